@@ -8,13 +8,13 @@ import (
 )
 
 // ConvertFunc converts n elements from src to dst. Strides are in bytes and may be 0 or negative. The memory of dst and
-// src must not overlap, unless both are the same elements.
+// src must not overlap, unless dst and src are the same elements.
 type ConvertFunc func(dst, src unsafe.Pointer, dstStride, srcStride, n int)
 
-// Converter returns the conversion from dtype src to dtype dst, by the rules of c10::convert. A bool is the result of a
-// comparison with 0, for complex numbers too. Conversion to a 16-bit float goes through float32, and from a float to
-// uint8 through int64. Conversion of a complex number to a real dtype keeps the real part. Integers wrap. Converter
-// panics if a dtype is invalid.
+// Converter returns the conversion from dtype src to dtype dst, by the rules of c10::convert. The conversion to bool
+// compares with 0, for complex numbers too. The conversion to a 16-bit float goes through float32, and the conversion
+// from a float to uint8 goes through int64. The conversion from a complex number to a real dtype keeps the real part.
+// Integers wrap. Converter panics if a dtype is invalid.
 func Converter(dst, src DType) ConvertFunc {
 	if !dst.Valid() || !src.Valid() {
 		panic(fmt.Sprintf("tensor: there is no conversion from %v to %v", src, dst))

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// CopyTo returns a copy of t with the strides and dtype of m, at offset 0. [Converter] defines the conversion. It
-// panics if the shapes differ.
+// CopyTo returns a copy of t with the strides and dtype of m, at offset 0. [Converter] defines the conversion. CopyTo
+// panics if the shapes of t and m differ.
 func (t *Tensor) CopyTo(m Meta) *Tensor {
 	m.Offset = 0
 	t.mustCheck()
@@ -19,9 +19,9 @@ func (t *Tensor) CopyTo(m Meta) *Tensor {
 }
 
 // CopyElements writes the values of src into dst, element by element in logical order. [Converter] defines the
-// conversion. The tensors may share memory: the result is as if src were copied first. If elements of dst share an
-// address (a stride of 0), the last one in logical order is kept. It panics if the shapes differ, or if a tensor is nil
-// or reaches outside its storage.
+// conversion. The tensors may share memory: the result is as if src were copied first. If several elements of dst share
+// an address (a stride of 0), the last of these elements in logical order is kept. CopyElements panics if the shapes
+// differ, or if a tensor is nil or reaches outside its storage.
 func CopyElements(dst, src *Tensor) {
 	dst.mustCheck()
 	src.mustCheck()
@@ -60,7 +60,7 @@ func copyElements(dst, src *Tensor) {
 	e.Run(dst.Pointer(), src.Pointer(), axes)
 }
 
-// elemOf returns the conversion of one element. Bools are normalized to 0 or 1.
+// elemOf returns the strided.Elem that converts one element. It normalizes bools to 0 or 1.
 func elemOf(dst, src DType) strided.Elem {
 	if dst == src && dst != Bool {
 		return strided.Move(dst.Size())
@@ -68,8 +68,8 @@ func elemOf(dst, src DType) strided.Elem {
 	return strided.Convert(dst.Size(), src.Size(), Converter(dst, src))
 }
 
-// mayRepeat reports whether several elements may share an address. It is conservative: the result may be true for a
-// meta without such elements.
+// mayRepeat reports whether several elements may share an address. The result may be true for a meta without such
+// elements, but not false for a meta with them.
 func (m Meta) mayRepeat() bool {
 	for d, n := range m.Shape {
 		// within is the distance in elements between the first and the last element of a slice over all dimensions of smaller
@@ -87,8 +87,8 @@ func (m Meta) mayRepeat() bool {
 	return false
 }
 
-// sameElements reports whether elements i of t and of o have the same address, for all i. A copy between such tensors,
-// element by element, reads each element before it overwrites the element.
+// sameElements reports whether the element of t and the element of o at each index have the same address. An
+// element-by-element copy between such tensors reads each element before it overwrites the element.
 func (t *Tensor) sameElements(o *Tensor) bool {
 	return t.Pointer() == o.Pointer() && t.DType.Size() == o.DType.Size() && t.SameAddresses(o.Meta)
 }

@@ -13,8 +13,8 @@
 // Views (permute, slice, view, as_strided ...) are methods of Type, and Meta has the same methods. Sizes, strides and
 // offsets count elements, as in PyTorch. Comments say where a quantity is in bytes.
 //
-// Metas and types are immutable by convention: every function that returns one may share the Shape and
-// Strides slices of its argument, so callers must not write into them.
+// Metas and types are immutable by convention. A function that returns a meta or type may share the Shape and Strides
+// slices of its argument. Callers must therefore not write into these slices.
 //
 // The rules are PyTorch's. The comment of a function names the function of PyTorch that it follows.
 package tensor

@@ -10,8 +10,8 @@ import (
 // DType is the type of an element. The names are PyTorch's.
 type DType uint8
 
-// The fifteen dtypes. As in PyTorch, Uint16, Uint32 and Uint64 are promoted only with the same dtype, floats and plain
-// numbers ([Promote]).
+// The fifteen dtypes. As in PyTorch, Uint16, Uint32 and Uint64 are promoted only with the same dtype, with floats and
+// with plain numbers ([Promote]).
 const (
 	Invalid DType = iota
 	Bool
@@ -63,8 +63,8 @@ func DTypes() []DType {
 	return out
 }
 
-// ParseDType returns the dtype of a name such as "float32". The error lists all names. For a name from another library,
-// such as "f32", "torch.float32" or "half", it suggests the dtype.
+// ParseDType returns the dtype of a name such as "float32". The error for an unknown name lists all names. For a name
+// from another library, such as "f32", "torch.float32" or "half", the error suggests the dtype.
 func ParseDType(name string) (DType, error) {
 	for d := Bool; d < numDTypes; d++ {
 		if dtypeInfo[d].name == name {
@@ -97,8 +97,8 @@ func nearestDType(name string, names []string) string {
 	})
 }
 
-// aliasOf returns the dtype of a name in PyTorch, numpy, safetensors, ONNX, C or Rust, or Invalid. Where these disagree
-// (int, char, byte), PyTorch's meaning is taken.
+// aliasOf returns the dtype of a name in PyTorch, numpy, safetensors, ONNX, C or Rust, or Invalid. Some names have
+// different meanings in these (int, char, byte). For them aliasOf returns PyTorch's meaning.
 func aliasOf(name string) DType {
 	low := strings.ToLower(name)
 	if i := strings.LastIndexAny(low, ".:"); i >= 0 {
@@ -172,7 +172,7 @@ func (d DType) IsSigned() bool {
 	return d >= Int8 && d <= Int64 || d >= Float16 && d < numDTypes
 }
 
-// IsBareUnsigned reports whether d is uint16, uint32 or uint64. PyTorch's promotion table does not have these.
+// IsBareUnsigned reports whether d is uint16, uint32 or uint64. PyTorch's promotion table lacks these dtypes.
 func (d DType) IsBareUnsigned() bool { return d >= Uint16 && d <= Uint64 }
 
 // IsReducedFloat reports whether d is a 16-bit float, which is computed in float32.

@@ -44,9 +44,9 @@ func (t *Tensor) element(index []int) unsafe.Pointer {
 	return unsafe.Pointer(&t.storage.data[at*size])
 }
 
-// At returns the element at a logical index as a Scalar, whatever the dtype. The index has one number for each
-// dimension, from 0 to size - 1; a 0-dim tensor has an empty index. At panics for any other index, with a message that
-// states index and shape.
+// At returns the element at a logical index as a Scalar, for any dtype. The index has one number for each dimension,
+// from 0 to size - 1. For a 0-dim tensor it is empty. At panics for any other index, with a message that states the
+// index and the shape.
 func (t *Tensor) At(index ...int) Scalar {
 	p := t.element(index)
 	switch {

@@ -60,7 +60,7 @@ func ParseMemoryFormat(name string) (MemoryFormat, error) {
 
 // Strides returns the strides of a dense value of the shape in the format. The errors for a wrong rank are PyTorch's.
 //
-// Contiguous strides count a size 0 as 1 (TensorImpl). Channels-last strides do not, so a size 0 makes strides 0
+// For Contiguous, a size 0 counts as 1 (TensorImpl). For channels-last formats it does not, so a size 0 makes strides 0
 // (get_channels_last_strides_2d).
 func (f MemoryFormat) Strides(shape []int) ([]int, error) {
 	order, err := f.order(len(shape))
@@ -104,8 +104,8 @@ func orderedStrides(shape, order []int) []int {
 	return st
 }
 
-// IsContiguous reports whether the value is row-major. Strides of dimensions of size 1 are ignored, and a
-// value without elements is contiguous (TensorImpl::compute_contiguous).
+// IsContiguous reports whether the value is row-major. It ignores the strides of dimensions of size 1. A value without
+// elements is contiguous (TensorImpl::compute_contiguous).
 func (m Meta) IsContiguous() bool {
 	m.mustMatch()
 	step := 1
@@ -122,8 +122,8 @@ func (m Meta) IsContiguous() bool {
 	return true
 }
 
-// IsChannelsLast reports whether a rank-4 value is dense in NHWC order. Strides of dimensions of size 1 are
-// ignored (compute_channels_last_contiguous_2d).
+// IsChannelsLast reports whether a rank-4 value is dense in NHWC order. It ignores the strides of dimensions of size 1
+// (compute_channels_last_contiguous_2d).
 func (m Meta) IsChannelsLast() bool {
 	return len(m.Shape) == 4 && m.denseIn(contiguity.Order2d)
 }
@@ -161,14 +161,14 @@ func (m Meta) Is(f MemoryFormat) bool {
 	return f.Valid()
 }
 
-// StridesLikeChannelsLast reports whether the strides, dense or not, order a rank-4 value
-// as NHWC; ambiguous strides count as NCHW (is_channels_last_strides_2d_s4).
+// StridesLikeChannelsLast reports whether the strides of a rank-4 value, dense or not, have NHWC order. Strides that
+// fit both orders count as NCHW (is_channels_last_strides_2d_s4).
 func (m Meta) StridesLikeChannelsLast() bool {
 	return len(m.Shape) == 4 && m.likeOrder(contiguity.Order2d)
 }
 
-// StridesLikeChannelsLast3d reports whether the strides, dense or not, order a rank-5 value as NDHWC;
-// ambiguous strides count as NCDHW (is_channels_last_strides_3d_s5).
+// StridesLikeChannelsLast3d reports whether the strides of a rank-5 value, dense or not, have NDHWC order. Strides that
+// fit both orders count as NCDHW (is_channels_last_strides_3d_s5).
 func (m Meta) StridesLikeChannelsLast3d() bool {
 	return len(m.Shape) == 5 && m.likeOrder(contiguity.Order3d)
 }
@@ -196,7 +196,7 @@ func (m Meta) likeOrder(order []int) bool {
 }
 
 // IsNonOverlappingAndDense reports whether the value is dense in some order of its dimensions. As in PyTorch, every
-// contiguous value is dense; hence a value without elements, which is contiguous, is dense with any strides.
+// contiguous value is dense. A value without elements is contiguous, and is therefore dense with any strides.
 func (m Meta) IsNonOverlappingAndDense() bool {
 	if m.IsContiguous() || m.IsChannelsLast() || m.IsChannelsLast3d() {
 		return true
@@ -319,8 +319,8 @@ func SortDims(perm []int, swap func(a, b int) int) {
 }
 
 // SortDimsIf is [SortDims] for sizes that may be symbolic. compare(a, b) returns two conditions, at most one of which
-// holds. Under swap, the preceding dimension a and dimension b are exchanged. Under stay, the scan ends. If neither the
-// form nor the bounds of swap decide it, the decision becomes a guard. SortDimsIf panics if compare is nil.
+// holds. If swap holds, the preceding dimension a and dimension b are exchanged. If stay holds, the scan ends. If
+// neither the form nor the bounds decide swap, its decision becomes a guard. SortDimsIf panics if compare is nil.
 func SortDimsIf(perm []int, compare func(a, b int) (swap, stay sym.Bool)) {
 	if compare == nil {
 		panic("tensor: SortDimsIf needs a comparison")

@@ -33,8 +33,8 @@ const (
 	halfOverflow  = (127 + 16) << exponentShift
 )
 
-// HalfOf rounds to nearest, ties to even. Zeros and subnormal halves are common in no predictable order, so they are
-// computed without a branch.
+// HalfOf rounds to nearest, ties to even. Zeros and subnormal halves occur often and in no predictable order, so HalfOf
+// computes them without a branch.
 func HalfOf(f float32) Half {
 	b := math.Float32bits(f)
 	sign, u := Half(b>>16&0x8000), b&^(1<<31)
@@ -56,8 +56,7 @@ func HalfOf(f float32) Half {
 // Float32 returns the value exactly.
 func (b BF16) Float32() float32 { return math.Float32frombits(uint32(b) << 16) }
 
-// BF16Of rounds to nearest, ties to even; a NaN becomes the quiet NaN 0x7fc0, as in
-// c10::BFloat16.
+// BF16Of rounds to nearest, ties to even. A NaN becomes the quiet NaN 0x7fc0, as in c10::BFloat16.
 func BF16Of(f float32) BF16 {
 	u := math.Float32bits(f)
 	r := (u + 0x7fff + (u>>16)&1) >> 16

@@ -13,10 +13,10 @@ const (
 	largePageMin = 128 << 10
 )
 
-// adviseLargePages asks the kernel for large pages for b, before b is written. Reads of b then miss fewer address
-// translations, and a page fault covers 2 MiB instead of 4 KiB. Most weights of a network are smaller than 2 MiB, but
-// adjacent in Go's heap, whose arenas are aligned to large pages. The request therefore includes the pages at both ends
-// of b, which may contain other objects. It is a hint, so its failure is ignored.
+// adviseLargePages asks the kernel for large pages for b, before b is written. Reads of b then need fewer address
+// translations, and a page fault maps 2 MiB instead of 4 KiB. Most weights of a network are smaller than 2 MiB, but
+// they are adjacent in Go's heap, whose arenas are aligned to large pages. The request therefore includes the large
+// pages at both ends of b, which may contain other objects. The request is only a hint, so its failure is ignored.
 func adviseLargePages(b []byte) {
 	if len(b) < largePageMin {
 		return

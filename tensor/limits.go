@@ -22,8 +22,8 @@ func (e *MemoryError) Error() string {
 		machine.Limit{Left: e.Left, Total: e.Limit, Name: e.From})
 }
 
-// CheckMemory returns a [*MemoryError] if the process may not allocate that many bytes more. On Linux, it reads the
-// limits of the process and of its control groups, and the free memory of the machine.
+// CheckMemory returns a [*MemoryError] if the process may not allocate the given number of further bytes. On Linux, it
+// reads the limits of the process and of its control groups, and the free memory of the machine.
 func CheckMemory(bytes int) error {
 	if l, ok := machine.Fits(bytes); !ok {
 		return &MemoryError{bytes, l.Left, l.Total, l.Name}

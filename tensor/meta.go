@@ -11,7 +11,7 @@ import (
 )
 
 // Meta describes a strided value without its data (a meta tensor). Strides and Offset count elements. Shape and Strides
-// have the same length. Other metas may share these slices, so they must not be written.
+// have the same length. Other metas may share these slices, so callers must not write into them.
 //
 // Methods that return an error reject a meta that fails [Meta.Check]. Other methods require a meta that passes it, and
 // panic with a message that begins with "tensor:" if shape and strides differ in length.
@@ -22,12 +22,13 @@ type Meta struct {
 	Offset  int
 }
 
-// New returns a row-major meta at offset 0. It keeps shape.
+// New returns a row-major meta at offset 0. The meta uses the slice shape itself.
 func New(d DType, shape ...int) Meta {
 	return Meta{DType: d, Shape: shape, Strides: ContiguousStrides(shape)}
 }
 
-// NewFormat returns a dense meta in the given format. It keeps shape. It fails where [MemoryFormat.Strides] fails.
+// NewFormat returns a dense meta in the given format. The meta uses the slice shape itself. NewFormat fails where
+// [MemoryFormat.Strides] fails.
 func NewFormat(d DType, shape []int, f MemoryFormat) (Meta, error) {
 	st, err := f.Strides(shape)
 	return Meta{DType: d, Shape: shape, Strides: st}, err
@@ -59,7 +60,7 @@ func (m Meta) Extent() int {
 // WithDType returns m with another dtype.
 func (m Meta) WithDType(d DType) Meta { m.DType = d; return m }
 
-// WithStrides returns m at offset 0 with other strides. It keeps strides.
+// WithStrides returns m at offset 0 with other strides. The result uses the slice strides itself.
 func (m Meta) WithStrides(strides []int) Meta { m.Strides, m.Offset = strides, 0; return m }
 
 // SameLayout reports whether shapes and strides are equal, the strides of dimensions of size 1 included.
@@ -147,8 +148,8 @@ func hugeNumel(shape []int) int {
 	return n
 }
 
-// mustMatch panics if shape and strides differ in length. Callers may set the fields to anything, and methods without
-// an error result cannot report a mismatch otherwise.
+// mustMatch panics if shape and strides differ in length. Callers may set these fields to any slices, and a method
+// without an error result cannot report a mismatch in another way.
 func (m *Meta) mustMatch() {
 	if len(m.Shape) != len(m.Strides) {
 		m.panicMismatch()
@@ -232,8 +233,8 @@ func (m Meta) Check() error {
 	return nil
 }
 
-// smallElements bounds the elements of values that pass Check by the fast path: their bytes are far below [MaxBytes]
-// for every dtype, and its square does not overflow an int.
+// smallElements bounds the number of elements of values that the fast path of Check accepts. For every dtype, the size
+// of that number of elements in bytes is far below [MaxBytes]. The square of the number does not overflow an int.
 const smallElements = 1 << (bits.UintSize/2 - 1)
 
 // addSmallDim multiplies numel by size, and adds to span the distance in elements from the first to the last index of

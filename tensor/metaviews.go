@@ -2,7 +2,8 @@ package tensor
 
 import "github.com/graphrun/graphrun/sym"
 
-// This file repeats the views of [Type] on [Meta], for kernels, whose sizes are numbers.
+// This file repeats the view functions of [Type] as methods of [Meta]. Kernels use them, because the sizes in kernels
+// are numbers.
 
 // metaOf converts the result of a view function of a Type whose sizes are all numbers to a Meta.
 func metaOf(t Type, err error) (Meta, error) {

@@ -138,7 +138,7 @@ func (o Order) mustHaveRank(rank int) {
 }
 
 // Strides returns the strides of a dense value of the shape, in a new slice. It panics unless the shape has o's rank.
-// As in PyTorch, a size 0 counts as 1 in row-major strides, and as 0 in all others.
+// As in PyTorch, a size 0 counts as 1 in row-major order, and as 0 in all other orders.
 func (o Order) Strides(shape []int) []int {
 	o.mustHaveRank(len(shape))
 	if o.IsRowMajor() {
@@ -169,14 +169,14 @@ func (o Order) StridesOf(shape []sym.Int) []sym.Int {
 }
 
 // Same reports whether the elements of a value of the shape have the same addresses in both orders. The positions of
-// dimensions of size 1 do not matter, and all orders are the same for a shape without elements.
+// dimensions of size 1 do not matter. For a shape without elements all orders are the same.
 func (o Order) Same(p Order, shape []int) bool {
 	o.mustHaveRank(len(shape))
 	return o == p || o.Canonical(shape) == p.Canonical(shape)
 }
 
-// Canonical returns the equivalent order in which dimensions of size 1 come first, ascending. Two orders for which
-// [Order.Same] holds have the same canonical order.
+// Canonical returns the order in which dimensions of size 1 come first, in ascending order, and which is otherwise
+// equal to o. Two orders for which [Order.Same] holds have the same canonical order.
 func (o Order) Canonical(shape []int) Order {
 	o.mustHaveRank(len(shape))
 	if slices.Contains(shape, 0) {
@@ -218,9 +218,9 @@ func (o Order) HoldsOf(t Type) bool {
 	return all.Holds()
 }
 
-// OrderOf returns the order of a value's dimensions in memory, and whether the value is dense, which means that its
-// elements fill a block of storage without gaps or overlap. Among equivalent orders it prefers the order of a memory
-// format, then the order of the strides.
+// OrderOf returns the order of a value's dimensions in memory, and whether the value is dense. A dense value fills a
+// block of storage without gaps or overlap. Several orders may be equivalent. OrderOf then prefers the order of a
+// memory format, and otherwise the order of the strides.
 func OrderOf(m Meta) (Order, bool) {
 	for _, f := range []MemoryFormat{Contiguous, ChannelsLast, ChannelsLast3d} {
 		if o, err := f.Order(m.Rank()); err == nil && m.Is(f) {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Overlap reports whether an element of a and an element of b share a byte. Unlike a comparison of
-// [Tensor.Span] it separates the odd from the even columns of a matrix. It is exact unless irregular strides
-// make the search too long; then it returns true. It panics where [Tensor.Span] does.
+// Overlap reports whether an element of a and an element of b share a byte. Unlike a comparison of [Tensor.Span],
+// Overlap does not count the odd and the even columns of a matrix as overlapping. It is exact, except that it returns
+// true if irregular strides make the search too long. It panics where [Tensor.Span] does.
 func Overlap(a, b *Tensor) bool {
 	if !overlap(a, b) {
 		return false
@@ -27,8 +27,8 @@ func Overlap(a, b *Tensor) bool {
 	return s.solve(int(to)-int(from), true)
 }
 
-// OverlapsItself reports whether two elements share an address. It is exact unless irregular strides make the
-// search too long; then it returns true.
+// OverlapsItself reports whether two elements share an address. It is exact, except that it returns true if irregular
+// strides make the search too long.
 func (m Meta) OverlapsItself() bool {
 	m.mustMatch()
 	if m.Numel() == 0 || !m.mayRepeat() {
@@ -79,8 +79,8 @@ func (s *search) add(stride, lo, hi int) {
 	s.terms = append(s.terms, term{stride: stride, lo: lo, hi: hi})
 }
 
-// solve reports whether the terms can have the given sum. If zeros is false, the solution in which every k is 0 does
-// not count.
+// solve reports whether the terms can have the given sum. If zeros is false, solve ignores the solution in which every
+// k is 0.
 func (s *search) solve(sum int, zeros bool) bool {
 	slices.SortFunc(s.terms, func(a, b term) int { return cmp.Compare(b.stride, a.stride) })
 	least, most := 0, 0

@@ -104,8 +104,8 @@ func (t Type) SplitSizes(sizes []sym.Int, dim int) (_ []Type, err error) {
 	return out, nil
 }
 
-// Chunk cuts a dimension into at most chunks parts of equal size; the last one may be smaller (Tensor.chunk). A
-// dimension of size 0 gives exactly chunks parts.
+// Chunk cuts a dimension into at most `chunks` parts of equal size; the last part may be smaller (Tensor.chunk). A
+// dimension of size 0 gives exactly `chunks` parts.
 func (t Type) Chunk(chunks, dim int) ([]Type, error) {
 	if err := t.Check(); err != nil {
 		return nil, err

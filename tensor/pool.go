@@ -12,22 +12,23 @@ import (
 // use, and safe for concurrent use.
 //
 // The pool holds memory by weak pointers, so a garbage collection empties it. Only [Tensor.Release] adds memory to the
-// pool. The memory of a result that is dropped without a release is left to the garbage collector. Unlike a reference
-// count of tensors, the collector also takes account of slices of the result's bytes and of pointers into these.
+// pool. If a result is dropped without a release, its memory is left to the garbage collector. A reference count of
+// tensors could not replace the collector, because it would ignore slices of the result's bytes and pointers into these
+// bytes.
 type Pool struct {
 	mu      sync.Mutex
-	entries []keptArray // in the order of release
-	bytes   int         // the sum of the sizes of kept
+	entries []releasedArray // in the order of release
+	bytes   int             // the sum of the sizes of kept
 }
 
-// keptArray is the memory of a released result.
-type keptArray struct {
+// releasedArray is the memory of a released result.
+type releasedArray struct {
 	array weak.Pointer[byte]
 	size  int
 }
 
-// A pool keeps at most maxKept arrays of at most maxKeptBytes together, or a single larger array. Arrays of less than
-// minKept bytes are not kept: Go allocates and clears such an array in less than a microsecond.
+// A pool keeps at most maxKept arrays with a total size of at most maxKeptBytes, or a single larger array. Arrays of
+// less than minKept bytes are not kept: Go allocates and clears such an array in less than a microsecond.
 const (
 	maxKept      = 32
 	maxKeptBytes = 1 << 30
@@ -61,8 +62,8 @@ func (p *Pool) Adopt(s *Storage) *Storage {
 	return &Storage{data: s.Bytes(), place: s.Place(), pool: p}
 }
 
-// find removes an array of n bytes, or up to a quarter more, from the pool and returns it, or nil if there is none. The
-// most recently released array is preferred, because its data may still be in a cache.
+// find removes an array of n bytes, or up to a quarter more, from the pool and returns it. It returns nil if there is
+// no such array. It prefers the most recently released array, because the data of this array may still be in a cache.
 func (p *Pool) find(n int) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +103,7 @@ func (p *Pool) release(s *Storage) error {
 	if s.recyclableBytes < minKept {
 		return nil
 	}
-	p.entries = append(p.entries, keptArray{weak.Make(unsafe.SliceData(b)), s.recyclableBytes})
+	p.entries = append(p.entries, releasedArray{weak.Make(unsafe.SliceData(b)), s.recyclableBytes})
 	p.bytes += s.recyclableBytes
 	for len(p.entries) > maxKept || p.bytes > maxKeptBytes && len(p.entries) > 1 {
 		p.removeEntry(0)
@@ -139,9 +140,10 @@ func (s *Storage) Release() error {
 // Releasable reports whether the storage belongs to a result that was not released.
 func (s *Storage) Releasable() bool { return s != nil && s.pool != nil && !s.released }
 
-// uninitialized returns n bytes or more with arbitrary contents, aligned to [Align]. Only strings.Builder returns heap
-// memory that the runtime does not clear. make clears recycled memory, and append clears the new elements. Allocating
-// 64 MiB of recycled memory and writing it once takes 7.5 ms, 14 ms with append, and more with make.
+// uninitialized returns n bytes or more with arbitrary contents, aligned to [Align]. It uses strings.Builder, because
+// no other function of Go returns heap memory that the runtime does not clear. make clears recycled memory, and append
+// clears the new elements. Allocating 64 MiB of recycled memory and writing it takes 7.5 ms, 14 ms with append, and
+// more with make.
 func uninitialized(n int) []byte {
 	mustAllocate(n)
 	var b strings.Builder

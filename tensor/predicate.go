@@ -15,9 +15,9 @@ import (
 // numbers.
 type Predicate uint8
 
-// The predicates. NoOverlap is the test of as_strided's gradient. If it holds, no two elements share memory; the
-// converse is not true. The Suggests predicates compare the result of [Meta.SuggestMemoryFormat], without and with
-// exactMatch.
+// The predicates. NoOverlap is the test of as_strided's gradient. If NoOverlap holds, no two elements share memory. If
+// no two elements share memory, NoOverlap may still be false. The Suggests predicates compare the result of
+// [Meta.SuggestMemoryFormat] with a format. The names that end in Exactly stand for exactMatch.
 const (
 	IsContiguous Predicate = iota
 	IsChannelsLast
@@ -84,9 +84,9 @@ func ParsePredicate(name string) (Predicate, error) {
 		suggest.DidYouMean(suggest.Nearest(name, slices.Values(names))))
 }
 
-// If returns the condition under which p holds for t. It is a constant if sizes and strides decide it, else a formula
-// over these. If leaves no guard, and assumes that sizes and strides are not negative. The condition of an invalid
-// predicate is false. If panics if shape and strides differ in length.
+// If returns the condition under which p holds for t. If sizes and strides decide p, the condition is a constant.
+// Otherwise it is a formula over sizes and strides. If leaves no guard, and assumes that sizes and strides are not
+// negative. The condition of an invalid predicate is false. If panics if shape and strides differ in length.
 func (t Type) If(p Predicate) sym.Bool {
 	t.mustMatch()
 	if !p.Valid() {

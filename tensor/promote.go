@@ -41,8 +41,8 @@ var lattice = func() (t [numDTypes][numDTypes]DType) {
 }()
 
 // Promote returns the smallest dtype to which a and b can be promoted (c10::promoteTypes). uint16, uint32 and uint64
-// are promoted only with the same dtype and with floats, which gives the float. Promote rejects other pairs with
-// PyTorch's message. float16 and complex64 give complex64, because complex32 is not supported.
+// can be promoted only with the same dtype, or with a float, and the result is then the float. Promote rejects other
+// pairs with PyTorch's message. float16 and complex64 give complex64, because complex32 is not supported.
 func Promote(a, b DType) (DType, error) {
 	if !a.Valid() || !b.Valid() {
 		return Invalid, fmt.Errorf("%v and %v cannot be promoted: both must be dtypes", a, b)
@@ -54,8 +54,8 @@ func Promote(a, b DType) (DType, error) {
 		"promote %s and %s", a.TorchName(), b.TorchName())
 }
 
-// CanCast reports whether a result of dtype from may be written to an output of dtype to. Complex does not cast to
-// real, float not to integer, and no other dtype to bool (c10::canCast).
+// CanCast reports whether a result of dtype from may be written to an output of dtype to. A complex dtype does not cast
+// to a real dtype, a float does not cast to an integer, and no other dtype casts to bool (c10::canCast).
 func CanCast(from, to DType) bool {
 	switch {
 	case from.IsComplex() && !to.IsComplex():
@@ -129,8 +129,8 @@ func (p *Promotion) Result() (DType, error) {
 	return d, err
 }
 
-// combine returns the common dtype of two categories of operands. The dtype lower of the second category counts only if
-// its kind (bool, integer, float, complex) is above the kind of higher (combine_categories).
+// combine returns the common dtype of two categories of operands, which have the dtypes higher and lower. lower counts
+// only if its kind (bool, integer, float, complex) is above the kind of higher (combine_categories).
 func combine(higher, lower DType) (DType, error) {
 	switch {
 	case higher == Invalid:

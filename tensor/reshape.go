@@ -20,8 +20,8 @@ func InferSize(shape []sym.Int, numel sym.Int) ([]sym.Int, error) {
 	return withSize(shape, at, size), nil
 }
 
-// inferSize returns the position of the -1 in a shape and the size to replace it by. The position is -1 if there is
-// none.
+// inferSize returns the position of the -1 in a shape, and the size that replaces the -1. If there is no -1, the
+// position is -1.
 func inferSize(shape []sym.Int, numel sym.Int) (int, sym.Int, error) {
 	if at, n, ok := inferNumber(shape, numel); ok {
 		return at, n, nil
@@ -81,8 +81,8 @@ func inferNumber(shape []sym.Int, numel sym.Int) (at int, size sym.Int, ok bool)
 }
 
 // ReshapeStrides returns the strides of a view of t with the given shape, and whether such a view exists
-// (at::detail::computeStride). shape must have as many elements as t and no -1 ([InferSize]). If t has no elements, an
-// equal shape keeps the strides, and any other shape is row-major.
+// (at::detail::computeStride). shape must have the same number of elements as t, and no -1 ([InferSize]). If t has no
+// elements, a shape equal to t's shape keeps the strides. For any other shape the strides are row-major.
 func ReshapeStrides(t Type, shape []sym.Int) ([]sym.Int, bool) {
 	strides := make([]sym.Int, len(shape))
 	if !t.reshapeStrides(strides, shape) {
@@ -154,8 +154,8 @@ func (t Type) IsRowMajor() bool {
 }
 
 // matchRuns splits the dimensions of t, from the last to the first, into runs that can each be merged into one
-// dimension. It returns false unless the dimensions of shape can be split so that their products match the runs. It
-// writes the strides of these dimensions to out.
+// dimension. It then splits the dimensions of shape so that their products match the runs. It returns false if this is
+// impossible. It writes the strides of the dimensions of shape to out.
 func (t *Type) matchRuns(out, shape []sym.Int) bool {
 	d := len(shape) - 1
 	base := t.Strides[len(t.Strides)-1]
@@ -192,7 +192,7 @@ func (t Type) View(size []sym.Int) (Type, error) {
 	return out, err
 }
 
-// Flatten returns the shape in which the dimensions from start to end, both included, are merged into one
+// Flatten returns the shape in which the dimensions from start to end, both included, are merged into one dimension
 // (the shape of torch.flatten). A 0-dim value becomes [1].
 func (t Type) Flatten(start, end int) ([]sym.Int, error) {
 	if err := t.check(); err != nil {
@@ -282,8 +282,8 @@ func (d DType) legacyType() string {
 }
 
 // AsStrided returns a value with the dtype of t and the given shape, strides and offset over the storage of t
-// (Tensor.as_strided). storageElems is the size of that storage in elements, and the result must not exceed it. A
-// negative storageElems means that the size is unknown; [Over] checks it later.
+// (Tensor.as_strided). storageElems is the size of the storage in elements. The result must fit into the storage. A
+// negative storageElems means that the size is unknown; [Over] then checks the result later.
 func (t Type) AsStrided(size, stride []sym.Int, offset, storageElems sym.Int) (Type, error) {
 	negative := func(s sym.Int) bool { return s.Lt(sym.Int{}).Holds() }
 	if len(size) != len(stride) {

@@ -41,8 +41,9 @@ func rowMajor(strides, shape []sym.Int) {
 	}
 }
 
-// Reduced returns the row-major type of a reduction of t over the dimensions for which mask is set: without these, or
-// with size 1 for each if keepdim is set (shape_from_dim_mask). It panics unless mask has t's rank.
+// Reduced returns the row-major type of a reduction of t over the dimensions for which mask is set. These dimensions
+// are removed. If keepdim is set, they have size 1 instead (shape_from_dim_mask). Reduced panics unless mask has t's
+// rank.
 func (t Type) Reduced(mask []bool, keepdim bool) Type {
 	if len(mask) != len(t.Shape) {
 		panic(fmt.Sprintf("tensor: Reduced of %d dimensions with %d marks", len(t.Shape), len(mask)))
@@ -110,10 +111,10 @@ func Sizes(v []sym.Int) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// equals reports whether a size equals n; an undecided size leaves a guard.
+// equals reports whether a size equals n. If form and bounds do not decide this, the answer becomes a guard.
 func equals(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
 
-// knownEquals reports whether a size equals n by form and bounds; it leaves no guard.
+// knownEquals reports whether form and bounds show that a size equals n. It leaves no guard.
 func knownEquals(s sym.Int, n int) bool {
 	same, known := s.Eq(sym.Of(n)).Known()
 	return same && known

@@ -71,8 +71,8 @@ func (s *Storage) Bytes() []byte {
 func (s *Storage) Len() int { return len(s.Bytes()) }
 
 // Tensor is a Meta over Storage. The functions that make a tensor check that the storage holds all elements of the
-// meta. Methods that read or write elements check it again, because callers can change the meta, and because the zero
-// Tensor has no storage. If the check fails they panic with a message that begins with "tensor:".
+// meta. Methods that read or write elements repeat this check, because callers can change the meta, and because the
+// zero Tensor has no storage. If the check fails, they panic with a message that begins with "tensor:".
 type Tensor struct {
 	Meta
 	storage *Storage
@@ -165,8 +165,8 @@ func ToSlice[T Element](t *Tensor) ([]T, error) {
 	return out, nil
 }
 
-// Walk calls f for every element, in logical order. at is the distance of the element from [Tensor.Pointer], in
-// elements. Walk panics if f is nil.
+// Walk calls f for every element, in logical order. The argument at is the distance of the element from
+// [Tensor.Pointer], in elements. Walk panics if f is nil.
 func (m Meta) Walk(f func(at int)) {
 	m.mustMatch()
 	if f == nil {

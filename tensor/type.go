@@ -10,7 +10,7 @@ import (
 
 // Type describes a value whose sizes may be symbolic, for inference and views. If all sizes are numbers, [Type.Meta]
 // returns the equivalent [Meta]. Strides and Offset count elements. Shape and Strides have the same length. Other types
-// may share these slices, so they must not be written.
+// may share these slices, so callers must not write into them.
 type Type struct {
 	DType   DType
 	Shape   []sym.Int
@@ -18,7 +18,7 @@ type Type struct {
 	Offset  sym.Int
 }
 
-// NewType returns a row-major type at offset 0. It keeps shape.
+// NewType returns a row-major type at offset 0. The type uses the slice shape itself.
 func NewType(d DType, shape ...sym.Int) Type {
 	return Type{DType: d, Shape: shape, Strides: RowMajor(shape)}
 }
@@ -36,8 +36,8 @@ func (m Meta) Type() Type {
 	return Type{DType: m.DType, Shape: both[:n:n], Strides: both[n:], Offset: sym.Of(m.Offset)}
 }
 
-// Meta returns the type with numbers in place of expressions, and whether all expressions are constants. The other
-// expressions are evaluated at the hints of their symbols.
+// Meta returns the type with numbers in place of expressions, and whether all sizes, strides and the offset are
+// numbers. Expressions are evaluated at the hints of their symbols.
 func (t Type) Meta() (Meta, bool) {
 	t.mustMatch()
 	n := len(t.Shape)
@@ -53,7 +53,7 @@ func (t Type) Meta() (Meta, bool) {
 	return m, known
 }
 
-// AtHints returns the type in numbers at the hints of its symbols, for display and prices.
+// AtHints returns the type in numbers at the hints of its symbols, for display and cost estimates.
 func (t Type) AtHints() Meta {
 	m, _ := t.Meta() // unknown numbers are at their hints
 	return m
@@ -162,14 +162,14 @@ func (t Type) RowMajor() Type {
 // WithDType returns t with another dtype.
 func (t Type) WithDType(d DType) Type { t.DType = d; return t }
 
-// WithStrides returns t at offset 0 with other strides. It keeps strides.
+// WithStrides returns t at offset 0 with other strides. The result uses the slice strides itself.
 func (t Type) WithStrides(strides []sym.Int) Type {
 	t.Strides, t.Offset = strides, sym.Int{}
 	return t
 }
 
-// mustMatch panics if shape and strides differ in length. Callers may set the fields to anything, and methods without
-// an error result cannot report a mismatch otherwise.
+// mustMatch panics if shape and strides differ in length. Callers may set these fields to any slices, and a method
+// without an error result cannot report a mismatch in another way.
 func (t *Type) mustMatch() {
 	if len(t.Shape) != len(t.Strides) {
 		panic(fmt.Sprintf("tensor: a type has %d sizes and %d strides", len(t.Shape), len(t.Strides)))

@@ -50,7 +50,7 @@ func (f MemoryFormat) StridesOf(shape []sym.Int) ([]sym.Int, error) {
 	return st, nil
 }
 
-// likeOrderKnown is [Meta.likeOrder] if the known numbers decide it; else known is false.
+// likeOrderKnown is [Meta.likeOrder] for a type whose known numbers decide the answer. If they do not, known is false.
 func (t *Type) likeOrderKnown(order []int) (like, known bool) {
 	t.mustMatch()
 	channels, known := t.Strides[1].Known()

@@ -45,7 +45,7 @@ func (t Type) cloneWithRoom() Type {
 	return t
 }
 
-// withSize returns a copy of sizes with another size at one position.
+// withSize returns a copy of sizes in which the size at position at is replaced.
 func withSize(sizes []sym.Int, at int, size sym.Int) []sym.Int {
 	out := make([]sym.Int, len(sizes))
 	for i := range out {
@@ -276,8 +276,8 @@ func clampIndex(i, size sym.Int) sym.Int {
 	return i.Max(sym.Int{}).Min(size)
 }
 
-// Narrow takes length indices of a dimension from start on; a negative start counts from the end
-// (Tensor.narrow).
+// Narrow takes `length` consecutive indices of a dimension, beginning at start (Tensor.narrow). A negative start counts
+// from the end.
 func (t Type) Narrow(dim int, start, length sym.Int) (_ Type, err error) {
 	defer sym.Catch(&err)
 	if err := t.check(); err != nil {
@@ -322,7 +322,7 @@ func wrapIndex(i, size sym.Int) (sym.Int, error) {
 }
 
 // Squeeze drops the given dimensions whose size is 1. Without arguments it drops every dimension of size 1
-// (Tensor.squeeze). PyTorch's squeeze(dim=()), which drops none, has no equivalent.
+// (Tensor.squeeze). There is no equivalent of PyTorch's squeeze(dim=()), which drops no dimension.
 func (t Type) Squeeze(dims ...int) (Type, error) {
 	if err := t.check(); err != nil {
 		return Type{}, err

@@ -17,8 +17,8 @@ import (
 // MaxOutputs is the number of outputs of an Axis. It is fixed so that walks do not allocate.
 const MaxOutputs = 4
 
-// Axis is a dimension of a walk: N is its size, and In and Out are the strides in bytes of the operand and of each
-// output.
+// Axis is a dimension of a walk. N is its size. In is the stride in bytes of the operand, and Out has the strides in
+// bytes of the outputs.
 type Axis struct {
 	N, In int
 	Out   [MaxOutputs]int

@@ -41,8 +41,8 @@ func (l *Loader) Load(dst, tmp, src unsafe.Pointer, step, n int) {
 	l.then(dst, tmp, l.Size, l.middle, n)
 }
 
-// Run returns n elements from src as a block. It returns src itself if no copy is necessary, else buf, to which it
-// copies them.
+// Run returns n elements from src as a block. If no copy is necessary, it returns src itself. Otherwise it copies the
+// elements to buf and returns buf.
 func (l *Loader) Run(buf, tmp, src unsafe.Pointer, step, n int) unsafe.Pointer {
 	if l.Direct && (step == l.Size || n == 1) {
 		return src

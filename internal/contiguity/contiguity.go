@@ -108,8 +108,8 @@ func rowMajor(rank int) []int {
 	return order
 }
 
-// denseFrom returns the condition that the dimensions are dense in the given order, fastest first: each dimension has
-// size 1, or its stride is step times the product of the sizes of the earlier dimensions. after is the stride that a
+// denseFrom returns the condition that the dimensions are dense in the given order, fastest first. Each dimension must
+// have size 1, or a stride of step times the product of the sizes of the earlier dimensions. after is the stride that a
 // further dimension would need.
 func denseFrom(order []int, shape, strides []sym.Int, step sym.Int) (all sym.Bool, after sym.Int) {
 	all = sym.Truth(true)
@@ -248,7 +248,7 @@ func exactLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, a
 	return true, step
 }
 
-// exactIf returns the condition that the strides resemble those of a channels-last format (likeFrom) and also equal
+// exactIf returns the condition that strides resemble the strides of a channels-last format (likeFrom) and also equal
 // them (exactFrom).
 func exactIf(order []int) func(shape, strides []sym.Int) sym.Bool {
 	return func(shape, strides []sym.Int) sym.Bool {

@@ -11,9 +11,9 @@ func before(strides []sym.Int, e, d int) sym.Bool {
 	return strides[e].Lt(strides[d])
 }
 
-// sortedIf is the condition that the dimensions are dense in the order of their strides: the stride of each dimension
-// of size other than 1 is the product of the sizes of all dimensions before it in that order. The formula needs no
-// sort.
+// sortedIf returns the condition that the dimensions are dense in the order of their strides. The stride of each
+// dimension of size other than 1 must be the product of the sizes of all dimensions before it in that order. The
+// formula needs no sort.
 func sortedIf(shape, strides []sym.Int) sym.Bool {
 	all := sym.Truth(true)
 	for d := range shape {

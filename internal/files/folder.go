@@ -125,8 +125,8 @@ func OpenFS(fsys fs.FS, name string) (_ File, err error) {
 	return File{bytes.NewReader(data), int64(len(data)), file}, nil
 }
 
-// Contents returns the rest of a reader for random access. If the reader cannot seek, its data are read into memory. If
-// ctx ends before that, Contents returns the cause of ctx. A nil ctx never ends.
+// Contents returns the unread part of a reader for random access. If the reader cannot seek, its data are read into
+// memory. If ctx ends before that, Contents returns the cause of ctx. A nil ctx never ends.
 func Contents(ctx context.Context, r io.Reader) (*io.SectionReader, error) {
 	if at, ok := r.(interface {
 		io.ReaderAt

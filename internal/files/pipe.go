@@ -10,8 +10,8 @@ import (
 // maxPipe bounds the bytes read from a pipe, whose writer may never stop.
 const maxPipe = 1 << 30
 
-// ReadPipe reads all bytes of a named pipe. For any other path, pipe is false and nothing is read; the caller then uses
-// [Open].
+// ReadPipe reads all bytes of a named pipe. For any other path it reads nothing, and pipe is false. The caller then
+// uses [Open].
 //
 // ReadPipe waits for a writer, and for the writer's bytes. If ctx ends first, ReadPipe returns the cause of ctx, and a
 // goroutine continues to wait. A nil ctx never ends.
@@ -56,7 +56,7 @@ func readPipe(ctx context.Context, path string) ([]byte, error) {
 	return data, nil
 }
 
-// contextReader is a reader whose Read returns the cause of its context after that has ended.
+// contextReader is a reader with a context. After the context has ended, Read returns its cause.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

@@ -44,7 +44,8 @@ var systemWords = []struct {
 }
 
 // OfFile rewords an error of a file without the names of system calls. errors.Is still finds the cause. path is the
-// user's name of the file. If it is empty, the path in the error is kept. Other errors and nil are returned unchanged.
+// user's name of the file. If it is empty, the path in the error is kept. nil and errors of other kinds are returned
+// unchanged.
 func OfFile(path string, err error) error {
 	var pe *fs.PathError
 	var said *fileError
@@ -96,7 +97,7 @@ var kinds = []struct{ prefix, text string }{
 	{"{", "it starts as a JSON file does"},
 }
 
-// Kind describes the kind of a file from its first bytes, for the message that a file of another kind is expected. It
+// Kind describes the kind of a file by its first bytes. Messages use it when a file of another kind was expected. It
 // returns "" for an unknown kind.
 func Kind(data []byte) string {
 	for _, k := range kinds {

@@ -28,13 +28,13 @@ const (
 	codedDepth = 1024
 	// packedDepth replaces codedDepth if a PackFunc packs an operand, so that the packed panel stays in L1.
 	packedDepth = 256
-	// With at most fewRows rows of A, B is not packed if its rows are contiguous. With at most someRows, such a B is
+	// With at most fewRows rows of A, B is not packed if its rows are contiguous. With at most moderateRows, such a B is
 	// packed only if its strides make elements of a panel evict one another from L2.
-	fewRows  = 24
-	someRows = 128
-	// mostAhead is the greatest number of cache lines to prefetch per loop iteration (tile.DefaultUnroll terms), unless
-	// only one tile reads a panel. More prefetches would wait for one another.
-	mostAhead = 4
+	fewRows      = 24
+	moderateRows = 128
+	// maxPrefetchLines is the greatest number of cache lines to prefetch per loop iteration (tile.DefaultUnroll terms)
+	// if several tiles read a panel. More prefetches would wait for one another.
+	maxPrefetchLines = 4
 	// aheadBytes is the prefetch distance in bytes within a panel that only one tile reads.
 	aheadBytes = 16 << 10
 	// callMACs bounds the multiplications of one call, because a call cannot be interrupted. A call of this size takes
@@ -42,9 +42,9 @@ const (
 	callMACs = 3 << 19
 )
 
-// tallest is the greatest height of register tiles, by number of vectors, for which the accumulators and the elements
-// of A fit the registers.
-var tallest = map[machine.Features][maxVectors + 1]int{
+// maxTileHeights is the greatest height of register tiles, by number of vectors. At this height the accumulators and
+// the elements of A just fit the registers.
+var maxTileHeights = map[machine.Features][maxVectors + 1]int{
 	machine.AVX512: {0, 14, 12, 8, 6},
 	machine.AVX2:   {0, 12, 6},
 }
@@ -52,7 +52,7 @@ var tallest = map[machine.Features][maxVectors + 1]int{
 // codedSet returns the kernel set of machine code for a dtype. t has the routines for few rows or columns.
 func codedSet(d tensor.DType, cpu machine.Features, t thin) *kernelSet {
 	s := &kernelSet{name: cpu.String() + " code", cpu: cpu, mr: codedRows, kc: codedDepth, size: d.Size(),
-		tall: tallest[cpu], thin: t, plain: portable[d].plain}
+		tall: maxTileHeights[cpu], thin: t, plain: portable[d].plain}
 	vectors, narrow, bytes := maxVectors, 2, 64
 	if !cpu.Has(machine.Vector512) {
 		vectors, bytes = 2, 32
@@ -68,8 +68,8 @@ func (s *kernelSet) coded() bool { return s.lanes > 0 }
 // vectors returns the number of vectors that hold cols columns.
 func (s *kernelSet) vectors(cols int) int { return ceilDiv(cols, s.lanes) }
 
-// evenly divides n elements into the fewest parts of at most limit elements. It returns count parts of size elements,
-// and smaller parts of size-1 elements.
+// evenly divides n elements into the fewest parts of at most limit elements. There are count parts of `size` elements,
+// and `smaller` parts of size-1 elements.
 func evenly(n, limit int) (size, count, smaller int) {
 	parts := ceilDiv(n, limit)
 	size = ceilDiv(n, parts)
@@ -118,7 +118,7 @@ func (p *Plan) stacks(rows, vectors int) (list [4]stack, n int) {
 	return list, n
 }
 
-// stage says what a block of K does with its sums in a tile of C.
+// stage is the way in which a block of K adds its sums to a tile of C.
 type stage uint8
 
 const (
@@ -132,15 +132,15 @@ const (
 type readMode uint8
 
 const (
-	readPlain   readMode = iota // from panels, or in place
-	readKeeping                 // in place, and copies it into a panel
-	readKept                    // from a panel that another tile has copied, prefetching the next panel in place
-	readings
+	readDirect  readMode = iota // from panels, or in place
+	readAndCopy                 // in place, and copies it into a panel
+	readCopied                  // from a panel that another tile has copied, prefetching the next panel in place
+	readModes
 )
 
 // codeTable has the machine code of a plan, by stage, by readMode, and by whether the last vector is partial. Unused
 // entries are nil.
-type codeTable [stages][readings][2]*codeBySize
+type codeTable [stages][readModes][2]*codeBySize
 
 // codeBySize has the code of register tiles, by number of vectors and by height.
 type codeBySize [maxVectors + 1][maxHeight + 1]*jit.Func
@@ -165,7 +165,7 @@ func (c *codeTable) at(st stage, how readMode, ragged bool, vectors, height int)
 
 // tileSpec describes the code of one kind of register tile to package tile.
 func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int) *tile.Spec {
-	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.inPlace || how == readKeeping,
+	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.inPlace || how == readAndCopy,
 		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs:  []tile.Run{{InStep: p.set.size, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
 	if ragged {
@@ -173,7 +173,7 @@ func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int
 	}
 	s.Prefetch = p.fetches(how, vectors, height)
 	s.AheadLines = p.ahead[how]
-	if how == readKeeping {
+	if how == readAndCopy {
 		s.PackStep = p.b.w * p.set.size
 	}
 	if p.severalPanels {
@@ -187,7 +187,7 @@ func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int
 	}
 	step := func(op tile.EpilogueOp) { s.Epilogue = append(s.Epilogue, tile.EpilogueStep{Op: op}) }
 	if st == laterBlock || st == firstBlock && p.spec.Accumulate {
-		s.PrefetchResult = !p.prefetchResult || how != readPlain
+		s.PrefetchResult = !p.prefetchResult || how != readDirect
 		step(tile.AddResult)
 	}
 	switch {
@@ -201,19 +201,19 @@ func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int
 }
 
 // fetchAhead returns the number of cache lines of B that a register tile prefetches per loop iteration
-// (tile.DefaultUnroll terms), or 0 if B is in the caches. The lines belong to the next panel, which thus arrives in
-// time. If only one tile reads a panel, the lines are aheadBytes ahead in the same panel. Prefetching pays because
-// constants were last read in the previous run, and the hardware prefetcher stops at page boundaries.
+// (tile.DefaultUnroll terms). It is 0 if B is in the caches. The tile prefetches lines of the next panel. If only one
+// tile reads a panel, it prefetches lines of the same panel at a distance of aheadBytes instead. Prefetching pays
+// because constants were last read in the previous run, and because the hardware prefetcher stops at page boundaries.
 func (p *Plan) fetchAhead(how readMode) int {
-	if p.spec.Near || p.b.inPlace || p.b.local() && how == readPlain || p.spec.N <= p.b.w {
+	if p.spec.Near || p.b.inPlace || p.b.local() && how == readDirect || p.spec.N <= p.b.w {
 		return 0
 	}
 	tiles := p.blockTiles()
 	lines := tile.DefaultUnroll * p.b.w * p.set.size / machine.LineBytes
-	if tiles == 1 && how == readPlain {
+	if tiles == 1 && how == readDirect {
 		return lines
 	}
-	return min(ceilDiv(lines, tiles), mostAhead)
+	return min(ceilDiv(lines, tiles), maxPrefetchLines)
 }
 
 // blockTiles returns the number of register tiles in a strip.
@@ -228,10 +228,10 @@ func (p *Plan) blockTiles() (n int) {
 // compile generates the code of all kinds of register tiles of the plan. It fails if no executable memory is available.
 func (p *Plan) compile() error {
 	p.codes = new(codeTable)
-	for how := range readings {
+	for how := range readModes {
 		p.ahead[how] = p.fetchAhead(how)
 	}
-	p.severalPanels = p.goesAcross()
+	p.severalPanels = p.callsSpanPanels()
 	p.prefetchResult = p.farResult() && !p.severalPanels
 	p.every = powerWithin(p.blockTiles())
 	block := p.block
@@ -249,9 +249,9 @@ func (p *Plan) compile() error {
 			list = append(list, laterBlock)
 		}
 	}
-	how := []readMode{readPlain}
+	how := []readMode{readDirect}
 	if p.b.packedByFirstRow {
-		how = []readMode{readPlain, readKeeping, readKept}
+		how = []readMode{readDirect, readAndCopy, readCopied}
 	}
 	for _, m := range rows {
 		for _, n := range cols {
@@ -289,7 +289,7 @@ func (p *Plan) Listings(visit func(name, assembly string)) {
 		for how, byPart := range byReading {
 			for part, of := range byPart {
 				what := [stages]string{"", ", later terms", ", apart"}[st] +
-					[readings]string{"", ", kept", ", behind one that is kept"}[how] + [2]string{"", ", last columns"}[part]
+					[readModes]string{"", ", kept", ", behind one that is kept"}[how] + [2]string{"", ", last columns"}[part]
 				of.listings(what, visit)
 			}
 		}
@@ -312,13 +312,13 @@ func (of *codeBySize) listings(what string, visit func(name, assembly string)) {
 // calls pools the arguments of calls: a plan may run on any number of goroutines, and Run must not allocate.
 var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 
-// goesAcross reports whether one call processes several panels of B. This pays if one register tile holds all rows,
-// because computing such a tile takes little longer than the overhead of a call. There must be no bias and no
-// prefetching of B, which differ by panel.
-func (p *Plan) goesAcross() bool {
+// callsSpanPanels reports whether one call processes several panels of B. This pays if one register tile holds all
+// rows, because computing such a tile takes little longer than the overhead of a call. It requires that there is no
+// bias and no prefetching of B, because the addresses of these depend on the panel.
+func (p *Plan) callsSpanPanels() bool {
 	s := &p.spec
 	few := p.a.inPlace && !p.b.packedByFirstRow && s.M <= p.set.tall[p.set.vectors(p.b.w)]
-	return few && p.ahead[readPlain] == 0 && s.CColStride == 1 && s.Bias == NoBias
+	return few && p.ahead[readDirect] == 0 && s.CColStride == 1 && s.Bias == NoBias
 }
 
 // panels returns the number of full-width panels of B from column j on that one call processes.
@@ -332,7 +332,7 @@ func (t *tileState) panels(j, j1 int) int {
 
 // panelsOf computes C[i0:i1, j0:j1] for one block of K. The outer loop is over blocks of A that fit L2, and the inner
 // loop over panels of B.
-func (t *tileState) panelsOf(x *jit.Args, a, b *feed, i0, i1, j0, j1 int) {
+func (t *tileState) panelsOf(x *jit.Args, a, b *operandView, i0, i1, j0, j1 int) {
 	w, block := t.Plan.b.w, t.block
 	for ib := i0; ib < i1; ib += block {
 		ie := min(ib+block, i1)
@@ -351,7 +351,7 @@ func (t *tileState) panelsOf(x *jit.Args, a, b *feed, i0, i1, j0, j1 int) {
 
 // strip computes rows [ib, ie) of C in the columns of one panel of B, which starts at column j, and of the given number
 // of further panels.
-func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int) {
+func (t *tileState) strip(x *jit.Args, a, b *operandView, ib, ie, j, cols, further int) {
 	p, s, set := t.Plan, &t.spec, t.set
 	size, vectors := set.size, set.vectors(cols)
 	t.operands(x, a, b, j, cols)
@@ -370,10 +370,10 @@ func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int)
 			x.Ptr[tile.EpilogueOperands], x.Row[tile.EpilogueOperands] = t.biasCols(), (j-t.j0)*size
 		}
 	}
-	t.askAhead(x, b, j)
+	t.setPrefetch(x, b, j)
 	if p.severalPanels {
 		x.Step[tile.VecTile] = b.at(p.b.w) * size
-		t.tiles(x, a, stack{0, ie - ib, 1 + further, 0}, st, readPlain, ib, 1+further, j, cols)
+		t.tiles(x, a, stack{0, ie - ib, 1 + further, 0}, st, readDirect, ib, 1+further, j, cols)
 		return
 	}
 	// Stacks are interleaved, so that each panel of A is read once.
@@ -381,9 +381,9 @@ func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int)
 		t.rows, t.vectors = ie-ib, vectors
 		t.stacks, t.stacked = p.stacks(ie-ib, vectors)
 	}
-	how, done := readPlain, [len(t.stacks)]int{}
+	how, done := readDirect, [len(t.stacks)]int{}
 	if t.copyPanels && ib == t.i0 {
-		how, done[0] = readKept, 1
+		how, done[0] = readCopied, 1
 		t.keepPanel(x, a, t.stacks[0], st, ib, j, cols)
 	}
 	each = max(1, each/t.stacks[0].height)
@@ -400,14 +400,14 @@ func (t *tileState) strip(x *jit.Args, a, b *feed, ib, ie, j, cols, further int)
 	}
 }
 
-// askAhead sets the address from which tiles prefetch B while they read the panel at column j; see fetchAhead.
-func (t *tileState) askAhead(x *jit.Args, b *feed, j int) {
+// setPrefetch sets the address from which tiles prefetch B while they read the panel at column j: see fetchAhead.
+func (t *tileState) setPrefetch(x *jit.Args, b *operandView, j int) {
 	p, size := t.Plan, t.set.size
 	switch next := j - t.j0; {
-	case p.ahead[readPlain] > mostAhead:
+	case p.ahead[readDirect] > maxPrefetchLines:
 		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size+aheadBytes
-	case p.ahead[readPlain] > 0 || p.ahead[readKept] > 0:
-		if j+p.b.w < t.spec.N { // else panel j is the last one
+	case p.ahead[readDirect] > 0 || p.ahead[readCopied] > 0:
+		if j+p.b.w < t.spec.N { // otherwise panel j is the last panel
 			next += p.b.w
 		}
 		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size
@@ -415,7 +415,7 @@ func (t *tileState) askAhead(x *jit.Args, b *feed, j int) {
 }
 
 // operands sets the addresses of the operands and of the result, for the panel of B at column j.
-func (t *tileState) operands(x *jit.Args, a, b *feed, j, cols int) {
+func (t *tileState) operands(x *jit.Args, a, b *operandView, j, cols int) {
 	set := t.set
 	size := set.size
 	x.N = t.kc
@@ -425,8 +425,8 @@ func (t *tileState) operands(x *jit.Args, a, b *feed, j, cols int) {
 	x.Ptr[tile.Out], x.Step[tile.OutRow] = t.pc, t.spec.CRowStride*size
 }
 
-// tiles computes n register tiles of stack k. The first one is at row i.
-func (t *tileState) tiles(x *jit.Args, a *feed, k stack, st stage, how readMode, i, n, j, cols int) {
+// tiles computes n register tiles of stack k. The first tile is at row i.
+func (t *tileState) tiles(x *jit.Args, a *operandView, k stack, st stage, how readMode, i, n, j, cols int) {
 	p := t.Plan
 	code := t.placeTiles(x, a, k, st, how, i, n, j, cols)
 	if t.record != nil {
@@ -435,7 +435,7 @@ func (t *tileState) tiles(x *jit.Args, a *feed, k stack, st stage, how readMode,
 		panic(err) // the plan has linked this code already
 	}
 	x.Row[tile.Ahead] += n * (t.kc / tile.DefaultUnroll) * p.ahead[how] * machine.LineBytes
-	if how != readPlain {
+	if how != readDirect {
 		x.Row[tile.PrefetchOperands] += n * fetches(t.kc, p.every) * x.Step[tile.PrefetchStep]
 	}
 	if st == toTemporary {
@@ -444,7 +444,8 @@ func (t *tileState) tiles(x *jit.Args, a *feed, k stack, st stage, how readMode,
 }
 
 // placeTiles sets the addresses of n register tiles of stack k and returns their code.
-func (t *tileState) placeTiles(x *jit.Args, a *feed, k stack, st stage, how readMode, i, n, j, cols int) *jit.Func {
+func (t *tileState) placeTiles(x *jit.Args, a *operandView, k stack, st stage, how readMode,
+	i, n, j, cols int) *jit.Func {
 	p, s, set := t.Plan, &t.spec, t.set
 	size := set.size
 	x.Rows = n
@@ -459,7 +460,7 @@ func (t *tileState) placeTiles(x *jit.Args, a *feed, k stack, st stage, how read
 	if st == firstBlock && s.Bias == BiasRows {
 		x.Row[tile.EpilogueOperands] = (i - t.i0) * size
 	}
-	if p.prefetchResult && how == readPlain {
+	if p.prefetchResult && how == readDirect {
 		x.Ptr[tile.PrefetchOperands], x.Row[tile.PrefetchOperands] = t.pc, x.Row[tile.Out]
 		x.Step[tile.PrefetchStep] = s.CRowStride * size
 	}

@@ -26,7 +26,8 @@ const (
 	emptyElems = machine.MoveGrain / 2
 )
 
-// planSimple schedules strided loops. There is one tile; with K = 0, there is one tile per group of rows.
+// planSimple schedules strided loops. There is only one tile, except that a product with K = 0 has a tile for each
+// group of rows.
 func (p *Plan) planSimple() {
 	s := &p.spec
 	p.path, p.kd = pathSimple, s.K
@@ -41,8 +42,8 @@ func (p *Plan) planSimple() {
 	}
 }
 
-// planDirect schedules a product with few rows (or, swapped, few columns) without packing B. It reports false if the
-// product has more rows and columns, or if the strides do not allow it.
+// planDirect schedules a product with few rows (or, swapped, few columns) without packing B. It returns false if the
+// product has too many rows and columns, or if the strides do not allow it.
 func (p *Plan) planDirect() bool {
 	if min(p.spec.M, p.spec.N) > directRows {
 		return false
@@ -115,7 +116,8 @@ func (x *exec) result(i, j int) matrix {
 	return matrix{x.elem(x.pc, i*s.CRowStride+j*s.CColStride), s.CRowStride, s.CColStride}
 }
 
-// biasAt returns the bias of C from (i, j) on, broadcast by a stride of 0. Its address is nil if there is no bias.
+// biasAt returns the bias of C from (i, j) on as a matrix with a stride of 0 in the dimension that shares the bias. Its
+// address is nil if there is no bias.
 func (x *exec) biasAt(i, j int) matrix {
 	switch s := &x.spec; s.Bias {
 	case BiasRows:
@@ -126,8 +128,8 @@ func (x *exec) biasAt(i, j int) matrix {
 	return matrix{}
 }
 
-// runDirect computes columns [j0, j1) of a C with few rows. Sums accumulate in C itself if the rows of C are contiguous
-// and there is neither a bias nor an old C to add. Otherwise they accumulate in worker scratch.
+// runDirect computes columns [j0, j1) of a C with few rows. If the rows of C are contiguous and there is neither a bias
+// nor an old C to add, sums accumulate in C itself. Otherwise they accumulate in worker scratch.
 func (x *exec) runDirect(j0, j1 int) {
 	s := &x.spec
 	n := j1 - j0

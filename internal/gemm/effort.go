@@ -2,8 +2,8 @@ package gemm
 
 import "github.com/graphrun/graphrun/tensor"
 
-// Effort is the work of [Tiled] on a product of m x k by k x n elements. macs is the number of multiply-adds of all
-// register tiles, including those on padding. calls is the number of calls of an inner kernel.
+// Effort returns the work of [Tiled] on a product of m x k by k x n elements. macs is the number of multiply-adds of
+// all register tiles, including multiply-adds on padding. calls is the number of calls of an inner kernel.
 func Effort(d tensor.DType, m, n, k int) (macs, calls float64) {
 	set := kernelsOf(d)
 	if set.coded() {
@@ -19,7 +19,7 @@ func PadsRows(d tensor.DType) bool { return !kernelsOf(d).coded() }
 // fewSums is the number of accumulator vectors below which the latency of additions limits the speed of a tile.
 const fewSums = 8
 
-// effort returns Effort for machine code. Tiles whose speed is limited by latency or by loads count as if they had more
+// effort is [Effort] for machine code. If latency or loads limit the speed of a tile, the tile counts as if it had more
 // accumulators.
 func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 	panels := func(cols, count int) {

@@ -15,8 +15,8 @@ import (
 // delay its own loads. Tiles of products that copy B prefetch the next panel of B in place. Other tiles prefetch the
 // rows of the result that they are about to write.
 
-// fetches returns the number of prefetches that a tile makes in the given number of terms, if one is made per interval
-// terms.
+// fetches returns the number of prefetches that a tile makes in the given number of terms, with one prefetch per
+// interval. The interval is in terms too.
 func fetches(terms, interval int) int {
 	return ceilDiv(terms/tile.DefaultUnroll, interval/tile.DefaultUnroll)
 }
@@ -25,10 +25,10 @@ func fetches(terms, interval int) int {
 // number of terms of one loop iteration.
 func powerWithin(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
 
-// farResult reports whether rows of the result are prefetched before they are written. They are if the result exceeds
-// half of L2. If B is not prepacked, a quarter of L2 suffices, provided that the result and the operands together
-// exceed L2. With a prepacked B, prefetching such a smaller result gains nothing, because lines of B are prefetched
-// too. The columns of the result must be contiguous.
+// farResult reports whether rows of the result are prefetched before they are written. The columns of the result must
+// be contiguous, and the result must exceed half of L2. If B is not prepacked, it suffices that the result exceeds a
+// quarter of L2, and that the result and the operands together exceed L2. With a prepacked B, prefetching such a
+// smaller result gains nothing, because the tiles also prefetch lines of B.
 func (p *Plan) farResult() bool {
 	s := &p.spec
 	far := s.M*s.N*p.set.size > machine.L2Bytes/2 ||
@@ -40,7 +40,7 @@ func (p *Plan) farResult() bool {
 func (p *Plan) fetches(how readMode, vectors, height int) []tile.Prefetch {
 	lines := ceilDiv(vectors*p.set.lanes*p.set.size, machine.LineBytes)
 	switch {
-	case how != readPlain:
+	case how != readDirect:
 		return []tile.Prefetch{{Lines: lines, Every: p.every}}
 	case p.prefetchResult:
 		return []tile.Prefetch{{Lines: lines, Every: powerWithin(p.kc / height)}}
@@ -48,15 +48,16 @@ func (p *Plan) fetches(how readMode, vectors, height int) []tile.Prefetch {
 	return nil
 }
 
-// keepPanel computes the first tile of a stack from B in place, and copies the panel of B for the tiles below.
-func (t *tileState) keepPanel(x *jit.Args, a *feed, k stack, st stage, i, j, cols int) {
+// keepPanel computes the first tile of a stack. It reads B in place, and copies the panel of B for the other tiles of
+// the stack.
+func (t *tileState) keepPanel(x *jit.Args, a *operandView, k stack, st stage, i, j, cols int) {
 	size, b := t.set.size, &t.Plan.b
 	panel, at, step := x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm]
 	x.Ptr[tile.Packed], x.Row[tile.Packed] = panel, at
 	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = t.pb, (t.k0*b.ks+j)*size, b.ks*size
 	x.Ptr[tile.PrefetchOperands], x.Row[tile.PrefetchOperands] = t.pb, t.nextPanelOffset(j)*size
 	x.Step[tile.PrefetchStep] = b.ks * size
-	t.tiles(x, a, k, st, readKeeping, i, 1, j, cols)
+	t.tiles(x, a, k, st, readAndCopy, i, 1, j, cols)
 	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = panel, at, step
 }
 

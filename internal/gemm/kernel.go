@@ -18,31 +18,32 @@ import (
 type microFunc func(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
 
-// axpyFunc computes y[j] += Σ_{q<4} x[q]·b[q,j] for j < n; ldb is in bytes.
+// axpyFunc computes y[j] += Σ_{q<4} x[q]·b[q,j] for j < n. ldb is the distance between rows of b, in bytes.
 type axpyFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
 
 // dotFunc stores Σ_k x[k]·y[k] over n contiguous elements to out.
 type dotFunc func(n int, x, y, out unsafe.Pointer)
 
-// axpysFunc computes y[j] += Σ_{q<k} x[q]·b[q,j] for j < n and k >= 1, a few j at a time, for short rows. ldb is in
-// bytes.
+// axpysFunc computes y[j] += Σ_{q<k} x[q]·b[q,j] for j < n and k >= 1. It is for short rows, whose sums stay in
+// registers. ldb is the distance between rows of b, in bytes.
 type axpysFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
 
-// dotsFunc stores Σ_k x[k]·y[j,k] over n contiguous elements to out[j], for j < 4·quads and
-// quads >= 1; ldy is in bytes.
+// dotsFunc stores Σ_k x[k]·y[j,k] over n contiguous elements to out[j], for j < 4·quads and quads >= 1. ldy is the
+// distance between rows of y, in bytes.
 type dotsFunc func(n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, quads int)
 
-// matrix is a matrix in memory; strides count elements.
+// matrix is a matrix in memory. Its strides count elements.
 type matrix struct {
 	ptr      unsafe.Pointer
 	row, col int
 }
 
-// productFunc computes C = A·B + bias for m×k by k×n elements, or C += A·B + bias if add is true. The bias is a
-// matrix of the shape of C; its address is nil if there is no bias.
+// productFunc computes C = A·B + bias for m×k by k×n elements, or C += A·B + bias if add is true. The bias is a matrix
+// of the shape of C. Its address is nil if there is no bias.
 type productFunc func(m, n, k int, a, b, c, bias matrix, add bool)
 
-// storeFunc computes C = sums + bias for m×n elements, or C += sums + bias with add; see productFunc.
+// storeFunc computes C = sums + bias for m×n elements, or C += sums + bias if add is true. For the bias see
+// productFunc.
 type storeFunc func(m, n int, sums, c, bias matrix, add bool)
 
 // thin has the routines for products with few rows or columns.
@@ -80,7 +81,7 @@ type kernelSet struct {
 	narrow int
 }
 
-// panelRows is the width of the narrowest panels of A that a plan with m rows can use.
+// panelRows returns the width of the narrowest panels of A that a plan with m rows can use.
 func (s *kernelSet) panelRows(m int) int {
 	if s.coded() {
 		return min(s.mr, m)
@@ -88,13 +89,13 @@ func (s *kernelSet) panelRows(m int) int {
 	return s.mr
 }
 
-// candidates lists the kernel sets usable for a dtype on this machine, best first.
+// candidates lists the kernel sets for a dtype on this machine, best first.
 func candidates(d tensor.DType) []*kernelSet {
 	return append(codedSets(d), portable[d])
 }
 
-// kernelsOf is the kernel set that new plans of a dtype use; nil if it has no products. The choice depends only on the
-// CPU, so packed buffers fit every plan of the same process.
+// kernelsOf returns the kernel set that new plans of a dtype use, or nil if there are no products of the dtype. The
+// choice depends only on the CPU, so packed buffers fit every plan of the same process.
 func kernelsOf(d tensor.DType) *kernelSet {
 	if s := codedSets(d); len(s) > 0 {
 		return s[0]
@@ -111,10 +112,10 @@ func kernelsOf(d tensor.DType) *kernelSet {
 // Multiplies reports whether there are products of a dtype.
 func Multiplies(d tensor.DType) bool { return portable[d] != nil }
 
-// PanelRows is the width MR of packed A panels of a dtype.
+// PanelRows returns the width MR of packed A panels of a dtype.
 func PanelRows(d tensor.DType) int { return kernelsOf(d).mr }
 
-// PanelCols is the width NR of packed B panels of a dtype.
+// PanelCols returns the width NR of packed B panels of a dtype.
 func PanelCols(d tensor.DType) int { return kernelsOf(d).nr }
 
 // PanelColsOf returns the width of packed B panels for a product with the given number of rows of A, for Operand.Panel.
@@ -122,7 +123,7 @@ func PanelCols(d tensor.DType) int { return kernelsOf(d).nr }
 // L2 is free for loading the next panel.
 func PanelColsOf(d tensor.DType, rows int) int {
 	s := kernelsOf(d)
-	if s.coded() && rows > s.tall[s.vectors(s.nr)] && rows <= someRows {
+	if s.coded() && rows > s.tall[s.vectors(s.nr)] && rows <= moderateRows {
 		return s.narrow
 	}
 	return s.nr
@@ -133,6 +134,6 @@ func (s *kernelSet) hasPanel(b Operand) bool {
 	return b.Panel == 0 || b.Source == Prepacked && (b.Panel == s.nr || s.coded() && b.Panel == s.narrow)
 }
 
-// zeroRow is the initial value of overwriting tiles: a row of zeros as wide as
-// the widest register tile, read with a row stride of 0.
+// zeroRow is the initial value of tiles that overwrite C. It is a row of zeros with the width of the widest register
+// tile, and is read with a row stride of 0.
 var zeroRow [32]uint64

@@ -23,7 +23,7 @@ var thinRoutines = map[machine.Features]map[tensor.DType]thin{
 	},
 }
 
-// thinOf returns the assembly routines for few rows or columns of a dtype. It reports false if there are none.
+// thinOf returns the assembly routines for few rows or columns of a dtype, and whether there are any.
 func thinOf(d tensor.DType) (thin, bool) {
 	for _, set := range codeSets {
 		if machine.Host().Has(set) {

@@ -36,9 +36,9 @@ func goKernels[T number]() *kernelSet {
 	}
 }
 
-// goMicro is the portable microFunc. It makes two passes over the panels, each with 4×2 accumulators. Sixteen
-// accumulators and their operands do not fit the 15 vector registers that the compiler uses on amd64, and spilling
-// costs more than reading A twice.
+// goMicro is the portable microFunc. It makes two passes over the panels, each with 4×2 accumulators. In one pass,
+// sixteen accumulators and their operands would not fit the 15 vector registers that the compiler uses on amd64.
+// Spilling registers costs more than reading A twice.
 func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	goMicroHalf[T](kc, a, astep, b, c, ldc, init, ldinit, rowBias, rows, min(cols, 2))
@@ -161,7 +161,7 @@ func finish[T number](v T, i, j int, c, bias matrix, add bool) {
 	*to = v
 }
 
-// at addresses element i of the T array at p.
+// at returns the address of element i of the T array at p.
 func at[T any](p unsafe.Pointer, i int) *T {
 	return (*T)(unsafe.Add(p, i*int(unsafe.Sizeof(*(*T)(nil)))))
 }

@@ -4,7 +4,7 @@ package gemm
 
 import "github.com/graphrun/graphrun/tensor"
 
-// thinOf reports false, because this build has no assembly routines.
+// thinOf returns false, because this build has no assembly routines.
 func thinOf(tensor.DType) (thin, bool) { return thin{}, false }
 
 // codedSets returns nil, because this build generates no machine code.

@@ -25,10 +25,10 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 func roundUp(a, b int) int { return ceilDiv(a, b) * b }
 
-// PackedABytes is the length of PackA's result for an m×k matrix.
+// PackedABytes returns the size in bytes of PackA's result for an m×k matrix.
 func PackedABytes(d tensor.DType, m, k int) int { return roundUp(m, kernelsOf(d).mr) * k * d.Size() }
 
-// PackedBBytes is the length of PackB's result for a k×n matrix.
+// PackedBBytes returns the size in bytes of PackB's result for a k×n matrix.
 func PackedBBytes(d tensor.DType, k, n int) int { return roundUp(n, kernelsOf(d).nr) * k * d.Size() }
 
 // PackA packs the m×k matrix at src, with element strides rs and cs, into
@@ -61,8 +61,8 @@ func Interleave(size int, dst []byte, w int, runs []unsafe.Pointer, depth int) {
 	strided.Interleave(size, unsafe.Pointer(unsafe.SliceData(dst)), w*size, runs, depth)
 }
 
-// packPanels is the PackFunc of a strided operand: element (l, k) is at ls·l + ks·k elements from src. Lanes past l1
-// are stored as zero.
+// packPanels does the work of a PackFunc for a strided operand. Element (l, k) is at distance ls·l + ks·k from src, in
+// elements. Lanes past l1 are stored as zero.
 func packPanels(size int, dst []byte, w int, src unsafe.Pointer, ls, ks, k0, k1, l0, l1 int) {
 	depth := k1 - k0
 	if depth == 0 {

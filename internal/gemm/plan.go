@@ -10,10 +10,10 @@ import (
 )
 
 // This file defines the specification of a product ([Spec]) and its schedule ([Plan]). C is divided into tiles, the
-// units of work of a worker. K is divided into super-blocks, whose packed panels are in Args.Shared at the same time,
-// and these into blocks, which one pass over a tile of C adds up. A panel is a group of adjacent rows of A or columns
-// of B, stored contiguously. Rows of A and columns of B are both called lanes. A phase is a set of independent tiles,
-// or of packing tasks.
+// units of work of a worker. K is divided into super-blocks. The packed panels of one super-block are in Args.Shared at
+// the same time. A super-block is divided into blocks, and a block is the part of K that one pass over a tile of C adds
+// up. A panel is a group of adjacent rows of A or columns of B, stored contiguously. Rows of A and columns of B are
+// both called lanes. A phase is a set of independent tiles, or of packing tasks.
 
 // Source says where the elements of an operand come from.
 type Source uint8
@@ -77,8 +77,8 @@ func Supports(s Spec, w Way) bool {
 	return w == Any
 }
 
-// Spec is the shape-level description of C = A·B + bias, or of C += A·B + bias
-// with Accumulate. All strides are in elements.
+// Spec describes a product C = A·B + bias, or C += A·B + bias with Accumulate, without addresses. All strides are in
+// elements.
 type Spec struct {
 	DType      tensor.DType // dtype of A, B, C and the bias
 	M, N, K    int
@@ -94,8 +94,8 @@ type Spec struct {
 	Near bool
 }
 
-// Args are the per-execution inputs of a plan. A, B and Bias may overlap one
-// another; C must overlap none of them nor Shared.
+// Args are the inputs of one execution of a plan. A, B and Bias may overlap one another. C must not overlap A, B, Bias
+// or Shared.
 type Args struct {
 	A, B, C unsafe.Pointer
 	Bias    unsafe.Pointer
@@ -120,8 +120,8 @@ const (
 	pathTiled              // packed panels and register tiles
 )
 
-// side is how the tiled path feeds one operand to the kernels.
-type side struct {
+// operandPlan describes how the tiled path passes one operand to the kernels.
+type operandPlan struct {
 	source           Source
 	packedOnce       bool // one packing phase packs the operand for all tiles; else each tile packs its own panels
 	inPlace          bool // read in place
@@ -132,14 +132,14 @@ type side struct {
 	ls, ks           int  // strides from lane to lane and along K, in elements
 }
 
-// Plan is an immutable multiplication schedule; see the package comment for
-// its phases. It is safe for concurrent use.
+// Plan is the schedule of a product; the package comment describes its phases. It is immutable and safe for concurrent
+// use.
 type Plan struct {
 	spec           Spec // as executed: A and B trade places when swapped is set
 	swapped        bool
 	path           path
 	set            *kernelSet
-	a, b           side
+	a, b           operandPlan
 	block          int // rows of A that are processed per panel of B, in a block that fits L2
 	kc             int // depth of a K block, in terms
 	kd             int // depth of a K super-block, in terms; on the direct paths, terms per call
@@ -152,8 +152,8 @@ type Plan struct {
 	first          int            // columns of a tile in the first row of tiles, if this row copies B into panels
 	every          int            // terms from one prefetch to the next, in tiles that copy B or follow one that does
 	prefetchResult bool           // rows of the result are prefetched before they are written
-	ahead          [readings]int  // cache lines of B to prefetch per tile.DefaultUnroll terms; see fetchAhead
-	severalPanels  bool           // one call processes several panels of B; see goesAcross
+	ahead          [readModes]int // cache lines of B to prefetch per tile.DefaultUnroll terms; see fetchAhead
+	severalPanels  bool           // one call processes several panels of B; see callsSpanPanels
 	recorded       *recordedCalls // the recorded calls of every run; nil if they are not recorded
 }
 
@@ -168,8 +168,7 @@ var (
 	errWay    = errors.New("gemm: the requested way cannot compute the product")
 )
 
-// NewPlan schedules a multiplication. The schedule depends on the spec and on
-// the CPU's kernel set only.
+// NewPlan schedules a product. The schedule depends only on the spec and on the CPU's kernel set.
 func NewPlan(s Spec) (*Plan, error) {
 	if !Multiplies(s.DType) {
 		return nil, fmt.Errorf("gemm: %v has no products", s.DType)
@@ -240,8 +239,8 @@ func (p *Plan) chooseSides() {
 		depth = packedDepth
 	}
 	p.kc = ceilDiv(s.K, ceilDiv(s.K, depth))
-	p.a = side{source: s.A.Source, size: size, w: p.set.mr, lanes: s.M, ls: s.A.RowStride, ks: s.A.ColStride}
-	p.b = side{source: s.B.Source, size: size, w: p.set.nr, lanes: s.N, ls: s.B.ColStride, ks: s.B.RowStride}
+	p.a = operandPlan{source: s.A.Source, size: size, w: p.set.mr, lanes: s.M, ls: s.A.RowStride, ks: s.A.ColStride}
+	p.b = operandPlan{source: s.B.Source, size: size, w: p.set.nr, lanes: s.N, ls: s.B.ColStride, ks: s.B.RowStride}
 	if s.A.Source == Strided {
 		p.a.w = p.set.panelRows(s.M)
 	}
@@ -275,13 +274,13 @@ func (p *Plan) planTiled(maxShared int) {
 	p.a.packedOnce, p.b.packedOnce = g.shareA, g.shareB
 
 	lanes := 0
-	for _, d := range []side{p.a, p.b} {
+	for _, d := range []operandPlan{p.a, p.b} {
 		if d.packedOnce {
 			lanes += roundUp(d.lanes, d.w)
 		}
 	}
 	p.block = p.blockRows()
-	// at most p.nt, because a worker's scratch has room for p.nt elements of the bias
+	// The number is at most p.nt, because a worker's scratch has room for p.nt elements of the bias.
 	p.first = min(p.nt, p.b.w*max(1, machine.MACGrain/(p.mt*p.b.w*min(s.K, p.kc))))
 	p.kd = s.K
 	if lanes*s.K > maxShared {
@@ -317,7 +316,7 @@ func (p *Plan) placeOperands() {
 		p.a.inPlace = p.a.ks == 1 || p.a.ls == 1 && !p.a.evictsItself(p.kc)
 	}
 	if s.B.Source == Strided && p.b.ls == 1 {
-		small := s.M <= someRows || !p.leavesCache(s.K*s.N, machine.L2Bytes/2, machine.L2Bytes/4*5)
+		small := s.M <= moderateRows || !p.leavesCache(s.K*s.N, machine.L2Bytes/2, machine.L2Bytes/4*5)
 		p.b.inPlace = s.M <= fewRows || small && !p.b.evictsItself(p.kc)
 		p.b.packedByFirstRow = !p.b.inPlace && !p.a.packs()
 	}
@@ -325,44 +324,43 @@ func (p *Plan) placeOperands() {
 
 // evictsItself reports whether depth elements of one lane evict one another from L2. This happens if the stride is a
 // multiple of a large power of two, because the elements then map to few sets of the cache.
-func (d side) evictsItself(depth int) bool {
+func (d operandPlan) evictsItself(depth int) bool {
 	step := d.ks * d.size
 	return depth*(step&-step) > machine.L2Bytes
 }
 
-// leavesCache reports whether elems elements take at least minBytes bytes, and both operands and the result together at
-// least minTotal bytes. Then the elements do not stay in L2 between tiles.
+// leavesCache reports whether the elements of an operand do not stay in L2 between tiles. This is so if they take at
+// least minBytes bytes, and both operands and the result together take at least minTotal bytes.
 func (p *Plan) leavesCache(elems, minBytes, minTotal int) bool {
 	s, size := &p.spec, p.b.size
 	return elems*size >= minBytes && (s.M*s.K+s.K*s.N+s.M*s.N)*size >= minTotal
 }
 
 // contiguousAlongK reports whether the operand is read in place with each lane contiguous along K.
-func (d side) contiguousAlongK() bool { return d.inPlace && d.ks == 1 }
+func (d operandPlan) contiguousAlongK() bool { return d.inPlace && d.ks == 1 }
 
 // packs reports whether panels of the operand are packed before tiles are computed.
-func (d side) packs() bool { return d.inPanels() && !d.packedByFirstRow }
+func (d operandPlan) packs() bool { return d.inPanels() && !d.packedByFirstRow }
 
 // inPanels reports whether the plan creates panels of the operand while it runs.
-func (d side) inPanels() bool { return d.source != Prepacked && !d.inPlace }
+func (d operandPlan) inPanels() bool { return d.source != Prepacked && !d.inPlace }
 
 // local reports whether each tile has its own panels of the operand in worker scratch.
-func (d side) local() bool { return d.inPanels() && !d.packedOnce }
+func (d operandPlan) local() bool { return d.inPanels() && !d.packedOnce }
 
-// DType is the dtype of the operands.
+// DType returns the dtype of the operands.
 func (p *Plan) DType() tensor.DType { return p.spec.DType }
 
-// PackRows is the panel width W that PackA callbacks fill.
+// PackRows returns the panel width W of PackFuncs of A.
 func (p *Plan) PackRows() int { return p.set.mr }
 
-// PackCols is the panel width W that PackB callbacks fill.
+// PackCols returns the panel width W of PackFuncs of B.
 func (p *Plan) PackCols() int { return p.set.nr }
 
-// SharedBytes is the length of Args.Shared.
+// SharedBytes returns the size of Args.Shared in bytes.
 func (p *Plan) SharedBytes() int { return p.shared }
 
-// WorkerBytes is the length of the scratch of one Run call; concurrent
-// calls need distinct ones.
+// WorkerBytes returns the size in bytes of the scratch of one Run call. Concurrent calls need different scratch.
 func (p *Plan) WorkerBytes() int { return p.worker.total }
 
 // sharesPanels reports whether tiles share panels.
@@ -404,8 +402,8 @@ func (p *Plan) phase(phase int) (block int, what part) {
 	return block, allRows
 }
 
-// Phases is the number of phases. All tiles of a phase must have finished
-// before a tile of the next one starts; tiles within a phase are independent.
+// Phases returns the number of phases. All tiles of a phase must have finished before a tile of the next phase starts.
+// The tiles of a phase are independent.
 func (p *Plan) Phases() int {
 	if !p.sharesPanels() {
 		return 1
@@ -413,7 +411,7 @@ func (p *Plan) Phases() int {
 	return p.perBlock() * ceilDiv(p.spec.K, p.kd)
 }
 
-// Tiles is the number of tiles of a phase.
+// Tiles returns the number of tiles of a phase.
 func (p *Plan) Tiles(phase int) int {
 	block, what := p.phase(phase)
 	switch what {
@@ -441,5 +439,5 @@ func (p *Plan) tile(what part, tile int) (i0, i1, j0, j1 int) {
 	return i0, min(i0+p.mt, p.spec.M), j0, min(j0+cols, p.spec.N)
 }
 
-// superDepth is the depth of K super-block i; only the last is short.
+// superDepth returns the depth of super-block i of K. Only the last super-block may be shorter than the others.
 func (p *Plan) superDepth(i int) int { return min(p.kd, p.spec.K-i*p.kd) }

@@ -52,11 +52,11 @@ func (p *Plan) listCalls() {
 	case s.Bias != NoBias && s.BiasStride != 1:
 		return
 	}
-	room := make([]byte, p.worker.total+1) // only offsets are recorded, so any address will do
+	room := make([]byte, p.worker.total+1) // only offsets are recorded, so any address can stand for the scratch
 	base := unsafe.Pointer(unsafe.SliceData(room))
 	x := exec{Plan: p, pa: base, pb: base, pc: base, worker: base}
 	t := tileState{exec: &x, kc: s.K, first: true}
-	var a, b feed
+	var a, b operandView
 	x.locate(&a, &p.a, base, nil, nil, nil, 0, s.K, 0, s.M)
 	x.locate(&b, &p.b, base, nil, nil, nil, 0, s.K, 0, s.N)
 	var args jit.Args
@@ -71,9 +71,9 @@ func (p *Plan) listCalls() {
 	p.recorded = all
 }
 
-// Repeat prepares r to compute the product with args. Addresses may differ from those of earlier calls of Repeat. It
-// reports false if the calls of the plan are not recorded, because the product is large or packs operands. Then only
-// Plan.Run can compute the product.
+// Repeat prepares r to compute the product with args. Addresses may differ from those of earlier calls of Repeat.
+// Repeat returns false if the plan has no recorded calls, because the product is large or packs operands. Only Plan.Run
+// can then compute the product.
 func (p *Plan) Repeat(r *Repeated, args *Args) bool {
 	c, x := p.recorded, &r.args
 	if c == nil {

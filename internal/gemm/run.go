@@ -10,7 +10,7 @@ import (
 // This file runs the tiles of a plan on the tiled path. For each block of K, runTile locates or packs the panels of
 // both operands, then calls a kernel for each register tile. Lanes are rows of A or columns of B.
 
-// exec is the state of one Run call. If the plan computes the transposed product, A and B are exchanged.
+// exec is the state of one Run call. If the plan computes the transposed product, A and B are exchanged in it.
 type exec struct {
 	*Plan
 	pa, pb, pc    unsafe.Pointer
@@ -30,11 +30,12 @@ const (
 	// them.
 	checkMACs = 1 << 21
 	// packCost is the cost of packing an element by a PackFunc, in multiplications. stripCost is the cost of preparing
-	// a strip (a panel of B times a block of rows), in multiplications.
+	// a strip (a panel of B times a block of rows of A), in multiplications.
 	packCost, stripCost = 16, 1 << 12
 )
 
-// count adds n multiplications, or packing work of the same cost, and calls Args.Check after every checkMACs.
+// count adds n multiplications, or packing work with the cost of n multiplications. It calls Args.Check after every
+// checkMACs multiplications.
 func (x *exec) count(n int) {
 	if x.done += n; x.done >= checkMACs && x.check != nil {
 		x.done = 0
@@ -42,7 +43,7 @@ func (x *exec) count(n int) {
 	}
 }
 
-// Run executes one tile of one phase. worker has WorkerBytes bytes and is private to the call; its contents do not
+// Run executes one tile of one phase. worker is scratch of WorkerBytes bytes for this call only. Its contents do not
 // matter. Run allocates nothing and starts no goroutine.
 func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	if p.spec.M == 0 || p.spec.N == 0 {
@@ -89,7 +90,8 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	x.final(i0, i1, j0, j1)
 }
 
-// final calls the epilogue for a part of C, in the caller's orientation.
+// final calls the epilogue for a part of C. Rows and columns are those of the caller's C, even if the plan computes the
+// transposed product.
 func (x *exec) final(i0, i1, j0, j1 int) {
 	switch {
 	case x.epilogue == nil:
@@ -109,14 +111,14 @@ func (p *Plan) RunAll(args *Args, worker []byte) {
 	}
 }
 
-// aligned returns the first alignBytes-aligned address in s, which must have
-// slack for it.
+// aligned returns the first address in s that is a multiple of alignBytes. s must have alignBytes-1 bytes more than the
+// caller uses.
 func aligned(s []byte) unsafe.Pointer {
 	ptr := unsafe.Pointer(unsafe.SliceData(s))
 	return unsafe.Add(ptr, -uintptr(ptr)&(alignBytes-1))
 }
 
-// elem is the address of element i of the array at ptr.
+// elem returns the address of element i of the array at ptr.
 func (p *Plan) elem(ptr unsafe.Pointer, i int) unsafe.Pointer { return unsafe.Add(ptr, i*p.set.size) }
 
 // runPack packs one chunk of a shared operand for the current super-block.
@@ -128,7 +130,7 @@ func (x *exec) runPack(tile int) {
 	x.packShared(tile, x.a, x.pa, x.packA, x.shA)
 }
 
-func (x *exec) packShared(tile int, d side, src unsafe.Pointer, fn PackFunc, to unsafe.Pointer) {
+func (x *exec) packShared(tile int, d operandPlan, src unsafe.Pointer, fn PackFunc, to unsafe.Pointer) {
 	panels, chunk := d.packChunk(x.depth)
 	groups := ceilDiv(ceilDiv(d.lanes, d.w), panels)
 	l0 := tile % groups * panels * d.w
@@ -145,8 +147,8 @@ func (x *exec) packShared(tile int, d side, src unsafe.Pointer, fn PackFunc, to 
 	}
 }
 
-// pack fills the panels at dst with lanes [l0, l1) of a side over depths [k0, k1).
-func (p *Plan) pack(dst unsafe.Pointer, d *side, src unsafe.Pointer, fn PackFunc, k0, k1, l0, l1 int) {
+// pack fills the panels at dst with lanes [l0, l1) and terms [k0, k1) of an operand.
+func (p *Plan) pack(dst unsafe.Pointer, d *operandPlan, src unsafe.Pointer, fn PackFunc, k0, k1, l0, l1 int) {
 	panels := unsafe.Slice((*byte)(dst), roundUp(l1-l0, d.w)*(k1-k0)*d.size)
 	if d.source == Custom {
 		fn(panels, k0, k1, l0, l1)
@@ -155,9 +157,9 @@ func (p *Plan) pack(dst unsafe.Pointer, d *side, src unsafe.Pointer, fn PackFunc
 	packPanels(d.size, panels, d.w, src, d.ls, d.ks, k0, k1, l0, l1)
 }
 
-// feed describes where kernels find the lanes of an operand for a block of K: in panels, or in the operand itself.
-// Distances are in elements.
-type feed struct {
+// operandView describes the place from which kernels read the lanes of an operand for a block of K: panels, or the
+// operand itself. Distances are in elements.
+type operandView struct {
 	base  unsafe.Pointer // address of the tile's first lane
 	w     int            // lanes of a panel
 	panel int            // distance between panels
@@ -167,7 +169,7 @@ type feed struct {
 }
 
 // at returns the offset of lane l from base, in elements.
-func (f *feed) at(l int) int {
+func (f *operandView) at(l int) int {
 	if f.place {
 		return l * f.lane
 	}
@@ -176,7 +178,8 @@ func (f *feed) at(l int) int {
 
 // locate sets f for the block of terms [k0, k1) of lanes [l0, l1). If the tile packs its own panels, locate packs them
 // into the worker's buffer.
-func (x *exec) locate(f *feed, d *side, src, shared, local unsafe.Pointer, fn PackFunc, k0, k1, l0, l1 int) {
+func (x *exec) locate(f *operandView, d *operandPlan, src, shared, local unsafe.Pointer, fn PackFunc,
+	k0, k1, l0, l1 int) {
 	f.w, f.term, f.place = d.w, d.w, d.inPlace
 	switch {
 	case d.inPlace:
@@ -196,8 +199,8 @@ func (x *exec) locate(f *feed, d *side, src, shared, local unsafe.Pointer, fn Pa
 // blockRows returns the number of rows of A that are processed per panel of B.
 func (p *Plan) blockRows() int { return max(1, blockBytes/(p.a.w*p.kc*p.a.size)) * p.a.w }
 
-// runTile computes C[i0:i1, j0:j1] over the current super-block: K blocks
-// outermost, then blocks of A that fit L2, then panels of B that fit L1.
+// runTile computes C[i0:i1, j0:j1] over the current super-block. The outer loop is over blocks of K, the next over
+// blocks of A that fit L2, and the inner loop over panels of B that fit L1.
 func (x *exec) runTile(i0, i1, j0, j1 int) {
 	p, s := x.Plan, &x.spec
 	if x.superK == 0 {
@@ -211,7 +214,7 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 	localB := unsafe.Add(x.worker, p.worker.b)
 	end := x.superK + x.depth
 	t := tileState{exec: x, i0: i0, j0: j0, j1: j1}
-	var a, b feed
+	var a, b operandView
 	for k0 := x.superK; k0 < end; k0 += p.kc {
 		k1 := min(k0+p.kc, end)
 		x.locate(&a, &p.a, x.pa, x.shA, x.worker, x.packA, k0, k1, i0, i1)
@@ -287,8 +290,8 @@ func (t *tileState) biasCols() unsafe.Pointer {
 	return unsafe.Add(t.exec.worker, t.Plan.worker.colBias)
 }
 
-// micro computes one register tile at (i, j) of C, directly in C when the
-// kernel can address it and otherwise through the worker's temporary tile.
+// micro computes the register tile at (i, j) of C. If the kernel can address this part of C, it stores the sums there.
+// Otherwise it stores them in the worker's temporary tile.
 func (t *tileState) micro(ap, bp unsafe.Pointer, i, j, rows, cols int) {
 	p, s := t.Plan, &t.spec
 	size, fn := p.set.size, p.set.micro

@@ -4,8 +4,7 @@ package gemm
 
 import "unsafe"
 
-// Declarations of the routines in avx512_body.h and avx2_body.h; see axpyFunc,
-// dotFunc, axpysFunc and dotsFunc.
+// The routines of avx512_body.h and avx2_body.h. Their types are axpyFunc, dotFunc, axpysFunc and dotsFunc.
 
 //go:noescape
 func axpy4AVX512F32(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)

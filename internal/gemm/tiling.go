@@ -14,9 +14,9 @@ const (
 	packTileElems = machine.MoveGrain
 )
 
-// blockBytes bounds the size of the panels of A that are multiplied by each panel of B, so that they stay in L2 beside
-// the block of B. It also bounds the panels that a tile packs for itself. It does not affect the bits of results; the
-// depth of a block of K does, which is part of the kernel set.
+// blockBytes bounds the size of the panels of A that are multiplied by each panel of B, so that these panels stay in L2
+// together with the block of B. It also bounds the panels that a tile packs for itself. blockBytes does not affect the
+// bits of results. The depth of a block of K does, and is therefore a part of the kernel set.
 var blockBytes = machine.L2Bytes / 8 * 3
 
 // price has the costs of kinds of work in nanoseconds, for elements of 32 bits. Costs only rank grids, and the ranking
@@ -37,7 +37,7 @@ type price struct {
 const packNS = 0.25
 
 // prices were measured on Zen 5. They are not part of a machine profile, so that all machines with the same instruction
-// set choose the same tiles. Costs of accesses to the caches are given as fractions of packNS.
+// set choose the same tiles. The costs of cache accesses are fractions of packNS.
 var prices = price{mac: 1. / 96, tile: 425, phase: 1280, pack: packNS, custom: 2 * packNS,
 	share: packNS / 2, loadA: packNS / 2, loadB: packNS * 5 / 12, c: packNS * 5 / 24}
 
@@ -49,18 +49,19 @@ type grid struct {
 	shareA, shareB bool
 }
 
-// tilePanels are the tile extents considered, in panels.
+// tilePanels are the widths and heights of tiles that are considered, in panels.
 var tilePanels = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1 << 30}
 
-// gridWorkers are the worker counts that a grid should suit. The entry 32 favors grids with spare tiles, which balance
-// the load of 16 workers of unequal speed.
+// gridWorkers are the numbers of workers for which a grid is evaluated. The entry 32 favors grids with spare tiles,
+// which balance the load of 16 workers of unequal speed.
 var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 
-// localPanels is the number of panels that a tile may pack for itself. More would not fit L2.
-func (d side) localPanels(kc int) int { return max(1, blockBytes/(d.w*kc*d.size)) }
+// localPanels returns the number of panels that a tile may pack for itself. More panels would not fit L2.
+func (d operandPlan) localPanels(kc int) int { return max(1, blockBytes/(d.w*kc*d.size)) }
 
-// mostTiles returns the greatest useful number of tiles of a product. It follows from the number of multiplications or,
-// with few rows or columns, from the size of the larger operand, because reading that operand takes most of the time.
+// mostTiles returns the greatest useful number of tiles of a product. Usually it follows from the number of
+// multiplications. With few rows or columns it follows from the size of the larger operand, because reading that
+// operand takes most of the time.
 func (s *kernelSet) mostTiles(m, n, k int) int {
 	grain := machine.PortableMACGrain
 	if s.coded() {
@@ -73,7 +74,7 @@ func (s *kernelSet) mostTiles(m, n, k int) int {
 // chooseGrid picks the grid with the least core time summed over several worker counts. Small tiles balance the load,
 // and large tiles reuse packed panels. The same grid serves all numbers of workers, so that the result does not depend
 // on the number of workers.
-func chooseGrid(a, b side, k, kc, most int) grid {
+func chooseGrid(a, b operandPlan, k, kc, most int) grid {
 	var best grid
 	bestCost := -1.0
 	pa, pb := ceilDiv(a.lanes, a.w), ceilDiv(b.lanes, b.w)
@@ -107,15 +108,15 @@ func chooseGrid(a, b side, k, kc, most int) grid {
 	return best
 }
 
-// cost estimates core time summed over gridWorkers.
-func (g grid) cost(a, b side, k, kc int) float64 {
+// cost returns the estimated core time, summed over gridWorkers.
+func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 	depth := float64(k)
 	blocks := float64(ceilDiv(k, kc))
 	mt, nt := float64(min(g.mt, roundUp(a.lanes, a.w))), float64(min(g.nt, roundUp(b.lanes, b.w)))
 	tile := mt*nt*depth*prices.mac + prices.tile + mt*nt*blocks*prices.c + mt*depth*prices.loadA + nt*depth*prices.loadB
 	shared := 0.0
 	for _, s := range []struct {
-		side
+		operandPlan
 		extent float64
 		shared bool
 	}{{a, mt, g.shareA}, {b, nt, g.shareB}} {
@@ -145,14 +146,14 @@ func (g grid) cost(a, b side, k, kc int) float64 {
 	return total
 }
 
-// packChunk is the extent of one packing tile: a number of panels, and a number of terms of K.
-func (d side) packChunk(depth int) (panels, k int) {
+// packChunk returns the extent of one packing tile: its number of panels, and its number of terms of K.
+func (d operandPlan) packChunk(depth int) (panels, k int) {
 	k = min(depth, max(256, packTileElems/d.w))
 	return max(1, packTileElems/(d.w*k)), k
 }
 
-// packTiles is the number of packing tiles of the operand for one super-block.
-func (d side) packTiles(depth int) int {
+// packTiles returns the number of packing tiles of the operand for one super-block.
+func (d operandPlan) packTiles(depth int) int {
 	if !d.packedOnce {
 		return 0
 	}

@@ -21,8 +21,8 @@ type Box struct {
 // Side is the side of a drawing at which a box is fixed.
 type Side int
 
-// Free boxes may be in any layer. First and Last boxes are above or below all others: no net goes to a First box, or
-// from a Last box.
+// Free boxes may be in any layer. First boxes are above all other boxes, and no net goes to a First box. Last boxes are
+// below all other boxes, and no net goes from a Last box.
 const (
 	Free Side = iota
 	First
@@ -38,8 +38,8 @@ type Net struct {
 // Point is a position in a drawing: X to the right, Y downwards.
 type Point struct{ X, Y float64 }
 
-// Segment is a piece of a net, from one point to another one below it. Straight segments are vertical; the
-// others connect two layers, and start and end vertically.
+// Segment is a piece of a net, from one point to another point below it. A segment whose points have equal X is
+// vertical. Other segments connect two layers, and are vertical at both ends.
 type Segment struct{ From, To Point }
 
 // Drawing holds the positions of boxes and nets.
@@ -66,7 +66,7 @@ type Route struct {
 const (
 	margin   = 20.0 // around the drawing
 	boxGap   = 24.0 // between boxes of a layer
-	netGap   = 12.0 // between nets that cross a layer, and between them and boxes
+	netGap   = 12.0 // between nets that cross a layer, and between such a net and a box
 	leastGap = 34.0 // between layers
 	mostGap  = 110.0
 	slope    = 0.09 // increase of a layer gap per horizontal distance of its widest segment
@@ -75,7 +75,7 @@ const (
 // MaxCells bounds the number of boxes and of net crossings of layers.
 const MaxCells = 1 << 18
 
-// ErrTooLarge says that a graph needs more than MaxCells cells.
+// ErrTooLarge is the error of a graph that needs more than MaxCells cells.
 var ErrTooLarge = errors.New("too large to be drawn in layers")
 
 // Draw computes the positions of boxes and the routes of nets. It fails if a net refers to an unknown box, if the nets
@@ -160,7 +160,7 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 	return l, nil
 }
 
-// cellAbove returns the cell of a net above its k-th layer below its box.
+// cellAbove returns the cell that a net has directly above the k-th layer below its box.
 func (l *layeredLayout) cellAbove(net, k int) int {
 	if k == 0 {
 		return l.nets[net].From

@@ -44,8 +44,8 @@ func (l *layeredLayout) number(layer int) {
 	}
 }
 
-// sortLayer sorts a layer by the mean positions of connected cells on one side. Positions are relative to the
-// layers' sizes, so that an unconnected cell stays about where it is.
+// sortLayer sorts a layer by the mean positions of connected cells on one side. Positions are relative to the sizes of
+// the layers, so that an unconnected cell stays at about the same position.
 func (l *layeredLayout) sortLayer(layer int, side func(*cell) []int) {
 	mean := make(map[int]float64, len(l.layers[layer]))
 	for _, c := range l.layers[layer] {
@@ -72,7 +72,7 @@ func (l *layeredLayout) relative(c int) float64 {
 func (l *layeredLayout) crossings() int {
 	total := 0
 	for k := 1; k < len(l.layers); k++ {
-		// A segment crosses those with smaller upper ends whose lower ends are to its right.
+		// A segment crosses each segment with a smaller upper end and a lower end to its right.
 		tree := make([]int, len(l.layers[k])+1)
 		count := 0
 		for _, a := range l.layers[k-1] {

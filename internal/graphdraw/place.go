@@ -54,8 +54,8 @@ type block struct {
 	cells      int
 }
 
-// regress places one layer. The desired position of a cell, less the width of the cells before it, must not
-// fall from left to right: falling ones are pooled (pool adjacent violators).
+// regress places one layer. The desired position of a cell, less the width of the cells before it, must not decrease
+// from left to right. Cells whose positions decrease are pooled (pool adjacent violators).
 func (l *layeredLayout) regress(layer int, sides func(*cell) [][]int) {
 	var blocks []block
 	offset := 0.0
@@ -72,7 +72,7 @@ func (l *layeredLayout) regress(layer int, sides func(*cell) [][]int) {
 			}
 		}
 		if weight == 0 {
-			weight = 0.01 // low: it yields to others
+			weight = 0.01 // a low weight: the block yields to other blocks
 			sum = weight * l.cells[c].x
 		}
 		b := block{sum/weight - offset, weight, 1}
@@ -142,7 +142,7 @@ func (l *layeredLayout) drawing() *Drawing {
 		d.Ranks = append(d.Ranks, l.cells[i].layer)
 	}
 	for i := range l.nets {
-		route := Route{Leave: r.leaves[i], Arrive: r.arrives[i]}
+		route := Route{Leave: r.leaveX[i], Arrive: r.arriveX[i]}
 		for _, c := range l.trunks[i] {
 			route.Cross = append(route.Cross, l.cells[c].x)
 		}

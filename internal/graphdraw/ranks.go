@@ -125,7 +125,8 @@ func lowestLayer(b int, ranks []int, nets []Net, of *netsAt) int {
 	return best
 }
 
-// candidates returns the candidate layers for a box, from top to bottom: net lengths are linear between them.
+// candidates returns the candidate layers for a box, from top to bottom. Between two adjacent candidates the net
+// lengths are linear.
 func candidates(b, lowest int, ranks []int, nets []Net, of *netsAt) []int {
 	list := []int{}
 	for _, n := range of.in {

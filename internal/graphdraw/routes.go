@@ -10,11 +10,11 @@ import (
 type routes struct {
 	*layeredLayout
 	top, bottom []float64   // y coordinates of layers
-	leaves      []float64   // per net
-	arrives     [][]float64 // per net, by index in To
+	leaveX      []float64   // per net
+	arriveX     [][]float64 // per net, by index in To
 }
 
-// end is the connection of a net to a side of a box; x is the position of the other end.
+// end is the connection of a net to a side of a box. x is the position of the net's other end.
 type end struct {
 	x    float64
 	at   *float64
@@ -24,14 +24,14 @@ type end struct {
 // routes spreads the connections of nets over the sides of boxes, ordered by their other ends.
 func (l *layeredLayout) routes() *routes {
 	r := &routes{layeredLayout: l, top: make([]float64, len(l.layers)), bottom: make([]float64, len(l.layers)),
-		leaves: make([]float64, len(l.nets)), arrives: make([][]float64, len(l.nets))}
+		leaveX: make([]float64, len(l.nets)), arriveX: make([][]float64, len(l.nets))}
 	below, above := make([][]end, len(l.boxes)), make([][]end, len(l.boxes))
 	for i, n := range l.nets {
-		r.arrives[i] = make([]float64, len(n.To))
+		r.arriveX[i] = make([]float64, len(n.To))
 		sum, count := 0.0, 0
 		for k, to := range n.To {
 			from := l.cellAbove(i, l.cells[to].layer-l.cells[n.From].layer-1)
-			above[to] = append(above[to], end{l.cells[from].x, &r.arrives[i][k], len(above[to])})
+			above[to] = append(above[to], end{l.cells[from].x, &r.arriveX[i][k], len(above[to])})
 			if from == n.From {
 				sum, count = sum+l.cells[to].x, count+1
 			}
@@ -40,7 +40,7 @@ func (l *layeredLayout) routes() *routes {
 			sum, count = sum+l.cells[l.trunks[i][0]].x, count+1
 		}
 		if count > 0 {
-			below[n.From] = append(below[n.From], end{sum / float64(count), &r.leaves[i], i})
+			below[n.From] = append(below[n.From], end{sum / float64(count), &r.leaveX[i], i})
 		}
 	}
 	for b := range l.boxes {
@@ -85,11 +85,11 @@ func (r *routes) segments(d *Drawing) [][]Segment {
 		}
 		first := r.cells[n.From].layer
 		if len(n.To) > 0 {
-			straight(r.leaves[i], d.Corners[n.From].Y+r.boxes[n.From].Height, r.bottom[first])
+			straight(r.leaveX[i], d.Corners[n.From].Y+r.boxes[n.From].Height, r.bottom[first])
 		}
 		x := func(k int) float64 { // the x at which the net enters its k-th layer
 			if k == 0 {
-				return r.leaves[i]
+				return r.leaveX[i]
 			}
 			return r.cells[r.trunks[i][k-1]].x
 		}
@@ -99,8 +99,8 @@ func (r *routes) segments(d *Drawing) [][]Segment {
 		}
 		for k, to := range n.To {
 			layer := r.cells[to].layer
-			across(layer-1, x(layer-1-first), r.arrives[i][k])
-			straight(r.arrives[i][k], r.top[layer], d.Corners[to].Y)
+			across(layer-1, x(layer-1-first), r.arriveX[i][k])
+			straight(r.arriveX[i][k], r.top[layer], d.Corners[to].Y)
 		}
 		list[i] = s
 	}

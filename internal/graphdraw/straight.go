@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// straightenLines makes lines vertical where neighbours leave room: nets that cross layers, and chains of boxes.
-// Placing layer by layer leaves them slightly bent.
+// straightenLines makes lines vertical if neighbours leave enough space. Lines are nets that cross layers, and chains
+// of boxes. Placement layer by layer leaves lines slightly bent.
 func (l *layeredLayout) straightenLines() {
 	lines := slices.Concat(l.trunks, l.columns())
 	lines = slices.DeleteFunc(lines, func(line []int) bool { return len(line) < 2 })
@@ -48,8 +48,8 @@ func (l *layeredLayout) columns() [][]int {
 	return list
 }
 
-// align gives the cells of a line as few different x coordinates as there is room for, each close to the mean
-// of its cells.
+// align gives the cells of a line as few different x coordinates as the neighbours permit. Each coordinate is close to
+// the mean of its cells.
 func (l *layeredLayout) align(line []int) {
 	for len(line) > 0 {
 		low, high := math.Inf(-1), math.Inf(1)

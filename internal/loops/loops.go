@@ -1,5 +1,5 @@
-// Package loops compiles and runs loops of expressions: as machine code if processor, system and expression allow it,
-// else block by block in Go.
+// Package loops compiles and runs loops of expressions. A loop is machine code if processor, system and expression
+// allow it. Otherwise it runs block by block in Go.
 //
 // [New] prepares an [expr.Loop], and [Loop.Run] computes rows with it. Long work is cut into calls of less than 50 us,
 // because stopping the world waits for machine code. Each worker keeps a [State]. Packages that describe computations
@@ -33,8 +33,8 @@ type Loop struct {
 	noCodeReason error // why there is no machine code
 }
 
-// State holds the memory that a worker reuses between loops. The zero value is ready to use. It is for one goroutine at
-// a time.
+// State holds the memory that a worker reuses between loops. The zero value is ready to use. A State is for one
+// goroutine at a time.
 type State struct {
 	// Context, if set, cancels a long [Loop.Run] by the panic of [interrupt.Check].
 	Context context.Context
@@ -43,7 +43,7 @@ type State struct {
 	args *jit.Args
 }
 
-// Release clears addresses and the context.
+// Release clears the addresses and the context that s holds, so that it does not keep memory alive.
 func (s *State) Release() {
 	s.Context = nil
 	if s.args != nil {
@@ -51,7 +51,8 @@ func (s *State) Release() {
 	}
 }
 
-// Compiles reports whether loops are compiled to machine code, if their expressions allow it. Tests replace it.
+// Compiles reports whether loops are compiled to machine code if their expressions allow it. Tests replace this
+// function.
 var Compiles = func() bool { return jit.Available() == nil }
 
 // Options that do not affect results.
@@ -60,7 +61,7 @@ type (
 	Ahead   = vector.Ahead
 )
 
-// Fence must follow the last run of Unfenced loops, before another goroutine reads their outputs.
+// Fence must be called after the last run of loops with Options.Unfenced, before another goroutine reads their outputs.
 func Fence() { vector.Fence() }
 
 // New prepares a loop.
@@ -86,7 +87,7 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 }
 
 // Most returns the maximum number of elements of a row in one call of machine code. Longer rows are cut, except in
-// loops with totals, which cannot be cut. It returns 0 without machine code.
+// loops with totals, whose rows cannot be cut. Most returns 0 if there is no machine code.
 func (l *Loop) Most() int { return l.maxPerCall }
 
 // rowElements is the minimum length that limits assume for a row. A short row still takes a whole iteration, in which
@@ -109,8 +110,8 @@ func (l *Loop) Compiled() bool { return l.code != nil }
 // functionWork is the approximate number of instructions of an elementary function.
 const functionWork = 40
 
-// PerElement estimates the time of machine code for an element with operands in the L1 cache, in nanoseconds; it is 0
-// if the loop runs in Go.
+// PerElement estimates the time of machine code for an element with operands in the L1 cache, in nanoseconds. It
+// returns 0 if the loop runs in Go.
 func (l *Loop) PerElement() float64 {
 	if l.code == nil {
 		return 0
@@ -149,8 +150,9 @@ func (l *Loop) prepare() {
 	l.once.Do(func() { l.inGo, l.failed = interp.New(l.loop) })
 }
 
-// callWork bounds the instructions of a call, because stopping the world waits for it: it takes less than 50 us (cos of
-// 20,000 float64 took 52). callElements bounds the elements of a call of memory-bound loops.
+// callWork bounds the number of instructions of a call, because stopping the world waits for the end of the call. A
+// call takes less than 50 us (52 us for cos of 20,000 float64). callElements bounds the number of elements of a call of
+// memory-bound loops.
 const (
 	callWork     = 200_000
 	callElements = 1 << 15
@@ -177,10 +179,10 @@ func (l *Loop) steps() {
 	}
 }
 
-// Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, operands, then for each fold
-// its [expr.Lanes] accumulators, which each row updates, or its total; strides are the bytes between rows in the same
-// order, 0 for operands shared by all rows. An output that is not stored has neither address nor stride. Addresses are
-// not checked, must point to the heap, and ptrs is modified.
+// Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands, then for each
+// fold either its [expr.Lanes] accumulators, which each row updates, or its total. strides are the bytes between rows
+// in the same order. The stride of an operand that all rows share is 0. An output that is not stored has neither
+// address nor stride. Run does not check addresses. They must point to the heap. Run modifies ptrs.
 func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	if n0 <= 0 || n1 <= 0 {
 		return
@@ -190,7 +192,7 @@ func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	}
 }
 
-// compiled runs machine code. It returns false, having done nothing, if the code cannot be mapped.
+// compiled runs machine code. If the code cannot be mapped, it does nothing and returns false.
 func (l *Loop) compiled(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) bool {
 	if s.args == nil {
 		s.args = new(jit.Args)
@@ -234,7 +236,7 @@ func (l *Loop) runPieces(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 
 	}
 }
 
-// advance moves addresses by n steps.
+// advance adds n steps to each address. steps are in bytes.
 func advance(ptrs []unsafe.Pointer, steps []int, n int) {
 	for k, p := range ptrs {
 		if p != nil {
@@ -270,7 +272,7 @@ func (l *Loop) interpreted(s *State, ptrs []unsafe.Pointer, strides []int, n0, n
 	clear(accs)
 }
 
-// interpretedRow runs a row in Go, in pieces unless there are totals.
+// interpretedRow runs a row in Go. It runs the row in pieces, except in a loop with totals.
 func (l *Loop) interpretedRow(s *State, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0 int) {
 	if n0 <= callElements || l.loop.Totals {
 		l.inGo.Run(nil, ptrs, strides, accs, n0, 1)

@@ -10,8 +10,8 @@ import (
 )
 
 // Cache is an LRU cache. It evicts the least recently used values when their number or their total size exceeds a
-// bound. An evicted value stays valid for its users. A Cache is safe for concurrent use; Number and Bytes must be set
-// before.
+// bound. An evicted value stays valid for its users. A Cache is safe for concurrent use. Number and Bytes must be set
+// before the first use.
 type Cache[K, V comparable] struct {
 	// Number is the maximum number of values.
 	Number int
@@ -46,7 +46,7 @@ func (c *Cache[K, V]) Find(key K) (v V, ok bool) {
 	return e.Value.(*entry[K, V]).value, true
 }
 
-// Put sets the value of a key unless it has one, and returns the key's value. The value has no size until
+// Put sets the value of a key that has no value, and returns the key's value. The value has no size until
 // [Cache.Count], because it may not be computed yet.
 func (c *Cache[K, V]) Put(key K, v V) V {
 	c.mu.Lock()
@@ -94,8 +94,8 @@ func (c *Cache[K, V]) limit() int {
 	return c.Bytes
 }
 
-// Drop removes a key and its value, for example a value that could not be computed. It does nothing if the key has
-// another value.
+// Drop removes a key and its value v, for example if v could not be computed. It does nothing if the key has another
+// value.
 func (c *Cache[K, V]) Drop(key K, v V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -3,17 +3,17 @@ package machine
 // Cut divides units of work, such as rows of an image, into chunks of nearly equal size.
 type Cut struct{ Units, Chunks int }
 
-// A grain is the usual amount of work per chunk. A step of less than fewChunks grains is still cut into up to fewChunks
-// chunks of at least grain/leastPart each: an additional chunk costs less than a worker that waits while another
-// computes a whole grain.
+// A grain is the usual amount of work per chunk. A step with less work than fewChunks grains is still cut into up to
+// fewChunks chunks, each of at least grain/leastPart. An additional chunk costs less than a worker that waits while
+// another worker computes a whole grain.
 const (
 	fewChunks = 2
 	leastPart = 4
 )
 
-// CutUnits cuts units of equal work into chunks of about one grain. The number of chunks is 1 or even. The first half
-// of the chunks is therefore the first half of the units, to within one unit, for every grain. In consecutive steps
-// over the same rows, each of two workers then reads the rows that it wrote in the previous step.
+// CutUnits cuts units of equal work into chunks of about one grain. The number of chunks is 1 or even. For every grain,
+// the first half of the chunks therefore is the first half of the units, to within one unit. In consecutive steps over
+// the same rows, each of two workers then reads the rows that it wrote in the previous step.
 func CutUnits(units, work, grain int) Cut {
 	all := float64(units) * float64(max(1, work))
 	n := all / float64(max(1, grain))

@@ -1,8 +1,9 @@
 package machine
 
-// A grain is the amount of work per chunk, in elements of one kind of work: large enough to hide the cost of handing
-// out a chunk, and small enough for workers to end at about the same time. Grains are constants instead of profile
-// rates, because the cut into chunks must depend only on shapes. A test compares them with the default profile.
+// A grain is the amount of work per chunk, in elements of one kind of work. It is large enough to hide the cost of
+// distributing a chunk, and small enough for workers to end at about the same time. Grains are constants instead of
+// profile rates, because the division into chunks must depend only on shapes. A test compares them with the default
+// profile.
 const (
 	// MoveGrain is for elements that are moved, or combined by a few operations (PyTorch's
 	// at::internal::GRAIN_SIZE).
@@ -17,8 +18,9 @@ const (
 	// ReduceGrain is for accumulated elements. There is a partial sum for each chunk, so this grain affects the bits
 	// of results.
 	ReduceGrain = 1 << 16
-	// MACGrain counts multiply-adds of matrix products (small products together), PortableMACGrain those of
-	// products without assembly, and DirectMACGrain those of windows over unpacked operands.
+	// MACGrain counts multiply-adds of matrix products; several small products share a chunk. PortableMACGrain counts
+	// multiply-adds of products without assembly. DirectMACGrain counts multiply-adds of windows over unpacked
+	// operands.
 	MACGrain         = 1 << 20
 	PortableMACGrain = 1 << 16
 	DirectMACGrain   = 1 << 17
@@ -27,6 +29,6 @@ const (
 // LineBytes is the size of a cache line.
 const LineBytes = 64
 
-// BlockBytes is the size of the blocks in which operands pass from loop to loop: eight of them fit an L1 cache.
-// Reductions accumulate block by block, so it affects the bits of results.
+// BlockBytes is the size of the blocks in which operands pass from loop to loop. Eight blocks fit an L1 cache.
+// Reductions accumulate block by block, so BlockBytes affects the bits of results.
 const BlockBytes = 4096

@@ -2,9 +2,9 @@
 // processor ([Host], [Features]), measured prices of work ([Profile], [Work]), and the cut of work into chunks ([Cut],
 // the grains).
 //
-// Memory limits are read from /proc and /sys on Linux: those of the process's control groups and their
-// ancestors (both versions), of its address space and data (ulimit -v and -d), and the free memory of the
-// machine. On other systems only requests beyond any machine are rejected.
+// On Linux, memory limits are read from /proc and /sys: the limits of the process's control groups and their ancestors
+// (both versions), the limits of its address space and data (ulimit -v and -d), and the free memory of the machine. On
+// other systems only requests that exceed any machine are rejected.
 package machine
 
 import (
@@ -26,10 +26,11 @@ type Limit struct {
 	Name  string // its source, as in "the address space of the process (ulimit -v)"
 }
 
-// maxRequest bounds a request without any other limit: no machine has more, and Go's heap cannot address much more.
+// maxRequest bounds a request if there is no other limit. No machine has more memory, and Go's heap cannot address much
+// more.
 const maxRequest = min(1<<46, math.MaxInt/2)
 
-// unknownLimit is the limit if no other is known.
+// unknownLimit is the limit if no other limit is known.
 var unknownLimit = Limit{maxRequest, maxRequest, "what a process can address"}
 
 // Memory returns the tightest current limit.
@@ -48,7 +49,7 @@ func tightest(limits []Limit) Limit {
 	return l
 }
 
-// idleHeap is the unused memory of Go's heap.
+// idleHeap describes the unused part of Go's heap, in bytes.
 type idleHeap struct {
 	free     int // backed by memory
 	released int // address space only
@@ -60,8 +61,8 @@ func idle() idleHeap {
 	return idleHeap{int(s[0].Value.Uint64()), int(s[1].Value.Uint64())}
 }
 
-// read returns all limits that the files state; an unreadable file states none. With block, the limit of the
-// address space is that of a single allocation.
+// read returns all limits that the files state. An unreadable file states no limit. If block is set, the limit of the
+// address space applies to a single allocation.
 func read(fsys fs.FS, heap idleHeap, block bool) []Limit {
 	m := meminfo(fsys)
 	limits := groups(fsys, m)
@@ -88,7 +89,8 @@ func read(fsys fs.FS, heap idleHeap, block bool) []Limit {
 	return limits
 }
 
-// reading is the last reading of the limits: its time, and the memory left at that time, minus later requests.
+// reading is the last reading of the limits. at is its time. left is the memory in bytes that was left at that time,
+// minus later requests.
 type reading struct {
 	left atomic.Int64
 	at   time.Time

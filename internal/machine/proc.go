@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// fields are the numbers of a file of lines "Name: 123 kB", in bytes.
+// fields maps the names in a file with lines "Name: 123 kB" to their numbers, in bytes.
 type fields map[string]int
 
 func meminfo(fsys fs.FS) fields { return readFields(fsys, "proc/meminfo") }
@@ -26,7 +26,7 @@ func readFields(fsys fs.FS, name string) fields {
 	return f
 }
 
-// available returns the memory that the kernel can give without swapping; an estimate before Linux 3.14.
+// available returns the memory that the kernel can give without swapping. Before Linux 3.14 it is an estimate.
 func (f fields) available() int {
 	if n, ok := f["MemAvailable"]; ok {
 		return n
@@ -164,7 +164,7 @@ var (
 	version2 = groupFiles{"cgroup2", "memory.max", "memory.current", "memory.swap.max", "memory.swap.current", false, ""}
 )
 
-// limit reads the limit of one group. Cached files count as used but can be evicted, and swap adds room.
+// limit reads the limit of one group. Cached files count as used, but the kernel can evict them. Swap adds memory.
 func (g groupFiles) limit(fsys fs.FS, dir string, m fields) (Limit, bool) {
 	total, ok := number(fsys, path.Join(dir, g.limitFile))
 	used, known := number(fsys, path.Join(dir, g.usageFile))
@@ -192,7 +192,7 @@ func (g groupFiles) limit(fsys fs.FS, dir string, m fields) (Limit, bool) {
 	return Limit{Left: left + swap, Total: total}, true
 }
 
-// number reads a file with one number; "max" is none.
+// number reads a file with one number. It returns false for "max", which means no limit.
 func number(fsys fs.FS, name string) (int, bool) {
 	b, err := fs.ReadFile(fsys, name)
 	if err != nil {
@@ -202,7 +202,7 @@ func number(fsys fs.FS, name string) (int, bool) {
 	return n, err == nil
 }
 
-// lines calls f with every line of a file; an unreadable file has none.
+// lines calls f with every line of a file. It does not call f for an unreadable file.
 func lines(fsys fs.FS, name string, f func(string)) {
 	b, err := fs.ReadFile(fsys, name)
 	if err != nil {

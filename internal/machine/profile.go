@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// ProfileVersion is the version of the profile's terms: profiles of other versions are rejected.
+// ProfileVersion is the version of the terms of a profile. Profiles of other versions are rejected.
 const ProfileVersion = 2
 
 // Profile holds the measured prices of work on one core of a machine. All cost decisions use it.
@@ -36,9 +36,9 @@ type Profile struct {
 	ShareNS float64 `json:"share_ns,omitzero" doc:"The least work worth handing to an awake worker, in nanoseconds; 0: the default."`
 	WakeNS  float64 `json:"wake_ns,omitzero" doc:"The least saved time worth waking workers, in nanoseconds; 0: the default."`
 
-	// kept is the number of bytes of constants that all steps of a run read together. It is a property of a graph,
-	// not of the machine: see Keeping.
-	kept float64
+	// constantBytes is the number of bytes of constants that all steps of a run read together. It is a property of a
+	// graph, not of the machine: see Keeping.
+	constantBytes float64
 }
 
 // Rates holds the cost per byte by access.
@@ -57,7 +57,7 @@ func (m *Rates) curve(a Access) *Curve {
 	return [...]*Curve{&m.Dense, &m.Kept, &m.Panels, &m.Copied, &m.Tiled, &m.Strided, &m.Gathered}[a]
 }
 
-// Of returns the curve of an access; nil for an invalid one.
+// Of returns the curve of an access, or nil for an invalid access.
 func (m *Rates) Of(a Access) *Curve {
 	if m == nil || a >= accesses {
 		return nil
@@ -115,7 +115,7 @@ func UsualProfile() *Profile { return shippedProfiles[Host().Name()]() }
 // ShippedProfiles lists the names of the shipped profiles.
 func ShippedProfiles() []string { return slices.Sorted(maps.Keys(shippedProfiles)) }
 
-// ShippedProfile returns a copy of the shipped profile with that name, which the caller owns; nil if there is none.
+// ShippedProfile returns a copy of the shipped profile with a name, or nil if there is none. The caller owns the copy.
 func ShippedProfile(name string) *Profile {
 	if shipped := shippedProfiles[name]; shipped != nil {
 		return shipped().clone()
@@ -126,9 +126,9 @@ func ShippedProfile(name string) *Profile {
 // DefaultProfile returns a copy of [UsualProfile], which the caller owns.
 func DefaultProfile() *Profile { return UsualProfile().clone() }
 
-// ScaleCopies returns a copy of the profile with the prices of copies multiplied by a factor: those of copied and tiled
-// bytes, which loops also pay for reading a transposed operand, and of the inner kernels of copies. A step costs the
-// same.
+// ScaleCopies returns a copy of the profile with the prices of copies multiplied by a factor. These are the prices of
+// copied and tiled bytes and of the inner kernels of copies. Loops that read a transposed operand also pay for tiled
+// bytes. The cost of a step is unchanged.
 func (p *Profile) ScaleCopies(factor float64) *Profile {
 	p = p.clone()
 	for _, c := range []Curve{p.Memory.Copied, p.Memory.Tiled} {
@@ -166,15 +166,16 @@ var shippedProfiles = map[string]func() *Profile{
 // determines the cache from which a step reads its constants.
 func (p *Profile) Keeping(bytes float64) *Profile {
 	r := *p
-	r.kept = bytes
+	r.constantBytes = bytes
 	return &r
 }
 
-// Kept returns the bytes of constants that a run reads; 0 for a profile without a graph.
-func (p *Profile) Kept() float64 { return p.kept }
+// Kept returns the bytes of constants that a run reads. It is 0 for a profile without a graph.
+func (p *Profile) Kept() float64 { return p.constantBytes }
 
-// PS returns the price of work in picoseconds, rounded, between 0 and an hour. Sequential memory access
-// overlaps with computation, so the longer of the two counts; other accesses stall the core.
+// PS returns the price of work in picoseconds, rounded, between 0 and an hour. Sequential memory access overlaps with
+// computation, so only the longer of these two times counts. Other memory accesses stall the core, so their times are
+// added.
 func (p *Profile) PS(w Work) int64 {
 	ps := p.price(&w)
 	if !(ps > 0) { // NaN of an unchecked profile
@@ -204,7 +205,7 @@ func (p *Profile) price(w *Work) float64 {
 	for a := Kept; a < accesses; a++ {
 		touched := w.Footprint
 		if a <= Panels {
-			touched = max(w.Footprint, p.kept)
+			touched = max(w.Footprint, p.constantBytes)
 		}
 		if w.Bytes[a] != 0 {
 			ps += w.Bytes[a] * p.Memory.curve(a).At(touched)

@@ -106,7 +106,7 @@ func (p *Profile) Complete() (missing int) {
 	return missing
 }
 
-// JSON returns the profile in the form of a file; equal profiles give equal text.
+// JSON returns the profile in the form of a file. Equal profiles give equal text.
 func (p *Profile) JSON() ([]byte, error) {
 	text, err := json.Marshal(p, json.Deterministic(true), jsontext.WithIndent("  "))
 	if err != nil {
@@ -124,7 +124,8 @@ func (p *Profile) Digest() string {
 	return DigestOfJSON(p)
 }
 
-// DigestOfJSON returns the sha256 of a value's canonical JSON (RFC 8785) in hexadecimal; "" if it has none.
+// DigestOfJSON returns the sha256 of a value's canonical JSON (RFC 8785) in hexadecimal, or "" if JSON cannot represent
+// the value.
 func DigestOfJSON(v any) string {
 	text, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
@@ -138,7 +139,7 @@ func DigestOfJSON(v any) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Shipped reports whether the profile is the shipped one for the instruction set in use.
+// Shipped reports whether the profile equals the shipped profile for the instruction set in use. A nil profile does.
 func (p *Profile) Shipped() bool { return p == nil || p.Digest() == UsualProfile().Digest() }
 
 // ReadProfile reads a profile from a file, and completes it.
@@ -181,7 +182,8 @@ func slug(s string) string {
 	return strings.Join(words, "-")
 }
 
-// CPUName returns the processor's name, with its model on Linux; else the architecture.
+// CPUName returns the processor's name. On Linux the name includes the model. If the name is unknown, CPUName returns
+// the architecture.
 func CPUName() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {

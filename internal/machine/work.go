@@ -43,14 +43,15 @@ type Part struct {
 // Work is an amount of work in the terms of a profile: bytes by access, units of inner kernels, and started
 // steps.
 type Work struct {
-	// Bytes counts bytes by access. A count is negative in a difference if another access replaces the bytes.
+	// Bytes counts bytes by access. In a difference of two works a count may be negative.
 	Bytes [accesses]float64
-	// Parts are added by Do and Wait; unused ones have no kernel.
+	// Parts are added by Do and Wait. Unused parts have no kernel.
 	Parts [MaxParts]Part
 	Steps float64
 	// Footprint is the number of bytes that the step touches. It determines the cache that holds these bytes.
 	Footprint float64
-	// Flops counts arithmetic operations; a function such as exp counts as one. It is for display and has no price.
+	// Flops counts arithmetic operations. A function such as exp counts as one operation. Flops is for display and has
+	// no price.
 	Flops float64
 }
 

@@ -30,7 +30,7 @@ type Binding struct {
 	Took    time.Duration // of inference, planning and compilation
 
 	sizes         map[string]int  // of open symbols; others have the assumed sizes
-	fromHint      bool            // the sizes are a hint: its plan becomes a specialization
+	isHint        bool            // the sizes are a hint: its plan becomes a specialization
 	decisionsFrom *Specialization // whose decisions the plan follows; nil for a plan of its own
 	runner        *exec.Runner
 	failed        graph.Errors  // nodes that inference rejected
@@ -51,11 +51,12 @@ type Binding struct {
 // Segmented reports whether shapes depend on data, so that the graph is planned in segments during runs.
 func (b *Binding) Segmented() bool { return b.runner.Program() == nil }
 
-// bindings is a cache, bounded in the number of bindings and in the memory that they hold beside their
-// specializations.
+// bindings is a cache of bindings. It is bounded in the number of bindings, and in the memory that they hold in
+// addition to their specializations.
 type bindings = lru.Cache[sizesKey, *Binding]
 
-// keptBindings bounds the number of bindings, because the limit on memory admits very many bindings of a small graph.
+// keptBindings bounds the number of bindings, because the limit on memory alone would admit very many bindings of a
+// small graph.
 const keptBindings = 256
 
 // bytes estimates the memory of a binding with one session, without the constants that it shares with its
@@ -69,9 +70,9 @@ func (b *Binding) bytes() int {
 	return n.Arena + n.Scratch + perStep*len(b.Program.Steps())
 }
 
-// bindingFor returns the binding for sizes of open symbols by name; the others have their assumed sizes. The first
-// caller compiles it, and other callers for the same sizes wait until their own contexts end. If the first caller's
-// context ends, one of the others compiles.
+// bindingFor returns the binding for the given sizes of open symbols. Symbols without a given size have their assumed
+// sizes. The first caller compiles the binding. Other callers for the same sizes wait until it is compiled or their own
+// contexts end. If the context of the first caller ends, another caller compiles.
 func (p *Program) bindingFor(ctx context.Context, given map[string]int, hinted bool) (*Binding, error) {
 	sizes := slices.Clone(p.assumed)
 	for i, name := range p.openSymbols {
@@ -79,7 +80,7 @@ func (p *Program) bindingFor(ctx context.Context, given map[string]int, hinted b
 			sizes[i] = n
 		}
 	}
-	b := &Binding{sizes: given, fromHint: hinted, done: make(chan struct{})}
+	b := &Binding{sizes: given, isHint: hinted, done: make(chan struct{})}
 	key := keyOf(sizes)
 	for at := p.bindings.Put(key, b); at != b; at = p.bindings.Put(key, b) {
 		if err := interrupt.Wait(ctx, at.done); err != nil {
@@ -103,13 +104,13 @@ func (p *Program) bindingFor(ctx context.Context, given map[string]int, hinted b
 	return b, b.err
 }
 
-// compile binds, infers, plans and compiles the program's graph. No other function joins these steps.
+// compile infers, plans and compiles the program's graph for the sizes. No other function does all these steps.
 func (b *Binding) compile(ctx context.Context, p *Program, sizes []int) (err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
 	interrupt.Check(ctx)
 	start := time.Now()
-	if b.Graph, b.Runs = p.graph, p.graph; p.infers {
+	if b.Graph, b.Runs = p.graph, p.graph; p.needsInference {
 		if err := b.infer(ctx, p); err != nil {
 			return err
 		}
@@ -150,8 +151,8 @@ func (b *Binding) infer(ctx context.Context, p *Program) error {
 	return nil
 }
 
-// Infer infers a graph. If nodes are rejected, the error is a [graph.Errors] without those that only depend on rejected
-// nodes.
+// Infer infers the types of a graph. If nodes are rejected, the error is a [graph.Errors]. It omits nodes that are
+// rejected only because they depend on another rejected node.
 func Infer(g *graph.Graph) error {
 	if g == nil {
 		return errors.New("there is no graph to infer: it is nil")
@@ -165,7 +166,7 @@ func Infer(g *graph.Graph) error {
 	return nil
 }
 
-// InferContext is [Infer] that ends when the context does.
+// InferContext is [Infer] with a context. It stops when the context ends.
 func InferContext(ctx context.Context, g *graph.Graph) error {
 	g.SetContext(ctx)
 	defer g.SetContext(context.Background())
@@ -176,8 +177,8 @@ func InferContext(ctx context.Context, g *graph.Graph) error {
 	return err
 }
 
-// bind gives sizes to the symbols of a copy of the program's graph: the given sizes of open symbols, the fixed sizes,
-// and the assumed sizes, which stay marked as assumed.
+// bind gives sizes to the symbols of a copy of the program's graph. Open symbols get the sizes in open. Other symbols
+// get the fixed sizes and the assumed sizes. Assumed sizes stay marked as assumed.
 func (p *Program) bind(g *graph.Graph, open map[string]int) error {
 	sizes := g.Bound()
 	if sizes == nil {
@@ -275,7 +276,7 @@ func (p *Program) source() *graph.Graph {
 	return p.graph
 }
 
-// checkFixed rejects an input whose size differs from the fixed size of a symbol.
+// checkFixed returns an error if the shape of an input gives a symbol another size than its fixed size.
 func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int, bool)) error {
 	for _, v := range inputs {
 		shape, ok := shapeOf(v.Name)

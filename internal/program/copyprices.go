@@ -13,7 +13,7 @@ import (
 // to some seconds of work.
 const maxPricedDecisions = 1 << 20
 
-// copyPrices holds the solved problem of a program, and the prices of copies that were asked for.
+// copyPrices holds the solved problem of a program, and the prices of copies that were requested.
 type copyPrices struct {
 	model *layout.Model // nil: the problem could not be stated or solved
 	means *layout.Outcome

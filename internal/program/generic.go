@@ -16,7 +16,7 @@ const (
 
 // Generic returns sizes of the open symbols at which every size that depends on them is at least 2. A size of 0 or 1
 // makes the layout of a value ambiguous, so a plan for such a size is a poor plan for other sizes. The search starts at
-// the first hint or the assumed sizes, and doubles sizes as often as needed. Generic returns nil if the search fails.
+// the first hint or the assumed sizes. It doubles sizes as often as needed. Generic returns nil if the search fails.
 func (p *Program) Generic(ctx context.Context) []int {
 	if p.genericLock.Lock(ctx) != nil {
 		interrupt.Check(ctx)
@@ -61,7 +61,7 @@ func (p *Program) findGeneric(ctx context.Context) []int {
 	return nil
 }
 
-// degenerate returns the open symbols on which sizes of 0 or 1 depend; false if the graph cannot be inferred.
+// degenerate returns the open symbols on which sizes of 0 or 1 depend. ok is false if the graph cannot be inferred.
 func (p *Program) degenerate(ctx context.Context, sizes []int) (list []int, ok bool) {
 	g, err := p.GraphAt(ctx, sizes)
 	interrupt.Check(ctx)
@@ -85,8 +85,8 @@ func (p *Program) degenerate(ctx context.Context, sizes []int) (list []int, ok b
 	return list, true
 }
 
-// hasDegenerate reports whether a size in g is 0 or 1 and differs in h. h is the same graph with another size of one
-// symbol.
+// hasDegenerate reports whether a size in g is 0 or 1 and differs from the size in h. h is the same graph with another
+// size of one symbol.
 func hasDegenerate(g, h *graph.Graph) bool {
 	var shapes [][]int
 	h.Values(func(v *graph.Value) { shapes = append(shapes, v.Meta.Shape) })

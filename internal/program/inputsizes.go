@@ -9,7 +9,8 @@ import (
 // maxArray is the number of open symbols up to which sizes are read and looked up without allocation.
 const maxArray = 16
 
-// sizesKey is the key of a binding: the sizes of the open symbols, as text if there are more than maxArray.
+// sizesKey is the key of a binding: the sizes of the open symbols. If there are more than maxArray sizes, they are
+// stored as text.
 type sizesKey struct {
 	few  [maxArray]int
 	many string
@@ -28,8 +29,8 @@ func keyOf(sizes []int) (k sizesKey) {
 	return k
 }
 
-// place is an input whose dimensions have symbols.
-type place struct {
+// inputSymbols describes an input whose dimensions have symbols.
+type inputSymbols struct {
 	input string
 	dims  []int // by dimension: the index of its open symbol, or -1
 	fixed []int // by dimension: the fixed size of its symbol, or -1 if the symbol is open or absent
@@ -43,7 +44,7 @@ func (p *Program) findPlaces() {
 	}
 	for _, i := range p.symbolic {
 		v := p.graph.Inputs[i]
-		pl := place{input: v.Name}
+		pl := inputSymbols{input: v.Name}
 		for _, d := range v.Dims {
 			open, fixed := -1, -1
 			if k, is := at[d.Symbol]; is && d.Symbol != "" {
@@ -53,18 +54,18 @@ func (p *Program) findPlaces() {
 			}
 			pl.dims, pl.fixed = append(pl.dims, open), append(pl.fixed, fixed)
 		}
-		p.places = append(p.places, pl)
+		p.symbolInputs = append(p.symbolInputs, pl)
 	}
 }
 
-// readSizes reads the sizes of the open symbols from inputs. It returns false if a size is missing, contradicted by
-// another input, or different from a fixed one: the slower path then finds the error.
+// readSizes reads the sizes of the open symbols from inputs. It returns false if a size is missing, contradicts another
+// input, or differs from a fixed size. A slower path then reports the error.
 func (p *Program) readSizes(in map[string]*tensor.Tensor, sizes []int) bool {
 	for i := range sizes {
 		sizes[i] = -1
 	}
-	for i := range p.places {
-		pl := &p.places[i]
+	for i := range p.symbolInputs {
+		pl := &p.symbolInputs[i]
 		t := in[pl.input]
 		if t == nil || len(t.Shape) != len(pl.dims) {
 			return false

@@ -6,15 +6,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Known describes, for a graph whose shapes depend on data, what is known of its values before a run. It is nil for a
-// graph whose shapes are all known.
+// Known describes a graph whose shapes depend on data: the facts about its values that are known before a run. It is
+// nil for a graph whose shapes are all known.
 type Known struct {
 	list     []graph.Segment
 	segment  graph.ByValue[int] // 1 + the index of the segment that produces the value
 	unbacked *graph.Symbolic
 }
 
-// KnownOf returns the Known of an inferred graph; nil if all shapes are known.
+// KnownOf returns the Known of an inferred graph, or nil if all shapes are known.
 func KnownOf(g *graph.Graph) *Known {
 	if g == nil || !g.Dynamic() {
 		return nil
@@ -32,7 +32,7 @@ func KnownOf(g *graph.Graph) *Known {
 	return k
 }
 
-// Sizes returns the shape of a value; nil if its rank is unknown.
+// Sizes returns the shape of a value, or nil if its rank is unknown.
 func (k *Known) Sizes(v *graph.Value) report.Sizes {
 	switch {
 	case v == nil:
@@ -52,8 +52,8 @@ func (k *Known) Sizes(v *graph.Value) report.Sizes {
 	return nil
 }
 
-// Unbacked returns the graph in which sizes that depend on data are symbols ([graph.Graph.Unbacked]); nil for a nil
-// Known.
+// Unbacked returns the graph in which sizes that depend on data are symbols ([graph.Graph.Unbacked]). It returns nil
+// for a nil Known.
 func (k *Known) Unbacked() *graph.Symbolic {
 	if k == nil {
 		return nil
@@ -61,7 +61,7 @@ func (k *Known) Unbacked() *graph.Symbolic {
 	return k.unbacked
 }
 
-// DType returns the dtype of a value; Invalid if it is unknown.
+// DType returns the dtype of a value, or Invalid if the dtype is unknown.
 func (k *Known) DType(v *graph.Value) tensor.DType {
 	switch {
 	case v == nil:
@@ -72,7 +72,7 @@ func (k *Known) DType(v *graph.Value) tensor.DType {
 	return v.Meta.DType
 }
 
-// Segment returns the index of the first segment that produces a value; false if none does.
+// Segment returns the index of the first segment that produces a value. It returns false if no segment does.
 func (k *Known) Segment(v *graph.Value) (int, bool) {
 	if k == nil || v == nil {
 		return 0, false
@@ -81,7 +81,7 @@ func (k *Known) Segment(v *graph.Value) (int, bool) {
 	return i - 1, i > 0
 }
 
-// Decides returns the first node whose results determine shapes; nil if there is none.
+// Decides returns the first node whose results determine shapes, or nil if there is no such node.
 func (k *Known) Decides() *graph.Node {
 	if k != nil {
 		for _, s := range k.list {
@@ -93,7 +93,7 @@ func (k *Known) Decides() *graph.Node {
 	return nil
 }
 
-// segments describes the segments, one of which is planned.
+// segments describes the segments. planned is the index of the segment that is planned before the run.
 func (k *Known) segments(planned int) []report.Segment {
 	list := make([]report.Segment, len(k.list))
 	for i := range k.list {

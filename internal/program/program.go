@@ -32,7 +32,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Options are those of the root package, where their fields are documented.
+// Options are the options of the root package, which documents the fields.
 type Options struct {
 	Strategy    layout.Strategy
 	Threads     int
@@ -57,19 +57,19 @@ type Options struct {
 // Program is a compiled graph. It may be used from several goroutines at once. All fields are unexported: the root
 // package's Program has the same underlying type, so exported fields would be public.
 type Program struct {
-	graph       *graph.Graph // with pins; nil once nothing more is planned
-	origin      weak.Pointer[graph.Graph]
-	options     Options
-	ownPasses   bool           // Options.Passes was set: the list of passes cannot be reproduced by others
-	infers      bool           // the graph must be inferred again before planning
-	fixed       map[string]int // sizes of symbols for all runs
-	openSymbols []string       // symbols whose sizes come from the inputs of runs, sorted
-	assumed     []int          // sizes of the open symbols where no input gives one
-	hints       [][]int        // Options.Hints, by open symbol
-	symbolic    []int          // indices of the inputs that have symbols
-	places      []place        // their dimensions, for runs
-	refused     []report.RefusedHint
-	first       *Binding // of the first hint, or of the assumed sizes
+	graph          *graph.Graph // with pins; nil once nothing more is planned
+	origin         weak.Pointer[graph.Graph]
+	options        Options
+	hasOwnPasses   bool           // Options.Passes was set: the list of passes cannot be reproduced by others
+	needsInference bool           // the graph must be inferred again before planning
+	fixed          map[string]int // sizes of symbols for all runs
+	openSymbols    []string       // symbols whose sizes come from the inputs of runs, sorted
+	assumed        []int          // sizes of the open symbols where no input gives one
+	hints          [][]int        // Options.Hints, by open symbol
+	symbolic       []int          // indices of the inputs that have symbols
+	symbolInputs   []inputSymbols // their dimensions, for runs
+	refused        []report.RefusedHint
+	first          *Binding // of the first hint, or of the assumed sizes
 
 	pool     *tensor.Pool // of results, which refer to the pool and not to the program
 	bindings bindings
@@ -128,7 +128,7 @@ func Compile(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
 	return p, nil
 }
 
-// New checks the options and finds the open symbols. Nothing is planned before the first run.
+// New checks the options and finds the open symbols. It plans nothing; the first run does.
 func New(g *graph.Graph, o Options) (*Program, error) {
 	if g == nil {
 		return nil, errors.New("the graph to compile is nil")
@@ -146,7 +146,8 @@ func New(g *graph.Graph, o Options) (*Program, error) {
 		}
 		o.Passes = slices.DeleteFunc(o.Passes, func(p passes.Pass) bool { return p.Name == "group" })
 	}
-	p := &Program{graph: g, origin: weak.Make(g), options: o, fixed: givenSizes(g), ownPasses: own, pool: new(tensor.Pool)}
+	p := &Program{graph: g, origin: weak.Make(g), options: o, fixed: givenSizes(g), hasOwnPasses: own,
+		pool: new(tensor.Pool)}
 	p.bindings.Number, p.bindings.Bytes = keptBindings, max(o.MemoryLimit, 0)
 	maps.Copy(p.fixed, o.Sizes)
 	for _, hint := range o.Hints { // the loader's sizes of hinted symbols serve generated inputs only
@@ -160,14 +161,14 @@ func New(g *graph.Graph, o Options) (*Program, error) {
 	if err := p.checkHints(); err != nil {
 		return nil, err
 	}
-	p.infers = len(g.Symbols) > 0 || len(o.Pins) > 0 || o.KeepGoing || !inferred(g)
-	if p.infers || g.Dynamic() {
+	p.needsInference = len(g.Symbols) > 0 || len(o.Pins) > 0 || o.KeepGoing || !inferred(g)
+	if p.needsInference || g.Dynamic() {
 		p.graph = g.Clone() // runs read it, and the caller may change the original
 	}
 	return p, p.pin()
 }
 
-// complete checks the options, copies those that the caller may change, and sets defaults.
+// complete checks the options, copies the maps and slices that the caller may change, and sets defaults.
 func (o *Options) complete(g *graph.Graph) (err error) {
 	if o.Threads < 0 {
 		return fmt.Errorf("Options.Threads is %d: want a positive number, or 0, which stands for GOMAXPROCS", o.Threads)
@@ -206,7 +207,7 @@ func givenSizes(g *graph.Graph) map[string]int {
 	return sizes
 }
 
-// inferred reports whether every value has a type or a shape that depends on data.
+// inferred reports whether the types of all values are known. A type may also be marked as dependent on data.
 func inferred(g *graph.Graph) bool {
 	return !slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool {
 		return len(n.Out) == 0 || !n.Out[0].Dynamic && !n.Out[0].Meta.DType.Valid()
@@ -296,7 +297,8 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 	return out, b.complete(err)
 }
 
-// RunInto is [Program.Run] that writes outputs into the caller's tensors. The root package documents it.
+// RunInto runs the program like [Program.Run], and writes outputs into the caller's tensors. The root package documents
+// it.
 func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
 	b, err := p.bindingOf(ctx, in)
 	if err != nil {
@@ -310,8 +312,9 @@ func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor
 	return b.complete(b.runner.RunInto(ctx, in, out))
 }
 
-// Planned returns the graph with the layouts, copies and implementations of the plan, for the sizes of [Program.First];
-// of a graph that runs in segments, the inferred graph. It must not be changed. It is nil for a nil program.
+// Planned returns the graph with the layouts, copies and implementations of the plan, for the sizes of [Program.First].
+// For a graph that runs in segments, it returns the inferred graph. The result must not be changed. It is nil for a nil
+// program.
 func (p *Program) Planned() *graph.Graph {
 	switch b := p.First(); {
 	case b == nil:
@@ -323,8 +326,8 @@ func (p *Program) Planned() *graph.Graph {
 	}
 }
 
-// Need returns the memory of a run at the sizes of [Program.First], for segmented graphs that of the segment that is
-// compiled.
+// Need returns the memory of a run at the sizes of [Program.First]. For a segmented graph it returns the memory of the
+// compiled segment.
 func (p *Program) Need() exec.Need {
 	if b := p.First(); b != nil && b.Program != nil {
 		return b.Program.Need()
@@ -332,7 +335,7 @@ func (p *Program) Need() exec.Need {
 	return exec.Need{}
 }
 
-// Together is the memory of simultaneous runs of programs of one graph, which share inputs and constants.
+// Together returns the memory of simultaneous runs of programs of one graph, which share inputs and constants.
 func Together(programs ...*Program) exec.Need {
 	var list []*exec.Program
 	for _, p := range programs {
@@ -355,14 +358,15 @@ func (p *Program) Options() *Options {
 func (p *Program) Refused() []report.RefusedHint { return slices.Clone(p.refused) }
 
 // OwnPasses reports whether the options had a list of passes.
-func (p *Program) OwnPasses() bool { return p.ownPasses }
+func (p *Program) OwnPasses() bool { return p.hasOwnPasses }
 
 // SameOrigin reports whether two programs were compiled from one graph in memory, which may have changed in between.
 func (p *Program) SameOrigin(q *Program) bool {
 	return p.origin == q.origin && p.First() != nil && q.First() != nil
 }
 
-// First returns the binding that Compile made, for the first hint or the assumed sizes; nil for a nil or zero program.
+// First returns the binding that Compile made, for the first hint or the assumed sizes. It is nil for a nil or zero
+// program.
 func (p *Program) First() *Binding {
 	if p == nil {
 		return nil

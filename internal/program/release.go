@@ -7,8 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// release drops weights that runs read in packed form only: the binding keeps its graph without their data, which
-// [Binding.Whole] unpacks on request. The caller's graph is not changed. It is for programs that plan nothing more.
+// release drops weights that runs read in packed form only. The binding keeps its graph without the data of these
+// weights; [Binding.Whole] unpacks them on request. The caller's graph is not changed. release is for programs that
+// plan nothing more.
 func (b *Binding) release() {
 	if b.Plan == nil || b.Runs != b.Graph || b.Segmented() {
 		return
@@ -40,14 +41,14 @@ func (b *Binding) release() {
 	}
 }
 
-// samePlaces reports whether two metas place the same elements at the same addresses of a storage.
+// samePlaces reports whether two metas have each element at the same address in a storage.
 func samePlaces(a, b tensor.Meta) bool {
 	return a.DType == b.DType && a.Offset == b.Offset && a.SameLayout(b)
 }
 
-// returnedBytes is the number of dropped bytes from which memory is returned to the system at once. Returning it takes
-// some milliseconds, less than reading the weights. Otherwise the memory would stay with the process for minutes,
-// because a program that only runs hardly allocates, so that the garbage collector rarely runs.
+// returnedBytes is the number of dropped bytes from which memory is returned to the system immediately. Returning
+// memory takes some milliseconds, which is less than reading the weights. Without it the memory would stay with the
+// process for minutes, because a program that only runs hardly allocates and the garbage collector rarely runs.
 const returnedBytes = 16 << 20
 
 // Whole returns the graph with the data of all constants.

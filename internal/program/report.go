@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// Report describes the program for the sizes of [Program.First]. It is nil for a program that was not compiled. Of a
-// segmented graph it describes the segment that is compiled.
+// Report describes the program for the sizes of [Program.First]. For a segmented graph it describes the compiled
+// segment. It is nil for a program that was not compiled.
 func (p *Program) Report() *report.Plan {
 	b := p.First()
 	if b == nil {
@@ -59,7 +59,7 @@ func (p *Program) Report() *report.Plan {
 	return r
 }
 
-// profileOf describes a profile; nil is the default.
+// profileOf describes a profile. A nil profile is the default profile.
 func profileOf(p *layout.Profile) report.Profile {
 	if p == nil {
 		p = layout.DefaultProfile()

@@ -19,8 +19,8 @@ const (
 )
 
 // SpecializationFor returns the specialization that serves sizes. It tries the specializations of the hints, the
-// nearest hint first, then the specialization of the generic sizes, and takes the first whose guards hold. Otherwise it
-// plans one for the region of the sizes. It returns nil if there is none.
+// nearest hint first, and then the specialization of the generic sizes. It returns the first specialization whose
+// guards hold. If none holds, it plans a specialization for the region of the sizes. It returns nil if this fails.
 func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specialization {
 	hints := slices.Clone(p.hints)
 	if len(hints) == 0 && slices.Equal(sizes, p.assumed) {
@@ -38,19 +38,19 @@ func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specializ
 	return p.inRegion(ctx, sizes)
 }
 
-// region is a set of sizes at which inference takes the same branches: those that satisfy its guards. Regions do not
-// overlap.
+// region is a set of sizes at which inference takes the same branches: all sizes that satisfy the guards of these
+// branches. Regions do not overlap.
 type region struct {
 	guards *sym.Evaluator
-	points [][]int // by open symbol, candidate sizes for pricing, the usual ones first
+	points [][]int // by open symbol: candidate sizes for pricing, usual sizes first
 }
 
 // keptRegions bounds the number of regions that are kept. A dropped region is found again when it is needed.
 const keptRegions = 32
 
-// regionOf returns the region of sizes; nil if inference for unknown sizes fails.
+// regionOf returns the region of sizes, or nil if inference for unknown sizes fails.
 func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
-	generic := p.Generic(ctx) // before the lock: it plans, too
+	generic := p.Generic(ctx) // before the lock, because Generic plans too
 	defer p.lock(ctx)()
 	for _, r := range p.regions {
 		if r.guards.Hold(sizes) {
@@ -74,9 +74,9 @@ func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 	return r
 }
 
-// inRegion returns a specialization for the region of sizes. The sizes at which it is priced depend only on the region,
-// so the result is the same whichever sizes of the region are run first. If guards of its planning fail at the sizes,
-// the part of the region where the same guards fail has a specialization of its own.
+// inRegion returns a specialization for the region of sizes. The sizes at which the specialization is priced depend
+// only on the region. The result is therefore the same for any order of runs. If guards of its planning fail at the
+// given sizes, the part of the region where the same guards fail has a separate specialization.
 func (p *Program) inRegion(ctx context.Context, sizes []int) *Specialization {
 	r := p.regionOf(ctx, sizes)
 	if r == nil {
@@ -99,13 +99,13 @@ func (p *Program) inRegion(ctx context.Context, sizes []int) *Specialization {
 	return nil
 }
 
-// SearchedBefore returns conditions under which the search for a specialization tries the same specializations before k
-// as for the given sizes. Hence specializations that exist already serve all sizes of the region that satisfy the
-// conditions. It returns false if the search does not reach k.
+// SearchedBefore returns conditions on sizes. If sizes satisfy them, the search for a specialization tries the same
+// specializations before k as the search for the given sizes. Specializations that exist already then serve all sizes
+// of the region that satisfy the conditions. ok is false if the search does not reach k.
 func (p *Program) SearchedBefore(ctx context.Context, k *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
 	if slices.Equal(k.Hint, p.Generic(ctx)) ||
 		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, k.Hint) }) {
-		return nil, true // these come first, whatever the sizes
+		return nil, true // specializations of hints are tried first, for all sizes
 	}
 	r := p.regionOf(ctx, sizes)
 	if r == nil {
@@ -137,8 +137,8 @@ func (p *Program) SearchedBefore(ctx context.Context, k *Specialization, sizes [
 	return nil, false
 }
 
-// points returns, by open symbol, the sizes at which a specialization for the region of sizes may be priced, with usual
-// first. The result is the same for all sizes of the region.
+// points returns, by open symbol, the sizes at which a specialization for the region of sizes may be priced. The sizes
+// in usual come first. The result is the same for all sizes of the region.
 func (p *Program) points(s *graph.Symbolic, usual, sizes []int) [][]int {
 	bound := map[string]bool{}
 	for _, g := range s.Guards {
@@ -168,8 +168,8 @@ func (p *Program) points(s *graph.Symbolic, usual, sizes []int) [][]int {
 	return values
 }
 
-// firstPoint returns the first combination of values that is within a region, varying the first symbols fastest; nil if
-// none of the first maxPoints is.
+// firstPoint returns the first combination of values that is within a region. The values of the first symbols vary
+// fastest. It returns nil if none of the first maxPoints combinations is within the region.
 func firstPoint(values [][]int, within []func([]int) bool) []int {
 	index, at := make([]int, len(values)), make([]int, len(values))
 	for range maxPoints {
@@ -193,8 +193,8 @@ func firstPoint(values [][]int, within []func([]int) bool) []int {
 	return nil
 }
 
-// Serves reports whether a specialization serves sizes: its guards hold there, or the sizes are its hint. A nil
-// specialization serves none.
+// Serves reports whether a specialization serves sizes. This is so if its guards hold at the sizes, or if the sizes are
+// its hint. A nil specialization serves no sizes.
 func (k *Specialization) Serves(ctx context.Context, p *Program, sizes []int) bool {
 	if k == nil {
 		return false
@@ -206,8 +206,8 @@ func (k *Specialization) Serves(ctx context.Context, p *Program, sizes []int) bo
 	return k.truth.Hold(sizes)
 }
 
-// Guards returns the conditions on sizes under which a specialization serves them. The first call computes them. If
-// that fails, all calls return the error, and the specialization serves only its hint.
+// Guards returns the conditions on sizes under which a specialization serves the sizes. The first call computes them.
+// If the computation fails, all calls return the error, and the specialization serves only its hint.
 func (k *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Guard, error) {
 	if k.guardsLock.Lock(ctx) != nil {
 		interrupt.Check(ctx)
@@ -226,8 +226,8 @@ func (k *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Guard,
 	return k.guards, k.guardsErr
 }
 
-// PlanAt plans the graph for sizes as a run does, without compiling it. The specialization is nil if none serves the
-// sizes.
+// PlanAt plans the graph for sizes as a run does, without compiling it. If no specialization serves the sizes, the
+// returned specialization is nil.
 func (p *Program) PlanAt(ctx context.Context, sizes []int) (*passes.Plan, *Specialization, error) {
 	g, err := p.GraphAt(ctx, sizes)
 	if err != nil {

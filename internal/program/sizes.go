@@ -26,7 +26,8 @@ func UnknownSymbol(name string, g *graph.Graph) error {
 	return fmt.Errorf("there is no symbolic dimension %q%s", name, hint)
 }
 
-// sizesNamed returns sizes by the symbols of a graph. Symbols of a model may be given by the model's names.
+// sizesNamed returns sizes by the names of the graph's symbols. The keys of sizes are these names or the names in the
+// original model.
 func sizesNamed(g *graph.Graph, sizes map[string]int) (map[string]int, error) {
 	for _, name := range slices.Sorted(maps.Keys(sizes)) {
 		if _, ok := g.SymbolNamed(name); !ok {
@@ -36,8 +37,8 @@ func sizesNamed(g *graph.Graph, sizes map[string]int) (map[string]int, error) {
 	return g.SizesNamed(sizes)
 }
 
-// SizesOf returns the given sizes of symbols and those that follow from shapes of inputs. A shape that contradicts a
-// given size is not an error here: comparing the input with its declaration reports it.
+// SizesOf returns the given sizes of symbols, and sizes that follow from shapes of inputs. A shape that contradicts a
+// given size is not an error here. The comparison of the input with its declaration reports it.
 func SizesOf(inputs []*graph.Value, shapeOf func(name string) ([]int, bool),
 	given map[string]int, bounds map[string]graph.Bounds) (map[string]int, error) {
 	sizes, from := maps.Clone(given), map[string]string{}

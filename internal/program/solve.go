@@ -12,25 +12,26 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// solver finds the sizes of symbols in size expressions of inputs.
+// solver finds the sizes of symbols from the size expressions of inputs.
 type solver struct {
 	sizes  map[string]int // known sizes
 	bounds map[string]graph.Bounds
-	within map[string]span // of symbols with several solutions
+	within map[string]solutionRange // of symbols with several solutions
 }
 
-// span is the range of solutions, from lo to hi, of an equation for a symbol. says is the equation as text.
-type span struct {
+// solutionRange is the range of solutions, from lo to hi, of an equation for a symbol. says is the text of the
+// equation.
+type solutionRange struct {
 	lo, hi int
 	says   string
 }
 
-// solve adds to sizes the solutions of the equations "expression = size of an input". It solves an equation if one of
-// its symbols is unknown and the expression is monotonic in that symbol. It fails if an equation has no integer
+// solve adds to sizes the solutions of the equations "expression = size of an input". It solves an equation if exactly
+// one of its symbols is unknown and the expression is monotonic in that symbol. It fails if an equation has no integer
 // solution, if an expression without unknowns differs from the size, or if a symbol has several solutions.
 func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes map[string]int,
 	bounds map[string]graph.Bounds) error {
-	s := solver{sizes: sizes, bounds: bounds, within: map[string]span{}}
+	s := solver{sizes: sizes, bounds: bounds, within: map[string]solutionRange{}}
 	for known := -1; known < len(sizes); {
 		known = len(sizes)
 		for _, v := range inputs {
@@ -58,7 +59,7 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 	return nil
 }
 
-// equation solves text = n. place names the size in errors.
+// equation solves text = n. place is the description of the size in errors.
 func (s *solver) equation(place, text string, n int) error {
 	env, open, used := sym.NewEnv(), map[string]sym.Int{}, map[string]int{}
 	e, err := (graph.Dim{Expr: text}).In(lookups(text, env, open, used, s.sizes))
@@ -77,7 +78,7 @@ func (s *solver) equation(place, text string, n int) error {
 		if !ok || sign == 0 {
 			return nil // another input may determine it; else the run reports the assumed size
 		}
-		w := span{lo: s.bounds[name].Min, hi: tensor.MaxBytes, says: fmt.Sprintf("%s = %d (%s)", text, n, place)}
+		w := solutionRange{lo: s.bounds[name].Min, hi: tensor.MaxBytes, says: fmt.Sprintf("%s = %d (%s)", text, n, place)}
 		if most := s.bounds[name].Max; most > 0 {
 			w.hi = most
 		}
@@ -105,8 +106,8 @@ func (s *solver) equation(place, text string, n int) error {
 	return nil
 }
 
-// solutions returns the first and the last size from lo to hi at which a monotonic expression equals n. If there is
-// none, first is greater than last. sign is 1 for a rising expression and -1 for a falling one.
+// solutions returns the first and the last size from lo to hi at which a monotonic expression equals n. If there is no
+// such size, first is greater than last. sign is 1 for a rising expression and -1 for a falling expression.
 func solutions(e sym.Int, sign, n, lo, hi int) (first, last int, err error) {
 	// Sizes far beyond the solution overflow, so the range grows by doubling until it contains the solution.
 	beyond := func(size, n int) bool {
@@ -133,8 +134,8 @@ func solutions(e sym.Int, sign, n, lo, hi int) (first, last int, err error) {
 // envName is the name of the unknown in the solver's Env.
 const envName = "x"
 
-// lookups returns the values of the symbols in an expression: known sizes as numbers, which are added to used, and
-// others as symbols of env, which are added to open; the first is called envName.
+// lookups returns the values of the symbols in an expression. Known sizes are numbers, and lookups adds them to used.
+// Other symbols are symbols of env, and lookups adds them to open. The first of these has the name envName.
 func lookups(text string, env *sym.Env, open map[string]sym.Int, used, sizes map[string]int) map[string]sym.Int {
 	values := map[string]sym.Int{}
 	scratch := sym.NewEnv()

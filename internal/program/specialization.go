@@ -16,7 +16,8 @@ import (
 )
 
 // Specialization is a plan for all sizes that satisfy its guards. Layouts, implementations, copies, groups and folded
-// constants were chosen once, at its hint; bindings for other sizes follow these decisions without a search.
+// constants were chosen once, for the sizes of its hint. Bindings for other sizes follow these decisions without a
+// search.
 type Specialization struct {
 	Hint      []int // sizes of the open symbols for which it was priced
 	Decisions *passes.Decisions
@@ -30,16 +31,16 @@ type Specialization struct {
 	guardsErr  error          // why they are unknown
 }
 
-// keptSpecializations bounds the specializations that are kept beside those of the hints.
+// keptSpecializations bounds the number of specializations that are kept, without the specializations of the hints.
 const keptSpecializations = 32
 
 // Specializes reports whether plans serve more than one set of sizes. This requires that sizes are open, and that
-// shapes do not depend on data. A segmented graph is planned for every set of layouts and sizes that occurs. Its sizes
-// follow from data, so there is no hint, and if a plan were priced at the first sizes that occur, the bits of results
-// would depend on the order of runs.
+// shapes do not depend on data. A graph whose shapes depend on data is planned for every set of layouts and sizes that
+// occurs. For such a graph there is no hint, because its sizes follow from data. If a plan were priced at the first
+// sizes that occur, the bits of results would depend on the order of runs.
 //
 // Passes of the user run for each set of sizes, and their results are compared with the decisions of the
-// specialization. With Options.KeepGoing, sizes at which nodes are rejected have plans of their own.
+// specialization. With Options.KeepGoing, sizes at which nodes are rejected have separate plans.
 func (p *Program) Specializes() bool {
 	return p.graph != nil && len(p.openSymbols) > 0 && (p.first == nil || !p.first.Runs.Dynamic())
 }
@@ -66,7 +67,7 @@ func (p *Program) SpecializationAt(ctx context.Context, hint []int) *Specializat
 	return nil
 }
 
-// Specializations returns those that have been planned.
+// Specializations returns the specializations that have been planned.
 func (p *Program) Specializations() []*Specialization {
 	defer p.lock(context.Background())()
 	return slices.DeleteFunc(slices.Clone(p.specializations), func(k *Specialization) bool { return k.err != nil })
@@ -80,8 +81,8 @@ func (p *Program) lock(ctx context.Context) (unlock func()) {
 	return p.planning.Unlock
 }
 
-// addSpecialization adds a specialization and returns its index. If there are too many, keep drops the oldest
-// specialization that is not of a hint.
+// addSpecialization adds a specialization and returns its index. If there are too many, it drops the oldest
+// specialization that does not belong to a hint.
 func (p *Program) addSpecialization(k *Specialization) int {
 	if len(p.specializations) >= keptSpecializations+len(p.hints) {
 		i := slices.IndexFunc(p.specializations, func(k *Specialization) bool {
@@ -127,7 +128,7 @@ func (b *Binding) prepare(ctx context.Context, p *Program, sizes []int) error {
 	if len(p.openSymbols) == 0 || b.Runs.Dynamic() {
 		return b.plan(ctx, p, passes.Options{})
 	}
-	if !b.fromHint && p.first != nil && len(b.failed) == 0 {
+	if !b.isHint && p.first != nil && len(b.failed) == 0 {
 		if k := p.SpecializationFor(ctx, sizes); k != nil {
 			err := b.plan(ctx, p, passes.Options{Follow: k.Decisions})
 			if err == nil {
@@ -139,7 +140,7 @@ func (b *Binding) prepare(ctx context.Context, p *Program, sizes []int) error {
 			}
 		}
 	}
-	if err := b.plan(ctx, p, passes.Options{Record: b.fromHint}); err != nil || !b.fromHint {
+	if err := b.plan(ctx, p, passes.Options{Record: b.isHint}); err != nil || !b.isHint {
 		return err
 	}
 	if len(b.failed)+len(b.Plan.Failed) > 0 {

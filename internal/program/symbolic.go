@@ -49,7 +49,8 @@ func distance(a, b []int) (d float64) {
 	return d
 }
 
-// Symbolic infers the graph for unknown sizes, with the branches that inference takes at the given sizes.
+// Symbolic infers the graph for unknown sizes. At each branch it takes the direction that inference takes at the given
+// sizes.
 func (p *Program) Symbolic(ctx context.Context, sizes []int) (*graph.Symbolic, error) {
 	g := p.graph.Clone()
 	if err := p.bind(g, nil); err != nil {
@@ -58,7 +59,7 @@ func (p *Program) Symbolic(ctx context.Context, sizes []int) (*graph.Symbolic, e
 	g.SetContext(ctx)
 	s, err := g.Symbolic(p.Named(sizes))
 	if s != nil && s.Graph != nil {
-		s.Graph.SetContext(context.Background()) // it outlives the context
+		s.Graph.SetContext(context.Background()) // the graph is used after ctx has ended
 	}
 	return s, err
 }
@@ -72,16 +73,16 @@ func (p *Program) Evaluator(s *graph.Symbolic, sizes []sym.Int, conds []sym.Bool
 	return sym.NewEvaluator(names, sizes, conds)
 }
 
-// Form is a specialization for unknown sizes: its planned graph, whose types are expressions, and the conditions under
-// which they hold.
+// Form is a specialization for unknown sizes. Planned is the planned graph, whose types are expressions. Guards are the
+// conditions under which these types hold.
 type Form struct {
 	*graph.Symbolic
 	Planned *graph.Graph
 	Guards  []graph.Guard
 }
 
-// FormOf plans the graph for unknown sizes by the decisions of a specialization. Branches that the expressions do not
-// decide are taken as at the given sizes.
+// FormOf plans the graph for unknown sizes by the decisions of a specialization. If the expressions do not decide a
+// branch, FormOf takes the direction for the sizes at.
 func (p *Program) FormOf(ctx context.Context, k *Specialization, at []int) (*Form, error) {
 	s, err := p.Symbolic(ctx, at)
 	if err != nil {

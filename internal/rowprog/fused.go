@@ -9,28 +9,28 @@ import (
 )
 
 // fusedLoop is one loop for all passes. While the first pass processes a tile, the second pass processes the previous
-// tile, and so on. Memory is then read and written all the time, instead of only during some passes: softmax of
-// 4096x4096 takes 3.6 ms instead of 6 (Zen 5). Rows of 33 elements in the cache take 2/3 of the time, because all
+// tile, and so on. Memory is then read and written all the time, instead of only during some passes. Softmax of
+// 4096x4096 takes 3.6 ms instead of 6 ms (Zen 5). Rows of 33 elements in the cache take 2/3 of the time, because all
 // passes share the overhead of a row.
 type fusedLoop struct {
 	loop  *loops.Loop
 	slots []fusedSlot
 }
 
-// fusedSlot is a pointer of the fused loop: an object that a pass uses (-1 for none), for one of the rows that the pass
-// processes together.
+// fusedSlot is a pointer of the fused loop. It is an object that a pass uses (-1 for none), for one of the rows that
+// the pass processes together.
 type fusedSlot struct{ object, pass, row int }
 
 // minTiles is the minimum number of tiles in a chunk for each fused pass. The first and last tiles of a chunk are not
 // processed by the fused loop, but by the separate loops of the passes.
 const minTiles = 4
 
-// minPipelinedRow is the minimum length of a row in elements for a pipeline. No measured row of this length is slower
-// in a pipeline.
+// minPipelinedRow is the minimum length of a row in elements for a pipeline. In no measurement was a row of at least
+// this length slower in a pipeline.
 const minPipelinedRow = 512
 
-// fusible reports whether passes can be fused: every pass has a loop, which processes several rows in a call, nothing
-// is staged, scanned or cut, and a chunk has enough tiles.
+// fusible reports whether passes can be fused. Every pass must have a loop that processes several rows in a call.
+// Nothing may be staged, scanned or cut. A chunk must have enough tiles.
 func (p *Plan) fusible() bool {
 	if !p.batchesRows || p.hasStaged() || p.program.Scans() || p.cuts > 1 || len(p.program.Passes) < 2 ||
 		min(p.tilesPerChunk, p.tiles) < minTiles*len(p.program.Passes) {
@@ -46,9 +46,9 @@ func (p *Plan) fusible() bool {
 
 // evictsShared reports whether fused passes would evict from L1 the operands that rows share. It is true only for
 // passes that compute little and use non-temporal stores. On Zen 5, layer_norm of 4096x4096 takes 4.4 ms with fused
-// passes and 3.4 ms without. Rows of 2048 take 2.6 and 3.5 ms, and rows of 8192 without weight and bias 2.9 and 3.2 ms.
-// A fused loop over two rows reads shared operands once for both. On Emerald Rapids it takes 4.6 ms, against 5 ms with
-// one row at a time and 6 ms with separate passes.
+// passes and 3.4 ms without. With rows of 2048 it takes 2.6 and 3.5 ms, and with rows of 8192 without weight and bias
+// 2.9 and 3.2 ms. A fused loop over two rows reads shared operands only once for both rows. On Emerald Rapids it takes
+// 4.6 ms, against 5 ms for a fused loop over one row and 6 ms for separate passes.
 func (p *Plan) evictsShared() bool {
 	if p.weight > 1 {
 		return false
@@ -98,7 +98,7 @@ func (b *builder) fuse() error {
 	}
 	fused := &fusedLoop{}
 	var ahead loops.Ahead
-	if b.group == 0 || b.weight > 1 { // otherwise the hardware prefetcher suffices
+	if b.group == 0 || b.weight > 1 { // for other loops the hardware prefetcher suffices
 		ahead = b.prefetch(in, func(q expr.Place) bool { return q.Element < group }, group, group*fusedAhead)
 	}
 	opts := b.options(kept != 1<<len(out)-1, ahead)
@@ -125,7 +125,7 @@ func (b *builder) fuse() error {
 }
 
 // rowCopies returns the number of copies of a stored row that fused passes need, because they process different tiles.
-// A row that only the next pass reads needs one copy: each element is overwritten right after it is read.
+// If only the next pass reads the row, one copy suffices: each element is overwritten right after it is read.
 func (p *Plan) rowCopies(row int) int {
 	if p.depth == 1 {
 		return 1
@@ -146,10 +146,11 @@ func (p *Plan) rowCopies(row int) int {
 	return max(1, last-made)
 }
 
-// canPipeline reports whether a pipeline is possible: one call of the fused loop processes all rows of a chunk, and
-// each pass is a group of rows, rather than a tile, behind the previous pass. Rows must be long, because the
+// canPipeline reports whether a pipeline is possible. In a pipeline one call of the fused loop processes all rows of a
+// chunk, and each pass is a group of rows, rather than a tile, behind the previous pass. Rows must be long, because the
 // computation once per row runs for each row separately. On Emerald Rapids, softmax of 4096x4096 takes 4.2 ms instead
-// of 5, and layer_norm of 8192x2048 3.8 instead of 4.9. No measured case is slower, down to rows of 512 elements.
+// of 5 ms, and layer_norm of 8192x2048 takes 3.8 ms instead of 4.9 ms. In no measured case is a pipeline slower, down
+// to rows of 512 elements.
 func (p *Plan) canPipeline(group int) bool {
 	for k := range p.program.Rows {
 		if r := p.program.Rows[k]; (r.Out < 0 || p.nonTemporal(r.Out)) && (p.rowCopies(k) > 1 || group > 1) {

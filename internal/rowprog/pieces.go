@@ -22,9 +22,9 @@ const (
 type Pieces struct {
 	code  *expr.Pieces
 	nouts int
-	// equalPieces processes the pieces of equal size. rest processes the shorter pieces at the end; it is nil if there
-	// are none. join combines the results. restOffsets has the byte offset of the first shorter piece for each output
-	// and operand of each.
+	// equalPieces processes the pieces of equal size. lastPieces processes the shorter pieces at the end, and is nil if
+	// there are none. join combines the results. restOffsets has the byte offset of the first shorter piece, for each
+	// output and operand of lastPieces.
 	equalPieces, lastPieces, join *Plan
 	restOffsets                   []int
 	firstIndex                    []int32 // for each piece: the index of its first element in the row
@@ -33,8 +33,8 @@ type Pieces struct {
 }
 
 // NewPieces plans an expression whose rows are cut into pieces. It has the arguments of [New]. It returns nil and no
-// error if the results of pieces do not determine the result, or if no fold depends on another fold; in the latter case
-// [New] can cut the rows.
+// error in two cases: if the results of pieces do not determine the result, and if no fold depends on another fold. In
+// the latter case [New] can cut the rows.
 func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Pieces, error) {
 	metas := append(slices.Clone(outs), ins...)
 	if err := checked(c, len(outs), metas, mask); err != nil {
@@ -152,8 +152,8 @@ func (l *pieceLayout) reset() {
 	}
 }
 
-// addAxis adds an axis of n positions to all metas. Operands have a stride of steps times step, in bytes. Partial
-// results and first indices have a stride of partial, in elements.
+// addAxis adds an axis of n positions to all metas. The stride of operands is steps times step, in bytes. The stride of
+// partial results and first indices is partial, in elements.
 func (l *pieceLayout) addAxis(n int, step []int, steps, partial int, reduced bool) {
 	l.mask = append(l.mask, reduced)
 	for i := range l.outs {
@@ -173,8 +173,8 @@ func addDim(m *tensor.Meta, n, stride int) {
 	m.Shape, m.Strides = append(m.Shape, n), append(m.Strides, stride)
 }
 
-// restStart returns the byte offset of the first shorter piece for each output and operand: after the given number of
-// pieces in outputs and first indices, and after the given number of positions along an axis in operands.
+// restStart returns the byte offset of the first shorter piece for each output and operand. In outputs and first
+// indices it follows the given number of pieces. In operands it follows the given number of positions along an axis.
 func (l *pieceLayout) restStart(pieces, positions int, step []int) (bytes []int) {
 	for _, o := range l.outs {
 		bytes = append(bytes, pieces*o.DType.Size())
@@ -217,8 +217,8 @@ func (l *pieceLayout) planJoin(way Way) (*Plan, error) {
 	return New(code.Join, outs, ins, mask, way)
 }
 
-// phasePlans returns the plans that run in a phase of p, and their own phase. The plans for pieces run first (second
-// may be nil), and then the plan that combines the results.
+// phasePlans returns the plans that run in a phase of p, and the phase of these plans. The plans for pieces run first,
+// and then the plan that combines the results. second may be nil.
 func (p *Pieces) phasePlans(phase int) (first, second *Plan, planPhase int) {
 	pieces := p.equalPieces.Phases()
 	if p.lastPieces != nil {

@@ -186,7 +186,7 @@ func (p *Plan) elements(i int) int {
 	return n
 }
 
-// cutTiles cuts kept[0] into tiles, groups tiles into chunks, and cuts rows if there are too few chunks.
+// cutTiles divides kept[0] into tiles, groups tiles into chunks, and cuts rows if there are too few chunks.
 func (p *Plan) cutTiles() {
 	p.weight = 1
 	for _, i := range p.program.Code.Insts {
@@ -228,9 +228,9 @@ func (p *Plan) cutTiles() {
 	}
 	pieces, least := (work+grain-1)/grain, 2*grain
 	if p.columns {
-		// The number of chunks is even, and shorter rows are cut than along rows. After a convolution, each worker then
-		// reduces the half of the image that is in its own cache. The same holds for the next step, which scales the
-		// image by its mean.
+		// The number of chunks is even, and shorter rows are cut than along rows. After a convolution, each of two
+		// workers then reduces the half of the image that is in its own cache. The next step, which scales the image by
+		// its mean, benefits in the same way.
 		pieces, least = machine.CutUnits(p.rowLen, p.tile, grain).Chunks, grain/2
 	}
 	if chunks := (p.tiles + p.tilesPerChunk - 1) / p.tilesPerChunk; p.tiles > 0 && chunks < minChunks &&
@@ -239,7 +239,7 @@ func (p *Plan) cutTiles() {
 	}
 }
 
-// cutRows cuts the longest reduced axis into parts; pieces is their maximum number.
+// cutRows cuts the longest reduced axis into at most `pieces` parts.
 func (p *Plan) cutRows(pieces int) {
 	for d, a := range p.reduced {
 		if p.cutAxis < 0 || a.n > p.reduced[p.cutAxis].n {
@@ -257,8 +257,8 @@ func (p *Plan) cutRows(pieces int) {
 	}
 }
 
-// isDirect reports whether loops use output or operand i in place: it is contiguous along the inner axis, or it is an
-// operand that is constant along that axis. Other outputs and operands are staged.
+// isDirect reports whether loops use output or operand i in place. An output must be contiguous along the inner axis.
+// An operand must be contiguous or constant along that axis. Other outputs and operands are staged.
 func (p *Plan) isDirect(i int) bool {
 	a := p.reduced[0]
 	if p.columns {
@@ -275,8 +275,8 @@ func (p *Plan) variesInRow(i int) bool {
 	return !p.program.Uniform[i-p.nouts]
 }
 
-// nonTemporal reports whether an output exceeds the caches and is written with non-temporal stores. Each element must
-// then be written only once, so a stored row is in the worker's memory instead of the output.
+// nonTemporal reports whether an output exceeds the caches and is written with non-temporal stores. Each element of
+// such an output must be written only once, so a stored row is in the worker's memory instead of the output.
 func (p *Plan) nonTemporal(o int) bool {
 	m := p.metas[o]
 	return p.program.Whole[o] && p.isDirect(o) && m.Numel()*m.DType.Size() >= machine.FarBytes
@@ -362,7 +362,7 @@ func (p *Plan) Worker() int { return p.workerBytes }
 func (p *Plan) Program() *expr.RowProgram { return p.program }
 
 // PerElement estimates the time in nanoseconds to process one element in all passes, with operands in the L1 cache. It
-// is 0 if a loop is not machine code.
+// returns 0 if a loop is not machine code.
 func (p *Plan) PerElement() (ns float64) {
 	if !p.Compiled() {
 		return 0
@@ -418,8 +418,8 @@ func (p *Plan) firstWrite(o int) int {
 	return 0
 }
 
-// lastRead returns the index of the last pass that reads an operand with the layout of output o. All such operands
-// count, because they may share memory.
+// lastRead returns the index of the last pass that reads an operand with the layout of output o. All operands with this
+// layout count, because each of them may share the output's memory.
 func (p *Plan) lastRead(o int) int {
 	last := 0
 	for k, w := range p.program.Passes {

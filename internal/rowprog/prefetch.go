@@ -19,10 +19,10 @@ const (
 	minPrefetchRatio = 8
 )
 
-// prefetch returns the prefetching of a loop that processes group rows together, for selected operands. If rows are
-// consecutive or long, the distance is the given number of bytes. Otherwise it is the number of rows, a multiple of
-// group, that have this number of bytes. By columns, prefetching is into L1 (1.7 ms instead of 2 for 64 MiB). Rows are
-// read as fast from L2.
+// prefetch returns the prefetching of a loop that processes `group` rows together, for selected operands. If rows are
+// consecutive or long, the prefetch distance is the given number of bytes. Otherwise it is the number of rows that have
+// this number of bytes, rounded to a multiple of group. A loop along columns prefetches into L1 (1.7 ms instead of 2 ms
+// for 64 MiB). Rows are read as fast from L2.
 func (b *builder) prefetch(in []expr.Place, selected func(q expr.Place) bool, group, bytes int) loops.Ahead {
 	a := loops.Ahead{Near: b.columns}
 	rows := 1 // consecutive rows

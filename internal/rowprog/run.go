@@ -174,9 +174,9 @@ func (p *Plan) length(t tile, ax int) int {
 	return p.reduced[ax].n
 }
 
-// eachPosition calls f for each position along the axes that are neither inner nor outer dimension of loops. n0 and n1
-// are the lengths of the inner and the outer dimension. During the call s.ptrs has the addresses of the objects in
-// slots, nil for -1. f may modify s.ptrs.
+// eachPosition calls f for each position along the axes that are neither the inner nor the outer dimension of loops. n0
+// and n1 are the lengths of the inner and the outer dimension. During the call s.ptrs has the addresses of the objects
+// in slots; for slot -1 the address is nil. f may modify s.ptrs.
 func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(n0, n1 int)) {
 	n0, n1 := p.length(t, p.innerAxis()), p.length(t, p.outerAxis())
 	if p.rowLen == 0 {
@@ -310,7 +310,7 @@ func (p *Plan) foldColumns(s *State, t tile, st *compiledPass) {
 	}
 }
 
-// runColumns runs the unrolled loop over columns, and the other loop for the remaining elements.
+// runColumns runs the unrolled loop over columns, and the loop without unrolling for the remaining elements.
 func (p *Plan) runColumns(s *State, st *compiledPass, n0, n1 int) {
 	at := 0
 	if st.unrolled != nil {

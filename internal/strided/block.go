@@ -2,8 +2,8 @@ package strided
 
 import "unsafe"
 
-// Block copies a times b elements. It neither plans nor allocates, so both sides should fit the private
-// caches.
+// Block copies a times b elements. It makes no plan and does not allocate. Source and destination should both fit the
+// private caches.
 func (e *Elem) Block(dst, src unsafe.Pointer, a, b Axis) {
 	if a.N == 1 {
 		a, b = b, a
@@ -26,8 +26,8 @@ func (e *Elem) Block(dst, src unsafe.Pointer, a, b Axis) {
 	}
 }
 
-// rowsAlongB reports whether rows should run along b instead of a: along the longer one, or if both are long, along the
-// one with the smaller stride in src.
+// rowsAlongB reports whether rows should run along b instead of a. Rows run along the longer axis. If both axes are
+// long, rows run along the axis with the smaller stride in src.
 func rowsAlongB(a, b Axis) bool {
 	if min(a.N, b.N) < longRow {
 		return b.N > a.N
@@ -43,7 +43,7 @@ func abs(n int) int { return max(n, -n) }
 var blocks = [17]func(dst, src unsafe.Pointer, a, b Axis){
 	1: block[uint8], 2: block[uint16], 4: block[uint32], 8: block[uint64], 16: block[[2]uint64]}
 
-// block moves a times b elements, at least two of each.
+// block moves a times b elements. Both axes have at least two elements.
 func block[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	if b.Dst == size && (a.Dst != size || b.Src == size) {

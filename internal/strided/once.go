@@ -5,7 +5,8 @@ import (
 	"unsafe"
 )
 
-// Run copies once, in this goroutine. It takes the axes of [New], and sorts and coalesces them in place.
+// Run makes a copy in this goroutine, without a [Copy]. It takes the axes of [New], and sorts and coalesces them in
+// place.
 func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 	if empty(axes) {
 		return
@@ -30,14 +31,14 @@ func (e Elem) Run(dst, src unsafe.Pointer, axes []Axis) {
 	p.Run(dst, src, scratch, 0, p.tiles)
 }
 
-// maxUnplannedElems is the number of elements up to which planning tiles does not pay.
+// maxUnplannedElems is the number of elements up to which a copy without tiles is faster.
 const maxUnplannedElems = 1024
 
 // empty reports whether there are no elements. There may then be no memory, so no address may be computed.
 func empty(axes []Axis) bool { return slices.ContainsFunc(axes, func(x Axis) bool { return x.N == 0 }) }
 
-// InOrder copies in the order of the axes, the last one fastest: if elements of dst share an address, the
-// last one is kept.
+// InOrder copies in the order of the axes; the last axis changes fastest. If several elements of dst share an address,
+// the last of them in this order is kept.
 func (e Elem) InOrder(dst, src unsafe.Pointer, axes []Axis) {
 	if empty(axes) {
 		return

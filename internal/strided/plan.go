@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Copy is a planned copy: tiles over two dimensions (a, fastest in dst, and b, fastest in src), for every
-// index of the other dimensions. It is immutable.
+// Copy is a planned copy. It consists of tiles over two dimensions: a, the fastest dimension of dst, and b, the fastest
+// dimension of src. There are such tiles for every index of the other dimensions. A Copy is immutable.
 type Copy struct {
 	elem       Elem
 	a, b       axis
@@ -25,12 +25,12 @@ type axis struct {
 	tile, tiles int
 }
 
-// outerAxis is a dimension other than a and b, with below tiles per index; or the tiles of b, if rows of
-// other dimensions are between its own.
+// outerAxis is a loop over a dimension other than a and b, with tilesPerIndex tiles for each index. If isAxisB is set,
+// it is instead the loop over the tiles of b. This is necessary if rows of other dimensions are between the rows of b.
 type outerAxis struct {
 	Axis
-	below int
-	isB   bool
+	tilesPerIndex int
+	isAxisB       bool
 }
 
 func (x *axis) cut(tile int) {
@@ -49,43 +49,44 @@ const (
 	// tileElems is the number of elements of a tile: half of a chunk's grain, so that chunks of whole tiles
 	// are nearly equal.
 	tileElems = machine.MoveGrain / 2
-	// targetTiles is the approximate number of tiles of a small copy, which workers share, as long as a tile has
-	// minTileElems elements.
+	// targetTiles is the approximate number of tiles of a small copy, so that workers can share it. A tile still has at
+	// least minTileElems elements.
 	targetTiles, minTileElems = 8, machine.MoveGrain / 16
 	// targetRowTiles is targetTiles for a copy of contiguous rows, which is cut into two chunks if it is small.
 	targetRowTiles = 4
 	// targetBTiles is the approximate number of tiles of b if rows of other dimensions are between its own.
 	targetBTiles = 4
-	// grainElemBytes is the element size that grains assume; contiguous rows of smaller elements are less work.
+	// grainElemBytes is the element size that grains assume. Contiguous rows of smaller elements are less work per
+	// element.
 	grainElemBytes = 4
 	// panelBytes is the length of a transposed tile along dst: a panel of whole cache lines.
 	panelBytes = panelTiles * machine.LineBytes
-	// stagedRows is the number of rows of dst that are staged together; they should stay in L1.
+	// stagedRows is the number of rows of dst that are staged together. They should stay in L1.
 	stagedRows = 128
 	// l1Span is the number of bytes of dst that stay in L1 beside the source for any strides.
 	l1Span = 8 << 10
 )
 
-// streamBytes is the size of dst in bytes from which non-temporal stores are used; tests change it.
+// streamBytes is the size of dst in bytes from which non-temporal stores are used. Tests change it.
 var streamBytes = machine.FarBytes
 
-// New plans a copy. Axes may be in any order; contiguous ones are coalesced. The strides of dst must not be
-// negative.
+// New plans a copy. Axes may be in any order. New coalesces contiguous axes. The strides of dst must not be negative.
 func New(e Elem, axes []Axis) *Copy {
 	p := &Copy{elem: e}
 	p.addOuter(p.chooseTiles(Coalesce(append([]Axis(nil), axes...))))
 	return p
 }
 
-// Analyze is [New] for a copy that is priced and never run: it does not allocate, and it changes axes.
+// Analyze is [New] for a copy whose cost is estimated and which is never run. It does not allocate, and it changes
+// axes.
 func Analyze(e Elem, axes []Axis) Copy {
 	p := Copy{elem: e}
 	p.chooseTiles(Coalesce(axes))
 	return p
 }
 
-// Coalesce drops dimensions of size 1, sorts the others by stride, smallest first, in dst and then in src,
-// and merges those that are contiguous on both sides. It works in place.
+// Coalesce drops dimensions of size 1 and merges dimensions that are contiguous on both sides. It sorts dimensions by
+// their stride in dst, smallest first; equal strides are sorted by the stride in src. It works in place.
 func Coalesce(axes []Axis) []Axis {
 	out := axes[:0]
 	for _, x := range axes {
@@ -135,12 +136,12 @@ func (p *Copy) ScratchBytes() int {
 	return min(stagedRows, p.b.tile) * p.scratchStride()
 }
 
-// scratchStride returns the row stride of a staged tile in bytes: a cache line more than needed, so that strides
-// are not powers of two.
+// scratchStride returns the row stride of a staged tile in bytes. It is a cache line more than a row needs, so that
+// strides are not powers of two.
 func (p *Copy) scratchStride() int { return (p.a.tile*p.elem.Src+63)/64*64 + 64 }
 
-// chooseTiles selects a and b from coalesced axes and cuts them into tiles. It returns the other axes, in the
-// memory of rest, for [Copy.walks].
+// chooseTiles selects a and b from coalesced axes and cuts them into tiles. It returns the other axes. The result uses
+// the memory of rest.
 func (p *Copy) chooseTiles(rest []Axis) []Axis {
 	one := axis{Axis{N: 1}, 1, 1}
 	p.a, p.b, p.elems = one, one, 1
@@ -179,8 +180,8 @@ func (p *Copy) chooseTiles(rest []Axis) []Axis {
 	return rest
 }
 
-// dimsBetween counts the other dimensions with smaller strides in dst than b, smallest first. It is 0 if all
-// strides up to b's are whole cache lines.
+// dimsBetween returns the number of other dimensions with smaller strides in dst than b. It returns 0 if the strides of
+// these dimensions and of b are whole cache lines.
 func (p *Copy) dimsBetween(rest []Axis) int {
 	n, step := 0, p.b.Dst
 	for n < len(rest) && rest[n].Dst > 0 && rest[n].Dst < p.b.Dst {
@@ -195,7 +196,8 @@ func (p *Copy) dimsBetween(rest []Axis) int {
 
 // addOuter adds the loops over the other axes. Tiles are numbered in the order of dst, so that a worker's range of
 // tiles is a range of dst. If rows of several workers were interleaved, the cache lines at the ends of rows would move
-// between cores many times: two workers, one with the even planes of 7 by 7 pixels, took 40 us; one worker took 15.
+// between cores many times. For planes of 7 by 7 pixels, two workers that took alternate planes needed 40 us; a single
+// worker needed 15 us.
 func (p *Copy) addOuter(rest []Axis) {
 	at, below := p.dimsBetween(rest), p.a.tiles
 	if at == 0 || p.b.tiles == 1 {
@@ -218,9 +220,9 @@ func (p *Copy) addOuter(rest []Axis) {
 	}
 }
 
-// rowsAlong selects the axis b of a copy by rows: the one with the smallest stride in dst, so that dst is
-// written in order; or a longer one if rows are short and all of a times b is at most a tile, because
-// starting a tile costs more than a few rows.
+// rowsAlong selects the axis b of a copy by rows. Usually this is the axis with the smallest stride in dst, so that dst
+// is written in order. It is a longer axis if rows are short and all of a times b is at most a tile, because starting a
+// tile costs more than a few rows.
 func (p *Copy) rowsAlong(rest []Axis) int {
 	at := 0
 	if p.a.N*rest[0].N < minTileElems {
@@ -233,9 +235,9 @@ func (p *Copy) rowsAlong(rest []Axis) int {
 	return at
 }
 
-// cutTransposed cuts tiles for a transposition: a panel of dst by the rows of src that fill a tile, or a wider part of
-// dst if there are fewer rows. If apart, rows of other dimensions are between those of b, and b is cut too, so that
-// workers can share it.
+// cutTransposed cuts tiles for a transposition. A tile is a panel of dst by the number of rows of src that fill a tile.
+// If there are fewer rows, it is a wider part of dst. apart means that rows of other dimensions are between the rows of
+// b. Then b is cut too, so that workers can share it.
 func (p *Copy) cutTransposed(apart bool) {
 	e := &p.elem
 	panel, elems := panelBytes/e.Dst, p.tileElems()
@@ -262,7 +264,7 @@ func (p *Copy) tileElems() int {
 	return min(tileElems, max(minTileElems, p.elems/targetTiles))
 }
 
-// cutRows cuts tiles of long rows; of many rows if they are short.
+// cutRows cuts tiles of one long row, or of several short rows.
 func (p *Copy) cutRows() {
 	if p.a.N < longRow && p.b.N > p.a.N {
 		p.a.cut(p.a.N)
@@ -280,11 +282,11 @@ func (p *Copy) movesRows() bool {
 	return p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src && p.a.N >= longRow
 }
 
-// perGrain returns the number of contiguous elements that are as much work as n of grainElemBytes bytes. Larger
-// elements count as one too, as in loops that compute.
+// perGrain returns the number of contiguous elements that take the work of n elements of grainElemBytes bytes. An
+// element that is larger than grainElemBytes counts as one element too, as in loops that compute.
 func (p *Copy) perGrain(n int) int { return n * max(1, grainElemBytes/p.elem.Dst) }
 
-// Grain returns the number of elements worth a chunk.
+// Grain returns the number of elements of a chunk.
 func (p *Copy) Grain() int {
 	if p.movesRows() {
 		return p.perGrain(machine.MoveGrain)
@@ -301,24 +303,24 @@ func (p *Copy) Run(dst, src unsafe.Pointer, scratch []byte, from, to int) {
 	}
 }
 
-// copyRange copies tiles [from, to) of the first outer axes, for nb indices of b. It divides at the start only, because
-// a division per tile would cost more than a small tile.
+// copyRange copies tiles [from, to) of the first outer axes, for nb indices of b. It divides only at the start of a
+// range, because a division per tile would cost more than a small tile.
 func (p *Copy) copyRange(outer int, scratch []byte, dst, src unsafe.Pointer, nb, from, to int) {
 	if outer == 0 {
 		p.copyPlane(scratch, dst, src, nb, from, to)
 		return
 	}
 	x, k := &p.outer[outer-1], 0
-	if from >= x.below {
-		k = from / x.below
-		from, to = from-k*x.below, to-k*x.below
+	if from >= x.tilesPerIndex {
+		k = from / x.tilesPerIndex
+		from, to = from-k*x.tilesPerIndex, to-k*x.tilesPerIndex
 	}
 	for ; from < to; k++ {
-		if x.isB {
+		if x.isAxisB {
 			nb = min(p.b.tile, p.b.N-k*p.b.tile)
 		}
-		p.copyRange(outer-1, scratch, unsafe.Add(dst, k*x.Dst), unsafe.Add(src, k*x.Src), nb, from, min(to, x.below))
-		from, to = 0, to-x.below
+		p.copyRange(outer-1, scratch, unsafe.Add(dst, k*x.Dst), unsafe.Add(src, k*x.Src), nb, from, min(to, x.tilesPerIndex))
+		from, to = 0, to-x.tilesPerIndex
 	}
 }
 
@@ -365,13 +367,14 @@ func (p *Copy) matrix(scratch []byte, dst, src unsafe.Pointer, na, nb int) matri
 	return m
 }
 
-// squares reports whether elements are bytes that are transposed in squares of cache lines.
+// squares reports whether elements are bytes that are transposed in squares. The side of a square is a cache line.
 func (p *Copy) squares() bool {
 	return p.transposed && p.elem.Dst == 1 && vectorRows != nil && p.a.Src%machine.LineBytes == 0
 }
 
-// transposeStaged transposes a tile in scratch, and copies it to dst row by row. Rows of large arrays are often a power
-// of two apart, so the cache lines of a tile that is written directly would evict one another before they are full.
+// transposeStaged transposes a tile in scratch, and copies the result to dst row by row. Rows of large arrays are often
+// a power of two apart. If a tile were written to dst directly, its cache lines would therefore evict one another
+// before they are full.
 func (p *Copy) transposeStaged(scratch []byte, dst, src unsafe.Pointer, a, b Axis) {
 	size := p.elem.Src
 	at, row := unsafe.Pointer(unsafe.SliceData(scratch)), p.scratchStride()

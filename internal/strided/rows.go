@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// rowsFunc copies n rows of at least 64 bytes; with non-temporal stores, of whole cache lines to aligned
-// addresses. Rows have strides dstStep and srcStep, and src is prefetched ahead bytes in advance.
+// rowsFunc copies n rows of at least 64 bytes. dstStep and srcStep are the strides of rows. src is prefetched `ahead`
+// bytes in advance. A rowsFunc with non-temporal stores requires rows of whole cache lines and an aligned dst.
 type rowsFunc = func(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
 // hardwarePrefetchBytes is the row length from which hardware prefetching suffices.
@@ -16,8 +16,7 @@ const hardwarePrefetchBytes = 2048
 // aheadRows is the prefetch distance in rows.
 const aheadRows = 16
 
-// copyRows copies b.N rows of n bytes. Rows with the typical lengths of panels and pixels are moved without a
-// call.
+// copyRows copies b.N rows of n bytes. For typical row lengths of panels and pixels it makes no function call per row.
 func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
 	if b.Dst == n && b.Src == n {
 		copy(unsafe.Slice((*byte)(dst), n*b.N), unsafe.Slice((*byte)(src), n*b.N))
@@ -41,8 +40,8 @@ func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
 // Streams reports whether a result of the given size is written faster by non-temporal stores.
 func Streams(bytes int) bool { return streamRows != nil && bytes >= streamBytes }
 
-// StreamBlock is [Elem.Block] with non-temporal stores if dst consists of whole cache lines. [Fence] must
-// follow before another goroutine uses the result.
+// StreamBlock is [Elem.Block] with non-temporal stores if dst consists of whole cache lines. The caller must call
+// [Fence] before another goroutine uses the result.
 func (e *Elem) StreamBlock(dst, src unsafe.Pointer, a, b Axis) {
 	if !e.moves || a.Dst != e.Dst || a.Src != e.Src || !streamBlock(dst, src, a.N*e.Dst, b) {
 		e.Block(dst, src, a, b)
@@ -52,8 +51,8 @@ func (e *Elem) StreamBlock(dst, src unsafe.Pointer, a, b Axis) {
 // Fence orders non-temporal stores before all later stores of this goroutine.
 func Fence() { fence() }
 
-// streamBlock is copyRows with non-temporal stores, if most of the touched cache lines are whole. It reports whether it
-// copied; then [Fence] must follow.
+// streamBlock is copyRows with non-temporal stores. It copies only if most of the cache lines that it writes are
+// written completely, and reports whether it copied. After a copy, [Fence] must follow.
 func streamBlock(dst, src unsafe.Pointer, n int, b Axis) bool {
 	const line = machine.LineBytes
 	if b.Dst == n && b.Src == n {
@@ -73,7 +72,7 @@ func streamBlock(dst, src unsafe.Pointer, n int, b Axis) bool {
 	return true
 }
 
-// streamRow copies one row; the parts before the first and after the last whole cache line use normal stores.
+// streamRow copies one row. The parts before the first and after the last whole cache line use normal stores.
 func streamRow(dst, src unsafe.Pointer, n int) {
 	const line, ahead = machine.LineBytes, 1024
 	head := int(-uintptr(dst) % line)

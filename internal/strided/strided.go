@@ -1,8 +1,8 @@
 // Package strided copies elements between two layouts of one shape. It copies tensors, the blocks in which loops stage
 // operands, the panels of matrix products, and the operands of copy ops.
 //
-// It works on addresses and strides in bytes, without tensors. An [Elem] says how an element is copied: moved
-// unchanged, or converted by a row loop. There are three ways to use it:
+// It works on addresses and strides in bytes, without tensors. An [Elem] describes how an element is copied: it is
+// moved unchanged, or converted by a row loop. There are three ways to use the package:
 //
 //   - [Elem.Block] copies two dimensions, for hot loops: without plan and memory.
 //   - [New] plans a copy of any number of dimensions: coalesced, cut into tiles that workers may share,
@@ -11,8 +11,8 @@
 //   - [Elem.Run] copies once, in this goroutine. [Elem.InOrder] copies element by element in the order
 //     of the dimensions, for a destination that overlaps itself.
 //
-// Source strides may be 0 or negative. Both sides must be disjoint, or the same elements of the same size,
-// unless stated otherwise. Moved elements are copied bit for bit.
+// Source strides may be 0 or negative. Unless stated otherwise, source and destination must not overlap, or must be the
+// same elements of the same size. Moved elements are copied bit for bit.
 package strided
 
 import "unsafe"
@@ -20,7 +20,7 @@ import "unsafe"
 // Row copies n elements with strides of dstStep and srcStep bytes.
 type Row = func(dst, src unsafe.Pointer, dstStep, srcStep, n int)
 
-// Elem says how elements of Dst and Src bytes are copied.
+// Elem describes how an element is copied. Dst and Src are its sizes in bytes in the destination and in the source.
 type Elem struct {
 	Dst, Src int
 	Row      Row
@@ -33,7 +33,7 @@ func Move(size int) Elem { return Elem{size, size, movers[size], true} }
 // Convert returns the Elem that converts elements by a row loop.
 func Convert(dst, src int, row Row) Elem { return Elem{Dst: dst, Src: src, Row: row} }
 
-// Axis is a dimension of a copy: its size, and the strides of both sides in bytes.
+// Axis is a dimension of a copy. N is its size. Dst and Src are the strides of destination and source, in bytes.
 type Axis struct{ N, Dst, Src int }
 
 // Swapped returns the axis of the reverse copy.

@@ -174,7 +174,7 @@ func testCopies(t *testing.T) {
 				c.Run(dst, src, mem, from, min(from+step, c.Tiles()))
 			}
 		})
-		if slices.ContainsFunc(c.outer, func(x outerAxis) bool { return x.isB }) {
+		if slices.ContainsFunc(c.outer, func(x outerAxis) bool { return x.isAxisB }) {
 			between++
 		}
 		p.check(t, "Run", func(dst, src unsafe.Pointer) { e.Run(dst, src, slices.Clone(p.axes)) })

@@ -4,9 +4,10 @@ package strided
 
 import "unsafe"
 
-// The numbers in a name are the bytes of an element and of the row part that one store writes. tile and stream read 16
-// elements of a row if a vector has at least 16, otherwise one vector; stream uses non-temporal stores, for dst and
-// dstStep in multiples of 64; close does not prefetch dst; narrow reads 16 bytes of a row. All are [tileFunc].
+// The routines in this file transpose tiles; their type is [tileFunc]. The numbers in a name are the size of an element
+// in bytes, and the bytes of a row that one store writes. A tile or stream routine reads 16 elements of a row if a
+// vector has at least 16 elements, otherwise one vector. A stream routine uses non-temporal stores, and requires dst
+// and dstStep in multiples of 64. A close routine does not prefetch dst. A narrow routine reads 16 bytes of a row.
 
 //go:noescape
 func tile1x64(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
@@ -108,8 +109,8 @@ func stream4x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Poin
 func tile8x32(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
-// rows copies n rows of at least 64 bytes with vectors of 512 or 256 bits; streamRows uses non-temporal stores. Both
-// are [rowsFunc].
+// rows512 and rows256 copy n rows of at least 64 bytes with vectors of 512 or 256 bits. streamRows512 and streamRows256
+// use non-temporal stores. The type of all four is [rowsFunc].
 
 //go:noescape
 func rows512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
@@ -123,7 +124,7 @@ func rows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep
 //go:noescape
 func streamRows256(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
-// split3x512 distributes n triples, n a multiple of 16, over three rows; weave3x512 is the inverse.
+// split3x512 distributes n triples over three rows. weave3x512 is the inverse. n is a multiple of 16.
 
 //go:noescape
 func split3x512(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, table *permutations)

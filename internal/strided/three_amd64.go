@@ -2,8 +2,9 @@
 
 package strided
 
-// permutations assembles three vectors of 16 doublewords from three others. index is the source of an element: 0 to 15
-// in the first vector and 16 to 31 in the second; or, if its bit of third is set, an index in the third vector.
+// permutations is a table for the assembly of three vectors of 16 doublewords from three other vectors. index is the
+// source of an element: 0 to 15 is an element of the first vector, and 16 to 31 of the second vector. If the element's
+// bit of third is set, index is the position in the third vector instead.
 type permutations struct {
 	index [3][16]uint32
 	third [3]uint16
@@ -17,7 +18,7 @@ func (p *permutations) set(vector, at, from, index int) {
 	p.index[vector][at] = uint32(16*from + index)
 }
 
-// splitting takes every third element; weaving takes elements of the three vectors in rotation.
+// splitting takes every third element. weaving takes an element of each of the three vectors in turn.
 var splitting, weaving = func() (s, w permutations) {
 	for i := range 48 {
 		s.set(i%3, i/3, i/16, i%16)
@@ -27,7 +28,7 @@ var splitting, weaving = func() (s, w permutations) {
 }()
 
 // threeChannels is [matrix.transpose] for three adjacent channels of 4 bytes. It returns the number of elements per
-// channel that it transposed: a multiple of the vector length.
+// channel that it transposed, which is a multiple of the vector length.
 func (m *matrix) threeChannels() int {
 	const lanes = 16
 	switch {

@@ -6,7 +6,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// tileRoutine transposes tiles in registers: rows elements dense in dst by cols elements dense in src.
+// tileRoutine is a routine that transposes tiles in registers. A tile has `rows` elements that are dense in dst, by
+// `cols` elements that are dense in src.
 type tileRoutine struct {
 	rows, cols int
 	minCols    int      // minimum number of columns of any routine with these rows
@@ -15,17 +16,19 @@ type tileRoutine struct {
 	closeRows  tileFunc // for close rows of dst ([matrix.rowsAreClose]) if it is faster there; may be nil
 }
 
-// tileFunc transposes n > 0 tiles. Rows of src have stride srcStep, rows of dst (columns of src) stride dstStep;
-// consecutive tiles are srcNext and dstNext bytes apart. after is the address of a tile of dst that is written soon, to
-// prefetch, or any address in dst.
+// tileFunc transposes n > 0 tiles. Rows of src have the stride srcStep. Rows of dst, which are columns of src, have the
+// stride dstStep. Consecutive tiles are srcNext and dstNext bytes apart. after is the address of a tile of dst that
+// will be written soon, which is prefetched, or any address in dst.
 type tileFunc = func(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
-// panelTiles is the number of tiles in a panel: adjacent lines of each row of dst are written while its page
-// is in the TLB, and src is read along few enough rows for their pages to be, too.
+// panelTiles is the number of tiles in a panel. The lines that a panel writes to a row of dst are adjacent, so that
+// they are written while the page of the row is in the TLB. A panel reads few enough rows of src for their pages to
+// stay in the TLB too.
 const panelTiles = 4
 
-// matrix is the operand of a transposition: na elements dense in dst by nb elements dense in src.
+// matrix describes a transposition of na by nb elements. The na elements are dense in dst, and the nb elements are
+// dense in src.
 type matrix struct {
 	dst, src         unsafe.Pointer
 	dstStep, srcStep int // strides of nb in dst and of na in src
@@ -34,8 +37,8 @@ type matrix struct {
 	scratch          unsafe.Pointer // for squares; may be nil
 }
 
-// transpose transposes by tiles, and reports whether any fit. Tiles at the ends of rows and columns overlap their
-// predecessors, and write some elements twice.
+// transpose transposes the matrix by tiles. It returns false if no tile fits. Tiles at the ends of rows and columns
+// overlap their predecessors, so some elements are written twice.
 func (m matrix) transpose() bool {
 	for i := range tileRoutines[m.size] {
 		if t := &tileRoutines[m.size][i]; t.rows <= m.na && t.cols <= m.nb && (t.plain != nil || m.canStream(t)) {
@@ -57,14 +60,14 @@ func (m matrix) transpose() bool {
 	return true
 }
 
-// canStream reports whether a routine's non-temporal stores are used.
+// canStream reports whether the non-temporal stores of a routine can be used.
 func (m *matrix) canStream(t *tileRoutine) bool {
 	return m.stream && t.stream != nil && (uintptr(m.dst)|uintptr(m.dstStep))%64 == 0
 }
 
-// rowsAreClose reports whether rows of dst are so close that its cache lines need no prefetch. Prefetching lines that
-// are written in parts makes a tile up to twice as slow: 3136 rows of 24 float32 take 15 us without prefetch, 25 with
-// it; rows of 100 take 124 without, 93 with it (Emerald Rapids).
+// rowsAreClose reports whether rows of dst are so close that the cache lines of dst need no prefetch. Prefetching lines
+// that are written in parts makes a tile up to twice as slow. 3136 rows of 24 float32 take 15 us without prefetching
+// and 25 us with it. Rows of 100 float32 take 124 us without prefetching and 93 us with it (Emerald Rapids).
 func (m *matrix) rowsAreClose() bool {
 	const line = machine.LineBytes
 	return m.dstStep < 3*line && (uintptr(m.dst)|uintptr(m.dstStep))%line != 0
@@ -104,7 +107,8 @@ func (m *matrix) transposeTileRow(f tileFunc, t *tileRoutine, nb int) {
 	f(nb/t.cols, m.dst, m.dstStep, t.cols*m.dstStep, m.src, m.srcStep, t.cols*m.size, m.nextTile(t, 0, nb))
 }
 
-// transposePanels transposes panel by panel, tile by tile; with scratch, by squares.
+// transposePanels transposes panel by panel, and tile by tile within a panel. If there is scratch, it transposes by
+// squares.
 func (m *matrix) transposePanels(f tileFunc, t *tileRoutine, na, nb int) {
 	down := t.rows * m.srcStep
 	line := machine.LineBytes / m.size
@@ -122,12 +126,12 @@ func (m *matrix) transposePanels(f tileFunc, t *tileRoutine, na, nb int) {
 	}
 }
 
-// squareScratch is the scratch for a square of at most 64 rows.
+// squareScratch is the size in bytes of the scratch for a square of at most 64 rows.
 const squareScratch = machine.LineBytes * machine.LineBytes
 
-// transposeSquare transposes adjacent tiles that each use a part of a cache line of every row of src, as tiles of one-
-// and two-byte elements do. If rows are a power of two apart, their lines would evict one another before the next part
-// is read, so they are first gathered in scratch.
+// transposeSquare transposes adjacent tiles that each use a part of a cache line of every row of src. Tiles of one- and
+// two-byte elements are such tiles. The elements are first gathered in scratch, because rows are often a power of two
+// apart, and their cache lines would evict one another before the next tile reads them.
 func (m *matrix) transposeSquare(f tileFunc, t *tileRoutine, i, j int) {
 	const line = machine.LineBytes
 	dst, src := m.at(i, j)
@@ -136,14 +140,14 @@ func (m *matrix) transposeSquare(f tileFunc, t *tileRoutine, i, j int) {
 	f(line/right, dst, m.dstStep, t.cols*m.dstStep, m.scratch, line, right, m.nextTile(t, i, j+line))
 }
 
-// nextTile returns the address of the tile at (i, j) of dst, or of the last tile of those rows: lines outside dst are
-// not prefetched, because another worker may write them.
+// nextTile returns the address of the tile of dst at (i, j). If (i, j) is outside dst, it returns the address of the
+// last tile of those rows, because another worker may write lines outside dst.
 func (m *matrix) nextTile(t *tileRoutine, i, j int) unsafe.Pointer {
 	dst, _ := m.at(i, min(j, m.nb-t.cols))
 	return dst
 }
 
-// at returns the addresses of element (a, b).
+// at returns the addresses of element (a, b) in dst and src.
 func (m *matrix) at(a, b int) (dst, src unsafe.Pointer) {
 	return unsafe.Add(m.dst, a*m.size+b*m.dstStep), unsafe.Add(m.src, a*m.srcStep+b*m.size)
 }

@@ -20,8 +20,8 @@ var vectorRows, streamRows = rowsOf(machine.Host())
 // hasThreeChannels reports whether [matrix.threeChannels] is available.
 var hasThreeChannels = machine.Host().Has(machine.Vector512)
 
-// tileRoutinesOf returns the routines of an instruction set by element size, those with more rows first, then those
-// with more columns.
+// tileRoutinesOf returns the routines of an instruction set by element size. Routines with more rows come first. Among
+// routines with equal numbers of rows, those with more columns come first.
 func tileRoutinesOf(cpu machine.Features) (t [17][]tileRoutine) {
 	if cpu.Has(machine.Vector512) {
 		t[1] = append(t[1], tileRoutine{64, 16, 16, tile1x64, stream1x64, close1x64})
@@ -53,8 +53,8 @@ func rowsOf(cpu machine.Features) (copying, streaming rowsFunc) {
 	return nil, nil
 }
 
-// interleave4x32 and interleave4x64 are interleave4 for elements of 32 and 64 bits. n is a positive multiple of 8 and
-// of 4, respectively.
+// interleave4x32 and interleave4x64 are interleave4 for elements of 32 and 64 bits. n must be positive, and a multiple
+// of 8 for 32 bits or of 4 for 64 bits.
 
 //go:noescape
 func interleave4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)

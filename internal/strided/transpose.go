@@ -2,8 +2,8 @@ package strided
 
 import "unsafe"
 
-// transpose moves a times b elements with dst dense along a, four rows of src at a time: few streams are
-// read, and adjacent elements are written.
+// transpose moves a times b elements, where dst is dense along a. It reads four rows of src at a time, so that it reads
+// few streams and writes adjacent elements.
 func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	if b.Src == size {
@@ -46,7 +46,7 @@ func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	}
 }
 
-// split is transpose for short runs of src: it reads along them, and writes rows in parallel.
+// split is transpose for short rows of src. It reads along these rows, and writes several rows of dst at the same time.
 func split[T bits](dst, src unsafe.Pointer, dstStep, srcStep, na, nb int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	row := func(j int) []T { return unsafe.Slice((*T)(unsafe.Add(dst, j*dstStep)), na) }
@@ -82,7 +82,7 @@ func split[T bits](dst, src unsafe.Pointer, dstStep, srcStep, na, nb int) {
 	}
 }
 
-// interleave4 stores dst[k*step + q*size] = s_q[k*from] for q < 4 and k < n; step and from are in bytes.
+// interleave4 stores dst[k*step + q*size] = s_q[k*from] for q < 4 and k < n. step and from are in bytes.
 func interleave4[T bits](dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer, from, n int) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	k := 0
@@ -104,8 +104,8 @@ func interleave4[T bits](dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Poi
 	}
 }
 
-// Interleave stores dst[k*step + l*size] = runs[l][k] for k < n and every run: it transposes rows at
-// arbitrary addresses. A nil run counts as zeros. size is 1, 2, 4, 8 or 16.
+// Interleave transposes rows at arbitrary addresses. It stores dst[k*step + l*size] = runs[l][k] for k < n and every
+// run. A nil run counts as zeros. size is 1, 2, 4, 8 or 16 bytes.
 func Interleave(size int, dst unsafe.Pointer, step int, runs []unsafe.Pointer, n int) {
 	if n > 0 && len(runs) > 0 {
 		interleavers[size](dst, step, runs, n)

@@ -14,7 +14,7 @@ const (
 	Strided
 )
 
-// Way returns the access pattern of the copy, and for Rows the length of a row in elements.
+// Way returns the access pattern of the copy. For Rows it also returns the length of a row in elements.
 func (p *Copy) Way() (way Way, length int) {
 	switch {
 	case p.transposed || p.staged:
@@ -25,7 +25,7 @@ func (p *Copy) Way() (way Way, length int) {
 	return Strided, 1
 }
 
-// Transposition describes the tiles of a transposing copy, for its price.
+// Transposition describes the tiles of a transposing copy, for the estimate of its cost.
 type Transposition struct {
 	Method Method
 	Tiles  int

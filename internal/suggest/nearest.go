@@ -14,9 +14,10 @@ const maxNames = 1 << 16
 //
 // Names within an edit distance (insertion, deletion, replacement, transposition) come first. The distance is 1 for
 // names of up to four letters, and grows by 1 for every three further letters. At least half of the name must match.
-// Among names with equal distance, a name with the same first letter is preferred, and then the first in alphabetical
-// order. If there is no such name, Nearest returns the shortest name that contains the given name, or else the longest
-// name within it. Both must have at least three letters.
+// Among names with equal distance, a name with the same first letter is preferred, and then the first name in
+// alphabetical order. If no name is within the distance, Nearest returns the shortest name that contains the given
+// name. If there is none, it returns the longest name that the given name contains. Both names must have at least three
+// letters.
 func Nearest(name string, names iter.Seq[string]) string {
 	low := strings.ToLower(name)
 	best, limit, seen := "", max(1, (len(name)+1)/3), 0
@@ -52,7 +53,8 @@ func Nearest(name string, names iter.Seq[string]) string {
 // leastContained is the least length of a name that counts as a part of another name.
 const leastContained = 3
 
-// containment has the shortest name that contains the given name (around), and the longest name within it (inside).
+// containment has the shortest name that contains the given name (around), and the longest name that the given name
+// contains (inside).
 type containment struct{ around, inside string }
 
 func (c *containment) consider(name, lower, other string) {

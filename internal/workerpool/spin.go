@@ -8,7 +8,7 @@ import (
 
 // The time for which an idle goroutine spins before it ends or sleeps. It is about the cost of waking a goroutine, so
 // that spinning at most doubles that cost. spinBusy applies while a job is open, because the job may begin another
-// phase, and spinCrowded while other goroutines or processes use the cores.
+// phase. spinCrowded applies while other goroutines or processes use the cores.
 const (
 	spinIdle    = 50 * time.Microsecond
 	spinBusy    = 100 * time.Microsecond
@@ -31,7 +31,7 @@ var began = time.Now()
 // crowdedUntil is the time until which the cores count as crowded.
 var crowdedUntil atomic.Int64
 
-// spinner is the state of a spin loop. The zero value starts one.
+// spinner is the state of a spin loop. The zero value is the state at the start of a loop.
 type spinner struct {
 	turns int
 	since time.Duration // first call of the scheduler, as time after began; 0: none yet

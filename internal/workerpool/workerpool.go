@@ -16,23 +16,23 @@ import (
 )
 
 var (
-	mu        Lock
-	jobs      []*Job       // jobs that request workers
-	workers   int          // number of workers
-	idle      atomic.Int32 // number of workers without a job; changes under the lock
-	called    atomic.Int32 // len(jobs), read by spinning workers
-	open      atomic.Int32 // open jobs
-	late      int          // grows with consecutive workers that were started and found no job
-	skipCalls int          // number of Try calls that start no worker
+	mu           Lock
+	jobs         []*Job       // jobs that request workers
+	workers      int          // number of workers
+	idle         atomic.Int32 // number of workers without a job; changes under the lock
+	called       atomic.Int32 // len(jobs), read by spinning workers
+	open         atomic.Int32 // open jobs
+	futileStarts int          // grows with consecutive workers that were started and found no job
+	skipCalls    int          // number of Try calls that start no worker
 )
 
 // Worth is the amount of work of a call, relative to the cost of starting a worker. A start takes some microseconds of
 // the caller's time, and the worker begins some tens of microseconds later.
 type Worth uint8
 
-// A Little call uses only awake workers. A Much call always starts workers if too few are awake. A Try call does so
-// unless recently started workers found no job: workers are thus started in a series of short runs, which keeps them
-// awake, but not in rare runs.
+// A Little call uses only awake workers. A Much call always starts workers if too few are awake. A Try call starts
+// workers too, except when recently started workers found no job. In a series of short runs, Try calls therefore start
+// workers, and the runs keep them awake. In rare runs they do not.
 const (
 	Little Worth = iota
 	Try
@@ -58,7 +58,8 @@ type Job struct {
 // Begin opens the job.
 func (j *Job) Begin() { open.Add(1) }
 
-// Call requests n workers, and wakes a waiting owner. worth decides whether workers are started if too few are awake.
+// Call requests n workers, and wakes a waiting owner. If too few workers are awake, worth decides whether more are
+// started.
 func (j *Job) Call(n int, worth Worth) {
 	start := 0
 	mu.Lock()
@@ -70,7 +71,7 @@ func (j *Job) Call(n int, worth Worth) {
 		j.wanted = max(j.wanted, n)
 		start = workersToStart(n, worth)
 	}
-	asleep := j.note()
+	asleep := j.recordEvent()
 	mu.Unlock()
 	if asleep {
 		j.wake <- struct{}{}
@@ -78,8 +79,8 @@ func (j *Job) Call(n int, worth Worth) {
 	begin(start)
 }
 
-// Expect starts workers before a Call if fewer than n are awake, so that the job does not wait some tens of
-// microseconds for its workers. The started workers spin until a Call or until their time ends.
+// Expect announces a Call. It starts workers if fewer than n are awake, so that the job does not wait some tens of
+// microseconds for its workers. The started workers spin until a Call or until their spin time ends.
 func Expect(n int, worth Worth) {
 	if int(idle.Load()) >= n {
 		return
@@ -90,7 +91,8 @@ func Expect(n int, worth Worth) {
 	begin(start)
 }
 
-// workersToStart returns the number of workers to start so that n are awake, and counts them. The lock must be held.
+// workersToStart returns the number of workers to start so that n workers are awake. It adds this number to the workers
+// of the pool. The lock must be held.
 func workersToStart(n int, worth Worth) (start int) {
 	if awake := int(idle.Load()); n > awake && worth.starts() {
 		start = max(min(n-awake, max(runtime.GOMAXPROCS(0)-1, n)-workers), 0)
@@ -100,22 +102,22 @@ func workersToStart(n int, worth Worth) (start int) {
 	return start
 }
 
-// begin starts the workers that recruit counted.
+// begin starts the workers that workersToStart counted.
 func begin(start int) {
 	for range start {
 		go worker()
 	}
 	if start > 0 {
-		// The scheduler keeps the newest goroutine on this core for some tens of microseconds, expecting this
-		// goroutine to block; so the newest one is a dummy.
+		// The scheduler keeps the newest goroutine on this core for some tens of microseconds, because it expects this
+		// goroutine to block. The newest goroutine is therefore a dummy.
 		go noop()
 	}
 }
 
 func noop() {}
 
-// Ready reports whether workers would join a Call of that worth, because some are awake or would be started. If not,
-// the caller need not prepare shared work, which saves some tenths of a microsecond.
+// Ready reports whether workers would join a Call of the given worth, because some workers are awake or would be
+// started. If not, the caller need not prepare shared work, which saves some tenths of a microsecond.
 func Ready(worth Worth) bool {
 	if idle.Load() > 0 || worth == Much {
 		return true
@@ -140,19 +142,19 @@ func (w Worth) starts() bool {
 	return w != Little
 }
 
-// note counts an event. It reports whether the owner must be woken.
-func (j *Job) note() bool {
+// recordEvent counts an event. It reports whether the owner must be woken.
+func (j *Job) recordEvent() bool {
 	j.events.Add(1)
 	asleep := j.waiting
 	j.waiting = false
 	return asleep
 }
 
-// Seen returns the event count for Wait and Linger: read it before looking for work.
+// Seen returns the event count for Wait and Linger. The caller reads it before it looks for work.
 func (j *Job) Seen() uint32 { return j.events.Load() }
 
-// Wait blocks an owner without work until an event after seen: a Call, or a worker that leaves. It reports whether
-// workers are at work; if none are, it returns at once.
+// Wait blocks an owner without work until an event after seen: a Call, or a worker that leaves. If no worker is at
+// work, Wait returns immediately. It reports whether workers are at work.
 func (j *Job) Wait(seen uint32) bool {
 	for l := (spinner{}); ; {
 		mu.Lock()
@@ -186,9 +188,9 @@ func (j *Job) sleep(seen uint32) {
 	<-j.wake
 }
 
-// Linger lets an idle worker spin until an event after seen: a Call, or the end of the job. It reports whether to look
-// for work again: false after a while, or if other jobs request workers. A lingering worker is still joined, so a Call
-// need not request it.
+// Linger lets an idle worker spin until an event after seen: a Call, or the end of the job. It returns true if the
+// worker should look for work again. It returns false after a while, or if other jobs request workers. A lingering
+// worker has not left the job, so a Call need not request it.
 func (j *Job) Linger(seen uint32) bool {
 	for l := (spinner{}); j.events.Load() == seen; {
 		if called.Load() > 0 || !l.spin() {
@@ -198,7 +200,7 @@ func (j *Job) Linger(seen uint32) bool {
 	return true
 }
 
-// End closes the job: no worker joins after it, and all workers have left when it returns.
+// End closes the job. No worker joins after End has begun, and all workers have left when it returns.
 func (j *Job) End() {
 	mu.Lock()
 	if j.wanted > 0 {
@@ -259,8 +261,8 @@ func join() *Job {
 	return j
 }
 
-// help calls Help and leaves the job. If Help ends the goroutine, help no longer counts the worker: if an exited worker
-// counted as idle, a Call would not start another one.
+// help calls Help and leaves the job. If Help ends the goroutine, help no longer counts the worker. If an exited worker
+// counted as idle, a Call would not start another worker.
 func (j *Job) help() {
 	returned := false
 	defer func() {
@@ -271,7 +273,7 @@ func (j *Job) help() {
 		} else {
 			workers--
 		}
-		asleep := j.note()
+		asleep := j.recordEvent()
 		mu.Unlock()
 		if asleep {
 			j.wake <- struct{}{}
@@ -281,7 +283,7 @@ func (j *Job) help() {
 	returned = true
 }
 
-// leave ends the worker, unless a job requests one.
+// leave ends the worker, unless a job requests a worker.
 func leave(joined bool) bool {
 	mu.Lock()
 	defer mu.Unlock()
@@ -291,10 +293,10 @@ func leave(joined bool) bool {
 	workers--
 	idle.Add(-1)
 	if joined {
-		late, skipCalls = 0, 0
+		futileStarts, skipCalls = 0, 0
 	} else {
-		late = min(2*late+1, maxSkipped)
-		skipCalls = late
+		futileStarts = min(2*futileStarts+1, maxSkipped)
+		skipCalls = futileStarts
 	}
 	return true
 }

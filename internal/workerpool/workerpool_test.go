@@ -128,7 +128,7 @@ func TestWorkThatEndsItsGoroutine(t *testing.T) {
 func TestTries(t *testing.T) {
 	nobody(t)
 	mu.Lock()
-	late, skipCalls = 0, 0
+	futileStarts, skipCalls = 0, 0
 	mu.Unlock()
 	j := &Job{Help: func() {}}
 	starts := 0
