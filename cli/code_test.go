@@ -71,7 +71,7 @@ func TestPlanCodeInGo(t *testing.T) {
 func TestNoFusion(t *testing.T) {
 	path := write(t, "g.json", coded)
 	doc := decode[planJSON](t, succeed(t, "plan", "--json", path))
-	want := []report.Unfused{{Node: "quotient", Reader: "e", Why: "quotient is stated by no expression"}}
+	want := []report.Unfused{{Node: "quotient", Reader: "e", Why: "quotient has no expression"}}
 	if len(doc.Steps) != 3 || !slices.Equal(doc.Apart, want) {
 		t.Errorf("%d steps, apart %+v", len(doc.Steps), doc.Apart)
 	}

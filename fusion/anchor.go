@@ -11,14 +11,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file derives, from the op of an anchor (a product or a convolution), the op of a fused node: the anchor followed
-// by an epilogue, an expression of each element of the anchor's result. "The whole" is the fused node. Its operands
-// are the operands of the anchor and then the operands of the epilogue. One of its results holds the anchor's result
-// until the epilogue overwrites it.
+// This file derives the op of a fused node from the op of its anchor, a product or a convolution. The fused node is
+// called the whole. It computes the anchor and then an epilogue, which is an expression of each element of the anchor's
+// result. The operands of the whole are the operands of the anchor followed by the operands of the epilogue. The memory
+// of one result of the whole holds the anchor's result until the epilogue overwrites it.
 
-// withEpilogue returns the op of an anchor of op o with an epilogue: see [Fusion.Anchor]. It has all implementations of
-// o, under the same names. An implementation without Epilogues applies the expression in another pass over the finished
-// result. The op is in no catalogue. withEpilogue returns nil if no implementation of o has Epilogues.
+// withEpilogue returns the op of fused nodes whose anchor is a node of op o: see [Fusion.Anchor]. The returned op has
+// all implementations of o, under the same names. An implementation without Epilogues applies the expression in a
+// second pass over the finished result. The op is in no catalogue. withEpilogue returns nil if no implementation of o
+// has Epilogues.
 func withEpilogue(o *graph.Op) *graph.Op {
 	op, _ := o.Derived(epilogueKey{}, func() any { return makeWithEpilogue(o) }).(*graph.Op)
 	return op
@@ -26,7 +27,7 @@ func withEpilogue(o *graph.Op) *graph.Op {
 
 type epilogueKey struct{}
 
-// TakesEpilogue reports whether some implementation of the op applies an epilogue to its result: see
+// TakesEpilogue reports whether at least one implementation of the op can apply an epilogue to its result: see
 // [graph.Impl.Epilogues].
 func TakesEpilogue(o *graph.Op) bool { return withEpilogue(o) != nil }
 
@@ -60,7 +61,7 @@ func makeWithEpilogue(o *graph.Op) *graph.Op {
 	return op
 }
 
-// anchored is an implementation of an anchor in nodes with an epilogue.
+// anchored makes an implementation of the whole from an implementation of the anchor.
 type anchored struct{ *graph.Impl }
 
 func (a anchored) impl() graph.Impl {
@@ -80,7 +81,7 @@ func anchorOf(c *graph.Call) (*Fusion, *graph.Call, error) {
 		return nil, nil, errNoRoom
 	}
 	made := c.Out[into]
-	made.DType = f.code.In[0] // has the same size: see HasRoom
+	made.DType = f.code.In[0] // a dtype of the same size: see HasRoom
 	return f, &graph.Call{Attrs: f.Parts[0].Attrs, In: c.In[:f.Anchor:f.Anchor], Out: []tensor.Meta{made}}, nil
 }
 
@@ -102,8 +103,8 @@ func (f *Fusion) anchorWalk(whole graph.Walk) graph.Walk {
 	return walk
 }
 
-// walks returns the walks of the anchor. Each gives all results of the whole the layout of the anchor's result. If the
-// anchor cannot write the inferred layout, its default layout is row-major.
+// walks returns the walks of the anchor. With each walk, all results of the whole have the layout of the anchor's
+// result. If the anchor cannot write the inferred layout, the default layout is row-major.
 func (a anchored) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 	f, anchor, err := anchorOf(c)
 	if err != nil {
@@ -136,8 +137,8 @@ func (a anchored) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 // isStandard reports whether m is contiguous or channels last, the layouts that every anchor can write.
 func isStandard(m tensor.Meta) bool { return m.IsContiguous() || m.IsChannelsLast() }
 
-// work returns the work of the anchor and the epilogue. Implementations without Epilogues read and write the anchor's
-// result once more.
+// work returns the work of the anchor and the epilogue. For an implementation without Epilogues, this includes reading
+// and writing the anchor's result a second time.
 func (a anchored) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	f, anchor, err := anchorOf(c)
 	if err != nil || f.effort == nil {
@@ -180,8 +181,9 @@ func (a anchored) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w 
 	return w, ok
 }
 
-// writes reports whether result i can have layout m. The anchor decides for the result that holds its own result. The
-// epilogue writes the other results with any strides, but only layouts with contiguous runs are worth it.
+// writes reports whether result i can have layout m. For the result whose memory holds the anchor's result, the anchor
+// decides. The epilogue can write all other results with any strides, but writes accepts only layouts with contiguous
+// runs, because others are slow.
 func (a anchored) writes(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) bool {
 	f, anchor, err := anchorOf(c)
 	if err != nil || runOf(m) < 2 {
@@ -236,7 +238,7 @@ func (a anchored) lower(c *graph.Call) (*graph.Kernel, error) {
 	}
 	whole := *k
 	whole.InPlace, whole.Loop = nil, nil
-	if !a.Epilogues || epilogue.left {
+	if !a.Epilogues || epilogue.deferred {
 		whole.Phases = append(slices.Clone(k.Phases), epilogue.phase())
 		whole.Arithmetic += epilogue.loop.PerElement() * float64(epilogue.numel)
 	}
@@ -280,9 +282,9 @@ func (e *Epilogue) phase() graph.Phase {
 	}}
 }
 
-// rearranged returns phases that reorder the addresses of a call of the whole, which begin with all its results. The
-// kernel of the anchor expects the anchor's result first, then the operands of the anchor and the epilogue, and then
-// the other results.
+// rearranged returns phases that reorder the addresses of the whole for the kernel of the anchor. The addresses of the
+// whole begin with all its results. The kernel of the anchor expects the result with index into first, then all
+// operands, and then the remaining results.
 func rearranged(phases []graph.Phase, into, results int) []graph.Phase {
 	mems, out := new(graph.PerWorker[graph.Mem]), make([]graph.Phase, len(phases))
 	for i, ph := range phases {
@@ -303,7 +305,7 @@ func rearranged(phases []graph.Phase, into, results int) []graph.Phase {
 	return out
 }
 
-// Anchors returns nil if a node can be the anchor of an epilogue, otherwise an error with the reason. The answer
+// Anchors returns nil if a node can be the anchor of an epilogue, otherwise an error with the reason. The result
 // depends only on the op, shapes and dtypes.
 func (f *Fuser) Anchors(n *graph.Node) error {
 	switch {

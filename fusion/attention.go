@@ -13,8 +13,8 @@ import (
 )
 
 // This file derives, from the op of a matrix product, the op of a fused attention: scores = query * key, a row program
-// that computes weights from scores, and result = weights * value. Operands 0 to 2 are query, key and value; the other
-// operands, such as a mask, are operands of the row program.
+// that computes weights from scores, and result = weights * value. Operands 0 to 2 are query, key and value. All
+// further operands, such as a mask, are operands of the row program.
 
 // transposed returns the meta of a dense value whose last two dimensions are exchanged in memory.
 func transposed(m tensor.Meta) tensor.Meta {
@@ -24,7 +24,8 @@ func transposed(m tensor.Meta) tensor.Meta {
 	return t
 }
 
-// pack transposes constants that differ by row and by column, such as a mask. They then have the layout of the scores.
+// pack transposes constants of the row program that differ from row to row and from column to column, such as a mask,
+// so that they have the layout of the scores.
 func (x attended) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 	if i < 3 || !c.Constant(i) || len(c.Out) != 1 {
 		return p, false
@@ -64,8 +65,8 @@ func differs(m tensor.Meta) bool {
 	return m.Shape[rank-2] > 1 && m.Shape[rank-1] > 1 && m.Strides[rank-2] != 0 && m.Strides[rank-1] != 0
 }
 
-// attending returns the op of fused attentions whose products are calls of o: see [graph.Attend]. It returns nil for an
-// op without Attend. The op is not in the catalogue.
+// attending returns the op of fused attentions whose two products are calls of o: see [graph.Attend]. The returned op
+// is in no catalogue. attending returns nil for an op without Attend.
 func attending(o *graph.Op) *graph.Op {
 	op, _ := o.Derived(attentionKey{}, func() any { return makeAttending(o) }).(*graph.Op)
 	return op
@@ -76,8 +77,9 @@ type attentionKey struct{}
 // Attends reports whether attentions whose products are calls of the op can be one node: see [graph.Attend].
 func Attends(o *graph.Op) bool { return attending(o) != nil }
 
-// leastExponent is the exponent of e below which the implementation "flushed" replaces weights by 0. The sum of 2^16
-// such weights is below 1e-21 of a weight of 1. Products of larger weights with values are far from subnormal.
+// leastExponent is a limit of the implementation "flushed": it replaces weights below e^leastExponent by 0. The sum of
+// 2^16 such weights is below 1e-21, where the largest weight is 1. Products of all other weights with values are far
+// from subnormal.
 const leastExponent = -60
 
 // makeAttending makes the op of [attending].
@@ -109,7 +111,7 @@ func makeAttending(o *graph.Op) *graph.Op {
 	return op
 }
 
-// attended is an implementation of fused attentions, with small exponentials flushed or exactly.
+// attended is an implementation of fused attentions. If flush is set, it replaces small exponentials by 0.
 type attended struct {
 	*graph.Attend
 	flush bool
@@ -251,9 +253,9 @@ func (x attended) lower(c *graph.Call) (*graph.Kernel, error) {
 	return x.Lower(a)
 }
 
-// Attends returns nil if nodes, in a valid order, can be one attention, else an error with the reason. The first and
-// the last node must multiply matrices. The nodes between them must compute or reshape the rows of the first product.
-// The result depends only on ops, shapes and dtypes.
+// Attends returns nil if nodes can be fused to one attention, otherwise an error with the reason. The nodes must be in
+// a valid order. The first and the last node must multiply matrices. The nodes between them must compute or reshape the
+// rows of the first product. Attends depends only on ops, shapes and dtypes.
 func (f *Fuser) Attends(nodes []*graph.Node) error {
 	if f == nil || f.graph == nil || len(nodes) < 3 {
 		return errors.New("an attention has two products and nodes between them")

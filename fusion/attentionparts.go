@@ -10,11 +10,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file checks the nodes of a candidate attention and collects them as parts of one node. The batch is the leading
-// dimensions of the matrices.
+// This file checks the nodes of a candidate attention and collects them as parts of one node. The batch of a product of
+// matrices is the list of the dimensions before the last two.
 
-// attention collects the parts of an attention: see [Fuser.Attends]. Parts may have the batch in several shapes, such
-// as [b*h] and [b, h]. The attention has the finest shape; each other shape is a view of it.
+// attention collects the parts of an attention: see [Fuser.Attends]. Parts may have the batch in different shapes, such
+// as [b*h] and [b, h]. The attention has the finest shape; the shapes of all parts are views of that shape.
 func (w *fusedPart) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := betweenProducts(parts); err != nil {
@@ -27,7 +27,7 @@ func (w *fusedPart) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Va
 	w.node.Op = attending(last.Op)
 	w.fusion.Anchor = 3
 	w.node.In = []graph.Arg{first.In[0], first.In[1], last.In[1]}
-	if err := attendable(append(slices.Clone(w.node.In), graph.Of(first.Out[0]), last.In[0])); err != nil {
+	if err := checkProductOperands(append(slices.Clone(w.node.In), graph.Of(first.Out[0]), last.In[0])); err != nil {
 		return err
 	}
 	scores, folds := first.Out[0].Meta.Shape, false
@@ -75,7 +75,7 @@ func (w *fusedPart) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Va
 	return nil
 }
 
-// betweenProducts returns an error if the first and the last part are not the two products of an attention.
+// betweenProducts returns an error unless the first and the last part are the two products of an attention.
 func betweenProducts(parts []*graph.Node) error {
 	first, last := parts[0], parts[len(parts)-1]
 	switch {
@@ -89,8 +89,9 @@ func betweenProducts(parts []*graph.Node) error {
 	return nil
 }
 
-// attendable returns an error if values (query, key, value, scores, weights) do not suit the products of an attention.
-func attendable(values []graph.Arg) error {
+// checkProductOperands returns an error if values (query, key, value, scores, weights) do not suit the products of an
+// attention.
+func checkProductOperands(values []graph.Arg) error {
 	d := values[0].Meta().DType
 	for i, a := range values {
 		m := a.Meta()
@@ -113,7 +114,7 @@ func (w *fusedPart) product(i int, m *graph.Node, keep func(*graph.Value) bool) 
 	in := []FusedArg{{Part: -1, Place: 0}, {Part: -1, Place: 1}}
 	if i > 0 {
 		in[1].Place = 2
-		made, inner := w.made[m.In[0].Value]
+		made, inner := w.producers[m.In[0].Value]
 		if in[0] = (FusedArg{Part: made[0], Place: made[1]}); !inner {
 			in[0] = FusedArg{Part: -1, Place: -1}
 		}
@@ -122,8 +123,8 @@ func (w *fusedPart) product(i int, m *graph.Node, keep func(*graph.Value) bool) 
 	w.fusion.Parts = append(w.fusion.Parts, FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: in, Outs: 1})
 }
 
-// sees records the shape in which the attention reads operand k. It returns an error if ok is false, or if the parts
-// require two different shapes.
+// sees records the shape (seen) in which the attention reads operand k. It returns an error if ok is false, or if two
+// parts require different shapes.
 func (w *fusedPart) sees(k int, seen []int, ok bool) error {
 	switch known := k < len(w.fusion.Seen); {
 	case !ok || known && !slices.Equal(w.fusion.Seen[k], seen):
@@ -163,8 +164,8 @@ func (f *Fuser) checkBetween(m *graph.Node, scores []int) (folds bool, err error
 	return false, nil
 }
 
-// alikeScores reports whether a value of a shape has the elements of the scores, or one number for each row of scores.
-// Its dimensions of batch and rows may be split or joined.
+// alikeScores reports whether a value of the given shape has an element for each score, or an element for each row of
+// scores. The dimensions of batch and rows may be split or joined in the shape.
 func alikeScores(shape, scores []int) bool {
 	a, b := len(shape), len(scores)
 	if a < 2 || b < 2 || shape[a-1] != scores[b-1] && shape[a-1] != 1 {
@@ -173,8 +174,8 @@ func alikeScores(shape, scores []int) bool {
 	return tensor.Numel(shape[:a-1]) == tensor.Numel(scores[:b-1])
 }
 
-// showsAlike reports whether a node is a view that has the same rows in the same order, with another shape of the
-// batch.
+// showsAlike reports whether a node is a view that changes only the shape of the batch: its result has the same rows in
+// the same order as its operand.
 func showsAlike(m *graph.Node) bool {
 	if len(m.Out) != 1 || m.Out[0].Alias == nil || len(m.In) == 0 || m.In[0].Kind != graph.TensorArg {
 		return false
@@ -185,9 +186,9 @@ func showsAlike(m *graph.Node) bool {
 		a >= 2 && b >= 2 && from.Shape[a-1] == to.Shape[b-1]
 }
 
-// fineBatch returns the finest shape of the batch, without sizes of 1: the coarsest shape of which the batches of all
-// parts are views. Parts between the products may have rows of scores in any shape. Dimensions within the rows of a
-// matrix do not belong to the batch.
+// fineBatch returns the shape of the attention's batch, without sizes of 1. It is the coarsest shape of which the
+// batches of all parts are views. Parts between the products may have the rows of scores in any shape. Dimensions
+// within the rows of a matrix do not belong to the batch.
 func fineBatch(parts []*graph.Node) ([]int, error) {
 	scores := parts[0].Out[0].Meta.Shape
 	if len(scores) < 2 {
@@ -237,15 +238,15 @@ func seenAs(shape, local, fine []int) ([]int, bool) {
 	return append(lead, sizeIn(shape, local, rank), sizeIn(shape, local, rank+1)), ok
 }
 
-// seenRows is [seenAs] for an operand of a row program. fine is the shape of the batch and the rows. An operand that
-// differs within the rows of a matrix has a row for each of them.
+// seenRows is [seenAs] for an operand of the row program. fine is the shape of the batch followed by the number of rows
+// of a matrix. If the operand differs between the rows of a matrix, the view has a row for each row of the matrix.
 func seenRows(shape, local, fine []int) ([]int, bool) {
 	rank := len(local) - 1
 	lead, ok := seenLead(shape, local, rank, fine)
 	return append(lead, sizeIn(shape, local, rank)), ok
 }
 
-// sizeIn returns the size of a value of the given shape in dimension d of local, to which the value is broadcast.
+// sizeIn returns the size of a value in dimension d of local. The value has the given shape and is broadcast to local.
 func sizeIn(shape, local []int, d int) int {
 	if d -= len(local) - len(shape); d < 0 {
 		return 1
@@ -253,7 +254,8 @@ func sizeIn(shape, local []int, d int) int {
 	return shape[d]
 }
 
-// seenLead returns a view of the first rank dimensions of a value, which is broadcast to local, with shape fine.
+// seenLead returns the sizes of a view of shape fine of the leading dimensions of a value. The value has the given
+// shape and is broadcast to local. The leading dimensions are the first rank dimensions of local.
 func seenLead(shape, local []int, rank int, fine []int) ([]int, bool) {
 	if len(shape) > len(local) {
 		return nil, false

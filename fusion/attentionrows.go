@@ -21,7 +21,8 @@ type ScoreRows struct {
 	state   graph.PerWorker[rowState]
 }
 
-// scoreOperand has the offset of each matrix of an operand and the stride of its rows, in bytes.
+// scoreOperand describes the memory of an operand of the row program: the offset of each matrix and the stride of rows,
+// both in bytes.
 type scoreOperand struct {
 	at  []int
 	row int
@@ -83,9 +84,9 @@ func (r *ScoreRows) Listings() []expr.Listing {
 	return r.plan.Listings()
 }
 
-// Do computes the weights of a block of scores, which starts at a row of an entry of the batch. It returns the address
-// of the weights, which is `scores` or in `memory`. memory must be 64-byte aligned and have [ScoreRows.Bytes] bytes.
-// Addresses are not checked.
+// Do computes the weights of a block of scores. The block starts at the given row of matrix number entry of the batch.
+// Do returns the address of the weights, which is `scores` or an address in `memory`. memory must be 64-byte aligned
+// and have [ScoreRows.Bytes] bytes. Addresses are not checked.
 func (r *ScoreRows) Do(m *graph.Mem, scores unsafe.Pointer, entry, row int, memory []byte) (unsafe.Pointer, error) {
 	weights := scores
 	if !r.inPlace {

@@ -8,23 +8,25 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// EpilogueStep is an operation of an epilogue that kernels can apply in registers: Add, Mul, Min or Max. Its first
-// operand is the result of the previous step, its second operand a number or an operand of the node.
+// EpilogueStep is an operation of an epilogue that kernels can apply in registers: Add, Mul, Min or Max. The first
+// operand of the operation is the result of the previous step. The second operand is a number or an operand of the
+// fused node.
 type EpilogueStep struct {
 	Op expr.Op
-	// Place is the index of the second operand among the addresses of the anchor's kernel; 0 if it is Number.
+	// Place is the index of the second operand among the addresses of the anchor's kernel. It is 0 if the second operand
+	// is Number.
 	Place  int
 	Number float64
 	// Lanes means that the second operand has Width elements, one for each position in the fastest dimension of the
-	// anchor's result, and is constant along the other dimensions. One means that it has one element. If neither is set,
-	// it has the strides of the result.
+	// anchor's result, and is broadcast along all other dimensions. One means that the second operand has one element. If
+	// neither is set, the second operand has the strides of the anchor's result.
 	Lanes, One bool
 	Width      int
 }
 
-// Chain returns the epilogue as a sequence of steps, the first of which takes the anchor's result. It returns nil if
-// the epilogue is no such sequence, has several results, or has an operand in a layout that kernels do not read. An
-// int32 result of the anchor is first converted to float32.
+// Chain returns the epilogue as a sequence of steps. The first step has the anchor's result as its first operand; an
+// int32 result is first converted to float32. Chain returns nil if the epilogue is not such a sequence, has several
+// results, or has an operand in a layout that kernels do not read.
 func (e *Epilogue) Chain() []EpilogueStep {
 	if e == nil || e.code == nil || len(e.code.Out) != 1 {
 		return nil
@@ -66,8 +68,8 @@ func (e *Epilogue) Chain() []EpilogueStep {
 	return back
 }
 
-// step returns the operation op with second operand by, in dtype d. It returns false if by is neither a number nor an
-// operand in a layout that kernels read.
+// step returns the step with operation op and second operand by, in dtype d. It returns false if by is neither a number
+// nor an operand in a layout that kernels read.
 func (e *Epilogue) step(op expr.Op, by expr.Value, d tensor.DType) (s EpilogueStep, ok bool) {
 	s.Op = op
 	switch i := e.code.Insts[by]; {

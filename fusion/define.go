@@ -9,7 +9,7 @@ import (
 
 // Define makes an op as [graph.Define] does, and completes it for planning and execution. A Pointwise part without
 // Compile and Impls is compiled as the loop of its expression. Implementations without Work are priced by the op's
-// expression. Every op that runs is made by Define, users' own ops included.
+// expression. Every op that runs must be made by Define, users' own ops included.
 func Define(o graph.Op) (*graph.Op, error) {
 	if p := o.Pointwise; p != nil && o.Compile == nil && len(o.Impls) == 0 {
 		o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return CompileLoop(p, c) }
@@ -25,8 +25,8 @@ func Define(o graph.Op) (*graph.Op, error) {
 	return defined, err
 }
 
-// pricing prices implementations by the op's expression for its first example. Other attributes and dtypes have
-// expressions of similar length.
+// pricing prices the calls of an op by the expression of its first example, because expressions for other attributes
+// and dtypes have similar length.
 type pricing struct {
 	op     *graph.Op
 	effort func() (e Effort, ok bool) // false if there is no expression, or if it does not compile

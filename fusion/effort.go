@@ -12,7 +12,7 @@ import (
 // ScanSimple is the time of a scan for one element, in operations of Go code ([graph.GoSimple]).
 const ScanSimple = 3.8
 
-// Effort counts the operations of an expression.
+// Effort is the number of operations of an expression, by kind. [Effort.Do] converts it to work.
 type Effort struct {
 	Simple float64 // instructions for each element
 	Divide float64 // divisions and square roots for each element
@@ -22,7 +22,7 @@ type Effort struct {
 	Scans  float64 // running folds, which run in Go
 }
 
-// EffortOf counts the operations of an expression. Values that depend only on constants and folds are computed once a
+// EffortOf counts the operations of an expression. Values that depend only on constants and folds are counted once per
 // row.
 func EffortOf(c *expr.Code) (e Effort) {
 	if c == nil {
@@ -70,8 +70,8 @@ func EffortOf(c *expr.Code) (e Effort) {
 	return e
 }
 
-// Do adds the work of n elements to w. rows is the number of rows of folds; it is 0 if the caller adds the work of
-// beginning rows or runs of columns.
+// Do adds to w the work of n elements and of beginning the given number of rows. rows is 0 if the caller adds the work
+// of beginning rows or runs of columns itself.
 func (e Effort) Do(w *graph.Work, n, rows float64) {
 	if w == nil {
 		return
@@ -107,7 +107,8 @@ func exampleEffort(o *graph.Op) (e Effort, ok bool) {
 	return e, false
 }
 
-// exampleCode returns the expression of the op's first example; nil if there is none.
+// exampleCode returns the expression of the op's first example. It returns nil if the op has no example, or if the
+// example has no expression.
 func exampleCode(o *graph.Op) *expr.Code {
 	if o.Expression == nil && o.Rows == nil || len(o.Examples) == 0 {
 		return nil

@@ -13,33 +13,33 @@ import (
 )
 
 // Epilogue is an expression that a step applies to each element of its anchor's result and of further operands. The
-// anchor is a product or a convolution. The outputs of the expression are the results of the step; the anchor's result
-// is in the memory of one of them. Implementations with [graph.Impl.Epilogues] apply the epilogue to each part of the
-// anchor's result when the part is final and still in a cache. An Epilogue is immutable once its kernel is made, and
-// may then be used by several goroutines.
+// anchor is a product or a convolution. The outputs of the expression are the results of the step. The memory of one of
+// these results holds the anchor's result. Implementations with [graph.Impl.Epilogues] apply the epilogue to each part
+// of the anchor's result when the part is final and still in a cache. An Epilogue is immutable once its kernel is made,
+// and may then be used by several goroutines.
 type Epilogue struct {
 	code    *expr.Code  // its operand 0 is the anchor's result
-	loop    *loops.Loop // nil where the kernel applies the chain itself
+	loop    *loops.Loop // compiled loop of the expression; nil if the kernel applies the chain in registers
 	streams []stream    // results, then operands, in the order of code
 	sizes   []int       // sizes of the dimensions of the anchor's result in memory, the fastest first: see span
 	strides []int       // strides of these dimensions in elements
 	staged  []int       // indices of the streams that are not contiguous and are copied to a buffer
-	numel   int         // number of elements of the anchor's result
-	dense   bool        // whether the anchor's result is dense
+	numel   int         // total number of elements of the anchor's result
+	dense   bool        // the anchor's result is dense
 
 	absorbed bool // the kernel applies the chain in registers: see Absorb
-	left     bool // the kernel does not apply the epilogue: see Leave
+	deferred bool // the kernel does not apply the epilogue: see Leave
 }
 
-// stream is an operand or a result of an epilogue: the index of its address among those of the anchor's kernel, its
-// stride along each dimension in bytes, and the bytes of an element.
+// stream describes the memory of an operand or a result of an epilogue: the index of its address among the addresses of
+// the anchor's kernel, the strides in bytes along Epilogue.sizes, and the size of an element in bytes.
 type stream struct {
 	place int
 	steps []int
 	size  int
 }
 
-// EpilogueOf returns the epilogue that the kernel of a call must apply; nil for none.
+// EpilogueOf returns the epilogue that the kernel of a call must apply, or nil if there is none.
 func EpilogueOf(c *graph.Call) *Epilogue {
 	if c == nil {
 		return nil
@@ -56,19 +56,19 @@ func (e *Epilogue) Code() *expr.Code {
 	return e.code
 }
 
-// Absorb records, while the kernel is made, that the kernel applies [Epilogue.Chain] in registers. No loop is then
-// listed as its code.
+// Absorb records that the kernel applies [Epilogue.Chain] in registers. It must be called while the kernel is made. The
+// epilogue then has no loop in listings of code.
 func (e *Epilogue) Absorb() {
 	if e != nil {
 		e.absorbed = true
 	}
 }
 
-// Leave records, while the kernel is made, that the kernel does not apply the epilogue. A phase after the kernel then
-// applies it.
+// Leave records that the kernel does not apply the epilogue. It must be called while the kernel is made. A phase after
+// the kernel then applies the epilogue.
 func (e *Epilogue) Leave() {
 	if e != nil {
-		e.left = true
+		e.deferred = true
 	}
 }
 
@@ -117,7 +117,7 @@ func (e *Epilogue) compile() (err error) {
 }
 
 // span sets sizes, strides and the steps of all streams. It joins dimensions of the anchor's result that are contiguous
-// in all streams, so that as few as possible remain.
+// in all streams, to minimize their number.
 func (e *Epilogue) span(result tensor.Meta, metas []tensor.Meta) error {
 	e.numel, e.dense = result.Numel(), result.IsNonOverlappingAndDense()
 	var dims []int
@@ -163,14 +163,15 @@ func (e *Epilogue) span(result tensor.Meta, metas []tensor.Meta) error {
 	return nil
 }
 
-// EpilogueRun is the memory of a worker that applies an epilogue. It is released at the end of a chunk.
+// EpilogueRun is the state of a worker that applies an epilogue in a chunk. The chunk calls [EpilogueRun.Release] at
+// its end.
 type EpilogueRun struct {
-	state loops.State
-	base  []unsafe.Pointer // by stream: address of the first element
-	at    []int            // coordinates of an element: see locate
-	ptrs  []unsafe.Pointer // by stream: address for the loop
-	steps []int            // by stream: stride of rows for the loop, in bytes
-	stage []byte           // buffer of the staged streams
+	state  loops.State
+	base   []unsafe.Pointer // indexed by stream: address of the first element
+	coords []int            // coordinates of an element: see locate
+	ptrs   []unsafe.Pointer // indexed by stream: address for the loop
+	steps  []int            // indexed by stream: stride of rows for the loop, in bytes
+	stage  []byte           // buffer of the staged streams
 }
 
 // stageElems is the number of elements that the buffer of a staged stream holds.
@@ -181,7 +182,7 @@ func (e *Epilogue) Enter(r *EpilogueRun, m *graph.Mem) {
 	if r.base == nil {
 		n := len(e.streams)
 		r.base, r.ptrs, r.steps = make([]unsafe.Pointer, n), make([]unsafe.Pointer, n), make([]int, n)
-		r.at = make([]int, len(e.sizes))
+		r.coords = make([]int, len(e.sizes))
 		bytes := 0
 		for _, i := range e.staged {
 			bytes += stageElems * e.streams[i].size
@@ -212,7 +213,7 @@ func (e *Epilogue) Do(r *EpilogueRun, at, rows, step, cols, col int) {
 	switch {
 	case rows <= 0 || cols <= 0:
 		return
-	case col != 1 && cols > 1: // neither is contiguous
+	case col != 1 && cols > 1: // neither rows nor columns are contiguous
 		for c := range cols {
 			e.lines(r, at+c*col, rows, step, 1)
 		}
@@ -226,7 +227,7 @@ func (e *Epilogue) Do(r *EpilogueRun, at, rows, step, cols, col int) {
 // lines applies the epilogue to rows of contiguous elements. It groups rows that one call of block can process: rows at
 // a constant stride along one dimension.
 func (e *Epilogue) lines(r *EpilogueRun, at, rows, step, cols int) {
-	along := 0 // the dimension along which consecutive rows are apart
+	along := 0 // the dimension along which consecutive rows differ
 	for d := range e.sizes {
 		if step%e.strides[d] == 0 {
 			along = d
@@ -237,7 +238,7 @@ func (e *Epilogue) lines(r *EpilogueRun, at, rows, step, cols int) {
 	for rows > 0 {
 		for done := 0; done < cols; {
 			e.locate(r, at+done)
-			n := min(cols-done, e.sizes[0]-r.at[0])
+			n := min(cols-done, e.sizes[0]-r.coords[0])
 			if done > 0 || n < cols { // the row crosses the end of the fastest dimension
 				e.block(r, 1, 0, 0, n)
 				done += n
@@ -247,9 +248,9 @@ func (e *Epilogue) lines(r *EpilogueRun, at, rows, step, cols int) {
 			switch {
 			case rows == 1:
 			case along == 0:
-				together = min(rows, (e.sizes[0]-r.at[0]-cols)/by+1)
+				together = min(rows, (e.sizes[0]-r.coords[0]-cols)/by+1)
 			case along < last:
-				together = min(rows, (e.sizes[along]-1-r.at[along])/by+1)
+				together = min(rows, (e.sizes[along]-1-r.coords[along])/by+1)
 			}
 			e.block(r, together, along, by, cols)
 			at, rows = at+(together-1)*step, rows-(together-1)
@@ -274,12 +275,12 @@ func (e *Epilogue) offset(index int) (at int) {
 // locate sets r.at to the coordinates of the element at an offset.
 func (e *Epilogue) locate(r *EpilogueRun, at int) {
 	for d := len(e.sizes) - 1; d >= 0; d-- {
-		r.at[d], at = at/e.strides[d], at%e.strides[d]
+		r.coords[d], at = at/e.strides[d], at%e.strides[d]
 	}
 }
 
-// block applies the epilogue to rows of cols elements, the first of which is at r.at. by is the distance of rows along
-// dimension along.
+// block applies the epilogue to rows of cols elements. r.at has the coordinates of the first element. by is the
+// distance of consecutive rows along dimension along.
 func (e *Epilogue) block(r *EpilogueRun, rows, along, by, cols int) {
 	if len(e.staged) > 0 && (cols > stageElems || rows*cols > stageElems) {
 		e.split(r, rows, along, by, cols)
@@ -298,7 +299,7 @@ func (e *Epilogue) block(r *EpilogueRun, rows, along, by, cols int) {
 func (e *Epilogue) setStreamAddresses(r *EpilogueRun, along, by int) {
 	for i, s := range e.streams {
 		off := 0
-		for d, x := range r.at {
+		for d, x := range r.coords {
 			off += x * s.steps[d]
 		}
 		r.ptrs[i], r.steps[i] = unsafe.Add(r.base[i], off), by*s.steps[along]
@@ -328,17 +329,17 @@ func (e *Epilogue) stageRows(r *EpilogueRun, rows, cols int, results bool) {
 
 // split calls block for parts of a rectangle that fit in the buffer.
 func (e *Epilogue) split(r *EpilogueRun, rows, along, by, cols int) {
-	first, column := r.at[along], r.at[0]
+	first, column := r.coords[along], r.coords[0]
 	for row := 0; row < rows; {
 		n := max(1, min(rows-row, stageElems/cols))
 		for c := 0; c < cols; c += stageElems {
-			r.at[0] = column + c
-			r.at[along] += row * by
+			r.coords[0] = column + c
+			r.coords[along] += row * by
 			e.block(r, n, along, by, min(stageElems, cols-c))
-			r.at[along] = first
+			r.coords[along] = first
 		}
-		r.at[0] = column
-		r.at[along] = first
+		r.coords[0] = column
+		r.coords[along] = first
 		row += n
 	}
 }

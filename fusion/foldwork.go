@@ -9,22 +9,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file prices loops that fold dimensions. A loop runs along rows if the fastest dimension is folded, otherwise
-// along columns: it then folds many adjacent columns at once. Each row, and each contiguous run of columns, has a cost
-// of its own, in addition to the cost of elements.
+// This file prices loops that fold dimensions. A loop runs along rows if the fastest dimension is folded. Otherwise the
+// loop runs along columns and folds many adjacent columns at the same time. In addition to the cost of elements, there
+// is a cost of beginning each row or each contiguous run of columns.
 
 // folding describes the folded dimensions of an operand.
 type folding struct {
 	operandShape []int  // shape of the operand
-	mask         []bool // marks the folded dimensions, of the shape after the split
+	mask         []bool // marks the folded dimensions of splitShape
 	split        int    // if not 0, the number of parts into which dimension 1 is split
 }
 
-// lanes is the number of float32 elements of a 64-byte register. The rest of a row is processed with a partly filled
-// register.
+// lanes is the number of float32 elements of a 64-byte register. The last elements of a row are processed with a partly
+// filled register.
 const lanes = 16
 
-// foldKernel returns the inner kernel for one fold, or for several folds, which need several passes over rows.
+// foldKernel returns one if the expression has at most one fold, otherwise several. Both are names of inner kernels;
+// several folds need several passes over rows.
 func (e Effort) foldKernel(one, several string) string {
 	if e.Passes > 1 {
 		return several
@@ -32,7 +33,8 @@ func (e Effort) foldKernel(one, several string) string {
 	return one
 }
 
-// addRowLoops adds the work of beginning and ending loops along rows, with n elements in all rows together.
+// addRowLoops adds to w the work of beginning and ending loops along rows. n is the number of elements of all rows
+// together.
 func (e Effort) addRowLoops(w *graph.Work, n, rows float64) {
 	if rows <= 0 || n <= 0 || !loops.Compiles() {
 		return
@@ -85,13 +87,13 @@ func (x *folding) splitShape() []int {
 	return x.operandShape
 }
 
-// reduces reports whether the fastest dimension of m, a value of shape full, is folded.
+// reduces reports whether the fastest dimension of m is folded. m has the shape of the operand (operandShape).
 func (x *folding) reduces(m tensor.Meta) bool {
 	d := graph.Fastest(m)
 	return d < 0 || x.isFolded(d) // one element
 }
 
-// isFolded reports whether a dimension is folded: of a split dimension, its second part.
+// isFolded reports whether dimension d of the operand is folded. For a split dimension, the second part decides.
 func (x *folding) isFolded(d int) bool {
 	if x.split > 0 && d >= 1 {
 		d++
@@ -102,7 +104,7 @@ func (x *folding) isFolded(d int) bool {
 // columnTile is the approximate number of columns that the passes of a loop along columns process together.
 const columnTile = 256
 
-// runs returns the number of contiguous runs of columns of m, a value of shape full.
+// runs returns the number of contiguous runs of columns of m. m has the shape of the operand (operandShape).
 func (x *folding) runs(m tensor.Meta) float64 {
 	n, side := m.Numel(), 1
 	for {
@@ -120,7 +122,7 @@ func (x *folding) runs(m tensor.Meta) float64 {
 	return float64(n/max(1, side)) * math.Ceil(float64(side)/columnTile)
 }
 
-// begins adds the work of beginning rows or runs of columns of m, a value of shape full.
+// begins adds to w the work of beginning rows or runs of columns of m. m has the shape of the operand (operandShape).
 func (x *folding) begins(w *graph.Work, e Effort, m tensor.Meta) {
 	switch {
 	case x.reduces(m):
@@ -130,13 +132,15 @@ func (x *folding) begins(w *graph.Work, e Effort, m tensor.Meta) {
 	}
 }
 
-// firstFullResult returns the index of the first result of shape full, whose layout determines the loops. It returns -1
-// if all results are smaller; the first operand of shape full then determines the loops.
+// firstFullResult returns the index of the first result that has the shape of the operand (operandShape). The layout of
+// that result determines the loops. If all results are smaller, firstFullResult returns -1, and the first operand of
+// that shape determines the loops.
 func (x *folding) firstFullResult(c *graph.Call) int {
 	return slices.IndexFunc(c.Out, func(m tensor.Meta) bool { return slices.Equal(m.Shape, x.operandShape) })
 }
 
-// work adds the work of the elements and, if a result determines the loops, of beginning its rows or runs.
+// work adds to w the work of the elements and, if a result determines the loops, the work of beginning the rows or runs
+// of that result.
 func (x *folding) work(w *graph.Work, e Effort, c *graph.Call, walk graph.Walk) {
 	e.Do(w, float64(tensor.Numel(x.operandShape)), 0)
 	if i := x.firstFullResult(c); i >= 0 && e.Folds > 0 {
@@ -144,9 +148,9 @@ func (x *folding) work(w *graph.Work, e Effort, c *graph.Call, walk graph.Walk) 
 	}
 }
 
-// read returns the additional work for operand i in layout m. If a result determines the loops, an operand with another
-// fastest dimension is transposed. Otherwise the first operand determines them, and has the work of beginning rows or
-// runs.
+// read returns the additional work for operand i in layout m. If a result determines the loops, this is the work of
+// transposing an operand with another fastest dimension. Otherwise the first operand determines the loops, and its
+// additional work is that of beginning rows or runs.
 func (x *folding) read(e Effort, c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work) {
 	if !slices.Equal(m.Shape, x.operandShape) {
 		return w

@@ -13,31 +13,31 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Fusion is the attributes of a fused node, which replaces several nodes, its parts. Values between parts have no
-// memory and no layout. A Fusion is immutable.
+// Fusion is the attributes of a fused node. A fused node replaces several nodes, which are called its parts. Values
+// that only parts read have no memory and no layout. A Fusion is immutable.
 type Fusion struct {
 	// Parts are the replaced nodes in a valid order.
 	Parts []FusedPart
-	// Results has, for each result of the node, the index of a part and of one of its outputs.
+	// Results has, for each result of the fused node, the index of the part that computes it and the index of the part's
+	// output.
 	Results [][2]int
 	// Mask marks the dimensions that parts fold, in the shape to which all operands are broadcast; nil if no part
 	// folds.
 	Mask []bool
-	// Split and Channels have the meaning of the same fields of [graph.Rows]. Channels is indexed by operand of the
-	// node.
+	// Split and Channels are those of [graph.Rows]. Channels is indexed by operand of the fused node.
 	Split    int
 	Channels []bool
-	// Anchor is the number of operands of the first part if that part is an anchor, a product or a convolution. They
-	// are the first operands of the node, in the same order; the other parts compute elements of the anchor's result.
-	// Anchor is 0 if all parts are loops, and 3 in an attention.
+	// Anchor is not 0 if the first part is an anchor, a product or a convolution. Anchor is then the number of operands of
+	// that part. These operands are the first operands of the fused node, in the same order. All other parts compute
+	// expressions of elements of the anchor's result. Anchor is 0 if all parts are loops, and 3 in an attention.
 	Anchor int
-	// Seen is not nil if the parts are an attention. The first and the last part then multiply matrices, operands 0 to
-	// 2 are query, key and value, and the other parts are a row program. Seen has, for each operand and then the
-	// result, the shape of the view that the kernel accesses: see [graph.Attention].
+	// Seen is not nil if the parts are an attention. The first and the last part then multiply matrices, all other parts
+	// are a row program, and operands 0 to 2 are query, key and value. Seen has, for each operand and then for the result,
+	// the shape of the view that the kernel accesses: see [graph.Attention].
 	Seen [][]int
 
-	code   *expr.Code // expression of all parts, or of the parts after the anchor
-	effort func() Effort
+	code   *expr.Code    // expression of all parts, or of the parts after the anchor
+	effort func() Effort // effort of code, computed at the first call
 }
 
 // FusedPart is a node that a [Fusion] replaces. Outs is its number of results.
@@ -49,8 +49,8 @@ type FusedPart struct {
 	Outs  int
 }
 
-// FusedArg is an operand of a part: Number if it is set, operand Place of the fused node if Part is negative, otherwise
-// output Place of an earlier part. An absent operand has a negative Part and a negative Place.
+// FusedArg is an operand of a part. It is one of: a number (Number is set); operand Place of the fused node (Part is
+// negative); output Place of the earlier part with index Part; or an absent operand (Part and Place are negative).
 type FusedArg struct {
 	Number      tensor.Scalar
 	Part, Place int
@@ -82,8 +82,9 @@ var Fused = func() *graph.Op {
 	return op
 }()
 
-// calls calls visit for each part with a call of that part, whose operands have the types that they have in the fused
-// node. visit returns the types of the part's results. in has the operands of the fused node.
+// calls calls visit for each part with a call of that part. in has the operands of the fused node. visit returns the
+// types of the part's results; they become the types of operands of later parts. calls returns the types of the results
+// of all parts.
 func (f *Fusion) calls(in []graph.Arg, visit func(p *FusedPart, c *graph.Call) ([]tensor.Type, error)) ([][]tensor.Type,
 	error) {
 	types := make([][]tensor.Type, len(f.Parts))
@@ -157,8 +158,8 @@ func (f *Fusion) Code() *expr.Code {
 	return f.code
 }
 
-// lowerFused compiles one loop. The layouts of the outputs determine the order of its dimensions first, as the layouts
-// of given outputs do.
+// lowerFused compiles one loop. The layouts of the outputs have priority over the layouts of the operands in the order
+// of the loop's dimensions, as for defined outputs in PyTorch.
 func lowerFused(c *graph.Call) (*graph.Kernel, error) {
 	f, ok := c.Attrs.(*Fusion)
 	if !ok {
@@ -247,7 +248,7 @@ func grainOf(c *expr.Code) int {
 // copiedBytes is the size of a chunk of a copy in bytes: GrainSize elements of four bytes.
 const copiedBytes = 4 * iter.GrainSize
 
-// fusedWork is the work of the expression. Every byte of operands and results is counted once.
+// fusedWork returns the work of the expression, and of one access to every byte of operands and results.
 func fusedWork(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	w.Steps = 1
 	f, ok := c.Attrs.(*Fusion)
@@ -337,7 +338,8 @@ func fusedRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 }
 
 // hostResult returns the index of the result whose memory holds the anchor's result until the epilogue overwrites it.
-// It is the first result of the same dtype, or else of a dtype of the same size; -1 if there is none.
+// It is the first result with the dtype of the anchor's result or, without such a result, the first with a dtype of the
+// same size. It is -1 if there is none.
 func (f *Fusion) hostResult() int {
 	if f.Anchor == 0 || f.code == nil {
 		return -1
@@ -349,8 +351,8 @@ func (f *Fusion) hostResult() int {
 	return slices.IndexFunc(f.code.Out, func(o expr.Output) bool { return HasRoom(o.DType, d) })
 }
 
-// HasRoom reports whether the memory of a result of a step can hold the anchor's result, given their dtypes: whether
-// their elements have the same size.
+// HasRoom reports whether the memory of a step's result can hold the anchor's result. This is so if elements of the two
+// dtypes have the same size.
 func HasRoom(result, anchor tensor.DType) bool {
 	return result == anchor || result.Size() == anchor.Size() && !result.IsComplex() && !anchor.IsComplex()
 }

@@ -18,9 +18,9 @@ type Fuser struct {
 	graph      *graph.Graph
 	codes      graph.ByValue[*expr.Code]  // expression of a node, by its first output
 	rows       graph.ByValue[*graph.Rows] // row program of a node, by its first output
-	lastMissed *graph.Node                // the node of the last call of Expression that missed the cache
-	code       *expr.Code                 // expression of last
-	err        error                      // error of last
+	lastMissed *graph.Node                // the last node whose expression was not in the cache
+	code       *expr.Code                 // expression of lastMissed
+	err        error                      // error of lastMissed
 }
 
 // NewFuser returns a Fuser for the nodes of a graph whose types are inferred.
@@ -44,7 +44,7 @@ type Together struct {
 }
 
 // errNoExpression is the error of nodes whose op has no expression.
-var errNoExpression = errors.New("is stated by no expression")
+var errNoExpression = errors.New("has no expression")
 
 // Expression returns the expression of one element of a node's results, in the dtypes that operands and results have in
 // memory. Its operands are the operands of the node. If there is no expression, the error is the reason.
@@ -84,8 +84,9 @@ func expressionOf(n *graph.Node) (*expr.Code, error) {
 	return c, err
 }
 
-// Rows returns the computation of a node as an expression over rows. It returns nil if there is none, or if loops are
-// not compiled to machine code: interpreted row programs are slower than the node's own kernel.
+// Rows returns the computation of a node as an expression over rows, a row program. It returns nil if the node has no
+// row program, or if loops are not compiled to machine code, because interpreted row programs are slower than the
+// node's own kernel.
 func (f *Fuser) Rows(n *graph.Node) *graph.Rows {
 	if f == nil || n == nil || n.Op == nil || n.Op.Rows == nil || len(n.Out) == 0 || !loops.Compiles() {
 		return nil
@@ -109,7 +110,7 @@ func rowsOf(n *graph.Node) *graph.Rows {
 	}
 	for i, a := range c.In {
 		if a.Kind == graph.TensorArg && !slices.Contains(r.In, i) {
-			return nil // a form of the op with an operand that the expression does not read
+			return nil // the call has an operand that the expression does not read
 		}
 	}
 	return r
@@ -118,8 +119,8 @@ func rowsOf(n *graph.Node) *graph.Rows {
 // Fuse replaces each group by one node at the position of the group's last node, and returns the new nodes in the order
 // of the groups. No node may be in two groups. At the position of a group's last node, all operands of the group must
 // exist, and no node outside the group may have read its results. keep reports whether a value of a group remains a
-// result; other values are removed. If Fuse returns an error, which names the last node of a group, the graph is
-// unchanged.
+// result. All other values of the group are removed. If Fuse fails, the error names the last node of a group, and the
+// graph is unchanged.
 func (f *Fuser) Fuse(groups []Together, keep func(*graph.Value) bool) ([]*graph.Node, error) {
 	if f == nil || f.graph == nil || keep == nil {
 		return nil, errors.New("Fuse needs a Fuser of NewFuser and a keep function")
@@ -154,8 +155,8 @@ func (f *Fuser) fusedNode(t Together, keep func(*graph.Value) bool) (*graph.Node
 		return nil, errors.New("a group has at least two nodes")
 	}
 	w := &fusedPart{fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(t.Mask),
-		Split: t.Split}, node: &graph.Node{Op: Fused}, made: make(map[*graph.Value][2]int, len(parts)),
-		operand: map[operandKey]int{}}
+		Split: t.Split}, node: &graph.Node{Op: Fused}, producers: make(map[*graph.Value][2]int, len(parts)),
+		operandIndex: map[operandKey]int{}}
 	for i, m := range parts {
 		if m == nil || m.Op == nil || len(m.Out) == 0 || !f.graph.Owns(m.Out[0]) {
 			return nil, fmt.Errorf("part %d is not a node of the graph", i)
@@ -193,12 +194,12 @@ func (w *fusedPart) gather(f *Fuser, t Together, keep func(*graph.Value) bool) e
 	return nil
 }
 
-// fusedPart is a fused node while its parts are added.
+// fusedPart is a fused node under construction: parts are added to it.
 type fusedPart struct {
-	fusion  *Fusion
-	node    *graph.Node
-	made    map[*graph.Value][2]int // the part and the output that compute a value
-	operand map[operandKey]int      // index of an operand of node
+	fusion       *Fusion
+	node         *graph.Node
+	producers    map[*graph.Value][2]int // for a value that a part computes: index of the part, and index of its output
+	operandIndex map[operandKey]int      // indices of the operands of node
 }
 
 // operandKey identifies an operand of the fused node: a value, and whether it is a vector along dimension 1. One value
@@ -236,10 +237,11 @@ func (w *fusedPart) anchor(m *graph.Node, keep func(*graph.Value) bool) error {
 	return nil
 }
 
-// makes records the outputs of part i, which is node m. keep selects the results of the fused node.
+// makes records the outputs of part i, which is node m. keep reports whether an output becomes a result of the fused
+// node.
 func (w *fusedPart) makes(i int, m *graph.Node, keep func(*graph.Value) bool) {
 	for k, v := range m.Out {
-		w.made[v] = [2]int{i, k}
+		w.producers[v] = [2]int{i, k}
 		if keep(v) {
 			w.fusion.Results = append(w.fusion.Results, [2]int{i, k})
 			w.node.Out = append(w.node.Out, v)
@@ -251,7 +253,7 @@ func (w *fusedPart) makes(i int, m *graph.Node, keep func(*graph.Value) bool) {
 func (w *fusedPart) add(i int, m *graph.Node, along func(k int) bool, keep func(*graph.Value) bool) error {
 	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: make([]FusedArg, 0, len(m.In)), Outs: len(m.Out)}
 	for k, a := range m.In {
-		switch made, inner := w.made[a.Value]; {
+		switch made, inner := w.producers[a.Value]; {
 		case a.Kind == graph.NumberArg:
 			p.In = append(p.In, FusedArg{Number: a.Number})
 		case a.Kind == graph.Null:
@@ -262,10 +264,10 @@ func (w *fusedPart) add(i int, m *graph.Node, along func(k int) bool, keep func(
 			p.In = append(p.In, FusedArg{Part: made[0], Place: made[1]})
 		default:
 			key := operandKey{a.Value, along(k)}
-			place, known := w.operand[key]
+			place, known := w.operandIndex[key]
 			if !known {
 				place = len(w.node.In)
-				w.operand[key] = place
+				w.operandIndex[key] = place
 				w.node.In = append(w.node.In, a)
 				w.fusion.Channels = append(w.fusion.Channels, key.along)
 			}
@@ -331,7 +333,8 @@ func (w *fusedPart) inline(f *Fuser, parts []*graph.Node) error {
 	return err
 }
 
-// partExpression returns the expression of a part. of maps an operand of the expression to the operand of the part.
+// partExpression returns the expression of a part. of maps the index of an operand of the expression to the index of
+// the part's operand.
 func (f *Fuser) partExpression(n *graph.Node, rows bool) (code *expr.Code, of func(int) int, err error) {
 	if rows && n.Op.Expression == nil {
 		r := f.Rows(n)

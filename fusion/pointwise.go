@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// iterate builds the iteration of a call. Outputs with a layout in outs keep it.
+// iterate builds the iteration of a call. Outputs that have a layout in outs keep that layout.
 func iterate(p *graph.Pointwise, c *graph.Call, outs []rule.Operand) (*iter.Iterator, rule.Kernel, error) {
 	cfg, err := p.Config(c, outs)
 	if err != nil {
@@ -26,8 +26,9 @@ func iterate(p *graph.Pointwise, c *graph.Call, outs []rule.Operand) (*iter.Iter
 	return it, body, err
 }
 
-// CompileLoop compiles the loop of a pointwise op for a call. If an output has another layout than the inferred one,
-// the layouts of the outputs determine the order of dimensions first, as the layouts of given outputs do.
+// CompileLoop compiles the loop of a pointwise op for a call. If the layout of an output is not the inferred layout,
+// the layouts of the outputs have priority over the layouts of the operands in the order of the loop's dimensions, as
+// for defined outputs in PyTorch.
 func CompileLoop(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	if c == nil || p == nil || p.Config == nil || p.Body == nil {
 		return nil, errors.New("a pointwise op needs a call, Config and Body")
@@ -62,9 +63,9 @@ func CompileLoop(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 // chunkNS is the approximate minimum time of a chunk of machine code, in nanoseconds: see compiledGrain.
 const chunkNS = 4e3
 
-// compiledGrain returns the number of elements of a chunk of machine code that takes `each` nanoseconds per element: a
-// power of two, smaller for expensive loops. It does not affect results. Smaller chunks would balance the load better,
-// but each chunk has a fixed cost: it sets up its addresses, and at its end waits for its non-temporal stores.
+// compiledGrain returns the number of elements of a chunk of machine code that takes `each` nanoseconds per element. It
+// is a power of two, and smaller for expensive loops. It does not affect results. Smaller chunks would balance the load
+// better, but each chunk has a fixed cost: it sets up addresses, and waits for its non-temporal stores at its end.
 func compiledGrain(each float64) int {
 	grain := machine.MoveGrain
 	for grain > machine.CallGrain && float64(grain)*each > 1.5*chunkNS {
@@ -73,8 +74,8 @@ func compiledGrain(each float64) int {
 	return grain
 }
 
-// evenGrain returns a number of elements near grain such that chunks have equal sizes. It is a multiple of LineBytes,
-// so that chunks end at cache lines for every element size.
+// evenGrain returns a number of elements near grain with which all chunks have about equal sizes. The number is a
+// multiple of LineBytes, so that chunks end at cache lines for every element size.
 func evenGrain(elements, grain int) int {
 	chunks := machine.CutUnits(elements, 1, grain).Chunks
 	line := max(1, chunks) * machine.LineBytes // chunks is 0 if there are no elements
@@ -117,8 +118,8 @@ func loopKernel(c *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (
 			continue
 		}
 		for o := range nout {
-			// A block of the operand is read before the same block of the result is written. The loop can run in place
-			// only if both have the same addresses.
+			// The loop reads a block of the operand before it writes the same block of the result. It can run in place only if
+			// operand and result have the same addresses.
 			if out := it.Meta(o); m.DType.Size() == out.DType.Size() && m.SameAddresses(out) {
 				k.InPlace = append(k.InPlace, graph.InPlace{Out: o, In: i})
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rowWorkerBytes is the maximum memory of a worker for stored rows, in bytes. Longer rows are left to kernels that
-// store none.
+// rowWorkerBytes is the maximum memory of a worker for stored rows, in bytes. If rows need more memory, [CompileRows]
+// leaves the call to another kernel.
 const rowWorkerBytes = 4 << 20
 
 // LowerRows returns the kernel of an expression over rows. Loops without machine code are interpreted.
@@ -26,8 +26,8 @@ func LowerRows(r *graph.Rows, c *graph.Call) (*graph.Kernel, error) {
 	return rowKernel(r, c, p), nil
 }
 
-// CompileRows is [LowerRows] for ops that have another kernel. It returns nil without an error if some loop has no
-// machine code, or if a worker would need more than 4 MiB for stored rows.
+// CompileRows is [LowerRows] for ops that have another kernel. It returns nil without an error if a loop has no machine
+// code, or if a worker would need more than 4 MiB for stored rows. The op then uses its other kernel.
 func CompileRows(r *graph.Rows, c *graph.Call) (*graph.Kernel, error) {
 	p, err := planRows(r, c)
 	if err != nil || !p.Compiled() || p.Worker() > rowWorkerBytes {
@@ -152,8 +152,8 @@ func splitRows(r *graph.Rows, m tensor.Meta) tensor.Meta {
 // rowWork runs the chunks of a kernel.
 type rowWork struct {
 	plan         rowPlan
-	operands     []int // operands of the call that the plan reads, in its order
-	outs, places int   // number of results, and of results and operands
+	operands     []int // indices of the operands of the call that the plan reads, in the order of the plan
+	outs, places int   // outs: number of results; places: number of results and operands
 	state        graph.PerWorker[rowState]
 }
 

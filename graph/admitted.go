@@ -24,7 +24,7 @@ func (g *Graph) Admitted(candidates []int64) map[*Value][]int64 {
 		}
 	}
 	for _, n := range g.Nodes {
-		w.bound(n)
+		w.dropRejected(n)
 		if slices.ContainsFunc(n.Out, func(v *Value) bool { return leads[v] }) {
 			w.addNode(n)
 		}
@@ -72,8 +72,8 @@ func (w *admission) addInput(v *Value) {
 	w.seen[v] = &outcome{input: v, results: t, frame: v}
 }
 
-// bound removes from admitted the candidates that the node would reject as an index.
-func (w *admission) bound(n *Node) {
+// dropRejected removes from admitted the candidates that the node would reject as an index.
+func (w *admission) dropRejected(n *Node) {
 	dynamic := func(a Arg) bool { return a.Kind == TensorArg && a.Value.Dynamic }
 	if len(n.Refs()) > 0 || slices.ContainsFunc(n.In, dynamic) {
 		return
@@ -126,7 +126,7 @@ func (w *admission) addNode(n *Node) {
 		case a.Kind == NumberArg:
 			in[i] = a.Number.Tensor(a.Number.DType())
 		case a.Kind == TensorArg && a.Value.Const != nil && a.Value.Meta.Numel() == 1:
-			in[i] = single(a.Value.Const)
+			in[i] = broadcastable(a.Value.Const)
 		case a.Kind == TensorArg:
 			f := w.outcomeOf(n, i)
 			if f == nil || from != nil && f.frame != from.frame {
@@ -141,9 +141,9 @@ func (w *admission) addNode(n *Node) {
 	w.apply(n, from, in)
 }
 
-// single returns a constant of one element in a shape that broadcasts with a list of candidates: one dimension of size
-// 1, or none if the constant has none.
-func single(t *tensor.Tensor) *tensor.Tensor {
+// broadcastable returns a constant of one element in a shape that broadcasts with a list of candidates: one dimension
+// of size 1, or none if the constant has none.
+func broadcastable(t *tensor.Tensor) *tensor.Tensor {
 	shape := []int{1}
 	if t.Rank() == 0 {
 		shape = nil

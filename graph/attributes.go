@@ -120,7 +120,7 @@ func (n *Node) Written() iter.Seq2[string, any] {
 // isDefault reports whether a given attribute decodes to the default of its field. It returns false for an attribute
 // that names a symbol, which may be bound to another size.
 func (s *Schema) isDefault(f Field, v any, symbols map[string]sym.Int) bool {
-	if _, ok := v.(Ref); ok || f.Required || usesAny(v, symbols) {
+	if _, ok := v.(Ref); ok || f.Required || attrDependsOnAny(v, symbols) {
 		return false
 	}
 	got, left := reflect.New(s.typ).Elem().Field(f.index), reflect.New(s.typ).Elem().Field(f.index)
@@ -157,7 +157,7 @@ func (a *attributes) resolved(data func(*Value) *tensor.Tensor) (given Attrs, ok
 		if t == nil {
 			return nil, false, nil
 		}
-		if given[r.attr], err = attrOf(t); err != nil {
+		if given[r.attr], err = attrFromTensor(t); err != nil {
 			return nil, false, fmt.Errorf("attribute %q: %w", r.attr, err)
 		}
 	}
@@ -170,8 +170,8 @@ const maxAttr = 1 << 16
 // elements is the list of elements of a value. A list of length 1 is also accepted as a single number.
 type elements []any
 
-// attrOf returns the elements of a tensor in the form of an attribute.
-func attrOf(t *tensor.Tensor) (any, error) {
+// attrFromTensor returns the elements of a tensor in the form of an attribute.
+func attrFromTensor(t *tensor.Tensor) (any, error) {
 	if t.Numel() > maxAttr {
 		return nil, fmt.Errorf("a value of %d elements cannot be an attribute", t.Numel())
 	}
@@ -225,8 +225,8 @@ type misfit struct {
 // Error returns the value and the hint.
 func (e *misfit) Error() string { return "got " + valueText(e.got) + e.hint }
 
-// words adds the expected type to an error that is a misfit.
-func (f Field) words(err error) error {
+// withExpectedType adds the expected type to an error that is a misfit.
+func (f Field) withExpectedType(err error) error {
 	var m *misfit
 	if !errors.As(err, &m) {
 		return err
@@ -240,13 +240,13 @@ func (f Field) acceptedValues() string {
 	name, optional := strings.CutSuffix(name, "?")
 	var list []string
 	if item, isList := strings.CutSuffix(name, "[]"); isList {
-		list = []string{typeWords[item],
-			"a list of " + strings.TrimPrefix(strings.TrimPrefix(typeWords[item], "an "), "a ") + "s"}
+		list = []string{typeTexts[item],
+			"a list of " + strings.TrimPrefix(strings.TrimPrefix(typeTexts[item], "an "), "a ") + "s"}
 		if item == "bool" {
 			list[1] = "a list of these"
 		}
 	} else {
-		list = []string{typeWords[name]}
+		list = []string{typeTexts[name]}
 	}
 	list = append(list, f.Words...)
 	if optional || f.Default == "none" {
@@ -258,8 +258,8 @@ func (f Field) acceptedValues() string {
 	return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
 }
 
-// typeWords describes the types of attributes in messages.
-var typeWords = map[string]string{"int": "an integer", "float": "a number", "number": "a number",
+// typeTexts describes the types of attributes in messages.
+var typeTexts = map[string]string{"int": "an integer", "float": "a number", "number": "a number",
 	"bool": "true or false", "string": "a string", "dtype": "the name of a dtype",
 	"memory_format": "the name of a memory format", "graph": "a graph"}
 

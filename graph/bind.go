@@ -103,7 +103,7 @@ func (g *Graph) SymbolText(symbol string) string {
 func (g *Graph) decodeAll() {
 	done := map[*attributes]any{}
 	for _, n := range g.Nodes {
-		if n.Op == nil || n.Op.Schema == nil || n.Attrs != nil && !n.attrs.uses(g.sizes) {
+		if n.Op == nil || n.Op.Schema == nil || n.Attrs != nil && !n.attrs.dependOn(g.sizes) {
 			continue
 		}
 		a, ok := done[n.attrs]
@@ -115,13 +115,13 @@ func (g *Graph) decodeAll() {
 	}
 }
 
-// uses reports whether an attribute depends on one of the symbols.
-func (a *attributes) uses(symbols map[string]sym.Int) bool {
+// dependOn reports whether an attribute depends on one of the symbols.
+func (a *attributes) dependOn(symbols map[string]sym.Int) bool {
 	if a == nil {
 		return false
 	}
 	for _, v := range a.given {
-		if usesAny(v, symbols) {
+		if attrDependsOnAny(v, symbols) {
 			return true
 		}
 	}

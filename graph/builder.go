@@ -203,7 +203,7 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 	case count < 0 || count > maxOutputs:
 		return fmt.Errorf("the number of results is %d: want 1 to %d, or 0 if inference can determine it", count, maxOutputs)
 	}
-	if err := n.take(g, attrs.clone(), operands); err != nil {
+	if err := n.setInputs(g, attrs.clone(), operands); err != nil {
 		return err
 	}
 	res, err := n.results(g, count)
@@ -240,8 +240,8 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 	return nil
 }
 
-// take sets the operands and attributes of a node of g.
-func (n *Node) take(g *Graph, attrs Attrs, operands []any) error {
+// setInputs sets the operands and attributes of a node of g.
+func (n *Node) setInputs(g *Graph, attrs Attrs, operands []any) error {
 	for i, o := range operands {
 		a, err := argOf(o)
 		if err != nil {

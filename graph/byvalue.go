@@ -4,22 +4,22 @@ package graph
 // ([Value.Number]). A slice is faster than a map, and passes over a large graph look up several values for every node.
 // The zero ByValue is empty. All values must belong to one graph or to its clones, which number their values alike. A
 // ByValue is not safe for concurrent changes.
-type ByValue[T any] struct{ of []T }
+type ByValue[T any] struct{ elements []T }
 
 // NewByValue returns an empty ByValue with memory for all values of a graph.
 func NewByValue[T any](g *Graph) ByValue[T] {
 	if g == nil {
 		return ByValue[T]{}
 	}
-	return ByValue[T]{make([]T, g.numbered)}
+	return ByValue[T]{make([]T, g.valueCount)}
 }
 
 // At returns the element that was set for a value, or the zero T if none was set.
 func (b *ByValue[T]) At(v *Value) (x T) {
-	if v == nil || uint(v.number) >= uint(len(b.of)) {
+	if v == nil || uint(v.number) >= uint(len(b.elements)) {
 		return x
 	}
-	return b.of[v.number]
+	return b.elements[v.number]
 }
 
 // Set sets the element of a value. It does nothing for nil and for the placeholder of a rejected value.
@@ -27,23 +27,23 @@ func (b *ByValue[T]) Set(v *Value, x T) {
 	if v == nil || v.number < 0 {
 		return
 	}
-	for int(v.number) >= len(b.of) {
+	for int(v.number) >= len(b.elements) {
 		var none T
-		b.of = append(b.of, none)
+		b.elements = append(b.elements, none)
 	}
-	b.of[v.number] = x
+	b.elements[v.number] = x
 }
 
 // number assigns the next free number to a value of the graph.
 func (g *Graph) number(v *Value) {
-	v.number = int32(g.numbered)
-	g.numbered++
+	v.number = int32(g.valueCount)
+	g.valueCount++
 }
 
 // numberNode assigns the next free number to a node of the graph.
 func (g *Graph) numberNode(n *Node) {
-	n.number = int32(g.nodes)
-	g.nodes++
+	n.number = int32(g.nodeCount)
+	g.nodeCount++
 }
 
 // Graph returns the graph in which the value was made. It panics for a value that was not made by a graph.

@@ -48,11 +48,11 @@ func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	}
 	p := &Parts{g: g, whole: n}
 	results, err := n.Op.Decompose(p, n.Call())
-	return p.stand(results, err)
+	return p.replaceResults(results, err)
 }
 
-// stand replaces the results of the whole by the given results, which are values of the parts.
-func (p *Parts) stand(results []*Value, err error) ([]*Node, error) {
+// replaceResults replaces the results of the whole by the given results, which are values of the parts.
+func (p *Parts) replaceResults(results []*Value, err error) ([]*Node, error) {
 	g, n := p.g, p.whole
 	if err == nil && len(results) != len(n.Out) {
 		err = fmt.Errorf("its parts return %d results, want %d", len(results), len(n.Out))
@@ -67,7 +67,7 @@ func (p *Parts) stand(results []*Value, err error) ([]*Node, error) {
 		return nil, err
 	}
 	for i, v := range results {
-		if err := p.take(i, v); err != nil {
+		if err := p.replaceResult(i, v); err != nil {
 			return nil, err
 		}
 	}
@@ -92,21 +92,21 @@ func (p *Parts) check(i int, v *Value) error {
 		return fmt.Errorf("no part computes result %d", i)
 	case v.Meta.DType != is.Meta.DType || !slices.Equal(v.Meta.Shape, is.Meta.Shape):
 		return fmt.Errorf("result %d of its parts is %v, want %v", i, v.Meta, is.Meta)
-	case !p.whole.Pin.Lays() && (!v.Meta.SameLayout(is.Meta) || (v.Alias == nil) != (is.Alias == nil) && !p.shows(v)):
+	case !p.whole.Pin.Lays() && (!v.Meta.SameLayout(is.Meta) || (v.Alias == nil) != (is.Alias == nil) && !p.isFullView(v)):
 		return fmt.Errorf("result %d of its parts has layout %v, want %v", i, v.Meta, is.Meta)
 	}
 	return nil
 }
 
-// shows reports whether v is a view of all elements of a part's result. Such a view needs no memory of its own.
-func (p *Parts) shows(v *Value) bool {
+// isFullView reports whether v is a view of all elements of a part's result. Such a view needs no memory of its own.
+func (p *Parts) isFullView(v *Value) bool {
 	home := v.Home()
 	return slices.Contains(p.nodes, home.Node) && home.Meta.DType == v.Meta.DType && home.Meta.Offset == v.Meta.Offset &&
 		home.Meta.Numel() == v.Meta.Numel()
 }
 
-// take puts result i of the whole in the place of v, which is result i of the parts.
-func (p *Parts) take(i int, v *Value) error {
+// replaceResult puts result i of the whole in the place of v, which is result i of the parts.
+func (p *Parts) replaceResult(i int, v *Value) error {
 	own, maker := p.whole.Out[i], v.Node
 	p.g.named().dropValue(v)
 	maker.Out[v.Index] = own
@@ -172,17 +172,17 @@ func (g *Graph) Rewrite(n *Node, a Around) (Rewrite, []*Node, error) {
 		}
 	}
 	if err == nil && a.Pinned {
-		if m := p.passed(); m != nil {
+		if m := p.bypassedPin(); m != nil {
 			p.drop()
 			return Rewrite{Of: m, Why: "would not keep the pin of " + m.Name}, nil, nil
 		}
 	}
-	nodes, err := p.stand(r.Results, err)
+	nodes, err := p.replaceResults(r.Results, err)
 	return r, nodes, err
 }
 
-// passed returns a pinned node on which the whole depends but the parts do not. It returns nil if there is none.
-func (p *Parts) passed() *Node {
+// bypassedPin returns a pinned node on which the whole depends but the parts do not. It returns nil if there is none.
+func (p *Parts) bypassedPin() *Node {
 	seen := map[*Value]bool{}
 	for _, m := range p.nodes {
 		for _, a := range m.In {

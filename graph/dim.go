@@ -67,12 +67,14 @@ func expressionIn(text string, symbols map[string]sym.Int) (sym.Int, error) {
 	return s, err
 }
 
-// uses reports whether the Dim depends on a symbol.
-func (d Dim) uses(symbol string) bool { return d.Symbol == symbol || textUses(d.Expr, symbol) }
+// dependsOn reports whether the Dim depends on a symbol.
+func (d Dim) dependsOn(symbol string) bool {
+	return d.Symbol == symbol || textDependsOn(d.Expr, symbol)
+}
 
-// textUses reports whether a text depends on the symbol: it is the name of the symbol, or an expression or condition
-// that contains the symbol.
-func textUses(text, symbol string) bool {
+// textDependsOn reports whether a text depends on the symbol: it is the name of the symbol, or an expression or
+// condition that contains the symbol.
+func textDependsOn(text, symbol string) bool {
 	if text == symbol || !strings.Contains(text, symbol) {
 		return text == symbol
 	}
@@ -123,19 +125,19 @@ func (d Dim) Check(symbols map[string]Bounds) error {
 	return err
 }
 
-// attrUses reports whether an attribute, before decoding, depends on the symbol.
-func attrUses(attr any, symbol string) bool {
-	return anyText(attr, func(text string) bool { return textUses(text, symbol) })
+// attrDependsOn reports whether an attribute, before decoding, depends on the symbol.
+func attrDependsOn(attr any, symbol string) bool {
+	return containsText(attr, func(text string) bool { return textDependsOn(text, symbol) })
 }
 
-// anyText reports whether match returns true for a string in the attribute before decoding. The attribute is a string
-// or a list.
-func anyText(attr any, match func(text string) bool) bool {
+// containsText reports whether match returns true for a string in the attribute before decoding. The attribute is a
+// string or a list.
+func containsText(attr any, match func(text string) bool) bool {
 	switch x := attr.(type) {
 	case string:
 		return match(x)
 	case []any:
-		return slices.ContainsFunc(x, func(e any) bool { return anyText(e, match) })
+		return slices.ContainsFunc(x, func(e any) bool { return containsText(e, match) })
 	case []string:
 		return slices.ContainsFunc(x, match)
 
@@ -143,14 +145,14 @@ func anyText(attr any, match func(text string) bool) bool {
 	return false
 }
 
-// usesAny reports whether an attribute, before decoding, depends on one of the symbols.
-func usesAny(attr any, symbols map[string]sym.Int) bool {
+// attrDependsOnAny reports whether an attribute, before decoding, depends on one of the symbols.
+func attrDependsOnAny(attr any, symbols map[string]sym.Int) bool {
 	if len(symbols) == 0 {
 		return false
 	}
-	return anyText(attr, func(text string) bool {
+	return containsText(attr, func(text string) bool {
 		for name := range symbols {
-			if textUses(text, name) {
+			if textDependsOn(text, name) {
 				return true
 			}
 		}

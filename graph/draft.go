@@ -371,12 +371,14 @@ func (d Decl) unbound() (tensor.Meta, error) {
 }
 
 // symbolic reports whether the declaration depends on symbols.
-func (d *Decl) symbolic() bool { return d.some(func(x Dim) bool { return !x.IsNumber() }) }
+func (d *Decl) symbolic() bool { return d.anyDim(func(x Dim) bool { return !x.IsNumber() }) }
 
-// uses reports whether the declaration depends on a symbol.
-func (d *Decl) uses(symbol string) bool { return d.some(func(x Dim) bool { return x.uses(symbol) }) }
+// dependsOn reports whether the declaration depends on a symbol.
+func (d *Decl) dependsOn(symbol string) bool {
+	return d.anyDim(func(x Dim) bool { return x.dependsOn(symbol) })
+}
 
-func (d *Decl) some(is func(Dim) bool) bool {
+func (d *Decl) anyDim(is func(Dim) bool) bool {
 	return slices.ContainsFunc(d.Dims, is) || slices.ContainsFunc(d.Strides, is) || is(d.Offset)
 }
 

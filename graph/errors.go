@@ -135,7 +135,7 @@ func callSite() (file string, line int) {
 func (g *Graph) Assumed() map[string]int {
 	used := map[string]int{}
 	for name, n := range g.assumed {
-		if _, own := g.Symbols[name]; !own || g.uses(name) {
+		if _, own := g.Symbols[name]; !own || g.usesSymbol(name) {
 			used[name] = n
 		}
 	}
@@ -158,16 +158,16 @@ func (g *Graph) wasGiven(symbol string) {
 	delete(g.assumed, symbol)
 }
 
-// uses reports whether a size of an input or an attribute depends on a symbol.
-func (g *Graph) uses(symbol string) bool {
+// usesSymbol reports whether a size of an input or an attribute depends on a symbol.
+func (g *Graph) usesSymbol(symbol string) bool {
 	for _, v := range g.Inputs {
-		if v.Dims != nil && v.decl != nil && v.decl.uses(symbol) {
+		if v.Dims != nil && v.decl != nil && v.decl.dependsOn(symbol) {
 			return true
 		}
 	}
 	for _, n := range g.Nodes {
 		for _, a := range n.written() {
-			if attrUses(a, symbol) {
+			if attrDependsOn(a, symbol) {
 				return true
 			}
 		}
@@ -244,13 +244,13 @@ func (g *Graph) Fail(n *Node, err error) *Error {
 		e.Op = n.Op.Name
 	}
 	if g.places != nil {
-		e.in(g.placeOf(n, err))
+		e.setPlace(g.placeOf(n, err))
 	}
 	return e
 }
 
-// in sets the place of an error.
-func (e *Error) in(p Place) { e.File, e.Line, e.Col = p.File, p.Line, p.Col }
+// setPlace sets the place of an error.
+func (e *Error) setPlace(p Place) { e.File, e.Line, e.Col = p.File, p.Line, p.Col }
 
 // placeOf returns the place for an error of a node: see Fail.
 func (g *Graph) placeOf(n *Node, err error) Place {
@@ -320,7 +320,7 @@ func (g *Graph) FailOutput(o Output, err error) *Error {
 	e := &Error{Output: o.Name, Err: fmt.Errorf("output %q: %w", o.Name, err)}
 	if g.places != nil {
 		p, _ := g.places.Output(o.Name)
-		e.in(p)
+		e.setPlace(p)
 	}
 	return e
 }
@@ -333,7 +333,7 @@ func (g *Graph) failValue(v *Value, err error) *Error {
 	e := &Error{Err: fmt.Errorf("%s %q: %w", v.Kind(), v.Name, err)}
 	if g.places != nil {
 		p, _ := g.places.Value(int(v.number))
-		e.in(p)
+		e.setPlace(p)
 	}
 	return e
 }

@@ -21,7 +21,7 @@ type folded struct {
 	// id, so that cached results that were computed from the old result are still found.
 	ids           map[weak.Pointer[tensor.Storage]]int
 	maxIDs        int                      // above this number of ids, the ids of garbage-collected storages are removed
-	next          int                      // last id
+	lastID        int                      // last id
 	resultsByCall map[string][]*foldedCall // indexed by a text for op, operands and results: see key
 	calls         int                      // number of calls in resultsByCall
 	maxCalls      int                      // at this number of calls, calls with garbage-collected results are removed
@@ -29,11 +29,11 @@ type folded struct {
 
 // foldedCall is a call whose operands are constants.
 type foldedCall struct {
-	op      *Op // kept alive because the address of the op is part of the key
-	attrs   any
-	recent  bool  // used since the last dropCalls
-	ids     []int // ids of the results
-	results []weak.Pointer[tensor.Storage]
+	op           *Op // kept alive because the address of the op is part of the key
+	attrs        any
+	usedRecently bool  // used since the last dropCalls
+	ids          []int // ids of the results
+	results      []weak.Pointer[tensor.Storage]
 }
 
 // Fold returns the results of a node whose tensor operands are all constants. If an equal node of the graph, of its
@@ -77,7 +77,7 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	if found := c.tensors(metas); found != nil {
 		return found, nil // another goroutine computed it meanwhile
 	}
-	f.note(c, out)
+	f.store(c, out)
 	return out, nil
 }
 
@@ -128,8 +128,8 @@ func (f *folded) id(s *tensor.Storage) int {
 	p := weak.Make(s)
 	id := f.ids[p]
 	if id == 0 {
-		f.next++
-		id = f.next
+		f.lastID++
+		id = f.lastID
 		f.setID(p, id)
 	}
 	return id
@@ -155,14 +155,14 @@ func (f *folded) setID(p weak.Pointer[tensor.Storage], id int) {
 func (f *folded) call(key string, op *Op, attrs any) *foldedCall {
 	for _, c := range f.resultsByCall[key] {
 		if identical(reflect.ValueOf(c.attrs), reflect.ValueOf(attrs)) {
-			c.recent = true
+			c.usedRecently = true
 			return c
 		}
 	}
 	if f.calls >= f.maxCalls {
 		f.dropCalls()
 	}
-	c := &foldedCall{op: op, attrs: attrs, recent: true}
+	c := &foldedCall{op: op, attrs: attrs, usedRecently: true}
 	if f.resultsByCall == nil {
 		f.resultsByCall = map[string][]*foldedCall{}
 	}
@@ -178,9 +178,9 @@ func (f *folded) dropCalls() {
 	const few = 256 // minimum number of new calls before the next dropCalls
 	f.calls = 0
 	for key, calls := range f.resultsByCall {
-		calls = slices.DeleteFunc(calls, func(c *foldedCall) bool { return !c.recent && c.gone() })
+		calls = slices.DeleteFunc(calls, func(c *foldedCall) bool { return !c.usedRecently && c.isCollected() })
 		for _, c := range calls {
-			c.recent = false
+			c.usedRecently = false
 		}
 		if f.resultsByCall[key] = calls; len(calls) == 0 {
 			delete(f.resultsByCall, key)
@@ -190,7 +190,7 @@ func (f *folded) dropCalls() {
 	f.maxCalls = 2*f.calls + few
 }
 
-func (c *foldedCall) gone() bool {
+func (c *foldedCall) isCollected() bool {
 	return !slices.ContainsFunc(c.results, func(p weak.Pointer[tensor.Storage]) bool { return p.Value() != nil })
 }
 
@@ -214,11 +214,11 @@ func (c *foldedCall) tensors(metas []tensor.Meta) []*tensor.Tensor {
 	return out
 }
 
-// note stores the results of a call.
-func (f *folded) note(c *foldedCall, out []*tensor.Tensor) {
+// store stores the results of a call.
+func (f *folded) store(c *foldedCall, out []*tensor.Tensor) {
 	for len(c.ids) < len(out) {
-		f.next++
-		c.ids = append(c.ids, f.next)
+		f.lastID++
+		c.ids = append(c.ids, f.lastID)
 	}
 	c.results = make([]weak.Pointer[tensor.Storage], len(out))
 	for i, t := range out {

@@ -19,14 +19,14 @@ type Graph struct {
 	Outputs   []Output
 	Symbols   map[string]Bounds
 
-	lookup Lookup
-	names  *names
-	sizes  map[string]sym.Int // sizes of symbols: numbers after Bind, symbols of an Env in a graph of Symbolic
-	open   *Symbolic          // state of the inference for unknown sizes; nil if all sizes are numbers
-	errs   []error            // mistakes made while building; see Err
-	serial int                // last number used in a fresh name
-	// numbered is the count of numbered values, nodes the count of numbered nodes: see [ByValue].
-	numbered, nodes int
+	lookup        Lookup
+	names         *names
+	sizes         map[string]sym.Int // sizes of symbols: numbers after Bind, symbols of an Env in a graph of Symbolic
+	symbolicState *Symbolic          // state of the inference for unknown sizes; nil if all sizes are numbers
+	errs          []error            // mistakes made while building; see Err
+	nameSerial    int                // last number used in a fresh name
+	// valueCount is the count of numbered values, nodes the count of numbered nodes: see [ByValue].
+	valueCount, nodeCount int
 
 	folded   *folded
 	places   Places          // nil for a graph that is not from a file
@@ -225,8 +225,9 @@ func (n *Node) Call() *Call {
 // Clone returns a copy of the graph that has its own nodes and values. It shares ops, attributes, metas and the data of
 // constants with g.
 func (g *Graph) Clone() *Graph {
-	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, sizes: g.sizes, open: g.open, serial: g.serial,
-		assumed: g.assumed, warnings: g.warnings, numbered: g.numbered, nodes: g.nodes, places: g.places,
+	c := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, sizes: g.sizes, symbolicState: g.symbolicState,
+		nameSerial: g.nameSerial, assumed: g.assumed, warnings: g.warnings,
+		valueCount: g.valueCount, nodeCount: g.nodeCount, places: g.places,
 		rejected: maps.Clone(g.rejected), folded: g.folded, ctx: g.ctx,
 		Nodes: make([]*Node, len(g.Nodes))}
 	count, operands := len(g.Inputs)+len(g.Constants), 0

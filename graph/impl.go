@@ -58,7 +58,7 @@ type Impl struct {
 	// pointwise nodes that follow it.
 	Epilogues bool
 
-	selective bool // the definition has a Read function, which may reject layouts
+	hasRead bool // the definition has a Read function, which may reject layouts
 
 	// read is the Read function of the definition, without the footprint that Define adds. It is nil before the op is
 	// defined.
@@ -241,7 +241,7 @@ func ReadWork(m, to tensor.Meta) (w Work) {
 		w.Bytes[Strided], w.Bytes[Dense] = bytes, -bytes
 	case m.Rank() == to.Rank():
 		if runs := runsOf(m, to); runs > 1 {
-			waitRuns(&w, runs, bytes/runs)
+			addRunStarts(&w, runs, bytes/runs)
 			w.Bytes[Copied] = apartBytes * min(float64(extent*m.DType.Size()), runs*pageBytes)
 		}
 	}
@@ -336,7 +336,7 @@ func (g *Graph) CopyOp() (*Op, error) {
 }
 
 // Selective reports whether the implementation has a Read function, so that it may reject operands of some layouts.
-func (m *Impl) Selective() bool { return m.selective }
+func (m *Impl) Selective() bool { return m.hasRead }
 
 // supportsCall reports whether the implementation supports the call in its layouts: at least one walk produces the
 // results in the layouts of c.Out and reads all operands.
@@ -368,7 +368,7 @@ func (w Walk) producesLayouts(c *Call) bool {
 // Reads reports whether the implementation reads all operands of the call in their layouts. An operand without elements
 // can always be read.
 func (m *Impl) Reads(c *Call, w Walk) bool {
-	if c == nil || m.Read == nil || !m.selective {
+	if c == nil || m.Read == nil || !m.hasRead {
 		return c != nil
 	}
 	for i, a := range c.In {
@@ -400,7 +400,7 @@ func (o *Op) completeImpls() {
 	}
 	for i := range o.Impls {
 		m := &o.Impls[i]
-		m.selective = m.Read != nil
+		m.hasRead = m.Read != nil
 		if m.Walks == nil {
 			m.Walks = o.walks
 		}

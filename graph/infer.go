@@ -36,7 +36,7 @@ func (n *Node) recovered(err *error) {
 	if x == nil {
 		return
 	}
-	if len(n.Out) > 0 && n.Out[0] != nil && n.Out[0].graph != nil && n.Out[0].graph.open != nil {
+	if len(n.Out) > 0 && n.Out[0] != nil && n.Out[0].graph != nil && n.Out[0].graph.symbolicState != nil {
 		panic(x)
 	}
 	if short, ok := x.(*tensor.MemoryError); ok {
@@ -52,7 +52,7 @@ func (n *Node) infer(s *inference) error {
 		return errors.New("the node was not made by a graph")
 	}
 	g := n.Out[0].graph
-	if g.open != nil {
+	if g.symbolicState != nil {
 		return n.inferOpen(g, s)
 	}
 	return n.inferIn(g, s)
@@ -60,7 +60,7 @@ func (n *Node) infer(s *inference) error {
 
 // inferOpen is infer of a node of g for unknown sizes.
 func (n *Node) inferOpen(g *Graph, s *inference) error {
-	defer g.open.record(Guard{Node: n})
+	defer g.symbolicState.record(Guard{Node: n})
 	return n.inferIn(g, s)
 }
 
@@ -97,11 +97,11 @@ func (n *Node) inferIn(g *Graph, s *inference) error {
 func (n *Node) inferByOp(g *Graph, s *inference) error {
 	s.last = nil // its results are in the buffers of the call, which are overwritten now
 	c := &s.call
-	c.In, c.Attrs, c.Out, c.Impl, c.Walk, c.binds = n.In, n.Attrs, nil, n.Impl, n.Walk, g.open != nil
+	c.In, c.Attrs, c.Out, c.Impl, c.Walk, c.binds = n.In, n.Attrs, nil, n.Impl, n.Walk, g.symbolicState != nil
 	var res []Result
 	var err error
-	if g.open != nil && !g.open.forking {
-		res, err = g.open.inferJoined(n)
+	if g.symbolicState != nil && !g.symbolicState.forking {
+		res, err = g.symbolicState.inferJoined(n)
 	} else {
 		res, err = n.Op.Infer(c)
 	}
@@ -111,8 +111,8 @@ func (n *Node) inferByOp(g *Graph, s *inference) error {
 	if len(res) != len(n.Out) {
 		return n.outputsError(len(res))
 	}
-	if g.open != nil && g.open.unbacked != nil {
-		if res, err = g.open.unbacked.setStaticResults(res); err != nil {
+	if g.symbolicState != nil && g.symbolicState.unbacked != nil {
+		if res, err = g.symbolicState.unbacked.setStaticResults(res); err != nil {
 			return err
 		}
 	}
@@ -207,7 +207,7 @@ func (n *Node) setInferred(res []Result) error {
 				return err
 			}
 		}
-		if g := v.graph; g.open != nil && g.open.forking {
+		if g := v.graph; g.symbolicState != nil && g.symbolicState.forking {
 			if err := v.Type.Check(); err != nil {
 				return err
 			}
@@ -245,7 +245,7 @@ func (v *Value) setType(t *tensor.Type, in []Arg) error {
 		return nil
 	}
 	m, known := t.Meta()
-	if !known && v.graph.open == nil {
+	if !known && v.graph.symbolicState == nil {
 		return fmt.Errorf("%v depends on sizes that are not known", *t)
 	}
 	v.Type, v.Meta = *t, m
@@ -333,7 +333,7 @@ func (n *Node) Results() ([]Result, error) {
 	if n == nil || n.Op == nil || n.Op.Infer == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
 		return nil, errors.New("the node was not made by a graph")
 	}
-	if open := n.Out[0].graph.open; open != nil && !open.forking {
+	if open := n.Out[0].graph.symbolicState; open != nil && !open.forking {
 		return open.inferJoined(n)
 	}
 	return n.Op.Infer(&Call{In: n.In, Attrs: n.Attrs})

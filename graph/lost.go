@@ -71,7 +71,7 @@ func (n *Node) missingDependency(gone map[*Value]bool, unknown []string) error {
 	}
 	for _, s := range unknown {
 		for name, a := range n.written() {
-			if attrUses(a, s) {
+			if attrDependsOn(a, s) {
 				return &AttrError{name, fmt.Errorf("attribute %q: the size %s is not known: "+
 					"an input that cannot be read would tell it", name, s)}
 			}

@@ -29,8 +29,8 @@ func (m *Mem) CheckContext() {
 	}
 }
 
-// lookSteps is the number of simple steps between two checks of the context.
-const lookSteps = 1 << 16
+// checkSteps is the number of simple steps between two checks of the context.
+const checkSteps = 1 << 16
 
 // Count adds n simple steps of a long chunk, of a few nanoseconds each, and checks the context after many steps: see
 // [Mem.CheckContext].
@@ -38,7 +38,7 @@ func (m *Mem) Count(n int) {
 	if m == nil {
 		return
 	}
-	if m.steps += n; m.steps >= lookSteps {
+	if m.steps += n; m.steps >= checkSteps {
 		m.steps = 0
 		interrupt.Check(m.Context)
 	}
@@ -82,7 +82,7 @@ func (p *PerWorker[T]) Of(m *Mem) *T {
 	if m.State == nil {
 		m.State = new(WorkerState)
 	}
-	if v, ok := m.State.by[p]; ok {
+	if v, ok := m.State.objects[p]; ok {
 		return v.(*T)
 	}
 	var v *T
@@ -91,13 +91,13 @@ func (p *PerWorker[T]) Of(m *Mem) *T {
 	} else {
 		v = new(T)
 	}
-	if m.State.by == nil {
-		m.State.by = map[any]any{}
+	if m.State.objects == nil {
+		m.State.objects = map[any]any{}
 	}
-	m.State.by[p] = v
+	m.State.objects[p] = v
 	return v
 }
 
 // WorkerState has the objects of one worker, one for every [PerWorker] of the kernels that the worker runs. The zero
 // value is ready for use. It is not safe for concurrent use.
-type WorkerState struct{ by map[any]any }
+type WorkerState struct{ objects map[any]any }

@@ -27,7 +27,7 @@ const (
 // 0.1 s for 100,000 nodes and 2 s for a million. It is recursive and needs hundreds of bytes of stack for each node, so
 // that a graph of some millions of nodes exhausts the stack. It also moves nodes that are already in order.
 func (g *Graph) Sort() error {
-	marks := make([]mark, g.nodes) // by the numbers of nodes
+	marks := make([]mark, g.nodeCount) // by the numbers of nodes
 	if g.sorted(marks) {
 		return nil
 	}

@@ -50,9 +50,9 @@ type Outlined struct {
 	Outline Outline
 }
 
-// open reports whether only the outline of the operand is known. It is false for the zero Outlined, which is an omitted
-// operand.
-func (x Outlined) open() bool { return x.Arg.Kind == TensorArg && x.Arg.Value == nil }
+// isUnknown reports whether only the outline of the operand is known. It is false for the zero Outlined, which is an
+// omitted operand.
+func (x Outlined) isUnknown() bool { return x.Arg.Kind == TensorArg && x.Arg.Value == nil }
 
 // maxGuessed is the largest rank that inference tries for operands of unknown rank.
 const maxGuessed = 5
@@ -153,7 +153,7 @@ func filledAttr(shape []int, list []any, fill any) any {
 
 // dtypes lists the dtypes that are tried for operands of unknown dtype.
 func (q *outlining) dtypes() []tensor.DType {
-	if slices.ContainsFunc(q.in, func(x Outlined) bool { return x.open() && x.Outline.DType == tensor.Invalid }) {
+	if slices.ContainsFunc(q.in, func(x Outlined) bool { return x.isUnknown() && x.Outline.DType == tensor.Invalid }) {
 		return []tensor.DType{tensor.Float32, tensor.Int64, tensor.Bool}
 	}
 	return []tensor.DType{tensor.Invalid}
@@ -161,7 +161,7 @@ func (q *outlining) dtypes() []tensor.DType {
 
 // ranks is the number of ranks that are tried for operands of unknown rank.
 func (q *outlining) ranks() int {
-	if slices.ContainsFunc(q.in, func(x Outlined) bool { return x.open() && x.Outline.Sizes == nil }) {
+	if slices.ContainsFunc(q.in, func(x Outlined) bool { return x.isUnknown() && x.Outline.Sizes == nil }) {
 		return maxGuessed + 1
 	}
 	return 1
@@ -212,7 +212,7 @@ func (q *outlining) infer(d tensor.DType, rank int) []Outline {
 func (q *outlining) call(env *sym.Env, d tensor.DType, rank, hint int) *Call {
 	c := &Call{In: make([]Arg, len(q.in)), binds: true}
 	for i, x := range q.in {
-		if c.In[i] = x.Arg; !x.open() {
+		if c.In[i] = x.Arg; !x.isUnknown() {
 			continue
 		}
 		sizes := x.Outline.Sizes
@@ -328,7 +328,7 @@ func (n *Node) outlines() []Outline {
 	}
 	refs := func(v *Value) (shape []int, list []any, ok bool) {
 		if v.Const != nil {
-			a, err := attrOf(v.Const)
+			a, err := attrFromTensor(v.Const)
 			if list, several := a.(elements); several {
 				return v.Const.Shape, list, err == nil
 			}

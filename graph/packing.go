@@ -111,7 +111,7 @@ func (g *Graph) Pack(v *Value, packing Packing) (*Node, error) {
 	if v == nil || v.graph != g {
 		return nil, errors.New("what is packed is no value of the graph")
 	}
-	packed, err := packing.of(v)
+	packed, err := packing.packedValue(v)
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +127,8 @@ func (g *Graph) Pack(v *Value, packing Packing) (*Node, error) {
 	return n, nil
 }
 
-// of returns the description of v in packed form.
-func (p *Packing) of(v *Value) (*Packed, error) {
+// packedValue returns the description of v in packed form.
+func (p *Packing) packedValue(v *Value) (*Packed, error) {
 	switch {
 	case v.Packed != nil:
 		return nil, fmt.Errorf("%q is packed already", v.Name)
@@ -153,7 +153,7 @@ func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
 	if v == nil || v.Const == nil {
 		return nil, errors.New("only a constant can be packed")
 	}
-	packed, err := packing.of(v)
+	packed, err := packing.packedValue(v)
 	if err != nil {
 		return nil, err
 	}

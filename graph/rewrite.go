@@ -14,8 +14,8 @@ import (
 func (g *Graph) Fresh(base string) string {
 	name, names := base, g.named()
 	for names.isTaken(name) {
-		g.serial++
-		name = fmt.Sprintf("%s.%d", base, g.serial)
+		g.nameSerial++
+		name = fmt.Sprintf("%s.%d", base, g.nameSerial)
 	}
 	return name
 }

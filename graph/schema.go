@@ -221,7 +221,7 @@ func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 			v = f.defaultValue()
 		}
 		if err := f.set(out.Elem().Field(f.index), v, symbols); err != nil {
-			return nil, &AttrError{f.Name, fmt.Errorf("attribute %q: %w", f.Name, f.words(err))}
+			return nil, &AttrError{f.Name, fmt.Errorf("attribute %q: %w", f.Name, f.withExpectedType(err))}
 		}
 	}
 	if c, ok := out.Interface().(interface{ Check() error }); ok {
@@ -236,7 +236,7 @@ func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 func (s *Schema) setOther(attrs reflect.Value, name string, v any, symbols map[string]sym.Int) error {
 	var x tensor.Scalar
 	if err := s.Others.set(reflect.ValueOf(&x).Elem(), v, symbols); err != nil {
-		return s.Others.words(err)
+		return s.Others.withExpectedType(err)
 	}
 	m := attrs.Field(s.Others.index).Addr().Interface().(*map[string]tensor.Scalar)
 	if *m == nil {

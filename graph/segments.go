@@ -40,7 +40,7 @@ type Segment struct {
 // that segment can fold it. Segments takes time linear in the number of nodes.
 func (g *Graph) Segments() []Segment {
 	nodes := g.neededNodes()
-	c := cutter{graph: g, made: NewByValue[place](g)}
+	c := cutter{graph: g, places: NewByValue[place](g)}
 	for _, n := range nodes {
 		c.setPlace(n)
 	}
@@ -50,24 +50,24 @@ func (g *Graph) Segments() []Segment {
 
 // place is the round in which a value is computed. It is zero for inputs and constants.
 type place struct {
-	round   int
-	dynamic bool // computed by a dynamic node, and thus at the end of the round
-	fixed   bool // depends only on constants
+	round    int
+	dynamic  bool // computed by a dynamic node, and thus at the end of the round
+	constant bool // depends only on constants
 }
 
 // cutter is the state of [Graph.Segments], which first assigns a place to each value and then forms the segments.
 type cutter struct {
 	graph     *Graph
-	made      ByValue[place]
+	places    ByValue[place]
 	lastRound int // the last round
 	// rounds has, for each node that depends only on constants, the rounds whose segments read it.
 	rounds map[*Node][]int
 }
 
-// decides reports whether the node is dynamic: it must run before nodes that read its results can be planned. A node
+// isDynamic reports whether the node is dynamic: it must run before nodes that read its results can be planned. A node
 // that is not inferred yet and has a kernel is assumed not to be dynamic. If the assumption is wrong, the graph of the
 // node's segment is [Graph.Dynamic] and is itself divided into segments.
-func (n *Node) decides() bool {
+func (n *Node) isDynamic() bool {
 	if n.Op == nil || n.Op.RunDynamic == nil {
 		return false
 	}
@@ -79,15 +79,15 @@ func (n *Node) decides() bool {
 
 // setPlace sets the place of a node's results.
 func (c *cutter) setPlace(n *Node) {
-	p := place{dynamic: n.decides()}
-	p.fixed = !p.dynamic
+	p := place{dynamic: n.isDynamic()}
+	p.constant = !p.dynamic
 	for i := range n.deps() {
 		v := n.dep(i)
 		if v == nil || v.Const != nil {
 			continue
 		}
-		from := c.made.At(v)
-		p.fixed = p.fixed && from.fixed && i < len(n.In)
+		from := c.places.At(v)
+		p.constant = p.constant && from.constant && i < len(n.In)
 		if v.Node != nil && !p.dynamic && (from.dynamic || i >= len(n.In)) {
 			from.round++ // attributes are read before the segment is planned
 		}
@@ -95,7 +95,7 @@ func (c *cutter) setPlace(n *Node) {
 	}
 	c.lastRound = max(c.lastRound, p.round)
 	for _, v := range n.Out {
-		c.made.Set(v, p)
+		c.places.Set(v, p)
 	}
 }
 
@@ -104,7 +104,7 @@ func (c *cutter) setPlace(n *Node) {
 func (c *cutter) findRounds(nodes []*Node) {
 	c.rounds = map[*Node][]int{}
 	want := func(v *Value, rounds ...int) {
-		if v == nil || v.Node == nil || !c.made.At(v).fixed {
+		if v == nil || v.Node == nil || !c.places.At(v).constant {
 			return
 		}
 		c.rounds[v.Node] = append(c.rounds[v.Node], rounds...)
@@ -114,13 +114,13 @@ func (c *cutter) findRounds(nodes []*Node) {
 	}
 	for _, n := range slices.Backward(nodes) {
 		p := c.placeOf(n)
-		if p.fixed {
+		if p.constant {
 			slices.Sort(c.rounds[n]) // the list is complete, because all readers follow n
 			c.rounds[n] = slices.Compact(c.rounds[n])
 		}
 		for i := range n.deps() {
 			switch {
-			case p.fixed:
+			case p.constant:
 				want(n.dep(i), c.rounds[n]...)
 			case p.dynamic || i >= len(n.In):
 				want(n.dep(i), 0)
@@ -136,7 +136,7 @@ func (c *cutter) placeOf(n *Node) place {
 	if len(n.Out) == 0 {
 		return place{}
 	}
-	return c.made.At(n.Out[0])
+	return c.places.At(n.Out[0])
 }
 
 // cut returns the segments of nodes whose results have places.
@@ -147,7 +147,7 @@ func (c *cutter) cut(nodes []*Node) []Segment {
 		switch {
 		case p.dynamic:
 			single[p.round] = append(single[p.round], n)
-		case p.fixed:
+		case p.constant:
 			for _, r := range c.rounds[n] {
 				together[r] = append(together[r], n)
 			}
@@ -376,7 +376,7 @@ func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value
 	s := New(g.Name, g.lookup)
 	s.sizes, s.assumed, s.warnings, s.folded, s.ctx = bound, g.assumed, g.warnings, g.folded, ctx
 	// Nodes keep their numbers. Nodes that passes add get higher numbers.
-	s.nodes, s.rejected = g.nodes, map[int32]error{}
+	s.nodeCount, s.rejected = g.nodeCount, map[int32]error{}
 	if g.places != nil {
 		s.places = nodePlaces{g.places}
 	}

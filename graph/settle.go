@@ -112,8 +112,8 @@ func (s *settling) replaceNode(n *Node) error {
 		return s.repeat(n)
 	}
 	body, in := n.Op.Chooses(n.Call())
-	if g.open != nil {
-		g.open.record(Guard{Node: n})
+	if g.symbolicState != nil {
+		g.symbolicState.record(Guard{Node: n})
 	}
 	switch {
 	case body == nil:
@@ -270,8 +270,8 @@ type Repetition struct {
 func (s *settling) repeat(n *Node) error {
 	g := s.g
 	r, _ := n.Op.Repeats(n.Call())
-	if g.open != nil {
-		g.open.record(Guard{Node: n})
+	if g.symbolicState != nil {
+		g.symbolicState.record(Guard{Node: n})
 	}
 	stacked := len(n.Out) - r.Carried
 	if r.Body == nil || r.Carried < 0 || stacked < 0 || len(r.Values) < r.Carried ||

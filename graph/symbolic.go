@@ -77,7 +77,7 @@ func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 		return nil, err
 	}
 	c := s.Graph
-	c.sizes, c.open = map[string]sym.Int{}, s
+	c.sizes, c.symbolicState = map[string]sym.Int{}, s
 	for _, name := range slices.Sorted(maps.Keys(g.Symbols)) {
 		size, err := s.symbol(g, name, hints)
 		if err != nil {
@@ -86,7 +86,7 @@ func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 		c.sizes[name] = size
 	}
 	for _, n := range c.Nodes {
-		if n.attrs.uses(c.sizes) {
+		if n.attrs.dependOn(c.sizes) {
 			s.symbolicAttrNodes = append(s.symbolicAttrNodes, n)
 		}
 	}
@@ -314,8 +314,8 @@ type oneClass struct {
 
 // classValue has the inferred fields of a value.
 type classValue struct {
-	t       tensor.Type
-	m       tensor.Meta
+	typ     tensor.Type
+	meta    tensor.Meta
 	alias   *Value
 	dynamic bool
 }
@@ -349,9 +349,9 @@ func (c *oneClass) sameUpToLayout(o *oneClass) error {
 	for i := range c.values {
 		a, b := &c.values[i], &o.values[i]
 		switch {
-		case a.dynamic != b.dynamic || a.t.DType != b.t.DType || a.alias != b.alias:
+		case a.dynamic != b.dynamic || a.typ.DType != b.typ.DType || a.alias != b.alias:
 			return errors.New("a value is of another kind there")
-		case len(a.t.Shape) != len(b.t.Shape):
+		case len(a.typ.Shape) != len(b.typ.Shape):
 			return errors.New("a value has another number of dimensions there")
 		}
 	}
@@ -380,7 +380,7 @@ func (s *Symbolic) merge(cases []sym.Case[oneClass]) {
 	i := 0
 	s.Graph.Values(func(v *Value) {
 		f := &first.values[i]
-		v.Type, v.Meta, v.Alias, v.Dynamic = f.t, f.m, f.alias, f.dynamic
+		v.Type, v.Meta, v.Alias, v.Dynamic = f.typ, f.meta, f.alias, f.dynamic
 		if !f.dynamic {
 			v.Type = mergedType(kept, i)
 		}
@@ -397,9 +397,9 @@ func (s *Symbolic) merge(cases []sym.Case[oneClass]) {
 // mergedType returns the type of value i as an expression that is valid for all cases.
 func mergedType(cases []sym.Case[oneClass], i int) tensor.Type {
 	last := len(cases) - 1
-	t := cases[last].Value.values[i].t
+	t := cases[last].Value.values[i].typ
 	for k := last - 1; k >= 0; k-- {
-		cond, own := cases[k].If, cases[k].Value.values[i].t
+		cond, own := cases[k].If, cases[k].Value.values[i].typ
 		if own.SameForm(t) {
 			continue
 		}

@@ -20,27 +20,27 @@ import (
 // a Dynamic value remain Dynamic, too. A value that is a view only for some sizes has no Alias.
 func (g *Graph) Unbacked() *Symbolic {
 	u := new(unbacked)
-	u.of = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), forking: true, unbacked: u}
-	c := u.of.Graph
-	c.open = u.of
+	u.symbolic = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), forking: true, unbacked: u}
+	c := u.symbolic.Graph
+	c.symbolicState = u.symbolic
 	for _, n := range c.Nodes {
 		if len(n.Out) > 0 && n.Out[0].Dynamic {
 			u.infer(n)
 		}
 	}
-	return u.of
+	return u.symbolic
 }
 
 // unbacked is the state of [Graph.Unbacked].
 type unbacked struct {
-	of    *Symbolic
-	named int // number of symbols u0, u1, ... that earlier nodes use
-	next  int // number of these symbols, including those of the case that is being inferred
+	symbolic    *Symbolic
+	usedSymbols int // number of symbols u0, u1, ... that earlier nodes use
+	nextSymbol  int // number of these symbols, including those of the case that is being inferred
 }
 
 // infer infers a node for all classes of the sizes on which it branches.
 func (u *unbacked) infer(n *Node) {
-	cases, err := sym.Fork(u.of.Env, maxJoined, func() (oneClass, error) { return u.oneCase(n) })
+	cases, err := sym.Fork(u.symbolic.Env, maxJoined, func() (oneClass, error) { return u.oneCase(n) })
 	if err != nil || !u.merge(n, cases) {
 		u.setDynamicResults(n)
 	}
@@ -48,7 +48,7 @@ func (u *unbacked) infer(n *Node) {
 
 // oneCase infers a node along the path through its branches that sym.Fork chooses.
 func (u *unbacked) oneCase(n *Node) (c oneClass, err error) {
-	u.next = u.named
+	u.nextSymbol = u.usedSymbols
 	if c.err = n.infer(&inference{}); c.err != nil {
 		return c, nil
 	}
@@ -74,7 +74,7 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[oneClass]) bool {
 		v.Alias = f.alias
 		for _, c := range cases {
 			o := &c.Value.values[i]
-			if o.dynamic || o.t.DType != f.t.DType || len(o.t.Shape) != len(f.t.Shape) {
+			if o.dynamic || o.typ.DType != f.typ.DType || len(o.typ.Shape) != len(f.typ.Shape) {
 				return false
 			}
 			if o.alias != f.alias {
@@ -82,12 +82,12 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[oneClass]) bool {
 			}
 		}
 		others := sym.Differing(cases, func(first, other oneClass) bool {
-			return first.values[i].t.SameForm(other.values[i].t) || sameType(first.values[i].t, other.values[i].t)
+			return first.values[i].typ.SameForm(other.values[i].typ) || sameType(first.values[i].typ, other.values[i].typ)
 		})
 		others = append(others[1:], others[0]) // all other sizes belong to the first case
-		v.Type, v.Meta, v.Dynamic = mergedType(others, i), f.m, false
+		v.Type, v.Meta, v.Dynamic = mergedType(others, i), f.meta, false
 	}
-	u.named = u.next
+	u.usedSymbols = u.nextSymbol
 	return true
 }
 
@@ -103,9 +103,9 @@ func (u *unbacked) setDynamicResults(n *Node) {
 		v := n.Out[i]
 		v.Type.DType, v.Meta.DType = o.DType, o.DType
 		if o.Sizes != nil {
-			u.next = u.named
+			u.nextSymbol = u.usedSymbols
 			v.Type.Shape = u.shape(o.Sizes)
-			u.named = u.next
+			u.usedSymbols = u.nextSymbol
 		}
 	}
 }
@@ -137,8 +137,8 @@ func (u *unbacked) shape(sizes []int) []sym.Int {
 		if size >= 0 {
 			continue
 		}
-		shape[d] = unknownSize(u.of.Env, fmt.Sprint("u", u.next), unbackedHint)
-		u.next++
+		shape[d] = unknownSize(u.symbolic.Env, fmt.Sprint("u", u.nextSymbol), unbackedHint)
+		u.nextSymbol++
 	}
 	return shape
 }

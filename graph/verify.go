@@ -57,17 +57,17 @@ func Verify(g *Graph, props Props) error {
 	if g == nil {
 		return Errors{{Err: errNoGraph}}
 	}
-	v := &verifier{g: g, visibleValues: make(map[*Value]bool, g.numbered), names: map[string]bool{},
+	v := &verifier{g: g, visibleValues: make(map[*Value]bool, g.valueCount), names: map[string]bool{},
 		nodes: map[string]bool{}}
 	v.inputs()
 	if props&Sorted == 0 {
 		for _, n := range g.Nodes {
-			v.makes(n)
+			v.markComputed(n)
 		}
 	}
 	for _, n := range g.Nodes {
 		v.node(n, props)
-		v.makes(n)
+		v.markComputed(n)
 	}
 	v.outputs(props)
 	if len(v.errs) == 0 {
@@ -100,8 +100,8 @@ func (v *verifier) fail(n *Node, format string, args ...any) {
 	v.errs = append(v.errs, v.g.Fail(n, err))
 }
 
-// makes marks the node's outputs as computed, so that later nodes may use them.
-func (v *verifier) makes(n *Node) {
+// markComputed marks the node's outputs as computed, so that later nodes may use them.
+func (v *verifier) markComputed(n *Node) {
 	if n == nil {
 		return
 	}
@@ -181,12 +181,12 @@ func (v *verifier) node(n *Node, props Props) {
 		}
 	}
 	if props&Typed != 0 {
-		if err := n.typed(); err != nil {
+		if err := n.checkTyped(); err != nil {
 			v.fail(n, "%w", err)
 		}
 	}
 	if props&LaidOut != 0 {
-		for _, err := range n.laidOut(nil) {
+		for _, err := range n.checkLaidOut(nil) {
 			v.fail(n, "%w", err)
 		}
 	}
@@ -228,8 +228,8 @@ func (v *Value) checkAlias() error {
 	return nil
 }
 
-// typed returns an error if the outputs differ from the inferred results: see compare.
-func (n *Node) typed() error {
+// checkTyped returns an error if the outputs differ from the inferred results: see compare.
+func (n *Node) checkTyped() error {
 	c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
 	res, err := n.Op.Infer(c)
 	switch {
@@ -295,7 +295,7 @@ func (n *Node) Holds() error {
 	if n == nil || n.Op == nil || n.Op.Infer == nil {
 		return errors.New("there is no node with an op")
 	}
-	return errors.Join(append([]error{n.typed()}, n.laidOut(nil)...)...)
+	return errors.Join(append([]error{n.checkTyped()}, n.checkLaidOut(nil)...)...)
 }
 
 // StillHolds is [Node.Holds] after the layouts of some operands have changed, for a node that satisfied Holds before.
@@ -304,12 +304,12 @@ func (n *Node) StillHolds(moved func(v *Value) bool) error {
 	if n == nil || n.Op == nil || n.Op.Infer == nil {
 		return errors.New("there is no node with an op")
 	}
-	return errors.Join(append([]error{n.typed()}, n.laidOut(moved)...)...)
+	return errors.Join(append([]error{n.checkTyped()}, n.checkLaidOut(moved)...)...)
 }
 
-// laidOut checks the implementation and the pin of a node. If moved is not nil, it checks only operands for which moved
-// returns true.
-func (n *Node) laidOut(moved func(v *Value) bool) (errs []error) {
+// checkLaidOut checks the implementation and the pin of a node. If moved is not nil, it checks only operands for which
+// moved returns true.
+func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, x := range n.Out {
 		if !n.Pin.Holds(x.Meta) {
@@ -347,16 +347,17 @@ func (n *Node) laidOut(moved func(v *Value) bool) (errs []error) {
 		if i < len(n.Walk.Out) {
 			o = n.Walk.Out[i]
 		}
-		if err := n.writes(c, i, o); err != nil {
+		if err := n.checkWrites(c, i, o); err != nil {
 			fail("implementation %s writes output %d %w, but %q is %v", n.Impl.Name, i, err, x.Name, x.Meta)
 		}
 	}
 	return errs
 }
 
-// writes returns an error if the node's implementation does not write the layout of result i. o is the order of the
-// result in the walk. The text of the error names the layout that the implementation writes: "dense" or "in order ...".
-func (n *Node) writes(c *Call, i int, o tensor.Order) error {
+// checkWrites returns an error if the node's implementation does not write the layout of result i. o is the order of
+// the result in the walk. The text of the error names the layout that the implementation writes: "dense" or "in order
+// ...".
+func (n *Node) checkWrites(c *Call, i int, o tensor.Order) error {
 	x := n.Out[i]
 	dense := x.Meta.IsNonOverlappingAndDense()
 	switch {

@@ -19,7 +19,7 @@ func (n *Node) Places() []tensor.Type {
 
 // PlacesIn is Places for a result of type out, which has the same shape but may have other strides or another offset.
 func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
-	dim, ok := n.joins()
+	dim, ok := n.concatDim()
 	if !ok || len(out.Shape) != n.Out[0].Meta.Rank() {
 		return nil
 	}
@@ -40,9 +40,9 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 	return list
 }
 
-// joins returns the dimension along which the node concatenates its operands. It returns false if the node does not
+// concatDim returns the dimension along which the node concatenates its operands. It returns false if the node does not
 // concatenate.
-func (n *Node) joins() (dim int, ok bool) {
+func (n *Node) concatDim() (dim int, ok bool) {
 	if n == nil || n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) != 1 || n.Out[0].Alias != nil {
 		return 0, false
 	}
@@ -97,19 +97,21 @@ func (v *Value) checkWithin() error {
 	case v.Meta.DType != w.Meta.DType || v.Meta.Rank() != w.Meta.Rank():
 		return fmt.Errorf("value %q, %v, is within %q, %v", v.Name, v.Meta, w.Name, w.Meta)
 	}
-	if _, _, ok := v.box(w); !ok {
+	if _, _, ok := v.sliceRanges(w); !ok {
 		return fmt.Errorf("value %q, %v at %d, is no slice of %q, %v at %d", v.Name, v.Meta, v.Meta.Offset, w.Name,
 			w.Meta, w.Meta.Offset)
 	}
 	return nil
 }
 
-// box returns the index ranges of w, first inclusive and end exclusive, whose elements are v. It returns false if v is
-// not a slice of w.
-func (v *Value) box(w *Value) (first, end []int, ok bool) { return boxOf(v.Meta, w.Meta) }
+// sliceRanges returns the index ranges of w, first inclusive and end exclusive, whose elements are v. It returns false
+// if v is not a slice of w.
+func (v *Value) sliceRanges(w *Value) (first, end []int, ok bool) {
+	return sliceRangesOf(v.Meta, w.Meta)
+}
 
-// boxOf is box for metas.
-func boxOf(m, in tensor.Meta) (first, end []int, ok bool) {
+// sliceRangesOf is box for metas.
+func sliceRangesOf(m, in tensor.Meta) (first, end []int, ok bool) {
 	rest := m.Offset - in.Offset
 	first, end = make([]int, m.Rank()), make([]int, m.Rank())
 	dims := make([]int, 0, m.Rank())
@@ -139,7 +141,7 @@ func (v *verifier) checkConcatMemory() {
 	}
 	parts := map[*Value][]part{}
 	add := func(n *Node, home *Value, m tensor.Meta) {
-		first, end, ok := boxOf(m, home.Meta)
+		first, end, ok := sliceRangesOf(m, home.Meta)
 		if !ok || m.Numel() == 0 {
 			return
 		}

@@ -47,7 +47,7 @@ func (c *Call) AddRuns(w *Work, m tensor.Meta) {
 		return
 	}
 	if runs := c.runs(m); runs > 1 {
-		waitRuns(w, runs, float64(m.Bytes())/runs)
+		addRunStarts(w, runs, float64(m.Bytes())/runs)
 		w.Wait(Broadcast, 1)
 	}
 }
@@ -56,8 +56,8 @@ func (c *Call) AddRuns(w *Work, m tensor.Meta) {
 // because such a run needs no partial vector.
 const wholeRun = .15
 
-// waitRuns adds to w the work of beginning n runs, each of the given number of bytes.
-func waitRuns(w *Work, n, bytes float64) {
+// addRunStarts adds to w the work of beginning n runs, each of the given number of bytes.
+func addRunStarts(w *Work, n, bytes float64) {
 	if math.Mod(bytes, machine.LineBytes) == 0 {
 		n *= wholeRun
 	}

@@ -298,14 +298,14 @@ func checkStorageSize(m tensor.Meta) error {
 
 // readConst reads a constant's file, which must be inside the graph's folder.
 func (l *loader) readConst(d *valueDecl, m tensor.Meta) (*tensor.Tensor, error) {
-	if l.open == nil {
+	if l.openConst == nil {
 		return nil, fmt.Errorf("file %q cannot be opened here", d.file)
 	}
 	path, err := l.src.folder.Path(d.file)
 	if err != nil {
 		return nil, err
 	}
-	found, read, err := l.open(path, d.key)
+	found, read, err := l.openConst(path, d.key)
 	if err != nil {
 		return nil, withFileName(err, path, d.file)
 	}

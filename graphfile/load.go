@@ -99,11 +99,11 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.V
 	}
 	folder := files.FolderOf(o.FS, o.Dir, "the graph file")
 	l := newLoader(newSource(o.Name, folder, data), lookup, data)
-	l.ctx, l.open, l.unavailable = o.Context, o.Open, unavailable
-	if l.open == nil && o.Dir != "" {
+	l.ctx, l.openConst, l.unavailable = o.Context, o.Open, unavailable
+	if l.openConst == nil && o.Dir != "" {
 		c := newConstFiles(folder)
 		defer c.close()
-		l.open = c.open
+		l.openConst = c.open
 	}
 	l.parse()
 	if len(l.errs) > 0 {

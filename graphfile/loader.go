@@ -18,16 +18,16 @@ import (
 
 // loader reads one graph: a whole file, or a graph that is an attribute in a file.
 type loader struct {
-	ctx    context.Context // may be nil
-	draft  *graph.Draft
-	g      *graph.Graph
-	places *places
-	src    *source
-	lookup graph.Lookup
-	data   []byte
-	base   int // offset of data in the file
-	depth  int // nesting depth of the graph: 0 for the file, 1 for an attribute of the file's graph
-	open   OpenConst
+	ctx       context.Context // may be nil
+	draft     *graph.Draft
+	g         *graph.Graph
+	places    *places
+	src       *source
+	lookup    graph.Lookup
+	data      []byte
+	base      int // offset of data in the file
+	depth     int // nesting depth of the graph: 0 for the file, 1 for an attribute of the file's graph
+	openConst OpenConst
 
 	// These fields are for ParseSome, which continues past mistakes. For other functions unavailable is nil.
 	unavailable map[*graph.Value]bool // rejected inputs and constants
@@ -35,11 +35,11 @@ type loader struct {
 	scan        *scanner
 	errs        graph.Errors
 
-	raw     []rawNode
-	pending []pendingArg
-	scratch []graph.Arg
-	args    []graph.Arg // the unused part of a block of operands: see argBlock
-	outputs []rawOutput
+	rawNodes []rawNode
+	pending  []pendingArg
+	scratch  []graph.Arg
+	args     []graph.Arg // the unused part of a block of operands: see argBlock
+	outputs  []rawOutput
 
 	outputsAt int // offset of "outputs"
 
@@ -61,8 +61,9 @@ func newLoader(src *source, lookup graph.Lookup, data []byte) *loader {
 	n := bytes.Count(data, []byte(`"op"`))
 	p := &places{src: src, nodes: make([]int, 0, n), outputs: map[string]int{}}
 	d := graph.NewDraft(lookup, n, p)
-	return &loader{draft: d, g: d.Graph(), places: p, src: src, lookup: lookup, data: data, raw: make([]rawNode, 0, n),
-		attrs: map[attrsKey]*attrsValue{}, declaredSymbols: map[string]bool{}}
+	return &loader{draft: d, g: d.Graph(), places: p, src: src, lookup: lookup, data: data,
+		rawNodes: make([]rawNode, 0, n),
+		attrs:    map[attrsKey]*attrsValue{}, declaredSymbols: map[string]bool{}}
 }
 
 // parse reads, resolves and sorts the graph in l.data.

@@ -65,7 +65,7 @@ func (l *loader) node(at int) error {
 	l.checkLayout(d.pin, at)
 	r.node, r.duplicate = l.declare(&d, at, before)
 	r.reported = len(l.errs) > before
-	l.raw = append(l.raw, r)
+	l.rawNodes = append(l.rawNodes, r)
 	for _, e := range l.errs[before:] {
 		e.Node, e.Op = d.name, d.op
 	}
@@ -219,9 +219,9 @@ func (l *loader) declare(d *declaredNode, at, before int) (n *graph.Node, taken 
 // resolve completes the nodes and the outputs after the whole file was read.
 func (l *loader) resolve() {
 	at := 0
-	for i := range l.raw {
+	for i := range l.rawNodes {
 		interrupt.Check(l.ctx)
-		r := &l.raw[i]
+		r := &l.rawNodes[i]
 		waiting := l.pending[at:r.pending]
 		at = r.pending
 		if r.node != nil && r.op != "" && !(r.reported && l.unavailable != nil) {
@@ -322,7 +322,7 @@ func (l *loader) noOperand(name string) error {
 // addRefusals adds the recorded mistakes of nodes to the mistakes of a file that is rejected. If the file is not
 // rejected, inference returns them.
 func (l *loader) addRefusals() {
-	for _, r := range l.raw {
+	for _, r := range l.rawNodes {
 		if err := l.draft.Refused(r.node); err != nil && !r.reported {
 			l.add(l.g.Fail(r.node, err))
 		}

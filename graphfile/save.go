@@ -27,7 +27,7 @@ type SaveOption func(*saver)
 // the graph were read.
 func SideFile(name string, takes func(*graph.Value) bool,
 	write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
-	return func(s *saver) { s.side, s.takes, s.write = name, takes, write }
+	return func(s *saver) { s.sideFile, s.inSideFile, s.write = name, takes, write }
 }
 
 // Save writes the graph as a file, version 1, one node per line. [Parse] of the file returns the same graph: names,
@@ -46,17 +46,17 @@ func Save(w io.Writer, g *graph.Graph) error {
 // constant that was read from a file is written as a reference if its path leads to the same file from the new folder.
 // Otherwise SaveFile writes the data.
 func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
-	s := &saver{g: g, dir: filepath.Dir(path), otherDir: true}
+	s := &saver{g: g, dir: filepath.Dir(path), dirDiffers: true}
 	for _, o := range opts {
 		if o != nil {
 			o(s)
 		}
 	}
-	if s.side != "" && (s.takes == nil || s.write == nil) {
-		return fmt.Errorf("file %q: SideFile needs the functions takes and write", s.side)
+	if s.sideFile != "" && (s.inSideFile == nil || s.write == nil) {
+		return fmt.Errorf("file %q: SideFile needs the functions takes and write", s.sideFile)
 	}
-	if s.side != "" && !filepath.IsLocal(filepath.FromSlash(s.side)) {
-		return fmt.Errorf("file %q is outside the folder of the graph file", s.side)
+	if s.sideFile != "" && !filepath.IsLocal(filepath.FromSlash(s.sideFile)) {
+		return fmt.Errorf("file %q is outside the folder of the graph file", s.sideFile)
 	}
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return fmt.Errorf("%s is a folder", path) // checked before the side file is replaced
@@ -76,9 +76,9 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	switch {
 	case err != nil || s.data == nil:
 	case s.overwrites:
-		err = fmt.Errorf("constants were read from %q: other weights would overwrite it", s.side)
+		err = fmt.Errorf("constants were read from %q: other weights would overwrite it", s.sideFile)
 	default:
-		err = s.write(filepath.Join(s.dir, filepath.FromSlash(s.side)), s.names, s.data)
+		err = s.write(filepath.Join(s.dir, filepath.FromSlash(s.sideFile)), s.names, s.data)
 	}
 	if err != nil {
 		return err
@@ -93,11 +93,11 @@ type saver struct {
 	// indent precedes the lines of a graph that is an attribute, and prefix the keys of its constants.
 	indent, prefix string
 
-	dir      string // the folder of the new file
-	otherDir bool   // dir may differ from the folder of the constants' files
+	dir        string // the folder of the new file
+	dirDiffers bool   // dir may differ from the folder of the constants' files
 
-	side       string
-	takes      func(*graph.Value) bool
+	sideFile   string
+	inSideFile func(*graph.Value) bool
 	write      func(path string, names []string, data []*tensor.Tensor) error
 	names      []string
 	data       []*tensor.Tensor
@@ -297,8 +297,8 @@ func (s *saver) constant(v *graph.Value) error {
 	file, key := from.path, from.key
 	switch {
 	case s.keepsFile(from.path):
-	case s.side != "" && s.takes(v):
-		file, key = s.side, s.prefix+v.Name
+	case s.sideFile != "" && s.inSideFile(v):
+		file, key = s.sideFile, s.prefix+v.Name
 		s.names, s.data = append(s.names, key), append(s.data, v.Const)
 	default:
 		file = ""
@@ -326,7 +326,7 @@ func constFileOf(g *graph.Graph, v *graph.Value) constRef {
 
 // keepsFile reports whether a constant's file path resolves to the same file from the new folder.
 func (s *saver) keepsFile(path string) bool {
-	if path == "" || !s.otherDir {
+	if path == "" || !s.dirDiffers {
 		return path != ""
 	}
 	dir, ok := sourceOf(s.g).folder.OnDisk()
@@ -338,7 +338,7 @@ func (s *saver) keepsFile(path string) bool {
 		is, err := os.Stat(filepath.Join(s.dir, filepath.FromSlash(name)))
 		return err == nil && os.SameFile(was, is)
 	}
-	s.overwrites = s.overwrites || s.side != "" && at(s.side)
+	s.overwrites = s.overwrites || s.sideFile != "" && at(s.sideFile)
 	return at(path)
 }
 

@@ -31,7 +31,7 @@ func Schema(ops []*graph.Op) ([]byte, error) {
 		"dim": anyOf(object{"type": "integer", "minimum": 0},
 			object{"$ref": "#/$defs/name", "description": "a symbol or an expression"}),
 		"number":   numberSchema,
-		"scalar":   anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, pairSchema, pythonSchema),
+		"scalar":   anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, pairSchema, complexTextSchema),
 		"data":     anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, arrayOf(ref("data"))),
 		"value":    closed(object{"value": described(ref("name"), "the value that the attribute is read from")}, "value"),
 		"input":    inputSchema(),
@@ -390,6 +390,6 @@ func typeSchema(f graph.Field, name string) object {
 	return object{"type": "string"}
 }
 
-// pythonSchema is a complex number in Python's notation.
-var pythonSchema = object{"type": "string",
+// complexTextSchema is a complex number in Python's notation.
+var complexTextSchema = object{"type": "string",
 	"pattern": `^\(?([+-]?[0-9.]+([eE][+-]?[0-9]+)?)?[+-]?[0-9.]+([eE][+-]?[0-9]+)?j\)?$`}

@@ -71,8 +71,8 @@ type places struct {
 // attrsPlace has the offset (at) of a node's attributes in the file. The map has the offset of each attribute relative
 // to at. Nodes with equal attributes share the map.
 type attrsPlace struct {
-	node, at int
-	of       map[string]int
+	node, at    int
+	attrOffsets map[string]int
 }
 
 // setValue records the offset of an input or a constant.
@@ -95,7 +95,7 @@ func (p *places) Node(number int, attr string) (graph.Place, bool) {
 	if !ok {
 		return graph.Place{}, false
 	}
-	at, ok := p.attrs[i].of[attr]
+	at, ok := p.attrs[i].attrOffsets[attr]
 	if !ok {
 		return graph.Place{}, false
 	}

@@ -19,7 +19,7 @@ func isGraph(s *graph.Schema, name string) bool {
 // refer to values of the enclosing graph. subgraph adds its mistakes to l.
 func (l *loader) subgraph(raw []byte, at int) *graph.Graph {
 	sub := newLoader(l.src, l.lookup, raw)
-	sub.ctx, sub.base, sub.depth, sub.open = l.ctx, at, l.depth+1, l.open
+	sub.ctx, sub.base, sub.depth, sub.openConst = l.ctx, at, l.depth+1, l.openConst
 	if l.depth == maxNesting {
 		l.failAt(at, "graphs are nested more than %d deep", maxNesting)
 		return sub.g
@@ -51,8 +51,8 @@ func markDynamic(g *graph.Graph) {
 // subgraph writes a graph that is an attribute, indented. prefix precedes the keys of its constants in the
 // side file.
 func (s *saver) subgraph(g *graph.Graph, prefix string) error {
-	sub := &saver{g: g, indent: s.indent + "    ", prefix: s.prefix + prefix, dir: s.dir, otherDir: s.otherDir,
-		side: s.side, takes: s.takes}
+	sub := &saver{g: g, indent: s.indent + "    ", prefix: s.prefix + prefix, dir: s.dir, dirDiffers: s.dirDiffers,
+		sideFile: s.sideFile, inSideFile: s.inSideFile}
 	var text bytes.Buffer
 	if err := sub.save(&text); err != nil {
 		return err

@@ -23,7 +23,7 @@ type syntax struct {
 	data         []byte
 	at           int
 	formatOffset func(at int) string // formats an offset: "line 3, column 5"
-	open         []bracket
+	openBrackets []bracket
 }
 
 // bracket is an open object or list, with its keys so far.
@@ -95,10 +95,10 @@ func (s *syntax) peek() byte {
 	if s.at < len(s.data) {
 		return s.data[s.at]
 	}
-	if len(s.open) == 0 {
+	if len(s.openBrackets) == 0 {
 		s.fail(s.at, "the file ends before a value")
 	}
-	top := s.open[len(s.open)-1]
+	top := s.openBrackets[len(s.openBrackets)-1]
 	s.fail(s.at, "the file ends early: the %s that starts at %s is not closed", kindOf(top.kind), s.formatOffset(top.at))
 	return 0
 }
@@ -139,8 +139,8 @@ func (s *syntax) value() {
 
 // members reads the members of an object or a list, up to its end.
 func (s *syntax) members(end byte, member func()) {
-	s.open = append(s.open, bracket{kind: s.data[s.at], at: s.at})
-	if len(s.open) > 10000 {
+	s.openBrackets = append(s.openBrackets, bracket{kind: s.data[s.at], at: s.at})
+	if len(s.openBrackets) > 10000 {
 		panic(&syntaxMistake{s.at, "lists and objects are nested too deep"})
 	}
 	s.at++
@@ -149,10 +149,10 @@ func (s *syntax) members(end byte, member func()) {
 		switch {
 		case c == end:
 			s.at++
-			s.open = s.open[:len(s.open)-1]
+			s.openBrackets = s.openBrackets[:len(s.openBrackets)-1]
 			return
 		case c == ']' || c == '}':
-			top := s.open[len(s.open)-1]
+			top := s.openBrackets[len(s.openBrackets)-1]
 			s.fail(s.at, "got %c, but the %s that starts at %s ends with %c", c, kindOf(top.kind), s.formatOffset(top.at), end)
 		case !first && c != ',':
 			s.missingComma(c)
@@ -170,7 +170,7 @@ func (s *syntax) members(end byte, member func()) {
 // missingComma reports a character in place of a comma.
 func (s *syntax) missingComma(c byte) {
 	switch {
-	case c == ':' && s.open[len(s.open)-1].kind == '[':
+	case c == ':' && s.openBrackets[len(s.openBrackets)-1].kind == '[':
 		s.fail(s.at, "unexpected colon in a list: only objects, {...}, have keys")
 	case c == ';':
 		s.fail(s.at, "a comma separates members, not a semicolon")
@@ -195,7 +195,7 @@ func (s *syntax) member() {
 	}
 	at := s.at
 	key := s.stringValue()
-	top := &s.open[len(s.open)-1]
+	top := &s.openBrackets[len(s.openBrackets)-1]
 	if first, ok := top.keys[key]; ok {
 		s.fail(at, "the key %q occurs twice in one object, first at %s", key, s.formatOffset(first))
 	}
@@ -235,7 +235,7 @@ func (s *syntax) literal() {
 		s.at += len(name)
 		return
 	}
-	if len(s.open) == 0 {
+	if len(s.openBrackets) == 0 {
 		panic(&syntaxMistake{s.at, "this is not a graph file: it is not JSON"})
 	}
 	switch name {

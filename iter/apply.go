@@ -35,9 +35,10 @@ func Context(ctx context.Context) Option { return func(a *applyOptions) { a.ctx 
 // means [GrainSize].
 func Grain(n int) Option { return func(a *applyOptions) { a.grain = n } }
 
-// Allocator returns the tensor for output i, which is undefined or defined with a wrong shape (set_output_raw_strided).
-// The tensor must have the shape, strides and dtype of m, and may start anywhere in its storage. It must not share
-// memory with another operand, except with an input that has the same elements and layout (an in-place operation).
+// Allocator returns the tensor for output i of an iteration. The output is undefined, or defined with a wrong shape
+// (set_output_raw_strided). The tensor must have the shape, strides and dtype of m, and may start anywhere in its
+// storage. It must not share memory with another operand, except with an input that has the same elements and layout
+// (an in-place operation).
 type Allocator func(i int, m tensor.Meta) (*tensor.Tensor, error)
 
 // Allocate makes [Iterator.Apply] allocate outputs by f instead of as new zeroed tensors. f is called once for each
@@ -79,9 +80,9 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 type Prepared struct {
 	iterator *Iterator
 	body     rule.Block
-	// rows is set if rows of all operands can be passed without copies. line is set if the iteration is a single such
-	// row.
-	rows, line bool
+	// directRows is set if rows of all operands can be passed to body without copies. singleRow is set if, in addition,
+	// the iteration is a single row.
+	directRows, singleRow bool
 	// loop is the loop of an expression; body is then nil. staged marks the operands that are copied to blocks, tile by
 	// tile. joined is set if all operands are staged, so that the loop sees a tile as a single row.
 	loop   *loops.Loop
@@ -107,7 +108,7 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	}
 	rows := it.rowsContiguous()
 	line := rows && len(it.walkShape) <= 1 && it.offsets == nil
-	return Prepared{iterator: it, body: chosen.Block(), rows: rows, line: line}, nil
+	return Prepared{iterator: it, body: chosen.Block(), directRows: rows, singleRow: line}, nil
 }
 
 // Range computes a range of the iteration at the given addresses. Contiguous operands are passed to the kernel without
@@ -130,7 +131,7 @@ func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 // All computes the whole iteration at the given addresses. It is as unsafe as [Prepared.Range]. If the iteration is one
 // contiguous row, All costs little more than a call of the kernel.
 func (p Prepared) All(c *Cursor, ptrs []unsafe.Pointer) error {
-	if !p.line || c == nil || len(ptrs) != len(p.iterator.ops) {
+	if !p.singleRow || c == nil || len(ptrs) != len(p.iterator.ops) {
 		return p.whole(c, ptrs)
 	}
 	at := sized(c.ptrs, len(ptrs)) // kernels may modify addresses
@@ -158,11 +159,11 @@ func (p Prepared) whole(c *Cursor, ptrs []unsafe.Pointer) error {
 // walk walks a checked range.
 func (p *Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	switch {
-	case p.line:
+	case p.singleRow:
 	case p.loop != nil:
 		return p.walkLoop(c, ptrs, r)
 	default:
-		return p.iterator.forBlocks(c, ptrs, r, p.rows, p.body)
+		return p.iterator.forBlocks(c, ptrs, r, p.directRows, p.body)
 	}
 	at := sized(c.ptrs, len(ptrs))
 	c.ptrs = at

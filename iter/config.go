@@ -63,7 +63,7 @@ func (c Config) ResizeOutputs(v bool) Config { return Config{c.Config.ResizeOutp
 // CheckAllSameDType rejects operands of different dtypes.
 func (c Config) CheckAllSameDType(v bool) Config { return Config{c.Config.CheckAllSameDType(v)} }
 
-// EnforceSafeCastingToOutput rejects a defined output to whose dtype the common dtype cannot be cast.
+// EnforceSafeCastingToOutput rejects a defined output if the common dtype cannot be cast to the output's dtype.
 func (c Config) EnforceSafeCastingToOutput(v bool) Config {
 	return Config{c.Config.EnforceSafeCastingToOutput(v)}
 }

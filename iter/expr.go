@@ -70,7 +70,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 		}
 		p.joined, p.staged, p.tiles = true, staged, it.tilesOf(staged)
 	}
-	p.line = p.staged == nil && len(it.walkShape) <= 1 && it.offsets == nil
+	p.singleRow = p.staged == nil && len(it.walkShape) <= 1 && it.offsets == nil
 	return p, nil
 }
 

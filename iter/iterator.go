@@ -47,9 +47,9 @@ type Iterator struct {
 	walkShape   []int // sizes of the coalesced dimensions, fastest first
 	walkStrides []int // strides in bytes, at index dim*len(ops)+op; padded with 0 to at least two dimensions
 
-	offsets                []int // for a part: by operand, the byte offset of its first element; else nil
+	offsets                []int // for a part: byte offset of each operand's first element; else nil
 	starts, wholeIteration []int // for a part: its first index, and the walk shape of the whole iteration
-	accumulate, partial    bool  // for a part of a reduction: the result of Accumulates, and the negation of IsFinal
+	accumulate, partial    bool  // for a part of a reduction: Accumulates, and not IsFinal
 }
 
 // Numel returns the number of elements walked: the product of the broadcast shape.

@@ -33,7 +33,7 @@ type Reducer struct {
 	ld          axes.Loader
 	outs        []reduceOut
 	inAt        int  // for a part: byte offset of the first input element
-	resumes     bool // results are merged with the contents of the outputs
+	resumes     bool // the Fold resumes from the contents of the outputs
 }
 
 // reduceOut is an output of a Reducer.
@@ -51,8 +51,8 @@ const (
 	minChunks = 16
 	maxCuts   = 64
 	rowUnit   = 64
-	// columnLevel is the number of elements that are added in a column before the sum is merged into the next level,
-	// which bounds the rounding error.
+	// columnLevel is the number of elements that are folded in a column before the accumulator is merged into the
+	// accumulator of the next level. Two levels bound the rounding error.
 	columnLevel = 256
 )
 

@@ -59,8 +59,8 @@ func Undefined() Operand { return Operand{} }
 // UndefinedOf returns an output of dtype d, whose layout the rule chooses.
 func UndefinedOf(d tensor.DType) Operand { return rule.UndefinedOf(d) }
 
-// Number returns a plain number as an operand: a 0-dim value that yields to the dtype of any tensor of the same or a
-// higher kind. It can only be an input.
+// Number returns a plain number as an operand: a 0-dim value that does not affect promotion if a tensor has the same or
+// a higher kind. It can only be an input.
 func Number(s tensor.Scalar) Operand { return rule.Number(s) }
 
 // Expr makes a Kernel of an expression. If operands or results have other dtypes in memory than in the expression, the
@@ -88,7 +88,7 @@ func NewTable(name string, kernels ...Kernel) *Table { return rule.NewTable(name
 func NotImplemented(name string, r *Rule) error { return rule.NotImplemented(name, r) }
 
 // ResultType returns the dtype to which operands are promoted (at::result_type). Tensors with dimensions have priority
-// over 0-dim tensors, and these over plain numbers. Undefined operands are ignored.
+// over 0-dim tensors, and 0-dim tensors over plain numbers. Undefined operands are ignored.
 func ResultType(ops ...Operand) (tensor.DType, error) { return rule.ResultType(ops...) }
 
 // CastType returns the type of t converted to d in memory format preserve, like Tensor::to(dtype).

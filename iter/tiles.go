@@ -12,7 +12,7 @@ type tiles struct {
 	tileDims []int // the dimensions of a tile, as dimensions of the walk; the first one is along rows
 	order    []int // the order of the dimensions of the walk in the loop nest over tiles, fastest first
 	size     []int // the size of a tile along each dimension of the walk
-	// for each operand: index into inner of the dimension along which the operand is contiguous; 0 for rows
+	// for each operand: index in tileDims of the dimension along which the operand is contiguous; 0 for rows
 	contiguousDim []int
 	block         []int // for each staged operand: the byte offset of its block
 	blockBytes    int   // the size of all blocks in bytes

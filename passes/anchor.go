@@ -58,7 +58,7 @@ func (g *grouper) epilogueOf(n *graph.Node) (*cluster, string) {
 	}
 	c := g.group(reader)
 	switch {
-	case c != nil && c.attends:
+	case c != nil && c.isAttention:
 		return nil, fmt.Sprintf("the step of %s computes an attention", c.nodes[0].Name)
 	case c == nil || c.anchor == reader:
 		return nil, fmt.Sprintf("%s also reads it, and comes earlier", reader.Name)

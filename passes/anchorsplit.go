@@ -20,7 +20,7 @@ func (g *grouper) splitPrefix(c *cluster, n *graph.Node) (*cluster, string) {
 	case t[0] == c.nodes[0]:
 		return nil, fmt.Sprintf("%s comes after the rest of its group", t[0].Name)
 	}
-	first := &cluster{nodes: t, at: g.place.At(t[0].Out[0]), space: space{shape: v.Meta.Shape}}
+	first := &cluster{nodes: t, at: g.positions.At(t[0].Out[0]), space: space{shape: v.Meta.Shape}}
 	for _, m := range append(slices.Clone(t), n) {
 		for _, a := range m.In {
 			if w := a.Value; a.Kind == graph.TensorArg && w.Node != nil && w.Node != n && !slices.Contains(t, w.Node) &&

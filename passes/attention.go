@@ -45,7 +45,7 @@ func (g *grouper) joinAttentions() {
 
 // addAttention makes a group of nodes, given last first, at position `at` of the graph.
 func (g *grouper) addAttention(nodes []*graph.Node, at int) {
-	c := &cluster{nodes: nodes, at: at, results: 1, attends: true, space: space{shape: []int{-1}}}
+	c := &cluster{nodes: nodes, at: at, results: 1, isAttention: true, space: space{shape: []int{-1}}}
 	for _, m := range nodes {
 		g.groupOf.Set(m.Out[0], c)
 	}
@@ -67,7 +67,7 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, folds boo
 		case m == nil || m.Op == nil || seen[m] || len(m.Out) != 1 || g.group(m) != nil:
 			continue
 		case fusion.Attends(m.Op):
-			if first == nil || g.place.At(m.Out[0]) > g.place.At(first.Out[0]) {
+			if first == nil || g.positions.At(m.Out[0]) > g.positions.At(first.Out[0]) {
 				first = m
 			}
 			continue
@@ -86,7 +86,7 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, folds boo
 	}
 	nodes = []*graph.Node{first}
 	within := map[*graph.Node]bool{first: true}
-	for at := g.place.At(first.Out[0]) + 1; at < g.place.At(n.Out[0]); at++ {
+	for at := g.positions.At(first.Out[0]) + 1; at < g.positions.At(n.Out[0]); at++ {
 		m := g.p.Graph.Nodes[at]
 		if seen[m] && slices.ContainsFunc(m.In, func(a graph.Arg) bool {
 			return a.Kind == graph.TensorArg && within[a.Value.Node]

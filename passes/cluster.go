@@ -11,13 +11,13 @@ import (
 
 // cluster is a group of nodes under construction. Its nodes will become one fused node.
 type cluster struct {
-	nodes   []*graph.Node         // in reverse order
-	at      int                   // position of the last node, where the fused node is inserted
-	space   space                 // iteration space of all nodes except the anchor
-	results int                   // number of values that the fused node stores
-	reads   map[*graph.Value]bool // operands computed outside of the group
-	attends bool                  // the group is an attention, to which no node is added
-	anchor  *graph.Node           // the first node, if it is a product or a convolution; all other nodes are its epilogue
+	nodes       []*graph.Node         // in reverse order
+	at          int                   // position of the last node, where the fused node is inserted
+	space       space                 // iteration space of all nodes except the anchor
+	results     int                   // number of values that the fused node stores
+	reads       map[*graph.Value]bool // operands computed outside of the group
+	isAttention bool                  // the group is an attention, to which no node is added
+	anchor      *graph.Node           // the first node, if it is a product or a convolution; the others are its epilogue
 }
 
 // take adds a node, which becomes the first of the group.
@@ -50,7 +50,7 @@ func (g *grouper) position(n *graph.Node) int {
 	if c := g.group(n); c != nil {
 		return c.at
 	}
-	return g.place.At(n.Out[0])
+	return g.positions.At(n.Out[0])
 }
 
 // stored reports whether a value of a group is read outside of it.
@@ -157,7 +157,7 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	}
 	// Both lists are in reverse order.
 	b.nodes = append(b.nodes, a.nodes...)
-	slices.SortFunc(b.nodes, func(x, y *graph.Node) int { return g.place.At(y.Out[0]) - g.place.At(x.Out[0]) })
+	slices.SortFunc(b.nodes, func(x, y *graph.Node) int { return g.positions.At(y.Out[0]) - g.positions.At(x.Out[0]) })
 	b.space, a.nodes = together, nil
 	g.count(b)
 	return b

@@ -23,11 +23,11 @@ type Decisions struct {
 
 // groupDecision is a group, by node numbers in a valid order.
 type groupDecision struct {
-	nodes   []int
-	anchor  bool   // the first node is the anchor
-	attends bool   // the nodes are an attention
-	mask    []bool // see space.mask
-	split   int    // see space.split
+	nodes       []int
+	anchor      bool   // the first node is the anchor
+	isAttention bool   // the nodes are an attention
+	mask        []bool // see space.mask
+	split       int    // see space.split
 }
 
 // signature identifies a node independently of sizes, to check that decisions are for the same graph.
@@ -101,7 +101,7 @@ func (p *Plan) noteGroups(groups []fusion.Together) {
 		return
 	}
 	for _, t := range groups {
-		d := groupDecision{nodes: make([]int, len(t.Nodes)), anchor: t.Anchor, attends: t.Attention, mask: t.Mask,
+		d := groupDecision{nodes: make([]int, len(t.Nodes)), anchor: t.Anchor, isAttention: t.Attention, mask: t.Mask,
 			split: t.Split}
 		for i, n := range t.Nodes {
 			d.nodes[i] = n.Number()
@@ -126,13 +126,13 @@ func (g *grouper) followGroups() error {
 			c.nodes = append(c.nodes, n)
 			g.groupOf.Set(n.Out[0], c)
 		}
-		if d.attends {
+		if d.isAttention {
 			nodes := slices.Clone(c.nodes)
 			slices.Reverse(nodes)
 			if err := g.checkAttention(nodes); err != nil {
 				return err
 			}
-			c.attends = true
+			c.isAttention = true
 			g.clusters = append(g.clusters, c)
 			continue
 		}
@@ -163,7 +163,7 @@ func (g *grouper) checkGroup(c *cluster) error {
 		if s.mask != nil || c.space.shape == nil {
 			c.space.shape = s.shape
 		}
-		c.space.cut = c.space.cut || s.cut
+		c.space.inPieces = c.space.inPieces || s.inPieces
 		if s.mask != nil && !g.fuser.Rows(n).Fits(s.shape) {
 			return misfit("the rows of %s do not suit the fused loops", n.Name)
 		}
@@ -188,7 +188,7 @@ func (g *grouper) checkGroup(c *cluster) error {
 // overReduced reports whether a node with space s iterates over the shape of the group's reduced results, and all its
 // operands from outside of the group have one element: see [mergedSpace].
 func (c *cluster) overReduced(s space, n *graph.Node) bool {
-	if c.space.mask == nil || c.space.split != 0 || s.mask != nil || !slices.Equal(s.shape, c.space.left()) {
+	if c.space.mask == nil || c.space.split != 0 || s.mask != nil || !slices.Equal(s.shape, c.space.withoutReduced()) {
 		return false
 	}
 	return !slices.ContainsFunc(n.In, func(a graph.Arg) bool {

@@ -26,7 +26,7 @@ const (
 type grouper struct {
 	p         *Plan
 	fuser     *fusion.Fuser
-	place     graph.ByValue[int]      // position of a node, by its first output
+	positions graph.ByValue[int]      // position of a node, by its first output
 	groupOf   graph.ByValue[*cluster] // group of a node, by its first output
 	uses      *uses
 	clusters  []*cluster
@@ -40,7 +40,7 @@ type grouper struct {
 // value for them.
 func groupNodes(p *Plan) error {
 	p.dropNodes() // dead readers would force values to be stored
-	g := &grouper{p: p, fuser: fusion.NewFuser(p.Graph), place: graph.NewByValue[int](p.Graph),
+	g := &grouper{p: p, fuser: fusion.NewFuser(p.Graph), positions: graph.NewByValue[int](p.Graph),
 		groupOf: graph.NewByValue[*cluster](p.Graph), uses: usesOf(p.Graph), unfusable: map[*graph.Node]string{},
 		unfused: map[*graph.Node]string{}}
 	if p.follow != nil {
@@ -48,7 +48,7 @@ func groupNodes(p *Plan) error {
 	}
 	for i, n := range p.Graph.Nodes {
 		if len(n.Out) > 0 {
-			g.place.Set(n.Out[0], i)
+			g.positions.Set(n.Out[0], i)
 		}
 	}
 	g.joinAttentions()
@@ -71,10 +71,10 @@ func groupNodes(p *Plan) error {
 
 // space is the iteration space of a node or group.
 type space struct {
-	shape []int
-	mask  []bool // marks the dimensions of the rows that are reduced; nil: none
-	split int    // if not 0, the number of parts into which dimension 1 is split before mask applies
-	cut   bool   // rows are processed in pieces, in a single pass
+	shape    []int
+	mask     []bool // marks the dimensions of the rows that are reduced; nil: none
+	split    int    // if not 0, the number of parts into which dimension 1 is split before mask applies
+	inPieces bool   // rows are processed in pieces, in a single pass
 }
 
 // rows returns the shape after the reduction, with size 1 in the row dimensions. The space must not be split.
@@ -150,8 +150,8 @@ func commonSpace(a, b space) space {
 	return space{}
 }
 
-// left returns the shape after the reduction, without the row dimensions. The space must not be split.
-func (s space) left() []int {
+// withoutReduced returns the shape after the reduction, without the row dimensions. The space must not be split.
+func (s space) withoutReduced() []int {
 	kept := []int{}
 	for d, size := range s.shape {
 		if !s.mask[d] {
@@ -169,7 +169,7 @@ func mergedSpace(a space, b *cluster, made func(*graph.Value) bool) space {
 	if s := commonSpace(a, b.space); s.shape != nil {
 		return s
 	}
-	if a.mask == nil || a.split != 0 || b.space.mask != nil || !slices.Equal(b.space.shape, a.left()) {
+	if a.mask == nil || a.split != 0 || b.space.mask != nil || !slices.Equal(b.space.shape, a.withoutReduced()) {
 		return space{}
 	}
 	for v := range b.reads {
@@ -205,7 +205,7 @@ func (g *grouper) whyMisaligned(over space, nodes ...*graph.Node) string {
 			case a.Kind != graph.TensorArg || !made[v]:
 			case !g.aligned(v, n):
 				return otherDims
-			case over.cut && g.overAll(n, over) && !slices.Equal(v.Meta.Shape, over.shape):
+			case over.inPieces && g.overAll(n, over) && !slices.Equal(v.Meta.Shape, over.shape):
 				return secondPass
 			}
 		}
@@ -248,12 +248,12 @@ func (g *grouper) groupFor(n *graph.Node, s space) *cluster {
 	switch {
 	case reader == nil:
 		return nil
-	case first != nil && first.attends:
+	case first != nil && first.isAttention:
 		g.unfused[n] = fmt.Sprintf("the step of %s computes an attention", first.nodes[0].Name)
 		return nil
 	case first == nil || mergedSpace(s, first, made).shape == nil:
 		g.unfused[n] = fmt.Sprintf("%s also reads it, and comes earlier", reader.Name)
-		if first != nil && s.mask != nil && slices.Equal(first.space.shape, s.left()) {
+		if first != nil && s.mask != nil && slices.Equal(first.space.shape, s.withoutReduced()) {
 			g.unfused[n] = fmt.Sprintf("the step of %s reads more than the reduced rows of %s", reader.Name, n.Name)
 		}
 		return nil
@@ -323,7 +323,7 @@ func (g *grouper) build() error {
 			continue
 		}
 		slices.Reverse(c.nodes)
-		groups = append(groups, fusion.Together{Nodes: c.nodes, Anchor: c.anchor != nil, Attention: c.attends,
+		groups = append(groups, fusion.Together{Nodes: c.nodes, Anchor: c.anchor != nil, Attention: c.isAttention,
 			Mask: c.space.mask, Split: c.space.split})
 		parts += len(c.nodes)
 	}

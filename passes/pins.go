@@ -9,9 +9,9 @@ import (
 
 // pinned is a value with a pin that the plan must meet.
 type pinned struct {
-	name string // name of the value
-	pin  graph.Pin
-	node bool // a node computes the value; false for an input or a constant
+	name   string // name of the value
+	pin    graph.Pin
+	isNode bool // a node computes the value; false for an input or a constant
 }
 
 // pinsOf lists the values of a graph that are pinned to a layout and that an output depends on.
@@ -76,7 +76,7 @@ func (p *Plan) checkPins(laidOut bool) error {
 		switch {
 		case v == nil && p.keepGoing:
 			continue
-		case v == nil && d.node:
+		case v == nil && d.isNode:
 			return pinError(d.name, d.pin, "the plan has no value %q", d.name)
 		case v == nil:
 			continue // a folded copy has replaced the input or constant

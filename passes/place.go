@@ -25,7 +25,7 @@ type Placed struct {
 // Nodes are visited in reverse. In a chain of concatenations, as in a dense block, the result of each is then a slice
 // of the next, and all values share one buffer.
 func placeResults(p *Plan) error {
-	if p.keepGoing { // a node that is removed later, because it fails, may compute a slice of a value that is kept
+	if p.keepGoing { // a node that fails and is removed later may compute a slice of a value that remains
 		return nil
 	}
 	var w *placer
@@ -78,8 +78,8 @@ func newPlacer(p *Plan) *placer {
 	return w
 }
 
-// placeOperands makes the result of n a view of the buffer that already holds its operands, or else places operands in
-// slices of the result.
+// placeOperands handles the concatenation n. If one buffer already holds all operands in the right order, the result
+// becomes a slice of that buffer. Otherwise placeOperands places operands in slices of the result.
 func (w *placer) placeOperands(n *graph.Node) {
 	if n.Places() == nil || n.Out[0].Meta.Numel() == 0 {
 		return
@@ -125,14 +125,15 @@ type state struct {
 
 // trial changes the layout of a value and of its views, and records the affected nodes.
 type trial struct {
-	w      *placer
-	before []state       // of changed values
-	nodes  []*graph.Node // affected nodes that compute; the first produces the value
-	views  []*graph.Node
+	w         *placer
+	oldStates []state       // of changed values
+	nodes     []*graph.Node // affected nodes that compute; the first produces the value
+	views     []*graph.Node
 }
 
-// place sets the layout of v to m, a slice of another value, unless a node does not support that or the cost rises. If
-// filled is set, the operands of v are already in that memory, and must be at the positions that v needs.
+// place sets the layout of v to m, a slice of another value, if all affected nodes support that layout and the cost
+// does not rise. If filled is set, the operands of v are already in that memory, and must be at the positions that v
+// needs.
 func (w *placer) place(v, within *graph.Value, m tensor.Meta, filled bool) {
 	p := w.p
 	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil || w.ownMemory.At(v) ||
@@ -142,7 +143,7 @@ func (w *placer) place(v, within *graph.Value, m tensor.Meta, filled bool) {
 	t := &trial{w: w, nodes: []*graph.Node{v.Node}}
 	t.addReaders(v)
 	cost := t.cost()
-	t.before = append(t.before, stateOf(v))
+	t.oldStates = append(t.oldStates, stateOf(v))
 	if v.Within = within; v.Meta.SameAddresses(m) {
 		m.Strides = v.Meta.Strides // if only the offset differs, dimensions of size 1 keep their strides
 	}
@@ -257,14 +258,14 @@ func (t *trial) costs() (each []priced, ns float64) {
 
 // changesLayout reports whether the trial changes the layout of a value.
 func (t *trial) changesLayout(v *graph.Value) bool {
-	return slices.ContainsFunc(t.before, func(s state) bool { return s.v == v })
+	return slices.ContainsFunc(t.oldStates, func(s state) bool { return s.v == v })
 }
 
 // check infers the views again, and reports whether they are still views and all nodes support the new layouts.
 func (t *trial) check() bool {
 	for _, n := range t.views {
 		for _, o := range n.Out {
-			t.before = append(t.before, stateOf(o))
+			t.oldStates = append(t.oldStates, stateOf(o))
 		}
 		if infer(n) != nil || !n.IsView() {
 			return false
@@ -284,7 +285,7 @@ func (t *trial) check() bool {
 }
 
 func (t *trial) undo() {
-	for _, s := range t.before {
+	for _, s := range t.oldStates {
 		s.v.Type, s.v.Meta, s.v.Alias, s.v.Within = s.typ, s.meta, s.alias, s.within
 	}
 }

@@ -54,10 +54,10 @@ type rewriting struct {
 	nodes              []*graph.Node                   // nodes of the rewritten graph, so far
 	rewriteCount       int                             // number of rewrites
 	replacements       []string                        // names of the nodes that replace the current node
-	reasons            []string                        // reasons of its rewrites
+	reasons            []string                        // reasons of the rewrites of the current node
 	unaryResults       map[*graph.Value][]*graph.Value // by value: results of new nodes with that single operand
 	notRewritten       *graph.Node                     // a node that could not be rewritten together with the current node
-	notRewrittenReason string                          // reason for stays
+	notRewrittenReason string                          // reason for notRewritten
 }
 
 // add appends a node, or the nodes that replace it, to the list.

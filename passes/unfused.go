@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Unfused is a node and its reader that run in different steps although the ops of both could be fused, and the reason.
-// The reader is pointwise, a row reduction or an op that states why it is never fused ([graph.Op.Alone]). The node may
-// also be a product or a convolution, which takes an epilogue.
+// Unfused is a pair of a node and its reader that run in different steps although the ops of both could be fused. Why
+// is the reason. The reader is pointwise, a row reduction or an op that states why it is never fused
+// ([graph.Op.Alone]). The node may also be a product or a convolution, which takes an epilogue.
 type Unfused struct{ Node, Reader, Why string }
 
 // isCandidate reports whether the op of a node can be fused with others, or has a reason (Alone) why it never is.

@@ -57,7 +57,7 @@ func TestApart(t *testing.T) {
 		{"no expression", func(g *graph.Graph, _ *graph.Value) *graph.Value {
 			k := g.Input("k", tensor.Int64, 3)
 			return op.Add(op.FloorDivide(k, k).Named("a"), k).Named("b")
-		}, []passes.Unfused{{"a", "b", "a is stated by no expression"}}},
+		}, []passes.Unfused{{"a", "b", "a has no expression"}}},
 		{"comes between", func(g *graph.Graph, _ *graph.Value) *graph.Value {
 			z := g.Input("z", tensor.Complex64, 2, 3)
 			a := op.Mul(z, z).Named("a")

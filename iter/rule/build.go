@@ -182,7 +182,7 @@ func (r *Rule) checkOperands(c Config) error {
 			return fmt.Errorf("iter: %s needs %d bytes of storage and has %d", r.Describe(i), need, o.Storage.Len())
 		}
 	}
-	for _, d := range [...]tensor.DType{c.dtype, c.inputs} {
+	for _, d := range [...]tensor.DType{c.dtype, c.inputDType} {
 		if d != tensor.Invalid && !d.Valid() {
 			return fmt.Errorf("iter: invalid dtype %v", d)
 		}

@@ -8,7 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Operand is an output or input of an iteration. It has a type and, if known, a storage, by which overlap is checked.
+// Operand is an output or input of an iteration. It has a type and, if known, a storage. Overlap in memory is checked
+// for operands with a storage.
 type Operand struct {
 	Type    tensor.Type
 	Defined bool          // false for an output whose layout the rule chooses
@@ -63,8 +64,8 @@ func Undefined() Operand { return Operand{} }
 // UndefinedOf returns an output of dtype d, whose layout the rule chooses.
 func UndefinedOf(d tensor.DType) Operand { return Operand{Type: tensor.Type{DType: d}} }
 
-// Number returns a plain number as an operand: a 0-dim value that yields to the dtype of any tensor of the same or a
-// higher kind. It can only be an input.
+// Number returns a plain number as an operand: a 0-dim value that does not affect promotion if a tensor has the same or
+// a higher kind. It can only be an input.
 func Number(s tensor.Scalar) Operand {
 	d := s.DType()
 	switch d {
@@ -81,17 +82,18 @@ func Number(s tensor.Scalar) Operand {
 // Config describes an iteration. Every method returns a changed copy, so that one Config can be extended in several
 // ways. The methods have the meanings and defaults of at::TensorIteratorConfig.
 //
-// An operand whose dtype differs from the loop's is converted block by block. PyTorch on the CPU makes a converted
-// temporary, whose layout affects the permutation; the rule uses that layout, so that results have PyTorch's layouts.
-// There is one device, so devices are not checked and AllowCPUScalars has no effect. For operands that are not dense,
-// and for two outputs that overlap partially, PyTorch does not decide overlap; this package does.
+// An operand whose dtype differs from the loop's is converted block by block. PyTorch on the CPU instead makes a
+// converted temporary, and the layout of the temporary affects the permutation. The rule uses the layout that the
+// temporary would have, so that results have PyTorch's layouts. There is one device, so devices are not checked and
+// AllowCPUScalars has no effect. For operands that are not dense, and for two outputs that overlap partially, PyTorch
+// does not decide overlap; this package does.
 type Config struct {
 	ops          []Operand
 	noutputs     int
 	flags        flags
 	shape        []sym.Int
 	dtype        tensor.DType
-	inputs       tensor.DType
+	inputDType   tensor.DType
 	firstMistake error // the first mistake of a method, which Rule reports
 }
 
@@ -159,7 +161,7 @@ func (c Config) ResizeOutputs(v bool) Config { c.flags.keepOutputs = !v; return 
 // CheckAllSameDType rejects operands of different dtypes. Default true.
 func (c Config) CheckAllSameDType(v bool) Config { c.flags.anyDTypes = !v; return c }
 
-// EnforceSafeCastingToOutput rejects a defined output to whose dtype the common dtype cannot be cast
+// EnforceSafeCastingToOutput rejects a defined output if the common dtype cannot be cast to the output's dtype
 // ([tensor.CanCast]). Default false.
 func (c Config) EnforceSafeCastingToOutput(v bool) Config { c.flags.safeCast = v; return c }
 
@@ -193,7 +195,7 @@ func (c Config) CastCommonDTypeToOutputs(v bool) Config {
 // CastInputs sets that every input is converted to dtype d before the loop reads it, as in sum(dtype=...). It overrides
 // promotion. In PyTorch there is no such method, because callers convert the inputs to temporaries. Default none.
 func (c Config) CastInputs(d tensor.DType) Config {
-	if c.inputs = d; d != tensor.Invalid {
+	if c.inputDType = d; d != tensor.Invalid {
 		c.flags.anyDTypes = true
 	}
 	return c

@@ -44,7 +44,7 @@ func (r *Rule) computeTypes(c Config) error {
 			}
 		}
 	}
-	if !undefined && !c.flags.promote && !c.flags.castOutputs && !c.flags.safeCast && c.inputs == tensor.Invalid {
+	if !undefined && !c.flags.promote && !c.flags.castOutputs && !c.flags.safeCast && c.inputDType == tensor.Invalid {
 		if mixedIn {
 			common = tensor.Invalid
 		}
@@ -61,10 +61,10 @@ func (r *Rule) computeTypes(c Config) error {
 	if c.flags.intToFloat {
 		common = tensor.FloatFor(common)
 	}
-	if c.inputs != tensor.Invalid {
-		common = c.inputs
+	if c.inputDType != tensor.Invalid {
+		common = c.inputDType
 	}
-	return r.castTo(common, c.flags.promote || c.inputs != tensor.Invalid)
+	return r.castTo(common, c.flags.promote || c.inputDType != tensor.Invalid)
 }
 
 func (r *Rule) hasNumbers() bool {
@@ -100,8 +100,8 @@ func (o *Operand) promote(p *tensor.Promotion) {
 }
 
 // ResultType returns the dtype to which operands are promoted (at::result_type). Tensors with dimensions have priority
-// over 0-dim tensors, and these over plain numbers. Undefined operands are ignored. [tensor.CanCast] reports whether a
-// result can be written as another dtype.
+// over 0-dim tensors, and 0-dim tensors over plain numbers. Undefined operands are ignored. [tensor.CanCast] reports
+// whether a result can be written as another dtype.
 func ResultType(ops ...Operand) (tensor.DType, error) {
 	var p tensor.Promotion
 	some := false

@@ -102,10 +102,10 @@ func InternalOverlap(m tensor.Meta) Overlap {
 // Non-overlapping dense values are OverlapFull only if they have the same bytes and equal strides, even in dimensions
 // of size 1. A square and its transpose, or x of shape [1, n] and x[0], are OverlapPartial.
 //
-// There are two differences. If a value is not dense, PyTorch does not decide; here OverlapFull means that each element
-// has the same address in both values, and any other shared memory is OverlapPartial. Values with the same bytes and
-// different element sizes are OverlapPartial regardless of strides, because operands are converted during the
-// iteration, not before.
+// There are two differences. The first concerns values that are not dense, for which PyTorch does not decide. Here
+// OverlapFull means that each element has the same address in both values, and any other shared memory is
+// OverlapPartial. The second concerns element sizes. Values with the same bytes and different element sizes are
+// OverlapPartial regardless of strides, because operands are converted during the iteration, not before.
 func OverlapOf(a, b tensor.Meta) Overlap { return overlapAt(a, b, 0) }
 
 // overlapAt is OverlapOf for b in a storage that starts shift bytes after the storage of a.
