@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Environment is the machine and the program of a measurement. Properties that the system does not tell are empty.
+// Environment is the machine and the program of a measurement. Properties that cannot be determined are empty.
 type Environment struct {
 	Version  string    `json:"version" doc:"The version and the revision of graphrun, and the version of Go."`
 	Platform string    `json:"platform" doc:"The operating system and the architecture."`
@@ -64,7 +64,7 @@ func Code() string {
 	return "machine code for " + machine.Describe()
 }
 
-// Load returns the load averages of the last 1, 5 and 15 minutes, "" if the system does not tell them.
+// Load returns the load averages of the last 1, 5 and 15 minutes, or "" if they are unknown.
 func Load() string {
 	b, err := os.ReadFile("/proc/loadavg")
 	fields := strings.Fields(string(b))
@@ -74,7 +74,7 @@ func Load() string {
 	return strings.Join(fields[:3], " ")
 }
 
-// caches lists the caches of the first core.
+// caches lists the caches of the first core, as Linux describes them in fsys.
 func caches(fsys fs.FS) []string {
 	list := []string{}
 	dirs, _ := fs.Glob(fsys, "sys/devices/system/cpu/cpu0/cache/index*") // the pattern is valid

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Available returns nil if loops may be compiled, and otherwise the reason. GRAPHRUN_JIT=off disables compilation. The
-// result does not change while the process runs.
+// Available returns nil if loops may be compiled, and otherwise an error with the reason. GRAPHRUN_JIT=off disables
+// compilation. The result does not change while the process runs.
 func Available() error { return available() }
 
 var available = sync.OnceValue(func() error {

@@ -1,11 +1,11 @@
 // Package jit manages and calls machine code that is generated at run time. The package does not depend on the
 // computation: generators in other packages write the code with package asm.
 //
-// [Lookup] returns the [Func] for a key that describes the code, and generates the code if no program uses it. [Link]
-// maps new functions. [Func.Call] runs a function with an [Args]. Memory is mapped as writable, filled, and then made
-// executable. It is never writable and executable at the same time, and never becomes writable again. Functions that
-// are linked together share a mapping, which is unmapped when none of them is reachable. If executable memory is
-// unavailable, [Available] returns the reason, and loops run in Go.
+// [Lookup] returns the [Func] for a key that describes the code. If no program uses such a function, Lookup generates
+// its code. [Link] maps new functions. [Func.Call] runs a function with an [Args]. Memory is mapped as writable,
+// filled, and then made executable. It is never writable and executable at the same time, and never becomes writable
+// again. Functions that are linked together share a mapping, which is unmapped when none of them is reachable. If
+// executable memory is unavailable, [Available] returns the reason, and loops run in Go.
 //
 // The Go runtime does not know the code, so the code follows rules. A goroutine is not preempted in assembly or at
 // addresses unknown to the runtime, so no stack is unwound through the code. Stopping the world waits for the code, so
@@ -31,10 +31,11 @@ const MaxOperands = 24
 // spillSlots is the number of 512-bit vectors in the spill area.
 const spillSlots = 36
 
-// Args holds the arguments of a call: DI has its address when the code starts, and the offsets of its fields are
-// constants of this package. Code depends only on dtypes and kinds of strides, so that programs for different sizes
-// share code. The sizes are fields of Args. Pointers point to the heap (or to memory outside of Go), at the first
-// element of an operand, which Args keeps alive. An Args is for one goroutine at a time, and is reused between calls.
+// Args holds the arguments of a call. When the code starts, register DI has the address of the Args. The offsets of the
+// fields are constants of this package. Sizes are fields of Args, and code depends only on dtypes and kinds of strides,
+// so that programs for different sizes share code. Pointers point to the heap (or to memory outside of Go), at the
+// first element of an operand, which Args keeps alive. An Args is for one goroutine at a time, and is reused between
+// calls.
 type Args struct {
 	N    int // elements in a row
 	Rows int
@@ -61,7 +62,7 @@ const (
 // Code is machine code with its description.
 type Code struct {
 	Bytes   []byte
-	Listing string // in the syntax of Go's assembler, if requested
+	Listing string // the code in the syntax of Go's assembler, if requested
 	Work    Work   // zero if the caller limits the length of calls itself
 }
 
@@ -76,7 +77,7 @@ func Finish(a *asm.Assembler) (Code, error) {
 type Work struct {
 	Row           int // per row, without its elements
 	Iteration     int // per iteration of IterationElements elements
-	TailIteration int // per iteration of at most RestElements remaining elements
+	TailIteration int // per iteration of at most TailElements remaining elements
 
 	IterationElements, TailElements int
 }
@@ -152,8 +153,8 @@ func Fence() { fence() }
 
 // Lookup returns the function for a key, which must describe everything that the code depends on. If no such function
 // is in use, make generates it; errors of make are returned unchanged. Concurrent callers may both generate the code,
-// but get the same function. The code must be position-independent and follow the rules of this package; it is mapped
-// by the next [Link], or at the first call. The function keeps make for listings.
+// but get the same function. The code must be position-independent and follow the rules of the package comment. It is
+// mapped by the next [Link], or at the first call. The function keeps make for listings.
 func Lookup(key string, make func(list bool) (Code, error)) (*Func, error) {
 	if f := cached(key); f != nil {
 		return f, nil
@@ -183,7 +184,7 @@ func cached(key string) *Func {
 	return cache.funcs[key].Value()
 }
 
-// forget removes a key from the cache, unless its function was created again.
+// forget removes a key from the cache if no new function has the key.
 func forget(key string) {
 	cache.Lock()
 	defer cache.Unlock()

@@ -8,10 +8,11 @@ import (
 	"weak"
 )
 
-// codeAlign is the alignment of functions: a cache line, which constants behind the code rely on.
+// codeAlign is the alignment of functions in bytes: a cache line. The alignment of the constants behind the code relies
+// on it.
 const codeAlign = 64
 
-// mapping is executable memory with the code of some functions. It is unmapped when none of them is reachable.
+// mapping is executable memory with the code of some functions. It is unmapped when none of the functions is reachable.
 type mapping struct{ memory []byte }
 
 // pending holds the functions that are not mapped yet, with weak pointers.
@@ -26,8 +27,8 @@ func enqueue(f *Func) {
 	pending.funcs = append(pending.funcs, weak.Make(f))
 }
 
-// Link maps all pending functions together. Compilers call it when they are done; otherwise the first call of a
-// function does. After an error the functions stay pending.
+// Link maps all pending functions together. Compilers call Link when all code is generated. The first call of a pending
+// function also calls Link. After an error the functions stay pending.
 func Link() error {
 	pending.Lock()
 	defer pending.Unlock()

@@ -1,6 +1,6 @@
 // Package asm assembles machine code for amd64. It covers the instructions that vectorized loops need: AVX2 with FMA,
 // F16C and BMI2; AVX-512 (F, BW, DQ, VL, BF16 and VNNI); and the matrix unit (AMX). The package only produces bytes and
-// executes nothing, so it builds on every platform; package jit maps the code into memory and calls it.
+// executes nothing, so it builds on every platform. Package jit maps the code into memory and calls it.
 //
 // An [Assembler] collects instructions ([Assembler.Emit]), labels and constants, and [Assembler.Finish] returns the
 // code. Instructions have the mnemonics and the operand order of Go's assembler: sources first, the destination last, a
@@ -9,8 +9,8 @@
 // with a VEX prefix if VEX can encode all operands, otherwise with EVEX.
 //
 // [Assembler.Listing] returns the code as source text for Go's assembler. The tests assemble this text with Go's
-// assembler and compare the bytes. For instructions that Go's assembler lacks (AMX, VCVTNEPS2BF16, VPDPBUSD with VEX)
-// they compare with bytes from GNU's and LLVM's assemblers.
+// assembler and compare the bytes. Go's assembler lacks AMX, VCVTNEPS2BF16, and VPDPBUSD with VEX. For these
+// instructions, the tests compare with bytes from GNU's and LLVM's assemblers.
 package asm
 
 import (
@@ -62,8 +62,7 @@ func (a *Assembler) Len() int { return len(a.code) }
 // Instructions returns the number of instructions so far.
 func (a *Assembler) Instructions() int { return a.instructions }
 
-// Emit appends an instruction. A backward jump takes two bytes if the distance allows it; all other jumps take five or
-// six.
+// Emit appends an instruction. A backward jump over a short distance takes two bytes, and other jumps take five or six.
 func (a *Assembler) Emit(name string, args ...Arg) {
 	var ops, buf [6]operand
 	if len(args) > len(ops) {

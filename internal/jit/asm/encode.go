@@ -39,8 +39,8 @@ func (r *row) match(ops, buf []operand, noEVEX bool) (in instruction, ok bool) {
 	return in, !noEVEX && in.fitsEVEX()
 }
 
-// lengths sets the vector length from the first operand whose length is the instruction's; without such an operand it
-// is the smallest length of the row.
+// lengths sets the vector length of the instruction: the length of the first operand with the full length or, without
+// such an operand, the smallest length of the row.
 func (in *instruction) lengths() bool {
 	r := in.row
 	for i := range in.args {
@@ -259,7 +259,7 @@ func (a *Assembler) legacy(in *instruction, f *fields, x, b uint8) {
 	if p := r.prefix(); p > 0 {
 		a.code = append(a.code, [4]byte{0, 0x66, 0xF3, 0xF2}[p])
 	}
-	rex := r.vex & w1 // W is bit 3 of both
+	rex := r.vex & w1 // W is bit 3 in both r.vex and the REX prefix
 	op := r.opcode()
 	if hasLow(r) {
 		op |= f.rm.num & 7

@@ -164,7 +164,7 @@ func (m VMem) operand() operand {
 		scale: m.Scale, disp: m.Disp}
 }
 
-// wrong describes why no instruction can have this operand; it returns "" if the operand is valid.
+// wrong returns the reason for which no instruction can have this operand, or "" if the operand is valid.
 func (o *operand) wrong() string {
 	switch o.kind {
 	case isReg:

@@ -28,7 +28,7 @@ type row struct {
 	name  string
 	args  string
 	code  uint32 // opcode, prefix, opcode map, ModRM.reg as opcode extension
-	vex   uint8  // lengths and W of the VEX form; for others only W
+	vex   uint8  // lengths and W of the VEX form; without a VEX form, only W
 	evex  uint8  // lengths and W of the EVEX form, whether it allows broadcast and masks
 	tuple uint8  // unit of one-byte displacements in the EVEX form
 }
@@ -101,7 +101,7 @@ func (r *row) unit(length uint8, broadcast bool) int32 {
 	return 16 << length >> r.tuple
 }
 
-// tables are all rows, grouped by subject.
+// tables has the rows of all instructions, grouped by subject.
 var tables = [][]row{generalRows, moveRows, floatRows, fmaRows, integerRows, conversionRows, shuffleRows, maskRows,
 	tileRows}
 

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// ByteChannels is the number of channels of bytes that code for the given features computes at once.
+// ByteChannels is the number of channels that the code of a [Bytes] computes at once.
 func ByteChannels(cpu machine.Features) int {
 	if cpu.Has(machine.Vector512) {
 		return 64
@@ -15,15 +15,15 @@ func ByteChannels(cpu machine.Features) int {
 	return 32
 }
 
-// Bytes specifies code that computes rows of depthwise convolutions with quantized values: the input has bytes, the
-// weights int8, and the sums are int32, which wrap. The sums are scaled and rounded to bytes, or, with Sums, are the
-// result. In pairs, rows precede columns. A Bytes must not be modified after it was compiled.
+// Bytes specifies code that computes rows of depthwise convolutions with quantized values: the input elements are
+// bytes, the weights are int8, and the sums are int32 and wrap. With Sums, the sums are the result; otherwise they are
+// scaled and rounded to bytes. In pairs, rows precede columns. A Bytes must not be modified after it was compiled.
 //
 // For each channel the code gathers four bytes from four consecutive window rows of a column into a lane of 32 bits,
-// because VPDPBUSD multiplies and adds up four bytes of a lane; without VPDPBUSD it gathers two bytes as words of 16
-// bits (Words). Unpack instructions gather within each 16 bytes of a vector, which changes the order of the channels.
-// The pack instructions that narrow the results restore it. The weights, initial sums and scales must have the
-// intermediate order of the channels, which [ByteChannel] returns.
+// because VPDPBUSD multiplies and adds up four bytes of a lane. Without VPDPBUSD, the code gathers two bytes as words
+// of 16 bits (Words). Unpack instructions gather bytes within each 16 bytes of a vector. This changes the order of the
+// channels. The pack instructions that narrow the results restore the order. The weights, initial sums and scales must
+// have the intermediate order of the channels, which [ByteChannel] returns.
 type Bytes struct {
 	Tile     int    // results of a row kept in registers, at most MaxByteTile
 	Window   [2]int // rows and columns
@@ -38,10 +38,10 @@ type Bytes struct {
 
 	// Sums says that the int32 sums are the result, without scales and zero point.
 	Sums bool
-	// Words says that pairs of words are multiplied, with int16 weights: for AVX2 without VPDPBUSD.
+	// Words says that the code multiplies pairs of words and that the weights are int16, for AVX2 without VPDPBUSD.
 	Words bool
-	// Channels is the number of channels, for AVX2 with fewer than [ByteChannels]; otherwise 0. The code reads
-	// [ByteChannels] channels, whose elements past Channels may have any value, and writes only Channels channels.
+	// Channels is 0, or the number of channels if AVX2 computes fewer than [ByteChannels] channels. The code reads
+	// [ByteChannels] channels and writes only Channels channels. The elements of the other channels may have any value.
 	Channels int
 }
 
@@ -61,16 +61,16 @@ func (s *Bytes) Rows() int {
 	return 4
 }
 
-// Operands of code for bytes, in addition to In, Weights, Out and Bias: the scales, of float32, and the zero point of
-// the result, an int32. The weights are ordered by columns of the window, then by groups of rows, with four vectors for
-// each group. The initial sums (Bias) and the scales are four vectors each. Args.N is the number of tiles in a row, and
-// Args.Rows the number of rows; both are at least 1.
+// These are the operands of a [Bytes] besides In, Weights, Out and Bias. Scales are float32. ZeroPoint, the zero point
+// of the result, is an int32. The weights are ordered by columns of the window, then by groups of rows, with four
+// vectors for each group. The initial sums (Bias) and the scales are four vectors each. Args.N is the number of tiles
+// in a row, and Args.Rows the number of rows; both are at least 1.
 const (
 	Scales = EpilogueOperands + iota
 	ZeroPoint
 )
 
-// Channels is the entry of Step that has a bit for each existing channel of the 64, with AVX-512.
+// Channels is the index in Step of a bit mask of the existing channels, of at most 64, with AVX-512.
 const Channels = 0
 
 // ByteChannel returns the channel at an index of the intermediate order, see [Bytes].
@@ -108,7 +108,7 @@ func (s *Bytes) check(cpu machine.Features) error {
 	return s.checkDistances()
 }
 
-// CompileBytes compiles a spec, or returns the existing code of an equal one, as [Compile] does. Calls compute rows of
+// CompileBytes compiles a spec, or returns the existing code of an equal spec, as [Compile] does. Calls compute rows of
 // results for [ByteChannels] channels, or fewer as specified. The processor must support the instructions.
 func CompileBytes(s *Bytes, cpu machine.Features) (*jit.Func, error) {
 	if err := s.check(cpu); err != nil {

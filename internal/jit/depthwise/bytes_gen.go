@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// byteGen generates the code of a [Bytes]. The sums are in the registers from 0 on, four for each result.
+// byteGen generates the code of a [Bytes]. The first registers have the sums, in four registers for each result.
 type byteGen struct {
 	gen
 	s      *Bytes
@@ -20,7 +20,7 @@ type byteGen struct {
 		Level(a *asm.Assembler, v asm.Vec, scale asm.Arg)
 		Pack(a *asm.Assembler, v [4]asm.Vec)
 	}
-	temps [5]asm.Vec // after the sums
+	temps [5]asm.Vec // scratch registers, after the registers of the sums
 	zero  asm.Vec
 }
 
@@ -116,7 +116,7 @@ func (g *byteGen) emit() {
 	g.Emit("RET")
 }
 
-// windows adds up the windows of a tile, by columns of the input.
+// windows adds up the products of all windows of a tile, column by column of the input.
 func (g *byteGen) windows() {
 	s := g.s
 	for q := range 4 {
@@ -156,7 +156,8 @@ func (g *byteGen) multiply(w asm.Mem, x, sum asm.Vec) {
 	g.Emit("VPADDD", products, sum, sum)
 }
 
-// load reads a column's pixel in a row, and converts its bytes to unsigned. Rows after the end of the window are zero.
+// load reads a column's pixel in a row, and converts its bytes to unsigned. Rows that pad the last group of window rows
+// are zero.
 func (g *byteGen) load(col, row int, to asm.Vec) asm.Vec {
 	s := g.s
 	if row >= s.Window[0] {
@@ -174,7 +175,8 @@ func (g *byteGen) load(col, row int, to asm.Vec) asm.Vec {
 	return to
 }
 
-// interleaveRows interleaves the bytes of two rows: lo has the first eight channels of each 16, hi the others.
+// interleaveRows interleaves the bytes of two rows: lo has the first eight of every 16 channels, and hi has the last
+// eight.
 func (g *byteGen) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
 	if a == g.zero && b == g.zero {
 		return a, a
@@ -205,7 +207,7 @@ func (g *byteGen) interleave(col, group int) [4]asm.Vec {
 }
 
 // finish scales, rounds and saturates the sums of a tile, and writes the bytes. Numbers below the range of int32 become
-// its minimum; adding an unsigned zero point to it cannot overflow.
+// the minimum of int32. The addition of an unsigned zero point to this minimum cannot overflow.
 func (g *byteGen) finish() {
 	s := g.s
 	if s.Sums {
@@ -243,7 +245,7 @@ func (g *byteGen) finish() {
 }
 
 // storeSums writes the sums of a result in the order of the channels. Each of the four registers has a quarter of the
-// channels, in lanes of 128 bits with four sums each, which are permuted.
+// channels, in lanes of 128 bits with four sums each. The lanes are permuted.
 func (g *byteGen) storeSums(t int, at asm.Mem) {
 	q, x := [4]asm.Vec{g.sum(t, 0), g.sum(t, 1), g.sum(t, 2), g.sum(t, 3)}, g.temps
 	if g.cpu.Has(machine.Vector512) {
@@ -251,7 +253,7 @@ func (g *byteGen) storeSums(t int, at asm.Mem) {
 			g.Emit("VSHUFI32X4", asm.Imm(0x44), pair[1], pair[0], x[2*i])
 			g.Emit("VSHUFI32X4", asm.Imm(0xEE), pair[1], pair[0], x[2*i+1])
 		}
-		for i := range 4 { // first from the lower halves, then from the upper ones; even lanes, then odd ones
+		for i := range 4 { // first the lower halves, then the upper halves; even lanes, then odd lanes
 			g.Emit("VSHUFI32X4", asm.Imm(0x88+0x55*(i%2)), x[2+i/2], x[i/2], q[0])
 			g.Emit("VMOVDQU32", q[0], quarterMasks+asm.Mask(i), at)
 			at.Disp += 64

@@ -29,11 +29,11 @@ const (
 	scratch     = asm.AX // free outside the windows
 )
 
-// channelsLeft is the operand slot, after those of the epilogue, that counts the remaining channels of a group.
+// channelsLeft is the operand slot, after the operands of the epilogue, that counts the remaining channels of a group.
 const channelsLeft = jit.MaxOperands - EpilogueOperands
 
-// fewInputs is the number of registers for input elements if all weights are in registers: some are loaded while others
-// are used.
+// fewInputs is the number of registers for input elements if all weights are in registers. Several registers let loads
+// overlap with multiplications.
 const fewInputs = 4
 
 // gen generates the code of a [Spec].
@@ -41,7 +41,7 @@ type gen struct {
 	asm.Assembler
 	s *Spec
 
-	sumRegs    int // number of registers with sums, the first ones
+	sumRegs    int // number of registers with sums, which start at register 0
 	weightRegs int // number of registers with weights, after the sums: all weights, those of a window row, or none
 	inputRegs  int // number of registers with inputs, after the weights; the permutation of grouped convolutions follows
 	nextInput  int // next input register
@@ -217,7 +217,7 @@ func (g *gen) load(x asm.Mem, to asm.Vec) {
 }
 
 // windows adds up the existing parts of the windows. If registers hold all weights, each element of the input is loaded
-// once, otherwise once for each row of the window.
+// once. Otherwise it is loaded once for each row of the window.
 func (g *gen) windows() {
 	s := g.s
 	if g.weightRegs == s.Window[0]*s.Window[1] && !s.RowsFromCall {
@@ -266,8 +266,8 @@ func (g *gen) inputRows() {
 	}
 }
 
-// windowRow adds row k of the windows, for all results for which this row exists in the input: those between first and
-// end.
+// windowRow adds row k of the windows, for the rows of results from first to end: the window row exists in the input
+// for these rows.
 func (g *gen) windowRow(k int, in, weights asm.Reg, first, end int) {
 	s := g.s
 	loaded := false
@@ -292,8 +292,8 @@ func (g *gen) windowRow(k int, in, weights asm.Reg, first, end int) {
 	}
 }
 
-// use is a use of an input element in a window: a sum, and the index of the weight among those in registers or in the
-// row.
+// use is the use of an input element in a window. weight is the index of the weight among the weights in registers or
+// in the row.
 type use struct {
 	sum    asm.Vec
 	weight int
@@ -368,7 +368,7 @@ func (g *gen) epilogueStep(t tile.EpilogueStep, x asm.Vec) {
 		}
 	default:
 		g.broadcast(t.Number(), x)
-		for i := range g.sumRegs { // the sum is the second source, which the instruction returns if either is NaN
+		for i := range g.sumRegs { // the sum is the second source, which the instruction returns if a source is NaN
 			g.Emit(name, g.register(i), x, g.register(i))
 		}
 	}

@@ -38,8 +38,8 @@ type Spec struct {
 	// First and End delimit the rows and columns of the input that exist, relative to the window of the tile's first
 	// result.
 	First, End [2]int
-	// RowsFromCall says that a call specifies the number of existing rows of the window, equally for all rows of the
-	// tile. First[0] and End[0] are then ignored.
+	// RowsFromCall says that a call specifies the number of existing rows of the window. The number is the same for all
+	// rows of the tile. First[0] and End[0] are then ignored.
 	RowsFromCall bool
 
 	In, Out         [2]int // distances in bytes between rows and between pixels
@@ -55,8 +55,8 @@ type Spec struct {
 // Operands: entries of Ptr of [jit.Args]. Operand k starts Row[k] bytes after Ptr[k]. In is the first existing element
 // of the input under the first tile. Weights is the first vector of the first existing row of the window. The weights
 // are ordered by vectors of channels, then by channels of a group, then by elements of the window. Args.N is the number
-// of vectors of channels, and Args.Rows the number of tiles; both are at least 1. Operand i of the
-// epilogue is at EpilogueOperands+i.
+// of vectors of channels, and Args.Rows the number of tiles; both are at least 1. Operand i of the epilogue is at
+// EpilogueOperands+i.
 const (
 	In = iota
 	Weights
@@ -67,7 +67,7 @@ const (
 
 // Numbers: entries of Step of [jit.Args].
 const (
-	Overlap    = iota // bytes by which the last vector overlaps the one before it
+	Overlap    = iota // bytes by which the last vector overlaps the vector before it
 	WindowRows        // number of existing rows of the window, for a Spec with RowsFromCall
 )
 
@@ -111,14 +111,14 @@ func (s *Spec) check(cpu machine.Features) error {
 	return nil
 }
 
-// Compile compiles a spec, or returns the existing code of an equal one. It can generate code for AVX2 and AVX-512 on
-// any processor; running it requires a processor with those features. The error of an invalid spec describes what
-// is not supported.
+// Compile compiles a spec, or returns the existing code of an equal spec. It can generate code for AVX2 and AVX-512 on
+// any processor. Execution of the code requires a processor with these features. The error of an invalid spec describes
+// what is not supported.
 //
-// Calls compute tiles. The arguments are the addresses of the operands; calls modify only their field Spill.
-// Addresses are not checked. The code reads only those elements of the input that are in windows, and writes only the
-// elements of tiles, some of them twice if the last vector overlaps the one before it. The result may be an operand of
-// the epilogue unless vectors overlap; apart from that, it must not share memory with operands.
+// Calls compute tiles. The arguments are the addresses of the operands; calls modify only their field Spill. Addresses
+// are not checked. The code reads only those elements of the input that are in windows, and writes only the elements of
+// tiles. It writes some elements twice if the last vector overlaps the vector before it. The result may be an operand
+// of the epilogue unless vectors overlap; apart from that, it must not share memory with operands.
 func Compile(s *Spec, cpu machine.Features) (*jit.Func, error) {
 	if err := s.check(cpu); err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func Assemble(t testing.TB, lines []string) [][]byte {
 	return made
 }
 
-// splitSymbol divides the bytes of one function by source line. The listing has lines such as
+// splitSymbol divides the bytes of one function by source line, and appends them to made. The listing has lines such as
 //
 //	0x0006 00006 (/tmp/lines.s:3)	VADDPS.BCST.Z	4(AX)(BX*4), Z2, K1, Z3
 //	0x0000 62 f1 6c 49 58 d9 62 f1 6c d9 58 5c 98 01 62 f1  b.lIX.b.l.X\..b.

@@ -30,8 +30,8 @@ func InstructionSets(t testing.TB) []machine.Features {
 // Call is a randomly drawn call of generated code.
 type Call interface {
 	Compile(cpu machine.Features) (*jit.Func, error)
-	// Place fills mem with the operands, at its start if behind is true, and else at its end. It returns the operands'
-	// offsets, or nil if one does not fit.
+	// Place fills each mem[k] with operand k, at its start if behind is true, and else at its end. It returns the
+	// offsets of the operands, or nil if an operand does not fit.
 	Place(rng *rand.Rand, mem [][]byte, behind bool) []int
 	// Fill sets the arguments of the call except for the addresses of the operands.
 	Fill(a *jit.Args)

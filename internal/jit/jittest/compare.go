@@ -161,8 +161,8 @@ func (p *pointer) size(n, rows int) (row, all int) {
 	return row, row * rows
 }
 
-// run runs rows of n elements both ways and compares. Output same is in the memory of operand over, unless over is
-// negative.
+// run runs rows of n elements both ways and compares. If over is not negative, output `same` is in the memory of
+// operand `over`.
 func (b *Comparison) run(at offsets, n, rows, same, over int) error {
 	b.fill(at, n, rows)
 	if over >= 0 {
@@ -270,7 +270,8 @@ func (b *Comparison) differ(k int, d tensor.DType, at, n, rows int) string {
 	return ""
 }
 
-// ends returns offsets at which operands start after a guard page if behind is true, and else end before one.
+// ends returns offsets of the operands. If behind is true, each operand starts after a guard page; otherwise it ends
+// before a guard page.
 func (b *Comparison) ends(n, rows int, behind bool) (at offsets) {
 	for k := range b.ptrs {
 		if _, size := b.ptrs[k].size(n, rows); !behind {
@@ -280,7 +281,7 @@ func (b *Comparison) ends(n, rows int, behind bool) (at offsets) {
 	return at
 }
 
-// addresses runs rows of every length up to longest, and those of length longest at every alignment. The elements
+// addresses runs rows of every length up to longest, and rows of length longest at every alignment. The elements
 // change from run to run.
 func (b *Comparison) addresses() error {
 	smallest := line
@@ -311,7 +312,7 @@ func (b *Comparison) addresses() error {
 	return nil
 }
 
-// rotate rotates the pools.
+// rotate changes the element at which each operand starts in its pool.
 func (b *Comparison) rotate(n int) {
 	for k := range b.ptrs {
 		if p := &b.ptrs[k]; len(p.pool) > 0 {

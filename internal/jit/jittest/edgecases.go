@@ -40,7 +40,8 @@ func integers(bits int) []uint64 {
 	return slices.Compact(list)
 }
 
-// EdgeCases returns elements of a real dtype, as adjacent bytes: all values of an 8-bit dtype, and else its edge cases.
+// EdgeCases returns elements of a real dtype, as adjacent bytes: all values of an 8-bit dtype, and the edge cases of a
+// wider dtype.
 func EdgeCases(d tensor.DType) []byte {
 	var list []byte
 	add := func(bits uint64) {
@@ -80,8 +81,9 @@ func AllValues(d tensor.DType) []byte {
 	return list
 }
 
-// RandomElements returns n random elements of any dtype. One in four has random bits. Of floats, one in four is an
-// ordinary number, so that not every result is NaN. The others are from [EdgeCases].
+// RandomElements returns n random elements of any dtype. A quarter of the elements have random bits. If the dtype is a
+// float, another quarter are ordinary numbers, so that not every result is NaN. The remaining elements are from
+// [EdgeCases].
 func RandomElements(rng *rand.Rand, d tensor.DType, n int) []byte {
 	part := d
 	if d.IsComplex() {

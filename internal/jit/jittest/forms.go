@@ -189,8 +189,9 @@ func equal(ours, want []byte, distance bool) bool {
 	return false
 }
 
-// incomparable reports whether Go's assembler cannot be compared with: it lacks the instruction, which the tests of
-// package asm compare with another assembler, or it has an equivalent encoding for AX alone.
+// incomparable reports whether an instruction cannot be compared with Go's assembler. Either Go's assembler lacks the
+// instruction, and the tests of package asm compare it with another assembler, or Go's assembler uses an equivalent
+// encoding that exists only for AX.
 func incomparable(line string) bool {
 	return strings.HasPrefix(line, "VCVTNEPS2BF16") || tiles.MatchString(line) ||
 		strings.Contains(line, "\t$") && strings.HasSuffix(line, ", AX")

@@ -26,7 +26,7 @@ type elementLoop struct{ cost, elements int }
 
 // MaxInstructions returns the maximum number of instructions that a call of the listed loop executes for rows of n0
 // elements. It analyzes the text. A loop over elements adds their number to CX in each iteration. The loop around these
-// loops is the one over rows. A loop inside them copies elements, with their number in AX, or reduces remainders.
+// loops is the loop over rows. A loop inside them copies elements, whose number is in AX, or reduces remainders.
 func MaxInstructions(listing string, n0, rows int) (int, error) {
 	code, _, _ := strings.Cut(listing, "DATA ")
 	lines := strings.Split(strings.TrimSuffix(code, "\n"), "\n")
@@ -83,7 +83,7 @@ func MaxInstructions(listing string, n0, rows int) (int, error) {
 }
 
 // rounds returns the maximum number of iterations of a loop inside a loop over elements: the initial value of AX, twice
-// that if elements are copied in halves, or reduceRounds.
+// this value if elements are copied in halves, or reduceRounds.
 func rounds(before []string, last string) int {
 	if last != "\tDECL\tAX" {
 		return reduceRounds

@@ -14,8 +14,8 @@ import (
 // drawn is the number of random elements for loops with too many combinations.
 const drawn = 6000
 
-// values runs all edge cases: all values of a single operand of 8 or 16 bits, all pairs for two operands, and else
-// random elements. Folds have short rows, since one NaN hides all other elements.
+// values runs all edge cases: all values of a single operand of 8 or 16 bits, all pairs of values of two operands, and
+// otherwise random elements. Folds have short rows, since one NaN hides all other elements.
 func (b *Comparison) values() error {
 	ops := len(b.loop.Code.In)
 	n, rows, data := drawn, 1, make([][]byte, ops)
@@ -77,7 +77,7 @@ func (b *Comparison) pairs(data [][]byte) (n, rows int) {
 	return n, rows
 }
 
-// compareOn runs both ways on given operands, and compares the outputs.
+// compareOn runs the machine code and the interpreter on given operands, and compares the outputs.
 func (b *Comparison) compareOn(ins, reads []unsafe.Pointer, strides []int, n, rows int) error {
 	outs := len(b.loop.Code.Out)
 	var ptrs [2][]unsafe.Pointer

@@ -1,7 +1,7 @@
 // Package requantize generates machine code that converts sums of int32 to quantized bytes, 64 at a time, for AVX-512.
 //
 // A sum is converted to float32, multiplied by the scale of its column, rounded to nearest even, and added to the zero
-// point with saturation; NaN becomes 0.
+// point with saturation. NaN becomes 0.
 package requantize
 
 import (
@@ -27,14 +27,14 @@ const (
 	ZeroPoint
 )
 
-// Numbers: indices into Step.
+// These are indices into Step of [jit.Args].
 const (
 	ColumnMask = iota // bit mask of the columns
 	NextOut           // bytes between rows of the result
 	NextSums
 )
 
-// CallRows bounds the rows of a call, which takes less than 50 us.
+// CallRows bounds the number of rows of a call, so that the call takes less than 50 us.
 const CallRows = 1 << 10
 
 // farLevel is a quantized value that saturates with any zero point, and is far from the bounds of int32.
@@ -48,7 +48,7 @@ type Levels struct {
 	minLevel            asm.Mem
 }
 
-// Begin loads the constants; point is the address of the zero point.
+// Begin emits the loads of the constants. point is the address of the zero point.
 func (l *Levels) Begin(a *asm.Assembler, point asm.Mem) {
 	lanes := func(v float32) asm.Mem {
 		return a.Constant(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), 16))
@@ -62,7 +62,7 @@ func (l *Levels) Begin(a *asm.Assembler, point asm.Mem) {
 	a.Emit("VMOVUPS", lanes(farLevel), l.MaxLevel)
 }
 
-// Level converts the scaled sums in a register to quantized values, without the zero point for unsigned bytes. Values
+// Level converts the sums in register v to quantized values. For unsigned bytes, Pack adds the zero point later. Values
 // below the range of int32, and NaN, become the minimum of int32.
 func (l *Levels) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 	a.Emit("VMULPS", scale, v, v)
@@ -78,12 +78,12 @@ func (l *Levels) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 }
 
 // Pack packs the quantized values of four registers into bytes of the first register. Each 16 bytes hold four values of
-// each register. It overwrites the first and third registers. For unsigned bytes, zero points are added to 16-bit
+// each register. Pack overwrites the first and third registers. For unsigned bytes, zero points are added to 16-bit
 // elements, with saturation.
 func (l *Levels) Pack(a *asm.Assembler, v [4]asm.Vec) { pack(a, v, l.Signed, l.ZeroPoint) }
 
-// pack implements Pack for registers of either width, per 16 bytes; add is the zero point for 16-bit elements, in a
-// register or in memory.
+// pack implements Pack of [Levels] and [Levels256]. add is the zero point for 16-bit elements, in a register or in
+// memory.
 func pack(a *asm.Assembler, v [4]asm.Vec, signed bool, add asm.Arg) {
 	a.Emit("VPACKSSDW", v[1], v[0], v[0])
 	a.Emit("VPACKSSDW", v[3], v[2], v[2])

@@ -16,7 +16,7 @@ type Levels256 struct {
 	minLevel, maxLevel asm.Mem
 }
 
-// Begin writes the constants; point is the address of the zero point.
+// Begin emits the preparation of the constants. point is the address of the zero point.
 func (l *Levels256) Begin(a *asm.Assembler, point asm.Mem) {
 	lanes := func(v float32) asm.Mem {
 		return a.Constant(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), 8))
@@ -30,14 +30,14 @@ func (l *Levels256) Begin(a *asm.Assembler, point asm.Mem) {
 	a.Emit("VMOVDQU", l.Temp, l.ZeroPoint)
 }
 
-// Level converts the scaled sums in a register to quantized values, without the zero point for unsigned bytes. NaN
-// becomes the minimum, which is 0 for unsigned bytes; for signed bytes, its lane is cleared.
+// Level converts the sums in register v to quantized values. For unsigned bytes, Pack adds the zero point later, and
+// NaN becomes the minimum. For signed bytes, the lane of a NaN is cleared.
 func (l *Levels256) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 	a.Emit("VMULPS", scale, v, v)
 	if l.Signed {
 		a.Emit("VCMPPS", asm.Imm(7), v, v, l.Temp)
 	}
-	a.Emit("VMAXPS", l.minLevel, v, v) // returns the second operand if one is NaN
+	a.Emit("VMAXPS", l.minLevel, v, v) // returns the second operand if an operand is NaN
 	a.Emit("VMINPS", l.maxLevel, v, v)
 	a.Emit("VCVTPS2DQ", v, v)
 	if l.Signed {
@@ -46,7 +46,7 @@ func (l *Levels256) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 	}
 }
 
-// Pack packs the quantized values of four registers into bytes of the first register, as [Levels.Pack] does. It
+// Pack packs the quantized values of four registers into bytes of the first register, as [Levels.Pack] does. Pack
 // overwrites the first and third registers.
 func (l *Levels256) Pack(a *asm.Assembler, v [4]asm.Vec) { pack(a, v, l.Signed, l.ZeroPoint) }
 

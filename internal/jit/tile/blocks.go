@@ -24,7 +24,7 @@ func (g *gen) blockedRun(r *Run) {
 	}
 }
 
-// endIteration ends a block after an iteration of a loop if it is the block's last. left counts the block's remaining
+// endIteration emits the end of a block after the block's last iteration of a loop. left counts the block's remaining
 // iterations.
 func (g *gen) endIteration(l *Loop, left asm.Mem) {
 	switch {
@@ -67,7 +67,7 @@ func (g *gen) endBlock() {
 	}
 }
 
-// joinBlocks adds the sums of the previous blocks to those of the last one.
+// joinBlocks adds the sums of the previous blocks to the sums of the last block.
 func (g *gen) joinBlocks() {
 	if !g.s.hasBlocks() {
 		return

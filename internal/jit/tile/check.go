@@ -117,7 +117,7 @@ func (s *Spec) minRegisters(cpu machine.Features) int {
 	switch {
 	case cpu.Has(machine.Vector512) && !s.hasIntSums():
 		return max(n, s.Rows*s.Vectors+1)
-	case s.Words && s.Vectors > 1: // products need a register before they are added
+	case s.Words && s.Vectors > 1: // products are in a register of their own before they are added
 		n++
 	}
 	n++

@@ -29,7 +29,8 @@ func (g *gen) beginMask() {
 	g.Emit("KMOVW", in, asm.K1)
 }
 
-// loadMask loads AVX2's mask of the last vector from ones that are followed by zeros.
+// loadMask loads the mask of the last vector, for AVX2. It reads a vector at an offset from data of ones and then
+// zeros.
 func (g *gen) loadMask(to asm.Vec) {
 	ones := make([]byte, 2*g.bytes)
 	for i := range g.bytes {
@@ -55,7 +56,7 @@ func (g *gen) loadEpilogueMask() (scratch asm.Vec) {
 	return g.free(0)
 }
 
-// load loads a vector; if masked, only the lanes of the last vector.
+// load loads a vector. If masked is true, it loads only the existing lanes of the last vector.
 func (g *gen) load(at asm.Mem, to asm.Vec, masked bool) {
 	switch {
 	case !masked || !g.s.mayBePartial(g.cpu):
@@ -100,7 +101,7 @@ func (g *gen) eachResult(base asm.Reg, visit func(row, v int, at asm.Mem, masked
 	}
 }
 
-// eachLanes visits the sums after loading the vector of an operand by lanes into x.
+// eachLanes loads each vector of an operand by lanes into x, and then visits the sums of this vector.
 func (g *gen) eachLanes(operand Slot, x asm.Vec, visit func(row, v int)) {
 	g.operand(operand, in)
 	for v := range g.s.Vectors {
@@ -181,7 +182,7 @@ func (o EpilogueOp) Instruction() string {
 	return "VADDP"
 }
 
-// Number returns the bound or the factor of an operation that has one.
+// Number returns the bound or the factor of an operation that has a number.
 func (t EpilogueStep) Number() float64 {
 	if t.Op == AtMost {
 		return t.Hi
@@ -210,7 +211,7 @@ func (g *gen) epilogueStep(t EpilogueStep, x asm.Vec) {
 		}
 	default:
 		g.Emit(g.op("VBROADCASTS"), g.number(t.Number()), x)
-		for i := range g.sumCount { // if one is NaN, VMAXPS and VMINPS return the first operand
+		for i := range g.sumCount { // if an operand is NaN, VMAXPS and VMINPS return the first operand
 			g.Emit(name, g.register(i), x, g.register(i))
 		}
 	}

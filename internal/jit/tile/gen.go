@@ -46,7 +46,7 @@ const maxPrefetches = 2
 // prefetchRegs has the addresses of Spec.Prefetch.
 var prefetchRegs = [maxPrefetches]asm.Reg{inTile, ahead}
 
-// DefaultUnroll is the number of terms of an iteration of the k-loop, unless the spec specifies it.
+// DefaultUnroll is the number of terms of an iteration of the k-loop if Spec.Unroll is 0.
 const DefaultUnroll = 4
 
 const (
@@ -60,11 +60,11 @@ type gen struct {
 	asm.Assembler
 	s     *Spec
 	cpu   machine.Features
-	bytes int // size of a vector
+	bytes int // size of a vector in bytes
 
 	sumCount  int // number of accumulators, which start at register 0
-	bcastRegs int // number of registers for broadcast elements, after those of the vectors
-	nextBcast int // index of the next one
+	bcastRegs int // number of registers for broadcast elements, after the registers of the vectors
+	nextBcast int // index of the next register for a broadcast element
 	mask      asm.Vec
 	unitCode  *unitGen // for Spec.Unit
 }
@@ -188,7 +188,7 @@ func (g *gen) tileOperands() []int {
 	return list
 }
 
-// nextTile emits the step to the next tile, and the jump if there is one.
+// nextTile emits the step to the next tile, and the jump if a tile is left.
 func (g *gen) nextTile(tile asm.Label) {
 	if g.s.PackStep != 0 {
 		return

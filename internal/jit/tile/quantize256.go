@@ -52,7 +52,7 @@ func (g *gen) storeQuantized256() {
 	}
 }
 
-// storeParts256 stores n parts of 8 bytes of a register, from part first on, which is even unless n is 1.
+// storeParts256 stores n parts of 8 bytes of a register, from part `first` on. If n is not 1, `first` is even.
 func (g *gen) storeParts256(from, x asm.Vec, first, n int, at asm.Mem) {
 	if n == packedVectors {
 		g.Emit("VMOVDQU", from, at)
@@ -93,7 +93,7 @@ func (g *gen) movePart(from, x asm.Vec, part int) asm.Reg {
 	return in
 }
 
-// storeBytes stores as many bytes of a register as the last vector has lanes, since AVX2 has no byte masks. A dynamic
+// storeBytes stores a byte for each lane of the last vector, without a mask, because AVX2 has no byte masks. A dynamic
 // number of lanes is in count.
 func (g *gen) storeBytes(from asm.Reg, at asm.Mem) {
 	if g.s.Lanes == Dynamic {

@@ -52,7 +52,8 @@ type Spec struct {
 	// terms, InStep equal to Size, equal VecSteps, all rows in every run, and rows at constant distances in one or two
 	// parts. A bias must have whole vectors, and the operand Scratch must have UnitScratchBytes bytes.
 	Unit bool
-	// Words selects int16 products instead: an element is a pair of int16. It works like Bytes, on every instruction set.
+	// Words selects int16 products instead: an element is a pair of int16. It works like Bytes, on every instruction
+	// set.
 	Words bool
 	// Quantized selects the dtype of the result for Bytes and Words. If it is not Sums, elements of the result have one
 	// byte. It then requires Out, a start other than FromResult, and no epilogue.
@@ -86,21 +87,21 @@ type Spec struct {
 	// AheadLines is the number of cache lines of the operand [Ahead] that are prefetched into L2 per iteration of the
 	// k-loop. The address advances from iteration to iteration and from tile to tile. 0 disables it.
 	AheadLines int
-	// Prefetch lists further operands to prefetch into L2: at most two, or one with AheadLines. It requires a single run
-	// with Dynamic Terms, no loops, and no Unroll.
+	// Prefetch lists further operands to prefetch into L2: at most two, or one with AheadLines. It requires a single
+	// run with Dynamic Terms, no loops, and no Unroll.
 	Prefetch []Prefetch
-	// PackStep, if not 0, packs the vector operand while it is read: every term's vectors are also stored to the operand
-	// [Packed], PackStep bytes after those of the previous term, in whole vectors. The lanes that a Masked operand lacks
-	// are 0. It requires a single run without loops, and one tile per call.
+	// PackStep, if not 0, packs the vector operand while it is read: the vectors of every term are also stored to the
+	// operand [Packed], PackStep bytes after the vectors of the previous term. Whole vectors are stored, and the lanes
+	// that a Masked operand lacks are 0. It requires a single run without loops, and one tile per call.
 	PackStep int
 	// Unroll is the number of terms of an iteration of the k-loop; 0 selects DefaultUnroll, or full unrolling for short
 	// runs.
 	Unroll int
 }
 
-// Prefetch describes the prefetching of an operand into L2: Lines adjacent cache lines after every Every terms, then
-// the address advances by a distance that the call passes. Every is a power of two, at least DefaultUnroll. A few lines
-// at a time do not delay the loads of the k-loop.
+// Prefetch describes the prefetching of an operand into L2. After every Every terms, the code prefetches Lines adjacent
+// cache lines and advances the address by a distance that the call passes. Every is a power of two, at least
+// DefaultUnroll. A few lines at a time do not delay the loads of the k-loop.
 type Prefetch struct{ Lines, Every int }
 
 // Run describes terms with constant steps.
@@ -117,7 +118,7 @@ type Run struct {
 
 // Loop repeats the loops inside it and the runs.
 type Loop struct {
-	In, Vec, Out int // distances between iterations; only tiles have Out, and only tiles may have Dynamic ones
+	In, Vec, Out int // distances between iterations; only the loop over tiles has Out and Dynamic distances
 	Trips        int // number of iterations, at least 1, or Dynamic, which may be 0
 	Block        int // number of iterations of a block; 0 for none. The requirements are those of Run.Block.
 }
@@ -125,7 +126,7 @@ type Loop struct {
 // Start is the initial value of the accumulators.
 type Start uint8
 
-// Starts.
+// These are the initial values.
 const (
 	Zero       Start = iota
 	FromLanes        // an element of the operand [Bias] for each lane
@@ -159,12 +160,12 @@ const (
 	Scale   // x * Lo
 )
 
-// Slot is the index of an argument in [jit.Args]. Operand k starts Row[k] bytes after Ptr[k], so that a call can move
-// without writing pointers. Dynamic values are in Step.
+// Slot is the index of an argument in [jit.Args]. Operand k starts Row[k] bytes after Ptr[k], so that a caller can move
+// the operands without writing pointers. Dynamic values are in Step.
 type Slot = int
 
-// Operands: indices into Ptr and Row. Operand i of the epilogue is at EpilogueOperands+i, and that of Spec.Prefetch[i]
-// at PrefetchOperands+i. Addresses that are only prefetched need not be readable.
+// Operands: indices into Ptr and Row. Operand i of the epilogue is at EpilogueOperands+i, and the operand of
+// Spec.Prefetch[i] is at PrefetchOperands+i. Addresses that are only prefetched need not be readable.
 const (
 	In Slot = iota
 	Vec
@@ -178,7 +179,7 @@ const (
 )
 
 // Numbers: indices into Step. Args.Rows is the number of tiles, at least 1, and Args.N the number of terms of a Dynamic
-// run. The number of loop i is at LoopTrips+i, and that of Spec.Prefetch[i] at PrefetchStep+i.
+// run. The number of iterations of loop i is at LoopTrips+i, and the distance of Spec.Prefetch[i] is at PrefetchStep+i.
 const (
 	InRow        Slot = iota // distance between rows of the broadcast operand, without Spec.In
 	OutRow                   // distance between rows of the result and of tile operands, without Spec.Out

@@ -13,7 +13,8 @@ func (g *gen) rowMask(r *Run) uint32 {
 	return uint32(1<<g.s.Rows - 1)
 }
 
-// constantTerms emits a constant number of terms of a run, unrolled if full is true, and in an unrolled loop otherwise.
+// constantTerms emits a constant number of terms of a run. If full is true, all terms are unrolled. Otherwise they are
+// in a loop that computes several terms in each iteration.
 func (g *gen) constantTerms(r *Run, terms int, full bool) {
 	n := g.s.unroll()
 	if full {
@@ -152,7 +153,7 @@ func (g *gen) term(r *Run, atIn, atVec, atPacked int) {
 	}
 }
 
-// nextBroadcast returns the register for the next broadcast element; they rotate.
+// nextBroadcast returns the register for the next broadcast element, in rotation.
 func (g *gen) nextBroadcast() asm.Vec {
 	x := g.register(g.sumCount + g.s.Vectors + g.nextBcast)
 	g.nextBcast = (g.nextBcast + 1) % g.bcastRegs
@@ -160,7 +161,8 @@ func (g *gen) nextBroadcast() asm.Vec {
 }
 
 // integerTerm emits the multiplications of a term of bytes or words. VPDPBUSD reads its unsigned operand from a
-// register, so the element is broadcast first. VPMADDWD only multiplies; the products are added separately.
+// register, so the element is broadcast first. VPMADDWD does not add to an accumulator, so the products are added by
+// another instruction.
 func (g *gen) integerTerm(r *Run, atIn int) {
 	last := g.s.Vectors - 1
 	for i := range g.s.Rows {

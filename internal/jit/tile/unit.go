@@ -22,10 +22,11 @@ const (
 	UnitScratchBytes = 2 * UnitRows * UnitVectors * lineBytes
 	// UnitCallGroups bounds the products of groups in a call, to 25 us at a third of the peak rate.
 	UnitCallGroups = 5 << 20
-	// UnitStripGroups is the number of products of groups that amortizes a call: starting one takes 0.1 us, in which
-	// the unit computes 1<<16.
+	// UnitStripGroups is the number of products of groups that amortizes a call: the start of a call takes 0.1 us, and
+	// the unit computes 1<<16 products in this time.
 	UnitStripGroups = 1 << 20
-	// UnitGrain is the factor by which a worker's unit of work has more multiplications than with vectors.
+	// UnitGrain is a factor for the size of a worker's unit of work: with the matrix unit, it has UnitGrain times as
+	// many multiplications as with vectors.
 	UnitGrain = 4
 	// unitSumRegs is the number of vector registers for sums in the epilogue.
 	unitSumRegs = 28
@@ -197,7 +198,7 @@ func (x *unitGen) sumTile(part, v int) asm.Tile { return asm.Tile(part*x.s.Vecto
 // configure emits the configuration of the tile registers.
 func (x *unitGen) configure() {
 	c := make([]byte, lineBytes)
-	c[0] = 1 // the palette; there is only this one
+	c[0] = 1 // the palette, which is always 1
 	set := func(list []asm.Tile, rows, bytes int) {
 		for _, t := range list {
 			binary.LittleEndian.PutUint16(c[16+2*t:], uint16(bytes))

@@ -5,7 +5,7 @@ import "github.com/graphrun/graphrun/internal/jit/asm"
 // allocator emits a block, operation by operation, and allocates registers for the values of the block. Constants,
 // operands and spilled values are in memory. An instruction reads such a value from memory directly if this is the last
 // use of the value, or if no register is free. If a register is needed and none is free, the allocator evicts a value.
-// It prefers values that are already in memory, and among them the one whose next use is farthest.
+// It prefers values that are already in memory, and among these the value whose next use is farthest.
 type allocator struct {
 	b    *block
 	c    *code
@@ -61,7 +61,7 @@ func (w *allocator) operation(i int) {
 		w.binary("VMULPS", value(i), o.x, o.y)
 	case opMul:
 		w.binary("VMULPS", value(i), o.x, o.k)
-	case opMax: // the value is VMAXPS's second source, which it returns if either is NaN
+	case opMax: // VMAXPS returns its second source, the value, if a source is NaN
 		w.binary("VMAXPS", value(i), o.k, o.x)
 	case opMin:
 		w.binary("VMINPS", value(i), o.k, o.x)

@@ -10,7 +10,7 @@ import (
 // value is a vector value that a block computes, identified by the index of its operation.
 type value int
 
-// zero is the value 0 of pixels outside the image. Operations on it are folded.
+// zero is the value 0 of pixels outside the image. Operations on zero are folded.
 const zero value = -1
 
 type opcode uint8
@@ -252,8 +252,8 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 	return b
 }
 
-// epilogueStep applies an operation of an epilogue to the result at (row, col). lanes has the operands by channel that
-// were loaded so far.
+// epilogueStep applies an operation of an epilogue to the result at (row, col). lanes has, by index of the operand, the
+// values of epilogue operands by channel that were already loaded.
 func (b *block) epilogueStep(t tile.EpilogueStep, v value, row, col int, lanes map[int]value) value {
 	o := operation{op: opAdd, x: v, y: zero, k: zero}
 	switch t.Op {

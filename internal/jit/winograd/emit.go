@@ -33,8 +33,8 @@ const (
 	regEpilogue = asm.AX // results: address of an epilogue operand; points: distance between rows
 )
 
-// plane computes the addresses of a tile's elements. One coordinate of an element is the major one: the code moves a
-// cursor along it. The minor coordinate selects an index register.
+// plane computes the addresses of a tile's elements. The code moves a cursor along the major coordinate of the
+// elements. The minor coordinate selects an index register.
 type plane struct {
 	byRows bool // rows are the major coordinate
 	base   asm.Reg
@@ -137,8 +137,8 @@ func (c *code) constant(f float32, r int) {
 	c.Emit("VMOVUPS", m, c.vec(r))
 }
 
-// spilled returns the address of a spill slot. The slot is aligned to a cache line if Args is, as large heap objects
-// are.
+// spilled returns the address of a spill slot. The slot is aligned to a cache line if the address of Args is, which is
+// the case for large heap objects.
 func (c *code) spilled(slot int) asm.Mem {
 	start := (jit.OffsetSpill + 63) &^ 63
 	return asm.Mem{Base: regArgs, Disp: min(start, jit.OffsetSpill+56) + int32(4*slot*Lanes(c.cpu))}

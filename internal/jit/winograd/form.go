@@ -1,6 +1,6 @@
 package winograd
 
-// Form is one of the convolutions F(m x m, 3 x 3).
+// Form is a convolution F(m x m, 3 x 3).
 type Form struct {
 	// M is the number of rows and of columns of an output tile: 2 or 4.
 	M int

@@ -67,9 +67,9 @@ func (t *Transform) Name() string { return t.fn.Name() }
 // Listing returns the code in the syntax of Go's assembler. The code is generated again for this.
 func (t *Transform) Listing() string { return t.fn.Listing() }
 
-// Plane is the location of tiles: the address of the first element of the first tile (of pixels, of the first one
-// inside p, see [Form.Operands]), and the distances in bytes between rows, columns and tiles. The channels of a pixel
-// or point are adjacent.
+// Plane is the location of tiles: the address of the first element of the first tile, and the distances in bytes
+// between rows, columns and tiles. The first element of a tile of pixels is the first pixel inside p, see
+// [Form.Operands]. The channels of a pixel or point are adjacent.
 type Plane struct {
 	Ptr            unsafe.Pointer
 	Row, Col, Tile int
@@ -78,10 +78,10 @@ type Plane struct {
 // callVectors limits the work of one call, in vectors of tiles, so that a call takes less than 50 us.
 const callVectors = 512
 
-// Run transforms tiles with the given number of channels. Points are read and written in whole vectors: each must have
-// room for them, and the padding after the channels may have any content. bias is the address of the first channel's
-// bias, or nil for a transform without bias. The caller must not share a with other goroutines during the call, and
-// sets the epilogue operands in it, starting at [EpilogueOperands]. Addresses are not checked.
+// Run transforms tiles with the given number of channels. Points are read and written in whole vectors. Each point must
+// have room for whole vectors, and the padding after its channels may have any content. bias is the address of the
+// first channel's bias, or nil for a transform without bias. The caller must not share a with other goroutines during
+// the call, and sets the epilogue operands in it, starting at [EpilogueOperands]. Addresses are not checked.
 func (t *Transform) Run(a *jit.Args, to, from Plane, bias unsafe.Pointer, channels, tiles int) error {
 	lanes := Lanes(t.cpu)
 	if channels%lanes != t.part {

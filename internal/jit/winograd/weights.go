@@ -22,7 +22,7 @@ func Weights[V any](f Form, by Sums[V], g [9]V, first, end int) []V {
 	return out
 }
 
-// weights multiplies G by three weights. The points +p and -p share their even and odd parts.
+// weights multiplies G by the three weights a, b and c. The points +p and -p share their even and odd parts.
 func weights[V any](f Form, by Sums[V], a, b, c V) []V {
 	if f.M == 2 {
 		even, odd := by.Mul(0.5, by.Add(a, c)), by.Mul(0.5, b)
