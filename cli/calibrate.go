@@ -22,11 +22,12 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
+// calibrateFlags are the flags of calibrate.
 type calibrateFlags struct {
 	out    string
 	json   bool
 	rounds int
-	each   time.Duration
+	each   time.Duration // the time for which a call is measured in each round
 }
 
 // calibrateReport is the document of calibrate.
@@ -38,6 +39,7 @@ type calibrateReport struct {
 	Points  []calibratePoint `json:"points" doc:"The measured calls."`
 }
 
+// calibratePoint is a measured call.
 type calibratePoint struct {
 	Of        string  `json:"of" doc:"The inner kernel or kind of access of the call."`
 	Unit      string  `json:"unit" doc:"The unit of its rate."`

@@ -25,8 +25,8 @@ import (
 	"github.com/graphrun/graphrun/passes"
 )
 
-// Main runs the command line of the process, os.Args, and exits with its code: 0 done, 1 it failed, 2 the call or a
-// file is wrong, 130 interrupted.
+// Main runs the command line of the process, os.Args, and exits with its exit code: 0 for success, 1 for a failure, 2
+// for a wrong call or file, 130 after an interruption.
 func Main(options ...Option) {
 	ext, err := extended(options)
 	if err != nil {
@@ -36,15 +36,15 @@ func Main(options ...Option) {
 	os.Exit(execute(exit.UntilSignal(), ext, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// Option adds to the commands: see [Main].
+// Option is an extension of the commands: see [Main].
 type Option struct{ add func(*command.Extensions) }
 
-// WithStrategy adds a strategy. It is an error if a strategy has its name already.
+// WithStrategy adds a strategy. Its name must differ from the names of the existing strategies.
 func WithStrategy(s graphrun.Strategy) Option {
 	return Option{func(e *command.Extensions) { e.AddedStrategies = append(e.AddedStrategies, s) }}
 }
 
-// WithOps adds ops, which [fusion.Define] made, to those of package kernels: see [graphrun.Lookup].
+// WithOps adds ops that [fusion.Define] made to the ops of package kernels: see [graphrun.Lookup].
 func WithOps(ops ...*graph.Op) Option {
 	return Option{func(e *command.Extensions) { e.AddedOps = append(e.AddedOps, ops...) }}
 }

@@ -110,8 +110,8 @@ func convert(cmd *cobra.Command, ext *command.Extensions, in, out string, dims [
 	return err
 }
 
-// loadConvert reads the graph to convert. Sizes that --dim does not fix stay symbols. If a model needs them, the error
-// says how to fix them.
+// loadConvert reads the graph to convert. Sizes that --dim does not fix remain symbols. If the import of a model needs
+// such a size, the error says how to fix it.
 func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims []string) (*graph.Graph, error) {
 	f, err := ext.Open(ctx, path, dims, false)
 	if err != nil {
@@ -134,8 +134,8 @@ func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims
 // maxInline is the largest number of elements of a constant in the graph file.
 const maxInline = 64
 
-// isWeight reports whether a constant belongs into the file of weights: it is large, and the format supports its dtype
-// and name.
+// isWeight reports whether a constant is written to the file of weights. Such a constant is large, and the format
+// supports its dtype and name.
 func isWeight(v *graph.Value) bool {
 	return v.Meta.Numel() > maxInline && v.Meta.DType != tensor.Complex128 && v.Name != "__metadata__"
 }

@@ -99,8 +99,8 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 	return root
 }
 
-// checkEmpty rejects string flags with an empty value, as an unset shell variable produces: run without --inputs would
-// generate its inputs.
+// checkEmpty rejects string flags with an empty value. Unset shell variables produce such values, and run with an empty
+// --inputs would generate its inputs.
 func checkEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {

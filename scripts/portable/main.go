@@ -1,7 +1,7 @@
 //go:build linux
 
 // Command portable runs cases for scripts/portable.py. It reads requests from standard input and writes answers, one
-// JSON document for each line. It is also built in the reference version, which has another load.go.
+// JSON document for each line. The script also builds this file in the reference version, which has another load.go.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 // request asks for the time of a run. The graph stays loaded between consecutive requests for the same file.
 type request struct {
 	File   string
-	Ns     int64        // how long to measure
+	Ns     int64        // the duration of the measurement in ns
 	Within [][2]float64 // by input, the range of its elements
 }
 
@@ -158,7 +158,7 @@ type drawing struct {
 
 var drawings = map[drawing]*tensor.Tensor{}
 
-// randomElements returns n random elements, the same ones for equal arguments.
+// randomElements returns n random elements. Equal arguments give equal elements.
 func randomElements(d tensor.DType, n int, within [2]float64, input int) *tensor.Tensor {
 	key := drawing{d, n, within, input}
 	if t := drawings[key]; t != nil {

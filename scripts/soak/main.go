@@ -99,7 +99,7 @@ func subjects(ctx context.Context, threads int) ([]*subject, error) {
 	return all, nil
 }
 
-// ways are the ways to use results.
+// ways names the ways to use results.
 var ways = []string{"dropped", "released", "held", "into"}
 
 // worker runs programs until the context ends. From some results it keeps a slice of the bytes, and drops the tensor.
@@ -214,7 +214,7 @@ func sampleMemory(ctx context.Context, every time.Duration, runs []atomic.Int64)
 
 func mib(n int) float64 { return float64(n) / (1 << 20) }
 
-// checkGrowth returns an error if the peak of the last third exceeds that of the second third considerably.
+// checkGrowth returns an error if the peak of the last third exceeds the peak of the second third considerably.
 func checkGrowth(rss []int) error {
 	if len(rss) < 6 {
 		return nil

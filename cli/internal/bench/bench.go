@@ -237,7 +237,7 @@ func callReportOf(times []float64) CallReport {
 	return CallReport{experiment.SpreadOf(times), document.NotNil(times)}
 }
 
-// doc returns the measurements of a graph; cut says that they were interrupted.
+// doc returns the measurements of a graph. cut says that the measurement was interrupted.
 func (r *runner) doc(g *graph.Graph, f flags, cut bool) (*Document, error) {
 	sizes, err := command.SizesOf(g, f.dims)
 	if err != nil {
@@ -295,7 +295,7 @@ func (d *Document) writeTimes(w io.Writer, to term.Display) {
 	if d.Costs != nil {
 		peak = format.Bytes(d.PeakBytes)
 	}
-	for how, s := range [ways]experiment.Spread{d.Spread, d.Released.Spread, d.Into.Spread} {
+	for how, s := range [numWays]experiment.Spread{d.Spread, d.Released.Spread, d.Into.Spread} {
 		if s.Runs > 0 {
 			cells := []any{d.Strategy, way(how).String(), s.Runs}
 			for _, name := range symbols {

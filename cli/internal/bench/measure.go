@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// warmUps is the number of runs before the measured ones.
+// warmUps is the number of runs before the measured runs.
 const warmUps = 2
 
 // way is a way to call a program and to treat its results.
@@ -20,7 +20,7 @@ const (
 	byRun     way = iota // Run; the results are left to the garbage collector
 	byRelease            // Run; the results are released
 	byRunInto
-	ways
+	numWays
 )
 
 // String returns the name of the way in tables.
@@ -31,7 +31,7 @@ type runner struct {
 	strategy string
 	program  *graphrun.Program
 	in, out  map[string]*tensor.Tensor
-	times    [ways][]float64 // of the measured runs, in nanoseconds
+	times    [numWays][]float64 // of the measured runs, in nanoseconds
 	observed observer
 	profile  *profile
 	trace    *chromeTrace
@@ -84,7 +84,7 @@ func (r *runner) traced(ctx context.Context, how way, by exec.Tracer) error {
 	return err
 }
 
-// until is the end of a measurement: a number of runs of each way, or a time.
+// until states when a measurement ends: after a number of runs of each way, or after a time.
 type until struct {
 	runs int           // ignored if span is not 0
 	span time.Duration // 0: runs applies
@@ -98,12 +98,12 @@ func (u until) isOver(runs int, took time.Duration) bool {
 	return runs >= u.runs
 }
 
-// total returns the number of measured runs; 0 if it is unknown.
+// total returns the number of measured runs, or 0 if the number is unknown.
 func (u until) total() int {
 	if u.span > 0 {
 		return 0
 	}
-	return int(ways) * u.runs
+	return int(numWays) * u.runs
 }
 
 // A way is measured in blocks of at least blockRuns runs and, if the measurement is long enough, blockTime. One
@@ -116,7 +116,7 @@ const (
 // block returns the minimum time of a block: blockTime, or less if the span has no room for two blocks of each way.
 func (u until) block() time.Duration {
 	if u.span > 0 {
-		return min(blockTime, u.span/(2*time.Duration(ways)))
+		return min(blockTime, u.span/(2*time.Duration(numWays)))
 	}
 	return blockTime
 }
@@ -131,7 +131,7 @@ func (r *runner) measure(ctx context.Context, enough until, report func(done, to
 	}
 	start, done := time.Now(), 0
 	for {
-		for how := range ways {
+		for how := range numWays {
 			if how > byRun {
 				// Otherwise the runtime collects the results of Run during the runs of another way, and a collection
 				// limits short runs to one worker for 20 ms.
@@ -168,7 +168,7 @@ func (r *runner) runWarmup(ctx context.Context, how way) error {
 	return nil
 }
 
-// measureOne makes a measured run and, after some of them, a profiled one.
+// measureOne makes a measured run. After some measured runs, it makes a profiled run.
 func (r *runner) measureOne(ctx context.Context, how way) error {
 	err := r.runOnce(ctx, how, true)
 	if err == nil && how == byRunInto && r.profiles(len(r.times[how])-1) {
@@ -180,8 +180,8 @@ func (r *runner) measureOne(ctx context.Context, how way) error {
 	return err
 }
 
-// The first profileFirst profiled runs follow every profileEvery measured runs, later ones every profileRarely: the run
-// after a profiled one has colder caches.
+// A profiled run follows every profileEvery measured runs. After profileFirst profiled runs, it follows every
+// profileRarely measured runs, because the run after a profiled run has colder caches.
 const (
 	profileEvery  = 4
 	profileFirst  = 16

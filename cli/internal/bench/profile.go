@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// observer is the tracer of a program. It forwards events to the current tracer. If there is none, runs cost as much as
-// without an observer. The current tracer may change only between runs.
+// observer is the tracer of a program. It forwards events to the current tracer. Without a current tracer, a run takes
+// as long as without an observer. The current tracer may change only between runs.
 type observer struct{ exec.Tracer }
 
 // BeginRun forwards the event.
@@ -26,14 +26,14 @@ func (o *observer) EndRun(r *exec.Run, err error) {
 
 // profile collects the times of steps. Each worker writes to its own memory, which is summed at the end of a run.
 type profile struct {
-	start     time.Time // times are relative to it
+	start     time.Time // the origin of all times
 	tables    map[*graph.Graph]*profiledGraph
 	order     []*profiledGraph // the tables in the order of their first runs
 	busy      []time.Duration  // time in steps of the current run, by worker
 	samples   []profiledRun
 	stepsLeft int // number of step times that may still be stored
 	prices    *machine.Profile
-	clock     time.Duration // the cost of reading the clock, which the measured time of each step includes once
+	clock     time.Duration // the cost of reading the clock, which is included once in the measured time of each step
 }
 
 // profileRoom bounds the number of step times that a profile stores. profiledRuns bounds the number of profiled runs.
@@ -57,7 +57,7 @@ type profiledGraph struct {
 }
 
 // stepTime is the time of a step in a run, without nested runs. busy is the sum of the times of all workers. span is
-// the time from the start of the first worker to the end of the last one. calls is the number of executions of the
+// the time from the start of the first worker to the end of the last worker. calls is the number of executions of the
 // step.
 type stepTime struct {
 	busy, span time.Duration
@@ -71,7 +71,7 @@ type runNotes struct {
 	workers []workerNotes
 }
 
-// workerNotes has the times of a worker. Only worker 0 makes nested runs.
+// workerNotes has the times of a worker in the current run. Only worker 0 makes nested runs.
 type workerNotes struct {
 	began, within time.Duration // of the current step: its start, and the time of nested runs
 	steps         []stepNotes
@@ -225,7 +225,7 @@ func (p *profile) add(notes *runNotes, step int) {
 		*s = stepNotes{}
 	}
 	if span := max(0, all.last-all.first-all.within); lone {
-		sum.span += min(span, busy) // the worker computed other steps in between
+		sum.span += min(span, busy) // the worker computed other steps between its parts of this step
 	} else {
 		sum.span += span
 	}

@@ -63,8 +63,8 @@ func (d *Document) callsSection() page.Section {
 		chart.Reference, chart.ReferenceName = d.CostNS, "predicted on one core"
 	}
 	data := &page.Table{Name: "runs", Heads: []string{"call", "run", "ns"}}
-	samples := [ways][]float64{d.Samples, d.Released.Samples, d.Into.Samples}
-	for how, s := range [ways]experiment.Spread{d.Spread, d.Released.Spread, d.Into.Spread} {
+	samples := [numWays][]float64{d.Samples, d.Released.Samples, d.Into.Samples}
+	for how, s := range [numWays]experiment.Spread{d.Spread, d.Released.Spread, d.Into.Spread} {
 		if s.Median == nil {
 			continue
 		}
@@ -85,7 +85,7 @@ func (d *Document) callsSection() page.Section {
 // numbered is the number of steps whose points have their number in the table of steps.
 const numbered = 12
 
-// numberOf returns the number of a step for its point; "" if the point has none.
+// numberOf returns the number that is drawn beside the point of a step, or "".
 func numberOf(step int) string {
 	if step < numbered {
 		return fmt.Sprint(step + 1)

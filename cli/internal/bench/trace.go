@@ -20,8 +20,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// chromeTrace records one run for Perfetto and the trace viewer of Chrome. Each worker has its own track; nested runs
-// are on the track of worker 0, which makes them.
+// chromeTrace records one run for Perfetto and the trace viewer of Chrome. Each worker has its own track. Nested runs
+// are on the track of worker 0, because worker 0 makes them.
 type chromeTrace struct {
 	start  time.Time // of the run
 	tracks []track   // by worker
@@ -89,8 +89,8 @@ func (c *chromeTrace) EndChunk(w exec.Work, _ error) {
 const (
 	tracePID  = 1
 	firstTID  = 1
-	traceHead = "{\"traceEvents\": [\n" // no displayTimeUnit: Perfetto before 2023 reads times in that unit
-	traceTail = "\n]}"                  // no newline: Perfetto rejects one in another block than the brace
+	traceHead = "{\"traceEvents\": [\n" // no displayTimeUnit: Perfetto before 2023 takes it for the unit of the times
+	traceTail = "\n]}"                  // no newline: Perfetto rejects a newline in another block than the brace
 )
 
 // traceEvent is an event in Chrome's trace event format. Times are microseconds.
@@ -251,7 +251,7 @@ func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, put func(t
 	return nil
 }
 
-// memoryAt is the memory of values from a time on.
+// memoryAt is the memory that values hold from a time on, until the time of the next memoryAt.
 type memoryAt struct {
 	at   time.Duration
 	held memoryArgs

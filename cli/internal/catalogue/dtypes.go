@@ -53,7 +53,7 @@ func (s dtypeSet) String() string {
 	return strings.Join(names, ",")
 }
 
-// dtypesNamed returns the dtypes with a name: one dtype or a group; nil for an unknown name.
+// dtypesNamed returns the dtype or the group of dtypes with a name, or nil for an unknown name.
 func dtypesNamed(name string) []tensor.DType {
 	for _, g := range dtypeGroups {
 		if g.name == name {
@@ -195,8 +195,8 @@ func dtypesOfAttr(o *graph.Op) dtypeSet {
 	return set
 }
 
-// main returns the dtypes that listings show for an op: the dtypes of the operand that supports the most (the first
-// one, if several do), or the dtypes of the results if the op has no operands.
+// main returns the dtypes that listings show for an op: the dtypes of the first operand that supports the greatest
+// number of dtypes, or the dtypes of the results if the op has no operands.
 func (s dtypes) main() dtypeSet {
 	best := s.attr
 	if len(s.operands) > 0 {

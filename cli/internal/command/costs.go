@@ -22,8 +22,8 @@ func CostsFlag(cmd *cobra.Command, path *string) {
 }
 
 // Prices reads the cost profile that --costs names. Without --costs it reads the profile that graphrun calibrate stored
-// for this machine. A nil result means the built-in profile: nothing is stored, or the stored profile cannot be read,
-// which Prices reports on stderr.
+// for this machine. A nil result means the built-in profile: no profile is stored, or the stored profile cannot be
+// read. Prices reports an unreadable profile on stderr.
 func Prices(cmd *cobra.Command, path string) (*machine.Profile, error) {
 	if path != "" {
 		p, err := machine.ReadProfile(path)

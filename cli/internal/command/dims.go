@@ -31,7 +31,7 @@ func ParseDims(list []string) (map[string]int, error) {
 }
 
 // Combinations reads values of --dim with one or more sizes, as in N=1,2,4. It returns every combination as values with
-// one size each; the last symbol changes fastest.
+// one size each. The last symbol changes fastest.
 func Combinations(list []string) ([][]string, error) {
 	all := [][]string{nil}
 	for _, s := range list {
@@ -56,8 +56,8 @@ func Combinations(list []string) ([][]string, error) {
 	return all, nil
 }
 
-// SizesOf returns the sizes of the symbols of a graph, and the sizes of --dim. The latter are added because the import
-// of an ONNX model replaces symbols with given sizes by numbers.
+// SizesOf returns the sizes of the symbols of a graph, and the sizes of --dim. The graph may lack symbols of --dim,
+// because the import of an ONNX model replaces symbols with given sizes by numbers.
 func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	sizes, err := ParseDims(given)
 	if err != nil {

@@ -22,7 +22,7 @@ type Extensions struct {
 	find            graph.Lookup
 }
 
-// Complete prepares the lookup of ops. It returns an error if a strategy has no name or that of a group, or if two
+// Complete prepares the lookup of ops. It returns an error if a strategy has no name or the name of a group, or if two
 // strategies or two ops have the same name.
 func (e *Extensions) Complete() (err error) {
 	for i, s := range e.AddedStrategies {
@@ -40,15 +40,15 @@ func (e *Extensions) Complete() (err error) {
 	return err
 }
 
-// Strategies lists the built-in strategies and then the added ones.
+// Strategies lists the built-in strategies and then the added strategies.
 func (e *Extensions) Strategies() []graphrun.Strategy {
 	return slices.Concat(graphrun.Strategies(), e.AddedStrategies)
 }
 
-// Ops lists the built-in ops and then the added ones.
+// Ops lists the built-in ops and then the added ops.
 func (e *Extensions) Ops() []*graph.Op { return slices.Concat(kernels.All(), e.AddedOps) }
 
-// Lookup returns the op with that name, nil if there is none.
+// Lookup returns the op with a name, or nil if there is no such op.
 func (e *Extensions) Lookup(name string) *graph.Op { return e.find(name) }
 
 // Compile is [graphrun.CompileContext] with the passes of the extensions.

@@ -19,7 +19,7 @@ func Line(cmd *cobra.Command, args []string) string {
 		values := []string{f.Value.String()}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
 			values = list.GetSlice()
-			if strings.HasSuffix(f.Value.Type(), "Slice") { // such as A,B; arrays repeat the flag
+			if strings.HasSuffix(f.Value.Type(), "Slice") { // a flag with a list such as A,B
 				values = []string{strings.Join(values, ",")}
 			}
 		}
@@ -37,7 +37,7 @@ func Line(cmd *cobra.Command, args []string) string {
 	return strings.Join(words, " ")
 }
 
-// quote quotes a word for a POSIX shell if it has other characters than those of names, numbers and lists.
+// quote quotes a word for a POSIX shell if it has characters that do not occur in names, numbers and lists.
 func quote(word string) string {
 	safe := strings.IndexFunc(word, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.,:=/%+", r))

@@ -11,7 +11,8 @@ import (
 	"github.com/graphrun/graphrun/internal/program"
 )
 
-// Open reads a graph file or a model. Sizes without a value in dims stay open. With keepGoing, mistakes are skipped.
+// Open reads a graph file or a model. Symbols without a size in dims remain symbols. With keepGoing, nodes and
+// constants with mistakes are skipped.
 func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepGoing bool) (*graphrun.File, error) {
 	bound, err := ParseDims(dims)
 	if err != nil {
@@ -73,8 +74,8 @@ func Infer(ctx context.Context, g *graph.Graph) error {
 	return nil
 }
 
-// RejectDynamic returns an error if shapes of the graph depend on data. It names the first such node and ends with the
-// given consequence for the command.
+// RejectDynamic returns an error if shapes of the graph depend on data. The error names the first such node and ends
+// with the given consequence for the command.
 func RejectDynamic(g *graph.Graph, consequence string) error {
 	known := program.KnownOf(g)
 	if known == nil {

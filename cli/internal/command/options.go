@@ -36,7 +36,8 @@ func (l *SolveLimit) Check() error {
 	return nil
 }
 
-// Option returns the value for [graphrun.Options]: there 0 means the default limit, and a negative value no search.
+// Option returns the value for [graphrun.Options], where 0 means the default limit and a negative value means no
+// search.
 func (l *SolveLimit) Option() time.Duration {
 	if l.span == 0 {
 		return -1
@@ -55,7 +56,7 @@ func (s *Slack) AddFlag(cmd *cobra.Command) {
 		"cost, such as 0.5%, to have fewer copies")
 }
 
-// Check parses the flag. strategies are the chosen strategies, of which one must be optimal.
+// Check parses the flag. A slack requires that the chosen strategies include optimal.
 func (s *Slack) Check(cmd *cobra.Command, strategies ...string) error {
 	number, percent := strings.CutSuffix(s.text, "%")
 	share, err := strconv.ParseFloat(number, 64)

@@ -55,7 +55,7 @@ const (
 	publishedStrategies = "published"
 )
 
-// Unpublished lists the strategies without those of [layout.Published].
+// Unpublished lists the strategies that are not in [layout.Published].
 func (e *Extensions) Unpublished() []string {
 	return slices.DeleteFunc(e.StrategyNames(), func(name string) bool { return slices.Contains(published(), name) })
 }

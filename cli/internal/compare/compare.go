@@ -39,7 +39,7 @@ type flags struct {
 	threads         []int
 	runs, turn      int
 	untilText       string
-	until           float64 // of --until, as a part of the median; 0 for none
+	until           float64 // of --until, as a fraction of the median; 0 if it is not given
 	costs           string
 	prices          *machine.Profile // of --costs
 	noFusion, exact bool
@@ -353,9 +353,9 @@ func (s *comparison) measure(j *progress.Job, path string, t inputs.Workload, di
 	return exit.Stopped(j.Context)
 }
 
-// compile compiles a graph with every strategy and returns a lower bound on the cost of any plan. Programs share folded
-// and packed constants and machine code, which the first compilation creates. So all programs are compiled twice, and
-// only the second compile times are compared.
+// compile compiles a graph with every strategy and returns a lower bound on the cost of any plan. The first compilation
+// creates folded and packed constants and machine code, which all programs share. Therefore all programs are compiled
+// twice, and only the second compile times are compared.
 func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Options) (list []experiment.Candidate,
 	bound *float64, err error) {
 	var first []experiment.Candidate

@@ -11,8 +11,9 @@ import (
 // writeCSV writes the records as CSV.
 func (s *comparison) writeCSV(w io.Writer) error { return csv.NewWriter(w).WriteAll(s.records()) }
 
-// records returns a head, and a record for each run in order, with the constant properties of its strategy. Unknown
-// values are empty. The runs of a plan are repeated for each of its strategies.
+// records returns the names of the columns, and a record for each run in order. A record also has the constant
+// properties of the run's strategy. Unknown values are empty. If several strategies have the same plan, its runs are
+// listed for each of them.
 func (s *comparison) records() [][]string {
 	head := []string{"file"}
 	symbols := s.symbols()
@@ -42,7 +43,7 @@ func (s *comparison) records() [][]string {
 	return list
 }
 
-// decimal formats a number for programs; empty for nil.
+// decimal formats a number for programs, and nil as an empty text.
 func decimal(x *float64) string {
 	if x == nil {
 		return ""

@@ -90,7 +90,7 @@ func (r *Row) dimText(name string) string {
 	return "-"
 }
 
-// table has the columns of the combinations, then those of [experiment.TableOf].
+// table has the columns of the combinations, and then the columns of [experiment.TableOf].
 func (s *comparison) table() *term.Table {
 	var t term.Table
 	texts := func(c term.Column, of func(*Row) string) {

@@ -35,7 +35,7 @@ func (s *comparison) writeHTML(w io.Writer) error {
 			p.Warnings = append(p.Warnings, v.Place()+": disturbed measurement: "+v.Noise)
 		}
 	}
-	planned := "" // the file and the sizes before; plans do not depend on the number of threads
+	planned := "" // the previous file and sizes; plans do not depend on the number of threads
 	for rows := range s.combinations() {
 		p.Sections = append(p.Sections, timesSection(rows))
 		if graph := fmt.Sprint(rows[0].File, rows[0].Dims); graph != planned {

@@ -178,8 +178,8 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	})
 }
 
-// split distributes the sizes of --dim to the two plans: the second size of a symbol is for the second plan, any other
-// size for both.
+// split distributes the sizes of --dim to the two plans: the second size of a symbol is for the second plan, and all
+// other sizes are for both plans.
 func (f *flags) split(files int, r *Document) error {
 	at := map[string]int{} // by symbol, the index in the list of the second plan
 	twice := map[string]bool{}

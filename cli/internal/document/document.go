@@ -49,7 +49,7 @@ func StreamOf[A, T any](list []A, doc func(A) T) Stream[T] {
 	}
 }
 
-// TextOrNull is a string; the empty one is written as null.
+// TextOrNull is a string. The empty string is written as null.
 type TextOrNull string
 
 // MarshalJSONTo writes the string, or null.
@@ -62,7 +62,7 @@ func (s TextOrNull) MarshalJSONTo(e *jsontext.Encoder) error {
 
 func (TextOrNull) mayBeNull() {}
 
-// ListOrNull is a list; a nil one is written as null.
+// ListOrNull is a list. A nil list is written as null.
 type ListOrNull[T any] []T
 
 // MarshalJSONTo writes the list, or null.
@@ -79,8 +79,8 @@ func (ListOrNull[T]) mayBeNull() {}
 var itemOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInvalidUTF8(true),
 	jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
 
-// Write writes a document, given by its address: one key a line, and one item a line in lists of objects. Errors of w
-// appear at its Flush. A value that cannot be encoded panics.
+// Write writes a document, given by its address: one key a line, and one item a line in lists of objects. Write errors
+// of w appear at its Flush. A value that cannot be encoded panics.
 func Write(w *bufio.Writer, doc any) {
 	var line bytes.Buffer
 	enc := jsontext.NewEncoder(&line, itemOptions)
@@ -133,7 +133,8 @@ type member struct {
 	field    reflect.StructField
 }
 
-// membersOf iterates over the keys of a struct that are present, with their values; embedded structs are flattened.
+// membersOf iterates over the keys of a struct that are present, with their values. The keys of embedded structs are
+// keys of the struct.
 func membersOf(v reflect.Value) func(yield func(member, reflect.Value) bool) {
 	return func(yield func(member, reflect.Value) bool) {
 		for _, f := range reflect.VisibleFields(v.Type()) {
@@ -152,7 +153,7 @@ func membersOf(v reflect.Value) func(yield func(member, reflect.Value) bool) {
 	}
 }
 
-// memberOf reads a field's tags; false for a field without a key.
+// memberOf reads a field's tags. It returns false for a field without a key.
 func memberOf(f reflect.StructField) (member, bool) {
 	key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return member{key, strings.Contains(options, "omit"), f}, key != "" && key != "-"

@@ -27,8 +27,8 @@ type schemaBuilder struct {
 	words map[string]func() []string
 }
 
-// object describes a struct, which has no further keys. The keys of an optional embedded struct are all present or all
-// absent.
+// object describes a struct. Further keys are not allowed. The keys of an optional embedded struct are all present or
+// all absent.
 func (b schemaBuilder) object(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	together := map[int][]string{} // by embedded struct

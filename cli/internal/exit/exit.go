@@ -1,4 +1,5 @@
-// Package exit has the exit codes of the command line, errors that carry one, and contexts that end with a signal.
+// Package exit has the exit codes of the command line, errors that carry an exit code, and contexts that end with a
+// signal.
 package exit
 
 import (

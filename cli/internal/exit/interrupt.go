@@ -36,10 +36,10 @@ func UntilSignal() context.Context {
 	return ctx
 }
 
-// exitSignalled plus the number of a signal is the exit code after it, as in shells.
+// exitSignalled plus the number of a signal is the exit code after this signal, as in shells.
 const exitSignalled = 128
 
-// Stopped returns the error of a command whose context has ended, else nil.
+// Stopped returns the error of a command if the context has ended, else nil.
 func Stopped(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil

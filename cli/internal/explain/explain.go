@@ -170,7 +170,7 @@ func formatOf(name string) (tensor.MemoryFormat, error) {
 		strings.Join(breakFormats, ", "), suggest.DidYouMean(suggest.Nearest(name, slices.Values(breakFormats))))
 }
 
-// explained explains the named value, or the first one that loses a format.
+// explained explains the named value, or the first value that loses the format of --first-break.
 func (f *flags) explained(ctx context.Context, g *graph.Graph, path, value string, format tensor.MemoryFormat,
 	o graphrun.Options) (*Document, error) {
 	r := &Document{Notes: report.NotesOf(g)}
@@ -201,7 +201,8 @@ func (f *flags) explained(ctx context.Context, g *graph.Graph, path, value strin
 	return r, r.describeSymbolically(g, v)
 }
 
-// describeSymbolically describes value and layout by expressions over the sizes without a value, if any.
+// describeSymbolically describes value and layout by expressions over the symbols without a size, if there are such
+// symbols.
 func (r *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error {
 	s, err := infer.SymbolicOf(g, nil, false)
 	if err != nil || s == nil {

@@ -7,15 +7,15 @@ import (
 	"github.com/graphrun/graphrun/internal/suggest"
 )
 
-// DidYouMean returns the end of a message about an unknown name; it is empty if no known name is similar.
+// DidYouMean returns the end of a message about an unknown name. The end is empty if no known name is similar.
 func DidYouMean(name string, known []string) string { return suggest.DidYouMean(Meant(name, known)) }
 
-// WantOneOf returns the end of a message about an unknown name, with all known ones.
+// WantOneOf returns the end of a message about an unknown name, with all known names.
 func WantOneOf(name string, known []string) string {
 	return "want one of " + strings.Join(known, ", ") + DidYouMean(name, known)
 }
 
-// Meant returns the most similar known name, or the only one with this prefix.
+// Meant returns the most similar known name, or the only known name with this prefix.
 func Meant(name string, known []string) string {
 	if nearest := suggest.Nearest(name, slices.Values(known)); nearest != "" {
 		return nearest

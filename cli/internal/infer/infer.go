@@ -127,7 +127,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 }
 
 // inferGraph returns the graph and the errors of its parts. The graph is nil if nothing can be shown. err ends the
-// command; with --keep-going, rejected nodes do not.
+// command. With --keep-going, rejected nodes do not end the command.
 func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*graph.Error, error) {
 	g, missing, err := f.ext.OpenGraph(ctx, path, f.dims, f.keepGoing)
 	if err != nil {

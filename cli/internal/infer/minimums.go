@@ -32,15 +32,15 @@ func (f *RaisedMinimums) String() string {
 }
 
 const (
-	// raisedMin is the minimum that is tried: with sizes of at least 2, no dimension is empty or broadcast.
+	// raisedMin is the minimum that is tried. With sizes of at least 2, no dimension is empty or broadcast.
 	raisedMin = 2
 	// maxRaised bounds the symbols that are tried one by one, each with an inference of the graph.
 	maxRaised = 16
 )
 
 // raisedMinimumsOf infers the graph again with raised minimums if inference s has guards. It returns a small set of
-// symbols: raising only their minimums removes as many guards as raising the minimums of all symbols. It returns nil if
-// no guard disappears.
+// symbols. If only their minimums are raised, the number of removed guards is the same as if the minimums of all
+// symbols are raised. It returns nil if no guard disappears.
 func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, classes bool) *RaisedMinimums {
 	if s == nil || s.Cut != nil {
 		return nil

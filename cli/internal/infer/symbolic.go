@@ -48,7 +48,7 @@ type GuardDoc struct {
 	Refusal   string              `json:"refusal,omitzero" doc:"The error if it does not hold, if that was examined."`
 }
 
-// GuardsOf lists the guards of symbolic inference; nil if s is nil.
+// GuardsOf lists the guards of symbolic inference. It returns nil if s is nil.
 func GuardsOf(s *graph.Symbolic) []GuardDoc {
 	if s == nil {
 		return nil
@@ -212,6 +212,7 @@ func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 const (
 	// maxClasses bounds the size classes that are enumerated for a flag.
 	maxClasses = 16
-	// flagSteps bounds the steps of evaluating a formula whose classes are enumerated. Each class takes that many steps.
+	// flagSteps bounds the steps of evaluating a formula whose classes are enumerated. Each class takes up to flagSteps
+	// steps.
 	flagSteps = 1 << 12
 )

@@ -21,7 +21,7 @@ type bindings struct {
 }
 
 // bindGiven returns the graph of a file whose symbols are bound by --dim and by the shapes of input arrays. An array
-// that does not fit its input is rejected and binds no symbol. If a symbol could be bound only by rejected arrays, all
+// that does not fit its input is rejected and binds no symbol. If only rejected arrays have the size of a symbol, all
 // inputs with this symbol are rejected, because a generated size would not be meaningful.
 func bindGiven(ctx context.Context, f *graphrun.File, given *Given) (g *graph.Graph, err error) {
 	inputs, l := f.Inputs(), &f.Loader
@@ -66,7 +66,7 @@ func (g *Given) bind(inputs []*graph.Value, b bindings) error {
 	return nil
 }
 
-// bind binds the symbols of one input. After an error it has bound none.
+// bind binds the symbols of one input. After an error, no symbol of this input is bound.
 func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
 	if !mayHold(m.DType, v.Meta.DType) || v.Dims == nil && !slices.Equal(m.Shape, v.Meta.Shape) ||
 		v.Dims != nil && len(m.Shape) != len(v.Dims) {

@@ -15,10 +15,10 @@ import (
 
 // Set has the inputs of a run, and their origin.
 type Set struct {
-	Values    map[string]*tensor.Tensor
-	Generated []*graph.Value // inputs without an array
-	Seed      uint64
-	extra     string // names the unused arrays of the archive, empty for none
+	Values     map[string]*tensor.Tensor
+	Generated  []*graph.Value // inputs without an array
+	Seed       uint64
+	unusedNote string // the note about unused arrays of the archive; empty if all are used
 }
 
 // generatedIntegers are the values of generated integer inputs, unless they are indices into fewer elements.
@@ -29,7 +29,7 @@ func newSet(seed uint64) *Set {
 }
 
 // integersFor returns the integers that each generated input of an inferred graph may hold. If the graph accepts none
-// of the usual integers, they are used nevertheless, and the run reports the error.
+// of the usual integers, the usual integers are used nevertheless, and the run reports the error.
 func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 	admitted := g.Admitted(generatedIntegers)
 	return func(v *graph.Value) []int64 {
@@ -49,8 +49,8 @@ func (in *Set) Print(cmd *cobra.Command) {
 
 // Notes lists the generated inputs and the unused arrays.
 func (in *Set) Notes() (list []string) {
-	if in.extra != "" {
-		list = append(list, in.extra)
+	if in.unusedNote != "" {
+		list = append(list, in.unusedNote)
 	}
 	if len(in.Generated) > 0 {
 		list = append(list, fmt.Sprintf("generated from seed %d: %s", in.Seed, in.names()))
@@ -58,7 +58,7 @@ func (in *Set) Notes() (list []string) {
 	return list
 }
 
-// names lists the generated inputs; of many it lists the first ones.
+// names lists the first generated inputs, and the number of the remaining inputs.
 func (in *Set) names() string {
 	const most = 6
 	var names []string

@@ -16,10 +16,10 @@ import (
 // Given has the arrays that files provide for inputs. At first only the headers are read, because a small file may
 // describe gigabytes of data.
 type Given struct {
-	arrays  map[string]array // by input
-	extra   []string         // keys of the archive without an input
-	path    string           // of the archive, empty for none
-	archive *npz.Archive
+	arrays     map[string]array // by input
+	unusedKeys []string         // keys of the archive that no input takes
+	path       string           // of the archive, empty for none
+	archive    *npz.Archive
 
 	// The following fields are set only with --keep-going. Without it, Lost is nil.
 	Lost    map[string]error // unavailable inputs by name, with the reason
@@ -39,7 +39,7 @@ func (g *Given) Close() {
 	}
 }
 
-// reject records that an input is unavailable. Without --keep-going it returns the error.
+// reject records that an input is unavailable. Without --keep-going, it returns the error instead.
 func (g *Given) reject(name string, err error) error {
 	if g.Lost == nil {
 		return exit.Wrongf("input %q: %w", name, err)
@@ -87,7 +87,7 @@ func (s Sources) findInArchive(inputs []*graph.Value, out *Given) error {
 	out.archive = a
 	for _, name := range a.Names() {
 		if !isInput(inputs, name) {
-			out.extra = append(out.extra, name)
+			out.unusedKeys = append(out.unusedKeys, name)
 			continue
 		}
 		m, err := a.Meta(name)
@@ -145,13 +145,13 @@ func (g *Given) insteadOf(name string) string {
 	if g == nil || g.archive == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (%s has %s%s)", g.path, files.List(g.archive.Names()), format.DidYouMean(name, g.extra))
+	return fmt.Sprintf(" (%s has %s%s)", g.path, files.List(g.archive.Names()), format.DidYouMean(name, g.unusedKeys))
 }
 
 // unusedArrays describes the arrays of the archive that no input takes.
 func (g *Given) unusedArrays() string {
-	if g == nil || len(g.extra) == 0 {
+	if g == nil || len(g.unusedKeys) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: no input takes %s", g.path, files.List(g.extra))
+	return fmt.Sprintf("%s: no input takes %s", g.path, files.List(g.unusedKeys))
 }

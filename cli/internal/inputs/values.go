@@ -25,15 +25,15 @@ type Sources struct {
 }
 
 // ReadValues returns a tensor for every input of a bound graph, in its declared layout: arrays of files, and generated
-// values for the other inputs. It checks that everything fits into memory before it reads data. It closes given and
-// adds to its unavailable inputs.
+// values for the other inputs. It checks that everything fits into memory before it reads data. It closes given and may
+// add unavailable inputs to given.Lost.
 func (s Sources) ReadValues(g *graph.Graph, given *Given) (*Set, error) {
 	defer given.Close()
 	if err := checkMemory(g, given); err != nil {
 		return nil, err
 	}
 	in, integers := newSet(s.Seed), integersFor(g)
-	in.extra = given.unusedArrays()
+	in.unusedNote = given.unusedArrays()
 	for _, v := range g.Inputs {
 		if given.Lost[v.Name] != nil {
 			continue
@@ -54,7 +54,7 @@ func (s Sources) ReadValues(g *graph.Graph, given *Given) (*Set, error) {
 	return in, nil
 }
 
-// value reads the array of an input, or generates one.
+// value reads the array of an input, or generates a tensor.
 func (s Sources) value(v *graph.Value, a array, integers func(*graph.Value) []int64) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if a.read == nil {
@@ -67,7 +67,7 @@ func (s Sources) value(v *graph.Value, a array, integers func(*graph.Value) []in
 }
 
 // checkMemory returns an error if the inputs do not fit into memory. With --keep-going it instead rejects inputs until
-// the rest fits: first unused inputs, then the largest ones.
+// the remaining inputs fit: first unused inputs, then the largest inputs.
 func checkMemory(g *graph.Graph, given *Given) error {
 	var sizes graphrun.Need
 	for _, v := range g.Inputs {

@@ -37,8 +37,8 @@ func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dim
 	return Workload{g, in}, err
 }
 
-// Load reads a graph file or a model, and the headers of the arrays for its inputs. Their shapes and --dim bind the
-// symbols. The graph is not yet inferred.
+// Load reads a graph file or a model, and the headers of the arrays for its inputs. The shapes of the arrays and --dim
+// bind the symbols. The graph is not yet inferred.
 func Load(ctx context.Context, ext *command.Extensions, src Sources, path string, dims []string) (*graph.Graph, *Given,
 	error) {
 	f, err := ext.Open(ctx, path, dims, src.KeepGoing)
@@ -57,8 +57,8 @@ func Load(ctx context.Context, ext *command.Extensions, src Sources, path string
 	return g, given, nil
 }
 
-// DropConstants drops the data of the graph's constants. A compiled program no longer needs them, and packed weights
-// would otherwise be in memory twice.
+// DropConstants drops the data of the graph's constants. A compiled program no longer needs the data, and packed
+// weights would otherwise be in memory twice.
 func (w *Workload) DropConstants() {
 	bytes := 0
 	for _, v := range w.Graph.Constants {

@@ -17,8 +17,8 @@ import (
 	"github.com/graphrun/graphrun/internal/files"
 )
 
-// CheckWritable returns an error if a file cannot be written. Commands call it before they start to compute the content
-// of the file. It leaves no file behind.
+// CheckWritable returns an error if a file cannot be written. Commands call CheckWritable before they compute the
+// content of the file. CheckWritable leaves no file behind.
 func CheckWritable(flag, path string) error {
 	if path == "" {
 		return nil
@@ -73,7 +73,7 @@ func Cause(err error) error {
 	return errors.New(strings.TrimPrefix(files.OfFile("", e).Error(), e.Path+": "))
 }
 
-// linked follows links to a file that does not exist yet; it returns other paths unchanged.
+// linked returns the target of a link to a file that does not exist yet. It returns other paths unchanged.
 func linked(path string) string {
 	for range 40 { // the limit of Linux
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -163,7 +163,7 @@ func writeAndClose(ctx context.Context, f *os.File, write func(io.Writer) error)
 	return err
 }
 
-// whileAlive returns an error from Write once its context has ended.
+// whileAlive is a writer. Its Write returns an error after its context has ended.
 type whileAlive struct {
 	ctx context.Context
 	w   io.Writer

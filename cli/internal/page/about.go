@@ -16,7 +16,7 @@ import (
 )
 
 // About lists the properties of a measurement that a citation needs: the command line, the files with their digests,
-// the cost profile unless it is nil, the program and the machine. It fails if a file cannot be read.
+// the cost profile if it is not nil, the program and the machine. It fails if a file cannot be read.
 func About(line string, paths []string, profile *report.Profile) ([]Fact, error) {
 	e := environment.Current()
 	list := []Fact{{"Command", line}}

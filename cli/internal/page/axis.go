@@ -10,9 +10,9 @@ import (
 // Axis describes the values along one side of a chart.
 type Axis struct {
 	Title  string
-	Format func(float64) string // of a value with its unit; nil for the plain number
+	Format func(float64) string // formats a value with its unit; nil formats the number alone
 	Log    bool                 // logarithmic; values that are not positive are not drawn
-	Unit   float64              // grid lines are at round multiples of it; 0 is 1
+	Unit   float64              // grid lines are at round multiples of Unit; 0 means 1
 }
 
 // Chart sizes in SVG units. The page scales charts to the width of a column.
@@ -55,7 +55,7 @@ func newScale(a Axis, from, to float64, values ...float64) scale {
 	return s
 }
 
-// project returns the value on the scale's own axis. It returns false if the value cannot be drawn.
+// project returns the value, or its logarithm on a logarithmic axis. It returns false if the value cannot be drawn.
 func (s *scale) project(v float64) (float64, bool) {
 	if s.axis.Log {
 		v = math.Log10(v)
@@ -140,8 +140,8 @@ func (d *drawing) picture(height float64, title string) string {
 		Escape(title), d.String())
 }
 
-// vertical draws grid lines for x and their labels below bottom.
-func (d *drawing) vertical(x *scale, top, bottom float64) {
+// xAxis draws grid lines for x and their labels below bottom.
+func (d *drawing) xAxis(x *scale, top, bottom float64) {
 	last := math.Inf(-1)
 	for _, v := range x.ticks(7) {
 		at, _ := x.at(v)
@@ -155,8 +155,8 @@ func (d *drawing) vertical(x *scale, top, bottom float64) {
 	d.add(`<text text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, (x.from+x.to)/2, bottom+36, Escape(x.axis.Title))
 }
 
-// horizontal draws grid lines for y and their labels left of x.
-func (d *drawing) horizontal(y *scale, left, right float64) {
+// yAxis draws grid lines for y and their labels left of x.
+func (d *drawing) yAxis(y *scale, left, right float64) {
 	for _, v := range y.ticks(6) {
 		at, _ := y.at(v)
 		d.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, left, right, at, at)

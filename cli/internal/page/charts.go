@@ -10,8 +10,8 @@ import (
 type Intervals struct {
 	Axis Axis
 	Rows []Interval
-	// Reference is a value that all rows are compared with, drawn as a dashed line; ReferenceName is its label. NaN is
-	// none.
+	// Reference is a value that all rows are compared with, drawn as a dashed line with the label ReferenceName. NaN
+	// means no reference.
 	Reference     float64
 	ReferenceName string
 }
@@ -35,7 +35,7 @@ func (c *Intervals) draw() string {
 	x := newScale(c.Axis, left+14, chartWidth-right-18, values...)
 	bottom := float64(top + rowHeight*len(c.Rows))
 	d := &drawing{}
-	d.vertical(&x, top, bottom)
+	d.xAxis(&x, top, bottom)
 	for i, r := range c.Rows {
 		y := top + rowHeight*(float64(i)+0.5)
 		d.add(`<text text-anchor="end" x="%.1f" y="%.1f">%s<title>%s</title></text>`, left+6, y+4,
@@ -80,7 +80,7 @@ type Point struct {
 	Name  string // drawn beside the point if there is room; empty for none
 }
 
-// Line is a straight line of a [Scatter] between points, on logarithmic axes a line of the logarithms.
+// Line is a polyline of a [Scatter] through Points. Its segments are straight on the screen, also on logarithmic axes.
 type Line struct {
 	Label  string
 	Points [][2]float64
@@ -105,8 +105,8 @@ func (c *Scatter) draw() string {
 	}
 	x, y := newScale(c.X, plotLeft, plotRight, xs...), newScale(c.Y, plotBottom, plotTop, ys...)
 	d := &drawing{}
-	d.vertical(&x, plotTop, plotBottom)
-	d.horizontal(&y, plotLeft, plotRight)
+	d.xAxis(&x, plotTop, plotBottom)
+	d.yAxis(&y, plotLeft, plotRight)
 	for _, l := range c.Lines {
 		d.line(&l, &x, &y)
 	}
@@ -170,7 +170,7 @@ func (d *drawing) legend(groups []string) float64 {
 // Steps shows a value over time that is constant between changes.
 type Steps struct {
 	X, Y   Axis
-	Points [][2]float64 // the time of a change, and the value from then on, in order of time
+	Points [][2]float64 // the time of a change, and the value from this time on, in order of time
 }
 
 func (c *Steps) draw() string {
@@ -180,8 +180,8 @@ func (c *Steps) draw() string {
 	}
 	x, y := newScale(c.X, plotLeft, plotRight, xs...), newScale(c.Y, plotBottom, plotTop, ys...)
 	d := &drawing{}
-	d.vertical(&x, plotTop, plotBottom)
-	d.horizontal(&y, plotLeft, plotRight)
+	d.xAxis(&x, plotTop, plotBottom)
+	d.yAxis(&y, plotLeft, plotRight)
 	path, last := "", float64(plotBottom)
 	for i, p := range c.Points {
 		px, okX := x.at(p[0])

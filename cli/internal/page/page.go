@@ -1,8 +1,8 @@
 // Package page writes reports as self-contained HTML pages: sentences, charts, tables, and the data behind them as CSV.
 //
-// Charts are inline SVG that is drawn here: they need no script, follow the colors of the page, and print. Chart
-// libraries either need a script of several hundred kilobytes (Plot, ECharts), draw on a canvas, which does not print
-// well (uPlot), or embed fonts of four megabytes (gonum.org/v1/plot).
+// This package draws charts as inline SVG. They need no script, follow the colors of the page, and can be printed.
+// Chart libraries either need a script of several hundred kilobytes (Plot, ECharts), draw on a canvas, which does not
+// print well (uPlot), or embed fonts of four megabytes (gonum.org/v1/plot).
 package page
 
 import (
@@ -24,7 +24,7 @@ type Page struct {
 	Summary  []string // the results in words, a paragraph each
 	Warnings []string
 	Sections []Section
-	About    []Fact // what is needed to cite and to repeat the measurement
+	About    []Fact // the facts that are needed to cite and to repeat the measurement
 }
 
 // Fact is a named property of the measurement.
@@ -36,7 +36,7 @@ type Section struct {
 	Note  string // how to read it
 	Chart Chart  // nil for none
 	Table *Table // nil for none
-	Data  *Table // what the chart shows; nil if the table has it
+	Data  *Table // the data of the chart; nil if Table has the data
 }
 
 // Table is a table of texts. Right lists the columns that are aligned to the right.

@@ -18,8 +18,8 @@ func shape(group int, x, y float64) string {
 // coordinates returns a point of a path.
 func coordinates(x, y float64) string { return fmt.Sprintf("%.1f %.1f", x, y) }
 
-// shorten removes characters from the middle of a text that is longer than n, because the ends of names distinguish
-// them.
+// shorten removes characters from the middle of a text that is longer than n, because names differ mostly at their
+// ends.
 func shorten(s string, n int) string {
 	r := []rune(s)
 	if len(r) <= n {

@@ -24,8 +24,8 @@ import (
 type limits struct {
 	copies  int
 	counted bool   // whether --max-copies is given
-	memory  string // as written; empty for none
-	bytes   int
+	memory  string // the value of --max-memory as written; empty if it is not given
+	bytes   int    // the value of --max-memory in bytes
 }
 
 func (l *limits) add(cmd *cobra.Command) {
@@ -134,12 +134,12 @@ func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) err
 	return nil
 }
 
-// maxTried bounds the number of plans of the layout problem that are compiled in the search for one that fits.
+// maxTried bounds the number of plans of the layout problem that are compiled in the search for a plan that fits.
 const maxTried = 16
 
-// cheapest tries plans in the order of cost until a plan fits, or until the next plan costs no less than the best
-// program so far. The cost of the last plan is then a lower bound for all plans that fit. cheapest returns nil if the
-// problem cannot be solved.
+// cheapest compiles plans of the layout problem in ascending order of cost. It stops when a plan fits, or when the next
+// plan costs no less than the best program so far. The cost of the last plan is then a lower bound for all plans that
+// fit. cheapest returns nil if the problem cannot be solved.
 func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMemory, error) {
 	list, err := experiment.Best(p, maxTried)
 	if err != nil {

@@ -19,14 +19,14 @@ import (
 
 // stepWatch is a tracer that collects the times of each step by name, for runs of one worker.
 type stepWatch struct {
-	took  map[string][]float64  // by name of the step: its time in each run so far, in nanoseconds
-	turns map[int]time.Duration // by index of the step: the sum of its times so far in the current run
-	began time.Time
-	clock time.Duration // the cost of reading the clock
+	samples  map[string][]float64  // by name of the step: its time in each run so far, in nanoseconds
+	runTimes map[int]time.Duration // by index of the step: the sum of its times so far in the current run
+	began    time.Time
+	clock    time.Duration // the cost of reading the clock
 }
 
 func newStepWatch() *stepWatch {
-	return &stepWatch{took: map[string][]float64{}, turns: map[int]time.Duration{}, clock: bench.ClockCost()}
+	return &stepWatch{samples: map[string][]float64{}, runTimes: map[int]time.Duration{}, clock: bench.ClockCost()}
 }
 
 // BeginRun traces all runs.
@@ -40,10 +40,10 @@ func (s *stepWatch) BeginStep(exec.Work) { s.began = time.Now() }
 
 // EndStep records the time.
 func (s *stepWatch) EndStep(w exec.Work, done bool) {
-	s.turns[w.Step] += max(time.Since(s.began)-s.clock, 1)
+	s.runTimes[w.Step] += max(time.Since(s.began)-s.clock, 1)
 	if done {
-		s.took[w.Node.Name] = append(s.took[w.Node.Name], float64(s.turns[w.Step]))
-		delete(s.turns, w.Step)
+		s.samples[w.Node.Name] = append(s.samples[w.Node.Name], float64(s.runTimes[w.Step]))
+		delete(s.runTimes, w.Step)
 	}
 }
 
@@ -59,9 +59,9 @@ const (
 	measureSpan = time.Second
 )
 
-// measurePlan runs a program on generated inputs with one worker and sets the median time of each step. The minimum
-// would be misleading: no single run reaches the minimum of all steps, because a busy processor lowers its clock rate.
-// watch is the tracer of the program.
+// measurePlan runs a program on generated inputs with one worker and sets the median time of each step. The sum of the
+// minimums would be misleading, because a busy processor lowers its clock rate and no single run has the minimum time
+// of every step. watch is the tracer of the program.
 func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, watch *stepWatch, r *Document) error {
 	in, err := inputs.Sources{}.ReadValues(g, &inputs.Given{})
 	if err != nil {
@@ -87,7 +87,7 @@ func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, watch *st
 	var errors []float64
 	for i := range r.Steps {
 		s := &r.Steps[i]
-		took := watch.took[s.Name]
+		took := watch.samples[s.Name]
 		if len(took) == 0 {
 			continue
 		}

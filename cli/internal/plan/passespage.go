@@ -13,21 +13,22 @@ import (
 //go:embed passes.html
 var passesText string
 
-// passColumn is the graph after a pass. Same means that the pass changed nothing; the column then has no rows.
+// passColumn is a column of the page: the graph after a pass. Same means that the pass changed nothing. Then the column
+// has no rows.
 type passColumn struct {
 	Pass, Doc, Summary string
 	Same               bool
 	Rows               []passRow
 }
 
-// passRow is a line of a graph, with its mark against the column before.
+// passRow is a line of a graph. Mark and Class show how the line differs from the graph before the pass.
 type passRow struct {
 	Mark, Class string
 	Words       []passWord
 	name, text  string
 }
 
-// passWord is a part of a line; Value means that it is the name of a value.
+// passWord is a part of a line. Value means that the part is the name of a value.
 type passWord struct {
 	Text  string
 	Value bool

@@ -81,7 +81,7 @@ func (s *problemFlags) strategy(ext *command.Extensions, name string) graphrun.S
 	return ext.Strategy(name)
 }
 
-// ask writes the files and adds to the report the results that the flags request.
+// ask writes the files that the flags name, and adds the requested results to the report.
 func (s *problemFlags) ask(ctx context.Context, p *graphrun.Program, r *Document) (err error) {
 	if s.problem != "" {
 		problem, err := experiment.Problem(p)

@@ -139,9 +139,8 @@ func (f *flags) printSizes(cmd *cobra.Command, r *SizesDocument) error {
 	return out.Flush()
 }
 
-// bound returns a copy of the graph that is bound to sizes, pinned and inferred.
-//
-// A size that is no symbol changes the number of rows when the file is loaded.
+// bound returns a copy of the graph that is bound to sizes, pinned and inferred. If the symbol of a size is not in the
+// graph, the size is the number of rows with which the file is loaded.
 func (f *flags) bound(ctx context.Context, path string, g *graph.Graph, symbol string, size int) (h *graph.Graph,
 	err error) {
 	if _, ok := g.SymbolNamed(symbol); ok {

@@ -27,11 +27,11 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 		}
 		fmt.Fprintf(w, "%s inserted\n", format.CountIrregular(c.Copies, "copy", "copies"))
 		if m := c.Memory; m != nil {
-			fmt.Fprintf(w, "outputs take %s bytes, other values at once %s\n", m.Outputs, m.AtOnce)
+			fmt.Fprintf(w, "outputs: %s bytes\nother values: at most %s bytes at the same time\n", m.Outputs, m.AtOnce)
 		}
-		t := term.NewTable(term.NameCol("at"), term.WholeCol("cost"), term.WholeCol("planned for it"),
+		t := term.NewTable(term.NameCol("at"), term.WholeCol("cost"), term.WholeCol("cost of its own plan"),
 			term.WholeCol("regret"), term.WholeCol("memory"),
-			term.ProseCol("which is"))
+			term.ProseCol("remark"))
 		for _, r := range c.Regret {
 			if !r.Fits {
 				t.Add(format.Sizes(r.Sizes), "-", "-", "-", "-",
@@ -52,14 +52,14 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 	}
 }
 
-// askedBy names the node that requires a condition, and the symbols that it binds.
+// askedBy names the node that requires a condition, and the symbols that the condition fixes.
 func askedBy(g inspect.Guard) string {
 	text := ""
 	if g.Node != "" {
 		text = fmt.Sprintf(", required by %s (%s)", g.Node, g.Op)
 	}
 	if len(g.Binds) > 0 {
-		text += ", which fixes " + strings.Join(g.Binds, ", ")
+		text += "; the condition fixes " + strings.Join(g.Binds, ", ")
 	}
 	return text
 }
@@ -111,10 +111,10 @@ func caseText(c inspect.Case) string {
 	return cond
 }
 
-// maxShown bounds the sizes in one line.
+// maxShown bounds the number of combinations of sizes in one line.
 const maxShown = 8
 
-// triedSizes lists tried sizes.
+// triedSizes lists the combinations of sizes that were tried.
 func triedSizes(tried []map[string]int) string {
 	var list []string
 	for _, sizes := range tried[:min(len(tried), maxShown)] {

@@ -73,15 +73,15 @@ func (j *Job) Enter(phase string) {
 	j.phase.Store(phase)
 }
 
-// EnterUntilRun is [Job.Enter], but has no effect once steps of a run are counted. Some runs plan parts of the graph
-// and would otherwise show the phase of planning.
+// EnterUntilRun is [Job.Enter], but has no effect while steps of a run are counted. Some runs plan parts of the graph,
+// and the progress of such a run would otherwise show the phase of planning.
 func (j *Job) EnterUntilRun(phase string) {
 	if j.phase.Load() != Running {
 		j.Enter(phase)
 	}
 }
 
-// BeginRun counts the steps of a run; nested runs replace the outer one.
+// BeginRun counts the steps of a run. A nested run replaces the outer run.
 func (j *Job) BeginRun(r *exec.Run) bool {
 	j.run.Store(r)
 	j.Report(0, r.Steps)
@@ -119,8 +119,8 @@ func (j *Job) Report(done, total int) {
 	j.total.Store(int64(total))
 }
 
-// Left estimates the time that remains, in words: each of the other parts takes as long as those that are done. It
-// returns "" if none is done.
+// Left estimates the time that remains, in words: each remaining part takes as long as the mean of the finished parts.
+// It returns "" if no part is finished.
 func (j *Job) Left() string {
 	done, total := j.done.Load(), j.total.Load()
 	if done <= 0 || done >= total {

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Document is the output of prove: predicates, with the proof of a named one.
+// Document is the output of prove: predicates, and the proof of the predicate or the claim that was named.
 type Document struct {
 	Predicates []predicateDoc `json:"predicates" doc:"The predicate that was named, or all of them."`
 	Claim      *claimDoc      `json:"claim,omitzero" doc:"The claim, if given: predicates joined by ~, &, | and =>."`

@@ -195,7 +195,7 @@ func writeProof(w io.Writer, show term.Display, doc *Document) {
 	fmt.Fprintf(w, "\n%s\n", p.Conclusion)
 }
 
-// writeWays prints the ways of the branching form; further comparisons of the formula split them.
+// writeWays prints the ways through the branching form. Comparisons of the formula can divide such a way further.
 func writeWays(w io.Writer, show term.Display, p *ProofDoc) {
 	type row struct {
 		part, path         string

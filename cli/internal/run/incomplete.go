@@ -55,7 +55,7 @@ func (w *runWork) dropRejected() {
 	w.g = w.g.Drop(rejected)
 }
 
-// pinned returns the pins except the pins of removed nodes and values.
+// pinned returns the pins of the nodes and values that were not removed.
 func (w *runWork) pinned(pins []string) []string {
 	if len(pins) == 0 || w.g == w.whole {
 		return pins
@@ -80,7 +80,7 @@ func names(g *graph.Graph) map[string]bool {
 	return all
 }
 
-// merge adds the failures in the error of a run to the earlier ones. It returns any other error.
+// merge adds the failures in the error of a run to the earlier failures. It returns any other error.
 func (w *runWork) merge(out map[string]*tensor.Tensor, err error) error {
 	failed := slices.Clone(w.left.Failed)
 	var part *exec.Incomplete
@@ -106,6 +106,7 @@ func (o incomplete) printError(cmd *cobra.Command, path string) {
 	}
 }
 
+// LeftOutDoc is an output that is missing in the results of a run.
 type LeftOutDoc struct {
 	Output string `json:"output" doc:"The output that is missing."`
 	Node   string `json:"node,omitzero" doc:"The failed node that makes it or that it depends on."`

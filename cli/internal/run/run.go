@@ -272,6 +272,7 @@ type Document struct {
 	report.Notes
 }
 
+// OutputDoc describes a computed output.
 type OutputDoc struct {
 	Name    string   `json:"name" doc:"The name of the output."`
 	DType   string   `json:"dtype" of:"dtype" doc:"The dtype."`

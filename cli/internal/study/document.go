@@ -24,7 +24,7 @@ type Document struct {
 	Results     []Result  `json:"results" doc:"The results of all tasks."`
 }
 
-// Failure is a task that failed.
+// Failure is a task that failed, with the reason.
 type Failure struct {
 	Task    string `json:"task" doc:"The task."`
 	Message string `json:"message" doc:"The reason."`

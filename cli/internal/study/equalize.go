@@ -7,9 +7,8 @@ import (
 )
 
 // equalize is a pass that prices ops on images (convolutions, poolings, resizing) equally in row-major and
-// channels-last layout. Each implementation gets a twin that reads and writes one of the two layouts where the
-// implementation reads and writes the other, for the same work. Twins have no kernels: plans with them are compared by
-// cost and never run.
+// channels-last layout. Each implementation gets a twin with the two layouts exchanged and with the same work. Twins
+// have no kernels. Plans with twins are compared by cost and are never run.
 var equalize = passes.Pass{Name: "equalize", Doc: "prices ops on images equally in row-major and channels-last layout",
 	Needs: graph.Typed, Run: func(p *passes.Plan) error {
 		twins := map[*graph.Op]*graph.Op{}

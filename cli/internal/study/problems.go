@@ -20,9 +20,9 @@ import (
 )
 
 // writeProblems writes the layout problem of each task with its solution to a folder: NAME.json.gz and NAME.cfn.gz, and
-// NAME.solution.json. SHA256SUMS has the digests of the files, uncompressed, so that they do not depend on the
-// compression; optima.csv has a row for each problem. The solver's times differ between runs; they are
-// written to times.
+// NAME.solution.json. SHA256SUMS has the digests of the uncompressed files, so that the digests do not depend on the
+// compression. optima.csv has a row for each problem. The solver's times differ between runs, so they are not in these
+// files but are written to times.
 func (r *runner) writeProblems(ctx context.Context, folder string, list []*Task, times io.Writer,
 	progress func()) error {
 	if err := os.MkdirAll(folder, 0o777); err != nil {

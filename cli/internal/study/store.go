@@ -24,7 +24,7 @@ var errDamaged = errors.New("the result is damaged, or that of another task")
 
 func (s store) path(t *Task) string { return filepath.Join(s.folder, t.digest()+".json") }
 
-// load reads the result of a task. It returns an error if there is none, or if the file is damaged.
+// load reads the result of a task. It returns an error if no result is stored, or if the file is damaged.
 func (s store) load(t *Task) (*Result, error) {
 	f, info, err := files.OpenRegular(s.path(t))
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package study is the command that compares strategies over many graphs, sizes and conditions.
 //
-// A [Study] is a file that lists models, strategies and conditions. [Study.tasks] turns it into independent tasks: one
+// A [Study] is a file that lists models, strategies and conditions. [Study.tasks] returns its independent tasks: a task
 // for each model, set of sizes, condition and number of threads. A task is named by the digest of everything that its
-// result depends on. Its [Result] is a file of that name, so that a study can be interrupted, continued, and divided
-// among machines. [Document] has the tables, which are computed from the results.
+// result depends on. The [Result] of the task is a file with this name. Therefore a study can be interrupted,
+// continued, and divided among machines. [Document] has the tables, which are computed from the results.
 package study
 
 import (

@@ -94,7 +94,7 @@ func percent(x float64, digits int) string {
 }
 
 // summaryTable has a row for each number of threads and strategy, for the first condition. Columns about measured times
-// are left out if there are none.
+// are left out if nothing was measured.
 func (d *Document) summaryTable() *term.Table {
 	number, measured := term.NumberCol, len(d.Orders) > 0
 	t := term.NewTable(term.WholeCol("strategy"), number("graphs"), number("mean gap %"), number("median %"),

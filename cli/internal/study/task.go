@@ -12,12 +12,12 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// planFormat is the version of plans and prices in the digests of tasks. It is raised when the results of existing
-// tasks are no longer those that a task would have now.
+// planFormat is the version of plans and prices in the digests of tasks. It is raised when existing tasks would now
+// have other results.
 const planFormat = 1
 
 // Task is one part of a study: a model with sizes, planned under one condition by every strategy. The digest of a task
-// is that of its JSON.
+// is the digest of its JSON.
 type Task struct {
 	PlanFormat   int            `json:"plan_format" doc:"The version of plans and prices: 1."`
 	Model        string         `json:"model" doc:"The name of the model."`
@@ -61,8 +61,8 @@ func (t *Task) String() string {
 	return text
 }
 
-// tasks lists the tasks of a study: by model, then sizes, condition and threads. Tasks of one graph are consecutive, so
-// that it is read once.
+// tasks lists the tasks of a study: by model, then sizes, condition and threads. Tasks of the same graph are
+// consecutive, so that the graph is read once.
 func (s *Study) tasks(models string) (list []*Task, err error) {
 	for _, m := range s.Models {
 		path := filepath.Join(models, filepath.FromSlash(m.File))
@@ -96,10 +96,10 @@ func (c *Condition) threads() []int {
 	return c.Threads
 }
 
-// shard is a part of the tasks: every count-th, from the index on.
+// shard is a part of the tasks: every count-th task, starting at index.
 type shard struct{ index, count int }
 
-// parseShard reads the value of --shard, such as 2/8; an empty text is the whole.
+// parseShard reads the value of --shard, such as 2/8; an empty text selects all tasks.
 func parseShard(text string) (shard, error) {
 	if text == "" {
 		return shard{0, 1}, nil

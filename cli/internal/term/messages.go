@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// PrintError prints an error. A line that starts with a place in a file has no prefix, so that editors recognize it;
-// other messages start with the name of the program.
+// PrintError prints an error. A line that starts with a place in a file has no prefix, so that editors recognize the
+// place. Other messages start with the name of the program.
 func PrintError(cmd *cobra.Command, err error) {
 	w := cmd.ErrOrStderr()
 	d := displayOf(cmd, w)

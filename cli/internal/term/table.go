@@ -18,7 +18,7 @@ type Column struct {
 	// floors are the least widths of the column, by round of shrinking.
 	floors [rounds]int
 	usual  string // the column is omitted if all cells have this text
-	spare  bool   // the column is omitted before others become unreadable
+	spare  bool   // the column is omitted before other columns become unreadable
 	flow   bool   // the last column: its text continues on further lines
 	Right  bool   // aligned to the right
 }
@@ -29,8 +29,8 @@ const rounds = 4
 // never is the floor of a column that does not shrink in a round.
 const never = 1 << 30
 
-// WholeCol and the following functions make columns by kind. Names are cut in the middle, since they differ at both
-// ends (layer1.0.conv2.weight), lists lose items in the middle, and phrases and prose are cut at the end. Numbers and
+// WholeCol and the following functions make columns by kind. Names are cut in the middle, because names differ at both
+// ends (layer1.0.conv2.weight). Lists lose items in the middle. Phrases and prose are cut at the end. Numbers and
 // dtypes are not cut.
 func WholeCol(head string) Column  { return Column{Head: head} }
 func NumberCol(head string) Column { return Column{Head: head, Right: true} }
@@ -172,7 +172,7 @@ func (t *Table) fit(limit int) []int {
 	return widths
 }
 
-// lastIndex returns the index of the last item for which holds is true; -1 for none.
+// lastIndex returns the index of the last item for which the function holds returns true, or -1.
 func lastIndex[T any](list []T, holds func(i int) bool) int {
 	for i := len(list) - 1; i >= 0; i-- {
 		if holds(i) {
@@ -211,7 +211,7 @@ func (t *Table) shrink(widths []int, limit, round int) {
 		if widest < 0 {
 			return
 		}
-		// Shrink to the width of the next column, then both together.
+		// Shrink the widest column to the width of the next column, and then both columns together.
 		least := max(t.floor(widest, round), min(next, widths[widest]-1))
 		give := min(over, widths[widest]-least)
 		widths[widest] -= give
@@ -309,8 +309,8 @@ func CutMiddle(s string, width int) string {
 	return head + Ellipsis + tail
 }
 
-// cutList keeps as many items at the start as at the end of a list such as [1,2,3]. A word may precede the list. Texts
-// without a list are cut at the end.
+// cutList keeps equal numbers of items at the start and at the end of a list such as [1,2,3]. A word may precede the
+// list. Texts without a list are cut at the end.
 func cutList(s string, width int) string {
 	if Width(s) <= width {
 		return s

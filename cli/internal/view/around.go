@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 )
 
-// around returns the part of a picture within a number of lines of the boxes that compute or hold a value. Boxes at its
-// border have a box for the omitted operands or readers.
+// around returns the part of a picture within a number of lines of the boxes that compute or hold a value. A box at the
+// border of the part is connected to a box that stands for its omitted operands or readers.
 func (p *picture) around(name string, hops int) (*picture, bool) {
 	distance := make([]int, len(p.boxes))
 	var next []int
@@ -55,7 +55,7 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 
 // excerpt adds the lines of the whole picture that begin or end at boxes within the distance.
 func (p *picture) excerpt(whole *picture, distance, at []int) {
-	rests := map[[2]int]int{} // by box and side: the box of the omitted ones
+	rests := map[[2]int]int{} // by box and side: the box that stands for the omitted boxes
 	rest := func(box, side int, name string) int {
 		key := [2]int{box, side}
 		i, is := rests[key]

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 )
 
-// dot returns the picture in Graphviz's language: open groups are clusters, folded ones are boxes.
+// dot returns the picture in Graphviz's language: open groups are clusters, and folded groups are boxes.
 func (p *picture) dot(root *item, horizontal bool) []byte {
 	w := dotWriter{scene: &scene{picture: p, root: root}, names: map[int]string{}}
 	fmt.Fprintf(&w, "digraph %s {\n  node [shape=box];\n", quoted(p.title))

@@ -94,7 +94,8 @@ func (b *pictureBox) rank() int {
 	return 1
 }
 
-// sort sets the order: topological, and otherwise the boxes of a scope together, by their numbers.
+// sort sets the order of the boxes. It is topological. Within this rule, the boxes of a scope are together, in the
+// order of their numbers.
 func (f *folder) sort() {
 	readers := make([][]int, len(f.boxes))
 	open := make([]int, len(f.boxes))
@@ -128,7 +129,7 @@ func (f *folder) sort() {
 		}
 	}
 	done := make([]bool, len(f.boxes))
-	usual := []string{"2", "1", "0"} // heaps, the first one last
+	usual := []string{"2", "1", "0"} // heaps; the last heap is used first
 	near := usual
 	for len(f.order) < len(f.boxes) {
 		b := next(ready, near, done)
@@ -143,7 +144,7 @@ func (f *folder) sort() {
 	}
 }
 
-// next removes the least box from the last heap that has one.
+// next removes the least box from the last heap that is not empty.
 func next(ready map[string]*numbers, near []string, done []bool) int {
 	for _, key := range slices.Backward(near) {
 		for h := ready[key]; h != nil && h.Len() > 0; {
@@ -155,7 +156,7 @@ func next(ready map[string]*numbers, near []string, done []bool) int {
 	panic("view: the boxes have a cycle")
 }
 
-// numbers is a heap.
+// numbers is a heap of box numbers.
 type numbers []int
 
 func (n numbers) Len() int           { return len(n) }
@@ -289,7 +290,7 @@ func (f *folder) crossings(items []*item) []int {
 	return list
 }
 
-// openTo opens the groups above a depth: 0 folds all.
+// openTo opens the groups above a depth. Depth 0 folds all groups.
 func (g *item) openTo(depth int) {
 	for _, i := range g.items {
 		if i.box < 0 {

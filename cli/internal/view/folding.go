@@ -31,7 +31,7 @@ func (f *flags) drawingFlags(cmd *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-// checkDrawing validates these flags.
+// checkDrawing validates the flags that drawingFlags adds.
 func (f *flags) checkDrawing(cmd *cobra.Command) error {
 	switch {
 	case f.direction != vertical && f.direction != horizontal:
@@ -82,9 +82,9 @@ func (p *picture) flat() *item {
 	return root
 }
 
-// whole reports whether no group is folded.
-func (g *item) whole() bool {
-	return !slices.ContainsFunc(g.items, func(i *item) bool { return i.box < 0 && (!i.open || !i.whole()) })
+// isUnfolded reports whether no group is folded.
+func (g *item) isUnfolded() bool {
+	return !slices.ContainsFunc(g.items, func(i *item) bool { return i.box < 0 && (!i.open || !i.isUnfolded()) })
 }
 
 // scopes lists the outer groups by their names for --open.

@@ -200,7 +200,7 @@ type explainer struct {
 	named   map[string][]*graph.Value // by the names of inputs and nodes
 }
 
-// newExplainer returns an explainer; the program is nil for a graph as written.
+// newExplainer returns an explainer. The program is nil for a graph as written.
 func newExplainer(g *graph.Graph, p *graphrun.Program) *explainer {
 	e := &explainer{graph: g, program: p, known: program.KnownOf(g), named: map[string][]*graph.Value{}}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {

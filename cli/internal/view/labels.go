@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 )
 
-// distinct shortens names to a width. Names that differ still differ where there is room: the part is kept in which a
-// name differs from the most similar others.
+// distinct shortens names to a width. Different names stay different if the width permits: a shortened name keeps the
+// part in which it differs from the most similar names.
 func distinct(names []string, width int) []string {
 	ends := make([]string, len(names))
 	for i, name := range names {
@@ -23,7 +23,7 @@ func distinct(names []string, width int) []string {
 }
 
 // keepPart shortens a name that shares its first `before` and its last `after` characters with others. It keeps both
-// ends if they have a part that differs; otherwise it keeps that part with its surroundings.
+// ends if they have a part that differs; otherwise it keeps the part that differs, with its surroundings.
 func keepPart(name string, before, after, width int) string {
 	runes := []rune(name)
 	n := len(runes)

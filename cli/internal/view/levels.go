@@ -27,7 +27,7 @@ type line struct {
 	layout int // an index of the legend; -1 for none or several
 }
 
-// port is where a line around a group continues in it.
+// port is a point on the frame of a group at which a line from outside continues inside the group.
 type port struct {
 	line int // an index of the lines around the group
 	out  bool
@@ -48,7 +48,7 @@ type scene struct {
 	texts      map[*item]*svgBox
 }
 
-// stage draws the groups of a picture: all that can be opened, or only open ones.
+// stage draws the groups of a picture: all groups that can be opened, or only the open groups.
 func (p *picture) stage(root *item, horizontal, all bool) (*scene, error) {
 	s := &scene{picture: p, root: root, horizontal: horizontal, levels: map[*item]*level{}, texts: map[*item]*svgBox{}}
 	values := make([]int, len(p.nets))
@@ -137,7 +137,7 @@ func (s *scene) holders(g *item) map[int]int {
 }
 
 // connect makes the lines and ports of a group. It returns the values of each item and the line of each value. Values
-// between the same items are one line, unless all are boxes.
+// between the same items share a line. If all these items are boxes, each value has its own line.
 func (s *scene) connect(g *item, l *level, values []int, around map[int]int) (within [][]int, lineOf map[int]int) {
 	within, lineOf = make([][]int, len(g.items)), map[int]int{}
 	holder, lines, ports := s.holders(g), map[string]int{}, map[port]int{}

@@ -136,7 +136,7 @@ func markDifferences(sides [2]*picture, d *experiment.Difference) {
 	}
 }
 
-// differentStep describes a difference of a step to the steps of the other plan.
+// differentStep describes how a step differs from the steps of the other plan.
 func differentStep(what, other string, steps []experiment.StepSummary, ns float64) string {
 	switch {
 	case len(steps) == 0:
@@ -149,7 +149,7 @@ func differentStep(what, other string, steps []experiment.StepSummary, ns float6
 	return fmt.Sprintf("≠ cost, %s: %s", other, format.Nanoseconds(ns))
 }
 
-// join adds the boxes and lines of a picture with its groups, which become the given side.
+// join adds the boxes, lines and groups of a picture as the given side.
 func (p *picture) join(part *picture, tree *item, side int) {
 	first := len(p.boxes)
 	layouts := make([]int, len(part.legend))

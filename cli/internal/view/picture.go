@@ -46,10 +46,11 @@ type pictureBox struct {
 	head  string   // the op
 	lines []string // further text
 	why   string   // the reason of a copy
-	// share is the cost of the step divided by the total cost. bar is its cost divided by that of the most expensive step.
+	// share is the cost of the step divided by the total cost. bar is the cost of the step divided by the cost of the
+	// most expensive step.
 	share, bar float64
-	// predicted and measured are the times of a step in nanoseconds; measured is 0 without --profile. measuredBar is the
-	// measured time divided by the longest time of a step.
+	// predicted and measured are the times of a step in nanoseconds; measured is 0 without --profile. measuredBar is
+	// the measured time divided by the longest time of a step.
 	predicted, measured, measuredBar float64
 	layout                           int // of the first result, as an index of the legend; -1 for none
 	facts                            []fact
@@ -83,21 +84,21 @@ type pictureLayout struct {
 
 // pictured returns the picture of a graph. The report is nil for a graph as written.
 func pictured(title string, g *graph.Graph, r *report.Plan) *picture {
-	p := &painter{picture: &picture{title: title, graph: g}, report: r, made: map[*graph.Value]int{},
+	p := &painter{picture: &picture{title: title, graph: g}, report: r, boxOf: map[*graph.Value]int{},
 		index: map[string]int{},
 		steps: map[string]*report.Step{}, copies: map[string]*report.Copy{}}
 	if r != nil {
 		p.addPlan(r)
 	}
 	for _, v := range g.Inputs {
-		p.made[v] = p.add(pictureBox{kind: inputBox, name: v.Name, head: v.Name, lines: p.kinds([]*graph.Value{v}, false),
+		p.boxOf[v] = p.add(pictureBox{kind: inputBox, name: v.Name, head: v.Name, lines: p.kinds([]*graph.Value{v}, false),
 			layout: p.layoutIndex(v),
 			facts:  append([]fact{{"input", v.Name}}, valueFacts("is", v)...), explain: []string{v.Name}})
 	}
 	for _, n := range g.Nodes {
 		at := p.add(p.node(n))
 		for _, v := range n.Out {
-			p.made[v] = at
+			p.boxOf[v] = at
 		}
 	}
 	p.addOutputs(g)
@@ -108,13 +109,13 @@ func pictured(title string, g *graph.Graph, r *report.Plan) *picture {
 // painter builds a picture.
 type painter struct {
 	*picture
-	report *report.Plan
-	most   float64 // the cost of the most expensive step
-	steps  map[string]*report.Step
-	copies map[string]*report.Copy // by value and new strides
-	made   map[*graph.Value]int    // the boxes that compute values
-	index  map[string]int          // by name of a layout: its index in the legend
-	hands  []int                   // indices of the boxes of outputs
+	report      *report.Plan
+	maxCost     float64 // the cost of the most expensive step
+	steps       map[string]*report.Step
+	copies      map[string]*report.Copy // by value and new strides
+	boxOf       map[*graph.Value]int    // the boxes that compute values
+	index       map[string]int          // by name of a layout: its index in the legend
+	outputBoxes []int                   // indices of the boxes of outputs
 }
 
 func (p *painter) add(b pictureBox) int {
@@ -126,9 +127,9 @@ func (p *painter) add(b pictureBox) int {
 func (p *painter) addPlan(r *report.Plan) {
 	for i := range r.Steps {
 		s := &r.Steps[i]
-		p.steps[s.Name], p.most = s, max(p.most, s.CostNS)
+		p.steps[s.Name], p.maxCost = s, max(p.maxCost, s.CostNS)
 		if s.MeasuredNS != nil {
-			p.most = max(p.most, *s.MeasuredNS)
+			p.maxCost = max(p.maxCost, *s.MeasuredNS)
 		}
 	}
 	bytes := 0
@@ -229,7 +230,7 @@ func (p *painter) node(n *graph.Node) pictureBox {
 	return b
 }
 
-// scopeOf returns the common scope of names: the parts before the last one. Parts are separated by slashes, as in ONNX
+// scopeOf returns the common scope of names: the parts before the last part. Parts are separated by slashes, as in ONNX
 // models, or else by dots, as in PyTorch.
 func scopeOf(names []string) []string {
 	var common []string
@@ -278,12 +279,12 @@ func (p *painter) price(b *pictureBox, s *report.Step) {
 		b.share = s.CostNS / p.report.CostNS
 		text += " (" + format.Percent(b.share) + ")"
 	}
-	if p.most > 0 {
-		b.bar = s.CostNS / p.most
+	if p.maxCost > 0 {
+		b.bar = s.CostNS / p.maxCost
 	}
 	b.facts = append(b.facts, fact{"cost", text})
 	if s.MeasuredNS != nil {
-		b.measured, b.measuredBar = *s.MeasuredNS, *s.MeasuredNS/max(p.most, 1)
+		b.measured, b.measuredBar = *s.MeasuredNS, *s.MeasuredNS/max(p.maxCost, 1)
 		b.facts = append(b.facts, fact{"measured", measuredText(b.measured, s.CostNS)})
 	}
 	if s.Impl != "" {
@@ -300,7 +301,7 @@ func (p *painter) price(b *pictureBox, s *report.Step) {
 	}
 }
 
-// measuredText is a measured time, and its ratio to the predicted one.
+// measuredText is a measured time, and its ratio to the predicted time.
 func measuredText(measured, predicted float64) string {
 	text := format.Nanoseconds(measured)
 	if predicted > 0 {
@@ -387,10 +388,11 @@ func writtenIn(n *graph.Node) []string {
 // addOutputs adds the boxes of outputs, and of constants that are outputs.
 func (p *painter) addOutputs(g *graph.Graph) {
 	for _, o := range g.Outputs {
-		if _, there := p.made[o.Value]; !there {
+		if _, there := p.boxOf[o.Value]; !there {
 			v := o.Value
-			p.made[v] = p.add(pictureBox{kind: constantBox, name: v.Name, head: v.Name, lines: p.kinds([]*graph.Value{v}, false),
-				layout: p.layoutIndex(v), facts: valueFacts("constant", v), explain: []string{v.Name}})
+			p.boxOf[v] = p.add(pictureBox{kind: constantBox, name: v.Name, head: v.Name,
+				lines: p.kinds([]*graph.Value{v}, false), layout: p.layoutIndex(v),
+				facts: valueFacts("constant", v), explain: []string{v.Name}})
 		}
 		b := pictureBox{kind: outputBox, name: o.Name, head: o.Name, layout: -1, facts: append([]fact{{"output", o.Name}},
 			valueFacts("is", o.Value)...)}
@@ -398,7 +400,7 @@ func (p *painter) addOutputs(g *graph.Graph) {
 			b.lines = []string{"pinned to " + o.Pin.String()}
 			b.facts = append(b.facts, fact{"pinned to", o.Pin.String()})
 		}
-		p.hands = append(p.hands, p.add(b))
+		p.outputBoxes = append(p.outputBoxes, p.add(b))
 	}
 }
 
@@ -406,7 +408,7 @@ func (p *painter) addOutputs(g *graph.Graph) {
 func (p *painter) addNets(g *graph.Graph) {
 	at := map[*graph.Value]int{}
 	link := func(v *graph.Value, to int) {
-		from, there := p.made[v]
+		from, there := p.boxOf[v]
 		if !there {
 			return // a constant
 		}
@@ -426,11 +428,11 @@ func (p *painter) addNets(g *graph.Graph) {
 	for _, n := range g.Nodes {
 		for _, a := range n.In {
 			if a.Kind == graph.TensorArg && len(n.Out) > 0 {
-				link(a.Value, p.made[n.Out[0]])
+				link(a.Value, p.boxOf[n.Out[0]])
 			}
 		}
 	}
 	for i, o := range g.Outputs {
-		link(o.Value, p.hands[i])
+		link(o.Value, p.outputBoxes[i])
 	}
 }

@@ -31,7 +31,8 @@ var layoutColors = []string{"#3b7dd8", "#e08214", "#1f9e77", "#7a8794", "#a05fc4
 // usualLayouts have the same colors in all pictures; other layouts take the next colors in order.
 var usualLayouts = []string{"row-major", "channels-last", "row-major and channels-last", partLayout}
 
-// layoutDashes are the dash patterns. Consecutive layouts have different ones, so that they differ without colors, too.
+// layoutDashes are the dash patterns. Consecutive layouts have different patterns, so that the layouts can be
+// distinguished without colors.
 var layoutDashes = []string{"none", "8 3", "2 3", "9 3 2 3"}
 
 // svgStyle is the style sheet.

@@ -228,7 +228,7 @@ func (f *flags) part(p *picture) (*picture, error) {
 func (f *flags) written(ctx context.Context, p *picture, root *item, sides ...*explainer) ([]byte, error) {
 	ext := filepath.Ext(f.out)
 	if ext == ".dot" {
-		if f.around == "" && f.direction != horizontal && p.graph != nil && root.whole() {
+		if f.around == "" && f.direction != horizontal && p.graph != nil && root.isUnfolded() {
 			return p.graph.DOT()
 		}
 		return p.dot(root, f.direction == horizontal), nil
