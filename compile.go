@@ -28,8 +28,8 @@ func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map
 
 // Compile plans a graph and prepares it to be run. The graph is not changed, and the program does not depend on it. If
 // sizes are symbols, the graph is planned for [Options.Hints], or for the sizes that the graph assumes
-// ([graph.Graph.Assumed]). The first run with other sizes binds them: it applies the decisions of a plan whose
-// conditions hold for these sizes. The choice of that plan depends only on the sizes.
+// ([graph.Graph.Assumed]). The first run with other sizes binds these sizes: it applies the decisions of a plan whose
+// conditions hold for the sizes. The choice of this plan depends only on the sizes of the run.
 //
 // Compile fails if no implementation supports a node: the error names the node and its place in the file. It returns a
 // [*PinError] for a pin that cannot be met, and a [*MemoryError] if a run would exceed the memory limit.
@@ -52,8 +52,8 @@ type Options struct {
 	Strategy Strategy
 	// Threads bounds the workers of a run; 0 is GOMAXPROCS.
 	Threads int
-	// Sizes fixes sizes of symbols for all runs. Symbols without a size here or in the graph's loader take it from
-	// the inputs of each run.
+	// Sizes fixes sizes of symbols for all runs. A symbol without a size here or in the graph's loader takes its size
+	// from the inputs of each run.
 	Sizes map[string]int
 	// Hints are typical sizes of symbols. The graph is planned for each hint. A run uses the plan of the nearest hint
 	// whose conditions hold for the sizes of the run. A symbol that a hint omits has the size that the graph assumes;
@@ -71,7 +71,8 @@ type Options struct {
 	// NoFusion makes each node a separate step. By default pointwise nodes over the same elements share a loop.
 	NoFusion bool
 	// Exact excludes implementations that compute by another formula than the op's definition, such as Winograd
-	// convolutions: they are equal for real numbers, and round differently ([graph.Impl.Inexact]).
+	// convolutions. Both formulas are equal for real numbers, but floating-point rounding differs
+	// ([graph.Impl.Inexact]).
 	Exact bool
 	// SolveLimit bounds the time that strategy Optimal searches after variable elimination, which usually solves the
 	// problem in milliseconds. 0 is [layout.SolveLimit], 10 seconds. A negative limit disables the search, so that
@@ -91,8 +92,8 @@ type Options struct {
 	MemoryLimit int
 	// InputsHeld says that the inputs of a run are already in memory during compilation.
 	InputsHeld bool
-	// KeepGoing leaves out nodes that fail at any stage, with their dependents. The error of a run is then an
-	// [*Incomplete] beside the other outputs.
+	// KeepGoing omits nodes that fail at any stage, and the nodes that depend on them. A run then returns the other
+	// outputs together with the error [*Incomplete].
 	KeepGoing bool
 	// Check verifies the graph after each pass, and compares the values of small graphs with those of the reference.
 	// The report lists comparisons that were impossible.
@@ -114,10 +115,10 @@ var (
 	Propagate Strategy = layout.Propagate
 	// Contiguous makes all values row-major.
 	Contiguous Strategy = layout.Contiguous
-	// ChannelsLast makes images channels-last: the results of convolutions, poolings and batch norms, and the values
-	// computed from these.
+	// ChannelsLast makes images channels-last. Images are the results of convolutions, poolings and batch norms, and
+	// the values computed from these results.
 	ChannelsLast Strategy = layout.ChannelsLast
-	// Optimal has the least total cost, with a proof.
+	// Optimal has the least total cost and proves it.
 	Optimal Strategy = layout.Optimal
 )
 

@@ -1,5 +1,5 @@
 // Package graphrun runs dataflow graphs over strided tensors, with the layout rules of PyTorch. It loads, compiles and
-// runs graphs; the packages that it uses are public, too.
+// runs graphs. The packages that it uses are also public.
 //
 //	g, err := graphrun.Load("model.onnx")                     // or a graph file, .json
 //	p, err := graphrun.Compile(g, graphrun.Options{})         // the zero Options are good defaults
@@ -10,10 +10,10 @@
 //
 // # Graphs
 //
-// A graph is read from a file by [Load], or by a [Loader] with options such as sizes and further ops; or it is built in
-// Go: [New] returns an empty graph, and the functions of package op add nodes. Every value has a name, and its dtype,
-// shape and strides are inferred immediately, by the rules of eager PyTorch. Mistakes in a file are errors that begin
-// with FILE:LINE:COL. Mistakes in Go are collected; [graph.Graph.Err] and [Compile] return them.
+// A graph is read from a file by [Load], or by a [Loader] with options such as sizes and further ops. It can also be
+// built in Go: [New] returns an empty graph, and the functions of package op add nodes. Every value has a name. Its
+// dtype, shape and strides are inferred immediately, by the rules of eager PyTorch. Mistakes in a file are errors that
+// begin with FILE:LINE:COL. Mistakes in Go are collected; [graph.Graph.Err] and [Compile] return them.
 //
 // Ops have the names, operands and attributes of PyTorch's aten (package kernels). [fusion.Define] defines further ops;
 // [Lookup] combines them with the built-in ones for [graph.New] or a Loader.
@@ -31,8 +31,8 @@
 //
 // # Errors
 //
-// Mistakes in files and calls are errors that name the place or the node, not panics; only functions of package op
-// panic if they get no value of any graph. A run that needs more memory than is available fails before it starts with a
-// [MemoryError]. With [Options.KeepGoing] a run returns the outputs that can be computed, and its error is an
-// [Incomplete] that traces every missing output to the failed node.
+// Mistakes in files and calls are errors that name the place or the node, not panics. The exception is package op: its
+// functions panic if no argument is a value of a graph. A run that needs more memory than is available fails before it
+// starts with a [MemoryError]. With [Options.KeepGoing] a run returns the outputs that can be computed, and its error
+// is an [Incomplete] that traces every missing output to the failed node.
 package graphrun

@@ -22,16 +22,16 @@ import (
 	"github.com/graphrun/graphrun/onnx"
 )
 
-// File is a graph file or an ONNX model that has been read but not yet converted to a graph. Callers use it if they
-// need the inputs before they know all sizes.
+// File is a graph file or an ONNX model that was read but not yet converted to a graph. It tells the inputs before all
+// sizes are known.
 type File struct {
 	// Loader opened the file. Its Sizes and Shapes may be set until Graph is called.
 	Loader    Loader
 	path      string
-	signature *graph.Graph // at least the inputs
+	signature *graph.Graph // a graph with at least the inputs
 	model     *onnx.Model  // nil for a graph file
 	missing   graph.Errors // mistakes that were ignored
-	rows      *rows        // the number of rows to change to; nil if it stays
+	rows      *rows        // the requested number of rows; nil if it does not change
 }
 
 // Open reads a graph file or an ONNX model: see [Loader.Load].
@@ -67,8 +67,8 @@ func (l Loader) OpenContext(ctx context.Context, name string) (*File, error) {
 	return l.read(ctx, r, name, filepath.Dir(name))
 }
 
-// read reads the file called name. Data files are in the folder dir of the file system; an empty dir means that there
-// are none.
+// read reads the file with the given name. Data files are in folder dir of the file system. An empty dir means that
+// there are no data files.
 func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File, error) {
 	if l.Lookup == nil {
 		l.Lookup = kernels.Lookup
@@ -95,11 +95,11 @@ func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File,
 	return f, nil
 }
 
-// reading returns the error for a context that ended while the file was read.
+// reading returns the error of a context that ended while the file was read.
 func reading(name string, ended error) error { return fmt.Errorf("%s: reading it: %w", name, ended) }
 
-// isModel reports whether a file is an ONNX model, not a graph file. The extension decides; without one, the first byte
-// does, which in a model is the tag of a protobuf field.
+// isModel reports whether a file is an ONNX model, not a graph file. The extension decides. For other extensions, the
+// first byte decides: in a model it is the tag of a protobuf field.
 func isModel(name string, r io.ReaderAt) bool {
 	switch strings.ToLower(path.Ext(filepath.ToSlash(name))) {
 	case ".onnx":
@@ -199,7 +199,7 @@ func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
 	return g, nil
 }
 
-// convert converts a model.
+// convert converts an ONNX model to a graph.
 func (f *File) convert(ctx context.Context, sizes map[string]int) (g *graph.Graph, err error) {
 	l := f.Loader
 	o := onnx.Options{Context: ctx, Dims: sizes, Shapes: l.Shapes, Lookup: l.Lookup, Operators: l.Operators,
@@ -211,7 +211,7 @@ func (f *File) convert(ctx context.Context, sizes map[string]int) (g *graph.Grap
 	return f.model.Graph(o)
 }
 
-// sizes returns the sizes of symbols in [Loader.Sizes], and those that follow from [Loader.Shapes].
+// sizes returns the sizes of symbols. They are given in [Loader.Sizes], or follow from [Loader.Shapes].
 func (f *File) sizes() (map[string]int, error) {
 	if f.model != nil {
 		sizes, err := f.model.Sizes(f.Loader.Sizes)

@@ -33,13 +33,13 @@ type Loader struct {
 	//	var embedded embed.FS
 	//	g, err := graphrun.Loader{FS: embedded}.Load("models/net.onnx")
 	FS fs.FS
-	// Sizes are the sizes of symbols, by symbol. INPUT.DIM=n changes the number of rows, the slices of a dimension of an
-	// input whose size is a number, to n; in a file without symbols, N stands for dimension 0 of all inputs. The graph is
-	// changed if its rows are independent ([batch.Follow]); otherwise the error names the node that forbids it.
+	// Sizes are the sizes of symbols, by symbol. A key INPUT.DIM changes the number of rows of a graph whose sizes are
+	// numbers. The rows are the slices of dimension DIM of the input. In a file without symbols, the key N stands for
+	// dimension 0 of all inputs. The graph is changed if its rows are independent ([batch.Follow]). Otherwise the error
+	// names the node that prevents the change.
 	//
-	// For an ONNX model, the keys may also be the model's own names of
-	// dimensions ([onnx.Model.Symbol]). The graph of an ONNX model has these sizes as numbers, so that computations of
-	// shapes are folded at load time.
+	// For an ONNX model, the keys may also be the model's own names of dimensions ([onnx.Model.Symbol]). The graph of
+	// an ONNX model has the given sizes as numbers, so that computations of shapes are folded at load time.
 	Sizes map[string]int
 	// Shapes are shapes of inputs, by name. They determine the sizes of the symbols in the declared shapes. An input of
 	// unknown rank in an ONNX model requires a shape.
@@ -58,8 +58,8 @@ type Loader struct {
 	Lost map[string]error
 }
 
-// Load reads a graph file or an ONNX model and infers its types. The extension (.json or .onnx) decides between the
-// two; for other extensions, the first byte does. Files of constants must be in the file's folder.
+// Load reads a graph file or an ONNX model and infers its types. The extension is .json or .onnx. For other extensions,
+// the first byte of the file decides. Files of constants must be in the file's folder.
 //
 // For several mistakes, Load returns a [graph.Errors]. Each error has its place in the file.
 func (l Loader) Load(path string) (*graph.Graph, error) {
@@ -75,9 +75,9 @@ func (l Loader) LoadContext(ctx context.Context, path string) (*graph.Graph, err
 	return f.load(ctx)
 }
 
-// Read reads a graph file or an ONNX model from a reader, as [Loader.Load] does from the file called name. Files of
-// constants are in the folder of name in [Loader.FS]; without an FS they are rejected. Read does not copy the contents
-// of a [bytes.Reader], or of another reader with [io.ReaderAt] and [io.Seeker].
+// Read reads a graph file or an ONNX model from a reader, as [Loader.Load] does from the file with the given name.
+// Files of constants are in the folder of name in [Loader.FS]. Without an FS, they are rejected. Read does not copy the
+// contents of a [bytes.Reader], or of another reader with [io.ReaderAt] and [io.Seeker].
 func (l Loader) Read(r io.Reader, name string) (*graph.Graph, error) {
 	return l.ReadContext(context.Background(), r, name)
 }

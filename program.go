@@ -20,10 +20,10 @@ func (p *Program) inside() *program.Program { return (*program.Program)(p) }
 
 // Run runs the program on inputs by name and returns the outputs by name.
 //
-// An input must have the declared dtype and shape; if its layout differs from the declared one, Run copies it first. An
-// output that is a view of an input shares its storage, and outputs may share storage with each other. If nodes fail,
-// the error names the first of them in the order of the graph. If ctx ends, Run returns its cause. No goroutine of the
-// run outlives the call.
+// An input must have the declared dtype and shape. If its layout differs from the declared layout, Run copies it first.
+// An output that is a view of an input shares its storage, and outputs may share storage with each other. If nodes
+// fail, the error names the first failed node in the order of the graph. If ctx ends, Run returns its cause. No
+// goroutine of the run outlives the call.
 //
 // The memory of an output belongs to the caller while the output, or a slice of its bytes, is in use.
 // [tensor.Tensor.Release] returns the memory to the program for later runs. [Program.RunInto] writes to memory of the
@@ -34,8 +34,8 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 	return p.inside().Run(ctx, in)
 }
 
-// RunInto is [Program.Run] that writes outputs into the tensors of out, by name. Outputs that out does not name are not
-// returned.
+// RunInto runs the program as [Program.Run] does, and writes outputs into the tensors of out, by name. Outputs that out
+// does not name are not returned.
 //
 // A tensor must have the dtype and shape of the output. If the shape depends on data, the mismatch may be found after
 // other tensors have been written. A tensor may have any offset, and any strides under which no two elements overlap;
@@ -51,8 +51,8 @@ func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor
 
 // Report describes the program for the sizes that [Compile] planned: steps, copies, costs, memory, and the effects of
 // passes with their reasons. It has the keys of the document that graphrun plan --json prints. A graph whose shapes
-// depend on data runs in segments; the report then describes only the steps and copies of the first segment, because
-// the others are planned in runs. Report returns nil if Compile did not make the program.
+// depend on data runs in segments, and all segments except the first are planned in runs. Its report therefore
+// describes only the steps and copies of the first segment. Report returns nil if Compile did not make the program.
 func (p *Program) Report() *report.Plan { return p.inside().Report() }
 
 // Graph returns the graph that runs, with the chosen layouts, copies and implementations, for the sizes that [Compile]

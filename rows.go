@@ -19,14 +19,14 @@ import (
 // rowSymbol is the name in [Loader.Sizes] of the number of rows of a file whose sizes are numbers.
 const rowSymbol = "N"
 
-// rows is a number of rows that a file does not have: see [Loader.Sizes].
+// rows is a requested number of rows, which replaces the number of rows of a file: see [Loader.Sizes].
 type rows struct {
 	name  string         // as in Loader.Sizes
 	count int            // the number of rows
 	dims  map[string]int // the dimension of the rows, by input
 }
 
-// takeRows takes the sizes from Loader.Sizes that are no symbols and concern dimensions with numbers.
+// takeRows removes from Loader.Sizes the keys that change a number of rows, and sets f.rows.
 func (f *File) takeRows() error {
 	symbols, sizes := f.signature.Symbols, maps.Clone(f.Loader.Sizes)
 	for _, name := range slices.Sorted(maps.Keys(f.Loader.Sizes)) {
@@ -58,8 +58,8 @@ func (f *File) takeRows() error {
 	return nil
 }
 
-// rowDims returns the dimensions that a name in Loader.Sizes stands for: INPUT.DIM, or N for dimension 0 of every input
-// of a file without symbols. It returns nil for any other name.
+// rowDims returns the dimensions that a name in Loader.Sizes stands for, by input. The name is INPUT.DIM, or N for
+// dimension 0 of every input of a file without symbols. It returns nil for any other name.
 func (f *File) rowDims(name string) map[string]int {
 	dims := map[string]int{}
 	if name == rowSymbol && len(f.signature.Symbols) == 0 {
@@ -83,7 +83,7 @@ func (f *File) rowDims(name string) map[string]int {
 	return dims
 }
 
-// withRows returns copies of inputs with the shapes of the changed number of rows.
+// withRows returns copies of inputs whose shapes have the changed number of rows.
 func (r *rows) withRows(inputs []*graph.Value) []*graph.Value {
 	inputs = slices.Clone(inputs)
 	for i, v := range inputs {
@@ -102,7 +102,8 @@ func (r *rows) withRows(inputs []*graph.Value) []*graph.Value {
 	return inputs
 }
 
-// resize returns the graph with the changed number of rows, if a proof shows that its rows are independent.
+// resize returns the graph with the changed number of rows. It fails if the rows of the graph are not proved
+// independent.
 func (r *rows) resize(ctx context.Context, g *graph.Graph) (*graph.Graph, error) {
 	if err := program.InferContext(ctx, g); err != nil {
 		return nil, err

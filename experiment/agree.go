@@ -12,9 +12,9 @@ import (
 )
 
 // tolerances bound the difference of two elements, relative to a scale. Between exact programs (graphrun.Options.Exact)
-// only the order of summation differs, and the scale of an element is 1 + |element|. Other programs may use other
-// formulas, such as Winograd convolutions, whose error is proportional to the largest value of a tensor. The scale is
-// then 1 plus the largest finite value of the tensor.
+// only the order of summation differs; the scale of an element is 1 + |element|. Other programs may use other formulas,
+// such as Winograd convolutions, with errors proportional to the largest value of a tensor. The scale is then 1 plus
+// the largest finite value of the tensor.
 var tolerances = map[tensor.DType]float64{
 	tensor.Float16: 2e-3, tensor.BFloat16: 2e-2, tensor.Float32: 2e-5, tensor.Float64: 1e-11,
 	tensor.Complex64: 5e-5, tensor.Complex128: 1e-10,
@@ -40,7 +40,7 @@ func disagree(base, x *contender) []string {
 }
 
 // differ describes how the values of two results differ. It returns "" if they agree within the tolerance of their
-// dtype, where exact chooses the scale: see tolerances. Layouts may differ, and NaN equals NaN.
+// dtype. exact chooses the scale of the tolerance: see tolerances. Layouts may differ, and NaN equals NaN.
 func differ(a, b *tensor.Tensor, exact bool) string {
 	if a.DType != b.DType || !slices.Equal(a.Shape, b.Shape) {
 		return fmt.Sprintf("%v%s and %v%s", a.DType, tensor.ListString(a.Shape), b.DType, tensor.ListString(b.Shape))
@@ -85,7 +85,7 @@ func asComplex(t *tensor.Tensor) []complex128 {
 	return unsafe.Slice((*complex128)(c.Pointer()), c.Numel())
 }
 
-// differExactly tells how many elements of two results differ in their bits. It returns "" for none.
+// differExactly tells how many elements of two results differ in their bits. It returns "" if no element differs.
 func differExactly(a, b *tensor.Tensor) string {
 	x, y := a.CopyTo(tensor.New(a.DType, a.Shape...)).Storage().Bytes(),
 		b.CopyTo(tensor.New(b.DType, b.Shape...)).Storage().Bytes()

@@ -92,9 +92,9 @@ type Measurement struct {
 }
 
 // Compare measures programs of one graph on the same inputs, which the programs must not change. In each round every
-// program has a turn, in a random order, so that disturbances affect all programs alike. Compare measures the steady
-// state of a program on an otherwise idle machine: see [Options.Turn]. Programs may be compiled in any way: with the
-// caller's strategies, costs or passes, with or without pins. Programs with equal plans are measured once.
+// program has a turn, in a random order, so that disturbances affect all programs in the same way. Compare measures the
+// steady state of a program on an otherwise idle machine: see [Options.Turn]. Programs may be compiled in any way: with
+// the caller's strategies, costs or passes, with or without pins. Programs with equal plans are measured once.
 //
 // Every pair of plans is tested for a difference: see [Ranking]. Values of outputs are compared with those of the first
 // program. Integers and bools must be equal. If both programs are exact (graphrun.Options.Exact), only the order of
@@ -153,8 +153,8 @@ type contender struct {
 	out   map[string]*tensor.Tensor // of the last run
 }
 
-// contenders checks the candidates, and that memory suffices. Each program keeps its arena and the outputs of its last
-// run while another run allocates new outputs.
+// contenders checks the candidates, and checks that memory suffices. Each program keeps its arena and the outputs of
+// its last run while another run allocates new outputs.
 func contenders(candidates []Candidate) ([]*contender, error) {
 	if len(candidates) == 0 {
 		return nil, errors.New("there is nothing to compare: no candidates")
@@ -207,13 +207,13 @@ func join(ctx context.Context, all []*contender) {
 	}
 }
 
-// measured returns the contenders that are measured themselves.
+// measured returns the contenders that are measured, one for each group with equal plans.
 func measured(all []*contender) []*contender {
 	return slices.DeleteFunc(slices.Clone(all), func(x *contender) bool { return x.same != nil })
 }
 
-// bounds returns a lower bound on the cost of any plan for each contender, nil if none is known: the given bound, or
-// the greatest one that a plan of the same layout problem proves.
+// bounds returns, for each contender, a lower bound on the cost of any plan. It is the given bound, or the greatest
+// bound that a plan of the same layout problem proves. It is nil if no bound is known.
 func bounds(ctx context.Context, all []*contender, given *float64) []*float64 {
 	list := make([]*float64, len(all))
 	for i, x := range all {

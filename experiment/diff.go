@@ -83,14 +83,14 @@ const (
 // layouts of operands or results; one plan has a copy; nodes are grouped differently; only one graph has the nodes.
 func StepDifferences() []string { return []string{diffImpl, diffCost, diffCopy, diffGroup, diffOnly} }
 
-// Diff compares the plans of two programs, of one graph or of two versions of it. The costs of each program are by its
-// own profile. Diff fails if a program was not made by Compile, or if shapes depend on data, because there is then no
-// plan of the whole graph.
+// Diff compares the plans of two programs, of one graph or of two versions of it. The costs of each program are
+// computed with its own profile. Diff fails if a program was not made by Compile. It also fails if shapes depend on
+// data, because there is then no plan of the whole graph.
 func Diff(a, b *graphrun.Program) (*Difference, error) { return diff(a, b, false) }
 
-// DiffSizes is [Diff] for two programs of one graph with different sizes. Values and nodes are matched by name first.
-// Layouts are equal if they order the dimensions of more than one element equally. A difference in cost alone is none,
-// because it follows from the sizes.
+// DiffSizes compares the plans of two programs of one graph with different sizes, as [Diff] does. Values and nodes are
+// matched by name first. Layouts are equal if they order the dimensions of more than one element equally. A step that
+// differs only in cost is not a difference, because the cost follows from the sizes.
 func DiffSizes(a, b *graphrun.Program) (*Difference, error) { return diff(a, b, true) }
 
 func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
@@ -127,7 +127,7 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 	return d, nil
 }
 
-// side is one of the two programs. Matching parts of both have equal keys.
+// side is one of the two compared programs. Matching parts of both programs have equal keys.
 type side struct {
 	name   string
 	p      *program.Binding
@@ -157,7 +157,7 @@ func sideOf(p *graphrun.Program, name string) *side {
 }
 
 // number gives keys to the nodes and leaves of the original graph. A node with a match in the other graph gets the key
-// of the match, and any other node a new key.
+// of the match. Any other node gets a new key.
 func (s *side) number(pairs *pairing, other *side) {
 	for i, v := range pairable(s.p.Runs) {
 		key := fmt.Sprintf("%s %d", s.name, i)
@@ -190,7 +190,7 @@ func (s *side) key(name string) string {
 	return "inserted " + name
 }
 
-// copyKey is the key of a copy: of its value, and its order of dimensions.
+// copyKey is the key of a copy. It consists of the key of the copied value and the copy's order of dimensions.
 func (s *side) copyKey(n *graph.Node) string {
 	of, to := n.In[0].Value, n.Out[0].Meta
 	order := tensor.ListString(to.Strides)
@@ -248,7 +248,7 @@ func differentValues(pairs *pairing, a, b *side) []ValueDifference {
 	return list
 }
 
-// layoutsDiffer compares strides, or the order of dimensions of values with different shapes.
+// layoutsDiffer compares strides. For values with different shapes, it compares the order of dimensions.
 func (s *side) layoutsDiffer(x, y tensor.Meta) bool {
 	if s.shapes != nil && len(x.Shape) == len(y.Shape) {
 		return !slices.Equal(longDims(x, y.Shape), longDims(y, x.Shape))
@@ -342,7 +342,7 @@ func differentSteps(a, b *side) []StepDifference {
 	return list
 }
 
-// what is the kind of difference; empty for none.
+// what is the kind of difference, or "" if there is no difference.
 func (g *stepGroup) what(a, b *side) string {
 	x, y := g.steps[0], g.steps[1]
 	if len(x) == 0 || len(y) == 0 {

@@ -106,8 +106,8 @@ func (id *identity) samePlan(ctx context.Context, other *identity) bool {
 	return id.plan != "" && id.plan == other.plan && id.sameGraph(ctx, other)
 }
 
-// sameProblem reports whether two programs choose layouts for one graph with equal sizes, pins, options and prices, so
-// that a bound on the cost of any plan holds for both.
+// sameProblem reports whether two programs choose layouts for one graph with equal sizes, pins, options and prices. A
+// bound on the cost of any plan then holds for both programs.
 func (id *identity) sameProblem(ctx context.Context, other *identity) bool {
 	return id.problem != "" && id.problem == other.problem && id.sameGraph(ctx, other)
 }
@@ -121,7 +121,7 @@ func (id *identity) sameGraph(ctx context.Context, other *identity) bool {
 	return a != "" && a == b
 }
 
-// digest returns a digest of the graph with the data of its constants; empty if there is none.
+// digest returns a digest of the graph with the data of its constants, or "" if there is none.
 func (id *identity) digest(ctx context.Context) string {
 	if id.graph == "" {
 		id.graph, _ = digestUntil(ctx, id.program.First().Whole())

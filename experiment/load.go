@@ -38,8 +38,8 @@ func (m *loadMeter) mean() *float64 {
 	return new(float64(m.sum) / float64(m.samples))
 }
 
-// runnable returns the number of runnable threads of the machine: the number before the slash in /proc/loadavg, which
-// is "0.20 0.18 0.12 1/80 11206" (proc_loadavg(5)).
+// runnable returns the number of runnable threads of the machine. It is the number before the slash in /proc/loadavg,
+// such as 1 in "0.20 0.18 0.12 1/80 11206" (proc_loadavg(5)).
 func runnable() (int, bool) {
 	text, err := os.ReadFile("/proc/loadavg")
 	fields := bytes.Fields(text)
@@ -51,7 +51,7 @@ func runnable() (int, bool) {
 	return n, err == nil
 }
 
-// ownRunnable returns the number of runnable threads of this process: those of state R, which follows the name in
+// ownRunnable returns the number of threads of this process in state R (runnable). The state follows the name in
 // parentheses in /proc/self/task/*/stat (proc_pid_stat(5)).
 func ownRunnable() int {
 	n := 0

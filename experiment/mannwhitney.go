@@ -47,8 +47,8 @@ func equalTo(sorted []float64, x float64) int {
 	return n
 }
 
-// mannWhitney is the p-value of the two-sided Mann-Whitney U test: twice the probability of the smaller tail, since
-// with ties the distribution is not symmetric. Neither side is empty, and no sample is NaN.
+// mannWhitney is the p-value of the two-sided Mann-Whitney U test. It is twice the probability of the smaller tail,
+// because the distribution is not symmetric if samples are equal. Neither side is empty, and no sample is NaN.
 func mannWhitney(a, b []float64) float64 {
 	r := rank(a, b)
 	if len(r.ties) == 1 {
@@ -60,8 +60,8 @@ func mannWhitney(a, b []float64) float64 {
 	return r.normal()
 }
 
-// exact is the exact p-value. It counts the choices of n1 ranks whose sum is at most, and at least, that of the first
-// side.
+// exact is the exact p-value. It counts the choices of n1 ranks whose sum is at most the sum of the first side, and the
+// choices whose sum is at least that sum.
 func (r ranked) exact() float64 {
 	// ways[k][s] is the number of ways to draw k of the ranks so far with doubled sum s.
 	ways := make([][]float64, r.n1+1)
@@ -111,11 +111,12 @@ func (r ranked) normal() float64 {
 // normalCDF is the cumulative distribution function of the standard normal distribution.
 func normalCDF(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 
-// medianInterval returns an index i: of n sorted samples, those with index i from either end enclose the median of the
-// distribution with probability [Confidence], for every distribution. It returns false for too few samples.
+// medianInterval returns an index i. Of n sorted samples, the samples with index i from either end enclose the median
+// of the distribution with probability [Confidence], for every distribution. It returns false if there are too few
+// samples.
 func medianInterval(n int) (int, bool) {
-	// The number of samples below the median is binomial with p = 1/2. The loop finds the least number that is not in
-	// the lower tail. Terms are added as logarithms, because the first ones underflow.
+	// The number of samples below the median has a binomial distribution with p = 1/2. The loop finds the least number
+	// outside of the lower tail. Terms are added as logarithms, because the first terms underflow.
 	log, below := -float64(n)*math.Ln2, 0.0
 	for k := 0; ; k++ {
 		if below += math.Exp(log); 2*below > 1-Confidence {

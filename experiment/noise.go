@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Disturbances describes the disturbances of a measurement. Noise is a warning for each of these: a Spread above 10%, a
-// significant Drift above 1%, and a Load above 0.5.
+// Disturbances describes the disturbances of a measurement. Noise has a warning for a Spread above 10%, for a
+// significant Drift above 1%, and for a Load above 0.5.
 type Disturbances struct {
 	Noise  string   `json:"noise" doc:"The warnings of disturbances, in words; empty if there are none."`
 	Spread float64  `json:"spread" doc:"The greatest interquartile range of the times of a candidate, divided by their median."`
@@ -56,7 +56,7 @@ func disturbancesOf(all []*contender, load *loadMeter) Disturbances {
 	return n
 }
 
-// maxPeriods bounds the samples of the test for a trend, whose time is quadratic.
+// maxPeriods is the maximum number of samples of the test for a trend, because the time of the test is quadratic.
 const maxPeriods = 500
 
 // roundTimes returns for each round the mean, over all contenders, of the logarithm of the time of a turn relative to

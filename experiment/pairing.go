@@ -18,10 +18,10 @@ type pairing struct {
 	from map[*graph.Value]*graph.Value
 }
 
-// pair matches the values of two sorted graphs. It first matches values that are computed from equal operands. Names
-// come last, because exporters number them, so that a name may denote another value in the second graph. Values after a
-// node that differs are matched by their uses, and the rest by name and op. For two sizes of one graph, names come
-// first.
+// pair matches the values of two sorted graphs. It first matches values that are computed from equal operands. It then
+// matches values after a differing node by their uses, and all remaining values by name and op. Names come last because
+// exporters number them, so that a name may denote another value in the second graph. For two sizes of one graph, names
+// come first.
 func pair(a, b *graph.Graph, resized bool) *pairing {
 	p := &pairing{map[*graph.Value]*graph.Value{}, map[*graph.Value]*graph.Value{}}
 	ids := interner{}
@@ -37,7 +37,8 @@ func pair(a, b *graph.Graph, resized bool) *pairing {
 	return p
 }
 
-// by matches values of equal content and equal result of name, in their order.
+// by matches values of equal content and equal name, in their order. The function name returns the name to compare. inA
+// and inB have the numbers of contents.
 func (p *pairing) by(a, b *graph.Graph, name func(*graph.Value) string, inA, inB map[*graph.Value]int) {
 	type key struct {
 		content int

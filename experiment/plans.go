@@ -42,9 +42,9 @@ type Choice struct {
 	solution *wcsp.Solution
 }
 
-// Strategy returns a strategy that plans by the choice, for the graph and the options of the program that [Best] was
-// called with. The strategy rejects graphs with another problem of layouts. The strategy of the zero Choice rejects all
-// graphs.
+// Strategy returns a strategy that plans by the choice. It applies to the graph and the options of the program that
+// [Best] was called with, and rejects graphs with another problem of layouts. The strategy of the zero Choice rejects
+// all graphs.
 func (c Choice) Strategy() graphrun.Strategy { return chosen{layout.Given(c.solution), c.rank} }
 
 // chosen is a strategy that applies a choice.
@@ -84,7 +84,8 @@ func Sensitivity(p *graphrun.Program) (*layout.Sensitivity, error) {
 	return m.Sensitive()
 }
 
-// Advice lists changes of the caller, without a change to the graph, that reduce the cost: see [layout.Advise].
+// Advice lists changes of input and output layouts that reduce the cost: see [layout.Advise]. The caller can make these
+// changes without a change to the graph.
 type Advice struct {
 	Tried    int           `json:"tried" doc:"The number of changes that were priced."`
 	Possible int           `json:"possible" doc:"The number of possible changes."`

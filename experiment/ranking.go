@@ -7,7 +7,8 @@ import (
 	"sort"
 )
 
-// Ranking is the verdict of a comparison. Candidates with equal plans are measured once, as the first one of them.
+// Ranking is the verdict of a comparison. Candidates with equal plans are measured once, under the name of the first of
+// these candidates.
 //
 // Each pair of plans is tested by the two-sided Mann-Whitney U test. A sample is the median of the runs of one turn,
 // because consecutive runs are not independent. Holm's correction (Holm 1979, A simple sequentially rejective multiple
@@ -57,8 +58,8 @@ func (c *Comparison) judge(all []*contender, s *session) {
 	r.Text = c.words()
 }
 
-// fastest returns the names of the contenders without a significant difference from the one with the least median, by
-// median.
+// fastest returns the names of the fastest contenders, sorted by median. These are the contender with the least median,
+// and the contenders without a significant difference from it.
 func (r *Ranking) fastest(all []*contender) []string {
 	byTime := slices.Clone(all)
 	slices.SortStableFunc(byTime, func(a, b *contender) int { return cmp.Compare(a.median(), b.median()) })
@@ -112,7 +113,7 @@ func pairsOf(all []*contender) []Pair {
 	return pairs
 }
 
-// pair returns the test of two measured candidates; nil if they are the same.
+// pair returns the test of two measured candidates, or nil if they are the same candidate.
 func (r *Ranking) pair(a, b string) *Pair {
 	for i, p := range r.Pairs {
 		if p.A == a && p.B == b || p.A == b && p.B == a {
@@ -122,8 +123,8 @@ func (r *Ranking) pair(a, b string) *Pair {
 	return nil
 }
 
-// holm returns p-values with Holm's correction: the k-th smallest of n is multiplied by n-k+1, and none is less than a
-// smaller one.
+// holm returns p-values with Holm's correction. The k-th smallest of n p-values is multiplied by n-k+1. A corrected
+// p-value is not less than the corrected value of a smaller p-value.
 func holm(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {
@@ -138,7 +139,8 @@ func holm(values []float64) []float64 {
 	return corrected
 }
 
-// runsFor2Percent is the largest result of runsToTell for pairs without a significant difference; nil if there is none.
+// runsFor2Percent is the largest result of runsToTell for pairs without a significant difference, or nil if there is no
+// result.
 func runsFor2Percent(pairs []Pair, s *session) *int {
 	turns := map[string][]float64{}
 	for _, x := range s.all {
@@ -191,8 +193,8 @@ func turnsToTell(a, b []float64, effect, level float64) (int, bool) {
 	return 0, false
 }
 
-// fewestSamples returns the number of samples a side from which the exact Mann-Whitney test can be below a level: the
-// least p-value of n samples a side is 2 of the (2n)!/(n!)² choices of ranks.
+// fewestSamples returns the least number of samples a side with which the exact Mann-Whitney test can be below a level.
+// The least p-value of n samples a side is 2 divided by the number (2n)!/(n!)² of choices of ranks.
 func fewestSamples(level float64) int {
 	p := 2.0
 	for n := 1; ; n++ {

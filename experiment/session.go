@@ -74,7 +74,7 @@ func (s *session) limit() int {
 	return untilRuns
 }
 
-// enough reports whether the measurement ends.
+// enough reports whether the measurement is complete.
 func (s *session) enough() bool {
 	if s.runs >= s.limit() {
 		return true
@@ -104,7 +104,7 @@ func (s *session) unreached() []string {
 	return names
 }
 
-// turn runs the program consecutively and measures the runs from first on.
+// turn runs the program several times in succession. It measures the runs from index first on.
 func (x *contender) turn(ctx context.Context, in map[string]*tensor.Tensor, first, runs int) error {
 	for i := range runs {
 		if ctx.Err() != nil {

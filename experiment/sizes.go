@@ -17,8 +17,8 @@ import (
 type SizeRanges struct {
 	Ranges []SizeRange `json:"sweep" doc:"The ranges of sizes with equal plans, in ascending order."`
 	Plans  int         `json:"plans" doc:"The number of sizes that were planned."`
-	// Complete is false if the limit of plans was reached first. Between two ranges there are then sizes of which it is
-	// unknown to which range they belong.
+	// Complete is false if the limit of plans was reached first. Between two ranges there are then sizes that may
+	// belong to either range.
 	Complete bool `json:"complete" doc:"Whether every range begins where the one before it ends."`
 }
 
@@ -50,10 +50,11 @@ const maxSize = 1 << 47
 // between them, and bisects between neighbours with different plans ([DiffSizes]), the greatest ratio of sizes first.
 //
 // Sizes between two neighbours with equal plans are not planned. If the costs of all plans were affine in the size, the
-// least-cost plan could not change between them; prices also have steps, such as blocks and caches, so that a short
-// range with another plan may be missed. [SizeRange].Planned lists the sizes for which the plan is known.
+// least-cost plan could not change between the neighbours. But prices also have steps, such as blocks and caches, so a
+// short range with another plan may be missed. [SizeRange].Planned lists the sizes with a known plan.
 //
-// An error of plan is a property of the size and recorded in the range, unless the context ended.
+// An error of plan is a property of the size, and is recorded in the range. It ends PlansBySize only if the context
+// ended.
 func PlansBySize(ctx context.Context, from, to, limit int,
 	plan func(ctx context.Context, size int) (*graphrun.Program, error)) (*SizeRanges, error) {
 	switch {
@@ -85,7 +86,8 @@ func PlansBySize(ctx context.Context, from, to, limit int,
 	return s.ranges(), nil
 }
 
-// startSizes lists the ends and the powers of two between them; of too many, the powers with a common distance.
+// startSizes lists the ends and the powers of two between them. If there are too many, it takes powers at equal
+// distances.
 func startSizes(from, to, limit int) []int {
 	var powers []int
 	for size := 1; size < to; size *= 2 {
@@ -169,7 +171,7 @@ func (s *bisection) open(i int) bool {
 	return i > 0 && i < len(s.points) && !s.points[i].same && s.points[i].size-s.points[i-1].size > 1
 }
 
-// widest returns the open pair of points with the greatest ratio of sizes; -1 for none.
+// widest returns the index of the open pair of points with the greatest ratio of sizes, or -1 if no pair is open.
 func (s *bisection) widest() int {
 	best, ratio := -1, 0.0
 	for i := range s.points {
@@ -234,7 +236,7 @@ func nodesOf(steps []StepSummary) string {
 	return strings.Join(names, ", ")
 }
 
-// summaryOf returns the implementation of a single step, or the groups of nodes of several.
+// summaryOf returns the implementation of a single step, or the groups of nodes of several steps.
 func summaryOf(steps []StepSummary) string {
 	if len(steps) == 1 && steps[0].Impl != "" {
 		return steps[0].Impl
@@ -251,8 +253,8 @@ func (p *pairing) shapes() (first, second map[string][]int) {
 	return first, second
 }
 
-// longDims lists the dimensions that have more than one element in a layout and in another shape of equal rank, slowest
-// first, and -1 at the end for a layout that is not dense.
+// longDims lists the dimensions that have more than one element both in a layout and in another shape of equal rank.
+// The slowest dimension comes first. For a layout that is not dense, the list ends with -1.
 func longDims(m tensor.Meta, other []int) []int {
 	dims := []int{}
 	for d, n := range m.Shape {

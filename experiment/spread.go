@@ -36,7 +36,7 @@ func SpreadOf(times []float64) Spread {
 	return s
 }
 
-// halfWidth is the half-width of the confidence interval of the median, as a part of the median; nil if unknown.
+// halfWidth is the half-width of the confidence interval of the median, divided by the median. It is nil if unknown.
 func (s *Spread) halfWidth() *float64 {
 	if s.Low == nil || *s.Median == 0 {
 		return nil
@@ -72,10 +72,10 @@ type Versus struct {
 	Significant bool     `json:"significant" doc:"Whether times differ from the base's with a p_holm below 0.01."`
 }
 
-// VersusOf compares times with those of a base, both in nanoseconds and in any order. Like benchstat it uses the
-// two-sided Mann-Whitney U test, which assumes no distribution. The test is exact for up to 25 times a side. There is
-// one test, so PHolm is P. If all times are equal, P is 1. NaN and infinities are ignored. P is nil if one side is
-// empty.
+// VersusOf compares times with the times of a base, both in nanoseconds and in any order. Like benchstat it uses the
+// two-sided Mann-Whitney U test, which assumes no distribution. The test is exact for up to 25 times a side. PHolm
+// equals P, because there is only one test. If all times are equal, P is 1. NaN and infinities are ignored. P is nil if
+// one side is empty.
 func VersusOf(base, times []float64) Versus {
 	a, b := SpreadOf(base), SpreadOf(times)
 	if a.Runs == 0 || b.Runs == 0 {
@@ -85,7 +85,7 @@ func VersusOf(base, times []float64) Versus {
 	return Versus{Ratio: a.ratio(&b), P: &p, PHolm: &p, Significant: p < Significance}
 }
 
-// ratio is the median of other divided by that of s; nil if it is unknown.
+// ratio is the median of other divided by the median of s, or nil if a median is unknown.
 func (s *Spread) ratio(other *Spread) *float64 {
 	if s.Median == nil || other.Median == nil || *s.Median <= 0 {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// words says the verdict of a comparison.
+// words returns the verdict of a comparison as text.
 func (c *Comparison) words() string {
 	plans := c.plans()
 	fast := func(p planTime) bool { return slices.Contains(c.Verdict.Fastest, p.name) }
@@ -31,7 +31,7 @@ type planTime struct {
 	name   string // of the measured candidate
 	title  string // the names of all candidates with the plan
 	ns     float64
-	single bool // there is one such candidate
+	single bool // only one candidate has the plan
 }
 
 // plans returns the measured plans, the fastest first.
@@ -53,7 +53,7 @@ func (c *Comparison) plans() []planTime {
 	return list
 }
 
-// fastestText says which of some plans are the fastest.
+// fastestText says which plans are the fastest.
 func fastestText(fastest []planTime, plans, candidates int) string {
 	first := fastest[0]
 	switch {
@@ -92,7 +92,7 @@ func (p *planTime) slower(least float64) string {
 // listedPairs bounds the pairs in the text of a verdict.
 const listedPairs = 4
 
-// unresolved lists the pairs without a significant difference that are not both among the fastest, and says how many
+// unresolved lists the pairs without a significant difference, except pairs of two fastest plans. It also says how many
 // runs would find a difference of 2%.
 func (c *Comparison) unresolved(plans []planTime) []string {
 	var list, pairs []string

@@ -15,8 +15,8 @@ type CopyReason struct {
 	report.Copy
 	Written []string `json:"written" doc:"The reasons for the layout of the value, from the copy back to the node that determines it."`
 	Wanted  []string `json:"wanted" doc:"The reasons for the layout of the copy, from the copy on to the node that determines it."`
-	// WithoutNS is nil if there is no plan without the copy, if the problem of layouts was not solved, or if too many
-	// copies were explained before: each takes another solution of the problem.
+	// WithoutNS is nil if there is no plan without the copy, or if the problem of layouts was not solved. It is also
+	// nil if too many copies were explained before, because each explanation requires another solution of the problem.
 	WithoutNS *float64       `json:"without_ns" doc:"The cost of the cheapest plan without the copy less that of the cheapest plan, in nanoseconds; null if unknown."`
 	Instead   *layout.Change `json:"instead" doc:"The differences of that plan from the cheapest plan; null if unknown."`
 }

@@ -76,9 +76,9 @@ func Explain(p *graphrun.Program, value string) (*Explanation, error) {
 	return e, nil
 }
 
-// ExplainLayout tells why a value of an inferred graph has its layout. In a graph of [graph.Graph.Symbolic] strides are
-// expressions; the hints decide comparisons that expressions and bounds leave open. It fails if there is no value with
-// the name.
+// ExplainLayout tells why a value of an inferred graph has its layout. Strides are expressions in a graph that
+// [graph.Graph.Symbolic] returned; if expressions and bounds do not decide a comparison, the hints decide it. It fails
+// if there is no value with the name.
 func ExplainLayout(g *graph.Graph, value string) (*Layout, error) {
 	v, err := ValueNamed(g, value)
 	if err != nil {
@@ -90,8 +90,8 @@ func ExplainLayout(g *graph.Graph, value string) (*Layout, error) {
 
 var errNoGraph = errors.New("the graph is nil")
 
-// ValueNamed returns the value with the name, or else the value of the output with the name. It fails if there is
-// neither.
+// ValueNamed returns the value with the name, or otherwise the value of the output with the name. It fails if neither
+// exists.
 func ValueNamed(g *graph.Graph, name string) (*graph.Value, error) {
 	if g == nil {
 		return nil, errNoGraph
@@ -143,8 +143,8 @@ func layoutOf(v *graph.Value) Layout {
 	return r
 }
 
-// ownRule explains the result of an op with its own layout rule: the layouts of its operands, and the sentences about
-// layouts in its documentation.
+// ownRule explains the result of an op with its own layout rule. It lists the layouts of the operands, and the
+// sentences about layouts in the op's documentation.
 func ownRule(v *graph.Value) string {
 	n := v.Node
 	why := fmt.Sprintf("%s has a layout rule of its own", n.Op.Name)
@@ -200,7 +200,8 @@ func formatName(rowMajor, channelsLast bool) string {
 	return ""
 }
 
-// layoutName is [LayoutName] of a value whose sizes may be unknown: the memory format for all sizes, else the strides.
+// layoutName names the layout of a value whose sizes may be unknown. The name is the memory format that holds for all
+// sizes, or else the strides.
 func layoutName(v *graph.Value) string {
 	if _, known := v.Type.Meta(); known {
 		return LayoutName(v.Meta)
@@ -268,10 +269,10 @@ var fastWords = map[rule.FastSetup]string{
 	rule.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, so has the result",
 }
 
-// FirstBreak returns the first result in an inferred graph that is not in a memory format although its node reads a
-// value of the same rank in that format. It returns nil if there is none. A value may be in two formats, such as an
-// image of one channel. As an operand it then counts as being in neither format, and as a result in both. FirstBreak
-// fails if f is not the format of any layout, such as Preserve.
+// FirstBreak returns the first result in an inferred graph that is not in memory format f although its node reads a
+// value of the same rank in f. It returns nil if there is no such result. A value may be in two formats, such as an
+// image of one channel. Such an operand counts as being in neither format, and such a result as being in both.
+// FirstBreak fails if f is not the format of any layout, such as Preserve.
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {
 	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d:

@@ -77,7 +77,7 @@ func valueNames(g *graph.Graph) func(yield func(string) bool) {
 	return slices.Values(list)
 }
 
-// broken tells how a plan breaks the property. It returns "" if the plan has the property.
+// broken tells how a plan breaks the property, or returns "" if the plan has the property.
 func (q property) broken(plan *passes.Plan) string {
 	if q.value == "" {
 		if len(plan.Copies) == 0 {
@@ -97,14 +97,15 @@ func (q property) broken(plan *passes.Plan) string {
 // ForAll proves a property of plans for all sizes within bounds, or finds sizes that break it. The property "no-copies"
 // says that no copy is inserted. "VALUE=FORMAT" and "FORMAT(VALUE)" say that a value is in a memory format.
 //
-// The proof is by cases. For each case ForAll plans a specialization for symbolic sizes; the guards of this planning
-// are the conditions of the case. If no case covers some of the tried sizes (bounds and small numbers), they start
-// another case, until sizes break the property or all are covered. The property is proved if package sym decides that
-// the cases cover all sizes within bounds, and if every specialization that may serve them has the property without
-// further guards.
+// The proof is by cases. For each case ForAll plans a specialization for symbolic sizes. The guards of this planning
+// are the conditions of the case. ForAll tries bounds and small numbers as sizes. If no case covers the tried sizes,
+// they start another case, until sizes break the property or cases cover all tried sizes. The property is proved if
+// package sym decides that the cases cover all sizes within bounds. In addition, every specialization that may serve
+// sizes within bounds must have the property without further guards.
 //
 // The proof assumes that an implementation that supports a call at the hint of a specialization supports the call at
-// all sizes that the specialization serves. If it does not, these sizes have a plan of their own.
+// all sizes that the specialization serves. Sizes at which the implementation does not support the call have a plan of
+// their own.
 func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	in, _, err := inside(p)
 	if err != nil {
@@ -131,8 +132,8 @@ type prover struct {
 	q     property
 	r     *Proof
 	cases []covering
-	// shownOf has the specializations that served sizes so far, with true if the property is shown at all sizes that the
-	// specialization serves.
+	// shownOf has the specializations that served sizes so far. The value is true if the property is shown at all sizes
+	// that the specialization serves.
 	shownOf map[*program.Specialization]bool
 }
 
@@ -142,7 +143,7 @@ type covering struct {
 	holds func(named map[string]int) bool
 }
 
-// cover tries sizes, and makes a case of each that no case covers.
+// cover tries sizes, and makes a case of each set of sizes that no case covers.
 func (f *prover) cover() error {
 	for _, sizes := range f.samples() {
 		named := f.p.Named(sizes)
@@ -170,8 +171,8 @@ func (f *prover) cover() error {
 	return nil
 }
 
-// addShown makes a case of the sizes at which the specialization has the property for the same reasons as at the given
-// sizes, and notes whether these are all sizes that it serves.
+// addShown makes a case of sizes that have the property for the same reasons as the given sizes. It notes whether these
+// are all sizes that the specialization serves.
 func (f *prover) addShown(k *program.Specialization, sizes []int) {
 	form, err := f.p.FormOf(context.Background(), k, sizes)
 	if err != nil {
@@ -189,9 +190,9 @@ func (f *prover) addShown(k *program.Specialization, sizes []int) {
 	}
 }
 
-// unshown returns a specialization that may serve sizes and for which the property is not shown at all of them; nil if
-// there is none. It adds cases at the hints of specializations that no sample reached. Every specialization that serves
-// sizes of a case was planned when the case was made.
+// unshown returns a specialization that may serve sizes and does not have the property at all these sizes for certain.
+// It returns nil if there is none. It adds cases at the hints of specializations that no sample reached. Every
+// specialization that serves sizes of a case was planned when the case was made.
 func (f *prover) unshown() *program.Specialization {
 	for {
 		k := f.untried()
@@ -212,7 +213,7 @@ func (f *prover) unshown() *program.Specialization {
 	}
 }
 
-// untried returns a specialization that may serve sizes, without a proof that it has the property at all of them.
+// untried returns a specialization that may serve sizes, but is not proved to have the property at all of these sizes.
 func (f *prover) untried() *program.Specialization {
 	p := f.p
 	for _, k := range p.Specializations() {
@@ -226,7 +227,7 @@ func (f *prover) untried() *program.Specialization {
 	return nil
 }
 
-// addRejected makes a case of the sizes that the graph rejects for the same reason as the given ones.
+// addRejected makes a case of the sizes that the graph rejects for the same reason as the given sizes.
 func (f *prover) addRejected(sizes []int) {
 	if s, err := f.p.Symbolic(context.Background(), sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
 		f.add(s, nil, sizes, true)

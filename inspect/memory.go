@@ -12,7 +12,7 @@ type MemoryFormulas struct {
 	AtOnce  string `json:"at_once_bytes" doc:"The maximum of the bytes of live intermediate values, as an expression, if steps run in order; a step that overwrites an operand needs less, and a worker that interleaves steps more."`
 }
 
-// The maximum of live bytes is a maximum of sums, one for each moment of a run. maxMoments bounds the number of sums.
+// maxMoments bounds the number of sums in a maximum of live bytes, which has one sum for each moment of a run.
 // maxTimedNodes bounds the number of nodes of a graph for which the maximum is computed.
 const (
 	maxMoments    = 24
@@ -22,7 +22,7 @@ const (
 // memory has the bytes of outputs and the maximum of live bytes as expressions.
 type memory struct{ outputs, atOnce sym.Int }
 
-// memoryOf sums up the values of a planned graph with unknown sizes; false if the expressions would be long.
+// memoryOf adds up the values of a planned graph with unknown sizes. It returns false if the expressions would be long.
 func memoryOf(g *graph.Graph) (m memory, ok bool) {
 	if len(g.Nodes) > maxTimedNodes {
 		return m, false

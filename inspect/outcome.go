@@ -64,7 +64,7 @@ func runs(v *graph.Value, g *graph.Graph) bool {
 	return v.Node == nil || slices.Contains(g.Nodes, v.Node)
 }
 
-// replaced tells in words why no step computes a value; it is empty for a value that a step may compute.
+// replaced tells in words why no step computes a value. It returns "" for a value that a step may compute.
 func replaced(v *graph.Value, plan *passes.Plan) string {
 	if v.Node == nil {
 		if v.Const != nil {

@@ -44,7 +44,7 @@ type Regret struct {
 }
 
 // Specializations describes the plans that serve more than one set of sizes. With graphrun.Options.Hints, these are the
-// plans for the hints. Without hints, they are the plan for the assumed sizes and the plan that serves most other
+// plans for the hints. Without hints, these are the plan for the assumed sizes and the plan that serves most other
 // sizes. Specializations plans the graph several times. The list is empty if no size is open, and for graphs that run
 // in segments.
 func Specializations(p *graphrun.Program) ([]Specialization, error) {
@@ -133,7 +133,8 @@ type corner struct {
 	which string
 }
 
-// beyond is the multiple of the largest hint at which a symbol without an upper bound is priced.
+// beyond is the factor on the largest hint of a symbol without an upper bound. Specializations are priced at the
+// product.
 const beyond = 64
 
 // corners returns the sets of sizes at which specializations are priced: the least sizes; the hints; the greatest
