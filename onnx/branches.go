@@ -129,7 +129,7 @@ func (n *node) sizeOnlyCondition(x *val) (cond sym.Bool, ok bool) {
 func (n *node) branch(p *pb.GraphProto, hints map[string]int) *branch {
 	b := &branch{nestedGraph: n.nestedGraphAt(p.Name, hints)}
 	b.convertPart(n, func() (err error) {
-		s := &scope{im: b.im, beyond: n.scope, vals: map[string]*val{}}
+		s := &scope{im: b.im, outerScope: n.scope, vals: map[string]*val{}}
 		if len(p.Input) > 0 {
 			return fmt.Errorf("a graph of %d inputs cannot take 0 values", len(p.Input))
 		}
@@ -192,7 +192,7 @@ func (b *branch) convertFollowing(n *node) {
 	for r := n.following; r != nil; r = r.frame.then {
 		done := false
 		b.convertPart(n, func() error {
-			s := &scope{im: b.im, beyond: r.scope, vals: map[string]*val{}}
+			s := &scope{im: b.im, outerScope: r.scope, vals: map[string]*val{}}
 			for i, name := range r.bind {
 				if name != "" && i < len(b.out) {
 					s.vals[name] = b.out[i]

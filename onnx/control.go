@@ -93,7 +93,7 @@ func (n *node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
 	}
 	im := &importer{model: n.model, opts: n.opts, g: graph.New(name, n.opts.Lookup), named: map[*graph.Value]bool{},
 		env: n.env, symbols: n.symbols, hints: hints, limits: n.limits, unknowns: n.unknowns, texts: n.texts,
-		used: map[string]bool{}, carriers: map[string]*val{}, shapes: map[*graph.Value][]sym.Int{},
+		used: map[string]bool{}, symbolInputs: map[string]*val{}, shapes: map[*graph.Value][]sym.Int{},
 		read: map[*graph.Value]*val{}, outer: n.importer, count: n.count, captures: map[*val]*val{}}
 	im.g.Symbols = map[string]graph.Bounds{}
 	for name := range n.symbols {
@@ -115,7 +115,7 @@ func (n *node) subgraph(p *pb.GraphProto, in []*val, varies func(i int) bool) *n
 
 func (n *node) trySubgraph(p *pb.GraphProto, in []*val, varies func(i int) bool) (*nestedGraph, error) {
 	b := n.nestedGraph(p.Name)
-	s := &scope{im: b.im, beyond: n.scope, vals: map[string]*val{}}
+	s := &scope{im: b.im, outerScope: n.scope, vals: map[string]*val{}}
 	if len(in) != len(p.Input) {
 		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
 	}
@@ -183,7 +183,7 @@ func (b *nestedGraph) close() error {
 				return err
 			}
 		}
-		if b.im.carriers[name] == nil {
+		if b.im.symbolInputs[name] == nil {
 			delete(g.Symbols, name)
 		}
 	}
@@ -255,8 +255,8 @@ func (im *importer) atHints(shape []sym.Int, known []int) ([]int, error) {
 
 // symbolInput returns an input that has the symbol as a size. It adds an input if the graph has none.
 func (im *importer) symbolInput(symbol string) (*val, error) {
-	if im.carriers[symbol] != nil || im.outer == nil {
-		return im.carriers[symbol], nil
+	if im.symbolInputs[symbol] != nil || im.outer == nil {
+		return im.symbolInputs[symbol], nil
 	}
 	v, err := im.outer.symbolInput(symbol)
 	if err != nil || v == nil {

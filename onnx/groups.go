@@ -11,9 +11,9 @@ import (
 // This file recognizes group normalization. Exporters write it as an instance normalization between two reshapes. It is
 // converted to the op group_norm, which fuses with the ops after it and accepts any order of dimensions.
 
-// groupsNormed records an instance_norm over [n, groups, ...] whose operand is a reshape of x with shape [n, channels,
-// ...].
-type groupsNormed struct {
+// recordedGroupNorm records an instance_norm over [n, groups, ...] whose operand is a reshape of x with shape [n,
+// channels, ...].
+type recordedGroupNorm struct {
 	x            *val
 	groups       int
 	eps          float64
@@ -21,7 +21,7 @@ type groupsNormed struct {
 }
 
 // noteGroups records y = instance_norm(x) if x is a reshape that groups the channels of another value, see
-// [groupsNormed].
+// [recordedGroupNorm].
 func (n *node) noteGroups(x, y, weight, bias *val, eps float64) {
 	lookup := n.opts.Lookup
 	if y.v == nil || y.dynamic() || x.v == nil || x.v.Node == nil || x.v.Node.Op != lookup("reshape") ||
@@ -40,17 +40,17 @@ func (n *node) noteGroups(x, y, weight, bias *val, eps float64) {
 	if !known || groups < 1 || !from[1].Mod(sym.Of(groups)).Same(sym.Int{}) {
 		return
 	}
-	if n.normed == nil {
-		n.normed = map[*graph.Value]groupsNormed{}
+	if n.groupNorms == nil {
+		n.groupNorms = map[*graph.Value]recordedGroupNorm{}
 	}
-	n.normed[y.v] = groupsNormed{base, groups, eps, weight, bias}
+	n.groupNorms[y.v] = recordedGroupNorm{base, groups, eps, weight, bias}
 }
 
 // regrouped returns the group normalization that is equivalent to a reshape of x to the given shape. This requires that
 // noteGroups recorded x, and that the shape is the shape before the grouping; one size may be -1. Otherwise it returns
 // nil.
 func (n *node) regrouped(x *val, shape []sym.Int) *val {
-	f, ok := n.normed[x.v]
+	f, ok := n.groupNorms[x.v]
 	if !ok {
 		return nil
 	}

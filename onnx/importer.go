@@ -28,17 +28,17 @@ type importer struct {
 	// named holds the graph values that already have a name of the model.
 	named map[*graph.Value]bool
 	// Symbolic sizes, see symshapes.go. The importers of a model share env, symbols, limits, unknowns and texts.
-	env      *sym.Env
-	symbols  map[string]sym.Int         // symbols of the graph
-	hints    map[string]int             // the sizes of symbols for which the graph is built
-	limits   map[string]int             // upper bounds of symbols that symfractions.go requires
-	unknowns *int                       // counts the symbols for sizes that depend on data
-	texts    map[string]bool            // the expressions among attributes
-	used     map[string]bool            // symbols that occur in attributes
-	carriers map[string]*val            // for each symbol, an input with that size
-	shapes   map[*graph.Value][]sym.Int // symbolic shapes of values
+	env          *sym.Env
+	symbols      map[string]sym.Int         // symbols of the graph
+	hints        map[string]int             // the sizes of symbols for which the graph is built
+	limits       map[string]int             // upper bounds of symbols that symfractions.go requires
+	unknowns     *int                       // counts the symbols for sizes that depend on data
+	texts        map[string]bool            // the expressions among attributes
+	used         map[string]bool            // symbols that occur in attributes
+	symbolInputs map[string]*val            // for each symbol, an input with that size
+	shapes       map[*graph.Value][]sym.Int // symbolic shapes of values
 
-	normed map[*graph.Value]groupsNormed // recorded group normalizations, see groups.go
+	groupNorms map[*graph.Value]recordedGroupNorm // recorded group normalizations, see groups.go
 
 	read  map[*graph.Value]*val // values that attributes are read from
 	count int                   // converted nodes
@@ -69,12 +69,12 @@ type frame struct {
 	skipErrors bool
 }
 
-// scope holds the values of a graph by name. Nodes use values of the scope parent directly. The scope beyond belongs to
-// another importer; its values become additional inputs.
+// scope holds the values of a graph by name. Nodes use values of the scope parent directly. The scope outerScope
+// belongs to another importer; its values become additional inputs.
 type scope struct {
-	im             *importer
-	parent, beyond *scope
-	vals           map[string]*val
+	im                 *importer
+	parent, outerScope *scope
+	vals               map[string]*val
 }
 
 func (s *scope) lookup(name string) *val {
@@ -83,7 +83,7 @@ func (s *scope) lookup(name string) *val {
 		if v := at.vals[name]; v != nil {
 			return v
 		}
-		beyond = at.beyond
+		beyond = at.outerScope
 	}
 	if beyond == nil {
 		return nil
@@ -302,8 +302,8 @@ func (im *importer) sizesOf(dims []graph.Dim) ([]sym.Int, error) {
 // recordInputSymbols records the symbols that are sizes of an input.
 func (im *importer) recordInputSymbols(x *val, dims []graph.Dim) {
 	for _, d := range dims {
-		if d.Symbol != "" && im.carriers[d.Symbol] == nil {
-			im.carriers[d.Symbol] = x
+		if d.Symbol != "" && im.symbolInputs[d.Symbol] == nil {
+			im.symbolInputs[d.Symbol] = x
 		}
 	}
 }

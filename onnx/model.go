@@ -293,7 +293,7 @@ func (m *Model) importer(o Options) *importer {
 	g.SetContext(o.Context)
 	return &importer{model: m, opts: o, g: g, named: map[*graph.Value]bool{},
 		env: sym.NewEnv(), symbols: map[string]sym.Int{}, hints: map[string]int{}, limits: map[string]int{},
-		unknowns: new(int), texts: map[string]bool{}, used: map[string]bool{}, carriers: map[string]*val{},
+		unknowns: new(int), texts: map[string]bool{}, used: map[string]bool{}, symbolInputs: map[string]*val{},
 		shapes: map[*graph.Value][]sym.Int{}, read: map[*graph.Value]*val{}}
 }
 

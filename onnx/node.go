@@ -97,7 +97,7 @@ func (n *node) operands() error {
 			if v.kind == isUnavailable && n.unavailable == nil {
 				n.unavailable = v
 			}
-			if v.kind == isMissing && n.proto.OpType != "OptionalHasElement" {
+			if v.kind == isEmptyOptional && n.proto.OpType != "OptionalHasElement" {
 				v = nil
 			}
 		}
@@ -179,7 +179,7 @@ func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 		if i < len(n.in) && n.in[i] != nil {
 			s.vals[name] = n.in[i]
 		} else {
-			s.vals[name] = &val{kind: isMissing}
+			s.vals[name] = &val{kind: isEmptyOptional}
 		}
 	}
 	body := &pb.GraphProto{Node: f.Node}

@@ -170,16 +170,16 @@ func optional(n *node) []*val {
 	if n.has(0) {
 		return one(n.in[0])
 	}
-	return one(&val{kind: isMissing})
+	return one(&val{kind: isEmptyOptional})
 }
 
 func optionalHasElement(n *node) []*val {
-	has := n.has(0) && n.in[0].kind != isMissing
+	has := n.has(0) && n.in[0].kind != isEmptyOptional
 	return one(constValue(tensor.Must(tensor.FromSlice([]bool{has}))))
 }
 
 func optionalGetElement(n *node) []*val {
-	if !n.has(0) || n.in[0].kind == isMissing {
+	if !n.has(0) || n.in[0].kind == isEmptyOptional {
 		n.failf("the optional has no element")
 	}
 	return one(n.in[0])

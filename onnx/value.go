@@ -29,11 +29,11 @@ type val struct {
 // valKind is the kind of a val.
 type valKind uint8
 
-// isMissing is an optional without a value. isUnavailable is a value that could not be converted: see skipped.go.
+// isEmptyOptional is an optional without a value. isUnavailable is a value that could not be converted: see skipped.go.
 const (
 	isTensor valKind = iota
 	isSequence
-	isMissing
+	isEmptyOptional
 	isUnavailable
 )
 

@@ -79,7 +79,7 @@ func (m *Model) Without(v *graph.Value, meta tensor.Meta) (_ *Model, err error) 
 		return nil, fmt.Errorf("%q has no form %v", v.Name, meta)
 	}
 	other := *m
-	other.barred = map[*variable]uint{x: 1 << form}
+	other.forbiddenCopies = map[*variable]uint{x: 1 << form}
 	return &other, other.build()
 }
 

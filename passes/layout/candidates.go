@@ -9,12 +9,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// growth finds the forms of values, that is, the layouts that the model considers. It starts with the layouts of the
-// graph as written, row-major order, and the orders that pins, outputs and implementations request. From each form it
-// derives forms of other values through views, copies and nodes that write any order.
-type growth struct {
+// formFinder finds the forms of values, that is, the layouts that the model considers. It starts with the layouts of
+// the graph as written, row-major order, and the orders that pins, outputs and implementations request. From each form
+// it derives forms of other values through views, copies and nodes that write any order.
+type formFinder struct {
 	m    *Model
-	todo []grown        // forms that are not propagated yet
+	todo []addedForm    // forms that are not propagated yet
 	done []spreadOrders // by index of the node
 }
 
@@ -34,15 +34,15 @@ func addNew(list *[]tensor.Order, o tensor.Order) bool {
 	return true
 }
 
-// grown is a form that was added.
-type grown struct {
+// addedForm is a form that was added.
+type addedForm struct {
 	x    *variable
 	form int
 }
 
 // grow finds the forms of all values.
 func (m *Model) grow() error {
-	w := &growth{m: m, done: make([]spreadOrders, len(m.Problem.Graph.Nodes))}
+	w := &formFinder{m: m, done: make([]spreadOrders, len(m.Problem.Graph.Nodes))}
 	g := m.Problem.Graph
 	for _, v := range m.views { // first the forms that certainly exist, because the number of forms is limited
 		if v != nil {
@@ -56,7 +56,7 @@ func (m *Model) grow() error {
 	w.todo = nil
 	for _, x := range m.values {
 		for i := range x.forms {
-			w.todo = append(w.todo, grown{x, i})
+			w.todo = append(w.todo, addedForm{x, i})
 		}
 	}
 	for _, o := range g.Outputs {
@@ -95,7 +95,7 @@ func (m *Model) grow() error {
 
 // pinned adds the layouts that follow from pins. These are the layouts that inference derives from pinned inputs, and
 // the layouts that pinned nodes write before the result is copied to the pinned layout.
-func (w *growth) pinned() {
+func (w *formFinder) pinned() {
 	layouts := map[*graph.Value]tensor.Meta{}
 	for _, v := range slices.Concat(w.m.Problem.Graph.Inputs, w.m.Problem.Graph.Constants) {
 		if x := w.m.variables.At(v); x.pin > 0 {
@@ -127,7 +127,7 @@ func (w *growth) pinned() {
 }
 
 // run propagates all forms in the queue.
-func (w *growth) run() {
+func (w *formFinder) run() {
 	for len(w.todo) > 0 {
 		interrupt.Check(w.m.Problem.Context())
 		next := w.todo[len(w.todo)-1]
@@ -137,27 +137,27 @@ func (w *growth) run() {
 }
 
 // add adds a form and queues it if it is new.
-func (w *growth) add(x *variable, meta tensor.Meta) int {
+func (w *formFinder) add(x *variable, meta tensor.Meta) int {
 	if x == nil {
 		return -1
 	}
 	n := len(x.forms)
 	i := x.add(meta)
 	if len(x.forms) > n {
-		w.todo = append(w.todo, grown{x, i})
+		w.todo = append(w.todo, addedForm{x, i})
 	}
 	return i
 }
 
 // order adds the dense form of order o.
-func (w *growth) order(x *variable, o tensor.Order) {
+func (w *formFinder) order(x *variable, o tensor.Order) {
 	if x != nil && o.Rank() == x.value.Meta.Rank() && x.value.Meta.Numel() > 1 && x.withOrder(o) < 0 {
 		w.add(x, x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
 	}
 }
 
 // requested adds the orders that a node's implementations request.
-func (w *growth) requested(n *graph.Node) {
+func (w *formFinder) requested(n *graph.Node) {
 	if len(n.Op.Impls) == 0 || len(n.Op.Impls) == 1 && !n.Op.Impls[0].Selective() {
 		return
 	}
@@ -175,7 +175,7 @@ func (w *growth) requested(n *graph.Node) {
 
 // walk adds the orders of a walk's results. For each operand, it adds the walk's order if the operand can be read in
 // this order, and otherwise row-major order if that can be read.
-func (w *growth) walk(n *graph.Node, call *graph.Call, m *graph.Impl, walk graph.Walk) {
+func (w *formFinder) walk(n *graph.Node, call *graph.Call, m *graph.Impl, walk graph.Walk) {
 	for k, o := range walk.Out {
 		if k < len(n.Out) && o != "" {
 			w.order(w.m.variables.At(n.Out[k]), o)
@@ -200,7 +200,7 @@ func (w *growth) walk(n *graph.Node, call *graph.Call, m *graph.Impl, walk graph
 }
 
 // spread adds the forms of other values that are derived from form i of x.
-func (w *growth) spread(x *variable, i int) {
+func (w *formFinder) spread(x *variable, i int) {
 	f := x.forms[i]
 	if n := x.value.Node; n != nil {
 		w.back(n, x, f)
@@ -244,7 +244,7 @@ func repeats(m tensor.Meta) bool {
 
 // inferred adds the orders that inference gives a node's results if one operand has layout meta and all other operands
 // have the layout of the graph as written.
-func (w *growth) inferred(n *graph.Node, operand int, meta tensor.Meta) {
+func (w *formFinder) inferred(n *graph.Node, operand int, meta tensor.Meta) {
 	res, err := n.Op.Infer(callWith(n, operand, meta))
 	if err != nil || len(res) != len(n.Out) {
 		return
@@ -262,7 +262,7 @@ func followsOperands(n *graph.Node) bool {
 }
 
 // back adds the forms of a node's operands from which the node makes form f of its result.
-func (w *growth) back(n *graph.Node, y *variable, f form) {
+func (w *formFinder) back(n *graph.Node, y *variable, f form) {
 	if v := w.m.views[w.m.places[n.Number()]]; v != nil {
 		x := w.m.variables.At(n.In[v.operand].Value)
 		if meta, ok := v.inverse(y, f); ok && x != nil && x.value.Const == nil {
@@ -286,7 +286,7 @@ func (w *growth) back(n *graph.Node, y *variable, f form) {
 }
 
 // through records the layouts of a view's results for operand form i.
-func (w *growth) through(v *viewed, x *variable, i int) {
+func (w *formFinder) through(v *viewed, x *variable, i int) {
 	if v.seen>>i&1 != 0 {
 		return
 	}

@@ -340,7 +340,7 @@ func (m *Model) reshapes(v *viewed) {
 	n := v.node
 	x := m.variables.At(n.In[v.operand].Value)
 	for i := len(v.to[0]); i < len(x.forms); i++ { // forms added by labels
-		(&growth{m: m}).through(v, x, i)
+		(&formFinder{m: m}).through(v, x, i)
 	}
 	if v.same && (m.Problem.outputs[n.Out[0]] || n.Pin.Lays()) && n.Out[0].Alias == nil {
 		for i := range x.forms {
@@ -451,7 +451,7 @@ func (m *Model) reshape(v *viewed, call *graph.Call, y *variable, inferred, from
 func (m *Model) copyCost(from, to tensor.Meta, o tensor.Order) int64 {
 	v := &graph.Value{Meta: from, Type: from.Type()}
 	call := &graph.Call{In: []graph.Arg{graph.Of(v)}, Out: []tensor.Meta{to}}
-	impl, w := &m.copier.Impls[0], graph.Walk{}
+	impl, w := &m.copyOp.Impls[0], graph.Walk{}
 	w = call.InOrder(o)
 	work := impl.Work(call, w)
 	read, ok := impl.Read(call, w, 0, from)

@@ -51,19 +51,19 @@ type Model struct {
 	Weighted *wcsp.Problem
 	Weights  Weights // of Weighted; set by NewModel and WithWeights
 
-	most      most                     // bounds for weights
-	copying   []bool                   // by factor: whether it has costs of copies
-	variables graph.ByValue[*variable] // by value
-	values    []*variable              // in the order of the graph
-	tasks     []*task                  // by index of the node; nil for views
-	views     []*viewed                // by index of the node; nil for nodes that compute
-	copier    *graph.Op                // the op that copies values
-	readers   graph.ByValue[[]use]     // by value: the operands that are the value
-	places    []int                    // by number of a node: its index
-	barred    map[*variable]uint       // masks of forms to which the value must not be copied: see Without
-	failed    graph.Errors             // errors of failed nodes
-	losing    map[*graph.Value]bool    // results of failed nodes and of their dependents
-	slots     *slots                   // see within.go; nil until it is needed
+	most            most                     // bounds for weights
+	copying         []bool                   // by factor: whether it has costs of copies
+	variables       graph.ByValue[*variable] // by value
+	values          []*variable              // in the order of the graph
+	tasks           []*task                  // by index of the node; nil for views
+	views           []*viewed                // by index of the node; nil for nodes that compute
+	copyOp          *graph.Op                // the op that copies values
+	readers         graph.ByValue[[]use]     // by value: the operands that are the value
+	places          []int                    // by number of a node: its index
+	forbiddenCopies map[*variable]uint       // masks of forms to which the value must not be copied: see Without
+	failed          graph.Errors             // errors of failed nodes
+	lostValues      map[*graph.Value]bool    // results of failed nodes and of their dependents
+	slots           *slots                   // see within.go; nil until it is needed
 }
 
 // use is an operand of a node.
@@ -164,7 +164,7 @@ func NewModel(p *Problem) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m.copier = op
+	m.copyOp = op
 	if err := m.declare(); err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func NewModel(p *Problem) (_ *Model, err error) {
 // and its results are lost.
 func (m *Model) decide(i int, n *graph.Node) (err error) {
 	if m.Problem.KeepGoing {
-		if slices.ContainsFunc(n.In, func(a graph.Arg) bool { return m.losing[a.Value] }) {
+		if slices.ContainsFunc(n.In, func(a graph.Arg) bool { return m.lostValues[a.Value] }) {
 			m.lose(i)
 			return nil
 		}
@@ -219,12 +219,12 @@ func (m *Model) decide(i int, n *graph.Node) (err error) {
 
 // lose marks a node as failed and its results as lost.
 func (m *Model) lose(i int) {
-	if m.losing == nil {
-		m.losing = map[*graph.Value]bool{}
+	if m.lostValues == nil {
+		m.lostValues = map[*graph.Value]bool{}
 	}
 	m.views[i], m.tasks[i] = nil, nil
 	for _, v := range m.Problem.Graph.Nodes[i].Out {
-		m.losing[v] = true
+		m.lostValues[v] = true
 	}
 }
 

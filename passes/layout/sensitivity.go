@@ -44,7 +44,7 @@ func (m *Model) Sensitive() (*Sensitivity, error) {
 		return nil, err
 	}
 	s := &Sensitivity{CopyNS: float64(cheapest.copies) / 1000}
-	for _, c := range cheapest.means.Copies {
+	for _, c := range cheapest.outcome.Copies {
 		s.CopiedBytes += c.Bytes
 	}
 	if s.Slower, err = m.breakpoint(cheapest, maxFactor); err != nil {
@@ -57,7 +57,7 @@ func (m *Model) Sensitive() (*Sensitivity, error) {
 // line is the cost of an assignment as a function of the factor on the price of copies: rest + factor * copies.
 type line struct {
 	rest, copies int64 // in picoseconds
-	means        *Outcome
+	outcome      *Outcome
 }
 
 // cost returns the cost at a factor, in picoseconds.
@@ -88,7 +88,7 @@ func (m *Model) cheapestAt(factor float64) (*line, error) {
 			l.rest += f.Costs[at]
 		}
 	}
-	l.means, err = m.Outcome(s.Labels)
+	l.outcome, err = m.Outcome(s.Labels)
 	return l, err
 }
 
@@ -157,9 +157,9 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 	if other == nil {
 		return nil, nil
 	}
-	b := &Breakpoint{Factor: factor, Change: other.means.Since(cheapest.means)}
+	b := &Breakpoint{Factor: factor, Change: other.outcome.Since(cheapest.outcome)}
 	bytes, ps := 0, cheapest.copies
-	list := cheapest.means.Copies
+	list := cheapest.outcome.Copies
 	if ps == 0 {
 		list = b.Change.Added
 	}

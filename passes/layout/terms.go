@@ -210,7 +210,7 @@ func (m *Model) arborescences(x *variable, roots uint, outside []outsideCopy) fo
 			continue
 		}
 		for to := range k {
-			if s>>to&1 != 0 || m.barred[x]>>to&1 != 0 {
+			if s>>to&1 != 0 || m.forbiddenCopies[x]>>to&1 != 0 {
 				continue
 			}
 			if copies == nil {

@@ -291,7 +291,7 @@ func (s *search) branch(e *elimination, r result, cutoff int64) result {
 				r.labels[v] = c.label
 			}
 			found.tree.label, found.tree.steps = name, slices.Concat(steps, found.tree.steps)
-			found.tree.relaxed, found.tree.loose = t.steps, t.bound
+			found.tree.relaxed, found.tree.relaxedBound = t.steps, t.bound
 			t = found.tree
 		}
 		r.bound = min(r.bound, t.bound)

@@ -14,17 +14,17 @@ type tree struct {
 	variable int    // the variable on which branches split
 	branches []tree // one for each label of variable
 	parts    []tree // connected components
-	// relaxed are alternative steps, without branches, that prove the weaker bound `loose`.
-	relaxed []Step
-	loose   int64
+	// relaxed are alternative steps, without branches, that prove the weaker bound relaxedBound.
+	relaxed      []Step
+	relaxedBound int64
 }
 
 // node returns a proof of a bound of at least target, and the proved bound. target is at most t.bound. If relaxed steps
 // suffice, they replace branches. This happens if an interrupted search has explored branches that the final bound does
 // not need. It also happens if a better assignment, found after a split, makes the split unnecessary.
 func (t *tree) node(target int64) (Node, int64) {
-	if t.relaxed != nil && t.loose >= target {
-		return Node{Steps: t.relaxed}, t.loose
+	if t.relaxed != nil && t.relaxedBound >= target {
+		return Node{Steps: t.relaxed}, t.relaxedBound
 	}
 	n, worth := Node{Shifts: t.shifts, Cuts: t.cuts, Steps: t.steps}, t.bound
 	switch {
