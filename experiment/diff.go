@@ -216,11 +216,12 @@ func (s *side) copiesOnlyHere(other *side) []report.Copy {
 		there[other.copyKey(n)]++
 	}
 	list := []report.Copy{}
+	e := s.p.Plan.Explainer()
 	for _, c := range s.p.Plan.Copies {
 		if k := s.copyKey(c.Node); there[k] > 0 {
 			there[k]--
 		} else {
-			list = append(list, program.CopyOf(c))
+			list = append(list, program.CopyOf(&c, e.Sides(&c)))
 		}
 	}
 	return list

@@ -24,13 +24,17 @@ type CopyReason struct {
 // copyReasons explains the copies of a value, and the copies that the step that computes it reads.
 func copyReasons(p *program.Program, v *graph.Value, o *Outcome, plan *passes.Plan) []CopyReason {
 	list := []CopyReason{}
+	var e *passes.Explainer
 	for i := range plan.Copies {
 		c := &plan.Copies[i]
 		if !concerns(c, v, o) {
 			continue
 		}
-		sides := plan.Sides(c)
-		r := CopyReason{Copy: program.CopyOf(*c), Written: notNil(sides.Written), Wanted: notNil(sides.Wanted)}
+		if e == nil {
+			e = plan.Explainer()
+		}
+		sides := e.Sides(c)
+		r := CopyReason{Copy: program.CopyOf(c, sides), Written: notNil(sides.Written), Wanted: notNil(sides.Wanted)}
 		r.WithoutNS, r.Instead = p.WithoutCopy(c)
 		list = append(list, r)
 	}

@@ -2,52 +2,80 @@ package passes
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Sides explains a copy by two paths through the graph, one sentence per step. Written leads from the source of the
-// copy back to the node, input or pin that determined its layout. Wanted leads from the copy to the reader or output
-// that requires the new layout.
-type Sides struct{ Written, Wanted []string }
-
-// Sides returns the explanation of a copy of the plan; empty for nil or unknown copies.
-func (p *Plan) Sides(c *Copy) (s Sides) {
-	if p == nil || c == nil || c.Node == nil || len(c.Node.In) == 0 || c.Node.In[0].Value == nil {
-		return s
-	}
-	s.Written = p.explainWritten(c.Node.In[0].Value)
-	s.Wanted = p.explainWanted(c.Node.Out[0])
-	return s
+// Sides explains a copy by its two sides: the origin of the layout of the source, and the demand for the new layout.
+type Sides struct {
+	// Written leads from the source of the copy back to the node, input or pin that determined its layout. Wanted leads
+	// from the copy to the reader or output that requires the new layout. Each has one sentence per step.
+	Written, Wanted []string
+	Producer        Producer
+	Reader          Reader
+	CostNS          float64
+	Share           float64 // the cost of the copy as a share of the cost of the plan, from 0 to 1
+	Advice          string  // a change by the caller that avoids the copy; empty if none is known
+	Strategy        string  // the reason of the strategy, if the sides do not state it
 }
 
-// orderText names a layout: a memory format, a dimension order, or strides.
-func orderText(m tensor.Meta) string {
-	if o, dense := tensor.OrderOf(m); dense {
-		return o.String()
+// Producer is the side of a copy's source. Kind is "input", "constant", "pin", "view" or "node".
+type Producer struct {
+	Kind   string
+	Name   string // the value that is copied
+	Impl   string // the implementation of a node that chooses its layout
+	From   string // the value whose layout it views or follows
+	Layout string // see [Explainer]
+	Padded bool   // there are gaps between its rows
+}
+
+// Reader is the side of a copy's reader. Kind is "output", "pin", "view" or "node"; empty if nothing reads the copy.
+type Reader struct {
+	Kind   string
+	Name   string // the output, the pinned value, or the node
+	Impl   string // the implementation of a node that chooses its layouts
+	For    string // the later node, output or pin that determines the layout, if the reader does not
+	More   int    // the number of other readers
+	Layout string
+	Dense  bool // the reader needs the order of the source, without its padding
+}
+
+// Explainer explains copies of a plan. It names layouts by dimensions, slowest first: "(N,H,W,C)" for images, "row-major
+// order", "column-major order", "channels_last order" or "dimension order (0,2,1)" for other values. Strides that a dense
+// value does not have are added: "(N,H,W,C) with stride 116 along W".
+type Explainer struct {
+	plan   *Plan
+	uses   *uses
+	images *layout.Problem
+}
+
+// Explainer returns an explainer of the plan's copies.
+func (p *Plan) Explainer() *Explainer {
+	if p == nil || p.Graph == nil {
+		return nil
 	}
-	return "strides " + tensor.ListString(m.Strides)
+	return &Explainer{p, usesOf(p.Graph), &layout.Problem{Graph: p.Graph}}
 }
 
 // explainWritten follows a value back to the origin of its layout.
-func (p *Plan) explainWritten(v *graph.Value) (path []string) {
-	for range len(p.Graph.Nodes) + 1 {
+func (e *Explainer) explainWritten(v *graph.Value) (path []string) {
+	for range len(e.plan.Graph.Nodes) + 1 {
 		n := v.Node
 		switch {
 		case n == nil && v.Const != nil:
-			return append(path, fmt.Sprintf("constant %q has layout %s", v.Name, orderText(v.Meta)))
+			return append(path, fmt.Sprintf("constant %q is stored in %s", v.Name, e.layoutOf(v)))
 		case n == nil:
-			return append(path, fmt.Sprintf("input %q has layout %s", v.Name, orderText(v.Meta)))
+			return append(path, fmt.Sprintf("input %q is stored in %s", v.Name, e.layoutOf(v)))
 		case n.Pin.Lays():
-			return append(path, fmt.Sprintf("%q is pinned to %s", v.Name, orderText(v.Meta)))
+			return append(path, fmt.Sprintf("%q is pinned to %s", v.Name, e.layoutOf(v)))
 		case v.Alias != nil:
-			path = append(path, fmt.Sprintf("%s (%s) is a view of %q", n.Name, n.Op.Name, v.Alias.Name))
+			path = append(path, fmt.Sprintf("%s (%s) views %q", n.Name, n.Op.Name, v.Alias.Name))
 			v = v.Alias
 			continue
 		}
-		path = append(path, describe(n)+" writes "+orderText(v.Meta))
+		path = append(path, describe(n)+" writes "+e.layoutOf(v))
 		from := orderSource(n, v)
 		if from == nil {
 			return path
@@ -90,47 +118,46 @@ func orderSource(n *graph.Node, v *graph.Value) (from *graph.Value) {
 }
 
 // explainWanted follows a value forward to the reader or output that requires its layout.
-func (p *Plan) explainWanted(v *graph.Value) (path []string) {
+func (e *Explainer) explainWanted(v *graph.Value) (path []string) {
 	seen := map[*graph.Value]bool{}
 	for !seen[v] {
 		seen[v] = true
-		for _, o := range p.Graph.Outputs {
+		for _, o := range e.plan.Graph.Outputs {
 			if o.Value == v {
-				return append(path, fmt.Sprintf("output %q has layout %s", o.Name, orderText(v.Meta)))
+				return append(path, fmt.Sprintf("output %q is stored in %s", o.Name, e.layoutOf(v)))
 			}
 		}
-		n := p.reader(v)
+		n, _ := e.reader(v)
 		if n == nil {
 			return path
 		}
 		out := n.Out[0]
 		switch {
 		case n.Pin.Lays():
-			return append(path, fmt.Sprintf("%q is pinned to %s", out.Name, orderText(out.Meta)))
+			return append(path, fmt.Sprintf("%q is pinned to %s", out.Name, e.layoutOf(out)))
 		case out.Alias == v:
-			path = append(path, fmt.Sprintf("%s (%s) views it as %s", n.Name, n.Op.Name, orderText(out.Meta)))
+			path = append(path, fmt.Sprintf("%s (%s) views it as %s", n.Name, n.Op.Name, e.layoutOf(out)))
 		case choosesLayout(n):
-			return append(path, describe(n)+" requires "+orderText(v.Meta))
+			return append(path, describe(n)+" requires "+e.layoutOf(v))
 		default:
-			path = append(path, describe(n)+" reads it and writes "+orderText(out.Meta))
+			path = append(path, describe(n)+" reads it and writes "+e.layoutOf(out))
 		}
 		v = out
 	}
 	return path
 }
 
-// reader returns a node that reads v, preferably one that chooses its layouts.
-func (p *Plan) reader(v *graph.Value) (first *graph.Node) {
-	for _, n := range p.Graph.Nodes {
-		if !slices.ContainsFunc(n.In, func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Value == v }) {
+// reader returns a node that reads v, preferably one that chooses its layouts, and the number of nodes that read v.
+func (e *Explainer) reader(v *graph.Value) (first *graph.Node, count int) {
+	seen := map[*graph.Node]bool{}
+	for _, n := range e.uses.nodes.At(v) {
+		if seen[n] {
 			continue
 		}
-		if choosesLayout(n) {
-			return n
-		}
-		if first == nil {
+		seen[n] = true
+		if first == nil || choosesLayout(n) && !choosesLayout(first) {
 			first = n
 		}
 	}
-	return first
+	return first, len(seen)
 }

@@ -128,6 +128,15 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%s is %s, of which %s is left", l.Name, Bytes(l.Total), Bytes(l.Left))
 }
 
+// Nanoseconds formats a time: "812.3µs".
+func Nanoseconds(ns float64) string {
+	x, unit := ns, 0
+	for ; x >= 1000 && unit < 3; unit++ {
+		x /= 1000
+	}
+	return fmt.Sprintf("%.4g%s", x, [...]string{"ns", "µs", "ms", "s"}[unit])
+}
+
 // Bytes formats a number of bytes in the largest binary unit in which it is at least 1.
 func Bytes(n int) string {
 	switch {

@@ -96,7 +96,11 @@ func addRewrites(r *report.Plan, plan *passes.Plan) {
 	r.Passes = mapped(plan.Passes, func(d passes.Done) report.Pass {
 		return report.Pass{Pass: d.Name, Doc: d.Doc, Did: d.Did, Nodes: d.Nodes, MS: milliseconds(d.Took)}
 	})
-	r.Copies = mapped(plan.Copies, CopyOf)
+	r.Copies = []report.Copy{}
+	if len(plan.Copies) > 0 {
+		e := plan.Explainer()
+		r.Copies = mapped(plan.Copies, func(c passes.Copy) report.Copy { return CopyOf(&c, e.Sides(&c)) })
+	}
 	r.Elided = mapped(plan.Elided, func(e passes.Elision) report.Elision { return report.Elision(e) })
 	r.Folded = mapped(plan.Folded, func(f passes.Folding) report.Folding { return report.Folding(f) })
 	if len(plan.Placed) > 0 {
@@ -116,10 +120,11 @@ func addRewrites(r *report.Plan, plan *passes.Plan) {
 	}
 }
 
-// CopyOf describes a copy.
-func CopyOf(c passes.Copy) report.Copy {
+// CopyOf describes a copy and its sides.
+func CopyOf(c *passes.Copy, s passes.Sides) report.Copy {
 	return report.Copy{Value: c.Value, From: notNil(c.From), To: notNil(c.To), Bytes: c.Bytes, CostNS: c.CostNS,
-		Why: c.Why}
+		Share: s.Share, Why: s.String(), Producer: report.Producer(s.Producer), Reader: report.Reader(s.Reader),
+		Advice: s.Advice, Strategy: s.Strategy}
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -292,7 +292,7 @@ func (r *decoder) steps(x *variable, list []step) {
 		if s.to == 0 {
 			c.Strides = x.value.Meta.Strides
 		}
-		c.Why = r.why(x, int(s.from), int(s.to))
+		c.Why = ReaderNeeds
 		r.ref(x, int(s.to), c)
 	}
 }

@@ -3,7 +3,6 @@ package layout
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
@@ -102,34 +101,4 @@ func (r *decoder) shows(v *viewed, form int) (yes bool) {
 		r.sources(v, k, func(f int) { yes = yes || f == form })
 	}
 	return yes
-}
-
-// why explains a copy: the layouts of source and copy, and the readers of the copy.
-func (r *decoder) why(x *variable, from, to int) string {
-	var who []string
-	for _, u := range r.m.readers.At(x.value) {
-		n := r.m.Problem.Graph.Nodes[u.node]
-		if v := r.m.views[u.node]; v != nil {
-			if pinned := ""; v.operand == u.operand && r.shows(v, to) {
-				if n.Pin.Lays() {
-					pinned = fmt.Sprintf(", pinned to %v", n.Pin)
-				}
-				who = append(who, fmt.Sprintf("%s (%s) views it%s", n.Name, n.Op.Name, pinned))
-			}
-		} else if t := r.m.tasks[u.node]; t == nil { // the node depends on a lost value
-		} else if f, _ := r.chosen(t).reads(u.operand, r.set(x)); f == to {
-			l := r.chosen(t)
-			who = append(who, fmt.Sprintf("%s (%s) reads it by %s", n.Name, n.Op.Name, l.text()))
-		}
-	}
-	for _, o := range x.outputs {
-		if r.m.outputForm(x, o) == to {
-			who = append(who, fmt.Sprintf("output %q has it", o.Name))
-		}
-	}
-	if len(who) > 3 {
-		who = append(who[:2], fmt.Sprintf("%d more", len(who)-2))
-	}
-	return fmt.Sprintf("%q has layout %s; layout %s is needed: %s", x.value.Name, x.forms[from].text(), x.forms[to].text(),
-		strings.Join(who, ", "))
 }

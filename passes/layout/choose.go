@@ -58,7 +58,7 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 	}
 	for k, o := range best.copies {
 		v := n.In[k].Value
-		c := d.Copy(v, o, whyCopy(n, call, k, best))
+		c := d.Copy(v, o, ReaderNeeds)
 		d.replace(choice, call, k, v, d.copyMeta(c), c)
 	}
 	if best.res != nil {
@@ -266,21 +266,4 @@ func (o *offer) readable(call *graph.Call, k int, m tensor.Meta) (tensor.Order, 
 		}
 	}
 	return "", false
-}
-
-// whyCopy returns the reason for copying an operand.
-func whyCopy(n *graph.Node, call *graph.Call, operand int, o *offer) string {
-	m := call.In[operand].Meta()
-	is, makes := "strided", o.walk.Order
-	if result, dense := tensor.OrderOf(o.walk.Lay(0, call.Out[0])); dense && makes == "" {
-		makes = result
-	}
-	switch {
-	case m.IsContiguous():
-		is = "contiguous"
-	case m.IsChannelsLast() || m.IsChannelsLast3d():
-		is = "channels-last"
-	}
-	return fmt.Sprintf("%s (%s) writes order %v by %s and needs operand %d, %q, in order %v; it is %s",
-		n.Name, n.Op.Name, makes, o.impl.Name, operand, n.In[operand].Value.Name, o.copies[operand], is)
 }

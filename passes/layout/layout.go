@@ -268,6 +268,9 @@ func (p *Problem) findImages() {
 	}
 }
 
+// ReaderNeeds is the reason of a copy for an implementation that reads only some layouts.
+const ReaderNeeds = "its reader needs this layout"
+
 // Copy describes a replacement of a value for some of its readers, which may share it. The replacement is a copy in
 // another layout, the result of the value's view node applied to a copy of its operand, or the value itself.
 type Copy struct {

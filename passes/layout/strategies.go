@@ -82,6 +82,6 @@ func (s *perValue) Choose(p *Problem) (*Assignment, error) {
 		if o == "" {
 			return "", ""
 		}
-		return o, fmt.Sprintf("strategy %s wants %q %v", s.name, v.Name, o)
+		return o, fmt.Sprintf("strategy %s prefers %v for this value", s.name, o)
 	})
 }

@@ -48,13 +48,7 @@ func CountIrregular(n int, one, many string) string {
 func Bytes(n int) string { return machine.Bytes(n) }
 
 // Nanoseconds formats a time: "812.3µs".
-func Nanoseconds(ns float64) string {
-	x, unit := ns, 0
-	for ; x >= 1000 && unit < 3; unit++ {
-		x /= 1000
-	}
-	return fmt.Sprintf("%.4g%s", x, [...]string{"ns", "µs", "ms", "s"}[unit])
-}
+func Nanoseconds(ns float64) string { return machine.Nanoseconds(ns) }
 
 // Wrap breaks the lines of a text at blanks so that they fit into width columns where possible.
 func Wrap(text string, width int) string {

@@ -1,0 +1,311 @@
+package passes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Kinds of the sides of a copy.
+const (
+	inputSide    = "input"
+	constantSide = "constant"
+	outputSide   = "output"
+	pinSide      = "pin"
+	viewSide     = "view"
+	nodeSide     = "node"
+)
+
+// Sides explains a copy of the plan; the result is empty for nil or unknown copies.
+func (e *Explainer) Sides(c *Copy) (s Sides) {
+	if e == nil || c == nil || c.Node == nil || len(c.Node.In) == 0 || c.Node.In[0].Value == nil {
+		return s
+	}
+	from, to := c.Node.In[0].Value, c.Node.Out[0]
+	s.Written, s.Wanted = e.explainWritten(from), e.explainWanted(to)
+	s.Producer, s.Reader = e.producer(from), e.demand(c)
+	s.Producer.Layout, s.Reader.Layout = e.layoutOf(from), e.layoutOf(to)
+	source, dense := tensor.OrderOf(from.Meta)
+	s.Producer.Padded = !dense
+	s.Reader.Dense = !dense && source.Holds(to.Meta)
+	if s.Producer.Layout == s.Reader.Layout { // they differ in dimensions of size 1
+		s.Producer.Layout = "strides " + tensor.ListString(from.Meta.Strides)
+		s.Reader.Layout = "strides " + tensor.ListString(to.Meta.Strides)
+	}
+	s.CostNS = c.CostNS
+	if e.plan.CostNS > 0 {
+		s.Share = c.CostNS / e.plan.CostNS
+	}
+	s.Advice = e.advice(from, to, &s)
+	// A strategy has no reason of its own if the layout is fixed, or if an implementation requires it.
+	if c.Why != layout.ReaderNeeds && s.Reader.Kind != pinSide && s.Reader.Kind != outputSide {
+		s.Strategy = c.Why
+	}
+	return s
+}
+
+// producer describes the origin of a value's layout.
+func (e *Explainer) producer(v *graph.Value) Producer {
+	s, n := Producer{Name: v.Name}, v.Node
+	switch {
+	case n == nil && v.Const != nil:
+		s.Kind = constantSide
+	case n == nil:
+		s.Kind = inputSide
+	case n.Pin.Lays():
+		s.Kind = pinSide
+	case v.Alias != nil:
+		s.Kind, s.From = viewSide, v.Alias.Name
+	default:
+		s.Kind = nodeSide
+		if choosesLayout(n) && n.Impl != nil {
+			s.Impl = n.Impl.Name
+		}
+		if from := orderSource(n, v); from != nil {
+			s.From = from.Name
+		}
+	}
+	return s
+}
+
+// demand describes the reader of a copy.
+func (e *Explainer) demand(c *Copy) Reader {
+	to := c.Node.Out[0]
+	if c.Node.Pin.Lays() {
+		name := to.Name
+		if e.plan.pinOf(name) == (graph.Pin{}) { // the copy of an input
+			name = c.Value
+		}
+		return Reader{Kind: pinSide, Name: name}
+	}
+	n, count := e.reader(to)
+	for _, o := range e.plan.Graph.Outputs {
+		if o.Value != to {
+			continue
+		}
+		if o.Pin.Lays() {
+			return Reader{Kind: pinSide, Name: o.Name, More: count}
+		}
+		return Reader{Kind: outputSide, Name: o.Name, More: count}
+	}
+	if n == nil {
+		return Reader{}
+	}
+	s := Reader{Kind: nodeSide, Name: n.Name, More: count - 1}
+	if choosesLayout(n) && n.Impl != nil {
+		s.Impl = n.Impl.Name
+		return s
+	}
+	if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias == to }) {
+		s.Kind = viewSide
+	}
+	s.For = e.determines(n)
+	return s
+}
+
+// determines names the node, output or pin after n that requires the layout of n's first result; empty for none.
+func (e *Explainer) determines(n *graph.Node) string {
+	seen := map[*graph.Node]bool{}
+	for n != nil && !seen[n] {
+		seen[n] = true
+		if n.Pin.Lays() {
+			return n.Out[0].Name
+		}
+		for _, o := range e.plan.Graph.Outputs {
+			if o.Value == n.Out[0] {
+				return o.Name
+			}
+		}
+		if n, _ = e.reader(n.Out[0]); n != nil && choosesLayout(n) {
+			return n.Name
+		}
+	}
+	return ""
+}
+
+// advice returns a change by the caller that avoids the copy; empty if none is known.
+func (e *Explainer) advice(from, to *graph.Value, s *Sides) string {
+	only := len(e.uses.nodes.At(from)) == 1 && !e.uses.output[from]
+	order, dense := tensor.OrderOf(from.Meta)
+	switch {
+	case s.Producer.Kind == inputSide && s.Reader.Kind == pinSide:
+		return fmt.Sprintf("pass `%s` in %s, or remove the pin", from.Name, s.Reader.Layout)
+	case s.Reader.Kind == pinSide:
+		return fmt.Sprintf("remove the pin of `%s`", s.Reader.Name)
+	case s.Reader.Kind == outputSide && dense:
+		return fmt.Sprintf("accept `%s` in %s: --pin %s=%v", s.Reader.Name, s.Producer.Layout, s.Reader.Name,
+			graph.Pin{Format: order.Format(), Order: orderUnlessNamed(order)})
+	case s.Producer.Kind == pinSide:
+		return fmt.Sprintf("remove the pin of `%s`", from.Name)
+	case s.Producer.Kind == inputSide && only && s.Reader.Dense:
+		return fmt.Sprintf("pass `%s` dense", from.Name)
+	case (s.Producer.Kind == inputSide || s.Producer.Kind == constantSide) && only:
+		verb := map[string]string{inputSide: "pass", constantSide: "store"}[s.Producer.Kind]
+		return fmt.Sprintf("%s `%s` in %s", verb, from.Name, e.layoutOf(to))
+	}
+	return ""
+}
+
+// orderUnlessNamed returns an order that is no memory format, else "".
+func orderUnlessNamed(o tensor.Order) tensor.Order {
+	if o.Format() != tensor.NoFormat {
+		return ""
+	}
+	return o
+}
+
+// String states both sides, the cost and the advice in one sentence, and the strategy's reason in a second sentence.
+func (s Sides) String() string {
+	parts := []string{s.Producer.String(), s.Reader.text()}
+	if parts[1] == "" {
+		parts = parts[:1]
+	}
+	cost := "the copy costs " + machine.Nanoseconds(s.CostNS)
+	if s.Share > 0 {
+		cost += ", " + shareText(s.Share) + " of the plan"
+	}
+	parts = append(parts, cost)
+	if s.Advice != "" {
+		parts = append(parts, "to avoid it, "+s.Advice)
+	}
+	text := strings.Join(parts, "; ")
+	if s.Strategy != "" {
+		text += ". " + strings.ToUpper(s.Strategy[:1]) + s.Strategy[1:]
+	}
+	return text
+}
+
+// shareText formats a share of the plan's cost.
+func shareText(x float64) string {
+	if x < 0.001 {
+		return "less than 0.1%"
+	}
+	return fmt.Sprintf("%.1f%%", 100*x)
+}
+
+// String describes the layout of a copy's source and its reason.
+func (p Producer) String() string {
+	in := p.Layout
+	if p.Padded {
+		in += " (padded)"
+	}
+	switch p.Kind {
+	case inputSide, constantSide:
+		return fmt.Sprintf("%s `%s` is stored in %s", p.Kind, p.Name, in)
+	case pinSide:
+		return fmt.Sprintf("`%s` is pinned to %s", p.Name, in)
+	case viewSide:
+		return fmt.Sprintf("`%s` views `%s` in %s", p.Name, p.From, in)
+	}
+	text := fmt.Sprintf("%s writes %s", named(p.Name, p.Impl), in)
+	if p.From != "" {
+		text += fmt.Sprintf(", as its operand `%s` is stored", p.From)
+	}
+	return text
+}
+
+// named formats the name of a node and of its implementation.
+func named(name, impl string) string {
+	if impl == "" {
+		return "`" + name + "`"
+	}
+	return fmt.Sprintf("`%s` (%s)", name, impl)
+}
+
+// text describes the demand of a copy's reader; empty if nothing reads the copy.
+func (r Reader) text() string {
+	what := r.Layout
+	if r.Dense {
+		what = "it dense"
+	}
+	switch r.Kind {
+	case outputSide:
+		return fmt.Sprintf("output `%s` keeps the layout of the graph as written, %s", r.Name, r.Layout)
+	case pinSide:
+		return fmt.Sprintf("`%s` is pinned to %s", r.Name, r.Layout)
+	case "":
+		return ""
+	}
+	verb := "needs"
+	who := named(r.Name, r.Impl)
+	switch {
+	case r.More == 1:
+		who, verb = who+" and 1 other reader", "need"
+	case r.More > 1:
+		who, verb = fmt.Sprintf("%s and %d other readers", who, r.More), "need"
+	}
+	text := fmt.Sprintf("%s %s %s", who, verb, what)
+	if r.For != "" && r.For != r.Name {
+		text += fmt.Sprintf(" for `%s`", r.For)
+	}
+	return text
+}
+
+// layoutOf names the layout of a value; see [Explainer].
+func (e *Explainer) layoutOf(v *graph.Value) string {
+	image := e.images.Image
+	copied := v.Node != nil && v.Node.Op.Identity && v.Node.In[0].Value != nil && image(v.Node.In[0].Value)
+	return layoutText(v.Meta, copied || image(v) || slices.ContainsFunc(e.uses.nodes.At(v), func(n *graph.Node) bool {
+		return n.Op.Identity && image(n.Out[0])
+	}))
+}
+
+// layoutText names the order of dimensions, and the strides that a dense value of this order does not have.
+func layoutText(m tensor.Meta, image bool) string {
+	rank := m.Rank()
+	names := make([]string, rank)
+	for d := range names {
+		names[d] = fmt.Sprint("dimension ", d)
+	}
+	if image && (rank == 4 || rank == 5) {
+		names = strings.Split(map[int]string{4: "N C H W", 5: "N C D H W"}[rank], " ")
+	} else {
+		image = false
+	}
+	order, dense := tensor.OrderOf(m)
+	for d, n := range m.Shape {
+		if n > 1 && m.Strides[d] == 0 {
+			return "strides " + tensor.ListString(m.Strides) // repeated elements have no order
+		}
+	}
+	text := orderText(order, names, image)
+	if dense {
+		return text
+	}
+	var gaps []string
+	step := 1
+	for _, d := range slices.Backward(order.Dims()) {
+		if m.Shape[d] == 1 {
+			continue
+		}
+		if m.Strides[d] != step {
+			gaps = append(gaps, fmt.Sprintf("%d along %s", m.Strides[d], names[d]))
+		}
+		step = m.Strides[d] * m.Shape[d]
+	}
+	return text + " with stride " + strings.Join(gaps, " and ")
+}
+
+// orderText names an order of dimensions.
+func orderText(o tensor.Order, names []string, image bool) string {
+	switch {
+	case image:
+		list := make([]string, len(o))
+		for i, d := range o.Dims() {
+			list[i] = names[d]
+		}
+		return "(" + strings.Join(list, ",") + ")"
+	case o.IsRowMajor():
+		return "row-major order"
+	case o.Rank() == 2:
+		return "column-major order"
+	case o.Format() != tensor.NoFormat:
+		return o.String() + " order"
+	}
+	return "dimension order (" + o.String() + ")"
+}
