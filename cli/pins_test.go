@@ -31,7 +31,8 @@ func laidOut(doc planJSON, name string, strides []int) bool {
 
 func copiesImage(list []report.Copy) bool {
 	return slices.ContainsFunc(list, func(c report.Copy) bool {
-		return c.Value == "image" && c.Why == `"image" is pinned to contiguous` && slices.Equal(c.To, rowMajor)
+		return c.Value == "image" && strings.Contains(c.Why, "; `image` is pinned to (N,C,H,W); ") &&
+			slices.Equal(c.To, rowMajor)
 	})
 }
 

@@ -17,7 +17,7 @@ const (
 	constantSide = "constant"
 	outputSide   = "output"
 	pinSide      = "pin"
-	viewSide     = "view"
+	viewSide     = "alias"
 	nodeSide     = "node"
 )
 

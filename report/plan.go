@@ -89,7 +89,7 @@ type Copy struct {
 
 // Producer is the side of a copy's source.
 type Producer struct {
-	Kind   string `json:"kind" doc:"One of input, constant, pin, view and node."`
+	Kind   string `json:"kind" doc:"One of input, constant, pin, alias (a view) and node."`
 	Name   string `json:"name" doc:"The value that is copied."`
 	Impl   string `json:"impl" doc:"The implementation of a node that chooses its layout; else empty."`
 	From   string `json:"from" doc:"The value that it views, or whose layout it follows; else empty."`
@@ -99,7 +99,7 @@ type Producer struct {
 
 // Reader is the side of a copy's reader.
 type Reader struct {
-	Kind   string `json:"kind" doc:"One of output, pin, view and node; empty if nothing reads the copy."`
+	Kind   string `json:"kind" doc:"One of output, pin, alias (a view) and node; empty if nothing reads the copy."`
 	Name   string `json:"name" doc:"The output, the pinned value, or the node."`
 	Impl   string `json:"impl" doc:"The implementation of a node that chooses its layouts; else empty."`
 	For    string `json:"for" doc:"The later node, output or pin that determines the layout, if the reader does not; else empty."`
