@@ -130,7 +130,7 @@ func TestPinRefusals(t *testing.T) {
 			t.Errorf("%s: exit %d, %q", args, r.code, r.errors)
 		}
 	}
-	const why = "layout 1,2,3,0 is needed: rows (view) views it, pinned to order:1,0\n"
+	const why = "`rows` needs dimension order (1,2,3,0), pinned to order:1,0; the copy costs "
 	if out := succeed(t, "plan", flat, "--pin", "rows=order:1,0"); !strings.Contains(out, why) {
 		t.Errorf("no %q in\n%s", why, out)
 	}

@@ -21,7 +21,7 @@ func TestMaxCopies(t *testing.T) {
 	none := []string{"plan", path, "--strategy", "propagate", "--max-copies", "0"}
 	r := call(t, none...)
 	if r.code != exit.CodeFailed || !strings.Contains(r.errors, "1 copy is inserted, --max-copies allows 0:\n  act2 from "+
-		"[2048,1,128,8] to [2048,256,16,1], 16 KiB, ") || !strings.Contains(r.errors, `output "y" is pinned to contiguous`) ||
+		"[2048,1,128,8] to [2048,256,16,1], 16 KiB, ") || !strings.Contains(r.errors, "; `y` is pinned to (N,C,H,W); ") ||
 		!strings.Contains(r.out, "Inserted copies") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}

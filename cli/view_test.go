@@ -84,7 +84,7 @@ func TestViewSVG(t *testing.T) {
 	assert.Equal(t, doc, viewed(t, ".svg", residual, "--strategy", "channels_last", "--dim", "N=3"))
 	planned := textsOf(t, doc)
 	for _, line := range []string{"conv2d + relu", "mul + add + relu", "copy of act2", "to row-major",
-		"float32 [3,8,16,16]", `output "y" is pinned to contiguous`, "for N=3"} {
+		"float32 [3,8,16,16]", "`conv2` is stored; `y` is pinned to", "for N=3"} {
 		assert.Contains(t, planned["text"], line)
 	}
 	assert.Contains(t, planned["class"], "node copy")

@@ -17,7 +17,7 @@ const (
 	constantSide = "constant"
 	outputSide   = "output"
 	pinSide      = "pin"
-	viewSide     = "alias"
+	viewSide     = "viewed"
 	nodeSide     = "node"
 )
 
@@ -97,6 +97,9 @@ func (e *Explainer) demand(c *Copy) Reader {
 		return Reader{}
 	}
 	s := Reader{Kind: nodeSide, Name: n.Name, More: count - 1}
+	if n.Pin.Lays() {
+		s.Pin = n.Pin.String()
+	}
 	if choosesLayout(n) && n.Impl != nil {
 		s.Impl = n.Impl.Name
 		return s
@@ -240,6 +243,9 @@ func (r Reader) text() string {
 		who, verb = fmt.Sprintf("%s and %d other readers", who, r.More), "need"
 	}
 	text := fmt.Sprintf("%s %s %s", who, verb, what)
+	if r.Pin != "" {
+		text += ", pinned to " + r.Pin
+	}
 	if r.For != "" && r.For != r.Name {
 		text += fmt.Sprintf(" for `%s`", r.For)
 	}

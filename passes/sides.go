@@ -21,7 +21,7 @@ type Sides struct {
 	Strategy        string  // the reason of the strategy, if the sides do not state it
 }
 
-// Producer is the side of a copy's source. Kind is "input", "constant", "pin", "alias" (a view) or "node".
+// Producer is the side of a copy's source. Kind is "input", "constant", "pin", "viewed" or "node".
 type Producer struct {
 	Kind   string
 	Name   string // the value that is copied
@@ -31,21 +31,22 @@ type Producer struct {
 	Padded bool   // there are gaps between its rows
 }
 
-// Reader is the side of a copy's reader. Kind is "output", "pin", "alias" (a view) or "node", and empty if
-// nothing reads the copy.
+// Reader is the side of a copy's reader. Kind is "output", "pin", "viewed" or "node", and empty if nothing
+// reads the copy. A reader of kind "viewed" is a view.
 type Reader struct {
 	Kind   string
 	Name   string // the output, the pinned value, or the node
 	Impl   string // the implementation of a node that chooses its layouts
 	For    string // the later node, output or pin that determines the layout, if the reader does not
+	Pin    string // the pin of the node, if it has one
 	More   int    // the number of other readers
 	Layout string
 	Dense  bool // the reader needs the order of the source, without its padding
 }
 
-// Explainer explains copies of a plan. It names layouts by dimensions, slowest first: "(N,H,W,C)" for images; "row-major
-// order", "column-major order", "channels_last order" or "dimension order (0,2,1)" for other values. Strides that a
-// dense value does not have are added: "(N,H,W,C) with stride 116 along W".
+// Explainer explains copies of a plan. It names layouts by dimensions, slowest first: "(N,H,W,C)" for images;
+// "row-major order", "column-major order", "channels_last order" or "dimension order (0,2,1)" for other values.
+// Strides that a dense value does not have are added: "(N,H,W,C) with stride 116 along W".
 type Explainer struct {
 	plan   *Plan
 	uses   *uses

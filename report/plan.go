@@ -78,18 +78,18 @@ type Copy struct {
 	To     []int   `json:"to" doc:"The strides of the copy, in elements."`
 	Bytes  int     `json:"bytes" doc:"The size of the copy."`
 	CostNS float64 `json:"cost_ns" doc:"The estimated cost of the copy, in nanoseconds."`
-	Share  float64 `json:"share" doc:"Its cost as a share of the cost of the plan, from 0 to 1."`
+	Share  float64 `json:"share,omitzero" doc:"Its cost as a share of the cost of the plan, from 0 to 1."`
 	// Why states Producer, Reader, CostNS, Share, Advice and Strategy in sentences.
 	Why      string   `json:"why" doc:"The reason for the copy, in sentences."`
-	Producer Producer `json:"producer" doc:"The origin of the value and its layout."`
-	Reader   Reader   `json:"reader" doc:"The reader of the copy and the layout that it needs."`
-	Advice   string   `json:"advice" doc:"A change by the caller that avoids the copy; empty if none is known."`
-	Strategy string   `json:"strategy" doc:"The reason of the strategy, if the sides do not state it; else empty."`
+	Producer Producer `json:"producer,omitzero" doc:"The origin of the value and its layout."`
+	Reader   Reader   `json:"reader,omitzero" doc:"The reader of the copy and the layout that it needs."`
+	Advice   string   `json:"advice,omitzero" doc:"A change by the caller that avoids the copy; empty if none is known."`
+	Strategy string   `json:"strategy,omitzero" doc:"The reason of the strategy, if the sides do not state it; else empty."`
 }
 
 // Producer is the side of a copy's source.
 type Producer struct {
-	Kind   string `json:"kind" doc:"One of input, constant, pin, alias (a view) and node."`
+	Kind   string `json:"kind" doc:"One of input, constant, pin, viewed (a view) and node."`
 	Name   string `json:"name" doc:"The value that is copied."`
 	Impl   string `json:"impl" doc:"The implementation of a node that chooses its layout; else empty."`
 	From   string `json:"from" doc:"The value that it views, or whose layout it follows; else empty."`
@@ -99,10 +99,11 @@ type Producer struct {
 
 // Reader is the side of a copy's reader.
 type Reader struct {
-	Kind   string `json:"kind" doc:"One of output, pin, alias (a view) and node; empty if nothing reads the copy."`
+	Kind   string `json:"kind" doc:"One of output, pin, viewed (a view) and node; empty if nothing reads the copy."`
 	Name   string `json:"name" doc:"The output, the pinned value, or the node."`
 	Impl   string `json:"impl" doc:"The implementation of a node that chooses its layouts; else empty."`
 	For    string `json:"for" doc:"The later node, output or pin that determines the layout, if the reader does not; else empty."`
+	Pin    string `json:"pin" doc:"The pin of the node, if it has one; else empty."`
 	More   int    `json:"more" doc:"The number of other readers."`
 	Layout string `json:"layout" doc:"The layout of the copy, as in producer."`
 	Dense  bool   `json:"dense" doc:"Whether the reader needs the order of the source without its padding."`

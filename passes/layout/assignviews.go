@@ -94,11 +94,3 @@ func (s *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *gra
 // ambiguous reports whether other strides give the same addresses. This is the case if a dimension has size 1 or there
 // are no elements.
 func ambiguous(m tensor.Meta) bool { return slices.Contains(m.Shape, 1) || m.Numel() == 0 }
-
-// shows reports whether needed forms of a view's results are made from a form of its operand.
-func (r *decoder) shows(v *viewed, form int) (yes bool) {
-	for k := range v.node.Out {
-		r.sources(v, k, func(f int) { yes = yes || f == form })
-	}
-	return yes
-}
