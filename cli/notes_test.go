@@ -64,8 +64,8 @@ func TestAGraphWithoutOutputsIsWarnedOf(t *testing.T) {
 	for _, command := range slices.Sorted(maps.Keys(tellers)) {
 		r := call(t, append([]string{command, path, "--json"}, tellers[command]...)...)
 		if r.code != exit.CodeDone || !strings.HasPrefix(r.errors,
-			path+":3:1: warning: the graph has no outputs: a run of it "+
-				"gives nothing\n") {
+			path+":3:1: warning: the graph has no outputs: a run "+
+				"returns nothing\n") {
 			t.Errorf("%s: exit %d, stderr %s", command, r.code, r.errors)
 		}
 		valid(t, command, r.out)
