@@ -23,7 +23,8 @@ const (
 
 // Sides explains a copy of the plan; the result is empty for nil or unknown copies.
 func (e *Explainer) Sides(c *Copy) (s Sides) {
-	if e == nil || c == nil || c.Node == nil || len(c.Node.In) == 0 || c.Node.In[0].Value == nil {
+	if e == nil || e.plan == nil || c == nil || c.Node == nil || len(c.Node.In) == 0 || c.Node.In[0].Value == nil ||
+		len(c.Node.Out) == 0 || !slices.Contains(e.plan.Graph.Nodes, c.Node) {
 		return s
 	}
 	from, to := c.Node.In[0].Value, c.Node.Out[0]
