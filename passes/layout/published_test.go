@@ -183,10 +183,13 @@ func TestSmartMemWishes(t *testing.T) {
 	wished := op.Relu(op.Neg(x).Named("neg")).Named("wished") // for a convolution
 	conv := f.conv(wished, 32, 3).Named("conv")
 	turned := op.Exp(conv).Named("turned") // for a convolution of its transpose
-	f.Output("a", f.conv(op.Permute(turned, []int{0, 1, 3, 2}), 32, 3))
-	joined := op.Cat([]*graph.Value{x, op.Cos(x).Named("part")}, op.CatAttrs{Dim: 1}).Named("joined")
-	f.Output("b", f.conv(joined, 32, 3)) // its wish passes the concatenation
+	f.Output("a", f.conv(op.Permute(turned, []int{0, 1, 3, 2}), 32, 3).Named("transposed"))
+	joined := op.Cat([]*graph.Value{x, op.Cos(x).Named("part")}, op.CatAttrs{Dim: 0}).Named("joined")
+	f.Output("b", f.conv(joined, 32, 3).Named("last")) // its wish passes the concatenation
 	f.Output("plain", op.Sigmoid(x).Named("sigmoid"))
+	for _, name := range []string{"conv", "transposed", "last"} { // on any instruction set
+		require.NoError(t, f.Pin(name, graph.Pin{Impl: "nhwc"}))
+	}
 	got := results(t, f.Graph, SmartMem)
 	assert.Equal(t, "channels_last", got["joined"])
 	assert.Equal(t, "channels_last", got["part"])
