@@ -92,7 +92,7 @@ func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Opt
 		opts.NonTemporal = far >= machine.FarBytes
 	}
 	if t == nil && opts.NonTemporal && computes(c) {
-		opts.Ahead = it.prefetchInOrder()
+		opts.Prefetch = it.prefetchInOrder()
 	}
 	if t == nil || !t.transposed || !it.hasLargeOutput() {
 		return opts
@@ -100,7 +100,7 @@ func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Opt
 	for i := it.noutputs; i < len(it.ops); i++ {
 		ahead := prefetchRows * it.walkStrides[t.tileDims[1]*len(it.ops)+i]
 		if !staged[i] && it.walkStrides[i] != 0 && ahead != 0 && int(int32(ahead)) == ahead {
-			opts.Ahead = loops.Ahead{Operands: 1 << (i - it.noutputs), Bytes: int32(ahead),
+			opts.Prefetch = loops.Prefetch{Operands: 1 << (i - it.noutputs), Bytes: int32(ahead),
 				Near: ahead == prefetchRows*it.walkShape[0]*it.walkStrides[i]}
 			break
 		}

@@ -33,7 +33,7 @@ func computes(c *expr.Code) bool {
 }
 
 // prefetchInOrder returns the prefetching of operands with long contiguous rows.
-func (it *Iterator) prefetchInOrder() (a loops.Ahead) {
+func (it *Iterator) prefetchInOrder() (a loops.Prefetch) {
 	for i := it.noutputs; i < len(it.ops) && len(it.walkShape) > 0; i++ {
 		size := it.walkStrides[i]
 		if size == it.ops[i].Held.Size() && size*it.walkShape[0] >= 8*prefetchBytes {

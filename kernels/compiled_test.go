@@ -252,13 +252,13 @@ func TestCallsAreShort(t *testing.T) {
 				continue
 			}
 			listing := r.Listing(op.Name).Assembly
-			for _, n0 := range []int{1, 7, r.Most()} {
-				n, err := jittest.MaxInstructions(listing, n0, r.MostRows(n0))
+			for _, n0 := range []int{1, 7, r.MaxElements()} {
+				n, err := jittest.MaxInstructions(listing, n0, r.RowsPerCall(n0))
 				if err != nil {
 					t.Fatalf("%s: %v", op.Name, err)
 				}
 				if counted++; n > callLimit {
-					t.Errorf("%s: a call of %d rows of %d elements executes %d instructions\n%v", op.Name, r.MostRows(n0), n0, n,
+					t.Errorf("%s: a call of %d rows of %d elements executes %d instructions\n%v", op.Name, r.RowsPerCall(n0), n0, n,
 						l.Code)
 				}
 				longest = max(longest, n)

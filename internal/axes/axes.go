@@ -1,10 +1,10 @@
-// Package axes walks one operand and a few outputs along two kinds of dimensions. Kept dimensions index the results.
-// Each result is computed along the other dimensions, which are reduced or scanned. Reductions in package iter use this
-// package, and so do kernels that process lines, such as a running sum or softmax.
+// Package axes visits the elements of one operand and a few outputs along two kinds of dimensions. Kept dimensions
+// index the results. The other dimensions are reduced or scanned, and each result is computed along them. Reductions in
+// package iter use this package, and kernels that process lines, such as a running sum or softmax.
 //
 // [Dims] converts metas to axes. [Split] separates the two kinds, sorts axes by stride, and merges adjacent axes that
-// one axis can replace. A [Walker] visits the positions. A [Loader] copies runs of elements, which have one stride,
-// into blocks of the loop's dtype. Sizes are in elements and strides in bytes.
+// one axis can replace. A [Walker] visits the positions. A [Loader] copies runs into blocks of the loop's dtype; a run
+// is a sequence of elements with a constant stride. Sizes are in elements and strides in bytes.
 package axes
 
 import (
@@ -17,11 +17,11 @@ import (
 // MaxOutputs is the number of outputs of an Axis. It is fixed so that walks do not allocate.
 const MaxOutputs = 4
 
-// Axis is a dimension of a walk. N is its size. In is the stride in bytes of the operand, and Out has the strides in
-// bytes of the outputs.
+// Axis is a dimension of a walk.
 type Axis struct {
-	N, In int
-	Out   [MaxOutputs]int
+	N   int             // size in elements
+	In  int             // stride of the operand in bytes
+	Out [MaxOutputs]int // strides of the outputs in bytes
 }
 
 // Dims returns the dimensions of an operand, in order. Outputs must have the operand's shape, with stride 0 in reduced
@@ -105,13 +105,13 @@ func Numel(v []Axis) int {
 	return n
 }
 
-// Walker visits the positions of some axes in order, the first axis fastest. At has the index along each axis. Off and
-// Out are byte offsets from the first position.
+// Walker visits the positions of some axes in order. The index along the first axis changes fastest. The zero value of
+// Off and Out is the first position.
 type Walker struct {
 	Axes []Axis
-	At   []int
-	Off  int // in the operand
-	Out  [MaxOutputs]int
+	At   []int           // by axis: the index of the current position
+	Off  int             // byte offset of the current position in the operand
+	Out  [MaxOutputs]int // by output: byte offset of the position of the last Seek
 }
 
 // Seek moves to position i, which must be in range. At must have an element for each axis, or it panics.
@@ -132,7 +132,7 @@ func (w *Walker) Seek(i int) {
 	}
 }
 
-// Next advances by one position, updating Off but not Out.
+// Next advances by one position. It updates At and Off, but not Out.
 func (w *Walker) Next() {
 	for d := range w.Axes {
 		a := &w.Axes[d]

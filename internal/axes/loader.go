@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// BlockLen is the number of elements of a block, which loops process at once.
+// BlockLen is the maximum number of elements of a block.
 const BlockLen = 1024
 
 // BlockBytes is the size in bytes of a block of the largest dtype, which has 16 bytes.
@@ -14,18 +14,18 @@ const BlockBytes = BlockLen * 16
 
 // Loader copies runs of an operand into contiguous blocks of the loop's dtype.
 type Loader struct {
-	Size        int  // size of an element in the loop, in bytes
-	Direct      bool // no conversion: contiguous runs are used in place
-	first, then tensor.ConvertFunc
-	middle      int // element size in bytes after the first of two conversions
+	Size          int                // size of an element in the loop, in bytes
+	Direct        bool               // no conversion: contiguous runs are used in place
+	first, second tensor.ConvertFunc // the conversions in order; then is nil if there is only one
+	middleSize    int                // size in bytes of an element between the two conversions
 }
 
-// NewLoader returns a Loader that converts from dtype from to dtype to. The elements are first converted to dtype cast,
-// whose rounding affects the result. NewLoader panics for an invalid dtype.
+// NewLoader returns a Loader that converts elements of dtype `from` to dtype cast, which may round, and then to dtype
+// `to`. NewLoader panics for an invalid dtype.
 func NewLoader(from, cast, to tensor.DType) Loader {
 	l := Loader{Size: to.Size(), first: tensor.Converter(to, from), Direct: from == to && cast == to}
 	if from != cast && cast != to {
-		l.first, l.then, l.middle = tensor.Converter(cast, from), tensor.Converter(to, cast), cast.Size()
+		l.first, l.second, l.middleSize = tensor.Converter(cast, from), tensor.Converter(to, cast), cast.Size()
 	}
 	return l
 }
@@ -33,12 +33,12 @@ func NewLoader(from, cast, to tensor.DType) Loader {
 // Load copies n <= BlockLen elements with a stride of step bytes to dst. It is unsafe: dst must have room for n
 // elements of Size bytes, and tmp for a block.
 func (l *Loader) Load(dst, tmp, src unsafe.Pointer, step, n int) {
-	if l.then == nil {
+	if l.second == nil {
 		l.first(dst, src, l.Size, step, n)
 		return
 	}
-	l.first(tmp, src, l.middle, step, n)
-	l.then(dst, tmp, l.Size, l.middle, n)
+	l.first(tmp, src, l.middleSize, step, n)
+	l.second(dst, tmp, l.Size, l.middleSize, n)
 }
 
 // Run returns n elements from src as a block. If no copy is necessary, it returns src itself. Otherwise it copies the

@@ -1,9 +1,9 @@
-// Package loops compiles and runs loops of expressions. A loop is machine code if processor, system and expression
-// allow it. Otherwise it runs block by block in Go.
+// Package loops compiles and runs loops of expressions. A loop is compiled to machine code if processor, system and
+// expression allow it. Otherwise package interp runs it block by block.
 //
 // [New] prepares an [expr.Loop], and [Loop.Run] computes rows with it. Long work is cut into calls of less than 50 us,
-// because stopping the world waits for machine code. Each worker keeps a [State]. Packages that describe computations
-// import this package, not the code generators.
+// because stopping the world waits for machine code. Each worker keeps a [State]. Other packages import this package
+// instead of the code generators.
 package loops
 
 import (
@@ -22,15 +22,15 @@ import (
 
 // Loop is a prepared [expr.Loop]. It is immutable and safe for concurrent use.
 type Loop struct {
-	loop         *expr.Loop
-	folds        int
-	step         []int // bytes between elements: outputs, then operands
-	maxPerCall   int   // maximum number of elements in a call of machine code
-	code         *vector.Loop
-	once         sync.Once
-	inGo         *interp.Runner
-	failed       error
-	noCodeReason error // why there is no machine code
+	loop           *expr.Loop
+	foldCount      int            // number of folds
+	elementStrides []int          // by output, then by operand: bytes between elements; 0 for an operand that is Scalar
+	maxPerCall     int            // maximum number of elements in a call of machine code; 0 without machine code
+	code           *vector.Loop   // nil without machine code
+	once           sync.Once      // for inGo and failed
+	runner         *interp.Runner // the interpreted loop; nil until it is needed
+	interpError    error          // why the loop cannot be interpreted
+	noCodeReason   error          // why there is no machine code
 }
 
 // State holds the memory that a worker reuses between loops. The zero value is ready to use. A State is for one
@@ -55,10 +55,10 @@ func (s *State) Release() {
 // function.
 var Compiles = func() bool { return jit.Available() == nil }
 
-// Options that do not affect results.
+// Options of a loop. They do not affect results.
 type (
-	Options = vector.Options
-	Ahead   = vector.Ahead
+	Options  = vector.Options
+	Prefetch = vector.Prefetch
 )
 
 // Fence must be called after the last run of loops with Options.Unfenced, before another goroutine reads their outputs.
@@ -66,8 +66,8 @@ func Fence() { vector.Fence() }
 
 // New prepares a loop.
 func New(l *expr.Loop, opts Options) (*Loop, error) {
-	r := &Loop{loop: l, folds: len(l.Folds)}
-	r.steps()
+	r := &Loop{loop: l, foldCount: len(l.Folds)}
+	r.setElementStrides()
 	if Compiles() {
 		code, err := vector.Compile(l, machine.Host(), opts)
 		if err != nil && !errors.Is(err, vector.ErrUnsupported) {
@@ -75,23 +75,24 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 		}
 		if err == nil {
 			r.code = code
-			r.limit()
+			r.setMaxPerCall()
 			return r, nil
 		}
 		r.noCodeReason = err
 	} else {
 		r.noCodeReason = jit.Available()
 	}
-	r.prepare()
-	return r, r.failed
+	r.prepareInterpreter()
+	return r, r.interpError
 }
 
-// Most returns the maximum number of elements of a row in one call of machine code. Longer rows are cut, except in
-// loops with totals, whose rows cannot be cut. Most returns 0 if there is no machine code.
-func (l *Loop) Most() int { return l.maxPerCall }
+// MaxElements returns the maximum number of elements of a row in one call of machine code. Longer rows are cut. Rows of
+// loops with totals cannot be cut. MaxElements returns 0 if there is no machine code.
+func (l *Loop) MaxElements() int { return l.maxPerCall }
 
-// rowElements is the minimum length that limits assume for a row. A short row still takes a whole iteration, in which
-// AVX2 copies elements of 8 or 16 bits one by one.
+// rowElements is the minimum length of a row for the bound on the rows of a call. A shorter row takes as long as this
+// length, because its tail is a whole iteration. Without AVX-512, the tail also copies elements of 8 or 16 bits one by
+// one.
 func rowElements() int {
 	if !machine.Host().Has(machine.Vector512) {
 		return 256
@@ -99,8 +100,8 @@ func rowElements() int {
 	return 32
 }
 
-// MostRows returns the number of rows of n0 elements in one call of machine code.
-func (l *Loop) MostRows(n0 int) int {
+// RowsPerCall returns the maximum number of rows of n0 elements in one call of machine code.
+func (l *Loop) RowsPerCall(n0 int) int {
 	return max(1, min(callElements/max(n0, rowElements()), callWork/l.code.Work().Of(n0)))
 }
 
@@ -146,43 +147,42 @@ func (l *Loop) Listing(name string) expr.Listing {
 	return r
 }
 
-func (l *Loop) prepare() {
-	l.once.Do(func() { l.inGo, l.failed = interp.New(l.loop) })
+func (l *Loop) prepareInterpreter() {
+	l.once.Do(func() { l.runner, l.interpError = interp.New(l.loop) })
 }
 
-// callWork bounds the number of instructions of a call, because stopping the world waits for the end of the call. A
-// call takes less than 50 us (52 us for cos of 20,000 float64). callElements bounds the number of elements of a call of
-// memory-bound loops.
+// Bounds on a call of machine code, because stopping the world waits for the end of the call.
 const (
-	callWork     = 200_000
-	callElements = 1 << 15
+	callWork     = 200_000 // instructions; such a call takes about 50 us (52 us for cos of 20,000 float64)
+	callElements = 1 << 15 // elements, for memory-bound loops
 )
 
-// limit computes the maximum number of elements in a call.
-func (l *Loop) limit() {
+// setMaxPerCall computes the maximum number of elements in a call.
+func (l *Loop) setMaxPerCall() {
 	w := l.code.Work()
 	turns := (callWork - w.Of(w.IterationElements-1)) / w.Iteration
 	l.maxPerCall = max(expr.Lanes, min(callElements, turns*w.IterationElements)&^(expr.Lanes-1))
 }
 
-// steps computes the bytes between elements.
-func (l *Loop) steps() {
+// setElementStrides computes the bytes between elements.
+func (l *Loop) setElementStrides() {
 	for _, o := range l.loop.Code.Out {
-		l.step = append(l.step, o.DType.Size())
+		l.elementStrides = append(l.elementStrides, o.DType.Size())
 	}
 	for k, d := range l.loop.Code.In {
 		n := d.Size()
 		if l.loop.Scalar[k] {
 			n = 0
 		}
-		l.step = append(l.step, n)
+		l.elementStrides = append(l.elementStrides, n)
 	}
 }
 
-// Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands, then for each
-// fold either its [expr.Lanes] accumulators, which each row updates, or its total. strides are the bytes between rows
-// in the same order. The stride of an operand that all rows share is 0. An output that is not stored has neither
-// address nor stride. Run does not check addresses. They must point to the heap. Run modifies ptrs.
+// Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands, then one
+// address for each fold. The address of a fold is the address of its [expr.Lanes] accumulators, which each row updates,
+// or of its total. strides are the bytes between rows in the same order. The stride of an operand that all rows share
+// is 0. An output that is not stored has a nil address and stride 0. Addresses must point to the heap and are not
+// checked. Run modifies ptrs.
 func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	if n0 <= 0 || n1 <= 0 {
 		return
@@ -192,7 +192,7 @@ func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	}
 }
 
-// compiled runs machine code. If the code cannot be mapped, it does nothing and returns false.
+// compiled runs machine code. If the code cannot be mapped into memory, compiled does nothing and returns false.
 func (l *Loop) compiled(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) bool {
 	if s.args == nil {
 		s.args = new(jit.Args)
@@ -200,7 +200,7 @@ func (l *Loop) compiled(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 i
 	if n0 > l.maxPerCall && !l.loop.Totals {
 		return l.runPieces(s, ptrs, strides, n0, n1)
 	}
-	for rows := l.MostRows(n0); ; {
+	for rows := l.RowsPerCall(n0); ; {
 		n := min(rows, n1)
 		if err := l.code.Run(s.args, ptrs, strides, n0, n); err != nil {
 			return false // only the first call can fail
@@ -227,7 +227,7 @@ func (l *Loop) runPieces(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 
 				break
 			}
 			interrupt.Check(s.Context)
-			advance(piece[:len(l.step)], l.step, n)
+			advance(piece[:len(l.elementStrides)], l.elementStrides, n)
 		}
 		if n1--; n1 == 0 {
 			return true
@@ -247,12 +247,12 @@ func advance(ptrs []unsafe.Pointer, steps []int, n int) {
 
 // interpreted runs the loop in Go.
 func (l *Loop) interpreted(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
-	l.prepare()
-	ops := len(ptrs) - l.folds
-	if l.folds == 0 && n0 <= callElements {
+	l.prepareInterpreter()
+	ops := len(ptrs) - l.foldCount
+	if l.foldCount == 0 && n0 <= callElements {
 		for rows := callElements / n0; ; {
 			n := min(rows, n1)
-			l.inGo.Run(nil, ptrs, strides, nil, n0, n)
+			l.runner.Run(nil, ptrs, strides, nil, n0, n)
 			if n1 -= n; n1 == 0 {
 				return
 			}
@@ -261,7 +261,7 @@ func (l *Loop) interpreted(s *State, ptrs []unsafe.Pointer, strides []int, n0, n
 		}
 	}
 	// The interpreter's accumulators have the same address for all rows.
-	accs := s.accs[:l.folds]
+	accs := s.accs[:l.foldCount]
 	for copy(accs, ptrs[ops:]); ; copy(accs, ptrs[ops:]) {
 		l.interpretedRow(s, ptrs[:ops], strides[:ops], accs, n0)
 		if n1--; n1 == 0 {
@@ -275,12 +275,12 @@ func (l *Loop) interpreted(s *State, ptrs []unsafe.Pointer, strides []int, n0, n
 // interpretedRow runs a row in Go. It runs the row in pieces, except in a loop with totals.
 func (l *Loop) interpretedRow(s *State, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0 int) {
 	if n0 <= callElements || l.loop.Totals {
-		l.inGo.Run(nil, ptrs, strides, accs, n0, 1)
+		l.runner.Run(nil, ptrs, strides, accs, n0, 1)
 		return
 	}
 	var at [expr.MaxOperands + expr.MaxOperands]unsafe.Pointer
-	for piece := append(at[:0], ptrs...); ; advance(piece, l.step, callElements) {
-		l.inGo.Run(nil, piece, strides, accs, min(callElements, n0), 1)
+	for piece := append(at[:0], ptrs...); ; advance(piece, l.elementStrides, callElements) {
+		l.runner.Run(nil, piece, strides, accs, min(callElements, n0), 1)
 		if n0 -= callElements; n0 <= 0 {
 			return
 		}

@@ -8,14 +8,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// axis is a dimension of the iteration. n is its size. step has its stride in bytes for each output and operand.
+// axis is a dimension of the iteration.
 type axis struct {
-	n    int
-	step []int
+	n    int   // size in elements
+	step []int // by output, then by operand: stride in bytes; 0 if the operand is broadcast
 }
 
-// checked returns an error if metas (outputs, then operands) do not match the code and the mask.
-func checked(c *expr.Code, nouts int, metas []tensor.Meta, mask []bool) error {
+// checkOperands returns an error if metas (outputs, then operands) do not match the code and the mask.
+func checkOperands(c *expr.Code, nouts int, metas []tensor.Meta, mask []bool) error {
 	if len(c.Out) != nouts || len(c.In) != len(metas)-nouts {
 		return fmt.Errorf("rowprog: %d outputs and %d operands for an expression of %d and %d", nouts, len(metas)-nouts,
 			len(c.Out), len(c.In))
@@ -74,8 +74,8 @@ func elementsOf(list []axis) int {
 	return n
 }
 
-// mergeAxes removes axes of size 1, and merges adjacent axes if a single axis can replace them in all operands. At
-// least one axis is left.
+// mergeAxes removes axes of size 1, and merges adjacent axes if one axis can replace them in all operands. At least one
+// axis remains.
 func mergeAxes(list []axis, operands int) []axis {
 	out := list[:0]
 	for _, a := range list {

@@ -14,24 +14,27 @@ import (
 // passes share the overhead of a row.
 type fusedLoop struct {
 	loop  *loops.Loop
-	slots []fusedSlot
+	slots []fusedSlot // by pointer of the loop
 }
 
-// fusedSlot is a pointer of the fused loop. It is an object that a pass uses (-1 for none), for one of the rows that
-// the pass processes together.
-type fusedSlot struct{ object, pass, row int }
+// fusedSlot describes a pointer of the fused loop.
+type fusedSlot struct {
+	object int // the object that the pass uses, or -1 for an output that is not stored
+	pass   int
+	row    int // index among the rows that the pass processes together
+}
 
-// minTiles is the minimum number of tiles in a chunk for each fused pass. The first and last tiles of a chunk are not
-// processed by the fused loop, but by the separate loops of the passes.
+// minTiles is the minimum number of tiles of a chunk per fused pass. In shorter chunks, the fused loop would process
+// too few tiles, because separate loops process the first and last tiles of a chunk.
 const minTiles = 4
 
-// minPipelinedRow is the minimum length of a row in elements for a pipeline. In no measurement was a row of at least
-// this length slower in a pipeline.
+// minPipelinedRow is the minimum length of a row in elements for a pipeline. No measured row of this length or more was
+// slower in a pipeline.
 const minPipelinedRow = 512
 
-// fusible reports whether passes can be fused. Every pass must have a loop that processes several rows in a call.
-// Nothing may be staged, scanned or cut. A chunk must have enough tiles.
-func (p *Plan) fusible() bool {
+// canFuse reports whether passes can be fused. Every pass must have a loop that processes several rows in a call. No
+// operand may be staged, no row scanned or cut, and a chunk must have enough tiles.
+func (p *Plan) canFuse() bool {
 	if !p.batchesRows || p.hasStaged() || p.program.Scans() || p.cuts > 1 || len(p.program.Passes) < 2 ||
 		min(p.tilesPerChunk, p.tiles) < minTiles*len(p.program.Passes) {
 		return false
@@ -44,11 +47,12 @@ func (p *Plan) fusible() bool {
 	return true
 }
 
-// evictsShared reports whether fused passes would evict from L1 the operands that rows share. It is true only for
-// passes that compute little and use non-temporal stores. On Zen 5, layer_norm of 4096x4096 takes 4.4 ms with fused
-// passes and 3.4 ms without. With rows of 2048 it takes 2.6 and 3.5 ms, and with rows of 8192 without weight and bias
-// 2.9 and 3.2 ms. A fused loop over two rows reads shared operands only once for both rows. On Emerald Rapids it takes
-// 4.6 ms, against 5 ms for a fused loop over one row and 6 ms for separate passes.
+// evictsShared reports whether fused passes would evict the operands that all rows share, such as a weight, from L1. It
+// returns true only for passes that compute little and use non-temporal stores. On Zen 5, layer_norm of 4096x4096 takes
+// 4.4 ms with fused passes and 3.4 ms with separate passes. These times are 2.6 and 3.5 ms with rows of 2048 elements,
+// and 2.9 and 3.2 ms with rows of 8192 elements without weight and bias. A fused loop over two rows reads shared
+// operands once for both rows. On Emerald Rapids it takes 4.6 ms, a fused loop over one row 5 ms, and separate passes 6
+// ms.
 func (p *Plan) evictsShared() bool {
 	if p.weight > 1 {
 		return false
@@ -74,37 +78,37 @@ func (p *Plan) evictsShared() bool {
 
 // fuse compiles the fused loop. Without machine code, b.fused remains nil.
 func (b *builder) fuse() error {
-	if len(b.moves) > 0 {
+	if len(b.stagedCopies) > 0 {
 		return nil
 	}
 	fusedCode := b.program.Overlap
-	if b.group > 0 {
+	if b.pipelineRows > 0 {
 		fusedCode = func() (*expr.Code, []expr.Fold, []expr.Place, []expr.Place, error) {
-			return b.program.Pipeline(b.group, func(i int) bool { return b.kept[0].step[b.nouts+i] == 0 })
+			return b.program.Pipeline(b.pipelineRows, func(i int) bool { return b.kept[0].step[b.nouts+i] == 0 })
 		}
 	}
-	group := max(1, b.group)
+	group := max(1, b.pipelineRows)
 	code, folds, in, out, err := fusedCode()
 	if err != nil || code == nil || len(code.In)+len(code.Out) > expr.MaxOperands {
 		return err
 	}
 	l := b.newLoop(code, in)
 	l.Folds, l.Totals = folds, len(folds) > 0
-	kept := uint32(0)
+	cached := uint32(0) // bit set of outputs with ordinary stores
 	for n, q := range out {
 		if q.Kind != expr.AtOutput || !b.nonTemporal(q.N) {
-			kept |= 1 << n
+			cached |= 1 << n
 		}
 	}
 	fused := &fusedLoop{}
-	var ahead loops.Ahead
-	if b.group == 0 || b.weight > 1 { // for other loops the hardware prefetcher suffices
+	var ahead loops.Prefetch
+	if b.pipelineRows == 0 || b.weight > 1 { // for other loops the hardware prefetcher suffices
 		ahead = b.prefetch(in, func(q expr.Place) bool { return q.Element < group }, group, group*fusedAhead)
 	}
-	opts := b.options(kept != 1<<len(out)-1, ahead)
-	opts.Kept = kept
+	opts := b.options(cached != 1<<len(out)-1, ahead)
+	opts.CachedOutputs = cached
 	fused.loop, err = loops.New(l, opts)
-	if err != nil || !fused.loop.Compiled() || b.maxLength(0) > fused.loop.Most() {
+	if err != nil || !fused.loop.Compiled() || b.maxLength(0) > fused.loop.MaxElements() {
 		return err
 	}
 	for _, list := range [][]expr.Place{out, in} {
@@ -114,18 +118,19 @@ func (b *builder) fuse() error {
 	}
 	for e := range group * len(b.passes) {
 		for _, f := range b.passes[e/group].folds {
-			if f.acc >= 0 {
+			if f.laneAccs >= 0 {
 				return nil // fused loops do not support accumulators in memory
 			}
-			fused.slots = append(fused.slots, fusedSlot{f.number, e / group, e % group})
+			fused.slots = append(fused.slots, fusedSlot{f.result, e / group, e % group})
 		}
 	}
 	b.fused = fused
 	return nil
 }
 
-// rowCopies returns the number of copies of a stored row that fused passes need, because they process different tiles.
-// If only the next pass reads the row, one copy suffices: each element is overwritten right after it is read.
+// rowCopies returns the number of copies of a stored row that fused passes need, because each pass processes another
+// tile. If only the next pass reads the row, one copy suffices: the loop overwrites each element right after reading
+// it.
 func (p *Plan) rowCopies(row int) int {
 	if p.depth == 1 {
 		return 1
@@ -146,18 +151,17 @@ func (p *Plan) rowCopies(row int) int {
 	return max(1, last-made)
 }
 
-// canPipeline reports whether a pipeline is possible. In a pipeline one call of the fused loop processes all rows of a
-// chunk, and each pass is a group of rows, rather than a tile, behind the previous pass. Rows must be long, because the
+// canPipeline reports whether a pipeline is possible. In a pipeline, one call of the fused loop processes all rows of a
+// chunk, and each pass is a group of rows behind the previous pass, instead of a tile. Rows must be long, because the
 // computation once per row runs for each row separately. On Emerald Rapids, softmax of 4096x4096 takes 4.2 ms instead
-// of 5 ms, and layer_norm of 8192x2048 takes 3.8 ms instead of 4.9 ms. In no measured case is a pipeline slower, down
-// to rows of 512 elements.
+// of 5 ms, and layer_norm of 8192x2048 takes 3.8 ms instead of 4.9 ms.
 func (p *Plan) canPipeline(group int) bool {
 	for k := range p.program.Rows {
 		if r := p.program.Rows[k]; (r.Out < 0 || p.nonTemporal(r.Out)) && (p.rowCopies(k) > 1 || group > 1) {
 			return false
 		}
 	}
-	return p.fusible() && p.rowLen >= minPipelinedRow
+	return p.canFuse() && p.rowLen >= minPipelinedRow
 }
 
 // runPipeline runs all passes over the tiles begin to end-1 as a pipeline of rows.
@@ -166,7 +170,7 @@ func (p *Plan) runPipeline(s *State, begin, end int, ptrs []unsafe.Pointer, work
 		line := u / p.tilesPerLine
 		last := min(end, (line+1)*p.tilesPerLine) - 1
 		t := p.setTile(s, last, ptrs, worker)
-		rows := (last-u)*p.tile + t.n
+		rows := (last-u)*p.tileLen + t.n
 		p.setTile(s, u, ptrs, worker)
 		if len(s.bases) == 0 {
 			s.bases = append(s.bases, nil)
@@ -180,13 +184,13 @@ func (p *Plan) runPipeline(s *State, begin, end int, ptrs []unsafe.Pointer, work
 // runLine runs all passes over consecutive rows. Pass k is k groups of rows behind the first pass. Rows that do not
 // fill a group are processed one at a time.
 func (p *Plan) runLine(s *State, rows int) {
-	lag, groups := p.depth-1, rows/p.group
+	lag, groups := p.depth-1, rows/p.pipelineRows
 	for i := 0; i < groups+lag; i++ {
 		if i == lag && groups > lag {
 			p.runFusedRows(s, groups-lag)
 			for g := groups - lag; g < groups; g++ {
 				for k := range groups - g {
-					for r := g * p.group; r < (g+1)*p.group; r++ {
+					for r := g * p.pipelineRows; r < (g+1)*p.pipelineRows; r++ {
 						p.seekRow(s, r)
 						p.runAfter(s, tile{n: 1}, &p.passes[k])
 					}
@@ -196,19 +200,19 @@ func (p *Plan) runLine(s *State, rows int) {
 		}
 		// The last pass runs first, because the previous pass overwrites the rows that the last pass reads.
 		for k := min(lag, i); k >= max(0, i-groups+1); k-- {
-			for r := (i - k) * p.group; r < (i-k+1)*p.group; r++ {
+			for r := (i - k) * p.pipelineRows; r < (i-k+1)*p.pipelineRows; r++ {
 				p.runRow(s, r, k)
 			}
 		}
 	}
-	for r := groups * p.group; r < rows; r++ {
+	for r := groups * p.pipelineRows; r < rows; r++ {
 		for k := range p.passes {
 			p.runRow(s, r, k)
 		}
 	}
 }
 
-// seekRow sets s.base to the addresses of a row. The index counts rows from the first row of runLine.
+// seekRow sets s.base to the addresses of a row, an index from the first row of runLine.
 func (p *Plan) seekRow(s *State, row int) {
 	for k, b := range s.bases[0] {
 		s.base[k] = b
@@ -225,8 +229,8 @@ func (p *Plan) runRow(s *State, row, pass int) {
 	p.runAfter(s, tile{n: 1}, &p.passes[pass])
 }
 
-// runFusedRows runs the fused loop for the given number of groups of rows. It begins at the first group at which every
-// pass has a group to process.
+// runFusedRows runs the fused loop for the given number of groups of rows. The last pass begins with the first group,
+// and the other passes are ahead of it.
 func (p *Plan) runFusedRows(s *State, groups int) {
 	s.ptrs, s.strides = s.ptrs[:0], s.strides[:0]
 	for _, g := range p.fused.slots {
@@ -235,9 +239,9 @@ func (p *Plan) runFusedRows(s *State, groups int) {
 			continue
 		}
 		kept := p.objects[g.object].keptStride
-		at := (p.depth-1-g.pass)*p.group + g.row
+		at := (p.depth-1-g.pass)*p.pipelineRows + g.row
 		s.ptrs = append(s.ptrs, unsafe.Add(s.bases[0][g.object], at*kept))
-		s.strides = append(s.strides, p.group*kept)
+		s.strides = append(s.strides, p.pipelineRows*kept)
 	}
 	p.fused.loop.Run(&s.loops, s.ptrs, s.strides, p.reduced[0].n, groups)
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// object is memory that the loops of a tile read or write. It is an output or operand, or memory of the worker: a
-// staged copy, a stored row, numbers (one element for each row), or accumulators.
+// object is memory that the loops of a tile read or write. It is an output or operand of the caller, or memory of the
+// worker: a staged copy, a stored row, a number (one element for each row), or accumulators. Objects are identified by
+// their index in Plan.objects.
 type object struct {
 	ptr            int   // index among outputs and operands, or -1 for memory of the worker
 	offset         int   // byte offset in the worker's memory
@@ -33,49 +34,53 @@ func (o *object) stride(ax int) int {
 	return o.reducedStrides[ax]
 }
 
-// move is a copy of a staged operand or output. An operand is copied to the worker's memory before the passes. An
+// stagedCopy is a copy of a staged operand or output. An operand is copied to the worker's memory before the passes. An
 // output is copied from the worker's memory after the passes.
-type move struct {
-	wholeTile       bool // copies all elements of the tile, else one element for each row
-	output          bool // copies an output
-	outside, staged int  // objects: the operand or output, and its staged copy
-	elem            strided.Elem
+type stagedCopy struct {
+	wholeTile bool         // copies all elements of the tile, else one element for each row
+	output    bool         // copies an output, else an operand
+	outside   int          // the object of the operand or output
+	staged    int          // the object of its staged copy
+	elem      strided.Elem // copies elements of this size
 }
 
 // compiledPass is a pass with its loops.
 type compiledPass struct {
-	loop  *loops.Loop
-	slots []int // objects of the loop's outputs, operands and accumulators; -1 for an output that is not stored
+	loop  *loops.Loop // over the elements of rows; nil if the pass only computes once per row
+	slots []int       // objects of the loop's outputs, operands and accumulators; -1 for an output that is not stored
 	folds []fold
-	// unrolled is a loop over columns that processes unroll elements of each column at once. unrolledSlots derives its
-	// pointers from the pointers of loop.
-	unrolled      *loops.Loop
-	unroll        int
-	unrolledSlots []elementSlot
+
+	unrolled      *loops.Loop   // along columns: a loop that processes several elements of each column at once, or nil
+	unroll        int           // the number of these elements
+	unrolledSlots []elementSlot // by pointer of the unrolled loop
 
 	scans []scan
 
-	after      *loops.Loop
-	afterSlots []int
+	after      *loops.Loop // the computation once per row, or nil
+	afterSlots []int       // objects of the outputs and operands of after
 }
 
 // elementSlot is a pointer of an unrolled loop: an index into compiledPass.slots, and the number of elements of a
 // column by which the pointer is advanced.
 type elementSlot struct{ slot, element int }
 
-// fold is a fold of a pass. number, acc and upper are objects; acc and upper are -1 if not used.
+// fold is a fold of a pass. The first three fields are objects.
 type fold struct {
-	number  int // the result of each row
-	acc     int // along rows, unless the loop computes totals: the lanes of each row's accumulator
-	upper   int // along columns: the upper-level accumulators, to which blocks of foldBlock elements are added
-	neutral [expr.Lanes * 8]byte
-	combine func(dst, acc unsafe.Pointer, n int)
-	join    *loops.Loop // combines accumulators of columns, and parts of rows
+	result int // the result of each row
+	// the lanes of each row's accumulator; -1 if the loop does not need them
+	laneAccs  int
+	upperAccs int                                  // along columns: the upper-level accumulators (foldBlock); else -1
+	neutral   [expr.Lanes * 8]byte                 // copies of the neutral element
+	combine   func(dst, acc unsafe.Pointer, n int) // combines the lanes of n accumulators
+	join      *loops.Loop                          // combines accumulators of columns, and parts of rows
 }
 
-// partial is the location in scratch memory of a fold's results for cut rows. at is a byte offset, and size is the size
-// in bytes of the results of one part. The parts of a tile are adjacent and in order.
-type partial struct{ at, size int }
+// partial is the location in scratch memory of a fold's results for cut rows. The parts of a tile are adjacent and in
+// order.
+type partial struct {
+	offset int // byte offset
+	size   int // size in bytes of the results of one part
+}
 
 // builder makes the objects and loops of a plan.
 type builder struct {
@@ -86,29 +91,29 @@ type builder struct {
 	rows, numbers []int       // the objects of the row program's Rows and Numbers
 }
 
-// build compiles the passes as a pipeline if possible. Otherwise it compiles them fused by tiles if possible, and
-// otherwise as separate loops. If fused passes would evict the operands that rows share from L1, build tries only a
-// pipeline of two rows, which reads these operands only once for both rows.
+// build compiles the passes as a pipeline, as a loop fused by tiles, or as separate loops: the first of these that is
+// possible. If fused passes would evict operands that rows share from L1, build tries a pipeline of two rows, which
+// reads these operands once for both rows, and then separate loops.
 func (p *Plan) build() error {
 	ways := []int{1, 0}
 	if p.evictsShared() {
 		ways = []int{2}
 	}
-	for _, p.group = range ways {
-		if !p.fusible() || p.group > 0 && !p.canPipeline(p.group) {
+	for _, p.pipelineRows = range ways {
+		if !p.canFuse() || p.pipelineRows > 0 && !p.canPipeline(p.pipelineRows) {
 			continue
 		}
 		p.depth = len(p.program.Passes)
-		if err := p.make(); err != nil || p.fused != nil {
+		if err := p.compilePasses(); err != nil || p.fused != nil {
 			return err
 		}
-		p.objects, p.moves, p.passes, p.workerBytes, p.needsFence = nil, nil, nil, 0, false
+		p.objects, p.stagedCopies, p.passes, p.workerBytes, p.needsFence = nil, nil, nil, 0, false
 	}
-	p.depth, p.group = 1, 0
-	return p.make()
+	p.depth, p.pipelineRows = 1, 0
+	return p.compilePasses()
 }
 
-func (p *Plan) make() error {
+func (p *Plan) compilePasses() error {
 	b := &builder{Plan: p, numberIns: map[int]int{}, numberOuts: map[int]int{}}
 	b.makeObjects()
 	for k, r := range p.program.Rows {
@@ -155,7 +160,7 @@ func (b *builder) rowMemory(size, copies int) int {
 	}
 	if !b.columns {
 		n = (n + 63) &^ 63
-		if b.group == 0 { // a pipeline stores one row
+		if b.pipelineRows == 0 { // a pipeline stores one row
 			o.keptStride = n
 			n *= b.maxLength(kept0)
 		}
@@ -166,15 +171,15 @@ func (b *builder) rowMemory(size, copies int) int {
 // numberMemory allocates an object with one element for each row of a tile, or of a chunk in a pipeline.
 func (b *builder) numberMemory(size int) int {
 	o := object{size: size, keptStride: size, reducedStrides: make([]int, len(b.reduced))}
-	if b.group > 0 {
-		return b.allocate(size*b.tile*b.tilesPerChunk, o)
+	if b.pipelineRows > 0 {
+		return b.allocate(size*b.tileLen*b.tilesPerChunk, o)
 	}
 	o.copies = b.depth
-	return b.allocate(size*b.tile, o)
+	return b.allocate(size*b.tileLen, o)
 }
 
 // makeObjects adds the objects of outputs and operands. If loops cannot use an output or operand in place, makeObjects
-// also adds the object of its staged copy.
+// adds its staged copy, too.
 func (b *builder) makeObjects() {
 	n := len(b.metas)
 	for i, m := range b.metas {
@@ -191,7 +196,7 @@ func (b *builder) makeObjects() {
 		case b.isDirect(i):
 		case b.variesInRow(i):
 			used[i] = b.rowMemory(b.objects[i].size, 1)
-			b.moves = append(b.moves, move{wholeTile: true, output: i < b.nouts, outside: i, staged: used[i],
+			b.stagedCopies = append(b.stagedCopies, stagedCopy{wholeTile: true, output: i < b.nouts, outside: i, staged: used[i],
 				elem: strided.Move(b.objects[i].size)})
 		case b.columns && i >= b.nouts:
 			used[i] = b.numberOperand(i)
@@ -204,29 +209,30 @@ func (b *builder) makeObjects() {
 // over the tile, the operand is staged.
 func (b *builder) numberOperand(i int) int {
 	o := &b.objects[i]
-	if o.keptStride == o.size || o.keptStride == 0 || b.tile == 1 {
+	if o.keptStride == o.size || o.keptStride == 0 || b.tileLen == 1 {
 		return i
 	}
 	if have, ok := b.numberIns[i]; ok {
 		return have
 	}
 	to := b.numberMemory(o.size)
-	b.moves = append(b.moves, move{outside: i, staged: to, elem: strided.Move(b.objects[i].size)})
+	b.stagedCopies = append(b.stagedCopies, stagedCopy{outside: i, staged: to, elem: strided.Move(b.objects[i].size)})
 	b.numberIns[i] = to
 	return to
 }
 
-// numberOutput is numberOperand for an output.
+// numberOutput returns the object of output i, which has one element for each row, as numberOperand does for operands.
 func (b *builder) numberOutput(i int) int {
 	o := &b.objects[i]
-	if o.keptStride == o.size || b.tile == 1 {
+	if o.keptStride == o.size || b.tileLen == 1 {
 		return i
 	}
 	if have, ok := b.numberOuts[i]; ok {
 		return have
 	}
 	to := b.numberMemory(o.size)
-	b.moves = append(b.moves, move{output: true, outside: i, staged: to, elem: strided.Move(b.objects[i].size)})
+	b.stagedCopies = append(b.stagedCopies, stagedCopy{output: true, outside: i, staged: to,
+		elem: strided.Move(b.objects[i].size)})
 	b.numberOuts[i] = to
 	return to
 }
@@ -269,7 +275,7 @@ func (b *builder) compilePass(k int) error {
 		}
 		for k, q := range w.AfterIn {
 			o := b.objectAt(q, true, false)
-			l.Scalar[k] = b.objects[o].keptStride == 0 && b.tile > 1
+			l.Scalar[k] = b.objects[o].keptStride == 0 && b.tileLen > 1
 			st.afterSlots = append(st.afterSlots, o)
 		}
 		var err error
@@ -300,7 +306,7 @@ func (b *builder) compileLoop(k int, st *compiledPass) (err error) {
 	}
 	for n, f := range w.Folds {
 		d := w.Code.Insts[f.V].DType
-		fo := fold{number: b.numbers[w.Into[n]], acc: -1, upper: -1, combine: interp.Combine(f.Op, d)}
+		fo := fold{result: b.numbers[w.Into[n]], laneAccs: -1, upperAccs: -1, combine: interp.Combine(f.Op, d)}
 		fillBits(fo.neutral[:], expr.Neutral(f.Op, d), d.Size())
 		join, err := expr.Joining(f.Op, d)
 		if err != nil {
@@ -311,16 +317,16 @@ func (b *builder) compileLoop(k int, st *compiledPass) (err error) {
 		}
 		switch {
 		case b.columns:
-			fo.upper = b.numberMemory(d.Size())
+			fo.upperAccs = b.numberMemory(d.Size())
 		case l.Totals:
-			st.slots = append(st.slots, fo.number)
+			st.slots = append(st.slots, fo.result)
 		default:
-			fo.acc = b.allocate(b.tile*expr.Lanes*d.Size(), object{size: d.Size(), keptStride: expr.Lanes * d.Size(),
+			fo.laneAccs = b.allocate(b.tileLen*expr.Lanes*d.Size(), object{size: d.Size(), keptStride: expr.Lanes * d.Size(),
 				reducedStrides: make([]int, len(b.reduced))})
-			st.slots = append(st.slots, fo.acc)
+			st.slots = append(st.slots, fo.laneAccs)
 		}
 		if b.cuts > 1 {
-			size := (b.tile*d.Size() + 63) &^ 63
+			size := (b.tileLen*d.Size() + 63) &^ 63
 			b.partials = append(b.partials, partial{b.scratchBytes, size})
 			b.scratchBytes += size * b.cuts * b.tiles
 		}
@@ -382,7 +388,7 @@ func (b *builder) compileUnrolled(k int, st *compiledPass) error {
 func (b *builder) compile(l *expr.Loop, opts loops.Options) (*loops.Loop, error) {
 	if b.batchesRows && len(l.Folds) > 0 {
 		l.Totals = true
-		if r, err := loops.New(l, opts); err != nil || b.maxLength(0) <= r.Most() {
+		if r, err := loops.New(l, opts); err != nil || b.maxLength(0) <= r.MaxElements() {
 			return r, err
 		}
 		l.Totals = false
@@ -391,11 +397,11 @@ func (b *builder) compile(l *expr.Loop, opts loops.Options) (*loops.Loop, error)
 }
 
 // options returns the options of a loop. Loops have no fence after non-temporal stores, because a call may process a
-// single row and would wait for memory. Instead a fence is executed once per chunk. Softmax of 4096x4096 then takes 3.0
-// ms, and 3.4 ms with a fence in each call.
-func (b *builder) options(nonTemporal bool, ahead loops.Ahead) loops.Options {
+// single row and would wait for memory. Run executes a fence once per chunk instead. Softmax of 4096x4096 then takes
+// 3.0 ms instead of 3.4 ms.
+func (b *builder) options(nonTemporal bool, ahead loops.Prefetch) loops.Options {
 	b.needsFence = b.needsFence || nonTemporal
-	return loops.Options{NonTemporal: nonTemporal, Unfenced: nonTemporal, Ahead: ahead}
+	return loops.Options{NonTemporal: nonTemporal, Unfenced: nonTemporal, Prefetch: ahead}
 }
 
 // fillBits fills memory with copies of an element.

@@ -20,24 +20,23 @@ const (
 // Pieces is a plan for long rows that are cut into pieces ([expr.Pieces]). All passes run over each piece as if it were
 // a row, and the results of the pieces are combined afterwards. It is immutable and safe for concurrent use.
 type Pieces struct {
-	code  *expr.Pieces
-	nouts int
-	// equalPieces processes the pieces of equal size. lastPieces processes the shorter pieces at the end, and is nil if
-	// there are none. join combines the results. restOffsets has the byte offset of the first shorter piece, for each
-	// output and operand of lastPieces.
-	equalPieces, lastPieces, join *Plan
-	restOffsets                   []int
-	firstIndex                    []int32 // for each piece: the index of its first element in the row
-	partialOffsets                []int   // for each fold: byte offset in scratch memory of its results, by row and piece
-	partialBytes                  int     // the size of all these results in bytes
+	code           *expr.Pieces
+	nouts          int     // number of outputs
+	equalPieces    *Plan   // processes the pieces of equal size
+	lastPieces     *Plan   // processes the shorter pieces at the ends of rows; nil if there are none
+	join           *Plan   // combines the results of pieces
+	lastOffsets    []int   // by output and operand of lastPieces: byte offset of the first shorter piece
+	firstIndex     []int32 // by piece: the index of its first element in the row
+	partialOffsets []int   // by fold: byte offset in scratch memory of its results, by row and piece
+	partialBytes   int     // size in bytes of the results of all folds
 }
 
 // NewPieces plans an expression whose rows are cut into pieces. It has the arguments of [New]. It returns nil and no
-// error in two cases: if the results of pieces do not determine the result, and if no fold depends on another fold. In
-// the latter case [New] can cut the rows.
+// error if the results of pieces do not determine the result, and if no fold depends on another fold. In the latter
+// case [New] can cut the rows.
 func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Pieces, error) {
 	metas := append(slices.Clone(outs), ins...)
-	if err := checked(c, len(outs), metas, mask); err != nil {
+	if err := checkOperands(c, len(outs), metas, mask); err != nil {
 		return nil, err
 	}
 	full, err := fullShape(metas, len(mask))
@@ -66,7 +65,7 @@ func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Pi
 	return p, p.build(metas, kept, reduced, way)
 }
 
-// build cuts the reduced axes, the fastest of which comes first, and makes the plans.
+// build cuts the reduced axes and makes the plans. The fastest axis is the first.
 func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, way Way) (err error) {
 	inner, d := 1, 0
 	for d < len(reduced)-1 && inner*reduced[d].n <= maxPieceElements {
@@ -89,7 +88,7 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, way Way) (err 
 		p.partialOffsets = append(p.partialOffsets, p.partialBytes)
 		p.partialBytes += (rows*pieces*o.DType.Size() + tensor.Align - 1) &^ (tensor.Align - 1)
 	}
-	l := pieceLayout{p: p, metas: metas, kept: kept, pieces: pieces}
+	l := pieceLayout{p: p, metas: metas, kept: kept, piecesPerRow: pieces}
 	piece := func(blocks, n int) (*Plan, error) {
 		l.reset()
 		for i := len(outer) - 1; i >= 0; i-- {
@@ -106,7 +105,7 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, way Way) (err 
 		return err
 	}
 	if left > 0 {
-		p.restOffsets = l.restStart(whole, whole*length, a.step)
+		p.lastOffsets = l.lastPieceOffsets(whole, whole*length, a.step)
 		if p.lastPieces, err = piece(1, left); err != nil {
 			return err
 		}
@@ -125,15 +124,17 @@ func (p *Pieces) closerAlong(a, b axis) bool {
 	return false
 }
 
-// pieceLayout builds the metas of the plans. The outputs of the plan for pieces are the folds by row and piece, in
+// pieceLayout builds the metas of the plans for pieces. The outputs of such a plan are the folds by row and piece, in
 // scratch memory. Its operands are the operands of the expression, and the first index of each piece.
 type pieceLayout struct {
-	p         *Pieces
-	metas     []tensor.Meta
-	kept      []axis
-	pieces    int
+	p            *Pieces
+	metas        []tensor.Meta // outputs and operands of the expression
+	kept         []axis
+	piecesPerRow int // number of pieces of a row
+
+	// The plan under construction.
 	outs, ins []tensor.Meta
-	mask      []bool
+	mask      []bool // the reduced dimensions
 }
 
 // reset sets the metas of the plan for pieces to the kept axes.
@@ -147,13 +148,13 @@ func (l *pieceLayout) reset() {
 	}
 	l.ins = append(l.ins, tensor.Meta{DType: tensor.Int32})
 	for d, a := range slices.Backward(l.kept) {
-		l.addAxis(a.n, a.step, 1, l.pieces*elementsOf(l.kept[:d]), false)
+		l.addAxis(a.n, a.step, 1, l.piecesPerRow*elementsOf(l.kept[:d]), false)
 		l.ins[len(l.ins)-1].Strides[len(l.mask)-1] = 0
 	}
 }
 
-// addAxis adds an axis of n positions to all metas. The stride of operands is steps times step, in bytes. The stride of
-// partial results and first indices is partial, in elements.
+// addAxis adds an axis of n positions to all metas. The stride of operand i is steps*step[nouts+i], in bytes. The
+// stride of partial results and first indices is partial, in elements.
 func (l *pieceLayout) addAxis(n int, step []int, steps, partial int, reduced bool) {
 	l.mask = append(l.mask, reduced)
 	for i := range l.outs {
@@ -173,9 +174,9 @@ func addDim(m *tensor.Meta, n, stride int) {
 	m.Shape, m.Strides = append(m.Shape, n), append(m.Strides, stride)
 }
 
-// restStart returns the byte offset of the first shorter piece for each output and operand. In outputs and first
-// indices it follows the given number of pieces. In operands it follows the given number of positions along an axis.
-func (l *pieceLayout) restStart(pieces, positions int, step []int) (bytes []int) {
+// lastPieceOffsets returns the byte offset of the first shorter piece in each output and operand. The given number of
+// pieces precedes it in outputs and first indices. The given number of positions along an axis precedes it in operands.
+func (l *pieceLayout) lastPieceOffsets(pieces, positions int, step []int) (bytes []int) {
 	for _, o := range l.outs {
 		bytes = append(bytes, pieces*o.DType.Size())
 	}
@@ -209,16 +210,16 @@ func (l *pieceLayout) planJoin(way Way) (*Plan, error) {
 		}
 	}
 	for d, a := range slices.Backward(l.kept) {
-		add(a.n, l.pieces*elementsOf(l.kept[:d]), func(i int) int { return a.step[i] })
+		add(a.n, l.piecesPerRow*elementsOf(l.kept[:d]), func(i int) int { return a.step[i] })
 	}
-	add(l.pieces, 1, func(int) int { return 0 })
+	add(l.piecesPerRow, 1, func(int) int { return 0 })
 	mask := make([]bool, len(l.kept)+1)
 	mask[len(l.kept)] = true
 	return New(code.Join, outs, ins, mask, way)
 }
 
-// phasePlans returns the plans that run in a phase of p, and the phase of these plans. The plans for pieces run first,
-// and then the plan that combines the results. second may be nil.
+// phasePlans returns the plans that run in a phase of p, and their own phase. The plans for pieces run in the first
+// phases, and the plan that combines the results runs in the later phases. second may be nil.
 func (p *Pieces) phasePlans(phase int) (first, second *Plan, planPhase int) {
 	pieces := p.equalPieces.Phases()
 	if p.lastPieces != nil {
@@ -334,7 +335,7 @@ func (p *Pieces) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch,
 	s.piecePtrs = append(s.piecePtrs, ptrs[p.nouts:p.nouts+operands]...)
 	s.piecePtrs = append(s.piecePtrs, unsafe.Pointer(unsafe.SliceData(p.firstIndex)))
 	if n := q.chunksOrZero(planPhase); chunk >= n {
-		for i, at := range p.restOffsets {
+		for i, at := range p.lastOffsets {
 			s.piecePtrs[i] = unsafe.Add(s.piecePtrs[i], at)
 		}
 		return rest.Run(s, planPhase, chunk-n, s.piecePtrs, own[q.Scratch():], worker)

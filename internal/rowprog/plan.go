@@ -1,11 +1,11 @@
 // Package rowprog runs row programs ([expr.RowProgram]) over tensors. A row program computes expressions that fold
-// rows, in one or several passes over each row. Dimensions are kept or reduced. All positions along the reduced
-// dimensions form a row, and there is one row for each position along the kept dimensions.
+// rows, in one or several passes over each row. Dimensions are kept or reduced. A row consists of all positions along
+// the reduced dimensions, and there is one row for each position along the kept dimensions.
 //
-// Loops run in one of two ways. Along rows, the inner loop follows a reduced dimension and folds into the lanes of an
-// accumulator. Along columns, the inner loop follows a kept dimension, and the accumulators of adjacent rows are
-// contiguous operands of the loop. Computations once per row are loops over the rows of a tile. Operands that are not
-// contiguous along the inner loop are staged: they are copied to memory of the worker first.
+// Loops run along rows or along columns. Along rows, the inner loop follows a reduced dimension and folds into the
+// lanes of an accumulator. Along columns, the inner loop follows a kept dimension, and the accumulators of adjacent
+// rows are contiguous operands of the loop. Computations once per row are loops over the rows of a tile. Operands that
+// are not contiguous along the inner loop are staged: they are first copied to memory of the worker.
 //
 // A tile is a range of rows along the first kept axis. All passes run over a tile before the next tile begins, so that
 // the tile stays in the cache between passes. Where possible, passes are fused: one loop runs all passes, each over a
@@ -28,7 +28,7 @@ import (
 // Plan is a row program that is compiled for fixed layouts. It is immutable and safe for concurrent use.
 type Plan struct {
 	program       *expr.RowProgram
-	nouts         int
+	nouts         int           // number of outputs
 	metas         []tensor.Meta // outputs, operands, and the operand of positions if the expression uses positions
 	positions     []int32       // the elements of the operand of positions: 0, 1, 2, ...
 	kept, reduced []axis
@@ -36,7 +36,7 @@ type Plan struct {
 	columns       bool // inner loops run along kept[0]
 	rowParts      int  // number of adjacent positions along kept[0] that are parts of one row (splitRows)
 	batchesRows   bool // along rows with one reduced axis: one call of a loop processes several rows
-	tile          int  // maximum number of positions along kept[0] in a tile
+	tileLen       int  // maximum number of positions along kept[0] in a tile
 	tilesPerLine  int  // number of tiles along kept[0]
 	tiles         int  // number of tiles
 	tilesPerChunk int  // maximum number of tiles in a chunk
@@ -45,19 +45,18 @@ type Plan struct {
 	weight        int  // approximate relative cost of an element
 	needsFence    bool // some loops use unfenced non-temporal stores
 
-	objects  []object
-	moves    []move
-	passes   []compiledPass
-	partials []partial
-	fused    *fusedLoop // nil if passes run one after the other
-	depth    int        // number of tiles, or groups of rows, that passes process at the same time; 1 unless fused
-	// group is the number of rows that each pass of a pipeline processes together. It is 0 without a pipeline.
-	group        int
-	workerBytes  int
-	scratchBytes int
+	objects      []object
+	stagedCopies []stagedCopy
+	passes       []compiledPass
+	partials     []partial  // by fold of the only pass, if rows are cut
+	fused        *fusedLoop // nil if passes run one after the other
+	depth        int        // number of passes that run at the same time, each over other rows; 1 without a fused loop
+	pipelineRows int        // number of rows that a pass of a pipeline processes together; 0 without a pipeline
+	workerBytes  int        // size of the memory of each worker
+	scratchBytes int        // size of the memory that all chunks share
 }
 
-// kept0 is the number of the axis kept[0] in functions in which other numbers are indices of reduced axes.
+// kept0 identifies the axis kept[0] among the indices of reduced axes.
 const kept0 = -1
 
 // Tile sizes. They do not depend on the machine, because the cut of a row affects the bits of its result. Rows are cut
@@ -70,14 +69,13 @@ const (
 	foldBlock = 256
 	// cacheBytes is the approximate size in bytes of a tile that stays in the cache between passes.
 	cacheBytes        = 1 << 16
-	maxColumns        = 2048 // most columns of a tile, or rows if there is one pass
-	minColumnsOnePass = 512  // least columns of a tile with one pass, enough to prefetch elements that are far apart
-	minColumns        = 256  // least columns of a tile with several passes, even if the tile exceeds the cache
-	maxRows           = 64   // most rows of a tile with several passes
-	// maxPointers is the maximum number of pointers of an unrolled loop over columns, all of which stay in registers.
-	// minUnrollStride is the least distance in bytes between elements of a column for unrolling. The hardware
-	// prefetches several distant streams at once, but closer elements only in order.
-	maxPointers     = 8
+	maxColumns        = 2048 // maximum number of columns of a tile, and of rows if there is one pass
+	minColumnsOnePass = 512  // minimum number of columns of a tile with one pass; fewer columns slow down prefetching
+	minColumns        = 256  // minimum number of columns of a tile with several passes, even if it exceeds the cache
+	maxRows           = 64   // maximum number of rows of a tile with several passes
+	maxPointers       = 8    // maximum number of pointers of an unrolled loop over columns; all stay in registers
+	// minUnrollStride is the minimum distance in bytes between elements of a column for unrolling. The hardware
+	// prefetches several streams at once only if the streams are far apart.
 	minUnrollStride = 4096
 )
 
@@ -86,7 +84,7 @@ const (
 // size 1 or stride 0 along the reduced dimensions. Outputs have the full size along kept dimensions.
 func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, error) {
 	p := &Plan{nouts: len(outs), metas: append(slices.Clone(outs), ins...), cutAxis: -1, cuts: 1}
-	if err := checked(c, p.nouts, p.metas, mask); err != nil {
+	if err := checkOperands(c, p.nouts, p.metas, mask); err != nil {
 		return nil, err
 	}
 	c, err := p.loadPositions(c, mask)
@@ -133,7 +131,7 @@ func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, er
 func (p *Plan) numRows() int { return elementsOf(p.kept) }
 
 // axes sets the kept and reduced axes, ordered by ascending stride of the lead operand, and merges adjacent axes that
-// one axis can replace.
+// one axis can replace. full is the shape to which all operands are broadcast.
 func (p *Plan) axes(mask []bool) (full []int, err error) {
 	if full, err = fullShape(p.metas, len(mask)); err != nil {
 		return nil, err
@@ -208,30 +206,30 @@ func (p *Plan) cutTiles() {
 	one := p.kept[0]
 	switch fits := max(1, cacheBytes/row); {
 	case p.columns && p.isSinglePass():
-		p.tile = min(maxColumns, max(minColumnsOnePass, grain/max(1, p.rowLen)))
+		p.tileLen = min(maxColumns, max(minColumnsOnePass, grain/max(1, p.rowLen)))
 	case p.columns:
-		p.tile = min(maxColumns, max(minColumns, fits&^31))
+		p.tileLen = min(maxColumns, max(minColumns, fits&^31))
 	case p.batchesRows && !p.hasStaged() && p.isSinglePass():
-		p.tile = min(maxColumns, grain/max(1, p.rowLen)) // a single pass reuses nothing from the cache
+		p.tileLen = min(maxColumns, grain/max(1, p.rowLen)) // a single pass reuses nothing from the cache
 	case p.batchesRows && !p.hasStaged():
-		p.tile = min(maxRows, fits)
+		p.tileLen = min(maxRows, fits)
 	default:
-		p.tile = 1 // a row that is staged or has several reduced axes
+		p.tileLen = 1 // a row that is staged or has several reduced axes
 	}
-	p.tile = max(p.rowParts, min(p.tile, one.n)/p.rowParts*p.rowParts)
-	p.tilesPerLine = (one.n + p.tile - 1) / p.tile
+	p.tileLen = max(p.rowParts, min(p.tileLen, one.n)/p.rowParts*p.rowParts)
+	p.tilesPerLine = (one.n + p.tileLen - 1) / p.tileLen
 	p.tiles = p.tilesPerLine * p.numRows() / max(1, one.n)
-	work := p.tile * max(p.rowLen, 1)
+	work := p.tileLen * max(p.rowLen, 1)
 	p.tilesPerChunk = max(1, grain/work)
 	if p.batchesRows && !p.hasStaged() && len(p.program.Passes) > 1 { // fused passes need many tiles per chunk
 		p.tilesPerChunk = max(p.tilesPerChunk, min(max(24, p.tiles/64), p.tiles/4, 1<<19/work))
 	}
 	pieces, least := (work+grain-1)/grain, 2*grain
 	if p.columns {
-		// The number of chunks is even, and shorter rows are cut than along rows. After a convolution, each of two
-		// workers then reduces the half of the image that is in its own cache. The next step, which scales the image by
-		// its mean, benefits in the same way.
-		pieces, least = machine.CutUnits(p.rowLen, p.tile, grain).Chunks, grain/2
+		// The number of chunks is even, and the minimum for a cut is smaller than along rows. After a convolution, each
+		// of two workers then reduces the half of the image that is in its own cache. The next step, which scales the
+		// image by its mean, benefits in the same way.
+		pieces, least = machine.CutUnits(p.rowLen, p.tileLen, grain).Chunks, grain/2
 	}
 	if chunks := (p.tiles + p.tilesPerChunk - 1) / p.tilesPerChunk; p.tiles > 0 && chunks < minChunks &&
 		work >= least && p.isSinglePass() && len(p.program.Passes[0].Folds) > 0 {
@@ -275,8 +273,8 @@ func (p *Plan) variesInRow(i int) bool {
 	return !p.program.Uniform[i-p.nouts]
 }
 
-// nonTemporal reports whether an output exceeds the caches and is written with non-temporal stores. Each element of
-// such an output must be written only once, so a stored row is in the worker's memory instead of the output.
+// nonTemporal reports whether output o exceeds the caches and is written with non-temporal stores. Each element of such
+// an output must be written only once, so stored rows are then in the worker's memory instead of the output.
 func (p *Plan) nonTemporal(o int) bool {
 	m := p.metas[o]
 	return p.program.Whole[o] && p.isDirect(o) && m.Numel()*m.DType.Size() >= machine.FarBytes
@@ -296,7 +294,7 @@ func (p *Plan) hasStaged() bool {
 func (p *Plan) maxLength(ax int) int {
 	switch ax {
 	case kept0:
-		return p.tile
+		return p.tileLen
 	case p.cutAxis:
 		return p.cutLen
 	}
@@ -311,7 +309,8 @@ func (p *Plan) innerAxis() int {
 	return 0
 }
 
-// outerAxis returns the axis of a loop's outer dimension. It may be an index beyond all reduced axes, for a size of 1.
+// outerAxis returns the axis of a loop's outer dimension: kept0, or the index of a reduced axis. The index may be
+// beyond all reduced axes; the dimension then has size 1.
 func (p *Plan) outerAxis() int {
 	switch {
 	case p.columns:
@@ -339,8 +338,8 @@ func (p *Plan) Phases() int {
 	return min(p.cuts, 2)
 }
 
-// Chunks returns the number of chunks of a phase, which may run in any order and concurrently. It depends only on
-// shapes, strides and dtypes.
+// Chunks returns the number of chunks of a phase. Chunks may run in any order and concurrently. Their number depends
+// only on shapes, strides and dtypes.
 func (p *Plan) Chunks(phase int) int {
 	switch {
 	case phase > 0:

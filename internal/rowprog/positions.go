@@ -10,10 +10,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MaxPlaces is the maximum length in elements of a row whose expression uses positions ([expr.Position]).
+// MaxPlaces is the maximum number of elements of a row if the expression uses positions ([expr.Position]).
 const MaxPlaces = 1 << 24
 
-// sharedIndices points to the numbers 0, 1, 2, ... up to the length of the longest row so far. Plans share them.
+// sharedIndices is the list 0, 1, 2, ..., as long as the longest list that a plan has needed so far. Plans share it.
 var sharedIndices atomic.Pointer[[]int32]
 
 // indices returns the numbers from 0 to n-1.
@@ -29,8 +29,8 @@ func indices(n int) []int32 {
 	return list
 }
 
-// loadPositions replaces positions in the expression by loads from an additional last operand. Its elements are the
-// numbers from 0 on, row-major over the reduced dimensions.
+// loadPositions replaces positions in the expression by loads from an additional last operand. The elements of this
+// operand are 0, 1, 2, ... in row-major order of the reduced dimensions.
 func (p *Plan) loadPositions(c *expr.Code, mask []bool) (*expr.Code, error) {
 	c, ok := c.Positioned()
 	if !ok {

@@ -18,22 +18,23 @@ type State struct {
 	Context context.Context
 
 	loops       loops.State
-	base        []unsafe.Pointer // for each object: the address of the tile's first element
-	ptrs        []unsafe.Pointer
-	callPtrs    []unsafe.Pointer // a copy of ptrs for a loop, which modifies its pointers
-	strides     []int
-	callStrides []int
-	index       []int              // for each reduced axis: the current index
-	bases       [][]unsafe.Pointer // base for each of the tiles that fused passes process
-	tiles       []tile
-	piecePtrs   []unsafe.Pointer // addresses of a chunk of [Pieces]
+	base        []unsafe.Pointer   // by object: the address of the tile's first element
+	ptrs        []unsafe.Pointer   // by pointer of the current loop
+	callPtrs    []unsafe.Pointer   // a copy of ptrs for a loop, which modifies its pointers
+	strides     []int              // by pointer of the current loop, in bytes
+	callStrides []int              // strides of callPtrs in an unrolled loop
+	index       []int              // by reduced axis: the current index
+	bases       [][]unsafe.Pointer // the values of base for the tiles that fused passes process
+	tiles       []tile             // the tiles that fused passes process
+	piecePtrs   []unsafe.Pointer   // addresses of a chunk of [Pieces]
 }
 
-// tile is a range of n positions along kept[0]. If rows are cut, begin and len are the range of the chunk along the cut
-// axis.
+// tile is a range of positions along kept[0], at one position along the other kept axes.
 type tile struct {
-	index, n   int
-	begin, len int
+	index int // number of the tile
+	n     int // number of positions
+	// If rows are cut: the first position of the chunk along the cut axis, and their number; otherwise 0.
+	cutBegin, cutLen int
 }
 
 // Run runs a chunk of a phase. ptrs are the addresses of the first elements of outputs and operands, which are not
@@ -55,7 +56,7 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 		defer loops.Fence()
 	}
 	switch {
-	case p.group > 0:
+	case p.pipelineRows > 0:
 		p.runPipeline(s, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
 	case p.fused != nil:
 		p.runFusedTiles(s, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
@@ -74,19 +75,19 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 	case phase == 0:
 		cut := chunk / p.tiles
 		t := p.setTile(s, chunk%p.tiles, ptrs, worker)
-		t.begin = cut * p.cutLen
-		t.len = min(p.cutLen, p.reduced[p.cutAxis].n-t.begin)
+		t.cutBegin = cut * p.cutLen
+		t.cutLen = min(p.cutLen, p.reduced[p.cutAxis].n-t.cutBegin)
 		for i := range p.metas {
-			s.base[i] = unsafe.Add(s.base[i], t.begin*p.reduced[p.cutAxis].step[i])
+			s.base[i] = unsafe.Add(s.base[i], t.cutBegin*p.reduced[p.cutAxis].step[i])
 		}
 		p.stageIn(s, t)
 		p.runPass(s, t, &p.passes[0])
 		p.stageOut(s, t)
 		for k, f := range p.passes[0].folds {
 			q := p.partials[k]
-			at := q.at + (t.index*p.cuts+cut)*q.size
-			n := t.n * p.objects[f.number].size
-			copy(scratch[at:at+n], unsafe.Slice((*byte)(s.base[f.number]), n))
+			at := q.offset + (t.index*p.cuts+cut)*q.size
+			n := t.n * p.objects[f.result].size
+			copy(scratch[at:at+n], unsafe.Slice((*byte)(s.base[f.result]), n))
 		}
 	default:
 		p.joinCuts(s, chunk, ptrs, scratch, worker)
@@ -108,7 +109,7 @@ func (s *State) release() {
 // joinCuts combines the parts of the rows of a tile in order.
 func (p *Plan) joinCuts(s *State, index int, ptrs []unsafe.Pointer, scratch, worker []byte) {
 	t := p.setTile(s, index, ptrs, worker)
-	for _, mv := range p.moves {
+	for _, mv := range p.stagedCopies {
 		if !mv.wholeTile && !mv.output {
 			p.copyNumbers(s, t, mv)
 		}
@@ -116,13 +117,13 @@ func (p *Plan) joinCuts(s *State, index int, ptrs []unsafe.Pointer, scratch, wor
 	for k := range p.passes[0].folds {
 		f := &p.passes[0].folds[k]
 		q := p.partials[k]
-		p.setNeutral(s, f, f.number, t.n)
-		at := unsafe.Pointer(&scratch[q.at+index*p.cuts*q.size])
-		p.runLoop(s, f.join, []unsafe.Pointer{s.base[f.number], s.base[f.number], at}, []int{0, 0, q.size}, t.n, p.cuts)
+		p.setNeutral(s, f, f.result, t.n)
+		at := unsafe.Pointer(&scratch[q.offset+index*p.cuts*q.size])
+		p.runLoop(s, f.join, []unsafe.Pointer{s.base[f.result], s.base[f.result], at}, []int{0, 0, q.size}, t.n, p.cuts)
 	}
 	p.joinParts(s, t, &p.passes[0])
 	p.runAfter(s, t, &p.passes[0])
-	for _, mv := range p.moves {
+	for _, mv := range p.stagedCopies {
 		if !mv.wholeTile && mv.output {
 			p.copyNumbers(s, t, mv)
 		}
@@ -135,10 +136,10 @@ func (p *Plan) runLoop(s *State, l *loops.Loop, ptrs []unsafe.Pointer, strides [
 	l.Run(&s.loops, s.callPtrs, strides, n0, n1)
 }
 
-// setTile sets s.base to the addresses of the tile with an index, and returns that tile.
+// setTile returns the tile with an index, and sets s.base to its addresses.
 func (p *Plan) setTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte) tile {
-	first := index % p.tilesPerLine * p.tile
-	t := tile{index: index, n: min(p.tile, p.kept[0].n-first)}
+	first := index % p.tilesPerLine * p.tileLen
+	t := tile{index: index, n: min(p.tileLen, p.kept[0].n-first)}
 	s.base = s.base[:0]
 	for i := range p.objects {
 		o := &p.objects[i]
@@ -168,15 +169,15 @@ func (p *Plan) length(t tile, ax int) int {
 		return t.n
 	case ax >= len(p.reduced):
 		return 1
-	case ax == p.cutAxis && t.len > 0:
-		return t.len
+	case ax == p.cutAxis && t.cutLen > 0:
+		return t.cutLen
 	}
 	return p.reduced[ax].n
 }
 
 // eachPosition calls f for each position along the axes that are neither the inner nor the outer dimension of loops. n0
-// and n1 are the lengths of the inner and the outer dimension. During the call s.ptrs has the addresses of the objects
-// in slots; for slot -1 the address is nil. f may modify s.ptrs.
+// and n1 are the lengths of the inner and the outer dimension. During the call, s.ptrs has the addresses of the objects
+// in slots, and nil for slot -1. f may modify s.ptrs.
 func (p *Plan) eachPosition(s *State, t tile, slots []int, f func(n0, n1 int)) {
 	n0, n1 := p.length(t, p.innerAxis()), p.length(t, p.outerAxis())
 	if p.rowLen == 0 {
@@ -245,9 +246,9 @@ func (p *Plan) runPass(s *State, t tile, st *compiledPass) {
 		f := &st.folds[k]
 		switch {
 		case p.columns:
-			p.setNeutral(s, f, f.number, t.n)
-		case f.acc >= 0:
-			p.setNeutral(s, f, f.acc, t.n)
+			p.setNeutral(s, f, f.result, t.n)
+		case f.laneAccs >= 0:
+			p.setNeutral(s, f, f.laneAccs, t.n)
 		}
 	}
 	p.setStrides(s, st.slots, p.outerAxis())
@@ -258,8 +259,8 @@ func (p *Plan) runPass(s *State, t tile, st *compiledPass) {
 	p.eachPosition(s, t, st.slots, func(n0, n1 int) { st.loop.Run(&s.loops, s.ptrs, s.strides, n0, n1) })
 	for k := range st.folds {
 		f := &st.folds[k]
-		if f.acc >= 0 {
-			f.combine(s.base[f.number], s.base[f.acc], t.n)
+		if f.laneAccs >= 0 {
+			f.combine(s.base[f.result], s.base[f.laneAccs], t.n)
 		}
 	}
 }
@@ -272,11 +273,11 @@ func (p *Plan) foldColumns(s *State, t tile, st *compiledPass) {
 		for k := range st.folds {
 			f := &st.folds[k]
 			if !flushed {
-				p.setNeutral(s, f, f.upper, t.n)
+				p.setNeutral(s, f, f.upperAccs, t.n)
 			}
-			p.runLoop(s, f.join, []unsafe.Pointer{s.base[f.upper], s.base[f.upper], s.base[f.number]},
+			p.runLoop(s, f.join, []unsafe.Pointer{s.base[f.upperAccs], s.base[f.upperAccs], s.base[f.result]},
 				[]int{0, 0, 0}, t.n, 1)
-			p.setNeutral(s, f, f.number, t.n)
+			p.setNeutral(s, f, f.result, t.n)
 		}
 		added, flushed = 0, true
 	}
@@ -305,8 +306,8 @@ func (p *Plan) foldColumns(s *State, t tile, st *compiledPass) {
 	flush()
 	for k := range st.folds {
 		f := &st.folds[k]
-		n := t.n * p.objects[f.number].size
-		copy(unsafe.Slice((*byte)(s.base[f.number]), n), unsafe.Slice((*byte)(s.base[f.upper]), n))
+		n := t.n * p.objects[f.result].size
+		copy(unsafe.Slice((*byte)(s.base[f.result]), n), unsafe.Slice((*byte)(s.base[f.upperAccs]), n))
 	}
 }
 
@@ -347,7 +348,7 @@ func (p *Plan) runAfter(s *State, t tile, st *compiledPass) {
 
 // stageIn copies staged operands to the worker's memory.
 func (p *Plan) stageIn(s *State, t tile) {
-	for _, mv := range p.moves {
+	for _, mv := range p.stagedCopies {
 		switch {
 		case mv.output:
 		case mv.wholeTile:
@@ -360,7 +361,7 @@ func (p *Plan) stageIn(s *State, t tile) {
 
 // stageOut copies staged outputs from the worker's memory.
 func (p *Plan) stageOut(s *State, t tile) {
-	for _, mv := range p.moves {
+	for _, mv := range p.stagedCopies {
 		switch {
 		case !mv.output:
 		case mv.wholeTile:
@@ -371,8 +372,8 @@ func (p *Plan) stageOut(s *State, t tile) {
 	}
 }
 
-// copyNumbers copies a staged operand or output with one element per row.
-func (p *Plan) copyNumbers(s *State, t tile, mv move) {
+// copyNumbers copies a staged operand or output that has one element per row.
+func (p *Plan) copyNumbers(s *State, t tile, mv stagedCopy) {
 	outside, staged := &p.objects[mv.outside], &p.objects[mv.staged]
 	a := strided.Axis{N: t.n, Dst: staged.keptStride, Src: outside.keptStride}
 	if mv.output {
@@ -382,8 +383,8 @@ func (p *Plan) copyNumbers(s *State, t tile, mv move) {
 	mv.elem.Block(s.base[mv.staged], s.base[mv.outside], a, strided.Axis{N: 1})
 }
 
-// copyElements copies all elements of a staged operand or output.
-func (p *Plan) copyElements(s *State, t tile, mv move) {
+// copyElements copies a staged operand or output that has all elements of the tile.
+func (p *Plan) copyElements(s *State, t tile, mv stagedCopy) {
 	outside, staged := &p.objects[mv.outside], &p.objects[mv.staged]
 	inner, outer := p.innerAxis(), p.outerAxis()
 	p.eachPosition(s, t, []int{mv.outside, mv.staged}, func(n0, n1 int) {

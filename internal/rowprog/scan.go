@@ -7,11 +7,11 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// scan is a stored row that is scanned in place after its pass. row and carry are the objects of its elements and of
-// the running results.
+// scan is the scan of a stored row, such as a running sum. It runs in place after the pass that stores the row.
 type scan struct {
-	row, carry int
-	scanner    *expr.Scanner
+	row     int // the object with the elements of the row
+	carry   int // the object with the running results
+	scanner *expr.Scanner
 }
 
 // compileScans adds the scans of a pass.

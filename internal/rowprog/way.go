@@ -3,7 +3,7 @@ package rowprog
 // Way is the direction of inner loops: along a reduced or a kept dimension.
 type Way uint8
 
-// Choose selects a direction by the layouts. Empty rows are always processed by columns.
+// Directions. Choose selects a direction by the layouts. Empty rows are always processed by columns.
 const (
 	Choose Way = iota
 	ByRows

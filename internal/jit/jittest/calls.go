@@ -27,24 +27,24 @@ func InstructionSets(t testing.TB) []machine.Features {
 	return []machine.Features{host}
 }
 
-// Call is a randomly drawn call of generated code.
+// Call is a randomly drawn call of generated code. Each operand has memory of its own, mem[k].
 type Call interface {
 	Compile(cpu machine.Features) (*jit.Func, error)
-	// Place fills each mem[k] with operand k, at its start if behind is true, and else at its end. It returns the
-	// offsets of the operands, or nil if an operand does not fit.
+	// Place writes operand k to the start of mem[k] if behind is true, and else to its end. It returns the offsets of
+	// the operands in mem, or nil if an operand does not fit.
 	Place(rng *rand.Rand, mem [][]byte, behind bool) []int
 	// Fill sets the arguments of the call except for the addresses of the operands.
 	Fill(a *jit.Args)
-	// Reference computes the call in Go, in a copy of the memory.
+	// Reference computes the call in Go, in mem, which is a copy of the memory of the operands.
 	Reference(mem [][]byte)
 }
 
 // operandBytes is the size of an operand's memory.
 const operandBytes = 64 << 10
 
-// CheckCalls draws a call for each seed and compares it with its reference, bit for bit. The operands are next to guard
-// pages, and their addresses are divided between Ptr and Row. size is the number of bytes of an element, for messages.
-// At least three quarters of the calls must fit into the memory.
+// CheckCalls draws a call for each seed and compares its results with the reference, bit for bit. The operands are next
+// to guard pages. The address of an operand is the sum of its entries in Ptr and Row. size is the number of bytes of an
+// element, for messages. At least three quarters of the calls must fit into the memory.
 func CheckCalls(t *testing.T, operands, size int, seeds uint64, draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()
 	for _, cpu := range InstructionSets(t) {
@@ -120,7 +120,8 @@ func callAt(rng *rand.Rand, code *jit.Func, c Call, mem, want [][]byte, at []int
 	return ""
 }
 
-// Epilogue applies an operation of an epilogue to x, with the element of its operand if it has one.
+// Epilogue applies an operation of an epilogue to x. operand is the element of the operation's operand, if it has an
+// operand.
 func Epilogue[T float32 | float64 | int32 | uint32](t tile.EpilogueStep, x, operand T) T {
 	switch t.Op {
 	case tile.AddTile, tile.AddResult, tile.AddLanes, tile.AddRows:

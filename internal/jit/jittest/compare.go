@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	guarded = 32 << 10 // bytes of an operand between guard pages
-	line    = 64       // bytes of a cache line, after which alignments repeat
-	longest = 70       // elements of the rows that run at every alignment
+	guardedBytes   = 32 << 10 // size in bytes of the memory of a pointer, between guard pages
+	lineBytes      = 64       // size in bytes of a cache line; alignments repeat after this distance
+	maxRowElements = 70       // length in elements of the rows that run at every alignment
 )
 
 // Comparison runs loops as machine code and in the interpreter, and compares the results. It is for one goroutine.
 type Comparison struct {
-	mem  [2][][]byte // memory of the machine code and of the interpreter, by pointer
+	mem  [2][][]byte // by side (0 machine code, 1 interpreter) and pointer: guarded memory
 	args *jit.Args
 	rng  *rand.Rand
 
@@ -38,19 +38,19 @@ type Comparison struct {
 	code    *vector.Loop
 	ptrs    []pointer
 
-	strides []int            // of the current run
-	current []unsafe.Pointer // pointers of the current row
+	strides []int            // by pointer: bytes between rows of the current run
+	current []unsafe.Pointer // by pointer: address of the current row
 }
 
-// pointer describes the memory of a loop's pointer.
+// pointer describes the elements at a pointer of the loop: an output, an operand, or the accumulators of a fold.
 type pointer struct {
-	dtype  tensor.DType
-	count  int    // elements of a row, or 0 for the length of the row
-	out    bool   // written only
-	pool   []byte // elements that are read
-	twice  []byte // the elements twice, so that the pool can start anywhere
-	from   int    // start of the pool in twice
-	stored bool   // false for outputs without memory
+	dtype       tensor.DType
+	rowElements int    // number of elements of a row; 0 means the length of the row
+	writeOnly   bool   // only written
+	pool        []byte // the elements of operands and accumulators, repeated if a run has more
+	poolTwice   []byte // the elements of the pool twice, so that the pool can start at any element
+	from        int    // byte offset of pool in twice
+	stored      bool   // false for outputs without memory
 }
 
 // NewComparison returns a Comparison with memory for loops.
@@ -58,7 +58,7 @@ func NewComparison(t testing.TB) *Comparison {
 	b := &Comparison{args: new(jit.Args), rng: rand.New(rand.NewPCG(9, 7))}
 	for k := range b.mem {
 		for range jit.MaxOperands {
-			b.mem[k] = append(b.mem[k], Guarded(t, guarded))
+			b.mem[k] = append(b.mem[k], Guarded(t, guardedBytes))
 		}
 	}
 	return b
@@ -85,9 +85,9 @@ func Expanded(l *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 	return x, nil
 }
 
-// Check compares a loop for an instruction set: with all edge cases of the dtypes, for rows of up to 70 elements, at
-// every alignment, next to guard pages, in place, for several rows, for long rows, and with non-temporal stores. The
-// error describes the first difference; it wraps [vector.ErrUnsupported] if there is no machine code.
+// Check compares a loop for an instruction set. It runs all edge cases of the dtypes, rows of up to 70 elements, every
+// alignment, operands next to guard pages, outputs in the memory of operands, several rows, long rows, and non-temporal
+// stores. The error describes the first difference. It wraps [vector.ErrUnsupported] if there is no machine code.
 func (b *Comparison) Check(l *expr.Loop, cpu machine.Features) error {
 	code, err := vector.Compile(l, cpu, vector.Options{})
 	if err != nil {
@@ -101,8 +101,8 @@ func (b *Comparison) Check(l *expr.Loop, cpu machine.Features) error {
 	if err := b.interpretLoop(e); err != nil {
 		return err
 	}
-	b.describe()
-	err = errors.Join(b.values(), b.addresses(), b.shared(), b.long(cpu))
+	b.describePointers()
+	err = errors.Join(b.edgeCases(), b.addresses(), b.sharedMemory(), b.longRows(cpu))
 	if err != nil {
 		return fmt.Errorf("%v: %w\nscalar %v, folds %v, totals %v\n%v%s", cpu, err, l.Scalar, l.Folds, l.Totals, l.Code,
 			code.Listing())
@@ -110,7 +110,7 @@ func (b *Comparison) Check(l *expr.Loop, cpu machine.Features) error {
 	return nil
 }
 
-// interpretLoop sets the loop that is interpreted.
+// interpretLoop sets the loop of the interpreter.
 func (b *Comparison) interpretLoop(l *expr.Loop) (err error) {
 	if b.interp, err = interp.New(l); err == nil {
 		b.scratch = b.interp.NewScratch() // the interpreter's own scratch would live until later garbage collections
@@ -118,24 +118,24 @@ func (b *Comparison) interpretLoop(l *expr.Loop) (err error) {
 	return err
 }
 
-// describe sets the pointers of the loop.
-func (b *Comparison) describe() {
+// describePointers sets b.ptrs, the descriptions of the loop's pointers.
+func (b *Comparison) describePointers() {
 	b.ptrs = b.ptrs[:0]
 	for _, o := range b.loop.Code.Out {
-		b.ptrs = append(b.ptrs, pointer{dtype: o.DType, out: true, stored: o.DType != tensor.Invalid})
+		b.ptrs = append(b.ptrs, pointer{dtype: o.DType, writeOnly: true, stored: o.DType != tensor.Invalid})
 	}
 	for k, d := range b.loop.Code.In {
 		p := pointer{dtype: d, stored: true}
 		p.draw(b.rng)
 		if b.loop.Scalar[k] {
-			p.count = 1
+			p.rowElements = 1
 		}
 		b.ptrs = append(b.ptrs, p)
 	}
 	for k := range b.loop.Folds {
-		p := pointer{dtype: b.loop.DType(k), stored: true, count: expr.Lanes}
+		p := pointer{dtype: b.loop.DType(k), stored: true, rowElements: expr.Lanes}
 		if b.loop.Totals {
-			p.count, p.out = 1, true
+			p.rowElements, p.writeOnly = 1, true
 		} else {
 			p.draw(b.rng)
 		}
@@ -143,26 +143,26 @@ func (b *Comparison) describe() {
 	}
 }
 
-// draw draws the pool.
+// draw fills the pool with random elements.
 func (p *pointer) draw(rng *rand.Rand) {
 	p.pool = RandomElements(rng, p.dtype, 1024)
-	p.twice = slices.Concat(p.pool, p.pool)
+	p.poolTwice = slices.Concat(p.pool, p.pool)
 }
 
-// offsets are the addresses of a run's pointers, as offsets into their memory.
+// offsets has, for each pointer of a run, its byte offset in the memory of the pointer.
 type offsets [jit.MaxOperands]int
 
-// size returns the bytes of a row, and of all rows.
+// size returns the size in bytes of a row of n elements, and of all rows.
 func (p *pointer) size(n, rows int) (row, all int) {
-	if p.count > 0 {
-		n = p.count
+	if p.rowElements > 0 {
+		n = p.rowElements
 	}
 	row = n * p.dtype.Size()
 	return row, row * rows
 }
 
-// run runs rows of n elements both ways and compares. If over is not negative, output `same` is in the memory of
-// operand `over`.
+// run runs rows of n elements as machine code and in the interpreter, and compares the results. If over is not
+// negative, output `same` is in the memory of pointer `over`, an operand.
 func (b *Comparison) run(at offsets, n, rows, same, over int) error {
 	b.fill(at, n, rows)
 	if over >= 0 {
@@ -195,7 +195,7 @@ func (b *Comparison) run(at offsets, n, rows, same, over int) error {
 		if k == over {
 			d = b.ptrs[same].dtype
 		}
-		if why := b.differ(k, d, at[k], n, rows); why != "" {
+		if why := b.difference(k, d, at[k], n, rows); why != "" {
 			return fmt.Errorf("%d rows of %d, addresses %v, output %d over %d: %s", rows, n, at[:len(b.ptrs)], same, over,
 				why)
 		}
@@ -203,7 +203,7 @@ func (b *Comparison) run(at offsets, n, rows, same, over int) error {
 	return nil
 }
 
-// memory returns the memory of a pointer.
+// memory returns the memory of pointer k on a side. same and over are the arguments of run.
 func (b *Comparison) memory(way, k, same, over int) []byte {
 	if over >= 0 && k == same {
 		k = over
@@ -211,8 +211,8 @@ func (b *Comparison) memory(way, k, same, over int) []byte {
 	return b.mem[way][k]
 }
 
-// interpret runs the rows in the interpreter one at a time, since in a call of several rows it does not advance the
-// accumulators.
+// interpret runs the rows in the interpreter. Each row is a call, because the interpreter does not advance accumulators
+// from row to row.
 func (b *Comparison) interpret(ptrs []unsafe.Pointer, strides []int, n, rows int) {
 	ops := len(b.ptrs) - len(b.loop.Folds)
 	for row := range rows {
@@ -227,10 +227,13 @@ func (b *Comparison) interpret(ptrs []unsafe.Pointer, strides []int, n, rows int
 	}
 }
 
-// window returns size bytes of memory with up to a line before and after them.
-func window(m []byte, at, size int) []byte { return m[max(0, at-line):min(len(m), at+size+line)] }
+// window returns size bytes of memory from offset at, with up to a cache line before and after them.
+func window(m []byte, at, size int) []byte {
+	return m[max(0, at-lineBytes):min(len(m), at+size+lineBytes)]
+}
 
-// fill writes the operands, and a pattern into the rest of the memory, which reveals stray stores.
+// fill writes the operands. It fills the memory around them and the outputs with a pattern, so that differ finds stray
+// stores.
 func (b *Comparison) fill(at offsets, n, rows int) {
 	for k := range b.ptrs {
 		p := &b.ptrs[k]
@@ -243,15 +246,15 @@ func (b *Comparison) fill(at offsets, n, rows int) {
 			for i := range w {
 				w[i] = 0xA5
 			}
-			for to := b.mem[way][k][at[k] : at[k]+size]; !p.out && len(to) > 0; {
+			for to := b.mem[way][k][at[k] : at[k]+size]; !p.writeOnly && len(to) > 0; {
 				to = to[copy(to, p.pool):]
 			}
 		}
 	}
 }
 
-// differ describes the first difference in the memory of a pointer, or returns an empty string.
-func (b *Comparison) differ(k int, d tensor.DType, at, n, rows int) string {
+// difference describes the first difference in the memory of a pointer, or returns an empty string.
+func (b *Comparison) difference(k int, d tensor.DType, at, n, rows int) string {
 	_, size := b.ptrs[k].size(n, rows)
 	x, y := window(b.mem[0][k], at, size), window(b.mem[1][k], at, size)
 	if bytes.Equal(x, y) {
@@ -270,37 +273,37 @@ func (b *Comparison) differ(k int, d tensor.DType, at, n, rows int) string {
 	return ""
 }
 
-// ends returns offsets of the operands. If behind is true, each operand starts after a guard page; otherwise it ends
-// before a guard page.
-func (b *Comparison) ends(n, rows int, behind bool) (at offsets) {
+// guardOffsets returns offsets next to guard pages. If behind is true, the memory of each pointer starts after a guard
+// page, otherwise it ends before a guard page.
+func (b *Comparison) guardOffsets(n, rows int, behind bool) (at offsets) {
 	for k := range b.ptrs {
 		if _, size := b.ptrs[k].size(n, rows); !behind {
-			at[k] = guarded - size
+			at[k] = guardedBytes - size
 		}
 	}
 	return at
 }
 
-// addresses runs rows of every length up to longest, and rows of length longest at every alignment. The elements
-// change from run to run.
+// addresses runs rows of every length up to longest, and rows of length longest at every alignment. Each run has
+// other elements.
 func (b *Comparison) addresses() error {
-	smallest := line
+	smallest := lineBytes
 	for _, p := range b.ptrs {
 		if p.stored {
 			smallest = min(smallest, p.dtype.Size())
 		}
 	}
-	for n := 1; n <= longest; n++ {
-		err := errors.Join(b.run(b.ends(n, 1, false), n, 1, 0, -1), b.run(b.ends(n, 1, true), n, 1, 0, -1),
-			b.run(b.ends(n, 3, false), n, 3, 0, -1))
+	for n := 1; n <= maxRowElements; n++ {
+		err := errors.Join(b.run(b.guardOffsets(n, 1, false), n, 1, 0, -1), b.run(b.guardOffsets(n, 1, true), n, 1, 0, -1),
+			b.run(b.guardOffsets(n, 3, false), n, 3, 0, -1))
 		shifts := 1
-		if n == longest {
-			shifts = line / smallest
+		if n == maxRowElements {
+			shifts = lineBytes / smallest
 		}
 		for shift := range shifts {
 			var at offsets
 			for k, p := range b.ptrs {
-				at[k] = line + (n+shift+5*k)*p.dtype.Size()%line
+				at[k] = lineBytes + (n+shift+5*k)*p.dtype.Size()%lineBytes
 			}
 			err = errors.Join(err, b.run(at, n, 1, 0, -1))
 			b.rotate(n)
@@ -312,27 +315,27 @@ func (b *Comparison) addresses() error {
 	return nil
 }
 
-// rotate changes the element at which each operand starts in its pool.
+// rotate changes the first element of each pool.
 func (b *Comparison) rotate(n int) {
 	for k := range b.ptrs {
 		if p := &b.ptrs[k]; len(p.pool) > 0 {
 			cut := (n + 7*k) * p.dtype.Size() % len(p.pool)
 			p.from = (p.from + cut) % len(p.pool)
-			p.pool = p.twice[p.from:][:len(p.pool)]
+			p.pool = p.poolTwice[p.from:][:len(p.pool)]
 		}
 	}
 }
 
-// shared runs with an output in the memory of each operand with elements of the same size.
-func (b *Comparison) shared() error {
+// sharedMemory runs each output in the memory of each operand that has elements of the same size.
+func (b *Comparison) sharedMemory() error {
 	outs := len(b.loop.Code.Out)
 	for same, o := range b.loop.Code.Out {
 		for k, d := range b.loop.Code.In {
 			if b.loop.Scalar[k] || o.DType == tensor.Invalid || d.Size() != o.DType.Size() {
 				continue
 			}
-			for n := 1; n <= longest; n++ {
-				if err := b.run(b.ends(n, 1, n%2 == 0), n, 1, same, outs+k); err != nil {
+			for n := 1; n <= maxRowElements; n++ {
+				if err := b.run(b.guardOffsets(n, 1, n%2 == 0), n, 1, same, outs+k); err != nil {
 					return err
 				}
 			}
@@ -341,18 +344,20 @@ func (b *Comparison) shared() error {
 	return nil
 }
 
-// long runs rows of hundreds of elements, and rows with non-temporal stores.
-func (b *Comparison) long(cpu machine.Features) error {
+// longRows runs rows of hundreds of elements, and rows with non-temporal stores.
+func (b *Comparison) longRows(cpu machine.Features) error {
 	var err error
 	for _, n := range []int{1000, 1023} {
-		err = errors.Join(err, b.run(b.ends(n, 1, false), n, 1, 0, -1), b.run(b.ends(n, 2, true), n, 2, 0, -1))
+		err = errors.Join(err, b.run(b.guardOffsets(n, 1, false), n, 1, 0, -1), b.run(b.guardOffsets(n, 2, true), n, 2, 0,
+			-1))
 	}
 	code, options := b.code, vector.Options{NonTemporal: true}
 	if b.code, err = vector.Compile(b.loop, cpu, options); err != nil {
 		return err
 	}
 	for _, n := range []int{500, 505} {
-		err = errors.Join(err, b.run(b.ends(n, 1, true), n, 1, 0, -1), b.run(b.ends(n, 3, false), n, 3, 0, -1))
+		err = errors.Join(err, b.run(b.guardOffsets(n, 1, true), n, 1, 0, -1), b.run(b.guardOffsets(n, 3, false), n, 3, 0,
+			-1))
 	}
 	b.code = code
 	return err

@@ -45,8 +45,8 @@ func TestComparisonDetects(t *testing.T) {
 			if err := b.Check(right, machine.AVX2); err != nil {
 				t.Fatal(err)
 			}
-			for name, part := range map[string]func() error{"values": b.values, "addresses": b.addresses, "shared": b.shared,
-				"long": func() error { return b.long(machine.AVX2) }} {
+			for name, part := range map[string]func() error{"values": b.edgeCases, "addresses": b.addresses,
+				"shared": b.sharedMemory, "long": func() error { return b.longRows(machine.AVX2) }} {
 				if err := part(); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}

@@ -22,14 +22,14 @@ var floats = []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -0.5, 1.5, 2, 2.5, 3
 	1<<32 - 1, 1 << 32, 1<<53 + 2, 1 << 63, -1 << 63, 0x1.fffffffffffffp62, 1 << 64, 0x1.fffffffffffffp63, 5e9, -1e19,
 	88.7, -88, 103.9, 709.7, -745.1, 1e5, 0x1.921fb6p24, 1e22}
 
-// integers returns edge cases of integers with a number of bits, and of their conversions to floats.
+// integers returns edge cases of integers with the given number of bits, and of their conversions to floats.
 func integers(bits int) []uint64 {
 	top := uint64(1) << (bits - 1)
 	list := []uint64{0, 1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 100, top - 1, top, top + 1, 2 * top / 3}
 	for _, k := range []uint64{1, 2, 3, 7, 8, 32, 64, 101} {
 		list = append(list, -k)
 	}
-	// Numbers at and near the midpoint between two floats, which conversion through a wider dtype would round twice.
+	// Numbers at and near the midpoint between two floats. A conversion through a wider dtype would round them twice.
 	for _, k := range []uint64{1<<24 + 1, 1<<25 + 2, 1<<25 + 6, 1<<53 + 1, 1<<54 + 6, 1<<62 + 1<<38 + 1, 1<<62 - 1<<36} {
 		list = append(list, k, -k)
 	}

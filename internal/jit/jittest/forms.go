@@ -14,16 +14,16 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/goasm"
 )
 
-// perForm is the maximum number of instructions of a form that are compared.
-const perForm = 6
+// maxPerForm is the maximum number of compared instructions of a form.
+const maxPerForm = 6
 
-// Forms collects instructions of listings, some of each form. A form is everything that determines the kind of
-// encoding: the name, the kinds of registers, their widths and whether their numbers exceed 15, and the kinds of
+// Forms collects instructions of listings, at most perForm of each form. A form is the set of properties that determine
+// the encoding: the name, the kinds of registers, their widths and whether their numbers exceed 15, and the kinds of
 // addresses and constants.
 type Forms struct {
-	seen  map[string]bool
-	of    map[string]int // number of instructions by form
-	lines []string
+	seen   map[string]bool // by line of a listing
+	counts map[string]int  // by form: number of collected instructions
+	lines  []string        // the collected instructions
 }
 
 var (
@@ -38,7 +38,7 @@ var (
 // Add collects the instructions of a listing, except for jumps.
 func (f *Forms) Add(listing string) {
 	if f.seen == nil {
-		f.seen, f.of = map[string]bool{}, map[string]int{}
+		f.seen, f.counts = map[string]bool{}, map[string]int{}
 	}
 	for line := range strings.Lines(listing) {
 		line = strings.TrimSpace(line)
@@ -48,8 +48,8 @@ func (f *Forms) Add(listing string) {
 		case strings.HasPrefix(name, "DATA ") || strings.HasPrefix(name, "GLOBL "):
 		default:
 			f.seen[line] = true
-			if form := name + formOf(operands); f.of[form] < perForm {
-				f.of[form]++
+			if form := name + formOf(operands); f.counts[form] < maxPerForm {
+				f.counts[form]++
 				f.lines = append(f.lines, line)
 			}
 		}
@@ -133,7 +133,7 @@ func parse(a *asm.Assembler, line string) (name string, args []asm.Arg, err erro
 	return name, args, nil
 }
 
-// register returns the register with a name, or an invalid one.
+// register returns the register with a name. It returns an invalid register for an unknown name.
 func register(name string) asm.Reg {
 	for k, r := range registers {
 		if r == name {
@@ -171,11 +171,11 @@ func (f *Forms) Check(t testing.TB) int {
 			t.Errorf("%s: % x, Go's assembler: % x", lines[k][1:], ours[k], want)
 		}
 	}
-	return len(f.of)
+	return len(f.counts)
 }
 
-// equal compares bytes. If distance is true, the distance of a constant may differ: Go's assembler leaves zeros for the
-// linker.
+// equal compares two encodings. If distance is true, the instruction has the distance of a constant. The distances may
+// differ, because Go's assembler leaves zeros for the linker.
 func equal(ours, want []byte, distance bool) bool {
 	if !distance || len(ours) != len(want) {
 		return bytes.Equal(ours, want)

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Guarded returns whole pages of memory, at least n bytes, between two guard pages: an access there ends the process.
+// Guarded returns whole pages of memory, at least n bytes, between two guard pages. An access to a guard page ends the
+// process.
 func Guarded(t testing.TB, n int) []byte {
 	t.Helper()
 	page := os.Getpagesize()

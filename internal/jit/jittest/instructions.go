@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// reduceRounds is the maximum number of reduction steps of a remainder: a quotient of float64 has up to 2,098 bits, and
-// a step removes at least 51.
+// reduceRounds is the maximum number of reduction steps of a remainder. A quotient of float64 has up to 2,098 bits, and
+// a step removes at least 51 bits.
 const reduceRounds = 42
 
 var (
@@ -21,7 +21,7 @@ var (
 	advances = regexp.MustCompile(`^\tADDQ\t\$(\d+), CX$`)
 )
 
-// elementLoop is a loop over the elements of a row: the instructions and the elements of an iteration.
+// elementLoop is a loop over the elements of a row: the numbers of instructions and of elements of an iteration.
 type elementLoop struct{ cost, elements int }
 
 // MaxInstructions returns the maximum number of instructions that a call of the listed loop executes for rows of n0
@@ -33,7 +33,7 @@ func MaxInstructions(listing string, n0, rows int) (int, error) {
 	labels := map[string]int{}
 	once := 0 // instructions outside the loops over elements
 	var loops []elementLoop
-	cost := make([]int, len(lines)) // instructions of a line in an iteration of the surrounding loop
+	cost := make([]int, len(lines)) // by line: instructions that it executes in an iteration of the surrounding loop
 	for k, line := range lines {
 		if m := labelled.FindStringSubmatch(line); m != nil {
 			labels[m[1]] = k

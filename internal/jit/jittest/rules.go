@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// forbidden matches instructions that code unknown to the runtime must not execute: calls, accesses to the stack, and
-// changes of state on which the runtime relies. SP and BP must not be operands.
+// forbidden matches instructions that generated code must not execute: calls, accesses to the stack, and changes of
+// state on which the Go runtime relies. It also matches the operands SP and BP.
 var forbidden = regexp.MustCompile(`(?m)^\t(CALL|PUSH|POP|INT|SYSCALL|LDMXCSR|VLDMXCSR|STD|CLI|XCHG|LOCK)|\b(SP|BP)\b`)
 
 // CheckRules returns an error if a listing violates the rules of package jit: no calls, SP, BP and MXCSR are preserved,

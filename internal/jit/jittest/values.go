@@ -11,14 +11,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// drawn is the number of random elements for loops with too many combinations.
-const drawn = 6000
+// randomCount is the number of random elements of a loop that has too many combinations of edge cases.
+const randomCount = 6000
 
-// values runs all edge cases: all values of a single operand of 8 or 16 bits, all pairs of values of two operands, and
-// otherwise random elements. Folds have short rows, since one NaN hides all other elements.
-func (b *Comparison) values() error {
+// edgeCases runs edge cases. A single operand of 8 or 16 bits has all its values, and two operands have all pairs of
+// edge cases. Other loops have random elements. The rows of folds are short, because a NaN hides all other elements.
+func (b *Comparison) edgeCases() error {
 	ops := len(b.loop.Code.In)
-	n, rows, data := drawn, 1, make([][]byte, ops)
+	n, rows, data := randomCount, 1, make([][]byte, ops)
 	folds := len(b.loop.Folds) > 0
 	switch {
 	case folds:
@@ -53,7 +53,8 @@ func (b *Comparison) values() error {
 	return b.compareOn(ins, reads, strides, n, rows)
 }
 
-// pairs sets all pairs of numbers of two operands, as one row, or as rows with one number of a Scalar operand each.
+// pairs sets data to all pairs of edge cases of two operands. The pairs are one row, unless an operand is Scalar: then
+// each row has one element of this operand.
 func (b *Comparison) pairs(data [][]byte) (n, rows int) {
 	x, y := EdgeCases(b.loop.Code.In[0]), EdgeCases(b.loop.Code.In[1])
 	sx, sy := b.loop.Code.In[0].Size(), b.loop.Code.In[1].Size()
@@ -77,7 +78,8 @@ func (b *Comparison) pairs(data [][]byte) (n, rows int) {
 	return n, rows
 }
 
-// compareOn runs the machine code and the interpreter on given operands, and compares the outputs.
+// compareOn runs the machine code on the operands ins and the interpreter on their copies reads, and compares the
+// outputs.
 func (b *Comparison) compareOn(ins, reads []unsafe.Pointer, strides []int, n, rows int) error {
 	outs := len(b.loop.Code.Out)
 	var ptrs [2][]unsafe.Pointer

@@ -18,7 +18,7 @@ import (
 // Columns is the number of columns that the code processes.
 const Columns = 64
 
-// Operands: indices into Ptr of [jit.Args]; operand k starts Row[k] bytes after Ptr[k]. Scales are float32, and the
+// Operands: indices into Ptr of [jit.Args]. Operand k starts Row[k] bytes after Ptr[k]. Scales are float32, and the
 // zero point is an int32. Args.Rows is the number of rows, at least 1.
 const (
 	Out = iota
@@ -27,7 +27,7 @@ const (
 	ZeroPoint
 )
 
-// These are indices into Step of [jit.Args].
+// Indices into Step of [jit.Args].
 const (
 	ColumnMask = iota // bit mask of the columns
 	NextOut           // bytes between rows of the result
@@ -40,12 +40,14 @@ const CallRows = 1 << 10
 // farLevel is a quantized value that saturates with any zero point, and is far from the bounds of int32.
 const farLevel = 1 << 20
 
-// Levels emits code that converts sums to quantized values, which become bytes when they are packed with saturation.
+// Levels emits code that converts sums to quantized values and packs the values into bytes with saturation. The caller
+// chooses the registers.
 type Levels struct {
-	Signed              bool    // the bytes are signed
-	MaxLevel, ZeroPoint asm.Vec // registers: the maximum, and the zero point, as 16-bit elements for unsigned bytes
-	Ordered             asm.Mask
-	minLevel            asm.Mem
+	Signed    bool     // the bytes are signed
+	MaxLevel  asm.Vec  // register for farLevel
+	ZeroPoint asm.Vec  // register for the zero point: 32-bit elements for signed bytes, else 16-bit elements
+	Ordered   asm.Mask // overwritten: the mask of lanes without NaN, for signed bytes
+	minLevel  asm.Mem
 }
 
 // Begin emits the loads of the constants. point is the address of the zero point.
@@ -82,17 +84,17 @@ func (l *Levels) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 // elements, with saturation.
 func (l *Levels) Pack(a *asm.Assembler, v [4]asm.Vec) { pack(a, v, l.Signed, l.ZeroPoint) }
 
-// pack implements Pack of [Levels] and [Levels256]. add is the zero point for 16-bit elements, in a register or in
-// memory.
-func pack(a *asm.Assembler, v [4]asm.Vec, signed bool, add asm.Arg) {
+// pack implements Pack of [Levels] and [Levels256]. zeroPoint has 16-bit elements, in a register or in memory. It is
+// unused for signed bytes.
+func pack(a *asm.Assembler, v [4]asm.Vec, signed bool, zeroPoint asm.Arg) {
 	a.Emit("VPACKSSDW", v[1], v[0], v[0])
 	a.Emit("VPACKSSDW", v[3], v[2], v[2])
 	if signed {
 		a.Emit("VPACKSSWB", v[2], v[0], v[0])
 		return
 	}
-	a.Emit("VPADDSW", add, v[0], v[0])
-	a.Emit("VPADDSW", add, v[2], v[2])
+	a.Emit("VPADDSW", zeroPoint, v[0], v[0])
+	a.Emit("VPADDSW", zeroPoint, v[2], v[2])
 	a.Emit("VPACKUSWB", v[2], v[0], v[0])
 }
 

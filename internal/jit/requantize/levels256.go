@@ -11,12 +11,12 @@ import (
 // Levels256 is [Levels] for 256-bit vectors without masks. Sums occupy most registers, so the constants are in memory.
 type Levels256 struct {
 	Signed             bool
-	ZeroPoint          asm.Mem // 32 bytes: the zero point, as 16-bit elements for unsigned bytes
+	ZeroPoint          asm.Mem // 32 bytes of the caller: the zero point, as 16-bit elements for unsigned bytes
 	Temp               asm.Vec // overwritten
 	minLevel, maxLevel asm.Mem
 }
 
-// Begin emits the preparation of the constants. point is the address of the zero point.
+// Begin emits code that prepares the constants. point is the address of the zero point.
 func (l *Levels256) Begin(a *asm.Assembler, point asm.Mem) {
 	lanes := func(v float32) asm.Mem {
 		return a.Constant(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), 8))

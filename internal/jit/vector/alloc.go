@@ -7,24 +7,24 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// move is a pseudo-instruction that loads a value into the register of another value, or copies it there.
+// move is a pseudo-instruction. It loads or copies a value into the register of another value.
 const move = "move"
 
-// allocatedInst is an instruction with registers. Its memory operands become addresses when an iteration is written. nt
-// is the name of the non-temporal form, or empty.
+// allocatedInst is an instruction with registers. Its memory operands become addresses when an iteration is written.
 type allocatedInst struct {
-	name, nt string
-	args     []any // each is an asm.Arg, memory, element or accUse
+	name        string
+	nonTemporal string // name of the non-temporal form, or empty
+	args        []any  // each is an asm.Arg, memory, element or accUse
 }
 
-// element is the memory of an element that the instruction broadcasts to all lanes.
+// element is a memory operand with one element, which the instruction broadcasts to all lanes.
 type element memory
 
-// accUse is the register of an accumulator, used at a width in bytes; 0 means the width of the accumulator.
+// accUse is an operand: the register of an accumulator. Its number depends on the iteration.
 type accUse struct {
 	acc   *accRef
-	bytes uint8
-	zero  bool // for a mask register: elements outside the mask become 0
+	bytes uint8 // number of bytes of the register that are used; 0 means the whole accumulator
+	zero  bool  // for a mask register: elements outside the mask become 0
 }
 
 // Classes of registers: indices of registerFile.pool, allocator.owner and allocator.pinned.
@@ -33,16 +33,16 @@ const (
 	masks
 )
 
-// registerFile describes the registers for a list of instructions.
+// registerFile describes the registers and spill vectors that a list of instructions may use.
 type registerFile struct {
-	pool  [2]uint32 // by class: bit set of the registers that the allocator may assign
-	fixed []int8    // by val: its permanent register, or -1
-	slot  []int16   // by val: its permanent vector of the spill area, or -1
-	slots int       // number of vectors of the spill area that are always in use
+	pool          [2]uint32 // by class: bit set of the registers that the allocator may assign
+	permanent     []int8    // by val: its permanent register, or -1
+	permanentSlot []int16   // by val: its permanent vector of the spill area, or -1
+	reservedSlots int       // number of vectors of the spill area that are always in use
 }
 
-// allocator assigns registers to a list of instructions without jumps. If no register is free, it evicts the value
-// whose next use is farthest (Belady's rule).
+// allocator assigns registers to a list of instructions without jumps, in order. If no register is free, it evicts the
+// value whose next use is farthest (Belady's rule).
 type allocator struct {
 	g          *gen
 	registers  *registerFile
@@ -65,15 +65,15 @@ type allocator struct {
 	cost       float64 // estimated number of instructions that spills and reloads add
 }
 
-// allocate assigns registers to a list. Before the list, it loads those of the row constants in `constants` that a
-// single load computes. It stops when the cost reaches limit.
+// allocate assigns registers to a list. Before the list, it loads the row constants in `constants` that a single load
+// computes. It stops when the cost reaches limit.
 func (g *gen) allocate(f *registerFile, list []inst, row, tail bool, constants []val, limit float64) *allocator {
 	a := g.newAllocator(len(list))
-	a.g, a.registers, a.oncePerRow, a.masked, a.slotCount = g, f, row, tail, f.slots
+	a.g, a.registers, a.oncePerRow, a.masked, a.slotCount = g, f, row, tail, f.reservedSlots
 	a.findUses(list)
 	a.pos = -1
 	for _, v := range constants {
-		if g.vals[v].rec != nil && !g.vals[v].constant {
+		if g.vals[v].reload != nil && !g.vals[v].constant {
 			a.placeConstant(v)
 		}
 	}
@@ -91,8 +91,8 @@ func (g *gen) allocate(f *registerFile, list []inst, row, tail bool, constants [
 // placeConstant loads a row constant into its permanent register, or into its vector of the spill area.
 func (a *allocator) placeConstant(v val) {
 	a.pinned = [2]uint32{}
-	if r := a.registers.fixed[v]; r >= 0 {
-		a.load(a.g.vals[v].rec, a.registerArg(v, r, 0))
+	if r := a.registers.permanent[v]; r >= 0 {
+		a.load(a.g.vals[v].reload, a.registerArg(v, r, 0))
 		return
 	}
 	r := a.registerFor(v)
@@ -102,7 +102,7 @@ func (a *allocator) placeConstant(v val) {
 
 // storePermanent stores value v, which is in register r, to its permanent vector of the spill area, if it has one.
 func (a *allocator) storePermanent(v val, r int8) {
-	if s := a.registers.slot[v]; s >= 0 {
+	if s := a.registers.permanentSlot[v]; s >= 0 {
 		a.put(a.storeName(v), a.registerArg(v, r, 0), memory{kind: inSlot, index: int(s)})
 	}
 }
@@ -114,7 +114,8 @@ func (a *allocator) class(v val) int {
 	return vectors
 }
 
-// registerArg returns register r of value v as an operand of w bytes; 0 means the width of v.
+// registerArg returns register r, which contains value v, as an operand of w bytes. If w is 0, the operand has the
+// width of v.
 func (a *allocator) registerArg(v val, r int8, w uint8) any {
 	x := &a.g.vals[v]
 	if x.mask {
@@ -136,13 +137,13 @@ func vectorRegister(n int, w uint8) asm.Vec {
 	return asm.X(n)
 }
 
-func (a *allocator) put(name string, args ...any) { a.putEither(name, "", args...) }
+func (a *allocator) put(name string, args ...any) { a.putWithNonTemporal(name, "", args...) }
 
-// putEither adds an instruction with the name nt for its non-temporal form.
-func (a *allocator) putEither(name, nt string, args ...any) {
+// putWithNonTemporal adds an instruction. nt is the name of its non-temporal form, or empty.
+func (a *allocator) putWithNonTemporal(name, nt string, args ...any) {
 	at := len(a.args)
 	a.args = append(a.args, args...)
-	a.out = append(a.out, allocatedInst{name: name, nt: nt, args: a.args[at:len(a.args):len(a.args)]})
+	a.out = append(a.out, allocatedInst{name: name, nonTemporal: nt, args: a.args[at:len(a.args):len(a.args)]})
 }
 
 func (a *allocator) storeName(v val) string {
@@ -176,7 +177,7 @@ func (a *allocator) nextUseOf(v val) int32 {
 
 // lookup returns the register that holds a value, or -1.
 func (a *allocator) lookup(v val) int8 {
-	if r := a.registers.fixed[v]; r >= 0 && a.g.vals[v].acc == nil {
+	if r := a.registers.permanent[v]; r >= 0 && a.g.vals[v].acc == nil {
 		return r
 	}
 	return a.registerOf[v]
@@ -189,19 +190,19 @@ func (a *allocator) pin(v val) {
 }
 
 // reloadOf returns the load that restores a value to a register, or nil if the value is not in memory.
-func (a *allocator) reloadOf(v val) *recipe {
+func (a *allocator) reloadOf(v val) *reload {
 	x := &a.g.vals[v]
 	slot := a.spillSlot[v]
 	switch {
-	case x.rec != nil && (x.constant || !x.invariant || a.oncePerRow):
-		return x.rec
+	case x.reload != nil && (x.constant || !x.invariant || a.oncePerRow):
+		return x.reload
 	case slot < 0:
-		slot = a.registers.slot[v]
+		slot = a.registers.permanentSlot[v]
 	}
 	if slot < 0 {
 		return nil
 	}
-	return &recipe{name: a.storeName(v), plain: !x.mask, mem: memory{kind: inSlot, index: int(slot)}}
+	return &reload{name: a.storeName(v), foldable: !x.mask, mem: memory{kind: inSlot, index: int(slot)}}
 }
 
 // allocateRegister returns a free register of a class. If no register is free, it evicts a value. The value is spilled
@@ -306,7 +307,7 @@ func (a *allocator) foldable(s arg, lane uint8) (any, bool) {
 		return nil, false
 	}
 	rec := a.reloadOf(s.v)
-	if rec == nil || !rec.plain {
+	if rec == nil || !rec.foldable {
 		return nil, false
 	}
 	switch rec.mem.kind {
@@ -347,7 +348,7 @@ func (a *allocator) allocateInst(in *inst) {
 		a.allocateRemainder(in)
 	case in.name == tableRows:
 		a.allocateTableRows(in)
-	case in.fma != "":
+	case in.fmaSuffix != "":
 		a.allocateFused(in)
 	default:
 		a.allocateOrdinary(in)
@@ -376,22 +377,22 @@ func (a *allocator) allocateMove(in *inst) {
 func (a *allocator) allocateOrdinary(in *inst) {
 	src := in.src
 	folded := any(nil)
-	if in.rm >= 0 {
-		m, ok := a.foldable(src[in.rm], in.lane)
-		if !ok && in.comm && src[in.rm].v != src[in.rm+1].v {
-			if m, ok = a.foldable(src[in.rm+1], in.lane); ok {
+	if in.memSource >= 0 {
+		m, ok := a.foldable(src[in.memSource], in.lane)
+		if !ok && in.commutative && src[in.memSource].v != src[in.memSource+1].v {
+			if m, ok = a.foldable(src[in.memSource+1], in.lane); ok {
 				src = append([]arg(nil), src...)
-				src[in.rm], src[in.rm+1] = src[in.rm+1], src[in.rm]
+				src[in.memSource], src[in.memSource+1] = src[in.memSource+1], src[in.memSource]
 			}
 		}
-		if ok && !a.occursAgain(src, int(in.rm)) {
+		if ok && !a.occursAgain(src, int(in.memSource)) {
 			folded = m
 		}
 	}
 	var few [6]any
 	args := few[:0]
 	for k, s := range src {
-		if k == int(in.rm) && folded != nil {
+		if k == int(in.memSource) && folded != nil {
 			args = append(args, folded)
 			continue
 		}
@@ -401,11 +402,11 @@ func (a *allocator) allocateOrdinary(in *inst) {
 	if in.mask != 0 {
 		switch k := a.operand(arg{v: in.mask}).(type) {
 		case asm.Mask:
-			if mask = k; in.zero {
+			if mask = k; in.zeroing {
 				mask = k.Zero()
 			}
 		case accUse:
-			k.zero = in.zero
+			k.zero = in.zeroing
 			mask = k
 		}
 	}
@@ -431,8 +432,8 @@ func (a *allocator) occursAgain(src []arg, at int) bool {
 	return false
 }
 
-// result returns the destination of an instruction. It first frees the registers of values that the instruction uses
-// for the last time. The destination may be a freed register.
+// result returns the destination of an instruction. It first frees the registers of values without further uses. The
+// destination may be a freed register.
 func (a *allocator) result(in *inst) any {
 	if acc := a.g.vals[in.dst].acc; acc != nil {
 		if in.tied != 0 && in.tied != in.dst {
@@ -440,7 +441,7 @@ func (a *allocator) result(in *inst) any {
 		}
 		return accUse{acc: acc}
 	}
-	fixed := a.registers.fixed[in.dst]
+	fixed := a.registers.permanent[in.dst]
 	if in.tied == 0 {
 		for _, s := range in.src {
 			a.release(s.v)
@@ -470,7 +471,7 @@ func (a *allocator) result(in *inst) any {
 
 // newRegister returns a register for a new value v: its permanent register, or a free register.
 func (a *allocator) newRegister(v val) any {
-	if r := a.registers.fixed[v]; r >= 0 {
+	if r := a.registers.permanent[v]; r >= 0 {
 		return a.registerArg(v, r, 0)
 	}
 	r := a.allocateRegister(a.class(v))

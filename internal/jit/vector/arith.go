@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// inst selects machine instructions for one instruction of the expression, whose operands are already selected.
-func (g *gen) inst(v expr.Value) *lowered {
+// selectInst selects machine instructions for one instruction of the expression, whose operands are already selected.
+func (g *gen) selectInst(v expr.Value) *lowered {
 	i := g.code.Insts[v]
 	d := i.DType
 	switch i.Op {
@@ -23,9 +23,9 @@ func (g *gen) inst(v expr.Value) *lowered {
 		}
 		return g.convert(d, g.selectedValue(i.A))
 	case expr.Bits:
-		return g.bitsOf(d, g.selectedValue(i.A))
+		return g.reinterpret(d, g.selectedValue(i.A))
 	case expr.Select:
-		return g.selectOf(g.selectedValue(i.A), g.selectedValue(i.B), g.selectedValue(i.C))
+		return g.selectLanes(g.selectedValue(i.A), g.selectedValue(i.B), g.selectedValue(i.C))
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
 		return &lowered{reg: g.compare(i.Op, g.selectedValue(i.A), g.selectedValue(i.B)), dtype: tensor.Bool}
 	case expr.FMA:
@@ -50,7 +50,7 @@ func (g *gen) constOf(d tensor.DType, imm uint64) *lowered {
 	case d == tensor.Bool && g.avx512:
 		// A mask constant is a comparison of two constants, which is executed once per row.
 		a, b := g.constLanes(4, 0), g.constLanes(4, imm)
-		l.reg = g.add(inst{name: "VPCMPD", src: []arg{{imm: 4}, {v: a}, {v: b}}, dst: g.newVal(g.boolVal()), rm: -1})
+		l.reg = g.add(inst{name: "VPCMPD", src: []arg{{imm: 4}, {v: a}, {v: b}}, dst: g.newVal(g.boolVal()), memSource: -1})
 	case d == tensor.Bool:
 		l.reg = g.constLanes(g.maskLane(), -imm)
 	case d.IsSigned() && !d.IsFloat() && d.Size() < 4:
@@ -74,7 +74,7 @@ func (g *gen) apply(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 		}
 		return &lowered{reg: g.floatOp(op, lane(d), a.reg, y), dtype: d}
 	}
-	return g.integer(op, d, a, b)
+	return g.integerOp(op, d, a, b)
 }
 
 func (g *gen) floatOp(op expr.Op, l int, a, b val) val {
@@ -105,7 +105,7 @@ func (g *gen) floatOp(op expr.Op, l int, a, b val) val {
 		}
 		return g.shuffle("VRANGE"+ps, 2, b, a)
 	case expr.Mod:
-		return g.mod(l, a, b)
+		return g.fmod(l, a, b)
 	case expr.Min, expr.Max:
 		return g.extremum(op, l, a, b)
 	}
@@ -129,14 +129,14 @@ func (g *gen) round(op expr.Op, l int, a val) val {
 }
 
 // extremum computes Min or Max. The machine instruction returns its second operand if an operand is NaN, or if both
-// operands are zeros. This is correct if the first operand is never NaN and neither operand is a constant zero. With a
-// constant zero, the sign of the result may be wrong.
+// operands are zeros. It computes the op if a is never NaN. With exchanged operands, it computes the op if b is neither
+// NaN nor a zero: if both operands are zeros, the result must be b.
 func (g *gen) extremum(op expr.Op, l int, a, b val) val {
 	name := extremumName(op, l)
-	if x, ok := g.number(a, l); ok && x == x {
+	if x, ok := g.constantFloat(a, l); ok && x == x {
 		return g.binaryOp(name, l, b, a)
 	}
-	if x, ok := g.number(b, l); ok && x == x {
+	if x, ok := g.constantFloat(b, l); ok && x == x {
 		switch {
 		case x != 0:
 			return g.binaryOp(name, l, a, b)
@@ -150,9 +150,9 @@ func (g *gen) extremum(op expr.Op, l int, a, b val) val {
 		return g.blend(l, m, a, g.binaryOp(name, l, b, a))
 	}
 	ordered := g.compareFloats(l, 7, a, a)
-	return g.add(inst{name: name, src: of(b, a), tied: a, mask: ordered, dst: g.newVal(value{bytes: g.vals[a].bytes}),
-		rm:   0,
-		lane: uint8(l)})
+	return g.add(inst{name: name, src: sources(b, a), tied: a, mask: ordered, dst: g.newVal(value{bytes: g.vals[a].bytes}),
+		memSource: 0,
+		lane:      uint8(l)})
 }
 
 func extremumName(op expr.Op, l int) string {
@@ -162,9 +162,9 @@ func extremumName(op expr.Op, l int) string {
 	return "VMIN" + floatSuffix(l)
 }
 
-// number returns the number in v if v is a constant float.
-func (g *gen) number(v val, l int) (float64, bool) {
-	r := g.vals[v].rec
+// constantFloat returns the number in v if v is a constant float in lanes of l bytes.
+func (g *gen) constantFloat(v val, l int) (float64, bool) {
+	r := g.vals[v].reload
 	if r == nil || r.mem.kind != inConstant {
 		return 0, false
 	}
@@ -185,11 +185,11 @@ func (g *gen) compareFloats(l int, predicate int64, a, b val) val {
 		dst = value{bytes: g.vals[a].bytes}
 	}
 	return g.add(inst{name: "VCMP" + floatSuffix(l), src: []arg{{imm: predicate}, {v: b}, {v: a}}, dst: g.newVal(dst),
-		rm: 1, lane: uint8(l)})
+		memSource: 1, lane: uint8(l)})
 }
 
-// blend returns yes in lanes where the mask is set, else no. Without AVX-512, the lanes of the mask must be as wide as
-// the lanes of the values.
+// blend returns yes in lanes whose mask is set, and no in other lanes. Without AVX-512, the lanes of the mask must be
+// as wide as the lanes of the values.
 func (g *gen) blend(l int, mask, yes, no val) val {
 	dst := g.newVal(value{bytes: g.vals[yes].bytes})
 	if g.avx512 {
@@ -197,14 +197,15 @@ func (g *gen) blend(l int, mask, yes, no val) val {
 			in.dst, in.tied, in.mask = dst, no, mask
 			return g.add(in)
 		}
-		return g.add(inst{name: "VBLENDM" + floatSuffix(l), src: of(yes, no), mask: mask, dst: dst, rm: 0, lane: uint8(l)})
+		return g.add(inst{name: "VBLENDM" + floatSuffix(l), src: sources(yes, no), mask: mask, dst: dst, memSource: 0,
+			lane: uint8(l)})
 	}
-	return g.add(inst{name: "VBLENDV" + floatSuffix(l), src: of(mask, yes, no), dst: dst, rm: 1})
+	return g.add(inst{name: "VBLENDV" + floatSuffix(l), src: sources(mask, yes, no), dst: dst, memSource: 1})
 }
 
 // arithmetic returns the instruction that computes v, and whether a masked copy of the instruction can replace a blend.
-// It looks only at recently selected instructions. The replacement saves an instruction if v has no other use.
-// Otherwise the copy takes no longer than the blend.
+// It searches only recently selected instructions. The replacement saves an instruction if v has no other use.
+// Otherwise the copy is as fast as the blend.
 func (g *gen) arithmetic(v val, l int) (inst, bool) {
 	for k := len(g.body) - 1; k >= max(0, len(g.body)-8); k-- {
 		if in := g.body[k]; in.dst == v {
@@ -240,15 +241,15 @@ func (g *gen) fma(i expr.Inst) val {
 }
 
 func (g *gen) fused(name string, l int, a, b, c val) val {
-	return g.add(inst{name: name, fma: floatSuffix(l), src: of(a, b, c), dst: g.newVal(value{bytes: g.vals[a].bytes}),
-		lane: uint8(l)})
+	return g.add(inst{name: name, fmaSuffix: floatSuffix(l), src: sources(a, b, c),
+		dst: g.newVal(value{bytes: g.vals[a].bytes}), lane: uint8(l)})
 }
 
 // boolOp selects an operation on bools. b is nil for Not.
 func (g *gen) boolOp(op expr.Op, a val, b *lowered) val {
 	if op == expr.Not {
 		if g.avx512 {
-			return g.add(inst{name: "KNOTW", src: of(a), dst: g.newVal(value{mask: true}), rm: -1})
+			return g.add(inst{name: "KNOTW", src: sources(a), dst: g.newVal(value{mask: true}), memSource: -1})
 		}
 		return g.xor(4, a, g.constLanes(g.maskLane(), math.MaxUint64))
 	}
@@ -263,9 +264,9 @@ func (g *gen) boolOp(op expr.Op, a val, b *lowered) val {
 
 func (g *gen) maskOp(n [2]string, a, b val) val {
 	if g.avx512 {
-		return g.add(inst{name: n[0], src: of(b, a), dst: g.newVal(value{mask: true}), rm: -1})
+		return g.add(inst{name: n[0], src: sources(b, a), dst: g.newVal(value{mask: true}), memSource: -1})
 	}
-	return g.add(inst{name: n[1], src: of(b, a), dst: g.newVal(g.boolVal()), rm: 0})
+	return g.add(inst{name: n[1], src: sources(b, a), dst: g.newVal(g.boolVal()), memSource: 0})
 }
 
 // compare selects a comparison, whose result is a bool.
@@ -288,7 +289,7 @@ func (g *gen) compare(op expr.Op, x, y *lowered) val {
 		}
 		imm := map[expr.Op]int64{expr.Eq: 0, expr.Lt: 1, expr.Le: 2, expr.Ne: 4}[op]
 		return g.add(inst{name: name + intSuffix(l), src: []arg{{imm: imm}, {v: b}, {v: a}}, dst: g.newVal(g.boolVal()),
-			rm: 1, lane: uint8(l)})
+			memSource: 1, lane: uint8(l)})
 	}
 	var m val
 	switch op {
@@ -345,10 +346,10 @@ func (g *gen) narrowMask(m val) val {
 
 // lowHalves returns, without AVX-512, the low halves of 64-bit lanes.
 func (g *gen) lowHalves(x val) val {
-	hi := g.add(inst{name: "VEXTRACTI128", src: []arg{{imm: 1}, {v: x}}, dst: g.newVal(value{bytes: 16}), rm: -1})
+	hi := g.add(inst{name: "VEXTRACTI128", src: []arg{{imm: 1}, {v: x}}, dst: g.newVal(value{bytes: 16}), memSource: -1})
 	return g.add(inst{name: "VSHUFPS", src: []arg{{imm: 0x88}, {v: hi}, {v: x, bytes: 16}},
-		dst: g.newVal(value{bytes: 16}),
-		rm:  -1})
+		dst:       g.newVal(value{bytes: 16}),
+		memSource: -1})
 }
 
 // laneMask returns bool m as a mask for lanes of l bytes.
@@ -359,7 +360,7 @@ func (g *gen) laneMask(m val, l int) val {
 	return g.narrowMask(m)
 }
 
-func (g *gen) selectOf(m, yes, no *lowered) *lowered {
+func (g *gen) selectLanes(m, yes, no *lowered) *lowered {
 	d := yes.dtype
 	if d == tensor.Bool {
 		if !g.avx512 {

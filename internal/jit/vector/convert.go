@@ -16,17 +16,17 @@ func (g *gen) convert(d tensor.DType, x *lowered) *lowered {
 	case d == tensor.Bool:
 		return &lowered{reg: g.notZero(x), dtype: d}
 	case s == tensor.Bool:
-		return g.ofBool(d, x.reg)
+		return g.boolToNumber(d, x.reg)
 	case s.IsReducedFloat():
-		return g.convert(d, &lowered{reg: g.float32Of(x), dtype: tensor.Float32})
+		return g.convert(d, &lowered{reg: g.widenToFloat32(x), dtype: tensor.Float32})
 	case d.IsReducedFloat():
 		f := g.convert(tensor.Float32, x).reg
 		if d == tensor.Float16 {
 			w := max(g.width(4)/2, 16)
-			h := g.add(inst{name: "VCVTPS2PH", src: []arg{{}, {v: f}}, dst: g.newVal(value{bytes: w}), rm: -1})
+			h := g.add(inst{name: "VCVTPS2PH", src: []arg{{}, {v: f}}, dst: g.newVal(value{bytes: w}), memSource: -1})
 			return &lowered{half: h, dtype: d}
 		}
-		return &lowered{reg: g.bfloat16(f), dtype: d}
+		return &lowered{reg: g.roundToBFloat16(f), dtype: d}
 	case d.IsFloat() && s.IsFloat():
 		return &lowered{reg: g.floatToFloat(d, x.reg), dtype: d}
 	case d.IsFloat():
@@ -47,8 +47,8 @@ func (g *gen) notZero(x *lowered) val {
 	return g.compare(expr.Ne, x, zero)
 }
 
-// ofBool converts a bool to 1 or 0 in dtype d.
-func (g *gen) ofBool(d tensor.DType, m val) *lowered {
+// boolToNumber converts a bool to 1 or 0 in dtype d.
+func (g *gen) boolToNumber(d tensor.DType, m val) *lowered {
 	one := map[tensor.DType]uint64{tensor.Float16: 0x3c00, tensor.BFloat16: 0x3f80, tensor.Float32: 0x3f800000,
 		tensor.Float64: 0x3ff0000000000000}[d]
 	if !d.IsFloat() {
@@ -57,17 +57,17 @@ func (g *gen) ofBool(d tensor.DType, m val) *lowered {
 	l := lane(d)
 	v := g.constLanes(l, one)
 	if g.avx512 {
-		v = g.add(inst{name: "VMOVU" + floatSuffix(l), src: of(v), mask: m, zero: true,
-			dst: g.newVal(value{bytes: g.vals[v].bytes}),
-			rm:  0})
+		v = g.add(inst{name: "VMOVU" + floatSuffix(l), src: sources(v), mask: m, zeroing: true,
+			dst:       g.newVal(value{bytes: g.vals[v].bytes}),
+			memSource: 0})
 	} else {
 		v = g.and(l, g.laneMask(m, l), v)
 	}
 	return &lowered{reg: v, dtype: d}
 }
 
-// float32Of widens a 16-bit float.
-func (g *gen) float32Of(x *lowered) val {
+// widenToFloat32 widens a 16-bit float.
+func (g *gen) widenToFloat32(x *lowered) val {
 	w := g.width(4)
 	if x.dtype == tensor.BFloat16 {
 		return g.immediateOp("VPSLLD", 16, x.reg)
@@ -75,7 +75,7 @@ func (g *gen) float32Of(x *lowered) val {
 	if x.half == 0 {
 		x.half = g.packHalves(g.extended(x))
 	}
-	if r := g.vals[x.half].rec; r != nil && r.mem.kind == inOperand {
+	if r := g.vals[x.half].reload; r != nil && r.mem.kind == inOperand {
 		return g.loadFrom(w, "VCVTPH2PS", false, r.mem)
 	}
 	return g.convertOp("VCVTPH2PS", w, 0, x.half)
@@ -85,26 +85,26 @@ func (g *gen) float32Of(x *lowered) val {
 func (g *gen) packHalves(x val) val {
 	w := g.vals[x].bytes
 	if g.avx512 {
-		return g.add(inst{name: "VPMOVDW", src: of(x), dst: g.newVal(value{bytes: max(w/2, 16)}), rm: -1})
+		return g.add(inst{name: "VPMOVDW", src: sources(x), dst: g.newVal(value{bytes: max(w/2, 16)}), memSource: -1})
 	}
 	p := g.commutativeOp("VPACKUSDW", 0, x, x)
 	if w == 32 { // each 128-bit half was packed separately
 		p = g.immediateOp("VPERMQ", 0x08, p)
-		p = g.add(inst{name: "VMOVDQA", src: []arg{{v: p, bytes: 16}}, dst: g.newVal(value{bytes: 16}), rm: -1})
+		p = g.add(inst{name: "VMOVDQA", src: []arg{{v: p, bytes: 16}}, dst: g.newVal(value{bytes: 16}), memSource: -1})
 	}
 	return p
 }
 
-// bfloat16 rounds to nearest, ties to even. The hardware instruction flushes subnormal numbers to 0.
-func (g *gen) bfloat16(x val) val {
+// roundToBFloat16 rounds to nearest, ties to even. The hardware instruction flushes subnormal numbers to 0.
+func (g *gen) roundToBFloat16(x val) val {
 	odd := g.and(4, g.immediateOp("VPSRLD", 16, x), g.constLanes(4, 1))
 	sum := g.commutativeOp("VPADDD", 4, g.commutativeOp("VPADDD", 4, x, g.constLanes(4, 0x7fff)), odd)
 	return g.blend(4, g.compareFloats(4, 3, x, x), g.constLanes(4, 0x7fc0), g.immediateOp("VPSRLD", 16, sum))
 }
 
-// cvt selects a conversion to a vector of another width. In the syntax of Go's assembler, the names of conversions from
-// 256 to 128 bits end in Y.
-func (g *gen) cvt(name string, lane int, w uint8, x val) val {
+// convertWidth selects a conversion to a vector of another width. In the syntax of Go's assembler, the names of
+// conversions from 256 to 128 bits end in Y.
+func (g *gen) convertWidth(name string, lane int, w uint8, x val) val {
 	if g.vals[x].bytes == 32 && w == 16 {
 		name += "Y"
 	}
@@ -113,9 +113,9 @@ func (g *gen) cvt(name string, lane int, w uint8, x val) val {
 
 func (g *gen) floatToFloat(d tensor.DType, x val) val {
 	if d == tensor.Float64 {
-		return g.cvt("VCVTPS2PD", 4, g.width(8), x)
+		return g.convertWidth("VCVTPS2PD", 4, g.width(8), x)
 	}
-	return g.cvt("VCVTPD2PS", 8, g.width(4), x)
+	return g.convertWidth("VCVTPD2PS", 8, g.width(4), x)
 }
 
 func (g *gen) intToFloat(d tensor.DType, x *lowered) val {
@@ -129,9 +129,9 @@ func (g *gen) intToFloat(d tensor.DType, x *lowered) val {
 	}
 	switch from := map[bool]string{true: "UDQ2", false: "DQ2"}; {
 	case s.Size() < 8 && (!unsigned || g.avx512):
-		return g.cvt("VCVT"+from[unsigned]+to, 4, w, v)
+		return g.convertWidth("VCVT"+from[unsigned]+to, 4, w, v)
 	case s.Size() == 8 && g.avx512:
-		return g.cvt("VCVT"+map[bool]string{true: "UQQ2", false: "QQ2"}[unsigned]+to, 8, w, v)
+		return g.convertWidth("VCVT"+map[bool]string{true: "UQQ2", false: "QQ2"}[unsigned]+to, 8, w, v)
 	case s == tensor.Uint32 && d == tensor.Float32:
 		// The upper and lower halves are exact, and so is the product.
 		hi, lo := g.unaryOp("VCVTDQ2PS", 4, g.immediateOp("VPSRLD", 16, v)), g.unaryOp("VCVTDQ2PS", 4, g.and(4, v,
@@ -140,12 +140,12 @@ func (g *gen) intToFloat(d tensor.DType, x *lowered) val {
 	case s == tensor.Uint32:
 		return g.smallIntToFloat64(g.convertOp("VPMOVZXDQ", g.width(8), 0, v))
 	case d == tensor.Float32: // the conversion to float64 must not round
-		return g.cvt("VCVTPD2PS", 8, w, g.int64ToFloat64(g.roundToOdd(v, unsigned), unsigned))
+		return g.convertWidth("VCVTPD2PS", 8, w, g.int64ToFloat64(g.roundToOdd(v, unsigned), unsigned))
 	}
 	return g.int64ToFloat64(v, unsigned)
 }
 
-// exponent52 has the bits of 2^52. The sum of 2^52 and an integer below 2^52 has the integer in its significand.
+// exponent52 is the bit pattern of 2^52. The significand of 2^52 + n, for an integer n below 2^52, is n.
 const exponent52 = 0x4330000000000000
 
 // smallIntToFloat64 converts integers from 0 to 2^52-1 in 64-bit lanes to float64.
@@ -166,8 +166,8 @@ func (g *gen) int64ToFloat64(v val, unsigned bool) val {
 	return g.commutativeOp("VADDPD", 8, g.binaryOp("VSUBPD", 8, g.constLanes(8, math.Float64bits(all)), hi), lo)
 }
 
-// roundToOdd is used without AVX-512. It replaces 64-bit integers that float64 cannot represent by odd multiples of
-// 2^11. The rounding to float32 is the same for both.
+// roundToOdd replaces 64-bit integers that float64 cannot represent by odd multiples of 2^11, without AVX-512. An
+// integer and its replacement round to the same float32.
 func (g *gen) roundToOdd(v val, unsigned bool) val {
 	below, none := g.constLanes(8, 1<<11-1), g.constLanes(8, 0)
 	exact := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, below), none)
@@ -192,14 +192,14 @@ func (g *gen) floatToInt(d tensor.DType, x *lowered) *lowered {
 	case d == tensor.Uint64:
 		return out(g.floatToUint64(x.reg, l))
 	case d == tensor.Uint32:
-		return out(g.uint32Of(x.reg, l))
+		return out(g.floatToUint32(x.reg, l))
 	case d == tensor.Uint8 && s == tensor.Float64:
 		// The remainder modulo 256 is exact. Its lower bits equal the bits that a conversion through 64 bits gives.
 		v := g.round(expr.Trunc, 8, x.reg)
 		q := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, v, g.float64Const(1./256)))
-		return out(g.cvt("VCVTTPD2DQ", 8, g.width(4), g.fused("VFNMADD", 8, q, g.float64Const(256), v)))
+		return out(g.convertWidth("VCVTTPD2DQ", 8, g.width(4), g.fused("VFNMADD", 8, q, g.float64Const(256), v)))
 	case s == tensor.Float64:
-		return out(g.cvt("VCVTTPD2DQ", 8, g.width(4), x.reg))
+		return out(g.convertWidth("VCVTTPD2DQ", 8, g.width(4), x.reg))
 	}
 	// This is correct for uint8, too: the lower bits of float32 values beyond 32 bits are 0.
 	return out(g.unaryOp("VCVTTPS2DQ", 4, x.reg))
@@ -215,25 +215,26 @@ func (g *gen) floatConst(l int, x float64) val {
 	return g.constLanes(4, uint64(math.Float32bits(float32(x))))
 }
 
-// below63 returns the mask of lanes with an absolute value below 2^63.
-func (g *gen) below63(x val, l int) val {
+// inInt64Range returns the mask of lanes with an absolute value below 2^63.
+func (g *gen) inInt64Range(x val, l int) val {
 	return g.compareFloats(l, 17, g.and(l, x, g.constLanes(l, signBit(l)-1)), g.floatConst(l, 1<<63))
 }
 
-// uint32Of returns the lower 32 bits of the conversion to 64 bits, which are 0 out of range. It converts the remainder
-// modulo 2^32 that is nearest to 0. The remainder is exact, and a remainder of 2^31 is converted to the right bits.
-func (g *gen) uint32Of(x val, l int) val {
+// floatToUint32 returns the lower 32 bits of the conversion to 64 bits. Out of range, they are 0. floatToUint32
+// converts the remainder modulo 2^32 that is nearest to 0. The remainder is exact. A remainder of 2^31 also has the
+// right bits.
+func (g *gen) floatToUint32(x val, l int) val {
 	v := g.round(expr.Trunc, l, x)
 	q := g.round(expr.Rint, l, g.commutativeOp("VMUL"+floatSuffix(l), l, v, g.floatConst(l, 1./(1<<32))))
 	r := g.fused("VFNMADD", l, q, g.floatConst(l, 1<<32), v)
-	m := g.below63(x, l)
+	m := g.inInt64Range(x, l)
 	if g.avx512 {
 		r = g.blend(l, m, r, g.constLanes(l, 0))
 	} else {
 		r = g.and(l, m, r)
 	}
 	if l == 8 {
-		return g.cvt("VCVTTPD2DQ", 8, g.width(4), r)
+		return g.convertWidth("VCVTTPD2DQ", 8, g.width(4), r)
 	}
 	return g.unaryOp("VCVTTPS2DQ", 4, r)
 }
@@ -244,23 +245,23 @@ func (g *gen) floatToInt64(x val, l int) val {
 		return g.convertOp("VCVTT"+floatSuffix(l)+"2QQ", g.width(8), l, x)
 	}
 	if l == 4 {
-		x = g.cvt("VCVTPS2PD", 4, g.width(8), x)
+		x = g.convertWidth("VCVTPS2PD", 4, g.width(8), x)
 	}
 	v := g.round(expr.Trunc, 8, x)
 	q := g.round(expr.Floor, 8, g.commutativeOp("VMULPD", 8, v, g.float64Const(1./(1<<32))))
 	lo := g.fused("VFNMADD", 8, q, g.float64Const(1<<32), v) // 0 to 2^32
 	m := g.constLanes(8, exponent52)
 	lo = g.xor(8, g.commutativeOp("VADDPD", 8, lo, m), m)
-	hi := g.convertOp("VPMOVSXDQ", g.width(8), 0, g.cvt("VCVTTPD2DQ", 8, g.width(4), q))
+	hi := g.convertOp("VPMOVSXDQ", g.width(8), 0, g.convertWidth("VCVTTPD2DQ", 8, g.width(4), q))
 	r := g.or(8, g.immediateOp("VPSLLQ", 32, hi), lo)
-	return g.blend(8, g.below63(x, 8), r, g.constLanes(8, signBit(8)))
+	return g.blend(8, g.inInt64Range(x, 8), r, g.constLanes(8, signBit(8)))
 }
 
 // floatToUint64 converts to uint64 as Go does. From 2^63 on, and for NaN, 2^63 is subtracted before the conversion to
 // int64, and the highest bit is set afterwards.
 func (g *gen) floatToUint64(x val, l int) val {
 	if !g.avx512 && l == 4 {
-		x, l = g.cvt("VCVTPS2PD", 4, g.width(8), x), 8
+		x, l = g.convertWidth("VCVTPS2PD", 4, g.width(8), x), 8
 	}
 	limit := g.floatConst(l, 1<<63)
 	m := g.compareFloats(l, 17, x, limit)
@@ -283,7 +284,7 @@ func (g *gen) intToInt(d tensor.DType, x *lowered) *lowered {
 		}
 		out.reg = g.convertOp(name, g.width(8), 0, g.extended(x))
 	case s.Size() == 8 && g.avx512:
-		out.reg = g.add(inst{name: "VPMOVQD", src: of(x.reg), dst: g.newVal(value{bytes: g.width(4)}), rm: -1})
+		out.reg = g.add(inst{name: "VPMOVQD", src: sources(x.reg), dst: g.newVal(value{bytes: g.width(4)}), memSource: -1})
 		out.dirty = d.Size() < 4
 	case s.Size() == 8:
 		out.reg, out.dirty = g.lowHalves(x.reg), d.Size() < 4
@@ -296,8 +297,8 @@ func (g *gen) intToInt(d tensor.DType, x *lowered) *lowered {
 	return out
 }
 
-// bitsOf reinterprets the bits as another dtype of the same size.
-func (g *gen) bitsOf(d tensor.DType, x *lowered) *lowered {
+// reinterpret reinterprets the bits as another dtype of the same size.
+func (g *gen) reinterpret(d tensor.DType, x *lowered) *lowered {
 	switch {
 	case x.dtype == d:
 		return x

@@ -9,7 +9,7 @@ import (
 )
 
 // emit writes the code. For each row, the code computes row constants, runs the full iterations, and then computes the
-// tail, which has the remaining elements.
+// tail.
 func (g *gen) emit() error {
 	if err := g.layOut(); err != nil {
 		return err
@@ -25,25 +25,26 @@ func (g *gen) emit() error {
 	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows}, g.pointerRegister(g.rowCounter, regTemp))
 	g.savePointer(g.rowCounter, regTemp)
 	for v := range g.vals {
-		if x := &g.vals[v]; x.rec != nil && x.constant && g.bodyRegisters.fixed[v] >= 0 {
-			e(x.rec.name, g.asm.Constant([]byte(x.rec.mem.data)), vectorRegister(int(g.bodyRegisters.fixed[v]), x.bytes))
+		if x := &g.vals[v]; x.reload != nil && x.constant && g.bodyRegisters.permanent[v] >= 0 {
+			e(x.reload.name, g.asm.Constant([]byte(x.reload.mem.data)), vectorRegister(int(g.bodyRegisters.permanent[v]),
+				x.bytes))
 		}
 	}
 	a.Bind(row)
-	g.sequence(g.rowCode.out, 0)
+	g.writeInsts(g.rowCode.out, 0)
 	e("XORL", regIndex, regIndex)
 	if g.hasWideElements {
 		e("XORL", regDoubleIndex, regDoubleIndex)
 	}
 	if g.loop.Totals {
 		for u := range g.accSets {
-			g.sequence(g.accLoads.out, u)
+			g.writeInsts(g.accLoads.out, u)
 		}
 	}
 	g.fullIterations()
 	g.tailLoop()
 	if g.loop.Totals {
-		g.sequence(g.accStores.out, 0)
+		g.writeInsts(g.accStores.out, 0)
 	}
 	if g.baseOf[g.rowCounter] >= 0 {
 		e("DECQ", g.pointerRegister(g.rowCounter, 0))
@@ -67,7 +68,7 @@ func (g *gen) emit() error {
 	return g.err
 }
 
-// executed returns the number of instructions that the code written so far executes, counting full iterations once.
+// executed returns the number of instructions that the code written so far executes if the main loop makes one pass.
 func (g *gen) executed() int { return g.asm.Instructions() + g.innerExecuted }
 
 // pointerRegister returns the register of pointer k, or the register `other` if the pointer is in the spill area.
@@ -80,7 +81,7 @@ func (g *gen) pointerRegister(k int, other asm.Reg) asm.Reg {
 
 func (g *gen) pointerSlot(k int) asm.Mem { return asm.Mem{Base: regSpill, Disp: int32(8 * k)} }
 
-// loadPointer returns a register with pointer k. The register is regTemp if the pointer is in the spill area.
+// loadPointer returns a register with pointer k. If the pointer is in the spill area, loadPointer loads it to regTemp.
 func (g *gen) loadPointer(k int) asm.Reg {
 	r := g.pointerRegister(k, regTemp)
 	if g.baseOf[k] < 0 {
@@ -97,7 +98,7 @@ func (g *gen) savePointer(k int, r asm.Reg) {
 
 // nonTemporal reports whether the body has non-temporal stores.
 func (g *gen) nonTemporal() bool {
-	return slices.ContainsFunc(g.bodyCode.out, func(p allocatedInst) bool { return p.nt != "" })
+	return slices.ContainsFunc(g.bodyCode.out, func(p allocatedInst) bool { return p.nonTemporal != "" })
 }
 
 // fullIterations writes the loop over full iterations of a row.
@@ -110,12 +111,12 @@ func (g *gen) fullIterations() {
 	e("JLT", over)
 	if g.accsInRegisters && !g.loop.Totals {
 		for u := range g.accSets {
-			g.sequence(g.accLoads.out, u)
+			g.writeInsts(g.accLoads.out, u)
 		}
 	}
 	if g.nonTemporal() {
 		plain, after := a.NewLabel(), a.NewLabel()
-		g.aligned(plain)
+		g.checkAlignment(plain)
 		g.streaming = true
 		g.iterationLoop(step)
 		g.streaming = false
@@ -128,18 +129,19 @@ func (g *gen) fullIterations() {
 	}
 	if g.accsInRegisters && !g.loop.Totals {
 		for u := range g.accSets {
-			g.sequence(g.accStores.out, u)
+			g.writeInsts(g.accStores.out, u)
 		}
 	}
 	a.Bind(over)
 }
 
-// aligned writes a check that jumps to the label `otherwise` unless all non-temporal stores are aligned to vectors.
-func (g *gen) aligned(otherwise asm.Label) {
+// checkAlignment writes a check that jumps to the label `otherwise` unless all non-temporal stores are aligned to
+// vectors.
+func (g *gen) checkAlignment(otherwise asm.Label) {
 	first := true
 	for k := range g.outputs {
 		if !slices.ContainsFunc(g.bodyCode.out, func(p allocatedInst) bool {
-			return p.nt != "" && p.args[len(p.args)-1].(memory).index == k
+			return p.nonTemporal != "" && p.args[len(p.args)-1].(memory).index == k
 		}) {
 			continue
 		}
@@ -165,9 +167,9 @@ func (g *gen) iterationLoop(step int) {
 	g.asm.Align(32)
 	g.asm.Bind(loop)
 	for u := 0; u < g.unroll; u += g.interleaved {
-		g.sequence(g.bodyCode.out, u)
+		g.writeInsts(g.bodyCode.out, u)
 	}
-	g.readAhead()
+	g.writePrefetches()
 	g.advance(step)
 	g.asm.Emit("CMPQ", regIndex, regLimit)
 	g.asm.Emit("JLE", loop)
@@ -176,14 +178,14 @@ func (g *gen) iterationLoop(step int) {
 	g.work.Row -= turn
 }
 
-// readAhead writes prefetches of the cache lines at the requested distance from the operands of an iteration.
-func (g *gen) readAhead() {
-	bytes, name := g.opts.Ahead.Bytes, "PREFETCHT1"
-	if g.opts.Ahead.Near {
+// writePrefetches writes prefetches of the cache lines at the requested distance from the operands of an iteration.
+func (g *gen) writePrefetches() {
+	bytes, name := g.opts.Prefetch.Bytes, "PREFETCHT1"
+	if g.opts.Prefetch.Near {
 		name = "PREFETCHT0"
 	}
 	for k, d := range g.code.In {
-		if size := d.Size(); bytes != 0 && g.opts.Ahead.Operands>>k&1 == 1 && !g.isInvariant(g.outputs+k) && size <= 8 {
+		if size := d.Size(); bytes != 0 && g.opts.Prefetch.Operands>>k&1 == 1 && !g.isInvariant(g.outputs+k) && size <= 8 {
 			r := g.loadPointer(g.outputs + k)
 			for at := 0; at < g.lanes*g.unroll*size; at += 64 {
 				g.asm.Emit(name, asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: bytes + int32(at)})
@@ -220,7 +222,7 @@ func (g *gen) tailLoop() {
 			g.bounceIn()
 		}
 		g.indexedAccs = true
-		g.sequence(g.tailCode.out, 0)
+		g.writeInsts(g.tailCode.out, 0)
 		g.indexedAccs = false
 		if !g.avx512 {
 			g.bounceOut()
@@ -279,7 +281,7 @@ func (g *gen) tailVectors() {
 // mask.
 func (g *gen) bounceIn() {
 	for k := g.outputs; k < g.outputs+len(g.code.In); k++ {
-		if _, ok := g.bounces[k]; ok {
+		if _, ok := g.bounceVectors[k]; ok {
 			g.bounceCopy(k, g.code.In[k-g.outputs].Size(), true)
 		}
 	}
@@ -290,7 +292,7 @@ func (g *gen) bounceIn() {
 func (g *gen) bounceOut() {
 	any := false
 	for k := range g.outputs {
-		if _, ok := g.bounces[k]; ok {
+		if _, ok := g.bounceVectors[k]; ok {
 			any = true
 		}
 	}
@@ -300,7 +302,7 @@ func (g *gen) bounceOut() {
 	g.asm.Emit("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
 	g.asm.Emit("SUBQ", regIndex, regLimit)
 	for k := range g.outputs {
-		if _, ok := g.bounces[k]; ok {
+		if _, ok := g.bounceVectors[k]; ok {
 			g.bounceCopy(k, g.code.Out[k].DType.Size(), false)
 		}
 	}
@@ -314,8 +316,8 @@ func (g *gen) restoreDoubleIndex() {
 }
 
 // bounceCopy writes a loop that copies min(regLimit, g.lanes) elements between pointer k and its bounce buffer, one
-// element at a time. The direction is into the buffer if `in` is set, else out of the buffer. size is in bytes. The
-// loop changes regLimit, regDoubleIndex and regTemp.
+// element at a time. If `in` is set, the loop copies into the buffer, else out of the buffer. size is the size of an
+// element in bytes. The loop changes regDoubleIndex and regTemp.
 func (g *gen) bounceCopy(k, size int, in bool) {
 	e, a := g.asm.Emit, g.asm
 	r := g.loadPointer(k)
@@ -328,7 +330,7 @@ func (g *gen) bounceCopy(k, size int, in bool) {
 	e("MOVL", asm.Imm(g.lanes), regTemp)
 	e("CMPQ", regLimit, regTemp)
 	e("CMOVQLT", regLimit, regTemp)
-	slot := int32(64 * g.bounces[k])
+	slot := int32(64 * g.bounceVectors[k])
 	loop := a.NewLabel()
 	if size == 16 {
 		e("ADDQ", regTemp, regTemp)
@@ -372,16 +374,16 @@ func (g *gen) scratchVector() int {
 	return n
 }
 
-// sequence writes a list of instructions for iteration u of a pass of the main loop.
-func (g *gen) sequence(list []allocatedInst, u int) {
+// writeInsts writes a list of instructions for iteration u of a pass of the main loop.
+func (g *gen) writeInsts(list []allocatedInst, u int) {
 	for _, p := range list {
 		name := p.name
 		if name == completeRemainder {
 			g.writeRemainderLoop(p.args)
 			continue
 		}
-		if g.streaming && p.nt != "" {
-			name = p.nt
+		if g.streaming && p.nonTemporal != "" {
+			name = p.nonTemporal
 		}
 		args := make([]asm.Arg, len(p.args))
 		for k, arg := range p.args {
@@ -404,7 +406,7 @@ func (g *gen) sequence(list []allocatedInst, u int) {
 
 // accRegister returns the register of an accumulator in iteration u of a pass of the main loop.
 func (g *gen) accRegister(a accUse, u int) asm.Arg {
-	n := g.accRegisters[a.acc.fold] + (g.firstAccSet+u+a.acc.copy)%g.accSets
+	n := g.accRegisters[a.acc.index] + (g.firstAccSet+u+a.acc.iteration)%g.accSets
 	switch x := g.vals[a.acc.val]; {
 	case x.mask && a.zero:
 		return asm.Mask(n).Zero()
@@ -416,7 +418,8 @@ func (g *gen) accRegister(a accUse, u int) asm.Arg {
 	return vectorRegister(n, a.bytes)
 }
 
-// address returns the address of memory m in iteration u of a pass of the main loop. Its code may change regTemp.
+// address returns the address of memory m in iteration u of a pass of the main loop. It may write code that changes
+// regTemp.
 func (g *gen) address(m memory, u int) asm.Mem {
 	disp := m.offset + int32(u)*m.step
 	switch m.kind {
@@ -440,8 +443,8 @@ func (g *gen) address(m memory, u int) asm.Mem {
 	return asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: disp}
 }
 
-// accAddress returns the address of accumulators. In a tail, the address depends on regIndex, and its code changes
-// regLimit.
+// accAddress returns the address of accumulators. In a tail, the address depends on regIndex, and accAddress writes
+// code that changes regLimit.
 func (g *gen) accAddress(m memory, u int) asm.Mem {
 	r := g.loadPointer(m.index)
 	if !g.indexedAccs {

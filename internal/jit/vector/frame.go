@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// General registers. Addresses of operands are in the registers `bases`. Further addresses are in the spill area, which
-// is memory of the caller for values without a register.
+// General registers. The registers `bases` contain addresses of operands. Addresses without a register are in the spill
+// area, which is memory of the caller.
 const (
 	regArgs        = asm.DI
 	regSpill       = asm.BX // the spill area
@@ -24,22 +24,22 @@ const (
 // bases are the registers for addresses of operands.
 var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R14, asm.R15}
 
-// frame describes the code of one loop: the registers and memory of its values, the number of iterations that are
-// interleaved and unrolled, and the allocated instructions. A pointer is the address of an output, an operand or the
-// accumulators of a fold, in this order. The last pointer is the row counter.
+// frame is the result of register allocation for one loop: the registers and memory of its values, the numbers of
+// interleaved and unrolled iterations, and the allocated instructions. Pointers are numbered: first the addresses of
+// outputs, then of operands, then of the accumulators of folds. The last pointer is the row counter.
 type frame struct {
 	baseOf          []int        // by pointer: the index of its register in bases, or -1
-	rowCounter      int          // the pointer that counts the remaining rows
+	rowCounter      int          // number of the pointer that counts the remaining rows
 	pointerSlots    int          // number of vectors of the spill area that hold pointers without a register
-	bounces         map[int]int  // by pointer: the vector of the spill area through which tail elements are copied
+	bounceVectors   map[int]int  // by pointer: number of the spill area's vector through which tail elements are copied
 	bodyRegisters   registerFile // registers for row constants and full iterations
 	tailRegisters   registerFile // registers for tails; accumulators are in memory there, unless the loop has totals
 	accSets         int          // number of sets of accumulator registers; successive iterations use different sets
 	unroll          int          // number of iterations in one pass of the main loop
 	accsInRegisters bool         // accumulators are in registers
-	accRegisters    []int        // by accumulator: its register in the first set
-	bodyInsts       [2][]inst    // the body with accumulators in memory, and in registers
-	interleaved     int          // number of interleaved iterations in each of bodyInsts
+	accRegisters    []int        // by index in gen.accs: its register in the first set
+	bodyInsts       [2][]inst    // the body: 0 with accumulators in memory, 1 with accumulators in registers
+	interleaved     int          // number of interleaved iterations in each list of bodyInsts
 	hasWideElements bool         // an operand or output has elements of 16 bytes
 
 	rowCode   *allocator // code that runs once per row
@@ -48,11 +48,11 @@ type frame struct {
 	accLoads  *allocator // loads of accumulator registers; nil if accumulators are in memory
 	accStores *allocator // stores of accumulator registers; nil if accumulators are in memory
 
-	// The next fields are the state while code is written.
+	// State of the functions that write code.
 
 	indexedAccs bool // the addresses of accumulators depend on regIndex
 	streaming   bool // stores are non-temporal
-	firstAccSet int  // the set of accumulator registers that the current iteration uses
+	firstAccSet int  // number of the accumulator set that the current iteration uses
 }
 
 // shortBody is the number of instructions up to which a body counts as memory-bound.
@@ -68,18 +68,18 @@ func (g *gen) layOut() error {
 		g.accSets = expr.Lanes / g.lanes
 	}
 	g.layOutPointers()
-	g.bounces = map[int]int{}
+	g.bounceVectors = map[int]int{}
 	slots := g.pointerSlots
 	for k, d := range g.dtypes() {
 		if !g.avx512 && !g.isInvariant(k) && (d.Size() < 4 || d.IsComplex()) {
-			g.bounces[k] = slots
+			g.bounceVectors[k] = slots
 			slots++
 		}
 	}
 	constants := g.rowConstants()
-	g.bodyInsts[0] = slices.Concat(g.body, g.folds[1], g.stores)
-	g.bodyInsts[1] = slices.Concat(g.body, g.folds[0], g.stores)
-	g.tailInsts = slices.Concat(g.body, g.folds[2], g.stores)
+	g.bodyInsts[0] = slices.Concat(g.body, g.foldInsts[1], g.stores)
+	g.bodyInsts[1] = slices.Concat(g.body, g.foldInsts[0], g.stores)
+	g.tailInsts = slices.Concat(g.body, g.foldInsts[2], g.stores)
 	g.interleaved = 1
 	cost, ok := g.search(constants, slots)
 	switch {
@@ -94,9 +94,9 @@ func (g *gen) layOut() error {
 	return nil
 }
 
-// search tries different numbers of row constants in permanent registers, and sets the frame to the cheapest attempt.
-// constants are all row constants, and the first n of them are in permanent registers. The first `slots` vectors of the
-// spill area are in use. The result is the cost of the frame, and whether an attempt succeeded.
+// search allocates registers for different numbers of row constants in permanent registers, and sets the frame to the
+// cheapest allocation. constants are all row constants; the first ones get the permanent registers. The first `slots`
+// vectors of the spill area are in use. ok is false if every attempt failed.
 func (g *gen) search(constants []val, slots int) (bestCost float64, ok bool) {
 	bestCost = math.Inf(1)
 	bestFrame := g.frame
@@ -173,7 +173,7 @@ func (g *gen) layOutPointers() {
 // rowConstants returns the row constants that the body reads, in descending order of their number of uses.
 func (g *gen) rowConstants() []val {
 	useCount := make([]int, len(g.vals))
-	for _, list := range [][]inst{g.body, g.folds[0], g.folds[1], g.folds[2], g.stores} {
+	for _, list := range [][]inst{g.body, g.foldInsts[0], g.foldInsts[1], g.foldInsts[2], g.stores} {
 		for _, in := range list {
 			for _, s := range in.src {
 				useCount[s.v]++
@@ -192,14 +192,14 @@ func (g *gen) rowConstants() []val {
 	return vs
 }
 
-// attempt allocates registers. The row constants in `permanent` get permanent registers; the other row constants in
-// `constants` get vectors of the spill area from number `slots` on, unless they can be loaded again. attempt returns
-// the cost, and whether it succeeded at a cost below limit.
+// attempt allocates registers. The row constants in `permanent` get permanent registers. Other row constants in
+// `constants` get vectors of the spill area from number `slots` on, unless they can be loaded again. ok is false if the
+// allocation failed or its cost is not below limit.
 func (g *gen) attempt(permanent, constants []val, slots int, limit float64) (cost float64, ok bool) {
 	n := len(g.vals)
-	registers := registerFile{fixed: make([]int8, n), slot: make([]int16, n)}
+	registers := registerFile{permanent: make([]int8, n), permanentSlot: make([]int16, n)}
 	for v := range n {
-		registers.fixed[v], registers.slot[v] = -1, -1
+		registers.permanent[v], registers.permanentSlot[v] = -1, -1
 	}
 	numRegs := 16
 	if g.avx512 {
@@ -212,24 +212,24 @@ func (g *gen) attempt(permanent, constants []val, slots int, limit float64) (cos
 	for _, v := range permanent {
 		if g.vals[v].mask {
 			if lastMask > 5 {
-				registers.fixed[v] = int8(lastMask)
+				registers.permanent[v] = int8(lastMask)
 				lastMask--
 			}
 			continue
 		}
-		registers.fixed[v] = int8(used)
+		registers.permanent[v] = int8(used)
 		used++
 	}
 	if used > numRegs-4 {
 		return 0, false
 	}
 	for _, v := range constants {
-		if x := &g.vals[v]; registers.fixed[v] < 0 && (x.rec == nil || !x.constant) {
-			registers.slot[v] = int16(slots)
+		if x := &g.vals[v]; registers.permanent[v] < 0 && (x.reload == nil || !x.constant) {
+			registers.permanentSlot[v] = int16(slots)
 			slots++
 		}
 	}
-	registers.slots = slots
+	registers.reservedSlots = slots
 	g.tailRegisters = registers
 	if g.placeAccs(used, numRegs, lastMask); g.loop.Totals && !g.accsInRegisters {
 		return 0, false
@@ -248,8 +248,8 @@ func (g *gen) attempt(permanent, constants []val, slots int, limit float64) (cos
 	return g.allocateAll(constants, limit)
 }
 
-// placeAccs decides whether accumulators are in registers in the body. It leaves registers for the other values of the
-// body. used of numRegs vector registers hold row constants. lastMask is the last free mask register.
+// placeAccs decides whether the body has accumulators in registers. Enough registers for the other values of the body
+// must remain. Row constants occupy `used` of numRegs vector registers. lastMask is the last free mask register.
 func (g *gen) placeAccs(used, numRegs, lastMask int) {
 	need, needMasks := 0, 0
 	for _, a := range g.accs {
@@ -263,8 +263,8 @@ func (g *gen) placeAccs(used, numRegs, lastMask int) {
 		lastMask-needMasks >= 3
 }
 
-// reserveAccs assigns registers to accumulators and removes these registers from the pool of the body. The vector
-// registers below number `used` hold row constants.
+// reserveAccs assigns registers to accumulators and removes these registers from the pool of the body. Row constants
+// occupy the vector registers below number `used`.
 func (g *gen) reserveAccs(used int) {
 	g.accRegisters = make([]int, len(g.accs))
 	lastMask := 0
@@ -286,11 +286,11 @@ func (g *gen) reserveAccs(used int) {
 
 // reserveTailMasks removes the registers of tail masks from the pool for tails.
 func (g *gen) reserveTailMasks() {
-	if g.inTail != 0 {
-		g.tailRegisters.fixed = slices.Clone(g.tailRegisters.fixed)
-		g.tailRegisters.fixed[g.inTail] = wideTailMask
+	if g.tailLanes != 0 {
+		g.tailRegisters.permanent = slices.Clone(g.tailRegisters.permanent)
+		g.tailRegisters.permanent[g.tailLanes] = wideTailMask
 		if g.avx512 {
-			g.tailRegisters.fixed[g.inTail] = int8(tailMask)
+			g.tailRegisters.permanent[g.tailLanes] = int8(tailMask)
 		}
 	}
 	if g.avx512 {
@@ -313,8 +313,8 @@ func (g *gen) hasPairs() bool {
 	return false
 }
 
-// allocateAll allocates the registers of all instructions of the loop. constants are the row constants that the row
-// code computes for the iterations. allocateAll returns the cost of the body, and whether it succeeded at a cost below
+// allocateAll allocates the registers of all instructions of the loop. constants are the row constants, which the row
+// code computes. allocateAll returns the cost of the body, and false if the allocation failed or its cost is not below
 // limit.
 func (g *gen) allocateAll(constants []val, limit float64) (float64, bool) {
 	list := g.bodyInsts[0]
@@ -344,7 +344,7 @@ func (g *gen) allocateAll(constants []val, limit float64) (float64, bool) {
 func (g *gen) chooseUnroll(length int) {
 	g.unroll = 1
 	switch {
-	case len(g.bounces) > 0: // tails are slow, and unrolling makes them longer
+	case len(g.bounceVectors) > 0: // tails are slow, and unrolling makes them longer
 	case length <= shortBody:
 		g.unroll = 4
 	case length <= 40:

@@ -2,12 +2,13 @@ package vector
 
 import "math"
 
-// allocateFused adds a fused multiply-add. The result is written to the register of the addend or a factor, preferably
-// of a source without further uses. One of the other two sources may be in memory.
+// allocateFused adds a fused multiply-add. The result overwrites the register of one source, preferably of a source
+// without further uses. One of the other two sources may be in memory. The choice determines the form of the
+// instruction: 132, 213 or 231.
 func (a *allocator) allocateFused(in *inst) {
 	x, y, c := in.src[0], in.src[1], in.src[2]
 	dies := func(s arg) bool {
-		return a.registerOf[s.v] >= 0 && a.nextUseOf(s.v) == math.MaxInt32 && a.registers.fixed[in.dst] < 0
+		return a.registerOf[s.v] >= 0 && a.nextUseOf(s.v) == math.MaxInt32 && a.registers.permanent[in.dst] < 0
 	}
 	absent := func(s arg) bool { return a.lookup(s.v) < 0 && a.g.vals[s.v].acc == nil }
 	tied := c
@@ -23,7 +24,7 @@ func (a *allocator) allocateFused(in *inst) {
 	case absent(y):
 		tied, x, y = y, y, x
 	}
-	// Among the other two sources, the one in memory comes first.
+	// A source in memory must be the first of the other two sources.
 	form, p, q := "213", c, y
 	if tied.v == c.v {
 		form, p, q = "231", x, y
@@ -47,6 +48,6 @@ func (a *allocator) allocateFused(in *inst) {
 	}
 	second := a.operand(q)
 	dst := a.result(&inst{src: in.src, dst: in.dst, tied: tied.v})
-	a.put(in.name+form+in.fma, first, second, dst)
+	a.put(in.name+form+in.fmaSuffix, first, second, dst)
 	a.finish(in)
 }

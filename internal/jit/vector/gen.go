@@ -13,48 +13,49 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// gen generates the code of one loop.
+// gen generates the code of one loop: it selects instructions, allocates registers, and writes the code.
 type gen struct {
 	loop      *expr.Loop
-	code      *expr.Code // loop.Code, which has no elementary functions: they are expanded
+	code      *expr.Code // loop.Code, with elementary functions expanded
 	opts      Options
 	has64Bits bool // a value has 64 bits
 	lanes     int  // number of elements of an iteration
 	avx512    bool // AVX-512: masks, 32 registers of 512 bits
-	outputs   int
+	outputs   int  // number of outputs
 
 	vals            []value
-	selected        []*lowered     // by expr.Value: its register, or nil before instructions are selected for it
+	selected        []*lowered     // by expr.Value: its register; nil before instructions are selected for the value
 	registersNeeded []int          // by expr.Value: the result of countRegisters
 	pairs           map[int][2]val // by complex operand: its real and imaginary parts
-	consts          map[memory]val // by data: the value that holds the constant
+	consts          map[memory]val // by contents: the value of the constant
 	bitMasks        map[[2]val]val // by value and bit: the mask of the lanes in which the bit is set
 	lookups         map[lookupKey]val
 	offsets         map[val]val // by index value: the byte offsets of rows of tables
 	rowInsts        []inst      // instructions that run once per row
 	body            []inst      // instructions that run once per iteration, except folds and stores
-	folds           [3][]inst   // folds of an iteration: with accumulators in registers, in memory, and those of a tail
+	foldInsts       [3][]inst   // folds: 0 with accumulators in registers, 1 with accumulators in memory, 2 of a tail
 	stores          []inst      // stores of an iteration
-	tailInsts       []inst      // all instructions of a tail
+	tailInsts       []inst      // all instructions of a tail iteration
 	accLoadInsts    []inst      // loads of accumulator registers
 	accStoreInsts   []inst      // stores of accumulator registers
 	accs            []*accRef
 	spareAllocators []*allocator // allocators for reuse
-	inTail          val          // mask of the existing elements of a tail; 0 if no instruction needs the mask
+	tailLanes       val          // mask of the lanes that have elements in a tail; 0 if no instruction needs the mask
 	err             error
 	asm             *asm.Assembler
-	innerExecuted   int // number of instructions that inner loops execute after their first iteration
+	innerExecuted   int // number of instructions that nested loops execute after their first iteration
 	work            jit.Work
 	frame
 }
 
-// lowered is a value of an expression in a register. Integers of fewer than 32 bits are in 32-bit lanes, sign- or
-// zero-extended unless dirty. 16-bit floats are in 32-bit lanes, zero-extended, or packed in half. With AVX-512, bools
-// are masks. Without AVX-512, bools are lanes of all ones or zeros that are as wide as the widest value of the loop.
+// lowered is the register of a value of the expression. Integers of fewer than 32 bits are in 32-bit lanes, sign- or
+// zero-extended unless dirty is set. 16-bit floats are zero-extended to 32-bit lanes in reg, or packed in half. Bools
+// are masks with AVX-512. Without AVX-512, each lane of a bool has only ones or only zeros, and all bools of a loop
+// have lanes of the same width (maskLane).
 type lowered struct {
-	reg   val
+	reg   val  // 0 if only half exists
 	dirty bool // the bits of a lane above those of the dtype are undefined
-	half  val  // 16-bit floats in lanes of 16 bits, or 0
+	half  val  // 16-bit floats in lanes of 16 bits; 0 if only reg exists
 	dtype tensor.DType
 }
 
@@ -98,8 +99,8 @@ func TargetOf(cpu machine.Features) expand.Target {
 	return expand.Target{Scale: cpu.Has(machine.Vector512)}
 }
 
-// expandLoop replaces elementary functions by primitives. During the expansion, the values of folds are additional
-// outputs. The expanded outputs have the new numbers of these values.
+// expandLoop replaces elementary functions by primitives. Expansion renumbers values. To find the folded values again,
+// expandLoop adds them to the outputs during the expansion.
 func expandLoop(l *expr.Loop, t expand.Target) (*expr.Loop, error) {
 	outs := len(l.Code.Out)
 	c := *l.Code
@@ -144,7 +145,7 @@ func (g *gen) maskLane() int {
 	return 4
 }
 
-// newVal adds a value and returns its number.
+// newVal adds a virtual register and returns its number.
 func (g *gen) newVal(v value) val {
 	g.vals = append(g.vals, v)
 	return val(len(g.vals) - 1)
@@ -158,7 +159,7 @@ func (g *gen) boolVal() value {
 	return value{bytes: g.width(g.maskLane())}
 }
 
-// add appends an instruction to the body or, if its sources are row constants, to rowInsts. It returns the result.
+// add appends an instruction to rowInsts if all its sources are row constants, else to the body. It returns in.dst.
 func (g *gen) add(in inst) val {
 	invariant, constant := true, true
 	note := func(v val) {
@@ -183,8 +184,8 @@ func (g *gen) add(in inst) val {
 	return in.dst
 }
 
-// of makes sources from values.
-func of(vs ...val) []arg {
+// sources returns values as the sources of an instruction.
+func sources(vs ...val) []arg {
 	a := make([]arg, len(vs))
 	for k, v := range vs {
 		a[k].v = v
@@ -192,32 +193,35 @@ func of(vs ...val) []arg {
 	return a
 }
 
-// binaryOp adds an operation on two vectors, with operands in the order of Go's assembler: the operation a - b has
-// sources b, a. lane is the size of an element in bytes.
+// binaryOp adds an operation on two vectors. Operands are in the order of Go's assembler: a - b has the sources b, a.
+// lane is the size of an element in bytes.
 func (g *gen) binaryOp(name string, lane int, b, a val) val {
-	return g.add(inst{name: name, src: of(b, a), dst: g.newVal(value{bytes: g.vals[a].bytes}), rm: 0, lane: uint8(lane)})
+	return g.add(inst{name: name, src: sources(b, a), dst: g.newVal(value{bytes: g.vals[a].bytes}), memSource: 0,
+		lane: uint8(lane)})
 }
 
 // commutativeOp adds a commutative operation on two vectors.
 func (g *gen) commutativeOp(name string, lane int, a, b val) val {
-	return g.add(inst{name: name, src: of(b, a), dst: g.newVal(value{bytes: g.vals[a].bytes}), rm: 0, comm: true,
-		lane: uint8(lane)})
+	return g.add(inst{name: name, src: sources(b, a), dst: g.newVal(value{bytes: g.vals[a].bytes}), memSource: 0,
+		commutative: true, lane: uint8(lane)})
 }
 
 // unaryOp adds an operation on one vector.
 func (g *gen) unaryOp(name string, lane int, a val) val {
-	return g.add(inst{name: name, src: of(a), dst: g.newVal(value{bytes: g.vals[a].bytes}), rm: 0, lane: uint8(lane)})
+	return g.add(inst{name: name, src: sources(a), dst: g.newVal(value{bytes: g.vals[a].bytes}), memSource: 0,
+		lane: uint8(lane)})
 }
 
-// immediateOp adds an operation on an immediate and a vector. The vector is in a register, because shifts in VEX
-// encoding take no memory operand.
+// immediateOp adds an operation on an immediate and a vector. The vector must be in a register, because shifts in VEX
+// encoding have no memory operand.
 func (g *gen) immediateOp(name string, imm int64, a val) val {
-	return g.add(inst{name: name, src: []arg{{imm: imm}, {v: a}}, dst: g.newVal(value{bytes: g.vals[a].bytes}), rm: -1})
+	return g.add(inst{name: name, src: []arg{{imm: imm}, {v: a}}, dst: g.newVal(value{bytes: g.vals[a].bytes}),
+		memSource: -1})
 }
 
-// convertOp adds an operation on one vector whose result has w bytes.
+// convertOp adds an operation on one vector. Its result has w bytes.
 func (g *gen) convertOp(name string, w uint8, lane int, a val) val {
-	return g.add(inst{name: name, src: of(a), dst: g.newVal(value{bytes: w}), rm: 0, lane: uint8(lane)})
+	return g.add(inst{name: name, src: sources(a), dst: g.newVal(value{bytes: w}), memSource: 0, lane: uint8(lane)})
 }
 
 // constLanes returns a constant with x in all lanes.
@@ -234,14 +238,14 @@ func (g *gen) constLanes(lane int, x uint64) val {
 	return g.constant("VMOVUPS", w, 0, strings.Repeat(string(b), int(w)/lane))
 }
 
-// constant returns the value that instruction name loads from data.
+// constant returns the value that the instruction with the given name loads from data.
 func (g *gen) constant(name string, w uint8, lane int, data string) val {
 	key := memory{kind: inConstant, data: data, index: int(w)}
 	if v, ok := g.consts[key]; ok {
 		return v
 	}
-	rec := &recipe{name: name, mem: memory{kind: inConstant, data: data}, lane: uint8(lane), plain: true}
-	v := g.newVal(value{bytes: w, invariant: true, constant: true, rec: rec})
+	rec := &reload{name: name, mem: memory{kind: inConstant, data: data}, lane: uint8(lane), foldable: true}
+	v := g.newVal(value{bytes: w, invariant: true, constant: true, reload: rec})
 	g.consts[key] = v
 	return v
 }
@@ -294,13 +298,13 @@ func (g *gen) widenHalves(l *lowered) val {
 	return l.reg
 }
 
-func (g *gen) logic(name string, lane int, a, b val) val {
+func (g *gen) logicOp(name string, lane int, a, b val) val {
 	if g.avx512 {
 		name += intSuffix(lane)
 	}
 	return g.commutativeOp(name, lane, a, b)
 }
 
-func (g *gen) and(lane int, a, b val) val { return g.logic("VPAND", lane, a, b) }
-func (g *gen) or(lane int, a, b val) val  { return g.logic("VPOR", lane, a, b) }
-func (g *gen) xor(lane int, a, b val) val { return g.logic("VPXOR", lane, a, b) }
+func (g *gen) and(lane int, a, b val) val { return g.logicOp("VPAND", lane, a, b) }
+func (g *gen) or(lane int, a, b val) val  { return g.logicOp("VPOR", lane, a, b) }
+func (g *gen) xor(lane int, a, b val) val { return g.logicOp("VPXOR", lane, a, b) }

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// integer selects instructions for an operation on integers. Integers of fewer than 32 bits are extended only if the
+// integerOp selects instructions for an operation on integers. Integers of fewer than 32 bits are extended only if the
 // higher bits of their lanes would affect the result.
-func (g *gen) integer(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
+func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	l := lane(d)
 	e := intSuffix(l)
 	narrow := d.Size() < 4
@@ -52,14 +52,14 @@ func (g *gen) integer(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	return a
 }
 
-// orAnd returns a | b. With AVX-512, if b was recently selected and is a conjunction, as in the copy of a sign, one
-// instruction computes both operations.
+// orAnd returns a | b. With AVX-512, one instruction computes both operations if b is a recently selected conjunction,
+// as in the copy of a sign.
 func (g *gen) orAnd(l int, a, b val) val {
 	name := "VPAND" + intSuffix(l)
 	for k := len(g.body) - 1; g.avx512 && k >= max(0, len(g.body)-8); k-- {
 		if in := g.body[k]; in.dst == b && in.name == name {
 			return g.add(inst{name: "VPTERNLOG" + intSuffix(l), src: []arg{{imm: 0xF8}, in.src[0], in.src[1]}, tied: a,
-				dst: g.newVal(value{bytes: g.vals[a].bytes}), rm: 1, comm: true, lane: uint8(l)})
+				dst: g.newVal(value{bytes: g.vals[a].bytes}), memSource: 1, commutative: true, lane: uint8(l)})
 		}
 	}
 	return g.or(l, a, b)
@@ -109,13 +109,13 @@ func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b val) val {
 // of d.
 func (g *gen) shiftCount(d tensor.DType, b *lowered) (int64, val) {
 	bits := uint64(8 * d.Size())
-	if r := g.vals[b.reg].rec; r != nil && r.mem.kind == inConstant {
+	if r := g.vals[b.reg].reload; r != nil && r.mem.kind == inConstant {
 		return int64(uint64(r.mem.data[0]) & (bits - 1)), 0
 	}
 	return 0, g.and(lane(d), b.reg, g.constLanes(lane(d), bits-1))
 }
 
-// shift selects a shift by the instruction with the given name.
+// shift selects a shift. name is the instruction without its suffix.
 func (g *gen) shift(name string, d tensor.DType, a val, b *lowered) val {
 	l := lane(d)
 	imm, n := g.shiftCount(d, b)
@@ -135,8 +135,8 @@ func (g *gen) shiftSigned(d tensor.DType, a val, b *lowered) val {
 	return g.binaryOp("VPSUBQ", 8, sign, g.xor(8, g.shift("VPSRL", d, a, b), sign))
 }
 
-// divide divides integers through floats. Their significands have more bits than the integers, so a quotient that is
-// not an integer differs from each integer by more than the rounding error.
+// divide divides integers through floats. The floats have significands with more bits than the integers, so a quotient
+// that is not an integer differs from each integer by more than the rounding error.
 func (g *gen) divide(d tensor.DType, a, b *lowered) *lowered {
 	f := tensor.Float64
 	switch d.Size() {

@@ -1,14 +1,14 @@
 package vector
 
-// interleaver makes a second copy of a list of instructions, which computes the next iterations.
+// interleaver copies a list of instructions. The copy computes the iterations after the iterations of the list.
 type interleaver struct {
 	g          *gen
 	iterations int   // number of iterations in the list
 	copyOf     []val // by val: its copy in the later iterations, or 0
 }
 
-// interleave doubles the number of iterations in a list. iterations is the number before. Each instruction is followed
-// by its copy for the next iterations, so that the latencies of the two overlap.
+// interleave doubles the number of iterations in a list, which has the given number of iterations. Each instruction is
+// followed by its copy for the next iterations, so that the latencies of the two overlap.
 func (g *gen) interleave(list []inst, iterations int) []inst {
 	t := interleaver{g: g, copyOf: make([]val, len(g.vals)), iterations: iterations}
 	out := make([]inst, 0, 2*len(list))
@@ -46,13 +46,13 @@ func (t *interleaver) valueIn(k int, v val) val {
 	if y := t.copyOf[v]; y != 0 {
 		return y
 	}
-	if x.rec != nil {
-		r := *x.rec
+	if x.reload != nil {
+		r := *x.reload
 		r.mem = r.mem.after(t.iterations)
-		x.rec = &r
+		x.reload = &r
 	}
 	if x.acc != nil {
-		x.acc = &accRef{fold: x.acc.fold, val: x.acc.val, copy: x.acc.copy + t.iterations}
+		x.acc = &accRef{index: x.acc.index, val: x.acc.val, iteration: x.acc.iteration + t.iterations}
 	}
 	y := t.g.newVal(x)
 	t.copyOf[v] = y
@@ -65,14 +65,14 @@ func (m memory) after(iterations int) memory {
 	return m
 }
 
-// tryInterleave interleaves two iterations, and then four. It stops if a step adds more than one memory access for six
-// instructions. Below this limit, interleaved code was faster: gelu with AVX-512 took a fifth less time, although not
-// all of its constants then fit into registers. More than four iterations were not tried. Memory-bound bodies gain
-// nothing from four iterations. cost and length are the cost and the number of instructions of one iteration.
+// tryInterleave interleaves two iterations, and then four. It stops if a step adds more than one memory access per six
+// instructions. Interleaved code below this limit was faster in measurements: gelu with AVX-512 took a fifth less time,
+// although not all of its constants fit into registers. Memory-bound bodies gain nothing from four iterations. cost and
+// length are the cost and the number of instructions of one iteration.
 func (g *gen) tryInterleave(constants []val, slots int, cost float64, length int) {
 	maxIterations := 4
 	switch {
-	case length > 150 || len(g.bounces) > 0:
+	case length > 150 || len(g.bounceVectors) > 0:
 		return
 	case length <= shortBody:
 		maxIterations = 2

@@ -4,19 +4,19 @@
 //
 //  1. Elementary functions are expanded into primitives (package expr/expand).
 //  2. Instructions are selected for each primitive (lower.go, arith.go, integer.go, convert.go, memory.go), in an order
-//     that keeps few values live. Row constants, which depend only on constants and Scalar operands, are computed once
-//     per row.
-//  3. Registers are allocated along the body, which has no jumps (alloc.go). The value whose next use is farthest is
-//     evicted (Belady's rule). A value that a single load can restore is loaded again or used from memory; other values
-//     are spilled.
+//     that keeps few values live. Row constants are values that depend only on constants and Scalar operands. They are
+//     computed once per row.
+//  3. Registers are allocated along the body, which has no jumps (alloc.go). The allocator evicts the value whose next
+//     use is farthest (Belady's rule). A value that a single load can restore is loaded again or used from memory.
+//     Other values are spilled.
 //  4. The number of row constants in registers is chosen by trial (frame.go), and two or four iterations are
 //     interleaved if that causes little spilling (interleave.go).
 //  5. The loops over elements and rows are written (emit.go).
 //
-// One iteration computes 16 elements with AVX-512 and 8 with AVX2, or half of that number if a value has 64 bits, so
-// that every value occupies one register. Integers of fewer than 32 bits are in lanes of 32 bits, and sign- or
-// zero-extended only where that affects results. Bools are masks. The tail of a row, which does not fill an iteration,
-// is computed under masks, so that no byte beyond an operand is accessed.
+// One iteration computes 16 elements with AVX-512 and 8 with AVX2, or half as many if a value has 64 bits. Every value
+// then occupies one register. Integers of fewer than 32 bits are in lanes of 32 bits, and are sign- or zero-extended
+// only if the extension affects results. Bools are masks. The tail of a row is the elements after the last full
+// iteration. It is computed under masks, so that no byte beyond an operand is accessed.
 package vector
 
 import (
@@ -40,22 +40,22 @@ func unsupported(format string, args ...any) error {
 
 // Options affect the speed of a loop, and never its results.
 type Options struct {
-	// NonTemporal selects non-temporal stores for the outputs that are not in Kept. A row uses them if all these
-	// outputs are aligned to 64 bytes.
+	// NonTemporal selects non-temporal stores for the outputs that are not in CachedOutputs. A row has non-temporal
+	// stores if all these outputs are aligned to 64 bytes.
 	NonTemporal bool
 	// Unfenced omits the fence after non-temporal stores. The caller must then call [Fence] after its last run, before
 	// another goroutine reads the outputs.
 	Unfenced bool
-	// Kept is a bit set of outputs with ordinary stores, which keep the output in the caches.
-	Kept uint32
-	// Ahead requests prefetching.
-	Ahead Ahead
+	// CachedOutputs is a bit set of outputs. These outputs have ordinary stores and stay in the caches.
+	CachedOutputs uint32
+	// Prefetch requests prefetching of operands.
+	Prefetch Prefetch
 
 	registers int // number of vector registers, for tests; 0 for all
 }
 
-// key returns the part of the cache key of code that describes the options. Formatting takes long and lookups are
-// frequent when sizes are bound, so the key of default options is a constant.
+// key returns the text that represents the options in the key of the code cache. The key of default options is a
+// constant, because lookups are frequent and formatting is slow.
 func (o *Options) key() string {
 	if *o == (Options{}) {
 		return " plain "
@@ -63,18 +63,18 @@ func (o *Options) key() string {
 	return fmt.Sprintf(" %v ", *o)
 }
 
-// Ahead requests prefetching of operands that advance along the row, at a distance of Bytes from the elements of an
-// iteration. If Bytes is 0, nothing is prefetched. The prefetched addresses need not be mapped.
-type Ahead struct {
+// Prefetch describes the prefetching of operands that advance along the row. The prefetched addresses need not be
+// mapped.
+type Prefetch struct {
 	Operands uint32 // bit set of the operands
-	Bytes    int32
-	Near     bool // prefetches into L1, else into L2
+	Bytes    int32  // distance from the elements of an iteration; 0 means no prefetching
+	Near     bool   // prefetch into L1, else into L2
 }
 
 // Loop is an [expr.Loop] as machine code. It is immutable and safe for concurrent use.
 type Loop struct {
-	fn   *jit.Func
-	ptrs int // number of outputs, operands and folds
+	fn           *jit.Func
+	pointerCount int // number of outputs, operands and folds
 }
 
 // Compile compiles a loop, or returns the existing code of an equal loop. If the loop cannot be compiled, the error
@@ -83,14 +83,14 @@ func Compile(l *expr.Loop, cpu machine.Features, opts Options) (*Loop, error) {
 	if err := l.Check(); err != nil {
 		return nil, err
 	}
-	held := *l // a copy, because the caller may change l later
+	loop := *l // a copy, because the caller may change l later
 	fn, err := jit.Lookup(cpu.String()+opts.key()+l.Key(), func(list bool) (jit.Code, error) {
-		return assemble(&held, cpu, opts, list)
+		return assemble(&loop, cpu, opts, list)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Loop{fn: fn, ptrs: len(l.Code.Out) + len(l.Code.In) + len(l.Folds)}, nil
+	return &Loop{fn: fn, pointerCount: len(l.Code.Out) + len(l.Code.In) + len(l.Folds)}, nil
 }
 
 // Listing generates the code again and returns it in the syntax of Go's assembler.
@@ -108,7 +108,7 @@ func assemble(l *expr.Loop, cpu machine.Features, opts Options, list bool) (jit.
 	if err := g.emit(); err != nil {
 		return jit.Code{}, err
 	}
-	g.release()
+	g.recycleAllocators()
 	code, err := jit.Finish(g.asm)
 	code.Work = g.work
 	return code, err
@@ -117,17 +117,18 @@ func assemble(l *expr.Loop, cpu machine.Features, opts Options, list bool) (jit.
 // Work returns a bound on the instructions of a run.
 func (c *Loop) Work() jit.Work { return c.fn.Work() }
 
-// Run computes rows of n elements each. ptrs are the addresses of the first row: outputs, operands, and then, for each
-// fold, its [expr.Lanes] accumulators, which each row updates, or its total, which is written. strides are the bytes
-// between rows in the same order, 0 for an operand that all rows share. The entries of outputs of dtype Invalid are
-// ignored. If there is no executable memory, Run returns an error and does nothing.
+// Run computes rows of n elements each. ptrs are the addresses of the first row: outputs, then operands, then one
+// address for each fold. The address of a fold is the address of its [expr.Lanes] accumulators, which each row updates,
+// or of its total, which each row writes. strides are the bytes between rows in the same order. An operand that all
+// rows share has stride 0. Run ignores the entries of outputs of dtype Invalid. If there is no executable memory, Run
+// returns an error and does nothing.
 //
-// Unless the loop has totals, a row may be cut into several runs at multiples of expr.Lanes elements. Go's garbage
-// collector waits for the end of a run to stop the world, so callers cut long work into runs of less than 50 us. No
-// other goroutine may use a during the run. Addresses are not checked, and must point to the heap or to memory outside
+// A row may be cut into several runs at multiples of expr.Lanes elements, unless the loop has totals. Go's garbage
+// collector stops the world only after the end of a run, so callers cut long work into runs of less than 50 us. No
+// other goroutine may use a during the run. Addresses are not checked. They must point to the heap or to memory outside
 // of Go.
 func (c *Loop) Run(a *jit.Args, ptrs []unsafe.Pointer, strides []int, n, rows int) error {
-	if len(ptrs) != c.ptrs || len(strides) != c.ptrs {
+	if len(ptrs) != c.pointerCount || len(strides) != c.pointerCount {
 		panic("vector: Run of another number of pointers or strides than the loop has")
 	}
 	if n <= 0 || rows <= 0 {

@@ -24,7 +24,7 @@ func (g *gen) lower() error {
 		switch {
 		case o.DType == tensor.Invalid:
 		case o.Im != expr.None:
-			g.stores = append(g.stores, g.storePair(k, o.DType, g.selectedValue(o.Re).reg, g.selectedValue(o.Im).reg)...)
+			g.stores = append(g.stores, g.storeComplex(k, o.DType, g.selectedValue(o.Re).reg, g.selectedValue(o.Im).reg)...)
 		default:
 			g.stores = append(g.stores, g.store(mem, g.selectedValue(o.Re)))
 		}
@@ -74,7 +74,7 @@ func (g *gen) visit(v expr.Value) {
 		}
 		g.visit(next)
 	}
-	g.selected[v] = g.inst(v)
+	g.selected[v] = g.selectInst(v)
 }
 
 // lowerFolds selects instructions for folds. In full iterations, accumulators are in registers if possible, with loads
@@ -86,7 +86,7 @@ func (g *gen) lowerFolds() {
 		}
 	}
 	if !g.avx512 || g.loop.Totals {
-		g.inTail = g.newVal(g.boolVal())
+		g.tailLanes = g.newVal(g.boolVal())
 	}
 	body := g.body
 	for k := range g.loop.Folds {
@@ -112,7 +112,7 @@ func (g *gen) collectBody(selecting func()) []inst {
 	return g.body
 }
 
-// foldInMemory selects instructions for fold k with accumulators in memory: for the body and for tails.
+// foldInMemory selects instructions for fold k with accumulators in memory, for the body and for tails.
 func (g *gen) foldInMemory(k int) {
 	f, mem := g.loop.Folds[k], g.accMemory(k)
 	v := g.selectedValue(f.V)
@@ -122,17 +122,17 @@ func (g *gen) foldInMemory(k int) {
 			old := g.loadVector(mem, v.dtype)
 			sum := g.apply(f.Op, v.dtype, old, v)
 			if way == 2 && !g.avx512 && v.dtype.Size() < 4 { // there are no masked stores
-				sum = g.selectOf(&lowered{reg: g.inTail, dtype: tensor.Bool}, sum, old)
+				sum = g.selectLanes(&lowered{reg: g.tailLanes, dtype: tensor.Bool}, sum, old)
 			}
 			s = g.store(mem, sum)
 		})
-		g.folds[way] = append(append(g.folds[way], list...), s)
+		g.foldInsts[way] = append(append(g.foldInsts[way], list...), s)
 	}
 }
 
-// newAcc adds an accumulator, whose value is described by x, and returns the value.
+// newAcc adds an accumulator with the description x and returns its number.
 func (g *gen) newAcc(x value) val {
-	x.acc = &accRef{fold: len(g.accs)}
+	x.acc = &accRef{index: len(g.accs)}
 	v := g.newVal(x)
 	x.acc.val = v
 	g.accs = append(g.accs, x.acc)
@@ -153,10 +153,10 @@ func (g *gen) foldInRegisters(k int) {
 	if g.losesNaN(f.Op, d) {
 		ordered = g.newAcc(g.boolVal())
 	}
-	g.folds[0] = append(g.folds[0], g.collectBody(func() { g.foldInto(f.Op, acc.reg, ordered, v) })...)
+	g.foldInsts[0] = append(g.foldInsts[0], g.collectBody(func() { g.foldInto(f.Op, acc.reg, ordered, v) })...)
 	g.accLoadInsts = append(g.accLoadInsts, g.collectBody(func() {
 		x := g.loadVector(mem, d)
-		g.body = append(g.body, inst{name: move, src: of(x.reg), dst: acc.reg})
+		g.body = append(g.body, inst{name: move, src: sources(x.reg), dst: acc.reg})
 		if ordered != 0 {
 			g.compareFloats(lane(d), 7, acc.reg, acc.reg)
 			g.body[len(g.body)-1].dst = ordered
@@ -172,20 +172,20 @@ func (g *gen) foldInRegisters(k int) {
 	})...)
 }
 
-// losesNaN reports whether the instruction of a fold drops a NaN in the accumulator. With AVX-512, such a fold also has
-// a mask of the lanes without NaN. The mask is computed off the critical path.
+// losesNaN reports whether the instruction of a fold may replace a NaN in the accumulator by a number. Such a fold also
+// has a mask of the lanes without NaN, whose computation is off the critical path.
 func (g *gen) losesNaN(op expr.Op, d tensor.DType) bool {
 	return g.avx512 && d.IsFloat() && (op == expr.Min || op == expr.Max)
 }
 
-// foldInto folds value v into the register of acc. ordered is the mask of lanes without NaN, or 0. The comparison that
-// updates this mask is masked by its old value, so that a cleared lane stays cleared.
+// foldInto folds value v into the register of acc. ordered is the mask of lanes without NaN, or 0. The comparison for
+// this mask is masked by the old mask, so a cleared lane stays cleared.
 func (g *gen) foldInto(op expr.Op, acc, ordered val, v *lowered) {
 	if ordered != 0 {
 		l := lane(v.dtype)
 		g.body = append(g.body, inst{name: "VCMP" + floatSuffix(l), src: []arg{{imm: 7}, {v: v.reg}, {v: v.reg}},
-			mask: ordered, dst: ordered, rm: -1},
-			inst{name: extremumName(op, l), src: of(v.reg, acc), dst: acc, rm: 0, lane: uint8(l)})
+			mask: ordered, dst: ordered, memSource: -1},
+			inst{name: extremumName(op, l), src: sources(v.reg, acc), dst: acc, memSource: 0, lane: uint8(l)})
 		return
 	}
 	r := g.apply(op, v.dtype, &lowered{reg: acc, dtype: v.dtype}, v)
@@ -205,7 +205,8 @@ func (g *gen) prune() {
 		}
 		live[in.tied], live[in.mask] = true, true
 	}
-	for _, list := range [][]inst{g.stores, g.folds[0], g.folds[1], g.folds[2], g.accLoadInsts, g.accStoreInsts} {
+	for _, list := range [][]inst{g.stores, g.foldInsts[0], g.foldInsts[1], g.foldInsts[2], g.accLoadInsts,
+		g.accStoreInsts} {
 		for k := range list {
 			mark(&list[k])
 		}

@@ -9,11 +9,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// load returns operand k, or its real (part is 0) or imaginary part (1) if the operand is complex.
+// load returns operand k or, if the operand is complex, its real part (part is 0) or imaginary part (part is 1).
 func (g *gen) load(k, part int) *lowered {
 	d, at := g.code.In[k], g.outputs+k
 	if d.IsComplex() {
-		p := g.pair(k, at, d.ToReal())
+		p := g.complexParts(k, at, d.ToReal())
 		return &lowered{reg: p[part], dtype: d.ToReal()}
 	}
 	if g.loop.Scalar[k] {
@@ -22,10 +22,10 @@ func (g *gen) load(k, part int) *lowered {
 	return g.loadVector(memory{kind: inOperand, index: at, step: int32(g.lanes * d.Size())}, d)
 }
 
-// loadFrom returns a value that instruction name loads from memory.
+// loadFrom returns a value of w bytes that the instruction with the given name loads from memory.
 func (g *gen) loadFrom(w uint8, name string, plain bool, mem memory) val {
 	invariant := mem.kind == inRow
-	return g.newVal(value{bytes: w, invariant: invariant, rec: &recipe{name: name, mem: mem, plain: plain}})
+	return g.newVal(value{bytes: w, invariant: invariant, reload: &reload{name: name, mem: mem, foldable: plain}})
 }
 
 // loadVector returns the contiguous elements of an iteration.
@@ -49,7 +49,7 @@ func (g *gen) loadVector(mem memory, d tensor.DType) *lowered {
 	default:
 		l.reg = g.loadFrom(w, "VMOVUPS", true, mem)
 		if d.Size() == 8 {
-			g.vals[l.reg].rec.name = "VMOVUPD" // masks count elements of this size
+			g.vals[l.reg].reload.name = "VMOVUPD" // masks count elements of this size
 		}
 	}
 	return l
@@ -81,10 +81,10 @@ func (g *gen) loadBool(mem memory) val {
 		name = "VMOVQ"
 	}
 	x := g.loadFrom(16, name, false, mem)
-	return g.add(inst{name: "VPTESTMB", src: of(x, x), dst: g.newVal(g.boolVal()), rm: -1})
+	return g.add(inst{name: "VPTESTMB", src: sources(x, x), dst: g.newVal(g.boolVal()), memSource: -1})
 }
 
-// loadScalar returns an element, broadcast to all lanes. It is at offset `off`, in bytes, from pointer number `at`.
+// loadScalar returns an element, broadcast to all lanes. The element is `off` bytes after pointer number `at`.
 func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
 	mem := memory{kind: inRow, index: at, offset: off}
 	l := &lowered{dtype: d}
@@ -108,7 +108,7 @@ func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
 		x := g.loadFrom(16, "VPBROADCASTB", false, mem)
 		switch {
 		case d == tensor.Bool && g.avx512:
-			l.reg = g.add(inst{name: "VPTESTMB", src: of(x, x), dst: g.newVal(g.boolVal()), rm: -1})
+			l.reg = g.add(inst{name: "VPTESTMB", src: sources(x, x), dst: g.newVal(g.boolVal()), memSource: -1})
 		case d == tensor.Bool:
 			name, lane := "VPMOVZXBD", g.maskLane()
 			if lane == 8 {
@@ -124,9 +124,9 @@ func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
 	return l
 }
 
-// pair returns the real and the imaginary parts of complex operand k. `at` is the number of its pointer, and d the
-// dtype of a part.
-func (g *gen) pair(k, at int, d tensor.DType) [2]val {
+// complexParts returns the real and the imaginary parts of complex operand k. `at` is the number of its pointer, and d
+// the dtype of a part.
+func (g *gen) complexParts(k, at int, d tensor.DType) [2]val {
 	if p, ok := g.pairs[k]; ok {
 		return p
 	}
@@ -134,18 +134,19 @@ func (g *gen) pair(k, at int, d tensor.DType) [2]val {
 	if g.loop.Scalar[k] {
 		p = [2]val{g.loadScalar(at, 0, d).reg, g.loadScalar(at, int32(d.Size()), d).reg}
 	} else {
-		p = g.split(at, d.Size())
+		p = g.loadComplex(at, d.Size())
 	}
 	g.pairs[k] = p
 	return p
 }
 
-// split loads the complex elements of an iteration and separates their parts. size is the size of a part in bytes.
-func (g *gen) split(at, size int) [2]val {
+// loadComplex loads the complex elements of an iteration and separates their parts. size is the size of a part in
+// bytes.
+func (g *gen) loadComplex(at, size int) [2]val {
 	w := g.width(size)
 	var h [2]val
 	for k := range h {
-		mem := g.half(at, k, size)
+		mem := g.halfMemory(at, k, size)
 		h[k] = g.loadFrom(w, "VMOVU"+floatSuffix(size), false, mem)
 	}
 	if g.avx512 {
@@ -166,8 +167,8 @@ func (g *gen) split(at, size int) [2]val {
 	return p
 }
 
-// half returns the memory of the first (k is 0) or second half (k is 1) of the complex elements of an iteration.
-func (g *gen) half(at, k, size int) memory {
+// halfMemory returns the memory of the first (k is 0) or second half (k is 1) of the complex elements of an iteration.
+func (g *gen) halfMemory(at, k, size int) memory {
 	return memory{kind: inOperand, index: at, offset: int32(k * g.lanes * size), step: int32(2 * g.lanes * size),
 		part: uint8(1 + k),
 		lane: uint8(size)}
@@ -189,19 +190,19 @@ func (g *gen) permute2(a, b val, lane int, at []int) val {
 		data = binary.LittleEndian.AppendUint64(data, uint64(x))
 		data = data[:len(data)-8+lane]
 	}
-	return g.pick2(a, b, g.vector(data), lane)
+	return g.permute2By(a, b, g.vector(data), lane)
 }
 
-// pick2 selects elements of the vectors a and b. The lowest bits of the lanes of `at` are the indices.
-func (g *gen) pick2(a, b, at val, lane int) val {
-	return g.add(inst{name: "VPERMT2" + floatSuffix(lane), src: of(b, at), tied: a,
-		dst: g.newVal(value{bytes: g.vals[a].bytes}),
-		rm:  0})
+// permute2By selects elements of the vectors a and b. The lowest bits of the lanes of `at` are the indices.
+func (g *gen) permute2By(a, b, at val, lane int) val {
+	return g.add(inst{name: "VPERMT2" + floatSuffix(lane), src: sources(b, at), tied: a,
+		dst:       g.newVal(value{bytes: g.vals[a].bytes}),
+		memSource: 0})
 }
 
 // lookup selects elements of a table. The lowest bits of the lanes of `at` are the indices. If the two halves of a
-// table are equal, only the first half is used. If a table is too large for one instruction, both halves are looked up,
-// and the highest bit of the index selects one of the results.
+// table are equal, only the first half is used. If a table is too large for one instruction, lookup selects from both
+// halves, and the highest bit of the index chooses between the results.
 func (g *gen) lookup(table []float32, at val) val {
 	lanes, half := int(g.width(4))/4, len(table)/2
 	switch {
@@ -213,10 +214,10 @@ func (g *gen) lookup(table []float32, at val) val {
 	case slices.Equal(table[:half], table[half:]):
 		return g.lookup(table[:half], at)
 	case len(table) == 2*lanes && g.avx512:
-		return g.pick2(g.float32Vector(table[:half]), g.float32Vector(table[half:]), at, 4)
+		return g.permute2By(g.float32Vector(table[:half]), g.float32Vector(table[half:]), at, 4)
 	}
 	low, high := g.lookup(table[:half], at), g.lookup(table[half:], at)
-	return g.blend(4, g.bitOf(at, half), high, low)
+	return g.blend(4, g.bitMask(at, half), high, low)
 }
 
 // float32Vector returns a constant vector.
@@ -228,13 +229,14 @@ func (g *gen) float32Vector(x []float32) val {
 	return g.vector(data)
 }
 
-// bitOf returns the mask of the lanes of `at` in which bit number `bit` is set.
-func (g *gen) bitOf(at val, bit int) val {
+// bitMask returns the mask of the lanes of `at` in which bit number `bit` is set.
+func (g *gen) bitMask(at val, bit int) val {
 	key := [2]val{at, val(bit)}
 	m, ok := g.bitMasks[key]
 	if !ok {
 		if g.avx512 {
-			m = g.add(inst{name: "VPTESTMD", src: of(g.constLanes(4, uint64(bit)), at), dst: g.newVal(g.boolVal()), rm: -1})
+			m = g.add(inst{name: "VPTESTMD", src: sources(g.constLanes(4, uint64(bit)), at), dst: g.newVal(g.boolVal()),
+				memSource: -1})
 		} else {
 			m = g.immediateOp("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), at)
 		}
@@ -243,27 +245,27 @@ func (g *gen) bitOf(at val, bit int) val {
 	return m
 }
 
-// shuffle adds an operation on an immediate and two vectors.
+// shuffle adds an operation on an immediate and the vectors a and b.
 func (g *gen) shuffle(name string, imm int64, b, a val) val {
 	return g.add(inst{name: name, src: []arg{{imm: imm}, {v: b}, {v: a}}, dst: g.newVal(value{bytes: g.vals[a].bytes}),
-		rm: 1})
+		memSource: 1})
 }
 
-// emitStore returns a store. An output may share the memory of an operand. Therefore, if there are several outputs, an
-// operand that is stored unchanged is loaded before any store.
-func (g *gen) emitStore(name, nt string, mem memory, v val) inst {
-	if r := g.vals[v].rec; r != nil && r.mem.kind == inOperand && len(g.code.Out) > 1 {
-		v = g.add(inst{name: move, src: of(v), dst: g.newVal(value{bytes: g.vals[v].bytes}), rm: -1})
+// newStore returns a store of v to mem. nt is the name of its non-temporal form. An output may share the memory of an
+// operand. Therefore, if there are several outputs, an operand that is stored unchanged is loaded before any store.
+func (g *gen) newStore(name, nt string, mem memory, v val) inst {
+	if r := g.vals[v].reload; r != nil && r.mem.kind == inOperand && len(g.code.Out) > 1 {
+		v = g.add(inst{name: move, src: sources(v), dst: g.newVal(value{bytes: g.vals[v].bytes}), memSource: -1})
 	}
 	if !g.isNonTemporal(mem) {
 		nt = ""
 	}
-	return inst{name: name, nt: nt, src: of(v), store: &mem, rm: -1}
+	return inst{name: name, nonTemporal: nt, src: sources(v), store: &mem, memSource: -1}
 }
 
 // isNonTemporal reports whether mem is an output with non-temporal stores.
 func (g *gen) isNonTemporal(mem memory) bool {
-	return g.opts.NonTemporal && mem.kind == inOperand && g.opts.Kept>>mem.index&1 == 0
+	return g.opts.NonTemporal && mem.kind == inOperand && g.opts.CachedOutputs>>mem.index&1 == 0
 }
 
 // store returns the store of a value. Instructions that convert the lanes to elements are added to the body.
@@ -272,25 +274,26 @@ func (g *gen) store(mem memory, l *lowered) inst {
 	mem.lane = uint8(d.Size())
 	switch d.Size() {
 	case 8:
-		return g.emitStore("VMOVUPD", "VMOVNTPD", mem, l.reg)
+		return g.newStore("VMOVUPD", "VMOVNTPD", mem, l.reg)
 	case 4:
-		return g.emitStore("VMOVUPS", "VMOVNTPS", mem, l.reg)
+		return g.newStore("VMOVUPS", "VMOVNTPS", mem, l.reg)
 	}
 	switch {
 	case d == tensor.Float16 && l.half != 0:
-		return g.emitStore(g.halfMove(), g.nonTemporalName(2), mem, l.half)
+		return g.newStore(g.halfMove(), g.nonTemporalName(2), mem, l.half)
 	case d == tensor.Bool && g.avx512:
 		ones := g.vector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
-		x := g.add(inst{name: "VMOVDQU8", src: of(ones), mask: l.reg, zero: true, dst: g.newVal(value{bytes: 16}), rm: 0})
+		x := g.add(inst{name: "VMOVDQU8", src: sources(ones), mask: l.reg, zeroing: true, dst: g.newVal(value{bytes: 16}),
+			memSource: 0})
 		name := "VMOVDQU8"
 		if g.lanes == 8 {
 			name = "VMOVQ"
 		}
-		return g.emitStore(name, g.nonTemporalName(1), mem, x)
+		return g.newStore(name, g.nonTemporalName(1), mem, x)
 	case g.avx512:
-		return g.storeLow(mem, d.Size(), g.widenHalves(l))
+		return g.storePacked512(mem, d.Size(), g.widenHalves(l))
 	}
-	return g.storeNarrow(mem, l)
+	return g.storePacked256(mem, l)
 }
 
 // nonTemporalName returns the instruction for a non-temporal store of g.lanes elements of 1 or 2 bytes, or "" if there
@@ -302,23 +305,23 @@ func (g *gen) nonTemporalName(size int) string {
 	return "VMOVNTDQ"
 }
 
-// storeLow packs, with AVX-512, lanes into elements of 1 or 2 bytes. An ordinary store instruction packs the lanes
-// itself; before a non-temporal store, another instruction packs them.
-func (g *gen) storeLow(mem memory, size int, v val) inst {
+// storePacked512 returns the store of lanes as elements of 1 or 2 bytes, with AVX-512. An ordinary store instruction
+// packs the lanes itself. Before a non-temporal store, another instruction packs them.
+func (g *gen) storePacked512(mem memory, size int, v val) inst {
 	name, move := "VPMOVDB", "VMOVDQU8"
 	if size == 2 {
 		name, move = "VPMOVDW", "VMOVDQU16"
 	}
 	nt := g.nonTemporalName(size)
 	if nt == "" || !g.isNonTemporal(mem) {
-		return g.emitStore(name, "", mem, v)
+		return g.newStore(name, "", mem, v)
 	}
-	x := g.add(inst{name: name, src: of(v), dst: g.newVal(value{bytes: uint8(g.lanes * size)}), rm: -1})
-	return g.emitStore(move, nt, mem, x)
+	x := g.add(inst{name: name, src: sources(v), dst: g.newVal(value{bytes: uint8(g.lanes * size)}), memSource: -1})
+	return g.newStore(move, nt, mem, x)
 }
 
-// storeNarrow packs, without AVX-512, lanes into elements of 1 or 2 bytes.
-func (g *gen) storeNarrow(mem memory, l *lowered) inst {
+// storePacked256 returns the store of lanes as elements of 1 or 2 bytes, without AVX-512.
+func (g *gen) storePacked256(mem memory, l *lowered) inst {
 	size := l.dtype.Size()
 	x := g.widenHalves(l)
 	if l.dtype == tensor.Bool {
@@ -334,19 +337,19 @@ func (g *gen) storeNarrow(mem memory, l *lowered) inst {
 	}
 	x = g.binaryOp("VPSHUFB", 0, g.vector(pick), x)
 	if w == 32 {
-		hi := g.add(inst{name: "VEXTRACTI128", src: []arg{{imm: 1}, {v: x}}, dst: g.newVal(value{bytes: 16}), rm: -1})
+		hi := g.add(inst{name: "VEXTRACTI128", src: []arg{{imm: 1}, {v: x}}, dst: g.newVal(value{bytes: 16}), memSource: -1})
 		unpack := "VPUNPCKLDQ"
 		if size == 2 {
 			unpack = "VPUNPCKLQDQ"
 		}
-		x = g.add(inst{name: unpack, src: []arg{{v: hi}, {v: x, bytes: 16}}, dst: g.newVal(value{bytes: 16}), rm: -1})
+		x = g.add(inst{name: unpack, src: []arg{{v: hi}, {v: x, bytes: 16}}, dst: g.newVal(value{bytes: 16}), memSource: -1})
 	}
-	return g.emitStore(map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.lanes*size], g.nonTemporalName(size), mem,
+	return g.newStore(map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.lanes*size], g.nonTemporalName(size), mem,
 		x)
 }
 
-// storePair returns the stores of complex numbers with parts re and im.
-func (g *gen) storePair(at int, d tensor.DType, re, im val) []inst {
+// storeComplex returns the stores of complex numbers with parts re and im.
+func (g *gen) storeComplex(at int, d tensor.DType, re, im val) []inst {
 	size := d.ToReal().Size()
 	var h [2]val
 	switch w := g.vals[re].bytes; {
@@ -367,7 +370,7 @@ func (g *gen) storePair(at int, d tensor.DType, re, im val) []inst {
 	}
 	var s []inst
 	for k := range h {
-		s = append(s, g.emitStore("VMOVU"+floatSuffix(size), "VMOVNT"+floatSuffix(size), g.half(at, k, size), h[k]))
+		s = append(s, g.newStore("VMOVU"+floatSuffix(size), "VMOVNT"+floatSuffix(size), g.halfMemory(at, k, size), h[k]))
 	}
 	return s
 }

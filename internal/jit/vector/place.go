@@ -6,10 +6,10 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
-// Registers of tail masks. With AVX-512, tailMask is the mask of elements, and the next two registers are the masks of
-// the halves of the complex elements of an iteration. Without AVX-512, the masks are vectors. The lanes of wideTailMask
-// are as wide as the widest value of the loop. If these lanes have 64 bits, narrowTailMask has the same mask in lanes
-// of 32 bits.
+// Registers of tail masks. With AVX-512, tailMask is the mask of elements. The next two registers are the masks of the
+// first and the second half of complex elements. Without AVX-512, the masks are vectors. The lanes of wideTailMask are
+// as wide as the widest value of the loop. If these lanes have 64 bits, narrowTailMask has the same mask in lanes of 32
+// bits.
 const (
 	tailMask       = asm.K1
 	wideTailMask   = 15
@@ -17,7 +17,7 @@ const (
 )
 
 // load adds the load of a value into dst. In a tail, the load is masked.
-func (a *allocator) load(rec *recipe, dst any) {
+func (a *allocator) load(rec *reload, dst any) {
 	if !a.masked || rec.mem.kind != inOperand {
 		a.put(rec.name, rec.mem, dst)
 		return
@@ -37,7 +37,7 @@ func (a *allocator) load(rec *recipe, dst any) {
 	a.put(name, a.g.bounce(rec.mem), dst)
 }
 
-// store adds the store of args. In a tail, the store is masked.
+// store adds a store instruction with the sources args. In a tail, the store is masked.
 func (a *allocator) store(in *inst, args []any) {
 	mem, name := *in.store, in.name
 	switch {
@@ -48,7 +48,7 @@ func (a *allocator) store(in *inst, args []any) {
 			name = map[uint8]string{1: "VMOVDQU8", 2: "VMOVDQU16"}[mem.lane]
 		}
 		args = append(args, tailMask+asm.Mask(mem.part), mem)
-	case mem.kind == inAcc && mem.lane < 4: // the code of foldInMemory selects the old values for missing elements
+	case mem.kind == inAcc && mem.lane < 4: // foldInMemory selects the old values for missing elements
 		args = append(args, mem)
 	case mem.kind == inAcc || !a.g.bounced(mem):
 		name = "VMASKMOV" + floatSuffix(int(mem.lane))
@@ -56,7 +56,7 @@ func (a *allocator) store(in *inst, args []any) {
 	default:
 		args = append(args, a.g.bounce(mem))
 	}
-	a.putEither(name, in.nt, args...)
+	a.putWithNonTemporal(name, in.nonTemporal, args...)
 }
 
 // tailVector returns, without AVX-512, the register with the tail mask for elements of the given size in bytes.
@@ -71,9 +71,9 @@ func (g *gen) tailVector(lane int) asm.Vec {
 // only for elements of 4 and 8 bytes.
 func (g *gen) bounced(mem memory) bool { return mem.lane < 4 || mem.part != 0 }
 
-// bounce returns the memory of an operand's or output's tail elements in the spill area.
+// bounce returns the bounce buffer of an operand or output: the memory of its tail elements in the spill area.
 func (g *gen) bounce(mem memory) memory {
-	s, ok := g.bounces[mem.index]
+	s, ok := g.bounceVectors[mem.index]
 	if !ok {
 		g.fail("an operand without a bounce buffer")
 	}
@@ -96,7 +96,7 @@ func (a *allocator) findUses(list []inst) {
 		total += a.usesEnd[v]
 		a.usesEnd[v] = a.nextUse[v]
 	}
-	a.uses = sized(a.uses, int(total))
+	a.uses = resized(a.uses, int(total))
 	use := func(v val, at int) {
 		a.uses[a.usesEnd[v]] = int32(at)
 		a.usesEnd[v]++
@@ -133,8 +133,8 @@ func (g *gen) newAllocator(length int) *allocator {
 	if a.out == nil {
 		a.out, a.args = make([]allocatedInst, 0, length+length/4), make([]any, 0, 4*length)
 	}
-	a.nextUse, a.usesEnd, a.registerOf, a.spillSlot = sized(a.nextUse, n), sized(a.usesEnd, n), sized(a.registerOf, n),
-		sized(a.spillSlot, n)
+	a.nextUse, a.usesEnd, a.registerOf, a.spillSlot = resized(a.nextUse, n), resized(a.usesEnd, n), resized(a.registerOf,
+		n), resized(a.spillSlot, n)
 	clear(a.usesEnd)
 	for v := range n {
 		a.registerOf[v], a.spillSlot[v] = -1, -1
@@ -142,19 +142,19 @@ func (g *gen) newAllocator(length int) *allocator {
 	return a
 }
 
-// sized returns a slice of n elements with arbitrary contents. It reuses the memory of s if that is large enough.
-func sized[T any](s []T, n int) []T {
+// resized returns a slice of n elements with arbitrary contents. It reuses the memory of s if s is large enough.
+func resized[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
 	}
 	return s[:n]
 }
 
-// allocatorPool has allocators of earlier loops, whose memory later loops reuse.
+// allocatorPool has allocators of earlier loops. Later loops reuse their memory.
 var allocatorPool sync.Pool
 
-// release returns allocators to allocatorPool after the code is written.
-func (g *gen) release() {
+// recycleAllocators returns allocators to allocatorPool after the code is written.
+func (g *gen) recycleAllocators() {
 	g.discard(&g.frame)
 	for _, a := range g.spareAllocators {
 		a.g, a.registers = nil, nil

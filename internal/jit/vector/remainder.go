@@ -17,22 +17,22 @@ const remainderWork = 4 * 42
 // completeRemainder is a pseudo-instruction that completes the remainder of floats if one division is not enough.
 const completeRemainder = "completeRemainder"
 
-// mod is C's fmod. A fused multiply-add computes the remainder of a rounded integer quotient exactly. Its magnitude is
-// at most half of the quotient's last place times the divisor, so each step divides the magnitude by about 2^23
-// (float32) or 2^52 (float64). One step is nearly always enough. The loop of writeRemainderLoop runs only if an element
-// of the vector needs more steps.
-func (g *gen) mod(l int, x, y val) val {
+// fmod computes C's fmod. Each step truncates the quotient to an integer, and a fused multiply-add computes the
+// remainder for this quotient exactly. A step divides the magnitude of the remainder by about 2^23 (float32) or 2^52
+// (float64), so one step is nearly always enough. The loop of writeRemainderLoop runs only if an element of the vector
+// needs more steps.
+func (g *gen) fmod(l int, x, y val) val {
 	ps := floatSuffix(l)
 	a, d := g.floatOp(expr.Abs, l, x, 0), g.floatOp(expr.Abs, l, y, 0)
 	q := g.round(expr.Trunc, l, g.binaryOp("VDIV"+ps, l, d, a))
 	w := g.vals[x].bytes
-	r := g.add(inst{name: completeRemainder, src: of(a, d), tied: g.fused("VFNMADD", l, q, d, a),
-		dst: g.newVal(value{bytes: w}), rm: -1, lane: uint8(l)})
+	r := g.add(inst{name: completeRemainder, src: sources(a, d), tied: g.fused("VFNMADD", l, q, d, a),
+		dst: g.newVal(value{bytes: w}), memSource: -1, lane: uint8(l)})
 	// The quotient may have been rounded up.
 	negative := g.compareFloats(l, 17, r, g.constLanes(l, 0))
 	if g.avx512 {
-		r = g.add(inst{name: "VADD" + ps, src: of(d, r), tied: r, mask: negative, dst: g.newVal(value{bytes: w}), rm: 0,
-			lane: uint8(l)})
+		r = g.add(inst{name: "VADD" + ps, src: sources(d, r), tied: r, mask: negative, dst: g.newVal(value{bytes: w}),
+			memSource: 0, lane: uint8(l)})
 	} else {
 		r = g.commutativeOp("VADD"+ps, l, r, g.and(l, negative, d))
 	}
@@ -124,7 +124,7 @@ func (w *remainderLoop) abs() {
 	w.g.asm.Emit("VAND"+w.suffix, w.constant(signBit(w.lane)-1), w.remainder, w.absRemainder)
 }
 
-// jumpIfEmpty writes a jump to a label. The jump is taken if no lane of mask is set.
+// jumpIfEmpty writes a jump to a label. The code jumps if no lane of mask is set.
 func (w *remainderLoop) jumpIfEmpty(to asm.Label) {
 	e := w.g.asm.Emit
 	if w.g.avx512 {
@@ -167,8 +167,8 @@ func (w *remainderLoop) step() {
 	e("VBLENDV"+w.suffix, w.mask, w.temp, w.remainder, w.remainder)
 }
 
-// scaleOf returns the bits of a power of 2. A divisor can be multiplied by this number once or twice so that its
-// quotient does not overflow.
+// scaleOf returns the bits of a power of 2. One or two multiplications of the divisor by this number prevent an
+// overflow of the quotient.
 func scaleOf(lane int) uint64 {
 	if lane == 8 {
 		return (1023 + 1000) << 52
@@ -214,13 +214,13 @@ func (g *gen) divideLong(d tensor.DType, a, b *lowered) *lowered {
 		return &lowered{reg: g.compare(expr.Lt, u, v), dtype: tensor.Bool}
 	}
 	if d == tensor.Uint64 {
-		q = g.selectOf(less(rest, zero), do(expr.Sub, q, number(1)), q)
+		q = g.selectLanes(less(rest, zero), do(expr.Sub, q, number(1)), q)
 		// For divisors from 2^63 on, the remainder may need more bits, but the quotient is 0 or 1.
-		return as(d, g.selectOf(less(y, zero), g.selectOf(less(a, b), zero, number(1)), as(d, q)))
+		return as(d, g.selectLanes(less(y, zero), g.selectLanes(less(a, b), zero, number(1)), as(d, q)))
 	}
 	// If the remainder and the dividend have different signs, the magnitude of the quotient is too large by one.
 	wrong := do(expr.And, less(do(expr.Xor, rest, x), zero),
 		&lowered{reg: g.compare(expr.Ne, rest, zero), dtype: tensor.Bool})
-	nearer := g.selectOf(less(do(expr.Xor, x, y), zero), do(expr.Add, q, number(1)), do(expr.Sub, q, number(1)))
-	return g.selectOf(wrong, nearer, q)
+	nearer := g.selectLanes(less(do(expr.Xor, x, y), zero), do(expr.Add, q, number(1)), do(expr.Sub, q, number(1)))
+	return g.selectLanes(wrong, nearer, q)
 }

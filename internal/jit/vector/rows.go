@@ -13,22 +13,23 @@ import (
 // Lanes k and k+4 of the first source are the byte offsets of the rows. The second source is k.
 const tableRows = "rows"
 
-// Up to rowTables tables with the same index are combined into one table. Row i of this table has entry i of each.
+// Up to rowTables tables with the same index are combined into one table. Row i of the combined table has entry i of
+// each table.
 const (
 	rowTables = 4
 	rowBytes  = 4 * rowTables
 	regTable  = regDoubleIndex // address of the table; regDoubleIndex is free: no element has 16 bytes
 )
 
-// lookupKey identifies the lookup of a table: the table's number, and the value whose lanes are the indices.
+// lookupKey identifies the lookup of a table.
 type lookupKey struct {
-	table uint64
-	at    val
+	table   uint64 // number of the table
+	indices val    // the lanes are the indices
 }
 
-// lookupOf selects instructions for a Lookup. With AVX2, a table of 32 entries takes four permutations, all on one
-// port, and three blends. If several tables have the same index, as in a piecewise polynomial, rows of four tables are
-// loaded and transposed instead. This takes three quarters of the time.
+// lookupOf selects instructions for a Lookup. With AVX2, a table of 32 entries needs three blends and four
+// permutations, which all use the same port. If several tables have the same index, as in a piecewise polynomial,
+// lookupOf loads rows of four tables and transposes them instead. This takes three quarters of the time.
 func (g *gen) lookupOf(i expr.Inst) val {
 	at := g.selectedValue(i.A).reg
 	if v, ok := g.lookups[lookupKey{i.Imm, at}]; ok {
@@ -62,7 +63,8 @@ func (g *gen) lookedUpTogether(i expr.Inst) []expr.Inst {
 	return group
 }
 
-// lookupRows selects instructions for several lookups with index at: it loads rows of four lanes and transposes them.
+// lookupRows selects instructions for several lookups with the indices at. The instructions load rows of four lanes and
+// transpose them.
 func (g *gen) lookupRows(group []expr.Inst, at val) {
 	data := make([]byte, rowBytes*len(group[0].Table()))
 	for k, i := range group {
@@ -73,8 +75,8 @@ func (g *gen) lookupRows(group []expr.Inst, at val) {
 	bytes := g.rowOffsets(at)
 	var r [4]val
 	for k := range r {
-		r[k] = g.add(inst{name: tableRows, src: []arg{{v: bytes}, {imm: int64(k)}}, dst: g.newVal(value{bytes: 32}), rm: -1,
-			table: string(data)})
+		r[k] = g.add(inst{name: tableRows, src: []arg{{v: bytes}, {imm: int64(k)}}, dst: g.newVal(value{bytes: 32}),
+			memSource: -1, table: string(data)})
 	}
 	for k, unpack := range []string{"VUNPCKLPS", "VUNPCKHPS"} {
 		if 2*k >= len(group) {

@@ -24,28 +24,28 @@ func (g *gen) foldTotal(k int) {
 	if g.losesNaN(f.Op, d) {
 		ordered = g.newAcc(g.boolVal())
 	}
-	g.folds[0] = append(g.folds[0], g.collectBody(func() { g.foldInto(f.Op, acc, ordered, v) })...)
-	g.folds[2] = append(g.folds[2], g.collectBody(func() {
-		in := &lowered{reg: g.inTail, dtype: tensor.Bool}
-		g.foldInto(f.Op, acc, ordered, g.selectOf(in, &lowered{reg: g.widenHalves(v), dtype: d, dirty: v.dirty}, neutral))
+	g.foldInsts[0] = append(g.foldInsts[0], g.collectBody(func() { g.foldInto(f.Op, acc, ordered, v) })...)
+	g.foldInsts[2] = append(g.foldInsts[2], g.collectBody(func() {
+		in := &lowered{reg: g.tailLanes, dtype: tensor.Bool}
+		g.foldInto(f.Op, acc, ordered, g.selectLanes(in, &lowered{reg: g.widenHalves(v), dtype: d, dirty: v.dirty}, neutral))
 	})...)
-	g.accLoadInsts = append(g.accLoadInsts, inst{name: move, src: of(neutral.reg), dst: acc})
+	g.accLoadInsts = append(g.accLoadInsts, inst{name: move, src: sources(neutral.reg), dst: acc})
 	if ordered != 0 {
-		g.accLoadInsts = append(g.accLoadInsts, inst{name: "KXNORW", src: of(ordered, ordered), dst: ordered, rm: -1})
+		g.accLoadInsts = append(g.accLoadInsts, inst{name: "KXNORW", src: sources(ordered, ordered), dst: ordered,
+			memSource: -1})
 	}
 	g.accStoreInsts = append(g.accStoreInsts, g.collectBody(func() {
 		mem := memory{kind: inRow, index: g.outputs + len(g.code.In) + k}
-		g.body = append(g.body, g.storeOne(mem, d, g.combine(f.Op, d, acc, ordered)))
+		g.body = append(g.body, g.storeFirstLane(mem, d, g.combine(f.Op, d, acc, ordered)))
 	})...)
 }
 
-// accCopies returns a value for each register of an accumulator. There is a register for each iteration of a pass of
-// the main loop.
+// accCopies returns a value for each register of an accumulator, one for each set of accumulator registers.
 func (g *gen) accCopies(acc val) []val {
 	vs := []val{acc}
 	for c := 1; c < expr.Lanes/g.lanes; c++ {
 		x := g.vals[acc]
-		x.acc = &accRef{fold: x.acc.fold, val: acc, copy: c}
+		x.acc = &accRef{index: x.acc.index, val: acc, iteration: c}
 		vs = append(vs, g.newVal(x))
 	}
 	return vs
@@ -76,8 +76,8 @@ func (g *gen) combine(op expr.Op, d tensor.DType, acc, ordered val) val {
 		r = g.blend(l, ok, r, g.floatConst(l, math.NaN()))
 	case d == tensor.Bool:
 		r = foldPairwise(vs, join)
-		d = tensor.Int32 // in the following steps
-		r = g.ofBool(d, r).reg
+		d = tensor.Int32
+		r = g.boolToNumber(d, r).reg
 	default:
 		r = foldPairwise(vs, join)
 	}
@@ -87,18 +87,18 @@ func (g *gen) combine(op expr.Op, d tensor.DType, acc, ordered val) val {
 	return r
 }
 
-// storeOne returns the store of the first lane of v.
-func (g *gen) storeOne(mem memory, d tensor.DType, v val) inst {
+// storeFirstLane returns the store of the first lane of v.
+func (g *gen) storeFirstLane(mem memory, d tensor.DType, v val) inst {
 	first := []arg{{v: v, bytes: 16}}
 	switch d.Size() {
 	case 1:
-		return inst{name: "VPEXTRB", src: append([]arg{{imm: 0}}, first...), store: &mem, rm: -1}
+		return inst{name: "VPEXTRB", src: append([]arg{{imm: 0}}, first...), store: &mem, memSource: -1}
 	case 2:
-		return inst{name: "VPEXTRW", src: append([]arg{{imm: 0}}, first...), store: &mem, rm: -1}
+		return inst{name: "VPEXTRW", src: append([]arg{{imm: 0}}, first...), store: &mem, memSource: -1}
 	case 4:
-		return inst{name: "VMOVD", src: first, store: &mem, rm: -1}
+		return inst{name: "VMOVD", src: first, store: &mem, memSource: -1}
 	}
-	return inst{name: "VMOVQ", src: first, store: &mem, rm: -1}
+	return inst{name: "VMOVQ", src: first, store: &mem, memSource: -1}
 }
 
 // shiftDown returns v with the lane at the given byte offset moved to the front. Other lanes are undefined.
