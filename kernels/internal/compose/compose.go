@@ -12,16 +12,16 @@ import (
 
 // Parts builds the decomposition of a call node by node. After the first error it adds no more nodes.
 type Parts struct {
-	C    *graph.Call
+	Call *graph.Call
 	into *graph.Parts
 	err  error
 }
 
-// Of starts the decomposition of a call.
-func Of(into *graph.Parts, c *graph.Call) *Parts { return &Parts{C: c, into: into} }
+// NewParts starts the decomposition of a call.
+func NewParts(into *graph.Parts, c *graph.Call) *Parts { return &Parts{Call: c, into: into} }
 
-// All adds a node with n results and returns the results.
-func (p *Parts) All(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) []graph.Arg {
+// AddMany adds a node with n results and returns the results.
+func (p *Parts) AddMany(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) []graph.Arg {
 	args := make([]graph.Arg, n)
 	if p.err != nil {
 		return args
@@ -39,7 +39,7 @@ func (p *Parts) All(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) []graph
 
 // Add adds a node with one result.
 func (p *Parts) Add(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg {
-	return p.All(1, op, a, in...)[0]
+	return p.AddMany(1, op, a, in...)[0]
 }
 
 // Number returns a plain number as an operand.
@@ -83,7 +83,7 @@ func (p *Parts) Along(x graph.Arg, dim, rank int) graph.Arg {
 func (p *Parts) Result(x ...graph.Arg) ([]*graph.Value, error) {
 	out := make([]*graph.Value, len(x))
 	for i, a := range x {
-		want := p.C.Out[i]
+		want := p.Call.Out[i]
 		if p.err == nil && (a.Meta().DType != want.DType || !a.Meta().SameLayout(want)) {
 			a = p.Add(laid, graph.Attrs{"dtype": want.DType, "strides": want.Strides}, a)
 		}

@@ -16,7 +16,7 @@ func Widened(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite,
 	if d != tensor.Float16 && d != tensor.BFloat16 || into.Whole() == nil {
 		return r, nil
 	}
-	p := Of(into, c)
+	p := NewParts(into, c)
 	in := make([]graph.Arg, len(c.In))
 	for i, x := range c.In {
 		if in[i] = x; x.Kind == graph.TensorArg {

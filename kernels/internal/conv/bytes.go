@@ -105,7 +105,7 @@ func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
 	c.Streamed(&w)
 	w.Flops = byteConv.flops(c)
-	w.Do(tapsGo, bytesLoopTaps*float64(w.Flops)/2)
+	w.Do(rateGoMAC, bytesLoopTaps*float64(w.Flops)/2)
 	return w
 }
 

@@ -237,16 +237,16 @@ func compileDeform(c *graph.Call) (*graph.Kernel, error) {
 	for n0 := 0; n0 < s.n; n0 += images {
 		n := min(images, s.n-n0)
 		ph, worker := sample(s, n0, n)
-		x.Run(0, worker, []kit.Buffer{cols, in, offset, mask}, ph)
+		x.AddPhases(0, worker, []kit.Buffer{cols, in, offset, mask}, ph)
 		w, err := s.product(d, n0, n, len(buffers) > 3)
 		if err != nil {
 			return nil, err
 		}
 		phases, scratch, worker := w.Phases(0)
-		x.Run(scratch, worker, buffers, phases...)
+		x.AddPhases(scratch, worker, buffers, phases...)
 	}
 	if apart {
-		x.Call(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(c, 0)}, out,
+		x.AddCall(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(c, 0)}, out,
 			bias.View(tensor.New(bias.Meta.DType, 1, s.o, 1, 1)))
 	}
 	return x.Kernel()

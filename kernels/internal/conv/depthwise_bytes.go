@@ -64,7 +64,7 @@ func byteWindowWork(c *graph.Call, _ graph.Walk) graph.Work {
 	s := byteConv.bytesShape(c)
 	t := newByteWindow(c)
 	tiles := s.n * s.h.Results * kit.DivUp(s.w.Results, t.spec.Tile) * t.blocks()
-	w.Do(tapsBytes, float64(tiles*t.spec.Uops()))
+	w.Do(rateBytesInstruction, float64(tiles*t.spec.Uops()))
 	if t.copied {
 		w.Bytes[graph.Copied] += float64(2 * s.n * s.c * s.h.Size * s.w.Size)
 	}

@@ -35,7 +35,7 @@ func (s *convShape) groupWork(w *graph.Work, d tensor.DType) {
 	f, _ := newWindowShape(s, d.Size())
 	down := float64(s.h.CountAll()) / float64(s.h.Results) / float64(s.h.Taps)
 	across := float64(s.w.CountAll()) / float64(s.w.Results) / float64(s.w.Taps)
-	multiply.Stored(w, s.call)
+	multiply.ReclassifyStores(w, s.call)
 	w.Wait(directBegin, 1)
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.depth()))

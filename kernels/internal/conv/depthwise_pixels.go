@@ -70,7 +70,7 @@ func (f *windowShape) codes(s *convShape) int {
 func (s *convShape) windowPanels(d tensor.DType) *multiply.Panels {
 	f, _ := newWindowShape(s, d.Size())
 	p := &multiply.Panels{DType: d, Form: fmt.Sprintf("%v vectors of %d of %d by kh,kw", d, f.lanes, s.o), Width: f.lanes,
-		Lanes: f.lanes, Lane: s.weightStride.n, Depth: s.depth(), Terms: s.channelsFirstTerms, Starts: f.starts()}
+		Lanes: f.lanes, LaneStride: s.weightStride.n, Depth: s.depth(), Terms: s.channelsFirstTerms, Starts: f.starts()}
 	if s.inPerGroup > 1 {
 		p.Form += fmt.Sprintf(" of groups of %d", s.inPerGroup)
 	}
@@ -82,7 +82,7 @@ func (s *convShape) windowPanels(d tensor.DType) *multiply.Panels {
 
 // newDepthwiseWindow generates the code of a convolution that windowCompiles accepts.
 func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) {
-	t := &depthwiseWindow{s: s, outPixelStride: s.outPixel()}
+	t := &depthwiseWindow{s: s, outPixelStride: s.outPixelStride()}
 	t.windowShape, _ = newWindowShape(s, d.Size())
 	t.epilogue = newCodeEpilogue(s.epilogue, s.o, depthwise.EpilogueOperands)
 	if t.epilogue.strips != nil && t.repeats() {
@@ -125,7 +125,7 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 		a.Ptr[depthwise.In], a.Ptr[depthwise.Weights], a.Ptr[depthwise.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
 		a.Ptr[depthwise.Bias] = s.denseBias(m, t.size)
 		t.epilogue.setOperands(a, &r.epilogue, m)
-		err := order.Each(chunk, func(image, block, strip int) error {
+		err := order.EachUnit(chunk, func(image, block, strip int) error {
 			if err := t.strip(r, image, block, strip); err != nil {
 				return err
 			}
@@ -158,14 +158,14 @@ func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
 			channel -= t.overlap * t.size
 		}
 	}
-	in := image*s.h.Size*s.w.Size*s.inPixel(false)*t.size + channel
+	in := image*s.h.Size*s.w.Size*s.inPixelStride(false)*t.size + channel
 	out := image*s.h.Results*s.w.Results*t.outPixelStride*t.size + channel
 	weights := first * s.depth() * t.bytes
 	a.Row[depthwise.Bias] = channel
 	r.calls = t.callsOf(r.calls[:0], strip)
 	for _, c := range r.calls {
 		a.Row[depthwise.In], a.Row[depthwise.Out], a.Row[depthwise.Weights] = in+c.in, out+c.out, weights+c.weight
-		t.epilogue.At(a, out+c.out, channel)
+		t.epilogue.SetOffsets(a, out+c.out, channel)
 		a.Rows, a.Step[depthwise.WindowRows] = c.tiles, c.rows
 		if err := t.codes[c.code].Call(a); err != nil {
 			return err

@@ -201,7 +201,7 @@ func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 		row = s.h.Position(down.at, first)
 	}
 	if c.rows > 0 || !dynamicRows && down.end > down.first {
-		c.in = (row*s.w.Size + min(max(col, 0), s.w.Size-1)) * s.inPixel(false) * f.size
+		c.in = (row*s.w.Size + min(max(col, 0), s.w.Size-1)) * s.inPixelStride(false) * f.size
 	} else {
 		c.weight = 0
 	}
@@ -211,7 +211,7 @@ func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 // spec returns the spec of a tile's code.
 func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 	s, f := t.s, &t.windowShape
-	pixel, result := s.inPixel(false)*f.size, t.outPixelStride*f.size
+	pixel, result := s.inPixelStride(false)*f.size, t.outPixelStride*f.size
 	p := &depthwise.Spec{Size: f.size, Bytes: f.bytes, Group: s.inPerGroup, Tile: [2]int{down.n, across.n},
 		Window: [2]int{s.h.Taps, s.w.Taps}, Stride: [2]int{s.h.Stride, s.w.Stride},
 		Dilation: [2]int{s.h.Dilation, s.w.Dilation},

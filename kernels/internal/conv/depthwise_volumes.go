@@ -159,10 +159,10 @@ func (v convolution) tapsImpl() graph.Impl {
 			c.Streamed(&w)
 			if t := usable(c); t != nil {
 				planes := float64(t.n * t.groups * t.d.Size)
-				w.Do(tapsPlanes, float64(c.Out[0].Numel()*t.taps()))
-				w.Do(tapsTile, planes*float64(t.h.Size*t.w.Size))
-				w.Do(tapsRow, planes*float64(t.h.Size))
-				w.Do(tapsPlane, planes)
+				w.Do(ratePlanesMAC, float64(c.Out[0].Numel()*t.taps()))
+				w.Do(ratePlanesElement, planes*float64(t.h.Size*t.w.Size))
+				w.Do(ratePlanesRow, planes*float64(t.h.Size))
+				w.Do(ratePlanesPlane, planes)
 			}
 			return w
 		},

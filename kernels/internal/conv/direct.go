@@ -86,8 +86,8 @@ func directComputes(s *convShape, d tensor.DType) bool {
 func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	shape := newDirectShape(s, d, planes)
 	t := &direct{s: s, shape: shape, size: d.Size(), termBytes: shape.vectors * shape.lanes * d.Size(), images: s.n,
-		inImageBytes: s.inStride.n * d.Size(), inPixelBytes: s.inPixel(planes) * d.Size(), outPixelStride: s.outPixel(),
-		outSize: d.Size()}
+		inImageBytes: s.inStride.n * d.Size(), inPixelBytes: s.inPixelStride(planes) * d.Size(),
+		outPixelStride: s.outPixelStride(), outSize: d.Size()}
 	t.epilogue = newCodeEpilogue(s.epilogue, s.o, tile.EpilogueOperands)
 	t.sums = newSumBlocks(s, &shape)
 	t.cut()
@@ -133,7 +133,7 @@ func (t *direct) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
 			a.Ptr[tile.Ahead] = a.Ptr[tile.In]
 		}
 		t.epilogue.setOperands(a, &r.epilogue, m)
-		err := t.order.Each(chunk, func(image, block, strip int) error {
+		err := t.order.EachUnit(chunk, func(image, block, strip int) error {
 			if err := t.strip(r, image, block, strip); err != nil {
 				return err
 			}
@@ -167,9 +167,9 @@ func (t *direct) strip(r *directRun, image, block, strip int) error {
 	for _, c := range r.calls {
 		a.Row[tile.In], a.Row[tile.Out], a.Row[tile.Vec] = in+c.in, out+c.out, vec+c.vec
 		if t.prefetchesImage {
-			a.Row[tile.Ahead] = in + c.in + t.specs[c.code].Rows*t.pixel()
+			a.Row[tile.Ahead] = in + c.in + t.specs[c.code].Rows*t.pixelBytes()
 		}
-		t.epilogue.At(a, out+c.out, channel)
+		t.epilogue.SetOffsets(a, out+c.out, channel)
 		a.Rows, a.Step[tile.LoopTrips+t.shape.windowLoop()] = c.tiles, c.rows
 		if t.shape.volumes {
 			a.Step[tile.LoopTrips+t.shape.windowLoop()-1] = c.planes

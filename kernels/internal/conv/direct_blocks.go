@@ -22,18 +22,18 @@ func newSumBlocks(s *convShape, f *directShape) sumBlocks {
 	case s.depth() <= blockTerms:
 		return sumBlocks{}
 	case f.planes && f.cut != flat:
-		return sumBlocks{channels: evenParts(s.inPerGroup, max(1, blockTerms/s.taps()))}
+		return sumBlocks{channels: largestPart(s.inPerGroup, max(1, blockTerms/s.taps()))}
 	case s.inPerGroup > blockTerms:
-		return sumBlocks{terms: evenParts(s.inPerGroup, blockTerms), taps: 1}
+		return sumBlocks{terms: largestPart(s.inPerGroup, blockTerms), taps: 1}
 	}
-	return sumBlocks{taps: evenParts(s.w.Taps, max(1, blockTerms/s.inPerGroup))}
+	return sumBlocks{taps: largestPart(s.w.Taps, max(1, blockTerms/s.inPerGroup))}
 }
 
-// evenParts divides n into as few equal parts as possible, none larger than most. It returns the size of the largest
+// largestPart divides n into as few equal parts as possible, none larger than most. It returns the size of the largest
 // part.
-func evenParts(n, most int) int { return kit.DivUp(n, kit.DivUp(n, most)) }
+func largestPart(n, most int) int { return kit.DivUp(n, kit.DivUp(n, most)) }
 
-// endAt reports whether a block ends after tap kw of a row of the window that has the given number of taps.
-func (b *sumBlocks) endAt(kw, taps int) bool {
+// endsAfter reports whether a block ends after tap kw of a row of the window that has the given number of taps.
+func (b *sumBlocks) endsAfter(kw, taps int) bool {
 	return b.taps > 0 && ((kw+1)%b.taps == 0 || kw == taps-1)
 }

@@ -213,7 +213,8 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	t.scratchAt.images = t.scratchAt.sums + kit.AlignUp(t.s.o*elementBytes+machine.LineBytes)
 	k := &graph.Kernel{Scratch: t.scratchAt.images, Code: t.listings}
 	if t.copied {
-		k.Scratch += kit.AlignUp(t.s.n*t.s.h.Size*t.s.w.Size*t.pixel() + elementBytes) // reads extend past the last pixel
+		// Reads extend past the last pixel.
+		k.Scratch += kit.AlignUp(t.s.n*t.s.h.Size*t.s.w.Size*t.pixelBytes() + elementBytes)
 	}
 	if t.widen != nil {
 		k.Worker = t.s.w.Size * t.paddedChannels()
@@ -245,7 +246,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 	if t.copied {
 		rows = q.n * q.h.Size
 	}
-	group := max(1, machine.MoveGrain/(q.w.Size*t.pixel()))
+	group := max(1, machine.MoveGrain/(q.w.Size*t.pixelBytes()))
 	return graph.Phase{Chunks: 1 + kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
 		zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ t.flip
 		if chunk == 0 {
@@ -282,7 +283,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 }
 
 // paddedChannels returns the number of channels per pixel in scratch memory.
-func (t *directBytes) paddedChannels() int { return t.pixel() * t.per / elementBytes }
+func (t *directBytes) paddedChannels() int { return t.pixelBytes() * t.per / elementBytes }
 
 // move copies pixels to whole elements and makes bytes unsigned. Missing channels of the last element are 0.
 func (t *directBytes) move(to, from []uint8) {

@@ -60,9 +60,9 @@ func (t *direct) chooseOrder() {
 		turns := max(1, tiles*t.order.Band/strips*s.depth()/tile.DefaultUnroll)
 		t.prefetch = min(maxPrefetch, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), turns))
 		t.stripPrefetch = kit.DivUp(t.panelBytes(), t.order.Band)
-	} else if t.shape.cut == flat && !t.shape.planes && s.n*s.pixelsIn()*t.pixel() > cachedPixelBytes {
+	} else if t.shape.cut == flat && !t.shape.planes && s.n*s.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
 		t.prefetchesImage = true
-		lines := kit.DivUp(t.tileRows()*t.pixel(), machine.LineBytes)
+		lines := kit.DivUp(t.tileRows()*t.pixelBytes(), machine.LineBytes)
 		t.prefetch = min(maxPrefetch, kit.DivUp(lines, max(1, s.inPerGroup/tile.DefaultUnroll)))
 	}
 	pixels := s.n * s.pixelsOut() / max(1, t.images*strips)

@@ -37,8 +37,7 @@ const (
 
 // Bounds of the tiles of direct convolution.
 const (
-	// The cut allTaps requires at most smallImage output pixels of an image, and at most shortTile output pixels of a
-	// row.
+	// The cut allTaps requires at most smallImage output pixels of an image, and at most shortTile output pixels of a row.
 	smallImage = 64
 	shortTile  = 7
 	// maxVectors is the maximum number of vectors of a block. cachedPanel is the maximum size, in bytes, of the panel of a
@@ -203,8 +202,8 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 	case alongRows:
 		add(split(s.w.Results, f.rows), groups*float64(images*s.rowsOut()), s.meanTaps())
 	}
-	multiply.Stored(w, s.call)
-	multiply.Paneled(w, s.call, 1, s.n*s.pixelsOut())
+	multiply.ReclassifyStores(w, s.call)
+	multiply.ReclassifyPanels(w, s.call, 1, s.n*s.pixelsOut())
 	w.Wait(directBegin, 1)
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.depth()))

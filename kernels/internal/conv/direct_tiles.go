@@ -30,7 +30,7 @@ func (t *direct) callsOf(calls []directCall, strip int) []directCall {
 	case byBands:
 		return t.bandCalls(calls, strip)
 	case allTaps:
-		return append(calls, directCall{code: strip, tiles: 1, out: t.tiles.at(strip) * t.outPixel()})
+		return append(calls, directCall{code: strip, tiles: 1, out: t.tiles.at(strip) * t.outPixelBytes()})
 	}
 	return t.rowCalls(calls, strip)
 }
@@ -47,15 +47,16 @@ func (t *direct) firstPixel(strip int) int {
 	return t.tiles.at(first)
 }
 
-// pixel returns the stride of the input's pixels in bytes, and channel the stride of the input's channels in bytes.
-func (t *direct) pixel() int   { return t.inPixelBytes }
-func (t *direct) channel() int { return t.s.channelOf(t.shape.planes) * t.size }
+// pixelBytes returns the stride of the input's pixels in bytes, and channel the stride of the input's channels in
+// bytes.
+func (t *direct) pixelBytes() int   { return t.inPixelBytes }
+func (t *direct) channelBytes() int { return t.s.channelStride(t.shape.planes) * t.size }
 
-// outPixel returns the stride of the result's pixels, in bytes.
-func (t *direct) outPixel() int { return t.outPixelStride * t.outSize }
+// outPixelBytes returns the stride of the result's pixels, in bytes.
+func (t *direct) outPixelBytes() int { return t.outPixelStride * t.outSize }
 
-// channelOf returns the stride of the input's channels, in elements.
-func (s *convShape) channelOf(planes bool) int {
+// channelStride returns the stride of the input's channels, in elements.
+func (s *convShape) channelStride(planes bool) int {
 	if planes {
 		return s.pixelsIn()
 	}
@@ -114,7 +115,7 @@ func (t *direct) flatCalls(calls []directCall, strip int) []directCall {
 		if part[0] < part[1] {
 			at := t.tiles.at(part[0])
 			calls = append(calls, directCall{code: code, tiles: part[1] - part[0],
-				in: at * t.pixel(), out: at * t.outPixel()})
+				in: at * t.pixelBytes(), out: at * t.outPixelBytes()})
 		}
 	}
 	return calls
@@ -123,10 +124,10 @@ func (t *direct) flatCalls(calls []directCall, strip int) []directCall {
 func (t *direct) flatSpec(rows int) *tile.Spec {
 	s := t.spec(rows)
 	for i := range rows {
-		s.In, s.Out = append(s.In, i*t.pixel()), append(s.Out, i*t.outPixel())
+		s.In, s.Out = append(s.In, i*t.pixelBytes()), append(s.Out, i*t.outPixelBytes())
 	}
-	s.Tiles = tile.Loop{In: rows * t.pixel(), Out: rows * t.outPixel()}
-	s.Runs = []tile.Run{{Terms: t.s.inPerGroup, InStep: t.channel(), VecStep: t.termBytes,
+	s.Tiles = tile.Loop{In: rows * t.pixelBytes(), Out: rows * t.outPixelBytes()}
+	s.Runs = []tile.Run{{Terms: t.s.inPerGroup, InStep: t.channelBytes(), VecStep: t.termBytes,
 		Block: t.sums.terms}}
 	return s
 }
@@ -156,7 +157,8 @@ func (t *direct) cutRows() {
 			t.rowTemplate[last].tiles++
 			continue
 		}
-		t.rowTemplate = append(t.rowTemplate, directCall{code: code, tiles: 1, in: start * t.pixel(), out: ow * t.outPixel()})
+		t.rowTemplate = append(t.rowTemplate, directCall{code: code, tiles: 1, in: start * t.pixelBytes(),
+			out: ow * t.outPixelBytes()})
 	}
 }
 
@@ -166,11 +168,11 @@ func (t *direct) rowCalls(calls []directCall, row int) []directCall {
 	od, oh := row/s.h.Results, row%s.h.Results
 	plane, planesEnd := s.d.TapsOf(od)
 	first, end := s.h.TapsOf(oh)
-	in := (s.d.Position(od, plane)*s.h.Size + s.h.Position(oh, first)) * s.w.Size * t.pixel()
+	in := (s.d.Position(od, plane)*s.h.Size + s.h.Position(oh, first)) * s.w.Size * t.pixelBytes()
 	vec := (plane*s.h.Taps + first) * s.w.Taps * t.runTerms() * t.termBytes
 	for _, c := range t.rowTemplate {
 		c.planes, c.rows, c.vec = max(0, planesEnd-plane), max(0, end-first), vec
-		c.in, c.out = in+c.in, row*s.w.Results*t.outPixel()+c.out
+		c.in, c.out = in+c.in, row*s.w.Results*t.outPixelBytes()+c.out
 		calls = append(calls, c)
 	}
 	return calls
@@ -188,15 +190,15 @@ func (t *direct) runTerms() int {
 func (t *direct) rowSpec(ow, n int) *tile.Spec {
 	s, f := t.s, t.spec(n)
 	for i := range n {
-		f.In, f.Out = append(f.In, i*s.w.Stride*t.pixel()), append(f.Out, i*t.outPixel())
+		f.In, f.Out = append(f.In, i*s.w.Stride*t.pixelBytes()), append(f.Out, i*t.outPixelBytes())
 	}
-	f.Tiles = tile.Loop{In: n * s.w.Stride * t.pixel(), Out: n * t.outPixel()}
+	f.Tiles = tile.Loop{In: n * s.w.Stride * t.pixelBytes(), Out: n * t.outPixelBytes()}
 	t.windowRow(f, 0, 0, func(kw, i int) bool { return s.w.Contains(s.w.Position(ow+i, kw)) })
-	window := tile.Loop{In: s.h.Dilation * s.w.Size * t.pixel(), Vec: s.w.Taps * t.runTerms() * t.termBytes,
+	window := tile.Loop{In: s.h.Dilation * s.w.Size * t.pixelBytes(), Vec: s.w.Taps * t.runTerms() * t.termBytes,
 		Trips: tile.Dynamic}
 	f.Loops = t.overChannels(window)
 	if t.shape.volumes {
-		plane := s.d.Dilation * s.h.Size * s.w.Size * t.pixel()
+		plane := s.d.Dilation * s.h.Size * s.w.Size * t.pixelBytes()
 		planes := tile.Loop{In: plane, Vec: s.h.Taps * window.Vec, Trips: tile.Dynamic}
 		f.Loops = slices.Insert(f.Loops, len(f.Loops)-1, planes)
 	}
@@ -209,7 +211,7 @@ func (t *direct) overChannels(within ...tile.Loop) []tile.Loop {
 	if !t.shape.planes {
 		return within
 	}
-	channels := tile.Loop{In: t.channel(), Vec: t.s.taps() * t.termBytes, Trips: t.s.inPerGroup,
+	channels := tile.Loop{In: t.channelBytes(), Vec: t.s.taps() * t.termBytes, Trips: t.s.inPerGroup,
 		Block: t.sums.channels}
 	return append([]tile.Loop{channels}, within...)
 }
@@ -220,9 +222,9 @@ func (t *direct) overChannels(within ...tile.Loop) []tile.Loop {
 func (t *direct) windowRow(f *tile.Spec, in, vec int, inside func(kw, row int) bool) {
 	s := t.s
 	begin := len(f.Runs)
-	step := t.channel()
+	step := t.channelBytes()
 	if t.shape.planes {
-		step = s.w.Dilation * t.pixel()
+		step = s.w.Dilation * t.pixelBytes()
 	}
 	for kw := range s.w.Taps {
 		rows := uint32(0)
@@ -231,14 +233,14 @@ func (t *direct) windowRow(f *tile.Spec, in, vec int, inside func(kw, row int) b
 				rows |= 1 << i
 			}
 		}
-		r := tile.Run{In: in + kw*s.w.Dilation*t.pixel(), Vec: vec + kw*t.runTerms()*t.termBytes,
+		r := tile.Run{In: in + kw*s.w.Dilation*t.pixelBytes(), Vec: vec + kw*t.runTerms()*t.termBytes,
 			InStep: step, VecStep: t.termBytes, Terms: t.runTerms(), Rows: rows, Block: t.sums.terms}
 		if last := len(f.Runs) - 1; last >= begin && continues(&f.Runs[last], &r) {
 			f.Runs[last].Terms += r.Terms
 		} else if rows != 0 {
 			f.Runs = append(f.Runs, r)
 		}
-		if last := len(f.Runs) - 1; last >= begin && t.sums.endAt(kw, s.w.Taps) && f.Runs[last].Block == 0 {
+		if last := len(f.Runs) - 1; last >= begin && t.sums.endsAfter(kw, s.w.Taps) && f.Runs[last].Block == 0 {
 			f.Runs[last].Block = f.Runs[last].Terms
 		}
 	}
@@ -267,11 +269,11 @@ func (t *direct) smallSpec(at, n int) *tile.Spec {
 	s, f := t.s, t.spec(n)
 	for i := range n {
 		oh, ow := (at+i)/s.w.Results, (at+i)%s.w.Results
-		f.In = append(f.In, (s.h.Begin(oh)*s.w.Size+s.w.Begin(ow))*t.pixel())
-		f.Out = append(f.Out, i*t.outPixel())
+		f.In = append(f.In, (s.h.Begin(oh)*s.w.Size+s.w.Begin(ow))*t.pixelBytes())
+		f.Out = append(f.Out, i*t.outPixelBytes())
 	}
 	for kh := range s.h.Taps {
-		t.windowRow(f, kh*s.h.Dilation*s.w.Size*t.pixel(), kh*s.w.Taps*t.runTerms()*t.termBytes, func(kw, i int) bool {
+		t.windowRow(f, kh*s.h.Dilation*s.w.Size*t.pixelBytes(), kh*s.w.Taps*t.runTerms()*t.termBytes, func(kw, i int) bool {
 			oh, ow := (at+i)/s.w.Results, (at+i)%s.w.Results
 			return s.h.Contains(s.h.Position(oh, kh)) && s.w.Contains(s.w.Position(ow, kw))
 		})

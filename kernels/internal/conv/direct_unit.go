@@ -87,8 +87,8 @@ func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 			}
 			ow := t.tiles.at(i)
 			calls = append(calls, directCall{code: code, tiles: tiles, rows: s.h.Taps,
-				in:  (from*band*s.h.Stride*s.w.Size + ow*s.w.Stride) * t.pixel(),
-				out: (from*band*s.w.Results + ow) * t.outPixel()})
+				in:  (from*band*s.h.Stride*s.w.Size + ow*s.w.Stride) * t.pixelBytes(),
+				out: (from*band*s.w.Results + ow) * t.outPixelBytes()})
 		}
 	}
 	add(0, first, whole-first)
@@ -102,12 +102,12 @@ func (t *direct) bandSpec(rows, n int) *tile.Spec {
 	s, f := t.s, t.spec(rows*n)
 	for i := range rows * n {
 		row, col := i/n, i%n
-		f.In = append(f.In, (row*s.h.Stride*s.w.Size+col*s.w.Stride)*t.pixel())
-		f.Out = append(f.Out, (row*s.w.Results+col)*t.outPixel())
+		f.In = append(f.In, (row*s.h.Stride*s.w.Size+col*s.w.Stride)*t.pixelBytes())
+		f.Out = append(f.Out, (row*s.w.Results+col)*t.outPixelBytes())
 	}
-	f.Tiles = tile.Loop{In: rows * s.h.Stride * s.w.Size * t.pixel(), Out: rows * s.w.Results * t.outPixel()}
+	f.Tiles = tile.Loop{In: rows * s.h.Stride * s.w.Size * t.pixelBytes(), Out: rows * s.w.Results * t.outPixelBytes()}
 	t.windowRow(f, 0, 0, func(_, _ int) bool { return true })
-	f.Loops = []tile.Loop{{In: s.h.Dilation * s.w.Size * t.pixel(), Vec: s.w.Taps * t.runTerms() * t.termBytes,
+	f.Loops = []tile.Loop{{In: s.h.Dilation * s.w.Size * t.pixelBytes(), Vec: s.w.Taps * t.runTerms() * t.termBytes,
 		Trips: tile.Dynamic}}
 	return f
 }
@@ -121,8 +121,8 @@ func (s *convShape) unitWork(w *graph.Work, f *directShape) {
 	} else {
 		parts = s.n * s.h.Results * split(s.w.Results, tile.UnitRows).count
 	}
-	multiply.Stored(w, s.call)
-	multiply.Paneled(w, s.call, 1, s.n*s.pixelsOut())
+	multiply.ReclassifyStores(w, s.call)
+	multiply.ReclassifyPanels(w, s.call, 1, s.n*s.pixelsOut())
 	w.Wait(directBegin, 1)
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.depth()))

@@ -27,7 +27,7 @@ func newCodeEpilogue(e *fusion.Epilogue, channels, slot int) codeEpilogue {
 
 // setOperands sets the addresses of the operands for a chunk.
 func (d *codeEpilogue) setOperands(a *jit.Args, r *fusion.EpilogueRun, m *graph.Mem) {
-	d.Enter(a, m, nil)
+	d.SetOperands(a, m, nil)
 	if d.strips != nil {
 		d.strips.Enter(r, m)
 	}

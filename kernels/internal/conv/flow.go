@@ -12,17 +12,17 @@ import (
 // chunk needs the whole input if the input has the layout by planes. If order has one image, its strips span the whole
 // batch.
 func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, planes bool) *graph.Flow {
-	if s.outPixel() != s.o || s.inPixel(planes) == 0 {
+	if s.outPixelStride() != s.o || s.inPixelStride(planes) == 0 {
 		return nil
 	}
 	pixels := s.pixelsOut()
 	each := s.n * pixels / order.Images
 	made := func(chunk int) int {
-		images, strips := order.Made(chunk)
+		images, strips := order.Completed(chunk)
 		return (images*each + first(strips)) * s.o
 	}
 	needs := func(chunk int) int {
-		images, strips := order.Begun(chunk)
+		images, strips := order.Started(chunk)
 		results := images*each + first(strips)
 		if planes {
 			return math.MaxInt
@@ -35,7 +35,7 @@ func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, plan
 			rows = plane*s.h.Size + min(s.h.Size, max(0, row+1))
 			rows = min(s.rowsIn(), max(0, rows))
 		}
-		return (images*s.rowsIn() + rows) * s.w.Size * s.inPixel(false)
+		return (images*s.rowsIn() + rows) * s.w.Size * s.inPixelStride(false)
 	}
 	return &graph.Flow{Made: made, Needs: needs}
 }

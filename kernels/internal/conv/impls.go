@@ -191,8 +191,8 @@ func (v convolution) writesSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) 
 	_, even := s.pixelStride()
 	switch {
 	case a.direct() || a == depthwiseByPixels:
-		return s.outStride.c == 1 && s.outPixel() > 0 &&
-			kit.BoundedProduct(s.pixelsOut(), s.outPixel(), m.DType.Size()) < maxReach
+		return s.outStride.c == 1 && s.outPixelStride() > 0 &&
+			kit.BoundedProduct(s.pixelsOut(), s.outPixelStride(), m.DType.Size()) < maxReach
 	case s.pixelsOut() == 1: // a product with one row
 		return true
 	}
@@ -210,13 +210,13 @@ func (v convolution) readsSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) b
 	return stride.c == 1 && pixel >= size.c && v.shape(c).inReach(pixel, m.DType.Size()) < maxReach
 }
 
-// outPixel returns the constant distance between neighbouring pixels of the result, also across rows and images, or 0
-// if the distance is not constant.
-func (s *convShape) outPixel() int { return pixelDistance(s.outSize(), s.outStride) }
+// outPixelStride returns the constant distance between neighbouring pixels of the result, also across rows and images,
+// or 0 if the distance is not constant.
+func (s *convShape) outPixelStride() int { return pixelDistance(s.outSize(), s.outStride) }
 
-// inPixel returns the constant distance between neighbouring pixels of the input, or 0 if the distance is not constant.
-// In inputs by planes, pixels are adjacent.
-func (s *convShape) inPixel(planes bool) int {
+// inPixelStride returns the constant distance between neighbouring pixels of the input, or 0 if the distance is not
+// constant. In inputs by planes, pixels are adjacent.
+func (s *convShape) inPixelStride(planes bool) int {
 	if planes {
 		return 1
 	}

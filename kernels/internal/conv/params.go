@@ -93,7 +93,7 @@ func reference(m tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geomet
 	}
 	lead := x.Rank() - len(axes) - 1 // 1 with a batch
 	kit.EachIndex(m.Shape, func(index []int) {
-		s := kit.Accumulator{D: m.DType}
+		s := kit.Accumulator{DType: m.DType}
 		ix, iw := slices.Clone(index), make([]int, w.Rank())
 		for k := range inPerGroup {
 			ix[lead], iw[0], iw[1] = indices(index[lead], k)

@@ -59,11 +59,11 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 		MACs: kit.BoundedProduct(pixels, s.outPerGroup(), s.depth())}
 	if x.Entries > 1 {
 		x.A = entryOffsets(entries, images*s.h.Size*s.w.Size*s.c, s.groups, s.inPerGroup)
-		x.B = entryOffsets(entries, 0, s.groups, weight.Each())
+		x.B = entryOffsets(entries, 0, s.groups, weight.MatrixLen())
 		x.C = entryOffsets(entries, images*s.outStride.n, s.groups, s.outPerGroup()*s.outStride.c)
 		x.Bias = entryOffsets(entries, 0, s.groups, s.outPerGroup()*s.biasStride)
 	}
-	x.Then(s.epilogue, spec)
+	x.SetEpilogue(s.epilogue, spec)
 	x.Bind = func(m *graph.Mem, j *multiply.Job) {
 		j.C, j.A, j.B, j.Bias = m.Ptrs[0], m.Ptrs[1], weight.address(m), s.biasAt(m)
 	}

@@ -39,7 +39,7 @@ func convNCHW(s *convShape) (*graph.Kernel, error) {
 	}
 	x := &multiply.Multiplier{Plan: plan, Entries: s.n * s.groups, MACs: kit.BoundedProduct(s.outPerGroup(), s.pixelsOut(),
 		s.depth())}
-	x.Then(s.epilogue, spec)
+	x.SetEpilogue(s.epilogue, spec)
 	planeEntries(x, s, weight)
 	if !inPlace {
 		p := &windowPacker{window: s.window, inStride: s.inStride, width: plan.PackCols(), elem: strided.Move(d.Size())}

@@ -27,7 +27,7 @@ func (s *convShape) outReach(size int) int {
 	if s.w.Results <= maxTileRows {
 		rows *= 2
 	}
-	return kit.BoundedProduct(rows, max(s.outPixel(), s.o), size)
+	return kit.BoundedProduct(rows, max(s.outPixelStride(), s.o), size)
 }
 
 // proportionate reports whether scratch memory of the given number of elements is small, or at most 16 times as large

@@ -111,7 +111,7 @@ func (s *convShape) tapNames() string {
 // weightPanels returns the panels of each group, with width output channels per panel. terms lists the weight offsets
 // of an output channel's terms, and order names their order in the form of the packed weight.
 func (s *convShape) weightPanels(d tensor.DType, width int, order string, terms func() []int) *multiply.Panels {
-	p := &multiply.Panels{DType: d, Width: width, Lanes: s.outPerGroup(), Lane: s.weightStride.n,
+	p := &multiply.Panels{DType: d, Width: width, Lanes: s.outPerGroup(), LaneStride: s.weightStride.n,
 		Depth: s.depth(), Terms: terms}
 	p.Form = d.String() + " panels of " + strconv.Itoa(width) + " by " + order
 	if s.groups > 1 {
@@ -134,7 +134,7 @@ type packedWeight struct {
 func newPackedWeight(c *graph.Call, p *multiply.Panels) (w packedWeight, err error) {
 	w.Panels = p
 	if w.packedBefore, err = multiply.InPanels(c, 1, p); !w.packedBefore {
-		w.Scratch = kit.AlignUp(kit.BoundedProduct(p.Each(), len(p.Starts), p.DType.Size()))
+		w.Scratch = kit.AlignUp(kit.BoundedProduct(p.MatrixLen(), len(p.Starts), p.DType.Size()))
 	}
 	return w, err
 }
@@ -145,7 +145,7 @@ func (w packedWeight) phases() []graph.Phase {
 		return nil
 	}
 	size, cuts := w.DType.Size(), kit.DivUp(w.Lanes, w.Width)
-	each := w.Each() * size
+	each := w.MatrixLen() * size
 	chunks := cuts * len(w.Starts)
 	// A chunk packs about 2^14 elements.
 	group, listed := max(1, 1<<14/max(1, kit.BoundedProduct(w.Width, w.Depth))), sync.OnceValue(w.Terms)
@@ -210,7 +210,7 @@ func entryOffsets(images, img, groups, group int) []int {
 // group of each image.
 func planeEntries(x *multiply.Multiplier, s *convShape, w packedWeight) {
 	if x.Entries > 1 {
-		x.A = entryOffsets(s.n, 0, s.groups, w.Each())
+		x.A = entryOffsets(s.n, 0, s.groups, w.MatrixLen())
 		x.B = entryOffsets(s.n, s.inStride.n, s.groups, s.inPerGroup*s.inStride.c)
 		x.C = entryOffsets(s.n, s.outStride.n, s.groups, s.outPerGroup()*s.outStride.c)
 		x.Bias = entryOffsets(s.n, 0, s.groups, s.outPerGroup()*s.biasStride)

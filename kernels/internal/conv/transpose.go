@@ -272,7 +272,7 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 	}
 	room, add := adder.workerBytes(), channelAdders[d]
 	if adder != nil {
-		x.List(func() []expr.Listing { return []expr.Listing{adder.add.Listing("windows")} })
+		x.AddListings(func() []expr.Listing { return []expr.Listing{adder.add.Listing("windows")} })
 	}
 	for n0 := 0; n0 < s.n; n0 += images {
 		n := min(images, s.n-n0)
@@ -280,18 +280,18 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 			A: entryOffsets(n, 0, s.groups, cg*rows), B: entryOffsets(n, s.c*points, s.groups, cg*points),
 			C: entryOffsets(n, s.groups*rows*points, s.groups, rows*points)}
 		if packed {
-			w.A = panels.Places(w.A)
+			w.A = panels.PackedOffsets(w.A)
 		}
 		w.Bind = func(m *graph.Mem, j *multiply.Job) {
 			j.C, j.A, j.B = m.Ptrs[0], m.Ptrs[2], unsafe.Add(m.Ptrs[1], n0*s.c*points*d.Size())
 		}
 		ph, scratch, worker := w.Phases(0)
-		x.Run(scratch, worker, []kit.Buffer{cols, ins[0], ins[1]}, ph...)
+		x.AddPhases(scratch, worker, []kit.Buffer{cols, ins[0], ins[1]}, ph...)
 		buffers := []kit.Buffer{out, cols}
 		if s.bias {
 			buffers = append(buffers, ins[2])
 		}
-		x.Run(0, room, buffers, copies.CutUnits(n*s.o, kit.BoundedProduct(points, s.taps())+s.pixelsIn(),
+		x.AddPhases(0, room, buffers, copies.CutUnits(n*s.o, kit.BoundedProduct(points, s.taps())+s.pixelsIn(),
 			func(m *graph.Mem, begin, end int) error {
 				add(s, adder, m, n0*s.o, begin, end)
 				return nil
@@ -370,10 +370,10 @@ func (v transposedConv) work(c *graph.Call, _ graph.Walk) graph.Work {
 	}
 	s := v.windows(c)
 	points, rows := s.pixelsOut(), s.rows()
-	multiply.Paneled(&w, c, 1, points)
-	multiply.Stored(&w, c)
+	multiply.ReclassifyPanels(&w, c, 1, points)
+	multiply.ReclassifyStores(&w, c)
 	w.Do(multiply.Start, 1)
-	multiply.Product(&w, c.Out[0].DType, float64(s.n*s.groups), rows, points, s.c/s.groups)
+	multiply.AddProduct(&w, c.Out[0].DType, float64(s.n*s.groups), rows, points, s.c/s.groups)
 	w.Do(multiply.Begin, float64(s.n*s.groups))
 	w.Do(spreadAdd, float64(s.n*s.groups)*float64(rows)*float64(points))
 	return w

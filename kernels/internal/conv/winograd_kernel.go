@@ -82,7 +82,7 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	if !r.packed {
 		r.weightBytes = kit.AlignUp(4 * w.transformedWeights())
 	}
-	section, part := r.cut()
+	section, part := r.sizeParts()
 	r.pointStride, r.productStride = section*w.tileStride*4+pointPad, part*w.blockChannels*4+pointPad
 	points := w.form.Points()
 	k := &graph.Kernel{Scratch: r.weightBytes, Code: r.listings}
@@ -125,9 +125,10 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 	return list
 }
 
-// cut returns the largest number of tiles of a section and of a part. It also sets r.prefetch. The strips of a section
-// prefetch equal shares of the next weights, because computing one strip takes less time than loading all weights.
-func (r *winogradRun) cut() (section, part int) {
+// sizeParts returns the largest number of tiles of a section and of a part. It also sets r.prefetch. The strips of a
+// section prefetch equal shares of the next weights, because computing one strip takes less time than loading all
+// weights.
+func (r *winogradRun) sizeParts() (section, part int) {
 	few := math.MaxInt
 	for i := range r.sections.n {
 		parts, strips := r.chunkTiles(r.sections.at(i)), 0
@@ -159,7 +160,7 @@ func (r *winogradRun) compile() error {
 			strips := r.strips(parts.at(k))
 			for strip := range strips.n {
 				rows := strips.at(strip).n
-				if err := compiled(r.products, rows, func() (*jit.Func, error) { return r.product(rows) }); err != nil {
+				if err := generateOnce(r.products, rows, func() (*jit.Func, error) { return r.product(rows) }); err != nil {
 					return err
 				}
 			}
@@ -195,14 +196,14 @@ func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
 // compileTile generates the transforms that tile (ty, tx) needs.
 func (r *winogradRun) compileTile(ty, tx int) error {
 	p := r.tilePart(ty, tx)
-	if err := compiled(r.operands, p, func() (*winograd.Transform, error) {
+	if err := generateOnce(r.operands, p, func() (*winograd.Transform, error) {
 		return r.form.Operands(r.cpu, p, r.s.c%winograd.Lanes(r.cpu))
 	}); err != nil {
 		return err
 	}
 	for _, block := range []int{0, r.blocks - 1} {
 		c := r.resultCode(ty, tx, block)
-		if err := compiled(r.inverses, c, func() (*winograd.Transform, error) {
+		if err := generateOnce(r.inverses, c, func() (*winograd.Transform, error) {
 			return r.form.Results(r.cpu, c.rows, c.cols, r.s.hasBias, r.epilogue.Steps, c.lastLanes)
 		}); err != nil {
 			return err
@@ -211,8 +212,8 @@ func (r *winogradRun) compileTile(ty, tx int) error {
 	return nil
 }
 
-// compiled calls make and stores its result in the map if the map has no value for the key.
-func compiled[K comparable, T any](of map[K]*T, key K, make func() (*T, error)) (err error) {
+// generateOnce calls make and stores its result in the map if the map has no value for the key.
+func generateOnce[K comparable, T any](of map[K]*T, key K, make func() (*T, error)) (err error) {
 	if of[key] == nil {
 		of[key], err = make()
 	}

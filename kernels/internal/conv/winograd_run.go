@@ -187,7 +187,7 @@ func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 		a.Ptr[tile.Ahead] = a.Ptr[tile.Vec]
 		a.Rows = 1
 		for point, end := cut.Range(chunk); point < end; point++ {
-			if err := r.atPoint(a, section, point); err != nil {
+			if err := r.multiplyPoint(a, section, point); err != nil {
 				return err
 			}
 		}
@@ -195,8 +195,8 @@ func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
 	}}
 }
 
-// atPoint multiplies all tiles of a section by the weights of one point.
-func (r *winogradRun) atPoint(a *jit.Args, section tileSpan, point int) error {
+// multiplyPoint multiplies all tiles of a section by the weights of one point.
+func (r *winogradRun) multiplyPoint(a *jit.Args, section tileSpan, point int) error {
 	n, matrix := r.form.Points(), 4*r.pointWeights()
 	strips := r.strips(section)
 	for block := range r.blocks {
@@ -259,7 +259,7 @@ func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, index, bl
 		bias = unsafe.Add(s.biasAt(m), 4*first)
 	}
 	code := r.resultCode(t.ty, t.tx, block)
-	r.epilogue.At(&a.transform, 4*y, 4*first)
+	r.epilogue.SetOffsets(&a.transform, 4*y, 4*first)
 	if err := r.inverses[code].Run(&a.transform, to, from, bias, r.channels(block), t.n); err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func (w *winogradConv) weightTraffic() float64 {
 func (w *winogradConv) work(c *graph.Call) graph.Work {
 	k := graph.Work{Steps: 1}
 	c.Streamed(&k)
-	multiply.Stored(&k, c)
+	multiply.ReclassifyStores(&k, c)
 	weights, kept := 4*float64(w.transformedWeights()), float64(c.Meta(1).Bytes())
 	if kept <= k.Bytes[graph.Kept] {
 		k.Bytes[graph.Kept] += w.weightTraffic() - kept

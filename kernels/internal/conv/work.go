@@ -9,17 +9,17 @@ import (
 
 // The rates of convolutions, by their names in machine profiles. Package multiply has the rates of products.
 const (
-	tapsPlanes = "depthwise.planes" // a multiply-add, by planes
-	tapsTile   = "depthwise.tile"   // an element of a plane that is copied to a tile
-	tapsRow    = "depthwise.row"    // a row of a plane that is copied to a tile
-	tapsPlane  = "depthwise.plane"  // a plane that is copied to tiles
-	tapsPixels = "depthwise.pixels" // a multiply-add, by pixels
-	tapsRagged = "depthwise.ragged" // extra cost of a multiply-add if pixels are not aligned to cache lines
-	tapsFar    = "depthwise.far"    // a byte of pixels beyond the capacity of the L2 cache
-	tapsGo     = "depthwise.go"     // a multiply-add in Go, by planes or with several results per channel
-	tapsLanes  = "depthwise.lanes"  // a multiply-add in Go, along channels
-	tapsBytes  = "depthwise.bytes"  // an instruction of a tile of bytes
-	spreadAdd  = "spread.add"       // a product of a transposed convolution that is added to the result
+	ratePlanesMAC        = "depthwise.planes" // a multiply-add, by planes
+	ratePlanesElement    = "depthwise.tile"   // an element of a plane that is copied to a tile
+	ratePlanesRow        = "depthwise.row"    // a row of a plane that is copied to a tile
+	ratePlanesPlane      = "depthwise.plane"  // a plane that is copied to tiles
+	ratePixelsMAC        = "depthwise.pixels" // a multiply-add, by pixels
+	ratePixelsUnaligned  = "depthwise.ragged" // extra cost of a multiply-add if pixels are not aligned to cache lines
+	ratePixelsFar        = "depthwise.far"    // a byte of pixels beyond the capacity of the L2 cache
+	rateGoMAC            = "depthwise.go"     // a multiply-add in Go, by planes or with several results per channel
+	rateGoChannelsMAC    = "depthwise.lanes"  // a multiply-add in Go, along channels
+	rateBytesInstruction = "depthwise.bytes"  // an instruction of a tile of bytes
+	spreadAdd            = "spread.add"       // a product of a transposed convolution that is added to the result
 )
 
 // multiResultCost is the cost of a multiply-add in Go by pixels if an input channel has several output channels,
@@ -52,17 +52,17 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		return w
 	}
 	all := s.windowElements()
-	multiply.Stored(&w, c)
+	multiply.ReclassifyStores(&w, c)
 	w.Do(multiply.Start, 1)
-	multiply.Paneled(&w, c, 1, pixels)
+	multiply.ReclassifyPanels(&w, c, 1, pixels)
 	if !c.Constant(1) {
 		w.Do(multiply.PackRow, float64(c.Meta(1).Numel()))
 	}
 	if a == convByPixels {
-		multiply.Product(&w, d, float64(s.groups), pixels, s.outPerGroup(), s.depth())
+		multiply.AddProduct(&w, d, float64(s.groups), pixels, s.outPerGroup(), s.depth())
 		w.Do(multiply.Begin, float64(s.groups))
 		if s.outStride.c != 1 {
-			multiply.Scatter(&w, c.Out[0].Numel(), s.depth())
+			multiply.AddScatter(&w, c.Out[0].Numel(), s.depth())
 		}
 		if s.pointwise() {
 			w.Do(multiply.PackRow, all)
@@ -73,10 +73,10 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		w.Do(multiply.PackRun, all/float64(run))
 		return w
 	}
-	multiply.Product(&w, d, float64(s.n*s.groups), s.outPerGroup(), s.pixelsOut(), s.depth())
+	multiply.AddProduct(&w, d, float64(s.n*s.groups), s.outPerGroup(), s.pixelsOut(), s.depth())
 	w.Do(multiply.Begin, float64(s.n*s.groups))
 	if pixel, _ := s.pixelStride(); pixel != 1 {
-		multiply.Scatter(&w, c.Out[0].Numel(), s.depth())
+		multiply.AddScatter(&w, c.Out[0].Numel(), s.depth())
 	}
 	switch {
 	case s.pointwise():
@@ -103,18 +103,18 @@ func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tenso
 	w.Flops = 2 * taps * float64(outputs)
 	switch {
 	case a == depthwiseByPlanes && s.tilesPlanes(d):
-		w.Do(tapsPlanes, single*taps*float64(outputs))
-		w.Do(tapsTile, single*float64(s.n*s.c*s.h.Size*s.w.Size))
-		w.Do(tapsRow, float64(s.n*s.c*s.h.Size))
-		w.Do(tapsPlane, float64(s.n*s.c))
+		w.Do(ratePlanesMAC, single*taps*float64(outputs))
+		w.Do(ratePlanesElement, single*float64(s.n*s.c*s.h.Size*s.w.Size))
+		w.Do(ratePlanesRow, float64(s.n*s.c*s.h.Size))
+		w.Do(ratePlanesPlane, float64(s.n*s.c))
 	case a == depthwiseByPixels && windowCompiles(s, d):
 		s.windowWork(w, d.Size())
 	case a == depthwiseByPixels && s.o == s.c:
-		w.Do(tapsLanes, taps*float64(outputs))
+		w.Do(rateGoChannelsMAC, taps*float64(outputs))
 	case a == depthwiseByPixels:
-		w.Do(tapsGo, multiResultCost*taps*float64(outputs))
+		w.Do(rateGoMAC, multiResultCost*taps*float64(outputs))
 	default:
-		w.Do(tapsGo, taps*float64(outputs))
+		w.Do(rateGoMAC, taps*float64(outputs))
 	}
 }
 
@@ -124,12 +124,12 @@ func (s *convShape) windowWork(w *graph.Work, size int) {
 	f, _ := newWindowShape(s, size)
 	macs := float64(s.h.CountAll()) * float64(s.w.CountAll()) *
 		float64(s.n*f.vectors*f.lanes) * float64(size) / 4
-	w.Wait(tapsPixels, macs)
+	w.Wait(ratePixelsMAC, macs)
 	if s.c*size%machine.LineBytes != 0 {
-		w.Wait(tapsRagged, macs)
+		w.Wait(ratePixelsUnaligned, macs)
 	}
 	if bytes := s.c * size * (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.n; bytes > cachedPixelBytes {
-		w.Wait(tapsFar, float64(bytes-cachedPixelBytes))
+		w.Wait(ratePixelsFar, float64(bytes-cachedPixelBytes))
 	}
 }
 

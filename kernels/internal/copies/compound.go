@@ -17,12 +17,12 @@ import (
 // values to their dtype.
 type Compound struct {
 	C            *graph.Call
-	bytes        int // bytes of scratch memory for intermediate values
+	scratchBytes int // bytes of scratch memory for intermediate values
 	partScratch  int // maximum bytes of scratch memory that a part uses besides intermediate values
-	worker       int // maximum bytes of worker memory that a phase uses
+	workerBytes  int // maximum bytes of worker memory that a phase uses
 	phases       []graph.Phase
 	resultCopies []Job // copies of results from scratch memory, made at the end
-	code         []func() []expr.Listing
+	listings     []func() []expr.Listing
 	err          error
 	nest         kit.Nest
 }
@@ -41,13 +41,13 @@ func (x *Compound) In(i int) kit.Buffer {
 
 // Temp returns scratch memory for a row-major value.
 func (x *Compound) Temp(d tensor.DType, shape ...int) kit.Buffer {
-	return x.room(tensor.New(d, shape...))
+	return x.scratch(tensor.New(d, shape...))
 }
 
-// room returns scratch memory for a dense value.
-func (x *Compound) room(m tensor.Meta) kit.Buffer {
-	b := kit.ScratchBuffer(x.bytes, m)
-	x.bytes += kit.AlignUp(m.Bytes())
+// scratch returns scratch memory for a dense value.
+func (x *Compound) scratch(m tensor.Meta) kit.Buffer {
+	b := kit.ScratchBuffer(x.scratchBytes, m)
+	x.scratchBytes += kit.AlignUp(m.Bytes())
 	return b
 }
 
@@ -61,7 +61,7 @@ func (x *Compound) Dense(s kit.Buffer, d tensor.DType) kit.Buffer {
 		return kit.DataBuffer(s.Data.CopyTo(tensor.New(d, s.Meta.Shape...)))
 	}
 	t := x.Temp(d, s.Meta.Shape...)
-	x.Copies(Job{Dst: t, Src: s})
+	x.AddCopies(Job{Dst: t, Src: s})
 	return t
 }
 
@@ -81,11 +81,11 @@ func (x *Compound) Operands(d tensor.DType) []kit.Buffer {
 	return out
 }
 
-// Copies adds a phase of copies.
-func (x *Compound) Copies(jobs ...Job) {
+// AddCopies adds a phase of copies.
+func (x *Compound) AddCopies(jobs ...Job) {
 	ph, worker := Phase(jobs...)
 	x.phases = append(x.phases, ph)
-	x.worker = max(x.worker, worker)
+	x.workerBytes = max(x.workerBytes, worker)
 }
 
 // Result returns the row-major destination of output i in dtype d. It is the output itself if possible, else scratch
@@ -101,9 +101,9 @@ func (x *Compound) Result(i int, d tensor.DType) kit.Buffer {
 	return t
 }
 
-// Laid returns the destination of output i in dtype d, like [Compound.Result], for parts that write any strides. It is
-// the output itself, or scratch memory if the dtype of the output is not d.
-func (x *Compound) Laid(i int, d tensor.DType) kit.Buffer {
+// StridedResult returns the destination of output i in dtype d, like [Compound.Result], for parts that write any
+// strides. It is the output itself, or scratch memory if the dtype of the output is not d.
+func (x *Compound) StridedResult(i int, d tensor.DType) kit.Buffer {
 	if m := x.C.Out[i]; m.DType == d {
 		m.Offset = 0
 		return kit.PtrBuffer(i, m)
@@ -111,34 +111,34 @@ func (x *Compound) Laid(i int, d tensor.DType) kit.Buffer {
 	return x.Result(i, d)
 }
 
-// Run adds phases. In the phases, Mem.Ptrs has the addresses of the buffers. scratch and worker are the numbers of
-// bytes of scratch memory and of worker memory that the phases use.
-func (x *Compound) Run(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
-	x.partScratch, x.worker = max(x.partScratch, scratch), max(x.worker, worker)
+// AddPhases adds phases. In the phases, Mem.Ptrs has the addresses of the buffers. scratch and worker are the numbers
+// of bytes of scratch memory and of worker memory that the phases use.
+func (x *Compound) AddPhases(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
+	x.partScratch, x.workerBytes = max(x.partScratch, scratch), max(x.workerBytes, worker)
 	for _, ph := range phases {
 		x.phases = append(x.phases, x.nest.Phase(ph, buffers))
 	}
 }
 
-// List adds the machine-code listings of a part.
-func (x *Compound) List(code func() []expr.Listing) { x.code = append(x.code, code) }
+// AddListings adds the machine-code listings of a part.
+func (x *Compound) AddListings(code func() []expr.Listing) { x.listings = append(x.listings, code) }
 
-// Call adds the kernel of another op. Operands without a meta are omitted operands.
-func (x *Compound) Call(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...kit.Buffer) {
+// AddCall adds the kernel of another op. Operands without a meta are omitted operands.
+func (x *Compound) AddCall(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...kit.Buffer) {
 	attrs, err := op.Schema.Decode(a, nil)
 	if x.err == nil {
 		x.err = err
 	}
-	x.compile(op.Name, op.Compile, attrs, outs, ins)
+	x.addKernel(op.Name, op.Compile, attrs, outs, ins)
 }
 
-// Compile adds the kernel that compile returns for a call without attributes. Errors contain name.
-func (x *Compound) Compile(name string, compile func(c *graph.Call) (*graph.Kernel, error), outs []kit.Buffer,
+// AddKernel adds the kernel that compile returns for a call without attributes. Errors contain name.
+func (x *Compound) AddKernel(name string, compile func(c *graph.Call) (*graph.Kernel, error), outs []kit.Buffer,
 	ins ...kit.Buffer) {
-	x.compile(name, compile, nil, outs, ins)
+	x.addKernel(name, compile, nil, outs, ins)
 }
 
-func (x *Compound) compile(name string, compile func(c *graph.Call) (*graph.Kernel, error), attrs any,
+func (x *Compound) addKernel(name string, compile func(c *graph.Call) (*graph.Kernel, error), attrs any,
 	outs, ins []kit.Buffer) {
 	if x.err != nil {
 		return
@@ -160,31 +160,31 @@ func (x *Compound) compile(name string, compile func(c *graph.Call) (*graph.Kern
 		x.err = fmt.Errorf("%s: %w", name, err)
 		return
 	}
-	x.runKernel(k, len(outs), buffers)
+	x.addCompiled(k, len(outs), buffers)
 }
 
-// runKernel adds the phases of a kernel. Operands that are bound to the kernel (Kernel.Bound) replace the corresponding
-// elements of buffers.
-func (x *Compound) runKernel(k *graph.Kernel, outs int, buffers []kit.Buffer) {
+// addCompiled adds the phases of a kernel. Operands that are bound to the kernel (Kernel.Bound) replace the
+// corresponding elements of buffers.
+func (x *Compound) addCompiled(k *graph.Kernel, outs int, buffers []kit.Buffer) {
 	for i, t := range k.Bound {
 		if t != nil {
 			buffers[outs+i] = kit.DataBuffer(t)
 		}
 	}
-	x.Run(k.Scratch, k.Worker, buffers, k.Phases...)
+	x.AddPhases(k.Scratch, k.Worker, buffers, k.Phases...)
 	if k.Code != nil {
-		x.List(k.Code)
+		x.AddListings(k.Code)
 	}
 }
 
 // Kernel returns the complete kernel.
 func (x *Compound) Kernel() (*graph.Kernel, error) {
 	if len(x.resultCopies) > 0 {
-		x.Copies(x.resultCopies...)
+		x.AddCopies(x.resultCopies...)
 	}
-	x.nest.Scratch = x.bytes
-	k := &graph.Kernel{Phases: x.phases, Scratch: x.bytes + x.partScratch, Worker: x.worker}
-	if list := x.code; len(list) > 0 {
+	x.nest.Scratch = x.scratchBytes
+	k := &graph.Kernel{Phases: x.phases, Scratch: x.scratchBytes + x.partScratch, Worker: x.workerBytes}
+	if list := x.listings; len(list) > 0 {
 		k.Code = func() (all []expr.Listing) {
 			for _, code := range list {
 				all = append(all, code()...)

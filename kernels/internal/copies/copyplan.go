@@ -20,8 +20,7 @@ type Job struct {
 	// reversedDims lists the dimensions along which Src is read in reverse. In these dimensions, Src starts at the last
 	// element, and its strides are negated.
 	reversedDims []int
-	// Fill is a 0-dimensional tensor. If Fill is set, its element is written to every element of Dst, and Src is not
-	// read.
+	// Fill is a 0-dimensional tensor. If Fill is set, its element is written to every element of Dst, and Src is not read.
 	Fill *tensor.Tensor
 }
 
@@ -117,16 +116,16 @@ func partsOfEach(plans []*copyPlan, chunks int) graph.Phase {
 	}}
 }
 
-// place identifies a tile by the index of its plan and its index in the plan.
-type place struct{ plan, tile int }
+// tilePosition identifies a tile by the index of its plan and its index in the plan.
+type tilePosition struct{ plan, tile int }
 
 // maxCopyCuts bounds the number of chunks of a phase. Huge copies have larger chunks.
 const maxCopyCuts = 1 << 14
 
 // cutCopies returns the tiles at which chunks start, and the end of the last chunk. elements divides the elements of
 // all plans, one plan after another, into chunks. Each start is moved to the nearest boundary of a tile.
-func cutCopies(plans []*copyPlan, elements machine.Cut) []place {
-	cuts := []place{{}}
+func cutCopies(plans []*copyPlan, elements machine.Cut) []tilePosition {
+	cuts := []tilePosition{{}}
 	before := 0 // elements of the previous plans
 	_, end := elements.Range(0)
 	for i, p := range plans {
@@ -135,12 +134,12 @@ func cutCopies(plans []*copyPlan, elements machine.Cut) []place {
 			tile += min(p.Tiles()-tile, max(1, (end-before-tile*each)/each))
 			for before+tile*each+each/2 >= end && end < elements.Units {
 				_, end = elements.Range(len(cuts))
-				cuts = append(cuts, place{i, tile})
+				cuts = append(cuts, tilePosition{i, tile})
 			}
 		}
 		before += p.Tiles() * each
 	}
-	return append(cuts, place{len(plans) - 1, plans[len(plans)-1].Tiles()})
+	return append(cuts, tilePosition{len(plans) - 1, plans[len(plans)-1].Tiles()})
 }
 
 // Kernel returns a kernel of jobs whose destinations do not overlap.

@@ -43,9 +43,9 @@ var Rates = [][2]string{
 // the price of Tile includes them.
 var transposes = map[int]string{1: Transpose1, 2: Transpose2, 8: Transpose8, 16: Transpose16}
 
-// Moving adds the cost of copying a value from layout m to layout to. The cost has the bytes read and written, and the
+// AddMove adds the cost of copying a value from layout m to layout to. The cost has the bytes read and written, and the
 // number of rows, transposed tiles or strided elements.
-func Moving(w *graph.Work, m, to tensor.Meta) {
+func AddMove(w *graph.Work, m, to tensor.Meta) {
 	e := kit.ElemOf(to.DType, m.DType)
 	axes := make([]strided.Axis, 0, 8)
 	for d, n := range to.Shape {
@@ -66,7 +66,7 @@ func Moving(w *graph.Work, m, to tensor.Meta) {
 		if name := transposes[e.Dst]; name != "" {
 			w.Do(name, n)
 		}
-		transposing(w, plan.Transposition(), n)
+		addTransposition(w, plan.Transposition(), n)
 	default:
 		w.Bytes[graph.Copied] += bytes
 		if m.DType != to.DType && m.SameLayout(to) {
@@ -77,8 +77,8 @@ func Moving(w *graph.Work, m, to tensor.Meta) {
 	}
 }
 
-// transposing adds the cost of transposing n elements in tiles.
-func transposing(w *graph.Work, t strided.Transposition, n float64) {
+// addTransposition adds the cost of transposing n elements in tiles.
+func addTransposition(w *graph.Work, t strided.Transposition, n float64) {
 	w.Do(Tile, float64(t.Tiles))
 	switch t.Method {
 	case strided.Interleaved:
@@ -97,7 +97,7 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 		Lower: lower, Writes: anyStrides,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 			w, out := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
-			Moving(&w, out.WithDType(c.Meta(0).DType), out)
+			AddMove(&w, out.WithDType(c.Meta(0).DType), out)
 			return w
 		},
 		Read: func(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
@@ -106,8 +106,8 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 			}
 			var least graph.Work
 			out := walk.Lay(0, c.Out[0])
-			Moving(&least, out.WithDType(m.DType), out)
-			ordered(&w, m, out)
+			AddMove(&least, out.WithDType(m.DType), out)
+			addOrdered(&w, m, out)
 			return w.Less(least), true
 		}}
 }
@@ -115,18 +115,18 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 // anyStrides implements Writes for copies, which write any strides.
 func anyStrides(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true }
 
-// ordered adds the cost of the copies of [Ordered], whose source and destination may have different shapes.
-func ordered(w *graph.Work, m, to tensor.Meta) {
+// addOrdered adds the cost of the copies of [Ordered], whose source and destination may have different shapes.
+func addOrdered(w *graph.Work, m, to tensor.Meta) {
 	if seen, err := m.View(to.Shape); err == nil {
-		Moving(w, seen, to)
+		AddMove(w, seen, to)
 		return
 	}
 	if seen, err := to.View(m.Shape); err == nil {
-		Moving(w, m, seen)
+		AddMove(w, m, seen)
 		return
 	}
-	Moving(w, m, tensor.New(m.DType, m.Shape...))
-	Moving(w, tensor.New(m.DType, to.Shape...), to)
+	AddMove(w, m, tensor.New(m.DType, m.Shape...))
+	AddMove(w, tensor.New(m.DType, to.Shape...), to)
 }
 
 // JoinImpl returns the implementation of an op that concatenates operands along a dimension of its result. Each operand
@@ -139,15 +139,15 @@ func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 		Read: func(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 			if m.Numel() > 0 && !c.Placed(i) {
 				w.Steps = 1 / float64(len(c.In))
-				Moving(&w, m, joined(m, walk.Lay(0, c.Out[0])))
+				AddMove(&w, m, placeInResult(m, walk.Lay(0, c.Out[0])))
 			}
 			return w, true
 		}}
 }
 
-// joined returns the part of the result that holds an operand. An operand without elements may have any rank and is
-// returned unchanged.
-func joined(m, to tensor.Meta) tensor.Meta {
+// placeInResult returns the part of the result that holds an operand. An operand without elements may have any rank and
+// is returned unchanged.
+func placeInResult(m, to tensor.Meta) tensor.Meta {
 	if m.Rank() != to.Rank() {
 		return m.WithDType(to.DType)
 	}
@@ -178,7 +178,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 			w, to := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
 			place := inner(c, c.Meta(0), to)
-			Moving(&w, asResult(place, to), place)
+			AddMove(&w, asResult(place, to), place)
 			rest := to
 			rest.Shape = slices.Clone(to.Shape)
 			for d, b := range before(c) {
@@ -188,7 +188,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 					slab := rest
 					slab.Shape = slices.Clone(rest.Shape)
 					slab.Shape[d] = n
-					filling(&w, slab)
+					addFill(&w, slab)
 				}
 				rest.Shape[d] -= b + after
 			}
@@ -198,16 +198,16 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 			var least graph.Work
 			to := walk.Lay(0, c.Out[0])
 			place := inner(c, m, to)
-			Moving(&least, asResult(place, to), place)
+			AddMove(&least, asResult(place, to), place)
 			shown := m
 			shown.Shape = place.Shape
-			Moving(&w, shown, place)
+			AddMove(&w, shown, place)
 			return w.Less(least), true
 		}}
 }
 
-// filling adds the cost of writing the same number to every element, row by row. A row is a run of contiguous elements.
-func filling(w *graph.Work, m tensor.Meta) {
+// addFill adds the cost of writing the same number to every element, row by row. A row is a run of contiguous elements.
+func addFill(w *graph.Work, m tensor.Meta) {
 	n, run := m.Numel(), 1
 	if n == 0 {
 		return

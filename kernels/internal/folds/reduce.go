@@ -35,8 +35,8 @@ type How struct {
 	// Fold is the computation in Go, for calls without an expression and for expressions without machine code. If Fold
 	// is nil, expressions without machine code are interpreted.
 	Fold func() *iter.Fold
-	// Suited says that Fold is also used for rows that are unsuitable for row programs ([graph.Rows.Unsuited]).
-	Suited bool
+	// FoldUnsuitedRows says that Fold is also used for rows that are unsuitable for row programs ([graph.Rows.Unsuited]).
+	FoldUnsuitedRows bool
 	// Ref computes the results of one row of values of dtype Cast, in logical order.
 	Ref func(x []tensor.Scalar) []tensor.Scalar
 }
@@ -106,7 +106,7 @@ func (s *Spec) compileRows(c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	case how.Fold == nil:
 		return fusion.LowerRows(rows, c)
-	case c.Meta(0).Numel() == 0 || how.Suited && rows.Unsuited(c.Meta(0).Shape) != "":
+	case c.Meta(0).Numel() == 0 || how.FoldUnsuitedRows && rows.Unsuited(c.Meta(0).Shape) != "":
 		return nil, nil
 	}
 	return fusion.CompileRows(rows, c)

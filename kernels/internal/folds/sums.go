@@ -56,9 +56,11 @@ func sum(d tensor.DType, divisor float64) *iter.Fold {
 	case tensor.Float64:
 		return averaging(iter.Folding(0, SumRow[float64, float64], SumColumns[float64, float64], AddTo[float64]), divisor)
 	case tensor.Complex64:
-		return averagingComplex(iter.Folding(0, sumRowZ[complex64], sumColumnsZ[complex64], AddTo[complex128]), divisor)
+		return averagingComplex(iter.Folding(0, sumRowComplex[complex64], sumColumnsComplex[complex64],
+			AddTo[complex128]), divisor)
 	}
-	return averagingComplex(iter.Folding(0, sumRowZ[complex128], sumColumnsZ[complex128], AddTo[complex128]), divisor)
+	return averagingComplex(iter.Folding(0, sumRowComplex[complex128], sumColumnsComplex[complex128],
+		AddTo[complex128]), divisor)
 }
 
 func averaging(f *iter.Fold, by float64) *iter.Fold {
@@ -114,7 +116,7 @@ func AddTo[A int64 | float64 | complex128](a, from []A) {
 	}
 }
 
-func sumRowZ[T complex64 | complex128](a *complex128, x []T, _ int) {
+func sumRowComplex[T complex64 | complex128](a *complex128, x []T, _ int) {
 	var s0, s1, s2, s3 complex128
 	for len(x) >= 4 {
 		s0 += complex128(x[0])
@@ -129,8 +131,8 @@ func sumRowZ[T complex64 | complex128](a *complex128, x []T, _ int) {
 	*a += (s0 + s1) + (s2 + s3)
 }
 
-// sumColumnsZ is [SumColumns] for complex numbers.
-func sumColumnsZ[T complex64 | complex128](a []complex128, x []T, _ int) {
+// sumColumnsComplex is [SumColumns] for complex numbers.
+func sumColumnsComplex[T complex64 | complex128](a []complex128, x []T, _ int) {
 	x = x[:len(a)]
 	for i := range a {
 		a[i] += complex128(x[i])

@@ -237,6 +237,6 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 		}
 		return nil
 	})
-	x.Run(8*rows*grams, 0, buffers, begin, count, write)
+	x.AddPhases(8*rows*grams, 0, buffers, begin, count, write)
 	return x.Kernel()
 }

@@ -7,28 +7,28 @@ import (
 // Accumulator sums products in the references of ops. It computes in float64, complex128 or wrapping int64, depending
 // on the kind of D.
 type Accumulator struct {
-	D tensor.DType // the dtype of the operands
-	i int64
-	f float64
-	z complex128
+	DType      tensor.DType // the dtype of the operands
+	intSum     int64
+	floatSum   float64
+	complexSum complex128
 }
 
 // Mul adds the product of two numbers.
 func (s *Accumulator) Mul(a, b tensor.Scalar) {
 	switch {
-	case s.D.IsComplex():
-		s.z += a.Complex() * b.Complex()
-	case s.D.IsFloat():
-		s.f += a.Float() * b.Float()
+	case s.DType.IsComplex():
+		s.complexSum += a.Complex() * b.Complex()
+	case s.DType.IsFloat():
+		s.floatSum += a.Float() * b.Float()
 	default:
-		s.i += a.Int() * b.Int()
+		s.intSum += a.Int() * b.Int()
 	}
 }
 
 // Add adds a number.
 func (s *Accumulator) Add(a tensor.Scalar) {
-	if s.D.IsComplex() {
-		s.z += a.Complex() // a product with 1 would turn an infinity into NaN
+	if s.DType.IsComplex() {
+		s.complexSum += a.Complex() // a product with 1 would turn an infinity into NaN
 		return
 	}
 	s.Mul(a, tensor.IntScalar(1))
@@ -37,10 +37,10 @@ func (s *Accumulator) Add(a tensor.Scalar) {
 // Value returns the sum so far.
 func (s *Accumulator) Value() tensor.Scalar {
 	switch {
-	case s.D.IsComplex():
-		return tensor.ComplexScalar(s.z)
-	case s.D.IsFloat():
-		return tensor.FloatScalar(s.f)
+	case s.DType.IsComplex():
+		return tensor.ComplexScalar(s.complexSum)
+	case s.DType.IsFloat():
+		return tensor.FloatScalar(s.floatSum)
 	}
-	return tensor.IntScalar(s.i)
+	return tensor.IntScalar(s.intSum)
 }

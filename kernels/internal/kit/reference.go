@@ -154,8 +154,8 @@ func Unravel(i int, shape []int) []int {
 	return index
 }
 
-// OneOf returns the only element of t, or element index[dim] if t has several.
-func OneOf(t *tensor.Tensor, index []int, dim int) float64 {
+// ElementAlong returns the only element of t, or element index[dim] if t has several.
+func ElementAlong(t *tensor.Tensor, index []int, dim int) float64 {
 	i := 0
 	if t.Numel() > 1 {
 		i = index[dim]

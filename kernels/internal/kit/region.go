@@ -5,15 +5,15 @@ import (
 )
 
 // Region allocates blocks of the memory of a worker one after another. B is the memory that is still free.
-type Region struct{ B []byte }
+type Region struct{ Free []byte }
 
 // RegionOf returns a region that allocates from memory.
 func RegionOf(memory []byte) Region { return Region{memory} }
 
 // Take allocates n bytes, aligned to a cache line.
 func (r *Region) Take(n int) unsafe.Pointer {
-	p := unsafe.Pointer(unsafe.SliceData(r.B))
-	r.B = r.B[AlignUp(n):]
+	p := unsafe.Pointer(unsafe.SliceData(r.Free))
+	r.Free = r.Free[AlignUp(n):]
 	return p
 }
 

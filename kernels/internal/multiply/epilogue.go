@@ -79,9 +79,9 @@ func tileStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok bool)
 	return x, true
 }
 
-// Enter sets the addresses of the operands for a chunk. copies is memory of the worker. copies may be nil if the
+// SetOperands sets the addresses of the operands for a chunk. copies is memory of the worker. copies may be nil if the
 // epilogue was made without lanes.
-func (d *TileEpilogue) Enter(a *jit.Args, m *graph.Mem, copies *EpilogueLanes) {
+func (d *TileEpilogue) SetOperands(a *jit.Args, m *graph.Mem, copies *EpilogueLanes) {
 	for i, s := range d.operandSteps {
 		a.Ptr[d.slot+i] = m.Ptrs[s.Place]
 		if s.One {
@@ -94,9 +94,9 @@ func (d *TileEpilogue) Enter(a *jit.Args, m *graph.Mem, copies *EpilogueLanes) {
 	}
 }
 
-// At sets the offsets of the operands for a tile. element is the offset of the tile's first element in the result, and
-// column the offset of the tile's first column in a row, both in bytes.
-func (d *TileEpilogue) At(a *jit.Args, element, column int) {
+// SetOffsets sets the offsets of the operands for a tile. element is the offset of the tile's first element in the
+// result, and column the offset of the tile's first column in a row, both in bytes.
+func (d *TileEpilogue) SetOffsets(a *jit.Args, element, column int) {
 	for i, s := range d.operandSteps {
 		switch {
 		case s.One:

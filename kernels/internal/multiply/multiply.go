@@ -51,7 +51,7 @@ type Job struct {
 	Bias, Add unsafe.Pointer
 	EntryAdd  unsafe.Pointer // the addend of the current entry
 	epilogue  fusion.EpilogueRun
-	again     gemm.Repeated // recorded calls of a small product, repeated for each entry
+	repeated  gemm.Repeated // recorded calls of a small product, repeated for each entry
 	mem       *graph.Mem
 
 	// Buffers of convolutions that pack windows of an image into panels. A tap is an element of the window.
@@ -71,8 +71,8 @@ const (
 	smallMACs = machine.MACGrain
 	// wholeEntries is the minimum number of undivided entries that keeps all workers busy.
 	wholeEntries = 16
-	// lookEntries is the number of entries between two checks of the context.
-	lookEntries = 256
+	// checkEntries is the number of entries between two checks of the context.
+	checkEntries = 256
 	// panelBytes bounds the packed panels in scratch memory. A wave is a set of entries that are computed together;
 	// their panels fit in panelBytes.
 	panelBytes = 64 << 20
@@ -134,11 +134,11 @@ func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
 		Chunks: n * tiles,
 		Run: func(m *graph.Mem, chunk int) error {
 			e := chunk / tiles
-			j := x.get(m)
+			j := x.prepareJob(m)
 			defer j.release()
-			x.enter(j, e0+e)
-			if x.Plan.Repeat(&j.again, &j.Args) {
-				x.Plan.RunRepeated(&j.again, chunk%tiles, &j.Args)
+			x.setEntry(j, e0+e)
+			if x.Plan.Repeat(&j.repeated, &j.Args) {
+				x.Plan.RunRepeated(&j.repeated, chunk%tiles, &j.Args)
 			} else {
 				j.Args.Shared = m.Scratch[at+e*shared:][:x.Plan.SharedBytes()]
 				x.Plan.Run(p, chunk%tiles, &j.Args, m.Worker)
@@ -151,17 +151,17 @@ func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
 // runWhole runs all phases of the entries e0 to e1, one entry after another. Worker memory holds the plan's own memory
 // and, from offset own on, the panels.
 func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
-	j := x.get(m)
+	j := x.prepareJob(m)
 	defer j.release()
 	j.Args.Shared = m.Worker[own:][:x.Plan.SharedBytes()]
 	for e := e0; e < e1; e++ {
-		if (e-e0)%lookEntries == lookEntries-1 {
+		if (e-e0)%checkEntries == checkEntries-1 {
 			m.CheckContext()
 		}
-		x.enter(j, e)
-		if x.Plan.Repeat(&j.again, &j.Args) {
+		x.setEntry(j, e)
+		if x.Plan.Repeat(&j.repeated, &j.Args) {
 			for tile := range x.Plan.Tiles(0) {
-				x.Plan.RunRepeated(&j.again, tile, &j.Args)
+				x.Plan.RunRepeated(&j.repeated, tile, &j.Args)
 			}
 		} else {
 			x.Plan.RunAll(&j.Args, m.Worker)
@@ -169,12 +169,12 @@ func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
 	}
 }
 
-// Then sets the epilogue that is applied to every completed tile of C. e may be nil. s is the spec of the plan.
-func (x *Multiplier) Then(e *fusion.Epilogue, s gemm.Spec) {
+// SetEpilogue sets the epilogue that is applied to every completed tile of C. e may be nil. s is the spec of the plan.
+func (x *Multiplier) SetEpilogue(e *fusion.Epilogue, s gemm.Spec) {
 	x.epilogue, x.cRow, x.cCol = e, s.CRowStride, s.CColStride
 }
 
-func (x *Multiplier) get(m *graph.Mem) *Job {
+func (x *Multiplier) prepareJob(m *graph.Mem) *Job {
 	j := x.jobs.Of(m)
 	if x.Prepare != nil && !j.prepared {
 		x.Prepare(j)
@@ -211,11 +211,11 @@ func (j *Job) release() {
 	a.A, a.B, a.C, a.Bias, a.Shared = nil, nil, nil, nil, nil
 	j.A, j.B, j.C, j.Bias, j.Add, j.EntryAdd, j.mem = nil, nil, nil, nil, nil, nil, nil
 	clear(j.Lanes)
-	j.again.Release()
+	j.repeated.Release()
 	j.epilogue.Release()
 }
 
-func (x *Multiplier) enter(j *Job, e int) {
+func (x *Multiplier) setEntry(j *Job, e int) {
 	j.Args.A, j.Args.B = x.entryAt(j.A, x.A, e), x.entryAt(j.B, x.B, e)
 	j.Args.C, j.Args.Bias = x.entryAt(j.C, x.C, e), x.entryAt(j.Bias, x.Bias, e)
 	j.EntryAdd = x.entryAt(j.Add, x.Add, e)
@@ -229,9 +229,9 @@ func (x *Multiplier) entryAt(base unsafe.Pointer, offsets []int, e int) unsafe.P
 	return unsafe.Add(base, offsets[e]*x.size)
 }
 
-// Thin is the maximum number of rows of A for which gemm reads B in place, and the maximum number of columns of B for
-// which gemm reads A in place. Packing this matrix would double the memory traffic.
-const Thin = 4
+// MaxThin is the maximum number of rows of A for which gemm reads B in place, and the maximum number of columns of B
+// for which gemm reads A in place. Packing this matrix would double the memory traffic.
+const MaxThin = 4
 
 // RowMove copies N pixels of an input row, with a stride, to consecutive lanes of a panel.
 type RowMove struct {

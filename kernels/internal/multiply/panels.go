@@ -19,21 +19,23 @@ import (
 // is divided into panels of Width lanes (rows of A, columns of B). In a panel, the elements of one term are contiguous.
 // All offsets and strides are in elements.
 type Panels struct {
-	Form   string       // the name of the form, as in [graph.Packing]
-	DType  tensor.DType // the dtype of the computation
-	Width  int          // number of lanes of a panel
-	Lanes  int          // number of lanes of a matrix
-	Starts []int        // offsets of the matrices in the operand
-	Lane   int          // stride between lanes
+	Form       string       // the name of the form, as in [graph.Packing]
+	DType      tensor.DType // the dtype of the computation
+	Width      int          // number of lanes of a panel
+	Lanes      int          // number of lanes of a matrix
+	Starts     []int        // offsets of the matrices in the operand
+	LaneStride int          // stride between lanes
 	// Terms returns the offset of each term from the start of its lane. Terms is nil if the terms are evenly spaced. It
 	// is called only for packing and unpacking.
-	Terms func() []int
-	Depth int // number of terms of a lane
-	Step  int // stride between evenly spaced terms
+	Terms      func() []int
+	Depth      int // number of terms of a lane
+	TermStride int // stride between evenly spaced terms
 }
 
-// Each returns the number of elements of one packed matrix.
-func (p *Panels) Each() int { return kit.BoundedProduct(kit.DivUp(p.Lanes, p.Width), p.Width, p.Depth) }
+// MatrixLen returns the number of elements of one packed matrix.
+func (p *Panels) MatrixLen() int {
+	return kit.BoundedProduct(kit.DivUp(p.Lanes, p.Width), p.Width, p.Depth)
+}
 
 // terms returns the offset of each term from the start of its lane.
 func (p *Panels) terms() []int {
@@ -42,7 +44,7 @@ func (p *Panels) terms() []int {
 	}
 	list := make([]int, p.Depth)
 	for k := range list {
-		list[k] = k * p.Step
+		list[k] = k * p.TermStride
 	}
 	return list
 }
@@ -63,8 +65,8 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 		if lanes < p.Width {
 			clear(dst[k*p.Width*size:][:n*p.Width*size])
 		}
-		e.Block(unsafe.Add(to, k*p.Width*size), unsafe.Add(src, (first*p.Lane+terms[k])*size),
-			strided.Axis{N: lanes, Dst: size, Src: p.Lane * size},
+		e.Block(unsafe.Add(to, k*p.Width*size), unsafe.Add(src, (first*p.LaneStride+terms[k])*size),
+			strided.Axis{N: lanes, Dst: size, Src: p.LaneStride * size},
 			strided.Axis{N: n, Dst: p.Width * size, Src: step * size})
 		k += n
 	}
@@ -97,7 +99,7 @@ func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 	for first := 0; first < p.Lanes; first += panels * p.Width {
 		interrupt.Check(ctx)
 		lanes := min(panels*p.Width, p.Lanes-first)
-		to, from := dst[first*p.Depth*size:], unsafe.Add(src, first*p.Lane*size)
+		to, from := dst[first*p.Depth*size:], unsafe.Add(src, first*p.LaneStride*size)
 		switch depth := filledElements / p.Width; {
 		case p.Terms != nil:
 			for i := range kit.DivUp(lanes, p.Width) {
@@ -106,11 +108,11 @@ func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 		case panels == 1:
 			for k := 0; k < p.Depth; k += depth {
 				interrupt.Check(ctx)
-				gemm.PackPanels(p.DType, to[k*p.Width*size:], p.Width, unsafe.Add(from, k*p.Step*size),
-					min(depth, p.Depth-k), lanes, p.Step, p.Lane)
+				gemm.PackPanels(p.DType, to[k*p.Width*size:], p.Width, unsafe.Add(from, k*p.TermStride*size),
+					min(depth, p.Depth-k), lanes, p.TermStride, p.LaneStride)
 			}
 		default:
-			gemm.PackPanels(p.DType, to, p.Width, from, p.Depth, lanes, p.Step, p.Lane)
+			gemm.PackPanels(p.DType, to, p.Width, from, p.Depth, lanes, p.TermStride, p.LaneStride)
 		}
 	}
 }
@@ -122,7 +124,8 @@ func (p *Panels) unpack(dst unsafe.Pointer, src []byte) {
 	for first := 0; first < p.Lanes; first += p.Width {
 		panel, lanes := src[first*p.Depth*size:][:p.Width*p.Depth*size], min(p.Width, p.Lanes-first)
 		for k, step := range terms {
-			e.Row(unsafe.Add(dst, (first*p.Lane+step)*size), unsafe.Pointer(&panel[k*p.Width*size]), p.Lane*size, size, lanes)
+			e.Row(unsafe.Add(dst, (first*p.LaneStride+step)*size), unsafe.Pointer(&panel[k*p.Width*size]),
+				p.LaneStride*size, size, lanes)
 		}
 	}
 }
@@ -135,14 +138,14 @@ func PackingOf(list ...*Panels) graph.Packing {
 		if i > 0 {
 			pk.Form += " and "
 		}
-		pk.Form, pk.Len = pk.Form+p.Form, pk.Len+kit.BoundedProduct(p.Each(), len(p.Starts))
+		pk.Form, pk.Len = pk.Form+p.Form, pk.Len+kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
 	}
 	each := func(row, matrices *tensor.Tensor, f func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
 		size := d.Size()
 		all := kit.ElementsOf[byte](row.Pointer(), pk.Len*size)
 		for _, p := range list {
 			for _, start := range p.Starts {
-				n := p.Each() * size
+				n := p.MatrixLen() * size
 				f(p, all[:n], unsafe.Add(matrices.Pointer(), start*size))
 				all = all[n:]
 			}
@@ -187,7 +190,7 @@ func InPanels(c *graph.Call, i int, want *Panels) (bool, error) {
 // `lane`, and depth terms, with stride `step`. offsets has the offset of each entry's matrix. Nil offsets describe a
 // single matrix at offset 0. Each distinct matrix is packed once.
 func MatrixPanels(d tensor.DType, width, lanes, lane, depth, step int, offsets []int) *Panels {
-	p := &Panels{DType: d, Width: width, Lanes: lanes, Lane: lane, Depth: depth, Step: step, Starts: []int{0}}
+	p := &Panels{DType: d, Width: width, Lanes: lanes, LaneStride: lane, Depth: depth, TermStride: step, Starts: []int{0}}
 	p.Form = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", d, width, lanes, depth, lane, step)
 	if offsets != nil {
 		p.Starts = slices.Compact(slices.Sorted(slices.Values(offsets)))
@@ -211,16 +214,16 @@ func startsText(starts []int) string {
 	return tensor.ListString(starts)
 }
 
-// Places returns the position of each entry's packed matrix, in elements. offsets has the offset of each entry's matrix
-// in the operand. For nil offsets, Places returns nil.
-func (p *Panels) Places(offsets []int) []int {
+// PackedOffsets returns the position of each entry's packed matrix, in elements. offsets has the offset of each entry's
+// matrix in the operand. For nil offsets, Places returns nil.
+func (p *Panels) PackedOffsets(offsets []int) []int {
 	if offsets == nil {
 		return nil
 	}
 	out := make([]int, len(offsets))
 	for e, o := range offsets {
 		i, _ := slices.BinarySearch(p.Starts, o)
-		out[e] = i * p.Each()
+		out[e] = i * p.MatrixLen()
 	}
 	return out
 }

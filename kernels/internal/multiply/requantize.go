@@ -28,10 +28,10 @@ func byteBounds(d tensor.DType) (least, most float64) {
 	return 0, math.MaxUint8
 }
 
-// Finish describes the loop that converts int32 sums of products of bytes to results. The operands of the loop are the
-// sums, two int32 factors if Rows is set, two int32 factors if Columns is set, and the scale and the zero point if
-// Scaled is set.
-type Finish struct {
+// SumConversion describes the loop that converts int32 sums of products of bytes to results. The operands of the loop
+// are the sums, two int32 factors if Rows is set, two int32 factors if Columns is set, and the scale and the zero point
+// if Scaled is set.
+type SumConversion struct {
 	// Rows adds a product of two factors to a sum: a factor of the sum's row and a factor of the sum's column. Columns
 	// subtracts such a product. The factor of the row is the first of the two operands.
 	Rows, Columns bool
@@ -42,7 +42,7 @@ type Finish struct {
 }
 
 // Loop compiles the loop.
-func (f Finish) Loop() (*loops.Loop, error) {
+func (f SumConversion) Loop() (*loops.Loop, error) {
 	const i32 = tensor.Int32
 	text, out := "s = sum", i32
 	names, types, scalar := []string{"sum"}, []tensor.DType{i32}, []bool{false}

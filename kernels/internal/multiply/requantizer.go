@@ -16,33 +16,33 @@ import (
 // Requantizer converts rows of sums to bytes, with one scale for each column and without the corrections of [Finish].
 // With AVX-512, machine code keeps the scales in registers. Otherwise the loop of Finish is used.
 type Requantizer struct {
-	d    tensor.DType
-	code *jit.Func
-	loop *loops.Loop
-	run  graph.PerWorker[requantizerRun]
+	dtype tensor.DType
+	code  *jit.Func
+	loop  *loops.Loop
+	run   graph.PerWorker[requantizerRun]
 }
 
 type requantizerRun struct {
-	args  jit.Args
-	state loops.State
-	point int32
+	args      jit.Args
+	state     loops.State
+	zeroPoint int32
 }
 
 // NewRequantizer generates code for results of a byte dtype.
 func NewRequantizer(d tensor.DType) (*Requantizer, error) {
-	r := &Requantizer{d: d}
+	r := &Requantizer{dtype: d}
 	var err error
 	if jit.Available() == nil && machine.Host().Has(machine.Vector512) {
 		r.code, err = requantize.Compile(d == tensor.Int8, machine.Host())
 		return r, err
 	}
-	r.loop, err = Finish{Scaled: true, D: d}.Loop()
+	r.loop, err = SumConversion{Scaled: true, D: d}.Loop()
 	return r, err
 }
 
-// Rows converts rows of sums to bytes. pitch is the stride of rows of results, and sumsPitch the stride of rows of
-// sums, both in bytes. zeroPoint is the address of a single element of the dtype of the results.
-func (r *Requantizer) Rows(m *graph.Mem, out, sums, scales, zeroPoint unsafe.Pointer, pitch, sumsPitch, columns,
+// ConvertRows converts rows of sums to bytes. pitch is the stride of rows of results, and sumsPitch the stride of rows
+// of sums, both in bytes. zeroPoint is the address of a single element of the dtype of the results.
+func (r *Requantizer) ConvertRows(m *graph.Mem, out, sums, scales, zeroPoint unsafe.Pointer, pitch, sumsPitch, columns,
 	rows int) error {
 	w := r.run.Of(m)
 	if r.loop != nil {
@@ -50,13 +50,13 @@ func (r *Requantizer) Rows(m *graph.Mem, out, sums, scales, zeroPoint unsafe.Poi
 		w.state.Release()
 		return nil
 	}
-	w.point = int32(*(*uint8)(zeroPoint))
-	if r.d == tensor.Int8 {
-		w.point = int32(*(*int8)(zeroPoint))
+	w.zeroPoint = int32(*(*uint8)(zeroPoint))
+	if r.dtype == tensor.Int8 {
+		w.zeroPoint = int32(*(*int8)(zeroPoint))
 	}
 	a := &w.args
 	defer clear(a.Ptr[:])
-	a.Ptr[requantize.ZeroPoint] = unsafe.Pointer(&w.point)
+	a.Ptr[requantize.ZeroPoint] = unsafe.Pointer(&w.zeroPoint)
 	a.Step[requantize.NextOut], a.Step[requantize.NextSums] = pitch, sumsPitch
 	for first := 0; first < columns; first += requantize.Columns {
 		a.Step[requantize.ColumnMask] = int(^uint64(0) >> max(0, requantize.Columns-(columns-first)))

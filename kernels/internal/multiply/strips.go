@@ -24,17 +24,17 @@ func (o *Strips) Cut(work, grain int) { o.cut = machine.CutUnits(o.Units(), work
 // Chunks returns the number of chunks.
 func (o *Strips) Chunks() int { return o.cut.Chunks }
 
-// Made returns the number of images that are complete after a chunk and all earlier chunks, and the number of strips of
-// the next image that are then complete in all blocks.
-func (o *Strips) Made(chunk int) (images, strips int) {
+// Completed returns the number of images that are complete after a chunk and all earlier chunks, and the number of
+// strips of the next image that are then complete in all blocks.
+func (o *Strips) Completed(chunk int) (images, strips int) {
 	_, end := o.cut.Range(chunk)
 	images, band, rest, width := o.locate(end)
 	return images, band*o.Band + max(0, rest-(o.Blocks-1)*width)
 }
 
-// Begun returns the index of the image in which a chunk ends, and the number of strips of that image that this chunk
+// Started returns the index of the image in which a chunk ends, and the number of strips of that image that this chunk
 // and all earlier chunks have started.
-func (o *Strips) Begun(chunk int) (images, strips int) {
+func (o *Strips) Started(chunk int) (images, strips int) {
 	_, end := o.cut.Range(chunk)
 	images, band, rest, width := o.locate(end - 1)
 	return images, band*o.Band + min(width, rest+1)
@@ -48,8 +48,8 @@ func (o *Strips) locate(u int) (image, band, rest, width int) {
 	return image, band, rest - band*o.Blocks*o.Band, min(o.Band, o.Strips-band*o.Band)
 }
 
-// Each visits the units of a chunk.
-func (o *Strips) Each(chunk int, visit func(image, block, strip int) error) error {
+// EachUnit visits the units of a chunk.
+func (o *Strips) EachUnit(chunk int, visit func(image, block, strip int) error) error {
 	for u, end := o.cut.Range(chunk); u < end; u++ {
 		image, band, rest, width := o.locate(u)
 		if err := visit(image, rest/width, band*o.Band+rest%width); err != nil {

@@ -29,8 +29,8 @@ const (
 	PackStep  = "pack.strided" // an element of a window with strided pixels that is packed from planes
 )
 
-// tileOf returns the rate of a multiply-add in register tiles.
-func tileOf(d tensor.DType) string {
+// tileRate returns the rate of a multiply-add in register tiles.
+func tileRate(d tensor.DType) string {
 	switch d {
 	case tensor.Float32, tensor.Float16, tensor.BFloat16: // 16-bit floats are converted
 		return Tile32
@@ -40,18 +40,18 @@ func tileOf(d tensor.DType) string {
 	return TileGo
 }
 
-// Stored reclassifies the bytes of the result, which [graph.Call.Streamed] has counted as dense traffic, as copied,
-// because no computation overlaps with the stores of a tile.
-func Stored(w *graph.Work, c *graph.Call) {
+// ReclassifyStores reclassifies the bytes of the result, which [graph.Call.Streamed] has counted as dense traffic, as
+// copied, because no computation overlaps with the stores of a tile.
+func ReclassifyStores(w *graph.Work, c *graph.Call) {
 	bytes := float64(c.Out[0].Bytes())
 	w.Bytes[graph.Dense] -= bytes
 	w.Bytes[graph.Copied] += bytes
 }
 
-// Product adds the cost of products of m x k and k x n matrices of dtype d in register tiles.
-func Product(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
+// AddProduct adds the cost of products of m x k and k x n matrices of dtype d in register tiles.
+func AddProduct(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
 	macs, calls := gemm.Effort(computesIn(d), m, n, k)
-	w.Do(tileOf(d), entries*macs)
+	w.Do(tileRate(d), entries*macs)
 	w.Do(TileCall, entries*calls)
 	w.Flops += entries * 2 * float64(m) * float64(n) * float64(k)
 }
@@ -65,10 +65,10 @@ const (
 	manyRows = 32
 )
 
-// Paneled reclassifies some bytes of constant operand i, which [graph.Call.Streamed] has counted as kept, as panels.
-// These are the bytes of a panel that are loaded while the previous panel is multiplied by the given number of rows of
-// the other operand.
-func Paneled(w *graph.Work, c *graph.Call, i, rows int) {
+// ReclassifyPanels reclassifies some bytes of constant operand i, which [graph.Call.Streamed] has counted as kept, as
+// panels. These are the bytes of a panel that are loaded while the previous panel is multiplied by the given number of
+// rows of the other operand.
+func ReclassifyPanels(w *graph.Work, c *graph.Call, i, rows int) {
 	m := c.Meta(i)
 	if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && rows > fewRows && bytes <= w.Bytes[graph.Kept] {
 		bytes *= min(1, float64(rows)/manyRows)
@@ -77,11 +77,11 @@ func Paneled(w *graph.Work, c *graph.Call, i, rows int) {
 	}
 }
 
-// ThinProduct adds the cost of products of few rows or columns, which read the other matrix in place. macs is the
+// AddThinProduct adds the cost of products of few rows or columns, which read the other matrix in place. macs is the
 // number of multiplications of an entry.
-func ThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
+func AddThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
 	each := 1.0
-	switch tileOf(d) {
+	switch tileRate(d) {
 	case Tile64:
 		each = 2
 	case TileGo:
@@ -94,8 +94,8 @@ func ThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
 // passTerms is the number of terms of a block of the depth. The result is loaded and stored once for each block.
 const passTerms = 256
 
-// Scatter adds the extra cost of a result whose rows are not contiguous. Its tiles are stored element by element, once
-// for each block of the depth k.
-func Scatter(w *graph.Work, elements, k int) {
+// AddScatter adds the extra cost of a result whose rows are not contiguous. Its tiles are stored element by element,
+// once for each block of the depth k.
+func AddScatter(w *graph.Work, elements, k int) {
 	w.Do(Scattered, float64(elements)*float64(kit.DivUp(k, passTerms)))
 }

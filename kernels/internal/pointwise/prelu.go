@@ -49,7 +49,7 @@ var Prelu = kit.Define[kit.None](graph.Op{
 			kit.EachIndex(out.Shape, func(index []int) {
 				v := in[0].At(index...).Float()
 				if !(v > 0) {
-					v *= kit.OneOf(in[1], index, 1)
+					v *= kit.ElementAlong(in[1], index, 1)
 				}
 				out.Set(tensor.FloatScalar(v), index...)
 			})
@@ -60,7 +60,7 @@ var Prelu = kit.Define[kit.None](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			p, x, rank := compose.Of(into, c), c.In[0], c.Meta(0).Rank()
+			p, x, rank := compose.NewParts(into, c), c.In[0], c.Meta(0).Rank()
 			w := p.Along(c.In[1], min(1, max(rank-1, 0)), rank)
 			return p.Result(p.Add(Where, nil, p.Add(Gt, nil, x, compose.Number(0)), x, p.Add(Mul, nil, x, w)))
 		},
@@ -104,7 +104,7 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			p, dim := compose.Of(into, c), kit.Attrs[gluAttrs](c).Dim
+			p, dim := compose.NewParts(into, c), kit.Attrs[gluAttrs](c).Dim
 			half := func(i int) graph.Arg {
 				n := kit.SizeOf(kit.KnownMeta(a), dim)
 				return p.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * n, "length": n}, c.In[0])

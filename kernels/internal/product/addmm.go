@@ -21,8 +21,8 @@ var Addmm = kit.Define[addmmAttrs](graph.Op{
 		Name:   "addmm",
 		Doc:    "Multiplies two matrices and adds self: [m, k] by [k, n], with self broadcast to [m, n].",
 		Params: []graph.Param{kit.Self, {Name: "mat1"}, {Name: "mat2"}},
-		Infer:  inferSum(addmmType),
-		Ref:    sumRef,
+		Infer:  inferAddmm(addmmType),
+		Ref:    addmmRef,
 		Examples: []graph.Example{
 			{In: []tensor.Meta{tensor.New(tensor.Float32, 4), tensor.New(tensor.Float32, 2, 3),
 				tensor.New(tensor.Float32, 3, 4)}},
@@ -31,8 +31,8 @@ var Addmm = kit.Define[addmmAttrs](graph.Op{
 				Attrs: graph.Attrs{"beta": 0.5, "alpha": 2.0}},
 		},
 	},
-	Facts:     graph.Facts{Parallel: sumLoops, AnyOrder: true, Flops: sumFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(sumTerms), Rewrite: compose.Widened},
+	Facts:     graph.Facts{Parallel: addmmLoops, AnyOrder: true, Flops: addmmFlops},
+	Lowerings: graph.Lowerings{Impls: productImpls(addmmWithSkip), Rewrite: compose.Widened},
 })
 
 // Baddbmm is beta*self + alpha*(batch1 @ batch2).
@@ -42,13 +42,13 @@ var Baddbmm = kit.Define[addmmAttrs](graph.Op{
 		Doc: "Multiplies two batches of matrices and adds self: [b, m, k] by [b, k, n], with self broadcast " +
 			"to [b, m, n].",
 		Params: []graph.Param{kit.Self, {Name: "batch1"}, {Name: "batch2"}},
-		Infer:  inferSum(baddbmmType),
-		Ref:    sumRef,
+		Infer:  inferAddmm(baddbmmType),
+		Ref:    addmmRef,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 5),
 			tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 2, 4, 5)}, Attrs: graph.Attrs{"beta": 2}}},
 	},
-	Facts:     graph.Facts{Parallel: sumLoops, AnyOrder: true, Flops: sumFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(sumTerms), Rewrite: compose.Widened},
+	Facts:     graph.Facts{Parallel: addmmLoops, AnyOrder: true, Flops: addmmFlops},
+	Lowerings: graph.Lowerings{Impls: productImpls(addmmWithSkip), Rewrite: compose.Widened},
 })
 
 // baddbmmType checks that self broadcasts before it checks the other operands, as PyTorch does.
@@ -70,7 +70,7 @@ func baddbmmType(s, a, b tensor.Type) (tensor.Type, error) {
 	return bmmType("baddbmm", a, b)
 }
 
-func inferSum(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
+func inferAddmm(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
 	return func(c *graph.Call) ([]graph.Result, error) {
 		t, err := f(c.Type(0), c.Type(1), c.Type(2))
 		if err != nil {
@@ -90,8 +90,8 @@ func inferSum(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Call
 	}
 }
 
-// sumOf describes a call of addmm or baddbmm as a contraction.
-func sumOf(c *graph.Call) (*contraction, error) {
+// addmmOf describes a call of addmm or baddbmm as a contraction.
+func addmmOf(c *graph.Call) (*contraction, error) {
 	at, out := kit.Attrs[addmmAttrs](c), c.Out[0]
 	s, a, b := c.Meta(0), c.Meta(1), c.Meta(2)
 	lead := out.Rank() - 2
@@ -140,25 +140,25 @@ func skipsProduct(c *graph.Call) bool {
 	return lead == 0 || a.Shape[lead]*a.Shape[lead+1]*b.Shape[lead+1] >= 400
 }
 
-// sumTerms describes a call like sumOf, but with depth 0 if the product is skipped.
-func sumTerms(c *graph.Call) (*contraction, error) {
-	x, err := sumOf(c)
+// addmmWithSkip describes a call like sumOf, but with depth 0 if the product is skipped.
+func addmmWithSkip(c *graph.Call) (*contraction, error) {
+	x, err := addmmOf(c)
 	if err == nil && skipsProduct(c) {
 		x.k = 0
 	}
 	return x, err
 }
 
-func sumFlops(c *graph.Call) float64 {
-	x, err := sumOf(c)
+func addmmFlops(c *graph.Call) float64 {
+	x, err := addmmOf(c)
 	if err != nil {
 		return 0
 	}
 	return x.flops() + 2*float64(x.entries()*x.m*x.n)
 }
 
-// sumRef is the reference implementation of addmm and baddbmm.
-func sumRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+// addmmRef is the reference implementation of addmm and baddbmm.
+func addmmRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	at := kit.Attrs[addmmAttrs](c)
 	lead := in[1].Rank() - 1
 	shape := append(append([]int{}, in[1].Shape[:lead]...), in[2].Shape[lead])
@@ -168,7 +168,7 @@ func sumRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	alpha, beta := at.Alpha.Tensor(d.OpMath()).At(), at.Beta.Tensor(d.OpMath()).At()
 	skips := skipsProduct(c)
 	kit.EachIndex(shape, func(index []int) {
-		p, s := kit.Accumulator{D: d}, kit.Accumulator{D: d}
+		p, s := kit.Accumulator{DType: d}, kit.Accumulator{DType: d}
 		if !skips {
 			productTerms(in[1], in[2], index, &p)
 		}
@@ -190,8 +190,8 @@ func addTimes(s *kit.Accumulator, factor, v tensor.Scalar) {
 	s.Mul(factor, v)
 }
 
-// sumLoops returns the loop over the rows or the batch of the result; self is broadcast.
-func sumLoops(c *graph.Call) []graph.Parallel {
+// addmmLoops returns the loop over the rows or the batch of the result; self is broadcast.
+func addmmLoops(c *graph.Call) []graph.Parallel {
 	p := kit.LoopOver(c, 1, 0, 0)
 	if c.Out[0].Rank() == 3 {
 		p.In[2] = 0

@@ -142,7 +142,7 @@ func (at *attentionAttrs) groupOf(query, key tensor.Meta) int {
 // are converted first.
 func lowerAttention(c *graph.Call) (*graph.Kernel, error) {
 	at, x, d := kit.Attrs[attentionAttrs](c), copies.NewCompound(c), c.Out[0].DType.OpMath()
-	out := x.Laid(0, d)
+	out := x.StridedResult(0, d)
 	buffers := []kit.Buffer{out}
 	for i := range 4 {
 		v := x.In(i)
@@ -159,7 +159,7 @@ func lowerAttention(c *graph.Call) (*graph.Kernel, error) {
 		k.Shape[k.Rank()-2], v.Shape[v.Rank()-2] = keys, keys
 	}
 	if keys == 0 {
-		x.Call(view.Zeros, graph.Attrs{"size": out.Meta.Shape, "dtype": d}, buffers[:1])
+		x.AddCall(view.Zeros, graph.Attrs{"size": out.Meta.Shape, "dtype": d}, buffers[:1])
 		return x.Kernel()
 	}
 	z := headGroups{rank: out.Meta.Rank() - 2, group: at.groupOf(q, k)}
@@ -183,8 +183,8 @@ func lowerAttention(c *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.Run(blocks.Scratch, blocks.Worker, buffers, blocks.Phases...)
-	x.List(blocks.Code)
+	x.AddPhases(blocks.Scratch, blocks.Worker, buffers, blocks.Phases...)
+	x.AddListings(blocks.Code)
 	return x.Kernel()
 }
 

@@ -79,14 +79,14 @@ func attentionWork(a *graph.Attention) (w graph.Work) {
 	thin := thinProducts(a)
 	for i, m := range [2][3]int{{z.rows, z.keys, z.keySize}, {z.rows, z.valueSize, z.keys}} {
 		if thin[i] {
-			multiply.ThinProduct(&w, d, n, float64(m[0])*float64(m[1])*float64(m[2]))
+			multiply.AddThinProduct(&w, d, n, float64(m[0])*float64(m[1])*float64(m[2]))
 		} else {
-			multiply.Product(&w, d, n, m[0], m[1], m[2])
+			multiply.AddProduct(&w, d, n, m[0], m[1], m[2])
 		}
 	}
-	packs := attentionPacks(a)
+	packs := attentionPackRates(a)
 	for i, kernel := range packs {
-		pack(&w, kernel, z.packed(i))
+		addPacking(&w, kernel, z.packedElements(i))
 	}
 	return w
 }
@@ -99,31 +99,31 @@ func thinProducts(a *graph.Attention) [2]bool {
 	return [2]bool{gemm.Supports(scores, gemm.Thin), gemm.Supports(values, gemm.Thin)}
 }
 
-// packed returns the number of elements that are packed if operand i (query, key or value) is packed. Keys and values
-// are packed again for each block.
-func (z attentionSizes) packed(i int) float64 {
+// packedElements returns the number of elements that are packed if operand i (query, key or value) is packed. Keys and
+// values are packed again for each block.
+func (z attentionSizes) packedElements(i int) float64 {
 	keys := float64(z.blocks) * float64(z.keys)
 	queries := float64(z.queries)
 	return float64(z.entries) * [3]float64{queries * float64(z.keySize), keys * float64(z.keySize),
 		keys * float64(z.valueSize)}[i]
 }
 
-// attentionPacks returns the names of the rates of packing query, key and value. A name is empty if products read the
-// operand in place.
-func attentionPacks(a *graph.Attention) (kernels [3]string) {
+// attentionPackRates returns the names of the rates of packing query, key and value. A name is empty if products read
+// the operand in place.
+func attentionPackRates(a *graph.Attention) (kernels [3]string) {
 	z := attentionSizesOf(a)
 	scores, values := z.specs(a, z.rows)
 	q, k := gemm.Packs(scores)
 	_, v := gemm.Packs(values)
 	thin := thinProducts(a)
 	if q && !thin[0] {
-		kernels[0] = packing(scores.A.ColStride, scores.A.RowStride)
+		kernels[0] = packingRate(scores.A.ColStride, scores.A.RowStride)
 	}
 	if k && !thin[0] {
-		kernels[1] = packing(scores.B.RowStride, scores.B.ColStride)
+		kernels[1] = packingRate(scores.B.RowStride, scores.B.ColStride)
 	}
 	if v && !thin[1] {
-		kernels[2] = packing(values.B.RowStride, values.B.ColStride)
+		kernels[2] = packingRate(values.B.RowStride, values.B.ColStride)
 	}
 	return kernels
 }
@@ -134,10 +134,10 @@ func attentionRead(a *graph.Attention, i int) (w graph.Work) {
 	for _, m := range []*tensor.Meta{&dense.Query, &dense.Key, &dense.Value} {
 		*m = tensor.New(m.DType, m.Shape...)
 	}
-	is, was, n := attentionPacks(a)[i], attentionPacks(&dense)[i], attentionSizesOf(a).packed(i)
+	is, was, n := attentionPackRates(a)[i], attentionPackRates(&dense)[i], attentionSizesOf(a).packedElements(i)
 	if is != was {
-		pack(&w, is, n)
-		pack(&w, was, -n)
+		addPacking(&w, is, n)
+		addPacking(&w, was, -n)
 	}
 	return w
 }

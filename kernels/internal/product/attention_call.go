@@ -21,7 +21,7 @@ func queryAndKey(x *copies.Compound, queries, keys int) (list [2]kit.Buffer) {
 		d = tensor.Int64
 	}
 	indexes := x.Temp(d, n)
-	x.Call(view.Arange, graph.Attrs{"end": n, "dtype": d}, []kit.Buffer{indexes})
+	x.AddCall(view.Arange, graph.Attrs{"end": n, "dtype": d}, []kit.Buffer{indexes})
 	return [2]kit.Buffer{indexes.View(tensor.New(d, queries, 1)), indexes.View(tensor.New(d, 1, keys))}
 }
 

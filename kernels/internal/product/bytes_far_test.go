@@ -34,7 +34,8 @@ func TestUnitStepFitsTheCode(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
 	}
-	b := &byteTiles{byteShape: unitShape(), a: &byteRows{row: byteUnitStep}, outRowStride: byteUnitStep / groupBytes}
+	b := &byteTiles{byteShape: unitShape(), rowCopier: &byteRows{row: byteUnitStep},
+		outRowStride: byteUnitStep / groupBytes}
 	spec := b.spec(byteCode{height: b.height, groups: b.groups})
 	if _, err := tile.Compile(spec, machine.AVX512); err != nil {
 		t.Error(err)

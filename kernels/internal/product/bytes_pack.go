@@ -25,10 +25,10 @@ const signBit = 0x80
 // depth are contiguous.
 type bytePacker struct {
 	byteShape
-	signed bool        // whether elements are int8
-	join   *loops.Loop // joins the elements of a group
-	ones   []byte      // a row of ones, to sum columns
-	total  *jit.Func   // multiplies ones by a panel
+	signed        bool        // whether elements are int8
+	join          *loops.Loop // joins the elements of a group
+	ones          []byte      // a row of ones, to sum columns
+	columnSumCode *jit.Func   // multiplies ones by a panel
 }
 
 // packerRun is the state of a worker in both phases of a byte product.
@@ -48,7 +48,7 @@ func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
 	if p.join, err = joinLoop(s.perGroup, signed); err != nil {
 		return nil, err
 	}
-	p.total, err = tile.Compile(&tile.Spec{Size: groupBytes, Bytes: s.perGroup == groupBytes,
+	p.columnSumCode, err = tile.Compile(&tile.Spec{Size: groupBytes, Bytes: s.perGroup == groupBytes,
 		Words: s.perGroup != groupBytes, Rows: 1,
 		Vectors: s.vectors, Start: tile.FromResult, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs: []tile.Run{{InStep: groupBytes, VecStep: s.width() * groupBytes, Terms: tile.Dynamic}}},
@@ -104,7 +104,7 @@ func (p *bytePacker) block(r *packerRun, to, from unsafe.Pointer, row, col, bloc
 	if p.k%p.perGroup > 0 {
 		p.joinGroups(r, panel, from, row, p.k/p.perGroup, 1, cols)
 	}
-	p.addUp(r, panel, p.totals(to, block))
+	p.sumColumns(r, panel, p.columnSums(to, block))
 }
 
 // joinGroups joins the n groups of each column from group `first` on. Elements past the depth are arbitrary, because
@@ -120,13 +120,13 @@ func (p *bytePacker) joinGroups(r *packerRun, panel, from unsafe.Pointer, row, f
 	p.join.Run(&r.state, ptrs[:1+p.perGroup], strides[:1+p.perGroup], cols, n)
 }
 
-// totals returns the address of the sums of a block's columns. They follow the panels of the matrix.
-func (s *byteShape) totals(matrix unsafe.Pointer, block int) unsafe.Pointer {
+// columnSums returns the address of the sums of a block's columns. They follow the panels of the matrix.
+func (s *byteShape) columnSums(matrix unsafe.Pointer, block int) unsafe.Pointer {
 	return unsafe.Add(matrix, s.blocks()*s.panelBytes()+block*s.width()*groupBytes)
 }
 
-// addUp sums the columns of a panel. It multiplies a row of ones by the panel.
-func (p *bytePacker) addUp(r *packerRun, panel, to unsafe.Pointer) {
+// sumColumns sums the columns of a panel. It multiplies a row of ones by the panel.
+func (p *bytePacker) sumColumns(r *packerRun, panel, to unsafe.Pointer) {
 	sums := kit.ElementsOf[int32](to, p.width())
 	clear(sums)
 	a := &r.args
@@ -136,14 +136,14 @@ func (p *bytePacker) addUp(r *packerRun, panel, to unsafe.Pointer) {
 		interrupt.Check(r.state.Context)
 		a.N = min(callGroups, p.groups-g)
 		a.Row[tile.In], a.Row[tile.Vec], a.Row[tile.Out] = g*groupBytes, g*p.width()*groupBytes, 0
-		if p.total.Call(a) != nil { // there is no executable memory
-			p.addUpInGo(panel, sums)
+		if p.columnSumCode.Call(a) != nil { // there is no executable memory
+			p.sumColumnsInGo(panel, sums)
 			return
 		}
 	}
 }
 
-func (p *bytePacker) addUpInGo(panel unsafe.Pointer, sums []int32) {
+func (p *bytePacker) sumColumnsInGo(panel unsafe.Pointer, sums []int32) {
 	clear(sums)
 	for k := range p.k {
 		for j := range sums {

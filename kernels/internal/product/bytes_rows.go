@@ -138,10 +138,10 @@ func byteTotal(x []byte, signed bool) (total int32) {
 // multiply uint8 rows by int8 columns. Rows of int8 and columns of uint8 are offset by 128, and so are their zero
 // points.
 type byteFactors struct {
-	dtype  [2]tensor.DType // dtype of the operand
-	step   [2]int          // stride of the zero points; 0 for a single zero point
-	shift  [2]bool         // a zero point may differ from 0 after the offset
-	signed [2]bool         // the operand is int8
+	dtype   [2]tensor.DType // dtype of the operand
+	step    [2]int          // stride of the zero points; 0 for a single zero point
+	nonzero [2]bool         // a zero point may differ from 0 after the offset
+	signed  [2]bool         // the operand is int8
 }
 
 func newByteFactors(c *graph.Call) (f byteFactors) {
@@ -155,7 +155,7 @@ func newByteFactors(c *graph.Call) (f byteFactors) {
 		case i == bytesB && !f.signed[i]:
 			none = signBit
 		}
-		f.shift[i] = !allAre(c, zero, none)
+		f.nonzero[i] = !allAre(c, zero, none)
 	}
 	return f
 }
@@ -174,9 +174,9 @@ func allAre(c *graph.Call, k int, number float64) bool {
 	return all
 }
 
-// zero returns zero point i of an operand, after the offset. side is bytesA or bytesB, and p the address of the zero
-// points.
-func (f *byteFactors) zero(side int, p unsafe.Pointer, i int) int32 {
+// zeroPoint returns zero point i of an operand, after the offset. side is bytesA or bytesB, and p the address of the
+// zero points.
+func (f *byteFactors) zeroPoint(side int, p unsafe.Pointer, i int) int32 {
 	z := byteAt(p, f.dtype[side], i*f.step[side])
 	switch {
 	case side == bytesA && f.signed[side]:

@@ -27,19 +27,19 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	aZero, bZero, bias := operandAddress(c, bytesAZero), operandAddress(c, bytesBZero), operandAddress(c, bytesBias)
 	bRow, bCol, _ := ownLayout(c.Meta(bytesB))
 	biasStep := perIndex(c, bytesBias)
-	rowChunks := t.a.chunks()
+	rowChunks := t.rowCopier.chunks()
 	group := t.blocks() // number of blocks per chunk; all blocks if b is packed, because only sums are then computed
 	if !t.packed {
 		group = max(1, machine.MoveGrain/(t.width()*t.k))
 	}
 	blockChunks := kit.DivUp(t.blocks(), group)
 	points := 0
-	if t.finishWork.Columns {
+	if t.conversion.Columns {
 		points = 1
 	}
 	first := len(t.aOffsets)*rowChunks + points
 	chunks := first
-	if !t.packed || t.hasInitialSums || t.finishWork.Rows {
+	if !t.packed || t.hasInitialSums || t.conversion.Rows {
 		chunks += len(t.bOffsets) * blockChunks
 	}
 	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
@@ -50,19 +50,19 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 		case chunk < points:
 			list := kit.SliceOf[int32](m.Scratch, t.scratchAt.points, t.m)
 			for i := range list {
-				list[i] = t.factors.zero(bytesA, aZero(m), i)
+				list[i] = t.factors.zeroPoint(bytesA, aZero(m), i)
 			}
 		case chunk < first:
-			t.rows(m, r, (chunk-points)/rowChunks, (chunk-points)%rowChunks, aZero(m))
+			t.prepareRows(m, r, (chunk-points)/rowChunks, (chunk-points)%rowChunks, aZero(m))
 		default:
 			matrix, from := (chunk-first)/blockChunks, (chunk-first)%blockChunks*group
 			at := t.panels(m, matrix)
 			for block := from; block < min(t.blocks(), from+group); block++ {
 				if !t.packed {
-					t.b.block(r, at, unsafe.Add(m.Ptrs[1+bytesB], t.bOffsets[matrix]), bRow, bCol, block,
+					t.packer.block(r, at, unsafe.Add(m.Ptrs[1+bytesB], t.bOffsets[matrix]), bRow, bCol, block,
 						unsafe.Pointer(unsafe.SliceData(m.Worker)))
 				}
-				t.columns(m, matrix, block, at, aZero(m), bZero(m), bias(m), biasStep)
+				t.prepareColumns(m, matrix, block, at, aZero(m), bZero(m), bias(m), biasStep)
 			}
 		}
 		return nil
@@ -78,29 +78,30 @@ func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
 	return scratch(m, t.scratchAt.b+at)
 }
 
-// rows prepares a chunk of the rows of a matrix.
-func (t *byteTiles) rows(m *graph.Mem, r *packerRun, matrix, chunk int, zero unsafe.Pointer) {
+// prepareRows prepares a chunk of the rows of a matrix.
+func (t *byteTiles) prepareRows(m *graph.Mem, r *packerRun, matrix, chunk int, zero unsafe.Pointer) {
 	var sum func(row int, total int32)
-	if t.finishWork.Rows {
+	if t.conversion.Rows {
 		list := kit.SliceOf[int32](m.Scratch, t.scratchAt.rows+matrix*t.m*groupBytes, t.m)
-		sum = func(row int, total int32) { list[row] = int32(t.k)*t.factors.zero(bytesA, zero, row) - total }
+		sum = func(row int, total int32) { list[row] = int32(t.k)*t.factors.zeroPoint(bytesA, zero, row) - total }
 	}
-	from := chunk * t.a.group
-	t.a.copyRows(&r.state, scratch(m, t.scratchAt.a+matrix*t.m*t.rowBytes()),
+	from := chunk * t.rowCopier.group
+	t.rowCopier.copyRows(&r.state, scratch(m, t.scratchAt.a+matrix*t.m*t.rowBytes()),
 		unsafe.Add(m.Ptrs[1+bytesA], t.aOffsets[matrix]),
-		from, min(t.m, from+t.a.group), unsafe.Pointer(unsafe.SliceData(m.Worker)), sum)
+		from, min(t.m, from+t.rowCopier.group), unsafe.Pointer(unsafe.SliceData(m.Worker)), sum)
 }
 
-// columns computes the initial values of the sums of a block, and stores the zero points of the block's columns.
-func (t *byteTiles) columns(m *graph.Mem, matrix, block int, panels, aZero, bZero, bias unsafe.Pointer, biasStep int) {
+// prepareColumns computes the initial values of the sums of a block, and stores the zero points of the block's columns.
+func (t *byteTiles) prepareColumns(m *graph.Mem, matrix, block int, panels, aZero, bZero, bias unsafe.Pointer,
+	biasStep int) {
 	first := block * t.width()
 	cols := min(t.width(), t.n-first)
 	if t.hasInitialSums {
 		begin := kit.SliceOf[int32](m.Scratch, t.scratchAt.begin+(matrix*t.blocks()+block)*t.width()*groupBytes, cols)
-		totals := kit.ElementsOf[int32](t.totals(panels, block), cols)
+		totals := kit.ElementsOf[int32](t.columnSums(panels, block), cols)
 		za := int32(0)
-		if !t.finishWork.Columns {
-			za = t.factors.zero(bytesA, aZero, 0)
+		if !t.conversion.Columns {
+			za = t.factors.zeroPoint(bytesA, aZero, 0)
 		}
 		for j := range begin {
 			begin[j] = -za * totals[j]
@@ -109,10 +110,10 @@ func (t *byteTiles) columns(m *graph.Mem, matrix, block int, panels, aZero, bZer
 			}
 		}
 	}
-	if t.finishWork.Rows && matrix == 0 {
+	if t.conversion.Rows && matrix == 0 {
 		list := kit.SliceOf[int32](m.Scratch, t.scratchAt.columns+first*groupBytes, cols)
 		for j := range list {
-			list[j] = t.factors.zero(bytesB, bZero, first+j)
+			list[j] = t.factors.zeroPoint(bytesB, bZero, first+j)
 		}
 	}
 }
@@ -123,15 +124,15 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
-		t.epilogue.Enter(a, m, &r.lanes)
+		t.epilogue.SetOperands(a, m, &r.lanes)
 		if t.hasInitialSums {
 			a.Ptr[tile.Bias] = scratch(m, t.scratchAt.begin)
 		}
 		t.enterUnit(m, r, scale, zero)
-		err := t.order.Each(chunk, func(entry, block, strip int) error {
+		err := t.order.EachUnit(chunk, func(entry, block, strip int) error {
 			first := strip * t.stripRows
 			rows := min(t.m, first+t.stripRows) - first
-			to, step := unsafe.Add(m.Ptrs[0], t.at(entry, first, block)), t.outStep()
+			to, step := unsafe.Add(m.Ptrs[0], t.resultByteOffset(entry, first, block)), t.outStep()
 			if t.storesSums() {
 				to = unsafe.Pointer(unsafe.SliceData(m.Worker))
 			}
@@ -140,11 +141,11 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 			}
 			if t.requantizer != nil {
 				column := block * t.width()
-				return t.requantizer.Rows(m, unsafe.Add(m.Ptrs[0], t.at(entry, first, block)), to,
+				return t.requantizer.ConvertRows(m, unsafe.Add(m.Ptrs[0], t.resultByteOffset(entry, first, block)), to,
 					kit.Elem[float32](scale(m), column),
 					zero(m), t.outRowStride*t.resultDType.Size(), step, min(t.width(), t.n-column), rows)
 			}
-			if t.finish != nil {
+			if t.conversionLoop != nil {
 				t.finishStrip(m, r, entry, block, first, rows, to, step, scale(m), zero(m))
 			}
 			return nil
@@ -156,7 +157,7 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 }
 
 // storesSums reports whether the sums of a strip are stored in worker memory before they are scaled.
-func (t *byteTiles) storesSums() bool { return t.finishWork.Scaled && t.inTile == tile.Sums }
+func (t *byteTiles) storesSums() bool { return t.conversion.Scaled && t.inTile == tile.Sums }
 
 // outStep returns the number of bytes between rows of the output of tiles.
 func (t *byteTiles) outStep() int {
@@ -191,8 +192,8 @@ func (t *byteTiles) resultOffset(entry, row, block int) int {
 	return t.outOffsets[entry] + row*t.outRowStride + block*t.width()
 }
 
-// at returns resultOffset in bytes.
-func (t *byteTiles) at(entry, row, block int) int {
+// resultByteOffset returns resultOffset in bytes.
+func (t *byteTiles) resultByteOffset(entry, row, block int) int {
 	return t.resultOffset(entry, row, block) * t.resultDType.Size()
 }
 
@@ -202,11 +203,11 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 	step int) error {
 	a, matrix := &r.args, t.bIndex[entry]
 	a.Ptr[tile.In] = unsafe.Add(m.Ptrs[1+bytesA], t.aOffsets[t.aIndex[entry]])
-	if t.a.copied {
+	if t.rowCopier.copied {
 		a.Ptr[tile.In] = scratch(m, t.scratchAt.a+t.aIndex[entry]*t.m*t.rowBytes())
 	}
 	a.Ptr[tile.Vec], a.Ptr[tile.Out] = t.panels(m, matrix), to
-	a.Step[tile.InRow], a.Step[tile.OutRow] = t.a.step(), step
+	a.Step[tile.InRow], a.Step[tile.OutRow] = t.rowCopier.step(), step
 	last := block == t.blocks()-1
 	a.Step[tile.LastLanes] = (t.n - block*t.width()) % t.lanes
 	a.Row[tile.Bias] = (matrix*t.blocks() + block) * t.width() * groupBytes
@@ -228,12 +229,12 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 		a.Row[tile.Vec] = block*t.panelBytes() + g*t.width()*groupBytes
 		most := max(1, most/(t.width()*t.height*a.N))
 		for _, k := range t.stacks(rows) {
-			a.Step[tile.InTile], a.Step[tile.OutTile] = k.height*t.a.step(), k.height*step
+			a.Step[tile.InTile], a.Step[tile.OutTile] = k.height*t.rowCopier.step(), k.height*step
 			for i := 0; i < k.n; i += most {
 				row := k.row + i*k.height
 				a.Rows = min(most, k.n-i)
-				a.Row[tile.In], a.Row[tile.Out] = (first+row)*t.a.step()+g*groupBytes, row*step
-				t.epilogue.At(a, t.resultOffset(entry, first+row, block)*groupBytes, block*t.width()*groupBytes)
+				a.Row[tile.In], a.Row[tile.Out] = (first+row)*t.rowCopier.step()+g*groupBytes, row*step
+				t.epilogue.SetOffsets(a, t.resultOffset(entry, first+row, block)*groupBytes, block*t.width()*groupBytes)
 				if err := t.codes[t.code(k.height, last, start, a.N)].Call(a); err != nil {
 					return err
 				}
@@ -255,19 +256,19 @@ func (t *byteTiles) finishStrip(m *graph.Mem, r *packerRun, entry, block, first,
 		n++
 	}
 	column := block * t.width()
-	operand(unsafe.Add(m.Ptrs[0], t.at(entry, first, block)), t.outRowStride*t.resultDType.Size())
+	operand(unsafe.Add(m.Ptrs[0], t.resultByteOffset(entry, first, block)), t.outRowStride*t.resultDType.Size())
 	operand(from, step)
-	if t.finishWork.Rows {
+	if t.conversion.Rows {
 		operand(scratch(m, t.scratchAt.rows+(t.aIndex[entry]*t.m+first)*groupBytes), groupBytes)
 		operand(scratch(m, t.scratchAt.columns+column*groupBytes), 0)
 	}
-	if t.finishWork.Columns {
+	if t.conversion.Columns {
 		operand(scratch(m, t.scratchAt.points+first*groupBytes), groupBytes)
-		operand(t.totals(t.panels(m, t.bIndex[entry]), block), 0)
+		operand(t.columnSums(t.panels(m, t.bIndex[entry]), block), 0)
 	}
-	if t.finishWork.Scaled {
+	if t.conversion.Scaled {
 		operand(kit.Elem[float32](scale, column*t.scaleStep), 0)
 		operand(zero, 0)
 	}
-	t.finish.Run(&r.state, ptrs[:n], strides[:n], min(t.width(), t.n-column), rows)
+	t.conversionLoop.Run(&r.state, ptrs[:n], strides[:n], min(t.width(), t.n-column), rows)
 }

@@ -149,8 +149,8 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 		return w
 	}
 	entries := float64(x.entries())
-	multiply.Stored(&w, c)
-	multiply.Paneled(&w, c, bytesB, s.m)
+	multiply.ReclassifyStores(&w, c)
+	multiply.ReclassifyPanels(&w, c, bytesB, s.m)
 	w.Do(multiply.Start, 1)
 	w.Do(multiply.Begin, entries)
 	if s.unit {

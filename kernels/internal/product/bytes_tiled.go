@@ -29,20 +29,20 @@ import (
 type byteTiles struct {
 	byteShape
 	factors                    byteFactors
-	a                          *byteRows
-	b                          *bytePacker
+	rowCopier                  *byteRows
+	packer                     *bytePacker
 	aOffsets, bOffsets         []int // offsets of the distinct matrices in the operands
 	aIndex, bIndex, outOffsets []int // by entry: index in aOffsets, index in bOffsets, and offset of the entry's result
 	outRowStride               int   // stride of rows of the result, in elements
 
-	packed               bool                  // whether operand b was packed when the graph was planned
-	hasInitialSums       bool                  // whether tiles start from initial values, not from 0
-	resultDType          tensor.DType          // dtype of the result
-	scaleStep, stripRows int                   // stride of the scale between columns; rows of a strip
-	finish               *loops.Loop           // converts sums that need corrections or have a single scale
-	requantizer          *multiply.Requantizer // converts sums without corrections, with a scale for each column
-	inTile               tile.Quantized        // conversion in tiles of the matrix unit; requantizer is then nil
-	finishWork           multiply.Finish       // the corrections and the scaling of sums
+	packed               bool                   // whether operand b was packed when the graph was planned
+	hasInitialSums       bool                   // whether tiles start from initial values, not from 0
+	resultDType          tensor.DType           // dtype of the result
+	scaleStep, stripRows int                    // stride of the scale between columns; rows of a strip
+	conversionLoop       *loops.Loop            // converts sums that need corrections or have a single scale
+	requantizer          *multiply.Requantizer  // converts sums without corrections, with a scale for each column
+	inTile               tile.Quantized         // conversion in tiles of the matrix unit; requantizer is then nil
+	conversion           multiply.SumConversion // the corrections and the scaling of sums
 	epilogue             multiply.TileEpilogue
 	codes                map[byteCode]*jit.Func
 	order                multiply.Strips
@@ -92,14 +92,14 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	t := &byteTiles{byteShape: s, factors: newByteFactors(c), resultDType: c.Out[0].DType, outRowStride: x.c.row,
 		packed: c.Packed(bytesB) != nil, scaleStep: perIndex(c, bytesScale), codes: map[byteCode]*jit.Func{}}
 	perRow := t.factors.step[bytesA] > 0
-	t.finishWork = multiply.Finish{Rows: t.factors.shift[bytesB], Columns: perRow, Scaled: c.Has(bytesScale),
+	t.conversion = multiply.SumConversion{Rows: t.factors.nonzero[bytesB], Columns: perRow, Scaled: c.Has(bytesScale),
 		OneScale: t.scaleStep == 0, D: t.resultDType}
-	t.hasInitialSums = c.Has(bytesBias) || t.factors.shift[bytesA] && !perRow
+	t.hasInitialSums = c.Has(bytesBias) || t.factors.nonzero[bytesA] && !perRow
 	switch {
-	case t.finishWork == (multiply.Finish{Scaled: true, D: t.resultDType}):
+	case t.conversion == (multiply.SumConversion{Scaled: true, D: t.resultDType}):
 		t.requantizer, err = multiply.NewRequantizer(t.resultDType)
-	case t.finishWork.Rows || t.finishWork.Columns || t.finishWork.Scaled:
-		t.finish, err = t.finishWork.Loop()
+	case t.conversion.Rows || t.conversion.Columns || t.conversion.Scaled:
+		t.conversionLoop, err = t.conversion.Loop()
 	}
 	if err != nil {
 		return nil, err
@@ -110,23 +110,23 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 			t.inTile = tile.Signed
 		}
 	}
-	t.takeEpilogue(fusion.EpilogueOf(c))
-	if t.a, err = newByteRows(s, x, t.factors.signed[bytesA], t.finishWork.Rows); err != nil {
+	t.chooseEpilogue(fusion.EpilogueOf(c))
+	if t.rowCopier, err = newByteRows(s, x, t.factors.signed[bytesA], t.conversion.Rows); err != nil {
 		return nil, err
 	}
-	if t.b, err = newBytePacker(s, t.factors.signed[bytesB]); err != nil {
+	if t.packer, err = newBytePacker(s, t.factors.signed[bytesB]); err != nil {
 		return nil, err
 	}
-	t.entries(c, x)
+	t.listEntries(c, x)
 	t.chooseOrder()
 	return t, t.compile()
 }
 
-// takeEpilogue makes tiles apply an epilogue if the sums in registers are complete. Sums are incomplete if zero points
-// correct them later, or if several calls add to them. In these cases, another phase applies the epilogue to whole
-// rows, which costs less than a loop over each strip.
-func (t *byteTiles) takeEpilogue(e *fusion.Epilogue) {
-	ok := !t.finishWork.Rows && !t.finishWork.Columns && t.groups <= callGroups
+// chooseEpilogue makes tiles apply an epilogue if the sums in registers are complete. Sums are incomplete if zero
+// points correct them later, or if several calls add to them. In these cases, another phase applies the epilogue to
+// whole rows, which costs less than a loop over each strip.
+func (t *byteTiles) chooseEpilogue(e *fusion.Epilogue) {
+	ok := !t.conversion.Rows && !t.conversion.Columns && t.groups <= callGroups
 	if ok {
 		t.epilogue, ok = multiply.NewTileEpilogue(e, t.n, tile.EpilogueOperands, true)
 	}
@@ -137,8 +137,8 @@ func (t *byteTiles) takeEpilogue(e *fusion.Epilogue) {
 	}
 }
 
-// entries lists the distinct matrices of the operands, and the matrices and the result of each entry.
-func (t *byteTiles) entries(c *graph.Call, x *contraction) {
+// listEntries lists the distinct matrices of the operands, and the matrices and the result of each entry.
+func (t *byteTiles) listEntries(c *graph.Call, x *contraction) {
 	offsets := func(m matrices) []int {
 		if list := m.offsets(x.batch); list != nil {
 			return list
@@ -194,12 +194,12 @@ func (t *byteTiles) chooseOrder() {
 		return from
 	}
 	columns := t.blocks() * t.width() * groupBytes
-	t.scratchAt.a = take(t.a.copied, len(t.aOffsets)*t.m*t.rowBytes())
-	t.scratchAt.rows = take(t.finishWork.Rows, len(t.aOffsets)*t.m*groupBytes)
-	t.scratchAt.points = take(t.finishWork.Columns, t.m*groupBytes)
+	t.scratchAt.a = take(t.rowCopier.copied, len(t.aOffsets)*t.m*t.rowBytes())
+	t.scratchAt.rows = take(t.conversion.Rows, len(t.aOffsets)*t.m*groupBytes)
+	t.scratchAt.points = take(t.conversion.Columns, t.m*groupBytes)
 	t.scratchAt.b = take(!t.packed, len(t.bOffsets)*t.matrixBytes())
 	t.scratchAt.begin = take(t.hasInitialSums, len(t.bOffsets)*columns)
-	t.scratchAt.columns = take(t.finishWork.Rows, columns)
+	t.scratchAt.columns = take(t.conversion.Rows, columns)
 	t.scratchAt.all = at
 }
 
@@ -251,7 +251,7 @@ func (t *byteTiles) spec(k byteCode) *tile.Spec {
 	if t.unit {
 		s.Unit, s.Quantized, s.Runs[0].Terms, s.AheadLines = true, t.inTile, k.groups, t.prefetchLines
 		for i := range k.height {
-			s.In, s.Out = append(s.In, i*t.a.step()), append(s.Out, i*t.outStep())
+			s.In, s.Out = append(s.In, i*t.rowCopier.step()), append(s.Out, i*t.outStep())
 		}
 	}
 	if k.last {
@@ -287,9 +287,9 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	if t.storesSums() {
 		k.Worker += t.stripRows * t.width() * groupBytes
 	}
-	k.Worker = max(k.Worker, t.a.workerBytes())
+	k.Worker = max(k.Worker, t.rowCopier.workerBytes())
 	if !t.packed {
-		k.Worker = max(k.Worker, t.b.transposeBytes())
+		k.Worker = max(k.Worker, t.packer.transposeBytes())
 	}
 	if p := t.prepare(c); p.Chunks > 0 {
 		k.Phases = append(k.Phases, p)
@@ -311,17 +311,17 @@ func (t *byteTiles) listings() (list []expr.Listing) {
 			}
 		}
 	}
-	if t.finish != nil {
-		list = append(list, t.finish.Listing("finish"))
+	if t.conversionLoop != nil {
+		list = append(list, t.conversionLoop.Listing("finish"))
 	}
 	if t.requantizer != nil {
 		list = append(list, t.requantizer.Listing())
 	}
-	if t.a.loop != nil {
-		list = append(list, t.a.loop.Listing("rows"))
+	if t.rowCopier.loop != nil {
+		list = append(list, t.rowCopier.loop.Listing("rows"))
 	}
 	if !t.packed {
-		list = append(list, t.b.join.Listing("panels"))
+		list = append(list, t.packer.join.Listing("panels"))
 	}
 	return list
 }

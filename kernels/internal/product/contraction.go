@@ -26,9 +26,9 @@ type contraction struct {
 	opA, opB, opAdd int
 	alpha, beta     tensor.Scalar
 	algorithm       gemm.Way // algorithm
-	// sharing is the number of rows that are multiplied by the same matrix b. mergeBatch computes it from sizes,
+	// sharedRows is the number of rows that are multiplied by the same matrix b. mergeBatch computes it from sizes,
 	// because the panels of a packed operand depend on sharing, but must not depend on the layouts of other operands.
-	sharing int
+	sharedRows int
 }
 
 // matrices has the strides of a batch of matrices, in elements.
@@ -49,10 +49,10 @@ func (x *contraction) flops() float64 {
 // the matrices a, c and add have the same stride within and between entries. It merges a dimension into n if the
 // entries have the same matrix a, and the columns of b, c and add have the same stride within and between entries.
 func (x *contraction) mergeBatch() {
-	x.sharing = x.m
+	x.sharedRows = x.m
 	for d, n := range x.batch {
 		if x.b.batch[d] == 0 || n == 1 {
-			x.sharing = kit.BoundedProduct(x.sharing, n)
+			x.sharedRows = kit.BoundedProduct(x.sharedRows, n)
 		}
 	}
 	for d := len(x.batch) - 1; d >= 0; d-- {
@@ -155,12 +155,12 @@ func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 	if is, err := multiply.InPanels(c, x.opA, panelsA); err != nil {
 		return nil, err
 	} else if is {
-		spec.A.Source, w.A = gemm.Prepacked, panelsA.Places(w.A)
+		spec.A.Source, w.A = gemm.Prepacked, panelsA.PackedOffsets(w.A)
 	}
 	if is, err := multiply.InPanels(c, x.opB, panelsB); err != nil {
 		return nil, err
 	} else if is {
-		spec.B.Source, spec.B.Panel, w.B = gemm.Prepacked, panelsB.Width, panelsB.Places(w.B)
+		spec.B.Source, spec.B.Panel, w.B = gemm.Prepacked, panelsB.Width, panelsB.PackedOffsets(w.B)
 	}
 
 	bias, stride, vector := x.vectorBias()
@@ -187,7 +187,7 @@ func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 	if w.Plan, err = gemm.NewPlan(spec); err != nil {
 		return nil, err
 	}
-	w.Then(fusion.EpilogueOf(c), spec)
+	w.SetEpilogue(fusion.EpilogueOf(c), spec)
 	k := &graph.Kernel{Code: w.Listings}
 	k.Phases, k.Scratch, k.Worker = w.Phases(0)
 	return k, nil
@@ -199,14 +199,14 @@ const tinyMACs = 4096
 // panels returns the packed form, in dtype d, of matrix a (if isA is set) or b. It returns nil if the matrix is read in
 // place. mergeBatch must be called first.
 func (x *contraction) panels(isA bool, d tensor.DType) *multiply.Panels {
-	p, width, lanes := x.b, gemm.PanelColsOf(d, x.sharing), x.n
+	p, width, lanes := x.b, gemm.PanelColsOf(d, x.sharedRows), x.n
 	lane, step := p.col, p.row
 	if isA {
 		p, width, lanes = x.a, gemm.PanelRows(d), x.m
 		lane, step = p.row, p.col
 	}
 	unit := p.row == 1 || p.col == 1
-	switch thin := (x.m <= multiply.Thin || x.n <= multiply.Thin) && unit; {
+	switch thin := (x.m <= multiply.MaxThin || x.n <= multiply.MaxThin) && unit; {
 	case x.algorithm == gemm.Loops || x.algorithm == gemm.Thin,
 		x.algorithm == gemm.Any && (thin || kit.BoundedProduct(x.m, x.n, x.k) <= tinyMACs):
 		return nil

@@ -93,7 +93,7 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		for i, t := range e.terms {
 			off := 0
 			for k, l := range t.labels {
-				off += t.steps[k] * at[slices.Index(all, l)]
+				off += t.strides[k] * at[slices.Index(all, l)]
 			}
 			x := tensor.Must(in[i].View(tensor.Meta{DType: in[i].DType, Shape: []int{}, Strides: []int{},
 				Offset: in[i].Offset + off})).At()

@@ -12,12 +12,12 @@ import (
 // einsumPlan builds the kernel of an einsum. It multiplies the terms of the equation as matrices, from left to right.
 // If dimensions must be merged for a product but are not adjacent in memory, a copy makes them adjacent.
 type einsumPlan struct {
-	e     *einsum
-	c     *graph.Call
-	d     tensor.DType
-	k     *graph.Kernel
-	inner int // maximum number of bytes of scratch memory of a product
-	nest  kit.Nest
+	equation       *einsum
+	call           *graph.Call
+	dtype          tensor.DType
+	kernel         *graph.Kernel
+	productScratch int // maximum number of bytes of scratch memory of a product
+	nest           kit.Nest
 }
 
 func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
@@ -25,13 +25,13 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 	if err != nil || c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, err
 	}
-	p := &einsumPlan{e: e, c: c, d: c.Out[0].DType, k: &graph.Kernel{}}
+	p := &einsumPlan{equation: e, call: c, dtype: c.Out[0].DType, kernel: &graph.Kernel{}}
 	for i := range e.terms {
 		t := &e.terms[i]
-		t.buffer.Meta = t.meta(e, p.d)
+		t.buffer.Meta = t.meta(e, p.dtype)
 	}
 	if tensor.Numel(e.shape(p.allLabels())) == 0 {
-		return copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Fill: tensor.Zeros(p.d)}), nil
+		return copies.Kernel(copies.Job{Dst: kit.OutBuffer(c, 0), Fill: tensor.Zeros(p.dtype)}), nil
 	}
 	cur := e.terms[0]
 	for i := 1; i < len(e.terms); i++ {
@@ -47,9 +47,9 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 	}
 	out := kit.OutBuffer(c, 0)
 	src := cur.buffer
-	src.Meta = tensor.Meta{DType: p.d, Shape: out.Meta.Shape, Strides: make([]int, len(e.out))}
+	src.Meta = tensor.Meta{DType: p.dtype, Shape: out.Meta.Shape, Strides: make([]int, len(e.out))}
 	for i, l := range e.out {
-		src.Meta.Strides[i] = cur.step(l)
+		src.Meta.Strides[i] = cur.stride(l)
 	}
 	p.copy(out, src)
 	return p.done(), nil
@@ -57,14 +57,14 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 
 // done returns the kernel. Its scratch memory has the intermediate terms, followed by the memory of one product.
 func (p *einsumPlan) done() *graph.Kernel {
-	p.nest.Scratch = p.k.Scratch
-	p.k.Scratch += p.inner
-	return p.k
+	p.nest.Scratch = p.kernel.Scratch
+	p.kernel.Scratch += p.productScratch
+	return p.kernel
 }
 
 func (p *einsumPlan) allLabels() []int {
 	var all []int
-	for _, t := range p.e.terms {
+	for _, t := range p.equation.terms {
 		all = append(all, t.labels...)
 	}
 	return all
@@ -73,8 +73,8 @@ func (p *einsumPlan) allLabels() []int {
 // keptLabels returns the labels that must not be summed before term i. They are the labels of the result and of the
 // terms from i on.
 func (p *einsumPlan) keptLabels(i int) []int {
-	all := slices.Clone(p.e.out)
-	for _, t := range p.e.terms[i:] {
+	all := slices.Clone(p.equation.out)
+	for _, t := range p.equation.terms[i:] {
 		all = append(all, t.labels...)
 	}
 	return all
@@ -82,14 +82,14 @@ func (p *einsumPlan) keptLabels(i int) []int {
 
 func (p *einsumPlan) copy(dst, src kit.Buffer) {
 	ph, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
-	p.k.Phases, p.k.Worker = append(p.k.Phases, ph), max(p.k.Worker, worker)
+	p.kernel.Phases, p.kernel.Worker = append(p.kernel.Phases, ph), max(p.kernel.Worker, worker)
 }
 
 // newTerm returns a new row-major term in scratch memory.
 func (p *einsumPlan) newTerm(labels []int) einsumTerm {
-	m := tensor.New(p.d, p.e.shape(labels)...)
-	t := einsumTerm{labels: labels, steps: m.Strides, buffer: kit.ScratchBuffer(p.k.Scratch, m)}
-	p.k.Scratch += kit.AlignUp(m.Bytes())
+	m := tensor.New(p.dtype, p.equation.shape(labels)...)
+	t := einsumTerm{labels: labels, strides: m.Strides, buffer: kit.ScratchBuffer(p.kernel.Scratch, m)}
+	p.kernel.Scratch += kit.AlignUp(m.Bytes())
 	return t
 }
 
@@ -98,7 +98,7 @@ func (p *einsumPlan) sum(t einsumTerm, kept []int) (einsumTerm, error) {
 	if !slices.ContainsFunc(t.labels, func(l int) bool { return !slices.Contains(kept, l) }) {
 		return t, nil
 	}
-	one := einsumTerm{buffer: kit.DataBuffer(tensor.IntScalar(1).Tensor(p.d))}
+	one := einsumTerm{buffer: kit.DataBuffer(tensor.IntScalar(1).Tensor(p.dtype))}
 	return p.contract(t, one, kept, false)
 }
 
@@ -115,16 +115,16 @@ func (p *einsumPlan) product(a, b einsumTerm, kept []int, last bool) (einsumTerm
 	return p.contract(a, b, kept, last)
 }
 
-// joinStep returns the stride of the dimension into which labels are merged, or false if the strides do not permit the
-// merge.
-func (p *einsumPlan) joinStep(t *einsumTerm, labels []int) (int, bool) {
+// mergedStride returns the stride of the dimension into which labels are merged, or false if the strides do not permit
+// the merge.
+func (p *einsumPlan) mergedStride(t *einsumTerm, labels []int) (int, bool) {
 	step, span, some := 0, 0, false
 	for i := len(labels) - 1; i >= 0; i-- {
-		n := p.e.sizes[labels[i]]
+		n := p.equation.sizes[labels[i]]
 		if n == 1 {
 			continue
 		}
-		s := t.step(labels[i])
+		s := t.stride(labels[i])
 		switch {
 		case !some:
 			step, some = s, true
@@ -140,16 +140,16 @@ func (p *einsumPlan) joinStep(t *einsumTerm, labels []int) (int, bool) {
 // the labels in cols into another dimension. It returns t if possible, else a copy of t. batch, rows and cols together
 // have all labels of t.
 func (p *einsumPlan) mergeable(t einsumTerm, batch, rows, cols []int) einsumTerm {
-	_, okRows := p.joinStep(&t, rows)
-	_, okCols := p.joinStep(&t, cols)
+	_, okRows := p.mergedStride(&t, rows)
+	_, okCols := p.mergedStride(&t, cols)
 	if okRows && okCols {
 		return t
 	}
 	out := p.newTerm(slices.Concat(batch, rows, cols))
 	src := t.buffer
-	src.Meta = tensor.Meta{DType: p.d, Shape: out.buffer.Meta.Shape, Strides: make([]int, len(out.labels))}
+	src.Meta = tensor.Meta{DType: p.dtype, Shape: out.buffer.Meta.Shape, Strides: make([]int, len(out.labels))}
 	for i, l := range out.labels {
-		src.Meta.Strides[i] = t.step(l)
+		src.Meta.Strides[i] = t.stride(l)
 	}
 	p.copy(out.buffer, src)
 	return out
@@ -159,7 +159,7 @@ func (p *einsumPlan) mergeable(t einsumTerm, batch, rows, cols []int) einsumTerm
 // directly if its dimensions permit.
 func (p *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTerm, error) {
 	var batch, rows, cols, inner []int
-	order := slices.Clone(p.e.out)
+	order := slices.Clone(p.equation.out)
 	for _, l := range slices.Concat(a.labels, b.labels) {
 		if !slices.Contains(order, l) {
 			order = append(order, l)
@@ -182,15 +182,15 @@ func (p *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTer
 	if !b.buffer.IsData() {
 		b = p.mergeable(b, batch, inner, cols)
 	}
-	before := p.k.Scratch
+	before := p.kernel.Scratch
 	to := p.newTerm(slices.Concat(batch, rows, cols))
-	if last && len(to.labels) == len(p.e.out) {
-		o := p.c.Out[0]
-		direct := einsumTerm{labels: p.e.out, steps: o.Strides, buffer: kit.OutBuffer(p.c, 0)}
-		_, okRows := p.joinStep(&direct, rows)
-		_, okCols := p.joinStep(&direct, cols)
+	if last && len(to.labels) == len(p.equation.out) {
+		o := p.call.Out[0]
+		direct := einsumTerm{labels: p.equation.out, strides: o.Strides, buffer: kit.OutBuffer(p.call, 0)}
+		_, okRows := p.mergedStride(&direct, rows)
+		_, okCols := p.mergedStride(&direct, cols)
 		if okRows && okCols {
-			p.k.Scratch = before
+			p.kernel.Scratch = before
 			to = direct
 		}
 	}
@@ -199,18 +199,19 @@ func (p *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTer
 
 // gemm adds the phases of a batch of matrix products.
 func (p *einsumPlan) gemm(a, b, to *einsumTerm, batch, rows, cols, inner []int) error {
-	x := &contraction{batch: p.e.shape(batch), opA: 0, opB: 1, alpha: tensor.IntScalar(1),
-		m: tensor.Numel(p.e.shape(rows)), n: tensor.Numel(p.e.shape(cols)), k: tensor.Numel(p.e.shape(inner))}
+	x := &contraction{batch: p.equation.shape(batch), opA: 0, opB: 1, alpha: tensor.IntScalar(1),
+		m: tensor.Numel(p.equation.shape(rows)), n: tensor.Numel(p.equation.shape(cols)),
+		k: tensor.Numel(p.equation.shape(inner))}
 	for _, l := range batch {
-		x.a.batch, x.b.batch, x.c.batch = append(x.a.batch, a.step(l)), append(x.b.batch, b.step(l)),
-			append(x.c.batch, to.step(l))
+		x.a.batch, x.b.batch, x.c.batch = append(x.a.batch, a.stride(l)), append(x.b.batch, b.stride(l)),
+			append(x.c.batch, to.stride(l))
 	}
-	x.a.row, _ = p.joinStep(a, rows)
-	x.a.col, _ = p.joinStep(a, inner)
-	x.b.row, _ = p.joinStep(b, inner)
-	x.b.col, _ = p.joinStep(b, cols)
-	x.c.row, _ = p.joinStep(to, rows)
-	x.c.col, _ = p.joinStep(to, cols)
+	x.a.row, _ = p.mergedStride(a, rows)
+	x.a.col, _ = p.mergedStride(a, inner)
+	x.b.row, _ = p.mergedStride(b, inner)
+	x.b.col, _ = p.mergedStride(b, cols)
+	x.c.row, _ = p.mergedStride(to, rows)
+	x.c.col, _ = p.mergedStride(to, cols)
 	// gemm requires a nonzero stride of the result even for a single row or column.
 	if x.n == 1 {
 		x.c.col = 1
@@ -224,14 +225,14 @@ func (p *einsumPlan) gemm(a, b, to *einsumTerm, batch, rows, cols, inner []int) 
 	if err != nil {
 		return err
 	}
-	p.inner = max(p.inner, k.Scratch)
-	p.k.Worker = max(p.k.Worker, k.Worker)
+	p.productScratch = max(p.productScratch, k.Scratch)
+	p.kernel.Worker = max(p.kernel.Worker, k.Worker)
 	for _, ph := range k.Phases {
-		p.k.Phases = append(p.k.Phases, p.nest.Phase(ph, []kit.Buffer{to.buffer, a.buffer, b.buffer}))
+		p.kernel.Phases = append(p.kernel.Phases, p.nest.Phase(ph, []kit.Buffer{to.buffer, a.buffer, b.buffer}))
 	}
 	return nil
 }
 
 func (t *einsumTerm) meta(e *einsum, d tensor.DType) tensor.Meta {
-	return tensor.Meta{DType: d, Shape: e.shape(t.labels), Strides: t.steps}
+	return tensor.Meta{DType: d, Shape: e.shape(t.labels), Strides: t.strides}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumShadow infers the result of an einsum. It performs the steps of at::einsum on types instead of tensors, because
+// einsumTypes infers the result of an einsum. It performs the steps of at::einsum on types instead of tensors, because
 // these steps determine the dtype and the layout of the result, and whether the result is a view.
-type einsumShadow struct {
+type einsumTypes struct {
 	e      *equation
 	order  []int // labels of all terms, the labels of the result first; each label is a dimension
 	counts []int // by dimension: number of terms that are not yet multiplied and whose size is not 1
@@ -22,7 +22,7 @@ type einsumShadow struct {
 
 // align returns the type of a term with a dimension for each label in s.order. It takes the diagonal of dimensions with
 // the same label.
-func (s *einsumShadow) align(m tensor.Type, labels []int) (tensor.Type, error) {
+func (s *einsumTypes) align(m tensor.Type, labels []int) (tensor.Type, error) {
 	var few [8]int
 	perm := few[:0] // the dimension of each label in the term; -1 if the term does not have the label
 	for range s.order {
@@ -57,7 +57,7 @@ func (s *einsumShadow) align(m tensor.Type, labels []int) (tensor.Type, error) {
 }
 
 // multiplyTerms multiplies the terms from left to right and removes the dimensions that are summed.
-func (s *einsumShadow) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
+func (s *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
 	kept, all := len(s.e.out), len(s.counts)
 	cur := terms[0]
 	var err error
@@ -80,7 +80,7 @@ func (s *einsumShadow) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
 }
 
 // pair multiplies two terms. First it sums each term over the labels that no other term has.
-func (s *einsumShadow) pair(a, b tensor.Type) (tensor.Type, error) {
+func (s *einsumTypes) pair(a, b tensor.Type) (tensor.Type, error) {
 	var few [8]int
 	sum := few[:0]
 	var sumA, sumB []int
@@ -179,7 +179,7 @@ func summedType(m tensor.Type, dims []int, keepdim bool) (tensor.Type, error) {
 // types.
 func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 	var few [2][8]int
-	s := &einsumShadow{e: e, order: e.order(few[0][:0]), counts: few[1][:0]}
+	s := &einsumTypes{e: e, order: e.order(few[0][:0]), counts: few[1][:0]}
 	for range s.order {
 		s.counts = append(s.counts, 0)
 	}

@@ -29,7 +29,7 @@ func rewriteEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 		return r, err
 	}
 	in := slices.Clone(c.In)
-	if isWeights(in[1]) && !isWeights(in[0]) { // attention is recognized only if the weights are the first operand
+	if mayBeWeights(in[1]) && !mayBeWeights(in[0]) { // attention is recognized only if the weights are the first operand
 		slices.Reverse(in)
 		slices.Reverse(e.operandLabels)
 	}
@@ -37,7 +37,7 @@ func rewriteEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 	if !ok {
 		return r, nil
 	}
-	p := compose.Of(into, c)
+	p := compose.NewParts(into, c)
 	last := len(m.rows) - 1
 	a := addPermute(p, in[0], e.operandLabels[0], slices.Concat(m.batch, m.rows, []int{m.sum}))
 	b := addPermute(p, in[1], e.operandLabels[1], slices.Concat(m.batch, []int{m.sum, m.col}))

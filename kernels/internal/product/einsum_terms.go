@@ -18,14 +18,14 @@ type einsumAttrs struct {
 
 // einsumTerm is an operand or an intermediate value.
 type einsumTerm struct {
-	labels []int      // distinct labels
-	steps  []int      // strides of the labels, in elements
-	buffer kit.Buffer // memory of the elements
+	labels  []int      // distinct labels
+	strides []int      // strides of the labels, in elements
+	buffer  kit.Buffer // memory of the elements
 }
 
-func (t *einsumTerm) step(label int) int {
+func (t *einsumTerm) stride(label int) int {
 	if i := slices.Index(t.labels, label); i >= 0 {
-		return t.steps[i]
+		return t.strides[i]
 	}
 	return 0
 }
@@ -189,10 +189,10 @@ func (e *einsum) addTerm(labels []int, m tensor.Meta, operand int) {
 			continue
 		}
 		if i := slices.Index(t.labels, l); i >= 0 {
-			t.steps[i] += m.Strides[d]
+			t.strides[i] += m.Strides[d]
 			continue
 		}
-		t.labels, t.steps = append(t.labels, l), append(t.steps, m.Strides[d])
+		t.labels, t.strides = append(t.labels, l), append(t.strides, m.Strides[d])
 	}
 	e.terms = append(e.terms, t)
 }

@@ -55,14 +55,14 @@ func inferLinear(c *graph.Call) ([]graph.Result, error) {
 	switch {
 	case c.Has(2) && x.Rank() == 2:
 		out, err = addmmType(bias, x, w)
-	case c.Has(2) && flattens(x):
+	case c.Has(2) && flattensInput(x):
 		flat := [2]sym.Int{x.Shape[0].Mul(x.Shape[1]), x.Shape[2]}
-		if err = addmmServes(bias, tensor.Type{DType: x.DType, Shape: flat[:], Strides: flat[:]}, w); err == nil {
+		if err = checkAddmm(bias, tensor.Type{DType: x.DType, Shape: flat[:], Strides: flat[:]}, w); err == nil {
 			out, err = kit.FreshType(x.DType, []sym.Int{x.Shape[0], x.Shape[1], w.Shape[1]})
 		}
 	default:
 		if out, err = matmulType(x, w); err == nil && c.Has(2) {
-			err = addsInPlace(out, bias)
+			err = checkInPlaceAdd(out, bias)
 		}
 	}
 	if err != nil {
@@ -71,8 +71,8 @@ func inferLinear(c *graph.Call) ([]graph.Result, error) {
 	return c.One(out), nil
 }
 
-// addsInPlace makes the checks of out.add_(bias).
-func addsInPlace(out, bias tensor.Type) error {
+// checkInPlaceAdd makes the checks of out.add_(bias).
+func checkInPlaceAdd(out, bias tensor.Type) error {
 	shape, err := tensor.BroadcastSizes(out.Shape, bias.Shape)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func linearOf(c *graph.Call) (*contraction, error) {
 	x.hasAdd, x.opAdd, x.beta = true, 2, tensor.IntScalar(1)
 	bias := c.Meta(2)
 	shape := out.Shape
-	if flattens(c.Meta(0).Type()) {
+	if flattensInput(c.Meta(0).Type()) {
 		// A bias of two dimensions has a row for every row of the flattened input.
 		shape = []int{out.Shape[0] * out.Shape[1], out.Shape[2]}
 	}
@@ -152,9 +152,9 @@ func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		shape = append(shape, w.Shape[0])
 	}
 	out := tensor.Zeros(x.DType, shape...)
-	flat := flattens(x.Meta.Type())
+	flat := flattensInput(x.Meta.Type())
 	kit.EachIndex(shape, func(index []int) {
-		s := kit.Accumulator{D: x.DType}
+		s := kit.Accumulator{DType: x.DType}
 		ix := append(append([]int{}, index[:len(lead)]...), 0)
 		iw := append(append([]int{}, index[len(lead):]...), 0)
 		for k := range x.Shape[len(lead)] {

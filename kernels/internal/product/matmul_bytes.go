@@ -57,7 +57,7 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if in[k] == nil {
 			return 0
 		}
-		return kit.OneOf(in[k], index, dim)
+		return kit.ElementAlong(in[k], index, dim)
 	}
 	wide := func(k, zero, dim int) *tensor.Tensor {
 		v := in[k]

@@ -13,10 +13,10 @@ import (
 // This file computes the result types of matrix products. Like at::matmul of PyTorch, it composes them of dot, mv, mm
 // and bmm. The results of these four ops are row-major. Other strides result from views of operands and results.
 
-// productServes returns an error for dtypes that PyTorch's kernel does not support, and for operands of different
+// checkProductDTypes returns an error for dtypes that PyTorch's kernel does not support, and for operands of different
 // dtypes. kernel is PyTorch's name of the kernel. It returns nil if one of the sizes is 0, because PyTorch then
 // computes nothing and does not check dtypes.
-func productServes(kernel string, a, b tensor.DType, sizes ...sym.Int) error {
+func checkProductDTypes(kernel string, a, b tensor.DType, sizes ...sym.Int) error {
 	unsupported := a == tensor.Bool || a.IsBareUnsigned()
 	switch {
 	case !unsupported && a == b, tensor.Product(sizes).Eq(sym.Int{}).Holds():
@@ -41,18 +41,18 @@ func dotType(a, b tensor.Type) (tensor.Type, error) {
 		return tensor.Type{}, fmt.Errorf("inconsistent tensor size, expected tensor [%v] and src [%v] to have the same "+
 			"number of elements, but got %v and %v elements respectively", n, m, n, m)
 	}
-	return tensor.NewType(a.DType), productServes("dot", a.DType, b.DType)
+	return tensor.NewType(a.DType), checkProductDTypes("dot", a.DType, b.DType)
 }
 
 func mvType(a, v tensor.Type) (tensor.Type, error) {
-	if err := mvServes(a, v); err != nil {
+	if err := checkMv(a, v); err != nil {
 		return tensor.Type{}, err
 	}
 	return tensor.NewType(v.DType, a.Shape[0]), nil
 }
 
-// mvServes checks the operands of mv.
-func mvServes(a, v tensor.Type) error {
+// checkMv checks the operands of mv.
+func checkMv(a, v tensor.Type) error {
 	if a.Rank() != 2 || v.Rank() != 1 {
 		return fmt.Errorf("vector + matrix @ vector expected, got 1, %d, %d", a.Rank(), v.Rank())
 	}
@@ -60,32 +60,32 @@ func mvServes(a, v tensor.Type) error {
 	if k.Ne(v.Shape[0]).Holds() {
 		return fmt.Errorf("size mismatch, got %v, %vx%v,%v", m, m, k, v.Shape[0])
 	}
-	return productServes("addmv_impl_cpu", a.DType, v.DType, m, k)
+	return checkProductDTypes("addmv_impl_cpu", a.DType, v.DType, m, k)
 }
 
 func mmType(a, b tensor.Type) (tensor.Type, error) {
-	if err := mmServes(a, b); err != nil {
+	if err := checkMm(a, b); err != nil {
 		return tensor.Type{}, err
 	}
 	return tensor.NewType(a.DType, a.Shape[0], b.Shape[1]), nil
 }
 
-// mmServes checks the operands of mm.
-func mmServes(a, b tensor.Type) error {
+// checkMm checks the operands of mm.
+func checkMm(a, b tensor.Type) error {
 	switch {
 	case a.Rank() != 2:
 		return errors.New("self must be a matrix")
 	case b.Rank() != 2:
 		return errors.New("mat2 must be a matrix")
 	}
-	if err := multipliable(a, b); err != nil {
+	if err := checkMatrixSizes(a, b); err != nil {
 		return err
 	}
-	return productServes("addmm_impl_cpu_", a.DType, b.DType, a.Shape[0], a.Shape[1], b.Shape[1])
+	return checkProductDTypes("addmm_impl_cpu_", a.DType, b.DType, a.Shape[0], a.Shape[1], b.Shape[1])
 }
 
-// multipliable checks the sizes of two matrices.
-func multipliable(a, b tensor.Type) error {
+// checkMatrixSizes checks the sizes of two matrices.
+func checkMatrixSizes(a, b tensor.Type) error {
 	if a.Shape[1].Ne(b.Shape[0]).Holds() {
 		return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", a.Shape[0], a.Shape[1], b.Shape[0],
 			b.Shape[1])
@@ -94,14 +94,14 @@ func multipliable(a, b tensor.Type) error {
 }
 
 func bmmType(kernel string, a, b tensor.Type) (tensor.Type, error) {
-	if err := bmmServes(kernel, a, b); err != nil {
+	if err := checkBmm(kernel, a, b); err != nil {
 		return tensor.Type{}, err
 	}
 	return tensor.NewType(b.DType, a.Shape[0], a.Shape[1], b.Shape[2]), nil
 }
 
-// bmmServes checks the operands of bmm, or of an op that PyTorch computes with the kernel of bmm.
-func bmmServes(kernel string, a, b tensor.Type) error {
+// checkBmm checks the operands of bmm, or of an op that PyTorch computes with the kernel of bmm.
+func checkBmm(kernel string, a, b tensor.Type) error {
 	switch {
 	case a.Rank() != 3:
 		return errors.New("batch1 must be a 3D tensor")
@@ -111,7 +111,7 @@ func bmmServes(kernel string, a, b tensor.Type) error {
 		return fmt.Errorf("Expected size for first two dimensions of batch2 tensor to be: [%v, %v] but "+
 			"got: [%v, %v].", a.Shape[0], a.Shape[2], b.Shape[0], b.Shape[1])
 	}
-	return productServes(kernel, a.DType, b.DType, a.Shape[0], a.Shape[1], b.Shape[2], a.Shape[2])
+	return checkProductDTypes(kernel, a.DType, b.DType, a.Shape[0], a.Shape[1], b.Shape[2], a.Shape[2])
 }
 
 // matmulType infers at::matmul.
@@ -184,12 +184,12 @@ func rowsType(t, by tensor.Type) (tensor.Type, error) {
 	rows := tensor.Type{DType: t.DType, Shape: flat[:], Strides: flat[:]} // strides are not used
 	shape := append(make([]sym.Int, 0, t.Rank()), t.Shape[:last]...)
 	if by.Rank() == 1 {
-		if err := mvServes(rows, by); err != nil {
+		if err := checkMv(rows, by); err != nil {
 			return tensor.Type{}, err
 		}
 		return kit.FreshType(by.DType, shape)
 	}
-	if err := mmServes(rows, by); err != nil {
+	if err := checkMm(rows, by); err != nil {
 		return tensor.Type{}, err
 	}
 	return kit.FreshType(t.DType, append(shape, by.Shape[1]))
@@ -211,7 +211,7 @@ func batchedType(a, b tensor.Type) (tensor.Type, error) {
 	}
 	entries := tensor.Product(batch)
 	l, r := [3]sym.Int{entries, n, k1}, [3]sym.Int{entries, k2, p}
-	if err := bmmServes("bmm", tensor.Type{DType: a.DType, Shape: l[:], Strides: l[:]},
+	if err := checkBmm("bmm", tensor.Type{DType: a.DType, Shape: l[:], Strides: l[:]},
 		tensor.Type{DType: b.DType, Shape: r[:], Strides: r[:]}); err != nil { // strides are not used
 		return tensor.Type{}, err
 	}
@@ -226,14 +226,14 @@ func batchedType(a, b tensor.Type) (tensor.Type, error) {
 }
 
 func addmmType(s, a, b tensor.Type) (tensor.Type, error) {
-	if err := addmmServes(s, a, b); err != nil {
+	if err := checkAddmm(s, a, b); err != nil {
 		return tensor.Type{}, err
 	}
 	return tensor.NewType(a.DType, a.Shape[0], b.Shape[1]), nil
 }
 
-// addmmServes checks the operands of addmm.
-func addmmServes(s, a, b tensor.Type) error {
+// checkAddmm checks the operands of addmm.
+func checkAddmm(s, a, b tensor.Type) error {
 	switch {
 	case s.DType != b.DType:
 		return errors.New("self and mat2 must have the same dtype")
@@ -244,7 +244,7 @@ func addmmServes(s, a, b tensor.Type) error {
 	case b.Rank() != 2:
 		return fmt.Errorf("mat2 must be a matrix, got %d-D tensor", b.Rank())
 	}
-	if err := multipliable(a, b); err != nil {
+	if err := checkMatrixSizes(a, b); err != nil {
 		return err
 	}
 	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
@@ -253,10 +253,10 @@ func addmmServes(s, a, b tensor.Type) error {
 			return err
 		}
 	}
-	return productServes("addmm_impl_cpu_", a.DType, b.DType, m, k, n)
+	return checkProductDTypes("addmm_impl_cpu_", a.DType, b.DType, m, k, n)
 }
 
-func flattens(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous() }
+func flattensInput(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous() }
 
 // productOf describes a call of matmul, or of one of its special cases, as a contraction.
 func productOf(c *graph.Call, out tensor.Meta) (*contraction, error) {

@@ -27,7 +27,7 @@ func TestPanelsDoNotDependOnRows(t *testing.T) {
 			if i == 0 {
 				want = form
 			}
-			if form != want && min(rows[0], rows[1]) > multiply.Thin {
+			if form != want && min(rows[0], rows[1]) > multiply.MaxThin {
 				t.Errorf("%d by %d rows, %v apart: %s, but %s for adjacent rows", rows[0], rows[1], apart, form, want)
 			}
 			forms[form] = true

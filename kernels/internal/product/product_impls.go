@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ways lists the algorithms of products in the order of implementations, the simplest algorithm first.
-var ways = []struct {
+// algorithms lists the algorithms of products in the order of implementations, the simplest algorithm first.
+var algorithms = []struct {
 	name, doc string
 	way       gemm.Way
 }{
@@ -24,8 +24,8 @@ var ways = []struct {
 // productImpls returns the implementations of an op whose calls are contractions. Results may have any order of
 // dimensions.
 func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
-	list := make([]graph.Impl, len(ways))
-	for i, w := range ways {
+	list := make([]graph.Impl, len(algorithms))
+	for i, w := range algorithms {
 		list[i] = graph.Impl{Name: w.name, Doc: w.doc, Epilogues: true,
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				rows := rowMajor(c)
@@ -66,7 +66,7 @@ func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 				if err != nil || !gemm.Multiplies(d) || x.k == 0 || i != x.opA && i != x.opB {
 					return graph.Packing{}, false
 				}
-				x.take(c, w.way)
+				x.setAlgorithm(c, w.way)
 				x.mergeBatch()
 				p := x.panels(i == x.opA, d)
 				if p == nil {
@@ -89,14 +89,14 @@ func lowerProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contract
 			return nil, err
 		}
 		x.k = given.k // whether addmm skips the product depends on the dtype before conversion
-		x.take(c, w)
+		x.setAlgorithm(c, w)
 		return x.compile(c)
 	})
 }
 
-// take selects algorithm w if it supports the products. Operands that were converted can have layouts that w does not
-// support.
-func (x *contraction) take(c *graph.Call, w gemm.Way) {
+// setAlgorithm selects algorithm w if it supports the products. Operands that were converted can have layouts that w
+// does not support.
+func (x *contraction) setAlgorithm(c *graph.Call, w gemm.Way) {
 	if x.supports(c, w) {
 		x.algorithm = w
 	}
@@ -154,44 +154,45 @@ func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contracti
 		return graph.ReadWork(m, m), is.supports(c, w)
 	}
 	n := float64(m.Numel())
-	isA, isB := is.packings(c)
-	wasA, wasB := was.packings(c)
+	isA, isB := is.packingRates(c)
+	wasA, wasB := was.packingRates(c)
 	for _, side := range []struct {
 		op         int
 		is, before string
 	}{{is.opA, isA, wasA}, {is.opB, isB, wasB}} {
 		if side.op == k && side.is != side.before {
-			pack(&work, side.is, n)
-			pack(&work, side.before, -n)
+			addPacking(&work, side.is, n)
+			addPacking(&work, side.before, -n)
 		}
 	}
 	return work, true
 }
 
-// packings returns the names of the rates of packing matrices a and b. The name is empty for a matrix that is read in
-// place.
-func (x *contraction) packings(c *graph.Call) (a, b string) {
+// packingRates returns the names of the rates of packing matrices a and b. The name is empty for a matrix that is read
+// in place.
+func (x *contraction) packingRates(c *graph.Call) (a, b string) {
 	y := *x
 	y.mergeBatch()
 	packsA, packsB := gemm.Packs(y.spec(multiply.ComputesIn(c)))
 	if packsA {
-		a = packing(y.a.col, y.a.row)
+		a = packingRate(y.a.col, y.a.row)
 	}
 	if packsB {
-		b = packing(y.b.row, y.b.col)
+		b = packingRate(y.b.row, y.b.col)
 	}
 	return a, b
 }
 
-// pack adds the cost of packing elements. kernel is the name of the rate, or empty if nothing is packed.
-func pack(w *graph.Work, kernel string, elements float64) {
+// addPacking adds the cost of packing elements. kernel is the name of the rate, or empty if nothing is packed.
+func addPacking(w *graph.Work, kernel string, elements float64) {
 	if kernel != "" {
 		w.Do(kernel, elements)
 	}
 }
 
-// packing returns the name of the rate of packing a matrix with the given strides along the depth and between lanes.
-func packing(depth, lane int) string {
+// packingRate returns the name of the rate of packing a matrix with the given strides along the depth and between
+// lanes.
+func packingRate(depth, lane int) string {
 	switch {
 	case depth == 1:
 		return multiply.PackRow
@@ -214,23 +215,23 @@ func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 		work.Flops += 2 * entries * macs
 	case gemm.Thin:
 		work.Do(multiply.Begin, entries)
-		multiply.ThinProduct(work, d, entries, macs)
+		multiply.AddThinProduct(work, d, entries, macs)
 	default:
-		multiply.Stored(work, c)
-		multiply.Paneled(work, c, y.opA, y.n)
-		multiply.Paneled(work, c, y.opB, y.m)
+		multiply.ReclassifyStores(work, c)
+		multiply.ReclassifyPanels(work, c, y.opA, y.n)
+		multiply.ReclassifyPanels(work, c, y.opB, y.m)
 		work.Do(multiply.Begin, entries)
-		multiply.Product(work, d, entries, y.m, y.n, y.k)
+		multiply.AddProduct(work, d, entries, y.m, y.n, y.k)
 		transposed := y.c.row == 1 && !c.Constant(y.opA) && !c.Constant(y.opB) // gemm computes the transposed product
 		if y.n > 1 && y.c.col != 1 && !transposed {
-			multiply.Scatter(work, int(entries)*y.m*y.n, y.k)
+			multiply.AddScatter(work, int(entries)*y.m*y.n, y.k)
 		}
-		packA, packB := y.packings(c)
+		packA, packB := y.packingRates(c)
 		if !c.Constant(y.opA) {
-			pack(work, packA, entries*float64(y.m)*float64(y.k))
+			addPacking(work, packA, entries*float64(y.m)*float64(y.k))
 		}
 		if !c.Constant(y.opB) {
-			pack(work, packB, entries*float64(y.n)*float64(y.k))
+			addPacking(work, packB, entries*float64(y.n)*float64(y.k))
 		}
 	}
 	if y.hasAdd {

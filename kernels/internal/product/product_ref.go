@@ -29,7 +29,7 @@ func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	out := tensor.Zeros(m.DType, m.Shape...)
 	kit.EachIndex(m.Shape, func(index []int) {
-		s := kit.Accumulator{D: m.DType}
+		s := kit.Accumulator{DType: m.DType}
 		productTerms(in[0], in[1], index, &s)
 		out.Set(s.Value(), index...)
 	})

@@ -17,7 +17,7 @@ func rewriteMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 	if r, err = compose.Widened(into, c, a); err != nil || r.Results != nil {
 		return r, err
 	}
-	if r, err = rewriteWeighed(into, c); err != nil || r.Results != nil {
+	if r, err = rewriteTransposedWeights(into, c); err != nil || r.Results != nil {
 		return r, err
 	}
 	x, y := c.In[0], c.In[1]
@@ -32,7 +32,7 @@ func rewriteMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 	if by.dim >= rank-2 || x.Type().Rank() != rank || !x.Type().Shape[by.dim].Same(y.Type().Shape[by.dim]) {
 		return r, nil
 	}
-	p := compose.Of(into, c)
+	p := compose.NewParts(into, c)
 	groups, matrices := by.operands(p, x)
 	if _, err = p.Result(); err != nil {
 		return r, err
@@ -66,7 +66,7 @@ func rewriteShared(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error
 	if !one(x, rank-2) || !one(y, rank-3) || !known || n < 2 {
 		return r, nil
 	}
-	p := compose.Of(into, c)
+	p := compose.NewParts(into, c)
 	rows := p.Add(view.Flatten, graph.Attrs{"start_dim": rank - 3, "end_dim": rank - 2}, x)
 	matrix := p.Add(view.Squeeze, graph.Attrs{"dim": []int{rank - 3}}, y)
 	if _, err = p.Result(); err != nil {
@@ -106,17 +106,19 @@ const repeatDepth = 6
 // repeated describes a value that repeats each index of a dimension of another value, the source, several times in
 // sequence. For the product, the source needs a dimension of size 1 after the repeated dimension.
 type repeated struct {
-	source   *graph.Value // the source
-	lacksOne bool         // whether the source lacks the dimension of size 1
-	dim      int          // the repeated dimension in the value
-	times    int          // the number of repetitions
-	order    []int        // by dimension of the result of matrices: the dimension of the source; nil for no permutation
+	source       *graph.Value // the source
+	lacksUnitDim bool         // whether the source lacks the dimension of size 1
+	dim          int          // the repeated dimension in the value
+	times        int          // the number of repetitions
+	// order is the permutation that matrices applies: by dimension of the result, the dimension of the source. It is nil
+	// if dimensions are not permuted.
+	order []int
 }
 
 // matrices adds views that give the source the dimension of size 1 and the order of dimensions of the value.
 func (r repeated) matrices(p *compose.Parts) graph.Arg {
 	x := graph.Of(r.source)
-	if r.lacksOne {
+	if r.lacksUnitDim {
 		x = p.Add(view.Unsqueeze, graph.Attrs{"dim": r.sourceDim() + 1}, x)
 	}
 	if r.order != nil {
@@ -211,7 +213,7 @@ func repeatsOf(from, v *graph.Value) (r repeated, ok bool) {
 	if len(a) != len(b) {
 		return r, false
 	}
-	r = repeated{source: from, lacksOne: true, dim: -1}
+	r = repeated{source: from, lacksUnitDim: true, dim: -1}
 	for d := range a {
 		if a[d].Same(b[d]) {
 			continue
@@ -238,7 +240,8 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 			return r, false
 		}
 		of := part.source
-		if !part.lacksOne { // the source of the part is a view that adds a dimension of size 1 to a piece of the whole value
+		if !part.lacksUnitDim {
+			// The source of the part is a view that adds a dimension of size 1 to a piece of the whole value.
 			if of.Alias == nil || of.Node.Op.ReadsStorage {
 				return r, false
 			}
@@ -261,7 +264,7 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 	}
 	joined := slices.Clone(whole.Type.Shape)
 	joined[r.dim] = joined[r.dim].Mul(sym.Of(r.times))
-	r.source, r.lacksOne = whole, true
+	r.source, r.lacksUnitDim = whole, true
 	return r, len(n.In) > 1 && sameSizes(joined, v.Type.Shape) && cutsAlong(n.In[0], r)
 }
 

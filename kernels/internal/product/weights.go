@@ -10,9 +10,9 @@ import (
 // weightNodes bounds the number of nodes that isWeights visits.
 const weightNodes = 32
 
-// isWeights reports whether a value may be the weights of an attention. Such a value is the result of a softmax, or of
-// another op that folds rows, over the scores that a product computes. Pointwise ops and views may occur in between.
-func isWeights(x graph.Arg) bool {
+// mayBeWeights reports whether a value may be the weights of an attention. Such a value is the result of a softmax, or
+// of another op that folds rows, over the scores that a product computes. Pointwise ops and views may occur in between.
+func mayBeWeights(x graph.Arg) bool {
 	type step struct {
 		from  graph.Arg
 		folds bool // whether a node between from and the weights folds rows
@@ -36,15 +36,16 @@ func isWeights(x graph.Arg) bool {
 	return false
 }
 
-// rewriteWeighed rewrites a product of transposed values and transposed weights as the transpose of the product of
-// weights and values. Attention is recognized only if the weights are the first operand.
-func rewriteWeighed(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error) {
+// rewriteTransposedWeights rewrites a product of transposed values and transposed weights as the transpose of the
+// product of weights and values. Attention is recognized only if the weights are the first operand.
+func rewriteTransposedWeights(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error) {
 	x, y := c.In[0], c.In[1]
 	weights, ok := untransposed(y)
-	if !ok || x.Kind != graph.TensorArg || x.Type().Rank() != y.Type().Rank() || !isWeights(weights) || isWeights(x) {
+	if !ok || x.Kind != graph.TensorArg || x.Type().Rank() != y.Type().Rank() || !mayBeWeights(weights) ||
+		mayBeWeights(x) {
 		return r, nil
 	}
-	p := compose.Of(into, c)
+	p := compose.NewParts(into, c)
 	transposed := func(x graph.Arg) graph.Arg { return p.Add(view.Transpose, graph.Attrs{"dim0": -2, "dim1": -1}, x) }
 	values := transposed(x)
 	if _, err = p.Result(); err != nil {

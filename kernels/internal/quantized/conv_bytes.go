@@ -39,7 +39,7 @@ func (q *quantConv) inBytes(c *graph.Call) bool {
 	if q.scaled && c.Has(8) && !magnitudesAtMost(c.Const(8), math.MaxInt32/2) {
 		return false
 	}
-	fits := q.fits(c)
+	fits := q.weightFitsInt8(c)
 	if groups := kit.Attrs[quantConvAttrs](c).Groups; !fits && groups > 1 && (groups != w.Shape[0] || w.Shape[1] > 1) {
 		return false
 	}
@@ -55,9 +55,9 @@ func (q *quantConv) inBytes(c *graph.Call) bool {
 	return served
 }
 
-// fits reports whether the constant weight minus its zero points fits int8. It returns false if the zero points are
-// unknown.
-func (q *quantConv) fits(c *graph.Call) bool {
+// weightFitsInt8 reports whether the constant weight minus its zero points fits int8. It returns false if the zero
+// points are unknown.
+func (q *quantConv) weightFitsInt8(c *graph.Call) bool {
 	w, zero := c.Const(q.w), c.Const(q.wZero)
 	if c.Has(q.wZero) && zero == nil {
 		return false
@@ -66,7 +66,7 @@ func (q *quantConv) fits(c *graph.Call) bool {
 	kit.EachIndex(w.Shape, func(at []int) {
 		v := w.At(at...).Float()
 		if zero != nil {
-			v -= kit.OneOf(zero, at, 0)
+			v -= kit.ElementAlong(zero, at, 0)
 		}
 		ok = ok && v >= math.MinInt8 && v <= math.MaxInt8
 	})
@@ -77,8 +77,8 @@ func (q *quantConv) fits(c *graph.Call) bool {
 // fits int8, the byte convolution also scales the sums. Otherwise its sums are first corrected and then scaled.
 func (p parts) bytesConv(q *quantConv) graph.Arg {
 	const f = tensor.Float32
-	c, n := p.C, p.C.Meta(q.w).Shape[0]
-	fits := q.fits(c)
+	c, n := p.Call, p.Call.Meta(q.w).Shape[0]
+	fits := q.weightFitsInt8(c)
 	scalar := func(i int) graph.Arg { return p.Along(c.In[i], 0, 0) }
 	var scale, bias, xZero, yZero graph.Arg
 	if q.scaled && fits {
@@ -106,41 +106,42 @@ func (p parts) bytesConv(q *quantConv) graph.Arg {
 			"groups": a.Groups}, in...)
 	}
 	if fits {
-		return convolve(p.lessZero(q), bias)
+		return convolve(p.int8Weight(q), bias)
 	}
-	sums := p.corrected(q, bias, convolve)
+	sums := p.correctedSums(q, bias, convolve)
 	if !q.scaled {
 		return sums
 	}
-	return p.requantized(sums, p.vector(1, 0, 4, f), p.vector(4, 1, 4, f))
+	return p.requantize(sums, p.vector(1, 0, 4, f), p.vector(4, 1, 4, f))
 }
 
-// lessZero returns the weight minus its zero points as int8. The differences must fit int8. They are exact in float32.
-func (p parts) lessZero(q *quantConv) graph.Arg {
-	w := p.C.In[q.w]
-	if p.C.Has(q.wZero) && !magnitudesAtMost(p.C.Const(q.wZero), 0) {
+// int8Weight returns the weight minus its zero points as int8. The differences must fit int8. They are exact in
+// float32.
+func (p parts) int8Weight(q *quantConv) graph.Arg {
+	w := p.Call.In[q.w]
+	if p.Call.Has(q.wZero) && !magnitudesAtMost(p.Call.Const(q.wZero), 0) {
 		w = p.minusZero(q.w, q.wZero, 0, tensor.Float32)
 	}
 	return p.To(tensor.Int8, w)
 }
 
-// corrected returns the sums for a weight that does not fit int8 after its zero points are subtracted. It convolves
+// correctedSums returns the sums for a weight that does not fit int8 after its zero points are subtracted. It convolves
 // with the weight itself and subtracts the zero point times the sum of the window. The sums of windows are computed as
 // an additional output channel with weights of 1. If each channel is a group, they are computed by a separate
 // convolution.
-func (p parts) corrected(q *quantConv, bias graph.Arg, convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
+func (p parts) correctedSums(q *quantConv, bias graph.Arg, convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
 	const f, i32 = tensor.Float32, tensor.Int32
-	m := p.C.Meta(q.w)
-	w, least := p.C.In[q.w], 0.0
+	m := p.Call.Meta(q.w)
+	w, least := p.Call.In[q.w], 0.0
 	if m.DType == tensor.Uint8 {
 		least = 1 << 7
 		w = p.To(tensor.Int8, p.Add(pointwise.Sub, nil, p.To(f, w), compose.Number(least)))
 	}
 	zero := p.Add(view.Full, graph.Attrs{"size": []int{1}, "fill_value": -int(least), "dtype": i32})
-	if p.C.Has(q.wZero) {
+	if p.Call.Has(q.wZero) {
 		zero = p.To(i32, p.Add(pointwise.Sub, nil, p.vector(q.wZero, 1, 4, f), compose.Number(least)))
 	}
-	groups, n := kit.Attrs[quantConvAttrs](p.C).Groups, m.Shape[0]
+	groups, n := kit.Attrs[quantConvAttrs](p.Call).Groups, m.Shape[0]
 	ones := p.Add(view.Full, graph.Attrs{"size": append([]int{groups}, m.Shape[1:]...), "fill_value": 1,
 		"dtype": tensor.Int8})
 	none := p.Add(view.Full, graph.Attrs{"size": []int{groups}, "fill_value": 0, "dtype": i32})

@@ -25,23 +25,23 @@ const (
 	fewLevels = 1 << 20
 )
 
-// elements rewrites a quantization as one loop over elements. Clamping ops before the quantization become part of the
-// loop: the loop clamps the quantized values, because quantization is monotonic. Numbers that may be large or infinite
-// are clamped before the division. NaN becomes 0.
-func (q *rewriting) elements() (r graph.Rewrite, err error) {
-	v, least, most := q.unbounded()
-	of, to := graph.Of(v), first(q.to.scale)
+// rewriteAsLoop rewrites a quantization as one loop over elements. Clamping ops before the quantization become part of
+// the loop: the loop clamps the quantized values, because quantization is monotonic. Numbers that may be large or
+// infinite are clamped before the division. NaN becomes 0.
+func (q *rewriting) rewriteAsLoop() (r graph.Rewrite, err error) {
+	v, least, most := q.skipClamps()
+	of, to := graph.Of(v), firstElement(q.to.scale)
 	r.Of = v.Node
 	finite := magnitudeBound(of, reachDepth)/to < farLevels
 	if finite {
-		if r.Results, err = q.pair(v.Node, least, most); r.Results != nil || err != nil {
+		if r.Results, err = q.rewritePair(v.Node, least, most); r.Results != nil || err != nil {
 			r.Why = fmt.Sprintf("%s is computed from quantized values", v.Node.Name)
 			return r, err
 		}
 	}
-	scale := q.To(tensor.Float32, q.Along(q.to.scaleOf, 0, 0))
-	f := formula{text: quotient, names: []string{"x", "reciprocal", "scale"}, zero: first(q.to.zero), lowerBound: least,
-		upperBound: most}
+	scale := q.To(tensor.Float32, q.Along(q.to.scaleArg, 0, 0))
+	f := formula{text: quotient, names: []string{"x", "reciprocal", "scale"}, zero: firstElement(q.to.zero),
+		lowerBound: least, upperBound: most}
 	in := []graph.Arg{of, q.Add(pointwise.Reciprocal, nil, scale), scale}
 	if !finite {
 		f.text, f.valid = "x = minimum(maximum(number, -far), far); "+quotient, "number == number"
@@ -49,14 +49,14 @@ func (q *rewriting) elements() (r graph.Rewrite, err error) {
 		f.names[0] = "number"
 	}
 	r.Why = "by the reciprocal of the scale"
-	r.Results, err = q.rounded(f, in...)
+	r.Results, err = q.addFormula(f, in...)
 	return r, err
 }
 
-// pair rewrites the quantization of node n, a sum or a product of two dequantized operands. The rewritten graph scales
-// the quantized operands directly to the quantized result. pair returns nil in exact plans, because the results round
-// differently.
-func (q *rewriting) pair(n *graph.Node, least, most float64) ([]*graph.Value, error) {
+// rewritePair rewrites the quantization of node n, a sum or a product of two dequantized operands. The rewritten graph
+// scales the quantized operands directly to the quantized result. pair returns nil in exact plans, because the results
+// round differently.
+func (q *rewriting) rewritePair(n *graph.Node, least, most float64) ([]*graph.Value, error) {
 	if q.Exact || n == nil || n.Op != pointwise.Mul && !pointwise.Adds(n) {
 		return nil, nil
 	}
@@ -67,22 +67,22 @@ func (q *rewriting) pair(n *graph.Node, least, most float64) ([]*graph.Value, er
 			return nil, nil
 		}
 	}
-	a, b, to := of[0], of[1], first(q.to.scale)
+	a, b, to := of[0], of[1], firstElement(q.to.scale)
 	// Ties round to even. An even number may be added before rounding, because it does not change the parity.
-	odd := math.Abs(math.Mod(first(q.to.zero), 2))
-	zero := first(q.to.zero) - odd
+	odd := math.Abs(math.Mod(firstElement(q.to.zero), 2))
+	zero := firstElement(q.to.zero) - odd
 	f := formula{zero: odd, lowerBound: least, upperBound: most}
 	if n.Op == pointwise.Mul {
 		f.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
 		f.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
-		return q.rounded(f, a.bytes, b.bytes, q.number(first(a.zero)), q.number(first(b.zero)),
-			q.number(first(a.scale)*first(b.scale)/to), q.number(zero))
+		return q.addFormula(f, a.bytes, b.bytes, q.number(firstElement(a.zero)), q.number(firstElement(b.zero)),
+			q.number(firstElement(a.scale)*firstElement(b.scale)/to), q.number(zero))
 	}
 	f.text = "v = fma(float32(x), xscale, fma(float32(y), yscale, zero))"
 	f.names = []string{"x", "y", "xscale", "yscale", "zero"}
-	by := [2]float64{first(a.scale) / to, first(b.scale) / to}
-	return q.rounded(f, a.bytes, b.bytes, q.number(by[0]), q.number(by[1]),
-		q.number(zero-by[0]*first(a.zero)-by[1]*first(b.zero)))
+	by := [2]float64{firstElement(a.scale) / to, firstElement(b.scale) / to}
+	return q.addFormula(f, a.bytes, b.bytes, q.number(by[0]), q.number(by[1]),
+		q.number(zero-by[0]*firstElement(a.zero)-by[1]*firstElement(b.zero)))
 }
 
 // number returns a float32 constant.
@@ -100,14 +100,15 @@ type formula struct {
 	valid                  string   // a condition; the result is 0 if it is false. An empty condition is true
 }
 
-// rounded returns the quantized values that formula f computes from the operands in.
-func (q *rewriting) rounded(f formula, in ...graph.Arg) ([]*graph.Value, error) {
-	d := q.C.Out[0].DType
+// addFormula returns the quantized values that formula f computes from the operands in.
+func (q *rewriting) addFormula(f formula, in ...graph.Arg) ([]*graph.Value, error) {
+	d := q.Call.Out[0].DType
 	level := "int32(rint(v))"
 	if f.zero != 0 {
 		level += fmt.Sprintf(" + %v", f.zero)
 	}
-	level = fmt.Sprintf("minimum(maximum(%s, %d), %d)", level, q.to.level(d, f.lowerBound), q.to.level(d, f.upperBound))
+	level = fmt.Sprintf("minimum(maximum(%s, %d), %d)", level, q.to.quantize(d, f.lowerBound),
+		q.to.quantize(d, f.upperBound))
 	if f.valid != "" {
 		level = fmt.Sprintf("where(%s, %s, 0)", f.valid, level)
 	}

@@ -24,9 +24,9 @@ import (
 
 // quantizedValues are quantized values with constant scales and zero points: the operands of dequantize_linear.
 type quantizedValues struct {
-	bytes, scaleOf, zeroOf graph.Arg      // the three operands
-	scale, zero            *tensor.Tensor // the constants of scaleOf and zeroOf; zero may be nil
-	axis                   int            // the dimension along which scales differ
+	bytes, scaleArg, zeroArg graph.Arg      // the three operands
+	scale, zero              *tensor.Tensor // the constants of scaleOf and zeroOf; zero may be nil
+	axis                     int            // the dimension along which scales differ
 }
 
 // dequantized returns the operands of the dequantize_linear that computes a. ok is false if another op computes a. The
@@ -41,19 +41,19 @@ func dequantized(a graph.Arg) (l quantizedValues, ok bool) {
 	if !is || at.BlockSize != 0 || !normalScales(c.Const(1)) || c.Has(2) && c.Const(2) == nil || !sameZeroDType(c, 0, 2) {
 		return l, false
 	}
-	return quantizedValues{bytes: c.In[0], scaleOf: c.In[1], zeroOf: operand(c, 2), scale: c.Const(1), zero: c.Const(2),
+	return quantizedValues{bytes: c.In[0], scaleArg: c.In[1], zeroArg: operand(c, 2), scale: c.Const(1), zero: c.Const(2),
 		axis: at.Axis}, true
 }
 
-// quantizing returns the scale and the zero point of a call of quantize_linear. ok is false unless the call quantizes
-// float32 numbers to bytes, with one constant scale for all elements.
-func quantizing(c *graph.Call) (l quantizedValues, ok bool) {
+// quantizationOf returns the scale and the zero point of a call of quantize_linear. ok is false unless the call
+// quantizes float32 numbers to bytes, with one constant scale for all elements.
+func quantizationOf(c *graph.Call) (l quantizedValues, ok bool) {
 	at := kit.Attrs[quantizeAttrs](c)
 	if at.BlockSize != 0 || !isByte(c.Out[0].DType) || c.Type(0).DType != tensor.Float32 || !normalScales(c.Const(1)) ||
 		c.Has(2) && c.Const(2) == nil || c.Const(1).Numel() != 1 {
 		return l, false
 	}
-	return quantizedValues{scaleOf: c.In[1], zeroOf: operand(c, 2), scale: c.Const(1), zero: c.Const(2)}, true
+	return quantizedValues{scaleArg: c.In[1], zeroArg: operand(c, 2), scale: c.Const(1), zero: c.Const(2)}, true
 }
 
 // operand returns operand i of a call, or a null operand if it is omitted.
@@ -81,8 +81,8 @@ func normalScales(t *tensor.Tensor) bool {
 	return ok
 }
 
-// first returns the first element of scales or zero points. It returns 0 if t is nil.
-func first(t *tensor.Tensor) float64 {
+// firstElement returns the first element of scales or zero points. It returns 0 if t is nil.
+func firstElement(t *tensor.Tensor) float64 {
 	if t == nil {
 		return 0
 	}
@@ -91,13 +91,13 @@ func first(t *tensor.Tensor) float64 {
 
 // sameParams reports whether l and m have a single scale each, the same scale and the same zero point.
 func (l quantizedValues) sameParams(m quantizedValues) bool {
-	return l.scale.Numel() == 1 && m.scale.Numel() == 1 && first(l.scale) == first(m.scale) &&
-		first(l.zero) == first(m.zero)
+	return l.scale.Numel() == 1 && m.scale.Numel() == 1 && firstElement(l.scale) == firstElement(m.scale) &&
+		firstElement(l.zero) == firstElement(m.zero)
 }
 
-// level returns the quantized value, in dtype d, of the number x.
-func (l quantizedValues) level(d tensor.DType, x float64) int64 {
-	return saturated(d, math.RoundToEven(float64(float32(x)/float32(first(l.scale))))+first(l.zero))
+// quantize returns the quantized value, in dtype d, of the number x.
+func (l quantizedValues) quantize(d tensor.DType, x float64) int64 {
+	return saturated(d, math.RoundToEven(float64(float32(x)/float32(firstElement(l.scale))))+firstElement(l.zero))
 }
 
 // rewriting is the state of the rewrite of a call of quantize_linear.
@@ -116,14 +116,14 @@ type rewriting struct {
 //     bytes.
 //   - Otherwise the quantization becomes one loop over elements.
 func rewriteQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {
-	to, ok := quantizing(c)
+	to, ok := quantizationOf(c)
 	if !ok || c.In[0].Kind != graph.TensorArg {
 		return r, nil
 	}
-	q := &rewriting{parts{compose.Of(into, c)}, a, into, to}
+	q := &rewriting{parts{compose.NewParts(into, c)}, a, into, to}
 	n := c.In[0].Value.Node
 	if n == nil {
-		return q.elements()
+		return q.rewriteAsLoop()
 	}
 	if from, ok := dequantized(c.In[0]); ok && from.sameParams(to) && from.bytes.Type().DType == c.Out[0].DType {
 		r.Of, r.Why = n, "it has the same scale and zero point"
@@ -131,15 +131,15 @@ func rewriteQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 		return r, err
 	}
 	if q.isMoveOp(n) {
-		return q.quantizedFirst(n)
+		return q.moveBefore(n)
 	}
-	if r, err = q.pooled(n); err != nil || r.Results != nil {
+	if r, err = q.rewriteMaxPool(n); err != nil || r.Results != nil {
 		return r, err
 	}
-	if r, err = q.product(); err != nil || r.Results != nil || r.Why != "" {
+	if r, err = q.rewriteProduct(); err != nil || r.Results != nil || r.Why != "" {
 		return r, err
 	}
-	return q.elements()
+	return q.rewriteAsLoop()
 }
 
 // isMoveOp reports whether node n, which computes the operand of the quantization, only moves elements and can be
@@ -150,7 +150,7 @@ func (q *rewriting) isMoveOp(n *graph.Node) bool {
 		return false
 	}
 	elements := 0
-	for _, a := range q.numbers(n) {
+	for _, a := range q.movedOperands(n) {
 		if a.Kind != graph.TensorArg || a.Type().DType != tensor.Float32 {
 			return false
 		}
@@ -164,27 +164,27 @@ func (q *rewriting) isMoveOp(n *graph.Node) bool {
 	types := make([]tensor.Type, len(n.In))
 	for i, a := range n.In {
 		types[i] = a.Type()
-		if i < len(q.numbers(n)) {
-			types[i] = types[i].WithDType(q.C.Out[0].DType)
+		if i < len(q.movedOperands(n)) {
+			types[i] = types[i].WithDType(q.Call.Out[0].DType)
 		}
 	}
 	t, err := kit.InferredType(n.Op, n.Attrs, types...)
-	return err == nil && t.DType == q.C.Out[0].DType
+	return err == nil && t.DType == q.Call.Out[0].DType
 }
 
-// numbers returns the operands from which a node moves elements.
-func (q *rewriting) numbers(n *graph.Node) []graph.Arg {
+// movedOperands returns the operands from which a node moves elements.
+func (q *rewriting) movedOperands(n *graph.Node) []graph.Arg {
 	if n.Op.Params[0].Variadic {
 		return n.In
 	}
 	return n.In[:1]
 }
 
-// quantizedFirst quantizes the operands of a node that only moves elements, and applies the node to the bytes.
-func (q *rewriting) quantizedFirst(n *graph.Node) (r graph.Rewrite, err error) {
+// moveBefore quantizes the operands of a node that only moves elements, and applies the node to the bytes.
+func (q *rewriting) moveBefore(n *graph.Node) (r graph.Rewrite, err error) {
 	in := slices.Clone(n.In)
-	for i, a := range q.numbers(n) {
-		args := append([]graph.Arg{a}, q.C.In[1:]...)
+	for i, a := range q.movedOperands(n) {
+		args := append([]graph.Arg{a}, q.Call.In[1:]...)
 		out, err := q.into.Again(q.into.Whole(), args...)
 		if err != nil {
 			return r, err
@@ -204,10 +204,10 @@ func (q *rewriting) quantizedFirst(n *graph.Node) (r graph.Rewrite, err error) {
 	return r, err
 }
 
-// unbounded skips clamping ops, such as relu, between a value v and the quantization. It skips only ops without other
+// skipClamps skips clamping ops, such as relu, between a value v and the quantization. It skips only ops without other
 // readers. It returns v and the bounds to which the skipped ops clamp v.
-func (q *rewriting) unbounded() (v *graph.Value, least, most float64) {
-	v, least, most = q.C.In[0].Value, math.Inf(-1), math.Inf(1)
+func (q *rewriting) skipClamps() (v *graph.Value, least, most float64) {
+	v, least, most = q.Call.In[0].Value, math.Inf(-1), math.Inf(1)
 	for {
 		n := v.Node
 		lo, hi, ok := pointwise.Bounds(n)
@@ -219,12 +219,12 @@ func (q *rewriting) unbounded() (v *graph.Value, least, most float64) {
 	}
 }
 
-// product rewrites a convolution or a matrix product of dequantized numbers as a product of bytes. Clamping ops between
-// the product and the quantization become a clamp of the quantized values.
-func (q *rewriting) product() (r graph.Rewrite, err error) {
-	v, least, most := q.unbounded()
+// rewriteProduct rewrites a convolution or a matrix product of dequantized numbers as a product of bytes. Clamping ops
+// between the product and the quantization become a clamp of the quantized values.
+func (q *rewriting) rewriteProduct() (r graph.Rewrite, err error) {
+	v, least, most := q.skipClamps()
 	n := v.Node
-	of := q.weighted(n)
+	of := q.byteFormOf(n)
 	if of == nil {
 		return r, nil
 	}
@@ -251,21 +251,21 @@ func (q *rewriting) product() (r graph.Rewrite, err error) {
 		return r, nil
 	}
 	r.Why = fmt.Sprintf("%s multiplies bytes", n.Name)
-	r.Results, err = q.Result(q.bounded(of.state(x, w, b), least, most))
+	r.Results, err = q.Result(q.clamped(of.build(x, w, b), least, most))
 	return r, err
 }
 
-// weighted is the byte form of a node that multiplies operand 0 by a weight.
-type weighted struct {
+// byteForm is the byte form of a node that multiplies operand 0 by a weight.
+type byteForm struct {
 	axis int // dimension of the output channels in the weight
 	// unsupported returns the reason why bytes x and w cannot be multiplied. It returns "" if they can be multiplied.
 	unsupported func(x, w quantizedValues) string
-	// state adds the byte op that computes the product and returns its result.
-	state func(x, w quantizedValues, b bias) graph.Arg
+	// build adds the byte op that computes the product and returns its result.
+	build func(x, w quantizedValues, b bias) graph.Arg
 }
 
-// weighted returns the byte form of a node, or nil if the node does not multiply by a weight.
-func (q *rewriting) weighted(n *graph.Node) *weighted {
+// byteFormOf returns the byte form of a node, or nil if the node does not multiply by a weight.
+func (q *rewriting) byteFormOf(n *graph.Node) *byteForm {
 	switch n.Op {
 	case conv.Conv2d:
 		return q.convolution(n)
@@ -278,77 +278,78 @@ func (q *rewriting) weighted(n *graph.Node) *weighted {
 }
 
 // convolution returns the byte form of a convolution of images.
-func (q *rewriting) convolution(n *graph.Node) *weighted {
+func (q *rewriting) convolution(n *graph.Node) *byteForm {
 	var at graph.Attrs
-	return &weighted{unsupported: func(x, w quantizedValues) (why string) {
+	return &byteForm{unsupported: func(x, w quantizedValues) (why string) {
 		served := false
 		at, served = conv.InBytes(n.Call(), x.bytes.Type().DType, tensor.Int8)
 		switch {
-		case !w.fits():
+		case !w.fitsInt8():
 			return "its weight minus its zero points does not fit int8"
 		case !served:
 			return "no machine code multiplies bytes of such shapes"
 		}
 		return ""
-	}, state: func(x, w quantizedValues, b bias) graph.Arg { return q.convolved(n, at, x, w, b) }}
+	}, build: func(x, w quantizedValues, b bias) graph.Arg { return q.addConvolution(n, at, x, w, b) }}
 }
 
 // linear returns the byte form of a product by a matrix. axis is the dimension of the matrix with the output channels.
-func (q *rewriting) linear(n *graph.Node, axis int) *weighted {
-	return &weighted{axis: axis, unsupported: func(x, w quantizedValues) string {
+func (q *rewriting) linear(n *graph.Node, axis int) *byteForm {
+	return &byteForm{axis: axis, unsupported: func(x, w quantizedValues) string {
 		m := n.In[1].Meta()
 		if !product.MultipliesBytes() || m.Rank() != 2 || n.In[0].Type().Rank() < 2 || m.Shape[1-axis] > maxTerms {
 			return "no machine code multiplies bytes of such shapes"
 		}
 		return ""
-	}, state: func(x, w quantizedValues, b bias) graph.Arg {
+	}, build: func(x, w quantizedValues, b bias) graph.Arg {
 		bytes := w.bytes
 		if axis == 0 {
 			bytes = q.Add(view.Transpose, graph.Attrs{"dim0": 0, "dim1": 1}, bytes)
 		}
-		sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
+		sums := q.Add(pointwise.Mul, nil, q.asVector(x.scaleArg), q.asVector(w.scaleArg))
 		zeros := func(l quantizedValues) graph.Arg {
 			if l.zero == nil || magnitudesAtMost(l.zero, 0) {
 				return graph.Arg{}
 			}
-			return q.row(l.zeroOf)
+			return q.asVector(l.zeroArg)
 		}
 		added := graph.Arg{}
 		if b.operand.Kind != graph.Null {
 			added = q.biasOf(b, sums, n.In[1].Meta().Shape[axis])
 		}
 		return q.Add(product.MatmulBytes, nil, x.bytes, bytes, zeros(x), zeros(w), added,
-			q.Add(pointwise.Div, nil, sums, q.row(q.to.scaleOf)), q.row(q.point(q.to.zeroOf, q.C.Out[0].DType)))
+			q.Add(pointwise.Div, nil, sums, q.asVector(q.to.scaleArg)),
+			q.asVector(q.zeroPointArg(q.to.zeroArg, q.Call.Out[0].DType)))
 	}}
 }
 
-// point returns zero point a, or a constant 0 of dtype d if a is omitted.
-func (q *rewriting) point(a graph.Arg, d tensor.DType) graph.Arg {
+// zeroPointArg returns zero point a, or a constant 0 of dtype d if a is omitted.
+func (q *rewriting) zeroPointArg(a graph.Arg, d tensor.DType) graph.Arg {
 	if a.Kind == graph.Null {
 		return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": d})
 	}
 	return a
 }
 
-// convolved adds the convolution of bytes that computes node n and quantizes the sums.
-func (q *rewriting) convolved(n *graph.Node, at graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
+// addConvolution adds the convolution of bytes that computes node n and quantizes the sums.
+func (q *rewriting) addConvolution(n *graph.Node, at graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
 	o := n.In[1].Meta().Shape[0]
-	sums := q.Add(pointwise.Mul, nil, q.row(x.scaleOf), q.row(w.scaleOf))
-	scale := q.Add(pointwise.Div, nil, sums, q.row(q.to.scaleOf))
+	sums := q.Add(pointwise.Mul, nil, q.asVector(x.scaleArg), q.asVector(w.scaleArg))
+	scale := q.Add(pointwise.Div, nil, sums, q.asVector(q.to.scaleArg))
 	scale = q.Add(view.Expand, graph.Attrs{"size": []int{o}}, scale)
-	zero := func(a graph.Arg, d tensor.DType) graph.Arg { return q.Along(q.point(a, d), 0, 0) }
-	return q.Add(conv.ConvBytes, at, x.bytes, q.lessZero(w), q.biasOf(b, sums, o), scale,
-		zero(x.zeroOf, x.bytes.Type().DType), zero(q.to.zeroOf, q.C.Out[0].DType))
+	zero := func(a graph.Arg, d tensor.DType) graph.Arg { return q.Along(q.zeroPointArg(a, d), 0, 0) }
+	return q.Add(conv.ConvBytes, at, x.bytes, q.int8Weight(w), q.biasOf(b, sums, o), scale,
+		zero(x.zeroArg, x.bytes.Type().DType), zero(q.to.zeroArg, q.Call.Out[0].DType))
 }
 
-// row returns scales or zero points as a vector.
-func (q *rewriting) row(a graph.Arg) graph.Arg { return q.Along(a, 0, 1) }
+// asVector returns scales or zero points as a vector.
+func (q *rewriting) asVector(a graph.Arg) graph.Arg { return q.Along(a, 0, 1) }
 
-// bounded clamps quantized values y to the quantized values of the numbers least and most. It adds no op if the bounds
+// clamped clamps quantized values y to the quantized values of the numbers least and most. It adds no op if the bounds
 // are the bounds of the dtype.
-func (q *rewriting) bounded(y graph.Arg, least, most float64) graph.Arg {
-	d := q.C.Out[0].DType
-	lo, hi := q.to.level(d, least), q.to.level(d, most)
+func (q *rewriting) clamped(y graph.Arg, least, most float64) graph.Arg {
+	d := q.Call.Out[0].DType
+	lo, hi := q.to.quantize(d, least), q.to.quantize(d, most)
 	from, to := bounds(d)
 	if float64(lo) == from && float64(hi) == to {
 		return y
@@ -356,17 +357,17 @@ func (q *rewriting) bounded(y graph.Arg, least, most float64) graph.Arg {
 	return q.Add(pointwise.Clamp, graph.Attrs{"min": int(lo), "max": int(hi)}, y)
 }
 
-// fits reports whether a weight minus its zero points fits int8. An int8 weight with zero points 0 always fits.
-func (l quantizedValues) fits() bool {
+// fitsInt8 reports whether a weight minus its zero points fits int8. An int8 weight with zero points 0 always fits.
+func (l quantizedValues) fitsInt8() bool {
 	if l.zero == nil || magnitudesAtMost(l.zero, 0) {
-		return l.bytes.Type().DType == tensor.Int8 || l.rangeFits()
+		return l.bytes.Type().DType == tensor.Int8 || l.elementsFitInt8()
 	}
-	return l.rangeFits()
+	return l.elementsFitInt8()
 }
 
-// rangeFits is fits without the shortcut for int8 weights. It checks each element, or the bounds of the dtype if the
-// elements are unknown.
-func (l quantizedValues) rangeFits() bool {
+// elementsFitInt8 is fits without the shortcut for int8 weights. It checks each element, or the bounds of the dtype if
+// the elements are unknown.
+func (l quantizedValues) elementsFitInt8() bool {
 	d := l.bytes.Type().DType
 	least, most := bounds(d)
 	data := l.bytes.Value.Const
@@ -382,21 +383,21 @@ func (l quantizedValues) rangeFits() bool {
 	kit.EachIndex(data.Shape, func(at []int) {
 		v, z := data.At(at...).Float(), 0.0
 		if l.zero != nil {
-			z = kit.OneOf(l.zero, at, 0)
+			z = kit.ElementAlong(l.zero, at, 0)
 		}
 		ok = ok && fits(v, v, z)
 	})
 	return ok
 }
 
-// lessZero returns the weight minus its zero points as int8. The differences must fit int8.
-func (q *rewriting) lessZero(w quantizedValues) graph.Arg {
+// int8Weight returns the weight minus its zero points as int8. The differences must fit int8.
+func (q *rewriting) int8Weight(w quantizedValues) graph.Arg {
 	if w.bytes.Type().DType == tensor.Int8 && (w.zero == nil || magnitudesAtMost(w.zero, 0)) {
 		return w.bytes
 	}
 	wide := q.To(tensor.Int16, w.bytes)
 	if w.zero != nil {
-		wide = q.Add(pointwise.Sub, nil, wide, q.To(tensor.Int16, q.Along(w.zeroOf, 0, w.bytes.Meta().Rank())))
+		wide = q.Add(pointwise.Sub, nil, wide, q.To(tensor.Int16, q.Along(w.zeroArg, 0, w.bytes.Meta().Rank())))
 	}
 	return q.To(tensor.Int8, wide)
 }
@@ -416,12 +417,12 @@ func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 	if b.operand.Kind == graph.Null {
 		return true
 	}
-	step := func(o int) float64 { return first(x.scale) * kit.OneOf(w.scale, []int{o}, 0) }
+	step := func(o int) float64 { return firstElement(x.scale) * kit.ElementAlong(w.scale, []int{o}, 0) }
 	data, by := b.operand.Value.Const, func(int) float64 { return 1 }
 	if l, ok := dequantized(b.operand); ok && l.bytes.Type().DType == tensor.Int32 && (l.zero == nil ||
 		magnitudesAtMost(l.zero, 0)) {
 		b.values, b.isUnscaled, data = l, true, l.bytes.Value.Const
-		by = func(o int) float64 { return kit.OneOf(l.scale, []int{o}, 0) }
+		by = func(o int) float64 { return kit.ElementAlong(l.scale, []int{o}, 0) }
 	}
 	if data == nil || data.Rank() != 1 {
 		return false
@@ -447,7 +448,7 @@ func (q *rewriting) biasOf(b bias, step graph.Arg, o int) graph.Arg {
 	const d = tensor.Float64
 	v := q.To(d, b.operand)
 	if b.values.scale != nil {
-		v = q.Add(pointwise.Mul, nil, q.To(d, b.values.bytes), q.To(d, q.row(b.values.scaleOf)))
+		v = q.Add(pointwise.Mul, nil, q.To(d, b.values.bytes), q.To(d, q.asVector(b.values.scaleArg)))
 	}
 	return q.To(tensor.Int32, q.Add(pointwise.Round, nil, q.Add(pointwise.Div, nil, v, q.To(d, step))))
 }

@@ -27,16 +27,16 @@ type parts struct{ *compose.Parts }
 // vector returns operand i in dtype d, as a view that has its elements along dimension dim and broadcasts over the
 // other dimensions of values of the given rank.
 func (p parts) vector(i, dim, rank int, d tensor.DType) graph.Arg {
-	return p.To(d, p.Along(p.C.In[i], dim, max(rank, 1)))
+	return p.To(d, p.Along(p.Call.In[i], dim, max(rank, 1)))
 }
 
 // minusZero returns operand i minus its zero points, in dtype d. zero is the index of the operand that has the zero
 // points along dimension dim. This operand may be omitted.
 func (p parts) minusZero(i, zero, dim int, d tensor.DType) graph.Arg {
-	if !p.C.Has(zero) {
-		return p.To(d, p.C.In[i])
+	if !p.Call.Has(zero) {
+		return p.To(d, p.Call.In[i])
 	}
-	return p.Add(pointwise.Sub, nil, p.C.In[i], p.vector(zero, dim, p.C.Meta(i).Rank(), d))
+	return p.Add(pointwise.Sub, nil, p.Call.In[i], p.vector(zero, dim, p.Call.Meta(i).Rank(), d))
 }
 
 // toInt32 converts exact sums of n products to int32. Sums beyond int32 wrap.
@@ -47,23 +47,23 @@ func (p parts) toInt32(sums graph.Arg, n int) graph.Arg {
 	return p.Add(view.To, graph.Attrs{"dtype": tensor.Int32, "memory_format": tensor.Contiguous}, sums)
 }
 
-// requantized scales exact sums and quantizes them. a and b are the scales of the operands that were multiplied.
+// requantize scales exact sums and quantizes them. a and b are the scales of the operands that were multiplied.
 // Operand 6 is the scale of the result and operand 7 its zero point.
-func (p parts) requantized(sums, a, b graph.Arg) graph.Arg {
+func (p parts) requantize(sums, a, b graph.Arg) graph.Arg {
 	const f = tensor.Float32
-	d, rank := p.C.Out[0].DType, len(p.C.Out[0].Shape)
+	d, rank := p.Call.Out[0].DType, len(p.Call.Out[0].Shape)
 	scale := p.Add(pointwise.Div, nil, p.Add(pointwise.Mul, nil, a, b), p.vector(6, 0, 0, f))
 	if rank == 0 {
 		scale = p.Along(scale, 0, 0)
 	}
 	scaled := p.Add(pointwise.Mul, nil, p.To(f, sums), scale)
-	return p.quantized(scaled, p.Along(p.C.In[7], 0, rank), d)
+	return p.quantize(scaled, p.Along(p.Call.In[7], 0, rank), d)
 }
 
-// quantized rounds x half to even, adds the zero points and saturates to dtype d. zero may be null. NaN becomes 0. The
+// quantize rounds x half to even, adds the zero points and saturates to dtype d. zero may be null. NaN becomes 0. The
 // computation is in a float dtype that represents every integer of d exactly: float32 for dtypes of up to 16 bits,
 // float64 for 32 bits.
-func (p parts) quantized(x, zero graph.Arg, d tensor.DType) graph.Arg {
+func (p parts) quantize(x, zero graph.Arg, d tensor.DType) graph.Arg {
 	f := tensor.Float32
 	if d.Size() > 2 {
 		f = tensor.Float64

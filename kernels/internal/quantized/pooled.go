@@ -7,20 +7,20 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
 
-// pooled rewrites the quantization of node n, a max_pool2d of dequantized numbers, as a max_pool2d of bytes. The
-// results are the same, because quantization is monotonic and dequantized numbers are not NaN.
-func (q *rewriting) pooled(n *graph.Node) (r graph.Rewrite, err error) {
+// rewriteMaxPool rewrites the quantization of node n, a max_pool2d of dequantized numbers, as a max_pool2d of bytes.
+// The results are the same, because quantization is monotonic and dequantized numbers are not NaN.
+func (q *rewriting) rewriteMaxPool(n *graph.Node) (r graph.Rewrite, err error) {
 	if n.Op != window.MaxPool2d || !q.Alone(n.Out[0]) {
 		return r, nil
 	}
 	if _, ok := dequantized(n.In[0]); !ok {
 		return r, nil
 	}
-	at, ok := window.InIntegers(n.Call(), q.C.Out[0].DType)
+	at, ok := window.InIntegers(n.Call(), q.Call.Out[0].DType)
 	if !ok {
 		return r, nil
 	}
-	bytes, err := q.into.Again(q.into.Whole(), append([]graph.Arg{n.In[0]}, q.C.In[1:]...)...)
+	bytes, err := q.into.Again(q.into.Whole(), append([]graph.Arg{n.In[0]}, q.Call.In[1:]...)...)
 	if err != nil {
 		return r, err
 	}

@@ -116,7 +116,7 @@ func (q *quantMatmul) check(c *graph.Call) error {
 }
 
 func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-	p := parts{compose.Of(into, c)}
+	p := parts{compose.NewParts(into, c)}
 	a, b := c.Meta(q.a), c.Meta(q.b)
 	k := a.Shape[a.Rank()-1]
 	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= maxTerms) && sameZeroDType(c, q.a, q.aZero) &&
@@ -140,7 +140,7 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 		sums = p.Add(pointwise.Add, nil, sums, p.To(tensor.Float64, p.Along(c.In[8], rank-1, rank)))
 	}
 	rows := rank - 1 - min(b.Rank()-1, 1) // dimension of rows in the result: the last one if b is a vector
-	return p.Result(p.requantized(sums, p.vector(q.aScale, rows, rank, tensor.Float32),
+	return p.Result(p.requantize(sums, p.vector(q.aScale, rows, rank, tensor.Float32),
 		p.vector(q.bScale, rank-1, rank, tensor.Float32)))
 }
 
@@ -149,24 +149,24 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 func (p parts) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
 	const f = tensor.Float32
 	flat := func(i int) graph.Arg { // a vector or a single element
-		if p.C.Meta(i).Rank() > 1 {
-			return p.Along(p.C.In[i], 0, 1)
+		if p.Call.Meta(i).Rank() > 1 {
+			return p.Along(p.Call.In[i], 0, 1)
 		}
-		return p.C.In[i]
+		return p.Call.In[i]
 	}
 	zero := func(i int) graph.Arg {
-		if !p.C.Has(i) || magnitudesAtMost(p.C.Const(i), 0) {
+		if !p.Call.Has(i) || magnitudesAtMost(p.Call.Const(i), 0) {
 			return graph.Arg{}
 		}
 		return flat(i)
 	}
-	in := []graph.Arg{p.C.In[q.a], p.C.In[q.b], zero(q.aZero), zero(q.bZero)}
+	in := []graph.Arg{p.Call.In[q.a], p.Call.In[q.b], zero(q.aZero), zero(q.bZero)}
 	if scaled {
 		scale := p.Add(pointwise.Mul, nil, p.To(f, flat(q.aScale)), p.To(f, flat(q.bScale)))
 		scale = p.Add(pointwise.Div, nil, scale, p.To(f, flat(6)))
 		bias := graph.Arg{}
-		if p.C.Has(8) {
-			bias = p.C.In[8]
+		if p.Call.Has(8) {
+			bias = p.Call.In[8]
 		}
 		in = append(in, bias, scale, flat(7))
 	}
@@ -185,7 +185,7 @@ func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 		if z < len(in) {
 			zero = in[z]
 		}
-		return lessZero(in[v], zero, dim)
+		return minusZeroPoints(in[v], zero, dim)
 	}
 	ra, rb := in[q.a].Rank(), in[q.b].Rank()
 	a, b := zeros(q.a, q.aZero, ra-2), zeros(q.b, q.bZero, rb-1)
@@ -199,11 +199,11 @@ func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 		v := sums[0].At(index...).Float()
 		if q.aScale >= 0 {
 			if len(in) > 8 && in[8] != nil {
-				v += kit.OneOf(in[8], index, len(index)-1)
+				v += kit.ElementAlong(in[8], index, len(index)-1)
 			}
-			s := float32(kit.OneOf(in[1], index, len(index)-2)) * float32(kit.OneOf(in[4], index, len(index)-1)) /
-				float32(kit.OneOf(in[6], index, 0))
-			v = float64(saturated(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.OneOf(in[7], index, 0)))
+			s := float32(kit.ElementAlong(in[1], index, len(index)-2)) * float32(kit.ElementAlong(in[4], index, len(index)-1)) /
+				float32(kit.ElementAlong(in[6], index, 0))
+			v = float64(saturated(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.ElementAlong(in[7], index, 0)))
 		}
 		out.Set(tensor.IntScalar(int64(v)), index...)
 	})

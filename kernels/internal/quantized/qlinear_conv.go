@@ -122,7 +122,7 @@ func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value,
 	if err != nil {
 		return nil, err
 	}
-	p := parts{compose.Of(into, c)}
+	p := parts{compose.NewParts(into, c)}
 	if q.inBytes(c) {
 		return p.Result(p.bytesConv(q))
 	}
@@ -142,7 +142,7 @@ func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value,
 	if c.Has(8) {
 		sums = p.Add(pointwise.Add, nil, sums, p.vector(8, 1, rank, tensor.Float64))
 	}
-	return p.Result(p.requantized(sums, p.vector(1, 0, rank, tensor.Float32), p.vector(4, 1, rank, tensor.Float32)))
+	return p.Result(p.requantize(sums, p.vector(1, 0, rank, tensor.Float32), p.vector(4, 1, rank, tensor.Float32)))
 }
 
 // ref is the reference of the op. It convolves the operands minus their zero points in float64.
@@ -157,7 +157,8 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	if err != nil {
 		return nil, err
 	}
-	sums, err := op.Ref(call, []*tensor.Tensor{lessZero(in[0], in[q.xZero], 0), lessZero(in[q.w], in[q.wZero], 0)})
+	sums, err := op.Ref(call, []*tensor.Tensor{minusZeroPoints(in[0], in[q.xZero], 0),
+		minusZeroPoints(in[q.w], in[q.wZero], 0)})
 	if err != nil {
 		return nil, err
 	}
@@ -168,8 +169,9 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 			if in[8] != nil {
 				v += in[8].At(index[1]).Float()
 			}
-			s := float32(kit.OneOf(in[1], index, 0)) * float32(kit.OneOf(in[4], index, 1)) / float32(kit.OneOf(in[6], index, 0))
-			v = float64(saturated(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.OneOf(in[7], index, 0)))
+			s := float32(kit.ElementAlong(in[1], index, 0)) * float32(kit.ElementAlong(in[4], index, 1)) /
+				float32(kit.ElementAlong(in[6], index, 0))
+			v = float64(saturated(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.ElementAlong(in[7], index, 0)))
 		}
 		out.Set(tensor.IntScalar(int64(v)), index...)
 	})

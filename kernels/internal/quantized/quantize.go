@@ -62,13 +62,13 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			p, a, d := parts{compose.Of(into, c)}, kit.Attrs[quantizeAttrs](c), c.Out[0].DType
+			p, a, d := parts{compose.NewParts(into, c)}, kit.Attrs[quantizeAttrs](c), c.Out[0].DType
 			scale, zero := p.To(tensor.Float32, p.broadcastParam(1, a.Axis, a.BlockSize)), graph.Arg{}
 			if c.Has(2) {
 				zero = p.broadcastParam(2, a.Axis, a.BlockSize)
 			}
 			x := p.Add(pointwise.Div, nil, p.To(tensor.Float32, c.In[0]), scale)
-			return p.Result(p.quantized(x, zero, d))
+			return p.Result(p.quantize(x, zero, d))
 		},
 		Rewrite: rewriteQuantize,
 	},
@@ -108,7 +108,7 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			p, a, x := parts{compose.Of(into, c)}, kit.Attrs[dequantizeAttrs](c), c.In[0]
+			p, a, x := parts{compose.NewParts(into, c)}, kit.Attrs[dequantizeAttrs](c), c.In[0]
 			const f = tensor.Float32
 			d := f // differences of 16-bit integers are exact in float32
 			if x.Type().DType.Size() > 2 {
@@ -173,7 +173,7 @@ func checkScales(c *graph.Call, axis, block int) error {
 // broadcastParam returns operand i, the scales or the zero points, in a shape that broadcasts to operand 0. Scales and
 // zero points differ along axis. If block is not 0, each of them applies to block adjacent elements along axis.
 func (p parts) broadcastParam(i, axis, block int) graph.Arg {
-	x, m := p.C.In[i], p.C.Meta(0)
+	x, m := p.Call.In[i], p.Call.Meta(0)
 	if m.Rank() == 0 || block == 0 {
 		return p.Along(x, (axis+m.Rank())%max(m.Rank(), 1), m.Rank())
 	}
@@ -267,7 +267,7 @@ func rangeScale(least, most float32) (scale float32, zero int32) {
 
 // dynamicQuantizeParts decomposes dynamic_quantize_linear.
 func dynamicQuantizeParts(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-	p := parts{compose.Of(into, c)}
+	p := parts{compose.NewParts(into, c)}
 	zero := p.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": tensor.Float32})
 	least, most := zero, zero
 	if c.Meta(0).Numel() > 0 {
@@ -276,7 +276,7 @@ func dynamicQuantizeParts(into *graph.Parts, c *graph.Call) ([]*graph.Value, err
 	}
 	scale := p.Add(pointwise.Div, nil, p.Add(pointwise.Sub, nil, most, least), compose.Number(255))
 	scale = p.Add(pointwise.Where, nil, p.Add(pointwise.Eq, nil, scale, compose.Number(0)), compose.Number(1), scale)
-	point := p.quantized(p.Add(pointwise.Div, nil, p.Add(pointwise.Neg, nil, least), scale), graph.Arg{}, tensor.Uint8)
-	y := p.quantized(p.Add(pointwise.Div, nil, c.In[0], scale), point, tensor.Uint8)
+	point := p.quantize(p.Add(pointwise.Div, nil, p.Add(pointwise.Neg, nil, least), scale), graph.Arg{}, tensor.Uint8)
+	y := p.quantize(p.Add(pointwise.Div, nil, c.In[0], scale), point, tensor.Uint8)
 	return p.Result(y, scale, point)
 }

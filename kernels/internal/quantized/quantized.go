@@ -48,14 +48,14 @@ func quantParams(names []string) (p []graph.Param) {
 	return p
 }
 
-// lessZero returns v minus its zero points in float64. zero is nil, has a single zero point, or has a zero point for
-// each index along dim.
-func lessZero(v, zero *tensor.Tensor, dim int) *tensor.Tensor {
+// minusZeroPoints returns v minus its zero points in float64. zero is nil, has a single zero point, or has a zero point
+// for each index along dim.
+func minusZeroPoints(v, zero *tensor.Tensor, dim int) *tensor.Tensor {
 	t := tensor.Zeros(tensor.Float64, v.Shape...)
 	kit.EachIndex(t.Shape, func(index []int) {
 		z := 0.0
 		if zero != nil {
-			z = kit.OneOf(zero, index, dim)
+			z = kit.ElementAlong(zero, index, dim)
 		}
 		t.Set(tensor.FloatScalar(v.At(index...).Float()-z), index...)
 	})

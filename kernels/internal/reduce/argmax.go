@@ -58,7 +58,7 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 		}
 		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{tensor.Int64},
 			How: func() folds.How {
-				return folds.How{Fold: func() *iter.Fold { return bestFold(d, greatest, false) }, Suited: true,
+				return folds.How{Fold: func() *iter.Fold { return bestFold(d, greatest, false) }, FoldUnsuitedRows: true,
 					Row: func(b *expr.Builder, x folds.Part) []folds.Part { return bestRow(b, x.Re, greatest, false) },
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
 						return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, greatest)))}
@@ -116,7 +116,7 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 		d := t.DType
 		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d, tensor.Int64},
 			How: func() folds.How {
-				return folds.How{Fold: func() *iter.Fold { return bestFold(d, greatest, true) }, Suited: true,
+				return folds.How{Fold: func() *iter.Fold { return bestFold(d, greatest, true) }, FoldUnsuitedRows: true,
 					Row: func(b *expr.Builder, x folds.Part) []folds.Part { return bestRow(b, x.Re, greatest, true) },
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
 						i := refBest(x, greatest)

@@ -53,7 +53,7 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 // (input - mean) * scale + shift. The scale and the shift of each channel are computed in float64 and rounded once.
 // They are constants if the parameters are constants.
 func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-	p, a, m := compose.Of(into, c), kit.Attrs[batchNormAttrs](c), c.Meta(0)
+	p, a, m := compose.NewParts(into, c), kit.Attrs[batchNormAttrs](c), c.Meta(0)
 	if m.Numel() == 0 {
 		return batchNormOfNothing(p)
 	}
@@ -64,7 +64,7 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 		for d := 2; d < m.Rank(); d++ {
 			dims = append(dims, d)
 		}
-		moments := p.All(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, p.To(f, c.In[0]))
+		moments := p.AddMany(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, p.To(f, c.In[0]))
 		variance, mean = moments[0], moments[1]
 	} else {
 		mean, variance = p.To(f, c.In[3]), p.To(f, c.In[4])
@@ -94,10 +94,10 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 
 // batchNormOfNothing computes the result of [emptyBatchNorm].
 func batchNormOfNothing(p *compose.Parts) ([]*graph.Value, error) {
-	y := p.Add(view.Clone, nil, p.C.In[0])
+	y := p.Add(view.Clone, nil, p.Call.In[0])
 	for i, op := range []*graph.Op{pointwise.Mul, pointwise.Add} {
-		if p.C.Has(1 + i) {
-			y = p.Add(op, nil, y, p.Add(view.Select, graph.Attrs{"dim": 0, "index": 0}, p.C.In[1+i]))
+		if p.Call.Has(1 + i) {
+			y = p.Add(op, nil, y, p.Add(view.Select, graph.Attrs{"dim": 0, "index": 0}, p.Call.In[1+i]))
 		}
 	}
 	return p.Result(y)

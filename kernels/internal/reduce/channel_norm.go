@@ -45,8 +45,8 @@ func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.Compile("loop", func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(p, c) },
-		[]kit.Buffer{x.Laid(0, m.DType)}, append([]kit.Buffer{in}, coefficients...)...)
+	x.AddKernel("loop", func(c *graph.Call) (*graph.Kernel, error) { return fusion.CompileLoop(p, c) },
+		[]kit.Buffer{x.StridedResult(0, m.DType)}, append([]kit.Buffer{in}, coefficients...)...)
 	k, err := x.Kernel()
 	if err == nil && m.SameAddresses(c.Out[0]) {
 		k.InPlace = []graph.InPlace{{Out: 0, In: 0}}
@@ -69,7 +69,7 @@ func (s *channelNorm) statistics(x *copies.Compound, in kit.Buffer) []kit.Buffer
 	out := []kit.Buffer{x.Temp(tensor.Float64, shape...), x.Temp(tensor.Float64, shape...)}
 	v := variance{dtype: m.DType, n: sym.Of(folds.Count(m.Shape, mask)), mean: true}
 	spec := v.spec(mask, true, tensor.Float64, tensor.Float64)
-	x.Compile("statistics", spec.Compile, out, in)
+	x.AddKernel("statistics", spec.Compile, out, in)
 	return out
 }
 
@@ -91,7 +91,7 @@ func (s *channelNorm) coefficients(x *copies.Compound, statistics []kit.Buffer) 
 		buffers = append(buffers, x.Dense(x.In(i), tensor.Float64))
 	}
 	n, samples := shape[1]/s.groups, shape[0]
-	x.Run(0, 0, buffers, copies.CutUnits(samples*s.groups, n, func(m *graph.Mem, begin, end int) error {
+	x.AddPhases(0, 0, buffers, copies.CutUnits(samples*s.groups, n, func(m *graph.Mem, begin, end int) error {
 		v := channelValues{channels: shape[1]}
 		for i, list := range []*[]float64{&v.center, &v.scale, &v.shift, &v.variance, &v.mean} {
 			*list = kit.ElementsOf[float64](m.Ptrs[i], samples*shape[1])

@@ -151,7 +151,7 @@ func compileScan(c *graph.Call, dim int, by lineWalk, d tensor.DType, l scanLoop
 	}
 	blocks, size := kit.DivUp(inner, columnUnit), l.in.Size()
 	units := out.Meta.Numel() / (n * inner) * blocks
-	x.Run(0, columnUnit*l.Carry, []kit.Buffer{result, in}, copies.CutUnits(units, n*min(inner, columnUnit),
+	x.AddPhases(0, columnUnit*l.Carry, []kit.Buffer{result, in}, copies.CutUnits(units, n*min(inner, columnUnit),
 		func(m *graph.Mem, begin, end int) error {
 			for u := begin; u < end; u++ {
 				first := u%blocks*columnUnit + u/blocks*n*inner
@@ -161,7 +161,7 @@ func compileScan(c *graph.Call, dim int, by lineWalk, d tensor.DType, l scanLoop
 			return nil
 		}))
 	if !result.IsPtr(0) {
-		x.Copies(copies.Job{Dst: out, Src: result})
+		x.AddCopies(copies.Job{Dst: out, Src: result})
 	}
 	k, err := x.Kernel()
 	if m := c.Meta(0); err == nil && m.DType == c.Out[0].DType && m.SameAddresses(c.Out[0]) {

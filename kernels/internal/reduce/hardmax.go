@@ -106,9 +106,9 @@ func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 	}
 	positions, one := x.Temp(tensor.Int64, shape...), tensor.Zeros(d)
 	one.Set(tensor.IntScalar(1))
-	x.Call(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, []kit.Buffer{positions}, x.In(0))
+	x.AddCall(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, []kit.Buffer{positions}, x.In(0))
 	inner := tensor.Numel(m.Shape[min(dim+1, m.Rank()):])
-	x.Run(0, 0, []kit.Buffer{x.Result(0, d), positions, kit.DataBuffer(one)},
+	x.AddPhases(0, 0, []kit.Buffer{x.Result(0, d), positions, kit.DataBuffer(one)},
 		copies.CutUnits(m.Numel()/(n*inner), n*inner, func(m *graph.Mem, begin, end int) error {
 			for u := begin; u < end; u++ {
 				y := kit.PlaneOf[byte](m.Ptrs[0], u, n*inner*d.Size())

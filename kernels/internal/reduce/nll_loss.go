@@ -249,11 +249,11 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 	logs := ins[0]
 	if l.entropy && logs.Meta.Numel() > 0 {
 		logs = x.Temp(d, ins[0].Meta.Shape...)
-		x.Call(LogSoftmax, graph.Attrs{"dim": min(1, logs.Meta.Rank()-1)}, []kit.Buffer{logs}, ins[0])
+		x.AddCall(LogSoftmax, graph.Attrs{"dim": min(1, logs.Meta.Rank()-1)}, []kit.Buffer{logs}, ins[0])
 	}
 	chunks := kit.DivUp(n, machine.FunctionGrain)
 	out, sums := x.Result(0, d), x.Temp(tensor.Float64, chunks, 2)
-	x.Run(0, 0, []kit.Buffer{out, sums, logs, ins[1], ins[2]},
+	x.AddPhases(0, 0, []kit.Buffer{out, sums, logs, ins[1], ins[2]},
 		graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 			data := &lossData[T]{nllLoss: l, elements: kit.ElementsOf[T](m.Ptrs[2], n*l.classes),
 				classWeights: kit.ElementsOf[T](m.Ptrs[4], l.classes)}
@@ -277,7 +277,7 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 			return nil
 		}})
 	if l.reduction != 0 {
-		x.Run(0, 0, []kit.Buffer{out, sums}, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
+		x.AddPhases(0, 0, []kit.Buffer{out, sums}, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 			loss, total := 0.0, 0.0
 			for _, s := range kit.ElementsOf[[2]float64](m.Ptrs[1], chunks) {
 				loss, total = loss+s[0], total+s[1]

@@ -174,7 +174,8 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 	blocks := kit.DivUp(inner, localBlock)
 	power := localPower(a.Beta)
 	x := copies.NewCompound(c)
-	x.Run(0, 8*localBlock, []kit.Buffer{x.Result(0, d), x.Dense(x.In(0), d)}, copies.CutUnits(m.Shape[0]*blocks*channels,
+	buffers := []kit.Buffer{x.Result(0, d), x.Dense(x.In(0), d)}
+	x.AddPhases(0, 8*localBlock, buffers, copies.CutUnits(m.Shape[0]*blocks*channels,
 		min(inner, localBlock)*(min(a.Size, channels)+8), func(mem *graph.Mem, begin, end int) error {
 			y, v := kit.ElementsOf[T](mem.Ptrs[0], all), kit.ElementsOf[T](mem.Ptrs[1], all)
 			for u := begin; u < end; u++ {

@@ -93,7 +93,7 @@ func addRecurrent(x *copies.Compound, l *recurrent, d tensor.DType) error {
 		join = joinBiases[float32]
 	}
 	bias := x.Temp(d, l.dirs, rows)
-	x.Run(0, 0, []kit.Buffer{bias, l.inBias[0], l.stateBias[0], l.inBias[1], l.stateBias[1]},
+	x.AddPhases(0, 0, []kit.Buffer{bias, l.inBias[0], l.stateBias[0], l.inBias[1], l.stateBias[1]},
 		graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
 			join(l, unsafe.Add(m.Ptrs[0], dir*rows*d.Size()), m.Ptrs[1+2*dir], m.Ptrs[2+2*dir], rows)
 			return nil
@@ -119,7 +119,7 @@ func addByDefinition[T complex128 | int64](x *copies.Compound, l *recurrent) err
 	for dir := range 2 {
 		buffers = append(buffers, l.w[dir], l.r[dir], l.inBias[dir], l.stateBias[dir])
 	}
-	x.Run(0, 0, buffers, graph.Phase{Chunks: l.dirs * l.batch, Run: func(m *graph.Mem, chunk int) error {
+	x.AddPhases(0, 0, buffers, graph.Phase{Chunks: l.dirs * l.batch, Run: func(m *graph.Mem, chunk int) error {
 		c := &cellReference[T]{recurrent: l, ctx: m.Context}
 		parts := []*[]T{&c.x, &c.y, &c.hn, &c.cn, &c.h0, &c.c0}
 		for dir := range 2 {
@@ -167,8 +167,8 @@ func project(x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) erro
 		j.C, j.A, j.B, j.Bias = mem.Ptrs[0], mem.Ptrs[1], mem.Ptrs[2], mem.Ptrs[3]
 	}
 	ph, scratch, worker := p.Phases(0)
-	x.Run(scratch, worker, []kit.Buffer{to, from, w, bias}, ph...)
-	x.List(p.Listings)
+	x.AddPhases(scratch, worker, []kit.Buffer{to, from, w, bias}, ph...)
+	x.AddListings(p.Listings)
 	return nil
 }
 
@@ -176,7 +176,7 @@ func project(x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) erro
 // projected has the products of the inputs.
 func addSteps(x *copies.Compound, l *recurrent, d tensor.DType, projected kit.Buffer) error {
 	s := &stepper{recurrent: l, d: d, size: d.Size(), rows: l.kind.gates() * l.hidden, block: l.blockSize()}
-	s.prepack = s.r[0].Packed || s.r[1].Packed || l.packsSteps(d) && (s.block > multiply.Thin || s.steps > fewSteps)
+	s.prepack = s.r[0].Packed || s.r[1].Packed || l.packsSteps(d) && (s.block > multiply.MaxThin || s.steps > fewSteps)
 	if err := s.plan(); err != nil {
 		return err
 	}
@@ -186,21 +186,21 @@ func addSteps(x *copies.Compound, l *recurrent, d tensor.DType, projected kit.Bu
 			return err
 		}
 	}
-	x.List(s.listings)
+	x.AddListings(s.listings)
 	packs := x.Temp(d, s.packingRoom()/s.size)
 	buffers := []kit.Buffer{packs, projected, l.y, l.hn, l.cn, l.h0, l.c0, l.lens}
 	buffers = append(buffers, l.r[:]...)
 	buffers = append(buffers, l.stateBias[:]...)
 	buffers = append(buffers, l.peeps[:]...)
 	if s.prepack && packs.Meta.Numel() > 0 {
-		x.Run(0, 0, buffers, graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
+		x.AddPhases(0, 0, buffers, graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
 			s.pack(m, dir, kit.ElementsOf[byte](m.Ptrs[0], packs.Meta.Bytes()), m.Ptrs[stepR+dir])
 			return nil
 		}})
 	}
 	blocks := kit.DivUp(l.batch, s.block)
 	worker := s.buffers + s.gemmWork + s.shared
-	x.Run(0, worker, buffers, graph.Phase{Chunks: l.dirs * blocks, Run: func(m *graph.Mem, chunk int) error {
+	x.AddPhases(0, worker, buffers, graph.Phase{Chunks: l.dirs * blocks, Run: func(m *graph.Mem, chunk int) error {
 		s.run(m, chunk/blocks, chunk%blocks*s.block)
 		return nil
 	}})

@@ -37,7 +37,7 @@ const fewSteps = 2
 
 // packsSteps reports whether the products of steps are faster with packed weights.
 func (l *recurrent) packsSteps(d tensor.DType) bool {
-	return l.blockSize() > multiply.Thin || !gemm.PadsRows(d)
+	return l.blockSize() > multiply.MaxThin || !gemm.PadsRows(d)
 }
 
 // packing returns the packed form of the weights of the input or, if ofState is set, of the state. It returns false if
@@ -48,7 +48,7 @@ func (l *recurrent) packing(d tensor.DType, ofState bool, dirs, dir, row, col in
 	case d != tensor.Float32 && d != tensor.Float64, // addByDefinition computes the layer
 		l.hidden == 0,
 		ofState && !l.packsSteps(d),
-		!ofState && (l.steps*l.batch <= multiply.Thin || l.inputs == 0):
+		!ofState && (l.steps*l.batch <= multiply.MaxThin || l.inputs == 0):
 		return graph.Packing{}, false
 	}
 	width := gemm.PanelCols(d)

@@ -299,7 +299,7 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	}
 	for i, sums := range outs {
 		if floats {
-			x.Call(pointwise.Tanh, nil, []kit.Buffer{x.Result(i, tensor.Float32)}, sums)
+			x.AddCall(pointwise.Tanh, nil, []kit.Buffer{x.Result(i, tensor.Float32)}, sums)
 		}
 	}
 	return x.Kernel()

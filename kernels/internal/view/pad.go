@@ -122,7 +122,7 @@ func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.
 				"which is invalid. Check dimension %d of your input.", t.Shape[d], b, a, d)
 		}
 	}
-	out, err := kit.FreshIn(t.DType, shape, t.SuggestMemoryFormat(false))
+	out, err := kit.FreshTypeFormat(t.DType, shape, t.SuggestMemoryFormat(false))
 	if err == nil {
 		err = kit.NumberFits(value, t.DType)
 	}

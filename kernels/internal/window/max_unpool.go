@@ -141,7 +141,7 @@ func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
 	case 8:
 		run = unpoolPlanes[uint64]
 	}
-	x.Run(0, 0, buffers, copies.CutUnits(tensor.Numel(out.Shape[:lead]), p.from+p.to,
+	x.AddPhases(0, 0, buffers, copies.CutUnits(tensor.Numel(out.Shape[:lead]), p.from+p.to,
 		func(m *graph.Mem, begin, end int) error {
 			return run(&p, m, begin, end)
 		}))

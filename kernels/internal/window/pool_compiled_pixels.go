@@ -26,10 +26,10 @@ const loopCall = 64
 // channels of one result, or of all results of the run if their elements are contiguous.
 type compiledPixels struct {
 	*tapLoops
-	size      int  // bytes of an element
-	longest   int  // maximum number of results of a run
-	mergeable bool // the pixels of a run are contiguous in operand and result
-	state     graph.PerWorker[poolRun]
+	size          int  // bytes of an element
+	maxRunResults int  // maximum number of results of a run
+	mergeable     bool // the pixels of a run are contiguous in operand and result
+	state         graph.PerWorker[poolRun]
 }
 
 // tapStream is a tap of a run's windows. It has the address of the tap of the first result, and the distance in bytes
@@ -71,9 +71,9 @@ func compilePixels(p *pool) (*graph.Kernel, error) {
 		return nil, err
 	}
 	x.mergeable = p.inStrides[4] == p.c*x.size && p.outStrides[0][4] == p.inStrides[4] && !p.indices
-	x.longest = max(1, runElements/(p.c*min(p.taps, maxLoopTaps)))
+	x.maxRunResults = max(1, runElements/(p.c*min(p.taps, maxLoopTaps)))
 	if !x.single && p.kind == poolAvg {
-		x.longest = max(1, carriedBytes/(p.c*x.sumDType.Size()))
+		x.maxRunResults = max(1, carriedBytes/(p.c*x.sumDType.Size()))
 	}
 	return x.kernel(), nil
 }
@@ -117,7 +117,7 @@ func (p *compiledPixels) row(m *graph.Mem, r *poolRun, n, d, h int) {
 		return unsafe.Add(m.Ptrs[i], n*o[0]+d*o[2]+h*o[3]+w*o[4])
 	}
 	for next := 0; next < columns.Results; {
-		run := columns.RunAt(next, p.longest, p.countPadding)
+		run := columns.RunAt(next, p.maxRunResults, p.countPadding)
 		next += run.Results
 		m.Count(loopCall + p.c*run.Results)
 		windows := p.windows(d, h, run.First)

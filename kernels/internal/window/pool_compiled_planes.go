@@ -46,7 +46,7 @@ func compilePlanes(p *pool) (*graph.Kernel, error) {
 	if p.kind == poolAvg && d.IsFloat() && lines*cols.taps > maxLoopTaps {
 		sum = tensor.Float64
 	}
-	if !x.divide(p, sum) {
+	if !x.setDivisors(p, sum) {
 		return nil, nil
 	}
 	var err error
@@ -85,8 +85,8 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 // cut chooses the number of rows that are folded at once. The number depends on sizes only, and does not affect the
 // bits of results.
 func (p *compiledPlanes) cut() {
-	p.paddingBefore = max(0, -p.cols.first)
-	last := p.cols.first + (p.cols.results-1)*p.cols.step + (p.cols.taps-1)*p.cols.dilation
+	p.paddingBefore = max(0, -p.columns.first)
+	last := p.columns.first + (p.columns.results-1)*p.columns.step + (p.columns.taps-1)*p.columns.dilation
 	p.rowStride = p.paddingBefore + max(p.width, last+2) + 1 // one more element for the last pair
 	row := p.rowStride * p.sumDType.Size()
 	p.rows = min(p.axes[1].Results, max(1, foldedBytes/row))
@@ -99,9 +99,9 @@ func (p *compiledPlanes) cut() {
 // maxDivisors bounds the results of a plane with separate divisors.
 const maxDivisors = 1 << 22
 
-// divide sets the divisors of averages: one number for all results, or one number for each result of a plane. It
+// setDivisors sets the divisors of averages: one number for all results, or one number for each result of a plane. It
 // returns false if there would be too many divisors.
-func (p *compiledPlanes) divide(of *pool, sum tensor.DType) bool {
+func (p *compiledPlanes) setDivisors(of *pool, sum tensor.DType) bool {
 	if p.uniform = of.kind != poolAvg; p.uniform {
 		return true
 	}
@@ -129,7 +129,7 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 	depths := p.axes[0].Results
 	blocks, batches := kit.DivUp(p.axes[1].Results, p.rows), kit.DivUp(p.planes, p.batchPlanes)
 	units := batches * depths * blocks
-	work := p.batchPlanes * p.rows * (p.width*p.maxTaps[0]*p.maxTaps[1] + p.cols.results*p.cols.taps)
+	work := p.batchPlanes * p.rows * (p.width*p.maxTaps[0]*p.maxTaps[1] + p.columns.results*p.columns.taps)
 	cut := machine.CutUnits(units, work, machine.ReduceGrain)
 	neutral := kit.AlignUp(p.width * p.size)
 	return &graph.Kernel{Worker: neutral + p.batchPlanes*p.rows*p.rowStride*p.sumDType.Size(), Code: p.listings,
@@ -174,9 +174,9 @@ func (p *compiledPlanes) block(m *graph.Mem, r *poolRun, batch, depth, row int) 
 		}
 		from = end
 	}
-	results := p.axes[1].Results * p.cols.results
-	out := unsafe.Add(m.Ptrs[0], ((first*p.axes[0].Results+depth)*results+row*p.cols.results)*p.size)
-	begin := unsafe.Add(at(0, row), p.cols.first*p.sumDType.Size())
+	results := p.axes[1].Results * p.columns.results
+	out := unsafe.Add(m.Ptrs[0], ((first*p.axes[0].Results+depth)*results+row*p.columns.results)*p.size)
+	begin := unsafe.Add(at(0, row), p.columns.first*p.sumDType.Size())
 	if p.uniform && (planes == 1 || p.axes[0].Results == 1) { // results of all planes are adjacent
 		p.foldAcross(r, out, begin, 0, depth, planes*rows)
 		return
@@ -214,8 +214,8 @@ func (p *compiledPlanes) foldDown(m *graph.Mem, r *poolRun, in unsafe.Pointer, d
 // foldAcross folds the columns of n folded rows, from row on, into results.
 func (p *compiledPlanes) foldAcross(r *poolRun, to, from unsafe.Pointer, row, depth, n int) {
 	size := p.sumDType.Size()
-	r.add(to, p.cols.results*p.size)
-	for _, o := range p.cols.operands() {
+	r.add(to, p.columns.results*p.size)
+	for _, o := range p.columns.operands() {
 		r.add(unsafe.Add(from, o*size), p.rowStride*size)
 	}
 	switch {
@@ -223,10 +223,10 @@ func (p *compiledPlanes) foldAcross(r *poolRun, to, from unsafe.Pointer, row, de
 	case p.uniform:
 		r.add(unsafe.Pointer(&p.divisors[0]), 0)
 	default:
-		step := p.cols.results * size
+		step := p.columns.results * size
 		r.add(unsafe.Pointer(&p.divisors[(depth*p.axes[1].Results+row)*step]), step)
 	}
-	r.run(p.across, p.cols.results, n)
+	r.run(p.across, p.columns.results, n)
 }
 
 // rowLoops has the loops of a pooling by planes: down folds the rows of windows, and across folds the columns of the
@@ -234,7 +234,7 @@ func (p *compiledPlanes) foldAcross(r *poolRun, to, from unsafe.Pointer, row, de
 type rowLoops struct {
 	*pool
 	dtype, sumDType tensor.DType // dtypes of elements and sums
-	cols            columns
+	columns         columns
 	down, across    *loops.Loop
 }
 
@@ -252,7 +252,7 @@ func (c *columns) operands() (list []int) {
 
 // newRowLoops returns nil if the loops cannot be compiled. uniform says that all averages have the same divisor.
 func newRowLoops(p *pool, sum tensor.DType, lines int, cols columns, uniform bool) (*rowLoops, error) {
-	t := &rowLoops{pool: p, dtype: p.meta.DType, sumDType: sum, cols: cols}
+	t := &rowLoops{pool: p, dtype: p.meta.DType, sumDType: sum, columns: cols}
 	if !loops.Compiles() || p.kind == poolNorm || max(lines, len(cols.operands())) > maxLoopTaps ||
 		cols.step > 1 && !sum.IsFloat() {
 		return nil, nil
@@ -299,9 +299,9 @@ func (t *rowLoops) downLoop(lines int) (*expr.Loop, error) {
 // acrossLoop returns a loop that folds columns of folded rows. For averages, the loop divides by the last operand,
 // which is a scalar if divisors are uniform.
 func (t *rowLoops) acrossLoop(uniform bool) (*expr.Loop, error) {
-	offsets := t.cols.operands()
+	offsets := t.columns.operands()
 	of := t.sumDType
-	if t.cols.step == 2 {
+	if t.columns.step == 2 {
 		of = t.sumDType.ToComplex()
 	}
 	in := slices.Repeat([]tensor.DType{of}, len(offsets))
@@ -311,15 +311,15 @@ func (t *rowLoops) acrossLoop(uniform bool) (*expr.Loop, error) {
 	}
 	b := expr.NewBuilder(in...)
 	tap := func(k int) expr.Value {
-		at := k * t.cols.dilation
-		i, _ := slices.BinarySearch(offsets, at/t.cols.step*t.cols.step)
-		if t.cols.step == 2 && at%2 == 1 {
+		at := k * t.columns.dilation
+		i, _ := slices.BinarySearch(offsets, at/t.columns.step*t.columns.step)
+		if t.columns.step == 2 && at%2 == 1 {
 			return b.LoadImag(i)
 		}
 		return b.Load(i)
 	}
 	v := tap(0)
-	for k := 1; k < t.cols.taps; k++ {
+	for k := 1; k < t.columns.taps; k++ {
 		v = t.join(b, v, tap(k))
 	}
 	if t.kind == poolAvg {

@@ -131,7 +131,7 @@ func (f *resultVector) plane(x unsafe.Pointer, depth int) {
 	hs, ws := &f.windows[1], &f.windows[2]
 	if hs.Start < hs.End && ws.Start < ws.End {
 		x = unsafe.Add(x, depth*f.inStrides[2]+hs.Start*f.inStrides[3]+ws.Start*f.inStrides[4])
-		f.fold.takeWindow(f.acc, x, tapGrid{rows: hs.Count(), rowStep: hs.Step * f.inStrides[3],
+		f.fold.foldWindow(f.acc, x, tapGrid{rows: hs.Count(), rowStep: hs.Step * f.inStrides[3],
 			rowIndex: f.index(0, hs.Step, 0),
 			taps:     ws.Count(), step: ws.Step * f.inStrides[4], tapIndex: ws.Step}, f.index(depth, hs.Start, ws.Start))
 	}
@@ -142,7 +142,7 @@ func (f *resultVector) row(x unsafe.Pointer, index int) {
 	ws, column := &f.windows[2], f.inStrides[4]
 	if f.load.Direct {
 		for w := ws.Start; w < ws.End; w += ws.Step {
-			f.fold.take(f.acc, unsafe.Add(x, w*column), f.n, f.step, index+w, f.indexStep)
+			f.fold.foldTap(f.acc, unsafe.Add(x, w*column), f.n, f.step, index+w, f.indexStep)
 		}
 		return
 	}
@@ -153,13 +153,13 @@ func (f *resultVector) row(x unsafe.Pointer, index int) {
 		f.load.Load(f.buf, f.tmp, unsafe.Add(x, ws.Start*column), column, span)
 		for w := ws.Start; w < ws.End; w += ws.Step {
 			from := unsafe.Add(f.buf, (w-ws.Start)*f.load.Size)
-			f.fold.take(f.acc, from, f.n, f.indexStep*f.load.Size, index+w, f.indexStep)
+			f.fold.foldTap(f.acc, from, f.n, f.indexStep*f.load.Size, index+w, f.indexStep)
 		}
 		return
 	}
 	for w := ws.Start; w < ws.End; w += ws.Step {
 		f.load.Load(f.buf, f.tmp, unsafe.Add(x, w*column), f.step, f.n)
-		f.fold.take(f.acc, f.buf, f.n, f.load.Size, index+w, f.indexStep)
+		f.fold.foldTap(f.acc, f.buf, f.n, f.load.Size, index+w, f.indexStep)
 	}
 }
 

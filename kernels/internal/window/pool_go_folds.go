@@ -15,10 +15,10 @@ type windowFold interface {
 	size(n int) int
 	// begin initializes acc. The first tap of result i has the index index + i*indexStep.
 	begin(acc unsafe.Pointer, n, index, indexStep int)
-	// take folds one tap of each result. The tap of result i is at x + i*step and has the index index + i*indexStep.
-	take(acc, x unsafe.Pointer, n, step, index, indexStep int)
-	// takeWindow folds taps of a single result. The first tap is at x and has the given index.
-	takeWindow(acc, x unsafe.Pointer, g tapGrid, index int)
+	// foldTap folds one tap of each result. The tap of result i is at x + i*step and has the index index + i*indexStep.
+	foldTap(acc, x unsafe.Pointer, n, step, index, indexStep int)
+	// foldWindow folds taps of a single result. The first tap is at x and has the given index.
+	foldWindow(acc, x unsafe.Pointer, g tapGrid, index int)
 	// end writes the results to contiguous memory; area is the number of taps that averages count.
 	end(to, acc unsafe.Pointer, n int, area float64)
 	// indices writes the indices of maxima to contiguous memory.
@@ -63,14 +63,14 @@ func newMaxFold(d tensor.DType, indices bool) windowFold {
 // maxFold computes maxima and, if where is set, their indices. As in PyTorch, the index is that of the first of equal
 // maxima and of the last NaN. An empty window has the least value and the index at which it begins.
 type maxFold[T uint8 | int8 | int16 | int32 | int64 | float32 | float64] struct {
-	least T
-	where bool
+	least       T
+	tracksIndex bool
 }
 
 // split divides acc into the maxima of n results and their indices.
 func (f maxFold[T]) split(acc unsafe.Pointer, n int) (best []T, where []int64) {
 	best = unsafe.Slice((*T)(acc), n)
-	if f.where {
+	if f.tracksIndex {
 		where = unsafe.Slice((*int64)(unsafe.Add(acc, kit.AlignUp(n*int(unsafe.Sizeof(f.least))))), n)
 	}
 	return best, where
@@ -88,9 +88,9 @@ func (f maxFold[T]) begin(acc unsafe.Pointer, n, index, indexStep int) {
 	}
 }
 
-func (f maxFold[T]) take(acc, x unsafe.Pointer, n, step, index, indexStep int) {
+func (f maxFold[T]) foldTap(acc, x unsafe.Pointer, n, step, index, indexStep int) {
 	best, where := f.split(acc, n)
-	if !f.where {
+	if !f.tracksIndex {
 		for i := range best {
 			if e := *(*T)(unsafe.Add(x, i*step)); e > best[i] || e != e {
 				best[i] = e
@@ -106,7 +106,7 @@ func (f maxFold[T]) take(acc, x unsafe.Pointer, n, step, index, indexStep int) {
 	}
 }
 
-func (f maxFold[T]) takeWindow(acc, x unsafe.Pointer, g tapGrid, index int) {
+func (f maxFold[T]) foldWindow(acc, x unsafe.Pointer, g tapGrid, index int) {
 	best, where := f.split(acc, 1)
 	b, at := best[0], -1
 	for row := range g.rows {
@@ -116,7 +116,7 @@ func (f maxFold[T]) takeWindow(acc, x unsafe.Pointer, g tapGrid, index int) {
 			}
 		}
 	}
-	if best[0] = b; f.where && at >= 0 {
+	if best[0] = b; f.tracksIndex && at >= 0 {
 		where[0] = int64(at)
 	}
 }
@@ -159,7 +159,7 @@ func (f *sumFold[T, A]) size(n int) int { return n * 8 }
 
 func (f *sumFold[T, A]) begin(acc unsafe.Pointer, n, _, _ int) { clear(unsafe.Slice((*A)(acc), n)) }
 
-func (f *sumFold[T, A]) take(acc, x unsafe.Pointer, n, step, _, _ int) {
+func (f *sumFold[T, A]) foldTap(acc, x unsafe.Pointer, n, step, _, _ int) {
 	sums := unsafe.Slice((*A)(acc), n)
 	switch {
 	case f.power != nil:
@@ -177,7 +177,7 @@ func (f *sumFold[T, A]) take(acc, x unsafe.Pointer, n, step, _, _ int) {
 	}
 }
 
-func (f *sumFold[T, A]) takeWindow(acc, x unsafe.Pointer, g tapGrid, _ int) {
+func (f *sumFold[T, A]) foldWindow(acc, x unsafe.Pointer, g tapGrid, _ int) {
 	sum := *(*A)(acc)
 	for row := range g.rows {
 		for k := range g.taps {

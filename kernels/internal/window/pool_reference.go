@@ -36,7 +36,7 @@ func poolReference(t *tensor.Tensor, shape []int, axes []geometry.Axis, f poolFo
 		})
 		out[0].Set(w.result(&f, max(area, 1)), index...)
 		if f.indices {
-			out[1].Set(tensor.IntScalar(int64(w.where)), index...)
+			out[1].Set(tensor.IntScalar(int64(w.index)), index...)
 		}
 	})
 	return out
@@ -47,33 +47,33 @@ func poolReference(t *tensor.Tensor, shape []int, axes []geometry.Axis, f poolFo
 type foldedWindow struct {
 	integers  bool
 	best, sum tensor.Scalar
-	where     int
+	index     int
 }
 
 // newFoldedWindow returns the fold of an empty window that begins at index start of the plane.
 func newFoldedWindow(d tensor.DType, start int) *foldedWindow {
 	if !d.IsIntegral(true) {
-		return &foldedWindow{best: tensor.FloatScalar(math.Inf(-1)), sum: tensor.FloatScalar(0), where: start}
+		return &foldedWindow{best: tensor.FloatScalar(math.Inf(-1)), sum: tensor.FloatScalar(0), index: start}
 	}
 	least := int64(0)
 	if d != tensor.Uint8 {
 		least = -1 << (8*d.Size() - 1)
 	}
-	return &foldedWindow{integers: true, best: tensor.IntScalar(least), sum: tensor.IntScalar(0), where: start}
+	return &foldedWindow{integers: true, best: tensor.IntScalar(least), sum: tensor.IntScalar(0), index: start}
 }
 
 // take folds an element with its index in the plane.
 func (w *foldedWindow) take(e tensor.Scalar, index int, f *poolFold) {
 	if w.integers {
 		if e.Int() > w.best.Int() {
-			w.best, w.where = e, index
+			w.best, w.index = e, index
 		}
 		w.sum = tensor.IntScalar(w.sum.Int() + e.Int())
 		return
 	}
 	x := e.Float()
 	if x > w.best.Float() || x != x {
-		w.best, w.where = e, index
+		w.best, w.index = e, index
 	}
 	if f.kind == poolNorm {
 		x = math.Pow(math.Abs(x), f.norm)

@@ -32,8 +32,8 @@ const maxListedTaps = 1 << 16
 // listed reports whether the table of taps is computed when the kernel is made, and not by a phase of the kernel.
 func (t *axisTaps) listed() bool { return kit.BoundedProduct(t.out, t.maxTaps) <= maxListedTaps }
 
-// take calls add for the taps of index i whose weight is not 0.
-func (t *axisTaps) take(i int, add func(at int, w float64)) {
+// eachNonzero calls add for the taps of index i whose weight is not 0.
+func (t *axisTaps) eachNonzero(i int, add func(at int, w float64)) {
 	t.eachTap(i, func(at int, w float64) {
 		if w != 0 {
 			add(at, w)
@@ -43,14 +43,14 @@ func (t *axisTaps) take(i int, add func(at int, w float64)) {
 
 // isSelection reports whether each index is known to have at most one tap, and this tap has weight 1.
 func (t *axisTaps) isSelection() bool {
-	return t.nearest || t.listed() && t.single(1)
+	return t.nearest || t.listed() && t.copiesOne(1)
 }
 
-// single reports whether each of the indices 0, step, 2*step, ... has one tap of weight 1.
-func (t *axisTaps) single(step int) bool {
+// copiesOne reports whether each of the indices 0, step, 2*step, ... has one tap of weight 1.
+func (t *axisTaps) copiesOne(step int) bool {
 	for i := 0; i < t.out; i += step {
 		n, copied := 0, true
-		t.take(i, func(_ int, w float64) { n, copied = n+1, copied && w == 1 })
+		t.eachNonzero(i, func(_ int, w float64) { n, copied = n+1, copied && w == 1 })
 		if n != 1 || !copied {
 			return false
 		}
@@ -61,8 +61,8 @@ func (t *axisTaps) single(step int) bool {
 // pricedTaps is the number of indices that pricing samples.
 const pricedTaps = 64
 
-// price estimates the number of taps per index and the result of [axisTaps.isSelection] from a sample of indices.
-func (t *axisTaps) price() (taps float64, picks bool) {
+// estimate estimates the number of taps per index and the result of [axisTaps.isSelection] from a sample of indices.
+func (t *axisTaps) estimate() (taps float64, picks bool) {
 	step := max(1, t.out/pricedTaps)
 	n, sampled := 0, 0
 	for i := 0; i < t.out; i += step {
@@ -71,9 +71,9 @@ func (t *axisTaps) price() (taps float64, picks bool) {
 			n += t.maxTaps
 			continue
 		}
-		t.take(i, func(int, float64) { n++ })
+		t.eachNonzero(i, func(int, float64) { n++ })
 	}
-	return float64(n) / float64(max(1, sampled)), t.nearest || t.maxTaps <= maxListedTaps && t.single(step)
+	return float64(n) / float64(max(1, sampled)), t.nearest || t.maxTaps <= maxListedTaps && t.copiesOne(step)
 }
 
 // tapTable lists the taps of all indices. The taps of index i are the count[i] entries of the lists element and weight
@@ -88,7 +88,7 @@ type tapTable[T float32 | float64] struct {
 func (t *tapTable[T]) fill(a *axisTaps, begin, end int) {
 	for i := begin; i < end; i++ {
 		n := i * t.stride
-		a.take(i, func(at int, w float64) {
+		a.eachNonzero(i, func(at int, w float64) {
 			t.element[n], t.weight[n] = at, T(w)
 			n++
 		})
@@ -187,7 +187,7 @@ func (r *resampling) compile(c *graph.Call) (*graph.Kernel, error) {
 		return copies.Call(c)
 	}
 	if r.isSelection() {
-		return r.pickKernel(c), nil
+		return r.selectionKernel(c), nil
 	}
 	if resampleDType(c.Out[0].DType) == tensor.Float32 {
 		return resampleKernel[float32](r, c)
@@ -210,14 +210,14 @@ func (r *resampling) isSelection() bool {
 // milliseconds.
 const rowPiece = 1 << 20
 
-// pickKernel returns a kernel that copies elements, one row of the result after another.
-func (r *resampling) pickKernel(c *graph.Call) *graph.Kernel {
+// selectionKernel returns a kernel that copies elements, one row of the result after another.
+func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 	src, dst := c.Meta(0), c.Out[0]
 	size, last := dst.DType.Size(), dst.Rank()-1
 	ss, ds := kit.ByteStrides(src), kit.ByteStrides(dst)
 	k, tables := &graph.Kernel{}, make([]indexTable, last+1)
 	for d, n := range dst.Shape {
-		tables[d] = newIndexTable(k, n, func(i int) int { return r.pick(d, i) * ss[d] })
+		tables[d] = newIndexTable(k, n, func(i int) int { return r.sourceIndex(d, i) * ss[d] })
 	}
 	outside := make([]byte, size)
 	tensor.Converter(dst.DType, tensor.Float64)(unsafe.Pointer(&outside[0]), unsafe.Pointer(&r.outsideValue), 0, 0, 1)
@@ -255,14 +255,14 @@ func (r *resampling) pickKernel(c *graph.Call) *graph.Kernel {
 	return k
 }
 
-// pick returns the element of dimension d of the operand that index i of the result copies, or -1 if index i has no
-// tap.
-func (r *resampling) pick(d, i int) int {
+// sourceIndex returns the element of dimension d of the operand that index i of the result copies, or -1 if index i has
+// no tap.
+func (r *resampling) sourceIndex(d, i int) int {
 	if r.taps[d] == nil {
 		return i
 	}
 	element := -1
-	r.taps[d].take(i, func(at int, _ float64) { element = at })
+	r.taps[d].eachNonzero(i, func(at int, _ float64) { element = at })
 	return element
 }
 
@@ -282,7 +282,7 @@ func (r *resampling) reference(t *tensor.Tensor) *tensor.Tensor {
 	kit.EachIndex(out.Shape, func(index []int) {
 		at, outside := slices.Clone(index), false
 		for d := range at {
-			at[d] = r.pick(d, index[d])
+			at[d] = r.sourceIndex(d, index[d])
 			outside = outside || at[d] < 0
 		}
 		if outside {
@@ -298,13 +298,13 @@ func (r *resampling) reference(t *tensor.Tensor) *tensor.Tensor {
 func resampled[T float32 | float64](r *resampling, t *tensor.Tensor) *tensor.Tensor {
 	d := tensor.DTypeOf[T]()
 	x := t.CopyTo(tensor.New(d, t.Shape...))
-	for _, axis := range r.sequence(t.Shape) {
+	for _, axis := range r.passOrder(t.Shape) {
 		from, shape := x, slices.Clone(x.Shape)
 		shape[axis] = r.taps[axis].out
 		x = tensor.Zeros(d, shape...)
 		kit.EachIndex(shape, func(index []int) {
 			at, sum, n := slices.Clone(index), T(r.outsideValue), 0
-			r.taps[axis].take(index[axis], func(k int, w float64) {
+			r.taps[axis].eachNonzero(index[axis], func(k int, w float64) {
 				at[axis] = k
 				product := T(T(w) * T(from.At(at...).Float()))
 				if n++; n == 1 {

@@ -160,7 +160,7 @@ func (r *resampling) passes(shape, order []int) (list []axisPass) {
 	for at, d := range order {
 		byDim[d] = shape[at]
 	}
-	for _, d := range r.sequence(byDim) {
+	for _, d := range r.passOrder(byDim) {
 		at := slices.Index(order, d)
 		list = append(list, axisPass{tensor.Numel(s[:at]), s[at], tensor.Numel(s[at+1:]), r.taps[d]})
 		s[at] = r.taps[d].out
@@ -168,10 +168,10 @@ func (r *resampling) passes(shape, order []int) (list []axisPass) {
 	return list
 }
 
-// sequence returns the dimensions that change, in the sequence of passes. Shrinking dimensions precede growing
+// passOrder returns the dimensions that change, in the sequence of passes. Shrinking dimensions precede growing
 // dimensions, which minimizes work. The sequence must not depend on the layout, because the passes round, and results
 // would otherwise depend on the layout.
-func (r *resampling) sequence(shape []int) (list []int) {
+func (r *resampling) passOrder(shape []int) (list []int) {
 	for d, t := range r.taps {
 		if t != nil && t.out < shape[d] {
 			list = append(list, d)
@@ -198,7 +198,7 @@ func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 	if out.Numel() == 0 || out.Rank() == 0 {
 		return
 	}
-	if r.movesOnly() {
+	if r.mayBeSelection() {
 		w.Do(resizeElement, float64(out.Numel()))
 		return
 	}
@@ -211,7 +211,7 @@ func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 	passes := r.passes(s, order)
 	for i, p := range passes {
 		rows := float64(p.outer) * float64(p.taps.out)
-		taps, _ := p.taps.price()
+		taps, _ := p.taps.estimate()
 		n := rows * float64(p.inner)
 		w.Flops += n * 2 * taps
 		if i < len(passes)-1 {
@@ -226,13 +226,13 @@ func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 	}
 }
 
-// movesOnly estimates [resampling.isSelection] for pricing.
-func (r *resampling) movesOnly() bool {
+// mayBeSelection estimates [resampling.isSelection] for pricing.
+func (r *resampling) mayBeSelection() bool {
 	for _, t := range r.taps {
 		if t == nil {
 			continue
 		}
-		if _, picks := t.price(); !picks {
+		if _, picks := t.estimate(); !picks {
 			return false
 		}
 	}

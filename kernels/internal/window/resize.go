@@ -204,8 +204,8 @@ type resizeAxis struct {
 	roi     [2]float64
 }
 
-// source returns the position of index i in the input, in elements.
-func (x *resizeAxis) source(i int) float64 {
+// position returns the position of index i in the input, in elements.
+func (x *resizeAxis) position(i int) float64 {
 	in, out := float64(x.in), x.scale*float64(x.in)
 	at := float64(i)
 	switch x.attrs.Coordinates {
@@ -241,23 +241,23 @@ func (x *resizeAxis) maxTaps() int {
 	case !x.attrs.Antialias:
 		return 4
 	case x.attrs.Mode == "linear":
-		return x.wideTaps(1)
+		return x.stretchedTaps(1)
 	}
-	return x.wideTaps(2)
+	return x.stretchedTaps(2)
 }
 
-// wideTaps returns the number of taps of a filter that is stretched for downsampling. radius is the radius, in
+// stretchedTaps returns the number of taps of a filter that is stretched for downsampling. radius is the radius, in
 // elements, before stretching.
-func (x *resizeAxis) wideTaps(radius float64) int { return 2 - 2*x.wideFirst(radius) }
+func (x *resizeAxis) stretchedTaps(radius float64) int { return 2 - 2*x.firstStretchedTap(radius) }
 
-// wideFirst returns the first tap of a stretched filter, relative to the element before the source position.
-func (x *resizeAxis) wideFirst(radius float64) int {
+// firstStretchedTap returns the first tap of a stretched filter, relative to the element before the source position.
+func (x *resizeAxis) firstStretchedTap(radius float64) int {
 	return int(math.Floor(max(-radius/min(x.scale, 1), -kit.MaxProduct))) + 1
 }
 
 // taps implements [axisTaps.eachTap] for the axis.
 func (x *resizeAxis) taps(i int, add func(at int, w float64)) {
-	at := x.source(i)
+	at := x.position(i)
 	if x.attrs.Coordinates == "tf_crop_and_resize" && (at < 0 || at > float64(x.in-1)) {
 		return
 	}
@@ -292,14 +292,14 @@ func (x *resizeAxis) weights(t float64) (first int, w []float64) {
 		if !x.attrs.Antialias {
 			return 0, []float64{1 - t, t}
 		}
-		return x.wide(1, t, func(d float64) float64 { return min(max(1-math.Abs(d), 0), 1) })
+		return x.stretchedWeights(1, t, func(d float64) float64 { return min(max(1-math.Abs(d), 0), 1) })
 	}
 	if !x.attrs.Antialias {
 		c := cubicWeights(t, x.attrs.CubicCoeffA)
 		return -1, c[:]
 	}
 	a := x.attrs.CubicCoeffA
-	return x.wide(2, t, func(d float64) float64 {
+	return x.stretchedWeights(2, t, func(d float64) float64 {
 		switch d = math.Abs(d); {
 		case d <= 1:
 			return (a+2)*d*d*d - (a+3)*d*d + 1
@@ -310,12 +310,12 @@ func (x *resizeAxis) weights(t float64) (first int, w []float64) {
 	})
 }
 
-// wide returns the weights, like the method weights, for a filter kernel that is stretched for downsampling. radius is
-// the radius before stretching.
-func (x *resizeAxis) wide(radius, t float64, kernel func(float64) float64) (int, []float64) {
+// stretchedWeights returns the weights, like the method weights, for a filter kernel that is stretched for
+// downsampling. radius is the radius before stretching.
+func (x *resizeAxis) stretchedWeights(radius, t float64, kernel func(float64) float64) (int, []float64) {
 	scale := min(x.scale, 1)
-	first := x.wideFirst(radius)
-	w := make([]float64, x.wideTaps(radius))
+	first := x.firstStretchedTap(radius)
+	w := make([]float64, x.stretchedTaps(radius))
 	sum := 0.0
 	for k := range w {
 		w[k] = kernel((float64(first+k) - t) * scale)

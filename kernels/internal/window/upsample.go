@@ -82,7 +82,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 				if !rowMajor {
 					f = t.SuggestMemoryFormat(false)
 				}
-				out, err := kit.FreshIn(t.DType, kit.ReplaceSizes(t.Shape, 2, size...), f)
+				out, err := kit.FreshTypeFormat(t.DType, kit.ReplaceSizes(t.Shape, 2, size...), f)
 				return c.One(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

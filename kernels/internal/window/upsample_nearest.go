@@ -55,7 +55,7 @@ func inferUpsampleNearest(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("\"compute_indices_weights_nearest\" not implemented for '%s'", t.DType.TorchName())
 	}
 	shape := kit.ReplaceSizes(t.Shape, 2, size...)
-	out, err := kit.FreshIn(t.DType, shape, t.SuggestMemoryFormat(false))
+	out, err := kit.FreshTypeFormat(t.DType, shape, t.SuggestMemoryFormat(false))
 	return c.One(out), err
 }
 

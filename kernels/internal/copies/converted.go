@@ -23,7 +23,7 @@ func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.
 	for i, m := range c.Out {
 		b := kit.OutBuffer(c, i)
 		if m.DType != d {
-			b = x.room(in.Out[i])
+			b = x.scratch(in.Out[i])
 			x.resultCopies = append(x.resultCopies, Job{Dst: kit.OutBuffer(c, i), Src: b})
 		}
 		buffers = append(buffers, b)
@@ -31,7 +31,7 @@ func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.
 	for i, a := range c.In {
 		b := kit.InBuffer(c, i)
 		if a.Kind == graph.TensorArg && !b.Packed && b.Meta.DType != d {
-			to := x.room(in.Meta(i))
+			to := x.scratch(in.Meta(i))
 			jobs = append(jobs, Job{Dst: to, Src: b})
 			b = to
 		}
@@ -42,9 +42,9 @@ func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.
 		return k, err
 	}
 	if len(jobs) > 0 {
-		x.Copies(jobs...)
+		x.AddCopies(jobs...)
 	}
-	x.runKernel(k, len(c.Out), buffers)
+	x.addCompiled(k, len(c.Out), buffers)
 	return x.Kernel()
 }
 

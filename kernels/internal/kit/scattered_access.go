@@ -10,16 +10,16 @@ import (
 // moved from dense to strided accesses in work. The walk w gives the layouts of the results.
 func AddScatteredAccess(work *graph.Work, c *graph.Call, w graph.Walk, by tensor.Order) {
 	for i, m := range c.Out {
-		if laidOut := w.Lay(i, m); by != "" && by.Rank() == m.Rank() && !sameFastest(laidOut, by) {
+		if laidOut := w.Lay(i, m); by != "" && by.Rank() == m.Rank() && !innermostIsFastest(laidOut, by) {
 			work.Bytes[graph.Strided] += float64(m.Bytes())
 			work.Bytes[graph.Dense] -= float64(m.Bytes())
 		}
 	}
 }
 
-// sameFastest reports whether the innermost dimension of the order has the least stride. Dimensions of size 1 are
-// ignored.
-func sameFastest(m tensor.Meta, o tensor.Order) bool {
+// innermostIsFastest reports whether the innermost dimension of the order has the least stride. Dimensions of size 1
+// are ignored.
+func innermostIsFastest(m tensor.Meta, o tensor.Order) bool {
 	dims := o.Dims()
 	last := -1
 	for _, d := range dims {

@@ -1,0 +1,76 @@
+package kit
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// This file checks whether plain numbers fit the dtype to which PyTorch converts them.
+
+// cTypes are the C++ names of dtypes in PyTorch's messages about numbers that overflow.
+var cTypes = map[tensor.DType]string{
+	tensor.Bool: "bool", tensor.Uint8: "uint8_t", tensor.Int8: "int8_t", tensor.Int16: "int16_t", tensor.Int32: "int",
+	tensor.Int64: "int64_t", tensor.Uint16: "uint16_t", tensor.Uint32: "uint32_t", tensor.Uint64: "uint64_t",
+	tensor.Float16: "at::Half", tensor.BFloat16: "at::BFloat16", tensor.Float32: "float", tensor.Float64: "double",
+	tensor.Complex64: "c10::complex<float>", tensor.Complex128: "c10::complex<double>",
+}
+
+// limits are the bounds within which NumberFits accepts a number. The lower bound of an unsigned dtype is negative,
+// because negative integers wrap in PyTorch. Dtypes without an entry accept every number.
+var limits = map[tensor.DType][2]float64{
+	tensor.Uint8: {-255, 255}, tensor.Int8: {-128, 127}, tensor.Int16: {-32768, 32767},
+	tensor.Int32: {math.MinInt32, math.MaxInt32}, tensor.Int64: {math.MinInt64, math.MaxInt64},
+	tensor.Uint16: {-65535, 65535}, tensor.Uint32: {-math.MaxUint32, math.MaxUint32},
+	tensor.Uint64:  {-math.MaxUint64, math.MaxUint64},
+	tensor.Float16: {-65504, 65504}, tensor.BFloat16: {-0x1.fep127, 0x1.fep127},
+	tensor.Float32: {-math.MaxFloat32, math.MaxFloat32},
+}
+
+// NumberFits fails if dtype d cannot hold the number s (c10::checked_convert). The fraction of a float is ignored, and
+// a negative integer may wrap in an unsigned dtype.
+func NumberFits(s tensor.Scalar, d tensor.DType) error {
+	if d == tensor.Bool {
+		return nil
+	}
+	bad := !d.IsComplex() && imag(s.Complex()) != 0
+	parts := []float64{s.Float()}
+	if d.IsComplex() {
+		parts = append(parts, imag(s.Complex()))
+	}
+	lim, bounded := limits[d.ToReal()]
+	if !d.IsSigned() && !s.DType().IsIntegral(true) {
+		lim[0] = 0
+	}
+	for _, f := range parts {
+		switch {
+		case !bounded:
+		case math.IsNaN(f) || math.IsInf(f, 0):
+			bad = bad || d.IsIntegral(false)
+		default:
+			bad = bad || f < lim[0] || f > lim[1]
+		}
+	}
+	if bad {
+		return fmt.Errorf("value cannot be converted to type %s without overflow", cTypes[d])
+	}
+	return nil
+}
+
+// NumberOrSizeFits is [NumberFits] for a number or an unknown size. For an unknown size it adds guards.
+func NumberOrSizeFits(n graph.NumberOrSize, d tensor.DType) error {
+	if n.Number.IsSet() {
+		return NumberFits(n.Number, d)
+	}
+	lim, bounded := limits[d.ToReal()]
+	if !bounded || lim[1] >= math.MaxInt64 || d == tensor.Bool {
+		return nil
+	}
+	if n.Size.Ge(sym.Of(int(lim[0]))).Holds() && n.Size.Le(sym.Of(int(lim[1]))).Holds() {
+		return nil
+	}
+	return fmt.Errorf("value cannot be converted to type %s without overflow", cTypes[d])
+}
