@@ -24,10 +24,10 @@ import (
 
 // calibrateFlags are the flags of calibrate.
 type calibrateFlags struct {
-	out    string
-	json   bool
-	rounds int
-	each   time.Duration // the time for which a call is measured in each round
+	out      string
+	json     bool
+	rounds   int
+	callTime time.Duration // measured time of each call in a round
 }
 
 // calibrateReport is the document of calibrate.
@@ -41,7 +41,7 @@ type calibrateReport struct {
 
 // calibratePoint is a measured call.
 type calibratePoint struct {
-	Of        string  `json:"of" doc:"The inner kernel or kind of access of the call."`
+	Subject   string  `json:"of" doc:"The inner kernel or kind of access of the call."`
 	Unit      string  `json:"unit" doc:"The unit of its rate."`
 	Bytes     float64 `json:"bytes" doc:"The bytes that the call accesses."`
 	NS        float64 `json:"ns" doc:"The median of the measured times, in nanoseconds."`
@@ -69,8 +69,8 @@ for --costs.`,
 			if f.rounds < 1 {
 				return exit.Wrongf("--rounds %d: want at least 1", f.rounds)
 			}
-			if f.each <= 0 {
-				return exit.Wrongf("--each %v: want a positive time", f.each)
+			if f.callTime <= 0 {
+				return exit.Wrongf("--each %v: want a positive time", f.callTime)
 			}
 			return runCalibrate(cmd, f)
 		}),
@@ -78,7 +78,7 @@ for --costs.`,
 	cmd.Flags().StringVar(&f.out, "out", "", "write the profile to `FILE` instead of the user's cache folder")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	cmd.Flags().IntVar(&f.rounds, "rounds", 3, "measure everything `N` times")
-	cmd.Flags().DurationVar(&f.each, "each", 12*time.Millisecond, "measure a call for `TIME` in each round")
+	cmd.Flags().DurationVar(&f.callTime, "each", 12*time.Millisecond, "measure a call for `TIME` in each round")
 	_ = cmd.MarkFlagFilename("out", "json")
 	return cmd
 }
@@ -92,7 +92,7 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	start := time.Now()
 	var r *calibrate.Result
 	err := j.Do(progress.Running, func() (err error) {
-		r, err = calibrate.Run(j.Context, calibrate.Options{Rounds: f.rounds, Each: f.each,
+		r, err = calibrate.Run(j.Context, calibrate.Options{Rounds: f.rounds, Each: f.callTime,
 			Progress: func(done, total int, _ string) { j.Report(done, total) }})
 		return err
 	})
@@ -107,7 +107,7 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	for _, p := range r.Points {
 		doc.Points = append(doc.Points, calibratePoint{p.Of, p.Unit, p.Bytes, p.NS, p.PredictedNS})
 	}
-	if doc.File, err = keepProfile(cmd, f.out, r.Profile); err != nil {
+	if doc.File, err = storeProfile(cmd, f.out, r.Profile); err != nil {
 		return err
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
@@ -119,9 +119,9 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	return out.Flush()
 }
 
-// keepProfile writes a profile to path, or to the cache folder if path is empty, and returns the file. A cache folder
-// that cannot be written is reported on stderr and is not an error.
-func keepProfile(cmd *cobra.Command, path string, p *machine.Profile) (string, error) {
+// storeProfile writes a profile to path, or to the cache folder if path is empty, and returns the path of the file. If
+// the cache folder cannot be written, storeProfile prints a message to stderr and returns "" and no error.
+func storeProfile(cmd *cobra.Command, path string, p *machine.Profile) (string, error) {
 	text, err := p.JSON()
 	if err != nil {
 		return "", err
@@ -159,16 +159,16 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 	}
 	term.WriteList(w, show, "Memory, by the bytes of a call", memoryRows(p), columns,
 		func(row []any) []any { return row })
-	units, seen := map[string]string{}, []string{}
+	units, kernels := map[string]string{}, []string{}
 	for _, x := range d.Points {
-		if _, known := units[x.Of]; !known {
-			if _, kernel := p.Kernels[x.Of]; kernel {
-				seen = append(seen, x.Of)
+		if _, known := units[x.Subject]; !known {
+			if _, kernel := p.Kernels[x.Subject]; kernel {
+				kernels = append(kernels, x.Subject)
 			}
-			units[x.Of] = x.Unit
+			units[x.Subject] = x.Unit
 		}
 	}
-	term.WriteList(w, show, "Inner kernels", seen, []term.Column{term.NameCol("kernel"), term.WholeCol("a unit takes"),
+	term.WriteList(w, show, "Inner kernels", kernels, []term.Column{term.NameCol("kernel"), term.WholeCol("a unit takes"),
 		term.WholeCol("units/ns"),
 		term.ProseCol("unit")}, func(name string) []any {
 		ps := p.Kernels[name]

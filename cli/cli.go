@@ -28,7 +28,7 @@ import (
 // Main runs the command line of the process, os.Args, and exits with its exit code: 0 for success, 1 for a failure, 2
 // for a wrong call or file, 130 after an interruption.
 func Main(options ...Option) {
-	ext, err := extended(options)
+	ext, err := extensionsOf(options)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "graphrun:", err)
 		os.Exit(exit.CodeWrong)
@@ -44,7 +44,7 @@ func WithStrategy(s graphrun.Strategy) Option {
 	return Option{func(e *command.Extensions) { e.AddedStrategies = append(e.AddedStrategies, s) }}
 }
 
-// WithOps adds ops that [fusion.Define] made to the ops of package kernels: see [graphrun.Lookup].
+// WithOps adds ops to the ops of package kernels: see [graphrun.Lookup]. [fusion.Define] makes an op.
 func WithOps(ops ...*graph.Op) Option {
 	return Option{func(e *command.Extensions) { e.AddedOps = append(e.AddedOps, ops...) }}
 }
@@ -54,14 +54,14 @@ func WithOperators(operators onnx.Operators) Option {
 	return Option{func(e *command.Extensions) { e.Operators = operators }}
 }
 
-// WithPasses sets the list of passes that plan graphs, as graphrun.Options.Passes does: [passes.After] and
-// [passes.Before] add a pass to the built-in list.
+// WithPasses replaces the list of passes that plan graphs, as graphrun.Options.Passes does. [passes.After] and
+// [passes.Before] return the built-in list with an added pass.
 func WithPasses(list ...passes.Pass) Option {
 	return Option{func(e *command.Extensions) { e.Passes = list }}
 }
 
-// extended returns the extensions that options add.
-func extended(options []Option) (*command.Extensions, error) {
+// extensionsOf returns the extensions of all options.
+func extensionsOf(options []Option) (*command.Extensions, error) {
 	e := &command.Extensions{}
 	for _, o := range options {
 		o.add(e)

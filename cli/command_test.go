@@ -73,7 +73,7 @@ func succeed(t *testing.T, args ...string) string {
 // extend returns the extensions that options add.
 func extend(t *testing.T, options ...Option) *command.Extensions {
 	t.Helper()
-	e, err := extended(options)
+	e, err := extensionsOf(options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,36 +73,35 @@ func convert(cmd *cobra.Command, ext *command.Extensions, in, out string, dims [
 	default:
 		return exit.Wrongf("%s: want OUT.json", out)
 	}
-	side := strings.TrimSuffix(filepath.Base(out), filepath.Ext(out)) + ".safetensors"
-	beside := filepath.Join(filepath.Dir(out), side)
-	if err := cmp.Or(outfile.CheckWritable("OUT", out), outfile.CheckWritable("OUT", beside)); err != nil {
+	weightsName := strings.TrimSuffix(filepath.Base(out), filepath.Ext(out)) + ".safetensors"
+	weightsPath := filepath.Join(filepath.Dir(out), weightsName)
+	if err := cmp.Or(outfile.CheckWritable("OUT", out), outfile.CheckWritable("OUT", weightsPath)); err != nil {
 		return err
 	}
 	j := progress.Begin(cmd, filepath.Base(in))
 	defer j.End()
 	var g *graph.Graph
 	if err := j.Do(progress.Loading, func() (err error) {
-		g,
-			err = loadConvert(j.Context, ext, in, dims)
+		g, err = loadConvert(j.Context, ext, in, dims)
 		return err
 	}); err != nil {
 		return err
 	}
 	j.Enter(progress.Writing)
-	moved, size := 0, 0
+	weightCount, weightBytes := 0, 0
 	write := func(path string, names []string, data []*tensor.Tensor) error {
 		for _, t := range data {
-			size += t.Bytes()
+			weightBytes += t.Bytes()
 		}
-		moved = len(data)
+		weightCount = len(data)
 		return writeWeights(cmd.Context(), path, names, data)
 	}
-	if err := graphfile.SaveFile(out, g, graphfile.SideFile(side, isWeight, write)); err != nil {
+	if err := graphfile.SaveFile(out, g, graphfile.SideFile(weightsName, isWeight, write)); err != nil {
 		return err
 	}
 	line := fmt.Sprintf("%s: %s, %s", out, format.Count(len(g.Nodes), "node"), format.Count(len(g.Constants), "constant"))
-	if moved > 0 {
-		line += fmt.Sprintf("; %s: %s, %s", beside, format.Count(moved, "tensor"), format.Bytes(size))
+	if weightCount > 0 {
+		line += fmt.Sprintf("; %s: %s, %s", weightsPath, format.Count(weightCount, "tensor"), format.Bytes(weightBytes))
 	}
 	j.End()
 	command.PrintWarnings(cmd, in, g)
@@ -110,8 +109,8 @@ func convert(cmd *cobra.Command, ext *command.Extensions, in, out string, dims [
 	return err
 }
 
-// loadConvert reads the graph to convert. Sizes that --dim does not fix remain symbols. If the import of a model needs
-// such a size, the error says how to fix it.
+// loadConvert reads the graph to convert. Sizes that --dim does not fix remain symbols. If a model cannot be imported
+// with symbols, the error suggests --dim.
 func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims []string) (*graph.Graph, error) {
 	f, err := ext.Open(ctx, path, dims, false)
 	if err != nil {
@@ -134,8 +133,8 @@ func loadConvert(ctx context.Context, ext *command.Extensions, path string, dims
 // maxInline is the largest number of elements of a constant in the graph file.
 const maxInline = 64
 
-// isWeight reports whether a constant is written to the file of weights. Such a constant is large, and the format
-// supports its dtype and name.
+// isWeight reports whether a constant is written to the file of weights: the constant is large, and the safetensors
+// format supports its dtype and name.
 func isWeight(v *graph.Value) bool {
 	return v.Meta.Numel() > maxInline && v.Meta.DType != tensor.Complex128 && v.Name != "__metadata__"
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// documents has the type of the document that each command prints with --json.
+// documents maps the name of a command to the type of the document that the command prints with --json.
 var documents = map[string]reflect.Type{
 	"infer":   reflect.TypeFor[infer.Document](),
 	"plan":    reflect.TypeFor[plan.Document](),
@@ -38,7 +38,7 @@ var documents = map[string]reflect.Type{
 	"calibrate": reflect.TypeFor[calibrateReport](),
 }
 
-// planDocuments has the types of the documents that flags of plan print, write or read, by flag.
+// planDocuments maps a flag of the command plan to the type of the document that the flag prints, writes or reads.
 var planDocuments = map[string]reflect.Type{
 	"certificate": reflect.TypeFor[experiment.Certificate](),
 	"problem":     reflect.TypeFor[wcsp.Problem](),
@@ -46,8 +46,9 @@ var planDocuments = map[string]reflect.Type{
 	"sweep":       reflect.TypeFor[plan.SizesDocument](),
 }
 
-// wordsOf has the strings that fields of documents may have: a field with the tag of:"NAME" has one of wordsOf[NAME].
-var wordsOf = map[string]func() []string{
+// allowedWords maps the name of a set of strings to the set. A field of a document with the tag of:"NAME" contains one
+// of the strings of the set NAME. The schema lists the strings.
+var allowedWords = map[string]func() []string{
 	"dtype": func() []string { return format.Strings(tensor.DTypes()) },
 	"flag":  infer.Flags,
 	"fast_setup": func() []string {

@@ -11,7 +11,7 @@ import (
 // A program's main function calls Main(WithStrategy(s)), which ends the process; this is the same for one command line.
 // The strategy is known to all commands by its name.
 func ExampleWithStrategy() {
-	ext, err := extended([]Option{WithStrategy(renamed{graphrun.Contiguous})})
+	ext, err := extensionsOf([]Option{WithStrategy(renamed{graphrun.Contiguous})})
 	if err != nil {
 		fmt.Println(err)
 		return

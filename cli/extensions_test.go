@@ -92,7 +92,7 @@ func TestExtensionsRefuse(t *testing.T) {
 		{WithStrategy(renamed{graphrun.Optimal}), WithStrategy(renamed{graphrun.Propagate})},
 		{WithStrategy(group{graphrun.Optimal})},
 	} {
-		_, err := extended(options)
+		_, err := extensionsOf(options)
 		assert.Error(t, err)
 	}
 }

@@ -41,7 +41,7 @@ func execute(ctx context.Context, ext *command.Extensions, args []string, stdout
 	}
 	var e *exit.Error
 	if !errors.As(err, &e) {
-		// An error of Cobra: an unknown command or flag, a wrong number of arguments.
+		// Cobra's own errors: an unknown command or flag, or a wrong number of arguments.
 		e = &exit.Error{Code: exit.CodeWrong, Err: err}
 	}
 	if e.Err != nil {
@@ -84,8 +84,8 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 			return cmd.Help()
 		},
 	}
-	// Command.Version is not used: with a template it links text/template, because of which the linker keeps every
-	// exported method.
+	// Command.Version is not used, because it links text/template. With text/template the linker keeps every exported
+	// method, and the program grows by megabytes.
 	root.Flags().BoolVarP(&version, "version", "v", false, "version for graphrun")
 	root.SetFlagErrorFunc(command.FlagError)
 	colorFlag(root)
@@ -99,8 +99,8 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 	return root
 }
 
-// checkEmpty rejects string flags with an empty value. Unset shell variables produce such values, and run with an empty
-// --inputs would generate its inputs.
+// checkEmpty rejects string flags with an empty value, because unset shell variables produce empty values. For example,
+// the command run would generate inputs if --inputs is empty.
 func checkEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
@@ -136,12 +136,12 @@ func rejectUnknown(root *cobra.Command) {
 			}
 		case "help":
 			c.Run, c.RunE = nil, func(cmd *cobra.Command, args []string) error {
-				topic, rest, err := root.Find(args)
-				if err != nil || topic == root && len(rest) > 0 {
-					return unknownCommand(root, rest[0])
+				topic, remaining, err := root.Find(args)
+				if err != nil || topic == root && len(remaining) > 0 {
+					return unknownCommand(root, remaining[0])
 				}
-				if len(rest) > 0 && !topic.HasSubCommands() {
-					return command.Misused(cmd, "help wants one command, got %q too", rest[0])
+				if len(remaining) > 0 && !topic.HasSubCommands() {
+					return command.Misused(cmd, "help wants one command, got %q too", remaining[0])
 				}
 				topic.InitDefaultHelpFlag()
 				return topic.Help()

@@ -73,9 +73,9 @@ func atMostOneDocument(cmd *cobra.Command, args []string) error {
 func commandSchema(name string) map[string]any {
 	if t := planDocuments[name]; t != nil {
 		return document.Schema(t, fmt.Sprintf("The documents of graphrun plan --%s, version %d", name,
-			document.Version), wordsOf)
+			document.Version), allowedWords)
 	}
 	return document.Schema(documents[name], fmt.Sprintf("What graphrun %s --json prints, version %d", name,
 		document.Version),
-		wordsOf)
+		allowedWords)
 }

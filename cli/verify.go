@@ -91,8 +91,8 @@ func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate strin
 	})
 }
 
-// loadSized reads a graph and binds its symbols to the given sizes. Sizes of other symbols are ignored: the comparison
-// with the certificate reports them.
+// loadSized reads a graph and binds its symbols to the given sizes. It ignores sizes of symbols that the graph lacks:
+// the comparison with the certificate reports these sizes.
 func loadSized(ctx context.Context, ext *command.Extensions, path string, sizes map[string]int) (*graph.Graph, error) {
 	f, err := ext.Open(ctx, path, nil, false)
 	if err != nil {
@@ -112,7 +112,7 @@ func loadSized(ctx context.Context, ext *command.Extensions, path string, sizes 
 	return g, command.Infer(ctx, g)
 }
 
-// writeCopiesVerdict prints the facts that are proved about copies.
+// writeCopiesVerdict prints what the certificate proves about the number of copies.
 func writeCopiesVerdict(w io.Writer, c *experiment.CopiesVerdict) {
 	plans := "of the plans of least cost"
 	if c.Slack > 0 {

@@ -44,10 +44,9 @@ type flags struct {
 	dims, pins    []string
 	hints         []map[string]int
 	costs         string
-	prices        *machine.Profile // of --costs
+	prices        *machine.Profile // the cost profile: see command.Prices
 }
 
-// check validates the flags.
 func (f *flags) check(cmd *cobra.Command) error {
 	if f.runs < 1 {
 		return exit.Wrongf("--runs %d: want at least 1", f.runs)
@@ -73,7 +72,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 	return checkTrace(f.trace)
 }
 
-// workers returns the number of workers.
+// workers returns the number of workers of a run.
 func (f *flags) workers() int {
 	if f.threads == 0 {
 		return runtime.GOMAXPROCS(0)
@@ -107,6 +106,7 @@ memory over time, and the properties of the machine, the model and the program.
 Ctrl-C ends the measurement: the measurements so far are printed ("interrupted" is true in JSON), no
 trace is written, and the exit code is 130.`
 
+// Command returns the command bench.
 func Command(ext *command.Extensions) *cobra.Command {
 	f := flags{ext: ext}
 	cmd := &cobra.Command{
@@ -194,7 +194,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := r.printMeasurements(cmd, doc, f); err != nil {
 		return err
 	}
-	if f.report != "" && doc.Into.Runs > 0 { // after an interruption, too
+	if f.report != "" && doc.Into.Runs > 0 { // also after an interruption
 		if err := outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
 			return r.writeReport(w, doc, command.Line(cmd, []string{path}), path)
 		}); err != nil {
@@ -211,19 +211,19 @@ func run(cmd *cobra.Command, path string, f flags) error {
 
 // Document is the output of bench.
 type Document struct {
-	Strategy    string `json:"strategy" doc:"The strategy that was applied."`
-	Threads     int    `json:"threads" doc:"The workers of a run."`
+	Strategy    string `json:"strategy" doc:"The strategy of the plan."`
+	Threads     int    `json:"threads" doc:"The number of workers of a run."`
 	Interrupted bool   `json:"interrupted" doc:"Whether the measurement was interrupted."`
 
 	Dims map[string]int `json:"dims" doc:"The sizes of the symbols of the graph."`
 	experiment.Spread
-	Piecewise bool `json:"piecewise" doc:"Whether it runs in segments, as shapes depend on data."`
+	Piecewise bool `json:"piecewise" doc:"Whether the graph runs in segments, because shapes depend on data."`
 	*report.Costs
 	*ProfileDoc
 	Samples  []float64  `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
-	Call     string     `json:"call" doc:"The call that was measured: Run, whose results take new memory and are dropped."`
-	Released CallReport `json:"released" doc:"The same for Run with a release of its results after each run."`
-	Into     CallReport `json:"into" doc:"The same for RunInto, which writes existing tensors."`
+	Call     string     `json:"call" doc:"The measured call: Run, whose results take new memory and are dropped."`
+	Released CallReport `json:"released" doc:"The times of Run with a release of its results after each run."`
+	Into     CallReport `json:"into" doc:"The times of RunInto, which writes existing tensors."`
 	report.Notes
 }
 
@@ -237,13 +237,13 @@ func callReportOf(times []float64) CallReport {
 	return CallReport{experiment.SpreadOf(times), document.NotNil(times)}
 }
 
-// doc returns the measurements of a graph. cut says that the measurement was interrupted.
-func (r *runner) doc(g *graph.Graph, f flags, cut bool) (*Document, error) {
+// doc returns the measurements as a document.
+func (r *runner) doc(g *graph.Graph, f flags, interrupted bool) (*Document, error) {
 	sizes, err := command.SizesOf(g, f.dims)
 	if err != nil {
 		return nil, err
 	}
-	doc := &Document{Dims: sizes, Strategy: f.strategy, Threads: f.workers(), Interrupted: cut,
+	doc := &Document{Dims: sizes, Strategy: f.strategy, Threads: f.workers(), Interrupted: interrupted,
 		Spread: experiment.SpreadOf(r.times[byRun]), Samples: document.NotNil(r.times[byRun]), Call: byRun.String(),
 		Released: callReportOf(r.times[byRelease]), Into: callReportOf(r.times[byRunInto]), Notes: report.NotesOf(g)}
 	if report := r.program.Report(); report.Segments == nil {
@@ -258,7 +258,7 @@ func (r *runner) doc(g *graph.Graph, f flags, cut bool) (*Document, error) {
 	return doc, nil
 }
 
-// printMeasurements prints the measurements.
+// printMeasurements prints the document as JSON or text.
 func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if f.json {
@@ -311,7 +311,8 @@ func (d *Document) writeTimes(w io.Writer, to term.Display) {
 	t.Write(w, to)
 }
 
-// benchRunner compiles a graph for measurement. The segments of a dynamic graph are planned in their first run.
+// benchRunner compiles a graph and returns its runner. Segments with data-dependent shapes are planned in the first
+// run.
 func benchRunner(t *inputs.Workload, f flags, j *progress.Job) (*runner, error) {
 	r := &runner{strategy: f.strategy, in: t.Inputs.Values}
 	// The inputs are in memory before the graph is compiled.

@@ -27,42 +27,41 @@ type ProfileDoc struct {
 }
 
 type profiledDoc struct {
-	Runs   int     `json:"runs" doc:"The number of profiled runs, which are not measured ones."`
+	Runs   int     `json:"runs" doc:"The number of profiled runs; they are not among the measured runs."`
 	Median float64 `json:"median_ns" doc:"The median time of the profiled runs in nanoseconds, with the cost of profiling."`
-	Run    float64 `json:"run_ns" doc:"The mean time of the faster half of the profiled runs, of which the other times are means."`
-	Idle   float64 `json:"idle_share" doc:"The part of the time of all workers that is outside steps."`
+	Run    float64 `json:"run_ns" doc:"The mean time of the faster half of the profiled runs; the times by op, step and worker are means over these runs."`
+	Idle   float64 `json:"idle_share" doc:"The share of the workers' time that is not spent in steps."`
 	GBs    float64 `json:"machine_gbs" doc:"The memory bandwidth of a core in the cost profile, in GB/s."`
 	GFLOPs float64 `json:"machine_gflops" doc:"The speed of a core in the cost profile, in GFLOP/s."`
 }
 
-// timeDoc has the time of the steps of one kind.
+// timeDoc has the time of a step, or of all steps with the same ops. Times are nanoseconds in a run.
 type timeDoc struct {
-	Op     string   `json:"op" doc:"The op; for a step of several nodes all of them: exp+neg*2."`
+	Op     string   `json:"op" doc:"The op; for a step of several nodes the ops of all nodes, such as exp+neg*2."`
 	Calls  float64  `json:"calls" doc:"The number of calls in a run."`
-	Time   float64  `json:"time_ns" doc:"The time in a run from the start of the first worker to the end of the last, without other steps of a lone worker in between."`
-	Busy   float64  `json:"busy_ns" doc:"The sum of the times of all workers in a run."`
-	Share  float64  `json:"share" doc:"The part of busy_ns of all steps."`
-	Priced float64  `json:"predicted_ns" doc:"The estimated time in a run of one worker."`
-	GBs    *float64 `json:"gbs" doc:"Bytes read and written over time_ns, in GB/s; null if the op does not state its bytes."`
-	GFLOPs *float64 `json:"gflops" doc:"Operations over time_ns, in GFLOP/s; a function such as exp is one operation; null for none."`
-	bytes  float64
-	ops    float64
+	Time   float64  `json:"time_ns" doc:"The time from the start of the first worker to the end of the last worker; if a single worker computes the step, the time of this worker in the step."`
+	Busy   float64  `json:"busy_ns" doc:"The sum of the times of all workers."`
+	Share  float64  `json:"share" doc:"The share of this busy_ns in the busy_ns of all steps."`
+	Priced float64  `json:"predicted_ns" doc:"The estimated time with one worker."`
+	GBs    *float64 `json:"gbs" doc:"The bytes read and written, divided by time_ns, in GB/s; null if the op does not state its bytes."`
+	GFLOPs *float64 `json:"gflops" doc:"The arithmetic operations divided by time_ns, in GFLOP/s; a function such as exp counts as one operation; null for none."`
+	bytes  float64  // bytes read and written in a run
+	ops    float64  // arithmetic operations in a run
 }
 
 type stepDoc struct {
 	Name string   `json:"name" doc:"The name of the step."`
-	Ops  []string `json:"ops" doc:"The nodes that it computes."`
+	Ops  []string `json:"ops" doc:"The names of the nodes that the step computes."`
 	timeDoc
 }
 
 type workerDoc struct {
 	Worker int     `json:"worker" doc:"The number of the worker; worker 0 is the caller of the run."`
-	Busy   float64 `json:"busy_ns" doc:"The time in steps, in a run."`
-	Idle   float64 `json:"idle_ns" doc:"The rest of the run."`
+	Busy   float64 `json:"busy_ns" doc:"The time of the worker in steps, in a run."`
+	Idle   float64 `json:"idle_ns" doc:"The time of a run minus busy_ns."`
 }
 
-// doc summarizes the profile. It returns nil if no run was profiled. ops has the ops of nodes by the names of the
-// nodes.
+// doc summarizes the profile. It returns nil if no run was profiled. ops maps the name of a node to its op.
 func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	undisturbed := p.undisturbed()
 	if len(undisturbed) == 0 {
@@ -101,8 +100,8 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	return d
 }
 
-// steps sums the times by step. If a graph is compiled for several shapes, its steps with the same name and kind are
-// summed up as one step.
+// steps returns the times by step. A graph may be compiled for several shapes; steps with the same name and ops are
+// added up.
 func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 	var list []stepDoc
 	type key struct{ name, op string }
@@ -143,7 +142,8 @@ func predicted(n *graph.Node, prices *machine.Profile) (ns float64) {
 	return ns
 }
 
-// stepsOf lists the steps of a run.
+// stepsOf returns the steps of a run. In a run of several segments, the steps are the segments with data-dependent
+// shapes.
 func stepsOf(r *exec.Run) []exec.Step {
 	if r.Program != nil {
 		return r.Program.Steps()
@@ -157,7 +157,7 @@ func stepsOf(r *exec.Run) []exec.Step {
 	return list
 }
 
-// kindOf returns the ops of the nodes of a step.
+// kindOf returns timeDoc.Op of a step. ops maps the name of a node to its op.
 func kindOf(s exec.Step, ops map[string]string) string {
 	if len(s.Ops) < 2 {
 		return s.Node.Op.Name
@@ -179,7 +179,7 @@ func kindOf(s exec.Step, ops map[string]string) string {
 	return strings.Join(kinds, "+")
 }
 
-// opsByName returns the ops of the nodes of a graph.
+// opsByName maps the name of each node to its op.
 func opsByName(g *graph.Graph) map[string]string {
 	ops := make(map[string]string, len(g.Nodes))
 	for _, n := range g.Nodes {
@@ -188,7 +188,8 @@ func opsByName(g *graph.Graph) map[string]string {
 	return ops
 }
 
-// count adds the time of a step in the given number of runs.
+// count adds the time s of a step, which is a sum over runs. w is the work of one call, and predicted its estimated
+// time.
 func (d *timeDoc) count(s stepTime, w graph.Work, predicted, runs float64) {
 	calls := float64(s.calls) / runs
 	d.Calls += calls
@@ -199,7 +200,7 @@ func (d *timeDoc) count(s stepTime, w graph.Work, predicted, runs float64) {
 	d.ops += w.Flops * calls
 }
 
-// rates computes shares and rates.
+// rates sets Share, GBs and GFLOPs. busy is the time of all workers in all steps.
 func (d *timeDoc) rates(busy float64) {
 	d.Share = d.Busy / max(1, busy)
 	if d.bytes > 0 && d.Time > 0 {
@@ -212,7 +213,7 @@ func (d *timeDoc) rates(busy float64) {
 	}
 }
 
-// byOp sums the times by op.
+// byOp adds up the times of steps with the same ops.
 func byOp(steps []stepDoc) []timeDoc {
 	var list []timeDoc
 	place := map[string]int{}
@@ -238,7 +239,7 @@ func byOp(steps []stepDoc) []timeDoc {
 // maxSteps bounds the steps in text output.
 const maxSteps = 40
 
-// write prints the profile. median is the median of the runs without profile.
+// write prints the profile. median is the median time of the runs without profiling.
 func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	p := &d.Profile
 	fmt.Fprintf(w, "\n%s, median %s (%+.1f%%); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
@@ -269,8 +270,8 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	})
 }
 
-// cells returns the cells of a row. The last cell is the share that the step reaches of a core's memory bandwidth or of
-// its arithmetic speed, whichever share is greater.
+// cells returns the cells of a row. The last cell is the memory bandwidth of the step as a share of a core's bandwidth,
+// or its arithmetic speed as a share of a core's speed: the greater share.
 func (d *timeDoc) cells(p *profiledDoc) []any {
 	rate := func(r *float64) string {
 		if r == nil {
@@ -278,18 +279,18 @@ func (d *timeDoc) cells(p *profiledDoc) []any {
 		}
 		return fmt.Sprintf("%.3g", *r)
 	}
-	of := 0.0
+	share := 0.0
 	if d.GBs != nil {
-		of = *d.GBs / p.GBs
+		share = *d.GBs / p.GBs
 	}
 	if d.GFLOPs != nil {
-		of = max(of, *d.GFLOPs/p.GFLOPs)
+		share = max(share, *d.GFLOPs/p.GFLOPs)
 	}
-	limit := "-"
-	if of > 0 {
-		limit = format.Percent(of)
+	ofCore := "-"
+	if share > 0 {
+		ofCore = format.Percent(share)
 	}
 	return []any{fmt.Sprintf("%.6g", d.Calls), format.Nanoseconds(d.Time), format.Nanoseconds(d.Priced),
 		format.Percent(d.Share),
-		fmt.Sprintf("%.1f", d.Busy/max(1, d.Time)), rate(d.GBs), rate(d.GFLOPs), limit}
+		fmt.Sprintf("%.1f", d.Busy/max(1, d.Time)), rate(d.GBs), rate(d.GFLOPs), ofCore}
 }

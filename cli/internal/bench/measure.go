@@ -13,31 +13,31 @@ import (
 // warmUps is the number of runs before the measured runs.
 const warmUps = 2
 
-// way is a way to call a program and to treat its results.
+// way is a way to call a program. The ways differ in the memory of results.
 type way int
 
 const (
-	byRun     way = iota // Run; the results are left to the garbage collector
-	byRelease            // Run; the results are released
-	byRunInto
+	byRun     way = iota // Program.Run; the garbage collector frees the results
+	byRelease            // Program.Run; the results are released
+	byRunInto            // Program.RunInto with existing tensors
 	numWays
 )
 
 // String returns the name of the way in tables.
 func (w way) String() string { return [...]string{"Run", "Run, Release", "RunInto"}[w] }
 
-// runner runs a program repeatedly and keeps the times.
+// runner runs a program repeatedly and records the times.
 type runner struct {
 	strategy string
 	program  *graphrun.Program
-	in, out  map[string]*tensor.Tensor
-	times    [numWays][]float64 // of the measured runs, in nanoseconds
-	observed observer
-	profile  *profile
-	trace    *chromeTrace
+	in, out  map[string]*tensor.Tensor // the inputs, and the tensors that RunInto writes
+	times    [numWays][]float64        // times of the measured runs in nanoseconds
+	observed observer                  // the tracer of the program
+	profile  *profile                  // nil without --profile and --report
+	trace    *chromeTrace              // nil without --trace and --report
 }
 
-// runOnce runs the program and, if measured, records the time.
+// runOnce runs the program. It records the time if measured is true.
 func (r *runner) runOnce(ctx context.Context, how way, measured bool) error {
 	start := time.Now()
 	var out map[string]*tensor.Tensor
@@ -73,9 +73,9 @@ func (r *runner) runOnce(ctx context.Context, how way, measured bool) error {
 	return nil
 }
 
-// traced makes an extra run with a tracer. If ctx ends, there is no error.
-func (r *runner) traced(ctx context.Context, how way, by exec.Tracer) error {
-	r.observed.Tracer = by
+// traced makes an unmeasured run with a tracer. If ctx ends, it returns nil.
+func (r *runner) traced(ctx context.Context, how way, tracer exec.Tracer) error {
+	r.observed.Tracer = tracer
 	err := r.runOnce(ctx, how, false)
 	r.observed.Tracer = nil
 	if ctx.Err() != nil {
@@ -84,13 +84,13 @@ func (r *runner) traced(ctx context.Context, how way, by exec.Tracer) error {
 	return err
 }
 
-// until states when a measurement ends: after a number of runs of each way, or after a time.
+// until is the condition at which a measurement ends: a number of runs of each way, or a time.
 type until struct {
 	runs int           // ignored if span is not 0
-	span time.Duration // 0: runs applies
+	span time.Duration // 0 means that runs applies
 }
 
-// isOver reports whether the measurement has ended.
+// isOver reports whether the measurement ends after a number of runs of each way, which took some time.
 func (u until) isOver(runs int, took time.Duration) bool {
 	if u.span > 0 {
 		return runs > 0 && took >= u.span
@@ -106,14 +106,15 @@ func (u until) total() int {
 	return int(numWays) * u.runs
 }
 
-// A way is measured in blocks of at least blockRuns runs and, if the measurement is long enough, blockTime. One
-// unmeasured run precedes each block, so that the caches have the state that this way leaves.
+// The ways are measured in blocks of consecutive runs: at least blockRuns runs and, if the measurement is long enough,
+// blockTime. An unmeasured run of the same way precedes each block and sets the state of the caches.
 const (
 	blockRuns = 10
 	blockTime = 100 * time.Millisecond
 )
 
-// block returns the minimum time of a block: blockTime, or less if the span has no room for two blocks of each way.
+// block returns the minimum time of a block: blockTime, or less if a measurement of time span would have fewer than two
+// blocks of each way.
 func (u until) block() time.Duration {
 	if u.span > 0 {
 		return min(blockTime, u.span/(2*time.Duration(numWays)))
@@ -121,8 +122,8 @@ func (u until) block() time.Duration {
 	return blockTime
 }
 
-// measure makes warm-up runs and then measures the ways in alternation. If ctx ends, it returns nil and keeps the times
-// measured so far.
+// measure makes warm-up runs and then measures the ways in alternation. If ctx ends, it returns nil; r.times has the
+// times so far.
 func (r *runner) measure(ctx context.Context, enough until, report func(done, total int)) error {
 	for range warmUps - 1 {
 		if err := r.runWarmup(ctx, byRun); err != nil || ctx.Err() != nil {
@@ -133,8 +134,8 @@ func (r *runner) measure(ctx context.Context, enough until, report func(done, to
 	for {
 		for how := range numWays {
 			if how > byRun {
-				// Otherwise the runtime collects the results of Run during the runs of another way, and a collection
-				// limits short runs to one worker for 20 ms.
+				// Free the results of Run now. Otherwise Go's runtime frees them during the runs of another way, and a
+				// garbage collection limits short runs to one worker for 20 ms.
 				debug.FreeOSMemory()
 			}
 			if err := r.runWarmup(ctx, how); err != nil {
@@ -160,7 +161,7 @@ func (r *runner) measure(ctx context.Context, enough until, report func(done, to
 	}
 }
 
-// runWarmup makes an unmeasured run.
+// runWarmup makes an unmeasured run. If ctx ends, it returns nil.
 func (r *runner) runWarmup(ctx context.Context, how way) error {
 	if err := r.runOnce(ctx, how, false); err != nil && ctx.Err() == nil {
 		return err
@@ -168,7 +169,7 @@ func (r *runner) runWarmup(ctx context.Context, how way) error {
 	return nil
 }
 
-// measureOne makes a measured run. After some measured runs, it makes a profiled run.
+// measureOne makes a measured run, and then a profiled run if r.profiles says so. If ctx ends, it returns nil.
 func (r *runner) measureOne(ctx context.Context, how way) error {
 	err := r.runOnce(ctx, how, true)
 	if err == nil && how == byRunInto && r.profiles(len(r.times[how])-1) {
@@ -180,8 +181,8 @@ func (r *runner) measureOne(ctx context.Context, how way) error {
 	return err
 }
 
-// A profiled run follows every profileEvery measured runs. After profileFirst profiled runs, it follows every
-// profileRarely measured runs, because the run after a profiled run has colder caches.
+// The first profileFirst profiled runs follow every profileEvery measured runs. Further profiled runs follow every
+// profileRarely measured runs, because a run after a profiled run has colder caches.
 const (
 	profileEvery  = 4
 	profileFirst  = 16

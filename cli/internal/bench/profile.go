@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// observer is the tracer of a program. It forwards events to the current tracer. Without a current tracer, a run takes
-// as long as without an observer. The current tracer may change only between runs.
+// observer is the tracer of a program. It forwards events to the embedded tracer, which may change between runs. If the
+// embedded tracer is nil, runs are not traced and not slowed down.
 type observer struct{ exec.Tracer }
 
 // BeginRun forwards the event.
@@ -24,16 +24,17 @@ func (o *observer) EndRun(r *exec.Run, err error) {
 	}
 }
 
-// profile collects the times of steps. Each worker writes to its own memory, which is summed at the end of a run.
+// profile is a tracer that collects the times of steps. During a run each worker writes to its own memory. At the end
+// of the run, the times of all workers are added up.
 type profile struct {
-	start     time.Time // the origin of all times
+	start     time.Time // start of the current run; all times are relative to it
 	tables    map[*graph.Graph]*profiledGraph
-	order     []*profiledGraph // the tables in the order of their first runs
-	busy      []time.Duration  // time in steps of the current run, by worker
+	order     []*profiledGraph // the elements of tables, in the order of their first runs
+	busy      []time.Duration  // the time in steps of each worker, in the current run
 	samples   []profiledRun
-	stepsLeft int // number of step times that may still be stored
-	prices    *machine.Profile
-	clock     time.Duration // the cost of reading the clock, which is included once in the measured time of each step
+	stepsLeft int              // number of step times that may still be stored: see profileRoom
+	prices    *machine.Profile // nil for the usual profile
+	clock     time.Duration    // the cost of reading the clock, which each measured time of a step includes
 }
 
 // profileRoom bounds the number of step times that a profile stores. profiledRuns bounds the number of profiled runs.
@@ -42,45 +43,47 @@ const (
 	profiledRuns = 500
 )
 
-// profiledRun is a profiled run, with its nested runs.
+// profiledRun has the time of a run, including its nested runs.
 type profiledRun struct {
 	took time.Duration
-	busy []time.Duration // time in steps by worker
+	busy []time.Duration // the time in steps of each worker
 }
 
-// profiledGraph has the times of the steps of a graph, which may run several times within a run.
+// profiledGraph has the times of the steps of a graph. The graph may run several times as a nested run.
 type profiledGraph struct {
-	run   *exec.Run // the first run
-	sum   []stepTime
-	times map[int][]stepTime // by index in profile.samples: the times by step
-	free  []*runNotes
+	run   *exec.Run          // the first run of the graph
+	sum   []stepTime         // the time of each step in the current run
+	times map[int][]stepTime // the time of each step in profile.samples[i], by i
+	free  []*runNotes        // notes that the next runs reuse
 }
 
-// stepTime is the time of a step in a run, without nested runs. busy is the sum of the times of all workers. span is
-// the time from the start of the first worker to the end of the last worker. calls is the number of executions of the
-// step.
+// stepTime is the time of a step in a run, without the time of nested runs.
 type stepTime struct {
-	busy, span time.Duration
-	calls      int
+	busy  time.Duration // sum of the times of all workers
+	span  time.Duration // time from the start of the first worker to the end of the last worker
+	calls int           // number of executions
 }
 
-// runNotes has the times of the current run.
+// runNotes has the times of a run that has not ended.
 type runNotes struct {
 	graph   *profiledGraph
 	began   time.Duration
 	workers []workerNotes
 }
 
-// workerNotes has the times of a worker in the current run. Only worker 0 makes nested runs.
+// workerNotes has the times of a worker in a run that has not ended. Only worker 0 makes nested runs.
 type workerNotes struct {
-	began, within time.Duration // of the current step: its start, and the time of nested runs
-	steps         []stepNotes
-	_             [64]byte // no false sharing
+	began  time.Duration // start of the current step
+	within time.Duration // time of nested runs in the current step
+	steps  []stepNotes
+	_      [64]byte // no false sharing
 }
 
+// stepNotes has the times of a worker in a step. last is 0 if the worker has not computed the step.
 type stepNotes struct {
-	first, last, busy, within time.Duration
-	calls                     int
+	first, last  time.Duration // first start and last end
+	busy, within time.Duration // time in the step, and time of nested runs
+	calls        int           // number of executions that the worker ended
 }
 
 func newProfile() *profile {
@@ -104,7 +107,7 @@ func (p *profile) isComplete() bool {
 	return len(p.samples) > 0 && p.stepsLeft <= 0 || len(p.samples) >= profiledRuns
 }
 
-// BeginRun allocates memory for the times of the steps.
+// BeginRun allocates the notes of a run before the run starts.
 func (p *profile) BeginRun(r *exec.Run) bool {
 	if r.Parent == nil {
 		p.start, p.busy = time.Now(), make([]time.Duration, r.Workers)
@@ -126,7 +129,7 @@ func (p *profile) BeginRun(r *exec.Run) bool {
 	return true
 }
 
-// notes returns empty notes for a run.
+// notes returns empty notes for a run of the graph.
 func (t *profiledGraph) notes(r *exec.Run) *runNotes {
 	if n := len(t.free); n > 0 {
 		notes := t.free[n-1]
@@ -147,7 +150,7 @@ func (p *profile) BeginStep(w exec.Work) {
 	at.began = time.Since(p.start)
 }
 
-// EndStep records a worker's time in a step.
+// EndStep records the time of a worker in a step.
 func (p *profile) EndStep(w exec.Work, done bool) {
 	now := time.Since(p.start) - p.clock
 	at := &w.Run.Data.(*runNotes).workers[w.Worker]
@@ -164,13 +167,14 @@ func (p *profile) EndStep(w exec.Work, done bool) {
 	}
 }
 
-// BeginChunk does nothing: the profile is by step.
+// BeginChunk does nothing.
 func (p *profile) BeginChunk(exec.Work) {}
 
 // EndChunk does nothing.
 func (p *profile) EndChunk(exec.Work, error) {}
 
-// EndRun adds the time of a nested run to the outer run. It drops the times of failed runs.
+// EndRun adds up the times of all workers. It stores the times of an outer run, unless the run failed, and reports the
+// time of a nested run to the enclosing step.
 func (p *profile) EndRun(r *exec.Run, err error) {
 	notes, ok := r.Data.(*runNotes)
 	if !ok {
@@ -201,11 +205,11 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 	}
 }
 
-// add adds the times of a step on all workers and clears them.
+// add adds the times of all workers in a step to the sum, and clears the notes.
 func (p *profile) add(notes *runNotes, step int) {
 	var all stepNotes
 	var busy time.Duration
-	lone := false
+	single := false // whether exactly one worker computed the step
 	sum := &notes.graph.sum[step]
 	for w := range notes.workers {
 		s := &notes.workers[w].steps[step]
@@ -215,7 +219,7 @@ func (p *profile) add(notes *runNotes, step int) {
 		if all.last == 0 || s.first < all.first {
 			all.first = s.first
 		}
-		lone = all.last == 0
+		single = all.last == 0
 		all.last = max(all.last, s.last)
 		all.within += s.within
 		busy += s.busy
@@ -224,14 +228,15 @@ func (p *profile) add(notes *runNotes, step int) {
 		p.busy[w] += s.busy
 		*s = stepNotes{}
 	}
-	if span := max(0, all.last-all.first-all.within); lone {
+	if span := max(0, all.last-all.first-all.within); single {
 		sum.span += min(span, busy) // the worker computed other steps between its parts of this step
 	} else {
 		sum.span += span
 	}
 }
 
-// undisturbed lists the samples that took no longer than the median sample. Disturbances only make runs longer.
+// undisturbed returns the indices of the samples that took no longer than the median sample. The slower samples may
+// contain disturbances of the machine.
 func (p *profile) undisturbed() []int {
 	all := make([]int, len(p.samples))
 	for i := range all {

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// writeReport writes the measurements as an HTML page. line is the command line, path the file of the graph.
+// writeReport writes the measurements as an HTML page. line is the command line, and path the file of the graph.
 func (r *runner) writeReport(w io.Writer, d *Document, line, path string) error {
 	prices := cmp.Or(r.profile.prices, machine.UsualProfile())
 	about, err := page.About(line, []string{path}, &r.program.Report().Profile)
@@ -37,7 +37,7 @@ func (r *runner) writeReport(w io.Writer, d *Document, line, path string) error 
 	return p.Write(w)
 }
 
-// summary states the result in words.
+// summary returns the result in sentences.
 func (d *Document) summary(name string) string {
 	text := fmt.Sprintf("A run of %s takes %s with %s: the median of %s into existing tensors (RunInto)", name,
 		format.Nanoseconds(*d.Into.Median), format.Count(d.Threads, "worker"), format.Count(d.Into.Runs, "run"))
@@ -51,7 +51,7 @@ func (d *Document) summary(name string) string {
 	return text + "."
 }
 
-// timeAxis formats nanoseconds.
+// timeAxis returns an axis of times in nanoseconds.
 func timeAxis(title string, log bool) page.Axis {
 	return page.Axis{Title: title, Format: format.Nanoseconds, Log: log}
 }
@@ -82,10 +82,10 @@ func (d *Document) callsSection() page.Section {
 		Note: "Medians with their 95% confidence intervals. Results of Run take new memory; RunInto writes existing tensors."}
 }
 
-// numbered is the number of steps whose points have their number in the table of steps.
+// numbered is the number of steps whose points are labelled with a number: the row in the table of steps.
 const numbered = 12
 
-// numberOf returns the number that is drawn beside the point of a step, or "".
+// numberOf returns the label of the point of a step, or "" for none. step is an index of ByStep.
 func numberOf(step int) string {
 	if step < numbered {
 		return fmt.Sprint(step + 1)
@@ -93,8 +93,8 @@ func numberOf(step int) string {
 	return ""
 }
 
-// groups returns the ops with the longest times, for at most three groups of points, and the group of each op. Other
-// ops form the last group.
+// groups divides ops into groups, which have different marks in charts. The three ops with the longest times are groups
+// of their own; all other ops form the last group. of returns the index of an op's group.
 func (d *ProfileDoc) groups() (names []string, of func(op string) int) {
 	for _, t := range d.ByOp[:min(3, len(d.ByOp))] {
 		names = append(names, t.Op)
@@ -175,7 +175,7 @@ func (d *Document) rooflineSection(prices *machine.Profile) page.Section {
 	return page.Section{Title: "Roofline", Chart: chart, Note: note}
 }
 
-// memorySection shows the memory of the traced run over time.
+// memorySection shows the memory in use over the time of the traced run.
 func memorySection(memory []memoryAt) page.Section {
 	chart := &page.Steps{X: timeAxis("time in a run", false),
 		Y: page.Axis{Title: "memory", Format: func(v float64) string { return format.Bytes(int(v)) }, Unit: 1 << 10}}

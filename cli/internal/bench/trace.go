@@ -23,17 +23,18 @@ import (
 // chromeTrace records one run for Perfetto and the trace viewer of Chrome. Each worker has its own track. Nested runs
 // are on the track of worker 0, because worker 0 makes them.
 type chromeTrace struct {
-	start  time.Time // of the run
-	tracks []track   // by worker
+	start  time.Time // start of the run
+	tracks []track   // the track of each worker
 }
 
 // track has the spans of a worker.
 type track struct {
-	open  []time.Duration // starts of the open spans
-	spans []span
+	open  []time.Duration // starts of the spans that have not ended
+	spans []span          // the spans that have ended, in the order of their ends
 }
 
-// span is the time of a run (node is nil), of a step (phase is -1), or of a chunk, relative to the start of the trace.
+// span is the time of a run (node is nil), of a step (phase is -1), or of a chunk. Times are relative to
+// chromeTrace.start.
 type span struct {
 	from, to     time.Duration
 	run          *exec.Run
@@ -84,13 +85,15 @@ func (c *chromeTrace) EndChunk(w exec.Work, _ error) {
 		time.Since(c.start))
 }
 
-// The process of a trace. The thread ID of a worker is its number plus 1, because Perfetto merges thread 0 with the
-// thread that has the ID of the process. Two workers would then share a track.
+// Parts of the file. The thread ID of a worker is its number plus firstTID. Thread 0 would share a track with another
+// worker, because Perfetto merges thread 0 with the thread whose ID is the process ID.
 const (
-	tracePID  = 1
-	firstTID  = 1
-	traceHead = "{\"traceEvents\": [\n" // no displayTimeUnit: Perfetto before 2023 takes it for the unit of the times
-	traceTail = "\n]}"                  // no newline: Perfetto rejects a newline in another block than the brace
+	tracePID = 1
+	firstTID = 1
+	// traceHead has no displayTimeUnit, because Perfetto before 2023 takes it for the unit of the times.
+	traceHead = "{\"traceEvents\": [\n"
+	// traceTail has no final newline, because Perfetto rejects a newline that it reads in a block after the brace.
+	traceTail = "\n]}"
 )
 
 // traceEvent is an event in Chrome's trace event format. Times are microseconds.
@@ -105,15 +108,15 @@ type traceEvent struct {
 	Args  any      `json:"args"`
 }
 
-// stepArgs describes a step and its chunks.
+// stepArgs has the arguments of the event of a step, and of its chunks.
 type stepArgs struct {
 	Op    string   `json:"op"`
 	Step  int      `json:"step"`
-	Nodes []string `json:"nodes,omitzero"` // if several
+	Nodes []string `json:"nodes,omitzero"` // the nodes of a step with several nodes
 	Impl  string   `json:"impl,omitzero"`
-	DType string   `json:"dtype,omitzero"` // of the first result
-	Shape []int    `json:"shape,omitzero"`
-	Bytes int      `json:"bytes,omitzero"` // read and written by the whole step
+	DType string   `json:"dtype,omitzero"` // dtype of the first result
+	Shape []int    `json:"shape,omitzero"` // shape of the first result
+	Bytes int      `json:"bytes,omitzero"` // bytes that all chunks of the step read and write
 }
 
 type chunkArgs struct {
@@ -140,13 +143,13 @@ type orderArgs struct {
 	Index int `json:"sort_index"`
 }
 
-// stepDescriptions describes the steps of graphs.
+// stepDescriptions is a cache of the arguments of steps.
 type stepDescriptions struct {
-	ops   map[string]string // the ops of nodes by name
-	steps map[*graph.Graph][]*stepArgs
+	ops   map[string]string            // the op of each node, by name
+	steps map[*graph.Graph][]*stepArgs // the arguments of the steps of each graph
 }
 
-// args describes a step.
+// args returns the arguments of the step of a span.
 func (t *stepDescriptions) args(s span) *stepArgs {
 	list := t.steps[s.run.Graph]
 	if list == nil {
@@ -176,9 +179,9 @@ func (t *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
 	return a
 }
 
-// micro returns a time in microseconds such that Perfetto recovers the exact nanoseconds. Perfetto multiplies the
-// number by 1000 and drops the fraction, so a product slightly too small would be one nanosecond off. It also drops
-// spans that end after the enclosing span.
+// micro returns a time in microseconds, from which Perfetto computes the exact number of nanoseconds. Perfetto
+// multiplies by 1000 and truncates, so micro rounds up. An error of one nanosecond matters, because Perfetto drops a
+// span that ends after its enclosing span.
 func micro(d time.Duration) *float64 {
 	us := float64(d.Nanoseconds()) / 1000
 	for int64(us*1000) < d.Nanoseconds() {
@@ -187,6 +190,7 @@ func micro(d time.Duration) *float64 {
 	return &us
 }
 
+// event returns the event of a span.
 func (s span) event(worker int, steps *stepDescriptions) traceEvent {
 	e := traceEvent{Phase: "X", TS: micro(s.from), Dur: micro(s.to - s.from), PID: tracePID, TID: firstTID + worker}
 	switch {
@@ -200,7 +204,7 @@ func (s span) event(worker int, steps *stepDescriptions) traceEvent {
 	return e
 }
 
-// write writes the trace, one event a line. ops has the ops of nodes by name.
+// write writes the trace, each event on its own line. ops maps the name of a node to its op.
 func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) error {
 	sep := traceHead
 	put := func(e traceEvent) error {
@@ -251,14 +255,14 @@ func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, put func(t
 	return nil
 }
 
-// memoryAt is the memory that values hold from a time on, until the time of the next memoryAt.
+// memoryAt is the memory in use from a time on, or a change of it at this time.
 type memoryAt struct {
 	at   time.Duration
 	held memoryArgs
 }
 
-// memory returns the memory of arenas and outputs over time. A value holds memory from the first to the last step that
-// accesses it. An output holds memory until the end of its run.
+// memory returns the memory of arenas and outputs over time. A value has memory from the first to the last step that
+// accesses the value. An output has memory until the end of its run.
 func (c *chromeTrace) memory() []memoryAt {
 	steps, runs := map[*exec.Run][]span{}, []span{}
 	for _, t := range c.tracks {
@@ -291,7 +295,7 @@ func (c *chromeTrace) memory() []memoryAt {
 	return all
 }
 
-// changesOf lists the allocations and releases of a run.
+// changesOf returns the allocations and releases of a run as changes of the memory in use.
 func changesOf(run span, steps []span) []memoryAt {
 	from, to := make([]time.Duration, run.run.Steps), make([]time.Duration, run.run.Steps)
 	seen := make([]bool, run.run.Steps)
@@ -313,11 +317,11 @@ func changesOf(run span, steps []span) []memoryAt {
 		if first < 0 {
 			continue
 		}
-		take, give := memoryArgs{Arena: l.Bytes}, memoryArgs{Arena: -l.Bytes}
+		allocation, release := memoryArgs{Arena: l.Bytes}, memoryArgs{Arena: -l.Bytes}
 		if l.Output {
-			take, give, last = memoryArgs{Outputs: l.Bytes}, memoryArgs{Outputs: -l.Bytes}, run.to
+			allocation, release, last = memoryArgs{Outputs: l.Bytes}, memoryArgs{Outputs: -l.Bytes}, run.to
 		}
-		list = append(list, memoryAt{first, take}, memoryAt{last, give})
+		list = append(list, memoryAt{first, allocation}, memoryAt{last, release})
 	}
 	return list
 }

@@ -20,15 +20,15 @@ type OpDoc struct {
 	DTypes          []string      `json:"dtypes" of:"dtype" doc:"The dtypes of the most general operand."`
 	Operands        []operandDoc  `json:"operands" doc:"The operands, in order."`
 	Attributes      []attrDoc     `json:"attributes" doc:"The attributes."`
-	Others          string        `json:"others,omitzero" doc:"The meaning of attributes with other names; absent if there are none."`
-	Outputs         []string      `json:"outputs" doc:"The names of its results if several."`
-	Results         *int          `json:"results" doc:"The number of its results; null if it depends on attributes and shapes."`
-	Dynamic         bool          `json:"dynamic" doc:"Whether the shapes of its results depend on data."`
+	Others          string        `json:"others,omitzero" doc:"The meaning of attributes with any other name; absent if the op rejects other names."`
+	Outputs         []string      `json:"outputs" doc:"The names of the results; empty for a single result."`
+	Results         *int          `json:"results" doc:"The number of results; null if the number depends on attributes and shapes."`
+	Dynamic         bool          `json:"dynamic" doc:"Whether the shapes of the results depend on data."`
 	Formulas        []FormulaDoc  `json:"formulas,omitempty" doc:"The formulas of one element; absent if there are none."`
-	Functions       []FunctionDoc `json:"functions,omitempty" doc:"The functions of formulas, for the op that takes a formula."`
-	Implementations []implDoc     `json:"implementations" doc:"The implementations; of equally good ones the first is chosen."`
+	Functions       []FunctionDoc `json:"functions,omitempty" doc:"The functions that a formula may call; absent if the op has no formula as attribute."`
+	Implementations []implDoc     `json:"implementations" doc:"The implementations; among implementations of equal cost the planner chooses the first."`
 	AnyOrder        bool          `json:"any_order" doc:"Whether results can be written in any order of dimensions."`
-	AsInferred      string        `json:"as_inferred,omitzero" doc:"The reason why results have the layout of the op only; absent if an implementation writes other orders."`
+	AsInferred      string        `json:"as_inferred,omitzero" doc:"The reason why results always have the inferred layout; absent if an implementation writes other layouts."`
 }
 
 // implDoc describes an implementation.
@@ -39,22 +39,22 @@ type implDoc struct {
 
 type operandDoc struct {
 	Name      string                      `json:"name" doc:"The name of the operand."`
-	Optional  bool                        `json:"optional" doc:"Whether it may be null or left out."`
-	Number    bool                        `json:"number" doc:"Whether it may be a number."`
-	Variadic  bool                        `json:"variadic" doc:"Whether it is a list of tensors, which is all inputs."`
-	Attribute string                      `json:"attribute,omitzero" doc:"The attribute that may replace it by a number."`
-	Overload  string                      `json:"overload,omitzero" doc:"The overload that such a number selects."`
-	Index     bool                        `json:"index" doc:"Whether its integers are indices into or lengths of another operand."`
-	DTypes    document.ListOrNull[string] `json:"dtypes" of:"dtype" doc:"Its dtypes; null if no example of the op has it."`
+	Optional  bool                        `json:"optional" doc:"Whether the operand may be null or left out."`
+	Number    bool                        `json:"number" doc:"Whether the operand may be a number."`
+	Variadic  bool                        `json:"variadic" doc:"Whether the operand is a list of tensors; the op then has no other inputs."`
+	Attribute string                      `json:"attribute,omitzero" doc:"The attribute that gives a number in place of the operand."`
+	Overload  string                      `json:"overload,omitzero" doc:"The overload that a number in place of the operand selects."`
+	Index     bool                        `json:"index" doc:"Whether the integers of the operand are indices into another operand, or its lengths."`
+	DTypes    document.ListOrNull[string] `json:"dtypes" of:"dtype" doc:"The accepted dtypes; null if no example of the op has the operand."`
 }
 
 type attrDoc struct {
 	Name     string   `json:"name" doc:"The name of the attribute."`
 	Type     string   `json:"type" doc:"The type in words."`
-	Required bool     `json:"required" doc:"Whether it must be given."`
+	Required bool     `json:"required" doc:"Whether the attribute must be given."`
 	Default  any      `json:"default" doc:"The default, as in graph files; null for none."`
-	Choices  []string `json:"choices,omitempty" doc:"The allowed strings; absent if there is no such list."`
-	Doc      string   `json:"doc,omitzero" doc:"What it does."`
+	Choices  []string `json:"choices,omitempty" doc:"The allowed strings; absent if the allowed values are not a list of strings."`
+	Doc      string   `json:"doc,omitzero" doc:"The effect of the attribute."`
 }
 
 func docOf(o *graph.Op) OpDoc {

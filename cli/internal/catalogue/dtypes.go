@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dtypeGroups are groups of dtypes that most ops support together, with their names in listings.
+// dtypeGroups are groups of dtypes, with their names in listings. Most ops support a group as a whole.
 var dtypeGroups = []struct {
 	name    string
 	members []tensor.DType
@@ -26,7 +26,7 @@ var dtypeGroups = []struct {
 // dtypeSet is a set of dtypes.
 type dtypeSet map[tensor.DType]bool
 
-// String lists complete groups by name and other dtypes one by one.
+// String lists the members: a complete group by its name, other dtypes by their names.
 func (s dtypeSet) String() string {
 	if len(s) == len(tensor.DTypes()) {
 		return "all"
@@ -53,7 +53,8 @@ func (s dtypeSet) String() string {
 	return strings.Join(names, ",")
 }
 
-// dtypesNamed returns the dtype or the group of dtypes with a name, or nil for an unknown name.
+// dtypesNamed returns the members of the group with a name, or the dtype with this name. It returns nil for an unknown
+// name.
 func dtypesNamed(name string) []tensor.DType {
 	for _, g := range dtypeGroups {
 		if g.name == name {
@@ -101,14 +102,14 @@ func (s dtypeSet) names() []string {
 	return names
 }
 
-// dtypes has the dtypes that an op supports. A dtype is supported if inference accepts an example of the op after the
-// dtype is substituted.
+// dtypes has the dtypes that an op supports: dtypes for which inference accepts an example of the op.
 type dtypes struct {
-	operands map[int]dtypeSet // by index
-	attr     dtypeSet         // of the attribute dtype
+	operands map[int]dtypeSet // the dtypes of each operand, by index
+	attr     dtypeSet         // the values of the attribute dtype; nil if the op has no such attribute
 }
 
-// dtypesOf tries all dtypes. Operands with the same dtype in an example change together.
+// dtypesOf determines the dtypes that an op supports. It replaces one dtype in an example, in all operands that have
+// it, by each dtype, and infers the example.
 func dtypesOf(o *graph.Op) dtypes {
 	s := dtypes{operands: map[int]dtypeSet{}}
 	for _, ex := range o.Examples {
@@ -140,7 +141,7 @@ func (s *dtypes) add(ex graph.Example, from, d tensor.DType) {
 	}
 }
 
-// exampleDTypes lists the dtypes of an example's operands without repetition.
+// exampleDTypes returns the distinct dtypes of an example's operands.
 func exampleDTypes(ex graph.Example) []tensor.DType {
 	var list []tensor.DType
 	for _, m := range ex.In {
@@ -177,7 +178,7 @@ func exampleCall(o *graph.Op, ex graph.Example, from, to tensor.DType) (*graph.C
 	return c, err
 }
 
-// dtypesOfAttr returns the dtypes that the attribute dtype supports.
+// dtypesOfAttr returns the values that an op supports for the attribute dtype.
 func dtypesOfAttr(o *graph.Op) dtypeSet {
 	set := dtypeSet{}
 	for _, ex := range o.Examples {
@@ -195,8 +196,8 @@ func dtypesOfAttr(o *graph.Op) dtypeSet {
 	return set
 }
 
-// main returns the dtypes that listings show for an op: the dtypes of the first operand that supports the greatest
-// number of dtypes, or the dtypes of the results if the op has no operands.
+// main returns the dtypes that listings show for an op: the dtypes of the operand that supports the most dtypes. For an
+// op without operands, it returns the values of the attribute dtype.
 func (s dtypes) main() dtypeSet {
 	best := s.attr
 	if len(s.operands) > 0 {
@@ -210,7 +211,7 @@ func (s dtypes) main() dtypeSet {
 	return best
 }
 
-// operand lists the dtypes of an operand; it is empty if no example has the operand.
+// operand returns the dtypes of operand i as text, or "" if no example has the operand.
 func (s dtypes) operand(i int) string {
 	if s.operands[i] == nil {
 		return ""

@@ -14,21 +14,22 @@ import (
 
 // FormulaDoc is the formula of one element for some dtypes.
 type FormulaDoc struct {
-	Expr   string   `json:"expr" doc:"The formula: x, y, z are the operands in order, other names are attributes."`
+	Expr   string   `json:"expr" doc:"The formula; x, y, z are the operands in order, and other names are attributes."`
 	DTypes []string `json:"dtypes" of:"dtype" doc:"The dtypes of the operands."`
 }
 
-// FunctionDoc is a function that formulas may use.
+// FunctionDoc is a function that formulas may call.
 type FunctionDoc struct {
-	Name   string   `json:"name" doc:"Its name."`
-	Params []string `json:"params" doc:"The operands, or all operands that the function can take if their number varies."`
-	Expr   string   `json:"expr,omitzero" doc:"Its definition for floats; absent for a built-in function."`
+	Name   string   `json:"name" doc:"The name of the function."`
+	Params []string `json:"params" doc:"The names of the operands, including optional operands."`
+	Expr   string   `json:"expr,omitzero" doc:"The definition of the function for floats; absent for a built-in function."`
 }
 
-// expressionOp is the op whose attribute is a formula.
+// expressionOp is the op that has a formula as attribute.
 const expressionOp = "pointwise"
 
-// formulasOf returns the formulas of the examples of an op, for all dtypes.
+// formulasOf returns the formulas of an op for each dtype. Dtypes with the same formula share an element. It returns
+// nil for an op without formulas.
 func formulasOf(o *graph.Op) (list []FormulaDoc) {
 	if o.Pointwise == nil || o.Name == expressionOp {
 		return nil
@@ -60,8 +61,7 @@ func withFormula(list []FormulaDoc, text string, d tensor.DType) []FormulaDoc {
 	return list
 }
 
-// functionsOf lists the functions that a formula may call. It returns nil unless o is the op whose attribute is a
-// formula.
+// functionsOf returns the functions that a formula may call. It returns nil unless o is expressionOp.
 func functionsOf(o *graph.Op) (list []FunctionDoc) {
 	if o.Name != expressionOp {
 		return nil
@@ -72,7 +72,7 @@ func functionsOf(o *graph.Op) (list []FunctionDoc) {
 	return list
 }
 
-// describeFormulas prints the formulas of an op, and the functions for the op that takes a formula.
+// describeFormulas prints the formulas of an op. For expressionOp it prints the functions of formulas.
 func describeFormulas(w io.Writer, show term.Display, o *graph.Op) {
 	if list := formulasOf(o); list != nil {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Formula")+" of one element; x, y, z are the inputs in their order")

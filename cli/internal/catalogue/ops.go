@@ -1,4 +1,4 @@
-// Package catalogue is the command ops, which lists ops and prints their pages.
+// Package catalogue is the command ops. It lists ops, or prints the page of an op: its operands, attributes and dtypes.
 package catalogue
 
 import (
@@ -25,6 +25,7 @@ type flags struct {
 	kind, dtype, match string
 }
 
+// Command returns the command ops.
 func Command(ext *command.Extensions) *cobra.Command {
 	f := flags{ext: ext}
 	cmd := &cobra.Command{
@@ -70,7 +71,8 @@ layout; the result has a layout of its own).`,
 	return cmd
 }
 
-// choose returns the selected ops, and whether to print their pages. Pages are printed if all ops are selected by name.
+// choose returns the ops that arguments and flags select, and whether to print their pages. Pages are printed if each
+// argument is the name of an op.
 func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 	if f.kind != "" && !slices.Contains(Kinds(), f.kind) {
 		return nil, false, exit.Wrongf("--kind %s: %s", f.kind, format.WantOneOf(f.kind, Kinds()))
@@ -93,8 +95,8 @@ func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 	return list, pages, nil
 }
 
-// opsNamed returns the ops that names and patterns select, without repetition. It returns all ops if there are neither
-// names nor patterns. named is false if there is a pattern.
+// opsNamed returns the distinct ops that names and patterns select, or all ops if args is empty. named reports whether
+// each argument is the name of an op.
 func (f flags) opsNamed(args []string) (list []*graph.Op, named bool, err error) {
 	if len(args) == 0 {
 		return slices.Clone(f.ext.Ops()), false, nil
@@ -149,6 +151,7 @@ func mentions(o *graph.Op, words string) bool {
 	return true
 }
 
+// Kinds returns the names of the layout rules of ops.
 func Kinds() []string {
 	var names []string
 	for _, k := range []graph.Kind{graph.Follows, graph.View, graph.Requires, graph.Own} {
@@ -176,7 +179,7 @@ func opNamesOf(list []*graph.Op) []string {
 	return names
 }
 
-// showOps prints the pages of ops, a line for each, or JSON.
+// showOps prints ops: as JSON, as pages, or as a table.
 func showOps(cmd *cobra.Command, list []*graph.Op, pages, asJSON bool) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	switch {
@@ -207,7 +210,7 @@ func listOps(w io.Writer, show term.Display, list []*graph.Op) {
 	t.Write(w, show)
 }
 
-// shortened cuts a long signature in the list of ops. The page of the op shows the whole signature.
+// shortened cuts a signature that is longer than most bytes, between two arguments.
 func shortened(s string, most int) string {
 	if len(s) <= most {
 		return s

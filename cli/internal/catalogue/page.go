@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// signature returns operands and attributes in the form of a call.
+// signature returns the operands and attributes of an op as the arguments of a call.
 func signature(o *graph.Op) string {
 	var parts []string
 	for _, p := range o.Params {

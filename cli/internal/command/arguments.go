@@ -38,18 +38,18 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// Misused is an error about the arguments of a command, followed by its usage.
+// Misused returns an error about the arguments of a command. The message ends with the usage of the command.
 func Misused(cmd *cobra.Command, format string, args ...any) error {
 	return exit.Wrongf("%s\nUsage: %s", fmt.Sprintf(format, args...), cmd.UseLine())
 }
 
-// CompleteFrom completes the value of a flag from a list.
+// CompleteFrom makes shells complete the value of a flag from a list.
 func CompleteFrom(cmd *cobra.Command, flag string, values []string) {
-	// The flag exists, so this cannot fail.
+	// The registration fails only for an unknown flag.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// FlagError improves an error about a flag: it suggests a similar flag, or describes the values that the flag takes.
+// FlagError rewords Cobra's error about a flag: it suggests a similar flag, or describes the values of the flag.
 func FlagError(cmd *cobra.Command, err error) error {
 	msg := err.Error()
 	var unknown *pflag.NotExistError
@@ -79,7 +79,7 @@ func flagNames(cmd *cobra.Command) []string {
 	return names
 }
 
-// describeValues describes the values of a flag.
+// describeValues describes the values that a flag accepts.
 func describeValues(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "int":
@@ -100,7 +100,7 @@ func CompleteGraphs(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 	return []string{"json", "onnx"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// FileLabels maps each path to the name of the file in results: the base name if it is unique, else the path.
+// FileLabels maps each path to a label for results: the base name of the file if it is unique, otherwise the path.
 func FileLabels(paths []string) map[string]string {
 	labels, owner := map[string]string{}, map[string]string{}
 	for _, path := range paths {

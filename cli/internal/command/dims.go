@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// ParseDims reads values of --dim with one size each, as in N=8.
+// ParseDims parses values of --dim such as N=8, and returns the size of each symbol.
 func ParseDims(list []string) (map[string]int, error) {
 	dims := map[string]int{}
 	for _, s := range list {
@@ -30,17 +30,17 @@ func ParseDims(list []string) (map[string]int, error) {
 	return dims, nil
 }
 
-// Combinations reads values of --dim with one or more sizes, as in N=1,2,4. It returns every combination as values with
-// one size each. The last symbol changes fastest.
+// Combinations parses values of --dim with one or more sizes, such as N=1,2,4. Each element of the result is one
+// combination: a value such as N=2 for each symbol. The last symbol changes fastest.
 func Combinations(list []string) ([][]string, error) {
 	all := [][]string{nil}
 	for _, s := range list {
 		name, sizes, _ := strings.Cut(s, "=")
 		var more [][]string
-		each := strings.Split(sizes, ",")
+		list := strings.Split(sizes, ",")
 		for _, combination := range all {
-			for i, size := range each {
-				if slices.Contains(each[:i], size) {
+			for i, size := range list {
+				if slices.Contains(list[:i], size) {
 					return nil, exit.Wrongf("--dim %s: %s is listed twice", s, size)
 				}
 				more = append(more, append(slices.Clip(combination), name+"="+size))
@@ -56,8 +56,8 @@ func Combinations(list []string) ([][]string, error) {
 	return all, nil
 }
 
-// SizesOf returns the sizes of the symbols of a graph, and the sizes of --dim. The graph may lack symbols of --dim,
-// because the import of an ONNX model replaces symbols with given sizes by numbers.
+// SizesOf returns the sizes of the symbols of a graph, and the sizes of --dim (given). The graph may lack symbols of
+// --dim, because the import of an ONNX model replaces symbols with given sizes by numbers.
 func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	sizes, err := ParseDims(given)
 	if err != nil {
@@ -75,7 +75,7 @@ func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	return sizes, nil
 }
 
-// checkDims rejects sizes of unknown symbols.
+// checkDims rejects sizes of symbols that the file at path lacks. symbols are the symbols of the file.
 func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds) error {
 	g := &graph.Graph{Symbols: symbols}
 	known := slices.Sorted(maps.Keys(symbols))
@@ -99,6 +99,7 @@ func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds
 	return nil
 }
 
+// DimFlag adds --dim.
 func DimFlag(cmd *cobra.Command, dims *[]string) {
 	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable); "+
 		"in a file whose sizes are numbers, N is the number of rows, or x.0 the size of dimension 0 of input x")

@@ -1,4 +1,4 @@
-// Package command has what several commands share: extensions, flags, and the loading of graphs.
+// Package command has code that several commands share: extensions of the program, flags, and the loading of graphs.
 package command
 
 import (
@@ -13,17 +13,18 @@ import (
 	"github.com/graphrun/graphrun/passes"
 )
 
-// Extensions are the strategies, ops, converters of ONNX operators and passes that a program adds to the commands.
+// Extensions are the strategies, ops, converters of ONNX operators and passes that a program adds to all commands by
+// the options of cli.Main.
 type Extensions struct {
 	AddedStrategies []graphrun.Strategy
 	AddedOps        []*graph.Op
 	Operators       onnx.Operators
-	Passes          []passes.Pass
-	find            graph.Lookup
+	Passes          []passes.Pass // nil means the built-in passes
+	find            graph.Lookup  // set by Complete
 }
 
-// Complete prepares the lookup of ops. It returns an error if a strategy has no name or the name of a group, or if two
-// strategies or two ops have the same name.
+// Complete checks the extensions and prepares [Extensions.Lookup]. It rejects strategies without a name, strategies
+// named like a group of strategies, and duplicate names of strategies or ops.
 func (e *Extensions) Complete() (err error) {
 	for i, s := range e.AddedStrategies {
 		switch {

@@ -24,8 +24,8 @@ func HintFlag(cmd *cobra.Command, dims *[]string) {
 		"to plan for; other sizes use the nearest plan (repeatable)")
 }
 
-// SplitHints separates the values of --dim. fixed are the values with one size. hints are all combinations of the sizes
-// in the other values: N=1,64 and M=2,3 give four.
+// SplitHints separates the values of --dim. fixed are the values with one size. hints are the combinations of the sizes
+// in the other values: N=1,64 and M=2,3 give four combinations.
 func SplitHints(dims []string) (fixed []string, hints []map[string]int, err error) {
 	var several []string
 	for _, s := range dims {
@@ -53,26 +53,26 @@ func SplitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 		}
 		hints = append(hints, hint)
 	}
-	one, err := ParseDims(fixed)
+	fixedSizes, err := ParseDims(fixed)
 	if err != nil {
 		return nil, nil, err
 	}
 	for name, n := range hints[0] {
-		if other, twice := one[name]; twice {
+		if other, twice := fixedSizes[name]; twice {
 			return nil, nil, exit.Wrongf("--dim gives %s twice: %d and %d", name, other, n)
 		}
 	}
 	return fixed, hints, nil
 }
 
-// NoteUnplanned reports the sizes of --dim that have no plan.
+// NoteUnplanned prints the sizes of --dim for which planning failed, with the reasons.
 func NoteUnplanned(cmd *cobra.Command, path string, p *graphrun.Program) {
 	for _, h := range (*program.Program)(p).Refused() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: there is no plan for %s: %s\n", path, format.Sizes(h.Sizes), h.Why)
 	}
 }
 
-// BindHints binds symbols without a size to their sizes in the first hint. The graph must be inferred again.
+// BindHints binds symbols without a size to their sizes in the first hint. The caller must infer the graph again.
 func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 	if len(hints) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 			sizes[name] = n
 		}
 	}
-	maps.DeleteFunc(sizes, func(name string, _ int) bool { _, is := g.Symbols[name]; return !is })
+	maps.DeleteFunc(sizes, func(name string, _ int) bool { _, known := g.Symbols[name]; return !known })
 	if err := g.BindOnly(sizes); err != nil {
 		return exit.Wrongf("%s: --dim: %w", path, err)
 	}

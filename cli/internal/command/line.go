@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Line returns the command line of a call, with the flags that it sets. Files are named without their folders, so that
+// Line returns the command line: the command, its arguments and the given flags. Folders of files are left out, so that
 // the line can be published.
 func Line(cmd *cobra.Command, args []string) string {
 	words := []string{cmd.CommandPath()}

@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/internal/program"
 )
 
-// Open reads a graph file or a model. Symbols without a size in dims remain symbols. With keepGoing, nodes and
-// constants with mistakes are skipped.
+// Open reads a graph file or a model. dims are the values of --dim; symbols without a size in dims remain symbols. With
+// keepGoing, nodes and constants with mistakes are skipped.
 func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepGoing bool) (*graphrun.File, error) {
 	bound, err := ParseDims(dims)
 	if err != nil {
@@ -26,7 +26,8 @@ func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepG
 	return f, checkDims(path, f.Loader.Sizes, f.Symbols())
 }
 
-// Graph returns the graph of a file with all sizes bound, not yet inferred, and the mistakes that were skipped.
+// Graph returns the graph of a file with all sizes bound, not yet inferred. missing are the mistakes of skipped nodes
+// and constants.
 func Graph(ctx context.Context, f *graphrun.File) (g *graph.Graph, missing graph.Errors, err error) {
 	g, err = f.GraphContext(ctx)
 	if err != nil && (g == nil || !errors.As(err, &missing)) {
@@ -74,8 +75,8 @@ func Infer(ctx context.Context, g *graph.Graph) error {
 	return nil
 }
 
-// RejectDynamic returns an error if shapes of the graph depend on data. The error names the first such node and ends
-// with the given consequence for the command.
+// RejectDynamic returns an error if shapes of the graph depend on data. The message names the first node with such a
+// shape, and ends with the given consequence.
 func RejectDynamic(g *graph.Graph, consequence string) error {
 	known := program.KnownOf(g)
 	if known == nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// PrintNotes prints the assumed sizes and the warnings of a graph. source is the file name that is printed for warnings
-// without a place.
+// PrintNotes prints the assumed sizes and the warnings of a graph. Warnings without a place name the file source.
 func PrintNotes(cmd *cobra.Command, source string, g *graph.Graph) {
 	assumed := g.Assumed()
 	for _, name := range slices.Sorted(maps.Keys(assumed)) {
@@ -27,7 +26,7 @@ func PrintNotes(cmd *cobra.Command, source string, g *graph.Graph) {
 	PrintWarnings(cmd, source, g)
 }
 
-// PrintWarnings prints the warnings of a graph.
+// PrintWarnings prints the warnings of a graph. Warnings without a place name the file source.
 func PrintWarnings(cmd *cobra.Command, source string, g *graph.Graph) {
 	for _, e := range g.Warnings() {
 		marked := *e
@@ -36,7 +35,7 @@ func PrintWarnings(cmd *cobra.Command, source string, g *graph.Graph) {
 	}
 }
 
-// dimExample returns an example for --dim, with the quotes that a shell needs.
+// dimExample returns a value of --dim for a symbol, in quotes if a shell needs them.
 func dimExample(symbol string) string {
 	for _, r := range symbol {
 		if r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
@@ -46,7 +45,7 @@ func dimExample(symbol string) string {
 	return symbol + "=SIZE"
 }
 
-// AddNotes adds the notes of another graph.
+// AddNotes adds the warnings and assumed sizes of n to those of to.
 func AddNotes(to *report.Notes, n report.Notes) {
 	to.Warnings = append(to.Warnings, n.Warnings...)
 	if to.Assumed == nil && len(n.Assumed) > 0 {

@@ -12,10 +12,12 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
+// FusionFlag adds --no-fusion.
 func FusionFlag(cmd *cobra.Command, p *bool) {
 	cmd.Flags().BoolVar(p, "no-fusion", false, "make each node a step of its own, to see the effect of fusion")
 }
 
+// ExactFlag adds --exact.
 func ExactFlag(cmd *cobra.Command, p *bool) {
 	cmd.Flags().BoolVar(p, "exact", false, "compute every node by the formula of its definition, without faster "+
 		"implementations that round differently")
@@ -24,11 +26,13 @@ func ExactFlag(cmd *cobra.Command, p *bool) {
 // SolveLimit is the flag --solver-time-limit.
 type SolveLimit struct{ span time.Duration }
 
+// AddFlag adds the flag.
 func (l *SolveLimit) AddFlag(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&l.span, "solver-time-limit", layout.SolveLimit, "search at most `TIME`, such as 500ms, "+
 		"for the cheapest plan; 0s: no search. If the time runs out, the gap to the proven lower bound is shown")
 }
 
+// Check rejects a negative time.
 func (l *SolveLimit) Check() error {
 	if l.span < 0 {
 		return exit.Wrongf("--solver-time-limit %v: want 0s or more", l.span)
@@ -36,8 +40,7 @@ func (l *SolveLimit) Check() error {
 	return nil
 }
 
-// Option returns the value for [graphrun.Options], where 0 means the default limit and a negative value means no
-// search.
+// Option returns the value of graphrun.Options.SolveLimit, where a negative value means no search.
 func (l *SolveLimit) Option() time.Duration {
 	if l.span == 0 {
 		return -1
@@ -47,16 +50,17 @@ func (l *SolveLimit) Option() time.Duration {
 
 // Slack is the flag --slack.
 type Slack struct {
-	text  string
-	share float64
+	text  string  // the value of the flag, such as 0.5%
+	share float64 // the parsed value, such as 0.005; set by Check
 }
 
+// AddFlag adds the flag.
 func (s *Slack) AddFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.text, "slack", "0%", "let strategy optimal cost up to `SHARE` more than the least "+
 		"cost, such as 0.5%, to have fewer copies")
 }
 
-// Check parses the flag. A slack requires that the chosen strategies include optimal.
+// Check parses the flag. It rejects the flag if strategies, the strategies of the command, do not include optimal.
 func (s *Slack) Check(cmd *cobra.Command, strategies ...string) error {
 	number, percent := strings.CutSuffix(s.text, "%")
 	share, err := strconv.ParseFloat(number, 64)
@@ -70,13 +74,15 @@ func (s *Slack) Check(cmd *cobra.Command, strategies ...string) error {
 	return nil
 }
 
-// Option returns the value for [graphrun.Options].
+// Option returns the value of graphrun.Options.Slack.
 func (s *Slack) Option() float64 { return s.share }
 
+// ThreadsFlag adds --threads.
 func ThreadsFlag(cmd *cobra.Command, p *int) {
 	cmd.Flags().IntVar(p, "threads", 0, "run on `N` workers; 0 is GOMAXPROCS")
 }
 
+// CheckThreads rejects a negative value of --threads.
 func CheckThreads(n int) error {
 	if n < 0 {
 		return exit.Wrongf("--threads %d: want a positive number, or 0 for GOMAXPROCS", n)

@@ -10,6 +10,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
+// PinFlag adds --pin.
 func PinFlag(cmd *cobra.Command, pins *[]string) {
 	cmd.Flags().StringArrayVar(pins, "pin", nil,
 		"pin the layout of a value under every strategy, `NAME=FORMAT` or NAME=order:0,2,3,1 (other layouts are copies "+
@@ -18,30 +19,30 @@ func PinFlag(cmd *cobra.Command, pins *[]string) {
 
 // ApplyPins applies the values of --pin and infers the graph again.
 func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
-	type demanded struct {
-		name string
-		lays bool
+	type target struct { // what a pin fixes: the layout of a value, or the implementation of a node
+		name   string
+		layout bool
 	}
-	said := map[demanded]graph.Pin{}
+	seen := map[target]graph.Pin{}
 	for _, text := range pins {
-		// A pin has no "=", but the name of a value may have.
-		at := strings.LastIndexByte(text, '=')
-		if at <= 0 {
+		// The name of a value may have "=", so the last "=" separates name and pin.
+		equals := strings.LastIndexByte(text, '=')
+		if equals <= 0 {
 			return exit.Wrongf("--pin %s: want NAME=FORMAT, NAME=order:0,2,3,1 or NODE=impl:NAME", text)
 		}
-		name := text[:at]
-		p, err := graph.ParsePin(text[at+1:])
+		name := text[:equals]
+		p, err := graph.ParsePin(text[equals+1:])
 		if err == nil {
 			err = g.Pin(name, p)
 		}
 		if err != nil {
 			return exit.Wrongf("--pin %s: %w", text, err)
 		}
-		what := demanded{name, p.Lays()}
-		if before, twice := said[what]; twice && before != p {
+		t := target{name, p.Lays()}
+		if before, twice := seen[t]; twice && before != p {
 			return exit.Wrongf("--pin gives %s twice: %v and %v", name, before, p)
 		}
-		said[what] = p
+		seen[t] = p
 	}
 	if len(pins) == 0 {
 		return nil

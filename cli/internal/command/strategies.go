@@ -15,14 +15,14 @@ import (
 // DefaultStrategy is the default of --strategy.
 const DefaultStrategy = "optimal"
 
-// StrategyFlag adds --strategy with its completion.
+// StrategyFlag adds --strategy and its completion.
 func (e *Extensions) StrategyFlag(cmd *cobra.Command, p *string) {
 	cmd.Flags().StringVar(p, "strategy", DefaultStrategy,
 		"choose layouts as `NAME` does: "+strings.Join(e.StrategyNames(), ", "))
 	CompleteFrom(cmd, "strategy", e.StrategyNames())
 }
 
-// StrategyNames lists the strategies.
+// StrategyNames returns the names of all strategies.
 func (e *Extensions) StrategyNames() []string {
 	var names []string
 	for _, s := range e.Strategies() {
@@ -31,7 +31,7 @@ func (e *Extensions) StrategyNames() []string {
 	return names
 }
 
-// Strategy returns the strategy with a name that [Extensions.CheckStrategy] accepted.
+// Strategy returns the strategy with a name. The name must be valid: see [Extensions.CheckStrategy].
 func (e *Extensions) Strategy(name string) graphrun.Strategy {
 	for _, s := range e.Strategies() {
 		if s.Name() == name {
@@ -55,12 +55,12 @@ const (
 	publishedStrategies = "published"
 )
 
-// Unpublished lists the strategies that are not in [layout.Published].
+// Unpublished returns the names of all strategies that are not in [layout.Published].
 func (e *Extensions) Unpublished() []string {
 	return slices.DeleteFunc(e.StrategyNames(), func(name string) bool { return slices.Contains(published(), name) })
 }
 
-// published lists the names of [layout.Published].
+// published returns the names of the strategies in [layout.Published].
 func published() []string {
 	var names []string
 	for _, s := range layout.Published() {
@@ -85,7 +85,7 @@ func (e *Extensions) ExpandStrategies(names []string) []string {
 	return out
 }
 
-// CompleteGroups is [Extensions.CompleteStrategies] for a flag that also takes groups.
+// CompleteGroups is [Extensions.CompleteStrategies] for a flag that also accepts groups of strategies.
 func (e *Extensions) CompleteGroups(cmd *cobra.Command, args []string, typed string) ([]string,
 	cobra.ShellCompDirective) {
 	list, directive := e.CompleteStrategies(cmd, args, typed)
@@ -93,7 +93,7 @@ func (e *Extensions) CompleteGroups(cmd *cobra.Command, args []string, typed str
 	return append(list, head+publishedStrategies, head+allStrategies), directive
 }
 
-// CompleteStrategies completes the last name of a comma-separated list, which is one word to shells.
+// CompleteStrategies completes the last name of a comma-separated list of strategies.
 func (e *Extensions) CompleteStrategies(_ *cobra.Command, _ []string, typed string) ([]string,
 	cobra.ShellCompDirective) {
 	head := typed[:strings.LastIndex(typed, ",")+1]

@@ -31,24 +31,24 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
+// flags holds the flags of the command.
 type flags struct {
-	ext             *command.Extensions
-	src             inputs.Sources
-	strategies      []string
-	dims, pins      []string
-	threads         []int
-	runs, turn      int
-	untilText       string
-	until           float64 // of --until, as a fraction of the median; 0 if it is not given
-	costs           string
-	prices          *machine.Profile // of --costs
-	noFusion, exact bool
-	solver          command.SolveLimit
-	slack           command.Slack
-	json            bool
-	markdown        bool
-	// Files that are written in addition to the output; empty for none.
-	csv, benchstat, report string
+	ext                    *command.Extensions
+	src                    inputs.Sources
+	strategies             []string
+	dims, pins             []string
+	threads                []int
+	runs, turn             int
+	untilText              string  // the value of --until, such as 1%
+	until                  float64 // the parsed value, such as 0.01; 0 without --until
+	costs                  string
+	prices                 *machine.Profile // the cost profile: see command.Prices
+	noFusion, exact        bool
+	solver                 command.SolveLimit
+	slack                  command.Slack
+	json                   bool
+	markdown               bool
+	csv, benchstat, report string // paths of additional files; empty for none
 }
 
 const help = `Runs graphs under several strategies on the same inputs, in rounds. In each round every strategy has a
@@ -87,6 +87,7 @@ With --json every row has its samples, in the order of the runs.
 Ctrl-C or a failure ends the measurement; the measurements so far are printed and written
 ("interrupted" is true in JSON). The exit code is then 130, or that of the failure.`
 
+// Command returns the command compare.
 func Command(ext *command.Extensions) *cobra.Command {
 	f := flags{ext: ext}
 	cmd := &cobra.Command{
@@ -199,7 +200,8 @@ func (f *flags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// readUntil reads --until. With it and without --runs, the default limits of [experiment.Options] apply.
+// readUntil parses --until. With --until and without --runs, it sets runs to 0, so that [experiment.Compare] uses its
+// default limits.
 func (f *flags) readUntil(cmd *cobra.Command) error {
 	if !cmd.Flags().Changed("until") {
 		return nil
@@ -249,7 +251,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range paths { // before the measurement
+	for _, path := range paths { // a missing file is reported before the first measurement
 		if _, err := os.Stat(path); err != nil {
 			return exit.Wrong(files.InFile(path, err))
 		}
@@ -262,33 +264,34 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 		return err
 	}
 	s.Interrupted = err != nil || cut != nil
-	shown := s.show(cmd) // also after a failure
+	showErr := s.show(cmd) // after a failure, the measurements so far are printed
 	switch {
 	case cut != nil:
-		return cmp.Or(shown, cut)
+		return cmp.Or(showErr, cut)
 	case err != nil:
 		return err
 	}
-	return shown
+	return showErr
 }
 
-// comparison has the measurements so far. The first row of each combination of file, sizes and threads is the strategy
-// with which the other strategies are compared.
+// comparison has the measurements so far. The other rows of a combination of file, sizes and threads are compared with
+// its first row.
 type comparison struct {
 	flags       flags
-	files       map[string]string // by path: the name of the file in results
+	files       map[string]string // the label of each file in results, by path
 	line        string            // the command line
-	profile     report.Profile    // the prices of all plans
+	profile     report.Profile    // the cost profile of all plans
 	rows        []Row
 	Verdicts    []Verdict
-	Interrupted bool     // the measurement is not complete
-	Unchecked   bool     // some outputs were not compared
-	Different   []string // differences of values
-	notes       report.Notes
-	seen        map[string]bool // notes that were printed
+	Interrupted bool            // whether the measurement is incomplete
+	Unchecked   bool            // whether some outputs were not compared
+	Different   []string        // the outputs with different values, in words
+	notes       report.Notes    // of all graphs
+	seen        map[string]bool // the notes that were printed
 }
 
-// measureAll measures every combination. If the context ends, it returns an error and keeps the rows so far.
+// measureAll measures the strategies for every combination. If the context ends, it returns an error; s has the
+// measurements so far.
 func (s *comparison) measureAll(cmd *cobra.Command, paths []string, sizes [][]string) error {
 	for _, path := range paths {
 		for _, dims := range sizes {
@@ -326,7 +329,7 @@ func (s *comparison) load(j *progress.Job, path string, dims []string) (t inputs
 	return t, nil
 }
 
-// measure measures the strategies on one number of threads. dims are the values of --dim.
+// measure measures the strategies for one combination. dims are the values of --dim.
 func (s *comparison) measure(j *progress.Job, path string, t inputs.Workload, dims []string, threads int) error {
 	var list []experiment.Candidate
 	var bound *float64
@@ -353,14 +356,14 @@ func (s *comparison) measure(j *progress.Job, path string, t inputs.Workload, di
 	return exit.Stopped(j.Context)
 }
 
-// compile compiles a graph with every strategy and returns a lower bound on the cost of any plan. The first compilation
-// creates folded and packed constants and machine code, which all programs share. Therefore all programs are compiled
-// twice, and only the second compile times are compared.
+// compile compiles a graph with every strategy, and returns a lower bound on the cost of any plan. All programs share
+// folded and packed constants and machine code, which the first compilation creates. Therefore every program is
+// compiled twice, and the second compile times are compared.
 func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Options) (list []experiment.Candidate,
 	bound *float64, err error) {
-	var first []experiment.Candidate
+	var previous []experiment.Candidate
 	for range 2 {
-		first, list, bound = list, nil, nil
+		previous, list, bound = list, nil, nil
 		for _, name := range s.flags.strategies {
 			o.Strategy = s.flags.ext.Strategy(name)
 			p, err := s.flags.ext.Compile(ctx, g, o)
@@ -372,7 +375,7 @@ func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Opt
 			s.profile = p.Report().Profile
 		}
 	}
-	runtime.KeepAlive(first)
+	runtime.KeepAlive(previous) // keeps the shared constants
 	if bound == nil {
 		o.Passes = s.flags.ext.Passes
 		bound, err = experiment.LowerBound(g, o)
@@ -398,7 +401,7 @@ func (s *comparison) add(path string, dims map[string]int, threads int, c *exper
 	s.Unchecked = s.Unchecked || !c.Outputs
 }
 
-// printNotes prints each note once and keeps it for documents.
+// printNotes prints the notes about a file that were not printed yet, and adds notes of the graph to the document.
 func (s *comparison) printNotes(cmd *cobra.Command, path string, t inputs.Workload) {
 	for _, v := range s.Verdicts {
 		if noise := v.Noise; noise != "" && v.File == s.files[path] && !s.seen[v.Place()+noise] {

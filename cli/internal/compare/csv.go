@@ -11,9 +11,9 @@ import (
 // writeCSV writes the records as CSV.
 func (s *comparison) writeCSV(w io.Writer) error { return csv.NewWriter(w).WriteAll(s.records()) }
 
-// records returns the names of the columns, and a record for each run in order. A record also has the constant
-// properties of the run's strategy. Unknown values are empty. If several strategies have the same plan, its runs are
-// listed for each of them.
+// records returns the rows of the CSV file: the names of the columns, and a row for each run. A row repeats the
+// properties of the run's strategy. Unknown values are empty. Runs of a plan that several strategies share are listed
+// for each strategy.
 func (s *comparison) records() [][]string {
 	head := []string{"file"}
 	symbols := s.symbols()
@@ -43,7 +43,7 @@ func (s *comparison) records() [][]string {
 	return list
 }
 
-// decimal formats a number for programs, and nil as an empty text.
+// decimal formats a number without units; "" for nil.
 func decimal(x *float64) string {
 	if x == nil {
 		return ""

@@ -22,27 +22,27 @@ type Document struct {
 	Interrupted bool     `json:"interrupted" doc:"Whether the measurement was interrupted."`
 	Equal       bool     `json:"equal" doc:"Whether no output differs between strategies."`
 	Differences []string `json:"differences" doc:"The outputs that differ, in words."`
-	Strategies  []Row    `json:"strategies" doc:"A row for each strategy and combination of file, sizes and threads; the first row of a combination is its base."`
+	Strategies  []Row    `json:"strategies" doc:"A row for each strategy and combination of file, sizes and threads; ratios are relative to the first row of the combination."`
 	// Verdict repeats the only element of Verdicts.
-	Verdict  *experiment.Ranking `json:"verdict" doc:"The verdict; null if verdicts has none or several."`
+	Verdict  *experiment.Ranking `json:"verdict" doc:"The only element of verdicts; null if verdicts does not have one element."`
 	Verdicts []Verdict           `json:"verdicts" doc:"The verdict for each combination of file, sizes and threads."`
 	report.Notes
 }
 
-// Verdict is the verdict for a combination.
+// Verdict ranks the strategies of a combination by measured time.
 type Verdict struct {
 	Combination
 	experiment.Ranking
 }
 
-// Combination is a combination of file, sizes and threads.
+// Combination is a combination of file, sizes and threads for which the strategies are measured.
 type Combination struct {
 	File    string         `json:"file" doc:"The file of the graph."`
-	Dims    map[string]int `json:"dims" doc:"The sizes of its symbols."`
-	Threads int            `json:"threads" doc:"The workers of a run."`
+	Dims    map[string]int `json:"dims" doc:"The sizes of the graph's symbols."`
+	Threads int            `json:"threads" doc:"The number of workers of a run."`
 }
 
-// Row is a measured strategy.
+// Row has the measurement of a strategy for a combination.
 type Row struct {
 	Combination
 	experiment.Measurement
@@ -57,7 +57,8 @@ func (s *comparison) doc() *Document {
 	return d
 }
 
-// Place returns the combination as the part of a benchmark's name.
+// Place returns the combination as text without blanks, such as model.onnx/N=8/threads=1. It is part of the names of
+// benchmarks.
 func (c *Combination) Place() string {
 	parts := []string{c.File}
 	for _, name := range slices.Sorted(maps.Keys(c.Dims)) {
@@ -77,12 +78,12 @@ func (s *comparison) symbols() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// varies reports whether a text differs between rows.
-func (s *comparison) varies(of func(*Row) string) bool {
-	return slices.ContainsFunc(s.rows, func(r Row) bool { return of(&r) != of(&s.rows[0]) })
+// varies reports whether a text of the rows is not the same for all rows.
+func (s *comparison) varies(text func(*Row) string) bool {
+	return slices.ContainsFunc(s.rows, func(r Row) bool { return text(&r) != text(&s.rows[0]) })
 }
 
-// dimText returns the size of a symbol in a row, "-" if the graph has no such symbol.
+// dimText returns the size of a symbol, or "-" if the graph has no such symbol.
 func (r *Row) dimText(name string) string {
 	if n, ok := r.Dims[name]; ok {
 		return strconv.Itoa(n)
@@ -90,23 +91,23 @@ func (r *Row) dimText(name string) string {
 	return "-"
 }
 
-// table has the columns of the combinations, and then the columns of [experiment.TableOf].
+// table has columns for the combination, and then the columns of [experiment.TableOf].
 func (s *comparison) table() *term.Table {
 	var t term.Table
-	texts := func(c term.Column, of func(*Row) string) {
+	addColumn := func(c term.Column, cell func(*Row) string) {
 		cells := make([]string, len(s.rows))
 		for i := range s.rows {
-			cells[i] = of(&s.rows[i])
+			cells[i] = cell(&s.rows[i])
 		}
 		t.AddColumn(c, cells)
 	}
 	if file := func(r *Row) string { return r.File }; s.varies(file) {
-		texts(term.NameCol("file"), file)
+		addColumn(term.NameCol("file"), file)
 	}
 	for _, name := range s.symbols() {
-		texts(term.NumberCol(name), func(r *Row) string { return r.dimText(name) })
+		addColumn(term.NumberCol(name), func(r *Row) string { return r.dimText(name) })
 	}
-	texts(term.NumberCol("threads"), func(r *Row) string { return strconv.Itoa(r.Threads) })
+	addColumn(term.NumberCol("threads"), func(r *Row) string { return strconv.Itoa(r.Threads) })
 	rows := make([]experiment.Measurement, len(s.rows))
 	for i, r := range s.rows {
 		rows[i] = r.Measurement
@@ -122,7 +123,7 @@ func (s *comparison) table() *term.Table {
 	return &t
 }
 
-// caption describes the measurement and the columns.
+// caption returns the sentence below the table: the number of runs, and the meaning of the signs in the columns.
 func (s *comparison) caption() string {
 	least, most := s.flags.runs, 0
 	for i, r := range s.rows {
@@ -154,7 +155,7 @@ func (s *comparison) caption() string {
 	return text
 }
 
-// verdictTexts returns the verdict of each combination in words.
+// verdictTexts returns the verdict of each combination as a sentence.
 func (s *comparison) verdictTexts() (list []string) {
 	for _, v := range s.Verdicts {
 		text := v.Text
@@ -186,7 +187,7 @@ func (s *comparison) writeTable(w io.Writer, show term.Display) {
 	}
 }
 
-// writeBenchmarks writes every run as a line of a Go benchmark, for benchstat -col /strategy.
+// writeBenchmarks writes every run as an output line of a Go benchmark, for benchstat -col /strategy.
 func (s *comparison) writeBenchmarks(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "goos: %s\ngoarch: %s\npkg: github.com/graphrun/graphrun\n", runtime.GOOS, runtime.GOARCH)

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/page"
 )
 
-// writeHTML writes the comparison as a self-contained page without scripts.
+// writeHTML writes the comparison as an HTML page.
 func (s *comparison) writeHTML(w io.Writer) error {
 	about, err := page.About(s.line, slices.Sorted(maps.Keys(s.files)), &s.profile)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *comparison) combinations() func(yield func([]Row) bool) {
 	}
 }
 
-// valueOf returns an optional number for a chart.
+// valueOf returns an optional number for a chart: NaN for nil.
 func valueOf(x *float64) float64 {
 	if x == nil {
 		return page.Unknown()
@@ -136,7 +136,7 @@ func predictionSection(rows []Row) page.Section {
 		Note: "Each point is a measured plan. Estimates are for one core and an otherwise idle machine."}
 }
 
-// tableSection has the table of the text output, and all runs as data.
+// tableSection has the table of the text output, and the CSV data of all runs.
 func (s *comparison) tableSection() page.Section {
 	records := s.records()
 	return page.Section{Title: "All figures", Table: page.TableOf("figures", s.table()), Note: s.caption() + ".",

@@ -36,9 +36,10 @@ type flags struct {
 	json, noFusion, exact bool
 	costs                 string
 	slack                 command.Slack
-	prices                *machine.Profile // of --costs
+	prices                *machine.Profile // the cost profile: see command.Prices
 }
 
+// Command returns the command diff.
 func Command(ext *command.Extensions) *cobra.Command {
 	f := flags{ext: ext}
 	cmd := &cobra.Command{
@@ -120,8 +121,8 @@ func (f *flags) ways(cmd *cobra.Command, files int) (list [2]string, err error) 
 
 // Document is the output of diff.
 type Document struct {
-	Files []string         `json:"files" doc:"The file of the first plan, and that of the second."`
-	Sizes []map[string]int `json:"sizes,omitzero" doc:"The sizes of --dim of the first plan, and those of the second, if they differ."`
+	Files []string         `json:"files" doc:"The file of the first plan and the file of the second plan."`
+	Sizes []map[string]int `json:"sizes,omitzero" doc:"The sizes of --dim for the first plan and for the second plan; absent if they are equal."`
 	*experiment.Difference
 	report.Notes
 }
@@ -178,17 +179,17 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	})
 }
 
-// split distributes the sizes of --dim to the two plans: the second size of a symbol is for the second plan, and all
-// other sizes are for both plans.
+// split distributes the values of --dim to the two plans. The first size of a symbol is for both plans, unless --dim
+// gives a second size, which is then for the second plan.
 func (f *flags) split(files int, r *Document) error {
-	at := map[string]int{} // by symbol, the index in the list of the second plan
+	indexOf := map[string]int{} // the index of a symbol's value in f.sizes[1]
 	twice := map[string]bool{}
 	for _, dim := range f.dims {
 		name, _, _ := strings.Cut(dim, "=")
-		i, again := at[name]
+		i, again := indexOf[name]
 		switch {
 		case !again:
-			at[name] = len(f.sizes[1])
+			indexOf[name] = len(f.sizes[1])
 			f.sizes[0], f.sizes[1] = append(f.sizes[0], dim), append(f.sizes[1], dim)
 			continue
 		case twice[name]:
@@ -210,7 +211,7 @@ func (f *flags) split(files int, r *Document) error {
 	return nil
 }
 
-// program loads and plans the file of plan i. The graph is not nil if it could be loaded.
+// program loads and plans the file of plan i, 0 or 1. It returns the graph even if planning fails.
 func (f *flags) program(j *progress.Job, path, strategy string, i int) (g *graph.Graph, p *graphrun.Program,
 	err error) {
 	var pins []string
@@ -240,7 +241,7 @@ func (f *flags) program(j *progress.Job, path, strategy string, i int) (g *graph
 	return g, p, nil
 }
 
-// writeDifference prints the differences.
+// writeDifference prints the differences as text.
 func writeDifference(w io.Writer, show term.Display, r *Document, pinned bool) {
 	first, second := r.First.Strategy, r.Second.Strategy
 	if r.Files[0] != r.Files[1] {
@@ -272,10 +273,10 @@ func writeDifference(w io.Writer, show term.Display, r *Document, pinned bool) {
 			return []any{name, format.Ints(d.First.Strides), d.First.Layout, format.Ints(d.Second.Strides), d.Second.Layout}
 		})
 	for _, only := range []struct {
-		who    string
+		plan   string
 		copies []report.Copy
 	}{{first, r.OnlyFirst}, {second, r.OnlySecond}} {
-		sections.WriteCopies(w, show, "Copies that only "+only.who+" makes", only.copies)
+		sections.WriteCopies(w, show, "Copies that only "+only.plan+" makes", only.copies)
 	}
 	term.WriteList(w, show, "Steps that differ", r.Steps, []term.Column{term.WholeCol("differs"), term.NameCol("step"),
 		term.PhraseCol(first, 14), term.PhraseCol(second,
@@ -289,11 +290,11 @@ func writeDifference(w io.Writer, show term.Display, r *Document, pinned bool) {
 				format.Nanoseconds(d.SecondNS), signed(d.DeltaNS)}
 		})
 	for _, only := range []struct {
-		who   string
+		plan  string
 		nodes []string
 	}{{first, r.NodesFirst}, {second, r.NodesSecond}} {
 		if len(only.nodes) > 0 {
-			fmt.Fprintf(w, "\n%s\n%s\n", show.Paint(term.Strong, "Nodes that only "+only.who+" has"),
+			fmt.Fprintf(w, "\n%s\n%s\n", show.Paint(term.Strong, "Nodes that only "+only.plan+" has"),
 				format.Wrap(strings.Join(only.nodes, ", "), show.ProseWidth()))
 		}
 	}
@@ -365,7 +366,7 @@ func signed(ns float64) string {
 	return "0"
 }
 
-// stepNames names the nodes of steps; of many steps the first ones.
+// stepNames lists the nodes of at most six steps.
 func stepNames(steps []experiment.StepSummary) string {
 	const most = 6
 	var names []string

@@ -1,7 +1,7 @@
 // Package document writes the JSON documents of commands and derives their JSON Schemas.
 //
-// A document is a struct. Each field has its key as a json tag and a sentence as a doc tag. [Schema] describes the
-// struct, [Write] writes it, and the text output of a command is printed from the same struct.
+// A document is a struct. The json tag of a field is its key, and the doc tag is its description. [Schema] returns the
+// JSON Schema of a struct, and [Write] writes a struct as JSON. Commands print their text output from the same struct.
 package document
 
 import (
@@ -21,10 +21,11 @@ import (
 // Version is the version of every document.
 const Version = 1
 
-// Stream is a list in a document whose items are made one at a time. A nil stream is written as an empty list.
+// Stream is a list in a document. Its items are computed one at a time, while the document is written. A nil stream is
+// written as an empty list.
 type Stream[T any] func(yield func(item *T) bool)
 
-// lister is a stream of any item type.
+// lister is a [Stream] of any item type.
 type lister interface {
 	write(item func(v any))
 	ItemType() reflect.Type
@@ -37,7 +38,7 @@ func (s Stream[T]) write(item func(v any)) {
 // ItemType returns the type of an item.
 func (Stream[T]) ItemType() reflect.Type { return reflect.TypeFor[T]() }
 
-// StreamOf returns a stream that converts the items of a list.
+// StreamOf returns a stream of the items of a list, converted by doc.
 func StreamOf[A, T any](list []A, doc func(A) T) Stream[T] {
 	return func(yield func(*T) bool) {
 		var x T
@@ -75,15 +76,15 @@ func (l ListOrNull[T]) MarshalJSONTo(e *jsontext.Encoder) error {
 
 func (ListOrNull[T]) mayBeNull() {}
 
-// itemOptions are the options for a line. Invalid UTF-8 becomes the replacement character.
-var itemOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInvalidUTF8(true),
+// valueOptions are the options of values in a document. Invalid UTF-8 becomes the replacement character.
+var valueOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInvalidUTF8(true),
 	jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
 
-// Write writes a document, given by its address: one key a line, and one item a line in lists of objects. Write errors
-// of w appear at its Flush. A value that cannot be encoded panics.
+// Write writes a document. doc is a pointer to a struct. Each key has its own line, and so has each item of a list of
+// objects. Errors of w are returned by its Flush. Write panics if a value cannot be encoded.
 func Write(w *bufio.Writer, doc any) {
 	var line bytes.Buffer
-	enc := jsontext.NewEncoder(&line, itemOptions)
+	enc := jsontext.NewEncoder(&line, valueOptions)
 	put := func(v any) {
 		line.Reset()
 		if err := json.MarshalEncode(enc, v); err != nil {
@@ -113,6 +114,7 @@ func Write(w *bufio.Writer, doc any) {
 	w.WriteString("}\n")
 }
 
+// writeLines writes a list, each item on its own line. put writes an item.
 func writeLines(w *bufio.Writer, items func(item func(any)), put func(any)) {
 	sep := "[\n  "
 	items(func(v any) {
@@ -133,8 +135,8 @@ type member struct {
 	field    reflect.StructField
 }
 
-// membersOf iterates over the keys of a struct that are present, with their values. The keys of embedded structs are
-// keys of the struct.
+// membersOf iterates over the keys of a struct and their values. It includes keys of embedded structs, and skips
+// optional keys with zero values and keys of nil embedded structs.
 func membersOf(v reflect.Value) func(yield func(member, reflect.Value) bool) {
 	return func(yield func(member, reflect.Value) bool) {
 		for _, f := range reflect.VisibleFields(v.Type()) {
@@ -144,7 +146,7 @@ func membersOf(v reflect.Value) func(yield func(member, reflect.Value) bool) {
 			}
 			x, err := v.FieldByIndexErr(f.Index)
 			if err != nil || m.optional && x.IsZero() {
-				continue // a field of a nil embedded struct
+				continue
 			}
 			if !yield(m, x) {
 				return
@@ -159,13 +161,14 @@ func memberOf(f reflect.StructField) (member, bool) {
 	return member{key, strings.Contains(options, "omit"), f}, key != "" && key != "-"
 }
 
-// errorOf describes an error without terms of Go.
+// errorOf returns an error of a graph as a part of a document, without names of Go types.
 func errorOf(e *graph.Error) report.Mistake {
 	m := report.MistakeOf(e)
 	m.Message = exit.Plain(e.Err)
 	return m
 }
 
+// Mistakes returns errors of a graph as a part of a document.
 func Mistakes(errs []*graph.Error) []report.Mistake {
 	list := make([]report.Mistake, len(errs))
 	for i, e := range errs {

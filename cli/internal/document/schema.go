@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Schema returns the JSON Schema (2020-12) of a document, a struct. words[NAME] returns the strings that a field with
-// the tag of:"NAME" may have.
+// Schema returns the JSON Schema (2020-12) of a document. t is the type of the document, a struct. words[NAME] returns
+// the strings that a field with the tag of:"NAME" may contain.
 func Schema(t reflect.Type, title string, words map[string]func() []string) map[string]any {
 	b := schemaBuilder{defs: map[string]any{}, words: words}
 	root := b.object(t)
@@ -27,11 +27,11 @@ type schemaBuilder struct {
 	words map[string]func() []string
 }
 
-// object describes a struct. Further keys are not allowed. The keys of an optional embedded struct are all present or
-// all absent.
+// object returns the schema of a struct. Further keys are not allowed. The keys of an embedded pointer are all present
+// or all absent.
 func (b schemaBuilder) object(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
-	together := map[int][]string{} // by embedded struct
+	keysByPointer := map[int][]string{} // the keys of each embedded pointer, by its field index
 	for _, f := range reflect.VisibleFields(t) {
 		m, ok := memberOf(f)
 		if !ok {
@@ -42,19 +42,19 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 		properties[m.key] = s
 		switch {
 		case m.optional:
-		case behindPointer(t, f.Index):
-			together[f.Index[0]] = append(together[f.Index[0]], m.key)
+		case isInEmbeddedPointer(t, f.Index):
+			keysByPointer[f.Index[0]] = append(keysByPointer[f.Index[0]], m.key)
 		default:
 			required = append(required, m.key)
 		}
 	}
-	if len(properties) == 0 { // its keys are not known
+	if len(properties) == 0 { // a struct without documented keys
 		return map[string]any{"type": "object"}
 	}
 	s := map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
-	if len(together) > 0 {
+	if len(keysByPointer) > 0 {
 		others := map[string]any{}
-		for _, keys := range together {
+		for _, keys := range keysByPointer {
 			for _, key := range keys {
 				others[key] = keys
 			}
@@ -64,8 +64,9 @@ func (b schemaBuilder) object(t reflect.Type) map[string]any {
 	return s
 }
 
-// behindPointer reports whether a field belongs to an embedded pointer.
-func behindPointer(t reflect.Type, index []int) bool {
+// isInEmbeddedPointer reports whether a field of t is reached through an embedded pointer. index is the field's index
+// sequence of package reflect.
+func isInEmbeddedPointer(t reflect.Type, index []int) bool {
 	return slices.ContainsFunc(index[:len(index)-1], func(i int) bool {
 		f := t.Field(i).Type
 		if f.Kind() == reflect.Pointer {
@@ -76,33 +77,33 @@ func behindPointer(t reflect.Type, index []int) bool {
 	})
 }
 
-// property describes the value of a key.
+// property returns the schema of the value of a key.
 func (b schemaBuilder) property(m member) map[string]any {
 	t := m.field.Type
-	_, null := reflect.Zero(t).Interface().(interface{ mayBeNull() })
+	_, nullable := reflect.Zero(t).Interface().(interface{ mayBeNull() })
 	if t.Kind() == reflect.Pointer {
-		t, null = t.Elem(), !m.optional
+		t, nullable = t.Elem(), !m.optional
 	}
 	s := b.value(t, m.field.Tag.Get("of"))
-	if null {
+	if nullable {
 		s = map[string]any{"anyOf": []any{s, map[string]any{"type": "null"}}}
 	}
 	return s
 }
 
-// definitionOf returns the name of a struct in schemas: stepDoc and StepReport are both named step.
+// definitionOf returns the name of a struct type in schemas. For example, stepDoc and StepReport are both named step.
 func definitionOf(t reflect.Type) string {
 	name := strings.TrimSuffix(strings.TrimSuffix(t.Name(), "Doc"), "Report")
 	return strings.ToLower(name[:1]) + name[1:]
 }
 
-// value describes a type. of names the list of allowed strings.
-func (b schemaBuilder) value(t reflect.Type, of string) map[string]any {
+// value returns the schema of a type. allowed is the name of the set of allowed strings, or empty.
+func (b schemaBuilder) value(t reflect.Type, allowed string) map[string]any {
 	if l, ok := reflect.Zero(t).Interface().(lister); ok {
-		return map[string]any{"type": "array", "items": b.value(l.ItemType(), of)}
+		return map[string]any{"type": "array", "items": b.value(l.ItemType(), allowed)}
 	}
-	if own, ok := reflect.Zero(t).Interface().(interface{ JSONSchema() map[string]any }); ok {
-		return own.JSONSchema()
+	if custom, ok := reflect.Zero(t).Interface().(interface{ JSONSchema() map[string]any }); ok {
+		return custom.JSONSchema()
 	}
 	switch t.Kind() {
 	case reflect.Struct:
@@ -113,12 +114,12 @@ func (b schemaBuilder) value(t reflect.Type, of string) map[string]any {
 		}
 		return map[string]any{"$ref": "#/$defs/" + name}
 	case reflect.Slice:
-		return map[string]any{"type": "array", "items": b.value(t.Elem(), of)}
+		return map[string]any{"type": "array", "items": b.value(t.Elem(), allowed)}
 	case reflect.Map:
-		return map[string]any{"type": "object", "additionalProperties": b.value(t.Elem(), of)}
+		return map[string]any{"type": "object", "additionalProperties": b.value(t.Elem(), allowed)}
 	case reflect.String:
-		if of != "" {
-			return map[string]any{"enum": b.words[of]()}
+		if allowed != "" {
+			return map[string]any{"enum": b.words[allowed]()}
 		}
 		return map[string]any{"type": "string"}
 	case reflect.Bool:

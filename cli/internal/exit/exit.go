@@ -16,14 +16,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Exit codes: success; failure of the command; a wrong call or file.
+// Exit codes of the program.
 const (
-	CodeDone   = 0
-	CodeFailed = 1
-	CodeWrong  = 2
+	CodeDone   = 0 // success
+	CodeFailed = 1 // the command failed
+	CodeWrong  = 2 // wrong arguments or a wrong file
 )
 
-// Error carries an exit code. If Err is nil, the error was already printed.
+// Error is an error with an exit code. If Err is nil, the message was already printed.
 type Error struct {
 	Code int
 	Err  error
@@ -40,22 +40,22 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Wrong returns an error with the code of a wrong call or file.
+// Wrong returns an error with [CodeWrong].
 func Wrong(err error) error { return &Error{CodeWrong, err} }
 
 // Wrongf is [Wrong] with a formatted message.
 func Wrongf(format string, args ...any) error { return Wrong(fmt.Errorf(format, args...)) }
 
-// Failed returns an error with the code of a failure.
+// Failed returns an error with [CodeFailed].
 func Failed(err error) error { return &Error{CodeFailed, err} }
 
-// Coded wraps the action of a command: errors without an exit code become failures.
+// Coded wraps the action of a command. It gives [CodeFailed] to errors without an exit code, and to lack of memory.
 func Coded(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		defer func() {
 			var short *tensor.MemoryError
 			if errors.As(err, &short) {
-				err = Failed(err) // not a mistake in the call or the file
+				err = Failed(err)
 			}
 		}()
 		defer tensor.CatchMemory(&err)
@@ -68,7 +68,7 @@ func Coded(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command,
 	}
 }
 
-// Plain returns the message of an error without names of Go functions.
+// Plain returns the message of an error. It rewords parts that name Go functions or system calls.
 func Plain(err error) string {
 	text := err.Error()
 	var file *fs.PathError
@@ -82,10 +82,10 @@ func Plain(err error) string {
 	return text
 }
 
-// InFile adds the name of a file to an error that does not state a place in that file.
+// InFile adds the path of a graph file to an error, unless the error already names a place in the file.
 func InFile(path string, err error) error {
-	var one *graph.Error
-	if errors.As(err, &one) && one.File != "" {
+	var located *graph.Error
+	if errors.As(err, &located) && located.File != "" {
 		return err
 	}
 	return fmt.Errorf("%s: %w", path, err)

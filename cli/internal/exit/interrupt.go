@@ -11,7 +11,7 @@ import (
 // signalled is the cause of a context that a signal ended.
 type signalled struct{ what syscall.Signal }
 
-// Error returns the effect of the signal.
+// Error returns "terminated" or "interrupted".
 func (s signalled) Error() string {
 	if s.what == syscall.SIGTERM {
 		return "terminated"
@@ -19,7 +19,8 @@ func (s signalled) Error() string {
 	return "interrupted"
 }
 
-// UntilSignal returns a context that ends with the first SIGINT or SIGTERM. The second signal has its default effect.
+// UntilSignal returns a context that ends at the first SIGINT or SIGTERM. A second signal has its default effect: it
+// ends the process.
 func UntilSignal() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	first := make(chan os.Signal, 1)
@@ -36,10 +37,10 @@ func UntilSignal() context.Context {
 	return ctx
 }
 
-// exitSignalled plus the number of a signal is the exit code after this signal, as in shells.
+// exitSignalled plus the number of a signal is the exit code after the signal, as in shells.
 const exitSignalled = 128
 
-// Stopped returns the error of a command if the context has ended, else nil.
+// Stopped returns nil until the context has ended. Then it returns an [Error] with the exit code of the signal.
 func Stopped(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -49,7 +50,8 @@ func Stopped(ctx context.Context) error {
 	return &Error{exitSignalled + int(why.what), why}
 }
 
-// StoppedOr returns [Stopped] for an error after the context has ended, else the error.
+// StoppedOr returns err. If err is not nil and the context has ended, it returns [Stopped] instead, because err is then
+// a consequence of the end.
 func StoppedOr(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return Stopped(ctx)

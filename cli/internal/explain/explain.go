@@ -1,4 +1,5 @@
-// Package explain is the command that explains the layout and the computation of a value.
+// Package explain is the command that explains the layout and the computation of a value. Package inspect computes the
+// explanation; this package prints it.
 package explain
 
 import (
@@ -41,6 +42,7 @@ type flags struct {
 	slack                 command.Slack
 }
 
+// Command returns the command explain.
 func Command(ext *command.Extensions) *cobra.Command {
 	f := flags{ext: ext}
 	cmd := &cobra.Command{
@@ -94,9 +96,9 @@ not in it, in the graph as written. VALUE is then omitted.`,
 // Document is the output of explain.
 type Document struct {
 	Breaks document.TextOrNull `json:"breaks" doc:"The format of --first-break; null for none."`
-	Value  *infer.ValueDoc     `json:"value" doc:"The value, as infer shows it; null if --first-break found none."`
+	Value  *infer.ValueDoc     `json:"value" doc:"The value, as infer shows it; null if --first-break found no value."`
 	*inspect.Explanation
-	Guards []infer.GuardDoc `json:"guards,omitzero" doc:"Conditions on the assumed sizes under which value and layout hold; run and copies are for these sizes."`
+	Guards []infer.GuardDoc `json:"guards,omitzero" doc:"The conditions on sizes under which value and layout are valid; run and copies are valid for the assumed sizes."`
 	report.Notes
 }
 
@@ -158,7 +160,7 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 // breakFormats are the memory formats of --first-break.
 var breakFormats = []string{tensor.Contiguous.String(), tensor.ChannelsLast.String(), tensor.ChannelsLast3d.String()}
 
-// formatOf parses --first-break.
+// formatOf parses the value of --first-break.
 func formatOf(name string) (tensor.MemoryFormat, error) {
 	if name == "" {
 		return tensor.NoFormat, nil
@@ -201,8 +203,8 @@ func (f *flags) explained(ctx context.Context, g *graph.Graph, path, value strin
 	return r, r.describeSymbolically(g, v)
 }
 
-// describeSymbolically describes value and layout by expressions over the symbols without a size, if there are such
-// symbols.
+// describeSymbolically replaces value and layout by expressions over the symbols without a size, and sets the guards.
+// It does nothing if all symbols have sizes.
 func (r *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error {
 	s, err := infer.SymbolicOf(g, nil, false)
 	if err != nil || s == nil {
@@ -215,11 +217,11 @@ func (r *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error {
 	}
 	r.Layout = *layout
 	infer.SymbolicValue(r.Value, s, v)
-	own := s.Graph.Value(v.Name)
+	symbolic := s.Graph.Value(v.Name)
 	for _, cond := range s.Env.Guards()[before:] {
-		s.Guards = append(s.Guards, graph.Guard{Cond: cond, Node: own.Node})
+		s.Guards = append(s.Guards, graph.Guard{Cond: cond, Node: symbolic.Node})
 	}
-	above := ancestors(own)
+	above := ancestors(symbolic)
 	s.Guards = slices.DeleteFunc(s.Guards, func(g graph.Guard) bool {
 		return g.Node != nil && !above[g.Node]
 	})
@@ -227,7 +229,7 @@ func (r *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error {
 	return nil
 }
 
-// ancestors returns the node that computes a value and all nodes that it depends on.
+// ancestors returns the set of all nodes that a value depends on, including the node that computes the value.
 func ancestors(v *graph.Value) map[*graph.Node]bool {
 	seen := map[*graph.Node]bool{}
 	todo := []*graph.Value{v}
@@ -247,7 +249,7 @@ func ancestors(v *graph.Value) map[*graph.Node]bool {
 	return seen
 }
 
-// Write prints an explanation.
+// Write prints the document as text.
 func Write(w io.Writer, show term.Display, r *Document) {
 	if r.Value == nil {
 		fmt.Fprintf(w, "nothing loses %s: no node has operands in this format only and a result in another one\n", r.Breaks)
@@ -326,7 +328,8 @@ func writeExecution(w io.Writer, show term.Display, e *inspect.Explanation, assu
 	sections.WriteUnfused(w, show, e.Unfused)
 }
 
-// writeSides prints the reasons for the layouts of a copy and of its source, and the cost of a plan without the copy.
+// writeSides prints the reasons for a copy, and the cost of the cheapest plan without the copy. The reasons explain the
+// layout in which the value is written, and the layout in which its reader needs it.
 func writeSides(w io.Writer, show term.Display, c inspect.CopyReason) {
 	fmt.Fprintf(w, "\n%s\n", show.Paint(term.Strong, fmt.Sprintf("The copy of %s into %s", c.Value, format.Ints(c.To))))
 	for _, side := range []struct {

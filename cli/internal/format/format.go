@@ -18,7 +18,7 @@ func Ints(v []int) string {
 	return strings.ReplaceAll(fmt.Sprint(v), " ", ",")
 }
 
-// Printable escapes control characters: names come from files and must not affect the terminal.
+// Printable escapes control characters, because names come from files and must not affect the terminal.
 func Printable(s string) string {
 	if !strings.ContainsFunc(s, unicode.IsControl) {
 		return s
@@ -37,6 +37,7 @@ func Printable(s string) string {
 // Count formats a number of things: "1 step", "2 steps".
 func Count(n int, thing string) string { return CountIrregular(n, thing, thing+"s") }
 
+// CountIrregular is [Count] with an irregular plural: "1 copy", "2 copies".
 func CountIrregular(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -50,7 +51,7 @@ func Bytes(n int) string { return machine.Bytes(n) }
 // Nanoseconds formats a time: "812.3µs".
 func Nanoseconds(ns float64) string { return machine.Nanoseconds(ns) }
 
-// Wrap breaks the lines of a text at blanks so that they fit into width columns where possible.
+// Wrap breaks the lines of a text at blanks. A line has at most width columns unless a word is wider.
 func Wrap(text string, width int) string {
 	var lines []string
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
@@ -75,7 +76,7 @@ func Wrap(text string, width int) string {
 	return strings.Join(lines, "\n")
 }
 
-// Difference formats y minus x, with the percentage of x.
+// Difference formats y minus x, and the difference as a percentage of x.
 func Difference(x, y float64, format func(float64) string) string {
 	switch {
 	case x == y:
@@ -97,8 +98,10 @@ func Sizes(sizes map[string]int) string {
 	return strings.Join(list, ", ")
 }
 
+// Percent formats a share as a percentage.
 func Percent(x float64) string { return fmt.Sprintf("%.1f%%", 100*x) }
 
+// Strings returns the String of each item.
 func Strings[T fmt.Stringer](list []T) []string {
 	var out []string
 	for _, x := range list {
@@ -107,7 +110,7 @@ func Strings[T fmt.Stringer](list []T) []string {
 	return out
 }
 
-// Few lists the first items, and the number of the remaining items.
+// Few joins items by commas. Of more than five items it lists the first four, and the number of further items.
 func Few(list []string) string {
 	const most = 4
 	if more := len(list) - most; more > 1 {

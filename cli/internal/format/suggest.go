@@ -7,15 +7,16 @@ import (
 	"github.com/graphrun/graphrun/internal/suggest"
 )
 
-// DidYouMean returns the end of a message about an unknown name. The end is empty if no known name is similar.
+// DidYouMean returns the end of a message about an unknown name: a suggestion, or "" if no known name is similar.
 func DidYouMean(name string, known []string) string { return suggest.DidYouMean(Meant(name, known)) }
 
-// WantOneOf returns the end of a message about an unknown name, with all known names.
+// WantOneOf returns the end of a message about an unknown name: all known names and a suggestion.
 func WantOneOf(name string, known []string) string {
 	return "want one of " + strings.Join(known, ", ") + DidYouMean(name, known)
 }
 
-// Meant returns the most similar known name, or the only known name with this prefix.
+// Meant returns the most similar known name. If no known name is similar, it returns the known name of which name is a
+// prefix, provided that there is only one, and otherwise "".
 func Meant(name string, known []string) string {
 	if nearest := suggest.Nearest(name, slices.Values(known)); nearest != "" {
 		return nearest

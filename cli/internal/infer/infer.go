@@ -1,4 +1,5 @@
-// Package infer is the command that prints the inferred types, strides and aliases of values.
+// Package infer is the command that prints the inferred types, strides and aliases of values. Sizes of symbols without
+// a value are printed as expressions (symbolic.go).
 package infer
 
 import (
@@ -29,6 +30,7 @@ type flags struct {
 	dims                     []string
 }
 
+// Command returns the command infer.
 func Command(ext *command.Extensions) *cobra.Command {
 	f := flags{ext: ext}
 	cmd := &cobra.Command{
@@ -126,8 +128,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	return err
 }
 
-// inferGraph returns the graph and the errors of its parts. The graph is nil if nothing can be shown. err ends the
-// command. With --keep-going, rejected nodes do not end the command.
+// inferGraph loads and infers the graph. It returns the mistakes in the file, and err if the command must fail. With
+// --keep-going, mistakes in nodes do not set err. The graph is nil if no value can be shown.
 func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*graph.Error, error) {
 	g, missing, err := f.ext.OpenGraph(ctx, path, f.dims, f.keepGoing)
 	if err != nil {
@@ -147,7 +149,7 @@ func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*gra
 	return g, errs, nil
 }
 
-// byPlace compares errors by their places in the file.
+// byPlace compares errors by their places in the file, for sorting.
 func byPlace(a, b *graph.Error) int { return cmp.Or(a.Line-b.Line, a.Col-b.Col) }
 
 // inOrder sorts the errors of rejected nodes by place.
@@ -160,20 +162,20 @@ func inOrder(rejected map[*graph.Node]*graph.Error) []*graph.Error {
 	return errs
 }
 
-// mistakes lists the errors in an error from loading.
+// mistakes returns the errors that an error of loading or inference combines.
 func mistakes(err error) []*graph.Error {
-	var all graph.Errors
-	var one *graph.Error
+	var several graph.Errors
+	var single *graph.Error
 	switch {
-	case errors.As(err, &all):
-		return all
-	case errors.As(err, &one):
-		return []*graph.Error{one}
+	case errors.As(err, &several):
+		return several
+	case errors.As(err, &single):
+		return []*graph.Error{single}
 	}
 	return []*graph.Error{{Err: err}}
 }
 
-// inferred calls f with every value that has a type.
+// inferred calls f with every value whose type is known. errs are the errors of rejected nodes.
 func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 	if g == nil {
 		return
@@ -193,27 +195,28 @@ func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 type Document struct {
 	Values document.Stream[ValueDoc] `json:"values" doc:"The inputs, constants and outputs of nodes."`
 	Errors []report.Mistake          `json:"errors" doc:"The rejected nodes, and constants that cannot be read."`
-	Guards []GuardDoc                `json:"guards,omitzero" doc:"Conditions on the assumed sizes under which the document holds."`
-	Fewer  *RaisedMinimums           `json:"fewer_guards,omitzero" doc:"Minimums with which there are fewer guards."`
+	Guards []GuardDoc                `json:"guards,omitzero" doc:"The document is valid for all sizes that satisfy these conditions."`
+	Fewer  *RaisedMinimums           `json:"fewer_guards,omitzero" doc:"Symbols whose minimum could be raised to remove guards."`
 	report.Notes
-	segments bool // shapes depend on data
+	segments bool // whether shapes depend on data, so that the graph runs in segments
 }
 
 // ValueDoc describes a value.
 type ValueDoc struct {
 	Name       string              `json:"name" doc:"The name of the value."`
-	Op         string              `json:"op" doc:"The op that computes it; input or constant."`
+	Op         string              `json:"op" doc:"The op that computes the value, or input or constant."`
 	DType      document.TextOrNull `json:"dtype" of:"dtype" doc:"The dtype; null if unknown."`
-	Shape      report.Sizes        `json:"shape" doc:"Its sizes; null if unknown."`
+	Shape      report.Sizes        `json:"shape" doc:"The sizes; null if unknown."`
 	Strides    report.Sizes        `json:"strides" doc:"The strides in elements; null if unknown."`
 	Offset     *report.Size        `json:"offset" doc:"The offset in elements; null if unknown."`
 	Flags      []string            `json:"flags" of:"flag" doc:"The layout flags that hold for all sizes."`
-	AliasOf    document.TextOrNull `json:"alias_of" doc:"The nearest value that it is a view of; null for none."`
-	Conditions map[string]string   `json:"conditions,omitzero" doc:"The conditions under which other flags hold."`
-	Dynamic    bool                `json:"dynamic,omitzero" doc:"Whether its shape depends on data."`
-	Segment    *int                `json:"segment,omitzero" doc:"The first segment of the plan that computes it."`
+	AliasOf    document.TextOrNull `json:"alias_of" doc:"For a view, the value that is viewed; otherwise null."`
+	Conditions map[string]string   `json:"conditions,omitzero" doc:"For other layout flags, the condition on sizes under which the flag holds."`
+	Dynamic    bool                `json:"dynamic,omitzero" doc:"Whether the shape depends on data."`
+	Segment    *int                `json:"segment,omitzero" doc:"The index of the first segment that computes the value; absent if no segment computes it."`
 }
 
+// ValueDocOf describes a value of an inferred graph. known has the facts about values whose shapes depend on data.
 func ValueDocOf(v *graph.Value, known *program.Known) ValueDoc {
 	d := ValueDoc{Name: v.Name, Op: v.Kind(), Shape: known.Sizes(v), Dynamic: v.Dynamic}
 	if t := known.DType(v); t.Valid() {
@@ -253,7 +256,7 @@ func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *Docu
 		segments: g != nil && g.Dynamic()}
 }
 
-// writeInferTable prints the values as a table.
+// writeInferTable prints the values as a table, and the guards.
 func writeInferTable(w io.Writer, show term.Display, r *Document) {
 	flags := term.PhraseCol("flags", 10)
 	flags.Cut = term.CutFlags

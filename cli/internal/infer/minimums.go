@@ -11,14 +11,15 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// RaisedMinimums lists symbols for which a greater minimum removes guards.
+// RaisedMinimums says how many guards disappear if the minimums of some symbols are raised.
 type RaisedMinimums struct {
 	Symbols   []string `json:"symbols" doc:"The symbols whose minimum is raised."`
-	Min       int      `json:"min" doc:"Their minimum: 2."`
-	Disappear int      `json:"disappear" doc:"The number of guards that it removes."`
-	Of        int      `json:"of" doc:"The number of guards without it."`
+	Min       int      `json:"min" doc:"The raised minimum: 2."`
+	Disappear int      `json:"disappear" doc:"The number of guards that disappear with the raised minimum."`
+	Of        int      `json:"of" doc:"The number of guards with the present minimums."`
 }
 
+// String returns the note for users.
 func (f *RaisedMinimums) String() string {
 	list := make([]string, len(f.Symbols))
 	for i, name := range f.Symbols {
@@ -32,15 +33,16 @@ func (f *RaisedMinimums) String() string {
 }
 
 const (
-	// raisedMin is the minimum that is tried. With sizes of at least 2, no dimension is empty or broadcast.
+	// raisedMin is the raised minimum. A dimension of size 2 or more is neither empty nor broadcast.
 	raisedMin = 2
-	// maxRaised bounds the symbols that are tried one by one, each with an inference of the graph.
+	// maxRaised bounds the number of symbols for which raisedMinimumsOf looks for a smaller set. Each symbol takes an
+	// inference of the graph.
 	maxRaised = 16
 )
 
-// raisedMinimumsOf infers the graph again with raised minimums if inference s has guards. It returns a small set of
-// symbols. If only their minimums are raised, the number of removed guards is the same as if the minimums of all
-// symbols are raised. It returns nil if no guard disappears.
+// raisedMinimumsOf infers the graph again with raised minimums, if s, the inference with the present minimums, has
+// guards. It first raises the minimums of all symbols, and then drops symbols as long as the same number of guards
+// disappears. It returns nil if no guard disappears.
 func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, classes bool) *RaisedMinimums {
 	if s == nil || s.Cut != nil {
 		return nil
@@ -58,7 +60,7 @@ func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, cl
 	if len(f.Symbols) == 0 {
 		return nil
 	}
-	left := func(symbols []string) int {
+	guardsWith := func(symbols []string) int { // the number of guards if the minimums of symbols are raised
 		raised := g.Clone()
 		raised.Symbols = maps.Clone(g.Symbols)
 		for _, name := range symbols {
@@ -71,7 +73,7 @@ func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, cl
 		}
 		return f.Of
 	}
-	least := left(f.Symbols)
+	least := guardsWith(f.Symbols)
 	if least >= f.Of {
 		return nil
 	}
@@ -81,7 +83,7 @@ func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, cl
 			if len(others) == 0 {
 				break
 			}
-			if n := left(others); n <= least {
+			if n := guardsWith(others); n <= least {
 				f.Symbols, least = others, n
 			}
 		}

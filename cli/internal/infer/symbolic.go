@@ -15,18 +15,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SymbolicOf infers a graph for symbolic sizes. It returns nil if all sizes are known, or if shapes depend on data: see
-// [program.Known.Unbacked]. Rejected nodes are dropped.
+// SymbolicOf infers a graph for symbolic sizes. It drops rejected nodes, which errs lists. With classes it follows all
+// branches on sizes. It returns nil if all sizes are known, or if shapes depend on data; program.Known.Unbacked is the
+// inference for such shapes.
 func SymbolicOf(g *graph.Graph, errs []*graph.Error, classes bool) (*graph.Symbolic, error) {
 	if g == nil || g.Dynamic() {
 		return nil, nil
 	}
-	open := false
+	hasUnknown := false
 	for name := range g.Assumed() {
-		_, own := g.Symbols[name]
-		open = open || own
+		_, isSymbol := g.Symbols[name]
+		hasUnknown = hasUnknown || isSymbol
 	}
-	if !open {
+	if !hasUnknown {
 		return nil, nil
 	}
 	if len(errs) > 0 {
@@ -42,13 +43,13 @@ func SymbolicOf(g *graph.Graph, errs []*graph.Error, classes bool) (*graph.Symbo
 // GuardDoc is a condition on sizes.
 type GuardDoc struct {
 	Condition string              `json:"condition" doc:"The condition, in Eq, Ne, Lt, Le, &, |."`
-	Node      document.TextOrNull `json:"node" doc:"The node or input whose inference requires it; null for none."`
-	Op        document.TextOrNull `json:"op" doc:"The op of the node, or input; null for none."`
-	Binds     map[string]int      `json:"binds,omitzero" doc:"The symbols that it binds to a size."`
-	Refusal   string              `json:"refusal,omitzero" doc:"The error if it does not hold, if that was examined."`
+	Node      document.TextOrNull `json:"node" doc:"The node or input whose inference requires the condition; null for none."`
+	Op        document.TextOrNull `json:"op" doc:"The op of the node, or the word input; null for none."`
+	Binds     map[string]int      `json:"binds,omitzero" doc:"The symbols that the condition binds to a size."`
+	Refusal   string              `json:"refusal,omitzero" doc:"The error of inference if the condition does not hold; absent if inference then succeeds or was not tried."`
 }
 
-// GuardsOf lists the guards of symbolic inference. It returns nil if s is nil.
+// GuardsOf returns the guards of symbolic inference as a part of a document. It returns nil if s is nil.
 func GuardsOf(s *graph.Symbolic) []GuardDoc {
 	if s == nil {
 		return nil
@@ -81,30 +82,30 @@ func GuardsOf(s *graph.Symbolic) []GuardDoc {
 
 // joinExclusions replaces the guards Ne(x, least), ..., Ne(x, k) by Lt(k, x). least is the minimum of symbol x.
 func joinExclusions(list []GuardDoc, symbol string, least int) []GuardDoc {
-	var of []int
+	var joined []int // indices of the guards Ne(x, least), Ne(x, least+1), ...
 	for {
-		cond := fmt.Sprintf("Ne(%s, %d)", symbol, least+len(of))
+		cond := fmt.Sprintf("Ne(%s, %d)", symbol, least+len(joined))
 		i := slices.IndexFunc(list, func(g GuardDoc) bool {
 			return g.Condition == cond && g.Binds == nil && g.Refusal == ""
 		})
 		if i < 0 {
 			break
 		}
-		of = append(of, i)
+		joined = append(joined, i)
 	}
-	if len(of) < 2 {
+	if len(joined) < 2 {
 		return list
 	}
-	slices.Sort(of)
-	last := of[len(of)-1]
-	list[last].Condition = fmt.Sprintf("Lt(%d, %s)", least+len(of)-1, symbol)
-	for _, i := range slices.Backward(of[:len(of)-1]) {
+	slices.Sort(joined)
+	last := joined[len(joined)-1]
+	list[last].Condition = fmt.Sprintf("Lt(%d, %s)", least+len(joined)-1, symbol)
+	for _, i := range slices.Backward(joined[:len(joined)-1]) {
 		list = slices.Delete(list, i, i+1)
 	}
 	return list
 }
 
-// causeOf returns an error without its place.
+// causeOf removes the place in the file from an error.
 func causeOf(err error) error {
 	var e *graph.Error
 	if errors.As(err, &e) && e.Err != nil {
@@ -138,7 +139,8 @@ func WriteGuards(w io.Writer, guards []GuardDoc) {
 	}
 }
 
-// SymbolicValue replaces the type in d, which is valid for the hinted sizes, by the type for all sizes.
+// SymbolicValue replaces the type in d, which is valid for the hints, by the type of v in s, which is valid for all
+// sizes.
 func SymbolicValue(d *ValueDoc, s *graph.Symbolic, v *graph.Value) {
 	w := s.Graph.Value(v.Name)
 	if w == nil || w.Dynamic {
@@ -179,7 +181,7 @@ var flagsOf = []struct {
 	{"non_overlapping_and_dense", tensor.IsNonOverlappingAndDense},
 }
 
-// Flags lists the names of the layout flags.
+// Flags returns the names of the layout flags.
 func Flags() []string {
 	names := make([]string, len(flagsOf))
 	for i, f := range flagsOf {
@@ -188,9 +190,10 @@ func Flags() []string {
 	return names
 }
 
-// conditionOf returns the condition on sizes under which the layout predicate p holds for a tensor of type t. A size
-// class is a set of sizes with the same outcome of all comparisons. If the formula of the predicate does not simplify
-// to a constant, because its comparisons depend on each other, a few size classes are enumerated.
+// conditionOf returns the condition on sizes under which the layout predicate p holds for a tensor of type t: the
+// formula of p, simplified. The comparisons in a formula may depend on each other, so that a formula can be constant
+// although it does not simplify to a constant. conditionOf therefore also evaluates p for up to maxClasses outcomes of
+// its comparisons. If p has the same value for all outcomes, this value is the condition.
 func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 	before := env.Steps()
 	formula := t.If(p).Decide()
@@ -210,9 +213,9 @@ func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 }
 
 const (
-	// maxClasses bounds the size classes that are enumerated for a flag.
+	// maxClasses bounds the outcomes of comparisons for which a predicate is evaluated.
 	maxClasses = 16
-	// flagSteps bounds the steps of evaluating a formula whose classes are enumerated. Each class takes up to flagSteps
-	// steps.
+	// flagSteps is the maximum number of steps of a formula (sym.Env.Steps) for which all outcomes are evaluated. Each
+	// outcome takes about as many steps.
 	flagSteps = 1 << 12
 )

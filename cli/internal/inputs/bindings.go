@@ -13,16 +13,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// bindings are the sizes of symbols that follow from --dim and the shapes of input arrays.
+// bindings are the sizes of symbols that --dim and the shapes of input arrays determine. All maps are by symbol.
 type bindings struct {
 	dims   map[string]int
-	from   map[string]string // the input that determined a size, by symbol
+	from   map[string]string // the input whose array determined the size; absent for a size of --dim
 	bounds map[string]graph.Bounds
 }
 
-// bindGiven returns the graph of a file whose symbols are bound by --dim and by the shapes of input arrays. An array
-// that does not fit its input is rejected and binds no symbol. If only rejected arrays have the size of a symbol, all
-// inputs with this symbol are rejected, because a generated size would not be meaningful.
+// bindGiven returns the graph of a file. --dim and the shapes of input arrays bind its symbols. An array that does not
+// match its input is rejected and binds no symbol. If only rejected arrays have the size of a symbol, bindGiven rejects
+// all inputs with this symbol, because a generated size would not be meaningful.
 func bindGiven(ctx context.Context, f *graphrun.File, given *Given) (g *graph.Graph, err error) {
 	inputs, l := f.Inputs(), &f.Loader
 	if err := given.bind(inputs, bindings{l.Sizes, map[string]string{}, f.Symbols()}); err != nil {
@@ -36,7 +36,7 @@ func bindGiven(ctx context.Context, f *graphrun.File, given *Given) (g *graph.Gr
 	return g, err
 }
 
-// bind binds the symbols of one input. With an error it binds none.
+// bind binds the symbols of all inputs with an array. With --keep-going it rejects inputs: see [bindGiven].
 func (g *Given) bind(inputs []*graph.Value, b bindings) error {
 	for _, v := range inputs {
 		a, ok := g.arrays[v.Name]
@@ -66,7 +66,7 @@ func (g *Given) bind(inputs []*graph.Value, b bindings) error {
 	return nil
 }
 
-// bind binds the symbols of one input. After an error, no symbol of this input is bound.
+// bind binds the symbols of input v, whose array has meta m. If it returns an error, it has bound no symbol.
 func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
 	if !mayHold(m.DType, v.Meta.DType) || v.Dims == nil && !slices.Equal(m.Shape, v.Meta.Shape) ||
 		v.Dims != nil && len(m.Shape) != len(v.Dims) {
@@ -123,8 +123,8 @@ func (b *bindings) mismatchError(v *graph.Value, m tensor.Meta) error {
 		strings.Join(shape, ", "))
 }
 
-// mayHold reports whether an array of one dtype can be given for an input of another dtype. numpy has no bfloat16, so
-// an array of uint16 may hold the bits of bfloat16 elements.
+// mayHold reports whether an array of dtype array can be given for an input of dtype input. The dtypes must be equal,
+// except that uint16 may hold the bits of bfloat16, which numpy lacks.
 func mayHold(array, input tensor.DType) bool {
 	return array == input || array == tensor.Uint16 && input == tensor.BFloat16
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// AddFlags adds the flags for inputs.
+// AddFlags adds --inputs, --input and --seed.
 func (s *Sources) AddFlags(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&s.archive, "inputs", "", "read inputs from the arrays of `FILE.npz`")

@@ -13,12 +13,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Set has the inputs of a run, and their origin.
+// Set has the input tensors of a run, by the name of the input.
 type Set struct {
 	Values     map[string]*tensor.Tensor
-	Generated  []*graph.Value // inputs without an array
-	Seed       uint64
-	unusedNote string // the note about unused arrays of the archive; empty if all are used
+	Generated  []*graph.Value // the inputs with generated values
+	Seed       uint64         // the seed of generated values
+	unusedNote string         // the note about unused arrays of the archive; empty if all are used
 }
 
 // generatedIntegers are the values of generated integer inputs, unless they are indices into fewer elements.
@@ -28,26 +28,27 @@ func newSet(seed uint64) *Set {
 	return &Set{Values: map[string]*tensor.Tensor{}, Seed: seed}
 }
 
-// integersFor returns the integers that each generated input of an inferred graph may hold. If the graph accepts none
-// of the usual integers, the usual integers are used nevertheless, and the run reports the error.
+// integersFor returns a function that returns the integers for a generated input: the elements of generatedIntegers
+// that the graph accepts. If the graph accepts no element, the function returns generatedIntegers, and the run will
+// fail.
 func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 	admitted := g.Admitted(generatedIntegers)
 	return func(v *graph.Value) []int64 {
-		if some := admitted[v]; len(some) > 0 {
-			return some
+		if list := admitted[v]; len(list) > 0 {
+			return list
 		}
 		return generatedIntegers
 	}
 }
 
-// Print prints the notes about the inputs.
+// Print prints the notes to stderr.
 func (in *Set) Print(cmd *cobra.Command) {
 	for _, text := range in.Notes() {
 		term.Note(cmd, "%s", text)
 	}
 }
 
-// Notes lists the generated inputs and the unused arrays.
+// Notes returns notes about generated inputs and unused arrays.
 func (in *Set) Notes() (list []string) {
 	if in.unusedNote != "" {
 		list = append(list, in.unusedNote)
@@ -58,7 +59,7 @@ func (in *Set) Notes() (list []string) {
 	return list
 }
 
-// names lists the first generated inputs, and the number of the remaining inputs.
+// names lists the generated inputs, at most the first 6.
 func (in *Set) names() string {
 	const most = 6
 	var names []string
@@ -75,7 +76,7 @@ func (in *Set) names() string {
 	return what + strings.Join(names, ", ")
 }
 
-// Blame adds to the error of a run that generated values may be the cause.
+// Blame adds a sentence to the error of a run: generated input values may be the cause.
 func (in *Set) Blame(err error) error {
 	var e *exit.Error
 	if err == nil || len(in.Generated) == 0 || errors.As(err, &e) {

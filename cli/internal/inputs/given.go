@@ -13,33 +13,34 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Given has the arrays that files provide for inputs. At first only the headers are read, because a small file may
-// describe gigabytes of data.
+// Given has the arrays of files that are given for inputs. It has the headers of the arrays; [Sources.ReadValues] reads
+// the data later, because a small file may describe gigabytes of data.
 type Given struct {
-	arrays     map[string]array // by input
-	unusedKeys []string         // keys of the archive that no input takes
-	path       string           // of the archive, empty for none
-	archive    *npz.Archive
+	arrays     map[string]array // by the name of the input
+	unusedKeys []string         // keys of the archive that are not names of inputs
+	path       string           // path of the archive; empty for none
+	archive    *npz.Archive     // nil for none
 
-	// The following fields are set only with --keep-going. Without it, Lost is nil.
-	Lost    map[string]error // unavailable inputs by name, with the reason
-	Unknown []string         // symbols whose sizes only the unavailable inputs determine
-	Missing graph.Errors     // mistakes that were skipped when the graph was read
+	// The following fields are for --keep-going. Without --keep-going, Lost is nil.
+	Lost    map[string]error // the unavailable inputs by name, with the reason
+	Unknown []string         // symbols whose sizes are unknown because inputs are unavailable
+	Missing graph.Errors     // mistakes in the graph file; the nodes and constants were skipped
 }
 
-// array is an array of a file.
+// array is an array in a file, whose header has been read.
 type array struct {
 	meta tensor.Meta
-	read func() (*tensor.Tensor, error)
+	read func() (*tensor.Tensor, error) // reads the data
 }
 
+// Close closes the archive. A nil Given has no archive.
 func (g *Given) Close() {
 	if g != nil && g.archive != nil {
 		g.archive.Close()
 	}
 }
 
-// reject records that an input is unavailable. Without --keep-going, it returns the error instead.
+// reject adds an input to Lost. Without --keep-going, it returns err instead.
 func (g *Given) reject(name string, err error) error {
 	if g.Lost == nil {
 		return exit.Wrongf("input %q: %w", name, err)
@@ -49,7 +50,7 @@ func (g *Given) reject(name string, err error) error {
 	return nil
 }
 
-// read finds the arrays of inputs and reads their headers.
+// read finds the arrays for the inputs of a graph, and reads the headers of the arrays.
 func (s Sources) read(inputs []*graph.Value) (*Given, error) {
 	out := &Given{arrays: map[string]array{}, path: s.archive}
 	if s.KeepGoing {
@@ -100,7 +101,7 @@ func (s Sources) findInArchive(inputs []*graph.Value, out *Given) error {
 	return nil
 }
 
-// findFiles finds the files of single inputs. They take precedence over the arrays of the archive.
+// findFiles adds the arrays of --input, which take precedence over the arrays of the archive.
 func (s Sources) findFiles(inputs []*graph.Value, out *Given) error {
 	for _, f := range s.files {
 		name, path, _ := strings.Cut(f, "=")
@@ -118,7 +119,8 @@ func (s Sources) findFiles(inputs []*graph.Value, out *Given) error {
 	return nil
 }
 
-// findMissing rejects inputs without an array if some inputs have one and --seed is not given.
+// findMissing rejects inputs without an array. With --seed, or if no file is given at all, such inputs are generated
+// instead.
 func (s Sources) findMissing(inputs []*graph.Value, out *Given) error {
 	if s.generate || s.archive == "" && len(s.files) == 0 {
 		return nil
@@ -140,7 +142,7 @@ func isInput(inputs []*graph.Value, name string) bool {
 	return slices.ContainsFunc(inputs, func(v *graph.Value) bool { return v.Name == name })
 }
 
-// insteadOf lists the arrays of an archive that lacks an input, with a suggestion.
+// insteadOf returns a part of the message about a missing input: the arrays of the archive, and a suggestion.
 func (g *Given) insteadOf(name string) string {
 	if g == nil || g.archive == nil {
 		return ""
@@ -148,7 +150,7 @@ func (g *Given) insteadOf(name string) string {
 	return fmt.Sprintf(" (%s has %s%s)", g.path, files.List(g.archive.Names()), format.DidYouMean(name, g.unusedKeys))
 }
 
-// unusedArrays describes the arrays of the archive that no input takes.
+// unusedArrays returns a note about the arrays of the archive that are not used; "" for none.
 func (g *Given) unusedArrays() string {
 	if g == nil || len(g.unusedKeys) == 0 {
 		return ""

@@ -14,19 +14,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Sources are the flags that state where the values of inputs come from.
+// Sources holds the flags that specify the values of inputs.
 type Sources struct {
-	archive  string   // .npz with an array for each input, empty if none
-	files    []string // NAME=FILE.npy
-	Seed     uint64   // for inputs that no file gives
-	generate bool     // generate missing inputs, even if some have arrays
+	archive  string   // the .npz file of --inputs; empty for none
+	files    []string // the values of --input, NAME=FILE.npy
+	Seed     uint64   // the seed of generated values
+	generate bool     // whether --seed is given, so that inputs without an array are generated
 
-	KeepGoing bool // skip unreadable constants and invalid nodes
+	KeepGoing bool // whether unreadable constants and invalid nodes are skipped
 }
 
-// ReadValues returns a tensor for every input of a bound graph, in its declared layout: arrays of files, and generated
-// values for the other inputs. It checks that everything fits into memory before it reads data. It closes given and may
-// add unavailable inputs to given.Lost.
+// ReadValues returns a tensor for every input of a bound graph, in the input's declared layout. It reads the arrays of
+// given and generates the other inputs. Before it reads data, it checks that all inputs fit into memory. It closes
+// given. With --keep-going it adds unavailable inputs to given.Lost.
 func (s Sources) ReadValues(g *graph.Graph, given *Given) (*Set, error) {
 	defer given.Close()
 	if err := checkMemory(g, given); err != nil {
@@ -54,7 +54,7 @@ func (s Sources) ReadValues(g *graph.Graph, given *Given) (*Set, error) {
 	return in, nil
 }
 
-// value reads the array of an input, or generates a tensor.
+// value reads array a for input v, or generates a tensor if a is empty.
 func (s Sources) value(v *graph.Value, a array, integers func(*graph.Value) []int64) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if a.read == nil {
@@ -66,8 +66,8 @@ func (s Sources) value(v *graph.Value, a array, integers func(*graph.Value) []in
 	return inLayout(t, v.Meta)
 }
 
-// checkMemory returns an error if the inputs do not fit into memory. With --keep-going it instead rejects inputs until
-// the remaining inputs fit: first unused inputs, then the largest inputs.
+// checkMemory returns an error if the inputs do not fit into memory. With --keep-going it adds inputs to given.Lost
+// until the other inputs fit: first inputs without readers, then the largest inputs.
 func checkMemory(g *graph.Graph, given *Given) error {
 	var sizes graphrun.Need
 	for _, v := range g.Inputs {
@@ -94,7 +94,7 @@ func checkMemory(g *graph.Graph, given *Given) error {
 	return nil
 }
 
-// readers counts the nodes and outputs that read each value.
+// readers returns, for each value, the number of operands and outputs that read the value.
 func readers(g *graph.Graph) map[*graph.Value]int {
 	reads := map[*graph.Value]int{}
 	for _, n := range g.Nodes {
@@ -111,7 +111,7 @@ func readers(g *graph.Graph) map[*graph.Value]int {
 	return reads
 }
 
-// inLayout returns the values, given in logical order, in the layout of m.
+// inLayout returns t with the dtype and layout of m. Other dtypes than m's have the same bits.
 func inLayout(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if t.DType != m.DType {
@@ -127,15 +127,16 @@ func inLayout(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
 	return out, nil
 }
 
-// generate returns values that depend on the seed, the name and the logical index of each element, but not on the
-// layout. Reals and the parts of complex numbers are uniform in [-1, 1). Integers and bools are uniform.
+// generate returns a tensor of random elements. An element depends on the seed, the name of the input and its logical
+// index, but not on the layout. Real numbers and the parts of complex numbers are uniform in [-1, 1). Bools are
+// uniform, and so are integers among the given integers.
 func generate(m tensor.Meta, seed uint64, name string, integers []int64) *tensor.Tensor {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	r := rand.New(rand.NewPCG(seed, h.Sum64()))
-	wide, per := tensor.Float64, 1
+	wide, parts := tensor.Float64, 1 // the dtype of random elements, and its number of float64 parts
 	if m.DType.IsComplex() {
-		wide, per = tensor.Complex128, 2
+		wide, parts = tensor.Complex128, 2
 	}
 	out := tensor.Empty(m)
 	rows := out
@@ -146,12 +147,12 @@ func generate(m tensor.Meta, seed uint64, name string, integers []int64) *tensor
 	default:
 		rows = tensor.Empty(tensor.New(m.DType, m.Shape...))
 	}
-	// Convert in blocks: float64 takes eight times the memory of bytes.
+	// Elements are converted in blocks, because float64 takes eight times the memory of a byte.
 	n, size := rows.Numel(), m.DType.Size()
-	flat := make([]float64, per*min(n, 1<<12))
+	buffer := make([]float64, parts*min(n, 1<<12))
 	convert := tensor.Converter(m.DType, wide)
-	for at := 0; at < n; at += len(flat) / per {
-		block := flat[:per*min(n-at, len(flat)/per)]
+	for start := 0; start < n; start += len(buffer) / parts {
+		block := buffer[:parts*min(n-start, len(buffer)/parts)]
 		for i := range block {
 			switch {
 			case m.DType == tensor.Bool:
@@ -162,8 +163,8 @@ func generate(m tensor.Meta, seed uint64, name string, integers []int64) *tensor
 				block[i] = 2*r.Float64() - 1
 			}
 		}
-		to := unsafe.Add(rows.Pointer(), at*size)
-		convert(to, unsafe.Pointer(&block[0]), size, wide.Size(), len(block)/per)
+		to := unsafe.Add(rows.Pointer(), start*size)
+		convert(to, unsafe.Pointer(&block[0]), size, wide.Size(), len(block)/parts)
 	}
 	if rows.Storage() != out.Storage() {
 		tensor.CopyElements(out, rows)

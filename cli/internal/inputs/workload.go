@@ -16,7 +16,8 @@ type Workload struct {
 	Inputs *Set
 }
 
-// LoadWorkload reads a graph with its pins and hints, and the inputs.
+// LoadWorkload reads a graph and its inputs, and infers the graph. dims are the values of --dim with one size, hints
+// the combinations of its other values, pins the values of --pin.
 func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dims, pins []string,
 	hints []map[string]int, src Sources) (t Workload, err error) {
 	command.CollectEarly()
@@ -37,8 +38,8 @@ func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dim
 	return Workload{g, in}, err
 }
 
-// Load reads a graph file or a model, and the headers of the arrays for its inputs. The shapes of the arrays and --dim
-// bind the symbols. The graph is not yet inferred.
+// Load reads a graph file or a model, and the headers of the arrays for its inputs. dims, the values of --dim, and the
+// shapes of the arrays bind the symbols. The graph is not yet inferred.
 func Load(ctx context.Context, ext *command.Extensions, src Sources, path string, dims []string) (*graph.Graph, *Given,
 	error) {
 	f, err := ext.Open(ctx, path, dims, src.KeepGoing)
@@ -57,8 +58,8 @@ func Load(ctx context.Context, ext *command.Extensions, src Sources, path string
 	return g, given, nil
 }
 
-// DropConstants drops the data of the graph's constants. A compiled program no longer needs the data, and packed
-// weights would otherwise be in memory twice.
+// DropConstants drops the data of the graph's constants. A compiled program does not need the data, and packed weights
+// would otherwise be in memory twice.
 func (w *Workload) DropConstants() {
 	bytes := 0
 	for _, v := range w.Graph.Constants {
@@ -73,13 +74,13 @@ func (w *Workload) DropConstants() {
 	for _, v := range w.Graph.Constants {
 		v.Const = &tensor.Tensor{Meta: v.Const.Meta}
 	}
-	for i, v := range w.Inputs.Generated { // a value refers to its graph
+	for i, v := range w.Inputs.Generated { // the old values would keep the old graph in memory
 		at := slices.IndexFunc(w.Graph.Inputs, func(x *graph.Value) bool { return x.Name == v.Name })
 		w.Inputs.Generated[i] = w.Graph.Inputs[at]
 	}
 	debug.FreeOSMemory()
 }
 
-// minReturned is the least number of dropped bytes for which memory is explicitly returned to the system. Runs allocate
-// almost nothing, so the runtime would otherwise keep the memory.
+// minReturned is the least number of bytes for which DropConstants drops data. It returns the memory to the system
+// explicitly, because runs allocate little and Go's runtime would keep the memory.
 const minReturned = 16 << 20

@@ -1,4 +1,5 @@
-// Package outfile writes files atomically: a file exists with its whole content or not at all.
+// Package outfile writes the files that flags of commands name. [Write] is atomic: it replaces a file as a whole or not
+// at all.
 package outfile
 
 import (
@@ -17,8 +18,8 @@ import (
 	"github.com/graphrun/graphrun/internal/files"
 )
 
-// CheckWritable returns an error if a file cannot be written. Commands call CheckWritable before they compute the
-// content of the file. CheckWritable leaves no file behind.
+// CheckWritable returns an error if the file at path cannot be written. The error names the flag. An empty path is
+// accepted. Commands call CheckWritable before they compute the content of the file.
 func CheckWritable(flag, path string) error {
 	if path == "" {
 		return nil
@@ -58,7 +59,7 @@ func tryWriting(path string) error {
 	return os.Remove(f.Name())
 }
 
-// Cause returns the part of a system error that states the reason, without path and system call.
+// Cause removes the path and the system call from an error of the operating system.
 func Cause(err error) error {
 	var e *fs.PathError
 	var renamed *os.LinkError
@@ -73,7 +74,7 @@ func Cause(err error) error {
 	return errors.New(strings.TrimPrefix(files.OfFile("", e).Error(), e.Path+": "))
 }
 
-// linked returns the target of a link to a file that does not exist yet. It returns other paths unchanged.
+// linked follows a symbolic link to a file that does not exist yet. It returns other paths unchanged.
 func linked(path string) string {
 	for range 40 { // the limit of Linux
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -91,7 +92,7 @@ func linked(path string) string {
 	return path
 }
 
-// createBeside creates a file with a unique name in the folder of path, with the default permissions.
+// createBeside creates a file in the folder of path. The name of the file is path with a random suffix.
 func createBeside(path string) (*os.File, error) {
 	for try := 0; ; try++ {
 		name := fmt.Sprintf("%s.%08x", path, rand.Uint32())
@@ -102,8 +103,8 @@ func createBeside(path string) (*os.File, error) {
 	}
 }
 
-// Write writes a file atomically: after an error, or when ctx ends, an existing file is unchanged. Links are followed.
-// Pipes, devices, and files in folders that are not writable are written in place.
+// Write writes the file at path. After an error, or when ctx ends, an existing file is unchanged. Links are followed.
+// Pipes, devices, and files in folders without write permission are written in place instead.
 func Write(ctx context.Context, path string, write func(io.Writer) error) error {
 	err := replaceFile(ctx, path, write)
 	if err == nil || ctx.Err() != nil {
@@ -150,7 +151,7 @@ func writeInPlace(ctx context.Context, path string, write func(io.Writer) error)
 	return writeAndClose(ctx, f, write)
 }
 
-// writeAndClose writes through a buffer until ctx ends.
+// writeAndClose writes f through a buffer, and closes f. It fails after ctx has ended.
 func writeAndClose(ctx context.Context, f *os.File, write func(io.Writer) error) error {
 	w := bufio.NewWriterSize(whileAlive{ctx, f}, 1<<16)
 	err := write(w)
@@ -163,7 +164,7 @@ func writeAndClose(ctx context.Context, f *os.File, write func(io.Writer) error)
 	return err
 }
 
-// whileAlive is a writer. Its Write returns an error after its context has ended.
+// whileAlive is a writer that fails after its context has ended.
 type whileAlive struct {
 	ctx context.Context
 	w   io.Writer

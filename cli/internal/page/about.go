@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// About lists the properties of a measurement that a citation needs: the command line, the files with their digests,
-// the cost profile if it is not nil, the program and the machine. It fails if a file cannot be read.
+// About returns the facts that a citation of a measurement needs: the command line, the digests of the files at paths,
+// the cost profile unless profile is nil, the program and the machine. It fails if a file cannot be read.
 func About(line string, paths []string, profile *report.Profile) ([]Fact, error) {
 	e := environment.Current()
 	list := []Fact{{"Command", line}}
@@ -28,7 +28,7 @@ func About(line string, paths []string, profile *report.Profile) ([]Fact, error)
 		list = append(list, Fact{"File " + filepath.Base(path), "sha256 " + digest})
 	}
 	if profile != nil {
-		list = append(list, Fact{"Cost profile", pricesOf(profile)})
+		list = append(list, Fact{"Cost profile", profileText(profile)})
 	}
 	list = append(list, Fact{"Date", e.Date.Format(time.RFC3339)}, Fact{"Program", e.Version},
 		Fact{"Platform", e.Platform + ", " + e.Code},
@@ -42,8 +42,8 @@ func About(line string, paths []string, profile *report.Profile) ([]Fact, error)
 	return list, nil
 }
 
-// pricesOf names the machine of a cost profile, and its digest.
-func pricesOf(p *report.Profile) string {
+// profileText describes a cost profile by its machine and digest.
+func profileText(p *report.Profile) string {
 	if p.Default {
 		return fmt.Sprintf("default prices of %s, sha256 %s", p.CPU, p.Digest)
 	}

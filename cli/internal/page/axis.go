@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Axis describes the values along one side of a chart.
+// Axis describes the horizontal or vertical axis of a chart.
 type Axis struct {
 	Title  string
 	Format func(float64) string // formats a value with its unit; nil formats the number alone
-	Log    bool                 // logarithmic; values that are not positive are not drawn
-	Unit   float64              // grid lines are at round multiples of Unit; 0 means 1
+	Log    bool                 // the axis is logarithmic; zero and negative values are not drawn
+	Unit   float64              // grid lines are at round multiples of Unit, such as 2.5*Unit; 0 means 1
 }
 
 // Chart sizes in SVG units. The page scales charts to the width of a column.
@@ -22,12 +22,11 @@ const (
 	charWidth   = 6.6 // the average width of a character of 12 units
 )
 
-// scale maps values to coordinates.
+// scale maps the values of an axis to coordinates of the picture.
 type scale struct {
-	axis     Axis
-	low      float64 // the values at both ends; logarithms if axis.Log
-	high     float64
-	from, to float64 // the coordinates of both ends
+	axis      Axis
+	low, high float64 // least and greatest value; their logarithms to base 10 if axis.Log
+	from, to  float64 // coordinates of low and high
 }
 
 // newScale returns a scale that contains all given values. A linear scale contains 0.
@@ -63,13 +62,13 @@ func (s *scale) project(v float64) (float64, bool) {
 	return v, !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
-// at returns the coordinate of a value, and false if it cannot be drawn.
-func (s *scale) at(v float64) (float64, bool) {
+// coordinate returns the coordinate of a value, and false if it cannot be drawn.
+func (s *scale) coordinate(v float64) (float64, bool) {
 	v, ok := s.project(v)
 	return s.from + (v-s.low)/(s.high-s.low)*(s.to-s.from), ok
 }
 
-// ticks returns the values of about n grid lines.
+// ticks returns the values at which grid lines are drawn, about n.
 func (s *scale) ticks(n int) []float64 {
 	if s.axis.Log && s.high-s.low >= 1 {
 		return s.decades(n)
@@ -106,7 +105,7 @@ func (s *scale) decades(n int) []float64 {
 	return list
 }
 
-// roundUp returns the least of 1, 2, 2.5, 5 and 10 times a power of 10 that is at least v.
+// roundUp returns the least round number that is at least v. A round number is 1, 2, 2.5 or 5 times a power of 10.
 func roundUp(v float64) float64 {
 	if !(v > 0) || math.IsInf(v, 0) {
 		return 1
@@ -131,7 +130,7 @@ func (a *Axis) format(v float64) string {
 // drawing collects the elements of an SVG picture.
 type drawing struct{ strings.Builder }
 
-// add writes an element. Arguments that are strings must be escaped by the caller: see Escape.
+// add writes an element. The caller must escape string arguments with [Escape].
 func (d *drawing) add(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }
 
 // picture returns the elements as an SVG of the given height.
@@ -142,14 +141,14 @@ func (d *drawing) picture(height float64, title string) string {
 
 // xAxis draws grid lines for x and their labels below bottom.
 func (d *drawing) xAxis(x *scale, top, bottom float64) {
-	last := math.Inf(-1)
+	labelEnd := math.Inf(-1)
 	for _, v := range x.ticks(7) {
-		at, _ := x.at(v)
-		d.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, at, at, top, bottom)
+		lineX, _ := x.coordinate(v)
+		d.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, lineX, lineX, top, bottom)
 		label := x.axis.format(v)
-		if half := charWidth * float64(len(label)) / 2; at-half > last {
-			d.add(`<text class="dim" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, at, bottom+16, Escape(label))
-			last = at + half + charWidth
+		if half := charWidth * float64(len(label)) / 2; lineX-half > labelEnd {
+			d.add(`<text class="dim" text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, lineX, bottom+16, Escape(label))
+			labelEnd = lineX + half + charWidth
 		}
 	}
 	d.add(`<text text-anchor="middle" x="%.1f" y="%.1f">%s</text>`, (x.from+x.to)/2, bottom+36, Escape(x.axis.Title))
@@ -158,9 +157,9 @@ func (d *drawing) xAxis(x *scale, top, bottom float64) {
 // yAxis draws grid lines for y and their labels left of x.
 func (d *drawing) yAxis(y *scale, left, right float64) {
 	for _, v := range y.ticks(6) {
-		at, _ := y.at(v)
-		d.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, left, right, at, at)
-		d.add(`<text class="dim" text-anchor="end" x="%.1f" y="%.1f">%s</text>`, left-6, at+4, Escape(y.axis.format(v)))
+		lineY, _ := y.coordinate(v)
+		d.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, left, right, lineY, lineY)
+		d.add(`<text class="dim" text-anchor="end" x="%.1f" y="%.1f">%s</text>`, left-6, lineY+4, Escape(y.axis.format(v)))
 	}
 	d.add(`<text x="4" y="14">%s</text>`, Escape(y.axis.Title))
 }

@@ -10,8 +10,8 @@ import (
 type Intervals struct {
 	Axis Axis
 	Rows []Interval
-	// Reference is a value that all rows are compared with, drawn as a dashed line with the label ReferenceName. NaN
-	// means no reference.
+	// Reference is drawn as a dashed line with the label ReferenceName, so that rows can be compared with it. NaN means
+	// no reference.
 	Reference     float64
 	ReferenceName string
 }
@@ -20,7 +20,7 @@ type Intervals struct {
 type Interval struct {
 	Label            string
 	Value, Low, High float64
-	Text             string // the value in words, right of the interval
+	Text             string // the value with its unit, drawn right of the interval
 }
 
 func (c *Intervals) draw() string {
@@ -40,13 +40,13 @@ func (c *Intervals) draw() string {
 		y := top + rowHeight*(float64(i)+0.5)
 		d.add(`<text text-anchor="end" x="%.1f" y="%.1f">%s<title>%s</title></text>`, left+6, y+4,
 			Escape(shorten(r.Label, maxLabel)), Escape(r.Label))
-		at, ok := x.at(r.Value)
+		at, ok := x.coordinate(r.Value)
 		if !ok {
 			continue
 		}
 		d.add(`<g class="c0"><title>%s</title>`, Escape(r.Label+": "+r.Text))
-		low, knownLow := x.at(r.Low)
-		high, knownHigh := x.at(r.High)
+		low, knownLow := x.coordinate(r.Low)
+		high, knownHigh := x.coordinate(r.High)
 		if knownLow && knownHigh {
 			d.add(`<path class="guide" d="M%.1f %.1fv10m0-5H%.1fm0-5v10"/>`, low, y-5, high)
 		}
@@ -56,7 +56,7 @@ func (c *Intervals) draw() string {
 		}
 		d.add(`<text x="%.1f" y="%.1f">%s</text>`, at+10, y+4, Escape(r.Text))
 	}
-	if at, ok := x.at(c.Reference); ok {
+	if at, ok := x.coordinate(c.Reference); ok {
 		d.add(`<g class="c1"><line class="guide" stroke-dasharray="5 4" x1="%.1f" x2="%.1f" y1="%d" y2="%.1f"/></g>`, at, at,
 			top-4, bottom)
 		d.add(`<text text-anchor="middle" x="%.1f" y="14">%s</text>`, at, Escape(c.ReferenceName))
@@ -110,25 +110,25 @@ func (c *Scatter) draw() string {
 	for _, l := range c.Lines {
 		d.line(&l, &x, &y)
 	}
-	var named [][2]float64 // points with a name
+	var labelled [][2]float64 // points with a name
 	points := slices.Clone(c.Points)
 	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.Group, b.Group) })
 	for _, p := range points {
-		px, okX := x.at(p.X)
-		py, okY := y.at(p.Y)
+		px, okX := x.coordinate(p.X)
+		py, okY := y.coordinate(p.Y)
 		if !okX || !okY {
 			continue
 		}
 		d.add(`<g class="c%d"><title>%s</title>%s</g>`, p.Group%len(shapes), Escape(p.Label), shape(p.Group, px, py))
-		if p.Name != "" && !slices.ContainsFunc(named, func(q [2]float64) bool {
+		if p.Name != "" && !slices.ContainsFunc(labelled, func(q [2]float64) bool {
 			return math.Abs(q[0]-px) < 24 && math.Abs(q[1]-py) < 14 // the texts would overlap
 		}) {
-			named = append(named, [2]float64{px, py})
-			anchor, at := "start", px+8
+			labelled = append(labelled, [2]float64{px, py})
+			anchor, labelX := "start", px+8
 			if px > (plotLeft+plotRight)/2 {
-				anchor, at = "end", px-8
+				anchor, labelX = "end", px-8
 			}
-			d.add(`<text text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, at, py+4, Escape(p.Name))
+			d.add(`<text text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, labelX, py+4, Escape(p.Name))
 		}
 	}
 	return d.picture(chartHeight+d.legend(c.Groups), c.Y.Title+" by "+c.X.Title)
@@ -138,8 +138,8 @@ func (c *Scatter) draw() string {
 func (d *drawing) line(l *Line, x, y *scale) {
 	path, command := "", "M"
 	for _, p := range l.Points {
-		px, okX := x.at(p[0])
-		py, okY := y.at(p[1])
+		px, okX := x.coordinate(p[0])
+		py, okY := y.coordinate(p[1])
 		if !okX || !okY {
 			continue
 		}
@@ -157,20 +157,20 @@ func (d *drawing) legend(groups []string) float64 {
 	if len(groups) < 2 {
 		return 0
 	}
-	at := float64(plotLeft)
+	x := float64(plotLeft)
 	for i, name := range groups {
-		d.add(`<g class="c%d">%s</g>`, i%len(shapes), shape(i, at, chartHeight+8))
+		d.add(`<g class="c%d">%s</g>`, i%len(shapes), shape(i, x, chartHeight+8))
 		name = shorten(name, maxLabel)
-		d.add(`<text x="%.1f" y="%d">%s</text>`, at+10, chartHeight+12, Escape(name))
-		at += 34 + 1.1*charWidth*float64(len([]rune(name)))
+		d.add(`<text x="%.1f" y="%d">%s</text>`, x+10, chartHeight+12, Escape(name))
+		x += 34 + 1.1*charWidth*float64(len([]rune(name)))
 	}
 	return 24
 }
 
-// Steps shows a value over time that is constant between changes.
+// Steps shows a value over time as a step function.
 type Steps struct {
 	X, Y   Axis
-	Points [][2]float64 // the time of a change, and the value from this time on, in order of time
+	Points [][2]float64 // each change: its time and the new value, in order of time
 }
 
 func (c *Steps) draw() string {
@@ -182,28 +182,28 @@ func (c *Steps) draw() string {
 	d := &drawing{}
 	d.xAxis(&x, plotTop, plotBottom)
 	d.yAxis(&y, plotLeft, plotRight)
-	path, last := "", float64(plotBottom)
+	path, lastY := "", float64(plotBottom)
 	for i, p := range c.Points {
-		px, okX := x.at(p[0])
-		py, okY := y.at(p[1])
+		px, okX := x.coordinate(p[0])
+		py, okY := y.coordinate(p[1])
 		if !okX || !okY {
 			continue
 		}
 		if i == 0 {
 			path = "M" + coordinates(px, plotBottom)
 		} else {
-			path += "L" + coordinates(px, last)
+			path += "L" + coordinates(px, lastY)
 		}
 		path += "L" + coordinates(px, py)
-		last = py
+		lastY = py
 	}
 	if path != "" {
-		end, _ := x.at(slices.Max(xs))
+		end, _ := x.coordinate(slices.Max(xs))
 		path += "L" + coordinates(end, plotBottom) + "Z"
 	}
 	d.add(`<g class="c0"><path class="area" d="%s"/></g>`, path)
 	return d.picture(chartHeight, c.Y.Title+" by "+c.X.Title)
 }
 
-// Unknown is a number that is not drawn.
+// Unknown returns NaN, which stands for an unknown number in charts. Charts do not draw unknown numbers.
 func Unknown() float64 { return math.NaN() }

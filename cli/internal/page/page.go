@@ -1,8 +1,9 @@
-// Package page writes reports as self-contained HTML pages: sentences, charts, tables, and the data behind them as CSV.
+// Package page writes the results of a command as a self-contained HTML page. A [Page] has sentences, charts, tables,
+// and the data of charts as CSV. [Page.Write] writes the HTML.
 //
-// This package draws charts as inline SVG. They need no script, follow the colors of the page, and can be printed.
-// Chart libraries either need a script of several hundred kilobytes (Plot, ECharts), draw on a canvas, which does not
-// print well (uPlot), or embed fonts of four megabytes (gonum.org/v1/plot).
+// Charts are inline SVG. They need no script, follow the colors of the page, and can be printed. Chart libraries need
+// a script of several hundred kilobytes (Plot, ECharts), draw on a canvas, which does not print well (uPlot), or embed
+// fonts of four megabytes (gonum.org/v1/plot).
 package page
 
 import (
@@ -18,36 +19,36 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 )
 
-// Page is a report.
+// Page is the content of an HTML page.
 type Page struct {
 	Title    string
-	Summary  []string // the results in words, a paragraph each
+	Summary  []string // the results in words, one paragraph for each element
 	Warnings []string
 	Sections []Section
-	About    []Fact // the facts that are needed to cite and to repeat the measurement
+	About    []Fact // the facts for a citation: see [About]
 }
 
 // Fact is a named property of the measurement.
 type Fact struct{ Name, Value string }
 
-// Section is a chart or a table, or both, with an explanation and the data.
+// Section has a chart, a table or both, with an explanation.
 type Section struct {
 	Title string
-	Note  string // how to read it
+	Note  string // explains how to read the chart or table
 	Chart Chart  // nil for none
 	Table *Table // nil for none
 	Data  *Table // the data of the chart; nil if Table has the data
 }
 
-// Table is a table of texts. Right lists the columns that are aligned to the right.
+// Table is a table of texts.
 type Table struct {
-	Name  string // of the CSV file, without its ending
+	Name  string // name of the CSV file, without extension
 	Heads []string
-	Right []bool
+	Right []bool // whether each column is aligned to the right; missing elements are false
 	Rows  [][]string
 }
 
-// TableOf returns the table of a text output.
+// TableOf returns a table of a command's text output as a table of a page.
 func TableOf(name string, t *term.Table) *Table {
 	p := &Table{Name: name, Rows: t.Rows}
 	for _, c := range t.Columns {
@@ -63,7 +64,7 @@ type Chart interface {
 }
 
 //go:embed page.html
-var text string
+var pageTemplate string
 
 // Write writes the page.
 func (p *Page) Write(w io.Writer) error {
@@ -87,13 +88,13 @@ func (p *Page) Write(w io.Writer) error {
 		}
 		b.line("</dl></section>")
 	}
-	_, err := io.WriteString(w, Fill(text, "Title", Escape(p.Title), "Body", b.String()))
+	_, err := io.WriteString(w, Fill(pageTemplate, "Title", Escape(p.Title), "Body", b.String()))
 	return err
 }
 
-// Fill replaces placeholders such as {{Title}} in an HTML text. args alternates names and HTML. Package html/template
-// is not used: it calls methods by name, so that the linker keeps every exported method, which adds megabytes to the
-// command.
+// Fill replaces placeholders such as {{Title}} in an HTML text. args alternates between names of placeholders and their
+// HTML. Package html/template is not used, because it calls methods by name. The linker would keep every exported
+// method, and the program would grow by megabytes.
 func Fill(text string, args ...string) string {
 	pairs := slices.Clone(args)
 	for i := 0; i < len(pairs); i += 2 {
@@ -102,12 +103,13 @@ func Fill(text string, args ...string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// Escape returns a text as HTML, for elements and quoted attributes.
+// Escape escapes a text for HTML elements and quoted attributes.
 func Escape(text string) string { return html.EscapeString(text) }
 
-// body builds HTML line by line. Its arguments are HTML.
+// body builds the HTML of the body element.
 type body struct{ strings.Builder }
 
+// line adds a line. The parts are HTML.
 func (b *body) line(parts ...string) {
 	for _, s := range parts {
 		b.WriteString(s)
@@ -115,10 +117,9 @@ func (b *body) line(parts ...string) {
 	b.WriteByte('\n')
 }
 
-// maxRows is the maximum number of rows of data in a page, some megabytes.
+// maxRows is the maximum number of rows of CSV data in a section, some megabytes.
 const maxRows = 20000
 
-// section adds a section.
 func (b *body) section(s *Section) {
 	class := ""
 	if s.Table != nil && s.Chart == nil {
@@ -148,7 +149,6 @@ func (b *body) section(s *Section) {
 	b.line("</section>")
 }
 
-// table adds a table.
 func (b *body) table(t *Table) {
 	cell := func(tag string, column int, text string) string {
 		class := ""
@@ -173,7 +173,6 @@ func (b *body) table(t *Table) {
 	b.line("</tbody></table></div>")
 }
 
-// csv returns the table as CSV.
 func (t *Table) csv() string {
 	var b strings.Builder
 	w := csv.NewWriter(&b)
@@ -182,7 +181,7 @@ func (t *Table) csv() string {
 	return b.String()
 }
 
-// DataOf returns the table whose CSV the page contains: Data, or Table.
+// DataOf returns the table whose CSV the page contains: Data, or Table if Data is nil.
 func (s *Section) DataOf() *Table {
 	if s.Data != nil {
 		return s.Data

@@ -123,7 +123,7 @@ func TestTicks(t *testing.T) {
 			s := newScale(c.axis, 0, 100, c.values...)
 			assert.InDeltaSlice(t, c.want, s.ticks(c.n), 1e-9)
 			for _, v := range c.values {
-				at, ok := s.at(v)
+				at, ok := s.coordinate(v)
 				assert.True(t, ok && at >= 0 && at <= 100, "%v at %v", v, at)
 			}
 		})

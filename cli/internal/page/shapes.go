@@ -2,7 +2,8 @@ package page
 
 import "fmt"
 
-// shapes are the paths of the marks of groups around their centers. Shapes distinguish groups without color.
+// shapes are the SVG paths of the marks of groups, relative to the center of a mark. Shapes distinguish groups without
+// color.
 var shapes = [...]string{
 	"m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z", // circle
 	"m-4 -4h8v8h-8z",               // square
@@ -10,16 +11,15 @@ var shapes = [...]string{
 	"m0 -5.8l5 5.8l-5 5.8l-5-5.8z", // diamond
 }
 
-// shape returns the mark of a group at a point.
+// shape returns the mark of a group with its center at (x, y).
 func shape(group int, x, y float64) string {
 	return fmt.Sprintf(`<path class="shape" d="M%s%s"/>`, coordinates(x, y), shapes[group%len(shapes)])
 }
 
-// coordinates returns a point of a path.
+// coordinates formats a point for the path of an SVG element.
 func coordinates(x, y float64) string { return fmt.Sprintf("%.1f %.1f", x, y) }
 
-// shorten removes characters from the middle of a text that is longer than n, because names differ mostly at their
-// ends.
+// shorten cuts a text to n characters. It removes the middle, because names differ mostly at their ends.
 func shorten(s string, n int) string {
 	r := []rune(s)
 	if len(r) <= n {

@@ -11,18 +11,18 @@ import (
 // Document is the output of plan: the report of a program and the results of flags.
 type Document struct {
 	report.Plan
-	Measured    *MeasuredPlan            `json:"measured,omitzero" doc:"The measurements of --measure; steps have their times."`
-	Rejected    []RejectedPlan           `json:"rejected,omitzero" doc:"The plans that --max-memory rejected, that of --strategy first."`
-	Within      *WithinMemory            `json:"within_memory,omitzero" doc:"The quality of the plan among those that --max-memory admits."`
+	Measured    *MeasuredPlan            `json:"measured,omitzero" doc:"The result of --measure; the measured time of each step is in steps."`
+	Rejected    []RejectedPlan           `json:"rejected,omitzero" doc:"The plans that --max-memory rejected; the plan of --strategy is first."`
+	Within      *WithinMemory            `json:"within_memory,omitzero" doc:"A comparison of the plan with the other plans that --max-memory admits."`
 	Advice      *experiment.Advice       `json:"advice,omitzero" doc:"Changes of the caller that reduce the cost, for strategy optimal."`
 	Best        []experiment.Choice      `json:"best,omitzero" doc:"The cheapest plans, for --k-best."`
 	Sensitivity *layout.Sensitivity      `json:"sensitivity,omitzero" doc:"The prices of copies at which another plan is the cheapest, for --sensitivity."`
-	Classes     []inspect.Specialization `json:"classes,omitzero" doc:"The plans that serve several sets of sizes."`
+	Classes     []inspect.Specialization `json:"classes,omitzero" doc:"The plans for symbolic sizes, with the sizes that each plan serves."`
 	ForAll      []inspect.Proof          `json:"for_all,omitzero" doc:"The results of --for-all."`
-	Code        *inspect.StepCode        `json:"code,omitzero" doc:"The code of the step of --code."`
+	Code        *inspect.StepCode        `json:"code,omitzero" doc:"The code of the step that --code names."`
 }
 
-// planDocOf returns the document of a program without results of flags.
+// planDocOf returns the document of a program. The fields of flags are nil.
 func planDocOf(p *graphrun.Program) *Document { return &Document{Plan: *p.Report()} }
 
 // MeasuredPlan compares measured times of steps with their estimates.
@@ -31,19 +31,19 @@ type MeasuredPlan struct {
 	MeasuredNS  float64 `json:"measured_ns" doc:"The sum of the medians of all steps, in nanoseconds."`
 	PredictedNS float64 `json:"predicted_ns" doc:"The sum of the estimated costs of the same steps, in nanoseconds."`
 	MedianError float64 `json:"median_error" doc:"The median over steps of the estimate's relative error."`
-	P90Error    float64 `json:"p90_error" doc:"The 90th percentile of these errors."`
+	P90Error    float64 `json:"p90_error" doc:"The 90th percentile over steps of the estimate's relative error."`
 }
 
 // RejectedPlan is a plan whose runs need more memory than --max-memory.
 type RejectedPlan struct {
 	Strategy string  `json:"strategy" doc:"The strategy of the plan."`
 	Bytes    int     `json:"needs_bytes" doc:"The memory of a run on one worker."`
-	CostNS   float64 `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
+	CostNS   float64 `json:"cost_ns" doc:"The estimated cost of the plan, in nanoseconds."`
 }
 
-// WithinMemory is the quality of a plan among those that --max-memory admits.
+// WithinMemory compares a plan with the other plans that --max-memory admits.
 type WithinMemory struct {
 	Tried        int     `json:"tried" doc:"The number of cheaper plans that need more memory."`
 	LowerBoundNS float64 `json:"lower_bound_ns" doc:"A lower bound on the cost of the admitted plans."`
-	Optimal      bool    `json:"optimal" doc:"Whether it is the cheapest admitted plan."`
+	Optimal      bool    `json:"optimal" doc:"Whether the plan is the cheapest admitted plan."`
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// limits are --max-copies and --max-memory.
+// limits holds the flags --max-copies and --max-memory.
 type limits struct {
 	copies  int
 	counted bool   // whether --max-copies is given
@@ -49,7 +49,7 @@ func (l *limits) check(cmd *cobra.Command) (err error) {
 	return nil
 }
 
-// bytesOf are the units of sizes in bytes.
+// bytesOf maps a unit to its number of bytes.
 var bytesOf = map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
 	"kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 
@@ -70,9 +70,9 @@ func bytesNeeded(r *report.Plan) int {
 	return r.PeakBytes + r.Memory.Inputs + r.Memory.Constants + r.Memory.Packed
 }
 
-// keep returns the program if it needs no more than --max-memory. Otherwise it tries the plans of other strategies and
-// then the cheapest plans of the layout problem. It returns the cheapest program that fits, with a report that lists
-// the rejected plans.
+// keep returns program p if it needs at most --max-memory. Otherwise it tries the plans of other strategies, and then
+// the cheapest plans of the layout problem. It returns the cheapest program within the limit, and its document, which
+// lists the rejected plans.
 func (l *limits) keep(ctx context.Context, ext *command.Extensions, p *graphrun.Program, g *graph.Graph,
 	o graphrun.Options) (*graphrun.Program, *Document, error) {
 	wanted := planDocOf(p)
@@ -104,16 +104,17 @@ func (l *limits) keep(ctx context.Context, ext *command.Extensions, p *graphrun.
 // fitting searches for the cheapest plan within a memory limit.
 type fitting struct {
 	ext      *command.Extensions
-	limit    int
+	limit    int // in bytes
 	graph    *graph.Graph
 	options  graphrun.Options
 	rejected []RejectedPlan
 	least    *Document         // the rejected plan that needs the least memory
-	best     *graphrun.Program // the cheapest program that fits; nil if none was found yet
-	report   *Document         // of best
+	best     *graphrun.Program // the cheapest program within the limit so far; nil for none
+	report   *Document         // the document of best
 }
 
-// try compiles the plan of a strategy. A rejected plan is listed if listed is true.
+// try compiles the plan of a strategy, and updates best or least. If listed is true, a rejected plan is added to
+// rejected.
 func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) error {
 	f.options.Strategy = s
 	p, err := f.ext.Compile(ctx, f.graph, f.options)
@@ -134,12 +135,12 @@ func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) err
 	return nil
 }
 
-// maxTried bounds the number of plans of the layout problem that are compiled in the search for a plan that fits.
+// maxTried bounds the number of plans of the layout problem that [fitting.cheapest] compiles.
 const maxTried = 16
 
-// cheapest compiles plans of the layout problem in ascending order of cost. It stops when a plan fits, or when the next
-// plan costs no less than the best program so far. The cost of the last plan is then a lower bound for all plans that
-// fit. cheapest returns nil if the problem cannot be solved.
+// cheapest compiles plans of the layout problem in ascending order of cost. It stops when a plan is within the limit,
+// or when the next plan costs no less than the best program so far. The cost of the last plan is then a lower bound for
+// all plans within the limit. cheapest returns nil if the problem cannot be solved.
 func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMemory, error) {
 	list, err := experiment.Best(p, maxTried)
 	if err != nil {
@@ -165,14 +166,15 @@ func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMem
 	return w, nil
 }
 
-// asCheap reports whether a plan was found that costs at most ns, except for rounding.
+// asCheap reports whether the best program costs at most ns nanoseconds, except for rounding.
 func (f *fitting) asCheap(ns float64) bool { return f.best != nil && f.report.CostNS <= ns*(1+1e-9) }
 
 func rejectedOf(r *Document) RejectedPlan {
 	return RejectedPlan{Strategy: r.Strategy, Bytes: bytesNeeded(&r.Plan), CostNS: r.CostNS}
 }
 
-// refusal returns the error for the case that no plan fits. It describes the plan that needs the least memory.
+// refusal returns the error for the case that no plan is within the limit. It describes the plan that needs the least
+// memory.
 func (l *limits) refusal(rejected []RejectedPlan, least *Document,
 	within *WithinMemory) error {
 	var needs []string
@@ -199,7 +201,8 @@ func (l *limits) refusal(rejected []RejectedPlan, least *Document,
 	return errors.New(text)
 }
 
-// printRejected prints the rejected plans and the cost of their rejection.
+// printRejected prints a note about the plan of --strategy if --max-memory rejected it: its memory, and the difference
+// in cost.
 func (l *limits) printRejected(cmd *cobra.Command, r *Document) {
 	if len(r.Rejected) == 0 {
 		return

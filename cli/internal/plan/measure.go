@@ -17,12 +17,12 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// stepWatch is a tracer that collects the times of each step by name, for runs of one worker.
+// stepWatch is a tracer that collects the times of steps, for runs of one worker.
 type stepWatch struct {
-	samples  map[string][]float64  // by name of the step: its time in each run so far, in nanoseconds
-	runTimes map[int]time.Duration // by index of the step: the sum of its times so far in the current run
-	began    time.Time
-	clock    time.Duration // the cost of reading the clock
+	samples  map[string][]float64  // for each step, by name: its time in each finished run, in nanoseconds
+	runTimes map[int]time.Duration // for each step, by index: the sum of its times so far in the current run
+	began    time.Time             // the last start of a step
+	clock    time.Duration         // the cost of reading the clock
 }
 
 func newStepWatch() *stepWatch {
@@ -35,10 +35,10 @@ func (s *stepWatch) BeginRun(*exec.Run) bool { return true }
 // EndRun does nothing.
 func (s *stepWatch) EndRun(*exec.Run, error) {}
 
-// BeginStep records the start.
+// BeginStep records the start of a step.
 func (s *stepWatch) BeginStep(exec.Work) { s.began = time.Now() }
 
-// EndStep records the time.
+// EndStep records the time of a step.
 func (s *stepWatch) EndStep(w exec.Work, done bool) {
 	s.runTimes[w.Step] += max(time.Since(s.began)-s.clock, 1)
 	if done {
@@ -47,21 +47,21 @@ func (s *stepWatch) EndStep(w exec.Work, done bool) {
 	}
 }
 
-// BeginChunk does nothing: times are by step.
+// BeginChunk does nothing.
 func (s *stepWatch) BeginChunk(exec.Work) {}
 
 // EndChunk does nothing.
 func (s *stepWatch) EndChunk(exec.Work, error) {}
 
-// The least number and total time of the runs of plan --measure.
+// The least number and the least total time of the runs of --measure.
 const (
 	measureRuns = 10
 	measureSpan = time.Second
 )
 
-// measurePlan runs a program on generated inputs with one worker and sets the median time of each step. The sum of the
-// minimums would be misleading, because a busy processor lowers its clock rate and no single run has the minimum time
-// of every step. watch is the tracer of the program.
+// measurePlan runs a program on generated inputs with one worker, and sets the median time of each step. watch is the
+// tracer of the program. The sum of minimum times would be misleading: a busy processor lowers its clock rate, and no
+// single run has the minimum time of every step.
 func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, watch *stepWatch, r *Document) error {
 	in, err := inputs.Sources{}.ReadValues(g, &inputs.Given{})
 	if err != nil {
@@ -84,7 +84,7 @@ func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, watch *st
 		return err
 	}
 	r.Measured = &MeasuredPlan{Runs: runs}
-	var errors []float64
+	var relativeErrors []float64
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		took := watch.samples[s.Name]
@@ -95,16 +95,16 @@ func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, watch *st
 		s.MeasuredNS = &ns
 		r.Measured.MeasuredNS += ns
 		r.Measured.PredictedNS += s.CostNS
-		errors = append(errors, math.Abs(s.CostNS/ns-1))
+		relativeErrors = append(relativeErrors, math.Abs(s.CostNS/ns-1))
 	}
-	if len(errors) > 0 {
-		spread := experiment.SpreadOf(errors)
+	if len(relativeErrors) > 0 {
+		spread := experiment.SpreadOf(relativeErrors)
 		r.Measured.MedianError, r.Measured.P90Error = *spread.Median, *spread.P90
 	}
 	return nil
 }
 
-// writeMeasured prints measured and estimated times.
+// writeMeasured prints the sum of measured and of estimated times, and the errors of the estimates.
 func writeMeasured(w io.Writer, m *MeasuredPlan) {
 	if m != nil {
 		fmt.Fprintf(w, "%s by one worker: measured time of all steps %s, estimated %s\n"+

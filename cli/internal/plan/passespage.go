@@ -13,28 +13,28 @@ import (
 //go:embed passes.html
 var passesText string
 
-// passColumn is a column of the page: the graph after a pass. Same means that the pass changed nothing. Then the column
-// has no rows.
+// passColumn is a column of the page of --passes: the graph after a pass.
 type passColumn struct {
 	Pass, Doc, Summary string
-	Same               bool
-	Rows               []passRow
+	Same               bool      // whether the pass changed nothing
+	Rows               []passRow // nil if Same
 }
 
-// passRow is a line of a graph. Mark and Class show how the line differs from the graph before the pass.
+// passRow is a line of a graph. Mark and Class show the difference from the graph before the pass.
 type passRow struct {
-	Mark, Class string
+	Mark, Class string // such as "+" and "added"; empty for an unchanged line
 	Words       []passWord
-	name, text  string
+	name, text  string // the name of the value or output, and the line
 }
 
-// passWord is a part of a line. Value means that the part is the name of a value.
+// passWord is a part of a line.
 type passWord struct {
 	Text  string
-	Value bool
+	Value bool // whether Text is the name of a value
 }
 
-// writePasses writes a page with a column for each graph of a dump (graphrun.Options.Dump).
+// writePasses writes an HTML page with a column for each graph of a dump. graphrun.Options.Dump defines the format of a
+// dump.
 func writePasses(w io.Writer, title, dump string) error {
 	var columns []passColumn
 	var before []passRow
@@ -135,8 +135,8 @@ func passWords(line string, names map[string]bool) []passWord {
 	return words
 }
 
-// markedRows returns the rows of a graph with their marks against the graph before, and the rows that were removed,
-// at their places. The first graph has no marks.
+// markedRows marks the rows of a graph that differ from the graph before, and inserts the removed rows at their former
+// positions. same is true if there is no difference. The first graph has no marks.
 func markedRows(before, rows []passRow, first bool) (marked []passRow, summary string, same bool) {
 	old, now := map[string]string{}, map[string]bool{}
 	for _, r := range before {
@@ -146,15 +146,15 @@ func markedRows(before, rows []passRow, first bool) (marked []passRow, summary s
 		now[r.name] = true
 	}
 	added, changed, removed := 0, 0, 0
-	at := 0
-	gone := func(until string) {
-		for at < len(before) && before[at].name != until {
-			if r := before[at]; !now[r.name] {
+	next := 0 // index in before of the next row
+	insertRemoved := func(until string) {
+		for next < len(before) && before[next].name != until {
+			if r := before[next]; !now[r.name] {
 				r.Mark, r.Class = "\u2212", "removed"
 				marked = append(marked, r)
 				removed++
 			}
-			at++
+			next++
 		}
 	}
 	for _, r := range rows {
@@ -168,12 +168,12 @@ func markedRows(before, rows []passRow, first bool) (marked []passRow, summary s
 			r.Mark, r.Class = "~", "changed"
 			changed++
 		}
-		if known && at < len(before) {
-			gone(r.name)
+		if known && next < len(before) {
+			insertRemoved(r.name)
 		}
 		marked = append(marked, r)
 	}
-	gone("")
+	insertRemoved("")
 	summary = fmt.Sprintf("%d added, %d changed, %d removed", added, changed, removed)
 	if first {
 		summary = format.Count(len(rows), "line")

@@ -26,6 +26,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
+// flags holds the flags of the command.
 type flags struct {
 	ext                                *command.Extensions
 	strategy, code, costs, sweep       string
@@ -34,7 +35,7 @@ type flags struct {
 	measure                            bool
 	dims, pins                         []string
 	forAll                             []string
-	hints                              []map[string]int
+	hints                              []map[string]int // the combinations of sizes to plan for: see command.SplitHints
 	limits                             limits
 	solver                             command.SolveLimit
 	slack                              command.Slack
@@ -92,6 +93,7 @@ A graph whose shapes depend on data runs in segments. Each is planned when its i
 of layouts and sizes. The segments are listed with their inputs and what is known of their results; the segment
 whose shapes are known in advance is planned here.`
 
+// Command returns the command plan.
 func Command(ext *command.Extensions) *cobra.Command {
 	f := flags{ext: ext}
 	cmd := &cobra.Command{
@@ -229,7 +231,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	return f.finish(cmd, path, j, p, g, r, watch)
 }
 
-// showPasses writes the page of --passes and prints the graphs of --dump, also if planning fails.
+// showPasses writes the page of --passes and prints the graphs of --dump. It is also called if planning failed.
 func (f *flags) showPasses(cmd *cobra.Command, path string, dump *bytes.Buffer) error {
 	if f.passes != "" && dump.Len() > 0 {
 		title := filepath.Base(path) + ", strategy " + f.strategy
@@ -245,7 +247,7 @@ func (f *flags) showPasses(cmd *cobra.Command, path string, dump *bytes.Buffer) 
 	return nil
 }
 
-// finish measures and prints a plan, and checks the limits.
+// finish measures and prints a plan, and returns an error if the plan violates --max-copies or --for-all.
 func (f *flags) finish(cmd *cobra.Command, path string, j *progress.Job, p *graphrun.Program, g *graph.Graph,
 	r *Document, watch *stepWatch) (err error) {
 	f.limits.printRejected(cmd, r)
@@ -291,7 +293,7 @@ func (f *flags) prove(p *graphrun.Program, r *Document) error {
 	return nil
 }
 
-// load reads the graph with pins and the sizes of the first hint.
+// load reads the graph, binds it to the sizes of the first hint, and applies the pins.
 func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 	if len(f.hints) == 0 {
 		return f.ext.LoadPinned(ctx, path, f.dims, f.pins)
@@ -309,7 +311,7 @@ func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 	return g, err
 }
 
-// plan compiles the graph within the limits.
+// plan compiles the graph. The result satisfies --max-memory.
 func (f *flags) plan(g *graph.Graph, j *progress.Job, costs *machine.Profile, watch *stepWatch,
 	dump io.Writer) (*graphrun.Program, *Document, error) {
 	o := graphrun.Options{Strategy: f.study.strategy(f.ext, f.strategy), Check: f.check, Progress: j.Enter,
@@ -344,7 +346,7 @@ func (f *flags) print(cmd *cobra.Command, j *progress.Job, p *graphrun.Program, 
 	})
 }
 
-// dumpTo returns the destination of --dump: stderr if stdout has JSON.
+// dumpTo returns the destination of --dump: stderr with --json, otherwise stdout.
 func dumpTo(cmd *cobra.Command, asJSON bool) io.Writer {
 	if asJSON {
 		return cmd.ErrOrStderr()

@@ -20,12 +20,12 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
-// problemFlags are the flags about the layout problem.
+// problemFlags holds the flags that concern the layout problem.
 type problemFlags struct {
 	certificate, problem, solution string
-	best                           int
+	best                           int // the value of --k-best; 0 for none
 	sensitivity                    bool
-	given                          graphrun.Strategy // of --solution
+	given                          graphrun.Strategy // applies the solution of --solution; nil without --solution
 }
 
 func (s *problemFlags) add(cmd *cobra.Command) {
@@ -43,11 +43,11 @@ func (s *problemFlags) add(cmd *cobra.Command) {
 
 // check validates the flags and reads the solution.
 func (s *problemFlags) check(cmd *cobra.Command, strategy string) error {
-	given := cmd.Flags().Changed("strategy")
+	strategyGiven := cmd.Flags().Changed("strategy")
 	switch {
 	case cmd.Flags().Changed("k-best") && s.best < 1:
 		return exit.Wrongf("--k-best %d: want 1 or more", s.best)
-	case s.solution != "" && given:
+	case s.solution != "" && strategyGiven:
 		return exit.Wrongf("--solution takes the place of a strategy: leave --strategy %s out", strategy)
 	case s.certificate != "" && s.solution == "" && strategy != layout.Optimal.Name():
 		return exit.Wrongf("--certificate: strategy %s gives no proof: add --strategy %s", strategy,
@@ -81,7 +81,7 @@ func (s *problemFlags) strategy(ext *command.Extensions, name string) graphrun.S
 	return ext.Strategy(name)
 }
 
-// ask writes the files that the flags name, and adds the requested results to the report.
+// ask writes the files of --problem and --certificate, and adds the results of the other flags to r.
 func (s *problemFlags) ask(ctx context.Context, p *graphrun.Program, r *Document) (err error) {
 	if s.problem != "" {
 		problem, err := experiment.Problem(p)

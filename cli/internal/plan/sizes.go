@@ -29,7 +29,7 @@ import (
 // maxPlans bounds the number of planned sizes.
 const maxPlans = 64
 
-// SizesDocument is the output of plan for ranges of sizes.
+// SizesDocument is the output of plan for a range of sizes.
 type SizesDocument struct {
 	Symbol   string `json:"symbol" doc:"The symbol whose sizes are planned."`
 	Strategy string `json:"strategy" doc:"The strategy of the plans."`
@@ -43,7 +43,7 @@ type interval struct {
 	from, to int
 }
 
-// parseInterval reads a symbol and its sizes, as in N=1..256.
+// parseInterval parses an interval such as N=1..256.
 func parseInterval(text string) (v interval, err error) {
 	name, sizes, ok := strings.Cut(text, "=")
 	from, to, dots := strings.Cut(sizes, "..")
@@ -74,7 +74,7 @@ func (f *flags) checkSweep(cmd *cobra.Command) error {
 	return nil
 }
 
-// runSweep shows the sizes at which the plan changes.
+// runSweep runs the command for a range of sizes.
 func (f *flags) runSweep(cmd *cobra.Command, path string, costs *machine.Profile) error {
 	v, err := parseInterval(f.sweep)
 	if err != nil {
@@ -91,10 +91,10 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costs *machine.Profile
 	if err != nil {
 		return err
 	}
-	at := func(ctx context.Context, size int) (*graph.Graph, error) {
+	boundTo := func(ctx context.Context, size int) (*graph.Graph, error) {
 		return f.bound(ctx, path, g, v.symbol, size)
 	}
-	first, err := at(j.Context, v.from)
+	first, err := boundTo(j.Context, v.from)
 	if err != nil {
 		return exit.InFile(path, err)
 	}
@@ -106,11 +106,11 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costs *machine.Profile
 	err = j.Do(progress.Planning, func() error {
 		all, err := experiment.PlansBySize(j.Context, v.from, v.to, maxPlans,
 			func(ctx context.Context, size int) (*graphrun.Program, error) {
-				h, err := at(ctx, size)
+				bound, err := boundTo(ctx, size)
 				if err != nil {
 					return nil, err
 				}
-				return f.ext.Compile(ctx, h, o)
+				return f.ext.Compile(ctx, bound, o)
 			})
 		if all != nil {
 			r.SizeRanges = *all
@@ -139,8 +139,8 @@ func (f *flags) printSizes(cmd *cobra.Command, r *SizesDocument) error {
 	return out.Flush()
 }
 
-// bound returns a copy of the graph that is bound to sizes, pinned and inferred. If the symbol of a size is not in the
-// graph, the size is the number of rows with which the file is loaded.
+// bound returns a copy of the graph with a symbol bound to a size, pinned and inferred. If the graph lacks the symbol,
+// the file is loaded again with --dim SYMBOL=SIZE, which sets the number of rows of a file without symbols.
 func (f *flags) bound(ctx context.Context, path string, g *graph.Graph, symbol string, size int) (h *graph.Graph,
 	err error) {
 	if _, ok := g.SymbolNamed(symbol); ok {

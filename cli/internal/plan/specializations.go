@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/inspect"
 )
 
-// writeClasses prints the plans that serve several sets of sizes: their guards, and their costs at other sizes.
+// writeClasses prints the plans for symbolic sizes: for each plan its guards, and its costs at other sizes.
 func writeClasses(w io.Writer, show term.Display, classes []inspect.Specialization) {
 	for _, c := range classes {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Plan for "+format.Sizes(c.Hint)+" and sizes like these"))
@@ -52,7 +52,8 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 	}
 }
 
-// askedBy names the node that requires a condition, and the symbols that the condition fixes.
+// askedBy returns the end of a line with a guard: the node that requires the condition, and the symbols that the
+// condition fixes.
 func askedBy(g inspect.Guard) string {
 	text := ""
 	if g.Node != "" {
@@ -89,7 +90,7 @@ func writeForAll(w io.Writer, show term.Display, list []inspect.Proof) {
 	}
 }
 
-// caseText returns the conditions of a case in one line. Alternatives are in parentheses.
+// caseText returns the conditions of a case in one line. A condition that is a disjunction is in parentheses.
 func caseText(c inspect.Case) string {
 	cond := "all sizes"
 	switch len(c.Holds) {

@@ -80,10 +80,10 @@ func writeSteps(w io.Writer, show term.Display, steps []report.Step) {
 		term.ListCol("strides"),
 		term.WholeCol("buffer").IfRoom(), term.WholeCol("cost"), term.WholeCol("measured"),
 		term.WholeCol("fast set-up").Unless("none").IfRoom(), term.PhraseCol("loop", 24)}
-	const at = 6 // the measured time
+	const measuredColumn = 6 // index of the measured time
 	measured := slices.ContainsFunc(steps, func(d report.Step) bool { return d.MeasuredNS != nil })
 	if !measured {
-		columns = slices.Delete(columns, at, at+1)
+		columns = slices.Delete(columns, measuredColumn, measuredColumn+1)
 	}
 	t := term.NewTable(columns...)
 	for _, d := range steps {
@@ -95,14 +95,14 @@ func writeSteps(w io.Writer, show term.Display, steps []report.Step) {
 			measuredText(d.MeasuredNS),
 			d.FastSetup, loopText(d.Loop)}
 		if !measured {
-			cells = slices.Delete(cells, at, at+1)
+			cells = slices.Delete(cells, measuredColumn, measuredColumn+1)
 		}
 		t.Add(cells...)
 	}
 	t.Write(w, show)
 }
 
-// measuredText formats a measured time; a dash for none.
+// measuredText formats a measured time, or returns a dash for nil.
 func measuredText(ns *float64) string {
 	if ns == nil {
 		return "-"

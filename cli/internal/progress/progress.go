@@ -34,16 +34,16 @@ const (
 	Printing  = "printing" // not shown
 )
 
-// Job is the work of a command, in phases. On a terminal it shows its progress after [progressDelay]. It ends with the
-// command's context.
+// Job is the work of a command, a sequence of phases. On a terminal it shows its progress after [progressDelay]. A Job
+// is a tracer of runs, which counts the finished steps.
 type Job struct {
-	Context     context.Context
-	name        string
-	phase       atomic.Value // string
-	done, total atomic.Int64
-	since       atomic.Int64             // when counting began, in nanoseconds of [time.Time.UnixNano]
+	Context     context.Context          // the context of the command
+	name        string                   // the name that is shown, such as the name of the graph file
+	phase       atomic.Value             // string
+	done, total atomic.Int64             // finished parts and all parts of the phase; total is 0 if unknown
+	since       atomic.Int64             // start of counting, as time.Time.UnixNano
 	run         atomic.Pointer[exec.Run] // the run whose steps are counted
-	finish      func()
+	finish      func()                   // clears the progress line
 }
 
 // Begin starts a job. The caller must end it before it prints results.
@@ -51,14 +51,14 @@ func Begin(cmd *cobra.Command, name string) *Job {
 	j := &Job{Context: cmd.Context(), name: name, finish: func() {}}
 	j.Enter(Loading)
 	if w := cmd.ErrOrStderr(); term.IsTerminal(w) {
-		over, gone := make(chan struct{}), make(chan struct{})
+		jobEnded, lineCleared := make(chan struct{}), make(chan struct{})
 		go func() {
-			defer close(gone)
-			j.watch(w, over)
+			defer close(lineCleared)
+			j.watch(w, jobEnded)
 		}()
 		j.finish = sync.OnceFunc(func() {
-			close(over)
-			<-gone
+			close(jobEnded)
+			<-lineCleared
 		})
 	}
 	return j
@@ -73,15 +73,15 @@ func (j *Job) Enter(phase string) {
 	j.phase.Store(phase)
 }
 
-// EnterUntilRun is [Job.Enter], but has no effect while steps of a run are counted. Some runs plan parts of the graph,
-// and the progress of such a run would otherwise show the phase of planning.
+// EnterUntilRun is [Job.Enter], but has no effect while steps of a run are counted. Some runs plan parts of the graph.
+// Their progress would otherwise show the phase of planning.
 func (j *Job) EnterUntilRun(phase string) {
 	if j.phase.Load() != Running {
 		j.Enter(phase)
 	}
 }
 
-// BeginRun counts the steps of a run. A nested run replaces the outer run.
+// BeginRun starts to count the steps of a run. A nested run replaces the outer run.
 func (j *Job) BeginRun(r *exec.Run) bool {
 	j.run.Store(r)
 	j.Report(0, r.Steps)
@@ -95,8 +95,6 @@ func (j *Job) EndStep(w exec.Work, done bool) {
 	}
 }
 
-// The other events of a tracer are not shown.
-
 // EndRun does nothing.
 func (j *Job) EndRun(*exec.Run, error) {}
 
@@ -109,7 +107,7 @@ func (j *Job) BeginChunk(exec.Work) {}
 // EndChunk does nothing.
 func (j *Job) EndChunk(exec.Work, error) {}
 
-// Report sets the progress of the phase.
+// Report enters the phase [Running], and sets its numbers of finished parts and of all parts.
 func (j *Job) Report(done, total int) {
 	j.phase.Store(Running)
 	if done == 0 {
@@ -119,8 +117,8 @@ func (j *Job) Report(done, total int) {
 	j.total.Store(int64(total))
 }
 
-// Left estimates the time that remains, in words: each remaining part takes as long as the mean of the finished parts.
-// It returns "" if no part is finished.
+// Left returns the estimated remaining time, such as "about 5s left". It assumes that the remaining parts take the mean
+// time of the finished parts. It returns "" if no part is finished.
 func (j *Job) Left() string {
 	done, total := j.done.Load(), j.total.Load()
 	if done <= 0 || done >= total {
@@ -130,7 +128,7 @@ func (j *Job) Left() string {
 	return fmt.Sprintf("about %v left", (took / time.Duration(done) * time.Duration(total-done)).Round(time.Second))
 }
 
-// Do runs a phase, which ends with the context.
+// Do runs f as a phase. After the context has ended, Do returns the error of [exit.Stopped].
 func (j *Job) Do(phase string, f func() error) (err error) {
 	j.Enter(phase)
 	if err := exit.Stopped(j.Context); err != nil {
@@ -141,11 +139,11 @@ func (j *Job) Do(phase string, f func() error) (err error) {
 	return f()
 }
 
-// watch shows the progress on a terminal until the job ends.
-func (j *Job) watch(w io.Writer, over <-chan struct{}) {
+// watch shows the progress on a terminal until ended is closed.
+func (j *Job) watch(w io.Writer, ended <-chan struct{}) {
 	start := time.Now()
 	select {
-	case <-over:
+	case <-ended:
 		return
 	case <-time.After(progressDelay):
 	}
@@ -174,7 +172,7 @@ func (j *Job) watch(w io.Writer, over <-chan struct{}) {
 	defer tick.Stop()
 	for {
 		select {
-		case <-over:
+		case <-ended:
 			bar.Abort(true)
 			p.Wait()
 			return

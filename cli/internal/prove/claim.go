@@ -20,14 +20,14 @@ func proveClaim(cmd *cobra.Command, text string, f flags) error {
 	if err != nil {
 		return exit.Wrongf("the claim %q: %w", text, err)
 	}
-	ranked := cmd.Flags().Changed("rank")
+	rankKnown := cmd.Flags().Changed("rank")
 	for _, r := range c.Rules {
-		if !ranked && r.Rank != 0 {
-			f.rank, ranked = r.Rank, true
+		if !rankKnown && r.Rank != 0 {
+			f.rank, rankKnown = r.Rank, true
 		}
 	}
 	switch {
-	case !ranked:
+	case !rankKnown:
 		return exit.Wrongf("prove %q wants --rank R, from 0 to %d", text, maxRank)
 	case f.rank < 0 || f.rank > maxRank:
 		return exit.Wrongf("--rank %d: want 0 to %d", f.rank, maxRank)
@@ -71,7 +71,7 @@ func claimOf(p *contiguity.ClaimReport) *claimDoc {
 	return d
 }
 
-// writeSMT writes the claim for SMT solvers, if a file is named.
+// writeSMT writes the file of --smt. It does nothing if path is empty.
 func writeSMT(cmd *cobra.Command, path string, text func() string) error {
 	if path == "" {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Document is the output of prove: predicates, and the proof of the predicate or the claim that was named.
+// Document is the output of prove: predicates, and the proof of a predicate or of a claim.
 type Document struct {
-	Predicates []predicateDoc `json:"predicates" doc:"The predicate that was named, or all of them."`
+	Predicates []predicateDoc `json:"predicates" doc:"The named predicates; all predicates if no predicate is named."`
 	Claim      *claimDoc      `json:"claim,omitzero" doc:"The claim, if given: predicates joined by ~, &, | and =>."`
 	*ProofDoc
 }
@@ -21,28 +21,29 @@ type claimDoc struct {
 	Text    string                   `json:"text" doc:"The claim."`
 	Rank    int                      `json:"rank" doc:"The number of dimensions."`
 	Expr    string                   `json:"formula" doc:"The claim over sizes x1 to xR and strides y1 to yR."`
-	Ways    int                      `json:"ways" doc:"The number of classes of sizes and strides that were examined."`
-	Proved  bool                     `json:"proved" doc:"Whether it holds in all of them."`
-	Shape   document.ListOrNull[int] `json:"shape" doc:"Sizes that refute it; null where none were found."`
-	Strides document.ListOrNull[int] `json:"strides" doc:"Strides that refute it; null where none were found."`
+	Ways    int                      `json:"ways" doc:"The number of examined classes of sizes and strides; a class has the same outcomes of all comparisons."`
+	Proved  bool                     `json:"proved" doc:"Whether the claim holds in all classes."`
+	Shape   document.ListOrNull[int] `json:"shape" doc:"The sizes of a counterexample; null if none was found."`
+	Strides document.ListOrNull[int] `json:"strides" doc:"The strides of a counterexample; null if none was found."`
 
 	Conclusion string `json:"conclusion" doc:"The result as a sentence."`
 }
 
 // predicateDoc is a predicate.
 type predicateDoc struct {
-	Name string `json:"name" doc:"Its name."`
-	Doc  string `json:"doc" doc:"Its meaning."`
-	Rank *int   `json:"rank" doc:"The only rank for which it can hold; null for any rank."`
+	Name string `json:"name" doc:"The name of the predicate."`
+	Doc  string `json:"doc" doc:"The meaning of the predicate."`
+	Rank *int   `json:"rank" doc:"The only rank for which the predicate can hold; null for any rank."`
 }
 
-// ProofDoc is a proof or a refutation.
+// ProofDoc is the proof or refutation that the two forms of a predicate agree: the form with branches (PyTorch's code)
+// and the formula.
 type ProofDoc struct {
 	Rank    int         `json:"rank" doc:"The number of dimensions."`
-	Expr    string      `json:"formula" doc:"The form without branches, of sizes x1 to xR and strides y1 to yR."`
+	Expr    string      `json:"formula" doc:"The formula over sizes x1 to xR and strides y1 to yR."`
 	Atoms   []string    `json:"atoms" doc:"The comparisons of both forms."`
-	Ways    []WayDoc    `json:"ways" doc:"The ways through both forms, the branching one first; any sizes and strides take exactly one."`
-	ByParts bool        `json:"by_parts" doc:"Whether the ways are those through the parts of the predicate."`
+	Ways    []WayDoc    `json:"ways" doc:"The ways through both forms, by the outcomes of comparisons; any sizes and strides take exactly one way."`
+	ByParts bool        `json:"by_parts" doc:"Whether each part of the predicate is proved separately."`
 	Steps   []LemmaDoc  `json:"induction" doc:"The steps of the induction over the number of dimensions."`
 	Proved  bool        `json:"proved" doc:"Whether the forms agree on every way and all steps hold."`
 	Against *AgainstDoc `json:"counterexample" doc:"A counterexample; null if none was found."`
@@ -50,29 +51,29 @@ type ProofDoc struct {
 	Conclusion string `json:"conclusion" doc:"The result as a sentence."`
 }
 
-// WayDoc is a way through both forms.
+// WayDoc is a way through both forms: a set of sizes and strides with the same outcomes of all comparisons.
 type WayDoc struct {
-	Part      string `json:"part,omitzero" doc:"The part of the predicate, where it is proved by parts."`
-	Path      string `json:"path" doc:"The decisions of the branches."`
-	If        string `json:"if" doc:"These decisions, and the comparisons of the formula."`
-	Branching bool   `json:"branching" doc:"The answer of the branching form."`
-	Formula   bool   `json:"formula" doc:"The answer of the formula."`
+	Part      string `json:"part,omitzero" doc:"The part of the predicate; absent unless by_parts."`
+	Path      string `json:"path" doc:"The outcomes of the branches."`
+	If        string `json:"if" doc:"The outcomes of the branches and of the comparisons in the formula."`
+	Branching bool   `json:"branching" doc:"The value of the branching form."`
+	Formula   bool   `json:"formula" doc:"The value of the formula."`
 }
 
 // LemmaDoc is a step of the induction.
 type LemmaDoc struct {
 	Claim string `json:"claim" doc:"The claim, for arbitrary sizes and strides."`
-	Ways  int    `json:"ways" doc:"The number of ways through the code in question."`
-	Holds bool   `json:"holds" doc:"Whether the claim holds on each of them."`
+	Ways  int    `json:"ways" doc:"The number of ways through the code of the claim."`
+	Holds bool   `json:"holds" doc:"Whether the claim holds on each way."`
 }
 
 // AgainstDoc is a counterexample.
 type AgainstDoc struct {
 	If        string                   `json:"if" doc:"The way on which the forms disagree."`
-	Shape     document.ListOrNull[int] `json:"shape" doc:"Sizes for which they disagree; null if none were found."`
-	Strides   document.ListOrNull[int] `json:"strides" doc:"Strides for which they disagree; null if none were found."`
-	Branching bool                     `json:"branching" doc:"The answer of the branching form."`
-	Formula   bool                     `json:"formula" doc:"The answer of the formula."`
+	Shape     document.ListOrNull[int] `json:"shape" doc:"Sizes that take this way; null if none were found."`
+	Strides   document.ListOrNull[int] `json:"strides" doc:"Strides that take this way; null if none were found."`
+	Branching bool                     `json:"branching" doc:"The value of the branching form."`
+	Formula   bool                     `json:"formula" doc:"The value of the formula."`
 }
 
 func predicatesOf(rules []contiguity.Rule) []predicateDoc {
@@ -102,7 +103,7 @@ func proofOf(p *contiguity.Report) *ProofDoc {
 	return doc
 }
 
-// conclusionOf states the result, or the reason why there is no proof.
+// conclusionOf returns the result as a sentence, with the reason if there is no proof.
 func conclusionOf(p *contiguity.Report) string {
 	c := p.Counterexample
 	switch {

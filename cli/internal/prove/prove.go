@@ -1,4 +1,5 @@
-// Package prove is the command that proves predicates and claims about layouts.
+// Package prove is the command that proves claims about layout predicates. Package contiguity has the predicates and
+// proofs.
 package prove
 
 import (
@@ -25,6 +26,7 @@ type flags struct {
 	json bool
 }
 
+// Command returns the command prove.
 func Command() *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
@@ -99,17 +101,17 @@ func ruleNames() []string {
 	return names
 }
 
-// choose returns the named predicate and sets the rank.
-func (f *flags) choose(name string, ranked bool) (contiguity.Rule, error) {
+// choose returns the named predicate. If --rank is not given, it sets the rank to the only rank of the predicate.
+func (f *flags) choose(name string, rankGiven bool) (contiguity.Rule, error) {
 	i := slices.Index(ruleNames(), name)
 	if i < 0 {
 		return contiguity.Rule{}, exit.Wrongf("there is no predicate %q: %s", name, format.WantOneOf(name, ruleNames()))
 	}
 	r := contiguity.Rules[i]
 	switch {
-	case !ranked && r.Rank == 0:
+	case !rankGiven && r.Rank == 0:
 		return r, exit.Wrongf("prove %s wants --rank R, from 0 to %d", name, maxRank)
-	case !ranked:
+	case !rankGiven:
 		f.rank = r.Rank
 	case r.Rank != 0 && f.rank != r.Rank:
 		return r, exit.Wrongf("--rank %d: %s holds of values of rank %d only", f.rank, name, r.Rank)
@@ -142,7 +144,8 @@ func listRules(cmd *cobra.Command, f flags) error {
 	return out.Flush()
 }
 
-// prove proves a rule for a rank and prints the proof. It returns an error if the rule is not proved.
+// prove proves that the two forms of a predicate agree, and prints the proof. It returns an error if they are not
+// proved to agree.
 func prove(cmd *cobra.Command, r contiguity.Rule, f flags) error {
 	if err := outfile.CheckWritable("--smt", f.smt); err != nil {
 		return err
@@ -195,7 +198,8 @@ func writeProof(w io.Writer, show term.Display, doc *Document) {
 	fmt.Fprintf(w, "\n%s\n", p.Conclusion)
 }
 
-// writeWays prints the ways through the branching form. Comparisons of the formula can divide such a way further.
+// writeWays prints the ways through the branching form. Each row also has the number of ways through both forms,
+// because comparisons of the formula can divide a way.
 func writeWays(w io.Writer, show term.Display, p *ProofDoc) {
 	type row struct {
 		part, path         string

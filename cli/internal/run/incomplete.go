@@ -19,12 +19,12 @@ import (
 // runWork is a bound and inferred graph with its inputs.
 type runWork struct {
 	whole *graph.Graph // the graph of the file
-	g     *graph.Graph // without the nodes that were rejected before the run
+	g     *graph.Graph // the graph that runs: whole without the nodes that were rejected before the run
 	in    *inputs.Set
 	left  incomplete
 }
 
-// incomplete has the failed nodes and missing outputs of a run with --keep-going.
+// incomplete has the failed nodes and the missing outputs of a run with --keep-going.
 type incomplete struct{ exec.Incomplete }
 
 func (o incomplete) any() bool { return len(o.Failed) > 0 }
@@ -40,7 +40,7 @@ func (w *runWork) dropInputs(given *inputs.Given) {
 			lost[v] = err
 		}
 	}
-	if len(lost) > 0 { // a model is read without these inputs
+	if len(lost) > 0 { // the importer of models has already removed such inputs
 		g, errs := w.g.DropValues(lost, given.Unknown...)
 		w.g, w.left.Failed = g, append(w.left.Failed, errs...)
 	}
@@ -55,19 +55,19 @@ func (w *runWork) dropRejected() {
 	w.g = w.g.Drop(rejected)
 }
 
-// pinned returns the pins of the nodes and values that were not removed.
+// pinned removes the pins of removed nodes and values from pins, the values of --pin.
 func (w *runWork) pinned(pins []string) []string {
 	if len(pins) == 0 || w.g == w.whole {
 		return pins
 	}
-	there, all := names(w.g), names(w.whole)
+	remaining, all := names(w.g), names(w.whole)
 	return slices.DeleteFunc(slices.Clone(pins), func(text string) bool {
 		name := text[:max(strings.LastIndexByte(text, '='), 0)]
-		return all[name] && !there[name]
+		return all[name] && !remaining[name]
 	})
 }
 
-// names returns the names that pins may have.
+// names returns the names of nodes, values and outputs, to which pins may refer.
 func names(g *graph.Graph) map[string]bool {
 	all := map[string]bool{}
 	g.Values(func(v *graph.Value) { all[v.Name] = true })
@@ -80,7 +80,8 @@ func names(g *graph.Graph) map[string]bool {
 	return all
 }
 
-// merge adds the failures in the error of a run to the earlier failures. It returns any other error.
+// merge adds the failed nodes of a run to w.left. err is the error of the run, and out its outputs. merge returns err
+// if err is not a list of failed nodes.
 func (w *runWork) merge(out map[string]*tensor.Tensor, err error) error {
 	failed := slices.Clone(w.left.Failed)
 	var part *exec.Incomplete
@@ -108,8 +109,8 @@ func (o incomplete) printError(cmd *cobra.Command, path string) {
 
 // LeftOutDoc is an output that is missing in the results of a run.
 type LeftOutDoc struct {
-	Output string `json:"output" doc:"The output that is missing."`
-	Node   string `json:"node,omitzero" doc:"The failed node that makes it or that it depends on."`
+	Output string `json:"output" doc:"The missing output."`
+	Node   string `json:"node,omitzero" doc:"The failed node on which the output depends."`
 }
 
 func (o incomplete) docs() []LeftOutDoc {

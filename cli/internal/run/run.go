@@ -48,6 +48,7 @@ type flags struct {
 	json            bool
 }
 
+// Command returns the command run.
 func Command(ext *command.Extensions) *cobra.Command {
 	f := flags{ext: ext}
 	cmd := &cobra.Command{
@@ -116,13 +117,13 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := j.Do(progress.Loading, func() (err error) { w, err = loadRun(j.Context, path, f); return err }); err != nil {
 		return err
 	}
-	aside := sync.OnceFunc(func() {
+	printNotes := sync.OnceFunc(func() {
 		j.End()
 		command.PrintNotes(cmd, path, w.g)
 		w.left.printError(cmd, path)
 		w.in.Print(cmd)
 	})
-	defer aside()
+	defer printNotes()
 	var p *graphrun.Program
 	err = j.Do(progress.Planning, func() (err error) {
 		p, err = f.ext.Compile(j.Context, w.g, graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads,
@@ -138,7 +139,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := w.merge(out, err); err != nil {
 		return w.in.Blame(err)
 	}
-	aside()
+	printNotes()
 	command.NoteUnplanned(cmd, path, p)
 	command.NoteLimit(cmd, p)
 	if err := w.deliver(j, cmd, out, f); err != nil {
@@ -169,6 +170,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 	return outfile.CheckWritable("--outputs", f.outputs)
 }
 
+// loadRun reads, binds and infers the graph, and reads its inputs.
 func loadRun(ctx context.Context, path string, f flags) (w runWork, err error) {
 	g, given, err := inputs.Load(ctx, f.ext, f.src, path, f.dims)
 	if err != nil {
@@ -199,8 +201,8 @@ func loadRun(ctx context.Context, path string, f flags) (w runWork, err error) {
 	return w, err
 }
 
-// deliver writes the outputs to --outputs and prints them. With --keep-going it prints them even if they cannot be
-// written.
+// deliver writes the outputs to the file of --outputs, and prints them. With --keep-going it prints the outputs even if
+// the file cannot be written.
 func (w runWork) deliver(j *progress.Job, cmd *cobra.Command, out map[string]*tensor.Tensor, f flags) (err error) {
 	if f.outputs != "" {
 		err = checkWritten(out)
@@ -218,8 +220,8 @@ func (w runWork) deliver(j *progress.Job, cmd *cobra.Command, out map[string]*te
 	}))
 }
 
-// checkWritten returns an error if an output file would exceed the memory. This happens for outputs whose elements
-// share memory, because every element is written to the file.
+// checkWritten returns an error if writing an output needs more memory than is available. Elements of an output may
+// share memory, but the file has every element.
 func checkWritten(out map[string]*tensor.Tensor) error {
 	for _, name := range slices.Sorted(maps.Keys(out)) {
 		t := out[name]
@@ -234,7 +236,7 @@ func checkWritten(out map[string]*tensor.Tensor) error {
 	return nil
 }
 
-// entries lists the outputs that were computed, in the order of the graph.
+// entries returns the computed outputs in the order of the graph.
 func entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 	list := make([]npz.Entry, 0, len(g.Outputs))
 	for _, o := range g.Outputs {
@@ -276,7 +278,7 @@ type Document struct {
 type OutputDoc struct {
 	Name    string   `json:"name" doc:"The name of the output."`
 	DType   string   `json:"dtype" of:"dtype" doc:"The dtype."`
-	Shape   []int    `json:"shape" doc:"Its sizes."`
+	Shape   []int    `json:"shape" doc:"The sizes of the dimensions."`
 	Strides []int    `json:"strides" doc:"The strides in elements."`
 	Min     *float64 `json:"min" doc:"The least element; null if it is not finite."`
 	Max     *float64 `json:"max" doc:"The greatest element; null if it is not finite."`
@@ -299,7 +301,7 @@ func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, 
 	return r
 }
 
-// finite returns nil for infinities and NaN, which JSON does not have.
+// finite returns nil for infinities and NaN, for which JSON has no literals.
 func finite(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil

@@ -1,4 +1,4 @@
-// Package sections prints the parts of reports on plans that several commands share.
+// Package sections prints parts of the text output of plans. Several commands print the same parts.
 package sections
 
 import (
@@ -68,7 +68,8 @@ func WriteBound(w io.Writer, r *report.Plan) {
 	writeFewest(w, r.FewestCopies)
 }
 
-// writeFewest prints the choice among plans of nearly equal cost, if a slack was given.
+// writeFewest prints the number of copies of a plan with --slack, and the proof about it. Without slack it prints
+// nothing.
 func writeFewest(w io.Writer, c *report.FewestCopies) {
 	if c == nil || c.Slack == 0 {
 		return
@@ -98,7 +99,7 @@ func PricedBy(p report.Profile) string {
 // ShortDigest is the length of digests in text output.
 const ShortDigest = 12
 
-// WriteMemory prints the memory that a run needs, and whether this machine has it.
+// WriteMemory prints the memory that a run needs, and a message if the available memory is less.
 func WriteMemory(w io.Writer, show term.Display, n graphrun.Need) {
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Memory of a run"))
 	t := term.NewTable(term.NameCol("for"), term.WholeCol("bytes"))
@@ -148,7 +149,7 @@ func WriteSegments(w io.Writer, show term.Display, segments []report.Segment) {
 	t.Write(w, show)
 }
 
-// dtypeText returns the name of a dtype that may be unknown.
+// dtypeText returns the name of a dtype, or "?" for nil, which stands for an unknown dtype.
 func dtypeText(d *string) string {
 	if d == nil {
 		return "?"

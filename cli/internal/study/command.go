@@ -23,13 +23,14 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 )
 
+// flags holds the flags of the command.
 type flags struct {
 	ext                                   *command.Extensions
-	build                                 string
+	build                                 string // the output of graphrun version
 	models, results, problems, csv, shard string
 	report                                string
 	resume, json, markdown                bool
-	part                                  shard
+	selected                              shard // the parsed value of shard
 }
 
 const help = `Plans models under several strategies, sizes and conditions, and prints the gap of each strategy to the
@@ -43,10 +44,10 @@ certified lower bound. STUDY.json lists what is planned:
 Members of a condition, all optional but the name:
   profile         the prices: avx512, avx2, portable, or a file in the folder of the study
   copies          a factor on the prices of copies and of transposed reading
-  equal_layouts   ops on images cost in each layout what they cost in the better of row-major and channels-last
-  no_fusion       each node is a step of its own
+  equal_layouts   ops on images have the same price in row-major and channels-last layout: the lower of the two
+  no_fusion       nodes are not fused
   exact           without implementations that round differently from the definition
-  threads         a list of numbers of workers with which the plans are measured; none: costs only
+  threads         a list of numbers of workers with which the plans are measured; if left out, costs only
 Members of the study: runs (measured runs of a plan, 20), seed, solver_time_limit (10s).
 
 A task is a model with sizes under one condition. Its result is a file in STUDY.results, named by the digest of the
@@ -56,7 +57,7 @@ the second of eight parts. The tables are made from all results in the folder; m
 --problems DIR writes the layout problem of every task instead, as JSON and in the format of toulbar2, with its optimal
 solution and the digests of the files, and prints the times of the solver.`
 
-// Command returns the command; build is the text of graphrun version.
+// Command returns the command study. build is the output of graphrun version.
 func Command(ext *command.Extensions, build string) *cobra.Command {
 	f := flags{ext: ext, build: build}
 	cmd := &cobra.Command{
@@ -97,7 +98,7 @@ func (f *flags) check(path string) (err error) {
 		return exit.Wrongf("--problems writes problems only: leave out --resume, --shard, --csv, --report, --json and " +
 			"--markdown")
 	}
-	if f.part, err = parseShard(f.shard); err != nil {
+	if f.selected, err = parseShard(f.shard); err != nil {
 		return exit.Wrong(err)
 	}
 	f.models = cmp.Or(f.models, filepath.Dir(path))
@@ -124,14 +125,14 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	j := progress.Begin(cmd, filepath.Base(path))
 	defer j.End()
 	work := &session{flags: f, study: s, job: j, store: store{f.results},
-		runner: &runner{ext: f.ext, build: f.build, line: command.Line(cmd, []string{path})}}
+		runner: &runner{ext: f.ext, build: f.build, commandLine: command.Line(cmd, []string{path})}}
 	if f.problems != "" {
-		return work.problems(cmd, f.part.of(list))
+		return work.problems(cmd, f.selected.tasksOf(list))
 	}
 	if err := os.MkdirAll(f.results, 0o777); err != nil {
 		return exit.Wrong(err)
 	}
-	failures := work.make(cmd, f.part.of(list))
+	failures := work.runTasks(cmd, f.selected.tasksOf(list))
 	j.End()
 	cut := exit.Stopped(cmd.Context())
 	d := work.document(list, failures)
@@ -141,7 +142,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	if f.report != "" && len(d.Results) > 0 {
 		if err := outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
-			return d.writeHTML(w, work.runner.line, path)
+			return d.writeHTML(w, work.runner.commandLine, path)
 		}); err != nil {
 			return err
 		}
@@ -165,7 +166,7 @@ type session struct {
 	store  store
 }
 
-// problems writes the problems of tasks, and prints the times of the solver.
+// problems writes the layout problems of tasks, and prints the times of the solver.
 func (s *session) problems(cmd *cobra.Command, list []*Task) error {
 	var times bytes.Buffer
 	done := 0
@@ -176,15 +177,15 @@ func (s *session) problems(cmd *cobra.Command, list []*Task) error {
 		})
 	})
 	s.job.End()
-	_, printed := times.WriteTo(cmd.OutOrStdout())
-	return cmp.Or(err, printed)
+	_, printErr := times.WriteTo(cmd.OutOrStdout())
+	return cmp.Or(err, printErr)
 }
 
-// lineEvery is the time between lines about the progress where no terminal shows it.
-const lineEvery = 30 * time.Second
+// noteInterval is the time between messages about progress if standard error is not a terminal.
+const noteInterval = 30 * time.Second
 
-// make makes the results of tasks, until the context ends.
-func (s *session) make(cmd *cobra.Command, list []*Task) (failures []Failure) {
+// runTasks computes and stores the results of tasks until the context ends. With --resume it skips tasks with a result.
+func (s *session) runTasks(cmd *cobra.Command, list []*Task) (failures []Failure) {
 	var missing []*Task
 	for _, t := range list {
 		if _, err := s.store.load(t); !s.flags.resume || err != nil {
@@ -192,11 +193,11 @@ func (s *session) make(cmd *cobra.Command, list []*Task) (failures []Failure) {
 		}
 	}
 	quiet := !term.IsTerminal(cmd.ErrOrStderr())
-	told := time.Now()
+	lastNote := time.Now()
 	for i, t := range missing {
 		s.job.Report(i, len(missing))
-		if quiet && i > 0 && time.Since(told) > lineEvery {
-			told = time.Now()
+		if quiet && i > 0 && time.Since(lastNote) > noteInterval {
+			lastNote = time.Now()
 			term.Note(cmd, "%d of %s, %s", i, format.Count(len(missing), "task"), s.job.Left())
 		}
 		r, err := s.runner.run(s.job.Context, t)
@@ -213,7 +214,7 @@ func (s *session) make(cmd *cobra.Command, list []*Task) (failures []Failure) {
 	return failures
 }
 
-// document makes the tables from all results that exist.
+// document computes the tables from the stored results.
 func (s *session) document(list []*Task, failures []Failure) *Document {
 	d := &Document{Study: s.study.Name, Missing: []string{}, Failures: document.NotNil(failures),
 		Strategies: s.study.Strategies, Summaries: []Summary{}, Orders: []Order{}, Results: []Result{}}

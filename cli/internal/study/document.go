@@ -37,94 +37,94 @@ type Summary struct {
 	Strategy  string  `json:"strategy" doc:"The strategy."`
 	Graphs    int     `json:"graphs" doc:"The number of graphs: models with sizes."`
 	MeanGap   float64 `json:"mean_gap" doc:"The geometric mean of the cost divided by the lower bound, less 1."`
-	MedianGap float64 `json:"median_gap" doc:"The median of the gaps to the lower bound; the upper one of two."`
+	MedianGap float64 `json:"median_gap" doc:"The median gap to the lower bound; of an even number of gaps, the greater of the middle two."`
 	WorstGap  float64 `json:"worst_gap" doc:"The greatest gap to the lower bound."`
-	WorstOn   string  `json:"worst_on" doc:"The graph with that gap; empty if all plans are optimal."`
-	OptimalOn int     `json:"optimal_on" doc:"The number of graphs on which the plan has the cost of the lower bound."`
-	// MeanRatio is relative to the fastest plan of the graph.
-	MeanRatio *float64 `json:"mean_time_ratio" doc:"The geometric mean of the median time divided by that of the fastest strategy of the graph; null without measurement."`
+	WorstOn   string  `json:"worst_on" doc:"The graph with the greatest gap; empty if all plans are optimal."`
+	OptimalOn int     `json:"optimal_on" doc:"The number of graphs for which the plan's cost equals the lower bound."`
+	// MeanRatio is 1 if the strategy is the fastest for each graph.
+	MeanRatio *float64 `json:"mean_time_ratio" doc:"The geometric mean, over graphs, of the median time divided by the median time of the fastest strategy; null without measurement."`
 }
 
-// Order counts the pairs of plans whose measured order is certain. Two plans are apart if their medians differ by more
-// than 5% and the Mann-Whitney U test is significant.
+// Order compares the order of plans by cost with their order by measured time. Two plans are apart if their median
+// times differ by more than 5% and the Mann-Whitney U test is significant. Order counts pairs of plans that are apart.
 type Order struct {
 	Condition  string   `json:"condition" doc:"The condition."`
 	Threads    int      `json:"threads" doc:"The workers of a run."`
-	Apart      int      `json:"apart" doc:"The pairs of plans that are apart: the medians differ by more than 5%, and the Mann-Whitney U test has p < 0.01."`
-	Misordered []string `json:"misordered" doc:"The pairs that are apart and whose costs are equal or in the other order."`
+	Apart      int      `json:"apart" doc:"The number of pairs of plans that are apart: the median times differ by more than 5%, and the Mann-Whitney U test has p < 0.01."`
+	Misordered []string `json:"misordered" doc:"The pairs of plans that are apart, where the faster plan does not have the lower cost."`
 }
 
-// group is a condition with a number of threads.
+// group identifies a set of results: the results with a condition and a number of threads.
 type group struct {
 	condition string
 	threads   int
 }
 
-// groups returns the results by condition and threads, in order of the conditions.
-func (d *Document) groups() (order []group, by map[group][]*Result) {
-	by = map[group][]*Result{}
+// groups returns the results of each group, and the groups sorted by condition and number of threads.
+func (d *Document) groups() (order []group, byGroup map[group][]*Result) {
+	byGroup = map[group][]*Result{}
 	for i := range d.Results {
 		r := &d.Results[i]
 		g := group{r.Task.Condition, r.Task.Threads}
-		by[g] = append(by[g], r)
+		byGroup[g] = append(byGroup[g], r)
 	}
-	order = slices.Collect(maps.Keys(by))
+	order = slices.Collect(maps.Keys(byGroup))
 	slices.SortFunc(order, func(a, b group) int {
 		if c := slices.Index(d.Conditions, a.condition) - slices.Index(d.Conditions, b.condition); c != 0 {
 			return c
 		}
 		return a.threads - b.threads
 	})
-	return order, by
+	return order, byGroup
 }
 
 // summarize adds the summaries and the orders of the results.
 func (d *Document) summarize() {
-	order, by := d.groups()
+	order, byGroup := d.groups()
 	for _, g := range order {
 		for i, name := range d.Strategies {
-			d.Summaries = append(d.Summaries, summaryOf(g, i, name, by[g]))
+			d.Summaries = append(d.Summaries, summaryOf(g, i, name, byGroup[g]))
 		}
 		if g.threads > 0 {
-			d.Orders = append(d.Orders, orderOf(g, by[g]))
+			d.Orders = append(d.Orders, orderOf(g, byGroup[g]))
 		}
 	}
 }
 
-// nearlyZero is the largest gap that is due to rounding: costs are sums of integers.
-const nearlyZero = 1e-9
+// gapTolerance is the bound on a gap that results from rounding alone.
+const gapTolerance = 1e-9
 
-// summaryOf summarizes strategy i.
+// summaryOf summarizes the plans of strategy i, named name, in a group of results.
 func summaryOf(g group, i int, name string, list []*Result) Summary {
 	s := Summary{Condition: g.condition, Threads: g.threads, Strategy: name, Graphs: len(list)}
-	gaps, ratios, timed := 0.0, 0.0, 0
+	gaps, ratios, measuredGraphs := 0.0, 0.0, 0
 	var sorted []float64
 	for _, r := range list {
 		p := &r.Plans[i]
 		gaps += math.Log1p(p.Gap)
 		sorted = append(sorted, p.Gap)
-		if p.Gap <= nearlyZero {
+		if p.Gap <= gapTolerance {
 			s.OptimalOn++
 		}
-		if p.Gap > nearlyZero && (s.WorstOn == "" || p.Gap > s.WorstGap) {
+		if p.Gap > gapTolerance && (s.WorstOn == "" || p.Gap > s.WorstGap) {
 			s.WorstGap, s.WorstOn = p.Gap, r.Task.graph()
 		}
 		if fastest := r.fastest(); p.Median != nil && fastest > 0 {
 			ratios += math.Log(*p.Median / fastest)
-			timed++
+			measuredGraphs++
 		}
 	}
 	if len(list) > 0 {
 		slices.Sort(sorted)
 		s.MeanGap, s.MedianGap = math.Expm1(gaps/float64(len(list))), sorted[len(list)/2]
 	}
-	if timed > 0 {
-		s.MeanRatio = new(math.Exp(ratios / float64(timed)))
+	if measuredGraphs > 0 {
+		s.MeanRatio = new(math.Exp(ratios / float64(measuredGraphs)))
 	}
 	return s
 }
 
-// fastest returns the least median time of a graph; 0 without measurement.
+// fastest returns the least median time of the plans, in nanoseconds; 0 without measurement.
 func (r *Result) fastest() (least float64) {
 	for _, p := range r.Plans {
 		if p.Median != nil && (least == 0 || *p.Median < least) {
@@ -134,10 +134,10 @@ func (r *Result) fastest() (least float64) {
 	return least
 }
 
-// apart is the least difference of medians that counts.
-const apart = 0.05
+// minDifference is the relative difference of median times above which two plans may be apart: see [Order].
+const minDifference = 0.05
 
-// orderOf compares the order of costs with that of measured times, for the different plans of each graph.
+// orderOf counts the pairs of plans that are apart, over all graphs of a group. Equal plans are compared once.
 func orderOf(g group, list []*Result) Order {
 	o := Order{Condition: g.condition, Threads: g.threads, Misordered: []string{}}
 	for _, r := range list {
@@ -151,7 +151,7 @@ func orderOf(g group, list []*Result) Order {
 		for i, a := range plans {
 			for _, b := range plans[:i] {
 				v := experiment.VersusOf(a.Samples, b.Samples)
-				if v.Ratio == nil || !v.Significant || max(*v.Ratio, 1 / *v.Ratio) <= 1+apart {
+				if v.Ratio == nil || !v.Significant || max(*v.Ratio, 1 / *v.Ratio) <= 1+minDifference {
 					continue
 				}
 				if o.Apart++; (*v.Ratio > 1) != (b.CostNS > a.CostNS) {
@@ -177,7 +177,7 @@ func (d *Document) symbols() []string {
 // writeCSV writes the records as CSV.
 func (d *Document) writeCSV(w io.Writer) error { return csv.NewWriter(w).WriteAll(d.records()) }
 
-// records returns a head, and a record for each result and strategy. Unknown values are empty.
+// records returns the rows of the CSV file: a head, and a row for each result and strategy. Unknown values are empty.
 func (d *Document) records() [][]string {
 	head := []string{"model"}
 	for _, name := range d.symbols() {

@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// equalize is a pass that prices ops on images (convolutions, poolings, resizing) equally in row-major and
-// channels-last layout. Each implementation gets a twin with the two layouts exchanged and with the same work. Twins
-// have no kernels. Plans with twins are compared by cost and are never run.
+// equalize is a pass that gives ops on images (convolutions, poolings, resizing) the same price in row-major and
+// channels-last layout. It adds a twin to each implementation: the twin has the same work with the two layouts
+// exchanged, and has no kernel. Plans with twins are compared by cost and are never run.
 var equalize = passes.Pass{Name: "equalize", Doc: "prices ops on images equally in row-major and channels-last layout",
 	Needs: graph.Typed, Run: func(p *passes.Plan) error {
 		twins := map[*graph.Op]*graph.Op{}
@@ -29,7 +29,7 @@ var equalize = passes.Pass{Name: "equalize", Doc: "prices ops on images equally 
 		return nil
 	}}
 
-// withTwins returns an op with a twin of each implementation.
+// withTwins returns a copy of an op with a twin of each implementation.
 func withTwins(o *graph.Op) (*graph.Op, error) {
 	both := *o
 	both.Impls, both.Compile = nil, nil
@@ -39,7 +39,7 @@ func withTwins(o *graph.Op) (*graph.Op, error) {
 	return graph.Define(both)
 }
 
-// twin returns an implementation with the work of m in the other layout.
+// twin returns an implementation that supports a layout if m supports the other layout, with m's work.
 func twin(m *graph.Impl) graph.Impl {
 	t := graph.Impl{Name: m.Name + ".twin", Doc: "Has the price of " + m.Name + " in the other layout of images.",
 		Inexact: m.Inexact,
@@ -107,8 +107,8 @@ func otherOrder(o tensor.Order) tensor.Order {
 	return o
 }
 
-// otherMeta returns the channels-last layout for a row-major layout of images or volumes, and the reverse, also for
-// slices of the channels of a larger image. Other layouts are returned unchanged.
+// otherMeta returns the channels-last layout for a row-major layout of images or volumes, and the reverse. The image
+// may be a slice of the channels of a larger image. Other layouts are returned unchanged.
 func otherMeta(m tensor.Meta) tensor.Meta {
 	if m.Rank() != 4 && m.Rank() != 5 {
 		return m

@@ -19,10 +19,10 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// writeProblems writes the layout problem of each task with its solution to a folder: NAME.json.gz and NAME.cfn.gz, and
-// NAME.solution.json. SHA256SUMS has the digests of the uncompressed files, so that the digests do not depend on the
-// compression. optima.csv has a row for each problem. The solver's times differ between runs, so they are not in these
-// files but are written to times.
+// writeProblems writes the layout problem of each task and its solution to a folder. The files of a task are
+// NAME.json.gz, NAME.cfn.gz and NAME.solution.json. SHA256SUMS has the digests of the uncompressed files, so that the
+// digests do not depend on the compression. optima.csv has a row for each problem. The times of the solver differ
+// between runs, so they are written to times instead.
 func (r *runner) writeProblems(ctx context.Context, folder string, list []*Task, times io.Writer,
 	progress func()) error {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
@@ -41,7 +41,7 @@ func (r *runner) writeProblems(ctx context.Context, folder string, list []*Task,
 		if err != nil {
 			return err
 		}
-		o.Strategy = graphrun.Propagate // the problem does not depend on it
+		o.Strategy = graphrun.Propagate // the layout problem is the same for each strategy
 		p, err := graphrun.CompileContext(ctx, w.Graph, o)
 		if err != nil {
 			return fmt.Errorf("%v: %w", t, err)
@@ -51,7 +51,7 @@ func (r *runner) writeProblems(ctx context.Context, folder string, list []*Task,
 			return fmt.Errorf("%v: %w", t, err)
 		}
 		start := time.Now()
-		s, err := solve(ctx, problem, t.limit)
+		s, err := solve(ctx, problem, t.solverLimit)
 		if err != nil {
 			return fmt.Errorf("%v: %w", t, err)
 		}
@@ -71,7 +71,7 @@ func (r *runner) writeProblems(ctx context.Context, folder string, list []*Task,
 	return nil
 }
 
-// problemName returns the base name of the task's files.
+// problemName returns the base name of the files of the task's layout problem.
 func (t *Task) problemName() string {
 	words := strings.FieldsFunc(t.graph()+" "+t.Condition, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.=", r)
@@ -82,21 +82,21 @@ func (t *Task) problemName() string {
 // writeProblem writes the files of one problem and adds their digests to sums.
 func writeProblem(ctx context.Context, folder string, t *Task, p *wcsp.Problem, s *wcsp.Solution,
 	sums io.Writer) error {
-	bare := *s
-	bare.Proof = nil // the proofs are larger than the problems; verify.Solution checks new ones
+	withoutProof := *s
+	withoutProof.Proof = nil // the proofs are larger than the problems; verify.Solution checks new ones
 	name := t.problemName()
 	for _, file := range []struct {
 		name  string
 		write func(w io.Writer) error
 	}{{name + ".json", p.Write}, {name + ".cfn", func(w io.Writer) error { return p.WriteCFN(w, name) }},
-		{name + ".solution.json", bare.Write}} {
+		{name + ".solution.json", withoutProof.Write}} {
 		digest := sha256.New()
-		path, packed := filepath.Join(folder, file.name), !strings.HasSuffix(file.name, ".solution.json")
-		if packed {
+		path, compressed := filepath.Join(folder, file.name), !strings.HasSuffix(file.name, ".solution.json")
+		if compressed {
 			path += ".gz"
 		}
 		write := func(w io.Writer) error {
-			if !packed {
+			if !compressed {
 				return file.write(io.MultiWriter(w, digest))
 			}
 			z, err := gzip.NewWriterLevel(w, gzip.BestCompression)

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 )
 
-// writeHTML writes the tables and charts of a study as a page. line is the command line, path the file of the study.
+// writeHTML writes the tables and charts of a study as an HTML page. line is the command line; path is the study file.
 func (d *Document) writeHTML(w io.Writer, line, path string) error {
 	about, err := page.About(line, []string{path}, nil)
 	if err != nil {
@@ -27,25 +27,25 @@ func (d *Document) writeHTML(w io.Writer, line, path string) error {
 	for _, f := range d.Failures {
 		p.Warnings = append(p.Warnings, f.Task+": "+f.Message)
 	}
-	order, by := d.groups()
-	planned := ""
+	order, byGroup := d.groups()
+	lastCondition := ""
 	for _, g := range order {
-		if g.condition != planned { // plans do not depend on the number of threads
-			planned = g.condition
-			p.Sections = append(p.Sections, gapSection(g.condition, d.Strategies, by[g]))
+		if g.condition != lastCondition { // plans do not depend on the number of threads
+			lastCondition = g.condition
+			p.Sections = append(p.Sections, gapSection(g.condition, d.Strategies, byGroup[g]))
 		}
 		if g.threads > 0 {
-			p.Sections = append(p.Sections, orderSection(g, d.Strategies, by[g]))
+			p.Sections = append(p.Sections, orderSection(g, d.Strategies, byGroup[g]))
 		}
 	}
-	p.Sections = append(p.Sections, d.tableSections(order, by)...)
+	p.Sections = append(p.Sections, d.tableSections(order, byGroup)...)
 	return p.Write(w)
 }
 
 // gapSection shows the mean and the range of the gaps of each strategy under a condition.
 func gapSection(condition string, strategies []string, list []*Result) page.Section {
-	percents := func(v float64) string { return percent(v, 1) + "%" }
-	chart := &page.Intervals{Axis: page.Axis{Title: "gap to the certified bound", Format: percents},
+	percentText := func(v float64) string { return percent(v, 1) + "%" }
+	chart := &page.Intervals{Axis: page.Axis{Title: "gap to the certified bound", Format: percentText},
 		Reference: page.Unknown()}
 	for i, name := range strategies {
 		gaps := make([]float64, 0, len(list))
@@ -56,19 +56,20 @@ func gapSection(condition string, strategies []string, list []*Result) page.Sect
 		}
 		mean := math.Expm1(sum / float64(len(list)))
 		chart.Rows = append(chart.Rows, page.Interval{Label: name, Value: mean, Low: slices.Min(gaps),
-			High: slices.Max(gaps), Text: "mean " + percents(mean)})
+			High: slices.Max(gaps), Text: "mean " + percentText(mean)})
 	}
 	return page.Section{Title: "Gaps: " + condition, Chart: chart,
 		Note: fmt.Sprintf("The geometric mean over %s, and the range from the least to the greatest gap.",
 			format.Count(len(list), "graph"))}
 }
 
-// orderSection compares estimated costs with measured times, both relative to the best plan of the graph.
+// orderSection shows the cost and the measured time of each plan: the cost relative to the lower bound, the time
+// relative to the fastest plan of the graph.
 func orderSection(g group, strategies []string, list []*Result) page.Section {
 	times := func(v float64) string { return fmt.Sprintf("%.3gx", v) }
 	chart := &page.Scatter{X: page.Axis{Title: "cost / lower bound", Format: times, Log: true},
 		Y: page.Axis{Title: "median time / that of the fastest plan", Format: times, Log: true}}
-	most := 1.0
+	maxCost := 1.0
 	for _, r := range list {
 		fastest := r.fastest()
 		for i, p := range r.Plans {
@@ -76,19 +77,19 @@ func orderSection(g group, strategies []string, list []*Result) page.Section {
 				continue
 			}
 			x, y := 1+p.Gap, *p.Median/fastest
-			most = max(most, x)
+			maxCost = max(maxCost, x)
 			chart.Points = append(chart.Points, page.Point{X: x, Y: y,
 				Label: fmt.Sprintf("%s, %s: cost %s, time %s", r.Task.graph(), strategies[i], times(x), times(y))})
 		}
 	}
-	chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{1, 1}, {most, most}}}}
+	chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{1, 1}, {maxCost, maxCost}}}}
 	return page.Section{Title: fmt.Sprintf("Cost and time: %s, %s", g.condition, format.Count(g.threads, "thread")),
 		Chart: chart, Note: "Each point is the plan of a strategy for a graph, relative to the bound and to the fastest " +
 			"plan."}
 }
 
-// tableSections has the tables of the text output, and all results as data.
-func (d *Document) tableSections(order []group, by map[group][]*Result) (list []page.Section) {
+// tableSections returns the tables of the text output, and all results as CSV data.
+func (d *Document) tableSections(order []group, byGroup map[group][]*Result) (list []page.Section) {
 	add := func(title string, t *term.Table) {
 		if len(t.Rows) > 0 {
 			list = append(list, page.Section{Title: title, Table: page.TableOf(fmt.Sprintf("table%d", len(list)+1), t)})
@@ -101,11 +102,11 @@ func (d *Document) tableSections(order []group, by map[group][]*Result) (list []
 	}
 	for i, g := range order {
 		if i == 0 {
-			add("Graphs: "+g.condition, graphTable(d.Strategies, by[g]))
+			add("Graphs: "+g.condition, graphTable(d.Strategies, byGroup[g]))
 		}
 		if g.threads > 0 {
 			add(fmt.Sprintf("Median times, ms: %s, %s", g.condition, format.Count(g.threads, "thread")),
-				timeTable(d.Strategies, by[g]))
+				timeTable(d.Strategies, byGroup[g]))
 		}
 	}
 	if records := d.records(); len(list) > 0 {

@@ -22,24 +22,25 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// runner makes results. It keeps the graph of the last task.
+// runner computes the results of tasks. It keeps the graph and the inputs of the last task for the next task.
 type runner struct {
-	ext         *command.Extensions
-	build, line string
-	last        *Task
-	load        inputs.Workload
+	ext          *command.Extensions
+	build        string          // the version of graphrun
+	commandLine  string          // the command line
+	lastTask     *Task           // the task of lastWorkload; nil for none
+	lastWorkload inputs.Workload // the graph and the inputs of the last task
 }
 
-// workload returns the graph of a task with inputs.
+// workload returns the graph and the inputs of a task.
 func (r *runner) workload(ctx context.Context, t *Task) (inputs.Workload, error) {
-	if r.last != nil && r.last.file == t.file && r.last.Seed == t.Seed && r.last.graph() == t.graph() {
-		return r.load, nil
+	if r.lastTask != nil && r.lastTask.file == t.file && r.lastTask.Seed == t.Seed && r.lastTask.graph() == t.graph() {
+		return r.lastWorkload, nil
 	}
 	var dims []string
 	for name, n := range t.Dims {
 		dims = append(dims, fmt.Sprintf("%s=%d", name, n))
 	}
-	r.last, r.load = nil, inputs.Workload{}
+	r.lastTask, r.lastWorkload = nil, inputs.Workload{}
 	w, err := inputs.LoadWorkload(ctx, r.ext, t.file, dims, nil, nil, inputs.Sources{Seed: uint64(t.Seed)})
 	if err != nil {
 		return w, err
@@ -47,18 +48,18 @@ func (r *runner) workload(ctx context.Context, t *Task) (inputs.Workload, error)
 	if err := command.RejectDynamic(w.Graph, "there is no one problem of layouts"); err != nil {
 		return w, err
 	}
-	r.last, r.load = t, w
+	r.lastTask, r.lastWorkload = t, w
 	return w, nil
 }
 
-// options returns the options of planning.
+// options returns the options with which a task plans its graph.
 func (r *runner) options(t *Task) (graphrun.Options, error) {
 	o := graphrun.Options{Threads: max(1, t.Threads), NoFusion: t.NoFusion, Exact: t.Exact, Costs: t.profile,
-		SolveLimit: t.limit, InputsHeld: true, Passes: r.ext.Passes}
+		SolveLimit: t.solverLimit, InputsHeld: true, Passes: r.ext.Passes}
 	if t.Threads == 0 {
 		o.MemoryLimit = -1 // nothing runs
 	}
-	if t.limit == 0 {
+	if t.solverLimit == 0 {
 		o.SolveLimit = -1
 	}
 	if t.EqualLayouts {
@@ -74,7 +75,7 @@ func (r *runner) options(t *Task) (graphrun.Options, error) {
 	return o, nil
 }
 
-// run makes the result of a task.
+// run computes the result of a task.
 func (r *runner) run(ctx context.Context, t *Task) (_ *Result, err error) {
 	defer interrupt.Catch(&err)
 	start := time.Now()
@@ -82,8 +83,8 @@ func (r *runner) run(ctx context.Context, t *Task) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	res := &Result{Build: r.build, Command: r.line, CPU: machine.CPUName(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		CPUs: runtime.NumCPU(), Differences: []string{}}
+	res := &Result{Build: r.build, Command: r.commandLine, CPU: machine.CPUName(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Differences: []string{}}
 	programs, err := r.plan(ctx, t, w.Graph, res)
 	if err != nil {
 		return nil, err
@@ -98,8 +99,8 @@ func (r *runner) run(ctx context.Context, t *Task) (_ *Result, err error) {
 	return res, nil
 }
 
-// plan compiles the graph with every strategy. It returns the different plans, with the strategy that made them first
-// as their name.
+// plan compiles the graph with every strategy, and adds the plans and the lower bound to res. It returns a program for
+// each different plan, named after the first strategy with this plan; without measurement it returns none.
 func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, res *Result) (list []experiment.Candidate,
 	err error) {
 	o, err := r.options(t)
@@ -122,7 +123,7 @@ func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, res *Result)
 		}
 		same := slices.ContainsFunc(res.Plans, func(other Plan) bool { return other.Plan == x.Plan })
 		if res.Plans = append(res.Plans, x); len(res.Plans) == 1 {
-			if err := res.bound(ctx, p, t.limit); err != nil {
+			if err := res.setBound(ctx, p, t.solverLimit); err != nil {
 				return nil, err
 			}
 		}
@@ -134,7 +135,7 @@ func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, res *Result)
 	return list, nil
 }
 
-// digestOfPlan returns the sha256 of the decisions of a plan.
+// digestOfPlan returns the sha256 of the steps of a plan. Plans with equal digests run the same code.
 func digestOfPlan(p *report.Plan) string {
 	type step struct {
 		Name, Impl string
@@ -148,8 +149,8 @@ func digestOfPlan(p *report.Plan) string {
 	return machine.DigestOfJSON(steps)
 }
 
-// bound solves the layout problem of a program and checks the proof.
-func (r *Result) bound(ctx context.Context, p *graphrun.Program, limit time.Duration) error {
+// setBound sets the lower bound: it solves the layout problem of a program and checks the proof of the solution.
+func (r *Result) setBound(ctx context.Context, p *graphrun.Program, limit time.Duration) error {
 	problem, err := experiment.Problem(p)
 	if err != nil {
 		return err
@@ -161,7 +162,7 @@ func (r *Result) bound(ctx context.Context, p *graphrun.Program, limit time.Dura
 	r.Variables, r.Factors = len(problem.Variables), len(problem.Factors)
 	r.BoundNS, r.Optimal = float64(s.Bound)/1000, s.Optimal()
 	r.Certified = verify.SolutionContext(ctx, problem, s) == nil
-	size := &counter{}
+	size := &byteCounter{}
 	if err := errors.Join(problem.Write(size), s.Write(size)); err != nil {
 		return err
 	}
@@ -174,18 +175,18 @@ func solve(ctx context.Context, p *wcsp.Problem, limit time.Duration) (*wcsp.Sol
 	return wcsp.Exact.Solve(p, wcsp.Options{Context: ctx, TimeLimit: limit, Proof: true})
 }
 
-// counter counts the bytes that are written.
-type counter struct{ bytes int }
+// byteCounter is a writer that counts bytes.
+type byteCounter struct{ bytes int }
 
 // Write counts b.
-func (c *counter) Write(b []byte) (int, error) {
+func (c *byteCounter) Write(b []byte) (int, error) {
 	c.bytes += len(b)
 	return len(b), nil
 }
 
-var _ io.Writer = (*counter)(nil)
+var _ io.Writer = (*byteCounter)(nil)
 
-// measure measures the different plans side by side. Strategies with equal plans share the measurements.
+// measure measures different plans side by side. Strategies with equal plans share the measurements.
 func (r *Result) measure(ctx context.Context, t *Task, list []experiment.Candidate, in *inputs.Set) error {
 	c, err := experiment.Compare(ctx, list, in.Values, experiment.Options{Runs: t.Runs, Seed: uint64(t.Seed)})
 	switch {

@@ -14,13 +14,13 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// store is a folder with a file for each result. A file appears as a whole or not at all.
+// store is a folder with a file for each result. Files are written atomically.
 type store struct{ folder string }
 
 // maxResultBytes bounds the size of a result file.
 const maxResultBytes = 256 << 20
 
-var errDamaged = errors.New("the result is damaged, or that of another task")
+var errInvalidResult = errors.New("the result is damaged, or that of another task")
 
 func (s store) path(t *Task) string { return filepath.Join(s.folder, t.digest()+".json") }
 
@@ -32,7 +32,7 @@ func (s store) load(t *Task) (*Result, error) {
 	}
 	defer f.Close()
 	if info.Size() > maxResultBytes {
-		return nil, errDamaged
+		return nil, errInvalidResult
 	}
 	text, err := io.ReadAll(f)
 	if err != nil {
@@ -40,27 +40,27 @@ func (s store) load(t *Task) (*Result, error) {
 	}
 	r := new(Result)
 	if err := json.Unmarshal(text, r, json.RejectUnknownMembers(true)); err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+		return nil, fmt.Errorf("%w: %w", errInvalidResult, err)
 	}
-	if r.Version != Version || r.Digest != t.digest() || r.Sum != r.sum() || len(r.Plans) != len(t.Strategies) {
-		return nil, errDamaged
+	if r.Version != Version || r.Digest != t.digest() || r.Sum != r.checksum() || len(r.Plans) != len(t.Strategies) {
+		return nil, errInvalidResult
 	}
-	r.Task = *t // with the fields that are not in the file
+	r.Task = *t // the file lacks the unexported fields
 	r.setGaps()
 	return r, nil
 }
 
-// sum returns the sha256 of the result without its sum.
-func (r *Result) sum() string {
-	bare := *r
-	bare.Sum = ""
-	return machine.DigestOfJSON(&bare)
+// checksum returns the sha256 of the result's JSON with an empty Sum.
+func (r *Result) checksum() string {
+	unsummed := *r
+	unsummed.Sum = ""
+	return machine.DigestOfJSON(&unsummed)
 }
 
-// save writes the result of a task: to a temporary file, which is synced and renamed.
+// save writes the result of a task to a temporary file, syncs the file, and renames it.
 func (s store) save(t *Task, r *Result) (err error) {
 	r.Version, r.Digest, r.Task = Version, t.digest(), *t
-	r.Sum = r.sum()
+	r.Sum = r.checksum()
 	text, err := json.Marshal(r, json.Deterministic(true), jsontext.WithIndent(" "))
 	if err != nil {
 		return err

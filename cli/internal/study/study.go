@@ -1,9 +1,9 @@
 // Package study is the command that compares strategies over many graphs, sizes and conditions.
 //
-// A [Study] is a file that lists models, strategies and conditions. [Study.tasks] returns its independent tasks: a task
-// for each model, set of sizes, condition and number of threads. A task is named by the digest of everything that its
-// result depends on. The [Result] of the task is a file with this name. Therefore a study can be interrupted,
-// continued, and divided among machines. [Document] has the tables, which are computed from the results.
+// A [Study] is a file that lists models, strategies and conditions. [Study.tasks] returns a [Task] for each combination
+// of a model, sizes, a condition and a number of threads. Tasks are independent. The [Result] of a task is a file. The
+// name of the file is the digest of all inputs of the task. Therefore a study can be interrupted, continued, and
+// divided among machines. A [Document] has tables, which are computed from the results.
 package study
 
 import (
@@ -29,47 +29,47 @@ import (
 // Version is the version of study files.
 const Version = 1
 
-// Study is a study file.
+// Study is the content of a study file.
 type Study struct {
 	Version    int         `json:"version" doc:"The version of the file: 1."`
 	Name       string      `json:"name" doc:"The name of the study."`
 	Models     []Model     `json:"models" doc:"The models."`
-	Strategies []string    `json:"strategies,omitempty" doc:"The strategies; all if left out."`
+	Strategies []string    `json:"strategies,omitempty" doc:"The strategies; all strategies if left out."`
 	Conditions []Condition `json:"conditions" doc:"The conditions under which every model is planned."`
-	Runs       int         `json:"runs,omitzero" doc:"The measured runs of each plan, where conditions have threads; 0: 20."`
+	Runs       int         `json:"runs,omitzero" doc:"The number of measured runs of each plan; 20 if left out or 0."`
 	Seed       int         `json:"seed,omitzero" doc:"The seed of generated inputs and of the order of measured runs."`
-	// SolverTimeLimit is a duration such as 10s; empty is the default of the solver.
-	SolverTimeLimit string `json:"solver_time_limit,omitzero" doc:"The most time for each search, such as 10s, the default."`
+	// SolverTimeLimit is a Go duration. Empty means layout.SolveLimit.
+	SolverTimeLimit string `json:"solver_time_limit,omitzero" doc:"The time limit of the solver for each plan and each bound, such as 30s; 10s if left out."`
 
-	limit time.Duration
+	solverLimit time.Duration // SolverTimeLimit
 }
 
-// Model is a model file with the sizes for which it is planned.
+// Model is a model file, and the sizes for which the model is planned.
 type Model struct {
-	Name string           `json:"name,omitzero" doc:"The name in tables; the file's name, or its folder's for model.onnx, if left out."`
-	File string           `json:"file" doc:"The path of the graph file or model, within the folder of the models."`
-	Dims []map[string]int `json:"dims,omitempty" doc:"Sizes of symbols, one object for each task; left out: the assumed sizes."`
+	Name string           `json:"name,omitzero" doc:"The name of the model in tables; if left out, the base name of the file, or of its folder for the file model.onnx."`
+	File string           `json:"file" doc:"The path of the graph file or model, relative to the folder of the models."`
+	Dims []map[string]int `json:"dims,omitempty" doc:"Each object maps symbols to sizes; the model is planned for each object; if left out, for the hints of the symbols."`
 }
 
-// Condition has the options of planning.
+// Condition is a set of options with which all models are planned.
 type Condition struct {
-	Name    string `json:"name" doc:"The name in tables."`
-	Profile string `json:"profile,omitzero" doc:"The prices: a shipped profile (avx512, avx2, portable), or a file beside the study; the shipped profile of the machine if left out."`
-	// Copies is a factor on the prices of copies and of transposed reading; 0 means 1.
-	Copies float64 `json:"copies,omitzero" doc:"A factor on the prices of copies and of transposed reading; 1 if left out."`
-	// EqualLayouts prices ops on images equally in row-major and channels-last layout: see equalize.
-	EqualLayouts bool  `json:"equal_layouts,omitzero" doc:"Whether ops on images cost in each layout what they cost in the better of row-major and channels-last."`
-	NoFusion     bool  `json:"no_fusion,omitzero" doc:"Whether each node is a step of its own."`
-	Exact        bool  `json:"exact,omitzero" doc:"Whether implementations with another formula than the definition are excluded."`
-	Threads      []int `json:"threads,omitempty" doc:"Numbers of workers with which the plans are measured; left out: they are not."`
+	Name    string `json:"name" doc:"The name of the condition in tables."`
+	Profile string `json:"profile,omitzero" doc:"The cost profile: a shipped profile (avx512, avx2, portable) or the path of a file, relative to the study; if left out, the shipped profile for the machine."`
+	// Copies is 1 after check if the file has 0.
+	Copies float64 `json:"copies,omitzero" doc:"A factor on the prices of copies and of transposed reading; 1 if left out or 0."`
+	// EqualLayouts adds the pass equalize.
+	EqualLayouts bool  `json:"equal_layouts,omitzero" doc:"Whether ops on images have the same price in row-major and channels-last layout: the lower of the two prices."`
+	NoFusion     bool  `json:"no_fusion,omitzero" doc:"Whether nodes are not fused."`
+	Exact        bool  `json:"exact,omitzero" doc:"Whether implementations are excluded that round differently from the definition."`
+	Threads      []int `json:"threads,omitempty" doc:"The plans are measured with each of these numbers of workers; if left out, plans are not measured."`
 
-	profile *machine.Profile
+	profile *machine.Profile // the cost profile with the factor Copies
 }
 
 // maxStudyBytes bounds the size of study files.
 const maxStudyBytes = 16 << 20
 
-// read reads a study file and its profiles.
+// read reads a study file and the cost profiles of its conditions.
 func read(ext *command.Extensions, path string) (*Study, error) {
 	f, info, err := files.OpenRegular(path)
 	if err != nil {
@@ -93,7 +93,7 @@ func read(ext *command.Extensions, path string) (*Study, error) {
 	return s, nil
 }
 
-// check validates the study, completes its defaults and reads its profiles.
+// check validates the study, sets defaults and reads the cost profiles. folder is the folder of the study file.
 func (s *Study) check(ext *command.Extensions, folder string) error {
 	switch {
 	case s.Version != Version:
@@ -103,7 +103,7 @@ func (s *Study) check(ext *command.Extensions, folder string) error {
 	case len(s.Conditions) == 0:
 		return errors.New("conditions: the list is empty")
 	case s.Runs < 0:
-		return fmt.Errorf("runs: %d: want a positive number", s.Runs)
+		return fmt.Errorf("runs: %d: want a positive number, or 0 for 20", s.Runs)
 	}
 	if s.Runs == 0 {
 		s.Runs = 20
@@ -119,9 +119,9 @@ func (s *Study) check(ext *command.Extensions, folder string) error {
 			return fmt.Errorf("strategies[%d]: %q is listed twice", i, name)
 		}
 	}
-	if s.limit = layout.SolveLimit; s.SolverTimeLimit != "" {
+	if s.solverLimit = layout.SolveLimit; s.SolverTimeLimit != "" {
 		var err error
-		if s.limit, err = time.ParseDuration(s.SolverTimeLimit); err != nil || s.limit < 0 {
+		if s.solverLimit, err = time.ParseDuration(s.SolverTimeLimit); err != nil || s.solverLimit < 0 {
 			return fmt.Errorf("solver_time_limit: %q: want a time such as 10s", s.SolverTimeLimit)
 		}
 	}
@@ -142,7 +142,7 @@ func (s *Study) check(ext *command.Extensions, folder string) error {
 	return nil
 }
 
-// checkModels validates the models and completes their names and sizes.
+// checkModels validates the models and sets their default names and sizes.
 func (s *Study) checkModels() error {
 	names := map[string]bool{}
 	for i := range s.Models {
@@ -171,7 +171,8 @@ func (s *Study) checkModels() error {
 	return nil
 }
 
-// nameOf returns the base name of a model file, or that of its folder for the file model.onnx.
+// nameOf returns the base name of a model file without extension. For the file model.onnx it returns the name of the
+// folder.
 func nameOf(path string) string {
 	base, folder := filepath.Base(path), filepath.Base(filepath.Dir(path))
 	if base == "model.onnx" && folder != "." {
@@ -180,13 +181,13 @@ func nameOf(path string) string {
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-// check validates a condition and reads its profile.
+// check validates a condition and reads its cost profile. folder is the folder of the study file.
 func (c *Condition) check(folder string) (err error) {
 	switch {
 	case c.Name == "":
 		return errors.New("name: it is empty")
 	case !(c.Copies >= 0) || math.IsInf(c.Copies, 0):
-		return fmt.Errorf("copies: %g: want a positive number", c.Copies)
+		return fmt.Errorf("copies: %g: want a positive number, or 0 for 1", c.Copies)
 	case c.EqualLayouts && len(c.Threads) > 0:
 		return errors.New("threads: plans with equal_layouts have no kernels and cannot be measured")
 	}

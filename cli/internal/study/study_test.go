@@ -66,7 +66,7 @@ func TestShards(t *testing.T) {
 			for i := range count {
 				part, err := parseShard(fmt.Sprintf("%d/%d", i+1, count))
 				require.NoError(t, err)
-				all = append(all, part.of(list)...)
+				all = append(all, part.tasksOf(list)...)
 			}
 			require.Equal(t, list, append([]*Task{}, all...))
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 )
 
-// printer writes tables as text or in Markdown.
+// printer writes tables as text or Markdown.
 type printer struct {
 	w        io.Writer
 	show     term.Display
@@ -41,14 +41,14 @@ func (d *Document) write(p *printer) {
 		p.table("Median gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MedianGap, 2) }))
 		p.table("Greatest gap, %", d.conditionTable(func(s *Summary) string { return percent(s.WorstGap, 1) }))
 	}
-	order, by := d.groups()
+	order, byGroup := d.groups()
 	for i, g := range order {
 		if i == 0 {
-			p.table("Graphs: "+g.condition, graphTable(d.Strategies, by[g]))
+			p.table("Graphs: "+g.condition, graphTable(d.Strategies, byGroup[g]))
 		}
 		if g.threads > 0 {
 			p.table(fmt.Sprintf("Median times, ms: %s, %s", g.condition, format.Count(g.threads, "thread")),
-				timeTable(d.Strategies, by[g]))
+				timeTable(d.Strategies, byGroup[g]))
 		}
 	}
 	for _, o := range d.Orders {
@@ -63,7 +63,7 @@ func (d *Document) write(p *printer) {
 	}
 }
 
-// caption counts what the tables are made of.
+// caption returns a sentence with the numbers of networks, graphs, strategies, conditions and accepted proofs.
 func (d *Document) caption() string {
 	graphs, models, certified, optimal := map[string]bool{}, map[string]bool{}, 0, 0
 	for _, r := range d.Results {
@@ -139,7 +139,7 @@ func (d *Document) conditionTable(cell func(*Summary) string) *term.Table {
 	return t
 }
 
-// graphTable has a row for each graph under one condition.
+// graphTable has a row for each graph of a group of results.
 func graphTable(strategies []string, list []*Result) *term.Table {
 	t := term.NewTable(term.NameCol("network"), term.NumberCol("steps"), term.NumberCol("least, us"),
 		term.WholeCol("proved"))
@@ -164,7 +164,7 @@ func graphTable(strategies []string, list []*Result) *term.Table {
 	return t
 }
 
-// timeTable has a row for each measured graph.
+// timeTable has the median times of the graphs of a group, in milliseconds.
 func timeTable(strategies []string, list []*Result) *term.Table {
 	t := term.NewTable(term.NameCol("network"))
 	for _, name := range strategies {

@@ -12,12 +12,11 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// planFormat is the version of plans and prices in the digests of tasks. It is raised when existing tasks would now
-// have other results.
+// planFormat is a part of the digest of a task. It is raised when a change of graphrun changes plans or prices, so that
+// stored results are not used again.
 const planFormat = 1
 
-// Task is one part of a study: a model with sizes, planned under one condition by every strategy. The digest of a task
-// is the digest of its JSON.
+// Task plans a model with sizes under one condition by every strategy. The digest of a task is the digest of its JSON.
 type Task struct {
 	PlanFormat   int            `json:"plan_format" doc:"The version of plans and prices: 1."`
 	Model        string         `json:"model" doc:"The name of the model."`
@@ -25,23 +24,22 @@ type Task struct {
 	Dims         map[string]int `json:"dims" doc:"The sizes of symbols."`
 	Condition    string         `json:"condition" doc:"The name of the condition."`
 	Profile      string         `json:"profile_digest" doc:"The sha256 of the prices, with the factor on copies, as canonical JSON."`
-	EqualLayouts bool           `json:"equal_layouts" doc:"Whether ops on images cost in each layout what they cost in the better of row-major and channels-last."`
-	NoFusion     bool           `json:"no_fusion" doc:"Whether each node is a step of its own."`
-	Exact        bool           `json:"exact" doc:"Whether implementations with another formula than the definition are excluded."`
-	Threads      int            `json:"threads" doc:"The workers of measured runs; 0: nothing is measured."`
-	Runs         int            `json:"runs" doc:"The measured runs of each plan."`
+	EqualLayouts bool           `json:"equal_layouts" doc:"Whether ops on images have the same price in row-major and channels-last layout: the lower of the two prices."`
+	NoFusion     bool           `json:"no_fusion" doc:"Whether nodes are not fused."`
+	Exact        bool           `json:"exact" doc:"Whether implementations are excluded that round differently from the definition."`
+	Threads      int            `json:"threads" doc:"The number of workers of measured runs; 0: plans are not measured."`
+	Runs         int            `json:"runs" doc:"The number of measured runs of each plan; 0: plans are not measured."`
 	Seed         int            `json:"seed" doc:"The seed of generated inputs and of the order of runs."`
 	Strategies   []string       `json:"strategies" doc:"The strategies."`
-	SolverLimit  string         `json:"solver_time_limit" doc:"The most time for each search."`
+	SolverLimit  string         `json:"solver_time_limit" doc:"The time limit of the solver for each plan and each bound."`
 	Instructions string         `json:"instructions" doc:"The instruction set, which determines the implementations."`
 
-	file      string
-	profile   *machine.Profile
-	limit     time.Duration
-	condition int
+	file        string           // path of the model
+	profile     *machine.Profile // the prices, whose digest is Profile
+	solverLimit time.Duration    // SolverLimit
 }
 
-// digest returns the name of the task's result.
+// digest returns the sha256 of the task's JSON, which names the file of the result.
 func (t *Task) digest() string { return machine.DigestOfJSON(t) }
 
 // graph returns the name of the model with its sizes.
@@ -61,8 +59,8 @@ func (t *Task) String() string {
 	return text
 }
 
-// tasks lists the tasks of a study: by model, then sizes, condition and threads. Tasks of the same graph are
-// consecutive, so that the graph is read once.
+// tasks returns the tasks of a study, sorted by model, sizes, condition and threads. Tasks of the same graph are
+// consecutive, so that each graph is read once. models is the folder of the models.
 func (s *Study) tasks(models string) (list []*Task, err error) {
 	for _, m := range s.Models {
 		path := filepath.Join(models, filepath.FromSlash(m.File))
@@ -71,12 +69,12 @@ func (s *Study) tasks(models string) (list []*Task, err error) {
 			return nil, err
 		}
 		for _, dims := range m.Dims {
-			for i, c := range s.Conditions {
+			for _, c := range s.Conditions {
 				for _, threads := range append([]int{}, c.threads()...) {
 					t := &Task{PlanFormat: planFormat, Model: m.Name, ModelDigest: digest, Dims: dims, Condition: c.Name,
 						Profile: c.profile.Digest(), EqualLayouts: c.EqualLayouts, NoFusion: c.NoFusion, Exact: c.Exact,
-						Threads: threads, Strategies: s.Strategies, SolverLimit: s.limit.String(),
-						Instructions: machine.Host().Name(), file: path, profile: c.profile, limit: s.limit, condition: i}
+						Threads: threads, Strategies: s.Strategies, SolverLimit: s.solverLimit.String(),
+						Instructions: machine.Host().Name(), file: path, profile: c.profile, solverLimit: s.solverLimit}
 					if threads > 0 {
 						t.Runs, t.Seed = s.Runs, s.Seed
 					}
@@ -96,7 +94,7 @@ func (c *Condition) threads() []int {
 	return c.Threads
 }
 
-// shard is a part of the tasks: every count-th task, starting at index.
+// shard is one of count parts of the tasks, of about equal numbers of tasks. index counts from 0.
 type shard struct{ index, count int }
 
 // parseShard reads the value of --shard, such as 2/8; an empty text selects all tasks.
@@ -113,18 +111,18 @@ func parseShard(text string) (shard, error) {
 	return x, nil
 }
 
-// of returns the tasks of the part. Consecutive tasks, which have the same graph, are in one part where possible.
-func (x shard) of(list []*Task) []*Task {
+// tasksOf returns the tasks of the part: a range, because consecutive tasks have the same graph.
+func (x shard) tasksOf(list []*Task) []*Task {
 	return list[x.index*len(list)/x.count : (x.index+1)*len(list)/x.count]
 }
 
-// Result is the result of a task, with everything that is needed to repeat it.
+// Result is the result of a task, with all information that is needed to repeat the task.
 type Result struct {
 	Version   int     `json:"version" doc:"The version of the file: 1."`
 	Digest    string  `json:"digest" doc:"The sha256 of the task's canonical JSON, which names the file."`
 	Task      Task    `json:"task" doc:"The task."`
-	Date      string  `json:"date" doc:"When the task ended (RFC 3339)."`
-	TookMS    float64 `json:"took_ms" doc:"How long it took, in milliseconds."`
+	Date      string  `json:"date" doc:"The time at which the task ended (RFC 3339)."`
+	TookMS    float64 `json:"took_ms" doc:"The duration of the task in milliseconds."`
 	Build     string  `json:"build" doc:"The version of graphrun."`
 	Command   string  `json:"command" doc:"The command line, without the folders of files."`
 	CPU       string  `json:"cpu" doc:"The processor."`
@@ -133,7 +131,7 @@ type Result struct {
 	Variables int     `json:"variables" doc:"The variables of the layout problem."`
 	Factors   int     `json:"factors" doc:"The cost tables of the layout problem."`
 	BoundNS   float64 `json:"lower_bound_ns" doc:"A lower bound on the cost of any plan, in nanoseconds."`
-	Optimal   bool    `json:"optimal" doc:"Whether a plan with that cost exists."`
+	Optimal   bool    `json:"optimal" doc:"Whether the solver found a plan with the cost of the lower bound."`
 	Certified bool    `json:"certified" doc:"Whether the checker accepted the proof of the bound."`
 	ProofSize int     `json:"certificate_bytes" doc:"The size of the problem, its solution and the proof as JSON."`
 	Plans     []Plan  `json:"plans" doc:"The plan of each strategy."`
@@ -147,9 +145,10 @@ type Plan struct {
 	Strategy string `json:"strategy" doc:"The strategy."`
 	Plan     string `json:"plan" doc:"The sha256 of the plan's steps; strategies with the same plan share their measurements."`
 	report.Costs
-	// SavedNS is part of the saving that CostNS includes. Optimal models most of it, but not all.
-	SavedNS  float64 `json:"saved_ns" doc:"The saving, in nanoseconds, of writing values in place where the strategy did not know of it; the cost includes it."`
-	Gap      float64 `json:"gap" doc:"The cost less the lower bound, divided by the lower bound; negative if values are written in place in ways that the layout problem leaves out."`
+	// SavedNS is the saving that the layout problem does not model. CostNS is lower by SavedNS than the cost in the
+	// layout problem.
+	SavedNS  float64 `json:"saved_ns" doc:"The time, in nanoseconds, that results written in place save beyond the layout problem; the cost is already lower by this time."`
+	Gap      float64 `json:"gap" doc:"The cost less the lower bound, divided by the lower bound; negative if saved_ns exceeds the distance to the bound."`
 	LayoutMS float64 `json:"layout_ms" doc:"The time of the layout pass, in milliseconds."`
 	experiment.Spread
 	Samples []float64 `json:"samples_ns" doc:"The time of each measured run, in nanoseconds, in the order of the runs."`
@@ -159,13 +158,13 @@ type Plan struct {
 func (r *Result) setGaps() {
 	for i := range r.Plans {
 		x := &r.Plans[i]
-		if x.Gap = x.CostNS/r.BoundNS - 1; math.Abs(x.Gap) < nearlyZero || r.BoundNS == 0 {
+		if x.Gap = x.CostNS/r.BoundNS - 1; math.Abs(x.Gap) < gapTolerance || r.BoundNS == 0 {
 			x.Gap = 0
 		}
 	}
 }
 
-// best returns the strategy whose plan reaches the bound; the first plan if none does.
+// best returns the plan of least cost; of equal costs, the first.
 func (r *Result) best() *Plan {
 	least := &r.Plans[0]
 	for i := range r.Plans {

@@ -12,8 +12,8 @@ import (
 
 // Display describes the terminal or file that output goes to.
 type Display struct {
-	width int  // in columns; 0: unlimited
-	color bool // supports colors
+	width int  // number of columns; 0 means unlimited
+	color bool // whether to print colors
 }
 
 // ProseWidth returns the width for running text, at most 88 columns.
@@ -25,7 +25,7 @@ func (d Display) ProseWidth() int {
 	return most
 }
 
-// displayOf describes w. Only a terminal has a width, which COLUMNS overrides. Output to pipes and files is never cut.
+// displayOf describes w. Pipes and files have unlimited width. COLUMNS overrides the width of a terminal.
 func displayOf(cmd *cobra.Command, w io.Writer) Display {
 	d := Display{color: colored(ColorMode(cmd), w)}
 	if !IsTerminal(w) {
@@ -77,7 +77,7 @@ func colored(mode string, w io.Writer) bool {
 	return os.Getenv("TERM") != "dumb" && IsTerminal(w)
 }
 
-// style is the number of an ECMA-48 SGR sequence.
+// style is the parameter of an ECMA-48 SGR sequence.
 type style string
 
 const (

@@ -12,27 +12,27 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// PrintError prints an error. A line that starts with a place in a file has no prefix, so that editors recognize the
-// place. Other messages start with the name of the program.
+// PrintError prints an error to stderr. Messages start with the name of the program, except messages that start with a
+// place FILE:LINE:COL, so that editors recognize the place.
 func PrintError(cmd *cobra.Command, err error) {
 	w := cmd.ErrOrStderr()
 	d := displayOf(cmd, w)
 	text := strings.TrimSuffix(exit.Plain(err), "\n")
-	var one *graph.Error
-	if !errors.As(err, &one) || one.File == "" || placeLength(text, one.File) == 0 {
+	var located *graph.Error
+	if !errors.As(err, &located) || located.File == "" || placeLength(text, located.File) == 0 {
 		fmt.Fprintln(w, d.Paint(alarm, "graphrun:")+" "+text)
 		return
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		if n := placeLength(line, one.File); n > 0 {
+		if n := placeLength(line, located.File); n > 0 {
 			line = d.Paint(alarm, line[:n]) + line[n:]
 		}
 		fmt.Fprintln(w, line)
 	}
 }
 
-// placeLength returns the length of the place FILE:LINE:COL: at the start of a line.
+// placeLength returns the length of the place FILE:LINE:COL: at the start of a line; 0 for none.
 func placeLength(line, file string) int {
 	rest, ok := strings.CutPrefix(line, file+":")
 	if !ok {

@@ -11,63 +11,75 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 )
 
-// Column is a column of a table, and the rule by which it shrinks on a narrow terminal.
+// Column is a column of a [Table]. On a narrow terminal its cells are shortened, or the column is omitted.
 type Column struct {
 	Head string
-	Cut  func(cell string, width int) string // shortens a cell; nil: cells are not shortened
-	// floors are the least widths of the column, by round of shrinking.
-	floors [rounds]int
-	usual  string // the column is omitted if all cells have this text
-	spare  bool   // the column is omitted before other columns become unreadable
-	flow   bool   // the last column: its text continues on further lines
-	Right  bool   // aligned to the right
+	// Cut shortens a cell to a width. Nil means that cells are not shortened.
+	Cut    func(cell string, width int) string
+	floors [rounds]int // the least width of the column in each round of shrinking
+	usual  string      // on a narrow terminal, the column is omitted if all cells have this text
+	spare  bool        // whether the column is omitted before cells of other columns are shortened much
+	flow   bool        // whether a long cell continues on further lines; only for the last column
+	Right  bool        // whether the column is aligned to the right
 }
 
-// rounds is the number of rounds of shrinking: first remarks, then names, then shapes and strides, then all columns.
+// rounds is the number of rounds of shrinking. The rounds shrink remarks, then also names, then also shapes and
+// strides, then all columns further.
 const rounds = 4
 
 // never is the floor of a column that does not shrink in a round.
 const never = 1 << 30
 
-// WholeCol and the following functions make columns by kind. Names are cut in the middle, because names differ at both
-// ends (layer1.0.conv2.weight). Lists lose items in the middle. Phrases and prose are cut at the end. Numbers and
-// dtypes are not cut.
-func WholeCol(head string) Column  { return Column{Head: head} }
+// WholeCol returns a column whose cells are not shortened, such as a dtype.
+func WholeCol(head string) Column { return Column{Head: head} }
+
+// NumberCol returns a column of numbers. They are aligned to the right and not shortened.
 func NumberCol(head string) Column { return Column{Head: head, Right: true} }
+
+// NameCol returns a column of names. They are cut in the middle, because names such as layer1.0.conv2.weight differ at
+// both ends.
 func NameCol(head string) Column {
 	return Column{Head: head, Cut: CutMiddle, floors: [rounds]int{never, 14, 14, 6}}
 }
+
+// ListCol returns a column of lists such as [1,2,3]. Long lists lose items in the middle.
 func ListCol(head string) Column {
 	return Column{Head: head, Cut: cutList, floors: [rounds]int{never, never, 10, 6}}
 }
+
+// PhraseCol returns a column of short texts, cut at the end. The column keeps floor characters in most rounds.
 func PhraseCol(head string, floor int) Column {
 	return Column{Head: head, Cut: CutEnd, floors: [rounds]int{floor, floor, floor, 6}}
 }
+
+// ProseCol returns a column of sentences, which continue on further lines. It must be the last column.
 func ProseCol(head string) Column {
 	return Column{Head: head, Cut: CutEnd, floors: [rounds]int{30, 20, 20, 10}, flow: true}
 }
 
-// Unless omits the column if all cells have the usual text.
+// Unless returns a copy of the column that a narrow terminal omits if all cells have the usual text.
 func (c Column) Unless(usual string) Column {
 	c.usual = usual
 	return c
 }
 
-// IfRoom makes the column the first to be omitted.
+// IfRoom returns a copy of the column that a narrow terminal omits before cells of other columns are shortened much.
 func (c Column) IfRoom() Column {
 	c.spare = true
 	return c
 }
 
-// Table has columns separated by two blanks, so that awk can read them. On a terminal it is at most as wide as the
-// terminal.
+// Table is a table in text output. Two blanks separate columns, so that awk can read a table. On a terminal the table
+// is at most as wide as the terminal.
 type Table struct {
 	Columns []Column
 	Rows    [][]string
 }
 
+// NewTable returns a table without rows.
 func NewTable(columns ...Column) *Table { return &Table{Columns: columns} }
 
+// Add adds a row. The cells are formatted by fmt.Sprint.
 func (t *Table) Add(cells ...any) {
 	row := make([]string, len(cells))
 	for i, x := range cells {
@@ -76,7 +88,7 @@ func (t *Table) Add(cells ...any) {
 	t.Rows = append(t.Rows, row)
 }
 
-// AddColumn adds a column with a cell for each row.
+// AddColumn adds a column. cells has a cell for each row.
 func (t *Table) AddColumn(c Column, cells []string) {
 	t.Columns = append(t.Columns, c)
 	for i, cell := range cells {
@@ -87,11 +99,11 @@ func (t *Table) AddColumn(c Column, cells []string) {
 	}
 }
 
-// WriteMarkdown prints the table in Markdown. Errors appear at the next Write of w.
+// WriteMarkdown prints the table in Markdown. It ignores errors of w.
 func (t *Table) WriteMarkdown(w io.Writer) {
-	line := func(of func(i int) string) {
+	line := func(cell func(i int) string) {
 		for i := range t.Columns {
-			fmt.Fprint(w, "| ", strings.ReplaceAll(of(i), "|", "\\|"), " ")
+			fmt.Fprint(w, "| ", strings.ReplaceAll(cell(i), "|", "\\|"), " ")
 		}
 		fmt.Fprintln(w, "|")
 	}
@@ -110,7 +122,7 @@ func (t *Table) WriteMarkdown(w io.Writer) {
 // gap is the number of blanks between columns.
 const gap = 2
 
-// Write prints the table. Errors appear at the next Write or Flush of w.
+// Write prints the table. It ignores errors of w.
 func (t *Table) Write(w io.Writer, d Display) {
 	widths := t.fit(d.width)
 	heads := make([]string, len(t.Columns))
@@ -146,7 +158,7 @@ func (t *Table) widths() []int {
 // absent is the width of an omitted column.
 const absent = -1
 
-// fit returns the widths of the columns on a terminal with limit columns; 0 is unlimited.
+// fit returns the widths of the columns on a display of limit characters per line; 0 means unlimited.
 func (t *Table) fit(limit int) []int {
 	widths := t.widths()
 	if limit == 0 || total(widths) <= limit {
@@ -172,17 +184,17 @@ func (t *Table) fit(limit int) []int {
 	return widths
 }
 
-// lastIndex returns the index of the last item for which the function holds returns true, or -1.
-func lastIndex[T any](list []T, holds func(i int) bool) int {
+// lastIndex returns the last index of list for which accept returns true, or -1.
+func lastIndex[T any](list []T, accept func(i int) bool) int {
 	for i := len(list) - 1; i >= 0; i-- {
-		if holds(i) {
+		if accept(i) {
 			return i
 		}
 	}
 	return -1
 }
 
-// total returns the width of a line.
+// total returns the width of a line, gaps included.
 func total(widths []int) int {
 	n := -gap
 	for _, w := range widths {
@@ -227,11 +239,11 @@ func (t *Table) floor(i, round int) int {
 	return max(t.Columns[i].floors[round], Width(t.Columns[i].Head))
 }
 
-// lines returns the lines of a row; only prose has several.
+// lines returns the lines of a row. A row has several lines if its prose is long.
 func (t *Table) lines(row []string, widths []int, limit int) []string {
 	var b strings.Builder
 	var more []string
-	at := 0 // where the next column starts
+	at := 0 // the character of the line at which the next column starts
 	for i, cell := range row {
 		if widths[i] == absent {
 			continue
@@ -267,7 +279,7 @@ func (t *Table) lines(row []string, widths []int, limit int) []string {
 	return out
 }
 
-// pad writes the blanks between columns.
+// pad writes the blanks before a column other than the first, and advances at.
 func pad(b *strings.Builder, at *int) {
 	if *at > 0 {
 		b.WriteString(strings.Repeat(" ", gap))
@@ -275,7 +287,7 @@ func pad(b *strings.Builder, at *int) {
 	}
 }
 
-// Width returns the number of terminal columns of a text: two for wide characters, none for combining ones.
+// Width returns the number of terminal columns of a text. Wide characters have two columns, combining characters none.
 func Width(s string) int {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
@@ -288,7 +300,7 @@ func Width(s string) int {
 // Ellipsis replaces omitted text.
 const Ellipsis = "…"
 
-// CutEnd keeps the start of a text.
+// CutEnd cuts the end of a text that is wider than width.
 func CutEnd(s string, width int) string {
 	if Width(s) <= width {
 		return s
@@ -297,7 +309,7 @@ func CutEnd(s string, width int) string {
 	return strings.TrimRight(head, " ") + Ellipsis
 }
 
-// CutMiddle keeps both ends of a text.
+// CutMiddle cuts the middle of a text that is wider than width.
 func CutMiddle(s string, width int) string {
 	n := Width(s)
 	if n <= width {
@@ -309,8 +321,8 @@ func CutMiddle(s string, width int) string {
 	return head + Ellipsis + tail
 }
 
-// cutList keeps equal numbers of items at the start and at the end of a list such as [1,2,3]. A word may precede the
-// list. Texts without a list are cut at the end.
+// cutList removes items from the middle of a list such as [1,2,3]. A word may precede the list. Texts without a list
+// are cut at the end.
 func cutList(s string, width int) string {
 	if Width(s) <= width {
 		return s

@@ -7,8 +7,9 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 )
 
-// around returns the part of a picture within a number of lines of the boxes that compute or hold a value. A box at the
-// border of the part is connected to a box that stands for its omitted operands or readers.
+// around returns an excerpt of a picture: the boxes that compute a value, and all boxes that at most hops lines connect
+// with them. A box at the border of the excerpt is connected to an omittedBox, which stands for omitted operands or
+// readers. around returns false if no box computes the value.
 func (p *picture) around(name string, hops int) (*picture, bool) {
 	distance := make([]int, len(p.boxes))
 	var next []int
@@ -39,30 +40,31 @@ func (p *picture) around(name string, hops int) (*picture, bool) {
 	}
 	part := &picture{title: p.title, remarks: append(slices.Clone(p.remarks), fmt.Sprintf("around %s: %d of %s", name,
 		len(next), format.CountIrregular(len(p.boxes), "box", "boxes"))), legend: slices.Clone(p.legend)}
-	at := make([]int, len(p.boxes))
+	indexIn := make([]int, len(p.boxes))
 	for i := range p.boxes {
 		if distance[i] >= 0 {
-			at[i] = len(part.boxes)
+			indexIn[i] = len(part.boxes)
 			part.boxes = append(part.boxes, p.boxes[i])
 		}
 	}
 	for i := range part.legend {
 		part.legend[i].count = 0
 	}
-	part.excerpt(p, distance, at)
+	part.excerpt(p, distance, indexIn)
 	return part, true
 }
 
-// excerpt adds the lines of the whole picture that begin or end at boxes within the distance.
-func (p *picture) excerpt(whole *picture, distance, at []int) {
-	rests := map[[2]int]int{} // by box and side: the box that stands for the omitted boxes
-	rest := func(box, side int, name string) int {
+// excerpt adds the lines of the whole picture that begin or end at a box of the excerpt p. distance is the number of
+// lines from the value to each box of whole; -1 for a box outside p. indexIn is the index in p of each box of whole.
+func (p *picture) excerpt(whole *picture, distance, indexIn []int) {
+	omittedBoxes := map[[2]int]int{} // by box and side: the box that stands for the omitted boxes
+	omittedBoxOf := func(box, side int, name string) int {
 		key := [2]int{box, side}
-		i, is := rests[key]
-		if !is {
+		i, exists := omittedBoxes[key]
+		if !exists {
 			i = len(p.boxes)
-			rests[key] = i
-			p.boxes = append(p.boxes, pictureBox{kind: restBox, head: "…", layout: -1, facts: []fact{{name, ""}}})
+			omittedBoxes[key] = i
+			p.boxes = append(p.boxes, pictureBox{kind: omittedBox, head: "…", layout: -1, facts: []fact{{name, ""}}})
 		}
 		b := &p.boxes[i]
 		if b.omitted++; b.omitted > 1 {
@@ -74,25 +76,25 @@ func (p *picture) excerpt(whole *picture, distance, at []int) {
 		return i
 	}
 	for _, n := range whole.nets {
-		m := n
-		m.to = nil
+		excerptNet := n
+		excerptNet.to = nil
 		omitted := 0
 		for _, to := range n.to {
 			switch {
 			case distance[to] >= 0 && distance[n.from] >= 0:
-				m.to = append(m.to, at[to])
+				excerptNet.to = append(excerptNet.to, indexIn[to])
 			case distance[to] >= 0:
-				m.from = rest(at[to], 0, "operand")
-				p.addNet(pictureNet{m.from, []int{at[to]}, n.layout, n.tip})
+				excerptNet.from = omittedBoxOf(indexIn[to], 0, "operand")
+				p.addNet(pictureNet{excerptNet.from, []int{indexIn[to]}, n.layout, n.tip})
 			case distance[n.from] >= 0:
-				omitted = rest(at[n.from], 1, "reader")
+				omitted = omittedBoxOf(indexIn[n.from], 1, "reader")
 			}
 		}
-		if m.from = at[n.from]; omitted > 0 {
-			m.to = append(m.to, omitted)
+		if excerptNet.from = indexIn[n.from]; omitted > 0 {
+			excerptNet.to = append(excerptNet.to, omitted)
 		}
-		if distance[n.from] >= 0 && len(m.to) > 0 {
-			p.addNet(m)
+		if distance[n.from] >= 0 && len(excerptNet.to) > 0 {
+			p.addNet(excerptNet)
 		}
 	}
 }

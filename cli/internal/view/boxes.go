@@ -10,17 +10,17 @@ import (
 	"github.com/graphrun/graphrun/internal/graphdraw"
 )
 
-// svgBox is a box with its lines of text.
+// svgBox is a box whose text is broken into lines and cut to the width of a box.
 type svgBox struct {
 	*pictureBox
-	heads, lines []string
-	marks        []string
+	heads, lines []string // the lines of pictureBox.head, and of name, pictureBox.lines and why
+	marks        []string // the lines of pictureBox.marks
 	size         graphdraw.Box
-	frameLabel   string // of an open group
+	frameLabel   string // the label of a group when it is open
 }
 
-// boxed breaks the text of a box into lines. The name is a line of its own if it is not the head.
-func boxed(b *pictureBox, name string) *svgBox {
+// newSVGBox breaks the text of a box into lines. name is the displayed name, on its own line unless it equals the head.
+func newSVGBox(b *pictureBox, name string) *svgBox {
 	s := &svgBox{pictureBox: b, heads: boxLines(format.Printable(b.head))}
 	if b.kind != copyBox && name != b.head && name != "" {
 		s.lines = append(s.lines, name)
@@ -55,9 +55,9 @@ func boxed(b *pictureBox, name string) *svgBox {
 // boxLines breaks a text into lines and cuts it to the size of a box.
 func boxLines(text string) []string {
 	lines := strings.Split(format.Wrap(text, boxColumns), "\n")
-	if len(lines) > mostLines {
-		lines = lines[:mostLines]
-		lines[mostLines-1] = term.CutEnd(lines[mostLines-1]+" "+term.Ellipsis, boxColumns)
+	if len(lines) > maxLines {
+		lines = lines[:maxLines]
+		lines[maxLines-1] = term.CutEnd(lines[maxLines-1]+" "+term.Ellipsis, boxColumns)
 	}
 	for i, line := range lines {
 		lines[i] = term.CutMiddle(line, boxColumns)
@@ -65,7 +65,7 @@ func boxLines(text string) []string {
 	return lines
 }
 
-// tip returns the details of a box as a text.
+// tip returns the tooltip of a box: its facts.
 func (b *pictureBox) tip() string {
 	lines := make([]string, len(b.facts))
 	for i, f := range b.facts {
@@ -74,25 +74,25 @@ func (b *pictureBox) tip() string {
 	return strings.Join(lines, "\n")
 }
 
-// markup draws the box at the origin.
+// markup returns the box as SVG, with its upper left corner at the origin.
 func (b *svgBox) markup() string {
 	var w strings.Builder
 	round := 4
 	if b.kind == inputBox || b.kind == outputBox {
 		round = 12
 	}
-	width, height := num(b.size.Width), num(b.size.Height)
+	width, height := formatTenth(b.size.Width), formatTenth(b.size.Height)
 	if b.kind == groupBox { // a stack of boxes
 		fmt.Fprintf(&w, `<path class="box" d="M5 0v-4h%sv%sh-5"/>`, width, height)
 	}
 	fmt.Fprintf(&w, `<rect class="box" width="%s" height="%s" rx="%d"/>`, width, height, round)
 	if b.layout >= 0 && round == 4 {
-		fmt.Fprintf(&w, `<rect class="f%d" x="0" y="3" width="4" height="%s"/>`, b.layout, num(b.size.Height-6))
+		fmt.Fprintf(&w, `<rect class="f%d" x="0" y="3" width="4" height="%s"/>`, b.layout, formatTenth(b.size.Height-6))
 	}
 	y := 2.0
 	text := func(class, line string) {
 		y += lineHeight
-		fmt.Fprintf(&w, `<text%s x="%g" y="%s">%s</text>`, class, boxPadding+2, num(y), escaped(line))
+		fmt.Fprintf(&w, `<text%s x="%g" y="%s">%s</text>`, class, boxPadding+2, formatTenth(y), escapeXML(line))
 	}
 	for _, line := range b.heads {
 		text(` class="head"`, line)
@@ -109,7 +109,7 @@ func (b *svgBox) markup() string {
 	bar := func(class string, share float64) {
 		whole := b.size.Width - 2*boxPadding - 2
 		fmt.Fprintf(&w, `<rect class="bar" x="%g" y="%s" width="%s" height="4"/><rect class="%s" x="%g" y="%s" width="%s" `+
-			`height="4"/>`, boxPadding+2, num(y+6), num(whole), class, boxPadding+2, num(y+6), num(share*whole))
+			`height="4"/>`, boxPadding+2, formatTenth(y+6), formatTenth(whole), class, boxPadding+2, formatTenth(y+6), formatTenth(share*whole))
 		y += 6
 	}
 	if b.bar > 0 {

@@ -12,7 +12,7 @@ import (
 // dot returns the picture in Graphviz's language: open groups are clusters, and folded groups are boxes.
 func (p *picture) dot(root *item, horizontal bool) []byte {
 	w := dotWriter{scene: &scene{picture: p, root: root}, names: map[int]string{}}
-	fmt.Fprintf(&w, "digraph %s {\n  node [shape=box];\n", quoted(p.title))
+	fmt.Fprintf(&w, "digraph %s {\n  node [shape=box];\n", quoteDOT(p.title))
 	if horizontal {
 		w.WriteString("  rankdir=LR;\n")
 	}
@@ -35,8 +35,8 @@ func (p *picture) dot(root *item, horizontal bool) []byte {
 type dotWriter struct {
 	bytes.Buffer
 	*scene
-	names  map[int]string // the node of each box
-	groups int
+	names  map[int]string // the Graphviz node of each box; boxes of a folded group have the same node
+	groups int            // the number of clusters so far
 }
 
 func (w *dotWriter) group(g *item, indent, scope string) {
@@ -45,23 +45,23 @@ func (w *dotWriter) group(g *item, indent, scope string) {
 	}
 	names := w.scene.names(g, scope)
 	for i, x := range g.items {
-		t := w.boxed(x, names[i])
+		t := w.itemBox(x, names[i])
 		if x.open {
 			w.groups++
-			fmt.Fprintf(w, "%ssubgraph cluster%d {\n%s  label=%s;\n", indent, w.groups, indent, quoted(t.frameLabel))
+			fmt.Fprintf(w, "%ssubgraph cluster%d {\n%s  label=%s;\n", indent, w.groups, indent, quoteDOT(t.frameLabel))
 			w.group(x, indent+"  ", scope)
 			fmt.Fprintf(w, "%s}\n", indent)
 			continue
 		}
 		name := fmt.Sprintf("n%d", x.from)
 		style := map[boxKind]string{groupBox: ", peripheries=2", inputBox: ", style=rounded", outputBox: ", style=rounded",
-			viewBox: ", style=dotted", restBox: ", style=dotted", copyBox: ", style=dashed"}[t.kind]
-		fmt.Fprintf(w, "%s%s [label=%s%s];\n", indent, name, quoted(slices.Concat(t.heads, t.lines)...), style)
+			viewBox: ", style=dotted", omittedBox: ", style=dotted", copyBox: ", style=dashed"}[t.kind]
+		fmt.Fprintf(w, "%s%s [label=%s%s];\n", indent, name, quoteDOT(slices.Concat(t.heads, t.lines)...), style)
 		w.name(x, name)
 	}
 }
 
-// name gives the boxes of a folded item its name.
+// name sets the Graphviz node of all boxes of an item.
 func (w *dotWriter) name(x *item, name string) {
 	if x.box >= 0 {
 		w.names[x.box] = name
@@ -71,8 +71,8 @@ func (w *dotWriter) name(x *item, name string) {
 	}
 }
 
-// quoted returns lines as a string of Graphviz's language.
-func quoted(lines ...string) string {
+// quoteDOT returns lines as a string of Graphviz's language.
+func quoteDOT(lines ...string) string {
 	for i, line := range lines {
 		line = strings.ToValidUTF8(format.Printable(line), "\ufffd")
 		lines[i] = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(line)

@@ -7,48 +7,48 @@ import (
 	"strings"
 )
 
-// item is a box of the picture, or a group of items that can be drawn as one box. The boxes of a group are consecutive
-// in a topological order of the graph, so that no line leaves a folded group and comes back to it.
+// item is a box of the picture, or a group of items. A folded group is drawn as one box. The boxes of a group are
+// consecutive in a topological order of the graph, so that no line leaves a folded group and returns to it.
 type item struct {
 	box   int // an index of picture.boxes; -1 for a group
 	label string
 	scope string // the common scope of the names of its boxes; empty for none
-	// repeats is the number of equal blocks, if they are the items of the group; else 0.
+	// repeats is the number of items if the items are equal blocks, otherwise 0.
 	repeats    int
-	items      []*item
-	from, upTo int  // the range of its boxes in the order of the tree
-	open       bool // drawn as a frame with its items
+	items      []*item // nil for a box
+	from, upTo int     // the range of its boxes in folder.order
+	open       bool    // whether a group is drawn as a frame with its items
 }
 
 // The limits of folding.
 const (
-	mostVisible  = 60  // the number of boxes above which groups are folded
-	firstVisible = 24  // the number of boxes of a folded picture
-	mostPeriod   = 512 // the number of items of a repeated block
-	sectionItems = 30  // the number of items of a section
-	leastGroup   = 3   // the number of boxes of a group
+	maxVisible   = 60  // a picture with more boxes is folded
+	firstVisible = 24  // the most visible boxes of a folded picture without --depth and --open
+	maxPeriod    = 512 // the most items of a repeated block
+	sectionItems = 30  // the usual number of items of a section
+	minGroup     = 3   // the least number of boxes of a group
 )
 
 // folder builds the tree of groups.
 type folder struct {
 	*picture
-	order []int // the boxes in the order of the tree
-	place []int // the inverse of order
-	reads [][]int
+	order    []int   // the boxes in the order of the leaves of the tree
+	position []int   // for each box, its index in order
+	operands [][]int // for each box, the boxes that compute its operands
 }
 
-// fold groups the boxes: first by scopes of names, then equal blocks in sequence, and last, where a level still has too
-// many items, sections of consecutive boxes.
+// fold returns the root of the tree of groups. It groups boxes by scopes of names, then equal blocks in sequence. If a
+// group still has too many items, it divides them into sections of consecutive items.
 func (p *picture) fold() *item {
-	f := &folder{picture: p, place: make([]int, len(p.boxes)), reads: make([][]int, len(p.boxes))}
+	f := &folder{picture: p, position: make([]int, len(p.boxes)), operands: make([][]int, len(p.boxes))}
 	for _, n := range p.nets {
 		for _, to := range n.to {
-			f.reads[to] = append(f.reads[to], n.from)
+			f.operands[to] = append(f.operands[to], n.from)
 		}
 	}
 	f.sort()
 	for i, b := range f.order {
-		f.place[b] = i
+		f.position[b] = i
 	}
 	first := slices.IndexFunc(f.order, func(b int) bool { return p.boxes[b].kind != inputBox })
 	last := slices.IndexFunc(f.order, func(b int) bool { return p.boxes[b].kind == outputBox })
@@ -59,13 +59,13 @@ func (p *picture) fold() *item {
 		last = len(f.order)
 	}
 	root := &item{box: -1, label: p.title, upTo: len(f.order), open: true}
-	root.items = slices.Concat(f.ends(0, first, "inputs"), f.sections(f.repeats(f.scopes(first, last, 0))),
-		f.ends(last, len(f.order), "outputs"))
+	root.items = slices.Concat(f.terminals(0, first, "inputs"), f.sections(f.groupRepeats(f.groupScopes(first, last, 0))),
+		f.terminals(last, len(f.order), "outputs"))
 	return root
 }
 
-// ends returns the items of inputs or outputs, as one group if they are many.
-func (f *folder) ends(from, upTo int, name string) []*item {
+// terminals returns the items of the inputs or outputs in a range of order, as one group if they are many.
+func (f *folder) terminals(from, upTo int, name string) []*item {
 	list := f.leaves(from, upTo)
 	if len(list) <= sectionItems/2 {
 		return list
@@ -94,18 +94,18 @@ func (b *pictureBox) rank() int {
 	return 1
 }
 
-// sort sets the order of the boxes. It is topological. Within this rule, the boxes of a scope are together, in the
-// order of their numbers.
+// sort sets f.order. The order is topological: among the boxes whose operands are computed, it takes next the box with
+// the longest common scope with the last box, and then the box with the least index.
 func (f *folder) sort() {
 	readers := make([][]int, len(f.boxes))
-	open := make([]int, len(f.boxes))
-	for to, list := range f.reads {
-		open[to] = len(list)
+	unready := make([]int, len(f.boxes))
+	for to, list := range f.operands {
+		unready[to] = len(list)
 		for _, from := range list {
 			readers[from] = append(readers[from], to)
 		}
 	}
-	ready := map[string]*numbers{} // by rank and scope; a box is in the heap of each prefix of its scope
+	ready := map[string]*indexHeap{} // heaps by rank and scope; a box is in the heap of each prefix of its scope
 	keys := func(b int) []string {
 		key := fmt.Sprint(f.boxes[b].rank())
 		list := []string{key}
@@ -118,35 +118,36 @@ func (f *folder) sort() {
 	add := func(b int) {
 		for _, key := range keys(b) {
 			if ready[key] == nil {
-				ready[key] = &numbers{}
+				ready[key] = &indexHeap{}
 			}
 			heap.Push(ready[key], b)
 		}
 	}
-	for b, n := range open {
+	for b, n := range unready {
 		if n == 0 {
 			add(b)
 		}
 	}
 	done := make([]bool, len(f.boxes))
-	usual := []string{"2", "1", "0"} // heaps; the last heap is used first
-	near := usual
+	usual := []string{"2", "1", "0"} // keys of heaps; the last heap is used first
+	preferred := usual
 	for len(f.order) < len(f.boxes) {
-		b := next(ready, near, done)
+		b := next(ready, preferred, done)
 		done[b] = true
 		f.order = append(f.order, b)
-		near = slices.Concat(usual, keys(b)[1:])
+		preferred = slices.Concat(usual, keys(b)[1:])
 		for _, to := range readers[b] {
-			if open[to]--; open[to] == 0 {
+			if unready[to]--; unready[to] == 0 {
 				add(to)
 			}
 		}
 	}
 }
 
-// next removes the least box from the last heap that is not empty.
-func next(ready map[string]*numbers, near []string, done []bool) int {
-	for _, key := range slices.Backward(near) {
+// next removes a box from a heap: the least box of the last heap of preferred that has a box. It skips boxes that are
+// done.
+func next(ready map[string]*indexHeap, preferred []string, done []bool) int {
+	for _, key := range slices.Backward(preferred) {
 		for h := ready[key]; h != nil && h.Len() > 0; {
 			if b := heap.Pop(h).(int); !done[b] {
 				return b
@@ -156,24 +157,25 @@ func next(ready map[string]*numbers, near []string, done []bool) int {
 	panic("view: the boxes have a cycle")
 }
 
-// numbers is a heap of box numbers.
-type numbers []int
+// indexHeap is a heap of indices of boxes.
+type indexHeap []int
 
-func (n numbers) Len() int           { return len(n) }
-func (n numbers) Less(i, k int) bool { return n[i] < n[k] }
-func (n numbers) Swap(i, k int)      { n[i], n[k] = n[k], n[i] }
-func (n *numbers) Push(x any)        { *n = append(*n, x.(int)) }
-func (n *numbers) Pop() any {
+func (n indexHeap) Len() int           { return len(n) }
+func (n indexHeap) Less(i, k int) bool { return n[i] < n[k] }
+func (n indexHeap) Swap(i, k int)      { n[i], n[k] = n[k], n[i] }
+func (n *indexHeap) Push(x any)        { *n = append(*n, x.(int)) }
+func (n *indexHeap) Pop() any {
 	last := len(*n) - 1
 	x := (*n)[last]
 	*n = (*n)[:last]
 	return x
 }
 
-// scopes groups consecutive boxes with a common scope, from the given depth of scopes on.
-func (f *folder) scopes(from, upTo, depth int) []*item {
+// groupScopes returns the items of a range of boxes. It makes a group of consecutive boxes with the same scope at a
+// depth, and divides this group at the next depth.
+func (f *folder) groupScopes(from, upTo, depth int) []*item {
 	var list []*item
-	parts := map[string]int{} // the number of groups of a scope that another scope divides
+	parts := map[string]int{} // the number of groups of each scope; other boxes may divide a scope into several groups
 	for from < upTo {
 		scope := f.boxes[f.order[from]].scope
 		if len(scope) <= depth {
@@ -188,9 +190,9 @@ func (f *folder) scopes(from, upTo, depth int) []*item {
 			}
 			end++
 		}
-		items := f.repeats(f.scopes(from, end, depth+1))
+		items := f.groupRepeats(f.groupScopes(from, end, depth+1))
 		switch {
-		case end-from < leastGroup:
+		case end-from < minGroup:
 			list = append(list, f.leaves(from, end)...)
 		case len(items) == 1:
 			if items[0].repeats > 0 {
@@ -210,9 +212,9 @@ func (f *folder) scopes(from, upTo, depth int) []*item {
 	return list
 }
 
-// sections groups consecutive items if there are too many for one drawing: boxes between groups, and then all items.
+// sections divides items if they are too many for one drawing: first the boxes between groups, then all items.
 func (f *folder) sections(items []*item) []*item {
-	if len(items) <= mostVisible {
+	if len(items) <= maxVisible {
 		return items
 	}
 	var list []*item
@@ -221,26 +223,26 @@ func (f *folder) sections(items []*item) []*item {
 		for end < len(items) && items[end].box >= 0 {
 			end++
 		}
-		list = append(list, f.divided(items[from:end])...)
+		list = append(list, f.divide(items[from:end])...)
 		if end < len(items) {
 			list = append(list, items[end])
 			end++
 		}
 		from = end
 	}
-	if len(list) > mostVisible {
-		list = f.divided(list)
+	if len(list) > maxVisible {
+		list = f.divide(list)
 	}
 	return list
 }
 
-// divided returns sections of items, divided where few values pass from one section to the next.
-func (f *folder) divided(items []*item) []*item {
+// divide returns sections of items. Few values pass from one section to the next.
+func (f *folder) divide(items []*item) []*item {
 	if len(items) <= sectionItems {
 		return items
 	}
 	crossing := f.crossings(items)
-	size := max(sectionItems, (len(items)+mostVisible/2-1)/(mostVisible/2))
+	size := max(sectionItems, (len(items)+maxVisible/2-1)/(maxVisible/2))
 	var list []*item
 	for from := 0; from < len(items); {
 		end := min(from+size, len(items))
@@ -266,14 +268,15 @@ func (f *folder) divided(items []*item) []*item {
 	return list
 }
 
-// crossings returns, for each item, the number of values that are computed before it and read by it or after it.
+// crossings returns, for each item, the number of values that are computed before the item and read by the item or
+// later items.
 func (f *folder) crossings(items []*item) []int {
 	first, last := items[0].from, items[len(items)-1].upTo
 	count := make([]int, last-first+1)
 	for _, n := range f.nets {
-		from, to := f.place[n.from], -1
+		from, to := f.position[n.from], -1
 		for _, b := range n.to {
-			to = max(to, f.place[b])
+			to = max(to, f.position[b])
 		}
 		if from, to = max(from, first-1), min(to, last-1); from < to {
 			count[from+1-first]++
@@ -290,7 +293,7 @@ func (f *folder) crossings(items []*item) []int {
 	return list
 }
 
-// openTo opens the groups above a depth. Depth 0 folds all groups.
+// openTo opens the first depth levels of groups and folds the other groups.
 func (g *item) openTo(depth int) {
 	for _, i := range g.items {
 		if i.box < 0 {
@@ -300,12 +303,12 @@ func (g *item) openTo(depth int) {
 	}
 }
 
-// visible counts the boxes that are drawn, folded groups included.
-func (g *item) visible() int {
+// countVisible returns the number of boxes and folded groups that are drawn.
+func (g *item) countVisible() int {
 	n := 0
 	for _, i := range g.items {
 		if i.open {
-			n += i.visible()
+			n += i.countVisible()
 		} else {
 			n++
 		}
@@ -324,19 +327,19 @@ func (g *item) depth() int {
 	return n
 }
 
-// openFew opens as many levels of groups as the number of visible boxes allows.
+// openFew opens as many levels of groups as possible with at most `most` visible boxes.
 func (g *item) openFew(most int) {
 	depth := 0
 	for d := 1; d <= g.depth(); d++ {
-		if g.openTo(d); g.visible() <= most {
+		if g.openTo(d); g.countVisible() <= most {
 			depth = d
 		}
 	}
 	g.openTo(depth)
 }
 
-// openScope opens the groups of a scope or label, all groups in them, and the groups around them. It reports whether
-// there is such a group.
+// openScope opens the groups with a scope or label, the groups in them, and the groups around them. It reports whether
+// a group has this scope or label.
 func (g *item) openScope(name string) bool {
 	found := false
 	for _, i := range g.items {

@@ -52,7 +52,7 @@ func TestFolding(t *testing.T) {
 		root := p.fold()
 		checkRanges(t, root)
 		toggle(t, root)
-		s, err := p.stage(root, rapid.Bool().Draw(t, "horizontal"), rapid.Bool().Draw(t, "all"))
+		s, err := p.newScene(root, rapid.Bool().Draw(t, "horizontal"), rapid.Bool().Draw(t, "all"))
 		require.NoError(t, err, "a folded group makes no cycle")
 		for v, n := range p.nets {
 			for _, to := range n.to {
@@ -94,7 +94,7 @@ func toggle(t *rapid.T, g *item) {
 // checkLine follows a value from its box, out of the groups that the reader is not in, to the reader.
 func checkLine(t *rapid.T, s *scene, g *item, value, from, to int) {
 	for s.levels[g] != nil {
-		l, holder := s.levels[g], s.holders(g)
+		l, holder := s.levels[g], s.itemOfBox(g)
 		a, b := holder[from], holder[to]
 		if a == b {
 			g = g.items[a]

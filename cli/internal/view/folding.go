@@ -16,7 +16,7 @@ const (
 	openAll    = "all"
 )
 
-// drawingFlags adds the flags that concern the drawing alone.
+// drawingFlags adds the flags that change the drawing but not the plan.
 func (f *flags) drawingFlags(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.open, "open", nil,
@@ -46,10 +46,10 @@ func (f *flags) checkDrawing(cmd *cobra.Command) error {
 	return nil
 }
 
-// folded returns the groups of a picture, open as the flags demand. A small picture has no groups unless the flags
-// demand them.
-func (f *flags) folded(p *picture) (*item, error) {
-	if len(p.boxes) <= mostVisible && f.depth < 0 && len(f.open) == 0 {
+// groupTree returns the tree of groups of a picture. --depth and --open select the open groups. A small picture has no
+// groups unless one of these flags is given.
+func (f *flags) groupTree(p *picture) (*item, error) {
+	if len(p.boxes) <= maxVisible && f.depth < 0 && len(f.open) == 0 {
 		return p.flat(), nil
 	}
 	root := p.fold()
@@ -73,7 +73,7 @@ func (f *flags) folded(p *picture) (*item, error) {
 	return root, nil
 }
 
-// flat returns the boxes of a picture without groups.
+// flat returns a root whose items are all boxes of the picture.
 func (p *picture) flat() *item {
 	root := &item{box: -1, label: p.title, upTo: len(p.boxes), open: true}
 	for i := range p.boxes {
@@ -87,7 +87,7 @@ func (g *item) isUnfolded() bool {
 	return !slices.ContainsFunc(g.items, func(i *item) bool { return i.box < 0 && (!i.open || !i.isUnfolded()) })
 }
 
-// scopes lists the outer groups by their names for --open.
+// scopes returns the names of the outermost groups, as --open accepts them.
 func (g *item) scopes() []string {
 	var list []string
 	for _, i := range g.items {

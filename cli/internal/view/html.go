@@ -22,96 +22,100 @@ import (
 //go:embed view.html
 var pageText string
 
-// layoutScript places items, and viewScript draws and moves them.
+// layoutScript computes the positions of boxes and groups as groups are opened and folded.
 //
 //go:embed layout.js
 var layoutScript string
 
+// viewScript draws the picture, and handles clicks, search and zoom.
+//
 //go:embed view.js
 var viewScript string
 
-// pageData is the data of the script of the page.
+// pageData is the JSON data of an HTML page, which the scripts of the page read. It has the drawing of each group of a
+// [scene], open or folded.
 type pageData struct {
 	Title      string       `json:"title"`
 	Remarks    []string     `json:"remarks"`
 	Horizontal bool         `json:"horizontal"`
 	Legend     []pageLayout `json:"legend"`
-	Boxes      []pageBox    `json:"boxes"`
-	Values     []pageValue  `json:"values"`
-	Groups     []pageGroup  `json:"groups"` // the first one has all others
+	Boxes      []pageBox    `json:"boxes"`  // picture.boxes
+	Values     []pageValue  `json:"values"` // picture.nets
+	Groups     []pageGroup  `json:"groups"` // the first group is the whole picture
 }
 
-// pageLayout is a layout of the legend.
+// pageLayout is a layout in the legend.
 type pageLayout struct {
 	Name  string `json:"name"`
-	Count int    `json:"count"`
+	Count int    `json:"count"` // number of values with the layout
 	Color string `json:"color"`
-	Dash  string `json:"dash"`
+	Dash  string `json:"dash"` // SVG dash pattern of its lines
 }
 
-// pageBox is a box with its details, which the page shows after a click.
+// pageBox is a box with its details, which the page shows after a click. Its fields are those of [pictureBox].
 type pageBox struct {
 	Kind    boxKind  `json:"kind"`
 	Head    string   `json:"head"`
 	Share   float64  `json:"share"`
 	Facts   []fact   `json:"facts"`
-	Explain []string `json:"explain"` // the output of explain for each value
+	Explain []string `json:"explain"` // for each value of the box, the output of graphrun explain
 	Marks   []string `json:"marks,omitempty"`
 	Peer    *int     `json:"peer,omitempty"`
 	pageMarkup
 }
 
-// pageMarkup is the size of a box, and its content as SVG, with escaped names.
+// pageMarkup is the size of a folded item in pixels, and its content as SVG, with escaped names.
 type pageMarkup struct {
 	Width  float64 `json:"w"`
 	Height float64 `json:"h"`
 	SVG    string  `json:"svg"`
 }
 
-// pageValue is a line between boxes.
+// pageValue is a value, drawn as a line from the box that computes the value to its readers.
 type pageValue struct {
-	From   int    `json:"from"`
-	To     []int  `json:"to"`
-	Layout int    `json:"layout"`
+	From   int    `json:"from"`   // index of the box that computes the value
+	To     []int  `json:"to"`     // indices of the readers
+	Layout int    `json:"layout"` // index in the legend; -1 for none
 	Tip    string `json:"tip"`
 }
 
-// pageGroup is a group. Items are indices of boxes, or -1 less the index of a group.
+// pageGroup is a group of items. An item is a box or a group.
 type pageGroup struct {
 	Label      string      `json:"label"`
-	LabelWidth float64     `json:"labelWidth"`
-	Lines      []string    `json:"lines"`
-	Open       bool        `json:"open"`
-	Items      []int       `json:"items"`
+	LabelWidth float64     `json:"labelWidth"` // the least width of the frame of the open group
+	Lines      []string    `json:"lines"`      // the text of the folded group
+	Open       bool        `json:"open"`       // whether the group is open at first
+	Items      []int       `json:"items"`      // index i of a box, or -1-i for group i
 	Drawing    pageDrawing `json:"drawing"`
-	pageMarkup
+	pageMarkup             // of the folded group
 }
 
-// pageDrawing is a level. Coordinates run along the direction of the picture.
+// pageDrawing is the drawing of an open group: a [level]. In a horizontal picture, x and y are exchanged. Items come
+// before ports.
 type pageDrawing struct {
 	Width  float64      `json:"w"`
-	At     [][2]float64 `json:"at"`
-	Sizes  [][2]float64 `json:"sizes"`
-	Ranks  []int        `json:"ranks"`
-	Layers [][2]float64 `json:"layers"`
-	Ports  [][2]any     `json:"ports"` // the line around the group, and whether it leaves
+	At     [][2]float64 `json:"at"`     // x and y of the upper left corner of each item and port
+	Sizes  [][2]float64 `json:"sizes"`  // width and height of each item and port
+	Ranks  []int        `json:"ranks"`  // the layer of each item and port
+	Layers [][2]float64 `json:"layers"` // y of the top and the bottom of each layer
+	Ports  [][2]any     `json:"ports"`  // port.line and port.out
 	Lines  []pageLine   `json:"lines"`
 }
 
-// pageLine is a line of a level.
+// pageLine is a line of a drawing, with the coordinates of its [graphdraw.Route].
 type pageLine struct {
-	Values []int     `json:"values"`
-	Layout int       `json:"layout"`
-	From   int       `json:"from"`
-	To     []int     `json:"to"`
+	Values []int     `json:"values"` // indices of pageData.Values
+	Layout int       `json:"layout"` // index in the legend; -1 for none or several
+	From   int       `json:"from"`   // index of an item or port
+	To     []int     `json:"to"`     // indices of items and ports
 	Leave  float64   `json:"leave"`
 	Cross  []float64 `json:"cross"`
 	Arrive []float64 `json:"arrive"`
 }
 
-// page returns an HTML page, which needs no other files, with the drawings of all groups and the explanations of
-// values, by side of the picture.
-func (s *scene) page(ctx context.Context, sides ...*explainer) ([]byte, error) {
+// page returns a self-contained HTML page with the drawings of all groups. explainers has an explainer for each side of
+// the picture.
+func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, error) {
 	d := pageData{Title: s.title, Remarks: append([]string{}, s.remarks...), Horizontal: s.horizontal,
 		Legend: []pageLayout{}, Boxes: []pageBox{}, Values: []pageValue{}}
 	for i, l := range s.legend {
@@ -122,7 +126,7 @@ func (s *scene) page(ctx context.Context, sides ...*explainer) ([]byte, error) {
 		b := &s.boxes[i]
 		box := pageBox{Kind: b.kind, Head: format.Printable(b.head), Share: b.share, Facts: []fact{}, Explain: []string{},
 			Marks: b.marks}
-		if len(sides) > 1 && b.peer >= 0 {
+		if len(explainers) > 1 && b.peer >= 0 {
 			box.Peer = &b.peer
 		}
 		for _, f := range b.facts {
@@ -132,7 +136,7 @@ func (s *scene) page(ctx context.Context, sides ...*explainer) ([]byte, error) {
 			if err := exit.Stopped(ctx); err != nil {
 				return nil, err
 			}
-			box.Explain = append(box.Explain, sides[b.side].texts(name)...)
+			box.Explain = append(box.Explain, explainers[b.side].texts(name)...)
 		}
 		d.Boxes = append(d.Boxes, box)
 	}
@@ -149,9 +153,9 @@ func (s *scene) page(ctx context.Context, sides ...*explainer) ([]byte, error) {
 		"Layout", layoutScript, "Script", viewScript)), nil
 }
 
-// addGroup adds a group with all groups in it, and returns its number as an item.
+// addGroup adds a group and all groups in it to d.Groups. It returns the group as an element of pageGroup.Items.
 func (s *scene) addGroup(d *pageData, g *item) int {
-	at := len(d.Groups)
+	index := len(d.Groups)
 	d.Groups = append(d.Groups, pageGroup{})
 	p := pageGroup{Label: g.label, Open: g.open, Items: []int{}, Lines: []string{}, Drawing: drawingOf(s.levels[g])}
 	if t := s.texts[g]; t != nil {
@@ -165,8 +169,8 @@ func (s *scene) addGroup(d *pageData, g *item) int {
 		d.Boxes[x.box].pageMarkup = s.texts[x].page()
 		p.Items = append(p.Items, x.box)
 	}
-	d.Groups[at] = p
-	return -1 - at
+	d.Groups[index] = p
+	return -1 - index
 }
 
 func (b *svgBox) page() pageMarkup { return pageMarkup{b.size.Width, b.size.Height, b.markup()} }
@@ -192,15 +196,15 @@ func drawingOf(l *level) pageDrawing {
 	return d
 }
 
-// explainer has the output of graphrun explain for values.
+// explainer computes the output of graphrun explain for the values of a graph.
 type explainer struct {
 	graph   *graph.Graph
-	program *graphrun.Program // nil: without the part about the program
+	program *graphrun.Program // nil for a graph as written
 	known   *program.Known
-	named   map[string][]*graph.Value // by the names of inputs and nodes
+	named   map[string][]*graph.Value // the results of each node, and inputs and constants, by name
 }
 
-// newExplainer returns an explainer. The program is nil for a graph as written.
+// newExplainer returns an explainer of a graph, and of its program p if p is not nil.
 func newExplainer(g *graph.Graph, p *graphrun.Program) *explainer {
 	e := &explainer{graph: g, program: p, known: program.KnownOf(g), named: map[string][]*graph.Value{}}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {
@@ -212,7 +216,8 @@ func newExplainer(g *graph.Graph, p *graphrun.Program) *explainer {
 	return e
 }
 
-// texts returns the explanations of an input or of the values of a node. Nodes that passes inserted have none.
+// texts returns the explanation of an input, or of each result of a node. For a node that a pass inserted, it returns
+// nil.
 func (e *explainer) texts(name string) (list []string) {
 	for _, v := range e.named[name] {
 		d := infer.ValueDocOf(v, e.known)

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 )
 
-// distinct shortens names to a width. Different names stay different if the width permits: a shortened name keeps the
-// part in which it differs from the most similar names.
+// distinct shortens names to a width. A shortened name keeps the characters in which it differs from the most similar
+// names, so that different names stay different if the width permits.
 func distinct(names []string, width int) []string {
 	ends := make([]string, len(names))
 	for i, name := range names {
@@ -22,8 +22,9 @@ func distinct(names []string, width int) []string {
 	return list
 }
 
-// keepPart shortens a name that shares its first `before` and its last `after` characters with others. It keeps both
-// ends if they have a part that differs; otherwise it keeps the part that differs, with its surroundings.
+// keepPart shortens a name to width columns. The first `before` and the last `after` characters of the name are shared
+// with other names; the characters between them differ. keepPart removes the middle if the differing characters are
+// near an end. Otherwise it keeps the differing characters and their neighbours.
 func keepPart(name string, before, after, width int) string {
 	runes := []rune(name)
 	n := len(runes)
@@ -33,7 +34,7 @@ func keepPart(name string, before, after, width int) string {
 		return term.CutMiddle(name, width)
 	}
 	upTo = min(upTo, from+width-2)
-	for left := true; upTo-from+2 < width; left = !left { // neither end is in reach
+	for left := true; upTo-from+2 < width; left = !left {
 		if left {
 			from--
 		} else {
@@ -43,7 +44,7 @@ func keepPart(name string, before, after, width int) string {
 	return term.Ellipsis + string(runes[from:upTo]) + term.Ellipsis
 }
 
-// sharedWithOthers returns the number of characters at the start that each name shares with another name.
+// sharedWithOthers maps each name to the length of the longest prefix that it shares with another name.
 func sharedWithOthers(names []string) map[string]int {
 	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
 	shared := map[string]int{}

@@ -10,46 +10,47 @@ import (
 	"github.com/graphrun/graphrun/internal/graphdraw"
 )
 
-// level is the drawing of the items of a group. Its coordinates run along the direction of the picture: y from
-// operands to results, x across.
+// level is the drawing of one group: the positions of its items and the lines between the items. y runs from operands
+// to results, also in a horizontal picture.
 type level struct {
 	*graphdraw.Drawing
-	sizes []graphdraw.Box // of the items, then of the ports
+	sizes []graphdraw.Box // sizes of the items, then of the ports
 	lines []line
 	ports []port
 }
 
-// line connects items and ports of a group. Ports are numbered after the items.
+// line connects items and ports of a group. Item i has index i; port k has index len(items)+k.
 type line struct {
 	values []int // indices of picture.nets
-	from   int
-	to     []int
-	layout int // an index of the legend; -1 for none or several
+	from   int   // index of an item or port
+	to     []int // indices of items and ports
+	layout int   // an index of the legend; -1 for none or several
 }
 
-// port is a point on the frame of a group at which a line from outside continues inside the group.
+// port is a point on the frame of a group. A line outside the group continues at the port inside the group.
 type port struct {
-	line int // an index of the lines around the group
-	out  bool
+	line int  // index of the line outside, in level.lines of the enclosing group
+	out  bool // whether the line leaves the group
 }
 
-// The parts of a frame around an open group.
+// Sizes in the frame of an open group, in pixels.
 const (
-	frameHead = 26.0 // the height of its label
-	portGap   = 12.0 // the size of a port across
+	frameHead = 26.0 // height of the label
+	portGap   = 12.0 // width of a port
 )
 
-// scene is a picture with its groups, and the drawing of each group.
+// scene is a picture with a tree of groups, and the positions of the boxes in each group.
 type scene struct {
 	*picture
 	root       *item
 	horizontal bool
-	levels     map[*item]*level
-	texts      map[*item]*svgBox
+	levels     map[*item]*level  // the drawing of each group
+	texts      map[*item]*svgBox // the text of each item
 }
 
-// stage draws the groups of a picture: all groups that can be opened, or only the open groups.
-func (p *picture) stage(root *item, horizontal, all bool) (*scene, error) {
+// newScene computes the drawings of the groups of a picture: of all groups if all is true, otherwise of the open
+// groups.
+func (p *picture) newScene(root *item, horizontal, all bool) (*scene, error) {
 	s := &scene{picture: p, root: root, horizontal: horizontal, levels: map[*item]*level{}, texts: map[*item]*svgBox{}}
 	values := make([]int, len(p.nets))
 	for i := range values {
@@ -59,8 +60,8 @@ func (p *picture) stage(root *item, horizontal, all bool) (*scene, error) {
 	return s, err
 }
 
-// level draws the items of a group. scope is the scope around it, values are the values that its boxes compute or read,
-// and around has the line around the group for each value that enters or leaves it.
+// level draws the items of group g. scope is the scope around g. values are the values that its boxes compute or read,
+// as indices of nets. around maps a value that enters or leaves g to its line outside g.
 func (s *scene) level(g *item, scope string, values []int, around map[int]int, all bool) (*level, error) {
 	l := &level{}
 	if g.scope != "" {
@@ -69,7 +70,7 @@ func (s *scene) level(g *item, scope string, values []int, around map[int]int, a
 	within, lineOf := s.connect(g, l, values, around)
 	names := s.names(g, scope)
 	for i, x := range g.items {
-		t := s.boxed(x, names[i])
+		t := s.itemBox(x, names[i])
 		s.texts[x] = t
 		size := t.size
 		if x.box < 0 && (all || x.open) {
@@ -81,7 +82,7 @@ func (s *scene) level(g *item, scope string, values []int, around map[int]int, a
 				size = s.frame(inner, t)
 			}
 		}
-		l.sizes = append(l.sizes, s.along(size))
+		l.sizes = append(l.sizes, s.orientBox(size))
 	}
 	for _, p := range l.ports {
 		b := graphdraw.Box{Width: portGap, Side: graphdraw.First}
@@ -100,17 +101,17 @@ func (s *scene) level(g *item, scope string, values []int, around map[int]int, a
 	return l, err
 }
 
-// along swaps width and height of a horizontal picture.
-func (s *scene) along(b graphdraw.Box) graphdraw.Box {
+// orientBox swaps width and height if the picture is horizontal.
+func (s *scene) orientBox(b graphdraw.Box) graphdraw.Box {
 	if s.horizontal {
 		b.Width, b.Height = b.Height, b.Width
 	}
 	return b
 }
 
-// frame returns the size of an open group.
+// frame returns the size of the frame of an open group.
 func (s *scene) frame(l *level, label *svgBox) graphdraw.Box {
-	size := s.along(graphdraw.Box{Width: l.Width, Height: l.Height})
+	size := s.orientBox(graphdraw.Box{Width: l.Width, Height: l.Height})
 	return graphdraw.Box{Width: max(size.Width, label.labelWidth()),
 		Height: size.Height + frameHead}
 }
@@ -118,8 +119,8 @@ func (s *scene) frame(l *level, label *svgBox) graphdraw.Box {
 // labelWidth returns the least width of the frame of an open group.
 func (b *svgBox) labelWidth() float64 { return headWidth*float64(term.Width(b.frameLabel)) + 60 }
 
-// holders returns, for each box of a group, the index of the item that has it.
-func (s *scene) holders(g *item) map[int]int {
+// itemOfBox maps each box of a group to the index of the item that contains the box.
+func (s *scene) itemOfBox(g *item) map[int]int {
 	holder := map[int]int{}
 	var add func(x *item, i int)
 	add = func(x *item, i int) {
@@ -136,22 +137,23 @@ func (s *scene) holders(g *item) map[int]int {
 	return holder
 }
 
-// connect makes the lines and ports of a group. It returns the values of each item and the line of each value. Values
-// between the same items share a line. If all these items are boxes, each value has its own line.
+// connect adds the lines and ports of group g to its level l. Values between the same items share a line, unless all
+// these items are boxes. within has the values that each inner group computes or reads; lineOf maps a value to its
+// line.
 func (s *scene) connect(g *item, l *level, values []int, around map[int]int) (within [][]int, lineOf map[int]int) {
 	within, lineOf = make([][]int, len(g.items)), map[int]int{}
-	holder, lines, ports := s.holders(g), map[string]int{}, map[port]int{}
+	itemOf, lines, ports := s.itemOfBox(g), map[string]int{}, map[port]int{}
 	for _, v := range values {
 		n := &s.nets[v]
 		var to []int
 		leaves := false
 		for _, b := range n.to {
-			at, inside := holder[b]
+			at, inside := itemOf[b]
 			if leaves = leaves || !inside; inside && !slices.Contains(to, at) {
 				to = append(to, at)
 			}
 		}
-		from, inside := holder[n.from]
+		from, inside := itemOf[n.from]
 		if !inside {
 			from = -1
 		}
@@ -162,7 +164,7 @@ func (s *scene) connect(g *item, l *level, values []int, around map[int]int) (wi
 		}
 		portAt := func(out bool) int {
 			p := port{around[v], out}
-			if _, is := ports[p]; !is {
+			if _, exists := ports[p]; !exists {
 				ports[p] = len(g.items) + len(l.ports)
 				l.ports = append(l.ports, p)
 			}
@@ -175,20 +177,21 @@ func (s *scene) connect(g *item, l *level, values []int, around map[int]int) (wi
 			to = append(to, portAt(true))
 		}
 		if len(to) > 0 {
-			lineOf[v] = s.join(g, l, lines, line{[]int{v}, from, to, n.layout})
+			lineOf[v] = s.addLine(g, l, lines, line{[]int{v}, from, to, n.layout})
 		}
 	}
 	return within, lineOf
 }
 
-// join adds a line, or its value to a line between the same items, and returns the index of the line.
-func (s *scene) join(g *item, l *level, lines map[string]int, n line) int {
+// addLine adds line n to a level, or adds the values of n to an existing line between the same items. It returns the
+// index of the line. lines maps the ends of lines to their indices.
+func (s *scene) addLine(g *item, l *level, lines map[string]int, n line) int {
 	key := fmt.Sprint(n.from, n.to)
 	single := !slices.ContainsFunc(append([]int{n.from}, n.to...), func(i int) bool {
 		return i >= len(g.items) || g.items[i].box < 0
 	})
-	at, is := lines[key]
-	if !is || single {
+	at, exists := lines[key]
+	if !exists || single {
 		lines[key] = len(l.lines)
 		l.lines = append(l.lines, n)
 		return lines[key]
@@ -200,16 +203,16 @@ func (s *scene) join(g *item, l *level, lines map[string]int, n line) int {
 	return at
 }
 
-// boxed returns the text of an item.
-func (s *scene) boxed(x *item, name string) *svgBox {
+// itemBox returns the text of an item. name is the displayed name of a box, unused for a group.
+func (s *scene) itemBox(x *item, name string) *svgBox {
 	if x.box >= 0 {
-		return boxed(&s.boxes[x.box], name)
+		return newSVGBox(&s.boxes[x.box], name)
 	}
 	sum := &pictureBox{kind: groupBox, head: x.label, layout: -1}
 	ops, copies, boxes, marked := map[string]int{}, 0, 0, 0
 	measured, predicted := 0.0, 0.0
 	var list []string
-	s.each(x, func(b *pictureBox) {
+	s.eachBox(x, func(b *pictureBox) {
 		boxes++
 		sum.share += b.share
 		if b.measured > 0 {
@@ -251,7 +254,7 @@ func (s *scene) boxed(x *item, name string) *svgBox {
 	if measured > 0 {
 		sum.lines = append(sum.lines, "measured "+measuredText(measured, predicted))
 	}
-	b := boxed(sum, "")
+	b := newSVGBox(sum, "")
 	b.frameLabel = format.Printable(sum.head)
 	return b
 }
@@ -265,8 +268,8 @@ func (s *scene) names(g *item, scope string) []string {
 		}
 		list[i] = format.Printable(s.boxes[x.box].name)
 		for _, prefix := range []string{"/" + scope + "/", scope + "/", strings.ReplaceAll(scope, "/", ".") + "."} {
-			if rest, is := strings.CutPrefix(list[i], prefix); is && scope != "" && rest != "" {
-				list[i] = rest
+			if suffix, found := strings.CutPrefix(list[i], prefix); found && scope != "" && suffix != "" {
+				list[i] = suffix
 				break
 			}
 		}
@@ -274,12 +277,12 @@ func (s *scene) names(g *item, scope string) []string {
 	return distinct(list, boxColumns)
 }
 
-// each calls f with the boxes of an item.
-func (s *scene) each(x *item, f func(*pictureBox)) {
+// eachBox calls f with the boxes of an item.
+func (s *scene) eachBox(x *item, f func(*pictureBox)) {
 	if x.box >= 0 {
 		f(&s.boxes[x.box])
 	}
 	for _, y := range x.items {
-		s.each(y, f)
+		s.eachBox(y, f)
 	}
 }

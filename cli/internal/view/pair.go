@@ -35,16 +35,16 @@ func (f *flags) checkPair() error {
 	return nil
 }
 
-// pair returns a picture of the plans of two strategies, with their differences marked.
-func (f *flags) pair(ctx context.Context, title string, g *graph.Graph, costs *machine.Profile) ([]byte, error) {
+// renderPair returns the content of the output file: a picture of the plans of two strategies, with marked differences.
+func (f *flags) renderPair(ctx context.Context, title string, g *graph.Graph, costs *machine.Profile) ([]byte, error) {
 	var programs [2]*graphrun.Program
 	var sides [2]*picture
 	for i, name := range f.strategies {
 		var err error
-		if programs[i], err = f.compiled(ctx, g, name, costs); err != nil {
+		if programs[i], err = f.compile(ctx, g, name, costs); err != nil {
 			return nil, err
 		}
-		sides[i] = pictured(title, programs[i].Graph(), programs[i].Report())
+		sides[i] = pictureOf(title, programs[i].Graph(), programs[i].Report())
 	}
 	d, err := experiment.Diff(programs[0], programs[1])
 	if err != nil {
@@ -55,25 +55,25 @@ func (f *flags) pair(ctx context.Context, title string, g *graph.Graph, costs *m
 	both.addSizes(g)
 	root := &item{box: -1, label: title, open: true}
 	for i, p := range sides {
-		part, err := f.part(p)
+		part, err := f.neighbourhood(p)
 		if err != nil {
 			return nil, err
 		}
-		tree, err := f.folded(part)
+		tree, err := f.groupTree(part)
 		if err != nil {
 			return nil, err
 		}
 		tree.label = f.strategies[i]
 		both.remarks = append(both.remarks, part.remarks...)
-		both.join(part, tree, i)
+		both.addSide(part, tree, i)
 		root.items = append(root.items, tree)
 	}
 	root.upTo = len(both.boxes)
 	both.linkPeers()
-	return f.written(ctx, both, root, newExplainer(g, programs[0]), newExplainer(g, programs[1]))
+	return f.encode(ctx, both, root, newExplainer(g, programs[0]), newExplainer(g, programs[1]))
 }
 
-// differenceText summarizes the differences.
+// differenceText returns a sentence that summarizes the differences.
 func differenceText(d *experiment.Difference) string {
 	if d.Same {
 		return fmt.Sprintf("the plans of %s and %s are equal", d.First.Strategy, d.Second.Strategy)
@@ -83,13 +83,14 @@ func differenceText(d *experiment.Difference) string {
 		share = fmt.Sprintf(" (%+.1f%%)", 100*d.DeltaNS/d.First.CostNS)
 	}
 	return fmt.Sprintf("%s against %s: %s%s; %s, %s with another layout, %s of one plan only", d.Second.Strategy,
-		d.First.Strategy, signed(d.DeltaNS), share,
+		d.First.Strategy, signedTime(d.DeltaNS), share,
 		format.CountIrregular(len(d.Steps), "difference of steps", "differences of steps"),
 		format.Count(len(d.Values), "value"),
 		format.CountIrregular(len(d.OnlyFirst)+len(d.OnlySecond), "copy", "copies"))
 }
 
-func signed(ns float64) string {
+// signedTime formats a time with its sign.
+func signedTime(ns float64) string {
 	if ns < 0 {
 		return "-" + format.Nanoseconds(-ns)
 	}
@@ -104,11 +105,11 @@ func markDifferences(sides [2]*picture, d *experiment.Difference) {
 	}
 	names := [2]string{d.First.Strategy, d.Second.Strategy}
 	for _, s := range d.Steps {
-		both := [2][]experiment.StepSummary{s.First, s.Second}
+		stepsOf := [2][]experiment.StepSummary{s.First, s.Second}
 		cost := [2]float64{s.FirstNS, s.SecondNS}
 		for i := range sides {
-			text := differentStep(s.What, names[1-i], both[1-i], cost[1-i])
-			for _, step := range both[i] {
+			text := differentStep(s.What, names[1-i], stepsOf[1-i], cost[1-i])
+			for _, step := range stepsOf[i] {
 				steps[i][step.Name] = text
 			}
 		}
@@ -149,8 +150,8 @@ func differentStep(what, other string, steps []experiment.StepSummary, ns float6
 	return fmt.Sprintf("≠ cost, %s: %s", other, format.Nanoseconds(ns))
 }
 
-// join adds the boxes, lines and groups of a picture as the given side.
-func (p *picture) join(part *picture, tree *item, side int) {
+// addSide adds the boxes, nets and layouts of part to p, and renumbers the boxes of tree. side is 0 or 1.
+func (p *picture) addSide(part *picture, tree *item, side int) {
 	first := len(p.boxes)
 	layouts := make([]int, len(part.legend))
 	for i, l := range part.legend {
@@ -181,7 +182,7 @@ func (p *picture) join(part *picture, tree *item, side int) {
 	tree.shift(first)
 }
 
-// shift renumbers the boxes of a group.
+// shift adds by to the indices of the boxes of an item.
 func (g *item) shift(by int) {
 	g.from, g.upTo = g.from+by, g.upTo+by
 	if g.box >= 0 {
@@ -192,11 +193,11 @@ func (g *item) shift(by int) {
 	}
 }
 
-// linkPeers links the boxes of the two sides that compute the same node.
+// linkPeers sets pictureBox.peer: it links the boxes of the two sides for the same node, input or output.
 func (p *picture) linkPeers() {
-	var of [2]map[string]int
-	for i := range of {
-		of[i] = map[string]int{}
+	var boxNamed [2]map[string]int // for each side
+	for i := range boxNamed {
+		boxNamed[i] = map[string]int{}
 	}
 	key := func(b *pictureBox) string {
 		return fmt.Sprint(b.kind == copyBox, b.kind == outputBox, b.kind == inputBox, " ", b.name)
@@ -204,10 +205,10 @@ func (p *picture) linkPeers() {
 	for i := range p.boxes {
 		b := &p.boxes[i]
 		b.peer = -1
-		of[b.side][key(b)] = i
+		boxNamed[b.side][key(b)] = i
 	}
-	for name, i := range maps.All(of[0]) {
-		if k, is := of[1][name]; is {
+	for name, i := range maps.All(boxNamed[0]) {
+		if k, found := boxNamed[1][name]; found {
 			p.boxes[i].peer, p.boxes[k].peer = k, i
 		}
 	}

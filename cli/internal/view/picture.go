@@ -24,14 +24,15 @@ const (
 	copyBox     boxKind = "copy"
 	outputBox   boxKind = "output"
 	groupBox    boxKind = "group" // a folded group of boxes
-	restBox     boxKind = "rest"  // omitted boxes beside an excerpt
+	omittedBox  boxKind = "rest"  // stands for the omitted boxes at the border of an excerpt
 )
 
-// picture is a drawing of a graph as written or of a plan.
+// picture has the boxes and lines of a drawing, without positions. It shows a graph as written, a plan, or two plans
+// side by side.
 type picture struct {
 	title   string
-	graph   *graph.Graph // the graph that is drawn
-	remarks []string
+	graph   *graph.Graph // the graph that is drawn; nil for an excerpt or two plans
+	remarks []string     // sentences below the title
 	boxes   []pictureBox
 	nets    []pictureNet
 	legend  []pictureLayout // in the order of first use
@@ -40,29 +41,29 @@ type picture struct {
 // pictureBox is an input, a step, a view, an inserted copy, or an output.
 type pictureBox struct {
 	kind  boxKind
-	name  string   // of the node, the input or the output
-	scope []string // the scopes of the name, the outermost first
+	name  string   // name of the node, input or output
+	scope []string // the scopes of the name, outermost first
 	code  string   // equal for boxes with equal ops, attributes, implementations, types and layouts
-	head  string   // the op
-	lines []string // further text
-	why   string   // the reason of a copy
-	// share is the cost of the step divided by the total cost. bar is the cost of the step divided by the cost of the
-	// most expensive step.
+	head  string   // the text in bold: the op, or the name of an input or output
+	lines []string // the text below the head
+	why   string   // the reason for a copy
+	// share is the cost of the step divided by the total cost. bar is the cost of the step divided by the longest
+	// predicted or measured time of a step.
 	share, bar float64
 	// predicted and measured are the times of a step in nanoseconds; measured is 0 without --profile. measuredBar is
 	// the measured time divided by the longest time of a step.
 	predicted, measured, measuredBar float64
-	layout                           int // of the first result, as an index of the legend; -1 for none
+	layout                           int // layout of the first result, as an index of the legend; -1 for none
 	facts                            []fact
-	explain                          []string // the names of the values of the graph as written that the box computes
-	values                           []string // the names of its results
-	omitted                          int      // of a restBox, the number of lines to it
-	marks                            []string // differences to another plan
-	side                             int      // of a picture of two plans
-	peer                             int      // the box of the other side for the same node; -1 for none
+	explain                          []string // names of nodes and inputs of the graph as written that the box stands for
+	values                           []string // names of the results
+	omitted                          int      // for an omittedBox: the number of omitted lines
+	marks                            []string // differences from the other plan
+	side                             int      // 0 for the first plan of a picture of two plans, 1 for the second plan
+	peer                             int      // index of the box for the same node in the other plan; -1 for none
 }
 
-// fact is a line of the details of a box.
+// fact is a line in the details of a box.
 type fact struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
@@ -70,8 +71,8 @@ type fact struct {
 
 // pictureNet is a value, drawn as lines from the box that computes the value to the boxes that read it.
 type pictureNet struct {
-	from   int    // the box that computes the value, as an index of picture.boxes
-	to     []int  // the boxes that read the value
+	from   int    // index of the box that computes the value, in picture.boxes
+	to     []int  // indices of the boxes that read the value
 	layout int    // an index of the legend; -1 for none
 	tip    string // the tooltip
 }
@@ -82,8 +83,8 @@ type pictureLayout struct {
 	count int // the number of values with the layout
 }
 
-// pictured returns the picture of a graph. The report is nil for a graph as written.
-func pictured(title string, g *graph.Graph, r *report.Plan) *picture {
+// pictureOf returns the picture of a graph as written, or of a plan. r is the report of the plan, or nil.
+func pictureOf(title string, g *graph.Graph, r *report.Plan) *picture {
 	p := &painter{picture: &picture{title: title, graph: g}, report: r, boxOf: map[*graph.Value]int{},
 		index: map[string]int{},
 		steps: map[string]*report.Step{}, copies: map[string]*report.Copy{}}
@@ -91,12 +92,12 @@ func pictured(title string, g *graph.Graph, r *report.Plan) *picture {
 		p.addPlan(r)
 	}
 	for _, v := range g.Inputs {
-		p.boxOf[v] = p.add(pictureBox{kind: inputBox, name: v.Name, head: v.Name, lines: p.kinds([]*graph.Value{v}, false),
-			layout: p.layoutIndex(v),
-			facts:  append([]fact{{"input", v.Name}}, valueFacts("is", v)...), explain: []string{v.Name}})
+		p.boxOf[v] = p.add(pictureBox{kind: inputBox, name: v.Name, head: v.Name,
+			lines: p.typeLines([]*graph.Value{v}, false), layout: p.layoutIndex(v),
+			facts: append([]fact{{"input", v.Name}}, valueFacts("is", v)...), explain: []string{v.Name}})
 	}
 	for _, n := range g.Nodes {
-		at := p.add(p.node(n))
+		at := p.add(p.nodeBox(n))
 		for _, v := range n.Out {
 			p.boxOf[v] = at
 		}
@@ -110,12 +111,12 @@ func pictured(title string, g *graph.Graph, r *report.Plan) *picture {
 type painter struct {
 	*picture
 	report      *report.Plan
-	maxCost     float64 // the cost of the most expensive step
-	steps       map[string]*report.Step
-	copies      map[string]*report.Copy // by value and new strides
-	boxOf       map[*graph.Value]int    // the boxes that compute values
-	index       map[string]int          // by name of a layout: its index in the legend
-	outputBoxes []int                   // indices of the boxes of outputs
+	maxCost     float64                 // the longest predicted or measured time of a step, in nanoseconds
+	steps       map[string]*report.Step // by name
+	copies      map[string]*report.Copy // by the value's name and the new strides
+	boxOf       map[*graph.Value]int    // index of the box that computes a value
+	index       map[string]int          // index in the legend of a layout, by the layout's name
+	outputBoxes []int                   // index of the box of each output
 }
 
 func (p *painter) add(b pictureBox) int {
@@ -152,17 +153,18 @@ func (p *painter) addPlan(r *report.Plan) {
 	}
 }
 
-// partLayout is the name in the legend of layouts that are not dense.
-const partLayout = "not dense: a part, or repeated"
+// notDense is the legend's name for all layouts that are not dense.
+const notDense = "not dense: a part, or repeated"
 
-// layoutIndex adds the layout of a value to the legend and returns its index; -1 if the shape depends on data.
+// layoutIndex returns the index of a value's layout in the legend, and adds the layout if necessary. It returns -1 if
+// the shape depends on data.
 func (p *painter) layoutIndex(v *graph.Value) int {
 	if v.Dynamic || !v.Meta.DType.Valid() {
 		return -1
 	}
 	name := inspect.LayoutName(v.Meta)
 	if strings.HasPrefix(name, "not dense") {
-		name = partLayout
+		name = notDense
 	}
 	at, known := p.index[name]
 	if !known {
@@ -173,9 +175,9 @@ func (p *painter) layoutIndex(v *graph.Value) int {
 	return at
 }
 
-// node returns the box of a node.
-func (p *painter) node(n *graph.Node) pictureBox {
-	b := pictureBox{kind: stepBox, name: n.Name, head: opsOf(n), layout: -1, explain: writtenIn(n)}
+// nodeBox returns the box of a node.
+func (p *painter) nodeBox(n *graph.Node) pictureBox {
+	b := pictureBox{kind: stepBox, name: n.Name, head: opsOf(n), layout: -1, explain: fusedNames(n)}
 	b.scope = scopeOf(b.explain)
 	if len(n.Out) > 0 {
 		b.layout = p.layoutIndex(n.Out[0])
@@ -198,13 +200,13 @@ func (p *painter) node(n *graph.Node) pictureBox {
 		b.facts = append(b.facts, fact{"computes", strings.Join(b.explain, ", ")})
 	}
 	if s != nil {
-		p.price(&b, s)
+		p.addCost(&b, s)
 	}
 	if n.Pin != (graph.Pin{}) {
 		b.lines = append(b.lines, "pinned to "+n.Pin.String())
 		b.facts = append(b.facts, fact{"pinned to", n.Pin.String()})
 	}
-	b.lines = append(b.lines, p.kinds(n.Out, b.kind == copyBox)...)
+	b.lines = append(b.lines, p.typeLines(n.Out, b.kind == copyBox)...)
 	if b.why != "" {
 		b.facts = append(b.facts, fact{"why", b.why})
 	}
@@ -230,8 +232,8 @@ func (p *painter) node(n *graph.Node) pictureBox {
 	return b
 }
 
-// scopeOf returns the common scope of names: the parts before the last part. Parts are separated by slashes, as in ONNX
-// models, or else by dots, as in PyTorch.
+// scopeOf returns the common scope of names. The scope of a name is the list of its parts except the last part. Parts
+// are separated by slashes, as in ONNX models. In a name without slashes they are separated by dots, as in PyTorch.
 func scopeOf(names []string) []string {
 	var common []string
 	for i, name := range names {
@@ -253,7 +255,7 @@ func scopeOf(names []string) []string {
 	return common
 }
 
-// codeOf returns the code of the box of a node.
+// codeOf returns pictureBox.code for the box of a node.
 func codeOf(n *graph.Node, b *pictureBox) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s %s %t %v", b.kind, b.head, b.why != "", n.Pin)
@@ -271,8 +273,8 @@ func codeOf(n *graph.Node, b *pictureBox) string {
 	return s.String()
 }
 
-// price adds the cost of a step to its box.
-func (p *painter) price(b *pictureBox, s *report.Step) {
+// addCost adds the cost of a step to its box.
+func (p *painter) addCost(b *pictureBox, s *report.Step) {
 	text := format.Nanoseconds(s.CostNS)
 	b.predicted = s.CostNS
 	if p.report.CostNS > 0 {
@@ -318,12 +320,12 @@ func (p *painter) copyOf(n *graph.Node) *report.Copy {
 	return p.copies[n.In[0].Value.Name+format.Ints(n.Out[0].Meta.Strides)]
 }
 
-// kinds returns lines with the dtypes, shapes and layouts of values.
-func (p *painter) kinds(list []*graph.Value, lies bool) []string {
+// typeLines returns lines with the dtype and shape of each value, and with its layout if withLayout is true.
+func (p *painter) typeLines(list []*graph.Value, withLayout bool) []string {
 	const most = 3
 	var lines []string
 	for _, v := range list[:min(most, len(list))] {
-		if lines = append(lines, typeText(v)); lies && !v.Dynamic {
+		if lines = append(lines, typeText(v)); withLayout && !v.Dynamic {
 			lines = append(lines, "to "+inspect.LayoutName(v.Meta))
 		}
 	}
@@ -333,7 +335,7 @@ func (p *painter) kinds(list []*graph.Value, lies bool) []string {
 	return lines
 }
 
-// typeText returns dtype and shape.
+// typeText returns the dtype and the shape of a value.
 func typeText(v *graph.Value) string {
 	switch {
 	case !v.Meta.DType.Valid():
@@ -344,7 +346,7 @@ func typeText(v *graph.Value) string {
 	return v.Meta.DType.String() + " " + format.Ints(v.Meta.Shape)
 }
 
-// valueFacts returns what is known of a value before a run.
+// valueFacts returns a fact with the given name: the dtype, shape, strides, layout and size of a value.
 func valueFacts(name string, v *graph.Value) []fact {
 	text := v.Name + ": " + typeText(v)
 	if !v.Dynamic && v.Meta.DType.Valid() {
@@ -377,21 +379,21 @@ func opsOf(n *graph.Node) string {
 	return strings.Join(list, " + ")
 }
 
-// writtenIn lists the nodes that were fused into a node.
-func writtenIn(n *graph.Node) []string {
+// fusedNames returns the names of the nodes that were fused into a node, or the node's own name.
+func fusedNames(n *graph.Node) []string {
 	if f, fused := n.Attrs.(*fusion.Fusion); fused {
 		return f.Names()
 	}
 	return []string{n.Name}
 }
 
-// addOutputs adds the boxes of outputs, and of constants that are outputs.
+// addOutputs adds a box for each output, and for each constant that is an output.
 func (p *painter) addOutputs(g *graph.Graph) {
 	for _, o := range g.Outputs {
 		if _, there := p.boxOf[o.Value]; !there {
 			v := o.Value
 			p.boxOf[v] = p.add(pictureBox{kind: constantBox, name: v.Name, head: v.Name,
-				lines: p.kinds([]*graph.Value{v}, false), layout: p.layoutIndex(v),
+				lines: p.typeLines([]*graph.Value{v}, false), layout: p.layoutIndex(v),
 				facts: valueFacts("constant", v), explain: []string{v.Name}})
 		}
 		b := pictureBox{kind: outputBox, name: o.Name, head: o.Name, layout: -1, facts: append([]fact{{"output", o.Name}},
@@ -404,18 +406,18 @@ func (p *painter) addOutputs(g *graph.Graph) {
 	}
 }
 
-// addNets adds the lines of values in the order of their boxes.
+// addNets adds a net for each value that has readers, in the order of the first readers.
 func (p *painter) addNets(g *graph.Graph) {
-	at := map[*graph.Value]int{}
+	netOf := map[*graph.Value]int{}
 	link := func(v *graph.Value, to int) {
-		from, there := p.boxOf[v]
-		if !there {
+		from, hasBox := p.boxOf[v]
+		if !hasBox {
 			return // a constant
 		}
-		i, known := at[v]
+		i, known := netOf[v]
 		if !known {
 			i = len(p.nets)
-			at[v] = i
+			netOf[v] = i
 			p.nets = append(p.nets, pictureNet{from: from, layout: p.layoutIndex(v), tip: valueFacts("", v)[0].Text})
 			if l := p.nets[i].layout; l >= 0 {
 				p.legend[l].count++

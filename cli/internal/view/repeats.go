@@ -9,19 +9,20 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 )
 
-// leastRepeated is the least number of boxes of a sequence of equal blocks.
-const leastRepeated = 6
+// minRepeated is the least number of boxes of a group of equal blocks.
+const minRepeated = 6
 
 var blockSeed = maphash.MakeSeed()
 
-// tandem is a sequence of equal blocks of items.
+// tandem is a sequence of count equal blocks of period items each. It begins at item from.
 type tandem struct{ from, period, count int }
 
+// upTo is the index of the item after the last block.
 func (t tandem) upTo() int { return t.from + t.period*t.count }
 
-// repeats groups equal blocks of items that follow one another: their boxes have equal ops, attributes,
-// implementations, types and layouts, and are connected in the same way.
-func (f *folder) repeats(items []*item) []*item {
+// groupRepeats groups sequences of equal blocks of items. Blocks are equal if their boxes have equal ops, attributes,
+// implementations, types and layouts, and equal connections.
+func (f *folder) groupRepeats(items []*item) []*item {
 	codes := make([]uint64, len(items))
 	for i, x := range items {
 		codes[i] = f.code(x)
@@ -29,7 +30,7 @@ func (f *folder) repeats(items []*item) []*item {
 	var list []*item
 	at := 0
 	for _, t := range tandems(codes, func(t tandem) bool {
-		return items[t.upTo()-1].upTo-items[t.from].from >= leastRepeated
+		return items[t.upTo()-1].upTo-items[t.from].from >= minRepeated
 	}) {
 		list = append(list, items[at:t.from]...)
 		blocks := make([]*item, t.count)
@@ -39,7 +40,7 @@ func (f *folder) repeats(items []*item) []*item {
 				blocks[k] = block[0]
 				continue
 			}
-			blocks[k] = &item{box: -1, label: fmt.Sprintf("block %d", k+1), items: f.sections(f.repeats(block)),
+			blocks[k] = &item{box: -1, label: fmt.Sprintf("block %d", k+1), items: f.sections(f.groupRepeats(block)),
 				from: block[0].from, upTo: block[t.period-1].upTo}
 		}
 		last := blocks[t.count-1]
@@ -50,7 +51,7 @@ func (f *folder) repeats(items []*item) []*item {
 	return append(list, items[at:]...)
 }
 
-// repeatLabel is the label of a sequence of equal blocks.
+// repeatLabel returns the label of a sequence of equal blocks with the given first and last block.
 func (f *folder) repeatLabel(first, last *item, period int) string {
 	op := func(i int) string { return f.boxes[f.order[i]].head }
 	switch {
@@ -64,15 +65,15 @@ func (f *folder) repeatLabel(first, last *item, period int) string {
 
 // code returns a hash that is equal for equal items.
 func (f *folder) code(x *item) uint64 {
-	const reach = 16 // of connections that distinguish single boxes
+	const reach = 16 // the longest connections of a single box that are part of its hash
 	var h maphash.Hash
 	h.SetSeed(blockSeed)
 	for i := x.from; i < x.upTo; i++ {
 		b := f.order[i]
 		h.WriteString(f.boxes[b].code)
-		for _, from := range f.reads[b] {
-			back := i - f.place[from]
-			if x.box < 0 && f.place[from] < x.from || back > reach && x.box >= 0 || f.boxes[from].kind == inputBox {
+		for _, from := range f.operands[b] {
+			back := i - f.position[from]
+			if x.box < 0 && f.position[from] < x.from || back > reach && x.box >= 0 || f.boxes[from].kind == inputBox {
 				back = 0
 			}
 			fmt.Fprintf(&h, " %d", back)
@@ -82,11 +83,11 @@ func (f *folder) code(x *item) uint64 {
 	return h.Sum64()
 }
 
-// tandems returns disjoint sequences of equal blocks, from left to right. Sequences of more items are preferred, then
-// shorter blocks.
+// tandems returns disjoint sequences of equal blocks in increasing order. It prefers sequences of more items, and among
+// sequences of the same length shorter blocks. codes has the hash of each item.
 func tandems(codes []uint64, worthwhile func(tandem) bool) []tandem {
 	var found []tandem
-	for period := 1; period <= min(len(codes)/2, mostPeriod); period++ {
+	for period := 1; period <= min(len(codes)/2, maxPeriod); period++ {
 		for i := 0; i+period < len(codes); {
 			run := 0
 			for i+run+period < len(codes) && codes[i+run] == codes[i+run+period] {
@@ -104,7 +105,7 @@ func tandems(codes []uint64, worthwhile func(tandem) bool) []tandem {
 	var list []tandem
 	used := make([]bool, len(codes))
 	for _, t := range found {
-		if used[t.from] || used[t.upTo()-1] { // sequences that are in use are not shorter
+		if used[t.from] || used[t.upTo()-1] { // earlier sequences are not shorter, so they overlap an end of t
 			continue
 		}
 		for i := t.from; i < t.upTo(); i++ {

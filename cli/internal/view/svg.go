@@ -21,17 +21,17 @@ const (
 	lineHeight  = 16.0
 	boxPadding  = 9.0
 	boxColumns  = 40 // the most characters in a line of a box
-	mostLines   = 4  // the most lines of a head or a reason in a box
+	maxLines    = 4  // the most lines of a head or a reason in a box
 )
 
-// layoutColors are the colors of layouts. If there are more layouts than colors, the colors are used again with other
-// dashes. Readers with red-green blindness can distinguish consecutive colors.
+// layoutColors are the colors of layouts. More layouts than colors repeat the colors with other dashes. Readers with
+// red-green blindness can distinguish consecutive colors.
 var layoutColors = []string{"#3b7dd8", "#e08214", "#1f9e77", "#7a8794", "#a05fc4", "#d6488d", "#17a2b8", "#94851c"}
 
-// usualLayouts have the same colors in all pictures; other layouts take the next colors in order.
-var usualLayouts = []string{"row-major", "channels-last", "row-major and channels-last", partLayout}
+// usualLayouts have the same colors in all pictures. Other layouts get the next colors in order.
+var usualLayouts = []string{"row-major", "channels-last", "row-major and channels-last", notDense}
 
-// layoutDashes are the dash patterns. Consecutive layouts have different patterns, so that the layouts can be
+// layoutDashes are the dash patterns of layouts. Consecutive layouts have different patterns, so that they can be
 // distinguished without colors.
 var layoutDashes = []string{"none", "8 3", "2 3", "9 3 2 3"}
 
@@ -47,44 +47,44 @@ const svgStyle = `svg{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"Deja
 .net{fill:none;stroke-width:1.8;stroke:#8c959f}.tip{fill:#8c959f}
 `
 
-// escaped escapes a text for XML. Characters that XML does not allow are printed as escapes or replaced.
-func escaped(text string) string {
+// escapeXML escapes a text for XML. It replaces characters that XML does not allow, control characters by Go escapes.
+func escapeXML(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		lines[i] = format.Printable(line)
 	}
-	return html.EscapeString(notXML.Replace(strings.ToValidUTF8(strings.Join(lines, "\n"), "\ufffd")))
+	return html.EscapeString(replaceInvalid.Replace(strings.ToValidUTF8(strings.Join(lines, "\n"), "\ufffd")))
 }
 
-// notXML replaces characters that XML does not allow, other than control characters.
-var notXML = strings.NewReplacer("\ufffe", "\ufffd", "\uffff", "\ufffd")
+// replaceInvalid replaces the noncharacters that XML does not allow.
+var replaceInvalid = strings.NewReplacer("\ufffe", "\ufffd", "\uffff", "\ufffd")
 
-// num formats a coordinate in tenths.
-func num(x float64) string { return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64) }
+// formatTenth formats a coordinate, rounded to tenths.
+func formatTenth(x float64) string { return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64) }
 
 // svgWriter writes a scene as SVG.
 type svgWriter struct {
 	bytes.Buffer
 	*scene
-	top   float64 // of the drawing, below title and legend
-	width float64
+	top   float64 // y of the top of the drawing, below title and legend
+	width float64 // width of the page
 }
 
 // svg returns the drawing of all open groups.
 func (s *scene) svg() []byte {
 	w := svgWriter{scene: s}
 	drawing := s.levels[s.root]
-	size := s.along(graphdraw.Box{Width: drawing.Width, Height: drawing.Height})
+	size := s.orientBox(graphdraw.Box{Width: drawing.Width, Height: drawing.Height})
 	const narrowest = 760
 	w.width = max(narrowest, size.Width)
 	head := w.header()
-	width, height := num(w.width), num(w.top+size.Height)
+	width, height := formatTenth(w.width), formatTenth(w.top+size.Height)
 	fmt.Fprintf(&w, `<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %s %s" role="img">`+"\n",
 		width, height, width, height)
-	fmt.Fprintf(&w, "<title>%s</title>\n<style>\n%s%s", escaped(s.title), svgStyle, s.layoutStyle())
+	fmt.Fprintf(&w, "<title>%s</title>\n<style>\n%s%s", escapeXML(s.title), svgStyle, s.layoutStyle())
 	fmt.Fprintf(&w, "</style>\n"+
 		"<rect class=\"page\" width=\"%s\" height=\"%s\"/>\n<g id=\"head\">\n%s</g>\n", width, height, head)
-	fmt.Fprintf(&w, "<g transform=\"translate(%s %s)\">\n", num((w.width-size.Width)/2), num(w.top))
+	fmt.Fprintf(&w, "<g transform=\"translate(%s %s)\">\n", formatTenth((w.width-size.Width)/2), formatTenth(w.top))
 	w.group(s.root, graphdraw.Point{})
 	w.WriteString("</g>\n</svg>\n")
 	return w.Bytes()
@@ -114,18 +114,18 @@ func (p *picture) colorOf(layout int) (color, dash string) {
 	return layoutColors[at%len(layoutColors)], layoutDashes[(at+at/len(layoutColors))%len(layoutDashes)]
 }
 
-// header writes title, remarks and legend, and sets the top of the drawing.
+// header returns title, remarks and legend as SVG, and sets w.top.
 func (w *svgWriter) header() string {
 	const left, right = 20.0, 20.0
 	var b strings.Builder
 	y := 30.0
 	columns := int((w.width - left - right) / columnWidth)
-	fmt.Fprintf(&b, `<text class="title" x="%g" y="%g">%s</text>`+"\n", left, y, escaped(term.CutMiddle(format.Printable(w.title),
+	fmt.Fprintf(&b, `<text class="title" x="%g" y="%g">%s</text>`+"\n", left, y, escapeXML(term.CutMiddle(format.Printable(w.title),
 		columns*3/4)))
 	for _, remark := range w.remarks {
 		for _, line := range strings.Split(format.Wrap(format.Printable(remark), columns), "\n") {
 			y += lineHeight + 2
-			fmt.Fprintf(&b, `<text x="%g" y="%g">%s</text>`+"\n", left, y, escaped(line))
+			fmt.Fprintf(&b, `<text x="%g" y="%g">%s</text>`+"\n", left, y, escapeXML(line))
 		}
 	}
 	x := left
@@ -136,7 +136,7 @@ func (w *svgWriter) header() string {
 			x, y = left, y+lineHeight+4
 		}
 		mark(x, y-4)
-		fmt.Fprintf(&b, `<text class="dim" x="%g" y="%g">%s</text>`+"\n", x+32, y, escaped(text))
+		fmt.Fprintf(&b, `<text class="dim" x="%g" y="%g">%s</text>`+"\n", x+32, y, escapeXML(text))
 		x += width
 	}
 	for i, l := range w.legend {
@@ -163,7 +163,8 @@ func (w *svgWriter) header() string {
 	return b.String()
 }
 
-// group draws the items of an open group and the lines between them. origin is the corner of its drawing.
+// group draws the items of an open group and the lines between the items. origin is the upper left corner of the
+// group's drawing.
 func (w *svgWriter) group(g *item, origin graphdraw.Point) {
 	l := w.levels[g]
 	for i := range l.lines {
@@ -172,53 +173,55 @@ func (w *svgWriter) group(g *item, origin graphdraw.Point) {
 	for i, x := range g.items {
 		t, at := w.texts[x], l.Corners[i]
 		at = graphdraw.Point{X: at.X + origin.X, Y: at.Y + origin.Y}
-		real := w.turn(at)
+		real := w.orientPoint(at)
 		if !x.open {
-			fmt.Fprintf(w, `<g class="node %s" transform="translate(%s %s)">`, t.kind, num(real.X), num(real.Y))
+			fmt.Fprintf(w, `<g class="node %s" transform="translate(%s %s)">`, t.kind, formatTenth(real.X), formatTenth(real.Y))
 			if tip := t.tip(); tip != "" {
-				fmt.Fprintf(w, "<title>%s</title>", escaped(tip))
+				fmt.Fprintf(w, "<title>%s</title>", escapeXML(tip))
 			}
 			w.WriteString(t.markup() + "</g>\n")
 			continue
 		}
-		inner, size := w.levels[x], w.along(l.sizes[i])
+		inner, size := w.levels[x], w.orientBox(l.sizes[i])
 		fmt.Fprintf(w, `<g class="frame" transform="translate(%s %s)"><rect class="box" width="%s" height="%s" rx="6"/>`+
-			`<text class="head" x="10" y="18">%s</text></g>`+"\n", num(real.X), num(real.Y), num(size.Width), num(size.Height),
-			escaped(t.frameLabel))
-		whole := w.along(graphdraw.Box{Width: inner.Width, Height: inner.Height})
-		shift := w.turn(graphdraw.Point{X: (size.Width - whole.Width) / 2, Y: frameHead})
+			`<text class="head" x="10" y="18">%s</text></g>`+"\n", formatTenth(real.X), formatTenth(real.Y), formatTenth(size.Width), formatTenth(size.Height),
+			escapeXML(t.frameLabel))
+		whole := w.orientBox(graphdraw.Box{Width: inner.Width, Height: inner.Height})
+		shift := w.orientPoint(graphdraw.Point{X: (size.Width - whole.Width) / 2, Y: frameHead})
 		within := graphdraw.Point{X: at.X + shift.X, Y: at.Y + shift.Y}
-		w.joinPorts(l, i, len(x.items), inner, origin, within)
+		w.connectPorts(l, i, len(x.items), inner, origin, within)
 		w.group(x, within)
 	}
 }
 
-// turn swaps the coordinates of a horizontal drawing.
-func (s *scene) turn(p graphdraw.Point) graphdraw.Point {
+// orientPoint swaps x and y if the picture is horizontal.
+func (s *scene) orientPoint(p graphdraw.Point) graphdraw.Point {
 	if s.horizontal {
 		p.X, p.Y = p.Y, p.X
 	}
 	return p
 }
 
-// curve returns the path of a curve that begins and ends along the direction of the picture.
+// curve returns the path of a curve. Both of its ends run along the direction of the picture.
 func (s *scene) curve(from, to graphdraw.Point) string {
 	half := (to.Y - from.Y) / 2
 	list := []string{"C"}
 	for _, p := range []graphdraw.Point{{X: from.X, Y: from.Y + half}, {X: to.X, Y: to.Y - half}, to} {
-		p = s.turn(p)
-		list = append(list, num(p.X), num(p.Y))
+		p = s.orientPoint(p)
+		list = append(list, formatTenth(p.X), formatTenth(p.Y))
 	}
 	return strings.Join(list, " ")
 }
 
+// point returns a path command with a point.
 func (s *scene) point(command string, p graphdraw.Point) string {
-	p = s.turn(p)
-	return command + num(p.X) + " " + num(p.Y)
+	p = s.orientPoint(p)
+	return command + formatTenth(p.X) + " " + formatTenth(p.Y)
 }
 
-// joinPorts continues the lines around an open group to its ports.
-func (w *svgWriter) joinPorts(l *level, i, items int, inner *level, origin, within graphdraw.Point) {
+// connectPorts connects the ports of item i, an open group, with the lines of level l outside the group. items is the
+// number of items of the group, inner its drawing, origin the corner of l, and within the corner of inner.
+func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, within graphdraw.Point) {
 	for k, p := range inner.ports {
 		at, n, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]
 		from := graphdraw.Point{X: within.X + at.X + portGap/2, Y: within.Y + at.Y}
@@ -230,7 +233,7 @@ func (w *svgWriter) joinPorts(l *level, i, items int, inner *level, origin, with
 	}
 }
 
-// lineClass returns the class of a line with a layout.
+// lineClass returns the style class of a line: class, followed by the class of its layout if the layout is not -1.
 func lineClass(class, letter string, layout int) string {
 	if layout < 0 {
 		return class
@@ -238,16 +241,16 @@ func lineClass(class, letter string, layout int) string {
 	return fmt.Sprintf("%s %s%d", class, letter, layout)
 }
 
-// line draws values as a path of lines and curves, with an arrowhead at each reader.
+// line draws line i of a level, with an arrowhead at each reader. origin is the upper left corner of the level.
 func (w *svgWriter) line(g *item, l *level, i int, origin graphdraw.Point) {
 	n := &l.lines[i]
-	fmt.Fprintf(w, `<g class="value"><title>%s</title><path class="%s" d="`, escaped(w.lineTip(n)),
+	fmt.Fprintf(w, `<g class="value"><title>%s</title><path class="%s" d="`, escapeXML(w.lineTip(n)),
 		lineClass("net", "l", n.layout))
-	at := graphdraw.Point{X: -1}
+	last := graphdraw.Point{X: -1}
 	for _, s := range l.Nets[i] {
 		from := graphdraw.Point{X: s.From.X + origin.X, Y: s.From.Y + origin.Y}
 		to := graphdraw.Point{X: s.To.X + origin.X, Y: s.To.Y + origin.Y}
-		if s.From != at {
+		if s.From != last {
 			w.WriteString(w.point("M", from))
 		}
 		if from.X == to.X {
@@ -255,12 +258,12 @@ func (w *svgWriter) line(g *item, l *level, i int, origin graphdraw.Point) {
 		} else {
 			w.WriteString(w.curve(from, to))
 		}
-		at = s.To
+		last = s.To
 	}
 	w.WriteString(`"/>`)
 	for k, to := range n.to {
 		if to >= len(g.items) || g.items[to].open {
-			continue // the line goes on inside, or outside
+			continue // the line continues inside an open group, or outside this group
 		}
 		x, y := l.Routes[i].Arrive[k]+origin.X, l.Corners[to].Y+origin.Y
 		fmt.Fprintf(w, `<path class="%s" d="%s%s%sz"/>`, lineClass("tip", "f", n.layout), w.point("M", graphdraw.Point{X: x, Y: y}),

@@ -11,18 +11,18 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// measuredTimes has the parts of two documents: of bench --profile --json, and of plan --measure --json.
+// measuredTimes has the times in the file of --profile: the output of bench --profile --json or plan --measure --json.
 type measuredTimes struct {
 	Strategy string `json:"strategy"`
 	ByStep   []struct {
 		Name string  `json:"name"`
 		Time float64 `json:"time_ns"`
 	} `json:"by_step"`
-	Steps json.RawMessage `json:"steps"` // of plan: a list; of bench: a number
+	Steps json.RawMessage `json:"steps"` // a list in the output of plan, a number in the output of bench
 }
 
-// mostProfile bounds the size of the file of --profile.
-const mostProfile = 1 << 28
+// maxProfileBytes bounds the bytes that are read of the file of --profile.
+const maxProfileBytes = 1 << 28
 
 // readTimes returns the strategy and the measured time of each step in the file of --profile.
 func readTimes(path string) (strategy string, times map[string]float64, err error) {
@@ -31,7 +31,7 @@ func readTimes(path string) (strategy string, times map[string]float64, err erro
 		return "", nil, exit.Wrongf("--profile: %w", files.OfFile(path, err))
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, mostProfile))
+	text, err := io.ReadAll(io.LimitReader(file, maxProfileBytes))
 	if err != nil {
 		return "", nil, exit.Wrongf("--profile: %w", files.OfFile(path, err))
 	}
@@ -59,7 +59,7 @@ func readTimes(path string) (strategy string, times map[string]float64, err erro
 	return d.Strategy, times, nil
 }
 
-// addTimes sets the measured times of the steps of a plan, and returns a remark on them.
+// addTimes sets the measured times of the steps of a plan, and returns a remark with their sum.
 func (f *flags) addTimes(r *report.Plan) (string, error) {
 	if f.profile == "" {
 		return "", nil
@@ -72,7 +72,7 @@ func (f *flags) addTimes(r *report.Plan) (string, error) {
 	measured, predicted := 0.0, 0.0
 	for i := range r.Steps {
 		s := &r.Steps[i]
-		if ns, is := times[s.Name]; is {
+		if ns, found := times[s.Name]; found {
 			s.MeasuredNS = &ns
 			count++
 			measured, predicted = measured+ns, predicted+s.CostNS

@@ -1,4 +1,8 @@
-// Package view is the command that draws a graph as SVG, HTML or DOT.
+// Package view is the command that draws a graph or a plan as SVG, HTML or DOT.
+//
+// A [picture] has boxes and lines without positions (picture.go). A tree of [item] groups its boxes (fold.go). A
+// [scene] has the positions of the boxes in each group (levels.go). svg.go and html.go write a scene; dot.go writes a
+// picture.
 package view
 
 import (
@@ -37,6 +41,7 @@ type flags struct {
 	profile              string
 }
 
+// Command returns the command view.
 func Command(ext *command.Extensions) *cobra.Command {
 	f := flags{ext: ext}
 	cmd := &cobra.Command{
@@ -145,7 +150,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	}
 	var text []byte
-	err = j.Do(progress.Planning, func() (err error) { text, err = f.drawn(j.Context, path, g, costs); return err })
+	err = j.Do(progress.Planning, func() (err error) { text, err = f.render(j.Context, path, g, costs); return err })
 	j.End()
 	if cut := exit.Stopped(j.Context); cut != nil {
 		return cut
@@ -161,19 +166,19 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	})
 }
 
-// drawn returns the content of the output file.
-func (f *flags) drawn(ctx context.Context, path string, g *graph.Graph, costs *machine.Profile) ([]byte, error) {
+// render returns the content of the output file: the picture of the graph, or of its plan.
+func (f *flags) render(ctx context.Context, path string, g *graph.Graph, costs *machine.Profile) ([]byte, error) {
 	title := filepath.Base(path)
 	if len(f.strategies) > 0 {
-		return f.pair(ctx, title, g, costs)
+		return f.renderPair(ctx, title, g, costs)
 	}
-	runs, p, plan := g, (*graphrun.Program)(nil), (*report.Plan)(nil)
+	drawnGraph, p, plan := g, (*graphrun.Program)(nil), (*report.Plan)(nil)
 	if f.strategy != "" {
 		var err error
-		if p, err = f.compiled(ctx, g, f.strategy, costs); err != nil {
+		if p, err = f.compile(ctx, g, f.strategy, costs); err != nil {
 			return nil, err
 		}
-		runs, plan = p.Graph(), p.Report()
+		drawnGraph, plan = p.Graph(), p.Report()
 	}
 	times := ""
 	if plan != nil {
@@ -182,7 +187,7 @@ func (f *flags) drawn(ctx context.Context, path string, g *graph.Graph, costs *m
 			return nil, err
 		}
 	}
-	drawing := pictured(title, runs, plan)
+	drawing := pictureOf(title, drawnGraph, plan)
 	if times != "" {
 		drawing.remarks = append(drawing.remarks, times)
 	}
@@ -191,19 +196,19 @@ func (f *flags) drawn(ctx context.Context, path string, g *graph.Graph, costs *m
 			format.Count(len(g.Constants), "constant")))
 	}
 	drawing.addSizes(g)
-	drawing, err := f.part(drawing)
+	drawing, err := f.neighbourhood(drawing)
 	if err != nil {
 		return nil, err
 	}
-	root, err := f.folded(drawing)
+	root, err := f.groupTree(drawing)
 	if err != nil {
 		return nil, err
 	}
-	return f.written(ctx, drawing, root, newExplainer(g, p))
+	return f.encode(ctx, drawing, root, newExplainer(g, p))
 }
 
-// compiled plans a graph with a strategy.
-func (f *flags) compiled(ctx context.Context, g *graph.Graph, strategy string,
+// compile plans a graph with a strategy.
+func (f *flags) compile(ctx context.Context, g *graph.Graph, strategy string,
 	costs *machine.Profile) (*graphrun.Program, error) {
 	if err := command.RejectDynamic(g, "the graph runs in segments, which graphrun plan shows"); err != nil {
 		return nil, err
@@ -212,8 +217,8 @@ func (f *flags) compiled(ctx context.Context, g *graph.Graph, strategy string,
 		Costs: costs, Slack: f.slack.Option(), MemoryLimit: -1}) // the plan may be for another machine
 }
 
-// part returns the neighbourhood of the value of --around, or the whole picture.
-func (f *flags) part(p *picture) (*picture, error) {
+// neighbourhood returns the neighbourhood of the value of --around. Without --around it returns the whole picture.
+func (f *flags) neighbourhood(p *picture) (*picture, error) {
 	if f.around == "" {
 		return p, nil
 	}
@@ -224,8 +229,8 @@ func (f *flags) part(p *picture) (*picture, error) {
 	return part, nil
 }
 
-// written returns a picture as a file of the demanded kind. A page has the explanations of each side.
-func (f *flags) written(ctx context.Context, p *picture, root *item, sides ...*explainer) ([]byte, error) {
+// encode returns a picture in the format of the output file. sides is for HTML: an explainer for each side.
+func (f *flags) encode(ctx context.Context, p *picture, root *item, sides ...*explainer) ([]byte, error) {
 	ext := filepath.Ext(f.out)
 	if ext == ".dot" {
 		if f.around == "" && f.direction != horizontal && p.graph != nil && root.isUnfolded() {
@@ -233,7 +238,7 @@ func (f *flags) written(ctx context.Context, p *picture, root *item, sides ...*e
 		}
 		return p.dot(root, f.direction == horizontal), nil
 	}
-	scene, err := p.stage(root, f.direction == horizontal, ext == ".html")
+	scene, err := p.newScene(root, f.direction == horizontal, ext == ".html")
 	if errors.Is(err, graphdraw.ErrTooLarge) {
 		return nil, fmt.Errorf("the graph is %w: --depth or --around draws a part, and graphrun view -o OUT.dot leaves "+
 			"the drawing to Graphviz", err)
@@ -247,13 +252,13 @@ func (f *flags) written(ctx context.Context, p *picture, root *item, sides ...*e
 	return scene.page(ctx, sides...)
 }
 
-// addSizes adds the sizes of symbols to the remarks.
+// addSizes adds a remark with the sizes of symbols.
 func (p *picture) addSizes(g *graph.Graph) {
 	sizes, assumed := g.Bound(), g.Assumed()
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(sizes)) {
 		text := fmt.Sprintf("%s=%d", name, sizes[name])
-		if _, is := assumed[name]; is {
+		if _, isAssumed := assumed[name]; isAssumed {
 			text += " (assumed)"
 		}
 		list = append(list, text)
