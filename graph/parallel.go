@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"math"
 	"slices"
 
 	"github.com/graphrun/graphrun/sym"
@@ -229,9 +230,10 @@ func (o *Op) walksOf(c *Call, shape []int, d int) []int {
 	strides, radix, next := make([]int, len(shape)), make([]int, len(shape)), 1
 	for i := len(shape) - 1; i >= 0; i-- {
 		strides[i], radix[i] = next, 2*shape[i]+1
-		if next *= radix[i]; next > 1<<44 {
+		if next > math.MaxInt/4/radix[i] { // offsets would overflow
 			return nil
 		}
+		next *= radix[i]
 	}
 	t := tensor.Type{DType: c.In[0].Meta().DType, Shape: sizesOf(shape), Strides: sizesOf(strides)}
 	probe := &Call{In: slices.Clone(c.In), Attrs: c.Attrs}
