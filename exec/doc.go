@@ -14,5 +14,4 @@
 // take ready steps, or chunks of a step. Other steps run serially on one worker. With several workers, memory is
 // assigned so that a worker finds the data that it wrote in its cache (affinity). With one worker, chunks of
 // consecutive steps are interleaved, so that values pass through the L2 cache (pipelined groups).
-// values pass through the L2 cache (pipelined groups).
 package exec

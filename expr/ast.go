@@ -62,17 +62,17 @@ type Formula struct {
 type let struct {
 	name  string
 	value *node
-	col   int
+	col   int // position of the name, in characters from 1
 }
 
 // node is a node of the syntax tree: a number, a name, an operator or a call.
 type node struct {
 	kind  nodeKind
-	text  string // the name, operator or function
-	num   tensor.Scalar
-	args  []*node
-	col   int
-	depth int
+	text  string        // the name, operator or function
+	num   tensor.Scalar // the value of a number
+	args  []*node       // operands
+	col   int           // position in the text, in characters from 1
+	depth int           // height of the subtree
 }
 
 type nodeKind uint8

@@ -242,9 +242,9 @@ func (b *Builder) Inline(c *Code, of func(operand, part int) Value) []Output {
 	return b.inline(c, of, func(_ Value, i Inst) Value { return b.Make(i) })
 }
 
-// inline is Inline, but calls as to add each instruction other than loads and calls. The arguments of as are the
+// inline is Inline, but calls add for each instruction other than loads and calls. The arguments of add are the
 // instruction's value in c, and the instruction with operands of b.
-func (b *Builder) inline(c *Code, of func(operand, part int) Value, as func(Value, Inst) Value) []Output {
+func (b *Builder) inline(c *Code, of func(operand, part int) Value, add func(Value, Inst) Value) []Output {
 	at := make([]Value, len(c.Insts))
 	move := func(v Value) Value {
 		if v == None {
@@ -271,7 +271,7 @@ func (b *Builder) inline(c *Code, of func(operand, part int) Value, as func(Valu
 		if i.Op.Args() > 2 {
 			i.C = move(i.C)
 		}
-		at[k] = as(Value(k), i)
+		at[k] = add(Value(k), i)
 	}
 	out := make([]Output, len(c.Out))
 	for k, o := range c.Out {
@@ -280,10 +280,10 @@ func (b *Builder) inline(c *Code, of func(operand, part int) Value, as func(Valu
 	return out
 }
 
-// Rewrite returns a copy of the code with instructions replaced. each returns the value that replaces an instruction.
-// It gets the instruction with operands that are values of the new code.
-func (c *Code) Rewrite(each func(b *Builder, i Inst) Value) (*Code, error) {
-	if each == nil {
+// Rewrite returns a copy of the code with instructions replaced. replace returns the value that replaces an
+// instruction. The operands of its argument i are values of the new code.
+func (c *Code) Rewrite(replace func(b *Builder, i Inst) Value) (*Code, error) {
+	if replace == nil {
 		return nil, errors.New("expr: Rewrite needs a function")
 	}
 	if err := c.Check(); err != nil {
@@ -302,7 +302,7 @@ func (c *Code) Rewrite(each func(b *Builder, i Inst) Value) (*Code, error) {
 		if i.Op != Load {
 			i.A, i.B, i.C = move(i.A), move(i.B), move(i.C)
 		}
-		at[k] = each(b, i)
+		at[k] = replace(b, i)
 	}
 	out := make([]Output, len(c.Out))
 	for k, o := range c.Out {

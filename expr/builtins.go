@@ -10,7 +10,7 @@ import (
 // builtin is an operator or a function that Go code expands into instructions. Functions that can be written in the
 // language itself are in library.go.
 type builtin struct {
-	minOperands, maxOperands int // number of operands
+	minOperands, maxOperands int
 	apply                    func(t *typer, x []value) value
 	typed                    bool // the result has a dtype even if all operands are plain numbers
 }
@@ -23,7 +23,7 @@ func init() {
 	builtins = map[string]builtin{
 		"+": {2, 2, add, false}, "-": {2, 2, sub, false}, "*": {2, 2, mul, false}, "/": {2, 2, div, false},
 		"**": {2, 2, pow, false}, "pow": {2, 2, pow, false},
-		"//": {2, 2, named("floor_divide"), false}, "%": {2, 2, named("remainder"), false},
+		"//": {2, 2, libraryFunction("floor_divide"), false}, "%": {2, 2, libraryFunction("remainder"), false},
 		"unary -": {1, 1, neg, false}, "neg": {1, 1, neg, false}, "unary +": {1, 1, positive, false},
 		"unary ~": {1, 1, invert, false}, "bitwise_not": {1, 1, invert, false}, "unary not": {1, 1, not, false},
 		"&": {2, 2, bitwise(And), false}, "|": {2, 2, bitwise(Or), false}, "^": {2, 2, bitwise(Xor), false},
@@ -40,12 +40,12 @@ func init() {
 		"fmod": {2, 2, fmod, false}, "trunc_divide": {2, 2, truncDivide, false},
 		"copysign": {2, 2, copysign, false}, "signbit": {1, 1, signbit, false},
 		"real": {1, 1, realPart, false}, "imag": {1, 1, imagPart, false}, "conj": {1, 1, conj, false},
-		"complex": {2, 2, pair, false}, "type_as": {2, 2, typeAs, true}, "as_computed": {2, 2, asComputed, true},
-		"finfo_max": {1, 1, limit(true), false}, "finfo_min": {1, 1, limit(false), false},
+		"complex": {2, 2, makeComplex, false}, "type_as": {2, 2, typeAs, true}, "as_computed": {2, 2, asComputed, true},
+		"finfo_max": {1, 1, finiteLimit(true), false}, "finfo_min": {1, 1, finiteLimit(false), false},
 	}
 	for o := Sqrt; o < Call; o++ {
 		if o == Sqrt || o >= Exp && o != Pow {
-			builtins[o.String()] = builtin{o.Args(), o.Args(), elementary1(o), false}
+			builtins[o.String()] = builtin{o.Args(), o.Args(), elementaryFunction(o), false}
 		}
 	}
 	for name, f := range calls {
@@ -71,8 +71,8 @@ func arity(name string) (least, most int, ok bool) {
 	return least, most, ok && isName(name)
 }
 
-// named returns the implementation of an operator that calls a function of the library.
-func named(name string) func(t *typer, x []value) value {
+// libraryFunction returns the implementation of an operator that calls a function of the library.
+func libraryFunction(name string) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value { return t.call(name, x) }
 }
 
@@ -82,7 +82,7 @@ func (t *typer) eachPart(o Op, d tensor.DType, x ...value) value {
 	for k, v := range x {
 		re[k], im[k] = v.re, v.im
 	}
-	v := value{d: d, re: t.b.Do(o, re...), im: None}
+	v := value{dtype: d, re: t.b.Do(o, re...), im: None}
 	if d.IsComplex() {
 		v.im = t.b.Do(o, im...)
 	}
@@ -109,8 +109,8 @@ func sub(t *typer, x []value) value {
 	return t.eachPart(Sub, d, x...)
 }
 
-// mul computes complex products in float64, as Go does for complex64. If products cancel, less accuracy is lost than in
-// float32.
+// mul computes complex products in float64, as Go does for complex64. In float32, cancellation would lose more
+// accuracy.
 func mul(t *typer, x []value) value {
 	d, x := t.promote(x...)
 	switch {
@@ -122,7 +122,7 @@ func mul(t *typer, x []value) value {
 	part := func(v Value) Value { return t.b.Convert(tensor.Float64, v) }
 	a, b, c, e := part(x[0].re), part(x[0].im), part(x[1].re), part(x[1].im)
 	product := func(u, v Value) Value { return t.b.Do(Mul, u, v) }
-	return value{d: d,
+	return value{dtype: d,
 		re: t.b.Convert(d.ToReal(), t.b.Do(Sub, product(a, c), product(b, e))),
 		im: t.b.Convert(d.ToReal(), t.b.Do(Add, product(a, e), product(b, c)))}
 }
@@ -183,7 +183,7 @@ func shift(o Op) func(t *typer, x []value) value {
 			}
 		}
 		v := t.b.Do(o, t.b.Convert(wide, x[0].re), t.b.Convert(wide, x[1].re))
-		return value{d: d, re: t.b.Convert(d, v), im: None}
+		return value{dtype: d, re: t.b.Convert(d, v), im: None}
 	}
 }
 
@@ -193,7 +193,7 @@ func compare(o Op, exchange bool) func(t *typer, x []value) value {
 		if exchange {
 			x[0], x[1] = x[1], x[0]
 		}
-		v := value{d: tensor.Bool, re: t.b.Do(o, x[0].re, x[1].re), im: None}
+		v := value{dtype: tensor.Bool, re: t.b.Do(o, x[0].re, x[1].re), im: None}
 		if d.IsComplex() {
 			t.reject(d, o != Eq && o != Ne, "an order")
 			join := And
@@ -210,9 +210,9 @@ func where(t *typer, x []value) value {
 	c := t.toBool(x[0])
 	d, x := t.promote(x[1:]...)
 	if u, v := t.unwidened(x[0].re, d), t.unwidened(x[1].re, d); u != None && v != None {
-		return value{d: d, re: t.b.Convert(tensor.Float32, t.b.Do(Select, c.re, u, v)), im: None}
+		return value{dtype: d, re: t.b.Convert(tensor.Float32, t.b.Do(Select, c.re, u, v)), im: None}
 	}
-	v := value{d: d, re: t.b.Do(Select, c.re, x[0].re, x[1].re), im: None}
+	v := value{dtype: d, re: t.b.Do(Select, c.re, x[0].re, x[1].re), im: None}
 	if d.IsComplex() {
 		v.im = t.b.Do(Select, c.re, x[0].im, x[1].im)
 	}
@@ -260,16 +260,16 @@ func rounding(o Op) func(t *typer, x []value) value {
 	}
 }
 
-// elementary1 applies an elementary function of one operand. For complex numbers it uses a definition of the library or
-// a Go function.
-func elementary1(o Op) func(t *typer, x []value) value {
+// elementaryFunction applies an elementary function of one operand. For complex numbers it uses a definition of the
+// library or a Go function.
+func elementaryFunction(o Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promoteFloat(x...)
 		if !d.IsComplex() {
 			return t.eachPart(o, d, x...)
 		}
 		if f, ok := complexCalls[o.String()]; ok {
-			return value{d: d, re: t.b.Call(f[0], d.ToReal(), x[0].re, x[0].im),
+			return value{dtype: d, re: t.b.Call(f[0], d.ToReal(), x[0].re, x[0].im),
 				im: t.b.Call(f[1], d.ToReal(), x[0].re, x[0].im)}
 		}
 		name := "complex " + o.String()
@@ -286,7 +286,7 @@ func callFunc(f *Func) func(t *typer, x []value) value {
 		for k, v := range x {
 			args[k] = v.re
 		}
-		return value{d: d, re: t.b.Call(f, d.OpMath(), args...), im: None}
+		return value{dtype: d, re: t.b.Call(f, d.OpMath(), args...), im: None}
 	}
 }
 
@@ -298,7 +298,7 @@ func fmod(t *typer, x []value) value {
 		return t.eachPart(Mod, d, x...)
 	}
 	q := t.b.Do(Mul, t.b.Do(Div, x[0].re, x[1].re), x[1].re)
-	return value{d: d, re: t.b.Do(Sub, x[0].re, q), im: None}
+	return value{dtype: d, re: t.b.Do(Sub, x[0].re, q), im: None}
 }
 
 // truncDivide rounds quotients toward 0. A quotient of 16-bit floats is rounded to its dtype first.
@@ -321,7 +321,7 @@ func copysign(t *typer, x []value) value {
 	}
 	magnitude := t.b.Bits(asBits, t.b.Do(Abs, x[0].re))
 	signed := t.b.Do(And, t.b.Bits(asBits, x[1].re), t.b.Int(asBits, int64(sign)))
-	return value{d: d, re: t.b.Bits(part, t.b.Do(Or, magnitude, signed)), im: None}
+	return value{dtype: d, re: t.b.Bits(part, t.b.Do(Or, magnitude, signed)), im: None}
 }
 
 func signbit(t *typer, x []value) value {
@@ -334,52 +334,52 @@ func signbit(t *typer, x []value) value {
 	case tensor.Float64:
 		v = t.b.Bits(tensor.Int64, v)
 	}
-	return value{d: tensor.Bool, re: t.b.Do(Lt, v, t.b.Int(t.b.DType(v), 0)), im: None}
+	return value{dtype: tensor.Bool, re: t.b.Do(Lt, v, t.b.Int(t.b.DType(v), 0)), im: None}
 }
 
 func realPart(t *typer, x []value) value {
 	d, x := t.promote(x...)
-	return value{d: d.ToReal(), re: x[0].re, im: None}
+	return value{dtype: d.ToReal(), re: x[0].re, im: None}
 }
 
 func imagPart(t *typer, x []value) value {
 	d, x := t.promote(x...)
 	t.reject(d, !d.IsComplex(), "an imaginary part")
-	return value{d: d.ToReal(), re: x[0].im, im: None}
+	return value{dtype: d.ToReal(), re: x[0].im, im: None}
 }
 
 func conj(t *typer, x []value) value {
 	d, x := t.promote(x...)
 	if d.IsComplex() {
-		return value{d: d, re: x[0].re, im: t.b.Do(Neg, x[0].im)}
+		return value{dtype: d, re: x[0].re, im: t.b.Do(Neg, x[0].im)}
 	}
 	return x[0]
 }
 
-// pair combines two real numbers into a complex number.
-func pair(t *typer, x []value) value {
+// makeComplex combines two real numbers into a complex number.
+func makeComplex(t *typer, x []value) value {
 	d, x := t.promoteFloat(x...)
 	t.reject(d, d.IsComplex(), "a part")
-	return value{d: d.ToComplex(), re: x[0].re, im: x[1].re}
+	return value{dtype: d.ToComplex(), re: x[0].re, im: x[1].re}
 }
 
 // typeAs casts x[0] to the dtype of x[1].
 func typeAs(t *typer, x []value) value { return t.cast(x[0], t.dtype(x[1])) }
 
-// asComputed is typeAs, but does not round to 16-bit floats: for these, the result is the float32 in which they are
-// computed.
+// asComputed is typeAs without the rounding to 16-bit floats. For a 16-bit float, the result is the float32 of the
+// computation.
 func asComputed(t *typer, x []value) value {
 	d := t.dtype(x[1])
 	if d.IsReducedFloat() {
 		v := t.convert(x[0], tensor.Float32)
-		v.d = d
+		v.dtype = d
 		return v
 	}
 	return t.convert(x[0], d)
 }
 
-// limit returns a function for the greatest or the least finite number of the dtype of a value.
-func limit(greatest bool) func(t *typer, x []value) value {
+// finiteLimit returns a function for the greatest or the least finite number of the dtype of a value.
+func finiteLimit(greatest bool) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d := t.dtype(x[0])
 		t.reject(d, d.IsComplex() || d == tensor.Bool, "a limit")
@@ -388,14 +388,14 @@ func limit(greatest bool) func(t *typer, x []value) value {
 			if greatest {
 				o = Min
 			}
-			return value{d: d, re: t.b.Int(d, int64(Neutral(o, d))), im: None}
+			return value{dtype: d, re: t.b.Int(d, int64(Neutral(o, d))), im: None}
 		}
 		most := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127,
 			tensor.Float32: math.MaxFloat32, tensor.Float64: math.MaxFloat64}[d]
 		if !greatest {
 			most = -most
 		}
-		return value{d: d, re: t.b.Const(d.OpMath(), most), im: None}
+		return value{dtype: d, re: t.b.Const(d.OpMath(), most), im: None}
 	}
 }
 
@@ -410,9 +410,9 @@ func pow(t *typer, x []value) value {
 			if e.num.Int() < 0 {
 				t.fail("integers to negative integer powers are not allowed")
 			}
-			return value{d: d, re: t.powConst(x[0].re, e.num.Int()), im: None}
+			return value{dtype: d, re: t.powConst(x[0].re, e.num.Int()), im: None}
 		}
-		return value{d: d, re: t.powInt(x[0].re, x[1].re), im: None}
+		return value{dtype: d, re: t.powInt(x[0].re, x[1].re), im: None}
 	}
 	if e.isPlainNumber() {
 		square := func() value { return mul(t, []value{x[0], x[0]}) }
@@ -424,7 +424,7 @@ func pow(t *typer, x []value) value {
 		case e.num.Complex() == -1:
 			return div(t, []value{{num: tensor.IntScalar(1)}, x[0]})
 		case e.num.Complex() == 0.5:
-			return elementary1(Sqrt)(t, x[:1])
+			return elementaryFunction(Sqrt)(t, x[:1])
 		}
 	}
 	if d.IsComplex() {

@@ -6,14 +6,13 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// calls has the functions of one number that are computed in Go, because they have no expansion into primitive
-// operations.
+// calls has the functions of one number that have no expansion into primitive operations. They are computed in Go.
 var calls = map[string]*Func{
-	"lgamma": real1("lgamma", elementary.Lgamma), "erfinv": real1("erfinv", math.Erfinv), "digamma": real1("digamma",
-		elementary.Digamma),
+	"lgamma": realFunc("lgamma", elementary.Lgamma), "erfinv": realFunc("erfinv", math.Erfinv),
+	"digamma": realFunc("digamma", elementary.Digamma),
 }
 
-func real1(name string, f func(float64) float64) *Func {
+func realFunc(name string, f func(float64) float64) *Func {
 	return &Func{Name: name, Args: 1, F: func(a, _, _ float64) float64 { return f(a) }, real: f}
 }
 
@@ -30,7 +29,7 @@ var complexCalls = func() map[string][2]*Func {
 	return calls
 }()
 
-// Unary returns the function of one number that F calls, or nil if F is another function.
+// Unary returns the function of one number that F calls, or nil if F is not such a function.
 func (f *Func) Unary() func(float64) float64 { return f.real }
 
 // Complex returns the function of a complex number whose real part F computes, and the Func of its imaginary part. It

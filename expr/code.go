@@ -14,14 +14,14 @@ import (
 // Op is an operation. Unless stated otherwise, operands and result have the same dtype. Integers wrap.
 type Op uint8
 
-// The operations. The operations before Exp are primitive: compiled code and Go give the same bits. The elementary
-// functions start at Exp. Compiled code uses their expansions into primitives (package expand), which give the same
-// bits on all processors of a target. Go uses package math in float64. Where package math has an error of more than 2
-// ulp, Go uses functions of this module instead. Code with a Call runs in Go only.
+// The operations. The operations before Exp are primitive: compiled code and Go give the same bits. The operations from
+// Exp to Atan2 are elementary functions. Compiled code uses their expansions into primitives (package expand), which
+// give the same bits on all processors of a target. Go uses package math in float64, or functions of this module if
+// package math has an error of more than 2 ulp. Code with a Call runs in Go only.
 const (
 	Invalid Op = iota
 	Const      // the number whose bits are Imm, zero-extended
-	Load       // part Imm of the element of operand A: 0, or 1 for the imaginary part
+	Load       // the element of operand A; Imm is 1 for its imaginary part, else 0
 	Convert    // A converted to another dtype, by the rules of c10::convert, rounded to nearest even
 	Bits       // A reinterpreted as another dtype of the same size
 	Add
@@ -135,26 +135,25 @@ type Inst struct {
 	Imm   uint64       // a number whose meaning depends on Op
 }
 
-// Func is a function of up to three numbers that is computed in Go. float32 operands are converted to float64. Name is
-// unique among all functions.
+// Func is a function of up to three numbers that is computed in Go. float32 operands are converted to float64.
 type Func struct {
-	Name string
+	Name string // unique among all functions
 	F    func(a, b, c float64) float64
-	Args int
+	Args int // number of operands, 1 to 3
 
 	real func(float64) float64 // the result of Unary
 
-	// A complex function is two Funcs, for its real and its imaginary part. In the Func of the real part, imag is the
-	// other Func, and both computes both parts at once.
-	imag *Func
-	both func(complex128) complex128
+	// A complex function has a Func for its real part and a Func for its imaginary part. The next fields are set in the
+	// Func of the real part.
+	imag *Func                       // the Func of the imaginary part
+	both func(complex128) complex128 // computes both parts
 }
 
-// Output is a result. DType is its dtype in memory. Re is its value, or the real part of a complex output. Im is the
-// imaginary part of a complex output, else None. An output of dtype Invalid is computed for a [Fold] and not stored.
+// Output is a result.
 type Output struct {
-	DType  tensor.DType
-	Re, Im Value
+	DType tensor.DType // dtype in memory; an output of dtype Invalid is computed for a [Fold] and not stored
+	Re    Value        // the value, or the real part of a complex output
+	Im    Value        // the imaginary part of a complex output, else None
 }
 
 // Code is a computation of one element, in static single assignment form: an instruction uses only results of earlier
@@ -250,7 +249,7 @@ func (c *Code) String() string {
 		fmt.Fprintf(&b, "v%d = %s.%v", v, i.Op, i.DType)
 		switch i.Op {
 		case Const:
-			fmt.Fprintf(&b, " %s", number(i.DType, i.Imm))
+			fmt.Fprintf(&b, " %s", constantText(i.DType, i.Imm))
 		case Load:
 			fmt.Fprintf(&b, " x%d", i.A)
 			if c.In[i.A].IsComplex() {

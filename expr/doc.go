@@ -8,7 +8,7 @@
 //
 // A [Loop] is a Code over rows of elements, with optional folds. It is the unit of compilation: package expr/interp
 // runs it in Go, and internal/jit/vector compiles it to machine code. Elementary functions have an error of at most 2
-// ulp. For machine code, package expr/expand replaces them by primitive operations. interp calls Go functions for them.
+// ulp. Package expr/expand replaces them by primitive operations for machine code, and interp calls Go functions.
 // Primitive operations give the same bits in machine code and in Go.
 //
 // # Rows
@@ -16,19 +16,19 @@
 // A Code may fold its row ([Reduce], [Scan]) and use the index of the element in the row ([Position]).
 // [Code.RowProgram] splits such a Code into passes over the row. A fold that depends on another fold needs a later
 // pass. A value that a later pass needs is recomputed, or stored as a row if recomputing is expensive. An argmax is two
-// folds: the maximum, and the least position at which it occurs. [RowProgram.Overlap] and [RowProgram.Pipeline] return
-// one loop for all passes, each of which works on another row. [RowProgram.Columns] returns the loop of a pass across
-// adjacent rows. [Code.Pieces] is for long rows that are cut into pieces: it derives the code that folds a piece, and
-// the code that combines the results of pieces.
+// folds: the maximum, and the least position at which the maximum occurs. [RowProgram.Overlap] and
+// [RowProgram.Pipeline] return one loop for all passes, and each pass works on another row. [RowProgram.Columns]
+// returns the loop of a pass across adjacent rows. [Code.Pieces] is for long rows that are cut into pieces: it derives
+// the code that folds a piece, and the code that combines the results of pieces.
 //
 // # The language
 //
-//	x + y   x - y   x * y     for bools + is or, * is and
-//	x / y                     for integers float32
+//	x + y   x - y   x * y     for bools, + is or, and * is and
+//	x / y                     for integers, the result is float32
 //	x // y  x % y             rounded down; the remainder has the sign of y
-//	x ** y                    the exponents 2, 3, -1 and 0.5 are products, quotients and roots
+//	x ** y                    for the exponents 2, 3, -1 and 0.5: products, quotients and square roots
 //	-x  +x  ~x  &  |  ^  <<  >>
-//	x == y  !=  <  <=  >  >=  bool; they do not chain
+//	x == y  !=  <  <=  >  >=  bool; comparisons do not chain
 //	x and y  or  not          bool; every number but 0 is true
 //	where(c, x, y)            min(x, y)  max(x, y): NaN propagates, as in torch.minimum
 //	float16(x)                and other dtypes: a cast, which rounds

@@ -9,13 +9,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Number is an element of any dtype. Re has its bits, zero-extended. Im has the bits of the imaginary part of a complex
-// element, else 0.
-type Number struct{ Re, Im uint64 }
+// Number is an element of any dtype.
+type Number struct {
+	Re uint64 // bits of the element, or of its real part, zero-extended
+	Im uint64 // bits of the imaginary part of a complex element, else 0
+}
 
-// Eval computes the outputs for one element, given the operands. It is slow. It defines the results with which tests
-// compare the interpreter and compiled code. Elementary functions are computed by package math where that package is
-// accurate. Eval panics if there are fewer operands than the code has.
+// Eval computes the outputs for one element, given the operands. Its results define the code, and tests compare the
+// interpreter and compiled code with them. Eval is slow. Elementary functions are computed by package math where that
+// package is accurate. Eval panics if there are fewer operands than the code has.
 func (c *Code) Eval(in ...Number) []Number {
 	if len(in) < len(c.In) {
 		panic("expr: Eval of fewer operands than the code has")

@@ -7,14 +7,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// FlushExp returns the code with exponentials of float32 operands below least replaced by 0. least is negative.
-// FlushExp returns c and false if no exponential can be replaced.
+// FlushExp returns the code with exponentials replaced by 0 if their float32 operand is below least, a negative number.
+// It returns c and false if no exponential can be replaced.
 //
-// The purpose is speed: results of exp near the end of its range are subnormal, and processors take a hundred times as
-// long for operations on subnormal numbers. FlushExp replaces only exponentials of an element minus the maximum of its
-// row, so that the largest exponential of a row is 1. The code may only scale the exponentials and sum them over the
-// whole row. The small results then do not change the sum. A logarithm of an exponential, or a sum over a part of the
-// row, prevents the replacement. NaN is preserved.
+// The purpose is speed: small results of exp are subnormal, and operations on subnormal numbers take a hundred times as
+// long. FlushExp replaces only exponentials of an element minus the maximum of its row, so the largest exponential of a
+// row is 1. The code may only scale the exponentials and sum them over the whole row. The small exponentials then do
+// not change the sum. A logarithm of an exponential, or a sum over a part of the row, prevents the replacement. NaN is
+// preserved.
 func (c *Code) FlushExp(least float64) (*Code, bool) {
 	if c == nil || !(least < 0) || math.IsInf(least, 0) {
 		return c, false
@@ -59,11 +59,11 @@ func (c *Code) isExpBelowMax(v Value) bool {
 	return most.Op == Reduce && Op(most.Imm) == Max && most.A == from.A
 }
 
-// onlyAdds reports whether exponential e affects the results only in two ways: through sums over whole rows, and
-// through sums and products of elements.
+// onlyAdds reports whether exponential e affects the results only through sums over whole rows, and through sums and
+// products of elements.
 func (c *Code) onlyAdds(e Value) bool {
-	whole := make([]bool, len(c.Insts)) // the value is e, possibly converted
-	small := make([]bool, len(c.Insts)) // the value may be as small as e, because it depends on e
+	whole := make([]bool, len(c.Insts)) // by value: it is e, possibly converted
+	small := make([]bool, len(c.Insts)) // by value: it may be as small as e, because it depends on e
 	whole[e], small[e] = true, true
 	for v := int(e) + 1; v < len(c.Insts); v++ {
 		i := c.Insts[v]

@@ -9,7 +9,7 @@ import (
 // Function is a function of the language.
 type Function struct {
 	Name string
-	// Params are the names of the operands. If several numbers of operands are accepted, these are the most.
+	// Params are the names of the operands. A function with optional operands has the names of all operands.
 	Params []string
 	// Text is the definition for floats, or "" for a built-in function.
 	Text string

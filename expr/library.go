@@ -8,18 +8,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// definition is a function written in the language itself. params are the names of its operands. Operands other than
-// plain numbers are promoted to a common dtype first. text is the definition for floats. integers and complex are the
-// definitions for integers and complex numbers, or one of the constants sameAsFloats, rejected and asFloat.
+// definition is a function written in the language itself. Operands other than plain numbers are promoted to a common
+// dtype first. The definitions for integers and complex numbers may be a text of their own, or one of the constants
+// sameAsFloats, rejected and asFloat.
 type definition struct {
-	params, text      string
-	integers, complex string
-	flags             uint8
+	params   string // names of the operands, separated by spaces
+	text     string // the definition for floats
+	integers string
+	complex  string
+	flags    uint8 // acceptsBools, ignoreNumbers
 }
 
 const (
-	takesBools = 1 << iota // bools are treated as integers; without this flag they are rejected
-	ownDType               // plain numbers do not take part in promotion
+	acceptsBools  = 1 << iota // bools are treated as integers; without this flag they are rejected
+	ignoreNumbers             // plain numbers do not take part in promotion
 )
 
 const (
@@ -34,7 +36,7 @@ func (d definition) operandNames() []string { return strings.Fields(d.params) }
 // formulas; they implement operators and functions of complex numbers.
 var library = map[string][]definition{
 	// Activations.
-	"sigmoid":     {{"x", "1 / (1 + exp(-x))", asFloat, sameAsFloats, takesBools}},
+	"sigmoid":     {{"x", "1 / (1 + exp(-x))", asFloat, sameAsFloats, acceptsBools}},
 	"silu":        {{"x", "x / (1 + exp(-x))", rejected, sameAsFloats, 0}},
 	"log_sigmoid": {{"x", "minimum(x, 0) - log1p(exp(-abs(x)))", rejected, rejected, 0}},
 	"softplus": {{"x", "softplus(x, 1, 20)", rejected, rejected, 0}, {"x beta threshold",
@@ -61,31 +63,32 @@ var library = map[string][]definition{
 	"celu":       {{"x alpha", "where(x <= 0, alpha * expm1(x * (1 / alpha)), x)", rejected, rejected, 0}},
 	"leaky_relu": {{"x slope", "where(x > 0, x, x * slope)", rejected, rejected, 0}},
 	"prelu":      {{"x w", "where(x > 0, x, x * w)", rejected, rejected, 0}},
-	"threshold":  {{"x limit v", "where(x <= type_as(limit, x), type_as(v, x), x)", sameAsFloats, rejected, ownDType}},
+	"threshold": {{"x limit v", "where(x <= type_as(limit, x), type_as(v, x), x)", sameAsFloats, rejected,
+		ignoreNumbers}},
 	"hardshrink": {{"x l", "where(x >= -l and x <= l, 0, x)", rejected, rejected, 0}},
 	"softshrink": {{"x l", "shrink(x, l, l)", rejected, rejected, 0}},
 	"shrink":     {{"x l bias", "where(x > l, x - bias, where(x < -l, x + bias, x * 0))", rejected, rejected, 0}},
 	"tanhshrink": {{"x", "x - tanh(x)", rejected, rejected, 0}},
 	"softsign":   {{"x", "x / (1 + abs(x))", asFloat, rejected, 0}},
-	"logit": {{"x", "log(x / (1 - x))", asFloat, rejected, takesBools},
+	"logit": {{"x", "log(x / (1 - x))", asFloat, rejected, acceptsBools},
 		{"x eps", "t = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x)); log(t / (1 - t))", asFloat, rejected,
-			takesBools}},
+			acceptsBools}},
 
 	// Arithmetic.
-	"rsqrt":      {{"x", "1 / sqrt(x)", asFloat, sameAsFloats, takesBools}},
-	"reciprocal": {{"x", "1 / x", asFloat, sameAsFloats, takesBools}},
-	"square":     {{"x", "x ** 2", sameAsFloats, sameAsFloats, takesBools}},
+	"rsqrt":      {{"x", "1 / sqrt(x)", asFloat, sameAsFloats, acceptsBools}},
+	"reciprocal": {{"x", "1 / x", asFloat, sameAsFloats, acceptsBools}},
+	"square":     {{"x", "x ** 2", sameAsFloats, sameAsFloats, acceptsBools}},
 	"frac":       {{"x", "x - trunc(x)", rejected, rejected, 0}},
 	"round": {{"x", "rint(x)", sameAsFloats, rejected, 0},
 		{"x decimals", "up = type_as(10.0 ** maximum(decimals, 0), x); " +
 			"down = type_as(10.0 ** maximum(-decimals, 0), x); rint(type_as(x / down * up, x)) / up * down", rejected, rejected,
 			0}},
-	"deg2rad": {{"x", "x * (pi / 180)", asFloat, rejected, takesBools}},
-	"rad2deg": {{"x", "x * (180 / pi)", asFloat, rejected, takesBools}},
-	"clamp":   {{"x lo hi", "minimum(maximum(x, lo), hi)", sameAsFloats, rejected, takesBools}},
+	"deg2rad": {{"x", "x * (pi / 180)", asFloat, rejected, acceptsBools}},
+	"rad2deg": {{"x", "x * (180 / pi)", asFloat, rejected, acceptsBools}},
+	"clamp":   {{"x lo hi", "minimum(maximum(x, lo), hi)", sameAsFloats, rejected, acceptsBools}},
 	"lerp": {{"a b w", "where(w < 0.5, a + w * (b - a), b - (b - a) * (1 - w))", rejected,
 		"where(abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))", 0}},
-	"true_divide": {{"x y", "x / y", asFloat, sameAsFloats, takesBools}},
+	"true_divide": {{"x y", "x / y", asFloat, sameAsFloats, acceptsBools}},
 	"remainder": {{"x y", "m = fmod(x, y); where(m != 0 and (y < 0) != (m < 0), m + y, m)",
 		"m = fmod(x, y); where(m != 0 and (m ^ y) < 0, m + y, m)", rejected, 0}},
 	// c10::div_floor_floating: subtract the remainder, then divide. For 16-bit floats PyTorch rounds each step.
@@ -96,34 +99,34 @@ var library = map[string][]definition{
 		"q = trunc_divide(x, y); m = x - q * y; where(m != 0 and (m ^ y) < 0, q - 1, q)", rejected, 0}},
 
 	// Functions of two numbers.
-	"fmax":  {{"x y", "where(x > y or y != y, x, y)", "maximum(x, y)", rejected, takesBools}},
-	"fmin":  {{"x y", "where(x < y or y != y, x, y)", "minimum(x, y)", rejected, takesBools}},
-	"xlogy": {{"x y", "where(y != y, y, where(x == 0, 0, x * log(y)))", asFloat, rejected, takesBools}},
+	"fmax":  {{"x y", "where(x > y or y != y, x, y)", "maximum(x, y)", rejected, acceptsBools}},
+	"fmin":  {{"x y", "where(x < y or y != y, x, y)", "minimum(x, y)", rejected, acceptsBools}},
+	"xlogy": {{"x y", "where(y != y, y, where(x == 0, 0, x * log(y)))", asFloat, rejected, acceptsBools}},
 	"logaddexp": {{"x y", "where(x == y and isinf(x), x, maximum(x, y) + log1p(exp(-abs(x - y))))", rejected,
 		rejected, 0}},
 	"logaddexp2": {{"x y", "where(x == y and isinf(x), x, " +
 		"maximum(x, y) + log1p(exp2(-abs(x - y))) / 0.693147180559945309417)", rejected, rejected,
 		0}},
-	"heaviside": {{"x v", "where(x == 0, v, type_as(x > 0, x))", sameAsFloats, rejected, takesBools}},
+	"heaviside": {{"x v", "where(x == 0, v, type_as(x > 0, x))", sameAsFloats, rejected, acceptsBools}},
 	"hypot": {{"x y", "a = abs(float64(x)); b = abs(float64(y)); p = maximum(a, b); q = minimum(a, b) / p; " +
 		"r = where(p == 0, p, p * sqrt(1 + q * q)); as_computed(where(a == inf or b == inf, inf, r), x)", asFloat, rejected,
-		takesBools}},
+		acceptsBools}},
 
 	// Signs and classes.
 	"sign": {{"x", "where(x > 0, type_as(1, x), where(x < 0, type_as(-1, x), type_as(0, x)))", sameAsFloats, rejected,
-		takesBools}},
-	"sgn":         {{"x", "sign(x)", sameAsFloats, "where(x == 0, 0, x / abs(x))", takesBools}},
-	"angle":       {{"x", "where(x < 0, pi, where(x != x, x, 0))", asFloat, "atan2(imag(x), real(x))", takesBools}},
-	"isnan":       {{"x", "x != x", sameAsFloats, sameAsFloats, takesBools}},
-	"isinf":       {{"x", "abs(x) == inf", "x != x", "isinf(real(x)) or isinf(imag(x))", takesBools}},
-	"isfinite":    {{"x", "abs(x) < inf", "x == x", "isfinite(real(x)) and isfinite(imag(x))", takesBools}},
-	"isposinf":    {{"x", "x == inf", "x != x", rejected, takesBools}},
-	"isneginf":    {{"x", "x == -inf", "x != x", rejected, takesBools}},
-	"logical_xor": {{"x y", "bool(x) != bool(y)", sameAsFloats, sameAsFloats, takesBools}},
-	"nan_to_num": {{"x", "nan_to_num(x, 0)", "x", rejected, takesBools | ownDType},
-		{"x n", "nan_to_num(x, n, finfo_max(x), finfo_min(x))", "x", rejected, takesBools | ownDType},
+		acceptsBools}},
+	"sgn":         {{"x", "sign(x)", sameAsFloats, "where(x == 0, 0, x / abs(x))", acceptsBools}},
+	"angle":       {{"x", "where(x < 0, pi, where(x != x, x, 0))", asFloat, "atan2(imag(x), real(x))", acceptsBools}},
+	"isnan":       {{"x", "x != x", sameAsFloats, sameAsFloats, acceptsBools}},
+	"isinf":       {{"x", "abs(x) == inf", "x != x", "isinf(real(x)) or isinf(imag(x))", acceptsBools}},
+	"isfinite":    {{"x", "abs(x) < inf", "x == x", "isfinite(real(x)) and isfinite(imag(x))", acceptsBools}},
+	"isposinf":    {{"x", "x == inf", "x != x", rejected, acceptsBools}},
+	"isneginf":    {{"x", "x == -inf", "x != x", rejected, acceptsBools}},
+	"logical_xor": {{"x y", "bool(x) != bool(y)", sameAsFloats, sameAsFloats, acceptsBools}},
+	"nan_to_num": {{"x", "nan_to_num(x, 0)", "x", rejected, acceptsBools | ignoreNumbers},
+		{"x n", "nan_to_num(x, n, finfo_max(x), finfo_min(x))", "x", rejected, acceptsBools | ignoreNumbers},
 		{"x n up down", "where(x != x, n, where(x == inf, up, where(x == -inf, down, x)))", "x", rejected,
-			takesBools | ownDType}},
+			acceptsBools | ignoreNumbers}},
 
 	// Functions of complex numbers. The formulas are those of Go (runtime.complex128div, math/cmplx).
 	"complex64 abs": {{"z", "", rejected, "a = float64(real(z)); b = float64(imag(z)); " +
@@ -163,20 +166,20 @@ var library = map[string][]definition{
 		"type_as(where(w == 0, atzero, v), x)", 0}},
 }
 
-// parsed caches the formulas of the library, by operands and text.
-var parsed sync.Map
+// formulaCache has the parsed formulas of the library, by operands and text.
+var formulaCache sync.Map
 
 // formula returns the parsed text.
 func (d definition) formula(text string) *Formula {
 	key := d.params + ":" + text
-	if f, ok := parsed.Load(key); ok {
+	if f, ok := formulaCache.Load(key); ok {
 		return f.(*Formula)
 	}
 	f, err := Parse(text, d.operandNames()...)
 	if err != nil {
 		panic("expr: the library has " + text + ": " + err.Error())
 	}
-	parsed.Store(key, f)
+	formulaCache.Store(key, f)
 	return f
 }
 
@@ -187,7 +190,7 @@ func (d definition) textFor(k tensor.DType) (text string, floats bool) {
 	switch {
 	case k.IsComplex():
 		kind = d.complex
-	case k == tensor.Bool && d.flags&takesBools == 0:
+	case k == tensor.Bool && d.flags&acceptsBools == 0:
 		kind = rejected
 	case k.IsIntegral(true):
 		kind = d.integers
@@ -209,13 +212,13 @@ func (t *typer) call(name string, x []value) value {
 		t.fail("there is no %s of %d operands", name, len(x))
 	}
 	d := t.common(x...)
-	if list[k].flags&ownDType != 0 {
+	if list[k].flags&ignoreNumbers != 0 {
 		d = t.common(slices.DeleteFunc(slices.Clone(x), value.isPlainNumber)...)
 	}
 	text, floats := list[k].textFor(d)
 	t.reject(d, text == rejected, strings.TrimPrefix(name, "complex "))
 	if floats {
-		d = t.float
+		d = t.floatDType
 	}
 	env := scope{}
 	for at, param := range list[k].operandNames() {
@@ -227,5 +230,5 @@ func (t *typer) call(name string, x []value) value {
 	}
 	t.depth++
 	defer func() { t.depth-- }()
-	return t.run(list[k].formula(text), env)[0]
+	return t.evalFormula(list[k].formula(text), env)[0]
 }

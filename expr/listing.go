@@ -4,10 +4,9 @@ package expr
 type Listing struct {
 	Name string // the name of the loop in its step; empty if there is only one
 	Loop *Loop  // nil for machine code without an expression, such as the code of matrix products
-	// Staged has an entry for each output, and then for each operand. If the entry is true, the loop does not access
-	// the output or operand in place: it accesses a copy in a buffer of the worker.
-	Staged []bool
-	// Assembly is the machine code in the syntax of the Go assembler. For a loop that runs in Go, Assembly is empty,
-	// and Why is the reason.
-	Assembly, Why string
+	// Staged has an entry for each output, and then for each operand. The entry is true if the loop accesses a copy in a
+	// buffer of the worker instead of the output or operand itself.
+	Staged   []bool
+	Assembly string // machine code in the syntax of the Go assembler; empty for a loop that runs in Go
+	Why      string // the reason why the loop runs in Go
 }

@@ -12,7 +12,7 @@ import (
 // vector width, so that a sum has the same bits on all processors.
 const Lanes = 32
 
-// MaxOperands is the greatest number of operands and outputs of a [Loop] together.
+// MaxOperands is the maximum number of operands and outputs of a [Loop] together.
 const MaxOperands = 24
 
 // Fold folds a value over a row. Op is Add, Mul, Min or Max for numbers, And or Or for integers and bools. The result
@@ -28,13 +28,13 @@ type Fold struct {
 // overlap.
 type Loop struct {
 	Code   *Code
-	Scalar []bool // for each operand: whether it has one element for a row
+	Scalar []bool // by operand: it has one element for each row
 	// Folds are folds of values of Code over a row. Each folded value must be an output, or an operand of an output. An
 	// output of dtype Invalid is computed and not stored.
 	Folds []Fold
 	// Totals is set if the loop computes one number for each row and fold. The accumulators of a row then start with
-	// [Neutral], and are combined in the order of interp.Combine. The number is written to the address at which a loop
-	// without Totals has the accumulators of the fold.
+	// [Neutral], and are combined in the order of interp.Combine. The loop writes the number to the address that a loop
+	// without Totals uses for the accumulators of the fold.
 	Totals bool
 }
 

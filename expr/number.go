@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// number returns the text of a constant for listings.
-func number(d tensor.DType, imm uint64) string {
+// constantText returns the text of a constant for listings.
+func constantText(d tensor.DType, imm uint64) string {
 	switch {
 	case d == tensor.Float32:
 		return strconv.FormatFloat(float64(math.Float32frombits(uint32(imm))), 'g', -1, 32)

@@ -12,16 +12,16 @@ import (
 // [Place.Element] is the index of the pass. folds are the folds of all passes, in order. The values of the folds are
 // the last outputs, which are not stored.
 func (s *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, err error) {
-	o := overlapping{s: s, b: NewBuilder(), group: 1}
+	o := passJoiner{s: s, b: NewBuilder(), group: 1}
 	return o.build(o.load)
 }
 
-// Pipeline is like Overlap, but the code includes the computations once per row. Each pass computes the numbers that it
+// Pipeline is like Overlap, but the code includes the computations once per row: each pass computes the numbers that it
 // needs from the folds of earlier passes. One loop can therefore run over many rows without a stop between them. Each
-// pass works on group rows together. [Place.Element] counts these rows: first the rows of the first pass, then the rows
-// of the second pass, and so on. The function isConstant reports whether an operand is constant across rows. Such an
-// operand is read once. The code is nil if a result of a computation once per row is stored. It is also nil if that
-// computation calls functions, or if its 64-bit values would halve the vector width of the loop.
+// pass processes `group` rows together. [Place.Element] numbers these rows: first the rows of the first pass, then the
+// rows of the second pass, and so on. isConstant reports whether an operand is constant across rows. Such an operand is
+// read once. The code is nil if a computation once per row stores a result or calls a function, or if its 64-bit values
+// would halve the vector width of the loop.
 func (s *RowProgram) Pipeline(group int, isConstant func(operand int) bool) (c *Code, folds []Fold, in, out []Place,
 	err error) {
 	if group < 1 || isConstant == nil {
@@ -38,8 +38,8 @@ func (s *RowProgram) Pipeline(group int, isConstant func(operand int) bool) (c *
 			return nil, nil, nil, nil, nil
 		}
 	}
-	o := overlapping{s: s, b: NewBuilder(), group: group, isConstant: isConstant, numbers: map[Place][]Output{}}
-	return o.build(o.number)
+	o := passJoiner{s: s, b: NewBuilder(), group: group, isConstant: isConstant, numbers: map[Place][]Output{}}
+	return o.build(o.loadOrCompute)
 }
 
 // hasCalls reports whether some operation is not primitive.
@@ -52,20 +52,20 @@ func (c *Code) has64Bits() bool {
 	return slices.ContainsFunc(c.Insts, func(i Inst) bool { return i.DType.Size() > 4 })
 }
 
-// overlapping builds one code for all passes.
-type overlapping struct {
+// passJoiner builds one code for all passes.
+type passJoiner struct {
 	s          *RowProgram
 	b          *Builder
-	group      int
-	isConstant func(operand int) bool
-	in         []Place
-	// numbers has the numbers that are computed after pass N, for the row and the pass given by Element.
+	group      int                    // number of rows that a pass processes together
+	isConstant func(operand int) bool // for Pipeline
+	in         []Place                // by operand of the new code
+	// numbers has the results of the computation after pass N, by N and Element.
 	numbers map[Place][]Output
 }
 
 // build builds the code. from(p, d, part) returns the real part (part 0) or imaginary part (part 1) of the value that a
 // pass loads from place p.
-func (o *overlapping) build(from func(p Place, d tensor.DType, part int) Value) (c *Code, folds []Fold, in, out []Place,
+func (o *passJoiner) build(from func(p Place, d tensor.DType, part int) Value) (c *Code, folds []Fold, in, out []Place,
 	err error) {
 	var stored, folded []Output
 	for e := range o.group * len(o.s.Passes) {
@@ -99,7 +99,7 @@ func (o *overlapping) build(from func(p Place, d tensor.DType, part int) Value) 
 }
 
 // load returns a part of the operand at a place, and adds the operand to the code if necessary.
-func (o *overlapping) load(p Place, d tensor.DType, part int) Value {
+func (o *passJoiner) load(p Place, d tensor.DType, part int) Value {
 	n := slices.Index(o.in, p)
 	if n < 0 {
 		n = len(o.in)
@@ -108,10 +108,10 @@ func (o *overlapping) load(p Place, d tensor.DType, part int) Value {
 	return o.b.load(n, uint64(part))
 }
 
-// number is load for places that may be computed once per row. For such a number it adds the computation to the code,
-// once for each Element that uses the number.
-func (o *overlapping) number(p Place, d tensor.DType, part int) Value {
-	k, n := o.after(p)
+// loadOrCompute returns a part of the value at a place. If the value is computed once per row, loadOrCompute adds the
+// computation to the code, once for each Element that uses the value.
+func (o *passJoiner) loadOrCompute(p Place, d tensor.DType, part int) Value {
+	k, n := o.computedAfter(p)
 	if p.Kind == AtOperand && o.isConstant(p.N) {
 		p.Element = 0
 	}
@@ -123,15 +123,15 @@ func (o *overlapping) number(p Place, d tensor.DType, part int) Value {
 		o.numbers[at] = o.b.Inline(w.After, func(n, part int) Value {
 			q := w.AfterIn[n]
 			q.Element = p.Element
-			return o.number(q, w.After.In[n], part)
+			return o.loadOrCompute(q, w.After.In[n], part)
 		})
 	}
 	return o.numbers[at][n].Re
 }
 
-// after returns the pass k after which the number at p is computed, and its index n among the results of that
+// computedAfter returns the pass k after which the number at p is computed, and its index n among the results of that
 // computation. For a place of another kind, n is -1.
-func (o *overlapping) after(p Place) (k, n int) {
+func (o *passJoiner) computedAfter(p Place) (k, n int) {
 	if p.Kind == AtNumber {
 		for k := range o.s.Passes {
 			if n := slices.Index(o.s.Passes[k].AfterOut, Place{Kind: AtNumber, N: p.N}); n >= 0 {

@@ -13,14 +13,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxText (bytes), maxNodes, maxDepth (parentheses and prefix operators) and maxChain bound the time and the memory of
-// parsing. maxChain bounds the depth of the syntax tree, which is large for a sum of many terms even without
-// parentheses.
+// Bounds on the time and the memory of parsing.
 const (
-	maxText  = 1 << 16
-	maxNodes = 4096
-	maxDepth = 200
-	maxChain = 1000
+	maxText  = 1 << 16 // bytes of text
+	maxNodes = 4096    // nodes of the syntax tree
+	maxDepth = 200     // nesting depth of parentheses and prefix operators
+	maxChain = 1000    // depth of the syntax tree, which is large for a sum of many terms even without parentheses
 )
 
 // The precedences of operators, as in Python.
@@ -45,7 +43,7 @@ var levels = map[string]int{"or": orLevel, "and": andLevel, "==": compareLevel, 
 	"<<": shiftLevel, ">>": shiftLevel, "+": sumLevel, "-": sumLevel, "*": productLevel, "/": productLevel,
 	"//": productLevel, "%": productLevel}
 
-// Parse reads a formula. params are the names of its operands, in order. Without params the operands are x, y, z, a, b,
+// Parse reads a formula. params are the names of its operands, in order. Without params, the names are x, y, z, a, b,
 // c, d, u, v and w, up to the last name that occurs in the text.
 //
 // The syntax is that of Python: + - * / // % **, comparisons, & | ^ ~ << >>, and or not, where(c, a, b), calls of
@@ -104,13 +102,13 @@ func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
 // parser is a recursive-descent parser with one token of lookahead.
 type parser struct {
 	text    string
-	at      int    // byte offset in text of the end of the current token
+	end     int    // byte offset in text of the end of the current token
 	tok     string // the current token
 	kind    tokenKind
-	col     int // position of the current token, in characters from the beginning of the text
-	depth   int
-	nodes   int
-	defined map[string]bool
+	col     int             // position of the current token in the text, in characters from 1
+	depth   int             // nesting depth of parentheses and prefix operators
+	nodes   int             // number of nodes so far
+	defined map[string]bool // the names of operands and definitions
 }
 
 type tokenKind uint8
@@ -133,11 +131,11 @@ var operators = []string{"**", "//", "<<", ">>", "==", "!=", "<=", ">=", "+", "-
 // next reads a token.
 func (p *parser) next() {
 	p.col += utf8.RuneCountInString(p.tok)
-	for p.at < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.at]) >= 0 {
-		p.at++
+	for p.end < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.end]) >= 0 {
+		p.end++
 		p.col++
 	}
-	rest := p.text[p.at:]
+	rest := p.text[p.end:]
 	if rest == "" {
 		p.tok, p.kind = "", endToken
 		return
@@ -160,11 +158,11 @@ func (p *parser) next() {
 		n, p.kind = len(operators[k]), opToken
 	}
 	p.tok = rest[:n]
-	p.at += n
+	p.end += n
 }
 
-// numberLen returns the number of leading characters that may belong to a number, so that an error message quotes all
-// of them.
+// numberLen returns the number of leading characters that may belong to a number, valid or not. An error message quotes
+// all of them.
 func numberLen(s string) int {
 	n := 0
 	hex := len(s) > 1 && s[0] == '0' && s[1]|0x20 == 'x'
@@ -244,12 +242,12 @@ func (p *parser) define(f *Formula, name *node) {
 		p.fail(name.col, "%s is defined already", name.text)
 	}
 	for _, l := range f.lets {
-		if uses(l.value, name.text) {
+		if usesName(l.value, name.text) {
 			p.fail(name.col, "%s is used before it is defined", name.text)
 		}
 	}
 	v := p.expr(0)
-	if uses(v, name.text) {
+	if usesName(v, name.text) {
 		p.fail(name.col, "%s is defined by itself", name.text)
 	}
 	p.defined[name.text] = true
@@ -257,8 +255,11 @@ func (p *parser) define(f *Formula, name *node) {
 	p.expect(";", "behind the value of "+name.text)
 }
 
-func uses(n *node, name string) bool {
-	return n.kind == nameNode && n.text == name || slices.ContainsFunc(n.args, func(a *node) bool { return uses(a, name) })
+func usesName(n *node, name string) bool {
+	return n.kind == nameNode && n.text == name || slices.ContainsFunc(n.args, func(a *node) bool {
+		return usesName(a,
+			name)
+	})
 }
 
 // tuple parses several results in parentheses. If there is no comma, it restores the parser and returns false.

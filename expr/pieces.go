@@ -7,11 +7,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pieces is a [Code] with folds, split into two codes for rows that are cut into pieces. Each folds one piece, and Join
-// combines the results of all pieces of a row. A Pieces is immutable.
+// Pieces is a [Code] with folds, split into two codes for rows that are cut into pieces. The code Each folds one piece.
+// The code Join combines the results of all pieces of a row. A Pieces is immutable.
 type Pieces struct {
-	// Each has an output for each fold of the code. It has the operands of the code and an additional last operand: the
-	// index in the row of the piece's first element, an int32 that is constant within the piece.
+	// Each has an output for each fold of the code. Its operands are the operands of the code and, as last operand, the
+	// index of the piece's first element in the row, an int32 that is constant within the piece.
 	Each *Code
 	// Join computes the outputs of the code. A row of Join has one element for each piece. Its operands are the outputs
 	// of Each, followed by the operands of the code that In lists. An operand of In has one element for each row.
@@ -29,7 +29,6 @@ const MaxCutPlaces = 1 << 30
 // each row. Pieces fails if the results of the pieces do not determine the result of the row. It requires that no fold
 // depends on another fold; then the fold's own operation also combines the pieces. The only exception is the least
 // value among the elements equal to an extreme (an argmax or argmin):
-// equal to an extreme (an argmax or argmin):
 //
 //	reduce min(select(x == reduce max(x), v, k)), also with (x == reduce max(x)) | (x != x)
 //
@@ -41,18 +40,18 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 	if len(uniform) != len(c.In) {
 		return nil, fmt.Errorf("expr: uniform has %d entries for %d operands", len(uniform), len(c.In))
 	}
-	p := &piecer{code: c, uniform: uniform, waits: make([]bool, len(c.Insts)), joined: map[Value]Value{}}
+	p := &pieceSplitter{code: c, uniform: uniform, dependsOnFold: make([]bool, len(c.Insts)), joined: map[Value]Value{}}
 	waits := 0
 	for v, i := range c.Insts {
 		for _, u := range i.Uses() {
-			p.waits[v] = p.waits[v] || p.waits[u] || c.Insts[u].Op == Reduce
+			p.dependsOnFold[v] = p.dependsOnFold[v] || p.dependsOnFold[u] || c.Insts[u].Op == Reduce
 		}
 		switch i.Op {
 		case Scan:
 			return nil, errors.New("expr: a row with a Scan cannot be cut")
 		case Reduce:
 			p.folds = append(p.folds, Value(v))
-			if p.waits[v] {
+			if p.dependsOnFold[v] {
 				waits++
 			}
 		}
@@ -68,20 +67,21 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 	return &Pieces{Each: each, Join: join, In: p.in, Waits: waits}, nil
 }
 
-type piecer struct {
-	code    *Code
-	uniform []bool
-	waits   []bool // for each value: whether it depends on a fold
-	folds   []Value
+// pieceSplitter builds a [Pieces].
+type pieceSplitter struct {
+	code          *Code
+	uniform       []bool  // by operand: it has one element for each row
+	dependsOnFold []bool  // by value: it depends on a fold
+	folds         []Value // the folds of the code
 
 	b      *Builder        // the builder of Join
-	joined map[Value]Value // values of Join, by value of the code
+	joined map[Value]Value // by value of the code: its value in Join
 	in     []int           // Pieces.In
-	failed error
+	err    error           // the first error
 }
 
 // buildEach builds Each.
-func (p *piecer) buildEach() (*Code, error) {
+func (p *pieceSplitter) buildEach() (*Code, error) {
 	c := p.code.WithOperand(tensor.Int32)
 	c.Out = nil
 	for _, v := range p.folds {
@@ -100,32 +100,32 @@ func (p *piecer) buildEach() (*Code, error) {
 }
 
 // join builds Join.
-func (p *piecer) join() (*Code, error) {
+func (p *pieceSplitter) join() (*Code, error) {
 	p.b = NewBuilder()
 	for _, v := range p.folds {
 		p.b.code.In = append(p.b.code.In, p.code.Insts[v].DType)
 	}
 	var outs []Output
 	for _, o := range p.code.Out {
-		outs = append(outs, Output{DType: o.DType, Re: p.value(o.Re), Im: p.value(o.Im)})
+		outs = append(outs, Output{DType: o.DType, Re: p.valueInJoin(o.Re), Im: p.valueInJoin(o.Im)})
 	}
-	if p.failed != nil {
-		return nil, p.failed
+	if p.err != nil {
+		return nil, p.err
 	}
 	return p.b.Build(outs...)
 }
 
-func (p *piecer) fail(format string, args ...any) Value {
-	if p.failed == nil {
-		p.failed = fmt.Errorf("expr: "+format, args...)
+func (p *pieceSplitter) fail(format string, args ...any) Value {
+	if p.err == nil {
+		p.err = fmt.Errorf("expr: "+format, args...)
 	}
 	return None
 }
 
-// value adds the computation of v to Join and returns its value in Join. It returns None if v is None. It fails if v
-// differs within a row.
-func (p *piecer) value(v Value) Value {
-	if v == None || p.failed != nil {
+// valueInJoin adds the computation of v to Join and returns its value in Join. It returns None if v is None. It fails
+// if v differs within a row.
+func (p *pieceSplitter) valueInJoin(v Value) Value {
+	if v == None || p.err != nil {
 		return None
 	}
 	if made, ok := p.joined[v]; ok {
@@ -142,10 +142,10 @@ func (p *piecer) value(v Value) Value {
 	default:
 		args := [3]Value{i.A, i.B, i.C}
 		for k := range i.Uses() {
-			args[k] = p.value(args[k])
+			args[k] = p.valueInJoin(args[k])
 		}
 		switch {
-		case p.failed != nil:
+		case p.err != nil:
 			return None
 		case i.Op == Call:
 			f := p.code.Funcs[i.Imm]
@@ -159,7 +159,7 @@ func (p *piecer) value(v Value) Value {
 }
 
 // operand returns the operand of Join for operand i of the code.
-func (p *piecer) operand(i int) int {
+func (p *pieceSplitter) operand(i int) int {
 	for k, have := range p.in {
 		if have == i {
 			return len(p.folds) + k
@@ -171,7 +171,7 @@ func (p *piecer) operand(i int) int {
 }
 
 // joinPiece returns the value in Join of a fold of one piece.
-func (p *piecer) joinPiece(v Value) Value {
+func (p *pieceSplitter) joinPiece(v Value) Value {
 	for k, f := range p.folds {
 		if f == v {
 			return p.b.Load(k)
@@ -181,37 +181,37 @@ func (p *piecer) joinPiece(v Value) Value {
 }
 
 // joinFold returns the value in Join that combines a fold of all pieces.
-func (p *piecer) joinFold(v Value) Value {
+func (p *pieceSplitter) joinFold(v Value) Value {
 	i := p.code.Insts[v]
-	if !p.waits[v] {
+	if !p.dependsOnFold[v] {
 		return p.b.Reduce(Op(i.Imm), p.joinPiece(v))
 	}
 	from := p.code.Insts[i.A]
 	best, nan, ok := None, false, Op(i.Imm) == Min && from.Op == Select
 	if ok {
-		best, nan, ok = p.isExtreme(from.A)
+		best, nan, ok = p.matchExtreme(from.A)
 	}
-	if !ok || p.code.Insts[from.B].Op == Reduce || p.waits[from.B] || p.code.Insts[from.C].Op != Const {
+	if !ok || p.code.Insts[from.B].Op == Reduce || p.dependsOnFold[from.B] || p.code.Insts[from.C].Op != Const {
 		return p.fail("a fold depends on another one and is not an argmin or argmax")
 	}
 	x := p.joinPiece(best)
-	is := p.b.Do(Eq, x, p.value(best))
+	matches := p.b.Do(Eq, x, p.valueInJoin(best))
 	if nan {
-		is = p.b.Do(Or, is, p.b.Do(Ne, x, x))
+		matches = p.b.Do(Or, matches, p.b.Do(Ne, x, x))
 	}
-	return p.b.Reduce(Min, p.b.Do(Select, is, p.joinPiece(v), p.value(from.C)))
+	return p.b.Reduce(Min, p.b.Do(Select, matches, p.joinPiece(v), p.valueInJoin(from.C)))
 }
 
-// isExtreme reports whether v tests that an element equals an extreme of its row. best is that extreme. nan is true if
-// v also holds for an element that is NaN.
-func (p *piecer) isExtreme(v Value) (best Value, nan, ok bool) {
+// matchExtreme reports whether v tests that an element equals an extreme of its row. best is the extreme. nan is true
+// if v is also true for an element that is NaN.
+func (p *pieceSplitter) matchExtreme(v Value) (best Value, nan, ok bool) {
 	i := p.code.Insts[v]
 	if i.Op != Or {
-		best, _, ok = p.isEqual(v)
+		best, _, ok = p.matchEqual(v)
 		return best, false, ok
 	}
 	for _, q := range [2][2]Value{{i.A, i.B}, {i.B, i.A}} {
-		best, x, ok := p.isEqual(q[0])
+		best, x, ok := p.matchEqual(q[0])
 		if ne := p.code.Insts[q[1]]; ok && ne.Op == Ne && ne.A == x && ne.B == x {
 			return best, true, true
 		}
@@ -219,15 +219,15 @@ func (p *piecer) isExtreme(v Value) (best Value, nan, ok bool) {
 	return None, false, false
 }
 
-// isEqual reports whether v tests that an element x equals an extreme of x in the row. best is that extreme.
-func (p *piecer) isEqual(v Value) (best, x Value, ok bool) {
+// matchEqual reports whether v is the comparison x == best, and best is the extreme of x in the row.
+func (p *pieceSplitter) matchEqual(v Value) (best, x Value, ok bool) {
 	i := p.code.Insts[v]
 	if i.Op != Eq {
 		return None, None, false
 	}
 	for _, q := range [2][2]Value{{i.A, i.B}, {i.B, i.A}} {
 		f := p.code.Insts[q[1]]
-		if f.Op != Reduce || f.A != q[0] || p.waits[q[1]] {
+		if f.Op != Reduce || f.A != q[0] || p.dependsOnFold[q[1]] {
 			continue
 		}
 		switch o := Op(f.Imm); {

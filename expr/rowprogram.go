@@ -16,12 +16,12 @@ import (
 // later passes read the result.
 //
 // Values that are constant within a row are called numbers: folds, operands with one element for each row, and values
-// that depend only on these. A value that is not a number may be needed by a later pass. It is then recomputed. If
-// recomputing costs more than a store and a load, it is stored as a row instead.
+// that depend only on numbers and constants. If a later pass needs a value that varies within the row, the pass
+// recomputes it. If recomputing costs more than a store and a load, the value is stored as a row instead.
 type RowProgram struct {
 	Code    *Code
-	Uniform []bool // for each operand: whether it has one element for each row
-	Whole   []bool // for each output: whether it has an element for each element of a row, not one for each row
+	Uniform []bool // by operand: it has one element for each row
+	Whole   []bool // by output: it has an element for each element of a row, instead of one for each row
 	Passes  []RowPass
 	Numbers []tensor.DType // dtypes of the numbers that are stored between passes
 	Rows    []Row
@@ -29,24 +29,22 @@ type RowProgram struct {
 
 // RowPass is one loop over a row, followed by a computation once per row.
 type RowPass struct {
-	// Code is computed for each element. It is nil if the pass has no loop.
-	Code    *Code
+	Code    *Code   // computed for each element; nil if the pass has no loop
 	In, Out []Place // the places of the operands and outputs of Code
 	Folds   []Fold  // folds of values of Code; each value is an output that is not stored
-	Into    []int   // for each fold: the index in RowProgram.Numbers of its result
+	Into    []int   // by fold: the index in RowProgram.Numbers of its result
 	// After is computed once per row, from numbers and operands with one element for each row. It is nil if there is
-	// nothing to compute.
+	// nothing to compute. AfterIn and AfterOut are the places of its operands and outputs.
 	After             *Code
 	AfterIn, AfterOut []Place
 }
 
-// Row is a stored row. Its memory is that of output Out, or separate memory if Out is -1. With Out, either the row is
-// the output itself, or the output has elements of the same size and is written only after the last read of the row. If
-// Scan is Add or Mul, the row is scanned after the pass that writes it ([Scanning]).
+// Row is a stored row. Its memory may be the memory of an output: either the row is that output, or the output has
+// elements of the same size and is written only after the last read of the row.
 type Row struct {
 	DType tensor.DType
-	Out   int
-	Scan  Op
+	Out   int // the output with the memory of the row, or -1 for separate memory
+	Scan  Op  // Add or Mul if the row is scanned after the pass that writes it ([Scanning]), else Invalid
 }
 
 // Scans reports whether a row is scanned.
@@ -57,21 +55,20 @@ func (s *RowProgram) Scans() bool {
 // Place is the source of an operand of a [RowPass], or the destination of an output.
 type Place struct {
 	Kind    PlaceKind
-	N       int
-	Element int // the element of a column, pass or row: see Columns, Overlap and Pipeline of [RowProgram]
+	N       int // an index that depends on Kind
+	Element int // index of an element, pass or row: see Columns, Overlap and Pipeline of [RowProgram]
 }
 
 // PlaceKind is the kind of a [Place].
 type PlaceKind uint8
 
-// Nowhere is the kind of an output that only a fold uses. For the other kinds, Place.N is an index: AtOperand and
-// AtOutput of an operand or output of RowProgram.Code, AtRow of RowProgram.Rows, and AtNumber of RowProgram.Numbers.
+// The kinds of places.
 const (
-	Nowhere PlaceKind = iota
-	AtOperand
-	AtOutput
-	AtRow
-	AtNumber
+	Nowhere   PlaceKind = iota // an output that only a fold uses
+	AtOperand                  // operand N of RowProgram.Code
+	AtOutput                   // output N of RowProgram.Code
+	AtRow                      // RowProgram.Rows[N]
+	AtNumber                   // RowProgram.Numbers[N]
 )
 
 // RowProgram splits the code into passes over a row. uniform marks operands with one element for each row. whole marks
@@ -89,20 +86,20 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 		return nil, errors.New("expr: row programs load positions from an operand: see Code.Positioned")
 	}
 	s := &splitter{RowProgram: &RowProgram{Code: c, Uniform: uniform, Whole: whole}, code: c}
-	s.levels()
+	s.setLevels()
 	s.scanRows()
 	for o := range c.Out {
 		if !whole[o] && s.outputVaries(o) {
 			return nil, fmt.Errorf("expr: y%d has one element per row, but differs within a row", o)
 		}
 	}
-	s.Passes = make([]RowPass, s.count())
+	s.Passes = make([]RowPass, s.countPasses())
 	s.after = make([][]Value, len(s.Passes))
 	for k := len(s.Passes) - 1; k >= 0; k-- {
 		if err := s.buildAfter(k); err != nil {
 			return nil, err
 		}
-		if err := s.pass(k); err != nil {
+		if err := s.buildPass(k); err != nil {
 			return nil, err
 		}
 	}
@@ -110,27 +107,27 @@ func (c *Code) RowProgram(uniform, whole []bool) (*RowProgram, error) {
 	return s.RowProgram, nil
 }
 
-// splitter holds the schedule of values. If a value differs within a row, its level is the index of the pass that
-// computes it. The level of a number is the index of the pass after which it is computed, or -1 if it depends on no
-// pass.
+// splitter assigns the values of a code to passes.
 type splitter struct {
 	*RowProgram
-	code           *Code
-	variesInRow    []bool
+	code        *Code
+	variesInRow []bool // by value: it is not a number
+	// level is, by value, the index of the pass that computes it. For a number, level is the index of the pass after
+	// which it is computed, or -1 if it depends on no pass.
 	level          []int
-	number         []int     // for each value: its index in Numbers, or -1
-	row            []int     // for each value: its index in Rows, or -1
-	writerPass     []int     // for each row: the pass that writes it
-	lastReader     []int     // for each row: the last pass that reads it
-	inOutputMemory []bool    // for each output: whether it is a scanned row that is stored in the output's memory
-	after          [][]Value // for each pass: the numbers that are computed after it
+	numberIndex    []int     // by value: its index in Numbers, or -1
+	rowIndex       []int     // by value: its index in Rows, or -1
+	writerPass     []int     // by row: the pass that writes it
+	lastReader     []int     // by row: the last pass that reads it
+	inOutputMemory []bool    // by output: it is a scanned row, which is stored in the output's memory
+	after          [][]Value // by pass: the numbers that are computed after it
 }
 
-func (s *splitter) levels() {
+func (s *splitter) setLevels() {
 	n := len(s.code.Insts)
-	s.variesInRow, s.level, s.number, s.row = make([]bool, n), make([]int, n), make([]int, n), make([]int, n)
+	s.variesInRow, s.level, s.numberIndex, s.rowIndex = make([]bool, n), make([]int, n), make([]int, n), make([]int, n)
 	for v, i := range s.code.Insts {
-		s.number[v], s.row[v], s.level[v] = -1, -1, -1
+		s.numberIndex[v], s.rowIndex[v], s.level[v] = -1, -1, -1
 		if i.Op == Load {
 			if s.variesInRow[v] = !s.Uniform[i.A]; s.variesInRow[v] {
 				s.level[v] = 0
@@ -159,7 +156,7 @@ func (s *splitter) scanRows() {
 		if i.Op != Scan {
 			continue
 		}
-		s.row[v] = len(s.Rows)
+		s.rowIndex[v] = len(s.Rows)
 		r := Row{DType: i.DType, Out: -1, Scan: Op(i.Imm)}
 		for o, out := range s.code.Out {
 			if out.Re == Value(v) && out.Im == None && s.Whole[o] && r.Out < 0 {
@@ -171,10 +168,10 @@ func (s *splitter) scanRows() {
 	}
 }
 
-// firstPass returns the first pass that can use a value in its loop. If inPass is false and the value is a number, it
-// returns the pass after which the number is known.
-func (s *splitter) firstPass(v Value, inPass bool) int {
-	if inPass && !s.variesInRow[v] {
+// firstPass returns the first pass that can use a value in its loop. If inLoop is false and the value is a number,
+// firstPass returns the pass after which the number is known.
+func (s *splitter) firstPass(v Value, inLoop bool) int {
+	if inLoop && !s.variesInRow[v] {
 		return s.level[v] + 1
 	}
 	return s.level[v]
@@ -199,7 +196,7 @@ func (s *splitter) outputPass(o int) int {
 	return max(l, 0)
 }
 
-func (s *splitter) count() int {
+func (s *splitter) countPasses() int {
 	n := 0
 	for o := range s.code.Out {
 		n = max(n, s.outputPass(o)+1)
@@ -217,24 +214,24 @@ func (s *splitter) count() int {
 
 // placeOfNumber returns the place of a number, and schedules its computation.
 func (s *splitter) placeOfNumber(v Value) Place {
-	if s.number[v] < 0 {
-		s.number[v] = len(s.Numbers)
+	if s.numberIndex[v] < 0 {
+		s.numberIndex[v] = len(s.Numbers)
 		s.Numbers = append(s.Numbers, s.code.Insts[v].DType)
 		if s.code.Insts[v].Op != Reduce {
 			s.after[s.level[v]] = append(s.after[s.level[v]], v)
 		}
 	}
-	return Place{Kind: AtNumber, N: s.number[v]}
+	return Place{Kind: AtNumber, N: s.numberIndex[v]}
 }
 
-// emitter builds the code of a pass, or of the computation after a pass. For each marked value it calls load. If load
-// returns a place, the value becomes a load from that place. Otherwise it becomes an instruction.
+// emitter builds the code of a pass, or of the computation after a pass, from values of the whole code.
 type emitter struct {
 	s      *splitter
 	b      *Builder
-	marked []bool
-	places []Place
-	load   func(v Value) (Place, bool)
+	marked []bool  // by value: the new code needs it
+	places []Place // by operand of the new code
+	// load returns the place from which the new code loads a value, or false if the new code computes the value.
+	load func(v Value) (Place, bool)
 }
 
 func (s *splitter) emitter(from func(v Value) (Place, bool)) *emitter {
@@ -324,7 +321,7 @@ func (s *splitter) buildAfter(k int) error {
 	for _, v := range s.after[k] {
 		e.mark(v)
 		outs = append(outs, Output{DType: s.code.Insts[v].DType, Re: v, Im: None})
-		places = append(places, Place{Kind: AtNumber, N: s.number[v]})
+		places = append(places, Place{Kind: AtNumber, N: s.numberIndex[v]})
 	}
 	if len(outs) == 0 {
 		return nil
@@ -343,8 +340,8 @@ func (s *splitter) buildAfter(k int) error {
 	return nil
 }
 
-// pass builds the loop of pass k.
-func (s *splitter) pass(k int) error {
+// buildPass builds the loop of pass k.
+func (s *splitter) buildPass(k int) error {
 	e := s.emitter(func(v Value) (Place, bool) { return s.loadPlace(v, k) })
 	var outs []Output
 	var places []Place
@@ -357,7 +354,7 @@ func (s *splitter) pass(k int) error {
 		if pass != k || s.Rows[r].Out >= 0 && s.Rows[r].Scan == Invalid {
 			continue
 		}
-		v := s.value(r)
+		v := s.storedValue(r)
 		if s.Rows[r].Scan != Invalid {
 			v = s.code.Insts[v].A
 		}
@@ -406,7 +403,7 @@ func (s *splitter) loadPlace(v Value, k int) (Place, bool) {
 		}
 		return s.placeOfNumber(v), true
 	}
-	r := s.row[v]
+	r := s.rowIndex[v]
 	if r < 0 || s.writerPass[r] >= k {
 		return Place{}, false
 	}
@@ -414,9 +411,9 @@ func (s *splitter) loadPlace(v Value, k int) (Place, bool) {
 	return Place{Kind: AtRow, N: r}, true
 }
 
-// value returns the value that row r stores.
-func (s *splitter) value(r int) Value {
-	for v, have := range s.row {
+// storedValue returns the value that row r stores.
+func (s *splitter) storedValue(r int) Value {
+	for v, have := range s.rowIndex {
 		if have == r {
 			return Value(v)
 		}
@@ -424,7 +421,7 @@ func (s *splitter) value(r int) Value {
 	return None
 }
 
-// reuseOutputMemory assigns the memory of outputs that are written later to stored rows.
+// reuseOutputMemory stores rows in the memory of outputs that are written after the last read of the row.
 func (s *splitter) reuseOutputMemory() {
 	taken := make([]bool, len(s.code.Out))
 	for _, r := range s.Rows {

@@ -8,12 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// recomputeCost is the greatest cost, in simple operations, at which an element is recomputed in a later pass. It is
-// about the cost of a store and a load.
+// recomputeCost is the maximum cost, in simple operations, of an element that a later pass recomputes. It is about the
+// cost of a store and a load.
 const recomputeCost = 6
 
-// storeRows stores rows of values that earlier passes compute and pass k needs, if pass k would rather load than
-// recompute them. roots are the results of the pass.
+// storeRows adds stored rows for values that earlier passes compute and pass k needs, if loading them is cheaper than
+// recomputing them. roots are the results of the pass.
 func (s *splitter) storeRows(k int, roots ...Value) {
 	seen := make([]bool, len(s.code.Insts))
 	for _, v := range roots {
@@ -38,10 +38,10 @@ func (s *splitter) storeRows(k int, roots ...Value) {
 	}
 }
 
-// store adds a stored row for value v, which pass k needs, if recomputing v is expensive. If v follows cheaply from one
-// expensive value, store adds the row of that value instead.
+// store adds a stored row for value v, which pass k needs, if recomputing v is expensive. If v is cheap to compute from
+// a single expensive value, store adds the row of that value instead.
 func (s *splitter) store(v Value, k int) {
-	expensive := func(u Value) bool { return s.variesInRow[u] && s.row[u] < 0 && s.cost(u) > recomputeCost }
+	expensive := func(u Value) bool { return s.variesInRow[u] && s.rowIndex[u] < 0 && s.cost(u) > recomputeCost }
 	for steps := 0; expensive(v) && steps < 3; steps++ {
 		from, count := None, 0
 		for _, u := range s.code.Insts[v].Uses() {
@@ -50,7 +50,7 @@ func (s *splitter) store(v Value, k int) {
 				count++
 			}
 		}
-		if count != 1 || price(s.code.Insts[v].Op) > 1 || s.users(from) == 1 && s.reads(v, from) {
+		if count != 1 || opCost(s.code.Insts[v].Op) > 1 || s.useCount(from) == 1 && s.hasOtherOperand(v, from) {
 			break
 		}
 		v = from
@@ -58,7 +58,7 @@ func (s *splitter) store(v Value, k int) {
 	if !expensive(v) {
 		return
 	}
-	s.row[v] = len(s.Rows)
+	s.rowIndex[v] = len(s.Rows)
 	d := s.code.Insts[v].DType
 	s.Rows = append(s.Rows, Row{DType: d, Out: -1})
 	for o, out := range s.code.Out {
@@ -69,8 +69,8 @@ func (s *splitter) store(v Value, k int) {
 	s.writerPass, s.lastReader = append(s.writerPass, s.level[v]), append(s.lastReader, k)
 }
 
-// users returns the number of values and outputs that use v.
-func (s *splitter) users(v Value) (n int) {
+// useCount returns the number of values and outputs that use v.
+func (s *splitter) useCount(v Value) (n int) {
 	for _, out := range s.code.Out {
 		if out.Re == v || out.Im == v {
 			n++
@@ -84,11 +84,11 @@ func (s *splitter) users(v Value) (n int) {
 	return n
 }
 
-// reads reports whether v has an operand that differs within a row, is not stored, and is not the value stored. If only
-// the row of that value were kept, such an operand would be read again.
-func (s *splitter) reads(v, stored Value) bool {
+// hasOtherOperand reports whether v has an operand, other than `stored`, that varies within a row and has no stored
+// row. If `stored` instead of v has a row, a later pass must read or recompute this operand.
+func (s *splitter) hasOtherOperand(v, stored Value) bool {
 	return slices.ContainsFunc(s.code.Insts[v].Uses(), func(u Value) bool {
-		return u != stored && s.variesInRow[u] && s.row[u] < 0
+		return u != stored && s.variesInRow[u] && s.rowIndex[u] < 0
 	})
 }
 
@@ -100,9 +100,9 @@ func (s *splitter) cost(v Value) int {
 	for len(list) > 0 && sum <= recomputeCost {
 		u := list[len(list)-1]
 		list = list[:len(list)-1]
-		sum += price(s.code.Insts[u].Op)
+		sum += opCost(s.code.Insts[u].Op)
 		for _, w := range s.code.Insts[u].Uses() {
-			if s.variesInRow[w] && s.row[w] < 0 && !seen[w] {
+			if s.variesInRow[w] && s.rowIndex[w] < 0 && !seen[w] {
 				seen[w] = true
 				list = append(list, w)
 			}
@@ -111,8 +111,8 @@ func (s *splitter) cost(v Value) int {
 	return sum
 }
 
-// price returns the cost of an operation, in simple operations.
-func price(o Op) int {
+// opCost returns the cost of an operation, in simple operations.
+func opCost(o Op) int {
 	switch {
 	case o == Const || o == Load || o == Position:
 		return 0
@@ -124,9 +124,9 @@ func price(o Op) int {
 	return 1
 }
 
-// Columns returns the code of pass k for a loop across rows that are adjacent in memory. One step of the loop processes
-// the given number of consecutive elements of each row. [Place.Element] is the index of the element. The accumulators
-// of folds are the last operands and the last outputs, in the same memory. Elements are folded in order.
+// Columns returns the code of pass k for a loop across rows that are adjacent in memory. An iteration of the loop
+// processes the given number of consecutive elements of each row. [Place.Element] is the index of the element. The
+// accumulators of folds are the last operands and the last outputs, in the same memory. Elements are folded in order.
 func (s *RowProgram) Columns(k, elements int) (c *Code, in, out []Place, err error) {
 	if k < 0 || k >= len(s.Passes) {
 		return nil, nil, nil, fmt.Errorf("expr: pass %d of %d", k, len(s.Passes))

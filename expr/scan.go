@@ -8,7 +8,7 @@ import (
 )
 
 // Scanner has the loops of a running fold. A running fold replaces each element of a row by the fold of all elements up
-// to and including this element. A carry holds the fold of the elements so far.
+// to and including this element. A carry is the fold of the elements so far.
 type Scanner struct {
 	Carry int // size of a carry in bytes
 	// Begin sets n carries to the neutral element.
@@ -24,22 +24,23 @@ type Scanner struct {
 func Scanning(o Op, d tensor.DType) *Scanner {
 	switch {
 	case o == Add && d == tensor.Int64:
-		return scanner(0, sumRow[int64, int64], sumColumns[int64, int64])
+		return newScanner(0, sumRow[int64, int64], sumColumns[int64, int64])
 	case o == Add && d == tensor.Float32:
-		return scanner(0, sumRow[float32, float64], sumColumns[float32, float64])
+		return newScanner(0, sumRow[float32, float64], sumColumns[float32, float64])
 	case o == Add && d == tensor.Float64:
-		return scanner(0, sumRow[float64, float64], sumColumns[float64, float64])
+		return newScanner(0, sumRow[float64, float64], sumColumns[float64, float64])
 	case o == Mul && d == tensor.Int64:
-		return scanner(1, productRow[int64, int64], productColumns[int64, int64])
+		return newScanner(1, productRow[int64, int64], productColumns[int64, int64])
 	case o == Mul && d == tensor.Float32:
-		return scanner(1, productRow[float32, float64], productColumns[float32, float64])
+		return newScanner(1, productRow[float32, float64], productColumns[float32, float64])
 	case o == Mul && d == tensor.Float64:
-		return scanner(1, productRow[float64, float64], productColumns[float64, float64])
+		return newScanner(1, productRow[float64, float64], productColumns[float64, float64])
 	}
 	return nil
 }
 
-func scanner[T tensor.Element, A any](first A, row func(a *A, dst, x []T), columns func(a []A, dst, x []T)) *Scanner {
+func newScanner[T tensor.Element, A any](first A, row func(a *A, dst, x []T), columns func(a []A, dst,
+	x []T)) *Scanner {
 	return &Scanner{
 		Carry: int(unsafe.Sizeof(first)),
 		Begin: func(carry unsafe.Pointer, n int) {
@@ -57,7 +58,7 @@ func scanner[T tensor.Element, A any](first A, row func(a *A, dst, x []T), colum
 	}
 }
 
-// fourAt returns four elements from index i. Slicing them would cost more than the arithmetic on them.
+// fourAt returns the four elements from index i. Slicing would take longer than the arithmetic on the elements.
 func fourAt[T any](x []T, i int) *[4]T { return (*[4]T)(unsafe.Pointer(&x[i])) }
 
 // sumRow and productRow are unrolled by four, which makes their speed less sensitive to code alignment.

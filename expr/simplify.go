@@ -11,7 +11,7 @@ import (
 // conversions that cancel. Values are renumbered. Outputs keep their positions.
 func (c *Code) Simplify() (*Code, error) {
 	return c.Rewrite(func(b *Builder, i Inst) Value {
-		if v := b.constant(i); v != None {
+		if v := b.foldConstant(i); v != None {
 			return v
 		}
 		if v := b.equalOperand(i); v != None {
@@ -21,8 +21,8 @@ func (c *Code) Simplify() (*Code, error) {
 	})
 }
 
-// constOf returns the bits of a value if it is a constant.
-func (b *Builder) constOf(v Value) (uint64, bool) {
+// constantBits returns the bits of a value if it is a constant.
+func (b *Builder) constantBits(v Value) (uint64, bool) {
 	if v < 0 || int(v) >= len(b.code.Insts) || b.code.Insts[v].Op != Const {
 		return 0, false
 	}
@@ -31,7 +31,7 @@ func (b *Builder) constOf(v Value) (uint64, bool) {
 
 // isConst reports whether a value is a constant with the bits of x.
 func (b *Builder) isConst(v Value, x float64) bool {
-	imm, ok := b.constOf(v)
+	imm, ok := b.constantBits(v)
 	if !ok {
 		return false
 	}
@@ -46,35 +46,36 @@ func (b *Builder) isConst(v Value, x float64) bool {
 	return float64(imm) == x && !math.Signbit(x)
 }
 
-// constant folds primitive operations of constants, and comparisons with a known result. It returns None for other
-// instructions, and for integer divisions, because division by 0 is unspecified.
-func (b *Builder) constant(i Inst) Value {
+// foldConstant returns the constant that a primitive operation of constants, or a comparison with a known result,
+// computes. It returns None for other instructions, and for integer divisions, because division by 0 is unspecified.
+func (b *Builder) foldConstant(i Inst) Value {
 	uses := i.Uses()
-	if v, known := b.compared(i); known {
+	if v, known := b.foldComparison(i); known {
 		return b.Make(Inst{Op: Const, DType: tensor.Bool, A: None, B: None, C: None, Imm: boolBits(v)})
 	}
 	if !i.Op.Primitive() || len(uses) == 0 || i.Op == Div && !i.DType.IsFloat() {
 		return None
 	}
 	small := NewBuilder()
-	var of [3]Value
+	var args [3]Value
 	for k, u := range uses {
-		imm, ok := b.constOf(u)
+		imm, ok := b.constantBits(u)
 		if !ok {
 			return None
 		}
-		of[k] = small.Make(Inst{Op: Const, DType: b.DType(u), A: None, B: None, C: None, Imm: imm})
+		args[k] = small.Make(Inst{Op: Const, DType: b.DType(u), A: None, B: None, C: None, Imm: imm})
 	}
-	c, err := small.Build(small.Real(small.Make(Inst{Op: i.Op, DType: i.DType, A: of[0], B: of[1], C: of[2], Imm: i.Imm})))
+	c, err := small.Build(small.Real(small.Make(Inst{Op: i.Op, DType: i.DType, A: args[0], B: args[1], C: args[2],
+		Imm: i.Imm})))
 	if err != nil {
 		return None
 	}
 	return b.Make(Inst{Op: Const, DType: i.DType, A: None, B: None, C: None, Imm: c.Eval()[0].Re})
 }
 
-// compared evaluates comparisons of integers whose result does not depend on the operands: a comparison of a value with
-// itself, or of an unsigned integer with 0. is is the result.
-func (b *Builder) compared(i Inst) (is, known bool) {
+// foldComparison evaluates comparisons of integers whose result does not depend on the operands: a comparison of a
+// value with itself, or of an unsigned integer with 0. known is false for other instructions.
+func (b *Builder) foldComparison(i Inst) (result, known bool) {
 	if i.Op != Eq && i.Op != Ne && i.Op != Lt && i.Op != Le {
 		return false, false
 	}
@@ -89,7 +90,7 @@ func (b *Builder) compared(i Inst) (is, known bool) {
 	return false, false
 }
 
-// equalOperand returns an operand that the result of an instruction equals, or None. For floats, x + -0 is x, but x + 0
+// equalOperand returns the value that the result of an instruction equals, or None. For floats, x + -0 is x, but x + 0
 // is not x if x is -0.
 func (b *Builder) equalOperand(i Inst) Value {
 	float := i.DType.IsFloat()
@@ -119,7 +120,7 @@ func (b *Builder) equalOperand(i Inst) Value {
 			return i.A
 		}
 	case Select:
-		if imm, ok := b.constOf(i.A); ok {
+		if imm, ok := b.constantBits(i.A); ok {
 			return []Value{i.C, i.B}[min(imm, 1)]
 		}
 		if i.B == i.C {

@@ -16,8 +16,8 @@ const maxInsts = 1 << 15
 
 // Typing holds the options of [Formula.Code].
 type Typing struct {
-	// Attrs are the values of the names of [Formula.Attrs]. They are promoted as plain numbers in PyTorch. A number with
-	// the name of an operand replaces the operand, which is then not loaded.
+	// Attrs are the values of the names of [Formula.Attrs]. They are promoted as Python numbers are in PyTorch. A number
+	// with the name of an operand replaces the operand, which is then not loaded.
 	Attrs map[string]tensor.Scalar
 	// ZeroDim marks operands without dimensions, which do not promote operands with dimensions. It is nil if all operands
 	// have dimensions.
@@ -43,7 +43,7 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 			panic(r)
 		}
 	}()
-	t := &typer{text: f.text, b: NewBuilder(in...), float: tensor.Float32}
+	t := &typer{text: f.text, b: NewBuilder(in...), floatDType: tensor.Float32}
 	t.require(1, len(in) == len(f.params), "%d dtypes for %d operands", len(in), len(f.params))
 	t.require(1, o.ZeroDim == nil || len(o.ZeroDim) == len(in), "%d of %d operands have dimensions or none",
 		len(o.ZeroDim), len(in))
@@ -67,7 +67,7 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 		env[f.params[k]] = v
 	}
 	out := make([]Output, 0, len(f.results))
-	for k, v := range t.run(f, env) {
+	for k, v := range t.evalFormula(f, env) {
 		d := t.dtype(v)
 		if o.Out != nil {
 			d = o.Out[k]
@@ -81,14 +81,13 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 	return c, err
 }
 
-// value is a typed value or a plain number. A plain number is in num, and becomes an instruction when its dtype is
-// known. If d is a 16-bit float, re is a float32, in which the value is computed. im is None except for complex dtypes.
+// value is a typed value or a plain number. A plain number becomes an instruction when its dtype is known.
 type value struct {
-	d      tensor.DType
-	re, im Value
-	num    tensor.Scalar
-	// zeroDim is set if no operand on which the value depends has dimensions.
-	zeroDim bool
+	dtype   tensor.DType
+	re      Value         // the value or its real part; a float32 if d is a 16-bit float
+	im      Value         // the imaginary part of a complex value, else None
+	num     tensor.Scalar // the plain number; not set for a typed value
+	zeroDim bool          // the operands on which the value depends have no dimensions
 }
 
 func (v value) isPlainNumber() bool { return v.num.IsSet() }
@@ -98,17 +97,17 @@ type scope map[string]value
 
 // typer translates a formula into instructions.
 type typer struct {
-	text  string // the text of the formula, for errors
-	b     *Builder
-	float tensor.DType // the dtype of quotients and functions of integers
-	at    *node        // the node at which errors are reported
-	depth int          // nesting depth of library functions; errors within them are reported at the outermost call
+	text       string // the text of the formula, for errors
+	b          *Builder
+	floatDType tensor.DType // the dtype of quotients and functions of integers
+	errorNode  *node        // the node at which errors are reported
+	depth      int          // nesting depth of library functions; errors within them are reported at the outermost call
 }
 
 func (t *typer) fail(format string, args ...any) {
 	col := 1
-	if t.at != nil {
-		col = t.at.col
+	if t.errorNode != nil {
+		col = t.errorNode.col
 	}
 	panic(errorAt(t.text, col, fmt.Sprintf(format, args...)))
 }
@@ -119,8 +118,8 @@ func (t *typer) require(col int, ok bool, format string, args ...any) {
 	}
 }
 
-// run evaluates the definitions and the results of a formula.
-func (t *typer) run(f *Formula, env scope) []value {
+// evalFormula evaluates the definitions and the results of a formula.
+func (t *typer) evalFormula(f *Formula, env scope) []value {
 	for _, l := range f.lets {
 		env[l.name] = t.eval(l.value, env)
 	}
@@ -154,13 +153,13 @@ func (t *typer) eval(n *node, env scope) value {
 		name = "unary " + name
 	}
 	if t.depth == 0 {
-		t.at = n
+		t.errorNode = n
 	}
 	v := t.apply(name, args)
 	if t.depth == 0 && !v.isPlainNumber() {
 		v.zeroDim = allZeroDim(args)
 	}
-	t.require(t.at.col, len(t.b.code.Insts) <= maxInsts, "the formula has more than %d instructions", maxInsts)
+	t.require(t.errorNode.col, len(t.b.code.Insts) <= maxInsts, "the formula has more than %d instructions", maxInsts)
 	return v
 }
 
@@ -177,22 +176,22 @@ func allZeroDim(args []value) bool {
 	return some
 }
 
-// apply evaluates an operator or a function. If all operands are plain numbers, the result is a plain number too,
-// except for a typed builtin.
+// apply evaluates an operator or a function. If all operands are plain numbers, the result is a plain number, except
+// for a typed builtin.
 func (t *typer) apply(name string, args []value) value {
 	f := builtins[name]
 	switch {
 	case !f.typed && !slices.ContainsFunc(args, func(v value) bool { return !v.isPlainNumber() }):
-		return t.number(name, args)
+		return t.evalNumbers(name, args)
 	case f.apply != nil:
 		return f.apply(t, args)
 	}
 	return t.call(name, args)
 }
 
-// number evaluates a function of plain numbers as Python does: in int64, float64 and complex128.
-func (t *typer) number(name string, args []value) value {
-	u := &typer{text: t.text, b: NewBuilder(), float: tensor.Float64, at: t.at, depth: t.depth}
+// evalNumbers evaluates a function of plain numbers as Python does: in int64, float64 and complex128.
+func (t *typer) evalNumbers(name string, args []value) value {
+	u := &typer{text: t.text, b: NewBuilder(), floatDType: tensor.Float64, errorNode: t.errorNode, depth: t.depth}
 	typed := make([]value, len(args))
 	for k, a := range args {
 		typed[k] = u.convert(a, a.num.DType())
@@ -208,11 +207,11 @@ func (t *typer) number(name string, args []value) value {
 	}
 	d := tensor.Int64
 	switch {
-	case v.d == tensor.Bool:
-		d = v.d
-	case v.d.IsFloat():
+	case v.dtype == tensor.Bool:
+		d = v.dtype
+	case v.dtype.IsFloat():
 		d = tensor.Float64
-	case v.d.IsComplex():
+	case v.dtype.IsComplex():
 		d = tensor.Complex128
 	}
 	c, err := u.b.Build(u.output(v, d))
@@ -233,7 +232,7 @@ func (t *typer) number(name string, args []value) value {
 
 // operand loads an operand.
 func (t *typer) operand(k int, d tensor.DType) value {
-	v := value{d: d, re: t.b.Load(k), im: None}
+	v := value{dtype: d, re: t.b.Load(k), im: None}
 	if d.IsComplex() {
 		v.im = t.b.LoadImag(k)
 	}
@@ -256,7 +255,7 @@ func (t *typer) output(v value, d tensor.DType) Output {
 // dtype returns the dtype of a value, or the default dtype of a plain number.
 func (t *typer) dtype(v value) tensor.DType {
 	if !v.isPlainNumber() {
-		return v.d
+		return v.dtype
 	}
 	d, _ := t.promotion(v)
 	return d
@@ -269,9 +268,9 @@ func (t *typer) promotion(args ...value) (tensor.DType, error) {
 		case v.isPlainNumber():
 			p.AddNumber(v.num)
 		case v.zeroDim:
-			p.Add(v.d, 0)
+			p.Add(v.dtype, 0)
 		default:
-			p.Add(v.d, 1)
+			p.Add(v.dtype, 1)
 		}
 	}
 	return p.Result()
@@ -292,11 +291,11 @@ func (t *typer) promote(args ...value) (tensor.DType, []value) {
 	return d, t.convertAll(d, args)
 }
 
-// promoteFloat is promote, but a common dtype that is an integer becomes a float.
+// promoteFloat is promote, but replaces an integer common dtype by a float.
 func (t *typer) promoteFloat(args ...value) (tensor.DType, []value) {
 	d := t.common(args...)
 	if d.IsIntegral(true) {
-		d = t.float
+		d = t.floatDType
 	}
 	return d, t.convertAll(d, args)
 }
@@ -315,26 +314,26 @@ func (t *typer) convert(v value, d tensor.DType) value {
 	part := d.ToReal().OpMath()
 	switch {
 	case v.isPlainNumber() && d == tensor.Bool:
-		return value{d: d, re: t.b.Const(d, boolNumber(v.num.Complex() != 0)), im: None}
+		return value{dtype: d, re: t.b.Const(d, boolNumber(v.num.Complex() != 0)), im: None}
 	case v.isPlainNumber() && d.IsIntegral(false):
-		return value{d: d, re: t.b.Int(d, v.num.Int()), im: None}
+		return value{dtype: d, re: t.b.Int(d, v.num.Int()), im: None}
 	case v.isPlainNumber():
-		w := value{d: d, re: t.float64Const(part, v.num), im: None}
+		w := value{dtype: d, re: t.float64Const(part, v.num), im: None}
 		if d.IsComplex() {
 			w.im = t.b.Const(part, imag(v.num.Complex()))
 		}
 		return w
-	case v.d == d:
+	case v.dtype == d:
 		return v
 	}
-	w := value{d: d, re: v.re, im: None}
+	w := value{dtype: d, re: v.re, im: None}
 	switch {
-	case d == tensor.Bool && v.d.IsComplex():
+	case d == tensor.Bool && v.dtype.IsComplex():
 		w.re = t.b.Do(Or, t.b.Convert(d, v.re), t.b.Convert(d, v.im))
 		return w
 	case d.IsReducedFloat():
 		w.re = t.narrow(v.re, d)
-	case d.IsComplex() && v.d.IsComplex():
+	case d.IsComplex() && v.dtype.IsComplex():
 		w.im = t.b.Convert(part, v.im)
 	case d.IsComplex():
 		w.im = t.b.Const(part, 0)

@@ -11,10 +11,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file derives the op of a fused node from the op of its anchor, a product or a convolution. The fused node is
-// called the whole. It computes the anchor and then an epilogue, which is an expression of each element of the anchor's
-// result. The operands of the whole are the operands of the anchor followed by the operands of the epilogue. The memory
-// of one result of the whole holds the anchor's result until the epilogue overwrites it.
+// This file derives the op of a fused node from the op of its anchor, a product or a convolution. The fused node, here
+// called the whole, computes the anchor and then an epilogue: an expression of each element of the anchor's result. The
+// operands of the whole are the operands of the anchor followed by the operands of the epilogue. The memory of one
+// result of the whole contains the anchor's result until the epilogue overwrites it.
 
 // withEpilogue returns the op of fused nodes whose anchor is a node of op o: see [Fusion.Anchor]. The returned op has
 // all implementations of o, under the same names. An implementation without Epilogues applies the expression in a
@@ -52,7 +52,7 @@ func makeWithEpilogue(o *graph.Op) *graph.Op {
 		t.Flops = anchorFlops
 	}
 	for i := range o.Impls {
-		t.Impls = append(t.Impls, anchored{&o.Impls[i]}.impl())
+		t.Impls = append(t.Impls, anchorImpl{&o.Impls[i]}.impl())
 	}
 	op, err := graph.Define(t)
 	if err != nil {
@@ -61,10 +61,10 @@ func makeWithEpilogue(o *graph.Op) *graph.Op {
 	return op
 }
 
-// anchored makes an implementation of the whole from an implementation of the anchor.
-type anchored struct{ *graph.Impl }
+// anchorImpl is an implementation of the anchor. Its methods implement the whole.
+type anchorImpl struct{ *graph.Impl }
 
-func (a anchored) impl() graph.Impl {
+func (a anchorImpl) impl() graph.Impl {
 	return graph.Impl{Name: a.Name, Doc: a.Doc, Inexact: a.Inexact,
 		Walks: a.walks, Read: a.read, Writes: a.writes, Work: a.work, Pack: a.pack, Lower: a.lower}
 }
@@ -103,9 +103,9 @@ func (f *Fusion) anchorWalk(whole graph.Walk) graph.Walk {
 	return walk
 }
 
-// walks returns the walks of the anchor. With each walk, all results of the whole have the layout of the anchor's
-// result. If the anchor cannot write the inferred layout, the default layout is row-major.
-func (a anchored) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
+// walks returns the walks of the anchor. In each walk, all results of the whole have the layout of the anchor's result.
+// If the anchor cannot write the inferred layout, the default layout is row-major.
+func (a anchorImpl) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 	f, anchor, err := anchorOf(c)
 	if err != nil {
 		return nil
@@ -139,7 +139,7 @@ func isStandard(m tensor.Meta) bool { return m.IsContiguous() || m.IsChannelsLas
 
 // work returns the work of the anchor and the epilogue. For an implementation without Epilogues, this includes reading
 // and writing the anchor's result a second time.
-func (a anchored) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
+func (a anchorImpl) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	f, anchor, err := anchorOf(c)
 	if err != nil || f.effort == nil {
 		return w
@@ -161,7 +161,7 @@ func (a anchored) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	return w
 }
 
-func (a anchored) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
+func (a anchorImpl) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 	f, is := c.Attrs.(*Fusion)
 	if into := 0; is && i >= f.Anchor {
 		if into = f.hostResult(); into < 0 || into >= len(c.Out) {
@@ -181,10 +181,10 @@ func (a anchored) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w 
 	return w, ok
 }
 
-// writes reports whether result i can have layout m. For the result whose memory holds the anchor's result, the anchor
-// decides. The epilogue can write all other results with any strides, but writes accepts only layouts with contiguous
-// runs, because others are slow.
-func (a anchored) writes(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) bool {
+// writes reports whether result i can have layout m. For the result that shares memory with the anchor's result, the
+// anchor decides. The epilogue can write other results with any strides, but writes accepts only layouts with
+// contiguous runs, because layouts without them are slow.
+func (a anchorImpl) writes(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) bool {
 	f, anchor, err := anchorOf(c)
 	if err != nil || runOf(m) < 2 {
 		return false
@@ -205,7 +205,7 @@ func runOf(m tensor.Meta) (n int) {
 	return n
 }
 
-func (a anchored) pack(c *graph.Call, i int) (graph.Packing, bool) {
+func (a anchorImpl) pack(c *graph.Call, i int) (graph.Packing, bool) {
 	f, anchor, err := anchorOf(c)
 	if err != nil || i >= f.Anchor || a.Pack == nil {
 		return graph.Packing{}, false
@@ -214,7 +214,7 @@ func (a anchored) pack(c *graph.Call, i int) (graph.Packing, bool) {
 	return a.Pack(anchor, i)
 }
 
-func (a anchored) lower(c *graph.Call) (*graph.Kernel, error) {
+func (a anchorImpl) lower(c *graph.Call) (*graph.Kernel, error) {
 	f, anchor, err := anchorOf(c)
 	if err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ func (a anchored) lower(c *graph.Call) (*graph.Kernel, error) {
 		whole.Arithmetic += epilogue.loop.PerElement() * float64(epilogue.numel)
 	}
 	if into := f.hostResult(); len(c.Out) > 1 {
-		whole.Phases = rearranged(whole.Phases, into, len(c.Out))
+		whole.Phases = withReorderedAddresses(whole.Phases, into, len(c.Out))
 	}
 	whole.Code = func() (list []expr.Listing) {
 		if k.Code != nil {
@@ -282,10 +282,10 @@ func (e *Epilogue) phase() graph.Phase {
 	}}
 }
 
-// rearranged returns phases that reorder the addresses of the whole for the kernel of the anchor. The addresses of the
-// whole begin with all its results. The kernel of the anchor expects the result with index into first, then all
-// operands, and then the remaining results.
-func rearranged(phases []graph.Phase, into, results int) []graph.Phase {
+// withReorderedAddresses returns phases that reorder the addresses of the whole for the kernel of the anchor. The
+// addresses of the whole are its results and then its operands. The kernel of the anchor expects the result with index
+// `into`, then all operands, and then the other results.
+func withReorderedAddresses(phases []graph.Phase, into, results int) []graph.Phase {
 	mems, out := new(graph.PerWorker[graph.Mem]), make([]graph.Phase, len(phases))
 	for i, ph := range phases {
 		out[i] = graph.Phase{Chunks: ph.Chunks, Run: func(m *graph.Mem, chunk int) error {

@@ -24,9 +24,9 @@ func transposed(m tensor.Meta) tensor.Meta {
 	return t
 }
 
-// pack transposes constants of the row program that differ from row to row and from column to column, such as a mask,
-// so that they have the layout of the scores.
-func (x attended) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
+// pack transposes constants of the row program, such as a mask, to the layout of the scores. It applies to constants
+// that differ from row to row and from column to column.
+func (x attentionImpl) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 	if i < 3 || !c.Constant(i) || len(c.Out) != 1 {
 		return p, false
 	}
@@ -65,25 +65,25 @@ func differs(m tensor.Meta) bool {
 	return m.Shape[rank-2] > 1 && m.Shape[rank-1] > 1 && m.Strides[rank-2] != 0 && m.Strides[rank-1] != 0
 }
 
-// attending returns the op of fused attentions whose two products are calls of o: see [graph.Attend]. The returned op
+// attentionOp returns the op of fused attentions whose two products are calls of o: see [graph.Attend]. The returned op
 // is in no catalogue. attending returns nil for an op without Attend.
-func attending(o *graph.Op) *graph.Op {
-	op, _ := o.Derived(attentionKey{}, func() any { return makeAttending(o) }).(*graph.Op)
+func attentionOp(o *graph.Op) *graph.Op {
+	op, _ := o.Derived(attentionKey{}, func() any { return makeAttentionOp(o) }).(*graph.Op)
 	return op
 }
 
 type attentionKey struct{}
 
 // Attends reports whether attentions whose products are calls of the op can be one node: see [graph.Attend].
-func Attends(o *graph.Op) bool { return attending(o) != nil }
+func Attends(o *graph.Op) bool { return attentionOp(o) != nil }
 
-// leastExponent is a limit of the implementation "flushed": it replaces weights below e^leastExponent by 0. The sum of
-// 2^16 such weights is below 1e-21, where the largest weight is 1. Products of all other weights with values are far
-// from subnormal.
-const leastExponent = -60
+// minExponent is the limit of the implementation "flushed", which replaces weights below e^leastExponent by 0. The
+// largest weight of a row is 1, and 2^16 replaced weights have a sum below 1e-21. Products of the remaining weights
+// with values are far from subnormal.
+const minExponent = -60
 
-// makeAttending makes the op of [attending].
-func makeAttending(o *graph.Op) *graph.Op {
+// makeAttentionOp makes the op of [attending].
+func makeAttentionOp(o *graph.Op) *graph.Op {
 	if o.Attend == nil {
 		return nil
 	}
@@ -95,12 +95,12 @@ func makeAttending(o *graph.Op) *graph.Op {
 			Infer:  inferFused, Ref: fusedRef,
 		},
 		Facts: graph.Facts{AnyOrder: true, Flops: func(c *graph.Call) float64 {
-			return attended{o.Attend, false}.work(c, graph.Walk{}).Flops
+			return attentionImpl{o.Attend, false}.work(c, graph.Walk{}).Flops
 		}},
 		Lowerings: graph.Lowerings{
 			Impls: []graph.Impl{
-				attended{o.Attend, true}.impl("flushed", o.Attend.Doc+" Weights below e^-60 of the largest are 0."),
-				attended{o.Attend, false}.impl("blocks", o.Attend.Doc),
+				attentionImpl{o.Attend, true}.impl("flushed", o.Attend.Doc+" Weights below e^-60 of the largest are 0."),
+				attentionImpl{o.Attend, false}.impl("blocks", o.Attend.Doc),
 			},
 		},
 	}
@@ -111,19 +111,19 @@ func makeAttending(o *graph.Op) *graph.Op {
 	return op
 }
 
-// attended is an implementation of fused attentions. If flush is set, it replaces small exponentials by 0.
-type attended struct {
+// attentionImpl is an implementation of fused attentions. If flush is set, it replaces small exponentials by 0.
+type attentionImpl struct {
 	*graph.Attend
 	flush bool
 }
 
-func (x attended) impl(name, doc string) graph.Impl {
+func (x attentionImpl) impl(name, doc string) graph.Impl {
 	return graph.Impl{Name: name, Doc: doc, Inexact: x.flush, Walks: x.walks, Work: x.work, Read: x.read, Pack: x.pack,
 		Lower: x.lower}
 }
 
 // attentionOf returns a call as a [graph.Attention], with the layouts of the call.
-func (x attended) attentionOf(c *graph.Call) (*graph.Attention, error) {
+func (x attentionImpl) attentionOf(c *graph.Call) (*graph.Attention, error) {
 	f, ok := c.Attrs.(*Fusion)
 	if !ok || f.Seen == nil || len(f.Seen) != len(c.In)+1 || len(c.Out) != 1 || f.code == nil {
 		return nil, errors.New("a fused node is made by passes")
@@ -155,7 +155,7 @@ func (x attended) attentionOf(c *graph.Call) (*graph.Attention, error) {
 		}
 	}
 	if x.flush {
-		if a.Code, ok = f.code.FlushExp(leastExponent); !ok {
+		if a.Code, ok = f.code.FlushExp(minExponent); !ok {
 			return nil, errors.New("the row program has no exponential to flush")
 		}
 	}
@@ -174,7 +174,7 @@ func denseCall(c *graph.Call) *graph.Call {
 	return &r
 }
 
-func (x attended) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
+func (x attentionImpl) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 	d := denseCall(c)
 	if len(c.Out) != 1 {
 		return nil
@@ -193,7 +193,7 @@ func (x attended) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 }
 
 // work returns the work of the products and of the row program, and the bytes of all operands and results once.
-func (x attended) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
+func (x attentionImpl) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	d := denseCall(c)
 	d.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
 	f, ok := c.Attrs.(*Fusion)
@@ -217,7 +217,7 @@ func (x attended) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	return w
 }
 
-func (x attended) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
+func (x attentionImpl) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 	if i < 3 && m.IsContiguous() {
 		return w, true
 	}
@@ -230,7 +230,7 @@ func (x attended) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w 
 		return w, false
 	case i < 3:
 		w = x.Read(a, i)
-	case c.Constant(i) && a.ByColumns() && differs(a.Others[i-3]): // it is packed
+	case c.Constant(i) && a.ByColumns() && differs(a.Others[i-3]): // the constant is packed
 	default:
 		l, s, _, _ := a.Sizes()
 		scores := tensor.New(m.DType, append(slices.Clone(a.Batch), l, s)...)
@@ -245,7 +245,7 @@ func (x attended) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w 
 	return w, true
 }
 
-func (x attended) lower(c *graph.Call) (*graph.Kernel, error) {
+func (x attentionImpl) lower(c *graph.Call) (*graph.Kernel, error) {
 	a, err := x.attentionOf(c)
 	if err != nil {
 		return nil, err

@@ -13,9 +13,9 @@ import (
 // This file checks the nodes of a candidate attention and collects them as parts of one node. The batch of a product of
 // matrices is the list of the dimensions before the last two.
 
-// attention collects the parts of an attention: see [Fuser.Attends]. Parts may have the batch in different shapes, such
-// as [b*h] and [b, h]. The attention has the finest shape; the shapes of all parts are views of that shape.
-func (w *fusedPart) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
+// addAttention adds the parts of an attention: see [Fuser.Attends]. Parts may have the batch in different shapes, such
+// as [b*h] and [b, h]. The attention has the finest shape, and the batches of all parts are views of that shape.
+func (w *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep func(*graph.Value) bool) error {
 	first, last := parts[0], parts[len(parts)-1]
 	if err := betweenProducts(parts); err != nil {
 		return err
@@ -24,7 +24,7 @@ func (w *fusedPart) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Va
 	if err != nil {
 		return err
 	}
-	w.node.Op = attending(last.Op)
+	w.node.Op = attentionOp(last.Op)
 	w.fusion.Anchor = 3
 	w.node.In = []graph.Arg{first.In[0], first.In[1], last.In[1]}
 	if err := checkProductOperands(append(slices.Clone(w.node.In), graph.Of(first.Out[0]), last.In[0])); err != nil {
@@ -32,8 +32,8 @@ func (w *fusedPart) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Va
 	}
 	scores, folds := first.Out[0].Meta.Shape, false
 	for i, v := range []*graph.Value{first.Out[0], first.Out[0], last.Out[0]} {
-		seen, ok := seenAs(w.node.In[i].Meta().Shape, v.Meta.Shape, fine)
-		if err := w.sees(i, seen, ok); err != nil {
+		seen, ok := productView(w.node.In[i].Meta().Shape, v.Meta.Shape, fine)
+		if err := w.recordView(i, seen, ok); err != nil {
 			return err
 		}
 	}
@@ -42,25 +42,25 @@ func (w *fusedPart) attention(f *Fuser, parts []*graph.Node, keep func(*graph.Va
 		local := m.Out[0].Meta.Shape
 		switch between, err := f.checkBetween(m, scores); {
 		case i == 0 || i == len(parts)-1:
-			w.product(i, m, keep)
+			w.addProduct(i, m, keep)
 			continue
 		case err != nil:
 			return fmt.Errorf("%q %w", m.Name, err)
 		case between:
 			folds, local = true, m.In[0].Meta().Shape
 		}
-		if err := w.add(i, m, func(int) bool { return false }, keep); err != nil {
+		if err := w.addPart(i, m, func(int) bool { return false }, keep); err != nil {
 			return err
 		}
-		if showsAlike(m) && w.fusion.Parts[i].In[0].Part < 0 {
+		if reshapesBatch(m) && w.fusion.Parts[i].In[0].Part < 0 {
 			return fmt.Errorf("%q is no view of a result of the first product", m.Name)
 		}
 		for _, a := range w.fusion.Parts[i].In {
 			if a.Part >= 0 || a.Number.IsSet() {
 				continue
 			}
-			seen, ok := seenRows(w.node.In[a.Place].Meta().Shape, local, rows)
-			if err := w.sees(a.Place, seen, ok); err != nil {
+			seen, ok := rowView(w.node.In[a.Place].Meta().Shape, local, rows)
+			if err := w.recordView(a.Place, seen, ok); err != nil {
 				return err
 			}
 		}
@@ -109,8 +109,8 @@ func checkProductOperands(values []graph.Arg) error {
 	return nil
 }
 
-// product adds the first or the last part.
-func (w *fusedPart) product(i int, m *graph.Node, keep func(*graph.Value) bool) {
+// addProduct adds the first or the last part.
+func (w *nodeBuilder) addProduct(i int, m *graph.Node, keep func(*graph.Value) bool) {
 	in := []FusedArg{{Part: -1, Place: 0}, {Part: -1, Place: 1}}
 	if i > 0 {
 		in[1].Place = 2
@@ -119,13 +119,13 @@ func (w *fusedPart) product(i int, m *graph.Node, keep func(*graph.Value) bool) 
 			in[0] = FusedArg{Part: -1, Place: -1}
 		}
 	}
-	w.makes(i, m, keep)
+	w.recordOutputs(i, m, keep)
 	w.fusion.Parts = append(w.fusion.Parts, FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: in, Outs: 1})
 }
 
-// sees records the shape (seen) in which the attention reads operand k. It returns an error if ok is false, or if two
-// parts require different shapes.
-func (w *fusedPart) sees(k int, seen []int, ok bool) error {
+// recordView records `seen`, the shape in which the attention reads operand k. It returns an error if ok is false, or
+// if two parts require different shapes.
+func (w *nodeBuilder) recordView(k int, seen []int, ok bool) error {
 	switch known := k < len(w.fusion.Seen); {
 	case !ok || known && !slices.Equal(w.fusion.Seen[k], seen):
 		return fmt.Errorf("%q has other dimensions than the scores", w.node.In[k].Value.Name)
@@ -136,12 +136,12 @@ func (w *fusedPart) sees(k int, seen []int, ok bool) error {
 }
 
 // checkBetween returns an error if a node cannot be between the products of an attention. scores is the shape of the
-// result of the first product. folds reports whether the node folds rows.
+// first product's result. folds is true if the node folds rows.
 func (f *Fuser) checkBetween(m *graph.Node, scores []int) (folds bool, err error) {
-	if len(m.Out) != 1 || !alikeScores(m.Out[0].Meta.Shape, scores) {
+	if len(m.Out) != 1 || !fitsScores(m.Out[0].Meta.Shape, scores) {
 		return false, errors.New("has a result that is not rows of scores")
 	}
-	if showsAlike(m) {
+	if reshapesBatch(m) {
 		return false, nil
 	}
 	if r := f.Rows(m); r != nil && r.Code.Compilable() {
@@ -164,9 +164,9 @@ func (f *Fuser) checkBetween(m *graph.Node, scores []int) (folds bool, err error
 	return false, nil
 }
 
-// alikeScores reports whether a value of the given shape has an element for each score, or an element for each row of
-// scores. The dimensions of batch and rows may be split or joined in the shape.
-func alikeScores(shape, scores []int) bool {
+// fitsScores reports whether a value of the given shape has an element for each score, or an element for each row of
+// scores. The dimensions of batch and rows may be split or joined.
+func fitsScores(shape, scores []int) bool {
 	a, b := len(shape), len(scores)
 	if a < 2 || b < 2 || shape[a-1] != scores[b-1] && shape[a-1] != 1 {
 		return false
@@ -174,9 +174,9 @@ func alikeScores(shape, scores []int) bool {
 	return tensor.Numel(shape[:a-1]) == tensor.Numel(scores[:b-1])
 }
 
-// showsAlike reports whether a node is a view that changes only the shape of the batch: its result has the same rows in
-// the same order as its operand.
-func showsAlike(m *graph.Node) bool {
+// reshapesBatch reports whether a node is a view that changes only the shape of the batch. The rows of its result are
+// the rows of its operand, in the same order.
+func reshapesBatch(m *graph.Node) bool {
 	if len(m.Out) != 1 || m.Out[0].Alias == nil || len(m.In) == 0 || m.In[0].Kind != graph.TensorArg {
 		return false
 	}
@@ -186,9 +186,9 @@ func showsAlike(m *graph.Node) bool {
 		a >= 2 && b >= 2 && from.Shape[a-1] == to.Shape[b-1]
 }
 
-// fineBatch returns the shape of the attention's batch, without sizes of 1. It is the coarsest shape of which the
-// batches of all parts are views. Parts between the products may have the rows of scores in any shape. Dimensions
-// within the rows of a matrix do not belong to the batch.
+// fineBatch returns the shape of the attention's batch, without sizes of 1: the coarsest shape that has the batches of
+// all parts as views. Parts between the products may split or join the rows of scores. Dimensions within the rows of a
+// matrix do not belong to the batch.
 func fineBatch(parts []*graph.Node) ([]int, error) {
 	scores := parts[0].Out[0].Meta.Shape
 	if len(scores) < 2 {
@@ -230,19 +230,20 @@ func fineBatch(parts []*graph.Node) ([]int, error) {
 	return fine, nil
 }
 
-// seenAs returns a view of an operand of a product with a batch of shape fine, in which broadcast dimensions have size
-// 1. The operand has the given shape and is broadcast to local. It returns false if there is no such view.
-func seenAs(shape, local, fine []int) ([]int, bool) {
+// productView returns the shape of the view of a product's operand that has a batch of shape fine, with size 1 in
+// broadcast dimensions. The operand has the given shape and is broadcast to local. productView returns false if there
+// is no such view.
+func productView(shape, local, fine []int) ([]int, bool) {
 	rank := len(local) - 2
-	lead, ok := seenLead(shape, local, rank, fine)
+	lead, ok := leadingView(shape, local, rank, fine)
 	return append(lead, sizeIn(shape, local, rank), sizeIn(shape, local, rank+1)), ok
 }
 
-// seenRows is [seenAs] for an operand of the row program. fine is the shape of the batch followed by the number of rows
-// of a matrix. If the operand differs between the rows of a matrix, the view has a row for each row of the matrix.
-func seenRows(shape, local, fine []int) ([]int, bool) {
+// rowView is productView for an operand of the row program. fine is the shape of the batch followed by the number of
+// rows of a matrix. If the operand differs between the rows of a matrix, the view has a row for each row of the matrix.
+func rowView(shape, local, fine []int) ([]int, bool) {
 	rank := len(local) - 1
-	lead, ok := seenLead(shape, local, rank, fine)
+	lead, ok := leadingView(shape, local, rank, fine)
 	return append(lead, sizeIn(shape, local, rank)), ok
 }
 
@@ -254,9 +255,9 @@ func sizeIn(shape, local []int, d int) int {
 	return shape[d]
 }
 
-// seenLead returns the sizes of a view of shape fine of the leading dimensions of a value. The value has the given
-// shape and is broadcast to local. The leading dimensions are the first rank dimensions of local.
-func seenLead(shape, local []int, rank int, fine []int) ([]int, bool) {
+// leadingView returns the shape of the view that has the dimensions `fine` instead of the first `rank` dimensions of
+// local, with size 1 in broadcast dimensions. The value has the given shape and is broadcast to local.
+func leadingView(shape, local []int, rank int, fine []int) ([]int, bool) {
 	if len(shape) > len(local) {
 		return nil, false
 	}

@@ -11,21 +11,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ScoreRows is the row program of an attention for a block of contiguous rows of scores, from which it computes
-// weights. It is immutable and may be used by several goroutines.
+// ScoreRows is the row program of an attention. It computes weights from a block of contiguous rows of scores. It is
+// immutable and may be used by several goroutines.
 type ScoreRows struct {
-	plan    *rowprog.Plan
-	inPlace bool
-	others  []scoreOperand
-	size    int // bytes of the weights if they are not written in place of the scores, else 0
-	state   graph.PerWorker[rowState]
+	plan        *rowprog.Plan
+	inPlace     bool           // weights overwrite the scores
+	others      []scoreOperand // by operand of the attention after query, key and value
+	weightBytes int            // bytes of the weights if they do not overwrite the scores, else 0
+	state       graph.PerWorker[rowState]
 }
 
-// scoreOperand describes the memory of an operand of the row program: the offset of each matrix and the stride of rows,
-// both in bytes.
+// scoreOperand describes the memory of an operand of the row program.
 type scoreOperand struct {
-	at  []int
-	row int
+	matrixOffsets []int // by matrix of the batch: byte offset
+	rowStride     int   // stride of rows in bytes
 }
 
 // NewScoreRows prepares the row program of an attention for n rows of scores. row and col are the strides of the scores
@@ -49,7 +48,7 @@ func NewScoreRows(a *graph.Attention, n, row, col int) (*ScoreRows, error) {
 		row, col, size := m.Strides[rank], m.Strides[rank+1], m.DType.Size()
 		ins = append(ins, block(m.DType, row, col))
 		r.others = append(r.others, scoreOperand{a.Entries(m), row * size})
-		at := r.others[len(r.others)-1].at
+		at := r.others[len(r.others)-1].matrixOffsets
 		for i := range at {
 			at[i] *= size
 		}
@@ -60,7 +59,7 @@ func NewScoreRows(a *graph.Attention, n, row, col int) (*ScoreRows, error) {
 	}
 	r.inPlace = slices.Contains(r.plan.InPlace(), [2]int{0, 0})
 	if !r.inPlace {
-		r.size = outs[0].Extent() * outs[0].DType.Size()
+		r.weightBytes = outs[0].Extent() * outs[0].DType.Size()
 	}
 	return r, nil
 }
@@ -70,7 +69,7 @@ func (r *ScoreRows) Bytes() int {
 	if r == nil || r.plan == nil {
 		return 0
 	}
-	return align(r.plan.Worker()) + align(r.plan.Scratch()) + align(r.size)
+	return align(r.plan.Worker()) + align(r.plan.Scratch()) + align(r.weightBytes)
 }
 
 // align rounds bytes up to whole cache lines.
@@ -91,12 +90,12 @@ func (r *ScoreRows) Do(m *graph.Mem, scores unsafe.Pointer, entry, row int, memo
 	weights := scores
 	if !r.inPlace {
 		weights = unsafe.Pointer(unsafe.SliceData(memory))
-		memory = memory[align(r.size):]
+		memory = memory[align(r.weightBytes):]
 	}
 	s := r.state.Of(m)
 	s.ptrs = append(s.ptrs[:0], weights, scores)
 	for i, o := range r.others {
-		s.ptrs = append(s.ptrs, unsafe.Add(m.Ptrs[4+i], o.at[entry]+row*o.row))
+		s.ptrs = append(s.ptrs, unsafe.Add(m.Ptrs[4+i], o.matrixOffsets[entry]+row*o.rowStride))
 	}
 	worker, scratch := memory, memory[align(r.plan.Worker()):]
 	for phase := range r.plan.Phases() {

@@ -8,24 +8,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// EpilogueStep is an operation of an epilogue that kernels can apply in registers: Add, Mul, Min or Max. The first
-// operand of the operation is the result of the previous step. The second operand is a number or an operand of the
-// fused node.
+// EpilogueStep is an operation of an epilogue that kernels can apply in registers. Its first operand is the result of
+// the previous step. Its second operand is a number or an operand of the fused node. An operand has Width elements
+// (Lanes), one element (One), or the strides of the anchor's result (neither).
 type EpilogueStep struct {
-	Op expr.Op
-	// Place is the index of the second operand among the addresses of the anchor's kernel. It is 0 if the second operand
-	// is Number.
-	Place  int
-	Number float64
-	// Lanes means that the second operand has Width elements, one for each position in the fastest dimension of the
-	// anchor's result, and is broadcast along all other dimensions. One means that the second operand has one element. If
-	// neither is set, the second operand has the strides of the anchor's result.
-	Lanes, One bool
-	Width      int
+	Op     expr.Op // Add, Mul, Min or Max
+	Place  int     // index of the second operand among the addresses of the anchor's kernel; 0 means Number
+	Number float64 // the second operand, if Place is 0
+	// Lanes means that the second operand has an element for each position in the fastest dimension of the anchor's
+	// result, and is broadcast along all other dimensions.
+	Lanes bool
+	One   bool // the second operand has one element
+	Width int  // size of the fastest dimension of the anchor's result
 }
 
-// Chain returns the epilogue as a sequence of steps. The first step has the anchor's result as its first operand; an
-// int32 result is first converted to float32. Chain returns nil if the epilogue is not such a sequence, has several
+// Chain returns the epilogue as a sequence of steps. The first operand of the first step is the anchor's result. An
+// int32 result is first converted to float32. Chain returns nil if the epilogue is not a sequence of steps, has several
 // results, or has an operand in a layout that kernels do not read.
 func (e *Epilogue) Chain() []EpilogueStep {
 	if e == nil || e.code == nil || len(e.code.Out) != 1 {
@@ -83,12 +81,12 @@ func (e *Epilogue) step(op expr.Op, by expr.Value, d tensor.DType) (s EpilogueSt
 		return s, false
 	default:
 		result, operand := e.streams[0], e.streams[1+int(i.A)]
-		s.Place, s.Width = operand.place, e.sizes[0]
+		s.Place, s.Width = operand.addressIndex, e.sizes[0]
 		alike := true
 		s.One = true
-		s.Lanes = operand.steps[0] == operand.size
-		for d, step := range operand.steps {
-			alike = alike && step == result.steps[d]
+		s.Lanes = operand.strides[0] == operand.size
+		for d, step := range operand.strides {
+			alike = alike && step == result.strides[d]
 			s.One = s.One && step == 0
 			s.Lanes = s.Lanes && (d == 0 || step == 0)
 		}

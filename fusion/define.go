@@ -25,11 +25,11 @@ func Define(o graph.Op) (*graph.Op, error) {
 	return defined, err
 }
 
-// pricing prices the calls of an op by the expression of its first example, because expressions for other attributes
-// and dtypes have similar length.
+// pricing prices the calls of an op by the expression of the op's first example. Expressions for other attributes and
+// dtypes have similar length.
 type pricing struct {
 	op     *graph.Op
-	effort func() (e Effort, ok bool) // false if there is no expression, or if it does not compile
+	effort func() (e Effort, ok bool) // ok is false if there is no expression, or if it does not compile
 }
 
 // Work implements [graph.Pricing].

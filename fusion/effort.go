@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/internal/loops"
 )
 
-// ScanSimple is the time of a scan for one element, in operations of Go code ([graph.GoSimple]).
+// ScanSimple is the time that a scan takes per element, in operations of Go code ([graph.GoSimple]).
 const ScanSimple = 3.8
 
 // Effort is the number of operations of an expression, by kind. [Effort.Do] converts it to work.

@@ -14,29 +14,28 @@ import (
 
 // Epilogue is an expression that a step applies to each element of its anchor's result and of further operands. The
 // anchor is a product or a convolution. The outputs of the expression are the results of the step. The memory of one of
-// these results holds the anchor's result. Implementations with [graph.Impl.Epilogues] apply the epilogue to each part
-// of the anchor's result when the part is final and still in a cache. An Epilogue is immutable once its kernel is made,
-// and may then be used by several goroutines.
+// these results contains the anchor's result until the epilogue overwrites it. Implementations with
+// [graph.Impl.Epilogues] apply the epilogue to each part of the anchor's result when the part is final and still in a
+// cache. An Epilogue is immutable once its kernel is made, and may then be used by several goroutines.
 type Epilogue struct {
-	code    *expr.Code  // its operand 0 is the anchor's result
+	code    *expr.Code  // operand 0 is the anchor's result
 	loop    *loops.Loop // compiled loop of the expression; nil if the kernel applies the chain in registers
 	streams []stream    // results, then operands, in the order of code
-	sizes   []int       // sizes of the dimensions of the anchor's result in memory, the fastest first: see span
+	sizes   []int       // dimensions of the anchor's result in memory, joined where possible, the fastest first
 	strides []int       // strides of these dimensions in elements
 	staged  []int       // indices of the streams that are not contiguous and are copied to a buffer
-	numel   int         // total number of elements of the anchor's result
+	numel   int         // number of elements of the anchor's result
 	dense   bool        // the anchor's result is dense
 
 	absorbed bool // the kernel applies the chain in registers: see Absorb
 	deferred bool // the kernel does not apply the epilogue: see Leave
 }
 
-// stream describes the memory of an operand or a result of an epilogue: the index of its address among the addresses of
-// the anchor's kernel, the strides in bytes along Epilogue.sizes, and the size of an element in bytes.
+// stream describes the memory of an operand or a result of an epilogue.
 type stream struct {
-	place int
-	steps []int
-	size  int
+	addressIndex int   // index of its address among the addresses of the anchor's kernel
+	strides      []int // by dimension of Epilogue.sizes: stride in bytes
+	size         int   // size of an element in bytes
 }
 
 // EpilogueOf returns the epilogue that the kernel of a call must apply, or nil if there is none.
@@ -56,8 +55,8 @@ func (e *Epilogue) Code() *expr.Code {
 	return e.code
 }
 
-// Absorb records that the kernel applies [Epilogue.Chain] in registers. It must be called while the kernel is made. The
-// epilogue then has no loop in listings of code.
+// Absorb records that the kernel applies [Epilogue.Chain] in registers. It must be called while the kernel is made.
+// Listings of code then have no loop for the epilogue.
 func (e *Epilogue) Absorb() {
 	if e != nil {
 		e.absorbed = true
@@ -84,16 +83,16 @@ func newEpilogue(f *Fusion, c *graph.Call) (*Epilogue, error) {
 	for o, m := range c.Out {
 		s := stream{size: m.DType.Size()}
 		if o != into {
-			s.place, others = others, others+1
+			s.addressIndex, others = others, others+1
 		}
 		e.streams, metas = append(e.streams, s), append(metas, m)
 	}
 	e.streams, metas = append(e.streams, stream{size: result.DType.Size()}), append(metas, result)
 	for i := f.Anchor; i < len(c.In); i++ {
 		m := c.Meta(i)
-		e.streams, metas = append(e.streams, stream{place: 1 + i, size: m.DType.Size()}), append(metas, m)
+		e.streams, metas = append(e.streams, stream{addressIndex: 1 + i, size: m.DType.Size()}), append(metas, m)
 	}
-	if err := e.span(result, metas); err != nil {
+	if err := e.setDimensions(result, metas); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -104,7 +103,7 @@ func (e *Epilogue) compile() (err error) {
 	results := len(e.code.Out)
 	l := &expr.Loop{Code: e.code, Scalar: make([]bool, len(e.code.In))}
 	for i, s := range e.streams {
-		switch step := s.steps[0]; {
+		switch step := s.strides[0]; {
 		case step == s.size:
 		case step == 0 && i >= results:
 			l.Scalar[i-results] = true
@@ -116,9 +115,9 @@ func (e *Epilogue) compile() (err error) {
 	return err
 }
 
-// span sets sizes, strides and the steps of all streams. It joins dimensions of the anchor's result that are contiguous
-// in all streams, to minimize their number.
-func (e *Epilogue) span(result tensor.Meta, metas []tensor.Meta) error {
+// setDimensions sets sizes, strides and the steps of all streams. It joins dimensions of the anchor's result that are
+// contiguous in all streams.
+func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error {
 	e.numel, e.dense = result.Numel(), result.IsNonOverlappingAndDense()
 	var dims []int
 	for d, n := range result.Shape {
@@ -129,7 +128,7 @@ func (e *Epilogue) span(result tensor.Meta, metas []tensor.Meta) error {
 	slices.SortFunc(dims, func(a, b int) int { return result.Strides[a] - result.Strides[b] })
 	e.sizes, e.strides = []int{1}, []int{1}
 	for i := range e.streams {
-		e.streams[i].steps = []int{e.streams[i].size}
+		e.streams[i].strides = []int{e.streams[i].size}
 	}
 	extent := 1
 	for _, d := range dims {
@@ -144,7 +143,7 @@ func (e *Epilogue) span(result tensor.Meta, metas []tensor.Meta) error {
 			if k := d - (result.Rank() - m.Rank()); k >= 0 && m.Shape[k] > 1 {
 				steps[i] = m.Strides[k] * e.streams[i].size
 			}
-			joins = joins && steps[i] == e.streams[i].steps[last]*e.sizes[last]
+			joins = joins && steps[i] == e.streams[i].strides[last]*e.sizes[last]
 		}
 		switch {
 		case e.sizes[last] == 1: // the first
@@ -157,7 +156,7 @@ func (e *Epilogue) span(result tensor.Meta, metas []tensor.Meta) error {
 		}
 		for i := range e.streams {
 			s := &e.streams[i]
-			s.steps = append(s.steps[:len(e.sizes)-1], steps[i])
+			s.strides = append(s.strides[:len(e.sizes)-1], steps[i])
 		}
 	}
 	return nil
@@ -166,22 +165,22 @@ func (e *Epilogue) span(result tensor.Meta, metas []tensor.Meta) error {
 // EpilogueRun is the state of a worker that applies an epilogue in a chunk. The chunk calls [EpilogueRun.Release] at
 // its end.
 type EpilogueRun struct {
-	state  loops.State
-	base   []unsafe.Pointer // indexed by stream: address of the first element
-	coords []int            // coordinates of an element: see locate
-	ptrs   []unsafe.Pointer // indexed by stream: address for the loop
-	steps  []int            // indexed by stream: stride of rows for the loop, in bytes
-	stage  []byte           // buffer of the staged streams
+	state      loops.State
+	base       []unsafe.Pointer // by stream: address of the first element
+	coords     []int            // by dimension of Epilogue.sizes: index of the first element of a block
+	ptrs       []unsafe.Pointer // by stream: address for the loop
+	rowStrides []int            // by stream: stride of rows for the loop, in bytes
+	stage      []byte           // buffer of the staged streams
 }
 
-// stageElems is the number of elements that the buffer of a staged stream holds.
+// stageElems is the number of elements of a staged stream in the buffer.
 const stageElems = 2048
 
-// Enter sets the addresses of a chunk. m has the addresses of the anchor's kernel, followed by those of the epilogue.
+// Enter sets the addresses of a chunk. m has the addresses of the anchor's kernel, then the addresses of the epilogue.
 func (e *Epilogue) Enter(r *EpilogueRun, m *graph.Mem) {
 	if r.base == nil {
 		n := len(e.streams)
-		r.base, r.ptrs, r.steps = make([]unsafe.Pointer, n), make([]unsafe.Pointer, n), make([]int, n)
+		r.base, r.ptrs, r.rowStrides = make([]unsafe.Pointer, n), make([]unsafe.Pointer, n), make([]int, n)
 		r.coords = make([]int, len(e.sizes))
 		bytes := 0
 		for _, i := range e.staged {
@@ -190,7 +189,7 @@ func (e *Epilogue) Enter(r *EpilogueRun, m *graph.Mem) {
 		r.stage = tensor.NewStorage(bytes).Bytes()
 	}
 	for i, s := range e.streams {
-		r.base[i] = m.Ptrs[s.place]
+		r.base[i] = m.Ptrs[s.addressIndex]
 	}
 }
 
@@ -204,8 +203,9 @@ func (r *EpilogueRun) Release() {
 	r.state.Release()
 }
 
-// Do applies the epilogue to a rectangle of final elements of the anchor's result: rows of cols elements. at is the
-// offset of the first element in memory, step the stride of rows and col the stride of columns, all in elements.
+// Do applies the epilogue to a rectangle of final elements of the anchor's result. The rectangle has the given number
+// of rows, and each row has cols elements. at is the offset of the first element in memory, step is the stride of rows,
+// and col is the stride of columns, all in elements.
 func (e *Epilogue) Do(r *EpilogueRun, at, rows, step, cols, col int) {
 	if cols == 1 || col != 1 && step == 1 { // contiguous elements become rows
 		rows, step, cols, col = cols, col, rows, step
@@ -215,18 +215,18 @@ func (e *Epilogue) Do(r *EpilogueRun, at, rows, step, cols, col int) {
 		return
 	case col != 1 && cols > 1: // neither rows nor columns are contiguous
 		for c := range cols {
-			e.lines(r, at+c*col, rows, step, 1)
+			e.applyRows(r, at+c*col, rows, step, 1)
 		}
 		return
 	case rows > 1 && step == cols && cols < e.sizes[0]: // adjacent rows within the fastest dimension
 		rows, cols = 1, rows*cols
 	}
-	e.lines(r, at, rows, step, cols)
+	e.applyRows(r, at, rows, step, cols)
 }
 
-// lines applies the epilogue to rows of contiguous elements. It groups rows that one call of block can process: rows at
-// a constant stride along one dimension.
-func (e *Epilogue) lines(r *EpilogueRun, at, rows, step, cols int) {
+// applyRows applies the epilogue to rows of contiguous elements. It groups rows that one call of applyBlock can
+// process: rows at a constant stride along one dimension.
+func (e *Epilogue) applyRows(r *EpilogueRun, at, rows, step, cols int) {
 	along := 0 // the dimension along which consecutive rows differ
 	for d := range e.sizes {
 		if step%e.strides[d] == 0 {
@@ -240,7 +240,7 @@ func (e *Epilogue) lines(r *EpilogueRun, at, rows, step, cols int) {
 			e.locate(r, at+done)
 			n := min(cols-done, e.sizes[0]-r.coords[0])
 			if done > 0 || n < cols { // the row crosses the end of the fastest dimension
-				e.block(r, 1, 0, 0, n)
+				e.applyBlock(r, 1, 0, 0, n)
 				done += n
 				continue
 			}
@@ -252,7 +252,7 @@ func (e *Epilogue) lines(r *EpilogueRun, at, rows, step, cols int) {
 			case along < last:
 				together = min(rows, (e.sizes[along]-1-r.coords[along])/by+1)
 			}
-			e.block(r, together, along, by, cols)
+			e.applyBlock(r, together, along, by, cols)
 			at, rows = at+(together-1)*step, rows-(together-1)
 			done = cols
 		}
@@ -272,37 +272,37 @@ func (e *Epilogue) offset(index int) (at int) {
 	return at
 }
 
-// locate sets r.at to the coordinates of the element at an offset.
+// locate sets r.coords to the coordinates of the element at an offset.
 func (e *Epilogue) locate(r *EpilogueRun, at int) {
 	for d := len(e.sizes) - 1; d >= 0; d-- {
 		r.coords[d], at = at/e.strides[d], at%e.strides[d]
 	}
 }
 
-// block applies the epilogue to rows of cols elements. r.at has the coordinates of the first element. by is the
-// distance of consecutive rows along dimension along.
-func (e *Epilogue) block(r *EpilogueRun, rows, along, by, cols int) {
+// applyBlock applies the epilogue to rows of cols elements. r.coords has the coordinates of the first element. by is
+// the distance of consecutive rows along dimension `along`.
+func (e *Epilogue) applyBlock(r *EpilogueRun, rows, along, by, cols int) {
 	if len(e.staged) > 0 && (cols > stageElems || rows*cols > stageElems) {
-		e.split(r, rows, along, by, cols)
+		e.applyParts(r, rows, along, by, cols)
 		return
 	}
 	e.setStreamAddresses(r, along, by)
 	e.stageRows(r, rows, cols, false)
-	e.loop.Run(&r.state, r.ptrs, r.steps, cols, rows)
+	e.loop.Run(&r.state, r.ptrs, r.rowStrides, cols, rows)
 	if results := len(e.code.Out); len(e.staged) > 0 && e.staged[0] < results {
 		e.setStreamAddresses(r, along, by)
 		e.stageRows(r, rows, cols, true)
 	}
 }
 
-// setStreamAddresses sets the addresses of all streams at r.at, and their strides between rows.
+// setStreamAddresses sets the addresses of all streams at r.coords, and their strides between rows.
 func (e *Epilogue) setStreamAddresses(r *EpilogueRun, along, by int) {
 	for i, s := range e.streams {
 		off := 0
 		for d, x := range r.coords {
-			off += x * s.steps[d]
+			off += x * s.strides[d]
 		}
-		r.ptrs[i], r.steps[i] = unsafe.Add(r.base[i], off), by*s.steps[along]
+		r.ptrs[i], r.rowStrides[i] = unsafe.Add(r.base[i], off), by*s.strides[along]
 	}
 }
 
@@ -314,8 +314,8 @@ func (e *Epilogue) stageRows(r *EpilogueRun, rows, cols int, results bool) {
 		s, here := e.streams[i], room
 		room = unsafe.Add(room, stageElems*s.size)
 		mover := strided.Move(s.size)
-		along := strided.Axis{N: cols, Dst: s.size, Src: s.steps[0]}
-		across := strided.Axis{N: rows, Dst: cols * s.size, Src: r.steps[i]}
+		along := strided.Axis{N: cols, Dst: s.size, Src: s.strides[0]}
+		across := strided.Axis{N: rows, Dst: cols * s.size, Src: r.rowStrides[i]}
 		switch isResult := i < len(e.code.Out); {
 		case isResult && results:
 			mover.Block(r.ptrs[i], here, along.Swapped(), across.Swapped())
@@ -323,19 +323,19 @@ func (e *Epilogue) stageRows(r *EpilogueRun, rows, cols int, results bool) {
 		case !isResult && !results:
 			mover.Block(here, r.ptrs[i], along, across)
 		}
-		r.ptrs[i], r.steps[i] = here, cols*s.size
+		r.ptrs[i], r.rowStrides[i] = here, cols*s.size
 	}
 }
 
-// split calls block for parts of a rectangle that fit in the buffer.
-func (e *Epilogue) split(r *EpilogueRun, rows, along, by, cols int) {
+// applyParts calls applyBlock for parts of a rectangle that fit in the buffer.
+func (e *Epilogue) applyParts(r *EpilogueRun, rows, along, by, cols int) {
 	first, column := r.coords[along], r.coords[0]
 	for row := 0; row < rows; {
 		n := max(1, min(rows-row, stageElems/cols))
 		for c := 0; c < cols; c += stageElems {
 			r.coords[0] = column + c
 			r.coords[along] += row * by
-			e.block(r, n, along, by, min(stageElems, cols-c))
+			e.applyBlock(r, n, along, by, min(stageElems, cols-c))
 			r.coords[along] = first
 		}
 		r.coords[0] = column

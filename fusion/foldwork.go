@@ -10,8 +10,8 @@ import (
 )
 
 // This file prices loops that fold dimensions. A loop runs along rows if the fastest dimension is folded. Otherwise the
-// loop runs along columns and folds many adjacent columns at the same time. In addition to the cost of elements, there
-// is a cost of beginning each row or each contiguous run of columns.
+// loop runs along columns and folds many adjacent columns at the same time. The price has a cost for each element and a
+// cost for each row or contiguous run of columns.
 
 // folding describes the folded dimensions of an operand.
 type folding struct {
@@ -24,8 +24,8 @@ type folding struct {
 // filled register.
 const lanes = 16
 
-// foldKernel returns one if the expression has at most one fold, otherwise several. Both are names of inner kernels;
-// several folds need several passes over rows.
+// foldKernel returns the name `one` if the expression has at most one fold, otherwise `several`. Both are names of
+// inner kernels.
 func (e Effort) foldKernel(one, several string) string {
 	if e.Passes > 1 {
 		return several
@@ -68,8 +68,8 @@ func foldsOf(c *graph.Call) folding {
 	return x
 }
 
-// rows returns the number of rows.
-func (x *folding) rows() float64 {
+// numRows returns the number of rows.
+func (x *folding) numRows() float64 {
 	rows := 1.0
 	for d, n := range x.splitShape() {
 		if d >= len(x.mask) || !x.mask[d] {
@@ -87,8 +87,8 @@ func (x *folding) splitShape() []int {
 	return x.operandShape
 }
 
-// reduces reports whether the fastest dimension of m is folded. m has the shape of the operand (operandShape).
-func (x *folding) reduces(m tensor.Meta) bool {
+// foldsFastest reports whether the fastest dimension of m is folded. m has the shape of the operand (operandShape).
+func (x *folding) foldsFastest(m tensor.Meta) bool {
 	d := graph.Fastest(m)
 	return d < 0 || x.isFolded(d) // one element
 }
@@ -104,8 +104,8 @@ func (x *folding) isFolded(d int) bool {
 // columnTile is the approximate number of columns that the passes of a loop along columns process together.
 const columnTile = 256
 
-// runs returns the number of contiguous runs of columns of m. m has the shape of the operand (operandShape).
-func (x *folding) runs(m tensor.Meta) float64 {
+// columnRuns returns the number of contiguous runs of columns of m. m has the shape of the operand (operandShape).
+func (x *folding) columnRuns(m tensor.Meta) float64 {
 	n, side := m.Numel(), 1
 	for {
 		next := -1
@@ -122,35 +122,36 @@ func (x *folding) runs(m tensor.Meta) float64 {
 	return float64(n/max(1, side)) * math.Ceil(float64(side)/columnTile)
 }
 
-// begins adds to w the work of beginning rows or runs of columns of m. m has the shape of the operand (operandShape).
-func (x *folding) begins(w *graph.Work, e Effort, m tensor.Meta) {
+// addLoopStarts adds to w the work of beginning rows or runs of columns of m. m has the shape of the operand
+// (operandShape).
+func (x *folding) addLoopStarts(w *graph.Work, e Effort, m tensor.Meta) {
 	switch {
-	case x.reduces(m):
-		e.addRowLoops(w, float64(m.Numel()), x.rows())
+	case x.foldsFastest(m):
+		e.addRowLoops(w, float64(m.Numel()), x.numRows())
 	case loops.Compiles():
-		w.Wait(e.foldKernel(graph.FoldRun, graph.MultipassRun), x.runs(m)*e.Passes)
+		w.Wait(e.foldKernel(graph.FoldRun, graph.MultipassRun), x.columnRuns(m)*e.Passes)
 	}
 }
 
-// firstFullResult returns the index of the first result that has the shape of the operand (operandShape). The layout of
-// that result determines the loops. If all results are smaller, firstFullResult returns -1, and the first operand of
-// that shape determines the loops.
+// firstFullResult returns the index of the first result with the shape operandShape. The layout of that result
+// determines the direction of loops. If all results are smaller, firstFullResult returns -1, and the first operand with
+// this shape determines the direction.
 func (x *folding) firstFullResult(c *graph.Call) int {
 	return slices.IndexFunc(c.Out, func(m tensor.Meta) bool { return slices.Equal(m.Shape, x.operandShape) })
 }
 
-// work adds to w the work of the elements and, if a result determines the loops, the work of beginning the rows or runs
-// of that result.
+// work adds to w the work of the elements. If a result determines the direction of loops, it also adds the work of
+// beginning the rows or runs of that result.
 func (x *folding) work(w *graph.Work, e Effort, c *graph.Call, walk graph.Walk) {
 	e.Do(w, float64(tensor.Numel(x.operandShape)), 0)
 	if i := x.firstFullResult(c); i >= 0 && e.Folds > 0 {
-		x.begins(w, e, walk.Lay(i, c.Out[i]))
+		x.addLoopStarts(w, e, walk.Lay(i, c.Out[i]))
 	}
 }
 
-// read returns the additional work for operand i in layout m. If a result determines the loops, this is the work of
-// transposing an operand with another fastest dimension. Otherwise the first operand determines the loops, and its
-// additional work is that of beginning rows or runs.
+// read returns the additional work for operand i in layout m. If a result determines the direction of loops, an operand
+// with another fastest dimension is transposed. Otherwise the first operand determines the direction, and its
+// additional work is the work of beginning rows or runs.
 func (x *folding) read(e Effort, c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work) {
 	if !slices.Equal(m.Shape, x.operandShape) {
 		return w
@@ -166,7 +167,7 @@ func (x *folding) read(e Effort, c *graph.Call, walk graph.Walk, i int, m tensor
 		return a.Kind == graph.TensorArg && slices.Equal(a.Meta().Shape, x.operandShape)
 	})
 	if i == first {
-		x.begins(&w, e, m)
+		x.addLoopStarts(&w, e, m)
 	}
 	return w
 }

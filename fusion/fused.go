@@ -13,50 +13,51 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Fusion is the attributes of a fused node. A fused node replaces several nodes, which are called its parts. Values
-// that only parts read have no memory and no layout. A Fusion is immutable.
+// Fusion has the attributes of a fused node. A fused node replaces several nodes, its parts. A value that only parts
+// read has no memory and no layout. A Fusion is immutable.
 type Fusion struct {
 	// Parts are the replaced nodes in a valid order.
 	Parts []FusedPart
 	// Results has, for each result of the fused node, the index of the part that computes it and the index of the part's
 	// output.
 	Results [][2]int
-	// Mask marks the dimensions that parts fold, in the shape to which all operands are broadcast; nil if no part
+	// Mask marks the dimensions that parts fold, in the shape to which all operands are broadcast. It is nil if no part
 	// folds.
 	Mask []bool
-	// Split and Channels are those of [graph.Rows]. Channels is indexed by operand of the fused node.
+	// Split is [graph.Rows.Split], and Channels is [graph.Rows.Channels] by operand of the fused node.
 	Split    int
 	Channels []bool
-	// Anchor is not 0 if the first part is an anchor, a product or a convolution. Anchor is then the number of operands of
-	// that part. These operands are the first operands of the fused node, in the same order. All other parts compute
-	// expressions of elements of the anchor's result. Anchor is 0 if all parts are loops, and 3 in an attention.
+	// Anchor is the number of operands of the anchor, a product or a convolution. It is 0 if there is no anchor, and 3 in
+	// an attention. The anchor is the first part, and its operands are the first operands of the fused node, in the same
+	// order. All other parts compute expressions of elements of the anchor's result.
 	Anchor int
-	// Seen is not nil if the parts are an attention. The first and the last part then multiply matrices, all other parts
-	// are a row program, and operands 0 to 2 are query, key and value. Seen has, for each operand and then for the result,
-	// the shape of the view that the kernel accesses: see [graph.Attention].
+	// Seen is nil unless the parts are an attention. In an attention, the first and the last part multiply matrices, all
+	// other parts are a row program, and operands 0 to 2 are query, key and value. Seen has, for each operand and then for
+	// the result, the shape of the view that the kernel accesses: see [graph.Attention].
 	Seen [][]int
 
 	code   *expr.Code    // expression of all parts, or of the parts after the anchor
 	effort func() Effort // effort of code, computed at the first call
 }
 
-// FusedPart is a node that a [Fusion] replaces. Outs is its number of results.
+// FusedPart is a node that a [Fusion] replaces.
 type FusedPart struct {
 	Name  string
 	Op    *graph.Op
 	Attrs any
 	In    []FusedArg
-	Outs  int
+	Outs  int // number of results
 }
 
-// FusedArg is an operand of a part. It is one of: a number (Number is set); operand Place of the fused node (Part is
-// negative); output Place of the earlier part with index Part; or an absent operand (Part and Place are negative).
+// FusedArg is an operand of a part: a number, an operand of the fused node, or an output of an earlier part. If Number
+// is not set and Part and Place are negative, the operand is absent.
 type FusedArg struct {
-	Number      tensor.Scalar
-	Part, Place int
+	Number tensor.Scalar
+	Part   int // index of the earlier part; negative for an operand of the fused node
+	Place  int // index of the output of the part, or of the operand of the fused node
 }
 
-// Fused is the op of pointwise groups and row programs. It is in no catalogue: passes make its nodes with a [Fuser].
+// Fused is the op of pointwise groups and row programs. It is in no catalogue. Passes make its nodes with a [Fuser].
 var Fused = func() *graph.Op {
 	op, err := graph.Define(graph.Op{
 		Semantics: graph.Semantics{
@@ -82,11 +83,11 @@ var Fused = func() *graph.Op {
 	return op
 }()
 
-// calls calls visit for each part with a call of that part. in has the operands of the fused node. visit returns the
-// types of the part's results; they become the types of operands of later parts. calls returns the types of the results
-// of all parts.
-func (f *Fusion) calls(in []graph.Arg, visit func(p *FusedPart, c *graph.Call) ([]tensor.Type, error)) ([][]tensor.Type,
-	error) {
+// visitParts calls visit for each part with a call of that part. in has the operands of the fused node. visit returns
+// the types of the part's results. Operands of later parts have these types. visitParts returns the types of the
+// results of all parts.
+func (f *Fusion) visitParts(in []graph.Arg, visit func(p *FusedPart, c *graph.Call) ([]tensor.Type,
+	error)) ([][]tensor.Type, error) {
 	types := make([][]tensor.Type, len(f.Parts))
 	for i := range f.Parts {
 		p := &f.Parts[i]
@@ -135,7 +136,7 @@ func inferFused(c *graph.Call) ([]graph.Result, error) {
 	if !ok {
 		return nil, errors.New("a fused node is made by passes")
 	}
-	types, err := f.calls(c.In, inferredTypes)
+	types, err := f.visitParts(c.In, inferredTypes)
 	if err != nil {
 		return nil, err
 	}
@@ -149,8 +150,8 @@ func inferFused(c *graph.Call) ([]graph.Result, error) {
 	return res, nil
 }
 
-// Code returns the expression of all parts, in the dtypes that operands and results have in memory. With an anchor it
-// is the expression of the epilogue, whose operand 0 is the anchor's result.
+// Code returns the expression of all parts, in the dtypes that operands and results have in memory. With an anchor, it
+// returns the expression of the epilogue. Operand 0 of that expression is the anchor's result.
 func (f *Fusion) Code() *expr.Code {
 	if f == nil {
 		return nil
@@ -189,7 +190,7 @@ func lowerFused(c *graph.Call) (*graph.Kernel, error) {
 	for i, m := range c.Out {
 		outs[i] = rule.Of(m)
 	}
-	it, body, err := iterate(&p, c, outs)
+	it, body, err := buildIteration(&p, c, outs)
 	if err != nil {
 		return nil, err
 	}
@@ -228,8 +229,8 @@ func (f *Fusion) spaceOf(c *graph.Call) ([]int, error) {
 	return full, nil
 }
 
-// grainOf returns the number of elements of a chunk of an interpreted loop: fewer if it computes functions, more if it
-// copies small elements. c is nil for a loop in Go.
+// grainOf returns the number of elements of a chunk of an interpreted loop. A loop that computes functions has smaller
+// chunks, and a copy of small elements larger ones. c is nil for a loop in Go.
 func grainOf(c *expr.Code) int {
 	if c == nil {
 		return iter.GrainSize
@@ -245,7 +246,7 @@ func grainOf(c *expr.Code) int {
 	return iter.GrainSize
 }
 
-// copiedBytes is the size of a chunk of a copy in bytes: GrainSize elements of four bytes.
+// copiedBytes is the size in bytes of a chunk of a copy: GrainSize elements of four bytes.
 const copiedBytes = 4 * iter.GrainSize
 
 // fusedWork returns the work of the expression, and of one access to every byte of operands and results.
@@ -299,7 +300,7 @@ func fusedRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, errors.New("a fused node is made by passes")
 	}
 	made := make([][]*tensor.Tensor, 0, len(f.Parts))
-	_, err := f.calls(c.In, func(p *FusedPart, c *graph.Call) ([]tensor.Type, error) {
+	_, err := f.visitParts(c.In, func(p *FusedPart, c *graph.Call) ([]tensor.Type, error) {
 		types, err := inferredTypes(p, c)
 		if err != nil {
 			return nil, err
@@ -337,9 +338,9 @@ func fusedRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return out, nil
 }
 
-// hostResult returns the index of the result whose memory holds the anchor's result until the epilogue overwrites it.
-// It is the first result with the dtype of the anchor's result or, without such a result, the first with a dtype of the
-// same size. It is -1 if there is none.
+// hostResult returns the index of the host: the result whose memory contains the anchor's result until the epilogue
+// overwrites it. The host is the first result with the dtype of the anchor's result. If no result has that dtype, the
+// host is the first result with a dtype of the same size. hostResult returns -1 if there is no host.
 func (f *Fusion) hostResult() int {
 	if f.Anchor == 0 || f.code == nil {
 		return -1
@@ -351,8 +352,7 @@ func (f *Fusion) hostResult() int {
 	return slices.IndexFunc(f.code.Out, func(o expr.Output) bool { return HasRoom(o.DType, d) })
 }
 
-// HasRoom reports whether the memory of a step's result can hold the anchor's result. This is so if elements of the two
-// dtypes have the same size.
+// HasRoom reports whether the memory of a result can contain the anchor's result, given the dtypes of both.
 func HasRoom(result, anchor tensor.DType) bool {
 	return result == anchor || result.Size() == anchor.Size() && !result.IsComplex() && !anchor.IsComplex()
 }

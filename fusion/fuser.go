@@ -16,11 +16,11 @@ import (
 // change while it is used. It is not safe for concurrent use.
 type Fuser struct {
 	graph      *graph.Graph
-	codes      graph.ByValue[*expr.Code]  // expression of a node, by its first output
-	rows       graph.ByValue[*graph.Rows] // row program of a node, by its first output
+	codes      graph.ByValue[*expr.Code]  // by the first output of a node: its expression
+	rows       graph.ByValue[*graph.Rows] // by the first output of a node: its row program
 	lastMissed *graph.Node                // the last node whose expression was not in the cache
-	code       *expr.Code                 // expression of lastMissed
-	err        error                      // error of lastMissed
+	missedCode *expr.Code                 // expression of lastMissed
+	missedErr  error                      // reason why lastMissed has no expression, or nil
 }
 
 // NewFuser returns a Fuser for the nodes of a graph whose types are inferred.
@@ -37,9 +37,11 @@ type Together struct {
 	Anchor bool
 	// Attention means that the nodes are an attention: see [Fuser.Attends]. Mask is then ignored.
 	Attention bool
-	// Mask marks the dimensions that nodes fold, in the shape to which all operands of the group are broadcast; nil if
-	// no node folds. If Split is not 0, dimension 1 of that shape is seen as two ([graph.Rows.Split]).
-	Mask  []bool
+	// Mask marks the dimensions that nodes fold, in the shape to which all operands of the group are broadcast. It is
+	// nil if no node folds.
+	Mask []bool
+	// Split is the number of parts of dimension 1 if the row program splits that dimension ([graph.Rows.Split]), else 0.
+	// Mask then has one more dimension.
 	Split int
 }
 
@@ -47,7 +49,8 @@ type Together struct {
 var errNoExpression = errors.New("has no expression")
 
 // Expression returns the expression of one element of a node's results, in the dtypes that operands and results have in
-// memory. Its operands are the operands of the node. If there is no expression, the error is the reason.
+// memory. The operands of the expression are the operands of the node. If there is no expression, the error is the
+// reason.
 func (f *Fuser) Expression(n *graph.Node) (*expr.Code, error) {
 	switch {
 	case f == nil || n == nil || n.Op == nil || n.Op.Expression == nil || len(n.Out) == 0:
@@ -56,13 +59,13 @@ func (f *Fuser) Expression(n *graph.Node) (*expr.Code, error) {
 		return f.codes.At(n.Out[0]), nil
 	}
 	if !n.InfersLike(f.lastMissed) {
-		f.code, f.err = expressionOf(n)
+		f.missedCode, f.missedErr = expressionOf(n)
 	}
 	f.lastMissed = n
-	if f.err == nil {
-		f.codes.Set(n.Out[0], f.code)
+	if f.missedErr == nil {
+		f.codes.Set(n.Out[0], f.missedCode)
 	}
-	return f.code, f.err
+	return f.missedCode, f.missedErr
 }
 
 // expressionOf is [Fuser.Expression] without the cache.
@@ -85,8 +88,8 @@ func expressionOf(n *graph.Node) (*expr.Code, error) {
 }
 
 // Rows returns the computation of a node as an expression over rows, a row program. It returns nil if the node has no
-// row program, or if loops are not compiled to machine code, because interpreted row programs are slower than the
-// node's own kernel.
+// row program. It also returns nil if loops are not compiled to machine code, because an interpreted row program is
+// slower than the node's own kernel.
 func (f *Fuser) Rows(n *graph.Node) *graph.Rows {
 	if f == nil || n == nil || n.Op == nil || n.Op.Rows == nil || len(n.Out) == 0 || !loops.Compiles() {
 		return nil
@@ -117,10 +120,10 @@ func rowsOf(n *graph.Node) *graph.Rows {
 }
 
 // Fuse replaces each group by one node at the position of the group's last node, and returns the new nodes in the order
-// of the groups. No node may be in two groups. At the position of a group's last node, all operands of the group must
-// exist, and no node outside the group may have read its results. keep reports whether a value of a group remains a
-// result. All other values of the group are removed. If Fuse fails, the error names the last node of a group, and the
-// graph is unchanged.
+// of the groups. No node may be in two groups. All operands of a group must be computed before the group's last node,
+// and all readers of its results outside the group must come after that node. keep reports whether a value of a group
+// remains a result. All other values of the group are removed. If Fuse fails, the error names the last node of a group,
+// and the graph is unchanged.
 func (f *Fuser) Fuse(groups []Together, keep func(*graph.Value) bool) ([]*graph.Node, error) {
 	if f == nil || f.graph == nil || keep == nil {
 		return nil, errors.New("Fuse needs a Fuser of NewFuser and a keep function")
@@ -154,7 +157,7 @@ func (f *Fuser) fusedNode(t Together, keep func(*graph.Value) bool) (*graph.Node
 	if len(parts) < 2 {
 		return nil, errors.New("a group has at least two nodes")
 	}
-	w := &fusedPart{fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(t.Mask),
+	w := &nodeBuilder{fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(t.Mask),
 		Split: t.Split}, node: &graph.Node{Op: Fused}, producers: make(map[*graph.Value][2]int, len(parts)),
 		operandIndex: map[operandKey]int{}}
 	for i, m := range parts {
@@ -162,7 +165,7 @@ func (f *Fuser) fusedNode(t Together, keep func(*graph.Value) bool) (*graph.Node
 			return nil, fmt.Errorf("part %d is not a node of the graph", i)
 		}
 	}
-	if err := w.gather(f, t, keep); err != nil {
+	if err := w.addParts(f, t, keep); err != nil {
 		return nil, err
 	}
 	n, last := w.node, parts[len(parts)-1]
@@ -177,15 +180,15 @@ func (f *Fuser) fusedNode(t Together, keep func(*graph.Value) bool) (*graph.Node
 	return n, w.inline(f, parts)
 }
 
-// gather adds all nodes of a group as parts.
-func (w *fusedPart) gather(f *Fuser, t Together, keep func(*graph.Value) bool) error {
+// addParts adds all nodes of a group as parts.
+func (w *nodeBuilder) addParts(f *Fuser, t Together, keep func(*graph.Value) bool) error {
 	if t.Attention {
-		return w.attention(f, t.Nodes, keep)
+		return w.addAttention(f, t.Nodes, keep)
 	}
 	for i, m := range t.Nodes {
-		add := func() error { return w.add(i, m, f.channels(m, t), keep) }
+		add := func() error { return w.addPart(i, m, f.channels(m, t), keep) }
 		if i == 0 && t.Anchor {
-			add = func() error { return w.anchor(m, keep) }
+			add = func() error { return w.addAnchor(m, keep) }
 		}
 		if err := add(); err != nil {
 			return err
@@ -194,22 +197,22 @@ func (w *fusedPart) gather(f *Fuser, t Together, keep func(*graph.Value) bool) e
 	return nil
 }
 
-// fusedPart is a fused node under construction: parts are added to it.
-type fusedPart struct {
+// nodeBuilder builds a fused node from its parts.
+type nodeBuilder struct {
 	fusion       *Fusion
 	node         *graph.Node
-	producers    map[*graph.Value][2]int // for a value that a part computes: index of the part, and index of its output
-	operandIndex map[operandKey]int      // indices of the operands of node
+	producers    map[*graph.Value][2]int // by value that a part computes: index of the part, and index of its output
+	operandIndex map[operandKey]int      // index of the operand in node.In
 }
 
 // operandKey identifies an operand of the fused node: a value, and whether it is a vector along dimension 1. One value
 // may be both such a vector and an ordinary operand.
 type operandKey struct {
 	*graph.Value
-	along bool
+	isChannelVector bool
 }
 
-// channels returns a function that reports whether operand k of node m is a vector along dimension 1.
+// channels returns a function that reports whether operand k of node m is a vector along dimension 1, such as a bias.
 func (f *Fuser) channels(m *graph.Node, t Together) func(k int) bool {
 	var r *graph.Rows
 	if t.Mask != nil && m.Op.Expression == nil {
@@ -218,8 +221,8 @@ func (f *Fuser) channels(m *graph.Node, t Together) func(k int) bool {
 	return func(k int) bool { return r != nil && r.Along(slices.Index(r.In, k)) }
 }
 
-// anchor adds the first part, an anchor.
-func (w *fusedPart) anchor(m *graph.Node, keep func(*graph.Value) bool) error {
+// addAnchor adds the first part, an anchor.
+func (w *nodeBuilder) addAnchor(m *graph.Node, keep func(*graph.Value) bool) error {
 	op := withEpilogue(m.Op)
 	if op == nil {
 		return fmt.Errorf("%q %w", m.Name, errNoEpilogue)
@@ -232,14 +235,14 @@ func (w *fusedPart) anchor(m *graph.Node, keep func(*graph.Value) bool) error {
 	}
 	w.node.Op, w.node.In, w.node.Pin = op, slices.Clone(m.In), m.Pin
 	w.fusion.Anchor, w.fusion.Channels = len(m.In), make([]bool, len(m.In))
-	w.makes(0, m, keep)
+	w.recordOutputs(0, m, keep)
 	w.fusion.Parts = append(w.fusion.Parts, p)
 	return nil
 }
 
-// makes records the outputs of part i, which is node m. keep reports whether an output becomes a result of the fused
-// node.
-func (w *fusedPart) makes(i int, m *graph.Node, keep func(*graph.Value) bool) {
+// recordOutputs records the outputs of part i, which is node m. keep reports whether an output becomes a result of the
+// fused node.
+func (w *nodeBuilder) recordOutputs(i int, m *graph.Node, keep func(*graph.Value) bool) {
 	for k, v := range m.Out {
 		w.producers[v] = [2]int{i, k}
 		if keep(v) {
@@ -249,8 +252,8 @@ func (w *fusedPart) makes(i int, m *graph.Node, keep func(*graph.Value) bool) {
 	}
 }
 
-// add adds node m as part i. along reports whether operand k of m is a vector along dimension 1.
-func (w *fusedPart) add(i int, m *graph.Node, along func(k int) bool, keep func(*graph.Value) bool) error {
+// addPart adds node m as part i. along reports whether operand k of m is a vector along dimension 1.
+func (w *nodeBuilder) addPart(i int, m *graph.Node, along func(k int) bool, keep func(*graph.Value) bool) error {
 	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: make([]FusedArg, 0, len(m.In)), Outs: len(m.Out)}
 	for k, a := range m.In {
 		switch made, inner := w.producers[a.Value]; {
@@ -269,20 +272,20 @@ func (w *fusedPart) add(i int, m *graph.Node, along func(k int) bool, keep func(
 				place = len(w.node.In)
 				w.operandIndex[key] = place
 				w.node.In = append(w.node.In, a)
-				w.fusion.Channels = append(w.fusion.Channels, key.along)
+				w.fusion.Channels = append(w.fusion.Channels, key.isChannelVector)
 			}
 			p.In = append(p.In, FusedArg{Part: -1, Place: place})
 		}
 	}
-	w.makes(i, m, keep)
+	w.recordOutputs(i, m, keep)
 	w.fusion.Parts = append(w.fusion.Parts, p)
 	return nil
 }
 
 // inline inlines the expressions of the parts into one.
-func (w *fusedPart) inline(f *Fuser, parts []*graph.Node) error {
+func (w *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 	var dtypes []tensor.DType
-	anchor, shift := w.fusion.Anchor, 0 // operand i of the node is operand i+shift of the expression
+	anchor, shift := w.fusion.Anchor, 0 // operand i+shift of the expression is operand i of the node
 	if anchor > 0 {
 		dtypes, shift = append(dtypes, graph.Of(parts[0].Out[0]).Type().DType), 1-anchor
 	}
@@ -296,7 +299,7 @@ func (w *fusedPart) inline(f *Fuser, parts []*graph.Node) error {
 		case i == 0 && anchor > 0:
 			made[i] = []expr.Output{b.Real(b.Load(0))}
 			continue
-		case attends && (i == len(parts)-1 || showsAlike(m)): // computes no elements
+		case attends && (i == len(parts)-1 || reshapesBatch(m)): // computes no elements
 			made[i] = made[w.fusion.Parts[i].In[0].Part]
 			continue
 		}
@@ -333,8 +336,8 @@ func (w *fusedPart) inline(f *Fuser, parts []*graph.Node) error {
 	return err
 }
 
-// partExpression returns the expression of a part. of maps the index of an operand of the expression to the index of
-// the part's operand.
+// partExpression returns the expression of a part. of(i) is the index of the part's operand that operand i of the
+// expression reads.
 func (f *Fuser) partExpression(n *graph.Node, rows bool) (code *expr.Code, of func(int) int, err error) {
 	if rows && n.Op.Expression == nil {
 		r := f.Rows(n)

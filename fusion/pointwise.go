@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// iterate builds the iteration of a call. Outputs that have a layout in outs keep that layout.
-func iterate(p *graph.Pointwise, c *graph.Call, outs []rule.Operand) (*iter.Iterator, rule.Kernel, error) {
+// buildIteration builds the iteration of a call. An output with a layout in outs keeps that layout.
+func buildIteration(p *graph.Pointwise, c *graph.Call, outs []rule.Operand) (*iter.Iterator, rule.Kernel, error) {
 	cfg, err := p.Config(c, outs)
 	if err != nil {
 		return nil, rule.Kernel{}, err
@@ -37,7 +37,7 @@ func CompileLoop(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	it, body, err := iterate(p, c, outs)
+	it, body, err := buildIteration(p, c, outs)
 	if err != nil {
 		return nil, err
 	}
@@ -53,19 +53,19 @@ func CompileLoop(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 		for i, m := range c.Out {
 			outs[i] = rule.Of(m)
 		}
-		if it, body, err = iterate(p, c, outs); err != nil {
+		if it, body, err = buildIteration(p, c, outs); err != nil {
 			return nil, err
 		}
 	}
 	return loopKernel(c, it, body, p.Grain)
 }
 
-// chunkNS is the approximate minimum time of a chunk of machine code, in nanoseconds: see compiledGrain.
+// chunkNS is the approximate minimum time in nanoseconds of a chunk of machine code: see compiledGrain.
 const chunkNS = 4e3
 
-// compiledGrain returns the number of elements of a chunk of machine code that takes `each` nanoseconds per element. It
-// is a power of two, and smaller for expensive loops. It does not affect results. Smaller chunks would balance the load
-// better, but each chunk has a fixed cost: it sets up addresses, and waits for its non-temporal stores at its end.
+// compiledGrain returns the number of elements of a chunk of a compiled loop, a power of two. The loop takes `each`
+// nanoseconds per element; expensive loops have smaller chunks. The grain does not affect results. Small chunks balance
+// the load better, but each chunk has a fixed cost: it sets up addresses, and waits for its non-temporal stores.
 func compiledGrain(each float64) int {
 	grain := machine.MoveGrain
 	for grain > machine.CallGrain && float64(grain)*each > 1.5*chunkNS {
@@ -74,8 +74,8 @@ func compiledGrain(each float64) int {
 	return grain
 }
 
-// evenGrain returns a number of elements near grain with which all chunks have about equal sizes. The number is a
-// multiple of LineBytes, so that chunks end at cache lines for every element size.
+// evenGrain returns a number of elements near grain that makes all chunks about equal in size. The number is a multiple
+// of LineBytes, so that chunks end at cache lines for every element size.
 func evenGrain(elements, grain int) int {
 	chunks := machine.CutUnits(elements, 1, grain).Chunks
 	line := max(1, chunks) * machine.LineBytes // chunks is 0 if there are no elements
@@ -118,8 +118,8 @@ func loopKernel(c *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (
 			continue
 		}
 		for o := range nout {
-			// The loop reads a block of the operand before it writes the same block of the result. It can run in place only if
-			// operand and result have the same addresses.
+			// The loop reads a block of the operand before it writes the same block of the result, so an operand with the
+			// addresses of the result may be overwritten.
 			if out := it.Meta(o); m.DType.Size() == out.DType.Size() && m.SameAddresses(out) {
 				k.InPlace = append(k.InPlace, graph.InPlace{Out: o, In: i})
 			}

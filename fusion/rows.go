@@ -36,11 +36,11 @@ func CompileRows(r *graph.Rows, c *graph.Call) (*graph.Kernel, error) {
 	return rowKernel(r, c, p), nil
 }
 
-// ways translates the loop directions of package graph to package rowprog.
-var ways = [...]rowprog.Way{graph.AnyWay: rowprog.Choose, graph.ByRows: rowprog.ByRows,
+// rowprogWays translates the loop directions of package graph to package rowprog.
+var rowprogWays = [...]rowprog.Way{graph.AnyWay: rowprog.Choose, graph.ByRows: rowprog.ByRows,
 	graph.ByColumns: rowprog.ByColumns}
 
-// rowPlan is a compiled row program: [rowprog.Plan], or [rowprog.Pieces] if rows are divided among chunks.
+// rowPlan is a compiled row program: a [rowprog.Plan], or a [rowprog.Pieces] if rows are cut into pieces.
 type rowPlan interface {
 	Phases() int
 	Chunks(phase int) int
@@ -55,7 +55,7 @@ type rowPlan interface {
 
 // rowKernel returns the kernel of a plan.
 func rowKernel(r *graph.Rows, c *graph.Call, p rowPlan) *graph.Kernel {
-	w := &rowWork{plan: p, operands: r.In, outs: len(c.Out), places: len(c.Out) + len(c.In)}
+	w := &rowWork{plan: p, operands: r.In, numOuts: len(c.Out), numAddresses: len(c.Out) + len(c.In)}
 	k := &graph.Kernel{Scratch: p.Scratch(), Worker: p.Worker(), Code: p.Listings}
 	k.Arithmetic = p.PerElement() * float64(tensor.Numel(spaceOf(r, c)))
 	for phase := range p.Phases() {
@@ -121,7 +121,7 @@ func planRows(r *graph.Rows, c *graph.Call) (rowPlan, error) {
 		}
 		ins = append(ins, splitRows(r, m))
 	}
-	way := ways[r.Way]
+	way := rowprogWays[r.Way]
 	if r.Cut(full) || r.Unsuited(full) != "" {
 		if p, err := rowprog.NewPieces(r.Code, outs, ins, r.Mask, way); p != nil || err != nil {
 			return p, err
@@ -152,8 +152,9 @@ func splitRows(r *graph.Rows, m tensor.Meta) tensor.Meta {
 // rowWork runs the chunks of a kernel.
 type rowWork struct {
 	plan         rowPlan
-	operands     []int // indices of the operands of the call that the plan reads, in the order of the plan
-	outs, places int   // outs: number of results; places: number of results and operands
+	operands     []int // by operand of the plan: index of the operand of the call
+	numOuts      int   // number of results
+	numAddresses int   // number of results and operands
 	state        graph.PerWorker[rowState]
 }
 
@@ -164,13 +165,13 @@ type rowState struct {
 }
 
 func (w *rowWork) run(m *graph.Mem, phase, chunk int) error {
-	if len(m.Ptrs) < w.places {
-		return fmt.Errorf("%d addresses of %d", len(m.Ptrs), w.places)
+	if len(m.Ptrs) < w.numAddresses {
+		return fmt.Errorf("%d addresses of %d", len(m.Ptrs), w.numAddresses)
 	}
 	s := w.state.Of(m)
-	s.ptrs = append(s.ptrs[:0], m.Ptrs[:w.outs]...)
+	s.ptrs = append(s.ptrs[:0], m.Ptrs[:w.numOuts]...)
 	for _, i := range w.operands {
-		s.ptrs = append(s.ptrs, m.Ptrs[w.outs+i])
+		s.ptrs = append(s.ptrs, m.Ptrs[w.numOuts+i])
 	}
 	s.Context = m.Context
 	err := w.plan.Run(&s.State, phase, chunk, s.ptrs, m.Scratch, m.Worker)

@@ -13,38 +13,38 @@ import (
 // angle reduces a >= 0 modulo pi/2. It returns q, an integer whose lowest bits are the number of quarter turns in a,
 // and the remainder r + low. The remainder of infinities and NaN is NaN.
 func (e *expander) angle(a expr.Value) (q, r, low expr.Value) {
-	near := e.lt(a, e.num(0x1p25))
+	near := e.lt(a, e.constant(0x1p25))
 	nq, nr, nl := e.angleNear(a)
 	fq, fr, fl := e.angleFar(a)
 	return e.int(e.choose(near, nq, fq)), e.choose(near, nr, fr), e.choose(near, nl, fl)
 }
 
 // roundingNumber returns a number whose sum with an integer n has n in its lowest bits.
-func (e *expander) roundingNumber() expr.Value { return e.num(0x1.8p52) }
+func (e *expander) roundingNumber() expr.Value { return e.constant(0x1.8p52) }
 
 func (e *expander) angleNear(a expr.Value) (q, r, low expr.Value) {
-	q = e.fma(a, e.num(2/math.Pi), e.roundingNumber())
+	q = e.fma(a, e.constant(2/math.Pi), e.roundingNumber())
 	n := e.sub(q, e.roundingNumber())
-	first := e.fma(n, e.num(-elementary.PiOver2[0]), a)
-	second := e.mul(n, e.num(-elementary.PiOver2[1]))
-	rest := e.fma(n, e.num(-elementary.PiOver2[1]), e.Do(expr.Neg, second))
-	r, low = e.anySum(first, second)
-	return q, r, e.add(low, e.fma(n, e.num(-elementary.PiOver2[2]), rest))
+	first := e.fma(n, e.constant(-elementary.PiOver2[0]), a)
+	second := e.mul(n, e.constant(-elementary.PiOver2[1]))
+	rest := e.fma(n, e.constant(-elementary.PiOver2[1]), e.Do(expr.Neg, second))
+	r, low = e.twoSum(first, second)
+	return q, r, e.add(low, e.fma(n, e.constant(-elementary.PiOver2[2]), rest))
 }
 
-// anySum returns the exact sum hi + lo of two numbers. Unlike sum, it does not require |a| >= |b| (Knuth's TwoSum).
-func (e *expander) anySum(a, b expr.Value) (hi, lo expr.Value) {
+// twoSum returns the exact sum hi + lo of two numbers. Unlike sum, it does not require |a| >= |b| (Knuth's TwoSum).
+func (e *expander) twoSum(a, b expr.Value) (hi, lo expr.Value) {
 	hi = e.add(a, b)
 	v := e.sub(hi, a)
 	return hi, e.add(e.sub(a, e.sub(hi, v)), e.sub(b, v))
 }
 
-// angleFar writes a as m*2^k with a 53-bit integer m. It multiplies m by (2/pi * 2^k) mod 4, which window returns in
-// four parts. It adds the integer parts of the products and the fractions of the products separately, so that the
-// absolute error stays below 2^-120 even if the remainder is near 0.
+// angleFar reduces a = m*2^k with a 53-bit integer m. It multiplies m by (2/pi * 2^k) mod 4, which has four parts
+// (twoOverPiBits). It adds the integers and the fractions of the products separately, so that the absolute error stays
+// below 2^-120 even if the remainder is near 0.
 func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
 	m := e.float(e.Do(expr.Or, e.Do(expr.And, e.int(a), e.mask(1<<52-1)), e.bitsOf(0x1p52)))
-	part := e.window(a)
+	part := e.twoOverPiBits(a)
 	hi0 := e.mul(m, part[0])
 	lo0 := e.productError(m, part[0], hi0)
 	hi1 := e.mul(m, part[1])
@@ -54,24 +54,24 @@ func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
 	rint := func(x expr.Value) expr.Value { return e.Do(expr.Rint, x) }
 	n0, n1, n2 := rint(hi0), rint(lo0), rint(hi1)
 	// hi0 + lo0 is a multiple of 2^-50, so the sum of the fractions of hi0 and lo0 is exact.
-	f, f1 := e.anySum(e.add(e.sub(hi0, n0), e.sub(lo0, n1)), e.sub(hi1, n2))
+	f, f1 := e.twoSum(e.add(e.sub(hi0, n0), e.sub(lo0, n1)), e.sub(hi1, n2))
 	n3 := rint(f)
-	g, g1 := e.anySum(lo1, hi2)
-	f, f2 := e.anySum(e.sub(f, n3), g)
-	f, f3 := e.anySum(f, f1)
+	g, g1 := e.twoSum(lo1, hi2)
+	f, f2 := e.twoSum(e.sub(f, n3), g)
+	f, f3 := e.twoSum(f, f1)
 	rest := e.add(e.add(f2, f3), e.add(g1, lo2))
-	n0 = e.fma(rint(e.mul(n0, e.num(0.25))), e.num(-4), n0)
+	n0 = e.fma(rint(e.mul(n0, e.constant(0.25))), e.constant(-4), n0)
 	q = e.add(e.add(e.add(n0, n1), e.add(n2, n3)), e.roundingNumber())
-	half, half1 := e.num(elementary.PiOver2[0]), e.num(elementary.PiOver2[1])
+	half, half1 := e.constant(elementary.PiOver2[0]), e.constant(elementary.PiOver2[1])
 	r = e.mul(f, half)
 	low = e.fma(rest, half, e.fma(f, half1, e.productError(f, half, r)))
 	return q, r, e.add(low, e.sub(a, a))
 }
 
-// window returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and a part of 36 bits. These are the
-// bits of TwoOverPi from index e-1013 on, where e is the biased exponent. The word index of the first bit is a binary
-// number. For each of its bits that is set, from 16 down to 1, the list of words is moved down by that number of words.
-func (e *expander) window(a expr.Value) [4]expr.Value {
+// twoOverPiBits returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and a part of 36 bits. These
+// are the bits of TwoOverPi from index e-1013 on, where e is the biased exponent. A lookup by this index has no
+// branches: for each set bit of the word index, 16 down to 1, all words move down by that number of words.
+func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	at := e.Do(expr.Sub, e.Do(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
 	word := make([]expr.Value, len(elementary.TwoOverPi))
 	for k, w := range elementary.TwoOverPi {
@@ -94,7 +94,7 @@ func (e *expander) window(a expr.Value) [4]expr.Value {
 	right := func(v expr.Value, n uint64) expr.Value { return e.Do(expr.Shr, v, e.mask(n)) }
 	// fraction returns v * unit * 2^-52 for an integer v below 2^52. unit is a power of 2.
 	fraction := func(v expr.Value, unit float64) expr.Value {
-		return e.sub(e.float(e.Do(expr.Or, v, e.bitsOf(unit))), e.num(unit))
+		return e.sub(e.float(e.Do(expr.Or, v, e.bitsOf(unit))), e.constant(unit))
 	}
 	return [4]expr.Value{
 		fraction(right(w[0], 12), 4),
@@ -106,11 +106,11 @@ func (e *expander) window(a expr.Value) [4]expr.Value {
 
 // sinCosOf returns the sine and the cosine of r + low.
 func (e *expander) sinCosOf(r, low expr.Value) (sin, cos expr.Value) {
-	z, one := e.mul(r, r), e.num(1)
-	w := e.fma(z, e.num(-0.5), one)
+	z, one := e.mul(r, r), e.constant(1)
+	w := e.fma(z, e.constant(-0.5), one)
 	sin = e.add(r, e.fma(e.mul(r, z), e.eval(elementary.SinPoly, z), e.mul(low, w)))
-	beyond := e.fma(e.Do(expr.Neg, r), low, e.mul(e.productError(r, r, z), e.num(-0.5)))
+	beyond := e.fma(e.Do(expr.Neg, r), low, e.mul(e.productError(r, r, z), e.constant(-0.5)))
 	tail := e.fma(e.mul(z, z), e.eval(elementary.CosPoly, z), beyond)
-	cos = e.add(w, e.add(e.fma(z, e.num(-0.5), e.sub(one, w)), tail))
+	cos = e.add(w, e.add(e.fma(z, e.constant(-0.5), e.sub(one, w)), tail))
 	return sin, cos
 }

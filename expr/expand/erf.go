@@ -31,32 +31,32 @@ var erfPower = elementary.Poly{
 		-2.7626977581688249e-07, 2.5057822103961285e-08},
 }
 
-// erf is 1 - exp(-g), where g is nearly a polynomial of |x|. It is computed like expm1, which is accurate for small x.
-// Beyond the bound of |x|, the result is 1.
+// erf is 1 - exp(-g), where g is a polynomial of |x|. The difference is computed like expm1, which is accurate for
+// small x. Beyond the bound of |x|, the result is 1.
 func (e *expander) erf(x expr.Value) expr.Value {
-	a := e.clampAbove(e.Do(expr.Abs, x), pick(e, 3.93, 5.93))
-	g := e.fma(a, e.num(1.1283791670955126), e.mul(e.eval(erfPoly, a), a))
+	a := e.clampAbove(e.Do(expr.Abs, x), byDType(e, 3.93, 5.93))
+	g := e.fma(a, e.constant(1.1283791670955126), e.mul(e.eval(erfPoly, a), a))
 	n, s := e.nearest(g, -math.Log2E, 0)
 	hi, lo := e.ln2()
-	r := e.fma(n, e.num(hi), g)
-	if e.wide() {
-		r = e.fma(n, e.num(lo), r)
+	r := e.fma(n, e.constant(hi), g)
+	if e.isFloat64() {
+		r = e.fma(n, e.constant(lo), r)
 	}
 	p := e.fma(e.mul(r, r), e.eval(erfPower, r), r)
-	return e.withSign(e.fma(s, p, e.sub(e.num(1), s)), e.signBit(x))
+	return e.withSign(e.fma(s, p, e.sub(e.constant(1), s)), e.signBit(x))
 }
 
-// onePlusErf is 1 + erf(c*x) of float32 for a positive c, as in gelu. For negative x it is computed as erfc(|c*x|), and
-// for positive x as 2 - erfc(|c*x|). The error is at most 1.2 ulp for results above 1. For results below 1 it is at
-// most 7e-8, or 6e-8 for the c of gelu. A sum of 1 and erf would have a greater error there. The product c*x is not
-// rounded.
+// onePlusErf is 1 + erf(c*x) of float32 for a positive c, as in gelu. It computes erfc(|c*x|) for negative x, and
+// 2 - erfc(|c*x|) for positive x. The product c*x is not rounded. The error is at most 1.2 ulp for results above 1. For
+// results below 1, the error is at most 7e-8, or 6e-8 for the c of gelu, and the sum of 1 and erf would have a greater
+// error.
 func (e *expander) onePlusErf(x expr.Value, c float64) expr.Value {
 	tail := e.evalPiecewise(&elementary.ErfcPieces, e.clampAbove(e.Do(expr.Abs, x), 4.3/c), c) // erfc(|c*x|)
-	return e.choose(e.lt(e.num(0), x), e.sub(e.num(2), tail), tail)
+	return e.choose(e.lt(e.constant(0), x), e.sub(e.constant(2), tail), tail)
 }
 
-// factor returns x and c such that v is c*x without rounding. c is 1 if v is not a product with a constant.
-func (e *expander) factor(v expr.Value) (x expr.Value, c float64) {
+// splitFactor returns x and c such that v is c*x without rounding. c is 1 if v is not a product with a constant.
+func (e *expander) splitFactor(v expr.Value) (x expr.Value, c float64) {
 	i := e.Inst(v)
 	if i.Op == expr.Mul {
 		for _, f := range [2][2]expr.Value{{i.A, i.B}, {i.B, i.A}} {
@@ -71,8 +71,8 @@ func (e *expander) factor(v expr.Value) (x expr.Value, c float64) {
 	return v, 1
 }
 
-// nearOne marks values that are erf of float32, and are only used in sums with 1.
-func nearOne(c *expr.Code) []bool {
+// erfPlusOne marks values that are erf of float32, and are only used in sums with 1.
+func erfPlusOne(c *expr.Code) []bool {
 	near := make([]bool, len(c.Insts))
 	one := func(v expr.Value) bool {
 		return c.Insts[v].Op == expr.Const && c.Insts[v].Imm == uint64(math.Float32bits(1))
@@ -102,14 +102,14 @@ var erfcSmall = []float64{1.1283791670955126, -0.37612638903183104, 0.1128379167
 // erfc is exp(-a^2) times a function of a = |x|. For negative x it is 2 minus this product. In float64 the rounding
 // errors of a^2, the products and the quotient are compensated. For small x it is 1 - erf(x).
 func (e *expander) erfc(x expr.Value) expr.Value {
-	if !e.wide() {
+	if !e.isFloat64() {
 		return e.inFloat64((*expander).erfc, x)
 	}
-	a, one := e.clampAbove(e.Do(expr.Abs, x), 27.3), e.num(1)
-	four := e.num(4)
+	a, one := e.clampAbove(e.Do(expr.Abs, x), 27.3), e.constant(1)
+	four := e.constant(4)
 	c := e.eval(elementary.ErfcPoly, e.div(e.sub(a, four), e.add(a, four)))
 	z := e.mul(a, a)
-	d := e.fma(a, e.num(2), one)
+	d := e.fma(a, e.constant(2), one)
 	var r, s expr.Value
 	if e.lowPrecision {
 		var p expr.Value
@@ -120,19 +120,19 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 		p, low, s = e.expSum(e.Do(expr.Neg, z))
 		h := e.mul(p, c)
 		hl := e.fma(low, c, e.productError(p, c, h))
-		r = e.erfcQuotient(h, hl, d, e.fma(a, e.num(2), e.sub(one, d)), e.productError(a, a, z))
+		r = e.erfcQuotient(h, hl, d, e.fma(a, e.constant(2), e.sub(one, d)), e.productError(a, a, z))
 	}
 	r = e.mul(e.mul(r, s), s)
-	r = e.choose(e.lt(x, e.num(0)), e.sub(e.num(2), r), r)
+	r = e.choose(e.lt(x, e.constant(0)), e.sub(e.constant(2), r), r)
 	if e.lowPrecision {
 		return r
 	}
-	return e.choose(e.lt(a, e.num(0.5)), e.fma(e.Do(expr.Neg, x), e.horner(erfcSmall, z), one), r)
+	return e.choose(e.lt(a, e.constant(0.5)), e.fma(e.Do(expr.Neg, x), e.horner(erfcSmall, z), one), r)
 }
 
 // erfcQuotient is (h+hl)/(d+dl) * exp(-zl).
 func (e *expander) erfcQuotient(h, hl, d, dl, zl expr.Value) expr.Value {
-	inverse := e.div(e.num(1), d)
+	inverse := e.div(e.constant(1), d)
 	q := e.mul(h, inverse)
 	minus := e.Do(expr.Neg, q)
 	rest := e.fma(minus, dl, e.add(e.fma(minus, d, h), hl))

@@ -26,26 +26,26 @@ var expm1Poly = elementary.Poly{
 		2.7626977581688249e-07, 2.5057822103961285e-08},
 }
 
-// nearest returns the integer n nearest to x*inv, as a float, and 2^(n+plus). It adds 1.5*2^mantissa to x*inv, so that
-// the lowest bits of the sum are n. The added constant includes the bias of the exponent, so that one shift gives the
-// power of 2.
+// nearest returns the integer n nearest to x*inv, as a float, and 2^(n+plus). It adds 1.5*2^mantissa to x*inv. The
+// lowest bits of the sum are then n. The added constant includes the bias of the exponent, so one shift gives the power
+// of 2.
 func (e *expander) nearest(x expr.Value, inv float64, plus int) (n, scale expr.Value) {
-	magic := e.num(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+plus))
-	t := e.fma(x, e.num(inv), magic)
+	magic := e.constant(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+plus))
+	t := e.fma(x, e.constant(inv), magic)
 	scale = e.float(e.Do(expr.Shl, e.int(t), e.mask(uint64(e.mantissa()))))
 	return e.sub(t, magic), scale
 }
 
 // ln2 returns log(2) as a sum whose first part is rounded to the dtype.
 func (e *expander) ln2() (hi, lo float64) {
-	return pick(e, float64(float32(math.Ln2)), math.Ln2),
-		pick(e, math.Ln2-float64(float32(math.Ln2)), 2.3190468138462996e-17)
+	return byDType(e, float64(float32(math.Ln2)), math.Ln2),
+		byDType(e, math.Ln2-float64(float32(math.Ln2)), 2.3190468138462996e-17)
 }
 
-// expRange bounds x to a range slightly larger than that in which exp(x) is neither 0 nor infinite. If x is a negation,
-// the operand is bounded and then negated, so that a fused operation absorbs the negation.
+// expRange bounds x. The bounds are slightly beyond the operands for which exp(x) is 0 or infinite. If x is a negation,
+// its operand is bounded and then negated, so that a fused operation absorbs the negation.
 func (e *expander) expRange(x expr.Value) expr.Value {
-	least, most := pick(e, -104.0, -746.0), pick(e, 90.0, 711.0)
+	least, most := byDType(e, -104.0, -746.0), byDType(e, 90.0, 711.0)
 	if i := e.Inst(x); i.Op == expr.Neg {
 		return e.Do(expr.Neg, e.clampBelow(e.clampAbove(i.A, -least), -most))
 	}
@@ -53,25 +53,25 @@ func (e *expander) expRange(x expr.Value) expr.Value {
 }
 
 // expParts returns a polynomial p and a power of two s such that exp(x) = p*s*s. s is a normal number even if exp(x)
-// overflows or underflows, so that the products overflow and become subnormal correctly. Operations: 14 (float32).
+// overflows or underflows. The products then overflow or become subnormal correctly. Operations: 14 (float32).
 func (e *expander) expParts(x expr.Value) (p, s expr.Value) {
 	x = e.expRange(x)
 	hi, lo := e.ln2()
 	n, s := e.nearest(x, 0.5*math.Log2E, 0)
-	r := e.fma(n, e.num(-2*lo), e.fma(n, e.num(-2*hi), x))
-	p = e.fma(e.fma(e.eval(expPoly, r), r, e.num(1)), r, e.num(1))
+	r := e.fma(n, e.constant(-2*lo), e.fma(n, e.constant(-2*hi), x))
+	p = e.fma(e.fma(e.eval(expPoly, r), r, e.constant(1)), r, e.constant(1))
 	return p, s
 }
 
 // expSum is expParts with the polynomial as a sum p + low, within 2^-56. It compensates the rounding errors of r and of
 // the last two steps.
 func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
-	x, one := e.clampBelow(e.clampAbove(x, 711), -746), e.num(1)
+	x, one := e.clampBelow(e.clampAbove(x, 711), -746), e.constant(1)
 	hi, lo := e.ln2()
 	n, s := e.nearest(x, 0.5*math.Log2E, 0)
-	r1 := e.fma(n, e.num(-2*hi), x)
-	r := e.fma(n, e.num(-2*lo), r1)
-	rl := e.fma(n, e.num(-2*lo), e.sub(r1, r))
+	r1 := e.fma(n, e.constant(-2*hi), x)
+	r := e.fma(n, e.constant(-2*lo), r1)
+	rl := e.fma(n, e.constant(-2*lo), e.sub(r1, r))
 	q := e.eval(expPoly, r)
 	v := e.fma(q, r, one)
 	p = e.fma(v, r, one)
@@ -84,7 +84,7 @@ func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
 // and the result is rounded once.
 func (e *expander) exp(x expr.Value) expr.Value {
 	switch {
-	case e.wide():
+	case e.isFloat64():
 		return e.expByHalves(x)
 	case e.target.Scale:
 		return e.expScaled(x)
@@ -96,17 +96,17 @@ func (e *expander) exp(x expr.Value) expr.Value {
 // integer.
 func (e *expander) expOfParts(x expr.Value, magic float64) (p, t, n expr.Value) {
 	hi, lo := e.ln2()
-	t = e.fma(x, e.num(math.Log2E), e.num(magic))
-	n = e.sub(t, e.num(magic))
-	r := e.fma(n, e.num(-lo), e.fma(n, e.num(-hi), x))
-	one := e.num(1)
+	t = e.fma(x, e.constant(math.Log2E), e.constant(magic))
+	n = e.sub(t, e.constant(magic))
+	r := e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x))
+	one := e.constant(1)
 	return e.fma(e.fma(e.eval(expm1Poly, r), r, one), r, one), t, n
 }
 
-// expByHalves is exp of float64. Without a scaling instruction, it multiplies by two factors instead of by the power of
-// 2, because this power may overflow or underflow although the result does not. The lowest bits of the rounding sum are
-// n plus twice the bias, and each factor gets about half of this exponent. The first product is exact. Operations: 17,
-// or 21 without a scaling instruction.
+// expByHalves is exp of float64. Without a scaling instruction, it multiplies by two factors instead of 2^n, because
+// 2^n may overflow or underflow although the result does not. The lowest bits of t are n plus twice the bias, and each
+// factor gets about half of this exponent. The first product is exact. Operations: 17, or 21 without a scaling
+// instruction.
 func (e *expander) expByHalves(x expr.Value) expr.Value {
 	x = e.expRange(x)
 	magic := math.Ldexp(1.5, e.mantissa())
@@ -136,22 +136,23 @@ func (e *expander) expPiece(r, t expr.Value, power, low uint64) expr.Value {
 // gives 0, infinity or NaN. Operations: 13.
 func (e *expander) expScaled(x expr.Value) expr.Value {
 	hi, lo := e.ln2()
-	magic := e.num(math.Ldexp(1.5, e.mantissa()-2))
-	t := e.fma(x, e.num(math.Log2E), magic)
+	magic := e.constant(math.Ldexp(1.5, e.mantissa()-2))
+	t := e.fma(x, e.constant(math.Log2E), magic)
 	n := e.sub(t, magic)
-	r := e.Do(expr.Limit, e.fma(n, e.num(-lo), e.fma(n, e.num(-hi), x)), e.num(0.125))
+	r := e.Do(expr.Limit, e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x)), e.constant(0.125))
 	return e.Do(expr.Scale, e.expPiece(r, t, elementary.Exp2Table, elementary.Exp2LowTable), n)
 }
 
-// expSquared is expScaled with powers of 4. Its tables have twice the number of entries. It multiplies by 2^n twice
-// instead of by 4^n, because 2^n is a normal number even if the result overflows or underflows. Operations: 17.
+// expSquared is expScaled with powers of 4, without a scaling instruction. Its tables have twice the number of entries.
+// It multiplies by 2^n twice instead of once by 4^n, because 2^n is a normal number even if the result overflows or
+// underflows. Operations: 17.
 func (e *expander) expSquared(x expr.Value) expr.Value {
 	x = e.expRange(x)
 	hi, lo := e.ln2()
-	magic := e.num(math.Ldexp(1.5, e.mantissa()-3) + float64(e.bias()))
-	t := e.fma(x, e.num(0.5*math.Log2E), magic)
+	magic := e.constant(math.Ldexp(1.5, e.mantissa()-3) + float64(e.bias()))
+	t := e.fma(x, e.constant(0.5*math.Log2E), magic)
 	n := e.sub(t, magic)
-	r := e.fma(n, e.num(-2*lo), e.fma(n, e.num(-2*hi), x))
+	r := e.fma(n, e.constant(-2*lo), e.fma(n, e.constant(-2*hi), x))
 	p := e.expPiece(r, t, elementary.Exp4Table, elementary.Exp4LowTable)
 	exponent := e.Do(expr.Shl, e.int(t), e.mask(uint64(e.mantissa()-3)))
 	s := e.float(e.Do(expr.And, exponent, e.bitsOf(math.Inf(-1))))
@@ -160,10 +161,10 @@ func (e *expander) expSquared(x expr.Value) expr.Value {
 
 // exp2 needs no constant in two parts, because x = 2n + r is exact.
 func (e *expander) exp2(x expr.Value) expr.Value {
-	x = e.clampBelow(e.clampAbove(x, pick(e, 129.0, 1025.0)), pick(e, -151.0, -1076.0))
+	x = e.clampBelow(e.clampAbove(x, byDType(e, 129.0, 1025.0)), byDType(e, -151.0, -1076.0))
 	n, s := e.nearest(x, 0.5, 0)
-	r := e.fma(n, e.num(-2), x)
-	p := e.fma(e.eval(elementary.Exp2Poly, r), r, e.num(1))
+	r := e.fma(n, e.constant(-2), x)
+	p := e.fma(e.eval(elementary.Exp2Poly, r), r, e.constant(1))
 	return e.mul(e.mul(p, s), s)
 }
 
@@ -172,9 +173,9 @@ func (e *expander) exp2(x expr.Value) expr.Value {
 func (e *expander) expm1Scaled(x expr.Value, plus int) expr.Value {
 	hi, lo := e.ln2()
 	n, s := e.nearest(x, math.Log2E, plus)
-	r := e.fma(n, e.num(-lo), e.fma(n, e.num(-hi), x))
-	t, c := e.eval(expm1Poly, r), e.sub(s, e.num(math.Ldexp(1, plus)))
-	if !e.wide() {
+	r := e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x))
+	t, c := e.eval(expm1Poly, r), e.sub(s, e.constant(math.Ldexp(1, plus)))
+	if !e.isFloat64() {
 		return e.fma(s, e.fma(e.mul(r, r), t, r), c)
 	}
 	u := e.fma(s, r, c)
@@ -185,14 +186,14 @@ func (e *expander) expm1Scaled(x expr.Value, plus int) expr.Value {
 // expm1 computes half of the result and doubles it, because 2^n may overflow although the result does not. For tiny x,
 // half of the result may be subnormal or lose the sign of 0. The result is then x.
 func (e *expander) expm1(x expr.Value) expr.Value {
-	in := e.clampBelow(e.clampAbove(x, pick(e, 89.0, 710.0)), pick(e, -18.0, -40.0))
+	in := e.clampBelow(e.clampAbove(x, byDType(e, 89.0, 710.0)), byDType(e, -18.0, -40.0))
 	h := e.expm1Scaled(in, -1)
-	return e.tiny(x, e.add(h, h))
+	return e.orIfTiny(x, e.add(h, h))
 }
 
-// tiny returns x if |x| is so small that f(x) rounds to x. Otherwise it returns y, which is f(x).
-func (e *expander) tiny(x, y expr.Value) expr.Value {
-	return e.choose(e.lt(e.Do(expr.Abs, x), e.num(pick(e, 0x1p-25, 0x1p-54))), x, y)
+// orIfTiny returns x if |x| is so small that f(x) rounds to x. Otherwise it returns y, which is f(x).
+func (e *expander) orIfTiny(x, y expr.Value) expr.Value {
+	return e.choose(e.lt(e.Do(expr.Abs, x), e.constant(byDType(e, 0x1p-25, 0x1p-54))), x, y)
 }
 
 // tanhPoly is ((1-exp(-2r))/2-r)/r^2 for |r| <= 0.1735: a relative error of r + r^2*tanhPoly below 2^-55.5.
@@ -204,17 +205,17 @@ var tanhPoly = []float64{-1.0000000000000011, 0.66666666666666352, -0.3333333333
 // for small x. A correction for the rounding error of 1-m is added: the remainder m - q*(1-m) times 1/(1-m), which is
 // 1+q. Beyond the bound of |x|, the result is 1.
 func (e *expander) tanh(x expr.Value) expr.Value {
-	if !e.wide() {
+	if !e.isFloat64() {
 		return e.withSign(e.evalPiecewise(&elementary.TanhPieces, e.clampAbove(e.Do(expr.Abs, x), 9.2), 1), e.signBit(x))
 	}
 	a := e.clampAbove(e.Do(expr.Abs, x), 19.2)
 	n, s := e.nearest(a, -2*math.Log2E, 0)
 	hi, lo := e.ln2()
-	r := e.fma(n, e.num(lo/2), e.fma(n, e.num(hi/2), a))
+	r := e.fma(n, e.constant(lo/2), e.fma(n, e.constant(hi/2), a))
 	p := e.fma(e.mul(r, r), e.horner(tanhPoly, r), r)
-	half := e.fma(s, e.num(-0.5), e.num(0.5))
+	half := e.fma(s, e.constant(-0.5), e.constant(0.5))
 	m := e.fma(s, p, half)
-	one := e.num(1)
+	one := e.constant(1)
 	q := e.div(m, e.sub(one, m))
 	slope := e.add(one, q)
 	rest := e.fma(e.fma(s, p, e.sub(half, m)), slope, e.fma(q, m, e.sub(m, q)))

@@ -21,7 +21,7 @@ func Functions(c *expr.Code, t Target) (*expr.Code, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	near, k := nearOne(c), -1
+	near, k := erfPlusOne(c), -1
 	return c.Rewrite(func(b *expr.Builder, i expr.Inst) expr.Value {
 		k++
 		if sum := c.Insts[k]; sum.Op == expr.Add && near[sum.A] {
@@ -36,9 +36,9 @@ func Functions(c *expr.Code, t Target) (*expr.Code, error) {
 		if f == nil || i.DType != tensor.Float32 && i.DType != tensor.Float64 {
 			return b.Fail(fmt.Errorf("expr: %v of %v has no expansion", i.Op, i.DType))
 		}
-		e := &expander{Builder: b, target: t, d: i.DType}
+		e := &expander{Builder: b, target: t, dtype: i.DType}
 		if near[k] {
-			return e.onePlusErf(e.factor(i.A))
+			return e.onePlusErf(e.splitFactor(i.A))
 		}
 		return f(e, i.A, i.B)
 	})
@@ -76,22 +76,22 @@ var expansions = map[expr.Op]func(e *expander, x, y expr.Value) expr.Value{
 type expander struct {
 	*expr.Builder
 	target       Target
-	d            tensor.DType
-	lowPrecision bool // for float64: the precision of float32 suffices
+	dtype        tensor.DType
+	lowPrecision bool // a float64 function needs only the precision of float32
 }
 
 // inFloat64 computes a float32 function in float64 with the polynomials of float32. For some functions that is simpler
 // than compensating rounding errors. The conversion to float32 handles overflow and subnormal results.
 func (e *expander) inFloat64(f func(w *expander, x expr.Value) expr.Value, x expr.Value) expr.Value {
 	w := &expander{e.Builder, e.target, tensor.Float64, true}
-	return e.Convert(e.d, f(w, w.Convert(w.d, x)))
+	return e.Convert(e.dtype, f(w, w.Convert(w.dtype, x)))
 }
 
-func (e *expander) wide() bool { return e.d == tensor.Float64 }
+func (e *expander) isFloat64() bool { return e.dtype == tensor.Float64 }
 
-// pick returns f32 or f64, by the dtype.
-func pick[T any](e *expander, f32, f64 T) T {
-	if e.wide() {
+// byDType returns f32 for float32, and f64 for float64.
+func byDType[T any](e *expander, f32, f64 T) T {
+	if e.isFloat64() {
 		return f64
 	}
 	return f32
@@ -99,11 +99,11 @@ func pick[T any](e *expander, f32, f64 T) T {
 
 // word is the dtype of integers with the size of the floats. mantissa is the number of bits below the exponent. bias is
 // the bias of the exponent.
-func (e *expander) word() tensor.DType { return pick(e, tensor.Int32, tensor.Uint64) }
-func (e *expander) mantissa() int      { return pick(e, 23, 52) }
-func (e *expander) bias() int          { return pick(e, 127, 1023) }
+func (e *expander) word() tensor.DType { return byDType(e, tensor.Int32, tensor.Uint64) }
+func (e *expander) mantissa() int      { return byDType(e, 23, 52) }
+func (e *expander) bias() int          { return byDType(e, 127, 1023) }
 
-func (e *expander) num(x float64) expr.Value                { return e.Const(e.d, x) }
+func (e *expander) constant(x float64) expr.Value           { return e.Const(e.dtype, x) }
 func (e *expander) add(a, b expr.Value) expr.Value          { return e.Do(expr.Add, a, b) }
 func (e *expander) sub(a, b expr.Value) expr.Value          { return e.Do(expr.Sub, a, b) }
 func (e *expander) mul(a, b expr.Value) expr.Value          { return e.Do(expr.Mul, a, b) }
@@ -114,17 +114,17 @@ func (e *expander) choose(c, yes, no expr.Value) expr.Value { return e.Do(expr.S
 
 // clampBelow returns max(x, to), and clampAbove returns min(x, to). Both preserve NaN.
 func (e *expander) clampBelow(x expr.Value, to float64) expr.Value {
-	return e.Do(expr.Max, x, e.num(to))
+	return e.Do(expr.Max, x, e.constant(to))
 }
 func (e *expander) clampAbove(x expr.Value, to float64) expr.Value {
-	return e.Do(expr.Min, x, e.num(to))
+	return e.Do(expr.Min, x, e.constant(to))
 }
 
 // int and float reinterpret bits. mask is an integer constant.
 func (e *expander) int(x expr.Value) expr.Value   { return e.Bits(e.word(), x) }
-func (e *expander) float(i expr.Value) expr.Value { return e.Bits(e.d, i) }
+func (e *expander) float(i expr.Value) expr.Value { return e.Bits(e.dtype, i) }
 func (e *expander) mask(bits uint64) expr.Value {
-	if !e.wide() {
+	if !e.isFloat64() {
 		bits &= math.MaxUint32
 	}
 	return e.Make(expr.Inst{Op: expr.Const, DType: e.word(), Imm: bits})
@@ -132,7 +132,7 @@ func (e *expander) mask(bits uint64) expr.Value {
 
 // bitsOf returns the bits of a float constant as an integer constant.
 func (e *expander) bitsOf(x float64) expr.Value {
-	if e.wide() {
+	if e.isFloat64() {
 		return e.mask(math.Float64bits(x))
 	}
 	return e.mask(uint64(math.Float32bits(float32(x))))
@@ -154,13 +154,13 @@ func (e *expander) eval(p elementary.Poly, x expr.Value) expr.Value {
 	if e.lowPrecision {
 		return e.horner(p.F32, x)
 	}
-	return e.horner(pick(e, p.F32, p.F64), x)
+	return e.horner(byDType(e, p.F32, p.F64), x)
 }
 
 func (e *expander) horner(c []float64, x expr.Value) expr.Value {
-	v := e.num(c[len(c)-1])
+	v := e.constant(c[len(c)-1])
 	for k := len(c) - 2; k >= 0; k-- {
-		v = e.fma(v, x, e.num(c[k]))
+		v = e.fma(v, x, e.constant(c[k]))
 	}
 	return v
 }

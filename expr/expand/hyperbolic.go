@@ -11,63 +11,63 @@ import (
 // cosh is h + 1/(4h) with h = exp(|x|)/2, which overflows only if the result does.
 func (e *expander) cosh(x expr.Value) expr.Value {
 	p, s := e.expParts(e.Do(expr.Abs, x))
-	h := e.mul(e.mul(e.mul(p, e.num(0.5)), s), s)
-	return e.add(h, e.div(e.num(0.25), h))
+	h := e.mul(e.mul(e.mul(p, e.constant(0.5)), s), s)
+	return e.add(h, e.div(e.constant(0.25), h))
 }
 
 // sinh is d + d/(2d+1) with d = expm1(|x|)/2. For small d it is 2d - d*2d/(2d+1), which has smaller rounding errors
 // there. d overflows only if the result does, and the quotient uses half of d.
 func (e *expander) sinh(x expr.Value) expr.Value {
-	h := e.expm1Scaled(e.clampAbove(e.Do(expr.Abs, x), pick(e, 89.7, 710.7)), -2)
-	d, q := e.add(h, h), e.div(h, e.add(h, e.num(0.25)))
+	h := e.expm1Scaled(e.clampAbove(e.Do(expr.Abs, x), byDType(e, 89.7, 710.7)), -2)
+	d, q := e.add(h, h), e.div(h, e.add(h, e.constant(0.25)))
 	small := e.fma(e.Do(expr.Neg, d), q, e.add(d, d))
-	r := e.choose(e.lt(d, e.num(0.5)), small, e.fma(q, e.num(0.5), d))
-	return e.tiny(x, e.withSign(r, e.signBit(x)))
+	r := e.choose(e.lt(d, e.constant(0.5)), small, e.fma(q, e.constant(0.5), d))
+	return e.orIfTiny(x, e.withSign(r, e.signBit(x)))
 }
 
 // asinh is log1p(a + (sqrt(a^2+1)-1)) with a = |x|. For float32, the inner difference is accurate enough in float64.
 // For float64, it is computed as a^2/(1+sqrt(a^2+1)), and the result is log1p(a) + ln 2 if a^2 might overflow.
 func (e *expander) asinh(x expr.Value) expr.Value {
-	if !e.wide() {
+	if !e.isFloat64() {
 		return e.inFloat64((*expander).asinh, x)
 	}
-	a, one := e.Do(expr.Abs, x), e.num(1)
+	a, one := e.Do(expr.Abs, x), e.constant(1)
 	root := e.Do(expr.Sqrt, e.fma(a, a, one))
 	if e.lowPrecision {
 		return e.withSign(e.log1p(e.add(a, e.sub(root, one))), e.signBit(x))
 	}
-	big := e.lt(e.num(0x1p500), a)
-	y, low := e.sum(a, e.div(e.mul(a, a), e.add(one, root)))
-	l := e.log1pOf(e.choose(big, a, y), e.choose(big, e.num(0), low))
-	return e.withSign(e.add(l, e.choose(big, e.num(math.Ln2), e.num(0))), e.signBit(x))
+	big := e.lt(e.constant(0x1p500), a)
+	y, low := e.fastTwoSum(a, e.div(e.mul(a, a), e.add(one, root)))
+	l := e.log1pOf(e.choose(big, a, y), e.choose(big, e.constant(0), low))
+	return e.withSign(e.add(l, e.choose(big, e.constant(math.Ln2), e.constant(0))), e.signBit(x))
 }
 
 // acosh is log1p(t + sqrt(t*(t+2))) with t = x-1, or log1p(t) + ln 2 if t^2 might overflow.
 func (e *expander) acosh(x expr.Value) expr.Value {
-	if !e.wide() {
+	if !e.isFloat64() {
 		return e.inFloat64((*expander).acosh, x)
 	}
-	t := e.sub(x, e.num(1))
+	t := e.sub(x, e.constant(1))
 	root := e.Do(expr.Sqrt, e.fma(t, t, e.add(t, t)))
 	var l expr.Value
 	if e.lowPrecision {
 		l = e.log1p(e.add(t, root))
 	} else {
-		big := e.lt(e.num(0x1p500), t)
-		y, low := e.sum(root, t)
-		l = e.log1pOf(e.choose(big, t, y), e.choose(big, e.num(0), low))
-		l = e.add(l, e.choose(big, e.num(math.Ln2), e.num(0)))
+		big := e.lt(e.constant(0x1p500), t)
+		y, low := e.fastTwoSum(root, t)
+		l = e.log1pOf(e.choose(big, t, y), e.choose(big, e.constant(0), low))
+		l = e.add(l, e.choose(big, e.constant(math.Ln2), e.constant(0)))
 	}
-	return e.choose(e.lt(t, e.num(0)), e.num(math.NaN()), l)
+	return e.choose(e.lt(t, e.constant(0)), e.constant(math.NaN()), l)
 }
 
 // atanh is log1p(2a/(1-a))/2 with a = |x|. The remainder of the quotient q is divided by 1-a to correct q. This
 // division is a multiplication by 1+q/2, which equals 1/(1-a).
 func (e *expander) atanh(x expr.Value) expr.Value {
-	if !e.wide() {
+	if !e.isFloat64() {
 		return e.inFloat64((*expander).atanh, x)
 	}
-	a, one := e.Do(expr.Abs, x), e.num(1)
+	a, one := e.Do(expr.Abs, x), e.constant(1)
 	twice, d := e.add(a, a), e.sub(one, a)
 	q := e.div(twice, d)
 	var l expr.Value
@@ -77,14 +77,14 @@ func (e *expander) atanh(x expr.Value) expr.Value {
 		minus := e.Do(expr.Neg, q)
 		lost := e.sub(e.sub(one, d), a)
 		rest := e.fma(minus, lost, e.fma(minus, d, twice))
-		low := e.mul(rest, e.fma(q, e.num(0.5), one))
-		l = e.log1pOf(q, e.choose(e.lt(q, e.num(0x1p60)), low, e.num(0)))
+		low := e.mul(rest, e.fma(q, e.constant(0.5), one))
+		l = e.log1pOf(q, e.choose(e.lt(q, e.constant(0x1p60)), low, e.constant(0)))
 	}
-	return e.withSign(e.mul(l, e.num(0.5)), e.signBit(x))
+	return e.withSign(e.mul(l, e.constant(0.5)), e.signBit(x))
 }
 
-// sum returns a+b, rounded, and the rounding error. |a| must be at least |b|.
-func (e *expander) sum(a, b expr.Value) (hi, lo expr.Value) {
+// fastTwoSum returns a+b, rounded, and the rounding error. |a| must be at least |b|.
+func (e *expander) fastTwoSum(a, b expr.Value) (hi, lo expr.Value) {
 	hi = e.add(a, b)
 	return hi, e.sub(b, e.sub(hi, a))
 }

@@ -36,9 +36,9 @@ func (e *expander) frexp(x expr.Value) (n, m expr.Value) {
 	if e.lowPrecision {
 		return e.split(x, e.originOf(elementary.TwoThirds))
 	}
-	shift := pick(e, 24, 54)
-	small := e.lt(x, e.num(math.Ldexp(1, 1-e.bias())))
-	x = e.choose(small, e.mul(x, e.num(math.Ldexp(1, shift))), x)
+	shift := byDType(e, 24, 54)
+	small := e.lt(x, e.constant(math.Ldexp(1, 1-e.bias())))
+	x = e.choose(small, e.mul(x, e.constant(math.Ldexp(1, shift))), x)
 	return e.split(x, e.choose(small, e.originOf(math.Ldexp(elementary.TwoThirds, shift)),
 		e.originOf(elementary.TwoThirds)))
 }
@@ -52,7 +52,7 @@ func (e *expander) split(x, origin expr.Value) (n, m expr.Value) {
 // originOf returns the integer to subtract from the bits of a float, so that the difference has n in the bits of the
 // exponent. For float64 it has n + 2*bias, because the exponent is read as an unsigned number.
 func (e *expander) originOf(x float64) expr.Value {
-	if e.wide() {
+	if e.isFloat64() {
 		return e.mask(math.Float64bits(x) - uint64(2*e.bias())<<52)
 	}
 	return e.bitsOf(x)
@@ -61,11 +61,11 @@ func (e *expander) originOf(x float64) expr.Value {
 // exponent returns the exponent n of bits i from which the origin was subtracted, as a float. Processors convert 32-bit
 // integers. For 64 bits, n is inserted into the lowest bits of 2^52.
 func (e *expander) exponent(i expr.Value) expr.Value {
-	if !e.wide() {
-		return e.Convert(e.d, e.Do(expr.Shr, i, e.mask(23)))
+	if !e.isFloat64() {
+		return e.Convert(e.dtype, e.Do(expr.Shr, i, e.mask(23)))
 	}
 	n := e.Do(expr.Or, e.Do(expr.Shr, i, e.mask(52)), e.bitsOf(0x1p52))
-	return e.sub(e.float(n), e.num(0x1p52+float64(2*e.bias())))
+	return e.sub(e.float(n), e.constant(0x1p52+float64(2*e.bias())))
 }
 
 // logOf1p returns log(1+f).
@@ -73,12 +73,12 @@ func (e *expander) logOf1p(p elementary.Poly, f expr.Value) expr.Value {
 	return e.fma(e.mul(f, f), e.eval(p, f), f)
 }
 
-// logEnds returns r, or the logarithm of a special operand. u is the operand of the logarithm: x, or 1+x. The result is
-// x if x is infinity or NaN, -inf if u = 0, and NaN if u < 0.
-func (e *expander) logEnds(u, x, r expr.Value) expr.Value {
-	r = e.choose(e.lt(x, e.num(math.Inf(1))), r, x)
-	zero := e.num(0)
-	none := e.choose(e.Do(expr.Eq, u, zero), e.num(math.Inf(-1)), e.num(math.NaN()))
+// logSpecial returns r, or the logarithm of a special operand. u is the operand of the logarithm: x, or 1+x. The result
+// is x if x is infinity or NaN, -inf if u = 0, and NaN if u < 0.
+func (e *expander) logSpecial(u, x, r expr.Value) expr.Value {
+	r = e.choose(e.lt(x, e.constant(math.Inf(1))), r, x)
+	zero := e.constant(0)
+	none := e.choose(e.Do(expr.Eq, u, zero), e.constant(math.Inf(-1)), e.constant(math.NaN()))
 	return e.choose(e.lt(zero, u), r, none)
 }
 
@@ -86,59 +86,59 @@ func (e *expander) logEnds(u, x, r expr.Value) expr.Value {
 func (e *expander) log(x expr.Value) expr.Value {
 	n, m := e.frexp(x)
 	ln2, _ := e.ln2()
-	r := e.fma(n, e.num(ln2), e.logOf1p(logPoly, e.sub(m, e.num(1))))
-	return e.logEnds(x, x, r)
+	r := e.fma(n, e.constant(ln2), e.logOf1p(logPoly, e.sub(m, e.constant(1))))
+	return e.logSpecial(x, x, r)
 }
 
 // splitConstant returns hi + lo as a sum of two constants of the dtype.
 func (e *expander) splitConstant(hi, lo float64) (expr.Value, expr.Value) {
-	if e.d == tensor.Float32 {
+	if e.dtype == tensor.Float32 {
 		h := float64(float32(hi))
-		return e.num(h), e.num(hi - h)
+		return e.constant(h), e.constant(hi - h)
 	}
-	return e.num(hi), e.num(lo)
+	return e.constant(hi), e.constant(lo)
 }
 
 // log2 is exact for powers of 2.
 func (e *expander) log2(x expr.Value) expr.Value {
 	n, m := e.frexp(x)
 	hi, lo := e.splitConstant(math.Log2E, elementary.Log2ERounding)
-	l := e.logOf1p(logPolyFine, e.sub(m, e.num(1)))
-	return e.logEnds(x, x, e.fma(l, hi, e.fma(l, lo, n)))
+	l := e.logOf1p(logPolyFine, e.sub(m, e.constant(1)))
+	return e.logSpecial(x, x, e.fma(l, hi, e.fma(l, lo, n)))
 }
 
 func (e *expander) log10(x expr.Value) expr.Value {
 	n, m := e.frexp(x)
 	hi, lo := e.splitConstant(math.Log10E, 1.098319650216765e-17)
 	nhi, nlo := e.splitConstant(math.Ln2/math.Ln10, -2.8037281277851704e-18)
-	l := e.logOf1p(logPolyFine, e.sub(m, e.num(1)))
+	l := e.logOf1p(logPolyFine, e.sub(m, e.constant(1)))
 	r := e.fma(l, hi, e.fma(n, nlo, e.mul(l, lo)))
-	return e.logEnds(x, x, e.fma(n, nhi, r))
+	return e.logSpecial(x, x, e.fma(n, nhi, r))
 }
 
 // log1p takes n from the rounded sum 1+x, and computes f = x/2^n + (1/2^n - 1) from x, so that no bits of x are lost.
-// The factor is 4/2^n, because 1/2^n is subnormal for the greatest x.
+// It uses the factor 4/2^n, because 1/2^n is subnormal for the greatest x.
 func (e *expander) log1p(x expr.Value) expr.Value {
-	n, _, f, u := e.frexp1p(x)
+	n, _, f, u := e.frexpOf1p(x)
 	ln2, _ := e.ln2()
-	return e.tiny(x, e.logEnds(u, x, e.fma(n, e.num(ln2), e.logOf1p(logPoly, f))))
+	return e.orIfTiny(x, e.logSpecial(u, x, e.fma(n, e.constant(ln2), e.logOf1p(logPoly, f))))
 }
 
 // log1pOf is log1p(x + low) for a small low. It compensates the rounding error of f.
 func (e *expander) log1pOf(x, low expr.Value) expr.Value {
-	n, s, f, u := e.frexp1p(x)
-	lost := e.fma(e.mul(x, e.num(0.25)), s, e.sub(e.fma(s, e.num(0.25), e.num(-1)), f))
-	lost = e.fma(e.mul(low, e.num(0.25)), s, lost)
+	n, s, f, u := e.frexpOf1p(x)
+	lost := e.fma(e.mul(x, e.constant(0.25)), s, e.sub(e.fma(s, e.constant(0.25), e.constant(-1)), f))
+	lost = e.fma(e.mul(low, e.constant(0.25)), s, lost)
 	ln2, _ := e.ln2()
-	r := e.fma(n, e.num(ln2), e.add(f, e.fma(e.mul(f, f), e.eval(logPoly, f), lost)))
-	return e.tiny(x, e.logEnds(u, x, r))
+	r := e.fma(n, e.constant(ln2), e.add(f, e.fma(e.mul(f, f), e.eval(logPoly, f), lost)))
+	return e.orIfTiny(x, e.logSpecial(u, x, r))
 }
 
-// frexp1p returns n, s = 4/2^n, f, and u = 1+x, rounded, for log1p.
-func (e *expander) frexp1p(x expr.Value) (n, s, f, u expr.Value) {
-	u = e.add(x, e.num(1))
+// frexpOf1p returns n, s = 4/2^n, f, and u = 1+x, rounded, for log1p.
+func (e *expander) frexpOf1p(x expr.Value) (n, s, f, u expr.Value) {
+	u = e.add(x, e.constant(1))
 	i := e.Do(expr.Sub, e.int(u), e.originOf(elementary.TwoThirds))
 	up := e.Do(expr.And, i, e.mask(^uint64(1<<e.mantissa()-1)))
-	s = e.float(e.Do(expr.Sub, e.mask(uint64(pick(e, e.bias()+2, 3*e.bias()+2))<<e.mantissa()), up))
-	return e.exponent(i), s, e.fma(e.mul(x, e.num(0.25)), s, e.fma(s, e.num(0.25), e.num(-1))), u
+	s = e.float(e.Do(expr.Sub, e.mask(uint64(byDType(e, e.bias()+2, 3*e.bias()+2))<<e.mantissa()), up))
+	return e.exponent(i), s, e.fma(e.mul(x, e.constant(0.25)), s, e.fma(s, e.constant(0.25), e.constant(-1))), u
 }

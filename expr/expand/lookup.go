@@ -8,14 +8,14 @@ import (
 // evalPiecewise evaluates a piecewise polynomial at c*a. The variable of an interval's polynomial is the distance from
 // a point of the interval. The distance is computed from a without rounding c*a. Operations: 5, and 2 for each degree.
 func (e *expander) evalPiecewise(p *elementary.Pieces, a expr.Value, c float64) expr.Value {
-	t := e.fma(a, e.num(c*p.Scale), e.num(p.Offset))
+	t := e.fma(a, e.constant(c*p.Scale), e.constant(p.Offset))
 	at := e.float(e.Do(expr.Shr, e.int(t), e.mask(p.Shift)))
 	point := e.lookup(p.First, at)
 	var beyond expr.Value
 	if c == 1 {
 		beyond = e.sub(a, point)
 	} else {
-		beyond = e.fma(a, e.num(c), e.Do(expr.Neg, point))
+		beyond = e.fma(a, e.constant(c), e.Do(expr.Neg, point))
 	}
 	constant := p.First + 1
 	v := e.lookup(constant+p.Degree, at)
@@ -27,5 +27,5 @@ func (e *expander) evalPiecewise(p *elementary.Pieces, a expr.Value, c float64) 
 
 // lookup returns the entry of a table whose index is the lowest 5 bits of a value.
 func (e *expander) lookup(table uint64, at expr.Value) expr.Value {
-	return e.Make(expr.Inst{Op: expr.Lookup, DType: e.d, A: at, B: expr.None, C: expr.None, Imm: table})
+	return e.Make(expr.Inst{Op: expr.Lookup, DType: e.dtype, A: at, B: expr.None, C: expr.None, Imm: table})
 }

@@ -12,24 +12,24 @@ import (
 // 1^y and x^0 are 1, even for NaN. An infinite y is replaced by a finite number that is so large that the power is 0 or
 // infinite for every x except 1 and -1.
 func (e *expander) pow(x, y expr.Value) expr.Value {
-	a, inf := e.Do(expr.Abs, x), e.num(math.Inf(1))
+	a, inf := e.Do(expr.Abs, x), e.constant(math.Inf(1))
 	y0 := e.clampBelow(e.clampAbove(y, 0x1p100), -0x1p100)
 	var r expr.Value
-	if e.wide() {
+	if e.isFloat64() {
 		r = e.power(a, y0)
 	} else {
 		w := &expander{e.Builder, e.target, tensor.Float64, true}
-		r = e.Convert(e.d, w.powerShort(w.Convert(w.d, a), w.Convert(w.d, y0)))
+		r = e.Convert(e.dtype, w.powerFloat32(w.Convert(w.dtype, a), w.Convert(w.dtype, y0)))
 	}
-	half := e.mul(y, e.num(0.5))
+	half := e.mul(y, e.constant(0.5))
 	broken := e.Do(expr.Ne, e.Do(expr.Rint, y), y)
-	odd := e.lt(e.choose(broken, e.num(0), e.num(0.25)), e.Do(expr.Abs, e.sub(half, e.Do(expr.Rint, half))))
+	odd := e.lt(e.choose(broken, e.constant(0), e.constant(0.25)), e.Do(expr.Abs, e.sub(half, e.Do(expr.Rint, half))))
 	odd = e.Do(expr.And, odd, e.Do(expr.Not, broken))
 	r = e.withSign(r, e.choose(odd, e.signBit(x), e.bitsOf(0)))
-	none := e.Do(expr.And, broken, e.Do(expr.And, e.lt(x, e.num(0)), e.lt(a, inf)))
-	r = e.choose(none, e.num(math.NaN()), r)
-	one := e.num(1)
-	return e.choose(e.Do(expr.Or, e.Do(expr.Eq, x, one), e.Do(expr.Eq, y, e.num(0))), one, r)
+	none := e.Do(expr.And, broken, e.Do(expr.And, e.lt(x, e.constant(0)), e.lt(a, inf)))
+	r = e.choose(none, e.constant(math.NaN()), r)
+	one := e.constant(1)
+	return e.choose(e.Do(expr.Or, e.Do(expr.Eq, x, one), e.Do(expr.Eq, y, e.constant(0))), one, r)
 }
 
 // powLogPoly and powExpPoly replace logPoly and Exp2Poly in the pow of float32. Their errors are below 2^-35.9 and, for
@@ -42,35 +42,35 @@ var (
 		0.0013406796899312081, 0.00015595075190523512}
 )
 
-// logZero returns the logarithm l of a, or -inf, inf or NaN if a is 0, infinite or NaN.
-func (e *expander) logZero(a, l expr.Value) expr.Value {
-	l = e.choose(e.lt(a, e.num(math.Inf(1))), l, a)
-	return e.choose(e.Do(expr.Eq, a, e.num(0)), e.num(math.Inf(-1)), l)
+// logOfSpecialBase returns the logarithm l of a, or -inf, inf or NaN if a is 0, infinite or NaN.
+func (e *expander) logOfSpecialBase(a, l expr.Value) expr.Value {
+	l = e.choose(e.lt(a, e.constant(math.Inf(1))), l, a)
+	return e.choose(e.Do(expr.Eq, a, e.constant(0)), e.constant(math.Inf(-1)), l)
 }
 
-// powerShort returns a^y in float64 to the precision of float32. The caller's conversion to float32 handles overflow
+// powerFloat32 returns a^y in float64 to the precision of float32. The caller's conversion to float32 handles overflow
 // and subnormal results.
-func (e *expander) powerShort(a, y expr.Value) expr.Value {
+func (e *expander) powerFloat32(a, y expr.Value) expr.Value {
 	n, m := e.frexp(a)
-	f := e.sub(m, e.num(1))
-	l := e.fma(e.fma(e.mul(f, f), e.horner(powLogPoly, f), f), e.num(math.Log2E), n)
-	t := e.clampBelow(e.clampAbove(e.mul(y, e.logZero(a, l)), 300), -300)
+	f := e.sub(m, e.constant(1))
+	l := e.fma(e.fma(e.mul(f, f), e.horner(powLogPoly, f), f), e.constant(math.Log2E), n)
+	t := e.clampBelow(e.clampAbove(e.mul(y, e.logOfSpecialBase(a, l)), 300), -300)
 	n, s := e.nearest(t, 1, 0)
 	r := e.sub(t, n)
-	return e.mul(e.fma(e.horner(powExpPoly, r), r, e.num(1)), s)
+	return e.mul(e.fma(e.horner(powExpPoly, r), r, e.constant(1)), s)
 }
 
 // power returns a^y in float64. The logarithm to base 2 is a sum of two numbers with an error of 2^-63, because the
 // multiplication by y makes this error up to 2^10 times as large.
 func (e *expander) power(a, y expr.Value) expr.Value {
 	hi, lo := e.log2Sum(a)
-	t := e.mul(y, e.logZero(a, hi))
+	t := e.mul(y, e.logOfSpecialBase(a, hi))
 	rest := e.fma(y, lo, e.productError(y, hi, t))
-	rest = e.choose(e.lt(e.Do(expr.Abs, t), e.num(2000)), rest, e.num(0))
+	rest = e.choose(e.lt(e.Do(expr.Abs, t), e.constant(2000)), rest, e.constant(0))
 	t = e.clampBelow(e.clampAbove(t, 1100), -1100)
 	n, s := e.nearest(t, 0.5, 0)
-	r := e.add(e.fma(n, e.num(-2), t), rest)
-	p := e.fma(e.eval(elementary.Exp2Poly, r), r, e.num(1))
+	r := e.add(e.fma(n, e.constant(-2), t), rest)
+	p := e.fma(e.eval(elementary.Exp2Poly, r), r, e.constant(1))
 	return e.mul(e.mul(p, s), s)
 }
 
@@ -79,8 +79,8 @@ func (e *expander) productError(a, b, product expr.Value) expr.Value {
 	return e.fma(a, b, e.Do(expr.Neg, product))
 }
 
-// product multiplies two sums of two numbers.
-func (e *expander) product(a, al, b, bl expr.Value) (hi, lo expr.Value) {
+// sumProduct multiplies two sums of two numbers.
+func (e *expander) sumProduct(a, al, b, bl expr.Value) (hi, lo expr.Value) {
 	hi = e.mul(a, b)
 	return hi, e.fma(a, bl, e.fma(al, b, e.productError(a, b, hi)))
 }
@@ -89,19 +89,19 @@ func (e *expander) product(a, al, b, bl expr.Value) (hi, lo expr.Value) {
 // + s^3*(2/3 + ...).
 func (e *expander) log2Sum(a expr.Value) (hi, lo expr.Value) {
 	n, m := e.frexp(a)
-	one := e.num(1)
+	one := e.constant(1)
 	f, d := e.sub(m, one), e.add(m, one)
 	dl := e.sub(m, e.sub(d, one))
 	inverse := e.div(one, d)
 	s := e.mul(f, inverse)
 	minus := e.Do(expr.Neg, s)
 	sl := e.mul(e.fma(minus, dl, e.fma(minus, d, f)), inverse)
-	z, zl := e.product(s, sl, s, sl)
-	u, ul := e.sum(e.num(2.0/3), e.mul(z, e.horner(elementary.AtanhPoly, z)))
-	v, vl := e.product(z, zl, u, e.add(ul, e.num(3.700743415417188e-17)))
-	g, gl := e.sum(e.num(2), v)
-	h, hl := e.product(s, sl, g, e.add(gl, vl))
-	k, kl := e.product(h, hl, e.num(math.Log2E), e.num(elementary.Log2ERounding))
-	hi, lo = e.sum(n, k)
+	z, zl := e.sumProduct(s, sl, s, sl)
+	u, ul := e.fastTwoSum(e.constant(2.0/3), e.mul(z, e.horner(elementary.AtanhPoly, z)))
+	v, vl := e.sumProduct(z, zl, u, e.add(ul, e.constant(3.700743415417188e-17)))
+	g, gl := e.fastTwoSum(e.constant(2), v)
+	h, hl := e.sumProduct(s, sl, g, e.add(gl, vl))
+	k, kl := e.sumProduct(h, hl, e.constant(math.Log2E), e.constant(elementary.Log2ERounding))
+	hi, lo = e.fastTwoSum(n, k)
 	return hi, e.add(lo, kl)
 }

@@ -13,29 +13,29 @@ import (
 // turns is 1/(2*pi) as a sum of float64 numbers.
 var turns = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e493ad4cep-111, 0x1.e21c820ff28b2p-165}
 
-// quarters returns q as an integer, and r, for any float32 x. It computes x/(2*pi) modulo 1 in float64. It multiplies x
-// by the four parts of 1/(2*pi). The products with the first two parts, and the rounding errors of these products,
-// consist of an integer and a fraction. The integers are dropped. The product with the third part has a small integer,
-// and the product with the last part has no integer.
+// quarters returns q as an integer, and r, for any float32 x. It computes x/(2*pi) modulo 1 in float64, as the sum of
+// the products of x with the four parts of 1/(2*pi). It drops the integers of the products with the first two parts,
+// and of their rounding errors. The product with the third part has a small integer, and the product with the last part
+// has no integer.
 func (e *expander) quarters(x expr.Value) (q, r expr.Value) {
 	w := &expander{e.Builder, e.target, tensor.Float64, true}
 	x = w.Convert(tensor.Float64, x)
 	fraction := func(c float64) expr.Value {
-		whole := w.Do(expr.Rint, w.mul(x, w.num(-c)))
-		return w.fma(x, w.num(c), whole)
+		whole := w.Do(expr.Rint, w.mul(x, w.constant(-c)))
+		return w.fma(x, w.constant(c), whole)
 	}
 	again := func(f expr.Value) expr.Value { return w.sub(f, w.Do(expr.Rint, f)) }
 	t := w.add(w.add(again(fraction(turns[0])), again(fraction(turns[1]))), fraction(turns[2]))
-	n := w.Do(expr.Rint, w.mul(t, w.num(4)))
-	t = w.fma(x, w.num(turns[3]), w.fma(n, w.num(-0.25), t))
-	return w.Convert(tensor.Int32, n), w.Convert(e.d, w.mul(t, w.num(2*math.Pi)))
+	n := w.Do(expr.Rint, w.mul(t, w.constant(4)))
+	t = w.fma(x, w.constant(turns[3]), w.fma(n, w.constant(-0.25), t))
+	return w.Convert(tensor.Int32, n), w.Convert(e.dtype, w.mul(t, w.constant(2*math.Pi)))
 }
 
 // sinCos returns the sine and the cosine of r.
 func (e *expander) sinCos(r expr.Value) (sin, cos expr.Value) {
 	z := e.mul(r, r)
 	sin = e.fma(e.mul(r, z), e.eval(elementary.SinPoly, z), r)
-	cos = e.fma(e.mul(z, z), e.eval(elementary.CosPoly, z), e.fma(z, e.num(-0.5), e.num(1)))
+	cos = e.fma(e.mul(z, z), e.eval(elementary.CosPoly, z), e.fma(z, e.constant(-0.5), e.constant(1)))
 	return sin, cos
 }
 
@@ -48,26 +48,26 @@ func (e *expander) odd(q expr.Value) expr.Value {
 // quadrant returns the sine of an angle, given its quadrant q and the sine and cosine of its remainder.
 func (e *expander) quadrant(q, sin, cos expr.Value) expr.Value {
 	v := e.choose(e.odd(q), cos, sin)
-	sign := e.Do(expr.Shl, q, e.Int(e.DType(q), int64(8*e.d.Size()-2)))
+	sign := e.Do(expr.Shl, q, e.Int(e.DType(q), int64(8*e.dtype.Size()-2)))
 	return e.float(e.Do(expr.Xor, e.int(v), e.Do(expr.And, sign, e.bitsOf(math.Copysign(0, -1)))))
 }
 
 // sin keeps the sign of 0.
 func (e *expander) sin(x expr.Value) expr.Value {
-	if e.wide() {
+	if e.isFloat64() {
 		q, r, low := e.angle(e.Do(expr.Abs, x))
 		sin, cos := e.sinCosOf(r, low)
 		return e.float(e.Do(expr.Xor, e.int(e.quadrant(q, sin, cos)), e.signBit(x)))
 	}
 	q, r := e.quarters(x)
 	sin, cos := e.sinCos(r)
-	return e.choose(e.Do(expr.Eq, x, e.num(0)), x, e.quadrant(q, sin, cos))
+	return e.choose(e.Do(expr.Eq, x, e.constant(0)), x, e.quadrant(q, sin, cos))
 }
 
 // cos is sin with one more quarter turn.
 func (e *expander) cos(x expr.Value) expr.Value {
 	var q, sin, cos expr.Value
-	if e.wide() {
+	if e.isFloat64() {
 		var r, low expr.Value
 		q, r, low = e.angle(e.Do(expr.Abs, x))
 		sin, cos = e.sinCosOf(r, low)
@@ -82,7 +82,7 @@ func (e *expander) cos(x expr.Value) expr.Value {
 // tan is sin/cos, or -cos/sin in odd quadrants. The errors of sin and cos add up in the quotient, so float32 is
 // computed in float64.
 func (e *expander) tan(x expr.Value) expr.Value {
-	if !e.wide() {
+	if !e.isFloat64() {
 		return e.inFloat64((*expander).tan, x)
 	}
 	var q, sin, cos, r, low expr.Value
@@ -96,7 +96,7 @@ func (e *expander) tan(x expr.Value) expr.Value {
 	odd := e.odd(q)
 	v := e.div(e.choose(odd, cos, sin), e.choose(odd, e.Do(expr.Neg, sin), cos))
 	if e.lowPrecision {
-		return e.choose(e.Do(expr.Eq, x, e.num(0)), x, v)
+		return e.choose(e.Do(expr.Eq, x, e.constant(0)), x, v)
 	}
 	return e.float(e.Do(expr.Xor, e.int(v), e.signBit(x)))
 }
@@ -124,8 +124,8 @@ func (e *expander) halfPi() (hi, lo expr.Value) {
 // half of acos(|x|).
 func (e *expander) arc(x expr.Value) (s, t, far expr.Value) {
 	a := e.Do(expr.Abs, x)
-	far = e.lt(e.num(0.5), a)
-	z := e.choose(far, e.fma(a, e.num(-0.5), e.num(0.5)), e.mul(a, a))
+	far = e.lt(e.constant(0.5), a)
+	z := e.choose(far, e.fma(a, e.constant(-0.5), e.constant(0.5)), e.mul(a, a))
 	s = e.choose(far, e.Do(expr.Sqrt, z), a)
 	return s, e.mul(e.mul(s, z), e.eval(elementary.AsinPoly, z)), far
 }
@@ -133,8 +133,8 @@ func (e *expander) arc(x expr.Value) (s, t, far expr.Value) {
 func (e *expander) asin(x expr.Value) expr.Value {
 	s, t, far := e.arc(x)
 	_, lo := e.halfPi()
-	quarter := e.num(math.Pi / 4)
-	other := e.add(quarter, e.add(e.fma(s, e.num(-2), quarter), e.fma(t, e.num(-2), lo)))
+	quarter := e.constant(math.Pi / 4)
+	other := e.add(quarter, e.add(e.fma(s, e.constant(-2), quarter), e.fma(t, e.constant(-2), lo)))
 	return e.withSign(e.choose(far, other, e.add(s, t)), e.signBit(x))
 }
 
@@ -143,11 +143,11 @@ func (e *expander) acos(x expr.Value) expr.Value {
 	s, t, far := e.arc(x)
 	p := e.add(s, t)
 	hi, lo := e.halfPi()
-	negative := e.lt(x, e.num(0))
-	base := e.choose(negative, e.num(math.Pi), e.num(0))
+	negative := e.lt(x, e.constant(0))
+	base := e.choose(negative, e.constant(math.Pi), e.constant(0))
 	signed := e.float(e.Do(expr.Xor, e.int(p), e.signBit(x)))
 	middle := e.add(e.sub(hi, signed), lo)
-	return e.choose(far, e.fma(signed, e.num(2), base), middle)
+	return e.choose(far, e.fma(signed, e.constant(2), base), middle)
 }
 
 // arctan returns atan(t) for |t| <= 1.
@@ -159,8 +159,8 @@ func (e *expander) arctan(t expr.Value) expr.Value {
 // atan is pi/2 - arctan(1/x) for x above 1.
 func (e *expander) atan(x expr.Value) expr.Value {
 	a := e.Do(expr.Abs, x)
-	far := e.lt(e.num(1), a)
-	p := e.arctan(e.div(e.choose(far, e.num(-1), a), e.choose(far, a, e.num(1))))
+	far := e.lt(e.constant(1), a)
+	p := e.arctan(e.div(e.choose(far, e.constant(-1), a), e.choose(far, a, e.constant(1))))
 	hi, lo := e.halfPi()
 	return e.withSign(e.choose(far, e.add(e.add(p, lo), hi), p), e.signBit(x))
 }
@@ -170,7 +170,7 @@ func (e *expander) atan2(y, x expr.Value) expr.Value {
 	ay, ax := e.Do(expr.Abs, y), e.Do(expr.Abs, x)
 	swap := e.lt(ax, ay)
 	n, d := e.choose(swap, ax, ay), e.choose(swap, ay, ax)
-	same := e.choose(e.Do(expr.Eq, n, e.num(0)), n, e.num(1))
+	same := e.choose(e.Do(expr.Eq, n, e.constant(0)), n, e.constant(1))
 	p := e.arctan(e.choose(e.Do(expr.Eq, n, d), same, e.div(n, d)))
 	hi, lo := e.halfPi()
 	p = e.choose(swap, e.add(e.sub(hi, p), lo), p)

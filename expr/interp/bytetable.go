@@ -11,7 +11,7 @@ import (
 // A value that depends only on one operand of bytes has at most 256 results. A value that depends only on two bools has
 // 4 results. These results are computed once, and each element is looked up in a table.
 
-// minTableWork is the least work, in additions, for which a table is built. Less work takes no longer than a lookup.
+// minTableWork is the minimum work, in additions, of a value with a table. Less work takes no longer than a lookup.
 const minTableWork = minBlockWork
 
 // source is the set of operands on which a value depends: one operand of bytes, or two operands of bools in ascending
@@ -23,9 +23,9 @@ var (
 	noSource     = source{-2, expr.None}        // the value is constant
 )
 
-// sources returns the source of each value. For an operand with one element for each row the source is otherSources,
-// because values that depend only on such operands are computed once per row without a table.
-func sources(l *expr.Loop, c *expr.Code) []source {
+// sourcesOf returns the source of each value. An operand with one element for each row has otherSources, because values
+// that depend only on such operands are computed once per row, without a table.
+func sourcesOf(l *expr.Loop, c *expr.Code) []source {
 	from := make([]source, len(c.Insts))
 	for v, i := range c.Insts {
 		switch from[v] = noSource; {
@@ -73,8 +73,8 @@ func unionSources(c *expr.Code, a, b source) source {
 // tabulate adds tables to the peepholes in found. If a table and a peephole apply to a value, the table replaces the
 // peephole. A value gets a table if it depends on few bytes, takes enough work, and is an output or is used by a value
 // with another source.
-func tabulate(l *expr.Loop, c *expr.Code, found map[expr.Value]match) {
-	from := sources(l, c)
+func tabulate(l *expr.Loop, c *expr.Code, found map[expr.Value]peepholeMatch) {
+	from := sourcesOf(l, c)
 	needed := make([]bool, len(c.Insts))
 	for v, i := range c.Insts {
 		for _, u := range i.Uses() {
@@ -94,7 +94,7 @@ func tabulate(l *expr.Loop, c *expr.Code, found map[expr.Value]match) {
 			found[expr.Value(v)] = byteTable(c, expr.Value(v), from[v])
 		}
 	}
-	for v, f := range found { // a table that replaces one result of a peephole with two results removes the peephole
+	for v, f := range found { // remove a peephole with two results if a table replaces one of them
 		if f.other == expr.None {
 			continue
 		}
@@ -112,7 +112,7 @@ func workOf(c *expr.Code, v expr.Value) int {
 		if !needed[v] {
 			continue
 		}
-		sum += work(c.Insts[v].Op)
+		sum += workOfOp(c.Insts[v].Op)
 		for _, u := range c.Insts[v].Uses() {
 			needed[u] = true
 		}
@@ -121,7 +121,7 @@ func workOf(c *expr.Code, v expr.Value) int {
 }
 
 // byteTable returns a table of a value for all contents of its source. A byte of a bool other than 0 counts as 1.
-func byteTable(c *expr.Code, v expr.Value, from source) match {
+func byteTable(c *expr.Code, v expr.Value, from source) peepholeMatch {
 	part := &expr.Code{In: c.In, Insts: c.Insts[:v+1], Funcs: c.Funcs,
 		Out: []expr.Output{{DType: c.Insts[v].DType, Re: v, Im: expr.None}}}
 	var results [256]uint64
@@ -140,7 +140,7 @@ func byteTable(c *expr.Code, v expr.Value, from source) match {
 		}
 		results[k] = part.Eval(in...)[0].Re
 	}
-	f := match{other: expr.None, uses: []expr.Value{loadOf(part, from.first)}}
+	f := peepholeMatch{other: expr.None, uses: []expr.Value{loadOf(part, from.first)}}
 	if from.second != expr.None {
 		f.uses = append(f.uses, loadOf(part, from.second))
 	}

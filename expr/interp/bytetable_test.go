@@ -23,7 +23,7 @@ func TestTables(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			list := map[expr.Value]match{}
+			list := map[expr.Value]peepholeMatch{}
 			tabulate(&expr.Loop{Code: c, Scalar: []bool{false, false}}, c, list)
 			if len(list) != tables {
 				t.Errorf("%s of %v has %d tables, want %d", text, d, len(list), tables)
@@ -56,7 +56,7 @@ func TestTablesOfPairs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if from := sources(&expr.Loop{Code: c, Scalar: make([]bool, 3)}, c)[c.Out[0].Re]; from != want {
+		if from := sourcesOf(&expr.Loop{Code: c, Scalar: make([]bool, 3)}, c)[c.Out[0].Re]; from != want {
 			t.Errorf("%s comes from %v, want %v", text, from, want)
 		}
 		rng := rand.New(rand.NewPCG(2, 9))
@@ -74,7 +74,7 @@ func TestTablesOfPairs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if from := sources(&expr.Loop{Code: c, Scalar: make([]bool, 2)}, c)[c.Out[0].Re]; from != otherSources {
+	if from := sourcesOf(&expr.Loop{Code: c, Scalar: make([]bool, 2)}, c)[c.Out[0].Re]; from != otherSources {
 		t.Errorf("of a bool and a byte it comes from %v, want others", from)
 	}
 }

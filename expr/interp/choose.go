@@ -11,20 +11,20 @@ import (
 
 // arithmetic has the loops of operations whose implementation depends on the dtype, not only on its size.
 var arithmetic = func() (t table) {
-	signless[uint8](&t, tensor.Uint8, tensor.Int8)
-	signless[uint16](&t, tensor.Uint16, tensor.Int16)
-	signless[uint32](&t, tensor.Uint32, tensor.Int32)
-	signless[uint64](&t, tensor.Uint64, tensor.Int64)
-	integers[uint8, int32](&t, tensor.Uint8)
-	integers[int8, int32](&t, tensor.Int8)
-	integers[int16, int32](&t, tensor.Int16)
-	integers[int32, int32](&t, tensor.Int32)
-	integers[int64, int64](&t, tensor.Int64)
-	integers[uint16, int32](&t, tensor.Uint16)
-	integers[uint32, uint32](&t, tensor.Uint32)
-	integers[uint64, uint64](&t, tensor.Uint64)
-	floats[float32, uint32](&t, tensor.Float32)
-	floats[float64, uint64](&t, tensor.Float64)
+	setSignless[uint8](&t, tensor.Uint8, tensor.Int8)
+	setSignless[uint16](&t, tensor.Uint16, tensor.Int16)
+	setSignless[uint32](&t, tensor.Uint32, tensor.Int32)
+	setSignless[uint64](&t, tensor.Uint64, tensor.Int64)
+	setIntegers[uint8, int32](&t, tensor.Uint8)
+	setIntegers[int8, int32](&t, tensor.Int8)
+	setIntegers[int16, int32](&t, tensor.Int16)
+	setIntegers[int32, int32](&t, tensor.Int32)
+	setIntegers[int64, int64](&t, tensor.Int64)
+	setIntegers[uint16, int32](&t, tensor.Uint16)
+	setIntegers[uint32, uint32](&t, tensor.Uint32)
+	setIntegers[uint64, uint64](&t, tensor.Uint64)
+	setFloats[float32, uint32](&t, tensor.Float32)
+	setFloats[float64, uint64](&t, tensor.Float64)
 	for _, o := range []expr.Op{expr.And, expr.Or, expr.Xor, expr.Eq, expr.Ne, expr.Lt, expr.Le} {
 		t[o][tensor.Bool] = t[o][tensor.Uint8]
 	}
@@ -41,8 +41,8 @@ const loopOps = expr.Scan + 1
 // table has the loops of operations by dtype.
 type table = [loopOps][tensor.Complex64]loopFunc
 
-// signless sets the loops of operations whose result has the same bits for signed and unsigned integers.
-func signless[T word](t *table, unsigned, signed tensor.DType) {
+// setSignless sets the loops of operations whose result has the same bits for signed and unsigned integers.
+func setSignless[T word](t *table, unsigned, signed tensor.DType) {
 	for o, f := range map[expr.Op]loopFunc{expr.Add: addV[T], expr.Sub: subV[T], expr.Mul: mulV[T], expr.Neg: negV[T],
 		expr.Eq: eqV[T], expr.Ne: neV[T],
 		expr.And: andV[T], expr.Or: orV[T], expr.Xor: xorV[T], expr.Not: notV[T], expr.Shl: shlV[T]} {
@@ -50,9 +50,9 @@ func signless[T word](t *table, unsigned, signed tensor.DType) {
 	}
 }
 
-// integers sets the loops of operations whose result differs for signed and unsigned integers. W is the type in which
-// elements are compared.
-func integers[T, W integer](t *table, d tensor.DType) {
+// setIntegers sets the loops of operations whose result differs for signed and unsigned integers. W is the type in
+// which elements are compared.
+func setIntegers[T, W integer](t *table, d tensor.DType) {
 	t[expr.Lt][d], t[expr.Le][d], t[expr.Shr][d] = ltV[T], leV[T], shrV[T]
 	t[expr.Div][d], t[expr.Min][d], t[expr.Max][d] = divInt[T, W], minInt[T, W], maxInt[T, W]
 	t[expr.Abs][d] = absInt[T]
@@ -61,7 +61,7 @@ func integers[T, W integer](t *table, d tensor.DType) {
 	}
 }
 
-func floats[T float, U word](t *table, d tensor.DType) {
+func setFloats[T float, U word](t *table, d tensor.DType) {
 	t[expr.Add][d], t[expr.Sub][d], t[expr.Mul][d], t[expr.Neg][d], t[expr.Lt][d], t[expr.Le][d] = addV[T], subV[T],
 		mulV[T], negV[T], ltV[T], leV[T]
 	t[expr.Div][d], t[expr.Min][d], t[expr.Max][d], t[expr.Abs][d] = divV[T], minFloat[T, U], maxFloat[T, U], clearSign[U]
@@ -78,8 +78,8 @@ func floats[T float, U word](t *table, d tensor.DType) {
 	}
 }
 
-// choose returns the loop of an instruction, or nil if there is no loop for it.
-func (m *preparer) choose(i expr.Inst) loopFunc {
+// loopFor returns the loop of an instruction, or nil if there is no loop for it.
+func (m *preparer) loopFor(i expr.Inst) loopFunc {
 	d := i.DType
 	switch i.Op {
 	case expr.Load, expr.Bits:
@@ -109,9 +109,9 @@ func (m *preparer) choose(i expr.Inst) loopFunc {
 	return arithmetic[i.Op][d]
 }
 
-// join returns one loop for two instructions: i, and the instruction inner of its operand k. It also returns the
-// operands of this loop. inner must have no other user. If there is no such loop, join returns nil.
-func (m *preparer) join(i expr.Inst, inner expr.Value, k int) (loopFunc, []expr.Value) {
+// jointLoopFor returns one loop for two instructions: i, and the instruction inner of its operand k. It also returns
+// the operands of this loop. inner must have no other user. If there is no such loop, join returns nil.
+func (m *preparer) jointLoopFor(i expr.Inst, inner expr.Value, k int) (loopFunc, []expr.Value) {
 	u := m.code.Insts[inner]
 	switch {
 	case i.Op == expr.Convert:

@@ -8,13 +8,12 @@
 //
 // A Runner processes a row in blocks that fit the L1 cache. Each instruction is one Go loop over a block ([loopFunc]).
 // A slot is the address of an operand or result of such a loop: an output, an operand, a constant, a value that is
-// A slot is the address of an operand or result of such a loop: an output, an operand, a constant, a value that is
 // constant within a row (uniform), or a temporary block. A result is written directly to an output, unless an operand
 // that may share memory with the output is read later. If one loop computes the whole code, no blocks are needed.
 //
 // # Fewer loops
 //
-// Each loop takes about one cycle for an element, whatever the operation. New therefore reduces the number of loops:
+// A loop takes about one cycle per element for most operations. New therefore reduces the number of loops:
 //
 //   - joined.go: two instructions, such as a product and a sum, or a comparison and a selection, are one loop.
 //   - peepholes.go: known formulas of many instructions, such as complex products or hypot, are one loop.

@@ -160,7 +160,7 @@ func clampFloat[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *str
 	}
 }
 
-// clampTo bounds a by b and c, which differ between elements. If all operands are contiguous, clampPlain processes
+// clampTo bounds a by b and c. Each element has other bounds. If all operands are contiguous, clampPlain processes
 // elements whose bounds are not NaN.
 func clampTo[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	size, i := int(unsafe.Sizeof(T(0))), 0
@@ -179,8 +179,9 @@ func clampTo[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *stride
 }
 
 // clampPlain is clampTo from element i on, unrolled by four, with two comparisons for each element. It stops at a group
-// of four elements with a NaN bound, which the sum of the four differences of the bounds detects, and returns the index
-// of that group. It stores elements one by one and calls no function, so that all values stay in registers.
+// of four elements with a NaN bound and returns the index of that group. A NaN sum of the four differences of bounds
+// detects such a group. clampPlain stores elements one by one and calls no function, so that all values stay in
+// registers.
 func clampPlain[T float, U word](d, a, b, c unsafe.Pointer, i, n int) int {
 	size := int(unsafe.Sizeof(T(0)))
 	for last := n - 4; i <= last; i += 4 {

@@ -5,9 +5,10 @@ import "unsafe"
 //go:generate go run ../../internal/genloops -out loops_gen.go
 
 // Each operation has a separate loop, because a loop that calls a function for each element is several times slower.
-// Loops that differ only in their operation are generated (loops_gen.go). Operands have any stride, for example that of
-// a part of complex numbers, or 0 for a single element. Loops over contiguous operands are unrolled by four, and other
-// loops by two if their body is short. Loops compute no address beyond the last element. There is at least one element.
+// Loops that differ only in their operation are generated (loops_gen.go). Operands have any stride, for example the
+// stride of a part of complex numbers, or 0 for a single element. Loops over contiguous operands are unrolled by four,
+// and other loops by two if their body is short. Loops compute no address beyond the last element. There is at least
+// one element.
 
 type integer interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64

@@ -1366,7 +1366,7 @@ func upTo[T, W signedNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides
 	}
 }
 
-func within[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+func boundBy[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == 0 {

@@ -21,9 +21,9 @@ func expV64(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	elementary.ExpStrided(d, a, n, by.d, by.a)
 }
 
-// map1 returns the loop of f. Conversions to and from float64 are in a separate function. In the loop itself they would
-// make each element wait for the previous element, because a conversion writes only half of a register. Sines would
-// take twice the time.
+// map1 returns the loop of f. A separate function converts to and from float64. A conversion writes only half of a
+// register, so conversions in the loop itself would make each element wait for the previous element. Sines would take
+// twice the time.
 func map1[T float](f func(float64) float64) loopFunc {
 	g, plain := any(f).(func(T) T)
 	if !plain {

@@ -5,12 +5,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// int64Mover rewrites a code that only moves complex64 numbers, as selections do. The new code moves both parts as one
-// int64.
+// int64Mover rewrites a code that only moves complex64 numbers, as selections do. The new code moves the two parts of a
+// number together, as one int64.
 type int64Mover struct {
-	from, to    *expr.Code
-	loadedWhole []bool                       // for each operand: whether it is complex64, and loaded as int64
-	at          map[[2]expr.Value]expr.Value // the new value of two parts, or of a value and None
+	from, to *expr.Code
+	asInt64  []bool                       // by operand: it is complex64, and is loaded as int64
+	at       map[[2]expr.Value]expr.Value // the new value of two parts, or of a value and None
 }
 
 // int64Code returns the code that moves int64 instead of complex64, or nil if c computes with a part.
@@ -18,7 +18,7 @@ func int64Code(c *expr.Code) *expr.Code {
 	m := int64Mover{c, &expr.Code{In: append([]tensor.DType(nil), c.In...), Funcs: c.Funcs}, make([]bool, len(c.In)),
 		map[[2]expr.Value]expr.Value{}}
 	for k, d := range c.In {
-		if m.loadedWhole[k] = d == tensor.Complex64; m.loadedWhole[k] {
+		if m.asInt64[k] = d == tensor.Complex64; m.asInt64[k] {
 			m.to.In[k] = tensor.Int64
 		}
 	}
@@ -26,7 +26,7 @@ func int64Code(c *expr.Code) *expr.Code {
 		if o.DType != tensor.Complex64 {
 			return nil
 		}
-		v := m.pair(o.Re, o.Im)
+		v := m.movePair(o.Re, o.Im)
 		if v == expr.None {
 			return nil
 		}
@@ -35,8 +35,8 @@ func int64Code(c *expr.Code) *expr.Code {
 	return m.to
 }
 
-// pair returns the int64 value of two parts, or None if they are not moved together.
-func (m *int64Mover) pair(re, im expr.Value) expr.Value {
+// movePair returns the int64 value of two parts, or None if they are not moved together.
+func (m *int64Mover) movePair(re, im expr.Value) expr.Value {
 	key := [2]expr.Value{re, im}
 	if v, ok := m.at[key]; ok {
 		return v
@@ -48,7 +48,7 @@ func (m *int64Mover) pair(re, im expr.Value) expr.Value {
 	case a.Op == expr.Const && b.Op == expr.Const:
 		i.A, i.Imm = expr.None, b.Imm<<32|a.Imm
 	case a.Op == expr.Select && b.Op == expr.Select && a.A == b.A:
-		i.A, i.B, i.C = m.copyInvariant(a.A), m.pair(a.B, b.B), m.pair(a.C, b.C)
+		i.A, i.B, i.C = m.copyInvariant(a.A), m.movePair(a.B, b.B), m.movePair(a.C, b.C)
 		if i.A == expr.None || i.B == expr.None || i.C == expr.None {
 			return expr.None
 		}
@@ -67,7 +67,7 @@ func (m *int64Mover) copyInvariant(v expr.Value) expr.Value {
 		return w
 	}
 	i := m.from.Insts[v]
-	if i.Op == expr.Load && m.loadedWhole[i.A] {
+	if i.Op == expr.Load && m.asInt64[i.A] {
 		return expr.None
 	}
 	if i.Op != expr.Load {

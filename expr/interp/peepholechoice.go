@@ -69,7 +69,7 @@ func complexLerp[T float, U word](d, a, b, c, _, g unsafe.Pointer, n int, by *st
 			if magnitudeDouble(u, v) >= 0.5 {
 				k = 1
 			}
-		} else if float64(u*u)+float64(v*v) >= farSquare {
+		} else if float64(u*u)+float64(v*v) >= minHalfSquare {
 			k = 1
 		}
 		first, second, first1, second1 := *(*U)(a), *(*U)(unsafe.Add(a, size)), *(*U)(b), *(*U)(unsafe.Add(b, size))
@@ -91,9 +91,9 @@ func complexLerp[T float, U word](d, a, b, c, _, g unsafe.Pointer, n int, by *st
 	}
 }
 
-// farSquare is the least sum of squares whose root rounds to at least 0.5 in float32. Comparing squares avoids the
-// root.
-const farSquare = (0.5 - 0x1p-26) * (0.5 - 0x1p-26)
+// minHalfSquare is the least sum of squares with a root that rounds to at least 0.5 in float32. Comparing squares
+// avoids the root.
+const minHalfSquare = (0.5 - 0x1p-26) * (0.5 - 0x1p-26)
 
 // shrinkV computes a - c where a > b, a + c where a < e, and 0 elsewhere. NaN is preserved.
 func shrinkV[T float, U uint32 | uint64](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {

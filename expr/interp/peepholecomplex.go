@@ -14,8 +14,8 @@ func interleaved(re, im unsafe.Pointer, stride, other, size int) bool {
 	return stride == 2*size && other == 2*size && uintptr(im)-uintptr(re) == uintptr(size)
 }
 
-// pairs returns n contiguous complex numbers.
-func pairs[T float](p unsafe.Pointer, n int) [][2]T { return contiguousElements[[2]T](p, n) }
+// complexSlice returns n contiguous complex numbers.
+func complexSlice[T float](p unsafe.Pointer, n int) [][2]T { return contiguousElements[[2]T](p, n) }
 
 func complexAdd[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 	size := int(unsafe.Sizeof(T(0)))
@@ -24,8 +24,8 @@ func complexAdd[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 		addV[T](d, a, c, nil, nil, nil, 2*n, &strides{d: size, a: size, b: size})
 		return
 	case dense && by.c == 0 && by.e == 0:
-		dst, u, v := pairs[T](d, n), *(*T)(c), *(*T)(e)
-		x := pairs[T](a, n)[:len(dst)]
+		dst, u, v := complexSlice[T](d, n), *(*T)(c), *(*T)(e)
+		x := complexSlice[T](a, n)[:len(dst)]
 		for i := range dst {
 			p, q := &dst[i], &x[i]
 			p[0], p[1] = q[0]+u, q[1]+v
@@ -47,16 +47,16 @@ func complexSub[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) {
 		subV[T](d, a, c, nil, nil, nil, 2*n, &strides{d: size, a: size, b: size})
 		return
 	case dense && first && by.c == 0 && by.e == 0:
-		dst, u, v := pairs[T](d, n), *(*T)(c), *(*T)(e)
-		x := pairs[T](a, n)[:len(dst)]
+		dst, u, v := complexSlice[T](d, n), *(*T)(c), *(*T)(e)
+		x := complexSlice[T](a, n)[:len(dst)]
 		for i := range dst {
 			p, q := &dst[i], &x[i]
 			p[0], p[1] = q[0]-u, q[1]-v
 		}
 		return
 	case dense && second && by.a == 0 && by.b == 0:
-		dst, u, v := pairs[T](d, n), *(*T)(a), *(*T)(b)
-		x := pairs[T](c, n)[:len(dst)]
+		dst, u, v := complexSlice[T](d, n), *(*T)(a), *(*T)(b)
+		x := complexSlice[T](c, n)[:len(dst)]
 		for i := range dst {
 			p, q := &dst[i], &x[i]
 			p[0], p[1] = u-q[0], v-q[1]
@@ -301,17 +301,17 @@ func complexDivBy[T float](d, a, b, c, e, g unsafe.Pointer, n int, by *strides) 
 
 func complexExp[T float](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
 	for i := range n {
-		re, im := expOf(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
+		re, im := complexExpOf(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
 		*(*T)(unsafe.Add(d, i*by.d)), *(*T)(unsafe.Add(g, i*by.g)) = re, im
 	}
 }
 
-// expOf returns the exponential of a complex number. It is deliberately too long to be inlined, because its conversions
-// should not be in the caller's loop (map1). For the same reason, the computation between the conversions is a separate
-// function.
-func expOf[T float](x, y T) (T, T) {
+// complexExpOf returns the exponential of a complex number. It is deliberately too long to be inlined, because its
+// conversions should not be in the caller's loop (map1). For the same reason, the computation between the conversions
+// is a separate function.
+func complexExpOf[T float](x, y T) (T, T) {
 	if x-x != 0 || y-y != 0 || y == 0 {
-		return expOfRare(x, y)
+		return complexExpOfRare(x, y)
 	}
 	e, sin, cos := expSinCos(float64(x), float64(y))
 	return T(e) * T(cos), T(e) * T(sin)
@@ -322,8 +322,8 @@ func expSinCos(x, y float64) (e, sin, cos float64) {
 	return elementary.Exp(x), sin, cos
 }
 
-// expOfRare is expOf for infinite, NaN and real operands.
-func expOfRare[T float](x, y T) (T, T) {
+// complexExpOfRare is expOf for infinite, NaN and real operands.
+func complexExpOfRare[T float](x, y T) (T, T) {
 	e, sin, cos := expSinCos(float64(x), float64(y))
 	switch rare, odd := x-x != 0, y-y != 0; {
 	case y == 0 && rare && !(x < 0):

@@ -68,8 +68,8 @@ func rintOf[T float](x T) T {
 	return T(math.RoundToEven(float64(x)))
 }
 
-// xlogyOf returns x*log(y), or 0 if x is 0 and y is not NaN. Conversions are in this function, so that they are not in
-// the loop (map1).
+// xlogyOf returns x*log(y), or 0 if x is 0 and y is not NaN. It contains the conversions, which should not be in the
+// loop (map1).
 //
 //go:noinline
 func xlogyOf[T float](x, y T) T {
@@ -160,9 +160,9 @@ func bitsOf[U word, T float](x T) U { return *(*U)(unsafe.Pointer(&x)) }
 // ofBits returns the float with bits r.
 func ofBits[T float, U word](r U) T { return *(*T)(unsafe.Pointer(&r)) }
 
-// sixth returns x + 3 bounded by zero and six, which are 0 and 6. It is the common part of hardsigmoid and hardswish.
-// NaN is preserved.
-func sixth[U word, T float](x, zero, six T) T {
+// clampedPlus3 returns x + 3 bounded by zero and six, which are 0 and 6. It is the common part of hardsigmoid and
+// hardswish. NaN is preserved.
+func clampedPlus3[U word, T float](x, zero, six T) T {
 	x += 3
 	r, low, high := bitsOf[U](x), bitsOf[U](zero), bitsOf[U](six)
 	if x <= zero {
@@ -179,12 +179,12 @@ func hardSigmoid[T float, U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *st
 		dst := contiguousElements[T](d, n)
 		x := contiguousElements[T](a, n)[:len(dst)]
 		for i := range dst {
-			dst[i] = sixth[U](x[i], 0, 6) / 6
+			dst[i] = clampedPlus3[U](x[i], 0, 6) / 6
 		}
 		return
 	}
 	for i := range n {
-		*(*T)(unsafe.Add(d, i*by.d)) = sixth[U](*(*T)(unsafe.Add(a, i*by.a)), 0, 6) / 6
+		*(*T)(unsafe.Add(d, i*by.d)) = clampedPlus3[U](*(*T)(unsafe.Add(a, i*by.a)), 0, 6) / 6
 	}
 }
 
@@ -193,13 +193,13 @@ func hardSwish[T float, U word](d, a, _, _, _, _ unsafe.Pointer, n int, by *stri
 		dst := contiguousElements[T](d, n)
 		x := contiguousElements[T](a, n)[:len(dst)]
 		for i := range dst {
-			dst[i] = T(x[i]*sixth[U](x[i], 0, 6)) / 6
+			dst[i] = T(x[i]*clampedPlus3[U](x[i], 0, 6)) / 6
 		}
 		return
 	}
 	for i := range n {
 		x := *(*T)(unsafe.Add(a, i*by.a))
-		*(*T)(unsafe.Add(d, i*by.d)) = T(x*sixth[U](x, 0, 6)) / 6
+		*(*T)(unsafe.Add(d, i*by.d)) = T(x*clampedPlus3[U](x, 0, 6)) / 6
 	}
 }
 

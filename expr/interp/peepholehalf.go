@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// For ratios below these bounds, floorRatioHalf and floorRatioBF16 need no intermediate rounding. Such rounding
-	// changes the quotient by less than a half, and float32 distinguishes the ratio from the nearest integer.
-	plainRatioHalf = 256
-	plainRatioBF16 = 32
+	// For ratios below these bounds, floorRatioHalf and floorRatioBF16 need no intermediate rounding: it would change the
+	// quotient by less than a half, and float32 distinguishes the ratio from the nearest integer.
+	maxExactRatioHalf = 256
+	maxExactRatioBF16 = 32
 )
 
 // asHalf and asBF16 round to the precision of the dtypes. Adding 0.5 and subtracting it rounds subnormal halves,
@@ -47,29 +47,29 @@ func exactBF16(x float32) tensor.BF16 { return tensor.BF16(math.Float32bits(x) >
 func floorRatioHalf(a, b tensor.Half) tensor.Half {
 	x, y := a.Float32(), b.Float32()
 	ratio := x / y
-	if isPlainRatio(ratio, x, plainRatioHalf) {
+	if isExactRatio(ratio, x, maxExactRatioHalf) {
 		return exactHalf(floor32(ratio))
 	}
 	if y == 0 {
 		return tensor.HalfOf(ratio)
 	}
-	return exactHalf(steppedRatio(x, y, ratio, asHalf))
+	return exactHalf(floorRatioBySteps(x, y, ratio, asHalf))
 }
 
 func floorRatioBF16(a, b tensor.BF16) tensor.BF16 {
 	x, y := a.Float32(), b.Float32()
 	ratio := x / y
-	if isPlainRatio(ratio, x, plainRatioBF16) {
+	if isExactRatio(ratio, x, maxExactRatioBF16) {
 		return exactBF16(floor32(ratio))
 	}
 	if y == 0 {
 		return tensor.BF16Of(ratio)
 	}
-	return tensor.BF16Of(steppedRatio(x, y, ratio, asBF16))
+	return tensor.BF16Of(floorRatioBySteps(x, y, ratio, asBF16))
 }
 
-// steppedRatio computes floorRatio of x and y, and rounds the result of each step by round. ratio is x / y.
-func steppedRatio(x, y, ratio float32, round func(float32) float32) float32 {
+// floorRatioBySteps computes floorRatio of x and y, and rounds the result of each step by round. ratio is x / y.
+func floorRatioBySteps(x, y, ratio float32, round func(float32) float32) float32 {
 	m := mod32(x, y)
 	q := round(round(x-m) / y)
 	if m != 0 && (y < 0) != (m < 0) {
@@ -79,9 +79,9 @@ func steppedRatio(x, y, ratio float32, round func(float32) float32) float32 {
 	return nearerRatio(ratio, q, f, round(q-f))
 }
 
-// isPlainRatio reports whether a ratio is positive and below most, or is 0 because x is 0. Such a ratio needs no
+// isExactRatio reports whether a ratio is positive and below most, or is 0 because x is 0. Such a ratio needs no
 // intermediate rounding.
-func isPlainRatio(ratio, x, most float32) bool {
+func isExactRatio(ratio, x, most float32) bool {
 	u := math.Float32bits(ratio) &^ signBit32
 	return u-1 < math.Float32bits(most)-1 || u == 0 && x == 0
 }

@@ -124,7 +124,7 @@ func remOf[W integer](x, y W) W {
 	return x
 }
 
-// exact reports whether float64 represents x and y exactly, and distinguishes their quotient from the next integer.
+// exact reports whether float64 represents x and y exactly. The quotient then differs from the next integer.
 func exact[W integer](x, y W) bool {
 	const most = 1 << 53
 	if unsafe.Sizeof(x) < 8 {

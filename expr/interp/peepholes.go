@@ -9,17 +9,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// peephole is a formula of many instructions that one loop computes in a fraction of the time. It is found in a code by
-// comparison of instructions, even if it is a part of a larger formula.
+// peephole is a formula of many instructions that one loop computes in a fraction of the time. Preparation finds it in
+// a code by comparison of instructions, even if it is a part of a larger formula.
 type peephole struct {
-	text   string
-	params []string
-	dtypes []tensor.DType
-	body   func(d tensor.DType) loopFunc
+	text   string                        // the formula
+	params []string                      // its operands
+	dtypes []tensor.DType                // the dtypes of operands for which there is a loop
+	body   func(d tensor.DType) loopFunc // the loop for a dtype
 }
 
-// peepholes has the formulas for which there are loops: formulas of complex numbers, whose parts are computed together,
-// and formulas with many cases for rare operands.
+// peepholes has two kinds of formulas: formulas of complex numbers, whose parts are computed together, and formulas
+// with many cases for rare operands.
 var peepholes = []peephole{
 	{"x * x", []string{"x"}, complexes, inParts(complexSquare[float32], complexSquare[float64])},
 	{"x * y", []string{"x", "y"}, complexes, inParts(complexMul[float32], complexMul[float64])},
@@ -78,7 +78,7 @@ var peepholes = []peephole{
 	{"where(x > y, x - z, where(x < w, x + z, x * 0))", []string{"x", "y", "z", "w"}, reals,
 		inParts(shrinkV[float32, uint32], shrinkV[float64, uint64])},
 	{"where(x < y, y, where(x > z, z, x))", []string{"x", "y", "z"}, reals,
-		inParts(within[float32, uint32], within[float64, uint64])},
+		inParts(boundBy[float32, uint32], boundBy[float64, uint64])},
 	{"x + y", []string{"x", "y"}, halves, inHalves(addHalf, addBF16)},
 	{"x - y", []string{"x", "y"}, halves, inHalves(subHalf, subBF16)},
 	{"x * y", []string{"x", "y"}, halves, inHalves(mulHalf, mulBF16)},
@@ -178,7 +178,7 @@ func templatesOf(found []peephole, pairs bool) (list []template) {
 			}
 			c, err := f.Code(in, expr.Typing{})
 			if err == nil {
-				c, err = heldConstants(c)
+				c, err = constantHalves(c)
 			}
 			if err != nil {
 				panic("interp: the peephole " + x.text + ": " + err.Error())
@@ -189,19 +189,18 @@ func templatesOf(found []peephole, pairs bool) (list []template) {
 	return list
 }
 
-// match is a peephole that was found in a code. uses are the operands of its loop. The result of a complex formula has
-// two values, and other is the later value. For real numbers other is None.
-type match struct {
+// peepholeMatch is a peephole that was found in a code.
+type peepholeMatch struct {
 	body    loopFunc
-	uses    []expr.Value
-	other   expr.Value
-	swapped bool // other is the real part
+	uses    []expr.Value // the operands of the loop
+	other   expr.Value   // for a complex result, the later of its two values; None for a real result
+	swapped bool         // other is the real part
 }
 
 // findPeepholes returns the peepholes in a code. The key is the value of the result, or the earlier value of a complex
 // result. perElement reports whether an operand is read in place and has an element for each element of the row.
-func findPeepholes(c *expr.Code, perElement func(operand int) bool) map[expr.Value]match {
-	list := map[expr.Value]match{}
+func findPeepholes(c *expr.Code, perElement func(operand int) bool) map[expr.Value]peepholeMatch {
+	list := map[expr.Value]peepholeMatch{}
 	seen := map[expr.Inst]expr.Value{}
 	for v, i := range c.Insts {
 		seen[i] = expr.Value(v)
@@ -220,7 +219,7 @@ func findPeepholes(c *expr.Code, perElement func(operand int) bool) map[expr.Val
 			if !t.match(c, bound, o.Re, expr.Value(v)) {
 				continue
 			}
-			first, f := expr.Value(v), match{body: t.body, other: expr.None}
+			first, f := expr.Value(v), peepholeMatch{body: t.body, other: expr.None}
 			if o.Im != expr.None {
 				if f.other = t.lookUp(c, bound, seen, o.Im); f.other == expr.None || f.other == first {
 					continue
@@ -234,7 +233,7 @@ func findPeepholes(c *expr.Code, perElement func(operand int) bool) map[expr.Val
 			}
 			// operands must precede the result; predicateBlocks moves instructions without operands to the front
 			late := func(u expr.Value) bool { return u >= first && c.Insts[u].Op.Args() > 0 }
-			if !slices.ContainsFunc(f.uses, late) && !t.shares(bound, counts) {
+			if !slices.ContainsFunc(f.uses, late) && !t.recomputesShared(bound, counts) {
 				list[first] = f
 			}
 		}
@@ -282,9 +281,9 @@ func useCounts(c *expr.Code) []int {
 	return n
 }
 
-// shares reports whether a difference or an integer quotient within a peephole of real numbers has another user. The
-// peephole would compute this value a second time, which takes longer than separate steps.
-func (t template) shares(bound []expr.Value, counts []int) bool {
+// recomputesShared reports whether a difference or an integer quotient within a peephole of real numbers has another
+// user. The peephole would compute this value a second time, which takes longer than separate steps.
+func (t template) recomputesShared(bound []expr.Value, counts []int) bool {
 	own, o := useCounts(t.Code), t.Out[0]
 	for k, i := range t.Insts {
 		shared := bound[k] != expr.None && counts[bound[k]] > own[k]
@@ -344,8 +343,8 @@ func (t template) lookUp(c *expr.Code, bound []expr.Value, seen map[expr.Inst]ex
 	return v
 }
 
-// otherPart matches i, a load of a part of an operand whose other part may be bound already. If it is bound, otherPart
-// returns the value of the code that loads the same operand's part, otherwise None.
+// otherPart matches i, the template's load of a part of an operand, if the other part of the operand is bound. It
+// returns the value of the code that loads the corresponding part, or None.
 func (t template) otherPart(c *expr.Code, bound []expr.Value, seen map[expr.Inst]expr.Value, i expr.Inst) expr.Value {
 	for k, j := range t.Insts {
 		if j.Op != expr.Load || j.A != i.A || bound[k] == expr.None || c.Insts[bound[k]].Op != expr.Load {

@@ -7,35 +7,37 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// preparer holds the analysis of values while a Runner is prepared.
+// preparer prepares a Runner. Its fields are the analysis of the values of a code.
 type preparer struct {
 	*Runner
 	loop       *expr.Loop
 	code       *expr.Code
-	constant   []bool // by value: whether it depends on no operand
-	uniform    []bool // by value: whether it is constant within a row
-	inUserLoop []bool // by value: whether it is computed in the loop of its user
-	// by value: the loop of the instruction joined with an operand, of a peephole, or of both parts of a complex
-	// number; nil for a single instruction
-	joint             []loopFunc
-	computesBothParts []bool         // by value: whether its loop computes both parts of a complex number
-	isImaginary       []bool         // by value of a twin: whether it is the imaginary part
-	otherPart         []expr.Value   // by value of a twin: the other part, or None if that is unused
-	first             []expr.Value   // by value: the part whose loop computes it, or None
+	constant   []bool // by value: it depends on no operand
+	uniform    []bool // by value: it is constant within a row
+	inUserLoop []bool // by value: it is computed in the loop of its user
+	// jointLoop is, by value, the loop of the instruction joined with an operand, of a peephole, or of both parts of a
+	// complex number. It is nil for a single instruction.
+	jointLoop         []loopFunc
+	computesBothParts []bool         // by value: its loop computes both parts of a complex number
+	isImaginary       []bool         // by value that computesBothParts: it is the imaginary part
+	otherPart         []expr.Value   // by value that computesBothParts: the other part, or None if that part is unused
+	partWithLoop      []expr.Value   // by value: the other part, if the loop of that part computes both; else None
 	uses              [][]expr.Value // by value: the operands of its loop
-	at                []location     // by value: where it is stored
-	lastReader        []int          // by value: the last instruction that reads it
-	direct            []outputPart   // by value: the output to which its step writes directly
-	free              []int          // blocks that can be reused
-	folded            []expr.Fold    // the folds of the loop, with values of code
-	predicated        []predicatedBlock
-	openBlocks        []openBlock // the predicated blocks that contain the current instruction
+	locations         []location     // by value: where it is stored
+	// lastReader is, by value, the last instruction that reads it. It is the number of instructions if a step at the end
+	// stores the value.
+	lastReader   []int
+	directOutput []outputPart // by value: the output to which its step writes directly
+	free         []int        // blocks that can be reused
+	folded       []expr.Fold  // the folds of the loop, with values of code
+	predicated   []predicatedBlock
+	openBlocks   []openBlock // the predicated blocks that contain the current instruction
 }
 
-// openBlock is a predicated block that has begun. Its mask test is step number step of the body.
+// openBlock is a predicated block that has begun.
 type openBlock struct {
 	block predicatedBlock
-	step  int
+	step  int // index of its mask test in the body
 }
 
 // newPreparer rewrites the code of the loop, finds peepholes and orders predicated blocks.
@@ -45,7 +47,7 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 	if len(l.Folds) == 0 {
 		if whole := int64Code(c); whole != nil {
 			c = whole
-		} else if plain, err := withoutOnes(c); err == nil {
+		} else if plain, err := removeUnitFactors(c); err == nil {
 			c = plain
 		}
 	}
@@ -71,11 +73,11 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 		m.folded = append(m.folded, expr.Fold{Op: f.Op, V: at[f.V]})
 	}
 	n := len(m.code.Insts)
-	m.joint, m.otherPart, m.first, m.uses = make([]loopFunc, n), make([]expr.Value, n), make([]expr.Value, n),
+	m.jointLoop, m.otherPart, m.partWithLoop, m.uses = make([]loopFunc, n), make([]expr.Value, n), make([]expr.Value, n),
 		make([][]expr.Value, n)
 	m.computesBothParts, m.isImaginary = make([]bool, n), make([]bool, n)
 	for v := range m.otherPart {
-		m.otherPart[v], m.first[v] = expr.None, expr.None
+		m.otherPart[v], m.partWithLoop[v] = expr.None, expr.None
 	}
 	for v, list := range uses {
 		if to := at[v]; to != expr.None {
@@ -88,9 +90,9 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 		if v = at[v]; v == expr.None {
 			continue
 		}
-		m.joint[v], m.computesBothParts[v], m.isImaginary[v] = f.body, f.other != expr.None, f.swapped
+		m.jointLoop[v], m.computesBothParts[v], m.isImaginary[v] = f.body, f.other != expr.None, f.swapped
 		if f.other != expr.None && at[f.other] != expr.None {
-			m.otherPart[v], m.first[at[f.other]] = at[f.other], v
+			m.otherPart[v], m.partWithLoop[at[f.other]] = at[f.other], v
 		}
 	}
 	return m
@@ -109,10 +111,10 @@ type outputPart struct{ out, part int }
 func (m *preparer) classify() {
 	c, n := m.code, len(m.code.Insts)
 	m.constant, m.uniform, m.lastReader = make([]bool, n), make([]bool, n), make([]int, n)
-	m.inUserLoop, m.at, m.direct = make([]bool, n), make([]location, n), make([]outputPart, n)
+	m.inUserLoop, m.locations, m.directOutput = make([]bool, n), make([]location, n), make([]outputPart, n)
 	count := make([]int, n)
 	for v, i := range c.Insts {
-		m.direct[v] = outputPart{-1, 0}
+		m.directOutput[v] = outputPart{-1, 0}
 		m.constant[v], m.uniform[v] = i.Op != expr.Load && !m.computesBothParts[v], i.Op != expr.Load || m.loop.Scalar[i.A]
 		for _, u := range m.uses[v] {
 			m.constant[v] = m.constant[v] && m.constant[u]
@@ -133,32 +135,33 @@ func (m *preparer) classify() {
 		count[a.mask]++ // the mask is tested separately
 	}
 	m.joinAll(count)
-	m.readers()
+	m.findReaders()
 }
 
 // joinAll finds the instructions that share a loop with one of their operands. count is the number of uses of each
 // value.
 func (m *preparer) joinAll(count []int) {
 	for v, i := range m.code.Insts {
-		if m.uniform[v] || m.first[v] != expr.None {
+		if m.uniform[v] || m.partWithLoop[v] != expr.None {
 			continue
 		}
-		m.withImag(expr.Value(v), i)
+		m.joinParts(expr.Value(v), i)
 		for k, u := range i.Uses() {
-			if m.joint[v] != nil || count[u] != 1 || m.uniform[u] || m.joint[u] != nil || m.first[u] != expr.None {
+			if m.jointLoop[v] != nil || count[u] != 1 || m.uniform[u] || m.jointLoop[u] != nil ||
+				m.partWithLoop[u] != expr.None {
 				continue
 			}
-			if f, uses := m.join(i, u, k); f != nil {
-				m.joint[v], m.uses[v], m.inUserLoop[u] = f, uses, true
+			if f, uses := m.jointLoopFor(i, u, k); f != nil {
+				m.jointLoop[v], m.uses[v], m.inUserLoop[u] = f, uses, true
 			}
 		}
 	}
 }
 
-// withImag changes the loop of the real part of a complex function to a loop that also computes the imaginary part. It
+// joinParts changes the loop of the real part of a complex function to a loop that also computes the imaginary part. It
 // does so if the next instruction is the imaginary part.
-func (m *preparer) withImag(v expr.Value, i expr.Inst) {
-	if i.Op != expr.Call || int(v)+1 == len(m.code.Insts) || m.joint[v] != nil || m.joint[v+1] != nil {
+func (m *preparer) joinParts(v expr.Value, i expr.Inst) {
+	if i.Op != expr.Call || int(v)+1 == len(m.code.Insts) || m.jointLoop[v] != nil || m.jointLoop[v+1] != nil {
 		return
 	}
 	both, imag := m.code.Funcs[i.Imm].Complex()
@@ -166,31 +169,32 @@ func (m *preparer) withImag(v expr.Value, i expr.Inst) {
 	if both == nil || next.Op != expr.Call || m.code.Funcs[next.Imm] != imag || next.A != i.A || next.B != i.B {
 		return
 	}
-	if m.joint[v] = bothBody[float64](both); i.DType == tensor.Float32 {
-		m.joint[v] = bothBody[float32](both)
+	if m.jointLoop[v] = bothBody[float64](both); i.DType == tensor.Float32 {
+		m.jointLoop[v] = bothBody[float32](both)
 	}
-	m.computesBothParts[v], m.otherPart[v], m.first[v+1], m.uses[v+1] = true, v+1, v, []expr.Value{v}
+	m.computesBothParts[v], m.otherPart[v], m.partWithLoop[v+1], m.uses[v+1] = true, v+1, v, []expr.Value{v}
 }
 
-// operandRead is a read of a part of an operand. when is the number of the reading instruction.
+// operandRead is a read of a part of an operand.
 type operandRead struct {
-	when, operand, part int
+	when          int // number of the instruction
+	operand, part int
 }
 
-// readers finds the last reader of each value, and the values that are written directly to outputs. An output may share
-// the memory of an operand. A value is written directly to the output only if no such operand is read later.
-func (m *preparer) readers() {
+// findReaders finds the last reader of each value, and the values that are written directly to outputs. An output may
+// share the memory of an operand. A value is written directly to the output only if no such operand is read later.
+func (m *preparer) findReaders() {
 	c, n := m.code, len(m.code.Insts)
 	var all []operandRead
 	read := func(u expr.Value, when int) {
 		m.lastReader[u] = max(m.lastReader[u], when)
-		if i := c.Insts[u]; m.inPlace(u) {
+		if i := c.Insts[u]; m.isReadInPlace(u) {
 			all = append(all, operandRead{when, int(i.A), int(i.Imm)})
 		}
 	}
 	for v, i := range c.Insts {
 		m.lastReader[v] = max(m.lastReader[v], v)
-		if i.Op == expr.Load && !m.uniform[v] && !m.inPlace(expr.Value(v)) {
+		if i.Op == expr.Load && !m.uniform[v] && !m.isReadInPlace(expr.Value(v)) {
 			all = append(all, operandRead{v, int(i.A), int(i.Imm)})
 		}
 		if !m.inUserLoop[v] {
@@ -218,7 +222,7 @@ func (m *preparer) readers() {
 	})
 	stored(func(v expr.Value, k, p int) {
 		if m.canWrite(v, k, p, all) {
-			m.direct[v] = outputPart{k, p}
+			m.directOutput[v] = outputPart{k, p}
 		} else {
 			m.lastReader[v] = n
 		}
@@ -228,12 +232,12 @@ func (m *preparer) readers() {
 // canWrite reports whether value v may be written to part p of output k when v is computed. all has all reads of
 // operands.
 func (m *preparer) canWrite(v expr.Value, k, p int, all []operandRead) bool {
-	if m.uniform[v] || m.code.Insts[v].Op == expr.Load || m.direct[v].out >= 0 {
+	if m.uniform[v] || m.code.Insts[v].Op == expr.Load || m.directOutput[v].out >= 0 {
 		return false
 	}
 	out, when := m.code.Out[k].DType, v
-	if m.first[v] != expr.None {
-		when = m.first[v]
+	if m.partWithLoop[v] != expr.None {
+		when = m.partWithLoop[v]
 	}
 	for _, r := range all {
 		in := m.code.In[r.operand]
@@ -244,14 +248,14 @@ func (m *preparer) canWrite(v expr.Value, k, p int, all []operandRead) bool {
 	return true
 }
 
-// inPlace reports whether a value is an operand that is read in place.
-func (m *preparer) inPlace(v expr.Value) bool {
-	return m.code.Insts[v].Op == expr.Load && !m.uniform[v] && !m.staged(v)
+// isReadInPlace reports whether a value is an operand that is read in place.
+func (m *preparer) isReadInPlace(v expr.Value) bool {
+	return m.code.Insts[v].Op == expr.Load && !m.uniform[v] && !m.mustStage(v)
 }
 
-// staged reports whether an operand must be copied to a block. This is necessary if its memory is also that of an
-// output and another output may share this memory.
-func (m *preparer) staged(v expr.Value) bool {
+// mustStage reports whether an operand must be copied to a block. A copy is necessary if an output is equal to the
+// operand and there are other outputs, because another output may share the memory of the operand.
+func (m *preparer) mustStage(v expr.Value) bool {
 	if len(m.code.Out) == 1 {
 		return false
 	}

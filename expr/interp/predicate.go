@@ -8,27 +8,27 @@ import (
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
-// A predicated block holds the instructions whose values only one side of a selection needs. These instructions run
-// together, directly before the selection. They are skipped in a block of elements whose mask never selects that side.
-// Elementary functions are called only for selected elements.
+// A predicated block has the instructions whose values only one side of a selection needs. These instructions run
+// directly before the selection. They are skipped in a block of elements whose mask never selects that side. Elementary
+// functions are called only for selected elements.
 
-// predicatedBlock is a range of instructions that are needed only where mask equals want.
+// predicatedBlock is a range of instructions, first to end-1, that are needed only for elements whose mask equals want.
 type predicatedBlock struct {
 	first, end expr.Value
 	mask       expr.Value
 	want       bool
 }
 
-// minBlockWork is the least work, in additions, of a predicated block, whose mask takes an extra loop and a test.
+// minBlockWork is the minimum work, in additions, of a predicated block. The mask needs an additional loop and a test.
 const minBlockWork = 6
 
-// branch is a candidate for a predicated block: one side of a selection. parent is the branch that contains the
-// selection.
+// branch is a candidate for a predicated block: one side of a selection.
 type branch struct {
-	parent, depth int
-	want          bool
-	work          int
-	list          []expr.Value
+	parent int          // the branch that contains the selection
+	depth  int          // number of enclosing branches
+	want   bool         // the mask of the selected elements
+	work   int          // in additions, inner branches included
+	values []expr.Value // the values that only this branch needs
 }
 
 // blockFinder finds the branch in which each value is needed. Branch 0 is unconditional.
@@ -36,8 +36,8 @@ type blockFinder struct {
 	code     *expr.Code
 	uses     [][]expr.Value
 	branches []branch
-	branchOf []int    // by value: its branch, or -1 if it is not needed
-	sides    [][2]int // by value of a selection: the branches of its two sides
+	branchOf []int    // by value: its branch, or -1 if the value is not needed
+	sides    [][2]int // by value: the branches of the two sides of a selection; 0 for other instructions
 }
 
 // predicateBlocks reorders the code so that the instructions of each predicated block are adjacent, and removes dead
@@ -58,7 +58,7 @@ func predicateBlocks(c *expr.Code, uses [][]expr.Value, folds []expr.Fold) (*exp
 		f.markNeeded(x.V, 0)
 	}
 	for v := len(c.Insts) - 1; v >= 0; v-- {
-		f.operands(expr.Value(v))
+		f.markOperands(expr.Value(v))
 	}
 	return f.order()
 }
@@ -79,8 +79,8 @@ func (f *blockFinder) markNeeded(v expr.Value, b int) {
 	f.branchOf[v] = b
 }
 
-// operands records where the operands of a value are needed. Constants and loads belong to branch 0.
-func (f *blockFinder) operands(v expr.Value) {
+// markOperands records where the operands of a value are needed. Constants and loads belong to branch 0.
+func (f *blockFinder) markOperands(v expr.Value) {
 	i := f.code.Insts[v]
 	switch {
 	case f.branchOf[v] < 0:
@@ -89,7 +89,7 @@ func (f *blockFinder) operands(v expr.Value) {
 		f.branchOf[v] = 0
 	}
 	b := f.branchOf[v]
-	f.branches[b].work += work(i.Op)
+	f.branches[b].work += workOfOp(i.Op)
 	if i.Op != expr.Select || !slices.Equal(f.uses[v], i.Uses()) || i.A == i.B || i.A == i.C || i.B == i.C {
 		for _, u := range f.uses[v] {
 			f.markNeeded(u, b)
@@ -104,8 +104,8 @@ func (f *blockFinder) operands(v expr.Value) {
 	}
 }
 
-// work is the cost of an instruction in additions.
-func work(o expr.Op) int {
+// workOfOp returns the cost of an operation in additions.
+func workOfOp(o expr.Op) int {
 	switch {
 	case o == expr.Const || o == expr.Load:
 		return 0
@@ -133,7 +133,7 @@ func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 		for v, b := range f.branchOf {
 			if b >= 0 && (f.code.Insts[v].Op.Args() == 0) == first {
 				b = into[b]
-				f.branches[b].list = append(f.branches[b].list, expr.Value(v))
+				f.branches[b].values = append(f.branches[b].values, expr.Value(v))
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 	var blocks []predicatedBlock
 	var emit func(b int)
 	emit = func(b int) {
-		for _, v := range f.branches[b].list {
+		for _, v := range f.branches[b].values {
 			i := f.code.Insts[v]
 			for _, k := range f.sides[v] {
 				if k > 0 && into[k] == k {
@@ -181,8 +181,8 @@ func (m *preparer) openPredicates(v expr.Value) {
 	for len(m.predicated) > 0 && m.predicated[0].first == v {
 		a := m.predicated[0]
 		m.predicated, m.openBlocks = m.predicated[1:], append(m.openBlocks, openBlock{a, len(m.body)})
-		mask := m.at[a.mask]
-		m.body = append(m.body, step{a: mask.address(), by: strides{a: mask.stride}, want: a.want})
+		mask := m.locations[a.mask]
+		m.body = append(m.body, step{a: mask.address(), strides: strides{a: mask.stride}, want: a.want})
 	}
 }
 
@@ -195,28 +195,28 @@ func (m *preparer) closePredicates(v expr.Value) {
 	}
 }
 
-// masked changes the step of an elementary function in a predicated block: the new step calls the function only for
+// addMask changes the step of an elementary function in a predicated block: the new step calls the function only for
 // selected elements.
-func (m *preparer) masked(s *step, v expr.Value, i expr.Inst) {
+func (m *preparer) addMask(s *step, v expr.Value, i expr.Inst) {
 	single := i.DType.Size() == 4
 	// The remainder of float32 takes less time than a branch for each element.
-	if len(m.openBlocks) == 0 || m.uniform[v] || m.joint[v] != nil || i.Op == expr.Mod && single {
+	if len(m.openBlocks) == 0 || m.uniform[v] || m.jointLoop[v] != nil || i.Op == expr.Mod && single {
 		return
 	}
 	f, g, a := elementary.Unary[i.Op.String()], elementary.Binary[i.Op.String()], m.openBlocks[len(m.openBlocks)-1].block
 	switch {
 	case f != nil && single:
-		s.f = map1Where[float32](f, a.want)
+		s.loop = map1Where[float32](f, a.want)
 	case f != nil:
-		s.f = map1Where[float64](f, a.want)
+		s.loop = map1Where[float64](f, a.want)
 	case g != nil && single:
-		s.f = map2Where[float32](g, a.want)
+		s.loop = map2Where[float32](g, a.want)
 	case g != nil:
-		s.f = map2Where[float64](g, a.want)
+		s.loop = map2Where[float64](g, a.want)
 	default:
 		return
 	}
-	s.e, s.by.e = m.at[a.mask].address(), m.at[a.mask].stride
+	s.e, s.strides.e = m.locations[a.mask].address(), m.locations[a.mask].stride
 }
 
 // noElementWanted reports whether no element of a mask equals want.

@@ -11,63 +11,63 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockBytes is the size in bytes of a block of the widest elements of a loop. It is small enough that several blocks
-// fit the L1 cache together, and large enough that the work on a block takes much longer than a call. Blocks are a
-// multiple of Lanes elements, so that each block begins with the first accumulator.
+// blockBytes is the size in bytes of a block of the widest elements of a loop. Several blocks fit the L1 cache
+// together, and the work on a block takes much longer than a call. The length of a block is a multiple of Lanes
+// elements, so that each block begins with the first accumulator.
 const blockBytes = machine.BlockBytes
 
 // blockGap is the number of bytes between blocks. Without a gap, stores to a block would delay loads at the same offset
 // in another page.
 const blockGap = 192
 
-// step is one loop over a block: a loop function with its results and operands. If f is nil, the step is a mask test.
-// Unused operands are in slot 0.
+// step is one loop over a block, or a mask test. A mask test skips the next steps if no element of the mask equals
+// want. Unused operands of a loop are in slot 0.
 type step struct {
-	f                loopFunc
-	d, a, b, c, e, g address
-	by               strides
-	skip             int // for a mask test: the number of steps to skip if no element of the mask equals want
-	want             bool
-	outer            bool // the step accesses operands or outputs of the loop
+	loop         loopFunc // nil for a mask test
+	d, g         address  // the results
+	a, b, c, e   address  // the operands; a is the mask of a mask test
+	strides      strides
+	skip         int // number of steps that a mask test skips
+	want         bool
+	accessesRows bool // the step accesses operands or outputs of the loop
 }
 
 // address is a slot and a byte offset.
 type address struct{ slot, offset int }
 
-// foldStep folds the block in slot v into the accumulators of fold number fold.
+// foldStep folds a block into the accumulators of a fold.
 type foldStep struct {
-	f     func(acc, v unsafe.Pointer, n int)
-	fold  int
-	v     int
-	after int // number of steps of the body that run before it
+	loop        func(acc, v unsafe.Pointer, n int)
+	fold        int // number of the fold
+	slot        int // slot of the block
+	stepsBefore int // number of steps of the body that run before it
 }
 
 // Runner is an [expr.Loop] that is prepared to run in Go. It is immutable and safe for concurrent use.
 type Runner struct {
-	outs, ins   int
-	size        []int  // for outputs, then operands: the size of an element in bytes
-	scalar      []bool // for outputs, then operands: whether it is an operand with one element for each row
-	consts      []uint64
-	uniforms    int    // number of values that are constant within a row
-	blocks      int    // number of temporary blocks
-	widestBytes int    // size of the widest element in bytes
-	block       int    // number of elements of a block
-	row         []step // steps that run once per row, for one element
-	body        []step // steps that run once per block
-	folds       []foldStep
-	single      bool    // a row is one step of the body and nothing else
-	sharesBlock bool    // several short rows may share a block
-	totals      []total // for each fold, if the loop has Totals
-	scratch     sync.Pool
+	outs, ins    int      // numbers of outputs and operands
+	elementSize  []int    // by output, then by operand: size of an element in bytes
+	scalar       []bool   // by output, then by operand: it is an operand with one element for each row
+	consts       []uint64 // bits of the constants
+	uniforms     int      // number of values that are constant within a row
+	blocks       int      // number of temporary blocks
+	widestBytes  int      // size of the widest element in bytes
+	block        int      // number of elements of a block
+	row          []step   // steps that run once per row, for one element
+	body         []step   // steps that run once per block
+	folds        []foldStep
+	isSingleStep bool         // a row is one step of the body and nothing else
+	sharesBlock  bool         // several short rows may share a block
+	totals       []resultFold // by fold, if the loop has Totals
+	scratch      sync.Pool
 }
 
-// total describes a fold of a loop with Totals. fill initializes the accumulators with the neutral element, and combine
-// combines them. size is the size of the result in bytes.
-type total struct {
-	size    int
-	neutral uint64
-	fill    step
-	combine func(dst, acc unsafe.Pointer, n int)
+// resultFold describes a fold of a loop with Totals.
+type resultFold struct {
+	size    int                                  // size of the result in bytes
+	neutral uint64                               // bits of the neutral element
+	fill    step                                 // initializes the accumulators with the neutral element
+	combine func(dst, acc unsafe.Pointer, n int) // combines the accumulators
 }
 
 // New prepares a loop. It returns an error if the loop is invalid.
@@ -77,45 +77,44 @@ func New(l *expr.Loop) (*Runner, error) {
 	}
 	p := &Runner{outs: len(l.Code.Out), ins: len(l.Code.In)}
 	for _, o := range l.Code.Out {
-		p.size = append(p.size, o.DType.Size())
+		p.elementSize = append(p.elementSize, o.DType.Size())
 		p.scalar = append(p.scalar, false)
 	}
 	for k, d := range l.Code.In {
-		p.size = append(p.size, d.Size())
+		p.elementSize = append(p.elementSize, d.Size())
 		p.scalar = append(p.scalar, l.Scalar[k])
 	}
 	m := newPreparer(p, l)
 	m.classify()
 	for v := range m.code.Insts {
 		m.openPredicates(expr.Value(v))
-		if err := m.inst(expr.Value(v)); err != nil {
+		if err := m.addInst(expr.Value(v)); err != nil {
 			return nil, fmt.Errorf("expr: v%d: %w", v, err)
 		}
 		m.closePredicates(expr.Value(v))
 	}
-	m.finish()
-	p.widestBytes = max(p.widestBytes, slices.Max(p.size))
+	m.numberSlots()
+	p.widestBytes = max(p.widestBytes, slices.Max(p.elementSize))
 	p.block = blockBytes / p.widestBytes
-	p.single = len(p.body) == 1 && len(p.row)+len(p.folds)+p.blocks == 0 && p.body[0].f != nil
+	p.isSingleStep = len(p.body) == 1 && len(p.row)+len(p.folds)+p.blocks == 0 && p.body[0].loop != nil
 	p.markOuter()
 	if l.Totals {
 		for k, f := range l.Folds {
 			d := l.DType(k)
-			fill := step{f: moves[sizeIndex(d.Size())], by: strides{d: d.Size()}}
-			p.totals = append(p.totals, total{d.Size(), expr.Neutral(f.Op, d), fill, Combine(f.Op, d)})
+			fill := step{loop: moves[sizeIndex(d.Size())], strides: strides{d: d.Size()}}
+			p.totals = append(p.totals, resultFold{d.Size(), expr.Neutral(f.Op, d), fill, Combine(f.Op, d)})
 		}
 	}
 	p.scratch.New = func() any { return p.NewScratch() }
 	return p, nil
 }
 
-// location is the location of a value before slots are numbered: a kind of slot, the index n among slots of that kind,
-// the byte offset of a part of complex elements, and the stride of elements in bytes.
+// location is the location of a value before slots are numbered.
 type location struct {
 	kind   locationKind
-	n      int
-	offset int
-	stride int
+	n      int // index among the slots of this kind
+	offset int // byte offset of a part of complex elements
+	stride int // stride of elements in bytes
 }
 
 type locationKind uint8
@@ -132,91 +131,91 @@ const (
 // address returns the address of a location. Until finish numbers the slots, the upper bits of the slot hold the kind.
 func (a location) address() address { return address{int(a.kind)<<24 | a.n, a.offset} }
 
-// inst adds the step of an instruction, and sets the location of its value.
-func (m *preparer) inst(v expr.Value) error {
+// addInst adds the step of an instruction, and sets the location of its value.
+func (m *preparer) addInst(v expr.Value) error {
 	i := m.code.Insts[v]
 	switch {
 	case i.Op == expr.Const:
-		m.at[v] = m.newConst(i.Imm)
+		m.locations[v] = m.newConst(i.Imm)
 		return nil
 	case m.inUserLoop[v]:
 		return nil
-	case m.inPlace(v):
-		m.at[v] = m.operand(i)
+	case m.isReadInPlace(v):
+		m.locations[v] = m.operandLocation(i)
 		m.addFoldSteps(v)
 		return nil
-	case m.at[v].kind != nowhere: // the step of the other part of the complex number computes it
-		if !m.uniform[v] { // finish adds folds of uniform values, because these are in no block
+	case m.locations[v].kind != nowhere: // the step of the other part of the complex number computes it
+		if !m.uniform[v] { // numberSlots adds folds of uniform values, because these are in no block
 			m.addFoldSteps(v)
 			m.release(v)
 		}
 		return nil
 	}
-	s, err := m.step(v, i)
+	s, err := m.makeStep(v, i)
 	if err != nil {
 		return err
 	}
 	switch {
 	case m.constant[v]:
-		m.at[v] = m.newConst(0)
+		m.locations[v] = m.newConst(0)
 		addr := func(p address) unsafe.Pointer { return unsafe.Pointer(&m.consts[p.slot&(1<<24-1)]) }
-		s.f(addr(m.at[v].address()), addr(s.a), addr(s.b), addr(s.c), addr(s.e), nil, 1, &s.by)
+		s.loop(addr(m.locations[v].address()), addr(s.a), addr(s.b), addr(s.c), addr(s.e), nil, 1, &s.strides)
 		return nil
 	case m.uniform[v]:
-		m.results(&s, v, func(expr.Value) location { return m.newUniform() })
+		m.setResults(&s, v, func(expr.Value) location { return m.newUniform() })
 		m.row = append(m.row, s)
 		return nil
 	}
-	m.results(&s, v, func(w expr.Value) location { return m.result(w, m.code.Insts[w]) })
+	m.setResults(&s, v, func(w expr.Value) location { return m.resultLocation(w, m.code.Insts[w]) })
 	m.body = append(m.body, s)
 	m.addFoldSteps(v)
 	m.release(v)
 	return nil
 }
 
-// results sets the destinations of a step. The function give returns the location for a value.
-func (m *preparer) results(s *step, v expr.Value, give func(v expr.Value) location) {
+// setResults sets the destinations of a step. The function give returns the location for a value.
+func (m *preparer) setResults(s *step, v expr.Value, give func(v expr.Value) location) {
 	if m.computesBothParts[v] {
 		var there location
 		if w := m.otherPart[v]; w != expr.None {
-			m.at[w] = give(w)
-			there = m.at[w]
+			m.locations[w] = give(w)
+			there = m.locations[w]
 		} else {
 			there = m.newBlock(m.code.Insts[v].DType.Size())
 		}
-		s.g, s.by.g = there.address(), there.stride
+		s.g, s.strides.g = there.address(), there.stride
 	}
-	m.at[v] = give(v)
-	s.d, s.by.d = m.at[v].address(), m.at[v].stride
+	m.locations[v] = give(v)
+	s.d, s.strides.d = m.locations[v].address(), m.locations[v].stride
 	if m.isImaginary[v] {
-		s.d, s.g, s.by.d, s.by.g = s.g, s.d, s.by.g, s.by.d
+		s.d, s.g, s.strides.d, s.strides.g = s.g, s.d, s.strides.g, s.strides.d
 	}
 }
 
-// operand returns the location of an operand that is read in place.
-func (m *preparer) operand(i expr.Inst) location {
+// operandLocation returns the location of an operand that is read in place.
+func (m *preparer) operandLocation(i expr.Inst) location {
 	d := m.code.In[i.A]
 	return location{atOperand, int(i.A), int(i.Imm) * i.DType.Size(), d.Size()}
 }
 
-// step returns the loop function of an instruction with the locations of its operands.
-func (m *preparer) step(v expr.Value, i expr.Inst) (step, error) {
+// makeStep returns the loop function of an instruction with the locations of its operands.
+func (m *preparer) makeStep(v expr.Value, i expr.Inst) (step, error) {
 	if i.Op == expr.Load {
-		from := m.operand(i)
-		return step{f: m.choose(i), a: from.address(), by: strides{a: from.stride}}, nil
+		from := m.operandLocation(i)
+		return step{loop: m.loopFor(i), a: from.address(), strides: strides{a: from.stride}}, nil
 	}
-	s := step{f: m.joint[v]}
-	if s.f == nil {
-		s.f = m.choose(i)
+	s := step{loop: m.jointLoop[v]}
+	if s.loop == nil {
+		s.loop = m.loopFor(i)
 	}
-	if s.f == nil {
+	if s.loop == nil {
 		return step{}, fmt.Errorf("%v of %v cannot be computed", i.Op, i.DType)
 	}
 	for k, u := range m.uses[v] {
-		*[]*address{&s.a, &s.b, &s.c, &s.e}[k] = m.at[u].address()
-		*[]*int{&s.by.a, &s.by.b, &s.by.c, &s.by.e}[k] = m.at[u].stride
+		*[]*address{&s.a, &s.b, &s.c, &s.e}[k] = m.locations[u].address()
+		*[]*int{&s.strides.a, &s.strides.b, &s.strides.c, &s.strides.e}[k] = m.locations[u].stride
 	}
-	m.masked(&s, v, i)
+	m.addMask(&s, v, i)
 	return s, nil
 }
 
@@ -236,16 +235,16 @@ func (m *preparer) newBlock(size int) location {
 	return location{kind: atBlock, n: m.blocks - 1, stride: size}
 }
 
-// result returns the destination of an instruction: an output, the block of an operand that no later instruction reads,
-// a free block, or a new block.
-func (m *preparer) result(v expr.Value, i expr.Inst) location {
-	if o := m.direct[v]; o.out >= 0 {
+// resultLocation returns the destination of an instruction: an output, the block of an operand that no later
+// instruction reads, a free block, or a new block.
+func (m *preparer) resultLocation(v expr.Value, i expr.Inst) location {
+	if o := m.directOutput[v]; o.out >= 0 {
 		return location{atOutput, o.out, o.part * i.DType.Size(), m.code.Out[o.out].DType.Size()}
 	}
 	for _, u := range m.uses[v] {
 		if m.isLastUse(u, v) && m.code.Insts[u].DType.Size() == i.DType.Size() {
 			m.lastReader[u] = -1 // the block is reused, not free
-			return m.at[u]
+			return m.locations[u]
 		}
 	}
 	if n := len(m.free); n > 0 {
@@ -259,14 +258,14 @@ func (m *preparer) result(v expr.Value, i expr.Inst) location {
 
 // isLastUse reports whether instruction v is the last to read the block of value u.
 func (m *preparer) isLastUse(u, v expr.Value) bool {
-	return m.lastReader[u] == int(v) && m.at[u].kind == atBlock
+	return m.lastReader[u] == int(v) && m.locations[u].kind == atBlock
 }
 
 // release frees the blocks that no instruction after v reads.
 func (m *preparer) release(v expr.Value) {
 	for _, u := range append(slices.Clone(m.uses[v]), v) {
 		if m.isLastUse(u, v) {
-			m.free = append(m.free, m.at[u].n)
+			m.free = append(m.free, m.locations[u].n)
 			m.lastReader[u] = -1
 		}
 	}
@@ -276,27 +275,27 @@ func (m *preparer) release(v expr.Value) {
 func (m *preparer) addFoldSteps(v expr.Value) {
 	for k, f := range m.folded {
 		if f.V == v {
-			from := m.dense(v)
+			from := m.denseLocation(v)
 			m.folds = append(m.folds, foldStep{foldBody(f.Op, m.loop.DType(k)), k, from.address().slot, len(m.body)})
 		}
 	}
 }
 
-// dense returns the location of a value with contiguous elements, which folds require. It adds a copy to a block if
-// necessary.
-func (m *preparer) dense(v expr.Value) location {
-	from, size := m.at[v], m.code.Insts[v].DType.Size()
+// denseLocation returns the location of a value with contiguous elements, which folds require. It adds a copy to a
+// block if necessary.
+func (m *preparer) denseLocation(v expr.Value) location {
+	from, size := m.locations[v], m.code.Insts[v].DType.Size()
 	if from.stride == size {
 		return from
 	}
 	to := m.newBlock(size)
-	m.body = append(m.body, step{f: moves[sizeIndex(size)], d: to.address(), a: from.address(),
-		by: strides{d: size, a: from.stride}})
+	m.body = append(m.body, step{loop: moves[sizeIndex(size)], d: to.address(), a: from.address(),
+		strides: strides{d: size, a: from.stride}})
 	return to
 }
 
-// finish adds the last steps of the body and numbers the slots: see location.address.
-func (m *preparer) finish() {
+// numberSlots adds the last steps of the body and numbers the slots: see location.address.
+func (m *preparer) numberSlots() {
 	for v := range m.code.Insts {
 		if m.uniform[v] {
 			m.addFoldSteps(expr.Value(v))
@@ -321,28 +320,28 @@ func (m *preparer) finish() {
 		}
 	}
 	for k := range m.folds {
-		number(&m.folds[k].v)
+		number(&m.folds[k].slot)
 	}
 }
 
 // store adds a step that writes the parts of output k, except parts that are written directly when they are computed.
 func (m *preparer) store(k int, o expr.Output) {
 	d := location{kind: atOutput, n: k}.address()
-	re := m.at[o.Re]
-	s := step{f: moves[sizeIndex(m.code.Insts[o.Re].DType.Size())], d: d, a: re.address(),
-		by: strides{d: o.DType.Size(), a: re.stride}}
-	direct := m.direct[o.Re] == (outputPart{k, 0})
+	re := m.locations[o.Re]
+	s := step{loop: moves[sizeIndex(m.code.Insts[o.Re].DType.Size())], d: d, a: re.address(),
+		strides: strides{d: o.DType.Size(), a: re.stride}}
+	direct := m.directOutput[o.Re] == (outputPart{k, 0})
 	if o.Im != expr.None {
-		im, half := m.at[o.Im], o.DType.Size()/2
-		switch there := m.direct[o.Im] == (outputPart{k, 1}); {
+		im, half := m.locations[o.Im], o.DType.Size()/2
+		switch there := m.directOutput[o.Im] == (outputPart{k, 1}); {
 		case there: // the imaginary part is written directly; the real part may remain
 		case direct:
-			s.d.offset, s.a, s.by.a, direct = half, im.address(), im.stride, false
+			s.d.offset, s.a, s.strides.a, direct = half, im.address(), im.stride, false
 		default: // one step stores both parts, because each part may be in the destination of the other part
-			s.g, s.b, s.by.g, s.by.b = address{d.slot, half}, im.address(), o.DType.Size(), im.stride
-			s.f = pairV[uint64]
+			s.g, s.b, s.strides.g, s.strides.b = address{d.slot, half}, im.address(), o.DType.Size(), im.stride
+			s.loop = pairV[uint64]
 			if half == 4 {
-				s.f = pairV[uint32]
+				s.loop = pairV[uint32]
 			}
 		}
 	}

@@ -7,9 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// heldConstants replaces conversions of constants to 16-bit floats by constants of that dtype. The codes of peepholes
-// have such constants, so that a code must have them too to match.
-func heldConstants(c *expr.Code) (*expr.Code, error) {
+// constantHalves replaces conversions of constants to 16-bit floats by constants of that dtype.
+func constantHalves(c *expr.Code) (*expr.Code, error) {
 	return c.Rewrite(func(b *expr.Builder, i expr.Inst) expr.Value {
 		from := b.Inst(i.A)
 		if i.Op != expr.Convert || !i.DType.IsReducedFloat() || from.Op != expr.Const {
@@ -21,9 +20,9 @@ func heldConstants(c *expr.Code) (*expr.Code, error) {
 	})
 }
 
-// withoutOnes removes a factor of 1 from products of three factors. The resulting product of two factors can join the
-// loop of its user. A sum with a product of three factors would match a peephole instead.
-func withoutOnes(c *expr.Code) (*expr.Code, error) {
+// removeUnitFactors removes a factor of 1 from products of three factors. The remaining product of two factors can join
+// the loop of its user. A sum with a product of three factors would match a slower peephole.
+func removeUnitFactors(c *expr.Code) (*expr.Code, error) {
 	return c.Rewrite(func(b *expr.Builder, i expr.Inst) expr.Value {
 		if first := b.Inst(i.A); i.Op == expr.Mul && first.Op == expr.Mul {
 			switch {

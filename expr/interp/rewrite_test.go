@@ -21,7 +21,7 @@ func TestWithoutOnes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plain, err := withoutOnes(c)
+			plain, err := removeUnitFactors(c)
 			if err != nil {
 				t.Fatal(err)
 			}

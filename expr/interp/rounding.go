@@ -2,8 +2,8 @@ package interp
 
 import "math"
 
-// These functions round float32 without conversions to float64. Package math rounds only float64, and a conversion
-// writes half of a register, so that in a loop each conversion would wait for the previous one.
+// These functions round float32 without conversions to float64. Package math rounds only float64. A conversion writes
+// half of a register, so each conversion in a loop would wait for the previous conversion.
 
 const (
 	signBit32 = 1 << 31

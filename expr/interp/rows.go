@@ -2,15 +2,16 @@ package interp
 
 import "unsafe"
 
-// Several short rows share a block. In temporary blocks the elements of these rows are contiguous. Only the steps that
-// access operands or outputs of the loop run row by row.
+// Several short rows share a block. Their elements are contiguous in temporary blocks. Only the steps that access
+// operands or outputs of the loop run row by row.
 
 // addresses returns the addresses of the results and operands of a step, and the strides of their elements in bytes.
 func (t *step) addresses() ([6]address, [6]int) {
-	return [6]address{t.d, t.a, t.b, t.c, t.e, t.g}, [6]int{t.by.d, t.by.a, t.by.b, t.by.c, t.by.e, t.by.g}
+	return [6]address{t.d, t.a, t.b, t.c, t.e, t.g}, [6]int{t.strides.d, t.strides.a, t.strides.b, t.strides.c,
+		t.strides.e, t.strides.g}
 }
 
-// markOuter sets outer of each step, and sharesBlock of the Runner.
+// markOuter sets accessesRows of each step, and sharesBlock of the Runner.
 func (p *Runner) markOuter() {
 	inner := false
 	p.sharesBlock = len(p.folds) == 0 && p.blocks > 0
@@ -18,10 +19,10 @@ func (p *Runner) markOuter() {
 		t := &p.body[k]
 		at, by := t.addresses()
 		for i := range at {
-			t.outer = t.outer || by[i] != 0 && at[i].slot < p.outs+p.ins
+			t.accessesRows = t.accessesRows || by[i] != 0 && at[i].slot < p.outs+p.ins
 		}
-		inner = inner || !t.outer
-		if t.f == nil && t.outer { // the mask is an operand, whose rows are not contiguous
+		inner = inner || !t.accessesRows
+		if t.loop == nil && t.accessesRows { // the mask is an operand, whose rows are not contiguous
 			p.sharesBlock = false
 		}
 	}
@@ -57,11 +58,11 @@ func (p *Runner) runTogether(s *Scratch, ptrs []unsafe.Pointer, strides []int, n
 		}
 		for k := 0; k < len(p.body); k++ {
 			switch t := &p.body[k]; {
-			case t.f == nil:
-				if noElementWanted(unsafe.Add(s.slots[t.a.slot], t.a.offset), n0*rows, t.by.a, t.want) {
+			case t.loop == nil:
+				if noElementWanted(unsafe.Add(s.slots[t.a.slot], t.a.offset), n0*rows, t.strides.a, t.want) {
 					k += t.skip
 				}
-			case t.outer:
+			case t.accessesRows:
 				p.runByRow(t, s.slots, strides, n0, rows)
 			default:
 				s.run(p.body[k:k+1], n0*rows)
@@ -89,7 +90,7 @@ func (p *Runner) runByRow(t *step, slots []unsafe.Pointer, strides []int, n0, ro
 		n0, rows = n0*rows, 1
 	}
 	for {
-		t.f(at[0], at[1], at[2], at[3], at[4], at[5], n0, &t.by)
+		t.loop(at[0], at[1], at[2], at[3], at[4], at[5], n0, &t.strides)
 		if rows--; rows == 0 {
 			return
 		}

@@ -9,20 +9,20 @@ import (
 
 // Scratch is the temporary memory of a [Runner]. Each goroutine needs a separate Scratch.
 type Scratch struct {
-	slots []unsafe.Pointer
-	mem   []uint64
-	lanes [][expr.Lanes]uint64 // accumulators of folds with totals
-	accs  []unsafe.Pointer     // addresses of lanes
-	of    *Runner
+	slots      []unsafe.Pointer // by slot: its address
+	mem        []uint64
+	totalLanes [][expr.Lanes]uint64 // accumulators of folds with totals
+	accs       []unsafe.Pointer     // addresses of lanes
+	runner     *Runner
 }
 
 // NewScratch returns temporary memory for the loop. It can be used for any number of runs, one after another.
 func (p *Runner) NewScratch() *Scratch {
 	stride := (p.block*p.widestBytes + blockGap) / 8
-	s := &Scratch{of: p, mem: make([]uint64, p.uniforms+p.blocks*stride+1), lanes: make([][expr.Lanes]uint64,
+	s := &Scratch{runner: p, mem: make([]uint64, p.uniforms+p.blocks*stride+1), totalLanes: make([][expr.Lanes]uint64,
 		len(p.totals))}
-	for k := range s.lanes {
-		s.accs = append(s.accs, unsafe.Pointer(&s.lanes[k]))
+	for k := range s.totalLanes {
+		s.accs = append(s.accs, unsafe.Pointer(&s.totalLanes[k]))
 	}
 	s.slots = make([]unsafe.Pointer, p.outs+p.ins, p.outs+p.ins+len(p.consts)+p.uniforms+p.blocks+1)
 	for k := range p.consts {
@@ -41,35 +41,36 @@ func (s *Scratch) run(steps []step, n int) {
 	at := s.slots
 	for k := 0; k < len(steps); k++ {
 		t := &steps[k]
-		if t.f == nil {
-			if noElementWanted(unsafe.Add(at[t.a.slot], t.a.offset), n, t.by.a, t.want) {
+		if t.loop == nil {
+			if noElementWanted(unsafe.Add(at[t.a.slot], t.a.offset), n, t.strides.a, t.want) {
 				k += t.skip
 			}
 			continue
 		}
-		t.f(unsafe.Add(at[t.d.slot], t.d.offset), unsafe.Add(at[t.a.slot], t.a.offset), unsafe.Add(at[t.b.slot], t.b.offset),
+		t.loop(unsafe.Add(at[t.d.slot], t.d.offset), unsafe.Add(at[t.a.slot], t.a.offset), unsafe.Add(at[t.b.slot],
+			t.b.offset),
 			unsafe.Add(at[t.c.slot], t.c.offset), unsafe.Add(at[t.e.slot], t.e.offset), unsafe.Add(at[t.g.slot], t.g.offset),
-			n, &t.by)
+			n, &t.strides)
 	}
 }
 
 // Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands. strides are the
-// bytes between rows, in the same order. The entries of outputs that are not stored are ignored. accs are the addresses
+// bytes between rows, in the same order. Run ignores the entries of outputs that are not stored. accs are the addresses
 // of the [expr.Lanes] accumulators of each fold. The caller initializes the accumulators by [expr.Neutral], or passes
-// the accumulators of earlier rows. If the loop has Totals, accs are the addresses of the results of each fold instead,
-// with one number for each row.
+// the accumulators of earlier rows. If the loop has Totals, accs are instead the addresses of the results of each fold,
+// one number for each row.
 //
 // s is a Scratch of this Runner that no other goroutine uses. If s is nil, Run takes a Scratch from a pool. Run does
 // not allocate. It does not check addresses: the caller guarantees that the memory has the layout that the Loop
 // describes.
 func (p *Runner) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0, n1 int) {
-	if len(ptrs) != len(p.size) || len(strides) != len(p.size) || s != nil && s.of != p {
+	if len(ptrs) != len(p.elementSize) || len(strides) != len(p.elementSize) || s != nil && s.runner != p {
 		panic("expr: Run of other operands, or scratch memory, than the loop has")
 	}
 	if n0 <= 0 || n1 <= 0 {
 		return
 	}
-	if p.single {
+	if p.isSingleStep {
 		p.runSingle(ptrs, strides, n0, n1)
 		return
 	}
@@ -89,7 +90,7 @@ func (p *Runner) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []un
 		}
 		for k := range p.totals {
 			t := &p.totals[k]
-			t.fill.f(s.accs[k], unsafe.Pointer(&t.neutral), nil, nil, nil, nil, expr.Lanes, &t.fill.by)
+			t.fill.loop(s.accs[k], unsafe.Pointer(&t.neutral), nil, nil, nil, nil, expr.Lanes, &t.fill.strides)
 		}
 		p.runRow(s, ptrs, strides, s.accs, j, n0)
 		for k := range p.totals {
@@ -115,7 +116,7 @@ func (p *Runner) runSingle(ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 		}
 	}
 	for {
-		t.f(at[0], at[1], at[2], at[3], at[4], at[5], n0, &t.by)
+		t.loop(at[0], at[1], at[2], at[3], at[4], at[5], n0, &t.strides)
 		if n1--; n1 == 0 {
 			return
 		}
@@ -149,7 +150,7 @@ func (p *Runner) runRow(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs [
 		if at == n0 {
 			return
 		}
-		for k, size := range p.size {
+		for k, size := range p.elementSize {
 			if !p.scalar[k] {
 				s.slots[k] = unsafe.Add(s.slots[k], n*size)
 			}
@@ -162,9 +163,9 @@ func (p *Runner) runFolds(s *Scratch, accs []unsafe.Pointer, n int) {
 	done := 0
 	for k := range p.folds {
 		f := &p.folds[k]
-		s.run(p.body[done:f.after], n)
-		done = f.after
-		f.f(accs[f.fold], s.slots[f.v], n)
+		s.run(p.body[done:f.stepsBefore], n)
+		done = f.stepsBefore
+		f.loop(accs[f.fold], s.slots[f.slot], n)
 	}
 	s.run(p.body[done:], n)
 }

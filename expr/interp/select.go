@@ -15,8 +15,8 @@ func wordwise(f loopFunc, d, a, b unsafe.Pointer, n, size int, by *strides) int 
 
 var wordStrides = strides{d: 8, a: 8, b: 8}
 
-// selectV selects elements with the size of U. It loads both operands and selects by a conditional move of 64 bits,
-// because bytes have no conditional move, and a branch would be unpredictable.
+// selectV selects elements with the size of U. It loads both operands and selects by a conditional move of 64 bits. For
+// bytes there is no conditional move, and a branch would be unpredictable.
 func selectV[U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 	if size := int(unsafe.Sizeof(U(0))); *by == (strides{d: size, a: 1, b: size, c: size}) {

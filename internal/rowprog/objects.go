@@ -60,15 +60,16 @@ type compiledPass struct {
 	afterSlots []int       // objects of the outputs and operands of after
 }
 
-// elementSlot is a pointer of an unrolled loop: an index into compiledPass.slots, and the number of elements of a
-// column by which the pointer is advanced.
-type elementSlot struct{ slot, element int }
+// elementSlot describes a pointer of an unrolled loop.
+type elementSlot struct {
+	slot    int // index in compiledPass.slots
+	element int // number of elements of a column by which the pointer is advanced
+}
 
 // fold is a fold of a pass. The first three fields are objects.
 type fold struct {
-	result int // the result of each row
-	// the lanes of each row's accumulator; -1 if the loop does not need them
-	laneAccs  int
+	result    int                                  // the result of each row
+	laneAccs  int                                  // the lanes of each row's accumulator; -1 if they are not in memory
 	upperAccs int                                  // along columns: the upper-level accumulators (foldBlock); else -1
 	neutral   [expr.Lanes * 8]byte                 // copies of the neutral element
 	combine   func(dst, acc unsafe.Pointer, n int) // combines the lanes of n accumulators

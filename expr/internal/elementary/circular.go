@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Circular functions of float64. Near multiples of pi/2, the functions of package math lose most digits. Near 1, its
-// inverse functions lose most digits. Products whose rounding matters are converted, so that Go does not fuse them.
+// Circular functions of float64. The functions of package math lose most digits near multiples of pi/2, and its inverse
+// functions lose most digits near 1.
 
 // quarterTurn + quarterTurnRest is pi/2. quarterTurn has 33 bits, so that its products with integers below 2^20 are
 // exact.
@@ -204,9 +204,11 @@ var arcPoly = [...]float64{-0.3333333333333333, 0.1999999999999552, -0.142857142
 	-0.09090904578121085, 0.07692183190760651, -0.0666451144646022, 0.05858148904795124, -0.050854496960392584,
 	0.039231657085083686, -0.019176885636589053}
 
-// eighth is a direction that is a multiple of an eighth of a turn. (x, y) is a vector in this direction. The angle of
-// the direction is angle + rest.
-type eighth struct{ x, y, angle, rest float64 }
+// eighth is a direction that is a multiple of an eighth of a turn.
+type eighth struct {
+	x, y        float64 // a vector in this direction
+	angle, rest float64 // the angle of the direction is angle + rest
+}
 
 // eighths are the directions from the positive x axis to the positive y axis and, from index 4 on, from the negative x
 // axis to the positive y axis.
@@ -218,9 +220,8 @@ var eighths = [8]eighth{
 
 const tanSixteenth = math.Sqrt2 - 1
 
-// arctan returns the angle of (x, y) for y >= 0. It is the sum of two angles: the angle of the nearest eighth, and the
-// arc tangent of (x, y) rotated back by that eighth. The nearest eighth is found without a branch, because a branch
-// would be unpredictable.
+// arctan returns the angle of (x, y) for y >= 0: the sum of the angle of the nearest eighth and the angle of (x, y)
+// rotated back by that eighth. It finds the nearest eighth without a branch, because a branch would be unpredictable.
 func arctan(y, x float64) float64 {
 	k, m, n := math.Float64bits(x)>>63<<2, uint64(0), uint64(0)
 	a := math.Abs(x)

@@ -46,11 +46,10 @@ func hypotenuse(a, b float64) float64 {
 	return 0
 }
 
-// If the magnitude of a part is below squareWithin, its square does not overflow. If it is below powerWithin, its
-// exponential does not overflow.
+// Bounds on the magnitude of a part.
 const (
-	squareWithin = 1e150
-	powerWithin  = 300
+	squareWithin = 1e150 // below this bound, the square does not overflow
+	powerWithin  = 300   // below this bound, the exponential does not overflow
 )
 
 // inBounds reports whether the magnitudes of the parts are below bounds.
@@ -76,7 +75,8 @@ func sinhCosh(x float64) (sinh, cosh float64) {
 
 // circular returns cosh(y)*sin and sinh(y)*cos for finite numbers. If |y| is powerWithin or more, both hyperbolic
 // functions are half an exponential. The exponential may overflow although the product does not, and infinity times 0
-// would be NaN. The root of the exponential is therefore applied twice. Beyond 1400, all nonzero products overflow.
+// would be NaN. circular therefore multiplies by the root of the exponential twice. Beyond 1400, all nonzero products
+// overflow.
 func circular(sin, cos, y float64) (coshSin, sinhCos float64) {
 	a := math.Abs(y)
 	if a < powerWithin {

@@ -11,8 +11,8 @@ var (
 	erfcMiddle = [2]float64{0.34202347284016327, -2.4914856076776855e-17}
 )
 
-// erfc is math.Erfc where that is accurate. For other operands, math.Erfc cancels in 1 - erf, or rounds exponentials
-// twice.
+// erfc calls math.Erfc for operands for which it is accurate. For other operands, math.Erfc cancels in 1 - erf, or
+// rounds exponentials twice.
 func erfc(x float64) float64 {
 	switch {
 	case x >= 1.25 && x < 28:

@@ -17,14 +17,13 @@ const (
 	expPartRest = 0x1.cf79abc9e3b39p-40 / expParts
 
 	expWithin = 708.0     // the greatest |x| of the fast path; exp(x) is a normal number
-	expRound  = 0x1.8p+52 // the sum with it is rounded to an integer, which is in the lowest bits
+	expRound  = 0x1.8p+52 // the lowest bits of x + expRound are the integer nearest to x
 )
 
-// expPower describes 2^(k/128). bits are the bits of the power minus k shifted by expPartsShift, so that adding the
-// shifted k gives a power for any k. rest is the relative rounding error of the power.
+// expPower describes 2^(k/128) for k below 128.
 type expPower struct {
-	bits uint64
-	rest float64
+	bits uint64  // the bits of the power, minus k<<expPartsShift; for any k, adding k<<expPartsShift gives 2^(k/128)
+	rest float64 // the relative rounding error of the power
 }
 
 var expPowers = func() (t [expParts]expPower) {

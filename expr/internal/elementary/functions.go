@@ -3,7 +3,8 @@ package elementary
 import "math"
 
 // Unary and Binary map names of operations to functions of float64: the elementary functions, and the primitive
-// operations that are not Go operators. Their errors are within 2 ulp, unlike those of some functions of package math.
+// operations that are not Go operators. The errors of these functions are within 2 ulp. Some functions of package math
+// have greater errors.
 var (
 	Unary = map[string]func(float64) float64{
 		"exp": Exp, "exp2": math.Exp2, "expm1": math.Expm1, "log": Log, "log2": log2, "log10": log10,

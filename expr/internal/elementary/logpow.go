@@ -3,8 +3,7 @@ package elementary
 import "math"
 
 // Logarithms and powers of float64. In package math, logarithms to bases 2 and 10 cancel near 1, logarithms of
-// subnormal numbers are wrong on some processors, and powers multiply the error of the logarithm. Operations whose
-// rounding matters are converted or explicitly fused, so that the compiler does not choose.
+// subnormal numbers are wrong on some processors, and powers multiply the error of the logarithm.
 
 // logEnd returns the logarithm of infinities, NaN, 0 and negative numbers.
 func logEnd(x float64) float64 {

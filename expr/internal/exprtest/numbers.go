@@ -24,32 +24,32 @@ var (
 	NegZero = math.Copysign(0, -1)
 )
 
-// Tilde in [Ends] means that the result is an ordinary number, which other tests check.
-const Tilde = 12345
+// Ordinary in [SpecialResults] means that the result is an ordinary number, which other tests check.
+const Ordinary = 12345
 
-// Ends has the results of functions of one operand for 0, -0, 1, -1, inf, -inf and NaN by annex F of C99.
-var Ends = map[expr.Op][7]float64{
-	expr.Exp:   {1, 1, Tilde, Tilde, Inf, 0, Nan},
+// SpecialResults has the results of functions of one operand for 0, -0, 1, -1, inf, -inf and NaN, by annex F of C99.
+var SpecialResults = map[expr.Op][7]float64{
+	expr.Exp:   {1, 1, Ordinary, Ordinary, Inf, 0, Nan},
 	expr.Exp2:  {1, 1, 2, 0.5, Inf, 0, Nan},
-	expr.Expm1: {0, NegZero, Tilde, Tilde, Inf, -1, Nan},
+	expr.Expm1: {0, NegZero, Ordinary, Ordinary, Inf, -1, Nan},
 	expr.Log:   {-Inf, -Inf, 0, Nan, Inf, Nan, Nan},
 	expr.Log2:  {-Inf, -Inf, 0, Nan, Inf, Nan, Nan},
 	expr.Log10: {-Inf, -Inf, 0, Nan, Inf, Nan, Nan},
-	expr.Log1p: {0, NegZero, Tilde, -Inf, Inf, Nan, Nan},
-	expr.Sin:   {0, NegZero, Tilde, Tilde, Nan, Nan, Nan},
-	expr.Cos:   {1, 1, Tilde, Tilde, Nan, Nan, Nan},
-	expr.Tan:   {0, NegZero, Tilde, Tilde, Nan, Nan, Nan},
+	expr.Log1p: {0, NegZero, Ordinary, -Inf, Inf, Nan, Nan},
+	expr.Sin:   {0, NegZero, Ordinary, Ordinary, Nan, Nan, Nan},
+	expr.Cos:   {1, 1, Ordinary, Ordinary, Nan, Nan, Nan},
+	expr.Tan:   {0, NegZero, Ordinary, Ordinary, Nan, Nan, Nan},
 	expr.Asin:  {0, NegZero, math.Pi / 2, -math.Pi / 2, Nan, Nan, Nan},
 	expr.Acos:  {math.Pi / 2, math.Pi / 2, 0, math.Pi, Nan, Nan, Nan},
 	expr.Atan:  {0, NegZero, math.Pi / 4, -math.Pi / 4, math.Pi / 2, -math.Pi / 2, Nan},
-	expr.Sinh:  {0, NegZero, Tilde, Tilde, Inf, -Inf, Nan},
-	expr.Cosh:  {1, 1, Tilde, Tilde, Inf, Inf, Nan},
-	expr.Tanh:  {0, NegZero, Tilde, Tilde, 1, -1, Nan},
-	expr.Asinh: {0, NegZero, Tilde, Tilde, Inf, -Inf, Nan},
+	expr.Sinh:  {0, NegZero, Ordinary, Ordinary, Inf, -Inf, Nan},
+	expr.Cosh:  {1, 1, Ordinary, Ordinary, Inf, Inf, Nan},
+	expr.Tanh:  {0, NegZero, Ordinary, Ordinary, 1, -1, Nan},
+	expr.Asinh: {0, NegZero, Ordinary, Ordinary, Inf, -Inf, Nan},
 	expr.Acosh: {Nan, Nan, 0, Nan, Inf, Nan, Nan},
 	expr.Atanh: {0, NegZero, Inf, -Inf, Nan, Nan, Nan},
-	expr.Erf:   {0, NegZero, Tilde, Tilde, 1, -1, Nan},
-	expr.Erfc:  {1, 1, Tilde, Tilde, 0, 2, Nan},
+	expr.Erf:   {0, NegZero, Ordinary, Ordinary, 1, -1, Nan},
+	expr.Erfc:  {1, 1, Ordinary, Ordinary, 0, 2, Nan},
 }
 
 // SameNumber reports whether a and b are the same number. Zeros of different signs differ, and all NaNs are the same.
@@ -57,8 +57,8 @@ func SameNumber(a, b float64) bool {
 	return a != a && b != b || a == b && math.Signbit(a) == math.Signbit(b)
 }
 
-// Ulps returns the distance of y from want + low in units of the last place of T. An infinity counts as the number
-// after the greatest. NaN, infinities and signed zeros must match exactly.
+// Ulps returns the distance of y from want + low in units of the last place of T. An infinite y counts as the number
+// after the greatest finite number. NaN, infinities and signed zeros of want must match exactly.
 func Ulps[T Float](y T, want, low float64) float64 {
 	least, mantissa, most := -1022, 52, math.Inf(1)
 	if tensor.DTypeOf[T]() == tensor.Float32 {

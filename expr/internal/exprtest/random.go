@@ -15,7 +15,7 @@ var AllDTypes = []tensor.DType{tensor.Bool, tensor.Uint8, tensor.Int8, tensor.In
 	tensor.Uint16, tensor.Uint32, tensor.Uint64, tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float64,
 	tensor.Complex64, tensor.Complex128}
 
-// RandomBits returns an element of a real dtype: special values, small whole numbers, and any bits.
+// RandomBits returns the bits of a random element of a real dtype: a special value, a small number, or random bits.
 func RandomBits(rng *rand.Rand, d tensor.DType) uint64 {
 	special := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3.5, -7.25, math.Inf(1), math.Inf(-1), math.NaN(), 1e-40,
 		-1e-310, 6e4, 3e9, -3e9, 1e19, math.MaxFloat32, -math.MaxFloat64, math.Pi, 1 << 24}
@@ -86,7 +86,8 @@ func RandomCode(t testing.TB, rng *rand.Rand) *expr.Code {
 	return c
 }
 
-// RandomInst applies a random valid operation to a value, and converts further operands to its dtype.
+// RandomInst adds a random valid operation to b. one returns a random value of b. Operands after the first are
+// converted to the dtype of the first.
 func RandomInst(b *expr.Builder, rng *rand.Rand, one func() expr.Value) expr.Value {
 	for {
 		v := one()
