@@ -13,7 +13,7 @@ import (
 
 // Advice lists changes of the layouts of a graph's inputs and outputs that would make its plan cheaper.
 type Advice struct {
-	// Tried is the number of changes that were priced. Possible is the number of all changes.
+	// Tried is the number of changes that were priced. Possible is the total number of candidate changes.
 	Tried    int
 	Possible int
 	Hints    []Hint // in descending order of the saving
@@ -31,22 +31,23 @@ type Hint struct {
 
 // Limits of [Advise].
 const (
-	maxTrials    = 32      // number of changes that are priced
-	maxCosts     = 1 << 23 // total number of entries of their cost tables
-	minSavedPart = 0.001   // minimum saving that is reported, as a fraction of the cost
+	maxTrials    = 32      // maximum number of priced changes
+	maxCosts     = 1 << 23 // maximum number of entries of the cost tables of all priced problems together
+	minSavedPart = 0.001   // minimum reported saving, as a fraction of the plan's cost
 )
 
-// trialNodes is the maximum number of search nodes for one change. Networks need a few nodes. For the largest problems
-// the search takes some tenths of a second. With a time limit, the advice would depend on the machine.
+// trialNodes is the maximum number of search nodes for one change. Most networks need only a few nodes; the search of
+// the largest problems takes some tenths of a second. With a time limit instead, the advice would depend on the
+// machine.
 const trialNodes = 64
 
-// trial is a change to be priced.
+// trial is a candidate change: another dimension order for one input or one output.
 type trial struct {
-	value *graph.Value
-	place int          // index of the output; -1 for an input
-	name  string       // name of the input or the output
-	order tensor.Order // proposed order
-	text  string       // name of the order
+	value       *graph.Value
+	outputIndex int          // index of the output; -1 for an input
+	name        string       // name of the input or the output
+	order       tensor.Order // proposed order
+	text        string       // name of the order
 }
 
 // Advise prices changes of the dimension order of a single input or output. It tries the order of each dense layout
@@ -75,7 +76,7 @@ func Advise(p *Problem) (*Advice, error) {
 		if err := interrupt.Err(p.Context()); err != nil {
 			return nil, err
 		}
-		other, err := NewModel(t.of(p))
+		other, err := NewModel(t.apply(p))
 		if err != nil {
 			continue // infeasible
 		}
@@ -85,7 +86,7 @@ func Advise(p *Problem) (*Advice, error) {
 		}
 		a.Tried++
 		if saved := now.PS - then.PS; float64(saved) >= minSavedPart*float64(now.PS) && saved > 0 {
-			a.Hints = append(a.Hints, Hint{Input: t.place < 0, Name: t.name, Order: t.text,
+			a.Hints = append(a.Hints, Hint{Input: t.outputIndex < 0, Name: t.name, Order: t.text,
 				SavedNS: float64(saved) / 1000, Part: float64(saved) / float64(now.PS), Change: then.Since(now)})
 		}
 	}
@@ -117,7 +118,7 @@ func (m *Model) trials() []trial {
 		}
 	}
 	for _, v := range m.Problem.Graph.Inputs {
-		if !m.Problem.fixed[v] && !m.Problem.outputs[v] { // otherwise an output's layout would change
+		if !m.Problem.fixed[v] && !m.Problem.outputs[v] { // a change would also change the layout of an output
 			add(v, -1, v.Name, 0)
 		}
 	}
@@ -130,16 +131,16 @@ func (m *Model) trials() []trial {
 	return list
 }
 
-// of returns the problem p with the change.
-func (t *trial) of(p *Problem) *Problem {
-	if t.place < 0 {
+// apply returns problem p with the change. It does not modify p.
+func (t *trial) apply(p *Problem) *Problem {
+	if t.outputIndex < 0 {
 		other := *p
 		other.inputOrders = map[*graph.Value]tensor.Order{t.value: t.order}
 		return &other
 	}
 	g := *p.Graph
 	g.Outputs = slices.Clone(g.Outputs)
-	g.Outputs[t.place].Pin = graph.Pin{Order: t.order}
+	g.Outputs[t.outputIndex].Pin = graph.Pin{Order: t.order}
 	other := NewProblem(&g, p.Profile)
 	other.Exact, other.SolveLimit = p.Exact, p.SolveLimit
 	return other

@@ -8,20 +8,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// defaultView is the choice for a view node of the graph. From one form (layout) of its operand, the node makes one
-// form of its results. Additional nodes with the same op make the other forms.
+// defaultView is the choice for a view node of the graph. The node itself makes one form (layout) of its results from
+// one form of its operand. Additional nodes with the same op make the other needed forms.
 type defaultView struct {
 	v    *viewed
 	c    *Choice
-	from *Copy       // the form of the operand that the node itself reads
-	impl *graph.Impl // set if the node copies instead of making a view
+	from *Copy       // the operand that the node itself reads
+	impl *graph.Impl // the implementation that copies; nil if the node makes a view
 }
 
-// view decides from which forms of the operand the needed forms of a view's results are made: see defaultView.
-func (r *decoder) view(v *viewed, c *Choice) {
+// viewChoice records the choice for a view node: from which forms of the operand the needed forms of the results are
+// made.
+func (r *decoder) viewChoice(v *viewed, c *Choice) {
 	in := v.node.In[v.operand].Value
 	x := r.m.variables.At(in)
-	set := r.set(x) & v.allowed
+	set := r.existingForms(x) & v.allowed
 	c.Drop = true
 	s := &defaultView{v: v, c: c}
 	for k, out := range v.node.Out {
@@ -29,11 +30,11 @@ func (r *decoder) view(v *viewed, c *Choice) {
 			continue
 		}
 		y := r.m.variables.At(out)
-		w := r.recipe(y, v.shown(k, set), r.m.outside(v, k, set))
+		w := r.recipe(y, v.viewForms(k, set), r.m.operandCopies(v, k, set))
 		for f := range y.forms {
-			if w.used>>f&1 != 0 {
-				from := r.refs.At(in)[v.source(k, f, set, r.needed.At(in))]
-				r.ref(y, f, s.copyOf(r, out, from, nil, f))
+			if w.usedForms>>f&1 != 0 {
+				from := r.formCopies.At(in)[v.source(k, f, set, r.needed.At(in))]
+				r.setFormCopy(y, f, s.copyOf(r, out, from, nil, f))
 			}
 		}
 		for _, st := range w.steps {
@@ -41,34 +42,34 @@ func (r *decoder) view(v *viewed, c *Choice) {
 				continue
 			}
 			to := int(st.to)
-			i, f := r.m.copied(v, k, to, set), y.forms[to]
-			from := r.refs.At(in)[i]
-			if r.m.outsideCopy(v, k, i, to).own {
-				r.ref(y, to, s.copyOf(r, out, from, &v.node.Op.Impls[0], to))
+			i, f := r.m.copySource(v, k, to, set), y.forms[to]
+			from := r.formCopies.At(in)[i]
+			if r.m.operandCopy(v, k, i, to).byNode {
+				r.setFormCopy(y, to, s.copyOf(r, out, from, &v.node.Op.Impls[0], to))
 				continue
 			}
 			own := &Copy{Value: out, Order: f.order, From: from, Why: fmt.Sprintf("%q needs a buffer of its own", out.Name)}
-			if v.shows[i] {
+			if v.canView[i] {
 				own.From = s.copyOf(r, out, from, nil, to)
 			}
 			if to == 0 {
 				own.Strides = out.Meta.Strides
 			}
-			r.ref(y, to, own)
+			r.setFormCopy(y, to, own)
 		}
-		r.steps(y, w.steps)
+		r.recordSteps(y, w.steps)
 	}
 }
 
-// copyOf returns the copy that has form `to` of a view's result. It applies the view's op to `from` instead of the
-// operand. The copy is a view or, if impl is not nil, has a buffer of its own.
+// copyOf returns the copy that has form `to` of result out. The view's op is applied to `from` instead of the operand.
+// The copy is a view or, if impl is not nil, has its own buffer.
 func (s *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *graph.Impl, to int) *Copy {
 	y := r.m.variables.At(out)
 	f := y.forms[to]
-	// The node stays if it carries a pin, or an output's strides in dimensions of size 1.
+	// The node is not removed if it is pinned, or if an output needs its strides in dimensions of size 1.
 	stays := s.v.node.Pin.Lays() && y.pin == to || to == 0 && r.m.Problem.outputs[out] && ambiguous(out.Meta)
 	switch {
-	case s.v.same && impl == nil && !stays:
+	case s.v.identity && impl == nil && !stays:
 		return from
 	case s.c.Drop:
 		s.c.Drop, s.from, s.impl, s.c.Written = false, from, impl, true
@@ -91,6 +92,5 @@ func (s *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *gra
 	return c
 }
 
-// ambiguous reports whether other strides give the same addresses. This is the case if a dimension has size 1 or there
-// are no elements.
+// ambiguous reports whether other strides of the same shape give the same addresses.
 func ambiguous(m tensor.Meta) bool { return slices.Contains(m.Shape, 1) || m.Numel() == 0 }

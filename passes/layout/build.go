@@ -11,25 +11,25 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file states a [Model] as a weighted constraint problem. The label of a value's variable is a set of forms
-// (layouts in which the value exists), the label of a node an implementation and a walk. Factors have the costs of work
-// and of copies.
+// This file builds the weighted constraint problem of a [Model]. The label of a value's variable is a set of forms,
+// that is, of layouts in which the value exists. The label of a node's variable is an implementation and a walk. A
+// factor is a table of costs, either of work or of copies.
 
 // check returns an error for a model that was not made by [NewModel].
 func (m *Model) check() error {
-	if m == nil || m.WCSP == nil || m.Problem == nil || len(m.copying) != len(m.WCSP.Factors) {
+	if m == nil || m.WCSP == nil || m.Problem == nil || len(m.isCopyFactor) != len(m.WCSP.Factors) {
 		return errors.New("the model was not made by NewModel")
 	}
 	return nil
 }
 
-// build states the weighted constraint problem.
+// build sets WCSP and Weighted: it adds a variable for each value and node with several labels, and then all factors.
 func (m *Model) build() error {
-	m.WCSP, m.Weighted, m.copying = &wcsp.Problem{Version: 1}, &wcsp.Problem{Version: 1}, nil
+	m.WCSP, m.Weighted, m.isCopyFactor = &wcsp.Problem{Version: 1}, &wcsp.Problem{Version: 1}, nil
 	s := &builder{m: m, names: map[string][]string{}}
 	for _, x := range m.values {
-		if !constant(x.value) && len(x.sets) > 1 {
-			x.id = s.variable("value "+x.value.Name, s.sets(x))
+		if !freeConstant(x.value) && len(x.sets) > 1 {
+			x.id = s.variable("value "+x.value.Name, s.setNames(x))
 		}
 	}
 	for _, t := range m.tasks {
@@ -43,7 +43,7 @@ func (m *Model) build() error {
 	}
 	for x := range m.sources() {
 		w := m.priceForms(x, 1<<m.inputForm(x), nil)
-		s.copies(x.id, -1, len(x.sets), 1, func(i, _ int) cost { return w.least(x.sets[i]) })
+		s.copyFactor(x.id, -1, len(x.sets), 1, func(i, _ int) cost { return w.least(x.sets[i]) })
 	}
 	for i, n := range m.Problem.Graph.Nodes {
 		interrupt.Check(m.Problem.Context())
@@ -63,8 +63,9 @@ func (m *Model) build() error {
 	return nil
 }
 
-// Without returns the model without copies of v into layout meta. A node may still write v in this layout, and v may
-// still be a view that has this layout. Labels have the same meaning in both models. It fails if v has no such form.
+// Without returns the model in which v must not be copied to layout meta. A node may still write v in this layout, and
+// v may still be a view with this layout. Labels have the same meaning in both models. Without fails if the model does
+// not consider layout meta for v.
 func (m *Model) Without(v *graph.Value, meta tensor.Meta) (_ *Model, err error) {
 	defer interrupt.Catch(&err)
 	if err := m.check(); err != nil {
@@ -83,7 +84,7 @@ func (m *Model) Without(v *graph.Value, meta tensor.Meta) (_ *Model, err error) 
 	return &other, other.build()
 }
 
-// text names a label in messages and in the problem.
+// text returns the name of a label in messages and in the problem.
 func (l *label) text() string {
 	text := "inferred"
 	if l.impl != nil {
@@ -95,24 +96,24 @@ func (l *label) text() string {
 			break
 		}
 	}
-	if l.slot != "" {
-		text += fmt.Sprintf(" within %q", l.slot)
+	if l.concatName != "" {
+		text += fmt.Sprintf(" within %q", l.concatName)
 	}
 	return text
 }
 
 var errIncompatible = errors.New("its operands and results have no compatible layouts")
 
-// builder collects the variables and factors of the problem.
+// builder is the state of [Model.build].
 type builder struct {
-	m     *Model
-	fixed [2]cost             // costs that depend on no variable: of work, and of copies
-	err   error               // set if the problem is infeasible
-	names map[string][]string // cache of sets
+	m             *Model
+	constantCosts [2]cost             // costs that depend on no variable, by kind: 0 for work, 1 for copies
+	err           error               // set if the problem is infeasible
+	names         map[string][]string // cache of setNames
 }
 
-// sets returns the names of a value's sets of forms. Values with equally named forms share the list.
-func (s *builder) sets(x *variable) []string {
+// setNames returns the names of a value's sets of forms. Values whose forms have equal names share the list.
+func (s *builder) setNames(x *variable) []string {
 	var key strings.Builder
 	for i := range x.forms {
 		key.WriteString(x.forms[i].text())
@@ -124,7 +125,7 @@ func (s *builder) sets(x *variable) []string {
 	names, known := s.names[key.String()]
 	if !known {
 		for _, set := range x.sets {
-			names = append(names, x.set(set))
+			names = append(names, x.setName(set))
 		}
 		names = numberEqual(names)
 		s.names[key.String()] = names
@@ -132,7 +133,7 @@ func (s *builder) sets(x *variable) []string {
 	return names
 }
 
-// numberEqual appends numbers to equal names.
+// numberEqual makes names distinct by appending a number to each repetition of a name.
 func numberEqual(names []string) []string {
 	for i := range names {
 		name, times := names[i], 1
@@ -155,9 +156,9 @@ func (s *builder) variable(name string, labels []string) int {
 	return len(p.Variables) - 1
 }
 
-// term adds a factor for the cost of work, in picoseconds, over variables a and b, which have na and nb labels. Index
-// -1 stands for a variable that is omitted because it has a single label.
-func (s *builder) term(a, b, na, nb int, ps func(i, j int) int64) {
+// workFactor adds a factor for the cost of work, in picoseconds, of variables a and b with na and nb labels. A variable
+// with a single label is not part of the problem; its index is -1.
+func (s *builder) workFactor(a, b, na, nb int, ps func(i, j int) int64) {
 	time := s.m.Weights.Time
 	s.factor(a, b, na, nb, 0, func(i, j int) cost {
 		c := ps(i, j)
@@ -168,28 +169,28 @@ func (s *builder) term(a, b, na, nb int, ps func(i, j int) int64) {
 	})
 }
 
-// copies adds a factor for the cost of copies.
-func (s *builder) copies(a, b, na, nb int, of func(i, j int) cost) { s.factor(a, b, na, nb, 1, of) }
+// copyFactor adds a factor for the cost of copies: see workFactor.
+func (s *builder) copyFactor(a, b, na, nb int, of func(i, j int) cost) { s.factor(a, b, na, nb, 1, of) }
 
-// factor adds a factor to both problems. kind is 1 for costs of copies, and 0 for all other costs.
+// factor adds a factor to WCSP and to Weighted. kind is 1 for costs of copies, and 0 for costs of work.
 func (s *builder) factor(a, b, na, nb, kind int, of func(i, j int) cost) {
 	if na == 1 && nb == 1 { // the common case of a graph without choices
 		c := of(0, 0)
-		if s.fixed[kind] = s.fixed[kind].plus(c); c.weighted >= wcsp.Forbidden && s.err == nil {
+		if s.constantCosts[kind] = s.constantCosts[kind].plus(c); c.weighted >= wcsp.Forbidden && s.err == nil {
 			s.err = errIncompatible
 		}
 		return
 	}
 	f, g := wcsp.Factor{Costs: make([]int64, 0, na*nb)}, wcsp.Factor{Costs: make([]int64, 0, na*nb)}
-	zero, never := true, true
+	zero, infeasible := true, true
 	for i := range na {
 		for j := range nb {
 			c := of(i, j)
 			f.Costs, g.Costs = append(f.Costs, c.ps), append(g.Costs, c.weighted)
-			zero, never = zero && c.weighted == 0, never && c.weighted >= wcsp.Forbidden
+			zero, infeasible = zero && c.weighted == 0, infeasible && c.weighted >= wcsp.Forbidden
 		}
 	}
-	if never && s.err == nil {
+	if infeasible && s.err == nil {
 		s.err = errIncompatible
 	}
 	if zero {
@@ -206,13 +207,13 @@ func (s *builder) factor(a, b, na, nb, kind int, of func(i, j int) cost) {
 
 // add adds a factor to the problem, and its weighted form to the weighted problem.
 func (s *builder) add(f, weighted wcsp.Factor, kind int) {
-	s.m.WCSP.Factors, s.m.copying = append(s.m.WCSP.Factors, f), append(s.m.copying, kind == 1)
+	s.m.WCSP.Factors, s.m.isCopyFactor = append(s.m.WCSP.Factors, f), append(s.m.isCopyFactor, kind == 1)
 	s.m.Weighted.Factors = append(s.m.Weighted.Factors, weighted)
 }
 
 // constant adds a factor for the costs that do not depend on labels.
 func (s *builder) constant() {
-	for kind, c := range s.fixed {
+	for kind, c := range s.constantCosts {
 		if c.weighted > 0 {
 			s.add(wcsp.Factor{Scope: []int{}, Costs: []int64{c.ps}},
 				wcsp.Factor{Scope: []int{}, Costs: []int64{c.weighted}}, kind)
@@ -220,43 +221,45 @@ func (s *builder) constant() {
 	}
 }
 
-// view adds the costs of making the forms of a view's results.
+// view adds the factors of a view: the costs of making each set of forms of a result from each set of forms of the
+// operand.
 func (s *builder) view(v *viewed) {
 	x := s.m.variables.At(v.node.In[v.operand].Value)
 	for k, out := range v.node.Out {
 		y := s.m.variables.At(out)
-		if constant(x.value) {
-			w := s.m.priceForms(y, v.shown(k, v.allowed), s.m.outside(v, k, v.allowed))
-			s.copies(y.id, -1, len(y.sets), 1, func(i, _ int) cost { return w.least(y.sets[i]) })
+		if freeConstant(x.value) {
+			w := s.m.priceForms(y, v.viewForms(k, v.allowed), s.m.operandCopies(v, k, v.allowed))
+			s.copyFactor(y.id, -1, len(y.sets), 1, func(i, _ int) cost { return w.least(y.sets[i]) })
 			continue
 		}
 		ways := make([]formCosts, len(x.sets))
 		for i, set := range x.sets {
-			ways[i] = s.m.priceForms(y, v.shown(k, set&v.allowed), s.m.outside(v, k, set&v.allowed))
+			ways[i] = s.m.priceForms(y, v.viewForms(k, set&v.allowed), s.m.operandCopies(v, k, set&v.allowed))
 		}
-		s.copies(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) cost { return ways[i].least(y.sets[j]) })
+		s.copyFactor(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) cost { return ways[i].least(y.sets[j]) })
 	}
 }
 
-// task adds the costs of a node that computes: its work, the copies of its results, and reading its operands.
+// task adds the factors of a node that computes: for its work, for the copies of its results, and for reading its
+// operands.
 func (s *builder) task(t *task, n *graph.Node) {
-	s.term(t.id, -1, len(t.labels), 1, func(i, _ int) int64 { return t.labels[i].cost })
+	s.workFactor(t.id, -1, len(t.labels), 1, func(i, _ int) int64 { return t.labels[i].cost })
 	for k, v := range n.Out {
 		y := s.m.variables.At(v)
-		if len(t.labels) == 1 && len(y.sets) == 1 && y.sets[0]&^(1<<t.labels[0].out[k]) == 0 {
-			continue // readers use only the form as written
+		if len(t.labels) == 1 && len(y.sets) == 1 && y.sets[0]&^(1<<t.labels[0].resultForms[k]) == 0 {
+			continue // the result has one form, and readers use this form
 		}
 		ways := map[int]*formCosts{}
 		for _, l := range t.labels {
-			if ways[l.out[k]] == nil {
-				w := s.m.priceForms(y, 1<<l.out[k], nil)
-				ways[l.out[k]] = &w
+			if ways[l.resultForms[k]] == nil {
+				w := s.m.priceForms(y, 1<<l.resultForms[k], nil)
+				ways[l.resultForms[k]] = &w
 			}
 		}
-		s.copies(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) cost {
-			f := t.labels[i].out[k]
+		s.copyFactor(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) cost {
+			f := t.labels[i].resultForms[k]
 			if place := y.forms[f].slot; place != nil && place.operand >= 0 && y.sets[j]>>f&1 == 0 {
-				return forbidden // an operand inside the result must be read there
+				return forbidden // a value in a slot must be read in the slot
 			}
 			return ways[f].least(y.sets[j])
 		})
@@ -267,7 +270,7 @@ func (s *builder) task(t *task, n *graph.Node) {
 		}
 		x := s.m.variables.At(a.Value)
 		wrongSlots := s.m.wrongSlots(t, x)
-		s.term(t.id, x.id, len(t.labels), len(x.sets), func(i, j int) int64 {
+		s.workFactor(t.id, x.id, len(t.labels), len(x.sets), func(i, j int) int64 {
 			if wrongSlots != nil && x.sets[j]&wrongSlots[i] != 0 {
 				return wcsp.Forbidden
 			}
@@ -293,11 +296,11 @@ func (m *Model) readBefore(n *graph.Node, k int) bool {
 	return false
 }
 
-// reads returns the form, within set, that the label reads for operand k at the least cost, and this cost. The form is
-// -1 if no form of the set can be read.
+// reads returns the form of operand k that the label reads at the least cost, and this cost. Only forms in the mask set
+// exist. The form is -1 if none of these can be read.
 func (l *label) reads(k int, set uint) (int, int64) {
 	best, cost := -1, int64(wcsp.Forbidden)
-	for i, c := range l.read[k] {
+	for i, c := range l.readCosts[k] {
 		if set>>i&1 != 0 && c < cost {
 			best, cost = i, c
 		}

@@ -9,17 +9,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// formFinder finds the forms of values, that is, the layouts that the model considers. It starts with the layouts of
-// the graph as written, row-major order, and the orders that pins, outputs and implementations request. From each form
-// it derives forms of other values through views, copies and nodes that write any order.
+// formFinder finds the forms of values, that is, the layouts that the model considers. The first forms are the layouts
+// of the graph as written, row-major order, and the orders that pins, outputs and implementations request. From each
+// form, formFinder derives forms of the operands and results of the nodes next to the value.
 type formFinder struct {
 	m    *Model
-	todo []addedForm    // forms that are not propagated yet
+	todo []addedForm    // forms from which no other forms were derived yet
 	done []spreadOrders // by index of the node
 }
 
-// spreadOrders has the orders that were already propagated through a node, to avoid quadratic work for nodes with many
-// operands.
+// spreadOrders has the orders that were already propagated through one node. It avoids quadratic work for nodes with
+// many operands.
 type spreadOrders struct {
 	results []tensor.Order // orders propagated from operands to results
 	all     []tensor.Order // orders propagated from a result to operands and other results
@@ -34,25 +34,25 @@ func addNew(list *[]tensor.Order, o tensor.Order) bool {
 	return true
 }
 
-// addedForm is a form that was added.
+// addedForm is a form of variable x in the queue.
 type addedForm struct {
 	x    *variable
 	form int
 }
 
-// grow finds the forms of all values.
-func (m *Model) grow() error {
+// findForms finds the forms of all values.
+func (m *Model) findForms() error {
 	w := &formFinder{m: m, done: make([]spreadOrders, len(m.Problem.Graph.Nodes))}
 	g := m.Problem.Graph
-	for _, v := range m.views { // first the forms that certainly exist, because the number of forms is limited
+	for _, v := range m.views { // forms that certainly exist are added first, because the number of forms is limited
 		if v != nil {
 			x := m.variables.At(v.node.In[v.operand].Value)
 			for i := range x.forms {
-				w.through(v, x, i)
+				w.throughView(v, x, i)
 			}
 		}
 	}
-	w.pinned()
+	w.addPinned()
 	w.todo = nil
 	for _, x := range m.values {
 		for i := range x.forms {
@@ -66,7 +66,7 @@ func (m *Model) grow() error {
 				return g.FailOutput(o, err)
 			}
 			x := m.variables.At(o.Value)
-			w.order(x, order)
+			w.addOrder(x, order)
 			if x != nil && x.value.Meta.Numel() > 1 && x.find(x.value.Meta.WithStrides(order.Strides(x.value.Meta.Shape))) < 0 {
 				return g.FailOutput(o, fmt.Errorf("%q needs more than %d layouts", o.Value.Name, maxForms))
 			}
@@ -74,28 +74,28 @@ func (m *Model) grow() error {
 	}
 	for i, n := range g.Nodes {
 		if m.tasks[i] != nil {
-			w.requested(n)
+			w.addRequested(n)
 		}
 	}
 	w.run()
-	// Each value can be row-major.
+	// Row-major order is considered for each value.
 	for _, x := range m.values {
-		w.order(x, tensor.RowMajorOrder(x.value.Meta.Rank()))
+		w.addOrder(x, tensor.RowMajorOrder(x.value.Meta.Rank()))
 	}
 	w.run()
-	// Forms that other strategies choose must be considered here too.
+	// Channels-last is considered for each image, because strategy ChannelsLast chooses this order.
 	for _, x := range m.values {
 		if x.value.Const == nil && m.Problem.Image(x.value) {
-			w.order(x, lastOrder(x.value.Meta.Rank()))
+			w.addOrder(x, lastOrder(x.value.Meta.Rank()))
 		}
 	}
 	w.run()
 	return nil
 }
 
-// pinned adds the layouts that follow from pins. These are the layouts that inference derives from pinned inputs, and
-// the layouts that pinned nodes write before the result is copied to the pinned layout.
-func (w *formFinder) pinned() {
+// addPinned adds the layouts that follow from pins: the layouts that inference derives from pinned inputs, and the
+// layouts that pinned nodes write before their results are copied to the pinned layout.
+func (w *formFinder) addPinned() {
 	layouts := map[*graph.Value]tensor.Meta{}
 	for _, v := range slices.Concat(w.m.Problem.Graph.Inputs, w.m.Problem.Graph.Constants) {
 		if x := w.m.variables.At(v); x.pin > 0 {
@@ -149,15 +149,15 @@ func (w *formFinder) add(x *variable, meta tensor.Meta) int {
 	return i
 }
 
-// order adds the dense form of order o.
-func (w *formFinder) order(x *variable, o tensor.Order) {
+// addOrder adds the dense form of order o.
+func (w *formFinder) addOrder(x *variable, o tensor.Order) {
 	if x != nil && o.Rank() == x.value.Meta.Rank() && x.value.Meta.Numel() > 1 && x.withOrder(o) < 0 {
 		w.add(x, x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
 	}
 }
 
-// requested adds the orders that a node's implementations request.
-func (w *formFinder) requested(n *graph.Node) {
+// addRequested adds the orders that a node's implementations request.
+func (w *formFinder) addRequested(n *graph.Node) {
 	if len(n.Op.Impls) == 0 || len(n.Op.Impls) == 1 && !n.Op.Impls[0].Selective() {
 		return
 	}
@@ -168,17 +168,17 @@ func (w *formFinder) requested(n *graph.Node) {
 			continue
 		}
 		for _, walk := range m.Walks(call, nil) {
-			w.walk(n, call, m, walk)
+			w.addWalk(n, call, m, walk)
 		}
 	}
 }
 
-// walk adds the orders of a walk's results. For each operand, it adds the walk's order if the operand can be read in
-// this order, and otherwise row-major order if that can be read.
-func (w *formFinder) walk(n *graph.Node, call *graph.Call, m *graph.Impl, walk graph.Walk) {
+// addWalk adds the orders of a walk's results. For each operand it adds the first of two orders that the implementation
+// can read: the walk's order, or row-major order.
+func (w *formFinder) addWalk(n *graph.Node, call *graph.Call, m *graph.Impl, walk graph.Walk) {
 	for k, o := range walk.Out {
 		if k < len(n.Out) && o != "" {
-			w.order(w.m.variables.At(n.Out[k]), o)
+			w.addOrder(w.m.variables.At(n.Out[k]), o)
 		}
 	}
 	read := m.Reader(call, walk)
@@ -192,20 +192,20 @@ func (w *formFinder) walk(n *graph.Node, call *graph.Call, m *graph.Impl, walk g
 				continue
 			}
 			if _, ok := read(k, meta.WithStrides(o.Strides(meta.Shape))); ok {
-				w.order(x, o)
+				w.addOrder(x, o)
 				break
 			}
 		}
 	}
 }
 
-// spread adds the forms of other values that are derived from form i of x.
+// spread derives forms of other values from form i of x.
 func (w *formFinder) spread(x *variable, i int) {
 	f := x.forms[i]
 	if n := x.value.Node; n != nil {
-		w.back(n, x, f)
+		w.toOperands(n, x, f)
 	}
-	follows := f.order // non-dense layouts are followed in the order of their strides, too
+	follows := f.order // for a layout that is not dense: the order of its strides
 	if !f.dense {
 		follows, _ = tensor.OrderOf(f.meta)
 	}
@@ -213,7 +213,7 @@ func (w *formFinder) spread(x *variable, i int) {
 		n := w.m.Problem.Graph.Nodes[u.node]
 		if v := w.m.views[u.node]; v != nil {
 			if v.operand == u.operand {
-				w.through(v, x, i)
+				w.throughView(v, x, i)
 			}
 			continue
 		}
@@ -221,11 +221,11 @@ func (w *formFinder) spread(x *variable, i int) {
 			continue
 		}
 		if repeats(f.meta) {
-			w.inferred(n, u.operand, f.meta)
+			w.addInferred(n, u.operand, f.meta)
 		} else if (f.dense || i > 0) && addNew(&w.done[u.node].results, follows) {
 			for _, out := range n.Out {
 				if out.Meta.Rank() == x.value.Meta.Rank() {
-					w.order(w.m.variables.At(out), follows)
+					w.addOrder(w.m.variables.At(out), follows)
 				}
 			}
 		}
@@ -242,16 +242,16 @@ func repeats(m tensor.Meta) bool {
 	return false
 }
 
-// inferred adds the orders that inference gives a node's results if one operand has layout meta and all other operands
-// have the layout of the graph as written.
-func (w *formFinder) inferred(n *graph.Node, operand int, meta tensor.Meta) {
+// addInferred adds the orders that inference gives a node's results if the given operand has layout meta and all other
+// operands have the layouts of the graph as written.
+func (w *formFinder) addInferred(n *graph.Node, operand int, meta tensor.Meta) {
 	res, err := n.Op.Infer(callWith(n, operand, meta))
 	if err != nil || len(res) != len(n.Out) {
 		return
 	}
 	for k, r := range res {
 		if o, dense := tensor.OrderOf(r.Meta()); dense && r.Alias == graph.Fresh {
-			w.order(w.m.variables.At(n.Out[k]), o)
+			w.addOrder(w.m.variables.At(n.Out[k]), o)
 		}
 	}
 }
@@ -261,43 +261,43 @@ func followsOperands(n *graph.Node) bool {
 	return n.Op.Kind == graph.Follows || n.Op.AnyOrder || n.Op.ImageRole == graph.ImagePreserving
 }
 
-// back adds the forms of a node's operands from which the node makes form f of its result.
-func (w *formFinder) back(n *graph.Node, y *variable, f form) {
-	if v := w.m.views[w.m.places[n.Number()]]; v != nil {
+// toOperands adds the forms of a node's operands from which the node makes form f of its result y.
+func (w *formFinder) toOperands(n *graph.Node, y *variable, f form) {
+	if v := w.m.views[w.m.nodeIndex[n.Number()]]; v != nil {
 		x := w.m.variables.At(n.In[v.operand].Value)
 		if meta, ok := v.inverse(y, f); ok && x != nil && x.value.Const == nil {
 			w.add(x, meta)
 		}
 		return
 	}
-	if !f.dense || !followsOperands(n) || !addNew(&w.done[w.m.places[n.Number()]].all, f.order) {
+	if !f.dense || !followsOperands(n) || !addNew(&w.done[w.m.nodeIndex[n.Number()]].all, f.order) {
 		return
 	}
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg && a.Value.Const == nil && a.Value.Meta.Rank() == f.meta.Rank() {
-			w.order(w.m.variables.At(a.Value), f.order)
+			w.addOrder(w.m.variables.At(a.Value), f.order)
 		}
 	}
 	for _, v := range n.Out {
 		if v != y.value && v.Meta.Rank() == f.meta.Rank() {
-			w.order(w.m.variables.At(v), f.order)
+			w.addOrder(w.m.variables.At(v), f.order)
 		}
 	}
 }
 
-// through records the layouts of a view's results for operand form i.
-func (w *formFinder) through(v *viewed, x *variable, i int) {
-	if v.seen>>i&1 != 0 {
+// throughView records the forms of a view's results for form i of the operand x, and adds new forms.
+func (w *formFinder) throughView(v *viewed, x *variable, i int) {
+	if v.inferredForms>>i&1 != 0 {
 		return
 	}
-	v.seen |= 1 << i
+	v.inferredForms |= 1 << i
 	var metas []tensor.Meta
 	if i == 0 || !v.node.Op.ReadsStorage {
 		metas = v.results(x.forms[i].meta)
 	}
 	for k, out := range v.node.Out {
-		for len(v.to[k]) <= i {
-			v.to[k] = append(v.to[k], -1)
+		for len(v.resultForm[k]) <= i {
+			v.resultForm[k] = append(v.resultForm[k], -1)
 		}
 		if metas == nil {
 			continue
@@ -305,16 +305,16 @@ func (w *formFinder) through(v *viewed, x *variable, i int) {
 		y := w.m.variables.At(out)
 		forms := len(y.forms)
 		to := w.add(y, metas[k])
-		if l := x.forms[i].like; to == forms && l >= 0 {
-			y.forms[to].like = v.to[k][l]
+		if l := x.forms[i].ownBufferForm; to == forms && l >= 0 {
+			y.forms[to].ownBufferForm = v.resultForm[k][l]
 		}
-		v.to[k][i] = to
+		v.resultForm[k][i] = to
 	}
 }
 
-// markInside finds the forms of a view's results whose first element may not be at the start of the buffer. Some ops
-// depend on the storage of a result. The result must then be the same view as in the graph as written. If the result
-// has a buffer of its own in that graph, it may be a view that begins at the start of a buffer.
+// markInside sets insideBuffer of a view's results. If an op reads the storage of a result, markInside also removes
+// views that would change this storage: the result must be the same view as in the graph as written or, if it has its
+// own buffer in that graph, a view that begins at the start of a buffer.
 func (m *Model) markInside(v *viewed, x *variable) {
 	if len(m.Problem.storage) == 0 {
 		return
@@ -328,15 +328,15 @@ func (m *Model) markInside(v *viewed, x *variable) {
 	}
 	for k, out := range v.node.Out {
 		y, stored := m.variables.At(out), m.Problem.storage[out]
-		for i, to := range v.to[k] {
+		for i, to := range v.resultForm[k] {
 			if v.view(k, i) < 0 {
 				continue
 			}
 			inside := m.inside(x, i) || metas(i)[k].Offset != 0
 			if to == 0 && stored && (i > 0 || out.Alias == nil) && (out.Alias != nil || inside) {
-				v.to[k][i] = -1
+				v.resultForm[k][i] = -1
 			} else if inside {
-				y.inside |= 1 << to
+				y.insideBuffer |= 1 << to
 			}
 		}
 	}
@@ -344,12 +344,12 @@ func (m *Model) markInside(v *viewed, x *variable) {
 
 // inside reports whether the first element of a form may not be at the start of its buffer.
 func (m *Model) inside(x *variable, i int) bool {
-	return x.inside>>i&1 != 0 || x.forms[i].slot != nil || x.value.Node == nil && x.forms[i].meta.Offset != 0
+	return x.insideBuffer>>i&1 != 0 || x.forms[i].slot != nil || x.value.Node == nil && x.forms[i].meta.Offset != 0
 }
 
 // results returns the layouts of a view's results for a layout of the operand, or nil if the operand must be copied.
 func (v *viewed) results(meta tensor.Meta) []tensor.Meta {
-	if v.same {
+	if v.identity {
 		return []tensor.Meta{meta}
 	}
 	res, err := v.node.Op.Infer(callWith(v.node, v.operand, meta))
@@ -385,7 +385,7 @@ func (v *viewed) inverse(y *variable, f form) (tensor.Meta, bool) {
 	}
 	n := v.node
 	switch {
-	case v.same:
+	case v.identity:
 		return x.WithStrides(f.meta.Strides), true
 	case n.Op.Permutes != nil:
 		b := make([]int, x.Rank())

@@ -9,13 +9,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// want returns the wanted order of the node's first result. An empty order means the inferred layout.
-func (d *Draft) want(n *graph.Node, m tensor.Meta, wish Wish) (tensor.Order, error) {
+// wantedOrder returns the wanted order of the node's first result. An empty order means the inferred layout.
+func (d *Draft) wantedOrder(n *graph.Node, m tensor.Meta, wish Wish) (tensor.Order, error) {
 	v := n.Out[0]
 	switch {
 	case n.Pin.Lays():
 		return n.Pin.For(m.Rank())
-	case d.Problem.Fixed(v) || d.only(v):
+	case d.Problem.Fixed(v) || d.unreadOutput(v):
 		if written, dense := tensor.OrderOf(v.Meta); dense && !written.Holds(m) {
 			return written, nil
 		}
@@ -28,20 +28,20 @@ func (d *Draft) want(n *graph.Node, m tensor.Meta, wish Wish) (tensor.Order, err
 	return o, nil
 }
 
-// choose takes the cheapest implementation and walk. The cost includes copies of operands that the implementation
-// cannot read in place, and the copy of a result that does not have the wanted order. Of several implementations with
-// equal costs, the first in the op's list is taken. If no order is wanted, implementations that give the inferred
-// layout are preferred. choose returns the results inferred from the operands after copying.
+// choose sets the cheapest implementation and walk of a node. The cost includes copies of operands that the
+// implementation cannot read, and the copy of a result that does not have the wanted order. Of several implementations
+// with equal costs, the first in the op's list is taken. If no order is wanted, implementations that give the inferred
+// layout are preferred. choose returns the results that inference derives from the operands after copying.
 func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []graph.Result,
 	wish Wish) ([]graph.Result, error) {
 	if len(n.Op.Impls) == 0 || len(res) == 0 {
 		return res, nil
 	}
-	want, err := d.want(n, call.Out[0], wish)
+	want, err := d.wantedOrder(n, call.Out[0], wish)
 	if err != nil {
 		return nil, d.Problem.Graph.Fail(n, err)
 	}
-	choice.Written = d.Problem.Fixed(n.Out[0]) || d.only(n.Out[0])
+	choice.Written = d.Problem.Fixed(n.Out[0]) || d.unreadOutput(n.Out[0])
 	if m := &n.Op.Impls[0]; len(n.Op.Impls) == 1 && want == "" && !m.Selective() && n.Pin.Impl == "" && !m.Inexact {
 		if walks := m.Walks(call, nil); len(walks) > 0 {
 			choice.Impl, choice.Walk = m, walks[0]
@@ -61,32 +61,32 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 		c := d.Copy(v, o, ReaderNeeds)
 		d.replace(choice, call, k, v, d.copyMeta(c), c)
 	}
-	if best.res != nil {
-		return best.res, nil
+	if best.results != nil {
+		return best.results, nil
 	}
 	return res, nil
 }
 
-// offer is a way to compute a node, with the copies that it needs.
+// offer is a way to compute one node: an implementation, a walk, and the necessary copies of operands.
 type offer struct {
 	impl      *graph.Impl
 	walk      graph.Walk
 	copies    map[int]tensor.Order
-	res       []graph.Result // inferred results if operands are copied; else nil
+	results   []graph.Result // inferred results if operands are copied; else nil
 	deviates  bool           // results have neither the wanted nor the inferred layout
 	ns        float64        // total cost
 	pinMisses []int          // operands that are not read in their pinned layout
 }
 
-// same is the relative difference below which prices count as equal, because prices are not more accurate.
-const same = 0.02
+// priceTolerance is the relative difference below which prices count as equal: the accuracy of prices.
+const priceTolerance = 0.02
 
-// before reports whether o is better than p, which is earlier in the list.
-func (o *offer) before(p *offer) bool {
+// betterThan reports whether o is better than an earlier offer p.
+func (o *offer) betterThan(p *offer) bool {
 	if o.deviates != p.deviates {
 		return !o.deviates
 	}
-	return o.ns < p.ns*(1-same)
+	return o.ns < p.ns*(1-priceTolerance)
 }
 
 // best returns the best offer for a node.
@@ -112,7 +112,7 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer
 	case len(list) > 0:
 		best := list[0]
 		for _, o := range list[1:] {
-			if o.before(best) {
+			if o.betterThan(best) {
 				best = o
 			}
 		}
@@ -123,8 +123,8 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer
 	return nil, errors.New("no kernel supports these operands")
 }
 
-// orders returns the orders to request from implementations: the wanted order of the result and the orders of pinned
-// operands.
+// orders returns the orders to request from implementations: the wanted order of the result, if any, and the orders of
+// pinned operands.
 func (d *Draft) orders(n *graph.Node, want tensor.Order) []tensor.Order {
 	var list []tensor.Order
 	if want != "" {
@@ -171,8 +171,8 @@ func (p *Problem) supportedBy(n *graph.Node, call *graph.Call) string {
 	return text
 }
 
-// price computes the copies and the total cost of an offer. It returns false if the implementation can read an operand
-// neither in the operand's layout nor in another order that price tries.
+// price computes the copies and the total cost of an offer. It returns false if the implementation cannot read an
+// operand, either as it is or copied to an order of readable.
 func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Order) bool {
 	p := d.Problem.Profile
 	o.ns += Price(p, o.impl.Work(call, o.walk))
@@ -197,7 +197,7 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 			o.copies[k] = order
 			to := m.WithStrides(order.Strides(m.Shape))
 			read, _ = reads(k, to)
-			if v := n.In[k].Value; !constant(v) && d.copies[copyKey{value: v, order: order}] == nil {
+			if v := n.In[k].Value; !freeConstant(v) && d.copies[copyKey{value: v, order: order}] == nil {
 				o.ns += d.Problem.copyNS(m, to) // a separate step
 			}
 		}
@@ -208,8 +208,8 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 	}
 	for k, m := range call.Out {
 		result := m
-		if o.res != nil {
-			result = o.res[k].Meta()
+		if o.results != nil {
+			result = o.results[k].Meta()
 		}
 		result = o.walk.Lay(k, result)
 		switch {
@@ -222,8 +222,8 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 	return true
 }
 
-// infer infers the results from the copied operands, because layouts of results may depend on the copies. It returns
-// false if the number of results differs, or if results are views.
+// infer infers the results from the copied operands, because the layouts of results may depend on the copies. It
+// returns false if inference fails, or if a result is a view of an operand.
 func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 	if len(o.copies) == 0 {
 		return true
@@ -235,7 +235,7 @@ func (o *offer) infer(n *graph.Node, call *graph.Call) bool {
 		in[k] = graph.Of(&graph.Value{Meta: m, Type: m.Type()})
 	}
 	res, err := n.Op.Infer(&graph.Call{In: in, Attrs: call.Attrs})
-	o.res = res
+	o.results = res
 	return err == nil && len(res) == len(call.Out) &&
 		!slices.ContainsFunc(res, func(r graph.Result) bool { return r.Alias != graph.Fresh })
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Draft is an assignment under construction. Nodes are decided in the order of the graph. The draft tracks the layouts
-// and copies of values that follow from the choices so far.
+// Draft is an assignment under construction. Nodes are decided in the order of the graph. The draft has the layouts and
+// copies of values that follow from the choices for earlier nodes.
 type Draft struct {
-	Problem *Problem
-	a       *Assignment
-	moved   map[*graph.Value]valueLayout // values whose layout differs from the graph as written
-	shared  map[*graph.Value]*Copy       // copies that all readers share
-	copies  map[copyKey]*Copy            // all copies so far
+	Problem    *Problem
+	assignment *Assignment
+	changed    map[*graph.Value]valueLayout // values whose layout differs from the graph as written
+	shared     map[*graph.Value]*Copy       // copies that all readers share
+	copies     map[copyKey]*Copy            // all copies so far
 
 	// call, res and outs are buffers that are reused for each node with unchanged operands.
 	call graph.Call
@@ -42,9 +42,9 @@ type copyKey struct {
 
 // NewDraft starts an assignment.
 func NewDraft(p *Problem) *Draft {
-	return &Draft{Problem: p, moved: map[*graph.Value]valueLayout{}, shared: map[*graph.Value]*Copy{},
+	return &Draft{Problem: p, changed: map[*graph.Value]valueLayout{}, shared: map[*graph.Value]*Copy{},
 		copies: map[copyKey]*Copy{},
-		a: &Assignment{Nodes: make([]Choice, len(p.Graph.Nodes)), Outputs: make([]*Copy, len(p.Graph.Outputs)),
+		assignment: &Assignment{Nodes: make([]Choice, len(p.Graph.Nodes)), Outputs: make([]*Copy, len(p.Graph.Outputs)),
 			LostOutputs: make([]bool, len(p.Graph.Outputs)), Lost: map[*graph.Value]bool{}}}
 }
 
@@ -53,7 +53,7 @@ func (d *Draft) Meta(v *graph.Value) tensor.Meta {
 	if v == nil {
 		return tensor.Meta{}
 	}
-	if l, ok := d.moved[v]; ok {
+	if l, ok := d.changed[v]; ok {
 		return l.meta
 	}
 	return v.Meta
@@ -115,7 +115,7 @@ func Solve(p *Problem, wish Wish) (*Assignment, error) {
 				return nil, err
 			}
 			if c != nil {
-				d.a.Inputs = append(d.a.Inputs, c)
+				d.assignment.Inputs = append(d.assignment.Inputs, c)
 			}
 		}
 	}
@@ -123,10 +123,10 @@ func Solve(p *Problem, wish Wish) (*Assignment, error) {
 		if err := interrupt.Err(p.Context()); err != nil {
 			return nil, err
 		}
-		if d.loses(n) {
+		if d.losesOperand(n) {
 			continue
 		}
-		if err := d.try(i, n, wish); err != nil {
+		if err := d.decideOrRecord(i, n, wish); err != nil {
 			return nil, err
 		}
 	}
@@ -135,24 +135,25 @@ func Solve(p *Problem, wish Wish) (*Assignment, error) {
 			return nil, err
 		}
 	}
-	return d.a, nil
+	return d.assignment, nil
 }
 
-// loses reports whether a node depends on a lost value. If so, it marks the node's results as lost.
-func (d *Draft) loses(n *graph.Node) bool {
-	if len(d.a.Lost) == 0 || !slices.ContainsFunc(n.In, func(a graph.Arg) bool { return d.a.Lost[a.Value] }) {
+// losesOperand reports whether a node depends on a lost value. If so, it marks the node's results as lost.
+func (d *Draft) losesOperand(n *graph.Node) bool {
+	if len(d.assignment.Lost) == 0 || !slices.ContainsFunc(n.In, func(a graph.Arg) bool { return d.assignment.Lost[a.Value] }) {
 		return false
 	}
 	for _, v := range n.Out {
-		d.a.Lost[v] = true
+		d.assignment.Lost[v] = true
 	}
 	return true
 }
 
-// try decides one node. With KeepGoing, if a node fails or panics, the error is recorded and its results are lost.
-func (d *Draft) try(i int, n *graph.Node, wish Wish) (err error) {
+// decideOrRecord decides one node. With KeepGoing, if a node fails or panics, the error is recorded and its results are
+// lost.
+func (d *Draft) decideOrRecord(i int, n *graph.Node, wish Wish) (err error) {
 	if !d.Problem.KeepGoing {
-		return d.node(i, n, wish)
+		return d.decide(i, n, wish)
 	}
 	defer func() {
 		if x := recover(); x != nil {
@@ -165,18 +166,18 @@ func (d *Draft) try(i int, n *graph.Node, wish Wish) (err error) {
 		if !errors.As(err, &at) {
 			at = d.Problem.Graph.Fail(n, err)
 		}
-		d.a.Failed = append(d.a.Failed, at)
+		d.assignment.Failed = append(d.assignment.Failed, at)
 		for _, v := range n.Out {
-			d.a.Lost[v] = true
+			d.assignment.Lost[v] = true
 		}
 		err = nil
 	}()
-	return d.node(i, n, wish)
+	return d.decide(i, n, wish)
 }
 
-// node decides one node.
-func (d *Draft) node(i int, n *graph.Node, wish Wish) error {
-	choice := &d.a.Nodes[i]
+// decide decides one node.
+func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
+	choice := &d.assignment.Nodes[i]
 	call, res, err := d.infer(n, choice)
 	if err != nil {
 		return d.Problem.Graph.Fail(n, err)
@@ -187,7 +188,7 @@ func (d *Draft) node(i int, n *graph.Node, wish Wish) error {
 		}
 	}
 	for k, v := range n.Out {
-		d.record(v, choice, res[k], k)
+		d.recordResult(v, choice, res[k], k)
 		c, err := d.sharedCopy(v, wish)
 		if err != nil {
 			return d.Problem.Graph.Fail(n, err)
@@ -199,9 +200,9 @@ func (d *Draft) node(i int, n *graph.Node, wish Wish) error {
 	return nil
 }
 
-// infer infers the results of a node from the current layouts of its operands. If the node is a view and cannot view
-// its operand in the current layout, the operand is copied to row-major order or, if necessary, to the layout of the
-// graph as written.
+// infer infers the results of a node from the current layouts of its operands. If the op of a view node rejects the
+// current layout of its operand, the operand is copied: to row-major order or, if the op rejects this too, to the
+// layout of the graph as written.
 func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Result, error) {
 	call := &d.call
 	*call = graph.Call{In: n.In, Attrs: n.Attrs}
@@ -215,7 +216,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 			c = d.written(a.Value, fmt.Sprintf("%s views %q in the layout of the graph as written", n.Name, a.Value.Name))
 			m = d.copyMeta(c)
 		}
-		if _, moved := d.moved[a.Value]; moved || c != nil {
+		if _, moved := d.changed[a.Value]; moved || c != nil {
 			if !stale {
 				call.In, stale = slices.Clone(n.In), true
 			}
@@ -237,7 +238,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 	res, err := n.Op.Infer(call)
 	if err != nil && n.Op.Kind == graph.View && n.In[0].Kind == graph.TensorArg {
 		call.In = slices.Clone(call.In)
-		for _, c := range d.viewable(n) {
+		for _, c := range d.viewOperands(n) {
 			if choice.In != nil {
 				choice.In[0] = nil
 			}
@@ -258,18 +259,19 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 	return call, res, err
 }
 
-// viewable lists copies of a view's operand to try in turn: row-major, and in the layout of the graph as written. A nil
-// entry means the operand itself.
-func (d *Draft) viewable(n *graph.Node) []*Copy {
+// viewOperands lists the operands that infer tries for a view in turn: the row-major copy, and the copy in the layout
+// of the graph as written. A nil entry means the operand itself.
+func (d *Draft) viewOperands(n *graph.Node) []*Copy {
 	v, why := n.In[0].Value, fmt.Sprintf("%s cannot view the chosen layout", n.Name)
 	list := []*Copy{d.Copy(v, tensor.RowMajorOrder(v.Meta.Rank()), why)}
-	if _, moved := d.moved[v]; !moved && !v.Demand().Lays() {
+	if _, moved := d.changed[v]; !moved && !v.Demand().Lays() {
 		return append(list, nil)
 	}
 	return append(list, d.written(v, why))
 }
 
-// replace makes operand k of a call and of a choice read copy c, or v itself if c is nil. m is the layout that is read.
+// replace makes operand k of a call and of a choice read copy c, or v itself if c is nil. m is the layout of the
+// operand that is read.
 func (d *Draft) replace(choice *Choice, call *graph.Call, k int, v *graph.Value, m tensor.Meta, c *Copy) {
 	w := &graph.Value{Name: v.Name, Node: v.Node, Index: v.Index, Meta: m, Type: m.Type()}
 	call.In[k] = graph.Arg{Kind: graph.TensorArg, Value: w}
@@ -282,8 +284,8 @@ func (d *Draft) replace(choice *Choice, call *graph.Call, k int, v *graph.Value,
 	choice.In[k] = c
 }
 
-// record stores the layout of a result.
-func (d *Draft) record(v *graph.Value, choice *Choice, r graph.Result, k int) {
+// recordResult stores the layout of result k, if this layout differs from the graph as written.
+func (d *Draft) recordResult(v *graph.Value, choice *Choice, r graph.Result, k int) {
 	view := r.Alias >= 0
 	m := r.Meta()
 	if view && m.SameAddresses(v.Meta) {
@@ -300,7 +302,7 @@ func (d *Draft) record(v *graph.Value, choice *Choice, r graph.Result, k int) {
 		}
 	}
 	if view != (v.Alias != nil) || !m.SameLayout(v.Meta) || m.Offset != v.Meta.Offset {
-		d.moved[v] = valueLayout{m.Type(), m, view}
+		d.changed[v] = valueLayout{m.Type(), m, view}
 	}
 }
 
@@ -322,7 +324,7 @@ func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 		return c, nil
 	}
 	if d.Problem.Fixed(v) {
-		l, moved := d.moved[v]
+		l, moved := d.changed[v]
 		if !moved || l.view && v.Alias != nil || !l.view && l.meta.SameAddresses(v.Meta) {
 			return nil, nil
 		}
@@ -330,7 +332,7 @@ func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 		return d.shared[v], nil
 	}
 	o, why := wish(v)
-	if o == "" || o.Rank() != m.Rank() || o.Holds(m) || d.only(v) {
+	if o == "" || o.Rank() != m.Rank() || o.Holds(m) || d.unreadOutput(v) {
 		return nil, nil
 	}
 	d.shared[v] = d.Copy(v, o, why)
@@ -343,18 +345,18 @@ func (d *Draft) written(v *graph.Value, why string) *Copy {
 	return d.copy(copyKey{v, o, true}, why)
 }
 
-// only reports whether a value is an output that no node reads.
-func (d *Draft) only(v *graph.Value) bool {
+// unreadOutput reports whether a value is an output that no node reads.
+func (d *Draft) unreadOutput(v *graph.Value) bool {
 	return d.Problem.outputs[v] && d.Problem.readers[v] == 0
 }
 
-// output decides output i.
+// output decides which copy of its value output i returns.
 func (d *Draft) output(i int) error {
 	g := d.Problem.Graph
 	o := g.Outputs[i]
 	v := o.Value
-	if d.a.Lost[v] {
-		d.a.LostOutputs[i] = true
+	if d.assignment.Lost[v] {
+		d.assignment.LostOutputs[i] = true
 		return nil
 	}
 	pin := o.Demand()
@@ -363,14 +365,14 @@ func (d *Draft) output(i int) error {
 			return nil
 		}
 		if c := d.shared[v]; c != nil && d.copyMeta(c).SameLayout(v.Meta) {
-			d.a.Outputs[i] = c
+			d.assignment.Outputs[i] = c
 			return nil
 		}
-		d.a.Outputs[i] = d.written(v, fmt.Sprintf("output %q keeps the layout of the graph as written", o.Name))
+		d.assignment.Outputs[i] = d.written(v, fmt.Sprintf("output %q keeps the layout of the graph as written", o.Name))
 		return nil
 	}
 	m, c := d.reads(v)
-	if d.a.Outputs[i] = c; pin.Holds(m) {
+	if d.assignment.Outputs[i] = c; pin.Holds(m) {
 		return nil
 	}
 	order, err := pin.For(m.Rank())
@@ -378,10 +380,10 @@ func (d *Draft) output(i int) error {
 		if !d.Problem.KeepGoing {
 			return fmt.Errorf("output %q: %w", o.Name, err)
 		}
-		d.a.LostOutputs[i] = true
-		d.a.Failed = append(d.a.Failed, g.FailOutput(o, err))
+		d.assignment.LostOutputs[i] = true
+		d.assignment.Failed = append(d.assignment.Failed, g.FailOutput(o, err))
 		return nil
 	}
-	d.a.Outputs[i] = d.Copy(v, order, fmt.Sprintf("output %q is pinned to %v", o.Name, pin))
+	d.assignment.Outputs[i] = d.Copy(v, order, fmt.Sprintf("output %q is pinned to %v", o.Name, pin))
 	return nil
 }

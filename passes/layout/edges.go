@@ -9,11 +9,11 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// This file states the layout problem of published optimizers. Its variables are nodes. Each edge from a node to a
-// reader has the cost of the copies for this reader alone. In [Model], by contrast, the readers of a value share
+// This file states the layout problem as published optimizers do. The variables are nodes. Each edge from a node to a
+// reader has the cost of the copies for this reader alone. In a [Model], by contrast, the readers of a value share
 // copies.
 
-// edgeModel is the problem of published optimizers, and its relation to a [Model].
+// edgeModel is a layout problem with costs for each edge. Its labels are the labels of a [Model].
 type edgeModel struct {
 	m       *Model
 	problem *wcsp.Problem
@@ -22,85 +22,85 @@ type edgeModel struct {
 	nodes   []edgeNode            // by index of the node
 }
 
-// edgeNode relates a node to the variable that determines its label.
+// edgeNode is a node and the variable that determines its label.
 type edgeNode struct {
-	variable int   // -1: the first entry of labels
-	labels   []int // by label of the variable: the node's label
-	follows  bool  // whether the variable is that of another node
+	variable int   // index in edgeModel.problem; -1 if the node has only the label labels[0]
+	labels   []int // by label of the variable: the node's label in the Model
+	follows  bool  // whether the variable belongs to another node
 }
 
-// source has the costs of making the forms of a value, by label of a variable. Variable -1 stands for a single label.
+// source has the costs of making each form (layout) of a value. The costs depend on the label of one variable.
 type source struct {
-	variable int
-	rows     [][]int64 // by label and form
+	variable int       // index in edgeModel.problem; -1 if there is one row
+	rows     [][]int64 // by label of the variable and form of the value: cost of making the form
 }
 
-// newEdgeModel states the problem. A node for which follows returns true has no variable. It takes the label that reads
-// its first operand at the least cost, including copies of this operand; the cost of its work does not count. If
-// follows is nil, each node has a variable.
+// newEdgeModel states the problem. A node for which follows returns true has no variable of its own: its label is the
+// label that reads its first operand at the least cost, including copies of this operand but without the cost of work.
+// If follows is nil, each node has a variable.
 func newEdgeModel(m *Model, follows func(*graph.Node) bool) *edgeModel {
 	g := m.Problem.Graph
 	e := &edgeModel{m: m, problem: &wcsp.Problem{Version: wcsp.Version}, sources: graph.NewByValue[source](g),
 		nodes: make([]edgeNode, len(g.Nodes))}
 	for _, v := range g.Constants {
 		x := m.variables.At(v)
-		if row := make([]int64, len(x.forms)); constant(v) {
+		if row := make([]int64, len(x.forms)); freeConstant(v) {
 			e.sources.Set(v, source{-1, [][]int64{row}})
 		}
 	}
 	for x := range m.sources() {
-		e.sources.Set(x.value, source{-1, [][]int64{e.made(x, m.inputForm(x))}})
+		e.sources.Set(x.value, source{-1, [][]int64{e.costsFromWritten(x, m.inputForm(x))}})
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
 		switch v := m.views[i]; {
 		case m.lost(i):
 		case v != nil:
-			e.view(v)
+			e.addView(v)
 		case follows != nil && follows(n) && firstRead(m.tasks[i]) >= 0:
-			e.follower(i, m.tasks[i])
+			e.addFollower(i, m.tasks[i])
 		default:
-			e.decided(i, m.tasks[i])
+			e.addDecided(i, m.tasks[i])
 		}
 	}
 	for _, o := range g.Outputs {
 		x := m.variables.At(o.Value)
 		if s := e.sources.At(o.Value); s.rows != nil {
 			form := m.outputForm(x, o)
-			e.factor(s.variable, -1, func(i, _ int) int64 { return s.rows[i][form] })
+			e.addFactor(s.variable, -1, func(i, _ int) int64 { return s.rows[i][form] })
 		}
 	}
 	return e
 }
 
-// notComputeBound reports whether a node is neither a convolution nor a matrix product, and has no such parts.
+// notComputeBound reports whether a node is neither a convolution nor a matrix product, nor fused with either.
 func notComputeBound(n *graph.Node) bool { return n.Op.Flops == nil }
 
 // firstRead returns the index of the first operand that is not a constant, or -1 if all operands are constants.
 func firstRead(t *task) int {
-	return slices.IndexFunc(t.labels[0].read, func(costs []int64) bool { return costs != nil })
+	return slices.IndexFunc(t.labels[0].readCosts, func(costs []int64) bool { return costs != nil })
 }
 
-// made returns the costs of making the forms of a value that is written in form f.
-func (e *edgeModel) made(x *variable, f int) []int64 {
+// costsFromWritten returns, by form, the cost of making the form if the value is written in form f.
+func (e *edgeModel) costsFromWritten(x *variable, f int) []int64 {
 	row := slices.Repeat([]int64{wcsp.Forbidden}, len(x.forms))
 	row[f] = 0
-	return e.close(x, row)
+	return e.throughPin(x, row)
 }
 
-// close lowers the costs of forms to those of chains of copies from other forms. All chains of a pinned value pass its
-// pinned form.
-func (e *edgeModel) close(x *variable, row []int64) []int64 {
+// throughPin lowers the cost of each form to the cost of the cheapest chain of copies from other forms. If the value is
+// pinned, each chain passes the pinned form.
+func (e *edgeModel) throughPin(x *variable, row []int64) []int64 {
 	if x.pin < 0 {
-		return e.chains(x, row)
+		return e.withCopyChains(x, row)
 	}
 	pinned := slices.Repeat([]int64{wcsp.Forbidden}, len(row))
-	pinned[x.pin] = e.chains(x, row)[x.pin]
-	return e.chains(x, pinned)
+	pinned[x.pin] = e.withCopyChains(x, row)[x.pin]
+	return e.withCopyChains(x, pinned)
 }
 
-// chains lowers costs by copies until none is lowered (Bellman-Ford).
-func (e *edgeModel) chains(x *variable, row []int64) []int64 {
+// withCopyChains lowers the cost of each form to the cost of the cheapest chain of copies (Bellman-Ford).
+func (e *edgeModel) withCopyChains(x *variable, row []int64) []int64 {
 	k := len(row)
 	if k == 1 {
 		return row
@@ -119,8 +119,8 @@ func (e *edgeModel) chains(x *variable, row []int64) []int64 {
 	return row
 }
 
-// view sets the sources of a view's results.
-func (e *edgeModel) view(v *viewed) {
+// addView sets the sources of a view's results. A view node has no label.
+func (e *edgeModel) addView(v *viewed) {
 	in := e.sources.At(v.node.In[v.operand].Value)
 	for k, out := range v.node.Out {
 		y := e.m.variables.At(out)
@@ -131,36 +131,36 @@ func (e *edgeModel) view(v *viewed) {
 				if v.allowed>>i&1 == 0 {
 					continue
 				}
-				if i < len(v.to[k]) {
+				if i < len(v.resultForm[k]) {
 					if to := v.view(k, i); to >= 0 {
 						row[to] = min(row[to], c)
 					}
 				}
-				for to, copied := range e.m.outside(v, k, 1<<i) {
+				for to, copied := range e.m.operandCopies(v, k, 1<<i) {
 					row[to] = min(row[to], c+copied.ps)
 				}
 			}
-			s.rows = append(s.rows, e.close(y, row))
+			s.rows = append(s.rows, e.throughPin(y, row))
 		}
 		e.sources.Set(out, s)
 	}
 }
 
-// readFrom returns the cost of operand k of a label if the forms of the operand cost row.
+// readFrom returns the least cost of making and reading operand k. row has, by form, the cost of making the operand.
 func (l *label) readFrom(k int, row []int64) int64 {
 	best := wcsp.Forbidden
-	for f, c := range l.read[k] {
+	for f, c := range l.readCosts[k] {
 		best = min(best, c+row[f])
 	}
 	return best
 }
 
-// decided adds a node that has a variable. It omits labels that write into a concatenation: a later pass writes results
-// into concatenations for all strategies.
-func (e *edgeModel) decided(i int, t *task) {
+// addDecided adds a node with its own variable. It omits labels that write into a concatenation, because pass place
+// later writes results into concatenations for all strategies.
+func (e *edgeModel) addDecided(i int, t *task) {
 	var labels []int
 	for k := range t.labels {
-		if t.labels[k].slot == "" {
+		if t.labels[k].concatName == "" {
 			labels = append(labels, k)
 		}
 	}
@@ -172,33 +172,33 @@ func (e *edgeModel) decided(i int, t *task) {
 	e.problem.Variables = append(e.problem.Variables, x)
 	e.sizes = append(e.sizes, len(labels))
 	e.nodes[i] = edgeNode{variable: v, labels: labels}
-	e.factor(v, -1, func(k, _ int) int64 { return t.labels[labels[k]].cost })
-	e.reads(i, t, -1)
+	e.addFactor(v, -1, func(k, _ int) int64 { return t.labels[labels[k]].cost })
+	e.addReads(i, t, -1)
 }
 
-// reads adds the costs of the operands of node i, except the operand with index `but`.
-func (e *edgeModel) reads(i int, t *task, but int) {
+// addReads adds the costs of the operands of node i, except operand `except`, and sets the sources of its results.
+func (e *edgeModel) addReads(i int, t *task, except int) {
 	n := e.nodes[i]
 	for k, a := range t.node.In {
-		if t.labels[0].read[k] == nil || k == but {
+		if t.labels[0].readCosts[k] == nil || k == except {
 			continue
 		}
 		s := e.sources.At(a.Value)
-		e.factor(n.variable, s.variable, func(j, from int) int64 {
+		e.addFactor(n.variable, s.variable, func(j, from int) int64 {
 			return t.labels[n.labels[j]].readFrom(k, s.rows[from])
 		})
 	}
 	for k, out := range t.node.Out {
 		s := source{variable: n.variable}
 		for _, l := range n.labels {
-			s.rows = append(s.rows, e.made(e.m.variables.At(out), t.labels[l].out[k]))
+			s.rows = append(s.rows, e.costsFromWritten(e.m.variables.At(out), t.labels[l].resultForms[k]))
 		}
 		e.sources.Set(out, s)
 	}
 }
 
-// follower adds a node that follows its first operand.
-func (e *edgeModel) follower(i int, t *task) {
+// addFollower adds a node that follows its first operand.
+func (e *edgeModel) addFollower(i int, t *task) {
 	first := firstRead(t)
 	s := e.sources.At(t.node.In[first].Value)
 	n := edgeNode{variable: s.variable, follows: true}
@@ -208,30 +208,30 @@ func (e *edgeModel) follower(i int, t *task) {
 		n.labels, costs = append(n.labels, l), append(costs, cost)
 	}
 	e.nodes[i] = n
-	e.factor(n.variable, -1, func(j, _ int) int64 { return costs[j] })
-	e.reads(i, t, first)
+	e.addFactor(n.variable, -1, func(j, _ int) int64 { return costs[j] })
+	e.addReads(i, t, first)
 }
 
-// following returns the label that reads operand k at the least cost, and this cost. row has the costs of the forms of
-// the operand. Of several such labels, it returns the label that costs least if all operands have their preferred
-// forms.
+// following returns the label that reads operand k at the least cost, and this cost. row has, by form, the cost of
+// making the operand. Of labels with equal read costs, it returns the label that costs least if all operands have their
+// preferred forms.
 func (t *task) following(k int, row []int64) (at int, cost int64) {
 	cost = wcsp.Forbidden
 	var work int64
 	for i := range t.labels {
 		l := &t.labels[i]
-		if l.slot != "" {
+		if l.concatName != "" {
 			continue
 		}
-		if c, w := l.readFrom(k, row), l.atBest(); c < cost || c == cost && c < wcsp.Forbidden && w < work {
+		if c, w := l.readFrom(k, row), l.costAtPreferred(); c < cost || c == cost && c < wcsp.Forbidden && w < work {
 			at, cost, work = i, c, w
 		}
 	}
 	return at, cost
 }
 
-// factor adds costs that depend on the variables a and b. Variable -1 stands for a single label.
-func (e *edgeModel) factor(a, b int, cost func(i, j int) int64) {
+// addFactor adds costs that depend on the labels of variables a and b. Index -1 means no variable, that is, label 0.
+func (e *edgeModel) addFactor(a, b int, cost func(i, j int) int64) {
 	size := func(v int) int {
 		if v < 0 {
 			return 1
@@ -245,7 +245,7 @@ func (e *edgeModel) factor(a, b int, cost func(i, j int) int64) {
 		}
 	}
 	for i := range size(a) {
-		if a == b && a >= 0 { // both operands of a pair depend on the same variable
+		if a == b && a >= 0 { // both ends of the edge depend on the same variable
 			f.Costs = append(f.Costs, cost(i, i))
 			continue
 		}

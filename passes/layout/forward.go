@@ -9,12 +9,14 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// These strategies decide one node at a time, by the prices of [Model]. They choose the label of each node: an
-// implementation and a walk, which determine the forms (layouts) of its results. The cheapest copies for these labels
-// are then found exactly. Greedy visits the nodes in order and takes the label that is cheapest including copies of
-// operands. Favourite takes the fastest label if every operand has its preferred layout. Push gives layout-sensitive
-// nodes their favourite label, and lets all other nodes follow the order of most of their operands. Thus a transpose
-// moves forward until it cancels against its inverse, as in ONNX Runtime's transpose optimizer.
+// Strategies that choose the label of one node at a time, by the prices of [Model]. A label is an implementation and a
+// walk, which determine the forms (layouts) of the node's results. The cheapest copies for the chosen labels are then
+// found exactly.
+//
+// Greedy visits the nodes in order and takes the label that is cheapest including copies of operands. Favourite takes
+// the label that is fastest if every operand has its preferred layout. Push takes this label for layout-sensitive
+// nodes, and lets all other nodes follow the order of most of their operands. A transpose thus moves forward until it
+// cancels against its inverse, as in ONNX Runtime's transpose optimizer.
 var (
 	Greedy Strategy = &perNode{name: "greedy", label: greedily,
 		doc: "visits nodes in order and takes the implementation that costs least with the copies of its operands"}
@@ -25,10 +27,10 @@ var (
 			"operands, so that a transpose moves forward until it cancels against its inverse, as in ONNX Runtime"}
 )
 
-// perNode is a strategy that chooses a label for each node.
+// perNode is a strategy that chooses a label for each node and then the cheapest copies for these labels.
 type perNode struct {
 	name, doc string
-	label     func(*Model) ([]int, error) // by index of the node
+	label     func(*Model) ([]int, error) // returns the labels by index of the node
 }
 
 // Name implements [Strategy].
@@ -54,15 +56,15 @@ func (s *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 			chosen[t.id] = l
 		}
 	}
-	rest, whole, err := m.WCSP.Fix(chosen)
+	remaining, extend, err := m.WCSP.Fix(chosen)
 	if err != nil {
 		return nil, err
 	}
-	sol, err := wcsp.Exact.Solve(rest, p.options())
+	sol, err := wcsp.Exact.Solve(remaining, p.options())
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", s.name, err)
 	}
-	return m.Assignment(whole(sol.Labels))
+	return m.Assignment(extend(sol.Labels))
 }
 
 // favourites returns the labels that are cheapest if all operands have their preferred forms.
@@ -77,61 +79,61 @@ func favourites(m *Model) ([]int, error) {
 	return list, nil
 }
 
-// cheapest returns the permitted label that costs least if all operands have their preferred forms, or -1 if there is
-// none. If permitted is nil, all labels are permitted. Labels that write into a concatenation are excluded: for
-// strategies that choose a label for each node, pass place writes results into concatenations.
+// cheapest returns the permitted label that costs least if all operands have their preferred forms, or -1 if no label
+// is permitted. A nil function permits all labels. Labels that write into a concatenation are excluded, because pass
+// place later writes results into concatenations for strategies of this kind.
 func (t *task) cheapest(permitted func(*label) bool) int {
 	best, cost := -1, wcsp.Forbidden
 	for k := range t.labels {
 		l := &t.labels[k]
-		if c := l.atBest(); c < cost && l.slot == "" && (permitted == nil || permitted(l)) {
+		if c := l.costAtPreferred(); c < cost && l.concatName == "" && (permitted == nil || permitted(l)) {
 			best, cost = k, c
 		}
 	}
 	return best
 }
 
-// atBest returns the cost of a label if all operands have their preferred forms.
-func (l *label) atBest() int64 {
+// costAtPreferred returns the cost of a label if all operands have their preferred forms.
+func (l *label) costAtPreferred() int64 {
 	sum := l.cost
-	for k := range l.read {
-		sum += l.best(k)
+	for k := range l.readCosts {
+		sum += l.leastReadCost(k)
 	}
 	return sum
 }
 
-// best returns the least cost of reading operand k in a form that is not inside the node's own result. It returns 0 if
-// the operand has no variable.
-func (l *label) best(k int) int64 {
-	if l.read[k] == nil {
+// leastReadCost returns the least cost of reading operand k in a form that is not inside the node's own result. It
+// returns 0 for constants and for operands that are not tensors.
+func (l *label) leastReadCost(k int) int64 {
+	if l.readCosts[k] == nil {
 		return 0
 	}
 	c := int64(wcsp.Forbidden)
-	for i, r := range l.read[k] {
-		if k >= len(l.slots) || l.slots[k]>>i&1 == 0 {
+	for i, r := range l.readCosts[k] {
+		if k >= len(l.ownSlots) || l.ownSlots[k]>>i&1 == 0 {
 			c = min(c, r)
 		}
 	}
 	return c
 }
 
-// forwardWalk is the state of a visit of the nodes in order.
+// forwardWalk is the state of a visit of the nodes in the order of the graph: the forms that exist so far.
 type forwardWalk struct {
-	m       *Model
-	have    graph.ByValue[uint]          // by value: mask of the forms that exist so far
-	outside graph.ByValue[[]outsideCopy] // by value and form: making the form from another value; nil if impossible
+	m             *Model
+	have          graph.ByValue[uint]          // by value: mask of the forms that exist so far
+	operandCopies graph.ByValue[[]operandCopy] // by value and form: making the form from another value; nil if impossible
 }
 
 // forward chooses the label with the least price for each node in turn.
 func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) ([]int, error) {
 	g := m.Problem.Graph
-	w := &forwardWalk{m: m, have: graph.NewByValue[uint](g), outside: graph.NewByValue[[]outsideCopy](g)}
+	w := &forwardWalk{m: m, have: graph.NewByValue[uint](g), operandCopies: graph.NewByValue[[]operandCopy](g)}
 	list := make([]int, len(g.Nodes))
 	for _, v := range g.Inputs {
-		w.has(m.variables.At(v), 1, nil)
+		w.setForms(m.variables.At(v), 1, nil)
 	}
 	for _, v := range g.Constants {
-		w.has(m.variables.At(v), 1<<len(m.variables.At(v).forms)-1, nil)
+		w.setForms(m.variables.At(v), 1<<len(m.variables.At(v).forms)-1, nil)
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
@@ -144,7 +146,7 @@ func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) ([]i
 			continue
 		}
 		for k := range t.labels {
-			if t.labels[k].slot != "" { // pass place writes results into concatenations for these strategies
+			if t.labels[k].concatName != "" { // pass place writes results into concatenations for these strategies
 				continue
 			}
 			if c := price(w, t, &t.labels[k]); c < best {
@@ -153,27 +155,27 @@ func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) ([]i
 		}
 		l := &t.labels[list[i]]
 		for k, a := range n.In {
-			if l.read[k] != nil {
-				if f, _ := w.reads(l, k, a.Value); f >= 0 {
+			if l.readCosts[k] != nil {
+				if f, _ := w.cheapestRead(l, k, a.Value); f >= 0 {
 					w.have.Set(a.Value, w.have.At(a.Value)|1<<f)
 				}
 			}
 		}
 		for k, v := range n.Out {
-			w.has(m.variables.At(v), 1<<l.out[k], nil)
+			w.setForms(m.variables.At(v), 1<<l.resultForms[k], nil)
 		}
 	}
 	return list, nil
 }
 
-// has records the existing forms of a value. outside has the costs of making forms from another value. A pinned value
-// has only its pinned form.
-func (w *forwardWalk) has(x *variable, forms uint, outside []outsideCopy) {
+// setForms records the existing forms of a value. For the result of a view, operandCopies has the costs of making forms
+// from the view's operand. A pinned value has only its pinned form.
+func (w *forwardWalk) setForms(x *variable, forms uint, operandCopies []operandCopy) {
 	if x.pin >= 0 {
-		forms, outside = 1<<x.pin, nil
+		forms, operandCopies = 1<<x.pin, nil
 	}
 	w.have.Set(x.value, forms)
-	w.outside.Set(x.value, outside)
+	w.operandCopies.Set(x.value, operandCopies)
 }
 
 // view records the forms that the result of a view has. If no existing form of the operand can be viewed, it first
@@ -183,33 +185,33 @@ func (w *forwardWalk) view(v *viewed) {
 	x := w.m.variables.At(in)
 	have := w.have.At(in) & v.allowed
 	for k, out := range v.node.Out {
-		shown, outside := v.shown(k, have), w.m.outside(v, k, have)
-		if shown == 0 && outside == nil {
+		shown, operandCopies := v.viewForms(k, have), w.m.operandCopies(v, k, have)
+		if shown == 0 && operandCopies == nil {
 			best, at := int64(wcsp.Forbidden), -1
 			for f := range x.forms {
-				if c := w.make(x, f); v.allowed>>f&1 != 0 && v.shown(k, 1<<f) != 0 && c < best {
+				if c := w.makeCost(x, f); v.allowed>>f&1 != 0 && v.viewForms(k, 1<<f) != 0 && c < best {
 					best, at = c, f
 				}
 			}
 			if at >= 0 {
 				have |= 1 << at
 				w.have.Set(in, w.have.At(in)|1<<at)
-				shown = v.shown(k, have)
+				shown = v.viewForms(k, have)
 			}
 		}
-		w.has(w.m.variables.At(out), shown, outside)
+		w.setForms(w.m.variables.At(out), shown, operandCopies)
 	}
 }
 
-// make returns the cost of making a form of a value in addition to the existing forms.
-func (w *forwardWalk) make(x *variable, f int) int64 {
+// makeCost returns the cost of making form f of a value from its existing forms; 0 if f exists.
+func (w *forwardWalk) makeCost(x *variable, f int) int64 {
 	have := w.have.At(x.value)
 	if have>>f&1 != 0 {
 		return 0
 	}
 	cost := int64(wcsp.Forbidden)
-	if outside := w.outside.At(x.value); outside != nil {
-		cost = outside[f].ps
+	if operandCopies := w.operandCopies.At(x.value); operandCopies != nil {
+		cost = operandCopies[f].ps
 	}
 	copies := w.m.copies(x)
 	for i := range x.forms {
@@ -220,13 +222,13 @@ func (w *forwardWalk) make(x *variable, f int) int64 {
 	return cost
 }
 
-// reads returns the cheapest form of operand k for a label, and its cost including a copy. The form is -1 if none can
-// be read.
-func (w *forwardWalk) reads(l *label, k int, v *graph.Value) (int, int64) {
+// cheapestRead returns the cheapest form of operand k for a label, and the cost of reading it, including a copy. The
+// form is -1 if no form can be read.
+func (w *forwardWalk) cheapestRead(l *label, k int, v *graph.Value) (int, int64) {
 	x := w.m.variables.At(v)
 	best, at := int64(wcsp.Forbidden), -1
-	for f, c := range l.read[k] {
-		if c = min(c+w.make(x, f), wcsp.Forbidden); c < best {
+	for f, c := range l.readCosts[k] {
+		if c = min(c+w.makeCost(x, f), wcsp.Forbidden); c < best {
 			best, at = c, f
 		}
 	}
@@ -238,8 +240,8 @@ func greedily(m *Model) ([]int, error) {
 	return forward(m, func(w *forwardWalk, t *task, l *label) int64 {
 		sum := l.cost
 		for k, a := range t.node.In {
-			if l.read[k] != nil {
-				_, c := w.reads(l, k, a.Value)
+			if l.readCosts[k] != nil {
+				_, c := w.cheapestRead(l, k, a.Value)
 				sum = min(sum+c, wcsp.Forbidden)
 			}
 		}
@@ -252,18 +254,18 @@ func greedily(m *Model) ([]int, error) {
 func pushed(m *Model) ([]int, error) {
 	return forward(m, func(w *forwardWalk, t *task, l *label) int64 {
 		if layoutSensitive(t.node) {
-			return l.atBest()
+			return l.costAtPreferred()
 		}
 		rank := int64(0)
 		for k, a := range t.node.In {
-			if l.read[k] != nil && !w.asLiked(l, k, a.Value) {
+			if l.readCosts[k] != nil && !w.inPreferredForm(l, k, a.Value) {
 				for _, s := range a.Value.Meta.Shape {
 					if s > 1 {
 						rank++
 					}
 				}
 			}
-			if f, _ := w.reads(l, k, a.Value); l.read[k] != nil && f < 0 {
+			if f, _ := w.cheapestRead(l, k, a.Value); l.readCosts[k] != nil && f < 0 {
 				return wcsp.Forbidden
 			}
 		}
@@ -276,12 +278,12 @@ func layoutSensitive(n *graph.Node) bool {
 	return len(n.Op.Impls) > 1 || len(n.Op.Impls) == 1 && n.Op.Impls[0].Selective()
 }
 
-// asLiked reports whether operand k already exists in a form that the label reads at the least cost.
-func (w *forwardWalk) asLiked(l *label, k int, v *graph.Value) bool {
-	have, best := w.have.At(v), l.best(k)
+// inPreferredForm reports whether operand k already exists in a form that the label reads at the least cost.
+func (w *forwardWalk) inPreferredForm(l *label, k int, v *graph.Value) bool {
+	have, best := w.have.At(v), l.leastReadCost(k)
 	for have != 0 {
 		f := bits.TrailingZeros(have)
-		if f < len(l.read[k]) && l.read[k][f] == best {
+		if f < len(l.readCosts[k]) && l.readCosts[k][f] == best {
 			return true
 		}
 		have &^= 1 << f

@@ -18,8 +18,8 @@ import (
 )
 
 // Given returns a strategy that applies a solution found by another solver. The solution has a label for each variable
-// of Model.WCSP. If it states a cost other than 0, the strategy checks the cost. The strategy keeps the lower bound of
-// the solution only if the solution has a valid proof.
+// of Model.WCSP. The strategy checks the cost of the solution, unless the cost is 0, and the proof, if any. The lower
+// bound counts only with a proof.
 func Given(s *wcsp.Solution) Strategy {
 	return &solving{name: "given", solver: givenLabels{solution: s}}
 }
@@ -85,12 +85,11 @@ func (e *GivenError) Error() string { return fmt.Sprintf("the given solution: %v
 // Unwrap returns the cause.
 func (e *GivenError) Unwrap() error { return e.Err }
 
-// givenLabels is a solver that returns the given labels. They are given as numbers, as a list of names, or as names by
-// variable.
+// givenLabels is a solver that returns given labels. Labels are given in one of three ways.
 type givenLabels struct {
-	solution *wcsp.Solution
-	names    []string
-	byName   map[string]string
+	solution *wcsp.Solution    // Labels has label numbers, unless names or byName is set
+	names    []string          // label names in the order of the variables
+	byName   map[string]string // label names by name of the variable
 }
 
 // Solve checks that the labels are a feasible assignment of p.
@@ -111,7 +110,7 @@ func (g givenLabels) solve(p *wcsp.Problem) (*wcsp.Solution, error) {
 	case g.byName != nil:
 		labels, err = g.byNames(p)
 	case g.names != nil:
-		labels, err = numbers(p, g.names)
+		labels, err = labelNumbers(p, g.names)
 	}
 	if err != nil {
 		return nil, err
@@ -159,8 +158,8 @@ func (g givenLabels) byNames(p *wcsp.Problem) ([]int, error) {
 	names, known := make([]string, len(p.Variables)), make(map[string]bool, len(p.Variables))
 	for i, v := range p.Variables {
 		known[v.Name] = true
-		label, told := g.byName[v.Name]
-		if !told {
+		label, given := g.byName[v.Name]
+		if !given {
 			return nil, fmt.Errorf("no label for variable %d (%q)", i, v.Name)
 		}
 		names[i] = label
@@ -170,11 +169,11 @@ func (g givenLabels) byNames(p *wcsp.Problem) ([]int, error) {
 			return nil, fmt.Errorf("no variable %q%s", name, suggest.DidYouMean(suggest.Nearest(name, maps.Keys(known))))
 		}
 	}
-	return numbers(p, names)
+	return labelNumbers(p, names)
 }
 
-// numbers returns label numbers for label names in the order of the variables.
-func numbers(p *wcsp.Problem, names []string) ([]int, error) {
+// labelNumbers returns label numbers for label names in the order of the variables.
+func labelNumbers(p *wcsp.Problem, names []string) ([]int, error) {
 	if len(names) != len(p.Variables) {
 		return nil, fmt.Errorf("%d labels for %d variables", len(names), len(p.Variables))
 	}

@@ -82,12 +82,12 @@ const (
 
 // convClass is a class of convolutions by their weights [out, in/groups, height, width].
 type convClass struct {
-	name  string
-	has   func(groups, out, in, height int) bool
-	ratio float64 // of the time with channels-last to the time with row-major images
+	name     string
+	contains func(groups, out, in, height int) bool
+	ratio    float64 // of the time with channels-last to the time with row-major images
 }
 
-// convClasses lists the classes; the first that has a convolution counts.
+// convClasses lists the classes. A convolution belongs to the first class that contains it.
 var convClasses = []convClass{
 	{"grouped", func(groups, _, in, _ int) bool { return groups > 1 && in > 1 }, 1.358},
 	{"small", func(_, out, in, _ int) bool { return out <= smallChannels && in <= smallChannels }, 0.783},
@@ -99,11 +99,11 @@ var convClasses = []convClass{
 func classOf(n *graph.Node) *convClass {
 	w := n.In[1].Meta().Shape
 	groups := n.In[0].Meta().Shape[1] / max(w[1], 1)
-	i := slices.IndexFunc(convClasses, func(c convClass) bool { return c.has(groups, w[0], w[1], w[2]) })
+	i := slices.IndexFunc(convClasses, func(c convClass) bool { return c.contains(groups, w[0], w[1], w[2]) })
 	return &convClasses[i]
 }
 
-// convsGainChannelsLast is the rule for the convolutions of a graph with a number of nodes: see [Inductor].
+// convsGainChannelsLast applies the rule of [Inductor] to the convolutions of a graph with the given number of nodes.
 func convsGainChannelsLast(convs []*graph.Node, nodes int) bool {
 	if len(convs) == 0 || nodes >= nodesPerConv*len(convs) {
 		return false

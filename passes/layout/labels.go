@@ -11,9 +11,9 @@ import (
 )
 
 // This file finds the labels of nodes. A label is one way to compute a node: an implementation, a walk (the order of
-// its loops) and the forms of the results. A form is a layout that a value may have. See [Model].
+// the loops) and the forms of the results. A form is a layout in which a value may exist. See [Model].
 
-// label finds the labels of a node that computes.
+// label finds the labels of node n, which has index i and computes its results.
 func (m *Model) label(i int, n *graph.Node) error {
 	t, call := m.tasks[i], n.Call()
 	if len(n.Op.Impls) == 0 {
@@ -33,10 +33,10 @@ func (m *Model) label(i int, n *graph.Node) error {
 		for _, w := range distinct(impl.Walks(call, orders), n.Out) {
 			supported = true
 			for _, l := range m.walk(n, call, impl, w) {
-				switch k := slices.IndexFunc(t.labels, l.same); {
+				switch k := slices.IndexFunc(t.labels, l.equivalent); {
 				case k < 0:
 					t.labels = append(t.labels, l)
-				case t.labels[k].walk.Inferred(): // a walk with explicit orders also applies to forms inside a concatenation
+				case t.labels[k].walk.Inferred(): // writeSlot needs a walk with explicit orders
 					t.labels[k] = l
 				}
 			}
@@ -52,14 +52,14 @@ func (m *Model) label(i int, n *graph.Node) error {
 	return errors.New("no kernel supports these operands")
 }
 
-// same reports whether two labels have equal forms and costs.
-func (l label) same(o label) bool {
-	return l.impl == o.impl && l.cost == o.cost && slices.Equal(l.out, o.out) && slices.Equal(l.form, o.form) &&
-		slices.EqualFunc(l.read, o.read, slices.Equal[[]int64])
+// equivalent reports whether two labels have the same implementation, forms and costs.
+func (l label) equivalent(o label) bool {
+	return l.impl == o.impl && l.cost == o.cost && slices.Equal(l.resultForms, o.resultForms) && slices.Equal(l.constantForms, o.constantForms) &&
+		slices.EqualFunc(l.readCosts, o.readCosts, slices.Equal[[]int64])
 }
 
-// distinct removes duplicate walks. It also removes the inferred walk if a listed order gives the same layout. This is
-// certain only for a single dense result: a result with gaps has no order, and several results may differ in order.
+// distinct removes duplicate walks. If the node has a single dense result, it also removes the walk that leaves the
+// layout of the result to inference: another walk then gives the same layout.
 func distinct(list []graph.Walk, results []*graph.Value) []graph.Walk {
 	var out []graph.Walk
 	covered := len(results) == 1 && len(list) > 1 && !list[1].Inferred() && results[0].Meta.IsNonOverlappingAndDense()
@@ -88,8 +88,8 @@ func sameWalk(a, b graph.Walk) bool {
 	return true
 }
 
-// walk returns the labels of a walk. There is one label if the walk determines the layouts of all results. Otherwise
-// inference determines them: see inferred.
+// walk returns the labels of a walk. A walk that determines the layouts of all results has one label. For other walks,
+// inference determines the layouts: see method inferred.
 func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
 	out := make([]int, len(n.Out))
 	for k, v := range n.Out {
@@ -100,21 +100,23 @@ func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.
 			return nil
 		}
 	}
-	at := *call
-	at.Out = make([]tensor.Meta, len(n.Out))
+	resultCall := *call
+	resultCall.Out = make([]tensor.Meta, len(n.Out))
 	for k, v := range n.Out {
-		at.Out[k] = w.Lay(k, v.Meta)
+		resultCall.Out[k] = w.Lay(k, v.Meta)
 	}
-	if l, ok := m.priced(n, &at, impl, w, out, nil); ok {
+	if l, ok := m.priced(n, &resultCall, impl, w, out, nil); ok {
 		return []label{l}
 	}
 	return nil
 }
 
-// priced returns a label with its costs. It returns false if an operand cannot be read. only has, by operand, the only
-// permitted form. Element -1, or a nil list, permits any form.
-func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, out, only []int) (label, bool) {
-	l := label{impl: impl, walk: w, out: out, only: only, read: make([][]int64, len(n.In)), form: make([]int, len(n.In))}
+// priced returns the label that writes the forms out, with its costs. It returns false if an operand cannot be read.
+// requiredForms has, by operand, the required form, or -1 if any form is permitted. A nil list permits any forms.
+func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk,
+	out, requiredForms []int) (label, bool) {
+	l := label{impl: impl, walk: w, resultForms: out, requiredForms: requiredForms,
+		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In))}
 	var read reader
 	if impl != nil {
 		l.cost, read = PS(m.Problem.Profile, impl.Work(call, w)), impl.Reader(call, w)
@@ -124,15 +126,16 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 			continue
 		}
 		x := m.variables.At(a.Value)
-		byData := n.Op.RunDynamic != nil && a.Value.Const != nil // the op reads the data of the constant itself
+		byData := n.Op.RunDynamic != nil && a.Value.Const != nil // inference reads the data of the constant
 		costs := m.readCosts(read, k, x, byData)
-		if x.pin >= 0 && !byData && (only == nil || only[k] < 0 || only[k] == x.pin) {
+		if x.pin >= 0 && !byData && (requiredForms == nil || requiredForms[k] < 0 || requiredForms[k] == x.pin) {
 			requirePinned(costs, x.pin)
 		}
 		m.priceOwnSlots(n, k, out, x, &l, costs)
 		best := -1
 		for i := range costs {
-			if only != nil && only[k] >= 0 && only[k] != i && only[k] != x.forms[i].like {
+			if requiredForms != nil && requiredForms[k] >= 0 && requiredForms[k] != i &&
+				requiredForms[k] != x.forms[i].ownBufferForm {
 				costs[i] = wcsp.Forbidden
 			}
 			if costs[i] < wcsp.Forbidden && (best < 0 || costs[i] < costs[best]) {
@@ -146,19 +149,19 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 		case best < 0:
 			return l, false
 		case readsConstant(n, k):
-			l.cost, l.form[k] = l.cost+costs[best], best
+			l.cost, l.constantForms[k] = l.cost+costs[best], best
 		default:
-			l.read[k] = costs
+			l.readCosts[k] = costs
 		}
 	}
 	return l, true
 }
 
-// reader returns the work of reading operand i in a layout. It is [graph.Impl.Reader] of a call, or nil if there is no
-// implementation.
+// reader returns the work of reading operand i in a layout, and false if the operand cannot be read: see
+// [graph.Impl.Reader]. It is nil for an op without implementations.
 type reader func(i int, meta tensor.Meta) (graph.Work, bool)
 
-// requirePinned forbids all forms except the pinned form, if the pinned form can be read.
+// requirePinned forbids all forms except the pinned form. It does nothing if the pinned form cannot be read.
 func requirePinned(costs []int64, pin int) {
 	if costs[pin] >= wcsp.Forbidden {
 		return
@@ -170,19 +173,20 @@ func requirePinned(costs []int64, pin int) {
 	}
 }
 
-// preferPinned prefers ways that read pinned operands in their pinned forms. It removes a way if another way reads the
-// same pinned operands and at least one additional operand in their pinned forms. pinMisses returns, in order, the
-// pinned operands that a way reads in other forms.
+// preferPinned removes ways to compute a node that read fewer pinned operands in their pinned forms than another way
+// does. pinMisses returns the pinned operands that a way reads in other forms. A way is removed if the misses of
+// another way are a proper subset of its misses.
 func preferPinned[T any](ways []T, pinMisses func(*T) []int) []T {
 	if !slices.ContainsFunc(ways, func(w T) bool { return len(pinMisses(&w)) > 0 }) {
 		return ways
 	}
 	var out []T
 	for i := range ways {
-		of := pinMisses(&ways[i])
+		misses := pinMisses(&ways[i])
 		better := slices.ContainsFunc(ways, func(w T) bool {
 			other := pinMisses(&w)
-			return len(other) < len(of) && !slices.ContainsFunc(other, func(k int) bool { return !slices.Contains(of, k) })
+			return len(other) < len(misses) &&
+				!slices.ContainsFunc(other, func(k int) bool { return !slices.Contains(misses, k) })
 		})
 		if !better {
 			out = append(out, ways[i])
@@ -191,7 +195,9 @@ func preferPinned[T any](ways []T, pinMisses func(*T) []int) []T {
 	return out
 }
 
-// readCosts returns, by form, the price of reading operand k. Values without elements can be read in any form.
+// readCosts returns, by form, the price of reading operand k. A value without elements can be read in any form. If
+// byData is set, inference reads the data of the operand, which is a constant, so that only the form as written is
+// permitted.
 func (m *Model) readCosts(read reader, k int, x *variable, byData bool) []int64 {
 	costs := make([]int64, len(x.forms))
 	for i := range x.forms {
@@ -208,9 +214,9 @@ func (m *Model) readCosts(read reader, k int, x *variable, byData bool) []int64 
 	return costs
 }
 
-// inferred returns the labels of a walk that leaves the layouts of results to inference. Inferred layouts may depend on
-// the layouts of some operands. In one label, these operands have their forms in the graph as written. In each other
-// label, all these operands have the same order.
+// inferred returns the labels of a walk that leaves the layouts of results to inference. The inferred layouts may
+// depend on the layouts of some operands. There is a label for the forms of these operands in the graph as written, a
+// label for their pinned forms, and a label for each order that all of them can have.
 func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
 	layoutDependent := m.layoutDependent(n)
 	if !slices.Contains(layoutDependent, true) && !n.Pin.Lays() {
@@ -221,34 +227,35 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 	}
 	var list []label
 	seen := map[string]bool{}
+	// try adds the label for order o of the operands. Operands that cannot have order o have the form that base returns.
 	try := func(o tensor.Order, base func(*variable) int) {
-		only := make([]int, len(n.In))
+		requiredForms := make([]int, len(n.In))
 		in := &graph.Call{In: make([]graph.Arg, len(n.In)), Attrs: n.Attrs}
 		for k, a := range n.In {
-			in.In[k], only[k] = a, -1
+			in.In[k], requiredForms[k] = a, -1
 			if !layoutDependent[k] {
 				continue
 			}
 			x := m.variables.At(a.Value)
-			only[k] = base(x)
+			requiredForms[k] = base(x)
 			if o != "" && o.Rank() == a.Meta().Rank() {
-				if only[k] = x.find(a.Meta().WithStrides(o.Strides(a.Meta().Shape))); only[k] < 0 {
+				if requiredForms[k] = x.find(a.Meta().WithStrides(o.Strides(a.Meta().Shape))); requiredForms[k] < 0 {
 					return
 				}
 			}
-			in.In[k] = callWith(n, k, x.forms[only[k]].meta).In[k]
+			in.In[k] = callWith(n, k, x.forms[requiredForms[k]].meta).In[k]
 		}
-		if key := fmt.Sprint(only); seen[key] {
+		if key := fmt.Sprint(requiredForms); seen[key] {
 			return
 		} else {
 			seen[key] = true
 		}
-		if l, ok := m.inferredLabel(n, call, impl, w, in, only); ok {
+		if l, ok := m.inferredLabel(n, call, impl, w, in, requiredForms); ok {
 			list = append(list, l)
 		}
 	}
 	written := func(*variable) int { return 0 }
-	try("", (*variable).base)
+	try("", (*variable).baseForm)
 	try("", written) // inference may reject the pinned form
 	tried := map[tensor.Order]bool{}
 	for k, a := range n.In {
@@ -258,7 +265,7 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 		for _, o := range m.variables.At(a.Value).orders() {
 			if !tried[o] {
 				tried[o] = true
-				try(o, (*variable).base)
+				try(o, (*variable).baseForm)
 				try(o, written)
 			}
 		}
@@ -266,11 +273,11 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 	return list
 }
 
-// inferredLabel returns the label whose results have the layouts that inference derives from the operands of call in.
-// If in is nil, the operands have the layouts of the graph as written.
+// inferredLabel returns the label whose results have the layouts that inference derives from the operands of call `in`,
+// or from the operands of the graph as written if `in` is nil.
 func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk, in *graph.Call,
-	only []int) (label, bool) {
-	out, at := make([]int, len(n.Out)), *call
+	requiredForms []int) (label, bool) {
+	out, resultCall := make([]int, len(n.Out)), *call
 	if in == nil {
 		for k, v := range n.Out {
 			if v.Alias != nil {
@@ -280,30 +287,30 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 				return label{}, false
 			}
 		}
-		return m.priced(n, &at, impl, w, out, only)
+		return m.priced(n, &resultCall, impl, w, out, requiredForms)
 	}
 	res, err := n.Op.Infer(in)
 	if err != nil || len(res) != len(n.Out) {
 		return label{}, false
 	}
-	at.Out = make([]tensor.Meta, len(res))
+	resultCall.Out = make([]tensor.Meta, len(res))
 	for k, r := range res {
 		if r.Alias != graph.Fresh {
 			return label{}, false
 		}
-		at.Out[k] = r.Meta()
-		if n.Pin.Lays() { // the graph has the pinned layouts
-			at.Out[k] = n.Out[k].Meta.WithStrides(at.Out[k].Strides)
+		resultCall.Out[k] = r.Meta()
+		if n.Pin.Lays() { // inference gives the layouts before the copy to the pinned layouts
+			resultCall.Out[k] = n.Out[k].Meta.WithStrides(resultCall.Out[k].Strides)
 		}
-		if out[k] = m.variables.At(n.Out[k]).add(w.Lay(k, at.Out[k])); out[k] < 0 {
+		if out[k] = m.variables.At(n.Out[k]).add(w.Lay(k, resultCall.Out[k])); out[k] < 0 {
 			return label{}, false
 		}
 	}
-	return m.priced(n, &at, impl, w, out, only)
+	return m.priced(n, &resultCall, impl, w, out, requiredForms)
 }
 
-// layoutDependent marks the operands whose layout affects the inferred results. It also marks all operands of ops whose
-// shapes depend on data, and operands with a form that inference rejects.
+// layoutDependent marks the operands whose layouts affect the inferred results. It also marks operands with a form that
+// inference rejects, and all operands of an op whose result shapes depend on data.
 func (m *Model) layoutDependent(n *graph.Node) []bool {
 	list := make([]bool, len(n.In))
 	for k, a := range n.In {
@@ -316,7 +323,7 @@ func (m *Model) layoutDependent(n *graph.Node) []bool {
 		}
 		x := m.variables.At(a.Value)
 		for i := 1; i < len(x.forms) && !list[k]; i++ {
-			if x.forms[i].like >= 0 { // the corresponding form was examined
+			if x.forms[i].ownBufferForm >= 0 { // the form with its own buffer represents this form
 				continue
 			}
 			res, err := n.Op.Infer(callWith(n, k, x.forms[i].meta))
@@ -335,17 +342,17 @@ func (m *Model) layoutDependent(n *graph.Node) []bool {
 	return list
 }
 
-// reshapes prices the copies for forms of a view's results that cannot be views.
-func (m *Model) reshapes(v *viewed) {
+// priceViewCopies prices the copies to forms of a view's results that cannot be views of the operand.
+func (m *Model) priceViewCopies(v *viewed) {
 	n := v.node
 	x := m.variables.At(n.In[v.operand].Value)
-	for i := len(v.to[0]); i < len(x.forms); i++ { // forms added by labels
-		(&formFinder{m: m}).through(v, x, i)
+	for i := len(v.resultForm[0]); i < len(x.forms); i++ { // forms added by labels
+		(&formFinder{m: m}).throughView(v, x, i)
 	}
-	if v.same && (m.Problem.outputs[n.Out[0]] || n.Pin.Lays()) && n.Out[0].Alias == nil {
+	if v.identity && (m.Problem.outputs[n.Out[0]] || n.Pin.Lays()) && n.Out[0].Alias == nil {
 		for i := range x.forms {
 			if res, err := n.Op.Infer(callWith(n, v.operand, x.forms[i].meta)); err != nil || res[0].Alias == graph.Fresh {
-				v.own |= 1 << i
+				v.outputCopies |= 1 << i
 			}
 		}
 	}
@@ -354,10 +361,10 @@ func (m *Model) reshapes(v *viewed) {
 	if n.Op.ReadsStorage {
 		return
 	}
-	v.shows, v.plain, v.copies = make([]bool, len(x.forms)), make([][]int64, len(x.forms)), make([][][]int64, len(n.Out))
+	v.canView, v.insertedCosts, v.copyCosts = make([]bool, len(x.forms)), make([][]int64, len(x.forms)), make([][][]int64, len(n.Out))
 	calls, results := make([]*graph.Call, len(x.forms)), make([][]graph.Result, len(x.forms))
 	for i := range x.forms {
-		if v.same && v.own>>i&1 == 0 {
+		if v.identity && v.outputCopies>>i&1 == 0 {
 			results[i] = []graph.Result{{Type: x.forms[i].meta.Type(), Alias: v.operand}}
 			continue
 		}
@@ -375,30 +382,30 @@ func (m *Model) reshapes(v *viewed) {
 		if res == nil {
 			continue
 		}
-		v.shows[i] = res[0].Alias != graph.Fresh
+		v.canView[i] = res[0].Alias != graph.Fresh
 		for k, r := range res {
-			if v.view(k, i) >= 0 && v.own>>i&1 == 0 {
+			if v.view(k, i) >= 0 && v.outputCopies>>i&1 == 0 {
 				continue
 			}
-			if v.copies[k] == nil {
-				v.copies[k] = make([][]int64, len(x.forms))
+			if v.copyCosts[k] == nil {
+				v.copyCosts[k] = make([][]int64, len(x.forms))
 			}
 			y := m.variables.At(n.Out[k])
-			if v.shows[i] { // the view exists but must not be used, or its form exceeded the limit: the view is copied
-				v.copies[k][i] = m.copyCosts(y, r.Meta())
+			if v.canView[i] { // the view must not be used, or its form exceeds maxForms: the view is copied
+				v.copyCosts[k][i] = m.copyCosts(y, r.Meta())
 			} else if len(res) == 1 {
-				v.copies[k][i] = m.reshape(v, calls[i], y, r.Meta(), x.forms[i].meta)
+				v.copyCosts[k][i] = m.reshape(v, calls[i], y, r.Meta(), x.forms[i].meta)
 				if n.Op.Identity {
-					v.plain[i] = m.copyCosts(y, x.forms[i].meta)
+					v.insertedCosts[i] = m.copyCosts(y, x.forms[i].meta)
 				}
 			}
 		}
 	}
 }
 
-// setAllowed determines the operand forms that a view may use. If the operand is pinned and the op accepts the pinned
-// form, only the pinned form may be used. Otherwise any form may be used. If results must have the layout of the graph
-// as written, the operand's form in that graph is allowed, too.
+// setAllowed sets v.allowed, the operand forms that a view may use. If the operand is pinned and the op accepts the
+// pinned form, only this form is allowed, and the form as written if results need the layout of the graph as written.
+// For other operands, all forms are allowed.
 func (m *Model) setAllowed(v *viewed) {
 	x := m.variables.At(v.node.In[v.operand].Value)
 	v.allowed = ^uint(0)
@@ -406,7 +413,7 @@ func (m *Model) setAllowed(v *viewed) {
 		return
 	}
 	res, err := v.node.Op.Infer(callWith(v.node, v.operand, x.forms[x.pin].meta))
-	if err == nil && len(res) == len(v.node.Out) || v.same {
+	if err == nil && len(res) == len(v.node.Out) || v.identity {
 		v.allowed = 1 << x.pin
 	}
 	if m.Problem.needsWritten(v.node) {
@@ -414,25 +421,26 @@ func (m *Model) setAllowed(v *viewed) {
 	}
 }
 
-// copyCosts prices copies from a layout into the forms of a value.
+// copyCosts returns, by form of y, the price of a copy from layout `from`.
 func (m *Model) copyCosts(y *variable, from tensor.Meta) []int64 {
 	costs := make([]int64, len(y.forms))
 	for j, f := range y.forms {
 		costs[j] = wcsp.Forbidden
-		if f.dense && !(y.rigid && j == 0) {
+		if f.dense && !(y.firstIsView && j == 0) {
 			costs[j] = m.copyCost(from, f.meta, f.order)
 		}
 	}
 	return costs
 }
 
-// reshape prices a copy by a view's node into the forms of its result.
+// reshape returns, by form of result y, the price of the copy that the node of a view makes if it cannot make a view.
+// inferred is the layout that the node writes by default, from is the layout of the operand.
 func (m *Model) reshape(v *viewed, call *graph.Call, y *variable, inferred, from tensor.Meta) []int64 {
 	call.Out = []tensor.Meta{inferred}
 	costs, impl := make([]int64, len(y.forms)), &v.node.Op.Impls[0]
 	for j, f := range y.forms {
 		costs[j] = wcsp.Forbidden
-		if !f.dense || y.rigid && j == 0 || !f.meta.SameAddresses(inferred) && !v.node.Op.AnyOrder {
+		if !f.dense || y.firstIsView && j == 0 || !f.meta.SameAddresses(inferred) && !v.node.Op.AnyOrder {
 			continue
 		}
 		w := graph.Walk{}
@@ -447,7 +455,7 @@ func (m *Model) reshape(v *viewed, call *graph.Call, y *variable, inferred, from
 	return costs
 }
 
-// copyCost returns the cost of copying a value from one layout to another.
+// copyCost returns the cost of copying a value from layout `from` to the dense layout `to`, which has order o.
 func (m *Model) copyCost(from, to tensor.Meta, o tensor.Order) int64 {
 	v := &graph.Value{Meta: from, Type: from.Type()}
 	call := &graph.Call{In: []graph.Arg{graph.Of(v)}, Out: []tensor.Meta{to}}

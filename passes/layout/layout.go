@@ -1,9 +1,9 @@
 // Package layout chooses the layouts of values and the implementations of nodes.
 //
 // A [Problem] is a typed graph with the prices of a machine ([Profile]) and constraints: pins, and values whose layout
-// is fixed. A [Strategy] returns an [Assignment] for it: an implementation and a walk for each node, and the copies
-// that nodes and outputs read. The layout pass of package passes applies the assignment and makes no decision of its
-// own.
+// is fixed. A [Strategy] solves the problem. Its result is an [Assignment]: an implementation and a walk (an order of
+// loops) for each node, and the copies that nodes and outputs read. The layout pass of package passes applies the
+// assignment and makes no decisions.
 //
 // There are three ways to write a strategy:
 //
@@ -13,9 +13,9 @@
 //     or two variables. [Model.Assignment] converts labels of its variables to an assignment.
 //   - [Solved] combines the model with any solver of such problems.
 //
-// [Optimal], the default, solves the model exactly and proves the result. There are also functions for the k cheapest
-// plans ([Model.Best]), for the effect of the price of copies ([Model.Sensitive]), and for changes to inputs and
-// outputs that would reduce the cost ([Advise]).
+// [Optimal], the default, solves the model exactly and proves the result. [Model.Best] lists the k cheapest plans,
+// [Model.Sensitive] examines the effect of the price of copies, and [Advise] finds changes to inputs and outputs that
+// would reduce the cost.
 package layout
 
 import (
@@ -38,8 +38,8 @@ type Strategy interface {
 	Choose(*Problem) (*Assignment, error)
 }
 
-// Profile holds the measured speed of a machine, and computes the price of work. A Level is a pair of a working-set
-// size and an access time. The levels of a profile form a curve.
+// Profile holds the measured speeds of a machine and computes the price of work. A Level is a working-set size and the
+// access time for this size; the levels of a profile form a curve.
 type (
 	Profile = machine.Profile
 	Level   = machine.Level
@@ -56,8 +56,7 @@ func Price(p *Profile, w graph.Work) float64 {
 	return p.NS(w)
 }
 
-// PS returns the time of work on one worker in whole picoseconds. The result is at least 0. A nil profile means
-// [DefaultProfile].
+// PS is [Price] in whole picoseconds, at least 0.
 func PS(p *Profile, w graph.Work) int64 {
 	if p == nil {
 		p = machine.UsualProfile()
@@ -71,13 +70,13 @@ func For(p *Profile, g *graph.Graph) *Profile {
 	if p == nil {
 		p = machine.UsualProfile()
 	}
-	kept := 0.0
+	constantBytes := 0.0
 	if g != nil {
 		for _, v := range g.Constants {
-			kept += float64(v.Meta.Bytes())
+			constantBytes += float64(v.Meta.Bytes())
 		}
 	}
-	return p.Keeping(kept)
+	return p.Keeping(constantBytes)
 }
 
 // Problem is a graph with inferred layouts, and the constraints on changing these layouts. The constraints are the pins
@@ -248,13 +247,13 @@ func (p *Problem) findImages() {
 		if len(n.Out) == 0 || len(n.In) == 0 {
 			continue
 		}
-		is := n.Op.ImageRole == graph.ImageOp
+		isImage := n.Op.ImageRole == graph.ImageOp
 		if n.Op.ImageRole == graph.ImagePreserving || n.Op.Kind == graph.Follows {
-			is = slices.ContainsFunc(n.In, func(a graph.Arg) bool {
+			isImage = slices.ContainsFunc(n.In, func(a graph.Arg) bool {
 				return a.Kind == graph.TensorArg && p.images[a.Value] && a.Value.Meta.Rank() == n.Out[0].Meta.Rank()
 			})
 		}
-		if !is {
+		if !isImage {
 			continue
 		}
 		if a := n.In[0]; n.Op.ImageRole == graph.ImageOp && a.Kind == graph.TensorArg {
@@ -268,16 +267,17 @@ func (p *Problem) findImages() {
 	}
 }
 
-// ReaderNeeds is the reason of a copy for an implementation that reads only some layouts.
+// ReaderNeeds is the reason shown for a copy that is made because the reading implementation accepts only some layouts.
 const ReaderNeeds = "its reader needs this layout"
 
-// Copy describes a replacement of a value for some of its readers, which may share it. The replacement is a copy in
-// another layout, the result of the value's view node applied to a copy of its operand, or the value itself.
+// Copy describes a replacement of a value for some of its readers. Several readers may share a Copy. There are three
+// kinds: a copy in another layout; if View is set, the value's view node repeated on a copy of its operand; and if Bare
+// is set, the value itself.
 type Copy struct {
 	Value *graph.Value
 	Order tensor.Order
-	// Strides, if not nil, are the exact strides of the copy, equal to the strides of the graph as written. They matter
-	// for outputs with dimensions of size 1. If Strides is nil, Order determines the strides.
+	// Strides, if not nil, are the exact strides of the copy: the strides of the value in the graph as written. They
+	// matter for outputs with dimensions of size 1. If Strides is nil, Order determines the strides.
 	Strides []int
 	// Pinned marks the copy that a pin demands. It is never elided. If a node computes the value, the copy takes over
 	// the name of the value.
@@ -285,8 +285,8 @@ type Copy struct {
 	Why    string // the reason, for users
 	// From is the source of the copy. A nil From means Value itself.
 	From *Copy
-	// View means that Value's node is a view, and that the copy is the same view of From. From replaces the operand of
-	// the node. If the node cannot make a view of From, it copies From to Order.
+	// View means that the copy is the result of a second node with the op of Value's node, a view. The operand of the
+	// second node is From. If the op cannot make a view of From, it copies From to Order.
 	View bool
 	// Bare means that the copy is Value itself.
 	Bare bool
@@ -307,8 +307,8 @@ type Choice struct {
 	Walk graph.Walk
 	// In has, by operand, the copy to read. A nil or missing entry means the value itself.
 	In []*Copy
-	// Written means that a result whose order equals the order in the graph as written also gets exactly the strides of
-	// the graph as written.
+	// Written means that a result with the order of the graph as written also gets the strides of the graph as written,
+	// including the strides of dimensions of size 1.
 	Written bool
 	// After lists copies of the results for all readers.
 	After []*Copy
@@ -329,15 +329,15 @@ type Assignment struct {
 	Lost   map[*graph.Value]bool
 	// LostOutputs marks, by index, the outputs that are missing.
 	LostOutputs []bool
-	// Final means that the assignment already decides which copy nodes of the graph are elided. The pass must then
-	// elide no further copy node.
+	// Final means that the assignment decides which copy nodes of the graph are removed. The layout pass then removes no
+	// other copy node.
 	Final bool
 	// Model and Solution are set by strategies that solve the problem exactly.
 	Model    *Model
 	Solution *wcsp.Solution
 	// Preference is set by strategy Optimal.
 	Preference *Preference
-	// Within lists the values to be written directly into the result of a concatenation. The costs include this.
+	// Within lists the values that are written directly into the result of a concatenation, so that they need no copy.
 	Within []*graph.Value
 }
 

@@ -21,26 +21,25 @@ import (
 //     dimensions of size 1 do not count. The first form has the exact strides of the graph as written.
 //   - The variable of a node that computes is its label: an implementation and a walk, which determine the forms of its
 //     results.
-//   - A label costs its Work plus, for each operand, the least Read over the forms that exist.
-//   - A set of forms costs the cheapest copies that make the set from the form that the node writes. These copies form
-//     an arborescence.
+//   - The cost of a label is its Work plus, for each operand, the least Read over the existing forms of the operand.
+//   - The cost of a set of forms is the cost of the cheapest copies that make the set from the form that the node
+//     writes. The copies form an arborescence: each form is copied from one other form.
 //   - The result of a view exists for free in each form that is a view of an existing form of the operand. Other forms
 //     are copies of these. A reshape that cannot be a view costs one copy, to any order. A copy node in the graph as
 //     written is an identity view unless it is pinned. A copy node whose result is an output has its own buffer, but
 //     readers of the result may read the operand of the copy node.
 //   - An operand of a concatenation may be written directly into the result, in any order of the result, if its
-//     producer can write and its readers can read the strided layout. This is another form of the operand, compatible
-//     only with labels of the concatenation that write this order. If several concatenations read a value, only the
-//     last one is considered. If all operands of a concatenation are adjacent in the result of another one, its result
-//     is there too and nothing is copied.
+//     producer can write and its readers can read the strided layout. This is another form of the operand. It is
+//     compatible only with labels of the concatenation that write this order. If several concatenations read a value,
+//     only the last concatenation is considered. If all operands of a concatenation are already adjacent in the result
+//     of another concatenation, the inner concatenation copies nothing.
 //   - Constants are converted for free, while planning, unless they are pinned.
 //   - A pinned value always has its pinned form, and all other forms are copies of it. Operands are read in the pinned
 //     form if any label of the node can read it.
-//   - The set of a value that is an output contains the form to return: the layout of the graph as written, or the
-//     pinned form.
+//   - The set of forms of an output contains the returned form: the layout of the graph as written, or the pinned form.
 //
-// Costs do not include peak memory or concurrency of steps. For some nodes only inference determines the layouts of the
-// results. In each label of such a node, the operands that inference depends on either all have the form as written, or
+// Costs do not include peak memory or concurrency of steps. For some nodes, inference derives the layouts of results
+// from the layouts of operands. In each label of such a node, these operands either all have the form as written, or
 // all have the same order.
 type Model struct {
 	Problem *Problem
@@ -51,22 +50,22 @@ type Model struct {
 	Weighted *wcsp.Problem
 	Weights  Weights // of Weighted; set by NewModel and WithWeights
 
-	most            most                     // bounds for weights
-	copying         []bool                   // by factor: whether it has costs of copies
+	planBounds      planBounds               // bounds for weights
+	isCopyFactor    []bool                   // by factor: whether it has costs of copies
 	variables       graph.ByValue[*variable] // by value
 	values          []*variable              // in the order of the graph
 	tasks           []*task                  // by index of the node; nil for views
-	views           []*viewed                // by index of the node; nil for nodes that compute
+	views           []*viewed                // by index of the node; nil unless the node is a view
 	copyOp          *graph.Op                // the op that copies values
 	readers         graph.ByValue[[]use]     // by value: the operands that are the value
-	places          []int                    // by number of a node: its index
-	forbiddenCopies map[*variable]uint       // masks of forms to which the value must not be copied: see Without
+	nodeIndex       []int                    // by number of a node: its index
+	forbiddenCopies map[*variable]uint       // masks of forms that must not be made by a copy: see Without
 	failed          graph.Errors             // errors of failed nodes
 	lostValues      map[*graph.Value]bool    // results of failed nodes and of their dependents
 	slots           *slots                   // see within.go; nil until it is needed
 }
 
-// use is an operand of a node.
+// use is an operand of a node, by the index of the node and the index of the operand.
 type use struct{ node, operand int }
 
 // form is a layout in which a value may exist.
@@ -75,63 +74,65 @@ type form struct {
 	order tensor.Order // empty unless dense
 	dense bool
 	slot  *slot // position in the result of a concatenation; nil if there is none
-	// like is -1 for a form with a buffer of its own. Any other form is in another value's buffer, or is a view of such
-	// a form. like is then the index of the form that has the same order and a buffer of its own.
-	like int
+	// ownBufferForm is -1 for a form with its own buffer. A form without its own buffer is in another value's buffer, or
+	// is a view of such a form. ownBufferForm is then the index of the form that has the same order and its own buffer.
+	ownBufferForm int
 }
 
-// variable is a value with its possible forms.
+// variable is a value with its possible forms. Its label is the set of forms in which the value exists.
 type variable struct {
 	value *graph.Value
 	forms []form // the first is the layout of the graph as written
 	// pin is the index of the pinned form, or -1. All other forms are copies of the pinned form, including the form in
 	// which the node writes the value: see [Model.makePinned].
 	pin int
-	// rigid means that the first form can only be a view, never a copy.
-	rigid   bool
-	inside  uint           // mask of forms whose first element may not be at the start of the buffer
-	need    int            // number of different forms that readers could need
-	outputs []graph.Output // outputs that are this value
-	sets    []uint         // sets of forms, one per label
-	id      int            // index in the WCSP; -1 with a single label
-	copy    []int64        // costs of copies, a row-major matrix by form
+	// firstIsView means that the first form can only be a view, never a copy.
+	firstIsView  bool
+	insideBuffer uint           // mask of forms whose first element may not be at the start of the buffer
+	neededForms  int            // upper bound on the number of different forms that readers need
+	outputs      []graph.Output // outputs that are this value
+	sets         []uint         // sets of forms, one per label
+	id           int            // index of the variable in WCSP; -1 if there is a single label
+	copyMatrix   []int64        // by source form and target form, row-major: cost of the copy; nil until it is needed
 }
 
 // task is a node that computes.
 type task struct {
 	node   *graph.Node
 	labels []label
-	id     int // index in the WCSP; -1 with a single label
+	id     int // index of the variable in WCSP; -1 if there is a single label
 }
 
-// label is a way to compute a node.
+// label is one way to compute a node.
 type label struct {
-	impl *graph.Impl
-	walk graph.Walk
-	out  []int // by result: its form
-	only []int // by operand: the only form allowed, or -1 for any; nil allows any form of all operands
+	impl          *graph.Impl
+	walk          graph.Walk
+	resultForms   []int // by result: its form
+	requiredForms []int // by operand: the only form allowed, or -1 for any; nil allows any form of all operands
 	// pinMisses lists the operands that are pinned to a layout that the label cannot read.
-	pinMisses []int
-	cost      int64     // cost of work, and of reading constants
-	read      [][]int64 // by operand and form: cost of reading; nil for operands without a variable
-	form      []int     // by operand: the form of a constant
-	slot      string    // name of the concatenation result that a result is written into; else empty
-	// slots holds, by operand, a mask of the forms that are inside the node's own result.
-	slots []uint
+	pinMisses     []int
+	cost          int64     // cost of work, and of reading constants
+	readCosts     [][]int64 // by operand and form: cost of reading; nil for operands without a variable
+	constantForms []int     // by operand: the form of a constant
+	concatName    string    // name of the concatenation result that a result is written into; else empty
+	// ownSlots holds, by operand, a mask of the forms that are inside the node's own result.
+	ownSlots []uint
 }
 
 // viewed is a node whose results are views of its operand, or copies where a view is impossible.
 type viewed struct {
-	node    *graph.Node
-	operand int
-	same    bool        // the identity: the result is the operand in all forms
-	own     uint        // mask of operand forms that are copied into the first form, because the result is an output
-	seen    uint        // mask of operand forms that field `to` covers
-	to      [][]int     // by result and operand form: form of the result; -1: copied
-	copies  [][][]int64 // by result, operand form and result form: cost of the copy, by the node if shows is false
-	shows   []bool      // by operand form: the op can make a view, from which copies are made
-	plain   [][]int64   // by operand and result form: cost of an inserted copy in place of the node; nil if impossible
-	allowed uint        // mask of operand forms that the view may use
+	node          *graph.Node
+	operand       int
+	identity      bool      // whether the node copies its operand unchanged, so that the copy can be omitted
+	outputCopies  uint      // mask of operand forms that are copied into the first form, because the result is an output
+	inferredForms uint      // mask of operand forms for which resultForm is set
+	resultForm    [][]int   // by result and operand form: form of the result that is a view; -1 if a copy is needed
+	canView       []bool    // by operand form: whether the op can make a view
+	insertedCosts [][]int64 // by operand and result form: cost of an inserted copy in place of the node; nil if impossible
+	// copyCosts has, by result, operand form and result form, the cost of the copy. An inserted step makes the copy if
+	// canView is set for the operand form; otherwise the node itself makes the copy.
+	copyCosts [][][]int64
+	allowed   uint // mask of operand forms that the view may use
 }
 
 // Forms returns the possible layouts of a value. The first is the layout of the graph as written. It returns nil for a
@@ -168,7 +169,7 @@ func NewModel(p *Problem) (_ *Model, err error) {
 	if err := m.declare(); err != nil {
 		return nil, err
 	}
-	if err := m.grow(); err != nil {
+	if err := m.findForms(); err != nil {
 		return nil, err
 	}
 	for i, n := range g.Nodes {
@@ -178,7 +179,7 @@ func NewModel(p *Problem) (_ *Model, err error) {
 		}
 	}
 	m.countReads()
-	m.findMost()
+	m.findPlanBounds()
 	m.Weights = m.lexicographic()
 	if err := m.build(); err != nil {
 		return nil, err
@@ -186,12 +187,12 @@ func NewModel(p *Problem) (_ *Model, err error) {
 	return m, nil
 }
 
-// decide finds the labels of a node or the forms of a view. With KeepGoing, if the node fails, the error is recorded
-// and its results are lost.
+// decide finds the labels of node i or, if it is a view, the costs of copies to its forms. With KeepGoing, the error of
+// a failed node is recorded and the results of the node are marked as lost.
 func (m *Model) decide(i int, n *graph.Node) (err error) {
 	if m.Problem.KeepGoing {
 		if slices.ContainsFunc(n.In, func(a graph.Arg) bool { return m.lostValues[a.Value] }) {
-			m.lose(i)
+			m.markLost(i)
 			return nil
 		}
 		defer func() {
@@ -201,24 +202,24 @@ func (m *Model) decide(i int, n *graph.Node) (err error) {
 			var at *graph.Error
 			if errors.As(err, &at) {
 				m.failed = append(m.failed, at)
-				m.lose(i)
+				m.markLost(i)
 				err = nil
 			}
 		}()
 	}
 	if v := m.views[i]; v != nil {
-		m.reshapes(v)
+		m.priceViewCopies(v)
 		return nil
 	}
 	if err := m.label(i, n); err != nil {
 		return m.Problem.Graph.Fail(n, err)
 	}
-	m.within(i, n)
+	m.addSlots(i, n)
 	return nil
 }
 
-// lose marks a node as failed and its results as lost.
-func (m *Model) lose(i int) {
+// markLost marks a node as failed and its results as lost.
+func (m *Model) markLost(i int) {
 	if m.lostValues == nil {
 		m.lostValues = map[*graph.Value]bool{}
 	}
@@ -231,8 +232,8 @@ func (m *Model) lose(i int) {
 // lost reports whether a node has failed or depends on a failed node.
 func (m *Model) lost(i int) bool { return m.views[i] == nil && m.tasks[i] == nil }
 
-// declare makes the variables of values, with their form in the graph as written, and separates views from nodes that
-// compute.
+// declare makes the variables of values, with their forms in the graph as written. It also separates views from nodes
+// that compute, and sets readers and nodeIndex.
 func (m *Model) declare() error {
 	g := m.Problem.Graph
 	var err error
@@ -245,17 +246,17 @@ func (m *Model) declare() error {
 		return err
 	}
 	for i, n := range g.Nodes {
-		for len(m.places) <= n.Number() {
-			m.places = append(m.places, -1)
+		for len(m.nodeIndex) <= n.Number() {
+			m.nodeIndex = append(m.nodeIndex, -1)
 		}
-		m.places[n.Number()] = i
+		m.nodeIndex[n.Number()] = i
 		for k, a := range n.In {
 			if a.Kind == graph.TensorArg {
 				m.readers.Set(a.Value, append(m.readers.At(a.Value), use{i, k}))
 			}
 		}
 		if k := viewedOperand(n); k >= 0 {
-			m.views[i] = &viewed{node: n, operand: k, same: m.isPlainCopy(n), to: make([][]int, len(n.Out))}
+			m.views[i] = &viewed{node: n, operand: k, identity: m.isIdentityCopy(n), resultForm: make([][]int, len(n.Out))}
 		} else {
 			m.tasks[i] = &task{node: n, id: -1}
 		}
@@ -268,7 +269,7 @@ func (m *Model) variable(v *graph.Value) error {
 	interrupt.Check(m.Problem.Context())
 	x := &variable{value: v, id: -1, pin: -1}
 	x.add(v.Meta)
-	x.rigid = m.Problem.storage[v] && v.Alias != nil
+	x.firstIsView = m.Problem.storage[v] && v.Alias != nil
 	if pin := v.Demand(); pin.Lays() {
 		o, err := pin.For(v.Meta.Rank())
 		if err != nil {
@@ -284,8 +285,8 @@ func (m *Model) variable(v *graph.Value) error {
 	return nil
 }
 
-// viewedOperand returns the index of the operand that a node's results view, in the graph as written or in other
-// layouts. It returns -1 for a node that computes.
+// viewedOperand returns the index of the operand of which a node's results are views, in the graph as written or in
+// other layouts. It returns -1 for a node that computes.
 func viewedOperand(n *graph.Node) int {
 	if len(n.Out) == 0 || len(n.In) == 0 || n.Op.RunDynamic != nil {
 		return -1
@@ -308,8 +309,8 @@ func viewedOperand(n *graph.Node) int {
 	return -1
 }
 
-// isPlainCopy reports whether a node copies its operand without a change of shape or dtype.
-func (m *Model) isPlainCopy(n *graph.Node) bool {
+// isIdentityCopy reports whether a node copies its operand without a change of shape or dtype.
+func (m *Model) isIdentityCopy(n *graph.Node) bool {
 	v := n.Out[0]
 	return n.Op.Identity && n.In[0].Kind == graph.TensorArg && len(n.Out) == 1 &&
 		n.In[0].Meta().DType == v.Meta.DType && slices.Equal(n.In[0].Value.Meta.Shape, v.Meta.Shape)
@@ -319,7 +320,7 @@ func (m *Model) isPlainCopy(n *graph.Node) bool {
 // set of forms.
 const maxForms = 8
 
-// add adds a form if it does not exist, and returns its index. It returns -1 if the limit is reached.
+// add adds a form if it does not exist, and returns its index. It returns -1 if the value has maxForms forms already.
 func (x *variable) add(meta tensor.Meta) int {
 	if i := x.find(meta); i >= 0 || len(x.forms) == maxForms {
 		return i
@@ -328,7 +329,7 @@ func (x *variable) add(meta tensor.Meta) int {
 	if !dense {
 		o = ""
 	}
-	x.forms = append(x.forms, form{meta: meta, order: o, dense: dense, like: -1})
+	x.forms = append(x.forms, form{meta: meta, order: o, dense: dense, ownBufferForm: -1})
 	return len(x.forms) - 1
 }
 
@@ -347,7 +348,8 @@ func (x *variable) withOrder(o tensor.Order) int {
 	return slices.IndexFunc(x.forms, func(f form) bool { return f.dense && f.order == o })
 }
 
-// addOrder adds the dense form of order o if it does not exist, and returns its index, or -1 if the limit is reached.
+// addOrder adds the dense form of order o if it does not exist, and returns its index. It returns -1 for another rank,
+// or if the value has maxForms forms already.
 func (x *variable) addOrder(o tensor.Order) int {
 	if o.Rank() != x.value.Meta.Rank() {
 		return -1
@@ -369,19 +371,20 @@ func (x *variable) orders() []tensor.Order {
 	return list
 }
 
-// base returns the pinned form of a value or, without a pin, the form of the graph as written.
-func (x *variable) base() int { return max(0, x.pin) }
+// baseForm returns the index of the pinned form or, without a pin, of the form of the graph as written.
+func (x *variable) baseForm() int { return max(0, x.pin) }
 
-// constant reports whether a value is an unpinned constant, which is converted for free while planning.
-func constant(v *graph.Value) bool { return v.Const != nil && !v.Pin.Lays() }
+// freeConstant reports whether a value is an unpinned constant, which is converted for free while planning.
+func freeConstant(v *graph.Value) bool { return v.Const != nil && !v.Pin.Lays() }
 
-// readsConstant reports whether operand k is a constant that can be read in any form, or whose data the op reads.
+// readsConstant reports whether operand k needs no copy because it is a constant: any form of an unpinned constant is
+// free, and inference of some ops reads the data of a constant.
 func readsConstant(n *graph.Node, k int) bool {
 	v := n.In[k].Value
-	return constant(v) || v.Const != nil && n.Op.RunDynamic != nil
+	return freeConstant(v) || v.Const != nil && n.Op.RunDynamic != nil
 }
 
-// text names a form for users.
+// text returns the name of a form for users.
 func (f *form) text() string {
 	switch {
 	case f.dense:
@@ -392,8 +395,8 @@ func (f *form) text() string {
 	return "strides " + tensor.ListString(f.meta.Strides)
 }
 
-// set names a set of forms.
-func (x *variable) set(mask uint) string {
+// setName returns the name of a set of forms for users.
+func (x *variable) setName(mask uint) string {
 	var list []string
 	for i := range x.forms {
 		if mask>>i&1 == 0 {
@@ -401,7 +404,7 @@ func (x *variable) set(mask uint) string {
 		}
 		text := x.forms[i].text()
 		if s := x.forms[i].slot; s != nil {
-			text += fmt.Sprintf(" within %q", s.within)
+			text += fmt.Sprintf(" within %q", s.concatName)
 		}
 		list = append(list, text)
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// Outcome is the plan that labels of a [Model] describe. Different labels may have the same outcome, because forms
-// (layouts of a value) that no node reads are not made.
+// Outcome describes the plan that labels of a [Model] determine. Different labels may have equal outcomes, because
+// forms (layouts of a value) that no node reads are not made.
 type Outcome struct {
-	// PS is the total cost in picoseconds, and Copying the part of it that copies cost.
+	// PS is the total cost in picoseconds. Copying is the cost of the copies, a part of PS.
 	PS, Copying int64
 	Nodes       []Computed
 	Copies      []Copied // sorted by name
-	// Inserted is the number of Copies without those that nodes of the graph make, such as a reshape where no view is
-	// possible.
+	// Inserted is the number of Copies that are inserted into the graph. A reshape that cannot be a view makes a copy but
+	// is a node of the graph, so it does not count.
 	Inserted int
 	// Labels is the assignment that has this outcome.
 	Labels []int
@@ -56,8 +56,8 @@ type Recomputed struct {
 	Order    string `json:"lies" doc:"The dimension order of its results in the second plan."`
 }
 
-// Outcome returns the plan that an assignment of the variables of WCSP describes. If a label is infeasible, it returns
-// an error that names the label.
+// Outcome returns the plan for a label of each variable of WCSP. If labels are infeasible, the error names the
+// forbidden combination.
 func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 	defer interrupt.Catch(&err)
 	r, err := m.decoder(labels)
@@ -75,17 +75,17 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 		switch v, t := m.views[i], m.tasks[i]; {
 		case v != nil:
 			x := m.variables.At(n.In[v.operand].Value)
-			set := r.set(x) & v.allowed
+			set := r.existingForms(x) & v.allowed
 			for k, value := range n.Out {
 				r.views.Set(value, v)
-				r.addCopies(out, m.variables.At(value), v.shown(k, set), r.m.outside(v, k, set))
+				r.addCopies(out, m.variables.At(value), v.viewForms(k, set), r.m.operandCopies(v, k, set))
 			}
 		case t != nil:
 			l := r.chosen(t)
 			for k, value := range n.Out {
-				r.addCopies(out, m.variables.At(value), 1<<l.out[k], nil)
+				r.addCopies(out, m.variables.At(value), 1<<l.resultForms[k], nil)
 			}
-			out.PS += r.work(t, l)
+			out.PS += r.workCost(t, l)
 			out.Nodes = append(out.Nodes, m.computed(t, l))
 		}
 	}
@@ -96,19 +96,19 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 	return out, nil
 }
 
-// work returns the cost of a label, including its reads.
-func (r *decoder) work(t *task, l *label) int64 {
+// workCost returns the cost of a label, including its reads.
+func (r *decoder) workCost(t *task, l *label) int64 {
 	sum := l.cost
-	for k, costs := range l.read {
+	for k, costs := range l.readCosts {
 		if costs != nil {
-			_, c := l.reads(k, r.set(r.m.variables.At(t.node.In[k].Value)))
+			_, c := l.reads(k, r.existingForms(r.m.variables.At(t.node.In[k].Value)))
 			sum += c
 		}
 	}
 	return sum
 }
 
-// computed describes how a node is computed by a label.
+// computed describes the computation of a node with label l.
 func (m *Model) computed(t *task, l *label) Computed {
 	c := Computed{Node: t.node.Name}
 	if l.impl != nil {
@@ -116,7 +116,7 @@ func (m *Model) computed(t *task, l *label) Computed {
 	}
 	var orders []string
 	for k, v := range t.node.Out {
-		if text := m.variables.At(v).forms[l.out[k]].text(); !slices.Contains(orders, text) {
+		if text := m.variables.At(v).forms[l.resultForms[k]].text(); !slices.Contains(orders, text) {
 			orders = append(orders, text)
 		}
 	}
@@ -124,22 +124,21 @@ func (m *Model) computed(t *task, l *label) Computed {
 	return c
 }
 
-// addCopies records the copies that make the needed forms of a value. roots is the mask of the forms that exist without
-// a copy, and outside the costs of making forms from another value.
-func (r *decoder) addCopies(out *Outcome, x *variable, roots uint, outside []outsideCopy) {
+// addCopies adds the copies that make the needed forms of a value to out. The parameters are those of recipe.
+func (r *decoder) addCopies(out *Outcome, x *variable, roots uint, operandCopies []operandCopy) {
 	if r.needed.At(x.value) == 0 {
 		return
 	}
-	for _, s := range r.recipe(x, roots, outside).steps {
+	for _, s := range r.recipe(x, roots, operandCopies).steps {
 		var cost int64
 		if s.from < 0 {
-			cost = outside[s.to].ps
+			cost = operandCopies[s.to].ps
 		} else {
 			cost = r.m.copies(x)[int(s.from)*len(x.forms)+int(s.to)]
 		}
 		c := r.copied(x, int(s.from), int(s.to))
 		c.CostNS = float64(cost) / 1000
-		if s.from >= 0 || !outside[s.to].own {
+		if s.from >= 0 || !operandCopies[s.to].byNode {
 			out.Inserted++
 		}
 		out.Copying += cost
@@ -147,9 +146,9 @@ func (r *decoder) addCopies(out *Outcome, x *variable, roots uint, outside []out
 	}
 }
 
-// copied describes a copy of x to form `to`. The source is form `from` of x or, if from is negative, the operand of the
-// view that computes x. Copying the operand of a view is equivalent to copying its result. If both are possible, the
-// copy is attributed to the value at the start of the chain of views.
+// copied describes a copy of x to form `to`. The source is form `from` of x or, if `from` is negative, the operand of
+// the view whose result is x. Copying the operand of a view is equivalent to copying the result. The description
+// therefore names the first value of the chain of views, so that equal plans have equal descriptions.
 func (r *decoder) copied(x *variable, from, to int) Copied {
 	for {
 		v := r.views.At(x.value)
@@ -158,13 +157,13 @@ func (r *decoder) copied(x *variable, from, to int) Copied {
 		}
 		k := x.value.Index
 		in := r.m.variables.At(v.node.In[v.operand].Value)
-		if constant(in.value) || in.value.Meta.Bytes() != x.value.Meta.Bytes() { // a part, or repeated elements
+		if freeConstant(in.value) || in.value.Meta.Bytes() != x.value.Meta.Bytes() { // x is a part or an expansion of in
 			break
 		}
-		set := r.set(in) & v.allowed
+		set := r.existingForms(in) & v.allowed
 		source, made := -1, v.source(k, to, v.allowed, 0)
 		if from < 0 {
-			source = r.m.copied(v, k, to, set)
+			source = r.m.copySource(v, k, to, set)
 		} else {
 			source = v.source(k, from, v.allowed, r.needed.At(in.value))
 		}
@@ -180,14 +179,13 @@ func (r *decoder) copied(x *variable, from, to int) Copied {
 	return c
 }
 
-// same reports whether two outcomes of one model are the same plan: the same implementations, layouts of results and
-// copies.
-func (o *Outcome) same(p *Outcome) bool {
+// samePlan reports whether two outcomes of one model have the same implementations, layouts of results and copies.
+func (o *Outcome) samePlan(p *Outcome) bool {
 	return slices.Equal(o.Nodes, p.Nodes) && slices.Equal(o.Copies, p.Copies)
 }
 
-// Since returns the changes from outcome was to outcome o. Both must be for the same graph. Nil counts as an empty
-// outcome.
+// Since returns the changes from outcome `was` to outcome o. Both must be outcomes of the same graph. Nil means an
+// empty outcome.
 func (o *Outcome) Since(was *Outcome) Change {
 	c := Change{Nodes: []Recomputed{}, Gone: []Copied{}, Added: []Copied{}}
 	if o == nil {
@@ -209,15 +207,16 @@ func (o *Outcome) Since(was *Outcome) Change {
 	return c
 }
 
-// missing returns the copies in list that other does not have, counting repetitions.
+// missing returns the copies of list that other does not have. A copy that occurs n times in other removes n
+// occurrences.
 func missing(list, other []Copied) []Copied {
-	there := make(map[Copied]int, len(other))
+	remaining := make(map[Copied]int, len(other))
 	for _, c := range other {
-		there[c]++
+		remaining[c]++
 	}
 	return slices.DeleteFunc(slices.Clone(list), func(c Copied) bool {
-		there[c]--
-		return there[c] >= 0
+		remaining[c]--
+		return remaining[c] >= 0
 	})
 }
 
@@ -235,7 +234,7 @@ func (c Change) String() string {
 			parts = append(parts, fmt.Sprintf("%s runs by %s, not %s", n.Node, n.Impl, n.WasImpl))
 		}
 	}
-	parts = few(parts, "nodes")
+	parts = shorten(parts, "nodes")
 	for _, list := range []struct {
 		copies []Copied
 		what   string
@@ -244,13 +243,13 @@ func (c Change) String() string {
 		for _, k := range list.copies {
 			texts = append(texts, fmt.Sprintf("the copy of %s to %s %s", k.Value, k.To, list.what))
 		}
-		parts = append(parts, few(texts, "copies")...)
+		parts = append(parts, shorten(texts, "copies")...)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// few shortens a list to three items; the last one has the number of omitted items.
-func few(list []string, what string) []string {
+// shorten returns a list of at most three items. If items are omitted, the last item is their number.
+func shorten(list []string, what string) []string {
 	if len(list) <= 3 {
 		return list
 	}

@@ -9,16 +9,17 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Preference describes a plan among the plans whose cost is within a budget: strategy Optimal takes one with the fewest
-// copies. Without a slack the budget is the least cost.
+// Preference describes the choice of strategy Optimal among the plans whose cost is within a budget: a plan with the
+// fewest copies. Without a slack the budget is the least cost.
 //
-// What is proved: no plan costs less than LeastPS, and the weighted cost of every plan, with the weights Proof, is at
-// least Bound. It follows that a plan within the budget has at least FewestCopies copies ([Weights.CopiesWithin]).
+// Two bounds are proved: every plan costs at least LeastPS, and the weighted cost of every plan, with the weights
+// Proof, is at least Bound. Therefore a plan within the budget has at least FewestCopies copies
+// ([Weights.CopiesWithin]).
 type Preference struct {
 	Slack    float64 // the share of LeastPS that the plan may cost more; see [Problem.Slack]
 	LeastPS  int64   // a proved lower bound on the cost of every plan, in picoseconds
 	BudgetPS int64   // LeastPS and the slack
-	CostPS   int64   // the cost of the plan, above BudgetPS only if no plan within the budget was found
+	CostPS   int64   // the cost of the plan; above BudgetPS only if the search found no plan within the budget
 	Copies   int     // the copies of the plan
 	Units    int64   // the bytes of the copies, in units of Made.UnitBytes
 	// FewestCopies is a proved lower bound on the number of copies of the plans within the budget.
@@ -28,7 +29,7 @@ type Preference struct {
 	Bound        int64   // a proved lower bound on the weighted cost of every plan
 }
 
-// Fewest reports whether it is proved that no plan within the budget has fewer copies.
+// Fewest reports whether the plan is proved to have the fewest copies of all plans within the budget.
 func (p *Preference) Fewest() bool {
 	return p != nil && p.CostPS <= p.BudgetPS && p.Copies == p.FewestCopies
 }
@@ -44,7 +45,7 @@ func CheckSlack(slack float64) error {
 	return nil
 }
 
-// Budget returns the cost that plans may have with a slack: a share of the least cost, rounded down.
+// Budget returns the maximum cost of a plan with a slack: the least cost plus the given share of it, rounded down.
 func Budget(leastPS int64, slack float64) int64 {
 	return leastPS + int64(math.Floor(float64(leastPS)*slack))
 }
@@ -86,13 +87,14 @@ func (m *Model) solve(o wcsp.Options) (*solved, error) {
 // optimal reports whether no plan has a smaller weighted cost.
 func (s *solved) optimal() bool { return s.cost == s.bound }
 
-// prefer solves the problem: of the plans within the slack it takes one with the fewest copies.
+// prefer solves the problem. Of the plans within the slack, it takes a plan with the fewest copies.
 //
-// A budget is not a sum of costs of labels. Its Lagrangian is: time*cost + copies*n, with fixed weights, is minimized
-// exactly, and every solution is on the convex hull of the plans' costs and copies. If a copy weighs as much as the
-// picoseconds of the slack, and the solution is within the budget, then no plan within it has fewer copies. Otherwise
-// the weights move along the hull until they are those of the edge that crosses the budget. The bound of this edge
-// limits the copies of all plans within the budget; a plan between the hull and the budget may remain unfound.
+// A limit on the cost cannot be expressed by factors. The Lagrangian time*cost + copies*n, with fixed weights time and
+// copies, can: it is minimized exactly, and each minimum is a vertex of the convex hull of the points (cost, number of
+// copies) of all plans. The first weights make a copy as expensive as the slack. If this solution is within the budget,
+// no plan within the budget has fewer copies. Otherwise the weights move along the hull to the edge that crosses the
+// budget. The bound of this edge limits the copies of all plans within the budget. A plan between the hull and the
+// budget may remain unfound.
 func (m *Model) prefer(o wcsp.Options) (*solved, *Preference, error) {
 	best, err := m.solve(o)
 	if err != nil {
@@ -102,24 +104,24 @@ func (m *Model) prefer(o wcsp.Options) (*solved, *Preference, error) {
 	p := &Preference{Slack: m.Problem.Slack, LeastPS: best.bound / w.Time, Made: w, Proof: w, Bound: best.bound}
 	p.BudgetPS = Budget(p.LeastPS, p.Slack)
 	if p.Slack > 0 && best.copies > 0 && best.ps <= p.BudgetPS {
-		if best, err = m.fewer(o, best, p); err != nil {
+		if best, err = m.findFewerCopies(o, best, p); err != nil {
 			return nil, nil, err
 		}
 	}
 	p.CostPS, p.Copies, p.Units, p.Made = best.ps, best.copies, best.units, best.model.Weights
-	proof := Model{most: m.most, Weights: p.Proof}
+	proof := Model{planBounds: m.planBounds, Weights: p.Proof}
 	p.FewestCopies = min(p.Copies, p.Proof.CopiesWithin(p.Bound, p.BudgetPS, proof.Units()))
 	return best, p, nil
 }
 
-// mostEdges limits the problems that are solved for a slack. Some steps along the hull suffice.
-const mostEdges = 64
+// maxEdges is the maximum number of problems that are solved for a slack. Usually a few steps along the hull suffice.
+const maxEdges = 64
 
-// fewer looks for a plan within the budget that has fewer copies, and sets the proof of the preference.
-func (m *Model) fewer(o wcsp.Options, best *solved, p *Preference) (*solved, error) {
+// findFewerCopies looks for a plan within the budget that has fewer copies, and sets the proof of the preference.
+func (m *Model) findFewerCopies(o wcsp.Options, best *solved, p *Preference) (*solved, error) {
 	time, copies := int64(1), p.BudgetPS-p.LeastPS+1
 	var over *solved // the plan above the budget at the other end of the edge
-	for range mostEdges {
+	for range maxEdges {
 		interrupt.Check(o.Context)
 		w, ok := m.weigh(time, copies)
 		if !ok {

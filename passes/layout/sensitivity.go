@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Sensitivity is how much the price of copies may change before another plan becomes the cheapest.
+// Sensitivity states how much the price of copies can change before another plan becomes the cheapest.
 type Sensitivity struct {
 	CopyNS      float64 `json:"copy_ns" doc:"The time of the copies in the cheapest plan, in nanoseconds."`
 	CopiedBytes int     `json:"copied_bytes" doc:"The bytes that they copy."`
@@ -19,8 +19,7 @@ type Sensitivity struct {
 // Breakpoint is a factor on the price of copies at which another plan becomes the cheapest.
 type Breakpoint struct {
 	Factor float64 `json:"factor" doc:"The factor on the price of all copies."`
-	// The bandwidths are those of the copies of the cheapest plan or, if it has none, of the copies added at the
-	// breakpoint.
+	// The bandwidths refer to the copies of the cheapest plan or, if it has none, to the copies added at the breakpoint.
 	WasGBps float64 `json:"was_gb_per_s" doc:"The bandwidth of copies as priced, in GB/s: bytes copied per time."`
 	GBps    float64 `json:"gb_per_s" doc:"The bandwidth of copies at which the other plan gets cheaper."`
 	Change  Change  `json:"change" doc:"The difference between the plans."`
@@ -30,11 +29,11 @@ type Breakpoint struct {
 const maxFactor = 1024
 
 // Sensitive finds the nearest factors on the price of all copies, above and below 1, at which the cheapest plan
-// changes. The cost of each assignment is a linear function of the factor: a line. The least cost as a function of the
-// factor is the minimum of these lines, which is concave and piecewise linear. Sensitive first solves the problem at
-// the extreme factor. It then moves to the factor at which the solution's line crosses the line of the cheapest plan,
-// and solves again. It ends when no line is below the line of the cheapest plan. Factors are accurate to a few
-// millionths.
+// changes. Factors are accurate to a few millionths.
+//
+// The cost of each assignment is a linear function of the factor: a line. Sensitive first solves the problem at the
+// extreme factor. It then moves to the factor at which the solution's line crosses the line of the cheapest plan, and
+// solves again. It ends at the factor at which no line is below the line of the cheapest plan.
 func (m *Model) Sensitive() (*Sensitivity, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -54,14 +53,14 @@ func (m *Model) Sensitive() (*Sensitivity, error) {
 	return s, err
 }
 
-// line is the cost of an assignment as a function of the factor on the price of copies: rest + factor * copies.
+// line is the cost of an assignment as a function of the factor on the price of copies: otherCosts + factor * copies.
 type line struct {
-	rest, copies int64 // in picoseconds
-	outcome      *Outcome
+	otherCosts, copies int64 // in picoseconds
+	outcome            *Outcome
 }
 
 // cost returns the cost at a factor, in picoseconds.
-func (l *line) cost(factor float64) float64 { return float64(l.rest) + factor*float64(l.copies) }
+func (l *line) cost(factor float64) float64 { return float64(l.otherCosts) + factor*float64(l.copies) }
 
 // cheapestAt returns the line of the assignment that is cheapest at a factor.
 func (m *Model) cheapestAt(factor float64) (*line, error) {
@@ -82,19 +81,19 @@ func (m *Model) cheapestAt(factor float64) (*line, error) {
 		for _, v := range f.Scope {
 			at = at*len(m.WCSP.Variables[v].Labels) + s.Labels[v]
 		}
-		if m.copying[i] {
+		if m.isCopyFactor[i] {
 			l.copies += f.Costs[at]
 		} else {
-			l.rest += f.Costs[at]
+			l.otherCosts += f.Costs[at]
 		}
 	}
 	l.outcome, err = m.Outcome(s.Labels)
 	return l, err
 }
 
-// scaled returns the problem with the cost of copies scaled by a factor; for factor 1, the problem that Optimal solves.
-// To keep costs integers, it multiplies costs of
-// copies by p and all other costs by q, where p / q approximates the factor as well as the range of costs permits.
+// scaled returns the problem with the cost of copies multiplied by a factor. For factor 1 it returns the problem that
+// strategy Optimal solves. To keep costs integers, costs of copies are multiplied by p and all other costs by q. p/q is
+// the best approximation of the factor that the range of costs permits.
 func (m *Model) scaled(factor float64) (*wcsp.Problem, error) {
 	if factor == 1 {
 		return m.Weighted, nil
@@ -118,7 +117,7 @@ func (m *Model) scaled(factor float64) (*wcsp.Problem, error) {
 	out := &wcsp.Problem{Version: wcsp.Version, Variables: m.WCSP.Variables}
 	for i, f := range m.WCSP.Factors {
 		by := q
-		if m.copying[i] {
+		if m.isCopyFactor[i] {
 			by = p
 		}
 		g := wcsp.Factor{Scope: f.Scope, Costs: make(wcsp.Costs, len(f.Costs))}
@@ -145,9 +144,9 @@ func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) 
 		if l.copies == cheapest.copies || l.cost(factor) >= cheapest.cost(factor) {
 			break
 		}
-		next := float64(l.rest-cheapest.rest) / float64(cheapest.copies-l.copies)
+		next := float64(l.otherCosts-cheapest.otherCosts) / float64(cheapest.copies-l.copies)
 		if other != nil && (next-1)/(factor-1) >= 1-1e-9 {
-			break // closer than the resolution
+			break // the crossing does not move any more
 		}
 		other, factor = l, next
 		if factor == 1 {

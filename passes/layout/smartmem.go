@@ -13,10 +13,10 @@ import (
 // speed depends on the layout of the input, and whether the layout of the output is variable or fixed.
 //
 //   - Dependent and variable (convolution, product, normalization): each operand gets the layout that suits the node.
-//   - Independent and variable (element-wise, concatenation): the node has the layout that its readers want, for its
-//     operands too.
-//   - Fixed (reshape, transpose, slice): the operator is eliminated, so that its reader wants a layout of its
-//     operand.
+//   - Independent and variable (element-wise, concatenation): the result and the operands get the layout that the
+//     readers of the result want.
+//   - Fixed (reshape, transpose, slice): the operator is eliminated; its readers read its operand and choose the layout
+//     of the operand.
 //
 // Each producer writes one layout, which a local rule selects from the wishes of its readers. Readers that want another
 // layout get redundant copies. The pass runs backwards. In this implementation, the selected layout is the layout that
@@ -32,14 +32,14 @@ var SmartMem Strategy = &perNode{name: "smartmem",
 		"nodes those that their readers want, as in SmartMem, ASPLOS 2024",
 	label: bySmartMem}
 
-// wishList has, by value, the forms that readers want, a form for each reader, the last reader first.
+// wishList has, by value, one wanted form (layout) for each reader, the last reader first.
 type wishList struct{ forms graph.ByValue[[]int] }
 
 // add adds the wish of a reader.
 func (w wishList) add(v *graph.Value, form int) { w.forms.Set(v, append(w.forms.At(v), form)) }
 
-// wanted returns the form that the most readers want. Of several such forms it returns the form that the first reader
-// wants. It returns -1 if no reader wants a form.
+// wanted returns the form that most readers want and, on a tie, the form of the first such reader. It returns -1 if no
+// reader wants a form.
 func (w wishList) wanted(v *graph.Value) int {
 	best, most := -1, 0
 	count := map[int]int{}
@@ -77,7 +77,7 @@ func bySmartMem(m *Model) ([]int, error) {
 	return list, nil
 }
 
-// through passes the wishes for the results of a view to its operand.
+// through passes the wishes for the results of a view on to its operand.
 func (w wishList) through(v *viewed) {
 	for k, out := range v.node.Out {
 		if f := w.wanted(out); f >= 0 {
@@ -88,32 +88,32 @@ func (w wishList) through(v *viewed) {
 	}
 }
 
-// dependent returns the label of a node whose speed depends on the layouts of its operands. This is the cheapest label.
-// If the cheapest label writes another form than the wanted form, and a copy would cost more, it is the cheapest label
-// that reads the same forms and writes the wanted form. dependent adds the wishes for the operands.
+// dependent returns the label of a node whose speed depends on the layouts of its operands, and adds the wishes for the
+// operands. It returns the cheapest label, unless this label does not write the wanted form. Then it returns the
+// cheapest label that reads the same forms and writes the wanted form, if this label costs at most as much as a copy.
 func (w wishList) dependent(m *Model, t *task) int {
 	best := t.cheapest(nil)
 	own := &t.labels[best]
 	w.addOperands(m, t, best)
 	d := w.wantedResult(t)
-	if d < 0 || own.out[0] == d {
+	if d < 0 || own.resultForms[0] == d {
 		return best
 	}
 	x := m.variables.At(t.node.Out[0])
 	reads := m.preferred(t, own)
-	other := t.cheapest(func(l *label) bool { return l.out[0] == d && slices.Equal(m.preferred(t, l), reads) })
-	if other >= 0 && t.labels[other].atBest() <= own.atBest()+m.copies(x)[own.out[0]*len(x.forms)+d] {
+	other := t.cheapest(func(l *label) bool { return l.resultForms[0] == d && slices.Equal(m.preferred(t, l), reads) })
+	if other >= 0 && t.labels[other].costAtPreferred() <= own.costAtPreferred()+m.copies(x)[own.resultForms[0]*len(x.forms)+d] {
 		return other
 	}
 	return best
 }
 
 // independent returns the label of a node whose speed does not depend on layouts: the cheapest label that writes the
-// wanted form. If no reader wants a form, the node wants no forms of its operands.
+// wanted form. It adds the wishes for the operands only if a reader of the result wants a form.
 func (w wishList) independent(m *Model, t *task) int {
 	d := w.wantedResult(t)
 	if d >= 0 {
-		if k := t.cheapest(func(l *label) bool { return l.out[0] == d }); k >= 0 {
+		if k := t.cheapest(func(l *label) bool { return l.resultForms[0] == d }); k >= 0 {
 			w.addOperands(m, t, k)
 			return k
 		}
@@ -129,7 +129,7 @@ func (w wishList) wantedResult(t *task) int {
 	return w.wanted(t.node.Out[0])
 }
 
-// addOperands adds the forms that a label prefers.
+// addOperands adds a wish for each operand for which the chosen label prefers a form.
 func (w wishList) addOperands(m *Model, t *task, chosen int) {
 	for k, f := range m.preferred(t, &t.labels[chosen]) {
 		if f >= 0 {
@@ -138,19 +138,19 @@ func (w wishList) addOperands(m *Model, t *task, chosen int) {
 	}
 }
 
-// preferred returns, by operand, the form that a label of a node reads at the least cost. The form is -1 for a
-// constant, and if all forms with a buffer of their own cost the same.
+// preferred returns, by operand, the form that label l reads at the least cost. The form is -1 for a constant, and if
+// all forms with their own buffers cost the same.
 func (m *Model) preferred(t *task, l *label) []int {
-	forms := make([]int, len(l.read))
-	for k, costs := range l.read {
+	forms := make([]int, len(l.readCosts))
+	for k, costs := range l.readCosts {
 		forms[k] = -1
 		if costs == nil {
 			continue
 		}
 		x := m.variables.At(t.node.In[k].Value)
-		first, differ := slices.Index(costs, l.best(k)), len(costs) == 1
+		first, differ := slices.Index(costs, l.leastReadCost(k)), len(costs) == 1
 		for f, c := range costs {
-			differ = differ || x.forms[f].like < 0 && c != costs[first]
+			differ = differ || x.forms[f].ownBufferForm < 0 && c != costs[first]
 		}
 		if differ {
 			forms[k] = first

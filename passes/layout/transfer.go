@@ -6,13 +6,13 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// Of returns the assignment for g, which is another copy of the assignment's graph. Nodes and values must have the same
-// numbers. Sizes may differ, so explicit strides are replaced by the strides in g.
+// Of returns the assignment for g, a copy of the assignment's graph in which nodes and values have the same numbers.
+// Sizes may differ, so explicit strides are replaced by the strides in g.
 func (a *Assignment) Of(g *graph.Graph) *Assignment {
 	if a == nil || g == nil {
 		return nil
 	}
-	t := &transfer{made: map[*Copy]*Copy{}}
+	t := &transfer{mapped: map[*Copy]*Copy{}}
 	g.Values(func(v *graph.Value) {
 		if i := v.Number(); i >= 0 {
 			t.values = append(t.values, make([]*graph.Value, max(0, i+1-len(t.values)))...)
@@ -31,7 +31,7 @@ func (a *Assignment) Of(g *graph.Graph) *Assignment {
 // transfer maps copies in one graph to the corresponding copies in another graph.
 type transfer struct {
 	values []*graph.Value // by number
-	made   map[*Copy]*Copy
+	mapped map[*Copy]*Copy
 }
 
 // copies maps each Copy of a list.
@@ -51,11 +51,11 @@ func (t *transfer) copy(c *Copy) *Copy {
 	if c == nil {
 		return nil
 	}
-	if d := t.made[c]; d != nil {
+	if d := t.mapped[c]; d != nil {
 		return d
 	}
 	d := *c
-	t.made[c] = &d
+	t.mapped[c] = &d
 	if c.Value != nil {
 		if i := c.Value.Number(); i >= 0 && i < len(t.values) {
 			d.Value = t.values[i]

@@ -9,21 +9,21 @@ import (
 )
 
 // This file lets nodes write their results directly into the result of a concatenation ([graph.Op.ConcatDim]), so that
-// the concatenation copies nothing. A form is a layout that a value may have, and a label is one way to compute a node.
-// A slot is a position inside the result of a concatenation. For each slot a value gets another form, and its node gets
-// labels that write this form.
+// the concatenation copies nothing. A form is a layout in which a value may exist, and a label is one way to compute a
+// node. A slot is a position inside the result of a concatenation. For each slot, the value gets an additional form,
+// and its node gets labels that write this form.
 
 // slot is a position in the result of a concatenation, for one order of this result. The position holds one operand, or
 // the result of an inner concatenation whose operands are adjacent at this position.
 type slot struct {
-	join    int          // index of the concatenation's node
-	operand int          // index of the operand; -1 for the result of an inner concatenation
-	order   tensor.Order // order of the result of the concatenation
-	within  string       // name of the result of the concatenation
+	concat     int          // index of the concatenation's node
+	operand    int          // index of the operand; -1 for the result of an inner concatenation
+	order      tensor.Order // order of the result of the concatenation
+	concatName string       // name of the result of the concatenation
 }
 
-// Place describes a form that has no buffer of its own: it is in the buffer of another value, or is a view of such a
-// form.
+// Place describes a form without a buffer of its own: the form is in the buffer of a concatenation's result, or is a
+// view of such a form.
 type Place struct {
 	Like int // the form of the same order that has its own buffer
 	// Join is the concatenation whose result contains the form; nil for a view. Operand is the index of the operand of
@@ -39,12 +39,12 @@ func (m *Model) Places(v *graph.Value) []*Place {
 	list := make([]*Place, len(m.Forms(v)))
 	for i := range list {
 		f := &m.variables.At(v).forms[i]
-		if f.like < 0 {
+		if f.ownBufferForm < 0 {
 			continue
 		}
-		list[i] = &Place{Like: f.like, Operand: -1}
+		list[i] = &Place{Like: f.ownBufferForm, Operand: -1}
 		if s := f.slot; s != nil {
-			list[i].Join, list[i].Operand, list[i].Order = m.Problem.Graph.Nodes[s.join], s.operand, s.order
+			list[i].Join, list[i].Operand, list[i].Order = m.Problem.Graph.Nodes[s.concat], s.operand, s.order
 		}
 	}
 	return list
@@ -52,8 +52,8 @@ func (m *Model) Places(v *graph.Value) []*Place {
 
 // slots is the state of the search for slots.
 type slots struct {
-	own    graph.ByValue[bool]                    // by view root: whether the value needs its own buffer
-	places map[int]map[tensor.Order][]tensor.Meta // by join and order: layouts of the operands
+	own    graph.ByValue[bool]                    // by viewRoot: whether the value needs its own buffer
+	places map[int]map[tensor.Order][]tensor.Meta // by index of the concatenation and order: layouts of the operands
 }
 
 // newSlots returns the initial state: it finds the values that need their own buffers.
@@ -76,10 +76,11 @@ func (m *Model) newSlots() *slots {
 	return s
 }
 
-// viewRoot follows views to the value that owns the buffer. It includes nodes that are views only in some layouts.
+// viewRoot follows views from v to the value that owns the buffer. Nodes that are views only in some layouts count as
+// views.
 func (m *Model) viewRoot(v *graph.Value) *graph.Value {
 	for v.Node != nil {
-		view := m.views[m.places[v.Node.Number()]]
+		view := m.views[m.nodeIndex[v.Node.Number()]]
 		if view == nil {
 			break
 		}
@@ -88,8 +89,8 @@ func (m *Model) viewRoot(v *graph.Value) *graph.Value {
 	return v
 }
 
-// within adds slot forms to the results of node i, and labels that write these forms.
-func (m *Model) within(i int, n *graph.Node) {
+// addSlots adds slot forms to the results of node i, and labels that write these forms.
+func (m *Model) addSlots(i int, n *graph.Node) {
 	if m.Problem.KeepGoing || n.Op.RunDynamic != nil || n.Pin.Lays() || len(n.Op.Impls) == 0 {
 		return
 	}
@@ -100,7 +101,7 @@ func (m *Model) within(i int, n *graph.Node) {
 		if m.slots == nil {
 			m.slots = m.newSlots()
 		}
-		if x := m.variables.At(v); !m.slots.own.At(v) && !m.Problem.Fixed(v) && !x.rigid {
+		if x := m.variables.At(v); !m.slots.own.At(v) && !m.Problem.Fixed(v) && !x.firstIsView {
 			m.addOperandSlots(i, n, k, x)
 			m.addAdjacentSlots(i, n, x)
 		}
@@ -140,9 +141,9 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, k int, x *variable) {
 	}
 }
 
-// keepStrides returns a layout of the slot with layout place. separate is the corresponding layout with its own buffer.
-// If both layouts give the same addresses relative to the first element, the result has the strides of separate. The
-// layouts may differ in the strides of dimensions of size 1, on which prices may depend.
+// keepStrides returns the layout place of a slot. separate is the corresponding layout with its own buffer. If the two
+// layouts differ only in the strides of dimensions of size 1, the result has the strides of separate, because prices
+// may depend on these strides.
 func keepStrides(place, separate tensor.Meta) tensor.Meta {
 	if separate.SameAddresses(place) {
 		place.Strides = separate.Strides
@@ -179,7 +180,7 @@ func (x *variable) addSlotForm(meta tensor.Meta, like int, s *slot) int {
 	if len(x.forms) == maxForms {
 		return -1
 	}
-	x.forms = append(x.forms, form{meta: meta, like: like, slot: s})
+	x.forms = append(x.forms, form{meta: meta, ownBufferForm: like, slot: s})
 	return len(x.forms) - 1
 }
 
@@ -191,28 +192,28 @@ func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 	slotMeta := x.forms[f].meta
 	slotMeta.Offset = 0 // kernels get the address of the first element
 	for _, l := range t.labels {
-		if l.impl == nil || l.out[k] != x.forms[f].like || l.slot != "" {
+		if l.impl == nil || l.resultForms[k] != x.forms[f].ownBufferForm || l.concatName != "" {
 			continue
 		}
-		at, out := *call, slices.Clone(l.out)
+		at, out := *call, slices.Clone(l.resultForms)
 		at.Out = make([]tensor.Meta, len(n.Out))
 		for j, v := range n.Out {
-			at.Out[j] = m.variables.At(v).forms[l.out[j]].meta
+			at.Out[j] = m.variables.At(v).forms[l.resultForms[j]].meta
 		}
 		at.Out[k], out[k] = slotMeta, f
 		dense := slotMeta.IsNonOverlappingAndDense()
 		if !dense && (l.impl.Writes == nil || !l.impl.Writes(&at, l.walk, k, slotMeta)) {
 			continue
 		}
-		if p, ok := m.priced(n, &at, l.impl, l.walk, out, l.only); ok {
-			p.slot = x.forms[f].slot.within
+		if p, ok := m.priced(n, &at, l.impl, l.walk, out, l.requiredForms); ok {
+			p.concatName = x.forms[f].slot.concatName
 			t.labels = append(t.labels, p)
 		}
 	}
 }
 
-// addAdjacentSlots adds labels with which inner concatenation i does nothing. They apply if all operands of node i are
-// adjacent in the result of an outer concatenation, so that the result of node i is already at its position.
+// addAdjacentSlots adds labels with which inner concatenation i does nothing. These labels apply if all operands of
+// node i are adjacent in the result of an outer concatenation. The result of node i is then already at its position.
 func (m *Model) addAdjacentSlots(i int, n *graph.Node, y *variable) {
 	if !m.isJoin(i) {
 		return
@@ -223,14 +224,14 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, y *variable) {
 	}
 	x := m.variables.At(n.In[first].Value)
 	for _, f := range x.forms {
-		if f.slot == nil || f.slot.join == i {
+		if f.slot == nil || f.slot.concat == i {
 			continue
 		}
 		like := y.withOrder(f.slot.order)
 		if like < 0 || f.meta.Rank() != y.value.Meta.Rank() {
 			continue
 		}
-		home := m.variables.At(m.Problem.Graph.Nodes[f.slot.join].Out[0])
+		home := m.variables.At(m.Problem.Graph.Nodes[f.slot.concat].Out[0])
 		slotMeta := y.value.Meta.WithStrides(home.forms[home.withOrder(f.slot.order)].meta.Strides)
 		slotMeta.Offset = f.meta.Offset
 		slotMeta = keepStrides(slotMeta, y.forms[like].meta)
@@ -238,7 +239,7 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, y *variable) {
 		if in == nil {
 			continue
 		}
-		at := y.addSlotForm(slotMeta, like, &slot{f.slot.join, -1, f.slot.order, f.slot.within})
+		at := y.addSlotForm(slotMeta, like, &slot{f.slot.concat, -1, f.slot.order, f.slot.concatName})
 		if at < 0 {
 			return
 		}
@@ -246,8 +247,8 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, y *variable) {
 	}
 }
 
-// formsIn returns the forms in which all operands of an inner concatenation are already at their positions, if its
-// result is in slot s with layout slotMeta. It returns nil if an operand has no such form.
+// formsIn returns, by operand of an inner concatenation n, the form in which the operand is already at its position.
+// The result of n is in slot s and has layout slotMeta. formsIn returns nil if an operand has no such form.
 func (m *Model) formsIn(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
 	in := slices.Repeat([]int{-1}, len(n.In))
 	for k, t := range n.PlacesIn(slotMeta.Type()) {
@@ -256,7 +257,7 @@ func (m *Model) formsIn(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
 		}
 		place, _ := t.Meta()
 		in[k] = slices.IndexFunc(m.variables.At(n.In[k].Value).forms, func(f form) bool {
-			return f.slot != nil && f.slot.join == s.join && f.slot.order == s.order && f.meta.Offset == place.Offset &&
+			return f.slot != nil && f.slot.concat == s.concat && f.slot.order == s.order && f.meta.Offset == place.Offset &&
 				f.meta.SameAddresses(place)
 		})
 		if in[k] < 0 || n.In[k].Value.Const != nil {
@@ -266,8 +267,8 @@ func (m *Model) formsIn(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
 	return in
 }
 
-// addNoopLabel adds the label of a concatenation that does nothing, because operand k in form in[k] is already at its
-// position in the result.
+// addNoopLabel adds a label with which concatenation i does nothing: each operand k in form in[k] is already at its
+// position in the result, which has form out.
 func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
 	t, call, impl := m.tasks[i], n.Call(), &n.Op.Impls[0]
 	y := m.variables.At(n.Out[0])
@@ -275,9 +276,9 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
 	for k := range n.In {
 		call.InPlace[k] = in[k] >= 0
 	}
-	call.Out[0] = y.forms[y.forms[out].like].meta
-	l := label{impl: impl, walk: call.InOrder(y.forms[out].slot.order), out: []int{out}, read: make([][]int64, len(n.In)),
-		form: make([]int, len(n.In)), slot: y.forms[out].slot.within, slots: make([]uint, len(n.In))}
+	call.Out[0] = y.forms[y.forms[out].ownBufferForm].meta
+	l := label{impl: impl, walk: call.InOrder(y.forms[out].slot.order), resultForms: []int{out}, readCosts: make([][]int64, len(n.In)),
+		constantForms: make([]int, len(n.In)), concatName: y.forms[out].slot.concatName, ownSlots: make([]uint, len(n.In))}
 	l.cost = PS(m.Problem.Profile, impl.Work(call, l.walk))
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg || a.Value.Const != nil {
@@ -289,7 +290,7 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
 				costs[f] = wcsp.Forbidden
 			}
 		}
-		l.read[k] = costs
+		l.readCosts[k] = costs
 	}
 	t.labels = append(t.labels, l)
 }
@@ -300,16 +301,16 @@ func (m *Model) priceOwnSlots(n *graph.Node, k int, out []int, x *variable, l *l
 	if n.Op.ConcatDim == nil || len(out) != 1 {
 		return
 	}
-	i, f := m.places[n.Number()], &m.variables.At(n.Out[0]).forms[out[0]]
+	i, f := m.nodeIndex[n.Number()], &m.variables.At(n.Out[0]).forms[out[0]]
 	for at := range x.forms {
 		s := x.forms[at].slot
-		if s == nil || s.join != i {
+		if s == nil || s.concat != i {
 			continue
 		}
-		if l.slots == nil {
-			l.slots = make([]uint, len(n.In))
+		if l.ownSlots == nil {
+			l.ownSlots = make([]uint, len(n.In))
 		}
-		l.slots[k] |= 1 << at
+		l.ownSlots[k] |= 1 << at
 		switch {
 		case f.slot != nil || s.order != f.order:
 			costs[at] = wcsp.Forbidden
@@ -328,14 +329,14 @@ func (m *Model) wrongSlots(t *task, x *variable) (list []uint) {
 	y := m.variables.At(t.node.Out[0])
 	for f := range x.forms {
 		s := x.forms[f].slot
-		if s == nil || s.join != m.places[t.node.Number()] {
+		if s == nil || s.concat != m.nodeIndex[t.node.Number()] {
 			continue
 		}
 		if list == nil {
 			list = make([]uint, len(t.labels))
 		}
 		for i := range t.labels {
-			if slotMeta := &y.forms[t.labels[i].out[0]]; slotMeta.slot != nil || slotMeta.order != s.order {
+			if slotMeta := &y.forms[t.labels[i].resultForms[0]]; slotMeta.slot != nil || slotMeta.order != s.order {
 				list[i] |= 1 << f
 			}
 		}
@@ -343,8 +344,8 @@ func (m *Model) wrongSlots(t *task, x *variable) (list []uint) {
 	return list
 }
 
-// placedOnce reports whether a set of forms has at most one slot form, and does not also have the corresponding form
-// with its own buffer.
+// placedOnce reports whether a set of forms has at most one slot form, and not also the form with its own buffer that
+// corresponds to the slot form.
 func (x *variable) placedOnce(set uint) bool {
 	placed := -1
 	for f := range x.forms {
@@ -355,5 +356,5 @@ func (x *variable) placedOnce(set uint) bool {
 			placed = f
 		}
 	}
-	return placed < 0 || set>>x.forms[placed].like&1 == 0
+	return placed < 0 || set>>x.forms[placed].ownBufferForm&1 == 0
 }
