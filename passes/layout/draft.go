@@ -140,7 +140,8 @@ func Solve(p *Problem, wish Wish) (*Assignment, error) {
 
 // losesOperand reports whether a node depends on a lost value. If so, it marks the node's results as lost.
 func (d *Draft) losesOperand(n *graph.Node) bool {
-	if len(d.assignment.Lost) == 0 || !slices.ContainsFunc(n.In, func(a graph.Arg) bool { return d.assignment.Lost[a.Value] }) {
+	lost := d.assignment.Lost
+	if len(lost) == 0 || !slices.ContainsFunc(n.In, func(a graph.Arg) bool { return lost[a.Value] }) {
 		return false
 	}
 	for _, v := range n.Out {

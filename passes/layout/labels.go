@@ -54,7 +54,8 @@ func (m *Model) label(i int, n *graph.Node) error {
 
 // equivalent reports whether two labels have the same implementation, forms and costs.
 func (l label) equivalent(o label) bool {
-	return l.impl == o.impl && l.cost == o.cost && slices.Equal(l.resultForms, o.resultForms) && slices.Equal(l.constantForms, o.constantForms) &&
+	return l.impl == o.impl && l.cost == o.cost && slices.Equal(l.resultForms, o.resultForms) &&
+		slices.Equal(l.constantForms, o.constantForms) &&
 		slices.EqualFunc(l.readCosts, o.readCosts, slices.Equal[[]int64])
 }
 
@@ -361,7 +362,8 @@ func (m *Model) priceViewCopies(v *viewed) {
 	if n.Op.ReadsStorage {
 		return
 	}
-	v.canView, v.insertedCosts, v.copyCosts = make([]bool, len(x.forms)), make([][]int64, len(x.forms)), make([][][]int64, len(n.Out))
+	v.canView, v.insertedCosts = make([]bool, len(x.forms)), make([][]int64, len(x.forms))
+	v.copyCosts = make([][][]int64, len(n.Out))
 	calls, results := make([]*graph.Call, len(x.forms)), make([][]graph.Result, len(x.forms))
 	for i := range x.forms {
 		if v.identity && v.outputCopies>>i&1 == 0 {

@@ -102,7 +102,8 @@ func (w wishList) dependent(m *Model, t *task) int {
 	x := m.variables.At(t.node.Out[0])
 	reads := m.preferred(t, own)
 	other := t.cheapest(func(l *label) bool { return l.resultForms[0] == d && slices.Equal(m.preferred(t, l), reads) })
-	if other >= 0 && t.labels[other].costAtPreferred() <= own.costAtPreferred()+m.copies(x)[own.resultForms[0]*len(x.forms)+d] {
+	copyCost := m.copies(x)[own.resultForms[0]*len(x.forms)+d]
+	if other >= 0 && t.labels[other].costAtPreferred() <= own.costAtPreferred()+copyCost {
 		return other
 	}
 	return best
