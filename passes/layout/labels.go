@@ -364,22 +364,7 @@ func (m *Model) priceViewCopies(v *viewed) {
 	}
 	v.canView, v.insertedCosts = make([]bool, len(x.forms)), make([][]int64, len(x.forms))
 	v.copyCosts = make([][][]int64, len(n.Out))
-	calls, results := make([]*graph.Call, len(x.forms)), make([][]graph.Result, len(x.forms))
-	for i := range x.forms {
-		if v.identity && v.outputCopies>>i&1 == 0 {
-			results[i] = []graph.Result{{Type: x.forms[i].meta.Type(), Alias: v.operand}}
-			continue
-		}
-		calls[i] = callWith(n, v.operand, x.forms[i].meta)
-		res, err := n.Op.Infer(calls[i])
-		if err != nil || len(res) != len(n.Out) {
-			continue // the view is impossible
-		}
-		results[i] = res
-		if res[0].Alias == graph.Fresh {
-			m.variables.At(n.Out[0]).add(res[0].Meta())
-		}
-	}
+	calls, results := m.inferView(v, x)
 	for i, res := range results {
 		if res == nil {
 			continue
@@ -403,6 +388,29 @@ func (m *Model) priceViewCopies(v *viewed) {
 			}
 		}
 	}
+}
+
+// inferView infers the results of a view for each form of its operand x. An entry of results is nil if the op rejects
+// the form. If the result must be a copy, its inferred layout is added to the forms of the result.
+func (m *Model) inferView(v *viewed, x *variable) (calls []*graph.Call, results [][]graph.Result) {
+	n := v.node
+	calls, results = make([]*graph.Call, len(x.forms)), make([][]graph.Result, len(x.forms))
+	for i := range x.forms {
+		if v.identity && v.outputCopies>>i&1 == 0 {
+			results[i] = []graph.Result{{Type: x.forms[i].meta.Type(), Alias: v.operand}}
+			continue
+		}
+		calls[i] = callWith(n, v.operand, x.forms[i].meta)
+		res, err := n.Op.Infer(calls[i])
+		if err != nil || len(res) != len(n.Out) {
+			continue
+		}
+		results[i] = res
+		if res[0].Alias == graph.Fresh {
+			m.variables.At(n.Out[0]).add(res[0].Meta())
+		}
+	}
+	return calls, results
 }
 
 // setAllowed sets v.allowed, the operand forms that a view may use. If the operand is pinned and the op accepts the

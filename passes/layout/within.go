@@ -278,7 +278,7 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
 	}
 	call.Out[0] = y.forms[y.forms[out].ownBufferForm].meta
 	l := label{impl: impl, walk: call.InOrder(y.forms[out].slot.order), resultForms: []int{out},
-		readCosts: make([][]int64, len(n.In)),
+		readCosts:     make([][]int64, len(n.In)),
 		constantForms: make([]int, len(n.In)), concatName: y.forms[out].slot.concatName, ownSlots: make([]uint, len(n.In))}
 	l.cost = PS(m.Problem.Profile, impl.Work(call, l.walk))
 	for k, a := range n.In {
