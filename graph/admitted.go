@@ -10,8 +10,8 @@ import (
 // graph by references for all candidate integers at once: each candidate is one element of a tensor.
 
 // Admitted returns, for each integer input of an inferred graph whose elements are used as indices, the candidates that
-// are within all bounds of these uses ([Param.Below]). It omits inputs that are not used as indices, and inputs for
-// which it cannot decide which candidates are valid.
+// are within all bounds of these uses ([Param.Below]). It omits inputs that are not used as indices, and inputs whose
+// valid candidates it cannot determine.
 //
 // Uses are found through element-wise ops (pointwise ops, copies, conversions) and through views, but not through ops
 // that combine two inputs or move elements.
@@ -32,7 +32,7 @@ func (g *Graph) Admitted(candidates []int64) map[*Value][]int64 {
 	return w.admitted
 }
 
-// leadToIndices returns the values that are used as indices, and all values on which these depend.
+// leadToIndices returns the values that are used as indices, and all values from which the indices are computed.
 func (g *Graph) leadToIndices() map[*Value]bool {
 	leads := map[*Value]bool{}
 	for _, n := range slices.Backward(g.Nodes) {
@@ -46,8 +46,7 @@ func (g *Graph) leadToIndices() map[*Value]bool {
 	return leads
 }
 
-// outcome describes a value that is computed element by element from an input: each element of the value depends on
-// exactly one element of the input.
+// outcome describes a value of which each element is a function of exactly one element of an input.
 type outcome struct {
 	input   *Value
 	results *tensor.Tensor // the function's result for each candidate

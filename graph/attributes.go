@@ -51,7 +51,7 @@ func attributesOf(given Attrs) *attributes {
 	return a
 }
 
-// clone returns attributes for a copy of the graph, in which values are replaced by their copies.
+// clone returns the attributes for a copy of the graph. to maps the values of the graph to their copies.
 func (a *attributes) clone(to *ByValue[*Value]) *attributes {
 	if a == nil || len(a.refs) == 0 {
 		return a
@@ -123,14 +123,14 @@ func (s *Schema) isDefault(f Field, v any, symbols map[string]sym.Int) bool {
 	if _, ok := v.(Ref); ok || f.Required || attrDependsOnAny(v, symbols) {
 		return false
 	}
-	got, left := reflect.New(s.typ).Elem().Field(f.index), reflect.New(s.typ).Elem().Field(f.index)
+	got, byDefault := reflect.New(s.typ).Elem().Field(f.index), reflect.New(s.typ).Elem().Field(f.index)
 	if f.set(got, v, symbols) != nil {
 		return false
 	}
-	if f.Default != "none" && f.set(left, f.defaultValue(), nil) != nil {
+	if f.Default != "none" && f.set(byDefault, f.defaultValue(), nil) != nil {
 		return false
 	}
-	return identical(got, left)
+	return identical(got, byDefault)
 }
 
 // decode decodes the attributes. It returns nil without an error if an attribute is a value that is not constant.
@@ -164,15 +164,15 @@ func (a *attributes) resolved(data func(*Value) *tensor.Tensor) (given Attrs, ok
 	return given, true, nil
 }
 
-// maxAttr is the maximum number of elements of a value that is used as an attribute. It is far more than a shape needs.
-const maxAttr = 1 << 16
+// maxAttrElements is the maximum number of elements of a value that is used as an attribute. A shape needs far fewer.
+const maxAttrElements = 1 << 16
 
 // elements is the list of elements of a value. A list of length 1 is also accepted as a single number.
 type elements []any
 
 // attrFromTensor returns the elements of a tensor in the form of an attribute.
 func attrFromTensor(t *tensor.Tensor) (any, error) {
-	if t.Numel() > maxAttr {
+	if t.Numel() > maxAttrElements {
 		return nil, fmt.Errorf("a value of %d elements cannot be an attribute", t.Numel())
 	}
 	flat := t.CopyTo(tensor.New(t.DType, t.Shape...))
@@ -215,19 +215,19 @@ func (e *AttrError) Error() string {
 // Unwrap returns the cause.
 func (e *AttrError) Unwrap() error { return e.Err }
 
-// misfit is the error of a given value that does not have the type of its attribute. [Field.words] adds the expected
-// type.
-type misfit struct {
+// mismatchError is the error of a value that does not have the type of its attribute. [Field.withExpectedType] adds the
+// expected type.
+type mismatchError struct {
 	got  any
 	hint string
 }
 
 // Error returns the value and the hint.
-func (e *misfit) Error() string { return "got " + valueText(e.got) + e.hint }
+func (e *mismatchError) Error() string { return "got " + valueText(e.got) + e.hint }
 
-// withExpectedType adds the expected type to an error that is a misfit.
+// withExpectedType adds the expected type to a mismatchError. It returns other errors unchanged.
 func (f Field) withExpectedType(err error) error {
-	var m *misfit
+	var m *mismatchError
 	if !errors.As(err, &m) {
 		return err
 	}
@@ -285,9 +285,9 @@ func valueText(v any) string {
 	return "something else"
 }
 
-// noNumber is the error of a value that should be a number.
-func noNumber(v any) error {
-	m := &misfit{got: v}
+// notANumber is the error of a value that should be a number.
+func notANumber(v any) error {
+	m := &mismatchError{got: v}
 	if text, ok := v.(string); ok {
 		if meant := numerals.Meant(text); meant != "" {
 			m.hint = suggest.DidYouMean(strconv.Quote(meant))
@@ -310,9 +310,9 @@ func (p Param) attrName() string {
 	return p.Name
 }
 
-// numberAt returns the index of the operand that an attribute with the given name sets. It returns -1 if there is no
-// such operand, or if the op has a real attribute of that name.
-func (o *Op) numberAt(name string) int {
+// numberOperand returns the index of the operand that an attribute with the given name sets. It returns -1 if there is
+// no such operand, or if the op has a real attribute of that name.
+func (o *Op) numberOperand(name string) int {
 	if o.Schema == nil { // an op that Define did not make
 		return -1
 	}
@@ -325,7 +325,7 @@ func (o *Op) numberAt(name string) int {
 // NumberAttr returns the name of the attribute by which operand p can be given as a number. It is empty if there is no
 // such attribute.
 func (o *Op) NumberAttr(p Param) string {
-	if i := o.numberAt(p.attrName()); i < 0 || o.Params[i].Name != p.Name {
+	if i := o.numberOperand(p.attrName()); i < 0 || o.Params[i].Name != p.Name {
 		return ""
 	}
 	return p.attrName()
@@ -334,22 +334,22 @@ func (o *Op) NumberAttr(p Param) string {
 // hasNumbers reports whether at least one of the given attributes sets an operand.
 func (o *Op) hasNumbers(given Attrs) bool {
 	for name, v := range given {
-		if v != nil && o.numberAt(name) >= 0 {
+		if v != nil && o.numberOperand(name) >= 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// splitNumbers separates the attributes that set operands (numbers, indexed by operand) from all others (rest). numbers
-// is nil if no attribute sets an operand.
+// splitNumbers separates the given attributes. numbers has the attributes that set operands, indexed by operand, and
+// rest all other attributes. numbers is nil if no attribute sets an operand.
 func (o *Op) splitNumbers(given Attrs) (rest Attrs, numbers []any) {
 	if !o.hasNumbers(given) {
 		return given, nil
 	}
 	rest, numbers = Attrs{}, make([]any, len(o.Params))
 	for name, v := range given {
-		if i := o.numberAt(name); i >= 0 {
+		if i := o.numberOperand(name); i >= 0 {
 			numbers[i] = v
 		} else {
 			rest[name] = v
@@ -358,14 +358,14 @@ func (o *Op) splitNumbers(given Attrs) (rest Attrs, numbers []any) {
 	return rest, numbers
 }
 
-// takeNumbers adds the numbers of splitNumbers to the operands.
-func (n *Node) takeNumbers(numbers []any) error {
+// addNumbers adds the numbers of splitNumbers to the operands.
+func (n *Node) addNumbers(numbers []any) error {
 	if numbers == nil {
 		return nil
 	}
 	// If the inputs include a null for the number, the number replaces it. Otherwise the inputs are only the tensors,
 	// in order, and the number is inserted between them.
-	whole := len(n.In) == len(n.Op.Params)
+	complete := len(n.In) == len(n.Op.Params)
 	in := slices.Clone(n.In)
 	for i, v := range numbers {
 		if v == nil {
@@ -376,9 +376,9 @@ func (n *Node) takeNumbers(numbers []any) error {
 			return fmt.Errorf("attribute %q: %w", n.Op.Params[i].attrName(), err)
 		}
 		switch {
-		case whole && in[i].Kind == Null:
+		case complete && in[i].Kind == Null:
 			in[i] = a
-		case whole:
+		case complete:
 			return fmt.Errorf("operand %q is given twice, the second time as attribute %q", n.Op.Params[i].Name,
 				n.Op.Params[i].attrName())
 		default:

@@ -33,7 +33,7 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 		b := g.Symbols[name]
 		n, ok := dims[name]
 		if ok {
-			g.wasGiven(name)
+			g.clearAssumed(name)
 		} else {
 			n = b.assumed()
 			g.Assume(name, n)

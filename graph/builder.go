@@ -48,7 +48,7 @@ func (g *Graph) InputDims(name string, d tensor.DType, f tensor.MemoryFormat, di
 
 // reject records an error of an input or a constant and returns a placeholder for the value.
 func (g *Graph) reject(name string, err error) *Value {
-	g.mistake(err)
+	g.recordError(err)
 	v := g.standIn(name)
 	return &v
 }
@@ -81,26 +81,26 @@ func (g *Graph) OutputFormat(name string, v *Value, f tensor.MemoryFormat) *Grap
 func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
 	switch {
 	case v == nil:
-		g.mistake(fmt.Errorf("output %q has no value", name))
+		g.recordError(fmt.Errorf("output %q has no value", name))
 		return g
 	case v.rejected():
 		return g
 	case v.graph != g:
-		g.mistake(fmt.Errorf("output %q: value %q is of another graph", name, v.Name))
+		g.recordError(fmt.Errorf("output %q: value %q is of another graph", name, v.Name))
 		return g
 	case p.check() != nil:
-		g.mistake(fmt.Errorf("output %q: %w", name, p.check()))
+		g.recordError(fmt.Errorf("output %q: %w", name, p.check()))
 		return g
 	case p.Impl != "":
-		g.mistake(fmt.Errorf("output %q: an output has no implementation", name))
+		g.recordError(fmt.Errorf("output %q: an output has no implementation", name))
 		return g
 	case name == "":
-		g.mistake(fmt.Errorf("the output of value %q needs a name", v.Name))
+		g.recordError(fmt.Errorf("the output of value %q needs a name", v.Name))
 		return g
 	}
 	for _, o := range g.Outputs {
 		if o.Name == name {
-			g.mistake(fmt.Errorf("two outputs are named %q", name))
+			g.recordError(fmt.Errorf("two outputs are named %q", name))
 			return g
 		}
 	}
@@ -111,7 +111,7 @@ func (g *Graph) OutputPinned(name string, v *Value, p Pin) *Graph {
 // Err returns all errors of builder methods, joined, or nil. Each error names its node.
 func (g *Graph) Err() error { return errors.Join(g.errs...) }
 
-func (g *Graph) mistake(err error) { g.errs = append(g.errs, err) }
+func (g *Graph) recordError(err error) { g.errs = append(g.errs, err) }
 
 func (g *Graph) nameError(name string) error {
 	if name == "" {
@@ -123,10 +123,10 @@ func (g *Graph) nameError(name string) error {
 func (g *Graph) addValue(v *Value) {
 	names := g.named()
 	if v.Name == "" || names.values[v.Name] != nil {
-		g.mistake(g.nameError(v.Name))
+		g.recordError(g.nameError(v.Name))
 		v.Name = g.Fresh("value")
 	}
-	g.number(v)
+	g.assignNumber(v)
 	names.values[v.Name] = v
 }
 
@@ -164,7 +164,7 @@ func (g *Graph) applyCount(op string, count int, exact bool, attrs Attrs, operan
 	if err != errRejected {
 		e := &Error{Node: n.Name, Op: op, Err: err}
 		e.File, e.Line = callSite()
-		g.mistake(e)
+		g.recordError(e)
 	}
 	count = min(max(count, 1), maxOutputs)
 	if n.Op != nil && !exact {
@@ -224,7 +224,7 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 	if err := n.setInferred(res); err != nil {
 		return err
 	}
-	g.numberNode(n)
+	g.assignNodeNumber(n)
 	names := g.named()
 	if len(res) > 1 {
 		names.nodes[n.Name] = n
@@ -233,7 +233,7 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 		if len(res) > 1 {
 			v.Name = g.Fresh(fmt.Sprintf("%s_%d", n.Name, i))
 		}
-		g.number(v)
+		g.assignNumber(v)
 		names.values[v.Name] = v
 	}
 	g.Nodes = append(g.Nodes, n)
@@ -251,7 +251,7 @@ func (n *Node) setInputs(g *Graph, attrs Attrs, operands []any) error {
 	}
 	rest, numbers := n.Op.splitNumbers(attrs)
 	n.attrs = attributesOf(rest)
-	if err := n.takeNumbers(numbers); err != nil {
+	if err := n.addNumbers(numbers); err != nil {
 		return err
 	}
 	for i, a := range n.In {
@@ -266,10 +266,10 @@ func (n *Node) setInputs(g *Graph, attrs Attrs, operands []any) error {
 	return n.checkArity()
 }
 
-// results infers the node's outputs. If the node waits for values of other nodes (see waits), only the number of its
+// results infers the node's outputs. If the node needs data of other nodes (see needsData), only the number of its
 // outputs is known.
 func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
-	defer n.recovered(&err)
+	defer n.recoverPanic(&err)
 	for _, r := range n.refs() {
 		switch {
 		case r.value == nil:
@@ -288,14 +288,14 @@ func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 		return nil, err
 	}
 	n.Attrs = a
-	if n.waits() {
+	if n.needsData() {
 		return slices.Repeat([]Result{{Alias: Fresh, Dynamic: true}}, max(count, len(n.Op.Outputs), 1)), nil
 	}
 	return n.Op.Infer(&Call{In: n.In, Attrs: a})
 }
 
 // checkBodies checks attributes that are graphs. It fails if such a graph has errors, or if it contains g, the graph of
-// the node: the recursion would be endless.
+// the node, because the recursion would be endless.
 func (n *Node) checkBodies(g *Graph) error {
 	for _, name := range slices.Sorted(maps.Keys(n.written())) {
 		body, ok := n.attrs.given[name].(*Graph)
@@ -345,7 +345,7 @@ func argOf(o any) (Arg, error) {
 	return Arg{Kind: NumberArg, Number: s}, nil
 }
 
-// trimAbsent removes absent operands at the end, so that a call has one form.
+// trimAbsent removes absent operands at the end, so that equal calls have equal operand lists.
 func (n *Node) trimAbsent() {
 	for len(n.In) > 0 && n.In[len(n.In)-1].Kind == Null {
 		n.In = n.In[:len(n.In)-1]
@@ -418,7 +418,7 @@ func (v *Value) Named(name string) *Value {
 		return v
 	case name == "" || g.named().values[name] != nil || v.Node != nil && len(v.Node.Out) == 1 &&
 		g.named().node(name) != nil:
-		g.mistake(g.nameError(name))
+		g.recordError(g.nameError(name))
 		return v
 	}
 	g.Rename(v, name)

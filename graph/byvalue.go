@@ -34,14 +34,14 @@ func (b *ByValue[T]) Set(v *Value, x T) {
 	b.elements[v.number] = x
 }
 
-// number assigns the next free number to a value of the graph.
-func (g *Graph) number(v *Value) {
+// assignNumber assigns the next free number to a value of the graph.
+func (g *Graph) assignNumber(v *Value) {
 	v.number = int32(g.valueCount)
 	g.valueCount++
 }
 
-// numberNode assigns the next free number to a node of the graph.
-func (g *Graph) numberNode(n *Node) {
+// assignNodeNumber assigns the next free number to a node of the graph.
+func (g *Graph) assignNodeNumber(n *Node) {
 	n.number = int32(g.nodeCount)
 	g.nodeCount++
 }

@@ -86,14 +86,15 @@ func (p *Parts) drop() {
 
 // check returns an error if v cannot replace result i of the whole. v is result i of the parts.
 func (p *Parts) check(i int, v *Value) error {
-	is := p.whole.Out[i]
+	replaced := p.whole.Out[i]
 	switch {
 	case v == nil || v.Node == nil || v.Node.Part != p.whole || !slices.Contains(p.nodes, v.Node):
 		return fmt.Errorf("no part computes result %d", i)
-	case v.Meta.DType != is.Meta.DType || !slices.Equal(v.Meta.Shape, is.Meta.Shape):
-		return fmt.Errorf("result %d of its parts is %v, want %v", i, v.Meta, is.Meta)
-	case !p.whole.Pin.Lays() && (!v.Meta.SameLayout(is.Meta) || (v.Alias == nil) != (is.Alias == nil) && !p.isFullView(v)):
-		return fmt.Errorf("result %d of its parts has layout %v, want %v", i, v.Meta, is.Meta)
+	case v.Meta.DType != replaced.Meta.DType || !slices.Equal(v.Meta.Shape, replaced.Meta.Shape):
+		return fmt.Errorf("result %d of its parts is %v, want %v", i, v.Meta, replaced.Meta)
+	case !p.whole.Pin.Lays() && (!v.Meta.SameLayout(replaced.Meta) ||
+		(v.Alias == nil) != (replaced.Alias == nil) && !p.isFullView(v)):
+		return fmt.Errorf("result %d of its parts has layout %v, want %v", i, v.Meta, replaced.Meta)
 	}
 	return nil
 }
@@ -105,36 +106,36 @@ func (p *Parts) isFullView(v *Value) bool {
 		home.Meta.Numel() == v.Meta.Numel()
 }
 
-// replaceResult puts result i of the whole in the place of v, which is result i of the parts.
+// replaceResult makes result i of the whole a result of a part. It replaces v, which is result i of the parts.
 func (p *Parts) replaceResult(i int, v *Value) error {
-	own, maker := p.whole.Out[i], v.Node
+	result, maker := p.whole.Out[i], v.Node
 	p.g.named().dropValue(v)
-	maker.Out[v.Index] = own
+	maker.Out[v.Index] = result
 	for _, m := range p.nodes {
 		for k := range m.In {
 			if m.In[k].Value == v {
-				m.In[k].Value = own
+				m.In[k].Value = result
 			}
 		}
 		for _, o := range m.Out {
 			if o.Alias == v {
-				o.Alias = own
+				o.Alias = result
 			}
 		}
 	}
-	own.Node, own.Index, own.Alias = maker, v.Index, v.Alias
+	result.Node, result.Index, result.Alias = maker, v.Index, v.Alias
 	if p.whole.Pin.Lays() {
 		maker.Pin = Pin{Format: p.whole.Pin.Format, Order: p.whole.Pin.Order}
 		return maker.Infer()
 	}
-	own.Type, own.Meta = v.Type, v.Meta
+	result.Type, result.Meta = v.Type, v.Meta
 	return nil
 }
 
 // Around describes the graph around a node that an op may rewrite.
 type Around struct {
-	// Alone reports whether only this node needs a value. The value is then no output, and each of its readers is this
-	// node or a node whose results only this node needs.
+	// Alone reports whether only this node needs a value. This means that the value is not an output, and that each reader
+	// of the value is this node or a node whose results only this node needs.
 	Alone func(*Value) bool
 	// Made returns the values that earlier rewrites computed from the given value alone, so that the op can reuse them.
 	// Made may be nil.
@@ -149,8 +150,8 @@ type Around struct {
 type Rewrite struct {
 	// Results replace the results of the node, as in [Op.Decompose]. Nil means that the node is unchanged.
 	Results []*Value
-	// Of is the first node, among the nodes before the rewritten node, that the rewrite made unnecessary. If the rewritten
-	// node is unchanged, Of is the node that a rewrite could have made unnecessary. Nil means that there is no such node.
+	// Of is the first of the earlier nodes that the rewrite made unnecessary. If the node is unchanged, Of is the node
+	// that a rewrite could have made unnecessary. Nil means that there is no such node.
 	Of *Node
 	// Why describes the new computation, or is the reason why the node is unchanged. It may be empty.
 	Why string

@@ -17,16 +17,16 @@ import (
 func Define(o Op) (*Op, error) {
 	d := &definer{op: &o}
 	d.complete()
-	d.name()
-	d.schema()
-	d.params()
-	d.outputs()
-	d.functions()
+	d.checkName()
+	d.checkSchema()
+	d.checkParams()
+	d.checkOutputs()
+	d.checkFunctions()
 	if len(d.errs) > 0 {
 		return nil, errors.Join(d.errs...)
 	}
 	o.completeImpls()
-	o.Infer = exact(o.Infer)
+	o.Infer = rejectOverflow(o.Infer)
 	o.defined = &o
 	o.derived = new(sync.Map)
 	return &o, nil
@@ -46,8 +46,8 @@ func (o *Op) Derived(key any, compute func() any) any {
 	return v.(func() any)()
 }
 
-// exact returns an inference that rejects sizes whose sum or product overflows.
-func exact(infer func(c *Call) ([]Result, error)) func(c *Call) ([]Result, error) {
+// rejectOverflow returns a function like infer that rejects calls for which a computation with sizes overflows.
+func rejectOverflow(infer func(c *Call) ([]Result, error)) func(c *Call) ([]Result, error) {
 	return func(c *Call) (_ []Result, err error) {
 		defer sym.Catch(&err)
 		return infer(c)
@@ -84,8 +84,8 @@ func (d *definer) complete() {
 	}
 }
 
-// name checks that the op's name can be part of a graph file and of the name of a value.
-func (d *definer) name() {
+// checkName checks that the op's name can be part of a graph file and of the name of a value.
+func (d *definer) checkName() {
 	if d.op.Name == "" {
 		d.fail("Name", "it is empty")
 	}
@@ -95,7 +95,7 @@ func (d *definer) name() {
 	}
 }
 
-func (d *definer) schema() {
+func (d *definer) checkSchema() {
 	if d.op.Schema.typ == nil {
 		d.fail("Schema", "it was not made by SchemaOf")
 		return
@@ -120,7 +120,7 @@ func (d *definer) schema() {
 	}
 }
 
-func (d *definer) params() {
+func (d *definer) checkParams() {
 	seen := map[string]bool{}
 	for i, p := range d.op.Params {
 		switch {
@@ -135,7 +135,7 @@ func (d *definer) params() {
 	}
 }
 
-func (d *definer) outputs() {
+func (d *definer) checkOutputs() {
 	if d.op.Many && d.op.Outputs != nil {
 		d.fail("Outputs", "the results have names, but Many says that their number varies")
 	}
@@ -154,11 +154,11 @@ func (d *definer) outputs() {
 	}
 }
 
-// functions checks that the op has the functions that its kind requires.
-func (d *definer) functions() {
+// checkFunctions checks that the op has the functions that its kind requires.
+func (d *definer) checkFunctions() {
 	o := d.op
 	if p := o.Pointwise; p != nil {
-		d.pointwise(p)
+		d.checkPointwise(p)
 	}
 	switch {
 	case o.Kind > Requires:
@@ -166,7 +166,7 @@ func (d *definer) functions() {
 	case o.Kind == Requires && len(o.Impls) == 0:
 		d.fail("Impls", "an op of kind %v needs implementations, because it reads only some layouts", o.Kind)
 	}
-	d.impls()
+	d.checkImpls()
 	if o.Copies && (!o.Identity || !o.AnyOrder || o.Kind != Own) {
 		d.fail("Copies", "the op must have kind %v, Identity and AnyOrder", Own)
 	}
@@ -191,8 +191,8 @@ func (d *definer) functions() {
 	}
 }
 
-// impls checks that implementations have distinct names, and Lower.
-func (d *definer) impls() {
+// checkImpls checks that implementations have distinct names and a Lower function.
+func (d *definer) checkImpls() {
 	seen := map[string]bool{}
 	for i, m := range d.op.Impls {
 		switch {
@@ -210,7 +210,7 @@ func (d *definer) impls() {
 	}
 }
 
-func (d *definer) pointwise(p *Pointwise) {
+func (d *definer) checkPointwise(p *Pointwise) {
 	o := d.op
 	if p.Config == nil {
 		d.fail("Pointwise", "Config is missing")

@@ -78,22 +78,22 @@ func textDependsOn(text, symbol string) bool {
 	if text == symbol || !strings.Contains(text, symbol) {
 		return text == symbol
 	}
-	uses := false
+	found := false
 	standIn := standIns()
 	lookup := func(name string) (sym.Int, bool) {
-		uses = uses || name == symbol
+		found = found || name == symbol
 		return standIn(name), true
 	}
 	if _, err := sym.Parse(text, lookup); err == nil {
-		return uses
+		return found
 	}
-	uses = false
+	found = false
 	_, err := sym.ParseBool(text, lookup)
-	return uses && err == nil
+	return found && err == nil
 }
 
-// standIns returns a function that makes a symbol for each name. It is for parsing expressions whose values do not
-// matter. The hints of the symbols are large and mostly distinct, so that divisors are rarely 0.
+// standIns returns a function that makes a symbol for each name. The symbols are for parsing expressions whose values
+// do not matter. Their hints are large and mostly distinct, so that divisors are rarely 0.
 func standIns() func(name string) sym.Int {
 	env, known := sym.NewEnv(), map[string]sym.Int{}
 	return func(name string) sym.Int {
@@ -173,15 +173,15 @@ func toSize(v any, symbols map[string]sym.Int) (sym.Int, error) {
 		}
 	case string:
 		if _, err := strconv.ParseInt(x, 10, 64); err == nil {
-			return sym.Int{}, noInteger(x, symbols)
+			return sym.Int{}, notAnInteger(x, symbols)
 		}
 		s, err := expressionIn(x, symbols)
 		if err != nil && !isExpression(x) {
-			err = noInteger(x, symbols)
+			err = notAnInteger(x, symbols)
 		}
 		return s, err
 	}
-	return sym.Int{}, &misfit{got: v}
+	return sym.Int{}, &mismatchError{got: v}
 }
 
 // toNumber reads a number, or an integer expression over symbols.
@@ -191,12 +191,12 @@ func toNumber(v any, symbols map[string]sym.Int) (NumberOrSize, error) {
 	}
 	text, ok := v.(string)
 	if !ok {
-		return NumberOrSize{}, noNumber(v)
+		return NumberOrSize{}, notANumber(v)
 	}
 	s, err := expressionIn(text, symbols)
 	if err != nil {
 		if !isExpression(text) {
-			err = noNumber(v)
+			err = notANumber(v)
 		}
 		return NumberOrSize{}, err
 	}
@@ -219,9 +219,9 @@ func toInt(v any, symbols map[string]sym.Int) (int, error) {
 	return s.Specialize(), nil
 }
 
-// tooLarge finds an integer in an attribute that exceeds [tensor.MaxBytes] in absolute value. v is an addressable field
-// of the attribute struct.
-func tooLarge(v reflect.Value) (n int, found bool) {
+// findTooLarge finds an integer in an attribute that exceeds [tensor.MaxBytes] in absolute value. v is an addressable
+// field of the attribute struct.
+func findTooLarge(v reflect.Value) (n int, found bool) {
 	switch p := v.Addr().Interface().(type) {
 	case *int:
 		return *p, *p > tensor.MaxBytes || *p < -tensor.MaxBytes
@@ -229,21 +229,21 @@ func tooLarge(v reflect.Value) (n int, found bool) {
 		n, _ := p.Known()
 		return n, n > tensor.MaxBytes || n < -tensor.MaxBytes
 	case *IntsOrWord:
-		return tooLarge(reflect.ValueOf(&p.Ints).Elem())
+		return findTooLarge(reflect.ValueOf(&p.Ints).Elem())
 	case *IntOrInts:
-		if n, found := tooLarge(reflect.ValueOf(&p.One).Elem()); found {
+		if n, found := findTooLarge(reflect.ValueOf(&p.One).Elem()); found {
 			return n, found
 		}
-		return tooLarge(reflect.ValueOf(&p.List).Elem())
+		return findTooLarge(reflect.ValueOf(&p.List).Elem())
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			return tooLarge(v.Elem())
+			return findTooLarge(v.Elem())
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			if n, found := tooLarge(v.Index(i)); found {
+			if n, found := findTooLarge(v.Index(i)); found {
 				return n, found
 			}
 		}
@@ -269,9 +269,10 @@ func isExpression(text string) bool {
 	return err == nil
 }
 
-// noInteger is the error of a string that should be an integer: a quoted integer, or the name of an unknown symbol.
-func noInteger(text string, symbols map[string]sym.Int) error {
-	m := &misfit{got: text}
+// notAnInteger is the error of a string in place of an integer. The string may be a quoted integer or the name of an
+// unknown symbol.
+func notAnInteger(text string, symbols map[string]sym.Int) error {
+	m := &mismatchError{got: text}
 	switch _, err := strconv.ParseInt(text, 10, 64); {
 	case err == nil:
 		m.hint = suggest.DidYouMean(text)
@@ -332,7 +333,7 @@ func toCondition(v any, symbols map[string]sym.Int) (sym.Bool, error) {
 		}
 		return c, nil
 	}
-	return sym.Bool{}, &misfit{got: v}
+	return sym.Bool{}, &mismatchError{got: v}
 }
 
 // ResizeInput changes a size of an input whose sizes are numbers. A dense input keeps the order of its dimensions. The

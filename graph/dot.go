@@ -16,7 +16,7 @@ import (
 // insertion.
 func (g *Graph) DOT() ([]byte, error) {
 	m := &drawing{multi.NewDirectedGraph()}
-	of := map[*Value]gonum.Node{}
+	boxOf := map[*Value]gonum.Node{}
 	next := int64(0)
 	add := func(b *box) gonum.Node {
 		b.id = next
@@ -25,19 +25,19 @@ func (g *Graph) DOT() ([]byte, error) {
 		return b
 	}
 	for _, v := range g.Inputs {
-		of[v] = add(&box{label: []string{v.Name, "input", v.Meta.String()}, style: inputStyle})
+		boxOf[v] = add(&box{label: []string{v.Name, "input", v.Meta.String()}, style: inputStyle})
 	}
 	for _, v := range g.Constants {
-		of[v] = add(&box{label: []string{v.Name, "constant", v.Meta.String()}, style: constantStyle})
+		boxOf[v] = add(&box{label: []string{v.Name, "constant", v.Meta.String()}, style: constantStyle})
 	}
 	for _, n := range g.Nodes {
 		b := add(n.box())
 		for _, v := range n.Out {
-			of[v] = b
+			boxOf[v] = b
 		}
 	}
 	link := func(v *Value, to gonum.Node, label string) error {
-		from := of[v]
+		from := boxOf[v]
 		if from == nil || from == to {
 			return fmt.Errorf("value %q is not in the graph, or depends on itself", v.Name)
 		}
@@ -52,7 +52,7 @@ func (g *Graph) DOT() ([]byte, error) {
 			if a.Kind != TensorArg {
 				continue
 			}
-			if err := link(a.Value, of[n.Out[0]], n.operandLabel(i)); err != nil {
+			if err := link(a.Value, boxOf[n.Out[0]], n.operandLabel(i)); err != nil {
 				return nil, g.Fail(n, err)
 			}
 		}

@@ -9,15 +9,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Draft builds a graph from a file. Unlike the builder methods of [Graph], nodes may use values that are declared after
-// them, and invalid nodes do not end the construction. Nodes are first declared ([Draft.Node]) and, once all values are
-// known, completed ([Draft.Complete]). The graph is valid when [Draft.Sort] and inference have returned no error.
+// Draft builds a graph from a file. In contrast to the builder methods of [Graph], nodes may use values that are
+// declared later, and invalid nodes do not end the construction. Nodes are first declared ([Draft.Node]) and, once all
+// values are known, completed ([Draft.Complete]). The graph is valid when [Draft.Sort] and inference have returned no
+// error.
 type Draft struct {
 	g    *Graph
 	slab slab
 }
 
-// slab allocates nodes and values in blocks of slabSize, because one allocation for each node and value would take
+// slab allocates nodes and values in blocks of slabSize. A separate allocation for each node and value would take
 // longer than reading the file.
 type slab struct {
 	nodes  []Node
@@ -28,7 +29,8 @@ type slab struct {
 // slabSize is the number of elements of a block.
 const slabSize = 256
 
-// take returns n fresh elements of the block, and replaces the block when it is too small.
+// take removes the first n elements from the block and returns them. It first replaces a block of fewer elements by a
+// new block.
 func take[T any](block *[]T, n int) []T {
 	if len(*block) < n {
 		*block = make([]T, max(n, slabSize))
@@ -40,14 +42,14 @@ func take[T any](block *[]T, n int) []T {
 
 // NewDraft returns an empty draft with memory for the given number of nodes. places may be nil.
 func NewDraft(lookup Lookup, nodes int, places Places) *Draft {
-	nodes = min(max(nodes, 0), maxRoom)
+	nodes = min(max(nodes, 0), maxReserved)
 	g := New("", lookup)
 	g.names, g.Nodes, g.places = newNames(nodes), make([]*Node, 0, nodes), places
 	return &Draft{g: g}
 }
 
-// maxRoom is the maximum number of nodes for which NewDraft reserves memory.
-const maxRoom = 1 << 20
+// maxReserved is the maximum number of nodes for which NewDraft reserves memory.
+const maxReserved = 1 << 20
 
 // Graph returns the graph in its present state.
 func (d *Draft) Graph() *Graph { return d.graph() }
@@ -113,7 +115,7 @@ func (d *Draft) declare(v *Value, m tensor.Meta) error {
 		return d.g.nameError(v.Name)
 	}
 	v.SetMeta(m)
-	d.g.number(v)
+	d.g.assignNumber(v)
 	names.values[v.Name] = v
 	return nil
 }
@@ -127,13 +129,13 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	if name == "" {
 		return nil, []error{errors.New("node without a name")}
 	}
-	before := names.values[name]
-	if before != nil && names.node(name) != nil || names.nodes[name] != nil {
+	existing := names.values[name]
+	if existing != nil && names.node(name) != nil || names.nodes[name] != nil {
 		return nil, []error{fmt.Errorf("two nodes are named %q", name)}
 	}
 	n := &take(&d.slab.nodes, 1)[0]
 	n.Name = name
-	g.numberNode(n)
+	g.assignNodeNumber(n)
 	g.Nodes = append(g.Nodes, n)
 	n.Out = take(&d.slab.outs, max(len(outputs), 1))
 	vals := take(&d.slab.values, len(n.Out))
@@ -146,13 +148,13 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 		}
 		n.Out[i] = v
 		if len(outputs) > 0 {
-			before = names.values[v.Name]
+			existing = names.values[v.Name]
 		}
-		if v.Name == "" || before != nil {
+		if v.Name == "" || existing != nil {
 			errs = append(errs, g.nameError(v.Name))
 			continue
 		}
-		g.number(v)
+		g.assignNumber(v)
 		names.values[v.Name] = v
 	}
 	if len(outputs) > 0 || errs != nil {
@@ -210,7 +212,7 @@ func (d *Draft) Complete(n *Node, op *Op, in []Arg, a *NodeAttrs) {
 	}
 	d.graph()
 	n.Op, n.In, n.attrs, n.Attrs = op, in, a.attrs, a.decoded
-	err := n.takeNumbers(a.numbers)
+	err := n.addNumbers(a.numbers)
 	n.trimAbsent()
 	if err == nil {
 		err = n.checkCall()
@@ -228,40 +230,40 @@ func (d *Draft) Refuse(n *Node, err error) {
 }
 
 // Without removes the inputs and constants in lost, which could not be read. It rejects the nodes that read lost
-// values, removes the outputs that are lost values, and returns an error for each removed output.
+// values. It removes the outputs that are lost values, and returns an error for each removed output.
 func (d *Draft) Without(lost map[*Value]bool) Errors {
 	g := d.graph()
 	if len(lost) == 0 {
 		return nil
 	}
 	for _, n := range g.Nodes {
-		for i := range n.deps() {
+		for i := range n.depCount() {
 			if v := n.dep(i); lost[v] {
-				d.Refuse(n, absent(v))
+				d.Refuse(n, lostError(v))
 			}
 		}
 	}
 	var errs Errors
 	g.Outputs = slices.DeleteFunc(g.Outputs, func(o Output) bool {
 		if lost[o.Value] {
-			errs = append(errs, g.FailOutput(o, absent(o.Value)))
+			errs = append(errs, g.FailOutput(o, lostError(o.Value)))
 		}
 		return lost[o.Value]
 	})
-	gone := func(v *Value) bool { return lost[v] }
-	g.Inputs, g.Constants = slices.DeleteFunc(g.Inputs, gone), slices.DeleteFunc(g.Constants, gone)
+	isLost := func(v *Value) bool { return lost[v] }
+	g.Inputs, g.Constants = slices.DeleteFunc(g.Inputs, isLost), slices.DeleteFunc(g.Constants, isLost)
 	return errs
 }
 
-// Sort sorts the nodes: see [Graph.Sort]. If cut is set, Sort also succeeds for a graph with cycles: it removes the
-// operands of the first node of each cycle and makes inference reject that node. The nodes that depend on it are then
-// rejected as well.
-func (d *Draft) Sort(cut bool) error {
+// Sort sorts the nodes: see [Graph.Sort]. If breakCycles is set, Sort also succeeds for a graph with cycles: it removes
+// the operands of the first node of each cycle and makes inference reject that node, and thus all nodes that depend on
+// it.
+func (d *Draft) Sort(breakCycles bool) error {
 	g := d.graph()
 	err := g.Sort()
 	for range maxErrors {
 		cycles, ok := err.(Errors)
-		if !ok || !cut {
+		if !ok || !breakCycles {
 			break
 		}
 		for _, e := range cycles {
@@ -313,12 +315,12 @@ type Decl struct {
 func (d Decl) Type(symbols map[string]sym.Int) (tensor.Type, error) {
 	t := tensor.Type{DType: d.DType, Shape: make([]sym.Int, len(d.Dims))}
 	var err error
-	list := func(to []sym.Int, from []Dim) {
+	evaluate := func(to []sym.Int, from []Dim) {
 		for i := 0; i < len(from) && err == nil; i++ {
 			to[i], err = from[i].In(symbols)
 		}
 	}
-	list(t.Shape, d.Dims)
+	evaluate(t.Shape, d.Dims)
 	if err == nil {
 		t.Offset, err = d.Offset.In(symbols)
 	}
@@ -327,7 +329,7 @@ func (d Decl) Type(symbols map[string]sym.Int) (tensor.Type, error) {
 	}
 	if d.Strides != nil {
 		t.Strides = make([]sym.Int, len(d.Strides))
-		list(t.Strides, d.Strides)
+		evaluate(t.Strides, d.Strides)
 	} else {
 		if err := tensor.CheckSizes(d.DType, t.Shape); err != nil {
 			return t, err
@@ -359,14 +361,14 @@ func (d Decl) unbound() (tensor.Meta, error) {
 		m, _ := t.Meta()
 		return m, nil
 	}
-	plain := func(list []Dim) []Dim {
+	withoutSymbols := func(list []Dim) []Dim {
 		list = slices.Clone(list)
 		for i := range list {
 			list[i].Symbol, list[i].Expr = "", ""
 		}
 		return list
 	}
-	d.Dims, d.Strides, d.Offset = plain(d.Dims), plain(d.Strides), plain([]Dim{d.Offset})[0]
+	d.Dims, d.Strides, d.Offset = withoutSymbols(d.Dims), withoutSymbols(d.Strides), withoutSymbols([]Dim{d.Offset})[0]
 	return d.unbound()
 }
 
@@ -378,8 +380,8 @@ func (d *Decl) dependsOn(symbol string) bool {
 	return d.anyDim(func(x Dim) bool { return x.dependsOn(symbol) })
 }
 
-func (d *Decl) anyDim(is func(Dim) bool) bool {
-	return slices.ContainsFunc(d.Dims, is) || slices.ContainsFunc(d.Strides, is) || is(d.Offset)
+func (d *Decl) anyDim(match func(Dim) bool) bool {
+	return slices.ContainsFunc(d.Dims, match) || slices.ContainsFunc(d.Strides, match) || match(d.Offset)
 }
 
 // Declared returns the declaration of a value. For an input that depends on symbols, it has the sizes, strides and

@@ -85,8 +85,8 @@ func (e Errors) Sort() {
 // maxErrors is the maximum number of errors that Sort or Verify collects for one graph.
 const maxErrors = 100
 
-// RootErrors returns, sorted by place, the errors of [Graph.InferAll] without those of nodes that were rejected only
-// because they depend on a rejected node.
+// RootErrors returns the errors of [Graph.InferAll], sorted by place. It omits nodes that were rejected only because
+// they depend on a rejected node.
 func (g *Graph) RootErrors(rejected map[*Node]*Error) Errors {
 	var list Errors
 	for _, n := range g.Nodes {
@@ -94,7 +94,7 @@ func (g *Graph) RootErrors(rejected map[*Node]*Error) Errors {
 		if e == nil {
 			continue
 		}
-		if _, follows := e.Err.(*dependent); !follows {
+		if _, follows := e.Err.(*dependencyError); !follows {
 			list = append(list, e)
 		}
 	}
@@ -113,13 +113,13 @@ const (
 func callSite() (file string, line int) {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
-	typed := false
+	inOpPackage := false
 	for {
 		f, more := frames.Next()
 		switch {
 		case strings.HasPrefix(f.Function, opPackage):
-			typed = true
-		case typed:
+			inOpPackage = true
+		case inOpPackage:
 			return f.File, f.Line
 		case !strings.HasPrefix(f.Function, thisPackage):
 			return "", 0
@@ -130,8 +130,8 @@ func callSite() (file string, line int) {
 	}
 }
 
-// Assumed returns a new map with the assumed sizes of the symbols for which no size was given ([Graph.Bind]). Results
-// and plans depend on these sizes. Symbols on which no input or attribute depends are omitted.
+// Assumed returns a new map with the assumed size of each symbol whose size was not given ([Graph.Bind]). Results and
+// plans depend on these sizes. Symbols on which no input or attribute depends are omitted.
 func (g *Graph) Assumed() map[string]int {
 	used := map[string]int{}
 	for name, n := range g.assumed {
@@ -152,8 +152,8 @@ func (g *Graph) Assume(symbol string, size int) {
 	g.assumed[symbol] = size
 }
 
-// wasGiven records that the size of a symbol was given.
-func (g *Graph) wasGiven(symbol string) {
+// clearAssumed records that the size of a symbol was given, not assumed.
+func (g *Graph) clearAssumed(symbol string) {
 	g.assumed = maps.Clone(g.assumed)
 	delete(g.assumed, symbol)
 }
@@ -175,9 +175,9 @@ func (g *Graph) usesSymbol(symbol string) bool {
 	return false
 }
 
-// Warnings returns facts about the graph that are not mistakes but that a user should know, for example that the graph
-// has no outputs or that a part of the graph supports only some sizes. Like a mistake, each warning has a place or a
-// node. Copies of the graph keep the warnings.
+// Warnings returns facts about the graph that a user should know but that are not mistakes. Examples: the graph has no
+// outputs; a part of the graph supports only some sizes. Like a mistake, each warning has a place or a node. Copies of
+// the graph keep the warnings.
 func (g *Graph) Warnings() []*Error {
 	list := append([]*Error(nil), g.warnings...)
 	if len(g.Outputs) == 0 && !slices.ContainsFunc(list, func(e *Error) bool { return errors.Is(e, ErrNoOutputs) }) {
@@ -215,9 +215,8 @@ type Place struct {
 	Line, Col int
 }
 
-// Places has the positions of nodes and values in the file from which a graph was read, for error messages. A graph and
-// its copies share one Places. Nodes and values do not store their positions; Places identifies them by their numbers:
-// see [Node.Number].
+// Places has the positions, for error messages, of nodes and values in the file from which a graph was read. Nodes and
+// values are identified by their numbers: see [Node.Number]. A graph and its copies share one Places.
 type Places interface {
 	// Node returns the place of a node or, if attr is not empty, of its attribute.
 	Node(number int, attr string) (Place, bool)
@@ -230,8 +229,8 @@ type Places interface {
 // Places returns the places of the file from which the graph was read; nil if there is no file.
 func (g *Graph) Places() Places { return g.places }
 
-// Fail returns err as an error of node n, with a place. The place is that of the attribute that err concerns, if it is
-// known, otherwise that of the node.
+// Fail returns err as an error of node n, with a place. If err concerns an attribute with a known place, the place is
+// that of the attribute, otherwise that of the node.
 func (g *Graph) Fail(n *Node, err error) *Error {
 	if n == nil {
 		return &Error{Err: err}
@@ -278,13 +277,13 @@ func (g *Graph) placeOf(n *Node, err error) Place {
 	return p
 }
 
-// attrNamed returns the attribute that an op's message names ("expected stride to be ..."). Only attributes for which
-// gives returns true are considered. The result is empty if the message names no such attribute or several.
-func attrNamed(message string, gives func(name string) bool) string {
-	letter := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+// attrNamed returns the attribute that an op's message names ("expected stride to be ..."). Only names for which
+// hasAttr returns true are considered. The result is empty if the message names no such attribute or several.
+func attrNamed(message string, hasAttr func(name string) bool) string {
+	isWordChar := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 	found := ""
-	for word := range strings.FieldsFuncSeq(message, func(r rune) bool { return !letter(r) }) {
-		if word == found || !gives(word) {
+	for word := range strings.FieldsFuncSeq(message, func(r rune) bool { return !isWordChar(r) }) {
+		if word == found || !hasAttr(word) {
 			continue
 		}
 		if found != "" {
@@ -338,8 +337,8 @@ func (g *Graph) failValue(v *Value, err error) *Error {
 	return e
 }
 
-// nodePlaces has the places of a segment's nodes. It has no places of values, because the values of a segment have
-// other numbers than in the file's graph.
+// nodePlaces has the places of the nodes of a [Segment]. It has no places of values, because a segment numbers its
+// values anew.
 type nodePlaces struct{ Places }
 
 // Value returns no place.

@@ -29,7 +29,7 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 	for _, v := range g.Constants {
 		vals[v] = v.Data()
 	}
-	if err := tensor.CheckMemory(g.allValues()); err != nil {
+	if err := tensor.CheckMemory(g.resultBytes()); err != nil {
 		return nil, err
 	}
 	dynamic := g.Dynamic()
@@ -45,9 +45,9 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 	return res, nil
 }
 
-// allValues returns the total size in bytes of all results whose shapes are known. An evaluation keeps these results in
-// memory to its end.
-func (g *Graph) allValues() int {
+// resultBytes returns the total size in bytes of all results whose shapes are known. An evaluation keeps these results
+// in memory to its end.
+func (g *Graph) resultBytes() int {
 	total := 0
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
@@ -65,7 +65,7 @@ func (n *Node) evaluate(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) 
 	if err := g.Ended(); err != nil {
 		return err
 	}
-	out, at, err := n.reference(g, vals, dynamic)
+	out, inferred, err := n.reference(g, vals, dynamic)
 	if err != nil {
 		return err
 	}
@@ -76,9 +76,9 @@ func (n *Node) evaluate(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool) 
 		if out[i] == nil {
 			return fmt.Errorf("its reference gives no value for output %d", i)
 		}
-		w := at.Out[i]
+		w := inferred.Out[i]
 		var base *tensor.Tensor
-		for k, a := range at.In {
+		for k, a := range inferred.In {
 			if w.Alias != nil && a.Value == w.Alias {
 				base = vals[n.In[k].Value]
 			}
@@ -132,14 +132,14 @@ func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool)
 	if n.Op.Ref == nil {
 		return nil, nil, NoReference{n.Op.NoRef}
 	}
-	at := n
+	inferred := n
 	if dynamic {
 		// Infer metas and attributes from the data.
 		s, err := (&Segment{Nodes: []*Node{n}, graph: g, offsets: true}).At(g.Context(), vals)
 		if err != nil {
 			return nil, nil, err
 		}
-		at = s.Nodes[0]
+		inferred = s.Nodes[0]
 	}
 	in := make([]*tensor.Tensor, len(n.In))
 	for i, a := range n.In {
@@ -150,13 +150,13 @@ func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool)
 			in[i] = a.Number.Tensor(a.Number.DType())
 		}
 	}
-	out, err := n.Op.Ref(at.Call(), in)
-	return out, at, err
+	out, err := n.Op.Ref(inferred.Call(), in)
+	return out, inferred, err
 }
 
-// toInferredLayout returns t, the result of a reference, in the inferred layout of the value, because a later
-// as_strided depends on that layout. If the value is a view, base is the tensor of its operand and the result is a view
-// of base. Otherwise base is nil.
+// toInferredLayout returns t, the result of a reference, in the inferred layout of the value. A later as_strided
+// depends on this layout. If the value is a view, base is the tensor of its operand and the result is a view of base.
+// Otherwise base is nil.
 func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 	if v.Dynamic || v.Packed != nil || t.DType != v.Meta.DType {
 		return t

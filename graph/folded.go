@@ -12,19 +12,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// folded caches, by weak references, results that were computed from constants. A graph, its clones and its segments
-// share one folded. A constant that was converted to another layout or packed form is thus in memory only once for all
-// plans.
-type folded struct {
+// foldCache caches results that were computed from constants. The cache has weak references to the results. A graph,
+// its clones and its segments share one foldCache. A constant that was converted to another layout or packed form is
+// thus in memory only once for all plans.
+type foldCache struct {
 	mu sync.Mutex
 	// ids identify the storages of constants. If a garbage-collected result is computed again, the new result gets the old
 	// id, so that cached results that were computed from the old result are still found.
-	ids           map[weak.Pointer[tensor.Storage]]int
-	maxIDs        int                      // above this number of ids, the ids of garbage-collected storages are removed
-	lastID        int                      // last id
-	resultsByCall map[string][]*foldedCall // indexed by a text for op, operands and results: see key
-	calls         int                      // number of calls in resultsByCall
-	maxCalls      int                      // at this number of calls, calls with garbage-collected results are removed
+	ids        map[weak.Pointer[tensor.Storage]]int
+	maxIDs     int                      // above this number of ids, the ids of garbage-collected storages are removed
+	lastID     int                      // the highest id that was assigned
+	callsByKey map[string][]*foldedCall // indexed by a text for op, operands and results: see key
+	callCount  int                      // number of calls in callsByKey
+	maxCalls   int                      // at this number of calls, calls with garbage-collected results are removed
 }
 
 // foldedCall is a call whose operands are constants.
@@ -81,9 +81,9 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	return out, nil
 }
 
-// key returns a key of everything that determines a call's results, except its attributes. It returns false if an
-// operand is not constant.
-func (f *folded) key(n *Node) (string, bool) {
+// key returns a key of a call's op, implementation, operands and results, but not of its attributes. It returns false
+// if an operand is not constant.
+func (f *foldCache) key(n *Node) (string, bool) {
 	b := binary.LittleEndian.AppendUint64(make([]byte, 0, 256), uint64(uintptr(unsafe.Pointer(n.Op))))
 	if n.Impl != nil {
 		b = keyText(keyText(b, n.Impl.Name), string(n.Walk.Order))
@@ -123,8 +123,8 @@ func keyMeta(b []byte, m tensor.Meta) []byte {
 	return b
 }
 
-// id returns the id of a storage, a new one if it has none.
-func (f *folded) id(s *tensor.Storage) int {
+// id returns the id of a storage. If the storage has none, id assigns a new id.
+func (f *foldCache) id(s *tensor.Storage) int {
 	p := weak.Make(s)
 	id := f.ids[p]
 	if id == 0 {
@@ -136,7 +136,7 @@ func (f *folded) id(s *tensor.Storage) int {
 }
 
 // setID sets the id of a storage.
-func (f *folded) setID(p weak.Pointer[tensor.Storage], id int) {
+func (f *foldCache) setID(p weak.Pointer[tensor.Storage], id int) {
 	if f.ids == nil {
 		f.ids = map[weak.Pointer[tensor.Storage]]int{}
 	}
@@ -152,42 +152,42 @@ func (f *folded) setID(p weak.Pointer[tensor.Storage], id int) {
 }
 
 // call returns the cached call with the given key and attributes. It adds the call if it is not in the cache.
-func (f *folded) call(key string, op *Op, attrs any) *foldedCall {
-	for _, c := range f.resultsByCall[key] {
+func (f *foldCache) call(key string, op *Op, attrs any) *foldedCall {
+	for _, c := range f.callsByKey[key] {
 		if identical(reflect.ValueOf(c.attrs), reflect.ValueOf(attrs)) {
 			c.usedRecently = true
 			return c
 		}
 	}
-	if f.calls >= f.maxCalls {
+	if f.callCount >= f.maxCalls {
 		f.dropCalls()
 	}
 	c := &foldedCall{op: op, attrs: attrs, usedRecently: true}
-	if f.resultsByCall == nil {
-		f.resultsByCall = map[string][]*foldedCall{}
+	if f.callsByKey == nil {
+		f.callsByKey = map[string][]*foldedCall{}
 	}
-	f.resultsByCall[key] = append(f.resultsByCall[key], c)
-	f.calls++
+	f.callsByKey[key] = append(f.callsByKey[key], c)
+	f.callCount++
 	return c
 }
 
 // dropCalls removes calls whose results are garbage-collected. There may be many such calls, because attributes that
 // are values of a graph can differ in every run. dropCalls keeps calls that were used since its last execution, because
 // results that were computed from their results may still be in use.
-func (f *folded) dropCalls() {
-	const few = 256 // minimum number of new calls before the next dropCalls
-	f.calls = 0
-	for key, calls := range f.resultsByCall {
+func (f *foldCache) dropCalls() {
+	const minNewCalls = 256 // minimum number of new calls before the next dropCalls
+	f.callCount = 0
+	for key, calls := range f.callsByKey {
 		calls = slices.DeleteFunc(calls, func(c *foldedCall) bool { return !c.usedRecently && c.isCollected() })
 		for _, c := range calls {
 			c.usedRecently = false
 		}
-		if f.resultsByCall[key] = calls; len(calls) == 0 {
-			delete(f.resultsByCall, key)
+		if f.callsByKey[key] = calls; len(calls) == 0 {
+			delete(f.callsByKey, key)
 		}
-		f.calls += len(calls)
+		f.callCount += len(calls)
 	}
-	f.maxCalls = 2*f.calls + few
+	f.maxCalls = 2*f.callCount + minNewCalls
 }
 
 func (c *foldedCall) isCollected() bool {
@@ -215,7 +215,7 @@ func (c *foldedCall) tensors(metas []tensor.Meta) []*tensor.Tensor {
 }
 
 // store stores the results of a call.
-func (f *folded) store(c *foldedCall, out []*tensor.Tensor) {
+func (f *foldCache) store(c *foldedCall, out []*tensor.Tensor) {
 	for len(c.ids) < len(out) {
 		f.lastID++
 		c.ids = append(c.ids, f.lastID)

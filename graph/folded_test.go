@@ -39,7 +39,7 @@ func TestFoldTellsAttributesByTheirBits(t *testing.T) {
 	for _, v := range []float64{0, math.Copysign(0, -1), math.NaN(), 1, 0, math.NaN()} {
 		assert.Equal(t, math.Float64bits(v), math.Float64bits(fold(v)), "%v", v)
 	}
-	assert.Equal(t, 4, g.folded.calls, "a NaN is found again")
+	assert.Equal(t, 4, g.folded.callCount, "a NaN is found again")
 }
 
 func TestFoldForgetsWhatIsGone(t *testing.T) {
@@ -55,5 +55,5 @@ func TestFoldForgetsWhatIsGone(t *testing.T) {
 			runtime.GC()
 		}
 	}
-	assert.Less(t, g.folded.calls, 2500, "nobody has any of the results")
+	assert.Less(t, g.folded.callCount, 2500, "nobody has any of the results")
 }

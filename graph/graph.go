@@ -25,10 +25,10 @@ type Graph struct {
 	symbolicState *Symbolic          // state of the inference for unknown sizes; nil if all sizes are numbers
 	errs          []error            // mistakes made while building; see Err
 	nameSerial    int                // last number used in a fresh name
-	// valueCount is the count of numbered values, nodes the count of numbered nodes: see [ByValue].
+	// valueCount and nodeCount are the numbers of values and nodes that have a number: see [ByValue].
 	valueCount, nodeCount int
 
-	folded   *folded
+	folded   *foldCache
 	places   Places          // nil for a graph that is not from a file
 	rejected map[int32]error // reasons of rejections, indexed by the numbers of nodes; see Draft.Refuse
 
@@ -44,8 +44,8 @@ type Bounds struct {
 	Min, Max int
 	// Hint is the assumed size if none is given. Nil means the smallest size over 1 within bounds.
 	Hint *int
-	// Spelled is the name of the symbol in the file, if it differs from the name in the graph: "batch-size" is no
-	// identifier. Sizes may be given by either name.
+	// Spelled is the name of the symbol in the file, if it differs from the name in the graph. For example, the name
+	// "batch-size" of a file is not an identifier. Sizes may be given by either name.
 	Spelled string
 }
 
@@ -60,12 +60,12 @@ type Value struct {
 	Index int
 	// Dynamic means that the shape is known only when the graph runs. Meta then has only the dtype, if it is known.
 	Dynamic bool
-	// Alias is the operand of Node whose storage the value shares; nil if the value is no view.
+	// Alias is the operand of Node whose storage the value shares; nil if the value is not a view.
 	Alias *Value
-	// Within is the value whose memory contains this value as a slice. It is the result of a concatenation
-	// ([Op.ConcatDim]), which then need not copy this value. Within may itself be within another value. Meta is a slice of
-	// Within's Meta. Within is nil for a value that has memory of its own. It is also nil for a view; the [Value.Root] of
-	// the view has the field.
+	// Within is the value whose memory contains this value as a slice. Within is the result of a concatenation
+	// ([Op.ConcatDim]), which then need not copy this value. Meta is a slice of Within's Meta. Within may itself be within
+	// another value. Within is nil for a value that has memory of its own, and for a view; the [Value.Root] of the view
+	// has the field.
 	Within *Value
 	// Const has the data of a constant. Packed is set if these data are in the packed form of an implementation;
 	// [Value.Data] returns the unpacked data.
@@ -74,7 +74,7 @@ type Value struct {
 	// Pin is the layout in which all nodes must read an input or a constant. For a result the Pin of its node applies
 	// instead.
 	Pin Pin
-	// Dims is the shape as written, for inputs that depend on symbols.
+	// Dims is the shape as written, for an input whose sizes depend on symbols; nil for other values.
 	Dims []Dim
 
 	graph  *Graph
@@ -97,8 +97,8 @@ type Node struct {
 	Walk Walk
 	// Why is the reason for a node that a pass inserted; empty for a node of the user.
 	Why string
-	// Part is the composite node of the user that this node and others replace; nil for other nodes. Errors name the
-	// composite node.
+	// Part is the composite node of the user that was replaced by this node and others. Errors name the composite node.
+	// Part is nil for a node that does not replace another node.
 	Part *Node
 
 	attrs  *attributes // the attributes from which Attrs is decoded; nil if there are none
@@ -115,10 +115,11 @@ type Output struct {
 
 // New returns an empty graph whose ops are found by lookup (kernels.Lookup).
 func New(name string, lookup Lookup) *Graph {
-	return &Graph{Name: name, lookup: lookup, names: newNames(0), folded: &folded{}}
+	return &Graph{Name: name, lookup: lookup, names: newNames(0), folded: &foldCache{}}
 }
 
-// Op returns an op of the graph's catalogue by name. It returns nil if there is none, or if [Define] did not make it.
+// Op returns an op of the graph's catalogue by name. It returns nil if the catalogue has no such op, or if [Define] did
+// not make the op.
 func (g *Graph) Op(name string) *Op {
 	o, err := g.find(name)
 	if err != nil {
@@ -204,12 +205,12 @@ func (n *Node) IsView() bool {
 
 // Call returns the node's call for its op, with the metas of its outputs.
 func (n *Node) Call() *Call {
-	both := &struct { // most nodes have one output: a single allocation
+	callAndOut := &struct { // most nodes have one output: a single allocation
 		Call
 		out [1]tensor.Meta
 	}{Call: Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}}
-	c := &both.Call
-	if c.Out = both.out[:]; len(n.Out) != 1 {
+	c := &callAndOut.Call
+	if c.Out = callAndOut.out[:]; len(n.Out) != 1 {
 		c.Out = make([]tensor.Meta, len(n.Out))
 	}
 	for i, v := range n.Out {
@@ -236,12 +237,12 @@ func (g *Graph) Clone() *Graph {
 	}
 	values, nodes := make([]Value, 0, count), make([]Node, len(g.Nodes))
 	args, outs := make([]Arg, operands), make([]*Value, count)
-	to := NewByValue[*Value](g)
+	copies := NewByValue[*Value](g)
 	copyValue := func(v *Value, maker *Node) *Value {
 		values = append(values, *v)
 		w := &values[len(values)-1]
 		w.graph, w.Node = c, maker
-		to.Set(v, w)
+		copies.Set(v, w)
 		return w
 	}
 	for _, v := range g.Inputs {
@@ -263,23 +264,23 @@ func (g *Graph) Clone() *Graph {
 		in := take(&args, len(n.In))
 		for k, a := range n.In {
 			in[k] = a
-			in[k].Value = to.At(a.Value)
+			in[k].Value = copies.At(a.Value)
 		}
 		n.In = in
-		n.attrs = n.attrs.clone(&to)
+		n.attrs = n.attrs.clone(&copies)
 		for _, v := range n.Out {
-			v.Alias, v.Within = to.At(v.Alias), to.At(v.Within)
+			v.Alias, v.Within = copies.At(v.Alias), copies.At(v.Within)
 		}
 	}
 	for _, o := range g.Outputs {
-		o.Value = to.At(o.Value)
+		o.Value = copies.At(o.Value)
 		c.Outputs = append(c.Outputs, o)
 	}
 	c.names = &names{allValues: values, allNodes: nodes}
 	return c
 }
 
-// Bound returns the size of each symbol. If a size is unknown ([Graph.Symbolic]), the result has its hint.
+// Bound returns the size of each symbol. For an unknown size ([Graph.Symbolic]), the result has the hint.
 func (g *Graph) Bound() map[string]int {
 	bound := make(map[string]int, len(g.sizes))
 	for name, s := range g.sizes {
@@ -288,8 +289,8 @@ func (g *Graph) Bound() map[string]int {
 	return bound
 }
 
-// SetContext sets a context for inference of the graph and of later copies. When the context has ended, inference
-// rejects nodes with its cause. Nil means no context.
+// SetContext sets a context for inference of the graph and of later copies. After the context has ended, inference
+// rejects all nodes; the error is the cause of the context. Nil means no context.
 func (g *Graph) SetContext(ctx context.Context) { g.ctx = ctx }
 
 // Context returns the context of work on the graph: see [Graph.SetContext]. The default is [context.Background].

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ErrNoImpl is the error of a call for whose layouts the op has no implementation.
+// ErrNoImpl is the error of a call whose layouts no implementation of the op supports.
 var ErrNoImpl = errors.New("no implementation supports these layouts")
 
 // Impl is an implementation of an op: an algorithm that can be listed, priced and forced. [Define] sets fields that are
@@ -150,16 +150,16 @@ func (n *Node) Works() (list []Work) {
 	return list
 }
 
-// EachWork calls take for each part of [Node.Works]. i is the index of the operand, or -1 for the part that does not
-// depend on layouts. If asked is not nil, EachWork skips the parts for which asked returns false. EachWork returns
-// false if the node has no work, or if the op's functions panic.
-func (n *Node) EachWork(asked func(i int) bool, take func(i int, w Work)) (stated bool) {
-	if n == nil || take == nil || n.Op == nil || len(n.Op.Impls) == 0 || len(n.Out) == 0 {
+// EachWork calls visit for each part of [Node.Works]. i is the index of the operand, or -1 for the part that does not
+// depend on layouts. If selected is not nil, EachWork skips the parts for which selected returns false. EachWork
+// returns false if the node has no work, or if the op's functions panic.
+func (n *Node) EachWork(selected func(i int) bool, visit func(i int, w Work)) (hasWork bool) {
+	if n == nil || visit == nil || n.Op == nil || len(n.Op.Impls) == 0 || len(n.Out) == 0 {
 		return false
 	}
 	defer func() {
 		if recover() != nil {
-			stated = false
+			hasWork = false
 		}
 	}()
 	if n.IsView() || n.Out[0].Dynamic {
@@ -170,21 +170,22 @@ func (n *Node) EachWork(asked func(i int) bool, take func(i int, w Work)) (state
 		impl = &n.Op.Impls[0]
 	}
 	c := n.Call()
-	if asked == nil || asked(-1) {
-		take(-1, impl.Work(c, n.Walk))
+	if selected == nil || selected(-1) {
+		visit(-1, impl.Work(c, n.Walk))
 	}
 	read := impl.Reader(c, n.Walk)
 	for i, a := range n.In {
-		if a.Kind == TensorArg && (asked == nil || asked(i)) {
+		if a.Kind == TensorArg && (selected == nil || selected(i)) {
 			w, _ := read(i, a.Meta())
-			take(i, w)
+			visit(i, w)
 		}
 	}
 	return true
 }
 
-// Reader returns a function that calls [Impl.Read] for operands of one call. It is faster than Read for many operands
-// and layouts, because it computes the footprint of the call only once. The function is not safe for concurrent use.
+// Reader returns a function that calls [Impl.Read] for operand i of one call, in layout meta. For many operands and
+// layouts this is faster than calling Read, because the footprint of the call is computed only once. The function is
+// not safe for concurrent use.
 func (m *Impl) Reader(c *Call, w Walk) func(i int, meta tensor.Meta) (Work, bool) {
 	read, touched := m.read, 0.0
 	if read == nil {
@@ -242,16 +243,17 @@ func ReadWork(m, to tensor.Meta) (w Work) {
 	case m.Rank() == to.Rank():
 		if runs := runsOf(m, to); runs > 1 {
 			addRunStarts(&w, runs, bytes/runs)
-			w.Bytes[Copied] = apartBytes * min(float64(extent*m.DType.Size()), runs*pageBytes)
+			w.Bytes[Copied] = gapPrice * min(float64(extent*m.DType.Size()), runs*pageBytes)
 		}
 	}
 	return w
 }
 
 const (
-	// apartBytes is the price of a byte between the first and the last run, relative to a copied byte: prefetching
-	// stops at the end of a run. At most pageBytes count for each run, because it also stops at the end of a page.
-	apartBytes = .75
+	// gapPrice is the price of a byte between the first and the last run, relative to a copied byte. The bytes of gaps
+	// have a price because prefetching stops at the end of a run. At most pageBytes count for each run, because
+	// prefetching also stops at the end of a page.
+	gapPrice = .75
 	// pageBytes is the size of a memory page.
 	pageBytes = 4096
 )
@@ -259,11 +261,11 @@ const (
 // runsOf returns the number of runs: maximal sequences of elements that are contiguous in operand m and in the result.
 // It returns 0 if m and the result have different numbers of elements, or if m repeats elements.
 func runsOf(m, to tensor.Meta) float64 {
-	length, all := 1, m.Numel()
-	if all != to.Numel() {
+	length, total := 1, m.Numel()
+	if total != to.Numel() {
 		return 0
 	}
-	for length < all {
+	for length < total {
 		next := -1
 		for d, n := range m.Shape {
 			if n > 1 && m.Strides[d] == 0 {
@@ -274,7 +276,7 @@ func runsOf(m, to tensor.Meta) float64 {
 			}
 		}
 		if next < 0 {
-			return float64(all) / float64(length)
+			return float64(total) / float64(length)
 		}
 		length *= m.Shape[next]
 	}
@@ -388,7 +390,7 @@ func (o *Op) completeImpls() {
 		if o.Compile == nil {
 			return
 		}
-		one := Impl{Name: "plain", Doc: "The only one.", Lower: o.Compile}
+		one := Impl{Name: "plain", Doc: "The only implementation.", Lower: o.Compile}
 		if o.Pointwise != nil {
 			one = Impl{Name: "loop", Doc: "One loop over the elements, in the order that the iterator gives.", Lower: o.Compile,
 				Writes: func(*Call, Walk, int, tensor.Meta) bool { return true }}
@@ -411,12 +413,12 @@ func (o *Op) completeImpls() {
 			m.Work = o.work
 		}
 		m.read = m.Read
-		m.Work, m.Read = placedWork(m.Work), placedRead(m.Read)
+		m.Work, m.Read = withFootprint(m.Work), readWithFootprint(m.Read)
 	}
 }
 
-// placedWork returns work with the footprint of the call added to results that have no footprint.
-func placedWork(work func(*Call, Walk) Work) func(*Call, Walk) Work {
+// withFootprint returns a function like work that sets the footprint of the call in results without a footprint.
+func withFootprint(work func(*Call, Walk) Work) func(*Call, Walk) Work {
 	return func(c *Call, w Walk) Work {
 		r := work(c, w)
 		if r.Footprint == 0 {
@@ -426,8 +428,8 @@ func placedWork(work func(*Call, Walk) Work) func(*Call, Walk) Work {
 	}
 }
 
-// placedRead is [placedWork] for reading an operand.
-func placedRead(read func(*Call, Walk, int, tensor.Meta) (Work, bool)) func(*Call, Walk, int,
+// readWithFootprint is [withFootprint] for the work of reading an operand.
+func readWithFootprint(read func(*Call, Walk, int, tensor.Meta) (Work, bool)) func(*Call, Walk, int,
 	tensor.Meta) (Work, bool) {
 	return func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
 		r, ok := read(c, w, i, m)

@@ -12,7 +12,7 @@ import (
 
 // Infer sets the types and aliases of the node's outputs from its operands, as eager PyTorch does, and then applies the
 // node's pin. It returns the error of the op.
-func (n *Node) Infer() error { return n.inferred(&inference{}) }
+func (n *Node) Infer() error { return n.inferRecovered(&inference{}) }
 
 // inference is the state that successive inferences of nodes share: a reusable Call, and the last node with its
 // results. Successive nodes are often alike ([Node.InfersLike]). Reusing the results of the last node halves the time
@@ -23,15 +23,15 @@ type inference struct {
 	res  []Result
 }
 
-// inferred is infer, but it converts panics of the op to errors, because the caller may have written the op.
-func (n *Node) inferred(s *inference) (err error) {
-	defer n.recovered(&err)
+// inferRecovered is infer, but it converts panics of the op to errors, because the op may be code of the user.
+func (n *Node) inferRecovered(s *inference) (err error) {
+	defer n.recoverPanic(&err)
 	return n.infer(s)
 }
 
-// recovered is deferred and converts a panic of the op to an error. During inference for unknown sizes it panics again,
-// because package sym uses panics to end a path.
-func (n *Node) recovered(err *error) {
+// recoverPanic is deferred and converts a panic of the op to an error. During inference for unknown sizes it panics
+// again, because package sym ends a path by a panic.
+func (n *Node) recoverPanic(err *error) {
 	x := recover()
 	if x == nil {
 		return
@@ -53,19 +53,19 @@ func (n *Node) infer(s *inference) error {
 	}
 	g := n.Out[0].graph
 	if g.symbolicState != nil {
-		return n.inferOpen(g, s)
+		return n.inferSymbolic(g, s)
 	}
 	return n.inferIn(g, s)
 }
 
-// inferOpen is infer of a node of g for unknown sizes.
-func (n *Node) inferOpen(g *Graph, s *inference) error {
+// inferSymbolic is infer for a node of a graph g with unknown sizes.
+func (n *Node) inferSymbolic(g *Graph, s *inference) error {
 	defer g.symbolicState.record(Guard{Node: n})
 	return n.inferIn(g, s)
 }
 
-// inferIn is infer of a node of g. It is kept short: for a million alike nodes memory latency dominates, and in a short
-// function the processor overlaps more of them.
+// inferIn is infer for a node of graph g. The function is short on purpose: in a graph of a million similar nodes
+// memory latency dominates, and the processor overlaps the memory accesses of more nodes if the function is short.
 func (n *Node) inferIn(g *Graph, s *inference) error {
 	if len(g.rejected) > 0 && g.rejected[n.number] != nil {
 		return g.rejected[n.number]
@@ -81,7 +81,7 @@ func (n *Node) inferIn(g *Graph, s *inference) error {
 		}
 		n.Attrs = a
 	}
-	if n.waits() {
+	if n.needsData() {
 		for _, v := range n.Out {
 			v.Type, v.Meta, v.Alias, v.Dynamic = tensor.Type{}, tensor.Meta{}, nil, true
 		}
@@ -120,8 +120,8 @@ func (n *Node) inferByOp(g *Graph, s *inference) error {
 	return n.setInferred(res)
 }
 
-// InfersLike reports whether inference of a pointwise node gives the same results as inference of last. This is so if
-// both nodes have the same op, attributes, numbers and types of operands. last must be inferred.
+// InfersLike reports whether n is a pointwise node with the same op, attributes, numbers and operand types as last.
+// Inference of both nodes then has the same results. last must be inferred.
 func (n *Node) InfersLike(last *Node) bool {
 	if n == nil || last == nil || n.Op == nil || n.Op != last.Op || n.Op.Pointwise == nil || n.Attrs != last.Attrs ||
 		n.Impl != nil || last.Impl != nil || len(n.In) != len(last.In) || len(n.Out) != len(last.Out) {
@@ -164,19 +164,20 @@ func (n *Node) checkCall() error {
 	return nil
 }
 
-// outputsError is the error of a node for which the number of results (makes) is not the number of their names.
-func (n *Node) outputsError(makes int) error {
-	what := fmt.Sprintf("%d values", makes)
-	if makes == 1 {
-		what = "one value"
+// outputsError is the error of a node whose op makes the given number of results, if the node has another number of
+// names for them.
+func (n *Node) outputsError(results int) error {
+	made := fmt.Sprintf("%d values", results)
+	if results == 1 {
+		made = "one value"
 	}
 	switch {
-	case len(n.Op.Outputs) == makes && makes > 1:
-		return fmt.Errorf("makes %s: name them under \"outputs\": %s", what, strings.Join(n.Op.Outputs, ", "))
-	case len(n.Out) == 1 && makes > 1:
-		return fmt.Errorf("makes %s: name them under \"outputs\"", what)
+	case len(n.Op.Outputs) == results && results > 1:
+		return fmt.Errorf("makes %s: name them under \"outputs\": %s", made, strings.Join(n.Op.Outputs, ", "))
+	case len(n.Out) == 1 && results > 1:
+		return fmt.Errorf("makes %s: name them under \"outputs\"", made)
 	}
-	return fmt.Errorf("makes %s, \"outputs\" names %d", what, len(n.Out))
+	return fmt.Errorf("makes %s, \"outputs\" names %d", made, len(n.Out))
 }
 
 // setInferred sets the inferred types of the outputs, and applies the layout of the node's pin.
@@ -203,7 +204,7 @@ func (n *Node) setInferred(res []Result) error {
 			v.Alias = n.In[r.Alias].Value
 		}
 		if n.Pin.Lays() {
-			if err := v.layAs(n.Pin); err != nil {
+			if err := v.setLayout(n.Pin); err != nil {
 				return err
 			}
 		}
@@ -218,8 +219,8 @@ func (n *Node) setInferred(res []Result) error {
 	return nil
 }
 
-// layAs sets the layout of a value to the layout of a pin, if they differ.
-func (v *Value) layAs(p Pin) error {
+// setLayout gives the value the layout that pin p demands, if it has another layout.
+func (v *Value) setLayout(p Pin) error {
 	o, err := p.For(v.Meta.Rank())
 	if err != nil || o.HoldsOf(v.Type) {
 		return err
@@ -257,12 +258,12 @@ func sameMemory(a, b []sym.Int) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// Infer infers all nodes in order. It returns the error of the first rejected node. All nodes are rejected once the
-// graph's context has ended ([Graph.SetContext]).
+// Infer infers all nodes in order. It returns the error of the first rejected node. After the graph's context has
+// ended, all nodes are rejected ([Graph.SetContext]).
 func (g *Graph) Infer() error {
 	var s inference
 	for _, n := range g.Nodes {
-		if err := n.inferred(&s); err != nil {
+		if err := n.inferRecovered(&s); err != nil {
 			return g.Fail(n, err)
 		}
 	}
@@ -277,7 +278,7 @@ func (g *Graph) InferAll() map[*Node]*Error {
 	for _, n := range g.Nodes {
 		err := n.dependsOn(rejected)
 		if err == nil {
-			err = n.inferred(&s)
+			err = n.inferRecovered(&s)
 		}
 		if err == nil {
 			continue
@@ -293,19 +294,21 @@ func (g *Graph) InferAll() map[*Node]*Error {
 
 // dependsOn returns an error if an operand or an attribute is a result of a rejected node.
 func (n *Node) dependsOn(rejected map[*Node]*Error) error {
-	for i := range n.deps() {
+	for i := range n.depCount() {
 		if v := n.dep(i); v != nil && v.Node != nil && rejected[v.Node] != nil {
-			return &dependent{v.Name}
+			return &dependencyError{v.Name}
 		}
 	}
 	return nil
 }
 
-// dependent is the error of a node that depends on a rejected node.
-type dependent struct{ on string }
+// dependencyError is the error of a node that depends on a rejected node.
+type dependencyError struct{ on string }
 
 // Error names the operand that was rejected.
-func (e *dependent) Error() string { return fmt.Sprintf("depends on %q, which was rejected", e.on) }
+func (e *dependencyError) Error() string {
+	return fmt.Sprintf("depends on %q, which was rejected", e.on)
+}
 
 // InferFor returns the inferred results of the node for operands of the given types, in the order of In, and for the
 // given values of symbols. It does not change the graph. Sizes may be unknown. If the op needs an unknown size as a
@@ -333,8 +336,8 @@ func (n *Node) Results() ([]Result, error) {
 	if n == nil || n.Op == nil || n.Op.Infer == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
 		return nil, errors.New("the node was not made by a graph")
 	}
-	if open := n.Out[0].graph.symbolicState; open != nil && !open.forking {
-		return open.inferJoined(n)
+	if state := n.Out[0].graph.symbolicState; state != nil && !state.forking {
+		return state.inferJoined(n)
 	}
 	return n.Op.Infer(&Call{In: n.In, Attrs: n.Attrs})
 }

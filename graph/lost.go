@@ -12,42 +12,42 @@ import (
 // errNoCause replaces a nil error as the reason of a rejection.
 var errNoCause = errors.New("no cause was given")
 
-// absent is the error of a node or an output that reads a lost input or constant.
-func absent(v *Value) error {
+// lostError is the error of a node or an output that reads a lost input or constant.
+func lostError(v *Value) error {
 	return fmt.Errorf("depends on %s %q, which cannot be read", v.Kind(), v.Name)
 }
 
 // DropValues returns a copy of the graph without lost inputs and constants, which could not be read, and without the
 // nodes and outputs that depend on them. lost maps each lost value to the reason. unknown lists the symbols whose sizes
-// only lost inputs determine; nodes with such a symbol in an attribute are dropped, too. The returned errors are sorted
-// by place. There is an error for each lost value, and for each node or output that reads a lost value directly.
+// only lost inputs determine. Nodes with such a symbol in an attribute are dropped as well. The returned errors are
+// sorted by place. There is an error for each lost value, and for each node or output that reads a lost value directly.
 func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Errors) {
 	var errs Errors
-	gone := map[*Value]bool{}
+	isLost := map[*Value]bool{}
 	for _, list := range [][]*Value{g.Inputs, g.Constants} {
 		for _, v := range list {
 			if err, ok := lost[v]; ok {
-				gone[v] = true
+				isLost[v] = true
 				errs = append(errs, g.failValue(v, cmp.Or(err, errNoCause)))
 			}
 		}
 	}
 	rejected := map[*Node]*Error{}
 	for _, n := range g.Nodes {
-		if err := n.missingDependency(gone, unknown); err != nil {
+		if err := n.missingDependency(isLost, unknown); err != nil {
 			rejected[n] = g.Fail(n, err)
 			errs = append(errs, rejected[n])
 		}
 	}
 	d := g.Drop(rejected)
-	d.Outputs = slices.DeleteFunc(d.Outputs, func(o Output) bool { return goneIn(g, gone, o.Value) })
+	d.Outputs = slices.DeleteFunc(d.Outputs, func(o Output) bool { return copyIsLost(g, isLost, o.Value) })
 	for _, o := range g.Outputs {
-		if gone[o.Value] {
-			errs = append(errs, g.FailOutput(o, absent(o.Value)))
+		if isLost[o.Value] {
+			errs = append(errs, g.FailOutput(o, lostError(o.Value)))
 		}
 	}
 	drop := func(v *Value) bool {
-		if !goneIn(g, gone, v) {
+		if !copyIsLost(g, isLost, v) {
 			return false
 		}
 		d.named().dropValue(v)
@@ -58,15 +58,15 @@ func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Er
 	return d, errs
 }
 
-// goneIn reports whether v, a value of a copy of g, corresponds to a value of g that is in gone.
-func goneIn(g *Graph, gone map[*Value]bool, v *Value) bool { return gone[g.Value(v.Name)] }
+// copyIsLost reports whether v, a value of a copy of g, is the copy of a value in lost.
+func copyIsLost(g *Graph, lost map[*Value]bool, v *Value) bool { return lost[g.Value(v.Name)] }
 
-// missingDependency returns an error if the node reads a value in gone, or if an attribute depends on an unknown
+// missingDependency returns an error if the node reads a value in lost, or if an attribute depends on an unknown
 // symbol.
-func (n *Node) missingDependency(gone map[*Value]bool, unknown []string) error {
-	for i := range n.deps() {
-		if v := n.dep(i); gone[v] {
-			return absent(v)
+func (n *Node) missingDependency(lost map[*Value]bool, unknown []string) error {
+	for i := range n.depCount() {
+		if v := n.dep(i); lost[v] {
+			return lostError(v)
 		}
 	}
 	for _, s := range unknown {
@@ -82,15 +82,15 @@ func (n *Node) missingDependency(gone map[*Value]bool, unknown []string) error {
 
 // Refuse adds a node that an importer cannot convert. Inference rejects the node with err, as after [Draft.Refuse]. op
 // is the name of the node's op in the file. results are the names of the node's results. If results is empty, the node
-// has one result with the name of the node. The results have no types, but other nodes of Refuse may read them, and
-// they may be outputs.
+// has one result with the name of the node. The results have no types, but they may be outputs, and operands of other
+// nodes that Refuse adds.
 func (g *Graph) Refuse(name, op string, results []string, err error, operands ...*Value) []*Value {
 	n := &Node{Name: g.Fresh(cmp.Or(name, "node")), Op: unknownOp(op)}
-	g.numberNode(n)
+	g.assignNodeNumber(n)
 	g.rejectNode(n, cmp.Or(err, errNoCause))
 	for i, v := range operands {
 		if v == nil || v.graph != g {
-			g.mistake(&Error{Node: n.Name, Op: op, Err: fmt.Errorf("operand %d is no value of the graph", i)})
+			g.recordError(&Error{Node: n.Name, Op: op, Err: fmt.Errorf("operand %d is no value of the graph", i)})
 			continue
 		}
 		n.In = append(n.In, Arg{Kind: TensorArg, Value: v})
@@ -101,7 +101,7 @@ func (g *Graph) Refuse(name, op string, results []string, err error, operands ..
 	}
 	for i, s := range results {
 		v := &Value{Name: g.Fresh(cmp.Or(s, n.Name)), Node: n, Index: i, graph: g}
-		g.number(v)
+		g.assignNumber(v)
 		names.values[v.Name] = v
 		n.Out = append(n.Out, v)
 	}

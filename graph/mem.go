@@ -32,8 +32,8 @@ func (m *Mem) CheckContext() {
 // checkSteps is the number of simple steps between two checks of the context.
 const checkSteps = 1 << 16
 
-// Count adds n simple steps of a long chunk, of a few nanoseconds each, and checks the context after many steps: see
-// [Mem.CheckContext].
+// Count counts n simple steps of a long chunk. A simple step takes a few nanoseconds. Count checks the context after
+// every checkSteps steps: see [Mem.CheckContext].
 func (m *Mem) Count(n int) {
 	if m == nil {
 		return
@@ -51,10 +51,10 @@ func (k *Kernel) NewMem() *Mem {
 }
 
 // Within sets *in to the memory for an inner kernel that runs as part of the kernel of m. The inner kernel gets the
-// memory of m, but its scratch memory begins at byte at, and it has no addresses.
-func (m *Mem) Within(in *Mem, at int) {
+// memory of m from byte offset of m.Scratch, and no addresses.
+func (m *Mem) Within(in *Mem, offset int) {
 	in.Place, in.Ptrs = m.Place, in.Ptrs[:0]
-	in.Scratch, in.Worker, in.Walk, in.State = m.Scratch[at:], m.Worker, m.Walk, m.State
+	in.Scratch, in.Worker, in.Walk, in.State = m.Scratch[offset:], m.Worker, m.Walk, m.State
 	in.Context = m.Context
 }
 
@@ -73,7 +73,7 @@ func (m *Mem) Release() {
 // tensors. Results must not depend on the contents of the object, because these contents depend on the chunks that the
 // worker ran before.
 type PerWorker[T any] struct {
-	// Make returns fresh memory; nil means new(T).
+	// Make returns a new object; nil means new(T).
 	Make func() *T
 }
 

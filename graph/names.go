@@ -137,8 +137,8 @@ func SuggestOp(name string, lookup Lookup) string {
 	if lookup == nil {
 		return ""
 	}
-	bare := bareOp(name)
-	for _, guess := range []string{bare, snake(bare), strings.TrimSuffix(bare, "_"), aliases[squash(bare)]} {
+	short := stripLibrary(name)
+	for _, guess := range []string{short, snakeCase(short), strings.TrimSuffix(short, "_"), aliases[squash(short)]} {
 		if guess != "" && guess != name && lookup(guess) != nil {
 			return guess
 		}
@@ -151,20 +151,20 @@ func SuggestOp(name string, lookup Lookup) string {
 		}
 	}
 	for n := range known {
-		if squash(n) == squash(bare) {
+		if squash(n) == squash(short) {
 			return n
 		}
 	}
-	return suggest.Nearest(bare, known)
+	return suggest.Nearest(short, known)
 }
 
 // opNames are the names of the ops of package kernels; names_gen.go sets them. SuggestOp compares a misspelled name
 // with the names that are also in the graph's catalogue.
 var opNames []string
 
-// bareOp removes the library and the overload from the name of an op: it returns "relu" for "aten::relu.out" and for
-// "torch.nn.functional.relu".
-func bareOp(name string) string {
+// stripLibrary removes the library and the overload from the name of an op. It returns "relu" for "aten::relu.out" and
+// for "torch.nn.functional.relu".
+func stripLibrary(name string) string {
 	if i := strings.LastIndex(name, "::"); i >= 0 {
 		name, _, _ = strings.Cut(name[i+2:], ".")
 		return name
@@ -179,8 +179,8 @@ func bareOp(name string) string {
 	return parts[0]
 }
 
-// snake converts "BatchNorm" to "batch_norm". Digits belong to the word before them.
-func snake(name string) string {
+// snakeCase converts "BatchNorm" to "batch_norm". Digits belong to the word before them.
+func snakeCase(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
 		c := name[i]
@@ -197,7 +197,7 @@ func snake(name string) string {
 	return b.String()
 }
 
-// squash removes case and underscores, in which spellings of a name differ.
+// squash returns a form that all spellings of a name share: in lower case and without underscores.
 func squash(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
 // aliases maps squashed names of ONNX, numpy, TensorFlow, JAX, and of PyTorch's modules and methods to the name of the

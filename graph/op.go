@@ -150,14 +150,15 @@ type Lowerings struct {
 	// Attend describes how the op, a product of two matrices, computes a fused attention; nil if it cannot.
 	Attend *Attend
 
-	// Decompose replaces a node of a composite op by nodes of other ops; the op then has no kernel. It returns a value
-	// for each output, with the inferred dtype, shape and layout. It is called when the graph is planned, with the
-	// inferred results in c.Out, and must accept every call that Infer accepts.
+	// Decompose replaces a node of a composite op by nodes of other ops; the op then has no kernel. It returns a value for
+	// each output, with the inferred dtype, shape and layout. Decompose is called when the graph is planned, with the
+	// inferred results in c.Out. It must accept every call that Infer accepts.
 	Decompose func(p *Parts, c *Call) ([]*Value, error)
 
-	// Rewrite rewrites a node, together with the nodes that compute its operands, to cheaper nodes, which may round
-	// differently: quantized products to int8 products, products of 16-bit floats to float32 products and conversions. It
-	// is called before composite nodes are decomposed; see [Rewrite]. If it is nil, nodes of the op are not rewritten.
+	// Rewrite replaces a node, together with the nodes that compute its operands, by cheaper nodes, which may round
+	// differently. Examples: quantized products become int8 products, and products of 16-bit floats become float32
+	// products and conversions. Rewrite is called before composite nodes are decomposed; see [Rewrite]. If Rewrite is nil,
+	// nodes of the op are not rewritten.
 	Rewrite func(p *Parts, c *Call, a Around) (Rewrite, error)
 
 	// Chooses is for an op that runs one of several graphs (such as "if"). If sizes determine the graph, Chooses returns
@@ -174,8 +175,8 @@ type Lowerings struct {
 	// and the graph runs in segments around the node.
 	RunDynamic func(rt Runtime, c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
-	// Pricing computes the work of implementations without [Impl.Work]. If it is nil, the work is computed from Flops and
-	// Each.
+	// Pricing computes the work of implementations without [Impl.Work]. If Pricing is nil, the work is computed from Flops
+	// and Each.
 	Pricing Pricing
 }
 
@@ -261,7 +262,7 @@ type Call struct {
 	InPlace []bool
 	// Epilogue is the expression that the kernel applies to each element of its result; nil for none. It is set only for
 	// Lower of implementations with Epilogues. The addresses of the epilogue's operands follow the addresses of the call.
-	// If the inner kernel cannot apply the epilogue, another phase of the kernel applies it.
+	// If the inner loop of the kernel cannot apply the epilogue, a separate phase of the kernel applies it.
 	Epilogue Epilogue
 
 	binds bool // set in inference of [Symbolic]: Meta binds unknown sizes to their hints by guards
@@ -376,8 +377,8 @@ func (c *Call) Constant(i int) bool {
 type Result struct {
 	Type  tensor.Type
 	Alias int
-	// Dynamic means that the shape is known only when the op has run. Sizes and Lay then have the same meaning as in an
-	// [Outline].
+	// Dynamic means that the shape is known only when the op has run. Sizes and Lay then describe the known part of the
+	// type: see [Outline].
 	Dynamic bool
 	Sizes   []int
 	Lay     func(shape []sym.Int) (tensor.Type, error)
@@ -400,8 +401,8 @@ type Runtime interface {
 // Fresh marks a result with storage of its own.
 const Fresh = -1
 
-// One returns a single result with storage of its own. To avoid allocations, the slice is a buffer of the call. The
-// next call of One or Shared overwrites it.
+// One returns a single result with storage of its own. To avoid allocations, the returned slice is a buffer of the
+// Call. The next call of One or Shared overwrites this buffer.
 func (c *Call) One(t tensor.Type) []Result { return c.Shared(t, Fresh) }
 
 // Shared is [Call.One] for a result that shares the storage of operand i ([Result].Alias).
@@ -430,8 +431,8 @@ func (c *Call) AllShared(i int, types ...tensor.Type) []Result {
 	if len(c.all) < len(types) {
 		c.all = make([]Result, len(types))
 	}
-	for at := range types {
-		c.all[at].set(&types[at], i)
+	for k := range types {
+		c.all[k].set(&types[k], i)
 	}
 	return c.all[:len(types)]
 }
@@ -472,9 +473,9 @@ type Phase struct {
 	Flow   *Flow // nil if the progress of chunks is not described
 }
 
-// Flow describes the progress of chunks that go through memory from its beginning to its end. The executor uses it to
-// run a chunk before the step that computes the first operand is finished. The results of both functions do not
-// decrease with chunk, which counts from 0.
+// Flow describes the progress of chunks that go through memory from its beginning to its end. The executor uses the
+// Flow to start a chunk before the step that computes the first operand has finished. Chunks are numbered from 0. The
+// results of Made and Needs never decrease as chunk grows.
 type Flow struct {
 	// Made returns how many leading elements of the first output, in the order of memory, are final after chunks 0 to
 	// chunk have run.

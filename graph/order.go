@@ -14,8 +14,8 @@ import (
 type mark uint8
 
 const (
-	_    mark = iota
-	open      // its operands are being placed
+	_        mark = iota
+	visiting      // its operands are being placed
 	placed
 )
 
@@ -23,9 +23,9 @@ const (
 // moved just before its first user. If there are cycles, Sort returns an [Errors] with one error per cycle. The error
 // names the nodes of the cycle.
 //
-// gonum's topo.SortStabilized is used only to find the cycles. It is too slow for the sort itself: on chains it takes
-// 0.1 s for 100,000 nodes and 2 s for a million. It is recursive and needs hundreds of bytes of stack for each node, so
-// that a graph of some millions of nodes exhausts the stack. It also moves nodes that are already in order.
+// gonum's topo.SortStabilized only finds the cycles. For the sort itself it is too slow: 2 s for a chain of a million
+// nodes. It is recursive, and a graph of some millions of nodes exhausts the stack. It also moves nodes that are
+// already in order.
 func (g *Graph) Sort() error {
 	marks := make([]mark, g.nodeCount) // by the numbers of nodes
 	if g.sorted(marks) {
@@ -42,11 +42,11 @@ func (g *Graph) Sort() error {
 		if marks[root.number] == placed {
 			continue
 		}
-		marks[root.number] = open
+		marks[root.number] = visiting
 		stack = append(stack[:0], frame{root, 0})
 		for len(stack) > 0 {
 			top := &stack[len(stack)-1]
-			if top.next == top.node.deps() {
+			if top.next == top.node.depCount() {
 				marks[top.node.number] = placed
 				order = append(order, top.node)
 				stack = stack[:len(stack)-1]
@@ -57,10 +57,10 @@ func (g *Graph) Sort() error {
 			if v == nil || v.Node == nil || marks[v.Node.number] == placed {
 				continue
 			}
-			if marks[v.Node.number] == open {
+			if marks[v.Node.number] == visiting {
 				return g.cycles()
 			}
-			marks[v.Node.number] = open
+			marks[v.Node.number] = visiting
 			stack = append(stack, frame{v.Node, 0})
 		}
 	}
@@ -71,7 +71,7 @@ func (g *Graph) Sort() error {
 // sorted reports whether the nodes are already in order, as in most files. It marks them.
 func (g *Graph) sorted(marks []mark) bool {
 	for _, n := range g.Nodes {
-		for i := range n.deps() {
+		for i := range n.depCount() {
 			if v := n.dep(i); v != nil && v.Node != nil && marks[v.Node.number] != placed {
 				return false
 			}
@@ -85,7 +85,7 @@ func (g *Graph) sorted(marks []mark) bool {
 func (g *Graph) cycles() error {
 	d := newDirected(g)
 	var errs Errors
-	for _, id := range d.selves[:min(len(d.selves), maxErrors)] {
+	for _, id := range d.selfUsers[:min(len(d.selfUsers), maxErrors)] {
 		errs = append(errs, g.cycleError([]int64{id}))
 	}
 	_, err := topo.SortStabilized(d, nil)
@@ -109,12 +109,12 @@ func (g *Graph) cycleError(path []int64) *Error {
 	return g.Fail(g.Nodes[path[0]], fmt.Errorf("the graph has a cycle: %s", strings.Join(names, " -> ")))
 }
 
-// directed is a view of the graph for gonum. It has at most one edge between two nodes. It omits edges from a node to
-// itself, on which gonum panics, and lists these nodes in selves.
+// directed is a view of the graph for gonum. It has at most one edge between two nodes. gonum panics on an edge from a
+// node to itself. A directed therefore omits these edges and lists their nodes in selfUsers.
 type directed struct {
 	next, prev [][]gonum.Node // users and producers of each node
 	nodes      []gonum.Node
-	selves     []int64
+	selfUsers  []int64
 }
 
 // nodeID is the index of a node in Graph.Nodes.
@@ -132,7 +132,7 @@ func newDirected(g *Graph) *directed {
 	}
 	usedBy := make([]int, len(g.Nodes)) // by producer: index of its last user, plus one
 	for i, n := range g.Nodes {
-		for k := range n.deps() {
+		for k := range n.depCount() {
 			v := n.dep(k)
 			if v == nil || v.Node == nil {
 				continue
@@ -143,7 +143,7 @@ func newDirected(g *Graph) *directed {
 			}
 			usedBy[from] = i + 1
 			if from == i {
-				d.selves = append(d.selves, int64(i))
+				d.selfUsers = append(d.selfUsers, int64(i))
 				continue
 			}
 			d.next[from] = append(d.next[from], d.nodes[i])

@@ -44,7 +44,7 @@ func (o Outline) Join(p Outline) Outline {
 	return o
 }
 
-// Outlined is an operand of which all (Arg) or only the outline (Outline) is known.
+// Outlined is an operand that is known completely (Arg), or of which only the outline is known (Outline).
 type Outlined struct {
 	Arg     Arg
 	Outline Outline
@@ -54,14 +54,14 @@ type Outlined struct {
 // omitted operand.
 func (x Outlined) isUnknown() bool { return x.Arg.Kind == TensorArg && x.Arg.Value == nil }
 
-// maxGuessed is the largest rank that inference tries for operands of unknown rank.
-const maxGuessed = 5
+// maxGuessedRank is the largest rank that inference tries for operands of unknown rank.
+const maxGuessedRank = 5
 
 // Outline infers the outlines of an op's results: the facts that hold for all sizes of operands that the op accepts.
-// Unknown sizes of operands are symbols; unknown ranks and dtypes are tried in turn. Outline returns nil if the op
-// rejects all sizes. Attributes may refer to values of the graph ([Ref]). refs returns the shape and the elements of
-// such a value. An unknown element is nil. If the shape is unknown, refs returns false, and only the ranks of the
-// results can be inferred.
+// Symbols stand for unknown sizes of operands. Several ranks and dtypes are tried for unknown ranks and dtypes. Outline
+// returns nil if the op rejects all sizes. Attributes may refer to values of the graph ([Ref]). refs returns the shape
+// and the elements of such a value. An unknown element is nil. If the shape is unknown, refs returns false, and only
+// the ranks of the results can be inferred.
 func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
 	symbols map[string]sym.Int) []Outline {
 	if o == nil || o.Schema == nil || o.Infer == nil {
@@ -107,8 +107,9 @@ type outlining struct {
 	symbols map[string]sym.Int
 }
 
-// resolve replaces attributes that refer to values. It makes an alternative for each of several numbers in place of
-// unknown elements, because the op may reject some numbers.
+// resolve replaces attributes that refer to values. Unknown elements become numbers. Because the op may reject a
+// number, resolve makes an alternative for each of several numbers. It returns false if the shape of a value is
+// unknown.
 func (q *outlining) resolve(attrs Attrs, refs func(*Value) ([]int, []any, bool)) bool {
 	fills := []any{nil}
 	for _, a := range attrs {
@@ -127,7 +128,7 @@ func (q *outlining) resolve(attrs Attrs, refs func(*Value) ([]int, []any, bool))
 				return false
 			}
 			shape, list, ok := refs(r.Value)
-			if !ok || len(list) > maxAttr || len(list) != tensor.Numel(shape) {
+			if !ok || len(list) > maxAttrElements || len(list) != tensor.Numel(shape) {
 				return false
 			}
 			given[name] = filledAttr(shape, list, fill)
@@ -162,7 +163,7 @@ func (q *outlining) dtypes() []tensor.DType {
 // ranks is the number of ranks that are tried for operands of unknown rank.
 func (q *outlining) ranks() int {
 	if slices.ContainsFunc(q.in, func(x Outlined) bool { return x.isUnknown() && x.Outline.Sizes == nil }) {
-		return maxGuessed + 1
+		return maxGuessedRank + 1
 	}
 	return 1
 }
@@ -258,9 +259,9 @@ func (q *outlining) inferAlternatives(c *Call, symbols map[string]sym.Int) []Out
 		if err != nil {
 			continue
 		}
-		of := *c
-		of.Attrs = attrs
-		res, err := q.op.Infer(&of)
+		call := *c
+		call.Attrs = attrs
+		res, err := q.op.Infer(&call)
 		if err != nil {
 			continue
 		}
@@ -337,9 +338,9 @@ func (n *Node) outlines() []Outline {
 		shape = v.outline().Sizes
 		size := 1
 		for _, s := range shape {
-			size = min(size*max(s, 0), maxAttr+1)
+			size = min(size*max(s, 0), maxAttrElements+1)
 		}
-		return shape, make([]any, size), shape != nil && size <= maxAttr && !slices.Contains(shape, -1)
+		return shape, make([]any, size), shape != nil && size <= maxAttrElements && !slices.Contains(shape, -1)
 	}
 	var symbols map[string]sym.Int
 	if len(n.Out) > 0 && n.Out[0].graph != nil {

@@ -23,21 +23,22 @@ type Packing struct {
 	// does.
 	Fill func(ctx context.Context, dst, src *tensor.Tensor)
 	// Unpack is the inverse of Fill: it writes the elements of the operand into dst, which has the layout of the operand
-	// with offset 0. It is nil if the bits of the operand cannot be restored. The original data are then kept, too.
+	// with offset 0. It is nil if the bits of the operand cannot be restored. The packed value then also keeps the
+	// original data.
 	Unpack func(dst, packed *tensor.Tensor)
 }
 
-// Packed describes a value whose data are the packed form of the data of another value, the original, which is named
-// Of. Type and Meta are those of the original; calls see them as the type and meta of the operand. The Type and Meta of
-// the packed value itself describe the packed data.
+// Packed describes a value whose data are the packed form of another value, the original. Of is the name of the
+// original. Type and Meta are the type and meta of the original, and calls see them as the type and meta of the
+// operand. The Type and Meta of the packed value itself describe the packed data.
 type Packed struct {
 	Form string
 	Of   string
 	Type tensor.Type
 	Meta tensor.Meta
 
-	unpack func(dst, packed *tensor.Tensor)
-	kept   *tensor.Tensor
+	unpack   func(dst, packed *tensor.Tensor)
+	original *tensor.Tensor // nil if unpack can restore the original data
 }
 
 // Kept returns the original data if they cannot be restored from the packed data, otherwise nil. No run reads them.
@@ -45,7 +46,7 @@ func (p *Packed) Kept() *tensor.Tensor {
 	if p == nil {
 		return nil
 	}
-	return p.kept
+	return p.original
 }
 
 // packOp is the op of nodes that pack. It is in no catalogue: only [Graph.Pack] makes such nodes. Their attributes are
@@ -84,13 +85,13 @@ func compilePack(c *Call) (*Kernel, error) {
 	from, to := c.Meta(0), tensor.New(p.DType, p.Len)
 	from.Offset = 0
 	return &Kernel{Phases: []Phase{{Chunks: 1, Run: func(m *Mem, _ int) error {
-		p.Fill(m.Context, at(to, m.Ptrs[0]), at(from, m.Ptrs[1]))
+		p.Fill(m.Context, tensorAt(to, m.Ptrs[0]), tensorAt(from, m.Ptrs[1]))
 		return nil
 	}}}}, nil
 }
 
-// at returns a tensor of meta m whose first element is at address p.
-func at(m tensor.Meta, p unsafe.Pointer) *tensor.Tensor {
+// tensorAt returns a tensor of meta m whose first element is at address p.
+func tensorAt(m tensor.Meta, p unsafe.Pointer) *tensor.Tensor {
 	bytes := unsafe.Slice((*byte)(p), m.Extent()*m.DType.Size())
 	return tensor.Must(tensor.Over(m, tensor.StorageOf(bytes)))
 }
@@ -109,7 +110,7 @@ func (n *Node) Packing() *Packing {
 // that reads this form. The caller, a pass, adds the node to Nodes.
 func (g *Graph) Pack(v *Value, packing Packing) (*Node, error) {
 	if v == nil || v.graph != g {
-		return nil, errors.New("what is packed is no value of the graph")
+		return nil, errors.New("the value to pack is not in the graph")
 	}
 	packed, err := packing.packedValue(v)
 	if err != nil {
@@ -118,11 +119,11 @@ func (g *Graph) Pack(v *Value, packing Packing) (*Node, error) {
 	n := &Node{Name: g.Fresh(v.Name + ".packed"), Op: packOp, In: []Arg{Of(v)}, Attrs: &packing, Impl: &packOp.Impls[0]}
 	w := &Value{Name: n.Name, Node: n, Packed: packed, graph: g}
 	n.Out = []*Value{w}
-	g.numberNode(n)
+	g.assignNodeNumber(n)
 	if err := n.Infer(); err != nil {
 		return nil, err
 	}
-	g.number(w)
+	g.assignNumber(w)
 	g.named().values[w.Name] = w
 	return n, nil
 }
@@ -133,15 +134,15 @@ func (p *Packing) packedValue(v *Value) (*Packed, error) {
 	case v.Packed != nil:
 		return nil, fmt.Errorf("%q is packed already", v.Name)
 	case p.Fill == nil || p.Form == "":
-		return nil, errors.New("a packing needs a form, and tells how to fill it")
+		return nil, errors.New("a packing needs a Form and a Fill function")
 	case p.Unpack == nil && v.Const == nil:
-		return nil, fmt.Errorf("%q is no constant, and cannot be had again of what would be packed", v.Name)
+		return nil, fmt.Errorf("%q is not a constant, and the packing has no Unpack to restore it", v.Name)
 	}
 	m := v.Meta
 	m.Offset = 0
 	packed := &Packed{Form: p.Form, Of: v.Name, Type: m.Type(), Meta: m, unpack: p.Unpack}
 	if p.Unpack == nil {
-		packed.kept = v.Const
+		packed.original = v.Const
 	}
 	return packed, nil
 }
@@ -173,8 +174,8 @@ func (v *Value) Data() *tensor.Tensor {
 		return v.Const
 	}
 	t := tensor.Empty(v.Packed.Meta)
-	if kept := v.Packed.kept; kept != nil {
-		tensor.CopyElements(t, kept)
+	if original := v.Packed.original; original != nil {
+		tensor.CopyElements(t, original)
 	} else {
 		v.Packed.unpack(t, v.Const)
 	}
@@ -196,10 +197,10 @@ func (n *Node) checkPacked(c *Call, i int) error {
 		return nil
 	}
 	if n.Impl == nil || n.Impl.Pack == nil {
-		return fmt.Errorf("operand %d, %q, is packed, and no implementation asks for that", i, n.In[i].Value.Name)
+		return fmt.Errorf("operand %d, %q, is packed, but its node reads no packed operand", i, n.In[i].Value.Name)
 	}
 	if want, ok := n.Impl.Pack(c, i); !ok || want.Form != p.Form {
-		return fmt.Errorf("operand %d, %q, is packed as %s, and implementation %s asks for %s", i,
+		return fmt.Errorf("operand %d, %q, is packed as %q, but implementation %s reads %q", i,
 			n.In[i].Value.Name, p.Form, n.Impl.Name, want.Form)
 	}
 	return nil

@@ -8,13 +8,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Parallel is a loop over a dimension of operands and results whose iterations are independent: iteration i computes
-// the slices i of the results from the slices i of the divided operands and from the whole other operands. A call of
-// the op for some of the slices, with the same attributes, computes the same elements.
+// Parallel is a loop with independent iterations over one dimension of operands and results. Iteration i computes slice
+// i of each result from slice i of each divided operand and from the whole of every other operand. A call of the op for
+// some of the slices, with the same attributes, computes the same elements.
 type Parallel struct {
 	In  []int // by operand: the dimension that the loop divides, or [Whole]
 	Out []int // by result: the dimension that the loop divides
-	// Repeats marks operands that may have one slice instead of all, which every iteration then reads; nil: none.
+	// Repeats marks operands that may have a single slice, which every iteration then reads. Nil marks none.
 	Repeats []bool
 }
 
@@ -22,9 +22,9 @@ type Parallel struct {
 const Whole = -1
 
 // ParallelLoops returns loops with independent iterations of a call with inferred results and known sizes. They follow
-// from [Facts].Parallel, or else from the iteration of a pointwise op, the kept dimensions of [Lowerings].Rows, the
-// dimensions that a concatenation does not join, or the strides of a view. An empty list claims nothing; a panic of
-// the op gives one.
+// from [Facts].Parallel, or else from the iteration of a pointwise op, the dimensions that [Lowerings].Rows does not
+// reduce, the dimensions that a concatenation does not join, or the strides of a view. An empty list does not mean that
+// the iterations depend on each other. The list is empty if the op panics.
 func (o *Op) ParallelLoops(c *Call) (loops []Parallel) {
 	defer func() {
 		if recover() != nil { // the op may be the caller's code, or the call that of another op
@@ -62,8 +62,8 @@ func (o *Op) ParallelLoops(c *Call) (loops []Parallel) {
 // everyOperand marks all operands.
 func everyOperand(c *Call) []bool { return slices.Repeat([]bool{true}, len(c.In)) }
 
-// DimsExcept returns the loops over the dimensions of the first result other than the given ones, for a call whose
-// tensors of this rank have the same dimensions, and whose other operands are read as a whole.
+// DimsExcept returns a loop for each dimension of the first result that is not in dims. It is for a call whose operands
+// of the rank of the result also have its dimensions. Operands of other ranks are read as a whole.
 func DimsExcept(c *Call, dims ...int) []Parallel {
 	if c == nil || len(c.Out) == 0 {
 		return nil
@@ -92,8 +92,8 @@ func DimsExcept(c *Call, dims ...int) []Parallel {
 	return loops
 }
 
-// BroadcastLoops returns the loops over the dimensions to which the operands of a call are broadcast; nil if the
-// results have another shape.
+// BroadcastLoops returns a loop for each dimension of the shape to which the operands of a call are broadcast. It
+// returns nil if the results have another shape.
 func BroadcastLoops(c *Call) []Parallel {
 	if c == nil || len(c.Out) == 0 {
 		return nil
@@ -114,8 +114,8 @@ func BroadcastLoops(c *Call) []Parallel {
 			return nil
 		}
 		for d, size := range m.Shape {
-			if at := d + len(shape) - m.Rank(); size != 1 {
-				largest[at] = size
+			if dim := d + len(shape) - m.Rank(); size != 1 {
+				largest[dim] = size
 			}
 		}
 	}
@@ -127,9 +127,9 @@ func BroadcastLoops(c *Call) []Parallel {
 		p := Parallel{In: make([]int, len(c.In)), Out: make([]int, len(c.Out)), Repeats: everyOperand(c)}
 		for i, a := range c.In {
 			m := a.Meta()
-			at := d - (len(shape) - m.Rank())
-			if p.In[i] = Whole; a.Kind == TensorArg && at >= 0 && m.Shape[at] == size {
-				p.In[i] = at
+			dim := d - (len(shape) - m.Rank())
+			if p.In[i] = Whole; a.Kind == TensorArg && dim >= 0 && m.Shape[dim] == size {
+				p.In[i] = dim
 			}
 		}
 		for i := range p.Out {
@@ -147,16 +147,16 @@ func (r *Rows) loops(c *Call) []Parallel {
 		return nil
 	}
 	var loops []Parallel
-	reduced := 0 // before the dimension
+	reduced := 0 // number of reduced dimensions before d
 	for d, size := range c.Meta(0).Shape {
-		at := d
+		maskDim := d
 		if r.Split != 0 && d > 0 {
-			at = d + 1
+			maskDim = d + 1
 		}
 		switch {
 		case r.Split != 0 && d == 1:
 			continue
-		case r.Mask[at]:
+		case r.Mask[maskDim]:
 			reduced++
 			continue
 		}
@@ -168,12 +168,12 @@ func (r *Rows) loops(c *Call) []Parallel {
 		p.In[0] = d
 		for k, i := range r.In {
 			m := c.Meta(i)
-			along := d - (rank - m.Rank())
+			dim := d - (rank - m.Rank())
 			if r.Along(k) {
-				along = d - 1
+				dim = d - 1
 			}
-			if i > 0 && along >= 0 && along < m.Rank() && m.Shape[along] == size {
-				p.In[i] = along
+			if i > 0 && dim >= 0 && dim < m.Rank() && m.Shape[dim] == size {
+				p.In[i] = dim
 			}
 		}
 		for i, m := range c.Out {
@@ -189,9 +189,10 @@ func (r *Rows) loops(c *Call) []Parallel {
 	return loops
 }
 
-// viewLoops derives the loops of a view from its strides. It infers the view of an operand whose strides are so large
-// that an offset determines the index. A dimension of the results whose stride is that of a dimension of the operand,
-// where no other stride and no offset has a part of this stride, reads one slice of the operand for each index.
+// viewLoops derives the loops of a view from its strides. It infers the view of a probe operand with very large
+// strides. An offset into the probe is a number in a mixed radix, with one digit for each dimension of the operand: the
+// index in this dimension. A dimension of the view is a loop over operand dimension d if its stride is the probe's
+// stride of d, and if digit d is 0 in all other strides and in the offset of the view.
 func (o *Op) viewLoops(c *Call) []Parallel {
 	in := c.Meta(0)
 	if c.In[0].Kind != TensorArg || slices.Contains(in.Shape, 0) {
@@ -199,14 +200,14 @@ func (o *Op) viewLoops(c *Call) []Parallel {
 	}
 	var loops []Parallel
 	for d, size := range in.Shape {
-		out := o.walksOf(c, in.Shape, d)
+		out := o.dimsAlong(c, in.Shape, d)
 		if out == nil {
 			continue
 		}
 		// The view must not depend on the size, unless an attribute has the sizes of the result.
 		for _, other := range []int{1, size + 1} {
 			shape := slices.Clone(in.Shape)
-			if shape[d] = other; o.Sizes == "" && !slices.Equal(o.walksOf(c, shape, d), out) {
+			if shape[d] = other; o.Sizes == "" && !slices.Equal(o.dimsAlong(c, shape, d), out) {
 				out = nil
 				break
 			}
@@ -224,9 +225,9 @@ func (o *Op) viewLoops(c *Call) []Parallel {
 	return loops
 }
 
-// walksOf returns the dimension of each result of a view of an operand of the given shape that walks along dimension d
-// of the operand, and nil if there is none.
-func (o *Op) walksOf(c *Call, shape []int, d int) []int {
+// dimsAlong infers the view of a probe operand of the given shape. It returns, for each result, the dimension that is a
+// loop over dimension d of the operand: see viewLoops. It returns nil if a result has no such dimension.
+func (o *Op) dimsAlong(c *Call, shape []int, d int) []int {
 	strides, radix, next := make([]int, len(shape)), make([]int, len(shape)), 1
 	for i := len(shape) - 1; i >= 0; i-- {
 		strides[i], radix[i] = next, 2*shape[i]+1
@@ -252,33 +253,34 @@ func (o *Op) walksOf(c *Call, shape []int, d int) []int {
 		if !known || r.Alias != 0 || r.Dynamic || m.DType.Size() != t.DType.Size() {
 			return nil
 		}
-		if dims[i] = walksAlong(m, strides, radix, shape[d], d); dims[i] < 0 {
+		if dims[i] = dimAlong(m, strides, radix, shape[d], d); dims[i] < 0 {
 			return nil
 		}
 	}
 	return dims
 }
 
-// walksAlong returns the dimension of a view with the given size and strides[d], where every offset in the view has the
-// index of this dimension as its part of strides[d]; negative for none.
-func walksAlong(m tensor.Meta, strides, radix []int, size, d int) int {
-	part := func(offset, i int) int { return offset / strides[i] % radix[i] }
-	greatest := make([]int, len(strides)) // the greatest index in each dimension of the operand
+// dimAlong returns the dimension of view m that is a loop over dimension d of the probe operand, or -1 if there is
+// none: see viewLoops. size is the size of the dimension. strides are the strides of the probe, and radix the radix of
+// each digit.
+func dimAlong(m tensor.Meta, strides, radix []int, size, d int) int {
+	digit := func(offset, i int) int { return offset / strides[i] % radix[i] }
+	greatest := make([]int, len(strides)) // by dimension of the operand: the greatest digit of all offsets in the view
 	for i := range strides {
-		greatest[i] = part(m.Offset, i)
+		greatest[i] = digit(m.Offset, i)
 	}
-	at := -1
+	found := -1
 	for e, stride := range m.Strides {
 		if stride < 0 {
 			return -1
 		}
 		for i := range strides {
-			greatest[i] += max(m.Shape[e]-1, 0) * part(stride, i)
+			greatest[i] += max(m.Shape[e]-1, 0) * digit(stride, i)
 		}
 		switch {
-		case stride == strides[d] && m.Shape[e] == size && at < 0:
-			at = e
-		case part(stride, d) != 0:
+		case stride == strides[d] && m.Shape[e] == size && found < 0:
+			found = e
+		case digit(stride, d) != 0:
 			return -1
 		}
 	}
@@ -287,10 +289,10 @@ func walksAlong(m tensor.Meta, strides, radix []int, size, d int) int {
 			return -1
 		}
 	}
-	if part(m.Offset, d) != 0 {
+	if digit(m.Offset, d) != 0 {
 		return -1
 	}
-	return at
+	return found
 }
 
 func sizesOf(list []int) []sym.Int {

@@ -82,7 +82,7 @@ func (p Pin) Holds(m tensor.Meta) bool {
 	return err == nil && (m.Numel() == 0 || o.Holds(m))
 }
 
-// Lay returns m with the layout that the pin demands, unchanged if m already has it.
+// Lay returns m with the layout that the pin demands. It returns m unchanged if m already has this layout.
 func (p Pin) Lay(m tensor.Meta) (tensor.Meta, error) {
 	if p.Holds(m) {
 		return m, nil
@@ -126,9 +126,9 @@ func dimsText(o tensor.Order) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(o.Dims()), "[]"), " ", ",")
 }
 
-// Pin adds a demand on the value, node or output with a name. For an input or a constant it demands the layout in which
-// all nodes read the value. Pin infers a pinned node again. The caller must infer the nodes that depend on the pinned
-// node by [Graph.Infer].
+// Pin adds a demand on the value, node or output with the given name. For an input or a constant it demands the layout
+// in which all nodes read the value. Pin infers a pinned node again. The caller must then call [Graph.Infer], because
+// other nodes may depend on the pinned node.
 func (g *Graph) Pin(name string, p Pin) error {
 	known := g.named()
 	v, n := known.values[name], known.node(name)
@@ -162,7 +162,7 @@ func (g *Graph) Pin(name string, p Pin) error {
 	return nil
 }
 
-// pinOutput pins the output with a name. It reports whether there is one and the pin is valid.
+// pinOutput pins the output with the given name. It reports whether the output exists and the pin is valid.
 func (g *Graph) pinOutput(name string, p Pin) bool {
 	for i := range g.Outputs {
 		if o := &g.Outputs[i]; o.Name == name {
@@ -189,15 +189,15 @@ func (n *Node) pin(p Pin) error {
 	if err := p.check(); err != nil {
 		return g.Fail(n, err)
 	}
-	was := n.Pin
+	old := n.Pin
 	n.Pin.add(p)
 	err := n.Infer()
 	if err == nil {
 		return nil
 	}
-	n.Pin = was
-	if again := n.Infer(); again != nil {
-		return g.Fail(n, again) // it was rejected before
+	n.Pin = old
+	if oldErr := n.Infer(); oldErr != nil {
+		return g.Fail(n, oldErr) // it old rejected before
 	}
 	return g.Fail(n, err)
 }
@@ -215,15 +215,15 @@ func (v *Value) PinnedTo(p Pin) *Value {
 	}
 	if v.Node == nil {
 		if err := g.Pin(v.Name, p); err != nil {
-			g.mistake(err)
+			g.recordError(err)
 		}
 		return v
 	}
 	if err := v.Node.pin(p); err != nil {
-		g.mistake(err)
+		g.recordError(err)
 	} else if g.Nodes[len(g.Nodes)-1] != v.Node {
 		if err := g.Infer(); err != nil {
-			g.mistake(err)
+			g.recordError(err)
 		}
 	}
 	return v

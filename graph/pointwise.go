@@ -18,7 +18,7 @@ type Pointwise struct {
 	// Body returns the kernel for the dtypes of the iteration, and an error if it does not support them. Compilation
 	// rejects a kernel of other dtypes or another arity.
 	Body func(c *Call, r *rule.Rule) (rule.Kernel, error)
-	// Outputs is the number of outputs; 0 means 1.
+	// Outputs is the number of outputs. The zero value means 1.
 	Outputs int
 	// Results returns the number of outputs of a call if it depends on attributes ([Op.Many]); nil means Outputs.
 	Results func(c *Call) (int, error)
@@ -38,7 +38,8 @@ func (p *Pointwise) outputs(c *Call) (int, error) {
 	return n, err
 }
 
-// undefined are the outputs without a layout that all calls with up to four outputs share. They must not be written.
+// undefined are output operands without a layout. All calls with up to four outputs share them, so they must not be
+// written.
 var undefined [4]rule.Operand
 
 // Undefined returns output operands without a layout for a call. They are shared and must not be changed.
@@ -53,8 +54,8 @@ func (p *Pointwise) Undefined(c *Call) ([]rule.Operand, error) {
 	return make([]rule.Operand, n), nil
 }
 
-// complete returns an error if the call, Config or Body is nil.
-func (p *Pointwise) complete(c *Call) error {
+// check returns an error if the call, Config or Body is nil.
+func (p *Pointwise) check(c *Call) error {
 	if c == nil || p == nil || p.Config == nil || p.Body == nil {
 		return errors.New("a pointwise op needs a call, Config and Body")
 	}
@@ -63,7 +64,7 @@ func (p *Pointwise) complete(c *Call) error {
 
 // rule returns the rule of a call's iteration, and the kernel.
 func (p *Pointwise) rule(c *Call) (*rule.Rule, rule.Kernel, error) {
-	if err := p.complete(c); err != nil {
+	if err := p.check(c); err != nil {
 		return nil, rule.Kernel{}, err
 	}
 	outs, err := p.Undefined(c)

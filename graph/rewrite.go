@@ -76,30 +76,30 @@ func (g *Graph) insertNode(n *Node) error {
 		}
 		n.Out = append(n.Out, v)
 	}
-	g.numberNode(n)
+	g.assignNodeNumber(n)
 	if err := n.Infer(); err != nil {
 		return err
 	}
 	for _, v := range n.Out {
-		g.number(v)
+		g.assignNumber(v)
 		g.named().values[v.Name] = v
 	}
 	return nil
 }
 
-// Again makes and infers a copy of n whose operand with index operand is the value of. The caller, a pass, adds the
-// copy to Nodes. why is the reason for users. If Again fails, the graph is unchanged.
-func (g *Graph) Again(n *Node, operand int, of *Value, why string) (*Node, error) {
-	if n == nil || n.Op == nil || operand < 0 || operand >= len(n.In) || of == nil || of.graph != g {
+// Again makes and infers a copy of n in which replacement is the operand at the given index. The caller, a pass, adds
+// the copy to Nodes. why is the reason for users. If Again fails, the graph is unchanged.
+func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node, error) {
+	if n == nil || n.Op == nil || index < 0 || index >= len(n.In) || replacement == nil || replacement.graph != g {
 		return nil, errors.New("it is no operand of a node of the graph")
 	}
 	m := &Node{Name: g.Fresh(n.Name), Op: n.Op, In: slices.Clone(n.In), Attrs: n.Attrs, Why: why, Part: n.Part,
 		attrs: n.attrs}
-	m.In[operand] = Of(of)
+	m.In[index] = Of(replacement)
 	for i := range n.Out {
 		m.Out = append(m.Out, &Value{Name: m.Name, Node: m, Index: i, graph: g})
 	}
-	g.numberNode(m)
+	g.assignNodeNumber(m)
 	if err := m.Infer(); err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (g *Graph) Again(n *Node, operand int, of *Value, why string) (*Node, error
 		if len(m.Out) > 1 {
 			v.Name = g.Fresh(n.Out[i].Name)
 		}
-		g.number(v)
+		g.assignNumber(v)
 		g.named().values[v.Name] = v
 	}
 	g.named().addNode(m)
@@ -133,8 +133,8 @@ func (g *Graph) mustOwn(v *Value) {
 	}
 }
 
-// Rename renames a value; the old name is free afterwards. It is for passes; users have [Value.Named]. It panics if v
-// is not a value of the graph, or if the name is empty or belongs to another value.
+// Rename renames a value. The old name can then be used again. Rename is for passes; users call [Value.Named]. It
+// panics if v is not a value of the graph, or if the name is empty or belongs to another value.
 func (g *Graph) Rename(v *Value, name string) {
 	g.mustOwn(v)
 	names := g.named()
@@ -153,22 +153,22 @@ func (g *Graph) Owns(v *Value) bool { return g != nil && v != nil && v.graph == 
 // outputs of the new node are values of its group. All other values of the group are removed. If a node is in two
 // groups, Merge fails and the graph is unchanged.
 func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
-	gone, instead := NewByValue[bool](g), make(map[*Node]*Node, len(groups))
+	removed, replacement := NewByValue[bool](g), make(map[*Node]*Node, len(groups))
 	for i, group := range groups {
 		for _, m := range group {
-			if gone.At(m.Out[0]) {
+			if removed.At(m.Out[0]) {
 				return g.Fail(m, errors.New("it is in two groups"))
 			}
-			gone.Set(m.Out[0], true)
+			removed.Set(m.Out[0], true)
 		}
-		instead[group[len(group)-1]] = made[i]
+		replacement[group[len(group)-1]] = made[i]
 	}
 	nodes := make([]*Node, 0, len(g.Nodes))
 	for _, n := range g.Nodes {
-		switch w := instead[n]; {
+		switch w := replacement[n]; {
 		case w != nil:
 			nodes = append(nodes, w)
-		case len(n.Out) == 0 || !gone.At(n.Out[0]):
+		case len(n.Out) == 0 || !removed.At(n.Out[0]):
 			nodes = append(nodes, n)
 		}
 	}
@@ -176,7 +176,7 @@ func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 		for i, v := range n.Out {
 			v.Node, v.Index = n, i
 		}
-		g.numberNode(n)
+		g.assignNodeNumber(n)
 	}
 	g.Nodes = slices.Clip(nodes)
 	g.names = &names{indexedGraph: g}

@@ -25,8 +25,8 @@ const (
 // consists of elements whose positions differ only in reduced dimensions. Passes can inline the expression into larger
 // expressions.
 type Rows struct {
-	// Mask marks the reduced dimensions of operand 0. A result has the shape of operand 0; or the reduced dimensions are
-	// removed from that shape; or they have size 1 in it.
+	// Mask marks the reduced dimensions of operand 0. A result has the shape of operand 0, this shape without the reduced
+	// dimensions, or this shape with size 1 for the reduced dimensions.
 	Mask []bool
 	// Split, if not 0, divides dimension 1 into two dimensions: operand 0 is [n, c, ...], and Mask marks dimensions of the
 	// view [n, Split, c/Split, ...] of operand 0. Results then have the shape of operand 0.
@@ -56,10 +56,10 @@ func (r *Rows) Rank(operands int) int {
 // Along reports whether operand k of Code is a vector along dimension 1.
 func (r *Rows) Along(k int) bool { return k >= 0 && k < len(r.Channels) && r.Channels[k] }
 
-// Limits of rows, in elements and rows.
+// Limits on the length of a row, in elements, and on the number of rows.
 const (
 	maxRow  = 1 << 16 // maximum length of a row, so that it stays in the cache between passes over it
-	longRow = 1 << 12 // rows over this length need minRows rows
+	longRow = 1 << 12 // if rows are longer, there must be at least minRows
 	minRows = 4       // minimum number of long rows, so that all workers have rows
 )
 
@@ -70,20 +70,20 @@ func (r *Rows) Fits(shape []int) bool {
 	return ok && length > 0 && length <= maxRow || r.Cut(shape)
 }
 
-// Cut reports whether the rows of an operand 0 of the given shape are cut into pieces, because they are too long or too
-// few. The results of the pieces are combined. After that the same step cannot read the rows again.
+// Cut reports whether rows are cut into pieces, because the rows of an operand 0 of the given shape are too long or too
+// few. The results of the pieces are combined. A program that reads the rows again after this cannot be the same step.
 func (r *Rows) Cut(shape []int) bool {
 	if r == nil || r.Code == nil || len(r.Mask) != r.Rank(len(shape)) || tensor.Numel(shape) == 0 ||
 		r.unsuited(shape) == "" {
 		return false
 	}
 	length, _, ok := r.lengths(shape)
-	return ok && length <= r.mostCut()
+	return ok && length <= r.maxCutLength()
 }
 
-// mostCut returns the maximum length in elements of rows that can be cut. It returns 0 if the results of pieces cannot
-// be combined.
-func (r *Rows) mostCut() int {
+// maxCutLength returns the maximum length, in elements, of rows that can be cut. It returns 0 if the results of pieces
+// cannot be combined.
+func (r *Rows) maxCutLength() int {
 	p, err := r.Code.Pieces(make([]bool, len(r.Code.In)))
 	switch {
 	case err != nil:
@@ -112,7 +112,7 @@ func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 		}
 	}
 	within := length.Ge(sym.Of(1)).And(length.Le(sym.Of(maxRow)))
-	if most := r.mostCut(); most > 0 {
+	if most := r.maxCutLength(); most > 0 {
 		few := length.Gt(sym.Of(longRow)).And(count.Lt(sym.Of(minRows)))
 		cut = length.Ge(sym.Of(1)).And(count.Ge(sym.Of(1))).And(within.Not().Or(few))
 		if most < math.MaxInt {

@@ -24,14 +24,14 @@ import (
 // the permitted strings, separated by "|". The tag words lists the permitted words of an IntsOrWord in the same way.
 //
 // Integers beyond 2^47 in absolute value ([tensor.MaxBytes]) are rejected, because no size, stride or distance can be
-// that large. The tag range:"int64" permits every integer. It is for bounds of slices, seeds and other numbers that are
+// that large. The tag range:"int64" permits every integer, for bounds of slices, seeds and other numbers that are
 // clamped or compared.
 //
 // A field of type map[string]tensor.Scalar with the tag attr:"*" gets all attributes that have no field of their own.
 // These attributes must be numbers.
 //
-// If a pointer to the struct has a method Check() error, that method is called when all fields are set. It returns
-// errors that do not depend on operands. An error that concerns one attribute is an [AttrError].
+// If a pointer to the struct has a method Check() error, Check is called after all fields are set. Check finds errors
+// that do not depend on operands. An error that concerns one attribute is an [AttrError].
 //
 // Fields may be bool, int, sym.Int (a size, which may be unknown), sym.Bool (a condition on sizes), float64, string,
 // []int, []float64, *int, *float64, *bool, tensor.Scalar, NumberOrSize, tensor.DType, tensor.MemoryFormat, []bool,
@@ -187,9 +187,9 @@ func typeName(t reflect.Type) string {
 func (s *Schema) has(name string) bool { _, ok := s.byName[name]; return ok }
 
 // Decode returns a pointer to the attribute struct, filled from the given attributes. An expression over symbols is
-// permitted wherever an integer is; symbols has their values. A field of type sym.Int keeps an expression over unknown
-// sizes. For a field of type int, a guard binds the expression to its hint. Decode fails if an attribute is unknown,
-// missing, or of the wrong type; the error names the attribute.
+// permitted in place of every integer; symbols has the values of the symbols. A field of type sym.Int keeps an
+// expression over unknown sizes. For a field of type int, a guard binds the expression to its hint. Decode fails if an
+// attribute is unknown, missing, or of the wrong type; the error names the attribute.
 func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 	if s.typ == nil {
 		return nil, errors.New("the schema was not made by SchemaOf")
@@ -309,7 +309,7 @@ func (f Field) set(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	if dst.Type() == reflect.TypeFor[*Graph]() {
 		g, ok := v.(*Graph)
 		if !ok || g == nil {
-			return &misfit{got: v}
+			return &mismatchError{got: v}
 		}
 		dst.Set(reflect.ValueOf(g))
 		return nil
@@ -329,11 +329,11 @@ func (f Field) set(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	if err := setValue(dst, v, symbols); err != nil {
 		return err
 	}
-	if n, found := tooLarge(dst); found && !f.AnyInt {
+	if n, found := findTooLarge(dst); found && !f.AnyInt {
 		return fmt.Errorf("%d is out of range: integers from -2^47 to 2^47 are accepted", n)
 	}
 	if w, ok := dst.Addr().Interface().(*IntsOrWord); ok && w.Word != "" && !slices.Contains(f.Words, w.Word) {
-		return f.noWord(w.Word, symbols)
+		return f.unknownWord(w.Word, symbols)
 	}
 	if f.Len > 0 {
 		if dst.Len() == 1 {
@@ -352,12 +352,12 @@ func (f Field) set(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	return nil
 }
 
-// noWord is the error of an unknown word.
-func (f Field) noWord(word string, symbols map[string]sym.Int) error {
+// unknownWord is the error of a word that is not in Words.
+func (f Field) unknownWord(word string, symbols map[string]sym.Int) error {
 	if near := suggest.Nearest(word, slices.Values(f.Words)); near != "" {
-		return &misfit{word, suggest.DidYouMean(near)}
+		return &mismatchError{word, suggest.DidYouMean(near)}
 	}
-	return noInteger(word, symbols)
+	return notAnInteger(word, symbols)
 }
 
 // setValue stores a JSON or Go value in a field of a matching type.
@@ -370,7 +370,7 @@ func setValue(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	case *bool:
 		b, ok := v.(bool)
 		if !ok {
-			return &misfit{got: v}
+			return &mismatchError{got: v}
 		}
 		*p = b
 	case *int:
@@ -388,13 +388,13 @@ func setValue(dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	case *float64:
 		x, ok := numerals.Float(v)
 		if !ok {
-			return noNumber(v)
+			return notANumber(v)
 		}
 		*p = x
 	case *string:
 		s, ok := v.(string)
 		if !ok {
-			return &misfit{got: v}
+			return &mismatchError{got: v}
 		}
 		*p = s
 	case *tensor.Scalar:
@@ -447,7 +447,7 @@ func setNamed[T any](p *T, v any, parse func(string) (T, error)) error {
 	}
 	s, ok := v.(string)
 	if !ok {
-		return &misfit{got: v}
+		return &mismatchError{got: v}
 	}
 	t, err := parse(s)
 	*p = t

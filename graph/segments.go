@@ -40,27 +40,27 @@ type Segment struct {
 // that segment can fold it. Segments takes time linear in the number of nodes.
 func (g *Graph) Segments() []Segment {
 	nodes := g.neededNodes()
-	c := cutter{graph: g, places: NewByValue[place](g)}
+	c := segmenter{graph: g, stages: NewByValue[stage](g)}
 	for _, n := range nodes {
-		c.setPlace(n)
+		c.setStage(n)
 	}
 	c.findRounds(nodes)
-	return c.cut(nodes)
+	return c.formSegments(nodes)
 }
 
-// place is the round in which a value is computed. It is zero for inputs and constants.
-type place struct {
+// stage says when a value is computed. It is zero for inputs and constants.
+type stage struct {
 	round    int
 	dynamic  bool // computed by a dynamic node, and thus at the end of the round
 	constant bool // depends only on constants
 }
 
-// cutter is the state of [Graph.Segments], which first assigns a place to each value and then forms the segments.
-type cutter struct {
+// segmenter is the state of [Graph.Segments], which first assigns a stage to each value and then forms the segments.
+type segmenter struct {
 	graph     *Graph
-	places    ByValue[place]
+	stages    ByValue[stage]
 	lastRound int // the last round
-	// rounds has, for each node that depends only on constants, the rounds whose segments read it.
+	// rounds has, for each node that depends only on constants, the ascending rounds whose segments read the node.
 	rounds map[*Node][]int
 }
 
@@ -71,22 +71,22 @@ func (n *Node) isDynamic() bool {
 	if n.Op == nil || n.Op.RunDynamic == nil {
 		return false
 	}
-	if n.waits() {
+	if n.needsData() {
 		return n.Op.Compile == nil && len(n.Op.Impls) == 0
 	}
 	return len(n.Out) > 0 && n.Out[0].Dynamic
 }
 
-// setPlace sets the place of a node's results.
-func (c *cutter) setPlace(n *Node) {
-	p := place{dynamic: n.isDynamic()}
+// setStage sets the stage of a node's results.
+func (c *segmenter) setStage(n *Node) {
+	p := stage{dynamic: n.isDynamic()}
 	p.constant = !p.dynamic
-	for i := range n.deps() {
+	for i := range n.depCount() {
 		v := n.dep(i)
 		if v == nil || v.Const != nil {
 			continue
 		}
-		from := c.places.At(v)
+		from := c.stages.At(v)
 		p.constant = p.constant && from.constant && i < len(n.In)
 		if v.Node != nil && !p.dynamic && (from.dynamic || i >= len(n.In)) {
 			from.round++ // attributes are read before the segment is planned
@@ -95,16 +95,16 @@ func (c *cutter) setPlace(n *Node) {
 	}
 	c.lastRound = max(c.lastRound, p.round)
 	for _, v := range n.Out {
-		c.places.Set(v, p)
+		c.stages.Set(v, p)
 	}
 }
 
 // findRounds sets rounds. A node that depends only on constants is in the rounds of the nodes that read it. If an
 // output, a dynamic node or an attribute needs it, it is in round 0.
-func (c *cutter) findRounds(nodes []*Node) {
+func (c *segmenter) findRounds(nodes []*Node) {
 	c.rounds = map[*Node][]int{}
 	want := func(v *Value, rounds ...int) {
-		if v == nil || v.Node == nil || !c.places.At(v).constant {
+		if v == nil || v.Node == nil || !c.stages.At(v).constant {
 			return
 		}
 		c.rounds[v.Node] = append(c.rounds[v.Node], rounds...)
@@ -113,12 +113,12 @@ func (c *cutter) findRounds(nodes []*Node) {
 		want(o.Value, 0)
 	}
 	for _, n := range slices.Backward(nodes) {
-		p := c.placeOf(n)
+		p := c.stageOf(n)
 		if p.constant {
 			slices.Sort(c.rounds[n]) // the list is complete, because all readers follow n
 			c.rounds[n] = slices.Compact(c.rounds[n])
 		}
-		for i := range n.deps() {
+		for i := range n.depCount() {
 			switch {
 			case p.constant:
 				want(n.dep(i), c.rounds[n]...)
@@ -131,19 +131,19 @@ func (c *cutter) findRounds(nodes []*Node) {
 	}
 }
 
-// placeOf returns the place of a node's results.
-func (c *cutter) placeOf(n *Node) place {
+// stageOf returns the stage of a node's results.
+func (c *segmenter) stageOf(n *Node) stage {
 	if len(n.Out) == 0 {
-		return place{}
+		return stage{}
 	}
-	return c.places.At(n.Out[0])
+	return c.stages.At(n.Out[0])
 }
 
-// cut returns the segments of nodes whose results have places.
-func (c *cutter) cut(nodes []*Node) []Segment {
+// formSegments returns the segments of nodes whose results have stages.
+func (c *segmenter) formSegments(nodes []*Node) []Segment {
 	together, single := make([][]*Node, c.lastRound+1), make([][]*Node, c.lastRound+1)
 	for _, n := range nodes {
-		p := c.placeOf(n)
+		p := c.stageOf(n)
 		switch {
 		case p.dynamic:
 			single[p.round] = append(single[p.round], n)
@@ -171,11 +171,11 @@ func (c *cutter) cut(nodes []*Node) []Segment {
 // connect sets In, Awaits, Out and After of all segments. If several segments compute a value, a reader gets it from
 // the last of these segments before its own.
 func connect(g *Graph, all []Segment) {
-	maker, handed := NewByValue[int](g), NewByValue[int](g) // segments, plus 1
-	hand := func(v *Value) (from int) {
+	maker, exporter := NewByValue[int](g), NewByValue[int](g) // index of the segment, plus 1
+	export := func(v *Value) (from int) {
 		from = maker.At(v) - 1
-		if from >= 0 && handed.At(v) != from+1 {
-			handed.Set(v, from+1)
+		if from >= 0 && exporter.At(v) != from+1 {
+			exporter.Set(v, from+1)
 			all[from].Out = append(all[from].Out, v)
 		}
 		return from
@@ -183,11 +183,11 @@ func connect(g *Graph, all []Segment) {
 	after := make([]int, len(all)) // by segment: the last segment, plus 1, whose After contains it
 	for i := range all {
 		s := &all[i]
-		s.offsets = s.Dynamic // an RunDynamic function may depend on offsets
+		s.offsets = s.Dynamic // a RunDynamic function may depend on offsets
 		own, seen := map[*Value]bool{}, [2]map[*Value]bool{{}, {}}
 		for _, n := range s.Nodes {
 			s.offsets = s.offsets || n.Op.ReadsStorage
-			for k := range n.deps() {
+			for k := range n.depCount() {
 				v, list, role := n.dep(k), &s.In, 0
 				if k >= len(n.In) {
 					list, role = &s.Awaits, 1
@@ -197,7 +197,7 @@ func connect(g *Graph, all []Segment) {
 				}
 				seen[role][v] = true
 				*list = append(*list, v)
-				if from := hand(v); from >= 0 && after[from] != i+1 {
+				if from := export(v); from >= 0 && after[from] != i+1 {
 					after[from] = i + 1
 					s.After = append(s.After, from)
 				}
@@ -212,7 +212,7 @@ func connect(g *Graph, all []Segment) {
 		slices.Sort(s.After)
 	}
 	for _, o := range g.Outputs {
-		hand(o.Value)
+		export(o.Value)
 	}
 }
 
@@ -228,7 +228,7 @@ func (g *Graph) neededNodes() []*Node {
 			continue
 		}
 		nodes = append(nodes, n)
-		for i := range n.deps() {
+		for i := range n.depCount() {
 			live.Set(n.dep(i), true)
 		}
 	}
@@ -249,7 +249,7 @@ func (s *Segment) Without(lost map[*Value]bool) Segment {
 			continue
 		}
 		follows := false
-		for i := range n.deps() {
+		for i := range n.depCount() {
 			follows = follows || lost[n.dep(i)]
 		}
 		if !follows {
@@ -331,7 +331,7 @@ func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
 	for _, v := range s.Awaits {
 		if t := known[v]; t != nil {
 			b = appendShape(b, t)
-			if t.Numel() <= maxAttr {
+			if t.Numel() <= maxAttrElements {
 				rows := t.CopyTo(tensor.New(t.DType, t.Shape...))
 				b = append(b, rows.Storage().Bytes()[:rows.Bytes()]...)
 			}
@@ -380,9 +380,9 @@ func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value
 	if g.places != nil {
 		s.places = nodePlaces{g.places}
 	}
-	to := map[*Value]*Value{}
-	enter := func(v *Value) (*Value, error) {
-		if w := to[v]; w != nil {
+	copies := map[*Value]*Value{}
+	importValue := func(v *Value) (*Value, error) {
+		if w := copies[v]; w != nil {
 			return w, nil
 		}
 		var w *Value
@@ -398,26 +398,26 @@ func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value
 		if v.Node == nil {
 			w.Pin = v.Pin
 		}
-		to[v] = w
+		copies[v] = w
 		return w, nil
 	}
 	data := func(v *Value) *tensor.Tensor { return cmp.Or(v.Const, known[v]) }
 	for _, n := range seg.Nodes {
-		m, err := s.copyOf(n, data, enter)
+		m, err := s.copyOf(n, data, importValue)
 		if err != nil {
 			return nil, g.Fail(n, err)
 		}
 		for i, v := range n.Out {
 			w := &Value{Name: v.Name, Node: m, Index: i, graph: s}
 			m.Out = append(m.Out, w)
-			s.number(w)
-			to[v], s.named().values[v.Name] = w, w
+			s.assignNumber(w)
+			copies[v], s.named().values[v.Name] = w, w
 		}
 		s.named().addNode(m)
 		s.Nodes = append(s.Nodes, m)
 	}
 	for _, v := range seg.Out {
-		w, err := enter(v)
+		w, err := importValue(v)
 		if err != nil {
 			return nil, err
 		}
@@ -429,14 +429,15 @@ func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value
 	return s, s.settleAndInfer()
 }
 
-// copyOf returns a copy of node n, without outputs, for g, the graph of a segment. enter returns the copy of an
+// copyOf returns a copy of node n, without outputs, for g, the graph of a segment. importValue returns the copy of an
 // operand, and data the tensor of a value that is an attribute. Invalid attributes are not an error here, because
 // inference reports them.
-func (g *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, enter func(*Value) (*Value, error)) (*Node, error) {
+func (g *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, importValue func(*Value) (*Value,
+	error)) (*Node, error) {
 	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}
 	for i := range m.In {
 		if v := m.In[i].Value; v != nil {
-			w, err := enter(v)
+			w, err := importValue(v)
 			if err != nil {
 				return nil, err
 			}

@@ -16,9 +16,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dependent is a random graph of additions, ops that decide shapes, attributes that are values, and nodes
+// dependencyError is a random graph of additions, ops that decide shapes, attributes that are values, and nodes
 // that depend on constants alone.
-func dependent(rng *rand.Rand, nodes int) *graph.Graph {
+func dependencyError(rng *rand.Rand, nodes int) *graph.Graph {
 	g := graph.New("g", kernels.Lookup)
 	vals := []*graph.Value{g.Input("x", tensor.Float32, 4), g.Constant("c", tensor.Zeros(tensor.Float32, 4))}
 	for range nodes {
@@ -47,7 +47,7 @@ func dependent(rng *rand.Rand, nodes int) *graph.Graph {
 func TestSegments(t *testing.T) {
 	several := 0
 	for seed := range uint64(200) {
-		g := dependent(rand.New(rand.NewPCG(seed, 1)), 40)
+		g := dependencyError(rand.New(rand.NewPCG(seed, 1)), 40)
 		require.NoError(t, g.Err())
 		all := g.Segments()
 		made := map[*graph.Value]bool{} // and handed over

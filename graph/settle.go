@@ -84,15 +84,15 @@ func (n *Node) isReplacedBySettle() bool {
 	if n.Op.Chooses != nil {
 		return true
 	}
-	if n.decoded() != nil {
+	if n.decodeAttrs() != nil {
 		return false
 	}
 	_, repeats := n.Op.Repeats(n.Call())
 	return repeats
 }
 
-// decoded decodes the attributes of a node if they are not decoded.
-func (n *Node) decoded() (err error) {
+// decodeAttrs decodes the attributes of a node if they are not decoded.
+func (n *Node) decodeAttrs() (err error) {
 	if n.Attrs == nil && len(n.Out) > 0 {
 		n.Attrs, err = n.decode(n.Out[0].graph.sizes)
 		if err == nil && n.Attrs == nil {
@@ -105,7 +105,7 @@ func (n *Node) decoded() (err error) {
 // replaceNode adds the nodes that replace n: those of the chosen graph, or those of all iterations.
 func (s *settling) replaceNode(n *Node) error {
 	g := s.g
-	if err := n.decoded(); err != nil {
+	if err := n.decodeAttrs(); err != nil {
 		return err
 	}
 	if n.Op.Chooses == nil {
@@ -140,24 +140,24 @@ func (s *settling) replaceNode(n *Node) error {
 // values are the inputs of body.
 func (s *settling) splice(n *Node, body *Graph, values []*Value) ([]*Value, error) {
 	g := s.g
-	inside := map[*Value]*Value{}
+	copies := map[*Value]*Value{}
 	for i, v := range body.Inputs {
-		inside[v] = values[i]
+		copies[v] = values[i]
 	}
-	here := func(v *Value) *Value { return s.constant(n, v, inside) }
+	copyOf := func(v *Value) *Value { return s.copyConstant(n, v, copies) }
 	for _, m := range body.Nodes {
 		if err := g.Ended(); err != nil {
 			return nil, err
 		}
 		c := &Node{Name: g.Fresh(n.Name + "." + m.Name), Op: m.Op, In: slices.Clone(m.In), Pin: m.Pin, Part: n,
-			attrs: m.attrs.replaced(here)}
+			attrs: m.attrs.replaced(copyOf)}
 		for i := range c.In {
-			c.In[i].Value = here(c.In[i].Value)
+			c.In[i].Value = copyOf(c.In[i].Value)
 		}
 		for i, v := range m.Out {
-			inside[v] = s.result(c, i, n.Name+"."+v.Name)
+			copies[v] = s.addResult(c, i, n.Name+"."+v.Name)
 		}
-		s.add(c)
+		s.addNode(c)
 		if !c.isReplacedBySettle() {
 			g.Nodes = append(g.Nodes, c)
 			continue
@@ -166,42 +166,42 @@ func (s *settling) splice(n *Node, body *Graph, values []*Value) ([]*Value, erro
 			return nil, err
 		}
 		for _, v := range m.Out {
-			inside[v] = s.replacementOf(inside[v])
+			copies[v] = s.replacementOf(copies[v])
 		}
 	}
 	out := make([]*Value, len(body.Outputs))
 	for i, o := range body.Outputs {
-		out[i] = here(o.Value)
+		out[i] = copyOf(o.Value)
 	}
 	return out, nil
 }
 
-// result adds result i to node c.
-func (s *settling) result(c *Node, i int, name string) *Value {
+// addResult adds result i to node c.
+func (s *settling) addResult(c *Node, i int, name string) *Value {
 	w := &Value{Name: s.g.Fresh(name), Node: c, Index: i, graph: s.g}
-	s.g.number(w)
+	s.g.assignNumber(w)
 	s.g.named().values[w.Name] = w
 	c.Out = append(c.Out, w)
 	return w
 }
 
-// add numbers and indexes a node with all its results.
-func (s *settling) add(c *Node) {
-	s.g.numberNode(c)
+// addNode assigns a number to a node that has all its results, and adds the node to the index of names.
+func (s *settling) addNode(c *Node) {
+	s.g.assignNodeNumber(c)
 	s.g.named().addNode(c)
 }
 
-// constant returns the copy of v, a value of the graph that node n runs. It copies a constant at its first use.
-func (s *settling) constant(n *Node, v *Value, inside map[*Value]*Value) *Value {
-	if v == nil || inside[v] != nil || v.Const == nil {
-		return inside[v]
+// copyConstant returns the copy of v, a value of the graph that node n runs. It copies a constant at its first use.
+func (s *settling) copyConstant(n *Node, v *Value, copies map[*Value]*Value) *Value {
+	if v == nil || copies[v] != nil || v.Const == nil {
+		return copies[v]
 	}
 	w := *v
 	w.Name, w.graph = s.g.Fresh(n.Name+"."+v.Name), s.g
-	s.g.number(&w)
+	s.g.assignNumber(&w)
 	s.g.named().values[w.Name] = &w
 	s.g.Constants = append(s.g.Constants, &w)
-	inside[v] = &w
+	copies[v] = &w
 	return &w
 }
 
@@ -221,14 +221,14 @@ func (s *settling) setReplacement(old, v *Value, n *Node) {
 	}
 }
 
-// replaced returns the attributes with each value of the graph replaced by the result of by.
-func (a *attributes) replaced(by func(*Value) *Value) *attributes {
+// replaced returns the attributes with the replacement of each value.
+func (a *attributes) replaced(replacement func(*Value) *Value) *attributes {
 	if a == nil || len(a.refs) == 0 {
 		return a
 	}
 	given := a.given.clone()
 	for _, r := range a.refs {
-		given[r.attr] = Ref{by(r.value)}
+		given[r.attr] = Ref{replacement(r.value)}
 	}
 	return attributesOf(given)
 }
@@ -313,7 +313,7 @@ func (s *settling) repeat(n *Node) error {
 
 // addConstant adds a constant for the nodes that replace n.
 func (s *settling) addConstant(n *Node, name string, t *tensor.Tensor) *Value {
-	return s.constant(n, &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t}, map[*Value]*Value{})
+	return s.copyConstant(n, &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t}, map[*Value]*Value{})
 }
 
 // stack adds a node that stacks values along a new first dimension.
@@ -323,8 +323,8 @@ func (s *settling) stack(n *Node, list []Arg) (*Value, error) {
 		return nil, errors.New("the catalogue has no op stack, which collects the values of iterations")
 	}
 	c := &Node{Name: s.g.Fresh(n.Name + ".stack"), Op: op, In: list, Part: n, attrs: attributesOf(Attrs{"dim": 0})}
-	v := s.result(c, 0, c.Name)
-	s.add(c)
+	v := s.addResult(c, 0, c.Name)
+	s.addNode(c)
 	s.g.Nodes = append(s.g.Nodes, c)
 	return v, nil
 }

@@ -63,7 +63,7 @@ func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.inputs(); err != nil {
+	if err := s.setInputs(); err != nil {
 		return s, err
 	}
 	return s, s.Graph.settleAndInfer()
@@ -121,9 +121,9 @@ func (s *Symbolic) symbol(g *Graph, name string, hints map[string]int) (sym.Int,
 	if hint < b.Min || hint > hi {
 		return sym.Int{}, fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", g.SymbolText(name), hint, b.Min, b.Max)
 	}
-	inEnv := s.Name(name)
-	s.Hints[inEnv] = hint
-	return s.Env.Symbol(inEnv, b.Min, hi, hint)
+	envName := s.Name(name)
+	s.Hints[envName] = hint
+	return s.Env.Symbol(envName, b.Min, hi, hint)
 }
 
 // Name returns the name in Env of a symbol of the graph. It is the symbol's own name if that is an identifier,
@@ -174,15 +174,15 @@ func (s *Symbolic) Holds(sizes map[string]int) bool {
 	})
 }
 
-// inputs sets the types of the inputs, with guards that make these types valid.
-func (s *Symbolic) inputs() error {
+// setInputs sets the types of the inputs, with guards that make these types valid.
+func (s *Symbolic) setInputs() error {
 	for _, v := range s.Graph.Inputs {
 		if v.Dims == nil {
 			continue
 		}
 		t, err := v.decl.Type(s.Graph.sizes)
 		if err == nil {
-			err = s.mayBe(t)
+			err = s.checkNonNegative(t)
 		}
 		if err != nil {
 			return s.Graph.failValue(v, err)
@@ -193,8 +193,8 @@ func (s *Symbolic) inputs() error {
 	return nil
 }
 
-// mayBe returns an error if a size, a stride or the offset of a type is negative.
-func (s *Symbolic) mayBe(t tensor.Type) error {
+// checkNonNegative returns an error if a size, a stride or the offset of a type is negative.
+func (s *Symbolic) checkNonNegative(t tensor.Type) error {
 	for d, size := range t.Shape {
 		if size.Lt(sym.Int{}).Holds() {
 			return fmt.Errorf("negative size %v of dimension %d", size, d)
@@ -292,21 +292,21 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 		return nil, err
 	}
 	s.forking = true
-	cases, err := sym.Fork(s.Env, maxCases, s.oneCase)
+	cases, err := sym.Fork(s.Env, maxCases, s.inferCase)
 	if err != nil || len(cases) == 0 || cases[0].Value.err != nil {
-		one, wrong := g.Symbolic(hints)
-		if one != nil && err != nil {
-			one.Cut = fmt.Errorf("more than %d classes of sizes: %w", maxCases, err)
+		single, singleErr := g.Symbolic(hints)
+		if single != nil && err != nil {
+			single.Cut = fmt.Errorf("more than %d classes of sizes: %w", maxCases, err)
 		}
-		return one, wrong
+		return single, singleErr
 	}
 	s.forking = false
 	s.merge(cases)
 	return s, nil
 }
 
-// oneClass has the inferred values for one class of sizes, in the order of [Graph.Values].
-type oneClass struct {
+// classResult is the result of inference for one class of sizes. values are in the order of [Graph.Values].
+type classResult struct {
 	values []classValue
 	err    error // the reason why inference rejects the class; nil if inference succeeds
 	node   *Node // the node of err
@@ -320,24 +320,24 @@ type classValue struct {
 	dynamic bool
 }
 
-// oneCase infers the graph along the path through its branches that sym.Fork chooses.
-func (s *Symbolic) oneCase() (c oneClass, err error) {
+// inferCase infers the graph along the path through its branches that sym.Fork chooses.
+func (s *Symbolic) inferCase() (c classResult, err error) {
 	s.decodeLater()
-	if err := s.inputs(); err != nil {
-		return oneClass{err: err}, nil
+	if err := s.setInputs(); err != nil {
+		return classResult{err: err}, nil
 	}
-	var of inference
-	var at *Node
+	var state inference
+	var current *Node
 	defer func() {
-		if p := recover(); p == any(sym.ErrNumber) && at != nil {
-			c = oneClass{err: s.Graph.Fail(at, sym.ErrNumber), node: at}
+		if p := recover(); p == any(sym.ErrNumber) && current != nil {
+			c = classResult{err: s.Graph.Fail(current, sym.ErrNumber), node: current}
 		} else if p != nil {
 			panic(p)
 		}
 	}()
-	for _, at = range s.Graph.Nodes {
-		if err := at.infer(&of); err != nil {
-			return oneClass{err: s.Graph.Fail(at, err), node: at}, nil
+	for _, current = range s.Graph.Nodes {
+		if err := current.infer(&state); err != nil {
+			return classResult{err: s.Graph.Fail(current, err), node: current}, nil
 		}
 	}
 	s.Graph.Values(func(v *Value) { c.values = append(c.values, classValue{v.Type, v.Meta, v.Alias, v.Dynamic}) })
@@ -345,7 +345,7 @@ func (s *Symbolic) oneCase() (c oneClass, err error) {
 }
 
 // sameUpToLayout returns an error if the values of two classes differ in more than sizes, strides and offsets.
-func (c *oneClass) sameUpToLayout(o *oneClass) error {
+func (c *classResult) sameUpToLayout(o *classResult) error {
 	for i := range c.values {
 		a, b := &c.values[i], &o.values[i]
 		switch {
@@ -360,9 +360,9 @@ func (c *oneClass) sameUpToLayout(o *oneClass) error {
 
 // merge sets the types of the values for all classes that differ from the first class, which contains the hints, at
 // most in layouts. Guards exclude all other classes.
-func (s *Symbolic) merge(cases []sym.Case[oneClass]) {
+func (s *Symbolic) merge(cases []sym.Case[classResult]) {
 	first := &cases[0].Value
-	kept := cases[:1]
+	accepted := cases[:1]
 	for _, c := range cases[1:] {
 		err := c.Value.err
 		switch {
@@ -374,7 +374,7 @@ func (s *Symbolic) merge(cases []sym.Case[oneClass]) {
 		if err != nil {
 			s.Guards = append(s.Guards, Guard{Cond: c.If.Not(), Node: c.Value.node, Refusal: err})
 		} else {
-			kept = append(kept, c)
+			accepted = append(accepted, c)
 		}
 	}
 	i := 0
@@ -382,7 +382,7 @@ func (s *Symbolic) merge(cases []sym.Case[oneClass]) {
 		f := &first.values[i]
 		v.Type, v.Meta, v.Alias, v.Dynamic = f.typ, f.meta, f.alias, f.dynamic
 		if !f.dynamic {
-			v.Type = mergedType(kept, i)
+			v.Type = mergedType(accepted, i)
 		}
 		i++
 	})
@@ -395,7 +395,7 @@ func (s *Symbolic) merge(cases []sym.Case[oneClass]) {
 }
 
 // mergedType returns the type of value i as an expression that is valid for all cases.
-func mergedType(cases []sym.Case[oneClass], i int) tensor.Type {
+func mergedType(cases []sym.Case[classResult], i int) tensor.Type {
 	last := len(cases) - 1
 	t := cases[last].Value.values[i].typ
 	for k := last - 1; k >= 0; k-- {

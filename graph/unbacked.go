@@ -35,19 +35,19 @@ func (g *Graph) Unbacked() *Symbolic {
 type unbacked struct {
 	symbolic    *Symbolic
 	usedSymbols int // number of symbols u0, u1, ... that earlier nodes use
-	nextSymbol  int // number of these symbols, including those of the case that is being inferred
+	nextSymbol  int // usedSymbols plus the number of symbols of the case that is being inferred
 }
 
 // infer infers a node for all classes of the sizes on which it branches.
 func (u *unbacked) infer(n *Node) {
-	cases, err := sym.Fork(u.symbolic.Env, maxJoined, func() (oneClass, error) { return u.oneCase(n) })
+	cases, err := sym.Fork(u.symbolic.Env, maxJoined, func() (classResult, error) { return u.inferCase(n) })
 	if err != nil || !u.merge(n, cases) {
 		u.setDynamicResults(n)
 	}
 }
 
-// oneCase infers a node along the path through its branches that sym.Fork chooses.
-func (u *unbacked) oneCase(n *Node) (c oneClass, err error) {
+// inferCase infers a node along the path through its branches that sym.Fork chooses.
+func (u *unbacked) inferCase(n *Node) (c classResult, err error) {
 	u.nextSymbol = u.usedSymbols
 	if c.err = n.infer(&inference{}); c.err != nil {
 		return c, nil
@@ -60,11 +60,11 @@ func (u *unbacked) oneCase(n *Node) (c oneClass, err error) {
 
 // merge sets the types of a node's results from all cases that inference accepts. It returns false if there are no such
 // cases, or if they differ in more than sizes, strides and offsets.
-func (u *unbacked) merge(n *Node, cases []sym.Case[oneClass]) bool {
-	if slices.ContainsFunc(cases, func(c sym.Case[oneClass]) bool { return c.Err != nil }) {
+func (u *unbacked) merge(n *Node, cases []sym.Case[classResult]) bool {
+	if slices.ContainsFunc(cases, func(c sym.Case[classResult]) bool { return c.Err != nil }) {
 		return false
 	}
-	cases = slices.DeleteFunc(cases, func(c sym.Case[oneClass]) bool { return c.Value.err != nil })
+	cases = slices.DeleteFunc(cases, func(c sym.Case[classResult]) bool { return c.Value.err != nil })
 	if len(cases) == 0 {
 		return false
 	}
@@ -81,11 +81,11 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[oneClass]) bool {
 				v.Alias = nil
 			}
 		}
-		others := sym.Differing(cases, func(first, other oneClass) bool {
+		ordered := sym.Differing(cases, func(first, other classResult) bool {
 			return first.values[i].typ.SameForm(other.values[i].typ) || sameType(first.values[i].typ, other.values[i].typ)
 		})
-		others = append(others[1:], others[0]) // all other sizes belong to the first case
-		v.Type, v.Meta, v.Dynamic = mergedType(others, i), f.meta, false
+		ordered = append(ordered[1:], ordered[0]) // all other sizes belong to the first case
+		v.Type, v.Meta, v.Dynamic = mergedType(ordered, i), f.meta, false
 	}
 	u.usedSymbols = u.nextSymbol
 	return true
@@ -146,8 +146,8 @@ func (u *unbacked) shape(sizes []int) []sym.Int {
 // unbackedHint is the hint of unbacked symbols. The case that contains the hints is first.
 const unbackedHint = 3
 
-// deps returns the number of values on which a node depends: see dep.
-func (n *Node) deps() int { return len(n.In) + len(n.refs()) }
+// depCount returns the number of values on which a node depends: see dep.
+func (n *Node) depCount() int { return len(n.In) + len(n.refs()) }
 
 // dep returns value i on which the node depends. Indices below len(n.In) are operands; the result is nil for a number
 // or an absent operand. Higher indices are values of attributes.
@@ -158,9 +158,9 @@ func (n *Node) dep(i int) *Value {
 	return n.attrs.refs[i-len(n.In)].value
 }
 
-// waits reports whether the node can be inferred only after a part of the graph has run.
-func (n *Node) waits() bool {
-	for i := range n.deps() {
+// needsData reports whether the node can be inferred only after a part of the graph has run.
+func (n *Node) needsData() bool {
+	for i := range n.depCount() {
 		v := n.dep(i)
 		if v != nil && (v.Dynamic || i >= len(n.In) && v.Const == nil) {
 			return true

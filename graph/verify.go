@@ -25,7 +25,7 @@ const (
 	LaidOut
 )
 
-// Each returns a set of one property for each property of p.
+// Each returns the properties of p, each as a set of one property.
 func (p Props) Each() []Props {
 	var list []Props
 	for one := Props(1); one != 0; one <<= 1 {
@@ -57,19 +57,19 @@ func Verify(g *Graph, props Props) error {
 	if g == nil {
 		return Errors{{Err: errNoGraph}}
 	}
-	v := &verifier{g: g, visibleValues: make(map[*Value]bool, g.valueCount), names: map[string]bool{},
-		nodes: map[string]bool{}}
-	v.inputs()
+	v := &verifier{g: g, visibleValues: make(map[*Value]bool, g.valueCount), valueNames: map[string]bool{},
+		nodeNames: map[string]bool{}}
+	v.checkInputs()
 	if props&Sorted == 0 {
 		for _, n := range g.Nodes {
 			v.markComputed(n)
 		}
 	}
 	for _, n := range g.Nodes {
-		v.node(n, props)
+		v.checkNode(n, props)
 		v.markComputed(n)
 	}
-	v.outputs(props)
+	v.checkOutputs(props)
 	if len(v.errs) == 0 {
 		v.checkConcatMemory()
 	}
@@ -84,8 +84,8 @@ type verifier struct {
 	g             *Graph
 	errs          Errors
 	visibleValues map[*Value]bool // values that the nodes verified next may use
-	names         map[string]bool
-	nodes         map[string]bool
+	valueNames    map[string]bool
+	nodeNames     map[string]bool
 }
 
 func (v *verifier) fail(n *Node, format string, args ...any) {
@@ -110,10 +110,10 @@ func (v *verifier) markComputed(n *Node) {
 	}
 }
 
-func (v *verifier) inputs() {
+func (v *verifier) checkInputs() {
 	for i, list := range [][]*Value{v.g.Inputs, v.g.Constants} {
 		for _, x := range list {
-			v.value(nil, x)
+			v.checkValue(nil, x)
 			v.visibleValues[x] = true
 			switch {
 			case x == nil:
@@ -128,26 +128,26 @@ func (v *verifier) inputs() {
 	}
 }
 
-// value checks the properties that every value must have.
-func (v *verifier) value(n *Node, x *Value) {
+// checkValue checks the properties that every value must have.
+func (v *verifier) checkValue(n *Node, x *Value) {
 	switch {
 	case x == nil:
 		v.fail(n, "a value is nil")
 		return
-	case v.names[x.Name]:
+	case v.valueNames[x.Name]:
 		v.fail(n, "two values are named %q", x.Name)
 	case v.g.named().values[x.Name] != x:
 		v.fail(n, "a look-up of the name %q does not return the value", x.Name)
 	case x.graph != v.g:
 		v.fail(n, "value %q is of another graph", x.Name)
 	}
-	v.names[x.Name] = true
+	v.valueNames[x.Name] = true
 	if err := x.Meta.Check(); err != nil {
 		v.fail(n, "value %q: %v", x.Name, err)
 	}
 }
 
-func (v *verifier) node(n *Node, props Props) {
+func (v *verifier) checkNode(n *Node, props Props) {
 	switch {
 	case n == nil:
 		v.fail(nil, "a node is nil")
@@ -158,16 +158,16 @@ func (v *verifier) node(n *Node, props Props) {
 	case n.Op == nil:
 		v.fail(n, "it has no op")
 		return
-	case v.nodes[n.Name]:
+	case v.nodeNames[n.Name]:
 		v.fail(n, "two nodes are named %q", n.Name)
 	case v.g.named().node(n.Name) != n:
 		v.fail(n, "a look-up of its name does not return the node")
 	}
-	v.nodes[n.Name] = true
+	v.nodeNames[n.Name] = true
 	before := len(v.errs)
-	v.operands(n)
+	v.checkOperands(n)
 	for i, o := range n.Out {
-		v.value(n, o)
+		v.checkValue(n, o)
 		if o != nil && (o.Node != n || o.Index != i) {
 			v.fail(n, "output %d has another producer", i)
 		}
@@ -192,7 +192,7 @@ func (v *verifier) node(n *Node, props Props) {
 	}
 }
 
-func (v *verifier) operands(n *Node) {
+func (v *verifier) checkOperands(n *Node) {
 	for i, a := range n.In {
 		switch {
 		case a.Kind != TensorArg:
@@ -228,7 +228,7 @@ func (v *Value) checkAlias() error {
 	return nil
 }
 
-// checkTyped returns an error if the outputs differ from the inferred results: see compare.
+// checkTyped returns an error if the outputs differ from the inferred results: see checkResult.
 func (n *Node) checkTyped() error {
 	c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk}
 	res, err := n.Op.Infer(c)
@@ -241,31 +241,31 @@ func (n *Node) checkTyped() error {
 		return fmt.Errorf("infers %d outputs, has %d", len(res), len(n.Out))
 	}
 	for i, r := range res {
-		if err := n.compare(n.Out[i], r); err != nil {
+		if err := n.checkResult(n.Out[i], r); err != nil {
 			return fmt.Errorf("value %q: %w", n.Out[i].Name, err)
 		}
 	}
 	return nil
 }
 
-// compare returns an error if output x differs from the inferred result r in a way that is not permitted.
-func (n *Node) compare(x *Value, r Result) error {
+// checkResult returns an error if output x differs from the inferred result r in a way that is not permitted.
+func (n *Node) checkResult(x *Value, r Result) error {
 	var alias *Value
 	m := r.Meta()
 	if r.Alias >= 0 {
 		alias = n.In[r.Alias].Value
 	}
-	free := n.Lays(n.Walk)
+	layoutIsFree := n.Lays(n.Walk)
 	switch {
 	case x.Meta.DType != m.DType || !slices.Equal(x.Meta.Shape, m.Shape):
 		return fmt.Errorf("it is %v, inferred is %v", x.Meta, m)
 	case x.Meta.SameLayout(m) && (x.Meta.Offset == m.Offset || x.Within != nil) && x.Alias == alias:
 		return nil
-	case x.Within != nil: // checked by checkWithin and writes
+	case x.Within != nil: // checkWithin and checkWrites check it
 		return nil
 	case x.Alias != nil && x.Alias == alias && x.Meta.Offset == m.Offset && x.Meta.SameAddresses(m):
 		return nil // a view may have any strides in dimensions of size 1
-	case x.Alias != nil || !free:
+	case x.Alias != nil || !layoutIsFree:
 		return fmt.Errorf("it is %v%s, inferred is %v%s", x.Meta, aliasText(x.Alias), m, aliasText(alias))
 	case x.Meta.Offset != 0 || !x.Meta.IsNonOverlappingAndDense():
 		return fmt.Errorf("its layout was chosen, and %v is not dense", x.Meta)
@@ -273,9 +273,8 @@ func (n *Node) compare(x *Value, r Result) error {
 	return nil
 }
 
-// Lays reports whether the results of a node with walk w may have other layouts than inferred. This is so if the
-// layouts of the walk are not the inferred layouts, if the op can write any layout, or if the node is pinned to a
-// layout.
+// Lays reports whether the results of a node with walk w may have other layouts than inferred: the walk has other
+// layouts, the op can write any layout, or the node is pinned to a layout.
 func (n *Node) Lays(w Walk) bool {
 	if n == nil || n.Op == nil {
 		return false
@@ -335,7 +334,7 @@ func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 		if err := n.checkPacked(c, i); err != nil {
 			fail("%v", err)
 		}
-		if a.Meta().Numel() == 0 { // it is not read
+		if a.Meta().Numel() == 0 { // an operand without elements is not read
 			continue
 		}
 		if _, ok := read(c, n.Walk, i, a.Meta()); !ok {
@@ -378,7 +377,7 @@ func (n *Node) checkWrites(c *Call, i int, o tensor.Order) error {
 	return nil
 }
 
-func (v *verifier) outputs(props Props) {
+func (v *verifier) checkOutputs(props Props) {
 	names := map[string]bool{}
 	for _, o := range v.g.Outputs {
 		switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Places returns, for a node that concatenates its operands ([Op.ConcatDim]), the type of the slice of the result that
-// holds each operand. An operand without elements may have the zero Type. Places returns nil for other nodes.
+// Places returns, for a node that concatenates its operands ([Op.ConcatDim]), the slice of the result that contains
+// each operand. An operand without elements may have the zero Type. Places returns nil for other nodes.
 func (n *Node) Places() []tensor.Type {
 	if n == nil || len(n.Out) == 0 {
 		return nil
@@ -17,7 +17,8 @@ func (n *Node) Places() []tensor.Type {
 	return n.PlacesIn(n.Out[0].Type)
 }
 
-// PlacesIn is Places for a result of type out, which has the same shape but may have other strides or another offset.
+// PlacesIn is Places for a result of type out. This type must have the shape of the result, but may have other strides
+// and another offset.
 func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 	dim, ok := n.concatDim()
 	if !ok || len(out.Shape) != n.Out[0].Meta.Rank() {
@@ -28,7 +29,7 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 	for i, a := range n.In {
 		t := a.Type()
 		if len(t.Shape) != rank {
-			continue // an operand without elements: see joins
+			continue // an operand without elements: see concatDim
 		}
 		list[i] = out
 		list[i].Shape, shapes = shapes[:rank:rank], shapes[rank:]
@@ -51,10 +52,10 @@ func (n *Node) concatDim() (dim int, ok bool) {
 	if dim < 0 {
 		dim += rank
 	}
-	whole := slices.ContainsFunc(n.In, func(a Arg) bool {
+	mismatch := slices.ContainsFunc(n.In, func(a Arg) bool {
 		return a.Kind != TensorArg || a.Meta().Rank() != rank && a.Meta().Numel() > 0
 	})
-	return dim, ok && dim >= 0 && dim < rank && !whole
+	return dim, ok && dim >= 0 && dim < rank && !mismatch
 }
 
 // inPlace marks the operands that are already in their slice of the node's result. It returns nil if the node is no
@@ -110,7 +111,7 @@ func (v *Value) sliceRanges(w *Value) (first, end []int, ok bool) {
 	return sliceRangesOf(v.Meta, w.Meta)
 }
 
-// sliceRangesOf is box for metas.
+// sliceRangesOf is sliceRanges for metas.
 func sliceRangesOf(m, in tensor.Meta) (first, end []int, ok bool) {
 	rest := m.Offset - in.Offset
 	first, end = make([]int, m.Rank()), make([]int, m.Rank())
@@ -146,11 +147,11 @@ func (v *verifier) checkConcatMemory() {
 			return
 		}
 		for _, p := range parts[home] {
-			apart := false
+			disjoint := false
 			for d := range first {
-				apart = apart || end[d] <= p.first[d] || p.end[d] <= first[d]
+				disjoint = disjoint || end[d] <= p.first[d] || p.end[d] <= first[d]
 			}
-			if !apart {
+			if !disjoint {
 				v.fail(n, "it writes elements of %q that %s also writes", home.Name, p.by.Name)
 			}
 		}

@@ -52,14 +52,14 @@ func (c *Call) AddRuns(w *Work, m tensor.Meta) {
 	}
 }
 
-// wholeRun is the price of a run that consists of whole cache lines, relative to the price of [Run]. It is lower
-// because such a run needs no partial vector.
-const wholeRun = .15
+// wholeLinesPrice is the price of a run of whole cache lines, relative to the price of [Run]. It is lower because such
+// a run needs no partial vector.
+const wholeLinesPrice = .15
 
 // addRunStarts adds to w the work of beginning n runs, each of the given number of bytes.
 func addRunStarts(w *Work, n, bytes float64) {
 	if math.Mod(bytes, machine.LineBytes) == 0 {
-		n *= wholeRun
+		n *= wholeLinesPrice
 	}
 	w.Wait(Run, n)
 }
@@ -219,7 +219,7 @@ type Rate struct {
 	Calls []RateCall
 }
 
-// RateCall is a call that exercises an inner kernel.
+// RateCall is a call whose measured time determines the price of an inner kernel.
 type RateCall struct {
 	Op    string
 	Attrs Attrs
@@ -227,7 +227,7 @@ type RateCall struct {
 	// Constant lists the operands that are constants. They are packed.
 	Constant []int
 	Impl     string // the implementation; empty: the cheapest
-	// Make, if set, adds several nodes to g in place of one node of Op. The planner treats them like the nodes of a
+	// Make, if set, adds several nodes to g in place of one node of Op. The planner treats these nodes like the nodes of a
 	// network, so that they share a loop if possible.
 	Make func(g *Graph, in []any) []*Value
 }

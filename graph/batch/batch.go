@@ -25,24 +25,24 @@ type Proof struct {
 
 	graph  *graph.Graph
 	inputs map[string]int
-	places map[*graph.Value]place // of values that depend on the rows
-	lifts  map[operand]place      // operands that do not depend on the rows, and have a slice for each row
-	// open are the nodes whose results have further possible places, in order.
-	open []alternative
+	places map[*graph.Value]rowPlace // only of values that depend on the rows
+	lifted map[operand]rowPlace      // operands that do not depend on the rows, and have a slice for each row
+	// choices are the followed nodes whose results have further possible places, in the order of the nodes.
+	choices []choice
 }
 
-// place is the place of the rows of a value. The dimension dim consists of outer blocks, and each block contains all
+// rowPlace says where the rows of a value are. Dimension dim is divided into outer blocks, and each block contains all
 // rows. Row r has the indices (o*Rows + r)*k to (o*Rows + r + 1)*k in block o, where k is the number of slices of a row
 // in a block.
-type place struct{ dim, outer int }
+type rowPlace struct{ dim, outer int }
 
-// whole is the place of values that do not depend on the rows.
-var whole = place{graph.Whole, 1}
+// noRows is the place of values that do not depend on the rows.
+var noRows = rowPlace{graph.Whole, 1}
 
-// alternative is a node whose result has several possible places.
-type alternative struct {
-	node   int // index
-	places []place
+// choice is a node whose result has several possible places.
+type choice struct {
+	node   int        // index in the list of nodes
+	places []rowPlace // not yet tried
 }
 
 // operand is an operand of a node.
@@ -56,14 +56,14 @@ func (p *Proof) Dim(v *graph.Value) int {
 	if p == nil {
 		return graph.Whole
 	}
-	return p.place(v).dim
+	return p.placeOf(v).dim
 }
 
-func (p *Proof) place(v *graph.Value) place {
+func (p *Proof) placeOf(v *graph.Value) rowPlace {
 	if at, ok := p.places[v]; ok {
 		return at
 	}
-	return whole
+	return noRows
 }
 
 // Outputs returns the dimension of the rows of each output, in order.
@@ -85,7 +85,7 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 	if g == nil || len(inputs) == 0 {
 		return nil, errors.New("rows need a graph and an input")
 	}
-	p := &Proof{graph: g, inputs: maps.Clone(inputs), places: map[*graph.Value]place{}, lifts: map[operand]place{}}
+	p := &Proof{graph: g, inputs: maps.Clone(inputs), places: map[*graph.Value]rowPlace{}, lifted: map[operand]rowPlace{}}
 	first := ""
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {
 		v, dim := g.Value(name), inputs[name]
@@ -100,7 +100,7 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 			return nil, fmt.Errorf("input %q has %d rows, and %q has %d", name, v.Meta.Shape[dim], first, p.Rows)
 		}
 		first, p.Rows = name, v.Meta.Shape[dim]
-		p.places[v] = place{dim, 1}
+		p.places[v] = rowPlace{dim, 1}
 	}
 	if n, err := p.followAll(g.Nodes); err != nil {
 		if n == nil {
@@ -114,54 +114,54 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 // maxSteps is the maximum number of steps of followAll, as a multiple of the number of nodes.
 const maxSteps = 64
 
-// followAll follows nodes in order. If a reshape has several possible places of the rows, it takes the first place. If
-// a later node forbids this place, it continues at the reshape with the next place. The error is the error of the last
-// node that was reached.
+// followAll follows nodes in order. If a reshape has several possible places of the rows, followAll takes the first
+// place. If a later node forbids this place, it continues at the reshape with the next place. After a failure it
+// returns the last node that it reached, with its error.
 func (p *Proof) followAll(nodes []*graph.Node) (*graph.Node, error) {
 	var reason error
-	var forbids *graph.Node
+	var culprit *graph.Node
 	steps, furthest := 0, -1
 	for i := 0; i <= len(nodes); i++ {
 		if err := p.graph.Ended(); err != nil {
 			return nil, err
 		}
-		before := len(p.open)
+		before := len(p.choices)
 		n, err := p.step(nodes, i)
 		if err == nil {
-			if len(p.open) > before {
-				p.open[before].node = i
+			if len(p.choices) > before {
+				p.choices[before].node = i
 			}
 			continue
 		}
 		if i > furthest {
-			furthest, reason, forbids = i, err, n
+			furthest, reason, culprit = i, err, n
 		}
-		last := len(p.open) - 1
+		last := len(p.choices) - 1
 		if last < 0 {
-			return forbids, reason
+			return culprit, reason
 		}
-		at := &p.open[last]
+		at := &p.choices[last]
 		if steps += i - at.node; steps > maxSteps*len(nodes) {
-			return forbids, reason
+			return culprit, reason
 		}
 		p.forget(nodes[at.node:min(i+1, len(nodes))])
 		i = at.node
 		p.places[nodes[i].Out[0]] = at.places[0]
 		if at.places = at.places[1:]; len(at.places) == 0 {
-			p.open = p.open[:last]
+			p.choices = p.choices[:last]
 		}
 	}
 	return nil, nil
 }
 
-// step follows node i. If i is after the last node, it checks the outputs. With an error, it returns the node that
+// step follows node i. If i is after the last node, step checks the outputs. If it fails, it returns the node that
 // prevents the proof.
 func (p *Proof) step(nodes []*graph.Node, i int) (*graph.Node, error) {
 	if i < len(nodes) {
 		return nodes[i], p.follow(nodes[i])
 	}
 	for _, o := range p.graph.Outputs {
-		if at := p.place(o.Value); at.outer > 1 {
+		if at := p.placeOf(o.Value); at.outer > 1 {
 			return o.Value.Node, fmt.Errorf("dimension %d of output %q has parts of each row in %d places", at.dim, o.Name,
 				at.outer)
 		}
@@ -176,17 +176,17 @@ func (p *Proof) forget(nodes []*graph.Node) {
 			delete(p.places, v)
 		}
 		for k := range n.In {
-			delete(p.lifts, operand{n, k})
+			delete(p.lifted, operand{n, k})
 		}
 	}
 }
 
 // follow sets the places of the results of a node.
 func (p *Proof) follow(n *graph.Node) error {
-	var with []int // operands with rows
+	var rowOperands []int // operands rowOperands rows
 	for i, a := range n.In {
 		if a.Kind == graph.TensorArg && p.Dim(a.Value) >= 0 {
-			with = append(with, i)
+			rowOperands = append(rowOperands, i)
 		}
 	}
 	for _, v := range n.Refs() {
@@ -194,7 +194,7 @@ func (p *Proof) follow(n *graph.Node) error {
 			return fmt.Errorf("an attribute is computed from the rows, by %q", v.Name)
 		}
 	}
-	if len(with) == 0 {
+	if len(rowOperands) == 0 {
 		return nil
 	}
 	for _, v := range n.Out {
@@ -202,11 +202,11 @@ func (p *Proof) follow(n *graph.Node) error {
 			return errors.New("its shape depends on data, and thus on all rows")
 		}
 	}
-	if n.Op.Reshapes && slices.Equal(with, []int{0}) {
+	if n.Op.Reshapes && slices.Equal(rowOperands, []int{0}) {
 		if list := p.reshaped(n); len(list) > 0 {
 			p.places[n.Out[0]] = list[0]
 			if len(list) > 1 {
-				p.open = append(p.open, alternative{0, list[1:]})
+				p.choices = append(p.choices, choice{0, list[1:]})
 			}
 			return nil
 		}
@@ -220,51 +220,51 @@ func (p *Proof) follow(n *graph.Node) error {
 	if n.Op.Decompose != nil && n.Op.Parallel == nil {
 		return p.decompose(n)
 	}
-	return p.rejection(n, loops, with)
+	return p.rejection(n, loops, rowOperands)
 }
 
-// choose takes a loop of the op that divides the operands by their rows. Of several loops, it takes a loop with the
-// fewest lifted operands.
+// choose finds a loop of the op that divides the operands by their rows, and sets the places of the results. Among
+// several loops it prefers the fewest lifted operands (see fits). It returns false if there is no such loop.
 func (p *Proof) choose(n *graph.Node, loops []graph.Parallel) bool {
 	var best *graph.Parallel
 	var lifted []int
 	outer := 0
 	for i := range loops {
-		if need, blocks, ok := p.fits(n, &loops[i]); ok && (best == nil || len(need) < len(lifted)) {
-			best, lifted, outer = &loops[i], need, blocks
+		if operands, blocks, ok := p.fits(n, &loops[i]); ok && (best == nil || len(operands) < len(lifted)) {
+			best, lifted, outer = &loops[i], operands, blocks
 		}
 	}
 	if best == nil {
 		return false
 	}
 	for i, v := range n.Out {
-		p.places[v] = place{best.Out[i], outer}
+		p.places[v] = rowPlace{best.Out[i], outer}
 	}
 	for _, i := range lifted {
-		p.lifts[operand{n, i}] = place{best.In[i], outer}
+		p.lifted[operand{n, i}] = rowPlace{best.In[i], outer}
 	}
 	return true
 }
 
-// fits reports whether a loop divides the operands by their rows. lifted lists the operands without rows that the loop
-// divides. outer is the number of outer blocks.
+// fits reports whether a loop divides the operands by their rows. The lifted operands are constants with equal slices
+// for all rows; the loop divides them although they do not depend on the rows. outer is the number of outer blocks.
 func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (lifted []int, outer int, ok bool) {
 	for i, a := range n.In {
 		if a.Kind != graph.TensorArg || p.Dim(a.Value) < 0 {
 			continue
 		}
-		at := p.place(a.Value)
+		at := p.placeOf(a.Value)
 		if at.dim != loop.In[i] || outer != 0 && outer != at.outer {
 			return nil, 0, false
 		}
 		outer = at.outer
 	}
 	for i, a := range n.In {
-		wants := loop.In[i]
+		divided := loop.In[i]
 		switch {
-		case a.Kind != graph.TensorArg || wants == graph.Whole || p.Dim(a.Value) >= 0:
-		case loop.Repeats != nil && loop.Repeats[i] && a.Meta().Shape[wants] == 1:
-		case a.Value.Const != nil && equalRows(a.Value.Const, place{wants, outer}, p.Rows):
+		case a.Kind != graph.TensorArg || divided == graph.Whole || p.Dim(a.Value) >= 0:
+		case loop.Repeats != nil && loop.Repeats[i] && a.Meta().Shape[divided] == 1:
+		case a.Value.Const != nil && equalRows(a.Value.Const, rowPlace{divided, outer}, p.Rows):
 			lifted = append(lifted, i)
 		default:
 			return nil, 0, false
@@ -275,28 +275,28 @@ func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (lifted []int, outer i
 
 // reshaped returns the possible places of the rows of a value in a new shape. At each place, one dimension contains all
 // rows. The places differ in the dimensions with which the rows are merged. Places with fewer slices of a row come
-// first, then places with fewer blocks, then places near the present place. If a dimension has one slice for each row,
-// the rows are not merged.
-func (p *Proof) reshaped(n *graph.Node) []place {
-	from, to, at := n.In[0].Meta(), n.Out[0].Meta, p.place(n.In[0].Value)
+// first, then places with fewer blocks, then places near the present dimension. If the first dimension has exactly one
+// slice for each row, all places with merged rows are omitted.
+func (p *Proof) reshaped(n *graph.Node) []rowPlace {
+	from, to, at := n.In[0].Meta(), n.Out[0].Meta, p.placeOf(n.In[0].Value)
 	if from.DType.Size() != to.DType.Size() || from.Numel() != to.Numel() || from.Numel() == 0 {
 		return nil
 	}
 	blocks, before := product(from.Shape[:at.dim])*at.outer, 1
-	var list []place
+	var list []rowPlace
 	for d, size := range to.Shape {
 		if blocks%before == 0 && size%(blocks/before*p.Rows) == 0 {
-			list = append(list, place{d, blocks / before})
+			list = append(list, rowPlace{d, blocks / before})
 		}
 		before *= size
 	}
-	slices.SortStableFunc(list, func(a, b place) int {
+	slices.SortStableFunc(list, func(a, b rowPlace) int {
 		return cmp.Or(cmp.Compare(to.Shape[a.dim]/a.outer, to.Shape[b.dim]/b.outer), cmp.Compare(a.outer, b.outer),
 			cmp.Compare(distance(a.dim, at.dim), distance(b.dim, at.dim)))
 	})
-	own := func(q place) bool { return q.outer == 1 && to.Shape[q.dim] == p.Rows }
-	if len(list) > 0 && own(list[0]) { // no other place is meant
-		list = slices.DeleteFunc(list, func(q place) bool { return !own(q) })
+	unmerged := func(q rowPlace) bool { return q.outer == 1 && to.Shape[q.dim] == p.Rows }
+	if len(list) > 0 && unmerged(list[0]) {
+		list = slices.DeleteFunc(list, func(q rowPlace) bool { return !unmerged(q) })
 	}
 	return list
 }
@@ -314,7 +314,7 @@ func product(sizes []int) int {
 // decompose follows the parts of a composite node.
 func (p *Proof) decompose(n *graph.Node) error {
 	h := graph.New(p.graph.Name, p.graph.Op)
-	q := &Proof{Rows: p.Rows, graph: h, places: map[*graph.Value]place{}, lifts: map[operand]place{}}
+	q := &Proof{Rows: p.Rows, graph: h, places: map[*graph.Value]rowPlace{}, lifted: map[operand]rowPlace{}}
 	copies := map[*graph.Value]*graph.Value{}
 	operands := make([]any, len(n.In))
 	for i, a := range n.In {
@@ -329,7 +329,7 @@ func (p *Proof) decompose(n *graph.Node) error {
 				} else {
 					copies[a.Value] = h.InputMeta(name, a.Meta())
 				}
-				if at := p.place(a.Value); at != whole {
+				if at := p.placeOf(a.Value); at != noRows {
 					q.places[copies[a.Value]] = at
 				}
 			}
@@ -350,11 +350,11 @@ func (p *Proof) decompose(n *graph.Node) error {
 	if part, err := q.followAll(parts); err != nil {
 		return fmt.Errorf("its part %s: %w", part.Op.Name, err)
 	}
-	if len(q.lifts) > 0 {
+	if len(q.lifted) > 0 {
 		return errors.New("an operand of its parts does not depend on the rows, and is not repeated for each")
 	}
 	for i, v := range n.Out {
-		if at := q.place(out[i]); at != whole {
+		if at := q.placeOf(out[i]); at != noRows {
 			p.places[v] = at
 		}
 	}
@@ -371,9 +371,9 @@ func unread(n *graph.Node, parts []*graph.Node, copies map[*graph.Value]*graph.V
 }
 
 // rejection returns an error that says why the rows of a node's operands are not independent.
-func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, with []int) error {
-	list := make([]string, len(with))
-	for k, i := range with {
+func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, rowOperands []int) error {
+	list := make([]string, len(rowOperands))
+	for k, i := range rowOperands {
 		list[k] = fmt.Sprintf("%q (dimension %d of %v)", n.In[i].Value.Name, p.Dim(n.In[i].Value), n.In[i].Meta().Shape)
 	}
 	rows := strings.Join(list, ", ")
@@ -386,7 +386,7 @@ func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, with []int) err
 				continue
 			}
 			q := &Proof{Rows: p.Rows, places: maps.Clone(p.places)}
-			q.places[a.Value] = place{loop.In[i], p.place(n.In[with[0]].Value).outer}
+			q.places[a.Value] = rowPlace{loop.In[i], p.placeOf(n.In[rowOperands[0]].Value).outer}
 			if _, _, ok := q.fits(n, &loop); ok {
 				return fmt.Errorf("dimension %d of its operand %q, which does not depend on the rows, would have a slice for "+
 					"each row of %s", loop.In[i], a.Value.Name, rows)

@@ -29,13 +29,13 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 	}
 	type lifted struct {
 		v  *graph.Value
-		at place
+		at rowPlace
 	}
 	made := map[lifted]*graph.Value{}
 	for i, n := range p.graph.Nodes {
 		m := g.Nodes[i]
 		for k, a := range m.In {
-			at, ok := p.lifts[operand{n, k}]
+			at, ok := p.lifted[operand{n, k}]
 			if !ok {
 				continue
 			}
@@ -91,7 +91,7 @@ func hasAttr(n *graph.Node, name string) bool {
 }
 
 // equalRows reports whether all rows of a constant are equal, bit by bit.
-func equalRows(t *tensor.Tensor, p place, rows int) bool {
+func equalRows(t *tensor.Tensor, p rowPlace, rows int) bool {
 	dim, size := p.dim, t.Shape[p.dim]
 	if size%(rows*p.outer) != 0 || size == 0 {
 		return false
@@ -99,12 +99,12 @@ func equalRows(t *tensor.Tensor, p place, rows int) bool {
 	if rows == 1 {
 		return true
 	}
-	each := size / rows / p.outer
+	rowSlices := size / rows / p.outer
 	same := true
 	eachIndex(t.Shape, func(_ int, index []int) bool {
 		at := index[dim]
 		x := t.At(index...)
-		index[dim] = at/(each*rows)*(each*rows) + at%each
+		index[dim] = at/(rowSlices*rows)*(rowSlices*rows) + at%rowSlices
 		y := t.At(index...)
 		index[dim] = at
 		same = fmt.Sprint(x) == fmt.Sprint(y)
@@ -114,10 +114,10 @@ func equalRows(t *tensor.Tensor, p place, rows int) bool {
 }
 
 // repeated returns a constant with another number of equal rows.
-func repeated(t *tensor.Tensor, p place, rows, to int) (*tensor.Tensor, error) {
-	dim, each := p.dim, t.Shape[p.dim]/rows/p.outer
+func repeated(t *tensor.Tensor, p rowPlace, rows, to int) (*tensor.Tensor, error) {
+	dim, rowSlices := p.dim, t.Shape[p.dim]/rows/p.outer
 	shape := slices.Clone(t.Shape)
-	shape[dim] = each * to * p.outer
+	shape[dim] = rowSlices * to * p.outer
 	m := tensor.New(t.DType, shape...)
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func repeated(t *tensor.Tensor, p place, rows, to int) (*tensor.Tensor, error) {
 	out := tensor.Empty(m)
 	eachIndex(shape, func(i int, index []int) bool {
 		at := index[dim]
-		index[dim] = at/(each*to)*(each*rows) + at%each
+		index[dim] = at/(rowSlices*to)*(rowSlices*rows) + at%rowSlices
 		out.SetFlat(i, t.At(index...))
 		index[dim] = at
 		return true
@@ -133,7 +133,7 @@ func repeated(t *tensor.Tensor, p place, rows, to int) (*tensor.Tensor, error) {
 	return out, nil
 }
 
-// eachIndex calls f with the indices of a shape in row-major order, until it returns false.
+// eachIndex calls f with the indices of a shape in row-major order, until f returns false.
 func eachIndex(shape []int, f func(i int, index []int) bool) {
 	index := make([]int, len(shape))
 	for i := range tensor.Numel(shape) {
