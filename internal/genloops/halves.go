@@ -7,8 +7,9 @@ import (
 
 var halfTypes = []string{"Half", "BF16"}
 
-// halfLoops are the loops of formulas of 16-bit floats. Each step is rounded as in PyTorch, in registers. Without these
-// loops, a formula would run as single instructions, with another loop over memory for each rounding.
+// halfLoops are the loops for short expressions of 16-bit floats. Each operation of an expression is rounded in
+// registers, as in PyTorch. Without these loops, the interpreter would run each operation and each rounding as a
+// separate loop over memory.
 var halfLoops = slices.Concat(
 	halves("add", "ab", "b", "to(f($a) + f($b))"), halves("sub", "ab", "b", "to(f($a) - f($b))"),
 	halves("mul", "ab", "b", "to(f($a) * f($b))"), halves("div", "ab", "b", "to(f($a) / f($b))"),
@@ -19,10 +20,10 @@ var halfLoops = slices.Concat(
 	halves("leakyRelu", "ab", "b", "select16(f($a) > 0, $a, to(f($a)*f($b)))"),
 )
 
-// halves returns the loops of an operation on 16-bit floats, which is computed in float32. operands has a letter for
-// each operand, and scalars the letters of the operands that may be single numbers. value is the formula: f($a)
-// converts operand a to float32, round rounds the result of a step as PyTorch does, to converts the final result, exact
-// converts a final result that needs no rounding, and floorQuotient is a quotient rounded down.
+// halves returns the loops of an expression of 16-bit floats, one loop for each dtype. operands has a letter for each
+// operand, and scalars the letters of the operands that may be single numbers. value is the expression. In value, f($a)
+// converts operand a to float32, round(x) rounds an intermediate result to the dtype, to(x) converts the result to the
+// dtype, exact(x) converts a result that needs no rounding, and floorQuotient is a quotient rounded down.
 func halves(name, operands, scalars, value string) []loop {
 	var list []loop
 	for _, h := range halfTypes {

@@ -1,5 +1,4 @@
-// Package compose has functions that decompositions of ops into nodes of other ops share. [graph.Lowerings] explains
-// decompositions.
+// Package compose helps ops to decompose into nodes of other ops. [graph.Lowerings] explains decompositions.
 package compose
 
 import (
@@ -55,9 +54,9 @@ func (p *Parts) To(d tensor.DType, x graph.Arg) graph.Arg {
 	return p.Add(view.To, graph.Attrs{"dtype": d}, x)
 }
 
-// Along returns a view of a vector that broadcasts along dimension dim to values of the given rank. If rank is
-// positive, a single element of any shape gets one dimension, because operands with and without dimensions are treated
-// differently by type promotion.
+// Along returns a view of a vector that has its elements along dimension dim of values of the given rank and broadcasts
+// over the other dimensions. A single element of any shape becomes a vector if rank is positive, because type promotion
+// treats operands without dimensions differently.
 func (p *Parts) Along(x graph.Arg, dim, rank int) graph.Arg {
 	if p.err != nil {
 		return x
@@ -78,8 +77,8 @@ func (p *Parts) Along(x graph.Arg, dim, rank int) graph.Arg {
 	return p.Add(view.Reshape, graph.Attrs{"shape": shape}, x)
 }
 
-// Result converts each value to the dtype and the layout of the corresponding result of the call. Decompose functions
-// return its results.
+// Result converts each value to the dtype and the layout of the corresponding result of the call. A Decompose function
+// returns the results of Result.
 func (p *Parts) Result(x ...graph.Arg) ([]*graph.Value, error) {
 	out := make([]*graph.Value, len(x))
 	for i, a := range x {

@@ -6,10 +6,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Widened rewrites an op on 16-bit floats as conversions to float32, the same op in float32, and a conversion of the
-// result. The bits of the result do not change, because the op computes in float32 and rounds once. After the rewrite,
-// conversions of constants can be folded, and other conversions can be fused with the nodes that compute the operands
-// or use the result.
+// Widened rewrites an op on 16-bit floats as conversions of the operands to float32, the same op in float32, and a
+// conversion of the result. The bits of the result do not change, because the op computes in float32 and rounds once.
+// After the rewrite, conversions of constants can be folded. Other conversions can be fused with the nodes that compute
+// the operands or use the result.
 func Widened(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {
 	d := c.Out[0].DType
 	wide := d.OpMath()
@@ -35,7 +35,7 @@ func Widened(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite,
 	return r, err
 }
 
-// converted returns x in dtype d. It reuses a conversion that was made for another node.
+// converted returns x in dtype d. It reuses a conversion of x that was made for another node.
 func (p *Parts) converted(d tensor.DType, x graph.Arg, a graph.Around) graph.Arg {
 	if a.Made != nil {
 		for _, v := range a.Made(x.Value) {

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ConvBytes is the convolution of quantized images. Quantized models express such a convolution by several ops.
-// ConvBytes replaces these ops and combines their constants.
+// ConvBytes is the convolution of quantized images. It replaces several ops of quantized models and combines their
+// constants.
 var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "conv2d_bytes",
@@ -74,13 +74,13 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	toFloat64 := func(v *tensor.Tensor, less float64) *tensor.Tensor {
+	minusZero := func(v *tensor.Tensor, zero float64) *tensor.Tensor {
 		to := tensor.Zeros(tensor.Float64, v.Shape...)
-		kit.EachIndex(v.Shape, func(at []int) { to.Set(tensor.FloatScalar(v.At(at...).Float()-less), at...) })
+		kit.EachIndex(v.Shape, func(at []int) { to.Set(tensor.FloatScalar(v.At(at...).Float()-zero), at...) })
 		return to
 	}
 	sums, err := byteConv.ref(bytesFloats(c, tensor.Float64),
-		[]*tensor.Tensor{toFloat64(in[bytesInput], in[bytesInputZero].At().Float()), toFloat64(in[bytesWeight], 0)})
+		[]*tensor.Tensor{minusZero(in[bytesInput], in[bytesInputZero].At().Float()), minusZero(in[bytesWeight], 0)})
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
 	return w
 }
 
-// bytesLoopTaps is the cost of a multiply-add of bytes in Go, relative to that of a multiply-add of the float loops.
+// bytesLoopTaps is the cost of a multiply-add of bytes in Go, relative to a multiply-add of floats in Go.
 const bytesLoopTaps = 2
 
 // lowerBytesLoops makes the kernel in Go. A chunk is a plane of the result.
@@ -127,29 +127,29 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 		x := kit.Elem[uint8](m.Ptrs[1+bytesInput], n*s.inStride.n+o/s.outPerGroup()*s.inPerGroup*s.inStride.c)
 		flip := signBit(c.Meta(bytesInput).DType)
 		w := kit.Elem[int8](m.Ptrs[1+bytesWeight], o*s.weightStride.n)
-		less := int32(*(*uint8)(m.Ptrs[1+bytesInputZero]) ^ flip)
-		first := *(*int32)(kit.Elem[int32](m.Ptrs[1+bytesBias], o*bias))
-		by, zero := float32(0), float64(resultZero(m, d))
+		zeroPoint := int32(*(*uint8)(m.Ptrs[1+bytesInputZero]) ^ flip)
+		initial := *(*int32)(kit.Elem[int32](m.Ptrs[1+bytesBias], o*bias))
+		scaleOf, zero := float32(0), float64(resultZero(m, d))
 		if d != tensor.Int32 {
-			by = *(*float32)(kit.Elem[float32](m.Ptrs[1+bytesScale], o*scale))
+			scaleOf = *(*float32)(kit.Elem[float32](m.Ptrs[1+bytesScale], o*scale))
 		}
 		for i := range s.h.Results * s.w.Results {
 			oh, ow := i/s.w.Results, i%s.w.Results
-			sum := first + s.bytesSum(m, x, w, flip, less, oh, ow)
+			sum := initial + s.bytesSum(m, x, w, flip, zeroPoint, oh, ow)
 			at := n*s.outStride.n + o*s.outStride.c + oh*s.outStride.h + ow*s.outStride.w
 			if d == tensor.Int32 {
 				*(*int32)(kit.Elem[int32](m.Ptrs[0], at)) = sum
 				continue
 			}
-			*(*uint8)(kit.Elem[uint8](m.Ptrs[0], at)) = uint8(multiply.Requantized(d, sum, by, zero))
+			*(*uint8)(kit.Elem[uint8](m.Ptrs[0], at)) = uint8(multiply.Requantized(d, sum, scaleOf, zero))
 		}
 		return nil
 	}}}}, nil
 }
 
-// bytesSum sums the window of an element of the result. The exclusive or with flip converts elements to unsigned bytes;
-// less is the zero point after this conversion.
-func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, flip uint8, less int32, oh, ow int) (sum int32) {
+// bytesSum sums the window of an element of the result. flip is a mask: its exclusive or with an element of the input
+// is an unsigned byte. zeroPoint is the zero point of the unsigned bytes.
+func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, flip uint8, zeroPoint int32, oh, ow int) (sum int32) {
 	for kh := range s.h.Taps {
 		for kw := range s.w.Taps {
 			m.Count(2 + s.inPerGroup)
@@ -160,7 +160,7 @@ func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, flip uint8, less
 			for k := range s.inPerGroup {
 				a := *(*uint8)(kit.Elem[uint8](x, k*s.inStride.c+h*s.inStride.h+v*s.inStride.w))
 				at := k*s.weightStride.c + kh*s.weightStride.h + kw*s.weightStride.w
-				sum += (int32(a^flip) - less) * int32(*(*int8)(kit.Elem[int8](w, at)))
+				sum += (int32(a^flip) - zeroPoint) * int32(*(*int8)(kit.Elem[int8](w, at)))
 			}
 		}
 	}

@@ -26,7 +26,7 @@ type bytesAttrs struct {
 	Groups   int       `attr:"groups" default:"1" doc:"number of groups into which channels are divided; each group is convolved separately"`
 }
 
-// byteConv is the convolution of the integers, without scales.
+// byteConv describes conv2d_bytes as a convolution of integers, without scales and zero points.
 var byteConv = convolution{"conv2d_bytes", 2, func(c *graph.Call) convParams {
 	a := kit.Attrs[bytesAttrs](c)
 	return newConvParams(c, 2, a.Stride, graph.IntsOrWord{Ints: a.Padding}, a.Dilation, a.Groups)
@@ -76,7 +76,7 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 // maxBytesTerms bounds the number of products of a sum, so that the sum of products is far from the bounds of int32.
 const maxBytesTerms = 1 << 14
 
-// bytesFloats returns the call of the same convolution in dtype d.
+// bytesFloats returns a call with the input and the weight of c in the float dtype d.
 func bytesFloats(c *graph.Call, d tensor.DType) *graph.Call {
 	return kit.DelegatedCall(&graph.Call{}, c.Attrs, tensor.NewType(d, c.Type(bytesInput).Shape...),
 		tensor.NewType(d, c.Type(bytesWeight).Shape...))
@@ -84,9 +84,9 @@ func bytesFloats(c *graph.Call, d tensor.DType) *graph.Call {
 
 // bytesShape returns the convShape of a call of conv2d_bytes.
 func (v convolution) bytesShape(c *graph.Call) *convShape {
-	two := *c
-	two.In, two.Epilogue = c.In[:2], nil
-	s := v.shape(&two)
+	inputAndWeight := *c
+	inputAndWeight.In, inputAndWeight.Epilogue = c.In[:2], nil
+	s := v.shape(&inputAndWeight)
 	s.call = c
 	return s
 }

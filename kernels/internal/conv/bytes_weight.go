@@ -9,14 +9,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteWeight describes the packed weight of a convolution of bytes. It has the weights in the order of the machine
-// code, followed by the int32 sum of each output channel's weights. The sum times the zero point of the input is
-// subtracted from the channel's results.
+// byteWeight describes the packed weight of a convolution of bytes: the weights in the order of the machine code,
+// followed by an int32 sum for each output channel. This sum of the channel's weights, times the zero point of the
+// input, is subtracted from the results of the channel.
 type byteWeight struct {
 	s     *convShape
-	form  string
-	bytes int  // bytes of the weights without the sums
-	words bool // weights are int16 instead of int8
+	form  string // name of the packed form
+	bytes int    // bytes of the weights without the sums
+	words bool   // weights are int16 instead of int8
 	// channels visits each output channel with the byte offset of its weights. A channel may occur several times.
 	channels func(visit func(o, at int))
 	// offset returns the byte offset of a weight from the beginning of its output channel.
@@ -106,15 +106,15 @@ func (w *byteWeight) address(m *graph.Mem) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
 }
 
-// initialSums returns a function that gives the initial value of the sums of output channel o. The value is the bias
-// minus zero times the sum of the channel's weights. zero is the zero point of the input.
+// initialSums returns a function of the output channel o. It returns the initial value of the sums of o: the bias minus
+// the zero point of the input times the sum of the channel's weights.
 func (w *byteWeight) initialSums(m *graph.Mem, zero int32) func(o int) int32 {
 	sums := kit.ElementsOf[int32](kit.Elem[int8](w.address(m), w.bytes), w.s.o)
 	bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], w.s.o)
 	return func(o int) int32 { return bias[o] - zero*sums[o] }
 }
 
-// resultZero returns the zero point of a result of dtype d. The zero point is 0 if the results are int32 sums.
+// resultZero returns the zero point of a result of dtype d, or 0 if the results are int32 sums.
 func resultZero(m *graph.Mem, d tensor.DType) int32 {
 	switch d {
 	case tensor.Int8:
@@ -125,8 +125,8 @@ func resultZero(m *graph.Mem, d tensor.DType) int32 {
 	return 0
 }
 
-// paddedRow writes row h of an image to dst, which has the given number of pixels and begins with the padding before
-// the row. h may be in the padding. The padding is set to the zero point. move copies the pixels inside the image.
+// paddedRow writes row h of an image, with its padding, to dst. h may be in the padding. dst has the given number of
+// pixels. Padding is set to the zero point. move copies the pixels inside the image.
 func (s *convShape) paddedRow(dst []uint8, pixels int, m *graph.Mem, image, h int, zero uint8,
 	move func(to, from []uint8)) {
 	each := len(dst) / pixels

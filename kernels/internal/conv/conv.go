@@ -113,8 +113,8 @@ var Conv3d = kit.Define[conv3dAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Impls: conv3d.impls(), Rewrite: compose.Widened},
 })
 
-// InBytes returns the attributes of the [ConvBytes] call that computes the given conv2d call on images and weights of
-// dtypes x and w. It returns false where no machine code is available for it.
+// InBytes returns the attributes of the [ConvBytes] call that has the windows of a given conv2d call, for images and
+// weights of dtypes x and w. It returns false if no machine code is available for the ConvBytes call.
 func InBytes(c *graph.Call, x, w tensor.DType) (graph.Attrs, bool) {
 	if c == nil || c.Type(0).Rank() != 4 || c.Type(1).Rank() != 4 || len(c.Out) != 1 ||
 		tensor.Numel(c.Meta(1).Shape[1:]) > maxBytesTerms {

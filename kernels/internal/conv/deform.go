@@ -84,11 +84,11 @@ func towardsZero(n sym.Int, by int) sym.Int {
 	return n.Div(sym.Of(by))
 }
 
-// result makes the checks of deform_conv2d_forward_kernel, in its order.
+// result makes the checks of torchvision's deform_conv2d_forward_kernel, in the same order.
 func (a *deformConvAttrs) result(c *graph.Call) (tensor.Type, error) {
 	x, w, o, m := c.Type(0), c.Type(1), c.Type(2), c.Type(deformMask)
-	expected := func(what string) (tensor.Type, error) {
-		return x, errors.New("Expected " + what + " to be true, but got false.")
+	expected := func(condition string) (tensor.Type, error) {
+		return x, errors.New("Expected " + condition + " to be true, but got false.")
 	}
 	switch {
 	case x.Rank() != 4:
@@ -114,7 +114,7 @@ func (a *deformConvAttrs) result(c *graph.Call) (tensor.Type, error) {
 	offsets := taps.Mul(sym.Of(2))
 	switch {
 	case a.Groups < 1 || a.OffsetGroups < 1:
-		// PyTorch divides by these without a check.
+		// PyTorch divides by the groups without a check.
 		return x, errors.New("non-positive groups is not supported")
 	case w.Shape[1].Mul(sym.Of(a.Groups)).Ne(x.Shape[1]).Holds():
 		return expected("weight_c.size(1) * n_weight_grps == input_c.size(1)")
@@ -130,7 +130,7 @@ func (a *deformConvAttrs) result(c *graph.Call) (tensor.Type, error) {
 	return a.checkSizes(c)
 }
 
-// checkSizes checks the size of the result and the sizes of offset and mask. Both must have the height and width of the
+// checkSizes checks the size of the result. It also checks that offset and mask have the height and width of the
 // result.
 func (a *deformConvAttrs) checkSizes(c *graph.Call) (tensor.Type, error) {
 	x, w := c.Type(0), c.Type(1)
@@ -155,8 +155,8 @@ func (a *deformConvAttrs) checkSizes(c *graph.Call) (tensor.Type, error) {
 	return kit.FreshType(d, []sym.Int{x.Shape[0], w.Shape[0], oh, ow})
 }
 
-// resultDType checks dtypes and returns that of the result. As in PyTorch, nothing is checked for an empty batch, and a
-// bias of another dtype is promoted as in add.
+// resultDType checks dtypes and returns the dtype of the result. As in PyTorch, dtypes are not checked for an empty
+// batch, and a bias of another dtype is promoted as in add.
 func (a *deformConvAttrs) resultDType(c *graph.Call) (tensor.DType, error) {
 	d, w := c.Type(0).DType, c.Type(1)
 	if kit.SizeIs(c.Type(0).Shape[0], 0) {
@@ -188,9 +188,10 @@ func (a *deformConvAttrs) resultDType(c *graph.Call) (tensor.DType, error) {
 // deform describes a call of deform_conv2d with known sizes. All operands of its kernel are row-major.
 type deform struct {
 	window
-	n, c, o, inPerGroup  int // images and input channels; output channels, and input channels per group
-	groups, offsetGroups int
-	points               int // pixels of the result
+	n, c, o              int // numbers of images, input channels and output channels
+	inPerGroup           int // number of input channels per group
+	groups, offsetGroups int // numbers of groups of channels, and of groups with their own offsets
+	points               int // number of pixels of the result
 }
 
 func newDeform(c *graph.Call) *deform {
@@ -201,7 +202,7 @@ func newDeform(c *graph.Call) *deform {
 }
 
 // compileDeform makes a kernel that computes a few images at a time. A column is the samples of one window. The kernel
-// first computes the columns of all windows and then multiplies the weight by this matrix of columns.
+// computes the columns of all windows, and then multiplies the weight by the matrix of columns.
 func compileDeform(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
@@ -217,9 +218,9 @@ func compileDeform(c *graph.Call) (*graph.Kernel, error) {
 	if bias.IsGiven() {
 		bias = x.Dense(bias, bias.Meta.DType)
 	}
-	apart := bias.IsGiven() && bias.Meta.DType != d
+	addsBiasLater := bias.IsGiven() && bias.Meta.DType != d
 	var out kit.Buffer
-	if apart {
+	if addsBiasLater {
 		out = x.Temp(d, c.Out[0].Shape...)
 	} else {
 		out = x.Result(0, d)
@@ -231,7 +232,7 @@ func compileDeform(c *graph.Call) (*graph.Kernel, error) {
 	images := min(s.n, max(1, maxProductBytes/max(1, columns)))
 	cols := x.Temp(d, images, s.c*s.taps(), s.points)
 	buffers := []kit.Buffer{out, cols, weight}
-	if bias.IsGiven() && !apart {
+	if bias.IsGiven() && !addsBiasLater {
 		buffers = append(buffers, bias)
 	}
 	for n0 := 0; n0 < s.n; n0 += images {
@@ -245,7 +246,7 @@ func compileDeform(c *graph.Call) (*graph.Kernel, error) {
 		phases, scratch, worker := w.Phases(0)
 		x.AddPhases(scratch, worker, buffers, phases...)
 	}
-	if apart {
+	if addsBiasLater {
 		x.AddCall(pointwise.Add, nil, []kit.Buffer{kit.OutBuffer(c, 0)}, out,
 			bias.View(tensor.New(bias.Meta.DType, 1, s.o, 1, 1)))
 	}
@@ -287,12 +288,12 @@ type pointSample[T float32 | float64] struct {
 	scale     T // factor from the mask; 1 without a mask
 }
 
-// sampleBlock is the number of points for which positions are computed at once. A point is a pixel of the result. The
-// positions are used for all channels that have the same offset.
+// sampleBlock is the number of points for which positions are computed at once. A point is a pixel of the result. All
+// channels with the same offset use the same positions.
 const sampleBlock = 128
 
-// sampleColumns computes the columns of images [n0, n0+n). A unit of work is one tap of a block of points, for the
-// channels that have the same offset.
+// sampleColumns returns the phase that computes the columns of images [n0, n0+n), and its bytes of worker memory. A
+// unit of work is one tap of a block of points, for all channels with the same offset.
 func sampleColumns[T float32 | float64](s *deform, n0, n int) (ph graph.Phase, worker int) {
 	blocks, channels := kit.DivUp(s.points, sampleBlock), s.c/s.offsetGroups
 	size := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))

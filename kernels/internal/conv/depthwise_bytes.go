@@ -15,7 +15,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteWindow is the kernel of a depthwise convolution of bytes for channels-last images. It requantizes sums in
+// byteWindow is the kernel of a depthwise convolution of bytes for channels-last images, which requantizes sums in
 // registers. A chunk computes some rows of the result. If windows reach outside the image, the chunk first copies its
 // input rows, with padding, to worker memory.
 type byteWindow struct {
@@ -27,8 +27,8 @@ type byteWindow struct {
 	inRows, inCols int                                   // numbers of rows and columns of a chunk's input
 	copied         bool                                  // whether the input is copied to worker memory
 	scratchAt      struct{ sums, scales, zeroPoint int } // offsets in scratch memory
-	outSize        int                                   // bytes of an element of the result
-	epilogue       *fusion.Epilogue                      // epilogue of int32 results
+	outSize        int                                   // bytes of an element of the result: 1, or 4 for int32 sums
+	epilogue       *fusion.Epilogue                      // epilogue of int32 results, or nil
 	run            graph.PerWorker[byteWindowRun]
 }
 
@@ -72,9 +72,11 @@ func byteWindowWork(c *graph.Call, _ graph.Walk) graph.Work {
 	return w
 }
 
-// blocks returns the number of blocks of channels, and block the number of channels of a block. The channels of a block
-// are computed at once. If lanes cannot be masked, the last of several blocks overlaps the previous block.
-func (t *byteWindow) blocks() int        { return kit.DivUp(t.s.c, t.blockChannels()) }
+// blocks returns the number of blocks of channels. The channels of a block are computed at once. If lanes cannot be
+// masked, the last of several blocks overlaps the previous block.
+func (t *byteWindow) blocks() int { return kit.DivUp(t.s.c, t.blockChannels()) }
+
+// blockChannels returns the number of channels of a block.
 func (t *byteWindow) blockChannels() int { return depthwise.ByteChannels(t.cpu) }
 
 // firstChannel returns the first channel of a block.
@@ -180,26 +182,26 @@ func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// prepare is the phase that computes the initial values of sums. It stores these values and the scales in the channel
-// order of the code (see eachChannel).
+// prepare is the phase that stores the initial values of sums and the scales in the channel order of the code (see
+// eachChannel).
 func (t *byteWindow) prepare(weight *byteWeight) graph.Phase {
 	s, c := t.s, t.s.call
 	return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-		less := int32(*(*uint8)(m.Ptrs[1+bytesInputZero]) ^ signBit(c.Meta(bytesInput).DType))
-		start := weight.initialSums(m, less)
+		zeroPoint := int32(*(*uint8)(m.Ptrs[1+bytesInputZero]) ^ signBit(c.Meta(bytesInput).DType))
+		initialSum := weight.initialSums(m, zeroPoint)
 		var scale []float32
 		if !t.spec.Sums {
 			scale = kit.ElementsOf[float32](m.Ptrs[1+bytesScale], s.c)
 		}
 		n := t.blocks() * t.blockChannels()
-		begin := kit.SliceOf[int32](m.Scratch, t.scratchAt.sums, n)
-		by := kit.SliceOf[float32](m.Scratch, t.scratchAt.scales, n)
-		clear(begin)
-		clear(by)
-		t.eachChannel(func(block, place, k int) {
+		sums := kit.SliceOf[int32](m.Scratch, t.scratchAt.sums, n)
+		scales := kit.SliceOf[float32](m.Scratch, t.scratchAt.scales, n)
+		clear(sums)
+		clear(scales)
+		t.eachChannel(func(block, place, channel int) {
 			i := block*t.blockChannels() + place
-			if begin[i] = start(k); !t.spec.Sums {
-				by[i] = scale[k]
+			if sums[i] = initialSum(channel); !t.spec.Sums {
+				scales[i] = scale[channel]
 			}
 		})
 		if t.spec.Sums {
@@ -245,15 +247,15 @@ func (t *byteWindow) convolve(weight *byteWeight) graph.Phase {
 func (t *byteWindow) compute(a *jit.Args, rows int) error {
 	s := t.s
 	a.N = kit.DivUp(s.w.Results, t.spec.Tile)
-	most := max(1, windowCallUops/(a.N*t.spec.Uops()))
+	rowsPerCall := max(1, windowCallUops/(a.N*t.spec.Uops()))
 	in, out := a.Row[depthwise.In], a.Row[depthwise.Out]
 	for b := range t.blocks() {
 		channel := t.firstChannel(b)
 		a.Row[depthwise.Weights] = b * t.blockBytes()
 		a.Row[depthwise.Bias], a.Row[depthwise.Scales] = b*t.blockChannels()*4, b*t.blockChannels()*4
 		a.Step[depthwise.Channels] = int(^uint64(0) >> max(0, 64-(s.c-channel)))
-		for row := 0; row < rows; row += most {
-			a.Rows = min(most, rows-row)
+		for row := 0; row < rows; row += rowsPerCall {
+			a.Rows = min(rowsPerCall, rows-row)
 			a.Row[depthwise.In] = in + channel + row*s.h.Stride*t.inCols*s.c
 			a.Row[depthwise.Out] = out + (channel+row*s.w.Results*s.c)*t.outSize
 			if err := t.code.Call(a); err != nil {

@@ -11,19 +11,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has depthwise convolutions in Go, for dtypes and processors that the machine code of planeTiles and
-// depthwiseWindow does not support. Windows are applied in place, to planes or to vectors of channels. Packing the
-// windows would gain nothing, because each output channel has one input channel.
+// This file has depthwise convolutions in Go, for dtypes and processors without the machine code of planeTiles and
+// depthwiseWindow. Windows are applied in place, to planes or to vectors of channels. Packed windows would not be
+// faster, because each output channel has one input channel.
 
 // number has the element types of convolutions.
 type number interface {
 	uint8 | int8 | int16 | int32 | int64 | float32 | float64 | complex64 | complex128
 }
 
-// depthwiseLoops has the loops of a dtype. plane computes a row of one plane of the result. pixels computes a row of
-// the result in all channels, with the packed weight w.
+// depthwiseLoops has the loops of a dtype.
 type depthwiseLoops struct {
-	plane  func(s *convShape, m *graph.Mem, row int)
+	// plane computes a row of one plane of the result. row is an index of the rows of all planes and images.
+	plane func(s *convShape, m *graph.Mem, row int)
+	// pixels computes a row of the result in all channels. w is the packed weight. row is an index of the rows of all
+	// images.
 	pixels func(s *convShape, m *graph.Mem, w unsafe.Pointer, row int)
 }
 
@@ -95,7 +97,7 @@ func planeRow[T number](s *convShape, m *graph.Mem, row int) {
 func addWindowRow[T number](s *convShape, out, in, w unsafe.Pointer) {
 	at := func(k int) T { return *(*T)(kit.Elem[T](w, k*s.weightStride.w)) }
 	if s.w.Taps == 3 && s.w.Dilation == 1 && s.outStride.w == 1 && s.inStride.w == 1 {
-		// Where all three taps are inside the image, they are added in one loop.
+		// Results whose three taps are inside the image take one loop. The other results take one loop for each tap.
 		first, _ := s.w.ResultsOf(0)
 		_, end := s.w.ResultsOf(2)
 		if first < end {
@@ -213,10 +215,10 @@ func addThree[T number](out, x []T, step int, w []T) {
 	}
 }
 
-// addOne adds one pixel times its weights. Each input channel has og output channels.
-func addOne[T number](out, x, w []T, og int) {
+// addOne adds one pixel times its weights. Each input channel has outPerGroup output channels.
+func addOne[T number](out, x, w []T, outPerGroup int) {
 	w = w[:len(out)]
-	if og == 1 {
+	if outPerGroup == 1 {
 		x = x[:len(out)]
 		for i := range out {
 			out[i] += x[i] * w[i]
@@ -224,6 +226,6 @@ func addOne[T number](out, x, w []T, og int) {
 		return
 	}
 	for i := range out {
-		out[i] += x[i/og] * w[i]
+		out[i] += x[i/outPerGroup] * w[i]
 	}
 }

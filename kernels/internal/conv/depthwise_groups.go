@@ -6,12 +6,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// In the register tiles of direct convolution, a vector holds output channels of one group, so small groups leave most
-// lanes empty. This file uses depthwise windows for small groups: a vector holds the channels of several groups, and
-// each input channel is broadcast to the lanes of its group.
+// This file computes convolutions with small groups by depthwise windows: a vector holds the channels of several
+// groups, and each input channel is broadcast to the lanes of its group. In the register tiles of direct convolution, a
+// vector holds output channels of one group, so small groups would leave most lanes empty.
 
-// groupsByWindow reports whether direct convolution by pixels uses depthwise windows over several groups, because the
-// windows take fewer instructions than the register tiles of direct convolution. The choice depends only on sizes and
+// groupsByWindow reports whether direct convolution by pixels uses depthwise windows over several groups. They are used
+// if they take fewer instructions than the register tiles of direct convolution. The choice depends only on sizes and
 // the instruction set.
 func (s *convShape) groupsByWindow(d tensor.DType) bool {
 	if s.groups == 1 || s.inPerGroup < 2 || s.volumetric() || s.depth() == 0 || s.depth() > blockTerms ||

@@ -27,12 +27,11 @@ type depthwiseWindow struct {
 	codes []*jit.Func
 	// outPixelStride is the distance between pixels of the result, in elements.
 	outPixelStride int
-	tilesDown      []axisTile
-	// tilesDown has the rows of tiles, and tilesAcross the tiles of one row.
-	tilesAcross []axisTile
-	kinds       [][]int // index in specs, by kind in tilesDown and kind in tilesAcross
-	epilogue    codeEpilogue
-	run         graph.PerWorker[windowRun]
+	tilesDown      []axisTile // rows of tiles
+	tilesAcross    []axisTile // tiles of one row
+	kinds          [][]int    // index in specs, by kind in tilesDown and kind in tilesAcross
+	epilogue       codeEpilogue
+	run            graph.PerWorker[windowRun]
 }
 
 // windowRun is the state of a worker that runs a depthwiseWindow.
@@ -60,10 +59,10 @@ const maxWindowCodes = 1 << 12
 // codes returns an upper bound of the number of kinds of tiles. All tiles inside the image have the same kind. Tiles at
 // the border have other kinds.
 func (f *windowShape) codes(s *convShape) int {
-	along := func(a *geometry.Axis, tile int) int {
+	kinds := func(a *geometry.Axis, tile int) int {
 		return min(kit.DivUp(a.Results, tile), 2*(kit.DivUp(a.Extent(1), tile*a.Stride)+2)+3)
 	}
-	return along(&s.h, f.tile[0]) * along(&s.w, f.tile[1])
+	return kinds(&s.h, f.tile[0]) * kinds(&s.w, f.tile[1])
 }
 
 // windowPanels returns the panels of the weight, one panel for each vector of channels.
@@ -106,10 +105,10 @@ func (t *depthwiseWindow) repeats() bool {
 	return t.overlap > 0 && t.blocks > 1 && t.vectors-(t.blocks-1)*t.block == 1
 }
 
-// phase iterates over images, halves of the strips of an image, blocks of channels, and strips. A small image is not
-// divided into halves, for two reasons. The windows of one half reach into most of the other half, so that two workers
-// would both read most of the image. The preceding matrix product usually has a weight larger than the image, and is
-// therefore divided among workers by channels. weight returns the packed weight.
+// phase returns the phase that computes the result. It iterates over images, halves of the strips of an image, blocks
+// of channels, and strips. A small image is not divided into halves, for two reasons. The windows of one half read most
+// of the other half, so two workers would both read most of the image. The preceding matrix product usually has a
+// weight larger than the image, and is therefore divided among workers by channels. weight returns the packed weight.
 func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.s
 	strips := len(t.tilesDown)

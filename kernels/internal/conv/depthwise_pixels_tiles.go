@@ -38,7 +38,7 @@ const (
 	// at least minPrefetchBytes bytes are read and written.
 	minPrefetchVectors = 4
 	minPrefetchBytes   = 3 * machine.L2Bytes / 2
-	// fewStrips is the maximum number of strips of an image that is divided among workers by channels, not by strips.
+	// fewStrips is the maximum number of strips of an image whose work is divided by channels, not by strips.
 	fewStrips = 2
 )
 
@@ -86,8 +86,8 @@ func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
 		rows = min(rows, max(1, (registers-1-s.w.Taps)/cols))
 	}
 	f.tile = [2]int{rows, cols}
-	most := max(1, blockWeights/(s.depth()*f.bytes))
-	f.blocks = kit.DivUp(f.vectors, most)
+	maxVectors := max(1, blockWeights/(s.depth()*f.bytes))
+	f.blocks = kit.DivUp(f.vectors, maxVectors)
 	f.block = kit.DivUp(f.vectors, f.blocks)
 	f.blocks = kit.DivUp(f.vectors, f.block)
 	return f, true
@@ -107,20 +107,24 @@ func (f *windowShape) starts() []int {
 type windowCall struct {
 	code            int // index in depthwiseWindow.specs
 	in, out, weight int // byte offsets within the image, its result and the block's weights
-	rows, tiles     int // rows of the window, if dynamic; tiles of the call
+	rows            int // number of rows of the window, if the code takes this number as an argument
+	tiles           int // number of tiles
 }
 
-// axisTile describes a tile along one dimension. It has n results, from index `at` on. [first, end) is the range of the
-// results' input that is inside the image, relative to the start of the first window. Tiles of the same kind differ
-// only in `at`.
-type axisTile struct{ at, n, first, end, kind int }
+// axisTile describes a tile along one dimension.
+type axisTile struct {
+	at         int // index of the first result
+	n          int // number of results
+	first, end int // part of the windows inside the image, relative to the first tap of the first window
+	kind       int // index of the kind; tiles of the same kind differ only in at
+}
 
 // axisTiles divides the results of a dimension into n tiles. kinds holds the first tile of each kind.
 func axisTiles(a *geometry.Axis, n int) (list, kinds []axisTile) {
-	even := machine.Cut{Units: a.Results, Chunks: n}
-	list = make([]axisTile, even.Chunks)
+	cut := machine.Cut{Units: a.Results, Chunks: n}
+	list = make([]axisTile, cut.Chunks)
 	for i := range list {
-		at, next := even.Range(i)
+		at, next := cut.Range(i)
 		first, end := geometry.Valid(a.Begin(at), 1, a.Size, a.Extent(next-at))
 		if first >= end {
 			first, end = 0, 0

@@ -30,12 +30,13 @@ type planeTiles struct {
 	s                      *convShape
 	size                   int // bytes of an element
 	sum                    *tapSum
-	copyRow, splitRow      *loops.Loop // loops that copy rows, and that split rows into even and odd elements
-	elem                   strided.Elem
-	rows, cols             int // numbers of rows and columns of an output tile
-	tilesDown, tilesAcross int // numbers of rows and columns of tiles in a plane
-	planes                 int // number of planes that are computed together, each as a row of the loop
-	batches                int // number of batches of planes in an image
+	copyRow                *loops.Loop  // copies rows
+	splitRow               *loops.Loop  // splits rows into even and odd elements
+	elem                   strided.Elem // copies elements
+	rows, cols             int          // numbers of rows and columns of an output tile
+	tilesDown, tilesAcross int          // numbers of rows and columns of tiles in a plane
+	planes                 int          // number of planes that are computed together, each as a row of the loop
+	batches                int          // number of batches of planes in an image
 	parts                  []*planePart
 	rowStride              int   // stride of rows of a part, in elements
 	partRows               int   // number of rows of a part
@@ -45,9 +46,9 @@ type planeTiles struct {
 	run                    graph.PerWorker[tapRun]
 }
 
-// planePart has the elements at (row + i*sh, col + j*sw) of the padded plane, where sh and sw are the strides of the
-// window. They are stored at byte offset `at`. With a column stride of 2, a part of even columns refers by the field
-// oddColumns to the part of the same rows and odd columns.
+// planePart has the elements at (row + i*sh, col + j*sw) of the padded plane, for all i and j. sh and sw are the
+// strides of the window. at is the byte offset of the part in worker memory. With a column stride of 2, oddColumns of a
+// part of even columns is the part of the same rows and odd columns.
 type planePart struct {
 	row, col, at int
 	oddColumns   *planePart
@@ -94,13 +95,13 @@ func moveLoop(d tensor.DType) (*loops.Loop, error) {
 // about the same size. The choice depends only on constants and the shape, and does not affect the bits of results.
 func (t *planeTiles) cut() {
 	s := t.s
-	most := planeTileBytes / t.size
-	of := func(planes, rows, cols int) int {
+	maxElements := planeTileBytes / t.size
+	tileElements := func(planes, rows, cols int) int {
 		input := kit.BoundedProduct(s.h.Extent(rows), s.w.Extent(cols))
 		return kit.BoundedProduct(planes, input+kit.BoundedProduct(rows, cols))
 	}
 	evenly := func(n int, elements func(n int) int) (size, pieces int) {
-		fit := sort.Search(n, func(i int) bool { return elements(i+1) > most }) // the largest size that fits
+		fit := sort.Search(n, func(i int) bool { return elements(i+1) > maxElements }) // the largest size that fits
 		size = kit.DivUp(n, kit.DivUp(n, max(fit, 1)))
 		return size, kit.DivUp(n, size)
 	}
@@ -108,15 +109,15 @@ func (t *planeTiles) cut() {
 		if n <= minTileCols {
 			return 0 // always fits: no narrower tiles
 		}
-		return of(1, min(s.h.Results, 4), n)
+		return tileElements(1, min(s.h.Results, 4), n)
 	})
-	t.rows, t.tilesDown = evenly(s.h.Results, func(n int) int { return of(1, n, t.cols) })
+	t.rows, t.tilesDown = evenly(s.h.Results, func(n int) int { return tileElements(1, n, t.cols) })
 	macs := kit.BoundedProduct(t.rows, t.cols, s.outPerGroup(), s.h.Taps, s.w.Taps)
 	t.planes, t.batches = evenly(s.groups, func(n int) int {
 		if kit.BoundedProduct(n, macs) > machine.DirectMACGrain {
-			return most + 1
+			return maxElements + 1
 		}
-		return of(n, t.rows, t.cols)
+		return tileElements(n, t.rows, t.cols)
 	})
 }
 
@@ -130,9 +131,9 @@ func (t *planeTiles) layOut() {
 	if t.tilesAcross > 1 {
 		shared = 0
 	}
-	var under []*planePart // by tap
+	var tapParts []*planePart // by tap
 	for k := range s.h.Taps * s.w.Taps {
-		under = append(under, t.gridPart(k/s.w.Taps*s.h.Dilation%s.h.Stride, k%s.w.Taps*s.w.Dilation%s.w.Stride))
+		tapParts = append(tapParts, t.gridPart(k/s.w.Taps*s.h.Dilation%s.h.Stride, k%s.w.Taps*s.w.Dilation%s.w.Stride))
 	}
 	for _, p := range t.parts {
 		if first, end := geometry.Valid(p.col-s.w.Before, s.w.Stride, s.w.Size, width); first < end {
@@ -144,8 +145,8 @@ func (t *planeTiles) layOut() {
 	}
 	t.rowStride = max(t.cols, width-shared)
 	line := machine.LineBytes / t.size
-	if even := kit.DivUp(t.rowStride, line) * line; even-t.rowStride <= t.rowStride/7 {
-		t.rowStride = even
+	if aligned := kit.DivUp(t.rowStride, line) * line; aligned-t.rowStride <= t.rowStride/7 {
+		t.rowStride = aligned
 	}
 	t.partRows = t.rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
 	each := kit.AlignUp(((t.partRows-1)*t.rowStride+width)*t.size) + machine.LineBytes
@@ -154,7 +155,7 @@ func (t *planeTiles) layOut() {
 		p.at = i*each + (line-first%line)%line*t.size
 	}
 	t.planeStride = len(t.parts) * each
-	for i, p := range under {
+	for i, p := range tapParts {
 		kh, kw := i/s.w.Taps, i%s.w.Taps
 		t.tapOffsets = append(t.tapOffsets, p.at+(kh*s.h.Dilation/s.h.Stride*t.rowStride+kw*s.w.Dilation/s.w.Stride)*t.size)
 	}
@@ -273,8 +274,8 @@ func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col
 	}
 }
 
-// split copies even and odd columns to their parts in pairs. It copies at most width columns from column left on, and
-// skips columns outside the plane.
+// split copies even and odd columns to their parts in pairs. It copies the columns [left, left+width) and skips columns
+// outside the plane.
 func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, width int, down, each strided.Axis) {
 	first, end := geometry.Valid(left, 1, t.s.w.Size, width)
 	if first >= end {

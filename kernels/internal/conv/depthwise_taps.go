@@ -14,9 +14,9 @@ import (
 const maxTaps = (expr.MaxOperands - 2) / 2
 
 // tapSum computes elements of a depthwise convolution by compiled loops. An element is bias + x0*w0 + x1*w1 + ...,
-// summed by fused multiply-adds in the order of the taps. If a loop has too few operands for all taps, several loops
-// run one after another, and each loop adds to the result of the previous loop. The order of additions is therefore the
-// same for every division of the rows into tiles.
+// summed by fused multiply-adds in the order of the taps. If there are more taps than a loop has operands, several
+// loops run one after another, and each loop adds to the result of the previous loop. The order of additions does not
+// depend on the division of rows into tiles.
 type tapSum struct {
 	parts []tapPart
 	bias  bool
@@ -50,7 +50,7 @@ func (r *tapRun) release() {
 	r.State.Release()
 }
 
-// reserve makes x and w as long as the number of taps.
+// reserve sets the length of x and w to the number of taps.
 func (r *tapRun) reserve(taps int) {
 	if cap(r.x) < taps {
 		r.x, r.w = make([]stream, taps), make([]stream, taps)

@@ -14,8 +14,8 @@ import (
 )
 
 // volumeTaps convolves each channel of a volume separately by compiled loops. A channel is copied to worker memory with
-// its zero padding, and its columns are deinterleaved by the column stride, so that each tap is a stream of rows with a
-// constant stride. One run of the loop computes a plane of the result.
+// its zero padding, and its columns are deinterleaved by the column stride. For each tap, the input is then a sequence
+// of rows with a constant stride. One run of the loop computes a plane of the result.
 type volumeTaps struct {
 	*convShape
 	dtype      tensor.DType
@@ -42,9 +42,10 @@ func newVolumeTaps(s *convShape, d tensor.DType) *volumeTaps {
 	return t
 }
 
-// pitch returns the row stride of a channel in worker memory, in elements. channelBytes returns the number of bytes of
-// a channel there.
+// pitch returns the row stride of a channel in worker memory, in elements.
 func (t *volumeTaps) pitch() int { return t.remainders * t.w.Stride }
+
+// channelBytes returns the number of bytes of a channel in worker memory.
 func (t *volumeTaps) channelBytes() int {
 	return kit.BoundedProduct(t.d.Extent(t.d.Results), t.rows, t.pitch(), t.dtype.Size())
 }

@@ -19,8 +19,8 @@ import (
 // in either layout. Taps outside the image are skipped: tiles at the left and at the right border have separate code,
 // and the number of rows of the window is an argument of the code.
 //
-// newDirect divides the results of an image into tiles and strips (cut), chooses their order (arrange), and generates
-// code for each kind of tile (compile). When a strip is computed, callsOf lists the calls of that code.
+// newDirect divides the results of an image into tiles and strips (cut), chooses their order (chooseOrder), and
+// generates code for each kind of tile (compile). When a strip is computed, callsOf lists the calls of the code.
 type direct struct {
 	s               *convShape
 	shape           directShape
@@ -31,7 +31,7 @@ type direct struct {
 	tiles           pieces         // tiles of an image's pixels, or of a row
 	rowTemplate     []directCall   // calls of a row of the result, without the offsets of the row, if strips are rows
 	strips          int            // number of strips of an image
-	stripRanges     machine.Cut    // tiles (bands, with the cut byBands) of each strip, if strips are not rows
+	stripRanges     machine.Cut    // by strip: its tiles or, with the cut byBands, its bands; not used if strips are rows
 	sums            sumBlocks      // blocks into which the sum of a result is divided
 	images          int            // number of images of the batch; 1 if each strip spans all images
 	inImageBytes    int            // stride of the input's images, in bytes
@@ -57,7 +57,7 @@ type directCall struct {
 	tiles        int // number of adjacent tiles
 }
 
-// directRun is the state of a worker that runs a direct.
+// directRun is the state of a worker that runs a direct convolution.
 type directRun struct {
 	args     jit.Args
 	epilogue fusion.EpilogueRun
@@ -121,8 +121,8 @@ func (t *direct) compile() error {
 	return nil
 }
 
-// phase computes the result. bind sets the addresses of input, weight and bias. If the result is quantized, bind also
-// sets the addresses of scales and zero points.
+// phase returns the phase that computes the result. bind sets the addresses of input, weight and bias and, if the
+// result is quantized, of scales and zero points.
 func (t *direct) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
@@ -187,7 +187,7 @@ func (t *direct) listings() (list []expr.Listing) {
 		for k, c := range codes {
 			name := fmt.Sprintf("tile %d, %d rows", k, t.specs[k].Rows)
 			if i == 1 {
-				name += ", last channels"
+				name += ", last block of channels"
 			}
 			list = append(list, expr.Listing{Name: name, Assembly: c.Listing()})
 		}
@@ -232,7 +232,7 @@ func (t *direct) finish(r *directRun, image, block, strip int) {
 
 // channels returns the first output channel of a block, and its number of channels.
 func (t *direct) channels(block int) (first, n int) {
-	each := kit.DivUp(t.s.outPerGroup(), t.shape.block())
-	within := block % each * t.shape.block()
-	return block/each*t.s.outPerGroup() + within, min(t.shape.block(), t.s.outPerGroup()-within)
+	groupBlocks := kit.DivUp(t.s.outPerGroup(), t.shape.block())
+	inGroup := block % groupBlocks * t.shape.block()
+	return block/groupBlocks*t.s.outPerGroup() + inGroup, min(t.shape.block(), t.s.outPerGroup()-inGroup)
 }

@@ -2,9 +2,9 @@ package conv
 
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
-// sumBlocks describes how the terms of a result are divided into blocks. Each block is summed separately, because the
+// sumBlocks describes the division of the terms of a result into blocks. Each block is summed separately, because the
 // rounding error of a chain of thousands of additions is several times the error of a chain of hundreds. A field is 0
-// if terms are not divided in this way.
+// if the terms are not divided in the way of the field.
 type sumBlocks struct {
 	terms    int // number of terms of a block, all of one tap
 	taps     int // number of taps of a block, all of one row of the window
@@ -29,11 +29,11 @@ func newSumBlocks(s *convShape, f *directShape) sumBlocks {
 	return sumBlocks{taps: largestPart(s.w.Taps, max(1, blockTerms/s.inPerGroup))}
 }
 
-// largestPart divides n into as few equal parts as possible, none larger than most. It returns the size of the largest
-// part.
-func largestPart(n, most int) int { return kit.DivUp(n, kit.DivUp(n, most)) }
+// largestPart returns the size of the largest part if n is divided evenly into as few parts of at most limit as
+// possible.
+func largestPart(n, limit int) int { return kit.DivUp(n, kit.DivUp(n, limit)) }
 
-// endsAfter reports whether a block ends after tap kw of a row of the window that has the given number of taps.
+// endsAfter reports whether a block ends after tap kw of a row of the window with the given number of taps.
 func (b *sumBlocks) endsAfter(kw, taps int) bool {
 	return b.taps > 0 && ((kw+1)%b.taps == 0 || kw == taps-1)
 }

@@ -15,9 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// elementBytes is the size of an element in bytes. The direct convolution of bytes multiplies elements that contain
-// several channels. An element has four bytes if the processor has an instruction for their dot product, else two
-// 16-bit words.
+// elementBytes is the size of an element in bytes. An element is a group of channels that one instruction multiplies
+// and sums: four bytes if the processor has such an instruction, else two 16-bit words.
 const elementBytes = 4
 
 // perElement returns the number of channels per element.
@@ -31,16 +30,16 @@ func perElement() int {
 // directDType is a dtype that has the size of an element.
 const directDType = tensor.Float32
 
-// smallGroup is the minimum number of output channels of a group. Smaller groups would leave most lanes empty.
-const smallGroup = 8
+// minGroupChannels is the minimum number of output channels of a group. Smaller groups would leave most lanes empty.
+const minGroupChannels = 8
 
-// directBytes is the kernel of a direct convolution of elements (see elementBytes). The kernel first copies the images
-// to scratch memory, with their zero point as padding, in three cases: windows reach outside the image, pixels are not
-// whole elements, or bytes are signed. Sums are requantized in registers. Bytes are multiplied as unsigned numbers, and
-// words as signed numbers.
+// directBytes is the kernel of a direct convolution of bytes. It multiplies elements (see elementBytes) and requantizes
+// sums in registers. The kernel first copies the images to scratch memory, with their zero point as padding, in three
+// cases: windows reach outside the image, pixels are not whole elements, or bytes are signed. Bytes are multiplied as
+// unsigned numbers, and words as signed numbers.
 type directBytes struct {
 	direct
-	image     *convShape                            // convolution of bytes; direct.s is that of elements, unpadded
+	image     *convShape                            // convolution of bytes; direct.s is the convolution of elements
 	per       int                                   // number of channels of an element
 	copied    bool                                  // whether images are copied to scratch memory
 	flip      uint8                                 // mask that makes copied bytes unsigned
@@ -78,7 +77,7 @@ func (s *convShape) joinsRow(per int) bool {
 func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(directByPixels, c.Meta(bytesInput).Rank())
 	s := byteConv.bytesShape(c)
-	small := s.groups > 1 && (s.inPerGroup < elementBytes || s.outPerGroup() < smallGroup) // most lanes would be empty
+	small := s.groups > 1 && (s.inPerGroup < elementBytes || s.outPerGroup() < minGroupChannels)
 	if !supported || small || s.n*s.o*s.h.Results*s.w.Results == 0 {
 		return nil
 	}
@@ -111,8 +110,8 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 // elements.
 func (s *convShape) copies(per int) bool { return s.bordered() || s.inPerGroup%per != 0 }
 
-// signBit returns a mask. The exclusive or of the mask and a byte of dtype d is an unsigned byte. Signed bytes thereby
-// increase by 128, which keeps their order.
+// signBit returns a mask whose exclusive or with a byte of dtype d is an unsigned byte. Signed bytes thereby increase
+// by 128, which keeps their order.
 func signBit(d tensor.DType) uint8 {
 	if d == tensor.Int8 {
 		return 1 << 7
@@ -131,9 +130,9 @@ func (t *directBytes) weightAt(kh, kw, c int) int {
 
 // packedAt returns the byte offset of an output channel's weights in the packed form.
 func (t *directBytes) packedAt(o int) int {
-	og, width := t.s.outPerGroup(), t.shape.block()
-	block := o/og*kit.DivUp(og, width) + o%og/width
-	return block*t.panelBytes() + o%og%width*elementBytes
+	outPerGroup, width := t.s.outPerGroup(), t.shape.block()
+	block := o/outPerGroup*kit.DivUp(outPerGroup, width) + o%outPerGroup/width
+	return block*t.panelBytes() + o%outPerGroup%width*elementBytes
 }
 
 // newDirectBytes describes the convolution of a call. The caller divides it into tiles and generates the code.
@@ -238,8 +237,8 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// prepare returns a phase. Its first chunk computes the initial values of sums. Each other chunk copies some rows of
-// the images to scratch memory.
+// prepare returns the phase before the products. Its first chunk computes the initial values of sums. Each other chunk
+// copies some rows of the images to scratch memory.
 func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 	s, q := t.image, t.s
 	rows := 0
@@ -250,13 +249,13 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 	return graph.Phase{Chunks: 1 + kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
 		zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ t.flip
 		if chunk == 0 {
-			less := int32(zero)
+			zeroPoint := int32(zero)
 			if t.widen != nil && s.call.Meta(bytesInput).DType == tensor.Int8 {
-				less = int32(int8(zero))
+				zeroPoint = int32(int8(zero))
 			}
-			start, to := weight.initialSums(m, less), kit.SliceOf[int32](m.Scratch, t.scratchAt.sums, s.o)
-			for o := range to {
-				to[o] = start(o)
+			initialSum, sums := weight.initialSums(m, zeroPoint), kit.SliceOf[int32](m.Scratch, t.scratchAt.sums, s.o)
+			for o := range sums {
+				sums[o] = initialSum(o)
 			}
 			if t.requantize != tile.Sums {
 				kit.SliceOf[int32](m.Scratch, t.scratchAt.zeroPoint, 1)[0] = resultZero(m, s.call.Out[0].DType)
@@ -298,8 +297,7 @@ func (t *directBytes) move(to, from []uint8) {
 	}
 }
 
-// padPixels copies pixels of the given number of channels. A copied pixel has `padded` bytes. The bytes after its
-// channels are 0.
+// padPixels copies pixels of the given number of channels to pixels of `padded` bytes. The added bytes are 0.
 func padPixels(to, from []uint8, padded, channels int) {
 	at := 0
 	if padded == 4 { // copy four bytes at once and clear the bytes of the next pixel

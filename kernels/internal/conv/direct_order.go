@@ -8,11 +8,12 @@ import (
 )
 
 const (
-	// cachedWeight is the maximum size, in bytes, of a weight that stays in the L2 cache while all blocks of a strip
-	// are computed. A part of the image is also in the cache. cachedImage is the maximum size, in bytes, of a part of
-	// an image that stays in the L2 cache while all blocks of a larger weight are computed.
+	// cachedWeight is the maximum size, in bytes, of a weight that stays in the L2 cache, besides a part of the image,
+	// while all blocks of a strip are computed.
 	cachedWeight = 1 << 16
-	cachedImage  = 1 << 20
+	// cachedImage is the maximum size, in bytes, of a part of an image that stays in the L2 cache while all blocks of a
+	// larger weight are computed.
+	cachedImage = 1 << 20
 	// prefetchDistance is the prefetch distance of weights, in bytes.
 	prefetchDistance = 8 << 10
 	// minStripPixels is the number of pixels of a strip from which multiplying takes longer than loading the weight.
@@ -30,17 +31,15 @@ func (t *direct) panelBytes() int { return t.s.depth() * t.termBytes }
 // largeWeight reports whether the weight is too large to stay in the L2 cache.
 func (t *direct) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedWeight }
 
-// chooseOrder chooses the order of blocks and strips, and the memory that the code prefetches.
+// chooseOrder chooses the order of blocks and strips (see [multiply.Strips]), and the memory that the code prefetches.
 //
-// If the weight stays in cache, the loop over strips contains the loop over blocks. Otherwise the image is divided into
-// bands. A band is a sequence of strips with an input that stays in cache. The loop over bands then contains the loop
-// over blocks, which contains the loop over the strips of a band. If the image has more bytes than the weight, a band
-// is at most half of the image, so that two workers divide the rows between them and not the channels.
+// If the weight stays in cache, a band is one strip. Otherwise a band is a sequence of strips whose input stays in
+// cache. If the image has more bytes than the weight, a band is at most half of the image, so that two workers divide
+// the rows between them and not the channels.
 //
-// With a large weight, each strip prefetches an equal part of the weight of the next block, because otherwise the first
-// tile of that block would wait for the whole panel. With a small weight and an image larger than the L2 cache, each
-// tile prefetches the pixels of the next tile, because the hardware prefetcher does not follow all rows that a tile
-// reads.
+// With a large weight, each strip prefetches an equal part of the weight of the next block. Otherwise the first tile of
+// the next block would wait for the whole panel. With a small weight and an image larger than the L2 cache, each tile
+// prefetches the pixels of the next tile, because the hardware prefetcher does not follow all rows that a tile reads.
 func (t *direct) chooseOrder() {
 	s := t.s
 	strips := t.strips

@@ -40,18 +40,18 @@ const (
 	// The cut allTaps requires at most smallImage output pixels of an image, and at most shortTile output pixels of a row.
 	smallImage = 64
 	shortTile  = 7
-	// maxVectors is the maximum number of vectors of a block. cachedPanel is the maximum size, in bytes, of the panel of a
-	// block with more than two vectors. Such a panel must stay in the L1 cache: each tile reads all of it, and tiles of
-	// more vectors have fewer rows.
-	maxVectors  = 6
+	// maxVectors is the maximum number of vectors of a block.
+	maxVectors = 6
+	// cachedPanel is the maximum size, in bytes, of the panel of a block with more than two vectors. Such a panel must
+	// stay in the L1 cache: each tile reads the whole panel, and tiles of more vectors have fewer rows.
 	cachedPanel = 32 << 10
 )
 
 // block returns the number of output channels of a tile.
 func (f *directShape) block() int { return f.vectors * f.lanes }
 
-// windowLoop returns the index of the loop over the window's rows. This loop is inside a loop over channels, for inputs
-// by planes, and inside a loop over the window's planes, for volumes.
+// windowLoop returns the index of the loop over the window's rows, from the outermost loop. The outer loops are a loop
+// over channels, for inputs by planes, and a loop over the window's planes, for volumes.
 func (f *directShape) windowLoop() (loop int) {
 	if f.planes {
 		loop++
@@ -62,8 +62,8 @@ func (f *directShape) windowLoop() (loop int) {
 	return loop
 }
 
-// newDirectShape chooses the tiles by sizes and the instruction set. If possible, a tile has at least ten sums, because
-// each multiply-add depends on the previous multiply-add of the same sum.
+// newDirectShape chooses the tiles by sizes and the instruction set. If possible, a tile has at least ten sums. With
+// fewer sums, a multiply-add would wait for the previous multiply-add of the same sum.
 func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	f := directShape{planes: planes, volumes: s.volumetric(), lanes: 32 / d.Size()}
 	registers := 16
@@ -80,46 +80,46 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	case !f.volumes && s.w.Results <= shortTile && s.h.Results*s.w.Results <= smallImage:
 		f.cut, pixels = allTaps, s.h.Results*s.w.Results
 	}
-	most := kit.DivUp(s.outPerGroup(), f.lanes)
-	f.vectors = min(2, most)
+	groupVectors := kit.DivUp(s.outPerGroup(), f.lanes)
+	f.vectors = min(2, groupVectors)
 	switch {
-	case most == 3 && registers == 32:
+	case groupVectors == 3 && registers == 32:
 		f.vectors = 3
 	case pixels >= shortTile && registers == 32:
-		f.vectors = fewestInstructions(most, pixels, f.lanes*d.Size()*s.depth())
+		f.vectors = fewestInstructions(groupVectors, pixels, f.lanes*d.Size()*s.depth())
 	case pixels <= 2:
-		f.vectors = min(most, registers/4)
+		f.vectors = min(groupVectors, registers/4)
 	case pixels < shortTile:
-		f.vectors = min(most, 4, registers/4-1)
+		f.vectors = min(groupVectors, 4, registers/4-1)
 	}
 	f.rows = rowsBeside(f.vectors, registers)
 	return f
 }
 
-// rowsBeside returns the maximum number of rows of a tile. The registers hold the sums of these rows, the vectors of
-// weights and two elements.
+// rowsBeside returns the maximum number of rows of a tile for which the registers hold all sums, the vectors of weights
+// and two elements.
 func rowsBeside(vectors, registers int) int {
 	rows := (registers - 2 - vectors) / vectors
 	if vectors == 1 {
-		rows -= registers / 32 // 28 rather than 29 divides more sizes
+		rows -= registers / 32 // 28 rows divide more sizes evenly than 29 rows
 	}
 	return rows
 }
 
 // fewestInstructions returns the number of vectors of a block for which all tiles together take the fewest instructions
-// per term. It counts loads of elements, loads of vectors, and multiplications, for 32 registers. A tile of one vector
-// loads as much as it multiplies, so channels that do not fill blocks of two vectors get larger blocks. most is the
-// number of vectors of a group, and panel the number of bytes of a vector's weight.
-func fewestInstructions(most, pixels, panel int) (best int) {
+// per term: loads of elements, loads of vectors, and multiplications. It is for 32 registers. groupVectors is the
+// number of vectors of a group, and panel the number of bytes of a vector's weight. A tile of one vector loads as much
+// as it multiplies, so channels that do not fill blocks of two vectors get larger blocks.
+func fewestInstructions(groupVectors, pixels, panel int) (best int) {
 	least := math.MaxInt
-	for v := min(2, most); v <= min(most, maxVectors) && (v <= 2 || v*panel <= cachedPanel); v++ {
+	for v := min(2, groupVectors); v <= min(groupVectors, maxVectors) && (v <= 2 || v*panel <= cachedPanel); v++ {
 		n := 0
 		for _, kind := range split(pixels, rowsBeside(v, 32)).kinds() {
 			rows := kind.n / kind.count
-			of := func(vectors int) int { return kind.count * max(rows*vectors+rows+vectors, 2*sumLatency) }
-			n += most / v * of(v)
-			if rest := most % v; rest > 0 {
-				n += of(rest)
+			tileCost := func(vectors int) int { return kind.count * max(rows*vectors+rows+vectors, 2*sumLatency) }
+			n += groupVectors / v * tileCost(v)
+			if rest := groupVectors % v; rest > 0 {
+				n += tileCost(rest)
 			}
 		}
 		if n < least {
@@ -129,12 +129,12 @@ func fewestInstructions(most, pixels, panel int) (best int) {
 	return best
 }
 
-// pieces is a division of n into count pieces. Their sizes differ by at most 1, and longer pieces come first. There are
-// no pieces if n is 0.
+// pieces is a division of n into count pieces, the longer pieces first. The sizes of pieces differ by at most 1. count
+// is 0 if n is 0.
 type pieces struct{ n, count int }
 
-// split divides n into pieces of size at most `most`.
-func split(n, most int) pieces { return pieces{n, kit.DivUp(n, most)} }
+// split divides n into pieces of at most maxSize.
+func split(n, maxSize int) pieces { return pieces{n, kit.DivUp(n, maxSize)} }
 
 // at returns the start of piece i.
 func (p pieces) at(i int) int {
@@ -147,7 +147,7 @@ func (p pieces) at(i int) int {
 // size returns the size of piece i.
 func (p pieces) size(i int) int { return p.at(i+1) - p.at(i) }
 
-// kinds returns up to two sets of equal pieces: the longer pieces and the shorter pieces.
+// kinds returns the set of the longer pieces, if any, and the set of the shorter pieces.
 func (p pieces) kinds() (list []pieces) {
 	if p.count == 0 {
 		return nil
@@ -167,10 +167,10 @@ const (
 	directTiles    = "direct.tiles" // start and store of a tile
 )
 
-// directWork adds the cost of a direct convolution. kernel is the name of the rate of its multiply-adds. Tiles of few
-// sums wait for previous multiply-adds or for loads, so they are priced like tiles of more sums.
-func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, planes bool) {
-	if !planes && kernel == directTaps && s.groupsByWindow(d) {
+// directWork adds the cost of a direct convolution. rate is the name of the rate of its multiply-adds. Tiles of few
+// sums are priced like tiles of more sums, because they wait for previous multiply-adds or for loads.
+func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, planes bool) {
+	if !planes && rate == directTaps && s.groupsByWindow(d) {
 		s.groupWork(w, d)
 		return
 	}
@@ -212,7 +212,7 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 	if planes && float64(s.inPerGroup)*page > tlbPages {
 		turns += tiles * float64(s.inPerGroup) * pageTurns
 	}
-	w.Do(kernel, 2*turns*float64(f.lanes*d.Size()/4))
+	w.Do(rate, 2*turns*float64(f.lanes*d.Size()/4))
 	w.Do(directTiles, tiles)
 	w.Flops = 2 * float64(s.n*s.o*s.pixelsOut()) * float64(s.depth())
 }
@@ -220,8 +220,8 @@ func (s *convShape) directWork(w *graph.Work, kernel string, d tensor.DType, pla
 // sumLatency is the latency of a multiply-add, in turns (see directWork).
 const sumLatency = 4
 
-// A tile reads a row of every plane, so that many planes exceed the TLB of a core. The TLB holds tlbPages pages of
-// pageBytes, and a miss takes pageTurns turns.
+// The TLB of a core holds tlbPages pages of pageBytes, and a miss takes pageTurns turns. A tile reads a row of every
+// plane, so the pages of many planes exceed the TLB.
 const (
 	pageBytes = 4096
 	tlbPages  = 112

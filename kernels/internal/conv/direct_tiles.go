@@ -47,9 +47,10 @@ func (t *direct) firstPixel(strip int) int {
 	return t.tiles.at(first)
 }
 
-// pixelBytes returns the stride of the input's pixels in bytes, and channel the stride of the input's channels in
-// bytes.
-func (t *direct) pixelBytes() int   { return t.inPixelBytes }
+// pixelBytes returns the stride of the input's pixels, in bytes.
+func (t *direct) pixelBytes() int { return t.inPixelBytes }
+
+// channelBytes returns the stride of the input's channels, in bytes.
 func (t *direct) channelBytes() int { return t.s.channelStride(t.shape.planes) * t.size }
 
 // outPixelBytes returns the stride of the result's pixels, in bytes.
@@ -66,7 +67,7 @@ func (s *convShape) channelStride(planes bool) int {
 // spec returns the spec of a tile with the given number of rows. The caller sets the offsets and runs of the spec.
 func (t *direct) spec(rows int) *tile.Spec {
 	s := &tile.Spec{Size: t.size, Rows: rows}
-	if !t.shape.unit { // loads of the matrix unit have many lines; prefetching does not help
+	if !t.shape.unit { // prefetching does not help the matrix unit, whose loads have many cache lines
 		s.PrefetchDistance = prefetchDistance
 	}
 	return s
@@ -104,7 +105,7 @@ func (t *direct) cutFlat() {
 	}
 }
 
-// flatCalls appends at most two calls of a strip: a call for the longer tiles and a call for the shorter tiles.
+// flatCalls appends the calls of a strip: one call for the longer tiles and one call for the shorter tiles, if any.
 func (t *direct) flatCalls(calls []directCall, strip int) []directCall {
 	first, end := t.stripRanges.Range(strip)
 	longer := t.tiles.n % t.tiles.count
@@ -132,15 +133,15 @@ func (t *direct) flatSpec(rows int) *tile.Spec {
 	return s
 }
 
-// rowTile identifies the spec of a tile of a row: its number of pixels, and the numbers of input columns under its
-// windows that are left and right of the image.
+// rowTile identifies the spec of a tile of a row. pixels is the number of pixels. left and right are the numbers of
+// input columns of its windows that are left of the image and right of the image.
 type rowTile struct{ pixels, left, right int }
 
 // cutRows makes a strip of each row of the result, plane by plane. Adjacent tiles with the same spec share a call. The
 // calls of two rows differ only in the rows and planes of the window that are inside the image.
 func (t *direct) cutRows() {
 	s := t.s
-	most := max(1, t.callMACs()/(t.shape.rows*t.shape.block()*s.depth()))
+	maxTiles := max(1, t.callMACs()/(t.shape.rows*t.shape.block()*s.depth()))
 	t.tiles, t.strips = split(s.w.Results, t.tileRows()), s.rowsOut()
 	codes := map[rowTile]int{}
 	for i := range t.tiles.count {
@@ -153,7 +154,7 @@ func (t *direct) cutRows() {
 			codes[kind] = code
 			t.specs = append(t.specs, t.rowSpec(ow, n))
 		}
-		if last := len(t.rowTemplate) - 1; i > 0 && t.rowTemplate[last].code == code && t.rowTemplate[last].tiles < most {
+		if last := len(t.rowTemplate) - 1; i > 0 && t.rowTemplate[last].code == code && t.rowTemplate[last].tiles < maxTiles {
 			t.rowTemplate[last].tiles++
 			continue
 		}
@@ -216,9 +217,9 @@ func (t *direct) overChannels(within ...tile.Loop) []tile.Loop {
 	return append([]tile.Loop{channels}, within...)
 }
 
-// windowRow adds the runs of a row of the window. in and vec are the byte offsets of the row's first term in the input
-// and in the panel. inside reports whether tap kw of a row of the tile is inside the image. Adjacent taps form one run
-// if they are inside the image for the same rows of the tile.
+// windowRow adds the runs of a row of the window to the spec f. in and vec are the byte offsets of the row's first term
+// in the input and in the panel. inside reports whether tap kw of a row of the tile is inside the image. Adjacent taps
+// form one run if they are inside the image for the same rows of the tile.
 func (t *direct) windowRow(f *tile.Spec, in, vec int, inside func(kw, row int) bool) {
 	s := t.s
 	begin := len(f.Runs)
@@ -246,8 +247,8 @@ func (t *direct) windowRow(f *tile.Spec, in, vec int, inside func(kw, row int) b
 	}
 }
 
-// continues reports whether run b continues run a. Run b must have the same rows as a and begin at the offsets of the
-// term after a. Both runs must divide sums into the same blocks, and a block must end at the end of a.
+// continues reports whether run b can be merged into run a. Run b must have the rows of a and begin at the term after
+// a. Both runs must divide sums into blocks of the same length, and a block must end at the end of a.
 func continues(a, b *tile.Run) bool {
 	n := a.Terms
 	return a.Rows == b.Rows && a.In+n*a.InStep == b.In && a.Vec+n*a.VecStep == b.Vec &&

@@ -8,15 +8,15 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// unitPixels is the minimum number of pixels for which the matrix unit is used. Fewer pixels would not amortize loading
-// the weight.
+// unitPixels is the minimum number of pixels for which the matrix unit is used. Fewer pixels do not amortize the loads
+// of the weight.
 const unitPixels = 8
 
 // unitMultiplies reports whether the matrix unit computes a convolution of elements of four bytes.
 func (s *convShape) unitMultiplies() bool {
-	return machine.HostWithUnit().Has(machine.MatrixUnit) && s.outPerGroup() >= smallGroup &&
+	return machine.HostWithUnit().Has(machine.MatrixUnit) && s.outPerGroup() >= minGroupChannels &&
 		s.n*s.h.Results*s.w.Results >= unitPixels &&
-		kit.BoundedProduct(2, s.w.Results, s.o, elementBytes) < maxReach // two rows of the result
+		kit.BoundedProduct(2, s.w.Results, s.o, elementBytes) < maxReach // a tile may span two rows of the result
 }
 
 // elementShape returns the tiles of a convolution whose elements have `per` channels each.
@@ -52,8 +52,8 @@ func (s *convShape) unitChunks() int {
 	return s.h.Taps * s.w.Taps * kit.DivUp(s.inPerGroup, tile.UnitTerms)
 }
 
-// unitDepth returns the number of terms that would fill all instructions for a result. Some of these instructions are
-// only partly filled.
+// unitDepth returns the number of terms of a result that fill the instructions of unitChunks, some of which are only
+// partly filled.
 func (s *convShape) unitDepth() int { return s.unitChunks() * tile.UnitTerms }
 
 // cutBands makes strips of bands. A band is the rows of the result that a tile spans. Tiles of a strip at the same
@@ -80,7 +80,7 @@ func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 	first, end := t.stripRanges.Range(strip)
 	whole := min(end, s.h.Results/band)
 	kinds := t.tiles.kinds()
-	add := func(code, from, tiles int) {
+	addBands := func(code, from, tiles int) {
 		for i := 0; i < t.tiles.count && tiles > 0; i++ {
 			if i > 0 && t.tiles.size(i) < t.tiles.size(i-1) {
 				code++
@@ -91,8 +91,8 @@ func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 				out: (from*band*s.w.Results + ow) * t.outPixelBytes()})
 		}
 	}
-	add(0, first, whole-first)
-	add(len(kinds), whole, end-whole)
+	addBands(0, first, whole-first)
+	addBands(len(kinds), whole, end-whole)
 	return calls
 }
 

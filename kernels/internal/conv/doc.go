@@ -5,22 +5,23 @@
 // # Geometry
 //
 // All convolutions describe their windows by the type window (window.go). A window has three axes of package geometry:
-// depth, height and width. An image is a volume with one plane, and a sequence is an image with one row. convShape adds
-// channels, groups, strides, the bias and the fused epilogue (shape.go). Prices, packed weights and kernels are
-// computed from the convShape. A transposed convolution has the geometry of the convolution whose gradient it is.
+// depth, height and width. An image is a volume with one plane, and a sequence is an image with one row. A convShape
+// adds channels, groups, strides, the bias and the fused epilogue (shape.go). Costs, packed weights and kernels are
+// computed from the convShape. A transposed convolution is the gradient of a convolution and has the geometry of that
+// convolution.
 //
 // # Terms
 //
-// A tap is an element of the window. A term is one of the products that are summed for a result: the product of one tap
-// and one input channel. Pixels are the elements of a channels-last image; the channels of a pixel are contiguous.
-// Planes are the channels of a row-major image. An implementation "by pixels" works on channels-last images, and an
-// implementation "by planes" on row-major images.
+// A tap is an element of the window. A term is the product of one tap and one input channel; a result is the sum of its
+// terms. A pixel is a position of an image. In a channels-last image, the channels of a pixel are contiguous. A plane
+// is a channel of a row-major image. An implementation "by pixels" works on channels-last images, and an implementation
+// "by planes" on row-major images.
 //
 // A block is a group of output channels that are computed together. A panel is the part of the weight for one block or
-// one vector of output channels, packed in the order in which the code reads the weight. A constant weight is packed
-// when the graph is planned. A tile is the set of results that the registers hold at once. A strip is a sequence of
-// tiles in one block. A chunk is the unit of parallel work; it consists of strips. Requantization converts an int32 sum
-// to a byte: the sum is scaled, rounded and offset by a zero point.
+// one vector of output channels, packed in the order in which the machine code reads the weight. A constant weight is
+// packed when the graph is planned. A tile is the set of results that the registers hold at once. A strip is a sequence
+// of tiles in one block. A chunk, the unit of parallel work, consists of strips. Requantization scales an int32 sum,
+// rounds it, adds a zero point and saturates to a byte.
 //
 // # Implementations
 //
@@ -32,19 +33,20 @@
 //     internal/jit/tile). Taps outside the image are skipped, not multiplied by zeros. Sums of many terms are divided
 //     into parts, which bounds the rounding error. For groups of few channels, direct_nhwc uses depthwise windows
 //     whose vectors hold several groups (depthwise_groups.go).
-//   - depthwise_nhwc and depthwise_planes serve groups of one input channel. By pixels, tiles of results stay in
-//     registers and vectors hold channels (depthwise_pixels.go, internal/jit/depthwise). By planes, compiled loops add
-//     one stream per tap over padded copies of tiles (depthwise_planes.go). Loops in Go do both where no machine code
-//     is available (depthwise_go.go).
+//   - depthwise_nhwc and depthwise_planes compute groups of one input channel. By pixels, tiles of results stay in
+//     registers, and a vector holds channels (depthwise_pixels.go, internal/jit/depthwise). By planes, compiled loops
+//     add the products of all taps to a row of results; for each tap, they read rows of a padded copy of a tile
+//     (depthwise_planes.go). Without machine code, both use loops in Go (depthwise_go.go).
 //   - winograd2 and winograd4 are Winograd's F(2x2,3x3) and F(4x4,3x3), for 3x3 windows with stride 1 and a constant
 //     weight (winograd*.go, internal/jit/winograd). Their results round differently, with errors below 1e-5 of the
 //     largest result, so exact plans exclude them. The transform points 0, +-3/4, +-3/2 and infinity are used, because
 //     the usual points 0, +-1 and +-2 have three times the error.
 //
 // Convolutions of volumes have four implementations: the matrix product by planes (named planes), both direct
-// implementations (direct_ndhwc, direct_ncdhw), and taps. The implementation taps adds one stream per tap over a padded
-// copy of a whole channel (depthwise_volumes.go). Transposed convolutions multiply the weight by the input and sum the
-// overlapping windows. Deformable convolutions sample the windows into columns and multiply.
+// implementations (direct_ndhwc, direct_ncdhw), and taps. The implementation taps is for groups of one input channel.
+// It adds the products of all taps as depthwise_planes does, with a padded copy of a whole channel
+// (depthwise_volumes.go). Transposed convolutions multiply the weight by the input and sum the overlapping windows.
+// Deformable convolutions sample the windows into columns and multiply the weight by the columns.
 //
 // Convolutions of bytes multiply four channels at a time by a dot-product instruction, or two channels as 16-bit words
 // on processors without this instruction. On a processor with a matrix unit, the direct implementation uses the unit.

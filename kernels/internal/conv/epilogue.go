@@ -7,11 +7,11 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// codeEpilogue applies the epilogue of a convolution. It applies the epilogue in registers if the code of tiles
-// supports its operations. Otherwise it applies the epilogue to each strip of the result after the strip is computed.
+// codeEpilogue applies the epilogue of a convolution: in registers if the code of tiles supports the operations, else
+// to each strip of the result after the strip is computed.
 type codeEpilogue struct {
 	multiply.TileEpilogue
-	strips *fusion.Epilogue // the epilogue if it is applied to strips, else nil
+	strips *fusion.Epilogue // the epilogue that is applied to strips, or nil
 }
 
 // newCodeEpilogue chooses between registers and strips by the operations, sizes and layouts of the epilogue e, which

@@ -7,23 +7,23 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// flow describes the progress of chunks through dense channels-last results and their input, for pipelining with
-// neighbouring steps. It returns nil for other layouts. first returns the first output pixel of a strip of an image. A
-// chunk needs the whole input if the input has the layout by planes. If order has one image, its strips span the whole
-// batch.
+// flow describes the progress of chunks through the result and the input, for pipelining with neighbouring steps. It
+// returns nil unless both are dense and channels-last, or the input has the layout by planes. A chunk needs a whole
+// input by planes. first returns the first output pixel of a strip of an image. If order has one image, its strips span
+// the whole batch.
 func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, planes bool) *graph.Flow {
 	if s.outPixelStride() != s.o || s.inPixelStride(planes) == 0 {
 		return nil
 	}
 	pixels := s.pixelsOut()
-	each := s.n * pixels / order.Images
+	imagePixels := s.n * pixels / order.Images
 	made := func(chunk int) int {
 		images, strips := order.Completed(chunk)
-		return (images*each + first(strips)) * s.o
+		return (images*imagePixels + first(strips)) * s.o
 	}
 	needs := func(chunk int) int {
 		images, strips := order.Started(chunk)
-		results := images*each + first(strips)
+		results := images*imagePixels + first(strips)
 		if planes {
 			return math.MaxInt
 		}

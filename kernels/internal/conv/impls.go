@@ -21,7 +21,7 @@ const (
 	convByPlanes
 )
 
-// byPixels reports whether an algorithm writes channels-last results.
+// byPixels reports whether an algorithm writes channels-last results. directFromPlanes reads planes but writes pixels.
 func (a convAlgorithm) byPixels() bool {
 	return a == depthwiseByPixels || a == convByPixels || a.direct()
 }
@@ -44,8 +44,8 @@ func lowerConv(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 	return convNCHW(s)
 }
 
-// implNames has the name and the description of each algorithm. name and doc are for images and sequences; volumes and
-// volumesDoc are for volumes.
+// implNames has the names and descriptions of each algorithm: name and doc for images and sequences, volumes and
+// volumesDoc for volumes. An empty name means that the algorithm does not support the operand.
 var implNames = [...]struct{ name, doc, volumes, volumesDoc string }{
 	depthwiseByPixels: {name: "depthwise_nhwc", doc: "Convolves vectors of channels by depthwise windows; channels " +
 		"last, one input channel per output channel."},
@@ -65,9 +65,8 @@ var implNames = [...]struct{ name, doc, volumes, volumesDoc string }{
 		"planes", "Multiplies the packed weight by windows of volumes, volume by volume."},
 }
 
-// impls lists the implementations. Implementations by pixels come first, because an image of one pixel has both
-// layouts, and implementations by pixels are faster for such an image. Weights are packed, so that any weight layout is
-// accepted.
+// impls lists the implementations. Implementations by pixels come first, because they are faster for an image of one
+// pixel, which has both layouts. Weights are packed, so any weight layout is accepted.
 func (v convolution) impls() (list []graph.Impl) {
 	if v.dims == 3 {
 		list = append(list, v.tapsImpl())
@@ -125,8 +124,8 @@ func (v convolution) order(a convAlgorithm, rank int) (o tensor.Order, supported
 	return o, err == nil
 }
 
-// walks returns the layouts in which an algorithm writes the result: its own order, and each candidate that its
-// products can write. Sequences and volumes of any layout are convolved by planes.
+// walks returns the layouts in which an algorithm writes the result: the algorithm's own order, and each candidate that
+// its products can write. Sequences and volumes of any layout are convolved by planes.
 func (v convolution) walks(c *graph.Call, a convAlgorithm, candidates []tensor.Order) []graph.Walk {
 	if v.depthwise(c) != (a <= depthwiseByPlanes) && (v.dims < 3 || a != convByPlanes) {
 		return nil
@@ -168,27 +167,27 @@ func (v convolution) depthwise(c *graph.Call) bool {
 	return c.Meta(1).Shape[1] == 1 && v.params(c).groups > 1
 }
 
-// writes reports whether an algorithm writes results in dimension order to. Products write matrices, so the stride of
+// writes reports whether an algorithm writes results in dimension order `to`. Products write matrices, so the stride of
 // pixels must be constant.
 func (v convolution) writes(a convAlgorithm, out tensor.Meta, to tensor.Order) bool {
 	if to.Rank() != out.Rank() || a <= depthwiseByPlanes { // transposing a copy of planes is faster
 		return false
 	}
-	_, even := pixelStride(spatial(out.WithStrides(to.Strides(out.Shape)), v.dims))
-	return even
+	_, constant := pixelStride(spatial(out.WithStrides(to.Strides(out.Shape)), v.dims))
+	return constant
 }
 
 // writesSlice reports whether an algorithm writes a result of layout m, which may be a slice of the channels of a
 // larger image. Machine code requires contiguous channels and a constant distance between pixels.
 func (v convolution) writesSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) bool {
-	laid := *c
-	laid.Out = []tensor.Meta{m}
-	s := v.shape(&laid)
+	sliced := *c
+	sliced.Out = []tensor.Meta{m}
+	s := v.shape(&sliced)
 	d := multiply.ComputesIn(c)
 	if d != m.DType || a == depthwiseByPixels && !windowCompiles(s, d) || a == depthwiseByPlanes {
 		return false
 	}
-	_, even := s.pixelStride()
+	_, constant := s.pixelStride()
 	switch {
 	case a.direct() || a == depthwiseByPixels:
 		return s.outStride.c == 1 && s.outPixelStride() > 0 &&
@@ -196,7 +195,7 @@ func (v convolution) writesSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) 
 	case s.pixelsOut() == 1: // a product with one row
 		return true
 	}
-	return even
+	return constant
 }
 
 // readsSlice reports whether machine code by pixels reads an input of layout m, which may be a slice of the channels of
@@ -210,7 +209,7 @@ func (v convolution) readsSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) b
 	return stride.c == 1 && pixel >= size.c && v.shape(c).inReach(pixel, m.DType.Size()) < maxReach
 }
 
-// outPixelStride returns the constant distance between neighbouring pixels of the result, also across rows and images,
+// outPixelStride returns the constant distance between neighbouring pixels of the result, across rows and images too,
 // or 0 if the distance is not constant.
 func (s *convShape) outPixelStride() int { return pixelDistance(s.outSize(), s.outStride) }
 
@@ -250,7 +249,7 @@ func (v convolution) read(c *graph.Call, a convAlgorithm, i int, m tensor.Meta) 
 	// Packing strided elements costs more than packing contiguous elements.
 	if last := m.Rank() - 1; a == convByPlanes && m.Strides[last] != 1 && m.Shape[last] != 1 {
 		s := v.shape(c)
-		if s.w.Stride == 1 { // the method work assumes contiguous elements
+		if s.w.Stride == 1 { // the method work has priced contiguous elements
 			all := s.windowElements()
 			w.Do(multiply.PackStep, all)
 			w.Do(multiply.PackTap, -all)

@@ -47,7 +47,7 @@ func withFormat(d tensor.DType, shape []sym.Int, f tensor.MemoryFormat) tensor.T
 	return m
 }
 
-// groupOf returns the type of the first of the groups along dim, as PyTorch's subtensor does. The group is copied in
+// groupOf returns the type of the first of the groups along dim, as PyTorch's subtensor does: a copy of the group in
 // the memory format of the tensor.
 func groupOf(m tensor.Type, dim, groups int) tensor.Type {
 	g, err := m.Narrow(dim, sym.Int{}, m.Shape[dim].Div(sym.Of(groups)))
@@ -57,8 +57,8 @@ func groupOf(m tensor.Type, dim, groups int) tensor.Type {
 	return inFormat(g, m.SuggestMemoryFormat(false))
 }
 
-// emptyBatch returns the type of a result that has the input's shape and no elements. PyTorch multiplies the input by a
-// number and returns a view of the product. The product keeps the input's strides.
+// emptyBatch returns the type of a result that has the input's shape and no elements. PyTorch returns a view of the
+// product of the input and a number, which has the strides of the input.
 func emptyBatch(x tensor.Type) tensor.Type {
 	line := x.Rank() == 3
 	if line {
@@ -142,7 +142,7 @@ func (v convolution) result(c *graph.Call) (tensor.Type, error) {
 }
 
 // checkShapes makes the checks of aten's check_shape_forward that ordinary and transposed convolutions share. shape is
-// the shape of the batched input.
+// the shape of the input with a batch dimension.
 func (p convParams) checkShapes(shape []sym.Int, w tensor.Type) error {
 	dims := w.Rank() - 2
 	if dims < 1 {
@@ -237,17 +237,17 @@ func (p convParams) checkWindow(x, w tensor.Type) error {
 	return nil
 }
 
-// padded returns the size of an input dimension with its padding; window returns the size of the window with its
-// dilation.
+// padded returns the size of an input dimension with its padding.
 func (p convParams) padded(x tensor.Type, d int) sym.Int {
 	return x.Shape[2+d].Add(p.padding[d].Add(p.paddingAfter[d]))
 }
 
+// window returns the distance from the first tap to the last tap of a window, plus 1.
 func (p convParams) window(w tensor.Type, d int) sym.Int {
 	return kit.BoundedSizeProduct(sym.Of(p.dilation[d]), w.Shape[2+d].Sub(sym.Of(1))).Add(sym.Of(1))
 }
 
-// checkBias rejects a bias of another dtype. For images, PyTorch makes this check before all others.
+// checkBias rejects a bias of another dtype. For images, PyTorch makes this check before all other checks.
 func (v convolution) checkBias(c *graph.Call, x tensor.Type) error {
 	if b := c.Type(2); c.Has(2) && v.dims == 2 && b.DType != x.DType {
 		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", kit.CppName(x.DType), kit.CppName(b.DType))
@@ -277,8 +277,8 @@ func (p convParams) dilated() bool {
 	return false
 }
 
-// checkDTypes rejects dtypes that no CPU kernel of PyTorch accepts, and weights of another dtype. The message is that
-// of the kernel that PyTorch would choose.
+// checkDTypes rejects dtypes that no CPU kernel of PyTorch accepts, and weights and biases of another dtype. The
+// message is the message of the kernel that PyTorch would choose.
 func (p convParams) checkDTypes(c *graph.Call, x, w tensor.Type) error {
 	d, same := x.DType, x.DType == w.DType
 	sameBias := !c.Has(2) || c.Type(2).DType == d
@@ -312,11 +312,11 @@ func (p convParams) usesMKLDNN(x, w tensor.Type) bool {
 		return x.DType == tensor.BFloat16
 	}
 	dims := len(p.stride)
-	plain := !p.dilated()
-	for d := 0; plain && d < dims; d++ {
-		plain = p.stride[d] == 1 && kit.SizeIs(w.Shape[2+d], 1)
+	pointwise := !p.dilated()
+	for d := 0; pointwise && d < dims; d++ {
+		pointwise = p.stride[d] == 1 && kit.SizeIs(w.Shape[2+d], 1)
 	}
-	if plain && x.Shape[0].Lt(sym.Of(16)).Holds() {
+	if pointwise && x.Shape[0].Lt(sym.Of(16)).Holds() {
 		return false
 	}
 	large := dims > 1
@@ -351,8 +351,8 @@ func (p convParams) layOut(x, w tensor.Type, shape []sym.Int) tensor.Type {
 }
 
 // layOut2d chooses the format twice, as PyTorch does: in determine_backend_memory_format and in the backend. The
-// choices can differ, because strides that suggest channels-last can be ambiguous after the operand is copied to that
-// format. whole is set if PyTorch computes all groups in one call.
+// choices can differ, because the strides of an operand can be ambiguous after the operand is copied to channels-last.
+// whole is set if PyTorch computes all groups in one call.
 func (p convParams) layOut2d(x, w tensor.Type, shape []sym.Int, whole bool) tensor.Type {
 	f := suggestedFormat(x, w)
 	x, w = inFormat(x, f), inFormat(w, f)
@@ -365,8 +365,8 @@ func (p convParams) layOut2d(x, w tensor.Type, shape []sym.Int, whole bool) tens
 	return withFormat(x.DType, shape, withFormat(x.DType, part, suggestedFormat(xg, wg)).SuggestMemoryFormat(false))
 }
 
-// layOutComplex mirrors complex_convolution. It convolves the real parts (a), the imaginary parts (b) and the sums of
-// both parts (c). The result is the pointwise (a - b) + i*(c - a - b).
+// layOutComplex mirrors complex_convolution, which convolves the real parts (a), the imaginary parts (b) and the sums
+// of both parts (c). The result is (a - b) + i*(c - a - b).
 func (p convParams) layOutComplex(x, w tensor.Type, shape []sym.Int) tensor.Type {
 	xr, wr := realPart(x), realPart(w)
 	a := p.layOut(xr, wr, shape)

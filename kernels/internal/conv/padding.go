@@ -16,9 +16,9 @@ const (
 	paddingValid = "valid"
 )
 
-// wordPadding returns the padding for a word. The first dims elements are the padding before each dimension, and the
-// other dims elements are the padding after each dimension. If their sum is odd, the padding after a dimension is
-// larger by 1. The padding is 0 for calls that checkWord rejects.
+// wordPadding returns the padding for a word: the padding before each dimension, followed by the padding after each
+// dimension. If their sum is odd, the padding after a dimension is larger by 1. The padding is 0 for calls that
+// checkWord rejects.
 func wordPadding(word string, w tensor.Type, dilation []int, dims int) []sym.Int {
 	pad := make([]sym.Int, 2*dims)
 	if word != paddingSame || w.Rank() != dims+2 || len(dilation) != dims {
@@ -59,8 +59,9 @@ func (p convParams) checkWord(x, w tensor.Type) error {
 }
 
 // withSymmetricPadding mirrors _convolution_same. If the padding after a dimension is larger than the padding before
-// it, PyTorch pads a copy of the input there, and then uses equal padding on both sides. The function returns the type
-// of this copy, which determines the layout of the result. The kernels read the original input.
+// the dimension, PyTorch pads a copy of the input there and then uses equal padding on both sides. The function returns
+// the parameters of that convolution and the type of the copy, which determine the layout of the result. The kernels
+// read the original input.
 func (p convParams) withSymmetricPadding(x tensor.Type) (convParams, tensor.Type, error) {
 	if p.paddingWord != paddingSame || tensor.SameSizes(p.padding, p.paddingAfter) {
 		return p, x, nil

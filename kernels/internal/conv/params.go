@@ -20,7 +20,8 @@ type convParams struct {
 }
 
 // newConvParams returns attributes in which single numbers are repeated for all dimensions. A padding of 2*dims numbers
-// has the padding before all dimensions and then the padding after them. ONNX needs this form, which PyTorch lacks.
+// has the padding before each dimension, followed by the padding after each dimension. ONNX needs this form. PyTorch
+// does not have it.
 func newConvParams(c *graph.Call, dims int, stride []int, padding graph.IntsOrWord, dilation []int,
 	groups int) convParams {
 	p := convParams{stride: perDim(stride, dims), groups: groups, paddingWord: padding.Word}
@@ -60,8 +61,8 @@ func perDim[T any](v []T, n int) []T {
 	return out
 }
 
-// tapPair is a product along one dimension: the index of an input element, and the tap that multiplies this element.
-type tapPair struct{ at, tap int }
+// tapPair is a product along one dimension: the index of an input element, and the index of the tap that multiplies it.
+type tapPair struct{ element, tap int }
 
 // addProducts adds the products of one element of the result to s. pairs lists the products by dimension and by index
 // of the result. ix and iw are the indices of input and weight. addProducts sets their last len(pairs) entries.
@@ -72,7 +73,7 @@ func addProducts(s *kit.Accumulator, x, w *tensor.Tensor, ix, iw []int, pairs []
 		return
 	}
 	for _, m := range pairs[0][result[0]] {
-		ix[len(ix)-n], iw[len(iw)-n] = m.at, m.tap
+		ix[len(ix)-n], iw[len(iw)-n] = m.element, m.tap
 		addProducts(s, x, w, ix, iw, pairs[1:], result[1:])
 	}
 }
@@ -127,6 +128,6 @@ func (v convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, 
 	}, func(o, k int) (channel, row, column int) { return o/(w[0]/p.groups)*w[1] + k, o, k })
 }
 
-// maxProductBytes bounds the bytes of intermediate results: of products before they are summed (transposed
-// convolution), and of samples before they are multiplied (deformable convolution).
+// maxProductBytes bounds the bytes of intermediate results: products of a transposed convolution before they are
+// summed, and samples of a deformable convolution before they are multiplied.
 const maxProductBytes = 32 << 20

@@ -80,8 +80,8 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 
 // imagesPerEntry returns the largest divisor of the batch that gives matrices of at most imageRows rows.
 func imagesPerEntry(s *convShape) int {
-	most := max(1, imageRows/(s.h.Results*s.w.Results))
-	for i := min(most, s.n); i > 1; i-- {
+	maxImages := max(1, imageRows/(s.h.Results*s.w.Results))
+	for i := min(maxImages, s.n); i > 1; i-- {
 		if s.n%i == 0 {
 			return i
 		}
@@ -89,15 +89,15 @@ func imagesPerEntry(s *convShape) int {
 	return 1
 }
 
-// pixelPacker fills panels with the windows of channels-last images. The K dimension of the product has the terms of a
-// result. It is divided into runs of elements that are contiguous in the image. A run is the channels of one pixel. If
-// there are few channels, a run is a whole row of the window.
+// pixelPacker fills panels with the windows of channels-last images. The depth of the product is divided into runs,
+// which are contiguous in the image. A run is the channels of one pixel or, if there are few channels, a row of the
+// window.
 type pixelPacker struct {
 	s     *convShape
 	width int // number of output pixels of a panel
 	elem  strided.Elem
 	run   int  // number of elements of a run
-	rows  bool // a run is a row of the window, else a pixel
+	rows  bool // whether a run is a row of the window
 }
 
 // pack packs terms [k0, k1) of output pixels [l0, l1). It is a gemm.PackFunc.
@@ -154,8 +154,8 @@ func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, a, b, lanes 
 	gemm.Interleave(p.elem.Src, to, p.width, j.Lanes[:lanes], b-a)
 }
 
-// packRow packs elements [a, b) of row kh of the window. A row that reaches into the padding is first set to zero. Then
-// its pixels inside the image are copied.
+// packRow packs elements [a, b) of row kh of the window. For windows that reach into the padding, the elements are
+// first set to zero, and then the pixels inside the image are copied.
 func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, a, b, lanes int) {
 	s, size := p.s, p.elem.Src
 	for q := range lanes {

@@ -33,9 +33,9 @@ func (s *convShape) outReach(size int) int {
 // proportionate reports whether scratch memory of the given number of elements is small, or at most 16 times as large
 // as the input and its windows together.
 func (s *convShape) proportionate(elements int) bool {
-	const always, most = 1 << 22, 16
+	const alwaysAllowed, maxRatio = 1 << 22, 16
 	data := kit.BoundedProduct(s.n, s.c, s.pixelsIn()) + kit.BoundedProduct(s.n, s.pixelsOut(), s.taps(), s.c)
-	return elements <= max(always, kit.BoundedProduct(most, data))
+	return elements <= max(alwaysAllowed, kit.BoundedProduct(maxRatio, data))
 }
 
 // tilesPlanes reports whether planes are convolved by compiled loops over tiles (see planeTiles). The smallest tile

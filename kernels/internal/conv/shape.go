@@ -17,9 +17,9 @@ import (
 // convShape describes a call of a convolution with known sizes. Unbatched inputs have n = 1. Strides are in elements.
 type convShape struct {
 	window
-	n, c          int // numbers of images and of channels of the input
-	o, inPerGroup int // numbers of output channels, and of input channels per group
-	groups        int
+	n, c, o    int // numbers of images, input channels and output channels
+	inPerGroup int // number of input channels per group
+	groups     int
 
 	inStride, weightStride, outStride ncdhw // strides of input, weight and result
 	biasStride                        int   // stride of the bias, in elements
@@ -42,7 +42,7 @@ func (s *convShape) outSize() ncdhw { return ncdhw{s.n, s.o, s.d.Results, s.h.Re
 // is not constant.
 func (s *convShape) pixelStride() (int, bool) { return pixelStride(s.outSize(), s.outStride) }
 
-// errPixelStride is an internal error, because walks only offer layouts with a constant stride of pixels.
+// errPixelStride is an internal error, because walks have only layouts with a constant stride of pixels.
 var errPixelStride = errors.New("convolution: the pixels of the result have no constant stride")
 
 // tapAt returns the offset of a tap in the weight.
@@ -108,8 +108,8 @@ func (s *convShape) tapNames() string {
 	return "kh,kw"
 }
 
-// weightPanels returns the panels of each group, with width output channels per panel. terms lists the weight offsets
-// of an output channel's terms, and order names their order in the form of the packed weight.
+// weightPanels returns the panels of each group, with width output channels per panel. terms returns the weight offsets
+// of an output channel's terms. order is the name of their order, for the form of the packed weight.
 func (s *convShape) weightPanels(d tensor.DType, width int, order string, terms func() []int) *multiply.Panels {
 	p := &multiply.Panels{DType: d, Width: width, Lanes: s.outPerGroup(), LaneStride: s.weightStride.n,
 		Depth: s.depth(), Terms: terms}
@@ -167,7 +167,7 @@ func (w packedWeight) address(m *graph.Mem) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
 }
 
-// biasAt returns the address of the bias, or nil.
+// biasAt returns the address of the bias, or nil without a bias.
 func (s *convShape) biasAt(m *graph.Mem) unsafe.Pointer {
 	if !s.hasBias {
 		return nil
@@ -175,8 +175,8 @@ func (s *convShape) biasAt(m *graph.Mem) unsafe.Pointer {
 	return m.Ptrs[3]
 }
 
-// denseBias returns the address of a contiguous bias with elements of size bytes, or nil without a bias. A strided bias
-// is first copied to the beginning of the worker's memory, where the copy takes denseBiasBytes.
+// denseBias returns the address of a contiguous bias, or nil without a bias. size is the size of an element in bytes. A
+// strided bias is first copied to the beginning of the worker's memory, where the copy takes denseBiasBytes.
 func (s *convShape) denseBias(m *graph.Mem, size int) unsafe.Pointer {
 	if s.denseBiasBytes(size) == 0 {
 		return s.biasAt(m)
@@ -194,20 +194,19 @@ func (s *convShape) denseBiasBytes(size int) int {
 	return kit.AlignUp(s.o * size)
 }
 
-// entryOffsets returns the offset of each group of each image. img is the distance between images, and group the
-// distance between groups.
-func entryOffsets(images, img, groups, group int) []int {
+// entryOffsets returns the offset of each group of each image.
+func entryOffsets(images, imageStride, groups, groupStride int) []int {
 	out := make([]int, 0, images*groups)
 	for i := range images {
 		for g := range groups {
-			out = append(out, i*img+g*group)
+			out = append(out, i*imageStride+g*groupStride)
 		}
 	}
 	return out
 }
 
-// planeEntries sets the entries of a product with the weight as A and the channels of images as B: one entry for each
-// group of each image.
+// planeEntries sets the entries of a product whose operand A is the weight and whose operand B is the channels of an
+// image. There is one entry for each group of each image.
 func planeEntries(x *multiply.Multiplier, s *convShape, w packedWeight) {
 	if x.Entries > 1 {
 		x.A = entryOffsets(s.n, 0, s.groups, w.MatrixLen())

@@ -180,11 +180,11 @@ func (v transposedConv) checkSizes(p *convParams, in, out []sym.Int) error {
 	return nil
 }
 
-// named formats an attribute by dimension for PyTorch's messages. These treat a sequence as an image of height 1; one
-// is the attribute's value for the height.
-func (v transposedConv) named(name string, list []int, one int) string {
+// named formats an attribute by dimension for PyTorch's messages, in which a sequence is an image of height 1.
+// forHeight is the attribute's value for that height.
+func (v transposedConv) named(name string, list []int, forHeight int) string {
 	if v.dims == 1 {
-		list = []int{one, list[0]}
+		list = []int{forHeight, list[0]}
 	}
 	text := ""
 	for i, side := range []string{"depth", "height", "width"}[3-len(list):] {
@@ -244,8 +244,9 @@ func (v transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 	return multiply.PackingOf(transposedPanels(v.windows(c), d)), true
 }
 
-// lower multiplies the transposed weight by the input, a few images at a time. This gives a product for each input
-// element, output channel and tap. Then the overlapping windows are summed in the result. d is the dtype of sums.
+// lower makes a kernel that computes a few images at a time. It multiplies the transposed weight by the input, which
+// gives a product for each input element, output channel and tap. It then sums the overlapping windows in the result. d
+// is the dtype of sums.
 func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, error) {
 	s, x := v.windows(c), copies.NewCompound(c)
 	ins := x.Operands(d)
@@ -311,15 +312,15 @@ func transposedPlan(d tensor.DType, rows, points, depth int, packed bool) (*gemm
 	return gemm.NewPlan(spec)
 }
 
-// channelAdders holds [addChannels] by dtype of sums.
+// channelAdders has the instances of addChannels by dtype of sums.
 var channelAdders = map[tensor.DType]func(s *transposedWindows, adder *windowAdder,
 	m *graph.Mem, first, begin, end int){
 	tensor.Int64: addChannels[int64], tensor.Float32: addChannels[float32], tensor.Float64: addChannels[float64],
 	tensor.Complex64: addChannels[complex64], tensor.Complex128: addChannels[complex128],
 }
 
-// addChannels sums the windows of channels [begin, end) of some images. These channels have the indices first+begin to
-// first+end-1 in the whole batch.
+// addChannels sums the windows of channels [begin, end) of some images. first is the index, in the whole batch, of the
+// first channel of these images.
 func addChannels[T int64 | float32 | float64 | complex64 | complex128](s *transposedWindows, adder *windowAdder,
 	m *graph.Mem, first, begin, end int) {
 	each, windows := s.pixelsIn(), s.pixelsOut()*s.taps()

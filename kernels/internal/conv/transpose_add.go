@@ -27,14 +27,14 @@ type transposedWindows struct {
 func (s *transposedWindows) rows() int { return s.o / s.groups * s.taps() }
 
 // windowAdder sums overlapping windows by machine code, as a polyphase decomposition. A phase is the set of elements of
-// the result at distances that are multiples of the stride. All elements of a phase are sums over the same taps. In a
-// phase, the products of a tap are contiguous, so they are added row by row. At the end, the phases are interleaved.
+// the result whose distances are multiples of the stride. All elements of a phase are sums over the same taps. In a
+// phase, the products of a tap are contiguous and are added row by row. At the end, the phases are interleaved.
 type windowAdder struct {
 	*transposedWindows
-	add       *loops.Loop
-	size      int    // bytes of an element
-	phases    [3]int // number of phases of depth, height and width
-	phaseSize [3]int // depth, height and width of a phase, in elements
+	add       *loops.Loop // adds a row of products to a row of a phase
+	size      int         // bytes of an element
+	phases    [3]int      // number of phases of depth, height and width
+	phaseSize [3]int      // depth, height and width of a phase, in elements
 	run       graph.PerWorker[adderRun]
 }
 
@@ -81,10 +81,12 @@ func (a *windowAdder) workerBytes() int {
 	return a.elements() * a.size
 }
 
-// elements returns the number of elements of all phases of a channel, and each the number of elements of one phase.
+// elements returns the number of elements of all phases of a channel.
 func (a *windowAdder) elements() int {
 	return a.phases[0] * a.phases[1] * a.phases[2] * a.phaseElements()
 }
+
+// phaseElements returns the number of elements of one phase.
 func (a *windowAdder) phaseElements() int { return a.phaseSize[0] * a.phaseSize[1] * a.phaseSize[2] }
 
 // tapPhase returns the phase of tap k, and the range [first, end) of input elements whose product with the tap is
@@ -96,8 +98,8 @@ func tapPhase(a *geometry.Axis, k int) (phase, shift, first, end int) {
 	return phase, (at - phase) / a.Stride, first, max(first, end)
 }
 
-// channel sums the windows of one channel and its bias. y is the channel of the result, cols has the products tap by
-// tap, and to is worker memory for the phases.
+// channel sums the windows of one channel and adds the bias. y is the channel of the result. cols has the products, tap
+// by tap. to is worker memory for the phases.
 func (a *windowAdder) channel(m *graph.Mem, y, cols, to unsafe.Pointer, bias float64) {
 	r := a.run.Of(m)
 	r.state.Context = m.Context
@@ -161,7 +163,7 @@ func (a *windowAdder) join(m *graph.Mem, r *adderRun, y, from unsafe.Pointer) {
 		} else {
 			strided.Interleave(a.size, to, a.w.Stride*a.size, r.runs, whole)
 		}
-		for w := range a.w.Size - whole*a.w.Stride { // the first phases may have one element more
+		for w := range a.w.Size - whole*a.w.Stride { // the first phases may have one more element
 			strided.Move(a.size).Row(unsafe.Add(to, (whole*a.w.Stride+w)*a.size), unsafe.Add(r.runs[w], whole*a.size), a.size,
 				a.size, 1)
 		}
@@ -219,7 +221,7 @@ func fill[T any](m *graph.Mem, x []T, v T) {
 	}
 }
 
-// realOf converts a float to float64; it returns 0 for other types, which no windowAdder supports.
+// realOf converts a float to float64. It returns 0 for types that a windowAdder does not support.
 func realOf[T int64 | float32 | float64 | complex64 | complex128](v T) float64 {
 	switch v := any(v).(type) {
 	case float32:

@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// window is the geometry of a convolution over depth, height and width. The depth of images, and the depth and height
-// of sequences, are [geometry.Unit].
+// window is the geometry of a convolution: the axes depth, height and width. Missing axes, the depth of images and the
+// depth and height of sequences, are [geometry.Unit].
 type window struct{ d, h, w geometry.Axis }
 
 // newWindow returns the window over up to three dimensions, outermost first.
@@ -29,7 +29,7 @@ func newAxes(input, result, taps, stride, padding, dilation []int) []geometry.Ax
 	return axes
 }
 
-// volumetric reports whether there is more than one plane, padding included.
+// volumetric reports whether the input has more than one plane, including planes of padding.
 func (w *window) volumetric() bool { return w.d.Size != 1 || !w.d.Pointwise() }
 
 // taps returns the number of elements of the window.
@@ -107,8 +107,8 @@ func pixelDistance(size, stride ncdhw) int {
 }
 
 // commonStride returns the constant distance between neighbouring elements of dimensions with the given sizes and
-// strides, from the innermost dimension on. It returns 0 and false if the distance is not constant, and single if there
-// is only one element.
+// strides, from the innermost dimension on. It returns 0 and false if the distance is not constant. It returns single
+// if there is only one element.
 func commonStride(single int, dims ...[2]int) (stride int, constant bool) {
 	stride = single
 	elements := 1 // of the dimensions so far

@@ -56,8 +56,8 @@ func (p *windowPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 	}
 }
 
-// copyPixels copies n elements that are step elements apart. It copies adjacent elements without e.Row, because a run
-// is at most as long as a row of a panel, and the calls took a tenth of the time of a convolution of 64 channels.
+// copyPixels copies n elements that are step elements apart. It does not call e.Row for adjacent elements, because
+// calls for runs of at most a row of a panel took a tenth of the time of a convolution of 64 channels.
 func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step int) {
 	dst = dst[:n*e.Dst]
 	switch {
@@ -70,8 +70,8 @@ func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step in
 	}
 }
 
-// plan lists the moves that fill a panel, tap by tap. The first lane of the panel is output l. It also counts the lanes
-// of each tap that are in the padding.
+// plan lists the moves that fill a panel, tap by tap, and counts the lanes of each tap that are in the padding. The
+// first lane of the panel is output l.
 func (p *windowPacker) plan(j *multiply.Job, l, lanes int) {
 	j.Moves = j.Moves[:0]
 	row, column := l/p.w.Results, l%p.w.Results

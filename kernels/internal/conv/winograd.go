@@ -17,12 +17,12 @@ import (
 //  3. An inverse transform turns the products of a tile into m x m results.
 //
 // A result takes 4 (m = 2) or 2.25 (m = 4) multiplications per channel instead of 9. Images are channels-last. The
-// elements of transformed tiles are also called points. They are stored as [point][tile][channel], so that products
+// elements of transformed tiles, which are also called points, are stored as [point][tile][channel], so that products
 // read rows of channels. Transformed weights are stored as [block of output channels][point][channel][lane].
 //
-// The tiles of the batch are divided into sections, which are computed one after another or by one worker each. A
-// section is divided into parts. Workers multiply different parts by a block of weights independently of each other. A
-// part is divided into strips. The products of a strip's tiles fit in one register tile.
+// The tiles of the batch are divided into sections, which are computed one after another, or in parallel by one worker
+// each. A section is divided into parts, which workers multiply independently by a block of weights. A part is divided
+// into strips. The products of a strip's tiles fit in one register tile.
 type winogradConv struct {
 	s    *convShape
 	form winograd.Form // the size m
@@ -48,16 +48,16 @@ const (
 	streamedWeightBytes = 5 << 20
 	// sharedPointBytes bounds the points of a section of the schedule byBlocks. These points stay in L2 while the
 	// weights stream from memory.
+	sharedPointBytes = 5 << 18
 	// pointsSectionBytes bounds the points and products of a section of the schedule byPoints, which do not stay in L2.
-	sharedPointBytes   = 5 << 18
 	pointsSectionBytes = 16 << 20
 	// winogradChannels bounds the input channels, because product code addresses rows by 32-bit displacements.
 	winogradChannels = 1 << 20
-	// minSections is the number of sections that keeps all workers busy in the schedule perChunk, where a section is a
-	// chunk. Only a batch with too few tiles has fewer sections.
+	// minSections is the minimum number of sections of the schedule perChunk, unless there are too few tiles. With this
+	// number, all workers are busy.
 	minSections = 16
-	// pointPad is the number of bytes between the tiles of two points, so that the points of one tile fall in different
-	// sets of the L1 cache.
+	// pointPad is the number of unused bytes between the tiles of two points. Without them, the points of one tile would
+	// be in the same set of the L1 cache.
 	pointPad = machine.LineBytes
 )
 
@@ -82,12 +82,12 @@ func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 	lanes := winograd.Lanes(cpu)
 	w := &winogradConv{s: s, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(s.h.Results, m),
 		tilesAcross: kit.DivUp(s.w.Results, m), blockChannels: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes, rows: 14}
-	once := 28
+	oneStrip := 28 // number of tiles up to which one strip is best
 	if !cpu.Has(machine.Vector512) {
-		w.rows, once = 6, 13
+		w.rows, oneStrip = 6, 13
 	}
-	if w.tiles() <= once { // most time is spent on loading weights: one strip reads them once and sequentially
-		w.blockChannels, w.rows = lanes, once
+	if w.tiles() <= oneStrip { // loading weights takes most of the time; one strip reads them once and sequentially
+		w.blockChannels, w.rows = lanes, oneStrip
 	}
 	w.blocks = kit.DivUp(s.o, w.blockChannels)
 	if w.tileStride*4%4096 == 0 { // all tiles of a point would fall in the same set of the L1 cache
@@ -110,8 +110,8 @@ const (
 	// section, one block of output channels after another.
 	byBlocks
 	// byPoints: neither points nor weights stay in cache. Weights, points and products stream from memory once, point
-	// by point. This schedule also serves weights that stay in cache with a single section, because the points of that
-	// section can be divided among workers.
+	// by point. This schedule is also used for weights in cache if there is a single section, because workers can share
+	// the points of that section.
 	byPoints
 )
 
@@ -133,17 +133,17 @@ func (w *winogradConv) schedule() winogradSchedule {
 
 // memoryTraffic returns the bytes of points and of products that are written to memory and read back.
 func (w *winogradConv) memoryTraffic() (points, products int) {
-	each := 2 * 4 * w.form.Points() * w.tiles()
-	return each * w.tileStride, each * w.blocks * w.blockChannels
+	perChannel := 2 * 4 * w.form.Points() * w.tiles()
+	return perChannel * w.tileStride, perChannel * w.blocks * w.blockChannels
 }
 
 // sectionCount returns the number of sections of the schedules byBlocks and byPoints.
 func (w *winogradConv) sectionCount(order winogradSchedule) int {
-	tile, most := 4*w.form.Points()*w.tileStride, sharedPointBytes
+	tileBytes, sectionBytes := 4*w.form.Points()*w.tileStride, sharedPointBytes
 	if order == byPoints {
-		tile, most = tile+4*w.form.Points()*w.blocks*w.blockChannels, pointsSectionBytes
+		tileBytes, sectionBytes = tileBytes+4*w.form.Points()*w.blocks*w.blockChannels, pointsSectionBytes
 	}
-	return kit.DivUp(w.tiles(), max(w.rows, most/tile))
+	return kit.DivUp(w.tiles(), max(w.rows, sectionBytes/tileBytes))
 }
 
 // sections divides the tiles evenly into sections.
@@ -185,8 +185,8 @@ func (s spans) maxTiles() int {
 	return kit.DivUp(s.of.n, s.n)
 }
 
-// limit divides tiles into spans of at most `most` tiles.
-func (t tileSpan) limit(most int) spans { return t.divide(kit.DivUp(t.n, most)) }
+// limit divides tiles into spans of at most maxTiles tiles.
+func (t tileSpan) limit(maxTiles int) spans { return t.divide(kit.DivUp(t.n, maxTiles)) }
 
 // divide divides tiles into k spans.
 func (t tileSpan) divide(k int) spans { return spans{t, k} }

@@ -18,8 +18,8 @@ import (
 )
 
 // winogradRun is the compiled code and the memory layout of a winogradConv. With the schedule perChunk, points and
-// products are in the worker's memory. With the other schedules, sections are computed one after another, and workers
-// share the points of a section. With the schedule byPoints, workers also share the products.
+// products are in the worker's memory. With the other schedules, the points of a section are in scratch memory, which
+// workers share, and sections are computed one after another. With the schedule byPoints, products are also shared.
 type winogradRun struct {
 	*winogradConv
 	sections    spans
@@ -33,7 +33,7 @@ type winogradRun struct {
 
 	pointStride   int // bytes between two points of a section's tiles
 	productStride int // bytes between two points of the products
-	blockStride   int // bytes between two blocks of products, with byPoints
+	blockStride   int // bytes between two blocks of products, with byPoints; else 0
 	prefetch      int // cache lines of the next weights to prefetch per step of the product code
 	epilogue      codeEpilogue
 	args          graph.PerWorker[winogradArgs]
@@ -63,8 +63,8 @@ const (
 	// callMACs bounds the multiplications of one call of product code. A goroutine cannot be preempted within a call,
 	// so a call must not take longer than 50 us.
 	callMACs = 1 << 20
-	// partWeights is the maximum size, in bytes, of a block's weights that stay in the L2 cache. Such weights can be
-	// read again by every chunk, so a chunk may have only one strip.
+	// partWeights is the maximum size, in bytes, of a block's weights that stay in the L2 cache. Chunks of one strip each
+	// can then read the same weights.
 	partWeights = 768 << 10
 	// prefetchBytes is the prefetch distance of weights, in bytes.
 	prefetchBytes = 8 << 10
@@ -126,8 +126,7 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 }
 
 // sizeParts returns the largest number of tiles of a section and of a part. It also sets r.prefetch. The strips of a
-// section prefetch equal shares of the next weights, because computing one strip takes less time than loading all
-// weights.
+// section prefetch equal shares of the next weights, because one strip takes less time than a load of all weights.
 func (r *winogradRun) sizeParts() (section, part int) {
 	few := math.MaxInt
 	for i := range r.sections.n {
@@ -169,8 +168,8 @@ func (r *winogradRun) compile() error {
 	return nil
 }
 
-// distinct returns the indexes of representatives among n rows or columns of tiles, one for each boundary case. Tiles
-// of one case are equally clipped by the image and by the result.
+// distinct returns one index for each boundary case among n rows or columns of tiles. Tiles of one case are equally
+// clipped by the image and by the result.
 func (r *winogradRun) distinct(n, pad, size, results int) (list []int) {
 	known := map[[3]int]bool{}
 	for i := range n {
@@ -212,10 +211,10 @@ func (r *winogradRun) compileTile(ty, tx int) error {
 	return nil
 }
 
-// generateOnce calls make and stores its result in the map if the map has no value for the key.
-func generateOnce[K comparable, T any](of map[K]*T, key K, make func() (*T, error)) (err error) {
-	if of[key] == nil {
-		of[key], err = make()
+// generateOnce generates code by make and stores it in the map, if the map has no code for the key.
+func generateOnce[K comparable, T any](codes map[K]*T, key K, make func() (*T, error)) (err error) {
+	if codes[key] == nil {
+		codes[key], err = make()
 	}
 	return err
 }
@@ -274,10 +273,10 @@ func (r *winogradRun) listings() (list []expr.Listing) {
 		list = append(list, expr.Listing{Name: fmt.Sprintf("products of %d tiles, point by point", rows),
 			Assembly: r.products[rows].Listing()})
 	}
-	for _, of := range [][]*winograd.Transform{slices.Collect(maps.Values(r.operands)),
+	for _, transforms := range [][]*winograd.Transform{slices.Collect(maps.Values(r.operands)),
 		slices.Collect(maps.Values(r.inverses))} {
-		slices.SortFunc(of, func(a, b *winograd.Transform) int { return cmp.Compare(a.Name(), b.Name()) })
-		for _, t := range of {
+		slices.SortFunc(transforms, func(a, b *winograd.Transform) int { return cmp.Compare(a.Name(), b.Name()) })
+		for _, t := range transforms {
 			list = append(list, expr.Listing{Name: t.Name(), Assembly: t.Listing()})
 		}
 	}

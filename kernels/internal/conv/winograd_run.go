@@ -43,9 +43,9 @@ func (r *winogradRun) eachRun(t tileSpan, visit func(tileRun) error) error {
 	for t.n > 0 {
 		row := t.first / r.tilesAcross
 		run := tileRun{tileSpan{t.first, 1}, row / r.tilesDown, row % r.tilesDown, t.first % r.tilesAcross}
-		is, gives := r.tilePart(run.ty, run.tx), r.resultCode(run.ty, run.tx, 0)
-		for run.n < t.n && run.tx+run.n < r.tilesAcross && r.tilePart(run.ty, run.tx+run.n) == is &&
-			r.resultCode(run.ty, run.tx+run.n, 0) == gives {
+		operand, result := r.tilePart(run.ty, run.tx), r.resultCode(run.ty, run.tx, 0)
+		for run.n < t.n && run.tx+run.n < r.tilesAcross && r.tilePart(run.ty, run.tx+run.n) == operand &&
+			r.resultCode(run.ty, run.tx+run.n, 0) == result {
 			run.n++
 		}
 		if err := visit(run); err != nil {
@@ -66,8 +66,7 @@ func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, index int)
 	}
 	from := r.pixels(m.Ptrs[1], x, s.inStride)
 	to := winograd.Plane{Ptr: unsafe.Add(r.pointsAt(m), 4*index*r.tileStride), Row: r.form.N() * r.pointStride,
-		Col:  r.pointStride,
-		Tile: 4 * r.tileStride}
+		Col: r.pointStride, Tile: 4 * r.tileStride}
 	return r.operands[p].Run(a, to, from, nil, s.c, t.n)
 }
 
@@ -139,7 +138,7 @@ func (r *winogradRun) wholePhase() graph.Phase {
 
 // computePart computes the results of a part of a section for a block of output channels. share has the index of the
 // part among the parts that read the same weights, and the number of these parts. Each part prefetches an equal share
-// of the next block.
+// of the weights of the next block.
 func (r *winogradRun) computePart(m *graph.Mem, a *winogradArgs, section, part tileSpan, block int,
 	share [2]int) error {
 	if err := r.multiply(m, &a.product, part, part.first-section.first, block, share); err != nil {
@@ -149,7 +148,7 @@ func (r *winogradRun) computePart(m *graph.Mem, a *winogradArgs, section, part t
 }
 
 // multiply multiplies the tiles of a part by a block of weights. The first tile has the given index in its section. The
-// loop over points is outermost, so that all strips but the first find the weights of a point in cache.
+// loop over points is outermost: the first strip loads the weights of a point, and the other strips find them in cache.
 func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, index, block int, share [2]int) error {
 	n, matrix := r.form.Points(), 4*r.pointWeights()
 	once := max(1, callMACs/(r.rows*r.pointWeights()))

@@ -17,7 +17,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// packing describes the packed weight, which is the transformed weight. There is no Unpack function, because the
+// packing describes the packed form of the weight: the transformed weight. There is no Unpack function, because the
 // transform cannot be inverted exactly.
 func (w *winogradConv) packing() graph.Packing {
 	return graph.Packing{
@@ -86,8 +86,8 @@ func loopsOnce(m int) func() []weightLoop {
 	})
 }
 
-// weightDepth is the number of input channels that are transformed at a time. It is small enough that the weights of
-// these channels and one block of output channels, transposed to make output channels adjacent, stay in the L1 cache.
+// weightDepth is the number of input channels that are transformed at a time. The transposed weights of these channels
+// and one block of output channels stay in the L1 cache.
 const weightDepth = 32
 
 // fill transforms the weights of a block of output channels. Missing channels are 0.
@@ -134,12 +134,12 @@ func (w *winogradConv) fillPart(to []float32, from unsafe.Pointer, strides []int
 
 // weightIsPacked reports whether the weight is packed. It fails if the weight is packed for another kernel.
 func (w *winogradConv) weightIsPacked() (bool, error) {
-	is := w.s.call.Packed(1)
-	if is == nil {
+	packed := w.s.call.Packed(1)
+	if packed == nil {
 		return false, nil
 	}
-	if want := w.packing().Form; is.Form != want {
-		return false, fmt.Errorf("operand 1 is packed as %s, but %s is required", is.Form, want)
+	if want := w.packing().Form; packed.Form != want {
+		return false, fmt.Errorf("operand 1 is packed as %s, but %s is required", packed.Form, want)
 	}
 	return true, nil
 }

@@ -46,10 +46,10 @@ const (
 	winogradBegin = 4
 )
 
-// weightTraffic returns the bytes of weights whose loading delays the products. The first strip of a section loads the
-// weights of a point at memory speed. The other strips prefetch the next weights while they multiply. Each block
-// prefetches the weights of the next block, so that half of the weights that do not fit in the L2 cache arrive in time.
-// With the schedule perChunk, sections after the first find the weights in cache.
+// weightTraffic returns the bytes of weights whose loads delay the products. The first strip of a section loads the
+// weights of a point at memory speed, and the other strips prefetch the next weights while they multiply. The weights
+// of a block are prefetched during the previous block, so half of the weights that do not fit in the L2 cache arrive in
+// time. With the schedule perChunk, only the first section loads weights from memory.
 func (w *winogradConv) weightTraffic() float64 {
 	tiles := w.tiles()
 	if w.schedule() != perChunk {

@@ -26,7 +26,7 @@ const (
 // relative to tapsGo.
 const multiResultCost = 3
 
-// rowPixels is the assumed maximum number of pixels of a row that one move of the packer copies. It is used for prices.
+// rowPixels is the maximum number of pixels of a row that one move of the packer is assumed to copy.
 const rowPixels = 28
 
 // cachedPixelBytes is the approximate size of the pixels that the L2 cache holds.
@@ -39,9 +39,9 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 	if c.Out[0].Numel() == 0 {
 		return w
 	}
-	laid := *c
-	laid.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
-	s, d := v.shape(&laid), c.Out[0].DType
+	planned := *c
+	planned.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
+	s, d := v.shape(&planned), c.Out[0].DType
 	pixels := s.n * s.pixelsOut()
 	if a == depthwiseByPixels || a == depthwiseByPlanes {
 		s.tapWork(&w, a, c.Out[0].Numel(), multiply.ComputesIn(c))
@@ -51,7 +51,7 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		s.directWork(&w, directTaps, multiply.ComputesIn(c), a == directFromPlanes)
 		return w
 	}
-	all := s.windowElements()
+	elements := s.windowElements()
 	multiply.ReclassifyStores(&w, c)
 	w.Do(multiply.Start, 1)
 	multiply.ReclassifyPanels(&w, c, 1, pixels)
@@ -65,12 +65,12 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 			multiply.AddScatter(&w, c.Out[0].Numel(), s.depth())
 		}
 		if s.pointwise() {
-			w.Do(multiply.PackRow, all)
+			w.Do(multiply.PackRow, elements)
 			return w
 		}
 		run, _ := pixelRun(s)
-		w.Do(multiply.PackWin, all)
-		w.Do(multiply.PackRun, all/float64(run))
+		w.Do(multiply.PackWin, elements)
+		w.Do(multiply.PackRun, elements/float64(run))
 		return w
 	}
 	multiply.AddProduct(&w, d, float64(s.n*s.groups), s.outPerGroup(), s.pixelsOut(), s.depth())
@@ -80,14 +80,14 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 	}
 	switch {
 	case s.pointwise():
-		w.Do(multiply.PackCol, all)
+		w.Do(multiply.PackCol, elements)
 		return w
 	case s.w.Stride != 1:
-		w.Do(multiply.PackStep, all)
+		w.Do(multiply.PackStep, elements)
 	default:
-		w.Do(multiply.PackTap, all)
+		w.Do(multiply.PackTap, elements)
 	}
-	w.Do(multiply.PackMove, all/float64(min(s.w.Results, rowPixels)))
+	w.Do(multiply.PackMove, elements/float64(min(s.w.Results, rowPixels)))
 	return w
 }
 

@@ -10,18 +10,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Compound builds a kernel from parts that run one after another. A part is a copy into the layout and dtype that loops
-// need, the kernel of another op, or a phase of the op itself. Intermediate values are in scratch memory.
+// Compound builds a kernel from parts that run one after another. A part is a set of copies into the layout and dtype
+// that loops need, the kernel of another op, or a phase of the op itself. Intermediate values are in scratch memory.
 //
-// Ops use a Compound instead of Decompose if separate steps would access memory more often, or would round intermediate
-// values to their dtype.
+// Ops use a Compound instead of Decompose if the nodes of a decomposition would access memory more often, or would
+// round intermediate values to their dtype.
 type Compound struct {
 	C            *graph.Call
 	scratchBytes int // bytes of scratch memory for intermediate values
 	partScratch  int // maximum bytes of scratch memory that a part uses besides intermediate values
 	workerBytes  int // maximum bytes of worker memory that a phase uses
 	phases       []graph.Phase
-	resultCopies []Job // copies of results from scratch memory, made at the end
+	resultCopies []Job // copies of results from scratch memory to the outputs, the last phase
 	listings     []func() []expr.Listing
 	err          error
 	nest         kit.Nest
@@ -30,7 +30,7 @@ type Compound struct {
 // NewCompound starts the kernel of a call.
 func NewCompound(c *graph.Call) *Compound { return &Compound{C: c} }
 
-// In returns operand i in its own layout. An omitted operand has the zero meta. Offsets of views of the buffer are
+// In returns operand i in its own layout, or the zero Buffer if it was omitted. Offsets of views of the buffer are
 // relative to the operand's first element.
 func (x *Compound) In(i int) kit.Buffer {
 	b := kit.InBuffer(x.C, i)
@@ -51,8 +51,7 @@ func (x *Compound) scratch(m tensor.Meta) kit.Buffer {
 	return b
 }
 
-// Dense returns the buffer's elements in dtype d and in row-major order. It returns the buffer itself if possible, else
-// a copy.
+// Dense returns the elements of a buffer in dtype d and in row-major order: the buffer itself if possible, else a copy.
 func (x *Compound) Dense(s kit.Buffer, d tensor.DType) kit.Buffer {
 	if !s.IsGiven() || s.Packed || s.Meta.DType == d && s.Meta.IsContiguous() {
 		return s
@@ -88,8 +87,8 @@ func (x *Compound) AddCopies(jobs ...Job) {
 	x.workerBytes = max(x.workerBytes, worker)
 }
 
-// Result returns the row-major destination of output i in dtype d. It is the output itself if possible, else scratch
-// memory that is copied to the output at the end.
+// Result returns the row-major destination of output i in dtype d: the output itself if possible, else scratch memory
+// that is copied to the output in the last phase.
 func (x *Compound) Result(i int, d tensor.DType) kit.Buffer {
 	m := x.C.Out[i]
 	if m.DType == d && m.IsContiguous() {
@@ -111,8 +110,8 @@ func (x *Compound) StridedResult(i int, d tensor.DType) kit.Buffer {
 	return x.Result(i, d)
 }
 
-// AddPhases adds phases. In the phases, Mem.Ptrs has the addresses of the buffers. scratch and worker are the numbers
-// of bytes of scratch memory and of worker memory that the phases use.
+// AddPhases adds phases of the op. In the phases, Mem.Ptrs has the addresses of the buffers. scratch and worker are the
+// numbers of bytes of scratch memory and of worker memory that the phases use.
 func (x *Compound) AddPhases(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
 	x.partScratch, x.workerBytes = max(x.partScratch, scratch), max(x.workerBytes, worker)
 	for _, ph := range phases {

@@ -6,12 +6,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Converted returns a kernel that computes a call in dtype d. compile makes the kernel for operands and results of
-// dtype d. The first phase converts operands of other dtypes into scratch memory. The last phase converts the results,
-// which are therefore rounded once. Packed operands already have dtype d. The converted copies keep the layouts of
-// dense values.
+// Converted returns a kernel that computes a call in dtype d. compile returns the kernel for operands and results of
+// dtype d. The first phase of the kernel converts operands of other dtypes into scratch memory. The last phase converts
+// the results, which are therefore rounded once. Packed operands already have dtype d. The copy of a dense operand has
+// the layout of the operand.
 //
-// Converted is for kernels that use each element many times, so that the copies are cheap in comparison.
+// Converted is for kernels that use each element many times. The copies are cheap compared to such kernels.
 func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel, error) {
 	in := InDType(c, d)
 	if in == c {
@@ -53,7 +53,7 @@ func InDType(c *graph.Call, d tensor.DType) *graph.Call {
 	if isInDType(c, d) {
 		return c
 	}
-	as := func(m tensor.Meta) tensor.Meta {
+	convert := func(m tensor.Meta) tensor.Meta {
 		if m.DType == d || m.DType == tensor.Invalid {
 			return m
 		}
@@ -61,19 +61,19 @@ func InDType(c *graph.Call, d tensor.DType) *graph.Call {
 	}
 	in := &graph.Call{Attrs: c.Attrs, Impl: c.Impl, Walk: c.Walk, Epilogue: c.Epilogue}
 	for _, m := range c.Out {
-		in.Out = append(in.Out, as(m))
+		in.Out = append(in.Out, convert(m))
 	}
 	for _, a := range c.In {
 		// Unchanged values are shared with the original call, because a copy would keep constants alive.
-		if a.Kind == graph.TensorArg && (a.Value.Packed != nil || as(a.Value.Meta).DType != a.Value.Meta.DType) {
+		if a.Kind == graph.TensorArg && (a.Value.Packed != nil || convert(a.Value.Meta).DType != a.Value.Meta.DType) {
 			v := *a.Value
 			if p := v.Packed; p != nil {
 				q := *p
-				q.Meta = as(p.Meta)
+				q.Meta = convert(p.Meta)
 				q.Type = q.Meta.Type()
 				v.Packed = &q
 			} else {
-				v.SetMeta(as(v.Meta))
+				v.SetMeta(convert(v.Meta))
 				v.Const = nil // the kernel reads the copy
 			}
 			a.Value = &v
@@ -86,9 +86,9 @@ func InDType(c *graph.Call, d tensor.DType) *graph.Call {
 // isInDType reports whether the results and the operands of a call have dtype d. For a packed operand, it checks the
 // packed form.
 func isInDType(c *graph.Call, d tensor.DType) bool {
-	other := func(m *tensor.Meta) bool { return m.DType != d && m.DType != tensor.Invalid }
+	differs := func(m *tensor.Meta) bool { return m.DType != d && m.DType != tensor.Invalid }
 	for i := range c.Out {
-		if other(&c.Out[i]) {
+		if differs(&c.Out[i]) {
 			return false
 		}
 	}
@@ -97,7 +97,7 @@ func isInDType(c *graph.Call, d tensor.DType) bool {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		if p := a.Value.Packed; p != nil && other(&p.Meta) || p == nil && other(&a.Value.Meta) {
+		if p := a.Value.Packed; p != nil && differs(&p.Meta) || p == nil && differs(&a.Value.Meta) {
 			return false
 		}
 	}

@@ -13,14 +13,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Job describes a copy of Src to Dst, which has the same shape. Elements are converted if the dtypes differ. Src and
-// Dst must not overlap.
+// Job is a copy of Src to Dst. Both have the same shape and do not overlap. Elements are converted if the dtypes
+// differ.
 type Job struct {
 	Dst, Src kit.Buffer
 	// reversedDims lists the dimensions along which Src is read in reverse. In these dimensions, Src starts at the last
 	// element, and its strides are negated.
 	reversedDims []int
-	// Fill is a 0-dimensional tensor. If Fill is set, its element is written to every element of Dst, and Src is not read.
+	// Fill is nil or a 0-dimensional tensor. If Fill is set, every element of Dst becomes the element of Fill, and Src
+	// is not used.
 	Fill *tensor.Tensor
 }
 
@@ -58,8 +59,8 @@ func (p *copyPlan) run(m *graph.Mem, from, to int) {
 }
 
 // Phase returns the jobs as one phase, and the bytes of worker memory that the phase needs. Destinations must not
-// overlap. A chunk copies about as many elements as strided.Copy.Grain recommends, in tiles of one job or of several
-// small jobs.
+// overlap. A chunk copies tiles of one job or of several small jobs, in total about as many elements as
+// strided.Copy.Grain recommends.
 func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 	var plans []*copyPlan
 	total, grain := 0, 0
@@ -96,8 +97,8 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 	}}, worker
 }
 
-// partsOfEach returns a phase in which each chunk copies an equal part of every plan. If the previous step was divided
-// in the same way, a worker copies the part of an operand that it has just written.
+// partsOfEach returns a phase in which each chunk copies an equal part of every plan. If the step that wrote an operand
+// was divided in the same way, a worker copies the part of the operand that is in its cache.
 func partsOfEach(plans []*copyPlan, chunks int) graph.Phase {
 	if chunks == 1 {
 		return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
@@ -122,8 +123,9 @@ type tilePosition struct{ plan, tile int }
 // maxCopyCuts bounds the number of chunks of a phase. Huge copies have larger chunks.
 const maxCopyCuts = 1 << 14
 
-// cutCopies returns the tiles at which chunks start, and the end of the last chunk. elements divides the elements of
-// all plans, one plan after another, into chunks. Each start is moved to the nearest boundary of a tile.
+// cutCopies returns the tiles at which chunks start, followed by the end of the last chunk. elements divides the
+// elements of all plans, one plan after another, into chunks. A chunk starts at the tile boundary that is nearest to
+// the start of its elements.
 func cutCopies(plans []*copyPlan, elements machine.Cut) []tilePosition {
 	cuts := []tilePosition{{}}
 	before := 0 // elements of the previous plans
@@ -155,8 +157,9 @@ func Kernel(jobs ...Job) *graph.Kernel {
 	}}
 }
 
-// Ordered copies src to dst in logical order. If the shapes differ, src or dst is viewed in the shape of the other
-// buffer. If neither view is possible, the copy goes through scratch memory.
+// Ordered returns a kernel that copies src to dst in row-major order of their shapes, which may differ. If possible,
+// the kernel is a single copy through a view of src or dst in the shape of the other buffer. Otherwise the kernel
+// copies src to scratch memory and from there to dst.
 func Ordered(dst, src kit.Buffer) *graph.Kernel {
 	if m, err := src.Meta.View(dst.Meta.Shape); err == nil {
 		return Kernel(Job{Dst: dst, Src: src.View(m)})

@@ -12,8 +12,8 @@ import (
 // From + i*Step, for i in [0, N). Step is 1, -1 or 0.
 type Span struct{ At, N, From, Step int }
 
-// SpanKernel returns a kernel that copies src to dst by spans. spans[d] covers dimension d of the output. Each
-// combination of spans is one job: a copy, a reversed copy or a broadcast.
+// SpanKernel returns a kernel that copies src to dst by spans. spans[d] covers dimension d of dst. Each combination of
+// spans is one job: a copy, a reversed copy or a broadcast.
 func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {
 	jobs := []Job{{Dst: dst, Src: src}}
 	for d := range spans {

@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The rates of copies, by their names in machine profiles. Their prices are added to the prices of the copied bytes.
+// The rates of copies, by their names in machine profiles. [Rates] describes the unit of each rate. The costs are added
+// to the costs of the copied bytes.
 const (
 	Row         = "copy.row"
 	Step        = "copy.step"
@@ -43,8 +44,8 @@ var Rates = [][2]string{
 // the price of Tile includes them.
 var transposes = map[int]string{1: Transpose1, 2: Transpose2, 8: Transpose8, 16: Transpose16}
 
-// AddMove adds the cost of copying a value from layout m to layout to. The cost has the bytes read and written, and the
-// number of rows, transposed tiles or strided elements.
+// AddMove adds the cost of a copy from layout m to layout to: the bytes read and written, and the number of rows,
+// transposed tiles or strided elements.
 func AddMove(w *graph.Work, m, to tensor.Meta) {
 	e := kit.ElemOf(to.DType, m.DType)
 	axes := make([]strided.Axis, 0, 8)
@@ -117,21 +118,21 @@ func anyStrides(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true }
 
 // addOrdered adds the cost of the copies of [Ordered], whose source and destination may have different shapes.
 func addOrdered(w *graph.Work, m, to tensor.Meta) {
-	if seen, err := m.View(to.Shape); err == nil {
-		AddMove(w, seen, to)
+	if view, err := m.View(to.Shape); err == nil {
+		AddMove(w, view, to)
 		return
 	}
-	if seen, err := to.View(m.Shape); err == nil {
-		AddMove(w, m, seen)
+	if view, err := to.View(m.Shape); err == nil {
+		AddMove(w, m, view)
 		return
 	}
 	AddMove(w, m, tensor.New(m.DType, m.Shape...))
 	AddMove(w, tensor.New(m.DType, to.Shape...), to)
 }
 
-// JoinImpl returns the implementation of an op that concatenates operands along a dimension of its result. Each operand
-// has its own price. An operand costs nothing if its producer wrote it into the result. If this is true for all
-// operands, the node needs no step.
+// JoinImpl returns the implementation of an op that concatenates operands along a dimension of its result. An operand
+// costs nothing if its producer has written it into the result. The node needs no step if this is true for all
+// operands.
 func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies each operand to its part of the result, unless it was written there.",
 		Lower: lower, Writes: anyStrides,
@@ -145,8 +146,8 @@ func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 		}}
 }
 
-// placeInResult returns the part of the result that holds an operand. An operand without elements may have any rank and
-// is returned unchanged.
+// placeInResult returns the part of the result that holds an operand. It returns operands of another rank, which have
+// no elements, in their own layout.
 func placeInResult(m, to tensor.Meta) tensor.Meta {
 	if m.Rank() != to.Rank() {
 		return m.WithDType(to.DType)
@@ -179,18 +180,18 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 			w, to := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
 			place := inner(c, c.Meta(0), to)
 			AddMove(&w, asResult(place, to), place)
-			rest := to
-			rest.Shape = slices.Clone(to.Shape)
+			unfilled := to // the result without the slabs of the border that are already counted
+			unfilled.Shape = slices.Clone(to.Shape)
 			for d, b := range before(c) {
-				b = min(max(b, 0), rest.Shape[d])
-				after := max(0, rest.Shape[d]-b-place.Shape[d])
+				b = min(max(b, 0), unfilled.Shape[d])
+				after := max(0, unfilled.Shape[d]-b-place.Shape[d])
 				for _, n := range [...]int{b, after} {
-					slab := rest
-					slab.Shape = slices.Clone(rest.Shape)
+					slab := unfilled
+					slab.Shape = slices.Clone(unfilled.Shape)
 					slab.Shape[d] = n
 					addFill(&w, slab)
 				}
-				rest.Shape[d] -= b + after
+				unfilled.Shape[d] -= b + after
 			}
 			return w
 		},
@@ -199,14 +200,15 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 			to := walk.Lay(0, c.Out[0])
 			place := inner(c, m, to)
 			AddMove(&least, asResult(place, to), place)
-			shown := m
-			shown.Shape = place.Shape
-			AddMove(&w, shown, place)
+			source := m
+			source.Shape = place.Shape
+			AddMove(&w, source, place)
 			return w.Less(least), true
 		}}
 }
 
-// addFill adds the cost of writing the same number to every element, row by row. A row is a run of contiguous elements.
+// addFill adds the cost of writing the same number to every element. The cost depends on the number of rows, which are
+// runs of contiguous elements.
 func addFill(w *graph.Work, m tensor.Meta) {
 	n, run := m.Numel(), 1
 	if n == 0 {

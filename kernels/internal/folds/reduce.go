@@ -1,9 +1,9 @@
 // Package folds defines ops that reduce dimensions of one operand ([Define]), for reductions and poolings.
 //
 // A [Spec] describes a call: the reduced dimensions, the dtypes, and the computation of a result ([How]) as an
-// expression over a row. A row has all elements along the reduced dimensions. A loop in Go (iter.Fold) replaces the
-// expression if the interpreter of expressions would take longer, or if there is no expression. The package comment of
-// reduce has measurements.
+// expression over a row. A row is the set of elements along the reduced dimensions that give one result. A loop in Go
+// (iter.Fold) replaces the expression if the interpreter of expressions would take longer, or if there is no
+// expression. The package comment of reduce has measurements.
 package folds
 
 import (
@@ -29,13 +29,13 @@ type Spec struct {
 // How is the computation of a reduction.
 type How struct {
 	// Row returns the results as expressions over a row. x is an element of the row, converted to dtype Cast and then
-	// to the dtype of the computation. The caller converts each result to its dtype. Row is nil, or returns nil, if
-	// there is no expression.
+	// to the dtype of the computation. The caller of Row converts each result to its dtype. Row is nil, or returns nil,
+	// if there is no expression.
 	Row func(b *expr.Builder, x Part) []Part
 	// Fold is the computation in Go, for calls without an expression and for expressions without machine code. If Fold
 	// is nil, expressions without machine code are interpreted.
 	Fold func() *iter.Fold
-	// FoldUnsuitedRows says that Fold is also used for rows that are unsuitable for row programs ([graph.Rows.Unsuited]).
+	// FoldUnsuitedRows: Fold is also used for rows that are unsuitable for row programs ([graph.Rows.Unsuited]).
 	FoldUnsuitedRows bool
 	// Ref computes the results of one row of values of dtype Cast, in logical order.
 	Ref func(x []tensor.Scalar) []tensor.Scalar
@@ -134,7 +134,7 @@ func OneDim(dim *int, rank int) ([]bool, error) {
 	return rule.ReduceMask([]int{*dim}, rank)
 }
 
-// Count returns the number of elements of a row, which give one result.
+// Count returns the number of elements of a row.
 func Count(shape []int, mask []bool) int {
 	n := 1
 	for d, s := range shape {
@@ -163,8 +163,8 @@ func (s *Spec) infer(c *graph.Call) []graph.Result {
 	if len(s.Outs) == 1 {
 		return c.One(out)
 	}
-	var few [2]tensor.Type
-	types := few[:0]
+	var onStack [2]tensor.Type // avoids an allocation
+	types := onStack[:0]
 	for _, d := range s.Outs {
 		types = append(types, out.WithDType(d))
 	}
@@ -181,22 +181,22 @@ func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
 	for i, d := range s.Outs {
 		outs[i] = tensor.Zeros(d, shape...)
 	}
-	run := make([]int, len(shape))
-	for d := range run {
-		run[d] = 1
+	rowShape := make([]int, len(shape))
+	for d := range rowShape {
+		rowShape[d] = 1
 		if s.Mask[d] {
-			run[d] = t.Shape[d]
+			rowShape[d] = t.Shape[d]
 		}
 	}
-	at, ref := make([]int, len(shape)), s.How().Ref
-	x := make([]tensor.Scalar, 0, min(tensor.Numel(run), t.Numel()))
+	element, ref := make([]int, len(shape)), s.How().Ref
+	x := make([]tensor.Scalar, 0, min(tensor.Numel(rowShape), t.Numel()))
 	kit.EachIndex(shape, func(index []int) {
 		x = x[:0]
-		kit.EachIndex(run, func(r []int) {
-			for d := range at {
-				at[d] = index[d] + r[d]
+		kit.EachIndex(rowShape, func(r []int) {
+			for d := range element {
+				element[d] = index[d] + r[d]
 			}
-			x = append(x, t.At(at...))
+			x = append(x, t.At(element...))
 		})
 		for i, y := range ref(x) {
 			outs[i].Set(y, index...)

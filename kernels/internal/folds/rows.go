@@ -12,7 +12,7 @@ type Part struct{ Re, Im expr.Value }
 // Real returns a real number.
 func Real(v expr.Value) Part { return Part{v, expr.None} }
 
-// Operand loads operand i and converts it to cast. If cast is a 16-bit float, the value is then converted to float32.
+// Operand loads operand i and converts it to dtype cast and, if cast is a 16-bit float, then to float32.
 func Operand(b *expr.Builder, i int, cast tensor.DType) Part {
 	p := Real(b.Load(i))
 	if d := b.Operand(i); d.IsComplex() {
@@ -103,12 +103,13 @@ func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, x Part
 	}
 }
 
-// maxFloat32Sum is the maximum number of exponentials that are summed in float32, as [expr.Lanes] sums of at most 256
-// terms. The error is that of a few roundings. A loop in float32 has twice as many lanes as a loop in float64.
+// maxFloat32Sum is the maximum number of exponentials that are summed in float32. A row of this length is summed as
+// [expr.Lanes] partial sums of 256 terms, with the error of a few roundings. A loop in float32 processes twice as many
+// elements at a time as a loop in float64.
 const maxFloat32Sum = 256 * expr.Lanes
 
-// Exponentials returns the exponentials of a row of n numbers x minus the maximum of the row, their sum, and the
-// maximum. The sum of many exponentials is a float64.
+// Exponentials returns e^(x-most) for each element x of a row of n numbers, the sum of these exponentials, and most,
+// the maximum of the row. The sum is a float64 if n exceeds maxFloat32Sum.
 func Exponentials(b *expr.Builder, x expr.Value, n int) (e, sum, most expr.Value) {
 	most = b.Reduce(expr.Max, x)
 	e = b.Do(expr.Exp, b.Do(expr.Sub, x, most))
@@ -118,7 +119,7 @@ func Exponentials(b *expr.Builder, x expr.Value, n int) (e, sum, most expr.Value
 	return e, b.Reduce(expr.Add, sum), most
 }
 
-// Softmax returns the exponentials of a row of n numbers x, divided by their sum, and the maximum of the row.
+// Softmax returns the softmax of a row of n numbers x, and the maximum of the row.
 func Softmax(b *expr.Builder, x expr.Value, n int) (y, most expr.Value) {
 	e, sum, most := Exponentials(b, x, n)
 	// A float32 quotient that is rounded from float64 has the same bits as a float32 division.

@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SumDType returns the dtype of a sum of elements of dtype d. It is the given dtype if it is valid, else int64 for
-// bools and integers, else d.
+// SumDType returns the dtype of a sum of elements of dtype d: the given dtype if it is valid, else int64 for bools and
+// integers, else d.
 func SumDType(d, given tensor.DType) tensor.DType {
 	switch {
 	case given != tensor.Invalid:
@@ -79,8 +79,8 @@ func averagingComplex(f *iter.Fold, by float64) *iter.Fold {
 	})
 }
 
-// SumRow adds the elements of a row to *a. It keeps eight partial sums, because a single sum would wait for each
-// addition.
+// SumRow adds the elements of a row to *a. It computes eight partial sums, because each addition to a single sum would
+// wait for the previous addition.
 func SumRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 	var s0, s1, s2, s3, s4, s5, s6, s7 A
 	for len(x) >= 8 {

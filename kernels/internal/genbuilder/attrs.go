@@ -14,8 +14,8 @@ import (
 // This file writes the Go types of operands and attributes, the struct of the optional attributes of an op, and the
 // documentation of the generated functions.
 
-// constraints are the type constraints that package op declares. A parameter of a generated function with such a
-// constraint has a type parameter.
+// constraints are the type constraints that package op declares. A parameter with such a constraint makes the generated
+// function generic.
 var constraints = []string{"Operand", "Optional", "Int", "Ints", "IntOrInts"}
 
 // operandType returns the Go type or the constraint of an operand.
@@ -31,8 +31,8 @@ func operandType(p graph.Param) string {
 	return "*graph.Value"
 }
 
-// requiredType returns the Go type or the constraint of a required attribute. Constraints also accept values of the
-// graph.
+// requiredType returns the Go type or the constraint of a required attribute. A parameter with a constraint also
+// accepts values of the graph.
 func requiredType(o *graph.Op, a graph.Field) string {
 	switch a.Type {
 	case "int":
@@ -49,9 +49,9 @@ func requiredType(o *graph.Op, a graph.Field) string {
 }
 
 // fieldType returns the Go type of an optional attribute as a field of the Attrs struct. The zero value of the field
-// stands for the attribute's default. shown reports that the documentation must state the default, because the default
-// differs from Go's zero value.
-func fieldType(o *graph.Op, a graph.Field) (typ string, shown bool) {
+// stands for the attribute's default. documented reports whether the documentation must state the default, because the
+// default differs from Go's zero value.
+func fieldType(o *graph.Op, a graph.Field) (typ string, documented bool) {
 	name, optional := strings.CutSuffix(a.Type, "?")
 	name, _, _ = strings.Cut(name, "|")
 	if item, list := strings.CutSuffix(name, "[]"); list {
@@ -125,9 +125,9 @@ func (f *function) writeStruct(b *bytes.Buffer) {
 	name := f.structName()
 	fmt.Fprintf(b, "\n// %s are the optional attributes of [%s].\ntype %s struct {\n", name, f.name, name)
 	for _, a := range f.optional {
-		typ, shown := fieldType(f.op, a)
+		typ, documented := fieldType(f.op, a)
 		text := strings.Join(strings.Fields(a.Doc), " ")
-		if shown && a.Default != "" {
+		if documented && a.Default != "" {
 			text += fmt.Sprintf(" (default %s)", a.Default)
 		}
 		if text = strings.TrimSpace(text); text != "" {

@@ -10,8 +10,8 @@ import (
 
 // testListFile returns the text of the test file that lists the generated functions by op. A generic function is listed
 // with two instances: the instance for values of the graph and the instance for plain numbers.
-func testListFile(ops []*graph.Op, taken map[string]bool) ([]byte, error) {
-	fs, err := describeAll(ops, taken)
+func testListFile(ops []*graph.Op, declared map[string]bool) ([]byte, error) {
+	fs, err := describeAll(ops, declared)
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,10 @@
-// Genbuilder generates package op. The package has a function for each op of the catalogue. The parameters of the
+// Genbuilder generates the functions of package op, one function for each op of the catalogue. The parameters of a
 // function are the operands and attributes of the op. Genbuilder also generates a list of the functions for the tests
 // of package op, and a list of the names of the ops for the spelling suggestions of package graph. Run it by
 // "go generate ./op" after an op was added or changed.
 //
-// The generated functions use only op/op.go, and no package under kernels uses the functions. Therefore genbuilder
-// compiles and runs even if its output files were deleted.
+// Genbuilder compiles and runs even if its output files were deleted, because no package under kernels uses the
+// generated functions.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	log.SetPrefix("genbuilder: ")
 	files := []struct {
 		path  *string
-		write func(ops []*graph.Op, taken map[string]bool) ([]byte, error)
+		write func(ops []*graph.Op, declared map[string]bool) ([]byte, error)
 	}{
 		{flag.String("functions", "ops_gen.go", "the functions, in the folder of package op"), functionsFile},
 		{flag.String("list", "list_gen_test.go", "the list of functions, in the same folder"), testListFile},
@@ -32,12 +32,12 @@ func main() {
 	}
 	check := flag.Bool("check", false, "write nothing; fail if a file is not up to date")
 	flag.Parse()
-	taken, err := handDeclared(filepath.Dir(*files[0].path))
+	declared, err := handDeclared(filepath.Dir(*files[0].path))
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, f := range files {
-		text, err := f.write(kernels.All(), taken)
+		text, err := f.write(kernels.All(), declared)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -1,7 +1,7 @@
 // Package geometry describes the windows that poolings and convolutions slide over their operands. Each spatial
 // dimension has one [Axis]. An op over several dimensions has a list of axes, outermost first.
 //
-// A window is the list of elements of a dimension that one result reads. A tap is one of these elements; taps outside
+// A window is the list of elements of a dimension that one result reads. A tap is an element of a window. Taps outside
 // the operand are padding. [Window] holds the attributes of an op along a dimension, [Axis] adds the sizes of operand
 // and result, and [Range] is the window of one result without its padding.
 package geometry
@@ -19,7 +19,7 @@ type Window struct {
 	Stride        int  // distance between the windows of neighbouring results
 	Before, After int  // padding at the beginning and at the end of the operand
 	Dilation      int  // distance between neighbouring taps
-	Ceil          bool // the number of results is rounded up: the last window may exceed the padding
+	Ceil          bool // whether the number of results is rounded up; the last window may then exceed the padding
 }
 
 // Reach returns the distance from the first tap to the last tap of a window, at most [kit.MaxProduct].
@@ -40,8 +40,8 @@ func (w *Window) Results(n sym.Int) sym.Int {
 }
 
 // Axis is a dimension of Size elements with Results windows. An axis is either sliding or adaptive. In a sliding axis,
-// the window of result o begins at o*Stride-Before. In an adaptive axis, the window of result o has the elements from
-// floor(o*Size/Results) to ceil((o+1)*Size/Results)-1, and the field Window is not used.
+// the window of result o begins at element o*Stride-Before. In an adaptive axis, the window of result o has the
+// elements from floor(o*Size/Results) to ceil((o+1)*Size/Results)-1, and the field Window is not used.
 type Axis struct {
 	Window
 	Size, Results int
@@ -57,11 +57,13 @@ func Unit() Axis {
 	return Axis{Window: Window{Taps: 1, Stride: 1, Dilation: 1}, Size: 1, Results: 1}
 }
 
-// Range is the part of the window of one result that is inside the operand: the elements at Start, Start+Step, ...
-// below End. If no tap is inside, End is at most Start.
+// Range is the part of a window that is inside the operand: the elements Start, Start+Step, ... below End. End is at
+// most Start if all taps are padding.
 type Range struct {
 	Start, End, Step int
-	Padded           int // number of taps in the operand and its padding; the last window may have fewer than Taps
+	// Padded is the number of taps in the operand and its padding. It is less than Taps if the last window exceeds the
+	// padding.
+	Padded int
 }
 
 // Count returns the number of taps inside the operand.
@@ -115,7 +117,7 @@ func (a *Axis) compute(o int) Range {
 	return r
 }
 
-// mulDiv returns the quotient and the remainder of a*b/c. a*b may exceed 64 bits. mulDiv requires a <= c and 0 < c.
+// mulDiv returns the quotient and the remainder of a*b/c, for a <= c and 0 < c. The product may exceed 64 bits.
 func mulDiv(a, b, c int) (int, int) {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	if high == 0 {
@@ -159,8 +161,8 @@ func (a *Axis) MaxSpan(results int) int {
 	return min(a.Size, (results-1)*a.Stride+a.Reach()+1)
 }
 
-// MaxCount returns the maximum of [Range.Count] over all windows. If windows are dilated and no window is inside the
-// operand, the result is an upper bound of this maximum.
+// MaxCount returns the maximum of [Range.Count] over all windows. It returns an upper bound of this maximum if windows
+// are dilated and all windows have padding.
 func (a *Axis) MaxCount() int {
 	if a.Results == 0 || a.Size == 0 {
 		return 0
@@ -176,8 +178,8 @@ func (a *Axis) MaxCount() int {
 	if a.Dilation > 1 {
 		return min(a.Taps, kit.DivUp(a.Size, a.Dilation))
 	}
-	// The count grows up to the first window that is not clipped at its begin, and shrinks after the last window that
-	// is not clipped at its end.
+	// The count grows up to the first window without padding at its beginning. It shrinks after the last window without
+	// padding at its end.
 	most, clipped := 0, a.firstClippedEnd()
 	for _, o := range [...]int{0, first - 1, first, clipped - 1, clipped, a.Results - 1} {
 		if o >= 0 && o < a.Results {
@@ -195,8 +197,9 @@ func (a *Axis) TypicalCount() int {
 	return max(1, min(a.Taps, a.Size))
 }
 
-// adaptiveCounts returns the minimum and the maximum number of elements of the windows of an adaptive axis. It uses
-// that the remainders of o*Size/Results are multiples of the greatest common divisor of Size and Results.
+// adaptiveCounts returns the minimum and the maximum number of elements of the windows of an adaptive axis. The
+// formulas follow from the fact that the remainders of o*Size/Results are multiples of the greatest common divisor of
+// Size and Results.
 func (a *Axis) adaptiveCounts() (least, most int) {
 	g, b := a.Size, a.Results
 	for b > 0 {
@@ -205,8 +208,8 @@ func (a *Axis) adaptiveCounts() (least, most int) {
 	return kit.DivUp(a.Size, a.Results), kit.DivUp(a.Size+a.Results-g, a.Results)
 }
 
-// Uniform reports whether all windows have the same number of taps inside the operand or, with padded set, inside the
-// operand and its padding. It may also return false if the numbers are equal.
+// Uniform reports whether all windows are known to have the same number of taps inside the operand or, with padded set,
+// inside the operand and its padding.
 func (a *Axis) Uniform(padded bool) bool {
 	if a.Results <= 1 {
 		return true
@@ -221,8 +224,8 @@ func (a *Axis) Uniform(padded bool) bool {
 	return padded && a.At(0).Padded == a.At(a.Results-1).Padded // Padded never increases
 }
 
-// Run is a sequence of Results neighbouring results, the first at index First. Their windows begin Step elements apart
-// and have the same number of taps inside the operand.
+// Run is a sequence of Results neighbouring results from result First on. Their windows begin Step elements apart and
+// have the same number of taps inside the operand.
 type Run struct{ First, Results, Step int }
 
 // RunAt returns a run of at most limit results that begins at result first. If padded is set, the windows of the run

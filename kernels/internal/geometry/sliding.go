@@ -6,9 +6,9 @@ import "github.com/graphrun/graphrun/kernels/internal/kit"
 // negative or at least Size. The window of result o has its taps at positions o*Stride-Before, o*Stride-Before+Dilation
 // and so on.
 
-// Clamped returns an axis with the same positions that do not overflow. It bounds the stride of a single window and the
-// dilation of windows of one tap by Size, because these numbers do not affect positions. In all other cases, windows
-// are within the padded operand, which has a bounded size.
+// Clamped returns an axis with the same positions, whose computation does not overflow. It bounds the stride of a
+// single window and the dilation of windows of one tap by Size. These numbers do not affect positions. In all other
+// cases, windows are within the padded operand, which has a bounded size.
 func (a Axis) Clamped() Axis {
 	if a.Results <= 1 {
 		a.Stride = min(a.Stride, max(a.Size, 1))
@@ -54,8 +54,7 @@ func (a *Axis) CountAll() (n int) {
 	return n
 }
 
-// Extent returns the number of positions that n neighbouring windows span: the distance from the first tap of the first
-// window to the last tap of the last window, plus 1.
+// Extent returns the number of positions from the first tap to the last tap of n neighbouring windows.
 func (a *Axis) Extent(n int) int { return (n-1)*a.Stride + (a.Taps-1)*a.Dilation + 1 }
 
 // Bordered reports whether windows reach into the padding.

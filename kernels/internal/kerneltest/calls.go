@@ -45,8 +45,8 @@ func Infer(op *graph.Op, c *graph.Call) ([]graph.Result, error) {
 	return res, err
 }
 
-// RunCall infers and runs one call in this goroutine and returns its results. The chunks run in descending order. in
-// has nil for an operand that is a plain number. layouts overrides the inferred layouts of the outputs.
+// RunCall infers and runs a call and returns its results. Chunks run in descending order. in has nil for an operand
+// that is a plain number. layouts overrides the inferred layouts of the first outputs.
 func RunCall(op *graph.Op, c *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) ([]*tensor.Tensor, error) {
 	res, err := Infer(op, c)
 	if err != nil {
@@ -159,9 +159,8 @@ func rowMajor(list []*tensor.Tensor) []graph.Arg {
 	return args
 }
 
-// CompileAny compiles a call. The layouts of operands may be layouts that no planner requests. If no implementation
-// reads the layouts without a copy, the last implementation that supports the call is used. CompileAny packs constants
-// and replaces them in the call.
+// CompileAny compiles a call with operands in any layouts. If no implementation reads the layouts without a copy,
+// CompileAny uses the last implementation that supports the call. It packs constants and replaces them in the call.
 func CompileAny(op *graph.Op, c *graph.Call) (*graph.Kernel, error) {
 	if !slices.ContainsFunc(op.Impls, func(m graph.Impl) bool { return m.Pack != nil }) && len(op.Impls) < 2 {
 		return op.Compile(c)

@@ -28,8 +28,8 @@ func SomeConstants(r *rand.Rand, in []*tensor.Tensor) (list []int) {
 }
 
 // CheckLarge runs the op and compares the result with want. want computes the result from row-major float64 copies of
-// the operands and the result. CheckLarge is for large shapes, for which the reference of the op is too slow. summands
-// is the number of products in a sum; the tolerance depends on it.
+// the operands and of the result. CheckLarge is for large shapes, for which the reference of the op is too slow. The
+// tolerance depends on summands, the number of products in a sum.
 func CheckLarge(t *testing.T, r *rand.Rand, op string, attrs graph.Attrs, summands int,
 	want func(v [][]float64) []float64, in ...*tensor.Tensor) {
 	t.Helper()
@@ -73,9 +73,8 @@ func BenchProduct(b *testing.B, op string, attrs graph.Attrs, in []*tensor.Tenso
 // farBytes is a number of bytes that exceeds the size of a core's L2 cache.
 const farBytes = 96 << 20
 
-// BenchImpl measures the named implementation of the call with the walk that the implementation prefers. If far is set,
-// operand 1, a constant, is outside L1 and L2 at the start of each run, as in a network. To that end, runs use many
-// copies of the operand in turn.
+// BenchImpl measures the named implementation of the call with the implementation's preferred walk. If far is set, each
+// run uses another copy of operand 1, a constant, so that the operand is not in the L1 and L2 caches, as in a network.
 func (p *ProductCall) BenchImpl(b *testing.B, name string, far bool) {
 	i := slices.IndexFunc(p.Op.Impls, func(m graph.Impl) bool { return m.Name == name })
 	if i < 0 {
@@ -325,7 +324,7 @@ func FillProduct(r *rand.Rand, t *tensor.Tensor) {
 	})
 }
 
-// ProductDTypes are the dtypes of products, with repetitions for the dtypes that tests draw more often.
+// ProductDTypes are the dtypes of products. Repeated dtypes are drawn more often.
 var ProductDTypes = []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float32, tensor.Float64, tensor.Float16,
 	tensor.BFloat16, tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Complex64,
 	tensor.Complex128}

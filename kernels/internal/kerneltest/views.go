@@ -47,8 +47,8 @@ func RandomElements(rng *rand.Rand, m tensor.Meta) *tensor.Tensor {
 	return CopyInLayout(t, m)
 }
 
-// RunViewNode computes the results of a node. A view is computed by its meta. Another node is computed by its kernel,
-// and the chunks of the kernel run in descending order.
+// RunViewNode computes the results of a node: a view by its meta, another result by the node's kernel. The chunks of
+// the kernel run in descending order.
 func RunViewNode(t *testing.T, n *graph.Node, in []*tensor.Tensor) []*tensor.Tensor {
 	t.Helper()
 	out := make([]*tensor.Tensor, len(n.Out))

@@ -4,8 +4,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Accumulator sums products in the references of ops. It computes in float64, complex128 or wrapping int64, depending
-// on the kind of D.
+// Accumulator sums products in the references of ops. The sum is float64, complex128 or a wrapping int64, depending on
+// DType.
 type Accumulator struct {
 	DType      tensor.DType // the dtype of the operands
 	intSum     int64

@@ -7,12 +7,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Buffer describes a value for the runs of a kernel: its meta, and the place of its first element in the memory of a
-// run. The zero Buffer stands for an omitted operand.
+// Buffer is an operand, a result or an intermediate value of a kernel. It has the meta of the value, and the position
+// of the first element in the memory of a run. The zero Buffer stands for an omitted operand.
 type Buffer struct {
 	// Meta describes the elements. Only [Buffer.View] uses Meta.Offset.
 	Meta tensor.Meta
-	// Data has the elements if they are known when the kernel is compiled. Otherwise it is nil.
+	// Data has the elements if they are known when the kernel is compiled, else nil.
 	Data *tensor.Tensor
 	// Packed: the operand is in the packed form that the implementation requested. Meta describes the unpacked operand.
 	Packed bool
@@ -29,7 +29,7 @@ const (
 	noMemory memoryKind = iota
 	inPtrs
 	inScratch
-	inKernel // Buffer.Data
+	inKernel // the elements are in Buffer.Data
 )
 
 // OutBuffer returns result i of a call.
@@ -70,7 +70,7 @@ func (b *Buffer) IsData() bool { return b.memory == inKernel }
 // IsPtr reports whether the buffer starts at Mem.Ptrs[i].
 func (b *Buffer) IsPtr(i int) bool { return b.memory == inPtrs && b.ptrIndex == i && b.offset == 0 }
 
-// Address returns the address of the first element in a run. It returns nil if the operand is omitted or has no memory.
+// Address returns the address of the first element in a run, or nil if the operand is omitted or has no memory.
 func (b *Buffer) Address(m *graph.Mem) unsafe.Pointer {
 	switch b.memory {
 	case inPtrs:

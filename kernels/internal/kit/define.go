@@ -1,5 +1,5 @@
-// Package kit has the parts that ops of several families share: definitions of ops and operands, errors in the words of
-// PyTorch, types of results, references, and access to elements and lines in memory. Each file has one subject.
+// Package kit has code that ops of several families share: definitions of ops and operands, PyTorch's error messages,
+// types of results, references, and access to elements and lines in memory. Each file has one subject.
 package kit
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Define defines an op whose attributes are the fields of A, described by tags ([graph.SchemaOf]). [fusion.Define] adds
-// defaults. It panics if the definition contradicts itself.
+// Define defines an op whose attributes are the fields of A, described by tags ([graph.SchemaOf]). [fusion.Define]
+// checks the definition and adds defaults. Define panics if the definition contradicts itself.
 func Define[A any](o graph.Op) *graph.Op { return DefineWith(graph.SchemaOf[A](), o) }
 
 // DefineWith is Define with the attributes of a schema.
@@ -40,8 +40,7 @@ func HaveOneElement(c *graph.Call, operands ...int) bool {
 	return all.Holds()
 }
 
-// Self, Other and the other variables are common operands. An operand named ...Num may be a plain number. An operand
-// named Opt... may be omitted.
+// Common operands. An operand named ...Num may be a plain number. An operand named Opt... may be omitted.
 var (
 	Self      = graph.Param{Name: "self"}
 	SelfNum   = graph.Param{Name: "self", Number: true}

@@ -5,8 +5,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// DelegatedCall returns a call with the results of c, the attributes attrs, and operands of the given types. If the
-// inference of an op delegates to another op, it passes this call to the other op's Infer.
+// DelegatedCall returns a call with the results of c, the attributes attrs, and operands of the given types. An op
+// whose inference delegates to a second op passes this call to the Infer of the second op.
 func DelegatedCall(c *graph.Call, attrs any, types ...tensor.Type) *graph.Call {
 	in := &graph.Call{Attrs: attrs, Out: c.Out}
 	for _, t := range types {

@@ -9,44 +9,44 @@ import (
 )
 
 // ElementOp defines an op that computes each element of its result from the attributes and the element's index alone.
-// kind returns the type of the result. value returns the function that computes element i in row-major order.
-func ElementOp[A any](o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
-	value func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
-	return ElementOpWith(graph.SchemaOf[A](), o, kind, value)
+// infer returns the type of the result. formula returns the function that computes element i in row-major order.
+func ElementOp[A any](o graph.Op, infer func(c *graph.Call) (tensor.Type, error),
+	formula func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
+	return ElementOpWith(graph.SchemaOf[A](), o, infer, formula)
 }
 
 // ElementOpWith is ElementOp with a schema of the attributes instead of their struct.
-func ElementOpWith(attrs *graph.Schema, o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
-	value func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
+func ElementOpWith(attrs *graph.Schema, o graph.Op, infer func(c *graph.Call) (tensor.Type, error),
+	formula func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
 	const grain = machine.CallGrain
 	o.AnyOrder = true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		t, err := kind(c)
+		t, err := infer(c)
 		return c.One(t), err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-		at, m := value(c), c.Out[0]
-		n, steps := m.Numel(), ByteStrides(m)
+		element, m := formula(c), c.Out[0]
+		n, strides := m.Numel(), ByteStrides(m)
 		return &graph.Kernel{Phases: []graph.Phase{{Chunks: DivUp(n, grain), Run: func(mem *graph.Mem, chunk int) error {
 			for i := chunk * grain; i < min(n, (chunk+1)*grain); i++ {
-				to, rest := 0, i
+				offset, rest := 0, i
 				for d := m.Rank() - 1; d >= 0; d-- {
-					to += rest % m.Shape[d] * steps[d]
+					offset += rest % m.Shape[d] * strides[d]
 					rest /= m.Shape[d]
 				}
-				at(i, nil).Store(m.DType, unsafe.Add(mem.Ptrs[0], to))
+				element(i, nil).Store(m.DType, unsafe.Add(mem.Ptrs[0], offset))
 			}
 			return nil
 		}}}}, nil
 	}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		t, err := kind(c)
+		t, err := infer(c)
 		if err != nil {
 			return nil, err
 		}
-		at, out := value(c), tensor.Zeros(t.DType, KnownSizes(t.Shape)...)
+		element, out := formula(c), tensor.Zeros(t.DType, KnownSizes(t.Shape)...)
 		for i := range out.Numel() {
-			out.SetFlat(i, at(i, in))
+			out.SetFlat(i, element(i, in))
 		}
 		return []*tensor.Tensor{out}, nil
 	}

@@ -4,8 +4,8 @@ import (
 	"math"
 )
 
-// ExpShift32 writes e^(x-m) for each x to y, which may be x, and returns their sum before rounding. No x may exceed m
-// or be NaN.
+// ExpShift32 writes e^(x-m) for each x to y and returns the sum of these numbers before rounding. No x may exceed m or
+// be NaN. y and x may be the same slice.
 //
 // In float64, e^t = 2^k e^r with |r| <= ln(2)/2. The Taylor polynomial of degree 7 has a relative error below 6e-9, a
 // tenth of the last place of a float32.
@@ -13,20 +13,19 @@ func ExpShift32(y, x []float32, m float32) float64 {
 	const (
 		log2e = math.Log2E
 		ln2   = math.Ln2
-		// Adding magic leaves the rounded integer in the low bits of the mantissa.
-		magic = 3 << 51
+		// The sum of a small number and roundToInt has the rounded number in the low bits of its mantissa.
+		roundToInt = 3 << 51
 	)
 	y = y[:len(x)]
 	sum, shift := 0.0, float64(m)
 	for i, v := range x {
 		t := float64(v) - shift
 		if t < -104 {
-			// The result is less than half of the least float32.
-			y[i] = 0
+			y[i] = 0 // less than half of the least float32
 			continue
 		}
-		k := t*log2e + magic
-		r := t - (k-magic)*ln2
+		k := t*log2e + roundToInt
+		r := t - (k-roundToInt)*ln2
 		r2 := r * r
 		p := (1 + r) + r2*(0.5+r*(1./6)) + r2*r2*((1./24+r*(1./120))+r2*(1./720+r*(1./5040)))
 		p *= math.Float64frombits(math.Float64bits(k)<<52 + 1023<<52)

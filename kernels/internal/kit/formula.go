@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Formula parses the formula that computes one element of an op's result; package expr describes the syntax. It panics
-// on an error.
+// Formula parses the formula that computes one element of an op's result. Package expr describes the syntax. Formula
+// panics on an error.
 func Formula(text string, params ...string) *expr.Formula {
 	f, err := expr.Parse(text, params...)
 	if err != nil {
@@ -27,8 +27,8 @@ func FormulaKernel(f *expr.Formula, attrs map[string]tensor.Scalar, results int,
 }
 
 // FormulaLoop compiles the loop of a formula (see [expr.Parse]) for operands with the given names and types. single
-// marks the operands that have one element per row of the loop; nil marks no operand. out are the dtypes of the
-// results. The default is the dtypes that the formula computes.
+// marks the operands that have one element per row of the loop; nil marks no operand. out has the dtypes of the
+// results. Without out, results have the dtypes that the formula computes.
 func FormulaLoop(text string, names []string, types []tensor.DType, single []bool, out ...tensor.DType) (*loops.Loop,
 	error) {
 	f, err := expr.Parse(text, names...)
@@ -47,7 +47,7 @@ func FormulaLoop(text string, names []string, types []tensor.DType, single []boo
 
 var identityFormula = Formula("x", "x")
 
-// Conversion returns the expression with which a copy converts elements.
+// Conversion returns the expression that converts an element between two dtypes, as copies do.
 func Conversion(from, to tensor.DType) (*expr.Code, error) {
 	return identityFormula.Code([]tensor.DType{from}, expr.Typing{Out: []tensor.DType{to}})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has loops that end early if their context ends.
+// This file has loops that check a context and end early if it is done.
 
 // CheckEvery is the number of simple steps of a loop between two checks of a context.
 const CheckEvery = 1 << 16
@@ -48,8 +48,8 @@ const (
 	sortPiece = 1 << 16
 	// pivotSample is the number of sampled elements. Their median is the pivot.
 	pivotSample = 127
-	// badPivots is the number of bad pivots that are tolerated. A bad pivot leaves less than a sixteenth of the list on
-	// one side.
+	// badPivots is the number of bad pivots after which quickSort falls back to [slices.SortFunc]. A bad pivot leaves
+	// less than a sixteenth of the list on one side.
 	badPivots = 32
 )
 
@@ -76,32 +76,32 @@ func isSorted[E any](ctx context.Context, s []E, cmp func(a, b E) int) bool {
 	return true
 }
 
-// quickSort partitions a list until its parts are short. bad is the number of bad pivots that are still tolerated. When
-// it is 0, quickSort calls [slices.SortFunc], which takes O(n log n) time for any order of the list.
-func quickSort[E any](ctx context.Context, s []E, cmp func(a, b E) int, bad int) {
-	for len(s) > sortPiece && bad > 0 {
+// quickSort partitions a list until its parts are short. It calls [slices.SortFunc], which takes O(n log n) time for
+// any list, for short parts and after the given number of bad pivots.
+func quickSort[E any](ctx context.Context, s []E, cmp func(a, b E) int, badPivotsLeft int) {
+	for len(s) > sortPiece && badPivotsLeft > 0 {
 		var sample [pivotSample]E
 		for i := range sample {
 			sample[i] = s[i*(len(s)/pivotSample)]
 		}
 		slices.SortFunc(sample[:], cmp)
-		at := partition(ctx, s, cmp, sample[pivotSample/2])
-		left, right := s[:at], s[at:]
+		split := partition(ctx, s, cmp, sample[pivotSample/2])
+		left, right := s[:split], s[split:]
 		if len(left) > len(right) {
 			left, right = right, left
 		}
 		if len(left) < len(s)/16 {
-			bad--
+			badPivotsLeft--
 		}
-		quickSort(ctx, left, cmp, bad)
+		quickSort(ctx, left, cmp, badPivotsLeft)
 		s = right
 	}
 	interrupt.Check(ctx)
 	slices.SortFunc(s, cmp)
 }
 
-// partition reorders s and returns an index at: elements of s[:at] are at most the pivot, and elements of s[at:] are at
-// least the pivot. The pivot is between the least and the greatest element of s, so neither part is empty.
+// partition reorders s and returns an index split. The elements of s[:split] are at most the pivot, and the elements of
+// s[split:] are at least the pivot. Neither part is empty, because the pivot is an element of s.
 func partition[E any](ctx context.Context, s []E, cmp func(a, b E) int, pivot E) int {
 	i, j := 0, len(s)-1
 	for steps := 0; ; steps++ {

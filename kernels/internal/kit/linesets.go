@@ -16,16 +16,16 @@ func StepAt(m tensor.Meta, dim int) int {
 	return m.Strides[dim] * m.DType.Size()
 }
 
-// LineSet enumerates the lines along one dimension of several values. The shapes of the values are equal except in this
-// dimension.
+// LineSet enumerates the lines along one dimension of several values. A line has the elements at one index of the other
+// dimensions. The shapes of the values are equal except in the dimension of the lines.
 type LineSet struct {
 	shape   []int   // the shape of the values without the dimension of the lines
 	Strides [][]int // for each value, its strides in bytes in the dimensions of shape
 	Count   int     // the number of lines
 }
 
-// NewLineSet enumerates the lines along dim of values with the given metas. There are at most four values. Their shapes
-// equal shape except in dim.
+// NewLineSet enumerates the lines along dim of at most four values with the given metas. The shapes of the values equal
+// shape except in dim.
 func NewLineSet(shape []int, dim int, metas ...tensor.Meta) *LineSet {
 	l := &LineSet{Count: 1}
 	for d, n := range shape {
@@ -44,7 +44,7 @@ func NewLineSet(shape []int, dim int, metas ...tensor.Meta) *LineSet {
 	return l
 }
 
-// At returns the offset in bytes of line i in each value.
+// At returns the offset of line i in each value, in bytes.
 func (l *LineSet) At(i int) (off [4]int) {
 	for d := len(l.shape) - 1; d >= 0; d-- {
 		k := i % l.shape[d]
@@ -59,9 +59,9 @@ func (l *LineSet) At(i int) (off [4]int) {
 // Phase returns a phase that calls f for every line. cost is the cost of a line in units of the time to copy an
 // element.
 func (l *LineSet) Phase(cost int, f func(m *graph.Mem, off [4]int) error) graph.Phase {
-	per := max(1, machine.GatherGrain/max(1, cost))
-	return graph.Phase{Chunks: DivUp(l.Count, per), Run: func(m *graph.Mem, chunk int) error {
-		for i := chunk * per; i < min(l.Count, (chunk+1)*per); i++ {
+	group := max(1, machine.GatherGrain/max(1, cost)) // number of lines per chunk
+	return graph.Phase{Chunks: DivUp(l.Count, group), Run: func(m *graph.Mem, chunk int) error {
+		for i := chunk * group; i < min(l.Count, (chunk+1)*group); i++ {
 			if err := f(m, l.At(i)); err != nil {
 				return err
 			}

@@ -24,18 +24,18 @@ func Elem[T any](p unsafe.Pointer, i int) unsafe.Pointer {
 	return unsafe.Add(p, i*int(unsafe.Sizeof(*(*T)(nil))))
 }
 
-// SliceOf returns the n elements that start at byte at of the memory b.
-func SliceOf[T any](b []byte, at, n int) []T {
+// SliceOf returns the n elements that start at the given byte offset of memory.
+func SliceOf[T any](memory []byte, offset, n int) []T {
 	if n == 0 {
 		return nil
 	}
 	size := int(unsafe.Sizeof(*(*T)(nil)))
-	b = b[at : at+n*size]
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
+	memory = memory[offset : offset+n*size]
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), n)
 }
 
-// NewInts returns n zeros. If n is too large, it panics as [tensor.NewStorage] does. The built-in function make would
-// end the process.
+// NewInts returns n zeros. It panics as [tensor.NewStorage] does if n is too large, whereas the built-in function make
+// would end the process.
 func NewInts[T int | int64](n int) []T {
 	return SliceOf[T](tensor.NewStorage(n*int(unsafe.Sizeof(T(0)))).Bytes(), 0, n)
 }

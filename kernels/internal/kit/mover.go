@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ElemOf returns the loops that copy elements and convert them from dtype src to dtype dst. If the dtypes are equal,
-// bytes are copied. This includes bool, because its converter would inspect every byte.
+// ElemOf returns the loops that copy elements and convert them from dtype src to dtype dst. Between equal dtypes, the
+// loops copy bytes. This rule includes bool, because its converter would inspect every byte.
 func ElemOf(dst, src tensor.DType) strided.Elem {
 	if dst == src {
 		return strided.Move(dst.Size())
@@ -64,11 +64,11 @@ func ConversionListing(dst, src tensor.DType) (expr.Listing, bool) {
 	return c.loop.Listing("convert"), true
 }
 
-// longRow is the least number of elements for which machine code is called, since the call itself takes as long as
-// converting tens of elements in Go.
+// longRow is the minimum number of elements for which machine code is called. The call itself takes as long as the
+// conversion of tens of elements in Go.
 const longRow = 64
 
-// conversionCall has the arguments of a call of a conversion. Calls reuse it.
+// conversionCall has the arguments of a call of a conversion. Later calls reuse its memory.
 type conversionCall struct {
 	state   loops.State
 	ptrs    [2]unsafe.Pointer

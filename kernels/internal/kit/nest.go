@@ -21,7 +21,7 @@ func (n *Nest) Phase(ph graph.Phase, buffers []Buffer) graph.Phase {
 			in.Ptrs = append(in.Ptrs, buffers[i].Address(m))
 		}
 		err := ph.Run(in, chunk)
-		m.Walk = in.Walk // keep the Walk, which the worker's first loop creates, for later phases
+		m.Walk = in.Walk // the worker's first loop creates the Walk; later phases reuse it
 		in.Release()
 		return err
 	}}

@@ -19,8 +19,8 @@ var cTypes = map[tensor.DType]string{
 	tensor.Complex64: "c10::complex<float>", tensor.Complex128: "c10::complex<double>",
 }
 
-// limits are the bounds within which NumberFits accepts a number. The lower bound of an unsigned dtype is negative,
-// because negative integers wrap in PyTorch. Dtypes without an entry accept every number.
+// limits has the least and the greatest number that NumberFits accepts for a dtype. The least number of an unsigned
+// dtype is negative, because negative integers wrap in PyTorch. Dtypes without an entry accept every number.
 var limits = map[tensor.DType][2]float64{
 	tensor.Uint8: {-255, 255}, tensor.Int8: {-128, 127}, tensor.Int16: {-32768, 32767},
 	tensor.Int32: {math.MinInt32, math.MaxInt32}, tensor.Int64: {math.MinInt64, math.MaxInt64},
@@ -36,7 +36,7 @@ func NumberFits(s tensor.Scalar, d tensor.DType) error {
 	if d == tensor.Bool {
 		return nil
 	}
-	bad := !d.IsComplex() && imag(s.Complex()) != 0
+	outOfRange := !d.IsComplex() && imag(s.Complex()) != 0
 	parts := []float64{s.Float()}
 	if d.IsComplex() {
 		parts = append(parts, imag(s.Complex()))
@@ -49,12 +49,12 @@ func NumberFits(s tensor.Scalar, d tensor.DType) error {
 		switch {
 		case !bounded:
 		case math.IsNaN(f) || math.IsInf(f, 0):
-			bad = bad || d.IsIntegral(false)
+			outOfRange = outOfRange || d.IsIntegral(false)
 		default:
-			bad = bad || f < lim[0] || f > lim[1]
+			outOfRange = outOfRange || f < lim[0] || f > lim[1]
 		}
 	}
-	if bad {
+	if outOfRange {
 		return fmt.Errorf("value cannot be converted to type %s without overflow", cTypes[d])
 	}
 	return nil

@@ -15,7 +15,7 @@ func Operand(c *graph.Call, i int) int {
 	return -1
 }
 
-// OperandTypes appends the types of all operands to a list, which may be nil.
+// OperandTypes appends the types of all operands of a call to a list, which may be nil.
 func OperandTypes(list []tensor.Type, c *graph.Call) []tensor.Type {
 	list = slices.Grow(list, len(c.In))
 	for i := range c.In {

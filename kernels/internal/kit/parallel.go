@@ -8,8 +8,8 @@ import (
 // parallel is the type of [graph.Facts].Parallel.
 type parallel = func(c *graph.Call) []graph.Parallel
 
-// Except returns the loops over all dimensions but those that an op combines. Negative dimensions count from the end.
-// Operands of the same rank as the result are divided, other operands are read as a whole.
+// Except returns the loops over all dimensions except the dimensions that an op combines. Negative dimensions count
+// from the end. Operands of the rank of the result are divided. Other operands are read as a whole.
 func Except(combined func(c *graph.Call) []int) parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		dims, rank := combined(c), c.Out[0].Rank()
@@ -30,8 +30,8 @@ func ExceptDims(dims ...int) parallel {
 // ExceptLast is [Except] for the last dimensions, at most three, which windows or interpolation combine.
 func ExceptLast(dims int) parallel { return ExceptDims([]int{-1, -2, -3}[:min(dims, 3)]...) }
 
-// Samples returns the loop over dimension 0 of the results and of the given operands. Operand 0 must have the given
-// rank, because with a lower rank it is a single sample.
+// Samples returns the loop over dimension 0, the batch, of the results and of the given operands. Operand 0 has a batch
+// only if its rank is the given rank.
 func Samples(rank int, operands ...int) parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		if c.Meta(0).Rank() != rank {
@@ -66,7 +66,8 @@ func LoopOver(c *graph.Call, i, in, out int) graph.Parallel {
 	return p
 }
 
-// Wrapped returns a dimension of a value of the given rank, counted from the end if negative, for a list of dimensions.
+// Wrapped returns a list of one dimension, or nil if a value of the given rank has no such dimension. A negative
+// dimension counts from the end.
 func Wrapped(dim, rank int) []int {
 	d, err := tensor.WrapDim(dim, rank)
 	if err != nil {

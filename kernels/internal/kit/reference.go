@@ -7,12 +7,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ScalarFunc computes one element. d is the dtype of the computation. x are the operands' elements, converted to d.
+// ScalarFunc computes one element in dtype d. x has the elements of the operands, converted to d.
 type ScalarFunc func(d tensor.DType, x []tensor.Scalar) tensor.Scalar
 
-// PointwiseRef returns the reference of a pointwise op. The reference computes one element at a time. Operands are
-// broadcast and converted to the dtype of the computation, and the result is converted to the dtype of the output. f
-// returns the function of one element for the attributes of a call. This function does not receive omitted operands.
+// PointwiseRef returns the reference of a pointwise op, which computes one element at a time. Operands are broadcast
+// and converted to the dtype of the computation, and the result is converted to the dtype of the output. f returns the
+// function of one element for the attributes of a call. Omitted operands are not passed to this function.
 func PointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return pointwiseRef(p, f, c, in) }
@@ -39,7 +39,7 @@ func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc, c *graph
 	}
 	nout := it.NumOutputs()
 	shape := it.Shape()
-	if tensor.Numel(shape) == 0 { // other dimensions may be too large for the dtype of the computation
+	if tensor.Numel(shape) == 0 { // copies of the operands in a wider dtype might be too large
 		return []*tensor.Tensor{tensor.Zeros(it.Meta(0).DType, shape...)}, nil
 	}
 	var full []*tensor.Tensor
@@ -48,7 +48,6 @@ func pointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc, c *graph
 			continue
 		}
 		i := len(full)
-		// Convert the operand from its dtype in memory to the dtype of the loop.
 		t = t.CopyTo(tensor.New(it.Meta(nout+i).DType, t.Shape...))
 		if d := it.Cast(nout + i); d != tensor.Invalid {
 			t = t.CopyTo(tensor.New(d, t.Shape...))
@@ -154,7 +153,7 @@ func Unravel(i int, shape []int) []int {
 	return index
 }
 
-// ElementAlong returns the only element of t, or element index[dim] if t has several.
+// ElementAlong returns element index[dim] of t, or the only element if t has a single element.
 func ElementAlong(t *tensor.Tensor, index []int, dim int) float64 {
 	i := 0
 	if t.Numel() > 1 {

@@ -4,7 +4,7 @@ import (
 	"unsafe"
 )
 
-// Region allocates blocks of the memory of a worker one after another. B is the memory that is still free.
+// Region allocates blocks of a worker's memory one after another. Free is the rest of the memory.
 type Region struct{ Free []byte }
 
 // RegionOf returns a region that allocates from memory.

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// LikeType returns the type of the result of empty_like for the operand t and the memory format f. The format Preserve
-// keeps the strides of t if t is non-overlapping and dense. Otherwise it keeps only the order of t's dimensions.
+// LikeType returns the type of the result of empty_like for the operand t and the memory format f. With the format
+// Preserve, the result has the strides of t if t is non-overlapping and dense, else only the order of t's dimensions.
 func LikeType(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
 	if f == tensor.Preserve {
 		return rule.PreserveType(t), nil
@@ -19,7 +19,7 @@ func LikeType(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
 	return tensor.NewTypeFormat(t.DType, t.Shape, f)
 }
 
-// FreshType returns the row-major type of new memory with user-given sizes. It keeps a reference to size.
+// FreshType returns the row-major type of new memory with user-given sizes. The type shares the slice size.
 func FreshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
 	return FreshTypeFormat(d, size, tensor.Contiguous)
 }
@@ -55,8 +55,8 @@ func SumType(a, b tensor.Type) tensor.Type {
 	return r.Type(0)
 }
 
-// RowMajorAs returns the elements of t in row-major order with the given shape. It is a view of t if t is contiguous,
-// else a copy.
+// RowMajorAs returns the elements of t in row-major order with the given shape. The result is a view of t if t is
+// contiguous, else a copy.
 func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Tensor, error) {
 	if !t.IsContiguous() {
 		t = CopyTo(ctx, t, tensor.New(t.DType, t.Shape...))
@@ -67,10 +67,9 @@ func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Te
 }
 
 // InferWithLayout returns the Infer function of an op that computes the loop p but chooses the layout of its result.
-// layout returns the type of the result. Its dtype is replaced by the dtype that the loop computes.
-func InferWithLayout(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type,
-	error)) func(*graph.Call) ([]graph.Result,
-	error) {
+// layout returns the type of the result except the dtype. The loop p determines the dtype.
+func InferWithLayout(p *graph.Pointwise,
+	layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
 	return func(c *graph.Call) ([]graph.Result, error) {
 		res, err := p.Infer(c)
 		if err != nil {
@@ -84,7 +83,7 @@ func InferWithLayout(p *graph.Pointwise, layout func(c *graph.Call) (tensor.Type
 	}
 }
 
-// LaidOutType returns the type of the first result of an iteration. Its layout follows from PyTorch's permutation rule
+// LaidOutType returns the type of the first result of an iteration, with the layout of PyTorch's permutation rule
 // (package rule). The dtypes of the operands may differ.
 func LaidOutType(c rule.Config) (tensor.Type, error) {
 	r, err := c.CheckAllSameDType(false).Rule()

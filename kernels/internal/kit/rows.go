@@ -6,13 +6,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// RowOps are the loops over one row of an op such as gather or scatter. Such an op moves elements between two values.
-// It accesses one value, the far side, at positions given by indices. It accesses the other value, the near side, with
-// a constant stride. Steps and places are in bytes.
+// RowOps are the loops over one row of an op such as gather or scatter, which moves elements between two values. The
+// far side is the value that is accessed at positions given by indices. The near side is the value that is accessed
+// with a constant stride. Steps and places are in bytes.
 type RowOps struct {
-	// Block handles n elements if the far side has a constant stride too.
+	// Block moves n elements if both sides have a constant stride.
 	Block func(near, far unsafe.Pointer, nearStep, farStep, n int)
-	// Each handles one element for each offset in places. The offsets are relative to far.
+	// Each moves one element for each offset in places. The offsets are relative to far.
 	Each func(near, far unsafe.Pointer, nearStep int, places []int)
 }
 

@@ -5,12 +5,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// AddScatteredAccess prices writes of results that are not consecutive in memory. It concerns each result whose
-// dimension of least stride is not the innermost dimension of the iteration order by. The bytes of such a result are
-// moved from dense to strided accesses in work. The walk w gives the layouts of the results.
-func AddScatteredAccess(work *graph.Work, c *graph.Call, w graph.Walk, by tensor.Order) {
+// AddScatteredAccess adds the cost of results whose writes are not consecutive in memory. These are the results whose
+// dimension of least stride is not the innermost dimension of the iteration order. In work, their bytes are moved from
+// dense to strided accesses. The walk w gives the layouts of the results.
+func AddScatteredAccess(work *graph.Work, c *graph.Call, w graph.Walk, order tensor.Order) {
 	for i, m := range c.Out {
-		if laidOut := w.Lay(i, m); by != "" && by.Rank() == m.Rank() && !innermostIsFastest(laidOut, by) {
+		if laidOut := w.Lay(i, m); order != "" && order.Rank() == m.Rank() && !innermostIsFastest(laidOut, order) {
 			work.Bytes[graph.Strided] += float64(m.Bytes())
 			work.Bytes[graph.Dense] -= float64(m.Bytes())
 		}
@@ -20,15 +20,14 @@ func AddScatteredAccess(work *graph.Work, c *graph.Call, w graph.Walk, by tensor
 // innermostIsFastest reports whether the innermost dimension of the order has the least stride. Dimensions of size 1
 // are ignored.
 func innermostIsFastest(m tensor.Meta, o tensor.Order) bool {
-	dims := o.Dims()
-	last := -1
-	for _, d := range dims {
+	innermost := -1
+	for _, d := range o.Dims() {
 		if m.Shape[d] > 1 {
-			last = d
+			innermost = d
 		}
 	}
 	for d, n := range m.Shape {
-		if n > 1 && last >= 0 && m.Strides[d] < m.Strides[last] {
+		if n > 1 && innermost >= 0 && m.Strides[d] < m.Strides[innermost] {
 			return false
 		}
 	}

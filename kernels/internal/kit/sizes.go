@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has predicates and arithmetic on sizes for inference. Sizes may be unknown. A predicate becomes a guard if
-// the bounds of the symbols do not decide it.
+// This file has predicates and arithmetic on sizes for inference. A size may be unknown: an expression over symbols. A
+// predicate becomes a guard if the bounds of the symbols do not decide the predicate.
 
 // SizeIs reports whether a size is n.
 func SizeIs(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
@@ -24,7 +24,7 @@ func Negative(s sym.Int) bool { return s.Lt(sym.Int{}).Holds() }
 // Empty reports whether a value has no elements.
 func Empty(t tensor.Type) bool { return SizeIs(t.Numel(), 0) }
 
-// KnownSize returns a known size as an int. Kernels and references have known sizes only.
+// KnownSize returns a known size as an int. It is for kernels and references, whose sizes are always known.
 func KnownSize(s sym.Int) int {
 	n, _ := s.Known()
 	return n
@@ -54,8 +54,8 @@ func NumberOrHint(n graph.NumberOrSize) tensor.Scalar {
 	return n.Number
 }
 
-// NumberAtHint returns a number, or the hint of an unknown size. It adds no guard. It is for kernels and references:
-// they see unknown sizes only if constants are folded for the hints.
+// NumberAtHint returns a number, or the hint of an unknown size. It adds no guard. It is for kernels and references.
+// Their sizes are unknown only while constants are folded for the hints.
 func NumberAtHint(n graph.NumberOrSize) tensor.Scalar {
 	if n.Number.IsSet() {
 		return n.Number
@@ -71,24 +71,24 @@ func SizeAtDim(t tensor.Type, dim int) sym.Int {
 	return t.Shape[dim]
 }
 
-// ReplaceSizes returns a copy of sizes with others in place of the sizes that start at index at. The copy is extended
+// ReplaceSizes returns a copy of sizes in which new sizes replace the sizes from index first on. The copy is extended
 // if necessary.
-func ReplaceSizes(sizes []sym.Int, at int, others ...sym.Int) []sym.Int {
-	out := make([]sym.Int, max(len(sizes), at+len(others)))
+func ReplaceSizes(sizes []sym.Int, first int, replacements ...sym.Int) []sym.Int {
+	out := make([]sym.Int, max(len(sizes), first+len(replacements)))
 	copy(out, sizes)
-	copy(out[at:], others)
+	copy(out[first:], replacements)
 	return out
 }
 
 // RepeatTooLarge reports whether size*repeats is known and, in magnitude, above tensor.MaxBytes.
 func RepeatTooLarge(size, repeats sym.Int) bool {
-	s, known := size.Known()
-	r, also := repeats.Known()
-	return known && also && s > 0 && (r > tensor.MaxBytes/s || r < -tensor.MaxBytes/s)
+	s, sizeKnown := size.Known()
+	r, repeatsKnown := repeats.Known()
+	return sizeKnown && repeatsKnown && s > 0 && (r > tensor.MaxBytes/s || r < -tensor.MaxBytes/s)
 }
 
-// SizeOf returns the size of a dimension, counted from the back if dim is negative. It is 1 for dimension 0 of a value
-// without dimensions, and -1 if there is no such dimension.
+// SizeOf returns the size of a dimension, or -1 if there is no such dimension. A negative dim counts from the end. The
+// size is 1 for dimension 0 of a value without dimensions.
 func SizeOf(m tensor.Meta, dim int) int {
 	dim, err := tensor.WrapDim(dim, m.Rank())
 	switch {
@@ -100,8 +100,8 @@ func SizeOf(m tensor.Meta, dim int) int {
 	return m.Shape[dim]
 }
 
-// MaxProduct is greater than every size, stride and distance in memory. The sum of a few such numbers does not
-// overflow.
+// MaxProduct is greater than every size, stride and distance in memory. The sum of a few numbers of this magnitude does
+// not overflow.
 const MaxProduct = min(1<<59, math.MaxInt/4)
 
 // BoundedProduct returns the product of nonnegative numbers, or MaxProduct if the product exceeds it.
@@ -118,9 +118,9 @@ func BoundedProduct(list ...int) int {
 
 // BoundedSizeProduct returns the product of two sizes. The magnitude of a known product is at most MaxProduct.
 func BoundedSizeProduct(a, b sym.Int) sym.Int {
-	x, known := a.Known()
-	y, also := b.Known()
-	if !known || !also {
+	x, aKnown := a.Known()
+	y, bKnown := b.Known()
+	if !aKnown || !bKnown {
 		return a.Mul(b)
 	}
 	product := BoundedProduct(max(x, -x), max(y, -y))

@@ -10,15 +10,15 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// TileEpilogue is an epilogue that the code of tiles applies to sums in registers. It is a chain of additions,
+// TileEpilogue is an epilogue that the machine code of tiles applies to sums in registers: a chain of additions,
 // multiplications, minima and maxima. The zero TileEpilogue has no steps.
 type TileEpilogue struct {
 	Steps        []tile.EpilogueStep
-	operandSteps []fusion.EpilogueStep // by operand: the step that reads the operand
+	operandSteps []fusion.EpilogueStep // by operand: the step that reads it
 	slot         int                   // index of the first operand among the arguments of the code
 }
 
-// EpilogueLanes has a worker's copies of the operands with one element, broadcast to all lanes of a tile.
+// EpilogueLanes is memory of a worker for operands with one element, broadcast to all lanes of a tile.
 type EpilogueLanes [maxEpilogueOperands][maxEpilogueColumns]float32
 
 const (
@@ -28,10 +28,9 @@ const (
 	maxEpilogueColumns = 64
 )
 
-// NewTileEpilogue returns epilogue e in the form that tiles apply, or false if tiles cannot apply it. e may be nil.
-// columns is the number of columns of the result. slot is the index of the first operand among the arguments of the
-// code. Tiles apply an operand with a single element only if lanes is set. Enter then broadcasts the element to
-// [EpilogueLanes].
+// NewTileEpilogue returns epilogue e, which may be nil, in the form that tiles apply. ok is false if e is nil or tiles
+// cannot apply e. columns is the number of columns of the result. slot is the index of the first operand among the
+// arguments of the code. lanes permits operands with one element; SetOperands broadcasts them to [EpilogueLanes].
 func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, lanes bool) (d TileEpilogue, ok bool) {
 	d.slot = slot
 	for _, s := range e.Chain() {
@@ -79,8 +78,8 @@ func tileStep(s fusion.EpilogueStep, columns int) (x tile.EpilogueStep, ok bool)
 	return x, true
 }
 
-// SetOperands sets the addresses of the operands for a chunk. copies is memory of the worker. copies may be nil if the
-// epilogue was made without lanes.
+// SetOperands sets the addresses of the operands for a chunk. copies is memory of the worker, or nil if the epilogue
+// was made without lanes.
 func (d *TileEpilogue) SetOperands(a *jit.Args, m *graph.Mem, copies *EpilogueLanes) {
 	for i, s := range d.operandSteps {
 		a.Ptr[d.slot+i] = m.Ptrs[s.Place]
@@ -94,8 +93,8 @@ func (d *TileEpilogue) SetOperands(a *jit.Args, m *graph.Mem, copies *EpilogueLa
 	}
 }
 
-// SetOffsets sets the offsets of the operands for a tile. element is the offset of the tile's first element in the
-// result, and column the offset of the tile's first column in a row, both in bytes.
+// SetOffsets sets the offsets of the operands for a tile, in bytes. element is the offset of the tile's first element
+// in the result. column is the offset of the tile's first column in a row.
 func (d *TileEpilogue) SetOffsets(a *jit.Args, element, column int) {
 	for i, s := range d.operandSteps {
 		switch {

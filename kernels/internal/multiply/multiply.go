@@ -1,7 +1,7 @@
-// Package multiply runs matrix products as phases of a kernel. Package gemm computes one product C = A·B; this package
-// computes the batches of products that ops have. It also has code that products and convolutions of floats and bytes
-// share: packed operands ([Panels]), the order of work ([Strips]), epilogues in registers ([TileEpilogue]), the
-// conversion of sums to bytes ([Finish], [Requantizer]), and the names of costs (work.go).
+// Package multiply runs batches of matrix products as phases of a kernel ([Multiplier]). Package gemm computes one
+// product C = A·B. Package multiply also has code that products and convolutions of floats and bytes share: packed
+// operands ([Panels]), the order of work ([Strips]), epilogues in registers ([TileEpilogue]), the conversion of sums to
+// bytes ([SumConversion], [Requantizer]), and the names of rates (work.go).
 //
 // The depth of a product is the size of the dimension that is summed. A term is an index of this dimension. A lane is a
 // row of A or a column of B. A panel is a group of lanes, packed so that the elements of one depth index are
@@ -64,8 +64,9 @@ type Job struct {
 }
 
 const (
-	// wholeMACs is the maximum number of multiplications of an entry that one worker packs and computes. The panels of
-	// such an entry stay in the worker's cache, and no barrier separates packing from computing.
+	// wholeMACs is the maximum number of multiplications of an entry that is packed and computed by one worker, if there
+	// are many entries. The panels of such an entry stay in the worker's cache, and no barrier separates packing from
+	// computing.
 	wholeMACs = 32 << 20
 	// smallMACs is the maximum number of multiplications of an entry that is never divided among workers.
 	smallMACs = machine.MACGrain
@@ -118,7 +119,7 @@ func (x *Multiplier) Listings() (list []expr.Listing) {
 	return list
 }
 
-// chunkMACs returns the number of multiplications of a chunk of small entries. They take tens of microseconds.
+// chunkMACs returns the number of multiplications of a chunk of small entries. A chunk takes tens of microseconds.
 func (x *Multiplier) chunkMACs() int {
 	switch x.Plan.DType() {
 	case tensor.Float32, tensor.Float64:
@@ -148,7 +149,7 @@ func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
 	}
 }
 
-// runWhole runs all phases of the entries e0 to e1, one entry after another. Worker memory holds the plan's own memory
+// runWhole runs all phases of entries [e0, e1), one entry after another. Worker memory holds the plan's worker memory
 // and, from offset own on, the panels.
 func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
 	j := x.prepareJob(m)
@@ -174,6 +175,7 @@ func (x *Multiplier) SetEpilogue(e *fusion.Epilogue, s gemm.Spec) {
 	x.epilogue, x.cRow, x.cCol = e, s.CRowStride, s.CColStride
 }
 
+// prepareJob returns the worker's job with the addresses of a run.
 func (x *Multiplier) prepareJob(m *graph.Mem) *Job {
 	j := x.jobs.Of(m)
 	if x.Prepare != nil && !j.prepared {
@@ -215,6 +217,7 @@ func (j *Job) release() {
 	j.epilogue.Release()
 }
 
+// setEntry sets the addresses of the matrices of entry e.
 func (x *Multiplier) setEntry(j *Job, e int) {
 	j.Args.A, j.Args.B = x.entryAt(j.A, x.A, e), x.entryAt(j.B, x.B, e)
 	j.Args.C, j.Args.Bias = x.entryAt(j.C, x.C, e), x.entryAt(j.Bias, x.Bias, e)
@@ -230,7 +233,7 @@ func (x *Multiplier) entryAt(base unsafe.Pointer, offsets []int, e int) unsafe.P
 }
 
 // MaxThin is the maximum number of rows of A for which gemm reads B in place, and the maximum number of columns of B
-// for which gemm reads A in place. Packing this matrix would double the memory traffic.
+// for which gemm reads A in place. Packing the larger matrix would double the memory traffic.
 const MaxThin = 4
 
 // RowMove copies N pixels of an input row, with a stride, to consecutive lanes of a panel.

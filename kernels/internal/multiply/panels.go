@@ -25,8 +25,8 @@ type Panels struct {
 	Lanes      int          // number of lanes of a matrix
 	Starts     []int        // offsets of the matrices in the operand
 	LaneStride int          // stride between lanes
-	// Terms returns the offset of each term from the start of its lane. Terms is nil if the terms are evenly spaced. It
-	// is called only for packing and unpacking.
+	// Terms returns the offset of each term from the start of its lane. Terms is nil if the terms are evenly spaced.
+	// Only packing and unpacking call Terms.
 	Terms      func() []int
 	Depth      int // number of terms of a lane
 	TermStride int // stride between evenly spaced terms
@@ -72,18 +72,18 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 	}
 }
 
-// evenSteps returns the length of the longest evenly spaced prefix of a nonempty list, and the spacing. The length is
-// bounded, so that a block that is moved at once stays in the caches.
-func evenSteps(steps []int) (n, apart int) {
-	const most = 256
-	if len(steps) < 2 {
-		return len(steps), 0
+// evenSteps returns the length of the longest evenly spaced prefix of a nonempty list of offsets, and the spacing. The
+// length is bounded, so that a block of the prefix stays in the caches.
+func evenSteps(offsets []int) (n, spacing int) {
+	const maxLength = 256
+	if len(offsets) < 2 {
+		return len(offsets), 0
 	}
-	n, apart = 2, steps[1]-steps[0]
-	for n < min(len(steps), most) && steps[n]-steps[n-1] == apart {
+	n, spacing = 2, offsets[1]-offsets[0]
+	for n < min(len(offsets), maxLength) && offsets[n]-offsets[n-1] == spacing {
 		n++
 	}
-	return n, apart
+	return n, spacing
 }
 
 // filledElements is the number of elements that are packed between two checks of the context.
@@ -130,7 +130,7 @@ func (p *Panels) unpack(dst unsafe.Pointer, src []byte) {
 	}
 }
 
-// PackingOf returns the packing of an operand that is packed as several Panels of the same dtype, one after another.
+// PackingOf returns the packing of an operand that is packed in several forms of the same dtype, one after another.
 func PackingOf(list ...*Panels) graph.Packing {
 	d := list[0].DType
 	pk := graph.Packing{DType: d}
@@ -170,9 +170,9 @@ func PackingOf(list ...*Panels) graph.Packing {
 	return pk
 }
 
-// InPanels reports whether operand i is packed as the panels want, which the kernel needs. want is nil if the kernel
-// needs the operand unpacked. InPanels returns false if the operand is not packed, or is only converted. It fails if
-// the operand has any other packed form.
+// InPanels reports whether operand i is packed as the panels want. want is nil if the kernel reads the operand in
+// place. InPanels returns false if the operand is not packed, or is packed as a dense copy. It fails if the operand has
+// any other packed form.
 func InPanels(c *graph.Call, i int, want *Panels) (bool, error) {
 	is := c.Packed(i)
 	switch {
@@ -186,12 +186,13 @@ func InPanels(c *graph.Call, i int, want *Panels) (bool, error) {
 	return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, is.Form, want.Form)
 }
 
-// MatrixPanels returns the panels of one operand of a product. Its matrices have the given number of lanes, with stride
-// `lane`, and depth terms, with stride `step`. offsets has the offset of each entry's matrix. Nil offsets describe a
-// single matrix at offset 0. Each distinct matrix is packed once.
-func MatrixPanels(d tensor.DType, width, lanes, lane, depth, step int, offsets []int) *Panels {
-	p := &Panels{DType: d, Width: width, Lanes: lanes, LaneStride: lane, Depth: depth, TermStride: step, Starts: []int{0}}
-	p.Form = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", d, width, lanes, depth, lane, step)
+// MatrixPanels returns the panels of one operand of a product. Each matrix of the operand has the given number of
+// lanes, which are laneStride elements apart, and depth terms, which are termStride elements apart. offsets has the
+// offset of each entry's matrix; nil stands for a single matrix at offset 0. Each distinct matrix is packed once.
+func MatrixPanels(d tensor.DType, width, lanes, laneStride, depth, termStride int, offsets []int) *Panels {
+	p := &Panels{DType: d, Width: width, Lanes: lanes, LaneStride: laneStride, Depth: depth, TermStride: termStride,
+		Starts: []int{0}}
+	p.Form = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", d, width, lanes, depth, laneStride, termStride)
 	if offsets != nil {
 		p.Starts = slices.Compact(slices.Sorted(slices.Values(offsets)))
 		p.Form += fmt.Sprintf(" at %s", startsText(p.Starts))
@@ -199,8 +200,7 @@ func MatrixPanels(d tensor.DType, width, lanes, lane, depth, step int, offsets [
 	return p
 }
 
-// startsText formats offsets. Evenly spaced offsets are formatted as the first offset, their number and their spacing,
-// other offsets as a list.
+// startsText formats offsets. Evenly spaced offsets are formatted as FIRST+NUMBERxSPACING, other offsets as a list.
 func startsText(starts []int) string {
 	if len(starts) > 1 {
 		by := starts[1] - starts[0]
@@ -214,8 +214,8 @@ func startsText(starts []int) string {
 	return tensor.ListString(starts)
 }
 
-// PackedOffsets returns the position of each entry's packed matrix, in elements. offsets has the offset of each entry's
-// matrix in the operand. For nil offsets, Places returns nil.
+// PackedOffsets returns the offset of each entry's packed matrix, in elements, or nil for nil offsets. offsets has the
+// offset of each entry's matrix in the operand.
 func (p *Panels) PackedOffsets(offsets []int) []int {
 	if offsets == nil {
 		return nil

@@ -28,17 +28,19 @@ func byteBounds(d tensor.DType) (least, most float64) {
 	return 0, math.MaxUint8
 }
 
-// SumConversion describes the loop that converts int32 sums of products of bytes to results. The operands of the loop
-// are the sums, two int32 factors if Rows is set, two int32 factors if Columns is set, and the scale and the zero point
-// if Scaled is set.
+// SumConversion describes the loop that converts int32 sums of products of bytes to results, in three optional steps.
+// The operands of the loop are the sums, followed by the operands of each step.
 type SumConversion struct {
-	// Rows adds a product of two factors to a sum: a factor of the sum's row and a factor of the sum's column. Columns
-	// subtracts such a product. The factor of the row is the first of the two operands.
-	Rows, Columns bool
-	// Scaled multiplies sums by a scale and rounds them to D, as [Requantized] does. Each column has its own scale. If
-	// OneScale is set, all columns have the same scale. Without Scaled, results are int32.
-	Scaled, OneScale bool
-	D                tensor.DType // int8 or uint8
+	// AddsProduct: the loop adds row * column to each sum. Both operands are int32: a factor for each row and a factor
+	// for each column.
+	AddsProduct bool
+	// SubtractsProduct: the loop subtracts a second product of the same kind.
+	SubtractsProduct bool
+	// Scaled: the loop scales the sums and rounds them to DType, as [Requantized] does. The operands are the scale, with
+	// one element or one for each column, and the zero point. Without Scaled, results are int32.
+	Scaled   bool
+	OneScale bool         // whether all columns have the same scale
+	DType    tensor.DType // int8 or uint8; used if Scaled is set
 }
 
 // Loop compiles the loop.
@@ -46,26 +48,26 @@ func (f SumConversion) Loop() (*loops.Loop, error) {
 	const i32 = tensor.Int32
 	text, out := "s = sum", i32
 	names, types, scalar := []string{"sum"}, []tensor.DType{i32}, []bool{false}
-	operand := func(name string, d tensor.DType, forRow bool) {
-		names, types, scalar = append(names, name), append(types, d), append(scalar, forRow)
+	operand := func(name string, d tensor.DType, perRow bool) { // perRow: the operand has one element for each row
+		names, types, scalar = append(names, name), append(types, d), append(scalar, perRow)
 	}
-	if f.Rows {
+	if f.AddsProduct {
 		text += " + row * column"
 		operand("row", i32, true)
 		operand("column", i32, false)
 	}
-	if f.Columns {
+	if f.SubtractsProduct {
 		text += " - point * total"
 		operand("point", i32, true)
 		operand("total", i32, false)
 	}
 	if f.Scaled {
-		least, most := byteBounds(f.D)
-		out = f.D
+		least, most := byteBounds(f.DType)
+		out = f.DType
 		text += fmt.Sprintf("; v = rint(float32(s) * scale) + float32(zero); "+
-			"%v(where(v == v, minimum(maximum(v, %v), %v), 0))", f.D, least, most)
+			"%v(where(v == v, minimum(maximum(v, %v), %v), 0))", f.DType, least, most)
 		operand("scale", tensor.Float32, f.OneScale)
-		operand("zero", f.D, true)
+		operand("zero", f.DType, true)
 	} else {
 		text += "; s"
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Requantizer converts rows of sums to bytes, with one scale for each column and without the corrections of [Finish].
-// With AVX-512, machine code keeps the scales in registers. Otherwise the loop of Finish is used.
+// Requantizer converts rows of int32 sums to bytes, with one scale for each column. With AVX-512, machine code keeps
+// the scales in registers. Otherwise the loop of a [SumConversion] is used.
 type Requantizer struct {
 	dtype tensor.DType
 	code  *jit.Func
@@ -22,6 +22,7 @@ type Requantizer struct {
 	run   graph.PerWorker[requantizerRun]
 }
 
+// requantizerRun is the state of a worker that runs a Requantizer.
 type requantizerRun struct {
 	args      jit.Args
 	state     loops.State
@@ -36,12 +37,12 @@ func NewRequantizer(d tensor.DType) (*Requantizer, error) {
 		r.code, err = requantize.Compile(d == tensor.Int8, machine.Host())
 		return r, err
 	}
-	r.loop, err = SumConversion{Scaled: true, D: d}.Loop()
+	r.loop, err = SumConversion{Scaled: true, DType: d}.Loop()
 	return r, err
 }
 
-// ConvertRows converts rows of sums to bytes. pitch is the stride of rows of results, and sumsPitch the stride of rows
-// of sums, both in bytes. zeroPoint is the address of a single element of the dtype of the results.
+// ConvertRows converts rows of sums to bytes. pitch is the stride of the rows of results, and sumsPitch the stride of
+// the rows of sums, both in bytes. zeroPoint is the address of one element of the dtype of the results.
 func (r *Requantizer) ConvertRows(m *graph.Mem, out, sums, scales, zeroPoint unsafe.Pointer, pitch, sumsPitch, columns,
 	rows int) error {
 	w := r.run.Of(m)

@@ -4,9 +4,8 @@ import "github.com/graphrun/graphrun/internal/machine"
 
 // Strips is the order in which a product of several images (or matrices) is computed, and its division into chunks. The
 // rows of an image are divided into strips, and the columns of the result into blocks. A unit of work is one strip by
-// one block. A band is a sequence of strips. All strips of a band are computed for one block, while the block's weights
-// are in cache, before the next block. The loop over images contains the loop over bands, which contains the loop over
-// blocks, which contains the loop over the strips of a band.
+// one block. A band is a sequence of strips that is computed for one block, whose weights are in cache, before the next
+// block. The loops are, from the outermost: images, bands, blocks, strips of the band.
 type Strips struct {
 	Images int // number of images
 	Blocks int // number of blocks of columns
@@ -24,15 +23,15 @@ func (o *Strips) Cut(work, grain int) { o.cut = machine.CutUnits(o.Units(), work
 // Chunks returns the number of chunks.
 func (o *Strips) Chunks() int { return o.cut.Chunks }
 
-// Completed returns the number of images that are complete after a chunk and all earlier chunks, and the number of
-// strips of the next image that are then complete in all blocks.
+// Completed returns the progress after a chunk and all earlier chunks: the number of complete images, and the number of
+// strips of the next image that are complete in all blocks.
 func (o *Strips) Completed(chunk int) (images, strips int) {
 	_, end := o.cut.Range(chunk)
 	images, band, rest, width := o.locate(end)
 	return images, band*o.Band + max(0, rest-(o.Blocks-1)*width)
 }
 
-// Started returns the index of the image in which a chunk ends, and the number of strips of that image that this chunk
+// Started returns the index of the image in which a chunk ends, and the number of strips of this image that the chunk
 // and all earlier chunks have started.
 func (o *Strips) Started(chunk int) (images, strips int) {
 	_, end := o.cut.Range(chunk)

@@ -40,8 +40,8 @@ func tileRate(d tensor.DType) string {
 	return TileGo
 }
 
-// ReclassifyStores reclassifies the bytes of the result, which [graph.Call.Streamed] has counted as dense traffic, as
-// copied, because no computation overlaps with the stores of a tile.
+// ReclassifyStores counts the bytes of the result as copied instead of dense, as [graph.Call.Streamed] has counted
+// them. No computation overlaps with the stores of a tile.
 func ReclassifyStores(w *graph.Work, c *graph.Call) {
 	bytes := float64(c.Out[0].Bytes())
 	w.Bytes[graph.Dense] -= bytes
@@ -57,17 +57,16 @@ func AddProduct(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
 }
 
 const (
-	// fewRows is the maximum number of rows of the other operand for which computing with a panel takes much less time
-	// than loading the panel from memory.
+	// fewRows is the maximum number of rows for which the products of a panel take much less time than loading the panel
+	// from memory.
 	fewRows = 4
-	// manyRows is the number of rows of the other operand for which computing with a panel takes as long as loading the
-	// next panel.
+	// manyRows is the number of rows for which the products of a panel take as long as loading the next panel.
 	manyRows = 32
 )
 
-// ReclassifyPanels reclassifies some bytes of constant operand i, which [graph.Call.Streamed] has counted as kept, as
-// panels. These are the bytes of a panel that are loaded while the previous panel is multiplied by the given number of
-// rows of the other operand.
+// ReclassifyPanels counts some bytes of constant operand i as panels instead of kept, as [graph.Call.Streamed] has
+// counted them. These bytes of a panel are loaded while the previous panel is multiplied by the given number of rows of
+// the other operand.
 func ReclassifyPanels(w *graph.Work, c *graph.Call, i, rows int) {
 	m := c.Meta(i)
 	if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && rows > fewRows && bytes <= w.Bytes[graph.Kept] {
@@ -77,8 +76,8 @@ func ReclassifyPanels(w *graph.Work, c *graph.Call, i, rows int) {
 	}
 }
 
-// AddThinProduct adds the cost of products of few rows or columns, which read the other matrix in place. macs is the
-// number of multiplications of an entry.
+// AddThinProduct adds the cost of products with few rows or columns, for which gemm reads the larger matrix in place.
+// macs is the number of multiplications of an entry.
 func AddThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
 	each := 1.0
 	switch tileRate(d) {

@@ -78,7 +78,7 @@ func inferAddmm(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Ca
 		}
 		at := kit.Attrs[addmmAttrs](c)
 		if t.DType == tensor.Bool && t.Numel().Ne(sym.Int{}).Holds() {
-			// f rejects products of bools, except products without terms. Their result is beta times self.
+			// f accepts products of bools only if they have no terms. Their result is beta times self.
 			return nil, fmt.Errorf("result type %s can't be cast to the desired output type Bool", at.Beta.DType().TorchName())
 		}
 		for _, v := range []tensor.Scalar{at.Beta, at.Alpha} {
@@ -90,7 +90,7 @@ func inferAddmm(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Ca
 	}
 }
 
-// addmmOf describes a call of addmm or baddbmm as a contraction.
+// addmmOf describes a call of addmm or baddbmm as a contraction, with the depth of the matrices.
 func addmmOf(c *graph.Call) (*contraction, error) {
 	at, out := kit.Attrs[addmmAttrs](c), c.Out[0]
 	s, a, b := c.Meta(0), c.Meta(1), c.Meta(2)
@@ -127,9 +127,9 @@ func addendOf(m, expanded tensor.Meta) matrices {
 }
 
 // skipsProduct reports whether the product is skipped because alpha is 0. NaNs and infinities of the matrices then do
-// not reach the result, as in the BLAS library that PyTorch uses for floats and complex numbers. PyTorch does not use
-// BLAS for integers, for 16-bit floats, and for batches of products of less than 400 multiplications
-// (bmm_out_or_baddbmm_). In these cases, the product is multiplied by 0.
+// not reach the result, as in the BLAS library that PyTorch uses for floats and complex numbers. For integers, 16-bit
+// floats, and batches of products of less than 400 multiplications (bmm_out_or_baddbmm_), PyTorch does not use BLAS and
+// multiplies the product by 0.
 func skipsProduct(c *graph.Call) bool {
 	a, b := c.Meta(1), c.Meta(2)
 	if d := a.DType; d.IsReducedFloat() || d.IsIntegral(true) || kit.Attrs[addmmAttrs](c).Alpha.Tensor(d).At().Complex() !=
@@ -140,7 +140,7 @@ func skipsProduct(c *graph.Call) bool {
 	return lead == 0 || a.Shape[lead]*a.Shape[lead+1]*b.Shape[lead+1] >= 400
 }
 
-// addmmWithSkip describes a call like sumOf, but with depth 0 if the product is skipped.
+// addmmWithSkip describes a call like addmmOf, but with depth 0 if the product is skipped.
 func addmmWithSkip(c *graph.Call) (*contraction, error) {
 	x, err := addmmOf(c)
 	if err == nil && skipsProduct(c) {
@@ -190,7 +190,7 @@ func addTimes(s *kit.Accumulator, factor, v tensor.Scalar) {
 	s.Mul(factor, v)
 }
 
-// addmmLoops returns the loop over the rows or the batch of the result; self is broadcast.
+// addmmLoops returns the loop over the rows, or over the batch, of the result. self may be broadcast.
 func addmmLoops(c *graph.Call) []graph.Parallel {
 	p := kit.LoopOver(c, 1, 0, 0)
 	if c.Out[0].Rank() == 3 {

@@ -129,7 +129,7 @@ func (at *attentionAttrs) scaleOf(elements int) float64 {
 	return 1 / math.Sqrt(float64(elements))
 }
 
-// groupOf returns the number of adjacent query heads that use the same head of keys and values.
+// groupOf returns the number of adjacent query heads that share a head of keys and values.
 func (at *attentionAttrs) groupOf(query, key tensor.Meta) int {
 	if !at.EnableGQA {
 		return 1
@@ -137,9 +137,9 @@ func (at *attentionAttrs) groupOf(query, key tensor.Meta) int {
 	return query.Shape[query.Rank()-3] / key.Shape[key.Rank()-3]
 }
 
-// lowerAttention makes the kernel of a call. It describes the call as a [graph.Attention], which [compileAttention]
-// computes. Package fusion uses the same description for attentions that it finds in a graph. Operands in 16-bit floats
-// are converted first.
+// lowerAttention makes the kernel of a call. It describes the call as a [graph.Attention] for [compileAttention].
+// Package fusion uses the same description for attentions that it finds in a graph. Operands in 16-bit floats are
+// converted first.
 func lowerAttention(c *graph.Call) (*graph.Kernel, error) {
 	at, x, d := kit.Attrs[attentionAttrs](c), copies.NewCompound(c), c.Out[0].DType.OpMath()
 	out := x.StridedResult(0, d)
@@ -162,9 +162,9 @@ func lowerAttention(c *graph.Call) (*graph.Kernel, error) {
 		x.AddCall(view.Zeros, graph.Attrs{"size": out.Meta.Shape, "dtype": d}, buffers[:1])
 		return x.Kernel()
 	}
-	z := headGroups{rank: out.Meta.Rank() - 2, group: at.groupOf(q, k)}
-	a := &graph.Attention{Out: z.split(out.Meta, false), Query: z.split(q, false), Key: swapLastDims(z.split(k, true)),
-		Value: z.split(v, true)}
+	heads := headGroups{rank: out.Meta.Rank() - 2, group: at.groupOf(q, k)}
+	a := &graph.Attention{Out: heads.split(out.Meta, false), Query: heads.split(q, false),
+		Key: swapLastDims(heads.split(k, true)), Value: heads.split(v, true)}
 	a.Batch = a.Out.Shape[:a.Out.Rank()-2]
 	switch {
 	case at.IsCausal:
@@ -172,7 +172,7 @@ func lowerAttention(c *graph.Call) (*graph.Kernel, error) {
 		buffers = append(buffers[:4], indexes[:]...)
 		a.Others = []tensor.Meta{indexes[0].Meta, indexes[1].Meta}
 	case c.Has(3):
-		a.Others = []tensor.Meta{z.split(buffers[4].Meta, false)}
+		a.Others = []tensor.Meta{heads.split(buffers[4].Meta, false)}
 	default:
 		buffers = buffers[:4]
 	}
@@ -188,6 +188,7 @@ func lowerAttention(c *graph.Call) (*graph.Kernel, error) {
 	return x.Kernel()
 }
 
+// attentionReference computes the weights and the result of each query in float64.
 func attentionReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := attentionType(c)
 	if err != nil {

@@ -1,9 +1,9 @@
 package product
 
-// The kernel of attention divides the queries of each entry of the batch into blocks. A worker multiplies the queries
-// of a block by all keys, which gives a row of scores for each query. It then runs the row program that computes
-// weights from scores, and multiplies the weights by the values. Calls of scaled_dot_product_attention and attentions
-// that package fusion has found in a graph use the same kernel.
+// This file has the kernel of scaled_dot_product_attention and of attentions that package fusion has found in a graph.
+// The kernel divides the queries of each entry of the batch into blocks. A worker multiplies the queries of a block by
+// all keys, which gives a row of scores for each query. The worker then runs the row program that computes weights from
+// scores, and multiplies the weights by the values.
 
 import (
 	"unsafe"
@@ -31,11 +31,11 @@ const scoreBytes = 256 << 10
 // fewScoreRows is the minimum number of rows of a block, even if its scores then exceed scoreBytes.
 const fewScoreRows = 16
 
-// attentionSizes has the sizes of an attention and of its blocks. They depend on shapes only.
+// attentionSizes has the sizes of an attention and of its blocks. All sizes depend on shapes only.
 type attentionSizes struct {
 	entries              int // number of entries of the batch
 	queries, keys        int // numbers of queries and of keys of an entry
-	keySize, valueSize   int // numbers of elements of a query or key, and of a value
+	keySize, valueSize   int // number of elements of a query and of a key; number of elements of a value
 	rows, blocks         int // number of rows of a block; number of blocks of an entry
 	rowStride, colStride int // strides of scores between rows and between columns, in elements
 	scoreElements        int // size of the memory for a block of scores, in elements
@@ -91,16 +91,16 @@ func attentionWork(a *graph.Attention) (w graph.Work) {
 	return w
 }
 
-// thinProducts reports whether the product with the keys reads the keys once and in place, and whether the product with
-// the values reads the values once and in place.
+// thinProducts reports whether each product reads its larger operand once and in place: the product with the keys, and
+// the product with the values.
 func thinProducts(a *graph.Attention) [2]bool {
 	z := attentionSizesOf(a)
 	scores, values := z.specs(a, z.rows)
 	return [2]bool{gemm.Supports(scores, gemm.Thin), gemm.Supports(values, gemm.Thin)}
 }
 
-// packedElements returns the number of elements that are packed if operand i (query, key or value) is packed. Keys and
-// values are packed again for each block.
+// packedElements returns the number of elements that are packed if a product packs operand i: query, key or value. Keys
+// and values are packed again for each block.
 func (z attentionSizes) packedElements(i int) float64 {
 	keys := float64(z.blocks) * float64(z.keys)
 	queries := float64(z.queries)
@@ -134,10 +134,10 @@ func attentionRead(a *graph.Attention, i int) (w graph.Work) {
 	for _, m := range []*tensor.Meta{&dense.Query, &dense.Key, &dense.Value} {
 		*m = tensor.New(m.DType, m.Shape...)
 	}
-	is, was, n := attentionPackRates(a)[i], attentionPackRates(&dense)[i], attentionSizesOf(a).packedElements(i)
-	if is != was {
-		addPacking(&w, is, n)
-		addPacking(&w, was, -n)
+	rate, denseRate := attentionPackRates(a)[i], attentionPackRates(&dense)[i]
+	if n := attentionSizesOf(a).packedElements(i); rate != denseRate {
+		addPacking(&w, rate, n)
+		addPacking(&w, denseRate, -n)
 	}
 	return w
 }
@@ -162,6 +162,7 @@ type attention struct {
 	args                                             graph.PerWorker[gemm.Args]
 }
 
+// compileAttention returns the kernel of an attention.
 func compileAttention(a *graph.Attention) (*graph.Kernel, error) {
 	x := &attention{attentionSizes: attentionSizesOf(a)}
 	rank := len(a.Batch)

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// queryAndKey returns two values that broadcast to the shape of the scores: the index of each score's query, and the
-// index of each score's key.
+// queryAndKey adds the computation of two values that broadcast to the shape of the scores: the index of each score's
+// query, and the index of each score's key.
 func queryAndKey(x *copies.Compound, queries, keys int) (list [2]kit.Buffer) {
 	n, d := max(queries, keys), tensor.Int32
 	if n > math.MaxInt32 {
@@ -25,9 +25,9 @@ func queryAndKey(x *copies.Compound, queries, keys int) (list [2]kit.Buffer) {
 	return [2]kit.Buffer{indexes.View(tensor.New(d, queries, 1)), indexes.View(tensor.New(d, 1, keys))}
 }
 
-// describeWeights expands the operands a.Others of an attention to the shape of the scores, and sets the row program
-// that computes weights from scores. a.Others is empty, a mask, or the result of [queryAndKey]. In the last case, no
-// query sees later keys.
+// describeWeights expands a.Others, the operands of an attention besides query, key and value, to the shape of the
+// scores. It also sets the row program that computes weights from scores. a.Others is empty, a mask, or the result of
+// [queryAndKey]. With the result of queryAndKey, no query sees later keys.
 func describeWeights(a *graph.Attention, scale float64) (err error) {
 	queries, keys, _, _ := a.Sizes()
 	d := a.Out.DType
@@ -57,12 +57,12 @@ func describeWeights(a *graph.Attention, scale float64) (err error) {
 	return err
 }
 
-// headGroups gives operands the batch dimensions of a call. rank is the number of these dimensions. If group adjacent
-// query heads share a head of keys and values, the last dimension of the batch is split into two dimensions: heads of
-// keys, and query heads of each head of keys.
+// headGroups splits the heads of operands. rank is the number of batch dimensions of a call. If `group` adjacent query
+// heads share a head of keys and values, the last batch dimension is split into two dimensions: heads of keys, and
+// query heads of each head of keys.
 type headGroups struct{ rank, group int }
 
-// split returns m, [..., rows, columns], with all dimensions of the batch. shared tells that m is the key or the value.
+// split returns m, [..., rows, columns], with all batch dimensions and split heads. shared is set for keys and values.
 func (g headGroups) split(m tensor.Meta, shared bool) tensor.Meta {
 	missing := g.rank + 2 - m.Rank()
 	m.Shape = append(slices.Repeat([]int{1}, missing), m.Shape...)

@@ -25,7 +25,7 @@ const (
 // isByte reports whether a dtype is int8 or uint8.
 func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
 
-// bytesResult checks a call and returns the type of its result, which is row-major.
+// bytesResult checks a call and returns the type of its row-major result.
 func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 	const name = "matmul_bytes"
 	a, b := c.Type(bytesA), c.Type(bytesB)
@@ -58,7 +58,7 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 		name    string
 		d       tensor.DType
 		n       sym.Int
-		single  bool // a single element for all indexes is also allowed
+		single  bool // whether a single element is also allowed
 	}{{bytesAZero, "input_zero_point", a.DType, rows, true}, {bytesBZero, "other_zero_point", b.DType, cols, true},
 		{bytesBias, "bias", tensor.Int32, cols, false}, {bytesScale, "scale", tensor.Float32, cols, true},
 		{bytesZero, "zero_point", t.DType, sym.Of(1), true}} {
@@ -78,7 +78,7 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 	return t, nil
 }
 
-// byteAt reads element i of a vector of bytes or of a single element. An omitted operand is 0.
+// byteAt returns element i of an operand of dtype int8 or uint8. An omitted operand has the elements 0.
 func byteAt(p unsafe.Pointer, d tensor.DType, i int) int32 {
 	switch {
 	case p == nil:
@@ -89,8 +89,8 @@ func byteAt(p unsafe.Pointer, d tensor.DType, i int) int32 {
 	return int32(*(*uint8)(unsafe.Add(p, i)))
 }
 
-// perIndex returns the stride of operand k if it has an element for each row or column, or 0 if it has a single
-// element.
+// perIndex returns the stride of operand k, a vector with an element for each row or column. The stride is 0 if the
+// operand is omitted or has a single element for all rows or columns.
 func perIndex(c *graph.Call, k int) int {
 	if m := c.Meta(k); c.Has(k) && m.Numel() > 1 {
 		return m.Strides[0]

@@ -21,13 +21,13 @@ import (
 // signBit is the offset of 128 that converts between int8 and uint8.
 const signBit = 0x80
 
-// bytePacker packs operand b into panels. A panel has the columns of a block. The groups of all columns at the same
-// depth are contiguous.
+// bytePacker packs operand b into panels (see [byteShape]). A panel has the columns of a block. The groups of all
+// columns at the same depth are contiguous.
 type bytePacker struct {
 	byteShape
 	signed        bool        // whether elements are int8
 	join          *loops.Loop // joins the elements of a group
-	ones          []byte      // a row of ones, to sum columns
+	ones          []byte      // a packed row of ones, whose product with a panel is the sums of columns
 	columnSumCode *jit.Func   // multiplies ones by a panel
 }
 
@@ -56,8 +56,8 @@ func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
 	return p, err
 }
 
-// joinLoop returns the loop that joins bytes of a column to a group. Its operands are the bytes. It subtracts 128 from
-// uint8 elements. In a group of four bytes, it does so by flipping the sign bits.
+// joinLoop returns the loop that joins bytes of a column to a group. Each operand is one of the bytes. The loop
+// subtracts 128 from uint8 elements; in a group of four bytes, it does so by flipping the sign bits.
 func joinLoop(per int, signed bool) (*loops.Loop, error) {
 	names, types := []string{"a", "b", "c", "d"}[:per], make([]tensor.DType, per)
 	bits, less, d := 32/per, 0, tensor.Uint8
@@ -82,10 +82,11 @@ func joinLoop(per int, signed bool) (*loops.Loop, error) {
 	return kit.FormulaLoop(text, names, types, nil, tensor.Int32)
 }
 
-// transposeBytes returns the number of bytes of worker memory in which a strided block of columns is transposed.
+// transposeBytes returns the bytes of worker memory that the transposition of a block of columns needs.
 func (p *bytePacker) transposeBytes() int { return p.k * p.width() }
 
-// block packs a block of columns of a matrix with the given strides, and sums the columns.
+// block packs a block of columns of a matrix, and sums the columns. row and col are the strides of the matrix. room is
+// worker memory for a transposed block.
 func (p *bytePacker) block(r *packerRun, to, from unsafe.Pointer, row, col, block int, room unsafe.Pointer) {
 	width := p.width()
 	cols := min(width, p.n-block*width)
@@ -107,8 +108,8 @@ func (p *bytePacker) block(r *packerRun, to, from unsafe.Pointer, row, col, bloc
 	p.sumColumns(r, panel, p.columnSums(to, block))
 }
 
-// joinGroups joins the n groups of each column from group `first` on. Elements past the depth are arbitrary, because
-// tiles multiply them by 0.
+// joinGroups joins the n groups of each column from group `first` on. Elements past the depth are arbitrary. Tiles
+// multiply them by 0.
 func (p *bytePacker) joinGroups(r *packerRun, panel, from unsafe.Pointer, row, first, n, cols int) {
 	step := p.width() * groupBytes
 	var ptrs [1 + groupBytes]unsafe.Pointer
@@ -120,7 +121,7 @@ func (p *bytePacker) joinGroups(r *packerRun, panel, from unsafe.Pointer, row, f
 	p.join.Run(&r.state, ptrs[:1+p.perGroup], strides[:1+p.perGroup], cols, n)
 }
 
-// columnSums returns the address of the sums of a block's columns. They follow the panels of the matrix.
+// columnSums returns the address of the sums of a block's columns, which follow the panels of the matrix.
 func (s *byteShape) columnSums(matrix unsafe.Pointer, block int) unsafe.Pointer {
 	return unsafe.Add(matrix, s.blocks()*s.panelBytes()+block*s.width()*groupBytes)
 }
@@ -163,12 +164,11 @@ func (s *byteShape) element(panel unsafe.Pointer, k, j int) int32 {
 
 // form returns the name of the packed form, as in [graph.Packing].
 func (s byteShape) form() string {
-	what := map[int]string{groupBytes: "int8", 2: "int16"}[s.perGroup]
-	return fmt.Sprintf("%s panels of %d by k in %ds, and sums", what, s.width(), s.perGroup)
+	dtype := map[int]string{groupBytes: "int8", 2: "int16"}[s.perGroup]
+	return fmt.Sprintf("%s panels of %d by k in %ds, and sums", dtype, s.width(), s.perGroup)
 }
 
-// packBytes returns the packing of constant operand b. The packed form has all distinct matrices of the operand, one
-// after another.
+// packBytes returns the packing of constant operand b: all distinct matrices of the operand, one after another.
 func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != bytesB || c.Out[0].Numel() == 0 {
 		return graph.Packing{}, false
@@ -216,9 +216,9 @@ func ownLayout(m tensor.Meta) (row, col int, starts []int) {
 
 // unpack is the inverse of packing.
 func (p *bytePacker) unpack(dst, packed *tensor.Tensor) {
-	more := int32(0)
+	offset := int32(0)
 	if !p.signed {
-		more = signBit
+		offset = signBit
 	}
 	kit.EachIndex(dst.Shape, func(at []int) {
 		lead, matrix, j := max(0, len(at)-2), 0, 0
@@ -229,6 +229,6 @@ func (p *bytePacker) unpack(dst, packed *tensor.Tensor) {
 			j = at[len(at)-1]
 		}
 		panel := unsafe.Add(packed.Pointer(), matrix*p.matrixBytes()+j/p.width()*p.panelBytes())
-		dst.Set(tensor.IntScalar(int64(p.element(panel, at[lead], j%p.width())+more)), at...)
+		dst.Set(tensor.IntScalar(int64(p.element(panel, at[lead], j%p.width())+offset)), at...)
 	})
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteRows copies the rows of operand a to whole groups of uint8 or words. Rows are not copied if tiles can read the
-// operand in place. byteRows also sums the rows, because the results depend on the products of these sums and the zero
+// byteRows copies the rows of operand a to whole groups of uint8 or words (see [byteShape]), unless tiles can read the
+// operand in place. byteRows also sums the rows, because results depend on the products of these sums and the zero
 // points of columns.
 type byteRows struct {
 	byteShape
@@ -76,7 +76,7 @@ func (r *byteRows) step() int {
 // total of each row.
 func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, end int, room unsafe.Pointer,
 	sum func(row int, total int32)) {
-	n, plain, plainStep := end-first, unsafe.Add(from, first*r.row), r.row
+	n, bytesAt, bytesStep := end-first, unsafe.Add(from, first*r.row), r.row // contiguous rows of unconverted bytes
 	if r.copied {
 		dst, step := unsafe.Add(to, first*r.rowBytes()), r.rowBytes()
 		bytes := r.k * (groupBytes / r.perGroup)
@@ -86,12 +86,12 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 				at, rowStep = room, r.k
 			}
 			e := strided.Move(1)
-			e.Block(at, plain, strided.Axis{N: r.k, Dst: 1, Src: r.col}, strided.Axis{N: n, Dst: rowStep, Src: r.row})
-			plain, plainStep = at, rowStep
+			e.Block(at, bytesAt, strided.Axis{N: r.k, Dst: 1, Src: r.col}, strided.Axis{N: n, Dst: rowStep, Src: r.row})
+			bytesAt, bytesStep = at, rowStep
 		}
 		if r.loop != nil {
-			ptrs := [2]unsafe.Pointer{dst, plain}
-			r.loop.Run(state, ptrs[:], []int{step, plainStep}, r.k, n)
+			ptrs := [2]unsafe.Pointer{dst, bytesAt}
+			r.loop.Run(state, ptrs[:], []int{step, bytesStep}, r.k, n)
 		}
 		if bytes < step {
 			for i := range n {
@@ -103,12 +103,12 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 		return
 	}
 	for i := range n {
-		sum(first+i, byteTotal(kit.ElementsOf[byte](unsafe.Add(plain, i*plainStep), r.k), r.signed))
+		sum(first+i, byteTotal(kit.ElementsOf[byte](unsafe.Add(bytesAt, i*bytesStep), r.k), r.signed))
 	}
 }
 
-// byteTotal sums bytes. Tiles read signed bytes with an offset of 128, so byteTotal adds the same offset to each signed
-// byte. Eight bytes are added at a time, as four words.
+// byteTotal sums bytes. It adds 128 to each signed byte, because tiles read signed bytes with this offset. Eight bytes
+// are added at a time, as four words.
 func byteTotal(x []byte, signed bool) (total int32) {
 	const even = 0x00ff00ff00ff00ff
 	flip := uint64(0)
@@ -134,9 +134,9 @@ func byteTotal(x []byte, signed bool) (total int32) {
 	return total
 }
 
-// byteFactors has the properties of the zero points of both operands that are known when a kernel is compiled. Tiles
+// byteFactors has the facts about the zero points of both operands that are known when a kernel is compiled. Tiles
 // multiply uint8 rows by int8 columns. Rows of int8 and columns of uint8 are offset by 128, and so are their zero
-// points.
+// points. The index of each field is bytesA or bytesB.
 type byteFactors struct {
 	dtype   [2]tensor.DType // dtype of the operand
 	step    [2]int          // stride of the zero points; 0 for a single zero point
@@ -148,19 +148,19 @@ func newByteFactors(c *graph.Call) (f byteFactors) {
 	for i, zero := range [2]int{bytesAZero, bytesBZero} {
 		f.dtype[i], f.step[i] = c.Meta(i).DType, perIndex(c, zero)
 		f.signed[i] = f.dtype[i] == tensor.Int8
-		none := 0.0 // the zero point that is 0 after the offset
+		vanishing := 0.0 // the zero point that is 0 after the offset
 		switch {
 		case i == bytesA && f.signed[i]:
-			none = -signBit
+			vanishing = -signBit
 		case i == bytesB && !f.signed[i]:
-			none = signBit
+			vanishing = signBit
 		}
-		f.nonzero[i] = !allAre(c, zero, none)
+		f.nonzero[i] = !allAre(c, zero, vanishing)
 	}
 	return f
 }
 
-// allAre reports whether all elements of an operand are known to equal a number. An omitted operand is 0.
+// allAre reports whether all elements of operand k are known to equal a number. An omitted operand has the elements 0.
 func allAre(c *graph.Call, k int, number float64) bool {
 	if !c.Has(k) {
 		return number == 0
@@ -174,7 +174,7 @@ func allAre(c *graph.Call, k int, number float64) bool {
 	return all
 }
 
-// zeroPoint returns zero point i of an operand, after the offset. side is bytesA or bytesB, and p the address of the
+// zeroPoint returns zero point i of an operand, after the offset. side is bytesA or bytesB. p is the address of the
 // zero points.
 func (f *byteFactors) zeroPoint(side int, p unsafe.Pointer, i int) int32 {
 	z := byteAt(p, f.dtype[side], i*f.step[side])

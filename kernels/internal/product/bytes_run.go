@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// operandAddress returns the address of an operand, or nil if it is omitted.
+// operandAddress returns a function that returns the address of operand k in a run, or nil if it is omitted.
 func operandAddress(c *graph.Call, k int) func(m *graph.Mem) unsafe.Pointer {
 	if !c.Has(k) {
 		return func(*graph.Mem) unsafe.Pointer { return nil }
@@ -28,18 +28,18 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	bRow, bCol, _ := ownLayout(c.Meta(bytesB))
 	biasStep := perIndex(c, bytesBias)
 	rowChunks := t.rowCopier.chunks()
-	group := t.blocks() // number of blocks per chunk; all blocks if b is packed, because only sums are then computed
+	group := t.blocks() // number of blocks per chunk: all blocks if b is packed, because only sums are then computed
 	if !t.packed {
 		group = max(1, machine.MoveGrain/(t.width()*t.k))
 	}
 	blockChunks := kit.DivUp(t.blocks(), group)
 	points := 0
-	if t.conversion.Columns {
+	if t.conversion.SubtractsProduct {
 		points = 1
 	}
 	first := len(t.aOffsets)*rowChunks + points
 	chunks := first
-	if !t.packed || t.hasInitialSums || t.conversion.Rows {
+	if !t.packed || t.hasInitialSums || t.conversion.AddsProduct {
 		chunks += len(t.bOffsets) * blockChunks
 	}
 	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
@@ -48,7 +48,7 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 		defer r.state.Release()
 		switch {
 		case chunk < points:
-			list := kit.SliceOf[int32](m.Scratch, t.scratchAt.points, t.m)
+			list := kit.SliceOf[int32](m.Scratch, t.scratchAt.rowZeros, t.m)
 			for i := range list {
 				list[i] = t.factors.zeroPoint(bytesA, aZero(m), i)
 			}
@@ -75,18 +75,18 @@ func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
 	if t.packed {
 		return unsafe.Add(m.Ptrs[1+bytesB], at)
 	}
-	return scratch(m, t.scratchAt.b+at)
+	return scratch(m, t.scratchAt.panels+at)
 }
 
 // prepareRows prepares a chunk of the rows of a matrix.
 func (t *byteTiles) prepareRows(m *graph.Mem, r *packerRun, matrix, chunk int, zero unsafe.Pointer) {
 	var sum func(row int, total int32)
-	if t.conversion.Rows {
-		list := kit.SliceOf[int32](m.Scratch, t.scratchAt.rows+matrix*t.m*groupBytes, t.m)
+	if t.conversion.AddsProduct {
+		list := kit.SliceOf[int32](m.Scratch, t.scratchAt.rowSums+matrix*t.m*groupBytes, t.m)
 		sum = func(row int, total int32) { list[row] = int32(t.k)*t.factors.zeroPoint(bytesA, zero, row) - total }
 	}
 	from := chunk * t.rowCopier.group
-	t.rowCopier.copyRows(&r.state, scratch(m, t.scratchAt.a+matrix*t.m*t.rowBytes()),
+	t.rowCopier.copyRows(&r.state, scratch(m, t.scratchAt.packedRows+matrix*t.m*t.rowBytes()),
 		unsafe.Add(m.Ptrs[1+bytesA], t.aOffsets[matrix]),
 		from, min(t.m, from+t.rowCopier.group), unsafe.Pointer(unsafe.SliceData(m.Worker)), sum)
 }
@@ -97,10 +97,10 @@ func (t *byteTiles) prepareColumns(m *graph.Mem, matrix, block int, panels, aZer
 	first := block * t.width()
 	cols := min(t.width(), t.n-first)
 	if t.hasInitialSums {
-		begin := kit.SliceOf[int32](m.Scratch, t.scratchAt.begin+(matrix*t.blocks()+block)*t.width()*groupBytes, cols)
+		begin := kit.SliceOf[int32](m.Scratch, t.scratchAt.initialSums+(matrix*t.blocks()+block)*t.width()*groupBytes, cols)
 		totals := kit.ElementsOf[int32](t.columnSums(panels, block), cols)
 		za := int32(0)
-		if !t.conversion.Columns {
+		if !t.conversion.SubtractsProduct {
 			za = t.factors.zeroPoint(bytesA, aZero, 0)
 		}
 		for j := range begin {
@@ -110,8 +110,8 @@ func (t *byteTiles) prepareColumns(m *graph.Mem, matrix, block int, panels, aZer
 			}
 		}
 	}
-	if t.conversion.Rows && matrix == 0 {
-		list := kit.SliceOf[int32](m.Scratch, t.scratchAt.columns+first*groupBytes, cols)
+	if t.conversion.AddsProduct && matrix == 0 {
+		list := kit.SliceOf[int32](m.Scratch, t.scratchAt.columnZeros+first*groupBytes, cols)
 		for j := range list {
 			list[j] = t.factors.zeroPoint(bytesB, bZero, first+j)
 		}
@@ -126,7 +126,7 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 		a := &r.args
 		t.epilogue.SetOperands(a, m, &r.lanes)
 		if t.hasInitialSums {
-			a.Ptr[tile.Bias] = scratch(m, t.scratchAt.begin)
+			a.Ptr[tile.Bias] = scratch(m, t.scratchAt.initialSums)
 		}
 		t.enterUnit(m, r, scale, zero)
 		err := t.order.EachUnit(chunk, func(entry, block, strip int) error {
@@ -170,7 +170,7 @@ func (t *byteTiles) outStep() int {
 	return t.outRowStride * groupBytes
 }
 
-// enterUnit sets the additional arguments of tiles on the matrix unit.
+// enterUnit sets the arguments that only tiles on the matrix unit have.
 func (t *byteTiles) enterUnit(m *graph.Mem, r *packerRun, scale, zero func(m *graph.Mem) unsafe.Pointer) {
 	if !t.unit {
 		return
@@ -187,7 +187,7 @@ func (t *byteTiles) enterUnit(m *graph.Mem, r *packerRun, scale, zero func(m *gr
 	}
 }
 
-// resultOffset returns the element offset, in the result, of the first element of a row in a block.
+// resultOffset returns the offset in the result of the first element of a row in a block, in elements.
 func (t *byteTiles) resultOffset(entry, row, block int) int {
 	return t.outOffsets[entry] + row*t.outRowStride + block*t.width()
 }
@@ -204,7 +204,7 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 	a, matrix := &r.args, t.bIndex[entry]
 	a.Ptr[tile.In] = unsafe.Add(m.Ptrs[1+bytesA], t.aOffsets[t.aIndex[entry]])
 	if t.rowCopier.copied {
-		a.Ptr[tile.In] = scratch(m, t.scratchAt.a+t.aIndex[entry]*t.m*t.rowBytes())
+		a.Ptr[tile.In] = scratch(m, t.scratchAt.packedRows+t.aIndex[entry]*t.m*t.rowBytes())
 	}
 	a.Ptr[tile.Vec], a.Ptr[tile.Out] = t.panels(m, matrix), to
 	a.Step[tile.InRow], a.Step[tile.OutRow] = t.rowCopier.step(), step
@@ -258,12 +258,12 @@ func (t *byteTiles) finishStrip(m *graph.Mem, r *packerRun, entry, block, first,
 	column := block * t.width()
 	operand(unsafe.Add(m.Ptrs[0], t.resultByteOffset(entry, first, block)), t.outRowStride*t.resultDType.Size())
 	operand(from, step)
-	if t.conversion.Rows {
-		operand(scratch(m, t.scratchAt.rows+(t.aIndex[entry]*t.m+first)*groupBytes), groupBytes)
-		operand(scratch(m, t.scratchAt.columns+column*groupBytes), 0)
+	if t.conversion.AddsProduct {
+		operand(scratch(m, t.scratchAt.rowSums+(t.aIndex[entry]*t.m+first)*groupBytes), groupBytes)
+		operand(scratch(m, t.scratchAt.columnZeros+column*groupBytes), 0)
 	}
-	if t.conversion.Columns {
-		operand(scratch(m, t.scratchAt.points+first*groupBytes), groupBytes)
+	if t.conversion.SubtractsProduct {
+		operand(scratch(m, t.scratchAt.rowZeros+first*groupBytes), groupBytes)
 		operand(t.columnSums(t.panels(m, t.bIndex[entry]), block), 0)
 	}
 	if t.conversion.Scaled {

@@ -10,15 +10,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MultipliesBytes reports whether byte products run as machine code on this machine. Without machine code, byte
-// products are slower than the float products of quantized values that they would replace.
+// MultipliesBytes reports whether byte products run as machine code on this machine. Without machine code, a byte
+// product is slower than the float product that it would replace.
 func MultipliesBytes() bool { return machine.Host().Has(machine.AVX2) && jit.Available() == nil }
 
 // byteShape is the division of a byte product into register tiles. The product multiplies m x k elements (the rows) by
-// k x n elements (the columns). A group is four bytes along the depth k; one instruction multiplies and adds the bytes
-// of two groups. A group has four elements, which are uint8 in rows and int8 in columns, or two elements as 16-bit
-// words. Rows of int8 and columns of uint8 are converted by an offset of 128; their zero points have the same offset,
-// which compensates it. A block is a set of columns that a tile computes at once. A panel is a packed block.
+// k x n elements (the columns). A group is four bytes along the depth k. One instruction multiplies a group of a row by
+// a group of a column and sums the products. A group has four elements, which are uint8 in rows and int8 in columns, or
+// two elements as 16-bit words. Rows of int8 and columns of uint8 are converted by an offset of 128, and the same
+// offset of their zero points compensates the conversion. A block is a set of columns that a tile computes at once. A
+// panel is a packed block.
 type byteShape struct {
 	m, n, k  int
 	perGroup int  // number of elements of a group: 4 or 2
@@ -39,18 +40,18 @@ const (
 	byteUnitStep = 1 << 25
 )
 
-// newByteShape returns the division of a product. It depends on sizes only. rows is the number of rows that are
-// multiplied by the same matrix. For few rows, blocks have more vectors, because enough independent sums hide the
-// latency of multiplications.
+// newByteShape returns the division of a product, which depends on sizes only. rows is the number of rows that are
+// multiplied by the same matrix. With few rows, blocks have more vectors, because a tile needs enough independent sums
+// to hide the latency of multiplications.
 func newByteShape(m, n, k, rows int) byteShape {
 	s := byteShape{m: m, n: n, k: k, perGroup: groupBytes, lanes: 8}
 	registers := 16
 	if machine.Host().Has(machine.Vector512) {
 		s.lanes, registers = 16, 32
 	}
-	beside := 1 // registers that hold broadcast operands, or products before they are added
+	otherRegisters := 1 // registers for broadcast operands, or for products before they are added
 	if !machine.Host().DotsBytes() {
-		s.perGroup, beside = 2, 2
+		s.perGroup, otherRegisters = 2, 2
 	}
 	s.groups = kit.DivUp(k, s.perGroup)
 	if s.perGroup == groupBytes && rows >= byteUnitRows && max(n, k)*groupBytes <= byteUnitStep &&
@@ -59,22 +60,22 @@ func newByteShape(m, n, k, rows int) byteShape {
 		s.vectors = min(tile.UnitVectors, kit.DivUp(n, s.lanes))
 		return s
 	}
-	most := 2
+	maxVectors := 2
 	switch {
 	case registers < 32:
 	case rows <= 6:
-		most = 4
+		maxVectors = 4
 	case rows <= 9:
-		most = 3
+		maxVectors = 3
 	}
-	s.vectors = min(most, kit.DivUp(n, s.lanes))
-	s.height = min(tile.DynamicRows, (registers-s.vectors-beside)/s.vectors)
+	s.vectors = min(maxVectors, kit.DivUp(n, s.lanes))
+	s.height = min(tile.DynamicRows, (registers-s.vectors-otherRegisters)/s.vectors)
 	return s
 }
 
 // writing returns the shape for a result with the given row stride, in elements. If the stride is too large for the
-// matrix unit, the shape is for vector instructions. The width of panels does not change, so that packed operands can
-// be used with both.
+// matrix unit, the shape is for vector instructions. The width of panels is the same for both, so that a packed operand
+// can be used with both.
 func (s byteShape) writing(row int) byteShape {
 	if s.unit && row > byteUnitStep/groupBytes {
 		const registers = 32 // a machine with the matrix unit has AVX-512
@@ -83,12 +84,16 @@ func (s byteShape) writing(row int) byteShape {
 	return s
 }
 
-func (s *byteShape) width() int  { return s.vectors * s.lanes }
+// width returns the number of columns of a block.
+func (s *byteShape) width() int { return s.vectors * s.lanes }
+
+// blocks returns the number of blocks of columns.
 func (s *byteShape) blocks() int { return kit.DivUp(s.n, s.width()) }
 
-// panelBytes returns the size of a panel. matrixBytes returns the size of all panels of a matrix, followed by an int32
-// sum for each column.
-func (s *byteShape) panelBytes() int  { return s.groups * s.width() * groupBytes }
+// panelBytes returns the size of a panel.
+func (s *byteShape) panelBytes() int { return s.groups * s.width() * groupBytes }
+
+// matrixBytes returns the size of a packed matrix: all panels, followed by an int32 sum for each column.
 func (s *byteShape) matrixBytes() int { return s.blocks() * (s.panelBytes() + s.width()*groupBytes) }
 
 // rowBytes returns the size of a packed row.
@@ -100,12 +105,12 @@ func bytesContraction(c *graph.Call) (x *contraction, s byteShape, err error) {
 	if x, err = productOf(c, c.Out[0]); err != nil {
 		return nil, s, err
 	}
-	one := ownMatrices(c.Meta(bytesB)) == 1
+	sharedMatrix := ownMatrices(c.Meta(bytesB)) == 1
 	rows := x.m
-	if one {
+	if sharedMatrix {
 		rows *= x.entries()
 	}
-	if one && x.n > 1 && perIndex(c, bytesAZero) == 0 {
+	if sharedMatrix && x.n > 1 && perIndex(c, bytesAZero) == 0 {
 		x.mergeBatch()
 	}
 	return x, newByteShape(x.m, x.n, x.k, rows), nil

@@ -46,11 +46,16 @@ type byteTiles struct {
 	epilogue             multiply.TileEpilogue
 	codes                map[byteCode]*jit.Func
 	order                multiply.Strips
-	// Offsets in scratch memory: of packed rows, sums of rows, zero points of rows, panels, initial values of tiles,
-	// and zero points of columns. all is the size of the scratch memory.
-	scratchAt     struct{ a, rows, points, b, begin, columns, all int }
-	prefetchLines int // cache lines of the next panel that tiles of the matrix unit prefetch per iteration
-	run           graph.PerWorker[packerRun]
+	scratchAt            byteScratch
+	prefetchLines        int // cache lines of the next panel that tiles of the matrix unit prefetch per iteration
+	run                  graph.PerWorker[packerRun]
+}
+
+// byteScratch has offsets in the scratch memory of byteTiles, in bytes.
+type byteScratch struct {
+	packedRows, rowSums, rowZeros    int // copies of rows, their sums, and their zero points
+	panels, initialSums, columnZeros int // packed columns, initial values of their sums, and their zero points
+	size                             int // size of the scratch memory
 }
 
 // byteCode is the key of the code of tiles.
@@ -86,19 +91,19 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 		return nil, err
 	}
 	s = s.writing(x.c.row)
-	if is := c.Packed(bytesB); is != nil && is.Form != s.form() {
-		return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", bytesB, is.Form, s.form())
+	if packed := c.Packed(bytesB); packed != nil && packed.Form != s.form() {
+		return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", bytesB, packed.Form, s.form())
 	}
 	t := &byteTiles{byteShape: s, factors: newByteFactors(c), resultDType: c.Out[0].DType, outRowStride: x.c.row,
 		packed: c.Packed(bytesB) != nil, scaleStep: perIndex(c, bytesScale), codes: map[byteCode]*jit.Func{}}
 	perRow := t.factors.step[bytesA] > 0
-	t.conversion = multiply.SumConversion{Rows: t.factors.nonzero[bytesB], Columns: perRow, Scaled: c.Has(bytesScale),
-		OneScale: t.scaleStep == 0, D: t.resultDType}
+	t.conversion = multiply.SumConversion{AddsProduct: t.factors.nonzero[bytesB], SubtractsProduct: perRow,
+		Scaled: c.Has(bytesScale), OneScale: t.scaleStep == 0, DType: t.resultDType}
 	t.hasInitialSums = c.Has(bytesBias) || t.factors.nonzero[bytesA] && !perRow
 	switch {
-	case t.conversion == (multiply.SumConversion{Scaled: true, D: t.resultDType}):
+	case t.conversion == (multiply.SumConversion{Scaled: true, DType: t.resultDType}):
 		t.requantizer, err = multiply.NewRequantizer(t.resultDType)
-	case t.conversion.Rows || t.conversion.Columns || t.conversion.Scaled:
+	case t.conversion.AddsProduct || t.conversion.SubtractsProduct || t.conversion.Scaled:
 		t.conversionLoop, err = t.conversion.Loop()
 	}
 	if err != nil {
@@ -111,7 +116,7 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 		}
 	}
 	t.chooseEpilogue(fusion.EpilogueOf(c))
-	if t.rowCopier, err = newByteRows(s, x, t.factors.signed[bytesA], t.conversion.Rows); err != nil {
+	if t.rowCopier, err = newByteRows(s, x, t.factors.signed[bytesA], t.conversion.AddsProduct); err != nil {
 		return nil, err
 	}
 	if t.packer, err = newBytePacker(s, t.factors.signed[bytesB]); err != nil {
@@ -126,11 +131,11 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 // points correct them later, or if several calls add to them. In these cases, another phase applies the epilogue to
 // whole rows, which costs less than a loop over each strip.
 func (t *byteTiles) chooseEpilogue(e *fusion.Epilogue) {
-	ok := !t.conversion.Rows && !t.conversion.Columns && t.groups <= callGroups
-	if ok {
-		t.epilogue, ok = multiply.NewTileEpilogue(e, t.n, tile.EpilogueOperands, true)
+	inTiles := !t.conversion.AddsProduct && !t.conversion.SubtractsProduct && t.groups <= callGroups
+	if inTiles {
+		t.epilogue, inTiles = multiply.NewTileEpilogue(e, t.n, tile.EpilogueOperands, true)
 	}
-	if ok {
+	if inTiles {
 		e.Absorb()
 	} else {
 		e.Leave()
@@ -148,8 +153,8 @@ func (t *byteTiles) listEntries(c *graph.Call, x *contraction) {
 	t.outOffsets = offsets(x.c)
 	known := map[int]int{}
 	for _, at := range offsets(x.a) {
-		k, is := known[at]
-		if !is {
+		k, seen := known[at]
+		if !seen {
 			k, known[at] = len(t.aOffsets), len(t.aOffsets)
 			t.aOffsets = append(t.aOffsets, at)
 		}
@@ -166,7 +171,7 @@ func (t *byteTiles) listEntries(c *graph.Call, x *contraction) {
 	}
 }
 
-// chooseOrder divides rows into strips, chooses the order of computation and lays out scratch memory.
+// chooseOrder divides rows into strips, and chooses the order of computation.
 func (t *byteTiles) chooseOrder() {
 	tiles := kit.DivUp(t.m, t.height)
 	sums := byteStrip
@@ -185,22 +190,26 @@ func (t *byteTiles) chooseOrder() {
 		grain *= tile.UnitGrain
 	}
 	t.order.Cut(t.stripRows*t.width()*t.k, grain)
-	at := 0
-	take := func(need bool, bytes int) int {
-		from := at
-		if need {
-			at += kit.AlignUp(bytes)
+	t.layOutScratch()
+}
+
+// layOutScratch assigns offsets in scratch memory to the values that the kernel needs.
+func (t *byteTiles) layOutScratch() {
+	s := &t.scratchAt
+	allocate := func(needed bool, bytes int) int {
+		offset := s.size
+		if needed {
+			s.size += kit.AlignUp(bytes)
 		}
-		return from
+		return offset
 	}
-	columns := t.blocks() * t.width() * groupBytes
-	t.scratchAt.a = take(t.rowCopier.copied, len(t.aOffsets)*t.m*t.rowBytes())
-	t.scratchAt.rows = take(t.conversion.Rows, len(t.aOffsets)*t.m*groupBytes)
-	t.scratchAt.points = take(t.conversion.Columns, t.m*groupBytes)
-	t.scratchAt.b = take(!t.packed, len(t.bOffsets)*t.matrixBytes())
-	t.scratchAt.begin = take(t.hasInitialSums, len(t.bOffsets)*columns)
-	t.scratchAt.columns = take(t.conversion.Rows, columns)
-	t.scratchAt.all = at
+	columnBytes := t.blocks() * t.width() * groupBytes
+	s.packedRows = allocate(t.rowCopier.copied, len(t.aOffsets)*t.m*t.rowBytes())
+	s.rowSums = allocate(t.conversion.AddsProduct, len(t.aOffsets)*t.m*groupBytes)
+	s.rowZeros = allocate(t.conversion.SubtractsProduct, t.m*groupBytes)
+	s.panels = allocate(!t.packed, len(t.bOffsets)*t.matrixBytes())
+	s.initialSums = allocate(t.hasInitialSums, len(t.bOffsets)*columnBytes)
+	s.columnZeros = allocate(t.conversion.AddsProduct, columnBytes)
 }
 
 // compile generates the code of all tiles.
@@ -264,7 +273,7 @@ func (t *byteTiles) spec(k byteCode) *tile.Spec {
 	return s
 }
 
-// byteStack is a sequence of n tiles of equal height, one below another. The first tile starts at `row`.
+// byteStack is a column of n tiles of equal height. The first tile starts at `row`.
 type byteStack struct{ row, height, n int }
 
 // stacks divides rows into tiles as evenly as possible, which gives at most two different heights.
@@ -280,7 +289,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &graph.Kernel{Scratch: t.scratchAt.all, Code: t.listings}
+	k := &graph.Kernel{Scratch: t.scratchAt.size, Code: t.listings}
 	if t.unit {
 		k.Worker = tile.UnitScratchBytes
 	}

@@ -19,13 +19,13 @@ type contraction struct {
 	batch   []int // sizes of the batch dimensions
 	m, n, k int
 	a, b, c matrices // layouts of the matrices
-	add     matrices
+	add     matrices // layout of the addend, if hasAdd
 	hasAdd  bool
 
 	// opA, opB and opAdd are the operand indexes of the matrices a, b and add.
 	opA, opB, opAdd int
 	alpha, beta     tensor.Scalar
-	algorithm       gemm.Way // algorithm
+	algorithm       gemm.Way
 	// sharedRows is the number of rows that are multiplied by the same matrix b. mergeBatch computes it from sizes,
 	// because the panels of a packed operand depend on sharing, but must not depend on the layouts of other operands.
 	sharedRows int
@@ -45,9 +45,9 @@ func (x *contraction) flops() float64 {
 }
 
 // mergeBatch merges batch dimensions into m or n, because one large product is faster than many small products. It
-// merges a dimension into m in two conditions: all entries along the dimension have the same matrix b, and the rows of
-// the matrices a, c and add have the same stride within and between entries. It merges a dimension into n if the
-// entries have the same matrix a, and the columns of b, c and add have the same stride within and between entries.
+// merges a dimension into m if all entries along the dimension have the same matrix b, and the rows of the matrices a,
+// c and add have the same stride within and between entries. It merges a dimension into n if all entries have the same
+// matrix a, and the columns of b, c and add have the same stride within and between entries.
 func (x *contraction) mergeBatch() {
 	x.sharedRows = x.m
 	for d, n := range x.batch {
@@ -86,11 +86,13 @@ func (x *contraction) mergeBatch() {
 	}
 }
 
+// rowsFollow reports whether the rows of a, c and add have the same stride within and between entries of dimension d.
 func (x *contraction) rowsFollow(d int) bool {
 	follow := func(p matrices) bool { return x.m == 1 || p.batch[d] == x.m*p.row }
 	return follow(x.a) && follow(x.c) && (!x.hasAdd || follow(x.add))
 }
 
+// colsFollow is rowsFollow for the columns of b, c and add.
 func (x *contraction) colsFollow(d int) bool {
 	follow := func(p matrices) bool { return x.n == 1 || p.batch[d] == x.n*p.col }
 	return follow(x.b) && follow(x.c) && (!x.hasAdd || follow(x.add))
@@ -106,8 +108,8 @@ func (x *contraction) dropBatchDim(d int) {
 	}
 }
 
-// offsets returns the offset of the matrix of every entry, in row-major order of the batch, or nil if all offsets are
-// 0.
+// offsets returns the offset of the matrix of every entry, in row-major order of the batch. It returns nil if all
+// offsets are 0.
 func (p matrices) offsets(batch []int) []int {
 	if len(p.batch) == 0 || !slices.ContainsFunc(p.batch, func(s int) bool { return s != 0 }) {
 		return nil
@@ -196,8 +198,8 @@ func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 // tinyMACs is the maximum number of multiplications of a product that gemm computes by plain loops.
 const tinyMACs = 4096
 
-// panels returns the packed form, in dtype d, of matrix a (if isA is set) or b. It returns nil if the matrix is read in
-// place. mergeBatch must be called first.
+// panels returns the packed form, in dtype d, of matrix a (if isA is set) or b. It returns nil if the product reads the
+// matrix in place. mergeBatch must be called first.
 func (x *contraction) panels(isA bool, d tensor.DType) *multiply.Panels {
 	p, width, lanes := x.b, gemm.PanelColsOf(d, x.sharedRows), x.n
 	lane, step := p.col, p.row
@@ -205,8 +207,8 @@ func (x *contraction) panels(isA bool, d tensor.DType) *multiply.Panels {
 		p, width, lanes = x.a, gemm.PanelRows(d), x.m
 		lane, step = p.row, p.col
 	}
-	unit := p.row == 1 || p.col == 1
-	switch thin := (x.m <= multiply.MaxThin || x.n <= multiply.MaxThin) && unit; {
+	hasUnitStride := p.row == 1 || p.col == 1
+	switch thin := (x.m <= multiply.MaxThin || x.n <= multiply.MaxThin) && hasUnitStride; {
 	case x.algorithm == gemm.Loops || x.algorithm == gemm.Thin,
 		x.algorithm == gemm.Any && (thin || kit.BoundedProduct(x.m, x.n, x.k) <= tinyMACs):
 		return nil
@@ -215,7 +217,7 @@ func (x *contraction) panels(isA bool, d tensor.DType) *multiply.Panels {
 }
 
 // affine describes the computation after a product: c = alpha * c + beta * add. As in BLAS, the addend is not read if
-// beta is 0. There is no multiplication by a factor of 1, because a complex infinity times 1 contains a NaN.
+// beta is 0. Multiplications by 1 are skipped, because a complex infinity times 1 contains a NaN.
 type affine struct {
 	alpha, beta tensor.Scalar
 	c, add      matrices

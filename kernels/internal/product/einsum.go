@@ -54,8 +54,8 @@ var Einsum = kit.Define[einsumAttrs](graph.Op{
 })
 
 func inferEinsum(c *graph.Call) ([]graph.Result, error) {
-	var few [4]tensor.Type
-	types := kit.OperandTypes(few[:0], c)
+	var onStack [4]tensor.Type
+	types := kit.OperandTypes(onStack[:0], c)
 	e, err := parseEquation(kit.Attrs[einsumAttrs](c).Equation, types)
 	if err != nil {
 		return nil, err
@@ -78,37 +78,36 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	d := res[0].Type.DType
 	out := tensor.Zeros(d, e.shape(e.out)...)
-	all := slices.Clone(e.out)
+	labels := slices.Clone(e.out)
 	for _, t := range e.terms {
 		for _, l := range t.labels {
-			if !slices.Contains(all, l) {
-				all = append(all, l)
+			if !slices.Contains(labels, l) {
+				labels = append(labels, l)
 			}
 		}
 	}
-	acc := map[string]complex128{}
-	ints := map[string]int64{}
-	kit.EachIndex(e.shape(all), func(at []int) {
+	sums, intSums := map[string]complex128{}, map[string]int64{} // by index of the result, as text
+	kit.EachIndex(e.shape(labels), func(at []int) {
 		v, n := complex(1, 0), int64(1)
 		for i, t := range e.terms {
 			off := 0
 			for k, l := range t.labels {
-				off += t.strides[k] * at[slices.Index(all, l)]
+				off += t.strides[k] * at[slices.Index(labels, l)]
 			}
 			x := tensor.Must(in[i].View(tensor.Meta{DType: in[i].DType, Shape: []int{}, Strides: []int{},
 				Offset: in[i].Offset + off})).At()
 			v, n = v*x.Complex(), n*x.Int()
 		}
 		key := fmt.Sprint(at[:len(e.out)])
-		acc[key] += v
-		ints[key] += n
+		sums[key] += v
+		intSums[key] += n
 	})
 	kit.EachIndex(out.Shape, func(at []int) {
 		key := fmt.Sprint(at)
 		if d.IsIntegral(true) {
-			out.Set(tensor.IntScalar(ints[key]), at...)
+			out.Set(tensor.IntScalar(intSums[key]), at...)
 		} else {
-			out.Set(tensor.ComplexScalar(acc[key]), at...)
+			out.Set(tensor.ComplexScalar(sums[key]), at...)
 		}
 	})
 	return []*tensor.Tensor{out}, nil

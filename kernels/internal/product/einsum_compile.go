@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumPlan builds the kernel of an einsum. It multiplies the terms of the equation as matrices, from left to right.
-// If dimensions must be merged for a product but are not adjacent in memory, a copy makes them adjacent.
+// einsumPlan builds the kernel of an einsum. It multiplies the terms of the equation as matrices, from left to right. A
+// copy makes dimensions adjacent in memory if they must be merged for a product.
 type einsumPlan struct {
 	equation       *einsum
 	call           *graph.Call
@@ -62,6 +62,7 @@ func (p *einsumPlan) done() *graph.Kernel {
 	return p.kernel
 }
 
+// allLabels returns the labels of all terms, with repetitions.
 func (p *einsumPlan) allLabels() []int {
 	var all []int
 	for _, t := range p.equation.terms {
@@ -70,8 +71,8 @@ func (p *einsumPlan) allLabels() []int {
 	return all
 }
 
-// keptLabels returns the labels that must not be summed before term i. They are the labels of the result and of the
-// terms from i on.
+// keptLabels returns the labels that must not be summed before term i: the labels of the result and of the terms from i
+// on.
 func (p *einsumPlan) keptLabels(i int) []int {
 	all := slices.Clone(p.equation.out)
 	for _, t := range p.equation.terms[i:] {
@@ -102,8 +103,8 @@ func (p *einsumPlan) sum(t einsumTerm, kept []int) (einsumTerm, error) {
 	return p.contract(t, one, kept, false)
 }
 
-// product multiplies terms a and b. First it sums a over the labels that are neither in b nor in kept, and b over the
-// labels that are neither in a nor in kept.
+// product multiplies terms a and b. First it sums each term over its labels that are neither in the other term nor in
+// kept. last is set for the last product.
 func (p *einsumPlan) product(a, b einsumTerm, kept []int, last bool) (einsumTerm, error) {
 	a, err := p.sum(a, append(slices.Clone(kept), b.labels...))
 	if err != nil {
@@ -115,10 +116,10 @@ func (p *einsumPlan) product(a, b einsumTerm, kept []int, last bool) (einsumTerm
 	return p.contract(a, b, kept, last)
 }
 
-// mergedStride returns the stride of the dimension into which labels are merged, or false if the strides do not permit
-// the merge.
+// mergedStride returns the stride of the dimension into which labels are merged, or false if the strides of the term do
+// not permit the merge.
 func (p *einsumPlan) mergedStride(t *einsumTerm, labels []int) (int, bool) {
-	step, span, some := 0, 0, false
+	step, span, started := 0, 0, false // span is the stride that the next label must have
 	for i := len(labels) - 1; i >= 0; i-- {
 		n := p.equation.sizes[labels[i]]
 		if n == 1 {
@@ -126,8 +127,8 @@ func (p *einsumPlan) mergedStride(t *einsumTerm, labels []int) (int, bool) {
 		}
 		s := t.stride(labels[i])
 		switch {
-		case !some:
-			step, some = s, true
+		case !started:
+			step, started = s, true
 		case s != span:
 			return 0, false
 		}
@@ -136,9 +137,9 @@ func (p *einsumPlan) mergedStride(t *einsumTerm, labels []int) (int, bool) {
 	return step, true
 }
 
-// mergeable returns a term with the elements of t, in which the labels in rows can be merged into one dimension, and
-// the labels in cols into another dimension. It returns t if possible, else a copy of t. batch, rows and cols together
-// have all labels of t.
+// mergeable returns t, or a copy of t if the strides of t do not permit merges of rows and of cols. In the result, the
+// labels in rows can be merged into one dimension, and the labels in cols into another dimension. Each label of t is in
+// batch, rows or cols.
 func (p *einsumPlan) mergeable(t einsumTerm, batch, rows, cols []int) einsumTerm {
 	_, okRows := p.mergedStride(&t, rows)
 	_, okCols := p.mergedStride(&t, cols)
@@ -233,6 +234,7 @@ func (p *einsumPlan) gemm(a, b, to *einsumTerm, batch, rows, cols, inner []int) 
 	return nil
 }
 
+// meta returns the meta of a term whose elements have dtype d.
 func (t *einsumTerm) meta(e *einsum, d tensor.DType) tensor.Meta {
 	return tensor.Meta{DType: d, Shape: e.shape(t.labels), Strides: t.strides}
 }

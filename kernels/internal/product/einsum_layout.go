@@ -12,19 +12,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumTypes infers the result of an einsum. It performs the steps of at::einsum on types instead of tensors, because
-// these steps determine the dtype and the layout of the result, and whether the result is a view.
+// einsumTypes infers the result of an einsum. It performs the steps of at::einsum on types instead of tensors. These
+// steps determine the dtype and the layout of the result, and whether the result is a view.
 type einsumTypes struct {
 	e      *equation
-	order  []int // labels of all terms, the labels of the result first; each label is a dimension
-	counts []int // by dimension: number of terms that are not yet multiplied and whose size is not 1
+	order  []int // labels of all terms, the labels of the result first; each label is a dimension of an aligned term
+	counts []int // by dimension: number of remaining terms with a size other than 1
 }
 
 // align returns the type of a term with a dimension for each label in s.order. It takes the diagonal of dimensions with
 // the same label.
 func (s *einsumTypes) align(m tensor.Type, labels []int) (tensor.Type, error) {
-	var few [8]int
-	perm := few[:0] // the dimension of each label in the term; -1 if the term does not have the label
+	var onStack [8]int
+	perm := onStack[:0] // the dimension of each label in the term; -1 if the term does not have the label
 	for range s.order {
 		perm = append(perm, -1)
 	}
@@ -62,7 +62,7 @@ func (s *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
 	cur := terms[0]
 	var err error
 	for _, t := range terms[1:] {
-		if cur, err = s.pair(cur, t); err != nil {
+		if cur, err = s.multiplyPair(cur, t); err != nil {
 			return cur, err
 		}
 	}
@@ -79,10 +79,10 @@ func (s *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
 	return cur.View(cur.Shape[:kept])
 }
 
-// pair multiplies two terms. First it sums each term over the labels that no other term has.
-func (s *einsumTypes) pair(a, b tensor.Type) (tensor.Type, error) {
-	var few [8]int
-	sum := few[:0]
+// multiplyPair multiplies two terms. First it sums each term over the labels that no other remaining term has.
+func (s *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
+	var onStack [8]int
+	sum := onStack[:0]
 	var sumA, sumB []int
 	for d := len(s.e.out); d < len(s.counts); d++ {
 		inA, inB := a.Shape[d].Ne(sym.Of(1)).Holds(), b.Shape[d].Ne(sym.Of(1)).Holds()
@@ -119,18 +119,18 @@ func (s *einsumTypes) pair(a, b tensor.Type) (tensor.Type, error) {
 }
 
 // einsumProduct infers at::native's sumproduct_pair, a batch of matrix products. In memory, the result has first the
-// dimensions that both terms have, then the dimensions of the first term, then the dimensions of the second term.
+// dimensions of both terms, then the dimensions of the first term only, then the dimensions of the second term only.
 // Dtypes are not checked if an operand has no elements.
 func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
-	some := func() bool { return a.Numel().Ne(sym.Int{}).And(b.Numel().Ne(sym.Int{})).Holds() }
+	bothHaveElements := func() bool { return a.Numel().Ne(sym.Int{}).And(b.Numel().Ne(sym.Int{})).Holds() }
 	switch {
-	case a.DType != b.DType && some():
+	case a.DType != b.DType && bothHaveElements():
 		return a, fmt.Errorf("expected scalar type %s but found %s", a.DType.TorchName(), b.DType.TorchName())
-	case (a.DType == tensor.Bool || a.DType.IsBareUnsigned()) && some():
+	case (a.DType == tensor.Bool || a.DType.IsBareUnsigned()) && bothHaveElements():
 		return a, kit.NotImplementedBy("bmm", a.DType)
 	}
-	var few [4][8]int
-	both, left, right, order := few[0][:0], few[1][:0], few[2][:0], few[3][:0]
+	var onStack [4][8]int
+	both, left, right, order := onStack[0][:0], onStack[1][:0], onStack[2][:0], onStack[3][:0]
 	for d := range a.Shape {
 		inA, inB := a.Shape[d].Gt(sym.Of(1)).Holds(), b.Shape[d].Gt(sym.Of(1)).Holds()
 		switch {
@@ -175,11 +175,10 @@ func summedType(m tensor.Type, dims []int, keepdim bool) (tensor.Type, error) {
 	return kit.InferredType(reduce.Sum, attrs, m)
 }
 
-// layout returns the type of the result, and whether the result is a view of the only operand. It overwrites the list
-// types.
+// layout returns the type of the result, and whether the result is a view of the only operand. It overwrites types.
 func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
-	var few [2][8]int
-	s := &einsumTypes{e: e, order: e.order(few[0][:0]), counts: few[1][:0]}
+	var onStack [2][8]int
+	s := &einsumTypes{e: e, order: e.order(onStack[0][:0]), counts: onStack[1][:0]}
 	for range s.order {
 		s.counts = append(s.counts, 0)
 	}
@@ -200,7 +199,7 @@ func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 		fits = n.Same(out.Shape[i]) || n.Eq(out.Shape[i]).Holds()
 	}
 	switch {
-	case !fits: // only if there are no elements
+	case !fits: // possible only if there are no elements
 		shape := make([]sym.Int, len(e.out))
 		for i, l := range e.out {
 			shape[i] = e.size(l)

@@ -14,12 +14,12 @@ import (
 type einsumMatrices struct {
 	batch []int // labels of both operands and the result, in the order of the result
 	rows  []int // labels of the first operand and the result; the last label is the rows of a matrix
-	sum   int   // label of both operands, but not of the result: it is summed
+	sum   int   // label of both operands that is summed
 	col   int   // label of the second operand and the result
 }
 
-// rewriteEinsum rewrites an equation that multiplies batches of matrices as a matmul of permuted operands, which passes
-// can fuse and lay out like any other matmul.
+// rewriteEinsum rewrites an equation that multiplies batches of matrices as a matmul of permuted operands. Passes can
+// fuse the matmul and choose its layouts.
 func rewriteEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Rewrite, err error) {
 	if len(c.In) != 2 || !c.Out[0].DType.IsFloat() || c.Type(0).DType != c.Type(1).DType {
 		return r, nil
@@ -41,7 +41,7 @@ func rewriteEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 	last := len(m.rows) - 1
 	a := addPermute(p, in[0], e.operandLabels[0], slices.Concat(m.batch, m.rows, []int{m.sum}))
 	b := addPermute(p, in[1], e.operandLabels[1], slices.Concat(m.batch, []int{m.sum, m.col}))
-	for range m.rows[:min(last, last*len(m.batch))] { // b broadcasts over all labels in rows but the last
+	for range m.rows[:min(last, last*len(m.batch))] { // b broadcasts over all labels in rows except the last label
 		b = p.Add(view.Unsqueeze, graph.Attrs{"dim": len(m.batch)}, b)
 	}
 	y := addPermute(p, p.Add(Matmul, nil, a, b), slices.Concat(m.batch, m.rows, []int{m.col}), e.out)
@@ -98,7 +98,7 @@ func (e *equation) matrices(in []graph.Arg) (m einsumMatrices, ok bool) {
 	}
 	m.sum, m.col = sums[0], cols[0]
 	if a[len(a)-1] == m.sum && !endsWith(e.out, slices.Concat(m.rows, []int{m.col})) {
-		// The first operand is a batch of matrices in its own order of labels, but not in that of the result.
+		// The first operand is a batch of matrices in its own order of labels, but not in the order of the result.
 		m.rows = slices.DeleteFunc(slices.Clone(a), func(l int) bool { return l == m.sum || slices.Contains(m.batch, l) })
 	}
 	return m, true

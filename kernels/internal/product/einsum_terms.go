@@ -16,13 +16,14 @@ type einsumAttrs struct {
 	Equation string `attr:"equation" doc:"labels of the operands' dimensions, and after -> of the result's: \"bij,bjk->bik\""`
 }
 
-// einsumTerm is an operand or an intermediate value.
+// einsumTerm is an operand or an intermediate value of an einsum.
 type einsumTerm struct {
 	labels  []int      // distinct labels
 	strides []int      // strides of the labels, in elements
 	buffer  kit.Buffer // memory of the elements
 }
 
+// stride returns the stride of a label, or 0 if the term does not have the label.
 func (t *einsumTerm) stride(label int) int {
 	if i := slices.Index(t.labels, label); i >= 0 {
 		return t.strides[i]
@@ -36,7 +37,7 @@ func (t *einsumTerm) stride(label int) int {
 type equation struct {
 	operandLabels [][]int   // labels of each operand, as written in the equation
 	out           []int     // labels of the result
-	labels        []int     // distinct labels of the operands; a search is faster than a map, because there are few labels
+	labels        []int     // distinct labels of the operands
 	sizes         []sym.Int // by index in labels
 }
 
@@ -104,6 +105,7 @@ func einsumLabels(text string, dots int) ([]int, error) {
 	return labels, nil
 }
 
+// parseEquation parses an equation for operands of the given types.
 func parseEquation(text string, types []tensor.Type) (*equation, error) {
 	left, right, explicit := strings.Cut(strings.ReplaceAll(text, " ", ""), "->")
 	parts := strings.Split(left, ",")
@@ -157,9 +159,9 @@ func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
 	for d, l := range labels {
 		n := shape[d]
 		if first := slices.Index(labels, l); first < d {
-			if had := shape[first]; had.Ne(n).Holds() {
+			if known := shape[first]; known.Ne(n).Holds() {
 				return fmt.Errorf("einsum(): subscript %c is repeated for operand %d but the sizes don't match, %v != %v", rune(l),
-					operand, n, had)
+					operand, n, known)
 			}
 			continue
 		}
@@ -168,13 +170,13 @@ func (e *equation) measure(labels []int, shape []sym.Int, operand int) error {
 			e.labels, e.sizes = append(e.labels, l), append(e.sizes, n)
 			continue
 		}
-		switch had := e.sizes[at]; {
-		case n.Eq(had).Holds():
-		case had.Eq(sym.Of(1)).Holds():
+		switch known := e.sizes[at]; {
+		case n.Eq(known).Holds():
+		case known.Eq(sym.Of(1)).Holds():
 			e.sizes[at] = n
 		case n.Ne(sym.Of(1)).Holds():
 			return fmt.Errorf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: subscript %c "+
-				"has size %v for operand %d which does not broadcast with previously seen size %v", rune(l), n, operand, had)
+				"has size %v for operand %d which does not broadcast with previously seen size %v", rune(l), n, operand, known)
 		}
 	}
 	return nil
@@ -197,6 +199,8 @@ func (e *einsum) addTerm(labels []int, m tensor.Meta, operand int) {
 	e.terms = append(e.terms, t)
 }
 
+// implicitOut sets the labels of the result of an equation without "->": the ellipsis, and the labels that occur once
+// in the text of the operands.
 func (e *equation) implicitOut(left string, dots int) {
 	for k := dots - 1; k >= 0; k-- {
 		e.out = append(e.out, ellipsisLabel-k)

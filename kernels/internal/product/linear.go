@@ -44,7 +44,7 @@ func transposed(w tensor.Type) (tensor.Type, error) {
 }
 
 // inferLinear follows at::linear. With a bias, an input matrix uses addmm, and a contiguous input of three dimensions
-// is flattened to a matrix. Every other call is a matmul followed by an in-place addition of the bias.
+// is flattened to a matrix for addmm. Every other call is a matmul followed by an in-place addition of the bias.
 func inferLinear(c *graph.Call) ([]graph.Result, error) {
 	x, bias := c.Type(0), c.Type(2)
 	w, err := transposed(c.Type(1))
@@ -106,7 +106,7 @@ func linearOf(c *graph.Call) (*contraction, error) {
 	bias := c.Meta(2)
 	shape := out.Shape
 	if flattensInput(c.Meta(0).Type()) {
-		// A bias of two dimensions has a row for every row of the flattened input.
+		// A bias of two dimensions has a row for each row of the flattened input.
 		shape = []int{out.Shape[0] * out.Shape[1], out.Shape[2]}
 	}
 	e, err := bias.Expand(shape)
@@ -173,7 +173,7 @@ func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, nil
 }
 
-// linearLoops returns the loops over all dimensions of the input but the last.
+// linearLoops returns the loops over all dimensions of the input except the last.
 func linearLoops(c *graph.Call) []graph.Parallel {
 	var loops []graph.Parallel
 	for d := range c.Meta(0).Rank() - 1 {

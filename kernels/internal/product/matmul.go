@@ -100,7 +100,7 @@ func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([
 func matmulOf(c *graph.Call) (*contraction, error) { return productOf(c, c.Out[0]) }
 
 // productLoops returns the loops over batch dimensions, over the rows of the first matrix, and over the columns of the
-// second. Batch dimensions are broadcast.
+// second matrix. An operand that is broadcast along a batch dimension is read as a whole.
 func productLoops(c *graph.Call) []graph.Parallel {
 	a, b, out := c.Meta(0), c.Meta(1), c.Out[0]
 	matrix := min(a.Rank(), 2) + min(b.Rank(), 2) - 2 // dimensions of the result that are not batch dimensions

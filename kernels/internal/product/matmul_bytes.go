@@ -46,28 +46,28 @@ var MatmulBytes = kit.Define[kit.None](graph.Op{
 	},
 })
 
-// bytesRef is the reference implementation. It sums in float64, which is exact.
+// bytesRef is the reference implementation. Its float64 sums are exact.
 func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	t, err := bytesResult(c)
 	if err != nil {
 		return nil, err
 	}
 	in = append(append([]*tensor.Tensor{}, in...), make([]*tensor.Tensor, 1+bytesZero-len(in))...)
-	of := func(k int, index []int, dim int) float64 {
+	elementOrZero := func(k int, index []int, dim int) float64 {
 		if in[k] == nil {
 			return 0
 		}
 		return kit.ElementAlong(in[k], index, dim)
 	}
-	wide := func(k, zero, dim int) *tensor.Tensor {
+	minusZero := func(k, zero, dim int) *tensor.Tensor {
 		v := in[k]
 		to := tensor.Zeros(tensor.Float64, v.Shape...)
 		kit.EachIndex(v.Shape, func(at []int) {
-			to.Set(tensor.FloatScalar(v.At(at...).Float()-of(zero, at, dim)), at...)
+			to.Set(tensor.FloatScalar(v.At(at...).Float()-elementOrZero(zero, at, dim)), at...)
 		})
 		return to
 	}
-	a, b := wide(bytesA, bytesAZero, in[bytesA].Rank()-2), wide(bytesB, bytesBZero, in[bytesB].Rank()-1)
+	a, b := minusZero(bytesA, bytesAZero, in[bytesA].Rank()-2), minusZero(bytesB, bytesBZero, in[bytesB].Rank()-1)
 	sums, err := productRef(&graph.Call{Attrs: &kit.None{}, In: c.In[:2]}, []*tensor.Tensor{a, b})
 	if err != nil {
 		return nil, err
@@ -76,10 +76,11 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := tensor.Zeros(m.DType, m.Shape...)
 	kit.EachIndex(m.Shape, func(at []int) {
 		last := len(at) - 1
-		sum := int32(int64(sums[0].At(at...).Float())) + int32(of(bytesBias, at, last))
+		sum := int32(int64(sums[0].At(at...).Float())) + int32(elementOrZero(bytesBias, at, last))
 		v := int64(sum)
 		if in[bytesScale] != nil {
-			v = multiply.Requantized(m.DType, sum, float32(of(bytesScale, at, last)), of(bytesZero, at, last))
+			v = multiply.Requantized(m.DType, sum, float32(elementOrZero(bytesScale, at, last)),
+				elementOrZero(bytesZero, at, last))
 		}
 		out.Set(tensor.IntScalar(v), at...)
 	})
@@ -132,8 +133,8 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 				m.Count(2 * x.k)
 				at := offset(2, entry) + i*x.c.row + j*x.c.col
 				if p := ptr(m, bytesScale); p != nil {
-					by := *(*float32)(kit.Elem[float32](p, j*step[bytesScale]))
-					v := multiply.Requantized(d, sum, by, float64(byteAt(ptr(m, bytesZero), d, 0)))
+					scale := *(*float32)(kit.Elem[float32](p, j*step[bytesScale]))
+					v := multiply.Requantized(d, sum, scale, float64(byteAt(ptr(m, bytesZero), d, 0)))
 					*(*uint8)(unsafe.Add(m.Ptrs[0], at)) = uint8(v)
 				} else {
 					*(*int32)(kit.Elem[int32](m.Ptrs[0], at)) = sum

@@ -10,12 +10,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file computes the result types of matrix products. Like at::matmul of PyTorch, it composes them of dot, mv, mm
-// and bmm. The results of these four ops are row-major. Other strides result from views of operands and results.
+// This file computes the result types of matrix products. Like PyTorch's at::matmul, it composes a product of dot, mv,
+// mm or bmm and of views of operands and results. The results of these four ops are row-major. The views give results
+// other strides.
 
-// checkProductDTypes returns an error for dtypes that PyTorch's kernel does not support, and for operands of different
-// dtypes. kernel is PyTorch's name of the kernel. It returns nil if one of the sizes is 0, because PyTorch then
-// computes nothing and does not check dtypes.
+// checkProductDTypes rejects dtypes that PyTorch's kernel does not support, and operands of different dtypes. kernel is
+// PyTorch's name of the kernel. Nothing is rejected if one of the sizes is 0, because PyTorch then computes nothing.
 func checkProductDTypes(kernel string, a, b tensor.DType, sizes ...sym.Int) error {
 	unsupported := a == tensor.Bool || a.IsBareUnsigned()
 	switch {
@@ -142,9 +142,9 @@ func matmulType(a, b tensor.Type) (tensor.Type, error) {
 	return batchedType(a, b)
 }
 
-// foldsBatch mirrors PyTorch's should_fold. It reports whether a product of a batch a and a single matrix or vector
-// becomes one product. If the matrices of the batch are transposed, the batch is not folded, because bmm reads them
-// without a copy.
+// foldsBatch mirrors PyTorch's should_fold. It reports whether a product of a batch a and a single operand of the given
+// rank, a matrix or a vector, becomes one product. A batch of transposed matrices is not folded, because bmm reads such
+// matrices without a copy.
 func foldsBatch(a tensor.Type, rank int) bool {
 	if a.Rank() < 3 || rank != 1 && rank != 2 {
 		return false
@@ -176,8 +176,7 @@ func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	return out.RowMajor(), nil
 }
 
-// rowsType returns the type of t times a matrix or vector `by`, where the rows of the batch t are merged into one
-// matrix.
+// rowsType returns the type of t times a matrix or vector `by`. The rows of the batch t are merged into one matrix.
 func rowsType(t, by tensor.Type) (tensor.Type, error) {
 	last := t.Rank() - 1
 	flat := [2]sym.Int{tensor.Product(t.Shape[:last]), t.Shape[last]}
@@ -256,6 +255,7 @@ func checkAddmm(s, a, b tensor.Type) error {
 	return checkProductDTypes("addmm_impl_cpu_", a.DType, b.DType, m, k, n)
 }
 
+// flattensInput reports whether linear with a bias flattens the input x to a matrix.
 func flattensInput(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous() }
 
 // productOf describes a call of matmul, or of one of its special cases, as a contraction.
@@ -282,7 +282,8 @@ func productOf(c *graph.Call, out tensor.Meta) (*contraction, error) {
 	return x, err
 }
 
-// expandedStrides returns the strides of the first dims dimensions of m after they are broadcast to shape.
+// expandedStrides returns the strides of the first dims dimensions of m, broadcast to shape. The strides of added
+// dimensions and of dimensions of size 1 are 0, as contractions require.
 func expandedStrides(m tensor.Meta, dims int, shape []int) ([]int, error) {
 	e, err := tensor.Meta{DType: m.DType, Shape: m.Shape[:dims], Strides: m.Strides[:dims]}.Expand(shape)
 	for d, s := range e.Shape {
@@ -290,7 +291,6 @@ func expandedStrides(m tensor.Meta, dims int, shape []int) ([]int, error) {
 			e.Strides[d] = 0
 		}
 	}
-	// Expand gives added dimensions nonzero strides, but contractions require 0.
 	for d := range len(shape) - dims {
 		e.Strides[d] = 0
 	}

@@ -1,6 +1,6 @@
 // Package product has the ops that sum products: matrix products, linear layers, einsum, attention and determinants. A
-// matrix product of any op is described by a [contraction], which package multiply runs with package gemm. An entry is
-// one matrix product of a batch. The depth is the dimension that is summed. A term is an index of the depth.
+// [contraction] describes a batch of matrix products of any op. Package multiply computes it with package gemm. An
+// entry is one matrix product of a batch. The depth is the dimension that is summed. A term is an index of the depth.
 //
 // Byte products have a separate kernel, byteTiles, because zero points and scales must be applied. The terms group,
 // block and panel are defined in bytes_shape.go, strip in bytes_tiled.go, and band in [multiply.Strips].

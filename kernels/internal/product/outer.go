@@ -77,10 +77,10 @@ var Trace = composite[kit.None](graph.Op{
 	return []tensor.Type{m}, err
 })
 
-// composite defines an op without attributes as op `to` on views of the operands. Inference and reference are those of
-// `to`.
+// composite defines an op without attributes as op `to` on views of the operands. Inference and reference are delegated
+// to `to`.
 func composite[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
-	of := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
+	callOnViews := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
 		types, err := views(c)
 		if err != nil {
 			return nil, nil, err
@@ -89,14 +89,14 @@ func composite[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]ten
 		return kit.DelegatedCall(c, a, types...), types, err
 	}
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		inner, _, err := of(c)
+		inner, _, err := callOnViews(c)
 		if err != nil {
 			return nil, err
 		}
 		return to.Infer(inner)
 	}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		inner, types, err := of(c)
+		inner, types, err := callOnViews(c)
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// algorithms lists the algorithms of products in the order of implementations, the simplest algorithm first.
+// algorithms lists the algorithms of products, the simplest algorithm first. Each algorithm is an implementation.
 var algorithms = []struct {
 	name, doc string
 	way       gemm.Way
@@ -88,14 +88,14 @@ func lowerProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contract
 		if err != nil {
 			return nil, err
 		}
-		x.k = given.k // whether addmm skips the product depends on the dtype before conversion
+		x.k = given.k // addmm decides by the dtype before conversion whether the product is skipped
 		x.setAlgorithm(c, w)
 		return x.compile(c)
 	})
 }
 
-// setAlgorithm selects algorithm w if it supports the products. Operands that were converted can have layouts that w
-// does not support.
+// setAlgorithm selects algorithm w if w supports the products. Converted operands can have layouts that w does not
+// support.
 func (x *contraction) setAlgorithm(c *graph.Call, w gemm.Way) {
 	if x.supports(c, w) {
 		x.algorithm = w
@@ -103,7 +103,7 @@ func (x *contraction) setAlgorithm(c *graph.Call, w gemm.Way) {
 }
 
 // supports reports whether an algorithm can compute the products of a call. Loops support only empty and tiny products,
-// because they are slower than other algorithms for all larger products.
+// because all larger products are slower by loops.
 func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
 	y := *x
 	y.mergeBatch()
@@ -114,8 +114,8 @@ func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
 	return gemm.Supports(s, w)
 }
 
-// rowMajor returns the call with row-major operands. The Work of an implementation is priced for such operands, and
-// Read prices the difference of other layouts.
+// rowMajor returns the call with row-major operands. The method Work of an implementation returns the cost for such
+// operands, and Read the additional cost of other layouts.
 func rowMajor(c *graph.Call) *graph.Call {
 	r := *c
 	r.In = slices.Clone(c.In)
@@ -141,28 +141,28 @@ func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contracti
 		return work, true
 	}
 	rows := rowMajor(c)
-	was, err := read(rows)
+	rowMajorProduct, err := read(rows)
 	if err != nil {
 		return work, true
 	}
 	rows.In[k] = graph.Of(withLayout(c.In[k].Value, m))
-	is, err := read(rows)
+	product, err := read(rows)
 	switch {
 	case err != nil:
 		return work, true
 	case w != gemm.Tiled:
-		return graph.ReadWork(m, m), is.supports(c, w)
+		return graph.ReadWork(m, m), product.supports(c, w)
 	}
 	n := float64(m.Numel())
-	isA, isB := is.packingRates(c)
-	wasA, wasB := was.packingRates(c)
+	rateA, rateB := product.packingRates(c)
+	rowMajorA, rowMajorB := rowMajorProduct.packingRates(c)
 	for _, side := range []struct {
-		op         int
-		is, before string
-	}{{is.opA, isA, wasA}, {is.opB, isB, wasB}} {
-		if side.op == k && side.is != side.before {
-			addPacking(&work, side.is, n)
-			addPacking(&work, side.before, -n)
+		op                 int
+		rate, rowMajorRate string
+	}{{product.opA, rateA, rowMajorA}, {product.opB, rateB, rowMajorB}} {
+		if side.op == k && side.rate != side.rowMajorRate {
+			addPacking(&work, side.rate, n)
+			addPacking(&work, side.rowMajorRate, -n)
 		}
 	}
 	return work, true
@@ -183,10 +183,10 @@ func (x *contraction) packingRates(c *graph.Call) (a, b string) {
 	return a, b
 }
 
-// addPacking adds the cost of packing elements. kernel is the name of the rate, or empty if nothing is packed.
-func addPacking(w *graph.Work, kernel string, elements float64) {
-	if kernel != "" {
-		w.Do(kernel, elements)
+// addPacking adds the cost of packing elements. rate is the name of the rate, or empty if nothing is packed.
+func addPacking(w *graph.Work, rate string, elements float64) {
+	if rate != "" {
+		w.Do(rate, elements)
 	}
 }
 

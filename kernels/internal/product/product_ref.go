@@ -71,11 +71,11 @@ func btoi(b bool) int {
 	return 0
 }
 
-// termAt returns an element of a matrix in a batch that is broadcast. The last dims entries of the index belong to the
-// matrix.
+// termAt returns an element of a batch of matrices that is broadcast. The last dims entries of the index are the index
+// in the matrix.
 func termAt(t *tensor.Tensor, index []int, dims int) tensor.Scalar {
-	var room [8]int
-	at := append(room[:0], index[len(index)-t.Rank():]...)
+	var onStack [8]int
+	at := append(onStack[:0], index[len(index)-t.Rank():]...)
 	for d := range t.Rank() - dims {
 		if t.Shape[d] == 1 {
 			at[d] = 0

@@ -11,8 +11,8 @@ import (
 )
 
 // rewriteMatmul rewrites a matrix product. Products of 16-bit floats are computed in float32. A product by a batch that
-// repeats matrices becomes a product by each distinct matrix. In attention with grouped queries, where several heads
-// use the same keys and values, no copies of the keys and values for each head are then needed.
+// repeats matrices becomes a product by each distinct matrix. This removes the copies of keys and values in attention
+// with grouped queries, where several heads use the same keys and values.
 func rewriteMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {
 	if r, err = compose.Widened(into, c, a); err != nil || r.Results != nil {
 		return r, err
@@ -81,8 +81,8 @@ func rewriteShared(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error
 	return r, err
 }
 
-// joinsRows reports whether the matrices of x that are multiplied by the same matrix are adjacent single rows. These
-// rows then form one matrix.
+// joinsRows reports whether the matrices of x are single rows, and rows that are multiplied by the same matrix are
+// adjacent. These rows then form one matrix.
 func (r repeated) joinsRows(x graph.Arg) bool {
 	t := x.Type()
 	rows, known := t.Shape[t.Rank()-2].Known()
@@ -90,7 +90,7 @@ func (r repeated) joinsRows(x graph.Arg) bool {
 }
 
 // operands adds views of both operands for a product by each distinct matrix. matrices has the distinct matrices.
-// groups is a view of x in which the matrices that are multiplied by the same distinct matrix form a group.
+// groups is a view of x in which the matrices with a common right operand form a group.
 func (r repeated) operands(p *compose.Parts, x graph.Arg) (groups, matrices graph.Arg) {
 	groups, matrices = x, r.matrices(p)
 	if r.joinsRows(x) {
@@ -103,13 +103,13 @@ func (r repeated) operands(p *compose.Parts, x graph.Arg) (groups, matrices grap
 // repeatDepth bounds the length of the chain of nodes that is searched for a repetition.
 const repeatDepth = 6
 
-// repeated describes a value that repeats each index of a dimension of another value, the source, several times in
-// sequence. For the product, the source needs a dimension of size 1 after the repeated dimension.
+// repeated describes a value that repeats each index of one dimension of another value, the source, several times in
+// sequence. For the product, the source gets a dimension of size 1 after the repeated dimension.
 type repeated struct {
-	source       *graph.Value // the source
-	lacksUnitDim bool         // whether the source lacks the dimension of size 1
-	dim          int          // the repeated dimension in the value
-	times        int          // the number of repetitions
+	source       *graph.Value
+	lacksUnitDim bool // whether the source does not have the dimension of size 1 yet
+	dim          int  // the repeated dimension of the value
+	times        int  // the number of repetitions
 	// order is the permutation that matrices applies: by dimension of the result, the dimension of the source. It is nil
 	// if dimensions are not permuted.
 	order []int
@@ -184,7 +184,7 @@ func (r *repeated) permute(dims []int) {
 }
 
 // copiedBroadcast recognizes a value in which a broadcast dimension is merged with the dimension before it. It rejects
-// results of as_strided, whose sizes do not determine which elements they have.
+// results of as_strided, whose sizes do not determine their elements.
 func copiedBroadcast(from, v *graph.Value) (r repeated, ok bool) {
 	t, n := from.Type, from.Node
 	if n == nil || n.Op.ReadsStorage || from.Alias == nil || t.Rank() != v.Type.Rank()+1 || n.In[0].Value != from.Alias {
@@ -218,12 +218,12 @@ func repeatsOf(from, v *graph.Value) (r repeated, ok bool) {
 		if a[d].Same(b[d]) {
 			continue
 		}
-		was, known := a[d].Known()
-		is, alsoKnown := b[d].Known()
-		if !known || !alsoKnown || r.dim >= 0 || was == 0 || is%was != 0 {
+		size, known := a[d].Known()
+		repeatedSize, repeatedKnown := b[d].Known()
+		if !known || !repeatedKnown || r.dim >= 0 || size == 0 || repeatedSize%size != 0 {
 			return r, false
 		}
-		r.dim, r.times = d, is/was
+		r.dim, r.times = d, repeatedSize/size
 	}
 	return r, r.dim >= 0 && r.times > 1
 }
@@ -239,26 +239,27 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 		if !ok || part.order != nil {
 			return r, false
 		}
-		of := part.source
+		source := part.source
 		if !part.lacksUnitDim {
 			// The source of the part is a view that adds a dimension of size 1 to a piece of the whole value.
-			if of.Alias == nil || of.Node.Op.ReadsStorage {
+			if source.Alias == nil || source.Node.Op.ReadsStorage {
 				return r, false
 			}
-			shape := slices.Delete(slices.Clone(of.Type.Shape), part.dim+1, part.dim+2)
-			if !sameSizes(shape, of.Alias.Type.Shape) {
+			shape := slices.Delete(slices.Clone(source.Type.Shape), part.dim+1, part.dim+2)
+			if !sameSizes(shape, source.Alias.Type.Shape) {
 				return r, false
 			}
-			of = of.Alias
+			source = source.Alias
 		}
-		cut := of.Node
-		if cut == nil || len(cut.Out) != len(n.In) || cut.Out[i] != of || len(cut.In) == 0 || of.Alias == nil {
+		split := source.Node // the node that cuts the whole value into parts
+		if split == nil || len(split.Out) != len(n.In) || split.Out[i] != source || len(split.In) == 0 ||
+			source.Alias == nil {
 			return r, false
 		}
 		if i == 0 {
-			whole, r = of.Alias, part
+			whole, r = source.Alias, part
 		}
-		if of.Alias != whole || part.dim != r.dim || part.times != r.times {
+		if source.Alias != whole || part.dim != r.dim || part.times != r.times {
 			return r, false
 		}
 	}
@@ -268,8 +269,8 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 	return r, len(n.In) > 1 && sameSizes(joined, v.Type.Shape) && cutsAlong(n.In[0], r)
 }
 
-// cutsAlong reports whether the parts of a value are cut along the repeated dimension. In this case, all other sizes of
-// the first part equal the sizes of the value.
+// cutsAlong reports whether the parts of a value are cut along the repeated dimension: all other sizes of the first
+// part equal the sizes of the value.
 func cutsAlong(first graph.Arg, r repeated) bool {
 	shape, whole := slices.Clone(first.Type().Shape), slices.Clone(r.source.Type.Shape)
 	shape[r.dim], whole[r.dim] = sym.Int{}, sym.Int{}

@@ -10,8 +10,8 @@ import (
 // weightNodes bounds the number of nodes that isWeights visits.
 const weightNodes = 32
 
-// mayBeWeights reports whether a value may be the weights of an attention. Such a value is the result of a softmax, or
-// of another op that folds rows, over the scores that a product computes. Pointwise ops and views may occur in between.
+// mayBeWeights reports whether a value may be the weights of an attention: the result of a softmax, or of another op
+// that folds rows, over the scores that a product computes. Pointwise ops and views may occur in between.
 func mayBeWeights(x graph.Arg) bool {
 	type step struct {
 		from  graph.Arg
@@ -60,7 +60,7 @@ func rewriteTransposedWeights(into *graph.Parts, c *graph.Call) (r graph.Rewrite
 	return r, err
 }
 
-// untransposed returns a value v such that x is a view of v with the last two dimensions exchanged.
+// untransposed returns the value of which x is a transposed view, with the last two dimensions exchanged.
 func untransposed(x graph.Arg) (of graph.Arg, ok bool) {
 	if x.Kind != graph.TensorArg || x.Value.Node == nil || x.Value.Node.Op == nil || x.Value.Node.Op.Permutes == nil {
 		return of, false

@@ -29,8 +29,8 @@ type quantConv struct {
 
 // inBytes reports whether a quantized convolution should be computed as a byte convolution. The convolution must be
 // over images, with a constant weight and shapes that have machine code. If the op scales sums, the sums and the bias
-// must be far from the bounds of int32. If the weight minus its zero points does not fit int8, the rewrite also needs
-// sums of windows (see corrected), which restricts the groups.
+// must be far from the bounds of int32. A weight that does not fit int8 after the subtraction of its zero points also
+// needs sums of windows (see correctedSums), which restricts the groups.
 func (q *quantConv) inBytes(c *graph.Call) bool {
 	w := c.Meta(q.w)
 	if w.Rank() != 4 || c.Const(q.w) == nil || tensor.Numel(w.Shape[1:]) > maxTerms || !sameZeroDType(c, 0, q.xZero) {
@@ -73,8 +73,8 @@ func (q *quantConv) weightFitsInt8(c *graph.Call) bool {
 	return ok
 }
 
-// bytesConv adds a byte convolution that computes the op, and returns the result. If the weight minus its zero points
-// fits int8, the byte convolution also scales the sums. Otherwise its sums are first corrected and then scaled.
+// bytesConv adds a byte convolution that computes the op, and returns the result. The byte convolution also scales the
+// sums if the weight minus its zero points fits int8. Otherwise the sums are first corrected and then scaled.
 func (p parts) bytesConv(q *quantConv) graph.Arg {
 	const f = tensor.Float32
 	c, n := p.Call, p.Call.Meta(q.w).Shape[0]
@@ -125,10 +125,9 @@ func (p parts) int8Weight(q *quantConv) graph.Arg {
 	return p.To(tensor.Int8, w)
 }
 
-// correctedSums returns the sums for a weight that does not fit int8 after its zero points are subtracted. It convolves
-// with the weight itself and subtracts the zero point times the sum of the window. The sums of windows are computed as
-// an additional output channel with weights of 1. If each channel is a group, they are computed by a separate
-// convolution.
+// correctedSums returns the sums for a weight that does not fit int8 after the subtraction of its zero points. It
+// convolves with the weight itself and subtracts the zero point times the sum of the window. A sum of a window is an
+// additional output channel with weights of 1 or, if each channel is a group, the result of a second convolution.
 func (p parts) correctedSums(q *quantConv, bias graph.Arg, convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
 	const f, i32 = tensor.Float32, tensor.Int32
 	m := p.Call.Meta(q.w)

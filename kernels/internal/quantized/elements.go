@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// quotient is an expression program that computes v = x / scale in float32 from the reciprocal of the scale. It is
+// quotient is the text of an expression that computes v = x / scale in float32 from the reciprocal of the scale. It is
 // several times faster than a division. The product q has an error below two units in the last place. The first
 // correction, p, has an error below one unit. The second correction, v, is correctly rounded (Markstein 1990).
 const quotient = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); " +
@@ -26,26 +26,26 @@ const (
 )
 
 // rewriteAsLoop rewrites a quantization as one loop over elements. Clamping ops before the quantization become part of
-// the loop: the loop clamps the quantized values, because quantization is monotonic. Numbers that may be large or
-// infinite are clamped before the division. NaN becomes 0.
+// the loop, which clamps the quantized values instead; quantization is monotonic. Numbers that may be large or infinite
+// are clamped before the division. NaN becomes 0.
 func (q *rewriting) rewriteAsLoop() (r graph.Rewrite, err error) {
 	v, least, most := q.skipClamps()
-	of, to := graph.Of(v), firstElement(q.to.scale)
+	input, scale := graph.Of(v), firstElement(q.to.scale)
 	r.Of = v.Node
-	finite := magnitudeBound(of, reachDepth)/to < farLevels
+	finite := magnitudeBound(input, reachDepth)/scale < farLevels
 	if finite {
 		if r.Results, err = q.rewritePair(v.Node, least, most); r.Results != nil || err != nil {
 			r.Why = fmt.Sprintf("%s is computed from quantized values", v.Node.Name)
 			return r, err
 		}
 	}
-	scale := q.To(tensor.Float32, q.Along(q.to.scaleArg, 0, 0))
+	scaleArg := q.To(tensor.Float32, q.Along(q.to.scaleArg, 0, 0))
 	f := formula{text: quotient, names: []string{"x", "reciprocal", "scale"}, zero: firstElement(q.to.zero),
 		lowerBound: least, upperBound: most}
-	in := []graph.Arg{of, q.Add(pointwise.Reciprocal, nil, scale), scale}
+	in := []graph.Arg{input, q.Add(pointwise.Reciprocal, nil, scaleArg), scaleArg}
 	if !finite {
 		f.text, f.valid = "x = minimum(maximum(number, -far), far); "+quotient, "number == number"
-		f.names, in = append(f.names, "far"), append(in, q.number(to*fewLevels))
+		f.names, in = append(f.names, "far"), append(in, q.number(scale*fewLevels))
 		f.names[0] = "number"
 	}
 	r.Why = "by the reciprocal of the scale"
@@ -54,8 +54,8 @@ func (q *rewriting) rewriteAsLoop() (r graph.Rewrite, err error) {
 }
 
 // rewritePair rewrites the quantization of node n, a sum or a product of two dequantized operands. The rewritten graph
-// scales the quantized operands directly to the quantized result. pair returns nil in exact plans, because the results
-// round differently.
+// computes the quantized result directly from the quantized operands. rewritePair returns nil in exact plans, because
+// the results round differently.
 func (q *rewriting) rewritePair(n *graph.Node, least, most float64) ([]*graph.Value, error) {
 	if q.Exact || n == nil || n.Op != pointwise.Mul && !pointwise.Adds(n) {
 		return nil, nil
@@ -90,14 +90,14 @@ func (q *rewriting) number(v float64) graph.Arg {
 	return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": v, "dtype": tensor.Float32})
 }
 
-// formula describes the computation of quantized values. A program computes v. v is rounded half to even and added to
-// the zero point, and the sum is clamped.
+// formula describes the computation of quantized values. The expression text computes a number v. v is rounded half to
+// even and added to the zero point, and the sum is clamped.
 type formula struct {
-	text                   string   // an expression program that computes v
+	text                   string   // an expression that computes v
 	names                  []string // names of the operands in text
 	zero                   float64  // zero point
 	lowerBound, upperBound float64  // numbers; the sum is clamped to their quantized values
-	valid                  string   // a condition; the result is 0 if it is false. An empty condition is true
+	valid                  string   // a condition: the result is 0 if it is false; empty for true
 }
 
 // addFormula returns the quantized values that formula f computes from the operands in.
@@ -123,49 +123,49 @@ const reachDepth = 8
 // elements.
 const manyNumbers = 1 << 16
 
-// magnitudeBound returns a bound of the magnitudes of a value's elements, or infinity if it knows none. It knows bounds
-// of constants, of dequantized numbers, and of sums, products, minima and maxima of such values. A value with a finite
+// magnitudeBound returns a bound of the magnitudes of a value's elements, or infinity. It knows bounds of constants, of
+// dequantized numbers, and of sums, products, minima and maxima of values with known bounds. A value with a finite
 // bound has no NaN.
 func magnitudeBound(a graph.Arg, depth int) float64 {
-	none := math.Inf(1)
+	unknown := math.Inf(1)
 	if a.Kind != graph.TensorArg || depth == 0 {
-		return none
+		return unknown
 	}
 	if t := a.Value.Const; t != nil && t.DType == tensor.Float32 && t.Numel() < manyNumbers {
-		far := 0.0
+		bound := 0.0
 		kit.EachIndex(t.Shape, func(at []int) {
-			far = max(far, math.Abs(t.At(at...).Float())) // max propagates NaN
+			bound = max(bound, math.Abs(t.At(at...).Float())) // max propagates NaN
 		})
-		return far
+		return bound
 	}
 	if a.Value.Node == nil {
-		return none
+		return unknown
 	}
 	if l, ok := dequantized(a); ok {
 		least, most := bounds(l.bytes.Type().DType)
-		far := 0.0
-		kit.EachIndex(l.scale.Shape, func(at []int) { far = max(far, l.scale.At(at...).Float()*(most-least)) })
-		return far
+		bound := 0.0
+		kit.EachIndex(l.scale.Shape, func(at []int) { bound = max(bound, l.scale.At(at...).Float()*(most-least)) })
+		return bound
 	}
 	n := a.Value.Node
 	if least, most, ok := pointwise.Bounds(n); ok {
-		far := magnitudeBound(n.In[0], depth-1)
-		for _, bound := range []float64{least, most} {
-			if !math.IsInf(bound, 0) {
-				far = max(far, math.Abs(bound))
+		bound := magnitudeBound(n.In[0], depth-1)
+		for _, limit := range []float64{least, most} {
+			if !math.IsInf(limit, 0) {
+				bound = max(bound, math.Abs(limit))
 			}
 		}
-		return far
+		return bound
 	}
 	if n.Op != pointwise.Mul && !pointwise.Adds(n) {
-		return none
+		return unknown
 	}
 	x, y := magnitudeBound(n.In[0], depth-1), magnitudeBound(n.In[1], depth-1)
 	if n.Op == pointwise.Mul {
 		x, y = x*y, 0
 	}
 	if x += y; x > math.MaxFloat32/2 { // some elements might be infinite
-		return none
+		return unknown
 	}
 	return x
 }

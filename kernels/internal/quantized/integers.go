@@ -15,14 +15,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Quantized networks are often written with floats: values are dequantized, convolved, clamped and quantized again. The
-// rewrites in this file compute with bytes instead:
+// This file rewrites quantized networks that compute with floats: values are dequantized, convolved, clamped and
+// quantized again. The rewritten network computes with bytes:
 //
 //   - Ops that only move elements are applied to bytes. The bits of results do not change.
-//   - Products and convolutions multiply bytes. Sums of bytes are exact, but sums of floats are rounded after each
-//     product. Therefore a result near a tie of quantization can differ by one step. Exact plans keep the floats.
+//   - Products and convolutions multiply bytes. Sums of products of bytes are exact, but sums of floats are rounded
+//     after each product. Therefore a result near a tie of quantization can differ by one step. Exact plans keep the
+//     floats.
 
-// quantizedValues are quantized values with constant scales and zero points: the operands of dequantize_linear.
+// quantizedValues are quantized values with constant scales and zero points, as the operands of dequantize_linear.
 type quantizedValues struct {
 	bytes, scaleArg, zeroArg graph.Arg      // the three operands
 	scale, zero              *tensor.Tensor // the constants of scaleOf and zeroOf; zero may be nil
@@ -36,9 +37,10 @@ func dequantized(a graph.Arg) (l quantizedValues, ok bool) {
 	if a.Kind != graph.TensorArg || a.Value.Node == nil {
 		return l, false
 	}
-	at, is := a.Value.Node.Attrs.(*dequantizeAttrs)
+	at, dequantizes := a.Value.Node.Attrs.(*dequantizeAttrs)
 	c := a.Value.Node.Call()
-	if !is || at.BlockSize != 0 || !normalScales(c.Const(1)) || c.Has(2) && c.Const(2) == nil || !sameZeroDType(c, 0, 2) {
+	if !dequantizes || at.BlockSize != 0 || !normalScales(c.Const(1)) || c.Has(2) && c.Const(2) == nil ||
+		!sameZeroDType(c, 0, 2) {
 		return l, false
 	}
 	return quantizedValues{bytes: c.In[0], scaleArg: c.In[1], zeroArg: operand(c, 2), scale: c.Const(1), zero: c.Const(2),
@@ -66,9 +68,9 @@ func operand(c *graph.Call, i int) graph.Arg {
 
 func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
 
-// normalScales reports whether scales are known and neither too small nor too large. Sums of a few products of such
-// scales and 16-bit integers are finite, and quotients of the sums are finite too. Rounding errors of subnormal numbers
-// are far below one quantization step.
+// normalScales reports whether scales are known and between 2^-50 and 2^50. Sums of a few products of such scales and
+// 16-bit integers are then finite, and so are quotients of the sums. Rounding errors of subnormal numbers are far below
+// one quantization step.
 func normalScales(t *tensor.Tensor) bool {
 	if t == nil || t.DType != tensor.Float32 {
 		return false
@@ -142,8 +144,8 @@ func rewriteQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 	return q.rewriteAsLoop()
 }
 
-// isMoveOp reports whether node n, which computes the operand of the quantization, only moves elements and can be
-// applied to bytes.
+// isMoveOp reports whether node n computes the operand of the quantization by moving elements only, and can be applied
+// to bytes.
 func (q *rewriting) isMoveOp(n *graph.Node) bool {
 	views := n.Op.Kind == graph.View && !n.Op.ReadsStorage && n.Op.Expression == nil
 	if !views && !n.Op.SelectsElements || len(n.Out) != 1 || !q.Alone(n.Out[0]) || len(n.In) == 0 {
@@ -204,8 +206,8 @@ func (q *rewriting) moveBefore(n *graph.Node) (r graph.Rewrite, err error) {
 	return r, err
 }
 
-// skipClamps skips clamping ops, such as relu, between a value v and the quantization. It skips only ops without other
-// readers. It returns v and the bounds to which the skipped ops clamp v.
+// skipClamps skips clamping ops without other readers, such as relu, before the quantization. It returns the operand v
+// of the first skipped op, and the bounds to which the skipped ops clamp v.
 func (q *rewriting) skipClamps() (v *graph.Value, least, most float64) {
 	v, least, most = q.Call.In[0].Value, math.Inf(-1), math.Inf(1)
 	for {
@@ -224,8 +226,8 @@ func (q *rewriting) skipClamps() (v *graph.Value, least, most float64) {
 func (q *rewriting) rewriteProduct() (r graph.Rewrite, err error) {
 	v, least, most := q.skipClamps()
 	n := v.Node
-	of := q.byteFormOf(n)
-	if of == nil {
+	form := q.byteFormOf(n)
+	if form == nil {
 		return r, nil
 	}
 	x, ok := dequantized(n.In[0])
@@ -240,18 +242,18 @@ func (q *rewriting) rewriteProduct() (r graph.Rewrite, err error) {
 		r.Why = "integers would round differently from floats"
 	case !q.Alone(v):
 		r.Why = "its float result has other readers"
-	case !ok || !isByte(w.bytes.Type().DType) || w.scale.Numel() > 1 && w.axis != of.axis:
+	case !ok || !isByte(w.bytes.Type().DType) || w.scale.Numel() > 1 && w.axis != form.axis:
 		r.Why = "its weight is not quantized to bytes per output channel or per tensor"
 	case !b.isInt32Constant(x, w):
 		r.Why = "its bias is not constant, or too large for int32"
 	default:
-		r.Why = of.unsupported(x, w)
+		r.Why = form.unsupported(x, w)
 	}
 	if r.Why != "" {
 		return r, nil
 	}
 	r.Why = fmt.Sprintf("%s multiplies bytes", n.Name)
-	r.Results, err = q.Result(q.clamped(of.build(x, w, b), least, most))
+	r.Results, err = q.Result(q.clamped(form.build(x, w, b), least, most))
 	return r, err
 }
 
@@ -293,7 +295,7 @@ func (q *rewriting) convolution(n *graph.Node) *byteForm {
 	}, build: func(x, w quantizedValues, b bias) graph.Arg { return q.addConvolution(n, at, x, w, b) }}
 }
 
-// linear returns the byte form of a product by a matrix. axis is the dimension of the matrix with the output channels.
+// linear returns the byte form of a product by a matrix. axis is the dimension of the output channels in the matrix.
 func (q *rewriting) linear(n *graph.Node, axis int) *byteForm {
 	return &byteForm{axis: axis, unsupported: func(x, w quantizedValues) string {
 		m := n.In[1].Meta()
@@ -345,13 +347,13 @@ func (q *rewriting) addConvolution(n *graph.Node, at graph.Attrs, x, w quantized
 // asVector returns scales or zero points as a vector.
 func (q *rewriting) asVector(a graph.Arg) graph.Arg { return q.Along(a, 0, 1) }
 
-// clamped clamps quantized values y to the quantized values of the numbers least and most. It adds no op if the bounds
-// are the bounds of the dtype.
+// clamped clamps quantized values y to the quantized values of the numbers least and most. It adds no op if the
+// quantized bounds are the bounds of the dtype.
 func (q *rewriting) clamped(y graph.Arg, least, most float64) graph.Arg {
 	d := q.Call.Out[0].DType
 	lo, hi := q.to.quantize(d, least), q.to.quantize(d, most)
-	from, to := bounds(d)
-	if float64(lo) == from && float64(hi) == to {
+	dtypeLeast, dtypeMost := bounds(d)
+	if float64(lo) == dtypeLeast && float64(hi) == dtypeMost {
 		return y
 	}
 	return q.Add(pointwise.Clamp, graph.Attrs{"min": int(lo), "max": int(hi)}, y)
@@ -365,8 +367,8 @@ func (l quantizedValues) fitsInt8() bool {
 	return l.elementsFitInt8()
 }
 
-// elementsFitInt8 is fits without the shortcut for int8 weights. It checks each element, or the bounds of the dtype if
-// the elements are unknown.
+// elementsFitInt8 is fitsInt8 without the shortcut for int8 weights. It checks each element or, if the elements are
+// unknown, the bounds of the dtype.
 func (l quantizedValues) elementsFitInt8() bool {
 	d := l.bytes.Type().DType
 	least, most := bounds(d)
@@ -395,11 +397,11 @@ func (q *rewriting) int8Weight(w quantizedValues) graph.Arg {
 	if w.bytes.Type().DType == tensor.Int8 && (w.zero == nil || magnitudesAtMost(w.zero, 0)) {
 		return w.bytes
 	}
-	wide := q.To(tensor.Int16, w.bytes)
+	differences := q.To(tensor.Int16, w.bytes)
 	if w.zero != nil {
-		wide = q.Add(pointwise.Sub, nil, wide, q.To(tensor.Int16, q.Along(w.zeroArg, 0, w.bytes.Meta().Rank())))
+		differences = q.Add(pointwise.Sub, nil, differences, q.To(tensor.Int16, q.Along(w.zeroArg, 0, w.bytes.Meta().Rank())))
 	}
-	return q.To(tensor.Int8, wide)
+	return q.To(tensor.Int8, differences)
 }
 
 // bias is the bias of a convolution or product: a constant that is added to the sums. The constant is float, or it is
@@ -407,12 +409,12 @@ func (q *rewriting) int8Weight(w quantizedValues) graph.Arg {
 type bias struct {
 	operand graph.Arg       // the operand of the convolution or product; null if there is no bias
 	values  quantizedValues // the operands of dequantize_linear, if that op computes the bias
-	// isUnscaled: the bias has the scale of the sums, so its int32 values can be added to the sums unchanged.
-	isUnscaled bool
+	// hasSumScale: the bias has the scale of the sums, so its int32 values can be added to the sums unchanged.
+	hasSumScale bool
 }
 
-// isInt32Constant reports whether a bias is a constant that fits int32 in units of the sums. This unit is the scale of
-// x times the scale of w. isInt32Constant returns true if there is no bias, and sets b.values and b.isUnscaled.
+// isInt32Constant reports whether a bias is omitted, or is a constant that fits int32 in units of the sums. The unit is
+// the scale of x times the scale of w. isInt32Constant sets b.values and b.hasSumScale.
 func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 	if b.operand.Kind == graph.Null {
 		return true
@@ -421,7 +423,7 @@ func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 	data, by := b.operand.Value.Const, func(int) float64 { return 1 }
 	if l, ok := dequantized(b.operand); ok && l.bytes.Type().DType == tensor.Int32 && (l.zero == nil ||
 		magnitudesAtMost(l.zero, 0)) {
-		b.values, b.isUnscaled, data = l, true, l.bytes.Value.Const
+		b.values, b.hasSumScale, data = l, true, l.bytes.Value.Const
 		by = func(o int) float64 { return kit.ElementAlong(l.scale, []int{o}, 0) }
 	}
 	if data == nil || data.Rank() != 1 {
@@ -430,19 +432,19 @@ func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 	ok := true
 	for o := range data.Shape[0] {
 		s := by(o)
-		b.isUnscaled = b.isUnscaled && math.Abs(s-step(o)) <= 1e-6*step(o)
+		b.hasSumScale = b.hasSumScale && math.Abs(s-step(o)) <= 1e-6*step(o)
 		ok = ok && math.Abs(data.At(o).Float()*s) <= step(o)*(math.MaxInt32/2)
 	}
 	return ok
 }
 
-// biasOf returns an int32 bias of o elements in units of the sums, rounded half to even. step is the operand with these
-// units.
+// biasOf returns an int32 bias of o elements in units of the sums, rounded half to even. step is the operand that has
+// the units.
 func (q *rewriting) biasOf(b bias, step graph.Arg, o int) graph.Arg {
 	switch {
 	case b.operand.Kind == graph.Null:
 		return q.Add(view.Full, graph.Attrs{"size": []int{o}, "fill_value": 0, "dtype": tensor.Int32})
-	case b.isUnscaled:
+	case b.hasSumScale:
 		return b.values.bytes
 	}
 	const d = tensor.Float64

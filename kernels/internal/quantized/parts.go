@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the ops into which quantized ops decompose. Products and convolutions of quantized values decompose
+// This file adds the nodes into which quantized ops decompose. Products and convolutions of quantized values decompose
 // into float products and convolutions. Sums of products of integers are exact below 2^24 in float32 and below 2^53 in
-// float64. Ops that depend only on a constant weight are evaluated when the graph is planned. Their results are packed
-// like any weight.
+// float64. Nodes that depend only on a constant weight are evaluated when the graph is planned, and their results are
+// packed like any weight.
 
 // exactDType returns the dtype in which n products of quantized values are summed exactly.
 func exactDType(n int, a, b tensor.DType) tensor.DType {
@@ -24,7 +24,7 @@ func exactDType(n int, a, b tensor.DType) tensor.DType {
 // parts builds the nodes into which a call of a quantized op decomposes.
 type parts struct{ *compose.Parts }
 
-// vector returns operand i in dtype d, as a view that has its elements along dimension dim and broadcasts over the
+// vector returns operand i in dtype d. It is a view that has its elements along dimension dim and broadcasts over the
 // other dimensions of values of the given rank.
 func (p parts) vector(i, dim, rank int, d tensor.DType) graph.Arg {
 	return p.To(d, p.Along(p.Call.In[i], dim, max(rank, 1)))
@@ -47,8 +47,8 @@ func (p parts) toInt32(sums graph.Arg, n int) graph.Arg {
 	return p.Add(view.To, graph.Attrs{"dtype": tensor.Int32, "memory_format": tensor.Contiguous}, sums)
 }
 
-// requantize scales exact sums and quantizes them. a and b are the scales of the operands that were multiplied.
-// Operand 6 is the scale of the result and operand 7 its zero point.
+// requantize scales exact sums and quantizes them. a and b are the scales of the operands that were multiplied. Operand
+// 6 is the scale of the result, and operand 7 its zero point.
 func (p parts) requantize(sums, a, b graph.Arg) graph.Arg {
 	const f = tensor.Float32
 	d, rank := p.Call.Out[0].DType, len(p.Call.Out[0].Shape)
@@ -61,8 +61,7 @@ func (p parts) requantize(sums, a, b graph.Arg) graph.Arg {
 }
 
 // quantize rounds x half to even, adds the zero points and saturates to dtype d. zero may be null. NaN becomes 0. The
-// computation is in a float dtype that represents every integer of d exactly: float32 for dtypes of up to 16 bits,
-// float64 for 32 bits.
+// dtype of the computation represents every integer of d exactly: float32 for up to 16 bits, float64 for 32 bits.
 func (p parts) quantize(x, zero graph.Arg, d tensor.DType) graph.Arg {
 	f := tensor.Float32
 	if d.Size() > 2 {

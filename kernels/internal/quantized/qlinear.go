@@ -105,10 +105,10 @@ func (q *quantMatmul) check(c *graph.Call) error {
 	}
 	for _, f := range []struct {
 		operand int
-		what    string
+		name    string
 		n       sym.Int
 	}{{q.aZero, "a_zero_point", m}, {q.bZero, "b_zero_point", n}, {q.aScale, "a_scale", m}, {q.bScale, "b_scale", n}} {
-		if err := checkParamCount(q.name, f.what, c.Type(f.operand), f.n); err != nil {
+		if err := checkParamCount(q.name, f.name, c.Type(f.operand), f.n); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 	if c.Has(8) {
 		sums = p.Add(pointwise.Add, nil, sums, p.To(tensor.Float64, p.Along(c.In[8], rank-1, rank)))
 	}
-	rows := rank - 1 - min(b.Rank()-1, 1) // dimension of rows in the result: the last one if b is a vector
+	rows := rank - 1 - min(b.Rank()-1, 1) // dimension of rows in the result: the last dimension if b is a vector
 	return p.Result(p.requantize(sums, p.vector(q.aScale, rows, rank, tensor.Float32),
 		p.vector(q.bScale, rank-1, rank, tensor.Float32)))
 }

@@ -171,15 +171,15 @@ func checkScales(c *graph.Call, axis, block int) error {
 }
 
 // broadcastParam returns operand i, the scales or the zero points, in a shape that broadcasts to operand 0. Scales and
-// zero points differ along axis. If block is not 0, each of them applies to block adjacent elements along axis.
+// zero points differ along axis. If block is not 0, each of them applies to `block` adjacent elements along axis.
 func (p parts) broadcastParam(i, axis, block int) graph.Arg {
 	x, m := p.Call.In[i], p.Call.Meta(0)
 	if m.Rank() == 0 || block == 0 {
 		return p.Along(x, (axis+m.Rank())%max(m.Rank(), 1), m.Rank())
 	}
 	axis = (axis + m.Rank()) % m.Rank()
-	each := slices.Insert(slices.Clone(x.Meta().Shape), axis+1, min(block, max(m.Shape[axis], 1)))
-	x = p.Add(view.Expand, graph.Attrs{"size": each}, p.Add(view.Unsqueeze, graph.Attrs{"dim": axis + 1}, x))
+	repeatedShape := slices.Insert(slices.Clone(x.Meta().Shape), axis+1, min(block, max(m.Shape[axis], 1)))
+	x = p.Add(view.Expand, graph.Attrs{"size": repeatedShape}, p.Add(view.Unsqueeze, graph.Attrs{"dim": axis + 1}, x))
 	x = p.Add(view.Flatten, graph.Attrs{"start_dim": axis, "end_dim": axis + 1}, x)
 	return p.Add(view.Narrow, graph.Attrs{"dim": axis, "start": 0, "length": m.Shape[axis]}, x)
 }

@@ -26,14 +26,15 @@ func sameZeroDType(c *graph.Call, operand, zero int) bool {
 	return !c.Has(zero) || c.Type(zero).DType == c.Type(operand).DType
 }
 
-// checkParamCount checks that scales or zero points of type t are omitted, or have one element or n elements. what is
-// their name in the error.
-func checkParamCount(name, what string, t tensor.Type, n sym.Int) error {
+// checkParamCount checks that scales or zero points of type t are omitted, or have one element or n elements. name is
+// the op, and operand the name of the scales or zero points, in the error.
+func checkParamCount(name, operand string, t tensor.Type, n sym.Int) error {
 	count := t.Numel()
 	if t.DType == tensor.Invalid || count.Eq(sym.Of(1)).Or(count.Eq(n)).Holds() {
 		return nil
 	}
-	return fmt.Errorf("%s: expected %s to have 1 or %v elements, but got shape %s", name, what, n, tensor.Sizes(t.Shape))
+	return fmt.Errorf("%s: expected %s to have 1 or %v elements, but got shape %s", name, operand, n,
+		tensor.Sizes(t.Shape))
 }
 
 // quantParams returns operands with the given names. A question mark before a name makes the operand optional.
@@ -48,8 +49,8 @@ func quantParams(names []string) (p []graph.Param) {
 	return p
 }
 
-// minusZeroPoints returns v minus its zero points in float64. zero is nil, has a single zero point, or has a zero point
-// for each index along dim.
+// minusZeroPoints returns v minus its zero points in float64. zero is nil, or has a single zero point, or has a zero
+// point for each index along dim.
 func minusZeroPoints(v, zero *tensor.Tensor, dim int) *tensor.Tensor {
 	t := tensor.Zeros(tensor.Float64, v.Shape...)
 	kit.EachIndex(t.Shape, func(index []int) {
@@ -84,8 +85,8 @@ func saturated(d tensor.DType, x float64) int64 {
 	return int64(min(max(x, least), most))
 }
 
-// maxTerms is the greatest number of products of bytes in a sum that must not wrap in int32. The sum and a bias of up
-// to half of the int32 range do not wrap.
+// maxTerms is the maximum number of products of bytes in a sum that must not wrap in int32. A sum of this length plus a
+// bias of up to half of the int32 range does not wrap.
 const maxTerms = 1 << 14
 
 // magnitudesAtMost reports whether t is a known constant whose elements have magnitudes of at most limit.

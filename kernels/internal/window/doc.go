@@ -5,15 +5,15 @@
 // # Terms
 //
 // Package geometry defines windows and taps. In an interpolation, a tap is an element with a weight. An implementation
-// by pixels computes all channels of a position at once, because the channels of a channels-last operand are
-// contiguous. An implementation by planes computes each channel separately.
+// by pixels is for channels-last operands: it computes all channels of a position at once. An implementation by planes
+// computes each channel separately.
 //
 // # Poolings
 //
-// A [pooling] describes an op: the number of pooled dimensions, the reduction, and how windows follow from attributes.
-// Inference (pool_infer.go), the reference (pool_reference.go) and prices (pool_impls.go) use the pooling's list of
-// axes. A [pool] adds the layouts of a call. A pool always has three spatial dimensions; missing leading dimensions
-// have size 1. Three kernels compute a pool:
+// A [pooling] describes an op: the number of pooled dimensions, the reduction, and the computation of windows from
+// attributes. Inference (pool_infer.go), the reference (pool_reference.go) and costs (pool_impls.go) use the pooling's
+// list of axes. A [pool] adds the sizes and layouts of a call. A pool always has three spatial dimensions; missing
+// leading dimensions have size 1. Three kernels compute a pool:
 //
 //   - Compiled loops by pixels: each tap is an operand of a loop over channels, and taps outside the operand read a
 //     neutral element (pool_compiled_pixels.go).

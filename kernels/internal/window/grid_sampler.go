@@ -89,8 +89,8 @@ func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
 
 // gridTap is an element that a sample reads.
 type gridTap struct {
-	offset int     // offset in the operand, in the unit of gridAxis.step
-	weight float64 // weight
+	offset int // offset in the operand, in the unit of gridAxis.step
+	weight float64
 }
 
 // gridAxis is a spatial dimension of the operand. step is its stride, in bytes in kernels and in elements in the
@@ -101,7 +101,7 @@ type gridAxis struct{ size, step int }
 type gridSampling struct {
 	attrs *gridSamplerAttrs
 	axes  []gridAxis
-	dtype tensor.DType // of operand, grid and result
+	dtype tensor.DType // dtype of operand, grid and result
 }
 
 func newGridSampling(c *graph.Call) *gridSampling {
@@ -158,8 +158,8 @@ func (s *gridSampling) clip(x float64, size int) float64 {
 	return 0
 }
 
-// undefined reports whether the weights of a sample are NaN because a coordinate is not finite. The weights are never
-// NaN for volumes, and for positions that are clipped before weights are computed. get returns coordinate k.
+// undefined reports whether the weights of a sample are NaN because a coordinate is not finite. For volumes, and for
+// positions that are clipped before weights are computed, weights are never NaN. get returns coordinate k.
 func (s *gridSampling) undefined(get func(k int) float64) bool {
 	if len(s.axes) == 3 || s.attrs.InterpolationMode == 1 || s.attrs.InterpolationMode == 0 && s.attrs.PaddingMode != 0 {
 		return false
@@ -205,12 +205,12 @@ func (s *gridSampling) taps(get func(k int) float64, room *[16]gridTap) int {
 	}
 	n := 1
 	for d, ax := range s.axes {
-		var one [4]gridTap
-		k := s.coordinateTaps(get(len(s.axes)-1-d), ax, &one)
+		var axisTaps [4]gridTap
+		k := s.coordinateTaps(get(len(s.axes)-1-d), ax, &axisTaps)
 		var next [16]gridTap
 		m := 0
 		for _, t := range room[:n] {
-			for _, u := range one[:k] {
+			for _, u := range axisTaps[:k] {
 				next[m] = gridTap{t.offset + u.offset, t.weight * u.weight}
 				m++
 			}
@@ -221,7 +221,7 @@ func (s *gridSampling) taps(get func(k int) float64, room *[16]gridTap) int {
 	return n
 }
 
-// kernel returns the kernel. It computes one sample after another, each for all channels.
+// kernel returns a kernel that computes one sample after another, each for all channels.
 func (s *gridSampling) kernel(c *graph.Call) *graph.Kernel {
 	m, g, out := c.Meta(0), c.Meta(1), c.Out[0]
 	chans, last := m.Shape[1], g.Rank()-1
@@ -354,9 +354,10 @@ func affineKernel[T kit.Widest](c *graph.Call) (*graph.Kernel, error) {
 	}
 	size, d := th.DType.Size(), tensor.DTypeOf[T]()
 	read, write := tensor.Converter(d, th.DType), tensor.Converter(th.DType, d)
-	per := machine.GatherGrain / 16
-	return &graph.Kernel{Phases: []graph.Phase{{Chunks: kit.DivUp(l.Count, per), Run: func(m *graph.Mem, chunk int) error {
-		for i := chunk * per; i < min(l.Count, (chunk+1)*per); i++ {
+	const group = machine.GatherGrain / 16 // positions of a chunk
+	chunks := kit.DivUp(l.Count, group)
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+		for i := chunk * group; i < min(l.Count, (chunk+1)*group); i++ {
 			var x [3]T
 			rest := i
 			for k := range n {
@@ -405,8 +406,7 @@ func affineShape(size []sym.Int) []sym.Int {
 }
 
 // affineCoordinates returns the coordinates of n elements along a dimension, from -1 to 1. Integer coordinates are the
-// numbers of linspace. Without align_corners, these numbers are multiplied by n-1, divided by n as floats, and
-// truncated.
+// numbers of linspace. Without align, these numbers are multiplied by n-1, divided by n as floats, and truncated.
 func affineCoordinates[T kit.Widest](n int, d tensor.DType, align bool) []T {
 	coordinates := make([]T, n)
 	if n <= 1 {

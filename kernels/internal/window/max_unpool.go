@@ -82,6 +82,7 @@ func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *g
 	})
 }
 
+// maxUnpoolType makes PyTorch's checks and returns the type of the result.
 func maxUnpoolType(dims int, size []sym.Int, t, index tensor.Type) (tensor.Type, error) {
 	switch {
 	case len(size) != dims:
@@ -120,6 +121,7 @@ func maxUnpoolType(dims int, size []sym.Int, t, index tensor.Type) (tensor.Type,
 	return tensor.NewTypeFormat(t.DType, kit.ReplaceSizes(t.Shape, t.Rank()-dims, size...), f)
 }
 
+// maxUnpoolRange is the error for an index outside the spatial dimensions of the result.
 func maxUnpoolRange(at int, size []int) error {
 	return fmt.Errorf("Found an invalid max index: %d (output volumes are of size %s", at,
 		strings.ReplaceAll(strings.Trim(tensor.ListString(size), "[]"), ", ", "x"))
@@ -154,6 +156,7 @@ type unpooling struct {
 	from, to int   // numbers of elements of a plane of the operand, and of a plane of the result
 }
 
+// unpoolPlanes scatters the elements of planes [begin, end).
 func unpoolPlanes[T uint16 | uint32 | uint64](p *unpooling, m *graph.Mem, begin, end int) error {
 	for n := begin; n < end; n++ {
 		y := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], n*p.to)), p.to)

@@ -20,7 +20,7 @@ const (
 	poolNorm
 )
 
-// poolFold is the reduction of a pooling with its attributes.
+// poolFold is the reduction of a pooling, with the attributes that it uses.
 type poolFold struct {
 	kind         poolKind
 	indices      bool    // the second result is the index of each maximum in its plane
@@ -29,8 +29,8 @@ type poolFold struct {
 	norm         float64 // exponent of poolNorm
 }
 
-// averageCount returns the number of taps of a window along one dimension that an average counts. The number is a
-// float64, because products of such numbers may exceed 2^63.
+// averageCount returns the number of taps of a window along one dimension that an average counts. It returns a float64,
+// because products of counts may exceed 2^63.
 func (f *poolFold) averageCount(w geometry.Range) float64 {
 	if f.countPadding {
 		return float64(w.Padded)
@@ -48,7 +48,7 @@ func (f *poolFold) area(w [maxDims]geometry.Range) float64 {
 }
 
 // divisorOf returns the divisor of a sum over a window of the given area. Integer areas are exact up to 2^53. Areas
-// above 2^62 give the divisor 2^62, so that integer averages over such areas are 0.
+// above 2^62 give the divisor 2^62, so integer averages over these areas are 0.
 func divisorOf[A int64 | float64](f *poolFold, area float64) A {
 	switch {
 	case f.divisor != 0:
@@ -59,8 +59,8 @@ func divisorOf[A int64 | float64](f *poolFold, area float64) A {
 	return A(area)
 }
 
-// pool describes a pooling of a call with known sizes and layouts. Strides are in bytes, in the order batch, channel
-// and spatial dimensions; missing dimensions have stride 0. A plane is the elements of one channel of one batch
+// pool describes a pooling of a call with known sizes and layouts. Strides are in bytes, in the order batch, channel,
+// spatial dimensions. Missing dimensions have stride 0. A plane is the set of elements of one channel of one batch
 // element.
 type pool struct {
 	poolFold
@@ -69,7 +69,7 @@ type pool struct {
 	n, c          int           // numbers of batch elements and of channels
 	axes          [maxDims]geometry.Axis
 	maxTaps       [maxDims]int        // maximum number of taps of a window inside the operand, by dimension
-	taps          int                 // product of maxTaps
+	taps          int                 // maximum number of taps of a window: the product of maxTaps
 	inStrides     [2 + maxDims]int    // strides of the operand
 	outStrides    [2][2 + maxDims]int // strides of values and of indices
 	planeElements int                 // number of elements of a plane of the operand
@@ -121,15 +121,14 @@ func (p *pool) windows(d, h, w int) [maxDims]geometry.Range {
 // index returns the index of an element in its plane.
 func (p *pool) index(d, h, w int) int { return (d*p.axes[1].Size+h)*p.axes[2].Size + w }
 
-// poolKernel makes the kernel of a pooling with the given walk. It uses compiled loops if they support the call, else
-// loops in Go.
-func poolKernel(c *graph.Call, by poolWalk, f poolFold, axes []geometry.Axis) (*graph.Kernel, error) {
+// poolKernel makes the kernel of a pooling: compiled loops if they support the call, else loops in Go.
+func poolKernel(c *graph.Call, walk poolWalk, f poolFold, axes []geometry.Axis) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	p := newPool(c, f, axes)
 	compile, dim := compilePlanes, columnDim
-	if by == poolPixels {
+	if walk == poolPixels {
 		compile, dim = compilePixels, channelDim
 	}
 	if k, err := compile(p); k != nil || err != nil {

@@ -9,23 +9,25 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxLoopTaps is the maximum number of taps of a window that a single loop folds. Each tap is an operand, and a loop
-// has at most expr.MaxOperands operands. Larger windows take several loops of tapsPerLoop taps. The operands of these
-// loops also include a partial result and a divisor.
 const (
+	// maxLoopTaps is the maximum number of taps of a window that a single loop folds. Each tap is an operand, and a loop
+	// has at most expr.MaxOperands operands.
 	maxLoopTaps = 20
+	// tapsPerLoop is the number of taps of a loop for larger windows, which take several loops. The operands of these
+	// loops also include a partial result and a divisor.
 	tapsPerLoop = 16
 )
 
-// tapLoops folds windows by compiled loops. Small windows take one loop, first. For larger windows, the loop first
-// folds the first taps, next folds more taps, and last divides sums. Taps are folded in row-major order, however they
-// are divided among loops. Taps outside the operand read the neutral element.
+// tapLoops folds windows by compiled loops. Taps are folded in row-major order, for every division into loops. Taps
+// outside the operand read the neutral element.
 type tapLoops struct {
 	*pool
-	dtype, sumDType   tensor.DType // dtypes of elements and sums
-	perLoop           int          // taps of a loop
-	single            bool         // one loop folds all taps
-	first, next, last *loops.Loop
+	dtype, sumDType tensor.DType // dtypes of elements and sums
+	perLoop         int          // number of taps of a loop
+	single          bool         // whether one loop, first, folds all taps
+	first           *loops.Loop  // folds the first taps of windows
+	next            *loops.Loop  // folds more taps
+	last            *loops.Loop  // divides sums
 }
 
 // newTapLoops returns nil if the loops cannot be compiled.
@@ -65,9 +67,9 @@ func newTapLoops(p *pool) (*tapLoops, error) {
 	return t, nil
 }
 
-// loop returns the loop that folds the given number of taps. begin and end tell whether the loop folds the first taps
-// and the last taps of windows. The operands are the partial result (unless begin is set), the taps, and at most one
-// scalar. The scalar is the divisor of averages if end is set, or the index of the first tap for maxima with indices.
+// loop returns the loop that folds the given number of taps. begin is set for the first taps of windows, and end for
+// the last taps. The operands are the partial result (unless begin is set), the taps, and at most one scalar. The
+// scalar is the divisor of averages if end is set, or the index of the first tap for maxima with indices.
 func (t *tapLoops) loop(taps int, begin, end bool) (*expr.Loop, error) {
 	var in []tensor.DType
 	var scalar []bool
@@ -117,8 +119,8 @@ func (t *tapLoops) loop(taps int, begin, end bool) (*expr.Loop, error) {
 	return &expr.Loop{Code: c, Scalar: scalar}, err
 }
 
-// partialDType returns the dtype of the partial results between loops. Partial maxima are stored in the result, and so
-// have its dtype.
+// partialDType returns the dtype of the partial results between loops. Partial maxima have the dtype of the result,
+// where they are stored.
 func (t *tapLoops) partialDType() tensor.DType {
 	if t.kind == poolMax {
 		return t.dtype
@@ -126,7 +128,7 @@ func (t *tapLoops) partialDType() tensor.DType {
 	return t.sumDType
 }
 
-// divides returns the operation that makes averages of sums.
+// divides returns the operation that computes an average from a sum and the number of putDivisor.
 func (t *tapLoops) divides() expr.Op {
 	if inverse(t.dtype, t.sumDType) {
 		return expr.Mul
@@ -169,10 +171,10 @@ func (t *tapLoops) maximum(b *expr.Builder, tap func(int) expr.Value, taps int, 
 	return []expr.Output{b.Real(b.Convert(t.dtype, best))}
 }
 
-// maximumIndex returns the maximum of all taps and its index. The index is that of the first of equal maxima and of the
-// last NaN.
+// maximumIndex returns the maximum of all taps and its index: the index of the first of equal maxima or, with NaNs, of
+// the last NaN.
 func (t *tapLoops) maximumIndex(b *expr.Builder, tap func(int) expr.Value, first expr.Value) []expr.Output {
-	best, where := tap(0), b.Int(tensor.Int32, 0)
+	best, index := tap(0), b.Int(tensor.Int32, 0)
 	for k := 1; k < t.perLoop; k++ {
 		x := tap(k)
 		take := b.Do(expr.Lt, best, x)
@@ -180,10 +182,10 @@ func (t *tapLoops) maximumIndex(b *expr.Builder, tap func(int) expr.Value, first
 			take = b.Do(expr.Or, take, b.Do(expr.Ne, x, x))
 		}
 		best = b.Do(expr.Select, take, x, best)
-		where = b.Do(expr.Select, take, b.Int(tensor.Int32, int64(t.offset(k))), where)
+		index = b.Do(expr.Select, take, b.Int(tensor.Int32, int64(t.offset(k))), index)
 	}
 	return []expr.Output{b.Real(b.Convert(t.dtype, best)),
-		b.Real(b.Do(expr.Add, b.Convert(tensor.Int64, where), first))}
+		b.Real(b.Do(expr.Add, b.Convert(tensor.Int64, index), first))}
 }
 
 // fill sets memory to the neutral element of a dtype.

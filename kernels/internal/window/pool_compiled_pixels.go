@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// carriedBytes is the approximate size, in bytes, of the partial sums that one loop passes to the next loop. Sums of
-// this size stay in the L1 cache.
+// carriedBytes is the approximate size, in bytes, of the partial sums between two loops. Sums of this size stay in the
+// L1 cache.
 const carriedBytes = 16 << 10
 
 // runElements bounds the elements that one call of a loop folds. A call takes at most a few milliseconds.
@@ -22,8 +22,8 @@ const runElements = 1 << 24
 const loopCall = 64
 
 // compiledPixels is a pooling by compiled loops over channels, which are contiguous in operand and results. A run of
-// neighbouring results along the last dimension (geometry.Run) takes one call of a loop. A row of the loop has the
-// channels of one result, or of all results of the run if their elements are contiguous.
+// neighbouring results along the last dimension ([geometry.Run]) takes one call of a loop. A row of the loop has the
+// channels of one result or, if the results of the run are contiguous, the channels of all results.
 type compiledPixels struct {
 	*tapLoops
 	size          int  // bytes of an element
@@ -32,11 +32,10 @@ type compiledPixels struct {
 	state         graph.PerWorker[poolRun]
 }
 
-// tapStream is a tap of a run's windows. It has the address of the tap of the first result, and the distance in bytes
-// to the tap of the next result.
+// tapStream is a tap of a run's windows.
 type tapStream struct {
-	ptr          unsafe.Pointer
-	resultStride int
+	ptr          unsafe.Pointer // address of the tap of the first result
+	resultStride int            // distance to the tap of the next result, in bytes
 }
 
 // poolRun is the state of a worker that runs the loops of a pooling.
@@ -167,10 +166,10 @@ func (p *compiledPixels) tapAt(w [maxDims]geometry.Range, d, h, k int) int {
 	return d*w[0].Step*p.inStrides[2] + h*w[1].Step*p.inStrides[3] + k*w[2].Step*p.inStrides[4]
 }
 
-// begin prepares r for a chunk. It removes operands that remain if the previous chunk was interrupted.
+// begin prepares r for a chunk. It removes the operands of an interrupted chunk.
 func (r *poolRun) begin(m *graph.Mem) { r.operandCount, r.Context = 0, m.Context }
 
-// run calls a loop over n1 rows of n0 elements. Its operands are those that were added to r.
+// run calls a loop over n1 rows of n0 elements, with the operands that were added to r.
 func (r *poolRun) run(l *loops.Loop, n0, n1 int) {
 	l.Run(&r.State, r.ptrs[:r.operandCount], r.strides[:r.operandCount], n0, n1)
 	r.operandCount = 0

@@ -18,8 +18,8 @@ import (
 const foldedBytes = 16 << 10
 
 // compiledPlanes is a pooling of row-major operands by compiled loops over rows. First the rows of a window are folded
-// into one row of worker memory, with neutral elements as padding on both sides. Then the columns of this row are
-// folded. With steps of 2, a row is read as pairs of even and odd elements.
+// into one row of worker memory, with neutral elements as padding on both sides. Then the columns of the folded row are
+// folded. If windows are 2 elements apart, the folded row is read as pairs of even and odd elements.
 type compiledPlanes struct {
 	*rowLoops
 	planes, width            int    // number of planes; number of elements of a row of the operand
@@ -27,7 +27,7 @@ type compiledPlanes struct {
 	rowStride, paddingBefore int    // distance between folded rows, and padding before each folded row, in elements
 	rows, batchPlanes        int    // numbers of rows of results, and of planes, that are folded at once
 	divisors                 []byte // divisors of averages in the dtype of sums, by depth, height and width
-	uniform                  bool   // all results have the same divisor, or no divisor
+	uniform                  bool   // whether all results have the same divisor, or no divisor
 	state                    graph.PerWorker[poolRun]
 }
 
@@ -57,8 +57,8 @@ func compilePlanes(p *pool) (*graph.Kernel, error) {
 	return x.kernel(), nil
 }
 
-// columns describes equally spaced windows of a row. Window i begins at first + i*step and has taps elements, which are
-// dilation elements apart. Elements outside the row are ignored.
+// columns describes equally spaced windows of a row. Window i begins at element first + i*step and has `taps` elements,
+// which are dilation elements apart. There are `results` windows. Elements outside the row are ignored.
 type columns struct{ first, step, taps, dilation, results int }
 
 // newColumns returns false if the windows of an axis are not equally spaced, or the loops do not support them.
@@ -96,18 +96,18 @@ func (p *compiledPlanes) cut() {
 	}
 }
 
-// maxDivisors bounds the results of a plane with separate divisors.
+// maxDivisors is the maximum number of divisors of a pooling.
 const maxDivisors = 1 << 22
 
 // setDivisors sets the divisors of averages: one number for all results, or one number for each result of a plane. It
-// returns false if there would be too many divisors.
-func (p *compiledPlanes) setDivisors(of *pool, sum tensor.DType) bool {
-	if p.uniform = of.kind != poolAvg; p.uniform {
+// returns false if there would be more than maxDivisors numbers.
+func (p *compiledPlanes) setDivisors(pooled *pool, sum tensor.DType) bool {
+	if p.uniform = pooled.kind != poolAvg; p.uniform {
 		return true
 	}
-	nd, nh, nw := of.axes[0].Results, of.axes[1].Results, of.axes[2].Results
-	p.uniform = of.divisor != 0 || !slices.ContainsFunc(of.axes[:], func(a geometry.Axis) bool {
-		return !a.Uniform(of.countPadding)
+	nd, nh, nw := pooled.axes[0].Results, pooled.axes[1].Results, pooled.axes[2].Results
+	p.uniform = pooled.divisor != 0 || !slices.ContainsFunc(pooled.axes[:], func(a geometry.Axis) bool {
+		return !a.Uniform(pooled.countPadding)
 	})
 	if p.uniform {
 		nd, nh, nw = 1, 1, 1
@@ -119,7 +119,8 @@ func (p *compiledPlanes) setDivisors(of *pool, sum tensor.DType) bool {
 	size := sum.Size()
 	p.divisors = make([]byte, n*size)
 	for i := range n {
-		of.putDivisor(p.divisors[i*size:], of.meta.DType, sum, of.area(of.windows(i/nw/nh, i/nw%nh, i%nw)))
+		area := pooled.area(pooled.windows(i/nw/nh, i/nw%nh, i%nw))
+		pooled.putDivisor(p.divisors[i*size:], pooled.meta.DType, sum, area)
 	}
 	return true
 }
@@ -186,7 +187,7 @@ func (p *compiledPlanes) block(m *graph.Mem, r *poolRun, batch, depth, row int) 
 	}
 }
 
-// rowStream is a sequence of rows. It has the address of the first row, and the stride of rows in bytes.
+// rowStream is a sequence of rows: the address of the first row, and the stride of rows in bytes.
 type rowStream struct {
 	ptr       unsafe.Pointer
 	rowStride int
@@ -238,8 +239,8 @@ type rowLoops struct {
 	down, across    *loops.Loop
 }
 
-// operands returns the offsets of the across loop's operands from the first element of a window. An operand is a row of
-// elements or, with steps of 2, a row of pairs.
+// operands returns the offset of each operand of the across loop from the first element of a window. An operand is a
+// row of elements or, with steps of 2, a row of pairs.
 func (c *columns) operands() (list []int) {
 	for k := range c.taps {
 		at := k * c.dilation / c.step * c.step
@@ -300,11 +301,11 @@ func (t *rowLoops) downLoop(lines int) (*expr.Loop, error) {
 // which is a scalar if divisors are uniform.
 func (t *rowLoops) acrossLoop(uniform bool) (*expr.Loop, error) {
 	offsets := t.columns.operands()
-	of := t.sumDType
+	operandDType := t.sumDType
 	if t.columns.step == 2 {
-		of = t.sumDType.ToComplex()
+		operandDType = t.sumDType.ToComplex() // a pair
 	}
-	in := slices.Repeat([]tensor.DType{of}, len(offsets))
+	in := slices.Repeat([]tensor.DType{operandDType}, len(offsets))
 	scalar := make([]bool, len(offsets))
 	if t.kind == poolAvg {
 		in, scalar = append(in, t.sumDType), append(scalar, uniform)

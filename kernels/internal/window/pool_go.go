@@ -12,11 +12,11 @@ import (
 )
 
 // goGrain is the approximate number of taps of a chunk of a pooling in Go. It is less than the grain of other
-// reductions, because a tap costs a few nanoseconds: maxima have branches.
+// reductions, because a tap costs a few nanoseconds.
 const goGrain = machine.ReduceGrain / 2
 
-// minRun is the minimum number of neighbouring windows of a row that are folded tap by tap. Fewer windows are folded
-// one by one, because a call for each tap costs more than it saves.
+// minRun is the minimum number of neighbouring windows of a row that are folded together, tap by tap. Fewer windows are
+// folded one by one, because calls for each tap cost more than they save.
 const minRun = 4
 
 // The dimensions of vectors of results (see goPool): channels for poolings by pixels, columns for poolings by planes.
@@ -30,15 +30,15 @@ const (
 // is a run of neighbouring results of a row.
 type goPool struct {
 	*pool
-	dim   int         // dimension of the vectors
-	load  axes.Loader // converts elements to the dtype of the loops
-	store [2]tensor.ConvertFunc
+	dim   int                   // dimension of the vectors
+	load  axes.Loader           // converts elements to the dtype of the loops
+	store [2]tensor.ConvertFunc // by output: converts from the dtype of the loops, or copies
 	fold  windowFold
 	block int // maximum number of results of a vector
 }
 
-// poolInGo returns the kernel whose vectors are along dimension dim. A unit of work has the results along dim at one
-// index of the other dimensions.
+// poolInGo returns the kernel with vectors along dimension dim. A unit of work is all results along dim at one index of
+// the other dimensions.
 func poolInGo(p *pool, dim int) *graph.Kernel {
 	sizes := [...]int{p.n, p.c, p.axes[0].Results, p.axes[1].Results, p.axes[2].Results}
 	length := sizes[dim]
@@ -77,7 +77,7 @@ func poolInGo(p *pool, dim int) *graph.Kernel {
 	}
 }
 
-// resultVector folds the windows of n neighbouring results at once. The window of result i+1 begins step bytes, and
+// resultVector folds the windows of n neighbouring results at once. The window of result i+1 begins `step` bytes, and
 // indexStep elements of a plane, after the window of result i.
 type resultVector struct {
 	*goPool
@@ -163,8 +163,8 @@ func (f *resultVector) row(x unsafe.Pointer, index int) {
 	}
 }
 
-// finish writes output i to address to. It goes through worker memory if the output has another dtype or its elements
-// are not contiguous.
+// finish writes output i to address to. If the output has another dtype, or its elements are not contiguous, the
+// results are first written to worker memory.
 func (f *resultVector) finish(i int, to unsafe.Pointer) {
 	step, size := f.pool.outStrides[i][f.dim], tensor.Int64.Size()
 	if i == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// windowFold reduces the windows of n results in Go. acc is memory for the partial results. Steps are in bytes; index
+// windowFold reduces the windows of n results in Go. acc is memory for the partial results. Steps are in bytes. Index
 // steps are differences of indices in the plane.
 type windowFold interface {
 	// size returns the number of bytes of acc for n results.
@@ -25,9 +25,11 @@ type windowFold interface {
 	indices(to, acc unsafe.Pointer, n int)
 }
 
-// tapGrid describes the taps of a window at one depth: rows rows of taps taps. rowStep and step are the distances
-// between rows and between taps in bytes; rowIndex and tapIndex are the corresponding differences of indices.
-type tapGrid struct{ rows, rowStep, rowIndex, taps, step, tapIndex int }
+// tapGrid describes the taps of a window at one depth.
+type tapGrid struct {
+	rows, rowStep, rowIndex int // number of rows; their distance in bytes; their difference of indices
+	taps, step, tapIndex    int // the same for the taps of a row
+}
 
 // newWindowFold returns the reduction of elements of dtype d, the dtype in which the loops compute.
 func newWindowFold(d tensor.DType, f *poolFold) windowFold {
@@ -60,8 +62,8 @@ func newMaxFold(d tensor.DType, indices bool) windowFold {
 	return maxFold[float64]{math.Inf(-1), indices}
 }
 
-// maxFold computes maxima and, if where is set, their indices. As in PyTorch, the index is that of the first of equal
-// maxima and of the last NaN. An empty window has the least value and the index at which it begins.
+// maxFold computes maxima and, if tracksIndex is set, their indices. As in PyTorch, the index is the index of the first
+// of equal maxima or, with NaNs, of the last NaN. An empty window has the least value and the index at which it begins.
 type maxFold[T uint8 | int8 | int16 | int32 | int64 | float32 | float64] struct {
 	least       T
 	tracksIndex bool

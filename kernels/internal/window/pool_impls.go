@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// poolWalk selects the order in which a pooling visits elements: plane by plane, or pixel by pixel. Both support any
+// poolWalk is the order in which a pooling visits elements: plane by plane, or pixel by pixel. Both support any
 // strides.
 type poolWalk uint8
 
@@ -18,8 +18,9 @@ const (
 	poolPixels
 )
 
-// The rates of poolings, by their names in machine profiles: for an element of a window, and for a result.
+// The rates of poolings, by their names in machine profiles.
 var (
+	// poolElement has the rates of an element of a window, by loops in Go. poolLoops has them by compiled loops.
 	poolElement = map[poolKind][2]string{
 		poolMax:  {poolPlanes: "pool.max.planes", poolPixels: "pool.max.pixels"},
 		poolAvg:  {poolPlanes: "pool.avg.planes", poolPixels: "pool.avg.pixels"},
@@ -30,11 +31,12 @@ var (
 		poolPixels: {poolMax: "pool.max.loops", poolAvg: "pool.avg.loops"},
 	}
 	// poolStep is the extra cost of a result by planes if neighbouring windows are more than one element apart.
-	poolStep   = map[poolKind]string{poolMax: "pool.max.step", poolAvg: "pool.avg.step"}
+	poolStep = map[poolKind]string{poolMax: "pool.max.step", poolAvg: "pool.avg.step"}
+	// poolResult is the cost of a result, by loops in Go.
 	poolResult = [2]string{poolPlanes: "pool.result.planes", poolPixels: "pool.result.pixels"}
 )
 
-// wideArea is the minimum number of elements of a window's row that are summed as one run.
+// wideArea is the minimum number of elements of a row of a window that loops by planes sum as one run.
 const wideArea = 16
 
 // work returns the work of a pooling with a walk.
@@ -47,7 +49,7 @@ func (p *pooling) work(c *graph.Call, by poolWalk, w graph.Walk) graph.Work {
 	c.Streamed(&work)
 	n := float64(c.Out[0].Numel())
 	if p.compiles(c, by, w, area) {
-		// Loops read separate rows of an image, and wait for each row.
+		// Loops wait for each row of an image, because the rows are not adjacent.
 		single := float64(max(4, c.Out[0].DType.Size())) / 4
 		work.Wait(poolLoops[by][p.kind], n*area*single)
 		if by == poolPlanes && strided(c) {
@@ -157,7 +159,7 @@ func channelsLastOrder(rank int) tensor.Order {
 	return o
 }
 
-// walksFrom returns the walks in order o that write results in order o or in the order of a candidate.
+// walksFrom returns the walks in order o. They write results in order o or in the order of a candidate.
 func walksFrom(c *graph.Call, o tensor.Order, candidates []tensor.Order) []graph.Walk {
 	list := []graph.Walk{c.InOrder(o)}
 	for _, to := range candidates {

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Inference of poolings makes PyTorch's checks in PyTorch's order, with PyTorch's messages. As in PyTorch, a pooling of
-// sequences is a pooling of images of height 1.
+// This file infers poolings. It makes PyTorch's checks in PyTorch's order, with PyTorch's messages. As in PyTorch, a
+// pooling of sequences is a pooling of images of height 1.
 
 // infer checks a call and infers the results. Results are row-major for volumes. Otherwise they have the format that
 // the operand suggests.
@@ -50,8 +50,8 @@ func (p *pooling) infer(c *graph.Call) ([]graph.Result, error) {
 	return p.results(c, t, shape)
 }
 
-// supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers. Calls with padding
-// in ONNX's form may have integers, because ONNX supports them.
+// supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers, but ONNX supports
+// them. Therefore calls with padding in ONNX's form may have integers.
 func (p *pooling) supports(a poolArgs, d tensor.DType) bool {
 	switch p.kind {
 	case poolMax:
@@ -92,26 +92,26 @@ func asImages(t tensor.Type) tensor.Type {
 	return p
 }
 
-// lengthError is the error for an attribute with a list of n numbers if n is not a supported length.
+// lengthError is the error for an attribute that is a list of n numbers, where n is not a supported length.
 func (p *pooling) lengthError(attr string, n int) error {
-	must := "must either be"
+	requirement := "must either be"
 	switch {
 	case p.dims == 1 && attr == "stride":
 		return fmt.Errorf("%s() stride must be an int, list of ints or tuple of ints of size 1 but got size %d", p.name, n)
 	case p.dims == 1:
 		return fmt.Errorf("%s() argument '%s' should contain one int (got %d)", p.name, attr, n)
 	case p.kind == poolAvg && p.dims == 3:
-		must = "must be"
+		requirement = "must be"
 	case p.kind == poolMax && attr == "padding":
-		must = "must be either be"
+		requirement = "must be either be"
 	case p.kind == poolMax && attr == "dilation":
-		must = "must be either"
+		requirement = "must be either"
 	}
 	if attr == "stride" {
-		must += " omitted,"
+		requirement += " omitted,"
 	}
 	number := []string{"two", "three"}[p.dims-2]
-	return fmt.Errorf("%s: %s %s a single int, or a tuple of %s ints", p.name, attr, must, number)
+	return fmt.Errorf("%s: %s %s a single int, or a tuple of %s ints", p.name, attr, requirement, number)
 }
 
 // checkRank rejects operands whose rank or format the op does not support.
@@ -357,8 +357,8 @@ func (p *pooling) checkAdaptive(name string, t tensor.Type, dims int) error {
 }
 
 // inferGlobalAvg infers the average of whole planes. PyTorch computes this average as a mean over the last two
-// dimensions, which supports any rank and complex values. If the operand is channels-last, PyTorch gives the result
-// channels-last strides.
+// dimensions, which supports any rank and complex values. The result has channels-last strides if the operand is
+// channels-last.
 func (p *pooling) inferGlobalAvg(c *graph.Call, t tensor.Type) ([]graph.Result, error) {
 	for _, d := range []int{-1, -2} {
 		if _, err := tensor.WrapDim(d, t.Rank()); err != nil {

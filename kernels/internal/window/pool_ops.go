@@ -241,8 +241,8 @@ func lpPool(c *graph.Call) *pooling {
 		args: func(*graph.Call) poolArgs { return a.args() }}
 }
 
-// InIntegers returns the attributes of the max_pool2d call on integers of dtype d that has the same windows as the
-// given call. Their padding has ONNX's form, which integers require. It returns false if the windows would differ.
+// InIntegers returns the attributes of a max_pool2d call on integers of dtype d with the windows of the given call. The
+// padding has ONNX's form, which integers require. InIntegers returns false if the windows would differ.
 func InIntegers(c *graph.Call, d tensor.DType) (graph.Attrs, bool) {
 	if c == nil || len(c.Out) != 1 || c.Type(0).Rank() != 4 {
 		return nil, false

@@ -42,12 +42,12 @@ func poolReference(t *tensor.Tensor, shape []int, axes []geometry.Axis, f poolFo
 	return out
 }
 
-// foldedWindow accumulates the elements of a window: their maximum (best), the index of the maximum (where), and their
-// sum. Integer sums are exact.
+// foldedWindow accumulates the elements of a window. Integer sums are exact.
 type foldedWindow struct {
-	integers  bool
-	best, sum tensor.Scalar
-	index     int
+	integers bool          // whether elements are integers
+	best     tensor.Scalar // maximum
+	index    int           // index of the maximum in the plane
+	sum      tensor.Scalar // sum, or sum of powers of a norm
 }
 
 // newFoldedWindow returns the fold of an empty window that begins at index start of the plane.

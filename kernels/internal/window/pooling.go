@@ -20,7 +20,7 @@ type pooling struct {
 	args     func(c *graph.Call) poolArgs
 }
 
-// poolArgs has the attributes of a pooling, as given. Lists of one number apply to all dimensions.
+// poolArgs has the attributes of a call of any pooling. A list of one number applies to all dimensions.
 type poolArgs struct {
 	kernel, stride, padding, dilation []int     // attributes of sliding windows
 	output                            []sym.Int // sizes of the result, for adaptive windows
@@ -93,8 +93,9 @@ func (p *pooling) fold(a poolArgs) poolFold {
 	return f
 }
 
-// isMean reports whether a pooling is computed as a mean over the last dimensions of the operand. In PyTorch, an
-// adaptive average to size 1 is such a mean, and therefore supports complex numbers, empty operands and other ranks.
+// isMean reports whether a pooling is computed as a mean over the last dimensions of the operand, because the kernels
+// of poolings do not support the operand. In PyTorch, an adaptive average to size 1 is such a mean, and therefore
+// supports complex numbers, empty operands and other ranks.
 func (p *pooling) isMean(m tensor.Meta) bool {
 	return p.adaptive && p.kind == poolAvg &&
 		(m.DType.IsComplex() || m.Rank() != p.dims+1 && m.Rank() != p.dims+2 || m.Numel() == 0)

@@ -16,17 +16,17 @@ import (
 // each result is a copy of one element, pickKernel copies all dimensions at once.
 
 // axisTaps computes the taps of each index of an output dimension. A tap is an element of the input dimension with a
-// weight. An index may have no taps if its position is outside the input. Its results are then
+// weight. An index whose position is outside the input may have no taps. Results without taps are
 // [resampling.outsideValue].
 type axisTaps struct {
 	out     int                                      // size of the output dimension
 	maxTaps int                                      // maximum number of taps of an index
-	nearest bool                                     // each index has at most one tap, of weight 1
+	nearest bool                                     // whether each index has at most one tap, of weight 1
 	eachTap func(i int, add func(at int, w float64)) // calls add with the element and the weight of each tap of index i
 }
 
-// maxListedTaps is the maximum number of entries of a table that is computed when the kernel is made. Such a table has
-// at most about 1 MiB. Longer tables are computed by a phase of the kernel.
+// maxListedTaps is the maximum number of entries of a table that is computed when the kernel is made. A table of this
+// length has about 1 MiB. A phase of the kernel computes longer tables.
 const maxListedTaps = 1 << 16
 
 // listed reports whether the table of taps is computed when the kernel is made, and not by a phase of the kernel.
@@ -76,8 +76,8 @@ func (t *axisTaps) estimate() (taps float64, picks bool) {
 	return float64(n) / float64(max(1, sampled)), t.nearest || t.maxTaps <= maxListedTaps && t.copiesOne(step)
 }
 
-// tapTable lists the taps of all indices. The taps of index i are the count[i] entries of the lists element and weight
-// from i*stride on.
+// tapTable lists the taps of all indices. The taps of index i are count[i] entries of the lists element and weight,
+// from entry i*stride on.
 type tapTable[T float32 | float64] struct {
 	stride         int
 	count, element []int
@@ -97,7 +97,7 @@ func (t *tapTable[T]) fill(a *axisTaps, begin, end int) {
 }
 
 // indexTable lists a number for each index of a dimension. A list of at most maxListedTaps numbers is computed when the
-// kernel is made. A longer list is computed by a phase of the kernel, in scratch memory.
+// kernel is made. A phase of the kernel computes a longer list, in scratch memory.
 type indexTable struct {
 	list              []int
 	length, scratchAt int // length of the list; offset of a long list in scratch memory, in bytes
@@ -158,12 +158,12 @@ func resampleDType(d tensor.DType) tensor.DType {
 	return tensor.Float32
 }
 
-// resampleImpls returns the implementations of an op that resamples. The function of returns the resampling of a call.
-func resampleImpls(of func(c *graph.Call) (*resampling, error)) []graph.Impl {
+// resampleImpls returns the implementations of an op that resamples. describe returns the resampling of a call.
+func resampleImpls(describe func(c *graph.Call) (*resampling, error)) []graph.Impl {
 	return []graph.Impl{{Name: "plain", Doc: "Resamples dimension by dimension, by loops over contiguous " +
 		"elements.",
 		Lower: func(c *graph.Call) (*graph.Kernel, error) {
-			r, err := of(c)
+			r, err := describe(c)
 			if err != nil {
 				return nil, err
 			}
@@ -172,7 +172,7 @@ func resampleImpls(of func(c *graph.Call) (*resampling, error)) []graph.Impl {
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 			w := graph.Work{Steps: 1}
 			c.Streamed(&w)
-			if r, err := of(c); err == nil {
+			if r, err := describe(c); err == nil {
 				r.work(&w, c.Meta(0).Shape, walk.Lay(0, c.Out[0]))
 			}
 			return w
@@ -319,8 +319,8 @@ func resampled[T float32 | float64](r *resampling, t *tensor.Tensor) *tensor.Ten
 	return x.CopyTo(tensor.New(t.DType, x.Shape...))
 }
 
-// cubicWeights returns the weights of the four elements around a position. t is the distance from the second element to
-// the position, and a is the coefficient of cubic convolution.
+// cubicWeights returns the weights of the four elements around a position. t is the distance from the second of these
+// elements to the position, and a is the coefficient of cubic convolution.
 func cubicWeights(t, a float64) [4]float64 {
 	inner := func(x float64) float64 { return ((a+2)*x-(a+3))*x*x + 1 }
 	outer := func(x float64) float64 { return ((a*x-5*a)*x+8*a)*x - 4*a }
@@ -328,8 +328,8 @@ func cubicWeights(t, a float64) [4]float64 {
 }
 
 // nearestIndex returns the function from indices of the output to indices of the input. As in PyTorch, the arithmetic
-// is float32 except for float64 images. PyTorch's kernel for channels-last images halves the index and ignores the
-// factor if the output is twice as large as the input. Here the result does not depend on the layout.
+// is float32 except for float64 images. If the output is twice as large as the input, PyTorch's kernel for
+// channels-last images halves the index and ignores the factor. This function does not depend on the layout.
 func nearestIndex(d tensor.DType, in, out int, factor float64) func(i int) int {
 	scale := float64(in) / float64(out)
 	if factor > 0 {

@@ -20,9 +20,10 @@ const (
 	minRowElements = 8
 	// loopTaps is the maximum number of taps of one loop.
 	loopTaps = 4
-	// Each row of at least longRow elements has its own call of a loop. Up to sharedRows shorter rows with the same
-	// weights share a call. More rows would evict one another from the cache.
-	longRow    = 1024
+	// longRow is the minimum number of elements of a row that has its own call of a loop.
+	longRow = 1024
+	// sharedRows is the maximum number of shorter rows with the same weights that share a call. More rows would evict
+	// one another from the cache.
 	sharedRows = 8
 	// gatheredTap is the approximate cost of a tap in loops over single elements, in graph.GoSimple operations.
 	gatheredTap = 7
@@ -41,7 +42,7 @@ type resamplePass[T float32 | float64] struct {
 	rows             int // maximum number of rows that share a call of a loop
 	taps             *axisTaps
 	list             tapTable[T]              // the table of taps if axisTaps.listed
-	table            int                      // offset of a table that is not listed in scratch memory, in bytes
+	table            int                      // offset in scratch memory of a table that is not listed, in bytes
 	outsideValue     T                        // result at indices without taps
 	sums             [2][loopTaps]*loops.Loop // sums[0][k] sums k+1 taps; sums[1][k] adds k+1 taps to the result
 	state            graph.PerWorker[resampleRun]
@@ -168,9 +169,9 @@ func (r *resampling) passes(shape, order []int) (list []axisPass) {
 	return list
 }
 
-// passOrder returns the dimensions that change, in the sequence of passes. Shrinking dimensions precede growing
-// dimensions, which minimizes work. The sequence must not depend on the layout, because the passes round, and results
-// would otherwise depend on the layout.
+// passOrder returns the dimensions that change, in the order of their passes. Shrinking dimensions precede growing
+// dimensions, which minimizes work. Each pass rounds, so the order must not depend on the layout: otherwise the results
+// would depend on the layout.
 func (r *resampling) passOrder(shape []int) (list []int) {
 	for d, t := range r.taps {
 		if t != nil && t.out < shape[d] {
@@ -226,7 +227,7 @@ func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 	}
 }
 
-// mayBeSelection estimates [resampling.isSelection] for pricing.
+// mayBeSelection estimates [resampling.isSelection] for costs.
 func (r *resampling) mayBeSelection() bool {
 	for _, t := range r.taps {
 		if t == nil {
@@ -274,8 +275,8 @@ func (p *resamplePass[T]) loops() error {
 	return nil
 }
 
-// phase returns the phase of the pass. A unit of work has the results of one index of the dimension for p.rows outer
-// indices.
+// phase returns the phase of the pass. A unit of work computes the results of one index of the resampled dimension for
+// p.rows outer indices.
 func (p *resamplePass[T]) phase() graph.Phase {
 	if p.inner < minRowElements {
 		return p.gathers()
@@ -297,8 +298,8 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	}}
 }
 
-// sum computes the weighted sums of the rows of src for index i of the dimension, and for the given number of outer
-// indices.
+// sum computes the weighted sums of the rows of src for index i of the resampled dimension, and for the given number of
+// outer indices.
 func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsafe.Pointer, i, rows int) {
 	first, n := i*table.stride, p.taps.out
 	end := first + table.count[i]

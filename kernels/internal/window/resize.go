@@ -158,7 +158,7 @@ func (a *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, scales
 	return sizes, a.Scales, nil
 }
 
-// aspectLimit is the least size that planAspect rejects. Products of two smaller sizes do not overflow.
+// aspectLimit is the least size that planAspect rejects. The product of two smaller sizes does not overflow.
 const aspectLimit = 1 << 30
 
 // planAspect resizes all axes by the smallest or the largest of their factors, and rounds sizes half up. Factors are
@@ -199,9 +199,9 @@ func (a *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, 
 // resizeAxis computes the taps of one dimension.
 type resizeAxis struct {
 	attrs   *resizeAttrs
-	in, out int
-	scale   float64
-	roi     [2]float64
+	in, out int        // sizes of input and output
+	scale   float64    // factor
+	roi     [2]float64 // start and end of the region for tf_crop_and_resize, as fractions of the input
 }
 
 // position returns the position of index i in the input, in elements.
@@ -310,8 +310,8 @@ func (x *resizeAxis) weights(t float64) (first int, w []float64) {
 	})
 }
 
-// stretchedWeights returns the weights, like the method weights, for a filter kernel that is stretched for
-// downsampling. radius is the radius before stretching.
+// stretchedWeights returns the weights, like the method weights, for a filter that is stretched for downsampling.
+// radius is the radius before stretching. kernel returns the weight of an element by its distance.
 func (x *resizeAxis) stretchedWeights(radius, t float64, kernel func(float64) float64) (int, []float64) {
 	scale := min(x.scale, 1)
 	first := x.firstStretchedTap(radius)

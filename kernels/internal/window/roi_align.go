@@ -81,8 +81,8 @@ func roiImage(at float64, n int) error {
 	return nil
 }
 
-// maxRoiSamples is the maximum number of samples of a bin along a dimension. It bounds the time of a bin, because the
-// number of samples may depend on data.
+// maxRoiSamples is the maximum number of samples of a bin along a dimension. It bounds the time of a bin if the number
+// of samples depends on data.
 const maxRoiSamples = 4096
 
 // bin pools bin (ph, pw) of a roi from a plane of h by w pixels. The function at returns a pixel.
@@ -195,7 +195,7 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 // roiTap is the approximate cost of a sample, in copied elements.
 const roiTap = 16
 
-// samples estimates the number of samples of a bin. If the number depends on data, samples assumes that rois have half
+// samples estimates the number of samples of a bin. If the number depends on data, the estimate is for rois with half
 // the height and width of the image.
 func (a *roiAlignAttrs) samples(m, out tensor.Meta) int {
 	if a.SamplingRatio > 0 {

@@ -9,8 +9,8 @@ import (
 )
 
 // scaledSize returns the integer part of the float64 product n*f, as PyTorch and ONNX do. For a symbolic size,
-// scaledSize returns n*p/q with integers p and q, and records a guard for the range of sizes for which both formulas
-// agree. If there are no such integers, the symbolic size is fixed to its hint.
+// scaledSize returns n*p/q with integers p and q, and records a guard for a range of sizes in which both formulas
+// agree. It fixes the symbolic size to the hint if it finds no such integers.
 func scaledSize(n sym.Int, f float64) sym.Int {
 	if _, known := n.Known(); known {
 		return sym.Of(scaledNumber(n.Hint(), f))
@@ -41,20 +41,20 @@ func ratio(f float64) (p, q int, ok bool) {
 	if rest == nil || f <= 0 {
 		return 0, 0, false
 	}
-	const most = min(1<<36, math.MaxInt/4)
+	const limit = min(1<<36, math.MaxInt/4)
 	p, q = 1, 0
 	for p0, q0 := 0, 1; ; {
 		whole := new(big.Int).Quo(rest.Num(), rest.Denom())
-		if !whole.IsInt64() || whole.Int64() > most {
+		if !whole.IsInt64() || whole.Int64() > limit {
 			return 0, 0, false
 		}
 		a := int(whole.Int64())
-		if p > 0 && a > most/p || q > 0 && a > most/q {
+		if p > 0 && a > limit/p || q > 0 && a > limit/q {
 			return 0, 0, false
 		}
 		p0, q0, p, q = p, q, a*p+p0, a*q+q0
 		if float64(p)/float64(q) == f {
-			return p, q, p <= most
+			return p, q, p <= limit
 		}
 		rest.Sub(rest, new(big.Rat).SetInt(whole))
 		if rest.Sign() == 0 {
@@ -64,8 +64,9 @@ func ratio(f float64) (p, q int, ok bool) {
 	}
 }
 
-// agreeingSizes returns a range lo to hi of sizes around n. For a size s in the range, the integer parts of s*p/q and
-// of the float64 product s*f agree. If they do not agree for n, the range excludes n. f is p/q rounded to float64.
+// agreeingSizes returns a range lo to hi of sizes around n in which two formulas agree: for each size s in the range,
+// s*p/q and the float64 product s*f have the same integer part. The range excludes n if the formulas do not agree for
+// n. f is p/q rounded to float64.
 //
 // The relative difference of s*f and s*p/q is less than 2/2^53, so that the absolute difference is less than 1/q for
 // sizes less than 2^52/p. Therefore the integer parts differ only if s*p/q is an integer and s*f is less than this

@@ -52,7 +52,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 		}
 		return size, factors, err
 	}
-	of := func(c *graph.Call) (*resampling, error) {
+	describe := func(c *graph.Call) (*resampling, error) {
 		size, factors, err := sizes(c)
 		if err != nil {
 			return nil, err
@@ -86,7 +86,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 				return c.One(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				r, err := of(c)
+				r, err := describe(c)
 				if err != nil {
 					return nil, err
 				}
@@ -95,7 +95,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 			Examples: kit.OneExample(kit.F32(shapes[spatial]...), graph.Attrs{"output_size": results[spatial]}),
 		},
 		Facts:     graph.Facts{Parallel: kit.ExceptLast(spatial), AnyOrder: true, ImageRole: graph.ImageOp},
-		Lowerings: graph.Lowerings{Impls: resampleImpls(of)},
+		Lowerings: graph.Lowerings{Impls: resampleImpls(describe)},
 	})
 }
 
@@ -133,8 +133,8 @@ func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float6
 	return size, a.ScaleFactors, nil
 }
 
-// upsampleCheck makes PyTorch's checks. If picks is set, the op copies elements and therefore also supports uint8.
-func upsampleCheck(name string, t tensor.Type, size []sym.Int, picks bool) error {
+// upsampleCheck makes PyTorch's checks. copies is set if the op copies elements. Such an op also supports uint8.
+func upsampleCheck(name string, t tensor.Type, size []sym.Int, copies bool) error {
 	for i, n := range size {
 		if !kit.AtLeastSize(n, 1) || !kit.AtLeastSize(t.Shape[2+i], 1) {
 			return fmt.Errorf("Input and output sizes should be greater than 0, but got input %s output %s",
@@ -145,7 +145,7 @@ func upsampleCheck(name string, t tensor.Type, size []sym.Int, picks bool) error
 		return fmt.Errorf("Non-empty %dD data tensor expected but got a tensor with sizes %s", t.Rank(),
 			tensor.Sizes(t.Shape))
 	}
-	if !t.DType.IsFloat() && !(picks && t.DType == tensor.Uint8) {
+	if !t.DType.IsFloat() && !(copies && t.DType == tensor.Uint8) {
 		return kit.NotImplementedBy(name, t.DType)
 	}
 	_, err := kit.FreshType(t.DType, kit.ReplaceSizes(t.Shape, 2, size...))

@@ -112,7 +112,7 @@ func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
 	return w
 }
 
-// nearestCopies adds the work of copying whole pixels if pixels is set, else of copying single elements.
+// nearestCopies adds the work of copies: of whole pixels if pixels is set, else of single elements.
 func nearestCopies(w *graph.Work, out tensor.Meta, pixels bool) {
 	if !pixels {
 		w.Do(resizeElement, float64(out.Numel()))
