@@ -111,9 +111,12 @@ func (f *Func) Name() string { return f.name }
 // Work returns a bound on the instructions of a call, if the generator gave one.
 func (f *Func) Work() Work { return f.work }
 
+// Generate generates the code again, with a listing if list is true.
+func (f *Func) Generate(list bool) (Code, error) { return f.make(list) }
+
 // Listing generates the code again and returns it in the syntax of Go's assembler.
 func (f *Func) Listing() string {
-	code, err := f.make(true)
+	code, err := f.Generate(true)
 	if err != nil {
 		return err.Error()
 	}

@@ -2,5 +2,13 @@
 
 package vector
 
+import "github.com/graphrun/graphrun/internal/jit"
+
 // RandomLoop is for tests that need packages which are built on this one.
 var RandomLoop = randomLoop
+
+// Operations returns the operations that a dtype has, except for conversions and functions.
+var Operations = operations
+
+// FuncOf returns the code of a loop.
+func FuncOf(c *Loop) *jit.Func { return c.fn }

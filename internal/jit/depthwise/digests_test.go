@@ -1,0 +1,42 @@
+//go:build linux || darwin
+
+package depthwise_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/depthwise"
+	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// TestDigests compares the code of random specs with the committed digests.
+func TestDigests(t *testing.T) {
+	d := jittest.NewDigests(t, "testdata/amd64.sum")
+	add := func(name string, f *jit.Func, err error) {
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		d.Add(name, f)
+	}
+	for _, cpu := range jittest.AMD64Sets() {
+		words := !cpu.DotsBytes()
+		for seed := range uint64(10) {
+			rng := rand.New(rand.NewPCG(seed, 30))
+			if words { // the code for floats does not use dot products
+				f, err := depthwise.Compile(random[float32](rng, cpu).spec, cpu)
+				add(fmt.Sprintf("%v float32 %d", cpu, seed), f, err)
+				f, err = depthwise.Compile(random[float64](rng, cpu).spec, cpu)
+				add(fmt.Sprintf("%v float64 %d", cpu, seed), f, err)
+			}
+			if !words || !cpu.Has(machine.Vector512) {
+				f, err := depthwise.CompileBytes(drawBytes(rng, cpu, words).spec, cpu)
+				add(fmt.Sprintf("%v bytes %d", cpu, seed), f, err)
+			}
+		}
+	}
+	d.Compare()
+}

@@ -1,0 +1,97 @@
+package jittest
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+var (
+	updateDigests = flag.Bool("update", false, "rewrite the digests of generated code")
+	listingsDir   = flag.String("listings", "", "folder for listings of the code that has digests")
+)
+
+// AMD64Sets returns the instruction sets of amd64 with digests of generated code.
+func AMD64Sets() []machine.Features {
+	avx2, avx512 := machine.AVX2, machine.AVX512
+	return []machine.Features{avx2, avx2 | machine.DotBytes256, avx512, avx512 | machine.DotBytes256 | machine.DotBytes512}
+}
+
+// Digests compares generated code with the digests in a committed file, and does not run the code. A refactoring of a
+// generator must not change them. The tests have two flags: -update rewrites the file, and -listings writes the listing
+// of each piece to a folder. The folders of two revisions show where their code differs.
+type Digests struct {
+	t      testing.TB
+	path   string
+	pieces []string // a line of the file for each piece
+	names  map[string]bool
+}
+
+// NewDigests returns an empty list to compare with the file.
+func NewDigests(t testing.TB, path string) *Digests {
+	return &Digests{t: t, path: path, names: map[string]bool{}}
+}
+
+// Add adds a piece: the code of the functions, in order. The name must be unique.
+func (d *Digests) Add(name string, funcs ...*jit.Func) {
+	d.t.Helper()
+	hash, listing := sha256.New(), ""
+	for _, f := range funcs {
+		code, err := f.Generate(*listingsDir != "")
+		if err != nil {
+			d.t.Fatalf("%s: %v", name, err)
+		}
+		fmt.Fprintf(hash, "%d\n", len(code.Bytes))
+		hash.Write(code.Bytes)
+		listing += code.Listing
+	}
+	if d.names[name] {
+		d.t.Fatalf("two pieces have the name %s", name)
+	}
+	d.names[name] = true
+	d.pieces = append(d.pieces, fmt.Sprintf("%x  %s", hash.Sum(nil), name))
+	if *listingsDir != "" {
+		path := filepath.Join(*listingsDir, strings.ReplaceAll(name, " ", "_")+".s")
+		if err := os.WriteFile(path, []byte(listing), 0o666); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// Compare reports the pieces that differ from the file, or rewrites the file.
+func (d *Digests) Compare() {
+	d.t.Helper()
+	text := strings.Join(d.pieces, "\n") + "\n"
+	if *updateDigests {
+		err := cmp.Or(os.MkdirAll(filepath.Dir(d.path), 0o777), os.WriteFile(d.path, []byte(text), 0o666))
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		return
+	}
+	file, err := os.ReadFile(d.path)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	want := map[string]bool{}
+	for line := range strings.Lines(string(file)) {
+		want[strings.TrimSuffix(line, "\n")] = true
+	}
+	for _, piece := range d.pieces {
+		if !want[piece] {
+			d.t.Errorf("the code of %s changed (-listings writes listings, -update accepts the change)", piece[66:])
+		}
+		delete(want, piece)
+	}
+	if len(want) > 0 && !d.t.Failed() {
+		d.t.Errorf("%s has %d digests of pieces that are not generated any more; use -update", d.path, len(want))
+	}
+}

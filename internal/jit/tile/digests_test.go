@@ -1,0 +1,44 @@
+//go:build linux || darwin
+
+package tile_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/internal/jit/tile"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// TestDigests compares the code of random specs with the committed digests.
+func TestDigests(t *testing.T) {
+	d := jittest.NewDigests(t, "testdata/amd64.sum")
+	for _, cpu := range jittest.AMD64Sets() {
+		for seed := range uint64(20) {
+			rng := rand.New(rand.NewPCG(seed, 30))
+			specs := map[string]*tile.Spec{}
+			if cpu.DotsBytes() {
+				specs["bytes"] = random[int32](rng, cpu).spec
+			} else { // their code does not use dot products
+				specs["float32"], specs["float64"] = random[float32](rng, cpu).spec, random[float64](rng, cpu).spec
+				specs["words"] = random[uint32](rng, cpu).spec
+			}
+			if cpu.Has(machine.Vector512) && cpu.DotsBytes() {
+				specs["unit"] = randomUnit(rng).spec
+			}
+			for _, name := range []string{"float32", "float64", "words", "bytes", "unit"} {
+				if specs[name] == nil {
+					continue
+				}
+				f, err := tile.Compile(specs[name], cpu)
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				d.Add(fmt.Sprintf("%v %s %d", cpu, name, seed), f)
+			}
+		}
+	}
+	d.Compare()
+}

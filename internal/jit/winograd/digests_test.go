@@ -1,0 +1,33 @@
+//go:build linux || darwin
+
+package winograd
+
+import (
+	"testing"
+
+	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// TestDigests compares the code of transforms with the committed digests.
+func TestDigests(t *testing.T) {
+	d := jittest.NewDigests(t, "testdata/amd64.sum")
+	add := func(c *Transform, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Add(c.Name(), c.fn)
+	}
+	for _, cpu := range []machine.Features{machine.AVX2, machine.AVX512} {
+		for _, f := range forms() {
+			n := f.N()
+			for i, p := range []Part{{0, 0, n, n}, {1, 1, n, n}, {0, 1, n - 1, n}, {1, 0, 2, 3}} {
+				add(f.Operands(cpu, p, 3*i%Lanes(cpu)))
+			}
+			for i, epilogue := range epilogues {
+				add(f.Results(cpu, f.M, f.M-i%2, i%3 > 0, epilogue, i%Lanes(cpu)))
+			}
+		}
+	}
+	d.Compare()
+}
