@@ -24,8 +24,8 @@ type applyOptions struct {
 	allocate Allocator
 }
 
-// Workers bounds the number of goroutines of a run. The default, 0, means all cores (GOMAXPROCS). The bits of the
-// results do not depend on the number.
+// Workers bounds the number of goroutines of a run. The default, 0, means all cores (GOMAXPROCS). The results have the
+// same bits for every n.
 func Workers(n int) Option { return func(a *applyOptions) { a.workers = n } }
 
 // Context ends a run between two tasks when ctx is done. The run then returns the cause of ctx. Default none.
@@ -75,20 +75,20 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 	return ts[:it.noutputs:it.noutputs], err
 }
 
-// Prepared is a kernel that was checked against an iteration. It is for callers that supply addresses, workers and
-// cursors. It is immutable and safe for concurrent use.
+// Prepared is a kernel that was checked against an iteration ([Iterator.Prepare]). Callers run it with their own
+// addresses, workers and cursors. It is immutable and safe for concurrent use.
 type Prepared struct {
 	iterator *Iterator
-	body     rule.Block
-	// directRows is set if rows of all operands can be passed to body without copies. singleRow is set if, in addition,
-	// the iteration is a single row.
-	directRows, singleRow bool
-	// loop is the loop of an expression; body is then nil. staged marks the operands that are copied to blocks, tile by
-	// tile. joined is set if all operands are staged, so that the loop sees a tile as a single row.
-	loop   *loops.Loop
-	staged []bool
-	tiles  *tiles
-	joined bool
+
+	body       rule.Block // the function over blocks; nil for an expression
+	directRows bool       // rows of all operands are passed to body without copies
+
+	loop      *loops.Loop // the compiled expression; nil for a function
+	staged    []bool      // marks the operands that are copied to blocks, tile by tile; nil if there are none
+	tiles     *tiles      // nil if no operand is staged
+	joinsRows bool        // all operands are staged, and loop computes each tile as a single row
+
+	singleRow bool // the whole iteration is one row that needs no copies
 }
 
 // Prepare chooses the kernel for the iteration and checks it. Dtypes are checked only here, not at run time.
@@ -106,9 +106,9 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	if chosen.Block() == nil {
 		return it.prepareExpr(chosen)
 	}
-	rows := it.rowsContiguous()
-	line := rows && len(it.walkShape) <= 1 && it.offsets == nil
-	return Prepared{iterator: it, body: chosen.Block(), directRows: rows, singleRow: line}, nil
+	direct := it.rowsContiguous()
+	single := direct && len(it.walkShape) <= 1 && it.offsets == nil
+	return Prepared{iterator: it, body: chosen.Block(), directRows: direct, singleRow: single}, nil
 }
 
 // Range computes a range of the iteration at the given addresses. Contiguous operands are passed to the kernel without
@@ -132,31 +132,31 @@ func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 // contiguous row, All costs little more than a call of the kernel.
 func (p Prepared) All(c *Cursor, ptrs []unsafe.Pointer) error {
 	if !p.singleRow || c == nil || len(ptrs) != len(p.iterator.ops) {
-		return p.whole(c, ptrs)
+		return p.runWhole(c, ptrs)
 	}
-	at := sized(c.ptrs, len(ptrs)) // kernels may modify addresses
-	c.ptrs = at
+	addrs := withLen(c.ptrs, len(ptrs)) // kernels may modify addresses
+	c.ptrs = addrs
 	for i, x := range ptrs {
 		if x == nil {
-			return p.whole(c, ptrs)
+			return p.runWhole(c, ptrs)
 		}
-		at[i] = x
+		addrs[i] = x
 	}
 	if p.loop != nil {
-		p.loop.Run(&c.loops, at, p.iterator.walkStrides[:len(at)], p.iterator.numel, 1)
+		p.loop.Run(&c.loops, addrs, p.iterator.walkStrides[:len(addrs)], p.iterator.numel, 1)
 		return nil
 	}
-	return p.body(at, p.iterator.numel)
+	return p.body(addrs, p.iterator.numel)
 }
 
-func (p Prepared) whole(c *Cursor, ptrs []unsafe.Pointer) error {
+func (p Prepared) runWhole(c *Cursor, ptrs []unsafe.Pointer) error {
 	if p.body == nil && p.loop == nil {
 		return errNotPrepared
 	}
 	return p.Range(c, ptrs, p.iterator.All())
 }
 
-// walk walks a checked range.
+// walk computes a range. The caller has checked the arguments with checkWalk.
 func (p *Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	switch {
 	case p.singleRow:
@@ -165,20 +165,21 @@ func (p *Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	default:
 		return p.iterator.forBlocks(c, ptrs, r, p.directRows, p.body)
 	}
-	at := sized(c.ptrs, len(ptrs))
-	c.ptrs = at
+	addrs := withLen(c.ptrs, len(ptrs))
+	c.ptrs = addrs
 	for i, x := range ptrs {
-		at[i] = unsafe.Add(x, r.Begin*p.iterator.walkStrides[i])
+		addrs[i] = unsafe.Add(x, r.Begin*p.iterator.walkStrides[i])
 	}
 	if p.loop != nil {
-		p.loop.Run(&c.loops, at, p.iterator.walkStrides[:len(at)], r.End-r.Begin, 1)
+		p.loop.Run(&c.loops, addrs, p.iterator.walkStrides[:len(addrs)], r.End-r.Begin, 1)
 		return nil
 	}
-	return p.body(at, r.End-r.Begin)
+	return p.body(addrs, r.End-r.Begin)
 }
 
-// Parallel computes the whole iteration at the given addresses with at most workers goroutines, 0 for all cores, in
-// tasks of grain elements, 0 for [GrainSize]. It is as unsafe as Range.
+// Parallel computes the whole iteration at the given addresses, in tasks of grain elements, on at most the given number
+// of worker goroutines. A grain of 0 means [GrainSize], and 0 workers means all cores. It is as unsafe as
+// [Prepared.Range].
 func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, workers int) error {
 	if p.body == nil && p.loop == nil {
 		return errNotPrepared
@@ -189,9 +190,10 @@ func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, wo
 	return forTasks(ctx, p.Chunks(grain), workers, func(c *Cursor, i int) error { return p.Chunk(c, ptrs, i, grain) })
 }
 
-// Chunks returns the number of parallel tasks of grain elements for the whole iteration; 0 means [GrainSize]. It
-// depends on shape, strides and grain, never on the number of workers. If operands have different dimension orders,
-// tasks are boxes of the walk shape. Otherwise they are the ranges of [Iterator.Chunks].
+// Chunks returns the number of parallel tasks of grain elements for the whole iteration. A grain of 0 means
+// [GrainSize]. The number depends on shape, strides and grain, never on the number of workers. If operands have
+// different dimension orders, each task is a box of the walk shape. Otherwise the tasks are the ranges of
+// [Iterator.Chunks].
 func (p Prepared) Chunks(grain int) int {
 	switch {
 	case p.body == nil && p.loop == nil:
@@ -203,8 +205,8 @@ func (p Prepared) Chunks(grain int) int {
 	return count(p.iterator.walkShape, p.tiles.spans(p.iterator, grain, span[:0]))
 }
 
-// Chunk computes task i of [Prepared.Chunks] at the given addresses. It is as unsafe as [Prepared.Range], and panics if
-// i is out of range. If c is nil, a new Cursor is used.
+// Chunk computes task i of the [Prepared.Chunks] tasks at the given addresses. It is as unsafe as [Prepared.Range], and
+// panics if i is out of range. If c is nil, a new Cursor is used.
 func (p Prepared) Chunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
 	switch {
 	case p.body == nil && p.loop == nil:
@@ -218,8 +220,8 @@ func (p Prepared) Chunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
 	if c == nil {
 		c = new(Cursor)
 	}
-	c.boxes.span = p.tiles.spans(p.iterator, grain, c.boxes.span[:0])
-	if n := count(p.iterator.walkShape, c.boxes.span); uint(i) >= uint(n) {
+	c.boxes.taskSize = p.tiles.spans(p.iterator, grain, c.boxes.taskSize[:0])
+	if n := count(p.iterator.walkShape, c.boxes.taskSize); uint(i) >= uint(n) {
 		panic(fmt.Sprintf("iter: task %d of an iteration with %d tasks of %d elements", i, n, grain))
 	}
 	p.walkTask(c, ptrs, i)
@@ -301,9 +303,9 @@ func (it *Iterator) checkTensor(i int, t *tensor.Tensor) error {
 	return nil
 }
 
-// Bind returns the addresses of tensors, outputs first, for loops. A tensor must have the dtype and layout of
-// [Iterator.Meta]; its offset may differ. If the iteration checks overlap, Bind rejects the same kinds of overlap as
-// [Config.Build].
+// Bind returns the addresses of the first elements of the operands' tensors, outputs first. Tensor i must have the
+// dtype and layout of [Iterator.Meta](i); its offset may differ. If the iteration checks overlap, Bind rejects the same
+// kinds of overlap as [Config.Build].
 func (it *Iterator) Bind(ts ...*tensor.Tensor) ([]unsafe.Pointer, error) {
 	if it == nil {
 		return nil, errNilIterator
@@ -339,7 +341,7 @@ func workersOf(n int) int {
 	return n
 }
 
-// checkWalk checks addresses and a range. It is kept small because it runs for every chunk of every kernel.
+// checkWalk checks addresses and a range. It runs for every chunk of every kernel, so wrongWalk composes the error.
 func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
 	wrong := len(ptrs) != len(it.ops) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
 	for _, p := range ptrs {

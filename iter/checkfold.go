@@ -22,18 +22,18 @@ func (it *Iterator) checkFold(f *Fold) error {
 		return fmt.Errorf("iter: the iteration is not marked as a reduction")
 	case inputs != 1:
 		return fmt.Errorf("iter: a reduction takes one input, the iteration has %d", inputs)
-	case len(f.out) == 0:
+	case len(f.outDTypes) == 0:
 		return fmt.Errorf("iter: the fold yields no result")
-	case len(f.out) != it.noutputs:
-		return fmt.Errorf("iter: a fold with %d results for an iteration with %d outputs", len(f.out), it.noutputs)
+	case len(f.outDTypes) != it.noutputs:
+		return fmt.Errorf("iter: a fold with %d results for an iteration with %d outputs", len(f.outDTypes), it.noutputs)
 	case it.noutputs > axes.MaxOutputs:
 		return fmt.Errorf("iter: a reduction with %d outputs; the limit is %d", it.noutputs, axes.MaxOutputs)
 	}
 	in := &it.ops[it.noutputs]
-	if !widens(in.Target, f.in) {
-		return fmt.Errorf("iter: the fold takes %v, the iteration has input 0, %v, as %v", f.in, in.Meta, in.Target)
+	if !widens(in.Target, f.inDType) {
+		return fmt.Errorf("iter: the fold takes %v, the iteration has input 0, %v, as %v", f.inDType, in.Meta, in.Target)
 	}
-	for i, d := range f.out {
+	for i, d := range f.outDTypes {
 		o := &it.ops[i]
 		if o.IsLaidOut() {
 			return fmt.Errorf("iter: output %d of a reduction is undefined or has another shape; it must be given with the "+
@@ -51,9 +51,9 @@ func (it *Iterator) checkFold(f *Fold) error {
 			}
 		}
 	}
-	if it.accumulate && len(f.resume) != len(f.out) {
+	if it.accumulates && len(f.resume) != len(f.outDTypes) {
 		return fmt.Errorf("iter: the iteration resumes from its outputs, the fold can resume from %d of "+
-			"its %d results", len(f.resume), len(f.out))
+			"its %d results", len(f.resume), len(f.outDTypes))
 	}
 	return nil
 }

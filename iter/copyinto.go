@@ -37,20 +37,21 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	for d, n := range it.walkShape {
 		axes[d] = strided.Axis{N: n, Dst: it.walkStrides[2*d], Src: it.walkStrides[2*d+1]}
 	}
-	p := strided.New(elemOf(dst.DType, src.DType), axes)
+	p := strided.New(conversion(dst.DType, src.DType), axes)
 	to, from := dst.Pointer(), src.Pointer()
-	each := max(1, GrainSize/p.Len())
-	return forTasks(ctx, (p.Tiles()-1)/each+1, workers, func(c *Cursor, task int) error {
+	tilesPerTask := max(1, GrainSize/p.Len())
+	return forTasks(ctx, (p.Tiles()-1)/tilesPerTask+1, workers, func(c *Cursor, task int) error {
 		if len(c.stage) < p.ScratchBytes() {
 			c.stage = tensor.NewStorage(p.ScratchBytes()).Bytes()
 		}
-		p.Run(to, from, c.stage, task*each, min((task+1)*each, p.Tiles()))
+		p.Run(to, from, c.stage, task*tilesPerTask, min((task+1)*tilesPerTask, p.Tiles()))
 		return nil
 	})
 }
 
-// sameData is is_same_data of at::native::copy_. It also compares the strides of dimensions of size 1. PyTorch 2 makes
-// this check before the check of overlap. PyTorch 1.13 has no such check.
+// sameData reports whether a copy is unnecessary, like is_same_data of at::native::copy_: both tensors have the same
+// elements at the same addresses. The strides of dimensions of size 1 must be equal, too. PyTorch 2 makes this check
+// before the check of overlap; PyTorch 1.13 has no such check.
 func sameData(dst, src *tensor.Tensor) bool {
 	return dst.Storage() != nil && dst.Storage() == src.Storage() && dst.Offset == src.Offset && dst.DType == src.DType &&
 		dst.SameLayout(src.Meta)

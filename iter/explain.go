@@ -70,11 +70,11 @@ func (it *Iterator) explainSort(b *strings.Builder) {
 			b.WriteString("no operand decides\n")
 			continue
 		}
-		what := "stays"
+		outcome := "stays"
 		if c.Exchanged {
-			what = "is exchanged"
+			outcome = "is exchanged"
 		}
-		fmt.Fprintf(b, "%s, %s has strides %v and %v", what, it.Place(c.By), c.Strides[0], c.Strides[1])
+		fmt.Fprintf(b, "%s, %s has strides %v and %v", outcome, it.Place(c.By), c.Strides[0], c.Strides[1])
 		if c.Strides[0].Same(c.Strides[1]) {
 			fmt.Fprintf(b, " and sizes %v and %v", c.Sizes[0], c.Sizes[1])
 		}

@@ -12,8 +12,8 @@ func EachBlock(it *Iterator, ptrs []unsafe.Pointer, f func(n int) error) error {
 // Accumulating returns the iteration as a later part of a larger reduction, which
 // Split32 makes only of operands of gigabytes.
 func Accumulating(it *Iterator) *Iterator {
-	part := it.part()
-	part.accumulate = true
+	part := it.copyForPart()
+	part.accumulates = true
 	return part
 }
 
@@ -23,5 +23,5 @@ func Tiles(p Prepared) (inner, order, size []int) {
 	if p.tiles == nil || !p.tiles.transposed {
 		return nil, nil, nil
 	}
-	return p.tiles.tileDims, p.tiles.order, p.tiles.size
+	return p.tiles.tileDims, p.tiles.loopOrder, p.tiles.tileSize
 }

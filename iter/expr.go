@@ -9,16 +9,16 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// shortRow is the row length in elements below which loops in Go process several rows at once.
+// shortRow is the row length in elements below which loops without machine code join several rows in a block.
 const shortRow = 16
 
-// inBlocks returns a kernel of a function over blocks that computes the expression of k. The expression is compiled at
-// the first run.
-func inBlocks(k Kernel) Kernel {
+// withBlockFunction replaces the expression of k by a function over blocks. The function compiles the expression at its
+// first call.
+func withBlockFunction(k Kernel) Kernel {
 	if k.Err() != nil || k.IsZero() || k.Block() != nil {
 		return k
 	}
-	return k.WithBlock(blocksOf(len(k.Results())+len(k.Operands()), func() (*loops.Loop, error) {
+	return k.WithBlock(blockFunction(len(k.Results())+len(k.Operands()), func() (*loops.Loop, error) {
 		code, err := k.Code()
 		if err != nil {
 			return nil, err
@@ -27,10 +27,10 @@ func inBlocks(k Kernel) Kernel {
 	}))
 }
 
-// rowsOf returns the loop of an expression over rows, which are runs along the fastest dimension of the walk. Operands
-// that are constant along rows are scalars. Other operands that are not contiguous along rows are staged, that is,
-// copied to blocks.
-func (it *Iterator) rowsOf(c *expr.Code) (l *expr.Loop, staged []bool) {
+// rowLoop returns the loop that computes one row of an expression, and marks the staged operands. A row is a run along
+// the fastest dimension of the walk. Inputs that are constant along rows become scalars. Other operands that are not
+// contiguous along rows are staged, that is, copied to blocks.
+func (it *Iterator) rowLoop(c *expr.Code) (l *expr.Loop, staged []bool) {
 	l, staged = &expr.Loop{Code: c, Scalar: make([]bool, len(c.In))}, make([]bool, len(it.ops))
 	for i := range it.ops {
 		st := it.walkStrides[i]
@@ -51,7 +51,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 	if err != nil {
 		return Prepared{}, err
 	}
-	l, staged := it.rowsOf(code)
+	l, staged := it.rowLoop(code)
 	p := Prepared{iterator: it}
 	if slices.Contains(staged, true) {
 		p.staged, p.tiles = staged, it.tilesOf(staged)
@@ -60,7 +60,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 		return Prepared{}, err
 	}
 	if !p.loop.Compiled() && len(it.walkShape) > 1 && it.walkShape[0] < shortRow {
-		// A loop in Go makes a call for each instruction and row, so short rows are joined in blocks.
+		// Without machine code, a loop makes a call for each instruction and row, so short rows are joined in blocks.
 		l = &expr.Loop{Code: code, Scalar: make([]bool, len(code.In))}
 		if p.loop, err = newLoop(l, 0); err != nil {
 			return Prepared{}, err
@@ -68,7 +68,7 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 		for i := range staged {
 			staged[i] = true
 		}
-		p.joined, p.staged, p.tiles = true, staged, it.tilesOf(staged)
+		p.joinsRows, p.staged, p.tiles = true, staged, it.tilesOf(staged)
 	}
 	p.singleRow = p.staged == nil && len(it.walkShape) <= 1 && it.offsets == nil
 	return p, nil
@@ -76,22 +76,24 @@ func (it *Iterator) prepareExpr(k Kernel) (Prepared, error) {
 
 // prefetchRows is the prefetch distance, in rows of a tile, for an operand that the loop reads in place. The rows are
 // too short and too far apart for hardware prefetchers. Adding [4096,4096] and its transpose takes 7.6 ms with
-// prefetching and 8 ms without. Only rows that are adjacent in memory are prefetched into L1; other rows would be
-// evicted from L1 before use. On Emerald Rapids, prefetching into L1 reduces the time to add pixels of 64 channels to a
-// contiguous image from 1.99 to 1.86 ms, but would increase the time for a transposed image from 11.6 to 12.0 ms.
+// prefetching and 8 ms without.
+//
+// Rows that are adjacent in memory are prefetched into L1. Other rows would be evicted from L1 before use. On Emerald
+// Rapids, prefetching into L1 reduces the time to add pixels of 64 channels to a contiguous image from 1.99 to 1.86 ms,
+// but would increase the time for a transposed image from 11.6 to 12.0 ms.
 const prefetchRows = 8
 
 // loopOptions chooses non-temporal stores and prefetching for the loop.
 func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Options {
 	var opts loops.Options
 	if !slices.Contains(staged[:it.noutputs], true) {
-		far := 0
+		outputBytes := 0
 		for i := range it.noutputs {
-			far = max(far, it.numel*it.ops[i].Held.Size())
+			outputBytes = max(outputBytes, it.numel*it.ops[i].Held.Size())
 		}
-		opts.NonTemporal = far >= machine.FarBytes
+		opts.NonTemporal = outputBytes >= machine.FarBytes
 	}
-	if t == nil && opts.NonTemporal && computes(c) {
+	if t == nil && opts.NonTemporal && isComputeBound(c) {
 		opts.Prefetch = it.prefetchInOrder()
 	}
 	if t == nil || !t.transposed || !it.hasLargeOutput() {
@@ -108,7 +110,7 @@ func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Opt
 	return opts
 }
 
-// walkLoop walks a checked range with the loop of an expression.
+// walkLoop computes a checked range with the loop of an expression.
 func (p *Prepared) walkLoop(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	it := p.iterator
 	ops := len(it.ops)

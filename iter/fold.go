@@ -14,78 +14,81 @@ import (
 // The functions are called concurrently. A Fold is immutable: methods and functions that change a Fold return a copy.
 //
 // Elements are folded in pieces, and then the accumulators of the pieces are merged. Each piece begins with the initial
-// accumulator, which must therefore be neutral: merging it into another accumulator must not change that. Merging must
-// be associative except for rounding. If merging is not commutative, [Fold.InOrder] is required. Pieces and order
-// depend only on shapes and strides.
+// accumulator, which must be neutral: merging it into an accumulator leaves that accumulator unchanged. Merging must be
+// associative except for rounding. If merging is not commutative, [Fold.InOrder] is required. Pieces and order depend
+// only on shapes and strides.
 //
-// Accumulators must be precise enough for all elements of a result. float64 is precise enough for elements of float16,
-// bfloat16 and float32: with [FoldOf], each element of a sum of n elements takes part in at most n/32 + 1200 additions.
-// With float64 accumulators, the error of a sum before the rounding of the result is therefore at most (n/32 +
-// 1200)*2^-53 times the sum of magnitudes. Unless the sum cancels, a result of float16, bfloat16 or float32 is thus
-// within one rounding of the exact sum. For float32 accumulators, the bound has 2^-24 instead of 2^-53.
+// Accumulators must be precise enough for all elements of a result. With [FoldOf], each element of a sum of n elements
+// takes part in at most n/32 + 1200 additions. With float64 accumulators, the error of the sum is therefore at most
+// (n/32 + 1200)*2^-53 times the sum of magnitudes, before the result is rounded to its dtype. Unless the sum cancels, a
+// result of float16, bfloat16 or float32 is thus within one rounding of the exact sum. For float32 accumulators, the
+// bound has 2^-24 instead of 2^-53.
 //
-// One Fold works for every layout. Depending on the strides of the operand, a result is computed from a contiguous run
-// of elements, or several adjacent results are computed together. Elements that are not contiguous are copied to blocks
-// first.
+// One Fold works for every layout. The strides of the operand decide between two methods: a result is computed from a
+// contiguous run of elements (by rows), or several adjacent results are computed together (by columns). Elements that
+// are not contiguous are copied to blocks first.
 type Fold struct {
-	in      tensor.DType // dtype of the elements
-	acc     reflect.Type
-	size    int // size of an accumulator in bytes
-	inOrder bool
-	weight  int
+	inDType  tensor.DType // dtype of the elements
+	accType  reflect.Type // type of an accumulator
+	accBytes int          // bytes of an accumulator
+	inOrder  bool         // elements are folded in row-major order
+	weight   int          // time to fold an element, in additions
 
+	// init sets n accumulators to the initial accumulator.
 	init func(acc unsafe.Pointer, n int)
-	// row folds n elements into one accumulator. The first element has position at.
-	row func(acc, x unsafe.Pointer, n, at int)
-	// columns folds one element into each of n accumulators. All n elements have position at.
-	columns func(acc, x unsafe.Pointer, n, at int)
-	// merge merges n accumulators (from), for elements of later positions, into n accumulators (acc).
+	// row folds n elements into one accumulator. The first element has position pos.
+	row func(acc, x unsafe.Pointer, n, pos int)
+	// columns folds one element into each of n accumulators. All n elements have position pos.
+	columns func(acc, x unsafe.Pointer, n, pos int)
+	// merge merges n accumulators from, which have elements of later positions, into n accumulators acc.
 	merge func(acc, from unsafe.Pointer, n int)
-	// finish has a function for each result, which computes it from n accumulators. out has the dtypes of the results.
+
+	outDTypes []tensor.DType // dtypes of the results
+	// finish[i] computes n elements of result i from n accumulators.
 	finish []func(dst, acc unsafe.Pointer, n int)
-	out    []tensor.DType
-	err    error // a mistake, reported when the Fold is used
-	// resume has a function for each result, which merges n earlier results into n accumulators.
+	// resume[i] merges n earlier elements of result i into n accumulators.
 	resume []func(acc, from unsafe.Pointer, n int)
+
+	err error // the first mistake in the construction; uses of the Fold report it
 }
 
 // Folding makes a Fold from loops over slices. T is the type of elements. A is the type of accumulators, and must not
 // contain pointers. zero is the neutral initial accumulator.
 //
-//   - row folds the elements x into one accumulator; x[0] has position at;
-//   - columns folds x[i] into a[i] for all i; all elements have position at;
+//   - row folds the elements x into one accumulator; x[0] has position pos;
+//   - columns folds x[i] into a[i] for all i; all elements have position pos;
 //   - merge merges from[i], which has elements of later positions, into a[i].
 //
-// The position of an element is its index among the elements of one result, in the order in which they are folded. With
-// [Fold.InOrder], that is the row-major order of the reduced dimensions.
+// The position of an element is its index among the elements of one result, in the order of folding. With
+// [Fold.InOrder], this order is the row-major order of the reduced dimensions.
 //
 // The Fold has no results until [Yields] adds them. If a function is nil or accumulators contain pointers, the
 // functions that use the Fold return an error.
-func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, at int), columns func(a []A, x []T, at int),
+func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, pos int), columns func(a []A, x []T, pos int),
 	merge func(a, from []A)) *Fold {
 	acc := reflect.TypeFor[A]()
 	switch {
 	case hasPointers(acc):
-		return &Fold{acc: acc, err: fmt.Errorf("iter: accumulators of type %v hold pointers", acc)}
+		return &Fold{accType: acc, err: fmt.Errorf("iter: accumulators of type %v hold pointers", acc)}
 	case row == nil || columns == nil || merge == nil:
-		return &Fold{acc: acc, err: errNilFoldFunction}
+		return &Fold{accType: acc, err: errNilFoldFunction}
 	}
 	return &Fold{
-		in:     tensor.DTypeOf[T](),
-		acc:    acc,
-		size:   int(unsafe.Sizeof(zero)),
-		weight: 1,
+		inDType:  tensor.DTypeOf[T](),
+		accType:  acc,
+		accBytes: int(unsafe.Sizeof(zero)),
+		weight:   1,
 		init: func(acc unsafe.Pointer, n int) {
 			a := unsafe.Slice((*A)(acc), n)
 			for i := range a {
 				a[i] = zero
 			}
 		},
-		row: func(acc, x unsafe.Pointer, n, at int) {
-			row((*A)(acc), unsafe.Slice((*T)(x), n), at)
+		row: func(acc, x unsafe.Pointer, n, pos int) {
+			row((*A)(acc), unsafe.Slice((*T)(x), n), pos)
 		},
-		columns: func(acc, x unsafe.Pointer, n, at int) {
-			columns(unsafe.Slice((*A)(acc), n), unsafe.Slice((*T)(x), n), at)
+		columns: func(acc, x unsafe.Pointer, n, pos int) {
+			columns(unsafe.Slice((*A)(acc), n), unsafe.Slice((*T)(x), n), pos)
 		},
 		merge: func(acc, from unsafe.Pointer, n int) {
 			merge(unsafe.Slice((*A)(acc), n), unsafe.Slice((*A)(from), n))
@@ -94,23 +97,23 @@ func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, at int), col
 }
 
 // FoldOf makes a Fold with one result from functions of single values. zero is the neutral initial accumulator. add
-// folds element x, which has position at, into accumulator a. merge combines two accumulators; b has elements of later
+// folds element x, which has position pos, into accumulator a. merge combines two accumulators; b has elements of later
 // positions. finish computes the result. If add is cheap, [Folding] is several times faster.
-func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T, at int) A, merge func(a, b A) A,
+func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T, pos int) A, merge func(a, b A) A,
 	finish func(a A) R) *Fold {
 	if add == nil || merge == nil || finish == nil {
-		return &Fold{acc: reflect.TypeFor[A](), err: errNilFoldFunction}
+		return &Fold{accType: reflect.TypeFor[A](), err: errNilFoldFunction}
 	}
-	f := Folding(zero, func(a *A, x []T, at int) {
+	f := Folding(zero, func(a *A, x []T, pos int) {
 		// Each block has its own accumulator, so that rounding errors do not grow with the number of elements.
 		s := zero
 		for i, v := range x {
-			s = add(s, v, at+i)
+			s = add(s, v, pos+i)
 		}
 		*a = merge(*a, s)
-	}, func(a []A, x []T, at int) {
+	}, func(a []A, x []T, pos int) {
 		for i, v := range x {
-			a[i] = add(a[i], v, at)
+			a[i] = add(a[i], v, pos)
 		}
 	}, func(a, from []A) {
 		for i, v := range from {
@@ -130,7 +133,7 @@ func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold
 	if f = f.withAccumulators(reflect.TypeFor[A](), finish == nil); f.err != nil {
 		return f
 	}
-	f.out = append(f.out, tensor.DTypeOf[R]())
+	f.outDTypes = append(f.outDTypes, tensor.DTypeOf[R]())
 	f.finish = append(f.finish, func(dst, acc unsafe.Pointer, n int) {
 		finish(unsafe.Slice((*R)(dst), n), unsafe.Slice((*A)(acc), n))
 	})
@@ -146,8 +149,8 @@ func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold
 		return f
 	}
 	k := len(f.resume)
-	if d := tensor.DTypeOf[R](); k >= len(f.out) || f.out[k] != d {
-		f.err = fmt.Errorf("iter: a fold with results %v cannot resume from result %d as %v", f.out, k, d)
+	if d := tensor.DTypeOf[R](); k >= len(f.outDTypes) || f.outDTypes[k] != d {
+		f.err = fmt.Errorf("iter: a fold with results %v cannot resume from result %d as %v", f.outDTypes, k, d)
 		return f
 	}
 	f.resume = append(f.resume, func(acc, from unsafe.Pointer, n int) {
@@ -158,21 +161,21 @@ func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold
 
 var errNilFoldFunction = errors.New("iter: a fold of a nil function")
 
-// withAccumulators returns a copy of the Fold, to which the caller then adds a function of accumulators of type acc.
-// isNil reports that this function is nil.
+// withAccumulators returns a copy of the Fold, to which the caller adds a function of accumulators of type acc. isNil
+// tells that the function is nil. The copy has an error if the function cannot be added.
 func (f *Fold) withAccumulators(acc reflect.Type, isNil bool) *Fold {
 	if f == nil {
-		return &Fold{acc: acc, err: errNilFold}
+		return &Fold{accType: acc, err: errNilFold}
 	}
 	c := *f
 	switch {
 	case c.err != nil:
-	case acc != f.acc:
-		c.err = fmt.Errorf("iter: a function of %v for a fold with accumulators of type %v", acc, f.acc)
+	case acc != f.accType:
+		c.err = fmt.Errorf("iter: a function of %v for a fold with accumulators of type %v", acc, f.accType)
 	case isNil:
 		c.err = errNilFoldFunction
 	}
-	c.out, c.finish, c.resume = clip(f.out), clip(f.finish), clip(f.resume)
+	c.outDTypes, c.finish, c.resume = clip(f.outDTypes), clip(f.finish), clip(f.resume)
 	return &c
 }
 
@@ -195,10 +198,10 @@ func (f *Fold) Weight(cost int) *Fold {
 }
 
 // In returns the dtype of the elements.
-func (f *Fold) In() tensor.DType { return f.in }
+func (f *Fold) In() tensor.DType { return f.inDType }
 
 // Out returns the dtypes of the results.
-func (f *Fold) Out() []tensor.DType { return append([]tensor.DType(nil), f.out...) }
+func (f *Fold) Out() []tensor.DType { return append([]tensor.DType(nil), f.outDTypes...) }
 
 // hasPointers reports whether values of a type contain pointers for the garbage collector.
 func hasPointers(t reflect.Type) bool {

@@ -47,9 +47,13 @@ type Iterator struct {
 	walkShape   []int // sizes of the coalesced dimensions, fastest first
 	walkStrides []int // strides in bytes, at index dim*len(ops)+op; padded with 0 to at least two dimensions
 
-	offsets                []int // for a part: byte offset of each operand's first element; else nil
-	starts, wholeIteration []int // for a part: its first index, and the walk shape of the whole iteration
-	accumulate, partial    bool  // for a part of a reduction: Accumulates, and not IsFinal
+	// The other fields describe a part of an iteration ([Iterator.Narrow], [Iterator.Split32]).
+
+	offsets        []int // byte offset of each operand's first element; nil if the Iterator is not a part
+	starts         []int // first index of the part in each dimension of the walk
+	wholeWalkShape []int // the walk shape of the whole iteration
+	accumulates    bool  // a part of a reduction: an earlier part has written to the same outputs
+	notFinal       bool  // a part of a reduction: a later part adds to the same outputs
 }
 
 // Numel returns the number of elements walked: the product of the broadcast shape.

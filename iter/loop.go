@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// newLoop compiles a loop whose outputs have the given size in bytes. If the outputs exceed the caches, the loop uses
+// newLoop compiles a loop. bytes is the size of the outputs. If the outputs exceed the caches, the loop uses
 // non-temporal stores.
 func newLoop(l *expr.Loop, bytes int) (*loops.Loop, error) {
 	return loops.New(l, loops.Options{NonTemporal: bytes >= machine.FarBytes})
@@ -24,9 +24,9 @@ func newLoop(l *expr.Loop, bytes int) (*loops.Loop, error) {
 // 1.5 ms. A float32 sum, which is not compute-bound, would take 3.6 instead of 3.4 ms.
 const prefetchBytes = 8192
 
-// computes reports whether an expression is compute-bound: it has elementary functions, or rounds to bfloat16, which
-// takes several instructions.
-func computes(c *expr.Code) bool {
+// isComputeBound reports whether an expression is compute-bound: it has elementary functions, or rounds to bfloat16,
+// which takes several instructions.
+func isComputeBound(c *expr.Code) bool {
 	return slices.ContainsFunc(c.Insts, func(i expr.Inst) bool {
 		return i.Op.Elementary() || i.Op == expr.Convert && i.DType == tensor.BFloat16
 	})
@@ -49,16 +49,16 @@ func (it *Iterator) prefetchInOrder() (a loops.Prefetch) {
 // blockState holds loop states for kernels that are called as functions, without a [Cursor].
 var blockState = sync.Pool{New: func() any { return new(loops.State) }}
 
-// blocksOf returns a function over blocks that runs a loop over one row. state compiles the loop at the first run.
-func blocksOf(operands int, state func() (*loops.Loop, error)) rule.Block {
-	still, loop := make([]int, operands), sync.OnceValues(state)
+// blockFunction returns a function over blocks that runs a loop over one row. The first call compiles the loop.
+func blockFunction(operands int, compile func() (*loops.Loop, error)) rule.Block {
+	rowSteps, loop := make([]int, operands), sync.OnceValues(compile)
 	return func(p []unsafe.Pointer, n int) error {
 		l, err := loop()
 		if err != nil {
 			return err
 		}
 		s := blockState.Get().(*loops.State)
-		l.Run(s, p, still, n, 1)
+		l.Run(s, p, rowSteps, n, 1)
 		s.Release()
 		blockState.Put(s)
 		return nil

@@ -9,7 +9,7 @@ import "github.com/graphrun/graphrun/tensor"
 // Map0 makes a Kernel of a function of no operand: a fill.
 func Map0[D tensor.Element](f func() D) Kernel {
 	if f == nil {
-		return noFunction
+		return nilFunctionKernel
 	}
 	return Slice0(func(dst []D) {
 		for i := range dst {
@@ -21,7 +21,7 @@ func Map0[D tensor.Element](f func() D) Kernel {
 // Map1 makes a Kernel of a function of one operand.
 func Map1[D, A tensor.Element](f func(a A) D) Kernel {
 	if f == nil {
-		return noFunction
+		return nilFunctionKernel
 	}
 	return Slice1(func(dst []D, a []A) {
 		for i := range dst {
@@ -33,7 +33,7 @@ func Map1[D, A tensor.Element](f func(a A) D) Kernel {
 // Map2 makes a Kernel of a function of two operands (cpu_kernel).
 func Map2[D, A, B tensor.Element](f func(a A, b B) D) Kernel {
 	if f == nil {
-		return noFunction
+		return nilFunctionKernel
 	}
 	return Slice2(func(dst []D, a []A, b []B) {
 		for i := range dst {
@@ -45,7 +45,7 @@ func Map2[D, A, B tensor.Element](f func(a A, b B) D) Kernel {
 // Map3 makes a Kernel of a function of three operands.
 func Map3[D, A, B, C tensor.Element](f func(a A, b B, c C) D) Kernel {
 	if f == nil {
-		return noFunction
+		return nilFunctionKernel
 	}
 	return Slice3(func(dst []D, a []A, b []B, c []C) {
 		for i := range dst {
@@ -57,7 +57,7 @@ func Map3[D, A, B, C tensor.Element](f func(a A, b B, c C) D) Kernel {
 // Map4 makes a Kernel of a function of four operands.
 func Map4[D, A, B, C, E tensor.Element](f func(a A, b B, c C, e E) D) Kernel {
 	if f == nil {
-		return noFunction
+		return nilFunctionKernel
 	}
 	return Slice4(func(dst []D, a []A, b []B, c []C, e []E) {
 		for i := range dst {
@@ -69,7 +69,7 @@ func Map4[D, A, B, C, E tensor.Element](f func(a A, b B, c C, e E) D) Kernel {
 // Map0Out2 makes a Kernel of a function of no operand with two results.
 func Map0Out2[D, R tensor.Element](f func() (D, R)) Kernel {
 	if f == nil {
-		return noFunction
+		return nilFunctionKernel
 	}
 	return Slice0Out2(func(d0 []D, d1 []R) {
 		for i := range d0 {
@@ -81,7 +81,7 @@ func Map0Out2[D, R tensor.Element](f func() (D, R)) Kernel {
 // Map1Out2 makes a Kernel of a function of one operand with two results (cpu_kernel_multiple_outputs).
 func Map1Out2[D, R, A tensor.Element](f func(a A) (D, R)) Kernel {
 	if f == nil {
-		return noFunction
+		return nilFunctionKernel
 	}
 	return Slice1Out2(func(d0 []D, d1 []R, a []A) {
 		for i := range d0 {
@@ -93,7 +93,7 @@ func Map1Out2[D, R, A tensor.Element](f func(a A) (D, R)) Kernel {
 // Map2Out2 makes a Kernel of a function of two operands with two results.
 func Map2Out2[D, R, A, B tensor.Element](f func(a A, b B) (D, R)) Kernel {
 	if f == nil {
-		return noFunction
+		return nilFunctionKernel
 	}
 	return Slice2Out2(func(d0 []D, d1 []R, a []A, b []B) {
 		for i := range d0 {
@@ -105,7 +105,7 @@ func Map2Out2[D, R, A, B tensor.Element](f func(a A, b B) (D, R)) Kernel {
 // Map3Out2 makes a Kernel of a function of three operands with two results.
 func Map3Out2[D, R, A, B, C tensor.Element](f func(a A, b B, c C) (D, R)) Kernel {
 	if f == nil {
-		return noFunction
+		return nilFunctionKernel
 	}
 	return Slice3Out2(func(d0 []D, d1 []R, a []A, b []B, c []C) {
 		for i := range d0 {
@@ -117,7 +117,7 @@ func Map3Out2[D, R, A, B, C tensor.Element](f func(a A, b B, c C) (D, R)) Kernel
 // Map4Out2 makes a Kernel of a function of four operands with two results.
 func Map4Out2[D, R, A, B, C, E tensor.Element](f func(a A, b B, c C, e E) (D, R)) Kernel {
 	if f == nil {
-		return noFunction
+		return nilFunctionKernel
 	}
 	return Slice4Out2(func(d0 []D, d1 []R, a []A, b []B, c []C, e []E) {
 		for i := range d0 {
@@ -129,7 +129,7 @@ func Map4Out2[D, R, A, B, C, E tensor.Element](f func(a A, b B, c C, e E) (D, R)
 // Map0Out3 makes a Kernel of a function of no operand with three results.
 func Map0Out3[D, R, S tensor.Element](f func() (D, R, S)) Kernel {
 	if f == nil {
-		return noFunction
+		return nilFunctionKernel
 	}
 	return Slice0Out3(func(d0 []D, d1 []R, d2 []S) {
 		for i := range d0 {
@@ -141,7 +141,7 @@ func Map0Out3[D, R, S tensor.Element](f func() (D, R, S)) Kernel {
 // Map1Out3 makes a Kernel of a function of one operand with three results.
 func Map1Out3[D, R, S, A tensor.Element](f func(a A) (D, R, S)) Kernel {
 	if f == nil {
-		return noFunction
+		return nilFunctionKernel
 	}
 	return Slice1Out3(func(d0 []D, d1 []R, d2 []S, a []A) {
 		for i := range d0 {
@@ -153,7 +153,7 @@ func Map1Out3[D, R, S, A tensor.Element](f func(a A) (D, R, S)) Kernel {
 // Map2Out3 makes a Kernel of a function of two operands with three results.
 func Map2Out3[D, R, S, A, B tensor.Element](f func(a A, b B) (D, R, S)) Kernel {
 	if f == nil {
-		return noFunction
+		return nilFunctionKernel
 	}
 	return Slice2Out3(func(d0 []D, d1 []R, d2 []S, a []A, b []B) {
 		for i := range d0 {
@@ -165,7 +165,7 @@ func Map2Out3[D, R, S, A, B tensor.Element](f func(a A, b B) (D, R, S)) Kernel {
 // Map3Out3 makes a Kernel of a function of three operands with three results.
 func Map3Out3[D, R, S, A, B, C tensor.Element](f func(a A, b B, c C) (D, R, S)) Kernel {
 	if f == nil {
-		return noFunction
+		return nilFunctionKernel
 	}
 	return Slice3Out3(func(d0 []D, d1 []R, d2 []S, a []A, b []B, c []C) {
 		for i := range d0 {
@@ -177,7 +177,7 @@ func Map3Out3[D, R, S, A, B, C tensor.Element](f func(a A, b B, c C) (D, R, S)) 
 // Map4Out3 makes a Kernel of a function of four operands with three results.
 func Map4Out3[D, R, S, A, B, C, E tensor.Element](f func(a A, b B, c C, e E) (D, R, S)) Kernel {
 	if f == nil {
-		return noFunction
+		return nilFunctionKernel
 	}
 	return Slice4Out3(func(d0 []D, d1 []R, d2 []S, a []A, b []B, c []C, e []E) {
 		for i := range d0 {

@@ -21,14 +21,14 @@ func (it *Iterator) Narrow(dim, start, size int) (*Iterator, error) {
 }
 
 func (it *Iterator) narrow(dim, start, size int) *Iterator {
-	part := it.part()
+	part := it.copyForPart()
 	ops := len(it.ops)
 	for i := range ops {
 		part.offsets[i] += start * it.walkStrides[dim*ops+i]
 	}
 	part.starts[dim] += start
 	part.walkShape[dim] = size
-	part.recount()
+	part.updateNumel()
 	if size == 1 && !it.IsReduction() {
 		part.merge()
 	}
@@ -41,7 +41,7 @@ func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
 	if it == nil {
 		return nil, errNilIterator
 	}
-	part := it.part()
+	part := it.copyForPart()
 	ops := len(it.ops)
 	for k, index := range indices {
 		d := first + k
@@ -54,7 +54,7 @@ func (it *Iterator) SelectAll(first int, indices []int) (*Iterator, error) {
 		part.starts[d] += index
 		part.walkShape[d] = 1
 	}
-	part.recount()
+	part.updateNumel()
 	return part, nil
 }
 
@@ -67,7 +67,7 @@ func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 	case i < 0 || i >= len(it.ops):
 		return nil, fmt.Errorf("iter: RemoveOperand(%d) of an iteration over %d operands", i, len(it.ops))
 	}
-	part := it.part()
+	part := it.copyForPart()
 	ops := len(it.ops)
 	part.Rule = it.Rule.Without(i)
 	part.ops, part.noutputs = part.Operands(), part.NumOutputs()
@@ -81,20 +81,21 @@ func (it *Iterator) RemoveOperand(i int) (*Iterator, error) {
 	return part, nil
 }
 
-// part returns a copy of the iteration with slices that the caller may change to restrict it.
-func (it *Iterator) part() *Iterator {
+// copyForPart returns a copy of the iteration. The caller may change its slices to restrict the copy to a part.
+func (it *Iterator) copyForPart() *Iterator {
 	c := *it
 	c.walkShape, c.walkStrides = slices.Clone(it.walkShape), slices.Clone(it.walkStrides)
 	c.offsets = make([]int, len(it.ops))
 	copy(c.offsets, it.offsets)
 	c.starts = make([]int, len(it.walkShape))
-	if copy(c.starts, it.starts); it.wholeIteration == nil {
-		c.wholeIteration = it.walkShape
+	if copy(c.starts, it.starts); it.wholeWalkShape == nil {
+		c.wholeWalkShape = it.walkShape
 	}
 	return &c
 }
 
-func (it *Iterator) recount() {
+// updateNumel sets numel after walkShape was changed.
+func (it *Iterator) updateNumel() {
 	it.numel = 1
 	for _, s := range it.walkShape {
 		it.numel *= s
@@ -103,10 +104,10 @@ func (it *Iterator) recount() {
 
 // Accumulates reports whether the outputs hold results of an earlier part of the same reduction, to which this part
 // adds.
-func (it *Iterator) Accumulates() bool { return it.accumulate }
+func (it *Iterator) Accumulates() bool { return it.accumulates }
 
 // IsFinal reports whether no later part of the reduction adds to the outputs of this part.
-func (it *Iterator) IsFinal() bool { return !it.partial }
+func (it *Iterator) IsFinal() bool { return !it.notFinal }
 
 // CanUse32Bit reports whether element counts and byte offsets of all operands fit a
 // signed 32-bit integer (can_use_32bit_indexing).
@@ -132,27 +133,28 @@ func (it *Iterator) byteExtent(i int) int {
 }
 
 // Split32 cuts the iteration into parts that fit 32-bit indexing, in order (with_32bit_indexing). The dimension with
-// the largest extent in bytes is halved until all parts fit. If that dimension is reduced, the first part is not final,
-// and the second part accumulates: it resumes from the outputs, which requires a [Fold] with [Resumes].
+// the largest extent in bytes is halved until all parts fit. If a halved dimension is reduced, both halves have the
+// same outputs: the first half is not final, and the second half accumulates. It resumes from the outputs, so the
+// reduction requires a [Fold] with [Resumes].
 func (it *Iterator) Split32() []*Iterator {
 	if it.CanUse32Bit() || it.numel == 0 {
 		return []*Iterator{it}
 	}
-	dim := it.widest()
+	dim := it.dimToSplit()
 	half := it.walkShape[dim] / 2
 	first := it.narrow(dim, 0, half)
-	// narrow may have merged dimensions of the first part, so the second part is cut from it as well.
+	// Both halves are cut from the whole iteration, because narrow may merge dimensions of its result.
 	second := it.narrow(dim, half, it.walkShape[dim]-half)
 	if it.isReduced(dim) {
-		first.partial = true
-		second.accumulate = true
+		first.notFinal = true
+		second.accumulates = true
 	}
 	return append(first.Split32(), second.Split32()...)
 }
 
-// widest returns the dimension with the largest extent in bytes among dimensions of size 2 or more (get_dim_to_split).
-// Among equal extents it returns the outermost dimension.
-func (it *Iterator) widest() int {
+// dimToSplit returns the dimension with the largest extent in bytes among dimensions of size 2 or more
+// (get_dim_to_split). Among dimensions with equal extents it returns the outermost.
+func (it *Iterator) dimToSplit() int {
 	best, most := -1, -1
 	for d := len(it.walkShape) - 1; d >= 0; d-- {
 		if it.walkShape[d] == 1 {

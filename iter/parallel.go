@@ -34,12 +34,13 @@ func (it *Iterator) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, 
 	return it.tasks(ctx, grain, workers, func(c *Cursor, r Range) error { return it.ForRange(c, ptrs, r, loop) })
 }
 
+// tasks calls f for each range of [Iterator.Chunks].
 func (it *Iterator) tasks(ctx context.Context, grain, workers int, f func(*Cursor, Range) error) error {
 	return forTasks(ctx, it.Chunks(grain), workers, func(c *Cursor, task int) error { return f(c, it.Chunk(task, grain)) })
 }
 
-// maxParts bounds the number of parts into which tasks are divided, and thereby the memory of a run. If there are more
-// workers, some share a part.
+// maxParts bounds the number of parts into which the tasks of a run are divided, and thereby the memory of the run. If
+// there are more workers than parts, some workers share a part.
 const maxParts = 256
 
 // forTasks runs tasks 0 to n-1 on at most workers goroutines, including the caller's.
@@ -47,15 +48,15 @@ func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) e
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	t := &tasks{ctx: ctx, n: n, f: f, run: n>>31 + 1}
+	t := &tasks{ctx: ctx, count: n, runTask: f, groupSize: n>>31 + 1}
 	workers = min(workersOf(workers), n)
 	t.parts = make(workerpool.Parts, min(max(workers, 1), maxParts))
-	t.parts.Deal((n + t.run - 1) / t.run)
+	t.parts.Deal((n + t.groupSize - 1) / t.groupSize)
 	if workers <= 1 {
 		return t.work()
 	}
-	t.lead(workers - 1)
-	switch p := t.raised.Load(); {
+	t.runWithHelpers(workers - 1)
+	switch p := t.panicked.Load(); {
 	case p != nil:
 		panic(p)
 	case t.goexited.Load():
@@ -67,25 +68,25 @@ func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) e
 	return nil
 }
 
-// tasks is a run of the tasks of a walk. The tasks are divided into contiguous parts, one for each worker, and a worker
-// without tasks steals from another part.
+// tasks is one parallel run of numbered tasks. The tasks are divided into contiguous parts, one for each worker. A
+// worker whose part is finished steals from another part.
 type tasks struct {
-	ctx context.Context
-	n   int
-	f   func(c *Cursor, task int) error
+	ctx     context.Context
+	count   int                             // number of tasks
+	runTask func(c *Cursor, task int) error // runs one task
 
-	run      int // number of consecutive tasks that a worker takes at once; 1 for fewer than 2^31 tasks
-	parts    workerpool.Parts
-	mu       workerpool.Lock
-	started  atomic.Int32          // workers that have started
-	stopped  atomic.Bool           // no further tasks are started
-	err      atomic.Pointer[error] // the first error
-	raised   atomic.Pointer[raisedPanic]
-	goexited atomic.Bool // a function of the caller called runtime.Goexit
+	groupSize int                         // number of consecutive tasks that a worker takes at once; 1 below 2^31 tasks
+	parts     workerpool.Parts            // the tasks that have not started, in groups of groupSize tasks
+	mu        workerpool.Lock             // guards stealing
+	started   atomic.Int32                // number of workers that have started
+	stopped   atomic.Bool                 // no further tasks are started
+	err       atomic.Pointer[error]       // the first error
+	panicked  atomic.Pointer[raisedPanic] // the first panic
+	goexited  atomic.Bool                 // a task called runtime.Goexit
 }
 
-// lead runs the tasks with helpers from the worker pool, and returns when all are done.
-func (t *tasks) lead(hands int) {
+// runWithHelpers runs the tasks with helpers from the worker pool, and returns when all tasks are done.
+func (t *tasks) runWithHelpers(hands int) {
 	j := workerpool.Job{Help: t.workCatchingPanic}
 	j.Begin()
 	defer j.End()
@@ -93,12 +94,12 @@ func (t *tasks) lead(hands int) {
 	t.workCatchingPanic()
 }
 
-// workCatchingPanic calls work and keeps a panic for the caller.
+// workCatchingPanic calls work and records its error, panic or Goexit.
 func (t *tasks) workCatchingPanic() {
 	returned := false
 	defer func() {
 		if v := recover(); v != nil {
-			t.raised.CompareAndSwap(nil, &raisedPanic{v, debug.Stack()})
+			t.panicked.CompareAndSwap(nil, &raisedPanic{v, debug.Stack()})
 		} else if !returned {
 			t.goexited.Store(true)
 		}
@@ -127,22 +128,22 @@ func (t *tasks) work() error {
 		if k < 0 {
 			return nil
 		}
-		for i := k * t.run; i < min(t.n, (k+1)*t.run); i++ {
+		for i := k * t.groupSize; i < min(t.count, (k+1)*t.groupSize); i++ {
 			switch {
 			case t.stopped.Load():
 				return nil
 			case t.ctx.Err() != nil:
 				return context.Cause(t.ctx)
 			}
-			if err := t.f(&c, i); err != nil {
+			if err := t.runTask(&c, i); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// raisedPanic is the panic of a caller's function in a worker goroutine. It is raised again in the caller's goroutine,
-// where it can be recovered. Otherwise a division by zero in a kernel would end the process.
+// raisedPanic is the panic of a task in a worker goroutine. It is raised again in the caller's goroutine, where it can
+// be recovered. Otherwise a division by zero in a kernel would end the process.
 type raisedPanic struct {
 	value any
 	stack []byte

@@ -19,9 +19,9 @@ import (
 //
 // For a part of an iteration ([Iterator.Narrow] and similar), only the elements of the part are reduced, and the
 // results overwrite the outputs. If [Iterator.Accumulates] is true, the Fold instead resumes from the contents of the
-// outputs, which requires [Resumes]. Between two parts, sums are thus rounded to the dtype of the outputs. Positions
-// count from the start of the whole iteration. With [Fold.InOrder], the positions of a part must be one contiguous
-// range.
+// outputs, which requires [Resumes]; the outputs hold results of the dtype of the outputs, so sums are rounded between
+// two parts. Positions count from the start of the whole iteration. With [Fold.InOrder], the positions of a part must
+// be one contiguous range.
 //
 // Reducer fails if f is nil, if the functions of f are inconsistent, or if the iteration is not a reduction.
 func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
@@ -31,25 +31,25 @@ func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {
 	if err := it.checkFold(f); err != nil {
 		return nil, err
 	}
-	r := &Reducer{f: f, resumes: it.accumulate}
+	r := &Reducer{f: f, resumes: it.accumulates}
 	in := &it.ops[it.noutputs]
-	r.ld = axes.NewLoader(in.Meta.DType, in.Target, f.in)
-	for i, d := range f.out {
-		held := it.ops[i].Meta.DType
-		r.outs = append(r.outs, reduceOut{size: d.Size(), plain: held == d,
-			store: tensor.Converter(held, d), load: tensor.Converter(d, held)})
+	r.loader = axes.NewLoader(in.Meta.DType, in.Target, f.inDType)
+	for i, d := range f.outDTypes {
+		stored := it.ops[i].Meta.DType
+		r.outs = append(r.outs, reduceOut{size: d.Size(), sameDType: stored == d,
+			store: tensor.Converter(stored, d), load: tensor.Converter(d, stored)})
 	}
 	if it.offsets == nil {
 		mask := make([]bool, len(it.shape))
 		for d := range mask {
 			mask[d] = it.reduces(0, d)
 		}
-		r.kept, r.along = axes.Split(it.dims(), mask, f.inOrder)
+		r.keptAxes, r.reducedAxes = axes.Split(it.dims(), mask, f.inOrder)
 	} else if err := it.partAxes(r); err != nil {
 		return nil, err
 	}
 	if it.ops[0].Meta.Numel() == 0 {
-		r.kept = []axes.Axis{{}} // regardless of strides
+		r.keptAxes = []axes.Axis{{}} // one axis of size 0: there are no results
 	}
 	r.plan()
 	return r, nil
@@ -75,22 +75,22 @@ func (it *Iterator) dims() []axes.Axis {
 // has another size.
 func (it *Iterator) reduces(i, d int) bool {
 	m := it.ops[i].Meta
-	at := d - (len(it.shape) - len(m.Shape))
+	ownDim := d - (len(it.shape) - len(m.Shape))
 	switch {
-	case at < 0 || m.Shape[at] == 1:
+	case ownDim < 0 || m.Shape[ownDim] == 1:
 		return it.shape[d] != 1
-	case m.Shape[at] == 0:
+	case m.Shape[ownDim] == 0:
 		return false
 	}
-	return m.Strides[at] == 0
+	return m.Strides[ownDim] == 0
 }
 
 // partAxes sets the axes of a reduction over a part of an iteration, from its walk shape and strides.
 func (it *Iterator) partAxes(r *Reducer) error {
 	ops := len(it.ops)
-	r.inAt = it.offsets[it.noutputs]
+	r.inOffset = it.offsets[it.noutputs]
 	for i := range r.outs {
-		r.outs[i].at = it.offsets[i]
+		r.outs[i].offset = it.offsets[i]
 	}
 	n := len(it.walkShape)
 	dims, mask := make([]axes.Axis, n), make([]bool, n)
@@ -99,16 +99,17 @@ func (it *Iterator) partAxes(r *Reducer) error {
 		a := &dims[n-1-d]
 		*a = axes.Axis{N: it.walkShape[d], In: steps[it.noutputs]}
 		copy(a.Out[:], steps[:it.noutputs])
-		mask[n-1-d] = it.wholeIteration[d] != 1 && steps[0] == 0
+		mask[n-1-d] = it.wholeWalkShape[d] != 1 && steps[0] == 0
 	}
-	r.kept, r.along = axes.Split(dims, mask, r.f.inOrder)
+	r.keptAxes, r.reducedAxes = axes.Split(dims, mask, r.f.inOrder)
 	if !r.f.inOrder {
 		return nil
 	}
 	return it.partPositions(r)
 }
 
-// partPositions computes the logical position of a part's first element. It fails if the positions are not contiguous.
+// partPositions sets r.firstPosition for a part of an in-order reduction. It fails if the positions of the part's
+// elements are not contiguous.
 func (it *Iterator) partPositions(r *Reducer) error {
 	last := len(it.shape)
 	for _, d := range it.perm {
@@ -122,16 +123,16 @@ func (it *Iterator) partPositions(r *Reducer) error {
 	}
 	step, cut := 1, false
 	for d, n := range it.walkShape {
-		if it.wholeIteration[d] == 1 || it.walkStrides[d*len(it.ops)] != 0 {
+		if it.wholeWalkShape[d] == 1 || it.walkStrides[d*len(it.ops)] != 0 {
 			continue
 		}
 		if cut && n != 1 {
 			return fmt.Errorf("iter: the part %v of the walk %v of input %v has logical positions with gaps", it.walkShape,
-				it.wholeIteration, it.ops[it.noutputs].Meta)
+				it.wholeWalkShape, it.ops[it.noutputs].Meta)
 		}
-		r.first += it.starts[d] * step
-		step *= it.wholeIteration[d]
-		cut = cut || n != it.wholeIteration[d]
+		r.firstPosition += it.starts[d] * step
+		step *= it.wholeWalkShape[d]
+		cut = cut || n != it.wholeWalkShape[d]
 	}
 	return nil
 }
@@ -148,11 +149,11 @@ func (it *Iterator) Reduce(ctx context.Context, ptrs []unsafe.Pointer, workers i
 	if err != nil {
 		return err
 	}
-	return r.all(ctx, ptrs, workers)
+	return r.runAll(ctx, ptrs, workers)
 }
 
-// all allocates working memory and runs all phases.
-func (r *Reducer) all(ctx context.Context, ptrs []unsafe.Pointer, workers int) error {
+// runAll allocates working memory and runs all phases.
+func (r *Reducer) runAll(ctx context.Context, ptrs []unsafe.Pointer, workers int) error {
 	scratch := tensor.NewStorage(r.Scratch()).Bytes()
 	for phase := range r.Phases() {
 		err := forTasks(ctx, r.Chunks(phase), workers, func(c *Cursor, chunk int) error {
@@ -182,7 +183,7 @@ func (it *Iterator) RunReduce(ctx context.Context, workers int, f *Fold) ([]*ten
 	if err != nil {
 		return nil, err
 	}
-	return ts[:it.noutputs], r.all(ctx, ptrs, workers)
+	return ts[:it.noutputs], r.runAll(ctx, ptrs, workers)
 }
 
 // Over reduces x over the given dimensions, or over all dimensions if dims is empty. It uses all cores. The results are
@@ -201,9 +202,9 @@ func (f *Fold) Over(x *tensor.Tensor, keepdim bool, dims ...int) ([]*tensor.Tens
 	if err != nil {
 		return nil, err
 	}
-	outs := make([]*tensor.Tensor, len(f.out))
+	outs := make([]*tensor.Tensor, len(f.outDTypes))
 	c := New().IsReduction(true).ResizeOutputs(false).CheckAllSameDType(false)
-	for i, d := range f.out {
+	for i, d := range f.outDTypes {
 		outs[i] = tensor.Empty(tensor.New(d, ReduceShape(x.Shape, mask, keepdim)...))
 		view, err := outs[i].View(ReduceOutput(outs[i].Meta, mask, keepdim))
 		if err != nil {

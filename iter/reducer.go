@@ -13,44 +13,51 @@ import (
 // Reducer is a reduction prepared for fixed layouts. It divides the work into phases, and each phase into chunks, for
 // callers that supply workers and memory. It is immutable and safe for concurrent use.
 //
-// Results are divided into units. A unit is a run of results along the fastest axis that is kept, that is, not reduced.
-// If the reduced axis is the fastest in memory, a unit is reduced by rows: each result is computed from a contiguous
-// run of the operand. Otherwise it is reduced by columns: a block of results is computed in parallel. If there are few
-// units, the reduced range is cut into pieces as well. Partial results then go to scratch memory, and a second phase
-// merges them in order. Units and pieces depend only on shapes and strides.
+// An axis of the iteration is either reduced or kept. Results are divided into units. A unit is a run of results along
+// the fastest kept axis. If the fastest axis in memory is reduced, a unit is reduced by rows: each result is computed
+// from a contiguous run of the operand. Otherwise a unit is reduced by columns: its results are computed together, one
+// element of each at a time.
+//
+// If there are few units, the elements of each result (the reduced range) are cut into pieces. The first phase then
+// writes an accumulator for each piece to scratch memory, and the second phase merges them in order. Units and pieces
+// depend only on shapes and strides.
 type Reducer struct {
 	f           *Fold
-	kept, along []axes.Axis
-	rows        bool
-	unit        int // number of results in a unit; the last unit along the fastest kept axis may have fewer
-	pieces      int // number of units along the fastest kept axis
-	units       int // total number of units
-	perChunk    int // number of units in a chunk
-	reduced     int // number of elements of each result
-	first       int // position of the first element of a result
-	cut, cuts   int // pieces of the reduced range: their length in elements, and their number
-	results     int
-	ld          axes.Loader
-	outs        []reduceOut
-	inAt        int  // for a part: byte offset of the first input element
-	resumes     bool // the Fold resumes from the contents of the outputs
+	keptAxes    []axes.Axis // fastest first
+	reducedAxes []axes.Axis // the reduced axes, fastest first
+	byRows      bool        // units are reduced by rows, not by columns
+	results     int         // total number of results
+
+	unitLen      int // number of results in a unit; the last unit along the fastest kept axis may have fewer
+	unitsPerAxis int // number of units along the fastest kept axis
+	units        int // total number of units
+	perChunk     int // number of units in a chunk
+
+	reducedLen    int // number of elements of each result
+	firstPosition int // position of the first element of a result
+	pieceLen      int // length of a piece of the reduced range, in elements
+	pieces        int // number of pieces of the reduced range
+
+	loader   axes.Loader // converts input elements to the dtype of the Fold
+	inOffset int         // byte offset of the first input element; not 0 only for a part of an iteration
+	outs     []reduceOut
+	resumes  bool // the Fold resumes from the contents of the outputs
 }
 
 // reduceOut is an output of a Reducer.
 type reduceOut struct {
-	at          int // for a part: byte offset of the first output element
-	size        int // bytes of an element of the fold's dtype
-	plain       bool
-	store, load tensor.ConvertFunc // conversion to memory, and back
+	offset    int                // byte offset of the first output element; not 0 only for a part of an iteration
+	size      int                // bytes of an element in the dtype of the Fold
+	sameDType bool               // the output has the dtype of the Fold
+	store     tensor.ConvertFunc // converts from the dtype of the Fold to the dtype of the output
+	load      tensor.ConvertFunc // converts back
 }
 
-// The pieces of a reduction determine its rounding, so these constants do not depend on the machine. If there are fewer
-// than minChunks chunks, the reduced range is cut. All units together then have at most about maxCuts pieces. A unit
-// that is reduced by rows has at most rowUnit results.
+// The pieces of a reduction determine its rounding, so these constants do not depend on the machine.
 const (
-	minChunks = 16
-	maxCuts   = 64
-	rowUnit   = 64
+	minChunks = 16 // with fewer chunks, the reduced range is cut into pieces
+	maxCuts   = 64 // approximate limit for the number of pieces of all units together
+	rowUnit   = 64 // maximum number of results of a unit that is reduced by rows
 	// columnLevel is the number of elements that are folded in a column before the accumulator is merged into the
 	// accumulator of the next level. Two levels bound the rounding error.
 	columnLevel = 256
@@ -58,49 +65,50 @@ const (
 
 // plan chooses rows or columns, and sets the units and the pieces.
 func (r *Reducer) plan() {
-	r.cuts = 1
-	r.reduced, r.results = axes.Numel(r.along), axes.Numel(r.kept)
-	k, a := r.kept[0], r.along[0]
-	if a.In <= k.In || k.N == 1 {
-		r.rows = a.N >= 16 || k.N < a.N
+	r.pieces = 1
+	r.reducedLen, r.results = axes.Numel(r.reducedAxes), axes.Numel(r.keptAxes)
+	kept, reduced := r.keptAxes[0], r.reducedAxes[0]
+	if reduced.In <= kept.In || kept.N == 1 {
+		r.byRows = reduced.N >= 16 || kept.N < reduced.N
 	} else {
-		r.rows = k.N < 8 && k.N <= a.N
+		r.byRows = kept.N < 8 && kept.N <= reduced.N
 	}
 	grain := max(machine.ReduceGrain/r.f.weight, 1024)
-	r.unit = min(max(k.N, 1), axes.BlockLen)
-	if r.rows {
-		r.unit = min(r.unit, rowUnit, max(1, grain/max(r.reduced, 1)))
+	r.unitLen = min(max(kept.N, 1), axes.BlockLen)
+	if r.byRows {
+		r.unitLen = min(r.unitLen, rowUnit, max(1, grain/max(r.reducedLen, 1)))
 	}
-	r.pieces = (k.N + r.unit - 1) / r.unit
-	r.units = r.pieces * axes.Numel(r.kept[1:])
-	work := r.unit * max(r.reduced, 1)
+	r.unitsPerAxis = (kept.N + r.unitLen - 1) / r.unitLen
+	r.units = r.unitsPerAxis * axes.Numel(r.keptAxes[1:])
+	work := r.unitLen * max(r.reducedLen, 1)
 	r.perChunk = max(1, grain/work)
-	r.cut = r.reduced
+	r.pieceLen = r.reducedLen
 	if chunks := (r.units + r.perChunk - 1) / r.perChunk; r.units > 0 && chunks < minChunks && work >= 2*grain {
-		r.cuts = min((work+grain-1)/grain, (maxCuts+r.units-1)/r.units)
-		r.cut = (r.reduced + r.cuts - 1) / r.cuts
-		if r.rows && r.cut > axes.BlockLen {
-			r.cut = (r.cut + axes.BlockLen - 1) / axes.BlockLen * axes.BlockLen
+		r.pieces = min((work+grain-1)/grain, (maxCuts+r.units-1)/r.units)
+		r.pieceLen = (r.reducedLen + r.pieces - 1) / r.pieces
+		if r.byRows && r.pieceLen > axes.BlockLen {
+			r.pieceLen = (r.pieceLen + axes.BlockLen - 1) / axes.BlockLen * axes.BlockLen
 		}
-		r.cuts = (r.reduced + r.cut - 1) / r.cut
+		r.pieces = (r.reducedLen + r.pieceLen - 1) / r.pieceLen
 	}
 }
 
 // Scratch returns the size in bytes of the memory that all chunks of all phases share.
 func (r *Reducer) Scratch() int {
-	if r.cuts == 1 {
+	if r.pieces == 1 {
 		return 0
 	}
-	return alignUp(r.cuts * r.results * r.f.size)
+	return alignUp(r.pieces * r.results * r.f.accBytes)
 }
 
 // Worker returns the size in bytes of the memory that a worker needs while it runs a chunk.
 func (r *Reducer) Worker() int {
-	return 2*alignUp(r.unit*r.f.size) + 2*axes.BlockBytes + alignUp(8*len(r.kept)) + alignUp(8*len(r.along))
+	return 2*alignUp(r.unitLen*r.f.accBytes) + 2*axes.BlockBytes + alignUp(8*len(r.keptAxes)) +
+		alignUp(8*len(r.reducedAxes))
 }
 
 // Phases returns the number of phases. A phase starts after all chunks of the previous one.
-func (r *Reducer) Phases() int { return min(r.cuts, 2) }
+func (r *Reducer) Phases() int { return min(r.pieces, 2) }
 
 // Chunks returns the number of chunks of a phase, which depends only on shapes and strides. Chunks may run concurrently
 // and in any order.
@@ -108,8 +116,8 @@ func (r *Reducer) Chunks(phase int) int {
 	switch {
 	case phase > 0:
 		return r.units
-	case r.cuts > 1:
-		return r.units * r.cuts
+	case r.pieces > 1:
+		return r.units * r.pieces
 	}
 	return (r.units + r.perChunk - 1) / r.perChunk
 }
@@ -127,20 +135,20 @@ func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker [
 	m := r.memory(worker)
 	in := ptrs[len(r.outs)]
 	switch {
-	case r.cuts == 1:
+	case r.pieces == 1:
 		for u := chunk * r.perChunk; u < min((chunk+1)*r.perChunk, r.units); u++ {
 			n := r.seekUnit(&m, u)
-			r.finish(&m, ptrs, r.reduce(&m, in, u, n, 0, r.reduced), u, n)
+			r.finish(&m, ptrs, r.reduce(&m, in, u, n, 0, r.reducedLen), u, n)
 		}
 	case phase == 0:
 		u, c := chunk%r.units, chunk/r.units
 		n := r.seekUnit(&m, u)
-		acc := r.reduce(&m, in, u, n, c*r.cut, min((c+1)*r.cut, r.reduced))
-		copy(r.partialMemory(scratch, c, u, n), unsafe.Slice((*byte)(acc), n*r.f.size))
+		acc := r.reduce(&m, in, u, n, c*r.pieceLen, min((c+1)*r.pieceLen, r.reducedLen))
+		copy(r.partialMemory(scratch, c, u, n), unsafe.Slice((*byte)(acc), n*r.f.accBytes))
 	default:
 		n := r.seekUnit(&m, chunk)
 		r.f.init(m.acc, n)
-		for c := range r.cuts {
+		for c := range r.pieces {
 			r.f.merge(m.acc, unsafe.Pointer(unsafe.SliceData(r.partialMemory(scratch, c, chunk, n))), n)
 		}
 		r.finish(&m, ptrs, m.acc, chunk, n)
@@ -162,7 +170,7 @@ func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, wor
 			len(scratch), len(worker), r.Scratch(), r.Worker())
 	}
 	for i, p := range ptrs {
-		if p == nil && (i < len(r.outs) || r.reduced > 0) {
+		if p == nil && (i < len(r.outs) || r.reducedLen > 0) {
 			return fmt.Errorf("iter: address %d of a reduction is nil", i)
 		}
 	}
@@ -171,6 +179,6 @@ func (r *Reducer) checkRun(phase, chunk int, ptrs []unsafe.Pointer, scratch, wor
 
 // partialMemory returns the memory in scratch for the n accumulators of piece c of unit u.
 func (r *Reducer) partialMemory(scratch []byte, c, u, n int) []byte {
-	at := c*r.results + u/r.pieces*r.kept[0].N + u%r.pieces*r.unit
-	return scratch[at*r.f.size : (at+n)*r.f.size]
+	at := c*r.results + u/r.unitsPerAxis*r.keptAxes[0].N + u%r.unitsPerAxis*r.unitLen
+	return scratch[at*r.f.accBytes : (at+n)*r.f.accBytes]
 }

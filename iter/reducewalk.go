@@ -9,24 +9,29 @@ import (
 
 // reduceMemory is the working memory of a worker during a chunk.
 type reduceMemory struct {
-	acc, upper, buf, tmp unsafe.Pointer
-	kept, along          axes.Walker
+	acc         unsafe.Pointer // an accumulator for each result of a unit
+	upper       unsafe.Pointer // accumulators of the second level (columnLevel)
+	block       unsafe.Pointer // a block of elements in the dtype of the Fold
+	loaderBlock unsafe.Pointer // a block for the loader
+	kept        axes.Walker    // position in the kept axes, except the fastest
+	along       axes.Walker    // position in the reduced axes, except the fastest
 }
 
+// memory divides a worker's memory.
 func (r *Reducer) memory(worker []byte) reduceMemory {
 	g := region{worker}
 	var m reduceMemory
-	m.acc, m.upper = g.take(r.unit*r.f.size), g.take(r.unit*r.f.size)
-	m.buf, m.tmp = g.take(axes.BlockBytes), g.take(axes.BlockBytes)
-	m.kept = axes.Walker{Axes: r.kept[1:], At: g.ints(len(r.kept) - 1)}
-	m.along = axes.Walker{Axes: r.along[1:], At: g.ints(len(r.along) - 1)}
+	m.acc, m.upper = g.take(r.unitLen*r.f.accBytes), g.take(r.unitLen*r.f.accBytes)
+	m.block, m.loaderBlock = g.take(axes.BlockBytes), g.take(axes.BlockBytes)
+	m.kept = axes.Walker{Axes: r.keptAxes[1:], At: g.ints(len(r.keptAxes) - 1)}
+	m.along = axes.Walker{Axes: r.reducedAxes[1:], At: g.ints(len(r.reducedAxes) - 1)}
 	return m
 }
 
 // seekUnit moves the walker of the kept axes to unit u and returns the number of results in the unit.
 func (r *Reducer) seekUnit(m *reduceMemory, u int) int {
-	m.kept.Seek(u / r.pieces)
-	return min(r.unit, r.kept[0].N-u%r.pieces*r.unit)
+	m.kept.Seek(u / r.unitsPerAxis)
+	return min(r.unitLen, r.keptAxes[0].N-u%r.unitsPerAxis*r.unitLen)
 }
 
 // reduce folds the elements begin to end of the reduced range for the n results of unit u, and returns the
@@ -36,44 +41,44 @@ func (r *Reducer) reduce(m *reduceMemory, in unsafe.Pointer, u, n, begin, end in
 	if begin >= end {
 		return m.acc
 	}
-	base := unsafe.Add(in, r.inAt+m.kept.Off+u%r.pieces*r.unit*r.kept[0].In)
-	if r.rows {
+	base := unsafe.Add(in, r.inOffset+m.kept.Off+u%r.unitsPerAxis*r.unitLen*r.keptAxes[0].In)
+	if r.byRows {
 		for j := range n {
-			r.row(m, unsafe.Add(m.acc, j*r.f.size), unsafe.Add(base, j*r.kept[0].In), begin, end)
+			r.row(m, unsafe.Add(m.acc, j*r.f.accBytes), unsafe.Add(base, j*r.keptAxes[0].In), begin, end)
 		}
 		return m.acc
 	}
 	return r.columns(m, base, n, begin, end)
 }
 
-// shortRun is the number of elements below which even contiguous runs are gathered into blocks, to save calls of the
-// Fold.
+// shortRun is the length in elements below which contiguous runs are gathered into blocks, to save calls of the Fold.
 const shortRun = 32
 
-// row computes one result. Short runs are gathered until they fill a block.
+// row folds the elements begin to end of one result into acc. src is the address of the result's first element. Short
+// runs are gathered until they fill a block.
 func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) {
-	inner := r.along[0]
+	inner := r.reducedAxes[0]
 	m.along.Seek(begin / inner.N)
 	i := begin % inner.N
-	size, filled := r.ld.Size, 0
+	size, filled := r.loader.Size, 0
 	for p := begin; p < end; {
 		k := min(inner.N-i, end-p)
 		run := unsafe.Add(src, m.along.Off+i*inner.In)
-		if r.ld.Direct && inner.In == size && k >= shortRun {
+		if r.loader.Direct && inner.In == size && k >= shortRun {
 			if filled > 0 {
-				r.f.row(acc, m.buf, filled, r.first+p-filled)
+				r.f.row(acc, m.block, filled, r.firstPosition+p-filled)
 				filled = 0
 			}
 			for b := 0; b < k; b += axes.BlockLen {
-				r.f.row(acc, unsafe.Add(run, b*size), min(axes.BlockLen, k-b), r.first+p+b)
+				r.f.row(acc, unsafe.Add(run, b*size), min(axes.BlockLen, k-b), r.firstPosition+p+b)
 			}
 		} else {
 			for b := 0; b < k; {
 				c := min(k-b, axes.BlockLen-filled)
-				r.ld.Load(unsafe.Add(m.buf, filled*size), m.tmp, unsafe.Add(run, b*inner.In), inner.In, c)
+				r.loader.Load(unsafe.Add(m.block, filled*size), m.loaderBlock, unsafe.Add(run, b*inner.In), inner.In, c)
 				b += c
 				if filled += c; filled == axes.BlockLen {
-					r.f.row(acc, m.buf, filled, r.first+p+b-filled)
+					r.f.row(acc, m.block, filled, r.firstPosition+p+b-filled)
 					filled = 0
 				}
 			}
@@ -83,20 +88,21 @@ func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) 
 		m.along.Next()
 	}
 	if filled > 0 {
-		r.f.row(acc, m.buf, filled, r.first+end-filled)
+		r.f.row(acc, m.block, filled, r.firstPosition+end-filled)
 	}
 }
 
-// columns folds the elements begin to end of n adjacent results, one element of each at a time. After every columnLevel
-// elements, the sums are merged into the next level, to bound rounding errors.
+// columns folds the elements begin to end of n adjacent results, one element of each at a time, and returns the
+// accumulators. After every columnLevel elements, the accumulators are merged into those of the second level, to bound
+// rounding errors.
 func (r *Reducer) columns(m *reduceMemory, base unsafe.Pointer, n, begin, end int) unsafe.Pointer {
-	inner, step := r.along[0], r.kept[0].In
+	inner, step := r.reducedAxes[0], r.keptAxes[0].In
 	m.along.Seek(begin / inner.N)
 	i := begin % inner.N
 	added, levels := 0, false
 	for p := begin; p < end; p++ {
-		x := r.ld.Run(m.buf, m.tmp, unsafe.Add(base, m.along.Off+i*inner.In), step, n)
-		r.f.columns(m.acc, x, n, r.first+p)
+		x := r.loader.Run(m.block, m.loaderBlock, unsafe.Add(base, m.along.Off+i*inner.In), step, n)
+		r.f.columns(m.acc, x, n, r.firstPosition+p)
 		if i++; i == inner.N {
 			i = 0
 			m.along.Next()
@@ -117,7 +123,7 @@ func (r *Reducer) columns(m *reduceMemory, base unsafe.Pointer, n, begin, end in
 	return m.upper
 }
 
-// finish writes the n results of unit u.
+// finish computes the n results of unit u from the accumulators acc and writes them.
 func (r *Reducer) finish(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Pointer, u, n int) {
 	if r.resumes {
 		acc = r.resume(m, ptrs, acc, u, n)
@@ -125,12 +131,12 @@ func (r *Reducer) finish(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Poin
 	for i := range r.outs {
 		o := &r.outs[i]
 		dst, step := r.resultAddress(m, ptrs, i, u)
-		if o.plain && (step == o.size || n == 1) {
+		if o.sameDType && (step == o.size || n == 1) {
 			r.f.finish[i](dst, acc, n)
 			continue
 		}
-		r.f.finish[i](m.buf, acc, n)
-		o.store(dst, m.buf, step, o.size, n)
+		r.f.finish[i](m.block, acc, n)
+		o.store(dst, m.block, step, o.size, n)
 	}
 }
 
@@ -143,8 +149,8 @@ func (r *Reducer) resume(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Poin
 	r.f.init(into, n)
 	for i := range r.outs {
 		src, step := r.resultAddress(m, ptrs, i, u)
-		r.outs[i].load(m.buf, src, r.outs[i].size, step, n)
-		r.f.resume[i](into, m.buf, n)
+		r.outs[i].load(m.block, src, r.outs[i].size, step, n)
+		r.f.resume[i](into, m.block, n)
 	}
 	r.f.merge(into, acc, n)
 	return into
@@ -152,16 +158,16 @@ func (r *Reducer) resume(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Poin
 
 // resultAddress returns the address of the first result of unit u in output i, and the stride in bytes between results.
 func (r *Reducer) resultAddress(m *reduceMemory, ptrs []unsafe.Pointer, i, u int) (unsafe.Pointer, int) {
-	step := r.kept[0].Out[i]
-	return unsafe.Add(ptrs[i], r.outs[i].at+m.kept.Out[i]+u%r.pieces*r.unit*step), step
+	step := r.keptAxes[0].Out[i]
+	return unsafe.Add(ptrs[i], r.outs[i].offset+m.kept.Out[i]+u%r.unitsPerAxis*r.unitLen*step), step
 }
 
-// region divides a worker's memory into parts aligned to cache lines.
-type region struct{ b []byte }
+// region is memory that is handed out in parts aligned to cache lines. b is the memory that is left.
+type region struct{ left []byte }
 
 func (g *region) take(n int) unsafe.Pointer {
-	p := unsafe.Pointer(unsafe.SliceData(g.b))
-	g.b = g.b[alignUp(n):]
+	p := unsafe.Pointer(unsafe.SliceData(g.left))
+	g.left = g.left[alignUp(n):]
 	return p
 }
 

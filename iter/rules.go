@@ -6,7 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Package [rule] makes the decisions of an iteration that need neither memory nor code. These are aliases of its names.
+// These types are aliases of types of package [rule], which makes the decisions of an iteration that need neither
+// memory nor code.
 type (
 	Operand   = rule.Operand   // an output or input: [Of], [OfTensor], [OfType], [Undefined], [Number]
 	Rule      = rule.Rule      // the decisions: shape, dtypes, permutation, layouts
@@ -69,10 +70,10 @@ func Number(s tensor.Scalar) Operand { return rule.Number(s) }
 func Expr(c *expr.Code) Kernel { return rule.Expr(c) }
 
 // ExprOf makes a Kernel of an expression that is built on demand, because inference needs only its dtypes. types are
-// the dtypes of the results, then of the operands. state builds the expression and is called at most once. If it fails,
-// runs of the kernel return its error.
-func ExprOf(state func() (*expr.Code, error), results int, types ...tensor.DType) Kernel {
-	return rule.ExprOf(state, results, types...)
+// the dtypes of the results, then of the operands. build returns the expression and is called at most once. If build
+// fails, runs of the kernel return its error.
+func ExprOf(build func() (*expr.Code, error), results int, types ...tensor.DType) Kernel {
+	return rule.ExprOf(build, results, types...)
 }
 
 // NewTable returns a table of kernels. name is part of the error for dtypes without a kernel: "add_cpu" not implemented
@@ -97,7 +98,7 @@ func CastType(t tensor.Type, d tensor.DType) tensor.Type { return rule.CastType(
 // PreserveType returns the type of a new copy of t in memory format preserve.
 func PreserveType(t tensor.Type) tensor.Type { return rule.PreserveType(t) }
 
-// UnifyNames returns the dimension names of the broadcast of two values (at::unify_from_right).
+// UnifyNames returns the dimension names of the result of broadcasting two values (at::unify_from_right).
 func UnifyNames(a, b []string) ([]string, error) { return rule.UnifyNames(a, b) }
 
 // InternalOverlap reports whether two elements of a value share memory: OverlapNo, OverlapPartial, or OverlapTooHard if
@@ -111,8 +112,8 @@ func OverlapOf(a, b tensor.Meta) Overlap { return rule.OverlapOf(a, b) }
 // dimensions; an empty list means all dimensions.
 func ReduceMask(dims []int, rank int) ([]bool, error) { return rule.ReduceMask(dims, rank) }
 
-// ReduceShape returns a shape without the dimensions for which mask is set or, if keepdim is set, with size 1 for these
-// (shape_from_dim_mask). It panics if mask and shape differ in length.
+// ReduceShape returns a shape without the dimensions that mask marks (shape_from_dim_mask). If keepdim is set, these
+// dimensions instead have size 1. It panics if mask and shape differ in length.
 func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
 	return rule.ReduceShape(shape, mask, keepdim)
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The functions below make kernels of functions over slices. A function gets n elements of every result and operand. It
-// must write every element of its results, and must not keep the slices. The slice of a result may be the slice of an
-// operand with the same element size. The result for an element must not depend on other elements or on n, because the
-// iterator chooses the lengths of blocks.
+// The functions below make kernels of functions over slices. A function gets slices of equal length n, one for each
+// result and operand. It must write every element of its results, and must not keep the slices. The slice of a result
+// may be the slice of an operand with the same element size. The result for an element must not depend on other
+// elements or on n, because the iterator chooses the lengths of blocks.
 
 // Slice0 makes a Kernel of a function over slices with no operand: a fill.
 func Slice0[D tensor.Element](f func(dst []D)) Kernel {

@@ -9,15 +9,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An operand that a loop cannot use in place is staged. A stager gathers or converts pieces of an input into a block, a
-// small contiguous buffer, and copies the block of an output back.
+// An operand that a loop cannot use in place is staged: a stager copies each piece of an input into a block, which is a
+// small contiguous buffer, and copies the block of an output back to memory. Both copies may convert the elements.
 
 // blockBytes is the size of a block in bytes. The blocks of a few operands fit into the L1 cache.
 const blockBytes = machine.BlockBytes
 
-// forBlocks walks a checked range with a body for contiguous blocks. rows is the result of rowsContiguous.
+// forBlocks computes a checked range with a body for contiguous blocks. rows is the result of rowsContiguous.
 func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bool, body rule.Block) error {
-	c.ptrs = sized(c.ptrs, len(it.ops))
+	c.ptrs = withLen(c.ptrs, len(it.ops))
 	if rows {
 		return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
 			for j := range n1 {
@@ -40,8 +40,8 @@ func (it *Iterator) forBlocks(c *Cursor, ptrs []unsafe.Pointer, r Range, rows bo
 	})
 }
 
-// rowsContiguous reports whether rows of all operands can be passed to a block function without copies, and are long
-// enough that this is faster.
+// rowsContiguous reports whether rows of all operands can be passed to a block function without copies, and are so long
+// that single rows are faster than copies of several rows.
 func (it *Iterator) rowsContiguous() bool {
 	if it.Converts() || len(it.walkShape) > 1 && it.walkShape[0] < 16 {
 		return false
@@ -57,8 +57,8 @@ func (it *Iterator) rowsContiguous() bool {
 // forStaged is ForRange for an iterator with converted operands.
 func (it *Iterator) forStaged(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loop) error {
 	ops := len(it.ops)
-	c.ptrs = sized(c.ptrs, ops)
-	c.strides = sized(c.strides, 2*ops)
+	c.ptrs = withLen(c.ptrs, ops)
+	c.strides = withLen(c.strides, 2*ops)
 	s := it.newStager(c, false)
 	return it.steps(c, ptrs, r, func(p []unsafe.Pointer, n0, n1 int) error {
 		return s.eachPiece(p, n0, n1, func(k0, k1 int) error {
@@ -73,44 +73,45 @@ func (it *Iterator) forStaged(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Lo
 	})
 }
 
-// stager copies pieces of operands into blocks, and outputs back.
+// stager is the state of a walk over the pieces of an iteration with staged operands.
 type stager struct {
-	iterator    *Iterator
-	c           *Cursor
-	len         int    // elements in a block
-	lines       int    // minimum number of rows in a piece if an operand is transposed; else 1
-	blocks      bool   // the body requires contiguous blocks of all operands; otherwise only converted operands are staged
-	transposed  []byte // buffer for a block that is transposed before it is converted
-	nonTemporal bool   // outputs use non-temporal stores
+	iterator        *Iterator
+	cursor          *Cursor
+	blockLen        int    // number of elements of a block
+	minRows         int    // minimum number of rows in a piece if an operand is transposed; else 1
+	needsBlocks     bool   // all operands must be contiguous blocks; otherwise only converted operands are staged
+	transposeBuffer []byte // buffer for a block that is transposed before it is converted
+	nonTemporal     bool   // outputs use non-temporal stores
 }
 
+// newStager returns the stager of a walk with cursor c. blocks is its field needsBlocks.
 func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
 	size := 1
 	for i := range it.ops {
 		size = max(size, it.ops[i].Target.Size())
 	}
-	s := stager{iterator: it, c: c, len: blockBytes / size, lines: 1, blocks: blocks}
+	s := stager{iterator: it, cursor: c, blockLen: blockBytes / size, minRows: 1, needsBlocks: blocks}
 	if blocks && !it.IsReduction() {
-		s.lines = it.transposedLines()
-		s.nonTemporal = s.lines > 1 && it.outputsFar()
+		s.minRows = it.transposedLines()
+		s.nonTemporal = s.minRows > 1 && it.outputsExceedCaches()
 	}
 	need := len(it.ops) * blockBytes
 	at := need
-	if s.lines > 1 {
+	if s.minRows > 1 {
 		// An operand that is transposed and converted is transposed first.
-		need += s.len * it.widestHeld()
+		need += s.blockLen * it.maxConvertedBytes()
 	}
 	if len(c.stage) < need {
 		c.stage = tensor.NewStorage(need).Bytes()
 	}
-	s.transposed = c.stage[at:need]
-	c.filled = sized(c.filled, len(it.ops))
+	s.transposeBuffer = c.stage[at:need]
+	c.filled = withLen(c.filled, len(it.ops))
 	clear(c.filled)
 	return s
 }
 
-// outputsFar reports whether all outputs exceed the caches and none is also read.
-func (it *Iterator) outputsFar() bool {
+// outputsExceedCaches reports whether all outputs exceed the caches and no output is also an input.
+func (it *Iterator) outputsExceedCaches() bool {
 	for i := range it.noutputs {
 		if it.ops[i].ReadWrite || !strided.Streams(it.numel*it.ops[i].Meta.DType.Size()) {
 			return false
@@ -119,8 +120,8 @@ func (it *Iterator) outputsFar() bool {
 	return true
 }
 
-// widestHeld returns the size in bytes of the largest element in memory among converted operands.
-func (it *Iterator) widestHeld() int {
+// maxConvertedBytes returns the size in bytes of the largest element in memory among converted operands.
+func (it *Iterator) maxConvertedBytes() int {
 	n := 0
 	for i := range it.ops {
 		if o := &it.ops[i]; o.Converted() {
@@ -159,15 +160,15 @@ func (it *Iterator) isTransposed(i int) bool {
 // together.
 const panelPieces = 4
 
-// eachPiece cuts n1 rows of n0 elements into pieces of k1 rows of k0 elements that fit into a block, and calls f with
-// the addresses in c.ptrs. Pieces are whole rows if possible. If an operand is transposed, the number of rows of a
-// piece is the number of the operand's elements in a cache line, so that each line is read once. Such pieces are
-// processed in panels.
+// eachPiece cuts n1 rows of n0 elements into pieces of k1 rows of k0 elements, and calls f for each piece, with the
+// addresses of the operands in c.ptrs. A piece fits into a block. Pieces are whole rows if possible. If an operand is
+// transposed, the number of rows of a piece is the number of the operand's elements in a cache line, so that each line
+// is read once. Such pieces are processed in panels.
 func (s stager) eachPiece(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error) error {
-	rows, long := max(1, s.len/n0), s.len
+	rows, long := max(1, s.blockLen/n0), s.blockLen
 	panel := rows
-	if lines := min(s.lines, n1); rows < lines {
-		rows, long = lines, s.len/lines
+	if lines := min(s.minRows, n1); rows < lines {
+		rows, long = lines, s.blockLen/lines
 		panel = panelPieces * rows
 	}
 	for top := 0; top < n1; top += panel {
@@ -183,11 +184,12 @@ func (s stager) eachPiece(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) err
 	return nil
 }
 
+// piece loads the inputs of a piece, calls f and stores the outputs.
 func (s stager) piece(p []unsafe.Pointer, q piece, f func(k0, k1 int) error) error {
 	for i := range p {
 		s.loadPiece(i, p[i], q)
 	}
-	if err := f(q.k0, q.k1); err != nil {
+	if err := f(q.elems, q.rows); err != nil {
 		return err
 	}
 	for i := range s.iterator.noutputs {
@@ -196,112 +198,121 @@ func (s stager) piece(p []unsafe.Pointer, q piece, f func(k0, k1 int) error) err
 	return nil
 }
 
-// piece is k1 rows of k0 elements. It starts at row j and at the element with index at of each row. Whole rows have n0
-// elements.
-type piece struct{ at, j, k0, k1, n0 int }
+// piece is a rectangle of the rows of a step.
+type piece struct {
+	firstElem int // index of the first element in each row
+	firstRow  int // index of the first row
+	elems     int // number of elements in each row
+	rows      int // number of rows
+	rowLen    int // number of elements of a whole row of the step
+}
 
-// direct reports whether operand i can be passed without a copy.
-func (s stager) direct(i int, q piece) bool {
+// isInPlace reports whether the elements of a piece of operand i can be passed without a copy.
+func (s stager) isInPlace(i int, q piece) bool {
 	o := &s.iterator.ops[i]
 	if o.Converted() {
 		return false
 	}
-	if !s.blocks {
+	if !s.needsBlocks {
 		return true
 	}
 	size := o.Meta.DType.Size()
 	st0, st1 := s.iterator.walkStrides[i], s.iterator.walkStrides[len(s.iterator.ops)+i]
-	return (st0 == size || q.k0 == 1) && (q.k1 == 1 || st1 == q.k0*size && q.k0 == q.n0)
+	return (st0 == size || q.elems == 1) && (q.rows == 1 || st1 == q.elems*size && q.elems == q.rowLen)
 }
 
+// block returns the address of the block of operand i.
 func (s stager) block(i int) unsafe.Pointer {
-	return unsafe.Pointer(&s.c.stage[i*blockBytes])
+	return unsafe.Pointer(&s.cursor.stage[i*blockBytes])
 }
 
-// loadPiece sets c.ptrs[i] to the piece of operand i in memory or, if that cannot be used in place, to the operand's
-// block, which it fills for an input.
+// loadPiece sets c.ptrs[i] to the address of a piece of operand i. If the piece cannot be used in place, this is the
+// address of the operand's block. The block of an input is filled.
 func (s stager) loadPiece(i int, base unsafe.Pointer, q piece) {
 	it, o := s.iterator, &s.iterator.ops[i]
 	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
-	src := unsafe.Add(base, q.at*st0+q.j*st1)
-	if s.direct(i, q) {
-		s.c.ptrs[i] = src
+	src := unsafe.Add(base, q.firstElem*st0+q.firstRow*st1)
+	if s.isInPlace(i, q) {
+		s.cursor.ptrs[i] = src
 		return
 	}
 	blk := s.block(i)
-	s.c.ptrs[i] = blk
+	s.cursor.ptrs[i] = blk
 	if i < it.noutputs && !it.IsReduction() {
 		return
 	}
-	e := loader(o)
-	if st0 == 0 && (st1 == 0 || q.k1 == 1) {
-		// The block of a scalar is reused.
-		if s.c.filled[i] != src {
-			e.Row(blk, src, e.Dst, 0, s.len)
-			s.c.filled[i] = src
+	e := inputConversion(o)
+	if st0 == 0 && (st1 == 0 || q.rows == 1) {
+		// All elements of the block have the same value, so the next piece can use the block, too.
+		if s.cursor.filled[i] != src {
+			e.Row(blk, src, e.Dst, 0, s.blockLen)
+			s.cursor.filled[i] = src
 		}
 		return
 	}
-	s.c.filled[i] = nil
-	if s.lines > 1 && o.Converted() && it.isTransposed(i) {
+	s.cursor.filled[i] = nil
+	if s.minRows > 1 && o.Converted() && it.isTransposed(i) {
 		size := o.Meta.DType.Size()
-		raw := unsafe.Pointer(unsafe.SliceData(s.transposed))
+		raw := unsafe.Pointer(unsafe.SliceData(s.transposeBuffer))
 		m := strided.Move(size)
-		m.Block(raw, src, strided.Axis{N: q.k0, Dst: size, Src: st0}, strided.Axis{N: q.k1, Dst: q.k0 * size, Src: st1})
-		e.Row(blk, raw, e.Dst, size, q.k0*q.k1)
+		m.Block(raw, src, strided.Axis{N: q.elems, Dst: size, Src: st0},
+			strided.Axis{N: q.rows, Dst: q.elems * size, Src: st1})
+		e.Row(blk, raw, e.Dst, size, q.elems*q.rows)
 		return
 	}
-	e.Block(blk, src, strided.Axis{N: q.k0, Dst: e.Dst, Src: st0}, strided.Axis{N: q.k1, Dst: q.k0 * e.Dst, Src: st1})
+	e.Block(blk, src, strided.Axis{N: q.elems, Dst: e.Dst, Src: st0},
+		strided.Axis{N: q.rows, Dst: q.elems * e.Dst, Src: st1})
 }
 
 // storePiece copies the block of output i to memory, unless the output was used in place.
 func (s stager) storePiece(i int, base unsafe.Pointer, q piece) {
-	if s.direct(i, q) {
+	if s.isInPlace(i, q) {
 		return
 	}
 	it, o := s.iterator, &s.iterator.ops[i]
 	st0, st1 := it.walkStrides[i], it.walkStrides[len(it.ops)+i]
-	dst := unsafe.Add(base, q.at*st0+q.j*st1)
+	dst := unsafe.Add(base, q.firstElem*st0+q.firstRow*st1)
 	size := o.Target.Size()
 	if o.Cast != tensor.Invalid {
-		round(o, s.block(i), q.k0*q.k1)
+		roundBlock(o, s.block(i), q.elems*q.rows)
 	}
-	e := elemOf(o.Meta.DType, o.Target)
+	e := conversion(o.Meta.DType, o.Target)
 	block := e.Block
 	if s.nonTemporal {
 		block = e.StreamBlock
 	}
-	block(dst, s.block(i), strided.Axis{N: q.k0, Dst: st0, Src: size}, strided.Axis{N: q.k1, Dst: st1, Src: q.k0 * size})
+	block(dst, s.block(i), strided.Axis{N: q.elems, Dst: st0, Src: size},
+		strided.Axis{N: q.rows, Dst: st1, Src: q.elems * size})
 }
 
-// round rounds n results in a block to the dtype of PyTorch's temporary, from which PyTorch copies them to an output of
-// another dtype.
-func round(o *rule.Resolved, block unsafe.Pointer, n int) {
+// roundBlock rounds n results in a block to o.Cast, the dtype of the temporary in which PyTorch computes them before it
+// copies them to an output of another dtype.
+func roundBlock(o *rule.Resolved, block unsafe.Pointer, n int) {
 	size := o.Target.Size()
-	rounded[[2]tensor.DType{o.Cast, o.Target}](block, block, size, size, n)
+	roundingConverters[[2]tensor.DType{o.Cast, o.Target}](block, block, size, size, n)
 }
 
-// loader returns the conversion of an input for the loop. If PyTorch promotes the input to a 16-bit float, the
+// inputConversion returns the conversion of an input for the loop. If PyTorch promotes the input to a 16-bit float, the
 // conversion rounds to that dtype first, although loops compute in a wider dtype.
-func loader(o *rule.Resolved) strided.Elem {
+func inputConversion(o *rule.Resolved) strided.Elem {
 	if o.Cast == tensor.Invalid {
-		return elemOf(o.Target, o.Meta.DType)
+		return conversion(o.Target, o.Meta.DType)
 	}
-	return strided.Convert(o.Target.Size(), o.Meta.DType.Size(), rounded[[2]tensor.DType{o.Cast, o.Meta.DType}])
+	return strided.Convert(o.Target.Size(), o.Meta.DType.Size(), roundingConverters[[2]tensor.DType{o.Cast, o.Meta.DType}])
 }
 
-// elemOf returns the conversion between two dtypes. Between equal dtypes it is a move, because the converter from bool
-// to bool would normalize every byte.
-func elemOf(dst, src tensor.DType) strided.Elem {
+// conversion returns the conversion between two dtypes. Between equal dtypes it is a move, because the converter from
+// bool to bool would normalize every byte.
+func conversion(dst, src tensor.DType) strided.Elem {
 	if dst == src {
 		return strided.Move(dst.Size())
 	}
 	return strided.Convert(dst.Size(), src.Size(), tensor.Converter(dst, src))
 }
 
-// rounded has the conversions to float32 through a 16-bit float, by that float and the source dtype. The second step
-// converts in place, so both steps use the strides of the result.
-var rounded = func() map[[2]tensor.DType]tensor.ConvertFunc {
+// rounded[{half, from}] converts from dtype from to float32 and rounds to the 16-bit float half in between. The second
+// step converts in place, so both steps use the strides of the result.
+var roundingConverters = func() map[[2]tensor.DType]tensor.ConvertFunc {
 	m := map[[2]tensor.DType]tensor.ConvertFunc{}
 	for _, by := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
 		widen := tensor.Converter(by.OpMath(), by)

@@ -6,39 +6,40 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// tiles is the plan by which the loop of an expression walks an iteration with staged operands. A tile is a box in the
-// walk's index space. For each tile, the staged operands are copied into blocks, and the loop then accesses the blocks.
+// tiles divides an iteration with staged operands into tiles, for the loop of an expression. A tile is a box in the
+// walk's index space. For each tile, the staged inputs are copied into blocks, the loop computes the tile, and the
+// blocks of staged outputs are copied to memory.
 type tiles struct {
-	tileDims []int // the dimensions of a tile, as dimensions of the walk; the first one is along rows
-	order    []int // the order of the dimensions of the walk in the loop nest over tiles, fastest first
-	size     []int // the size of a tile along each dimension of the walk
-	// for each operand: index in tileDims of the dimension along which the operand is contiguous; 0 for rows
+	tileDims  []int // the dimensions of the walk along which a tile may have several elements; tileDims[0] is along rows
+	loopOrder []int // the order of the dimensions of the walk in the loop nest over tiles, fastest first
+	tileSize  []int // the size of a tile along each dimension of the walk
+	// contiguousDim[i] is the index in tileDims of the dimension along which operand i is contiguous; 0 for rows.
 	contiguousDim []int
-	block         []int // for each staged operand: the byte offset of its block
+	blockOffset   []int // block[i] is the byte offset of the block of operand i, if the operand is staged
 	blockBytes    int   // the size of all blocks in bytes
 	// transposed is set if a staged operand is contiguous across rows. Tiles may then be walked in any order.
 	transposed bool
 }
 
 const (
-	// maxInner bounds the number of dimensions of a tile. Operands that are contiguous along further dimensions are
+	// maxTileDims bounds the number of dimensions of a tile. Operands that are contiguous along further dimensions are
 	// copied element by element.
-	maxInner = 3
-	// tileBytes is the total size in bytes of all blocks, if operands are transposed. Blocks stay in L2 from the copy
-	// to the loop. They are large so that several consecutive cache lines of each page are read and written. On a Zen 5
-	// core with an L2 of 1 MiB, adding [4096,4096] and its transpose takes 7.6 ms with 128 KiB, 8.0 with 64, and 10
-	// with 16.
+	maxTileDims = 3
+	// tileBytes is the total size in bytes of all blocks, if operands are transposed. Blocks stay in L2 between the
+	// copy and the loop. They are large so that several consecutive cache lines of each page are read and written. On a
+	// Zen 5 core with an L2 of 1 MiB, adding [4096,4096] and its transpose takes 7.6 ms with 128 KiB, 8.0 with 64, and
+	// 10 with 16.
 	tileBytes = 128 << 10
-	// nearBytes replaces tileBytes for results smaller than farBytes. The sum of [512,512] and its transpose takes 49
-	// us with nearBytes, and 53 us with 128 KiB.
-	nearBytes, farBytes = 32 << 10, 4 << 20
+	// smallTileBytes replaces tileBytes for outputs smaller than largeOutput. The sum of [512,512] and its transpose takes
+	// 49 us with smallTileBytes, and 53 us with tileBytes.
+	smallTileBytes, largeOutput = 32 << 10, 4 << 20
 	// tileRow is the length in elements of a tile's rows, if operands are transposed. The length decreases to
 	// minTileRow if tiles need many rows.
 	tileRow, minTileRow = 256, 64
-	// deepRow is the length in elements of the rows of a tile of three dimensions. Such a tile has deepTimes the
-	// elements of other tiles. The sum of three operands of 256^3 elements in different orders takes 24 ms with these
-	// values. It takes 28 ms with rows of 64, or with a deepTimes of 1.
-	deepRow, deepTimes = 128, 2
+	// row3D is the length in elements of the rows of a tile of three dimensions. Such a tile has factor3D as many
+	// elements as other tiles. The sum of three operands of 256^3 elements in different orders takes 24 ms with these
+	// values, and 28 ms with rows of 64 elements or a factor3D of 1.
+	row3D, factor3D = 128, 2
 )
 
 // tilesOf plans the tiles of an iteration for its staged operands. It returns nil for an iteration without elements.
@@ -46,10 +47,10 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 	if it.numel == 0 {
 		return nil
 	}
-	t := &tiles{tileDims: []int{0}, size: make([]int, len(it.walkShape)), contiguousDim: make([]int, len(it.ops))}
-	for d := range t.size {
-		t.size[d] = 1
-		t.order = append(t.order, d)
+	t := &tiles{tileDims: []int{0}, tileSize: make([]int, len(it.walkShape)), contiguousDim: make([]int, len(it.ops))}
+	for d := range t.tileSize {
+		t.tileSize[d] = 1
+		t.loopOrder = append(t.loopOrder, d)
 	}
 	bytes, widest := 0, 1
 	for i := range it.ops {
@@ -58,13 +59,13 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 			widest = max(widest, n)
 		}
 	}
-	if it.anyOrder() {
+	if it.isOrderFree() {
 		t.findTransposed(it, staged)
 	}
 	if t.transposed {
 		room := tileBytes
 		if !it.hasLargeOutput() {
-			room = nearBytes
+			room = smallTileBytes
 		}
 		t.squareTiles(it, max(1, room/bytes))
 		t.orderTiles(it, staged)
@@ -75,17 +76,17 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 	return t
 }
 
-// hasLargeOutput reports whether an output has at least farBytes bytes.
+// hasLargeOutput reports whether an output has at least largeOutput bytes.
 func (it *Iterator) hasLargeOutput() bool {
 	n := 0
 	for i := range it.noutputs {
 		n = max(n, it.numel*it.ops[i].Held.Size())
 	}
-	return n >= farBytes
+	return n >= largeOutput
 }
 
-// anyOrder reports whether elements may be computed in any order: no output has several elements at one address.
-func (it *Iterator) anyOrder() bool {
+// isOrderFree reports whether elements may be computed in any order: no output has several elements at one address.
+func (it *Iterator) isOrderFree() bool {
 	if it.IsReduction() {
 		return false
 	}
@@ -99,12 +100,12 @@ func (it *Iterator) anyOrder() bool {
 	return true
 }
 
-// nearest returns the dimension with the smallest nonzero stride of operand i, and that stride in bytes.
-func (it *Iterator) nearest(i int) (dim, bytes int) {
+// smallestStride returns the dimension with the smallest nonzero stride of operand i, and that stride in bytes.
+func (it *Iterator) smallestStride(i int) (dim, bytes int) {
 	for d, n := range it.walkShape {
-		st := it.walkStrides[d*len(it.ops)+i]
-		if st = max(st, -st); n > 1 && st != 0 && (bytes == 0 || st < bytes) {
-			dim, bytes = d, st
+		stride := it.walkStrides[d*len(it.ops)+i]
+		if stride = max(stride, -stride); n > 1 && stride != 0 && (bytes == 0 || stride < bytes) {
+			dim, bytes = d, stride
 		}
 	}
 	return dim, bytes
@@ -113,12 +114,12 @@ func (it *Iterator) nearest(i int) (dim, bytes int) {
 // findTransposed finds the dimensions along which staged operands share cache lines.
 func (t *tiles) findTransposed(it *Iterator, staged []bool) {
 	for i := range it.ops {
-		d, bytes := it.nearest(i)
+		d, bytes := it.smallestStride(i)
 		if !staged[i] || d == 0 || bytes >= machine.LineBytes {
 			continue
 		}
 		k := slices.Index(t.tileDims, d)
-		if k < 0 && len(t.tileDims) < maxInner {
+		if k < 0 && len(t.tileDims) < maxTileDims {
 			k = len(t.tileDims)
 			t.tileDims = append(t.tileDims, d)
 		}
@@ -128,29 +129,29 @@ func (t *tiles) findTransposed(it *Iterator, staged []bool) {
 
 // rowTiles sets tiles of at most elems elements: several whole rows, or a part of a row.
 func (t *tiles) rowTiles(it *Iterator, elems int) {
-	if len(t.size) == 0 {
+	if len(t.tileSize) == 0 {
 		return
 	}
-	t.size[0] = min(it.walkShape[0], elems)
-	if len(t.size) > 1 {
+	t.tileSize[0] = min(it.walkShape[0], elems)
+	if len(t.tileSize) > 1 {
 		t.tileDims = append(t.tileDims, 1)
-		t.size[1] = max(1, min(it.walkShape[1], elems/t.size[0]))
+		t.tileSize[1] = max(1, min(it.walkShape[1], elems/t.tileSize[0]))
 	}
 }
 
-// squareTiles sets tiles of about elems elements that use whole cache lines of transposed operands.
+// squareTiles sets the tile size for transposed operands: about elems elements, in whole cache lines of each operand.
 func (t *tiles) squareTiles(it *Iterator, elems int) {
 	row, across, line := tileRow, t.tileDims[1], t.lineElements(it, 1)
-	if len(t.tileDims) == maxInner {
-		row = deepRow
-		t.size[t.tileDims[2]] = min(it.walkShape[t.tileDims[2]], t.lineElements(it, 2))
-		elems = max(1, deepTimes*elems/t.size[t.tileDims[2]])
+	if len(t.tileDims) == maxTileDims {
+		row = row3D
+		t.tileSize[t.tileDims[2]] = min(it.walkShape[t.tileDims[2]], t.lineElements(it, 2))
+		elems = max(1, factor3D*elems/t.tileSize[t.tileDims[2]])
 	}
 	row = min(row, max(minTileRow, elems/line/minTileRow*minTileRow))
-	t.size[0] = evenly(it.walkShape[0], row)
-	t.size[across] = evenly(it.walkShape[across], max(1, elems/t.size[0]/line)*line)
-	if t.size[across] == it.walkShape[across] {
-		t.size[0] = evenly(it.walkShape[0], max(row, elems/t.size[across]/row*row))
+	t.tileSize[0] = evenly(it.walkShape[0], row)
+	t.tileSize[across] = evenly(it.walkShape[across], max(1, elems/t.tileSize[0]/line)*line)
+	if t.tileSize[across] == it.walkShape[across] {
+		t.tileSize[0] = evenly(it.walkShape[0], max(row, elems/t.tileSize[across]/row*row))
 	}
 }
 
@@ -165,8 +166,8 @@ func evenly(n, limit int) int {
 	return max(1, min(limit, ((n+pieces-1)/pieces+step-1)/step*step))
 }
 
-// lineElements returns the number of elements in a cache line along dimension k of a tile: the maximum over the
-// operands that are contiguous along it.
+// lineElements returns the number of elements in a cache line along dimension k of a tile, as the maximum over the
+// operands that are contiguous along the dimension.
 func (t *tiles) lineElements(it *Iterator, k int) int {
 	n := 1
 	for i := range it.ops {
@@ -179,53 +180,51 @@ func (t *tiles) lineElements(it *Iterator, k int) int {
 }
 
 // orderTiles sets the order of tiles. If an operand has stride 0 along a dimension, the next tile in that dimension
-// reuses the operand's block. Dimensions along which most blocks are reused therefore come first, and then dimensions
-// across rows, along which transposed operands stay in the same pages.
+// reuses the operand's block. The dimensions along which most blocks are reused therefore come first. The dimensions
+// across rows follow, because transposed operands stay in the same pages along them.
 func (t *tiles) orderTiles(it *Iterator, staged []bool) {
-	rank := make([]int, len(t.order))
+	rank := make([]int, len(t.loopOrder))
 	for d := range rank {
-		still := 0
+		reused := 0
 		for i := it.noutputs; i < len(it.ops); i++ {
 			if staged[i] && it.walkStrides[d*len(it.ops)+i] == 0 {
-				still++
+				reused++
 			}
 		}
 		switch {
-		case still > 0:
-			rank[d] = -still
+		case reused > 0:
+			rank[d] = -reused
 		case d == 0:
-			rank[d] = maxInner
+			rank[d] = maxTileDims
 		case slices.Contains(t.tileDims, d):
 			rank[d] = slices.Index(t.tileDims, d)
 		default:
-			rank[d] = maxInner + 1
+			rank[d] = maxTileDims + 1
 		}
 	}
-	slices.SortStableFunc(t.order, func(a, b int) int { return rank[a] - rank[b] })
+	slices.SortStableFunc(t.loopOrder, func(a, b int) int { return rank[a] - rank[b] })
 }
 
 // placeBlocks assigns blocks to staged operands. Padding between blocks prevents distances that are powers of two, with
 // which the blocks would compete for few cache sets.
 func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 	elems := 1
-	for _, n := range t.size {
+	for _, n := range t.tileSize {
 		elems *= n
 	}
-	t.block = make([]int, len(it.ops))
+	t.blockOffset = make([]int, len(it.ops))
 	for i := range it.ops {
 		if staged[i] {
 			const lines = 3
-			t.block[i] = t.blockBytes
+			t.blockOffset[i] = t.blockBytes
 			bytes := elems * it.ops[i].Held.Size()
 			t.blockBytes += ((bytes+machine.LineBytes-1)/machine.LineBytes + lines) * machine.LineBytes
 		}
 	}
 }
 
-const (
-	// fewTasks is the maximum number of tasks, unless tasks would then have more than bigTask elements.
-	fewTasks, bigTask = 32, 1 << 20
-)
+// There are at most maxTasks tasks, unless a task would have more than maxTaskElems elements.
+const maxTasks, maxTaskElems = 32, 1 << 20
 
 // spans appends the size of a task along each dimension of the walk, for tasks of at least grain elements. A task is
 // several tiles along the first dimensions in the order of tiles. If there are too few tiles for several workers, a
@@ -234,23 +233,23 @@ func (t *tiles) spans(it *Iterator, grain int, span []int) []int {
 	if grain <= 0 {
 		grain = GrainSize
 	}
-	want := max(1, min(it.numel/grain, max(fewTasks, it.numel/bigTask)))
-	span = append(span, t.size...)
-	for k := len(t.tileDims) - 1; k >= 0 && count(it.walkShape, span) < want; {
+	minTasks := max(1, min(it.numel/grain, max(maxTasks, it.numel/maxTaskElems)))
+	span = append(span, t.tileSize...)
+	for k := len(t.tileDims) - 1; k >= 0 && count(it.walkShape, span) < minTasks; {
 		if d := t.tileDims[k]; span[d] > machine.LineBytes {
 			span[d] = evenly(span[d], max(machine.LineBytes, span[d]/2))
 		} else {
 			k--
 		}
 	}
-	for _, d := range t.order {
+	for _, d := range t.loopOrder {
 		n := (it.walkShape[d]-1)/span[d] + 1
 		others := count(it.walkShape, span) / n
-		if others >= want {
+		if others >= minTasks {
 			span[d] = it.walkShape[d]
 			continue
 		}
-		if parts := (want-1)/others + 1; parts < n {
+		if parts := (minTasks-1)/others + 1; parts < n {
 			span[d] *= n / parts
 		}
 		break

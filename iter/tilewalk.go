@@ -7,74 +7,81 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// boxes is the state of a walk by tiles. A box is the part of the walk that a call covers, and consists of tiles.
+// boxes is the state of a walk by tiles. A box is a box-shaped part of the walk's index space that one call computes,
+// tile by tile. Indices and sizes count elements.
 type boxes struct {
-	box, at []int            // by dimension of the walk: size of the box, and index of the tile in it
-	extents []int            // by dimension of the walk: size of the tile, smaller at the end of the box
-	steps   []int            // by operand: maxInner byte strides of the loop's view of the tile
-	span    []int            // by dimension of the walk: size of a task
-	memory  []unsafe.Pointer // by operand: address of the tile in memory
-	first   []unsafe.Pointer // by operand: address of the tile for the loop, in memory or in a block
+	// These slices are indexed by dimension of the walk.
+
+	size      []int // size of the box
+	tileIndex []int // index in the box of the current tile's first element
+	tileSize  []int // size of the current tile, which is smaller at the end of the box
+	taskSize  []int // size of a task
+
+	// These slices are indexed by operand.
+
+	tileStrides []int            // byte strides with which the loop accesses the tile, maxTileDims for each operand
+	memoryAddr  []unsafe.Pointer // address of the tile in memory
+	loopAddr    []unsafe.Pointer // address at which the loop accesses the tile, in memory or in a block
 }
 
-// tileWalk walks an iteration tile by tile. It copies staged inputs into blocks, without conversion, and blocks of
-// staged outputs back.
+// tileWalk computes an iteration tile by tile. Copies between memory and blocks do not convert; the loop does.
 type tileWalk struct {
 	*tiles
-	p *Prepared
-	c *Cursor
+	prepared *Prepared
+	cursor   *Cursor
 }
 
 func (p *Prepared) newTileWalk(c *Cursor) tileWalk {
 	ops, dims, b := len(p.iterator.ops), len(p.iterator.walkShape), &c.boxes
-	b.box, b.at, b.extents = sized(b.box, dims), sized(b.at, dims), sized(b.extents, dims)
-	b.steps, b.memory, b.first = sized(b.steps, maxInner*ops), sized(b.memory, ops), sized(b.first, ops)
-	clear(b.steps)
-	c.ptrs, c.strides, c.filled = sized(c.ptrs, ops), sized(c.strides, ops), sized(c.filled, ops)
+	b.size, b.tileIndex, b.tileSize = withLen(b.size, dims), withLen(b.tileIndex, dims), withLen(b.tileSize, dims)
+	b.tileStrides, b.memoryAddr, b.loopAddr = withLen(b.tileStrides, maxTileDims*ops), withLen(b.memoryAddr, ops),
+		withLen(b.loopAddr, ops)
+	clear(b.tileStrides)
+	c.ptrs, c.strides, c.filled = withLen(c.ptrs, ops), withLen(c.strides, ops), withLen(c.filled, ops)
 	if len(c.stage) < p.tiles.blockBytes {
 		c.stage = tensor.NewStorage(p.tiles.blockBytes).Bytes()
 	}
 	return tileWalk{p.tiles, p, c}
 }
 
-// walkTiles walks a checked range.
+// walkTiles computes a checked range.
 func (p *Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	it, w := p.iterator, p.newTileWalk(c)
 	if r == it.All() {
 		if it.offsets != nil {
-			ptrs = it.shifted(c, ptrs)
+			ptrs = it.partAddresses(c, ptrs)
 		}
-		copy(c.boxes.box, it.walkShape)
+		copy(c.boxes.size, it.walkShape)
 		w.box(ptrs)
 		return nil
 	}
 	return it.steps(c, ptrs, r, func(at []unsafe.Pointer, n0, n1 int) error {
-		for d := range c.boxes.box {
-			c.boxes.box[d] = 1
+		for d := range c.boxes.size {
+			c.boxes.size[d] = 1
 		}
-		c.boxes.box[0] = n0
+		c.boxes.size[0] = n0
 		if n1 > 1 {
-			c.boxes.box[1] = n1
+			c.boxes.size[1] = n1
 		}
 		w.box(at)
 		return nil
 	})
 }
 
-// walkTask walks one task, whose size c.boxes.span was set by [tiles.spans].
+// walkTask computes one task. [tiles.spans] has set c.boxes.span, the size of a task.
 func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 	it, b := p.iterator, &c.boxes
 	w := p.newTileWalk(c)
-	c.start = sized(c.start, len(ptrs))
+	c.start = withLen(c.start, len(ptrs))
 	copy(c.start, ptrs)
 	for i, off := range it.offsets {
 		c.start[i] = unsafe.Add(c.start[i], off)
 	}
-	for d, n := range b.span {
+	for d, n := range b.taskSize {
 		parts := (it.walkShape[d]-1)/n + 1
 		at := task % parts * n
 		task /= parts
-		b.box[d] = min(n, it.walkShape[d]-at)
+		b.size[d] = min(n, it.walkShape[d]-at)
 		for i := range c.start {
 			c.start[i] = unsafe.Add(c.start[i], at*it.walkStrides[d*len(ptrs)+i])
 		}
@@ -82,16 +89,16 @@ func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 	w.box(c.start)
 }
 
-// box walks a box tile by tile. base has the address of the box's first element for each operand.
+// box computes a box of size w.c.boxes.box. base has the address of the box's first element for each operand.
 func (w *tileWalk) box(base []unsafe.Pointer) {
-	b := &w.c.boxes
-	clear(b.at)
-	clear(b.extents)
+	b := &w.cursor.boxes
+	clear(b.tileIndex)
+	clear(b.tileSize)
 	for more := true; more; more = w.next() {
-		for d, n := range b.box {
-			if e := min(w.size[d], n-b.at[d]); e != b.extents[d] {
-				b.extents[d] = e
-				clear(w.c.filled) // blocks have another layout now
+		for d, n := range b.size {
+			if e := min(w.tileSize[d], n-b.tileIndex[d]); e != b.tileSize[d] {
+				b.tileSize[d] = e
+				clear(w.cursor.filled) // the layout of blocks depends on the extents
 			}
 		}
 		w.tile(base)
@@ -100,30 +107,30 @@ func (w *tileWalk) box(base []unsafe.Pointer) {
 
 // next advances to the next tile of the box. It returns false at the end.
 func (w *tileWalk) next() bool {
-	b := &w.c.boxes
-	for _, d := range w.order {
-		if b.at[d] += w.size[d]; b.at[d] < b.box[d] {
+	b := &w.cursor.boxes
+	for _, d := range w.loopOrder {
+		if b.tileIndex[d] += w.tileSize[d]; b.tileIndex[d] < b.size[d] {
 			return true
 		}
-		b.at[d] = 0
+		b.tileIndex[d] = 0
 	}
 	return false
 }
 
-// tile computes a tile.
+// tile computes the current tile.
 func (w *tileWalk) tile(base []unsafe.Pointer) {
-	it, b := w.p.iterator, &w.c.boxes
+	it, b := w.prepared.iterator, &w.cursor.boxes
 	for i := range base {
 		off := 0
-		for d, v := range b.at {
+		for d, v := range b.tileIndex {
 			off += v * it.walkStrides[d*len(base)+i]
 		}
-		b.memory[i] = unsafe.Add(base[i], off)
+		b.memoryAddr[i] = unsafe.Add(base[i], off)
 		w.setOperand(i)
 	}
 	w.run()
 	for i := range it.noutputs {
-		if w.p.staged[i] {
+		if w.prepared.staged[i] {
 			w.move(i, true)
 		}
 	}
@@ -131,28 +138,28 @@ func (w *tileWalk) tile(base []unsafe.Pointer) {
 
 // setOperand sets the address and strides of operand i for the loop, and fills its block if it is staged.
 func (w *tileWalk) setOperand(i int) {
-	it, c, b := w.p.iterator, w.c, &w.c.boxes
-	steps := b.steps[maxInner*i : maxInner*(i+1)]
-	if !w.p.staged[i] {
-		b.first[i] = b.memory[i]
+	it, c, b := w.prepared.iterator, w.cursor, &w.cursor.boxes
+	steps := b.tileStrides[maxTileDims*i : maxTileDims*(i+1)]
+	if !w.prepared.staged[i] {
+		b.loopAddr[i] = b.memoryAddr[i]
 		for k, d := range w.tileDims {
 			steps[k] = it.walkStrides[d*len(it.ops)+i]
 		}
 		return
 	}
-	b.first[i] = unsafe.Pointer(&c.stage[w.block[i]])
+	b.loopAddr[i] = unsafe.Pointer(&c.stage[w.blockOffset[i]])
 	step := it.ops[i].Held.Size()
 	for k, d := range w.tileDims {
-		if k > 0 && i >= it.noutputs && !w.p.joined && it.walkStrides[d*len(it.ops)+i] == 0 {
-			steps[k] = 0 // rows are identical
+		if k > 0 && i >= it.noutputs && !w.prepared.joinsRows && it.walkStrides[d*len(it.ops)+i] == 0 {
+			steps[k] = 0 // the block has a single copy of the identical rows
 			continue
 		}
 		steps[k] = step
-		step *= b.extents[d]
+		step *= b.tileSize[d]
 	}
-	if i >= it.noutputs && c.filled[i] != b.memory[i] {
+	if i >= it.noutputs && c.filled[i] != b.memoryAddr[i] {
 		w.move(i, false)
-		c.filled[i] = b.memory[i]
+		c.filled[i] = b.memoryAddr[i]
 	}
 }
 
@@ -162,26 +169,26 @@ func (w *tileWalk) axis(i, k int) strided.Axis {
 		return strided.Axis{N: 1}
 	}
 	d := w.tileDims[k]
-	x := strided.Axis{N: w.c.boxes.extents[d], Dst: w.c.boxes.steps[maxInner*i+k],
-		Src: w.p.iterator.walkStrides[d*len(w.p.iterator.ops)+i]}
+	x := strided.Axis{N: w.cursor.boxes.tileSize[d], Dst: w.cursor.boxes.tileStrides[maxTileDims*i+k],
+		Src: w.prepared.iterator.walkStrides[d*len(w.prepared.iterator.ops)+i]}
 	if x.Dst == 0 {
 		x.N = 1
 	}
 	return x
 }
 
-// move copies a tile of operand i into its block, or back.
+// move copies the current tile of operand i into its block or, if back is set, from the block to memory.
 func (w *tileWalk) move(i int, back bool) {
 	row, across, outer := w.axis(i, 0), w.axis(i, 1), w.axis(i, 2)
 	if w.contiguousDim[i] == 2 {
 		across, outer = outer, across
 	}
-	block, memory := w.c.boxes.first[i], w.c.boxes.memory[i]
+	block, memory := w.cursor.boxes.loopAddr[i], w.cursor.boxes.memoryAddr[i]
 	if back {
 		block, memory = memory, block
 		row, across, outer = row.Swapped(), across.Swapped(), outer.Swapped()
 	}
-	e := strided.Move(w.p.iterator.ops[i].Held.Size())
+	e := strided.Move(w.prepared.iterator.ops[i].Held.Size())
 	for k := range outer.N {
 		e.Block(unsafe.Add(block, k*outer.Dst), unsafe.Add(memory, k*outer.Src), row, across)
 	}
@@ -189,10 +196,10 @@ func (w *tileWalk) move(i int, back bool) {
 
 // run computes the rows of a tile. Rows that are contiguous in all operands are computed as one row.
 func (w *tileWalk) run() {
-	c, b := w.c, &w.c.boxes
-	n := [maxInner]int{1, 1, 1}
+	c, b := w.cursor, &w.cursor.boxes
+	n := [maxTileDims]int{1, 1, 1}
 	for k, d := range w.tileDims {
-		n[k] = b.extents[d]
+		n[k] = b.tileSize[d]
 	}
 	if w.joins(1, n[0]) {
 		n[0], n[1] = n[0]*n[1], 1
@@ -201,10 +208,10 @@ func (w *tileWalk) run() {
 		}
 	}
 	for k := range n[2] {
-		for i, p := range b.first {
-			c.ptrs[i], c.strides[i] = unsafe.Add(p, k*b.steps[maxInner*i+2]), b.steps[maxInner*i+1]
+		for i, p := range b.loopAddr {
+			c.ptrs[i], c.strides[i] = unsafe.Add(p, k*b.tileStrides[maxTileDims*i+2]), b.tileStrides[maxTileDims*i+1]
 		}
-		w.p.loop.Run(&c.loops, c.ptrs, c.strides, n[0], n[1])
+		w.prepared.loop.Run(&c.loops, c.ptrs, c.strides, n[0], n[1])
 	}
 }
 
@@ -213,7 +220,7 @@ func (w *tileWalk) joins(k, n int) bool {
 	if k >= len(w.tileDims) {
 		return false
 	}
-	for steps := w.c.boxes.steps; len(steps) > 0; steps = steps[maxInner:] {
+	for steps := w.cursor.boxes.tileStrides; len(steps) > 0; steps = steps[maxTileDims:] {
 		if steps[k] != n*steps[0] {
 			return false
 		}

@@ -27,8 +27,8 @@ type Range struct{ Begin, End int }
 //
 // A Loop is unsafe, because it accesses memory through unchecked addresses. A loop for another dtype than
 // [Iterator.DType], or a loop that exceeds n0 or n1, accesses other memory. [Iterator.Bind] returns the right
-// addresses. A walk does not compare addresses with the operands. A walk fails if the number of addresses or the range
-// is wrong, or if an address is nil. A [Kernel] is safe, but cannot use strides.
+// addresses. The functions that run a Loop return an error if the number of addresses or the range is wrong, or if an
+// address is nil. They do not compare addresses with the operands. A [Kernel] is safe, but cannot use strides.
 type Loop func(ptrs []unsafe.Pointer, strides []int, n0, n1 int) error
 
 // Rows makes a Loop of a function that computes one row of n elements: PyTorch's one-dimensional loop. It is as unsafe
@@ -63,11 +63,11 @@ func (it *Iterator) coalesce() {
 // stride returns the operand's stride in elements for dimension d of the broadcast shape. It is 0 if the operand is
 // broadcast along d.
 func (it *Iterator) stride(m *tensor.Meta, d int) int {
-	at := d - (len(it.shape) - len(m.Shape))
-	if at < 0 || m.Shape[at] == 1 && it.shape[d] != 1 {
+	ownDim := d - (len(it.shape) - len(m.Shape))
+	if ownDim < 0 || m.Shape[ownDim] == 1 && it.shape[d] != 1 {
 		return 0
 	}
-	return m.Strides[at]
+	return m.Strides[ownDim]
 }
 
 // permuted returns the shape and the byte strides of the operands in the order of the permutation. The strides have at
@@ -95,7 +95,8 @@ func (it *Iterator) merge() {
 	it.walkStrides = it.walkStrides[:max(len(it.walkShape), 2)*ops]
 }
 
-// mergeDims merges in place and returns the shorter shape.
+// mergeDims merges adjacent dimensions that are one strided run in all operands. It changes both slices and returns the
+// merged shape.
 func mergeDims(shape, strides []int, ops int) []int {
 	row := func(d int) []int { return strides[d*ops : (d+1)*ops] }
 	mergeable := func(a, b int) bool {
@@ -147,17 +148,17 @@ func (it *Iterator) Chunk(i, grain int) Range {
 	return Range{begin, begin + min(grain, it.numel-begin)}
 }
 
-// chunkBegin handles indices that may overflow or are out of range.
+// chunkBegin returns the first element of task i. It panics if i is out of range, even if the product overflows.
 func (it *Iterator) chunkBegin(i, grain int) int {
-	hi, begin := bits.Mul64(uint64(i), uint64(grain))
-	if i < 0 || hi != 0 || begin >= uint64(it.numel) {
+	high, begin := bits.Mul64(uint64(i), uint64(grain))
+	if i < 0 || high != 0 || begin >= uint64(it.numel) {
 		panic(fmt.Sprintf("iter: task %d of an iteration with %d tasks of %d elements", i, it.Chunks(grain), grain))
 	}
 	return int(begin)
 }
 
-// grainOf returns the number of elements of a task. This is grain or, if an operand is transposed and enough tasks
-// remain for several workers, grain rounded up to whole panels of rows (panelPieces).
+// grainOf returns the number of elements of a task, which is grain with one exception: if an operand is transposed and
+// minEnlargedTasks tasks remain, grain is rounded up to whole panels of rows (panelPieces).
 func (it *Iterator) grainOf(grain int) int {
 	if grain <= 0 {
 		grain = GrainSize
@@ -167,15 +168,15 @@ func (it *Iterator) grainOf(grain int) int {
 	}
 	lines := it.transposedLines()
 	for rows := panelPieces * lines; rows >= lines && lines > 1; rows /= 2 {
-		if whole := rows * it.walkShape[0]; whole <= it.numel/manyTasks {
-			return (grain + whole - 1) / whole * whole
+		if panel := rows * it.walkShape[0]; panel <= it.numel/minEnlargedTasks {
+			return (grain + panel - 1) / panel * panel
 		}
 	}
 	return grain
 }
 
-// manyTasks is the least number of tasks to which enlarged tasks may lead. With fewer tasks, workers would be idle.
-const manyTasks = 8
+// minEnlargedTasks is the minimum number of tasks after tasks were enlarged. With fewer tasks, workers would be idle.
+const minEnlargedTasks = 8
 
 // All returns the whole range.
 func (it *Iterator) All() Range { return Range{0, it.numel} }
@@ -184,11 +185,11 @@ func (it *Iterator) All() Range { return Range{0, it.numel} }
 // use. A Cursor is for one goroutine at a time, and can be reused for any number of iterators. Its memory grows to the
 // need of the largest walk; other walks do not allocate.
 type Cursor struct {
-	counter []int
+	counter []int            // index of the current step in each dimension of the walk
 	ptrs    []unsafe.Pointer // addresses passed to loops
 	base    []unsafe.Pointer // addresses of the current step
 	start   []unsafe.Pointer // addresses of the first elements of a part or task
-	strides []int
+	strides []int            // strides in bytes passed to loops
 	stage   []byte           // memory of the blocks
 	filled  []unsafe.Pointer // for each operand: the address of the elements that its block holds, or nil
 	loops   loops.State
@@ -237,9 +238,9 @@ func (it *Iterator) ForRange(c *Cursor, ptrs []unsafe.Pointer, r Range, loop Loo
 func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 	f func(p []unsafe.Pointer, n0, n1 int) error) error {
 	ops, shape := len(it.ops), it.walkShape
-	c.base = sized(c.base, ops)
+	c.base = withLen(c.base, ops)
 	if it.offsets != nil {
-		base = it.shifted(c, base)
+		base = it.partAddresses(c, base)
 	}
 	if len(shape) <= 1 {
 		for i := range ops {
@@ -247,7 +248,7 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 		}
 		return f(c.base, r.End-r.Begin, 1)
 	}
-	c.counter = sized(c.counter, len(shape))
+	c.counter = withLen(c.counter, len(shape))
 	rest := r.Begin
 	for d, s := range shape {
 		c.counter[d] = rest % s
@@ -271,9 +272,9 @@ func (it *Iterator) steps(c *Cursor, base []unsafe.Pointer, r Range,
 	return nil
 }
 
-// shifted returns the addresses of a part's first elements, given the addresses of the whole iteration.
-func (it *Iterator) shifted(c *Cursor, base []unsafe.Pointer) []unsafe.Pointer {
-	c.start = sized(c.start, len(base))
+// partAddresses returns the addresses of a part's first elements, given the addresses of the whole iteration.
+func (it *Iterator) partAddresses(c *Cursor, base []unsafe.Pointer) []unsafe.Pointer {
+	c.start = withLen(c.start, len(base))
 	for i, off := range it.offsets {
 		c.start[i] = unsafe.Add(base[i], off)
 	}
@@ -306,7 +307,7 @@ func advance(shape, counter []int, n0, n1 int) {
 	}
 }
 
-// Step is one step of a walk: n1 rows of n0 elements, starting at Counter.
+// Step is one step of a walk: N1 rows of N0 elements, starting at Counter.
 type Step struct {
 	Counter []int // index in the coalesced shape
 	N0, N1  int
@@ -343,8 +344,8 @@ func (it *Iterator) Steps(r Range) []Step {
 	return out
 }
 
-// sized returns a slice of length n. It reuses the memory of s if that is large enough.
-func sized[T any](s []T, n int) []T {
+// withLen returns a slice of length n. It reuses the memory of s if that is large enough.
+func withLen[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
 	}

@@ -21,20 +21,21 @@ func (c Config) Rule() (*Rule, error) {
 // numbers. The checks have the order of TensorIteratorBase::build.
 func (c Config) Measure(r *Rule) error {
 	if r == nil {
-		return errNil
+		return errNilRule
 	}
 	if err := r.decide(c, true); err != nil {
 		return err
 	}
 	metas := make([]tensor.Meta, len(r.ops))
 	for i := range r.ops {
-		if o := &r.ops[i]; !o.measure(&metas[i]) {
+		if o := &r.ops[i]; !o.setMeta(&metas[i]) {
 			return fmt.Errorf("iter: %s, %v: sizes must be numbers for a walk", r.Place(i), o.memoryType())
 		}
 	}
 	return nil
 }
 
+// decide makes all decisions in r. It checks memory overlap if overlap is set.
 func (r *Rule) decide(c Config, overlap bool) error {
 	if c.firstMistake != nil {
 		return c.firstMistake
@@ -79,8 +80,8 @@ func (r *Rule) decide(c Config, overlap bool) error {
 	return nil
 }
 
-// measure sets the operand's numbers in m, and reports whether all its sizes are numbers.
-func (o *Resolved) measure(m *tensor.Meta) bool {
+// setMeta sets o.Meta to m and m to the operand's type in memory. It reports whether all sizes are numbers.
+func (o *Resolved) setMeta(m *tensor.Meta) bool {
 	known := true
 	if o.Operand.meta != nil && o.chosenType == nil {
 		*m = o.Operand.meta.WithDType(o.Held)
@@ -91,11 +92,12 @@ func (o *Resolved) measure(m *tensor.Meta) bool {
 	return known
 }
 
+// markReadWrite marks the outputs that are the same tensor as an input.
 func (r *Rule) markReadWrite() {
 	for i := range r.noutputs {
 		out := &r.ops[i]
 		for j := r.noutputs; j < len(r.ops); j++ {
-			if out.object != nil && r.ops[j].object == out.object {
+			if out.source != nil && r.ops[j].source == out.source {
 				out.ReadWrite = true
 			}
 		}
@@ -161,8 +163,8 @@ func (r *Rule) checkOperands(c Config) error {
 	for i := range r.ops {
 		o := &r.ops[i]
 		switch {
-		case o.more != nil && o.more.mistake != "":
-			return fmt.Errorf("iter: %s %s", r.Place(i), o.more.mistake)
+		case o.extra != nil && o.extra.mistake != "":
+			return fmt.Errorf("iter: %s %s", r.Place(i), o.extra.mistake)
 		case !o.Defined && i >= r.noutputs:
 			return fmt.Errorf("iter: %s is undefined; only outputs may be", r.Place(i))
 		case !o.Defined && o.Type.DType != tensor.Invalid && !o.Type.DType.Valid():
@@ -175,10 +177,10 @@ func (r *Rule) checkOperands(c Config) error {
 		if err := o.Type.Check(); err != nil {
 			return fmt.Errorf("iter: %s: %w", r.Place(i), err)
 		}
-		if o.object == nil {
+		if o.source == nil {
 			continue
 		}
-		if need := o.object.Extent() * o.object.DType.Size(); need > o.Storage.Len() {
+		if need := o.source.Extent() * o.source.DType.Size(); need > o.Storage.Len() {
 			return fmt.Errorf("iter: %s needs %d bytes of storage and has %d", r.Describe(i), need, o.Storage.Len())
 		}
 	}
@@ -216,12 +218,12 @@ func (r *Rule) coverStatic() error {
 			continue
 		}
 		lead := len(r.sizes) - len(o.Type.Shape)
-		short := lead < 0
-		for d := 0; !short && d < len(o.Type.Shape); d++ {
+		tooSmall := lead < 0
+		for d := 0; !tooSmall && d < len(o.Type.Shape); d++ {
 			size := o.Type.Shape[d]
-			short = size.Lt(r.sizes[lead+d]).And(size.Ne(sym.Of(1))).Holds()
+			tooSmall = size.Lt(r.sizes[lead+d]).And(size.Ne(sym.Of(1))).Holds()
 		}
-		if short {
+		if tooSmall {
 			return fmt.Errorf("operand with shape %s does not cover the declared shape %s (%s)", tensor.Sizes(o.Type.Shape),
 				tensor.Sizes(r.sizes), r.Describe(i))
 		}
@@ -229,8 +231,8 @@ func (r *Rule) coverStatic() error {
 	return nil
 }
 
-// sameShapes returns the condition for fast set-up that all operands that determine the shape have the same shape. A
-// 0-dim operand has another shape than operands with dimensions.
+// sameShapes returns the condition that all operands that determine the shape have the same shape, which fast set-up
+// requires. A 0-dim operand has another shape than operands with dimensions.
 func (r *Rule) sameShapes() sym.Bool {
 	same := sym.Truth(!r.flags.staticShape)
 	for i := range r.ops {

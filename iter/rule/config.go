@@ -15,26 +15,26 @@ type Operand struct {
 	Defined bool          // false for an output whose layout the rule chooses
 	Number  tensor.Scalar // set for a plain number; only its category (bool, integer, float, complex) affects promotion
 	Storage *tensor.Storage
-	object  *tensor.Tensor
-	meta    *tensor.Meta // Type as numbers, if the operand was given by a meta
-	more    *operandExtra
+	source  *tensor.Tensor // the argument of OfTensor, else nil
+	meta    *tensor.Meta   // Type in numbers, for an operand made by Of or OfTensor; else nil
+	extra   *operandExtra  // nil if the operand has neither names nor a mistake
 }
 
-// operandExtra has rarely used fields. Inference creates millions of operands, so Operand is kept small.
+// operandExtra has rarely used fields of an Operand. Inference creates millions of operands, so Operand is small.
 type operandExtra struct {
-	names   []string
-	mistake string // a mistake, which Rule reports
+	names   []string // names of the dimensions, or nil
+	mistake string   // the end of an error message ("is a nil tensor"), which Rule returns; "" for none
 }
 
 // wrongOperand returns an operand that Rule rejects.
-func wrongOperand(why string) Operand { return Operand{more: &operandExtra{mistake: why}} }
+func wrongOperand(why string) Operand { return Operand{extra: &operandExtra{mistake: why}} }
 
 // names returns the names of the dimensions, or nil.
 func (o *Operand) names() []string {
-	if o.more == nil {
+	if o.extra == nil {
 		return nil
 	}
-	return o.more.names
+	return o.extra.names
 }
 
 // OfType returns an operand whose sizes may be symbolic, for [Config.Rule]. [Config.Measure] requires numbers.
@@ -52,11 +52,11 @@ func OfTensor(t *tensor.Tensor) Operand {
 		return wrongOperand("is a nil tensor, or one without storage")
 	}
 	m := t.Meta
-	return Operand{Type: m.Type(), meta: &m, Defined: true, Storage: t.Storage(), object: t}
+	return Operand{Type: m.Type(), meta: &m, Defined: true, Storage: t.Storage(), source: t}
 }
 
 // Tensor returns the tensor of an operand made by [OfTensor], else nil.
-func (o Operand) Tensor() *tensor.Tensor { return o.object }
+func (o Operand) Tensor() *tensor.Tensor { return o.source }
 
 // Undefined returns an output of the common or static dtype, whose layout the rule chooses.
 func Undefined() Operand { return Operand{} }
@@ -88,29 +88,30 @@ func Number(s tensor.Scalar) Operand {
 // AllowCPUScalars has no effect. For operands that are not dense, and for two outputs that overlap partially, PyTorch
 // does not decide overlap; this package does.
 type Config struct {
-	ops          []Operand
+	ops          []Operand // outputs, then inputs
 	noutputs     int
 	flags        flags
-	shape        []sym.Int
-	dtype        tensor.DType
-	inputDType   tensor.DType
-	firstMistake error // the first mistake of a method, which Rule reports
+	shape        []sym.Int    // set by StaticShape
+	dtype        tensor.DType // set by StaticDType; else Invalid
+	inputDType   tensor.DType // set by CastInputs; else Invalid
+	firstMistake error        // the first wrong call of a method, which Rule reports
 }
 
+// flags are the options of a Config. Their zero values are the defaults, so some are negations.
 type flags struct {
-	noOverlapCheck bool
-	reduction      bool
-	keepOutputs    bool
-	anyDTypes      bool
-	safeCast       bool
-	linear         bool
-	promote        bool
-	intToFloat     bool
-	castOutputs    bool
-	cpuScalars     bool
-	staticShape    bool
-	noFastSetup    bool
-	opMath         bool
+	noOverlapCheck bool // CheckMemOverlap(false)
+	reduction      bool // IsReduction
+	keepOutputs    bool // ResizeOutputs(false)
+	anyDTypes      bool // CheckAllSameDType(false)
+	safeCast       bool // EnforceSafeCastingToOutput
+	linear         bool // EnforceLinearIteration
+	promote        bool // PromoteInputsToCommonDType
+	intToFloat     bool // PromoteIntegerInputsToFloat
+	castOutputs    bool // CastCommonDTypeToOutputs
+	cpuScalars     bool // AllowCPUScalars
+	staticShape    bool // StaticShape was called
+	noFastSetup    bool // FastSetup(false)
+	opMath         bool // OpMath
 }
 
 // New returns the default configuration: memory overlap is checked, outputs may be resized, and all dtypes must be
@@ -219,7 +220,7 @@ func (c Config) StaticDType(d tensor.DType) Config { c.dtype = d; return c }
 // decides layouts. PyTorch has no such switch; it is for studies of the rule. Default true.
 func (c Config) FastSetup(v bool) Config { c.flags.noFastSetup = !v; return c }
 
-// defaultConfig returns the default configuration with operands, the first of which is the output.
+// defaultConfig returns the default configuration with one output, the first of ops. The other ops are inputs.
 func defaultConfig(ops ...Operand) Config { return Config{ops: ops, noutputs: 1} }
 
 // Unary is a unary op whose operand and result have the same dtype.

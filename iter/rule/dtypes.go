@@ -67,6 +67,7 @@ func (r *Rule) computeTypes(c Config) error {
 	return r.castTo(common, c.flags.promote || c.inputDType != tensor.Invalid)
 }
 
+// hasNumbers reports whether some input is a plain number.
 func (r *Rule) hasNumbers() bool {
 	for i := r.noutputs; i < len(r.ops); i++ {
 		if r.ops[i].Number.IsSet() {
@@ -76,6 +77,7 @@ func (r *Rule) hasNumbers() bool {
 	return false
 }
 
+// commonDType returns the dtype to which the inputs are promoted.
 func (r *Rule) commonDType() (tensor.DType, error) {
 	var p tensor.Promotion
 	for i := r.noutputs; i < len(r.ops); i++ {
@@ -104,21 +106,21 @@ func (o *Operand) promote(p *tensor.Promotion) {
 // whether a result can be written as another dtype.
 func ResultType(ops ...Operand) (tensor.DType, error) {
 	var p tensor.Promotion
-	some := false
+	anyDefined := false
 	for _, o := range ops {
 		if o.Defined {
 			o.promote(&p)
-			some = true
+			anyDefined = true
 		}
 	}
-	if !some {
+	if !anyDefined {
 		return tensor.Invalid, fmt.Errorf("result_type: at least one operand must be defined")
 	}
 	return p.Result()
 }
 
-// castTo sets the dtype in which loops see each operand, and for a converted operand the layout of PyTorch's temporary.
-// It converts inputs only if inputs is set.
+// castTo sets the dtype in which loops see each operand. For a converted operand it also sets the type of PyTorch's
+// temporary. It converts inputs only if inputs is set.
 func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 	for i := range r.ops {
 		o := &r.ops[i]
@@ -134,7 +136,7 @@ func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 				o.Target.TorchName(), r.Describe(i))
 		}
 		if o.Target == common || common == tensor.Invalid {
-			continue // without inputs there is no common dtype
+			continue
 		}
 		switch {
 		case o.Number.IsSet():
@@ -144,17 +146,18 @@ func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 			// A contiguous temporary takes part in the permutation first.
 			o.Target, o.Cast = common, common
 			t := tensor.NewType(common, o.Type.Shape...)
-			o.rule, o.temporary = &t, true
+			o.sortType, o.temporary = &t, true
 		case !o.isOutput && inputs:
 			o.Target, o.Cast = common, common
 			t := CastType(o.Type, common)
-			o.rule, o.temporary = &t, true
+			o.sortType, o.temporary = &t, true
 		}
 	}
 	r.finishTypes(common)
 	return nil
 }
 
+// finishTypes sets the common dtype and the remaining dtypes and types of operands.
 func (r *Rule) finishTypes(common tensor.DType) {
 	r.common = common
 	for i := range r.ops {
@@ -166,7 +169,7 @@ func (r *Rule) finishTypes(common tensor.DType) {
 			o.Held = o.Target
 		}
 		if !o.temporary {
-			o.rule = &o.Type
+			o.sortType = &o.Type
 		}
 		if r.flags.opMath {
 			o.Target = o.Target.OpMath()

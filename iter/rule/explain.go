@@ -8,14 +8,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SortStep is a comparison in the sort that determines the permutation. Dimension B is currently after A, where it
-// counts as slower. It stays there, or is exchanged with A.
+// SortStep is one comparison of two dimensions in the sort that determines the permutation, which lists the fastest
+// dimension first. Before the comparison, A precedes B.
 type SortStep struct {
 	A, B      int
-	Exchanged bool
-	// By is the index of the operand that decided, outputs first. It is negative if no operand did; B then stays.
-	By int
-	// Strides are the effective strides of that operand in dimensions A and B. Sizes are the sizes of A and B, which
+	Exchanged bool // after the comparison, B precedes A
+	By        int  // index of the operand that decided, outputs first; negative if no operand decided
+	// Strides are the effective strides of operand By in dimensions A and B. Sizes are the sizes of A and B, which
 	// decide if the strides are equal.
 	Strides, Sizes [2]sym.Int
 }
@@ -31,8 +30,8 @@ func (r *Rule) Sort() []SortStep {
 		swap, stay, by := r.compare(x, y)
 		c := SortStep{A: x, B: y, Exchanged: swap.Hint(), By: by, Sizes: [2]sym.Int{r.sizes[x], r.sizes[y]}}
 		if by >= 0 {
-			t := r.ops[by].rule
-			c.Strides = [2]sym.Int{r.effective(t, x), r.effective(t, y)}
+			t := r.ops[by].sortType
+			c.Strides = [2]sym.Int{r.effectiveStride(t, x), r.effectiveStride(t, y)}
 		}
 		list = append(list, c)
 		switch {
@@ -50,7 +49,7 @@ func (r *Rule) Sort() []SortStep {
 func (r *Rule) Unsorted() string {
 	switch {
 	case r == nil:
-		return errNil.Error()
+		return errNilRule.Error()
 	case r.fast != FastNone:
 		return fmt.Sprintf("fast set-up %v", r.fast)
 	case r.flags.linear:
@@ -61,9 +60,9 @@ func (r *Rule) Unsorted() string {
 	return ""
 }
 
-// Effective returns the strides of operand i, outputs first, over the broadcast shape. The stride is 0 in a dimension
-// in which the operand is broadcast. The sort compares these strides. Effective returns nil for an output whose layout
-// the rule chooses.
+// Effective returns the strides that the sort compares: the strides of operand i, outputs first, over the broadcast
+// shape. The stride is 0 in a dimension in which the operand is broadcast. Effective returns nil for an output whose
+// layout the rule chooses.
 func (r *Rule) Effective(i int) []sym.Int {
 	o := r.Operand(i)
 	if o.IsLaidOut() {
@@ -71,7 +70,7 @@ func (r *Rule) Effective(i int) []sym.Int {
 	}
 	st := make([]sym.Int, len(r.sizes))
 	for d := range st {
-		st[d] = r.effective(o.rule, d)
+		st[d] = r.effectiveStride(o.sortType, d)
 	}
 	return st
 }
@@ -96,7 +95,7 @@ func (r *Rule) Remarks(i int) string {
 		s = append(s, fmt.Sprintf("rounded to %v", o.Cast))
 	}
 	if o.temporary {
-		s = append(s, fmt.Sprintf("sorted as %v, PyTorch's temporary", o.rule))
+		s = append(s, fmt.Sprintf("sorted as %v, PyTorch's temporary", o.sortType))
 	}
 	if len(s) == 0 {
 		return ""

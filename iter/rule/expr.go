@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Expr makes a Kernel of an expression, whose operands and results have the dtypes that loops see. When the kernel
-// runs, conversions between these dtypes and those in memory become part of the expression ([Rule.InMemory]),
-// contiguous and broadcast operands are read in place, and the expression is compiled to machine code if the processor
-// is supported.
+// Expr makes a Kernel of an expression. The operands and results of the expression have the dtypes that loops see. When
+// the kernel runs, conversions to and from the dtypes in memory become part of the expression ([Rule.InMemory]).
+// Contiguous and broadcast operands are read in place. The expression is compiled to machine code if the processor is
+// supported.
 func Expr(c *expr.Code) Kernel {
 	if c == nil {
 		return Kernel{err: errNilFunction}
@@ -20,7 +20,7 @@ func Expr(c *expr.Code) Kernel {
 	if err := c.Check(); err != nil {
 		return Kernel{err: err}
 	}
-	k := Kernel{expression: &lazyCode{c: c}, outs: uint8(len(c.Out)), ins: uint8(len(c.In))}
+	k := Kernel{expression: &lazyCode{built: c}, numResults: uint8(len(c.Out)), numOperands: uint8(len(c.In))}
 	if n := len(c.Out) + len(c.In); n > maxExprOperands {
 		return Kernel{err: fmt.Errorf("iter: an expression with %d operands and results; the most are %d", n,
 			maxExprOperands)}
@@ -36,46 +36,48 @@ func Expr(c *expr.Code) Kernel {
 const maxExprOperands = expr.MaxOperands
 
 // ExprOf makes a Kernel of an expression that is built on demand, because inference needs only its dtypes. types are
-// the dtypes of its results, then of its operands. The function state returns the expression and is called at most
-// once. Its error is returned when the kernel runs.
-func ExprOf(state func() (*expr.Code, error), results int, types ...tensor.DType) Kernel {
+// the dtypes of its results, then of its operands. build returns the expression and is called at most once. An error of
+// build is returned when the kernel runs.
+func ExprOf(build func() (*expr.Code, error), results int, types ...tensor.DType) Kernel {
 	switch {
-	case state == nil:
+	case build == nil:
 		return Kernel{err: errNilFunction}
 	case results < 1 || results > len(types) || len(types) > maxExprOperands:
 		return Kernel{err: fmt.Errorf("iter: an expression with %d results among %d dtypes", results, len(types))}
 	}
-	return Kernel{expression: &lazyCode{state: state}, outs: uint8(results), ins: uint8(len(types) - results),
-		types: types}
+	return Kernel{expression: &lazyCode{build: build}, numResults: uint8(results),
+		numOperands: uint8(len(types) - results),
+		types:       types}
 }
 
 // lazyCode is an expression that is built at the first use.
 type lazyCode struct {
 	once  sync.Once
-	state func() (*expr.Code, error)
-	c     *expr.Code
-	err   error
+	build func() (*expr.Code, error) // builds the expression; nil after the first use
+	built *expr.Code                 // the expression; nil before the first use, unless it was given
+	err   error                      // the error of building or checking the expression
 }
 
+// code returns the expression.
 func (s *lazyCode) code() (*expr.Code, error) {
 	s.once.Do(func() {
-		if s.c == nil {
-			s.c, s.err = s.state()
+		if s.built == nil {
+			s.built, s.err = s.build()
 		}
 		if s.err == nil {
-			s.err = s.c.Check()
+			s.err = s.built.Check()
 		}
-		s.state = nil
+		s.build = nil
 	})
-	return s.c, s.err
+	return s.built, s.err
 }
 
-// apply returns the expression with a change applied. It returns nil if s is nil.
-func (s *lazyCode) apply(change func(*expr.Code) *expr.Code) *lazyCode {
+// transformed returns the expression that change makes of s. It returns nil if s is nil.
+func (s *lazyCode) transformed(change func(*expr.Code) *expr.Code) *lazyCode {
 	if s == nil {
 		return nil
 	}
-	return &lazyCode{state: func() (*expr.Code, error) {
+	return &lazyCode{build: func() (*expr.Code, error) {
 		c, err := s.code()
 		if err != nil {
 			return nil, err
@@ -94,7 +96,7 @@ func (k Kernel) Code() (*expr.Code, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Out) != int(k.outs) || len(c.In) != int(k.ins) {
+	if len(c.Out) != int(k.numResults) || len(c.In) != int(k.numOperands) {
 		return nil, fmt.Errorf("iter: an expression with %d results and %d operands for the kernel %v", len(c.Out),
 			len(c.In), k)
 	}
@@ -103,7 +105,7 @@ func (k Kernel) Code() (*expr.Code, error) {
 			return nil, fmt.Errorf("iter: an expression with result %d as %v for the kernel %v", i, o.DType, k)
 		}
 	}
-	if !slices.Equal(c.In, k.types[k.outs:]) {
+	if !slices.Equal(c.In, k.types[k.numResults:]) {
 		return nil, fmt.Errorf("iter: an expression of %v for the kernel %v", c.In, k)
 	}
 	return c, nil
@@ -136,22 +138,22 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 	b := expr.NewBuilder(in...)
 	out := b.Inline(code, func(operand, part int) expr.Value {
 		o := &r.ops[r.noutputs+operand]
-		parts := loaded(b, operand)
+		parts := loadOperand(b, operand)
 		if o.Number.IsSet() {
-			parts = constant(b, o.Held, o.Number)
+			parts = constantPair(b, o.Held, o.Number)
 		}
 		if o.Cast != tensor.Invalid {
-			parts = converted(b, parts, o.Cast)
+			parts = convertPair(b, parts, o.Cast)
 		}
-		return converted(b, parts, o.Target).part(part)
+		return convertPair(b, parts, o.Target).part(part)
 	})
 	for i := range out {
 		o := &r.ops[i]
 		p := pair{out[i].DType, out[i].Re, out[i].Im}
 		if o.Cast != tensor.Invalid {
-			p = converted(b, converted(b, p, o.Cast), o.Target)
+			p = convertPair(b, convertPair(b, p, o.Cast), o.Target)
 		}
-		p = converted(b, p, o.Held)
+		p = convertPair(b, p, o.Held)
 		out[i] = expr.Output{DType: o.Held, Re: p.re, Im: p.im}
 	}
 	return b.Build(out...)
@@ -163,6 +165,7 @@ type pair struct {
 	re, im expr.Value
 }
 
+// part returns the real part for i = 0, else the imaginary part.
 func (p pair) part(i int) expr.Value {
 	if i == 0 {
 		return p.re
@@ -170,8 +173,8 @@ func (p pair) part(i int) expr.Value {
 	return p.im
 }
 
-// constant returns a plain number as a value of dtype d.
-func constant(b *expr.Builder, d tensor.DType, n tensor.Scalar) pair {
+// constantPair returns a plain number as a value of dtype d.
+func constantPair(b *expr.Builder, d tensor.DType, n tensor.Scalar) pair {
 	p := pair{d, b.Number(d, n, 0), expr.None}
 	if d.IsComplex() {
 		p.im = b.Number(d, n, 1)
@@ -179,7 +182,8 @@ func constant(b *expr.Builder, d tensor.DType, n tensor.Scalar) pair {
 	return p
 }
 
-func loaded(b *expr.Builder, operand int) pair {
+// loadOperand returns an operand in its dtype in memory.
+func loadOperand(b *expr.Builder, operand int) pair {
 	p := pair{b.Operand(operand), b.Load(operand), expr.None}
 	if p.dtype.IsComplex() {
 		p.im = b.LoadImag(operand)
@@ -187,9 +191,9 @@ func loaded(b *expr.Builder, operand int) pair {
 	return p
 }
 
-// converted returns p converted to dtype d, as c10::convert does: the real part of a complex number for a real dtype,
+// convertPair returns p converted to dtype d, as c10::convert does: the real part of a complex number for a real dtype,
 // and a comparison of both parts with 0 for bool.
-func converted(b *expr.Builder, p pair, d tensor.DType) pair {
+func convertPair(b *expr.Builder, p pair, d tensor.DType) pair {
 	switch {
 	case p.dtype == d:
 		return p

@@ -20,17 +20,17 @@ const (
 
 // Kernel is the computation of each element, with the dtypes of its results and operands. It is given by a Go function
 // over blocks ([NewKernel]) or an expression ([Expr]). Package iter has constructors for Go functions of single
-// elements and of slices. It runs kernels, and checks that their dtypes are the dtypes of the iteration. A Kernel is
-// immutable.
+// elements and of slices. Package iter also runs kernels, after it has checked that the kernel and the iteration have
+// the same dtypes. A Kernel is immutable.
 type Kernel struct {
-	body       Block
-	expression *lazyCode      // nil unless made by Expr or ExprOf; such a kernel has no body
-	replaced   *lazyCode      // the expression that body replaces, or nil
-	types      []tensor.DType // results first
-	outs       uint8
-	ins        uint8
-	bySize     bool
-	err        error
+	block              Block          // nil for a kernel of an expression
+	expression         *lazyCode      // nil for a kernel of a function
+	replacedExpression *lazyCode      // the expression that body replaces (WithBlock), or nil
+	types              []tensor.DType // dtypes of the results, then of the operands
+	numResults         uint8          // number of results
+	numOperands        uint8          // number of operands
+	bySize             bool           // the kernel accepts all dtypes of the same sizes (Bits)
+	err                error          // the error of the construction, or nil
 }
 
 // Block computes n elements of each output. ptrs are the addresses of contiguous elements of each operand, outputs
@@ -49,33 +49,33 @@ func NewKernel(results int, body Block, types ...tensor.DType) Kernel {
 	case results < 1 || results > MaxResults || ins < 0 || ins > MaxOperands:
 		return Kernel{err: fmt.Errorf("iter: a kernel with %d results among %d dtypes", results, len(types))}
 	}
-	return Kernel{body: body, outs: uint8(results), ins: uint8(len(types) - results), types: types}
+	return Kernel{block: body, numResults: uint8(results), numOperands: uint8(len(types) - results), types: types}
 }
 
 // IsZero reports whether k is the zero Kernel, which cannot run.
-func (k Kernel) IsZero() bool { return k.body == nil && k.expression == nil && k.err == nil }
+func (k Kernel) IsZero() bool { return k.block == nil && k.expression == nil && k.err == nil }
 
 // Err returns the error of the kernel's construction, or nil.
 func (k Kernel) Err() error { return k.err }
 
 // Block returns the function over blocks, or nil for a kernel of an expression.
-func (k Kernel) Block() Block { return k.body }
+func (k Kernel) Block() Block { return k.block }
 
 // WithBlock returns the kernel with its function or expression replaced by body. For operands that body does not
 // reject, it must compute the same results.
 func (k Kernel) WithBlock(body Block) Kernel {
 	if k.expression != nil {
-		k.replaced = k.expression
+		k.replacedExpression = k.expression
 	}
-	k.body, k.expression = body, nil
+	k.block, k.expression = body, nil
 	return k
 }
 
-// Unchecked returns the kernel of the expression that [Kernel.WithBlock] replaced, such as an integer division without
-// the check of the divisor. It returns k if there is no such expression.
+// Unchecked returns the kernel of the expression that [Kernel.WithBlock] replaced. For an integer division, this is the
+// division without the check of the divisor. Unchecked returns k if no expression was replaced.
 func (k Kernel) Unchecked() Kernel {
-	if k.replaced != nil {
-		k.body, k.expression, k.replaced = nil, k.replaced, nil
+	if k.replacedExpression != nil {
+		k.block, k.expression, k.replacedExpression = nil, k.replacedExpression, nil
 	}
 	return k
 }
@@ -84,11 +84,13 @@ func (k Kernel) Unchecked() Kernel {
 func Invalid(err error) Kernel { return Kernel{err: err} }
 
 // Results returns the dtypes of the results.
-func (k Kernel) Results() []tensor.DType { return append([]tensor.DType(nil), k.types[:k.outs]...) }
+func (k Kernel) Results() []tensor.DType {
+	return append([]tensor.DType(nil), k.types[:k.numResults]...)
+}
 
 // Operands returns the dtypes of the operands.
 func (k Kernel) Operands() []tensor.DType {
-	return append([]tensor.DType(nil), k.types[k.outs:k.outs+k.ins]...)
+	return append([]tensor.DType(nil), k.types[k.numResults:k.numResults+k.numOperands]...)
 }
 
 // String returns the types: "(float32, float32) -> bool".
@@ -101,7 +103,7 @@ func (k Kernel) String() string {
 		return "(" + strings.Join(names, ", ") + ")"
 	}
 	out := list(k.Results())
-	if k.outs == 1 {
+	if k.numResults == 1 {
 		out = k.types[0].String()
 	}
 	s := list(k.Operands()) + " -> " + out
@@ -111,9 +113,9 @@ func (k Kernel) String() string {
 	return s
 }
 
-// Bits returns a kernel that accepts all dtypes of the same sizes. It is for kernels that move or combine bits
-// regardless of their meaning: a kernel of uint32 then accepts float32, too. The kernel must write 0 or 1 to a result
-// that may be bool.
+// Bits returns a kernel that accepts all dtypes of the same sizes: a kernel of uint32 then accepts float32, too. It is
+// for kernels that move or combine bits regardless of their meaning. The kernel must write 0 or 1 to a result that may
+// be bool.
 func (k Kernel) Bits() Kernel {
 	k.bySize = true
 	return k
@@ -123,39 +125,39 @@ func (k Kernel) Bits() Kernel {
 func (k Kernel) Ignoring(d tensor.DType) Kernel {
 	switch {
 	case k.err != nil:
-	case k.expression == nil && k.ins == MaxOperands:
+	case k.expression == nil && k.numOperands == MaxOperands:
 		k.err = fmt.Errorf("iter: a kernel with more than %d operands", MaxOperands)
 	case !d.Valid():
 		k.err = fmt.Errorf("iter: a kernel that ignores an operand of invalid dtype %v", d)
 	default:
 		k.types = append(slices.Clone(k.types), d)
-		k.ins++
+		k.numOperands++
 		ignoring := func(c *expr.Code) *expr.Code { return c.WithOperand(d) }
-		k.expression, k.replaced = k.expression.apply(ignoring), k.replaced.apply(ignoring)
+		k.expression, k.replacedExpression = k.expression.transformed(ignoring), k.replacedExpression.transformed(ignoring)
 	}
 	return k
 }
 
-// Exchange returns the kernel with operands i and j exchanged: a-b becomes b-a. Results are not counted.
+// Exchange returns the kernel with operands i and j exchanged: a-b becomes b-a. i and j do not count results.
 func (k Kernel) Exchange(i, j int) Kernel {
 	switch {
 	case k.err != nil || k.IsZero():
 		return k
-	case min(i, j) < 0 || max(i, j) >= int(k.ins):
-		k.err = fmt.Errorf("iter: operands %d and %d of a kernel with %d", i, j, k.ins)
+	case min(i, j) < 0 || max(i, j) >= int(k.numOperands):
+		k.err = fmt.Errorf("iter: operands %d and %d of a kernel with %d", i, j, k.numOperands)
 		return k
 	}
 	first, second := i, j
-	i, j = i+int(k.outs), j+int(k.outs)
+	i, j = i+int(k.numResults), j+int(k.numResults)
 	k.types = slices.Clone(k.types)
 	k.types[i], k.types[j] = k.types[j], k.types[i]
 	exchange := func(c *expr.Code) *expr.Code { return c.Exchanged(first, second) }
-	k.expression, k.replaced = k.expression.apply(exchange), k.replaced.apply(exchange)
+	k.expression, k.replacedExpression = k.expression.transformed(exchange), k.replacedExpression.transformed(exchange)
 	if k.expression != nil {
 		return k
 	}
-	inner := k.body
-	k.body = func(p []unsafe.Pointer, n int) error {
+	inner := k.block
+	k.block = func(p []unsafe.Pointer, n int) error {
 		p[i], p[j] = p[j], p[i]
 		err := inner(p, n)
 		p[i], p[j] = p[j], p[i]
@@ -168,7 +170,7 @@ func (k Kernel) Exchange(i, j int) Kernel {
 func (k Kernel) Fits(it *Rule) error {
 	switch {
 	case it == nil:
-		return errNil
+		return errNilRule
 	case k.err != nil:
 		return k.err
 	case k.IsZero():
@@ -177,7 +179,7 @@ func (k Kernel) Fits(it *Rule) error {
 		return errors.New("iter: a reduction has fewer results than elements; run it by a Fold (RunReduce)")
 	case !k.sameCounts(it):
 		return fmt.Errorf("iter: the kernel %v has %d results and %d operands, the iteration %d and %d",
-			k, k.outs, k.ins, it.noutputs, len(it.ops)-it.noutputs)
+			k, k.numResults, k.numOperands, it.noutputs, len(it.ops)-it.noutputs)
 	}
 	for i := range it.ops {
 		if !k.acceptsDType(i, it.ops[i].Target) {
@@ -188,15 +190,15 @@ func (k Kernel) Fits(it *Rule) error {
 	return nil
 }
 
-var errNil = errors.New("iter: a nil Iterator")
+var errNilRule = errors.New("iter: a nil Iterator")
 
 // sameCounts reports whether the kernel and the iteration have the same numbers of results and operands.
 func (k *Kernel) sameCounts(it *Rule) bool {
-	return int(k.outs) == it.noutputs && int(k.ins) == len(it.ops)-it.noutputs
+	return int(k.numResults) == it.noutputs && int(k.numOperands) == len(it.ops)-it.noutputs
 }
 
-// takesAll reports whether the kernel's results and operands have the numbers and dtypes of the iteration.
-func (k *Kernel) takesAll(it *Rule) bool {
+// acceptsAll reports whether the kernel's results and operands have the numbers and dtypes of the iteration.
+func (k *Kernel) acceptsAll(it *Rule) bool {
 	if !k.sameCounts(it) {
 		return false
 	}

@@ -7,8 +7,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// layOut chooses the permutation and the layouts of the outputs: by fast set-up where possible, else by the permutation
-// rule.
+// This file chooses the order of the dimensions (the permutation) and the layouts of the outputs.
+
+// layOut chooses the permutation and the layouts of the outputs: by fast set-up if its conditions hold, else by the
+// permutation rule.
 func (r *Rule) layOut() {
 	if !r.flags.noFastSetup {
 		r.fast = r.fastKind()
@@ -27,21 +29,21 @@ func (r *Rule) layOut() {
 	case FastNonOverlappingDense:
 		for i := len(r.ops) - 1; i >= 0; i-- {
 			if r.ops[i].Defined {
-				strides = r.ops[i].rule.Strides
+				strides = r.ops[i].sortType.Strides
 				break
 			}
 		}
 	}
 	r.layOutputs(strides)
-	r.dense = strides
+	r.fastStrides = strides
 }
 
-// rowMajor returns row-major strides. It returns the slice of an operand with such strides if there is one, to save an
-// allocation.
+// rowMajor returns row-major strides. To save an allocation, it returns the slice of a row-major operand if there is
+// one.
 func (r *Rule) rowMajor() []sym.Int {
 	for i := range r.ops {
-		if o := &r.ops[i]; !o.IsLaidOut() && len(o.rule.Shape) == len(r.sizes) && o.rule.IsRowMajor() {
-			return o.rule.Strides
+		if o := &r.ops[i]; !o.IsLaidOut() && len(o.sortType.Shape) == len(r.sizes) && o.sortType.IsRowMajor() {
+			return o.sortType.Strides
 		}
 	}
 	return tensor.RowMajor(r.sizes)
@@ -52,26 +54,27 @@ func (r *Rule) layOutputs(strides []sym.Int) {
 	for i := range r.noutputs {
 		if o := &r.ops[i]; o.IsLaidOut() {
 			o.chosenType = &tensor.Type{DType: o.Held, Shape: r.sizes, Strides: strides}
-			o.rule = o.chosenType
+			o.sortType = o.chosenType
 		}
 	}
 }
 
-// orderOf returns the dimensions of a dense layout, fastest first. Among dimensions with equal strides, the smaller
+// denseOrder returns the dimensions of a dense layout, fastest first. Among dimensions with equal strides, the smaller
 // size comes first, and among equal sizes the later dimension.
-func orderOf(strides, sizes []sym.Int) []int {
+func denseOrder(strides, sizes []sym.Int) []int {
 	perm := reversed(len(sizes))
 	slices.SortStableFunc(perm, func(a, b int) int {
-		if c := order(strides[a], strides[b]); c != 0 {
+		if c := compareSizes(strides[a], strides[b]); c != 0 {
 			return c
 		}
-		return order(sizes[a], sizes[b])
+		return compareSizes(sizes[a], sizes[b])
 	})
 	return perm
 }
 
-// order compares two sizes. If neither form nor bounds decide, the result becomes a guard.
-func order(a, b sym.Int) int {
+// compareSizes compares two sizes. If neither their expressions nor the bounds of symbols decide, the result becomes a
+// guard.
+func compareSizes(a, b sym.Int) int {
 	switch {
 	case a.Same(b):
 		return 0
@@ -92,16 +95,16 @@ func reversed(n int) []int {
 	return perm
 }
 
-// fastKind is TensorIteratorBase::compute_fast_setup_type.
+// fastKind returns the fast set-up whose conditions hold (TensorIteratorBase::compute_fast_setup_type).
 func (r *Rule) fastKind() FastSetup {
 	switch {
 	case r.flags.reduction || !r.sameShapes().Holds():
 		return FastNone
-	case r.every(tensor.Type.IsContiguous):
+	case r.allKept(tensor.Type.IsContiguous):
 		return FastContiguous
 	case r.flags.linear:
 		return FastNone
-	case r.every(tensor.Type.IsChannelsLast):
+	case r.allKept(tensor.Type.IsChannelsLast):
 		return FastChannelsLast
 	}
 	// With equal shapes and strides, all operands are dense if one is.
@@ -110,8 +113,8 @@ func (r *Rule) fastKind() FastSetup {
 		switch o := &r.ops[i]; {
 		case o.IsLaidOut():
 		case first == nil:
-			first = o.rule
-		case !tensor.SameSizes(first.Strides, o.rule.Strides):
+			first = o.sortType
+		case !tensor.SameSizes(first.Strides, o.sortType.Strides):
 			return FastNone
 		}
 	}
@@ -121,29 +124,29 @@ func (r *Rule) fastKind() FastSetup {
 	return FastNone
 }
 
-// every reports whether a predicate holds for all operands that keep their layout.
-func (r *Rule) every(holds func(tensor.Type) bool) bool {
+// allKept reports whether a predicate holds for all operands that keep their layout.
+func (r *Rule) allKept(holds func(tensor.Type) bool) bool {
 	for i := range r.ops {
-		if o := &r.ops[i]; !o.IsLaidOut() && !holds(*o.rule) {
+		if o := &r.ops[i]; !o.IsLaidOut() && !holds(*o.sortType) {
 			return false
 		}
 	}
 	return true
 }
 
-// effective returns the operand's stride along dimension d of the broadcast shape
+// effectiveStride returns the operand's stride along dimension d of the broadcast shape
 // (TensorIteratorBase::compute_strides). It is 0 if the operand lacks the dimension or is broadcast along it, else the
 // operand's own stride, even if the size is 1.
-func (r *Rule) effective(t *tensor.Type, d int) sym.Int {
-	at := d - (len(r.sizes) - len(t.Shape))
-	if at < 0 {
+func (r *Rule) effectiveStride(t *tensor.Type, d int) sym.Int {
+	ownDim := d - (len(r.sizes) - len(t.Shape))
+	if ownDim < 0 {
 		return sym.Int{}
 	}
-	if t.Shape[at].Same(r.sizes[d]) {
-		return t.Strides[at]
+	if t.Shape[ownDim].Same(r.sizes[d]) {
+		return t.Strides[ownDim]
 	}
 	one := sym.Of(1)
-	return sym.Where(t.Shape[at].Eq(one).And(r.sizes[d].Ne(one)).Decide(), sym.Int{}, t.Strides[at])
+	return sym.Where(t.Shape[ownDim].Eq(one).And(r.sizes[d].Ne(one)).Decide(), sym.Int{}, t.Strides[ownDim])
 }
 
 // permByRule sorts the dimensions by the strides of the operands in order, outputs first
@@ -159,25 +162,25 @@ func (r *Rule) permByRule() {
 	})
 }
 
-// compare compares dimension a with b, which is after a (should_swap). It returns the condition under which a moves
-// behind b (swap), and the condition under which a stays. If neither holds, no operand decides. by is the index of the
-// operand that decides at the hints, negative if none does.
+// compare compares dimensions a and b, where a precedes b in the permutation (should_swap). It returns the condition
+// under which they are exchanged (swap), and the condition under which they stay. If neither condition holds, no
+// operand decides. by is the index of the operand that decides at the hints, negative if no operand decides.
 func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
 	by = -1
-	open := sym.Truth(true)
+	undecided := sym.Truth(true)
 	for i := range r.ops {
 		o := &r.ops[i]
 		if o.IsLaidOut() {
 			continue
 		}
-		itsSwap, itsStay := r.compareBy(o, a, b)
-		itsSwap, itsStay = open.And(itsSwap), open.And(itsStay)
-		if by < 0 && (itsSwap.Hint() || itsStay.Hint()) {
+		swapHere, stayHere := r.compareBy(o, a, b)
+		swapHere, stayHere = undecided.And(swapHere), undecided.And(stayHere)
+		if by < 0 && (swapHere.Hint() || stayHere.Hint()) {
 			by = i
 		}
-		swap, stay = swap.Or(itsSwap), stay.Or(itsStay)
-		open = open.And(itsSwap.Or(itsStay).Not()).Decide()
-		if more, known := open.Known(); known && !more {
+		swap, stay = swap.Or(swapHere), stay.Or(stayHere)
+		undecided = undecided.And(swapHere.Or(stayHere).Not()).Decide()
+		if more, known := undecided.Known(); known && !more {
 			break
 		}
 	}
@@ -187,23 +190,23 @@ func (r *Rule) compare(a, b int) (swap, stay sym.Bool, by int) {
 // compareBy is compare for one operand. It compares strides and, if these are equal, sizes. If a stride is 0, the
 // operand does not decide, with one exception: reduced dimensions of an output move to the front.
 func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
-	sa, sb := r.effective(o.rule, a), r.effective(o.rule, b)
-	if na, known := sa.Known(); known {
-		if nb, known := sb.Known(); known && (na != nb || na == 0) {
+	strideA, strideB := r.effectiveStride(o.sortType, a), r.effectiveStride(o.sortType, b)
+	if na, known := strideA.Known(); known {
+		if nb, known := strideB.Known(); known && (na != nb || na == 0) {
 			exchanged, stays := r.compareNumbers(o, na, nb)
 			return sym.Truth(exchanged), sym.Truth(stays)
 		}
 	}
-	za, zb := sa.Eq(sym.Int{}).Decide(), sb.Eq(sym.Int{}).Decide()
+	zeroA, zeroB := strideA.Eq(sym.Int{}).Decide(), strideB.Eq(sym.Int{}).Decide()
 	if r.flags.reduction && o.isOutput {
-		swap, stay = zb.And(za.Not()), za.And(zb.Not())
+		swap, stay = zeroB.And(zeroA.Not()), zeroA.And(zeroB.Not())
 	}
-	decides := za.Or(zb).Not()
+	decides := zeroA.Or(zeroB).Not()
 	if always, known := decides.Known(); known && !always {
 		return swap, stay
 	}
 	less, equal := sym.Truth(false), sym.Truth(true)
-	if !sa.Same(sb) && a > b && r.isRowMajor(o) {
+	if !strideA.Same(strideB) && a > b && r.isRowMajor(o) {
 		// The strides are equal if the sizes of dimensions b+1 to a are at most 1.
 		for d := b + 1; d <= a; d++ {
 			equal = equal.And(r.sizes[d].Le(sym.Of(1)))
@@ -213,15 +216,15 @@ func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
 		}
 		return swap.Or(equal.And(r.sizes[a].Gt(r.sizes[b]))).Decide(), stay.Or(decides.And(equal.Not()))
 	}
-	if !sa.Same(sb) {
-		if less = sa.Lt(sb).Decide(); less.Same(sym.Truth(true)) {
+	if !strideA.Same(strideB) {
+		if less = strideA.Lt(strideB).Decide(); less.Same(sym.Truth(true)) {
 			return swap, stay.Or(decides)
 		}
-		equal = sa.Eq(sb)
+		equal = strideA.Eq(strideB)
 	}
 	larger := r.sizes[a].Gt(r.sizes[b])
-	if never := less.Not().And(larger).Decide(); never.Same(sym.Truth(false)) {
-		swap = swap.Or(decides.And(sa.Gt(sb)))
+	if sizeDecides := less.Not().And(larger).Decide(); sizeDecides.Same(sym.Truth(false)) {
+		swap = swap.Or(decides.And(strideA.Gt(strideB)))
 	} else {
 		swap = swap.Or(decides.And(less.Not()).And(equal.Not().Or(larger)))
 	}
@@ -229,27 +232,26 @@ func (r *Rule) compareBy(o *Resolved, a, b int) (swap, stay sym.Bool) {
 }
 
 // compareNumbers is compareBy for strides that are numbers and decide without the sizes.
-func (r *Rule) compareNumbers(o *Resolved, sa, sb int) (swap, stay bool) {
-	if sa == 0 || sb == 0 {
-		reduced := r.flags.reduction && o.isOutput && sa != sb
-		return reduced && sb == 0, reduced && sa == 0
+func (r *Rule) compareNumbers(o *Resolved, strideA, strideB int) (swap, stay bool) {
+	if strideA == 0 || strideB == 0 {
+		reduced := r.flags.reduction && o.isOutput && strideA != strideB
+		return reduced && strideB == 0, reduced && strideA == 0
 	}
-	return sa > sb, sa < sb
+	return strideA > strideB, strideA < strideB
 }
 
-// isRowMajor reports whether the strides of an operand with unknown sizes are row-major by form.
+// isRowMajor reports whether an operand has the broadcast shape and row-major strides, as expressions.
 func (r *Rule) isRowMajor(o *Resolved) bool {
 	for d := range r.sizes {
-		if len(o.rule.Shape) != len(r.sizes) || !o.rule.Shape[d].Same(r.sizes[d]) {
+		if len(o.sortType.Shape) != len(r.sizes) || !o.sortType.Shape[d].Same(r.sizes[d]) {
 			return false
 		}
 	}
-	return o.rule.IsRowMajor()
+	return o.sortType.IsRowMajor()
 }
 
 // outputsByPerm sets dense strides in the order of the permutation for the outputs whose layout the rule chooses
-// (allocate_or_resize_outputs). If that order is row-major, a size 0 counts as 1. Otherwise a size 0 makes all later
-// strides 0.
+// (allocate_or_resize_outputs).
 func (r *Rule) outputsByPerm() {
 	for i := range r.noutputs {
 		if r.ops[i].IsLaidOut() {
@@ -259,13 +261,15 @@ func (r *Rule) outputsByPerm() {
 	}
 }
 
-// inverted reports whether the permutation is row-major.
-func (r *Rule) inverted() bool {
+// isRowMajorPerm reports whether the permutation is row-major.
+func (r *Rule) isRowMajorPerm() bool {
 	return !slices.ContainsFunc(r.perm, func(d int) bool { return r.perm[len(r.perm)-1-d] != d })
 }
 
+// stridesByPerm returns dense strides in the order of the permutation. If the order is row-major, a size 0 counts as 1.
+// Otherwise a size 0 makes the strides of all slower dimensions 0.
 func (r *Rule) stridesByPerm() []sym.Int {
-	if r.inverted() {
+	if r.isRowMajorPerm() {
 		return tensor.RowMajor(r.sizes)
 	}
 	strides := make([]sym.Int, len(r.sizes))

@@ -10,10 +10,10 @@ import (
 // as in PyTorch's named tensors.
 func (o Operand) Named(names ...string) Operand {
 	more := operandExtra{names: names}
-	if o.more != nil {
-		more.mistake = o.more.mistake
+	if o.extra != nil {
+		more.mistake = o.extra.mistake
 	}
-	o.more = &more
+	o.extra = &more
 	return o
 }
 
@@ -24,15 +24,15 @@ func (r *Rule) Names() []string { return slices.Clone(r.names) }
 // computeNames unifies the names of the operands that determine the shape (compute_names), and checks defined outputs
 // against the result (propagate_names).
 func (r *Rule) computeNames() error {
-	some := false
+	anyNamed := false
 	for i := range r.ops {
 		o := &r.ops[i]
 		if o.names() != nil && len(o.names()) != len(o.Type.Shape) {
 			return fmt.Errorf("operand %d has %d names for %d dimensions", i, len(o.names()), len(o.Type.Shape))
 		}
-		some = some || o.names() != nil
+		anyNamed = anyNamed || o.names() != nil
 	}
-	if !some {
+	if !anyNamed {
 		return nil
 	}
 	first := true
@@ -65,9 +65,9 @@ func (r *Rule) computeNames() error {
 	return nil
 }
 
-// UnifyNames returns the dimension names of the broadcast of two values (at::unify_from_right). Names are matched from
-// the right: equal names match, and any name matches an unnamed dimension. A name must not occur at different
-// positions. The errors are PyTorch's.
+// UnifyNames returns the dimension names of the result of broadcasting two values (at::unify_from_right). Names are
+// matched from the right: equal names match, and any name matches an unnamed dimension. A name must not occur at
+// different positions. The errors are PyTorch's.
 func UnifyNames(a, b []string) ([]string, error) {
 	n := max(len(a), len(b))
 	out := make([]string, n)
@@ -99,6 +99,7 @@ func UnifyNames(a, b []string) ([]string, error) {
 	return out, nil
 }
 
+// misaligned returns an error if a name of own also occurs in other.
 func misaligned(name string, own, other []string) error {
 	if name == "" || !slices.Contains(other, name) {
 		return nil
@@ -108,6 +109,7 @@ func misaligned(name string, own, other []string) error {
 		listNames(own), listNames(other), name)
 }
 
+// listNames returns a list of names as Python prints it.
 func listNames(names []string) string {
 	parts := make([]string, len(names))
 	for i, n := range names {

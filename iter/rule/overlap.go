@@ -12,7 +12,7 @@ import (
 type Overlap uint8
 
 // OverlapFull means that both values have the same elements at the same addresses. OverlapTooHard means that the search
-// was abandoned.
+// for a common address was abandoned.
 const (
 	OverlapNo Overlap = iota
 	OverlapPartial
@@ -45,7 +45,7 @@ func (r *Rule) checkOverlap() error {
 		}
 		for j := i + 1; j < len(r.ops); j++ {
 			o := &r.ops[j]
-			if !o.Defined || o.Operand.meta == nil || o.object != nil && o.object == out.object {
+			if !o.Defined || o.Operand.meta == nil || o.source != nil && o.source == out.source {
 				continue
 			}
 			if StorageOverlap(out.Storage, *out.Operand.meta, o.Storage, *o.Operand.meta) == OverlapPartial {
@@ -75,14 +75,14 @@ func StorageOverlap(sa *tensor.Storage, a tensor.Meta, sb *tensor.Storage, b ten
 // InternalOverlap reports whether two elements of a value share memory: OverlapNo, OverlapPartial, or OverlapTooHard if
 // the search was abandoned.
 //
-// A dimension of stride 0 and size above 1 means overlap, as in at::has_internal_overlap. For strides that PyTorch does
-// not decide, the answer is exact, unless the search is abandoned.
+// A dimension of stride 0 and size above 1 means overlap, as in at::has_internal_overlap. For other strides PyTorch
+// does not search; the result here is exact, unless the search is abandoned.
 func InternalOverlap(m tensor.Meta) Overlap {
 	if m.Numel() <= 1 || m.IsNonOverlappingAndDense() {
 		return OverlapNo
 	}
-	// Two elements coincide if sum(d*stride) = 0 for index differences d, not all zero. With y = d + size-1 all terms are
-	// nonnegative: sum(y*stride) = sum((size-1)*stride).
+	// Two elements coincide if sum(d*stride) = 0 for index differences d that are not all zero. With y = d + size-1, all
+	// terms are nonnegative: sum(y*stride) = sum((size-1)*stride).
 	var terms []term
 	target := 0
 	for d, s := range m.Shape {
@@ -95,17 +95,17 @@ func InternalOverlap(m tensor.Meta) Overlap {
 		terms = append(terms, term{m.Strides[d], 2 * (s - 1), s - 1})
 		target += m.Strides[d] * (s - 1)
 	}
-	return solve(terms, target, true)
+	return findSolution(terms, target, true)
 }
 
 // OverlapOf returns the overlap of two values in the same storage, like at::get_overlap_status of PyTorch 1.13.
 // Non-overlapping dense values are OverlapFull only if they have the same bytes and equal strides, even in dimensions
 // of size 1. A square and its transpose, or x of shape [1, n] and x[0], are OverlapPartial.
 //
-// There are two differences. The first concerns values that are not dense, for which PyTorch does not decide. Here
-// OverlapFull means that each element has the same address in both values, and any other shared memory is
-// OverlapPartial. The second concerns element sizes. Values with the same bytes and different element sizes are
-// OverlapPartial regardless of strides, because operands are converted during the iteration, not before.
+// OverlapOf differs from PyTorch in two points. PyTorch does not decide for values that are not dense; here, such
+// values are OverlapFull if each element has the same address in both values, and OverlapPartial if they share other
+// memory. Values with the same bytes and different element sizes are OverlapPartial regardless of strides, because
+// operands are converted during the iteration, not before.
 func OverlapOf(a, b tensor.Meta) Overlap { return overlapAt(a, b, 0) }
 
 // overlapAt is OverlapOf for b in a storage that starts shift bytes after the storage of a.
@@ -128,8 +128,8 @@ func overlapAt(a, b tensor.Meta, shift int) Overlap {
 	if a0 == b0 && sa == sb && sameElements(a, b) {
 		return OverlapFull
 	}
-	// a0 + sum(i*stride) + u = b0 + sum(j*stride) + v for bytes u and v of the elements. With j and v counted from their
-	// ends all terms are nonnegative.
+	// The values share a byte if a0 + sum(i*stride) + u = b0 + sum(j*stride) + v for indices i and j, and bytes u and v of
+	// the elements. If j and v are replaced by their distances from their maxima, all terms are nonnegative.
 	terms := []term{{1, sa - 1 + sb - 1, -1}}
 	target := b0 - a0 + sb - 1
 	for d, s := range a.Shape {
@@ -139,7 +139,7 @@ func overlapAt(a, b tensor.Meta, shift int) Overlap {
 		terms = append(terms, term{b.Strides[d] * sb, s - 1, -1})
 		target += b.Strides[d] * sb * (s - 1)
 	}
-	return solve(terms, target, false)
+	return findSolution(terms, target, false)
 }
 
 // sameElements reports whether two values have the same sizes and strides, without dimensions of size 1.
@@ -165,26 +165,29 @@ func sameElements(a, b tensor.Meta) bool {
 	return true
 }
 
-// term is a variable x of a bounded linear equation: its coefficient, its maximum (0 <= x <= most), and its value in
-// the trivial solution.
-type term struct{ coef, most, trivial int }
+// term is a variable x of a linear equation over bounded integers.
+type term struct {
+	coef    int // coefficient of x
+	max     int // maximum of x; the minimum is 0
+	trivial int // value of x in the trivial solution
+}
 
-// solveLimit bounds the nodes of the search.
-const solveLimit = 1 << 16
+// maxSearchNodes bounds the nodes of the search.
+const maxSearchNodes = 1 << 16
 
-// solve returns OverlapPartial if sum(coef*x) = target has a solution within the bounds, and OverlapNo if it has none.
-// If notTrivial is set, the trivial solution does not count. The search assigns variables in descending order of
+// findSolution returns OverlapPartial if sum(coef*x) = target has a solution within the bounds, and OverlapNo if it has
+// none. If notTrivial is set, the trivial solution does not count. The search assigns variables in descending order of
 // coefficients and prunes by the range of the remaining sum, like numpy's solve_diophantine.
-func solve(terms []term, target int, notTrivial bool) Overlap {
-	terms = slices.DeleteFunc(terms, func(t term) bool { return t.most == 0 || t.coef == 0 })
+func findSolution(terms []term, target int, notTrivial bool) Overlap {
+	terms = slices.DeleteFunc(terms, func(t term) bool { return t.max == 0 || t.coef == 0 })
 	slices.SortFunc(terms, func(a, b term) int { return b.coef - a.coef })
 	n := len(terms)
 	reach, div := make([]int, n+1), make([]int, n+1)
 	for k := n - 1; k >= 0; k-- {
-		reach[k] = reach[k+1] + terms[k].coef*terms[k].most
+		reach[k] = reach[k+1] + terms[k].coef*terms[k].max
 		div[k] = gcd(terms[k].coef, div[k+1])
 	}
-	budget := solveLimit
+	budget := maxSearchNodes
 	var search func(k, rest int, trivial bool) bool
 	search = func(k, rest int, trivial bool) bool {
 		if budget--; budget < 0 {
@@ -198,7 +201,7 @@ func solve(terms []term, target int, notTrivial bool) Overlap {
 		}
 		t := terms[k]
 		lo := max(0, (rest-reach[k+1]+t.coef-1)/t.coef)
-		for x := min(t.most, rest/t.coef); x >= lo; x-- {
+		for x := min(t.max, rest/t.coef); x >= lo; x-- {
 			if search(k+1, rest-x*t.coef, trivial && x == t.trivial) {
 				return true
 			}

@@ -36,9 +36,9 @@ func ReduceMask(dims []int, rank int) ([]bool, error) {
 	return seen[:rank], nil
 }
 
-// ReduceShape returns a shape without the dimensions for which mask is set or, if keepdim is set, with size 1 for these
-// (shape_from_dim_mask). It panics if mask and shape differ in length. For symbolic sizes there is
-// [tensor.Type.Reduced].
+// ReduceShape returns a shape without the dimensions that mask marks (shape_from_dim_mask). If keepdim is set, these
+// dimensions instead have size 1. It panics if mask and shape differ in length. [tensor.Type.Reduced] is the function
+// for symbolic sizes.
 func ReduceShape(shape []int, mask []bool, keepdim bool) []int {
 	if len(mask) != len(shape) {
 		panic(fmt.Sprintf("iter: ReduceShape of shape %s with %d marks", tensor.ListString(shape), len(mask)))
@@ -89,7 +89,7 @@ func countKept(mask []bool) int {
 	return kept
 }
 
-// unreduced inserts fill at the marked dimensions.
+// unreduced inserts fill at the dimensions that mask marks.
 func unreduced[S any](kept []S, fill S, mask []bool) []S {
 	out := make([]S, len(mask))
 	k := 0

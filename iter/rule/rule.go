@@ -31,17 +31,17 @@ func (f FastSetup) String() string {
 // Rule holds the decisions of TensorIterator's set-up: broadcast shape, dtypes, permutation and layouts of outputs.
 // Sizes may be symbolic. A Rule is immutable and safe for concurrent use.
 type Rule struct {
-	ops      []Resolved
-	noutputs int
-	sizes    []sym.Int // the broadcast shape, in the operands' order of dimensions
-	perm     []int     // the dimensions, fastest first; nil if the order follows from dense
-	dense    []sym.Int // the strides of a fast set-up
-	fast     FastSetup
-	common   tensor.DType
-	flags    flags
-	warnings []string
-	names    []string // the names of the dimensions; nil if no operand has names
-	converts bool     // some operand is converted in the loop
+	ops         []Resolved // outputs, then inputs
+	noutputs    int
+	sizes       []sym.Int // the broadcast shape, in the operands' order of dimensions
+	perm        []int     // the dimensions, fastest first; nil after a fast set-up, because dense determines the order
+	fastStrides []sym.Int // the strides of all outputs after a fast set-up; else nil
+	fast        FastSetup
+	common      tensor.DType // the dtype to which inputs are promoted; Invalid for none
+	flags       flags
+	warnings    []string
+	names       []string // the names of the dimensions; nil if no operand has names
+	converts    bool     // some operand is converted in the loop
 }
 
 // Resolved is an operand with the decisions of a rule about it.
@@ -55,10 +55,10 @@ type Resolved struct {
 	ReadWrite bool // set for an output that is also an input
 
 	isOutput   bool
-	willResize bool
-	temporary  bool         // PyTorch would convert the operand to a temporary, whose type is rule
+	willResize bool         // an output without a usable layout: undefined, or defined with a wrong shape
+	temporary  bool         // PyTorch would convert the operand to a temporary of type rule
 	chosenType *tensor.Type // the type of an output whose layout the rule chose; else nil
-	rule       *tensor.Type // the type whose strides the permutation rule compares
+	sortType   *tensor.Type // the type whose strides the permutation rule compares
 }
 
 // IsLaidOut reports whether the rule chooses the operand's layout.
@@ -100,7 +100,7 @@ func (r *Rule) NumOutputs() int { return r.noutputs }
 // Perm returns the order of the dimensions in memory, fastest first.
 func (r *Rule) Perm() []int {
 	if r.perm == nil {
-		return orderOf(r.dense, r.sizes)
+		return denseOrder(r.fastStrides, r.sizes)
 	}
 	return slices.Clone(r.perm)
 }

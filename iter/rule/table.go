@@ -14,12 +14,12 @@ type Kernels interface {
 	Choose(it *Rule) (Kernel, error)
 }
 
-// Table holds the kernels of one op, one for each combination of dtypes that it supports:
-// PyTorch's AT_DISPATCH. It is immutable.
+// Table holds the kernels of one op, one for each combination of dtypes that the op supports (PyTorch's AT_DISPATCH).
+// It is immutable.
 type Table struct {
-	name    string
+	name    string // name of the op in errors
 	kernels []Kernel
-	err     error
+	err     error // the error of the construction, or nil
 }
 
 // NewTable returns a table of kernels. name is part of the error for dtypes without a kernel: "add_cpu" not implemented
@@ -48,10 +48,10 @@ func NewTable(name string, kernels ...Kernel) *Table {
 
 // covers reports whether k accepts all dtypes that o accepts.
 func (k Kernel) covers(o Kernel) bool {
-	if k.outs != o.outs || k.ins != o.ins || o.bySize && !k.bySize {
+	if k.numResults != o.numResults || k.numOperands != o.numOperands || o.bySize && !k.bySize {
 		return false
 	}
-	for i := range int(k.outs + k.ins) {
+	for i := range int(k.numResults + k.numOperands) {
 		if !k.acceptsDType(i, o.types[i]) {
 			return false
 		}
@@ -66,8 +66,8 @@ func (t *Table) Name() string { return t.name }
 func (t *Table) Kernels() []Kernel { return slices.Clone(t.kernels) }
 
 // For returns the kernel for an iteration. If no kernel accepts the dtypes of the operands, it returns PyTorch's error:
-// "add_cpu" not implemented for 'Half'. Other errors are returned for a reduction, if the numbers of operands or
-// results differ, and if only dtypes of results differ.
+// "add_cpu" not implemented for 'Half'. It also fails for a reduction, for other numbers of operands or results, and if
+// a kernel accepts the operands but not the dtypes of the results.
 func (t *Table) For(it *Rule) (Kernel, error) {
 	switch {
 	case t == nil:
@@ -75,10 +75,10 @@ func (t *Table) For(it *Rule) (Kernel, error) {
 	case t.err != nil:
 		return Kernel{}, t.err
 	case it == nil:
-		return Kernel{}, errNil
+		return Kernel{}, errNilRule
 	}
 	for i := range t.kernels {
-		if k := &t.kernels[i]; !it.flags.reduction && k.takesAll(it) {
+		if k := &t.kernels[i]; !it.flags.reduction && k.acceptsAll(it) {
 			return *k, nil
 		}
 	}
@@ -87,33 +87,33 @@ func (t *Table) For(it *Rule) (Kernel, error) {
 
 // noKernelError returns the error for an iteration that no kernel fits.
 func (t *Table) noKernelError(it *Rule) error {
-	var near error
-	counts := false
+	var resultError error
+	countsMatch := false
 	for _, k := range t.kernels {
 		err := k.Fits(it)
 		if it.flags.reduction || len(t.kernels) == 1 && !k.sameCounts(it) {
 			return err
 		}
-		if counts = counts || k.sameCounts(it); k.takesOperands(it) {
-			near = err
+		if countsMatch = countsMatch || k.sameCounts(it); k.acceptsInputs(it) {
+			resultError = err
 		}
 	}
 	switch {
-	case near != nil:
-		return near
-	case !counts && len(t.kernels) > 0:
+	case resultError != nil:
+		return resultError
+	case !countsMatch && len(t.kernels) > 0:
 		return fmt.Errorf("iter: no kernel of %q has %d results and %d operands",
 			t.name, it.noutputs, len(it.ops)-it.noutputs)
 	}
 	return NotImplemented(t.name, it)
 }
 
-// takesOperands reports whether the kernel accepts the operands, whatever the results.
-func (k Kernel) takesOperands(it *Rule) bool {
-	if !k.sameCounts(it) || k.ins == 0 {
+// acceptsInputs reports whether the kernel accepts the dtypes of the inputs. It ignores the dtypes of the outputs.
+func (k Kernel) acceptsInputs(it *Rule) bool {
+	if !k.sameCounts(it) || k.numOperands == 0 {
 		return false
 	}
-	for i := int(k.outs); i < len(it.ops); i++ {
+	for i := int(k.numResults); i < len(it.ops); i++ {
 		if !k.acceptsDType(i, it.ops[i].Target) {
 			return false
 		}
@@ -122,7 +122,8 @@ func (k Kernel) takesOperands(it *Rule) bool {
 }
 
 // NotImplemented returns PyTorch's error for an iteration's dtype: "name" not implemented for 'Half'. The error names
-// the common dtype, else the dtype of the first input, or of the output if there is no input.
+// the common dtype. If there is no common dtype, it names the dtype of the first input or, without inputs, of the
+// output.
 func NotImplemented(name string, it *Rule) error {
 	d := it.common
 	if d == tensor.Invalid && len(it.ops) > 0 {

@@ -65,9 +65,9 @@ func unknownAt(sizes []sym.Int, dim int) []int {
 	return numbers
 }
 
-// slicesOf returns the sizes of a selection of t's slices along a dimension, or of t's elements if dim is nil. Unknown
-// sizes are -1.
-func slicesOf(t tensor.Type, dim *int) []int {
+// selectedSizes returns the sizes of a selection of t's slices along a dimension, or of t's elements if dim is nil.
+// Unknown sizes are -1.
+func selectedSizes(t tensor.Type, dim *int) []int {
 	if dim == nil || t.Rank() == 0 {
 		return []int{-1}
 	}
@@ -87,7 +87,7 @@ func nonzeroBytes(ctx context.Context, t *tensor.Tensor) []bool {
 // contiguous.
 func nonzeroIndices(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	flags := nonzeroBytes(ctx, t)
-	n := count(ctx, flags)
+	n := countTrue(ctx, flags)
 	rank := t.Rank()
 	out := tensor.Zeros(tensor.Int64, rank, n)
 	data := kit.SliceOf[int64](out.Storage().Bytes(), 0, n*rank)
@@ -108,8 +108,8 @@ func nonzeroIndices(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, erro
 	return out.View(tensor.Meta{DType: tensor.Int64, Shape: []int{n, rank}, Strides: []int{1, n}})
 }
 
-// count returns the number of flags that are set.
-func count(ctx context.Context, flags []bool) int {
+// countTrue returns the number of flags that are set.
+func countTrue(ctx context.Context, flags []bool) int {
 	n := 0
 	kit.Blocks(ctx, len(flags), func(begin, end int) {
 		for _, b := range flags[begin:end] {
@@ -159,5 +159,5 @@ func pickSlices(ctx context.Context, t *tensor.Tensor, dim int, positions []int)
 	return out, nil
 }
 
-// vectorOf returns v as a tensor.
-func vectorOf(v []int64) *tensor.Tensor { return tensor.Must(tensor.FromSlice(v, len(v))) }
+// int64Vector returns v as a tensor.
+func int64Vector(v []int64) *tensor.Tensor { return tensor.Must(tensor.FromSlice(v, len(v))) }

@@ -88,8 +88,8 @@ func gatherKernel(c *graph.Call, m, ix tensor.Meta, dim int) *graph.Kernel {
 	if out.Rank() == 0 {
 		table = nil
 	}
-	x := &indexed{shape: out.Shape, operands: []walkOperand{plain, {kit.PtrBuffer(1, m), table}, idx},
-		looks: []lookup{lookupAlong(m, ix, dim)}}
+	x := &indexedWalk{shape: out.Shape, operands: []walkOperand{plain, {kit.PtrBuffer(1, m), table}, idx},
+		lookups: []lookup{lookupAlong(m, ix, dim)}}
 	return x.kernel(kit.ReadOps(out.DType))
 }
 
@@ -255,10 +255,11 @@ func takeKernel(c *graph.Call, ix tensor.Meta) *graph.Kernel {
 			ix, out = src, v
 		}
 	}
-	x := &indexed{shape: out.Shape, operands: []walkOperand{operandAt(0, out),
+	x := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out),
 		{kit.PtrBuffer(1, m), make([]int, out.Rank())},
 		operandAt(2, ix)},
-		looks: []lookup{{operand: 2, wide: ix.DType == tensor.Int64, size: m.Numel(), step: m.DType.Size(), plane: &m}}}
+		lookups: []lookup{{operand: 2, isInt64: ix.DType == tensor.Int64, size: m.Numel(), step: m.DType.Size(),
+			flatLayout: &m}}}
 	return x.kernel(kit.ReadOps(out.DType))
 }
 

@@ -18,11 +18,11 @@ type scatterNDAttrs struct {
 // tuples describes a walk that indexes a value by tuples of indices. A tuple has one index for each indexed dimension
 // of the value. The last dimension of the index operand runs along a tuple.
 type tuples struct {
-	batch, k int   // number of batch dimensions, length of a tuple
-	shape    []int // shape of the walk
-	table    []int // strides of the walk in the value, in bytes
-	index    []int // strides of the walk in the index operand, in bytes
-	looks    []lookup
+	batchDims, length int   // number of batch dimensions, length of a tuple
+	shape             []int // shape of the walk
+	tableSteps        []int // strides of the walk in the value, in bytes
+	indexSteps        []int // strides of the walk in the index operand, in bytes
+	lookups           []lookup
 }
 
 // tuplesShape returns the shape of a walk over all tuples, and the length of a tuple. The length must be a known
@@ -53,14 +53,14 @@ func newTuples(op string, m, ix tensor.Meta, batch int) (*tuples, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tuples{batch: batch, k: k, shape: kit.KnownSizes(shape)}
+	t := &tuples{batchDims: batch, length: k, shape: kit.KnownSizes(shape)}
 	last := ix.Rank() - 1
 	ms, is := kit.ByteStrides(m), kit.ByteStrides(ix)
-	t.table = append(append(slices.Clone(ms[:batch]), make([]int, last-batch)...), ms[batch+t.k:]...)
-	t.index = append(slices.Clone(is[:last]), make([]int, m.Rank()-batch-t.k)...)
-	for k := range t.k {
+	t.tableSteps = append(append(slices.Clone(ms[:batch]), make([]int, last-batch)...), ms[batch+t.length:]...)
+	t.indexSteps = append(slices.Clone(is[:last]), make([]int, m.Rank()-batch-t.length)...)
+	for k := range t.length {
 		d := batch + k
-		t.looks = append(t.looks, lookup{operand: 2, off: k * is[last], wide: ix.DType == tensor.Int64, dim: d,
+		t.lookups = append(t.lookups, lookup{operand: 2, byteOffset: k * is[last], isInt64: ix.DType == tensor.Int64, dim: d,
 			size: m.Shape[d], step: ms[d]})
 	}
 	return t, nil
@@ -69,9 +69,9 @@ func newTuples(op string, m, ix tensor.Meta, batch int) (*tuples, error) {
 // position returns the index in the value, of meta m, for the index at of the walk.
 func (t *tuples) position(m tensor.Meta, indices *tensor.Tensor, at []int) ([]int, error) {
 	lead := indices.Rank() - 1
-	to := slices.Clone(at[:t.batch])
-	for k := range t.k {
-		i, err := refIndex(indices, m.Shape[t.batch+k], t.batch+k, append(slices.Clone(at[:lead]), k)...)
+	to := slices.Clone(at[:t.batchDims])
+	for k := range t.length {
+		i, err := refIndex(indices, m.Shape[t.batchDims+k], t.batchDims+k, append(slices.Clone(at[:lead]), k)...)
 		if err != nil {
 			return nil, err
 		}
@@ -122,9 +122,9 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			x := &indexed{shape: t.shape, looks: t.looks, operands: []walkOperand{operandAt(0, c.Out[0]),
-				{kit.InBuffer(c, 0), t.table},
-				{kit.InBuffer(c, 1), t.index}}}
+			x := &indexedWalk{shape: t.shape, lookups: t.lookups, operands: []walkOperand{operandAt(0, c.Out[0]),
+				{kit.InBuffer(c, 0), t.tableSteps},
+				{kit.InBuffer(c, 1), t.indexSteps}}}
 			return x.kernel(kit.ReadOps(c.Out[0].DType)), nil
 		},
 	},
@@ -189,8 +189,9 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			if tensor.Numel(t.shape) == 0 {
 				return k, nil
 			}
-			x := &indexed{shape: t.shape, looks: t.looks, writes: true,
-				operands: []walkOperand{operandAt(3, c.Meta(2)), {kit.OutBuffer(c, 0), t.table}, {kit.InBuffer(c, 1), t.index}}}
+			x := &indexedWalk{shape: t.shape, lookups: t.lookups, writesTable: true,
+				operands: []walkOperand{operandAt(3, c.Meta(2)), {kit.OutBuffer(c, 0), t.tableSteps},
+					{kit.InBuffer(c, 1), t.indexSteps}}}
 			k.Phases = append(k.Phases,
 				x.phase(writeOps(c.Out[0].DType, combiningByName[kit.Attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
 			return k, nil

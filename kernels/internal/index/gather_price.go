@@ -7,8 +7,8 @@ import (
 
 // The inner kernels of gathers, by their names in machine profiles.
 const (
-	sliceRun = "gather.slice"  // fixed cost of a slice that is copied
-	lookUp   = "gather.lookup" // an element that is looked up separately
+	sliceRate  = "gather.slice"  // fixed cost of a slice that is copied
+	lookupRate = "gather.lookup" // an element that is looked up separately
 )
 
 // gatherImpls returns the implementation of an op that takes slices, or else elements, of operand 0. Its cost assumes
@@ -34,10 +34,10 @@ func gatherImpls(slices bool, lower func(c *graph.Call) (*graph.Kernel, error)) 
 			if len(c.In) > 1 && c.In[1].Kind == graph.TensorArg {
 				runs = float64(c.Meta(1).Numel())
 			}
-			w.Do(sliceRun, min(n, runs))
+			w.Do(sliceRate, min(n, runs))
 		} else {
 			w.Bytes[graph.Gathered] += bytes
-			w.Do(lookUp, n)
+			w.Do(lookupRate, n)
 		}
 		return w
 	}

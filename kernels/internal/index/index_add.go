@@ -173,8 +173,8 @@ func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scala
 		idx.steps[dim] = kit.StepAt(ix, 0)
 	}
 	table := walkOperand{kit.OutBuffer(c, 0), withoutStep(kit.ByteStrides(out), dim)}
-	x := &indexed{shape: shape, operands: []walkOperand{plain, table, idx},
-		looks: []lookup{lookupAlong(out, ix, dim)}, writes: true}
+	x := &indexedWalk{shape: shape, operands: []walkOperand{plain, table, idx},
+		lookups: []lookup{lookupAlong(out, ix, dim)}, writesTable: true}
 	k.Phases = append(k.Phases, x.phase(writeOps(out.DType, how, alpha)))
 	return k, nil
 }

@@ -26,13 +26,13 @@ func hasMask(c *graph.Call) bool {
 // The other sizes are inferred from a call with one true element per mask.
 func maskedOutline(c *graph.Call) graph.Outline {
 	o := graph.Outline{DType: c.Type(0).DType}
-	p, err := newIndexing(unmasked(c, sym.Of(1)))
+	p, err := newIndexing(withIndicesForMasks(c, sym.Of(1)))
 	if err != nil {
 		return o // the run reports the error
 	}
 	o.Sizes = unknownAt(p.shape, -1)
 	for i := range p.indexShape {
-		o.Sizes[p.at+i] = -1
+		o.Sizes[p.firstIndexDim+i] = -1
 	}
 	given := 0
 	for i := 1; i < len(c.In); i++ {
@@ -42,7 +42,7 @@ func maskedOutline(c *graph.Call) graph.Outline {
 	}
 	if given == 1 { // with several indices, the shape does not tell the number of true elements of each mask
 		o.Lay = func(shape []sym.Int) (tensor.Type, error) {
-			p, err := newIndexing(unmasked(c, shape[p.at]))
+			p, err := newIndexing(withIndicesForMasks(c, shape[p.firstIndexDim]))
 			if err != nil {
 				return tensor.Type{}, err
 			}
@@ -52,9 +52,9 @@ func maskedOutline(c *graph.Call) graph.Outline {
 	return o
 }
 
-// unmasked returns the call with index operands in place of each mask: one operand of n indices for each dimension of
-// the mask.
-func unmasked(c *graph.Call, n sym.Int) *graph.Call {
+// withIndicesForMasks returns the call with index operands in place of each mask: one operand of n indices for each
+// dimension of the mask.
+func withIndicesForMasks(c *graph.Call, n sym.Int) *graph.Call {
 	t := tensor.NewType(tensor.Int64, n)
 	index := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: t, Meta: t.AtHints()}}
 	args := []graph.Arg{c.In[0]}
@@ -71,17 +71,17 @@ func unmasked(c *graph.Call, n sym.Int) *graph.Call {
 // indexByMasks replaces each mask by the indices of its true elements and runs the resulting call.
 func indexByMasks(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	ctx := contextOf(rt)
-	c, full, err := withoutMasks(c, in, func(m *tensor.Tensor) (*tensor.Tensor, error) { return nonzeroIndices(ctx, m) })
+	c, full, err := replaceMasks(c, in, func(m *tensor.Tensor) (*tensor.Tensor, error) { return nonzeroIndices(ctx, m) })
 	if err != nil {
 		return nil, err
 	}
 	return indexEager(ctx, c, full)
 }
 
-// withoutMasks returns the call and its operands with index operands in place of each mask: one operand for each
+// replaceMasks returns the call and its operands with index operands in place of each mask: one operand for each
 // dimension of the mask. These operands have the indices of the mask's true elements. nonzero returns the indices as a
 // tensor [n, rank].
-func withoutMasks(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
+func replaceMasks(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
 	*graph.Call, []*tensor.Tensor, error) {
 	args := []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: in[0].Meta}}}
 	full := in[:1:1]
@@ -136,11 +136,11 @@ func indexEager(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*ten
 	}
 	m := kit.KnownMeta(t)
 	c.Out = []tensor.Meta{m}
-	return runAtOnce(ctx, p.kernel(c), m, in)
+	return runSerially(ctx, p.kernel(c), m, in)
 }
 
-// runAtOnce runs a kernel with one result in the calling goroutine. m is the meta of the result.
-func runAtOnce(ctx context.Context, k *graph.Kernel, m tensor.Meta, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+// runSerially runs a kernel with one result in the calling goroutine. m is the meta of the result.
+func runSerially(ctx context.Context, k *graph.Kernel, m tensor.Meta, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := tensor.Empty(m)
 	mem := k.NewMem()
 	mem.Context = ctx

@@ -187,7 +187,7 @@ var Index = kit.Define[kit.None](graph.Op{
 func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if hasMask(c) {
 		var err error
-		if c, in, err = withoutMasks(c, in, nonzeroRef); err != nil {
+		if c, in, err = replaceMasks(c, in, nonzeroRef); err != nil {
 			return nil, err
 		}
 	}
@@ -198,10 +198,10 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := tensor.Zeros(in[0].DType, kit.KnownSizes(p.shape)...)
 	kit.EachIndex(out.Shape, func(at []int) {
 		src := make([]int, in[0].Rank())
-		lead := at[p.at : p.at+len(p.indexShape)]
-		rest := append(slices.Clone(at[:p.at]), at[p.at+len(p.indexShape):]...)
+		lead := at[p.firstIndexDim : p.firstIndexDim+len(p.indexShape)]
+		rest := append(slices.Clone(at[:p.firstIndexDim]), at[p.firstIndexDim+len(p.indexShape):]...)
 		for d := range src {
-			if !slices.Contains(p.dims, d) {
+			if !slices.Contains(p.indexedDims, d) {
 				src[d], rest = rest[0], rest[1:]
 				continue
 			}

@@ -33,20 +33,21 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	if m.Rank() == 0 {
 		table.steps, idx.steps = nil, nil
 	}
-	x := &indexed{shape: out.Shape, operands: []walkOperand{plain, table, idx}, looks: []lookup{lookupAlong(m, ix, dim)}}
+	x := &indexedWalk{shape: out.Shape, operands: []walkOperand{plain, table, idx},
+		lookups: []lookup{lookupAlong(m, ix, dim)}}
 	return x.kernel(kit.ReadOps(out.DType))
 }
 
 // indexing is a call of index without masks. The types table and indices are expanded to the shape of the result.
 type indexing struct {
-	self       tensor.Type
-	table      tensor.Type   // self, with strides of 0 in the dimensions of the indices
-	dims       []int         // the indexed dimensions of self
-	indices    []tensor.Type // the index operands, in the order of dims
-	rules      []tensor.Type // the index operands as operands of the permutation rule
-	shape      []sym.Int     // shape of the result
-	at         int           // first dimension of the result that comes from the indices
-	indexShape []sym.Int     // the broadcast shape of the indices
+	self          tensor.Type
+	table         tensor.Type   // self, with strides of 0 in the dimensions of the indices
+	indexedDims   []int         // the indexed dimensions of self
+	indices       []tensor.Type // the index operands, in the order of dims
+	ruleTypes     []tensor.Type // the index operands as operands of the permutation rule
+	shape         []sym.Int     // shape of the result
+	firstIndexDim int           // first dimension of the result that comes from the indices
+	indexShape    []sym.Int     // the broadcast shape of the indices
 }
 
 // newIndexing checks a call of index and returns its description.
@@ -69,19 +70,19 @@ func newIndexing(c *graph.Call) (*indexing, error) {
 				tensor.Sizes(p.indexShape), tensor.Sizes(t.Shape))
 		}
 		p.indexShape = b
-		p.dims, p.indices = append(p.dims, i-1), append(p.indices, t)
+		p.indexedDims, p.indices = append(p.indexedDims, i-1), append(p.indices, t)
 	}
-	if len(p.dims) == 0 {
+	if len(p.indexedDims) == 0 {
 		return nil, errors.New("at least one index must be provided")
 	}
-	for _, d := range p.dims {
+	for _, d := range p.indexedDims {
 		if kit.SizeIs(p.self.Shape[d], 0) && !kit.SizeIs(tensor.Product(p.indexShape), 0) {
 			return nil, errors.New("index is out of bounds for dimension with size 0")
 		}
 	}
-	last := p.dims[len(p.dims)-1]
-	if last-p.dims[0] == len(p.dims)-1 {
-		p.at = p.dims[0]
+	last := p.indexedDims[len(p.indexedDims)-1]
+	if last-p.indexedDims[0] == len(p.indexedDims)-1 {
+		p.firstIndexDim = p.indexedDims[0]
 	}
 	return p, p.expandTypes()
 }
@@ -94,11 +95,11 @@ func (p *indexing) expandTypes() error {
 	}
 	k := 0
 	for d := range p.self.Rank() + 1 {
-		if k == p.at && len(p.shape) == 0 {
+		if k == p.firstIndexDim && len(p.shape) == 0 {
 			add(p.indexShape, make([]sym.Int, len(p.indexShape)))
 			p.shape = append(p.shape, sym.Of(1))
 		}
-		if d < p.self.Rank() && !slices.Contains(p.dims, d) {
+		if d < p.self.Rank() && !slices.Contains(p.indexedDims, d) {
 			add(p.self.Shape[d:d+1], p.self.Strides[d:d+1])
 			k++
 		}
@@ -113,11 +114,11 @@ func (p *indexing) expandTypes() error {
 			return err
 		}
 		x := tensor.Type{DType: t.DType, Shape: p.shape, Strides: make([]sym.Int, len(p.shape))}
-		copy(x.Strides[p.at:], e.Strides)
-		p.rules = append(p.rules, p.rule(e))
+		copy(x.Strides[p.firstIndexDim:], e.Strides)
+		p.ruleTypes = append(p.ruleTypes, p.ruleType(e))
 		for d := range p.indexShape {
 			if kit.SizeIs(p.indexShape[d], 1) {
-				x.Strides[p.at+d] = sym.Int{}
+				x.Strides[p.firstIndexDim+d] = sym.Int{}
 			}
 		}
 		p.indices[i] = x
@@ -125,11 +126,11 @@ func (p *indexing) expandTypes() error {
 	return nil
 }
 
-// rule returns the type of an index operand for the permutation rule. In the dimensions of self that are not indexed,
-// it has size 1 (reshape_indexer in at::native).
-func (p *indexing) rule(t tensor.Type) tensor.Type {
+// ruleType returns the type of an index operand for the permutation rule. In the dimensions of self that are not
+// indexed, it has size 1 (reshape_indexer in at::native).
+func (p *indexing) ruleType(t tensor.Type) tensor.Type {
 	shape := slices.Repeat(sym.Ints(1), len(p.shape))
-	copy(shape[p.at:], p.indexShape)
+	copy(shape[p.firstIndexDim:], p.indexShape)
 	if v, err := t.View(shape); err == nil {
 		return v
 	}
@@ -139,12 +140,12 @@ func (p *indexing) rule(t tensor.Type) tensor.Type {
 // kernel returns the kernel of the call.
 func (p *indexing) kernel(c *graph.Call) *graph.Kernel {
 	self := kit.KnownMeta(p.self)
-	x := &indexed{shape: c.Out[0].Shape, operands: []walkOperand{operandAt(0, c.Out[0]),
+	x := &indexedWalk{shape: c.Out[0].Shape, operands: []walkOperand{operandAt(0, c.Out[0]),
 		operandAt(1, kit.KnownMeta(p.table))}}
 	for k, ix := range p.indices {
-		d := p.dims[k]
+		d := p.indexedDims[k]
 		x.operands = append(x.operands, operandAt(2+d, kit.KnownMeta(ix)))
-		x.looks = append(x.looks, lookup{operand: 2 + k, wide: ix.DType == tensor.Int64, dim: d, size: self.Shape[d],
+		x.lookups = append(x.lookups, lookup{operand: 2 + k, isInt64: ix.DType == tensor.Int64, dim: d, size: self.Shape[d],
 			step: kit.StepAt(self, d)})
 	}
 	return x.kernel(kit.ReadOps(c.Out[0].DType))
@@ -156,7 +157,7 @@ func (p *indexing) layout() (tensor.Type, error) {
 		return t, err
 	}
 	cfg := rule.New().CheckAllSameDType(false).Output(rule.UndefinedOf(p.self.DType)).Input(rule.OfType(p.table))
-	for _, t := range p.rules {
+	for _, t := range p.ruleTypes {
 		cfg = cfg.Input(rule.OfType(t))
 	}
 	return kit.LaidOutType(cfg)

@@ -87,5 +87,5 @@ var Nms = eagerOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semantic
 	for k, i := range kept {
 		out[k] = int64(i)
 	}
-	return []*tensor.Tensor{vectorOf(out)}, nil
+	return []*tensor.Tensor{int64Vector(out)}, nil
 })

@@ -42,8 +42,8 @@ func (b *nmsBox) iou(o *nmsBox) float64 {
 	return both / ((b.x1-b.x0)*(b.y1-b.y0) + (o.x1-o.x0)*(o.y1-o.y0) - both)
 }
 
-// scored is the index of a box and its score.
-type scored struct {
+// scoredBox is the index of a box and its score.
+type scoredBox struct {
 	score float64
 	box   int
 }
@@ -52,13 +52,13 @@ type scored struct {
 // intersection over union with a kept box exceeds iou. If least is not nil, scores must exceed it. Boxes of equal score
 // are in the order of their indices. NaN is the highest score, as in PyTorch's sort.
 func suppress(ctx context.Context, boxes []nmsBox, scores []float64, iou float64, least *float64, n int) []int {
-	var order []scored
+	var order []scoredBox
 	for i, s := range scores {
 		if least == nil || s > *least {
-			order = append(order, scored{s, i})
+			order = append(order, scoredBox{s, i})
 		}
 	}
-	kit.Sort(ctx, order, func(a, b scored) int {
+	kit.Sort(ctx, order, func(a, b scoredBox) int {
 		if a.score != a.score || b.score != b.score {
 			return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.box, b.box))
 		}

@@ -69,7 +69,7 @@ var MaskedSelect = eagerOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 
 // keepSlices returns a copy of the slices of a tensor along dim that have their flag set.
 func keepSlices(ctx context.Context, t *tensor.Tensor, dim int, flags []bool) (*tensor.Tensor, error) {
-	positions := kit.NewInts[int](count(ctx, flags))[:0]
+	positions := kit.NewInts[int](countTrue(ctx, flags))[:0]
 	kit.Blocks(ctx, len(flags), func(begin, end int) {
 		for i, b := range flags[begin:end] {
 			if b {
@@ -96,7 +96,7 @@ var Compress = eagerOp(graph.SchemaOf[compressAttrs](), graph.Op{Semantics: grap
 	if c.Type(1).DType != tensor.Bool {
 		return nil, errors.New("compress: expected BoolTensor for condition")
 	}
-	return oneOutline(c.Type(0).DType, slicesOf(c.Type(0), kit.Attrs[compressAttrs](c).Dim)...)
+	return oneOutline(c.Type(0).DType, selectedSizes(c.Type(0), kit.Attrs[compressAttrs](c).Dim)...)
 }, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, dim := in[0], 0
 	var err error

@@ -141,7 +141,7 @@ func eagerOneHot(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tenso
 	if err != nil {
 		return nil, err
 	}
-	return runAtOnce(contextOf(rt), k, c.Out[0], in)
+	return runSerially(contextOf(rt), k, c.Out[0], in)
 }
 
 func refOneHot(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

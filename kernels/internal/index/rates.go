@@ -13,9 +13,9 @@ func Rates() []graph.Rate {
 			Calls: []graph.RateCall{{Op: "argmax", Attrs: graph.Attrs{"dim": 1}, In: []tensor.Meta{kit.F32(64, 512)}}}},
 		{Name: graph.GoFunction, Unit: "a function of an element in Go",
 			Calls: []graph.RateCall{{Op: "sort", Attrs: graph.Attrs{"dim": 1}, In: []tensor.Meta{kit.F32(64, 256)}}}},
-		{Name: sliceRun, Unit: "fixed cost of a slice that is copied",
+		{Name: sliceRate, Unit: "fixed cost of a slice that is copied",
 			Calls: []graph.RateCall{{Op: "embedding", In: []tensor.Meta{kit.F32(512, 16), kit.I64(2048)}, Impl: "slices"}}},
-		{Name: lookUp, Unit: "an element that is looked up separately",
+		{Name: lookupRate, Unit: "an element that is looked up separately",
 			Calls: []graph.RateCall{{Op: "gather", Attrs: graph.Attrs{"dim": 0},
 				In: []tensor.Meta{kit.F32(64, 64), kit.I64(64, 64)}, Impl: "elements"}}},
 	}

@@ -35,10 +35,10 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			if !r.known {
-				return []graph.Result{rowMajor(r.dtype, unknownAt(r.t.Shape, r.dim)...).Result()}, nil
+			if !r.sizeKnown {
+				return []graph.Result{rowMajor(r.dtype, unknownAt(r.valueType.Shape, r.dim)...).Result()}, nil
 			}
-			out, err := kit.FreshType(r.dtype, kit.ReplaceSizes(r.t.Shape, r.dim, r.size))
+			out, err := kit.FreshType(r.dtype, kit.ReplaceSizes(r.valueType.Shape, r.dim, r.size))
 			return c.One(out), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -53,13 +53,13 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			r, err := newRepeating(c)
-			if err != nil || c.Out[0].Numel() == 0 && !r.each {
+			if err != nil || c.Out[0].Numel() == 0 && !r.perSlice {
 				return &graph.Kernel{}, err
 			}
-			if !r.each {
-				return r.uniform(c)
+			if !r.perSlice {
+				return r.uniformKernel(c)
 			}
-			return r.byPositions(c)
+			return r.positionsKernel(c)
 		},
 		RunDynamic: func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return repeatInterleave(contextOf(rt), c, in)
@@ -69,15 +69,15 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 
 // repeating is a call of repeat_interleave.
 type repeating struct {
-	t     tensor.Type  // type of the repeated value, after it is flattened
-	dtype tensor.DType // dtype of the result
-	flat  bool         // the value is flattened, because the attribute dim is absent
-	dim   int          // the repeated dimension of t
-	count sym.Int      // number of repetitions, if it is the same for all slices
-	each  bool         // each slice has its own number of repetitions
-	at    int          // index of the operand that has the numbers of repetitions
-	size  sym.Int      // size of dim in the result
-	known bool         // size is known before the run
+	valueType      tensor.Type  // type of the repeated value, after it is flattened
+	dtype          tensor.DType // dtype of the result
+	flattened      bool         // the value is flattened, because the attribute dim is absent
+	dim            int          // the repeated dimension of t
+	count          sym.Int      // number of repetitions, if it is the same for all slices
+	perSlice       bool         // each slice has its own number of repetitions
+	repeatsOperand int          // index of the operand that has the numbers of repetitions
+	size           sym.Int      // size of dim in the result
+	sizeKnown      bool         // size is known before the run
 }
 
 // newRepeating checks a call of repeat_interleave and returns its description.
@@ -86,13 +86,13 @@ func newRepeating(c *graph.Call) (*repeating, error) {
 	if c.Has(1) && a.Repeats != nil {
 		return nil, errors.New("repeat_interleave: repeats is given twice, as an operand and as an attribute")
 	}
-	r := &repeating{t: t, dtype: t.DType}
+	r := &repeating{valueType: t, dtype: t.DType}
 	if !c.Has(1) && a.Repeats == nil {
-		return r, r.indices(c)
+		return r, r.setIndexForm(c)
 	}
 	switch {
 	case a.Dim == nil:
-		r.t, r.flat = tensor.NewType(t.DType, t.Numel()), true
+		r.valueType, r.flattened = tensor.NewType(t.DType, t.Numel()), true
 	case t.Rank() == 0 && c.Has(1):
 		return nil, errors.New("Dimension specified as 0 but tensor has no dimensions")
 	default:
@@ -101,13 +101,13 @@ func newRepeating(c *graph.Call) (*repeating, error) {
 			return nil, err
 		}
 		if t.Rank() == 0 {
-			r.t, r.flat = tensor.NewType(t.DType, sym.Of(1)), true
+			r.valueType, r.flattened = tensor.NewType(t.DType, sym.Of(1)), true
 		}
 	}
-	n := r.t.Shape[r.dim]
+	n := r.valueType.Shape[r.dim]
 	if c.Has(1) {
 		by := c.Type(1)
-		r.each, r.at = true, 1
+		r.perSlice, r.repeatsOperand = true, 1
 		switch {
 		case by.Rank() > 1:
 			return nil, errors.New("repeats must be 0-dim or 1-dim tensor")
@@ -115,12 +115,12 @@ func newRepeating(c *graph.Call) (*repeating, error) {
 			return nil, fmt.Errorf("repeats must have the same size as input along dim, but got repeats.size(0) = %v and "+
 				"input.size(%d) = %v", by.Shape[0], r.dim, n)
 		}
-		return r, r.total(c, by.DType)
+		return r, r.setSize(c, by.DType)
 	}
 	if kit.Negative(*a.Repeats) {
 		return nil, errors.New("repeats can not be negative")
 	}
-	r.count, r.known = *a.Repeats, true
+	r.count, r.sizeKnown = *a.Repeats, true
 	if kit.RepeatTooLarge(n, r.count) {
 		return nil, fmt.Errorf("repeat_interleave: %v repeats of each of %v elements are too many", r.count, n)
 	}
@@ -131,22 +131,22 @@ func newRepeating(c *graph.Call) (*repeating, error) {
 	return r, nil
 }
 
-// indices sets the fields for a call without repeats. In such a call, self has the repeats, and the result has index i
-// repeated self[i] times.
-func (r *repeating) indices(c *graph.Call) error {
-	t := r.t
+// setIndexForm sets the fields for a call without repeats. In such a call, self has the repeats, and the result has
+// index i repeated self[i] times.
+func (r *repeating) setIndexForm(c *graph.Call) error {
+	t := r.valueType
 	switch {
 	case kit.Attrs[repeatInterleaveAttrs](c).Dim != nil:
 		return errors.New("repeat_interleave: repeats is missing")
 	case t.Rank() != 1:
 		return errors.New("repeat_interleave only accept 1D vector as repeat")
 	}
-	r.each, r.at = true, 0
-	return r.total(c, t.DType)
+	r.perSlice, r.repeatsOperand = true, 0
+	return r.setSize(c, t.DType)
 }
 
-// total sets r.size and r.known. d is the dtype of the operand that has the repeats.
-func (r *repeating) total(c *graph.Call, d tensor.DType) error {
+// setSize sets r.size and r.known. d is the dtype of the operand that has the repeats.
+func (r *repeating) setSize(c *graph.Call, d tensor.DType) error {
 	if d != tensor.Int64 && d != tensor.Int32 {
 		return errors.New("repeats has to be Long or Int tensor")
 	}
@@ -154,11 +154,11 @@ func (r *repeating) total(c *graph.Call, d tensor.DType) error {
 		if kit.Negative(*size) {
 			return errors.New("repeat_interleave: output_size can not be negative")
 		}
-		r.size, r.known = *size, true
-	} else if t := c.Const(r.at); t != nil {
-		n := r.t.Shape[r.dim].Specialize() // the number of repeats
+		r.size, r.sizeKnown = *size, true
+	} else if t := c.Const(r.repeatsOperand); t != nil {
+		n := r.valueType.Shape[r.dim].Specialize() // the number of repeats
 		total, err := repeatsOf(t).total(context.Background(), n)
-		r.size, r.known = sym.Of(total), true
+		r.size, r.sizeKnown = sym.Of(total), true
 		return err
 	}
 	return nil
@@ -230,12 +230,12 @@ func repeatedPositions(ctx context.Context, t *tensor.Tensor, n, size int) ([]in
 	return positions, nil
 }
 
-// uniform returns the kernel for a number of repetitions that is the same for all slices. It copies a view of self. In
-// the view, the repetitions are a dimension of stride 0 after the repeated dimension.
-func (r *repeating) uniform(c *graph.Call) (*graph.Kernel, error) {
+// uniformKernel returns the kernel for a number of repetitions that is the same for all slices. It copies a view of
+// self. In the view, the repetitions are a dimension of stride 0 after the repeated dimension.
+func (r *repeating) uniformKernel(c *graph.Call) (*graph.Kernel, error) {
 	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	d := r.dim + 1
-	if r.flat {
+	if r.flattened {
 		d = src.Meta.Rank()
 	}
 	from := src.Meta
@@ -251,32 +251,32 @@ func (r *repeating) uniform(c *graph.Call) (*graph.Kernel, error) {
 // positionsGrain is the number of positions that a chunk lists.
 const positionsGrain = 1 << 16
 
-// byPositions returns the kernel for slices with different numbers of repetitions. It lists the index of the source
+// positionsKernel returns the kernel for slices with different numbers of repetitions. It lists the index of the source
 // slice for each slice of the result in scratch memory, and then gathers the slices.
-func (r *repeating) byPositions(c *graph.Call) (*graph.Kernel, error) {
-	by, out := c.Meta(r.at), c.Out[0]
-	m, size := kit.KnownMeta(r.t), kit.KnownSize(r.size)
+func (r *repeating) positionsKernel(c *graph.Call) (*graph.Kernel, error) {
+	by, out := c.Meta(r.repeatsOperand), c.Out[0]
+	m, size := kit.KnownMeta(r.valueType), kit.KnownSize(r.size)
 	listed := size // positions to list: none if slices are empty
 	if out.Numel() == 0 {
 		listed = 0
 	}
-	k := &graph.Kernel{Phases: r.listing(by, m.Shape[r.dim], size, listed), Scratch: 8 * (listed + m.Shape[r.dim])}
+	k := &graph.Kernel{Phases: r.listingPhases(by, m.Shape[r.dim], size, listed), Scratch: 8 * (listed + m.Shape[r.dim])}
 	if out.Numel() == 0 {
 		return k, nil
 	}
 	index := kit.ScratchBuffer(0, tensor.New(tensor.Int64, size))
-	var x *indexed
+	var x *indexedWalk
 	switch {
-	case r.at == 0:
+	case r.repeatsOperand == 0:
 		to := kit.PtrBuffer(0, out)
 		result := copies.Kernel(copies.Job{Dst: to, Src: index})
 		k.Phases, k.Worker = append(k.Phases, result.Phases...), result.Worker
 		return k, nil
-	case r.flat:
+	case r.flattened:
 		m := c.Meta(0)
-		x = &indexed{shape: out.Shape, operands: []walkOperand{operandAt(0, out), {kit.InBuffer(c, 0), []int{0}},
+		x = &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out), {kit.InBuffer(c, 0), []int{0}},
 			{index, kit.ByteStrides(index.Meta)}},
-			looks: []lookup{{operand: 2, wide: true, size: m.Numel(), step: m.DType.Size(), plane: &m}}}
+			lookups: []lookup{{operand: 2, isInt64: true, size: m.Numel(), step: m.DType.Size(), flatLayout: &m}}}
 	default:
 		inner := selectKernel(c, index, r.dim)
 		k.Phases, k.Worker = append(k.Phases, inner.Phases...), inner.Worker
@@ -287,10 +287,10 @@ func (r *repeating) byPositions(c *graph.Call) (*graph.Kernel, error) {
 	return k, nil
 }
 
-// listing returns the phases that list positions in scratch memory. The first phase computes prefix sums of the
+// listingPhases returns the phases that list positions in scratch memory. The first phase computes prefix sums of the
 // repeats. In the second phase, a chunk finds its first position in the prefix sums. by is the meta of the repeats, n
 // their number, size the size of the result, and listed the number of positions to list.
-func (r *repeating) listing(by tensor.Meta, n, size, listed int) []graph.Phase {
+func (r *repeating) listingPhases(by tensor.Meta, n, size, listed int) []graph.Phase {
 	load := tensor.Converter(tensor.Int64, by.DType)
 	lists := func(mem *graph.Mem) (positions, sums []int) {
 		return kit.SliceOf[int](mem.Scratch, 0, listed), kit.SliceOf[int](mem.Scratch, 8*listed, n)
@@ -306,7 +306,7 @@ func (r *repeating) listing(by tensor.Meta, n, size, listed int) []graph.Phase {
 			step = 0
 		}
 		kit.Blocks(mem.Context, n, func(begin, end int) {
-			load(unsafe.Pointer(&sums[begin]), unsafe.Add(mem.Ptrs[1+r.at], begin*step), 8, step, end-begin)
+			load(unsafe.Pointer(&sums[begin]), unsafe.Add(mem.Ptrs[1+r.repeatsOperand], begin*step), 8, step, end-begin)
 		})
 		if _, err := repeats(func(i int) int { return sums[i] }).checkTotal(mem.Context, n, size); err != nil {
 			return err
@@ -350,26 +350,27 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 		return nil, err
 	}
 	var positions []int
-	n, size := kit.KnownSize(r.t.Shape[r.dim]), -1
-	if r.known {
+	n, size := kit.KnownSize(r.valueType.Shape[r.dim]), -1
+	if r.sizeKnown {
 		size = kit.KnownSize(r.size)
 	}
-	if shape := kit.KnownSizes(kit.ReplaceSizes(r.t.Shape, r.dim, r.size)); r.known && tensor.Numel(shape) == 0 {
-		if r.each {
-			_, err = repeatsOf(in[r.at]).checkTotal(ctx, n, size)
+	if shape := kit.KnownSizes(kit.ReplaceSizes(r.valueType.Shape, r.dim, r.size)); r.sizeKnown &&
+		tensor.Numel(shape) == 0 {
+		if r.perSlice {
+			_, err = repeatsOf(in[r.repeatsOperand]).checkTotal(ctx, n, size)
 		}
 		return []*tensor.Tensor{tensor.Zeros(r.dtype, shape...)}, err
 	}
-	if !r.each {
+	if !r.perSlice {
 		count := kit.KnownSize(r.count)
 		positions = kit.NewInts[int](n * count)
 		for k := range positions {
 			positions[k] = k / count
 		}
-	} else if positions, err = repeatedPositions(ctx, in[r.at], n, size); err != nil {
+	} else if positions, err = repeatedPositions(ctx, in[r.repeatsOperand], n, size); err != nil {
 		return nil, err
 	}
-	if r.each && r.at == 0 {
+	if r.perSlice && r.repeatsOperand == 0 {
 		out := tensor.Zeros(r.dtype, len(positions))
 		for k, i := range positions {
 			if k%kit.CheckEvery == 0 {
@@ -380,7 +381,7 @@ func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (
 		return []*tensor.Tensor{out}, nil
 	}
 	t := in[0]
-	if r.flat {
+	if r.flattened {
 		if t, err = kit.RowMajorAs(ctx, t, t.Numel()); err != nil {
 			return nil, err
 		}

@@ -31,8 +31,8 @@ type scattering struct {
 	includeSelf bool
 }
 
-// how returns the reduction of elements.
-func (s *scattering) how() combining { return combiningByName[s.reduce] }
+// combining returns the reduction of elements.
+func (s *scattering) combining() combining { return combiningByName[s.reduce] }
 
 // Scatter, ScatterAdd and ScatterReduce write or reduce elements at indexed positions.
 var (
@@ -113,7 +113,7 @@ func scatterCheck(name string, c *graph.Call, s *scattering) error {
 	if !number && src.DType != t.DType {
 		return fmt.Errorf("%s(): Expected self.dtype to be equal to src.dtype", name)
 	}
-	if how := s.how(); t.DType.IsComplex() && (how == combineMax || how == combineMin) {
+	if how := s.combining(); t.DType.IsComplex() && (how == combineMax || how == combineMin) {
 		return kit.NotImplementedBy(name, t.DType)
 	}
 	if s.reduce == "mean" && t.DType == tensor.Bool {
@@ -136,7 +136,7 @@ func scatterCheck(name string, c *graph.Call, s *scattering) error {
 }
 
 // walk returns a walk over the index that combines elements of the plain operand into the table.
-func (s *scattering) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *indexed {
+func (s *scattering) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *indexedWalk {
 	ix := c.Meta(1)
 	steps := withoutStep(kit.ByteStrides(table.Meta), s.dim)
 	if ix.Rank() == 0 {
@@ -147,8 +147,8 @@ func (s *scattering) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *i
 	if plain.IsData() || len(plain.steps) != ix.Rank() {
 		plain.steps = make([]int, ix.Rank())
 	}
-	return &indexed{shape: ix.Shape, operands: []walkOperand{plain, {table, steps}, operandAt(2, ix)},
-		looks: []lookup{lookupAlong(table.Meta, ix, s.dim)}, writes: true}
+	return &indexedWalk{shape: ix.Shape, operands: []walkOperand{plain, {table, steps}, operandAt(2, ix)},
+		lookups: []lookup{lookupAlong(table.Meta, ix, s.dim)}, writesTable: true}
 }
 
 func (s *scattering) compile(c *graph.Call) (*graph.Kernel, error) {
@@ -158,16 +158,16 @@ func (s *scattering) compile(c *graph.Call) (*graph.Kernel, error) {
 	}
 	out, one := c.Out[0], tensor.IntScalar(1)
 	if !s.includeSelf {
-		id := walkOperand{Buffer: kit.DataBuffer(identityOf(out.DType, s.how()))}
+		id := walkOperand{Buffer: kit.DataBuffer(identityOf(out.DType, s.combining()))}
 		k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), id).phase(writeOps(out.DType, combineSet, one)))
 	}
 	plain := operandAt(3, c.Meta(2))
 	if a := c.In[2]; a.Kind == graph.NumberArg {
 		plain = walkOperand{Buffer: kit.DataBuffer(a.Number.Tensor(out.DType))}
 	}
-	k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), plain).phase(writeOps(out.DType, s.how(), one)))
+	k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), plain).phase(writeOps(out.DType, s.combining(), one)))
 	if s.reduce == "mean" {
-		s.divide(c, k)
+		s.addMeanPhases(c, k)
 	}
 	return k, nil
 }
@@ -192,9 +192,9 @@ func identityOf(d tensor.DType, how combining) *tensor.Tensor {
 	return s.Tensor(d)
 }
 
-// divide adds the phases that turn sums into means. They count the elements of each sum in scratch memory and divide
-// the sum by the count.
-func (s *scattering) divide(c *graph.Call, k *graph.Kernel) {
+// addMeanPhases adds the phases that turn sums into means. They count the elements of each sum in scratch memory and
+// divide the sum by the count.
+func (s *scattering) addMeanPhases(c *graph.Call, k *graph.Kernel) {
 	out := c.Out[0]
 	n, size := out.Numel(), out.DType.Size()
 	first := tensor.IntScalar(0)
@@ -250,7 +250,7 @@ func (s *scattering) divide(c *graph.Call, k *graph.Kernel) {
 
 func (s *scattering) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-	d, how, one := out.DType, s.how(), tensor.IntScalar(1)
+	d, how, one := out.DType, s.combining(), tensor.IntScalar(1)
 	counts := tensor.Zeros(tensor.Int64, out.Shape...)
 	var first error
 	kit.EachIndex(in[1].Shape, func(at []int) {

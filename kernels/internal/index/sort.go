@@ -135,30 +135,30 @@ func inferTopk(c *graph.Call) ([]graph.Result, error) {
 
 // ranked is an element and its index in the line.
 type ranked[T kit.Sortable] struct {
-	v T
-	i int64
+	value T
+	index int64
 }
 
 // compareUp compares elements in ascending order. NaN is last. Equal elements are ordered by index.
 func compareUp[T kit.Sortable](a, b ranked[T]) int {
 	switch {
-	case a.v < b.v || b.v != b.v && a.v == a.v:
+	case a.value < b.value || b.value != b.value && a.value == a.value:
 		return -1
-	case a.v > b.v || a.v != a.v && b.v == b.v:
+	case a.value > b.value || a.value != a.value && b.value == b.value:
 		return 1
 	}
-	return int(a.i - b.i)
+	return int(a.index - b.index)
 }
 
 // compareDown compares elements in descending order. NaN is first. Equal elements are ordered by index.
 func compareDown[T kit.Sortable](a, b ranked[T]) int {
 	switch {
-	case a.v > b.v || a.v != a.v && b.v == b.v:
+	case a.value > b.value || a.value != a.value && b.value == b.value:
 		return -1
-	case a.v < b.v || b.v != b.v && a.v == a.v:
+	case a.value < b.value || b.value != b.value && a.value == a.value:
 		return 1
 	}
-	return int(a.i - b.i)
+	return int(a.index - b.index)
 }
 
 func (r *ranking) compile(c *graph.Call) (*graph.Kernel, error) {
@@ -199,7 +199,7 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 			dst := unsafe.Add(mem.Ptrs[len(c.Out)-1], off[len(c.Out)])
 			kit.Blocks(mem.Context, len(line), func(begin, end int) {
 				for i := begin; i < end; i++ {
-					*(*int64)(unsafe.Add(dst, i*last)) = line[i].i
+					*(*int64)(unsafe.Add(dst, i*last)) = line[i].index
 				}
 			})
 			if len(c.Out) == 2 {
@@ -208,7 +208,7 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 					if i%kit.CheckEvery == kit.CheckEvery-1 {
 						mem.CheckContext()
 					}
-					kit.CopyElement(unsafe.Add(to, i*first), unsafe.Add(src, int(line[i].i)*in), size)
+					kit.CopyElement(unsafe.Add(to, i*first), unsafe.Add(src, int(line[i].index)*in), size)
 				}
 			}
 			return nil
@@ -220,9 +220,9 @@ func loadRanked[T kit.Sortable](ctx context.Context, line []ranked[T], load tens
 	step int, unsigned bool) {
 	kit.Blocks(ctx, len(line), func(begin, end int) {
 		part := line[begin:end]
-		load(unsafe.Pointer(&part[0].v), unsafe.Add(src, begin*step), int(unsafe.Sizeof(part[0])), step, len(part))
+		load(unsafe.Pointer(&part[0].value), unsafe.Add(src, begin*step), int(unsafe.Sizeof(part[0])), step, len(part))
 		for i := range part {
-			part[i].i = int64(begin + i)
+			part[i].index = int64(begin + i)
 		}
 		if unsigned {
 			flipSigns(part)
@@ -233,7 +233,7 @@ func loadRanked[T kit.Sortable](ctx context.Context, line []ranked[T], load tens
 // flipSigns maps unsigned numbers to signed numbers that have the same order.
 func flipSigns[T kit.Sortable](line []ranked[T]) {
 	for i := range line {
-		p := (*int64)(unsafe.Pointer(&line[i].v))
+		p := (*int64)(unsafe.Pointer(&line[i].value))
 		*p = int64(uint64(*p) ^ 1<<63)
 	}
 }
@@ -449,7 +449,7 @@ func kthKernel[T kit.Sortable](c *graph.Call, dim, k int) *graph.Kernel {
 			line := unsafe.Slice((*ranked[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
 			src := unsafe.Add(mem.Ptrs[2], off[0])
 			loadRanked(mem.Context, line, load, src, in, d == tensor.Uint64)
-			at := takeBest(mem.Context, line, k, false)[k-1].i
+			at := takeBest(mem.Context, line, k, false)[k-1].index
 			*(*int64)(unsafe.Add(mem.Ptrs[1], off[2])) = at
 			kit.CopyElement(unsafe.Add(mem.Ptrs[0], off[1]), unsafe.Add(src, int(at)*in), d.Size())
 			return nil

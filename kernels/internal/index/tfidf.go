@@ -66,7 +66,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 						count += g.count(nil, all[r*n:(r+1)*n], skip)
 					}
 					if t.includes(g) {
-						t.writeCount(g, count, &y[g.at])
+						t.writeCount(g, count, &y[g.position])
 					}
 				}
 				for i, v := range y {
@@ -94,21 +94,21 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 
 // tfidf is a call of the op with the n-grams of its pool.
 type tfidf struct {
-	a     *tfidfAttrs
+	attrs *tfidfAttrs
 	size  int // number of elements of a row of the result
 	grams []tfidfGram
 }
 
 // tfidfGram is an n-gram of the pool.
 type tfidfGram struct {
-	ids    []int64 // the elements of the n-gram
-	at     int     // position in a row of the result
-	weight float32
+	ids      []int64 // the elements of the n-gram
+	position int     // position in a row of the result
+	weight   float32
 }
 
 // newTfidf checks the attributes and divides the pool into n-grams.
 func newTfidf(a *tfidfAttrs) (*tfidf, error) {
-	t := &tfidf{a: a}
+	t := &tfidf{attrs: a}
 	for n, from := range a.NgramCounts {
 		to := len(a.Pool)
 		if n+1 < len(a.NgramCounts) {
@@ -127,11 +127,11 @@ func newTfidf(a *tfidfAttrs) (*tfidf, error) {
 				k >= len(a.Weights) {
 				return nil, errors.New("tfidf_vectorizer: ngram_indexes or weights do not fit the pool")
 			}
-			g.at = a.NgramIndexes[k]
+			g.position = a.NgramIndexes[k]
 			if a.Weights != nil {
 				g.weight = float32(a.Weights[k])
 			}
-			t.size = max(t.size, g.at+1)
+			t.size = max(t.size, g.position+1)
 			t.grams = append(t.grams, g)
 		}
 	}
@@ -140,13 +140,13 @@ func newTfidf(a *tfidfAttrs) (*tfidf, error) {
 
 // includes reports whether the attributes request n-grams of g's length.
 func (t *tfidf) includes(g *tfidfGram) bool {
-	return len(g.ids) >= t.a.MinGramLength && len(g.ids) <= t.a.MaxGramLength
+	return len(g.ids) >= t.attrs.MinGramLength && len(g.ids) <= t.attrs.MaxGramLength
 }
 
 // skips returns the greatest distance between neighbours of an n-gram in rows of n elements. Distances start at 1. The
 // result is 0 if the n-gram is not counted, and 1 for n-grams of one element.
 func (t *tfidf) skips(g *tfidfGram, n int) int {
-	most := t.a.MaxSkipCount
+	most := t.attrs.MaxSkipCount
 	switch {
 	case !t.includes(g) || most < 0:
 		return 0
@@ -178,10 +178,10 @@ func (g *tfidfGram) count(m *graph.Mem, x []int64, skip int) int {
 // mode TF.
 func (t *tfidf) writeCount(g *tfidfGram, count int, y *float32) {
 	switch {
-	case t.a.Mode == "TF":
+	case t.attrs.Mode == "TF":
 		*y = float32(count)
 	case count == 0:
-	case t.a.Mode == "IDF":
+	case t.attrs.Mode == "IDF":
 		*y = g.weight
 	default:
 		*y = float32(count) * g.weight
@@ -231,7 +231,7 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 			for i := range t.grams {
 				m.Count(1)
 				if g := &t.grams[i]; t.includes(g) {
-					t.writeCount(g, int(counts(m)[row*grams+i]), &y[g.at])
+					t.writeCount(g, int(counts(m)[row*grams+i]), &y[g.position])
 				}
 			}
 		}

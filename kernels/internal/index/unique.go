@@ -46,7 +46,7 @@ var (
 			if err != nil {
 				return nil, err
 			}
-			return u.aten(in.Shape, a.ReturnInverse, a.ReturnCounts), nil
+			return u.atenResults(in.Shape, a.ReturnInverse, a.ReturnCounts), nil
 		})
 	UniqueDim = uniqueOp(graph.SchemaOf[uniqueDimAttrs](), "unique_dim",
 		"Returns the distinct slices along a dimension, for every slice of "+
@@ -61,7 +61,7 @@ var (
 			if err != nil {
 				return nil, err
 			}
-			return u.aten([]int{len(u.inverse)}, a.ReturnInverse, a.ReturnCounts), nil
+			return u.atenResults([]int{len(u.inverse)}, a.ReturnInverse, a.ReturnCounts), nil
 		})
 	Unique = uniqueOp(graph.SchemaOf[uniqueAttrs](), "unique",
 		"Returns the distinct elements, or slices along a dimension; the index of the "+
@@ -74,7 +74,7 @@ var (
 			if err != nil {
 				return nil, err
 			}
-			return []*tensor.Tensor{u.output, vectorOf(u.first), vectorOf(u.inverse), vectorOf(u.counts)}, nil
+			return []*tensor.Tensor{u.output, int64Vector(u.first), int64Vector(u.inverse), int64Vector(u.counts)}, nil
 		})
 )
 
@@ -107,7 +107,7 @@ func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example g
 // distinctSlices returns the outline of the distinct slices of t, or of its distinct elements if dim is nil. The slices
 // are stacked along a first dimension. This dimension is then moved to dim, which determines the layout.
 func distinctSlices(t tensor.Type, dim *int) graph.Outline {
-	o := rowMajor(t.DType, slicesOf(t, dim)...)
+	o := rowMajor(t.DType, selectedSizes(t, dim)...)
 	if dim == nil || len(o.Sizes) < 2 {
 		return o
 	}
@@ -146,14 +146,14 @@ type uniques struct {
 	inverse []int64        // for each slice of the value, the index of the equal distinct slice
 }
 
-// aten returns the results of aten's ops. shape is the shape of inverse.
-func (u *uniques) aten(shape []int, inverse, counts bool) []*tensor.Tensor {
-	out := []*tensor.Tensor{u.output, vectorOf(nil), vectorOf(nil)}
+// atenResults returns the results of aten's ops. shape is the shape of inverse.
+func (u *uniques) atenResults(shape []int, inverse, counts bool) []*tensor.Tensor {
+	out := []*tensor.Tensor{u.output, int64Vector(nil), int64Vector(nil)}
 	if inverse {
 		out[1] = tensor.Must(tensor.FromSlice(u.inverse, shape...))
 	}
 	if counts {
-		out[2] = vectorOf(u.counts)
+		out[2] = int64Vector(u.counts)
 	}
 	return out
 }

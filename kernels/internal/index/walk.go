@@ -12,23 +12,23 @@ import (
 
 // lookup describes a dimension of the table that an index operand indexes. A negative index counts from the end.
 type lookup struct {
-	operand int  // operand of the walk that has the index
-	off     int  // offset in bytes of the index from the operand's address; a tuple has several indices
-	wide    bool // the index is int64, else int32
-	dim     int  // the dimension, for error messages
-	size    int  // size of the dimension
-	step    int  // stride of the dimension in bytes, or bytes of an element if the index is flat
+	operand    int  // operand of the walk that has the index
+	byteOffset int  // offset in bytes of the index from the operand's address; a tuple has several indices
+	isInt64    bool // the index is int64, else int32
+	dim        int  // the dimension, for error messages
+	size       int  // size of the dimension
+	step       int  // stride of the dimension in bytes, or bytes of an element if the index is flat
 	// plane: if not nil, the index is a flat index into this layout.
-	plane *tensor.Meta
+	flatLayout *tensor.Meta
 }
 
 // offset reads the index at p and returns its byte offset in the table.
 func (l *lookup) offset(p unsafe.Pointer) (int, error) {
 	var index int64
-	if l.wide {
-		index = *(*int64)(unsafe.Add(p, l.off))
+	if l.isInt64 {
+		index = *(*int64)(unsafe.Add(p, l.byteOffset))
 	} else {
-		index = int64(*(*int32)(unsafe.Add(p, l.off)))
+		index = int64(*(*int32)(unsafe.Add(p, l.byteOffset)))
 	}
 	if size := int64(l.size); index < -size || index >= size {
 		return 0, outOfBounds(index, l.dim, l.size)
@@ -37,13 +37,13 @@ func (l *lookup) offset(p unsafe.Pointer) (int, error) {
 	if i < 0 {
 		i += l.size
 	}
-	if l.plane == nil {
+	if l.flatLayout == nil {
 		return i * l.step, nil
 	}
 	at := 0
-	for d := l.plane.Rank() - 1; d >= 0; d-- {
-		n := l.plane.Shape[d]
-		at += i % n * l.plane.Strides[d]
+	for d := l.flatLayout.Rank() - 1; d >= 0; d-- {
+		n := l.flatLayout.Shape[d]
+		at += i % n * l.flatLayout.Strides[d]
 		i /= n
 	}
 	return at * l.step, nil
@@ -65,7 +65,7 @@ func operandAt(at int, m tensor.Meta) walkOperand {
 	return walkOperand{kit.PtrBuffer(at, m), kit.ByteStrides(m)}
 }
 
-// indexed is a walk: it visits all indices of a shape and moves elements between two operands. Operand 0, the plain
+// indexedWalk is a walk: it visits all indices of a shape and moves elements between two operands. Operand 0, the plain
 // operand, is accessed by its own strides. Operand 1, the table, is accessed at positions given by lookups. The other
 // operands have the indices. A gather reads the table, and a scatter writes the table.
 //
@@ -73,20 +73,20 @@ func operandAt(at int, m tensor.Meta) walkOperand {
 // position. Such a dimension is serial: one worker visits its elements in order. Other dimensions are parallel. A unit
 // of work is one index of the parallel outer dimensions and one piece of the innermost dimension. A unit visits all
 // indices of the serial outer dimensions.
-type indexed struct {
-	shape    []int
-	operands []walkOperand
-	looks    []lookup
-	writes   bool // the table is written
+type indexedWalk struct {
+	shape       []int
+	operands    []walkOperand
+	lookups     []lookup
+	writesTable bool // the table is written
 
-	outer, mid    []int // parallel and serial outer dimensions
-	inner         int   // innermost dimension
-	piece         int   // number of elements of a piece of the innermost dimension
-	pieces        int   // number of pieces of the innermost dimension
-	units         int   // number of units of work
-	serialCount   int   // number of indices of the serial outer dimensions
-	unitsPerChunk int   // number of units of a chunk
-	moves         bool  // some index changes along the innermost dimension
+	parallelDims, serialDims []int // parallel and serial outer dimensions
+	innerDim                 int   // innermost dimension
+	pieceLen                 int   // number of elements of a piece of the innermost dimension
+	pieces                   int   // number of pieces of the innermost dimension
+	units                    int   // number of units of work
+	serialCount              int   // number of indices of the serial outer dimensions
+	unitsPerChunk            int   // number of units of a chunk
+	positionsVary            bool  // some index changes along the innermost dimension
 }
 
 const (
@@ -95,10 +95,10 @@ const (
 )
 
 // serial reports whether dimension d is serial.
-func (x *indexed) serial(d int) bool { return x.writes && x.operands[1].steps[d] == 0 }
+func (x *indexedWalk) serial(d int) bool { return x.writesTable && x.operands[1].steps[d] == 0 }
 
 // merge merges dimensions that are contiguous in all operands, and drops dimensions of size 1.
-func (x *indexed) merge() {
+func (x *indexedWalk) merge() {
 	var dims []int
 	shape := append([]int(nil), x.shape...)
 	for d, n := range shape {
@@ -138,42 +138,42 @@ func (x *indexed) merge() {
 }
 
 // divideWork divides the walk into units of work.
-func (x *indexed) divideWork() {
+func (x *indexedWalk) divideWork() {
 	x.merge()
-	x.inner = len(x.shape) - 1
+	x.innerDim = len(x.shape) - 1
 	x.serialCount, x.units = 1, 1
-	for d := range x.inner {
+	for d := range x.innerDim {
 		if x.serial(d) {
-			x.mid = append(x.mid, d)
+			x.serialDims = append(x.serialDims, d)
 			x.serialCount *= x.shape[d]
 		} else {
-			x.outer = append(x.outer, d)
+			x.parallelDims = append(x.parallelDims, d)
 			x.units *= x.shape[d]
 		}
 	}
-	n := x.shape[x.inner]
-	x.piece = max(1, n)
-	if !x.serial(x.inner) {
-		x.piece = max(1, min(n, max(64, machine.GatherGrain/max(1, x.serialCount))))
+	n := x.shape[x.innerDim]
+	x.pieceLen = max(1, n)
+	if !x.serial(x.innerDim) {
+		x.pieceLen = max(1, min(n, max(64, machine.GatherGrain/max(1, x.serialCount))))
 	}
-	x.pieces = kit.DivUp(n, x.piece)
+	x.pieces = kit.DivUp(n, x.pieceLen)
 	x.units *= x.pieces
 	if x.serialCount == 0 {
 		x.units = 0
 	}
-	x.unitsPerChunk = max(1, machine.GatherGrain/max(1, x.serialCount*x.piece))
-	for _, l := range x.looks {
-		x.moves = x.moves || x.operands[l.operand].steps[x.inner] != 0
+	x.unitsPerChunk = max(1, machine.GatherGrain/max(1, x.serialCount*x.pieceLen))
+	for _, l := range x.lookups {
+		x.positionsVary = x.positionsVary || x.operands[l.operand].steps[x.innerDim] != 0
 	}
 }
 
 // phase returns the phase that runs the walk. ops are the loops over a row of elements.
-func (x *indexed) phase(ops kit.RowOps) graph.Phase {
+func (x *indexedWalk) phase(ops kit.RowOps) graph.Phase {
 	x.divideWork()
 	return graph.Phase{Chunks: kit.DivUp(x.units, x.unitsPerChunk), Run: func(m *graph.Mem, chunk int) error {
 		positions := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(m.Worker))), positionBlock)
 		for u := chunk * x.unitsPerChunk; u < min(x.units, (chunk+1)*x.unitsPerChunk); u++ {
-			if err := x.unit(m, ops, u, positions); err != nil {
+			if err := x.runUnit(m, ops, u, positions); err != nil {
 				return err
 			}
 		}
@@ -182,12 +182,12 @@ func (x *indexed) phase(ops kit.RowOps) graph.Phase {
 }
 
 // kernel returns a kernel that consists only of the walk.
-func (x *indexed) kernel(ops kit.RowOps) *graph.Kernel {
+func (x *indexedWalk) kernel(ops kit.RowOps) *graph.Kernel {
 	return &graph.Kernel{Phases: []graph.Phase{x.phase(ops)}, Worker: positionBlock * 8}
 }
 
 // moveTo moves the addresses p of the operands to index i of the dimensions dims.
-func (x *indexed) moveTo(p *[maxOperands]unsafe.Pointer, dims []int, i int) {
+func (x *indexedWalk) moveTo(p *[maxOperands]unsafe.Pointer, dims []int, i int) {
 	for k := len(dims) - 1; k >= 0; k-- {
 		d := dims[k]
 		at := i % x.shape[d]
@@ -198,35 +198,36 @@ func (x *indexed) moveTo(p *[maxOperands]unsafe.Pointer, dims []int, i int) {
 	}
 }
 
-// unit runs unit u of work. positions is memory for looked-up positions.
-func (x *indexed) unit(m *graph.Mem, ops kit.RowOps, u int, positions []int) error {
+// runUnit runs unit u of work. positions is memory for looked-up positions.
+func (x *indexedWalk) runUnit(m *graph.Mem, ops kit.RowOps, u int, positions []int) error {
 	var start [maxOperands]unsafe.Pointer
 	for s := range x.operands {
 		start[s] = x.operands[s].Address(m)
 	}
-	at := u % x.pieces * x.piece
-	x.moveTo(&start, x.outer, u/x.pieces)
+	at := u % x.pieces * x.pieceLen
+	x.moveTo(&start, x.parallelDims, u/x.pieces)
 	for s := range x.operands {
-		start[s] = unsafe.Add(start[s], at*x.operands[s].steps[x.inner])
+		start[s] = unsafe.Add(start[s], at*x.operands[s].steps[x.innerDim])
 	}
-	n := min(x.piece, x.shape[x.inner]-at)
+	n := min(x.pieceLen, x.shape[x.innerDim]-at)
 	for i := range x.serialCount {
 		p := start
-		x.moveTo(&p, x.mid, i)
-		if err := x.row(m, ops, &p, n, positions); err != nil {
+		x.moveTo(&p, x.serialDims, i)
+		if err := x.runRow(m, ops, &p, n, positions); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// row moves n elements along the innermost dimension. p are the addresses of the operands.
-func (x *indexed) row(m *graph.Mem, ops kit.RowOps, p *[maxOperands]unsafe.Pointer, n int, positions []int) error {
-	plain, table := x.operands[0].steps[x.inner], x.operands[1].steps[x.inner]
-	if !x.moves {
+// runRow moves n elements along the innermost dimension. p are the addresses of the operands.
+func (x *indexedWalk) runRow(m *graph.Mem, ops kit.RowOps, p *[maxOperands]unsafe.Pointer, n int,
+	positions []int) error {
+	plain, table := x.operands[0].steps[x.innerDim], x.operands[1].steps[x.innerDim]
+	if !x.positionsVary {
 		off := 0
-		for i := range x.looks {
-			at, err := x.looks[i].offset(p[x.looks[i].operand])
+		for i := range x.lookups {
+			at, err := x.lookups[i].offset(p[x.lookups[i].operand])
 			if err != nil {
 				return err
 			}
@@ -243,9 +244,9 @@ func (x *indexed) row(m *graph.Mem, ops kit.RowOps, p *[maxOperands]unsafe.Point
 		for i := range b {
 			b[i] = (from + i) * table
 		}
-		for i := range x.looks {
-			l := &x.looks[i]
-			step := x.operands[l.operand].steps[x.inner]
+		for i := range x.lookups {
+			l := &x.lookups[i]
+			step := x.operands[l.operand].steps[x.innerDim]
 			for k := range b {
 				at, err := l.offset(unsafe.Add(p[l.operand], (from+k)*step))
 				if err != nil {
@@ -255,7 +256,7 @@ func (x *indexed) row(m *graph.Mem, ops kit.RowOps, p *[maxOperands]unsafe.Point
 			}
 		}
 		ops.Each(unsafe.Add(p[0], from*plain), p[1], plain, b)
-		m.Count(len(b) * (1 + len(x.looks)))
+		m.Count(len(b) * (1 + len(x.lookups)))
 	}
 	return nil
 }
@@ -288,7 +289,8 @@ func sizeAt(m tensor.Meta, dim int) int {
 // lookupAlong returns the lookup for dimension dim of a table with meta m. Operand 2 of the walk indexes the dimension,
 // and index is the operand's meta.
 func lookupAlong(m, index tensor.Meta, dim int) lookup {
-	return lookup{operand: 2, wide: index.DType == tensor.Int64, dim: dim, size: sizeAt(m, dim), step: kit.StepAt(m, dim)}
+	return lookup{operand: 2, isInt64: index.DType == tensor.Int64, dim: dim, size: sizeAt(m, dim),
+		step: kit.StepAt(m, dim)}
 }
 
 // refIndex reads the index at position at of tensor t and checks it, like a lookup. size is the size of dimension dim.

@@ -15,7 +15,7 @@ var Abs = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "abs",
 		Doc:    "Returns the absolute value of each element, which is real for complex numbers. Bools are not supported.",
-		Params: unary1,
+		Params: unaryParams,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			if !c.Type(0).DType.IsComplex() {
 				return magnitude.Infer(c)
@@ -46,5 +46,5 @@ var magnitude = graph.Pointwise{
 		}
 		return unary(c, outs)
 	},
-	Body: fixed("abs", bodiesTo(formula("abs(x)"), tensor.DType.ToReal, integers, floats, complexes)),
+	Body: tableBody("abs", bodiesTo(formula("abs(x)"), tensor.DType.ToReal, integers, floats, complexes)),
 }

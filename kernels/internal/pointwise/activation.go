@@ -14,10 +14,10 @@ import (
 
 // Sigmoid is 1 / (1 + exp(-self)). Silu is self times sigmoid(self).
 var (
-	Sigmoid = computed("sigmoid", "sigmoid_cpu", "Returns 1 / (1 + exp(-x)) of each element.",
+	Sigmoid = formulaOp("sigmoid", "sigmoid_cpu", "Returns 1 / (1 + exp(-x)) of each element.",
 		"1 / (1 + exp(-x))", unaryFloat, kit.Sigmoid, func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) },
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
-	Silu = computed("silu", "silu_cpu", "Multiplies each element by its sigmoid. Supports floats and complex numbers.",
+	Silu = formulaOp("silu", "silu_cpu", "Multiplies each element by its sigmoid. Supports floats and complex numbers.",
 		"x / (1 + exp(-x))", unary, func(x float64) float64 { return x / (1 + kit.Exp(-x)) },
 		func(z complex128) complex128 { return z / (1 + cmplx.Exp(-z)) }, kit.ExUnary, kit.Example(nil, kit.ExComplex))
 )
@@ -39,7 +39,7 @@ var (
 			return func(x float64) float64 { return kit.Softplus(x, a.Beta, a.Threshold) }
 		}, kit.ExUnary, kit.Example(graph.Attrs{"beta": 2, "threshold": 1}, kit.ExTransposed))
 	Hardswish = elementwise(kit.NoAttrs, "hardswish", "Multiplies each element by its hardsigmoid. Supports floats only.",
-		unary1, curveOf("hardswish_cpu", "x * minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize),
+		unaryParams, curveOf("hardswish_cpu", "x * minimum(maximum(x + 3, 0), 6) / 6", iter.GrainSize),
 		kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			v := x[0].Float()
 			return tensor.FloatScalar(roundTo(d)(v*min(max(v+3, 0), 6)) / 6) // the product may overflow d
@@ -61,13 +61,13 @@ type geluAttrs struct {
 // Gelu multiplies self by the normal distribution function of self.
 var Gelu = elementwise(graph.SchemaOf[geluAttrs](), "gelu",
 	"Multiplies each element by its normal distribution function, or by "+
-		"the tanh approximation of it. Supports floats only.", unary1,
+		"the tanh approximation of it. Supports floats only.", unaryParams,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
 		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 			if kit.Attrs[geluAttrs](c).Approximate == "tanh" {
-				return geluTanhBodies.pickLabel("GeluKernelImpl", it)
+				return geluTanhBodies.kernelWithLabel("GeluKernelImpl", it)
 			}
-			return geluBodies.pickLabel("GeluKernelImpl", it)
+			return geluBodies.kernelWithLabel("GeluKernelImpl", it)
 		}},
 	func(c *graph.Call) kit.ScalarFunc {
 		if kit.Attrs[geluAttrs](c).Approximate == "tanh" {

@@ -68,17 +68,17 @@ var Rsub = kit.Define[addAttrs](graph.Op{
 })
 
 var (
-	reverseSubtraction = graph.Pointwise{Config: alphaConfig(noBools),
+	reverseSubtraction = graph.Pointwise{Config: alphaConfig(binaryWithoutBools),
 		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 			body, err := subtraction.Body(c, it)
 			return body.Exchange(0, 1), err
 		}}
 	addition    = graph.Pointwise{Config: alphaConfig(binary), Body: addBody(addBodies, 1)}
-	subtraction = graph.Pointwise{Config: alphaConfig(noBools), Body: addBody(subBodies, -1)}
+	subtraction = graph.Pointwise{Config: alphaConfig(binaryWithoutBools), Body: addBody(subBodies, -1)}
 )
 
-// noBools is binary, but rejects bools, which subtraction does not support (sub_check).
-func noBools(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+// binaryWithoutBools is binary, but rejects bools, which subtraction does not support (sub_check).
+func binaryWithoutBools(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	a, b := c.Type(0).DType == tensor.Bool, c.Type(1).DType == tensor.Bool
 	switch {
 	case a && b:
@@ -118,7 +118,7 @@ func alphaConfig(config func(*graph.Call, []rule.Operand) (rule.Config, error)) 
 }
 
 var (
-	addBodies = join(bodiesOf(formula("x + y", "x", "y"), signed, unsigned, floats, complexes),
+	addBodies = mergeTables(bodiesOf(formula("x + y", "x", "y"), signed, unsigned, floats, complexes),
 		bodiesOf(formula("x | y", "x", "y"), boolean))
 	subBodies    = bodiesOf(formula("x - y", "x", "y"), signed, unsigned, floats, complexes)
 	axpy         = formula("x + alpha * y", "x", "y")
@@ -130,7 +130,7 @@ var (
 func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		alpha := kit.Attrs[addAttrs](c).Alpha
-		body, err := plain.pick("add", it)
+		body, err := plain.kernelFor("add", it)
 		switch {
 		case err != nil || alpha.Complex() == 1:
 			return body, err

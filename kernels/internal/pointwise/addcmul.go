@@ -14,12 +14,12 @@ type valueAttrs struct {
 	Value tensor.Scalar `attr:"value" default:"1" doc:"factor of the product or quotient"`
 }
 
-var tensors12 = []graph.Param{kit.Self, {Name: "tensor1"}, {Name: "tensor2"}}
+var addcParams = []graph.Param{kit.Self, {Name: "tensor1"}, {Name: "tensor2"}}
 
 // Addcmul is self + value * tensor1 * tensor2.
 var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
 	"Adds value times tensor1 times tensor2 to self, "+
-		"with broadcasting.", tensors12,
+		"with broadcasting.", addcParams,
 	&graph.Pointwise{Config: ternary,
 		Body: scaledTernary("addcmul_cpu_out", "x + type_as(value, x) * y * z", integers, floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
@@ -43,8 +43,8 @@ var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
 // Addcdiv is self + value * tensor1 / tensor2.
 var Addcdiv = elementwise(graph.SchemaOf[valueAttrs](), "addcdiv",
 	"Adds value times tensor1 divided by tensor2 to self, with "+
-		"broadcasting. Two integer tensors are not supported.", tensors12,
-	&graph.Pointwise{Config: checked(ternary, addcdivCheck),
+		"broadcasting. Two integer tensors are not supported.", addcParams,
+	&graph.Pointwise{Config: withCheck(ternary, addcdivCheck),
 		Body: scaledTernary("addcdiv_cpu_out", "x + type_as(value, x) * y / z", floats, complexes)},
 	func(c *graph.Call) kit.ScalarFunc {
 		v := kit.Attrs[valueAttrs](c).Value

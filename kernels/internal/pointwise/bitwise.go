@@ -8,28 +8,28 @@ import (
 
 // Bitwise ops support integers and bools. For bools they are the logical ops.
 var (
-	BitwiseAnd = bitwise("bitwise_and", "Returns the bitwise and of self and other. Supports integers and bools.",
+	BitwiseAnd = bitwiseOp("bitwise_and", "Returns the bitwise and of self and other. Supports integers and bools.",
 		"x & y",
 		func(a, b int64) int64 { return a & b })
-	BitwiseOr = bitwise("bitwise_or", "Returns the bitwise or of self and other. Supports integers and bools.",
+	BitwiseOr = bitwiseOp("bitwise_or", "Returns the bitwise or of self and other. Supports integers and bools.",
 		"x | y",
 		func(a, b int64) int64 { return a | b })
-	BitwiseXor = bitwise("bitwise_xor", "Returns the bitwise xor of self and other. Supports integers and bools.",
+	BitwiseXor = bitwiseOp("bitwise_xor", "Returns the bitwise xor of self and other. Supports integers and bools.",
 		"x ^ y",
 		func(a, b int64) int64 { return a ^ b })
 )
 
-func bitwise(name, doc, text string, f func(a, b int64) int64) *graph.Op {
-	return elementwise(kit.NoAttrs, name, doc, numbers2, &graph.Pointwise{Config: binary,
-		Body: fixed(name, bodiesOf(formula(text), boolean, integers))},
+func bitwiseOp(name, doc, text string, f func(a, b int64) int64) *graph.Op {
+	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
+		Body: tableBody(name, bodiesOf(formula(text), boolean, integers))},
 		kit.Always(kit.ByKind(func(x []int64) int64 { return f(x[0], x[1]) }, nil, nil)),
 		kit.ExIntegers, kit.Example(nil, kit.ExBools, kit.ExBools))
 }
 
 // BitwiseNot flips all bits.
 var BitwiseNot = elementwise(kit.NoAttrs, "bitwise_not",
-	"Flips the bits of self; for bools it is the logical not.", unary1,
-	&graph.Pointwise{Config: unary, Body: fixed("bitwise_not", bodiesOf(formula("~x"), boolean, integers))},
+	"Flips the bits of self; for bools it is the logical not.", unaryParams,
+	&graph.Pointwise{Config: unary, Body: tableBody("bitwise_not", bodiesOf(formula("~x"), boolean, integers))},
 	kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if d == tensor.Bool {
 			return tensor.BoolScalar(x[0].Int() == 0)
@@ -42,19 +42,19 @@ var BitwiseNot = elementwise(kit.NoAttrs, "bitwise_not",
 // PyTorch 1.13 inherits. Dtypes narrower than 32 bits are shifted as 32-bit numbers, and the lowest bits of the result
 // are kept.
 var (
-	LeftShift = shift("bitwise_left_shift", "lshift_cpu", "Shifts the bits of self left by the lowest 5 bits of other, "+
+	LeftShift = shiftOp("bitwise_left_shift", "lshift_cpu", "Shifts the bits of self left by the lowest 5 bits of other, "+
 		"or 6 for int64.",
 		"x << y",
 		func(a, b int64) int64 { return a << b }, func(a, b uint64) uint64 { return a << b })
-	RightShift = shift("bitwise_right_shift", "rshift_cpu", "Shifts the bits of self right by the lowest 5 bits of "+
+	RightShift = shiftOp("bitwise_right_shift", "rshift_cpu", "Shifts the bits of self right by the lowest 5 bits of "+
 		"other, or 6 for int64, and keeps the sign.",
 		"x >> y",
 		func(a, b int64) int64 { return a >> b }, func(a, b uint64) uint64 { return a >> b })
 )
 
-func shift(name, label, doc, text string, f func(a, b int64) int64, u func(a, b uint64) uint64) *graph.Op {
-	return elementwise(kit.NoAttrs, name, doc, numbers2, &graph.Pointwise{Config: binary,
-		Body: labelled(label, bodiesOf(formula(text), integers))},
+func shiftOp(name, label, doc, text string, f func(a, b int64) int64, u func(a, b uint64) uint64) *graph.Op {
+	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
+		Body: labelledBody(label, bodiesOf(formula(text), integers))},
 		kit.Always(kit.Unsigned(func(x []uint64) uint64 { return u(x[0], x[1]&63) },
 			func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 				return tensor.IntScalar(f(x[0].Int(), x[1].Int()&int64(max(32, 8*d.Size())-1)))

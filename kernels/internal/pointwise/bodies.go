@@ -12,8 +12,8 @@ import (
 // for 16-bit floats, because they convert 16-bit floats to float32 before they compute (rule.Config.OpMath).
 type bodies [tensor.Complex128 + 1]rule.Kernel
 
-// join merges tables. If several tables have a kernel for a dtype, the last of them applies.
-func join(tables ...bodies) (out bodies) {
+// mergeTables merges tables. If several tables have a kernel for a dtype, the last of them applies.
+func mergeTables(tables ...bodies) (out bodies) {
 	for _, t := range tables {
 		for d, b := range t {
 			if !b.IsZero() {
@@ -24,28 +24,28 @@ func join(tables ...bodies) (out bodies) {
 	return out
 }
 
-// pick returns the kernel for the dtype in which the iteration computes. If the table has no such kernel, it returns
-// PyTorch's error. The label in the error is the name with the suffix _cpu.
-func (t *bodies) pick(name string, it *rule.Rule) (rule.Kernel, error) {
-	return t.pickLabel(name+"_cpu", it)
+// kernelFor returns the kernel for the dtype in which the iteration computes. If the table has no such kernel, it
+// returns PyTorch's error. The label in the error is the name with the suffix _cpu.
+func (t *bodies) kernelFor(name string, it *rule.Rule) (rule.Kernel, error) {
+	return t.kernelWithLabel(name+"_cpu", it)
 }
 
-// pickLabel is pick with any label.
-func (t *bodies) pickLabel(label string, it *rule.Rule) (rule.Kernel, error) {
+// kernelWithLabel is pick with any label.
+func (t *bodies) kernelWithLabel(label string, it *rule.Rule) (rule.Kernel, error) {
 	if b := t[it.DType(it.NumOutputs())]; !b.IsZero() {
 		return b, nil
 	}
 	return rule.Kernel{}, rule.NotImplemented(label, it)
 }
 
-// fixed returns the Body function of an op with the kernels t. The kernels do not depend on attributes.
-func fixed(name string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
-	return labelled(name+"_cpu", t)
+// tableBody returns the Body function of an op with the kernels t. The kernels do not depend on attributes.
+func tableBody(name string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
+	return labelledBody(name+"_cpu", t)
 }
 
-// labelled is fixed with any error label (see pick).
-func labelled(label string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
-	return func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return t.pickLabel(label, it) }
+// labelledBody is fixed with any error label (see pick).
+func labelledBody(label string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
+	return func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return t.kernelWithLabel(label, it) }
 }
 
 // unary, unaryFloat, binary, binaryFloat, comparison and ternary return PyTorch's predefined configurations for a call.
@@ -88,8 +88,8 @@ func unaryTo(d tensor.DType) config {
 // config returns the configuration of the iteration over the elements of a call.
 type config = func(c *graph.Call, outs []rule.Operand) (rule.Config, error)
 
-// checked returns the config f, except that calls for which check fails are rejected.
-func checked(f config, check func(c *graph.Call) error) config {
+// withCheck returns the config f, except that calls for which check fails are rejected.
+func withCheck(f config, check func(c *graph.Call) error) config {
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		if err := check(c); err != nil {
 			return rule.Config{}, err
@@ -98,9 +98,9 @@ func checked(f config, check func(c *graph.Call) error) config {
 	}
 }
 
-// realOnly returns the config f, except that complex operands are rejected with the given message.
-func realOnly(f config, message string) config {
-	return checked(f, func(c *graph.Call) error {
+// rejectComplex returns the config f, except that complex operands are rejected with the given message.
+func rejectComplex(f config, message string) config {
+	return withCheck(f, func(c *graph.Call) error {
 		for i := range c.In {
 			if c.Type(i).DType.IsComplex() {
 				return errors.New(message)

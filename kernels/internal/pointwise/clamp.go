@@ -25,7 +25,7 @@ var (
 			if !a.Min.IsSet() || !a.Max.IsSet() {
 				// As in PyTorch, a NaN bound has no effect if it is the only bound. With clamp_min the result would be
 				// NaN.
-				a.Min, a.Max = unlessNaN(a.Min, -1), unlessNaN(a.Max, 1)
+				a.Min, a.Max = infinityForNaN(a.Min, -1), infinityForNaN(a.Max, 1)
 			}
 			return clamping{min: a.Min, max: a.Max, hasLower: c.Has(1), hasUpper: c.Has(2)}
 		},
@@ -46,8 +46,8 @@ var (
 		kit.Example(graph.Attrs{"max": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
 )
 
-// unlessNaN returns s, or the infinity with the given sign if s is NaN.
-func unlessNaN(s tensor.Scalar, sign int) tensor.Scalar {
+// infinityForNaN returns s, or the infinity with the given sign if s is NaN.
+func infinityForNaN(s tensor.Scalar, sign int) tensor.Scalar {
 	if s.IsSet() && math.IsNaN(s.Float()) {
 		return tensor.FloatScalar(math.Inf(sign))
 	}

@@ -65,11 +65,11 @@ func (k clamping) config(c *graph.Call, outs []rule.Operand) (rule.Config, error
 func (k clamping) body(name string, it *rule.Rule) (rule.Kernel, error) {
 	switch {
 	case k.hasLower && k.hasUpper:
-		return clampBodies.pick(name, it)
+		return clampBodies.kernelFor(name, it)
 	case k.hasLower:
-		return maximumBodies.pick(name, it)
+		return maximumBodies.kernelFor(name, it)
 	case k.hasUpper:
-		return minimumBodies.pick(name, it)
+		return minimumBodies.kernelFor(name, it)
 	}
 	if it.DType(1) == tensor.Bool && it.DType(0) == tensor.Int64 {
 		return clampKernel(it, k.min, k.max), nil

@@ -9,38 +9,38 @@ import (
 // Comparisons compute in the promoted dtype and return bool. If an operand is NaN, ne is true and all other comparisons
 // are false.
 var (
-	Eq = comparing("eq", "Returns whether self equals other.",
+	Eq = comparisonOp("eq", "Returns whether self equals other.",
 		"x == y", complexes,
 		boolRef(func(x []int64) bool {
 			return x[0] == x[1]
 		}, func(x []float64) bool { return x[0] == x[1] }, func(x []complex128) bool { return x[0] == x[1] }))
-	Ne = comparing("ne", "Returns whether self differs from other.",
+	Ne = comparisonOp("ne", "Returns whether self differs from other.",
 		"x != y", complexes,
 		boolRef(func(x []int64) bool {
 			return x[0] != x[1]
 		}, func(x []float64) bool { return x[0] != x[1] }, func(x []complex128) bool { return x[0] != x[1] }))
-	Lt = comparing("lt", "Returns whether self is less than other. Complex numbers have no order.",
+	Lt = comparisonOp("lt", "Returns whether self is less than other. Complex numbers have no order.",
 		"x < y", nil,
 		ordered(func(x []int64) bool { return x[0] < x[1] }, func(x []uint64) bool { return x[0] < x[1] },
 			func(x []float64) bool { return x[0] < x[1] }))
-	Le = comparing("le", "Returns whether self is at most other. Complex numbers have no order.",
+	Le = comparisonOp("le", "Returns whether self is at most other. Complex numbers have no order.",
 		"x <= y", nil,
 		ordered(func(x []int64) bool { return x[0] <= x[1] }, func(x []uint64) bool { return x[0] <= x[1] },
 			func(x []float64) bool { return x[0] <= x[1] }))
-	Gt = comparing("gt", "Returns whether self is greater than other. Complex numbers have no order.",
+	Gt = comparisonOp("gt", "Returns whether self is greater than other. Complex numbers have no order.",
 		"x > y", nil,
 		ordered(func(x []int64) bool { return x[0] > x[1] }, func(x []uint64) bool { return x[0] > x[1] },
 			func(x []float64) bool { return x[0] > x[1] }))
-	Ge = comparing("ge", "Returns whether self is at least other. Complex numbers have no order.",
+	Ge = comparisonOp("ge", "Returns whether self is at least other. Complex numbers have no order.",
 		"x >= y", nil,
 		ordered(func(x []int64) bool { return x[0] >= x[1] }, func(x []uint64) bool { return x[0] >= x[1] },
 			func(x []float64) bool { return x[0] >= x[1] }))
 )
 
-// comparing defines a comparison. more are dtypes in addition to bools, integers and real floats.
-func comparing(name, doc, text string, more []tensor.DType, ref kit.ScalarFunc) *graph.Op {
-	return elementwise(kit.NoAttrs, name, doc, numbers2, &graph.Pointwise{Config: comparison,
-		Body: fixed(name, bodiesTo(formula(text), toBool, boolean, integers, floats, more))},
+// comparisonOp defines a comparison. more are dtypes in addition to bools, integers and real floats.
+func comparisonOp(name, doc, text string, more []tensor.DType, ref kit.ScalarFunc) *graph.Op {
+	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: comparison,
+		Body: tableBody(name, bodiesTo(formula(text), toBool, boolean, integers, floats, more))},
 		kit.Always(ref), kit.ExBinary, kit.ExIntegers)
 }
 

@@ -17,7 +17,7 @@ import (
 var (
 	Real = kit.Define[kit.None](graph.Op{Semantics: graph.Semantics{
 		Name: "real", Doc: "Returns a view of the real parts of complex numbers, or self if it is real.",
-		Params: unary1,
+		Params: unaryParams,
 		Kind:   graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			return c.Shared(realPart(c.Type(0)), 0), nil
@@ -31,7 +31,7 @@ var (
 		Name: "imag",
 		Doc: "Returns a view of the imaginary parts of complex numbers. Real numbers are not " +
 			"supported.",
-		Params: unary1,
+		Params: unaryParams,
 		Kind:   graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			if !c.Type(0).DType.IsComplex() {
@@ -66,7 +66,7 @@ var ConjPhysical = kit.Define[kit.None](graph.Op{
 		Name: "conj_physical",
 		Doc: "Negates the imaginary part of each element, in new memory. A real self is " +
 			"returned as a view.",
-		Params: unary1, Kind: graph.View,
+		Params: unaryParams, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			if !c.Type(0).DType.IsComplex() {
 				return c.Shared(c.Type(0), 0), nil
@@ -88,22 +88,22 @@ var ConjPhysical = kit.Define[kit.None](graph.Op{
 	},
 })
 
-var conjugation = &graph.Pointwise{Config: unary, Body: fixed("conj", bodiesOf(formula("conj(x)"), complexes))}
+var conjugation = &graph.Pointwise{Config: unary, Body: tableBody("conj", bodiesOf(formula("conj(x)"), complexes))}
 
 // Angle returns the argument of complex numbers: the angle in the complex plane.
 var Angle = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "angle",
 		Doc:    "Returns the angle of each element in the complex plane: for real numbers pi below 0, else 0.",
-		Params: unary1,
+		Params: unaryParams,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			if !c.Type(0).DType.IsComplex() {
-				return angles.Infer(c)
+				return angleLoop.Infer(c)
 			}
 			// PyTorch resizes a new tensor for the real result, so the result is row-major.
-			return kit.InferWithLayout(&angles, rowMajorLayout)(c)
+			return kit.InferWithLayout(&angleLoop, rowMajorLayout)(c)
 		},
-		Ref: kit.PointwiseRef(&angles, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		Ref: kit.PointwiseRef(&angleLoop, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if d.IsComplex() {
 				return tensor.FloatScalar(angle64(imag(x[0].Complex()), real(x[0].Complex())))
 			}
@@ -111,17 +111,17 @@ var Angle = kit.Define[kit.None](graph.Op{
 		})),
 		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExComplex), kit.Example(nil, kit.ExInts)},
 	},
-	Lowerings: graph.Lowerings{Pointwise: &angles},
+	Lowerings: graph.Lowerings{Pointwise: &angleLoop},
 })
 
-var angles = graph.Pointwise{
+var angleLoop = graph.Pointwise{
 	Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		if d := c.Type(0).DType; d.IsComplex() {
 			return unaryTo(d.ToReal())(c, outs)
 		}
 		return unaryFloat(c, outs)
 	},
-	Body: fixed("angle", bodiesTo(formula("angle(x)"), tensor.DType.ToReal, floats, complexes)),
+	Body: tableBody("angle", bodiesTo(formula("angle(x)"), tensor.DType.ToReal, floats, complexes)),
 }
 
 func realAngle(x float64) float64 {

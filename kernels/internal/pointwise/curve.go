@@ -10,18 +10,18 @@ import (
 // curve defines a curve: a unary op on floats without attributes. text is the formula of the op for the element x, and
 // f is the reference function. label is the name in errors. grain is the number of elements of a chunk.
 func curve(name, label, doc, text string, grain int, f func(float64) float64) *graph.Op {
-	return elementwise(kit.NoAttrs, name, doc, unary1, curveOf(label, text, grain), floatRef(f), kit.ExUnary)
+	return elementwise(kit.NoAttrs, name, doc, unaryParams, curveOf(label, text, grain), floatRef(f), kit.ExUnary)
 }
 
 // curveOf returns the pointwise computation of a curve.
 func curveOf(label, text string, grain int) *graph.Pointwise {
-	return &graph.Pointwise{Grain: grain, Config: unary, Body: labelled(label, bodiesOf(formula(text, "x"), floats))}
+	return &graph.Pointwise{Grain: grain, Config: unary, Body: labelledBody(label, bodiesOf(formula(text, "x"), floats))}
 }
 
 // attrCurve is curve for an op with the attributes A. attrs returns the numbers that the formula refers to by name.
 func attrCurve[A any](name, label, doc, text string, grain int, attrs func(*A) numbers,
 	f func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
-	return elementwise(graph.SchemaOf[A](), name, doc, unary1,
+	return elementwise(graph.SchemaOf[A](), name, doc, unaryParams,
 		&graph.Pointwise{Grain: grain, Config: unary, Body: attrCurveBody(label, formula(text, "x"), attrs)},
 		func(c *graph.Call) kit.ScalarFunc { return floatRef(f(kit.Attrs[A](c)))(c) }, examples...)
 }

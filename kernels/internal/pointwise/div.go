@@ -24,18 +24,18 @@ func (a *divAttrs) mode() string {
 var Div = elementwise(graph.SchemaOf[divAttrs](), "div",
 	"Divides self by other, with broadcasting. Without rounding_mode integers are divided as float32; with it they "+
 		"stay integers, and a divisor of 0 is an error in the run.",
-	numbers2, &division, divRef,
+	numberParams, &division, divRef,
 	kit.ExBinary, kit.ExIntegers, kit.Example(graph.Attrs{"rounding_mode": "floor"}, kit.ExInts, kit.ExInts),
 	kit.Example(graph.Attrs{"rounding_mode": "trunc"}, kit.ExTransposed, kit.ExRow))
 
 // FloorDivide is self / other, rounded down.
 var FloorDivide = elementwise(kit.NoAttrs, "floor_divide",
 	"Divides self by other and rounds down. Integers stay integers, and a divisor of 0 is an error in the run.",
-	numbers2, &floorDivision, func(c *graph.Call) kit.ScalarFunc {
+	numberParams, &floorDivision, func(c *graph.Call) kit.ScalarFunc {
 		return floorRef(&floorDivision, c)
 	}, kit.ExBinary, kit.ExIntegers)
 
-var floorDivision = graph.Pointwise{Config: binaryStepwise, Body: fixed("div_floor", floorQuotients)}
+var floorDivision = graph.Pointwise{Config: binaryStepwise, Body: tableBody("div_floor", floorQuotients)}
 
 // binaryStepwise is binary without the conversion of 16-bit floats to float32. The formulas compute in the 16-bit dtype
 // and round after every step, as PyTorch does.
@@ -59,19 +59,20 @@ var division = graph.Pointwise{
 	Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		switch kit.Attrs[divAttrs](c).mode() {
 		case "floor":
-			return floorQuotients.pick("div_floor", it)
+			return floorQuotients.kernelFor("div_floor", it)
 		case "trunc":
-			return truncQuotients.pick("div_trunc", it)
+			return truncQuotients.kernelFor("div_trunc", it)
 		}
-		return trueQuotients.pick("div_true", it)
+		return trueQuotients.kernelFor("div_true", it)
 	},
 }
 
 var (
 	trueQuotients  = bodiesOf(formula("x / y"), floats, complexes)
-	truncQuotients = join(bodiesOf(formula("trunc_divide(x, y)"), floats, reduced),
+	truncQuotients = mergeTables(bodiesOf(formula("trunc_divide(x, y)"), floats, halfFloats),
 		integerDivision("trunc_divide(x, y)", "trunc_divide(x, y)"))
-	floorQuotients = join(bodiesOf(formula("x // y"), floats, reduced), integerDivision("x // y", "trunc_divide(x, y)"))
+	floorQuotients = mergeTables(bodiesOf(formula("x // y"), floats, halfFloats),
+		integerDivision("x // y", "trunc_divide(x, y)"))
 )
 
 // floorDiv is Python's floor division (c10::div_floor_floating). round rounds the result of each step to the dtype. The

@@ -14,7 +14,7 @@ import (
 // Signed and unsigned dtypes have separate formulas, because rounding down and rounding toward 0 differ only for signed
 // numbers.
 func integerDivision(signedFormula, unsignedFormula string) (t bodies) {
-	t = join(bodiesOf(formula(signedFormula), signed), bodiesOf(formula(unsignedFormula), unsigned))
+	t = mergeTables(bodiesOf(formula(signedFormula), signed), bodiesOf(formula(unsignedFormula), unsigned))
 	t[tensor.Int8], t[tensor.Int16] = rejectZeros[int8](t[tensor.Int8]), rejectZeros[int16](t[tensor.Int16])
 	t[tensor.Int32], t[tensor.Int64] = rejectZeros[int32](t[tensor.Int32]), rejectZeros[int64](t[tensor.Int64])
 	t[tensor.Uint8], t[tensor.Uint16] = rejectZeros[uint8](t[tensor.Uint8]), rejectZeros[uint16](t[tensor.Uint16])

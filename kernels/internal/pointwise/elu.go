@@ -42,7 +42,7 @@ var (
 )
 
 func init() {
-	Celu.Pointwise.Config = checked(unary, func(c *graph.Call) error {
+	Celu.Pointwise.Config = withCheck(unary, func(c *graph.Call) error {
 		if kit.Attrs[celuAttrs](c).Alpha == 0 {
 			return errors.New("ZeroDivisionError: alpha cannot be 0 for CELU")
 		}

@@ -74,36 +74,36 @@ const (
 	maxTypings = 8   // greatest number of typed expressions per text; the oldest is evicted
 )
 
-// typings is the cache of typed expressions by text. Typed expressions are immutable.
-var typings = struct {
+// typingCache is the cache of typed expressions by text. Typed expressions are immutable.
+var typingCache = struct {
 	sync.Mutex
 	byText map[string][]*typedExpression
 }{byText: map[string][]*typedExpression{}}
 
 // typedFor returns the typed expression of a call.
 func typedFor(c *graph.Call, a *expressionAttrs) (*typedExpression, error) {
-	typings.Lock()
-	for _, t := range typings.byText[a.Expr] {
+	typingCache.Lock()
+	for _, t := range typingCache.byText[a.Expr] {
 		if t.matches(c, a) {
-			typings.Unlock()
+			typingCache.Unlock()
 			return t, nil
 		}
 	}
-	typings.Unlock()
+	typingCache.Unlock()
 	t, err := typeExpression(c, a)
 	if err != nil {
 		return nil, err
 	}
-	typings.Lock()
-	defer typings.Unlock()
-	list, known := typings.byText[a.Expr]
-	if !known && len(typings.byText) >= maxTexts {
-		clear(typings.byText)
+	typingCache.Lock()
+	defer typingCache.Unlock()
+	list, known := typingCache.byText[a.Expr]
+	if !known && len(typingCache.byText) >= maxTexts {
+		clear(typingCache.byText)
 	}
 	if len(list) >= maxTypings {
 		list = slices.Delete(list, 0, 1)
 	}
-	typings.byText[a.Expr] = append(list, t)
+	typingCache.byText[a.Expr] = append(list, t)
 	return t, nil
 }
 

@@ -9,7 +9,8 @@ import (
 
 // extremumPart returns the computation of an extremum with the kernels t.
 func extremumPart(name string, t bodies) *graph.Pointwise {
-	return &graph.Pointwise{Config: realOnly(binary, name+" not implemented for complex tensors."), Body: fixed(name, t)}
+	return &graph.Pointwise{Config: rejectComplex(binary, name+" not implemented for complex tensors."),
+		Body: tableBody(name, t)}
 }
 
 // extremumRef returns the reference of an extremum. i, u and f compute it for signed integers, unsigned integers and
@@ -24,8 +25,8 @@ func extremumRef(i func(a, b int64) int64, u func(a, b uint64) uint64,
 }
 
 var (
-	maximumBodies = join(bodiesOf(formula("maximum(x, y)"), integers, floats), bodiesOf(formula("x | y"), boolean))
-	minimumBodies = join(bodiesOf(formula("minimum(x, y)"), integers, floats), bodiesOf(formula("x & y"), boolean))
+	maximumBodies = mergeTables(bodiesOf(formula("maximum(x, y)"), integers, floats), bodiesOf(formula("x | y"), boolean))
+	minimumBodies = mergeTables(bodiesOf(formula("minimum(x, y)"), integers, floats), bodiesOf(formula("x & y"), boolean))
 )
 
 // greatest returns a if a is NaN or a > b, else b ([expr.Max]). least returns a if a is NaN or a < b, else b

@@ -13,39 +13,39 @@ import (
 // The ops of this file classify numbers. A complex number is NaN if a part is NaN, infinite if a part is infinite, and
 // finite if both parts are finite. Integers are always finite.
 var (
-	Isnan = classify("isnan", "Returns whether self is NaN.", "isnan(x)", nil,
+	Isnan = predicateOp("isnan", "Returns whether self is NaN.", "isnan(x)", nil,
 		math.IsNaN, func(z complex128) bool { return math.IsNaN(real(z)) || math.IsNaN(imag(z)) })
-	Isinf = classify("isinf", "Returns whether self is infinite.", "isinf(x)", isinfLayout,
+	Isinf = predicateOp("isinf", "Returns whether self is infinite.", "isinf(x)", isinfLayout,
 		func(x float64) bool { return math.IsInf(x, 0) }, cmplx.IsInf)
-	Isfinite = classify("isfinite", "Returns whether self is neither infinite nor NaN.", "isfinite(x)", isfiniteLayout,
+	Isfinite = predicateOp("isfinite", "Returns whether self is neither infinite nor NaN.", "isfinite(x)", isfiniteLayout,
 		isFinite, func(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) })
-	Isposinf = classify("isposinf", "Returns whether self is positive infinity. Complex numbers are not "+
+	Isposinf = predicateOp("isposinf", "Returns whether self is positive infinity. Complex numbers are not "+
 		"supported.", "isposinf(x)",
 		nil, func(x float64) bool { return math.IsInf(x, 1) }, nil)
-	Isneginf = classify("isneginf", "Returns whether self is negative infinity. Complex numbers are not "+
+	Isneginf = predicateOp("isneginf", "Returns whether self is negative infinity. Complex numbers are not "+
 		"supported.", "isneginf(x)",
 		nil, func(x float64) bool { return math.IsInf(x, -1) }, nil)
-	Signbit = classify("signbit", "Returns whether self is negative, including -0. Complex numbers are not supported.",
+	Signbit = predicateOp("signbit", "Returns whether self is negative, including -0. Complex numbers are not supported.",
 		"signbit(x)", nil, math.Signbit, nil)
 )
 
-// classify defines a predicate. f is the reference for real numbers and z for complex numbers. z is nil if complex
+// predicateOp defines a predicate. f is the reference for real numbers and z for complex numbers. z is nil if complex
 // numbers are not supported. layout returns the layout of the result; nil stands for the layout of the iteration.
-func classify(name, doc, text string, layout func(*graph.Call) (tensor.Type, error), f func(float64) bool,
+func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, error), f func(float64) bool,
 	z func(complex128) bool) *graph.Op {
 	cfg, t := unaryTo(tensor.Bool), bodiesTo(formula(text), toBool, boolean, integers, floats)
 	switch {
 	case z != nil:
-		t = join(t, bodiesTo(formula(text), toBool, complexes))
+		t = mergeTables(t, bodiesTo(formula(text), toBool, complexes))
 	case name == "signbit":
-		cfg = realOnly(cfg, "signbit is not implemented for complex tensors.")
+		cfg = rejectComplex(cfg, "signbit is not implemented for complex tensors.")
 	default:
-		cfg = realOnly(cfg, name+" does not support complex inputs.")
+		cfg = rejectComplex(cfg, name+" does not support complex inputs.")
 	}
-	p := &graph.Pointwise{Config: cfg, Body: fixed(name, t)}
+	p := &graph.Pointwise{Config: cfg, Body: tableBody(name, t)}
 	op := graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: doc, Params: unary1,
+			Name: name, Doc: doc, Params: unaryParams,
 			Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts)},
 			Ref: kit.PointwiseRef(p, kit.Always(kit.Unsigned(
 				func(x []uint64) uint64 { return uint64(boolInt(f(float64(x[0])))) },

@@ -70,7 +70,7 @@ func lerpConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 
 // Interpolation starts from the closer end, so that a weight of 1 gives exactly end (native::lerp).
 var (
-	lerps         = bodiesOf(formula("lerp(x, y, z)"), floats, complexes)
+	lerpBodies    = bodiesOf(formula("lerp(x, y, z)"), floats, complexes)
 	lerpFromStart = formula("w = type_as(weight, x); x + w * (y - x)", "x", "y")
 	lerpFromEnd   = formula("w = type_as(weight, x); y - (y - x) * (1 - w)", "x", "y")
 )
@@ -78,7 +78,7 @@ var (
 func lerpBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	w := kit.Attrs[lerpAttrs](c).Weight
 	if !w.IsSet() {
-		return lerps.pickLabel("lerp_kernel_tensor", it)
+		return lerpBodies.kernelWithLabel("lerp_kernel_tensor", it)
 	}
 	if err := kit.NumberFits(w, c.Type(0).DType); err != nil {
 		return rule.Kernel{}, err

@@ -8,20 +8,20 @@ import (
 
 // Logical ops support any dtype. The number 0 is false. All other numbers and NaN are true.
 var (
-	LogicalAnd = logical("logical_and", "Returns whether both self and other are non-zero.",
+	LogicalAnd = logicalOp("logical_and", "Returns whether both self and other are non-zero.",
 		"x != 0 and y != 0", "x & y",
 		func(a, b bool) bool { return a && b })
-	LogicalOr = logical("logical_or", "Returns whether self or other is non-zero.",
+	LogicalOr = logicalOp("logical_or", "Returns whether self or other is non-zero.",
 		"x != 0 or y != 0", "x | y",
 		func(a, b bool) bool { return a || b })
-	LogicalXor = logical("logical_xor", "Returns whether exactly one of self and other is non-zero.",
+	LogicalXor = logicalOp("logical_xor", "Returns whether exactly one of self and other is non-zero.",
 		"(x != 0) != (y != 0)", "x != y",
 		func(a, b bool) bool { return a != b })
 )
 
-func logical(name, doc, ofNumbers, ofBools string, f func(a, b bool) bool) *graph.Op {
-	return elementwise(kit.NoAttrs, name, doc, binary2, &graph.Pointwise{Config: comparison,
-		Body: fixed(name, predicate(ofNumbers, ofBools))},
+func logicalOp(name, doc, ofNumbers, ofBools string, f func(a, b bool) bool) *graph.Op {
+	return elementwise(kit.NoAttrs, name, doc, binaryParams, &graph.Pointwise{Config: comparison,
+		Body: tableBody(name, predicateBodies(ofNumbers, ofBools))},
 		kit.Always(boolRef(
 			func(x []int64) bool { return f(x[0] != 0, x[1] != 0) },
 			func(x []float64) bool { return f(x[0] != 0, x[1] != 0) },
@@ -30,16 +30,17 @@ func logical(name, doc, ofNumbers, ofBools string, f func(a, b bool) bool) *grap
 }
 
 // LogicalNot returns whether self is 0.
-var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Returns whether self is 0.", unary1,
-	&graph.Pointwise{Config: unaryTo(tensor.Bool), Body: fixed("logical_not", predicate("x == 0", "not x"))},
+var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Returns whether self is 0.", unaryParams,
+	&graph.Pointwise{Config: unaryTo(tensor.Bool), Body: tableBody("logical_not", predicateBodies("x == 0", "not x"))},
 	kit.Always(boolRef(
 		func(x []int64) bool { return x[0] == 0 },
 		func(x []float64) bool { return x[0] == 0 },
 		func(x []complex128) bool { return x[0] == 0 })),
 	kit.ExUnary, kit.Example(nil, kit.ExBools))
 
-// predicate returns the kernels of a predicate on any dtype. Bools have a separate formula, because a comparison of a
-// bool with the literal 0 would first promote the bool.
-func predicate(ofNumbers, ofBools string) bodies {
-	return join(bodiesTo(formula(ofNumbers), toBool, integers, floats, complexes), bodiesOf(formula(ofBools), boolean))
+// predicateBodies returns the kernels of a predicate on any dtype. Bools have a separate formula, because a comparison
+// of a bool with the literal 0 would first promote the bool.
+func predicateBodies(ofNumbers, ofBools string) bodies {
+	return mergeTables(bodiesTo(formula(ofNumbers), toBool, integers, floats, complexes),
+		bodiesOf(formula(ofBools), boolean))
 }

@@ -17,11 +17,11 @@ type logitAttrs struct {
 // Logit is the inverse of sigmoid.
 var Logit = elementwise(graph.SchemaOf[logitAttrs](), "logit",
 	"Returns log(x / (1 - x)) of each element, clamped to [eps, 1-eps] if "+
-		"eps is given.", unary1,
+		"eps is given.", unaryParams,
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat,
 		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 			if kit.Attrs[logitAttrs](c).Eps == nil {
-				return logits.pick("logit", it)
+				return logitBodies.kernelFor("logit", it)
 			}
 			return boundedLogit(c, it)
 		}},
@@ -29,7 +29,7 @@ var Logit = elementwise(graph.SchemaOf[logitAttrs](), "logit",
 	kit.ExUnary, kit.Example(graph.Attrs{"eps": 0.1}, kit.ExTransposed))
 
 var (
-	logits       = bodiesOf(formula("log(x / (1 - x))", "x"), floats)
+	logitBodies  = bodiesOf(formula("log(x / (1 - x))", "x"), floats)
 	boundedLogit = attrCurveBody("logit_cpu",
 		formula("t = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x)); log(t / (1 - t))", "x"),
 		func(a *logitAttrs) numbers { return numbers{"eps": tensor.FloatScalar(*a.Eps)} })
@@ -55,16 +55,16 @@ var LogSigmoid = kit.Define[kit.None](graph.Op{
 		Name: "log_sigmoid",
 		Doc: "Returns the logarithm of the sigmoid of each element; the result is row-major. Supports " +
 			"floats only.",
-		Params:   unary1,
-		Infer:    kit.InferWithLayout(&logSigmoids, rowMajorLayout),
-		Ref:      kit.PointwiseRef(&logSigmoids, kit.Always(logSigmoid)),
+		Params:   unaryParams,
+		Infer:    kit.InferWithLayout(&logSigmoidLoop, rowMajorLayout),
+		Ref:      kit.PointwiseRef(&logSigmoidLoop, kit.Always(logSigmoid)),
 		Examples: []graph.Example{kit.ExUnary},
 	},
-	Lowerings: graph.Lowerings{Pointwise: &logSigmoids},
+	Lowerings: graph.Lowerings{Pointwise: &logSigmoidLoop},
 })
 
-var logSigmoids = graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
-	Body: fixed("log_sigmoid", bodiesOf(formula("minimum(x, 0) - log1p(exp(-abs(x)))", "x"), floats))}
+var logSigmoidLoop = graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
+	Body: tableBody("log_sigmoid", bodiesOf(formula("minimum(x, 0) - log1p(exp(-abs(x)))", "x"), floats))}
 
 func logSigmoid(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	v := x[0].Float()

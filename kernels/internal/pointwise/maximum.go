@@ -8,22 +8,22 @@ import (
 // The ops of this file return the greater or the lesser of two numbers. Maximum and minimum propagate NaN; fmax and
 // fmin ignore NaN. If both numbers are zeros, fmax and fmin return self.
 var (
-	Maximum = extremum("maximum", "Returns the greater of self and other. NaN propagates.",
+	Maximum = extremumOp("maximum", "Returns the greater of self and other. NaN propagates.",
 		maximumBodies,
 		greatest[int64], greatest[uint64], greatest[float64])
-	Minimum = extremum("minimum", "Returns the lesser of self and other. NaN propagates.",
+	Minimum = extremumOp("minimum", "Returns the lesser of self and other. NaN propagates.",
 		minimumBodies,
 		least[int64], least[uint64], least[float64])
-	Fmax = extremum("fmax", "Returns the greater of self and other. NaN is ignored if the other is a number.",
-		join(maximumBodies, bodiesOf(formula("where(y > x or x != x, y, x)"), floats)),
+	Fmax = extremumOp("fmax", "Returns the greater of self and other. NaN is ignored if the other is a number.",
+		mergeTables(maximumBodies, bodiesOf(formula("where(y > x or x != x, y, x)"), floats)),
 		greatest[int64], greatest[uint64], func(a, b float64) float64 {
 			if b > a || a != a {
 				return b
 			}
 			return a
 		})
-	Fmin = extremum("fmin", "Returns the lesser of self and other. NaN is ignored if the other is a number.",
-		join(minimumBodies, bodiesOf(formula("where(y < x or x != x, y, x)"), floats)),
+	Fmin = extremumOp("fmin", "Returns the lesser of self and other. NaN is ignored if the other is a number.",
+		mergeTables(minimumBodies, bodiesOf(formula("where(y < x or x != x, y, x)"), floats)),
 		least[int64], least[uint64], func(a, b float64) float64 {
 			if b < a || a != a {
 				return b
@@ -32,10 +32,10 @@ var (
 		})
 )
 
-// extremum defines an op with the kernels t. i, u and f are the references for signed integers, unsigned integers and
+// extremumOp defines an op with the kernels t. i, u and f are the references for signed integers, unsigned integers and
 // floats.
-func extremum(name, doc string, t bodies, i func(a, b int64) int64, u func(a, b uint64) uint64,
+func extremumOp(name, doc string, t bodies, i func(a, b int64) int64, u func(a, b uint64) uint64,
 	f func(a, b float64) float64) *graph.Op {
-	return elementwise(kit.NoAttrs, name, doc, binary2, extremumPart(name, t), extremumRef(i, u, f), kit.ExBinary,
+	return elementwise(kit.NoAttrs, name, doc, binaryParams, extremumPart(name, t), extremumRef(i, u, f), kit.ExBinary,
 		kit.ExIntegers)
 }

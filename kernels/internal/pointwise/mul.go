@@ -8,13 +8,13 @@ import (
 // Mul is self * other.
 var Mul = elementwise(kit.NoAttrs, "mul",
 	"Multiplies self by other, with broadcasting. For bools it is the logical and.",
-	numbers2,
-	&graph.Pointwise{Config: binary, Body: fixed("mul", mulBodies)},
+	numberParams,
+	&graph.Pointwise{Config: binary, Body: tableBody("mul", mulBodies)},
 	kit.Always(kit.ByKind(
 		func(x []int64) int64 { return x[0] * x[1] },
 		func(x []float64) float64 { return x[0] * x[1] },
 		func(x []complex128) complex128 { return x[0] * x[1] })),
 	kit.ExBinary, kit.ExIntegers, kit.Example(nil, kit.ExBools, kit.ExBools))
 
-var mulBodies = join(bodiesOf(formula("x * y", "x", "y"), signed, unsigned, floats, complexes),
+var mulBodies = mergeTables(bodiesOf(formula("x * y", "x", "y"), signed, unsigned, floats, complexes),
 	bodiesOf(formula("x & y", "x", "y"), boolean))

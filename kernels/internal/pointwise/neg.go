@@ -8,11 +8,11 @@ import (
 
 // Neg is -self.
 var Neg = elementwise(kit.NoAttrs, "neg", "Negates each element; unsigned integers wrap. Bools are not "+
-	"supported.", unary1,
-	&graph.Pointwise{Config: checked(unary,
-		noBool("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "+
-			"`~` or `logical_not()` operator instead.")),
-		Body: fixed("neg", bodiesOf(formula("-x"), integers, floats, complexes))},
+	"supported.", unaryParams,
+	&graph.Pointwise{Config: withCheck(unary,
+		boolCheck("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use "+
+			"the `~` or `logical_not()` operator instead.")),
+		Body: tableBody("neg", bodiesOf(formula("-x"), integers, floats, complexes))},
 	kit.Always(kit.ByKind(
 		func(x []int64) int64 { return -x[0] },
 		func(x []float64) float64 { return -x[0] },
@@ -21,9 +21,9 @@ var Neg = elementwise(kit.NoAttrs, "neg", "Negates each element; unsigned intege
 
 // Positive returns self.
 var Positive = kit.Define[kit.None](graph.Op{Semantics: graph.Semantics{
-	Name: "positive", Doc: "Returns self as a view. Bools are not supported.", Params: unary1, Kind: graph.View,
+	Name: "positive", Doc: "Returns self as a view. Bools are not supported.", Params: unaryParams, Kind: graph.View,
 	Infer: func(c *graph.Call) ([]graph.Result, error) {
-		if err := noBool("The `+` operator, on a bool tensor is not supported.")(c); err != nil {
+		if err := boolCheck("The `+` operator, on a bool tensor is not supported.")(c); err != nil {
 			return nil, err
 		}
 		return c.Shared(c.Type(0), 0), nil

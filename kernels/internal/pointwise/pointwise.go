@@ -26,12 +26,12 @@ func elementwise(attrs *graph.Schema, name, doc string, params []graph.Param, p 
 	})
 }
 
-// unary1 and binary2 are the operands of most unary and binary ops. numbers2 are the operands of a binary op that
-// accepts plain numbers for both operands.
+// unaryParams and binaryParams are the operands of most unary and binary ops. numberParams are the operands of a binary
+// op that accepts plain numbers for both operands.
 var (
-	unary1   = []graph.Param{kit.Self}
-	binary2  = []graph.Param{kit.Self, kit.Other}
-	numbers2 = []graph.Param{kit.SelfNum, kit.OtherNum}
+	unaryParams  = []graph.Param{kit.Self}
+	binaryParams = []graph.Param{kit.Self, kit.Other}
+	numberParams = []graph.Param{kit.SelfNum, kit.OtherNum}
 )
 
 // preservedLayout returns the layout of empty_like(self).
@@ -164,8 +164,8 @@ func realPart(t tensor.Type) tensor.Type {
 	return tensor.Type{DType: t.DType.ToReal(), Shape: t.Shape, Strides: st, Offset: two.Mul(t.Offset)}
 }
 
-// noBool returns a check that rejects bools with the given message.
-func noBool(message string) func(c *graph.Call) error {
+// boolCheck returns a check that rejects bools with the given message.
+func boolCheck(message string) func(c *graph.Call) error {
 	return func(c *graph.Call) error {
 		if c.Type(0).DType == tensor.Bool {
 			return errors.New(message)

@@ -30,7 +30,7 @@ var Square = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "square",
 		Doc:    "Multiplies self by itself. Bools become int64.",
-		Params: unary1,
+		Params: unaryParams,
 		Infer: kit.InferWithLayout(&squaring, func(c *graph.Call) (tensor.Type, error) {
 			t := c.Type(0)
 			d := t.DType
@@ -50,7 +50,7 @@ var Square = kit.Define[kit.None](graph.Op{
 
 var (
 	power = graph.Pointwise{
-		Config: checked(binary, powCheck),
+		Config: withCheck(binary, powCheck),
 		Body:   powBody,
 		Grain:  machine.FunctionGrain,
 	}
@@ -61,7 +61,7 @@ var (
 			}
 			return unary(c, outs)
 		},
-		Body: fixed("pow", join(squares,
+		Body: tableBody("pow", mergeTables(squares,
 			bodiesTo(formula("int64(x)"), func(tensor.DType) tensor.DType { return tensor.Int64 }, boolean))),
 	}
 )
@@ -96,7 +96,7 @@ func powInfer(c *graph.Call) ([]graph.Result, error) {
 // powBody returns the kernel of pow. For some plain exponents of floats, such as 2 and 0.5, it uses cheaper formulas
 // (pow_tensor_scalar_optimized_kernel). For plain exponents of integers it uses repeated multiplication.
 func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-	body, err := powBodies.pickLabel("pow", it)
+	body, err := powBodies.kernelWithLabel("pow", it)
 	e := c.In[1]
 	if err != nil || e.Kind != graph.NumberArg {
 		return body, err
@@ -104,7 +104,7 @@ func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	d := it.DType(1)
 	if d.IsIntegral(false) {
 		if n := e.Number.Tensor(d).At(); n.Int() >= 0 { // a large exponent may wrap
-			return kernelWith(plainPower, it, numbers{"e": n}), nil
+			return kernelWith(constantPower, it, numbers{"e": n}), nil
 		}
 		return body, nil
 	}

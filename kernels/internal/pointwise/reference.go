@@ -26,9 +26,9 @@ func complexLog(z complex128) complex128 {
 	return complex(logarithm(cmplx.Abs(z)), angle64(imag(z), real(z)))
 }
 
-// byParts divides both parts of z by d. If a part is infinite, a complex division would return NaN, because it
+// divideParts divides both parts of z by d. If a part is infinite, a complex division would return NaN, because it
 // multiplies 0 by infinity.
-func byParts(z complex128, d float64) complex128 { return complex(real(z)/d, imag(z)/d) }
+func divideParts(z complex128, d float64) complex128 { return complex(real(z)/d, imag(z)/d) }
 
 // angle64 is math.Atan2, but the result has the sign of y even if y / x underflows.
 func angle64(y, x float64) float64 { return math.Copysign(math.Atan2(math.Abs(y), x), y) }

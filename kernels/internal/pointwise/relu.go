@@ -12,11 +12,11 @@ import (
 
 // Relu is max(self, 0).
 var Relu = elementwise(kit.NoAttrs, "relu", "Clamps self to at least 0; NaN propagates. Bools are not "+
-	"supported.", unary1,
+	"supported.", unaryParams,
 	&graph.Pointwise{
-		Config: checked(realOnly(unary, "clamp is not supported for complex types"),
-			noBool("Boolean inputs not supported for relu")),
-		Body: fixed("clamp_min", bodiesOf(formula("maximum(x, 0)", "x"), signed, unsigned, floats)),
+		Config: withCheck(rejectComplex(unary, "clamp is not supported for complex types"),
+			boolCheck("Boolean inputs not supported for relu")),
+		Body: tableBody("clamp_min", bodiesOf(formula("maximum(x, 0)", "x"), signed, unsigned, floats)),
 	},
 	kit.Always(kit.Unsigned(func(x []uint64) uint64 { return x[0] },
 		kit.ByKind(
@@ -26,18 +26,18 @@ var Relu = elementwise(kit.NoAttrs, "relu", "Clamps self to at least 0; NaN prop
 
 // Hardtanh clamps self to [min_val, max_val]. Relu6 clamps self to [0, 6].
 var (
-	Hardtanh = hardtanh(graph.SchemaOf[hardtanhAttrs](), "hardtanh",
+	Hardtanh = hardtanhOp(graph.SchemaOf[hardtanhAttrs](), "hardtanh",
 		"Clamps self to [min_val, max_val]; NaN propagates. Bools "+
 			"are not supported.",
 		func(c *graph.Call) (lo, hi tensor.Scalar) { a := kit.Attrs[hardtanhAttrs](c); return a.Min, a.Max },
 		kit.ExUnary, kit.Example(graph.Attrs{"min_val": 0, "max_val": 2}, kit.ExInts))
-	Relu6 = hardtanh(kit.NoAttrs, "relu6", "Clamps self to [0, 6]; NaN propagates. Bools are not supported.",
+	Relu6 = hardtanhOp(kit.NoAttrs, "relu6", "Clamps self to [0, 6]; NaN propagates. Bools are not supported.",
 		func(*graph.Call) (lo, hi tensor.Scalar) { return tensor.IntScalar(0), tensor.IntScalar(6) },
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 )
 
-// hardtanh defines an op that clamps self. The result has the layout of empty_like(self).
-func hardtanh(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call) (lo, hi tensor.Scalar),
+// hardtanhOp defines an op that clamps self. The result has the layout of empty_like(self).
+func hardtanhOp(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call) (lo, hi tensor.Scalar),
 	examples ...graph.Example) *graph.Op {
 	check := func(c *graph.Call) error {
 		lo, hi := bounds(c)
@@ -52,13 +52,13 @@ func hardtanh(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call) 
 			return errors.Join(fitsNumber(d, lo), fitsNumber(d, hi))
 		}
 	}
-	p := &graph.Pointwise{Config: checked(unary, check), Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
+	p := &graph.Pointwise{Config: withCheck(unary, check), Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		lo, hi := bounds(c)
 		return clampBetween("clamp_scalar", it, lo, hi)
 	}}
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: doc, Params: unary1,
+			Name: name, Doc: doc, Params: unaryParams,
 			Infer: kit.InferWithLayout(p, preservedLayout), Examples: examples,
 			Ref: kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc {
 				lo, hi := bounds(c)
@@ -94,9 +94,9 @@ type thresholdAttrs struct {
 // Threshold replaces elements that do not exceed a threshold.
 var Threshold = elementwise(graph.SchemaOf[thresholdAttrs](), "threshold",
 	"Replaces elements that are at most threshold by "+
-		"value; NaN propagates.", unary1,
+		"value; NaN propagates.", unaryParams,
 	&graph.Pointwise{
-		Config: checked(unary, func(c *graph.Call) error {
+		Config: withCheck(unary, func(c *graph.Call) error {
 			a, d := kit.Attrs[thresholdAttrs](c), c.Type(0).DType
 			return errors.Join(fitsNumber(d, a.Threshold), fitsNumber(d, a.Value))
 		}),

@@ -11,16 +11,16 @@ import (
 
 // Floor, Ceil and Trunc round to integers. They copy elements of integer dtypes and do not support bools.
 var (
-	Floor = rounding("floor", "Rounds each element down to an integer.", math.Floor)
-	Ceil  = rounding("ceil", "Rounds each element up to an integer.", math.Ceil)
-	Trunc = rounding("trunc", "Rounds each element toward 0 to an integer.", math.Trunc)
+	Floor = roundingOp("floor", "Rounds each element down to an integer.", math.Floor)
+	Ceil  = roundingOp("ceil", "Rounds each element up to an integer.", math.Ceil)
+	Trunc = roundingOp("trunc", "Rounds each element toward 0 to an integer.", math.Trunc)
 )
 
-// rounding defines an op that rounds to integers. name is also the function of the expression language.
-func rounding(name, doc string, f func(float64) float64) *graph.Op {
-	return elementwise(kit.NoAttrs, name, doc, unary1,
-		&graph.Pointwise{Config: realOnly(unary, name+" is not supported for complex inputs"),
-			Body: labelled(name+"_vml_cpu", join(integerCopies, bodiesOf(formula(name+"(x)"), floats)))},
+// roundingOp defines an op that rounds to integers. name is also the function of the expression language.
+func roundingOp(name, doc string, f func(float64) float64) *graph.Op {
+	return elementwise(kit.NoAttrs, name, doc, unaryParams,
+		&graph.Pointwise{Config: rejectComplex(unary, name+" is not supported for complex inputs"),
+			Body: labelledBody(name+"_vml_cpu", mergeTables(integerCopies, bodiesOf(formula(name+"(x)"), floats)))},
 		kit.Always(kit.ByKind(func(x []int64) int64 { return x[0] }, func(x []float64) float64 { return f(x[0]) }, nil)),
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
@@ -32,7 +32,7 @@ type roundAttrs struct {
 // Round rounds to the nearest integer or decimal fraction. Halves are rounded to even.
 var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
 	"Rounds each element to the nearest integer, or to decimals "+
-		"places; halves are rounded to even.", unary1,
+		"places; halves are rounded to even.", unaryParams,
 	&graph.Pointwise{Config: roundConfig, Body: roundBody},
 	func(c *graph.Call) kit.ScalarFunc {
 		n := kit.Attrs[roundAttrs](c).Decimals
@@ -68,16 +68,16 @@ func roundConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 }
 
 var (
-	roundBodies = join(integerCopies, bodiesOf(formula("rint(x)"), floats))
+	roundBodies = mergeTables(integerCopies, bodiesOf(formula("rint(x)"), floats))
 	// As in native::round_decimals, the scaled number is rounded to the dtype of x.
 	roundToDecimals = attrBody("round_cpu", formula("u = type_as(up, x); rint(type_as(x * u, x)) / u", "x"),
 		func(c *graph.Call) numbers {
 			return numbers{"up": tensor.FloatScalar(math.Pow10(kit.Attrs[roundAttrs](c).Decimals))}
-		}, floats, reduced)
+		}, floats, halfFloats)
 	roundToTens = attrBody("round_cpu", formula("d = type_as(down, x); rint(type_as(x / d, x)) * d", "x"),
 		func(c *graph.Call) numbers {
 			return numbers{"down": tensor.FloatScalar(math.Pow10(-kit.Attrs[roundAttrs](c).Decimals))}
-		}, floats, reduced)
+		}, floats, halfFloats)
 )
 
 func roundBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
@@ -87,13 +87,13 @@ func roundBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	case n < 0:
 		return roundToTens(c, it)
 	}
-	return roundBodies.pickLabel("round_vml_cpu", it)
+	return roundBodies.kernelWithLabel("round_vml_cpu", it)
 }
 
 // Frac is self minus trunc(self).
 var Frac = elementwise(kit.NoAttrs, "frac", "Returns the fractional part of each element, with its sign. Supports "+
-	"floats only.", unary1,
-	&graph.Pointwise{Config: unary, Body: fixed("frac", bodiesOf(formula("x - trunc(x)"), floats))},
+	"floats only.", unaryParams,
+	&graph.Pointwise{Config: unary, Body: tableBody("frac", bodiesOf(formula("x - trunc(x)"), floats))},
 	floatRef(func(x float64) float64 { return x - math.Trunc(x) }), kit.ExUnary)
 
 // roundScaled rounds x to the given number of decimal places. As in PyTorch, the scale and the scaled number are first

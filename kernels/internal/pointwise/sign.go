@@ -11,19 +11,20 @@ import (
 // Sign returns -1, 0 or 1.
 var Sign = elementwise(kit.NoAttrs, "sign",
 	"Returns -1, 0 or 1 for the sign of each element; 0 for NaN. Complex numbers "+
-		"are not supported.", unary1,
-	&graph.Pointwise{Config: realOnly(unary, "Unlike NumPy, torch.sign is not intended to support complex numbers. "+
-		"Please use torch.sgn instead."), Body: fixed("sign", signBodies)},
+		"are not supported.", unaryParams,
+	&graph.Pointwise{Config: rejectComplex(unary, "Unlike NumPy, torch.sign is not intended to support complex numbers. "+
+		"Please use torch.sgn instead."), Body: tableBody("sign", signBodies)},
 	kit.Always(signRef), kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(nil, kit.ExBools))
 
 // Sgn returns the sign of a real number, and z / abs(z) for a complex number z.
 var Sgn = elementwise(kit.NoAttrs, "sgn",
 	"Returns the sign of each element; for complex elements, the number of absolute value "+
-		"1 in the same direction.", unary1,
-	&graph.Pointwise{Config: unary, Body: fixed("sgn", join(signBodies, bodiesOf(formula("sgn(x)"), complexes)))},
+		"1 in the same direction.", unaryParams,
+	&graph.Pointwise{Config: unary, Body: tableBody("sgn", mergeTables(signBodies,
+		bodiesOf(formula("sgn(x)"), complexes)))},
 	kit.Always(signRef), kit.ExUnary, kit.Example(nil, kit.ExComplex))
 
-var signBodies = join(bodiesOf(formula("minimum(maximum(x, -1), 1)"), signed),
+var signBodies = mergeTables(bodiesOf(formula("minimum(maximum(x, -1), 1)"), signed),
 	bodiesOf(formula("minimum(x, 1)"), unsigned), bodiesOf(formula("sign(x)"), floats),
 	bodiesOf(formula("x"), boolean))
 

@@ -13,36 +13,39 @@ import (
 
 // The ops of this file are functions of two real numbers.
 var (
-	Atan2 = special2("atan2", "Returns the angle of the point (other, self) in radians.",
-		"atan2(x, y)", binary2, binaryFloat, angle64, kit.ExIntegers)
+	Atan2 = binaryFunction("atan2", "Returns the angle of the point (other, self) in radians.",
+		"atan2(x, y)", binaryParams, binaryFloat, angle64, kit.ExIntegers)
 	Hypot = elementwise(kit.NoAttrs, "hypot", "Returns the length of the hypotenuse of the legs self and other. Supports "+
-		"floats only.", binary2,
-		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: fixed("hypot", hypots)},
+		"floats only.", binaryParams,
+		&graph.Pointwise{Grain: machine.FunctionGrain, Config: binary, Body: tableBody("hypot", hypotBodies)},
 		floatRef2(math.Hypot), kit.ExBinary)
-	Copysign = special2("copysign", "Returns the absolute value of self with the sign of other, including the sign of -0.",
+	Copysign = binaryFunction("copysign",
+		"Returns the absolute value of self with the sign of other, including the sign of -0.",
 		"copysign(x, y)", []graph.Param{kit.Self, kit.OtherNum}, binaryFloat, math.Copysign, kit.ExIntegers)
-	Logaddexp = special2("logaddexp", "Returns the logarithm of the sum of the exponentials of self and other. Supports "+
-		"floats only.", "where(x == y and isinf(x), x, maximum(x, y) + log1p(exp(-abs(x - y))))", binary2, binary, logaddexp)
-	Logaddexp2 = special2("logaddexp2", "Returns the logarithm to base 2 of the sum of the powers of 2 of self and "+
+	Logaddexp = binaryFunction("logaddexp",
+		"Returns the logarithm of the sum of the exponentials of self and other. Supports "+
+			"floats only.", "where(x == y and isinf(x), x, maximum(x, y) + log1p(exp(-abs(x - y))))", binaryParams, binary,
+		logaddexp)
+	Logaddexp2 = binaryFunction("logaddexp2", "Returns the logarithm to base 2 of the sum of the powers of 2 of self and "+
 		"other. "+
 		"Supports floats only.",
-		"where(x == y and isinf(x), x, maximum(x, y) + log1p(exp2(-abs(x - y))) / 0.6931471805599453)", binary2, binary,
+		"where(x == y and isinf(x), x, maximum(x, y) + log1p(exp2(-abs(x - y))) / 0.6931471805599453)", binaryParams, binary,
 		func(x, y float64) float64 { return logaddexp(x*math.Ln2, y*math.Ln2) / math.Ln2 })
-	Xlogy = special2("xlogy", "Multiplies self by the logarithm of other; a self of 0 gives 0 unless other is NaN.",
-		"where(y != y, y, where(x == 0, 0, x * log(y)))", numbers2, binaryFloat, xlogy, kit.ExIntegers)
+	Xlogy = binaryFunction("xlogy", "Multiplies self by the logarithm of other; a self of 0 gives 0 unless other is NaN.",
+		"where(y != y, y, where(x == 0, 0, x * log(y)))", numberParams, binaryFloat, xlogy, kit.ExIntegers)
 )
 
-// hypots are the kernels of hypot. Float32 numbers are squared and summed in float64, in which squares of float32
+// hypotBodies are the kernels of hypot. Float32 numbers are squared and summed in float64, in which squares of float32
 // numbers do not overflow.
-var hypots = join(bodiesOf(formula("a = float64(x); b = float64(y); "+
+var hypotBodies = mergeTables(bodiesOf(formula("a = float64(x); b = float64(y); "+
 	"float32(where(isinf(a) or isinf(b), inf, sqrt(a * a + b * b)))", "x", "y"), floats[:1]),
 	bodiesOf(formula("hypot(x, y)", "x", "y"), floats[1:]))
 
-// special2 defines a binary op on floats by a formula and its reference function.
-func special2(name, doc, text string, params []graph.Param, cfg config, f func(x, y float64) float64,
+// binaryFunction defines a binary op on floats by a formula and its reference function.
+func binaryFunction(name, doc, text string, params []graph.Param, cfg config, f func(x, y float64) float64,
 	more ...graph.Example) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
-		Body: fixed(name, bodiesOf(formula(text, "x", "y"), floats))},
+		Body: tableBody(name, bodiesOf(formula(text, "x", "y"), floats))},
 		floatRef2(f), append([]graph.Example{kit.ExBinary}, more...)...)
 }
 
@@ -69,14 +72,15 @@ var Heaviside = elementwise(kit.NoAttrs, "heaviside",
 		"Both operands must have the same dtype.",
 	[]graph.Param{kit.Self, {Name: "values"}},
 	&graph.Pointwise{
-		Config: checked(realOnly(binary, "heaviside is not yet implemented for complex tensors."), func(c *graph.Call) error {
-			if c.Type(0).DType != c.Type(1).DType {
-				return errors.New("heaviside is not yet implemented for tensors with different dtypes.")
-			}
-			return nil
-		}),
-		Body: fixed("heaviside",
-			join(bodiesOf(formula("heaviside(x, y)"), integers, floats), bodiesOf(formula("x | y"), boolean))),
+		Config: withCheck(rejectComplex(binary, "heaviside is not yet implemented for complex tensors."),
+			func(c *graph.Call) error {
+				if c.Type(0).DType != c.Type(1).DType {
+					return errors.New("heaviside is not yet implemented for tensors with different dtypes.")
+				}
+				return nil
+			}),
+		Body: tableBody("heaviside",
+			mergeTables(bodiesOf(formula("heaviside(x, y)"), integers, floats), bodiesOf(formula("x | y"), boolean))),
 	},
 	kit.Always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {
@@ -101,7 +105,7 @@ var NanToNum = kit.Define[nanToNumAttrs](graph.Op{
 		Name: "nan_to_num",
 		Doc: "Replaces NaN and infinities by numbers. Integers are copied; complex numbers are not " +
 			"supported.",
-		Params: unary1, Infer: kit.InferWithLayout(&nanReplacement, preservedLayout),
+		Params: unaryParams, Infer: kit.InferWithLayout(&nanReplacement, preservedLayout),
 		Ref: kit.PointwiseRef(&nanReplacement, replaceRef),
 		Examples: []graph.Example{kit.ExUnary, kit.Example(graph.Attrs{"nan": 1.5, "posinf": 7}, kit.ExTransposed),
 			kit.Example(nil, kit.ExInts)},
@@ -111,7 +115,7 @@ var NanToNum = kit.Define[nanToNumAttrs](graph.Op{
 
 var nanReplacement = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	if !it.DType(1).IsFloat() {
-		return copyBodies.pickLabel("nan_to_num", it)
+		return copyBodies.kernelWithLabel("nan_to_num", it)
 	}
 	r := replacements(c, it.Type(0).DType)
 	return kernelWith(replaceFormula, it, numbers{"n": tensor.FloatScalar(r[0]), "up": tensor.FloatScalar(r[1]),

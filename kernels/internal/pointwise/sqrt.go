@@ -10,18 +10,18 @@ import (
 
 // The ops of this file are square roots and reciprocals. They compute bools and integers as float32.
 var (
-	Sqrt = rooting("sqrt", "sqrt_vml_cpu", "Returns the square root of each element; NaN below 0.",
+	Sqrt = rootOp("sqrt", "sqrt_vml_cpu", "Returns the square root of each element; NaN below 0.",
 		"sqrt(x)", math.Sqrt, cmplx.Sqrt)
-	Rsqrt = rooting("rsqrt", "rsqrt_cpu", "Returns 1 divided by the square root of each element; NaN below 0.",
+	Rsqrt = rootOp("rsqrt", "rsqrt_cpu", "Returns 1 divided by the square root of each element; NaN below 0.",
 		"1 / sqrt(x)",
 		func(x float64) float64 { return 1 / math.Sqrt(x) }, inverseSqrt)
-	Reciprocal = rooting("reciprocal", "reciprocal_cpu", "Returns 1 divided by each element.", "1 / x",
+	Reciprocal = rootOp("reciprocal", "reciprocal_cpu", "Returns 1 divided by each element.", "1 / x",
 		func(x float64) float64 { return 1 / x }, func(z complex128) complex128 { return 1 / z })
 )
 
-func rooting(name, label, doc, text string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
-	return elementwise(kit.NoAttrs, name, doc, unary1, &graph.Pointwise{Config: unaryFloat,
-		Body: labelled(label, bodiesOf(formula(text), floats, complexes))},
+func rootOp(name, label, doc, text string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
+	return elementwise(kit.NoAttrs, name, doc, unaryParams, &graph.Pointwise{Config: unaryFloat,
+		Body: labelledBody(label, bodiesOf(formula(text), floats, complexes))},
 		kit.Always(kit.ByKind(nil,
 			func(x []float64) float64 { return f(x[0]) },
 			func(x []complex128) complex128 { return z(x[0]) })),

@@ -7,23 +7,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// transcendental defines a unary op. name is the name of the op and of the function of the expression language that the
+// functionOp defines a unary op. name is the name of the op and of the function of the expression language that the
 // op applies. f is the reference for floats, and z is the reference for complex numbers. z is nil if complex numbers
 // are not supported. Bools and integers are computed as float32. label is the name in errors.
-func transcendental(name, label, doc string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
-	return computed(name, label, doc, name+"(x)", unaryFloat, f, z, kit.ExUnary, kit.Example(nil, kit.ExInts))
+func functionOp(name, label, doc string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
+	return formulaOp(name, label, doc, name+"(x)", unaryFloat, f, z, kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
 
-// computed defines a unary op on floats and complex numbers by a formula and its reference functions.
-func computed(name, label, doc, text string, cfg config, f func(float64) float64, z func(complex128) complex128,
+// formulaOp defines a unary op on floats and complex numbers by a formula and its reference functions.
+func formulaOp(name, label, doc, text string, cfg config, f func(float64) float64, z func(complex128) complex128,
 	examples ...graph.Example) *graph.Op {
 	dtypes := [][]tensor.DType{floats}
 	if z != nil {
 		dtypes = append(dtypes, complexes)
 	}
-	return elementwise(kit.NoAttrs, name, doc, unary1,
+	return elementwise(kit.NoAttrs, name, doc, unaryParams,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
-			Body: labelled(label, bodiesOf(formula(text, "x"), dtypes...))},
+			Body: labelledBody(label, bodiesOf(formula(text, "x"), dtypes...))},
 		kit.Always(kit.ByKind(nil,
 			func(x []float64) float64 { return f(x[0]) },
 			func(x []complex128) complex128 { return z(x[0]) })),

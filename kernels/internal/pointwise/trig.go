@@ -5,30 +5,30 @@ import "math"
 // The ops of this file are circular and hyperbolic functions, their inverses, error functions and lgamma. Angles are in
 // radians.
 var (
-	Sin  = transcendental("sin", "sin_vml_cpu", "Returns the sine of each element.", math.Sin, complexSin)
-	Cos  = transcendental("cos", "cos_vml_cpu", "Returns the cosine of each element.", math.Cos, complexCos)
-	Tan  = transcendental("tan", "tan_vml_cpu", "Returns the tangent of each element.", math.Tan, complexTan)
-	Asin = transcendental("asin", "asin_vml_cpu", "Returns the inverse sine of each element; NaN outside [-1, 1].",
+	Sin  = functionOp("sin", "sin_vml_cpu", "Returns the sine of each element.", math.Sin, complexSin)
+	Cos  = functionOp("cos", "cos_vml_cpu", "Returns the cosine of each element.", math.Cos, complexCos)
+	Tan  = functionOp("tan", "tan_vml_cpu", "Returns the tangent of each element.", math.Tan, complexTan)
+	Asin = functionOp("asin", "asin_vml_cpu", "Returns the inverse sine of each element; NaN outside [-1, 1].",
 		math.Asin, complexAsin)
-	Acos = transcendental("acos", "acos_vml_cpu", "Returns the inverse cosine of each element; NaN outside [-1, 1].",
+	Acos = functionOp("acos", "acos_vml_cpu", "Returns the inverse cosine of each element; NaN outside [-1, 1].",
 		math.Acos, complexAcos)
-	Atan = transcendental("atan", "atan_vml_cpu", "Returns the inverse tangent of each element.", math.Atan, complexAtan)
-	Sinh = transcendental("sinh", "sinh_cpu", "Returns the hyperbolic sine of each element.", sinh, complexSinh)
-	Cosh = transcendental("cosh", "cosh_cpu", "Returns the hyperbolic cosine of each element.", cosh, complexCosh)
-	Tanh = transcendental("tanh", "tanh_vml_cpu", "Returns the hyperbolic tangent of each element.", math.Tanh,
+	Atan = functionOp("atan", "atan_vml_cpu", "Returns the inverse tangent of each element.", math.Atan, complexAtan)
+	Sinh = functionOp("sinh", "sinh_cpu", "Returns the hyperbolic sine of each element.", sinh, complexSinh)
+	Cosh = functionOp("cosh", "cosh_cpu", "Returns the hyperbolic cosine of each element.", cosh, complexCosh)
+	Tanh = functionOp("tanh", "tanh_vml_cpu", "Returns the hyperbolic tangent of each element.", math.Tanh,
 		complexTanh)
-	Asinh = transcendental("asinh", "asinh_cpu", "Returns the inverse hyperbolic sine of each element.", math.Asinh,
+	Asinh = functionOp("asinh", "asinh_cpu", "Returns the inverse hyperbolic sine of each element.", math.Asinh,
 		complexAsinh)
-	Acosh = transcendental("acosh", "acosh_cpu", "Returns the inverse hyperbolic cosine of each element; NaN below 1.",
+	Acosh = functionOp("acosh", "acosh_cpu", "Returns the inverse hyperbolic cosine of each element; NaN below 1.",
 		math.Acosh, complexAcosh)
-	Atanh = transcendental("atanh", "atanh_cpu", "Returns the inverse hyperbolic tangent of each element; NaN "+
+	Atanh = functionOp("atanh", "atanh_cpu", "Returns the inverse hyperbolic tangent of each element; NaN "+
 		"outside [-1, 1].", math.Atanh, complexAtanh)
-	Erf    = transcendental("erf", "erf_vml_cpu", "Returns the error function of each element.", math.Erf, nil)
-	Erfinv = transcendental("erfinv", "erfinv_vml_cpu", "Returns the inverse of the error function of each element; NaN "+
+	Erf    = functionOp("erf", "erf_vml_cpu", "Returns the error function of each element.", math.Erf, nil)
+	Erfinv = functionOp("erfinv", "erfinv_vml_cpu", "Returns the inverse of the error function of each element; NaN "+
 		"outside [-1, 1].", math.Erfinv, nil)
-	Lgamma = transcendental("lgamma", "lgamma_vml_cpu", "Returns the logarithm of the magnitude of the gamma function of "+
+	Lgamma = functionOp("lgamma", "lgamma_vml_cpu", "Returns the logarithm of the magnitude of the gamma function of "+
 		"each element.", lgamma, nil)
-	Erfc = transcendental("erfc", "erfc_vml_cpu", "Returns 1 minus the error function of each element, without "+
+	Erfc = functionOp("erfc", "erfc_vml_cpu", "Returns 1 minus the error function of each element, without "+
 		"cancellation for large elements.", math.Erfc, nil)
 )
 

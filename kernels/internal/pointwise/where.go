@@ -83,7 +83,7 @@ func whereLayout(c *graph.Call) (tensor.Type, error) {
 // convertedConditionBodies are the kernels for a condition that is converted to the dtype of self and other.
 var (
 	selectFormula       = formula("where(c, x, y)", "c", "x", "y")
-	allDTypes           = [][]tensor.DType{boolean, integers, reduced, floats, complexes}
+	allDTypes           = [][]tensor.DType{boolean, integers, halfFloats, floats, complexes}
 	byteConditionBodies = map[tensor.DType]bodies{tensor.Bool: selectBodies(tensor.Bool),
 		tensor.Uint8: selectBodies(tensor.Uint8)}
 	convertedConditionBodies = bodiesOf(selectFormula, allDTypes...)

@@ -51,7 +51,7 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 		mask, err := folds.OneDim(a.Dim, t.Rank())
 		d := t.DType
 		if d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
-			if err == nil && !kit.Empty(t) && !trivial(t, mask, a.Dim) {
+			if err == nil && !kit.Empty(t) && !hasOneElement(t, mask, a.Dim) {
 				err = kit.NotImplemented(name, d)
 			}
 			d = tensor.Float64 // any dtype works, because at most one element is reduced
@@ -67,8 +67,8 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 	})
 }
 
-// trivial reports whether dim is given and has size 1. PyTorch then returns index 0 and does not check the dtype.
-func trivial(t tensor.Type, mask []bool, dim *int) bool {
+// hasOneElement reports whether dim is given and has size 1. PyTorch then returns index 0 and does not check the dtype.
+func hasOneElement(t tensor.Type, mask []bool, dim *int) bool {
 	return dim != nil && t.Rank() > 0 && kit.SizeIs(folds.Sizes(t.Shape, mask), 1)
 }
 

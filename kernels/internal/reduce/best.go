@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// best is the accumulator of a fold: the greatest or least element so far, and its index. The index is -1 before the
-// first element. The first NaN is the best element.
-type best[T kit.Sortable] struct {
+// bestElement is the accumulator of a fold: the greatest or least element so far, and its index. The index is -1 before
+// the first element. The first NaN is the best element.
+type bestElement[T kit.Sortable] struct {
 	value T
 	index int64
 }
@@ -20,40 +20,42 @@ type best[T kit.Sortable] struct {
 func bestFold(d tensor.DType, greatest, values bool) *iter.Fold {
 	switch kit.LoopDType(d) {
 	case tensor.Int64:
-		return bestOf[int64](greatest, values)
+		return bestIndexFold[int64](greatest, values)
 	case tensor.Float32:
-		return bestOf[float32](greatest, values)
+		return bestIndexFold[float32](greatest, values)
 	}
-	return bestOf[float64](greatest, values)
+	return bestIndexFold[float64](greatest, values)
 }
 
-func bestOf[T number](greatest, values bool) *iter.Fold {
-	f := bestAmong[T](greatest).InOrder()
+func bestIndexFold[T number](greatest, values bool) *iter.Fold {
+	f := bestElementFold[T](greatest).InOrder()
 	if values {
 		f = yieldsValue[T](f)
 	}
-	return iter.Yields(f, func(dst []int64, a []best[T]) {
+	return iter.Yields(f, func(dst []int64, a []bestElement[T]) {
 		for i := range a {
 			dst[i] = a[i].index
 		}
 	})
 }
 
-// extremeOf returns the fold of the best element without its index.
-func extremeOf[T number](greatest bool) *iter.Fold { return yieldsValue[T](bestAmong[T](greatest)) }
+// bestValueFold returns the fold of the best element without its index.
+func bestValueFold[T number](greatest bool) *iter.Fold {
+	return yieldsValue[T](bestElementFold[T](greatest))
+}
 
 type number interface {
 	kit.Sortable
 	tensor.Element
 }
 
-// bestAmong returns the fold of the best element and its index.
-func bestAmong[T number](greatest bool) *iter.Fold {
+// bestElementFold returns the fold of the best element and its index.
+func bestElementFold[T number](greatest bool) *iter.Fold {
 	row, columns, sign := leastRow[T], leastColumns[T], T(-1)
 	if greatest {
 		row, columns, sign = greatestRow[T], greatestColumns[T], 1
 	}
-	return iter.Folding(best[T]{index: -1}, row, columns, func(a, from []best[T]) {
+	return iter.Folding(bestElement[T]{index: -1}, row, columns, func(a, from []bestElement[T]) {
 		for i, b := range from {
 			v, w := a[i].value, b.value
 			if a[i].index < 0 || b.index >= 0 && (sign > 0 && w > v || sign < 0 && w < v || w != w && v == v) {
@@ -64,7 +66,7 @@ func bestAmong[T number](greatest bool) *iter.Fold {
 }
 
 func yieldsValue[T number](f *iter.Fold) *iter.Fold {
-	return iter.Yields(f, func(dst []T, a []best[T]) {
+	return iter.Yields(f, func(dst []T, a []bestElement[T]) {
 		for i := range a {
 			dst[i] = a[i].value
 		}
@@ -72,14 +74,14 @@ func yieldsValue[T number](f *iter.Fold) *iter.Fold {
 }
 
 // firstRow initializes an empty accumulator with the first element of a row.
-func (b *best[T]) firstRow(x []T, at int) {
+func (b *bestElement[T]) firstRow(x []T, at int) {
 	if b.index < 0 {
-		*b = best[T]{x[0], int64(at)}
+		*b = bestElement[T]{x[0], int64(at)}
 	}
 }
 
 // greatestRow folds a row. Most elements need a single comparison, which is false for greater elements and for NaN.
-func greatestRow[T kit.Sortable](a *best[T], x []T, at int) {
+func greatestRow[T kit.Sortable](a *bestElement[T], x []T, at int) {
 	a.firstRow(x, at)
 	b, i := *a, 0
 	for b.value == b.value && i < len(x) {
@@ -91,7 +93,7 @@ func greatestRow[T kit.Sortable](a *best[T], x []T, at int) {
 		}
 		for end := min(i+4, len(x)); i < end; i++ {
 			if v := x[i]; !(v <= b.value) {
-				if b = (best[T]{v, int64(at + i)}); v != v {
+				if b = (bestElement[T]{v, int64(at + i)}); v != v {
 					break
 				}
 			}
@@ -100,7 +102,7 @@ func greatestRow[T kit.Sortable](a *best[T], x []T, at int) {
 	*a = b
 }
 
-func leastRow[T kit.Sortable](a *best[T], x []T, at int) {
+func leastRow[T kit.Sortable](a *bestElement[T], x []T, at int) {
 	a.firstRow(x, at)
 	b, i := *a, 0
 	for b.value == b.value && i < len(x) {
@@ -112,7 +114,7 @@ func leastRow[T kit.Sortable](a *best[T], x []T, at int) {
 		}
 		for end := min(i+4, len(x)); i < end; i++ {
 			if v := x[i]; !(v >= b.value) {
-				if b = (best[T]{v, int64(at + i)}); v != v {
+				if b = (bestElement[T]{v, int64(at + i)}); v != v {
 					break
 				}
 			}
@@ -122,34 +124,34 @@ func leastRow[T kit.Sortable](a *best[T], x []T, at int) {
 }
 
 // firstColumns initializes empty accumulators with a row of elements. It reports whether the accumulators were empty.
-func firstColumns[T kit.Sortable](a []best[T], x []T, at int) bool {
+func firstColumns[T kit.Sortable](a []bestElement[T], x []T, at int) bool {
 	if len(a) == 0 || a[0].index >= 0 {
 		return false
 	}
 	for i, v := range x[:len(a)] {
-		a[i] = best[T]{v, int64(at)}
+		a[i] = bestElement[T]{v, int64(at)}
 	}
 	return true
 }
 
-func greatestColumns[T kit.Sortable](a []best[T], x []T, at int) {
+func greatestColumns[T kit.Sortable](a []bestElement[T], x []T, at int) {
 	if firstColumns(a, x, at) {
 		return
 	}
 	for i, v := range x[:len(a)] {
 		if b := &a[i]; !(v <= b.value) && b.value == b.value {
-			*b = best[T]{v, int64(at)}
+			*b = bestElement[T]{v, int64(at)}
 		}
 	}
 }
 
-func leastColumns[T kit.Sortable](a []best[T], x []T, at int) {
+func leastColumns[T kit.Sortable](a []bestElement[T], x []T, at int) {
 	if firstColumns(a, x, at) {
 		return
 	}
 	for i, v := range x[:len(a)] {
 		if b := &a[i]; !(v >= b.value) && b.value == b.value {
-			*b = best[T]{v, int64(at)}
+			*b = bestElement[T]{v, int64(at)}
 		}
 	}
 }

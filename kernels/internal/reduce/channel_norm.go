@@ -27,9 +27,10 @@ import (
 // Groups of channels with common statistics are merged in the second phase, so that the loops of the first phase can
 // run across channels if these are contiguous.
 type channelNorm struct {
-	groups         int // number of groups of channels of a sample
-	eps            float64
-	mean, variance int // indices of the operands with the statistics of each channel; 0 to compute them from the input
+	groups int // number of groups of channels of a sample
+	eps    float64
+	// indices of the operands with the mean and the variance of each channel; 0 if they are computed from the input
+	meanOperand, varianceOperand int
 }
 
 // compile returns the kernel for the operands input, weight and bias of a call. Weight and bias may be omitted.
@@ -57,8 +58,8 @@ func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
 // statistics returns the variance and the mean of each channel in float64. Their shape is [N, C, 1, ...], or [C] if the
 // statistics are operands.
 func (s *channelNorm) statistics(x *copies.Compound, in kit.Buffer) []kit.Buffer {
-	if s.mean != 0 {
-		return []kit.Buffer{x.Dense(x.In(s.variance), tensor.Float64), x.Dense(x.In(s.mean), tensor.Float64)}
+	if s.meanOperand != 0 {
+		return []kit.Buffer{x.Dense(x.In(s.varianceOperand), tensor.Float64), x.Dense(x.In(s.meanOperand), tensor.Float64)}
 	}
 	m := in.Meta
 	mask := make([]bool, m.Rank())
@@ -67,7 +68,7 @@ func (s *channelNorm) statistics(x *copies.Compound, in kit.Buffer) []kit.Buffer
 	}
 	shape := rule.ReduceShape(m.Shape, mask, true)
 	out := []kit.Buffer{x.Temp(tensor.Float64, shape...), x.Temp(tensor.Float64, shape...)}
-	v := variance{dtype: m.DType, n: sym.Of(folds.Count(m.Shape, mask)), mean: true}
+	v := variance{dtype: m.DType, n: sym.Of(folds.Count(m.Shape, mask)), returnsMean: true}
 	spec := v.spec(mask, true, tensor.Float64, tensor.Float64)
 	x.AddKernel("statistics", spec.Compile, out, in)
 	return out
@@ -79,7 +80,7 @@ func (s *channelNorm) coefficients(x *copies.Compound, statistics []kit.Buffer) 
 	m, loops := x.C.Meta(0), x.C.Meta(0).DType.OpMath()
 	shape := slices.Repeat([]int{1}, m.Rank())
 	shape[1] = m.Shape[1]
-	if s.mean == 0 {
+	if s.meanOperand == 0 {
 		shape[0] = m.Shape[0]
 	}
 	var out []kit.Buffer

@@ -32,7 +32,7 @@ var (
 
 // scanLoops has the loops of a running sum or product (a scan) over elements of dtype in.
 type scanLoops struct {
-	in tensor.DType
+	dtype tensor.DType
 	expr.Scanner
 }
 
@@ -62,7 +62,7 @@ func scanLoopsOf(op expr.Op, d tensor.DType, z [2]scanLoops) scanLoops {
 	if s := expr.Scanning(op, kit.LoopDType(d)); s != nil {
 		return scanLoops{kit.LoopDType(d), *s}
 	}
-	if d == z[0].in {
+	if d == z[0].dtype {
 		return z[0]
 	}
 	return z[1]
@@ -102,13 +102,13 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, z func(a, b comple
 		Lowerings: graph.Lowerings{
 			Rows: func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, dtype(c)) },
 			Impls: lineOp{
-				dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[cumAttrs](c).Dim }),
-				each: graph.Each{Simple: fusion.ScanSimple},
+				dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[cumAttrs](c).Dim }),
+				elementCost: graph.Each{Simple: fusion.ScanSimple},
 				lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
 					d := dtype(c)
 					l := scanLoopsOf(op, d, loops)
-					if c.Meta(0).DType != l.in || d != l.in {
-						k, err := lowerSuitedRows(c, by.rows(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, d) }))
+					if c.Meta(0).DType != l.dtype || d != l.dtype {
+						k, err := lowerSuitedRows(c, by.ordered(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, d) }))
 						if k != nil || err != nil {
 							return k, err
 						}
@@ -128,7 +128,7 @@ func scanRows(c *graph.Call, op expr.Op, d tensor.DType) (*graph.Rows, error) {
 	}
 	b := expr.NewBuilder(m.DType)
 	x := b.Convert(kit.LoopDType(d), folds.Operand(b, 0, d).Re)
-	return wholeRows(b, lineMask(m.Rank(), dim), []int{0}, b.Scan(op, x), d)
+	return singleResultRows(b, lineMask(m.Rank(), dim), []int{0}, b.Scan(op, x), d)
 }
 
 // compileScan returns the kernel of a scan along dim, of elements converted to d. Operands are copied first if their
@@ -145,11 +145,11 @@ func compileScan(c *graph.Call, dim int, by lineWalk, d tensor.DType, l scanLoop
 	} else {
 		inner = tensor.Numel(c.Meta(0).Shape[min(dim+1, c.Meta(0).Rank()):])
 	}
-	in, result := x.Dense(x.Dense(in, d), l.in), out
-	if out.Meta.DType != l.in || !out.Meta.IsContiguous() {
-		result = x.Temp(l.in, out.Meta.Shape...)
+	in, result := x.Dense(x.Dense(in, d), l.dtype), out
+	if out.Meta.DType != l.dtype || !out.Meta.IsContiguous() {
+		result = x.Temp(l.dtype, out.Meta.Shape...)
 	}
-	blocks, size := kit.DivUp(inner, columnUnit), l.in.Size()
+	blocks, size := kit.DivUp(inner, columnUnit), l.dtype.Size()
 	units := out.Meta.Numel() / (n * inner) * blocks
 	x.AddPhases(0, columnUnit*l.Carry, []kit.Buffer{result, in}, copies.CutUnits(units, n*min(inner, columnUnit),
 		func(m *graph.Mem, begin, end int) error {
@@ -186,7 +186,7 @@ func withDimLast(b kit.Buffer, dim int) kit.Buffer {
 func (l *scanLoops) scan(m *graph.Mem, out, in unsafe.Pointer, n, step, lines int) {
 	carry := unsafe.Pointer(&m.Worker[0])
 	l.Begin(carry, lines)
-	if lines == 1 && step == l.in.Size() {
+	if lines == 1 && step == l.dtype.Size() {
 		kit.Blocks(m.Context, n, func(begin, end int) {
 			l.Row(carry, unsafe.Add(out, begin*step), unsafe.Add(in, begin*step), end-begin)
 		})

@@ -77,14 +77,14 @@ func extremumRow(b *expr.Builder, x folds.Part, greatest bool) []folds.Part {
 func extremumFold(d tensor.DType, greatest bool) *iter.Fold {
 	switch kit.LoopDType(d) {
 	case tensor.Float32:
-		return extremeOf[float32](greatest)
+		return bestValueFold[float32](greatest)
 	case tensor.Float64:
-		return extremeOf[float64](greatest)
+		return bestValueFold[float64](greatest)
 	}
 	if greatest {
-		return kit.Accumulators[int64](iter.Folding(math.MinInt64, maxIntRow, maxIntColumns, maxIntTo))
+		return kit.Accumulators[int64](iter.Folding(math.MinInt64, maxIntRow, maxIntColumns, maxIntInto))
 	}
-	return kit.Accumulators[int64](iter.Folding(math.MaxInt64, minIntRow, minIntColumns, minIntTo))
+	return kit.Accumulators[int64](iter.Folding(math.MaxInt64, minIntRow, minIntColumns, minIntInto))
 }
 
 // The loops over integers use conditional moves and are unrolled by four. Predicted branches would take as long, but
@@ -115,7 +115,7 @@ func minIntRow(a *int64, x []int64, _ int) {
 // fourElements returns four elements from index i. Slicing them would cost more than the operation.
 func fourElements[T any](x []T, i int) *[4]T { return (*[4]T)(unsafe.Pointer(&x[i])) }
 
-func maxIntTo(a, x []int64) {
+func maxIntInto(a, x []int64) {
 	i := 0
 	x = x[:len(a)]
 	for last := len(a) - 4; i <= last; i += 4 {
@@ -130,7 +130,7 @@ func maxIntTo(a, x []int64) {
 	}
 }
 
-func minIntTo(a, x []int64) {
+func minIntInto(a, x []int64) {
 	i := 0
 	x = x[:len(a)]
 	for last := len(a) - 4; i <= last; i += 4 {
@@ -145,6 +145,6 @@ func minIntTo(a, x []int64) {
 	}
 }
 
-func maxIntColumns(a, x []int64, _ int) { maxIntTo(a, x) }
+func maxIntColumns(a, x []int64, _ int) { maxIntInto(a, x) }
 
-func minIntColumns(a, x []int64, _ int) { minIntTo(a, x) }
+func minIntColumns(a, x []int64, _ int) { minIntInto(a, x) }

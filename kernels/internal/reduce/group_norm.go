@@ -66,19 +66,19 @@ func groupNormRows(c *graph.Call) (*graph.Rows, error) {
 	if m.Strides[1] == 1 && run > 1 && run < shortRun && tensor.Numel(m.Shape[2:]) >= manyRuns {
 		return nil, nil
 	}
-	return sampleRows(c, a.NumGroups, a.NumGroups, a.Eps)
+	return sampleNormRows(c, a.NumGroups, a.NumGroups, a.Eps)
 }
 
-// sampleRows returns the normalization as an expression over all dimensions except the first two. If split is not 0,
-// the channels are first divided into split groups, and dimension 1 is the group.
-func sampleRows(c *graph.Call, split, groups int, eps float64) (*graph.Rows, error) {
+// sampleNormRows returns the normalization as an expression over all dimensions except the first two. If split is not
+// 0, the channels are first divided into split groups, and dimension 1 is the group.
+func sampleNormRows(c *graph.Call, split, groups int, eps float64) (*graph.Rows, error) {
 	b, v, in, mask := normOperands(c, c.Meta(0).Rank()-2, 2)
 	if split != 0 {
 		mask = slices.Insert(mask, 2, true)
 	}
 	shape := c.Meta(0).Shape
-	y := normedRow(b, v, float64(shape[1]/groups*tensor.Numel(shape[2:])), eps)
-	r, err := wholeRows(b, mask, in, y, c.Meta(0).DType)
+	y := affineNormRow(b, v, float64(shape[1]/groups*tensor.Numel(shape[2:])), eps)
+	r, err := singleResultRows(b, mask, in, y, c.Meta(0).DType)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ var InstanceNorm = kit.Define[instanceNormAttrs](graph.Op{
 			}
 			s := &channelNorm{groups: c.Meta(0).Shape[1], eps: a.Eps}
 			if !a.UseInputStats {
-				s.mean, s.variance = 3, 4
+				s.meanOperand, s.varianceOperand = 3, 4
 			}
 			return s.compile(c)
 		},
@@ -183,7 +183,7 @@ func instanceNormRows(c *graph.Call) (*graph.Rows, error) {
 	if !a.UseInputStats {
 		return nil, nil
 	}
-	return sampleRows(c, 0, c.Meta(0).Shape[1], a.Eps)
+	return sampleNormRows(c, 0, c.Meta(0).Shape[1], a.Eps)
 }
 
 func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {

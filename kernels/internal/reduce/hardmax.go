@@ -66,10 +66,10 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Rows: hardmaxRows,
 		Impls: lineOp{
-			dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[hardmaxAttrs](c).Dim }),
-			each: graph.Each{Simple: 2}, rows: hardmaxRows, attrs: &hardmaxAttrs{Dim: 1},
+			dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[hardmaxAttrs](c).Dim }),
+			elementCost: graph.Each{Simple: 2}, rows: hardmaxRows, typicalAttrs: &hardmaxAttrs{Dim: 1},
 			lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
-				if k, err := compileSuitedRows(c, by.rows(hardmaxRows)); k != nil || err != nil {
+				if k, err := compileSuitedRows(c, by.ordered(hardmaxRows)); k != nil || err != nil {
 					return k, err
 				}
 				return compileHardmax(c, dim)
@@ -90,7 +90,7 @@ func hardmaxRows(c *graph.Call) (*graph.Rows, error) {
 	place := b.Position()
 	is := b.Do(expr.Eq, place, firstWhere(b, isBest(b, x, b.Reduce(expr.Max, x)), place))
 	y := b.Do(expr.Select, is, b.Const(b.DType(x), 1), b.Const(b.DType(x), 0))
-	return wholeRows(b, lineMask(c.Meta(0).Rank(), dim), []int{0}, y, d)
+	return singleResultRows(b, lineMask(c.Meta(0).Rank(), dim), []int{0}, y, d)
 }
 
 // compileHardmax returns a kernel that finds the positions of the greatest elements of all lines before it writes the

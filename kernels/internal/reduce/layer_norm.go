@@ -88,6 +88,6 @@ func inferLayerNorm(c *graph.Call) ([]graph.Result, error) {
 func layerNormRows(c *graph.Call) (*graph.Rows, error) {
 	a := kit.Attrs[layerNormAttrs](c)
 	b, v, in, mask := normOperands(c, len(a.NormalizedShape), 2)
-	y := normedRow(b, v, float64(folds.Count(c.Meta(0).Shape, mask)), a.Eps)
-	return wholeRows(b, mask, in, y, c.Meta(0).DType)
+	y := affineNormRow(b, v, float64(folds.Count(c.Meta(0).Shape, mask)), a.Eps)
+	return singleResultRows(b, mask, in, y, c.Meta(0).DType)
 }

@@ -21,11 +21,11 @@ const (
 // lineOp describes an op along one dimension whose result has the shape of the operand. A line has all elements along
 // the dimension at one index of the other dimensions.
 type lineOp struct {
-	dim   func(c *graph.Call) (int, error)
-	attrs any                                      // attributes of a typical call, to price the expression
-	each  graph.Each                               // cost of an element if there is no expression
-	rows  func(c *graph.Call) (*graph.Rows, error) // returns the expression over a row, or nil if there is none
-	lower func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error)
+	dim          func(c *graph.Call) (int, error)
+	typicalAttrs any                                      // attributes of a typical call, to price the expression
+	elementCost  graph.Each                               // cost of an element if there is no expression
+	rows         func(c *graph.Call) (*graph.Rows, error) // returns the expression over a row, or nil if there is none
+	lower        func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error)
 }
 
 // columnUnit is the number of adjacent lines that lineColumns processes at once.
@@ -66,8 +66,8 @@ func (o lineOp) impls() []graph.Impl {
 	return list
 }
 
-// rows returns a function that calls rows and sets the order in which the rows of the call are processed.
-func (by lineWalk) rows(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
+// ordered returns a function that calls rows and sets the order in which the rows of the call are processed.
+func (by lineWalk) ordered(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
 	return func(c *graph.Call) (*graph.Rows, error) {
 		r, err := rows(c)
 		if r != nil {
@@ -111,7 +111,7 @@ func (o lineOp) effort() (e fusion.Effort, ok bool) {
 	defer func() { _ = recover() }() // the zero values of attributes may be invalid
 	m := tensor.New(tensor.Float32, 2, 3)
 	r, err := o.rows(&graph.Call{In: []graph.Arg{graph.Of(&graph.Value{Meta: m, Type: m.Type()})}, Out: []tensor.Meta{m},
-		Attrs: o.attrs})
+		Attrs: o.typicalAttrs})
 	if err != nil || r == nil {
 		return e, false
 	}
@@ -134,9 +134,9 @@ func (o lineOp) work(c *graph.Call, by lineWalk, w graph.Walk, e fusion.Effort, 
 		}
 		e.Do(&work, n, rows)
 	} else {
-		work.Do(graph.GoSimple, n*o.each.Simple)
-		work.Do(graph.GoFunction, n*o.each.Function)
-		work.Flops = n * (o.each.Simple + o.each.Function)
+		work.Do(graph.GoSimple, n*o.elementCost.Simple)
+		work.Do(graph.GoFunction, n*o.elementCost.Function)
+		work.Flops = n * (o.elementCost.Simple + o.elementCost.Function)
 	}
 	if !compiled || by == lineColumns {
 		work.Do(lineBegin, n/float64(max(1, run.N)))

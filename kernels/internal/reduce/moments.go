@@ -13,10 +13,10 @@ import (
 
 // variance describes a call that computes a variance or a standard deviation, with or without the mean.
 type variance struct {
-	dtype      tensor.DType
-	n          sym.Int // number of elements of a row
-	correction float64
-	root, mean bool // root: return the standard deviation; mean: also return the mean
+	dtype                   tensor.DType
+	n                       sym.Int // number of elements of a row
+	correction              float64
+	returnsStd, returnsMean bool // root: return the standard deviation; mean: also return the mean
 }
 
 // spec returns the reduction to results of the given dtypes.
@@ -35,9 +35,9 @@ func (v variance) divisor() float64 { return max(float64(kit.KnownSize(v.n))-v.c
 // fold returns the computation in Go, for real numbers.
 func (v variance) fold() *iter.Fold {
 	if kit.LoopDType(v.dtype) == tensor.Float32 {
-		return momentsFold[float32](v.divisor(), v.root, v.mean)
+		return momentsFold[float32](v.divisor(), v.returnsStd, v.returnsMean)
 	}
-	return momentsFold[float64](v.divisor(), v.root, v.mean)
+	return momentsFold[float64](v.divisor(), v.returnsStd, v.returnsMean)
 }
 
 func (v variance) row(b *expr.Builder, x folds.Part) []folds.Part {
@@ -49,17 +49,17 @@ func (v variance) row(b *expr.Builder, x folds.Part) []folds.Part {
 		imag, mu.Im = varRow(b, x.Im, n, v.divisor())
 		y = b.Do(expr.Add, y, imag)
 	}
-	if v.root {
+	if v.returnsStd {
 		y = b.Do(expr.Sqrt, y)
 	}
-	if !v.mean {
+	if !v.returnsMean {
 		return []folds.Part{folds.Real(y)}
 	}
 	return []folds.Part{folds.Real(y), mu}
 }
 
 func (v variance) ref(x []tensor.Scalar) []tensor.Scalar {
-	return refVar(v.dtype.IsComplex(), v.divisor(), v.root, v.mean)(x)
+	return refVar(v.dtype.IsComplex(), v.divisor(), v.returnsStd, v.returnsMean)(x)
 }
 
 func refVar(isComplex bool, divisor float64, root, mean bool) func(x []tensor.Scalar) []tensor.Scalar {

@@ -45,18 +45,18 @@ var (
 
 // nllLoss has the sizes and attributes of a call. There are n samples, and each sample has inner targets.
 type nllLoss struct {
-	n, classes, inner int
-	reduction, ignore int
-	entropy           bool    // cross_entropy_loss, else nll_loss
-	hasProbabilities  bool    // targets are class probabilities
-	smoothing         float64 // share of the target that is spread over all classes
+	samples, classes, targetsPerSample int
+	reduction, ignoreIndex             int
+	isCrossEntropy                     bool    // cross_entropy_loss, else nll_loss
+	hasProbabilities                   bool    // targets are class probabilities
+	smoothing                          float64 // share of the target that is spread over all classes
 }
 
 func nllLossOp(attrs *graph.Schema, name, doc string, entropy bool,
 	read func(c *graph.Call) (reduction, ignore int, smoothing float64)) *graph.Op {
 	of := func(c *graph.Call) (*nllLoss, error) {
-		l := &nllLoss{entropy: entropy}
-		l.reduction, l.ignore, l.smoothing = read(c)
+		l := &nllLoss{isCrossEntropy: entropy}
+		l.reduction, l.ignoreIndex, l.smoothing = read(c)
 		if !(l.smoothing > 0) { // PyTorch ignores negative numbers and NaN
 			l.smoothing = 0
 		}
@@ -145,9 +145,9 @@ func (l *nllLoss) check(c *graph.Call) error {
 		return errors.New("input tensor should be 1D or 2D")
 	}
 	classes := m.Shape[min(1, m.Rank()-1)]
-	l.n, l.classes, l.inner = 1, kit.KnownSize(classes), 1
+	l.samples, l.classes, l.targetsPerSample = 1, kit.KnownSize(classes), 1
 	if m.Rank() > 1 {
-		l.n, l.inner = kit.KnownSize(m.Shape[0]), kit.KnownSize(tensor.Product(m.Shape[2:]))
+		l.samples, l.targetsPerSample = kit.KnownSize(m.Shape[0]), kit.KnownSize(tensor.Product(m.Shape[2:]))
 	}
 	if l.smoothing > 1 {
 		return fmt.Errorf("label_smoothing must be between 0.0 and 1.0. Got: %g", l.smoothing)
@@ -155,7 +155,7 @@ func (l *nllLoss) check(c *graph.Call) error {
 	switch {
 	case l.hasProbabilities && !t.DType.IsFloat():
 		return fmt.Errorf("Expected floating point type for target with class probabilities, got %s", t.DType.TorchName())
-	case l.hasProbabilities && l.ignore >= 0:
+	case l.hasProbabilities && l.ignoreIndex >= 0:
 		return errors.New("ignore_index is not supported for floating point target")
 	case !l.hasProbabilities:
 		if err := checkTargets(m, t); err != nil {
@@ -203,12 +203,12 @@ type lossData[T float32 | float64] struct {
 
 // lossAt returns the loss of target i and its weight in a mean.
 func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
-	base := i/l.inner*l.classes*l.inner + i%l.inner
+	base := i/l.targetsPerSample*l.classes*l.targetsPerSample + i%l.targetsPerSample
 	if l.hasProbabilities {
 		return -l.sumClasses(base, T(1-l.smoothing), T(l.smoothing)/T(l.classes)), 1, nil
 	}
 	t := l.target[i]
-	if t == int64(l.ignore) {
+	if t == int64(l.ignoreIndex) {
 		return 0, 0, nil
 	}
 	if uint64(t) >= uint64(l.classes) {
@@ -218,7 +218,7 @@ func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
 	if l.classWeights != nil {
 		weight = l.classWeights[t]
 	}
-	loss = -l.elements[base+int(t)*l.inner] * weight
+	loss = -l.elements[base+int(t)*l.targetsPerSample] * weight
 	if l.smoothing > 0 {
 		loss = loss*T(1-l.smoothing) - l.sumClasses(base, 0, T(l.smoothing)/T(l.classes))
 	}
@@ -232,22 +232,22 @@ func (l *lossData[T]) sumClasses(base int, share, every T) T {
 	for k := range l.classes {
 		by := every
 		if l.probs != nil {
-			by = l.probs[base+k*l.inner]*share + every
+			by = l.probs[base+k*l.targetsPerSample]*share + every
 		}
 		if l.classWeights != nil {
 			by *= l.classWeights[k]
 		}
-		sum += float64(l.elements[base+k*l.inner] * by)
+		sum += float64(l.elements[base+k*l.targetsPerSample] * by)
 	}
 	return T(sum)
 }
 
 func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kernel, error) {
-	d, n := tensor.DTypeOf[T](), l.n*l.inner
+	d, n := tensor.DTypeOf[T](), l.samples*l.targetsPerSample
 	x := copies.NewCompound(c)
 	ins := append(x.Operands(d), kit.Buffer{})
 	logs := ins[0]
-	if l.entropy && logs.Meta.Numel() > 0 {
+	if l.isCrossEntropy && logs.Meta.Numel() > 0 {
 		logs = x.Temp(d, ins[0].Meta.Shape...)
 		x.AddCall(LogSoftmax, graph.Attrs{"dim": min(1, logs.Meta.Rank()-1)}, []kit.Buffer{logs}, ins[0])
 	}
@@ -294,7 +294,7 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 
 func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	x, t := in[0], in[1]
-	if l.entropy {
+	if l.isCrossEntropy {
 		x = softmaxReference(x.CopyTo(tensor.New(tensor.Float64, x.Shape...)), min(1, x.Rank()-1), tensor.Float64, true)
 	}
 	each := tensor.Zeros(d, kit.KnownSizes(targetSizes(x.Meta.Type()))...)
@@ -303,7 +303,7 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	kit.EachIndex(each.Shape, func(index []int) {
 		k, all, one := -1, l.smoothing/float64(l.classes), 0.0
 		if !l.hasProbabilities {
-			if k = int(t.At(index...).Int()); k == l.ignore {
+			if k = int(t.At(index...).Int()); k == l.ignoreIndex {
 				return
 			}
 			if k < 0 || k >= l.classes {

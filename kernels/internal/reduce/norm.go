@@ -131,7 +131,7 @@ func emptyNorm(m tensor.Type, dims []int, ord tensor.Scalar) error {
 func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: d, Outs: []tensor.DType{d.ToReal()},
 		How: func() folds.How {
-			return folds.How{Fold: lengthFold(d, p),
+			return folds.How{Fold: norm2Fold(d, p),
 				Row: func(b *expr.Builder, x folds.Part) []folds.Part { return normRow(b, x, p) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					sum, least, most := 0.0, math.Inf(1), 0.0
@@ -197,18 +197,18 @@ func magnitude(b *expr.Builder, x folds.Part) expr.Value {
 	return b.Inline(c, func(operand, _ int) expr.Value { return [...]expr.Value{re, im}[operand] })[0].Re
 }
 
-// lengthFold returns the fold of the norm of order 2 of real numbers, or nil for other dtypes and orders.
-func lengthFold(d tensor.DType, p float64) func() *iter.Fold {
+// norm2Fold returns the fold of the norm of order 2 of real numbers, or nil for other dtypes and orders.
+func norm2Fold(d tensor.DType, p float64) func() *iter.Fold {
 	switch {
 	case p != 2 || d.IsComplex():
 		return nil
 	case kit.LoopDType(d) == tensor.Float32:
-		return lengthOf[float32]
+		return norm2FoldOf[float32]
 	}
-	return lengthOf[float64]
+	return norm2FoldOf[float64]
 }
 
-func lengthOf[T float32 | float64]() *iter.Fold {
+func norm2FoldOf[T float32 | float64]() *iter.Fold {
 	f := iter.Folding(0.0, func(a *float64, x []T, _ int) { *a += sumOfSquares(x, 0) },
 		func(a []float64, x []T, _ int) {
 			x = x[:len(a)]

@@ -12,8 +12,8 @@ import (
 // a rate to measure it.
 func Rates() []graph.Rate { return slices.Concat(foldRates(), multipassRates(), lineOpRates()) }
 
-// plane has the dimensions of an image's pixels.
-var plane = []int{2, 3}
+// pixelDims has the dimensions of an image's pixels.
+var pixelDims = []int{2, 3}
 
 // foldRates lists the rates of loops that fold a row in one pass.
 func foldRates() []graph.Rate {
@@ -22,19 +22,19 @@ func foldRates() []graph.Rate {
 	}
 	return []graph.Rate{
 		{Name: graph.FoldElement, Unit: "an element that is folded",
-			Calls: []graph.RateCall{mean([]int{1}, kit.F32(128, 1024)), mean(plane, kit.NHWC(1, 256, 28, 28))}},
+			Calls: []graph.RateCall{mean([]int{1}, kit.F32(128, 1024)), mean(pixelDims, kit.NHWC(1, 256, 28, 28))}},
 		{Name: graph.FoldRow, Unit: "the start of a row that is folded",
-			Calls: []graph.RateCall{mean(plane, kit.F32(1, 512, 8, 8)), mean([]int{1}, kit.F32(2048, 16))}},
+			Calls: []graph.RateCall{mean(pixelDims, kit.F32(1, 512, 8, 8)), mean([]int{1}, kit.F32(2048, 16))}},
 		{Name: graph.FoldRun, Unit: "the start of a run of adjacent columns that are folded",
-			Calls: []graph.RateCall{mean(plane, kit.NHWC(1, 24, 56, 56)), mean(plane, kit.NHWC(1, 16, 28, 28))}},
+			Calls: []graph.RateCall{mean(pixelDims, kit.NHWC(1, 24, 56, 56)), mean(pixelDims, kit.NHWC(1, 16, 28, 28))}},
 		{Name: graph.FoldTail, Unit: "the rest of a row that is folded, which does not fill a register",
-			Calls: []graph.RateCall{mean(plane, kit.F32(1, 512, 7, 7)), mean(plane, kit.F32(1, 1280, 7, 7)),
-				activated("relu", 1, 208, 14, 14)}},
+			Calls: []graph.RateCall{mean(pixelDims, kit.F32(1, 512, 7, 7)), mean(pixelDims, kit.F32(1, 1280, 7, 7)),
+				activationMean("relu", 1, 208, 14, 14)}},
 		{Name: graph.FoldBegin, Unit: "the start of a fold",
-			Calls: []graph.RateCall{mean(plane, kit.F32(1, 64, 7, 7)), mean(plane, kit.NHWC(1, 64, 7, 7))}},
+			Calls: []graph.RateCall{mean(pixelDims, kit.F32(1, 64, 7, 7)), mean(pixelDims, kit.NHWC(1, 64, 7, 7))}},
 		{Name: graph.FoldSimple, Unit: "an instruction on an element of a loop that folds",
-			Calls: []graph.RateCall{activated("silu", 1, 96, 28, 28), activated("silu", 1, 240, 14, 14),
-				activated("relu", 1, 104, 28, 28)}},
+			Calls: []graph.RateCall{activationMean("silu", 1, 96, 28, 28), activationMean("silu", 1, 240, 14, 14),
+				activationMean("relu", 1, 104, 28, 28)}},
 		{Name: graph.FoldTransposed, Unit: "an element of an operand that is transposed for a loop that folds",
 			Calls: []graph.RateCall{transposedNorm()}},
 	}
@@ -46,13 +46,13 @@ func multipassRates() []graph.Rate {
 		{Name: graph.MultipassSimple, Unit: "an instruction on an element of loops that fold rows in several passes",
 			Calls: []graph.RateCall{softmaxCall(128, 512), softmaxCall(32, 2048)}},
 		{Name: graph.MultipassElement, Unit: "an element that is folded in several passes",
-			Calls: []graph.RateCall{normParts(196, 768), normParts(196, 384), normParts(784, 192)}},
+			Calls: []graph.RateCall{composedLayerNorm(196, 768), composedLayerNorm(196, 384), composedLayerNorm(784, 192)}},
 		{Name: graph.MultipassBegin, Unit: "the start of a fold, in several passes",
-			Calls: []graph.RateCall{normParts(1, 768), normParts(49, 512)}},
+			Calls: []graph.RateCall{composedLayerNorm(1, 768), composedLayerNorm(49, 512)}},
 		{Name: graph.MultipassRow, Unit: "the start of a row, in several passes",
-			Calls: []graph.RateCall{softmaxCall(2048, 16), normParts(3136, 96), softmaxCall(1024, 64)}},
+			Calls: []graph.RateCall{softmaxCall(2048, 16), composedLayerNorm(3136, 96), softmaxCall(1024, 64)}},
 		{Name: graph.MultipassRun, Unit: "the start of a run of adjacent columns, in several passes",
-			Calls: []graph.RateCall{columns(normParts(50, 768)), columns(normParts(196, 768))}},
+			Calls: []graph.RateCall{withStridedRows(composedLayerNorm(50, 768)), withStridedRows(composedLayerNorm(196, 768))}},
 		{Name: graph.MultipassTail, Unit: "the rest of a row, which does not fill a register, in several passes",
 			Calls: []graph.RateCall{softmaxCall(1024, 49), biasedSoftmax(48, 49), biasedSoftmax(12, 50)}},
 	}
@@ -80,8 +80,8 @@ func transposedNorm() graph.RateCall {
 		In: []tensor.Meta{m, kit.F32(192), kit.F32(192)}, Constant: []int{1, 2}}
 }
 
-// columns returns a call whose rows are strided in its first operand.
-func columns(c graph.RateCall) graph.RateCall {
+// withStridedRows returns a call whose rows are strided in its first operand.
+func withStridedRows(c graph.RateCall) graph.RateCall {
 	m := &c.In[0]
 	m.Strides = []int{1, m.Shape[0]}
 	return c
@@ -91,8 +91,8 @@ func softmaxCall(rows, n int) graph.RateCall {
 	return graph.RateCall{Op: "softmax", Attrs: graph.Attrs{"dim": 1}, In: []tensor.Meta{kit.F32(rows, n)}, Impl: "rows"}
 }
 
-// normParts returns a layer norm of separate ops, as models have it.
-func normParts(rows, n int) graph.RateCall {
+// composedLayerNorm returns a layer norm of separate ops, as models have it.
+func composedLayerNorm(rows, n int) graph.RateCall {
 	return graph.RateCall{Op: "mean", In: []tensor.Meta{kit.F32(rows, n), kit.F32(n)}, Constant: []int{1},
 		Make: func(g *graph.Graph, in []any) []*graph.Value {
 			means := graph.Attrs{"dim": []int{1}, "keepdim": true}
@@ -103,12 +103,12 @@ func normParts(rows, n int) graph.RateCall {
 		}}
 }
 
-// activated returns an activation and its mean over pixels.
-func activated(op string, shape ...int) graph.RateCall {
+// activationMean returns an activation and its mean over pixels.
+func activationMean(op string, shape ...int) graph.RateCall {
 	return graph.RateCall{Op: "mean", In: []tensor.Meta{kit.F32(shape...)},
 		Make: func(g *graph.Graph, in []any) []*graph.Value {
 			y := g.Apply(op, nil, in[0])[0]
-			return append(g.Apply("mean", graph.Attrs{"dim": plane, "keepdim": true}, y), y)
+			return append(g.Apply("mean", graph.Attrs{"dim": pixelDims, "keepdim": true}, y), y)
 		}}
 }
 

@@ -220,9 +220,9 @@ func rmsNormRows(c *graph.Call) (*graph.Rows, error) {
 	wide := folds.InFloat64(b, v[0])
 	n := b.Const(tensor.Float64, float64(folds.Count(c.Meta(0).Shape, mask)))
 	mean := b.Do(expr.Div, folds.Total(b, b.Do(expr.Mul, wide, wide)), n)
-	y := b.Do(expr.Mul, v[0], rootOf(b, mean, a.eps(c.Meta(0).DType), b.DType(v[0])))
+	y := b.Do(expr.Mul, v[0], inverseRoot(b, mean, a.eps(c.Meta(0).DType), b.DType(v[0])))
 	if v[1] != expr.None {
 		y = b.Do(expr.Mul, y, v[1])
 	}
-	return wholeRows(b, mask, in, y, c.Meta(0).DType)
+	return singleResultRows(b, mask, in, y, c.Meta(0).DType)
 }

@@ -50,7 +50,7 @@ func rowNormOf[T float32 | float64](c *graph.Call, dims int, eps float64, root b
 }
 
 // normalizeRow writes the layer norm of row x to y. Weight w and bias b may be nil. It computes mean and variance in
-// float64. The rounding error of the mean in T is added to the quotient, as in standardRow.
+// float64. The rounding error of the mean in T is added to the quotient, as in standardizedRow.
 func normalizeRow[T float32 | float64](m *graph.Mem, y, x, w, b []T, eps float64) {
 	var sum, squares float64
 	kit.Blocks(m.Context, len(x), func(begin, end int) { folds.SumRow(&sum, x[begin:end], 0) })
@@ -61,7 +61,7 @@ func normalizeRow[T float32 | float64](m *graph.Mem, y, x, w, b []T, eps float64
 	mean := T(mu)
 	f, rest := T(scale), T((float64(mean)-mu)*scale)
 	kit.Blocks(m.Context, len(x), func(begin, end int) {
-		standardize(y[begin:end], x[begin:end], partOf(w, begin, end), partOf(b, begin, end), mean, f, rest)
+		standardize(y[begin:end], x[begin:end], optionalPart(w, begin, end), optionalPart(b, begin, end), mean, f, rest)
 	})
 }
 
@@ -71,7 +71,7 @@ func scaleRow[T float32 | float64](m *graph.Mem, y, x, w, _ []T, eps float64) {
 	kit.Blocks(m.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], 0) })
 	f := T(1 / math.Sqrt(squares/float64(len(x))+eps))
 	kit.Blocks(m.Context, len(x), func(begin, end int) {
-		multiplyRow(y[begin:end], x[begin:end], partOf(w, begin, end), f)
+		multiplyRow(y[begin:end], x[begin:end], optionalPart(w, begin, end), f)
 	})
 }
 
@@ -90,8 +90,8 @@ func multiplyRow[T float32 | float64](y, x, w []T, by T) {
 	}
 }
 
-// partOf returns a part of a weight or bias, which may be nil.
-func partOf[T float32 | float64](v []T, begin, end int) []T {
+// optionalPart returns a part of a weight or bias, which may be nil.
+func optionalPart[T float32 | float64](v []T, begin, end int) []T {
 	if v == nil {
 		return nil
 	}

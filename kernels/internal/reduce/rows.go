@@ -46,8 +46,8 @@ func suitedExpressions(rows func(c *graph.Call) (*graph.Rows, error)) func(c *gr
 	}
 }
 
-// wholeRows returns an expression with the single result y. The result has dtype d and the shape of the operand.
-func wholeRows(b *expr.Builder, mask []bool, in []int, y expr.Value, d tensor.DType) (*graph.Rows, error) {
+// singleResultRows returns an expression with the single result y. The result has dtype d and the shape of the operand.
+func singleResultRows(b *expr.Builder, mask []bool, in []int, y expr.Value, d tensor.DType) (*graph.Rows, error) {
 	code, err := b.Build(folds.Result(b, folds.Real(y), d))
 	if err != nil {
 		return nil, err
@@ -64,11 +64,11 @@ func softmaxRows(c *graph.Call, dim int, d tensor.DType, logs bool) (*graph.Rows
 	n := folds.Count(c.Meta(0).Shape, mask)
 	if !logs {
 		y, _ := folds.Softmax(b, x, n)
-		return wholeRows(b, mask, []int{0}, y, d)
+		return singleResultRows(b, mask, []int{0}, y, d)
 	}
 	_, sum, most := folds.Exponentials(b, x, n)
 	shift := b.Do(expr.Add, folds.InFloat64(b, most), b.Do(expr.Log, folds.InFloat64(b, sum)))
-	return wholeRows(b, mask, []int{0}, b.Do(expr.Sub, folds.InFloat64(b, x), shift), d)
+	return singleResultRows(b, mask, []int{0}, b.Do(expr.Sub, folds.InFloat64(b, x), shift), d)
 }
 
 // normOperands starts the expression of a normalization over the last dims dimensions. It loads the operand and the
@@ -94,8 +94,8 @@ func normOperands(c *graph.Call, dims, params int) (b *expr.Builder, v [3]expr.V
 	return b, v, in, mask
 }
 
-// rootOf returns 1/sqrt(v + eps), converted to dtype d. v is a float64.
-func rootOf(b *expr.Builder, v expr.Value, eps float64, d tensor.DType) expr.Value {
+// inverseRoot returns 1/sqrt(v + eps), converted to dtype d. v is a float64.
+func inverseRoot(b *expr.Builder, v expr.Value, eps float64, d tensor.DType) expr.Value {
 	const f64 = tensor.Float64
 	return b.Convert(d, b.Do(expr.Div, b.Const(f64, 1), b.Do(expr.Sqrt, b.Do(expr.Add, v, b.Const(f64, eps)))))
 }
@@ -108,17 +108,17 @@ func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (v, mean expr.Val
 	return b.Do(expr.Div, folds.Total(b, b.Do(expr.Mul, d, d)), b.Const(tensor.Float64, divisor)), mean
 }
 
-// For rows of float32 with fewSquares to mostSquares elements, mean and variance are computed in one pass, from the
-// mean of squares. A second pass would be 20% slower for rows of 4,096 elements in the cache, and 3% to 7% slower for
-// rows of up to fewSquares elements (Zen 5). The mean of squares has an error of 2^-53 of the squared mean, which
-// matters only if the squared mean is 2^30 times the variance.
+// For rows of float32 with maxFloat32Squares to maxOnePass elements, mean and variance are computed in one pass, from
+// the mean of squares. A second pass would be 20% slower for rows of 4,096 elements in the cache, and 3% to 7% slower
+// for rows of up to maxFloat32Squares elements (Zen 5). The mean of squares has an error of 2^-53 of the squared mean,
+// which matters only if the squared mean is 2^30 times the variance.
 const (
-	fewSquares  = 1024
-	mostSquares = 4096
+	maxFloat32Squares = 1024
+	maxOnePass        = 4096
 )
 
 // rowVariance returns the variance of a row x of n elements. near is the mean rounded to float32, and centred is x
-// minus near. Up to fewSquares squares are summed in float32, as PyTorch does.
+// minus near. Up to maxFloat32Squares squares are summed in float32, as PyTorch does.
 func rowVariance(b *expr.Builder, x, mean, near, centred expr.Value, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
 	mean2 := func(x expr.Value) expr.Value {
@@ -128,9 +128,9 @@ func rowVariance(b *expr.Builder, x, mean, near, centred expr.Value, n, eps floa
 	// square is the mean square of deviations from a number, and far the difference of the mean and this number.
 	var square, far expr.Value
 	switch {
-	case n <= fewSquares:
+	case n <= maxFloat32Squares:
 		square, far = mean2(centred), b.Do(expr.Sub, mean, folds.InFloat64(b, near))
-	case n <= mostSquares && eps > 0:
+	case n <= maxOnePass && eps > 0:
 		square, far = mean2(folds.InFloat64(b, x)), mean
 	default:
 		square, far = mean2(folds.InFloat64(b, centred)), b.Do(expr.Sub, mean, folds.InFloat64(b, near))
@@ -138,27 +138,27 @@ func rowVariance(b *expr.Builder, x, mean, near, centred expr.Value, n, eps floa
 	return b.Do(expr.Max, b.Do(expr.Sub, square, b.Do(expr.Mul, far, far)), b.Const(f64, 0))
 }
 
-// standardRow returns a row x of n elements minus its mean, divided by its standard deviation. In float32, the rounding
-// error of the mean is added to the quotient. Otherwise results of rows far from 0 would be off by a fraction of the
-// deviation.
-func standardRow(b *expr.Builder, x expr.Value, n, eps float64) expr.Value {
+// standardizedRow returns a row x of n elements minus its mean, divided by its standard deviation. In float32, the
+// rounding error of the mean is added to the quotient. Otherwise results of rows far from 0 would be off by a fraction
+// of the deviation.
+func standardizedRow(b *expr.Builder, x expr.Value, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
 	d := b.DType(x)
 	if d == f64 {
 		square, mean := varRow(b, x, n, n)
-		return b.Do(expr.Mul, b.Do(expr.Sub, x, mean), rootOf(b, square, eps, d))
+		return b.Do(expr.Mul, b.Do(expr.Sub, x, mean), inverseRoot(b, square, eps, d))
 	}
 	mean := b.Do(expr.Div, folds.Total(b, folds.InFloat64(b, x)), b.Const(f64, n))
 	near := b.Convert(d, mean)
 	centred := b.Do(expr.Sub, x, near)
-	f := rootOf(b, rowVariance(b, x, mean, near, centred, n, eps), eps, f64)
+	f := inverseRoot(b, rowVariance(b, x, mean, near, centred, n, eps), eps, f64)
 	rest := b.Do(expr.Mul, b.Do(expr.Sub, folds.InFloat64(b, near), mean), f)
 	return b.Do(expr.FMA, centred, b.Convert(d, f), b.Convert(d, rest))
 }
 
-// normedRow returns the standardRow of v[0], multiplied by v[1] and added to v[2] if these are given.
-func normedRow(b *expr.Builder, v [3]expr.Value, n, eps float64) expr.Value {
-	y := standardRow(b, v[0], n, eps)
+// affineNormRow returns the standardizedRow of v[0], multiplied by v[1] and added to v[2] if these are given.
+func affineNormRow(b *expr.Builder, v [3]expr.Value, n, eps float64) expr.Value {
+	y := standardizedRow(b, v[0], n, eps)
 	switch {
 	case v[1] != expr.None && v[2] != expr.None:
 		return b.Do(expr.FMA, y, v[1], v[2])

@@ -44,13 +44,13 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 		Lowerings: graph.Lowerings{
 			Rows: rows,
 			Impls: lineOp{
-				dim:  dimOf(func(c *graph.Call) int { return kit.Attrs[softmaxAttrs](c).Dim }),
-				each: graph.Each{Simple: 1, Function: 0.7}, rows: rows, attrs: &softmaxAttrs{Dim: 1},
+				dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[softmaxAttrs](c).Dim }),
+				elementCost: graph.Each{Simple: 1, Function: 0.7}, rows: rows, typicalAttrs: &softmaxAttrs{Dim: 1},
 				lower: func(c *graph.Call, _ int, by lineWalk) (*graph.Kernel, error) {
 					if c.Out[0].Numel() == 0 {
 						return &graph.Kernel{}, nil
 					}
-					r, err := by.rows(rows)(c)
+					r, err := by.ordered(rows)(c)
 					if err != nil {
 						return nil, err
 					}

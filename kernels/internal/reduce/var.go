@@ -60,7 +60,8 @@ func varOp(name, doc string, root, mean bool) *graph.Op {
 		if err != nil {
 			return folds.Spec{}, err
 		}
-		v := variance{dtype: t.DType, n: folds.Sizes(t.Shape, mask), correction: a.correction(), root: root, mean: mean}
+		v := variance{dtype: t.DType, n: folds.Sizes(t.Shape, mask), correction: a.correction(), returnsStd: root,
+			returnsMean: mean}
 		outs := []tensor.DType{t.DType.ToReal()}
 		if mean {
 			outs = append(outs, t.DType)
