@@ -3,9 +3,9 @@
 //	op := kernels.Lookup("conv2d")
 //	fmt.Println(op.Doc) // also op.Params, op.Schema.Fields (attributes), op.Impls, op.Examples
 //
-// Names, operands, attributes, defaults and errors are those of PyTorch's operators (aten's native_functions.yaml); a
-// few ops without an equivalent there follow ONNX. Graphs take their ops from a lookup function: [graph.New] with
-// [Lookup] builds a graph on this catalogue, and package op has a typed function for each op.
+// Ops have the names, operands, attributes, defaults and errors of PyTorch's operators (aten's native_functions.yaml).
+// A few ops without an equivalent in PyTorch follow ONNX. A graph gets its ops from a lookup function: [graph.New] with
+// [Lookup] builds a graph on this catalogue. Package op has a typed function for each op.
 //
 // # Defining an op
 //
@@ -14,11 +14,11 @@
 //
 //   - Pointwise, for an op that computes each element from the elements at the same position,
 //   - Decompose, which expresses the op by other ops,
-//   - Compile or Impls, which make kernels; several implementations have layouts and prices, and the planner chooses.
+//   - Compile, which makes a kernel, or Impls, which lists implementations with layouts and costs for the planner.
 //
-// [fusion.Define] checks the definition and completes it. The lookup function that graphrun.Lookup returns finds such
-// ops beside those of this catalogue; the command line gets them by cli.WithOps. CONTRIBUTING.md describes how an op is
-// added to the catalogue.
+// [fusion.Define] checks the definition and completes it. The lookup function that graphrun.Lookup returns finds the
+// defined op and the ops of this catalogue. The command line gets the op by cli.WithOps. CONTRIBUTING.md describes the
+// steps that add an op to the catalogue.
 //
 // # Organization
 //

@@ -16,9 +16,9 @@ type laidAttrs struct {
 	Strides []int        `attr:"strides" doc:"strides of the result, in elements"`
 }
 
-// laid is an op that converts a value to a dtype and gives it exact strides, also in dimensions of size 1, whose
-// strides memory formats do not determine. The op is not in the catalogue. If a pointwise node computes the value, laid
-// is fused with this node, and the fused loop writes the strided result without a copy.
+// laid is an op that converts a value to a dtype and gives it exact strides. Memory formats do not determine the
+// strides of dimensions of size 1, but laid does. The op is not in the catalogue. If a pointwise node computes the
+// value, laid is fused with this node, and the fused loop writes the strided result without a copy.
 var laid = kit.Define[laidAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "laid",

@@ -12,7 +12,7 @@ import (
 // the operands or use the result.
 func Widened(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {
 	d := c.Out[0].DType
-	wide := d.OpMath()
+	widened := d.OpMath()
 	if d != tensor.Float16 && d != tensor.BFloat16 || into.Whole() == nil {
 		return r, nil
 	}
@@ -20,7 +20,7 @@ func Widened(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite,
 	in := make([]graph.Arg, len(c.In))
 	for i, x := range c.In {
 		if in[i] = x; x.Kind == graph.TensorArg {
-			in[i] = p.converted(wide, x, a)
+			in[i] = p.converted(widened, x, a)
 		}
 	}
 	if p.err != nil {
@@ -30,7 +30,7 @@ func Widened(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite,
 	if err != nil {
 		return r, err
 	}
-	r.Why = "sums of " + d.String() + " are computed in " + wide.String()
+	r.Why = "sums of " + d.String() + " are computed in " + widened.String()
 	r.Results, err = p.Result(p.To(d, graph.Of(out[0])))
 	return r, err
 }

@@ -73,7 +73,7 @@ func bytesResult(c *graph.Call) (t tensor.Type, err error) {
 	return tensor.NewType(d, t.Shape...), nil
 }
 
-// maxBytesTerms bounds the number of products of a sum, so that the sum of products is far from the bounds of int32.
+// maxBytesTerms bounds the number of products of a sum. The sum is then far from the bounds of int32.
 const maxBytesTerms = 1 << 14
 
 // bytesFloats returns a call with the input and the weight of c in the float dtype d.

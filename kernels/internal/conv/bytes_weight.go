@@ -129,16 +129,17 @@ func resultZero(m *graph.Mem, d tensor.DType) int32 {
 // pixels. Padding is set to the zero point. move copies the pixels inside the image.
 func (s *convShape) paddedRow(dst []uint8, pixels int, m *graph.Mem, image, h int, zero uint8,
 	move func(to, from []uint8)) {
-	each := len(dst) / pixels
+	pixelBytes := len(dst) / pixels
 	first, end := min(s.w.Before, pixels), min(s.w.Before+s.w.Size, pixels)
 	if !s.h.Contains(h) || first >= end {
 		fillBytes(dst, zero)
 		return
 	}
-	fillBytes(dst[:first*each], zero)
-	fillBytes(dst[end*each:], zero)
+	fillBytes(dst[:first*pixelBytes], zero)
+	fillBytes(dst[end*pixelBytes:], zero)
 	at := ((image*s.h.Size+h)*s.w.Size + first - s.w.Before) * s.c
-	move(dst[first*each:end*each], kit.ElementsOf[uint8](kit.Elem[uint8](m.Ptrs[1+bytesInput], at), (end-first)*s.c))
+	inside := kit.ElementsOf[uint8](kit.Elem[uint8](m.Ptrs[1+bytesInput], at), (end-first)*s.c)
+	move(dst[first*pixelBytes:end*pixelBytes], inside)
 }
 
 // fillBytes sets all bytes to v. It doubles the filled range with each copy.

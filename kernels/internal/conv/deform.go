@@ -70,8 +70,8 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 func (a *deformConvAttrs) size(x, w tensor.Type) (oh, ow sym.Int) {
 	at := func(d int) sym.Int {
 		window := kit.BoundedSizeProduct(w.Shape[2+d].Sub(sym.Of(1)), sym.Of(a.Dilation[d]))
-		room := x.Shape[2+d].Sub(window).Add(sym.Of(2*a.Padding[d] - 1))
-		return towardsZero(room, a.Stride[d]).Add(sym.Of(1))
+		outputSpan := x.Shape[2+d].Sub(window).Add(sym.Of(2*a.Padding[d] - 1))
+		return towardsZero(outputSpan, a.Stride[d]).Add(sym.Of(1))
 	}
 	return at(0), at(1)
 }
@@ -397,7 +397,7 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if bias != nil {
 		bias = bias.CopyTo(tensor.New(bias.DType, bias.Numel()))
 	}
-	kw, taps, per := w.Shape[3], w.Shape[2]*w.Shape[3], w.Shape[0]/a.Groups
+	kw, taps, outPerGroup := w.Shape[3], w.Shape[2]*w.Shape[3], w.Shape[0]/a.Groups
 	coordinate := func(at int, shift float64) float64 {
 		if x.DType == tensor.Float32 {
 			return float64(float32(at) + float32(shift))
@@ -409,7 +409,7 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		n, o, oy, ox := at[0], at[1], at[2], at[3]
 		sum := 0.0
 		kit.EachIndex(w.Shape[1:], func(k []int) {
-			ch := o/per*w.Shape[1] + k[0]
+			ch := o/outPerGroup*w.Shape[1] + k[0]
 			tap := ch/(x.Shape[1]/a.OffsetGroups)*taps + k[1]*kw + k[2]
 			y := coordinate(oy*a.Stride[0]-a.Padding[0]+k[1]*a.Dilation[0], offset.At(n, 2*tap, oy, ox).Float())
 			z := coordinate(ox*a.Stride[1]-a.Padding[1]+k[2]*a.Dilation[1], offset.At(n, 2*tap+1, oy, ox).Float())

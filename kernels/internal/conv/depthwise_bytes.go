@@ -49,6 +49,7 @@ func (s *convShape) byteWindowCompiles() bool {
 		kit.BoundedProduct(s.h.Bound(), s.w.Bound(), s.c) < maxReach && kit.BoundedProduct(s.pixelsOut(), s.c, 4) < maxReach
 }
 
+// byteWindowWalks returns the channels-last walk if machine code supports the call.
 func byteWindowWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(depthwiseByPixels, c.Meta(bytesInput).Rank())
 	s := byteConv.bytesShape(c)
@@ -58,6 +59,7 @@ func byteWindowWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	return []graph.Walk{c.InOrder(o)}
 }
 
+// byteWindowWork returns the cost of a depthwise convolution of bytes.
 func byteWindowWork(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
 	c.Streamed(&w)
@@ -87,7 +89,7 @@ func (t *byteWindow) firstChannel(block int) int {
 	return max(0, min(block*t.blockChannels(), t.s.c-t.blockChannels()))
 }
 
-// eachChannel visits the channels of all blocks in the order in which the code stores them. place is the position of a
+// eachChannel visits the channels of all blocks in the channel order of the machine code. place is the position of a
 // channel in its block.
 func (t *byteWindow) eachChannel(visit func(block, place, channel int)) {
 	for b := range t.blocks() {
@@ -150,6 +152,7 @@ func (t *byteWindow) weight() *byteWeight {
 		}}
 }
 
+// byteWindowPack returns the packing of the weight.
 func byteWindowPack(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != bytesWeight || c.Out[0].Numel() == 0 {
 		return graph.Packing{}, false
@@ -157,6 +160,7 @@ func byteWindowPack(c *graph.Call, i int) (graph.Packing, bool) {
 	return newByteWindow(c).weight().packing(), true
 }
 
+// lowerByteWindow makes the kernel of a depthwise convolution of bytes.
 func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil

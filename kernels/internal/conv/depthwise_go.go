@@ -74,6 +74,7 @@ func depthwisePlanes(s *convShape) (*graph.Kernel, error) {
 		func(m *graph.Mem, row int) { loops.plane(s, m, row) })}}, nil
 }
 
+// planeRow computes a row of one plane of the result.
 func planeRow[T number](s *convShape, m *graph.Mem, row int) {
 	oh, o, n := row%s.h.Results, row/s.h.Results%s.o, row/s.h.Results/s.o
 	out := kit.Elem[T](m.Ptrs[0], n*s.outStride.n+o*s.outStride.c+oh*s.outStride.h)
@@ -164,6 +165,7 @@ func depthwiseNHWC(s *convShape) (*graph.Kernel, error) {
 	return &graph.Kernel{Phases: append(weight.phases(), rows), Scratch: weight.Scratch}, nil
 }
 
+// pixelRow computes a row of the result in all channels.
 func pixelRow[T number](s *convShape, m *graph.Mem, weight unsafe.Pointer, row int) {
 	w := kit.ElementsOf[T](weight, s.h.Taps*s.w.Taps*s.o)
 	for ow := range s.w.Results {

@@ -140,7 +140,7 @@ func axisTiles(a *geometry.Axis, n int) (list, kinds []axisTile) {
 	return list, kinds
 }
 
-// cut makes the specs of an image's tiles. The number of strips is even if possible, so that each of two workers
+// cut makes the specs of an image's tiles. The number of strips is even if possible: each of two workers then
 // computes half of the image's rows, as in neighbouring steps. The calls of a strip are listed when the strip is
 // computed (see callsOf), so that memory does not grow with the image.
 func (t *depthwiseWindow) cut() {
@@ -223,8 +223,8 @@ func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 		In: [2]int{s.w.Size * pixel, pixel}, Out: [2]int{s.w.Results * result, result},
 		NextIn: across.n * s.w.Stride * pixel, NextOut: across.n * result, Bias: s.hasBias, Epilogue: t.epilogue.Steps,
 		PrefetchResult: t.prefetchesResults()}
-	whole := down.first == 0 && down.end == s.h.Extent(down.n)
-	if p.RowsFromCall = down.n == 1 || whole && s.h.Taps >= rolledRows; p.RowsFromCall {
+	coversWindow := down.first == 0 && down.end == s.h.Extent(down.n)
+	if p.RowsFromCall = down.n == 1 || coversWindow && s.h.Taps >= rolledRows; p.RowsFromCall {
 		p.First[0], p.End[0] = 0, 0
 	}
 	return p

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// planeTileBytes is the target size of a tile in worker memory, in bytes. It is less than the L1 cache, because the
-// cache also holds the elements that are being copied.
+// planeTileBytes is the target size of a tile in worker memory, in bytes. The L1 cache is larger, because it also holds
+// the elements that are being copied.
 const planeTileBytes = 28 << 10
 
 // minTileCols is the minimum width of a tile, in elements: one vector.
@@ -24,8 +24,8 @@ const minTileCols = 16
 // planeTiles convolves planes by compiled loops. A tile is a rectangle of the output. The input of a tile is copied to
 // worker memory with zero padding. The copy is deinterleaved by the stride of the window into parts. With strides of 2,
 // for example, there are four parts: even or odd rows with even or odd columns. For each tap, the input is then a
-// stream with a constant distance between rows. One run of the loop computes all rows of a tile, including some unused
-// pixels between rows.
+// sequence of rows with a constant stride. One run of the loop computes all rows of a tile, and some unused pixels
+// between rows.
 type planeTiles struct {
 	s                      *convShape
 	size                   int // bytes of an element
@@ -41,17 +41,17 @@ type planeTiles struct {
 	rowStride              int   // stride of rows of a part, in elements
 	partRows               int   // number of rows of a part
 	planeStride            int   // stride of planes, in bytes
-	tapOffsets             []int // by tap: byte offset of its stream
+	tapOffsets             []int // by tap: byte offset of its first row
 	outAt, workerBytes     int   // offset of the result in worker memory, and size of worker memory, in bytes
 	run                    graph.PerWorker[tapRun]
 }
 
 // planePart has the elements at (row + i*sh, col + j*sw) of the padded plane, for all i and j. sh and sw are the
-// strides of the window. at is the byte offset of the part in worker memory. With a column stride of 2, oddColumns of a
-// part of even columns is the part of the same rows and odd columns.
+// strides of the window.
 type planePart struct {
-	row, col, at int
-	oddColumns   *planePart
+	row, col   int
+	at         int        // byte offset of the part in worker memory
+	oddColumns *planePart // for a part of even columns, with a column stride of 2: the odd columns of the same rows
 }
 
 // newPlaneTiles returns nil if there is no machine code, or if a tile exceeds the limit of worker memory.
@@ -149,12 +149,12 @@ func (t *planeTiles) layOut() {
 		t.rowStride = aligned
 	}
 	t.partRows = t.rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
-	each := kit.AlignUp(((t.partRows-1)*t.rowStride+width)*t.size) + machine.LineBytes
+	partBytes := kit.AlignUp(((t.partRows-1)*t.rowStride+width)*t.size) + machine.LineBytes
 	for i, p := range t.parts {
 		first, _ := geometry.Valid(p.col-s.w.Before, s.w.Stride, s.w.Size, width)
-		p.at = i*each + (line-first%line)%line*t.size
+		p.at = i*partBytes + (line-first%line)%line*t.size
 	}
-	t.planeStride = len(t.parts) * each
+	t.planeStride = len(t.parts) * partBytes
 	for i, p := range tapParts {
 		kh, kw := i/s.w.Taps, i%s.w.Taps
 		t.tapOffsets = append(t.tapOffsets, p.at+(kh*s.h.Dilation/s.h.Stride*t.rowStride+kw*s.w.Dilation/s.w.Stride)*t.size)
@@ -173,6 +173,7 @@ func (t *planeTiles) gridPart(row, col int) *planePart {
 	return p
 }
 
+// find returns the part at (row, col) of the stride grid, or nil.
 func (t *planeTiles) find(row, col int) *planePart {
 	for _, p := range t.parts {
 		if p.row == row && p.col == col {
@@ -187,7 +188,7 @@ func (t *planeTiles) neededColumns(cols int) int {
 	return cols + (t.s.w.Taps-1)*t.s.w.Dilation/t.s.w.Stride
 }
 
-// kernel returns the kernel, which computes tile by tile. A plane is a channel of the input.
+// kernel returns a kernel that computes tile by tile. A plane is a channel of the input.
 func (t *planeTiles) kernel() *graph.Kernel {
 	s := t.s
 	tiles := t.tilesDown * t.tilesAcross
@@ -254,7 +255,7 @@ func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col
 	s := t.s
 	top, left := s.h.Begin(row), s.w.Begin(col) // position in the plane
 	height := rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
-	each := strided.Axis{N: planes, Dst: t.planeStride, Src: s.inStride.c * t.size}
+	planeAxis := strided.Axis{N: planes, Dst: t.planeStride, Src: s.inStride.c * t.size}
 	for _, p := range t.parts {
 		i0, i1 := geometry.Valid(top+p.row, s.h.Stride, s.h.Size, height)
 		j0, j1 := geometry.Valid(left+p.col, s.w.Stride, s.w.Size, t.neededColumns(cols))
@@ -266,17 +267,17 @@ func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col
 		from := unsafe.Add(plane, (top+p.row+i0*s.h.Stride)*s.inStride.h*t.size)
 		switch {
 		case p.oddColumns != nil:
-			t.split(r, to, unsafe.Add(to, p.oddColumns.at-p.at), from, left, s.w.Extent(cols), down, each)
+			t.split(r, to, unsafe.Add(to, p.oddColumns.at-p.at), from, left, s.w.Extent(cols), down, planeAxis)
 		case j0 < j1 && (p.col == 0 || t.find(p.row, 0) == nil || t.find(p.row, 0).oddColumns == nil):
 			t.copy(r, unsafe.Add(to, j0*t.size), unsafe.Add(from, (left+p.col+j0*s.w.Stride)*s.inStride.w*t.size),
-				strided.Axis{N: j1 - j0, Dst: t.size, Src: s.w.Stride * s.inStride.w * t.size}, down, each)
+				strided.Axis{N: j1 - j0, Dst: t.size, Src: s.w.Stride * s.inStride.w * t.size}, down, planeAxis)
 		}
 	}
 }
 
 // split copies even and odd columns to their parts in pairs. It copies the columns [left, left+width) and skips columns
 // outside the plane.
-func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, width int, down, each strided.Axis) {
+func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, width int, down, planeAxis strided.Axis) {
 	first, end := geometry.Valid(left, 1, t.s.w.Size, width)
 	if first >= end {
 		return
@@ -285,15 +286,16 @@ func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, widt
 	n := (end - first) / 2
 	a, b := unsafe.Add(to[first%2], first/2*t.size), unsafe.Add(to[(first+1)%2], (first+1)/2*t.size)
 	from = unsafe.Add(from, (left+first)*t.size)
-	down, each = mergeAxes(down, each)
-	for i := range each.N {
-		r.ptrs[0], r.ptrs[1], r.ptrs[2] = unsafe.Add(a, i*each.Dst), unsafe.Add(b, i*each.Dst), unsafe.Add(from, i*each.Src)
+	down, planeAxis = mergeAxes(down, planeAxis)
+	for i := range planeAxis.N {
+		r.ptrs[0], r.ptrs[1] = unsafe.Add(a, i*planeAxis.Dst), unsafe.Add(b, i*planeAxis.Dst)
+		r.ptrs[2] = unsafe.Add(from, i*planeAxis.Src)
 		r.strides[0], r.strides[1], r.strides[2] = down.Dst, down.Dst, down.Src
 		t.splitRow.Run(&r.State, r.ptrs[:3], r.strides[:3], n, down.N)
 	}
 	if last := end - 1; (end-first)%2 == 1 {
 		t.copy(r, unsafe.Add(to[last%2], last/2*t.size), unsafe.Add(from, (last-first)*t.size),
-			strided.Axis{N: 1, Dst: t.size, Src: t.size}, down, each)
+			strided.Axis{N: 1, Dst: t.size, Src: t.size}, down, planeAxis)
 	}
 }
 

@@ -28,9 +28,9 @@ type tapPart struct {
 	first, end int
 }
 
-// stream is an operand of a loop: the address of its first row, and the stride of its rows in bytes.
+// stream is an operand of a loop: a sequence of rows with a constant stride, in bytes.
 type stream struct {
-	ptr       unsafe.Pointer
+	ptr       unsafe.Pointer // address of the first row
 	rowStride int
 }
 

@@ -97,11 +97,11 @@ func (t *volumeTaps) listings() (list []expr.Listing) {
 
 // copyChannel copies a channel into worker memory, where the padding is already zero.
 func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
-	size, room := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.Worker))
+	size, memory := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.Worker))
 	rows := min(t.h.Size, t.rows-t.h.Before)
 	step := t.w.Stride
 	for d := range min(t.d.Size, t.d.Extent(t.d.Results)-t.d.Before) {
-		plane := unsafe.Add(room, ((d+t.d.Before)*t.rows+t.h.Before)*t.pitch()*size)
+		plane := unsafe.Add(memory, ((d+t.d.Before)*t.rows+t.h.Before)*t.pitch()*size)
 		for phase := range step {
 			first := ((phase-t.w.Before)%step + step) % step // first column whose remainder is phase
 			n := kit.DivUp(min(t.w.Size, t.w.Extent(t.w.Results)-t.w.Before)-first, step)
@@ -118,7 +118,7 @@ func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 
 // channel computes a channel of the result, plane by plane.
 func (t *volumeTaps) channel(m *graph.Mem, r *tapRun, image, o int) {
-	size, room := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.Worker))
+	size, memory := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.Worker))
 	r.reserve(t.taps())
 	var bias stream
 	if t.hasBias {
@@ -130,7 +130,7 @@ func (t *volumeTaps) channel(m *graph.Mem, r *tapRun, image, o int) {
 			column := kw * t.w.Dilation
 			row := (d*t.d.Stride+kd*t.d.Dilation)*t.rows + kh*t.h.Dilation
 			at := row*t.pitch() + column%t.w.Stride*t.remainders + column/t.w.Stride
-			r.x[tap] = stream{unsafe.Add(room, at*size), t.h.Stride * t.pitch() * size}
+			r.x[tap] = stream{unsafe.Add(memory, at*size), t.h.Stride * t.pitch() * size}
 			weight := o*t.weightStride.n + kd*t.weightStride.d + kh*t.weightStride.h + kw*t.weightStride.w
 			r.w[tap] = stream{unsafe.Add(m.Ptrs[2], weight*size), 0}
 		}

@@ -98,12 +98,12 @@ func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 // compile generates the code of whole blocks and of the last block of a group.
 func (t *direct) compile() error {
 	blocks := []int{t.shape.block()}
-	if rest := t.s.outPerGroup() % blocks[0]; rest > 0 {
-		blocks = append(blocks, rest)
+	if remaining := t.s.outPerGroup() % blocks[0]; remaining > 0 {
+		blocks = append(blocks, remaining)
 	}
 	for i, channels := range blocks {
-		for _, whole := range t.specs {
-			spec := *whole
+		for _, wholeSpec := range t.specs {
+			spec := *wholeSpec
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
 			spec.AheadLines, spec.Epilogue = t.prefetch, t.epilogue.Steps
 			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.requantize

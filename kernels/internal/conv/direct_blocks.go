@@ -15,7 +15,7 @@ type sumBlocks struct {
 // terms.
 const blockTerms = 512
 
-// newSumBlocks chooses blocks by the sizes of the convolution alone, so that results have the same bits with every
+// newSumBlocks chooses blocks by the sizes of the convolution alone. Results then have the same bits with every
 // instruction set.
 func newSumBlocks(s *convShape, f *directShape) sumBlocks {
 	switch {

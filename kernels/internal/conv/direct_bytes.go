@@ -88,6 +88,7 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	return []graph.Walk{c.InOrder(o)}
 }
 
+// bytesWork returns the cost of a direct convolution of bytes.
 func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
 	c.Streamed(&w)
@@ -110,8 +111,8 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 // elements.
 func (s *convShape) copies(per int) bool { return s.bordered() || s.inPerGroup%per != 0 }
 
-// signBit returns a mask whose exclusive or with a byte of dtype d is an unsigned byte. Signed bytes thereby increase
-// by 128, which keeps their order.
+// signBit returns a mask. The exclusive or of the mask and a byte of dtype d is an unsigned byte. For int8, this adds
+// 128 to the byte.
 func signBit(d tensor.DType) uint8 {
 	if d == tensor.Int8 {
 		return 1 << 7
@@ -178,6 +179,7 @@ func (t *directBytes) weight() *byteWeight {
 		}}
 }
 
+// bytesPack returns the packing of the weight.
 func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != bytesWeight || c.Out[0].Numel() == 0 {
 		return graph.Packing{}, false
@@ -185,6 +187,7 @@ func bytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 	return newDirectBytes(c).weight().packing(), true
 }
 
+// lowerBytes makes the kernel of a direct convolution of bytes.
 func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil

@@ -175,19 +175,19 @@ func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, plane
 		return
 	}
 	f := newDirectShape(s, d, planes)
-	var tiles, turns float64 // a turn is two multiply-adds of vectors
+	var tiles, turns float64 // a turn is the time of two multiply-adds of vectors
 	add := func(p pieces, n, taps float64) {
-		whole, rest := s.outPerGroup()/f.block(), s.outPerGroup()%f.block()
+		wholeBlocks, lastChannels := s.outPerGroup()/f.block(), s.outPerGroup()%f.block()
 		for _, kind := range p.kinds() {
 			rows := kind.n / kind.count
-			of := func(blocks, channels int) {
+			addBlocks := func(blocks, channels int) {
 				v := kit.DivUp(channels, f.lanes)
-				each := n * float64(kind.count*blocks)
-				tiles += each
-				turns += each * taps * float64(s.inPerGroup) * max(float64(rows*v)/2, float64(rows+v)/2, sumLatency)
+				tileCount := n * float64(kind.count*blocks)
+				tiles += tileCount
+				turns += tileCount * taps * float64(s.inPerGroup) * max(float64(rows*v)/2, float64(rows+v)/2, sumLatency)
 			}
-			of(whole, f.block())
-			of(min(rest, 1), rest)
+			addBlocks(wholeBlocks, f.block())
+			addBlocks(min(lastChannels, 1), lastChannels)
 		}
 	}
 	groups, images := float64(s.groups), s.n

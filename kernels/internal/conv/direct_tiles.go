@@ -122,6 +122,7 @@ func (t *direct) flatCalls(calls []directCall, strip int) []directCall {
 	return calls
 }
 
+// flatSpec returns the spec of a tile of consecutive pixels of a pointwise convolution.
 func (t *direct) flatSpec(rows int) *tile.Spec {
 	s := t.spec(rows)
 	for i := range rows {
@@ -146,8 +147,8 @@ func (t *direct) cutRows() {
 	codes := map[rowTile]int{}
 	for i := range t.tiles.count {
 		ow, n := t.tiles.at(i), t.tiles.size(i)
-		start, wide := s.w.Begin(ow), s.w.Extent(n)
-		kind := rowTile{n, min(max(0, -start), wide), min(max(0, start+wide-s.w.Size), wide)}
+		start, width := s.w.Begin(ow), s.w.Extent(n)
+		kind := rowTile{n, min(max(0, -start), width), min(max(0, start+width-s.w.Size), width)}
 		code, known := codes[kind]
 		if !known {
 			code = len(t.specs)

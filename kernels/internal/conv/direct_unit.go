@@ -52,7 +52,7 @@ func (s *convShape) unitChunks() int {
 	return s.h.Taps * s.w.Taps * kit.DivUp(s.inPerGroup, tile.UnitTerms)
 }
 
-// unitDepth returns the number of terms of a result that fill the instructions of unitChunks, some of which are only
+// unitDepth returns the number of terms that the instructions for one result have room for. Some instructions are only
 // partly filled.
 func (s *convShape) unitDepth() int { return s.unitChunks() * tile.UnitTerms }
 
@@ -78,7 +78,7 @@ func (t *direct) cutBands() {
 func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 	s, band := t.s, t.bandRows()
 	first, end := t.stripRanges.Range(strip)
-	whole := min(end, s.h.Results/band)
+	wholeBands := min(end, s.h.Results/band)
 	kinds := t.tiles.kinds()
 	addBands := func(code, from, tiles int) {
 		for i := 0; i < t.tiles.count && tiles > 0; i++ {
@@ -91,8 +91,8 @@ func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 				out: (from*band*s.w.Results + ow) * t.outPixelBytes()})
 		}
 	}
-	addBands(0, first, whole-first)
-	addBands(len(kinds), whole, end-whole)
+	addBands(0, first, wholeBands-first)
+	addBands(len(kinds), wholeBands, end-wholeBands)
 	return calls
 }
 

@@ -17,7 +17,7 @@ func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, plan
 	}
 	pixels := s.pixelsOut()
 	imagePixels := s.n * pixels / order.Images
-	made := func(chunk int) int {
+	completed := func(chunk int) int {
 		images, strips := order.Completed(chunk)
 		return (images*imagePixels + first(strips)) * s.o
 	}
@@ -37,5 +37,5 @@ func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, plan
 		}
 		return (images*s.rowsIn() + rows) * s.w.Size * s.inPixelStride(false)
 	}
-	return &graph.Flow{Made: made, Needs: needs}
+	return &graph.Flow{Made: completed, Needs: needs}
 }

@@ -105,8 +105,8 @@ func (v convolution) impls() (list []graph.Impl) {
 	return list
 }
 
-// order returns the layout of results of an algorithm. Algorithms by pixels do not support unbatched images, because
-// these have no channels-last format.
+// order returns the layout of results of an algorithm.Algorithms by pixels do not support unbatched images, because
+// unbatched images have no channels-last format.
 func (v convolution) order(a convAlgorithm, rank int) (o tensor.Order, supported bool) {
 	switch {
 	case !a.byPixels():

@@ -39,6 +39,7 @@ func inFormat(m tensor.Type, f tensor.MemoryFormat) tensor.Type {
 	return withFormat(m.DType, m.Shape, f)
 }
 
+// withFormat returns a new type in memory format f.
 func withFormat(d tensor.DType, shape []sym.Int, f tensor.MemoryFormat) tensor.Type {
 	m, err := tensor.NewTypeFormat(d, shape, f)
 	if err != nil {
@@ -93,6 +94,7 @@ func (v convolution) infer(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), nil
 }
 
+// result checks a call and returns the type of its result.
 func (v convolution) result(c *graph.Call) (tensor.Type, error) {
 	p, x, w := v.params(c), c.Type(0), c.Type(1)
 	if r := x.Rank(); r != v.dims+1 && r != v.dims+2 {
@@ -280,14 +282,14 @@ func (p convParams) dilated() bool {
 // checkDTypes rejects dtypes that no CPU kernel of PyTorch accepts, and weights and biases of another dtype. The
 // message is the message of the kernel that PyTorch would choose.
 func (p convParams) checkDTypes(c *graph.Call, x, w tensor.Type) error {
-	d, same := x.DType, x.DType == w.DType
+	d, sameWeight := x.DType, x.DType == w.DType
 	sameBias := !c.Has(2) || c.Type(2).DType == d
 	switch {
-	case !same && d.IsComplex():
+	case !sameWeight && d.IsComplex():
 		return fmt.Errorf("Input type (%s) and weight type (%s) should be the same", legacyName(d), legacyName(w.DType))
 	case !sameBias && d.IsComplex():
 		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", legacyName(d), legacyName(c.Type(2).DType))
-	case !same && p.usesMKLDNN(x, w):
+	case !sameWeight && p.usesMKLDNN(x, w):
 		return fmt.Errorf("Input type (%s) and weight type (%s) should be the same or input should be a MKLDNN tensor and "+
 			"weight is a dense tensor", legacyName(d), legacyName(w.DType))
 	case !sameBias && p.usesMKLDNN(x, w):
@@ -299,7 +301,7 @@ func (p convParams) checkDTypes(c *graph.Call, x, w tensor.Type) error {
 		return fmt.Errorf("\"compute_columns3d\" not implemented for '%s'", d.TorchName())
 	case d == tensor.Bool || d.IsBareUnsigned():
 		return fmt.Errorf("\"slow_conv2d_cpu\" not implemented for '%s'", d.TorchName())
-	case !same:
+	case !sameWeight:
 		return fmt.Errorf("expected scalar type %s but found %s", d.TorchName(), w.DType.TorchName())
 	}
 	return nil
@@ -342,10 +344,10 @@ func (p convParams) layOut(x, w tensor.Type, shape []sym.Int) tensor.Type {
 	if !x.IsContiguous() {
 		x = x.RowMajor()
 	}
-	whole := p.groups == 1 || p.usesMKLDNN(x, w)
+	oneCall := p.groups == 1 || p.usesMKLDNN(x, w)
 	x, _ = x.Unsqueeze(2)
 	w, _ = w.Unsqueeze(2)
-	out := p.layOut2d(x, w, []sym.Int{shape[0], shape[1], sym.Of(1), shape[2]}, whole)
+	out := p.layOut2d(x, w, []sym.Int{shape[0], shape[1], sym.Of(1), shape[2]}, oneCall)
 	out, _ = out.Squeeze(2)
 	return out
 }

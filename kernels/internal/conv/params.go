@@ -46,7 +46,7 @@ func newConvParams(c *graph.Call, dims int, stride []int, padding graph.IntsOrWo
 type convolution struct {
 	name   string
 	dims   int
-	params func(c *graph.Call) convParams
+	params func(c *graph.Call) convParams // returns the attributes of a call
 }
 
 // perDim repeats a single number n times, as PyTorch does for int[2]. It returns other lists unchanged.

@@ -125,8 +125,8 @@ func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 // locate computes the position of the windows of `lanes` output pixels, from pixel l on.
 func (p *pixelPacker) locate(j *multiply.Job, l, lanes int) {
 	s := p.s
-	img, rest := l/(s.h.Results*s.w.Results), l%(s.h.Results*s.w.Results)
-	oh, ow := rest/s.w.Results, rest%s.w.Results
+	img, pixel := l/(s.h.Results*s.w.Results), l%(s.h.Results*s.w.Results)
+	oh, ow := pixel/s.w.Results, pixel%s.w.Results
 	for q := range lanes {
 		j.Windows[q] = multiply.PixelWindow{Base: unsafe.Add(j.Args.A, img*s.h.Size*s.w.Size*s.c*p.elem.Src),
 			IH: s.h.Begin(oh), IW: s.w.Begin(ow)}

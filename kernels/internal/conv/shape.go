@@ -131,6 +131,8 @@ type packedWeight struct {
 	Scratch      int  // bytes of the panels at the beginning of the kernel's scratch memory; 0 if packed before
 }
 
+// newPackedWeight returns the weight of a call in the form of panels p. It fails if the weight is packed in another
+// form.
 func newPackedWeight(c *graph.Call, p *multiply.Panels) (w packedWeight, err error) {
 	w.Panels = p
 	if w.packedBefore, err = multiply.InPanels(c, 1, p); !w.packedBefore {
@@ -145,7 +147,7 @@ func (w packedWeight) phases() []graph.Phase {
 		return nil
 	}
 	size, cuts := w.DType.Size(), kit.DivUp(w.Lanes, w.Width)
-	each := w.MatrixLen() * size
+	matrixBytes := w.MatrixLen() * size
 	chunks := cuts * len(w.Starts)
 	// A chunk packs about 2^14 elements.
 	group, listed := max(1, 1<<14/max(1, kit.BoundedProduct(w.Width, w.Depth))), sync.OnceValue(w.Terms)
@@ -153,7 +155,8 @@ func (w packedWeight) phases() []graph.Phase {
 		terms := listed()
 		for i := chunk * group; i < min((chunk+1)*group, chunks); i++ {
 			g := i / cuts
-			w.FillPanel(m.Context, terms, m.Scratch[g*each:][:each], unsafe.Add(m.Ptrs[2], w.Starts[g]*size), i%cuts)
+			matrix := unsafe.Add(m.Ptrs[2], w.Starts[g]*size)
+			w.FillPanel(m.Context, terms, m.Scratch[g*matrixBytes:][:matrixBytes], matrix, i%cuts)
 		}
 		return nil
 	}}}
@@ -187,6 +190,7 @@ func (s *convShape) denseBias(m *graph.Mem, size int) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(m.Worker))
 }
 
+// denseBiasBytes returns the bytes of worker memory that denseBias uses.
 func (s *convShape) denseBiasBytes(size int) int {
 	if !s.hasBias || s.biasStride == 1 {
 		return 0

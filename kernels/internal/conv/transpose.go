@@ -37,6 +37,8 @@ var (
 			"output_padding + 1")
 )
 
+// convTransposeOp defines a transposed convolution. in, weightShape and out are shapes, and size is the formula of a
+// result size, for the documentation.
 func convTransposeOp(name string, dims int, in, weightShape, out, size string) *graph.Op {
 	v := transposedConv{name, dims}
 	x, w := []int{2, 4, 3, 4, 5}[:2+dims], []int{4, 3, 2, 3, 1}[:2+dims]
@@ -193,6 +195,7 @@ func (v transposedConv) named(name string, list []int, forHeight int) string {
 	return text
 }
 
+// checkDTypes rejects operands of different dtypes, and dtypes that PyTorch does not support.
 func (v transposedConv) checkDTypes(c *graph.Call) error {
 	d := c.Type(0).DType
 	for i := 1; i < 3; i++ {
@@ -271,7 +274,7 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 	if err != nil {
 		return nil, err
 	}
-	room, add := adder.workerBytes(), channelAdders[d]
+	adderBytes, add := adder.workerBytes(), channelAdders[d]
 	if adder != nil {
 		x.AddListings(func() []expr.Listing { return []expr.Listing{adder.add.Listing("windows")} })
 	}
@@ -292,7 +295,7 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 		if s.bias {
 			buffers = append(buffers, ins[2])
 		}
-		x.AddPhases(0, room, buffers, copies.CutUnits(n*s.o, kit.BoundedProduct(points, s.taps())+s.pixelsIn(),
+		x.AddPhases(0, adderBytes, buffers, copies.CutUnits(n*s.o, kit.BoundedProduct(points, s.taps())+s.pixelsIn(),
 			func(m *graph.Mem, begin, end int) error {
 				add(s, adder, m, n0*s.o, begin, end)
 				return nil
@@ -323,18 +326,18 @@ var channelAdders = map[tensor.DType]func(s *transposedWindows, adder *windowAdd
 // first channel of these images.
 func addChannels[T int64 | float32 | float64 | complex64 | complex128](s *transposedWindows, adder *windowAdder,
 	m *graph.Mem, first, begin, end int) {
-	each, windows := s.pixelsIn(), s.pixelsOut()*s.taps()
+	channelElements, windows := s.pixelsIn(), s.pixelsOut()*s.taps()
 	for u := begin; u < end; u++ {
 		var bias T
 		if s.bias {
 			bias = kit.ElementsOf[T](m.Ptrs[2], s.o)[u%s.o]
 		}
 		if adder != nil {
-			adder.channel(m, kit.Elem[T](m.Ptrs[0], (first+u)*each), kit.Elem[T](m.Ptrs[1], u*windows),
+			adder.channel(m, kit.Elem[T](m.Ptrs[0], (first+u)*channelElements), kit.Elem[T](m.Ptrs[1], u*windows),
 				unsafe.Pointer(unsafe.SliceData(m.Worker)), realOf(bias))
 			continue
 		}
-		addWindows(m, s, kit.PlaneOf[T](m.Ptrs[0], first+u, each), kit.PlaneOf[T](m.Ptrs[1], u, windows), bias)
+		addWindows(m, s, kit.PlaneOf[T](m.Ptrs[0], first+u, channelElements), kit.PlaneOf[T](m.Ptrs[1], u, windows), bias)
 	}
 }
 

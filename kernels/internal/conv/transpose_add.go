@@ -146,8 +146,8 @@ func (a *windowAdder) window(m *graph.Mem, r *adderRun, to, cols unsafe.Pointer,
 
 // join interleaves the phases of a channel.
 func (a *windowAdder) join(m *graph.Mem, r *adderRun, y, from unsafe.Pointer) {
-	each, columns := a.phaseElements()*a.size, a.phases[2]
-	whole := a.w.Size / a.w.Stride
+	phaseBytes, columns := a.phaseElements()*a.size, a.phases[2]
+	fullColumns := a.w.Size / a.w.Stride
 	for row := range a.rowsIn() {
 		m.Count(a.w.Size)
 		d, h := row/a.h.Size, row%a.h.Size
@@ -155,17 +155,17 @@ func (a *windowAdder) join(m *graph.Mem, r *adderRun, y, from unsafe.Pointer) {
 		at := (d/a.d.Stride*a.phaseSize[1] + h/a.h.Stride) * a.phaseSize[2] * a.size
 		r.runs = r.runs[:0]
 		for w := range columns {
-			r.runs = append(r.runs, unsafe.Add(from, (phase+w)*each+at))
+			r.runs = append(r.runs, unsafe.Add(from, (phase+w)*phaseBytes+at))
 		}
 		to := unsafe.Add(y, row*a.w.Size*a.size)
 		if columns == 2 && a.size == 4 {
-			joinPairs(to, r.runs[0], r.runs[1], whole)
+			joinPairs(to, r.runs[0], r.runs[1], fullColumns)
 		} else {
-			strided.Interleave(a.size, to, a.w.Stride*a.size, r.runs, whole)
+			strided.Interleave(a.size, to, a.w.Stride*a.size, r.runs, fullColumns)
 		}
-		for w := range a.w.Size - whole*a.w.Stride { // the first phases may have one more element
-			strided.Move(a.size).Row(unsafe.Add(to, (whole*a.w.Stride+w)*a.size), unsafe.Add(r.runs[w], whole*a.size), a.size,
-				a.size, 1)
+		for w := range a.w.Size - fullColumns*a.w.Stride { // the first phases may have one more element
+			strided.Move(a.size).Row(unsafe.Add(to, (fullColumns*a.w.Stride+w)*a.size),
+				unsafe.Add(r.runs[w], fullColumns*a.size), a.size, a.size, 1)
 		}
 	}
 	clear(r.runs)

@@ -18,8 +18,8 @@ import (
 )
 
 // winogradRun is the compiled code and the memory layout of a winogradConv. With the schedule perChunk, points and
-// products are in the worker's memory. With the other schedules, the points of a section are in scratch memory, which
-// workers share, and sections are computed one after another. With the schedule byPoints, products are also shared.
+// products are in the worker's memory. With the other schedules, sections are computed one after another, and their
+// points are in scratch memory, which workers share. With the schedule byPoints, products are shared as well.
 type winogradRun struct {
 	*winogradConv
 	sections    spans
@@ -70,6 +70,7 @@ const (
 	prefetchBytes = 8 << 10
 )
 
+// kernel generates the code and returns the kernel.
 func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	r := &winogradRun{winogradConv: w, sections: w.sections(), schedule: w.schedule(),
 		operands: map[winograd.Part]*winograd.Transform{}, inverses: map[resultCode]*winograd.Transform{},
@@ -128,17 +129,17 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 // sizeParts returns the largest number of tiles of a section and of a part. It also sets r.prefetch. The strips of a
 // section prefetch equal shares of the next weights, because one strip takes less time than a load of all weights.
 func (r *winogradRun) sizeParts() (section, part int) {
-	few := math.MaxInt
+	minStrips := math.MaxInt
 	for i := range r.sections.n {
 		parts, strips := r.chunkTiles(r.sections.at(i)), 0
 		part = max(part, parts.maxTiles())
 		for k := range parts.n {
 			strips += r.strips(parts.at(k)).n
 		}
-		few = min(few, strips)
+		minStrips = min(minStrips, strips)
 	}
-	if r.schedule != perChunk && few > 1 {
-		r.prefetch = kit.DivUp(tile.DefaultUnroll*r.blockChannels*4/machine.LineBytes, few)
+	if r.schedule != perChunk && minStrips > 1 {
+		r.prefetch = kit.DivUp(tile.DefaultUnroll*r.blockChannels*4/machine.LineBytes, minStrips)
 	}
 	return r.sections.maxTiles(), part
 }
@@ -243,6 +244,7 @@ func (r *winogradRun) tilePart(ty, tx int) winograd.Part {
 	return p
 }
 
+// resultCode returns the key of the inverse transform of a tile for a block of output channels.
 func (r *winogradRun) resultCode(ty, tx, block int) resultCode {
 	s, m := r.s, r.form.M
 	return resultCode{min(m, s.h.Results-ty*m), min(m, s.w.Results-tx*m), r.channels(block) % winograd.Lanes(r.cpu)}

@@ -50,14 +50,14 @@ func weightLoops(f winograd.Form) ([]weightLoop, error) {
 		for k := range g {
 			g[k] = b.Convert(tensor.Float64, b.Load(k))
 		}
-		by := winograd.Sums[expr.Value]{
+		arithmetic := winograd.Sums[expr.Value]{
 			Add: func(x, y expr.Value) expr.Value { return b.Do(expr.Add, x, y) },
 			Sub: func(x, y expr.Value) expr.Value { return b.Do(expr.Sub, x, y) },
 			Mul: func(k float64, x expr.Value) expr.Value { return b.Do(expr.Mul, b.Const(tensor.Float64, k), x) },
 			Neg: func(x expr.Value) expr.Value { return b.Do(expr.Neg, x) },
 		}
 		var out []expr.Output
-		for _, v := range winograd.Weights(f, by, g, row, row+rows) {
+		for _, v := range winograd.Weights(f, arithmetic, g, row, row+rows) {
 			out = append(out, b.Real(b.Convert(tensor.Float32, v)))
 		}
 		code, err := b.Build(out...)
@@ -76,6 +76,7 @@ func weightLoops(f winograd.Form) ([]weightLoop, error) {
 // weightLoopsOf holds the loops by m, compiled on first use.
 var weightLoopsOf = map[int]func() []weightLoop{2: loopsOnce(2), 4: loopsOnce(4)}
 
+// loopsOnce returns a function that compiles the loops of F(m x m, 3 x 3) in its first call.
 func loopsOnce(m int) func() []weightLoop {
 	return sync.OnceValue(func() []weightLoop {
 		list, err := weightLoops(winograd.Form{M: m})
@@ -92,8 +93,8 @@ const weightDepth = 32
 
 // fill transforms the weights of a block of output channels. Missing channels are 0.
 func (w *winogradConv) fill(to []float32, from unsafe.Pointer, strides []int, block int) {
-	each := w.form.Points() * w.pointWeights()
-	to = to[block*each:][:each]
+	blockWeights := w.form.Points() * w.pointWeights()
+	to = to[block*blockWeights:][:blockWeights]
 	first := block * w.blockChannels
 	lanes := min(w.blockChannels, w.s.o-first)
 	if lanes < w.blockChannels {

@@ -65,16 +65,16 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	k := graph.Work{Steps: 1}
 	c.Streamed(&k)
 	multiply.ReclassifyStores(&k, c)
-	weights, kept := 4*float64(w.transformedWeights()), float64(c.Meta(1).Bytes())
-	if kept <= k.Bytes[graph.Kept] {
-		k.Bytes[graph.Kept] += w.weightTraffic() - kept
+	weights, weightBytes := 4*float64(w.transformedWeights()), float64(c.Meta(1).Bytes())
+	if weightBytes <= k.Bytes[graph.Kept] {
+		k.Bytes[graph.Kept] += w.weightTraffic() - weightBytes
 	}
 	tiles := w.tiles()
 	points := float64(tiles * w.form.Points())
 	k.Do(winogradOperand, points*float64(w.tileStride))
 	k.Do(winogradResult, points*float64(w.blocks*w.blockChannels))
-	few := float64(min(tiles, w.rows) * w.blockChannels / winograd.Lanes(w.cpu))
-	k.Do(winogradProduct, points*float64((w.s.c+winogradBegin)*w.blocks*w.blockChannels)*max(1, winogradSums/few))
+	tileSums := float64(min(tiles, w.rows) * w.blockChannels / winograd.Lanes(w.cpu))
+	k.Do(winogradProduct, points*float64((w.s.c+winogradBegin)*w.blocks*w.blockChannels)*max(1, winogradSums/tileSums))
 	switch order := w.schedule(); {
 	case order == perChunk, weights <= cachedWeightBytes:
 	case order == byPoints:

@@ -137,6 +137,7 @@ func (x *Compound) AddKernel(name string, compile func(c *graph.Call) (*graph.Ke
 	x.addKernel(name, compile, nil, outs, ins)
 }
 
+// addKernel adds the kernel that compile returns for a call with the given attributes.
 func (x *Compound) addKernel(name string, compile func(c *graph.Call) (*graph.Kernel, error), attrs any,
 	outs, ins []kit.Buffer) {
 	if x.err != nil {

@@ -131,15 +131,15 @@ func cutCopies(plans []*copyPlan, elements machine.Cut) []tilePosition {
 	before := 0 // elements of the previous plans
 	_, end := elements.Range(0)
 	for i, p := range plans {
-		each := p.Len()
+		tileElements := p.Len()
 		for tile := 0; tile < p.Tiles(); {
-			tile += min(p.Tiles()-tile, max(1, (end-before-tile*each)/each))
-			for before+tile*each+each/2 >= end && end < elements.Units {
+			tile += min(p.Tiles()-tile, max(1, (end-before-tile*tileElements)/tileElements))
+			for before+tile*tileElements+tileElements/2 >= end && end < elements.Units {
 				_, end = elements.Range(len(cuts))
 				cuts = append(cuts, tilePosition{i, tile})
 			}
 		}
-		before += p.Tiles() * each
+		before += p.Tiles() * tileElements
 	}
 	return append(cuts, tilePosition{len(plans) - 1, plans[len(plans)-1].Tiles()})
 }

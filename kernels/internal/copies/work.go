@@ -40,8 +40,8 @@ var Rates = [][2]string{
 	{Transpose16, "a transposed element of 16 bytes"},
 }
 
-// transposes has the rates of transposed elements, by element size in bytes. Elements of 4 bytes have no rate, because
-// the price of Tile includes them.
+// transposes has the rates of transposed elements, by element size in bytes. The rate Tile includes the cost of
+// elements of 4 bytes.
 var transposes = map[int]string{1: Transpose1, 2: Transpose2, 8: Transpose8, 16: Transpose16}
 
 // AddMove adds the cost of a copy from layout m to layout to: the bytes read and written, and the number of rows,

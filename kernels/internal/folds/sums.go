@@ -63,6 +63,7 @@ func sum(d tensor.DType, divisor float64) *iter.Fold {
 		AddTo[complex128]), divisor)
 }
 
+// averaging returns a fold whose result is the sum of f divided by a number.
 func averaging(f *iter.Fold, by float64) *iter.Fold {
 	return iter.Yields(f, func(dst, a []float64) {
 		for i, s := range a {
@@ -71,6 +72,7 @@ func averaging(f *iter.Fold, by float64) *iter.Fold {
 	})
 }
 
+// averagingComplex is averaging for complex numbers.
 func averagingComplex(f *iter.Fold, by float64) *iter.Fold {
 	return iter.Yields(f, func(dst, a []complex128) {
 		for i, s := range a {
@@ -116,6 +118,7 @@ func AddTo[A int64 | float64 | complex128](a, from []A) {
 	}
 }
 
+// sumRowComplex is [SumRow] for complex numbers.
 func sumRowComplex[T complex64 | complex128](a *complex128, x []T, _ int) {
 	var s0, s1, s2, s3 complex128
 	for len(x) >= 4 {

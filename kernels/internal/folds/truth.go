@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/iter"
 )
 
-// Truth returns the fold of any (if the argument is true) or all. It folds bools as bytes of 0 and 1, and stops a row
-// at the first byte that decides the result: 1 for any, 0 for all.
+// Truth returns the fold of the op any (if the argument is true) or of the op all. It folds bools as bytes of 0 and 1.
+// A row ends at the first byte that decides the result: 1 for any, 0 for all.
 func Truth(any bool) *iter.Fold {
 	var initial, decisive uint8 = 1, 0
 	columns := allColumns

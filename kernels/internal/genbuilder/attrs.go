@@ -80,8 +80,8 @@ var goTypes = map[string]string{"int": "int", "float": "float64", "bool": "bool"
 
 // stringType is a generated string type with a constant for each string that an attribute accepts.
 type stringType struct {
-	name, doc string
-	constants [][2]string // names and values
+	name, doc string      // name; documentation without the name
+	constants [][2]string // name and value of each constant
 }
 
 // stringTypes returns the string types of the attributes that accept only certain words.
@@ -223,7 +223,7 @@ func camel(name string) string {
 // reserved are the identifiers that the bodies and types of generated functions use. A parameter must not hide them.
 var reserved = []string{"any", "made", "nil", "given", "with", "node", "nodeIn", "overloaded", "graph", "tensor"}
 
-// parameterName converts the name of an operand to that of a Go parameter: running_mean to runningMean.
+// parameterName converts the name of an operand to the name of a Go parameter: running_mean to runningMean.
 func parameterName(name string) string {
 	s := camel(name)
 	if s = string(unicode.ToLower(rune(s[0]))) + s[1:]; s == "dType" {

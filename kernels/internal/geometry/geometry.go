@@ -98,11 +98,12 @@ func (a *Axis) At(o int) Range {
 	return a.compute(o)
 }
 
+// compute returns the window of result o without the table.
 func (a *Axis) compute(o int) Range {
 	if a.Adaptive {
 		start, _ := mulDiv(o, a.Size, a.Results)
-		end, rest := mulDiv(o+1, a.Size, a.Results)
-		if rest > 0 {
+		end, remainder := mulDiv(o+1, a.Size, a.Results)
+		if remainder > 0 {
 			end++
 		}
 		return Range{Start: start, End: end, Step: 1, Padded: end - start}
@@ -123,17 +124,17 @@ func mulDiv(a, b, c int) (int, int) {
 	if high == 0 {
 		return int(low / uint64(c)), int(low % uint64(c))
 	}
-	quotient, rest := bits.Div64(high, low, uint64(c))
-	return int(quotient), int(rest)
+	quotient, remainder := bits.Div64(high, low, uint64(c))
+	return int(quotient), int(remainder)
 }
 
 // firstClippedEnd returns the first result of a sliding axis whose window exceeds the end of the operand.
 func (a *Axis) firstClippedEnd() int {
-	room := a.Size + a.Before - a.Reach() - 1
-	if room < 0 {
+	lastStart := a.Size + a.Before - a.Reach() - 1
+	if lastStart < 0 {
 		return 0
 	}
-	return min(room/a.Stride+1, a.Results)
+	return min(lastStart/a.Stride+1, a.Results)
 }
 
 // inside returns the range of results of a sliding axis for which all taps are inside the operand.

@@ -36,11 +36,11 @@ func CompoundAllocs(t *testing.T, op *graph.Op, c *graph.Call, in []*tensor.Tens
 // kernel is compiled.
 func CompoundCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) (*graph.Op, *graph.Call, error) {
 	op := kernels.Lookup(name)
-	at, err := op.Schema.Decode(a, nil)
+	attrs, err := op.Schema.Decode(a, nil)
 	if err != nil {
 		return op, nil, err
 	}
-	c := &graph.Call{Attrs: at}
+	c := &graph.Call{Attrs: attrs}
 	for i, t := range in {
 		if t == nil {
 			c.In = append(c.In, graph.Arg{})

@@ -120,8 +120,8 @@ func CheckReduce(t *testing.T, name string, a graph.Attrs, in ...*tensor.Tensor)
 	}
 }
 
-// checkReduceInPlace checks that a kernel computes the same bits in place: it runs the kernel with an output in the
-// memory of an operand, for each such pair that the kernel permits.
+// checkReduceInPlace checks that a kernel computes the same bits in place. For each pair of an output and an operand
+// that may share memory, it runs the kernel with the output in the memory of the operand.
 func checkReduceInPlace(t *testing.T, name string, op *graph.Op, c *graph.Call, in, want []*tensor.Tensor) {
 	k, err := CompileAny(op, c)
 	if err != nil {
@@ -284,7 +284,7 @@ func RandomDims(r *rand.Rand, rank int) []int {
 	return dims
 }
 
-// FloatDTypes are the dtypes of floats, with float32 twice, so that tests draw it more often.
+// FloatDTypes are the dtypes of floats. float32 is listed twice, because tests draw it more often.
 var FloatDTypes = []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float32, tensor.Float64}
 
 // ReduceDTypes returns the dtypes from which random tests of the named op draw.

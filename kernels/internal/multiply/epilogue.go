@@ -84,9 +84,9 @@ func (d *TileEpilogue) SetOperands(a *jit.Args, m *graph.Mem, copies *EpilogueLa
 	for i, s := range d.operandSteps {
 		a.Ptr[d.slot+i] = m.Ptrs[s.Place]
 		if s.One {
-			by := *(*float32)(m.Ptrs[s.Place])
+			element := *(*float32)(m.Ptrs[s.Place])
 			for k := range copies[i] {
-				copies[i][k] = by
+				copies[i][k] = element
 			}
 			a.Ptr[d.slot+i] = unsafe.Pointer(&copies[i])
 		}

@@ -140,7 +140,7 @@ func PackingOf(list ...*Panels) graph.Packing {
 		}
 		pk.Form, pk.Len = pk.Form+p.Form, pk.Len+kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
 	}
-	each := func(row, matrices *tensor.Tensor, f func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
+	forEachMatrix := func(row, matrices *tensor.Tensor, f func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
 		size := d.Size()
 		all := kit.ElementsOf[byte](row.Pointer(), pk.Len*size)
 		for _, p := range list {
@@ -155,14 +155,14 @@ func PackingOf(list ...*Panels) graph.Packing {
 		if src.DType != d {
 			src = kit.CopyTo(ctx, src, copies.DenseAs(src.Meta, d))
 		}
-		each(dst, src, func(p *Panels, to []byte, from unsafe.Pointer) { p.fill(ctx, to, from) })
+		forEachMatrix(dst, src, func(p *Panels, to []byte, from unsafe.Pointer) { p.fill(ctx, to, from) })
 	}
 	pk.Unpack = func(dst, packed *tensor.Tensor) {
 		t := dst
 		if dst.DType != d {
 			t = tensor.Empty(copies.DenseAs(dst.Meta, d))
 		}
-		each(packed, t, func(p *Panels, from []byte, to unsafe.Pointer) { p.unpack(to, from) })
+		forEachMatrix(packed, t, func(p *Panels, from []byte, to unsafe.Pointer) { p.unpack(to, from) })
 		if t != dst {
 			tensor.CopyElements(dst, t)
 		}
@@ -174,16 +174,16 @@ func PackingOf(list ...*Panels) graph.Packing {
 // place. InPanels returns false if the operand is not packed, or is packed as a dense copy. It fails if the operand has
 // any other packed form.
 func InPanels(c *graph.Call, i int, want *Panels) (bool, error) {
-	is := c.Packed(i)
+	packed := c.Packed(i)
 	switch {
-	case is == nil || is.Form == denseForm(is.Meta.DType):
+	case packed == nil || packed.Form == denseForm(packed.Meta.DType):
 		return false, nil
-	case want != nil && want.Form == is.Form:
+	case want != nil && want.Form == packed.Form:
 		return true, nil
 	case want == nil:
-		return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs it unpacked", i, is.Form)
+		return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs it unpacked", i, packed.Form)
 	}
-	return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, is.Form, want.Form)
+	return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, packed.Form, want.Form)
 }
 
 // MatrixPanels returns the panels of one operand of a product. Each matrix of the operand has the given number of
@@ -203,13 +203,13 @@ func MatrixPanels(d tensor.DType, width, lanes, laneStride, depth, termStride in
 // startsText formats offsets. Evenly spaced offsets are formatted as FIRST+NUMBERxSPACING, other offsets as a list.
 func startsText(starts []int) string {
 	if len(starts) > 1 {
-		by := starts[1] - starts[0]
+		spacing := starts[1] - starts[0]
 		for i, s := range starts {
-			if s != starts[0]+i*by {
+			if s != starts[0]+i*spacing {
 				return tensor.ListString(starts)
 			}
 		}
-		return fmt.Sprintf("%d+%dx%d", starts[0], len(starts), by)
+		return fmt.Sprintf("%d+%dx%d", starts[0], len(starts), spacing)
 	}
 	return tensor.ListString(starts)
 }

@@ -4,8 +4,9 @@ import "github.com/graphrun/graphrun/internal/machine"
 
 // Strips is the order in which a product of several images (or matrices) is computed, and its division into chunks. The
 // rows of an image are divided into strips, and the columns of the result into blocks. A unit of work is one strip by
-// one block. A band is a sequence of strips that is computed for one block, whose weights are in cache, before the next
-// block. The loops are, from the outermost: images, bands, blocks, strips of the band.
+// one block. A band is a sequence of strips. All strips of a band are computed for one block, while the weights of the
+// block are in cache, before the next block. The loops are, from the outermost: images, bands, blocks, strips of a
+// band.
 type Strips struct {
 	Images int // number of images
 	Blocks int // number of blocks of columns

@@ -79,14 +79,14 @@ func ReclassifyPanels(w *graph.Work, c *graph.Call, i, rows int) {
 // AddThinProduct adds the cost of products with few rows or columns, for which gemm reads the larger matrix in place.
 // macs is the number of multiplications of an entry.
 func AddThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
-	each := 1.0
+	costFactor := 1.0
 	switch tileRate(d) {
 	case Tile64:
-		each = 2
+		costFactor = 2
 	case TileGo:
-		each = 16
+		costFactor = 16
 	}
-	w.Do(Thin32, entries*macs*each)
+	w.Do(Thin32, entries*macs*costFactor)
 	w.Flops += entries * 2 * macs
 }
 

@@ -70,6 +70,7 @@ func baddbmmType(s, a, b tensor.Type) (tensor.Type, error) {
 	return bmmType("baddbmm", a, b)
 }
 
+// inferAddmm returns the Infer function of addmm or baddbmm. f returns the type of the result and checks the operands.
 func inferAddmm(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
 	return func(c *graph.Call) ([]graph.Result, error) {
 		t, err := f(c.Type(0), c.Type(1), c.Type(2))
@@ -112,8 +113,8 @@ func matricesOf(m tensor.Meta) matrices {
 	return matrices{m.Strides[:lead], m.Strides[lead], m.Strides[lead+1]}
 }
 
-// addendOf returns the strides of addend m after its expansion. It sets the strides of added dimensions and of
-// dimensions of size 1 to 0, because Expand gives them other strides.
+// addendOf returns the strides of addend m after its expansion. The strides of added dimensions and of dimensions of
+// size 1 are 0, as contractions require.
 func addendOf(m, expanded tensor.Meta) matrices {
 	for d := range expanded.Rank() - m.Rank() {
 		expanded.Strides[d] = 0

@@ -207,7 +207,7 @@ func attentionReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	}
 	kit.EachIndex(m.Shape[:m.Rank()-1], func(index []int) {
 		batch, row := index[:len(index)-1], index[len(index)-1]
-		weights, most := make([]float64, k.Shape[k.Rank()-2]), math.Inf(-1)
+		weights, maxScore := make([]float64, k.Shape[k.Rank()-2]), math.Inf(-1)
 		for i := range weights {
 			for e := range q.Shape[q.Rank()-1] {
 				weights[i] += read(q, batch, row, e, 1) * read(k, batch, i, e, group)
@@ -223,11 +223,11 @@ func attentionReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 			case at.IsCausal && i > row:
 				weights[i] = math.Inf(-1)
 			}
-			most = max(most, weights[i])
+			maxScore = max(maxScore, weights[i])
 		}
 		sum := 0.0
 		for i, w := range weights {
-			if weights[i] = math.Exp(w - most); math.IsInf(most, -1) {
+			if weights[i] = math.Exp(w - maxScore); math.IsInf(maxScore, -1) {
 				weights[i] = 0
 			}
 			sum += weights[i]
@@ -245,7 +245,7 @@ func attentionReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 	return []*tensor.Tensor{out}, nil
 }
 
-// attentionLoops returns the loops over batch dimensions. Heads are not divided if groups of them share keys.
+// attentionLoops returns the loops over batch dimensions. Heads are not divided if groups of heads share keys.
 func attentionLoops(c *graph.Call) []graph.Parallel {
 	out := c.Out[0]
 	batch := out.Rank() - 2

@@ -41,6 +41,7 @@ type attentionSizes struct {
 	scoreElements        int // size of the memory for a block of scores, in elements
 }
 
+// attentionSizesOf chooses the rows per block and returns all sizes.
 func attentionSizesOf(a *graph.Attention) (z attentionSizes) {
 	size := a.Out.DType.Size()
 	z.entries = tensor.Numel(a.Batch)

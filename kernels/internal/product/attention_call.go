@@ -49,9 +49,9 @@ func describeWeights(a *graph.Attention, scale float64) (err error) {
 	case len(types) == 2:
 		scores = b.Do(expr.Add, scores, b.Load(1))
 	}
-	weights, most := folds.Softmax(b, scores, keys)
+	weights, maxScore := folds.Softmax(b, scores, keys)
 	if len(types) > 1 { // a query that sees no key has weights of 0
-		weights = b.Do(expr.Select, b.Do(expr.Eq, most, least), b.Const(d, 0), weights)
+		weights = b.Do(expr.Select, b.Do(expr.Eq, maxScore, least), b.Const(d, 0), weights)
 	}
 	a.Code, err = b.Build(folds.Result(b, folds.Real(weights), d))
 	return err

@@ -31,12 +31,12 @@ type bytePacker struct {
 	columnSumCode *jit.Func   // multiplies ones by a panel
 }
 
-// packerRun is the state of a worker in both phases of a byte product.
-type packerRun struct {
-	state loops.State
-	args  jit.Args
-	lanes multiply.EpilogueLanes // of the epilogue
-	point int32
+// byteRun is the state of a worker in both phases of a byte product.
+type byteRun struct {
+	state     loops.State
+	args      jit.Args
+	lanes     multiply.EpilogueLanes // operands of the epilogue
+	zeroPoint int32                  // zero point of the result, for tiles on the matrix unit
 }
 
 func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
@@ -60,17 +60,17 @@ func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
 // subtracts 128 from uint8 elements; in a group of four bytes, it does so by flipping the sign bits.
 func joinLoop(per int, signed bool) (*loops.Loop, error) {
 	names, types := []string{"a", "b", "c", "d"}[:per], make([]tensor.DType, per)
-	bits, less, d := 32/per, 0, tensor.Uint8
+	bits, offset, d := 32/per, 0, tensor.Uint8
 	if per < groupBytes && signed {
 		d = tensor.Int8
 	} else if per < groupBytes {
-		less = signBit
+		offset = signBit
 	}
 	var parts []string
 	for i, name := range names {
 		types[i] = d
-		part := fmt.Sprintf("((int32(%s) - %d) & %d) << %d", name, less, 1<<bits-1, i*bits)
-		if less == 0 && per == groupBytes {
+		part := fmt.Sprintf("((int32(%s) - %d) & %d) << %d", name, offset, 1<<bits-1, i*bits)
+		if offset == 0 && per == groupBytes {
 			part = fmt.Sprintf("int32(%s) << %d", name, i*bits)
 		}
 		parts = append(parts, "("+part+")")
@@ -87,7 +87,7 @@ func (p *bytePacker) transposeBytes() int { return p.k * p.width() }
 
 // block packs a block of columns of a matrix, and sums the columns. row and col are the strides of the matrix. room is
 // worker memory for a transposed block.
-func (p *bytePacker) block(r *packerRun, to, from unsafe.Pointer, row, col, block int, room unsafe.Pointer) {
+func (p *bytePacker) block(r *byteRun, to, from unsafe.Pointer, row, col, block int, room unsafe.Pointer) {
 	width := p.width()
 	cols := min(width, p.n-block*width)
 	from = unsafe.Add(from, block*width*col)
@@ -110,7 +110,7 @@ func (p *bytePacker) block(r *packerRun, to, from unsafe.Pointer, row, col, bloc
 
 // joinGroups joins the n groups of each column from group `first` on. Elements past the depth are arbitrary. Tiles
 // multiply them by 0.
-func (p *bytePacker) joinGroups(r *packerRun, panel, from unsafe.Pointer, row, first, n, cols int) {
+func (p *bytePacker) joinGroups(r *byteRun, panel, from unsafe.Pointer, row, first, n, cols int) {
 	step := p.width() * groupBytes
 	var ptrs [1 + groupBytes]unsafe.Pointer
 	var strides [1 + groupBytes]int
@@ -127,7 +127,7 @@ func (s *byteShape) columnSums(matrix unsafe.Pointer, block int) unsafe.Pointer 
 }
 
 // sumColumns sums the columns of a panel. It multiplies a row of ones by the panel.
-func (p *bytePacker) sumColumns(r *packerRun, panel, to unsafe.Pointer) {
+func (p *bytePacker) sumColumns(r *byteRun, panel, to unsafe.Pointer) {
 	sums := kit.ElementsOf[int32](to, p.width())
 	clear(sums)
 	a := &r.args
@@ -144,6 +144,7 @@ func (p *bytePacker) sumColumns(r *packerRun, panel, to unsafe.Pointer) {
 	}
 }
 
+// sumColumnsInGo is sumColumns without machine code.
 func (p *bytePacker) sumColumnsInGo(panel unsafe.Pointer, sums []int32) {
 	clear(sums)
 	for k := range p.k {
@@ -188,15 +189,15 @@ func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			all := kit.ElementsOf[int8](dst.Pointer(), dst.Numel())
 			kit.Blocks(ctx, len(all), func(begin, end int) { clear(all[begin:end]) })
-			room := tensor.NewStorage(p.transposeBytes()).Bytes()
+			memory := tensor.NewStorage(p.transposeBytes()).Bytes()
 			row, col, starts := ownLayout(src.Meta)
-			var r packerRun
+			var r byteRun
 			r.state.Context = ctx
 			for k, at := range starts {
 				for block := range p.blocks() {
 					interrupt.Check(ctx)
 					p.block(&r, unsafe.Add(dst.Pointer(), k*p.matrixBytes()), unsafe.Add(src.Pointer(), at), row, col, block,
-						unsafe.Pointer(unsafe.SliceData(room)))
+						unsafe.Pointer(unsafe.SliceData(memory)))
 				}
 			}
 		},

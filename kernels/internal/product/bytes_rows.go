@@ -27,6 +27,7 @@ type byteRows struct {
 	group    int         // number of rows per chunk
 }
 
+// newByteRows prepares the rows of operand a of x. summed is set if the sums of rows are needed.
 func newByteRows(s byteShape, x *contraction, signed, summed bool) (*byteRows, error) {
 	r := &byteRows{byteShape: s, signed: signed, row: x.a.row, col: x.a.col, summed: summed,
 		group: max(1, machine.MoveGrain/s.k)}

@@ -79,7 +79,7 @@ func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
 }
 
 // prepareRows prepares a chunk of the rows of a matrix.
-func (t *byteTiles) prepareRows(m *graph.Mem, r *packerRun, matrix, chunk int, zero unsafe.Pointer) {
+func (t *byteTiles) prepareRows(m *graph.Mem, r *byteRun, matrix, chunk int, zero unsafe.Pointer) {
 	var sum func(row int, total int32)
 	if t.conversion.AddsProduct {
 		list := kit.SliceOf[int32](m.Scratch, t.scratchAt.rowSums+matrix*t.m*groupBytes, t.m)
@@ -171,7 +171,7 @@ func (t *byteTiles) outStep() int {
 }
 
 // enterUnit sets the arguments that only tiles on the matrix unit have.
-func (t *byteTiles) enterUnit(m *graph.Mem, r *packerRun, scale, zero func(m *graph.Mem) unsafe.Pointer) {
+func (t *byteTiles) enterUnit(m *graph.Mem, r *byteRun, scale, zero func(m *graph.Mem) unsafe.Pointer) {
 	if !t.unit {
 		return
 	}
@@ -182,8 +182,8 @@ func (t *byteTiles) enterUnit(m *graph.Mem, r *packerRun, scale, zero func(m *gr
 	a := &r.args
 	a.Ptr[tile.Scratch] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Worker)), at)
 	if t.inTile != tile.Sums {
-		r.point = byteAt(zero(m), t.resultDType, 0)
-		a.Ptr[tile.Scales], a.Ptr[tile.ZeroPoint] = scale(m), unsafe.Pointer(&r.point)
+		r.zeroPoint = byteAt(zero(m), t.resultDType, 0)
+		a.Ptr[tile.Scales], a.Ptr[tile.ZeroPoint] = scale(m), unsafe.Pointer(&r.zeroPoint)
 	}
 }
 
@@ -199,7 +199,7 @@ func (t *byteTiles) resultByteOffset(entry, row, block int) int {
 
 // strip computes the sums of a strip in a block of columns. The strip has the given number of rows, from row `first`
 // on. It writes the sums to `to`, with `step` bytes between rows.
-func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows int, to unsafe.Pointer,
+func (t *byteTiles) strip(m *graph.Mem, r *byteRun, entry, block, first, rows int, to unsafe.Pointer,
 	step int) error {
 	a, matrix := &r.args, t.bIndex[entry]
 	a.Ptr[tile.In] = unsafe.Add(m.Ptrs[1+bytesA], t.aOffsets[t.aIndex[entry]])
@@ -216,23 +216,23 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 	}
 	a.Ptr[tile.Ahead] = a.Ptr[tile.Vec]
 	a.Row[tile.Ahead] = (block+1)%t.blocks()*t.panelBytes() + first*t.panelBytes()/t.m
-	start, most := tile.Zero, byteCallMACs
+	start, maxWork := tile.Zero, byteCallMACs // maxWork bounds the products of groups in a call
 	if t.hasInitialSums {
 		start = tile.FromLanes
 	}
 	if t.unit {
-		most = tile.UnitCallGroups
+		maxWork = tile.UnitCallGroups
 	}
 	for g := 0; g < t.groups; g += callGroups {
 		a.N = min(callGroups, t.groups-g)
 		m.Count(rows * a.N)
 		a.Row[tile.Vec] = block*t.panelBytes() + g*t.width()*groupBytes
-		most := max(1, most/(t.width()*t.height*a.N))
+		maxTiles := max(1, maxWork/(t.width()*t.height*a.N))
 		for _, k := range t.stacks(rows) {
 			a.Step[tile.InTile], a.Step[tile.OutTile] = k.height*t.rowCopier.step(), k.height*step
-			for i := 0; i < k.n; i += most {
+			for i := 0; i < k.n; i += maxTiles {
 				row := k.row + i*k.height
-				a.Rows = min(most, k.n-i)
+				a.Rows = min(maxTiles, k.n-i)
 				a.Row[tile.In], a.Row[tile.Out] = (first+row)*t.rowCopier.step()+g*groupBytes, row*step
 				t.epilogue.SetOffsets(a, t.resultOffset(entry, first+row, block)*groupBytes, block*t.width()*groupBytes)
 				if err := t.codes[t.code(k.height, last, start, a.N)].Call(a); err != nil {
@@ -246,7 +246,7 @@ func (t *byteTiles) strip(m *graph.Mem, r *packerRun, entry, block, first, rows 
 }
 
 // finishStrip converts the sums of a strip to results. The sums are at `from`, with `step` bytes between rows.
-func (t *byteTiles) finishStrip(m *graph.Mem, r *packerRun, entry, block, first, rows int,
+func (t *byteTiles) finishStrip(m *graph.Mem, r *byteRun, entry, block, first, rows int,
 	from unsafe.Pointer, step int, scale, zero unsafe.Pointer) {
 	var ptrs [8]unsafe.Pointer
 	var strides [8]int

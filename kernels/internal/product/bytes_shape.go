@@ -74,8 +74,8 @@ func newByteShape(m, n, k, rows int) byteShape {
 }
 
 // writing returns the shape for a result with the given row stride, in elements. If the stride is too large for the
-// matrix unit, the shape is for vector instructions. The width of panels is the same for both, so that a packed operand
-// can be used with both.
+// matrix unit, the shape is for vector instructions. The width of panels does not change, and a packed operand can be
+// used by both.
 func (s byteShape) writing(row int) byteShape {
 	if s.unit && row > byteUnitStep/groupBytes {
 		const registers = 32 // a machine with the matrix unit has AVX-512
@@ -145,6 +145,7 @@ func readBytes(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work,
 	return w, true
 }
 
+// bytesWork returns the cost of byte products in register tiles.
 func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
 	c.Streamed(&w)

@@ -48,7 +48,7 @@ type byteTiles struct {
 	order                multiply.Strips
 	scratchAt            byteScratch
 	prefetchLines        int // cache lines of the next panel that tiles of the matrix unit prefetch per iteration
-	run                  graph.PerWorker[packerRun]
+	run                  graph.PerWorker[byteRun]
 }
 
 // byteScratch has offsets in the scratch memory of byteTiles, in bytes.
@@ -85,6 +85,7 @@ const (
 	byteGrain = 4 * machine.MACGrain
 )
 
+// newByteTiles divides the products of a call into tiles and generates the code.
 func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	x, s, err := bytesContraction(c)
 	if err != nil {
@@ -178,8 +179,8 @@ func (t *byteTiles) chooseOrder() {
 	if t.unit {
 		sums = min(tile.UnitStripGroups/t.groups, byteUnitSums)
 	}
-	most := max(1, sums/(t.height*t.width()))
-	t.stripRows = kit.DivUp(t.m, kit.DivUp(tiles, most))
+	maxTiles := max(1, sums/(t.height*t.width()))
+	t.stripRows = kit.DivUp(t.m, kit.DivUp(tiles, maxTiles))
 	strips := kit.DivUp(t.m, t.stripRows)
 	turns := kit.DivUp(min(t.m, t.stripRows), t.height) * strips * kit.DivUp(t.groups, tile.DefaultUnroll)
 	t.prefetchLines = min(byteAhead, kit.DivUp(t.panelBytes()/machine.LineBytes, turns))
@@ -276,7 +277,7 @@ func (t *byteTiles) spec(k byteCode) *tile.Spec {
 // byteStack is a column of n tiles of equal height. The first tile starts at `row`.
 type byteStack struct{ row, height, n int }
 
-// stacks divides rows into tiles as evenly as possible, which gives at most two different heights.
+// stacks divides rows into tiles of at most two different heights, as evenly as possible.
 func (t *byteTiles) stacks(rows int) [2]byteStack {
 	parts := kit.DivUp(rows, t.height)
 	h := kit.DivUp(rows, parts)
@@ -284,6 +285,7 @@ func (t *byteTiles) stacks(rows int) [2]byteStack {
 	return [2]byteStack{{0, h, n}, {n * h, h - 1, parts - n}}
 }
 
+// lowerBytes makes the kernel of byte products in register tiles.
 func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	t, err := newByteTiles(c)
 	if err != nil {

@@ -154,14 +154,14 @@ func (x *contraction) compile(c *graph.Call) (*graph.Kernel, error) {
 	w.A, w.B, w.C = x.a.offsets(x.batch), x.b.offsets(x.batch), x.c.offsets(x.batch)
 
 	panelsA, panelsB := x.panels(true, d), x.panels(false, d)
-	if is, err := multiply.InPanels(c, x.opA, panelsA); err != nil {
+	if packed, err := multiply.InPanels(c, x.opA, panelsA); err != nil {
 		return nil, err
-	} else if is {
+	} else if packed {
 		spec.A.Source, w.A = gemm.Prepacked, panelsA.PackedOffsets(w.A)
 	}
-	if is, err := multiply.InPanels(c, x.opB, panelsB); err != nil {
+	if packed, err := multiply.InPanels(c, x.opB, panelsB); err != nil {
 		return nil, err
-	} else if is {
+	} else if packed {
 		spec.B.Source, spec.B.Panel, w.B = gemm.Prepacked, panelsB.Width, panelsB.PackedOffsets(w.B)
 	}
 

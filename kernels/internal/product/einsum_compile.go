@@ -20,6 +20,7 @@ type einsumPlan struct {
 	nest           kit.Nest
 }
 
+// compileEinsum makes the kernel of an einsum.
 func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 	e, err := newEinsum(c)
 	if err != nil || c.Out[0].Numel() == 0 {
@@ -81,6 +82,7 @@ func (p *einsumPlan) keptLabels(i int) []int {
 	return all
 }
 
+// copy adds a phase that copies src to dst.
 func (p *einsumPlan) copy(dst, src kit.Buffer) {
 	ph, worker := copies.Phase(copies.Job{Dst: dst, Src: src})
 	p.kernel.Phases, p.kernel.Worker = append(p.kernel.Phases, ph), max(p.kernel.Worker, worker)

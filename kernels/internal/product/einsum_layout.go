@@ -58,7 +58,7 @@ func (s *einsumTypes) align(m tensor.Type, labels []int) (tensor.Type, error) {
 
 // multiplyTerms multiplies the terms from left to right and removes the dimensions that are summed.
 func (s *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
-	kept, all := len(s.e.out), len(s.counts)
+	numKept, numDims := len(s.e.out), len(s.counts)
 	cur := terms[0]
 	var err error
 	for _, t := range terms[1:] {
@@ -66,17 +66,17 @@ func (s *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
 			return cur, err
 		}
 	}
-	if all == kept {
+	if numDims == numKept {
 		return cur, nil
 	}
 	if len(terms) == 1 {
-		dims := make([]int, all-kept)
+		dims := make([]int, numDims-numKept)
 		for i := range dims {
-			dims[i] = kept + i
+			dims[i] = numKept + i
 		}
 		return summedType(cur, dims, false)
 	}
-	return cur.View(cur.Shape[:kept])
+	return cur.View(cur.Shape[:numKept])
 }
 
 // multiplyPair multiplies two terms. First it sums each term over the labels that no other remaining term has.

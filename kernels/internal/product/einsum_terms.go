@@ -48,11 +48,12 @@ func (e *equation) size(label int) sym.Int { return e.sizes[slices.Index(e.label
 
 // einsum is an equation with known sizes, for kernels and the reference.
 type einsum struct {
-	terms []einsumTerm
-	out   []int
-	sizes map[int]int
+	terms []einsumTerm // operands
+	out   []int        // labels of the result
+	sizes map[int]int  // by label
 }
 
+// shape returns the sizes of labels.
 func (e *einsum) shape(labels []int) []int {
 	s := make([]int, len(labels))
 	for i, l := range labels {
@@ -61,6 +62,7 @@ func (e *einsum) shape(labels []int) []int {
 	return s
 }
 
+// newEinsum parses the equation of a call.
 func newEinsum(c *graph.Call) (*einsum, error) {
 	types := make([]tensor.Type, len(c.In))
 	for i := range types {

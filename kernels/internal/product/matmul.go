@@ -87,6 +87,7 @@ var Dot = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Rewrite: compose.Widened},
 })
 
+// inferBy returns an Infer function. f returns the type of the result for the types of both operands.
 func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
 	return func(c *graph.Call) ([]graph.Result, error) {
 		t, err := f(c.Type(0), c.Type(1))
@@ -97,6 +98,7 @@ func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([
 	}
 }
 
+// matmulOf describes a call of matmul, or of one of its special cases, as a contraction.
 func matmulOf(c *graph.Call) (*contraction, error) { return productOf(c, c.Out[0]) }
 
 // productLoops returns the loops over batch dimensions, over the rows of the first matrix, and over the columns of the

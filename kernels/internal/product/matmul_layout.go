@@ -29,6 +29,7 @@ func checkProductDTypes(kernel string, a, b tensor.DType, sizes ...sym.Int) erro
 	return nil
 }
 
+// dotType checks the operands of dot and returns the type of the result.
 func dotType(a, b tensor.Type) (tensor.Type, error) {
 	if a.Rank() != 1 || b.Rank() != 1 {
 		return tensor.Type{}, fmt.Errorf("1D tensors expected, but got %dD and %dD tensors", a.Rank(), b.Rank())
@@ -44,6 +45,7 @@ func dotType(a, b tensor.Type) (tensor.Type, error) {
 	return tensor.NewType(a.DType), checkProductDTypes("dot", a.DType, b.DType)
 }
 
+// mvType checks the operands of mv and returns the type of the result.
 func mvType(a, v tensor.Type) (tensor.Type, error) {
 	if err := checkMv(a, v); err != nil {
 		return tensor.Type{}, err
@@ -63,6 +65,7 @@ func checkMv(a, v tensor.Type) error {
 	return checkProductDTypes("addmv_impl_cpu", a.DType, v.DType, m, k)
 }
 
+// mmType checks the operands of mm and returns the type of the result.
 func mmType(a, b tensor.Type) (tensor.Type, error) {
 	if err := checkMm(a, b); err != nil {
 		return tensor.Type{}, err
@@ -93,6 +96,7 @@ func checkMatrixSizes(a, b tensor.Type) error {
 	return nil
 }
 
+// bmmType checks the operands of bmm and returns the type of the result. kernel is PyTorch's name of the kernel.
 func bmmType(kernel string, a, b tensor.Type) (tensor.Type, error) {
 	if err := checkBmm(kernel, a, b); err != nil {
 		return tensor.Type{}, err
@@ -224,6 +228,7 @@ func batchedType(a, b tensor.Type) (tensor.Type, error) {
 	return kit.FreshType(b.DType, shape)
 }
 
+// addmmType checks the operands of addmm and returns the type of the result.
 func addmmType(s, a, b tensor.Type) (tensor.Type, error) {
 	if err := checkAddmm(s, a, b); err != nil {
 		return tensor.Type{}, err

@@ -78,6 +78,7 @@ func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 	return list
 }
 
+// lowerProduct makes the kernel of the products of a call by algorithm w.
 func lowerProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contraction, error)) (*graph.Kernel, error) {
 	given, err := read(c)
 	if err != nil {

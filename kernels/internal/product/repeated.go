@@ -24,16 +24,17 @@ func rewriteMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 	if x.Kind != graph.TensorArg || y.Kind != graph.TensorArg {
 		return r, nil
 	}
-	by, ok := repeatedOf(y.Value, repeatDepth)
+	repetition, ok := repeatedOf(y.Value, repeatDepth)
 	if !ok {
 		return rewriteShared(into, c)
 	}
 	rank := len(y.Type().Shape)
-	if by.dim >= rank-2 || x.Type().Rank() != rank || !x.Type().Shape[by.dim].Same(y.Type().Shape[by.dim]) {
+	dim := repetition.dim
+	if dim >= rank-2 || x.Type().Rank() != rank || !x.Type().Shape[dim].Same(y.Type().Shape[dim]) {
 		return r, nil
 	}
 	p := compose.NewParts(into, c)
-	groups, matrices := by.operands(p, x)
+	groups, matrices := repetition.operands(p, x)
 	if _, err = p.Result(); err != nil {
 		return r, err
 	}
@@ -41,9 +42,9 @@ func rewriteMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 	if err != nil {
 		return r, err
 	}
-	out := p.Add(view.Flatten, graph.Attrs{"start_dim": by.dim, "end_dim": by.dim + 1}, graph.Of(product[0]))
-	if by.joinsRows(x) {
-		out = p.Add(view.Unsqueeze, graph.Attrs{"dim": by.dim + 1}, out)
+	out := p.Add(view.Flatten, graph.Attrs{"start_dim": dim, "end_dim": dim + 1}, graph.Of(product[0]))
+	if repetition.joinsRows(x) {
+		out = p.Add(view.Unsqueeze, graph.Attrs{"dim": dim + 1}, out)
 	}
 	r.Results, err = p.Result(out)
 	r.Why = "repeated matrices are read in place"
@@ -160,7 +161,7 @@ func repeatedOf(v *graph.Value, depth int) (r repeated, ok bool) {
 	return r, false
 }
 
-// permute changes the description to that of the value with permuted dimensions.
+// permute changes the description for a permutation of the value's dimensions.
 func (r *repeated) permute(dims []int) {
 	var order []int
 	at := 0
@@ -277,6 +278,7 @@ func cutsAlong(first graph.Arg, r repeated) bool {
 	return sameSizes(shape, whole)
 }
 
+// sameSizes reports whether two lists have the same sizes.
 func sameSizes(a, b []sym.Int) bool {
 	return slices.EqualFunc(a, b, func(x, y sym.Int) bool { return x.Same(y) })
 }

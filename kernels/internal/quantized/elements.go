@@ -19,20 +19,20 @@ const quotient = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q);
 
 // Magnitudes of quantized values before saturation, in quantization steps.
 const (
-	// farLevels is a magnitude below which the sum of a value and a zero point fits int32.
-	farLevels = 1 << 29
-	// fewLevels is a magnitude at which a value saturates for every zero point.
-	fewLevels = 1 << 20
+	// maxExactLevel is a magnitude. The sum of a smaller value and a zero point fits int32.
+	maxExactLevel = 1 << 29
+	// saturatingLevel is a magnitude. A value of this magnitude saturates for every zero point.
+	saturatingLevel = 1 << 20
 )
 
 // rewriteAsLoop rewrites a quantization as one loop over elements. Clamping ops before the quantization become part of
-// the loop, which clamps the quantized values instead; quantization is monotonic. Numbers that may be large or infinite
-// are clamped before the division. NaN becomes 0.
+// the loop. The loop clamps quantized values, which gives the same results because quantization is monotonic. Numbers
+// that may be large or infinite are clamped before the division. NaN becomes 0.
 func (q *rewriting) rewriteAsLoop() (r graph.Rewrite, err error) {
 	v, least, most := q.skipClamps()
 	input, scale := graph.Of(v), firstElement(q.to.scale)
 	r.Of = v.Node
-	finite := magnitudeBound(input, reachDepth)/scale < farLevels
+	finite := magnitudeBound(input, boundDepth)/scale < maxExactLevel
 	if finite {
 		if r.Results, err = q.rewritePair(v.Node, least, most); r.Results != nil || err != nil {
 			r.Why = fmt.Sprintf("%s is computed from quantized values", v.Node.Name)
@@ -45,7 +45,7 @@ func (q *rewriting) rewriteAsLoop() (r graph.Rewrite, err error) {
 	in := []graph.Arg{input, q.Add(pointwise.Reciprocal, nil, scaleArg), scaleArg}
 	if !finite {
 		f.text, f.valid = "x = minimum(maximum(number, -far), far); "+quotient, "number == number"
-		f.names, in = append(f.names, "far"), append(in, q.number(scale*fewLevels))
+		f.names, in = append(f.names, "far"), append(in, q.number(scale*saturatingLevel))
 		f.names[0] = "number"
 	}
 	r.Why = "by the reciprocal of the scale"
@@ -80,9 +80,9 @@ func (q *rewriting) rewritePair(n *graph.Node, least, most float64) ([]*graph.Va
 	}
 	f.text = "v = fma(float32(x), xscale, fma(float32(y), yscale, zero))"
 	f.names = []string{"x", "y", "xscale", "yscale", "zero"}
-	by := [2]float64{firstElement(a.scale) / to, firstElement(b.scale) / to}
-	return q.addFormula(f, a.bytes, b.bytes, q.number(by[0]), q.number(by[1]),
-		q.number(zero-by[0]*firstElement(a.zero)-by[1]*firstElement(b.zero)))
+	factors := [2]float64{firstElement(a.scale) / to, firstElement(b.scale) / to}
+	return q.addFormula(f, a.bytes, b.bytes, q.number(factors[0]), q.number(factors[1]),
+		q.number(zero-factors[0]*firstElement(a.zero)-factors[1]*firstElement(b.zero)))
 }
 
 // number returns a float32 constant.
@@ -116,12 +116,12 @@ func (q *rewriting) addFormula(f formula, in ...graph.Arg) ([]*graph.Value, erro
 	return q.Result(q.To(d, y))
 }
 
-// reachDepth is the depth to which magnitudeBound follows operands.
-const reachDepth = 8
+// boundDepth is the depth to which magnitudeBound follows operands.
+const boundDepth = 8
 
-// manyNumbers is a number of elements. magnitudeBound does not inspect constants that have manyNumbers or more
+// maxInspected is a number of elements. magnitudeBound does not inspect constants that have maxInspected or more
 // elements.
-const manyNumbers = 1 << 16
+const maxInspected = 1 << 16
 
 // magnitudeBound returns a bound of the magnitudes of a value's elements, or infinity. It knows bounds of constants, of
 // dequantized numbers, and of sums, products, minima and maxima of values with known bounds. A value with a finite
@@ -131,7 +131,7 @@ func magnitudeBound(a graph.Arg, depth int) float64 {
 	if a.Kind != graph.TensorArg || depth == 0 {
 		return unknown
 	}
-	if t := a.Value.Const; t != nil && t.DType == tensor.Float32 && t.Numel() < manyNumbers {
+	if t := a.Value.Const; t != nil && t.DType == tensor.Float32 && t.Numel() < maxInspected {
 		bound := 0.0
 		kit.EachIndex(t.Shape, func(at []int) {
 			bound = max(bound, math.Abs(t.At(at...).Float())) // max propagates NaN

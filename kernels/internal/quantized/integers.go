@@ -102,7 +102,7 @@ func (l quantizedValues) quantize(d tensor.DType, x float64) int64 {
 	return saturated(d, math.RoundToEven(float64(float32(x)/float32(firstElement(l.scale))))+firstElement(l.zero))
 }
 
-// rewriting is the state of the rewrite of a call of quantize_linear.
+// rewriting is the state of the rewrite of a call of quantize_linear, and adds the nodes of the rewritten graph.
 type rewriting struct {
 	parts
 	graph.Around
@@ -420,18 +420,18 @@ func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 		return true
 	}
 	step := func(o int) float64 { return firstElement(x.scale) * kit.ElementAlong(w.scale, []int{o}, 0) }
-	data, by := b.operand.Value.Const, func(int) float64 { return 1 }
+	data, scaleOf := b.operand.Value.Const, func(int) float64 { return 1 }
 	if l, ok := dequantized(b.operand); ok && l.bytes.Type().DType == tensor.Int32 && (l.zero == nil ||
 		magnitudesAtMost(l.zero, 0)) {
 		b.values, b.hasSumScale, data = l, true, l.bytes.Value.Const
-		by = func(o int) float64 { return kit.ElementAlong(l.scale, []int{o}, 0) }
+		scaleOf = func(o int) float64 { return kit.ElementAlong(l.scale, []int{o}, 0) }
 	}
 	if data == nil || data.Rank() != 1 {
 		return false
 	}
 	ok := true
 	for o := range data.Shape[0] {
-		s := by(o)
+		s := scaleOf(o)
 		b.hasSumScale = b.hasSumScale && math.Abs(s-step(o)) <= 1e-6*step(o)
 		ok = ok && math.Abs(data.At(o).Float()*s) <= step(o)*(math.MaxInt32/2)
 	}

@@ -115,6 +115,7 @@ func (q *quantMatmul) check(c *graph.Call) error {
 	return nil
 }
 
+// decompose multiplies bytes if there is machine code for the operands, else floats.
 func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 	p := parts{compose.NewParts(into, c)}
 	a, b := c.Meta(q.a), c.Meta(q.b)

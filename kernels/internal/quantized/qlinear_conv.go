@@ -117,6 +117,7 @@ func (q *quantConv) check(c *graph.Call) error {
 	return checkParamCount(q.name, "w_scale", c.Type(4), n)
 }
 
+// decompose convolves bytes if there is machine code for the operands, else floats.
 func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 	op, at, err := q.floatConv(c)
 	if err != nil {

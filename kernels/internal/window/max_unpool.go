@@ -39,6 +39,7 @@ var (
 		3, func(c *graph.Call) []sym.Int { return kit.Attrs[maxUnpool3dAttrs](c).OutputSize })
 )
 
+// maxUnpoolOp defines an unpooling over the last dims dimensions. size returns the attribute output_size of a call.
 func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *graph.Call) []sym.Int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
 		t, err := maxUnpoolType(dims, size(c), c.Type(0), c.Type(1))

@@ -136,8 +136,8 @@ func (t *tapLoops) divides() expr.Op {
 	return expr.Div
 }
 
-// inverse reports whether sums are multiplied by the inverse of the divisor. This requires that sums have more bits
-// than results, so that the rounding of the inverse does not change results.
+// inverse reports whether sums of dtype sum are multiplied by the inverse of the divisor to give averages of dtype d.
+// Sums must have more bits than averages; otherwise the rounding of the inverse would change averages.
 func inverse(d, sum tensor.DType) bool { return d.IsFloat() && d.Size() < sum.Size() }
 
 // putDivisor writes the divisor of a sum over a window of the given area, or the inverse of the divisor.

@@ -28,7 +28,7 @@ type compiledPixels struct {
 	*tapLoops
 	size          int  // bytes of an element
 	maxRunResults int  // maximum number of results of a run
-	mergeable     bool // the pixels of a run are contiguous in operand and result
+	mergeable     bool // whether the pixels of a run are contiguous in operand and result
 	state         graph.PerWorker[poolRun]
 }
 

@@ -86,7 +86,7 @@ type resultVector struct {
 	windows            [maxDims]geometry.Range
 }
 
-// vectorAt returns the vector whose first result has index first along the dimension of vectors.
+// vectorAt returns the vector that starts at index first of the dimension of vectors.
 func (g *goPool) vectorAt(m *graph.Mem, first int) resultVector {
 	r := kit.RegionOf(m.Worker)
 	f := resultVector{goPool: g, acc: r.Take(g.fold.size(g.block)), buf: r.Take(axes.BlockBytes),

@@ -41,9 +41,9 @@ const wideArea = 16
 
 // work returns the work of a pooling with a walk.
 func (p *pooling) work(c *graph.Call, by poolWalk, w graph.Walk) graph.Work {
-	area, each := p.area(c), poolElement[p.kind][by]
+	area, elementRate := p.area(c), poolElement[p.kind][by]
 	if by == poolPlanes && area > wideArea*wideArea {
-		each = poolElement[p.kind][poolPixels]
+		elementRate = poolElement[p.kind][poolPixels]
 	}
 	work := graph.Work{Steps: 1}
 	c.Streamed(&work)
@@ -56,7 +56,7 @@ func (p *pooling) work(c *graph.Call, by poolWalk, w graph.Walk) graph.Work {
 			work.Wait(poolStep[p.kind], n*single)
 		}
 	} else {
-		work.Do(each, n*area)
+		work.Do(elementRate, n*area)
 		work.Do(poolResult[by], n)
 	}
 	work.Flops = n * area

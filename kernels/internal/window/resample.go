@@ -179,6 +179,7 @@ func resampleImpls(describe func(c *graph.Call) (*resampling, error)) []graph.Im
 		}}}
 }
 
+// compile makes the kernel of a call.
 func (r *resampling) compile(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil

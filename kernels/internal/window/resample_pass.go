@@ -245,10 +245,10 @@ func (p *resamplePass[T]) loops() error {
 	if p.inner < minRowElements {
 		return nil
 	}
-	d, most := tensor.DTypeOf[T](), p.taps.maxTaps
+	d, maxTaps := tensor.DTypeOf[T](), p.taps.maxTaps
 	for more := range p.sums {
-		for n := range min(most, loopTaps) {
-			if more > 0 && most <= loopTaps {
+		for n := range min(maxTaps, loopTaps) {
+			if more > 0 && maxTaps <= loopTaps {
 				continue
 			}
 			b := expr.NewBuilder(slices.Repeat([]tensor.DType{d}, 2*(n+1)+more)...)

@@ -107,32 +107,32 @@ func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, at 
 		return int(min(math.Ceil(b), maxRoiSamples))
 	}
 	nh, nw := samples(bh), samples(bw)
-	sum, most := 0.0, math.Inf(-1)
+	sum, maximum := 0.0, math.Inf(-1)
 	for i := range nh {
 		y := y0 + float64(ph)*bh + (float64(i)+0.5)*bh/float64(nh)
 		if !(y >= -1 && y <= float64(h)) && nw > 0 { // a row of zeros
-			most = max(most, 0)
+			maximum = max(maximum, 0)
 			continue
 		}
 		for j := range nw {
 			x := x0 + float64(pw)*bw + (float64(j)+0.5)*bw/float64(nw)
 			m.Count(roiTap)
 			s, top := bilinearAt(y, x, h, w, at)
-			sum, most = sum+s, max(most, top)
+			sum, maximum = sum+s, max(maximum, top)
 		}
 	}
 	if a.Mode == "max" {
 		if nh*nw == 0 {
 			return 0
 		}
-		return most
+		return maximum
 	}
 	return sum / float64(max(1, nh*nw))
 }
 
 // bilinearAt samples a plane of h by w pixels at (y, x). Samples more than a pixel outside the plane are 0. sum is the
 // interpolated value. most is the maximum of the four weighted pixels, which ONNX's mode max uses.
-func bilinearAt(y, x float64, h, w int, at func(h, w int) float64) (sum, most float64) {
+func bilinearAt(y, x float64, h, w int, at func(h, w int) float64) (sum, maximum float64) {
 	if h == 0 || w == 0 || !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
 		return 0, 0
 	}

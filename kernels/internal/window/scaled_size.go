@@ -68,8 +68,8 @@ func ratio(f float64) (p, q int, ok bool) {
 // s*p/q and the float64 product s*f have the same integer part. The range excludes n if the formulas do not agree for
 // n. f is p/q rounded to float64.
 //
-// The relative difference of s*f and s*p/q is less than 2/2^53, so that the absolute difference is less than 1/q for
-// sizes less than 2^52/p. Therefore the integer parts differ only if s*p/q is an integer and s*f is less than this
+// The relative difference of s*f and s*p/q is less than 2/2^53. The absolute difference is therefore less than 1/q for
+// sizes less than 2^52/p. Hence the integer parts differ only if s*p/q is an integer and s*f is less than this
 // integer. s*p/q is an integer only if s is a multiple of q. s*f is less than the integer only if f is less than p/q by
 // a relative difference of more than 1/2^54, because the rounding to float64 removes smaller differences.
 func agreeingSizes(n, p, q int, f float64) (lo, hi int) {

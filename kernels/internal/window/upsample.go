@@ -173,8 +173,8 @@ func upsampleTaps(mode string, d tensor.DType, in, out int, factor float64, alig
 			scale = round(float64(in-1) / float64(out-1))
 		}
 	}
-	most := map[string]int{"exact": 1, "linear": 2, "cubic": 4}[mode]
-	return &axisTaps{out: out, maxTaps: most, nearest: mode == "exact", eachTap: func(i int, add func(int, float64)) {
+	maxTaps := map[string]int{"exact": 1, "linear": 2, "cubic": 4}[mode]
+	return &axisTaps{out: out, maxTaps: maxTaps, nearest: mode == "exact", eachTap: func(i int, add func(int, float64)) {
 		if mode == "linear" && in == out { // PyTorch ignores the factor
 			add(i, 1)
 			return

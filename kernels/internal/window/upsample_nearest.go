@@ -152,11 +152,11 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	pixels := ds[1] == size && ss[1] == size && chans > 1
 	pieces := kit.DivUp(width, rowPiece)
 	units := dst.Shape[0] * dst.Shape[2] * pieces
-	each := chans * min(width, rowPiece)
+	unitElements := chans * min(width, rowPiece)
 	if !pixels {
-		units, each = units*chans, min(width, rowPiece)
+		units, unitElements = units*chans, min(width, rowPiece)
 	}
-	grain := max(1, machine.MoveGrain/each)
+	grain := max(1, machine.MoveGrain/unitElements)
 	k.Phases = append(k.Phases, graph.Phase{Chunks: kit.DivUp(units, grain),
 		Run: func(m *graph.Mem, chunk int) error {
 			rows, cols := rowTable.indicesOf(m), colTable.indicesOf(m)
