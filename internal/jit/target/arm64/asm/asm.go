@@ -1,0 +1,219 @@
+// Package asm assembles machine code for arm64 (A64): the instructions that vectorized loops need, with NEON and its
+// extensions for half precision, dot products, 8-bit matrix products and bfloat16. The package only produces bytes and
+// executes nothing, so it builds on every platform. Package jit maps the code into memory and calls it.
+//
+// An [Assembler] collects instructions ([Assembler.Emit]), labels and constants, and [Assembler.Finish] returns the
+// code. Instructions have the mnemonics and the operand order of Arm's manual (DDI 0487): the destination first. A
+// table has one or more rows for each mnemonic (rows_*.go). Emit chooses the first row that accepts the operands.
+//
+// [Assembler.Listing] returns the code in the syntax of GNU's and LLVM's assemblers. testdata/forms.txt has the bytes
+// that llvm-mc makes of each row's text.
+package asm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"strings"
+)
+
+// Assembler collects instructions, constants and labels. The zero value is ready to use. Methods record the first
+// error, and [Assembler.Finish] returns it. An Assembler must not be used by several goroutines.
+type Assembler struct {
+	List bool // record a listing
+
+	code         []byte
+	labels       []int // offsets of labels in the code, -1 if unbound
+	branches     []branch
+	constants    []byte
+	constantAt   map[string]int
+	constantRefs []constantRef
+	listing      []string
+	err          error
+}
+
+// branch is the offset of a branch whose distance Finish fills in.
+type branch struct {
+	at int
+	to Label
+}
+
+// constantRef is an instruction that addresses a constant relative to the program counter.
+type constantRef struct{ at, constant int }
+
+// poolAlign is the alignment of the constants, which follow the code, in bytes.
+const poolAlign = 16
+
+// constantBytes is the maximum length of a constant.
+const constantBytes = 4096
+
+// Len returns the length of the code so far in bytes, without constants.
+func (a *Assembler) Len() int { return len(a.code) }
+
+// Instructions returns the number of instructions so far.
+func (a *Assembler) Instructions() int { return len(a.code) / 4 }
+
+// Emit appends an instruction.
+func (a *Assembler) Emit(name string, args ...Arg) {
+	for i := range rowsOf()[name] {
+		r := &rowsOf()[name][i]
+		word, ok := r.encode(a, r, args)
+		if !ok {
+			continue
+		}
+		if a.List {
+			a.listing = append(a.listing, "\t"+line(name, args))
+		}
+		a.code = binary.LittleEndian.AppendUint32(a.code, word)
+		return
+	}
+	if len(rowsOf()[name]) == 0 {
+		a.fail(name, args, "unknown instruction")
+		return
+	}
+	a.fail(name, args, "no form of the instruction accepts these operands")
+}
+
+func (a *Assembler) fail(name string, args []Arg, why string) {
+	if a.err == nil {
+		a.err = fmt.Errorf("asm: %s: %s", line(name, args), why)
+	}
+}
+
+// NewLabel returns a new, unbound label.
+func (a *Assembler) NewLabel() Label {
+	a.labels = append(a.labels, -1)
+	return Label(len(a.labels) - 1)
+}
+
+// Bind sets a label to the position of the next instruction.
+func (a *Assembler) Bind(l Label) {
+	switch {
+	case l < 0 || int(l) >= len(a.labels):
+		a.fail(l.String()+":", nil, "unknown label")
+		return
+	case a.labels[l] >= 0:
+		a.fail(l.String()+":", nil, "the label is bound twice")
+		return
+	}
+	a.labels[l] = len(a.code)
+	if a.List {
+		a.listing = append(a.listing, l.String()+":")
+	}
+}
+
+// Align appends instructions without effect until the length of the code is a multiple of n bytes, a power of two from
+// 4 to 64.
+func (a *Assembler) Align(n int) {
+	if n < 4 || n > 64 || n&(n-1) != 0 {
+		a.fail(".balign", []Arg{Imm(n)}, "not a power of two from 4 to 64")
+		return
+	}
+	for len(a.code)%n != 0 {
+		a.Emit("nop")
+	}
+}
+
+// Constant stores data of 1 to 4096 bytes after the code and returns its address, for ldr and adr. Equal data is stored
+// only once. The alignment is the length rounded up to a power of two, at most 16 bytes.
+func (a *Assembler) Constant(data []byte) Pool {
+	if len(data) < 1 || len(data) > constantBytes {
+		a.fail(".byte", []Arg{Imm(len(data))}, "constants have 1 to 4096 bytes")
+		return Pool{}
+	}
+	at, ok := a.constantAt[string(data)]
+	if !ok {
+		align := max(4, min(1<<bits.Len(uint(len(data)-1)), poolAlign))
+		a.constants = append(a.constants, make([]byte, -len(a.constants)&(align-1))...)
+		at = len(a.constants)
+		a.constants = append(a.constants, data...)
+		if a.constantAt == nil {
+			a.constantAt = map[string]int{}
+		}
+		a.constantAt[string(data)] = at
+	}
+	return Pool{offset: at}
+}
+
+// Finish returns the code followed by its constants, or the first error. The code may be placed at any address that is
+// a multiple of 64. The assembler must not be used afterwards.
+func (a *Assembler) Finish() ([]byte, error) {
+	pool := (len(a.code) + poolAlign - 1) &^ (poolAlign - 1)
+	for _, b := range a.branches {
+		to := a.labels[b.to]
+		if to < 0 {
+			a.fail(b.to.String(), nil, "the label is not bound")
+			break
+		}
+		a.displace(b.at, to-b.at)
+	}
+	for _, r := range a.constantRefs {
+		a.displace(r.at, pool+r.constant-r.at)
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	if len(a.constants) == 0 {
+		return a.code, nil
+	}
+	for len(a.code) < pool {
+		a.code = append(a.code, 0, 0, 0, 0) // undefined: traps if executed
+	}
+	return append(a.code, a.constants...), nil
+}
+
+// displace adds a distance in bytes to the instruction at the given offset. The instruction's class determines the
+// field.
+func (a *Assembler) displace(at, distance int) {
+	word := binary.LittleEndian.Uint32(a.code[at:])
+	width, shift := 19, 5
+	switch {
+	case word>>26&0x1F == 0b00101: // b, bl
+		width, shift = 26, 0
+	case word>>25&0x3F == 0b011011: // tbz, tbnz
+		width = 14
+	case word>>24&0x1F == 0b10000: // adr counts bytes and has its low bits apart
+		if distance < -1<<20 || distance >= 1<<20 {
+			a.err = errors.Join(a.err, errors.New("asm: the code is longer than addresses reach"))
+		}
+		word |= uint32(distance)&3<<29 | uint32(distance>>2)&(1<<19-1)<<5
+		binary.LittleEndian.PutUint32(a.code[at:], word)
+		return
+	}
+	n := distance / 4
+	if n < -1<<(width-1) || n >= 1<<(width-1) {
+		a.err = errors.Join(a.err, errors.New("asm: the code is longer than branches and addresses reach"))
+	}
+	binary.LittleEndian.PutUint32(a.code[at:], word|uint32(n)&(1<<width-1)<<shift)
+}
+
+// Listing returns the code so far in the syntax of GNU's assembler, if List was set: a line for each instruction and
+// each label, and the constants as data.
+func (a *Assembler) Listing() string {
+	var b strings.Builder
+	for _, l := range a.listing {
+		b.WriteString(l + "\n")
+	}
+	if !a.List || len(a.constants) == 0 {
+		return b.String()
+	}
+	b.WriteString("constants:\n")
+	data := append(a.constants[:len(a.constants):len(a.constants)], make([]byte, -len(a.constants)&3)...)
+	for i := 0; i < len(data); i += 4 {
+		fmt.Fprintf(&b, "\t.word\t%#08x\n", binary.LittleEndian.Uint32(data[i:]))
+	}
+	return b.String()
+}
+
+// line formats an instruction in the syntax of GNU's assembler.
+func line(name string, args []Arg) string {
+	var operands []string
+	for _, arg := range args {
+		operands = append(operands, fmt.Sprint(arg))
+	}
+	if len(operands) == 0 {
+		return name
+	}
+	return name + "\t" + strings.Join(operands, ", ")
+}

@@ -1,0 +1,84 @@
+package asm
+
+import "sync"
+
+// row is one form of an instruction: its opcode, and the function that checks the operands and puts them into the
+// fields. encode returns false if the row does not accept the operands. The comments of encoders quote section C4.1 of
+// Arm's manual; x is a field that operands fill.
+type row struct {
+	name   string
+	encode func(a *Assembler, r *row, args []Arg) (uint32, bool)
+	code   uint32
+	elems  elems
+}
+
+// elems is a set of elements, by bit.
+type elems uint8
+
+const (
+	eb   elems = 1 << B
+	eh   elems = 1 << H
+	es   elems = 1 << S
+	ed   elems = 1 << D
+	eq   elems = 1 << Q
+	bhs        = eb | eh | es
+	bhsd       = bhs | ed
+	hs         = eh | es
+	hsd        = hs | ed
+	sd         = es | ed
+)
+
+func (e elems) has(x Elem) bool { return e>>x&1 != 0 }
+
+// tables has the rows of all instructions, by subject.
+var tables = [][]row{integerRows, floatRows, longRows, dotRows, laneRows, moveRows, shiftRows, memoryRows, generalRows}
+
+// rowsOf returns the rows by mnemonic. The map is built when the first instruction is assembled.
+var rowsOf = sync.OnceValue(func() map[string][]row {
+	m := map[string][]row{}
+	for _, t := range tables {
+		for _, r := range t {
+			m[r.name] = append(m[r.name], r)
+		}
+	}
+	return m
+})
+
+// vectors returns the operands as vectors, and whether all are valid vector registers.
+func vectors(args []Arg, n int) (v [3]Vec, ok bool) {
+	if len(args) != n {
+		return v, false
+	}
+	for i, arg := range args {
+		if v[i], ok = arg.(Vec); !ok || v[i].Num < 0 || v[i].Num > 31 {
+			return v, false
+		}
+	}
+	return v, true
+}
+
+func (v Vec) rd() uint32 { return uint32(v.Num) }
+func (v Vec) rn() uint32 { return uint32(v.Num) << 5 }
+func (v Vec) rm() uint32 { return uint32(v.Num) << 16 }
+
+// valid reports whether an arrangement exists: a single 64-bit element is not a vector.
+func (v Vec) valid() bool { return v.Elem <= D && !(v.Half && v.Elem == D) }
+
+// registers returns the numbers of general registers, and whether all operands are such registers of one width. bit is
+// set for 64 bits.
+func registers(args []Arg, n int) (r [4]uint32, bit uint32, ok bool) {
+	if len(args) != n {
+		return r, 0, false
+	}
+	for i, arg := range args {
+		g, isReg := arg.(Reg)
+		if !isReg || g.num() > 31 || g.is64() != args[0].(Reg).is64() {
+			return r, 0, false
+		}
+		r[i] = g.num()
+		if g.is64() {
+			bit = 1 << 31
+		}
+	}
+	return r, bit, true
+}

@@ -1,0 +1,74 @@
+package asm
+
+// dotRows are dot products of bytes, half-precision numbers and bfloat16, and matrix products of 2 rows by 2 columns.
+// Each adds to elements of 32 bits.
+var dotRows = []row{
+	{"sdot", dot, 0x0E809400, eb},
+	{"udot", dot, 0x2E809400, eb},
+	{"usdot", dot, 0x0E809C00, eb}, // I8MM
+	{"bfdot", dot, 0x2E40FC00, eh},
+	{"sdot", dotLane, 0x0F80E000, eb},
+	{"udot", dotLane, 0x2F80E000, eb},
+	{"usdot", dotLane, 0x0F80F000, eb},
+	{"sudot", dotLane, 0x0F00F000, eb},
+	{"bfdot", dotLane, 0x0F40F000, eh},
+	{"smmla", matrix, 0x4E80A400, eb}, // I8MM
+	{"ummla", matrix, 0x6E80A400, eb},
+	{"usmmla", matrix, 0x4E80AC00, eb},
+	{"bfmmla", matrix, 0x6E40EC00, eh},
+	{"fmlal", halves, 0x0E20EC00, eh}, // FHM
+	{"fmlal2", halves, 0x2E20CC00, eh},
+	{"fmlsl", halves, 0x0EA0EC00, eh},
+	{"fmlsl2", halves, 0x2EA0CC00, eh},
+}
+
+// dot encodes dot products of 4 bytes or 2 half-words for each element of 32 bits.
+func dot(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	v, ok := vectors(args, 3)
+	return r.code | v[0].q() | v[2].rm() | v[1].rn() | v[0].rd(),
+		ok && v[0].Elem == S && v[1] == v[1].like(v[0], r) && v[2] == v[2].like(v[0], r)
+}
+
+// like returns the register with the row's narrow elements, of the length of sum.
+func (v Vec) like(sum Vec, r *row) Vec {
+	e := B
+	if r.elems.has(H) {
+		e = H
+	}
+	return Vec{Num: v.Num, Elem: e, Half: sum.Half}
+}
+
+// dotLane encodes dot products with one group of 32 bits of the last operand.
+func dotLane(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	if len(args) != 3 {
+		return 0, false
+	}
+	v, ok := vectors(args[:2], 2)
+	l, isLane := args[2].(Lane)
+	if !ok || !isLane || v[0].Elem != S || v[1] != v[1].like(v[0], r) || l.Elem != v[1].Elem ||
+		l.Group != 4/l.Elem.Bytes() {
+		return 0, false
+	}
+	field, ok := laneField(Lane{Num: l.Num, Elem: S, Index: l.Index})
+	return r.code | v[0].q() | field | v[1].rn() | v[0].rd(), ok
+}
+
+// matrix encodes the product of a 2 by 8 matrix (2 by 4 of 16 bits) and the transpose of another.
+func matrix(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	v, ok := vectors(args, 3)
+	return r.code | v[2].rm() | v[1].rn() | v[0].rd(), ok && v[0].Elem == S && !v[0].Half &&
+		v[1] == v[1].like(v[0], r) && v[2] == v[2].like(v[0], r)
+}
+
+// halves encodes products of half-precision numbers that are added to single-precision numbers without rounding in
+// between. Operands have half the bytes of the result.
+func halves(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	if len(args) != 3 {
+		return 0, false
+	}
+	d, ok0 := args[0].(Vec)
+	n, ok1 := args[1].(Pair)
+	m, ok2 := args[2].(Pair)
+	return r.code | d.q() | uint32(m.Num)<<16 | uint32(n.Num)<<5 | d.rd(), ok0 && ok1 && ok2 && d.Elem == S &&
+		n.Half == d.Half && m.Half == d.Half && d.Num&^31 == 0 && n.Num&^31 == 0 && m.Num&^31 == 0
+}

@@ -1,0 +1,202 @@
+package asm
+
+import "math"
+
+// moveRows set vectors to constants, and move and convert between vector and general registers.
+var moveRows = []row{
+	{"movi", immediateBytes, 0x0F00E400, eb},
+	{"movi", immediateShifted, 0x0F000400, hs},
+	{"mvni", immediateShifted, 0x2F000400, hs},
+	{"movi", immediateMask, 0x6F00E400, ed},
+	{"fmov", immediateFloat, 0x0F00F400, hsd},
+	{"fmov", crossing, 0x1E260000, hsd},
+	{"fcvt", precision, 0x1E224000, hsd},
+	{"fmov", scalarFloat1, 0x1E204000, hsd},
+	{"fabs", scalarFloat1, 0x1E20C000, hsd},
+	{"fneg", scalarFloat1, 0x1E214000, hsd},
+	{"fsqrt", scalarFloat1, 0x1E21C000, hsd},
+	{"fadd", scalarFloat2, 0x1E202800, hsd},
+	{"fsub", scalarFloat2, 0x1E203800, hsd},
+	{"fmul", scalarFloat2, 0x1E200800, hsd},
+	{"fdiv", scalarFloat2, 0x1E201800, hsd},
+	{"scvtf", fromInteger, 0x1E220000, hsd},
+	{"ucvtf", fromInteger, 0x1E230000, hsd},
+	{"fcvtzs", toInteger, 0x1E380000, hsd},
+	{"fcvtzu", toInteger, 0x1E390000, hsd},
+}
+
+// byteField puts a byte into the fields a:b:c and d:e:f:g:h.
+func byteField(b uint8) uint32 { return uint32(b>>5)<<16 | uint32(b&31)<<5 }
+
+// constantOf returns the vector and the constant of an instruction with two operands.
+func constantOf(args []Arg) (Vec, Imm, bool) {
+	if len(args) < 2 {
+		return Vec{}, 0, false
+	}
+	v, ok0 := args[0].(Vec)
+	n, ok1 := args[1].(Imm)
+	return v, n, ok0 && ok1 && v.Num&^31 == 0 && v.valid()
+}
+
+// immediateBytes encodes 0 Q 00111100000 abc 111001 defgh Rd.
+func immediateBytes(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	v, n, ok := constantOf(args)
+	return r.code | v.q() | byteField(uint8(n)) | v.rd(), ok && len(args) == 2 && v.Elem == B && n == Imm(uint8(n))
+}
+
+// immediateShifted encodes 0 Q op 0111100000 abc cmode 01 defgh Rd. cmode has the shift in bytes.
+func immediateShifted(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	v, n, ok := constantOf(args)
+	shift := Shift(0)
+	if len(args) == 3 {
+		s, isShift := args[2].(Shift)
+		shift, ok = s, ok && isShift
+	}
+	if !ok || len(args) > 3 || n != Imm(uint8(n)) || !r.elems.has(v.Elem) || shift%8 != 0 || shift < 0 ||
+		int(shift) >= 8*v.Elem.Bytes() {
+		return 0, false
+	}
+	code := r.code | v.q() | byteField(uint8(n)) | v.rd() | uint32(shift/8)<<13
+	if v.Elem == H {
+		code |= 1 << 15
+	}
+	return code, true
+}
+
+// immediateMask encodes a constant of 64 bits whose bytes are 0 or 255: 0110111100000 abc 111001 defgh Rd.
+func immediateMask(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	v, n, ok := constantOf(args)
+	var field uint8
+	for i := range 8 {
+		switch uint8(n >> (8 * i)) {
+		case 0xFF:
+			field |= 1 << i
+		case 0:
+		default:
+			return 0, false
+		}
+	}
+	return r.code | byteField(field) | v.rd(), ok && len(args) == 2 && v.Elem == D && !v.Half
+}
+
+// immediateFloat encodes 0 Q op 0111100000 abc 1111 o2 1 defgh Rd. The byte has the sign, three bits of the exponent
+// and four bits of the fraction.
+func immediateFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	if len(args) != 2 {
+		return 0, false
+	}
+	v, ok0 := args[0].(Vec)
+	f, ok1 := args[1].(Float)
+	fraction, exponent := math.Frexp(math.Abs(float64(f)))
+	n := fraction * 32
+	if !ok0 || !ok1 || n != math.Trunc(n) || n < 16 || exponent < -2 || exponent > 5 || !v.valid() ||
+		v.Num&^31 != 0 {
+		return 0, false
+	}
+	field := uint8(n-16) | uint8(exponent-2)&7<<4
+	if f < 0 {
+		field |= 0x80
+	}
+	code := r.code | v.q() | byteField(field) | v.rd()
+	switch v.Elem {
+	case H:
+		code |= 1 << 11
+	case D:
+		code |= 1 << 29
+	}
+	return code, r.elems.has(v.Elem)
+}
+
+// typeField returns the field ftype: 32, 64 and 16 bits are 0, 1 and 3.
+func typeField(e Elem) uint32 { return [...]uint32{H: 3, S: 0, D: 1}[e] << 22 }
+
+// float reports whether a scalar is a floating-point register.
+func (s Scalar) float() bool { return s.Elem >= H && s.Elem <= D && s.Num&^31 == 0 }
+
+// crossing encodes moves of bits between a general register and the lowest element of a vector.
+func crossing(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	if len(args) != 2 {
+		return 0, false
+	}
+	if s, ok := args[1].(Scalar); ok {
+		g, isReg := args[0].(Reg)
+		return r.code | gpField(g, s) | uint32(s.Num)<<5 | g.num(), isReg && s.float() && g.is64() == (s.Elem == D)
+	}
+	s, ok := args[0].(Scalar)
+	g, isReg := args[1].(Reg)
+	if !ok || !isReg || !s.float() {
+		return 0, false
+	}
+	return r.code | 1<<16 | gpField(g, s) | g.num()<<5 | uint32(s.Num), g.is64() == (s.Elem == D)
+}
+
+// gpField returns the fields sf and ftype.
+func gpField(g Reg, s Scalar) uint32 {
+	if !s.float() {
+		return 0
+	}
+	if g.is64() {
+		return 1<<31 | typeField(s.Elem)
+	}
+	return typeField(s.Elem)
+}
+
+// scalars returns floating-point registers, and whether all operands are such registers.
+func scalars(args []Arg, n int) (s [3]Scalar, ok bool) {
+	if len(args) != n {
+		return s, false
+	}
+	for i, arg := range args {
+		if s[i], ok = arg.(Scalar); !ok || !s[i].float() {
+			return s, false
+		}
+	}
+	return s, true
+}
+
+// precision encodes conversions between floating-point types of different widths.
+func precision(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	s, ok := scalars(args, 2)
+	if !ok || s[0].Elem == s[1].Elem {
+		return 0, false
+	}
+	return r.code | typeField(s[1].Elem) | typeField(s[0].Elem)>>22<<15 | uint32(s[1].Num)<<5 | uint32(s[0].Num), true
+}
+
+// scalarFloat1 encodes functions of one scalar.
+func scalarFloat1(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	s, ok := scalars(args, 2)
+	if !ok || s[0].Elem != s[1].Elem {
+		return 0, false
+	}
+	return r.code | typeField(s[0].Elem) | uint32(s[1].Num)<<5 | uint32(s[0].Num), true
+}
+
+// scalarFloat2 encodes functions of two scalars.
+func scalarFloat2(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	s, ok := scalars(args, 3)
+	if !ok || s[0].Elem != s[1].Elem || s[0].Elem != s[2].Elem {
+		return 0, false
+	}
+	return r.code | typeField(s[0].Elem) | uint32(s[2].Num)<<16 | uint32(s[1].Num)<<5 | uint32(s[0].Num), true
+}
+
+// fromInteger encodes conversions of a general register to a scalar.
+func fromInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	if len(args) != 2 {
+		return 0, false
+	}
+	s, ok0 := args[0].(Scalar)
+	g, ok1 := args[1].(Reg)
+	return r.code | gpField(g, s) | g.num()<<5 | uint32(s.Num), ok0 && ok1 && s.float()
+}
+
+// toInteger encodes conversions of a scalar to a general register.
+func toInteger(_ *Assembler, r *row, args []Arg) (uint32, bool) {
+	if len(args) != 2 {
+		return 0, false
+	}
+	g, ok0 := args[0].(Reg)
+	s, ok1 := args[1].(Scalar)
+	return r.code | gpField(g, s) | uint32(s.Num)<<5 | g.num(), ok0 && ok1 && s.float()
+}
