@@ -79,9 +79,9 @@ type Options struct {
 	// plans do not depend on time. At the limit the best plan found is used, and the report has a lower bound on the
 	// cost of all plans.
 	SolveLimit time.Duration
-	// Slack is the share of the least cost that strategy Optimal may spend on fewer copies: 0.005 for 0.5%. With 0, of
-	// the plans of least cost it takes one with the fewest copies, and of these one whose copies have the fewest bytes.
-	// It is at most 1. The report says whether fewer copies within the slack are proved impossible.
+	// Slack is the share of the least cost that strategy Optimal may spend on fewer copies, at most 1: 0.005 is 0.5%. If
+	// Slack is 0, the strategy chooses among the plans of least cost: first by the number of copies, then by the bytes of
+	// the copies. The report says whether it is proved that fewer copies are impossible within the slack.
 	Slack float64
 	// Costs prices work; nil is a default profile for this processor.
 	Costs *layout.Profile
@@ -109,7 +109,7 @@ type Options struct {
 // [layout.Assignment], which the planner applies unchanged.
 type Strategy = layout.Strategy
 
-// The most common strategies. [Strategies] lists all.
+// The most common strategies. [Strategies] lists all strategies.
 var (
 	// Propagate keeps the layouts of eager PyTorch, and drops redundant copies.
 	Propagate Strategy = layout.Propagate
@@ -118,7 +118,7 @@ var (
 	// ChannelsLast makes images channels-last. Images are the results of convolutions, poolings and batch norms, and
 	// the values computed from these results.
 	ChannelsLast Strategy = layout.ChannelsLast
-	// Optimal has the least total cost and proves it.
+	// Optimal has the least total cost, with a proof.
 	Optimal Strategy = layout.Optimal
 )
 

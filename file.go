@@ -22,8 +22,8 @@ import (
 	"github.com/graphrun/graphrun/onnx"
 )
 
-// File is a graph file or an ONNX model that was read but not yet converted to a graph. It tells the inputs before all
-// sizes are known.
+// File is a graph file or an ONNX model that was read but not yet converted to a graph. Its inputs are available before
+// all sizes are known.
 type File struct {
 	// Loader opened the file. Its Sizes and Shapes may be set until Graph is called.
 	Loader    Loader
@@ -31,7 +31,7 @@ type File struct {
 	signature *graph.Graph // a graph with at least the inputs
 	model     *onnx.Model  // nil for a graph file
 	missing   graph.Errors // mistakes that were ignored
-	rows      *rows        // the requested number of rows; nil if it does not change
+	rows      *rowCount    // the requested number of rows; nil if it does not change
 }
 
 // Open reads a graph file or an ONNX model: see [Loader.Load].
@@ -53,7 +53,7 @@ func (l Loader) OpenContext(ctx context.Context, name string) (*File, error) {
 	data, pipe, err := files.ReadPipe(ctx, name)
 	switch {
 	case interrupt.Err(ctx) != nil:
-		return nil, reading(name, interrupt.Err(ctx))
+		return nil, readingError(name, interrupt.Err(ctx))
 	case err != nil:
 		return nil, err
 	case pipe:
@@ -84,7 +84,7 @@ func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File,
 		err = f.parse(ctx, from, dir)
 	}
 	if ended := interrupt.Err(ctx); ended != nil {
-		return nil, reading(name, ended)
+		return nil, readingError(name, ended)
 	}
 	if err != nil {
 		return nil, err
@@ -95,8 +95,10 @@ func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File,
 	return f, nil
 }
 
-// reading returns the error of a context that ended while the file was read.
-func reading(name string, ended error) error { return fmt.Errorf("%s: reading it: %w", name, ended) }
+// readingError returns the error of a context that ended while the file was read.
+func readingError(name string, ended error) error {
+	return fmt.Errorf("%s: reading it: %w", name, ended)
+}
 
 // isModel reports whether a file is an ONNX model, not a graph file. The extension decides. For other extensions, the
 // first byte decides: in a model it is the tag of a protobuf field.

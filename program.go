@@ -14,9 +14,9 @@ import (
 // Packages inspect and experiment take programs: inspect explains one, experiment compares several.
 type Program program.Program
 
-// inside converts p to the internal type, which has further methods. Other packages of this module convert programs in
+// unwrap converts p to the internal type, which has further methods. Other packages of this module convert programs in
 // the same way.
-func (p *Program) inside() *program.Program { return (*program.Program)(p) }
+func (p *Program) unwrap() *program.Program { return (*program.Program)(p) }
 
 // Run runs the program on inputs by name and returns the outputs by name.
 //
@@ -27,11 +27,11 @@ func (p *Program) inside() *program.Program { return (*program.Program)(p) }
 //
 // The memory of an output belongs to the caller while the output, or a slice of its bytes, is in use.
 // [tensor.Tensor.Release] returns the memory to the program for later runs. [Program.RunInto] writes to memory of the
-// caller. Both avoid the cost of new memory, which for large outputs is as high as that of a simple computation.
+// caller. Both avoid new memory, which costs as much as a simple computation if outputs are large.
 //
-// The shapes of the inputs determine the sizes of symbols. The first run with new sizes waits until these are planned.
+// The shapes of the inputs determine the sizes of symbols. The first run with new sizes waits for their plan.
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	return p.inside().Run(ctx, in)
+	return p.unwrap().Run(ctx, in)
 }
 
 // RunInto runs the program as [Program.Run] does, and writes outputs into the tensors of out, by name. Outputs that out
@@ -46,19 +46,19 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 //
 // Several goroutines may call RunInto at once if each has its own tensors in out.
 func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
-	return p.inside().RunInto(ctx, in, out)
+	return p.unwrap().RunInto(ctx, in, out)
 }
 
 // Report describes the program for the sizes that [Compile] planned: steps, copies, costs, memory, and the effects of
 // passes with their reasons. It has the keys of the document that graphrun plan --json prints. A graph whose shapes
 // depend on data runs in segments, and all segments except the first are planned in runs. Its report therefore
 // describes only the steps and copies of the first segment. Report returns nil if Compile did not make the program.
-func (p *Program) Report() *report.Plan { return p.inside().Report() }
+func (p *Program) Report() *report.Plan { return p.unwrap().Report() }
 
 // Graph returns the graph that runs, with the chosen layouts, copies and implementations, for the sizes that [Compile]
 // planned. If shapes depend on data, it returns the inferred graph. The caller must not change the graph.
-func (p *Program) Graph() *graph.Graph { return p.inside().Planned() }
+func (p *Program) Graph() *graph.Graph { return p.unwrap().Planned() }
 
 // Need returns the memory of a run with the sizes that [Compile] planned. If shapes depend on data, it returns the
 // memory of the first segment.
-func (p *Program) Need() Need { return p.inside().Need() }
+func (p *Program) Need() Need { return p.unwrap().Need() }

@@ -19,11 +19,11 @@ import (
 // rowSymbol is the name in [Loader.Sizes] of the number of rows of a file whose sizes are numbers.
 const rowSymbol = "N"
 
-// rows is a requested number of rows, which replaces the number of rows of a file: see [Loader.Sizes].
-type rows struct {
-	name  string         // as in Loader.Sizes
+// rowCount is a requested number of rows, which replaces the number of rows of a file: see [Loader.Sizes].
+type rowCount struct {
+	name  string         // the first key of Loader.Sizes with this number
 	count int            // the number of rows
-	dims  map[string]int // the dimension of the rows, by input
+	dims  map[string]int // by input: the dimension of its rows
 }
 
 // takeRows removes from Loader.Sizes the keys that change a number of rows, and sets f.rows.
@@ -42,7 +42,7 @@ func (f *File) takeRows() error {
 		case n < 1:
 			return fmt.Errorf("%s=%d: want 1 row or more", name, n)
 		case f.rows == nil:
-			f.rows = &rows{name, n, map[string]int{}}
+			f.rows = &rowCount{name, n, map[string]int{}}
 		case f.rows.count != n:
 			return fmt.Errorf("%s=%d and %s=%d: all inputs with rows have the same number", f.rows.name, f.rows.count, name, n)
 		}
@@ -84,7 +84,7 @@ func (f *File) rowDims(name string) map[string]int {
 }
 
 // withRows returns copies of inputs whose shapes have the changed number of rows.
-func (r *rows) withRows(inputs []*graph.Value) []*graph.Value {
+func (r *rowCount) withRows(inputs []*graph.Value) []*graph.Value {
 	inputs = slices.Clone(inputs)
 	for i, v := range inputs {
 		dim, ok := r.dims[v.Name]
@@ -104,7 +104,7 @@ func (r *rows) withRows(inputs []*graph.Value) []*graph.Value {
 
 // resize returns the graph with the changed number of rows. It fails if the rows of the graph are not proved
 // independent.
-func (r *rows) resize(ctx context.Context, g *graph.Graph) (*graph.Graph, error) {
+func (r *rowCount) resize(ctx context.Context, g *graph.Graph) (*graph.Graph, error) {
 	if err := program.InferContext(ctx, g); err != nil {
 		return nil, err
 	}

@@ -12,8 +12,8 @@ import (
 
 // Options configure [Run].
 type Options struct {
-	// Rounds is the number of measurements of each call. The result uses the median of the times of all rounds. 0 means
-	// 3.
+	// Rounds is the number of measurements of each call; 0 means 3. The result uses the median of the times of all
+	// rounds.
 	Rounds int
 	// Each is the time for which a call runs repeatedly in each round. 0 means 12 ms.
 	Each time.Duration
@@ -32,14 +32,11 @@ type Result struct {
 
 // Point is the measured and the predicted time of a call.
 type Point struct {
-	// Of is the inner kernel or the memory access that the call measures. Unit is the unit of work with the fitted
-	// price.
-	Of, Unit string
-	// Bytes is the size of the memory that the call accesses.
-	Bytes float64
-	// NS is the median of the measured times of a run, in nanoseconds. PredictedNS is the time that the fitted profile
-	// predicts.
-	NS, PredictedNS float64
+	Of          string  // the inner kernel or the memory access that the call measures
+	Unit        string  // the unit of work that the fitted price is for
+	Bytes       float64 // the size of the memory that the call accesses
+	NS          float64 // the median of the measured times of a run, in nanoseconds
+	PredictedNS float64 // the time that the fitted profile predicts, in nanoseconds
 }
 
 // Run measures the machine. With the default options it takes some tens of seconds. It fails if ctx ends, or if a call
@@ -71,17 +68,17 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 // probe is a measured call. Its time determines the rate of an inner kernel, or one point of a memory curve. A memory
 // curve is the cost of a byte as a function of the number of bytes accessed.
 type probe struct {
-	rate   string // the kernel; empty for access and level
-	unit   string
-	access graph.Access
-	level  float64 // bytes
-	call   graph.RateCall
-	// chained is the number of further calls. Each call reads the result of the previous call, like the steps of a
+	rate   string         // name of the inner kernel; empty for a point of a memory curve
+	unit   string         // the unit of work
+	access graph.Access   // of a memory curve
+	level  float64        // number of bytes of the point of a memory curve
+	call   graph.RateCall // the measured call
+	// chainedCalls is the number of further calls. Each of them reads the result of the previous call, like the steps of a
 	// graph. Its operand is therefore in the caches, and it may overwrite the operand.
-	chained  int
-	works    []graph.Work
-	runTimes []float64 // times of all runs, in nanoseconds
-	ns       float64   // median of runTimes
+	chainedCalls int
+	works        []graph.Work // the work of the timed steps
+	runTimes     []float64    // times of all runs, in nanoseconds
+	ns           float64      // median of runTimes
 }
 
 // name returns the name of the inner kernel, or the access and the level.

@@ -24,7 +24,7 @@ func (p *probe) measure(ctx context.Context, each time.Duration) error {
 	}
 	p.works = nil
 	for _, n := range r.graph.Nodes {
-		if r.watch.times(n) {
+		if r.watch.isTimed(n) {
 			p.works = append(p.works, n.Works()...)
 		}
 	}
@@ -55,9 +55,9 @@ type runnable struct {
 	watch   *stopWatch
 }
 
-// prepare creates a graph in which the call runs under the conditions of a network. Preceding steps write its operands,
-// if a step can write their layout. For a probe of an inner kernel, an earlier step floods the caches, so that
-// constants and code are as cold as in a network. The memory of results is warm.
+// prepare creates a graph in which the call runs under the conditions of a network. Steps before the call write its
+// operands, if a step can write their layout. For a probe of an inner kernel, an earlier step floods the caches, so
+// that constants and code are as cold as in a network. The memory of results is in the caches.
 func (p *probe) prepare() (*runnable, error) {
 	b := newBuilder(p.call.Make != nil)
 	switch {
@@ -67,12 +67,12 @@ func (p *probe) prepare() (*runnable, error) {
 			b.addWarmup(v.Meta)
 		}
 	case p.interveningBytes() > 0:
-		// The step that floods the caches takes about as long as a network with the same amount of constants, so that
-		// other processes have the same time to evict data from shared caches.
+		// The step that floods the caches takes about as long as a network with these constants, so that other processes
+		// have the same time to evict data from shared caches.
 		b.flood("lgamma", p.interveningBytes())
 	}
 	values := b.results(p.call)
-	for range p.chained {
+	for range p.chainedCalls {
 		values = b.apply(p.call, values[0])
 	}
 	if err := b.graph.Err(); err != nil {
@@ -101,9 +101,9 @@ func newBuilder(fuses bool) *builder {
 		watch: &stopWatch{untimed: map[string]bool{}, clock: clockNS()}}
 }
 
-// input adds an input of the graph. Integers of the input are less than below.
+// input adds an input of the graph with random elements. Integers are in [0, below).
 func (b *builder) input(m tensor.Meta, below int) *graph.Value {
-	b.in = append(b.in, filled(m, b.rng, below))
+	b.in = append(b.in, randomTensor(m, b.rng, below))
 	return b.graph.InputMeta(fmt.Sprint("x", len(b.in)), m)
 }
 
@@ -127,11 +127,12 @@ func (b *builder) reader(v *graph.Value) []*graph.Value {
 	return b.graph.Apply("eq", nil, v, v)
 }
 
-// floodBytes is the number of bytes that are accessed before a call that measures an inner kernel. It is several times
-// the size of a core's private caches. networkBytes is the size of the constants of a typical network. It determines
-// the cache level from which the call reads its constants.
 const (
-	floodBytes   = 8 << 20
+	// floodBytes is the number of bytes that a step accesses before a call that measures an inner kernel. It is several
+	// times the size of a core's private caches.
+	floodBytes = 8 << 20
+	// networkBytes is the size of the constants of a typical network. It determines the cache level from which a call
+	// reads its constants.
 	networkBytes = 2 << 20
 )
 
@@ -141,8 +142,8 @@ func (b *builder) flood(op string, bytes float64) {
 	b.graph.Output("flood", b.untimed(b.graph.Apply(op, nil, b.input(m, 1))))
 }
 
-// addWarmup adds a step that writes memory of the size of a value, so that the memory assigned to the value is in the
-// caches.
+// addWarmup adds steps that write and read memory of the size of a value. The value is then assigned memory that is in
+// the caches.
 func (b *builder) addWarmup(m tensor.Meta) {
 	v := b.untimed(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, max(1, m.Bytes()/4)), 1)))
 	last := b.untimed(b.graph.Apply("amax", graph.Attrs{"dim": []int{0}}, v))
@@ -158,10 +159,10 @@ func (b *builder) results(c graph.RateCall) []*graph.Value {
 			continue
 		}
 		if slices.Contains(c.Constant, i) {
-			list = append(list, b.graph.Constant(fmt.Sprint("c", i), filled(m, b.rng, bound(c))))
+			list = append(list, b.graph.Constant(fmt.Sprint("c", i), randomTensor(m, b.rng, indexBound(c))))
 			continue
 		}
-		v := b.input(m, bound(c))
+		v := b.input(m, indexBound(c))
 		if m.DType.IsFloat() || m.DType == tensor.Int64 {
 			near := b.untimed(b.reader(v))
 			if _, dense := tensor.OrderOf(m); dense {
@@ -207,8 +208,8 @@ func (b *builder) runnable() (*runnable, error) {
 	return r, nil
 }
 
-// bound returns an upper bound for indices among the operands of a call.
-func bound(c graph.RateCall) int {
+// indexBound returns an upper bound for the elements of integer operands, which may be indices of rows.
+func indexBound(c graph.RateCall) int {
 	most := 0
 	for _, m := range c.In {
 		if m.DType.IsFloat() && m.Rank() > 0 {
@@ -218,8 +219,8 @@ func bound(c graph.RateCall) int {
 	return max(1, most)
 }
 
-// filled returns a tensor of random numbers of moderate size. Integers are in [0, below).
-func filled(m tensor.Meta, rng *rand.Rand, below int) *tensor.Tensor {
+// randomTensor returns a tensor of random numbers of moderate size. Integers are in [0, below).
+func randomTensor(m tensor.Meta, rng *rand.Rand, below int) *tensor.Tensor {
 	if m.DType.IsIntegral(true) {
 		whole := make([]int64, m.Numel())
 		for i := range whole {

@@ -6,7 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// levels are the numbers of accessed bytes that are measured: within each cache, near its capacity, and above it.
+// levels are the sizes in bytes of the measured points of memory curves: within each cache, near its capacity, and
+// above its capacity.
 var levels = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 19, 2 << 20, 3 << 20, 4 << 20, 6 << 20,
 	8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20}
 
@@ -19,14 +20,14 @@ const layerBytes = 1 << 20
 // panelsBytes is the size of the constants of a large layer, which are read in panels.
 const panelsBytes = 4 << 20
 
-// panelRows is the number of rows of the matrix products that measure reads of panels. It is small, so that the time of
-// the product is the time of these reads.
+// panelRows is the number of rows of the matrix products that measure reads of panels. With few rows, the reads
+// determine the time of the product.
 const panelRows = 48
 
 // denseChain is the number of chained steps of a probe of dense accesses.
 const denseChain = 7
 
-// memoryProbes returns the probes of memory curves, by access and bytes touched.
+// memoryProbes returns the probes of memory curves, for sizes of up to `most` bytes.
 func memoryProbes(most float64) []*probe {
 	var list []*probe
 	for a, call := range accessCalls {
@@ -36,7 +37,7 @@ func memoryProbes(most float64) []*probe {
 			}
 			p := &probe{access: graph.Access(a), level: bytes, unit: "a byte", call: call(int(bytes))}
 			if p.access == graph.Dense {
-				p.chained = denseChain
+				p.chainedCalls = denseChain
 			}
 			list = append(list, p)
 		}
@@ -99,8 +100,8 @@ func channelsLast(shape ...int) tensor.Meta {
 	return m
 }
 
-// rateProbes returns the probes of the inner kernels that this machine and build have. The rates of all other inner
-// kernels keep their defaults, because these kernels never run here.
+// rateProbes returns the probes of the inner kernels that run on this machine. The rates of other inner kernels keep
+// their defaults.
 func rateProbes(rates []graph.Rate) []*probe {
 	var list []*probe
 	for _, r := range rates {
@@ -127,8 +128,8 @@ func isAvailable(c graph.RateCall) bool {
 	return err != nil || len(impl.Walks(n.Call(), nil)) > 0
 }
 
-// levelAt returns the point of a curve at a size. If the curve has no such point, levelAt adds it.
-func levelAt(c *machine.Curve, bytes float64) *machine.Level {
+// curvePoint returns the point of a curve at a size. If the curve has no such point, levelAt adds it.
+func curvePoint(c *machine.Curve, bytes float64) *machine.Level {
 	for i := range *c {
 		if (*c)[i].Bytes == bytes {
 			return &(*c)[i]

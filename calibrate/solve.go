@@ -33,7 +33,7 @@ func (m *measurer) solve() {
 				p.level = max(p.level, w.Footprint)
 			}
 		}
-		levelAt(&c, p.level).PS = m.profile.Memory.Of(p.access).At(p.level)
+		curvePoint(&c, p.level).PS = m.profile.Memory.Of(p.access).At(p.level)
 		curves[p.access] = c
 	}
 	for a, c := range curves {
@@ -49,7 +49,7 @@ func (m *measurer) solve() {
 		for _, p := range m.probes {
 			if p.rate == "" {
 				c := m.profile.Memory.Of(p.access)
-				levelAt(c, p.level).PS = m.bytesPS(p)
+				curvePoint(c, p.level).PS = m.bytesPS(p)
 			}
 		}
 	}
@@ -58,8 +58,8 @@ func (m *measurer) solve() {
 	}
 }
 
-// makeMonotone lowers each point of a curve that is higher than a later point. Other processes disturbed its
-// measurement.
+// makeMonotone lowers each point of a curve that is higher than a later point, because other processes must have
+// disturbed its measurement.
 func makeMonotone(c machine.Curve) {
 	for i := len(c) - 2; i >= 0; i-- {
 		c[i].PS = min(c[i].PS, c[i+1].PS)
@@ -77,7 +77,7 @@ func (m *measurer) bytesPS(p *probe) float64 {
 		if p.access == graph.Dense { // computation overlaps with memory access
 			v.Parts = [machine.MaxParts]machine.Part{}
 		}
-		rest -= m.sum(p, v)
+		rest -= m.priceOf(p, v)
 	}
 	if bytes <= 0 {
 		return m.profile.Memory.Of(p.access).At(p.level)
@@ -85,10 +85,10 @@ func (m *measurer) bytesPS(p *probe) float64 {
 	return max(minPS, rest/bytes)
 }
 
-// unitPS returns the price of a unit of work of an inner kernel in picoseconds. The price fits the times of the probes
-// best, while all other rates are fixed.
+// unitPS returns the price of a unit of work of an inner kernel in picoseconds that fits the times of the probes best,
+// while all other rates are fixed. It is the weighted least-squares solution of rest = price*units over the probes.
 func (m *measurer) unitPS(name string, probes []*probe) float64 {
-	var above, below float64
+	var numerator, denominator float64
 	for _, p := range probes {
 		rest, units := p.ns*1e3, 0.0
 		for _, w := range p.works {
@@ -103,16 +103,16 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 			if v != w && !waits { // memory access overlaps with computation
 				v.Bytes[graph.Dense] = 0
 			}
-			rest -= m.sum(p, v)
+			rest -= m.priceOf(p, v)
 		}
 		t := p.ns * 1e3
-		above += units / t * rest / t
-		below += units / t * units / t
+		numerator += units / t * rest / t
+		denominator += units / t * units / t
 	}
-	if below == 0 {
+	if denominator == 0 {
 		return m.profile.Kernels[name]
 	}
-	return max(minPS, above/below)
+	return max(minPS, numerator/denominator)
 }
 
 // prices returns the profile that predicts the time of a probe.
@@ -136,5 +136,5 @@ func (p *probe) interveningBytes() float64 {
 	return 0
 }
 
-// sum returns the price of work in a probe, in picoseconds.
-func (m *measurer) sum(p *probe, w graph.Work) float64 { return m.prices(p).Sum(w) }
+// priceOf returns the price of work in a probe, in picoseconds.
+func (m *measurer) priceOf(p *probe, w graph.Work) float64 { return m.prices(p).Sum(w) }

@@ -9,15 +9,15 @@ import (
 
 // stopWatch is a tracer that sums the times of the timed steps of each run.
 type stopWatch struct {
-	untimed  map[string]bool // nodes that are not timed
-	runTimes []float64       // per run, in nanoseconds
-	sum      float64
-	began    time.Time
-	clock    float64 // cost of reading the clock, in nanoseconds
+	untimed  map[string]bool // by name: nodes that are not timed
+	runTimes []float64       // by run: the sum of the times of its timed steps, in nanoseconds
+	sum      float64         // of the current run, in nanoseconds
+	began    time.Time       // start of the current step
+	clock    float64         // cost of reading the clock, in nanoseconds
 }
 
-// times reports whether the step of a node is timed.
-func (w *stopWatch) times(n *graph.Node) bool { return !w.untimed[n.Name] }
+// isTimed reports whether the step of a node is timed.
+func (w *stopWatch) isTimed(n *graph.Node) bool { return !w.untimed[n.Name] }
 
 // BeginRun traces every run.
 func (w *stopWatch) BeginRun(*exec.Run) bool {
@@ -34,7 +34,7 @@ func (w *stopWatch) BeginStep(exec.Work) { w.began = time.Now() }
 // EndStep adds the time of the step, without the cost of reading the clock.
 func (w *stopWatch) EndStep(at exec.Work, _ bool) {
 	took := float64(time.Since(w.began)) - w.clock
-	if w.times(at.Node) {
+	if w.isTimed(at.Node) {
 		w.sum += max(took, 1)
 	}
 }

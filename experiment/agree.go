@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// tolerances bound the difference of two elements, relative to a scale. Between exact programs (graphrun.Options.Exact)
-// only the order of summation differs; the scale of an element is 1 + |element|. Other programs may use other formulas,
+// tolerances bound the difference of two elements, relative to a scale. Exact programs (graphrun.Options.Exact) differ
+// only in the order of summation, and the scale of an element is 1 + |element|. Other programs may use other formulas,
 // such as Winograd convolutions, with errors proportional to the largest value of a tensor. The scale is then 1 plus
 // the largest finite value of the tensor.
 var tolerances = map[tensor.DType]float64{
@@ -20,9 +20,9 @@ var tolerances = map[tensor.DType]float64{
 	tensor.Complex64: 5e-5, tensor.Complex128: 1e-10,
 }
 
-// disagree describes the outputs that differ between the last runs of base and x. The list is empty if one of the two
-// has not run.
-func disagree(base, x *contender) []string {
+// outputDifferences describes the outputs that differ between the last runs of base and x. The list is empty if one of
+// the contenders has not run.
+func outputDifferences(base, x *contender) []string {
 	if base.out == nil || x.out == nil {
 		return nil
 	}
@@ -30,7 +30,7 @@ func disagree(base, x *contender) []string {
 	for _, name := range slices.Sorted(maps.Keys(base.out)) {
 		why := "it is missing"
 		if x.out[name] != nil {
-			why = differ(base.out[name], x.out[name], base.exact && x.exact)
+			why = difference(base.out[name], x.out[name], base.exact && x.exact)
 		}
 		if why != "" {
 			list = append(list, fmt.Sprintf("output %q under %s and %s: %s", name, base.name, x.name, why))
@@ -39,9 +39,9 @@ func disagree(base, x *contender) []string {
 	return list
 }
 
-// differ describes how the values of two results differ. It returns "" if they agree within the tolerance of their
-// dtype. exact chooses the scale of the tolerance: see tolerances. Layouts may differ, and NaN equals NaN.
-func differ(a, b *tensor.Tensor, exact bool) string {
+// difference describes how the elements of two results differ. It returns "" if the elements agree within the tolerance
+// of their dtype. exact chooses the scale of the tolerance: see tolerances. Layouts may differ, and NaN equals NaN.
+func difference(a, b *tensor.Tensor, exact bool) string {
 	if a.DType != b.DType || !slices.Equal(a.Shape, b.Shape) {
 		return fmt.Sprintf("%v%s and %v%s", a.DType, tensor.ListString(a.Shape), b.DType, tensor.ListString(b.Shape))
 	}
@@ -50,7 +50,7 @@ func differ(a, b *tensor.Tensor, exact bool) string {
 	}
 	bound, inexact := tolerances[a.DType]
 	if !inexact {
-		return differExactly(a, b)
+		return exactDifference(a, b)
 	}
 	x, y := asComplex(a), asComplex(b)
 	scale, worst := 0.0, 0.0
@@ -85,8 +85,8 @@ func asComplex(t *tensor.Tensor) []complex128 {
 	return unsafe.Slice((*complex128)(c.Pointer()), c.Numel())
 }
 
-// differExactly tells how many elements of two results differ in their bits. It returns "" if no element differs.
-func differExactly(a, b *tensor.Tensor) string {
+// exactDifference tells how many elements of two results differ in their bits. It returns "" if no element differs.
+func exactDifference(a, b *tensor.Tensor) string {
 	x, y := a.CopyTo(tensor.New(a.DType, a.Shape...)).Storage().Bytes(),
 		b.CopyTo(tensor.New(b.DType, b.Shape...)).Storage().Bytes()
 	n := 0

@@ -24,7 +24,7 @@ func TestDiffer(t *testing.T) {
 		{one, endless, false, false}, {other, endless, false, false}} {
 		for _, exact := range []bool{false, true} {
 			want := c.equal && !exact || c.exact && exact
-			if got := differ(c.a, c.b, exact); (got == "") != want {
+			if got := difference(c.a, c.b, exact); (got == "") != want {
 				t.Errorf("differ(%v, %v, %v) = %q", c.a, c.b, exact, got)
 			}
 		}

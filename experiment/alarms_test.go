@@ -38,7 +38,7 @@ func BenchmarkEqualPlans(b *testing.B) {
 				in[v.Name] = tensor.Empty(v.Meta)
 			}
 		}
-		c, err := Compare(context.Background(), list, in, Options{Seed: uint64(i), apart: true})
+		c, err := Compare(context.Background(), list, in, Options{Seed: uint64(i), measureEqualPlans: true})
 		require.NoError(b, err)
 		alarm := false
 		for _, p := range c.Verdict.Pairs {

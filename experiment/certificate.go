@@ -34,9 +34,9 @@ type Certificate struct {
 	Copies        *CertifiedCopies `json:"copies,omitzero" doc:"The proof about copies and memory; left out for strategies other than optimal."`
 }
 
-// CertifiedCopies proves a lower bound on the weighted cost of all plans: time, copies and bytes of copies, each with a
-// weight. With the bound on the cost it limits the number of copies of the plans within the slack, and for plans of
-// least cost with as many copies the bytes of these.
+// CertifiedCopies proves a lower bound on the weighted cost of all plans, which is the weighted sum of time, number of
+// copies and bytes of copies. Together with the bound on the cost, it implies a lower bound on the number of copies of
+// the plans within the slack, and a lower bound on the bytes of copies of the plans of least cost with that number.
 type CertifiedCopies struct {
 	Slack   float64        `json:"slack" doc:"The share of the least cost that the plan may cost more."`
 	Made    layout.Weights `json:"made" doc:"The weights by which copies are made from the labels of the solution: as cheaply as possible."`
@@ -72,7 +72,7 @@ type CertifiedPin struct {
 // solves the exact problem, such as Optimal and [layout.Given], a graph whose shapes do not depend on data, and the
 // built-in list of passes.
 func Certify(p *graphrun.Program) (*Certificate, error) {
-	in, b, err := inside(p)
+	in, b, err := internals(p)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,8 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	return c, nil
 }
 
-// certifyCopies proves the bound on the weighted cost that the preference of a plan has; nil without a preference.
+// certifyCopies proves a bound on the weighted cost, with the weights of the plan's preference. It returns nil if the
+// plan has no preference.
 func certifyCopies(m *layout.Model, plan *passes.Plan, search wcsp.Options) (*CertifiedCopies, error) {
 	p := plan.Preference
 	if p == nil || p.Proof.Copy == 0 {
@@ -200,7 +201,7 @@ func (c *Certificate) check() error {
 	return nil
 }
 
-// pinsOf lists the pins of a graph, sorted by name: those in its file, and those that were added later.
+// pinsOf lists the pins of a graph: pins in its file, and pins that were added later.
 func pinsOf(g *graph.Graph) []CertifiedPin {
 	list := []CertifiedPin{}
 	add := func(name string, p graph.Pin) {
@@ -225,8 +226,8 @@ func pinsOf(g *graph.Graph) []CertifiedPin {
 	return list
 }
 
-// repin adds pins to those of a graph.
-func repin(g *graph.Graph, list []CertifiedPin) error {
+// addPins adds pins to a graph.
+func addPins(g *graph.Graph, list []CertifiedPin) error {
 	for _, c := range list {
 		pin, err := graph.ParsePin(c.Pin)
 		if err == nil {

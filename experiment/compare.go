@@ -32,20 +32,20 @@ type Options struct {
 	// after Runs runs, or if Runs is 0 after 1000 runs or a minute: see [Ranking.Unreached].
 	Until float64
 	// Turn is the number of consecutive runs of a program; 0 means 3. The first run of a turn is not measured, because the
-	// caches hold data of another program; the following runs measure the steady state. If Turn is 1 every run is
+	// caches contain data of another program. The following runs measure the steady state. If Turn is 1, every run is
 	// measured, each after a run of another program.
 	Turn int
 	// Seed determines the order of the programs in each round.
 	Seed uint64
 	// BoundNS, if set, is a lower bound on the cost of any plan, in nanoseconds: see [LowerBound]. All programs must then
-	// have the same graph, pins and prices. If it is nil, the gap of a program is relative to the bound that its own plan
-	// or the plan of another candidate with the same graph, sizes, pins, options and prices reports.
+	// have the same graph, pins and prices. If BoundNS is nil, the gap of a program is relative to the greatest bound in
+	// the reports of candidates with the same graph, sizes, pins, options and prices.
 	BoundNS *float64
 	// Progress, if set, is called before each round with the number of finished rounds and the number of all rounds, which
 	// is 0 if Until is set.
 	Progress func(done, total int)
 
-	apart bool // measures equal plans separately, for tests of the statistics
+	measureEqualPlans bool // measures equal plans separately, for tests of the statistics
 }
 
 // complete checks the options and sets defaults.
@@ -73,7 +73,7 @@ type Comparison struct {
 	Interrupted bool
 	// Differences lists, in words, outputs whose values differ from those of the base.
 	Differences []string
-	// Outputs says that all candidates returned outputs, so that values were compared.
+	// Outputs says that all candidates returned outputs. Their values were then compared.
 	Outputs bool
 	// Verdict says which candidates are fastest. It is nil if a candidate was not measured.
 	Verdict *Ranking
@@ -116,8 +116,8 @@ func Compare(ctx context.Context, candidates []Candidate, in map[string]*tensor.
 	if err != nil {
 		return nil, err
 	}
-	if !o.apart {
-		join(ctx, all)
+	if !o.measureEqualPlans {
+		joinEqualPlans(ctx, all)
 	}
 	return compare(ctx, all, in, o, new(loadMeter))
 }
@@ -125,7 +125,7 @@ func Compare(ctx context.Context, candidates []Candidate, in map[string]*tensor.
 // compare measures contenders and summarizes the measurements. A nil load is not sampled.
 func compare(ctx context.Context, all []*contender, in map[string]*tensor.Tensor, o Options,
 	load *loadMeter) (*Comparison, error) {
-	s := &session{all: measured(all), several: len(all) > 1, in: in, Options: o,
+	s := &session{contenders: measuredContenders(all), hasSeveral: len(all) > 1, in: in, Options: o,
 		random: rand.New(rand.NewPCG(o.Seed, 0)), load: load}
 	c := &Comparison{}
 	var err error
@@ -133,24 +133,24 @@ func compare(ctx context.Context, all []*contender, in map[string]*tensor.Tensor
 		return nil, err
 	}
 	c.addRows(all, bounds(ctx, all, o.BoundNS))
-	c.judge(all, s)
+	c.setVerdict(all, s)
 	return c, nil
 }
 
 // contender is a candidate with its measurements.
 type contender struct {
-	name   string
-	report *report.Plan
-	exact  bool
-	same   *contender // an earlier contender with an equal plan, which is measured instead; nil for none
+	name            string
+	report          *report.Plan
+	exact           bool
+	measuredInstead *contender // an earlier contender with an equal plan; nil if this contender is measured
 	identity
 	// run runs the program once.
 	run func(ctx context.Context, in map[string]*tensor.Tensor) (out map[string]*tensor.Tensor, took time.Duration,
 		err error)
 
-	times []float64                 // of the measured runs, in nanoseconds
-	turns []float64                 // by turn, the median of times
-	out   map[string]*tensor.Tensor // of the last run
+	times []float64                 // by measured run: its time in nanoseconds
+	turns []float64                 // by turn: the median of its times
+	out   map[string]*tensor.Tensor // outputs of the last run
 }
 
 // contenders checks the candidates, and checks that memory suffices. Each program keeps its arena and the outputs of
@@ -195,25 +195,25 @@ func timed(p *graphrun.Program) func(context.Context, map[string]*tensor.Tensor)
 	}
 }
 
-// join finds contenders with equal plans.
-func join(ctx context.Context, all []*contender) {
+// joinEqualPlans sets measuredInstead of contenders with equal plans.
+func joinEqualPlans(ctx context.Context, all []*contender) {
 	for i, x := range all {
-		for _, y := range measured(all[:i]) {
+		for _, y := range measuredContenders(all[:i]) {
 			if x.samePlan(ctx, &y.identity) {
-				x.same = y
+				x.measuredInstead = y
 				break
 			}
 		}
 	}
 }
 
-// measured returns the contenders that are measured, one for each group with equal plans.
-func measured(all []*contender) []*contender {
-	return slices.DeleteFunc(slices.Clone(all), func(x *contender) bool { return x.same != nil })
+// measuredContenders returns the contenders that are measured, one for each group with equal plans.
+func measuredContenders(all []*contender) []*contender {
+	return slices.DeleteFunc(slices.Clone(all), func(x *contender) bool { return x.measuredInstead != nil })
 }
 
-// bounds returns, for each contender, a lower bound on the cost of any plan. It is the given bound, or the greatest
-// bound that a plan of the same layout problem proves. It is nil if no bound is known.
+// bounds returns, for each contender, a lower bound on the cost of any plan: the given bound, or the greatest bound
+// that a plan of the same layout problem proves. An entry is nil if no bound is known.
 func bounds(ctx context.Context, all []*contender, given *float64) []*float64 {
 	list := make([]*float64, len(all))
 	for i, x := range all {
@@ -240,15 +240,15 @@ func (c *Comparison) addRows(all []*contender, bounds []*float64) {
 			}
 			m.BoundNS, m.Gap = b, &gap
 		}
-		if x.same != nil {
-			m.MeasuredAs = x.same.name
-			x = x.same
+		if x.measuredInstead != nil {
+			m.MeasuredAs = x.measuredInstead.name
+			x = x.measuredInstead
 		}
 		m.Spread, m.Samples = SpreadOf(x.times), notNil(x.times)
 		if i > 0 {
 			m.Base = all[0].name
 			if x != all[0] && m.MeasuredAs == "" {
-				c.Differences = append(c.Differences, disagree(all[0], x)...)
+				c.Differences = append(c.Differences, outputDifferences(all[0], x)...)
 			}
 		}
 		c.Outputs = c.Outputs && x.out != nil

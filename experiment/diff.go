@@ -95,7 +95,7 @@ func DiffSizes(a, b *graphrun.Program) (*Difference, error) { return diff(a, b, 
 
 func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 	for i, p := range []*graphrun.Program{a, b} {
-		switch _, binding, err := inside(p); {
+		switch _, binding, err := internals(p); {
 		case err != nil:
 			return nil, fmt.Errorf("program %d was not made by Compile", i)
 		case binding.Segmented():
@@ -103,12 +103,12 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 		}
 	}
 	first, second := sideOf(a, "first"), sideOf(b, "second")
-	pairs := pair(first.p.Runs, second.p.Runs, resized)
+	pairs := matchValues(first.p.Runs, second.p.Runs, resized)
 	if resized {
 		first.shapes, second.shapes = pairs.shapes()
 	}
-	first.number(nil, nil)
-	second.number(pairs, first)
+	first.assignKeys(nil, nil)
+	second.assignKeys(pairs, first)
 	d := &Difference{First: first.totals(), Second: second.totals(), Values: differentValues(pairs, first, second),
 		Steps: differentSteps(first, second), NodesFirst: []string{}, NodesSecond: []string{}}
 	d.OnlyFirst, d.OnlySecond = first.copiesOnlyHere(second), second.copiesOnlyHere(first)
@@ -129,15 +129,15 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 
 // side is one of the two compared programs. Matching parts of both programs have equal keys.
 type side struct {
-	name   string
+	name   string // first or second
 	p      *program.Binding
 	report *report.Plan
-	leaves map[string]string       // keys of inputs and constants, by name
-	nodes  map[string]string       // keys of the nodes of the original graph, by name
-	parts  map[string]string       // for parts of composite nodes, the composite's name
-	copies map[string]*graph.Node  // inserted copies, by name
-	values map[string]*graph.Value // stored values and views, by name
-	shapes map[string][]int        // for another size of the same graph, the shapes of values there, by name; else nil
+	leaves map[string]string       // by name of an input or constant: its key
+	nodes  map[string]string       // by name of a node of the original graph: its key
+	parts  map[string]string       // by name of a part of a composite node: the name of the composite node
+	copies map[string]*graph.Node  // by name: the inserted copies
+	values map[string]*graph.Value // by name: the stored values and views
+	shapes map[string][]int        // by name of a value: the shape of its match; nil unless sizes differ (DiffSizes)
 }
 
 func sideOf(p *graphrun.Program, name string) *side {
@@ -156,9 +156,9 @@ func sideOf(p *graphrun.Program, name string) *side {
 	return s
 }
 
-// number gives keys to the nodes and leaves of the original graph. A node with a match in the other graph gets the key
-// of the match. Any other node gets a new key.
-func (s *side) number(pairs *pairing, other *side) {
+// assignKeys gives keys to the nodes and leaves of the original graph. A node with a match in the other graph gets the
+// key of the match. Any other node gets a new key.
+func (s *side) assignKeys(pairs *pairing, other *side) {
 	for i, v := range pairable(s.p.Runs) {
 		key := fmt.Sprintf("%s %d", s.name, i)
 		if pairs != nil && pairs.from[v] != nil {
@@ -190,7 +190,7 @@ func (s *side) key(name string) string {
 	return "inserted " + name
 }
 
-// copyKey is the key of a copy. It consists of the key of the copied value and the copy's order of dimensions.
+// copyKey returns the key of a copy: the key of the copied value, and the order of dimensions of the copy.
 func (s *side) copyKey(n *graph.Node) string {
 	of, to := n.In[0].Value, n.Out[0].Meta
 	order := tensor.ListString(to.Strides)
@@ -264,20 +264,20 @@ func layoutOf(m tensor.Meta) ValueLayout {
 	return ValueLayout{notNil(m.Strides), inspect.LayoutName(m)}
 }
 
-// stepGroup has the steps of both plans that are connected by common nodes, and the keys of these nodes.
+// stepGroup has the steps of both plans that are connected by common nodes.
 type stepGroup struct {
-	steps [2][]report.Step
-	keys  [2][]string
+	steps [2][]report.Step // by plan
+	keys  [2][]string      // by plan: the keys of the nodes that the steps compute
 }
 
-// joins is a union-find structure over the steps of both plans: steps with a common node are connected.
-type joins struct {
-	parent []int
-	owner  map[string]int // by key, a step that has it
+// stepUnion is a union-find structure over the steps of both plans. It connects steps with a common node.
+type stepUnion struct {
+	parent []int          // by step: its parent in the tree of connected steps
+	owner  map[string]int // by key of a node: a step that computes the node
 }
 
 // add adds a step that computes nodes.
-func (j *joins) add(keys []string) {
+func (j *stepUnion) add(keys []string) {
 	step := len(j.parent)
 	j.parent = append(j.parent, step)
 	for _, key := range keys {
@@ -290,8 +290,8 @@ func (j *joins) add(keys []string) {
 	}
 }
 
-// root is the representative of a step.
-func (j *joins) root(step int) int {
+// root returns the representative of the steps that are connected to a step.
+func (j *stepUnion) root(step int) int {
 	for j.parent[step] != step {
 		j.parent[step] = j.parent[j.parent[step]]
 		step = j.parent[step]
@@ -301,7 +301,7 @@ func (j *joins) root(step int) int {
 
 // groupsOfSteps returns the connected steps of two plans.
 func groupsOfSteps(a, b *side) []*stepGroup {
-	j := joins{owner: map[string]int{}}
+	j := stepUnion{owner: map[string]int{}}
 	var keys [][]string
 	for _, s := range []*side{a, b} {
 		for _, step := range s.report.Steps {
@@ -343,7 +343,7 @@ func differentSteps(a, b *side) []StepDifference {
 	return list
 }
 
-// what is the kind of difference, or "" if there is no difference.
+// what returns the kind of difference, or "" if there is no difference.
 func (g *stepGroup) what(a, b *side) string {
 	x, y := g.steps[0], g.steps[1]
 	if len(x) == 0 || len(y) == 0 {

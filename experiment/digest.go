@@ -16,8 +16,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// digestOf is the sha256 of a graph: its structure, attributes and pins as in a graph file, the sizes of its symbols,
-// the layouts of its values, and the data of its constants. It panics when the context ends: see [interrupt.Check].
+// digestOf returns the sha256 of a graph: its structure, attributes and pins as in a graph file, the sizes of its
+// symbols, the layouts of its values, and the data of its constants. It panics when the context ends: see
+// [interrupt.Check].
 func digestOf(ctx context.Context, g *graph.Graph) (string, error) {
 	h := sha256.New()
 	if err := hashGraph(ctx, h, g); err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/graphrun/graphrun/internal/program"
 )
 
-// inside returns the internal program and its first binding. It fails if the program was not compiled.
-func inside(p *graphrun.Program) (*program.Program, *program.Binding, error) {
+// internals returns the internal program and its first binding. It fails if the program was not compiled.
+func internals(p *graphrun.Program) (*program.Program, *program.Binding, error) {
 	in := (*program.Program)(p)
 	if b := in.First(); b != nil {
 		return in, b, nil

@@ -18,10 +18,10 @@ import (
 
 // identity identifies the plan of a program and its layout problem among programs of one graph.
 type identity struct {
-	program *program.Program
-	plan    string // a digest; empty if a run depends on more than the plan
-	problem string // a digest; empty if there is no problem of the whole graph
-	graph   string // a digest of the graph, made on request
+	program       *program.Program
+	planDigest    string // digest of the steps; empty if a run depends on more than the plan
+	problemDigest string // digest of the layout problem without the graph; empty if there is no problem of the whole graph
+	graph         string // digest of the graph; empty until graphDigest computes it
 }
 
 func identityOf(p *program.Program, r *report.Plan) identity {
@@ -32,14 +32,14 @@ func identityOf(p *program.Program, r *report.Plan) identity {
 	h := sha256.New()
 	fmt.Fprintf(h, "%v %q %q %t %t %d %s", b.Graph.Bound(), pinsOf(b.Graph), passNames(r), o.NoFusion, o.Exact,
 		o.MemoryLimit, r.Profile.Digest)
-	id.problem = hex.EncodeToString(h.Sum(nil))
-	if o.Tracer != nil { // it may take time
+	id.problemDigest = hex.EncodeToString(h.Sum(nil))
+	if o.Tracer != nil { // a tracer may slow down the program
 		return id
 	}
 	h.Reset()
 	fmt.Fprintf(h, "%d %+v %+v", cmp.Or(o.Threads, runtime.GOMAXPROCS(0)), r.Memory, r.PackedInRuns)
 	hashSteps(h, b)
-	id.plan = hex.EncodeToString(h.Sum(nil))
+	id.planDigest = hex.EncodeToString(h.Sum(nil))
 	return id
 }
 
@@ -66,7 +66,7 @@ func hashSteps(h hash.Hash, b *program.Binding) {
 	}
 	for _, s := range b.Program.Steps() {
 		n := s.Node
-		fmt.Fprintf(h, "\nstep %q %q %d %s", s.Name, s.Ops, s.Buffer, callOf(n, name))
+		fmt.Fprintf(h, "\nstep %q %q %d %s", s.Name, s.Ops, s.Buffer, callText(n, name))
 		if n.Impl != nil {
 			fmt.Fprintf(h, " by %q", n.Impl.Name)
 		}
@@ -103,13 +103,13 @@ func hashLayout(h hash.Hash, v *graph.Value) {
 
 // samePlan reports whether two programs of one graph run equal steps.
 func (id *identity) samePlan(ctx context.Context, other *identity) bool {
-	return id.plan != "" && id.plan == other.plan && id.sameGraph(ctx, other)
+	return id.planDigest != "" && id.planDigest == other.planDigest && id.sameGraph(ctx, other)
 }
 
 // sameProblem reports whether two programs choose layouts for one graph with equal sizes, pins, options and prices. A
 // bound on the cost of any plan then holds for both programs.
 func (id *identity) sameProblem(ctx context.Context, other *identity) bool {
-	return id.problem != "" && id.problem == other.problem && id.sameGraph(ctx, other)
+	return id.problemDigest != "" && id.problemDigest == other.problemDigest && id.sameGraph(ctx, other)
 }
 
 // sameGraph reports whether two programs were compiled from one graph or from equal graphs.
@@ -117,12 +117,12 @@ func (id *identity) sameGraph(ctx context.Context, other *identity) bool {
 	if id.program.SameOrigin(other.program) {
 		return true
 	}
-	a, b := id.digest(ctx), other.digest(ctx)
+	a, b := id.graphDigest(ctx), other.graphDigest(ctx)
 	return a != "" && a == b
 }
 
-// digest returns a digest of the graph with the data of its constants, or "" if there is none.
-func (id *identity) digest(ctx context.Context) string {
+// graphDigest returns a digest of the graph with the data of its constants, or "" if there is none.
+func (id *identity) graphDigest(ctx context.Context) string {
 	if id.graph == "" {
 		id.graph, _ = digestUntil(ctx, id.program.First().Whole())
 	}

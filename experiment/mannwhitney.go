@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// maxExact bounds the number of samples of each side for which the probability is computed exactly. With more samples
-// the rank sum is close to normally distributed.
+// maxExact bounds the number of samples of each side for the exact computation of the probability. The rank sum of more
+// samples is close to normally distributed.
 const maxExact = 25
 
-// ranked has the rank statistics of two sides. Equal samples share the mean of their ranks, so ranks are doubled to be
-// integers.
+// ranked has the rank statistics of two sides. Equal samples share the mean of their ranks. Ranks are doubled, so that
+// they are integers.
 type ranked struct {
-	n1, n2 int
-	ties   []int // numbers of equal samples, from the least sample to the greatest
-	sum    int   // the sum of the first side's doubled ranks
+	n1, n2 int   // numbers of samples of the sides
+	ties   []int // by distinct sample, in ascending order: the number of equal samples
+	sum    int   // sum of the doubled ranks of the first side
 }
 
 // rank ranks samples without NaN.
@@ -60,8 +60,8 @@ func mannWhitney(a, b []float64) float64 {
 	return r.normal()
 }
 
-// exact is the exact p-value. It counts the choices of n1 ranks whose sum is at most the sum of the first side, and the
-// choices whose sum is at least that sum.
+// exact returns the exact p-value. It counts the choices of n1 ranks with at most the sum of the first side, and the
+// choices with at least this sum.
 func (r ranked) exact() float64 {
 	// ways[k][s] is the number of ways to draw k of the ranks so far with doubled sum s.
 	ways := make([][]float64, r.n1+1)
@@ -111,8 +111,8 @@ func (r ranked) normal() float64 {
 // normalCDF is the cumulative distribution function of the standard normal distribution.
 func normalCDF(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
 
-// medianInterval returns an index i. Of n sorted samples, the samples with index i from either end enclose the median
-// of the distribution with probability [Confidence], for every distribution. It returns false if there are too few
+// medianInterval returns an index i into n sorted samples. The samples i and n-1-i enclose the median of the
+// distribution with probability [Confidence], for every distribution. medianInterval returns false if there are too few
 // samples.
 func medianInterval(n int) (int, bool) {
 	// The number of samples below the median has a binomial distribution with p = 1/2. The loop finds the least number

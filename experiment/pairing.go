@@ -12,34 +12,34 @@ import (
 )
 
 // pairing matches values of two graphs by content: equal operands and ops, or equal readers. Names distinguish values
-// of equal content, and match the remaining ones.
+// of equal content, and match the remaining values.
 type pairing struct {
-	to   map[*graph.Value]*graph.Value // from the first graph's to the second's
-	from map[*graph.Value]*graph.Value
+	to   map[*graph.Value]*graph.Value // by value of the first graph: its match
+	from map[*graph.Value]*graph.Value // by value of the second graph: its match
 }
 
-// pair matches the values of two sorted graphs. It first matches values that are computed from equal operands. It then
-// matches values after a differing node by their uses, and all remaining values by name and op. Names come last because
-// exporters number them, so that a name may denote another value in the second graph. For two sizes of one graph, names
-// come first.
-func pair(a, b *graph.Graph, resized bool) *pairing {
+// matchValues matches the values of two sorted graphs. It first matches values that are computed from equal operands.
+// It then matches values after a differing node by their uses, and all remaining values by name and op. Names come
+// last, because exporters number them: a name may denote another value in the second graph. For two sizes of one graph,
+// names come first.
+func matchValues(a, b *graph.Graph, resized bool) *pairing {
 	p := &pairing{map[*graph.Value]*graph.Value{}, map[*graph.Value]*graph.Value{}}
 	ids := interner{}
-	contents := []func(*graph.Graph, interner) map[*graph.Value]int{made, used, called}
+	contents := []func(*graph.Graph, interner) map[*graph.Value]int{byComputation, byUse, byName}
 	if resized {
-		contents = []func(*graph.Graph, interner) map[*graph.Value]int{called, made, used}
+		contents = []func(*graph.Graph, interner) map[*graph.Value]int{byName, byComputation, byUse}
 	}
 	for _, content := range contents {
 		inA, inB := content(a, ids), content(b, ids)
-		p.by(a, b, func(v *graph.Value) string { return v.Name }, inA, inB)
-		p.by(a, b, func(*graph.Value) string { return "" }, inA, inB)
+		p.matchBy(a, b, func(v *graph.Value) string { return v.Name }, inA, inB)
+		p.matchBy(a, b, func(*graph.Value) string { return "" }, inA, inB)
 	}
 	return p
 }
 
-// by matches values of equal content and equal name, in their order. The function name returns the name to compare. inA
-// and inB have the numbers of contents.
-func (p *pairing) by(a, b *graph.Graph, name func(*graph.Value) string, inA, inB map[*graph.Value]int) {
+// matchBy matches values of equal content and equal name, in their order. The function name returns the name to
+// compare. inA and inB have, by value, the number of its content.
+func (p *pairing) matchBy(a, b *graph.Graph, name func(*graph.Value) string, inA, inB map[*graph.Value]int) {
 	type key struct {
 		content int
 		name    string
@@ -58,12 +58,12 @@ func (p *pairing) by(a, b *graph.Graph, name func(*graph.Value) string, inA, inB
 		}
 		w := left[k][0]
 		left[k] = left[k][1:]
-		p.join(v, w)
+		p.match(v, w)
 	}
 }
 
-// join matches two values, and all results of their nodes.
-func (p *pairing) join(v, w *graph.Value) {
+// match matches two values, and all results of their nodes.
+func (p *pairing) match(v, w *graph.Value) {
 	p.to[v], p.from[w] = w, v
 	if v.Node == nil || w.Node == nil {
 		return
@@ -84,7 +84,7 @@ func pairable(g *graph.Graph) []*graph.Value {
 	return list
 }
 
-// interner numbers texts from 1; equal texts have equal numbers.
+// interner maps texts to numbers from 1.
 type interner map[string]int
 
 func (in interner) id(text string) int {
@@ -94,15 +94,15 @@ func (in interner) id(text string) int {
 	return in[text]
 }
 
-// made numbers values by their computation: leaves by dtype and shape, results by op, attributes and operands.
-func made(g *graph.Graph, in interner) map[*graph.Value]int {
+// byComputation numbers values by their computation: leaves by dtype and shape, results by op, attributes and operands.
+func byComputation(g *graph.Graph, in interner) map[*graph.Value]int {
 	ids := map[*graph.Value]int{}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {
-		ids[v] = in.id(leaf(v))
+		ids[v] = in.id(leafText(v))
 	}
 	for _, n := range g.Nodes {
 		var b strings.Builder
-		b.WriteString(callOf(n, func(v *graph.Value) string { return strconv.Itoa(ids[v]) }))
+		b.WriteString(callText(n, func(v *graph.Value) string { return strconv.Itoa(ids[v]) }))
 		for _, a := range n.In {
 			switch a.Kind {
 			case graph.TensorArg:
@@ -120,8 +120,8 @@ func made(g *graph.Graph, in interner) map[*graph.Value]int {
 	return ids
 }
 
-// used numbers values by their uses: the ops that read them, the operand index, and the uses of the results.
-func used(g *graph.Graph, in interner) map[*graph.Value]int {
+// byUse numbers values by their uses: the ops that read them, the operand index, and the uses of the results.
+func byUse(g *graph.Graph, in interner) map[*graph.Value]int {
 	readers := map[*graph.Value][]string{}
 	for i, o := range g.Outputs {
 		readers[o.Value] = append(readers[o.Value], fmt.Sprintf("output %d", i))
@@ -132,7 +132,7 @@ func used(g *graph.Graph, in interner) map[*graph.Value]int {
 		return strings.Join(readers[v], ";")
 	}
 	for _, n := range slices.Backward(g.Nodes) {
-		text := "used " + callOf(n, func(*graph.Value) string { return "" })
+		text := "used " + callText(n, func(*graph.Value) string { return "" })
 		for _, v := range n.Out {
 			text += " > " + strconv.Itoa(in.id(uses(v)))
 		}
@@ -147,13 +147,13 @@ func used(g *graph.Graph, in interner) map[*graph.Value]int {
 		}
 	}
 	for _, v := range slices.Concat(g.Inputs, g.Constants) {
-		ids[v] = in.id("used " + leaf(v) + " > " + uses(v))
+		ids[v] = in.id("used " + leafText(v) + " > " + uses(v))
 	}
 	return ids
 }
 
-// called numbers values by name and kind.
-func called(g *graph.Graph, in interner) map[*graph.Value]int {
+// byName numbers values by name and kind.
+func byName(g *graph.Graph, in interner) map[*graph.Value]int {
 	ids := map[*graph.Value]int{}
 	for _, v := range pairable(g) {
 		ids[v] = in.id("called " + v.Kind() + " " + v.Name)
@@ -161,13 +161,13 @@ func called(g *graph.Graph, in interner) map[*graph.Value]int {
 	return ids
 }
 
-// leaf describes an input or a constant without its name.
-func leaf(v *graph.Value) string {
+// leafText describes an input or a constant without its name.
+func leafText(v *graph.Value) string {
 	return fmt.Sprintf("%s %v%s", v.Kind(), v.Meta.DType, tensor.ListString(v.Meta.Shape))
 }
 
-// callOf describes the op and the attributes of a node; ref describes a value that an attribute is read from.
-func callOf(n *graph.Node, ref func(*graph.Value) string) string {
+// callText describes the op and the attributes of a node. ref describes a value that an attribute is read from.
+func callText(n *graph.Node, ref func(*graph.Value) string) string {
 	var b strings.Builder
 	b.WriteString(n.Op.Name)
 	for name, x := range n.Written() {

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Problem returns the problem of layouts that planning the graph of a program states, for the sizes that Compile
-// planned. It does not depend on the program's strategy. [layout.Given] applies the solution of another solver.
+// Problem returns the layout problem of a program's graph, for the sizes that Compile planned. It does not depend on
+// the program's strategy. [layout.Given] applies the solution of another solver.
 func Problem(p *graphrun.Program) (*wcsp.Problem, error) {
 	m, err := (*program.Program)(p).Model()
 	if err != nil {
@@ -42,19 +42,19 @@ type Choice struct {
 	solution *wcsp.Solution
 }
 
-// Strategy returns a strategy that plans by the choice. It applies to the graph and the options of the program that
-// [Best] was called with, and rejects graphs with another problem of layouts. The strategy of the zero Choice rejects
-// all graphs.
-func (c Choice) Strategy() graphrun.Strategy { return chosen{layout.Given(c.solution), c.rank} }
+// Strategy returns a strategy that plans by the choice. The strategy applies to the graph and the options of the
+// argument of [Best], and rejects graphs with another layout problem. The strategy of the zero Choice rejects all
+// graphs.
+func (c Choice) Strategy() graphrun.Strategy { return rankedStrategy{layout.Given(c.solution), c.rank} }
 
-// chosen is a strategy that applies a choice.
-type chosen struct {
+// rankedStrategy is a strategy that applies a choice.
+type rankedStrategy struct {
 	graphrun.Strategy
 	rank int
 }
 
 // Name returns the rank of the plan.
-func (c chosen) Name() string { return fmt.Sprintf("optimal plan %d", c.rank) }
+func (c rankedStrategy) Name() string { return fmt.Sprintf("optimal plan %d", c.rank) }
 
 // Best returns the k cheapest plans that differ in implementations or copies, the cheapest first: see
 // [layout.Model.Best].

@@ -34,18 +34,18 @@ type Pair struct {
 	Significant bool     `json:"significant" doc:"Whether p_holm is below 0.01."`
 }
 
-// judge sets the verdict, and compares the rows with the base.
-func (c *Comparison) judge(all []*contender, s *session) {
+// setVerdict sets the verdict, and compares the rows with the base.
+func (c *Comparison) setVerdict(all []*contender, s *session) {
 	for i := range c.Rows {
 		if r := &c.Rows[i]; r.Runs > 0 {
 			r.Ratio = c.Rows[0].ratio(&r.Spread)
 		}
 	}
-	if slices.ContainsFunc(s.all, func(x *contender) bool { return len(x.turns) == 0 }) {
+	if slices.ContainsFunc(s.contenders, func(x *contender) bool { return len(x.turns) == 0 }) {
 		return
 	}
-	r := &Ranking{Pairs: pairsOf(s.all), SamePlan: samePlans(all), Disturbances: disturbancesOf(s.all, s.load),
-		Unreached: s.unreached()}
+	r := &Ranking{Pairs: pairsOf(s.contenders), SamePlan: samePlans(all), Disturbances: disturbancesOf(s.contenders,
+		s.load), Unreached: s.aboveUntil()}
 	for i := range c.Rows {
 		row := &c.Rows[i]
 		if p := r.pair(c.Rows[0].Name, cmp.Or(row.MeasuredAs, row.Name)); p != nil {
@@ -55,7 +55,7 @@ func (c *Comparison) judge(all []*contender, s *session) {
 	r.Fastest = r.fastest(all)
 	r.RunsFor2Percent = runsFor2Percent(r.Pairs, s)
 	c.Verdict = r
-	r.Text = c.words()
+	r.Text = c.verdictText()
 }
 
 // fastest returns the names of the fastest contenders, sorted by median. These are the contender with the least median,
@@ -73,17 +73,17 @@ func (r *Ranking) fastest(all []*contender) []string {
 }
 
 // measuredAs returns the contender whose runs represent x.
-func (x *contender) measuredAs() *contender { return cmp.Or(x.same, x) }
+func (x *contender) measuredAs() *contender { return cmp.Or(x.measuredInstead, x) }
 
 func (x *contender) median() float64 { return *SpreadOf(x.measuredAs().times).Median }
 
 // samePlans returns the names of candidates with equal plans.
 func samePlans(all []*contender) [][]string {
 	groups := [][]string{}
-	for _, x := range measured(all) {
+	for _, x := range measuredContenders(all) {
 		group := []string{x.name}
 		for _, y := range all {
-			if y.same == x {
+			if y.measuredInstead == x {
 				group = append(group, y.name)
 			}
 		}
@@ -113,7 +113,7 @@ func pairsOf(all []*contender) []Pair {
 	return pairs
 }
 
-// pair returns the test of two measured candidates, or nil if they are the same candidate.
+// pair returns the test of two measured candidates. It returns nil if a and b are the same candidate.
 func (r *Ranking) pair(a, b string) *Pair {
 	for i, p := range r.Pairs {
 		if p.A == a && p.B == b || p.A == b && p.B == a {
@@ -143,7 +143,7 @@ func holm(values []float64) []float64 {
 // result.
 func runsFor2Percent(pairs []Pair, s *session) *int {
 	turns := map[string][]float64{}
-	for _, x := range s.all {
+	for _, x := range s.contenders {
 		turns[x.name] = x.turns
 	}
 	var most *int
@@ -156,18 +156,18 @@ func runsFor2Percent(pairs []Pair, s *session) *int {
 	return most
 }
 
-// power is the probability with which turnsToTell demands that a difference is significant.
-const power = 0.8
+// testPower is the probability with which the test finds a difference, for the number of samples of turnsToTell.
+const testPower = 0.8
 
 // turnsToTell returns the number of samples a side with which the Mann-Whitney test finds a relative difference of
 // effect, at a level and with a probability of power:
 //
 //	n = (z(1-level/2) + z(power))² / (6 (p - 1/2)²)
 //
-// where z is the quantile of the normal distribution, and p the probability that a sample is less than another one that
-// is larger by effect (Noether 1987, Sample size determination for some common nonparametric tests). p is estimated
-// from the samples, each divided by the median of its side. It returns false for fewer than 5 samples a side, from
-// which p cannot be estimated, and for results above a million.
+// where z is the quantile of the normal distribution, and p is the probability that a sample is less than another
+// sample times 1+effect (Noether 1987, Sample size determination for some common nonparametric tests). p is estimated
+// from the samples, each divided by the median of its side. turnsToTell returns false for fewer than 5 samples a side,
+// which do not suffice to estimate p, and for results above a million.
 func turnsToTell(a, b []float64, effect, level float64) (int, bool) {
 	var all []float64
 	for _, side := range [][]float64{a, b} {
@@ -186,7 +186,7 @@ func turnsToTell(a, b []float64, effect, level float64) (int, bool) {
 		less += n - from - 1 // without x itself
 	}
 	apart := float64(less)/(float64(n)*float64(n-1)) - 0.5
-	z := normalQuantile(1-level/2) + normalQuantile(power)
+	z := normalQuantile(1-level/2) + normalQuantile(testPower)
 	if needed := math.Ceil(z * z / (6 * apart * apart)); apart > 0 && needed <= 1e6 {
 		return max(fewestSamples(level), int(needed)), true
 	}

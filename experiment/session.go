@@ -9,26 +9,25 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Defaults of [Options]. warmUps is the number of runs before the measured rounds.
 const (
-	warmUps     = 2
-	defaultRuns = 20
-	defaultTurn = 3
-	untilRuns   = 1000
-	untilTime   = time.Minute
+	warmUps     = 2           // runs before the measured rounds
+	defaultRuns = 20          // default of Options.Runs
+	defaultTurn = 3           // default of Options.Turn
+	untilRuns   = 1000        // maximum number of runs with Options.Until
+	untilTime   = time.Minute // maximum time with Options.Until
 )
 
 // session measures contenders in rounds.
 type session struct {
 	Options
-	all     []*contender
-	several bool // there are several candidates, which may have one plan
-	in      map[string]*tensor.Tensor
-	random  *rand.Rand
-	start   time.Time
-	runs    int // measured runs of each contender
-	next    int // runs after which Until is checked
-	load    *loadMeter
+	contenders []*contender // the contenders to measure
+	hasSeveral bool         // there are several candidates; all may have the same plan
+	in         map[string]*tensor.Tensor
+	random     *rand.Rand
+	start      time.Time
+	runs       int // number of measured runs of each contender so far
+	nextCheck  int // number of runs at which Until is checked again
+	load       *loadMeter
 }
 
 // measure measures until the last round or until ctx ends.
@@ -39,7 +38,7 @@ func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 	if s.Until == 0 {
 		total = 1 + (s.Runs+each-1)/each
 	}
-	for i := 0; i == 0 || !s.enough(); i++ {
+	for i := 0; i == 0 || !s.isComplete(); i++ {
 		s.Progress(i, total)
 		s.load.sample()
 		first, runs := warmUps, warmUps
@@ -48,12 +47,12 @@ func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 			runs = first + min(each, s.limit()-s.runs)
 			s.runs += runs - first
 		}
-		for _, k := range s.random.Perm(len(s.all)) {
-			x := s.all[k]
-			switch err := x.turn(ctx, s.in, first, runs); {
+		for _, k := range s.random.Perm(len(s.contenders)) {
+			x := s.contenders[k]
+			switch err := x.runTurn(ctx, s.in, first, runs); {
 			case ctx.Err() != nil:
 				return true, nil
-			case err != nil && s.several:
+			case err != nil && s.hasSeveral:
 				return false, fmt.Errorf("%w (strategy %s)", err, x.name)
 			case err != nil:
 				return false, err
@@ -74,8 +73,8 @@ func (s *session) limit() int {
 	return untilRuns
 }
 
-// enough reports whether the measurement is complete.
-func (s *session) enough() bool {
+// isComplete reports whether the measurement is complete.
+func (s *session) isComplete() bool {
 	if s.runs >= s.limit() {
 		return true
 	}
@@ -85,17 +84,17 @@ func (s *session) enough() bool {
 	if s.Runs <= 0 && time.Since(s.start) > untilTime {
 		return true
 	}
-	if s.runs < max(defaultRuns, s.next) {
+	if s.runs < max(defaultRuns, s.nextCheck) {
 		return false
 	}
-	s.next = s.runs + s.runs/10 // a check sorts all times
-	return len(s.unreached()) == 0
+	s.nextCheck = s.runs + s.runs/10 // a check sorts all times
+	return len(s.aboveUntil()) == 0
 }
 
-// unreached returns the names of the contenders whose confidence interval is wider than Until.
-func (s *session) unreached() []string {
+// aboveUntil returns the names of the contenders whose confidence interval is wider than Until.
+func (s *session) aboveUntil() []string {
 	var names []string
-	for _, x := range s.all {
+	for _, x := range s.contenders {
 		spread := SpreadOf(x.times)
 		if reach := spread.halfWidth(); s.Until > 0 && (reach == nil || *reach > s.Until) {
 			names = append(names, x.name)
@@ -104,8 +103,8 @@ func (s *session) unreached() []string {
 	return names
 }
 
-// turn runs the program several times in succession. It measures the runs from index first on.
-func (x *contender) turn(ctx context.Context, in map[string]*tensor.Tensor, first, runs int) error {
+// runTurn runs the program several times in succession. It measures the runs from index first on.
+func (x *contender) runTurn(ctx context.Context, in map[string]*tensor.Tensor, first, runs int) error {
 	for i := range runs {
 		if ctx.Err() != nil {
 			return ctx.Err()

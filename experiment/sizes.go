@@ -49,9 +49,9 @@ const maxSize = 1 << 47
 // the program for a size; it is called for at most limit sizes. PlansBySize starts with the ends and the powers of two
 // between them, and bisects between neighbours with different plans ([DiffSizes]), the greatest ratio of sizes first.
 //
-// Sizes between two neighbours with equal plans are not planned. If the costs of all plans were affine in the size, the
-// least-cost plan could not change between the neighbours. But prices also have steps, such as blocks and caches, so a
-// short range with another plan may be missed. [SizeRange].Planned lists the sizes with a known plan.
+// PlansBySize does not plan sizes between two neighbours with equal plans. If the costs of all plans were affine in the
+// size, the least-cost plan could not change between the neighbours. But blocks and caches cause steps in the costs, so
+// PlansBySize may miss a short range with another plan. [SizeRange].Planned lists the sizes with a known plan.
 //
 // An error of plan is a property of the size, and is recorded in the range. It ends PlansBySize only if the context
 // ended.
@@ -110,11 +110,11 @@ func startSizes(from, to, limit int) []int {
 type point struct {
 	size     int
 	program  *graphrun.Program // nil if the size is rejected, or if no further comparison needs it
-	cost     float64
-	copies   int
-	rejected error
-	same     bool // whether the plan equals that of the point before
-	changes  []PlanChange
+	cost     float64           // in nanoseconds
+	copies   int               // number of inserted copies
+	rejected error             // why the size cannot be planned, or nil
+	samePlan bool              // the plan equals the plan of the point before
+	changes  []PlanChange      // the differences from the plan of the point before
 }
 
 // bisection has the planned sizes in ascending order.
@@ -144,7 +144,7 @@ func (s *bisection) add(ctx context.Context, i, size int) error {
 		}
 	}
 	for k := max(i-1, 0); k <= min(i+1, len(s.points)-1); k++ {
-		if !s.open(k) && !s.open(k+1) && k > 0 && k+1 < len(s.points) {
+		if !s.isOpen(k) && !s.isOpen(k+1) && k > 0 && k+1 < len(s.points) {
 			s.points[k].program = nil
 		}
 	}
@@ -155,27 +155,27 @@ func (s *bisection) add(ctx context.Context, i, size int) error {
 func (p *point) compare(before *point) error {
 	p.changes = []PlanChange{}
 	if p.rejected != nil || before.rejected != nil {
-		p.same = p.rejected != nil && before.rejected != nil
+		p.samePlan = p.rejected != nil && before.rejected != nil
 		return nil
 	}
 	d, err := DiffSizes(before.program, p.program)
 	if err != nil {
 		return err
 	}
-	p.same, p.changes = d.Same, d.changes()
+	p.samePlan, p.changes = d.Same, d.changes()
 	return nil
 }
 
-// open reports whether the plan changes somewhere between points i-1 and i, which are not neighbouring sizes.
-func (s *bisection) open(i int) bool {
-	return i > 0 && i < len(s.points) && !s.points[i].same && s.points[i].size-s.points[i-1].size > 1
+// isOpen reports whether the plan changes at an unknown size between points i-1 and i.
+func (s *bisection) isOpen(i int) bool {
+	return i > 0 && i < len(s.points) && !s.points[i].samePlan && s.points[i].size-s.points[i-1].size > 1
 }
 
 // widest returns the index of the open pair of points with the greatest ratio of sizes, or -1 if no pair is open.
 func (s *bisection) widest() int {
 	best, ratio := -1, 0.0
 	for i := range s.points {
-		if !s.open(i) {
+		if !s.isOpen(i) {
 			continue
 		}
 		if r := float64(s.points[i].size) / float64(max(s.points[i-1].size, 1)); r > ratio {
@@ -188,7 +188,7 @@ func (s *bisection) widest() int {
 func (s *bisection) ranges() *SizeRanges {
 	r := &SizeRanges{Plans: len(s.points), Complete: s.widest() < 0}
 	for i, p := range s.points {
-		if i == 0 || !p.same {
+		if i == 0 || !p.samePlan {
 			r.Ranges = append(r.Ranges, SizeRange{From: p.size, CostNS: p.cost, Copies: p.copies,
 				Changes: notNil(p.changes)})
 			if p.rejected != nil {

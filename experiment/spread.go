@@ -59,8 +59,8 @@ func finite(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 }
 
-// Significance is the p-value below which a difference is significant. With Holm's correction it bounds the rate of
-// comparisons of equal plans that find a difference. Disturbances that affect one candidate only add to this rate.
+// Significance is the p-value below which a difference is significant. With Holm's correction, it bounds the rate of
+// comparisons of equal plans that find a difference. Disturbances of a single candidate add to this rate.
 const Significance = 0.01
 
 // Versus compares measured times with those of the base, the first candidate.

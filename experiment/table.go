@@ -27,8 +27,8 @@ func (c *Comparison) Table() *Table {
 //   - the name, with the name of the candidate that was measured instead, because it has an equal plan;
 //   - the estimated cost, and its gap to the lower bound if one is known;
 //   - the median time, and the half width of its confidence interval in percent;
-//   - the difference from the base, "~" if it is not significant or "=" for an equal plan, and its p-value with Holm's
-//     correction;
+//   - the difference from the base ("~" if the difference is not significant, "=" for an equal plan), and its p-value
+//     with Holm's correction;
 //   - the inserted copies and their bytes;
 //   - the bytes that steps read and write;
 //   - the peak memory without inputs and constants, and with constants;
@@ -59,14 +59,14 @@ func TableOf(rows []Measurement) *Table {
 	if len(rows) > 0 {
 		base = rows[0].Name
 	}
-	texts("strategy", false, func(m *Measurement) string { return m.title() })
+	texts("strategy", false, func(m *Measurement) string { return m.nameText() })
 	numbers("cost", timeUnits, func(m *Measurement) *float64 { return &m.CostNS })
 	if slices.ContainsFunc(rows, func(m Measurement) bool { return m.Gap != nil }) {
-		texts("gap", true, func(m *Measurement) string { return m.gap() })
+		texts("gap", true, func(m *Measurement) string { return m.gapText() })
 	}
 	numbers("median", timeUnits, func(m *Measurement) *float64 { return m.Median })
-	texts("±", true, func(m *Measurement) string { return m.reach() })
-	texts("vs "+base, true, func(m *Measurement) string { return m.change() })
+	texts("±", true, func(m *Measurement) string { return m.halfWidthText() })
+	texts("vs "+base, true, func(m *Measurement) string { return m.changeText() })
 	texts("p", true, func(m *Measurement) string { return m.pValue() })
 	texts("copies", true, func(m *Measurement) string { return strconv.Itoa(m.Copies) })
 	numbers("copied", byteUnits, size(func(m *Measurement) int { return m.CopiedBytes }))
@@ -77,24 +77,24 @@ func TableOf(rows []Measurement) *Table {
 	return t
 }
 
-// title prints the name, and the name of the candidate that was measured instead.
-func (m *Measurement) title() string {
+// nameText prints the name, and the name of the candidate that was measured instead.
+func (m *Measurement) nameText() string {
 	if m.MeasuredAs == "" {
 		return m.Name
 	}
 	return fmt.Sprintf("%s (= %s)", m.Name, m.MeasuredAs)
 }
 
-// gap prints the gap to the lower bound.
-func (m *Measurement) gap() string {
+// gapText prints the gap to the lower bound.
+func (m *Measurement) gapText() string {
 	if m.Gap == nil {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f%%", 100**m.Gap)
 }
 
-// reach prints the half width of the confidence interval of the median, as benchstat does.
-func (s *Spread) reach() string {
+// halfWidthText prints the half width of the confidence interval of the median, as benchstat does.
+func (s *Spread) halfWidthText() string {
 	half := s.halfWidth()
 	switch {
 	case half != nil:
@@ -105,8 +105,8 @@ func (s *Spread) reach() string {
 	return "∞"
 }
 
-// change prints the difference from the base, if it is significant.
-func (v *Versus) change() string {
+// changeText prints the difference from the base. It prints "~" if the difference is not significant.
+func (v *Versus) changeText() string {
 	switch {
 	case v.Base == "" || v.Ratio == nil:
 		return "-"

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// units are the units of a quantity, from the smallest to the largest.
+// units are the units of a quantity.
 type units struct {
-	names []string
-	step  float64 // the factor from one to the next
+	names []string // from the smallest unit to the largest
+	ratio float64  // ratio of successive units
 }
 
 var (
@@ -26,8 +26,8 @@ func (u units) cells(values []*float64) (unit string, cells []string) {
 		}
 	}
 	at, scale := 0, 1.0
-	for at+1 < len(u.names) && largest >= scale*u.step {
-		at, scale = at+1, scale*u.step
+	for at+1 < len(u.names) && largest >= scale*u.ratio {
+		at, scale = at+1, scale*u.ratio
 	}
 	decimals := 0
 	if at > 0 {

@@ -77,7 +77,7 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 		of       any
 	}{{"the options", c.OptionsDigest, c.Options}, {"the profile", c.ProfileDigest, c.Profile}} {
 		if digest := machine.DigestOfJSON(d.of); digest != d.is {
-			return nil, fmt.Errorf("%s: the digest is %s, not the certified %s", d.what, short(digest), short(d.is))
+			return nil, fmt.Errorf("%s: the digest is %s, not the certified %s", d.what, shortDigest(digest), shortDigest(d.is))
 		}
 	}
 	m, err := c.rebuild(ctx, g)
@@ -146,7 +146,7 @@ func (c *Certificate) verifyCopies(ctx context.Context, m *layout.Model) (*Copie
 	return v, nil
 }
 
-func short(digest string) string { return digest[:min(12, len(digest))] }
+func shortDigest(digest string) string { return digest[:min(12, len(digest))] }
 
 // rebuild states the problem of a graph with the options of the certificate.
 func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Model, error) {
@@ -157,7 +157,7 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 		return nil, err
 	}
 	own := g.Clone()
-	if err := repin(own, c.Options.Pins); err != nil {
+	if err := addPins(own, c.Options.Pins); err != nil {
 		return nil, fmt.Errorf("the graph is not the certified one: %w", err)
 	}
 	p, err := program.New(own, program.Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion,
@@ -174,8 +174,8 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 		return nil, err
 	}
 	if digest != c.Graph.Digest {
-		return nil, fmt.Errorf("the graph is not the certified one: its digest is %s, not %s", short(digest),
-			short(c.Graph.Digest))
+		return nil, fmt.Errorf("the graph is not the certified one: its digest is %s, not %s", shortDigest(digest),
+			shortDigest(c.Graph.Digest))
 	}
 	l, err := p.ProblemOf(ctx, b)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// words returns the verdict of a comparison as text.
-func (c *Comparison) words() string {
+// verdictText returns the verdict of a comparison as text.
+func (c *Comparison) verdictText() string {
 	plans := c.plans()
 	fast := func(p planTime) bool { return slices.Contains(c.Verdict.Fastest, p.name) }
 	fastest := slices.DeleteFunc(slices.Clone(plans), func(p planTime) bool { return !fast(p) })
@@ -28,10 +28,10 @@ func (c *Comparison) words() string {
 
 // planTime is a measured plan.
 type planTime struct {
-	name   string // of the measured candidate
-	title  string // the names of all candidates with the plan
-	ns     float64
-	single bool // only one candidate has the plan
+	name   string  // of the measured candidate
+	title  string  // the names of all candidates with the plan
+	ns     float64 // median time of a run
+	single bool    // only one candidate has the plan
 }
 
 // plans returns the measured plans, the fastest first.

@@ -73,7 +73,7 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 	s := steps[i]
 	r := &StepCode{Step: s.Name, Ops: notNil(s.Ops), Loops: []LoopCode{}}
 	if s.Code != nil {
-		r.Loops = mapped(s.Code(), loopCodeOf)
+		r.Loops = mapSlice(s.Code(), loopCodeOf)
 	}
 	switch {
 	case len(r.Loops) > 0:

@@ -21,7 +21,7 @@ type CopyReason struct {
 	Instead   *layout.Change `json:"instead" doc:"The differences of that plan from the cheapest plan; null if unknown."`
 }
 
-// copyReasons explains the copies of a value, and the copies that the step that computes it reads.
+// copyReasons explains the copies of a value, and the copies that are operands of the value's step.
 func copyReasons(p *program.Program, v *graph.Value, o *Outcome, plan *passes.Plan) []CopyReason {
 	list := []CopyReason{}
 	var e *passes.Explainer
@@ -41,7 +41,7 @@ func copyReasons(p *program.Program, v *graph.Value, o *Outcome, plan *passes.Pl
 	return list
 }
 
-// concerns reports whether c is a copy of the value, or a copy that the step that computes the value reads.
+// concerns reports whether c is a copy of the value, or an operand of the step that computes the value.
 func concerns(c *passes.Copy, v *graph.Value, o *Outcome) bool {
 	return c.Value == v.Name || c.Node != nil && slices.ContainsFunc(c.Node.Out, func(copied *graph.Value) bool {
 		return slices.Contains(o.Reads, copied.Name)

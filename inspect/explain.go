@@ -63,7 +63,7 @@ func LayoutRules() []string { return []string{ruleGraph, ruleView, rulePermutati
 // Explain tells why a value of the original graph has its layout, and how the program computes the value. If shapes
 // depend on data, steps are those of the compiled segment. It fails if there is no value with the name.
 func Explain(p *graphrun.Program, value string) (*Explanation, error) {
-	in, b, err := inside(p)
+	in, b, err := internals(p)
 	if err != nil {
 		return nil, err
 	}
@@ -138,14 +138,14 @@ func layoutOf(v *graph.Value) Layout {
 		}
 		fallthrough
 	default:
-		r.Rule, r.Why = ruleOp, ownRule(v)
+		r.Rule, r.Why = ruleOp, opRuleReason(v)
 	}
 	return r
 }
 
-// ownRule explains the result of an op with its own layout rule. It lists the layouts of the operands, and the
+// opRuleReason explains the result of an op with its own layout rule. It lists the layouts of the operands, and the
 // sentences about layouts in the op's documentation.
-func ownRule(v *graph.Value) string {
+func opRuleReason(v *graph.Value) string {
 	n := v.Node
 	why := fmt.Sprintf("%s has a layout rule of its own", n.Op.Name)
 	if n.Op.Kind == graph.View {
@@ -238,7 +238,7 @@ func (r *Layout) byPermutation(n *graph.Node, decided *rule.Rule) {
 		return n.In[i-outs].Number.String()
 	}
 	for i := outs; i < decided.Len() && i-outs < len(n.In); i++ {
-		r.Operands = append(r.Operands, Operand{name(i), report.SizesOf(mapped(decided.Effective(i), sym.Int.Simplify))})
+		r.Operands = append(r.Operands, Operand{name(i), report.SizesOf(mapSlice(decided.Effective(i), sym.Int.Simplify))})
 	}
 	for _, c := range decided.Sort() {
 		d := Comparison{Faster: c.A, Slower: c.B, Exchanged: c.Exchanged}
@@ -253,7 +253,7 @@ func (r *Layout) byPermutation(n *graph.Node, decided *rule.Rule) {
 		r.Sort = append(r.Sort, d)
 	}
 	if why := decided.Unsorted(); why != "" {
-		r.Why = "nothing was sorted: " + why + fastWords[decided.FastSetup()]
+		r.Why = "nothing was sorted: " + why + fastPathReasons[decided.FastSetup()]
 	} else {
 		r.Order = decided.Perm()
 		slices.Reverse(r.Order)
@@ -262,8 +262,8 @@ func (r *Layout) byPermutation(n *graph.Node, decided *rule.Rule) {
 	}
 }
 
-// fastWords explain the fast paths.
-var fastWords = map[rule.FastSetup]string{
+// fastPathReasons explain the fast paths.
+var fastPathReasons = map[rule.FastSetup]string{
 	rule.FastContiguous:          ": all operands have one shape and are row-major, so is the result",
 	rule.FastChannelsLast:        ": all operands have one shape and are channels-last, so is the result",
 	rule.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, so has the result",
@@ -271,7 +271,7 @@ var fastWords = map[rule.FastSetup]string{
 
 // FirstBreak returns the first result in an inferred graph that is not in memory format f although its node reads a
 // value of the same rank in f. It returns nil if there is no such result. A value may be in two formats, such as an
-// image of one channel. Such an operand counts as being in neither format, and such a result as being in both.
+// image of one channel: as an operand it counts as being in neither format, and as a result it counts as being in both.
 // FirstBreak fails if f is not the format of any layout, such as Preserve.
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {

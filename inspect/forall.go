@@ -40,10 +40,10 @@ const (
 	maxTried = 96
 )
 
-// property is a property of a plan.
+// property is a property of a plan: it has no copies, or a value is in a memory format.
 type property struct {
-	text   string
-	value  string // empty: the plan has no copies
+	text   string // as the caller writes it
+	value  string // the name of the value; empty for no copies
 	format tensor.MemoryFormat
 }
 
@@ -77,8 +77,8 @@ func valueNames(g *graph.Graph) func(yield func(string) bool) {
 	return slices.Values(list)
 }
 
-// broken tells how a plan breaks the property, or returns "" if the plan has the property.
-func (q property) broken(plan *passes.Plan) string {
+// violation describes how a plan breaks the property. It returns "" if the plan has the property.
+func (q property) violation(plan *passes.Plan) string {
 	if q.value == "" {
 		if len(plan.Copies) == 0 {
 			return ""
@@ -97,17 +97,17 @@ func (q property) broken(plan *passes.Plan) string {
 // ForAll proves a property of plans for all sizes within bounds, or finds sizes that break it. The property "no-copies"
 // says that no copy is inserted. "VALUE=FORMAT" and "FORMAT(VALUE)" say that a value is in a memory format.
 //
-// The proof is by cases. For each case ForAll plans a specialization for symbolic sizes. The guards of this planning
-// are the conditions of the case. ForAll tries bounds and small numbers as sizes. If no case covers the tried sizes,
-// they start another case, until sizes break the property or cases cover all tried sizes. The property is proved if
-// package sym decides that the cases cover all sizes within bounds. In addition, every specialization that may serve
-// sizes within bounds must have the property without further guards.
+// The proof is by cases. For each case, ForAll plans a specialization for symbolic sizes. The guards of this planning
+// are the conditions of the case. ForAll tries bounds and small numbers as sizes. Sizes that no case covers start
+// another case. The search ends when sizes break the property or cases cover all tried sizes. The property is proved if
+// package sym decides that the cases cover all sizes within bounds, and if every specialization that may serve sizes
+// within bounds has the property without further guards.
 //
 // The proof assumes that an implementation that supports a call at the hint of a specialization supports the call at
 // all sizes that the specialization serves. Sizes at which the implementation does not support the call have a plan of
 // their own.
 func ForAll(p *graphrun.Program, text string) (*Proof, error) {
-	in, _, err := inside(p)
+	in, _, err := internals(p)
 	if err != nil {
 		return nil, err
 	}
@@ -118,40 +118,40 @@ func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &prover{p: in, q: q, r: &Proof{Property: text, Cases: []Case{}, Tried: []map[string]int{}},
-		shownOf: map[*program.Specialization]bool{}}
-	if err := f.cover(); err != nil || f.r.Broken != nil {
-		return f.r, err
+	f := &prover{program: in, property: q, result: &Proof{Property: text, Cases: []Case{}, Tried: []map[string]int{}},
+		isProved: map[*program.Specialization]bool{}}
+	if err := f.cover(); err != nil || f.result.Broken != nil {
+		return f.result, err
 	}
-	return f.r, f.conclude()
+	return f.result, f.conclude()
 }
 
 // prover proves a property by cases.
 type prover struct {
-	p     *program.Program
-	q     property
-	r     *Proof
-	cases []covering
-	// shownOf has the specializations that served sizes so far. The value is true if the property is shown at all sizes
-	// that the specialization serves.
-	shownOf map[*program.Specialization]bool
+	program  *program.Program
+	property property
+	result   *Proof // the result so far
+	cases    []coveringCase
+	// isProved has the specializations that served sizes so far. The value is true if the property is proved for all
+	// sizes that the specialization serves.
+	isProved map[*program.Specialization]bool
 }
 
-// covering is a case: its conditions, as text and as a function of sizes.
-type covering struct {
-	conds []string
-	holds func(named map[string]int) bool
+// coveringCase is a case of the proof.
+type coveringCase struct {
+	conds []string                        // the conditions of the case
+	holds func(named map[string]int) bool // reports whether sizes, by symbol, satisfy the conditions
 }
 
 // cover tries sizes, and makes a case of each set of sizes that no case covers.
 func (f *prover) cover() error {
 	for _, sizes := range f.samples() {
-		named := f.p.Named(sizes)
-		covered := slices.ContainsFunc(f.cases, func(r covering) bool { return r.holds(named) })
-		if covered && len(f.r.Tried) >= maxTried {
+		named := f.program.Named(sizes)
+		covered := slices.ContainsFunc(f.cases, func(r coveringCase) bool { return r.holds(named) })
+		if covered && len(f.result.Tried) >= maxTried {
 			continue
 		}
-		plan, k, err := f.p.PlanAt(context.Background(), sizes)
+		plan, k, err := f.program.PlanAt(context.Background(), sizes)
 		switch {
 		case err != nil && covered, err != nil && len(f.cases) >= maxCases:
 			continue
@@ -159,67 +159,68 @@ func (f *prover) cover() error {
 			f.addRejected(sizes)
 			continue
 		}
-		if why := f.q.broken(plan); why != "" {
-			f.r.Broken, f.r.Why = named, why
+		if why := f.property.violation(plan); why != "" {
+			f.result.Broken, f.result.Why = named, why
 			return nil
 		}
-		f.r.Tried = append(f.r.Tried, named)
+		f.result.Tried = append(f.result.Tried, named)
 		if !covered && k != nil && len(f.cases) < maxCases {
-			f.addShown(k, sizes)
+			f.addProvedCase(k, sizes)
 		}
 	}
 	return nil
 }
 
-// addShown makes a case of sizes that have the property for the same reasons as the given sizes. It notes whether these
-// are all sizes that the specialization serves.
-func (f *prover) addShown(k *program.Specialization, sizes []int) {
-	form, err := f.p.FormOf(context.Background(), k, sizes)
+// addProvedCase makes a case of the sizes that have the property for the same reasons as the given sizes. It records in
+// isProved whether the case has all sizes that the specialization serves.
+func (f *prover) addProvedCase(k *program.Specialization, sizes []int) {
+	form, err := f.program.FormOf(context.Background(), k, sizes)
 	if err != nil {
 		return
 	}
 	guards := len(form.Env.Guards())
-	if f.q.value != "" {
-		if v := form.Planned.Value(f.q.value); v == nil || !v.Type.Is(f.q.format) {
+	if f.property.value != "" {
+		if v := form.Planned.Value(f.property.value); v == nil || !v.Type.Is(f.property.format) {
 			return
 		}
 	}
-	f.shownOf[k] = len(form.Env.Guards()) == guards
-	if more, ok := f.p.SearchedBefore(context.Background(), k, sizes); ok {
+	f.isProved[k] = len(form.Env.Guards()) == guards
+	if more, ok := f.program.SearchedBefore(context.Background(), k, sizes); ok {
 		f.add(form.Symbolic, more, sizes, false)
 	}
 }
 
-// unshown returns a specialization that may serve sizes and does not have the property at all these sizes for certain.
-// It returns nil if there is none. It adds cases at the hints of specializations that no sample reached. Every
+// firstUnproved returns a specialization without a proof of the property for all sizes that it may serve, or nil if
+// every specialization has a proof. It adds cases at the hints of specializations that no sample reached. Every
 // specialization that serves sizes of a case was planned when the case was made.
-func (f *prover) unshown() *program.Specialization {
+func (f *prover) firstUnproved() *program.Specialization {
 	for {
-		k := f.untried()
+		k := f.nextUnproved()
 		if k == nil {
 			return nil
 		}
-		plan, serving, err := f.p.PlanAt(context.Background(), k.Hint)
+		plan, serving, err := f.program.PlanAt(context.Background(), k.Hint)
 		if err != nil || serving != k {
 			return k
 		}
-		if why := f.q.broken(plan); why != "" {
-			f.r.Broken, f.r.Why = f.p.Named(k.Hint), why
+		if why := f.property.violation(plan); why != "" {
+			f.result.Broken, f.result.Why = f.program.Named(k.Hint), why
 			return k
 		}
-		if f.addShown(k, k.Hint); !f.shownOf[k] {
+		if f.addProvedCase(k, k.Hint); !f.isProved[k] {
 			return k
 		}
 	}
 }
 
-// untried returns a specialization that may serve sizes, but is not proved to have the property at all of these sizes.
-func (f *prover) untried() *program.Specialization {
-	p := f.p
+// nextUnproved returns a specialization without a proof of the property, or nil. It skips a specialization that serves
+// only its hint and that no sample reached.
+func (f *prover) nextUnproved() *program.Specialization {
+	p := f.program
 	for _, k := range p.Specializations() {
 		hintOnly := len(p.Hints()) == 0 && slices.Equal(k.Hint, p.Assumed()) &&
 			!slices.Equal(k.Hint, p.Generic(context.Background()))
-		shown, tried := f.shownOf[k]
+		shown, tried := f.isProved[k]
 		if !shown && (tried || !hintOnly) {
 			return k
 		}
@@ -229,14 +230,14 @@ func (f *prover) untried() *program.Specialization {
 
 // addRejected makes a case of the sizes that the graph rejects for the same reason as the given sizes.
 func (f *prover) addRejected(sizes []int) {
-	if s, err := f.p.Symbolic(context.Background(), sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
+	if s, err := f.program.Symbolic(context.Background(), sizes); err != nil && s != nil && len(s.Env.Guards()) > 0 {
 		f.add(s, nil, sizes, true)
 	}
 }
 
 // add makes a case of the sizes that satisfy the guards of inference and planning, and further conditions.
 func (f *prover) add(s *graph.Symbolic, more []sym.Bool, sizes []int, rejected bool) {
-	guards, r := slices.Concat(s.Env.Guards(), more), covering{}
+	guards, r := slices.Concat(s.Env.Guards(), more), coveringCase{}
 	for _, cond := range guards {
 		r.conds = append(r.conds, cond.String())
 	}
@@ -248,21 +249,21 @@ func (f *prover) add(s *graph.Symbolic, more []sym.Bool, sizes []int, rejected b
 		})
 	}
 	f.cases = append(f.cases, r)
-	f.r.Cases = append(f.r.Cases, Case{f.p.Named(sizes), append([]string{}, r.conds...), rejected})
+	f.result.Cases = append(f.result.Cases, Case{f.program.Named(sizes), append([]string{}, r.conds...), rejected})
 }
 
 // conclude decides whether the cases cover all sizes within bounds.
 func (f *prover) conclude() error {
-	k := f.unshown() // it adds cases
+	k := f.firstUnproved() // it adds cases
 	env, names := sym.NewEnv(), &graph.Symbolic{}
 	symbols := map[string]sym.Int{}
-	for i, name := range f.p.Open() {
-		b := f.p.Source().Symbols[name]
+	for i, name := range f.program.Open() {
+		b := f.program.Source().Symbols[name]
 		most := b.Max
 		if most == 0 {
 			most = tensor.MaxBytes
 		}
-		s, err := env.Symbol(names.Name(name), b.Min, most, f.p.Within(i, 2))
+		s, err := env.Symbol(names.Name(name), b.Min, most, f.program.Within(i, 2))
 		if err != nil {
 			return err
 		}
@@ -284,22 +285,22 @@ func (f *prover) conclude() error {
 	rest := some.Decide()
 	truth, known := rest.Known()
 	switch {
-	case f.r.Broken != nil:
+	case f.result.Broken != nil:
 	case k != nil:
-		f.r.Why = fmt.Sprintf("the plan for %s has no proof for all sizes that it serves",
-			program.SizesText(f.p.Named(k.Hint)))
+		f.result.Why = fmt.Sprintf("the plan for %s has no proof for all sizes that it serves",
+			program.SizesText(f.program.Named(k.Hint)))
 	case known && truth:
-		f.r.Proved = true
+		f.result.Proved = true
 	default:
-		f.r.Why = fmt.Sprintf("it is shown under the condition %v, which is not proved for all sizes", rest)
+		f.result.Why = fmt.Sprintf("it is shown under the condition %v, which is not proved for all sizes", rest)
 	}
 	return nil
 }
 
 // samples returns the sets of sizes to try: the hints, the assumed sizes and the generic sizes, then combinations of
-// small sizes, bounds and sizes between.
+// small sizes, bounds, and sizes of the hints.
 func (f *prover) samples() [][]int {
-	p := f.p
+	p := f.program
 	list := append(slices.Clone(p.Hints()), p.Assumed())
 	if g := p.Generic(context.Background()); g != nil {
 		list = append(list, g)

@@ -21,8 +21,8 @@ import (
 // Report describes what a program does: it is p.Report(). It is nil for a program that graphrun.Compile did not make.
 func Report(p *graphrun.Program) *report.Plan { return p.Report() }
 
-// inside returns the internal program and its first binding. It fails if the program was not compiled.
-func inside(p *graphrun.Program) (*program.Program, *program.Binding, error) {
+// internals returns the internal program and its first binding. It fails if the program was not compiled.
+func internals(p *graphrun.Program) (*program.Program, *program.Binding, error) {
 	in := (*program.Program)(p)
 	if b := in.First(); b != nil {
 		return in, b, nil
@@ -38,8 +38,8 @@ func notNil[T any](list []T) []T {
 	return list
 }
 
-// mapped applies f to a list. The result is not nil.
-func mapped[A, B any](list []A, f func(A) B) []B {
+// mapSlice applies f to each element of a list. The result is not nil.
+func mapSlice[A, B any](list []A, f func(A) B) []B {
 	out := make([]B, len(list))
 	for i, a := range list {
 		out[i] = f(a)

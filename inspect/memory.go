@@ -12,15 +12,17 @@ type MemoryFormulas struct {
 	AtOnce  string `json:"at_once_bytes" doc:"The maximum of the bytes of live intermediate values, as an expression, if steps run in order; a step that overwrites an operand needs less, and a worker that interleaves steps more."`
 }
 
-// maxMoments bounds the number of sums in a maximum of live bytes, which has one sum for each moment of a run.
-// maxTimedNodes bounds the number of nodes of a graph for which the maximum is computed.
 const (
+	// maxMoments bounds the number of operands of the maximum of live bytes. Each operand is the live bytes at a moment.
 	maxMoments    = 24
-	maxTimedNodes = 1 << 14
+	maxTimedNodes = 1 << 14 // bound on the nodes of a graph for which the maximum is computed
 )
 
-// memory has the bytes of outputs and the maximum of live bytes as expressions.
-type memory struct{ outputs, atOnce sym.Int }
+// memory has two sizes in bytes as expressions.
+type memory struct {
+	outputs sym.Int // outputs that steps write
+	atOnce  sym.Int // maximum of live intermediate values
+}
 
 // memoryOf adds up the values of a planned graph with unknown sizes. It returns false if the expressions would be long.
 func memoryOf(g *graph.Graph) (m memory, ok bool) {
@@ -47,7 +49,7 @@ func memoryOf(g *graph.Graph) (m memory, ok bool) {
 			if v.Alias != nil {
 				continue
 			}
-			bytes := elements(v).Mul(sym.Of(v.Type.DType.Size()))
+			bytes := bufferElements(v).Mul(sym.Of(v.Type.DType.Size()))
 			if output[v] {
 				m.outputs = m.outputs.Add(bytes)
 				continue
@@ -73,8 +75,8 @@ func memoryOf(g *graph.Graph) (m memory, ok bool) {
 	return m, true
 }
 
-// elements is the number of elements in the buffer of a value. Steps write dense values at all sizes.
-func elements(v *graph.Value) sym.Int {
+// bufferElements is the number of elements in the buffer of a value. Steps write dense values at all sizes.
+func bufferElements(v *graph.Value) sym.Int {
 	if v.Meta.IsNonOverlappingAndDense() {
 		return v.Type.Numel().Simplify()
 	}

@@ -37,8 +37,8 @@ func addOutcome(e *Explanation, p *program.Program, b *program.Binding, v *graph
 	if plan == nil || steps == nil {
 		plan, steps = &passes.Plan{Graph: graph.New("", nil)}, new(exec.Program)
 	}
-	o.What = replaced(v, plan)
-	if now := plan.Graph.Value(v.Name); now != nil && runs(now, plan.Graph) {
+	o.What = whyNoStep(v, plan)
+	if now := plan.Graph.Value(v.Name); now != nil && isInGraph(now, plan.Graph) {
 		o.Strides = notNil(now.Meta.Strides)
 	}
 	if v.Node != nil && o.What == "" {
@@ -59,13 +59,14 @@ func addOutcome(e *Explanation, p *program.Program, b *program.Binding, v *graph
 	}
 }
 
-// runs reports whether a value is part of the graph that runs. Names of removed nodes stay in the graph's index.
-func runs(v *graph.Value, g *graph.Graph) bool {
+// isInGraph reports whether a value is part of the graph that runs. The graph's index by name also has values of
+// removed nodes.
+func isInGraph(v *graph.Value, g *graph.Graph) bool {
 	return v.Node == nil || slices.Contains(g.Nodes, v.Node)
 }
 
-// replaced tells in words why no step computes a value. It returns "" for a value that a step may compute.
-func replaced(v *graph.Value, plan *passes.Plan) string {
+// whyNoStep states in words why no step computes a value. It returns "" for a value that a step may compute.
+func whyNoStep(v *graph.Value, plan *passes.Plan) string {
 	if v.Node == nil {
 		if v.Const != nil {
 			return "it is a constant"
@@ -88,7 +89,7 @@ func replaced(v *graph.Value, plan *passes.Plan) string {
 			return fmt.Sprintf("other nodes run in its place: %s", strings.Join(d.Into, ", "))
 		}
 	}
-	if now := plan.Graph.Value(v.Name); now != nil && now.Alias != nil && runs(now, plan.Graph) {
+	if now := plan.Graph.Value(v.Name); now != nil && now.Alias != nil && isInGraph(now, plan.Graph) {
 		return fmt.Sprintf("nothing runs: it is a view of %s", now.Alias.Name)
 	}
 	return ""

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Specialization is a plan that serves all sizes that satisfy its guards. If the guards are unknown, it serves only its
-// hint.
+// Specialization is a plan that serves all sizes that satisfy its guards. A specialization with unknown guards serves
+// only its hint.
 type Specialization struct {
 	Hint    map[string]int  `json:"hint" doc:"The sizes for which it was planned and priced, by symbol."`
 	Holds   []string        `json:"holds_while" doc:"The guards: it serves sizes that satisfy all of these conditions."`
@@ -43,12 +43,12 @@ type Regret struct {
 	Bytes  *int           `json:"bytes,omitzero" doc:"The value of the memory formulas there, in bytes."`
 }
 
-// Specializations describes the plans that serve more than one set of sizes. With graphrun.Options.Hints, these are the
-// plans for the hints. Without hints, these are the plan for the assumed sizes and the plan that serves most other
-// sizes. Specializations plans the graph several times. The list is empty if no size is open, and for graphs that run
-// in segments.
+// Specializations describes the plans that serve more than one set of sizes: the plans for the hints
+// (graphrun.Options.Hints) or, without hints, the plan for the assumed sizes and the plan that serves most other sizes.
+// Specializations plans the graph several times. The list is empty if no size is open, and for graphs that run in
+// segments.
 func Specializations(p *graphrun.Program) ([]Specialization, error) {
-	in, _, err := inside(p)
+	in, _, err := internals(p)
 	if err != nil || !in.Specializes() {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func describe(p *program.Program, k *program.Specialization) Specialization {
 		r.Guards = append(r.Guards, from)
 	}
 	memory := addMemory(&r, p, k)
-	for _, at := range corners(p) {
+	for _, at := range sizesToPrice(p) {
 		c, err := regret(p, k, at)
 		if err != nil {
 			continue // the graph rejects these sizes
@@ -127,24 +127,23 @@ func addMemory(r *Specialization, p *program.Program, k *program.Specialization)
 	return e
 }
 
-// corner is a set of sizes at which specializations are priced.
-type corner struct {
+// pricedSizes is a set of sizes at which specializations are priced.
+type pricedSizes struct {
 	sizes []int
-	which string
+	which string // the reason for the choice: see Regret.Which
 }
 
-// beyond is the factor on the largest hint of a symbol without an upper bound. Specializations are priced at the
-// product.
-const beyond = 64
+// unboundedFactor is the multiple of the largest hint at which a symbol without an upper bound is priced.
+const unboundedFactor = 64
 
-// corners returns the sets of sizes at which specializations are priced: the least sizes; the hints; the greatest
+// sizesToPrice returns the sets of sizes at which specializations are priced: the least sizes; the hints; the greatest
 // sizes, if all symbols are bounded; and for each symbol without an upper bound, a multiple of its hint.
-func corners(p *program.Program) (list []corner) {
+func sizesToPrice(p *program.Program) (list []pricedSizes) {
 	assumed, symbols := p.Assumed(), p.Source().Symbols
 	least, most, bounded := slices.Clone(assumed), slices.Clone(assumed), true
 	add := func(sizes []int, which string) {
-		if !slices.ContainsFunc(list, func(c corner) bool { return slices.Equal(c.sizes, sizes) }) {
-			list = append(list, corner{sizes, which})
+		if !slices.ContainsFunc(list, func(c pricedSizes) bool { return slices.Equal(c.sizes, sizes) }) {
+			list = append(list, pricedSizes{sizes, which})
 		}
 	}
 	hints := p.Hints()
@@ -167,7 +166,7 @@ func corners(p *program.Program) (list []corner) {
 			continue
 		}
 		last := slices.MaxFunc(hints, func(a, b []int) int { return cmp.Compare(a[i], b[i]) })
-		for times := beyond; times > 1; times /= 2 {
+		for times := unboundedFactor; times > 1; times /= 2 {
 			far := slices.Clone(last)
 			far[i] = max(last[i], 1) * times
 			if _, err := p.GraphAt(context.Background(), far); err == nil { // otherwise values exceed memory
@@ -180,7 +179,7 @@ func corners(p *program.Program) (list []corner) {
 }
 
 // regret prices a specialization at sizes.
-func regret(p *program.Program, k *program.Specialization, at corner) (r Regret, err error) {
+func regret(p *program.Program, k *program.Specialization, at pricedSizes) (r Regret, err error) {
 	ctx := context.Background()
 	g, err := p.GraphAt(ctx, at.sizes)
 	if err != nil {

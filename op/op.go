@@ -7,8 +7,8 @@
 //	y = op.Mul(op.Sum(y, op.SumAttrs{Dim: []int{2, 3}, Keepdim: true}), 0.5)
 //
 // The arguments of a function are the operands in aten's order, then the required attributes, then an optional struct
-// of the other attributes. A zero field of that struct means aten's default. If the default is not Go's zero value, the
-// field is a pointer, so that 0 can be given. A function returns the results of the op, or a slice of them if their
+// of the other attributes. A zero field of the struct means aten's default. If the default is not Go's zero value, the
+// field is a pointer, so that 0 can be given. A function returns the results of the op, or a slice of results if their
 // number depends on the call.
 //
 // An operand that may be a number accepts Go's numbers and bools, which promote as Python's do. An optional tensor may
@@ -16,10 +16,10 @@
 // read when the graph runs: a required integer attribute accepts such a value, and other attributes are given by name
 // in the field Values of the struct.
 //
-// Each call infers shapes and dtypes. [graph.Graph.Err] returns all mistakes, with the file and line of the call; calls
-// that depend on a mistake have no effect. A function adds its node to the graph of its operands; a function without
-// operands has the graph as its first argument. A call without any value of a graph panics, because no graph can record
-// the mistake.
+// Each call infers shapes and dtypes. [graph.Graph.Err] returns all mistakes, with the file and line of the call. A
+// call that depends on a mistake has no effect. A function adds its node to the graph of its operands. A function
+// without operands has the graph as its first argument. A call without any value of a graph panics, because no graph
+// can record the mistake.
 //
 // The list below has one line for each op and one for its struct. "go doc op.Conv2d" and "go doc op.Conv2dAttrs" show
 // their documentation, and "graphrun ops conv2d" also shows dtypes and examples. The packages under kernels list the
@@ -72,8 +72,8 @@ func Scalar[N Number](x N) tensor.Scalar {
 	return s
 }
 
-// nonzeroAttrs returns the nonzero fields of structs of optional attributes. Fields of later structs override those of
-// earlier ones.
+// nonzeroAttrs returns the nonzero fields of structs of optional attributes. Fields of later structs override fields of
+// earlier structs.
 func nonzeroAttrs[A any](list []A) graph.Attrs {
 	attrs := graph.Attrs{}
 	for i := range list {
@@ -122,8 +122,8 @@ func withRequired(attrs graph.Attrs, pairs ...any) graph.Attrs {
 	return attrs
 }
 
-// node adds a node to the graph of its operands and returns its outputs. count is their number; 0 if it depends on the
-// call.
+// node adds a node to the graph of its operands and returns its outputs. count is the number of outputs, or 0 if this
+// number depends on the call.
 func node(op string, count int, attrs graph.Attrs, operands ...any) []*graph.Value {
 	args := flattenOperands(operands)
 	for _, a := range args {
@@ -173,8 +173,9 @@ func flattenOperands(operands []any) []any {
 	return args
 }
 
-// overloaded is node for an op whose last operands, which names lists, have aten overloads with numbers. Numbers become
-// attributes with these names, for which other rules hold than for tensors.
+// overloaded is node for an op whose last operands may be numbers in an aten overload. names are the names of these
+// operands. A number is stored as an attribute with the name of its operand, because aten has other rules for numbers
+// than for tensors.
 func overloaded(op string, attrs graph.Attrs, names []string, operands ...any) []*graph.Value {
 	first := len(operands) - len(names)
 	numbers := graph.Attrs{}

@@ -1,15 +1,15 @@
 package report
 
-// Costs summarizes what a plan costs.
+// Costs summarizes the costs of a plan.
 type Costs struct {
 	Copies      int `json:"copies" doc:"The number of inserted copies."`
-	CopiedBytes int `json:"copied_bytes" doc:"The bytes that they copy."`
+	CopiedBytes int `json:"copied_bytes" doc:"The bytes of the inserted copies."`
 	MovedBytes  int `json:"moved_bytes" doc:"The bytes that steps read and write, each operand once."`
 	Elided      int `json:"elided" doc:"The number of nodes that were removed as redundant."`
 	Steps       int `json:"steps" doc:"The number of steps."`
 	PeakBytes   int `json:"peak_bytes" doc:"Memory of the arena, the outputs and the scratch of one worker."`
-	// PeakWithWeights excludes the inputs, which are the caller's.
-	PeakWithWeights int     `json:"peak_with_weights_bytes" doc:"That memory and the memory of the constants, packed ones included."`
+	// PeakWithWeights excludes the inputs, whose memory belongs to the caller.
+	PeakWithWeights int     `json:"peak_with_weights_bytes" doc:"The sum of peak_bytes and the memory of constants and packed constants."`
 	Memory          Memory  `json:"memory" doc:"The memory of a run."`
 	CostNS          float64 `json:"cost_ns" doc:"The estimated cost of the plan, in nanoseconds."`
 	PlanMS          float64 `json:"plan_ms" doc:"The time of planning and compilation, in milliseconds."`

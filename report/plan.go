@@ -16,8 +16,8 @@ type Plan struct {
 	Strategy     string          `json:"strategy" doc:"The strategy that was applied."`
 	Exact        bool            `json:"exact,omitempty" doc:"Whether implementations that compute by another formula than the op's definition were excluded; left out if false."`
 	Optimal      bool            `json:"optimal" doc:"Whether it is proved that no plan costs less."`
-	CostNS       float64         `json:"cost_ns" doc:"Its estimated cost, in nanoseconds."`
-	SavedNS      float64         `json:"saved_ns,omitzero" doc:"The estimated saving of writing values in place in others, in nanoseconds, where the strategy did not know of it: bounds and certificates are of the cost without this saving."`
+	CostNS       float64         `json:"cost_ns" doc:"The estimated cost of the plan, in nanoseconds."`
+	SavedNS      float64         `json:"saved_ns,omitzero" doc:"The estimated saving of writing values in place, in nanoseconds, if the strategy did not include this saving: bounds and certificates do not include it."`
 	LowerBoundNS *float64        `json:"lower_bound_ns" doc:"A lower bound on the cost of any plan, before values are written in place in others; null if unknown."`
 	FewestCopies *FewestCopies   `json:"fewest_copies,omitzero" doc:"The choice among plans of nearly equal cost; left out for strategies other than optimal."`
 	Profile      Profile         `json:"profile" doc:"The profile of the machine that costs are estimated for."`
@@ -26,8 +26,8 @@ type Plan struct {
 	Copies       []Copy          `json:"copies" doc:"The copies that were inserted."`
 	Elided       []Elision       `json:"elided" doc:"The nodes that were removed as redundant."`
 	Folded       []Folding       `json:"folded" doc:"The nodes that were computed at compile time, because they depend on constants alone."`
-	Placed       []Placed        `json:"placed,omitzero" doc:"The values that are written in place in others, without a copy."`
-	Decomposed   []Decomposition `json:"decomposed" doc:"The nodes of composite ops, which others replace."`
+	Placed       []Placed        `json:"placed,omitzero" doc:"The values that are written directly into other values, without a copy."`
+	Decomposed   []Decomposition `json:"decomposed" doc:"The nodes of composite ops that other nodes replace."`
 	Packed       []Packing       `json:"packed" doc:"The constants that were packed for an implementation."`
 	PackedInRuns []RunPacking    `json:"packed_in_runs,omitzero" doc:"The operands that are packed in every run."`
 	Unchecked    []Unchecked     `json:"unchecked,omitzero" doc:"Comparisons that --check could not make."`
@@ -39,12 +39,12 @@ type Plan struct {
 	PlanMS       float64         `json:"plan_ms" doc:"The time of planning and compilation, in milliseconds."`
 	Segments     []Segment       `json:"segments,omitzero" doc:"The segments of a graph whose shapes depend on data."`
 	RefusedHints []RefusedHint   `json:"refused_hints,omitzero" doc:"Sizes of --dim, after the first, for which there is no plan."`
-	NoCode       string          `json:"no_machine_code,omitzero" doc:"Why no machine code is generated, and all loops run in Go; left out if it is."`
+	NoCode       string          `json:"no_machine_code,omitzero" doc:"Why all loops run in Go, without machine code; left out if there is machine code."`
 	Notes
 }
 
-// FewestCopies describes a plan with few copies among plans of nearly equal cost. Only inserted copies count, not those
-// of nodes of the graph, such as a reshape where no view is possible.
+// FewestCopies describes a plan with few copies among plans of nearly equal cost. Only inserted copies count. A copy by
+// a node of the graph, such as a reshape that cannot be a view, does not count.
 type FewestCopies struct {
 	Slack   float64 `json:"slack" doc:"The share of the least cost that a plan may cost more to have fewer copies; 0: only plans of least cost are considered."`
 	Copies  int     `json:"copies" doc:"The number of copies that the plan inserts."`
@@ -55,7 +55,7 @@ type FewestCopies struct {
 
 // Profile identifies the machine profile that prices work.
 type Profile struct {
-	Digest       string `json:"digest" doc:"The sha256 of its canonical JSON, in hexadecimal digits."`
+	Digest       string `json:"digest" doc:"The sha256 of the profile's canonical JSON, in hexadecimal digits."`
 	CPU          string `json:"cpu" doc:"The processor that was measured."`
 	Instructions string `json:"instructions" doc:"The instruction set that was measured."`
 	Measured     string `json:"measured,omitzero" doc:"The time of the measurement (RFC 3339); left out for a default."`
@@ -67,7 +67,7 @@ type Pass struct {
 	Pass  string  `json:"pass" doc:"The name of the pass."`
 	Doc   string  `json:"doc" doc:"The purpose of the pass."`
 	Did   string  `json:"did" doc:"Its effect on this graph, in a few words; empty for none."`
-	Nodes int     `json:"nodes" doc:"The number of nodes after it."`
+	Nodes int     `json:"nodes" doc:"The number of nodes after the pass."`
 	MS    float64 `json:"ms" doc:"Its duration, in milliseconds."`
 }
 
@@ -109,7 +109,8 @@ type Reader struct {
 	Dense  bool   `json:"dense" doc:"Whether the reader needs the order of the source without its padding."`
 }
 
-// Placed is a value that is written in place: directly into the result of a node that joins it with other values.
+// Placed is a value that is written directly into the result of a node that joins it with other values, such as a
+// concatenation.
 type Placed struct {
 	Value   string  `json:"value" doc:"The value."`
 	Within  string  `json:"within" doc:"The value that owns the memory."`
@@ -136,7 +137,7 @@ type Decomposition struct {
 	Node string   `json:"node" doc:"The node of a composite op."`
 	Op   string   `json:"op" doc:"The op of the node."`
 	Into []string `json:"into" doc:"The nodes that replace it."`
-	Why  string   `json:"why,omitempty" doc:"Why it was rewritten together with nodes before it; left out if it was not."`
+	Why  string   `json:"why,omitempty" doc:"Why the node was rewritten together with earlier nodes; left out if it was rewritten alone."`
 }
 
 // Unfused is a pair of nodes in different steps whose ops could be fused.

@@ -7,10 +7,10 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Size is a size, a stride or an offset: a number, or an expression over symbols. u0, u1 ... are sizes that depend on
-// data.
+// Size is a size, a stride or an offset: a number, or an expression over symbols. The symbols u0, u1 ... are sizes that
+// depend on data.
 type Size struct {
-	N    int
+	N    int    // the number, if Name is empty
 	Name string // the expression; different expressions may have equal values
 }
 
@@ -35,7 +35,7 @@ func (s Size) append(b []byte) []byte {
 // Sizes are a shape or strides; nil, in JSON null, if the rank is unknown.
 type Sizes []Size
 
-// SizesOf returns sizes as numbers, or as expressions if they are unknown. The result is not nil.
+// SizesOf returns known sizes as numbers, and unknown sizes as expressions. The result is not nil.
 func SizesOf(list []sym.Int) Sizes {
 	sizes := make(Sizes, len(list))
 	for i, s := range list {
@@ -86,8 +86,8 @@ func (Sizes) JSONSchema() map[string]any {
 	return map[string]any{"anyOf": []any{map[string]any{"type": "array", "items": items}, map[string]any{"type": "null"}}}
 }
 
-// Segment is a part of a graph whose shapes depend on data. It is planned when its operands are known. Each set of
-// layouts and sizes that occurs has a separate plan.
+// Segment is a part of a graph whose shapes depend on data. The segment is planned when its operands are known. It has
+// a plan for each set of layouts and sizes that occurs.
 type Segment struct {
 	Segment int            `json:"segment" doc:"Its index in the order of execution."`
 	Nodes   []string       `json:"nodes" doc:"Its nodes."`
