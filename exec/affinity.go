@@ -7,11 +7,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file chooses addresses in the arena such that workers find in their caches the data that they wrote (affinity).
+// This file chooses addresses in the arena such that workers find the data that they wrote in their caches (affinity).
 // Each worker computes a part of every value. The part has the same relative position in consecutive steps. Writing to
-// a cache line that another core wrote last is as slow as reading it, because the line is first fetched from that core.
-// When memory is reused, the bytes of a worker's part should therefore have belonged to the same worker's part of the
-// previous value.
+// a cache line that another core wrote last is slow, because the line is first fetched from that core. When a value
+// reuses memory, each worker should therefore write the bytes that it wrote for the previous value.
 
 const (
 	// maxParts is the maximum number of parts that are considered.
@@ -47,9 +46,10 @@ func (a *affinity) lastUsesIn(at, end int) []lastUse {
 	return a.lastUses[first:max(first, last)]
 }
 
-// foreignBytes returns the number of bytes that another worker wrote last, if a storage of the given size is placed at
-// an address. It returns -1 if the previous storage had the same address and size. The result -1 is better than 0: in
-// this case no byte is foreign even if workers divide a value by channels, which are interleaved in memory.
+// foreignBytes returns the cost of placing a storage of the given size at an address: the number of bytes for which the
+// worker that writes them differs from the worker that wrote them last. It returns -1, the best cost, if the previous
+// storage had the same address and size. Then no byte is foreign even if workers divide values by channels that are
+// interleaved in memory.
 func (a *affinity) foreignBytes(at, size int) int {
 	all, own := 0, 0
 	if was := a.lastUsesIn(at, at+size); len(was) == 1 && was[0].from == at && was[0].bytes == size {

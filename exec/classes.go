@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A graph with data-dependent shapes runs in segments. This file caches the compiled form of a segment for a class of
-// input values, that is, for values that give the same shapes.
+// A graph with data-dependent shapes runs in segments. This file caches compiled segments. A segment is compiled once
+// for each class of input values; the values of a class give the same shapes.
 
 // prepared is a segment prepared for one class. Exactly one of program, call and innerSegments is set.
 type prepared struct {

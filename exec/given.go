@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// callerOutputs has the tensors that the caller gives for the outputs of a run in segments. It is nil if the caller
-// gives no tensor.
+// callerOutputs has the tensors into which the caller wants the outputs of a run in segments to be written. A nil
+// callerOutputs has no tensors.
 type callerOutputs struct {
 	outputs     []graph.Output
 	tensors     []*tensor.Tensor // by output: the caller's tensor, or nil
@@ -72,10 +72,10 @@ func (g *callerOutputs) checkTensor(i int, d tensor.DType, shape []int) error {
 	return checkGiven(g.outputs[i].Name, d, shape, g.tensors[i])
 }
 
-// list returns, by output of a segment's program, the caller's tensor that the program can write directly, or nil. The
-// tensor must have the dtype and shape of the output. If another segment reads the value, the tensor must also have the
-// strides and the offset of the output, because the plan of the reading segment depends on them.
-func (g *callerOutputs) list(c *segmentedGraph, s *graph.Segment, p *Program) []*tensor.Tensor {
+// writableTensors returns, by output of a segment's program, the caller's tensor that the program can write directly,
+// or nil. The tensor must have the dtype and shape of the output. If another segment reads the value, the tensor must
+// also have the strides and the offset of the output, because the plan of the reading segment depends on them.
+func (g *callerOutputs) writableTensors(c *segmentedGraph, s *graph.Segment, p *Program) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(p.outputs))
 	if g == nil {
 		return out
@@ -101,8 +101,8 @@ func (c *segmentedGraph) reads(v *graph.Value) bool {
 	})
 }
 
-// fill copies the outputs that no segment wrote into the caller's tensors.
-func (g *callerOutputs) fill(ctx context.Context, made []*tensor.Tensor, workers int) error {
+// copyRemaining copies to the caller's tensors all outputs that segments did not write there directly.
+func (g *callerOutputs) copyRemaining(ctx context.Context, made []*tensor.Tensor, workers int) error {
 	for i, t := range made {
 		if t == nil || g.tensors[i] == nil || t == g.tensors[i] {
 			continue

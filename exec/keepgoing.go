@@ -97,34 +97,33 @@ func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool)
 	return e
 }
 
-// compileSome compiles as much of the graph as fits into memory. It omits the nodes with the largest results first. If
-// values share arena memory, the arena shrinks only when all these values are omitted. Therefore each round omits up to
-// twice as many nodes as the previous round. When the remaining nodes fit, compileSome searches for the smallest
-// sufficient number of omitted nodes.
+// compileSome compiles as much of the graph as fits into memory. It omits the nodes with the largest results first. The
+// arena shrinks only when all values that share a part of it are omitted. Each round may therefore omit twice as many
+// nodes as the previous round. If this suffices, binary search finds the smallest sufficient number of nodes.
 func compileSome(g *graph.Graph, o Options) (*Program, error) {
-	rest, left := g, graph.Errors{}
-	for most := 1; ; most *= 2 {
-		p, err := compile(rest, o)
+	remaining, omissions := g, graph.Errors{}
+	for maxOmissions := 1; ; maxOmissions *= 2 {
+		p, err := compile(remaining, o)
 		if err == nil {
-			p.restore(g, left)
+			p.restore(g, omissions)
 			return p, nil
 		}
 		var short *MemoryError
 		if !errors.As(err, &short) {
 			return nil, err
 		}
-		s := tooLarge(rest, short)
+		s := tooLarge(remaining, short)
 		if s.minOmissions == 0 {
 			return nil, err
 		}
-		n := s.minOmissions + sort.Search(max(min(most, len(s.order))-s.minOmissions, 0), func(more int) bool {
+		n := s.minOmissions + sort.Search(max(min(maxOmissions, len(s.order))-s.minOmissions, 0), func(more int) bool {
 			some, _ := s.dropLargest(s.minOmissions + more)
 			_, err := compile(some, o)
 			return err == nil
 		})
 		var why graph.Errors
-		rest, why = s.dropLargest(n)
-		left = append(left, why...)
+		remaining, why = s.dropLargest(n)
+		omissions = append(omissions, why...)
 	}
 }
 
@@ -213,11 +212,11 @@ func (e *jointMemoryError) Error() string {
 // Unwrap returns the error without the total.
 func (e *jointMemoryError) Unwrap() error { return e.MemoryError }
 
-// restore sets p's outputs to all outputs of the complete graph, although the program computes only some of them. It
-// adds the errors of nodes that were omitted before the program was compiled.
-func (p *Program) restore(whole *graph.Graph, left graph.Errors) {
-	p.failed = append(left, p.failed...)
-	if len(left) == 0 {
+// restore adds the outputs of the complete graph that the program does not compute, as missing outputs. omissions are
+// the errors of the nodes that were omitted before the program was compiled.
+func (p *Program) restore(whole *graph.Graph, omissions graph.Errors) {
+	p.failed = append(omissions, p.failed...)
+	if len(omissions) == 0 {
 		return
 	}
 	of := map[string]graph.Output{}

@@ -5,7 +5,7 @@ package exec
 type Lifetime struct {
 	Bytes  int
 	Output bool  // whether the caller owns the block after the run; otherwise it is in the arena
-	Steps  []int // indices in order
+	Steps  []int // indices of the steps that use the block, ascending
 }
 
 // Lifetimes lists when each block of a run's memory is in use: values computed by steps, and scratch memory shared by

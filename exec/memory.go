@@ -54,14 +54,13 @@ func (p *Program) plan(ctx context.Context) {
 	}
 }
 
-// planFor plans memory with affinity, except for the memory marked in anywhere, which is placed at any address.
-// anywhere has an element for each storage, followed by an element for the scratch memory of each step. If anywhere is
-// nil, there is no affinity at all. If the arena exceeds maxBytes, planFor stops. It first marks in anywhere the memory
-// that is live at this point.
+// planFor plans memory with affinity, except for the memory that is marked in anywhere. anywhere has an element for
+// each storage, followed by an element for the scratch memory of each step. If anywhere is nil, no memory has affinity.
+// If the arena exceeds maxBytes, planFor marks all memory that is live at this point in anywhere, and stops.
 func (p *Program) planFor(ctx context.Context, anywhere []bool, maxBytes int) *memoryPlanner {
 	m := &memoryPlanner{p: p, merged: make([]int, len(p.storages)), writer: graph.NewByValue[int32](p.graph),
 		isPlaced: make([]bool, len(p.storages)), users: make([][]int32, len(p.storages)),
-		before: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps)),
+		previousUsers: make([][]int32, len(p.storages)), waits: make([]int32, len(p.steps)),
 		ignoresAffinity: anywhere, maxBytes: maxBytes, affinity: affinity{workers: min(p.threads, maxParts)}}
 	for i := range m.merged {
 		m.merged[i] = i
@@ -84,19 +83,19 @@ func (p *Program) planFor(ctx context.Context, anywhere []bool, maxBytes int) *m
 
 // memoryPlanner assigns memory to the steps in order.
 type memoryPlanner struct {
-	p          *Program
-	merged     []int                // by storage: the storage whose memory it reuses in place
-	writer     graph.ByValue[int32] // by value, including values stored within another value: the step that writes it
-	isPlaced   []bool               // by storage: whether it has an address in the arena
-	users      [][]int32            // by storage: the steps that used it since it got its address
-	before     [][]int32            // by storage: the steps that used its address before
-	blocks     []block              // free memory below top, by offset
-	arenaSize  int
-	waits      []int32 // by step: the latest step that was made to wait for the step
-	groupStart int     // first step of the current pipelined group, or the current step
+	p             *Program
+	merged        []int                // by storage: the storage whose memory it reuses in place
+	writer        graph.ByValue[int32] // by value, including values stored within another value: the step that writes it
+	isPlaced      []bool               // by storage: whether it has an address in the arena
+	users         [][]int32            // by storage: the steps that used it since it got its address
+	previousUsers [][]int32            // by storage: the steps that used its address before
+	blocks        []block              // free memory below top, by offset
+	arenaSize     int
+	waits         []int32 // by step: the latest step that was made to wait for the step
+	groupStart    int     // first step of the current pipelined group, or the current step
 	// ignoresAffinity marks memory that is placed without affinity: see planFor.
 	ignoresAffinity []bool
-	maxBytes        int // limit on the arena's bytes, if anywhere is not nil
+	maxBytes        int // limit on the arena's bytes, if ignoresAffinity is not nil
 	affinity        affinity
 }
 
@@ -147,18 +146,18 @@ func (m *memoryPlanner) step(i int) {
 	m.release(i)
 }
 
-// placeStorage assigns arena memory to the storage of a result of step i. It assigns none if the result reuses the
-// memory of an operand, or if the storage already has memory because an earlier step wrote another part of it. In the
-// latter case step i waits for the same steps as the first writer, but not for the first writer itself.
+// placeStorage assigns arena memory to the storage of v, a result of step i, unless the result reuses the memory of an
+// operand. If v is stored within another value, an earlier step may have placed the storage already. Step i then waits
+// for the previous users of the memory, but not for that earlier step.
 func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
 	st := &m.p.storages[storage]
 	switch {
 	case st.kind != inArena:
 	case !m.isPlaced[storage] && storage == m.p.storageOf(v):
-		st.at, m.before[storage] = m.alloc(i, st.bytes, storage)
+		st.arenaOffset, m.previousUsers[storage] = m.alloc(i, st.bytes, storage)
 		m.isPlaced[storage] = true
 	case v.Within != nil:
-		for _, u := range m.before[storage] {
+		for _, u := range m.previousUsers[storage] {
 			m.wait(i, u)
 		}
 	}
@@ -308,7 +307,7 @@ func (m *memoryPlanner) release(i int) {
 			}
 			st := &p.storages[r.storage]
 			if st.kind == inArena && st.lastStep == i && m.users[r.storage] != nil {
-				m.freeBlock(st.at, st.bytes, m.users[r.storage])
+				m.freeBlock(st.arenaOffset, st.bytes, m.users[r.storage])
 				m.users[r.storage] = nil
 			}
 		}

@@ -7,12 +7,13 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// A pipelined group is a sequence of steps, each of which reads the result of the previous one. One worker runs their
-// chunks interleaved: the next chunk of a step runs as soon as enough chunks of the previous step have run. The values
-// between the steps are then read from the L2 cache instead of from memory. The order of chunks has no other effect.
+// A pipelined group is a sequence of steps in which each step reads the result of the previous step. One worker runs
+// the chunks of the steps interleaved: the next chunk of a step runs as soon as enough chunks of the previous step have
+// run. The values between the steps are then read from the L2 cache instead of from memory. The order of chunks has no
+// other effect.
 //
-// Groups are not used with several workers. Each worker processes a part of the rows, which fits better into its own
-// cache, and at the boundaries of its part it would have to wait for the rows of another worker.
+// Groups are used only with one worker. With several workers, each worker processes a part of the rows, which fits
+// better into its own cache. At the boundaries of its part, a worker would have to wait for rows of another worker.
 
 const (
 	// minPipelined is the minimum size in bytes of a value that is worth pipelining. Smaller values stay in the cache

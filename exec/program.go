@@ -46,7 +46,8 @@ type Options struct {
 // maxThreads is the maximum number of workers of a run, each of which has memory of its own.
 const maxThreads = 4096
 
-// Program is a compiled graph.
+// Program is a compiled graph: the kernels of its steps, their schedule, and the addresses of their operands. It is
+// immutable except for the cache of sessions.
 type Program struct {
 	inputs       []*graph.Value
 	outputs      []graph.Output
@@ -56,7 +57,7 @@ type Program struct {
 	storages     []storage
 	storageIndex graph.ByValue[int32] // index of each root value's storage, plus 1: see storageOf
 	phases       int                  // number of phases of all steps
-	partOffsets  []int                // by phase: number of parts of all earlier phases; a worker takes one part
+	partOffsets  []int                // by phase: number of parts of all earlier phases; see setParts
 	pointerCount int                  // number of operand addresses of all steps
 	arena        int                  // size of the arena in bytes
 	workerBytes  int                  // bytes of memory per worker
@@ -92,13 +93,13 @@ const (
 
 // storage is the memory of one root value and its views.
 type storage struct {
-	kind     storageKind
-	bytes    int
-	at       int            // offset in the arena
-	input    int            // index of the input
-	data     *tensor.Tensor // the constant
-	root     *graph.Value
-	lastStep int // last step that uses it
+	kind        storageKind
+	bytes       int
+	arenaOffset int            // offset in the arena
+	input       int            // index of the input
+	data        *tensor.Tensor // the constant
+	root        *graph.Value
+	lastStep    int // last step that uses it
 }
 
 // ref is an address, given as a storage and an offset in bytes. For inputs the offset counts from the first element of
@@ -112,17 +113,17 @@ type ref struct {
 type step struct {
 	node         *graph.Node
 	kernel       *graph.Kernel
-	refs         []ref   // outputs, then operands; storage -1: nil address
+	refs         []ref   // addresses of the outputs, then of the operands; storage -1 means a nil address
 	firstPtr     int     // index of its first address in a session
 	firstPhase   int     // index of its first phase in a session
-	waitingSteps []int32 // steps that wait for this one, in order
+	waitingSteps []int32 // steps that wait for this step, in order
 	// scratch is the offset in the arena of the kernel's shared scratch.
 	scratch     int
 	pipelineEnd int // end of the pipelined group that starts here; 0 if none does
 }
 
-// call repeats the fields of a step that a run needs if the step is one chunk. It is small, so that several calls fit
-// in a cache line.
+// call has the fields of a step that a run needs if the step is one chunk. It is small, so that several calls fit in a
+// cache line.
 type call struct {
 	run                func(*graph.Mem, int) error // nil if the step has several chunks or scratch memory
 	firstPtr, ptrCount int32                       // index of its first address in a session, and number of its addresses
@@ -147,8 +148,8 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 	return compile(g, o)
 }
 
-// compile makes a step of each node that is not a view, in order. It uses pipelined groups if there is enough memory,
-// because these keep more values live at the same time.
+// compile makes a step of each node that is not a view, in order. It uses pipelined groups if the memory suffices:
+// groups keep more values live at the same time.
 func compile(g *graph.Graph, o Options) (*Program, error) {
 	pipelined := o.Threads == 1 && !o.KeepGoing
 	p, err := compileBy(g, o, pipelined)

@@ -240,7 +240,7 @@ func (r *Runner) dynamic(ctx context.Context, in map[string]*tensor.Tensor, out 
 	if given == nil {
 		copy(out, made)
 		r.makeReleasable(out, in)
-	} else if wrong := given.fill(ctx, made, r.options.Threads); wrong != nil {
+	} else if wrong := given.copyRemaining(ctx, made, r.options.Threads); wrong != nil {
 		return wrong
 	}
 	return err

@@ -16,22 +16,22 @@ import (
 
 // segmentedGraph is a graph divided into segments. It is immutable, so all runs share it.
 type segmentedGraph struct {
-	graph    *graph.Graph
-	segments []graph.Segment
-	stepOf   []int // by segment: its index among the segments of dynamic nodes
-	steps    int   // number of segments of dynamic nodes
-	// done lists, by segment, the values that no later segment reads.
-	done [][]*graph.Value
+	graph        *graph.Graph
+	segments     []graph.Segment
+	dynamicIndex []int // by segment: its index among the segments of dynamic nodes
+	dynamicCount int   // number of segments of dynamic nodes
+	// lastReads lists, by segment, the values that no later segment reads.
+	lastReads [][]*graph.Value
 }
 
 // newSegmentedGraph divides a graph into segments.
 func newSegmentedGraph(g *graph.Graph) *segmentedGraph {
 	c := &segmentedGraph{graph: g, segments: g.Segments()}
-	c.stepOf = make([]int, len(c.segments))
+	c.dynamicIndex = make([]int, len(c.segments))
 	for i, s := range c.segments {
-		c.stepOf[i] = c.steps
+		c.dynamicIndex[i] = c.dynamicCount
 		if s.Dynamic {
-			c.steps++
+			c.dynamicCount++
 		}
 	}
 	c.findDone()
@@ -42,7 +42,7 @@ func newSegmentedGraph(g *graph.Graph) *segmentedGraph {
 // segment that produces it. Outputs are kept. Inputs are kept too, because the caller holds them and their shapes bind
 // symbols.
 func (c *segmentedGraph) findDone() {
-	c.done = make([][]*graph.Value, len(c.segments))
+	c.lastReads = make([][]*graph.Value, len(c.segments))
 	seen := graph.NewByValue[bool](c.graph)
 	for _, list := range [][]*graph.Value{c.graph.Inputs, c.graph.Constants} {
 		for _, v := range list {
@@ -61,7 +61,7 @@ func (c *segmentedGraph) findDone() {
 			for _, v := range list {
 				if !seen.At(v) {
 					seen.Set(v, true)
-					c.done[i] = append(c.done[i], v)
+					c.lastReads[i] = append(c.lastReads[i], v)
 				}
 			}
 		}
@@ -70,7 +70,7 @@ func (c *segmentedGraph) findDone() {
 
 // isSingleSegment reports whether the graph is a single compiled segment, so that a run of the graph is a run of one
 // program.
-func (c *segmentedGraph) isSingleSegment() bool { return len(c.segments) == 1 && c.steps == 0 }
+func (c *segmentedGraph) isSingleSegment() bool { return len(c.segments) == 1 && c.dynamicCount == 0 }
 
 // segmentRun is the state of one run of a graph in segments.
 type segmentRun struct {
@@ -120,7 +120,7 @@ func (r *Runner) piecewise(ctx context.Context, parent *Run, c *segmentedGraph, 
 		default:
 			p.fail(s, err)
 		}
-		for _, v := range c.done[i] {
+		for _, v := range c.lastReads[i] {
 			p.drop(v)
 		}
 	}
@@ -155,7 +155,7 @@ func (p *segmentRun) segment(i int) error {
 		}
 	}
 	if s.Dynamic {
-		return p.step(s, p.stepOf[i], kept)
+		return p.dynamicNode(s, p.dynamicIndex[i], kept)
 	}
 	return p.runSegment(s, kept)
 }
@@ -188,7 +188,7 @@ func (p *segmentRun) runSegment(s *graph.Segment, kept bool) error {
 		out, err = p.r.piecewise(p.ctx, p.run, ready.innerSegments, in, p.keepGoing, nil)
 	} else {
 		outputs = ready.program.outputs
-		out = p.givenOutputs.list(p.segmentedGraph, s, ready.program)
+		out = p.givenOutputs.writableTensors(p.segmentedGraph, s, ready.program)
 		err = ready.program.runInto(p.ctx, p.run, in, out)
 	}
 	var part *Incomplete
@@ -273,8 +273,8 @@ func (p *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 	return out, Without(p.graph, p.failed, func(name string) bool { return made[name] })
 }
 
-// call runs a dynamic node.
-func (p *segmentRun) call(s *graph.Segment, kept bool) (err error) {
+// runDynamic runs a dynamic node.
+func (p *segmentRun) runDynamic(s *graph.Segment, kept bool) (err error) {
 	defer recovered(&err)
 	n := s.Nodes[0]
 	ready, err := p.preparedSegment(s, kept)

@@ -45,10 +45,10 @@ type patch struct {
 
 // workerState is the memory of one worker.
 type workerState struct {
-	mem   graph.Mem
-	state graph.WorkerState
-	index int
-	at    int // 1 + the worker's current step according to the tracer; 0 for none
+	mem        graph.Mem
+	state      graph.WorkerState
+	index      int
+	tracedStep int // 1 + the worker's current step according to the tracer; 0 for none
 }
 
 // NewSession returns a session with its arena allocated. It panics with a [*tensor.MemoryError] if there is not enough
@@ -76,7 +76,7 @@ func (p *Program) NewSession() *Session {
 			}
 			switch so := &p.storages[r.storage]; so.kind {
 			case inArena:
-				s.ptrs[st.firstPtr+k] = address(s.arena.Bytes(), so.at+r.offset)
+				s.ptrs[st.firstPtr+k] = address(s.arena.Bytes(), so.arenaOffset+r.offset)
 			case inConst:
 				s.ptrs[st.firstPtr+k] = address(so.data.Storage().Bytes(), r.offset)
 			default:

@@ -48,12 +48,14 @@ func countable(k *graph.Kernel) *graph.Kernel {
 // openPhase is a phase of a step whose chunks any worker may take.
 type openPhase struct{ step, phase int }
 
-// round is the execution of a shared section. A worker takes a ready step, or joins an open phase with chunks left. The
-// worker that finishes the last chunk of a phase continues with the next phase. The worker that finishes a step
-// continues with a step that waited for it, because the operands of that step are then in the worker's cache. For the
-// same reason each worker has a part of the chunks of every phase, at the same relative position. Helpers are requested
-// from the worker pool for chunks, and for further ready steps that are worth passing to another worker. The worker
-// that runs the program never waits for helpers to start. Helpers leave when there is nothing to do.
+// round is the execution of a shared section. A worker takes a ready step, or joins an open phase that has chunks left.
+// The worker that finishes the last chunk of a phase continues with the next phase. The worker that finishes a step
+// continues with a step that waited for it, because the operands of that step are in the worker's cache. For the same
+// reason each worker has a part of the chunks of every phase, at the same relative position.
+//
+// The leader is the worker that runs the program. Helpers are workers of the pool. They are requested for chunks, and
+// for ready steps that are worth passing to another worker. The leader never waits for helpers to start, and helpers
+// leave when there is nothing to do.
 type round struct {
 	job             workerpool.Job
 	ctx             context.Context
@@ -217,7 +219,7 @@ func (s *Session) runWorker(w *workerState) {
 				step, phase = s.advance(w, step, phase)
 			}
 			join = false
-			if w.at != step+1 {
+			if w.tracedStep != step+1 {
 				s.endStep(w, false)
 			}
 		}

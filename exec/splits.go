@@ -15,8 +15,8 @@ const (
 // maxPasses is the maximum number of passes over all steps in splits. Networks need two or three.
 const maxPasses = 8
 
-// transfer describes data that one step passes to another. Half of the bytes move between cores if workers share only
-// one of the two steps.
+// transfer describes data that one step passes to another step. If workers share only one of the two steps, half of the
+// bytes move between cores.
 type transfer struct {
 	from, to int32   // indices of the steps
 	ns       float64 // cost of moving half of the bytes
@@ -64,8 +64,8 @@ func (p *Program) splits(costs []float64, share float64) []bool {
 	return split
 }
 
-// loss returns the time in nanoseconds that transfers cost if one of the two steps is shared, minus the time that they
-// cost if this step is not shared. split reports whether the other one of the two steps is shared.
+// loss returns the additional cost of the transfer, in nanoseconds, if one of its two steps is shared. split reports
+// whether the other step is shared; then sharing both steps saves the transfer, and the loss is negative.
 func (m *transfer) loss(split bool) float64 {
 	if split {
 		return -m.ns

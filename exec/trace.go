@@ -99,17 +99,17 @@ func (s *Session) traced(ctx context.Context, parent *Run, in, out []*tensor.Ten
 
 // beginStep reports to the tracer that a worker begins a step, unless this was reported already.
 func (s *Session) beginStep(w *workerState, step int) {
-	if s.run != nil && w.at != step+1 {
-		w.at = step + 1
+	if s.run != nil && w.tracedStep != step+1 {
+		w.tracedStep = step + 1
 		s.p.tracer.BeginStep(s.work(w, step, 0, 0))
 	}
 }
 
 // endStep reports to the tracer that a worker leaves its current step, if any.
 func (s *Session) endStep(w *workerState, done bool) {
-	if s.run != nil && w.at != 0 {
-		step := w.at - 1
-		w.at = 0
+	if s.run != nil && w.tracedStep != 0 {
+		step := w.tracedStep - 1
+		w.tracedStep = 0
 		s.p.tracer.EndStep(s.work(w, step, 0, 0), done)
 	}
 }
@@ -134,23 +134,23 @@ func (s *Session) chunk(w *workerState, step, phase, c int) error {
 
 // beginRun reports a run in segments to the tracer; parent is the enclosing run, or nil.
 func (p *segmentRun) beginRun(parent *Run) {
-	p.run = &Run{Graph: p.graph, Parent: parent, Steps: p.steps, Workers: 1}
+	p.run = &Run{Graph: p.graph, Parent: parent, Steps: p.dynamicCount, Workers: 1}
 	p.traced = p.r.options.Tracer.BeginRun(p.run)
 }
 
-// step runs a dynamic node (see segments.go), and reports it to the tracer. The error names the node.
-func (p *segmentRun) step(s *graph.Segment, number int, kept bool) error {
+// dynamicNode runs a dynamic node (see segments.go), and reports it to the tracer. The error names the node.
+func (p *segmentRun) dynamicNode(s *graph.Segment, number int, kept bool) error {
 	n := s.Nodes[0]
 	var err error
 	if p.traced {
 		t, at := p.r.options.Tracer, Work{Run: p.run, Node: n, Step: number}
 		t.BeginStep(at)
 		t.BeginChunk(at)
-		err = p.call(s, kept)
+		err = p.runDynamic(s, kept)
 		t.EndChunk(at, err)
 		t.EndStep(at, err == nil || p.keepGoing && p.ctx.Err() == nil)
 	} else {
-		err = p.call(s, kept)
+		err = p.runDynamic(s, kept)
 	}
 	if err != nil {
 		return p.graph.Fail(n, cause(n, err))

@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// joinAnchors adds a product or a convolution, called the anchor, to a group of nodes that iterate over its result. The
-// other nodes of the group are the epilogue of the anchor: they read its result from a cache or registers. A group has
-// at most one anchor. If there are several candidates, the last candidate becomes the anchor. Readers of the anchor's
-// result outside the group must come after the group.
+// joinAnchors adds products and convolutions to groups of nodes that iterate over their results. The added node is the
+// anchor of the group. The other nodes of the group are the epilogue of the anchor: they read its result from a cache
+// or from registers. A group has at most one anchor: the last candidate in the graph. Readers of the anchor's result
+// outside the group must come after the group.
 func (g *grouper) joinAnchors() {
 	for _, n := range slices.Backward(g.p.Graph.Nodes) {
 		interrupt.Check(g.p.ctx)
@@ -31,7 +31,7 @@ func (g *grouper) joinAnchors() {
 		}
 		if why == "" {
 			c.anchor = n
-			c.take(g, n)
+			c.addNode(g, n)
 		} else {
 			g.unfused[n] = why
 		}
@@ -43,12 +43,12 @@ func (g *grouper) offersEpilogue(n *graph.Node) bool {
 	return len(n.Out) == 1 && g.group(n) == nil && fusion.TakesEpilogue(n.Op)
 }
 
-// epilogueOf returns the group of the first reader of a node. The group is a candidate for the node's epilogue. If
-// there is no candidate, epilogueOf returns the reason.
+// epilogueOf returns the group that can become the epilogue of a node: the group of the node's first reader. If this
+// group cannot, epilogueOf returns the reason.
 func (g *grouper) epilogueOf(n *graph.Node) (*cluster, string) {
 	var reader *graph.Node
 	v := n.Out[0]
-	for _, r := range g.uses.nodes.At(v) {
+	for _, r := range g.uses.readers.At(v) {
 		if reader == nil || g.position(r) < g.position(reader) {
 			reader = r
 		}
@@ -93,7 +93,7 @@ func (g *grouper) whyNoAnchor(c *cluster, n *graph.Node) string {
 
 // storedBy reports whether v, which node n of group c computes, has readers outside of c.
 func (g *grouper) storedBy(v *graph.Value, c *cluster, n *graph.Node) bool {
-	return g.uses.output[v] || slices.ContainsFunc(g.uses.nodes.At(v), func(r *graph.Node) bool {
+	return g.uses.isOutput[v] || slices.ContainsFunc(g.uses.readers.At(v), func(r *graph.Node) bool {
 		return r != n && g.group(r) != c
 	})
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// splitPrefix divides group c, which has row reductions. The pointwise nodes at its start, which read the result of
-// node n, become a group of their own, the epilogue of n. splitPrefix does so only if that saves passes over memory. An
-// example is a sum that must be stored and that a norm also reads: the step of n then writes the sum, and the result of
-// n is never stored. If splitPrefix does not divide the group, it returns the reason.
+// splitPrefix divides group c, which has row reductions. Its first pointwise nodes, which read the result of node n,
+// become a separate group: the epilogue of n. splitPrefix divides a group only if this reduces the traffic to memory.
+// An example is a sum that is stored and that a norm reads: the step of n then writes the sum, and the result of n is
+// never stored. If splitPrefix does not divide the group, it returns the reason.
 func (g *grouper) splitPrefix(c *cluster, n *graph.Node) (*cluster, string) {
 	v := n.Out[0]
 	t := g.prefix(c, v)
@@ -20,17 +20,17 @@ func (g *grouper) splitPrefix(c *cluster, n *graph.Node) (*cluster, string) {
 	case t[0] == c.nodes[0]:
 		return nil, fmt.Sprintf("%s comes after the rest of its group", t[0].Name)
 	}
-	first := &cluster{nodes: t, at: g.positions.At(t[0].Out[0]), space: space{shape: v.Meta.Shape}}
+	first := &cluster{nodes: t, position: g.positions.At(t[0].Out[0]), space: space{shape: v.Meta.Shape}}
 	for _, m := range append(slices.Clone(t), n) {
 		for _, a := range m.In {
 			if w := a.Value; a.Kind == graph.TensorArg && w.Node != nil && w.Node != n && !slices.Contains(t, w.Node) &&
-				g.position(w.Node) >= first.at {
+				g.position(w.Node) >= first.position {
 				return nil, fmt.Sprintf("%s needs %s earlier", m.Name, w.Name)
 			}
 		}
 	}
-	for _, r := range g.uses.nodes.At(v) {
-		if !slices.Contains(t, r) && g.position(r) <= first.at {
+	for _, r := range g.uses.readers.At(v) {
+		if !slices.Contains(t, r) && g.position(r) <= first.position {
 			return nil, fmt.Sprintf("%s also reads it, and comes earlier", r.Name)
 		}
 	}
@@ -42,9 +42,9 @@ func (g *grouper) splitPrefix(c *cluster, n *graph.Node) (*cluster, string) {
 		g.groupOf.Set(m.Out[0], first)
 	}
 	g.clusters = append(g.clusters, first)
-	slices.SortStableFunc(g.clusters, func(a, b *cluster) int { return b.at - a.at })
-	g.count(c)
-	g.count(first)
+	slices.SortStableFunc(g.clusters, func(a, b *cluster) int { return b.position - a.position })
+	g.recount(c)
+	g.recount(first)
 	return first, ""
 }
 
@@ -80,10 +80,10 @@ func (g *grouper) reducesTraffic(c *cluster, t []*graph.Node, v *graph.Value) bo
 	within := func(n *graph.Node) bool { return slices.Contains(t, n) }
 	rest := func(n *graph.Node) bool { return g.group(n) == c && !within(n) }
 	readBy := func(w *graph.Value, by func(*graph.Node) bool) bool {
-		return slices.ContainsFunc(g.uses.nodes.At(w), by)
+		return slices.ContainsFunc(g.uses.readers.At(w), by)
 	}
 	outside := func(w *graph.Value) bool {
-		return g.uses.output[w] || readBy(w, func(n *graph.Node) bool { return g.group(n) != c })
+		return g.uses.isOutput[w] || readBy(w, func(n *graph.Node) bool { return g.group(n) != c })
 	}
 	saved := 1 // the group no longer reads v
 	if readBy(v, rest) {

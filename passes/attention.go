@@ -45,7 +45,7 @@ func (g *grouper) joinAttentions() {
 
 // addAttention makes a group of nodes, given last first, at position `at` of the graph.
 func (g *grouper) addAttention(nodes []*graph.Node, at int) {
-	c := &cluster{nodes: nodes, at: at, results: 1, isAttention: true, space: space{shape: []int{-1}}}
+	c := &cluster{nodes: nodes, position: at, results: 1, isAttention: true, space: space{shape: []int{-1}}}
 	for _, m := range nodes {
 		g.groupOf.Set(m.Out[0], c)
 	}
@@ -53,10 +53,10 @@ func (g *grouper) addAttention(nodes []*graph.Node, at int) {
 	g.clusters = append(g.clusters, c)
 }
 
-// betweenProducts returns, in a valid order, the product on which the first operand of n depends, the nodes between
-// that product and n, and n. The nodes between the products must be pointwise, row reductions or views. folds reports
-// whether one of them reduces rows. Nodes that do not depend on the first product are not included; their values are
-// read from memory.
+// betweenProducts returns the nodes of a possible attention that ends with product n, in a valid order: the last
+// product on which the first operand of n depends, the nodes between the two products, and n. The nodes between must
+// depend on the first product, and must be pointwise nodes, row reductions or views. folds reports whether there is a
+// row reduction. Values of other nodes are read from memory.
 func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, folds bool) {
 	var first *graph.Node
 	seen, queue := map[*graph.Node]bool{}, []*graph.Node{n.In[0].Value.Node}
@@ -102,10 +102,10 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, folds boo
 func (g *grouper) whyNoAttention(nodes []*graph.Node) string {
 	for _, m := range nodes[:len(nodes)-1] {
 		for _, v := range m.Out {
-			if g.uses.output[v] {
+			if g.uses.isOutput[v] {
 				return fmt.Sprintf("would not store %q, which is an output", v.Name)
 			}
-			for _, r := range g.uses.nodes.At(v) {
+			for _, r := range g.uses.readers.At(v) {
 				if !slices.Contains(nodes, r) {
 					return fmt.Sprintf("would not store %q, which %s reads", v.Name, r.Name)
 				}

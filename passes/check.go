@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// checkLimit is the maximum size of a graph that is evaluated by reference. The size is the number of elements of all
-// values together, including gaps between strided elements.
+// checkLimit is the maximum size of a graph that is evaluated by the references of its ops. The size is the number of
+// elements of all values together, including gaps between strided elements.
 const checkLimit = 1 << 20
 
 // Unchecked is a part of the graph that [Options.Check] could not evaluate, and the reason.
@@ -149,7 +149,7 @@ func dependents(g *graph.Graph, set map[*graph.Node]*graph.Error) map[*graph.Nod
 	return set
 }
 
-// outputsOf names the outputs that depend on the nodes.
+// outputsOf returns the names of the outputs that depend on the nodes.
 func outputsOf(g *graph.Graph, nodes map[*graph.Node]*graph.Error) (names []string) {
 	nodes = dependents(g, nodes)
 	for _, o := range g.Outputs {
@@ -239,7 +239,7 @@ func (c *checker) checkCopies(g *graph.Graph, props graph.Props, pass Pass) erro
 	return nil
 }
 
-// settledCopies returns the live nodes that copy a value that depends on inputs.
+// settledCopies returns the names of the live nodes that copy a value that depends on inputs.
 func settledCopies(g *graph.Graph) map[string]bool {
 	varies := map[*graph.Value]bool{}
 	for _, v := range g.Inputs {

@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// cluster is a group of nodes under construction. Its nodes will become one fused node.
+// cluster is a group of nodes under construction: the nodes of one future fused node.
 type cluster struct {
 	nodes       []*graph.Node         // in reverse order
-	at          int                   // position of the last node, where the fused node is inserted
+	position    int                   // position of the last node, where the fused node is inserted
 	space       space                 // iteration space of all nodes except the anchor
 	results     int                   // number of values that the fused node stores
 	reads       map[*graph.Value]bool // operands computed outside of the group
@@ -20,8 +20,8 @@ type cluster struct {
 	anchor      *graph.Node           // the first node, if it is a product or a convolution; the others are its epilogue
 }
 
-// take adds a node, which becomes the first of the group.
-func (c *cluster) take(g *grouper, n *graph.Node) {
+// addNode adds a node, which becomes the first of the group.
+func (c *cluster) addNode(g *grouper, n *graph.Node) {
 	c.nodes = append(c.nodes, n)
 	g.groupOf.Set(n.Out[0], c)
 	for _, v := range n.Out {
@@ -48,14 +48,14 @@ func (g *grouper) group(n *graph.Node) *cluster {
 // position returns the position of a node in the graph, or the position of its group.
 func (g *grouper) position(n *graph.Node) int {
 	if c := g.group(n); c != nil {
-		return c.at
+		return c.position
 	}
 	return g.positions.At(n.Out[0])
 }
 
-// stored reports whether a value of a group is read outside of it.
+// stored reports whether a value of group c is read outside of c, so that the group must store the value.
 func (g *grouper) stored(v *graph.Value, c *cluster) bool {
-	return g.uses.output[v] || slices.ContainsFunc(g.uses.nodes.At(v), func(n *graph.Node) bool {
+	return g.uses.isOutput[v] || slices.ContainsFunc(g.uses.readers.At(v), func(n *graph.Node) bool {
 		return g.group(n) != c
 	})
 }
@@ -79,7 +79,8 @@ func (g *grouper) whyTooLarge(c *cluster, n *graph.Node) string {
 	return overLimit(len(c.nodes)+1, results, reads)
 }
 
-// overLimit returns which limit of a group is exceeded, or "".
+// overLimit describes the limit that a group with the given numbers of nodes, stored results and operands exceeds. It
+// returns "" if the group is within all limits.
 func overLimit(nodes, results, reads int) string {
 	switch {
 	case nodes > maxGroup:
@@ -95,12 +96,11 @@ func overLimit(nodes, results, reads int) string {
 
 // Reasons why a node is not in the group of its readers.
 const (
-	// otherRows is for two groups that reduce different dimensions or iterate over different shapes.
+	// otherRows: the groups reduce different dimensions or iterate over different shapes.
 	otherRows = "its readers iterate over different rows"
-	// otherDims is for reduced values that a reader broadcasts along other dimensions than the reduced dimensions.
+	// otherDims: a reader broadcasts a reduced value along other dimensions than the reduced dimensions.
 	otherDims = "its reduced rows are read along other dimensions"
-	// secondPass is for rows that are processed in pieces. Their reduced values are known only after the pass over all
-	// pieces.
+	// secondPass: rows are processed in pieces, so that reduced values are known only after the pass over all pieces.
 	secondPass = "its rows are processed in pieces: readers of their results run in a later step"
 )
 
@@ -111,12 +111,12 @@ func (g *grouper) recordApart(n *graph.Node, why string) {
 	}
 }
 
-// merge unites groups a and b at the position of the later group, and returns the later group. All other readers of the
-// earlier group must come after the later group; if n is not nil, so must all other readers of n. If the groups cannot
-// be united, merge records the reason and returns the earlier group.
+// merge unites groups a and b at the position of the later group, and returns the later group. All readers of the
+// earlier group outside of both groups must come after the later group. If n is not nil, the same holds for readers of
+// n. If the groups cannot be united, merge records the reason for n and returns the earlier group.
 func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	interrupt.Check(g.p.ctx)
-	if a.at > b.at {
+	if a.position > b.position {
 		a, b = b, a
 	}
 	together := mergedSpace(a.space, b, func(v *graph.Value) bool { return g.group(v.Node) == a })
@@ -144,8 +144,8 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	}
 	for _, m := range readers {
 		for _, v := range m.Out {
-			for _, r := range g.uses.nodes.At(v) {
-				if c := g.group(r); c != a && c != b && r != n && g.position(r) <= b.at {
+			for _, r := range g.uses.readers.At(v) {
+				if c := g.group(r); c != a && c != b && r != n && g.position(r) <= b.position {
 					g.recordApart(n, fmt.Sprintf("%s needs %s earlier", r.Name, v.Name))
 					return a
 				}
@@ -159,12 +159,12 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	b.nodes = append(b.nodes, a.nodes...)
 	slices.SortFunc(b.nodes, func(x, y *graph.Node) int { return g.positions.At(y.Out[0]) - g.positions.At(x.Out[0]) })
 	b.space, a.nodes = together, nil
-	g.count(b)
+	g.recount(b)
 	return b
 }
 
-// count recomputes the values that a group reads, and how many it stores.
-func (g *grouper) count(c *cluster) {
+// recount recomputes the values that a group reads, and how many it stores.
+func (g *grouper) recount(c *cluster) {
 	c.results, c.reads = 0, map[*graph.Value]bool{}
 	for _, n := range c.nodes {
 		for _, x := range n.In {

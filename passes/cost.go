@@ -25,7 +25,7 @@ func (p *Plan) Kept() float64 {
 	return p.profile.Kept()
 }
 
-// costOf is the known cost of a node.
+// costOf is the cost of a node, computed at the end of planning.
 type costOf struct {
 	node *graph.Node
 	ns   float64

@@ -12,8 +12,8 @@ import (
 
 // uses holds the readers of each value.
 type uses struct {
-	nodes  graph.ByValue[[]*graph.Node] // a node that reads the value as several operands is listed several times
-	output map[*graph.Value]bool
+	readers  graph.ByValue[[]*graph.Node] // a node that reads the value as several operands is listed several times
+	isOutput map[*graph.Value]bool
 }
 
 func usesOf(g *graph.Graph) *uses {
@@ -27,13 +27,13 @@ func usesOf(g *graph.Graph) *uses {
 	for a, n := range tensorArgs(g) {
 		if most := count.At(a.Value); most > 0 {
 			count.Set(a.Value, 0)
-			u.nodes.Set(a.Value, room[:0:most])
+			u.readers.Set(a.Value, room[:0:most])
 			room = room[most:]
 		}
 		u.add(a.Value, n)
 	}
 	for _, o := range g.Outputs {
-		u.output[o.Value] = true
+		u.isOutput[o.Value] = true
 	}
 	return u
 }
@@ -51,11 +51,11 @@ func tensorArgs(g *graph.Graph) iter.Seq2[*graph.Arg, *graph.Node] {
 	}
 }
 
-func (u *uses) add(v *graph.Value, n *graph.Node) { u.nodes.Set(v, append(u.nodes.At(v), n)) }
+func (u *uses) add(v *graph.Value, n *graph.Node) { u.readers.Set(v, append(u.readers.At(v), n)) }
 
 // redirect makes all readers of `from`, outputs included, read `to`.
 func (u *uses) redirect(g *graph.Graph, from, to *graph.Value) {
-	for _, n := range u.nodes.At(from) {
+	for _, n := range u.readers.At(from) {
 		for i := range n.In {
 			if n.In[i].Value == from {
 				n.In[i].Value = to
@@ -68,14 +68,14 @@ func (u *uses) redirect(g *graph.Graph, from, to *graph.Value) {
 		}
 		u.add(to, n)
 	}
-	u.nodes.Set(from, nil)
-	if u.output[from] {
+	u.readers.Set(from, nil)
+	if u.isOutput[from] {
 		for i := range g.Outputs {
 			if g.Outputs[i].Value == from {
 				g.Outputs[i].Value = to
 			}
 		}
-		u.output[to] = true
+		u.isOutput[to] = true
 	}
 }
 
@@ -112,7 +112,8 @@ func (e *elider) drop(n *graph.Node, why string) {
 	e.removed[n] = true
 }
 
-// shorten makes a copy of a copy read the original. The copy in between is removed if it has no other reader.
+// shorten redirects node n, a copy of a copy, to the original. The copy in between is removed if it has no other
+// reader.
 func (e *elider) shorten(n *graph.Node) {
 	for {
 		mid := n.In[0].Value
@@ -124,10 +125,10 @@ func (e *elider) shorten(n *graph.Node) {
 		if !e.reads(n, mid, src) {
 			return
 		}
-		e.uses.nodes.Set(mid, slices.DeleteFunc(e.uses.nodes.At(mid), func(u *graph.Node) bool { return u == n }))
+		e.uses.readers.Set(mid, slices.DeleteFunc(e.uses.readers.At(mid), func(u *graph.Node) bool { return u == n }))
 		e.uses.add(src, n)
 		n.In[0].Value = src
-		if len(e.uses.nodes.At(mid)) == 0 && !e.uses.output[mid] && !e.removed[mid.Node] {
+		if len(e.uses.readers.At(mid)) == 0 && !e.uses.isOutput[mid] && !e.removed[mid.Node] {
 			e.drop(mid.Node, fmt.Sprintf("a copy of a copy: %q reads %q itself", n.Name, src.Name))
 		}
 	}
@@ -141,16 +142,16 @@ func (e *elider) redundancyReason(n *graph.Node) string {
 		return ""
 	case v.Alias != nil && v.Meta.SameLayout(src.Meta):
 		return fmt.Sprintf("%q already has the layout asked for, strides %v", src.Name, tensor.ListString(src.Meta.Strides))
-	case e.plan.copiesWeighed: // the strategy has weighed the other copies
+	case e.plan.copiesWeighed: // the strategy has decided about the other copies
 		return ""
-	case e.uses.output[v]:
+	case e.uses.isOutput[v]:
 		return ""
-	case len(e.uses.nodes.At(v)) == 0:
+	case len(e.uses.readers.At(v)) == 0:
 		return ""
 	case v.Meta.SameLayout(src.Meta) && (v.Meta.Offset == src.Meta.Offset || !e.viewed(v)):
 		return fmt.Sprintf("%q has the same layout and nothing writes to either", src.Name)
 	}
-	for _, c := range e.uses.nodes.At(v) {
+	for _, c := range e.uses.readers.At(v) {
 		if !e.reads(c, v, src) {
 			return ""
 		}
@@ -161,14 +162,14 @@ func (e *elider) redundancyReason(n *graph.Node) string {
 // viewed reports whether a view of v exists. Then v cannot be replaced, because the offset of the view counts from the
 // start of v's storage.
 func (e *elider) viewed(v *graph.Value) bool {
-	return slices.ContainsFunc(e.uses.nodes.At(v), func(c *graph.Node) bool {
+	return slices.ContainsFunc(e.uses.readers.At(v), func(c *graph.Node) bool {
 		return slices.ContainsFunc(c.Out, func(o *graph.Value) bool { return o.Alias == v })
 	})
 }
 
-// reads reports whether c, a reader of `from`, can read `to` instead without a change of its outputs. Pointwise nodes
-// can, because they keep the layout of their outputs. All other nodes can if inference gives the same results for both
-// operands.
+// reads reports whether c, a reader of `from`, can read `to` instead without a change of the layouts of its results.
+// This holds for pointwise nodes, which keep these layouts, and for nodes whose inference gives the same results for
+// both operands.
 func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
 	if c.Op.ReadsStorage || c.Op.Kind == graph.View && !c.Op.Identity {
 		return false

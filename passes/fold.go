@@ -16,12 +16,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Folding is a node whose results were computed while planning, because all its operands are constants. Bytes is the
-// size of the results, 0 for views. Why is the reason for a node that a pass inserted.
+// Folding is a node whose results were computed while planning, because all its operands are constants.
 type Folding struct {
 	Node, Op string
-	Bytes    int
-	Why      string
+	Bytes    int    // size of the results; 0 for a view
+	Why      string // reason of a node that a pass inserted; otherwise empty
 }
 
 // foldLimit is the maximum size in bytes of results that are always folded. Larger results, such as a long range, may
@@ -32,9 +31,9 @@ const foldLimit = 1 << 14
 // planning.
 const expandedLimit = 1 << 22
 
-// foldConstants computes nodes whose operands are all constants, such as a weight in another layout or dtype. In three
-// cases a node is not folded but computed in each run: its results exceed the memory budget, it fails and keepGoing is
-// set, or it has no kernel for its current layouts, which may still change.
+// foldConstants computes nodes whose operands are all constants, such as the conversion of a weight to another layout
+// or dtype. A node is not folded but computed in each run if its results exceed the memory budget, if it fails and
+// keepGoing is set, or if it has no kernel for its current layouts, which may still change.
 func foldConstants(p *Plan) error {
 	p.nodesToFold = p.decidedFolds()
 	first := slices.IndexFunc(p.Graph.Nodes, p.folds)
@@ -62,7 +61,7 @@ func foldConstants(p *Plan) error {
 		if !n.IsView() {
 			f.Bytes = resultBytes(n)
 		}
-		p.room.usedBytes, bytes = sum(p.room.usedBytes, f.Bytes), sum(bytes, f.Bytes)
+		p.foldBudget.usedBytes, bytes = sum(p.foldBudget.usedBytes, f.Bytes), sum(bytes, f.Bytes)
 		p.Folded = append(p.Folded, f)
 		for i, v := range n.Out {
 			v.Pin = graph.Pin{Format: n.Pin.Format, Order: n.Pin.Order}
@@ -94,7 +93,7 @@ func (p *Plan) computed(n *graph.Node) ([]*tensor.Tensor, error) {
 
 // foldResults returns the results of a node that is folded.
 func (p *Plan) foldResults(n *graph.Node) ([]*tensor.Tensor, error) {
-	if done, is := p.packed[n]; is {
+	if done, packed := p.packed[n]; packed {
 		delete(p.packed, n)
 		return done.data, done.err
 	}
@@ -161,12 +160,12 @@ func (p *Plan) folds(n *graph.Node) bool {
 	if n.Op.RunDynamic != nil || p.nodesToFold != nil && n.Packing() == nil && !p.nodesToFold[n.Number()] {
 		return false
 	}
-	return n.IsView() || n.Packing() != nil || (p.nodesToFold != nil || worthKeeping(n)) && p.room.allows(n, p.Graph)
+	return n.IsView() || n.Packing() != nil || (p.nodesToFold != nil || worthKeeping(n)) && p.foldBudget.allows(n, p.Graph)
 }
 
-// worthKeeping reports whether the results are small enough to be stored. Let most be the larger of foldLimit and 8
-// times the size of the stored operands. The results must have at most most bytes. The operands, with expanded
-// dimensions, must have at most the larger of most and expandedLimit bytes.
+// worthKeeping reports whether the results are small enough to be stored. The limit is the larger of foldLimit and 8
+// times the size of the stored operands. The size of the operands with expanded dimensions may be at most the larger of
+// this limit and expandedLimit.
 func worthKeeping(n *graph.Node) bool {
 	stored, read := 0, 0
 	for _, a := range n.In {
@@ -174,8 +173,8 @@ func worthKeeping(n *graph.Node) bool {
 			stored, read = sum(stored, a.Value.Const.Storage().Len()), sum(read, a.Value.Meta.Bytes())
 		}
 	}
-	most := max(foldLimit, 8*stored) // 8: int8 weights become float64 for exact products
-	return resultBytes(n) <= most && read <= max(expandedLimit, most)
+	limit := max(foldLimit, 8*stored) // 8: int8 weights become float64 for exact products
+	return resultBytes(n) <= limit && read <= max(expandedLimit, limit)
 }
 
 // foldBudget limits the memory of folded results to half of the available memory, because the operands also stay in

@@ -30,12 +30,13 @@ type groupDecision struct {
 	split       int    // see space.split
 }
 
-// signature identifies a node independently of sizes, to check that decisions are for the same graph.
+// signature identifies a node independently of sizes. Equal signatures of all nodes mean that decisions are for the
+// same graph.
 type signature struct {
 	op       *graph.Op
 	number   int
 	outputs  int
-	operands []int // value numbers of tensor operands; -1 for others
+	operands []int // by operand: number of its value; -1 for an operand that is not a tensor
 }
 
 // Misfit is the error of decisions that do not apply to a graph at its sizes: different nodes would run, or values
@@ -185,8 +186,8 @@ func (g *grouper) checkGroup(c *cluster) error {
 	return nil
 }
 
-// overReduced reports whether a node with space s iterates over the shape of the group's reduced results, and all its
-// operands from outside of the group have one element: see [mergedSpace].
+// overReduced reports whether a node with space s iterates over the shape of the group's reduced results without the
+// reduced dimensions. All its operands from outside of the group must have one element: see [mergedSpace].
 func (c *cluster) overReduced(s space, n *graph.Node) bool {
 	if c.space.mask == nil || c.space.split != 0 || s.mask != nil || !slices.Equal(s.shape, c.space.withoutReduced()) {
 		return false
@@ -243,9 +244,9 @@ func (p *Plan) followLayouts() error {
 	return nil
 }
 
-// implFor returns the implementation and walk for the recorded choice c of a node. The operands have their final
-// layouts, the results their inferred layouts. The recorded implementation may not support the sizes, for example
-// because it is only for few rows. implFor then returns the first implementation with the same layouts.
+// implFor returns the implementation and walk of a node for the recorded choice c. The operands already have their
+// final layouts. If the recorded implementation does not support the current sizes, for example because it is only for
+// few rows, implFor returns the first implementation with the same layouts.
 func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.Walk, error) {
 	switch {
 	case c.Impl == nil && len(n.Op.Impls) > 0 && !n.IsView():
@@ -277,9 +278,9 @@ func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.
 	return nil, c.Walk, misfit("no implementation of %s supports the layout of the decisions", n.Name)
 }
 
-// storageAsWritten reports whether an operand of an op that depends on storage has the same storage layout as in the
-// graph as written. This is so if the layouts of the operand and of all values that it views are unchanged. It is also
-// so if a copy replaces the operand, and the copy has memory of its own and the original strides.
+// storageAsWritten reports whether operand v of an op that reads storage has the same storage layout as in the graph as
+// written. by is the copy that replaces v, or nil. Without a copy, the layouts of v and of all values that v views must
+// be unchanged. A copy must have its own memory and the original strides.
 func (l *layouter) storageAsWritten(v *graph.Value, by *layout.Copy) bool {
 	if by != nil && !by.Bare {
 		return by.Strides != nil && !by.View && v.Alias == nil && v.Node != nil && v.Node.Op.Kind != graph.View

@@ -35,9 +35,9 @@ type grouper struct {
 }
 
 // groupNodes fuses nodes that iterate over the same elements and read each other's results: pointwise nodes, and row
-// reductions with the nodes before and after them. The groups depend only on the graph, shapes, dtypes and inferred
-// layouts. A node joins the group of its first reader. Its other readers must come after that group, which stores the
-// value for them.
+// reductions with the nodes before and after them. A node joins the group of its first reader. Its other readers must
+// come after that group, because the group stores the value for them. The groups depend only on the graph, shapes,
+// dtypes and inferred layouts.
 func groupNodes(p *Plan) error {
 	p.dropNodes() // dead readers would force values to be stored
 	g := &grouper{p: p, fuser: fusion.NewFuser(p.Graph), positions: graph.NewByValue[int](p.Graph),
@@ -69,7 +69,7 @@ func groupNodes(p *Plan) error {
 	return g.build()
 }
 
-// space is the iteration space of a node or group.
+// space is the iteration space of a node or group. A space without a shape means that there is no common space.
 type space struct {
 	shape    []int
 	mask     []bool // marks the dimensions of the rows that are reduced; nil: none
@@ -107,8 +107,8 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 	return s, why
 }
 
-// loopOf returns the iteration space of a node that is a pointwise expression or a row reduction by an expression. For
-// other nodes it returns the reason why they are neither.
+// loopOf returns the iteration space of a node whose op has a pointwise expression, or a row reduction by an
+// expression. For other nodes it returns the reason why the node cannot be fused.
 func (g *grouper) loopOf(n *graph.Node) (s space, why string) {
 	if r := g.fuser.Rows(n); r != nil && r.Code.Compilable() {
 		shape := n.In[0].Meta().Shape
@@ -161,10 +161,11 @@ func (s space) withoutReduced() []int {
 	return kept
 }
 
-// mergedSpace returns the space of the union of a first node or group, with space a, and group b, which reads it. It
-// returns a space without a shape if they cannot be merged. In addition to the cases of commonSpace, b may iterate over
-// the shape of the first group's reduced results if all other operands of b have one element. Larger operands would be
-// indexed by other dimensions. made reports whether the first group computes a value.
+// mergedSpace returns the space of the union of two groups. The first group (or node) has space a; the second group b
+// reads the first. The result has no shape if they cannot be merged. In addition to the cases of commonSpace, b may
+// iterate over the shape of the first group's reduced results without the reduced dimensions. All other operands of b
+// must then have one element, because larger operands would be indexed by other dimensions. made reports whether the
+// first group computes a value.
 func mergedSpace(a space, b *cluster, made func(*graph.Value) bool) space {
 	if s := commonSpace(a, b.space); s.shape != nil {
 		return s
@@ -205,7 +206,7 @@ func (g *grouper) whyMisaligned(over space, nodes ...*graph.Node) string {
 			case a.Kind != graph.TensorArg || !made[v]:
 			case !g.aligned(v, n):
 				return otherDims
-			case over.inPieces && g.overAll(n, over) && !slices.Equal(v.Meta.Shape, over.shape):
+			case over.inPieces && g.iteratesOverAll(n, over) && !slices.Equal(v.Meta.Shape, over.shape):
 				return secondPass
 			}
 		}
@@ -213,8 +214,8 @@ func (g *grouper) whyMisaligned(over space, nodes ...*graph.Node) string {
 	return ""
 }
 
-// overAll reports whether a node iterates over all elements of a space, not over its reduced dimensions.
-func (g *grouper) overAll(n *graph.Node, over space) bool {
+// iteratesOverAll reports whether a node iterates over all elements of a space, not over its reduced dimensions.
+func (g *grouper) iteratesOverAll(n *graph.Node, over space) bool {
 	s, _ := g.spaceOf(n)
 	return slices.Equal(s.shape, over.shape)
 }
@@ -223,10 +224,10 @@ func (g *grouper) overAll(n *graph.Node, over space) bool {
 func (g *grouper) add(i int, n *graph.Node, s space) {
 	c := g.groupFor(n, s)
 	if c == nil {
-		c = &cluster{at: i, space: s, reads: map[*graph.Value]bool{}}
+		c = &cluster{position: i, space: s, reads: map[*graph.Value]bool{}}
 		g.clusters = append(g.clusters, c)
 	}
-	c.take(g, n)
+	c.addNode(g, n)
 }
 
 // groupFor returns the group that a node can join: the merged group of all readers, or the group of the first reader.
@@ -236,7 +237,7 @@ func (g *grouper) groupFor(n *graph.Node, s space) *cluster {
 	var reader *graph.Node
 	at, several := -1, false
 	for _, v := range n.Out {
-		for _, r := range g.uses.nodes.At(v) {
+		for _, r := range g.uses.readers.At(v) {
 			c := g.group(r)
 			several = several || at >= 0 && c != first
 			if place := g.position(r); at < 0 || place < at {
@@ -281,7 +282,7 @@ func (g *grouper) groupFor(n *graph.Node, s space) *cluster {
 // mergeReaders merges the groups of a node's readers as far as possible, and returns the group that the node can join.
 func (g *grouper) mergeReaders(n *graph.Node, s space, first *cluster) *cluster {
 	for _, v := range n.Out {
-		for _, r := range g.uses.nodes.At(v) {
+		for _, r := range g.uses.readers.At(v) {
 			if c := g.group(r); c != nil && c != first &&
 				mergedSpace(s, c, func(v *graph.Value) bool { return v.Node == n }).shape != nil {
 				first = g.merge(first, c, n)
@@ -302,7 +303,7 @@ func (g *grouper) joinRows() {
 			again = false
 			for _, n := range slices.Clone(c.nodes) {
 				for _, v := range n.Out {
-					for _, r := range g.uses.nodes.At(v) {
+					for _, r := range g.uses.readers.At(v) {
 						if d := g.group(r); d != nil && d != c && len(c.nodes) > 0 && g.merge(c, d, nil) == d {
 							c, again = d, true
 						}

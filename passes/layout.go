@@ -103,19 +103,19 @@ type layouter struct {
 	insertedCopies map[*layout.Copy]*graph.Value // inserted copies
 	// layouts of a node's results in the graph as written; reused for each node
 	writtenLayouts []layoutOf
-	relaidValues   map[*graph.Value]bool  // values whose layout differs from the graph as written
-	views          map[remade]*graph.Node // views of other operands
-	fromOtherSizes bool                   // the assignment was made for other sizes and may not apply
+	relaidValues   map[*graph.Value]bool   // values whose layout differs from the graph as written
+	views          map[viewKey]*graph.Node // views of other operands
+	fromOtherSizes bool                    // the assignment was made for other sizes and may not apply
 }
 
 func newLayouter(p *Plan) *layouter {
 	return &layouter{plan: p, g: p.Graph, insertedCopies: map[*layout.Copy]*graph.Value{},
 		relaidValues: map[*graph.Value]bool{},
-		views:        map[remade]*graph.Node{}}
+		views:        map[viewKey]*graph.Node{}}
 }
 
-// remade identifies a view that is built again for another operand.
-type remade struct {
+// viewKey identifies a view that is built again for another operand.
+type viewKey struct {
 	node *graph.Node
 	of   *graph.Value
 }
@@ -129,8 +129,8 @@ func (l *layouter) apply(a *layout.Assignment) error {
 			return err
 		}
 		if c.Pinned {
-			l.pins(v, c.Value.Pin)
-			l.copied(c.Value, c.Value.Name)
+			l.setPin(v, c.Value.Pin)
+			l.recordPinSource(c.Value, c.Value.Name)
 		}
 	}
 	for i, n := range nodes {
@@ -139,7 +139,7 @@ func (l *layouter) apply(a *layout.Assignment) error {
 			continue
 		}
 		if c := &a.Nodes[i]; c.Drop {
-			if err := l.after(n, c); err != nil {
+			if err := l.insertResultCopies(n, c); err != nil {
 				return l.g.Fail(n, err)
 			}
 			if len(c.After) == 0 {
@@ -147,7 +147,7 @@ func (l *layouter) apply(a *layout.Assignment) error {
 			}
 			continue
 		}
-		if err := l.node(n, &a.Nodes[i]); err != nil {
+		if err := l.applyChoice(n, &a.Nodes[i]); err != nil {
 			return l.g.Fail(n, err)
 		}
 	}
@@ -169,14 +169,14 @@ func (l *layouter) apply(a *layout.Assignment) error {
 	return nil
 }
 
-// node applies the choice for one node.
-func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
+// applyChoice applies the choice for one node.
+func (l *layouter) applyChoice(n *graph.Node, c *layout.Choice) error {
 	written := l.writtenLayouts[:0]
 	for _, v := range n.Out {
 		written = append(written, layoutOf{v.Type, v.Meta, v.Alias})
 	}
 	l.writtenLayouts = written
-	if err := l.reads(n, c); err != nil {
+	if err := l.replaceOperands(n, c); err != nil {
 		return err
 	}
 	n.Impl, n.Walk = c.Impl, c.Walk
@@ -187,17 +187,18 @@ func (l *layouter) node(n *graph.Node, c *layout.Choice) error {
 		}
 	}
 	for i, v := range n.Out {
-		l.result(v, i, c, written[i])
+		l.setResultLayout(v, i, c, written[i])
 	}
 	l.nodes = append(l.nodes, n)
-	if err := l.after(n, c); err != nil || !l.fromOtherSizes {
+	if err := l.insertResultCopies(n, c); err != nil || !l.fromOtherSizes {
 		return err
 	}
 	return l.checkLaidOut(n)
 }
 
-// reads replaces the operands of a node by the assigned copies, and infers the node again if operands have moved.
-func (l *layouter) reads(n *graph.Node, c *layout.Choice) error {
+// replaceOperands replaces the operands of a node by the assigned copies, and infers the node again if operands have
+// moved.
+func (l *layouter) replaceOperands(n *graph.Node, c *layout.Choice) error {
 	stale := n.Pin.Lays()
 	for i := range n.In {
 		a := &n.In[i]
@@ -226,8 +227,9 @@ func (l *layouter) reads(n *graph.Node, c *layout.Choice) error {
 	return nil
 }
 
-// after inserts the copies of a node's results. A pinned copy takes over the name and the pin of the value.
-func (l *layouter) after(n *graph.Node, c *layout.Choice) error {
+// insertResultCopies inserts the copies of a node's results. A pinned copy takes over the name and the pin of the
+// value.
+func (l *layouter) insertResultCopies(n *graph.Node, c *layout.Choice) error {
 	pin := n.Pin
 	for _, after := range c.After {
 		v, err := l.copy(after)
@@ -241,23 +243,23 @@ func (l *layouter) after(n *graph.Node, c *layout.Choice) error {
 			l.g.Rename(old, l.g.Fresh(name+".unpinned"))
 			l.g.Rename(v, name)
 			n.Pin = graph.Pin{Impl: n.Pin.Impl}
-			l.pins(v, pin)
-			l.copied(old, name)
+			l.setPin(v, pin)
+			l.recordPinSource(old, name)
 		}
 	}
 	return nil
 }
 
-// pins sets the pin on the node that computes v, if all results of the node meet it.
-func (l *layouter) pins(v *graph.Value, pin graph.Pin) {
+// setPin sets the pin on the node that computes v, if all results of the node meet it.
+func (l *layouter) setPin(v *graph.Value, pin graph.Pin) {
 	pin.Impl = ""
 	if !slices.ContainsFunc(v.Node.Out, func(o *graph.Value) bool { return !pin.Holds(o.Meta) }) {
 		v.Node.Pin = pin
 	}
 }
 
-// copied records v as the source of the pinned copy with the given name.
-func (l *layouter) copied(v *graph.Value, name string) {
+// recordPinSource records v as the source of the pinned copy that has the given name.
+func (l *layouter) recordPinSource(v *graph.Value, name string) {
 	if l.plan.unpinned == nil {
 		l.plan.unpinned = map[*graph.Value]string{}
 	}
@@ -271,9 +273,10 @@ type layoutOf struct {
 	alias *graph.Value
 }
 
-// result sets the layout of v, result i of a node, to the layout of the chosen walk. If v is a view and its elements
-// have the same addresses as in the graph as written, v also gets the original strides in dimensions of size 1.
-func (l *layouter) result(v *graph.Value, i int, c *layout.Choice, written layoutOf) {
+// setResultLayout sets the layout of v, result i of a node, to the layout of the chosen walk. If v is a view whose
+// elements have the same addresses as in the graph as written, v also gets the original strides in dimensions of size
+// 1.
+func (l *layouter) setResultLayout(v *graph.Value, i int, c *layout.Choice, written layoutOf) {
 	switch {
 	case v.Alias != nil && v.Meta.SameAddresses(written.meta) && !v.Meta.SameLayout(written.meta):
 		guardWritten(v, "", written.typ)
@@ -383,7 +386,7 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 // view applies the view node of c.Value to another operand. If the op cannot view that operand, it copies the operand.
 func (l *layouter) view(c *layout.Copy, of *graph.Value) (*graph.Value, error) {
 	v := c.Value
-	key := remade{v.Node, of}
+	key := viewKey{v.Node, of}
 	n := l.views[key]
 	if n == nil || c.Order != "" {
 		operand := 0

@@ -21,12 +21,12 @@ type Packing struct {
 // for the packed constant.
 type RunPacking struct{ Value, Form, Node string }
 
-// packer inserts nodes that pack constants, one for each constant and form.
+// packer inserts one node that packs for each constant and form.
 type packer struct {
-	g     *graph.Graph
-	nodes []*graph.Node // nodes of the resulting graph so far; nil until the first packing node is inserted
-	made  map[formOf]*packNode
-	order []*packNode
+	g      *graph.Graph
+	nodes  []*graph.Node // nodes of the resulting graph so far; nil until the first packing node is inserted
+	byForm map[formOf]*packNode
+	order  []*packNode
 }
 
 // formOf is a constant and a form.
@@ -43,7 +43,7 @@ type packNode struct {
 
 // packConstants inserts nodes that pack constant operands into the forms that the chosen implementations read.
 func packConstants(p *Plan) error {
-	k := packer{g: p.Graph, made: map[formOf]*packNode{}}
+	k := packer{g: p.Graph, byForm: map[formOf]*packNode{}}
 	for i, n := range p.Graph.Nodes {
 		interrupt.Check(p.ctx)
 		if n.Impl != nil && n.Impl.Pack != nil && slices.ContainsFunc(n.In, isPackable) {
@@ -84,7 +84,7 @@ func (k *packer) node(n *graph.Node, at int) (err error) {
 		if !ok {
 			continue
 		}
-		c, err := k.packed(a.Value, form, at)
+		c, err := k.packNodeFor(a.Value, form, at)
 		if err != nil {
 			return err
 		}
@@ -96,10 +96,10 @@ func (k *packer) node(n *graph.Node, at int) (err error) {
 	return nil
 }
 
-// packed returns the node that packs a constant into a form. A new node is inserted at position `at`.
-func (k *packer) packed(v *graph.Value, form graph.Packing, at int) (*packNode, error) {
+// packNodeFor returns the node that packs a constant into a form. A new node is inserted at position `at`.
+func (k *packer) packNodeFor(v *graph.Value, form graph.Packing, at int) (*packNode, error) {
 	key := formOf{v, form.Form}
-	if c := k.made[key]; c != nil {
+	if c := k.byForm[key]; c != nil {
 		return c, nil
 	}
 	n, err := k.g.Pack(v, form)
@@ -111,7 +111,7 @@ func (k *packer) packed(v *graph.Value, form graph.Packing, at int) (*packNode, 
 	}
 	c := &packNode{Node: n}
 	k.nodes, k.order = append(k.nodes, n), append(k.order, c)
-	k.made[key] = c
+	k.byForm[key] = c
 	return c, nil
 }
 
@@ -159,8 +159,8 @@ func (p *Plan) packings() {
 	}
 }
 
-// wantedForm returns the form in which the node's implementation reads operand i. The form is empty if the
-// implementation reads the operand unpacked. The form is also empty if Pack panics; compilation will report the panic.
+// wantedForm returns the packed form in which the node's implementation reads operand i. It is empty if the
+// implementation reads the operand unpacked, or if Pack panics; compilation will report the panic.
 func wantedForm(n *graph.Node, c *graph.Call, i int) (form string) {
 	defer func() {
 		if recover() != nil {

@@ -36,8 +36,8 @@ func pinError(name string, pin graph.Pin, format string, args ...any) error {
 	return fmt.Errorf("pin %s=%v is not met: %s", name, pin, fmt.Sprintf(format, args...))
 }
 
-// storageErrors rejects a pin of an input or a constant if no copy can replace the value. There are two reasons: an op
-// depends on the storage of the value, or an output is a view whose layout only the original value permits.
+// storageErrors returns an error for a pin of an input or a constant that no copy can replace: because an op reads the
+// storage of the value, or because an output is a view that is possible only of the original value.
 func storageErrors(g *graph.Graph) error {
 	bad := func(v *graph.Value, anywhere bool) bool {
 		pin := v.Demand()
@@ -63,8 +63,8 @@ func storageErrors(g *graph.Graph) error {
 	return nil
 }
 
-// checkPins returns an error for a pin that the graph does not meet. A pinned value must have its layout. If it is a
-// copy, the source of the copy must have no other reader.
+// checkPins returns an error for a pin that the graph does not meet. A pinned value must have the pinned layout. If the
+// value is a copy, the source of the copy must have no other reader.
 func (p *Plan) checkPins(laidOut bool) error {
 	if len(p.pins) == 0 {
 		return nil
@@ -120,7 +120,7 @@ func (p *Plan) pinOf(name string) graph.Pin {
 
 // checkSource returns an error if v, which does not meet the pin, has a reader other than a copy to the pinned layout.
 func (p *Plan) checkSource(uses *uses, v *graph.Value, pin graph.Pin, name string) error {
-	for _, n := range uses.nodes.At(v) {
+	for _, n := range uses.readers.At(v) {
 		switch {
 		case n.Op.RunDynamic != nil && v.Const != nil: // reads only the data
 		case n.Op.Identity && n.Pin == pin:

@@ -22,8 +22,8 @@ import (
 type Pass struct {
 	Name string
 	Doc  string // the effect, in one sentence
-	// Needs are the properties that the pass requires, Makes those that it establishes, and Breaks those that it
-	// invalidates. It preserves all other properties.
+	// The pass requires the properties Needs, establishes the properties Makes, and invalidates the properties Breaks. It
+	// preserves all other properties.
 	Needs, Makes, Breaks graph.Props
 	// Rounds means that the pass may change the rounding of results. [Options.Check] then compares values with a
 	// tolerance.
@@ -34,8 +34,8 @@ type Pass struct {
 	Run    func(p *Plan) error
 }
 
-// final is the set of properties of a graph that can run.
-const final = graph.Sorted | graph.Typed | graph.LaidOut
+// requiredProps is the set of properties of a graph that can run.
+const requiredProps = graph.Sorted | graph.Typed | graph.LaidOut
 
 // pipeline is the default list of passes.
 var pipeline = []Pass{
@@ -113,7 +113,7 @@ func checkList(list []Pass) error {
 		case p.Run == nil:
 			return fmt.Errorf("pass %s does nothing: its Run is nil", p.Name)
 		}
-		if unknown := (p.Needs | p.Makes | p.Breaks) &^ final; unknown != 0 {
+		if unknown := (p.Needs | p.Makes | p.Breaks) &^ requiredProps; unknown != 0 {
 			return fmt.Errorf("pass %s names unknown properties: %#x", p.Name, uint(unknown))
 		}
 		if missing := p.Needs &^ props; missing != 0 {
@@ -124,7 +124,7 @@ func checkList(list []Pass) error {
 			broken[one] = p.Name
 		}
 	}
-	if missing := final &^ props; missing != 0 {
+	if missing := requiredProps &^ props; missing != 0 {
 		return fmt.Errorf("after all passes the graph is not %v%s", missing, whoBroke(missing, broken))
 	}
 	return nil
@@ -172,10 +172,11 @@ type Options struct {
 	SolveLimit time.Duration
 	// Slack is the share of the least cost that fewer copies may cost: [layout.Problem.Slack].
 	Slack float64
-	// Follow, if set, are decisions for the same graph at other sizes. They are applied without a search, and without
-	// prices unless Price is set. The graph must be inferred. Run returns a [*Misfit] if they do not apply.
+	// Follow, if set, has decisions for the same graph at other sizes. Run applies them without a search. The graph must
+	// be inferred. Run returns a [*Misfit] if the decisions do not apply.
 	Follow *Decisions
-	Price  bool
+	// Price means that [Plan.CostNS] and the copies are computed even with Follow.
+	Price bool
 	// KeepGoing removes nodes that fail, with their dependents, instead of returning the first error: see
 	// [Plan.Failed].
 	KeepGoing bool
@@ -197,8 +198,8 @@ type Plan struct {
 	Groups     []Group   // fused nodes
 	Unfused    []Unfused // pairs of nodes that could be fused but are not
 	CostNS     float64   // sum of Cost over all nodes
-	// Placed lists the values that are written directly into other values. SavedNS is the part of the saved time that the
-	// strategy did not know. CostNS + SavedNS is thus the cost that the strategy minimized, and the cost that a
+	// Placed lists the values that are written directly into other values. SavedNS is the time saved by placements that
+	// the strategy did not choose. CostNS + SavedNS is thus the cost that the strategy minimized, and the cost that a
 	// certificate proves.
 	Placed  []Placed
 	SavedNS float64
@@ -222,7 +223,7 @@ type Plan struct {
 	follow           *Decisions
 	nodesToFold      map[int]bool        // numbers of the nodes to fold; nil: the pass decides
 	foldings         int                 // number of fold passes that have begun
-	copiesWeighed    bool                // the strategy has weighed existing copies, too
+	copiesWeighed    bool                // the strategy has decided which copies of the graph are removed
 	placementsChosen graph.ByValue[bool] // values whose placement in others the strategy chose and priced
 	pins             []pinned
 	unpinned         map[*graph.Value]string // indexed by the sources of pinned copies: name of the copy
@@ -234,7 +235,7 @@ type Plan struct {
 	// See [Options.SolveLimit].
 	solveLimit time.Duration
 	slack      float64
-	room       foldBudget
+	foldBudget foldBudget
 	threads    int
 	packed     map[*graph.Node]foldedNode // results of packAhead in the current fold pass
 	costs      graph.ByValue[costOf]      // cost of a node, by its first output
@@ -342,7 +343,7 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 func newPlan(g *graph.Graph, o Options) *Plan {
 	p := &Plan{Graph: g.Clone(), Strategy: o.Strategy.Name(), strategy: o.Strategy, profile: o.Profile,
 		keepGoing: o.KeepGoing, exact: o.Exact, solveLimit: o.SolveLimit, slack: o.Slack,
-		room: foldBudget{limit: o.MemoryLimit}, follow: o.Follow}
+		foldBudget: foldBudget{limit: o.MemoryLimit}, follow: o.Follow}
 	if o.Context != nil {
 		p.Graph.SetContext(o.Context)
 	}

@@ -22,8 +22,8 @@ type Placed struct {
 // strategies, and for values outside the model, the pass decides greedily, although the layouts were chosen for plans
 // with the copies.
 //
-// Nodes are visited in reverse. In a chain of concatenations, as in a dense block, the result of each is then a slice
-// of the next, and all values share one buffer.
+// Nodes are visited in reverse. In a chain of concatenations, as in a dense block, the result of each concatenation
+// thus becomes a slice of the result of the next, and all values share one buffer.
 func placeResults(p *Plan) error {
 	if p.keepGoing { // a node that fails and is removed later may compute a slice of a value that remains
 		return nil
@@ -203,8 +203,8 @@ func (t *trial) addReaders(v *graph.Value) {
 	}
 }
 
-// priced is the cost of a node in parts that are independent ([graph.Impl.Read]). Many nodes of a trial read many
-// values, as the concatenations of a dense block do, and the trial changes the layout of only one of them.
+// priced is the cost of a node, in parts that are independent of each other ([graph.Impl.Read]). A trial changes the
+// layout of one value, so that only some parts of a node with many operands must be priced again.
 type priced struct {
 	parts []float64 // cost of the node's own work, then of reading each operand, in ns; nil if the op states no work
 	ns    float64   // sum of the parts

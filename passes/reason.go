@@ -134,7 +134,7 @@ func (e *Explainer) determines(n *graph.Node) string {
 
 // advice returns a change by the caller that avoids the copy; empty if none is known.
 func (e *Explainer) advice(from, to *graph.Value, s *Sides) string {
-	only := len(e.uses.nodes.At(from)) == 1 && !e.uses.output[from]
+	only := len(e.uses.readers.At(from)) == 1 && !e.uses.isOutput[from]
 	order, dense := tensor.OrderOf(from.Meta)
 	switch {
 	case s.Producer.Kind == inputSide && s.Reader.Kind == pinSide:
@@ -257,7 +257,7 @@ func (r Reader) text() string {
 func (e *Explainer) layoutOf(v *graph.Value) string {
 	image := e.images.Image
 	copied := v.Node != nil && v.Node.Op.Identity && v.Node.In[0].Value != nil && image(v.Node.In[0].Value)
-	return layoutText(v.Meta, copied || image(v) || slices.ContainsFunc(e.uses.nodes.At(v), func(n *graph.Node) bool {
+	return layoutText(v.Meta, copied || image(v) || slices.ContainsFunc(e.uses.readers.At(v), func(n *graph.Node) bool {
 		return n.Op.Identity && image(n.Out[0])
 	}))
 }

@@ -8,10 +8,9 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// rewrite lets ops rewrite their nodes together with the nodes that compute their operands. Products of dequantized
-// values become int8 products, movement of such values moves bytes, and products of 16-bit floats become float32
-// products with conversions. Nodes are visited in order, so that earlier nodes are already rewritten. The new nodes are
-// visited, too.
+// rewrite lets ops rewrite their nodes together with the nodes that compute their operands. For example, a product of
+// dequantized values becomes an int8 product. Nodes are visited in order, so that earlier nodes are already rewritten.
+// New nodes are visited, too.
 func rewrite(p *Plan) error {
 	r := &rewriting{p: p, unaryResults: map[*graph.Value][]*graph.Value{}, around: graph.Around{Exact: p.exact},
 		readers: graph.NewByValue[int](p.Graph)}

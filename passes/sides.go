@@ -152,7 +152,7 @@ func (e *Explainer) explainWanted(v *graph.Value) (path []string) {
 // reader returns a node that reads v, preferably one that chooses its layouts, and the number of nodes that read v.
 func (e *Explainer) reader(v *graph.Value) (first *graph.Node, count int) {
 	seen := map[*graph.Node]bool{}
-	for _, n := range e.uses.nodes.At(v) {
+	for _, n := range e.uses.readers.At(v) {
 		if seen[n] {
 			continue
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// snapshot has everything that the values of a graph depend on, at the time when the graph was evaluated. If a pass
-// changes nothing in the snapshot, the graph need not be evaluated again.
+// snapshot has everything that determines the values of a graph. If a pass changes nothing in the snapshot, the graph
+// need not be evaluated again.
 type snapshot struct {
 	nodes   []node
 	values  []value

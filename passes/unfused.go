@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Unfused is a pair of a node and its reader that run in different steps although the ops of both could be fused. Why
-// is the reason. The reader is pointwise, a row reduction or an op that states why it is never fused
-// ([graph.Op.Alone]). The node may also be a product or a convolution, which takes an epilogue.
+// Unfused is a pair of a node and its reader that run in different steps, although nodes of this kind can be fused. Why
+// is the reason. The reader is pointwise, a row reduction, or an op that states why it is never fused
+// ([graph.Op.Alone]). The node is of these kinds too, or a product or a convolution, which accepts an epilogue.
 type Unfused struct{ Node, Reader, Why string }
 
 // isCandidate reports whether the op of a node can be fused with others, or has a reason (Alone) why it never is.
@@ -28,7 +28,7 @@ func (g *grouper) reportUnfused() {
 			continue
 		}
 		for _, v := range n.Out {
-			for _, r := range g.uses.nodes.At(v) {
+			for _, r := range g.uses.readers.At(v) {
 				if reported[r] == n || !isCandidate(r) {
 					continue
 				}

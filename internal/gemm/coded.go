@@ -28,8 +28,8 @@ const (
 	codedDepth = 1024
 	// packedDepth replaces codedDepth if a PackFunc packs an operand, so that the packed panel stays in L1.
 	packedDepth = 256
-	// With at most fewRows rows of A, B is not packed if its rows are contiguous. With at most moderateRows, such a B is
-	// packed only if its strides make elements of a panel evict one another from L2.
+	// A B with contiguous rows is not packed if A has at most fewRows rows. If A has at most moderateRows rows, such a B
+	// is packed only if its strides make elements of a panel evict one another from L2.
 	fewRows      = 24
 	moderateRows = 128
 	// maxPrefetchLines is the greatest number of cache lines to prefetch per loop iteration (tile.DefaultUnroll terms)
@@ -52,13 +52,13 @@ var maxTileHeights = map[machine.Features][maxVectors + 1]int{
 // codedSet returns the kernel set of machine code for a dtype. t has the routines for few rows or columns.
 func codedSet(d tensor.DType, cpu machine.Features, t thin) *kernelSet {
 	s := &kernelSet{name: cpu.String() + " code", cpu: cpu, mr: codedRows, kc: codedDepth, size: d.Size(),
-		tall: maxTileHeights[cpu], thin: t, plain: portable[d].plain}
+		maxHeights: maxTileHeights[cpu], thin: t, plain: portable[d].plain}
 	vectors, narrow, bytes := maxVectors, 2, 64
 	if !cpu.Has(machine.Vector512) {
 		vectors, bytes = 2, 32
 	}
 	s.lanes = bytes / s.size
-	s.nr, s.narrow = vectors*s.lanes, narrow*s.lanes
+	s.nr, s.narrowPanel = vectors*s.lanes, narrow*s.lanes
 	return s
 }
 
@@ -68,8 +68,8 @@ func (s *kernelSet) coded() bool { return s.lanes > 0 }
 // vectors returns the number of vectors that hold cols columns.
 func (s *kernelSet) vectors(cols int) int { return ceilDiv(cols, s.lanes) }
 
-// evenly divides n elements into the fewest parts of at most limit elements. There are count parts of `size` elements,
-// and `smaller` parts of size-1 elements.
+// evenly divides n elements into the fewest parts of at most limit elements. The result is count parts of size
+// elements, and smaller parts of size-1 elements each.
 func evenly(n, limit int) (size, count, smaller int) {
 	parts := ceilDiv(n, limit)
 	size = ceilDiv(n, parts)
@@ -85,9 +85,10 @@ type stack struct {
 	rowStep int // rows from one tile to the next
 }
 
-// stacks divides rows into register tiles of the given number of vectors. The stacks are the first n entries of list.
+// stacks divides a block of rows into stacks of register tiles with the given number of vectors. The stacks are the
+// first n entries of list.
 func (p *Plan) stacks(rows, vectors int) (list [4]stack, n int) {
-	most := p.set.tall[vectors]
+	most := p.set.maxHeights[vectors]
 	add := func(row, height, count, by int) {
 		if count > 0 {
 			list[n] = stack{row, height, count, by}
@@ -100,7 +101,7 @@ func (p *Plan) stacks(rows, vectors int) (list [4]stack, n int) {
 		add(count*size, size-1, others, size-1)
 		return list, n
 	}
-	w := p.a.w
+	w := p.a.panelWidth
 	for _, part := range [2]struct{ row, rows, count int }{{0, w, rows / w}, {rows / w * w, rows % w, 1}} {
 		if part.rows == 0 || part.count == 0 {
 			continue
@@ -145,7 +146,8 @@ type codeTable [stages][readModes][2]*codeBySize
 // codeBySize has the code of register tiles, by number of vectors and by height.
 type codeBySize [maxVectors + 1][maxHeight + 1]*jit.Func
 
-// entry returns the entry for a stage, a readMode, and whether the last vector is partial (ragged).
+// entry returns the entry for a stage, a readMode, and whether the last vector is partial (ragged). Code for one such
+// combination exists in several sizes.
 func (c *codeTable) entry(st stage, how readMode, ragged bool) **codeBySize {
 	part := 0
 	if ragged {
@@ -172,9 +174,9 @@ func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int
 		s.Lanes = tile.Dynamic
 	}
 	s.Prefetch = p.fetches(how, vectors, height)
-	s.AheadLines = p.ahead[how]
+	s.AheadLines = p.prefetchLines[how]
 	if how == readAndCopy {
-		s.PackStep = p.b.w * p.set.size
+		s.PackStep = p.b.panelWidth * p.set.size
 	}
 	if p.severalPanels {
 		s.Tiles = tile.Loop{Vec: tile.Dynamic, Out: tile.Dynamic}
@@ -205,11 +207,11 @@ func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int
 // tile reads a panel, it prefetches lines of the same panel at a distance of aheadBytes instead. Prefetching pays
 // because constants were last read in the previous run, and because the hardware prefetcher stops at page boundaries.
 func (p *Plan) fetchAhead(how readMode) int {
-	if p.spec.Near || p.b.inPlace || p.b.local() && how == readDirect || p.spec.N <= p.b.w {
+	if p.spec.Near || p.b.inPlace || p.b.local() && how == readDirect || p.spec.N <= p.b.panelWidth {
 		return 0
 	}
 	tiles := p.blockTiles()
-	lines := tile.DefaultUnroll * p.b.w * p.set.size / machine.LineBytes
+	lines := tile.DefaultUnroll * p.b.panelWidth * p.set.size / machine.LineBytes
 	if tiles == 1 && how == readDirect {
 		return lines
 	}
@@ -218,7 +220,7 @@ func (p *Plan) fetchAhead(how readMode) int {
 
 // blockTiles returns the number of register tiles in a strip.
 func (p *Plan) blockTiles() (n int) {
-	stacks, count := p.stacks(min(p.mt, p.block), p.set.vectors(p.b.w))
+	stacks, count := p.stacks(min(p.tileRows, p.block), p.set.vectors(p.b.panelWidth))
 	for _, k := range stacks[:count] {
 		n += k.n
 	}
@@ -229,18 +231,18 @@ func (p *Plan) blockTiles() (n int) {
 func (p *Plan) compile() error {
 	p.codes = new(codeTable)
 	for how := range readModes {
-		p.ahead[how] = p.fetchAhead(how)
+		p.prefetchLines[how] = p.fetchAhead(how)
 	}
 	p.severalPanels = p.callsSpanPanels()
 	p.prefetchResult = p.farResult() && !p.severalPanels
-	p.every = powerWithin(p.blockTiles())
+	p.prefetchInterval = powerWithin(p.blockTiles())
 	block := p.block
 	var rows, cols []int
-	for _, n := range []int{p.mt, p.spec.M - (p.mTiles-1)*p.mt} {
+	for _, n := range []int{p.tileRows, p.spec.M - (p.mTiles-1)*p.tileRows} {
 		rows = append(rows, min(n, block), n-(n-1)/block*block)
 	}
-	for _, n := range []int{p.nt, p.spec.N - (p.nTiles-1)*p.nt} {
-		cols = append(cols, min(n, p.b.w), n-(n-1)/p.b.w*p.b.w)
+	for _, n := range []int{p.tileCols, p.spec.N - (p.nTiles-1)*p.tileCols} {
+		cols = append(cols, min(n, p.b.panelWidth), n-(n-1)/p.b.panelWidth*p.b.panelWidth)
 	}
 	list := []stage{toTemporary}
 	if p.spec.CColStride == 1 {
@@ -312,18 +314,18 @@ func (of *codeBySize) listings(what string, visit func(name, assembly string)) {
 // calls pools the arguments of calls: a plan may run on any number of goroutines, and Run must not allocate.
 var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 
-// callsSpanPanels reports whether one call processes several panels of B. This pays if one register tile holds all
-// rows, because computing such a tile takes little longer than the overhead of a call. It requires that there is no
-// bias and no prefetching of B, because the addresses of these depend on the panel.
+// callsSpanPanels reports whether one call processes several panels of B. This pays if one register tile has all rows
+// of A: computing such a tile takes little longer than the overhead of a call. A bias and prefetching of B exclude it,
+// because their addresses depend on the panel.
 func (p *Plan) callsSpanPanels() bool {
 	s := &p.spec
-	few := p.a.inPlace && !p.b.packedByFirstRow && s.M <= p.set.tall[p.set.vectors(p.b.w)]
-	return few && p.ahead[readDirect] == 0 && s.CColStride == 1 && s.Bias == NoBias
+	few := p.a.inPlace && !p.b.packedByFirstRow && s.M <= p.set.maxHeights[p.set.vectors(p.b.panelWidth)]
+	return few && p.prefetchLines[readDirect] == 0 && s.CColStride == 1 && s.Bias == NoBias
 }
 
 // panels returns the number of full-width panels of B from column j on that one call processes.
 func (t *tileState) panels(j, j1 int) int {
-	w := t.Plan.b.w
+	w := t.Plan.b.panelWidth
 	if !t.severalPanels {
 		return 1
 	}
@@ -333,7 +335,7 @@ func (t *tileState) panels(j, j1 int) int {
 // panelsOf computes C[i0:i1, j0:j1] for one block of K. The outer loop is over blocks of A that fit L2, and the inner
 // loop over panels of B.
 func (t *tileState) panelsOf(x *jit.Args, a, b *operandView, i0, i1, j0, j1 int) {
-	w, block := t.Plan.b.w, t.block
+	w, block := t.Plan.b.panelWidth, t.block
 	for ib := i0; ib < i1; ib += block {
 		ie := min(ib+block, i1)
 		for j, n := j0, 1; j < j1; j += n * w {
@@ -349,13 +351,13 @@ func (t *tileState) panelsOf(x *jit.Args, a, b *operandView, i0, i1, j0, j1 int)
 	}
 }
 
-// strip computes rows [ib, ie) of C in the columns of one panel of B, which starts at column j, and of the given number
-// of further panels.
+// strip computes rows [ib, ie) of C in the columns of the panel of B that starts at column j, and in the columns of the
+// given number of further panels.
 func (t *tileState) strip(x *jit.Args, a, b *operandView, ib, ie, j, cols, further int) {
 	p, s, set := t.Plan, &t.spec, t.set
 	size, vectors := set.size, set.vectors(cols)
 	t.operands(x, a, b, j, cols)
-	st, each := laterBlock, max(1, callMACs/(p.b.w*t.kc))
+	st, each := laterBlock, max(1, callMACs/(p.b.panelWidth*t.kc))
 	switch {
 	case s.CColStride != 1:
 		st, each = toTemporary, 1
@@ -372,7 +374,7 @@ func (t *tileState) strip(x *jit.Args, a, b *operandView, ib, ie, j, cols, furth
 	}
 	t.setPrefetch(x, b, j)
 	if p.severalPanels {
-		x.Step[tile.VecTile] = b.at(p.b.w) * size
+		x.Step[tile.VecTile] = b.at(p.b.panelWidth) * size
 		t.tiles(x, a, stack{0, ie - ib, 1 + further, 0}, st, readDirect, ib, 1+further, j, cols)
 		return
 	}
@@ -404,11 +406,11 @@ func (t *tileState) strip(x *jit.Args, a, b *operandView, ib, ie, j, cols, furth
 func (t *tileState) setPrefetch(x *jit.Args, b *operandView, j int) {
 	p, size := t.Plan, t.set.size
 	switch next := j - t.j0; {
-	case p.ahead[readDirect] > maxPrefetchLines:
+	case p.prefetchLines[readDirect] > maxPrefetchLines:
 		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size+aheadBytes
-	case p.ahead[readDirect] > 0 || p.ahead[readCopied] > 0:
-		if j+p.b.w < t.spec.N { // otherwise panel j is the last panel
-			next += p.b.w
+	case p.prefetchLines[readDirect] > 0 || p.prefetchLines[readCopied] > 0:
+		if j+p.b.panelWidth < t.spec.N { // otherwise panel j is the last panel
+			next += p.b.panelWidth
 		}
 		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size
 	}
@@ -434,9 +436,9 @@ func (t *tileState) tiles(x *jit.Args, a *operandView, k stack, st stage, how re
 	} else if err := code.Call(x); err != nil {
 		panic(err) // the plan has linked this code already
 	}
-	x.Row[tile.Ahead] += n * (t.kc / tile.DefaultUnroll) * p.ahead[how] * machine.LineBytes
+	x.Row[tile.Ahead] += n * (t.kc / tile.DefaultUnroll) * p.prefetchLines[how] * machine.LineBytes
 	if how != readDirect {
-		x.Row[tile.PrefetchOperands] += n * fetches(t.kc, p.every) * x.Step[tile.PrefetchStep]
+		x.Row[tile.PrefetchOperands] += n * fetches(t.kc, p.prefetchInterval) * x.Step[tile.PrefetchStep]
 	}
 	if st == toTemporary {
 		t.merge(t.temporary(), i, j, k.height, cols)
@@ -451,7 +453,7 @@ func (t *tileState) placeTiles(x *jit.Args, a *operandView, k stack, st stage, h
 	x.Rows = n
 	x.Step[tile.InTile], x.Step[tile.OutTile] = a.at(k.rowStep)*size, k.rowStep*s.CRowStride*size
 	if p.severalPanels {
-		x.Step[tile.OutTile] = p.b.w * size
+		x.Step[tile.OutTile] = p.b.panelWidth * size
 	}
 	x.Row[tile.In] = a.at(i-t.i0) * size
 	if st != toTemporary {

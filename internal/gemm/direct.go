@@ -13,8 +13,7 @@ import (
 const (
 	// simpleMACs is the number of multiplications up to which plain strided loops beat packing.
 	simpleMACs = 512
-	// directRows is the number of rows up to which each element of B is used
-	// too rarely to repay packing it.
+	// directRows is the number of rows up to which each element of B is used too rarely to repay packing it.
 	directRows = 4
 	// directMACs is the least number of multiplications in a tile of the direct paths.
 	directMACs = machine.MoveGrain
@@ -31,14 +30,14 @@ const (
 func (p *Plan) planSimple() {
 	s := &p.spec
 	p.path, p.kd = pathSimple, s.K
-	p.mt, p.nt, p.mTiles, p.nTiles = max(1, s.M), max(1, s.N), 1, 1
+	p.tileRows, p.tileCols, p.mTiles, p.nTiles = max(1, s.M), max(1, s.N), 1, 1
 	if s.M == 0 || s.N == 0 {
 		p.mTiles = 0
 		return
 	}
 	if s.K == 0 {
-		p.mt = max(1, emptyElems/s.N)
-		p.mTiles = ceilDiv(s.M, p.mt)
+		p.tileRows = max(1, emptyElems/s.N)
+		p.mTiles = ceilDiv(s.M, p.tileRows)
 	}
 }
 
@@ -57,27 +56,27 @@ func (p *Plan) planDirect() bool {
 	switch {
 	case s.B.RowStride == 1:
 		p.path = pathDot
-		p.nt = roundUp(max(ceilDiv(s.N, 32), ceilDiv(directMACs, per)), 4)
+		p.tileCols = roundUp(max(ceilDiv(s.N, 32), ceilDiv(directMACs, per)), 4)
 	case s.B.ColStride == 1 && s.N >= 16:
 		p.path = pathAxpy
-		p.nt = roundUp(max(ceilDiv(s.N, 16), 128, ceilDiv(directMACs, per)), 32)
-		p.nt = min(p.nt, 1024)
+		p.tileCols = roundUp(max(ceilDiv(s.N, 16), 128, ceilDiv(directMACs, per)), 32)
+		p.tileCols = min(p.tileCols, 1024)
 	default:
 		if swap {
 			p.swap()
 		}
 		return false
 	}
-	p.nt = min(p.nt, directCols, s.N)
-	p.kd, p.mt, p.mTiles, p.nTiles = min(s.K, directDepth), s.M, 1, ceilDiv(s.N, p.nt)
+	p.tileCols = min(p.tileCols, directCols, s.N)
+	p.kd, p.tileRows, p.mTiles, p.nTiles = min(s.K, directDepth), s.M, 1, ceilDiv(s.N, p.tileCols)
 	size := s.DType.Size()
 	if s.A.ColStride != 1 {
 		p.worker.b = roundUp(s.M*p.kd*size, alignBytes)
 	}
-	p.worker.tile = p.worker.b + roundUp(p.nt*s.M*size, alignBytes)
+	p.worker.tile = p.worker.b + roundUp(p.tileCols*s.M*size, alignBytes)
 	p.worker.total = p.worker.tile + alignBytes
 	if p.kd < s.K {
-		p.worker.total += p.nt * s.M * size
+		p.worker.total += p.tileCols * s.M * size
 	}
 	return true
 }

@@ -19,15 +19,15 @@ func PadsRows(d tensor.DType) bool { return !kernelsOf(d).coded() }
 // fewSums is the number of accumulator vectors below which the latency of additions limits the speed of a tile.
 const fewSums = 8
 
-// effort is [Effort] for machine code. If latency or loads limit the speed of a tile, the tile counts as if it had more
-// accumulators.
+// effort is [Effort] for machine code. A tile whose speed is limited by latency or by loads counts as a larger tile
+// that takes the same time.
 func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 	panels := func(cols, count int) {
 		if cols == 0 {
 			return
 		}
 		v := s.vectors(cols)
-		size, whole, less := evenly(max(m, 1), s.tall[v])
+		size, whole, less := evenly(max(m, 1), s.maxHeights[v])
 		for _, t := range [2]struct{ rows, n int }{{size, whole}, {size - 1, less}} {
 			turns := max(t.rows*v, t.rows+v, fewSums)
 			macs += float64(count*t.n) * float64(turns*s.lanes) * float64(k)

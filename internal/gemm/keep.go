@@ -41,7 +41,7 @@ func (p *Plan) fetches(how readMode, vectors, height int) []tile.Prefetch {
 	lines := ceilDiv(vectors*p.set.lanes*p.set.size, machine.LineBytes)
 	switch {
 	case how != readDirect:
-		return []tile.Prefetch{{Lines: lines, Every: p.every}}
+		return []tile.Prefetch{{Lines: lines, Every: p.prefetchInterval}}
 	case p.prefetchResult:
 		return []tile.Prefetch{{Lines: lines, Every: powerWithin(p.kc / height)}}
 	}
@@ -54,9 +54,9 @@ func (t *tileState) keepPanel(x *jit.Args, a *operandView, k stack, st stage, i,
 	size, b := t.set.size, &t.Plan.b
 	panel, at, step := x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm]
 	x.Ptr[tile.Packed], x.Row[tile.Packed] = panel, at
-	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = t.pb, (t.k0*b.ks+j)*size, b.ks*size
+	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = t.pb, (t.k0*b.termStride+j)*size, b.termStride*size
 	x.Ptr[tile.PrefetchOperands], x.Row[tile.PrefetchOperands] = t.pb, t.nextPanelOffset(j)*size
-	x.Step[tile.PrefetchStep] = b.ks * size
+	x.Step[tile.PrefetchStep] = b.termStride * size
 	t.tiles(x, a, k, st, readAndCopy, i, 1, j, cols)
 	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = panel, at, step
 }
@@ -64,13 +64,13 @@ func (t *tileState) keepPanel(x *jit.Args, a *operandView, k stack, st stage, i,
 // nextPanelOffset returns the offset in B, in elements, of the panel that is read after the panel of column j.
 func (t *tileState) nextPanelOffset(j int) int {
 	b := &t.Plan.b
-	switch next := j + b.w; {
+	switch next := j + b.panelWidth; {
 	case next < t.j1:
-		return t.k0*b.ks + next
+		return t.k0*b.termStride + next
 	case t.k0+t.kc < t.superK+t.depth:
-		return (t.k0+t.kc)*b.ks + t.j0
+		return (t.k0+t.kc)*b.termStride + t.j0
 	case next < t.spec.N:
-		return t.superK*b.ks + next
+		return t.superK*b.termStride + next
 	}
-	return t.k0*b.ks + j // there is no next panel
+	return t.k0*b.termStride + j // there is no next panel
 }

@@ -11,10 +11,9 @@ import (
 //
 //	C[i,j] = Σ_k a[k,i]·b[k,j] + init[i,j] (+ rowBias[i])   i < rows, j < cols
 //
-// kc >= 1 is the depth, astep the bytes between consecutive k of the A panel
-// (rows of B are nr elements apart), ldc and ldinit the bytes between rows of
-// C and of init. init is read as rows×cols and may equal c; rowBias is nil or
-// has at least mr readable elements.
+// kc >= 1 is the depth, astep the bytes between consecutive k of the A panel (rows of B are nr elements apart), ldc and
+// ldinit the bytes between rows of C and of init. init is read as rows×cols and may equal c; rowBias is nil or has at
+// least mr readable elements.
 type microFunc func(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
 
@@ -65,8 +64,8 @@ type plain struct {
 // generated for each plan.
 type kernelSet struct {
 	name   string
-	mr, nr int // panel widths of A and of B
-	kc     int // greatest depth of one K block
+	mr, nr int // widths of panels of A (rows) and of B (columns)
+	kc     int // greatest depth of a block of K, in terms
 	size   int // bytes of an element
 	thin
 	plain
@@ -74,11 +73,11 @@ type kernelSet struct {
 
 	// For machine code: the features that it uses, the number of elements of a vector, and the greatest height of a
 	// register tile by number of vectors.
-	cpu   machine.Features
-	lanes int
-	tall  [maxVectors + 1]int
-	// narrow is the width of panels of B for few rows.
-	narrow int
+	cpu        machine.Features
+	lanes      int
+	maxHeights [maxVectors + 1]int
+	// narrowPanel is the width of panels of B for few rows.
+	narrowPanel int
 }
 
 // panelRows returns the width of the narrowest panels of A that a plan with m rows can use.
@@ -123,15 +122,15 @@ func PanelCols(d tensor.DType) int { return kernelsOf(d).nr }
 // L2 is free for loading the next panel.
 func PanelColsOf(d tensor.DType, rows int) int {
 	s := kernelsOf(d)
-	if s.coded() && rows > s.tall[s.vectors(s.nr)] && rows <= moderateRows {
-		return s.narrow
+	if s.coded() && rows > s.maxHeights[s.vectors(s.nr)] && rows <= moderateRows {
+		return s.narrowPanel
 	}
 	return s.nr
 }
 
 // hasPanel reports whether the kernel set supports the panel width of operand b.
 func (s *kernelSet) hasPanel(b Operand) bool {
-	return b.Panel == 0 || b.Source == Prepacked && (b.Panel == s.nr || s.coded() && b.Panel == s.narrow)
+	return b.Panel == 0 || b.Source == Prepacked && (b.Panel == s.nr || s.coded() && b.Panel == s.narrowPanel)
 }
 
 // zeroRow is the initial value of tiles that overwrite C. It is a row of zeros with the width of the widest register

@@ -19,8 +19,7 @@ import (
 type Source uint8
 
 const (
-	// Strided reads the operand in place, at any strides in elements
-	// including 0 (broadcast) and negative ones.
+	// Strided reads the operand in place, at any strides in elements including 0 (broadcast) and negative ones.
 	Strided Source = iota
 	// Prepacked reads the output of PackA or PackB; strides are ignored.
 	Prepacked
@@ -62,7 +61,7 @@ const (
 	Tiled
 )
 
-// Supports reports whether an algorithm can compute a product of this shape and these strides. It ignores the dtype.
+// Supports reports whether an algorithm can compute a product with the shape and strides of s. It ignores the dtype.
 func Supports(s Spec, w Way) bool {
 	strided := s.A.Source == Strided && s.B.Source == Strided
 	switch w {
@@ -101,8 +100,8 @@ type Args struct {
 	Bias    unsafe.Pointer
 	PackA   PackFunc // for Source Custom
 	PackB   PackFunc
-	// Shared has SharedBytes bytes and carries packed panels from one phase
-	// to the next; contents before the first phase do not matter.
+	// Shared has SharedBytes bytes and carries packed panels from one phase to the next; contents before the first phase
+	// do not matter.
 	Shared []byte
 	// Epilogue, when set, is called for a part of a tile once C[i0:i1, j0:j1] has its final values and is still in the
 	// caches. The goroutine that ran the tile makes the call. The calls of one execution cover C exactly once.
@@ -122,39 +121,39 @@ const (
 
 // operandPlan describes how the tiled path passes one operand to the kernels.
 type operandPlan struct {
-	source           Source
-	packedOnce       bool // one packing phase packs the operand for all tiles; else each tile packs its own panels
-	inPlace          bool // read in place
-	packedByFirstRow bool // the first row of tiles reads the operand in place and copies it into panels
-	w                int  // width of a panel, in lanes
-	size             int  // bytes of an element
-	lanes            int  // number of lanes: m or n
-	ls, ks           int  // strides from lane to lane and along K, in elements
+	source                 Source
+	packedOnce             bool // one packing phase packs the operand for all tiles; else each tile packs its own panels
+	inPlace                bool // read in place
+	packedByFirstRow       bool // the first row of tiles reads the operand in place and copies it into panels
+	panelWidth             int  // width of a panel, in lanes
+	size                   int  // bytes of an element
+	lanes                  int  // number of lanes: m or n
+	laneStride, termStride int  // strides from lane to lane and along K, in elements
 }
 
 // Plan is the schedule of a product; the package comment describes its phases. It is immutable and safe for concurrent
 // use.
 type Plan struct {
-	spec           Spec // as executed: A and B trade places when swapped is set
-	swapped        bool
-	path           path
-	set            *kernelSet
-	a, b           operandPlan
-	block          int // rows of A that are processed per panel of B, in a block that fits L2
-	kc             int // depth of a K block, in terms
-	kd             int // depth of a K super-block, in terms; on the direct paths, terms per call
-	mt, nt         int // rows and columns of a tile
-	mTiles         int
-	nTiles         int
-	worker         workerLayout
-	shared         int
-	codes          *codeTable     // generated machine code; nil for kernels in Go
-	first          int            // columns of a tile in the first row of tiles, if this row copies B into panels
-	every          int            // terms from one prefetch to the next, in tiles that copy B or follow one that does
-	prefetchResult bool           // rows of the result are prefetched before they are written
-	ahead          [readModes]int // cache lines of B to prefetch per tile.DefaultUnroll terms; see fetchAhead
-	severalPanels  bool           // one call processes several panels of B; see callsSpanPanels
-	recorded       *recordedCalls // the recorded calls of every run; nil if they are not recorded
+	spec               Spec // as executed: A and B trade places when swapped is set
+	swapped            bool
+	path               path
+	set                *kernelSet
+	a, b               operandPlan
+	block              int // rows of A that are processed per panel of B, in a block that fits L2
+	kc                 int // depth of a K block, in terms
+	kd                 int // depth of a K super-block, in terms; on the direct paths, terms per call
+	tileRows, tileCols int // rows and columns of a tile
+	mTiles             int
+	nTiles             int
+	worker             workerLayout
+	shared             int
+	codes              *codeTable     // generated machine code; nil for kernels in Go
+	firstRowCols       int            // columns of a tile in the first row of tiles, if this row copies B into panels
+	prefetchInterval   int            // terms from one prefetch to the next, in tiles that copy B or follow one that does
+	prefetchResult     bool           // rows of the result are prefetched before they are written
+	prefetchLines      [readModes]int // cache lines of B to prefetch per tile.DefaultUnroll terms; see fetchAhead
+	severalPanels      bool           // one call processes several panels of B; see callsSpanPanels
+	recorded           *recordedCalls // the recorded calls of every run; nil if they are not recorded
 }
 
 // workerLayout holds offsets into an aligned worker scratch, in bytes.
@@ -239,13 +238,13 @@ func (p *Plan) chooseSides() {
 		depth = packedDepth
 	}
 	p.kc = ceilDiv(s.K, ceilDiv(s.K, depth))
-	p.a = operandPlan{source: s.A.Source, size: size, w: p.set.mr, lanes: s.M, ls: s.A.RowStride, ks: s.A.ColStride}
-	p.b = operandPlan{source: s.B.Source, size: size, w: p.set.nr, lanes: s.N, ls: s.B.ColStride, ks: s.B.RowStride}
+	p.a = operandPlan{source: s.A.Source, size: size, panelWidth: p.set.mr, lanes: s.M, laneStride: s.A.RowStride, termStride: s.A.ColStride}
+	p.b = operandPlan{source: s.B.Source, size: size, panelWidth: p.set.nr, lanes: s.N, laneStride: s.B.ColStride, termStride: s.B.RowStride}
 	if s.A.Source == Strided {
-		p.a.w = p.set.panelRows(s.M)
+		p.a.panelWidth = p.set.panelRows(s.M)
 	}
 	if s.B.Panel > 0 {
-		p.b.w = s.B.Panel
+		p.b.panelWidth = s.B.Panel
 	}
 	if p.set.coded() {
 		p.placeOperands()
@@ -270,18 +269,18 @@ func (p *Plan) planTiled(maxShared int) {
 	s, size := &p.spec, p.set.size
 	p.path = pathTiled
 	g := chooseGrid(p.a, p.b, s.K, p.kc, p.set.mostTiles(s.M, s.N, s.K))
-	p.mt, p.nt, p.mTiles, p.nTiles = g.mt, g.nt, g.mTiles, g.nTiles
+	p.tileRows, p.tileCols, p.mTiles, p.nTiles = g.mt, g.nt, g.mTiles, g.nTiles
 	p.a.packedOnce, p.b.packedOnce = g.shareA, g.shareB
 
 	lanes := 0
 	for _, d := range []operandPlan{p.a, p.b} {
 		if d.packedOnce {
-			lanes += roundUp(d.lanes, d.w)
+			lanes += roundUp(d.lanes, d.panelWidth)
 		}
 	}
 	p.block = p.blockRows()
 	// The number is at most p.nt, because a worker's scratch has room for p.nt elements of the bias.
-	p.first = min(p.nt, p.b.w*max(1, machine.MACGrain/(p.mt*p.b.w*min(s.K, p.kc))))
+	p.firstRowCols = min(p.tileCols, p.b.panelWidth*max(1, machine.MACGrain/(p.tileRows*p.b.panelWidth*min(s.K, p.kc))))
 	p.kd = s.K
 	if lanes*s.K > maxShared {
 		p.kd = min(s.K, max(p.kc, maxShared/lanes/p.kc*p.kc))
@@ -292,20 +291,20 @@ func (p *Plan) planTiled(maxShared int) {
 	l := &p.worker
 	room := func(elems int) int { return roundUp(elems*size, alignBytes) }
 	if p.a.local() {
-		l.b = room(p.mt * p.kc)
+		l.b = room(p.tileRows * p.kc)
 	}
 	l.tile = l.b
 	if p.b.local() {
-		l.tile += room(p.nt * p.kc)
+		l.tile += room(p.tileCols * p.kc)
 	}
 	l.rowBias = l.tile + room(max(p.set.mr, maxHeight)*p.set.nr)
 	l.colBias = l.rowBias
 	if s.Bias == BiasRows {
-		l.colBias += room(p.mt + p.set.mr)
+		l.colBias += room(p.tileRows + p.set.mr)
 	}
 	l.total = l.colBias + alignBytes
 	if s.Bias == BiasCols {
-		l.total += (p.nt + p.set.nr) * size
+		l.total += (p.tileCols + p.set.nr) * size
 	}
 }
 
@@ -313,9 +312,9 @@ func (p *Plan) planTiled(maxShared int) {
 func (p *Plan) placeOperands() {
 	s := &p.spec
 	if s.A.Source == Strided {
-		p.a.inPlace = p.a.ks == 1 || p.a.ls == 1 && !p.a.evictsItself(p.kc)
+		p.a.inPlace = p.a.termStride == 1 || p.a.laneStride == 1 && !p.a.evictsItself(p.kc)
 	}
-	if s.B.Source == Strided && p.b.ls == 1 {
+	if s.B.Source == Strided && p.b.laneStride == 1 {
 		small := s.M <= moderateRows || !p.leavesCache(s.K*s.N, machine.L2Bytes/2, machine.L2Bytes/4*5)
 		p.b.inPlace = s.M <= fewRows || small && !p.b.evictsItself(p.kc)
 		p.b.packedByFirstRow = !p.b.inPlace && !p.a.packs()
@@ -325,7 +324,7 @@ func (p *Plan) placeOperands() {
 // evictsItself reports whether depth elements of one lane evict one another from L2. This happens if the stride is a
 // multiple of a large power of two, because the elements then map to few sets of the cache.
 func (d operandPlan) evictsItself(depth int) bool {
-	step := d.ks * d.size
+	step := d.termStride * d.size
 	return depth*(step&-step) > machine.L2Bytes
 }
 
@@ -337,7 +336,7 @@ func (p *Plan) leavesCache(elems, minBytes, minTotal int) bool {
 }
 
 // contiguousAlongK reports whether the operand is read in place with each lane contiguous along K.
-func (d operandPlan) contiguousAlongK() bool { return d.inPlace && d.ks == 1 }
+func (d operandPlan) contiguousAlongK() bool { return d.inPlace && d.termStride == 1 }
 
 // packs reports whether panels of the operand are packed before tiles are computed.
 func (d operandPlan) packs() bool { return d.inPanels() && !d.packedByFirstRow }
@@ -419,7 +418,7 @@ func (p *Plan) Tiles(phase int) int {
 		depth := p.superDepth(block)
 		return p.a.packTiles(depth) + p.b.packTiles(depth)
 	case firstRows:
-		return ceilDiv(p.spec.N, p.first)
+		return ceilDiv(p.spec.N, p.firstRowCols)
 	case otherRows:
 		return (p.mTiles - 1) * p.nTiles
 	}
@@ -428,15 +427,15 @@ func (p *Plan) Tiles(phase int) int {
 
 // tile returns the rows [i0, i1) and columns [j0, j1) of a tile, in a phase that computes.
 func (p *Plan) tile(what part, tile int) (i0, i1, j0, j1 int) {
-	rows, above, cols := p.mTiles, 0, p.nt
+	rows, above, cols := p.mTiles, 0, p.tileCols
 	switch what {
 	case firstRows:
-		rows, cols = 1, p.first
+		rows, cols = 1, p.firstRowCols
 	case otherRows:
 		rows, above = p.mTiles-1, 1
 	}
-	i0, j0 = (tile%rows+above)*p.mt, tile/rows*cols
-	return i0, min(i0+p.mt, p.spec.M), j0, min(j0+cols, p.spec.N)
+	i0, j0 = (tile%rows+above)*p.tileRows, tile/rows*cols
+	return i0, min(i0+p.tileRows, p.spec.M), j0, min(j0+cols, p.spec.N)
 }
 
 // superDepth returns the depth of super-block i of K. Only the last super-block may be shorter than the others.

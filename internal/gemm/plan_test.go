@@ -285,7 +285,7 @@ func TestProfileDecidesNoBits(t *testing.T) {
 				copy(p.c.buf, before)
 				run(pl, p.args(pl), false)
 				got[i] = append(got[i], p.c.buf...)
-				grids[i] = grid{pl.mt, pl.nt, pl.mTiles, pl.nTiles, pl.a.packedOnce, pl.b.packedOnce}
+				grids[i] = grid{pl.tileRows, pl.tileCols, pl.mTiles, pl.nTiles, pl.a.packedOnce, pl.b.packedOnce}
 			}
 			if grids[0] != grids[1] {
 				others++

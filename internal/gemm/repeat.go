@@ -31,8 +31,8 @@ type recordedCalls struct {
 type call struct {
 	code                            *jit.Func
 	tiles                           int // number of adjacent tiles
-	in, vec, out, bias, ahead       int // offsets; ahead is that of the prefetched panel
-	inTile, vecTile, outTile, lanes int // steps from tile to tile; lanes of the last vector
+	in, vec, out, bias, ahead       int // offsets from the addresses of A, B, C, the bias and the prefetched panel
+	inTile, vecTile, outTile, lanes int // steps from tile to tile; lanes is the number of lanes of the last vector
 }
 
 // callOf returns the call with these arguments.

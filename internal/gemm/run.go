@@ -13,16 +13,16 @@ import (
 // exec is the state of one Run call. If the plan computes the transposed product, A and B are exchanged in it.
 type exec struct {
 	*Plan
-	pa, pb, pc    unsafe.Pointer
-	bias          unsafe.Pointer
-	packA, packB  PackFunc
-	shA, shB      unsafe.Pointer // aligned shared panels
-	worker        unsafe.Pointer // aligned worker scratch
-	superK, depth int            // current K super-block
-	copyPanels    bool           // the first register tile of each panel of B copies the panel
-	epilogue      func(i0, i1, j0, j1 int)
-	check         func() // nil: none
-	done          int    // multiplications since check was called
+	pa, pb, pc       unsafe.Pointer
+	bias             unsafe.Pointer
+	packA, packB     PackFunc
+	sharedA, sharedB unsafe.Pointer // aligned shared panels
+	worker           unsafe.Pointer // aligned worker scratch
+	superK, depth    int            // current K super-block
+	copyPanels       bool           // the first register tile of each panel of B copies the panel
+	epilogue         func(i0, i1, j0, j1 int)
+	check            func() // nil: none
+	done             int    // multiplications since check was called
 }
 
 const (
@@ -62,10 +62,10 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	if p.sharesPanels() {
 		x.superK = block * p.kd
 		x.depth = p.superDepth(block)
-		x.shA = aligned(args.Shared[:p.shared])
-		x.shB = x.shA
+		x.sharedA = aligned(args.Shared[:p.shared])
+		x.sharedB = x.sharedA
 		if p.a.packedOnce {
-			x.shB = p.elem(x.shA, roundUp(p.a.lanes, p.a.w)*p.kd)
+			x.sharedB = p.elem(x.sharedA, roundUp(p.a.lanes, p.a.panelWidth)*p.kd)
 		}
 		if what == packing {
 			x.runPack(tile)
@@ -124,17 +124,17 @@ func (p *Plan) elem(ptr unsafe.Pointer, i int) unsafe.Pointer { return unsafe.Ad
 // runPack packs one chunk of a shared operand for the current super-block.
 func (x *exec) runPack(tile int) {
 	if n := x.a.packTiles(x.depth); tile >= n {
-		x.packShared(tile-n, x.b, x.pb, x.packB, x.shB)
+		x.packShared(tile-n, x.b, x.pb, x.packB, x.sharedB)
 		return
 	}
-	x.packShared(tile, x.a, x.pa, x.packA, x.shA)
+	x.packShared(tile, x.a, x.pa, x.packA, x.sharedA)
 }
 
 func (x *exec) packShared(tile int, d operandPlan, src unsafe.Pointer, fn PackFunc, to unsafe.Pointer) {
 	panels, chunk := d.packChunk(x.depth)
-	groups := ceilDiv(ceilDiv(d.lanes, d.w), panels)
-	l0 := tile % groups * panels * d.w
-	l1 := min(l0+panels*d.w, d.lanes)
+	groups := ceilDiv(ceilDiv(d.lanes, d.panelWidth), panels)
+	l0 := tile % groups * panels * d.panelWidth
+	l1 := min(l0+panels*d.panelWidth, d.lanes)
 	k0 := tile / groups * chunk
 	k1 := min(k0+chunk, x.depth)
 	if chunk == x.depth {
@@ -142,19 +142,19 @@ func (x *exec) packShared(tile int, d operandPlan, src unsafe.Pointer, fn PackFu
 		x.pack(x.elem(to, l0*x.depth), &d, src, fn, x.superK, x.superK+x.depth, l0, l1)
 		return
 	}
-	for l := l0; l < l1; l += d.w {
-		x.pack(x.elem(to, l*x.depth+k0*d.w), &d, src, fn, x.superK+k0, x.superK+k1, l, min(l+d.w, d.lanes))
+	for l := l0; l < l1; l += d.panelWidth {
+		x.pack(x.elem(to, l*x.depth+k0*d.panelWidth), &d, src, fn, x.superK+k0, x.superK+k1, l, min(l+d.panelWidth, d.lanes))
 	}
 }
 
 // pack fills the panels at dst with lanes [l0, l1) and terms [k0, k1) of an operand.
 func (p *Plan) pack(dst unsafe.Pointer, d *operandPlan, src unsafe.Pointer, fn PackFunc, k0, k1, l0, l1 int) {
-	panels := unsafe.Slice((*byte)(dst), roundUp(l1-l0, d.w)*(k1-k0)*d.size)
+	panels := unsafe.Slice((*byte)(dst), roundUp(l1-l0, d.panelWidth)*(k1-k0)*d.size)
 	if d.source == Custom {
 		fn(panels, k0, k1, l0, l1)
 		return
 	}
-	packPanels(d.size, panels, d.w, src, d.ls, d.ks, k0, k1, l0, l1)
+	packPanels(d.size, panels, d.panelWidth, src, d.laneStride, d.termStride, k0, k1, l0, l1)
 }
 
 // operandView describes the place from which kernels read the lanes of an operand for a block of K: panels, or the
@@ -180,24 +180,26 @@ func (f *operandView) at(l int) int {
 // into the worker's buffer.
 func (x *exec) locate(f *operandView, d *operandPlan, src, shared, local unsafe.Pointer, fn PackFunc,
 	k0, k1, l0, l1 int) {
-	f.w, f.term, f.place = d.w, d.w, d.inPlace
+	f.w, f.term, f.place = d.panelWidth, d.panelWidth, d.inPlace
 	switch {
 	case d.inPlace:
-		f.base, f.lane, f.term = x.elem(src, l0*d.ls+k0*d.ks), d.ls, d.ks
+		f.base, f.lane, f.term = x.elem(src, l0*d.laneStride+k0*d.termStride), d.laneStride, d.termStride
 	case d.source == Prepacked:
-		f.base, f.panel = x.elem(src, l0*x.spec.K+k0*d.w), d.w*x.spec.K
+		f.base, f.panel = x.elem(src, l0*x.spec.K+k0*d.panelWidth), d.panelWidth*x.spec.K
 	case d.packedOnce:
-		f.base, f.panel = x.elem(shared, l0*x.depth+(k0-x.superK)*d.w), d.w*x.depth
+		f.base, f.panel = x.elem(shared, l0*x.depth+(k0-x.superK)*d.panelWidth), d.panelWidth*x.depth
 	default:
 		if !d.packedByFirstRow {
 			x.pack(local, d, src, fn, k0, k1, l0, l1)
 		}
-		f.base, f.panel = local, d.w*(k1-k0)
+		f.base, f.panel = local, d.panelWidth*(k1-k0)
 	}
 }
 
 // blockRows returns the number of rows of A that are processed per panel of B.
-func (p *Plan) blockRows() int { return max(1, blockBytes/(p.a.w*p.kc*p.a.size)) * p.a.w }
+func (p *Plan) blockRows() int {
+	return max(1, blockBytes/(p.a.panelWidth*p.kc*p.a.size)) * p.a.panelWidth
+}
 
 // runTile computes C[i0:i1, j0:j1] over the current super-block. The outer loop is over blocks of K, the next over
 // blocks of A that fit L2, and the inner loop over panels of B that fit L1.
@@ -217,8 +219,8 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 	var a, b operandView
 	for k0 := x.superK; k0 < end; k0 += p.kc {
 		k1 := min(k0+p.kc, end)
-		x.locate(&a, &p.a, x.pa, x.shA, x.worker, x.packA, k0, k1, i0, i1)
-		x.locate(&b, &p.b, x.pb, x.shB, localB, x.packB, k0, k1, j0, j1)
+		x.locate(&a, &p.a, x.pa, x.sharedA, x.worker, x.packA, k0, k1, i0, i1)
+		x.locate(&b, &p.b, x.pb, x.sharedB, localB, x.packB, k0, k1, j0, j1)
 		t.k0, t.kc, t.first, t.last = k0, k1-k0, k0 == 0, k1 == s.K
 		x.count(packCost * (i1 - i0 + j1 - j0) * t.kc)
 		if args != nil {
@@ -227,11 +229,11 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 		}
 		for ib := i0; ib < i1; ib += p.block {
 			ie := min(ib+p.block, i1)
-			for j := j0; j < j1; j += p.b.w {
-				cols := min(p.b.w, j1-j)
+			for j := j0; j < j1; j += p.b.panelWidth {
+				cols := min(p.b.panelWidth, j1-j)
 				bp := x.elem(b.base, b.at(j-j0))
-				for i := ib; i < ie; i += p.a.w {
-					t.micro(x.elem(a.base, a.at(i-i0)), bp, i, j, min(p.a.w, ie-i), cols)
+				for i := ib; i < ie; i += p.a.panelWidth {
+					t.micro(x.elem(a.base, a.at(i-i0)), bp, i, j, min(p.a.panelWidth, ie-i), cols)
 				}
 				if t.last {
 					x.final(ib, ie, j, j+cols)
@@ -248,8 +250,8 @@ func release(args *jit.Args) {
 	calls.Put(args)
 }
 
-// gatherBias copies the tile's part of the bias to contiguous worker scratch,
-// where kernels may read whole panels of it.
+// gatherBias copies the tile's part of the bias to contiguous worker scratch, where kernels may read whole panels of
+// it.
 func (x *exec) gatherBias(i0, i1, j0, j1 int) {
 	to, l0, l1 := x.worker, 0, 0
 	switch x.spec.Bias {
@@ -267,7 +269,8 @@ func (x *exec) gatherBias(i0, i1, j0, j1 int) {
 	}
 }
 
-// tileState is the part of a tile's state that is fixed within a K block.
+// tileState is the state of a tile that does not change within a block of K. The tile has rows from i0 and columns
+// [j0, j1) of C. The block has kc terms from term k0.
 type tileState struct {
 	*exec
 	i0, j0, j1, k0, kc int
@@ -278,8 +281,8 @@ type tileState struct {
 	rows, vectors      int
 }
 
-// temporary is the buffer for the sums of a register tile that the kernel cannot store in C, for example because the
-// columns of C are not contiguous. biasRows and biasCols are the tile's part of the bias.
+// temporary returns the buffer for the sums of a register tile that the kernel cannot store in C, for example because
+// the columns of C are not contiguous. biasRows and biasCols return the tile's part of the bias.
 func (t *tileState) temporary() unsafe.Pointer { return unsafe.Add(t.exec.worker, t.Plan.worker.tile) }
 
 func (t *tileState) biasRows() unsafe.Pointer {
@@ -295,7 +298,7 @@ func (t *tileState) biasCols() unsafe.Pointer {
 func (t *tileState) micro(ap, bp unsafe.Pointer, i, j, rows, cols int) {
 	p, s := t.Plan, &t.spec
 	size, fn := p.set.size, p.set.micro
-	astep := p.a.w * size
+	astep := p.a.panelWidth * size
 	c := t.elem(t.pc, i*s.CRowStride+j*s.CColStride)
 	clash := t.first && s.Accumulate && s.Bias == BiasCols // both need init
 	if s.CColStride != 1 || clash {

@@ -14,9 +14,9 @@ const (
 	packTileElems = machine.MoveGrain
 )
 
-// blockBytes bounds the size of the panels of A that are multiplied by each panel of B, so that these panels stay in L2
-// together with the block of B. It also bounds the panels that a tile packs for itself. blockBytes does not affect the
-// bits of results. The depth of a block of K does, and is therefore a part of the kernel set.
+// blockBytes bounds the size of a block of A: the panels of A that are multiplied by each panel of B. The block stays
+// in L2 together with the panel of B. blockBytes also bounds the panels that a tile packs for itself. It does not
+// affect the bits of results. The depth of a block of K does, and is therefore a constant of the kernel set.
 var blockBytes = machine.L2Bytes / 8 * 3
 
 // price has the costs of kinds of work in nanoseconds, for elements of 32 bits. Costs only rank grids, and the ranking
@@ -57,7 +57,7 @@ var tilePanels = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1 << 30}
 var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 
 // localPanels returns the number of panels that a tile may pack for itself. More panels would not fit L2.
-func (d operandPlan) localPanels(kc int) int { return max(1, blockBytes/(d.w*kc*d.size)) }
+func (d operandPlan) localPanels(kc int) int { return max(1, blockBytes/(d.panelWidth*kc*d.size)) }
 
 // mostTiles returns the greatest useful number of tiles of a product. Usually it follows from the number of
 // multiplications. With few rows or columns it follows from the size of the larger operand, because reading that
@@ -77,7 +77,7 @@ func (s *kernelSet) mostTiles(m, n, k int) int {
 func chooseGrid(a, b operandPlan, k, kc, most int) grid {
 	var best grid
 	bestCost := -1.0
-	pa, pb := ceilDiv(a.lanes, a.w), ceilDiv(b.lanes, b.w)
+	pa, pb := ceilDiv(a.lanes, a.panelWidth), ceilDiv(b.lanes, b.panelWidth)
 	lastM := 0
 	for _, ma := range tilePanels {
 		mTiles := ceilDiv(pa, min(ma, pa))
@@ -94,7 +94,7 @@ func chooseGrid(a, b operandPlan, k, kc, most int) grid {
 				continue
 			}
 			lastN = np
-			g := grid{mt: mp * a.w, nt: np * b.w, mTiles: ceilDiv(pa, mp), nTiles: ceilDiv(pb, np)}
+			g := grid{mt: mp * a.panelWidth, nt: np * b.panelWidth, mTiles: ceilDiv(pa, mp), nTiles: ceilDiv(pb, np)}
 			g.shareA = a.inPanels() && (g.nTiles > 1 || mp > a.localPanels(kc))
 			g.shareB = b.inPanels() && (g.mTiles > 1 || np > b.localPanels(kc))
 			if g.mTiles*g.nTiles > most {
@@ -112,7 +112,7 @@ func chooseGrid(a, b operandPlan, k, kc, most int) grid {
 func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 	depth := float64(k)
 	blocks := float64(ceilDiv(k, kc))
-	mt, nt := float64(min(g.mt, roundUp(a.lanes, a.w))), float64(min(g.nt, roundUp(b.lanes, b.w)))
+	mt, nt := float64(min(g.mt, roundUp(a.lanes, a.panelWidth))), float64(min(g.nt, roundUp(b.lanes, b.panelWidth)))
 	tile := mt*nt*depth*prices.mac + prices.tile + mt*nt*blocks*prices.c + mt*depth*prices.loadA + nt*depth*prices.loadB
 	shared := 0.0
 	for _, s := range []struct {
@@ -129,7 +129,7 @@ func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 		}
 		switch {
 		case s.shared:
-			shared += float64(roundUp(s.lanes, s.w)) * depth * (each + prices.share)
+			shared += float64(roundUp(s.lanes, s.panelWidth)) * depth * (each + prices.share)
 		case s.inPanels():
 			tile += s.extent * depth * each
 		}
@@ -148,8 +148,8 @@ func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 
 // packChunk returns the extent of one packing tile: its number of panels, and its number of terms of K.
 func (d operandPlan) packChunk(depth int) (panels, k int) {
-	k = min(depth, max(256, packTileElems/d.w))
-	return max(1, packTileElems/(d.w*k)), k
+	k = min(depth, max(256, packTileElems/d.panelWidth))
+	return max(1, packTileElems/(d.panelWidth*k)), k
 }
 
 // packTiles returns the number of packing tiles of the operand for one super-block.
@@ -158,5 +158,5 @@ func (d operandPlan) packTiles(depth int) int {
 		return 0
 	}
 	panels, k := d.packChunk(depth)
-	return ceilDiv(ceilDiv(d.lanes, d.w), panels) * ceilDiv(depth, k)
+	return ceilDiv(ceilDiv(d.lanes, d.panelWidth), panels) * ceilDiv(depth, k)
 }

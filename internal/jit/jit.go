@@ -32,13 +32,13 @@ const MaxOperands = 24
 const spillSlots = 36
 
 // Args holds the arguments of a call. When the code starts, register DI has the address of the Args. The offsets of the
-// fields are constants of this package. Sizes are fields of Args, and code depends only on dtypes and kinds of strides,
-// so that programs for different sizes share code. Pointers point to the heap (or to memory outside of Go), at the
-// first element of an operand, which Args keeps alive. An Args is for one goroutine at a time, and is reused between
+// fields are constants of this package. Sizes are arguments, so that code depends only on dtypes and kinds of strides,
+// and programs for different sizes share code. Pointers point to the first element of an operand, in the heap or in
+// memory outside of Go; Args keeps the operand alive. An Args is for one goroutine at a time, and is reused between
 // calls.
 type Args struct {
-	N    int // elements in a row
-	Rows int
+	N    int // number of elements in a row
+	Rows int // number of rows
 
 	Ptr  [MaxOperands]unsafe.Pointer // first element of the first row
 	Step [MaxOperands]int            // bytes between elements, if the code does not imply it

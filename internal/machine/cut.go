@@ -11,9 +11,9 @@ const (
 	leastPart = 4
 )
 
-// CutUnits cuts units of equal work into chunks of about one grain. The number of chunks is 1 or even. For every grain,
-// the first half of the chunks therefore is the first half of the units, to within one unit. In consecutive steps over
-// the same rows, each of two workers then reads the rows that it wrote in the previous step.
+// CutUnits cuts units into chunks of about one grain. work is the amount of work of one unit. The number of chunks is 1
+// or even, so that for every grain the first half of the chunks is the first half of the units, to within one unit. In
+// consecutive steps over the same rows, each of two workers then reads the rows that it wrote in the previous step.
 func CutUnits(units, work, grain int) Cut {
 	all := float64(units) * float64(max(1, work))
 	n := all / float64(max(1, grain))

@@ -13,7 +13,7 @@ const (
 	// FunctionGrain is for elements that take a function such as exp without machine code, and for losses. Losses
 	// are summed chunk by chunk, so this grain affects the bits of results.
 	FunctionGrain = 1 << 12
-	// CallGrain is for elements made one by one through a call and a Scalar.
+	// CallGrain is for elements that are computed one by one, each by a function call with a Scalar.
 	CallGrain = 1 << 11
 	// ReduceGrain is for accumulated elements. There is a partial sum for each chunk, so this grain affects the bits
 	// of results.

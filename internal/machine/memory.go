@@ -89,11 +89,10 @@ func read(fsys fs.FS, heap idleHeap, block bool) []Limit {
 	return limits
 }
 
-// reading is the last reading of the limits. at is its time. left is the memory in bytes that was left at that time,
-// minus later requests.
+// reading is a reading of the limits.
 type reading struct {
-	left atomic.Int64
-	at   time.Time
+	left atomic.Int64 // memory in bytes that was left at the time of the reading, minus later requests
+	at   time.Time    // time of the reading
 }
 
 var lastReading atomic.Pointer[reading]

@@ -104,8 +104,7 @@ type mount struct{ root, dir string }
 func (m mount) groupPath(group string) (string, bool) {
 	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
 	if !ok || rest != "" && rest[0] != '/' {
-		// The process is outside the mounted part: the mount's own group is the bound if a container hides
-		// the rest.
+		// The process is outside the mounted part: the mount's own group is the bound if a container hides the rest.
 		return "", true
 	}
 	if strings.Contains(rest, "..") {

@@ -18,8 +18,8 @@ const ProfileVersion = 2
 // product's blocks, depend only on shapes.
 type Profile struct {
 	Version int `json:"version" doc:"The version of the terms; other versions are rejected."`
-	// CPU and Instructions identify the measured machine; Measured is the time of the measurement in RFC
-	// 3339, empty for a shipped default.
+	// CPU and Instructions identify the measured machine. Measured is the time of the measurement (RFC 3339); it is empty
+	// for a shipped default.
 	CPU          string `json:"cpu" doc:"The measured processor; of a default, the kind of processor."`
 	Instructions string `json:"instructions" doc:"The instruction set in use: avx512, avx2 or portable."`
 	Measured     string `json:"measured,omitzero" doc:"The time of the measurement (RFC 3339); omitted in a default."`

@@ -18,30 +18,30 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Binding is a program for one set of sizes. Its fields must not be changed.
+// Binding is a program for one set of sizes: the graph with these sizes, its plan, and the compiled steps. Its fields
+// must not be changed.
 type Binding struct {
 	Graph *graph.Graph // with sizes, inferred
 	Runs  *graph.Graph // Graph without the nodes that inference rejected; Graph itself if there are none
 	Plan  *passes.Plan // of the graph, or of the segment that is compiled before the first run; nil for neither
-	// Program has the compiled steps of Plan; nil without a Plan.
+	// Program has the compiled steps of Plan. It is nil if Plan is nil.
 	Program *exec.Program
 	// Segment is the index of the compiled segment; negative if no segment can be compiled before the first run.
 	Segment int
 	Took    time.Duration // of inference, planning and compilation
 
-	sizes         map[string]int  // of open symbols; others have the assumed sizes
-	isHint        bool            // the sizes are a hint: its plan becomes a specialization
-	decisionsFrom *Specialization // whose decisions the plan follows; nil for a plan of its own
+	sizes         map[string]int  // given sizes of open symbols; other open symbols have their assumed sizes
+	isHint        bool            // whether the sizes are a hint, so that the plan becomes a specialization
+	decisionsFrom *Specialization // the specialization that the plan follows; nil if the plan was searched
 	runner        *exec.Runner
 	failed        graph.Errors  // nodes that inference rejected
-	done          chan struct{} // closed when all of this is set
-	err           error
-	// interrupted says that compilation ended with the context of its caller.
-	interrupted bool
+	done          chan struct{} // closed when compilation has ended and all other fields are set
+	err           error         // error of compilation
+	interrupted   bool          // whether compilation ended because the context of its caller ended
 
-	// unpacked has, by name, the packed constants of the plan whose unpacked originals are without data in Graph: see
+	// packedOnly has, by name, the packed constants of the plan whose unpacked originals are without data in Graph: see
 	// release.
-	unpacked map[string]*graph.Value
+	packedOnly map[string]*graph.Value
 
 	problemOnce sync.Once // guards the fields below: see layouts
 	problem     *layout.Problem
@@ -51,8 +51,8 @@ type Binding struct {
 // Segmented reports whether shapes depend on data, so that the graph is planned in segments during runs.
 func (b *Binding) Segmented() bool { return b.runner.Program() == nil }
 
-// bindings is a cache of bindings. It is bounded in the number of bindings, and in the memory that they hold in
-// addition to their specializations.
+// bindings is a cache of bindings. The number of bindings is bounded, and so is the memory that they hold in addition
+// to their specializations.
 type bindings = lru.Cache[sizesKey, *Binding]
 
 // keptBindings bounds the number of bindings, because the limit on memory alone would admit very many bindings of a
@@ -76,7 +76,7 @@ func (b *Binding) bytes() int {
 func (p *Program) bindingFor(ctx context.Context, given map[string]int, hinted bool) (*Binding, error) {
 	sizes := slices.Clone(p.assumed)
 	for i, name := range p.openSymbols {
-		if n, is := given[name]; is {
+		if n, ok := given[name]; ok {
 			sizes[i] = n
 		}
 	}
@@ -104,7 +104,7 @@ func (p *Program) bindingFor(ctx context.Context, given map[string]int, hinted b
 	return b, b.err
 }
 
-// compile infers, plans and compiles the program's graph for the sizes. No other function does all these steps.
+// compile infers, plans and compiles the program's graph for the sizes.
 func (b *Binding) compile(ctx context.Context, p *Program, sizes []int) (err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
@@ -268,7 +268,7 @@ func (p *Program) symbolicInputs() []*graph.Value {
 	return list
 }
 
-// source returns the graph as it was compiled, or the graph of the only binding if the former was released.
+// source returns the graph that was compiled. If that graph was released, it returns the graph of the only binding.
 func (p *Program) source() *graph.Graph {
 	if p.graph == nil {
 		return p.first.Graph

@@ -15,8 +15,8 @@ const maxPricedDecisions = 1 << 20
 
 // copyPrices holds the solved problem of a program, and the prices of copies that were requested.
 type copyPrices struct {
-	model *layout.Model // nil: the problem could not be stated or solved
-	means *layout.Outcome
+	model    *layout.Model // nil: the problem could not be stated or solved
+	cheapest *layout.Outcome
 
 	mu     sync.Mutex
 	prices map[*passes.Copy]copyPrice
@@ -40,7 +40,7 @@ func (p *Program) WithoutCopy(c *passes.Copy) (*float64, *layout.Change) {
 			return
 		}
 		if means := cheapest(m); means != nil {
-			p.copyPrices.model, p.copyPrices.means = m, means
+			p.copyPrices.model, p.copyPrices.cheapest = m, means
 		}
 	})
 	w := p.copyPrices
@@ -87,6 +87,6 @@ func (w *copyPrices) price(c *passes.Copy) (none copyPrice) {
 	if means == nil {
 		return none
 	}
-	ns, change := float64(means.PS-w.means.PS)/1000, means.Since(w.means)
+	ns, change := float64(means.PS-w.cheapest.PS)/1000, means.Since(w.cheapest)
 	return copyPrice{&ns, &change}
 }

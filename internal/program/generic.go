@@ -10,8 +10,8 @@ import (
 
 // Bounds on the search for generic sizes, which infers the graph after each doubling.
 const (
-	maxDoublings = 10      // how often sizes are doubled
-	maxElements  = 1 << 26 // number of elements of the largest input
+	maxDoublings = 10      // maximum number of doublings
+	maxElements  = 1 << 26 // maximum number of elements of an input
 )
 
 // Generic returns sizes of the open symbols at which every size that depends on them is at least 2. A size of 0 or 1

@@ -12,8 +12,8 @@ const maxArray = 16
 // sizesKey is the key of a binding: the sizes of the open symbols. If there are more than maxArray sizes, they are
 // stored as text.
 type sizesKey struct {
-	few  [maxArray]int
-	many string
+	array [maxArray]int
+	text  string
 }
 
 // keyOf returns the key of sizes. All keys of a program have the same number of sizes.
@@ -23,9 +23,9 @@ func keyOf(sizes []int) (k sizesKey) {
 		for _, n := range sizes {
 			text = append(strconv.AppendInt(text, int64(n), 10), ' ')
 		}
-		return sizesKey{many: string(text)}
+		return sizesKey{text: string(text)}
 	}
-	copy(k.few[:], sizes)
+	copy(k.array[:], sizes)
 	return k
 }
 
@@ -36,8 +36,8 @@ type inputSymbols struct {
 	fixed []int // by dimension: the fixed size of its symbol, or -1 if the symbol is open or absent
 }
 
-// findPlaces finds the inputs whose dimensions have symbols.
-func (p *Program) findPlaces() {
+// findSymbolInputs finds the inputs whose dimensions have symbols.
+func (p *Program) findSymbolInputs() {
 	at := map[string]int{}
 	for i, name := range p.openSymbols {
 		at[name] = i

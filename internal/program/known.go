@@ -6,12 +6,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Known describes a graph whose shapes depend on data: the facts about its values that are known before a run. It is
-// nil for a graph whose shapes are all known.
+// Known has the facts that are known before a run about the values of a graph whose shapes depend on data. A nil *Known
+// stands for a graph whose shapes are all known.
 type Known struct {
-	list     []graph.Segment
-	segment  graph.ByValue[int] // 1 + the index of the segment that produces the value
-	unbacked *graph.Symbolic
+	segmentList []graph.Segment
+	segment     graph.ByValue[int] // 1 + the index of the segment that produces the value
+	unbacked    *graph.Symbolic
 }
 
 // KnownOf returns the Known of an inferred graph, or nil if all shapes are known.
@@ -19,8 +19,8 @@ func KnownOf(g *graph.Graph) *Known {
 	if g == nil || !g.Dynamic() {
 		return nil
 	}
-	k := &Known{list: g.Segments(), segment: graph.NewByValue[int](g), unbacked: g.Unbacked()}
-	for i, s := range k.list {
+	k := &Known{segmentList: g.Segments(), segment: graph.NewByValue[int](g), unbacked: g.Unbacked()}
+	for i, s := range k.segmentList {
 		for _, n := range s.Nodes {
 			for _, v := range n.Out {
 				if k.segment.At(v) == 0 {
@@ -84,7 +84,7 @@ func (k *Known) Segment(v *graph.Value) (int, bool) {
 // Decides returns the first node whose results determine shapes, or nil if there is no such node.
 func (k *Known) Decides() *graph.Node {
 	if k != nil {
-		for _, s := range k.list {
+		for _, s := range k.segmentList {
 			if s.Dynamic {
 				return s.Nodes[0]
 			}
@@ -95,9 +95,9 @@ func (k *Known) Decides() *graph.Node {
 
 // segments describes the segments. planned is the index of the segment that is planned before the run.
 func (k *Known) segments(planned int) []report.Segment {
-	list := make([]report.Segment, len(k.list))
-	for i := range k.list {
-		s := &k.list[i]
+	list := make([]report.Segment, len(k.segmentList))
+	for i := range k.segmentList {
+		s := &k.segmentList[i]
 		list[i] = report.Segment{Segment: i, Planned: planned == i, Decides: s.Dynamic, After: notNil(s.After),
 			Nodes:  mapped(s.Nodes, func(n *graph.Node) string { return n.Name }),
 			Awaits: mapped(s.Awaits, func(v *graph.Value) string { return v.Name }),

@@ -8,20 +8,21 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 )
 
-// observer is a strategy that keeps the problem and ends planning, so that the graph of the problem is not changed.
+// observer is a strategy that records the layout problem and ends planning, so that the graph of the problem is not
+// changed.
 type observer struct{ problem *layout.Problem }
 
 var errObserved = errors.New("the problem was observed")
 
 func (*observer) Name() string { return "observer" }
 
-// Choose keeps the problem.
+// Choose records the problem and returns errObserved.
 func (o *observer) Choose(p *layout.Problem) (*layout.Assignment, error) {
 	o.problem = p
 	return nil, errObserved
 }
 
-// Problem returns the problem of layouts that planning states for the sizes of [Program.First].
+// Problem returns the layout problem that planning states for the sizes of [Program.First].
 func (p *Program) Problem() (*layout.Problem, error) {
 	b := p.First()
 	if b == nil || b.Runs == nil {
@@ -30,8 +31,9 @@ func (p *Program) Problem() (*layout.Problem, error) {
 	return p.ProblemOf(context.Background(), b)
 }
 
-// ProblemOf returns the problem of layouts that planning states for a binding. It fails if the graph is planned in
-// segments, or if planning fails before a pass calls the strategy. The first call plans the graph, until ctx ends.
+// ProblemOf returns the layout problem that planning states for a binding. It fails if the graph is planned in
+// segments, or if planning fails before a pass calls the strategy. The first call plans the graph, and stops when ctx
+// ends.
 func (p *Program) ProblemOf(ctx context.Context, b *Binding) (*layout.Problem, error) {
 	b.problemOnce.Do(func() {
 		if b.Runs.Dynamic() {
@@ -40,7 +42,7 @@ func (p *Program) ProblemOf(ctx context.Context, b *Binding) (*layout.Problem, e
 			return
 		}
 		whole := b.Runs
-		if len(b.unpacked) > 0 {
+		if len(b.packedOnly) > 0 {
 			whole = b.Whole()
 		}
 		var o observer

@@ -1,13 +1,13 @@
 // Package program compiles graphs to programs. It is the inside of the root package's Program.
 //
-// A [Program] has a [Binding] for each set of sizes that runs bring: the graph with these sizes, its plan, and the
-// compiled steps. Planning is expensive, so plans are shared: a [Specialization] holds the decisions of one plan and
-// the conditions on sizes (guards) under which they apply. A binding whose sizes satisfy the guards follows the
-// decisions without a search. Which specialization serves given sizes depends on these sizes alone, not on earlier
-// runs, and so do the bits of results.
+// A [Program] has a [Binding] for each set of sizes of inputs: the graph with these sizes, its plan, and the compiled
+// steps. Planning is expensive, so plans are shared. A [Specialization] has the decisions of one plan, and the
+// conditions on sizes (guards) under which the decisions apply. A binding whose sizes satisfy the guards follows the
+// decisions without a search. The sizes of a run alone determine the specialization, and therefore the bits of results;
+// earlier runs have no effect.
 //
-// Packages inspect and experiment describe and compare programs by what this package exports. Users of the module see
-// only the methods that the root package's Program repeats.
+// Packages inspect and experiment use the exports of this package to describe and compare programs. Users of the module
+// see only the methods of the root package's Program.
 package program
 
 import (
@@ -57,10 +57,10 @@ type Options struct {
 // Program is a compiled graph. It may be used from several goroutines at once. All fields are unexported: the root
 // package's Program has the same underlying type, so exported fields would be public.
 type Program struct {
-	graph          *graph.Graph // with pins; nil once nothing more is planned
+	graph          *graph.Graph // the graph with the pins of the options; nil when nothing more is planned
 	origin         weak.Pointer[graph.Graph]
 	options        Options
-	hasOwnPasses   bool           // Options.Passes was set: the list of passes cannot be reproduced by others
+	hasOwnPasses   bool           // whether Options.Passes was set
 	needsInference bool           // the graph must be inferred again before planning
 	fixed          map[string]int // sizes of symbols for all runs
 	openSymbols    []string       // symbols whose sizes come from the inputs of runs, sorted
@@ -236,7 +236,7 @@ func (p *Program) findOpen() {
 		}
 	}
 	slices.Sort(p.openSymbols)
-	p.findPlaces()
+	p.findSymbolInputs()
 	bound := p.graph.Bound()
 	for _, name := range p.openSymbols {
 		p.assumed = append(p.assumed, bound[name])

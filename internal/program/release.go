@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// release drops weights that runs read in packed form only. The binding keeps its graph without the data of these
-// weights; [Binding.Whole] unpacks them on request. The caller's graph is not changed. release is for programs that
-// plan nothing more.
+// release frees the data of weights that runs read in packed form only. The binding's graph then lacks this data;
+// [Binding.Whole] unpacks it on request. The caller's graph is not changed. release is for programs that plan nothing
+// more.
 func (b *Binding) release() {
 	if b.Plan == nil || b.Runs != b.Graph || b.Segmented() {
 		return
@@ -26,14 +26,14 @@ func (b *Binding) release() {
 		}
 	}
 	g, bytes := b.Graph.Clone(), 0
-	b.unpacked = map[string]*graph.Value{}
+	b.packedOnly = map[string]*graph.Value{}
 	for _, v := range g.Constants {
 		p, s := packed[v.Name], v.Const.Storage()
 		if p == nil || held[s] || v.Packed != nil || !samePlaces(p.Packed.Meta, v.Const.Meta) {
 			continue
 		}
 		bytes += s.Len()
-		b.unpacked[v.Name], v.Const = p, &tensor.Tensor{Meta: v.Const.Meta}
+		b.packedOnly[v.Name], v.Const = p, &tensor.Tensor{Meta: v.Const.Meta}
 	}
 	b.Graph, b.Runs = g, g
 	if bytes >= returnedBytes {
@@ -46,19 +46,19 @@ func samePlaces(a, b tensor.Meta) bool {
 	return a.DType == b.DType && a.Offset == b.Offset && a.SameLayout(b)
 }
 
-// returnedBytes is the number of dropped bytes from which memory is returned to the system immediately. Returning
-// memory takes some milliseconds, which is less than reading the weights. Without it the memory would stay with the
-// process for minutes, because a program that only runs hardly allocates and the garbage collector rarely runs.
+// returnedBytes is the number of freed bytes from which memory is returned to the system immediately. This takes some
+// milliseconds, less than reading the weights. Otherwise the process would keep the memory for minutes, because the
+// garbage collector rarely runs in a process that hardly allocates.
 const returnedBytes = 16 << 20
 
 // Whole returns the graph with the data of all constants.
 func (b *Binding) Whole() *graph.Graph {
-	if len(b.unpacked) == 0 {
+	if len(b.packedOnly) == 0 {
 		return b.Graph
 	}
 	g := b.Graph.Clone()
 	for _, v := range g.Constants {
-		if p := b.unpacked[v.Name]; p != nil {
+		if p := b.packedOnly[v.Name]; p != nil {
 			v.Const = p.Data()
 		}
 	}

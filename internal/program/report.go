@@ -68,13 +68,13 @@ func profileOf(p *layout.Profile) report.Profile {
 		Default: p.Shipped()}
 }
 
-// addBound adds the lower bound on the cost that the solution of the problem of layouts proves.
+// addBound adds the lower bound on the cost that the solution of the layout problem proves.
 func addBound(r *report.Plan, plan *passes.Plan) {
 	s := plan.Solution
 	if s == nil || s.Bound == 0 && !s.Optimal() {
 		return
 	}
-	// The costs of the steps have the same sum except for rounding. The solution's sum is the one that is bounded.
+	// The costs of the steps add up to the cost of the solution except for rounding. The bound holds for the latter.
 	if cost := float64(s.Cost) / 1000; math.Abs(cost-plan.CostNS-plan.SavedNS) <= 1e-9*cost {
 		r.CostNS = cost - plan.SavedNS
 	}

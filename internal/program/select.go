@@ -13,9 +13,9 @@ import (
 
 // Bounds on the search for the sizes at which a specialization is priced.
 const (
-	maxOctaves = 8       // how often a size is doubled
-	maxPoints  = 1 << 13 // combinations of sizes that are tried
-	maxCuts    = 3       // how often the guards of planning divide a region
+	maxOctaves = 8       // maximum number of doublings of a size
+	maxPoints  = 1 << 13 // maximum number of combinations of sizes
+	maxCuts    = 3       // maximum number of divisions of a region by the guards of planning
 )
 
 // SpecializationFor returns the specialization that serves sizes. It tries the specializations of the hints, the
@@ -38,7 +38,7 @@ func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specializ
 	return p.inRegion(ctx, sizes)
 }
 
-// region is a set of sizes at which inference takes the same branches: all sizes that satisfy the guards of these
+// region is the set of all sizes at which inference takes the same branches. These sizes satisfy the guards of the
 // branches. Regions do not overlap.
 type region struct {
 	guards *sym.Evaluator
@@ -75,8 +75,8 @@ func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 }
 
 // inRegion returns a specialization for the region of sizes. The sizes at which the specialization is priced depend
-// only on the region. The result is therefore the same for any order of runs. If guards of its planning fail at the
-// given sizes, the part of the region where the same guards fail has a separate specialization.
+// only on the region, so that the result is the same for any order of runs. If guards of its planning fail at the given
+// sizes, inRegion continues with the part of the region where the same guards fail.
 func (p *Program) inRegion(ctx context.Context, sizes []int) *Specialization {
 	r := p.regionOf(ctx, sizes)
 	if r == nil {
@@ -90,18 +90,17 @@ func (p *Program) inRegion(ctx context.Context, sizes []int) *Specialization {
 			return nil
 		case k.Serves(ctx, p, sizes):
 			return k
-		case k.truth == nil:
+		case k.guardEvaluator == nil:
 			return nil
 		}
-		here := k.truth.Truths(nil, sizes)
-		within = append(within, func(at []int) bool { return slices.Equal(k.truth.Truths(nil, at), here) })
+		here := k.guardEvaluator.Truths(nil, sizes)
+		within = append(within, func(at []int) bool { return slices.Equal(k.guardEvaluator.Truths(nil, at), here) })
 	}
 	return nil
 }
 
-// SearchedBefore returns conditions on sizes. If sizes satisfy them, the search for a specialization tries the same
-// specializations before k as the search for the given sizes. Specializations that exist already then serve all sizes
-// of the region that satisfy the conditions. ok is false if the search does not reach k.
+// SearchedBefore returns the conditions on sizes under which the search of [Program.SpecializationFor] tries the same
+// specializations before k as for the given sizes. ok is false if the search for the given sizes does not reach k.
 func (p *Program) SearchedBefore(ctx context.Context, k *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
 	if slices.Equal(k.Hint, p.Generic(ctx)) ||
 		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, k.Hint) }) {
@@ -121,7 +120,7 @@ func (p *Program) SearchedBefore(ctx context.Context, k *Specialization, sizes [
 			break
 		}
 		guards, _ := before.Guards(ctx, p)
-		here := before.truth.Truths(nil, sizes)
+		here := before.guardEvaluator.Truths(nil, sizes)
 		if len(here) != len(guards) {
 			break
 		}
@@ -132,7 +131,7 @@ func (p *Program) SearchedBefore(ctx context.Context, k *Specialization, sizes [
 				conds = append(conds, g.Cond.Not())
 			}
 		}
-		within = append(within, func(at []int) bool { return slices.Equal(before.truth.Truths(nil, at), here) })
+		within = append(within, func(at []int) bool { return slices.Equal(before.guardEvaluator.Truths(nil, at), here) })
 	}
 	return nil, false
 }
@@ -203,7 +202,7 @@ func (k *Specialization) Serves(ctx context.Context, p *Program, sizes []int) bo
 		return true
 	}
 	_, _ = k.Guards(ctx, p)
-	return k.truth.Hold(sizes)
+	return k.guardEvaluator.Hold(sizes)
 }
 
 // Guards returns the conditions on sizes under which a specialization serves the sizes. The first call computes them.
@@ -219,7 +218,7 @@ func (k *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Guard,
 	form, err := p.FormOf(ctx, k, k.Hint)
 	interrupt.Check(ctx)
 	if err == nil {
-		k.truth, err = p.Evaluator(form.Symbolic, nil, form.Env.Guards())
+		k.guardEvaluator, err = p.Evaluator(form.Symbolic, nil, form.Env.Guards())
 		k.guards = form.Guards
 	}
 	k.guardsErr, k.guardsDone = err, true

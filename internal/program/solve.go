@@ -12,18 +12,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// solver finds the sizes of symbols from the size expressions of inputs.
+// solver finds the sizes of symbols from the size expressions of inputs, such as 2*N = 8.
 type solver struct {
 	sizes  map[string]int // known sizes
 	bounds map[string]graph.Bounds
-	within map[string]solutionRange // of symbols with several solutions
+	ranges map[string]solutionRange // of symbols with several solutions
 }
 
 // solutionRange is the range of solutions, from lo to hi, of an equation for a symbol. says is the text of the
 // equation.
 type solutionRange struct {
-	lo, hi int
-	says   string
+	lo, hi   int
+	equation string
 }
 
 // solve adds to sizes the solutions of the equations "expression = size of an input". It solves an equation if exactly
@@ -31,7 +31,7 @@ type solutionRange struct {
 // solution, if an expression without unknowns differs from the size, or if a symbol has several solutions.
 func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes map[string]int,
 	bounds map[string]graph.Bounds) error {
-	s := solver{sizes: sizes, bounds: bounds, within: map[string]solutionRange{}}
+	s := solver{sizes: sizes, bounds: bounds, ranges: map[string]solutionRange{}}
 	for known := -1; known < len(sizes); {
 		known = len(sizes)
 		for _, v := range inputs {
@@ -49,11 +49,11 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.within)) {
+	for _, name := range slices.Sorted(maps.Keys(s.ranges)) {
 		if _, known := sizes[name]; !known {
-			w := s.within[name]
+			w := s.ranges[name]
 			return fmt.Errorf("%s holds for %s from %d to %d: the shapes of inputs do not tell which it is, so that it must "+
-				"be given", w.says, name, w.lo, w.hi)
+				"be given", w.equation, name, w.lo, w.hi)
 		}
 	}
 	return nil
@@ -66,10 +66,10 @@ func (s *solver) equation(place, text string, n int) error {
 	if err != nil {
 		return fmt.Errorf("%s%s: %w", text, atSizes(used), err)
 	}
-	is, known := e.Known()
+	value, known := e.Known()
 	switch {
-	case known && is != n:
-		return fmt.Errorf("%s is %d%s", text, is, atSizes(used))
+	case known && value != n:
+		return fmt.Errorf("%s is %d%s", text, value, atSizes(used))
 	case known || len(open) != 1:
 		return nil
 	}
@@ -78,11 +78,11 @@ func (s *solver) equation(place, text string, n int) error {
 		if !ok || sign == 0 {
 			return nil // another input may determine it; else the run reports the assumed size
 		}
-		w := solutionRange{lo: s.bounds[name].Min, hi: tensor.MaxBytes, says: fmt.Sprintf("%s = %d (%s)", text, n, place)}
+		w := solutionRange{lo: s.bounds[name].Min, hi: tensor.MaxBytes, equation: fmt.Sprintf("%s = %d (%s)", text, n, place)}
 		if most := s.bounds[name].Max; most > 0 {
 			w.hi = most
 		}
-		old, again := s.within[name]
+		old, again := s.ranges[name]
 		if again {
 			w.lo, w.hi = old.lo, old.hi
 		}
@@ -90,16 +90,16 @@ func (s *solver) equation(place, text string, n int) error {
 			return fmt.Errorf("%s: %w", text, err)
 		}
 		if again && w.lo == old.lo && w.hi == old.hi {
-			w.says = old.says
+			w.equation = old.equation
 		}
 		switch {
 		case w.lo > w.hi && again:
 			return fmt.Errorf("it is %s, and no size %s from %d to %d gives that, for which alone %s%s", text, name, old.lo,
-				old.hi, old.says, atSizes(used))
+				old.hi, old.equation, atSizes(used))
 		case w.lo > w.hi:
 			return fmt.Errorf("it is %s, and no size %s gives that%s", text, name, atSizes(used))
 		}
-		if s.within[name] = w; w.lo == w.hi {
+		if s.ranges[name] = w; w.lo == w.hi {
 			s.sizes[name] = w.lo
 		}
 	}
@@ -111,11 +111,11 @@ func (s *solver) equation(place, text string, n int) error {
 func solutions(e sym.Int, sign, n, lo, hi int) (first, last int, err error) {
 	// Sizes far beyond the solution overflow, so the range grows by doubling until it contains the solution.
 	beyond := func(size, n int) bool {
-		is, bad := e.At(sym.Binding{envName: size})
+		value, bad := e.At(sym.Binding{envName: size})
 		if bad != nil {
 			err = bad
 		}
-		return err != nil || (is-n)*sign >= 0
+		return err != nil || (value-n)*sign >= 0
 	}
 	reach := func(n int) int {
 		for step := 1; ; step *= 2 {

@@ -24,14 +24,14 @@ type Specialization struct {
 	Plan      *passes.Plan // for the hint; it holds the constants that all bindings share
 	err       error        // why there is no plan
 
-	guardsLock interrupt.Mutex // guards the fields below: see Guards
-	guardsDone bool
-	guards     []graph.Guard
-	truth      *sym.Evaluator // of the guards; nil if they are unknown, and only the hint is served
-	guardsErr  error          // why they are unknown
+	guardsLock     interrupt.Mutex // guards the fields below: see Guards
+	guardsDone     bool
+	guards         []graph.Guard
+	guardEvaluator *sym.Evaluator // of the guards; nil if they are unknown, and only the hint is served
+	guardsErr      error          // why they are unknown
 }
 
-// keptSpecializations bounds the number of specializations that are kept, without the specializations of the hints.
+// keptSpecializations is the maximum number of specializations that are kept in addition to those of the hints.
 const keptSpecializations = 32
 
 // Specializes reports whether plans serve more than one set of sizes. This requires that sizes are open, and that
@@ -144,7 +144,7 @@ func (b *Binding) prepare(ctx context.Context, p *Program, sizes []int) error {
 		return err
 	}
 	if len(b.failed)+len(b.Plan.Failed) > 0 {
-		return nil // the plan is valid for these rejected nodes only
+		return nil // at other sizes other nodes may be rejected, so the plan is not shared
 	}
 	b.decisionsFrom = &Specialization{Hint: sizes, Decisions: b.Plan.Decisions, Plan: b.Plan}
 	defer p.lock(ctx)()

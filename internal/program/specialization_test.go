@@ -31,7 +31,7 @@ func TestFewSpecializations(t *testing.T) {
 				require.NoError(t, err)
 				require.NotNil(t, c.decisionsFrom, "%s at N=%d, %d by %d", s.Name(), n, size, size+1)
 				used[c.decisionsFrom] = true
-				assert.True(t, c.decisionsFrom.truth.Hold([]int{size, n, size + 1}))
+				assert.True(t, c.decisionsFrom.guardEvaluator.Hold([]int{size, n, size + 1}))
 				if n > 0 && size > 7 {
 					assert.Equal(t, p.Generic(t.Context()), c.decisionsFrom.Hint)
 				}

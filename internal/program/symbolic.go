@@ -41,7 +41,7 @@ func (p *Program) Within(i, n int) int {
 	return n
 }
 
-// distance is the sum over symbols of the logarithms of the ratios of sizes.
+// distance measures the difference between two lists of sizes: the sum of the absolute logarithms of their ratios.
 func distance(a, b []int) (d float64) {
 	for i := range a {
 		d += math.Abs(math.Log(float64(max(a[i], 1)) / float64(max(b[i], 1))))

@@ -6,8 +6,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Copy is a planned copy. It consists of tiles over two dimensions: a, the fastest dimension of dst, and b, the fastest
-// dimension of src. There are such tiles for every index of the other dimensions. A Copy is immutable.
+// Copy is a planned copy of the elements of src to dst. It consists of tiles over two dimensions: a, the fastest
+// dimension of dst, and b, the fastest dimension of src. There are such tiles for every index of the other dimensions.
+// A Copy is immutable.
 type Copy struct {
 	elem       Elem
 	a, b       axis
@@ -77,7 +78,7 @@ func New(e Elem, axes []Axis) *Copy {
 	return p
 }
 
-// Analyze is [New] for a copy whose cost is estimated and which is never run. It does not allocate, and it changes
+// Analyze is [New] for an estimate of the cost: the copy must not be run. Analyze does not allocate, and it changes
 // axes.
 func Analyze(e Elem, axes []Axis) Copy {
 	p := Copy{elem: e}
@@ -180,8 +181,8 @@ func (p *Copy) chooseTiles(rest []Axis) []Axis {
 	return rest
 }
 
-// dimsBetween returns the number of other dimensions with smaller strides in dst than b. It returns 0 if the strides of
-// these dimensions and of b are whole cache lines.
+// dimsBetween returns the number of dimensions, besides a, whose stride in dst is smaller than the stride of b. It
+// returns 0 if the strides of these dimensions and of b are whole cache lines.
 func (p *Copy) dimsBetween(rest []Axis) int {
 	n, step := 0, p.b.Dst
 	for n < len(rest) && rest[n].Dst > 0 && rest[n].Dst < p.b.Dst {
@@ -220,9 +221,9 @@ func (p *Copy) addOuter(rest []Axis) {
 	}
 }
 
-// rowsAlong selects the axis b of a copy by rows. Usually this is the axis with the smallest stride in dst, so that dst
-// is written in order. It is a longer axis if rows are short and all of a times b is at most a tile, because starting a
-// tile costs more than a few rows.
+// rowsAlong selects axis b for a copy by rows, and returns its index in rest. Usually this is the axis with the
+// smallest stride in dst, so that dst is written in order. If rows are short, it is the longest axis with which a tile
+// contains all of a and b, because starting a tile costs more than a few rows.
 func (p *Copy) rowsAlong(rest []Axis) int {
 	at := 0
 	if p.a.N*rest[0].N < minTileElems {
@@ -236,8 +237,8 @@ func (p *Copy) rowsAlong(rest []Axis) int {
 }
 
 // cutTransposed cuts tiles for a transposition. A tile is a panel of dst by the number of rows of src that fill a tile.
-// If there are fewer rows, it is a wider part of dst. apart means that rows of other dimensions are between the rows of
-// b. Then b is cut too, so that workers can share it.
+// If src has fewer rows, the tile is a wider part of dst. apart means that rows of other dimensions are between the
+// rows of b. Then b is cut too, so that workers can share it.
 func (p *Copy) cutTransposed(apart bool) {
 	e := &p.elem
 	panel, elems := panelBytes/e.Dst, p.tileElems()

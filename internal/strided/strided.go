@@ -4,12 +4,12 @@
 // It works on addresses and strides in bytes, without tensors. An [Elem] describes how an element is copied: it is
 // moved unchanged, or converted by a row loop. There are three ways to use the package:
 //
-//   - [Elem.Block] copies two dimensions, for hot loops: without plan and memory.
-//   - [New] plans a copy of any number of dimensions: coalesced, cut into tiles that workers may share,
-//     transposed panel by panel if the layouts differ in their fastest dimension, and written by non-temporal
-//     stores if the result exceeds the caches.
-//   - [Elem.Run] copies once, in this goroutine. [Elem.InOrder] copies element by element in the order
-//     of the dimensions, for a destination that overlaps itself.
+//   - [Elem.Block] copies two dimensions without a plan and without allocation, for hot loops.
+//   - [New] plans a copy of any number of dimensions. It coalesces dimensions and cuts them into tiles that workers may
+//     share. If the layouts differ in their fastest dimension, the copy is transposed panel by panel. If the result
+//     exceeds the caches, it is written by non-temporal stores.
+//   - [Elem.Run] copies once, in this goroutine. [Elem.InOrder] copies element by element in the order of the
+//     dimensions, for a destination that overlaps itself.
 //
 // Source strides may be 0 or negative. Unless stated otherwise, source and destination must not overlap, or must be the
 // same elements of the same size. Moved elements are copied bit for bit.
@@ -24,7 +24,7 @@ type Row = func(dst, src unsafe.Pointer, dstStep, srcStep, n int)
 type Elem struct {
 	Dst, Src int
 	Row      Row
-	moves    bool // unchanged
+	moves    bool // whether elements are moved unchanged, not converted
 }
 
 // Move returns the Elem that moves elements of 1, 2, 4, 8 or 16 bytes unchanged.

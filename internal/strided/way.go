@@ -6,11 +6,11 @@ import "github.com/graphrun/graphrun/internal/machine"
 type Way uint8
 
 const (
-	// Rows: contiguous runs on both sides.
+	// Rows: the elements are contiguous along a row in source and destination.
 	Rows Way = iota
-	// Transposed: the sides have different fastest dimensions, and tiles are transposed in registers.
+	// Transposed: source and destination have different fastest dimensions; tiles are transposed.
 	Transposed
-	// Strided: a side is strided along every dimension, or elements are converted.
+	// Strided: source or destination is strided along every dimension, or elements are converted.
 	Strided
 )
 
@@ -38,7 +38,7 @@ type Transposition struct {
 type Method uint8
 
 const (
-	// InRegisters: by tiles in registers.
+	// InRegisters: small tiles are transposed in registers.
 	InRegisters Method = iota
 	// Interleaved: three adjacent rows, assembled from vectors.
 	Interleaved

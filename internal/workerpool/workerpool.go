@@ -19,11 +19,11 @@ var (
 	mu           Lock
 	jobs         []*Job       // jobs that request workers
 	workers      int          // number of workers
-	idle         atomic.Int32 // number of workers without a job; changes under the lock
+	idle         atomic.Int32 // number of workers without a job; written with mu held
 	called       atomic.Int32 // len(jobs), read by spinning workers
-	open         atomic.Int32 // open jobs
-	futileStarts int          // grows with consecutive workers that were started and found no job
-	skipCalls    int          // number of Try calls that start no worker
+	open         atomic.Int32 // number of open jobs
+	futileStarts int          // doubles with each consecutive worker that was started and found no job
+	skipCalls    int          // number of following Try calls that start no worker
 )
 
 // Worth is the amount of work of a call, relative to the cost of starting a worker. A start takes some microseconds of

@@ -25,16 +25,16 @@ import (
 // error, and [Assembler.Finish] returns it. An Assembler must not be used by several goroutines.
 type Assembler struct {
 	NoEVEX bool // restricts the code to AVX2: no masks, no 512-bit vectors, no vector registers above 15
-	List   bool // record a listing
+	List   bool // records a listing: see Listing
 
 	code         []byte
 	instructions int
-	labels       []int // offsets of labels in the code, -1 if unbound
-	jumps        []jump
-	constants    []byte
-	constantAt   map[string]int32
-	constantRefs []constantRef
-	listing      []string
+	labels       []int            // by label: its offset in the code; -1 before Bind
+	jumps        []jump           // displacements to fill in
+	constants    []byte           // the constants, which follow the code
+	constantAt   map[string]int32 // by data of a constant: its offset in constants
+	constantRefs []constantRef    // references to fill in
+	listing      []string         // one line for each instruction and label
 	err          error
 }
 
@@ -44,7 +44,8 @@ type jump struct {
 	to Label
 }
 
-// constantRef is a reference to a constant that Finish fills in, when the length of the code is known.
+// constantRef is a reference to a constant that Finish fills in, when the length of the code is known. It is at offset
+// `at` of the code and relative to offset `end`, the end of the instruction.
 type constantRef struct{ at, end int }
 
 // poolName is the symbol of the constants in listings.

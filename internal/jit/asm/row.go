@@ -51,7 +51,7 @@ const (
 	d6 = 6 << 12
 	d7 = 7 << 12
 
-	gp    = 1 << 15 // encoded without VEX and EVEX
+	gp    = 1 << 15 // general-purpose: encoded without VEX and EVEX
 	fixed = 1 << 16 // has a ModRM byte without a memory or register operand in it
 )
 

@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// Classes returns the cheapest assignments of the k cheapest combinations of classes, cheapest first. classes has, by
-// variable, the class of each label; nil means that all labels of the variable are one class. Unlike [KBest], which may
-// examine many equivalent assignments, it solves the problem again for each part of Lawler's partition over classes.
+// Classes returns the cheapest assignment for each of the k cheapest combinations of classes, cheapest first. classes
+// has, by variable, the class of each label; nil means that all labels of the variable have the same class. Classes
+// solves the problem again for each part of Lawler's partition over classes. [KBest], in contrast, may examine many
+// equivalent assignments.
 //
 // The list is shorter if there are fewer feasible combinations, if time runs out, or if a part has no solution within
-// MaxNodes and MaxTable. TimeLimit applies to all solutions together (a negative value means no limit), MaxNodes and
-// MaxTable to each solution. Proof is ignored. Classes fails if classes do not match the labels, or if the first
+// MaxNodes and MaxTable. TimeLimit applies to all solutions together (a negative value means no limit). MaxNodes and
+// MaxTable apply to each solution. Proof is ignored. Classes fails if classes do not match the labels, or if the first
 // solution fails.
 func Classes(p *Problem, k int, o Options, classes [][]int) ([]*Solution, error) {
 	if p == nil || k < 1 || len(classes) != len(p.Variables) {
@@ -27,12 +28,12 @@ func Classes(p *Problem, k int, o Options, classes [][]int) ([]*Solution, error)
 		}
 	}
 	o.Proof = false
-	c := &classLister{problem: p, options: o, classes: classes, until: time.Now().Add(o.TimeLimit)}
+	c := &classLister{problem: p, options: o, classes: classes, deadline: time.Now().Add(o.TimeLimit)}
 	first, err := Exact.Solve(p, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.price(); err != nil {
+	if err := c.boundClasses(); err != nil {
 		return nil, err
 	}
 	c.parts = partition{{bound: first.Cost, solved: first, barred: make([][]bool, len(classes))}}
@@ -51,19 +52,19 @@ func Classes(p *Problem, k int, o Options, classes [][]int) ([]*Solution, error)
 	return list, nil
 }
 
-// classLister divides the remaining assignments into parts.
+// classLister is the state of [Classes]. It divides the assignments that are not listed yet into parts.
 type classLister struct {
-	problem *Problem
-	options Options
-	classes [][]int
-	least   [][]int64 // by variable and label: lower bound for assignments with a label of that class
-	until   time.Time
-	parts   partition
-	count   int // number of parts so far
+	problem  *Problem
+	options  Options
+	classes  [][]int
+	least    [][]int64 // by variable and label: lower bound for assignments with a label of the same class
+	deadline time.Time
+	parts    partition
+	count    int // number of parts so far
 }
 
-// part is the set of assignments without barred labels. If it is solved, the bound is the cost of its cheapest
-// assignment.
+// part is the set of all assignments without barred labels. If the part is solved, its bound is the cost of its
+// cheapest assignment.
 type part struct {
 	bound  int64     // lower bound on the cost
 	number int       // in order of creation, to break ties
@@ -88,8 +89,8 @@ func (q *partition) Pop() any {
 	return x
 }
 
-// price computes a lower bound for each class. The bounds of unsolved parts follow from these bounds.
-func (c *classLister) price() error {
+// boundClasses computes a lower bound for each class. The bounds of unsolved parts follow from these bounds.
+func (c *classLister) boundClasses() error {
 	c.least = make([][]int64, len(c.classes))
 	for v, list := range c.classes {
 		if list == nil {
@@ -102,7 +103,7 @@ func (c *classLister) price() error {
 				continue
 			}
 			barred := make([][]bool, len(c.classes))
-			barred[v] = without(list, func(other int) bool { return other != class })
+			barred[v] = barredClasses(list, func(other int) bool { return other != class })
 			s, err := c.solve(barred)
 			switch {
 			case errors.Is(err, ErrNotFound): // the bound stays 0
@@ -118,8 +119,8 @@ func (c *classLister) price() error {
 	return nil
 }
 
-// without marks the labels whose class is barred.
-func without(classes []int, barred func(class int) bool) []bool {
+// barredClasses marks the labels whose class is barred.
+func barredClasses(classes []int, barred func(class int) bool) []bool {
 	list := make([]bool, len(classes))
 	for label, class := range classes {
 		list[label] = barred(class)
@@ -132,7 +133,7 @@ func without(classes []int, barred func(class int) bool) []bool {
 func (c *classLister) solve(barred [][]bool) (*Solution, error) {
 	o := c.options
 	if o.TimeLimit > 0 {
-		if o.TimeLimit = time.Until(c.until); o.TimeLimit <= 0 {
+		if o.TimeLimit = time.Until(c.deadline); o.TimeLimit <= 0 {
 			return nil, ErrNotFound
 		}
 	}
@@ -179,9 +180,9 @@ func (c *classLister) next() (*Solution, error) {
 	return nil, nil
 }
 
-// divide divides a part without the combination of classes of its cheapest assignment. For each variable in turn, a new
-// part has the assignments with another class at this variable, and with the same classes as the cheapest assignment at
-// all earlier variables.
+// divide divides a part, without the combination of classes of the cheapest assignment, into new parts. There is a new
+// part for each variable: its assignments have another class than the cheapest assignment at this variable, and the
+// same classes as the cheapest assignment at all earlier variables.
 func (c *classLister) divide(x *part) {
 	same := slices.Clone(x.barred)
 	for v, list := range c.classes {
@@ -191,7 +192,7 @@ func (c *classLister) divide(x *part) {
 		class := list[x.solved.Labels[v]]
 		was := x.barred[v]
 		is := func(keep bool) ([]bool, int64) {
-			bound, any := Forbidden, without(list, func(other int) bool { return (other == class) != keep })
+			bound, any := Forbidden, barredClasses(list, func(other int) bool { return (other == class) != keep })
 			for label := range any {
 				if any[label] = any[label] || was != nil && was[label]; !any[label] {
 					bound = min(bound, c.least[v][label])

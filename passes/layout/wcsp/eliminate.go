@@ -26,14 +26,14 @@ type bucket struct {
 // elimination is an instance whose variables are eliminated step by step.
 type elimination struct {
 	instance
-	at    [][]*function // by variable: the functions that depend on it
-	steps []step
+	functionsOf [][]*function // by variable: the functions that depend on it
+	steps       []step
 }
 
 // eliminate returns an elimination for a copy of the instance.
 func (in *instance) eliminate() *elimination {
-	e := &elimination{instance: *in, at: make([][]*function, len(in.names))}
-	e.gone = slices.Clone(in.gone)
+	e := &elimination{instance: *in, functionsOf: make([][]*function, len(in.names))}
+	e.eliminated = slices.Clone(in.eliminated)
 	count := make([]int, len(in.names))
 	for _, f := range in.functions {
 		for _, v := range f.scope {
@@ -41,11 +41,11 @@ func (in *instance) eliminate() *elimination {
 		}
 	}
 	for v, n := range count {
-		e.at[v] = make([]*function, 0, n)
+		e.functionsOf[v] = make([]*function, 0, n)
 	}
 	for _, f := range in.functions {
 		for _, v := range f.scope {
-			e.at[v] = append(e.at[v], f)
+			e.functionsOf[v] = append(e.functionsOf[v], f)
 		}
 	}
 	e.functions = nil
@@ -54,15 +54,15 @@ func (in *instance) eliminate() *elimination {
 
 // clone returns an independent copy.
 func (e *elimination) clone() *elimination {
-	in := e.rest()
+	in := e.remaining()
 	return in.eliminate()
 }
 
-// rest returns the remaining variables and functions as an instance.
-func (e *elimination) rest() *instance {
+// remaining returns the remaining variables and functions as an instance.
+func (e *elimination) remaining() *instance {
 	in := e.instance
-	in.gone, in.functions = slices.Clone(e.gone), nil
-	for v, list := range e.at {
+	in.eliminated, in.functions = slices.Clone(e.eliminated), nil
+	for v, list := range e.functionsOf {
 		for _, f := range list {
 			if f.scope[0] == v {
 				in.functions = append(in.functions, f)
@@ -72,16 +72,16 @@ func (e *elimination) rest() *instance {
 	return &in
 }
 
-// all eliminates variables in order. Messages have at most limit entries, unless they come from a single function. If a
-// variable has several buckets, the result is a lower bound.
-func (e *elimination) all(order []int, limit int) {
+// eliminateAll eliminates variables in order. Messages have at most limit entries, unless they come from a single
+// function. If a variable has several buckets, the result is a lower bound.
+func (e *elimination) eliminateAll(order []int, limit int) {
 	for _, v := range order {
-		e.variable(v, limit)
+		e.eliminateVariable(v, limit)
 	}
 }
 
-// variable eliminates v.
-func (e *elimination) variable(v, limit int) {
+// eliminateVariable eliminates v.
+func (e *elimination) eliminateVariable(v, limit int) {
 	interrupt.Check(e.ctx)
 	s := step{variable: v}
 	for _, functions := range e.buckets(v, limit) {
@@ -92,7 +92,7 @@ func (e *elimination) variable(v, limit int) {
 	}
 	for _, b := range s.buckets {
 		for _, u := range b.message.scope {
-			e.at[u] = slices.DeleteFunc(e.at[u], func(f *function) bool { return f.has(v) })
+			e.functionsOf[u] = slices.DeleteFunc(e.functionsOf[u], func(f *function) bool { return f.has(v) })
 		}
 	}
 	for _, b := range s.buckets {
@@ -100,10 +100,10 @@ func (e *elimination) variable(v, limit int) {
 			e.constant = add(e.constant, b.message.table[0])
 		}
 		for _, u := range b.message.scope {
-			e.at[u] = append(e.at[u], b.message)
+			e.functionsOf[u] = append(e.functionsOf[u], b.message)
 		}
 	}
-	e.at[v], e.gone[v] = nil, true
+	e.functionsOf[v], e.eliminated[v] = nil, true
 	e.steps = append(e.steps, s)
 }
 
@@ -111,7 +111,7 @@ func (e *elimination) variable(v, limit int) {
 // Otherwise functions are divided by first fit. A variable with one label needs no minimum, so each of its functions
 // gets a bucket of its own.
 func (e *elimination) buckets(v, limit int) [][]*function {
-	functions := e.at[v]
+	functions := e.functionsOf[v]
 	var list [][]*function
 	var scopes [][]int
 	if e.sizes[v] == 1 {

@@ -9,40 +9,41 @@ func (p *Problem) Fix(labels map[int]int) (*Problem, func([]int) []int, error) {
 	if err := p.Validate(); err != nil {
 		return nil, nil, err
 	}
-	rest, place := &Problem{Version: p.Version}, make([]int, len(p.Variables))
+	remaining, newIndex := &Problem{Version: p.Version}, make([]int, len(p.Variables))
 	for i, v := range p.Variables {
-		place[i] = -1
+		newIndex[i] = -1
 		if l, fixed := labels[i]; fixed {
 			if l < 0 || l >= len(v.Labels) {
 				return nil, nil, fmt.Errorf("wcsp: variable %d (%q) has no label %d: it has %d", i, v.Name, l, len(v.Labels))
 			}
 			continue
 		}
-		place[i] = len(rest.Variables)
-		rest.Variables = append(rest.Variables, v)
+		newIndex[i] = len(remaining.Variables)
+		remaining.Variables = append(remaining.Variables, v)
 	}
 	for _, f := range p.Factors {
-		rest.Factors = append(rest.Factors, p.fixed(&f, labels, place))
+		remaining.Factors = append(remaining.Factors, p.fixed(&f, labels, newIndex))
 	}
-	return rest, func(chosen []int) []int {
-		whole := make([]int, len(place))
-		for i, at := range place {
+	return remaining, func(chosen []int) []int {
+		all := make([]int, len(newIndex))
+		for i, at := range newIndex {
 			if at < 0 {
-				whole[i] = labels[i]
+				all[i] = labels[i]
 			} else {
-				whole[i] = chosen[at]
+				all[i] = chosen[at]
 			}
 		}
-		return whole
+		return all
 	}, nil
 }
 
-// fixed returns a factor restricted to the fixed labels. place has the new index of each variable; -1 if it is fixed.
-func (p *Problem) fixed(f *Factor, labels map[int]int, place []int) Factor {
+// fixed returns a factor restricted to the fixed labels. newIndex has the index of each variable in the remaining
+// problem; -1 for a fixed variable.
+func (p *Problem) fixed(f *Factor, labels map[int]int, newIndex []int) Factor {
 	g := Factor{Scope: []int{}}
 	for _, v := range f.Scope {
-		if place[v] >= 0 {
-			g.Scope = append(g.Scope, place[v])
+		if newIndex[v] >= 0 {
+			g.Scope = append(g.Scope, newIndex[v])
 		}
 	}
 	for i, c := range f.Costs {
@@ -50,7 +51,7 @@ func (p *Problem) fixed(f *Factor, labels map[int]int, place []int) Factor {
 		for k := len(f.Scope) - 1; k >= 0; k-- {
 			v := f.Scope[k]
 			n := len(p.Variables[v].Labels)
-			if place[v] < 0 && rest%n != labels[v] {
+			if newIndex[v] < 0 && rest%n != labels[v] {
 				keep = false
 			}
 			rest /= n

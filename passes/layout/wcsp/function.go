@@ -7,33 +7,34 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// function is a cost table over some variables: a sum of factors of the problem, or a message.
+// function is a cost table over one or more variables: a sum of factors of the problem, or a message.
 type function struct {
 	scope []int   // ascending
 	table []int64 // row-major
-	from  []int   // numbers, in a proof, of the functions whose sum it is
+	from  []int   // for a proof: the numbers of the functions that add up to this function
 }
 
 // has reports whether a variable is in the scope.
 func (f *function) has(v int) bool { return slices.Contains(f.scope, v) }
 
-// instance is a subproblem: the remaining variables and functions.
+// instance is a problem in progress: variables, some of which may be eliminated, and functions of the remaining
+// variables.
 type instance struct {
-	ctx       context.Context // nil: none
-	names     []int           // index of each variable in the problem
-	outer     []int           // index of each variable in the enclosing instance, for a component
-	sizes     []int           // numbers of labels
-	labels    [][]int         // index of each label in the problem, if labels were removed
-	gone      []bool          // whether a variable is eliminated
-	functions []*function     // all have at least one variable
-	constant  int64           // sum of the functions without variables
-	next      int             // number of the next message in the proof
+	ctx        context.Context // nil: none
+	names      []int           // index of each variable in the problem
+	outer      []int           // index of each variable in the enclosing instance, for a component
+	sizes      []int           // numbers of labels
+	labels     [][]int         // index of each label in the problem, if labels were removed
+	eliminated []bool          // whether a variable is eliminated
+	functions  []*function     // all have at least one variable
+	constant   int64           // sum of the functions without variables
+	next       int             // number of the next message in the proof
 }
 
-// left returns the number of variables that are not eliminated.
-func (in *instance) left() int {
+// remainingCount returns the number of variables that are not eliminated.
+func (in *instance) remainingCount() int {
 	n := 0
-	for _, gone := range in.gone {
+	for _, gone := range in.eliminated {
 		if !gone {
 			n++
 		}
@@ -48,7 +49,7 @@ func newInstance(ctx context.Context, p *Problem) *instance {
 		in.names = append(in.names, v)
 		in.sizes = append(in.sizes, len(p.Variables[v].Labels))
 	}
-	in.gone = make([]bool, len(in.names))
+	in.eliminated = make([]bool, len(in.names))
 	type pair struct{ a, b int }
 	found := map[pair]*function{}
 	for i := range p.Factors {
@@ -157,7 +158,7 @@ func (in *instance) components() []*instance {
 	of := map[int]*instance{}
 	local := make([]int, len(in.names))
 	for v := range in.names {
-		if in.gone[v] {
+		if in.eliminated[v] {
 			continue
 		}
 		c := of[find(v)]
@@ -170,7 +171,7 @@ func (in *instance) components() []*instance {
 		c.names, c.outer = append(c.names, in.names[v]), append(c.outer, v)
 		c.sizes = append(c.sizes, in.sizes[v])
 		c.labels = append(c.labels, in.labels[v])
-		c.gone = append(c.gone, false)
+		c.eliminated = append(c.eliminated, false)
 	}
 	for _, f := range in.functions {
 		g := &function{scope: make([]int, len(f.scope)), table: f.table, from: f.from}

@@ -2,16 +2,16 @@ package wcsp
 
 import "github.com/graphrun/graphrun/internal/interrupt"
 
-// guess is an assignment that is improved by changing one label at a time.
+// guess is a heuristic assignment. It is found by depth-first search, or improved by changing one label at a time.
 type guess struct {
-	in     *instance
-	at     [][]*function // by variable: the functions that depend on it
-	labels []int         // by variable
+	in          *instance
+	functionsOf [][]*function // by variable: the functions that depend on it
+	labels      []int         // by variable
 }
 
 const (
 	improvePasses = 8       // maximum number of passes over all variables
-	dives         = 1 << 14 // maximum number of labels that dive tries
+	maxDiveLabels = 1 << 14 // maximum number of labels that dive tries
 )
 
 // cost returns the cost of the assignment.
@@ -28,7 +28,7 @@ func (g *guess) localCost(v, l int) int64 {
 	before := g.labels[v]
 	g.labels[v] = l
 	var sum int64
-	for _, f := range g.at[v] {
+	for _, f := range g.functionsOf[v] {
 		sum = add(sum, f.cost(g.in.sizes, g.labels))
 	}
 	g.labels[v] = before
@@ -39,7 +39,7 @@ func (g *guess) localCost(v, l int) int64 {
 func (g *guess) improve() {
 	for range improvePasses {
 		better := false
-		for v, gone := range g.in.gone {
+		for v, gone := range g.in.eliminated {
 			if gone {
 				continue
 			}
@@ -57,9 +57,9 @@ func (g *guess) improve() {
 	}
 }
 
-// dive searches for a feasible assignment by depth-first search. It takes variables in the reverse order of steps, and
-// labels in order of cost. It reports whether it found an assignment.
-func (g *guess) dive(steps []step) bool {
+// depthFirst searches for a feasible assignment by depth-first search. It takes variables in the reverse order of
+// steps, and labels in order of cost. It reports whether it found an assignment.
+func (g *guess) depthFirst(steps []step) bool {
 	tried := 0
 	var from func(i int) bool
 	from = func(i int) bool {
@@ -79,7 +79,7 @@ func (g *guess) dive(steps []step) bool {
 					best, bestCost = l, c
 				}
 			}
-			if tried++; best < 0 || tried > dives {
+			if tried++; best < 0 || tried > maxDiveLabels {
 				return false
 			}
 			g.labels[s.variable], last, lastCost = best, best, bestCost

@@ -9,16 +9,17 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// Limits on the assignments that [KBest] examines.
+// Limits on the number of assignments that [KBest] examines.
 const (
-	enumerated     = 32      // per requested assignment
-	mostEnumerated = 1 << 16 // in total
+	triesPerResult = 32      // per requested assignment
+	maxTries       = 1 << 16 // in total
 )
 
-// KBest returns the k cheapest different assignments, cheapest first. same reports whether two assignments count as
-// one. A nil same compares labels. The list is shorter if there are fewer feasible assignments, if the 32*k cheapest
-// assignments (at most 65536) have been examined, or if the problem exceeds MaxTable and time runs out. All solutions
-// have the lower bound of the first solution. If a proof is requested, only the first solution has a proof.
+// KBest returns the k cheapest different assignments, cheapest first. Two assignments are the same if they have equal
+// labels, or if the function same, which may be nil, returns true. The list is shorter if there are fewer feasible
+// assignments, if the 32*k cheapest assignments (at most 65536) have been examined, or if the problem exceeds MaxTable
+// and time runs out. All solutions have the lower bound of the first solution. If a proof is requested, only the first
+// solution has a proof.
 func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (_ []*Solution, err error) {
 	defer interrupt.Catch(&err)
 	if k < 1 {
@@ -33,7 +34,7 @@ func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (_ []*Solut
 	if err != nil {
 		return nil, err
 	}
-	l := lister{search: newSearch(o), tries: enumerated * min(k, mostEnumerated/enumerated)}
+	l := lister{search: newSearch(o), tries: triesPerResult * min(k, maxTries/triesPerResult)}
 	l.push(&cell{bound: in.constant, open: in.eliminate()})
 	for ; len(list) < k && l.tries > 0; l.tries-- {
 		labels, cost := l.next()
@@ -49,9 +50,9 @@ func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (_ []*Solut
 	return list, nil
 }
 
-// lister enumerates assignments by cost with Lawler's partition. After each assignment, the remaining assignments are
-// divided into cells with known cheapest assignments. A cell that is too large for elimination has only a bound, and is
-// split when it becomes the cheapest cell.
+// lister enumerates assignments in order of cost, by Lawler's partition. After each assignment, the assignments that
+// are not listed yet are divided into cells. Normally the cheapest assignment of a cell is known. A cell that is too
+// large for elimination has only a lower bound, and is split when it becomes the cheapest cell.
 type lister struct {
 	*search
 	cells cells
@@ -68,9 +69,9 @@ type cell struct {
 	stages []stage      // eliminations so far
 	open   *elimination // the remaining problem of an open cell, otherwise nil
 
-	like  []int // labels of an assignment that was listed
-	stage int   // index of a stage; len(stages) means all assignments
-	label int   // label of the stage's variable
+	listedLabels []int // labels of an assignment that was listed
+	stage        int   // index of a stage; len(stages) means all assignments
+	label        int   // label of the stage's variable
 }
 
 // stage is a step of an elimination. label is the only remaining label of a variable on which the cell was split.
@@ -105,12 +106,12 @@ func (l *lister) push(c *cell) {
 	c.number = l.count
 	l.count++
 	heap.Push(&l.cells, c)
-	if len(l.cells) > 2*l.tries+mostEnumerated {
+	if len(l.cells) > 2*l.tries+maxTries {
 		l.trim()
 	}
 }
 
-// trim keeps the l.tries cheapest closed cells. It removes all other closed cells, because they cannot be reached.
+// trim removes all closed cells except the l.tries cheapest ones: the enumeration ends before it reaches other cells.
 func (l *lister) trim() {
 	sort.Sort(l.cells)
 	known := 0
@@ -148,21 +149,21 @@ func (l *lister) expand(c *cell) bool {
 		c.stages = append(c.stages, stage{s, e.sizes, -1})
 	}
 	c.stages = slices.Clip(c.stages)
-	if e.left() == 0 {
+	if e.remainingCount() == 0 {
 		c.open, c.bound, c.stage = nil, e.constant, len(c.stages)
-		c.like = make([]int, len(e.names))
+		c.listedLabels = make([]int, len(e.names))
 		l.push(c)
 		return true
 	}
 	if l.expired() {
 		return false
 	}
-	v := e.hub()
+	v := e.mostConnected()
 	for label := range e.sizes[v] {
-		child := e.narrow(v, label)
+		child := e.fixLabel(v, label)
 		stages := append(c.stages, stage{child.steps[0], child.sizes, label})
 		relaxed := child.clone()
-		relaxed.relax(l.relaxed)
+		relaxed.relax(l.maxRelaxedTable)
 		l.push(&cell{bound: relaxed.constant, open: child, stages: stages})
 	}
 	return true
@@ -170,7 +171,7 @@ func (l *lister) expand(c *cell) bool {
 
 // list returns the cheapest assignment of a cell, and divides the other assignments of the cell into new cells.
 func (l *lister) list(c *cell) []int {
-	labels := slices.Clone(c.like)
+	labels := slices.Clone(c.listedLabels)
 	if c.stage < len(c.stages) {
 		labels[c.stages[c.stage].variable] = c.label
 	}
@@ -189,7 +190,7 @@ func (l *lister) list(c *cell) []int {
 			}
 			// Only the costs of this step differ, because its functions include the messages of earlier steps.
 			if cost := s.cost(s.sizes, labels, other); cost < Forbidden {
-				l.push(&cell{bound: c.bound - best + cost, stages: c.stages, like: labels, stage: i, label: other})
+				l.push(&cell{bound: c.bound - best + cost, stages: c.stages, listedLabels: labels, stage: i, label: other})
 			}
 		}
 	}

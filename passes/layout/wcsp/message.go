@@ -6,15 +6,15 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// lookWork is the number of costs processed between two checks of the context.
-const lookWork = 1 << 20
+// checkWork is the number of costs processed between two checks of the context.
+const checkWork = 1 << 20
 
 // operand is a function in a sum, with the current index into its table and its strides.
 type operand struct {
-	table   []int64
-	at      int
-	self    int   // stride of the variable that is eliminated
-	strides []int // of the other variables in the scope of the message
+	table            []int64
+	at               int
+	eliminatedStride int   // stride of the variable that is eliminated
+	strides          []int // of the other variables in the scope of the message
 }
 
 // operands prepares functions for iteration over the variables of a scope and v.
@@ -26,7 +26,7 @@ func (e *elimination) operands(v int, scope []int, functions []*function) []oper
 		stride := 1
 		for k := len(f.scope) - 1; k >= 0; k-- {
 			if u := f.scope[k]; u == v {
-				o.self = stride
+				o.eliminatedStride = stride
 			} else {
 				at, _ := slices.BinarySearch(scope, u)
 				o.strides[at] = stride
@@ -56,14 +56,14 @@ func (e *elimination) message(v int, functions []*function) *function {
 	labels, sums := make([]int, len(scope)), make([]int64, e.sizes[v])
 	work := 0
 	for row := m.table; len(row) > 0; row = row[n:] {
-		if work += n * len(sums) * len(operands); work >= lookWork {
+		if work += n * len(sums) * len(operands); work >= checkWork {
 			interrupt.Check(e.ctx)
 			work = 0
 		}
 		clear(sums)
 		for _, o := range fixed {
 			for l := range sums {
-				sums[l] = add(sums[l], o.table[o.at+l*o.self])
+				sums[l] = add(sums[l], o.table[o.at+l*o.eliminatedStride])
 			}
 		}
 		minima(row[:n], sums, along, last)
@@ -100,20 +100,20 @@ func minima(row, sums []int64, along []operand, last int) {
 			at := a.at + i*a.strides[last]
 			for _, s := range sums {
 				best = min(best, s+a.table[at])
-				at += a.self
+				at += a.eliminatedStride
 			}
 		case 2:
 			a, b := &along[0], &along[1]
 			at, bt := a.at+i*a.strides[last], b.at+i*b.strides[last]
 			for _, s := range sums {
 				best = min(best, s+a.table[at]+b.table[bt])
-				at, bt = at+a.self, bt+b.self
+				at, bt = at+a.eliminatedStride, bt+b.eliminatedStride
 			}
 		default:
 			for l, s := range sums {
 				for j := range along {
 					o := &along[j]
-					s = add(s, o.table[o.at+i*o.strides[last]+l*o.self])
+					s = add(s, o.table[o.at+i*o.strides[last]+l*o.eliminatedStride])
 				}
 				best = min(best, s)
 			}

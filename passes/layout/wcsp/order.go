@@ -16,27 +16,28 @@ const (
 	leastFill             // fewest new pairs of neighbours
 )
 
-// plan is an elimination order, computed on the graph of variables.
+// plan is an elimination order and its estimated work.
 type plan struct {
-	order []int
-	work  int64 // approximate number of costs read
-	left  int   // variables whose message would be too large
+	order         []int
+	work          int64 // approximate number of costs read
+	tooLargeCount int   // variables whose message would be too large
 }
 
-// roomPart is the number of message entries per variable that a plan may have in addition to its limit.
+// roomPart is the number of message entries that a plan may have for each variable, in addition to four times its
+// limit.
 const roomPart = 1 << 6
 
-// plan returns an elimination order. Each message has at most limit entries, and all messages together have at most
-// 4*limit plus roomPart per variable. plan returns the better order of both rules. If the order of the first rule is
-// cheap, it does not try the second rule.
+// plan returns the better elimination order of both rules. If the order of the first rule is cheap, plan does not try
+// the second rule. Each message has at most limit entries, and all messages together have at most 4*limit entries plus
+// roomPart entries for each variable.
 func (in *instance) plan(limit int) plan {
 	const little = 1 << 17 // work in costs read, below a millisecond
 	a := in.order(limit, leastWork)
-	if a.left == 0 && a.work < little {
+	if a.tooLargeCount == 0 && a.work < little {
 		return a
 	}
 	b := in.order(limit, leastFill)
-	if b.left < a.left || b.left == a.left && b.work < a.work {
+	if b.tooLargeCount < a.tooLargeCount || b.tooLargeCount == a.tooLargeCount && b.work < a.work {
 		return b
 	}
 	return a
@@ -65,7 +66,8 @@ func (q *queue) Pop() any {
 	return c
 }
 
-// ordering is the graph of variables: edges join variables that share a function or a message.
+// ordering is the state of the computation of an elimination order. It is a graph of variables: edges join variables
+// that share a function or a message.
 type ordering struct {
 	*instance
 	rule       rule
@@ -93,7 +95,7 @@ func (in *instance) order(limit int, r rule) plan {
 		}
 	}
 	for v := range o.neighbours {
-		if in.gone[v] {
+		if in.eliminated[v] {
 			continue
 		}
 		if in.sizes[v] == 1 { // its functions become single-variable functions of others
@@ -102,10 +104,10 @@ func (in *instance) order(limit int, r rule) plan {
 		}
 		slices.Sort(o.neighbours[v])
 		o.neighbours[v] = slices.Compact(o.neighbours[v])
-		p.left++
+		p.tooLargeCount++
 	}
 	for v := range o.neighbours {
-		if !in.gone[v] && in.sizes[v] > 1 {
+		if !in.eliminated[v] && in.sizes[v] > 1 {
 			interrupt.Check(in.ctx)
 			o.enter(v)
 		}
@@ -131,7 +133,7 @@ func (o *ordering) run(p *plan) {
 		}
 		o.keys[v] = -1
 		p.order = append(p.order, v)
-		p.left--
+		p.tooLargeCount--
 		p.work = min(p.work+product(table, o.sizes[v]), math.MaxInt64/4)
 		for _, u := range o.eliminate(v) {
 			if o.keys[u] >= 0 {

@@ -16,16 +16,16 @@ func (s *Solution) Optimal() bool { return s.Cost == s.Bound }
 // Proof shows that no assignment of a problem costs less than a bound.
 //
 // First, labels are pruned, in order. The remaining proof is a tree whose nodes eliminate variables. To eliminate a
-// variable, a message replaces all functions that depend on it. The message is the minimum of the sum of these
-// functions over the variable's labels, as a function of the other variables. Functions have numbers: first the factors
-// of the problem, then the new functions on the path from the root, in order. A message without variables is a
-// constant. The bound of a node is the sum of its constants, the least bound of its branches, and the bounds of all its
+// variable, all functions that depend on the variable are replaced by a message. The message is the minimum of the sum
+// of these functions over the variable's labels, as a function of the other variables. A message without variables is a
+// constant. Functions have numbers: first the factors of the problem, then the new functions on the path from the root,
+// in order. The bound of a node is the sum of its constants, the least bound of its branches, and the bounds of all its
 // parts. The bound of the solution is the bound of the root plus the factors without variables.
 //
-// A node may begin with shifts, which move costs between a function and functions of its single variables. This is a
-// reparametrization: the sum of all functions is unchanged. Then labels may be cut. For a cut label, the least entries
-// of all functions, restricted to the label, add up to at least the cutoff. A node with cuts has a bound of at most the
-// cutoff.
+// A node may begin with shifts. A shift moves costs between a function and functions of its single variables, so that
+// the sum of all functions is unchanged (a reparametrization). Then labels may be cut. A label may be cut if the least
+// entries of all functions, restricted to the label, add up to at least the cutoff. A node with cuts has a bound of at
+// most the cutoff.
 //
 // If one message would be too large, the functions of a variable are divided into several buckets with a message each
 // (mini-buckets). A sum of minima is at most the minimum of the sum, so the result is still a lower bound.

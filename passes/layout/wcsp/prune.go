@@ -15,11 +15,11 @@ const pruneWork = 1 << 23
 // the difference is infinite.
 type pruner struct {
 	*instance
-	unary [][]int64 // by variable: function of this variable only; nil if there is none
-	edges [][]edge  // by variable: functions of two variables
-	left  [][]int   // by variable: remaining labels
-	list  []Pruning // prunings so far
-	work  int       // number of costs read so far
+	unary     [][]int64 // by variable: function of this variable only; nil if there is none
+	edges     [][]edge  // by variable: functions of two variables
+	remaining [][]int   // by variable: remaining labels
+	list      []Pruning // prunings so far
+	work      int       // number of costs read so far
 
 	least [][]int // by label and edge: the other variable's label with the least cost
 	sums  []int64 // by label: the sum of these least costs
@@ -35,10 +35,10 @@ type edge struct {
 // prune returns the remaining labels by variable, and the prunings.
 func prune(in *instance) ([][]int, []Pruning) {
 	p := &pruner{instance: in, unary: make([][]int64, len(in.names)), edges: make([][]edge, len(in.names)),
-		left: make([][]int, len(in.names))}
+		remaining: make([][]int, len(in.names))}
 	for v, n := range in.sizes {
 		for a := range n {
-			p.left[v] = append(p.left[v], a)
+			p.remaining[v] = append(p.remaining[v], a)
 		}
 	}
 	for _, f := range in.functions {
@@ -62,17 +62,17 @@ func prune(in *instance) ([][]int, []Pruning) {
 			continue
 		}
 		for _, e := range p.edges[v] {
-			if !queued[e.other] && len(p.left[e.other]) > 1 {
+			if !queued[e.other] && len(p.remaining[e.other]) > 1 {
 				queue, queued[e.other] = append(queue, e.other), true
 			}
 		}
 	}
-	return p.left, p.list
+	return p.remaining, p.list
 }
 
 // variable prunes the labels of v and reports whether any was removed.
 func (p *pruner) variable(v int) bool {
-	labels := p.left[v]
+	labels := p.remaining[v]
 	if len(labels) == 1 {
 		return false
 	}
@@ -87,7 +87,7 @@ func (p *pruner) variable(v int) bool {
 			}
 		}
 	}
-	p.left[v] = labels
+	p.remaining[v] = labels
 	return len(p.list) > before
 }
 
@@ -98,14 +98,14 @@ func (p *pruner) prepare(v int) {
 	for len(p.least) < n {
 		p.least = append(p.least, nil)
 	}
-	for _, k := range p.left[v] {
+	for _, k := range p.remaining[v] {
 		var sum int64
 		if p.unary[v] != nil {
 			sum = p.unary[v][k]
 		}
 		least := p.least[k][:0]
 		for _, e := range p.edges[v] {
-			others := p.left[e.other]
+			others := p.remaining[e.other]
 			p.work += len(others)
 			at, cost := others[0], e.table[k*e.stride+others[0]*e.otherStride]
 			for _, l := range others[1:] {
@@ -137,9 +137,9 @@ func (p *pruner) dominates(v, by, k int) bool {
 		return false
 	}
 	for _, e := range p.edges[v] {
-		p.work += len(p.left[e.other])
+		p.work += len(p.remaining[e.other])
 		least := Forbidden
-		for _, l := range p.left[e.other] {
+		for _, l := range p.remaining[e.other] {
 			c := e.table[k*e.stride+l*e.otherStride]
 			if c == Forbidden {
 				continue

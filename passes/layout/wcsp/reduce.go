@@ -11,10 +11,11 @@ import (
 
 // PBQP is the solver for partitioned Boolean quadratic problems of Scholz and Eckstein, "Register allocation for
 // irregular architectures", LCTES 2002, and Hames and Scholz, "Nearly optimal register allocation with PBQP", JMLC
-// 2006. It removes the variables with at most two neighbours, fewest first (the exact reductions R0, RI and RII). If
-// there are none, reduction RN gives the variable with the most neighbours the label that is cheapest locally, with
-// each neighbour at the label that suits it alone. Ties are broken by index. If RN was not needed, the bound is the
-// cost. If the heuristic ends in a forbidden assignment, the error is [ErrNotFound].
+// 2006. It removes variables with at most two neighbours, fewest first (the exact reductions R0, RI and RII). If there
+// are none, the heuristic reduction RN removes the variable with the most neighbours. The variable gets the label with
+// the least local cost, that is, with each neighbour at the label that is best for this pair. Ties are broken by index.
+// If RN was not needed, the bound is the cost. If the heuristic ends in a forbidden assignment, the error is
+// [ErrNotFound].
 var PBQP Solver = pbqp{}
 
 type pbqp struct{}
@@ -28,7 +29,7 @@ func (pbqp) Solve(p *Problem, o Options) (_ *Solution, err error) {
 	}
 	e, exact := in.eliminate(), true
 	degrees := make([]int, len(in.names))
-	count := func(v int) { degrees[v] = len(e.others(v, e.at[v])) }
+	count := func(v int) { degrees[v] = len(e.others(v, e.functionsOf[v])) }
 	for v := range degrees {
 		count(v)
 	}
@@ -38,11 +39,11 @@ func (pbqp) Solve(p *Problem, o Options) (_ *Solution, err error) {
 		if degrees[least] > 2 {
 			v, exact = most, false
 		}
-		neighbours := e.others(v, e.at[v])
+		neighbours := e.others(v, e.functionsOf[v])
 		if degrees[v] <= 2 {
-			e.variable(v, largestTable)
+			e.eliminateVariable(v, largestTable)
 		} else {
-			e.choose(v, e.locally(v))
+			e.fixLocally(v, e.localBest(v))
 		}
 		for _, u := range neighbours {
 			count(u)
@@ -55,7 +56,7 @@ func (pbqp) Solve(p *Problem, o Options) (_ *Solution, err error) {
 func (e *elimination) extremes(degrees []int) (least, most int) {
 	least, most = -1, -1
 	for v, d := range degrees {
-		if e.gone[v] {
+		if e.eliminated[v] {
 			continue
 		}
 		if least < 0 || d < degrees[least] {
@@ -68,24 +69,24 @@ func (e *elimination) extremes(degrees []int) (least, most int) {
 	return least, most
 }
 
-// locally returns the label of v with the least local cost. The local cost is the label's own cost plus, for each
+// localBest returns the label of v with the least local cost. The local cost is the label's own cost plus, for each
 // neighbour, the least sum of the cost of their common function and of the neighbour's own cost.
-func (e *elimination) locally(v int) int {
+func (e *elimination) localBest(v int) int {
 	labels := make([]int, len(e.sizes))
 	best, at := Forbidden, 0
 	for l := range e.sizes[v] {
 		labels[v] = l
 		var sum int64
-		for _, f := range e.at[v] {
+		for _, f := range e.functionsOf[v] {
 			if len(f.scope) == 1 {
 				sum = add(sum, f.cost(e.sizes, labels))
 			}
 		}
-		for _, u := range e.others(v, e.at[v]) {
+		for _, u := range e.others(v, e.functionsOf[v]) {
 			least := Forbidden
 			for labels[u] = range e.sizes[u] {
 				var c int64
-				for _, f := range e.at[u] {
+				for _, f := range e.functionsOf[u] {
 					if len(f.scope) == 1 || f.has(v) {
 						c = add(c, f.cost(e.sizes, labels))
 					}
@@ -101,14 +102,14 @@ func (e *elimination) locally(v int) int {
 	return at
 }
 
-// choose fixes the label of v and removes v. Each function of v and of another variable becomes a function of the other
-// variable alone.
-func (e *elimination) choose(v, label int) {
+// fixLocally fixes the label of v and removes v. Each function of v and of another variable becomes a function of the
+// other variable alone.
+func (e *elimination) fixLocally(v, label int) {
 	only := &function{scope: []int{v}, table: slices.Repeat([]int64{Forbidden}, e.sizes[v])}
 	only.table[label] = 0
 	labels := make([]int, len(e.sizes))
 	labels[v] = label
-	for _, f := range e.at[v] {
+	for _, f := range e.functionsOf[v] {
 		if len(f.scope) == 1 {
 			continue
 		}
@@ -117,9 +118,9 @@ func (e *elimination) choose(v, label int) {
 		for labels[u] = range e.sizes[u] {
 			g.table[labels[u]] = f.cost(e.sizes, labels)
 		}
-		e.at[u] = append(slices.DeleteFunc(e.at[u], func(h *function) bool { return h == f }), g)
+		e.functionsOf[u] = append(slices.DeleteFunc(e.functionsOf[u], func(h *function) bool { return h == f }), g)
 	}
-	e.at[v], e.gone[v] = nil, true
+	e.functionsOf[v], e.eliminated[v] = nil, true
 	e.steps = append(e.steps, step{variable: v, buckets: []bucket{{functions: []*function{only}}}})
 }
 
@@ -164,10 +165,10 @@ func (order inOrder) Solve(p *Problem, o Options) (_ *Solution, err error) {
 	}
 	e := in.eliminate()
 	for _, v := range order {
-		if left -= product(e.entries(e.others(v, e.at[v])), e.sizes[v]); left < 0 {
+		if left -= product(e.entries(e.others(v, e.functionsOf[v])), e.sizes[v]); left < 0 {
 			return nil, ErrTooLarge
 		}
-		e.variable(v, largestTable)
+		e.eliminateVariable(v, largestTable)
 	}
 	return e.solution(p, true)
 }

@@ -6,43 +6,43 @@ import (
 	"time"
 )
 
-// search is depth-first branch and bound. A node of the search eliminates variables. The remaining problem is divided
-// into independent parts, or split on a variable.
+// search is the state of a depth-first branch and bound. A node of the search eliminates variables. The remaining
+// problem is divided into independent parts, or split on a variable.
 type search struct {
-	ctx          context.Context
-	table        int           // maximum number of entries of a message
-	relaxed      int           // maximum number of entries of a message for a bound
-	limit        time.Duration // see [Options.TimeLimit]
-	deadline     time.Time
-	late         bool // whether a limit is exceeded
-	wantProof    bool
-	nodes        int // number of visited nodes
-	most         int // maximum of nodes; 0: no limit
-	proofEntries int // number of entries of tables that are kept for the proof
-	blamed       int // the first variable found without a feasible label, for an error
-	hasBlame     bool
+	ctx                context.Context
+	maxTable           int           // maximum number of entries of a message
+	maxRelaxedTable    int           // maximum number of entries of a message for a bound
+	limit              time.Duration // see [Options.TimeLimit]
+	deadline           time.Time
+	limitExceeded      bool // whether a limit is exceeded
+	wantProof          bool
+	nodes              int // number of visited nodes
+	maxNodes           int // maximum of nodes; 0: no limit
+	proofEntries       int // number of entries of tables that are kept for the proof
+	infeasibleVariable int // the first variable found without a feasible label, for an error
+	hasInfeasible      bool
 }
 
 // newSearch returns the initial state of a search.
 func newSearch(o Options) *search {
 	s := &search{ctx: o.Context,
-		table: o.MaxTable, limit: o.TimeLimit, most: o.MaxNodes, wantProof: o.Proof, relaxed: searchTable}
-	if s.table <= 0 {
-		s.table = defaultTable
+		maxTable: o.MaxTable, limit: o.TimeLimit, maxNodes: o.MaxNodes, wantProof: o.Proof, maxRelaxedTable: searchTable}
+	if s.maxTable <= 0 {
+		s.maxTable = defaultTable
 	}
-	s.table = min(s.table, largestTable)
-	s.late = s.limit == 0
-	s.relaxed = min(s.relaxed, s.table)
+	s.maxTable = min(s.maxTable, largestTable)
+	s.limitExceeded = s.limit == 0
+	s.maxRelaxedTable = min(s.maxRelaxedTable, s.maxTable)
 	s.deadline = time.Now().Add(s.limit)
 	return s
 }
 
 // expired reports whether the limit on time, nodes, or memory for proofs is exceeded.
 func (s *search) expired() bool {
-	if !s.late {
-		s.late = s.limit > 0 && time.Now().After(s.deadline) || s.most > 0 && s.nodes > s.most || s.proofEntries > proofTables
+	if !s.limitExceeded {
+		s.limitExceeded = s.limit > 0 && time.Now().After(s.deadline) || s.maxNodes > 0 && s.nodes > s.maxNodes || s.proofEntries > proofTables
 	}
-	return s.late
+	return s.limitExceeded
 }
 
 // result is the outcome for an instance.
@@ -61,25 +61,25 @@ func (s *search) node(in *instance, cutoff int64, top bool) result {
 	if top || !s.expired() {
 		s.reduce(e)
 	}
-	if e.left() == 0 {
+	if e.remainingCount() == 0 {
 		r := result{bound: e.constant, cost: e.constant, tree: tree{bound: e.constant, steps: s.steps(e)}}
-		s.blame(e)
+		s.recordInfeasible(e)
 		if r.cost >= cutoff {
 			r.cost = Forbidden
 		}
 		return s.finish(e, r)
 	}
-	return s.finish(e, s.parts(e, e.rest().components(), cutoff, top))
+	return s.finish(e, s.parts(e, e.remaining().components(), cutoff, top))
 }
 
 // reduce eliminates all variables if that is cheap, otherwise the variables with small tables.
 func (s *search) reduce(e *elimination) {
-	in := e.rest()
-	plan := in.plan(s.table)
-	if plan.left > 0 || plan.work > lightWork+lightPart*int64(len(in.names)) {
-		plan = in.plan(min(s.table, lightTable))
+	in := e.remaining()
+	plan := in.plan(s.maxTable)
+	if plan.tooLargeCount > 0 || plan.work > lightWork+lightPart*int64(len(in.names)) {
+		plan = in.plan(min(s.maxTable, lightTable))
 	}
-	e.all(plan.order, s.table)
+	e.eliminateAll(plan.order, s.maxTable)
 }
 
 // finish computes the labels of the eliminated variables.
@@ -103,7 +103,7 @@ func (s *search) parts(e *elimination, parts []*instance, cutoff int64, top bool
 	for i, part := range parts {
 		if len(parts) > 1 {
 			relaxed := part.eliminate()
-			relaxed.relax(s.relaxed)
+			relaxed.relax(s.maxRelaxedTable)
 			bounds[i] = relaxed.constant
 		}
 	}
@@ -118,7 +118,7 @@ func (s *search) parts(e *elimination, parts []*instance, cutoff int64, top bool
 		if cutoff < Forbidden {
 			limit = max(cutoff-others, 0)
 		}
-		found := s.core(part, limit, top)
+		found := s.tightenAndCut(part, limit, top)
 		bounds[i] = found.bound
 		r.bound, r.cost = add(r.bound, found.bound), add(r.cost, found.cost)
 		for v, l := range found.labels {
@@ -133,24 +133,24 @@ func (s *search) parts(e *elimination, parts []*instance, cutoff int64, top bool
 	return r
 }
 
-// core minimizes a connected instance that small tables do not solve. It tightens the bound, and cuts labels that
-// cannot be part of a better assignment. It then continues with the remaining labels, or splits the instance if few
-// labels are cut.
-func (s *search) core(in *instance, cutoff int64, top bool) result {
+// tightenAndCut minimizes a connected instance that small tables do not solve. It tightens the bound, and cuts labels
+// that cannot be part of a better assignment. It then continues with the remaining labels, or splits the instance if
+// few labels are cut.
+func (s *search) tightenAndCut(in *instance, cutoff int64, top bool) result {
 	r := result{cost: Forbidden}
 	if !top && s.expired() {
-		return s.whole(in, r, cutoff, top)
+		return s.tablesOrBranch(in, r, cutoff, top)
 	}
 	left, cuts, all := in.supported()
 	switch {
 	case !all:
-		return s.whole(in, r, cutoff, top)
+		return s.tablesOrBranch(in, r, cutoff, top)
 	case len(cuts) > 0:
 		return s.afterCuts(in, left, cuts, r, Forbidden, cutoff, top)
 	}
 	t := in.tighten(cutoff)
 	if t == nil {
-		return s.whole(in, r, cutoff, top)
+		return s.tablesOrBranch(in, r, cutoff, top)
 	}
 	if t.cost < cutoff {
 		r.cost, r.labels = t.cost, t.best
@@ -164,7 +164,7 @@ func (s *search) core(in *instance, cutoff int64, top bool) result {
 	if left, cut := t.cut(limit - bound); bound < limit && cut*cutPart >= labels {
 		r = s.afterCuts(tight, left, tight.cuts(left), r, limit, limit, top)
 	} else {
-		r = s.whole(tight, r, cutoff, top)
+		r = s.tablesOrBranch(tight, r, cutoff, top)
 	}
 	r.tree.shifts = shifts
 	return r
@@ -187,16 +187,16 @@ func (s *search) afterCuts(in *instance, left [][]int, cuts []Cut, r result, wor
 	return r
 }
 
-// whole minimizes a connected instance by large tables or by branching; r is the best result so far.
-func (s *search) whole(in *instance, r result, cutoff int64, top bool) result {
+// tablesOrBranch minimizes a connected instance by large tables or by branching; r is the best result so far.
+func (s *search) tablesOrBranch(in *instance, r result, cutoff int64, top bool) result {
 	e := in.eliminate()
 	table := branchTable
 	if top {
-		table = s.table
+		table = s.maxTable
 	}
-	if plan := in.plan(min(s.table, table)); plan.left == 0 && (top || !s.expired()) {
-		e.all(plan.order, s.table)
-		s.blame(e)
+	if plan := in.plan(min(s.maxTable, table)); plan.tooLargeCount == 0 && (top || !s.expired()) {
+		e.eliminateAll(plan.order, s.maxTable)
+		s.recordInfeasible(e)
 		found := result{bound: e.constant, cost: Forbidden, tree: tree{bound: e.constant, steps: s.steps(e)}}
 		if e.constant < min(cutoff, r.cost) {
 			found.cost = e.constant
@@ -212,9 +212,9 @@ func (s *search) whole(in *instance, r result, cutoff int64, top bool) result {
 	if r.bound < limit && r.cost == Forbidden {
 		labels := make([]int, len(e.names))
 		decode(e.sizes, relaxed.steps, labels)
-		g := guess{in: in, at: e.at, labels: labels}
+		g := guess{in: in, functionsOf: e.functionsOf, labels: labels}
 		g.improve()
-		if g.cost() == Forbidden && cutoff == Forbidden && g.dive(relaxed.steps) {
+		if g.cost() == Forbidden && cutoff == Forbidden && g.depthFirst(relaxed.steps) {
 			g.improve()
 		}
 		if c := g.cost(); c < cutoff {
@@ -228,7 +228,7 @@ func (s *search) whole(in *instance, r result, cutoff int64, top bool) result {
 		}
 		r.bound = relaxed.constant
 	}
-	s.blame(relaxed)
+	s.recordInfeasible(relaxed)
 	r.tree = tree{bound: r.bound, steps: s.steps(relaxed)}
 	return r
 }
@@ -240,9 +240,9 @@ func (s *search) bounded(e *elimination, limit int64, top bool) *elimination {
 	if relaxed.relax(1); relaxed.constant >= limit {
 		return relaxed
 	}
-	table := s.relaxed
+	table := s.maxRelaxedTable
 	if top {
-		table = min(s.table, boundTable)
+		table = min(s.maxTable, boundTable)
 	}
 	relaxed = e.clone()
 	relaxed.relax(table)
@@ -252,26 +252,26 @@ func (s *search) bounded(e *elimination, limit int64, top bool) *elimination {
 // relax eliminates the remaining variables with messages of at most table entries. The constant is then a lower bound.
 // If there are very many functions, messages are even smaller, so that relax takes at most about a second.
 func (e *elimination) relax(table int) {
-	in := e.rest()
+	in := e.remaining()
 	table = min(table, max(relaxedWork/max(len(in.functions), 1), 1))
-	e.all(in.plan(largestTable).order, table)
-	for v, gone := range e.gone {
+	e.eliminateAll(in.plan(largestTable).order, table)
+	for v, gone := range e.eliminated {
 		if !gone { // too dense to be planned
-			e.variable(v, table)
+			e.eliminateVariable(v, table)
 		}
 	}
 }
 
 // branch splits on a variable; r is the best result so far.
 func (s *search) branch(e *elimination, r result, cutoff int64) result {
-	v := e.hub()
+	v := e.mostConnected()
 	type child struct {
 		label        int
 		begun, bound *elimination
 	}
 	var children []child
 	for l := range e.sizes[v] {
-		c := e.narrow(v, l)
+		c := e.fixLabel(v, l)
 		children = append(children, child{l, c, s.bounded(c, min(cutoff, r.cost), false)})
 	}
 	slices.SortStableFunc(children, func(a, b child) int {
@@ -285,7 +285,7 @@ func (s *search) branch(e *elimination, r result, cutoff int64) result {
 		name := e.labels[v][c.label]
 		t := tree{label: name, bound: c.bound.constant, steps: slices.Concat(steps, s.steps(c.bound))}
 		if t.bound < limit && !s.expired() {
-			found := s.node(c.begun.rest(), limit, false)
+			found := s.node(c.begun.remaining(), limit, false)
 			if found.cost < limit {
 				r.cost, r.labels = found.cost, found.labels
 				r.labels[v] = c.label
@@ -298,8 +298,8 @@ func (s *search) branch(e *elimination, r result, cutoff int64) result {
 		r.tree.branches = append(r.tree.branches, t)
 	}
 	r.tree.bound = r.bound
-	if !s.hasBlame && r.bound == Forbidden {
-		s.blamed, s.hasBlame = e.names[v], true
+	if !s.hasInfeasible && r.bound == Forbidden {
+		s.infeasibleVariable, s.hasInfeasible = e.names[v], true
 	}
 	return r
 }
@@ -315,14 +315,14 @@ func compare(a, b int64) int {
 	return 0
 }
 
-// hub returns the variable with the most neighbours and, among these, the fewest labels.
-func (e *elimination) hub() int {
+// mostConnected returns the variable with the most neighbours and, among these, the fewest labels.
+func (e *elimination) mostConnected() int {
 	best, most := -1, 0
-	for v, gone := range e.gone {
+	for v, gone := range e.eliminated {
 		if gone {
 			continue
 		}
-		n := len(e.others(v, e.at[v]))
+		n := len(e.others(v, e.functionsOf[v]))
 		if best < 0 || n > most || n == most && e.sizes[v] < e.sizes[best] {
 			best, most = v, n
 		}
@@ -330,9 +330,9 @@ func (e *elimination) hub() int {
 	return best
 }
 
-// narrow returns the elimination after assigning a label to v and eliminating v.
-func (e *elimination) narrow(v, label int) *elimination {
-	in := e.rest()
+// fixLabel returns the elimination after assigning a label to v and eliminating v.
+func (e *elimination) fixLabel(v, label int) *elimination {
+	in := e.remaining()
 	in.sizes = slices.Clone(in.sizes)
 	for i, f := range in.functions {
 		if f.has(v) {
@@ -341,7 +341,7 @@ func (e *elimination) narrow(v, label int) *elimination {
 	}
 	in.sizes[v] = 1
 	c := in.eliminate()
-	c.variable(v, 0)
+	c.eliminateVariable(v, 0)
 	return c
 }
 
@@ -358,15 +358,15 @@ func (f *function) slice(v, label int, sizes []int) *function {
 	return g
 }
 
-// blame records the first variable whose labels are all forbidden.
-func (s *search) blame(e *elimination) {
-	if s.hasBlame || e.constant < Forbidden {
+// recordInfeasible records the first variable whose labels are all forbidden.
+func (s *search) recordInfeasible(e *elimination) {
+	if s.hasInfeasible || e.constant < Forbidden {
 		return
 	}
 	for _, step := range e.steps {
 		for _, b := range step.buckets {
 			if !slices.ContainsFunc(b.message.table, func(c int64) bool { return c < Forbidden }) {
-				s.blamed, s.hasBlame = e.names[step.variable], true
+				s.infeasibleVariable, s.hasInfeasible = e.names[step.variable], true
 				return
 			}
 		}

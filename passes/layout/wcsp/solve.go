@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// Solver finds assignments.
+// Solver finds an assignment of low cost for a [Problem].
 type Solver interface {
 	// Solve returns the best assignment found, with a lower bound. It must not modify p. It fails if the problem is
 	// invalid or has no feasible assignment.
@@ -62,12 +62,9 @@ type exact struct{}
 
 // InfeasibleError reports that no assignment of a problem is allowed.
 type InfeasibleError struct {
-	// Variable has no feasible label; -1 if one factor forbids all of its entries.
-	Variable int
-	// Factor forbids all of its entries; -1 if no single factor does.
-	Factor int
-	// Name is the name of the variable.
-	Name string
+	Variable int    // index of a variable without a feasible label; -1 if Factor is the reason
+	Factor   int    // index of a factor whose entries are all forbidden; -1 if Variable is the reason
+	Name     string // name of the variable
 }
 
 // Error names the variable or the factor.
@@ -114,7 +111,7 @@ func (s *search) solve(p *Problem) (_ *Solution, err error) {
 	r := s.node(in.restrict(left), Forbidden, true)
 	switch {
 	case r.bound == Forbidden:
-		return nil, &InfeasibleError{Variable: s.blamed, Factor: -1, Name: p.Variables[s.blamed].Name}
+		return nil, &InfeasibleError{Variable: s.infeasibleVariable, Factor: -1, Name: p.Variables[s.infeasibleVariable].Name}
 	case r.cost == Forbidden:
 		return nil, ErrNotFound
 	}

@@ -7,22 +7,25 @@ import (
 )
 
 // tightening moves costs between the functions of an instance to raise the sum of their least entries. This sum is a
-// lower bound on the cost. Each function gives its least cost per label to the variables of its scope. Each variable
-// distributes its costs in equal shares to the functions that follow in the order. This is sequential reweighted
-// message passing (TRW-S, SRMP) in integers. The cost of every assignment is unchanged, no entry becomes negative, and
-// the bound never decreases. For submodular costs, as with two layouts, the bound converges to the least cost.
-// Expensive labels can then be cut, and the remaining problem can be eliminated.
+// lower bound on the cost of every assignment. When the bound is high, expensive labels can be cut, and the remaining
+// problem can be eliminated.
+//
+// The method is sequential reweighted message passing (TRW-S, SRMP) in integers. Variables are visited in order. Each
+// variable takes, for each of its labels, the least cost from its functions. It then distributes its costs in equal
+// shares to the functions that have a later variable. The cost of every assignment is unchanged, no entry becomes
+// negative, and the bound never decreases. For submodular costs, as with two layouts, the bound converges to the least
+// cost.
 type tightening struct {
 	*instance
-	functions []movedFunction // functions of two or more variables
-	least     []int64         // by variable: the cost common to all of its labels
-	unary     [][]int64       // by variable and label: the cost in excess of least
-	at        [][]place       // by variable: its positions in functions
-	overflow  bool            // whether costs have overflowed
-	shares    []int64         // buffer, by label
-	best      []int           // the best assignment found
-	cost      int64           // cost of best
-	edges     [][]*function   // by variable: its original functions
+	functions         []movedFunction // functions of two or more variables
+	least             []int64         // by variable: the cost common to all of its labels
+	unary             [][]int64       // by variable and label: the cost in excess of least
+	positions         [][]place       // by variable: its positions in functions
+	overflow          bool            // whether costs have overflowed
+	shares            []int64         // buffer, by label
+	best              []int           // the best assignment found
+	cost              int64           // cost of best
+	originalFunctions [][]*function   // by variable: its original functions
 }
 
 // place is the position of a variable in the scope of a function.
@@ -33,11 +36,11 @@ type place struct {
 	first, last bool // whether it is the first or last variable of the scope
 }
 
-// movedFunction is a function with the costs that it has given away.
+// movedFunction is a function and the costs that its variables have received from it.
 type movedFunction struct {
-	was   *function
-	table []int64
-	given [][]int64 // by variable of the scope and label: costs given to it
+	original *function
+	table    []int64
+	received [][]int64 // by variable of the scope and label: costs given to it
 }
 
 const (
@@ -85,7 +88,7 @@ func (in *instance) tighten(cutoff int64) *tightening {
 // newTightening returns the state before any move.
 func (in *instance) newTightening() *tightening {
 	t := &tightening{instance: in, unary: make([][]int64, len(in.names)), least: make([]int64, len(in.names)),
-		at: make([][]place, len(in.names)), edges: in.eliminate().at, cost: Forbidden}
+		positions: make([][]place, len(in.names)), originalFunctions: in.eliminate().functionsOf, cost: Forbidden}
 	for v, n := range in.sizes {
 		t.unary[v] = make([]int64, n)
 		t.shares = append(t.shares, make([]int64, max(0, n-len(t.shares)))...)
@@ -97,12 +100,12 @@ func (in *instance) newTightening() *tightening {
 			}
 			continue
 		}
-		m := movedFunction{was: f, table: slices.Clone(f.table), given: make([][]int64, len(f.scope))}
+		m := movedFunction{original: f, table: slices.Clone(f.table), received: make([][]int64, len(f.scope))}
 		inner := 1
 		for k := len(f.scope) - 1; k >= 0; k-- {
 			v := f.scope[k]
-			m.given[k] = make([]int64, in.sizes[v])
-			t.at[v] = append(t.at[v], place{len(t.functions), inner, k, k == 0, k == len(f.scope)-1})
+			m.received[k] = make([]int64, in.sizes[v])
+			t.positions[v] = append(t.positions[v], place{len(t.functions), inner, k, k == 0, k == len(f.scope)-1})
 			inner *= in.sizes[v]
 		}
 		t.functions = append(t.functions, m)
@@ -125,7 +128,7 @@ func (t *tightening) variable(v int, forward bool) {
 	interrupt.Check(t.ctx)
 	after, before := 0, 0
 	unary := t.unary[v]
-	for _, p := range t.at[v] {
+	for _, p := range t.positions[v] {
 		t.gather(v, p)
 		if !p.last {
 			after++
@@ -149,7 +152,7 @@ func (t *tightening) variable(v int, forward bool) {
 	if some == 0 {
 		return
 	}
-	for _, p := range t.at[v] {
+	for _, p := range t.positions[v] {
 		if forward && !p.last || !forward && !p.first {
 			t.give(v, p)
 		}
@@ -159,7 +162,7 @@ func (t *tightening) variable(v int, forward bool) {
 // gather moves the least cost of each label of v from a function to v.
 func (t *tightening) gather(v int, p place) {
 	f, n := &t.functions[p.function], t.sizes[v]
-	unary, given := t.unary[v], f.given[p.scope]
+	unary, given := t.unary[v], f.received[p.scope]
 	for l := range n {
 		least := Forbidden
 		for at := l * p.inner; at < len(f.table); at += n * p.inner {
@@ -191,7 +194,7 @@ func (t *tightening) give(v int, p place) {
 			continue
 		}
 		t.unary[v][l] -= share
-		f.given[p.scope][l] -= share
+		f.received[p.scope][l] -= share
 		for at := l * p.inner; at < len(f.table); at += n * p.inner {
 			for i, c := range f.table[at : at+p.inner] {
 				if c < Forbidden {
@@ -229,10 +232,10 @@ func (t *tightening) round() {
 		best := Forbidden + 1
 		for l, c := range t.unary[v] {
 			labels[v] = l
-			for _, p := range t.at[v] {
+			for _, p := range t.positions[v] {
 				if p.last {
 					f := &t.functions[p.function]
-					c = add(c, f.table[f.was.index(t.sizes, labels)])
+					c = add(c, f.table[f.original.index(t.sizes, labels)])
 				}
 			}
 			if c < best {
@@ -241,7 +244,7 @@ func (t *tightening) round() {
 		}
 		labels[v] = int(t.shares[0])
 	}
-	g := guess{in: t.instance, at: t.edges, labels: labels}
+	g := guess{in: t.instance, functionsOf: t.originalFunctions, labels: labels}
 	g.improve()
 	if c := g.cost(); c < t.cost {
 		t.cost, t.best = c, labels
@@ -272,19 +275,19 @@ func (t *tightening) shifted() (*instance, []Shift) {
 	given := make([]bool, len(t.names))
 	for i := range t.functions {
 		f := &t.functions[i]
-		if !slices.ContainsFunc(f.given, func(by []int64) bool {
+		if !slices.ContainsFunc(f.received, func(by []int64) bool {
 			return slices.ContainsFunc(by, func(c int64) bool { return c != 0 })
 		}) {
-			out.functions = append(out.functions, f.was)
+			out.functions = append(out.functions, f.original)
 			continue
 		}
-		s := Shift{From: slices.Sorted(slices.Values(f.was.from))}
-		for k, v := range f.was.scope {
+		s := Shift{From: slices.Sorted(slices.Values(f.original.from))}
+		for k, v := range f.original.scope {
 			given[v] = true
-			s.By = append(s.By, f.given[k])
+			s.By = append(s.By, f.received[k])
 		}
 		shifts = append(shifts, s)
-		out.functions = append(out.functions, &function{scope: f.was.scope, table: f.table, from: []int{out.next}})
+		out.functions = append(out.functions, &function{scope: f.original.scope, table: f.table, from: []int{out.next}})
 		out.next++
 	}
 	for _, f := range t.instance.functions {
@@ -322,7 +325,7 @@ func (in *instance) cuts(left [][]int) []Cut {
 // allowed entry together with supported labels of the other variables. supported also returns the removed labels in
 // order of removal, and whether each variable has a supported label.
 func (in *instance) supported() (left [][]int, cuts []Cut, all bool) {
-	at := in.eliminate().at
+	at := in.eliminate().functionsOf
 	left, all = make([][]int, len(in.names)), true
 	for v, n := range in.sizes {
 		for l := range n {

@@ -1,27 +1,27 @@
 // Package wcsp solves weighted constraint problems exactly, with a proof.
 //
-// A [Problem] has variables with finitely many labels, and cost tables (factors) over one or two of them. A solution
-// assigns a label to each variable and minimizes the sum of costs. Such problems are also called weighted CSPs, cost
-// function networks, or partitioned Boolean quadratic problems (PBQP).
+// A [Problem] has variables, and cost tables (factors) over one or two variables. Each variable has finitely many
+// labels. A solution assigns a label to each variable and minimizes the sum of costs. Such problems are also called
+// weighted CSPs, cost function networks, or partitioned Boolean quadratic problems (PBQP).
 //
 // [Exact] is the solver. It works in four stages:
 //
 //   - Pruning removes labels that another label dominates (Goldstein's criterion).
-//   - Bucket elimination removes variables one at a time: the minimum over a variable, of the sum of its functions, is
-//     a message, a function of the variable's neighbours. The order is the better of least work and least fill.
-//     Problems of small treewidth, such as most layout problems of networks, are solved by this alone.
-//   - If tables would exceed [Options.MaxTable], costs are moved between functions until the sum of their minima, a
-//     lower bound, approaches the least cost (sequential reweighted message passing; Kolmogorov, "A new look at
-//     reweighted message passing", 2015). Labels whose bound exceeds the best known cost are cut.
-//   - The remaining problem is split into independent parts or on a variable (branch and bound), with bounds from
-//     elimination with small tables (mini-buckets).
+//   - Bucket elimination removes one variable at a time. The functions of the variable are added up, and a message
+//     replaces them: the minimum of the sum over the variable's labels, as a function of the neighbouring variables.
+//     Most layout problems of networks have a small treewidth, and elimination alone solves them.
+//   - If tables would exceed [Options.MaxTable], costs are moved between functions to raise the sum of their minima, a
+//     lower bound (sequential reweighted message passing; Kolmogorov, "A new look at reweighted message passing",
+//     2015). Labels whose bound exceeds the best known cost are then cut.
+//   - The remaining problem is split into independent parts, or on a variable (branch and bound). Elimination with
+//     small tables gives the bounds (mini-buckets).
 //
 // [PBQP] and [InOrder] are the solvers of published layout optimizers, for comparisons.
 //
-// A [Solution] has a cost and a lower bound; if they are equal it is [Solution.Optimal]. Its [Proof] lists the
-// prunings, cost shifts, cuts, messages and splits, so that package verify can check the bound without the solver's
-// code. [KBest] and [Classes] list the cheapest assignments by Lawler's partition. Results are deterministic: there are
-// no goroutines, and ties are broken by index. Only a time limit can make them depend on the machine.
+// A [Solution] has a cost and a lower bound. It is optimal if both are equal. Its [Proof] lists the prunings, cost
+// shifts, cuts, messages and splits, so that package verify can check the bound without the solver's code. [KBest] and
+// [Classes] list the cheapest assignments by Lawler's partition. Results are deterministic: there are no goroutines,
+// and ties are broken by index. Only results of a search with a time limit depend on the machine.
 package wcsp
 
 import (
@@ -29,7 +29,7 @@ import (
 	"math"
 )
 
-// Forbidden is the cost of a forbidden combination. Sums saturate at it; four times Forbidden still fits an int64.
+// Forbidden is the cost of a forbidden combination. Sums saturate at Forbidden; four times Forbidden fits an int64.
 const Forbidden = int64(math.MaxInt64 / 4)
 
 // Version is the version of the file formats of problems and solutions.
@@ -118,7 +118,8 @@ func (p *Problem) checkFactor(f *Factor) (most int64, err error) {
 	return most, nil
 }
 
-// Cost returns the cost of an assignment, which has a label for each variable; it is Forbidden if any factor is.
+// Cost returns the cost of an assignment, which has a label for each variable. The cost is Forbidden if any factor
+// forbids the labels.
 func (p *Problem) Cost(labels []int) (int64, error) {
 	if err := p.Validate(); err != nil {
 		return 0, err

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// touching returns the factors of v by their other variable. A factor over v alone has the key v. The index is built at
-// the first call.
-func (c *checker) touching(v int) map[int][]int {
+// factorsOf returns the factors of v by their other variable. A factor over v alone has the key v. The index is built
+// at the first call.
+func (c *checker) factorsOf(v int) map[int][]int {
 	if c.pairs == nil {
 		c.pairs = make([]map[int][]int, len(c.p.Variables))
 		for i, f := range c.p.Factors {
@@ -31,19 +31,19 @@ func (c *checker) touching(v int) map[int][]int {
 // add up to at least 0.
 func (c *checker) prune(pr wcsp.Pruning) error {
 	v := pr.Variable
-	if v < 0 || v >= len(c.left) {
+	if v < 0 || v >= len(c.remainingLabels) {
 		return fmt.Errorf("no variable %d", v)
 	}
-	at := slices.Index(c.left[v], pr.Label)
-	if at < 0 || !slices.Contains(c.left[v], pr.By) || pr.Label == pr.By {
+	at := slices.Index(c.remainingLabels[v], pr.Label)
+	if at < 0 || !slices.Contains(c.remainingLabels[v], pr.By) || pr.Label == pr.By {
 		return fmt.Errorf("labels %d and %d of variable %d are not two remaining labels", pr.Label, pr.By, v)
 	}
 	var sum int64
 	never, worse := false, false // whether Label is never allowed; whether By is forbidden for an entry that Label is not
-	others := c.touching(v)
+	others := c.factorsOf(v)
 	for _, other := range slices.Sorted(maps.Keys(others)) {
 		least := wcsp.Forbidden
-		labels := c.left[other]
+		labels := c.remainingLabels[other]
 		if other == v {
 			labels = []int{0}
 		}
@@ -67,7 +67,7 @@ func (c *checker) prune(pr wcsp.Pruning) error {
 	if !never && (worse || sum < 0) {
 		return fmt.Errorf("variable %d: label %d can cost less than label %d", v, pr.Label, pr.By)
 	}
-	c.left[v] = slices.Delete(slices.Clone(c.left[v]), at, at+1)
+	c.remainingLabels[v] = slices.Delete(slices.Clone(c.remainingLabels[v]), at, at+1)
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// shifts applies the shifts of a node and adds the resulting functions.
+// shifts checks and applies the shifts of a node, and adds the resulting functions of single variables.
 func (c *checker) shifts(list []wcsp.Shift, at live) error {
 	given := map[int][]int64{} // by variable and remaining label
 	for i := range list {
@@ -23,17 +23,17 @@ func (c *checker) shifts(list []wcsp.Shift, at live) error {
 				rest = append(rest, f)
 				continue
 			}
-			for i, l := range c.left[v] {
+			for i, l := range c.remainingLabels[v] {
 				sum[i] = plus(sum[i], c.functions[f].table[slices.Index(c.functions[f].labels[0], l)])
 			}
 		}
 		for i, cost := range sum {
 			if cost < 0 || cost > wcsp.Forbidden {
-				return fmt.Errorf("variable %d has cost %d at label %d", v, cost, c.left[v][i])
+				return fmt.Errorf("variable %d has cost %d at label %d", v, cost, c.remainingLabels[v][i])
 			}
 		}
 		at[v] = append(rest, len(c.functions))
-		c.functions = append(c.functions, function{scope: []int{v}, labels: [][]int{c.left[v]}, table: sum})
+		c.functions = append(c.functions, function{scope: []int{v}, labels: [][]int{c.remainingLabels[v]}, table: sum})
 	}
 	return nil
 }
@@ -56,11 +56,11 @@ func (c *checker) shift(s *wcsp.Shift, at live, given map[int][]int64) error {
 		if f < 0 || f >= len(c.functions) || slices.Contains(s.From[:i], f) {
 			return fmt.Errorf("function %d does not exist or is listed twice", f)
 		}
-		of := slices.Sorted(slices.Values(c.functions[f].scope))
+		variables := slices.Sorted(slices.Values(c.functions[f].scope))
 		if scope == nil {
-			scope = of
+			scope = variables
 		}
-		if len(of) < 2 || !slices.Equal(of, scope) || !slices.Contains(at[scope[0]], f) {
+		if len(variables) < 2 || !slices.Equal(variables, scope) || !slices.Contains(at[scope[0]], f) {
 			return fmt.Errorf("function %d was used before, or has other variables, or fewer than two", f)
 		}
 	}
@@ -68,11 +68,11 @@ func (c *checker) shift(s *wcsp.Shift, at live, given map[int][]int64) error {
 		return fmt.Errorf("it moves costs to %d of %d variables", len(s.By), len(scope))
 	}
 	for k, v := range scope {
-		if len(s.By[k]) != len(c.left[v]) {
+		if len(s.By[k]) != len(c.remainingLabels[v]) {
 			return fmt.Errorf("%d costs do not match the remaining labels of variable %d", len(s.By[k]), v)
 		}
 		if given[v] == nil {
-			given[v] = make([]int64, len(c.left[v]))
+			given[v] = make([]int64, len(c.remainingLabels[v]))
 		}
 		for i, by := range s.By[k] {
 			if by <= -wcsp.Forbidden || by >= wcsp.Forbidden {
@@ -96,8 +96,8 @@ func (c *checker) replace(s *wcsp.Shift, scope []int, at live) error {
 	g := function{scope: scope}
 	size := 1
 	for _, v := range scope {
-		g.labels = append(g.labels, c.left[v])
-		size *= len(c.left[v]) // at most the size of the function's table
+		g.labels = append(g.labels, c.remainingLabels[v])
+		size *= len(c.remainingLabels[v]) // at most the size of the function's table
 	}
 	g.table = make([]int64, 0, size)
 	err := c.each(terms, scope, func(labels []int) error {
@@ -146,12 +146,12 @@ func (c *checker) cuts(list []wcsp.Cut, cutoff int64, at live) error {
 	sum, by := c.grouped(at)
 	for i, cut := range list {
 		v := cut.Variable
-		if _, there := at[v]; !there || !slices.Contains(c.left[v], cut.Label) || len(c.left[v]) == 1 {
+		if _, there := at[v]; !there || !slices.Contains(c.remainingLabels[v], cut.Label) || len(c.remainingLabels[v]) == 1 {
 			return fmt.Errorf("cut %d: label %d of variable %d does not remain, or is the last one", i, cut.Label, v)
 		}
-		left := c.left[v]
+		left := c.remainingLabels[v]
 		with := sum
-		c.left[v] = []int{cut.Label}
+		c.remainingLabels[v] = []int{cut.Label}
 		for _, a := range by[v] {
 			with.count(a.least, -1)
 			with.count(c.least(a), 1)
@@ -159,7 +159,7 @@ func (c *checker) cuts(list []wcsp.Cut, cutoff int64, at live) error {
 		if with.forbidden == 0 && with.sum < cutoff {
 			return fmt.Errorf("cut %d: with label %d of variable %d the bound is only %d", i, cut.Label, v, with.sum)
 		}
-		c.left[v] = slices.DeleteFunc(slices.Clone(left), func(l int) bool { return l == cut.Label })
+		c.remainingLabels[v] = slices.DeleteFunc(slices.Clone(left), func(l int) bool { return l == cut.Label })
 		for _, a := range by[v] {
 			sum.count(a.least, -1)
 			a.least = c.least(a)

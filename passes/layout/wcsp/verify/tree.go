@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// live maps each variable that is not eliminated to the numbers of its functions.
+// live maps each variable that is not eliminated to the numbers of the functions that depend on it.
 type live map[int][]int
 
 // This file checks the tree of a proof: eliminations, splits and parts. See [wcsp.Proof].
@@ -17,7 +17,7 @@ type live map[int][]int
 func (c *checker) root(n *wcsp.Node) (int64, error) {
 	var constant int64
 	at := live{}
-	for v := range c.left {
+	for v := range c.remainingLabels {
 		at[v] = nil
 	}
 	for i, f := range c.functions {
@@ -32,7 +32,8 @@ func (c *checker) root(n *wcsp.Node) (int64, error) {
 	return add(constant, worth), err
 }
 
-// node returns the bound of a node: the sum of its constants and of the bounds below it. It modifies at.
+// node checks a node and returns its bound: the sum of its constants and of the bounds of its branches or parts. It
+// modifies at.
 func (c *checker) node(n *wcsp.Node, at live) (int64, error) {
 	before := len(c.functions)
 	defer func() { c.functions = c.functions[:before] }()
@@ -40,8 +41,8 @@ func (c *checker) node(n *wcsp.Node, at live) (int64, error) {
 		return 0, err
 	}
 	if len(n.Cuts) > 0 {
-		left := slices.Clone(c.left)
-		defer func() { c.left = left }()
+		left := slices.Clone(c.remainingLabels)
+		defer func() { c.remainingLabels = left }()
 		if err := c.cuts(n.Cuts, n.Cutoff, at); err != nil {
 			return 0, err
 		}
@@ -111,7 +112,7 @@ func (c *checker) step(s *wcsp.Step, at live) (int64, error) {
 		}
 		m := function{scope: b.Scope, table: b.Table}
 		for _, u := range b.Scope {
-			m.labels = append(m.labels, c.left[u])
+			m.labels = append(m.labels, c.remainingLabels[u])
 			at[u] = append(at[u], len(c.functions))
 		}
 		if len(b.Scope) == 0 {
@@ -138,7 +139,7 @@ func (c *checker) message(v int, b *wcsp.Bucket) error {
 	}
 	size := 1
 	for _, u := range scope {
-		if size *= len(c.left[u]); size > len(b.Table) {
+		if size *= len(c.remainingLabels[u]); size > len(b.Table) {
 			break
 		}
 	}
@@ -156,26 +157,26 @@ func (c *checker) message(v int, b *wcsp.Bucket) error {
 
 // term is a function in a sum.
 type term struct {
-	table []int64
-	at    int     // current index, for the labels of the scope
-	along [][]int // by variable of the scope: index offset of each label; nil if the function does not depend on it
-	self  []int   // index offset of each label of the eliminated variable
+	table        []int64
+	at           int     // current index, for the labels of the scope
+	scopeOffsets [][]int // by variable of the scope: index offset of each label; nil if the function does not depend on it
+	ownOffsets   []int   // index offset of each label of the eliminated variable
 }
 
-// sums calls f with the minimum over the labels of v of a sum of functions, for all labels of the scope in row-major
-// order.
+// sums adds up the functions in from, and minimizes the sum over the labels of v. It calls f with the minimum for all
+// labels of the scope in row-major order.
 func (c *checker) sums(from, scope []int, v int, f func(least int64) error) error {
 	terms := make([]term, len(from))
 	for i, g := range from {
 		terms[i] = c.term(&c.functions[g], scope, v)
 	}
-	sums := make([]int64, len(c.left[v]))
+	sums := make([]int64, len(c.remainingLabels[v]))
 	return c.each(terms, scope, func([]int) error {
 		clear(sums)
 		c.count(len(sums) * len(terms))
 		for i := range terms {
 			t := &terms[i]
-			for l, of := range t.self {
+			for l, of := range t.ownOffsets {
 				sums[l] = add(sums[l], t.table[t.at+of])
 			}
 		}
@@ -194,9 +195,9 @@ func (c *checker) each(terms []term, scope []int, f func(labels []int) error) er
 		k := len(scope) - 1
 		for ; k >= 0; k-- {
 			before := labels[k]
-			labels[k] = (before + 1) % len(c.left[scope[k]])
+			labels[k] = (before + 1) % len(c.remainingLabels[scope[k]])
 			for i := range terms {
-				if of := terms[i].along[k]; of != nil {
+				if of := terms[i].scopeOffsets[k]; of != nil {
 					terms[i].at += of[labels[k]] - of[before]
 				}
 			}
@@ -213,19 +214,19 @@ func (c *checker) each(terms []term, scope []int, f func(labels []int) error) er
 // term returns a function with the index offsets of the remaining labels. v is the eliminated variable, or -1 if no
 // variable is eliminated.
 func (c *checker) term(f *function, scope []int, v int) term {
-	t := term{table: f.table, along: make([][]int, len(scope))}
+	t := term{table: f.table, scopeOffsets: make([][]int, len(scope))}
 	stride := 1
 	for k := len(f.scope) - 1; k >= 0; k-- {
 		u := f.scope[k]
-		of := make([]int, len(c.left[u]))
-		for i, l := range c.left[u] {
+		of := make([]int, len(c.remainingLabels[u]))
+		for i, l := range c.remainingLabels[u] {
 			of[i] = slices.Index(f.labels[k], l) * stride
 		}
 		if at := slices.Index(scope, u); at >= 0 {
-			t.along[at] = of
+			t.scopeOffsets[at] = of
 			t.at += of[0]
 		} else {
-			t.self = of
+			t.ownOffsets = of
 		}
 		stride *= len(f.labels[k])
 	}
@@ -238,8 +239,8 @@ func (c *checker) split(n *wcsp.Node, at live) (int64, error) {
 	if _, there := at[v]; !there {
 		return 0, fmt.Errorf("a split on variable %d, which does not remain", v)
 	}
-	labels := c.left[v]
-	defer func() { c.left[v] = labels }()
+	labels := c.remainingLabels[v]
+	defer func() { c.remainingLabels[v] = labels }()
 	if len(labels) < 2 || len(n.Branches) != len(labels) {
 		return 0, fmt.Errorf("a split on variable %d: %d branches for %d labels", v, len(n.Branches), len(labels))
 	}
@@ -250,7 +251,7 @@ func (c *checker) split(n *wcsp.Node, at live) (int64, error) {
 			return 0, fmt.Errorf("a split on variable %d: label %d does not remain, or occurs twice", v, b.Label)
 		}
 		seen[b.Label] = true
-		c.left[v] = []int{b.Label}
+		c.remainingLabels[v] = []int{b.Label}
 		below := live{}
 		for u, list := range at {
 			c.count(1 + len(list))

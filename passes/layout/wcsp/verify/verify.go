@@ -2,8 +2,8 @@
 //
 // It shares only types with package wcsp. [Solution] checks each pruning against the factors, each shift and cut, and
 // each entry of each message. It also checks that each factor and each message is used exactly once on each path of the
-// proof tree, and that each split has a branch for each label. Mistakes in the search, the elimination order or the
-// bounds of the solver therefore cannot make a wrong bound pass.
+// proof tree, and that each split has a branch for each label. A wrong bound is therefore detected, whatever mistake of
+// the solver causes it.
 package verify
 
 import (
@@ -126,8 +126,8 @@ type checker struct {
 	steps int // steps since the last check of ctx
 
 	p *wcsp.Problem
-	// left has the remaining labels of each variable at the current node.
-	left [][]int
+	// remainingLabels has the remaining labels of each variable at the current node.
+	remainingLabels [][]int
 	// functions has the factors and the messages on the path to the current node, by their numbers in the proof.
 	functions []function
 	// pairs[v][u] lists the factors with the scope {v, u}. It is nil until it is needed.
@@ -141,12 +141,12 @@ type function struct {
 	table  []int64 // row-major
 }
 
-// lookEvery is the number of simple steps, a few nanoseconds each, between two checks of the context.
-const lookEvery = 1 << 18
+// checkEvery is the number of simple steps, a few nanoseconds each, between two checks of the context.
+const checkEvery = 1 << 18
 
 // count checks the context about every lookEvery steps. It panics as [interrupt.Check] does.
 func (c *checker) count(steps int) {
-	if c.steps += steps; c.steps >= lookEvery {
+	if c.steps += steps; c.steps >= checkEvery {
 		c.steps = 0
 		interrupt.Check(c.ctx)
 	}
@@ -154,16 +154,16 @@ func (c *checker) count(steps int) {
 
 // newChecker returns the initial state, in which all labels remain.
 func newChecker(ctx context.Context, p *wcsp.Problem) *checker {
-	c := &checker{ctx: ctx, p: p, left: make([][]int, len(p.Variables))}
+	c := &checker{ctx: ctx, p: p, remainingLabels: make([][]int, len(p.Variables))}
 	for v := range p.Variables {
 		for l := range p.Variables[v].Labels {
-			c.left[v] = append(c.left[v], l)
+			c.remainingLabels[v] = append(c.remainingLabels[v], l)
 		}
 	}
 	for _, f := range p.Factors {
 		g := function{scope: f.Scope, table: f.Costs}
 		for _, v := range f.Scope {
-			g.labels = append(g.labels, c.left[v])
+			g.labels = append(g.labels, c.remainingLabels[v])
 		}
 		c.functions = append(c.functions, g)
 	}
