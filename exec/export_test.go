@@ -23,7 +23,8 @@ func (p *Program) Unordered() (pairs [][2]int) {
 	}
 	apart := func(a, b int) bool {
 		x, y := &p.storages[a], &p.storages[b]
-		return a == b || x.kind != inArena || y.kind != inArena || x.arenaOffset+x.bytes <= y.arenaOffset || y.arenaOffset+y.bytes <= x.arenaOffset
+		return a == b || x.kind != inArena || y.kind != inArena || x.arenaOffset+x.bytes <= y.arenaOffset ||
+			y.arenaOffset+y.bytes <= x.arenaOffset
 	}
 	for i := range p.steps {
 		for j := range i {

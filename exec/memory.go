@@ -89,7 +89,7 @@ type memoryPlanner struct {
 	isPlaced      []bool               // by storage: whether it has an address in the arena
 	users         [][]int32            // by storage: the steps that used it since it got its address
 	previousUsers [][]int32            // by storage: the steps that used its address before
-	blocks        []block              // free memory below top, by offset
+	blocks        []block              // free memory of the arena, by offset
 	arenaSize     int
 	waits         []int32 // by step: the latest step that was made to wait for the step
 	groupStart    int     // first step of the current pipelined group, or the current step

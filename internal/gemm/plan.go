@@ -122,9 +122,9 @@ const (
 // operandPlan describes how the tiled path passes one operand to the kernels.
 type operandPlan struct {
 	source                 Source
-	packedOnce             bool // one packing phase packs the operand for all tiles; else each tile packs its own panels
-	inPlace                bool // read in place
-	packedByFirstRow       bool // the first row of tiles reads the operand in place and copies it into panels
+	packedOnce             bool // whether a phase packs the operand for all tiles; else each tile packs its own panels
+	inPlace                bool // whether all tiles read the operand in place
+	packedByFirstRow       bool // whether the first row of tiles reads the operand in place and copies it into panels
 	panelWidth             int  // width of a panel, in lanes
 	size                   int  // bytes of an element
 	lanes                  int  // number of lanes: m or n
@@ -143,10 +143,9 @@ type Plan struct {
 	kc                 int // depth of a K block, in terms
 	kd                 int // depth of a K super-block, in terms; on the direct paths, terms per call
 	tileRows, tileCols int // rows and columns of a tile
-	mTiles             int
-	nTiles             int
+	mTiles, nTiles     int // numbers of rows and columns of tiles
 	worker             workerLayout
-	shared             int
+	shared             int            // size of Args.Shared in bytes
 	codes              *codeTable     // generated machine code; nil for kernels in Go
 	firstRowCols       int            // columns of a tile in the first row of tiles, if this row copies B into panels
 	prefetchInterval   int            // terms from one prefetch to the next, in tiles that copy B or follow one that does
@@ -238,8 +237,10 @@ func (p *Plan) chooseSides() {
 		depth = packedDepth
 	}
 	p.kc = ceilDiv(s.K, ceilDiv(s.K, depth))
-	p.a = operandPlan{source: s.A.Source, size: size, panelWidth: p.set.mr, lanes: s.M, laneStride: s.A.RowStride, termStride: s.A.ColStride}
-	p.b = operandPlan{source: s.B.Source, size: size, panelWidth: p.set.nr, lanes: s.N, laneStride: s.B.ColStride, termStride: s.B.RowStride}
+	p.a = operandPlan{source: s.A.Source, size: size, panelWidth: p.set.mr, lanes: s.M,
+		laneStride: s.A.RowStride, termStride: s.A.ColStride}
+	p.b = operandPlan{source: s.B.Source, size: size, panelWidth: p.set.nr, lanes: s.N,
+		laneStride: s.B.ColStride, termStride: s.B.RowStride}
 	if s.A.Source == Strided {
 		p.a.panelWidth = p.set.panelRows(s.M)
 	}

@@ -247,7 +247,7 @@ func (p *Program) bindingOf(ctx context.Context, in map[string]*tensor.Tensor) (
 	}
 	given := map[string]int{}
 	for _, name := range p.openSymbols {
-		if n, is := sizes[name]; is {
+		if n, ok := sizes[name]; ok {
 			given[name] = n
 		}
 	}

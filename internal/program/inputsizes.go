@@ -47,9 +47,9 @@ func (p *Program) findSymbolInputs() {
 		pl := inputSymbols{input: v.Name}
 		for _, d := range v.Dims {
 			open, fixed := -1, -1
-			if k, is := at[d.Symbol]; is && d.Symbol != "" {
+			if k, ok := at[d.Symbol]; ok && d.Symbol != "" {
 				open = k
-			} else if n, is := p.fixed[d.Symbol]; is && d.Symbol != "" {
+			} else if n, ok := p.fixed[d.Symbol]; ok && d.Symbol != "" {
 				fixed = n
 			}
 			pl.dims, pl.fixed = append(pl.dims, open), append(pl.fixed, fixed)

@@ -152,7 +152,7 @@ func New(g *graph.Graph, o Options) (*Program, error) {
 	maps.Copy(p.fixed, o.Sizes)
 	for _, hint := range o.Hints { // the loader's sizes of hinted symbols serve generated inputs only
 		for name := range hint {
-			if _, is := o.Sizes[name]; !is {
+			if _, ok := o.Sizes[name]; !ok {
 				delete(p.fixed, name)
 			}
 		}
@@ -258,7 +258,7 @@ func (p *Program) openWithin(text string) {
 func (p *Program) checkHints() error {
 	for i, hint := range p.options.Hints {
 		for _, name := range slices.Sorted(maps.Keys(hint)) {
-			if _, is := p.options.Sizes[name]; is {
+			if _, ok := p.options.Sizes[name]; ok {
 				return fmt.Errorf("Options.Hints[%d]: %s=%d is fixed for all runs", i, name, p.fixed[name])
 			}
 			if !slices.Contains(p.openSymbols, name) {
@@ -267,7 +267,7 @@ func (p *Program) checkHints() error {
 		}
 		sizes := slices.Clone(p.assumed)
 		for k, name := range p.openSymbols {
-			if n, is := hint[name]; is {
+			if n, ok := hint[name]; ok {
 				sizes[k] = n
 			}
 		}

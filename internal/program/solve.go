@@ -140,9 +140,9 @@ func lookups(text string, env *sym.Env, open map[string]sym.Int, used, sizes map
 	values := map[string]sym.Int{}
 	scratch := sym.NewEnv()
 	_, _ = sym.Parse(text, func(name string) (sym.Int, bool) { // parsing with the values reports errors
-		if n, is := sizes[name]; is {
+		if n, ok := sizes[name]; ok {
 			values[name], used[name] = sym.Of(n), n
-		} else if _, is := values[name]; !is {
+		} else if _, ok := values[name]; !ok {
 			as := envName
 			for range len(open) {
 				as += "_"

@@ -191,22 +191,24 @@ func (c *classLister) divide(x *part) {
 		}
 		class := list[x.solved.Labels[v]]
 		was := x.barred[v]
-		is := func(keep bool) ([]bool, int64) {
-			bound, any := Forbidden, barredClasses(list, func(other int) bool { return (other == class) != keep })
-			for label := range any {
-				if any[label] = any[label] || was != nil && was[label]; !any[label] {
+		// restrict returns the barred labels of v if only labels of the class remain (keep) or if only other labels remain,
+		// and a lower bound for the remaining labels.
+		restrict := func(keep bool) ([]bool, int64) {
+			bound, barred := Forbidden, barredClasses(list, func(other int) bool { return (other == class) != keep })
+			for label := range barred {
+				if barred[label] = barred[label] || was != nil && was[label]; !barred[label] {
 					bound = min(bound, c.least[v][label])
 				}
 			}
-			return any, bound
+			return barred, bound
 		}
-		other, bound := is(false)
+		other, bound := restrict(false)
 		if bound < Forbidden {
 			barred := slices.Clone(same)
 			barred[v] = other
 			c.count++
 			heap.Push(&c.parts, &part{bound: max(x.bound, bound), number: c.count, barred: barred})
 		}
-		same[v], _ = is(true)
+		same[v], _ = restrict(true)
 	}
 }

@@ -10,8 +10,8 @@ type guess struct {
 }
 
 const (
-	improvePasses = 8       // maximum number of passes over all variables
-	maxDiveLabels = 1 << 14 // maximum number of labels that dive tries
+	improvePasses   = 8       // maximum number of passes over all variables
+	maxSearchLabels = 1 << 14 // maximum number of labels that depthFirst tries
 )
 
 // cost returns the cost of the assignment.
@@ -79,7 +79,7 @@ func (g *guess) depthFirst(steps []step) bool {
 					best, bestCost = l, c
 				}
 			}
-			if tried++; best < 0 || tried > maxDiveLabels {
+			if tried++; best < 0 || tried > maxSearchLabels {
 				return false
 			}
 			g.labels[s.variable], last, lastCost = best, best, bestCost

@@ -16,11 +16,11 @@ type search struct {
 	deadline           time.Time
 	limitExceeded      bool // whether a limit is exceeded
 	wantProof          bool
-	nodes              int // number of visited nodes
-	maxNodes           int // maximum of nodes; 0: no limit
-	proofEntries       int // number of entries of tables that are kept for the proof
-	infeasibleVariable int // the first variable found without a feasible label, for an error
-	hasInfeasible      bool
+	nodes              int  // number of visited nodes
+	maxNodes           int  // maximum of nodes; 0: no limit
+	proofEntries       int  // number of entries of all tables of the proof
+	infeasibleVariable int  // for an error: the first variable found without a feasible label
+	hasInfeasible      bool // whether infeasibleVariable is set
 }
 
 // newSearch returns the initial state of a search.
@@ -40,7 +40,8 @@ func newSearch(o Options) *search {
 // expired reports whether the limit on time, nodes, or memory for proofs is exceeded.
 func (s *search) expired() bool {
 	if !s.limitExceeded {
-		s.limitExceeded = s.limit > 0 && time.Now().After(s.deadline) || s.maxNodes > 0 && s.nodes > s.maxNodes || s.proofEntries > proofTables
+		s.limitExceeded = s.limit > 0 && time.Now().After(s.deadline) || s.maxNodes > 0 && s.nodes > s.maxNodes ||
+			s.proofEntries > proofTables
 	}
 	return s.limitExceeded
 }

@@ -40,7 +40,7 @@ type place struct {
 type movedFunction struct {
 	original *function
 	table    []int64
-	received [][]int64 // by variable of the scope and label: costs given to it
+	received [][]int64 // by variable of the scope and label: costs moved from the function to the variable
 }
 
 const (
@@ -295,8 +295,8 @@ func (t *tightening) shifted() (*instance, []Shift) {
 			out.functions = append(out.functions, f)
 		}
 	}
-	for v, is := range given {
-		if is {
+	for v, moved := range given {
+		if moved {
 			table := slices.Clone(t.unary[v])
 			for l := range table {
 				table[l] += t.least[v]
