@@ -19,7 +19,8 @@ import (
 var update = flag.Bool("update", false, "write testdata/forms.txt with the bytes of llvm-mc")
 
 // patterns are lists of operands, a letter each; see sample.
-var patterns = strings.Fields("vvv vv vvz vvf vvl WNN WWN NW WN wv vs Wt Svv Sbb Sbg Shh Shk Spp vvvi vTv vl vx vy ll lx ly sl xl " +
+var patterns = strings.Fields("vvv vv vvz vvf vvl WNN WWN NW WN wv vs Wt Svv Sbb Sbg Shh " +
+	"Shk Spp vvvi vTv vl vx vy ll lx ly sl xl " +
 	"yl sv tv vvi WNi NWi vj vjq vm vF xs ys sx sy ss st sss stt xA yA sA ssA xxA yyA RA rA jA xxj yyj xj " +
 	"yj xxx yyy xxxq yyyq xx yy xxm yym xm ym xm xjq yjq xxxx yyyy xxi yyi xxxC yyyC BA E")
 
@@ -232,7 +233,8 @@ func TestBranches(t *testing.T) {
 	for i := 0; i < len(code); i += 4 {
 		words = append(words, fmt.Sprintf("%08x", binary.LittleEndian.Uint32(code[i:])))
 	}
-	assert.Equal(t, strings.Fields("b4000281 9c0002e3 1c000344 10000325 b70fffa2 54ffff80 54ffff61 54ffff42 54ffff23 54ffff04 "+
+	assert.Equal(t, strings.Fields("b4000281 9c0002e3 1c000344 10000325 b70fffa2 54ffff80 "+
+		"54ffff61 54ffff42 54ffff23 54ffff04 "+
 		"54fffee5 54fffec8 54fffea9 54fffe8a 54fffe6b 54fffe4c 54fffe2d 36180062 35fffde9 14000001 "+
 		"d65f03c0 00000000 00000000 00000000 07070707 07070707 07070707 07070707 04030201"), words)
 	assert.Contains(t, a.Listing(), "L0:\n\tldr\tq3, constants+0\n")
