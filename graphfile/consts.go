@@ -60,8 +60,8 @@ func (l *loader) readDeclaration(at int, constant bool) (d *valueDecl, ok bool, 
 	return d, len(l.errs) == before && err == nil, err
 }
 
-// prefixErrors adds the kind and the name of an input or a constant to the texts of its mistakes: those in l.errs from
-// index before on.
+// prefixErrors adds the kind (what) and the name of an input or a constant to the texts of its mistakes, which are in
+// l.errs from index before on.
 func (l *loader) prefixErrors(before int, what, name string) {
 	for _, e := range l.errs[before:] {
 		e.Err = fmt.Errorf("%s %q: %w", what, name, e.Err)
@@ -78,7 +78,7 @@ func (l *loader) declarationKey(d *valueDecl, key string, at int, constant bool)
 	case key == "shape":
 		d.hasShape = true
 		return l.scan.array(func(at int) error {
-			dim, err := l.dim(d, "shape", at, constant)
+			dim, err := l.readDim(d, "shape", at, constant)
 			if dim.Size < 0 {
 				l.failAt(at, "negative size %d", dim.Size)
 			}
@@ -88,12 +88,12 @@ func (l *loader) declarationKey(d *valueDecl, key string, at int, constant bool)
 	case key == "strides":
 		d.decl.Strides = []graph.Dim{}
 		return l.scan.array(func(at int) error {
-			dim, err := l.dim(d, "strides", at, constant)
+			dim, err := l.readDim(d, "strides", at, constant)
 			d.decl.Strides = append(d.decl.Strides, dim)
 			return err
 		})
 	case key == "offset":
-		dim, err := l.dim(d, "offset", l.scan.at(), constant)
+		dim, err := l.readDim(d, "offset", l.scan.at(), constant)
 		d.decl.Offset = dim
 		return err
 	case key == "memory_format":
@@ -115,10 +115,17 @@ func (l *loader) declarationKey(d *valueDecl, key string, at int, constant bool)
 	return l.unknownKey(key, at, inputKeys)
 }
 
-// dim reads a size, a stride or an offset.
-func (l *loader) dim(d *valueDecl, what string, at int, constant bool) (graph.Dim, error) {
+// readDim reads a size, a stride or an offset.
+func (l *loader) readDim(d *valueDecl, what string, at int, constant bool) (graph.Dim, error) {
 	var dim graph.Dim
 	if !l.scan.nextIsString() {
+		want := "an integer, a symbol or an expression"
+		if constant {
+			want = "an integer"
+		}
+		if ok, err := l.scan.expect('0', want); !ok {
+			return dim, err
+		}
 		return dim, l.scan.integerTo(&dim.Size)
 	}
 	var text string
@@ -142,27 +149,27 @@ func (l *loader) dim(d *valueDecl, what string, at int, constant bool) (graph.Di
 
 // expression is a size, a stride or an offset written as an expression over symbols.
 type expression struct {
-	of    *valueDecl
+	decl  *valueDecl
 	what  string // the key: shape, strides or offset
 	index int    // the dimension, if what is shape
 	text  string
 	at    int // offset of the text in the file
 }
 
-// checkExpressions checks expressions when all symbols are known. A text that looks like an expression is a symbol if
-// the file declares a symbol of that name; imported models have such symbols.
+// checkExpressions checks expressions after all symbols are known. A text that looks like an expression is a symbol if
+// the file declares a symbol of that name. Imported models have such symbols.
 func (l *loader) checkExpressions() {
 	for _, e := range l.expressions {
 		dim := graph.ParseDim(e.text)
 		if l.declaredSymbols[e.text] && e.what == "shape" {
-			e.of.decl.Dims[e.index] = graph.Dim{Symbol: e.text}
+			e.decl.decl.Dims[e.index] = graph.Dim{Symbol: e.text}
 		} else if err := dim.Check(l.g.Symbols); err != nil {
-			l.failAt(e.at, "input %q: %s: %w", e.of.name, e.what, err)
+			l.failAt(e.at, "input %q: %s: %w", e.decl.name, e.what, err)
 		}
 	}
 }
 
-func (l *loader) input(at int) error {
+func (l *loader) readInput(at int) error {
 	before := len(l.errs)
 	d, ok, err := l.readDeclaration(at, false)
 	if !ok {
@@ -174,7 +181,7 @@ func (l *loader) input(at int) error {
 	}
 	for _, dim := range d.decl.Dims {
 		if dim.Symbol != "" {
-			l.symbol(dim.Symbol)
+			l.addSymbol(dim.Symbol)
 		}
 	}
 	if len(l.errs) == before {
@@ -190,9 +197,9 @@ func (l *loader) input(at int) error {
 	return nil
 }
 
-// skipValue lets ParseSome continue past the mistakes of an input or a constant: those in l.errs from index before on.
-// It marks v as unavailable. v is nil if the declaration has no name or the name of another value. lost is a syntax
-// error, after which the position in the file is unknown; if it is not nil, skipValue does nothing.
+// skipValue lets ParseSome continue past the mistakes of an input or a constant, which are in l.errs from index before
+// on. It marks v as unavailable. v is nil if the declaration has no name or the name of another value. lost is a syntax
+// error, after which the position in the file is unknown. skipValue does nothing if lost is not nil.
 func (l *loader) skipValue(v *graph.Value, before int, lost error) {
 	if v == nil || l.unavailable == nil || lost != nil || len(l.errs) == before {
 		return
@@ -212,7 +219,7 @@ func (l *loader) standIn(name string, constant bool) (v *graph.Value) {
 	return v
 }
 
-func (l *loader) constant(at int) error {
+func (l *loader) readConstant(at int) error {
 	interrupt.Check(l.ctx)
 	before := len(l.errs)
 	d, ok, err := l.readDeclaration(at, true)
@@ -280,9 +287,9 @@ func withLayout(t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
 		size := m.DType.Size()
 		return tensor.Over(m, tensor.StorageOf(t.Storage().Bytes()[min(t.Offset*size, t.Storage().Len()):]))
 	}
-	laid := tensor.Empty(m)
-	tensor.CopyElements(laid, t)
-	return laid, nil
+	out := tensor.Empty(m)
+	tensor.CopyElements(out, t)
+	return out, nil
 }
 
 // maxStorageRatio is the maximum number of elements of storage per element of a constant with strides. The limit
@@ -322,7 +329,7 @@ func (l *loader) readConst(d *valueDecl, m tensor.Meta) (*tensor.Tensor, error) 
 	return t.View(t.Meta.WithDType(tensor.BFloat16))
 }
 
-// constantError replaces the text of an error. It still wraps the error.
+// constantError is an error with another text. It wraps the original error.
 type constantError struct {
 	text string
 	err  error

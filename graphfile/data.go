@@ -15,15 +15,15 @@ import (
 // dataReader reads the numbers of a constant into a row-major tensor. Numbers are parsed directly in the constant's
 // dtype, so that the shortest text that identifies an element of that dtype is read as exactly that element.
 type dataReader struct {
-	scan     *scanner
-	base     int // offset of the data in the file
-	meta     tensor.Meta
-	floats   []float64 // elements of a floating-point dtype, or both parts of each complex element
-	ints     []int64   // elements of other dtypes; a uint64 has the int64 with the same bits
-	isMixed  bool      // a list has both lists and numbers as members
-	isNested bool      // the outermost list holds lists
-	outerLen int       // number of members of the outermost list
-	isRagged error     // the first list whose length does not match the shape; nil if there is none
+	scan      *scanner
+	base      int // offset of the data in the file
+	meta      tensor.Meta
+	floats    []float64 // elements of a floating-point dtype, or both parts of each complex element
+	ints      []int64   // elements of other dtypes; a uint64 has the int64 with the same bits
+	isMixed   bool      // a list has both lists and numbers as members
+	isNested  bool      // the outermost list holds lists
+	outerLen  int       // number of members of the outermost list
+	raggedErr error     // the error of the first list whose length does not match the shape; nil if there is none
 }
 
 // parseData reads nested or flat numbers in row-major order. base is the offset of raw in the file. A complex element
@@ -38,7 +38,7 @@ func parseData(raw []byte, base int, m tensor.Meta) (*tensor.Tensor, int, error)
 		}
 	}
 	r := &dataReader{scan: newScanner(raw, fail), base: base, meta: m}
-	if _, err := r.list(0); err != nil {
+	if _, err := r.readList(0); err != nil {
 		fail(0, err)
 	}
 	if first != nil {
@@ -48,34 +48,34 @@ func parseData(raw []byte, base int, m tensor.Meta) (*tensor.Tensor, int, error)
 	return t, base, err
 }
 
-// list reads a number, or a list of lists or numbers. depth is its nesting depth. n is the number of members of a list,
-// and -1 for a number.
-func (r *dataReader) list(depth int) (n int, err error) {
+// readList reads a number, or a list of lists or numbers, at the given nesting depth. n is the number of members of a
+// list, and -1 for a number.
+func (r *dataReader) readList(depth int) (n int, err error) {
 	at := r.scan.at()
 	if r.scan.dec.PeekKind() != '[' {
-		return -1, r.number(at)
+		return -1, r.readNumber(at)
 	}
-	below := -2
+	firstLen := -2
 	err = r.scan.array(func(int) error {
-		k, err := r.list(depth + 1)
+		k, err := r.readList(depth + 1)
 		if n++; n == 1 {
-			below = k
+			firstLen = k
 		}
-		if (k < 0) != (below < 0) {
+		if (k < 0) != (firstLen < 0) {
 			r.isMixed = true
 		}
 		return err
 	})
 	if depth == 0 {
-		r.isNested, r.outerLen = below >= 0, n
+		r.isNested, r.outerLen = firstLen >= 0, n
 	}
-	if s := r.meta.Shape; depth < len(s) && n != s[depth] && r.isRagged == nil {
-		r.isRagged = fmt.Errorf("data: a list holds %d members, where shape %s wants %d", n, tensor.ListString(s), s[depth])
+	if s := r.meta.Shape; depth < len(s) && n != s[depth] && r.raggedErr == nil {
+		r.raggedErr = fmt.Errorf("data: a list holds %d members, where shape %s wants %d", n, tensor.ListString(s), s[depth])
 	}
 	return n, err
 }
 
-func (r *dataReader) number(at int) error {
+func (r *dataReader) readNumber(at int) error {
 	tok, err := r.scan.dec.ReadToken()
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (r *dataReader) integer(tok jsontext.Token) (int64, error) {
 		return 0, wantNumber(tok)
 	}
 	d, text := r.meta.DType, tok.String()
-	misfit := fmt.Errorf("data: %s does not fit %v", text, d)
+	outOfRange := fmt.Errorf("data: %s does not fit %v", text, d)
 	if d == tensor.Uint64 {
 		if u, err := strconv.ParseUint(text, 10, 64); err == nil {
 			return int64(u), nil
@@ -157,7 +157,7 @@ func (r *dataReader) integer(tok jsontext.Token) (int64, error) {
 	if err != nil {
 		x, err := strconv.ParseFloat(text, 64)
 		if i = int64(x); err != nil || float64(i) != x || x >= 1<<63 {
-			return 0, misfit
+			return 0, outOfRange
 		}
 	}
 	if d == tensor.Bool {
@@ -175,7 +175,7 @@ func (r *dataReader) integer(tok jsontext.Token) (int64, error) {
 		}
 	}
 	if i < lo || i > hi {
-		return 0, misfit
+		return 0, outOfRange
 	}
 	return i, nil
 }
@@ -188,8 +188,8 @@ func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	switch {
 	case r.isMixed:
 		return nil, errors.New("data: lists and numbers are mixed")
-	case r.isNested && r.isRagged != nil && !(pairs && r.outerLen == n): // a flat list of pairs is accepted
-		return nil, r.isRagged
+	case r.isNested && r.raggedErr != nil && !(pairs && r.outerLen == n): // a flat list of pairs is accepted
+		return nil, r.raggedErr
 	case got != n && !pairs:
 		return nil, fmt.Errorf("data holds %s numbers, shape %s wants %d", countText(got, 2*n), tensor.ListString(m.Shape), n)
 	}

@@ -5,8 +5,8 @@
 // [ParseSome] returns a graph even for a file with mistakes. [Save] and [SaveFile] write a graph so that reading it
 // gives the same graph. [Schema] describes the format as a JSON Schema, for editors.
 //
-// The positions of nodes and values in the file are kept beside the graph ([graph.Places]), so that errors of later
-// steps also begin with FILE:LINE:COL.
+// The graph knows the positions of its nodes and values in the file ([graph.Places]). Errors of later steps therefore
+// also begin with FILE:LINE:COL.
 //
 // The loader makes one pass over the JSON. It resolves operands that are declared later in the file at the end of the
 // pass. It collects all mistakes, up to a limit.
@@ -78,9 +78,9 @@ func Parse(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, error) {
 	return g, err
 }
 
-// ParseSome is [Parse] that continues past more mistakes. It returns the mistakes in declarations of inputs and
-// constants, and in outputs, as the Errors. It records mistakes in nodes with the nodes, and inference returns them:
-// unknown keys, unknown operands, unreadable attributes, and operands that are rejected inputs or constants.
+// ParseSome is [Parse] that continues past more mistakes. The returned Errors are the mistakes in outputs and in
+// declarations of inputs and constants. Mistakes in a node are recorded with the node, and inference returns them. They
+// are unknown keys, unknown operands, unreadable attributes, and operands that are rejected inputs or constants.
 func ParseSome(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, graph.Errors, error) {
 	return parse(r, lookup, o, map[*graph.Value]bool{})
 }
@@ -117,7 +117,7 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.V
 	return l.g, append(l.skipped, l.draft.Without(l.unavailable)...), nil
 }
 
-// maxErrors bounds the number of mistakes that are collected from one file.
+// maxErrors is the maximum number of mistakes that are collected from one file.
 const maxErrors = 100
 
 func asErrors(err error) graph.Errors {
@@ -138,8 +138,8 @@ func rootErrors(g *graph.Graph, refused map[*graph.Node]*graph.Error) graph.Erro
 	return list[:min(len(list), maxErrors)]
 }
 
-// readAll is io.ReadAll with a buffer of the right size if the size is known. A graph of a million nodes
-// takes a hundred megabytes, which a growing buffer copies several times.
+// readAll is io.ReadAll with a buffer of the right size if the size is known. A growing buffer would copy a file of a
+// hundred megabytes, a graph of a million nodes, several times.
 func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	size := 0
 	switch x := r.(type) {

@@ -32,21 +32,22 @@ type loader struct {
 	// These fields are for ParseSome, which continues past mistakes. For other functions unavailable is nil.
 	unavailable map[*graph.Value]bool // rejected inputs and constants
 	skipped     graph.Errors          // mistakes of unavailable values and of outputs
-	scan        *scanner
-	errs        graph.Errors
 
-	rawNodes []rawNode
-	pending  []pendingArg
-	scratch  []graph.Arg
-	args     []graph.Arg // the unused part of a block of operands: see argBlock
-	outputs  []rawOutput
+	scan *scanner     // reads data
+	errs graph.Errors // mistakes that reject the file, at most maxErrors
+
+	rawNodes      []rawNode
+	pending       []pendingArg // in the order of the nodes
+	operandBuffer []graph.Arg  // the operands of the node that is being read
+	freeArgs      []graph.Arg  // the unused part of a block of operands: see argBlock
+	outputs       []rawOutput
 
 	outputsAt int // offset of "outputs"
 
-	attrs map[attrsKey]*attrsValue
+	attrs map[attrsKey]*attrsValue // cache of decoded attributes
 
 	declaredSymbols map[string]bool // the keys of "symbols"
-	expressions     []expression
+	expressions     []expression    // checked after all symbols are known
 }
 
 // rawOutput is an output as read.
@@ -70,7 +71,7 @@ func newLoader(src *source, lookup graph.Lookup, data []byte) *loader {
 func (l *loader) parse() {
 	l.scan = newScanner(l.data, func(at int, err error) { l.failAt(at, "%w", err) })
 	l.scan.base = l.base
-	if err := l.file(); err != nil {
+	if err := l.readTopLevel(); err != nil {
 		l.syntaxError(err)
 	} else {
 		l.checkExpressions()
@@ -93,8 +94,8 @@ func (l *loader) add(e *graph.Error) {
 	}
 }
 
-// syntaxError adds the error that ended reading. The message is that of diagnose (syntax.go) or, if diagnose finds no
-// mistake, that of the JSON library.
+// syntaxError adds the error that ended the reading. The message is from diagnose (syntax.go) or, if diagnose finds no
+// mistake, from the JSON library.
 func (l *loader) syntaxError(err error) {
 	at, msg := l.scan.at(), err.Error()
 	var se *jsontext.SyntacticError
@@ -114,8 +115,8 @@ func (l *loader) syntaxError(err error) {
 	l.failAt(min(at, l.base+len(l.data)), "%s", msg)
 }
 
-// file reads the top-level object.
-func (l *loader) file() error {
+// readTopLevel reads the top-level object.
+func (l *loader) readTopLevel() error {
 	seen := map[string]bool{}
 	err := l.scan.object(func(key string, at int) error {
 		seen[key] = true
@@ -131,16 +132,16 @@ func (l *loader) file() error {
 		case "name":
 			return l.scan.stringTo(&l.g.Name)
 		case "symbols":
-			return l.symbols()
+			return l.readSymbols()
 		case "inputs":
-			return l.scan.array(l.input)
+			return l.scan.array(l.readInput)
 		case "constants":
-			return l.scan.array(l.constant)
+			return l.scan.array(l.readConstant)
 		case "nodes":
-			return l.scan.array(l.node)
+			return l.scan.array(l.readNode)
 		case "outputs":
 			l.outputsAt = at
-			return l.scan.array(l.output)
+			return l.scan.array(l.readOutput)
 		}
 		return l.unknownKey(key, at, "version, name, symbols, inputs, constants, nodes, outputs")
 	})
@@ -162,7 +163,7 @@ func (l *loader) unknownKey(key string, at int, want string) error {
 	return l.scan.skip()
 }
 
-func (l *loader) symbols() error {
+func (l *loader) readSymbols() error {
 	return l.scan.object(func(name string, at int) error {
 		var b graph.Bounds
 		hintAt := -1
@@ -192,7 +193,7 @@ func (l *loader) symbols() error {
 			l.failAt(hintAt, "symbol %q: the hint is %d: want a size within min %d and max %s", name, *b.Hint, b.Min,
 				maxText(b))
 		}
-		l.symbol(name)
+		l.addSymbol(name)
 		l.g.Symbols[name], l.declaredSymbols[name] = b, true
 		return err
 	})
@@ -205,8 +206,9 @@ func maxText(b graph.Bounds) string {
 	return strconv.Itoa(b.Max)
 }
 
-// symbol registers a symbol. A size may use a symbol before its bounds are declared. The bounds may also be missing.
-func (l *loader) symbol(name string) {
+// addSymbol adds a symbol without bounds, unless the symbol exists. The bounds may be declared later in the file, or
+// not at all.
+func (l *loader) addSymbol(name string) {
 	if l.g.Symbols == nil {
 		l.g.Symbols = map[string]graph.Bounds{}
 	}
@@ -215,13 +217,16 @@ func (l *loader) symbol(name string) {
 	}
 }
 
-// output reads an output: a value's name, or an object.
-func (l *loader) output(at int) error {
+// readOutput reads an output: a value's name, or an object.
+func (l *loader) readOutput(at int) error {
 	r := rawOutput{at: at}
 	if l.scan.nextIsString() {
 		err := l.scan.stringTo(&r.value)
 		r.out.Name = r.value
 		l.outputs = append(l.outputs, r)
+		return err
+	}
+	if ok, err := l.scan.expect('{', "a value's name or an object"); !ok {
 		return err
 	}
 	before := len(l.errs)

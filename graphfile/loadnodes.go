@@ -13,20 +13,20 @@ import (
 
 // rawNode is a node as read. Operands that are declared later in the file are in loader.pending.
 type rawNode struct {
-	node      *graph.Node // nil if it has no name
-	op        string
-	in        []graph.Arg
-	attrs     []byte // the JSON of the attributes; a slice of the file
-	attrsAt   int    // offset of attrs in the file
-	pending   int    // end index of the node's operands in loader.pending; they start at the end of the previous node
-	reported  bool   // a mistake was reported; further mistakes of the node may follow from it and are not reported
-	duplicate bool   // a result of the node has the name of another value
+	node       *graph.Node // nil if it has no name
+	op         string
+	in         []graph.Arg
+	attrs      []byte // the JSON of the attributes; a slice of the file
+	attrsAt    int    // offset of attrs in the file
+	pendingEnd int    // end index of the node's operands in loader.pending; they start at pendingEnd of the previous node
+	reported   bool   // a mistake was reported; further mistakes of the node may follow from it and are not reported
+	duplicate  bool   // a result of the node has the name of another value
 }
 
 // pendingArg is an operand of a node whose value was not declared yet when the node was read.
 type pendingArg struct {
 	name      string
-	index, at int
+	index, at int // index among the node's operands, and offset of the name in the file
 }
 
 // attrsKey identifies decoded attributes by the op and the text in the file. Many nodes of a model have equal
@@ -39,8 +39,8 @@ type attrsKey struct {
 type attrsValue struct {
 	attrs  *graph.NodeAttrs
 	places map[string]int // offset of each attribute in bytes, relative to the start of the attributes
-	err    error          // why the attributes cannot be read, or an unknown value in them
-	errAt  int            // offset of the mistake of err in bytes, relative to the start of the attributes
+	err    error          // the mistake in the attributes, such as the name of an unknown value; nil if there is none
+	errAt  int            // offset of this mistake in bytes, relative to the start of the attributes
 }
 
 // declaredNode holds the values of the keys that declare a node and its results.
@@ -51,14 +51,14 @@ type declaredNode struct {
 	pin        graph.Pin
 }
 
-// node reads one node.
-func (l *loader) node(at int) error {
+// readNode reads one node.
+func (l *loader) readNode(at int) error {
 	var r rawNode
 	var d declaredNode
 	interrupt.Check(l.ctx)
 	before := len(l.errs)
 	err := l.scan.object(func(key string, at int) error { return l.nodeKey(&r, &d, key, at) })
-	r.pending, r.op = len(l.pending), d.op
+	r.pendingEnd, r.op = len(l.pending), d.op
 	if d.hasOutputs && len(d.outputs) == 0 && len(l.errs) == before {
 		l.failAt(at, "\"outputs\" is empty")
 	}
@@ -73,9 +73,9 @@ func (l *loader) node(at int) error {
 	return err
 }
 
-// skipNode lets ParseSome continue past the mistakes of a node: those in l.errs from index before on. Inference then
-// returns the first of these mistakes as the node's error. skipNode does nothing if the position in the file is lost,
-// or if the node has the name of another value.
+// skipNode lets ParseSome continue past the mistakes of a node, which are in l.errs from index before on. Inference
+// then returns the first of these mistakes as the node's error. skipNode does nothing if the position in the file is
+// lost, or if the node has the name of another value.
 func (l *loader) skipNode(r *rawNode, before int, lost bool) {
 	if l.unavailable == nil || lost || r.node == nil || r.duplicate || len(l.errs) == before {
 		return
@@ -96,7 +96,7 @@ func (l *loader) nodeKey(r *rawNode, d *declaredNode, key string, at int) error 
 		d.op = op
 		return err
 	case "inputs":
-		return l.operands(r)
+		return l.readOperands(r)
 	case "attrs":
 		if ok, err := l.attrsKind(); !ok {
 			return err
@@ -139,39 +139,39 @@ func (l *loader) attrsKind() (bool, error) {
 	return l.scan.expect('{', "an object")
 }
 
-// operands reads the list of a node's inputs.
-func (l *loader) operands(r *rawNode) error {
-	l.scratch = l.scratch[:0]
+// readOperands reads the list of a node's inputs.
+func (l *loader) readOperands(r *rawNode) error {
+	l.operandBuffer = l.operandBuffer[:0]
 	err := l.scan.array(func(at int) error {
-		a, err := l.operand(at)
-		l.scratch = append(l.scratch, a)
+		a, err := l.readOperand(at)
+		l.operandBuffer = append(l.operandBuffer, a)
 		return err
 	})
-	n := len(l.scratch)
-	if len(l.args) < n {
-		l.args = make([]graph.Arg, max(n, argBlock))
+	n := len(l.operandBuffer)
+	if len(l.freeArgs) < n {
+		l.freeArgs = make([]graph.Arg, max(n, argBlock))
 	}
-	r.in, l.args = l.args[:n:n], l.args[n:]
-	copy(r.in, l.scratch)
+	r.in, l.freeArgs = l.freeArgs[:n:n], l.freeArgs[n:]
+	copy(r.in, l.operandBuffer)
 	return err
 }
 
 // argBlock is the number of operands that are allocated at once, to save allocations.
 const argBlock = 512
 
-func (l *loader) operand(at int) (graph.Arg, error) {
+func (l *loader) readOperand(at int) (graph.Arg, error) {
 	if l.scan.nextIsString() {
 		raw, err := l.scan.quoted()
 		if v := l.g.Value(string(raw)); v != nil {
 			return graph.Arg{Kind: graph.TensorArg, Value: v}, err
 		}
-		l.pending = append(l.pending, pendingArg{string(raw), len(l.scratch), at})
+		l.pending = append(l.pending, pendingArg{string(raw), len(l.operandBuffer), at})
 		return graph.Arg{Kind: graph.TensorArg}, err
 	}
 	switch l.scan.dec.PeekKind() {
 	case '[', '{':
 		v, err := l.scan.value()
-		if s, ok := spelledNumber(v); ok {
+		if s, ok := numberObject(v); ok {
 			return graph.Arg{Kind: graph.NumberArg, Number: s}, err
 		}
 		if err == nil {
@@ -186,9 +186,9 @@ func (l *loader) operand(at int) (graph.Arg, error) {
 	return graph.Arg{}, err
 }
 
-// spelledNumber reads an operand of the form {"number": ...}. This form is for numbers that have no literal in JSON:
+// numberObject reads an operand of the form {"number": ...}. This form is for numbers that have no literal in JSON:
 // "NaN", "Infinity", "-Infinity", or a complex number as a pair.
-func spelledNumber(v any) (tensor.Scalar, bool) {
+func numberObject(v any) (tensor.Scalar, bool) {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) != 1 {
 		return tensor.Scalar{}, false
@@ -222,8 +222,8 @@ func (l *loader) resolve() {
 	for i := range l.rawNodes {
 		interrupt.Check(l.ctx)
 		r := &l.rawNodes[i]
-		waiting := l.pending[at:r.pending]
-		at = r.pending
+		waiting := l.pending[at:r.pendingEnd]
+		at = r.pendingEnd
 		if r.node != nil && r.op != "" && !(r.reported && l.unavailable != nil) {
 			l.complete(r, waiting)
 		}
@@ -308,7 +308,7 @@ func (l *loader) valueNames(yield func(string) bool) {
 	l.g.Values(func(v *graph.Value) { more = more && yield(v.Name) })
 }
 
-// noOperand is noValue for an operand, which may also be meant as a number.
+// noOperand is noValue for an operand. The user may also have meant a number.
 func (l *loader) noOperand(name string) error {
 	if meant := numerals.Meant(name); meant != "" {
 		return fmt.Errorf("there is no value %q; did you mean the number %q?", name, meant)
@@ -379,7 +379,7 @@ func (l *loader) attrValues(schema *graph.Schema, s *scanner, given graph.Attrs,
 	})
 }
 
-// refName returns the name in {"value": name}: an attribute that is read from a value.
+// refName returns the name in {"value": name}, the form of an attribute that is read from a value.
 func refName(v any) (string, bool) {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) != 1 {

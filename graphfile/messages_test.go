@@ -167,6 +167,8 @@ var syntaxMessages = []struct{ text, want string }{
 	{`{"version": }`, `1:13: invalid JSON: the key "version" has no value`},
 	{`{"version": [1, , 2]}`, "1:17: invalid JSON: a value is missing before this comma"},
 	{`{"version": [1: 2]}`, "1:15: invalid JSON: unexpected colon in a list: only objects, {...}, have keys"},
+	{`{"version": [1 = 2]}`, "1:16: invalid JSON: want a comma or ], got ="},
+	{`{"version": 1 "a" = 2}`, "1:15: invalid JSON: a comma is missing before this"},
 	{"{\"version\": 1,\n \"name\": \"residual", "2:10: invalid JSON: the file ends in the string that starts here"},
 	{"{\"name\": \"residual,\n \"version\": 1}",
 		"1:10: invalid JSON: the string that starts here is not closed on its line"},

@@ -57,14 +57,14 @@ func (c *constFiles) open(path, key string) (tensor.Meta, ReadConst, error) {
 	case key == "":
 		err = fmt.Errorf("%s holds several arrays: \"key\" is missing", path)
 	case ext == ".npz":
-		return c.inArchive(path, key)
+		return c.findInArchive(path, key)
 	default:
-		return c.inTensors(path, key)
+		return c.findInSafetensors(path, key)
 	}
 	return tensor.Meta{}, nil, err
 }
 
-func (c *constFiles) inArchive(path, key string) (tensor.Meta, ReadConst, error) {
+func (c *constFiles) findInArchive(path, key string) (tensor.Meta, ReadConst, error) {
 	a := c.archives[path]
 	if a == nil {
 		f, err := c.folder.Open(path)
@@ -81,7 +81,7 @@ func (c *constFiles) inArchive(path, key string) (tensor.Meta, ReadConst, error)
 	return m, func() (*tensor.Tensor, error) { return a.ReadAs(key, m) }, err
 }
 
-func (c *constFiles) inTensors(path, key string) (tensor.Meta, ReadConst, error) {
+func (c *constFiles) findInSafetensors(path, key string) (tensor.Meta, ReadConst, error) {
 	f := c.tensors[path]
 	if f == nil {
 		var err error
@@ -98,8 +98,8 @@ func (c *constFiles) inTensors(path, key string) (tensor.Meta, ReadConst, error)
 	return m, func() (*tensor.Tensor, error) { return f.Tensor(key) }, nil
 }
 
-// openTensors maps a file on disk, or reads a file of an [fs.FS] into memory. Tensors alias the mapping, so that the
-// mapping stays open.
+// openTensors maps a file on disk, or reads a file of an [fs.FS] into memory. The mapping is never closed, because
+// tensors alias it.
 func (c *constFiles) openTensors(path string) (*safetensors.File, error) {
 	if _, disk := c.folder.OnDisk(); disk {
 		return safetensors.Open(path)

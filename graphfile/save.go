@@ -75,7 +75,7 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	}
 	switch {
 	case err != nil || s.data == nil:
-	case s.overwrites:
+	case s.wouldOverwrite:
 		err = fmt.Errorf("constants were read from %q: other weights would overwrite it", s.sideFile)
 	default:
 		err = s.write(filepath.Join(s.dir, filepath.FromSlash(s.sideFile)), s.names, s.data)
@@ -96,12 +96,12 @@ type saver struct {
 	dir        string // the folder of the new file
 	dirDiffers bool   // dir may differ from the folder of the constants' files
 
-	sideFile   string
-	inSideFile func(*graph.Value) bool
-	write      func(path string, names []string, data []*tensor.Tensor) error
-	names      []string
-	data       []*tensor.Tensor
-	overwrites bool // constants were read from the file side
+	sideFile       string
+	inSideFile     func(*graph.Value) bool
+	write          func(path string, names []string, data []*tensor.Tensor) error
+	names          []string
+	data           []*tensor.Tensor
+	wouldOverwrite bool // constants were read from the file that would become the side file
 }
 
 func (s *saver) save(w io.Writer) error {
@@ -151,7 +151,7 @@ func (s *saver) save(w io.Writer) error {
 }
 
 // section writes a list, one member per line.
-func section[T any](s *saver, out *bufio.Writer, key string, list []T, line func(T) error) error {
+func section[T any](s *saver, out *bufio.Writer, key string, list []T, writeMember func(T) error) error {
 	fmt.Fprintf(out, ",\n%s  %q: [", s.indent, key)
 	for i, x := range list {
 		if i > 0 {
@@ -159,7 +159,7 @@ func section[T any](s *saver, out *bufio.Writer, key string, list []T, line func
 		}
 		out.WriteString("\n" + s.indent + "    ")
 		s.buf.Reset()
-		if err := line(x); err != nil {
+		if err := writeMember(x); err != nil {
 			return err
 		}
 		if _, err := out.Write(s.buf.Bytes()); err != nil {
@@ -296,7 +296,7 @@ func (s *saver) constant(v *graph.Value) error {
 	from := constFileOf(s.g, v)
 	file, key := from.path, from.key
 	switch {
-	case s.keepsFile(from.path):
+	case s.pathLeadsToFile(from.path):
 	case s.sideFile != "" && s.inSideFile(v):
 		file, key = s.sideFile, s.prefix+v.Name
 		s.names, s.data = append(s.names, key), append(s.data, v.Const)
@@ -324,22 +324,23 @@ func constFileOf(g *graph.Graph, v *graph.Value) constRef {
 	return constRef{}
 }
 
-// keepsFile reports whether a constant's file path resolves to the same file from the new folder.
-func (s *saver) keepsFile(path string) bool {
+// pathLeadsToFile reports whether a constant's file path, relative to the new folder, leads to the file from which the
+// constant was read.
+func (s *saver) pathLeadsToFile(path string) bool {
 	if path == "" || !s.dirDiffers {
 		return path != ""
 	}
 	dir, ok := sourceOf(s.g).folder.OnDisk()
-	was, err := os.Stat(filepath.Join(dir, filepath.FromSlash(path)))
+	oldInfo, err := os.Stat(filepath.Join(dir, filepath.FromSlash(path)))
 	if err != nil || !ok {
 		return false
 	}
-	at := func(name string) bool {
-		is, err := os.Stat(filepath.Join(s.dir, filepath.FromSlash(name)))
-		return err == nil && os.SameFile(was, is)
+	leadsToFile := func(name string) bool {
+		newInfo, err := os.Stat(filepath.Join(s.dir, filepath.FromSlash(name)))
+		return err == nil && os.SameFile(oldInfo, newInfo)
 	}
-	s.overwrites = s.overwrites || s.sideFile != "" && at(s.sideFile)
-	return at(path)
+	s.wouldOverwrite = s.wouldOverwrite || s.sideFile != "" && leadsToFile(s.sideFile)
+	return leadsToFile(path)
 }
 
 func (s *saver) node(n *graph.Node) error {

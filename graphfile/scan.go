@@ -14,14 +14,14 @@ import (
 
 // scanner reads JSON values of expected kinds and tracks offsets.
 //
-// Methods return only syntax errors; these end reading. A value of the wrong kind is reported (by report) and skipped,
+// Methods return only syntax errors, which end the reading. A value of the wrong kind is passed to report and skipped,
 // so that one pass finds all mistakes.
 type scanner struct {
 	dec    *jsontext.Decoder
 	data   []byte
 	base   int // offset of data in the file
 	report func(at int, err error)
-	keys   map[string]string // keys seen so far, each allocated once
+	keys   map[string]string // maps each key to its only string, so that equal keys are allocated once
 }
 
 func newScanner(data []byte, report func(at int, err error)) *scanner {
@@ -60,8 +60,10 @@ func kindName(k jsontext.Kind) string {
 	switch k {
 	case 'n':
 		return "null"
-	case 't', 'f':
-		return "true or false"
+	case 't':
+		return "true"
+	case 'f':
+		return "false"
 	case '"':
 		return "a string"
 	case '0':
@@ -266,7 +268,7 @@ func (s *scanner) value() (any, error) {
 	case '"':
 		return tok.String(), nil
 	case '0':
-		v, err := number(tok.String())
+		v, err := parseNumber(tok.String())
 		if err != nil {
 			s.report(at, err)
 		}
@@ -275,8 +277,9 @@ func (s *scanner) value() (any, error) {
 	return nil, nil
 }
 
-// number parses an integer or a floating-point number. As in Python, a point or an exponent makes it a float.
-func number(text string) (any, error) {
+// parseNumber parses an integer or a floating-point number. As in Python, a number with a point or an exponent is a
+// float.
+func parseNumber(text string) (any, error) {
 	if !strings.ContainsAny(text, ".eE") {
 		i, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {

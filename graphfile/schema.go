@@ -53,7 +53,7 @@ func Schema(ops []*graph.Op) ([]byte, error) {
 				"min": object{"type": "integer", "minimum": 0},
 				"max": object{"type": "integer", "minimum": 0},
 				"hint": object{"type": "integer", "minimum": 0,
-					"description": "the size that is assumed, and planned for, where none is given"},
+					"description": "the size that is assumed if none is given"},
 			}),
 		},
 		"inputs":    arrayOf(ref("input")),
@@ -113,7 +113,7 @@ func layoutMembers() object {
 		"name":  ref("name"),
 		"dtype": ref("dtype"),
 		"strides": described(arrayOf(symbolic),
-			"in elements; without them the value is row-major, or what memory_format says"),
+			"in elements; if absent, the layout is row-major, or that of memory_format or order"),
 		"offset":        described(anyOf(object{"type": "integer", "minimum": 0}, ref("name")), "in elements"),
 		"memory_format": ref("memory_format"),
 		"order":         ref("order"),
@@ -156,18 +156,18 @@ func outputSchema() object {
 	return anyOf(ref("name"), full)
 }
 
-// nodeSchema selects the schema of a node by its op. A part that is common to all ops also lists every member, so that
+// nodeSchema selects the schema of a node by its op. It also lists every member independently of the op, so that
 // editors complete the names of members before the op is known.
 func nodeSchema(ops []*graph.Op) object {
 	var names, docs []string
 	var cases []object
 	for _, o := range ops {
 		names, docs = append(names, o.Name), append(docs, firstLine(o.Doc))
-		is := object{"required": []string{"op"}, "properties": object{"op": object{"const": o.Name}}}
-		cases = append(cases, object{"if": is, "then": ref("op." + o.Name)})
+		opMatches := object{"required": []string{"op"}, "properties": object{"op": object{"const": o.Name}}}
+		cases = append(cases, object{"if": opMatches, "then": ref("op." + o.Name)})
 	}
 	s := closed(object{
-		"name":          described(ref("name"), "the node's name, and its value's unless outputs names several"),
+		"name":          described(ref("name"), "the name of the node, and of its value if outputs is absent"),
 		"op":            object{"enum": names, "enumDescriptions": docs},
 		"inputs":        object{"type": "array"},
 		"attrs":         object{"type": []string{"object", "null"}},
@@ -204,10 +204,10 @@ func opSchema(o *graph.Op) object {
 	}
 	for _, p := range o.Params {
 		if name := o.NumberAttr(p); name != "" {
-			attrs[name] = described(anyOf(ref("scalar"), ref("value")), "operand "+p.Name+", where it is a number")
+			attrs[name] = described(anyOf(ref("scalar"), ref("value")), "operand "+p.Name+", given as a number")
 		}
 	}
-	inputs, least := inputsSchema(o)
+	inputs, minInputs := inputsSchema(o)
 	members := object{"inputs": inputs, "attrs": a}
 	if len(o.Impls) > 0 {
 		var names []string
@@ -218,7 +218,7 @@ func opSchema(o *graph.Op) object {
 	}
 	node := object{"description": o.Doc, "properties": members}
 	var needs []string
-	if least > 0 {
+	if minInputs > 0 {
 		needs = append(needs, "inputs")
 	}
 	if required != nil {
@@ -229,16 +229,17 @@ func opSchema(o *graph.Op) object {
 	if needs != nil {
 		node["required"] = needs
 	}
-	if ways := numberWays(o, least); ways != nil {
+	if ways := numberWays(o, minInputs); ways != nil {
 		node["anyOf"] = ways
 	}
 	return node
 }
 
-// numberWays lists all combinations of ways to give the operands that may be numbers. Each such operand is given in the
-// inputs or as an attribute. least is the number of required operands that cannot be numbers.
-func numberWays(o *graph.Op, least int) []object {
-	ways := []object{{"inputs": least, "attrs": []string{}}}
+// numberWays returns a schema for each way to give the operands that may be numbers. Such an operand is given in the
+// inputs or as an attribute, and a way is one combination of these choices. minInputs is the number of required
+// operands that cannot be numbers.
+func numberWays(o *graph.Op, minInputs int) []object {
+	ways := []object{{"inputs": minInputs, "attrs": []string{}}}
 	for _, p := range o.Params {
 		name := o.NumberAttr(p)
 		if p.Optional || name == "" {
@@ -276,27 +277,27 @@ func numberWays(o *graph.Op, least int) []object {
 // are ignored. An operand that may be a number may be missing from the list, because it can also be given as an
 // attribute.
 func inputsSchema(o *graph.Op) (object, int) {
-	least := 0
-	var places []object
-	var rest any = object{"type": "null"}
+	minInputs := 0
+	var positions []object
+	var restSchema any = object{"type": "null"}
 	for _, p := range o.Params {
 		if p.Variadic {
-			rest = operandSchema(p)
+			restSchema = operandSchema(p)
 		} else {
-			places = append(places, operandSchema(p))
+			positions = append(positions, operandSchema(p))
 		}
 		if !p.Optional && o.NumberAttr(p) == "" {
-			least++
+			minInputs++
 		}
 	}
-	s := object{"type": "array", "items": rest}
-	if places != nil {
-		s["prefixItems"] = places
+	s := object{"type": "array", "items": restSchema}
+	if positions != nil {
+		s["prefixItems"] = positions
 	}
-	if least > 0 {
-		s["minItems"] = least
+	if minInputs > 0 {
+		s["minItems"] = minInputs
 	}
-	return s, least
+	return s, minInputs
 }
 
 // operandSchema describes one operand: the name of a value or, where permitted, null or a number.
@@ -310,9 +311,9 @@ func operandSchema(p graph.Param) object {
 		return object{"type": types, "description": doc}
 	}
 	types = append(types, "number", "boolean")
-	spelled := closed(object{"number": ref("scalar")}, "number")
-	return described(anyOf(object{"type": types}, spelled),
-		doc+", a value or a plain number; \"Infinity\", \"-Infinity\" and \"NaN\" are numbers unless a value is named so")
+	numberForm := closed(object{"number": ref("scalar")}, "number")
+	return described(anyOf(object{"type": types}, numberForm),
+		doc+", a value or a plain number; \"Infinity\", \"-Infinity\" and \"NaN\" are numbers unless a value has that name")
 }
 
 // attrSchema describes an attribute.

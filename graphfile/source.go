@@ -68,8 +68,8 @@ type places struct {
 	outputs map[string]int
 }
 
-// attrsPlace has the offset (at) of a node's attributes in the file. The map has the offset of each attribute relative
-// to at. Nodes with equal attributes share the map.
+// attrsPlace has the places of one node's attributes. at is the offset of the attributes in the file. attrOffsets has
+// the offset of each attribute relative to at; nodes with equal attributes share this map.
 type attrsPlace struct {
 	node, at    int
 	attrOffsets map[string]int

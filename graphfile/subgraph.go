@@ -15,8 +15,8 @@ func isGraph(s *graph.Schema, name string) bool {
 	return slices.ContainsFunc(s.Fields, func(f graph.Field) bool { return f.Name == name && f.Type == "graph" })
 }
 
-// subgraph reads a graph that is an attribute, at offset at. Such a graph has the form of a graph file, and cannot
-// refer to values of the enclosing graph. subgraph adds its mistakes to l.
+// subgraph reads a graph that is an attribute. at is its offset in the file. Such a graph has the form of a graph file,
+// and cannot refer to values of the enclosing graph. subgraph adds the mistakes of the graph to l.
 func (l *loader) subgraph(raw []byte, at int) *graph.Graph {
 	sub := newLoader(l.src, l.lookup, raw)
 	sub.ctx, sub.base, sub.depth, sub.openConst = l.ctx, at, l.depth+1, l.openConst
@@ -59,6 +59,6 @@ func (s *saver) subgraph(g *graph.Graph, prefix string) error {
 	}
 	s.buf.Write(text.Bytes())
 	s.names, s.data = append(s.names, sub.names...), append(s.data, sub.data...)
-	s.overwrites = s.overwrites || sub.overwrites
+	s.wouldOverwrite = s.wouldOverwrite || sub.wouldOverwrite
 	return nil
 }

@@ -17,8 +17,8 @@ type syntaxMistake struct {
 }
 
 // syntax finds the first syntax error of a file that the JSON library rejected. The message of the library names only a
-// character; syntax describes the mistake in terms of the text that a user edits. It parses the structure and does not
-// keep values.
+// character. syntax describes the mistake in terms of the text that a user edits. It parses the file without storing
+// values.
 type syntax struct {
 	data         []byte
 	at           int
@@ -110,7 +110,7 @@ func kindOf(bracket byte) string {
 	return "list"
 }
 
-// value reads a value of any kind. Method members bounds the depth of the recursion.
+// value reads a value of any kind. The method members limits the depth of the recursion.
 func (s *syntax) value() {
 	switch c := s.peek(); {
 	case c == '{':
@@ -155,7 +155,7 @@ func (s *syntax) members(end byte, member func()) {
 			top := s.openBrackets[len(s.openBrackets)-1]
 			s.fail(s.at, "got %c, but the %s that starts at %s ends with %c", c, kindOf(top.kind), s.formatOffset(top.at), end)
 		case !first && c != ',':
-			s.missingComma(c)
+			s.missingComma(c, end)
 		case !first:
 			comma := s.at
 			s.at++
@@ -167,15 +167,15 @@ func (s *syntax) members(end byte, member func()) {
 	}
 }
 
-// missingComma reports a character in place of a comma.
-func (s *syntax) missingComma(c byte) {
+// missingComma reports the character c in place of a comma. end is the character that would end the list or object.
+func (s *syntax) missingComma(c, end byte) {
 	switch {
 	case c == ':' && s.openBrackets[len(s.openBrackets)-1].kind == '[':
 		s.fail(s.at, "unexpected colon in a list: only objects, {...}, have keys")
 	case c == ';':
 		s.fail(s.at, "a comma separates members, not a semicolon")
 	case c == ':' || c == '=':
-		s.fail(s.at, "want a comma or }, got %c", c)
+		s.fail(s.at, "want a comma or %c, got %c", end, c)
 	}
 	s.fail(s.at, "a comma is missing before this")
 }

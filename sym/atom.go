@@ -36,9 +36,10 @@ type atom struct {
 	// The following fields depend on the current facts. replacement follows from a fact, and the other fields are
 	// caches.
 	replacement *expr // an expression that equals the atom and replaces it
-	gen         int   // the generation of facts in which span is valid
+	gen         int   // the generation of facts for which span, the bounds, is valid
 	span        [2]int
-	// residue is valid in residueState: 1 if only bounds are known, else 1 plus the generation of facts.
+	// residueState identifies the facts for which residue is valid: 0 for none, 1 for bounds only, else 1 plus the
+	// generation of facts.
 	residueState int
 	residue      [2]int
 }
@@ -167,18 +168,18 @@ func (e *expr) single() *atom {
 }
 
 //go:noinline
-func greater(a, b Int) Int { return extreme(kindMax, a, b) }
+func maxOf(a, b Int) Int { return extreme(kindMax, a, b) }
 
 //go:noinline
-func lesser(a, b Int) Int { return extreme(kindMin, a, b) }
+func minOf(a, b Int) Int { return extreme(kindMin, a, b) }
 
-// extreme returns the maximum or the minimum of two operands. It drops an operand if the bounds show that the other
-// operand is the result.
+// extreme returns the maximum or the minimum of two operands. If bounds show that an operand is the result, it returns
+// this operand.
 func extreme(k kind, a, b Int) Int {
 	v := envOf(a, b)
 	defer v.withFacts(false)()
 	x, y := v.exprOf(a), v.exprOf(b)
-	return v.again(byte(k), x, y, func() *expr { return v.extreme(k, x, y) }).int()
+	return v.memoized(byte(k), x, y, func() *expr { return v.extreme(k, x, y) }).int()
 }
 
 func (v *Env) extreme(k kind, operands ...*expr) *expr {
@@ -196,12 +197,12 @@ func (v *Env) extreme(k kind, operands ...*expr) *expr {
 	}
 	var kept []*expr
 	for i, e := range args {
-		beaten := slices.ContainsFunc(kept, func(o *expr) bool { return v.neverAbove(e, o, sign) })
+		redundant := slices.ContainsFunc(kept, func(o *expr) bool { return v.neverAbove(e, o, sign) })
 		for _, o := range args[i+1:] {
 			// Of two equal operands, the first operand is kept.
-			beaten = beaten || v.neverAbove(e, o, sign)
+			redundant = redundant || v.neverAbove(e, o, sign)
 		}
-		if !beaten {
+		if !redundant {
 			kept = append(kept, e)
 		}
 	}

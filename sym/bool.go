@@ -102,7 +102,7 @@ func (a Bool) Decide() Bool {
 	if r.known {
 		return Bool{v: r.truth}
 	}
-	return Bool{v: r.rest.hint, c: r.rest}
+	return Bool{v: r.remaining.hint, c: r.remaining}
 }
 
 // Hint returns the truth at the hints of the symbols.
@@ -125,7 +125,7 @@ func (a Bool) At(b Binding) (bool, error) {
 	if a.c == nil {
 		return a.v, nil
 	}
-	return (&valuation{at: b}).cond(a.c)
+	return (&valuation{binding: b}).cond(a.c)
 }
 
 // String returns "True", "False" or the condition: "Eq(x, 1) | Lt(y, x)".

@@ -18,7 +18,7 @@ const (
 // beginQuestion begins a question under the facts. The returned function ends it.
 func (v *Env) beginQuestion() func() {
 	f := &v.facts
-	deep, left := f.inUse, f.stepsLeft
+	inUse, left := f.inUse, f.stepsLeft
 	granted := questionSteps
 	if f.stepsSpent >= envSteps {
 		granted = fewSteps
@@ -26,7 +26,7 @@ func (v *Env) beginQuestion() func() {
 	f.inUse, f.stepsLeft = true, granted
 	return func() {
 		f.stepsSpent += granted - f.stepsLeft
-		f.inUse, f.stepsLeft = deep, left
+		f.inUse, f.stepsLeft = inUse, left
 	}
 }
 

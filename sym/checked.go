@@ -34,29 +34,29 @@ func mulFits(a, b int) (int, bool) {
 	return a * b, hi == 0 && lo <= limit
 }
 
-// wide is the value of a panic: an arithmetic operation on two numbers whose result overflows an int.
-type wide struct{ text string }
+// overflowPanic is the value of the panic of an arithmetic operation on two numbers whose result overflows an int.
+type overflowPanic struct{ text string }
 
-func overflow(op string, a, b int) *wide {
-	return &wide{fmt.Sprintf("%d %s %d does not fit %d bits", a, op, b, strconv.IntSize)}
+func overflow(op string, a, b int) *overflowPanic {
+	return &overflowPanic{fmt.Sprintf("%d %s %d does not fit %d bits", a, op, b, strconv.IntSize)}
 }
 
 // Error returns the text that Go prints if nothing recovers the panic.
-func (w *wide) Error() string { return "sym: " + w.text }
+func (w *overflowPanic) Error() string { return "sym: " + w.text }
 
 // Catch is deferred. It recovers the panic of an arithmetic operation on two numbers whose result overflows an int. It
 // sets err to an error that names the operation. Other panics continue.
 func Catch(err *error) {
 	switch x := recover().(type) {
 	case nil:
-	case *wide:
+	case *overflowPanic:
 		*err = errors.New(x.text)
 	default:
 		panic(x)
 	}
 }
 
-// checked is integer arithmetic that sets wraps if a result overflows.
+// checked computes with ints. It sets wraps if a result overflows.
 type checked struct{ wraps bool }
 
 func (x *checked) sum(a, b int) int {
@@ -78,8 +78,8 @@ func overflowError(n *big.Int) error {
 
 // bigValuation is a valuation in big integers, for expressions whose intermediate results overflow an int.
 type bigValuation struct {
-	at    Binding
-	known map[*atom]*big.Int
+	binding Binding
+	memo    map[*atom]*big.Int
 }
 
 func (w *bigValuation) expr(e *expr) (*big.Int, error) {
@@ -107,28 +107,28 @@ var errBits = fmt.Errorf("more than %d bits", maxBits)
 
 func (w *bigValuation) atom(a *atom) (*big.Int, error) {
 	if a.kind == kindSymbol {
-		n, ok := w.at[a.name]
+		n, ok := w.binding[a.name]
 		if !ok {
 			return nil, fmt.Errorf("symbol %s has no value", a.name)
 		}
 		return big.NewInt(int64(n)), nil
 	}
-	if n, ok := w.known[a]; ok {
+	if n, ok := w.memo[a]; ok {
 		return n, nil
 	}
 	n, err := w.function(a)
 	if err == nil && a.size > memoSize {
-		if w.known == nil {
-			w.known = map[*atom]*big.Int{}
+		if w.memo == nil {
+			w.memo = map[*atom]*big.Int{}
 		}
-		w.known[a] = n
+		w.memo[a] = n
 	}
 	return n, err
 }
 
 func (w *bigValuation) function(a *atom) (*big.Int, error) {
 	if a.kind == kindWhere {
-		holds, err := (&valuation{at: w.at}).cond(a.cond)
+		holds, err := (&valuation{binding: w.binding}).cond(a.cond)
 		if err != nil {
 			return nil, err
 		} else if holds {

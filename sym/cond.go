@@ -36,7 +36,7 @@ type cond struct {
 	size int
 	text atomic.Pointer[string] // cache of String
 
-	isFact bool // known to be true by the current facts
+	isFact bool // the current facts contain the condition
 }
 
 // The slow paths of the comparisons are functions that are not inlined. The fast paths, which call them, then stay
@@ -242,11 +242,11 @@ func (v *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
 		return Bool{}, false
 	}
 	at := v.addMultiple(v.constant(n.c), a.args[0], t.k)
-	switch one := (t.k > 0) == (a.kind == kindMax); {
+	switch decided := (t.k > 0) == (a.kind == kindMax); {
 	case len(at.terms) > 0:
 		return Bool{}, false
-	case (at.c >= 0) == one:
-		return Bool{v: one}, true
+	case (at.c >= 0) == decided:
+		return Bool{v: decided}, true
 	}
 	return Int{}.Le(v.addMultiple(v.constant(n.c), a.args[1], t.k).int()), true
 }
@@ -281,7 +281,7 @@ func (v *Env) relation(k condKind, d *expr, rel string, x, y *expr) *cond {
 		for name, s := range v.symbols {
 			at[name] = s.Hint()
 		}
-		c.hint, _ = (&valuation{at: at}).cond(c)
+		c.hint, _ = (&valuation{binding: at}).cond(c)
 	}
 	v.conds[key] = c
 	return c

@@ -2,15 +2,15 @@ package sym
 
 import "math"
 
-// div returns a // b without common factors, so that equal quotients are often the same expression. If b is not known
-// to differ from 0, div leaves the guard that b is not 0.
+// div returns a // b without common factors, so that equal quotients are often the same expression. If it is unknown
+// whether b is 0, div records the guard that b is not 0.
 func div(a, b Int) Int {
-	envOf(a, b).nonZero(b)
+	envOf(a, b).guardNonZero(b)
 	return quotientOf(a, b)
 }
 
 func mod(a, b Int) Int {
-	envOf(a, b).nonZero(b)
+	envOf(a, b).guardNonZero(b)
 	return remainderOf(a, b)
 }
 
@@ -19,7 +19,7 @@ func quotientOf(a, b Int) Int {
 	v := envOf(a, b)
 	defer v.withFacts(false)()
 	x, y := v.exprOf(a), v.exprOf(b)
-	return v.again('/', x, y, func() *expr { return v.floor(x, y) }).int()
+	return v.memoized('/', x, y, func() *expr { return v.floorQuotient(x, y) }).int()
 }
 
 // remainderOf is a % b without a guard.
@@ -27,19 +27,19 @@ func remainderOf(a, b Int) Int {
 	v := envOf(a, b)
 	defer v.withFacts(false)()
 	x, y := v.exprOf(a), v.exprOf(b)
-	return v.again('%', x, y, func() *expr { return v.remainder(x, y) }).int()
+	return v.memoized('%', x, y, func() *expr { return v.remainder(x, y) }).int()
 }
 
 // zeroDivision is the value of the panic of a division by zero.
 const zeroDivision = "sym: division by zero"
 
-func (v *Env) nonZero(b Int) {
+func (v *Env) guardNonZero(b Int) {
 	if !b.Ne(Int{}).Holds() {
 		panic(zeroDivision)
 	}
 }
 
-func (v *Env) floor(a, b *expr) *expr {
+func (v *Env) floorQuotient(a, b *expr) *expr {
 	if len(b.terms) == 0 {
 		return v.floorConstant(a, b.c)
 	}

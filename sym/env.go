@@ -9,15 +9,15 @@ import (
 // Env holds the symbols of one inference, the expressions over the symbols, and the recorded guards. It is PyTorch's
 // shape environment. It is not safe for concurrent use, but its expressions may be printed and evaluated concurrently.
 type Env struct {
-	symbols map[string]Int
-	exprs   map[string]*expr
-	atoms   map[string]*atom
-	conds   map[string]*cond
-	done    map[operation]*expr
-	small   [64]*expr // small constants
-	guards  []Bool
-	facts   facts
-	fork    *pathSearch // nil if branches follow the hints
+	symbols        map[string]Int
+	exprs          map[string]*expr
+	atoms          map[string]*atom
+	conds          map[string]*cond
+	memo           map[operation]*expr // results of operations: see memoized
+	smallConstants [64]*expr           // the numbers from 0 to 63
+	guards         []Bool
+	facts          facts
+	fork           *pathSearch // nil if branches follow the hints
 }
 
 // Binding maps names of symbols to values.
@@ -34,7 +34,7 @@ func NewEnv() *Env {
 func (v *Env) init() {
 	if v.symbols == nil {
 		*v = Env{symbols: map[string]Int{}, exprs: map[string]*expr{}, atoms: map[string]*atom{},
-			conds: map[string]*cond{}, done: map[operation]*expr{}}
+			conds: map[string]*cond{}, memo: map[operation]*expr{}}
 	}
 }
 
@@ -110,7 +110,7 @@ func (v *Env) decide(b Bool) bool {
 	var c *cond
 	if v.fork != nil {
 		t := v.fork.next(v, b.c)
-		answer, c = t.answer, t.rest
+		answer, c = t.answer, t.remaining
 		if c == nil {
 			return answer
 		}
@@ -119,11 +119,11 @@ func (v *Env) decide(b Bool) bool {
 		if r.known {
 			return r.truth
 		}
-		c = r.rest
+		c = r.remaining
 	}
-	whole := b.c
+	full := b.c
 	if !answer {
-		c, whole = c.not(), whole.not()
+		c, full = c.not(), full.not()
 	}
 	defer v.beginQuestion()()
 	mark := v.mark()
@@ -137,7 +137,7 @@ func (v *Env) decide(b Bool) bool {
 		v.markTrue(c.not())
 		return !answer
 	}
-	v.markTrue(whole)
+	v.markTrue(full)
 	v.guards = append(v.guards, Bool{v: c.hint, c: c})
 	return answer
 }

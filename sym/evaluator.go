@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Evaluator computes expressions and conditions at many bindings. It computes shared parts once, and finds symbols by
-// index instead of by name. An Evaluator is immutable and safe for concurrent use.
+// Evaluator computes expressions and conditions for many bindings. For one binding, it computes shared parts once. It
+// finds symbols by index instead of by name. An Evaluator is immutable and safe for concurrent use.
 type Evaluator struct {
 	symbols []string
 	code    []instruction
@@ -57,7 +57,7 @@ const fewCells = 192
 // these symbols, in the order of symbols. NewEvaluator fails if a size or condition has another symbol.
 func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, error) {
 	b := &evaluatorBuilder{e: &Evaluator{symbols: slices.Clone(symbols)}, exprs: map[*expr]int32{},
-		atoms: map[*atom]int32{}, known: map[*cond]int32{}}
+		atoms: map[*atom]int32{}, conds: map[*cond]int32{}}
 	b.e.sizes = slices.Clone(sizes)
 	for _, s := range sizes {
 		if s.e == nil {
@@ -153,12 +153,12 @@ func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 
 func (c cell) holds() bool { return !c.undefined && c.n != 0 }
 
-// run computes all cells. It uses the buffer room if the cells fit.
-func (e *Evaluator) run(values []int, room []cell) []cell {
-	if len(e.code) > len(room) {
-		room = make([]cell, len(e.code))
+// run computes all cells. It stores them in buffer if they fit, otherwise in new memory.
+func (e *Evaluator) run(values []int, buffer []cell) []cell {
+	if len(e.code) > len(buffer) {
+		buffer = make([]cell, len(e.code))
 	}
-	cells := room[:len(e.code)]
+	cells := buffer[:len(e.code)]
 	for i := range e.code {
 		in := &e.code[i]
 		args := e.refs[in.from:in.to]
@@ -250,7 +250,7 @@ type evaluatorBuilder struct {
 	e     *Evaluator
 	exprs map[*expr]int32
 	atoms map[*atom]int32
-	known map[*cond]int32
+	conds map[*cond]int32
 	err   error
 }
 
@@ -316,7 +316,7 @@ func (b *evaluatorBuilder) symbol(name string) int {
 }
 
 func (b *evaluatorBuilder) cond(c *cond) int32 {
-	if at, done := b.known[c]; done {
+	if at, done := b.conds[c]; done {
 		return at
 	}
 	var args []int32
@@ -328,6 +328,6 @@ func (b *evaluatorBuilder) cond(c *cond) int32 {
 	}
 	op := map[condKind]opcode{condEq: opEq, condNe: opNe, condGe: opGe, condAnd: opAnd, condOr: opOr}[c.kind]
 	at := b.put(op, 0, args...)
-	b.known[c] = at
+	b.conds[c] = at
 	return at
 }

@@ -26,7 +26,7 @@ type expr struct {
 	span       [2]int
 	simplified *expr // the sum, simplified under the facts
 
-	plainState int // the state of facts in which plain is valid
+	simplifiedState int // the state of facts in which simplified is valid
 }
 
 // term is a non-zero coefficient and a product of at least one atom, sorted by id.
@@ -109,13 +109,13 @@ func (e *expr) bound() {
 }
 
 func (v *Env) constant(n int) *expr {
-	if n < 0 || n >= len(v.small) {
+	if n < 0 || n >= len(v.smallConstants) {
 		return v.sum(nil, n)
 	}
-	if v.small[n] == nil {
-		v.small[n] = v.sum(nil, n)
+	if v.smallConstants[n] == nil {
+		v.smallConstants[n] = v.sum(nil, n)
 	}
-	return v.small[n]
+	return v.smallConstants[n]
 }
 
 // operation is the key of a memoized operation.
@@ -124,14 +124,14 @@ type operation struct {
 	a, b int
 }
 
-// again returns the memoized result of the operation on a and b. The first call computes it by form. The result of form
-// must depend on a and b only.
-func (v *Env) again(op byte, a, b *expr, form func() *expr) *expr {
+// memoized returns the result of the operation op on a and b. The first call computes the result by compute and stores
+// it. The result of compute must depend on a and b only.
+func (v *Env) memoized(op byte, a, b *expr, compute func() *expr) *expr {
 	key := operation{op, a.id, b.id}
-	e := v.done[key]
+	e := v.memo[key]
 	if e == nil {
-		e = form()
-		v.done[key] = e
+		e = compute()
+		v.memo[key] = e
 	}
 	return e
 }
@@ -152,7 +152,7 @@ func (e *expr) int() Int {
 	if len(e.terms) == 0 {
 		return Int{n: e.c}
 	}
-	return Int{n: open, e: e}
+	return Int{n: exprMark, e: e}
 }
 
 // envOf returns the Env of two operands, at least one of which is an expression.
@@ -205,21 +205,21 @@ func (v *Env) addMultiple(a, b *expr, k int) *expr {
 	case len(b.terms) == 0 && b.c == 0:
 		return a
 	case k == 1:
-		return v.again('+', a, b, func() *expr { return v.scaledSum(a, b, 1) })
+		return v.memoized('+', a, b, func() *expr { return v.scaledSum(a, b, 1) })
 	case k == -1:
-		return v.again('-', a, b, func() *expr { return v.scaledSum(a, b, -1) })
+		return v.memoized('-', a, b, func() *expr { return v.scaledSum(a, b, -1) })
 	}
 	return v.scaledSum(a, b, k)
 }
 
 func (v *Env) scaledSum(a, b *expr, k int) *expr {
 	terms := append(make([]term, 0, len(a.terms)+len(b.terms)), a.terms...)
-	var of checked
+	var arith checked
 	for _, t := range b.terms {
-		terms = append(terms, term{of.product(k, t.k), t.m})
+		terms = append(terms, term{arith.product(k, t.k), t.m})
 	}
-	c := of.sum(a.c, of.product(k, b.c))
-	if !of.wraps {
+	c := arith.sum(a.c, arith.product(k, b.c))
+	if !arith.wraps {
 		if e := v.sum(terms, c); e != nil {
 			return e
 		}
@@ -228,27 +228,27 @@ func (v *Env) scaledSum(a, b *expr, k int) *expr {
 }
 
 func (v *Env) times(a, b *expr) *expr {
-	return v.again('*', a, b, func() *expr { return v.product(a, b) })
+	return v.memoized('*', a, b, func() *expr { return v.product(a, b) })
 }
 
 func (v *Env) product(a, b *expr) *expr {
 	terms := make([]term, 0, (len(a.terms)+1)*(len(b.terms)+1))
-	var of checked
+	var arith checked
 	for _, s := range a.terms {
 		for _, t := range b.terms {
-			terms = append(terms, term{of.product(s.k, t.k), mergeAtoms(s.m, t.m)})
+			terms = append(terms, term{arith.product(s.k, t.k), mergeAtoms(s.m, t.m)})
 		}
 		if b.c != 0 {
-			terms = append(terms, term{of.product(s.k, b.c), s.m})
+			terms = append(terms, term{arith.product(s.k, b.c), s.m})
 		}
 	}
 	if a.c != 0 {
 		for _, t := range b.terms {
-			terms = append(terms, term{of.product(a.c, t.k), t.m})
+			terms = append(terms, term{arith.product(a.c, t.k), t.m})
 		}
 	}
-	c := of.product(a.c, b.c)
-	if !of.wraps {
+	c := arith.product(a.c, b.c)
+	if !arith.wraps {
 		if e := v.sum(terms, c); e != nil {
 			return e
 		}

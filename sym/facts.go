@@ -13,8 +13,8 @@ type facts struct {
 	inUse          bool                      // whether questions use facts in addition to bounds
 	gen            int                       // generation: identifies the current set of facts; 0 is the empty set
 	lastGeneration int                       // the latest generation
-	names          map[step]int              // the generation to which each step led
-	found          map[questionKey]reduction // cached answers
+	generations    map[step]int              // the generation to which each step led
+	answers        map[questionKey]reduction // cached answers
 	contradiction  bool
 	trail          []change
 	trueRelations  []*cond // relations that hold
@@ -26,11 +26,11 @@ type facts struct {
 	stepsSpent     int     // steps of all earlier questions
 }
 
-// fact is the knowledge about an expression. The value of the expression is in [lo, hi], is not in the list not, and is
-// rem modulo mod.
+// fact is the knowledge about an expression. The value of the expression is in [lo, hi], is not in the list excluded,
+// and is rem modulo mod.
 type fact struct {
 	lo, hi   int
-	not      []int
+	excluded []int
 	mod, rem int // mod is at least 1
 }
 
@@ -44,8 +44,8 @@ type change struct {
 
 // mark is a state of the facts to which reset returns.
 type mark struct {
-	gen, trail, held, clauses, sums, guards, hypotheses int
-	contradiction                                       bool
+	gen, trail, trueRelations, clauses, sums, guards, hypotheses int
+	contradiction                                                bool
 }
 
 func (v *Env) mark() mark {
@@ -69,19 +69,18 @@ func (v *Env) reset(m mark) {
 			c.e.fact = c.fact
 		}
 	}
-	f.gen, f.trueRelations, f.clauses, f.sums, f.contradiction = m.gen, f.trueRelations[:m.held], f.clauses[:m.clauses],
-		m.sums,
-		m.contradiction
-	f.hypotheses = m.hypotheses
+	f.gen, f.sums, f.contradiction, f.hypotheses = m.gen, m.sums, m.contradiction, m.hypotheses
+	f.trueRelations, f.clauses = f.trueRelations[:m.trueRelations], f.clauses[:m.clauses]
 	v.guards = v.guards[:m.guards]
 }
 
 // withFacts sets whether questions use facts, and returns a function that restores the previous setting. Canonical
-// forms use bounds only, so that the form of an expression does not depend on the facts at the time it is built.
-func (v *Env) withFacts(deep bool) func() {
-	was := v.facts.inUse
-	v.facts.inUse = deep
-	return func() { v.facts.inUse = was }
+// forms use bounds only. The form of an expression therefore does not depend on the facts that are known when the
+// expression is built.
+func (v *Env) withFacts(inUse bool) func() {
+	before := v.facts.inUse
+	v.facts.inUse = inUse
+	return func() { v.facts.inUse = before }
 }
 
 // newGeneration starts a new generation of facts.
@@ -99,17 +98,17 @@ type step struct {
 	hypotheses int
 }
 
-// reuseGeneration handles a step that was taken before. It restores the number of the generation to which the step led,
-// so that answers cached for that generation apply again.
+// reuseGeneration records the generation to which a step leads. If the step was taken before, reuseGeneration restores
+// the number of the earlier generation, so that answers cached for that generation apply again.
 func (f *facts) reuseGeneration(s step) {
-	if f.names == nil {
-		f.names = map[step]int{}
+	if f.generations == nil {
+		f.generations = map[step]int{}
 	}
-	if name, again := f.names[s]; again {
+	if name, again := f.generations[s]; again {
 		f.gen = name
 		return
 	}
-	f.names[s] = f.gen
+	f.generations[s] = f.gen
 }
 
 // questionKey is a condition in a state of the facts: the key of a cached answer.
@@ -123,10 +122,10 @@ const maxFound = 1 << 16
 
 // cache caches an answer.
 func (f *facts) cache(at questionKey, r reduction) {
-	if f.found == nil || len(f.found) >= maxFound {
-		f.found = map[questionKey]reduction{}
+	if f.answers == nil || len(f.answers) >= maxFound {
+		f.answers = map[questionKey]reduction{}
 	}
-	f.found[at] = r
+	f.answers[at] = r
 }
 
 func (f *facts) active() bool { return f.inUse && f.gen != 0 }
@@ -196,7 +195,7 @@ func (v *Env) linear(e *expr) (p *expr, k, c int) {
 	if k == 1 && e.c == 0 {
 		return e, 1, 0
 	}
-	p = v.again('p', e, e, func() *expr { return v.dividedBy(e, k, 0) })
+	p = v.memoized('p', e, e, func() *expr { return v.dividedBy(e, k, 0) })
 	return p, k, e.c
 }
 
@@ -303,19 +302,19 @@ func (v *Env) factOf(p *expr) fact {
 	lo, hi := v.bounds(p)
 	f := fact{lo: lo, hi: hi, mod: 1}
 	if p.fact != nil {
-		f.not, f.mod, f.rem = p.fact.not, p.fact.mod, p.fact.rem
+		f.excluded, f.mod, f.rem = p.fact.excluded, p.fact.mod, p.fact.rem
 	}
 	return f
 }
 
-// tighten moves the bounds inward to the nearest values that exclusions and the residue allow. Bounds near the limits
+// tighten moves each bound inward to the nearest value that is not excluded and has the residue. Bounds near the limits
 // of an int are not moved.
 func (f *fact) tighten() {
 	for f.lo > math.MinInt+maxModulus && f.lo <= f.hi && f.lo < math.MaxInt-maxModulus {
 		if off := f.lo - f.rem; f.mod > 1 && off%f.mod != 0 {
 			f.lo = f.rem + f.mod*floorDiv(off, f.mod) + f.mod
 		}
-		if !slices.Contains(f.not, f.lo) {
+		if !slices.Contains(f.excluded, f.lo) {
 			break
 		}
 		f.lo++
@@ -324,7 +323,7 @@ func (f *fact) tighten() {
 		if off := f.hi - f.rem; f.mod > 1 && off%f.mod != 0 {
 			f.hi = f.rem + f.mod*floorDiv(off, f.mod)
 		}
-		if !slices.Contains(f.not, f.hi) {
+		if !slices.Contains(f.excluded, f.hi) {
 			break
 		}
 		f.hi--

@@ -15,13 +15,13 @@ import (
 // expression, and [Int.At] rejects a value that overflows an int.
 type Int struct {
 	_ [0]func()
-	n int   // the number if e is nil, else the constant open
+	n int   // the number if e is nil, else the constant exprMark
 	e *expr // never a constant
 }
 
-// open is the field n of every expression. It is negative. One comparison therefore shows that two Ints are natural
+// exprMark is the field n of every expression. It is negative. One comparison therefore shows that two Ints are natural
 // numbers.
-const open = math.MinInt
+const exprMark = math.MinInt
 
 // Of returns a number as an Int.
 func Of(n int) Int { return Int{n: n} }
@@ -95,7 +95,7 @@ func (a Int) Max(b Int) Int {
 	if a.e == nil && b.e == nil {
 		return Int{n: max(a.n, b.n)}
 	}
-	return greater(a, b)
+	return maxOf(a, b)
 }
 
 // Min returns the lesser of a and b.
@@ -103,7 +103,7 @@ func (a Int) Min(b Int) Int {
 	if a.e == nil && b.e == nil {
 		return Int{n: min(a.n, b.n)}
 	}
-	return lesser(a, b)
+	return minOf(a, b)
 }
 
 // Known returns the value and true if a is a number, else the hint and false.
@@ -174,7 +174,7 @@ func (a Int) At(b Binding) (int, error) {
 	if a.e == nil {
 		return a.n, nil
 	}
-	n, err := (&valuation{at: b}).value(a.e)
+	n, err := (&valuation{binding: b}).value(a.e)
 	if err != nil {
 		return 0, fmt.Errorf("sym: %v: %w", a, err)
 	}

@@ -14,7 +14,7 @@ func (v *Env) learn(c *cond) {
 		again = false
 		// A disjunction with a single undecided operand implies that operand (unit propagation).
 		for i := 0; i < len(v.facts.clauses) && !v.facts.contradiction; i++ {
-			open, sides := v.openSides(v.facts.clauses[i])
+			open, sides := v.undecidedOperands(v.facts.clauses[i])
 			switch {
 			case sides == 0:
 				v.contradict()
@@ -28,9 +28,9 @@ func (v *Env) learn(c *cond) {
 	}
 }
 
-// openSides returns the number of undecided operands of a disjunction, and an undecided operand. If the disjunction is
-// known to hold, or if an operand is not a relation, the number is 2 or more.
-func (v *Env) openSides(c *cond) (open *cond, sides int) {
+// undecidedOperands returns the number of undecided operands of a disjunction, and one of these operands. If the
+// disjunction is known to hold, or if an operand is not a relation, the number is 2 or more.
+func (v *Env) undecidedOperands(c *cond) (open *cond, sides int) {
 	for _, p := range c.args {
 		if p.kind >= condAnd {
 			return nil, len(c.args) + 1
@@ -76,13 +76,13 @@ func (v *Env) assume(c *cond) {
 		v.facts.newGeneration()
 	default:
 		v.facts.trueRelations = append(v.facts.trueRelations, c)
-		plain := v.simplify(c.d)
+		simplified := v.simplify(c.d)
 		v.assumeRelation(c.kind, c.d)
-		if plain != c.d {
-			v.assumeRelation(c.kind, plain)
+		if simplified != c.d {
+			v.assumeRelation(c.kind, simplified)
 		}
 		if c.kind == condEq {
-			v.substitute(plain)
+			v.substitute(simplified)
 		}
 	}
 }
@@ -127,13 +127,13 @@ func (v *Env) narrow(e *expr, lo, hi int) {
 		hi = floorDiv(hi, k)
 	}
 	f := v.factOf(p)
-	was := [2]int{f.lo, f.hi}
+	before := [2]int{f.lo, f.hi}
 	f.lo, f.hi = max(f.lo, lo), min(f.hi, hi)
 	f.tighten()
 	switch {
 	case f.lo > f.hi:
 		v.contradict()
-	case was != [2]int{f.lo, f.hi}:
+	case before != [2]int{f.lo, f.hi}:
 		v.setFact(p, f)
 		v.propagate(p, f.lo, f.hi)
 	}
@@ -152,14 +152,14 @@ func (v *Env) exclude(d *expr) {
 		return
 	}
 	f := v.factOf(p)
-	was := [2]int{f.lo, f.hi}
-	f.not = append(slices.Clone(f.not), -c/k)
+	before := [2]int{f.lo, f.hi}
+	f.excluded = append(slices.Clone(f.excluded), -c/k)
 	f.tighten()
 	v.setFact(p, f)
 	switch {
 	case f.lo > f.hi:
 		v.contradict()
-	case was != [2]int{f.lo, f.hi}:
+	case before != [2]int{f.lo, f.hi}:
 		v.propagate(p, f.lo, f.hi)
 	}
 }
@@ -273,23 +273,23 @@ func (v *Env) propagateAtom(a *atom, lo, hi int) {
 // propagateExtreme derives bounds of the operands of a Max or Min. No operand of a Max exceeds hi. If only one operand
 // can reach lo, that operand is the maximum. A Min is the mirror case.
 func (v *Env) propagateExtreme(a *atom, lo, hi int) {
-	var reach []*expr
+	var candidates []*expr
 	for _, e := range a.args {
 		l, h := v.bounds(e)
 		if a.kind == kindMax {
 			v.narrow(e, math.MinInt, hi)
 			if h >= lo {
-				reach = append(reach, e)
+				candidates = append(candidates, e)
 			}
 			continue
 		}
 		v.narrow(e, lo, math.MaxInt)
 		if l <= hi {
-			reach = append(reach, e)
+			candidates = append(candidates, e)
 		}
 	}
-	if len(reach) == 1 {
-		v.narrow(reach[0], lo, hi)
+	if len(candidates) == 1 {
+		v.narrow(candidates[0], lo, hi)
 	}
 }
 
@@ -335,51 +335,51 @@ func inverse(a, n int) int {
 	return b
 }
 
-// substitute solves d = 0 for an atom of d, and replaces the atom by the solution from then on. The atom must be a term
-// by itself and must not occur elsewhere in d. The newest such atom is chosen, so that strides are replaced by sizes,
-// and derived symbols are replaced by the symbols from which they were derived.
+// substitute solves d = 0 for an atom of d, and records the solution as the replacement of the atom. The atom must be a
+// term by itself and must not occur elsewhere in d. The newest such atom is chosen, so that strides are replaced by
+// sizes, and derived symbols are replaced by the symbols from which they were derived.
 func (v *Env) substitute(d *expr) {
-	var which *atom
+	var solved *atom
 	var sign int
 	for i, t := range d.terms {
-		if len(t.m) != 1 || t.k != 1 && t.k != -1 || which != nil && which.id > t.m[0].id {
+		if len(t.m) != 1 || t.k != 1 && t.k != -1 || solved != nil && solved.id > t.m[0].id {
 			continue
 		}
-		apart := true
+		independent := true
 		for j, o := range d.terms {
-			apart = apart && (i == j || !slices.ContainsFunc(o.m, func(a *atom) bool { return a.contains(t.m[0]) }))
+			independent = independent && (i == j || !slices.ContainsFunc(o.m, func(a *atom) bool { return a.contains(t.m[0]) }))
 		}
-		if apart {
-			which, sign = t.m[0], t.k
+		if independent {
+			solved, sign = t.m[0], t.k
 		}
 	}
-	if which == nil || v.facts.contradiction {
+	if solved == nil || v.facts.contradiction {
 		return
 	}
-	lo, hi := v.atomBounds(which)
-	which.replacement = v.addMultiple(which.self, d, -sign)
-	v.facts.trail = append(v.facts.trail, change{a: which})
+	lo, hi := v.atomBounds(solved)
+	solved.replacement = v.addMultiple(solved.self, d, -sign)
+	v.facts.trail = append(v.facts.trail, change{a: solved})
 	v.facts.newGeneration()
-	v.narrow(which.replacement, lo, hi)
+	v.narrow(solved.replacement, lo, hi)
 	for _, c := range slices.Clone(v.facts.trueRelations) {
-		if plain := v.simplify(c.d); plain != c.d {
-			v.assumeRelation(c.kind, plain)
+		if simplified := v.simplify(c.d); simplified != c.d {
+			v.assumeRelation(c.kind, simplified)
 		}
 	}
 }
 
 // contains reports whether b occurs in a.
-func (a *atom) contains(b *atom) bool { return (&search{b: b}).atom(a) }
+func (a *atom) contains(b *atom) bool { return (&search{target: b}).atom(a) }
 
-// search looks for the atom b in an expression. It visits each large part only once, even if several expressions share
-// it.
+// search looks for an atom, the target, in an expression. It visits each large part only once, even if several
+// expressions share the part.
 type search struct {
-	b    *atom
-	seen map[any]bool
+	target *atom
+	seen   map[any]bool
 }
 
-// again reports whether a part, an atom or a condition, was searched before.
-func (s *search) again(part any) bool {
+// visited reports whether a part, an atom or a condition, was searched before.
+func (s *search) visited(part any) bool {
 	if s.seen == nil {
 		s.seen = map[any]bool{}
 	}
@@ -389,10 +389,10 @@ func (s *search) again(part any) bool {
 }
 
 func (s *search) atom(a *atom) bool {
-	if a.id <= s.b.id || a.kind == kindSymbol {
-		return a == s.b // the parts of an atom have lower ids
+	if a.id <= s.target.id || a.kind == kindSymbol {
+		return a == s.target // the parts of an atom have lower ids
 	}
-	if a.size > memoSize && s.again(a) {
+	if a.size > memoSize && s.visited(a) {
 		return false
 	}
 	return a.cond != nil && s.cond(a.cond) || slices.ContainsFunc(a.args, s.expr)
@@ -403,7 +403,7 @@ func (s *search) expr(e *expr) bool {
 }
 
 func (s *search) cond(c *cond) bool {
-	if c.size > memoSize && c.kind >= condAnd && s.again(c) {
+	if c.size > memoSize && c.kind >= condAnd && s.visited(c) {
 		return false
 	}
 	return c.d != nil && s.expr(c.d) || slices.ContainsFunc(c.args, s.cond)

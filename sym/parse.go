@@ -30,11 +30,11 @@ func newParser(text string, lookup func(name string) (Int, bool)) *parser {
 
 // parser holds the next token and its position.
 type parser struct {
-	text   string
-	lookup func(string) (Int, bool)
-	at     int // end of the token
-	token  string
-	depth  int
+	text     string
+	lookup   func(string) (Int, bool)
+	tokenEnd int // end of the token
+	token    string
+	depth    int
 	// inWhere is the number of enclosing operands of Where. An operand of Where is not evaluated for all sizes. A
 	// division in it therefore leaves no guard.
 	inWhere int
@@ -44,25 +44,25 @@ type parser struct {
 const maxDepth = 200
 
 func (p *parser) fail(format string, args ...any) error {
-	return fmt.Errorf("expression %q, column %d: %s", p.text, p.at-len(p.token)+1, fmt.Sprintf(format, args...))
+	return fmt.Errorf("expression %q, column %d: %s", p.text, p.tokenEnd-len(p.token)+1, fmt.Sprintf(format, args...))
 }
 
 // next reads a token: a number, a name, //, **, or one character. At the end of the text the token is "".
 func (p *parser) next() {
-	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t') {
-		p.at++
+	for p.tokenEnd < len(p.text) && (p.text[p.tokenEnd] == ' ' || p.text[p.tokenEnd] == '\t') {
+		p.tokenEnd++
 	}
-	begin := p.at
-	for p.at < len(p.text) && isWord(p.text[p.at]) {
-		p.at++
+	begin := p.tokenEnd
+	for p.tokenEnd < len(p.text) && isWord(p.text[p.tokenEnd]) {
+		p.tokenEnd++
 	}
-	if p.at == begin && p.at < len(p.text) {
-		p.at++
-		if c := p.text[begin]; (c == '/' || c == '*') && p.at < len(p.text) && p.text[p.at] == c {
-			p.at++
+	if p.tokenEnd == begin && p.tokenEnd < len(p.text) {
+		p.tokenEnd++
+		if c := p.text[begin]; (c == '/' || c == '*') && p.tokenEnd < len(p.text) && p.text[p.tokenEnd] == c {
+			p.tokenEnd++
 		}
 	}
-	p.token = p.text[begin:p.at]
+	p.token = p.text[begin:p.tokenEnd]
 }
 
 func isWord(c byte) bool {

@@ -20,7 +20,7 @@ func (v *Env) proves(d *expr) bool {
 	v.facts.proofSteps = maxProofSteps
 	for depth := range maxProofDepth + 1 {
 		left := v.facts.proofSteps
-		if v.provesRec(d, depth) {
+		if v.provesAtDepth(d, depth) {
 			return true
 		}
 		if v.facts.proofSteps < 0 || depth > 0 && v.facts.proofSteps == left-1 {
@@ -30,7 +30,7 @@ func (v *Env) proves(d *expr) bool {
 	return false
 }
 
-func (v *Env) provesRec(d *expr, depth int) bool {
+func (v *Env) provesAtDepth(d *expr, depth int) bool {
 	lo, hi := v.bounds(d)
 	if lo >= 0 || hi < 0 || len(d.terms) == 1 && d.c == 0 && len(d.terms[0].m) == 1 && d.terms[0].m[0].kind == kindSymbol {
 		return lo >= 0
@@ -62,11 +62,11 @@ func (v *Env) provesByFactors(d *expr, depth int) bool {
 	rest := v.divideTerms(v.addMultiple(d, v.constant(d.c), -1), m)
 	switch {
 	case d.c >= 0:
-		return v.provesRec(rest, depth)
+		return v.provesAtDepth(rest, depth)
 	case least == 0:
 		return false
 	}
-	return v.provesRec(v.addMultiple(rest, v.constant(floorDiv(d.c, least)), 1), depth)
+	return v.provesAtDepth(v.addMultiple(rest, v.constant(floorDiv(d.c, least)), 1), depth)
 }
 
 // commonFactors returns the atoms that all terms have in common, for at least two terms.
@@ -160,7 +160,7 @@ func (v *Env) provesByFunction(d *expr, depth int) bool {
 			if a.kind == kindSymbol || a.kind == kindMod || a.unexpanded() {
 				continue
 			}
-			times, rest, ok := v.split(d, a)
+			times, rest, ok := v.splitByAtom(d, a)
 			if !ok {
 				continue
 			}
@@ -171,16 +171,16 @@ func (v *Env) provesByFunction(d *expr, depth int) bool {
 				}
 				continue
 			}
-			one := a.kind == kindMax && lo >= 0 || a.kind == kindMin && hi <= 0
+			oneSuffices := a.kind == kindMax && lo >= 0 || a.kind == kindMin && hi <= 0
 			proved := 0
 			for _, e := range a.args {
 				if v.provesSum(times, e, rest, depth) {
 					proved++
-				} else if !one {
+				} else if !oneSuffices {
 					break
 				}
 			}
-			if proved == len(a.args) || one && proved > 0 {
+			if proved == len(a.args) || oneSuffices && proved > 0 {
 				return true
 			}
 		}
@@ -205,12 +205,12 @@ func (v *Env) provesByQuotient(a *atom, times, rest *expr, depth int) bool {
 
 // provesSum proves a*b + c >= 0.
 func (v *Env) provesSum(a, b, c *expr, depth int) bool {
-	return v.provesRec(v.addMultiple(v.times(a, b), c, 1), depth)
+	return v.provesAtDepth(v.addMultiple(v.times(a, b), c, 1), depth)
 }
 
-// split returns times and rest such that d = times*a + rest. times and rest do not contain the factor a. ok is false if
-// d has a higher power of a.
-func (v *Env) split(d *expr, a *atom) (times, rest *expr, ok bool) {
+// splitByAtom returns times and rest such that d = times*a + rest. times and rest do not contain the factor a. ok is
+// false if d has a higher power of a.
+func (v *Env) splitByAtom(d *expr, a *atom) (times, rest *expr, ok bool) {
 	var with, without []term
 	c := 0
 	for _, t := range d.terms {
@@ -228,8 +228,8 @@ func (v *Env) split(d *expr, a *atom) (times, rest *expr, ok bool) {
 	return v.sum(with, c), v.sum(without, d.c), true
 }
 
-// provesByFact uses known facts s >= 0. It proves d >= 0 by a proof of d - s >= 0. It does so only if d - s does not
-// have more terms than d, or by replacing an atom of d by a bound that follows from s.
+// provesByFact uses known facts s >= 0. It proves d >= 0 by a proof of d - s >= 0, if d - s does not have more terms
+// than d. It also tries to replace an atom of d by a bound that follows from s.
 func (v *Env) provesByFact(d *expr, depth int) bool {
 	if !v.facts.active() {
 		return false
@@ -238,11 +238,11 @@ func (v *Env) provesByFact(d *expr, depth int) bool {
 		if c.kind == condNe || len(c.d.terms) < 2 {
 			continue
 		}
-		if less := v.addMultiple(d, c.d, -1); len(less.terms) <= len(d.terms) && v.provesRec(less, depth) {
+		if less := v.addMultiple(d, c.d, -1); len(less.terms) <= len(d.terms) && v.provesAtDepth(less, depth) {
 			return true
 		}
 		if c.kind == condEq {
-			if more := v.addMultiple(d, c.d, 1); len(more.terms) <= len(d.terms) && v.provesRec(more, depth) {
+			if more := v.addMultiple(d, c.d, 1); len(more.terms) <= len(d.terms) && v.provesAtDepth(more, depth) {
 				return true
 			}
 		}
@@ -260,7 +260,7 @@ func (v *Env) provesByBound(d *expr, c *cond, depth int) bool {
 		if len(t.m) != 1 || t.k != 1 && t.k != -1 || !d.hasFactor(t.m[0]) {
 			continue
 		}
-		times, rest, ok := v.split(d, t.m[0])
+		times, rest, ok := v.splitByAtom(d, t.m[0])
 		if !ok {
 			continue
 		}
@@ -286,16 +286,16 @@ func (v *Env) relationKnown(c *cond) (truth, known bool) {
 	if !v.facts.spendSteps(1) {
 		return false, false
 	}
-	plain := v.simplify(c.d)
+	simplified := v.simplify(c.d)
 	if c.kind == condGe {
 		if lo, hi := v.bounds(c.d); lo >= 0 || hi < 0 {
 			return lo >= 0, true
 		}
-		return v.isNonNegative(plain)
+		return v.isNonNegative(simplified)
 	}
 	truth, known = v.zeroByBounds(c.d)
 	if !known {
-		truth, known = v.isZero(plain)
+		truth, known = v.isZero(simplified)
 	}
 	return truth == (c.kind == condEq), known
 }
@@ -320,7 +320,7 @@ func (v *Env) zeroByBounds(d *expr) (truth, known bool) {
 		return false, true
 	}
 	if v.facts.active() && len(d.terms) > 0 {
-		if p, k, c := v.linear(d); p.fact != nil && c%k == 0 && slices.Contains(p.fact.not, -c/k) {
+		if p, k, c := v.linear(d); p.fact != nil && c%k == 0 && slices.Contains(p.fact.excluded, -c/k) {
 			return false, true
 		}
 	}

@@ -3,7 +3,7 @@ package sym
 // reduction is the result of reduce: the truth if it is known, else the remaining condition.
 type reduction struct {
 	truth, known bool
-	rest         *cond
+	remaining    *cond
 }
 
 func knownTruth(truth bool) reduction { return reduction{truth: truth, known: true} }
@@ -27,20 +27,20 @@ func (v *Env) reduce(c *cond) reduction {
 		return knownTruth(false)
 	}
 	at := questionKey{c, v.facts.state()}
-	r, again := v.facts.found[at]
+	r, again := v.facts.answers[at]
 	if again {
 		return r
 	}
 	if c.kind < condAnd {
 		if r.truth, r.known = v.relationKnown(c); !r.known {
-			r.rest = c
+			r.remaining = c
 		}
 	} else {
 		r = v.reduceParts(c)
 	}
 	switch {
 	case v.facts.stepsLeft == 0 && !r.known:
-		return reduction{rest: c}
+		return reduction{remaining: c}
 	case at.state == v.facts.state():
 		v.facts.cache(at, r)
 	}
@@ -61,23 +61,23 @@ func (v *Env) condTruth(c *cond) (truth, known bool) {
 	case c.kind < condAnd:
 		return v.relationKnown(c)
 	}
-	either := c.kind == condOr
+	decisive := c.kind == condOr
 	all := true
 	for _, p := range c.args {
 		truth, known := v.condTruth(p)
-		if known && truth == either {
-			return either, true
+		if known && truth == decisive {
+			return decisive, true
 		}
 		all = all && known
 	}
-	return !either, all
+	return !decisive, all
 }
 
 func (v *Env) reduceParts(c *cond) reduction {
-	either := c.kind == condOr
+	decisive := c.kind == condOr
 	m := v.mark()
 	defer v.reset(m)
-	var kept []*cond
+	var undecided []*cond
 	// Relations come first, because they are the most useful hypotheses.
 	for _, junctions := range []bool{false, true} {
 		for _, p := range c.args {
@@ -86,34 +86,34 @@ func (v *Env) reduceParts(c *cond) reduction {
 			}
 			r := v.reduce(p)
 			switch {
-			case r.known && r.truth == either:
-				return knownTruth(either)
+			case r.known && r.truth == decisive:
+				return knownTruth(decisive)
 			case r.known:
 				continue
 			}
-			kept = append(kept, r.rest)
-			if len(kept) == len(c.args) {
+			undecided = append(undecided, r.remaining)
+			if len(undecided) == len(c.args) {
 				break
 			}
 			v.facts.hypotheses = m.hypotheses + 1
-			if either {
-				v.learn(r.rest.not())
+			if decisive {
+				v.learn(r.remaining.not())
 			} else {
-				v.learn(r.rest)
+				v.learn(r.remaining)
 			}
 			if v.facts.contradiction {
 				// No sizes make all parts so far false (in a disjunction) or true (in a conjunction).
-				return knownTruth(either)
+				return knownTruth(decisive)
 			}
 		}
 	}
 	switch {
-	case len(kept) == 0:
-		return knownTruth(!either)
-	case len(kept) == len(c.args) && sameParts(kept, c.args):
-		return reduction{rest: c}
+	case len(undecided) == 0:
+		return knownTruth(!decisive)
+	case len(undecided) == len(c.args) && sameParts(undecided, c.args):
+		return reduction{remaining: c}
 	}
-	return reduction{rest: v.junctionOf(c.kind, flatten(c.kind, kept))}
+	return reduction{remaining: v.junctionOf(c.kind, flatten(c.kind, undecided))}
 }
 
 // sameParts reports whether both lists have the same parts, in any order.

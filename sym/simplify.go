@@ -6,7 +6,7 @@ func (v *Env) simplify(e *expr) *expr {
 		return e
 	}
 	state := v.facts.state()
-	if e.plainState == state {
+	if e.simplifiedState == state {
 		return e.simplified
 	}
 	if !v.facts.spendSteps(len(e.terms)) {
@@ -27,7 +27,7 @@ func (v *Env) simplify(e *expr) *expr {
 	}
 	out = v.expandQuotients(out)
 	if state == v.facts.state() && v.facts.stepsLeft > 0 {
-		e.plainState, e.simplified = state, out
+		e.simplifiedState, e.simplified = state, out
 	}
 	return out
 }
@@ -61,7 +61,7 @@ func (v *Env) simplifyAtom(a *atom) *expr {
 	switch a.kind {
 	case kindDiv:
 		if lo, hi := v.bounds(args[1]); lo > 0 || hi < 0 {
-			return v.floor(args[0], args[1])
+			return v.floorQuotient(args[0], args[1])
 		}
 		return a.self
 	case kindMod:

@@ -10,7 +10,7 @@ func (a Int) Trend(symbol string) (sign int, ok bool) {
 	if s.e == nil {
 		return 0, true // the symbol is unknown or a number
 	}
-	return (&trends{of: s.e.single()}).expr(a.e)
+	return (&trends{symbol: s.e.single()}).expr(a.e)
 }
 
 // combineTrends returns the trend of a function of two operands that increases in both, given the trends of the
@@ -24,8 +24,8 @@ func combineTrends(a, b int) (sign int, ok bool) {
 
 // trends computes the trends of the parts of an expression in the symbol. It memoizes the results of large parts.
 type trends struct {
-	of    *atom
-	known map[*atom]trend
+	symbol *atom
+	memo   map[*atom]trend
 }
 
 type trend struct {
@@ -62,20 +62,20 @@ func (s *trends) term(t term) (sign int, ok bool) {
 
 func (s *trends) atom(a *atom) (sign int, ok bool) {
 	if a.kind == kindSymbol {
-		if a == s.of {
+		if a == s.symbol {
 			sign = 1
 		}
 		return sign, true
 	}
-	if t, known := s.known[a]; known {
+	if t, known := s.memo[a]; known {
 		return t.sign, t.ok
 	}
 	sign, ok = s.function(a)
 	if a.size > memoSize {
-		if s.known == nil {
-			s.known = map[*atom]trend{}
+		if s.memo == nil {
+			s.memo = map[*atom]trend{}
 		}
-		s.known[a] = trend{sign, ok}
+		s.memo[a] = trend{sign, ok}
 	}
 	return sign, ok
 }

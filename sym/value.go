@@ -11,8 +11,8 @@ var errZero = errors.New("division by zero")
 
 // valuation evaluates expressions at a binding. Shared parts of large expressions are computed once.
 type valuation struct {
-	at    Binding
-	known map[*atom]int
+	binding Binding
+	memo    map[*atom]int
 }
 
 func (w *valuation) expr(e *expr) (int, error) {
@@ -47,7 +47,7 @@ func (w *valuation) value(e *expr) (int, error) {
 	if err != errOverflow {
 		return n, err
 	}
-	x, err := (&bigValuation{at: w.at}).expr(e)
+	x, err := (&bigValuation{binding: w.binding}).expr(e)
 	switch {
 	case err != nil:
 		return 0, err
@@ -59,21 +59,21 @@ func (w *valuation) value(e *expr) (int, error) {
 
 func (w *valuation) atom(a *atom) (int, error) {
 	if a.kind == kindSymbol {
-		n, ok := w.at[a.name]
+		n, ok := w.binding[a.name]
 		if !ok {
 			return 0, fmt.Errorf("symbol %s has no value", a.name)
 		}
 		return n, nil
 	}
-	if n, ok := w.known[a]; ok {
+	if n, ok := w.memo[a]; ok {
 		return n, nil
 	}
 	n, err := w.function(a)
 	if err == nil && a.size > memoSize {
-		if w.known == nil {
-			w.known = map[*atom]int{}
+		if w.memo == nil {
+			w.memo = map[*atom]int{}
 		}
-		w.known[a] = n
+		w.memo[a] = n
 	}
 	return n, err
 }
@@ -102,13 +102,13 @@ func (w *valuation) function(a *atom) (int, error) {
 		case a.kind == kindMin:
 			n = min(n, x)
 		case a.unexpanded():
-			of := checked{}
+			arith := checked{}
 			if a.kind == kindSum {
-				n = of.sum(n, x)
+				n = arith.sum(n, x)
 			} else {
-				n = of.product(n, x)
+				n = arith.product(n, x)
 			}
-			if of.wraps {
+			if arith.wraps {
 				err = errOverflow
 			}
 		case x == 0:
@@ -137,7 +137,7 @@ func (w *valuation) cond(c *cond) (bool, error) {
 	d, err := w.expr(c.d)
 	if err == errOverflow {
 		var x *big.Int
-		if x, err = (&bigValuation{at: w.at}).expr(c.d); err == nil {
+		if x, err = (&bigValuation{binding: w.binding}).expr(c.d); err == nil {
 			d = x.Sign()
 		}
 	}

@@ -41,9 +41,9 @@ var errCases = errors.New("sym: too many cases")
 // is a branch that bounds and guards do not decide.
 type pathSearch struct {
 	branches   []branch // all branches of the current path so far, including those that are not choices
-	at         int      // index of the next branch
+	nextIndex  int      // index of the next branch
 	choices    int      // number of choices among branches[:at]
-	limit      int      // the maximum of choices
+	limit      int      // maximum number of choices on a path
 	unexplored *cond    // the choice that exceeded the limit
 }
 
@@ -52,7 +52,7 @@ type pathSearch struct {
 type branch struct {
 	answer     bool
 	otherTried bool  // whether the other answer was tried, or is impossible
-	rest       *cond // the condition of a choice, without its known parts; nil for other branches
+	remaining  *cond // the condition of a choice, without its known parts; nil for other branches
 }
 
 // errRepeated stops a run that would repeat a path.
@@ -61,21 +61,21 @@ var errRepeated = errors.New("sym: an impossible case")
 // next returns the next branch of the current path. c is its condition. The answer is the recorded answer, or the
 // answer of the hints if no answer is recorded.
 func (f *pathSearch) next(v *Env, c *cond) branch {
-	if f.at == len(f.branches) {
+	if f.nextIndex == len(f.branches) {
 		r := v.reduce(c)
 		t := branch{answer: r.truth, otherTried: true}
 		if !r.known {
-			t = branch{answer: r.rest.hint, rest: r.rest}
+			t = branch{answer: r.remaining.hint, remaining: r.remaining}
 			if f.choices >= f.limit {
-				f.unexplored = r.rest
+				f.unexplored = r.remaining
 				panic(errCases)
 			}
 		}
 		f.branches = append(f.branches, t)
 	}
-	t := f.branches[f.at]
-	f.at++
-	if t.rest != nil {
+	t := f.branches[f.nextIndex]
+	f.nextIndex++
+	if t.remaining != nil {
 		f.choices++
 	}
 	return t
@@ -84,10 +84,10 @@ func (f *pathSearch) next(v *Env, c *cond) branch {
 // flip replaces the last answer, which is impossible, by its negation. If the negation was tried before, flip ends the
 // run.
 func (f *pathSearch) flip() {
-	if f.branches[f.at-1].otherTried {
+	if f.branches[f.nextIndex-1].otherTried {
 		panic(errRepeated)
 	}
-	f.branches[f.at-1] = branch{answer: !f.branches[f.at-1].answer, otherTried: true}
+	f.branches[f.nextIndex-1] = branch{answer: !f.branches[f.nextIndex-1].answer, otherTried: true}
 }
 
 // advance moves to the next path in depth-first order. It returns false if there is none.
@@ -96,7 +96,7 @@ func (f *pathSearch) advance() bool {
 	for n > 0 && f.branches[n-1].otherTried {
 		n--
 	}
-	f.branches, f.at, f.choices = f.branches[:n], 0, 0
+	f.branches, f.nextIndex, f.choices = f.branches[:n], 0, 0
 	if n == 0 {
 		return false
 	}
@@ -123,9 +123,9 @@ func Fork[T any](v *Env, limit int, run func() (T, error)) ([]Case[T], error) {
 		c, possible := runPath(v, f, run)
 		switch {
 		case f.unexplored != nil:
-			return cases, fmt.Errorf("%w: more than %d branches in one; open is %v", errCases, f.limit, f.unexplored)
+			return cases, fmt.Errorf("%w: more than %d branches on one path; undecided is %v", errCases, f.limit, f.unexplored)
 		case possible && len(cases) >= limit:
-			return cases, fmt.Errorf("%w: more than %d; open is %v", errCases, limit, c.If)
+			return cases, fmt.Errorf("%w: more than %d; undecided is %v", errCases, limit, c.If)
 		case possible:
 			cases = append(cases, c)
 		}
@@ -144,7 +144,7 @@ func runPath[T any](v *Env, f *pathSearch, run func() (T, error)) (c Case[T], po
 		v.fork = outer
 		v.reset(m)
 		p := recover()
-		if w, is := p.(*wide); is {
+		if w, overflowed := p.(*overflowPanic); overflowed {
 			c.Err, possible = errors.New(w.text), true
 			return
 		}
@@ -157,7 +157,7 @@ func runPath[T any](v *Env, f *pathSearch, run func() (T, error)) (c Case[T], po
 			c.Err = ErrNumber
 			possible = true
 		case errCases, errRepeated:
-			f.branches = f.branches[:f.at]
+			f.branches = f.branches[:f.nextIndex]
 		default:
 			panic(p)
 		}

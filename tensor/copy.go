@@ -29,7 +29,7 @@ func CopyElements(dst, src *Tensor) {
 	if dst.Numel() == 0 {
 		return
 	}
-	if overlap(dst, src) && !dst.sameElements(src) {
+	if rangesIntersect(dst, src) && !dst.sameElements(src) {
 		src = src.CopyTo(New(src.DType, src.Shape...))
 	}
 	copyElements(dst, src)
@@ -47,7 +47,7 @@ func copyElements(dst, src *Tensor) {
 	if dst.Numel() == 0 {
 		return
 	}
-	e := elemOf(dst.DType, src.DType)
+	e := elementConverter(dst.DType, src.DType)
 	var buf [8]strided.Axis
 	axes := append(buf[:0], make([]strided.Axis, dst.Rank())...)
 	for d, n := range dst.Shape {
@@ -60,8 +60,8 @@ func copyElements(dst, src *Tensor) {
 	e.Run(dst.Pointer(), src.Pointer(), axes)
 }
 
-// elemOf returns the strided.Elem that converts one element. It normalizes bools to 0 or 1.
-func elemOf(dst, src DType) strided.Elem {
+// elementConverter returns the strided.Elem that converts one element. It normalizes bools to 0 or 1.
+func elementConverter(dst, src DType) strided.Elem {
 	if dst == src && dst != Bool {
 		return strided.Move(dst.Size())
 	}
@@ -93,10 +93,10 @@ func (t *Tensor) sameElements(o *Tensor) bool {
 	return t.Pointer() == o.Pointer() && t.DType.Size() == o.DType.Size() && t.SameAddresses(o.Meta)
 }
 
-// overlap reports whether the address ranges [Tensor.Span] of a and b intersect. Ranges are compared by address,
-// because two storages may be made of one slice ([FromSlice], [StorageOf]). The test counts interleaved tensors, such
-// as the odd and the even columns of a matrix, as overlapping. [Overlap] is exact.
-func overlap(a, b *Tensor) bool {
+// rangesIntersect reports whether the address ranges [Tensor.Span] of a and b intersect. Ranges are compared by
+// address, because two storages may be made of one slice ([FromSlice], [StorageOf]). The test counts interleaved
+// tensors, such as the odd and the even columns of a matrix, as overlapping. [Overlap] is exact.
+func rangesIntersect(a, b *Tensor) bool {
 	if a == nil || b == nil {
 		return false
 	}

@@ -97,8 +97,8 @@ func nearestDType(name string, names []string) string {
 	})
 }
 
-// aliasOf returns the dtype of a name in PyTorch, numpy, safetensors, ONNX, C or Rust, or Invalid. Some names have
-// different meanings in these (int, char, byte). For them aliasOf returns PyTorch's meaning.
+// aliasOf returns the dtype of a name in PyTorch, numpy, safetensors, ONNX, C or Rust, or Invalid. The names int, char
+// and byte have different meanings in these libraries and languages. aliasOf returns PyTorch's meaning.
 func aliasOf(name string) DType {
 	low := strings.ToLower(name)
 	if i := strings.LastIndexAny(low, ".:"); i >= 0 {

@@ -125,15 +125,15 @@ func (m Meta) IsContiguous() bool {
 // IsChannelsLast reports whether a rank-4 value is dense in NHWC order. It ignores the strides of dimensions of size 1
 // (compute_channels_last_contiguous_2d).
 func (m Meta) IsChannelsLast() bool {
-	return len(m.Shape) == 4 && m.denseIn(contiguity.Order2d)
+	return len(m.Shape) == 4 && m.isDenseIn(contiguity.Order2d)
 }
 
 // IsChannelsLast3d reports whether a rank-5 value is dense in NDHWC order.
 func (m Meta) IsChannelsLast3d() bool {
-	return len(m.Shape) == 5 && m.denseIn(contiguity.Order3d)
+	return len(m.Shape) == 5 && m.isDenseIn(contiguity.Order3d)
 }
 
-func (m Meta) denseIn(order []int) bool {
+func (m Meta) isDenseIn(order []int) bool {
 	m.mustMatch()
 	step := 1
 	for _, d := range order {

@@ -175,8 +175,8 @@ func (o Order) Same(p Order, shape []int) bool {
 	return o == p || o.Canonical(shape) == p.Canonical(shape)
 }
 
-// Canonical returns the order in which dimensions of size 1 come first, in ascending order, and which is otherwise
-// equal to o. Two orders for which [Order.Same] holds have the same canonical order.
+// Canonical returns o with the dimensions of size 1 moved to the front, in ascending order. For a shape without
+// elements it returns the row-major order. Two orders for which [Order.Same] holds have the same canonical order.
 func (o Order) Canonical(shape []int) Order {
 	o.mustHaveRank(len(shape))
 	if slices.Contains(shape, 0) {

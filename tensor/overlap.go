@@ -9,12 +9,12 @@ import (
 // Overlap does not count the odd and the even columns of a matrix as overlapping. It is exact, except that it returns
 // true if irregular strides make the search too long. It panics where [Tensor.Span] does.
 func Overlap(a, b *Tensor) bool {
-	if !overlap(a, b) {
+	if !rangesIntersect(a, b) {
 		return false
 	}
 	// Solve a + i*strides + byte = b + j*strides + byte for an element i of a and j of b.
 	var buf [16]term
-	s := search{terms: buf[:0]}
+	s := overlapSearch{terms: buf[:0]}
 	s.add(1, -(b.DType.Size() - 1), a.DType.Size()-1)
 	for d, n := range a.Shape {
 		s.add(a.Strides[d]*a.DType.Size(), 0, n-1)
@@ -35,7 +35,7 @@ func (m Meta) OverlapsItself() bool {
 		return false
 	}
 	var buf [16]term
-	s := search{terms: buf[:0]}
+	s := overlapSearch{terms: buf[:0]}
 	for d, n := range m.Shape {
 		if n > 1 && m.Strides[d] == 0 {
 			return true
@@ -48,9 +48,9 @@ func (m Meta) OverlapsItself() bool {
 	return s.solve(0, false)
 }
 
-// search solves sum(k*stride) = target for integers k within bounds, by branch and bound. It assigns the terms in order
-// of falling stride.
-type search struct {
+// overlapSearch solves sum(k*stride) = target for integers k within bounds, by branch and bound. It assigns the terms
+// in order of falling stride.
+type overlapSearch struct {
 	terms  []term
 	merged bool // two terms had the same stride and were merged
 	steps  int
@@ -66,7 +66,7 @@ type term struct {
 // two steps.
 const maxSteps = 1 << 14
 
-func (s *search) add(stride, lo, hi int) {
+func (s *overlapSearch) add(stride, lo, hi int) {
 	if stride == 0 || lo == 0 && hi == 0 {
 		return
 	}
@@ -81,7 +81,7 @@ func (s *search) add(stride, lo, hi int) {
 
 // solve reports whether the terms can have the given sum. If zeros is false, solve ignores the solution in which every
 // k is 0.
-func (s *search) solve(sum int, zeros bool) bool {
+func (s *overlapSearch) solve(sum int, zeros bool) bool {
 	slices.SortFunc(s.terms, func(a, b term) int { return cmp.Compare(b.stride, a.stride) })
 	least, most := 0, 0
 	for i := len(s.terms) - 1; i >= 0; i-- {
@@ -93,7 +93,7 @@ func (s *search) solve(sum int, zeros bool) bool {
 }
 
 // solveFrom solves for the terms from i on.
-func (s *search) solveFrom(i, sum int, zeros bool) bool {
+func (s *overlapSearch) solveFrom(i, sum int, zeros bool) bool {
 	if i == len(s.terms) {
 		return sum == 0 && zeros
 	}

@@ -18,7 +18,7 @@ import (
 type Pool struct {
 	mu      sync.Mutex
 	entries []releasedArray // in the order of release
-	bytes   int             // the sum of the sizes of kept
+	bytes   int             // the sum of the sizes of entries
 }
 
 // releasedArray is the memory of a released result.

@@ -2,11 +2,11 @@ package tensor
 
 import "fmt"
 
-// latticeOrder lists the dtypes in the order of the rows and columns of c10::promoteTypes.
-var latticeOrder = [...]DType{Uint8, Int8, Int16, Int32, Int64, Float16, Float32, Float64, Complex64, Complex128,
+// promoteOrder lists the dtypes in the order of the rows and columns of c10::promoteTypes.
+var promoteOrder = [...]DType{Uint8, Int8, Int16, Int32, Int64, Float16, Float32, Float64, Complex64, Complex128,
 	Bool, BFloat16}
 
-var lattice = func() (t [numDTypes][numDTypes]DType) {
+var promoteTable = func() (t [numDTypes][numDTypes]DType) {
 	const (
 		u1, i1, i2, i4, i8 = Uint8, Int8, Int16, Int32, Int64
 		f2, f4, f8         = Float16, Float32, Float64
@@ -28,7 +28,7 @@ var lattice = func() (t [numDTypes][numDTypes]DType) {
 	}
 	for i, row := range rows {
 		for j, d := range row {
-			t[latticeOrder[i]][latticeOrder[j]] = d
+			t[promoteOrder[i]][promoteOrder[j]] = d
 		}
 	}
 	for d := Uint16; d <= Uint64; d++ {
@@ -47,7 +47,7 @@ func Promote(a, b DType) (DType, error) {
 	if !a.Valid() || !b.Valid() {
 		return Invalid, fmt.Errorf("%v and %v cannot be promoted: both must be dtypes", a, b)
 	}
-	if d := lattice[a][b]; d != Invalid {
+	if d := promoteTable[a][b]; d != Invalid {
 		return d, nil
 	}
 	return Invalid, fmt.Errorf("Promotion for uint16, uint32, uint64 types is not supported, attempted to "+
@@ -72,8 +72,9 @@ func CanCast(from, to DType) bool {
 // tensors with dimensions, 0-dim tensors, and plain numbers. A category counts only if its kind (bool, integer, float,
 // complex) is above the kind of the preceding categories. The zero value is ready for use.
 type Promotion struct {
-	dim, zero, wrapped DType
-	err                error
+	// the common dtype of each category, Invalid for a category without operands
+	dimDType, zeroDimDType, numberDType DType
+	err                                 error
 }
 
 // Add adds a tensor of dtype d and the given rank. An invalid dtype becomes the error of [Promotion.Result].
@@ -85,9 +86,9 @@ func (p *Promotion) Add(d DType, rank int) {
 		return
 	}
 	if rank > 0 {
-		p.dim = p.join(p.dim, d)
+		p.dimDType = p.join(p.dimDType, d)
 	} else {
-		p.zero = p.join(p.zero, d)
+		p.zeroDimDType = p.join(p.zeroDimDType, d)
 	}
 }
 
@@ -100,7 +101,7 @@ func (p *Promotion) AddNumber(s Scalar) {
 	case Complex128:
 		d = Complex64
 	}
-	p.wrapped = p.join(p.wrapped, d)
+	p.numberDType = p.join(p.numberDType, d)
 }
 
 func (p *Promotion) join(a, b DType) DType {
@@ -122,9 +123,9 @@ func (p *Promotion) Result() (DType, error) {
 	if p.err != nil {
 		return Invalid, p.err
 	}
-	d, err := combine(p.zero, p.wrapped)
+	d, err := combine(p.zeroDimDType, p.numberDType)
 	if err == nil {
-		d, err = combine(p.dim, d)
+		d, err = combine(p.dimDType, d)
 	}
 	return d, err
 }

@@ -73,9 +73,9 @@ func (t Type) Reduced(mask []bool, keepdim bool) Type {
 // mulSizes multiplies sizes and strides. A product of numbers that overflows saturates, so that [Meta.Check] rejects
 // it.
 func mulSizes(a, b sym.Int) sym.Int {
-	x, exact := a.Known()
-	y, also := b.Known()
-	if exact && also && x|y >= 0 {
+	x, xKnown := a.Known()
+	y, yKnown := b.Known()
+	if xKnown && yKnown && x|y >= 0 {
 		return sym.Of(satMul(x, y))
 	}
 	return a.Mul(b)

@@ -239,9 +239,9 @@ func (t *Type) isSmall() bool {
 	}
 	numel, span := 1, offset
 	for d, size := range t.Shape {
-		n, is := size.Known()
-		stride, too := t.Strides[d].Known()
-		if !is || !too || !addSmallDim(n, stride, &numel, &span) {
+		n, sizeKnown := size.Known()
+		stride, strideKnown := t.Strides[d].Known()
+		if !sizeKnown || !strideKnown || !addSmallDim(n, stride, &numel, &span) {
 			return false
 		}
 	}

@@ -99,7 +99,7 @@ func (t Type) isDenseIn(p Predicate, order []int) bool {
 	}
 	var buf [2 * smallRank]int
 	if m, known := t.metaIn(&buf); known {
-		return m.denseIn(order)
+		return m.isDenseIn(order)
 	}
 	return t.Holds(p)
 }

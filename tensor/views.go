@@ -306,7 +306,7 @@ func (t Type) Narrow(dim int, start, length sym.Int) (_ Type, err error) {
 // wrapIndex is [WrapDim] for an index of a dimension.
 func wrapIndex(i, size sym.Int) (sym.Int, error) {
 	at, known := i.Known()
-	if n, also := size.Known(); known && also {
+	if n, sizeKnown := size.Known(); known && sizeKnown {
 		at, err := WrapDim(at, n)
 		return sym.Of(at), err
 	}

@@ -22,8 +22,8 @@ type Claim struct {
 	If func(shape, strides []sym.Int) sym.Bool
 }
 
-// ParseClaim parses a claim such as "contiguous & ~channels_last => non_overlapping_and_dense". The operators
-// bind in the order ~, &, |, =>; the last one associates to the right. The errors name the column.
+// ParseClaim parses a claim such as "contiguous & ~channels_last => non_overlapping_and_dense". The operators bind in
+// the order ~, &, |, =>. The operator => associates to the right. The errors name the column.
 func ParseClaim(text string) (Claim, error) {
 	p := &claimParser{text: text}
 	p.next()
@@ -72,7 +72,7 @@ func (p *claimParser) next() {
 	p.token, p.at = rest[:n], p.at+n
 }
 
-func (p *claimParser) takes(token string) bool {
+func (p *claimParser) accept(token string) bool {
 	if p.token != token {
 		return false
 	}
@@ -82,7 +82,7 @@ func (p *claimParser) takes(token string) bool {
 
 func (p *claimParser) implication() (Claim, error) {
 	a, err := p.chain("|", func() (Claim, error) { return p.chain("&", p.unary, sym.Bool.And) }, sym.Bool.Or)
-	if err != nil || !p.takes("=>") {
+	if err != nil || !p.accept("=>") {
 		return a, err
 	}
 	b, err := p.implication()
@@ -92,7 +92,7 @@ func (p *claimParser) implication() (Claim, error) {
 func (p *claimParser) chain(op string, operand func() (Claim, error), joined func(a, b sym.Bool) sym.Bool) (Claim,
 	error) {
 	c, err := operand()
-	for err == nil && p.takes(op) {
+	for err == nil && p.accept(op) {
 		var d Claim
 		d, err = operand()
 		c = join(c, op, d, joined)
@@ -102,16 +102,17 @@ func (p *claimParser) chain(op string, operand func() (Claim, error), joined fun
 
 func (p *claimParser) unary() (Claim, error) {
 	switch {
-	case p.takes("~"):
+	case p.accept("~"):
 		c, err := p.unary()
 		if err != nil {
 			return c, err
 		}
-		of := c.If
-		return Claim{"~" + c.Text, c.Rules, func(shape, strides []sym.Int) sym.Bool { return of(shape, strides).Not() }}, nil
-	case p.takes("("):
+		condition := c.If
+		negated := func(shape, strides []sym.Int) sym.Bool { return condition(shape, strides).Not() }
+		return Claim{"~" + c.Text, c.Rules, negated}, nil
+	case p.accept("("):
 		c, err := p.implication()
-		if err == nil && !p.takes(")") {
+		if err == nil && !p.accept(")") {
 			err = p.failf("want an operator or ), got %s", p.currentToken())
 		}
 		c.Text = "(" + c.Text + ")"

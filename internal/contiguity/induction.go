@@ -106,9 +106,9 @@ var apartStep = Step{
 	},
 }
 
-// ordered returns a Check that calls check for two dimensions e and m, where e precedes m in the order of strides. It
-// covers both e < m and e > m.
-func ordered(check func(shape, strides []sym.Int, e, m int) bool) func(func(string) sym.Int) bool {
+// forOrderedPair returns a Check that calls check for two dimensions e and m, where e precedes m in the order of
+// strides. It covers both e < m and e > m.
+func forOrderedPair(check func(shape, strides []sym.Int, e, m int) bool) func(func(string) sym.Int) bool {
 	return func(symbol func(string) sym.Int) bool {
 		shape := []sym.Int{symbol("s0"), symbol("s1")}
 		strides := []sym.Int{symbol("t0"), symbol("t1")}
@@ -116,17 +116,17 @@ func ordered(check func(shape, strides []sym.Int, e, m int) bool) func(func(stri
 			return true // values without elements are excluded
 		}
 		e, m := 0, 1
-		if !before(strides, e, m).Holds() {
+		if !precedes(strides, e, m).Holds() {
 			e, m = m, e
 		}
-		return isCertain(before(strides, e, m)) && !before(strides, m, e).Holds() && check(shape, strides, e, m)
+		return isCertain(precedes(strides, e, m)) && !precedes(strides, m, e).Holds() && check(shape, strides, e, m)
 	}
 }
 
 var lastStep = Step{
 	Claim: "Of any two dimensions one precedes the other. The sort drops dimensions of size 1, and puts the " +
 		"dimension that all others precede last.",
-	Check: ordered(func(shape, strides []sym.Int, e, m int) bool {
+	Check: forOrderedPair(func(shape, strides []sym.Int, e, m int) bool {
 		var want []int
 		for _, d := range []int{e, m} {
 			if !is1(shape[d]).Holds() {
@@ -151,7 +151,7 @@ var sizesStep = Step{
 		"has the size of every other dimension as a factor; the product of another dimension has 1 in place " +
 		"of m's size, so that without m it is the formula of the others. The loop's treatment of m, its last " +
 		"dimension, is the step above.",
-	Check: ordered(func(shape, strides []sym.Int, e, m int) bool {
+	Check: forOrderedPair(func(shape, strides []sym.Int, e, m int) bool {
 		return isCertain(sizesBefore(shape, strides, m).Eq(shape[e])) && isCertain(sizesBefore(shape, strides, e).Eq(one()))
 	}),
 }
@@ -160,7 +160,7 @@ var reachStep = Step{
 	Claim: "For the dimension m that all others precede, the sum that the formula compares with its stride has " +
 		"the reach of every other dimension as a term; the sum of another dimension has 0 in place of m's " +
 		"reach.",
-	Check: ordered(func(shape, strides []sym.Int, e, m int) bool {
+	Check: forOrderedPair(func(shape, strides []sym.Int, e, m int) bool {
 		reach := shape[e].Sub(one()).Mul(strides[e])
 		return isCertain(reachBefore(shape, strides, m).Eq(reach)) && isCertain(reachBefore(shape, strides, e).Eq(sym.Int{}))
 	}),

@@ -63,8 +63,8 @@ type Counterexample struct {
 // maxWays bounds the paths that a proof follows.
 const maxWays = 200_000
 
-// byParts is the smallest rank at which predicates with a sort are proved by their parts.
-const byParts = 5
+// minRankByParts is the smallest rank at which predicates with a sort are proved by their parts.
+const minRankByParts = 5
 
 // Prove follows every path through both forms of a predicate for values of a rank from 0 to 6, and checks the steps of
 // its induction. It runs the code of both forms. If earlier answers do not decide a comparison, Prove follows both
@@ -87,7 +87,7 @@ func Prove(r Rule, rank int) (*Report, error) {
 	p.shape, p.strides = values(p.env, rank)
 	p.Formula = r.If(p.shape, p.strides)
 	parts := []part{{formIf: r.If, path: r.Path}}
-	if p.ByParts = rank >= byParts && len(r.parts) > 0; p.ByParts {
+	if p.ByParts = rank >= minRankByParts && len(r.parts) > 0; p.ByParts {
 		parts = r.parts
 	}
 	for _, part := range parts {

@@ -2,9 +2,9 @@ package contiguity
 
 import "github.com/graphrun/graphrun/sym"
 
-// before returns the condition that dimension e precedes d in the order of strides. Dimensions with equal strides are
+// precedes returns the condition that dimension e precedes d in the order of strides. Dimensions with equal strides are
 // ordered by number, so that the order is total.
-func before(strides []sym.Int, e, d int) sym.Bool {
+func precedes(strides []sym.Int, e, d int) sym.Bool {
 	if e < d {
 		return strides[e].Le(strides[d])
 	}
@@ -26,7 +26,7 @@ func sizesBefore(shape, strides []sym.Int, d int) sym.Int {
 	step := one()
 	for e := range shape {
 		if e != d {
-			step = step.Mul(sym.Where(before(strides, e, d), shape[e], one()))
+			step = step.Mul(sym.Where(precedes(strides, e, d), shape[e], one()))
 		}
 	}
 	return step
@@ -92,7 +92,7 @@ func reachBefore(shape, strides []sym.Int, d int) sym.Int {
 	reach := sym.Int{}
 	for e := range shape {
 		if e != d {
-			reach = reach.Add(sym.Where(before(strides, e, d), shape[e].Sub(one()).Mul(strides[e]), sym.Int{}))
+			reach = reach.Add(sym.Where(precedes(strides, e, d), shape[e].Sub(one()).Mul(strides[e]), sym.Int{}))
 		}
 	}
 	return reach

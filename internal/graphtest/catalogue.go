@@ -1,6 +1,5 @@
-// Package graphtest is a catalogue of a few ops, one of each kind, for the tests of package graph and of what
-// reads and writes graphs: they must not need the real one, which is built on package graph. Nothing of it
-// can be run.
+// Package graphtest is a catalogue of a few ops, one of each kind. It is for tests of package graph and of packages
+// that read and write graphs, because package kernels imports package graph. The ops cannot be run.
 package graphtest
 
 import (
@@ -22,7 +21,7 @@ type permuteAttrs struct {
 	Dims []int `attr:"dims"`
 }
 
-// SizeAttrs are those of the op expand.
+// SizeAttrs are the attributes of the op expand.
 type SizeAttrs struct {
 	Size []int `attr:"size"`
 }
@@ -40,7 +39,7 @@ type windowAttrs struct {
 	Mode    string  `attr:"mode" default:"zeros" oneof:"zeros|reflect"`
 }
 
-// EveryAttrs are those of the op every: one of each type.
+// EveryAttrs are the attributes of the op every, one of each type.
 type EveryAttrs struct {
 	Flag   bool                `attr:"flag" default:"false"`
 	Int    int                 `attr:"int" default:"3"`
@@ -86,7 +85,7 @@ func pointwise(name string, s *graph.Schema, p *graph.Pointwise, params ...graph
 }
 
 var (
-	// Self is the one operand of most ops.
+	// Self is the only operand of most ops.
 	Self     = graph.Param{Name: "self"}
 	selfNum  = graph.Param{Name: "self", Number: true}
 	otherNum = graph.Param{Name: "other", Number: true}
@@ -179,7 +178,7 @@ func inferChunk(c *graph.Call) ([]graph.Result, error) {
 	return res, err
 }
 
-// InferCat gives a row-major result like the first operand.
+// InferCat infers a row-major result with the dtype and the shape of operand 0.
 func InferCat(c *graph.Call) ([]graph.Result, error) {
 	m := c.Meta(0)
 	return c.One(tensor.New(m.DType, m.Shape...).Type()), nil
@@ -195,9 +194,10 @@ func inferConv(c *graph.Call) ([]graph.Result, error) {
 	return c.One(m.Type()), err
 }
 
-// ConvImpls are two ways to convolve images, each of which wants them in one order.
+// ConvImpls returns two implementations of conv2d: nchw reads only contiguous images, and nhwc only channels-last
+// images.
 func ConvImpls() []graph.Impl {
-	one := func(name string, f tensor.MemoryFormat) graph.Impl {
+	impl := func(name string, f tensor.MemoryFormat) graph.Impl {
 		o, _ := f.Order(4)
 		return graph.Impl{Name: name,
 			Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{c.InOrder(o)} },
@@ -206,7 +206,7 @@ func ConvImpls() []graph.Impl {
 			},
 			Lower: func(*graph.Call) (*graph.Kernel, error) { return nil, errors.New("nothing is run here") }}
 	}
-	return []graph.Impl{one("nchw", tensor.Contiguous), one("nhwc", tensor.ChannelsLast)}
+	return []graph.Impl{impl("nchw", tensor.Contiguous), impl("nhwc", tensor.ChannelsLast)}
 }
 
 func inferVarMean(c *graph.Call) ([]graph.Result, error) {

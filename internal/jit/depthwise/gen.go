@@ -13,20 +13,20 @@ import (
 
 // General-purpose registers.
 const (
-	tiles       = asm.R8  // remaining
-	inTile      = asm.R10 // start of a tile
-	outTile     = asm.R11
-	vectors     = asm.R9  // of channels, remaining
-	channel     = asm.R12 // offset of the current channels in bytes
-	channelLoop = asm.R13
-	in          = asm.SI // at the current channels
-	out         = asm.DX
-	weights     = asm.BX
-	bias        = asm.R15
-	inRow       = asm.AX // at a row of the window
-	weightRow   = asm.CX
-	rowsLeft    = asm.R14
-	scratch     = asm.AX // free outside the windows
+	tiles     = asm.R8  // remaining
+	inTile    = asm.R10 // start of a tile
+	outTile   = asm.R11
+	vectors   = asm.R9  // of channels, remaining
+	channel   = asm.R12 // offset of the current channels in bytes
+	overlap   = asm.R13
+	in        = asm.SI // at the current channels
+	out       = asm.DX
+	weights   = asm.BX
+	bias      = asm.R15
+	inRow     = asm.AX // at a row of the window
+	weightRow = asm.CX
+	rowsLeft  = asm.R14
+	scratch   = asm.AX // free outside the windows
 )
 
 // channelsLeft is the operand slot, after the operands of the epilogue, that counts the remaining channels of a group.
@@ -116,7 +116,7 @@ func (g *gen) emit() {
 	g.Emit("CMPQ", vectors, asm.Imm(1))
 	g.Emit("JNE", eachVector)
 	for _, r := range []asm.Reg{in, out, channel} {
-		g.Emit("SUBQ", channelLoop, r)
+		g.Emit("SUBQ", overlap, r)
 	}
 	g.Emit("JMP", eachVector)
 	g.Bind(tileDone)
@@ -128,15 +128,15 @@ func (g *gen) emit() {
 	g.Emit("RET")
 }
 
-// begin emits the loads of registers that keep their values. Epilogue operands with the layout of the result are stored
-// as // their distance from the result, other operands as addresses.
+// begin emits the loads of registers whose values do not change during the call. An epilogue operand with the layout of
+// the result is stored as its distance from the result, and any other epilogue operand as its address.
 func (g *gen) begin() {
 	g.operand(In, inTile)
 	g.operand(Out, outTile)
 	if g.s.Bias {
 		g.operand(Bias, bias)
 	}
-	g.Emit("MOVQ", stepOf(Overlap), channelLoop)
+	g.Emit("MOVQ", stepOf(Overlap), overlap)
 	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRows}, tiles)
 	for _, t := range g.s.Epilogue {
 		switch t.Op {

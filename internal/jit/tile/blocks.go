@@ -8,14 +8,14 @@ func (g *gen) blockedRun(r *Run) {
 	n, rest := r.Terms/block, r.Terms%block
 	top := g.NewLabel()
 	if n > 1 {
-		g.Emit("MOVQ", asm.Imm(n), spillWord(termsLeft))
+		g.Emit("MOVQ", asm.Imm(n), spillWord(blocksLeft))
 		g.Align(16)
 		g.Bind(top)
 	}
 	g.constantTerms(r, block, false)
 	g.endBlock()
 	if n > 1 {
-		g.Emit("DECQ", spillWord(termsLeft))
+		g.Emit("DECQ", spillWord(blocksLeft))
 		g.Emit("JNE", top)
 	}
 	if rest > 0 {
@@ -43,7 +43,7 @@ func (g *gen) endIteration(l *Loop, left asm.Mem) {
 // blockSum returns the memory of the sum of an accumulator's previous blocks.
 func (g *gen) blockSum(i int) asm.Mem { return asm.Mem{Base: blockSums, Disp: int32(i * g.bytes)} }
 
-// startBlocks makes the start a separate block: the first block with terms depends on the tile.
+// startBlocks stores the start as a separate block, because the tile determines which block is the first with terms.
 func (g *gen) startBlocks() {
 	if !g.s.hasBlocks() {
 		return

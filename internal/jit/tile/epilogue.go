@@ -29,8 +29,8 @@ func (g *gen) beginMask() {
 	g.Emit("KMOVW", in, asm.K1)
 }
 
-// loadMask loads the mask of the last vector, for AVX2. It reads a vector at an offset from data of ones and then
-// zeros.
+// loadMask loads the mask of the last vector, for AVX2. The mask is a part of a constant of ones followed by zeros; the
+// number of lanes determines the offset of the part.
 func (g *gen) loadMask(to asm.Vec) {
 	ones := make([]byte, 2*g.bytes)
 	for i := range g.bytes {

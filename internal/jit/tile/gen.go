@@ -11,31 +11,32 @@ import (
 
 // General registers. The addresses of the current tile and of the current term have separate registers.
 const (
-	inTile    = asm.SI // in the spill area if Prefetch occupies the register
-	vecTile   = asm.R8
-	outTile   = asm.R9
+	inTile    = asm.SI  // broadcast operand at the tile; in the spill area if Prefetch occupies the register
+	vecTile   = asm.R8  // vector operand at the tile
+	outTile   = asm.R9  // result at the tile
 	packed    = vecTile // with PackStep: the call has one tile, whose address is not needed in the k-loop
-	in        = asm.AX  // rows 0 to 4 if their distance is dynamic
-	inRow5    = asm.R12 // 5 to 9
-	inRow10   = asm.R13 // 10 to 14
-	stride    = asm.R10 // distance between rows
-	stride3   = asm.R11
-	vec       = asm.BX
-	count     = asm.CX // remaining terms or iterations
-	ahead     = asm.DX
-	vecStep   = asm.R14
-	inStep    = asm.R15
-	blockSums = stride // sums of blocks, which require rows at constant offsets
+	in        = asm.AX  // broadcast operand at the term; only for rows 0 to 4 if the distance of rows is dynamic
+	inRow5    = asm.R12 // the same for rows 5 to 9
+	inRow10   = asm.R13 // the same for rows 10 to 14
+	stride    = asm.R10 // distance between rows, if dynamic
+	stride3   = asm.R11 // three times the distance
+	vec       = asm.BX  // vector operand at the term
+	count     = asm.CX  // remaining terms or iterations
+	ahead     = asm.DX  // operand Ahead at the next prefetched line
+	vecStep   = asm.R14 // distance between terms in the vector operand, if dynamic
+	inStep    = asm.R15 // distance between terms in the broadcast operand, if dynamic
+	blockSums = stride  // sums of blocks, which require rows at constant offsets
 )
 
-// Words of the spill area.
+// Words of the spill area: the remaining tiles of the call, the remaining blocks of a run, four words for each loop,
+// the address of the broadcast operand at the tile (see gen.inTile), and the addresses of the epilogue's tile operands.
 const (
-	tilesLeft     = iota
-	termsLeft     // remaining blocks of a run
+	tilesLeft = iota
+	blocksLeft
 	loopWords     // of each loop: in, vec, remaining iterations, remaining iterations of the block
 	inWord        = loopWords + wordsPerLoop*MaxLoops
 	epilogueWords = inWord + 1
-	words         = epilogueWords + jit.MaxOperands - EpilogueOperands
+	spillWords    = epilogueWords + jit.MaxOperands - EpilogueOperands // number of words
 
 	wordsPerLoop = 4
 )
@@ -103,7 +104,7 @@ func (g *gen) op(name string) string {
 }
 
 func ptrOf(k Slot) asm.Mem    { return asm.Mem{Base: asm.DI, Disp: jit.OffsetPtr + int32(8*k)} }
-func beginOf(k Slot) asm.Mem  { return asm.Mem{Base: asm.DI, Disp: jit.OffsetRow + int32(8*k)} }
+func offsetOf(k Slot) asm.Mem { return asm.Mem{Base: asm.DI, Disp: jit.OffsetRow + int32(8*k)} }
 func stepOf(k Slot) asm.Mem   { return asm.Mem{Base: asm.DI, Disp: jit.OffsetStep + int32(8*k)} }
 func spillWord(k int) asm.Mem { return asm.Mem{Base: asm.DI, Disp: jit.OffsetSpill + int32(8*k)} }
 
@@ -126,7 +127,7 @@ func (g *gen) emit() {
 	g.Emit("RET")
 }
 
-// begin emits the loads of the registers and words that keep their values.
+// begin emits the loads of the registers and words whose values do not change during the call.
 func (g *gen) begin() {
 	g.operand(In, in)
 	g.Emit("MOVQ", in, g.inTile())
@@ -157,7 +158,7 @@ func (g *gen) begin() {
 		}
 	}
 	if g.s.hasBlocks() {
-		g.Emit("LEAQ", spillWord(words+lineBytes/8-1), blockSums)
+		g.Emit("LEAQ", spillWord(spillWords+lineBytes/8-1), blockSums)
 		g.Emit("ANDQ", asm.Imm(-lineBytes), blockSums)
 	}
 	g.beginMask()
@@ -174,7 +175,7 @@ func (g *gen) inTile() asm.Arg {
 
 func (g *gen) operand(k Slot, to asm.Reg) {
 	g.Emit("MOVQ", ptrOf(k), to)
-	g.Emit("ADDQ", beginOf(k), to)
+	g.Emit("ADDQ", offsetOf(k), to)
 }
 
 // tileOperands lists the operands of the epilogue that move with the tiles, without duplicates.

@@ -11,7 +11,7 @@ import (
 // to sizes, and the code of most tiles already exists. The lookup must be fast. Package fmt would take microseconds for
 // each key.
 func (s *Spec) key(cpu machine.Features) string {
-	k := key{b: append(make([]byte, 0, 256), "tile "...)}
+	k := keyBuilder{b: append(make([]byte, 0, 256), "tile "...)}
 	k.b = append(k.b, cpu.String()...)
 	k.numbers(s.Size, s.Rows, s.Vectors, s.Lanes, int(s.Start), s.PrefetchDistance, s.AheadLines, s.Unroll,
 		int(s.Quantized), s.PackStep)
@@ -39,10 +39,10 @@ func (s *Spec) key(cpu machine.Features) string {
 	return string(k.b)
 }
 
-// key builds a key. A space precedes each number, and a letter each list and each element of a list of structs.
-type key struct{ b []byte }
+// keyBuilder builds a key. A space precedes each number, and a letter each list and each element of a list of structs.
+type keyBuilder struct{ b []byte }
 
-func (k *key) numbers(list ...int) {
+func (k *keyBuilder) numbers(list ...int) {
 	for _, n := range list {
 		k.b = append(k.b, ' ')
 		switch {
@@ -56,24 +56,24 @@ func (k *key) numbers(list ...int) {
 	}
 }
 
-func (k *key) bools(list ...bool) {
-	for _, is := range list {
+func (k *keyBuilder) bools(list ...bool) {
+	for _, set := range list {
 		n := 0
-		if is {
+		if set {
 			n = 1
 		}
 		k.numbers(n)
 	}
 }
 
-func (k *key) list(letter byte, list []int) {
+func (k *keyBuilder) list(letter byte, list []int) {
 	k.b = append(k.b, ' ', letter)
 	for _, n := range list {
 		k.numbers(n)
 	}
 }
 
-func (k *key) loop(letter byte, l *Loop) {
+func (k *keyBuilder) loop(letter byte, l *Loop) {
 	k.b = append(k.b, ' ', letter)
 	k.numbers(l.In, l.Vec, l.Out, l.Trips, l.Block)
 }

@@ -93,7 +93,7 @@ func (g *gen) storeQuantized() {
 
 // storeParts stores n parts of 16 bytes of a register, from part first on.
 func (g *gen) storeParts(from, x asm.Vec, first, n int, at asm.Mem, last bool) {
-	of := func(r asm.Vec) asm.Vec {
+	sized := func(r asm.Vec) asm.Vec {
 		return map[int]asm.Vec{1: asm.X(int(r)), 2: asm.Y(int(r)), 3: asm.Z(int(r)), 4: asm.Z(int(r))}[n]
 	}
 	name := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n]
@@ -103,12 +103,12 @@ func (g *gen) storeParts(from, x asm.Vec, first, n int, at asm.Mem, last bool) {
 			g.Emit(name, asm.Imm(first/n), from, at)
 			return
 		}
-		g.Emit(name, asm.Imm(first/n), from, of(x))
+		g.Emit(name, asm.Imm(first/n), from, sized(x))
 		from = x
 	}
 	if masked {
-		g.Emit("VMOVDQU8", of(from), lastBytes, at)
+		g.Emit("VMOVDQU8", sized(from), lastBytes, at)
 	} else {
-		g.Emit("VMOVDQU8", of(from), at)
+		g.Emit("VMOVDQU8", sized(from), at)
 	}
 }

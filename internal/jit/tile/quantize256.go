@@ -6,7 +6,7 @@ import (
 )
 
 // zeroPointWord is the word of the spill area with the zero point in all lanes.
-const zeroPointWord = words
+const zeroPointWord = spillWords
 
 // storeQuantized256 is storeQuantized for AVX2, where a vector of sums becomes 8 bytes.
 func (g *gen) storeQuantized256() {
@@ -80,15 +80,15 @@ func (g *gen) storeParts256(from, x asm.Vec, first, n int, at asm.Mem) {
 
 // movePart moves a part of 8 bytes to a general register.
 func (g *gen) movePart(from, x asm.Vec, part int) asm.Reg {
-	of := asm.X(from.Num())
+	half := asm.X(from.Num())
 	if part >= 2 {
-		of = asm.X(x.Num())
-		g.Emit("VEXTRACTI128", asm.Imm(1), from, of)
+		half = asm.X(x.Num())
+		g.Emit("VEXTRACTI128", asm.Imm(1), from, half)
 	}
 	if part%2 == 1 {
-		g.Emit("VPEXTRQ", asm.Imm(1), of, in)
+		g.Emit("VPEXTRQ", asm.Imm(1), half, in)
 	} else {
-		g.Emit("VMOVQ", of, in)
+		g.Emit("VMOVQ", half, in)
 	}
 	return in
 }

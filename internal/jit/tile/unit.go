@@ -20,7 +20,7 @@ const (
 	UnitVectors = 2
 	// UnitScratchBytes is the memory for the sums of a tile.
 	UnitScratchBytes = 2 * UnitRows * UnitVectors * lineBytes
-	// UnitCallGroups bounds the products of groups in a call, to 25 us at a third of the peak rate.
+	// UnitCallGroups is the maximum number of products of groups in a call. At a third of the peak rate they take 25 us.
 	UnitCallGroups = 5 << 20
 	// UnitStripGroups is the number of products of groups that amortizes a call: the start of a call takes 0.1 us, and
 	// the unit computes 1<<16 products in this time.
@@ -41,8 +41,8 @@ type unitSplit struct {
 	terms, rest   int   // terms of a chunk, and of a run's last chunk if that is shorter
 }
 
-// unit divides a tile for the matrix unit; the other fields of the spec have been checked.
-func (s *Spec) unit() (u unitSplit, err error) {
+// splitForUnit divides a tile for the matrix unit. The spec must have passed all other checks.
+func (s *Spec) splitForUnit() (u unitSplit, err error) {
 	segments := u.segments(s.In)
 	most, least := 0, s.Rows
 	for _, n := range segments {
@@ -135,27 +135,27 @@ func (u *unitSplit) chunks(s *Spec) error {
 
 // checkUnit returns an error if the matrix unit does not support a spec.
 func (s *Spec) checkUnit() error {
-	all := func(r Run) bool { return r.Terms != Dynamic && (r.Rows == 0 || r.Rows == uint32(1<<s.Rows-1)) }
-	lines := func(t EpilogueStep) bool { return t.Op == AddRows || t.Op == MulRows }
+	allRows := func(r Run) bool { return r.Terms != Dynamic && (r.Rows == 0 || r.Rows == uint32(1<<s.Rows-1)) }
+	byRows := func(t EpilogueStep) bool { return t.Op == AddRows || t.Op == MulRows }
 	switch {
 	case !s.Bytes || s.In == nil || s.Out == nil || s.Start == FromRows || s.Masked || s.PackStep != 0 ||
 		len(s.Prefetch) > 0:
 		return fmt.Errorf("tile: the matrix unit requires bytes at constant offsets")
 	case s.Vectors > UnitVectors || s.Rows > 2*UnitRows:
 		return fmt.Errorf("tile: %d rows of %d vectors for the matrix unit", s.Rows, s.Vectors)
-	case slices.ContainsFunc(s.Epilogue, lines):
+	case slices.ContainsFunc(s.Epilogue, byRows):
 		return fmt.Errorf("tile: the matrix unit does not support epilogues by rows")
 	}
 	for _, r := range s.Runs {
-		if !all(r) {
+		if !allRows(r) {
 			return fmt.Errorf("tile: the matrix unit does not support the rows of %+v", r)
 		}
 	}
-	_, err := s.unit()
+	_, err := s.splitForUnit()
 	return err
 }
 
-// General registers: distances, in the k-loop, and the memory of sums after it.
+// General registers: the distances in the k-loop, and after the k-loop the address of the memory of sums.
 const (
 	unitStep    = stride
 	unitVecStep = stride3
@@ -165,18 +165,20 @@ const (
 // unitGen emits the code of the matrix unit.
 type unitGen struct {
 	*gen
-	split              unitSplit
-	a, b, aRest, bRest []asm.Tile // registers for the operands of chunks, and of shorter chunks
+	split unitSplit
+	// registers for the broadcast and the vector operand of a chunk, and of a shorter last chunk
+	rowTiles, vecTiles, restRowTiles, restVecTiles []asm.Tile
 }
 
-func (g *gen) unitGen() *unitGen {
-	u, _ := g.s.unit()
+func (g *gen) newUnitGen() *unitGen {
+	u, _ := g.s.splitForUnit()
 	x := &unitGen{gen: g, split: u}
 	sums := len(u.first) * g.s.Vectors
 	list := make([]asm.Tile, 0, unitTiles)
 	for i := sums; i < unitTiles; i++ {
 		list = append(list, asm.Tile(i))
 	}
+	// share divides registers between the broadcast operand (a) and the vector operand (b).
 	share := func(list []asm.Tile) (a, b []asm.Tile) {
 		n := 1
 		if g.s.Vectors < len(list) {
@@ -185,10 +187,10 @@ func (g *gen) unitGen() *unitGen {
 		return list[:n], list[n:]
 	}
 	if u.rest > 0 {
-		x.aRest, x.bRest = share(list[len(list)/2:])
+		x.restRowTiles, x.restVecTiles = share(list[len(list)/2:])
 		list = list[:len(list)/2]
 	}
-	x.a, x.b = share(list)
+	x.rowTiles, x.vecTiles = share(list)
 	return x
 }
 
@@ -210,10 +212,10 @@ func (x *unitGen) configure() {
 			set([]asm.Tile{x.sumTile(part, v)}, x.split.rows, lineBytes)
 		}
 	}
-	set(x.a, x.split.rows, x.split.terms*x.s.Size)
-	set(x.b, x.split.terms, lineBytes)
-	set(x.aRest, x.split.rows, x.split.rest*x.s.Size)
-	set(x.bRest, x.split.rest, lineBytes)
+	set(x.rowTiles, x.split.rows, x.split.terms*x.s.Size)
+	set(x.vecTiles, x.split.terms, lineBytes)
+	set(x.restRowTiles, x.split.rows, x.split.rest*x.s.Size)
+	set(x.restVecTiles, x.split.rest, lineBytes)
 	x.Emit("LDTILECFG", x.Constant(c))
 }
 
@@ -228,7 +230,7 @@ func (x *unitGen) eachSum(visit func(t asm.Tile, row, v int)) {
 
 // emitUnit emits the function for Spec.Unit.
 func (g *gen) emitUnit() {
-	x := g.unitGen()
+	x := g.newUnitGen()
 	g.unitCode = x
 	g.begin()
 	x.configure()
@@ -259,18 +261,18 @@ func (x *unitGen) start() {
 // run emits the terms of a run.
 func (x *unitGen) run(r *Run) {
 	if n := r.Terms / x.split.terms; n == 1 {
-		x.chunk(x.a, x.b, x.split.terms)
+		x.chunk(x.rowTiles, x.vecTiles, x.split.terms)
 	} else if n > 1 {
 		x.Emit("MOVL", asm.Imm(n), count)
 		x.Align(32)
 		top := x.NewLabel()
 		x.Bind(top)
-		x.chunk(x.a, x.b, x.split.terms)
+		x.chunk(x.rowTiles, x.vecTiles, x.split.terms)
 		x.Emit("DECQ", count)
 		x.Emit("JNE", top)
 	}
 	if rest := r.Terms % x.split.terms; rest > 0 {
-		x.chunk(x.aRest, x.bRest, rest)
+		x.chunk(x.restRowTiles, x.restVecTiles, rest)
 	}
 }
 
@@ -278,7 +280,7 @@ func (x *unitGen) run(r *Run) {
 // reuse the operand that is in a register.
 func (x *unitGen) chunk(a, b []asm.Tile, terms int) {
 	x.prefetch(terms)
-	hasA, hasB := [unitTiles]int{}, [unitTiles]int{}
+	loadedRow, loadedVec := [unitTiles]int{}, [unitTiles]int{}
 	for part, row := range x.split.first {
 		ta := a[part%len(a)]
 		for i := range x.s.Vectors {
@@ -287,13 +289,13 @@ func (x *unitGen) chunk(a, b []asm.Tile, terms int) {
 				v = x.s.Vectors - 1 - i
 			}
 			tb := b[v%len(b)]
-			if hasA[ta] != part+1 {
+			if loadedRow[ta] != part+1 {
 				x.Emit("TILELOADD", asm.Mem{Base: in, Index: unitStep, Scale: 1, Disp: int32(x.s.In[row])}, ta)
-				hasA[ta] = part + 1
+				loadedRow[ta] = part + 1
 			}
-			if hasB[tb] != v+1 {
+			if loadedVec[tb] != v+1 {
 				x.Emit("TILELOADD", asm.Mem{Base: vec, Index: unitVecStep, Scale: 1, Disp: int32(v * lineBytes)}, tb)
-				hasB[tb] = v + 1
+				loadedVec[tb] = v + 1
 			}
 			x.Emit("TDPBUSD", tb, ta, x.sumTile(part, v))
 		}

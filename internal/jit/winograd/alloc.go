@@ -30,14 +30,14 @@ func (c *code) write(b *block, tail bool) *allocator {
 	for r := range w.valueIn {
 		w.valueIn[r] = zero
 	}
-	c.source.at, c.target.at = -1, -1
+	c.source.current, c.target.current = -1, -1
 	for i := range b.list {
-		w.operation(i)
+		w.emitOperation(i)
 	}
 	return w
 }
 
-func (w *allocator) operation(i int) {
+func (w *allocator) emitOperation(i int) {
 	o := &w.b.list[i]
 	w.operandRegs = [3]int{-1, -1, -1}
 	switch {
@@ -54,26 +54,26 @@ func (w *allocator) operation(i int) {
 		if w.registerOf[x] < 0 && w.registerOf[y] >= 0 {
 			x, y = y, x
 		}
-		w.binary("VADDPS", value(i), x, y)
+		w.emitBinary("VADDPS", value(i), x, y)
 	case opSub:
-		w.binary("VSUBPS", value(i), o.x, o.y)
+		w.emitBinary("VSUBPS", value(i), o.x, o.y)
 	case opTimes:
-		w.binary("VMULPS", value(i), o.x, o.y)
+		w.emitBinary("VMULPS", value(i), o.x, o.y)
 	case opMul:
-		w.binary("VMULPS", value(i), o.x, o.k)
+		w.emitBinary("VMULPS", value(i), o.x, o.k)
 	case opMax: // VMAXPS returns its second source, the value, if a source is NaN
-		w.binary("VMAXPS", value(i), o.k, o.x)
+		w.emitBinary("VMAXPS", value(i), o.k, o.x)
 	case opMin:
-		w.binary("VMINPS", value(i), o.k, o.x)
+		w.emitBinary("VMINPS", value(i), o.k, o.x)
 	case opFMA:
-		w.fused("VFMADD", value(i), o)
+		w.emitFused("VFMADD", value(i), o)
 	case opFNMA:
-		w.fused("VFNMADD", value(i), o)
+		w.emitFused("VFNMADD", value(i), o)
 	}
 }
 
-// binary computes v from x and y; y may be in memory.
-func (w *allocator) binary(name string, v, x, y value) {
+// emitBinary computes v from x and y; y may be in memory.
+func (w *allocator) emitBinary(name string, v, x, y value) {
 	a := w.c.vec(w.loadOperand(x, 0))
 	m := w.operand(y, 1)
 	w.release(x)
@@ -81,9 +81,9 @@ func (w *allocator) binary(name string, v, x, y value) {
 	w.c.Emit(name, m, a, w.c.vec(w.allocate(v)))
 }
 
-// fused computes v = y + k*x. The result replaces x or y in its register if this is the last use of x or y; otherwise
-// it gets a new register.
-func (w *allocator) fused(name string, v value, o *operation) {
+// emitFused computes v = y + k*x. The result replaces x or y in its register if this is the last use of x or y;
+// otherwise it gets a new register.
+func (w *allocator) emitFused(name string, v value, o *operation) {
 	x, y, k := o.x, o.y, o.k
 	if w.registerOf[x] >= 0 && w.isLastUse(x) && !(w.isLastUse(y) && w.registerOf[y] >= 0) {
 		d := w.loadOperand(x, 0)

@@ -111,8 +111,8 @@ func (b *block) fma(k float64, x, y value) value {
 	return b.append(operation{op: op, x: x, y: y, k: b.constant(math.Abs(k))})
 }
 
-// scaled returns y + k*x, where k may be 1.
-func (b *block) scaled(k float64, x, y value) value {
+// addScaled returns y + k*x, where k may be 1.
+func (b *block) addScaled(k float64, x, y value) value {
 	if k == 1 {
 		return b.add(x, y)
 	}
@@ -182,7 +182,7 @@ func (f Form) operandBlock(p Part) *block {
 	}
 	rows := func(half map[int][]value, list ...int) {
 		for _, row := range list {
-			for col, v := range f.operand(b, half[row]) {
+			for col, v := range f.inputTransform(b, half[row]) {
 				b.store(v, row, col)
 			}
 		}
@@ -196,7 +196,7 @@ func (f Form) operandBlock(p Part) *block {
 	}
 	if f.M == 2 {
 		for col := range n {
-			for row, v := range f.operand(b, column(col)) {
+			for row, v := range f.inputTransform(b, column(col)) {
 				set(row, col, v)
 			}
 		}
@@ -204,13 +204,13 @@ func (f Form) operandBlock(p Part) *block {
 		return b
 	}
 	for col := range n {
-		for i, v := range f.inner(b, column(col)) {
+		for i, v := range f.pointsAB(b, column(col)) {
 			set(1+i, col, v)
 		}
 	}
 	rows(half, 1, 2, 3, 4)
 	for col := range n {
-		first, last := f.outer(b, column(col))
+		first, last := f.pointsZeroInfinity(b, column(col))
 		set(0, col, first)
 		set(5, col, last)
 	}
@@ -229,7 +229,7 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 		for row := range n {
 			d[row] = b.load(row, col)
 		}
-		for row, v := range f.result(b, d) {
+		for row, v := range f.outputTransform(b, d) {
 			half[row] = append(half[row], v)
 		}
 	}
@@ -239,9 +239,9 @@ func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueSte
 	}
 	lanes := map[int]value{}
 	for row := range rows {
-		for col, v := range f.result(b, half[row]) {
+		for col, v := range f.outputTransform(b, half[row]) {
 			if col < cols {
-				v = b.scaled(f.scale(row)*f.scale(col), v, add)
+				v = b.addScaled(f.scale(row)*f.scale(col), v, add)
 				for _, t := range epilogue {
 					v = b.epilogueStep(t, v, row, col, lanes)
 				}

@@ -12,13 +12,13 @@ import (
 
 // These are the indices of the pointers of a call: the output, the input, and the bias of results. For the output and
 // the input, Step is the distance in bytes between columns (of pixels or points), and Row is the distance in bytes
-// between rows. Step at tileOf+target and tileOf+source is the distance in bytes between tiles. A pointer to pixels
+// between rows. Step at tileStep+target and tileStep+source is the distance in bytes between tiles. A pointer to pixels
 // points to the first pixel inside the image part of the tile.
 const (
-	target   = 0
-	source   = 1
-	biasAt   = 2
-	tileStep = 2
+	target    = 0
+	source    = 1
+	biasIndex = 2
+	tileStep  = 2
 )
 
 // EpilogueOperands is the index of the first epilogue operand among the pointers of a call. The caller sets Ptr to the
@@ -36,12 +36,12 @@ const (
 // plane computes the addresses of a tile's elements. The code moves a cursor along the major coordinate of the
 // elements. The minor coordinate selects an index register.
 type plane struct {
-	byRows bool // rows are the major coordinate
-	base   asm.Reg
-	cursor asm.Reg    // the address for the current major coordinate
-	minor  [3]asm.Reg // 1, 3 and 5 times the distance between minor coordinates
-	major  asm.Arg    // the distance between major coordinates
-	at     int        // the current major coordinate, or -1
+	byRows  bool // rows are the major coordinate
+	base    asm.Reg
+	cursor  asm.Reg    // the address for the current major coordinate
+	minor   [3]asm.Reg // 1, 3 and 5 times the distance between minor coordinates
+	major   asm.Arg    // the distance between major coordinates
+	current int        // the current major coordinate, or -1
 }
 
 // mem returns the address of an element. It may emit code that moves the cursor.
@@ -50,11 +50,11 @@ func (p *plane) mem(c *code, row, col int) asm.Mem {
 	if p.byRows {
 		major, minor = row, col
 	}
-	if p.at < 0 || major < p.at {
+	if p.current < 0 || major < p.current {
 		c.Emit("LEAQ", asm.Mem{Base: p.base, Index: regChannel, Scale: 1}, p.cursor)
-		p.at = 0
+		p.current = 0
 	}
-	for ; p.at < major; p.at++ {
+	for ; p.current < major; p.current++ {
 		c.Emit("ADDQ", p.major, p.cursor)
 	}
 	m := asm.Mem{Base: p.cursor, Index: p.minor[0], Scale: uint8(minor)}
@@ -211,7 +211,7 @@ func (c *code) begin() {
 	times(c.source.minor, 2, 5)
 	times(c.target.minor, 1, 3)
 	if c.toPixels {
-		load(jit.OffsetPtr, biasAt, regBias)
+		load(jit.OffsetPtr, biasIndex, regBias)
 	} else {
 		times(c.target.minor, 2, 5)
 		load(jit.OffsetRow, target, regEpilogue)

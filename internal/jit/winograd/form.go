@@ -20,35 +20,35 @@ func (f Form) N() int { return f.M + 2 }
 // Points is the number of points of a tile.
 func (f Form) Points() int { return f.N() * f.N() }
 
-// operand is the one-dimensional input transform, from n pixels to n points. The matrices of operand, weights and
-// result together satisfy the identity of the Winograd convolution.
-func (f Form) operand(b *block, d []value) []value {
+// inputTransform is the one-dimensional input transform, from n pixels to n points. The matrices of
+// inputTransform, weights and outputTransform together satisfy the identity of the Winograd convolution.
+func (f Form) inputTransform(b *block, d []value) []value {
 	if f.M == 2 {
 		return []value{b.sub(d[2], d[0]), b.add(d[2], d[1]), b.sub(d[2], d[1]), b.sub(d[3], d[1])}
 	}
 	r := make([]value, 6)
-	copy(r[1:5], f.inner(b, d))
-	r[0], r[5] = f.outer(b, d)
+	copy(r[1:5], f.pointsAB(b, d))
+	r[0], r[5] = f.pointsZeroInfinity(b, d)
 	return r
 }
 
-// inner computes the points +-pointA and +-pointB.
-func (f Form) inner(b *block, d []value) []value {
+// pointsAB computes the points +-pointA and +-pointB.
+func (f Form) pointsAB(b *block, d []value) []value {
 	even, odd := b.fma(-pointB*pointB, d[2], d[4]), b.fma(-pointB*pointB, d[1], d[3])
 	p, q := b.fma(pointA, odd, even), b.fma(-pointA, odd, even)
 	even, odd = b.fma(-pointA*pointA, d[2], d[4]), b.fma(-pointA*pointA, d[1], d[3])
 	return []value{p, q, b.fma(pointB, odd, even), b.fma(-pointB, odd, even)}
 }
 
-// outer computes the points 0 and infinity.
-func (f Form) outer(b *block, d []value) (zero, infinite value) {
+// pointsZeroInfinity computes the points 0 and infinity.
+func (f Form) pointsZeroInfinity(b *block, d []value) (zero, infinite value) {
 	const sum, product = pointA*pointA + pointB*pointB, pointA * pointA * pointB * pointB
 	return b.fma(product, d[0], b.fma(-sum, d[2], d[4])), b.fma(product, d[1], b.fma(-sum, d[3], d[5]))
 }
 
-// result is the one-dimensional output transform, from n points to m results. The caller must multiply each result by
-// its scale.
-func (f Form) result(b *block, p []value) []value {
+// outputTransform is the one-dimensional output transform, from n points to m results. The caller must multiply each
+// result by its scale.
+func (f Form) outputTransform(b *block, p []value) []value {
 	if f.M == 2 {
 		return []value{b.add(b.add(p[1], p[2]), p[0]), b.add(b.sub(p[1], p[2]), p[3])}
 	}
@@ -58,9 +58,9 @@ func (f Form) result(b *block, p []value) []value {
 	return []value{b.add(b.add(s, u), p[0]), b.fma(r, v, t), b.fma(r*r, u, s), b.add(b.fma(r*r*r, v, t), p[5])}
 }
 
-// scale is the factor missing from result i of a row: a power of point A. Multiplying by the scale is free, because it
-// is part of the multiply-add of the bias. The scale must not apply to the point at infinity, so the weights of this
-// point are divided by the scale.
+// scale returns the factor, a power of pointA, that outputTransform leaves out of result i. The multiplication by the
+// factor is free, because it is part of the multiply-add of the bias. The factor must not apply to the point at
+// infinity, so the weights of this point are divided by the factor.
 func (f Form) scale(i int) float64 {
 	if f.M == 2 {
 		return 1

@@ -12,10 +12,10 @@ import (
 
 // Transform is a compiled transform. It is immutable, and several goroutines may run it at the same time.
 type Transform struct {
-	fn       *jit.Func
-	cpu      machine.Features
-	part     int
-	operands int // number of epilogue operands
+	fn           *jit.Func
+	cpu          machine.Features
+	partChannels int
+	operands     int // number of epilogue operands
 }
 
 // Operands compiles the transform of input tiles to points. The pixels outside p are zero. rest is the number of
@@ -58,7 +58,7 @@ func newTransform(key string, cpu machine.Features, rest int, results bool, b fu
 	if err != nil {
 		return nil, err
 	}
-	return &Transform{fn: fn, cpu: cpu, part: rest}, nil
+	return &Transform{fn: fn, cpu: cpu, partChannels: rest}, nil
 }
 
 // Name returns a description of the transform.
@@ -84,7 +84,7 @@ const callVectors = 512
 // the call, and sets the epilogue operands in it, starting at [EpilogueOperands]. Addresses are not checked.
 func (t *Transform) Run(a *jit.Args, to, from Plane, bias unsafe.Pointer, channels, tiles int) error {
 	lanes := Lanes(t.cpu)
-	if channels%lanes != t.part {
+	if channels%lanes != t.partChannels {
 		panic("winograd: the number of channels does not match the code")
 	}
 	a.N = channels / lanes * lanes * 4
@@ -96,7 +96,7 @@ func (t *Transform) Run(a *jit.Args, to, from Plane, bias unsafe.Pointer, channe
 	once := max(1, callVectors*lanes/max(1, channels))
 	for first := 0; first < tiles; first += once {
 		a.Ptr[target], a.Ptr[source] = unsafe.Add(to.Ptr, first*to.Tile), unsafe.Add(from.Ptr, first*from.Tile)
-		a.Ptr[biasAt] = bias
+		a.Ptr[biasIndex] = bias
 		a.Rows = min(once, tiles-first)
 		if err := t.fn.Call(a); err != nil {
 			return err
