@@ -128,7 +128,7 @@ func isAvailable(c graph.RateCall) bool {
 	return err != nil || len(impl.Walks(n.Call(), nil)) > 0
 }
 
-// curvePoint returns the point of a curve at a size. If the curve has no such point, levelAt adds it.
+// curvePoint returns the point of a curve at a size. If the curve has no such point, curvePoint adds it.
 func curvePoint(c *machine.Curve, bytes float64) *machine.Level {
 	for i := range *c {
 		if (*c)[i].Bytes == bytes {

@@ -66,7 +66,7 @@ func differs(m tensor.Meta) bool {
 }
 
 // attentionOp returns the op of fused attentions whose two products are calls of o: see [graph.Attend]. The returned op
-// is in no catalogue. attending returns nil for an op without Attend.
+// is in no catalogue. attentionOp returns nil for an op without Attend.
 func attentionOp(o *graph.Op) *graph.Op {
 	op, _ := o.Derived(attentionKey{}, func() any { return makeAttentionOp(o) }).(*graph.Op)
 	return op
@@ -77,12 +77,12 @@ type attentionKey struct{}
 // Attends reports whether attentions whose products are calls of the op can be one node: see [graph.Attend].
 func Attends(o *graph.Op) bool { return attentionOp(o) != nil }
 
-// minExponent is the limit of the implementation "flushed", which replaces weights below e^leastExponent by 0. The
+// minExponent is the limit of the implementation "flushed", which replaces weights below e^minExponent by 0. The
 // largest weight of a row is 1, and 2^16 replaced weights have a sum below 1e-21. Products of the remaining weights
 // with values are far from subnormal.
 const minExponent = -60
 
-// makeAttentionOp makes the op of [attending].
+// makeAttentionOp makes the op of [attentionOp].
 func makeAttentionOp(o *graph.Op) *graph.Op {
 	if o.Attend == nil {
 		return nil

@@ -107,7 +107,7 @@ func (m *preparer) perElement(operand int) bool {
 // outputPart is an output, or one part of a complex output. out is -1 for none.
 type outputPart struct{ out, part int }
 
-// classify sets constant, uniform and direct, joins instructions, and finds the last reader of each value.
+// classify sets constant, uniform and directOutput, joins instructions, and finds the last reader of each value.
 func (m *preparer) classify() {
 	c, n := m.code, len(m.code.Insts)
 	m.constant, m.uniform, m.lastReader = make([]bool, n), make([]bool, n), make([]int, n)

@@ -128,7 +128,8 @@ const (
 	atBlock
 )
 
-// address returns the address of a location. Until finish numbers the slots, the upper bits of the slot hold the kind.
+// address returns the address of a location. Until numberSlots numbers the slots, the upper bits of the slot hold the
+// kind.
 func (a location) address() address { return address{int(a.kind)<<24 | a.n, a.offset} }
 
 // addInst adds the step of an instruction, and sets the location of its value.

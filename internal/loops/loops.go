@@ -27,7 +27,7 @@ type Loop struct {
 	elementStrides []int          // by output, then by operand: bytes between elements; 0 for an operand that is Scalar
 	maxPerCall     int            // maximum number of elements in a call of machine code; 0 without machine code
 	code           *vector.Loop   // nil without machine code
-	once           sync.Once      // for inGo and failed
+	once           sync.Once      // for runner and interpError
 	runner         *interp.Runner // the interpreted loop; nil until it is needed
 	interpError    error          // why the loop cannot be interpreted
 	noCodeReason   error          // why there is no machine code

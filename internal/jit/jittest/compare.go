@@ -284,7 +284,7 @@ func (b *Comparison) guardOffsets(n, rows int, behind bool) (at offsets) {
 	return at
 }
 
-// addresses runs rows of every length up to longest, and rows of length longest at every alignment. Each run has
+// addresses runs rows of every length up to maxRowElements, and rows of this length at every alignment. Each run has
 // other elements.
 func (b *Comparison) addresses() error {
 	smallest := lineBytes

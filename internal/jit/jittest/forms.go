@@ -17,9 +17,9 @@ import (
 // maxPerForm is the maximum number of compared instructions of a form.
 const maxPerForm = 6
 
-// Forms collects instructions of listings, at most perForm of each form. A form is the set of properties that determine
-// the encoding: the name, the kinds of registers, their widths and whether their numbers exceed 15, and the kinds of
-// addresses and constants.
+// Forms collects instructions of listings, at most maxPerForm of each form. A form is the set of properties that
+// determine the encoding: the name, the kinds of registers, their widths and whether their numbers exceed 15, and the
+// kinds of addresses and constants.
 type Forms struct {
 	seen   map[string]bool // by line of a listing
 	counts map[string]int  // by form: number of collected instructions

@@ -77,9 +77,9 @@ func (g *gen) layOut() error {
 		}
 	}
 	constants := g.rowConstants()
-	g.bodyInsts[0] = slices.Concat(g.body, g.foldInsts[1], g.stores)
-	g.bodyInsts[1] = slices.Concat(g.body, g.foldInsts[0], g.stores)
-	g.tailInsts = slices.Concat(g.body, g.foldInsts[2], g.stores)
+	g.bodyInsts[0] = slices.Concat(g.body, g.foldInsts[foldsInMemory], g.stores)
+	g.bodyInsts[1] = slices.Concat(g.body, g.foldInsts[foldsInRegisters], g.stores)
+	g.tailInsts = slices.Concat(g.body, g.foldInsts[foldsInTail], g.stores)
 	g.interleaved = 1
 	cost, ok := g.search(constants, slots)
 	switch {
@@ -173,7 +173,8 @@ func (g *gen) layOutPointers() {
 // rowConstants returns the row constants that the body reads, in descending order of their number of uses.
 func (g *gen) rowConstants() []val {
 	useCount := make([]int, len(g.vals))
-	for _, list := range [][]inst{g.body, g.foldInsts[0], g.foldInsts[1], g.foldInsts[2], g.stores} {
+	for _, list := range [][]inst{g.body, g.foldInsts[foldsInRegisters], g.foldInsts[foldsInMemory],
+		g.foldInsts[foldsInTail], g.stores} {
 		for _, in := range list {
 			for _, s := range in.src {
 				useCount[s.v]++

@@ -33,7 +33,7 @@ type gen struct {
 	offsets         map[val]val // by index value: the byte offsets of rows of tables
 	rowInsts        []inst      // instructions that run once per row
 	body            []inst      // instructions that run once per iteration, except folds and stores
-	foldInsts       [3][]inst   // folds: 0 with accumulators in registers, 1 with accumulators in memory, 2 of a tail
+	foldInsts       [3][]inst   // folds of an iteration: foldsInRegisters, foldsInMemory, foldsInTail
 	stores          []inst      // stores of an iteration
 	tailInsts       []inst      // all instructions of a tail iteration
 	accLoadInsts    []inst      // loads of accumulator registers
@@ -47,6 +47,13 @@ type gen struct {
 	work            jit.Work
 	frame
 }
+
+// Indices of gen.foldInsts.
+const (
+	foldsInRegisters = iota // full iterations with accumulators in registers
+	foldsInMemory           // full iterations with accumulators in memory
+	foldsInTail             // iterations of a tail
+)
 
 // lowered is the register of a value of the expression. Integers of fewer than 32 bits are in 32-bit lanes, sign- or
 // zero-extended unless dirty is set. 16-bit floats are zero-extended to 32-bit lanes in reg, or packed in half. Bools

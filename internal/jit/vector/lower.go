@@ -116,12 +116,12 @@ func (g *gen) collectBody(selecting func()) []inst {
 func (g *gen) foldInMemory(k int) {
 	f, mem := g.loop.Folds[k], g.accMemory(k)
 	v := g.selectedValue(f.V)
-	for way := 1; way <= 2; way++ {
+	for _, way := range []int{foldsInMemory, foldsInTail} {
 		var s inst
 		list := g.collectBody(func() {
 			old := g.loadVector(mem, v.dtype)
 			sum := g.apply(f.Op, v.dtype, old, v)
-			if way == 2 && !g.avx512 && v.dtype.Size() < 4 { // there are no masked stores
+			if way == foldsInTail && !g.avx512 && v.dtype.Size() < 4 { // there are no masked stores
 				sum = g.selectLanes(&lowered{reg: g.tailLanes, dtype: tensor.Bool}, sum, old)
 			}
 			s = g.store(mem, sum)
@@ -153,7 +153,8 @@ func (g *gen) foldInRegisters(k int) {
 	if g.losesNaN(f.Op, d) {
 		ordered = g.newAcc(g.boolVal())
 	}
-	g.foldInsts[0] = append(g.foldInsts[0], g.collectBody(func() { g.foldInto(f.Op, acc.reg, ordered, v) })...)
+	folded := g.collectBody(func() { g.foldInto(f.Op, acc.reg, ordered, v) })
+	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
 	g.accLoadInsts = append(g.accLoadInsts, g.collectBody(func() {
 		x := g.loadVector(mem, d)
 		g.body = append(g.body, inst{name: move, src: sources(x.reg), dst: acc.reg})
@@ -205,8 +206,8 @@ func (g *gen) prune() {
 		}
 		live[in.tied], live[in.mask] = true, true
 	}
-	for _, list := range [][]inst{g.stores, g.foldInsts[0], g.foldInsts[1], g.foldInsts[2], g.accLoadInsts,
-		g.accStoreInsts} {
+	for _, list := range [][]inst{g.stores, g.foldInsts[foldsInRegisters], g.foldInsts[foldsInMemory],
+		g.foldInsts[foldsInTail], g.accLoadInsts, g.accStoreInsts} {
 		for k := range list {
 			mark(&list[k])
 		}

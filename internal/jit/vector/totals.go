@@ -24,8 +24,9 @@ func (g *gen) foldTotal(k int) {
 	if g.losesNaN(f.Op, d) {
 		ordered = g.newAcc(g.boolVal())
 	}
-	g.foldInsts[0] = append(g.foldInsts[0], g.collectBody(func() { g.foldInto(f.Op, acc, ordered, v) })...)
-	g.foldInsts[2] = append(g.foldInsts[2], g.collectBody(func() {
+	folded := g.collectBody(func() { g.foldInto(f.Op, acc, ordered, v) })
+	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
+	g.foldInsts[foldsInTail] = append(g.foldInsts[foldsInTail], g.collectBody(func() {
 		in := &lowered{reg: g.tailLanes, dtype: tensor.Bool}
 		g.foldInto(f.Op, acc, ordered, g.selectLanes(in, &lowered{reg: g.widenHalves(v), dtype: d, dirty: v.dirty}, neutral))
 	})...)
