@@ -200,7 +200,7 @@ func noRoomFor(bytes int, e *MemoryError) error {
 // jointMemoryError reports a value that does not fit together with the other values of the run.
 type jointMemoryError struct {
 	*tensor.MemoryError
-	total int
+	total int // memory that the run needs, in bytes
 }
 
 // Error gives the size of the value, the need of the run, and the limit.

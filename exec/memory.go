@@ -99,10 +99,10 @@ type memoryPlanner struct {
 	affinity        affinity
 }
 
-// block is free memory, with the steps that used it last.
+// block is a free part of the arena.
 type block struct {
-	at, size int
-	users    []int32
+	at, size int     // offset in the arena and size, in bytes
+	users    []int32 // the steps that used the memory last
 }
 
 // find returns the storage whose memory a storage uses.

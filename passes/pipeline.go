@@ -213,7 +213,7 @@ type Plan struct {
 	// Model and Solution are the layout problem and its solution if the strategy solves it exactly, otherwise nil.
 	Model    *layout.Model
 	Solution *wcsp.Solution
-	// Preference describes the plan among those of nearly equal cost. It is set by strategy Optimal.
+	// Preference describes the choice among plans of nearly equal cost. It is set by strategy Optimal.
 	Preference *layout.Preference
 
 	// Decisions are recorded with [Options.Record].

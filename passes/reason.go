@@ -43,7 +43,7 @@ func (e *Explainer) Sides(c *Copy) (s Sides) {
 		s.Share = c.CostNS / e.plan.CostNS
 	}
 	s.Advice = e.advice(from, to, &s)
-	// A strategy has no reason of its own if the layout is fixed, or if an implementation requires it.
+	// The strategy gives no reason if the layout is fixed, or if an implementation requires the layout.
 	if c.Why != layout.ReaderNeeds && s.Reader.Kind != pinSide && s.Reader.Kind != outputSide {
 		s.Strategy = c.Why
 	}

@@ -111,7 +111,8 @@ func (r *rewriting) count(n *graph.Node, by int) {
 	}
 }
 
-// release decrements the reader counts of operands, and recursively those of nodes without readers left.
+// release decrements the reader counts of operands. If an operand has no readers left, release continues with the
+// operands of its node.
 func (r *rewriting) release(in []graph.Arg) {
 	for _, a := range in {
 		if a.Kind != graph.TensorArg {

@@ -148,7 +148,7 @@ type Plan struct {
 	shared             int            // size of Args.Shared in bytes
 	codes              *codeTable     // generated machine code; nil for kernels in Go
 	firstRowCols       int            // columns of a tile in the first row of tiles, if this row copies B into panels
-	prefetchInterval   int            // terms from one prefetch to the next, in tiles that copy B or follow one that does
+	prefetchInterval   int            // terms between prefetches, in tiles that copy B and in tiles that read the copy
 	prefetchResult     bool           // rows of the result are prefetched before they are written
 	prefetchLines      [readModes]int // cache lines of B to prefetch per tile.DefaultUnroll terms; see fetchAhead
 	severalPanels      bool           // one call processes several panels of B; see callsSpanPanels

@@ -90,8 +90,8 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	x.final(i0, i1, j0, j1)
 }
 
-// final calls the epilogue for a part of C. Rows and columns are those of the caller's C, even if the plan computes the
-// transposed product.
+// final calls the epilogue for a part of C. The epilogue gets rows and columns of the caller's C, even if the plan
+// computes the transposed product.
 func (x *exec) final(i0, i1, j0, j1 int) {
 	switch {
 	case x.epilogue == nil:

@@ -41,8 +41,8 @@ const packNS = 0.25
 var prices = price{mac: 1. / 96, tile: 425, phase: 1280, pack: packNS, custom: 2 * packNS,
 	share: packNS / 2, loadA: packNS / 2, loadB: packNS * 5 / 12, c: packNS * 5 / 24}
 
-// grid is a division of C into mTiles×nTiles tiles of mt×nt elements. shareA and shareB say which operands a packing
-// phase packs for all tiles.
+// grid is a division of C into mTiles×nTiles tiles of mt×nt elements. If shareA or shareB is set, a packing phase packs
+// the operand for all tiles; otherwise each tile packs its own panels.
 type grid struct {
 	mt, nt         int
 	mTiles, nTiles int

@@ -77,7 +77,7 @@ func read(fsys fs.FS, heap idleHeap, block bool) []Limit {
 		// Go reserves address space in pieces of 64 MiB.
 		l.Left -= 2 << 26
 		if held := heap.free + heap.released; block {
-			l.Left = max(l.Left, held) // a block is in new addresses or in free ones, which need not be adjacent
+			l.Left = max(l.Left, held) // a block needs adjacent addresses: either new addresses or free addresses
 		} else {
 			l.Left += held
 		}

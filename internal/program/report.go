@@ -74,7 +74,7 @@ func addBound(r *report.Plan, plan *passes.Plan) {
 	if s == nil || s.Bound == 0 && !s.Optimal() {
 		return
 	}
-	// The costs of the steps add up to the cost of the solution except for rounding. The bound holds for the latter.
+	// The costs of the steps add up to the cost of the solution except for rounding. The bound holds for the solution.
 	if cost := float64(s.Cost) / 1000; math.Abs(cost-plan.CostNS-plan.SavedNS) <= 1e-9*cost {
 		r.CostNS = cost - plan.SavedNS
 	}
@@ -145,8 +145,8 @@ func stepOf(p *passes.Plan, s exec.Step) report.Step {
 	return d
 }
 
-// movedBytes is the size in bytes of a node's operands and results. An element that a stride of 0 repeats counts once,
-// and so does an operand that is read twice.
+// movedBytes returns the size in bytes of a node's operands and results. An element that a stride of 0 repeats counts
+// once. An operand that is read twice counts once.
 func movedBytes(n *graph.Node) int {
 	total := 0
 	for _, v := range n.Out {

@@ -55,7 +55,7 @@ const (
 	targetTiles, minTileElems = 8, machine.MoveGrain / 16
 	// targetRowTiles is targetTiles for a copy of contiguous rows, which is cut into two chunks if it is small.
 	targetRowTiles = 4
-	// targetBTiles is the approximate number of tiles of b if rows of other dimensions are between its own.
+	// targetBTiles is the approximate number of tiles of b if rows of other dimensions are between the rows of b.
 	targetBTiles = 4
 	// grainElemBytes is the element size that grains assume. Contiguous rows of smaller elements are less work per
 	// element.

@@ -290,12 +290,12 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, r graph.Result, k i
 	view := r.Alias >= 0
 	m := r.Meta()
 	if view && m.SameAddresses(v.Meta) {
-		m.Strides = v.Meta.Strides // including those of dimensions of size 1
+		m.Strides = v.Meta.Strides // also for dimensions of size 1
 	}
 	if !view {
 		m = choice.Walk.Lay(k, m)
 		if choice.Written && m.SameAddresses(v.Meta) && !m.SameLayout(v.Meta) {
-			// Only strides of dimensions of size 1 differ: keep those of the graph as written.
+			// Only strides of dimensions of size 1 differ: keep the strides of the graph as written.
 			m = v.Meta
 			o, _ := tensor.OrderOf(m)
 			choice.Walk.Out = append(slices.Clone(choice.Walk.Out), make([]tensor.Order, max(0, k+1-len(choice.Walk.Out)))...)

@@ -17,7 +17,7 @@ import (
 type edgeModel struct {
 	m       *Model
 	problem *wcsp.Problem
-	sizes   []int                 // by variable: the number of its labels
+	sizes   []int                 // by variable: number of labels
 	sources graph.ByValue[source] // by value
 	nodes   []edgeNode            // by index of the node
 }

@@ -17,10 +17,10 @@ import (
 //   - the sum of the operations of all convolutions, each weighted by the measured ratio of channels-last to
 //     row-major time of its class, is at most the sum without weights: see [convClass].
 //
-// Deviations: nodes are counted after the fusions of graphrun, which leave fewer of them; convolutions are those with
-// implementations for both layouts, which excludes transposed ones; layouts are chosen for sizes that are numbers,
-// where Inductor keeps eager layouts for symbolic sizes. For graphs on CPUs with oneDNN, Inductor skips the
-// conditions and always takes channels-last; this strategy applies its general rule.
+// Deviations: nodes are counted after the fusions of graphrun, so that there are fewer nodes. A convolution counts only
+// if it has implementations for both layouts; transposed convolutions do not count. For symbolic sizes, Inductor keeps
+// eager layouts, while this strategy chooses layouts for numeric sizes. On CPUs with oneDNN, Inductor always takes
+// channels-last; this strategy applies the general rule.
 var Inductor Strategy = inductor{}
 
 type inductor struct{}

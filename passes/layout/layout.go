@@ -270,9 +270,9 @@ func (p *Problem) findImages() {
 // ReaderNeeds is the reason shown for a copy that is made because the reading implementation accepts only some layouts.
 const ReaderNeeds = "its reader needs this layout"
 
-// Copy describes a replacement of a value for some of its readers. Several readers may share a Copy. There are three
-// kinds: a copy in another layout; if View is set, the value's view node repeated on a copy of its operand; and if Bare
-// is set, the value itself.
+// Copy describes a replacement of a value for one or more of its readers. If View is set, the replacement is a second
+// view: the value's view node is repeated on a copy of its operand. If Bare is set, the replacement is the value
+// itself. Otherwise it is a copy in another layout.
 type Copy struct {
 	Value *graph.Value
 	Order tensor.Order

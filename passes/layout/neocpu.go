@@ -9,16 +9,16 @@ import (
 )
 
 // NeoCPU chooses implementations as Yizhi Liu, Yao Wang, Ruofei Yu, Mu Li, Vin Sharma and Yida Wang, "Optimizing CNN
-// Model Inference on CPUs", USENIX ATC 2019 (arXiv 1809.02697), and its implementation, the graph tuner of TVM. The
-// search chooses the implementations of convolutions and matrix products. All other nodes keep the layout of their
-// operand. A node with several operands has the layout of its first operand, and its other operands are converted. The
-// costs are the times of the convolutions and products, and of the conversions on each edge. Dynamic programming over
-// the graph in topological order finds the minimum. A node with several readers remains a dimension of the tables until
-// its last reader. If the tables become too large, the search is the search of [PBQP].
+// Model Inference on CPUs", USENIX ATC 2019 (arXiv 1809.02697), and as the graph tuner of TVM, which implements the
+// paper. The search chooses the implementations of convolutions and matrix products. All other nodes keep the layout of
+// their first operand; other operands are converted to this layout. The cost of a plan is the time of the convolutions
+// and products, and of the conversions on each edge. Dynamic programming over the graph in topological order finds the
+// minimum. A node with several readers remains a dimension of the tables until its last reader. If the tables become
+// too large, the solver of [PBQP] is used instead.
 //
-// The copies of the plan are shared by readers, and its cost is that of [Model]. Deviations: layouts are dense orders,
-// not NCHW[x]c, so that the choice of block sizes is void; costs are predicted by the profile instead of measured; the
-// limit of the tables is a number of costs, not a time.
+// In the resulting plan readers share copies, and the cost of the plan is the cost of [Model]. Deviations: layouts are
+// dense orders, not NCHW[x]c, so there is no choice of block sizes. Costs are predicted by the profile instead of
+// measured. The limit of the tables is a number of costs, not a time.
 var NeoCPU Strategy = &perNode{name: "neocpu",
 	doc: "chooses implementations of convolutions and products by dynamic programming with a copy for each reader; " +
 		"other nodes follow their first operand, as in NeoCPU, ATC 2019",

@@ -4,9 +4,9 @@ import "slices"
 
 // OneDNN propagates layouts as oneDNN does (Intel, "Memory Format Propagation", oneDNN Developer Guide and Reference;
 // pass layout_propagation of oneDNN Graph). A compute-bound node, such as a convolution or a product, is created with
-// format "any" for its operands: it takes its fastest implementation, whatever the layouts of its operands are, and
-// operands in other layouts are reordered before it. Every other node takes the layout in which its first operand is
-// written; its other operands are reordered to it. Graph outputs keep their plain layouts.
+// format "any" for its operands: it takes its fastest implementation, and operands in other layouts are reordered
+// before the node. Every other node takes the layout in which its first operand is written; its other operands are
+// reordered to this layout. Graph outputs keep their original layouts.
 //
 // Readers share the copies of the plan, while oneDNN Graph inserts a reorder for each reader. Deviations: layouts are
 // dense orders, not blocked formats. The fastest implementation is the cheapest by the profile, while oneDNN has an

@@ -4,9 +4,9 @@ import "github.com/graphrun/graphrun/passes/layout/wcsp"
 
 // PBQP chooses implementations as Andrew Anderson and David Gregg, "Optimal DNN Primitive Selection with Partitioned
 // Boolean Quadratic Programming", CGO 2018 (arXiv 1710.01079). Each layer is a node with the costs of its
-// implementations; each edge has a matrix of the costs of conversions between the layouts of both ends, as cheapest
-// chains of conversions. The solver is that of Hames and Scholz: reductions R0, RI and RII are exact; RN, for nodes
-// with three or more neighbours, is heuristic. See [wcsp.PBQP].
+// implementations. Each edge has a matrix of conversion costs: for each pair of layouts of its ends, the cost of the
+// cheapest chain of conversions. The solver is the solver of Hames and Scholz: reductions R0, RI and RII are exact;
+// reduction RN, for nodes with three or more neighbours, is heuristic. See [wcsp.PBQP].
 //
 // As published, a conversion is priced for each edge, although readers can share it. The choice may therefore differ
 // from the optimum even without RN. Readers share the copies of the plan itself, and its cost is the cost of [Model].

@@ -111,7 +111,7 @@ func (l *lister) push(c *cell) {
 	}
 }
 
-// trim removes all closed cells except the l.tries cheapest ones: the enumeration ends before it reaches other cells.
+// trim keeps the l.tries cheapest closed cells and removes the others, which the enumeration cannot reach.
 func (l *lister) trim() {
 	sort.Sort(l.cells)
 	known := 0

@@ -117,7 +117,7 @@ func (in *instance) order(limit int, r rule) plan {
 	return p
 }
 
-// run eliminates variables until the rest is too large.
+// run eliminates variables until the messages of all remaining variables are too large.
 func (o *ordering) run(p *plan) {
 	entries := int64(0)
 	for len(o.queue) > 0 {

@@ -87,7 +87,7 @@ func (c *checker) shift(s *wcsp.Shift, at live, given map[int][]int64) error {
 	return c.replace(s, scope, at)
 }
 
-// replace adds the shifted function and removes the original ones.
+// replace adds the shifted function and removes the original functions.
 func (c *checker) replace(s *wcsp.Shift, scope []int, at live) error {
 	terms := make([]term, len(s.From))
 	for i, f := range s.From {
