@@ -83,8 +83,8 @@ type form struct {
 type variable struct {
 	value *graph.Value
 	forms []form // the first is the layout of the graph as written
-	// pin is the index of the pinned form, or -1. All other forms are copies of the pinned form, including the form in
-	// which the node writes the value: see [Model.makePinned].
+	// pin is the index of the pinned form, or -1. Readers of another form read a copy of the pinned form, even if the node
+	// writes the value in that other form: see [Model.makePinned].
 	pin int
 	// firstIsView means that the first form can only be a view, never a copy.
 	firstIsView  bool
@@ -113,7 +113,7 @@ type label struct {
 	pinMisses     []int
 	cost          int64     // cost of work, and of reading constants
 	readCosts     [][]int64 // by operand and form: cost of reading; nil for operands without a variable
-	constantForms []int     // by operand: the form of a constant
+	constantForms []int     // by operand: the form in which the label reads a constant
 	concatName    string    // name of the concatenation result that a result is written into; else empty
 	// ownSlots holds, by operand, a mask of the forms that are inside the node's own result.
 	ownSlots []uint
@@ -122,7 +122,7 @@ type label struct {
 // viewed is a node whose results are views of its operand, or copies where a view is impossible.
 type viewed struct {
 	node          *graph.Node
-	operand       int
+	operand       int       // index of the viewed operand
 	identity      bool      // whether the node copies its operand unchanged, so that the copy can be omitted
 	outputCopies  uint      // mask of operand forms that are copied into the first form, because the result is an output
 	inferredForms uint      // mask of operand forms for which resultForm is set
