@@ -32,8 +32,8 @@ type Impl struct {
 	// writes any order, every candidate.
 	Walks func(c *Call, candidates []tensor.Order) []Walk
 	// Read returns the additional work for operand i in layout m, compared with the layout that suits the walk. It returns
-	// false if the implementation cannot read the layout, so that the operand must be copied. m need not be dense: it may
-	// be a slice or a broadcast. If Read is nil, operands are read in any layout.
+	// false if the implementation cannot read the layout; the operand must then be copied. m need not be dense: it may be
+	// a slice or a broadcast. If Read is nil, operands are read in any layout.
 	//
 	// The price of a node is the sum of the prices of its Work and of Read for each operand. The layouts of the operands
 	// in the call must therefore not affect Work, Read and Walks. These functions may use the shapes and dtypes of the
@@ -92,7 +92,7 @@ func (w Walk) Inferred() bool {
 }
 
 // Lay returns the layout of result i under the walk. m is the inferred layout. If m is already dense in the walk's
-// order, Lay returns m, so that dimensions of size 1 keep their strides.
+// order, Lay returns m with its strides of dimensions of size 1.
 func (w Walk) Lay(i int, m tensor.Meta) tensor.Meta {
 	if i < 0 || i >= len(w.Out) || w.Out[i] == "" || w.Out[i].Rank() != m.Rank() || w.Out[i].Holds(m) {
 		return m

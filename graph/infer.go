@@ -15,8 +15,8 @@ import (
 func (n *Node) Infer() error { return n.inferRecovered(&inference{}) }
 
 // inference is the state that successive inferences of nodes share: a reusable Call, and the last node with its
-// results. Successive nodes are often alike ([Node.InfersLike]). Reusing the results of the last node halves the time
-// to load a graph of a million adds.
+// results. Successive nodes are often alike ([Node.InfersLike]). Reuse of the last results halves the time to load a
+// graph of a million adds.
 type inference struct {
 	call Call
 	last *Node

@@ -73,7 +73,7 @@ func (n *Node) missingDependency(lost map[*Value]bool, unknown []string) error {
 		for name, a := range n.written() {
 			if attrDependsOn(a, s) {
 				return &AttrError{name, fmt.Errorf("attribute %q: the size %s is not known: "+
-					"an input that cannot be read would tell it", name, s)}
+					"only an input that cannot be read determines it", name, s)}
 			}
 		}
 	}

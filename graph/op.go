@@ -258,7 +258,7 @@ type Call struct {
 	// Impl is the chosen implementation of the op, and Walk the chosen walk. Impl is nil before the choice.
 	Impl *Impl
 	Walk Walk
-	// InPlace marks the operands of a concatenation that are already stored in their slice of the result. Nil marks none.
+	// InPlace marks the operands of a concatenation that are already stored in their slices of the result. Nil marks none.
 	InPlace []bool
 	// Epilogue is the expression that the kernel applies to each element of its result; nil for none. It is set only for
 	// Lower of implementations with Epilogues. The addresses of the epilogue's operands follow the addresses of the call.
@@ -451,7 +451,7 @@ type Kernel struct {
 	// needed afterwards.
 	InPlace []InPlace
 	// Bound is indexed by operand. It has the tensors that are part of the kernel, such as plain numbers. An element is
-	// nil if the run supplies the operand.
+	// nil for an operand that the run supplies.
 	Bound []*tensor.Tensor
 	// Loop describes the iteration of a pointwise kernel; nil for other kernels.
 	Loop Loop
@@ -477,10 +477,11 @@ type Phase struct {
 // Flow to start a chunk before the step that computes the first operand has finished. Chunks are numbered from 0. The
 // results of Made and Needs never decrease as chunk grows.
 type Flow struct {
-	// Made returns how many leading elements of the first output, in the order of memory, are final after chunks 0 to
-	// chunk have run.
+	// Made returns the number of leading elements of the first output, in the order of memory, that are final after chunks
+	// 0 to chunk have run.
 	Made func(chunk int) int
-	// Needs returns how many leading elements of the first operand, in the order of memory, chunks 0 to chunk may read.
+	// Needs returns the number of leading elements of the first operand, in the order of memory, that chunks 0 to chunk
+	// may read.
 	Needs func(chunk int) int
 }
 

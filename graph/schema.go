@@ -19,9 +19,10 @@ import (
 //
 //	Stride []int `attr:"stride" default:"1" len:"2" doc:"step of the window"`
 //
-// A field without the tag default is required. The default "none" means the zero value: nil for a pointer or slice,
-// Invalid for a dtype. The tag len is the required length of a list; a single number is repeated. The tag oneof lists
-// the permitted strings, separated by "|". The tag words lists the permitted words of an IntsOrWord in the same way.
+// An attribute whose field has no tag default is required. The default "none" means the zero value: nil for a pointer
+// or slice, Invalid for a dtype. The tag len is the required length of a list; a single number is repeated. The tag
+// oneof lists the permitted strings, separated by "|". The tag words lists the permitted words of an IntsOrWord in the
+// same way.
 //
 // Integers beyond 2^47 in absolute value ([tensor.MaxBytes]) are rejected, because no size, stride or distance can be
 // that large. The tag range:"int64" permits every integer, for bounds of slices, seeds and other numbers that are

@@ -12,10 +12,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file divides a graph whose shapes depend on data into segments. A dynamic node (nonzero) computes results whose
-// shapes depend on data. Nodes that depend on these shapes can be planned only when the dynamic node has run. Nodes are
-// therefore assigned to rounds. Round 0 has the nodes that depend on no dynamic node. At the end of each round the
-// dynamic nodes of the round run, one after another. Nodes that are not dynamic and depend on their results are in the
+// This file divides a graph whose shapes depend on data into segments. A dynamic node, such as nonzero, computes
+// results whose shapes depend on data. Nodes that depend on these shapes can be planned only after the dynamic node has
+// run. Each node is therefore assigned to a round. Round 0 has the nodes that depend on no dynamic node. At the end of
+// each round the dynamic nodes of the round run, one after another. Other nodes that depend on their results are in the
 // next round. Each dynamic node of a round is a segment of its own. All other nodes of a round form one segment.
 
 // Segment is a part of a graph whose shapes depend on data: see [Graph.Segments]. It is either a single dynamic node,

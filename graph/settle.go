@@ -11,8 +11,8 @@ import (
 // Settle replaces each node that runs one of several graphs ([Op.Chooses]) by the nodes of the graph that sizes choose.
 // It also replaces each node that runs a graph repeatedly, if sizes determine the number of iterations ([Op.Repeats]),
 // by the nodes of all iterations. Symbols must be bound. In a graph of [Graph.Symbolic] the choice becomes a guard. The
-// results of replaced nodes are removed, or become results of the new nodes. After Settle the graph must be inferred. A
-// graph without such nodes is unchanged.
+// results of replaced nodes are removed, or become results of the new nodes. After Settle the graph must be inferred.
+// Settle does not change a graph without such nodes.
 func (g *Graph) Settle() error {
 	first := slices.IndexFunc(g.Nodes, (*Node).isReplacedBySettle)
 	if first < 0 {

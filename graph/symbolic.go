@@ -51,10 +51,10 @@ type Guard struct {
 }
 
 // Symbolic infers a copy of the graph with unknown sizes: the sizes of the symbols in hints, and of all other symbols
-// without a given size ([Graph.Assumed]). hints override the assumed sizes. If the bounds of symbols do not decide a
-// branch of inference, it is decided for the hints, and a guard is recorded. For all sizes that satisfy the guards, the
-// types are the types that [Graph.Bind] infers. There is one exception: sizes for which a value exceeds
-// [tensor.MaxBytes] are rejected only by Bind.
+// without a given size ([Graph.Assumed]). hints override the assumed sizes. A branch of inference that the bounds of
+// symbols do not decide is decided for the hints, and becomes a guard. For all sizes that satisfy the guards, the types
+// are the types that [Graph.Bind] infers. There is one exception: sizes for which a value exceeds [tensor.MaxBytes] are
+// rejected only by Bind.
 //
 // If inference rejects a node at the hints, Symbolic returns its error, and also the result with the types and guards
 // of the nodes before it.

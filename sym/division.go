@@ -71,7 +71,7 @@ func (v *Env) quotientAtom(a, b *expr) *expr {
 func (v *Env) floorConstant(a *expr, c int) *expr {
 	switch {
 	case c == 0 || c == math.MinInt:
-		// Two divisions stay as written: by 0, which occurs only in parts that are never evaluated, and by math.MinInt,
+		// Two divisions are not simplified: by 0, which occurs only in parts that are never evaluated, and by math.MinInt,
 		// which has no negation.
 		return v.atom(kindDiv, a, v.constant(c))
 	case c < 0:

@@ -35,8 +35,8 @@ type parser struct {
 	tokenEnd int // end of the token
 	token    string
 	depth    int
-	// inWhere is the number of enclosing operands of Where. An operand of Where is not evaluated for all sizes. A
-	// division in it therefore leaves no guard.
+	// inWhere is the number of enclosing operands of Where. An operand of Where is not evaluated for all sizes. A division
+	// in such an operand therefore leaves no guard.
 	inWhere int
 }
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxPrinted is the largest size of an expression that is printed. Because parts are shared, the text may be
-// exponentially longer than the expression.
+// maxPrinted is the largest size of an expression that is printed. The text may be exponentially longer than the
+// expression in memory, because parts are shared.
 const maxPrinted = 1 << 14
 
 // String prints the sum in Python's syntax: "x*y + 5*Max(1, x) - 3".

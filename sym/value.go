@@ -37,7 +37,7 @@ func (w *valuation) expr(e *expr) (int, error) {
 	return n, nil
 }
 
-// errOverflow is the error for an intermediate result that overflows an int. [bigValuation] then computes the value.
+// errOverflow is the error for an intermediate result that overflows an int. A [bigValuation] then computes the value.
 var errOverflow = errors.New("a number leaves an int")
 
 // value returns the value of an expression. It fails if the value overflows an int. It does not fail if only an

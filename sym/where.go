@@ -37,8 +37,8 @@ type Case[T any] struct {
 // errCases is the error of Fork for too many cases.
 var errCases = errors.New("sym: too many cases")
 
-// pathSearch enumerates the paths of a computation. It holds the answers of the branches on the current path. A choice
-// is a branch that bounds and guards do not decide.
+// pathSearch enumerates the paths of a computation. It has the answers of the branches on the current path. A choice is
+// a branch that bounds and guards do not decide.
 type pathSearch struct {
 	branches   []branch // all branches of the current path so far, including those that are not choices
 	nextIndex  int      // index of the next branch

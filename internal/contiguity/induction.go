@@ -14,7 +14,7 @@ type Step struct {
 	Check func(symbol func(name string) sym.Int) bool
 }
 
-// isCertain reports whether a condition is known to hold on the current path.
+// isCertain reports whether a condition is known to be true on the current path.
 func isCertain(b sym.Bool) bool {
 	v, known := b.Known()
 	return v && known
@@ -147,10 +147,10 @@ var lastStep = Step{
 }
 
 var sizesStep = Step{
-	Claim: "For the dimension m that all others precede, the product that the formula compares with its stride " +
-		"has the size of every other dimension as a factor; the product of another dimension has 1 in place " +
-		"of m's size, so that without m it is the formula of the others. The loop's treatment of m, its last " +
-		"dimension, is the step above.",
+	Claim: "Let m be the dimension that all others precede. The product that the formula compares with the " +
+		"stride of m has the size of every other dimension as a factor. The product for another dimension has 1 " +
+		"in place of the size of m. Without m the formula is therefore the formula of the other dimensions. The " +
+		"loop visits m last, as in step 1.",
 	Check: forOrderedPair(func(shape, strides []sym.Int, e, m int) bool {
 		return isCertain(sizesBefore(shape, strides, m).Eq(shape[e])) && isCertain(sizesBefore(shape, strides, e).Eq(one()))
 	}),

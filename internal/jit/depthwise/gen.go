@@ -13,17 +13,17 @@ import (
 
 // General-purpose registers.
 const (
-	tiles     = asm.R8  // remaining
-	inTile    = asm.R10 // start of a tile
+	tiles     = asm.R8  // number of remaining tiles
+	inTile    = asm.R10 // input at the tile
 	outTile   = asm.R11
-	vectors   = asm.R9  // of channels, remaining
+	vectors   = asm.R9  // number of remaining vectors of channels
 	channel   = asm.R12 // offset of the current channels in bytes
 	overlap   = asm.R13
-	in        = asm.SI // at the current channels
+	in        = asm.SI // input at the tile and the current channels
 	out       = asm.DX
 	weights   = asm.BX
 	bias      = asm.R15
-	inRow     = asm.AX // at a row of the window
+	inRow     = asm.AX // input at a row of the window
 	weightRow = asm.CX
 	rowsLeft  = asm.R14
 	scratch   = asm.AX // free outside the windows

@@ -91,7 +91,8 @@ func (g *gen) storeQuantized() {
 	}
 }
 
-// storeParts stores n parts of 16 bytes of a register, from part first on.
+// storeParts stores n parts of 16 bytes of a register, from part first on. x is a free register. last says that the
+// parts are the end of a row.
 func (g *gen) storeParts(from, x asm.Vec, first, n int, at asm.Mem, last bool) {
 	sized := func(r asm.Vec) asm.Vec {
 		return map[int]asm.Vec{1: asm.X(int(r)), 2: asm.Y(int(r)), 3: asm.Z(int(r)), 4: asm.Z(int(r))}[n]

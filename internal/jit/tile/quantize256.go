@@ -52,7 +52,8 @@ func (g *gen) storeQuantized256() {
 	}
 }
 
-// storeParts256 stores n parts of 8 bytes of a register, from part `first` on. If n is not 1, `first` is even.
+// storeParts256 stores n parts of 8 bytes of a register, from part `first` on. If n is not 1, `first` is even. x is a
+// free register.
 func (g *gen) storeParts256(from, x asm.Vec, first, n int, at asm.Mem) {
 	if n == packedVectors {
 		g.Emit("VMOVDQU", from, at)

@@ -44,16 +44,16 @@ type Spec struct {
 	Size int // bytes of an element: 4 for float32, 8 for float64
 
 	// Bytes selects int8 products: an element is a group of four bytes, unsigned in the broadcast operand and signed in
-	// the vector operand, whose products are summed. Accumulators, starts and results are int32; they are converted to
-	// float32 if there is an epilogue. Size is 4. The processor must have a byte dot product (VPDPBUSD) for these
-	// vectors.
+	// the vector operand. The product of two groups is the sum of four products. Accumulators, starts and results are
+	// int32. If there is an epilogue, the accumulators are converted to float32 first. Size is 4. The processor must have
+	// a byte dot product (VPDPBUSD) for these vectors.
 	Bytes bool
 	// Unit executes Bytes with the processor's matrix unit (AMX). It requires AVX-512, In, Out, constant numbers of
 	// terms, InStep equal to Size, equal VecSteps, all rows in every run, and rows at constant distances in one or two
 	// parts. A bias must have whole vectors, and the operand Scratch must have UnitScratchBytes bytes.
 	Unit bool
-	// Words selects int16 products instead: an element is a pair of int16. It works like Bytes, on every instruction
-	// set.
+	// Words selects int16 products instead: an element is a pair of int16. Words works like Bytes, but on every
+	// instruction set.
 	Words bool
 	// Quantized selects the dtype of the result for Bytes and Words. If it is not Sums, elements of the result have one
 	// byte. It then requires Out, a start other than FromResult, and no epilogue.
@@ -61,7 +61,7 @@ type Spec struct {
 
 	Rows    int // rows of the tile, at least 1
 	Vectors int // vectors of a row, at least 1
-	Lanes   int // lanes of the last vector: 0 for all of them, or Dynamic, at least 1
+	Lanes   int // number of existing lanes of the last vector, at least 1, or Dynamic; 0 for all lanes
 
 	// In and Out are the offsets of the rows in the broadcast operand and in the result. If nil, rows have a constant
 	// distance that the call passes (InRow, OutRow).
@@ -81,11 +81,11 @@ type Spec struct {
 	// PrefetchResult prefetches the tile's cache lines of the result into L1 before the k-loop, for a start or an
 	// epilogue that reads them.
 	PrefetchResult bool
-	// PrefetchDistance is the distance at which the vector operand is prefetched into L1, ahead of its loads. 0
-	// disables it.
+	// PrefetchDistance is the distance at which the vector operand is prefetched into L1, ahead of its loads. 0 disables
+	// the prefetching.
 	PrefetchDistance int
 	// AheadLines is the number of cache lines of the operand [Ahead] that are prefetched into L2 per iteration of the
-	// k-loop. The address advances from iteration to iteration and from tile to tile. 0 disables it.
+	// k-loop. The address advances from iteration to iteration and from tile to tile. 0 disables the prefetching.
 	AheadLines int
 	// Prefetch lists further operands to prefetch into L2: at most two, or one with AheadLines. It requires a single
 	// run with Dynamic Terms, no loops, and no Unroll.

@@ -187,7 +187,7 @@ func (f Form) operandBlock(p Part) *block {
 			}
 		}
 	}
-	half := map[int][]value{}
+	half := map[int][]value{} // by row of points: the columns after their transform
 	set := func(row, col int, v value) {
 		if half[row] == nil {
 			half[row] = make([]value, n)
@@ -223,7 +223,7 @@ func (f Form) operandBlock(p Part) *block {
 func (f Form) resultBlock(rows, cols int, bias bool, epilogue []tile.EpilogueStep) *block {
 	b := new(block)
 	n := f.N()
-	half := make([][]value, f.M)
+	half := make([][]value, f.M) // by row of results: the columns after their transform
 	for col := range n {
 		d := make([]value, n)
 		for row := range n {

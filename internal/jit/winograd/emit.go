@@ -204,7 +204,7 @@ func (c *code) begin() {
 	load(jit.OffsetStep, source, asm.R13)
 	load(jit.OffsetRow, source, c.source.minor[0])
 	load(jit.OffsetStep, target, c.target.minor[0])
-	times := func(m [3]asm.Reg, i int, n uint8) {
+	times := func(m [3]asm.Reg, i int, n uint8) { // sets m[i] to n times m[0]
 		c.Emit("LEAQ", asm.Mem{Base: m[0], Index: m[0], Scale: n - 1}, m[i])
 	}
 	times(c.source.minor, 1, 3)

@@ -14,7 +14,7 @@ import (
 type Transform struct {
 	fn           *jit.Func
 	cpu          machine.Features
-	partChannels int
+	partChannels int // number of channels in the last, partial vector; 0 if all vectors are whole
 	operands     int // number of epilogue operands
 }
 
