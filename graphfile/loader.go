@@ -44,7 +44,7 @@ type loader struct {
 
 	outputsAt int // offset of "outputs"
 
-	attrs map[attrsKey]*attrsValue // cache of decoded attributes
+	attrsCache map[attrsKey]*attrsValue // cache of decoded attributes
 
 	declaredSymbols map[string]bool // the keys of "symbols"
 	expressions     []expression    // checked after all symbols are known
@@ -63,8 +63,8 @@ func newLoader(src *source, lookup graph.Lookup, data []byte) *loader {
 	p := &places{src: src, nodes: make([]int, 0, n), outputs: map[string]int{}}
 	d := graph.NewDraft(lookup, n, p)
 	return &loader{draft: d, g: d.Graph(), places: p, src: src, lookup: lookup, data: data,
-		rawNodes: make([]rawNode, 0, n),
-		attrs:    map[attrsKey]*attrsValue{}, declaredSymbols: map[string]bool{}}
+		rawNodes:   make([]rawNode, 0, n),
+		attrsCache: map[attrsKey]*attrsValue{}, declaredSymbols: map[string]bool{}}
 }
 
 // parse reads, resolves and sorts the graph in l.data.
@@ -85,10 +85,10 @@ func (l *loader) parse() {
 }
 
 func (l *loader) failAt(at int, format string, args ...any) {
-	l.add(l.src.fail(at, format, args...))
+	l.addError(l.src.fail(at, format, args...))
 }
 
-func (l *loader) add(e *graph.Error) {
+func (l *loader) addError(e *graph.Error) {
 	if len(l.errs) < maxErrors {
 		l.errs = append(l.errs, e)
 	}

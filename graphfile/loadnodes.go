@@ -290,7 +290,7 @@ func (l *loader) reject(r *rawNode, at int, err error) {
 		return
 	}
 	p := l.src.position(at)
-	l.add(&graph.Error{File: p.File, Line: p.Line, Col: p.Col, Node: r.node.Name, Op: r.op, Err: err})
+	l.addError(&graph.Error{File: p.File, Line: p.Line, Col: p.Col, Node: r.node.Name, Op: r.op, Err: err})
 	r.reported = true
 }
 
@@ -324,7 +324,7 @@ func (l *loader) noOperand(name string) error {
 func (l *loader) addRefusals() {
 	for _, r := range l.rawNodes {
 		if err := l.draft.Refused(r.node); err != nil && !r.reported {
-			l.add(l.g.Fail(r.node, err))
+			l.addError(l.g.Fail(r.node, err))
 		}
 	}
 }
@@ -332,11 +332,11 @@ func (l *loader) addRefusals() {
 // decode parses and decodes attributes. Equal attributes are decoded once. Symbolic sizes are decoded when the graph is
 // bound.
 func (l *loader) decode(op *graph.Op, raw []byte, at int) *attrsValue {
-	if a, ok := l.attrs[attrsKey{op, string(raw)}]; ok {
+	if a, ok := l.attrsCache[attrsKey{op, string(raw)}]; ok {
 		return a
 	}
 	a := &attrsValue{places: map[string]int{}}
-	l.attrs[attrsKey{op, string(raw)}] = a
+	l.attrsCache[attrsKey{op, string(raw)}] = a
 	s := newScanner(raw, func(bad int, err error) { a.err, a.errAt = err, bad-at })
 	s.base = at
 	given := graph.Attrs{}
@@ -344,7 +344,7 @@ func (l *loader) decode(op *graph.Op, raw []byte, at int) *attrsValue {
 		a.err, a.errAt = err, s.at()-at
 	}
 	for attr, v := range given {
-		name, ok := refName(v)
+		name, ok := nameInRef(v)
 		if !ok {
 			continue
 		}
@@ -379,8 +379,8 @@ func (l *loader) attrValues(schema *graph.Schema, s *scanner, given graph.Attrs,
 	})
 }
 
-// refName returns the name in {"value": name}, the form of an attribute that is read from a value.
-func refName(v any) (string, bool) {
+// nameInRef returns the name in {"value": name}, the form of an attribute that is read from a value.
+func nameInRef(v any) (string, bool) {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) != 1 {
 		return "", false

@@ -35,7 +35,7 @@ func (l *loader) subgraph(raw []byte, at int) *graph.Graph {
 		}
 	}
 	for _, e := range sub.errs {
-		l.add(e)
+		l.addError(e)
 	}
 	return sub.g
 }

@@ -161,8 +161,8 @@ func (a *atom) unexpanded() bool { return a.kind == kindSum || a.kind == kindPro
 
 // single returns the atom if e is exactly one atom, else nil.
 func (e *expr) single() *atom {
-	if e.c == 0 && len(e.terms) == 1 && e.terms[0].k == 1 && len(e.terms[0].m) == 1 {
-		return e.terms[0].m[0]
+	if e.c == 0 && len(e.terms) == 1 && e.terms[0].coeff == 1 && len(e.terms[0].atoms) == 1 {
+		return e.terms[0].atoms[0]
 	}
 	return nil
 }

@@ -85,8 +85,8 @@ type bigValuation struct {
 func (w *bigValuation) expr(e *expr) (*big.Int, error) {
 	sum := big.NewInt(int64(e.c))
 	for _, t := range e.terms {
-		product := big.NewInt(int64(t.k))
-		for _, a := range t.m {
+		product := big.NewInt(int64(t.coeff))
+		for _, a := range t.atoms {
 			x, err := w.atom(a)
 			if err != nil {
 				return nil, err

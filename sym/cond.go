@@ -103,7 +103,7 @@ func (v *Env) equal(x, y *expr) Bool {
 	if d.c%g != 0 {
 		return Bool{}
 	}
-	if d.terms[0].k < 0 {
+	if d.terms[0].coeff < 0 {
 		g = -g
 	}
 	n := v.zeroForm(v.dividedBy(d, g, d.c/g))
@@ -133,7 +133,7 @@ func (v *Env) zeroForm(e *expr) *expr {
 	if e.c != 0 {
 		return e
 	}
-	m := e.terms[0].m
+	m := e.terms[0].atoms
 	if len(e.terms) > 1 {
 		m = e.commonFactors()
 	}
@@ -143,7 +143,7 @@ func (v *Env) zeroForm(e *expr) *expr {
 			drop = append(drop, a)
 		}
 	}
-	if len(drop) == len(e.terms[0].m) {
+	if len(drop) == len(e.terms[0].atoms) {
 		return e
 	}
 	return v.divideTerms(e, drop)
@@ -155,7 +155,7 @@ func (v *Env) dropPositiveFactors(e *expr) *expr {
 	if e.c != 0 && e.c != -1 {
 		return e
 	}
-	m := e.terms[0].m
+	m := e.terms[0].atoms
 	if len(e.terms) > 1 {
 		m = e.commonFactors()
 	}
@@ -170,11 +170,11 @@ func (v *Env) dropPositiveFactors(e *expr) *expr {
 // that this operand is at least (at most) every other operand. ok is false if n = 0 has another form.
 func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 	for _, t := range n.terms {
-		if len(t.m) != 1 || t.k != 1 && t.k != -1 || t.m[0].kind != kindMax && t.m[0].kind != kindMin {
+		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || t.atoms[0].kind != kindMax && t.atoms[0].kind != kindMin {
 			continue
 		}
-		a := t.m[0]
-		other := v.addMultiple(a.self, n, -t.k)
+		a := t.atoms[0]
+		other := v.addMultiple(a.self, n, -t.coeff)
 		b = Bool{v: true}
 		if !slices.Contains(a.args, other) {
 			// n = 0 states that a maximum of constants and terms equals another number m. The constant operand c comes
@@ -236,29 +236,29 @@ func (v *Env) atLeast(d, x, y *expr, rel string) Bool {
 // If the number decides the condition, the result is true or false. Otherwise the result is a condition on x.
 func (v *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
 	t := n.terms[0]
-	a := t.m[0]
-	if len(n.terms) > 1 || len(t.m) > 1 || a.kind != kindMax && a.kind != kindMin || len(a.args) > 2 ||
+	a := t.atoms[0]
+	if len(n.terms) > 1 || len(t.atoms) > 1 || a.kind != kindMax && a.kind != kindMin || len(a.args) > 2 ||
 		len(a.args[0].terms) > 0 {
 		return Bool{}, false
 	}
-	at := v.addMultiple(v.constant(n.c), a.args[0], t.k)
-	switch decided := (t.k > 0) == (a.kind == kindMax); {
+	at := v.addMultiple(v.constant(n.c), a.args[0], t.coeff)
+	switch decided := (t.coeff > 0) == (a.kind == kindMax); {
 	case len(at.terms) > 0:
 		return Bool{}, false
 	case (at.c >= 0) == decided:
 		return Bool{v: decided}, true
 	}
-	return Int{}.Le(v.addMultiple(v.constant(n.c), a.args[1], t.k).int()), true
+	return Int{}.Le(v.addMultiple(v.constant(n.c), a.args[1], t.coeff).int()), true
 }
 
 // splitEquation returns x and y such that x = y is equivalent to n = 0. x has the positive terms of n.
 func (v *Env) splitEquation(n *expr) (x, y *expr) {
 	var left, right []term
 	for _, t := range n.terms {
-		if t.k > 0 {
+		if t.coeff > 0 {
 			left = append(left, t)
 		} else {
-			right = append(right, term{-t.k, t.m})
+			right = append(right, term{-t.coeff, t.atoms})
 		}
 	}
 	return v.sum(left, 0), v.sum(right, -n.c)

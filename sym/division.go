@@ -103,12 +103,12 @@ func (v *Env) floorConstant(a *expr, c int) *expr {
 func (v *Env) splitCoefficients(a *expr, c int) (q, r *expr) {
 	var whole, rest []term
 	for _, t := range a.terms {
-		k := floorDiv(t.k, c)
+		k := floorDiv(t.coeff, c)
 		if k != 0 {
-			whole = append(whole, term{k, t.m})
+			whole = append(whole, term{k, t.atoms})
 		}
-		if left := t.k - k*c; left != 0 {
-			rest = append(rest, term{left, t.m})
+		if left := t.coeff - k*c; left != 0 {
+			rest = append(rest, term{left, t.atoms})
 		}
 	}
 	k := floorDiv(a.c, c)
@@ -120,14 +120,14 @@ func (v *Env) splitMultiples(a *expr, d term) (q, r *expr) {
 	var whole, rest []term
 	c := 0
 	for _, t := range a.terms {
-		m, ok := withoutAtoms(t.m, d.m)
+		m, ok := withoutAtoms(t.atoms, d.atoms)
 		switch {
-		case !ok || t.k%d.k != 0:
+		case !ok || t.coeff%d.coeff != 0:
 			rest = append(rest, t)
 		case len(m) == 0:
-			c += t.k / d.k
+			c += t.coeff / d.coeff
 		default:
-			whole = append(whole, term{t.k / d.k, m})
+			whole = append(whole, term{t.coeff / d.coeff, m})
 		}
 	}
 	return v.sum(whole, c), v.sum(rest, a.c)
@@ -138,11 +138,11 @@ func (v *Env) exactQuotient(a, b *expr) (q *expr, ok bool) {
 	q = v.constant(0)
 	for steps := len(a.terms) + 1; a.c != 0 || len(a.terms) > 0; steps-- {
 		top, by := a.leadingTerm(), b.leadingTerm()
-		m, divides := withoutAtoms(top.m, by.m)
-		if !divides || top.k%by.k != 0 || steps == 0 {
+		m, divides := withoutAtoms(top.atoms, by.atoms)
+		if !divides || top.coeff%by.coeff != 0 || steps == 0 {
 			return nil, false
 		}
-		t := v.termExpr(term{top.k / by.k, m})
+		t := v.termExpr(term{top.coeff / by.coeff, m})
 		q, a = v.addMultiple(q, t, 1), v.addMultiple(a, v.times(t, b), -1)
 	}
 	return q, true
@@ -153,10 +153,10 @@ func (v *Env) cancel(a, b *expr) (*expr, *expr) {
 	if a.c != 0 || b.c != 0 || len(a.terms) == 0 {
 		return a, b
 	}
-	shared := b.terms[0].m
+	shared := b.terms[0].atoms
 	for _, e := range []*expr{a, b} {
 		for _, t := range e.terms {
-			shared = commonAtoms(shared, t.m)
+			shared = commonAtoms(shared, t.atoms)
 		}
 	}
 	g := gcd(a.gcd(), b.gcd())
@@ -167,10 +167,10 @@ func (v *Env) cancel(a, b *expr) (*expr, *expr) {
 		var terms []term
 		c := 0
 		for _, t := range e.terms {
-			if m, _ := withoutAtoms(t.m, shared); len(m) > 0 {
-				terms = append(terms, term{t.k / g, m})
+			if m, _ := withoutAtoms(t.atoms, shared); len(m) > 0 {
+				terms = append(terms, term{t.coeff / g, m})
 			} else {
-				c += t.k / g
+				c += t.coeff / g
 			}
 		}
 		return v.sum(terms, c)

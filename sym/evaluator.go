@@ -9,13 +9,13 @@ import (
 // Evaluator computes expressions and conditions for many bindings. For one binding, it computes shared parts once. It
 // finds symbols by index instead of by name. An Evaluator is immutable and safe for concurrent use.
 type Evaluator struct {
-	symbols []string
-	code    []instruction
-	refs    []int32 // indexes of the operands of instructions
-	ints    []int32 // by expression: the index of the instruction that computes it
-	conds   []int32 // by condition: the index of the instruction that computes it
-	sizes   []Int   // the expressions, evaluated directly if intermediate results overflow an int
-	truths  []Bool  // the conditions, evaluated directly in the same case
+	symbols   []string
+	code      []instruction
+	operands  []int32 // indexes of the operands of instructions
+	sizeCells []int32 // by expression: the index of the instruction that computes it
+	condCells []int32 // by condition: the index of the instruction that computes it
+	sizes     []Int   // the expressions, evaluated directly if intermediate results overflow an int
+	truths    []Bool  // the conditions, evaluated directly in the same case
 }
 
 // instruction computes one cell from earlier cells. Its operands are the cells refs[from:to].
@@ -61,17 +61,17 @@ func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, erro
 	b.e.sizes = slices.Clone(sizes)
 	for _, s := range sizes {
 		if s.e == nil {
-			b.e.ints = append(b.e.ints, b.put(opSum, s.n))
+			b.e.sizeCells = append(b.e.sizeCells, b.put(opSum, s.n))
 		} else {
-			b.e.ints = append(b.e.ints, b.expr(s.e))
+			b.e.sizeCells = append(b.e.sizeCells, b.expr(s.e))
 		}
 	}
 	for _, c := range conds {
 		switch {
 		case c.c != nil:
-			b.e.conds, b.e.truths = append(b.e.conds, b.cond(c.c)), append(b.e.truths, c)
+			b.e.condCells, b.e.truths = append(b.e.condCells, b.cond(c.c)), append(b.e.truths, c)
 		case !c.v:
-			b.e.conds, b.e.truths = append(b.e.conds, b.put(opOr, 0)), append(b.e.truths, c) // an empty disjunction
+			b.e.condCells, b.e.truths = append(b.e.condCells, b.put(opOr, 0)), append(b.e.truths, c) // an empty disjunction
 		}
 	}
 	if b.err != nil {
@@ -88,7 +88,7 @@ func (e *Evaluator) Hold(values []int) bool {
 	}
 	var few [fewCells]cell
 	cells := e.run(values, few[:])
-	for i := range e.conds {
+	for i := range e.condCells {
 		if !e.truth(i, cells, values) {
 			return false
 		}
@@ -103,7 +103,7 @@ func (e *Evaluator) Truths(list []bool, values []int) []bool {
 	}
 	var few [fewCells]cell
 	cells := e.run(values, few[:])
-	for i := range e.conds {
+	for i := range e.condCells {
 		list = append(list, e.truth(i, cells, values))
 	}
 	return list
@@ -111,7 +111,7 @@ func (e *Evaluator) Truths(list []bool, values []int) []bool {
 
 // truth reports whether condition i holds.
 func (e *Evaluator) truth(i int, cells []cell, values []int) bool {
-	c := cells[e.conds[i]]
+	c := cells[e.condCells[i]]
 	if c.overflows {
 		holds, err := e.truths[i].At(e.binding(values))
 		return err == nil && holds
@@ -135,7 +135,7 @@ func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 	}
 	var few [fewCells]cell
 	cells := e.run(values, few[:])
-	for i, at := range e.ints {
+	for i, at := range e.sizeCells {
 		n := cells[at].n
 		switch {
 		case cells[at].overflows:
@@ -161,7 +161,7 @@ func (e *Evaluator) run(values []int, buffer []cell) []cell {
 	cells := buffer[:len(e.code)]
 	for i := range e.code {
 		in := &e.code[i]
-		args := e.refs[in.from:in.to]
+		args := e.operands[in.from:in.to]
 		switch in.op {
 		case opSymbol:
 			cells[i] = cell{n: values[in.n]}
@@ -255,9 +255,9 @@ type evaluatorBuilder struct {
 }
 
 func (b *evaluatorBuilder) put(op opcode, n int, args ...int32) int32 {
-	from := len(b.e.refs)
-	b.e.refs = append(b.e.refs, args...)
-	b.e.code = append(b.e.code, instruction{op, int32(from), int32(len(b.e.refs)), n})
+	from := len(b.e.operands)
+	b.e.operands = append(b.e.operands, args...)
+	b.e.code = append(b.e.code, instruction{op, int32(from), int32(len(b.e.operands)), n})
 	return int32(len(b.e.code) - 1)
 }
 
@@ -268,14 +268,14 @@ func (b *evaluatorBuilder) expr(x *expr) int32 {
 	var terms []int32
 	for _, t := range x.terms {
 		var factors []int32
-		for _, a := range t.m {
+		for _, a := range t.atoms {
 			factors = append(factors, b.atom(a))
 		}
-		if len(factors) == 1 && t.k == 1 {
+		if len(factors) == 1 && t.coeff == 1 {
 			terms = append(terms, factors[0])
 			continue
 		}
-		terms = append(terms, b.put(opProduct, t.k, factors...))
+		terms = append(terms, b.put(opProduct, t.coeff, factors...))
 	}
 	at := b.put(opSum, x.c, terms...)
 	b.exprs[x] = at

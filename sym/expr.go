@@ -31,19 +31,19 @@ type expr struct {
 
 // term is a non-zero coefficient and a product of at least one atom, sorted by id.
 type term struct {
-	k int
-	m []*atom
+	coeff int
+	atoms []*atom // a power of an atom is a repetition of the atom
 }
 
 // compareTerms orders products by falling degree, then by their atoms. Multiplication preserves this order,
 // as polynomial division requires.
 func compareTerms(a, b term) int {
-	if len(a.m) != len(b.m) {
-		return len(b.m) - len(a.m)
+	if len(a.atoms) != len(b.atoms) {
+		return len(b.atoms) - len(a.atoms)
 	}
-	for i := range a.m {
-		if a.m[i] != b.m[i] {
-			return a.m[i].id - b.m[i].id
+	for i := range a.atoms {
+		if a.atoms[i] != b.atoms[i] {
+			return a.atoms[i].id - b.atoms[i].id
 		}
 	}
 	return 0
@@ -56,15 +56,15 @@ func (v *Env) sum(terms []term, c int) *expr {
 	out := terms[:0]
 	for _, t := range terms {
 		if n := len(out); n > 0 && compareTerms(out[n-1], t) == 0 {
-			k, fits := addFits(out[n-1].k, t.k)
+			k, fits := addFits(out[n-1].coeff, t.coeff)
 			if !fits {
 				return nil
 			}
-			out[n-1].k = k
+			out[n-1].coeff = k
 		} else {
 			out = append(out, t)
 		}
-		if out[len(out)-1].k == 0 {
+		if out[len(out)-1].coeff == 0 {
 			out = out[:len(out)-1]
 		}
 	}
@@ -74,12 +74,12 @@ func (v *Env) sum(terms []term, c int) *expr {
 	var buf [64]byte
 	key := binary.AppendVarint(buf[:0], int64(c))
 	for _, t := range out {
-		if t.k == math.MinInt {
+		if t.coeff == math.MinInt {
 			return nil
 		}
-		key = binary.AppendVarint(key, int64(t.k))
-		key = binary.AppendVarint(key, int64(len(t.m)))
-		for _, a := range t.m {
+		key = binary.AppendVarint(key, int64(t.coeff))
+		key = binary.AppendVarint(key, int64(len(t.atoms)))
+		for _, a := range t.atoms {
 			key = binary.AppendVarint(key, int64(a.id))
 		}
 	}
@@ -98,9 +98,9 @@ func (e *expr) bound() {
 	e.lo, e.hi = constantRange(e.c)
 	e.hint, e.maxMagnitude = e.c, satMagnitude(e.c)
 	for _, t := range e.terms {
-		e.maxMagnitude = max(e.maxMagnitude, satMagnitude(t.k))
-		lo, hi, hint := t.k, t.k, t.k
-		for _, a := range t.m {
+		e.maxMagnitude = max(e.maxMagnitude, satMagnitude(t.coeff))
+		lo, hi, hint := t.coeff, t.coeff, t.coeff
+		for _, a := range t.atoms {
 			lo, hi = mulRange(lo, hi, a.lo, a.hi)
 			hint = satMul(hint, a.hint)
 		}
@@ -216,7 +216,7 @@ func (v *Env) scaledSum(a, b *expr, k int) *expr {
 	terms := append(make([]term, 0, len(a.terms)+len(b.terms)), a.terms...)
 	var arith checked
 	for _, t := range b.terms {
-		terms = append(terms, term{arith.product(k, t.k), t.m})
+		terms = append(terms, term{arith.product(k, t.coeff), t.atoms})
 	}
 	c := arith.sum(a.c, arith.product(k, b.c))
 	if !arith.wraps {
@@ -236,15 +236,15 @@ func (v *Env) product(a, b *expr) *expr {
 	var arith checked
 	for _, s := range a.terms {
 		for _, t := range b.terms {
-			terms = append(terms, term{arith.product(s.k, t.k), mergeAtoms(s.m, t.m)})
+			terms = append(terms, term{arith.product(s.coeff, t.coeff), mergeAtoms(s.atoms, t.atoms)})
 		}
 		if b.c != 0 {
-			terms = append(terms, term{arith.product(s.k, b.c), s.m})
+			terms = append(terms, term{arith.product(s.coeff, b.c), s.atoms})
 		}
 	}
 	if a.c != 0 {
 		for _, t := range b.terms {
-			terms = append(terms, term{arith.product(a.c, t.k), t.m})
+			terms = append(terms, term{arith.product(a.c, t.coeff), t.atoms})
 		}
 	}
 	c := arith.product(a.c, b.c)
@@ -278,8 +278,8 @@ func withoutAtoms(a, b []*atom) ([]*atom, bool) {
 
 // termExpr returns a term as an expression. The product of the term may be empty.
 func (v *Env) termExpr(t term) *expr {
-	if len(t.m) == 0 {
-		return v.constant(t.k)
+	if len(t.atoms) == 0 {
+		return v.constant(t.coeff)
 	}
 	return v.sum([]term{t}, 0)
 }
@@ -287,7 +287,7 @@ func (v *Env) termExpr(t term) *expr {
 // leadingTerm returns the first term. For a constant, it is the constant times the empty product.
 func (e *expr) leadingTerm() term {
 	if len(e.terms) == 0 {
-		return term{k: e.c}
+		return term{coeff: e.c}
 	}
 	return e.terms[0]
 }
@@ -296,7 +296,7 @@ func (e *expr) leadingTerm() term {
 func (e *expr) gcd() int {
 	g := 0
 	for _, t := range e.terms {
-		g = gcd(g, t.k)
+		g = gcd(g, t.coeff)
 	}
 	return g
 }
@@ -317,7 +317,7 @@ func gcd(a, b int) int {
 func (v *Env) dividedBy(e *expr, g, c int) *expr {
 	terms := make([]term, len(e.terms))
 	for i, t := range e.terms {
-		terms[i] = term{t.k / g, t.m}
+		terms[i] = term{t.coeff / g, t.atoms}
 	}
 	return v.sum(terms, c)
 }

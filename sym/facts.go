@@ -19,7 +19,7 @@ type facts struct {
 	trail          []change
 	trueRelations  []*cond // relations that hold
 	clauses        []*cond // disjunctions that hold
-	sums           int     // number of facts about sums of several terms
+	sumFacts       int     // number of facts about sums of several terms
 	proofSteps     int     // remaining steps of a proof
 	hypotheses     int     // nesting depth of hypotheses
 	stepsLeft      int     // remaining steps of the question
@@ -44,13 +44,13 @@ type change struct {
 
 // mark is a state of the facts to which reset returns.
 type mark struct {
-	gen, trail, trueRelations, clauses, sums, guards, hypotheses int
-	contradiction                                                bool
+	gen, trail, trueRelations, clauses, sumFacts, guards, hypotheses int
+	contradiction                                                    bool
 }
 
 func (v *Env) mark() mark {
 	f := &v.facts
-	return mark{f.gen, len(f.trail), len(f.trueRelations), len(f.clauses), f.sums, len(v.guards), f.hypotheses,
+	return mark{f.gen, len(f.trail), len(f.trueRelations), len(f.clauses), f.sumFacts, len(v.guards), f.hypotheses,
 		f.contradiction}
 }
 
@@ -69,7 +69,7 @@ func (v *Env) reset(m mark) {
 			c.e.fact = c.fact
 		}
 	}
-	f.gen, f.sums, f.contradiction, f.hypotheses = m.gen, m.sums, m.contradiction, m.hypotheses
+	f.gen, f.sumFacts, f.contradiction, f.hypotheses = m.gen, m.sumFacts, m.contradiction, m.hypotheses
 	f.trueRelations, f.clauses = f.trueRelations[:m.trueRelations], f.clauses[:m.clauses]
 	v.guards = v.guards[:m.guards]
 }
@@ -146,7 +146,7 @@ func (v *Env) bounds(e *expr) (lo, hi int) {
 	lo, hi = max(lo, e.lo), min(hi, e.hi)
 	if f := e.fact; f != nil {
 		lo, hi = max(lo, f.lo), min(hi, f.hi)
-	} else if v.facts.sums > 0 && len(e.terms) > 1 {
+	} else if v.facts.sumFacts > 0 && len(e.terms) > 1 {
 		if p, k, c := v.linear(e); p.fact != nil {
 			l, h := mulRange(p.fact.lo, p.fact.hi, k, k)
 			lo, hi = max(lo, addLower(l, c)), min(hi, addUpper(h, c))
@@ -157,8 +157,8 @@ func (v *Env) bounds(e *expr) (lo, hi int) {
 }
 
 func (v *Env) termBounds(t term) (lo, hi int) {
-	lo, hi = t.k, t.k
-	for _, a := range t.m {
+	lo, hi = t.coeff, t.coeff
+	for _, a := range t.atoms {
 		l, h := v.atomBounds(a)
 		lo, hi = mulRange(lo, hi, l, h)
 	}
@@ -189,7 +189,7 @@ func (v *Env) atomBounds(a *atom) (lo, hi int) {
 // coefficients have no common divisor. Facts about e are stored in p. e must have at least one term.
 func (v *Env) linear(e *expr) (p *expr, k, c int) {
 	k = e.gcd()
-	if e.terms[0].k < 0 {
+	if e.terms[0].coeff < 0 {
 		k = -k
 	}
 	if k == 1 && e.c == 0 {
@@ -206,14 +206,14 @@ const maxModulus = 1 << (strconv.IntSize/2 - 2)
 func (v *Env) residue(e *expr) (m, r int) {
 	m, r = modulo(0, e.c)
 	for _, t := range e.terms {
-		tm, tr := modulo(0, t.k)
-		for _, a := range t.m {
+		tm, tr := modulo(0, t.coeff)
+		for _, a := range t.atoms {
 			am, ar := v.atomResidue(a)
 			tm, tr = modulo(gcd(gcd(tm*am, tm*ar), am*tr), tr*ar)
 		}
 		m, r = modulo(gcd(m, tm), r+tr)
 	}
-	if len(e.terms) > 1 && v.facts.active() && v.facts.sums > 0 {
+	if len(e.terms) > 1 && v.facts.active() && v.facts.sumFacts > 0 {
 		if p, k, c := v.linear(e); p.fact != nil && p.fact.mod > 1 && max(k, -k, c, -c) < maxModulus {
 			if fm, fr := modulo(p.fact.mod*k, p.fact.rem*k+c); fm > m {
 				return fm, fr
@@ -290,7 +290,7 @@ func (v *Env) findResidue(a *atom) (m, r int) {
 // setFact sets the fact of p, which must be a result of linear.
 func (v *Env) setFact(p *expr, f fact) {
 	if p.fact == nil && len(p.terms) > 1 {
-		v.facts.sums++
+		v.facts.sumFacts++
 	}
 	v.facts.trail = append(v.facts.trail, change{e: p, fact: p.fact})
 	p.fact = &f

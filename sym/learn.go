@@ -142,9 +142,9 @@ func (v *Env) narrow(e *expr, lo, hi int) {
 // exclude adds the fact that d is not 0.
 func (v *Env) exclude(d *expr) {
 	p, k, c := v.linear(d)
-	if len(d.terms) == 1 && c == 0 && len(d.terms[0].m) > 1 {
+	if len(d.terms) == 1 && c == 0 && len(d.terms[0].atoms) > 1 {
 		// No factor of a non-zero product is 0.
-		for _, a := range d.terms[0].m {
+		for _, a := range d.terms[0].atoms {
 			v.exclude(a.self)
 		}
 	}
@@ -166,12 +166,12 @@ func (v *Env) exclude(d *expr) {
 
 // propagateZero draws conclusions from d = 0. If d is a product and only one factor can be 0, that factor is 0.
 func (v *Env) propagateZero(d *expr) {
-	if len(d.terms) != 1 || d.c != 0 || len(d.terms[0].m) < 2 {
+	if len(d.terms) != 1 || d.c != 0 || len(d.terms[0].atoms) < 2 {
 		return
 	}
 	var open []*expr
-	for i, a := range d.terms[0].m {
-		if lo, hi := v.atomBounds(a); lo <= 0 && hi >= 0 && (i == 0 || a != d.terms[0].m[i-1]) {
+	for i, a := range d.terms[0].atoms {
+		if lo, hi := v.atomBounds(a); lo <= 0 && hi >= 0 && (i == 0 || a != d.terms[0].atoms[i-1]) {
 			open = append(open, a.self)
 		}
 	}
@@ -188,10 +188,10 @@ func (v *Env) propagate(p *expr, lo, hi int) {
 	switch {
 	case len(p.terms) > 1:
 		v.propagateSum(p, lo, hi)
-	case len(p.terms[0].m) > 1:
-		v.propagateProduct(p.terms[0].m, lo, hi)
-	case p.terms[0].m[0].kind != kindSymbol:
-		v.propagateAtom(p.terms[0].m[0], lo, hi)
+	case len(p.terms[0].atoms) > 1:
+		v.propagateProduct(p.terms[0].atoms, lo, hi)
+	case p.terms[0].atoms[0].kind != kindSymbol:
+		v.propagateAtom(p.terms[0].atoms[0], lo, hi)
 	}
 }
 
@@ -342,15 +342,16 @@ func (v *Env) substitute(d *expr) {
 	var solved *atom
 	var sign int
 	for i, t := range d.terms {
-		if len(t.m) != 1 || t.k != 1 && t.k != -1 || solved != nil && solved.id > t.m[0].id {
+		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || solved != nil && solved.id > t.atoms[0].id {
 			continue
 		}
 		independent := true
 		for j, o := range d.terms {
-			independent = independent && (i == j || !slices.ContainsFunc(o.m, func(a *atom) bool { return a.contains(t.m[0]) }))
+			independent = independent && (i == j ||
+				!slices.ContainsFunc(o.atoms, func(a *atom) bool { return a.contains(t.atoms[0]) }))
 		}
 		if independent {
-			solved, sign = t.m[0], t.k
+			solved, sign = t.atoms[0], t.coeff
 		}
 	}
 	if solved == nil || v.facts.contradiction {
@@ -399,7 +400,7 @@ func (s *search) atom(a *atom) bool {
 }
 
 func (s *search) expr(e *expr) bool {
-	return slices.ContainsFunc(e.terms, func(t term) bool { return slices.ContainsFunc(t.m, s.atom) })
+	return slices.ContainsFunc(e.terms, func(t term) bool { return slices.ContainsFunc(t.atoms, s.atom) })
 }
 
 func (s *search) cond(c *cond) bool {

@@ -18,7 +18,7 @@ func (e *expr) String() string {
 	}
 	var b strings.Builder
 	for i, t := range e.terms {
-		k, negated := t.k, false
+		k, negated := t.coeff, false
 		switch {
 		case i > 0 && k < 0:
 			b.WriteString(" - ")
@@ -48,16 +48,17 @@ func (t term) print(b *strings.Builder, k int, negated bool) {
 	if k != 1 {
 		fmt.Fprintf(b, "%d*", k)
 	}
-	for i := 0; i < len(t.m); {
+	for i := 0; i < len(t.atoms); {
 		n := 1
-		for i+n < len(t.m) && t.m[i+n] == t.m[i] && n < maxPower { // longer powers are not parsed
+		for i+n < len(t.atoms) && t.atoms[i+n] == t.atoms[i] && n < maxPower { // longer powers are not parsed
 			n++
 		}
 		if i > 0 {
 			b.WriteString("*")
 		}
-		text := t.m[i].String()
-		if infix := t.m[i].kind == kindDiv || t.m[i].kind == kindMod; infix && (negated || k != 1 || len(t.m) > 1) {
+		text := t.atoms[i].String()
+		infix := t.atoms[i].kind == kindDiv || t.atoms[i].kind == kindMod
+		if infix && (negated || k != 1 || len(t.atoms) > 1) {
 			text = "(" + text + ")"
 		}
 		b.WriteString(text)
@@ -96,7 +97,7 @@ func (a *atom) String() string {
 // dividend prints the left operand of // or %. These operators bind as tightly as *.
 func dividend(e *expr) string {
 	infix := func(a *atom) bool { return a.kind == kindDiv || a.kind == kindMod }
-	if e.c == 0 && len(e.terms) == 1 && e.terms[0].k > 0 && !slices.ContainsFunc(e.terms[0].m, infix) {
+	if e.c == 0 && len(e.terms) == 1 && e.terms[0].coeff > 0 && !slices.ContainsFunc(e.terms[0].atoms, infix) {
 		return e.String()
 	}
 	return operand(e)
@@ -114,10 +115,10 @@ func operand(e *expr) string {
 func (e *expr) count() int {
 	n := 0
 	for _, t := range e.terms {
-		if t.k != 1 {
+		if t.coeff != 1 {
 			n++
 		}
-		for _, a := range t.m {
+		for _, a := range t.atoms {
 			n = satAdd(n, a.size)
 		}
 	}

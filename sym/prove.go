@@ -32,8 +32,11 @@ func (v *Env) proves(d *expr) bool {
 
 func (v *Env) provesAtDepth(d *expr, depth int) bool {
 	lo, hi := v.bounds(d)
-	if lo >= 0 || hi < 0 || len(d.terms) == 1 && d.c == 0 && len(d.terms[0].m) == 1 && d.terms[0].m[0].kind == kindSymbol {
+	if lo >= 0 || hi < 0 {
 		return lo >= 0
+	}
+	if len(d.terms) == 1 && d.c == 0 && len(d.terms[0].atoms) == 1 && d.terms[0].atoms[0].kind == kindSymbol {
+		return false // the bounds of a symbol decide
 	}
 	if v.facts.proofSteps--; v.facts.proofSteps < 0 || v.facts.active() && !v.facts.spendSteps(1) {
 		return false
@@ -74,9 +77,9 @@ func (e *expr) commonFactors() []*atom {
 	if len(e.terms) < 2 {
 		return nil
 	}
-	m := e.terms[0].m
+	m := e.terms[0].atoms
 	for _, t := range e.terms[1:] {
-		m = commonAtoms(m, t.m)
+		m = commonAtoms(m, t.atoms)
 	}
 	return m
 }
@@ -89,10 +92,10 @@ func (v *Env) divideTerms(e *expr, m []*atom) *expr {
 	var terms []term
 	c := 0
 	for _, t := range e.terms {
-		if left, _ := withoutAtoms(t.m, m); len(left) > 0 {
-			terms = append(terms, term{t.k, left})
+		if left, _ := withoutAtoms(t.atoms, m); len(left) > 0 {
+			terms = append(terms, term{t.coeff, left})
 		} else {
-			c += t.k
+			c += t.coeff
 		}
 	}
 	return v.sum(terms, c)
@@ -108,20 +111,20 @@ func (v *Env) provesByShift(d *expr) bool {
 	var out []term
 	c := d.c
 	for _, t := range d.terms {
-		parts := []term{{t.k, nil}}
-		for _, a := range t.m {
+		parts := []term{{t.coeff, nil}}
+		for _, a := range t.atoms {
 			lo, _ := v.atomBounds(a)
 			if lo == math.MinInt || len(parts) > maxShifted {
 				return false
 			}
 			for _, p := range parts {
-				p.m = append(slices.Clone(p.m), a)
+				p.atoms = append(slices.Clone(p.atoms), a)
 				parts = append(parts, p)
 			}
 			for i := range len(parts) / 2 {
-				parts[i].k = satMul(parts[i].k, lo)
+				parts[i].coeff = satMul(parts[i].coeff, lo)
 			}
-			parts = slices.DeleteFunc(parts, func(p term) bool { return p.k == 0 })
+			parts = slices.DeleteFunc(parts, func(p term) bool { return p.coeff == 0 })
 		}
 		out = append(out, parts...)
 	}
@@ -129,16 +132,16 @@ func (v *Env) provesByShift(d *expr) bool {
 	for i := 0; i < len(out); {
 		k, j := 0, i
 		for ; j < len(out) && compareTerms(out[i], out[j]) == 0; j++ {
-			k = satAdd(k, out[j].k)
+			k = satAdd(k, out[j].coeff)
 		}
 		if k == math.MinInt || k == math.MaxInt {
 			return false
 		}
 		switch least := k; {
-		case len(out[i].m) == 0:
+		case len(out[i].atoms) == 0:
 			c = addLower(c, k)
 		case k < 0:
-			for _, a := range out[i].m {
+			for _, a := range out[i].atoms {
 				lo, hi := v.atomBounds(a)
 				least = satMul(least, addUpper(hi, satNeg(lo)))
 			}
@@ -156,7 +159,7 @@ func (v *Env) provesByShift(d *expr) bool {
 // equals one operand. y*(x//y) is from x-y+1 to x.
 func (v *Env) provesByFunction(d *expr, depth int) bool {
 	for _, t := range d.terms {
-		for _, a := range t.m {
+		for _, a := range t.atoms {
 			if a.kind == kindSymbol || a.kind == kindMod || a.unexpanded() {
 				continue
 			}
@@ -214,15 +217,15 @@ func (v *Env) splitByAtom(d *expr, a *atom) (times, rest *expr, ok bool) {
 	var with, without []term
 	c := 0
 	for _, t := range d.terms {
-		switch m, has := withoutAtoms(t.m, []*atom{a}); {
+		switch m, has := withoutAtoms(t.atoms, []*atom{a}); {
 		case !has:
 			without = append(without, t)
 		case slices.Contains(m, a):
 			return nil, nil, false
 		case len(m) == 0:
-			c += t.k
+			c += t.coeff
 		default:
-			with = append(with, term{t.k, m})
+			with = append(with, term{t.coeff, m})
 		}
 	}
 	return v.sum(with, c), v.sum(without, d.c), true
@@ -257,18 +260,18 @@ func (v *Env) provesByFact(d *expr, depth int) bool {
 // negative.
 func (v *Env) provesByBound(d *expr, c *cond, depth int) bool {
 	for _, t := range c.d.terms {
-		if len(t.m) != 1 || t.k != 1 && t.k != -1 || !d.hasFactor(t.m[0]) {
+		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || !d.hasFactor(t.atoms[0]) {
 			continue
 		}
-		times, rest, ok := v.splitByAtom(d, t.m[0])
+		times, rest, ok := v.splitByAtom(d, t.atoms[0])
 		if !ok {
 			continue
 		}
 		lo, hi := v.bounds(times)
-		if lo < 0 && hi > 0 || c.kind == condGe && (t.k > 0 && lo < 0 || t.k < 0 && hi > 0) {
+		if lo < 0 && hi > 0 || c.kind == condGe && (t.coeff > 0 && lo < 0 || t.coeff < 0 && hi > 0) {
 			continue
 		}
-		bound := v.addMultiple(t.m[0].self, c.d, -t.k)
+		bound := v.addMultiple(t.atoms[0].self, c.d, -t.coeff)
 		if v.provesSum(times, bound, rest, depth) {
 			return true
 		}
@@ -278,7 +281,7 @@ func (v *Env) provesByBound(d *expr, c *cond, depth int) bool {
 
 // hasFactor reports whether an atom is a factor of a term of e.
 func (e *expr) hasFactor(a *atom) bool {
-	return slices.ContainsFunc(e.terms, func(t term) bool { return slices.Contains(t.m, a) })
+	return slices.ContainsFunc(e.terms, func(t term) bool { return slices.Contains(t.atoms, a) })
 }
 
 // relationKnown returns the truth of a relation if it can be proved.
@@ -331,8 +334,8 @@ func (v *Env) isZero(d *expr) (truth, known bool) {
 	if truth, known = v.zeroByBounds(d); known {
 		return truth, known
 	}
-	if len(d.terms) == 1 && d.c == 0 && len(d.terms[0].m) > 1 {
-		for _, a := range d.terms[0].m {
+	if len(d.terms) == 1 && d.c == 0 && len(d.terms[0].atoms) > 1 {
+		for _, a := range d.terms[0].atoms {
 			if t, ok := v.isZero(a.self); !ok || t {
 				return t, ok
 			}

@@ -18,8 +18,8 @@ func (v *Env) simplify(e *expr) *expr {
 	} else if v.isSimplifiable(e) {
 		out = v.constant(e.c)
 		for _, t := range e.terms {
-			p := v.constant(t.k)
-			for _, a := range t.m {
+			p := v.constant(t.coeff)
+			for _, a := range t.atoms {
 				p = v.times(p, v.simplifyAtom(a))
 			}
 			out = v.addMultiple(out, p, 1)
@@ -35,7 +35,7 @@ func (v *Env) simplify(e *expr) *expr {
 // isSimplifiable reports whether an atom of e is simpler under the facts.
 func (v *Env) isSimplifiable(e *expr) bool {
 	for _, t := range e.terms {
-		for _, a := range t.m {
+		for _, a := range t.atoms {
 			if v.simplifyAtom(a) != a.self {
 				return true
 			}
@@ -95,7 +95,7 @@ func (v *Env) simplifyAtom(a *atom) *expr {
 // expandQuotients rewrites k*(x//y) as k//y*(x - x % y) if x % y is known and y divides k.
 func (v *Env) expandQuotients(e *expr) *expr {
 	for _, t := range e.terms {
-		for _, a := range t.m {
+		for _, a := range t.atoms {
 			if a.kind != kindDiv {
 				continue
 			}
@@ -119,13 +119,13 @@ func (v *Env) expandQuotients(e *expr) *expr {
 // does not divide the rest.
 func (v *Env) divideOut(t term, a *atom) (*expr, bool) {
 	y := a.args[1]
-	m, _ := withoutAtoms(t.m, []*atom{a})
+	m, _ := withoutAtoms(t.atoms, []*atom{a})
 	switch {
-	case len(y.terms) == 0 && y.c != 0 && t.k%y.c == 0:
-		return v.termExpr(term{t.k / y.c, m}), true
-	case len(y.terms) == 1 && y.c == 0 && t.k%y.terms[0].k == 0:
-		if m, ok := withoutAtoms(m, y.terms[0].m); ok {
-			return v.termExpr(term{t.k / y.terms[0].k, m}), true
+	case len(y.terms) == 0 && y.c != 0 && t.coeff%y.c == 0:
+		return v.termExpr(term{t.coeff / y.c, m}), true
+	case len(y.terms) == 1 && y.c == 0 && t.coeff%y.terms[0].coeff == 0:
+		if m, ok := withoutAtoms(m, y.terms[0].atoms); ok {
+			return v.termExpr(term{t.coeff / y.terms[0].coeff, m}), true
 		}
 	}
 	return nil, false

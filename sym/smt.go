@@ -97,10 +97,10 @@ func (d *definitions) expr(e *expr) string {
 	var sum []string
 	for _, t := range e.terms {
 		var product []string
-		if t.k != 1 {
-			product = append(product, smtNumber(t.k))
+		if t.coeff != 1 {
+			product = append(product, smtNumber(t.coeff))
 		}
-		for _, a := range t.m {
+		for _, a := range t.atoms {
 			product = append(product, d.atom(a))
 		}
 		sum = append(sum, smtApply("*", product))

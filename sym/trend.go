@@ -36,7 +36,7 @@ type trend struct {
 func (s *trends) expr(e *expr) (sign int, ok bool) {
 	for _, t := range e.terms {
 		one, termOK := s.term(t)
-		if t.k < 0 {
+		if t.coeff < 0 {
 			one = -one
 		}
 		if sign, ok = combineTrends(sign, one); !ok || !termOK {
@@ -50,14 +50,14 @@ func (s *trends) expr(e *expr) (sign int, ok bool) {
 // if no factor is negative.
 func (s *trends) term(t term) (sign int, ok bool) {
 	negative := false
-	for _, a := range t.m {
+	for _, a := range t.atoms {
 		one, atomOK := s.atom(a)
 		if sign, ok = combineTrends(sign, one); !ok || !atomOK {
 			return 0, false
 		}
 		negative = negative || a.lo < 0
 	}
-	return sign, sign == 0 || len(t.m) == 1 || !negative
+	return sign, sign == 0 || len(t.atoms) == 1 || !negative
 }
 
 func (s *trends) atom(a *atom) (sign int, ok bool) {

@@ -18,8 +18,8 @@ type valuation struct {
 func (w *valuation) expr(e *expr) (int, error) {
 	n := e.c
 	for _, t := range e.terms {
-		p := t.k
-		for _, a := range t.m {
+		p := t.coeff
+		for _, a := range t.atoms {
 			x, err := w.atom(a)
 			if err != nil {
 				return 0, err

@@ -86,7 +86,7 @@ func (p *claimParser) implication() (Claim, error) {
 		return a, err
 	}
 	b, err := p.implication()
-	return join(a, "=>", b, func(x, y sym.Bool) sym.Bool { return x.Not().Or(y) }), err
+	return combineClaims(a, "=>", b, func(x, y sym.Bool) sym.Bool { return x.Not().Or(y) }), err
 }
 
 func (p *claimParser) chain(op string, operand func() (Claim, error), joined func(a, b sym.Bool) sym.Bool) (Claim,
@@ -95,7 +95,7 @@ func (p *claimParser) chain(op string, operand func() (Claim, error), joined fun
 	for err == nil && p.accept(op) {
 		var d Claim
 		d, err = operand()
-		c = join(c, op, d, joined)
+		c = combineClaims(c, op, d, joined)
 	}
 	return c, err
 }
@@ -131,7 +131,7 @@ func (p *claimParser) unary() (Claim, error) {
 	return Claim{r.Name, []Rule{r}, r.If}, nil
 }
 
-func join(a Claim, op string, b Claim, joined func(x, y sym.Bool) sym.Bool) Claim {
+func combineClaims(a Claim, op string, b Claim, joined func(x, y sym.Bool) sym.Bool) Claim {
 	c := Claim{Text: a.Text + " " + op + " " + b.Text, Rules: slices.Clone(a.Rules)}
 	for _, r := range b.Rules {
 		if !slices.ContainsFunc(c.Rules, func(o Rule) bool { return o.Name == r.Name }) {

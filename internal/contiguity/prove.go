@@ -221,11 +221,11 @@ func (p *Report) refute(w Way) *Counterexample {
 // the condition is unsatisfiable. In a proof by parts, it is the disjunction over the parts.
 func (p *Report) Differ() sym.Bool {
 	if !p.ByParts {
-		return p.differ("", p.Formula)
+		return p.partDiffers("", p.Formula)
 	}
 	any := sym.Truth(false)
 	for _, part := range p.Rule.parts {
-		d := p.differ(part.name, part.formIf(p.shape, p.strides))
+		d := p.partDiffers(part.name, part.formIf(p.shape, p.strides))
 		if part.symmetric {
 			d = d.And(numel(p.shape).Ne(sym.Int{}))
 			for i := 1; i < p.Rank; i++ {
@@ -237,7 +237,7 @@ func (p *Report) Differ() sym.Bool {
 	return any
 }
 
-func (p *Report) differ(part string, formula sym.Bool) sym.Bool {
+func (p *Report) partDiffers(part string, formula sym.Bool) sym.Bool {
 	holds := sym.Truth(false)
 	for _, w := range p.Ways {
 		if w.Branching && w.Part == part {

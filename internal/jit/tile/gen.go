@@ -63,11 +63,11 @@ type gen struct {
 	cpu   machine.Features
 	bytes int // size of a vector in bytes
 
-	sumCount  int // number of accumulators, which start at register 0
-	bcastRegs int // number of registers for broadcast elements, after the registers of the vectors
-	nextBcast int // index of the next register for a broadcast element
-	mask      asm.Vec
-	unitCode  *unitGen // for Spec.Unit
+	sumCount         int // number of accumulators, which start at register 0
+	broadcastRegs    int // number of registers for broadcast elements, after the registers of the vectors
+	nextBroadcastReg int // index of the next register for a broadcast element
+	mask             asm.Vec
+	unitCode         *unitGen // for Spec.Unit
 }
 
 func newGen(s *Spec, cpu machine.Features, list bool) *gen {
@@ -78,7 +78,7 @@ func newGen(s *Spec, cpu machine.Features, list bool) *gen {
 		n--
 		g.mask = g.register(n)
 	}
-	g.bcastRegs = min(3, n-g.sumCount-s.Vectors)
+	g.broadcastRegs = min(3, n-g.sumCount-s.Vectors)
 	return g
 }
 

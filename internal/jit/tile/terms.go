@@ -138,7 +138,7 @@ func (g *gen) term(r *Run, atIn, atVec, atPacked int) {
 			continue
 		}
 		at := g.row(i, atIn)
-		if g.bcastRegs <= 0 {
+		if g.broadcastRegs <= 0 {
 			at.Broadcast = true
 			for v := range g.s.Vectors {
 				g.Emit(fma, at, g.vector(v), g.sum(i, v))
@@ -155,8 +155,8 @@ func (g *gen) term(r *Run, atIn, atVec, atPacked int) {
 
 // nextBroadcast returns the register for the next broadcast element, in rotation.
 func (g *gen) nextBroadcast() asm.Vec {
-	x := g.register(g.sumCount + g.s.Vectors + g.nextBcast)
-	g.nextBcast = (g.nextBcast + 1) % g.bcastRegs
+	x := g.register(g.sumCount + g.s.Vectors + g.nextBroadcastReg)
+	g.nextBroadcastReg = (g.nextBroadcastReg + 1) % g.broadcastRegs
 	return x
 }
 
