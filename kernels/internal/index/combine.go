@@ -8,7 +8,7 @@ import (
 )
 
 // combining is the reduction with which a scatter combines an element of the plain operand with an element of the
-// table. doc.go explains these terms.
+// table. The package documentation explains "plain operand" and "table".
 type combining uint8
 
 const (
@@ -19,7 +19,8 @@ const (
 	combineMin
 )
 
-// combiningByName maps the names of the reductions of scatter ops. A mean adds and divides in a later phase.
+// combiningByName maps the attribute values of scatter ops to reductions. A mean adds the elements; a later phase
+// divides the sums.
 var combiningByName = map[string]combining{"": combineSet, "none": combineSet, "add": combineAdd, "sum": combineAdd,
 	"mean":     combineAdd,
 	"multiply": combineMul, "mul": combineMul, "prod": combineMul, "amax": combineMax, "max": combineMax,
@@ -30,8 +31,8 @@ type realElement interface {
 	uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64 | float32 | float64
 }
 
-// writeOps returns the row loops that combine elements of the plain operand into the table. combineAdd multiplies the
-// elements of the plain operand by alpha.
+// writeOps returns the loops over a row that combine elements of the plain operand into the table. combineAdd
+// multiplies the elements of the plain operand by alpha; the other reductions ignore alpha.
 func writeOps(d tensor.DType, how combining, alpha tensor.Scalar) kit.RowOps {
 	if how == combineSet {
 		move := kit.Mover(d, d)
@@ -73,8 +74,8 @@ func writeOps(d tensor.DType, how combining, alpha tensor.Scalar) kit.RowOps {
 	return combineComplex(how, alpha.Complex())
 }
 
-// combinedOps returns the row loops that call f for each pair of elements. f combines the element at the address plain
-// into the element at the address table.
+// combinedOps returns the loops over a row that call f for each pair of elements. f combines the element at the address
+// plain into the element at the address table.
 func combinedOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
 	return kit.RowOps{
 		Block: func(plain, table unsafe.Pointer, ns, fs, n int) {
@@ -90,8 +91,8 @@ func combinedOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
 	}
 }
 
-// combineReal returns the row loops for real numbers. combineHalf, combineComplex and combineBits return them for
-// 16-bit floats, complex numbers and bools.
+// combineReal returns the loops for real numbers. combineHalf returns the loops for 16-bit floats, combineComplex for
+// complex numbers, and combineBits for bools.
 func combineReal[T realElement](how combining, alpha T) kit.RowOps {
 	switch how {
 	case combineAdd:

@@ -12,9 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// eagerOp defines an op with results whose shapes depend on data. outlines returns the parts of the results' types that
-// are known before the run. f computes the results and is also the reference. Long loops in f check the context by
-// [interrupt.Check].
+// eagerOp defines an op with results whose shapes depend on data. outlines returns, for each result, the dtype and the
+// sizes that are known before the run. f computes the results, and is also the reference. Long loops in f check the
+// context with [interrupt.Check].
 func eagerOp(attrs *graph.Schema, o graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
 	f func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
@@ -83,8 +83,7 @@ func nonzeroBytes(ctx context.Context, t *tensor.Tensor) []bool {
 	return kit.SliceOf[bool](flags.Storage().Bytes(), 0, t.Numel())
 }
 
-// nonzeroIndices returns the indices of the n non-zero elements as a tensor [n, rank]. The n indices in a dimension are
-// contiguous.
+// nonzeroIndices returns the indices of the n non-zero elements as a tensor of shape [n, rank] and strides [1, n].
 func nonzeroIndices(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	flags := nonzeroBytes(ctx, t)
 	n := countTrue(ctx, flags)

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,8 +74,8 @@ func gatherShapes(op string, t, ix tensor.Type, dim int) error {
 	return nil
 }
 
-// gatherKernel returns a kernel that gathers along dim. m is the view of operand 0 with the rank of the index, and ix
-// is the view of the index.
+// gatherKernel returns a kernel that gathers along dim. m is the layout of operand 0, expanded to the rank of the
+// index, and ix is the layout of the index.
 func gatherKernel(c *graph.Call, m, ix tensor.Meta, dim int) *graph.Kernel {
 	out := c.Out[0]
 	if out.Numel() == 0 {
@@ -100,7 +101,7 @@ func gatherRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 	kit.EachIndex(index.Shape, func(at []int) {
 		i, err := refIndex(index, sizeAt(t.Meta, dim), dim, at...)
 		if err != nil {
-			first = err
+			first = cmp.Or(first, err)
 			return
 		}
 		src := slices.Clone(at)
@@ -231,7 +232,7 @@ var Take = kit.Define[kit.None](graph.Op{
 			kit.EachIndex(out.Shape, func(at []int) {
 				i, e := refIndex(in[1], flat.Shape[0], 0, at...)
 				if e != nil {
-					err = e
+					err = cmp.Or(err, e)
 					return
 				}
 				out.Set(flat.At(i), at...)
@@ -246,8 +247,8 @@ var Take = kit.Define[kit.None](graph.Op{
 	},
 })
 
-// takeKernel returns a kernel that gathers elements of operand 0 by their flat index. ix is operand 1, or the flat form
-// of operand 1. If operand 1 has no flat view, it is walked in its own shape.
+// takeKernel returns a kernel that gathers elements of operand 0 by their flat index. ix is the layout of operand 1, or
+// of operand 1 flattened. If the layout of operand 1 cannot be flattened, the walk has the shape of operand 1.
 func takeKernel(c *graph.Call, ix tensor.Meta) *graph.Kernel {
 	m, out := c.Meta(0), c.Out[0]
 	if src := c.Meta(1); ix.Numel() == src.Numel() && !ix.SameLayout(src) {
@@ -272,7 +273,7 @@ func (a *takeAlongAttrs) indexed() (int, bool) {
 	return *a.Dim, true
 }
 
-// takeAlongLoops returns the loops over the other dimensions, where neither operand is broadcast.
+// takeAlongLoops returns the parallel loops over all dimensions except the indexed one.
 func takeAlongLoops(c *graph.Call) []graph.Parallel {
 	dim := kit.Attrs[takeAlongAttrs](c).Dim
 	if dim == nil {

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,8 +16,8 @@ type scatterNDAttrs struct {
 	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"reduction of updates with self's elements; none: replace them"`
 }
 
-// tuples describes a walk that indexes a value by tuples of indices. A tuple has one index for each indexed dimension
-// of the value. The last dimension of the index operand runs along a tuple.
+// tuples describes a walk of gather_nd or scatter_nd, which index a value by tuples of indices. A tuple has one index
+// for each indexed dimension of the value. The last dimension of the index operand runs along a tuple.
 type tuples struct {
 	batchDims, length int   // number of batch dimensions, length of a tuple
 	shape             []int // shape of the walk
@@ -47,7 +48,7 @@ func tuplesShape(op string, t, ix tensor.Type, batch int) (shape []sym.Int, k in
 	return append(slices.Clone(ix.Shape[:last]), t.Shape[batch+k:]...), k, nil
 }
 
-// newTuples returns the walk for a value with meta m and an index operand with meta ix. op is the name in errors.
+// newTuples returns the walk for a value with meta m and an index operand with meta ix. op is the op's name in errors.
 func newTuples(op string, m, ix tensor.Meta, batch int) (*tuples, error) {
 	shape, k, err := tuplesShape(op, m.Type(), ix.Type(), batch)
 	if err != nil {
@@ -66,7 +67,7 @@ func newTuples(op string, m, ix tensor.Meta, batch int) (*tuples, error) {
 	return t, nil
 }
 
-// position returns the index in the value, of meta m, for the index at of the walk.
+// position returns the index in the value for index at of the walk. m is the meta of the value.
 func (t *tuples) position(m tensor.Meta, indices *tensor.Tensor, at []int) ([]int, error) {
 	lead := indices.Rank() - 1
 	to := slices.Clone(at[:t.batchDims])
@@ -105,7 +106,7 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 			kit.EachIndex(t.shape, func(at []int) {
 				from, e := t.position(in[0].Meta, in[1], at)
 				if e != nil {
-					err = e
+					err = cmp.Or(err, e)
 					return
 				}
 				out.Set(in[0].At(from...), at...)
@@ -167,7 +168,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			kit.EachIndex(t.shape, func(at []int) {
 				to, e := t.position(in[0].Meta, in[1], at)
 				if e != nil {
-					err = e
+					err = cmp.Or(err, e)
 					return
 				}
 				out.Set(refCombine(out.DType, how, tensor.IntScalar(1), out.At(to...), in[2].At(at...)), to...)

@@ -40,7 +40,8 @@ var (
 		})
 )
 
-// indexWriteOp defines one of these ops. spec returns the dimension, the reduction and the factor of the source.
+// indexWriteOp defines index_add, index_copy or index_fill. spec returns the dimension, the reduction and the factor of
+// the source.
 func indexWriteOp(attrs *graph.Schema, name, doc string,
 	spec func(c *graph.Call) (int, combining, tensor.Scalar)) *graph.Op {
 	fill := name == "index_fill"
@@ -89,7 +90,7 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 	})
 }
 
-// indexWriteCheck returns PyTorch's error for a call. fill: the op is index_fill.
+// indexWriteCheck returns PyTorch's error for an invalid call. fill is set for index_fill.
 func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tensor.Scalar) error {
 	t, ix, src := c.Type(0), c.Type(1), c.Type(2)
 	if ix.Rank() > 1 {
@@ -195,7 +196,7 @@ func convertValue(k *graph.Kernel, d, from tensor.DType) kit.Buffer {
 	return room
 }
 
-// indexWriteRef is the reference of these ops.
+// indexWriteRef is the reference of index_add, index_copy and index_fill.
 func indexWriteRef(in []*tensor.Tensor, dim int, how combining, alpha tensor.Scalar) ([]*tensor.Tensor, error) {
 	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 	if in[2].Rank() == 0 && in[2].DType != out.DType {

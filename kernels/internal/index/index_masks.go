@@ -40,7 +40,7 @@ func maskedOutline(c *graph.Call) graph.Outline {
 			given++
 		}
 	}
-	if given == 1 { // with several indices, the shape does not tell the number of true elements of each mask
+	if given == 1 { // otherwise the shape does not determine the number of true elements of each mask
 		o.Lay = func(shape []sym.Int) (tensor.Type, error) {
 			p, err := newIndexing(withIndicesForMasks(c, shape[p.firstIndexDim]))
 			if err != nil {

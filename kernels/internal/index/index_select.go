@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func selectRef(t, index *tensor.Tensor, dim int) ([]*tensor.Tensor, error) {
 		}
 		i, err := refIndex(flat, sizeAt(t.Meta, dim), dim, k)
 		if err != nil {
-			first = err
+			first = cmp.Or(first, err)
 			return
 		}
 		if len(at) > 0 {
@@ -214,7 +215,7 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			}
 			i, e := refIndex(t, in[0].Shape[d], d, k...)
 			if e != nil {
-				err = e
+				err = cmp.Or(err, e)
 				return
 			}
 			src[d] = i

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// selectKernel returns a kernel that selects slices of operand 0 along dim. In the result, the dimensions of index
-// replace dim.
+// selectKernel returns a kernel that selects slices of operand 0 along dim. The result has the dimensions of index in
+// place of dim.
 func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	out, m, ix := c.Out[0], c.Meta(0), index.Meta
 	plain := operandAt(0, out)

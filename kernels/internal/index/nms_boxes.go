@@ -22,8 +22,8 @@ func float64s(ctx context.Context, t *tensor.Tensor) []float64 {
 // nmsBox is a rectangle from (x0, y0) to (x1, y1).
 type nmsBox struct{ x0, y0, x1, y1 float64 }
 
-// newNMSBox returns the box that v describes. center: v is x, y of the center, width and height. Otherwise v has two
-// opposite corners.
+// newNMSBox returns the box that v describes. If center is set, v is x and y of the center, the width and the height.
+// Otherwise v has x and y of two opposite corners.
 func newNMSBox(center bool, v [4]float64) nmsBox {
 	a, b, c, d := v[0], v[1], v[2], v[3]
 	if center {
@@ -49,8 +49,8 @@ type scoredBox struct {
 }
 
 // suppress returns the indices of at most n boxes to keep, in descending order of score. A box is dropped if its
-// intersection over union with a kept box exceeds iou. If least is not nil, scores must exceed it. Boxes of equal score
-// are in the order of their indices. NaN is the highest score, as in PyTorch's sort.
+// intersection over union with a kept box exceeds iou. If least is not nil, boxes with scores up to *least are dropped,
+// too. Boxes of equal score are in the order of their indices. NaN is the highest score, as in PyTorch's sort.
 func suppress(ctx context.Context, boxes []nmsBox, scores []float64, iou float64, least *float64, n int) []int {
 	var order []scoredBox
 	for i, s := range scores {
@@ -95,7 +95,7 @@ const maxStrips = 1024
 // newKeptBoxes returns an empty set for a selection from boxes.
 func newKeptBoxes(boxes []nmsBox, iou float64) *keptBoxes {
 	k := &keptBoxes{iou: iou}
-	// If iou is negative, boxes that do not touch are dropped too. If iou is NaN, no box is dropped.
+	// A negative iou also drops boxes that do not touch, so one strip has all boxes. A NaN drops no box.
 	if !(iou >= 0) {
 		k.strips = make([][]nmsBox, 1)
 		return k

@@ -33,8 +33,8 @@ var OneHot = kit.Define[oneHotAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileOneHot, RunDynamic: eagerOneHot},
 })
 
-// sizeOfClasses returns the bound on the indices of one_hot ([graph.Param.Below]). The bound -1 stands for no bound. If
-// the indices determine the number of classes, the bound is a small number.
+// sizeOfClasses returns the bound on the indices of one_hot ([graph.Param.Below]); -1 stands for no bound. If the
+// indices determine the number of classes, the bound is a small number, which limits the size of generated results.
 func sizeOfClasses(c *graph.Call) int {
 	n := kit.KnownSize(kit.Attrs[oneHotAttrs](c).NumClasses)
 	switch {

@@ -57,7 +57,7 @@ type gatherAttrs struct {
 	Dim int `attr:"dim" doc:"dimension to index"`
 }
 
-// indexParam is an operand of indices. They index dimension dim of self, or are flat if the op has no dim.
+// indexParam is an operand with indices of dimension dim of self, or with flat indices if the op has no attribute dim.
 var indexParam = graph.Param{Name: "index", Below: sizeOfSelf}
 
 type gatherNDAttrs struct {

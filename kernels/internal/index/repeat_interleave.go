@@ -164,7 +164,7 @@ func (r *repeating) setSize(c *graph.Call, d tensor.DType) error {
 	return nil
 }
 
-// repeats returns the number of repetitions of index i.
+// repeats is a function that returns the number of repetitions of index i.
 type repeats func(i int) int
 
 // repeatsOf returns the repeats in a tensor. A single number applies to all indices.
@@ -198,7 +198,8 @@ func (r repeats) total(ctx context.Context, n int) (total int, err error) {
 	return total, nil
 }
 
-// checkTotal returns the total, or an error if it differs from size, the size of the result. Size -1 accepts any total.
+// checkTotal returns the sum of the repeats. It fails if the sum differs from size, the size of the result. A size of
+// -1 accepts any sum.
 func (r repeats) checkTotal(ctx context.Context, n, size int) (total int, err error) {
 	if total, err = r.total(ctx, n); err == nil && size >= 0 && total != size {
 		err = fmt.Errorf("repeat_interleave: output_size is %d, the repeats sum to %d", size, total)
@@ -248,7 +249,7 @@ func (r *repeating) uniformKernel(c *graph.Call) (*graph.Kernel, error) {
 	return copies.Kernel(copies.Job{Dst: dst.View(to), Src: src.View(from)}), nil
 }
 
-// positionsGrain is the number of positions that a chunk lists.
+// positionsGrain is the number of positions that a chunk of the listing phase writes.
 const positionsGrain = 1 << 16
 
 // positionsKernel returns the kernel for slices with different numbers of repetitions. It lists the index of the source

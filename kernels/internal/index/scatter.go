@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -24,11 +25,11 @@ type scatterReduceAttrs struct {
 	IncludeSelf bool   `attr:"include_self" default:"true" doc:"include self's element in the reduction"`
 }
 
-// scattering is a call of scatter, scatter_add or scatter_reduce.
+// scattering has the attributes of a call of scatter, scatter_add or scatter_reduce.
 type scattering struct {
-	dim         int
-	reduce      string
-	includeSelf bool
+	dim         int    // dimension to index
+	reduce      string // name of the reduction (combiningByName)
+	includeSelf bool   // the reduction includes self's elements
 }
 
 // combining returns the reduction of elements.
@@ -59,10 +60,10 @@ var (
 		})
 )
 
-// scatterOp defines one of these ops. spec returns the attributes of a call.
+// scatterOp defines scatter, scatter_add or scatter_reduce. spec returns the attributes of a call.
 func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	spec func(c *graph.Call) scattering) *graph.Op {
-	of := func(c *graph.Call) (scattering, error) {
+	scatteringOf := func(c *graph.Call) (scattering, error) {
 		s := spec(c)
 		d, err := tensor.WrapDim(s.dim, c.Type(0).Rank())
 		s.dim = d
@@ -73,7 +74,7 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 			Name: name, Doc: doc + " A negative index counts from the end.",
 			Params: []graph.Param{kit.Self, indexParam, {Name: "src", Number: name == "scatter", Attr: "value"}},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				s, err := of(c)
+				s, err := scatteringOf(c)
 				if err == nil {
 					err = scatterCheck(name, c, &s)
 				}
@@ -81,7 +82,7 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 				return c.One(t.RowMajor()), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				s, err := of(c)
+				s, err := scatteringOf(c)
 				if err != nil {
 					return nil, err
 				}
@@ -93,7 +94,7 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 		Facts: graph.Facts{AnyOrder: true, Parallel: kit.Except(func(c *graph.Call) []int { return []int{spec(c).dim} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				s, err := of(c)
+				s, err := scatteringOf(c)
 				if err != nil {
 					return nil, err
 				}
@@ -103,7 +104,7 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	})
 }
 
-// scatterCheck returns PyTorch's error for a call.
+// scatterCheck returns PyTorch's error for an invalid call.
 func scatterCheck(name string, c *graph.Call, s *scattering) error {
 	t, ix, src := c.Type(0), c.Type(1), c.Type(2)
 	if err := indexDType(name, ix.DType); err != nil && !kit.Empty(ix) {
@@ -135,7 +136,7 @@ func scatterCheck(name string, c *graph.Call, s *scattering) error {
 	return nil
 }
 
-// walk returns a walk over the index that combines elements of the plain operand into the table.
+// walk returns a walk over all elements of index. It combines elements of the plain operand into the table.
 func (s *scattering) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *indexedWalk {
 	ix := c.Meta(1)
 	steps := withoutStep(kit.ByteStrides(table.Meta), s.dim)
@@ -151,6 +152,8 @@ func (s *scattering) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *i
 		lookups: []lookup{lookupAlong(table.Meta, ix, s.dim)}, writesTable: true}
 }
 
+// compile returns a kernel with these phases: self is copied to the output; without includeSelf, the indexed elements
+// are set to the identity of the reduction; the elements of src are combined; sums are divided for a mean.
 func (s *scattering) compile(c *graph.Call) (*graph.Kernel, error) {
 	k := copySelf(c)
 	if c.Meta(1).Numel() == 0 {
@@ -197,9 +200,9 @@ func identityOf(d tensor.DType, how combining) *tensor.Tensor {
 func (s *scattering) addMeanPhases(c *graph.Call, k *graph.Kernel) {
 	out := c.Out[0]
 	n, size := out.Numel(), out.DType.Size()
-	first := tensor.IntScalar(0)
+	initialCount := tensor.IntScalar(0)
 	if s.includeSelf {
-		first = tensor.IntScalar(1)
+		initialCount = tensor.IntScalar(1)
 	}
 	// Counts have the layout of the sums, which are dense.
 	count := kit.ScratchBuffer(0, tensor.Meta{DType: tensor.Int64, Shape: out.Shape, Strides: out.Strides})
@@ -211,9 +214,9 @@ func (s *scattering) addMeanPhases(c *graph.Call, k *graph.Kernel) {
 			return nil
 		}}
 	}
-	start := eachBlock(func(_ *graph.Mem, counts []int64, _ int) {
+	setCounts := eachBlock(func(_ *graph.Mem, counts []int64, _ int) {
 		for i := range counts {
-			counts[i] = first.Int()
+			counts[i] = initialCount.Int()
 		}
 	})
 	one := kit.DataBuffer(tensor.IntScalar(1).Tensor(tensor.Int64))
@@ -221,7 +224,7 @@ func (s *scattering) addMeanPhases(c *graph.Call, k *graph.Kernel) {
 		phase(writeOps(tensor.Int64, combineAdd, tensor.IntScalar(1)))
 	wideD := kit.LoopDType(out.DType)
 	load, store := tensor.Converter(wideD, out.DType), tensor.Converter(out.DType, wideD)
-	end := eachBlock(func(m *graph.Mem, counts []int64, at int) {
+	divideSums := eachBlock(func(m *graph.Mem, counts []int64, at int) {
 		for i, n := range counts {
 			if n < 2 {
 				continue
@@ -245,9 +248,10 @@ func (s *scattering) addMeanPhases(c *graph.Call, k *graph.Kernel) {
 			store(p, v, 0, 0, 1)
 		}
 	})
-	k.Phases = append(k.Phases, start, counting, end)
+	k.Phases = append(k.Phases, setCounts, counting, divideSums)
 }
 
+// reference combines one element after another. counts has the number of elements combined so far at each position.
 func (s *scattering) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 	d, how, one := out.DType, s.combining(), tensor.IntScalar(1)
@@ -256,7 +260,7 @@ func (s *scattering) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	kit.EachIndex(in[1].Shape, func(at []int) {
 		i, err := refIndex(in[1], sizeAt(out.Meta, s.dim), s.dim, at...)
 		if err != nil {
-			first = err
+			first = cmp.Or(first, err)
 			return
 		}
 		to, from := slices.Clone(at), at

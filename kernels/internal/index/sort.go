@@ -183,23 +183,24 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 	metas := append([]tensor.Meta{m}, c.Out...)
 	l := kit.NewLineSet(m.Shape, r.dim, metas...)
 	load := tensor.Converter(kit.LoopDType(d), d)
-	in, first, last := kit.StepAt(m, r.dim), kit.StepAt(c.Out[0], r.dim), kit.StepAt(c.Out[len(c.Out)-1], r.dim)
+	inStep, valueStep, indexStep := kit.StepAt(m, r.dim), kit.StepAt(c.Out[0], r.dim), kit.StepAt(c.Out[len(c.Out)-1],
+		r.dim)
 	var z ranked[T]
 	unsigned := d == tensor.Uint64
-	logs := 1
-	for 1<<logs < n {
-		logs++
+	log2 := 1
+	for 1<<log2 < n {
+		log2++
 	}
 	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(z)),
-		Phases: []graph.Phase{l.Phase(4*n*logs, func(mem *graph.Mem, off [4]int) error {
+		Phases: []graph.Phase{l.Phase(4*n*log2, func(mem *graph.Mem, off [4]int) error {
 			line := unsafe.Slice((*ranked[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
 			src := unsafe.Add(mem.Ptrs[len(c.Out)], off[0])
-			loadRanked(mem.Context, line, load, src, in, unsigned)
+			loadRanked(mem.Context, line, load, src, inStep, unsigned)
 			line = takeBest(mem.Context, line, r.k, r.descending)
 			dst := unsafe.Add(mem.Ptrs[len(c.Out)-1], off[len(c.Out)])
 			kit.Blocks(mem.Context, len(line), func(begin, end int) {
 				for i := begin; i < end; i++ {
-					*(*int64)(unsafe.Add(dst, i*last)) = line[i].index
+					*(*int64)(unsafe.Add(dst, i*indexStep)) = line[i].index
 				}
 			})
 			if len(c.Out) == 2 {
@@ -208,14 +209,14 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 					if i%kit.CheckEvery == kit.CheckEvery-1 {
 						mem.CheckContext()
 					}
-					kit.CopyElement(unsafe.Add(to, i*first), unsafe.Add(src, int(line[i].index)*in), size)
+					kit.CopyElement(unsafe.Add(to, i*valueStep), unsafe.Add(src, int(line[i].index)*inStep), size)
 				}
 			}
 			return nil
 		})}}
 }
 
-// loadRanked reads a line from src. Its elements are step bytes apart. unsigned: the elements are uint64 numbers.
+// loadRanked reads a line of elements that are step bytes apart from src. unsigned is set for uint64 elements.
 func loadRanked[T kit.Sortable](ctx context.Context, line []ranked[T], load tensor.ConvertFunc, src unsafe.Pointer,
 	step int, unsigned bool) {
 	kit.Blocks(ctx, len(line), func(begin, end int) {
@@ -238,8 +239,8 @@ func flipSigns[T kit.Sortable](line []ranked[T]) {
 	}
 }
 
-// takeBest returns the first k elements of the sorted line. If k is small, it does not sort the line. It keeps the
-// first k elements in a heap, and the root of the heap is the last of these elements in sorted order.
+// takeBest returns the first k elements of the line in sorted order. If k is small, a heap keeps the best k elements
+// found so far, with the worst of them at the root, and only these are sorted at the end.
 func takeBest[T kit.Sortable](ctx context.Context, line []ranked[T], k int, descending bool) []ranked[T] {
 	cmp := compareUp[T]
 	if descending {
@@ -431,17 +432,17 @@ func compileKth(c *graph.Call) (*graph.Kernel, error) {
 
 // kthKernel returns a kernel that finds the k smallest elements of each line, as topk does, and takes the last of them.
 func kthKernel[T kit.Sortable](c *graph.Call, dim, k int) *graph.Kernel {
-	full := make([]tensor.Meta, 2)
+	outs := make([]tensor.Meta, 2)
 	for i, o := range c.Out {
-		full[i] = o
+		outs[i] = o
 		if o.Rank() < c.Meta(0).Rank() {
-			full[i].Shape = slices.Insert(slices.Clone(o.Shape), dim, 1)
-			full[i].Strides = slices.Insert(slices.Clone(o.Strides), dim, 0)
+			outs[i].Shape = slices.Insert(slices.Clone(o.Shape), dim, 1)
+			outs[i].Strides = slices.Insert(slices.Clone(o.Strides), dim, 0)
 		}
 	}
 	m, d := c.Meta(0), c.Meta(0).DType
 	n, in := sizeAt(m, dim), kit.StepAt(m, dim)
-	l := kit.NewLineSet(m.Shape, dim, m, full[0], full[1])
+	l := kit.NewLineSet(m.Shape, dim, m, outs[0], outs[1])
 	load := tensor.Converter(kit.LoopDType(d), d)
 	var z ranked[T]
 	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(z)),

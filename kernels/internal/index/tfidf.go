@@ -92,7 +92,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 	},
 })
 
-// tfidf is a call of the op with the n-grams of its pool.
+// tfidf is a call of tfidf_vectorizer, with its pool divided into n-grams.
 type tfidf struct {
 	attrs *tfidfAttrs
 	size  int // number of elements of a row of the result
@@ -146,15 +146,15 @@ func (t *tfidf) includes(g *tfidfGram) bool {
 // skips returns the greatest distance between neighbours of an n-gram in rows of n elements. Distances start at 1. The
 // result is 0 if the n-gram is not counted, and 1 for n-grams of one element.
 func (t *tfidf) skips(g *tfidfGram, n int) int {
-	most := t.attrs.MaxSkipCount
+	maxSkip := t.attrs.MaxSkipCount
 	switch {
-	case !t.includes(g) || most < 0:
+	case !t.includes(g) || maxSkip < 0:
 		return 0
 	case len(g.ids) == 1:
 		return 1
 	}
 	longest := max(0, n-1) / (len(g.ids) - 1)
-	return min(longest-1, most) + 1
+	return min(longest-1, maxSkip) + 1
 }
 
 // count returns the number of occurrences of the n-gram in row x. The elements of an occurrence are skip elements
@@ -199,25 +199,26 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	m := c.Meta(0)
 	n := m.Shape[m.Rank()-1]
 	rows, grams := c.Out[0].Numel()/t.size, len(t.grams)
-	per := max(1, tfidfGrain/max(1, n)) // number of distances of a unit
-	units := []int{0}                   // number of units of the preceding n-grams
+	distancesPerUnit := max(1, tfidfGrain/max(1, n)) // number of distances in a unit
+	units := []int{0}                                // units[i] is the number of units of the n-grams before i
 	for i := range t.grams {
-		units = append(units, units[i]+kit.DivUp(t.skips(&t.grams[i], n), per))
+		units = append(units, units[i]+kit.DivUp(t.skips(&t.grams[i], n), distancesPerUnit))
 	}
 	counts := func(m *graph.Mem) []int64 { return kit.SliceOf[int64](m.Scratch, 0, rows*grams) }
 	begin := copies.CutUnits(rows*grams, 1, func(m *graph.Mem, begin, end int) error {
 		clear(counts(m)[begin:end])
 		return nil
 	})
-	all := units[grams]
-	count := copies.CutUnits(rows*all, min(n, math.MaxInt32)*per, func(m *graph.Mem, begin, end int) error {
+	unitsPerRow := units[grams]
+	count := copies.CutUnits(rows*unitsPerRow, min(n, math.MaxInt32)*distancesPerUnit, func(m *graph.Mem, begin,
+		end int) error {
 		for u := begin; u < end; u++ {
-			row := u / all
-			i, _ := slices.BinarySearch(units, u%all+1)
+			row := u / unitsPerRow
+			i, _ := slices.BinarySearch(units, u%unitsPerRow+1)
 			g := &t.grams[i-1]
 			line := unsafe.Slice((*int64)(kit.Elem[int64](m.Ptrs[1], row*n)), n)
-			first, found := (u%all-units[i-1])*per+1, 0
-			for skip := first; skip < min(first+per, t.skips(g, n)+1); skip++ {
+			first, found := (u%unitsPerRow-units[i-1])*distancesPerUnit+1, 0
+			for skip := first; skip < min(first+distancesPerUnit, t.skips(g, n)+1); skip++ {
 				found += g.count(m, line, skip)
 			}
 			atomic.AddInt64(&counts(m)[row*grams+i-1], int64(found))

@@ -78,8 +78,8 @@ var (
 		})
 )
 
-// uniqueOp defines one of these ops. shapes corrects the outlines of results that are not vectors of unknown length. f
-// computes the results.
+// uniqueOp defines an op that removes duplicates. shapes corrects the outlines of results that are not vectors of
+// unknown length; nil if there are none. f computes the results.
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
 	shapes func(*graph.Call, []graph.Outline),
 	f func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
@@ -138,7 +138,7 @@ func unrequested(known []graph.Outline, inverse, counts bool) {
 	}
 }
 
-// uniques has the distinct slices of a value.
+// uniques is the result of a search for the distinct slices of a value along a dimension.
 type uniques struct {
 	output  *tensor.Tensor // the distinct slices
 	first   []int64        // for each distinct slice, the index of its first occurrence

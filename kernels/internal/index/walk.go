@@ -18,7 +18,7 @@ type lookup struct {
 	dim        int  // the dimension, for error messages
 	size       int  // size of the dimension
 	step       int  // stride of the dimension in bytes, or bytes of an element if the index is flat
-	// plane: if not nil, the index is a flat index into this layout.
+	// flatLayout is the layout of the table if the index is a flat row-major index; else nil.
 	flatLayout *tensor.Meta
 }
 
@@ -60,7 +60,7 @@ type walkOperand struct {
 	steps []int // strides in bytes in the dimensions of the walk
 }
 
-// operandAt returns the operand at Mem.Ptrs[at]. The dimensions of the walk are its own dimensions.
+// operandAt returns the operand with address Mem.Ptrs[at] and meta m, for a walk over the dimensions of m.
 func operandAt(at int, m tensor.Meta) walkOperand {
 	return walkOperand{kit.PtrBuffer(at, m), kit.ByteStrides(m)}
 }
@@ -106,11 +106,11 @@ func (x *indexedWalk) merge() {
 			continue
 		}
 		if k := len(dims) - 1; k >= 0 && x.serial(dims[k]) == x.serial(d) {
-			p, one := dims[k], true
+			p, mergeable := dims[k], true
 			for _, s := range x.operands {
-				one = one && s.steps[p] == s.steps[d]*n
+				mergeable = mergeable && s.steps[p] == s.steps[d]*n
 			}
-			if one {
+			if mergeable {
 				shape[d] *= shape[p]
 				dims[k] = d
 				continue

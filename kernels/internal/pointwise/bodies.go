@@ -8,8 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// bodies is a table of the kernels of an op, indexed by the dtype in which the op computes. Most ops have no kernels
-// for 16-bit floats, because they convert 16-bit floats to float32 before they compute (rule.Config.OpMath).
+// bodies is a table of the kernels of an op, indexed by the dtype in which the op computes. The zero Kernel stands for
+// an unsupported dtype. Most ops have no kernels for 16-bit floats, because they convert 16-bit floats to float32
+// before they compute (rule.Config.OpMath).
 type bodies [tensor.Complex128 + 1]rule.Kernel
 
 // mergeTables merges tables. If several tables have a kernel for a dtype, the last of them applies.
@@ -74,7 +75,7 @@ func ternary(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	return rule.Binary(outs[0], c.In[0].Operand(), c.In[1].Operand()).Input(c.In[2].Operand()).OpMath(true), nil
 }
 
-// unaryTo configures a unary op that computes in its operand's dtype and returns dtype d.
+// unaryTo returns the config of a unary op that computes in its operand's dtype and returns dtype d.
 func unaryTo(d tensor.DType) config {
 	return func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		out := outs[0]
@@ -85,7 +86,8 @@ func unaryTo(d tensor.DType) config {
 	}
 }
 
-// config returns the configuration of the iteration over the elements of a call.
+// config is a function that returns the configuration of the iteration over the elements of a call. outs are the
+// outputs.
 type config = func(c *graph.Call, outs []rule.Operand) (rule.Config, error)
 
 // withCheck returns the config f, except that calls for which check fails are rejected.

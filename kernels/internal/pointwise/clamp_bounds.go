@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// clamping holds the bounds of a call. The bounds are either attributes, or operands (tensors or plain numbers).
+// clamping has the bounds of a call. The bounds are either all attributes, or all operands (tensors or plain numbers).
 type clamping struct {
 	min, max           tensor.Scalar // bounds given as attributes; unset if absent
 	hasLower, hasUpper bool          // whether the lower and the upper bound are operands

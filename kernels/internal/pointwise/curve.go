@@ -18,7 +18,8 @@ func curveOf(label, text string, grain int) *graph.Pointwise {
 	return &graph.Pointwise{Grain: grain, Config: unary, Body: labelledBody(label, bodiesOf(formula(text, "x"), floats))}
 }
 
-// attrCurve is curve for an op with the attributes A. attrs returns the numbers that the formula refers to by name.
+// attrCurve is curve for an op with attributes of type A. attrs returns the numbers that the formula refers to by name.
+// f returns the reference function for the attributes.
 func attrCurve[A any](name, label, doc, text string, grain int, attrs func(*A) numbers,
 	f func(*A) func(float64) float64, examples ...graph.Example) *graph.Op {
 	return elementwise(graph.SchemaOf[A](), name, doc, unaryParams,

@@ -2,10 +2,10 @@
 // arithmetic ([Add], [Mul], [Div]), comparisons ([Lt]), logic, activations ([Relu], [Gelu]), elementary functions
 // ([Exp], [Sin]), selection ([Where]), and [Pointwise], which computes an expression given by the user.
 //
-// Most ops are defined by a formula, a line of text in the language of package expr (formula.go). One formula serves
-// all dtypes. The functions of formula.go make a table of kernels by dtype ([bodies]) from a formula. The kernels are
-// compiled to machine code or interpreted. Two groups of ops use loops in Go. Powers of integers need a loop, and an
-// expression has no loops. Integer divisions first check for a divisor of 0, and an expression cannot fail
+// Most ops are defined by a formula, which is a line of text in the language of package expr (formula.go). One formula
+// serves all dtypes: the functions of formula.go make a table of kernels by dtype ([bodies]) from it. The kernels are
+// compiled to machine code or interpreted. Two groups of ops also use loops in Go: powers of integers, because
+// expressions have no loops, and integer divisions, because expressions cannot fail for a divisor of 0
 // (div_integer.go).
 //
 // A rule.Config describes the iteration of an op: promotion, broadcasting and layout. Inference and execution use the

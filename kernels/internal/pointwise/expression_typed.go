@@ -42,13 +42,15 @@ func (a *expressionAttrs) Check() error {
 // typedExpression is an expression with the dtypes of its operations inferred for a call. It depends on the text, the
 // attributes and the dtypes of the operands.
 type typedExpression struct {
-	names   []string // attribute params; nil if it was omitted
-	numbers map[string]tensor.Scalar
-	in      []typedOperand
+	// The fields names, numbers and in are the key in the cache, beside the text.
 
-	formula *expr.Formula
-	code    *expr.Code
-	kernel  rule.Kernel
+	names   []string                 // attribute params; nil if it was omitted
+	numbers map[string]tensor.Scalar // attributes that the expression names
+	in      []typedOperand           // properties of the operands
+
+	formula *expr.Formula // the parsed text
+	code    *expr.Code    // the formula with inferred dtypes
+	kernel  rule.Kernel   // the kernel of code
 }
 
 // typedOperand has the properties of an operand on which typing depends. For a tensor these are its dtype and whether

@@ -68,5 +68,5 @@ var logSigmoidLoop = graph.Pointwise{Grain: machine.FunctionGrain, Config: unary
 
 func logSigmoid(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	v := x[0].Float()
-	return tensor.FloatScalar(min(v, 0) - roundTo(d)(math.Log1p(math.Exp(-math.Abs(v))))) // 0, not -0
+	return tensor.FloatScalar(min(v, 0) - roundTo(d)(math.Log1p(math.Exp(-math.Abs(v)))))
 }

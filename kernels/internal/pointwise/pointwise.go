@@ -101,11 +101,11 @@ func boolInt(b bool) int64 {
 // compilePresent compiles a call of a pointwise op with omitted operands. The loop is compiled for the operands that
 // are present, and the kernel passes it the addresses of these operands.
 func compilePresent(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
-	given := graph.Call{Attrs: c.Attrs, Out: c.Out, Impl: c.Impl, Walk: c.Walk}
+	present := graph.Call{Attrs: c.Attrs, Out: c.Out, Impl: c.Impl, Walk: c.Walk}
 	var positions []int // indices in c.In of the operands that are present
 	for i, a := range c.In {
 		if a.Kind != graph.Null {
-			given.In, positions = append(given.In, a), append(positions, i)
+			present.In, positions = append(present.In, a), append(positions, i)
 		}
 	}
 	if len(positions) == len(c.In) {
@@ -115,7 +115,7 @@ func compilePresent(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 		Config: func(_ *graph.Call, outs []rule.Operand) (rule.Config, error) { return p.Config(c, outs) },
 		Body:   func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return p.Body(c, it) },
 	}
-	k, err := fusion.CompileLoop(&inner, &given)
+	k, err := fusion.CompileLoop(&inner, &present)
 	if err != nil {
 		return nil, err
 	}

@@ -93,8 +93,8 @@ func powInfer(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), nil
 }
 
-// powBody returns the kernel of pow. For some plain exponents of floats, such as 2 and 0.5, it uses cheaper formulas
-// (pow_tensor_scalar_optimized_kernel). For plain exponents of integers it uses repeated multiplication.
+// powBody returns the kernel of pow. It uses cheaper formulas for some plain exponents of floats, such as 2 and 0.5
+// (pow_tensor_scalar_optimized_kernel), and repeated multiplication for plain exponents of integers.
 func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	body, err := powBodies.kernelWithLabel("pow", it)
 	e := c.In[1]

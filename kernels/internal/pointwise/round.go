@@ -60,8 +60,8 @@ var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
 // integerCopies are the kernels for integers: copies.
 var integerCopies = bodiesOf(formula("x"), integers)
 
-// roundConfig is unary, except that 16-bit floats are not converted to float32 if decimals is not 0. Then PyTorch
-// rounds the scaled numbers to the 16-bit dtype, and so does the formula.
+// roundConfig is unary with one exception: if decimals is not 0, 16-bit floats are not converted to float32, because
+// PyTorch rounds the scaled numbers to the 16-bit dtype.
 func roundConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	cfg, err := unary(c, outs)
 	return cfg.OpMath(kit.Attrs[roundAttrs](c).Decimals == 0), err
@@ -97,7 +97,7 @@ var Frac = elementwise(kit.NoAttrs, "frac", "Returns the fractional part of each
 	floatRef(func(x float64) float64 { return x - math.Trunc(x) }), kit.ExUnary)
 
 // roundScaled rounds x to the given number of decimal places. As in PyTorch, the scale and the scaled number are first
-// rounded to the dtype of the op. The function round does that.
+// rounded to the dtype of the op by the function round.
 func roundScaled(decimals int, x float32, round func(float32) float32) float32 {
 	up, down := round(float32(math.Pow10(max(decimals, 0)))), float32(1)
 	if decimals < 0 {

@@ -39,9 +39,9 @@ func whereCheck(c *graph.Call) (tensor.DType, error) {
 	return resultType(c.In[1:])
 }
 
-// whereConfig returns the configuration of the iteration. If self or other needs a conversion, all operands are
-// converted to the dtype of the result, including the condition, and the kernels test the converted condition for
-// non-zero bits. Otherwise the condition remains a byte.
+// whereConfig returns the configuration of the iteration. If self or other needs a conversion, all operands including
+// the condition are converted to the dtype of the result, and the kernels test whether the converted condition is 0.
+// Otherwise the condition remains a byte.
 func whereConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	d, err := whereCheck(c)
 	if err != nil {

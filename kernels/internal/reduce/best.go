@@ -17,6 +17,8 @@ type bestElement[T kit.Sortable] struct {
 	index int64
 }
 
+// bestFold returns the fold of the greatest or least element of dtype d. Its results are the element, if values is set,
+// and the element's index.
 func bestFold(d tensor.DType, greatest, values bool) *iter.Fold {
 	switch kit.LoopDType(d) {
 	case tensor.Int64:
@@ -73,7 +75,7 @@ func yieldsValue[T number](f *iter.Fold) *iter.Fold {
 	})
 }
 
-// firstRow initializes an empty accumulator with the first element of a row.
+// firstRow initializes an empty accumulator with the first element of row x, which has index at.
 func (b *bestElement[T]) firstRow(x []T, at int) {
 	if b.index < 0 {
 		*b = bestElement[T]{x[0], int64(at)}
@@ -157,9 +159,9 @@ func leastColumns[T kit.Sortable](a []bestElement[T], x []T, at int) {
 }
 
 // bestRow returns the best element of a row (if values is set) and its index as expressions. It first folds the
-// extreme, and then the least position of an element equal to the extreme. The first NaN is the best. Rows that are
-// divided among workers use this expression too, because [expr.Code.Pieces] recognizes an argmax. Without machine code,
-// bestFold runs instead.
+// extreme, and then the least position of an element equal to the extreme. The first NaN is the best element. A row can
+// be divided among workers, because [expr.Code.Pieces] recognizes an argmax. Without machine code, bestFold runs
+// instead.
 func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Part {
 	best := extremumRow(b, folds.Real(x), greatest)[0].Re
 	if !values || !b.DType(x).IsFloat() {
@@ -174,24 +176,25 @@ func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Part 
 	const i32 = tensor.Int32
 	bits := map[int]tensor.DType{4: i32, 8: tensor.Int64}[b.DType(x).Size()]
 	negative := b.Convert(i32, b.Do(expr.Lt, b.Bits(bits, x), b.Int(bits, 0)))
-	place, one := b.Position(), b.Int(i32, 1)
-	first := firstWhere(b, isBest(b, x, best), b.Do(expr.Or, b.Do(expr.Add, place, place), negative))
+	position, one := b.Position(), b.Int(i32, 1)
+	first := firstWhere(b, isBest(b, x, best), b.Do(expr.Or, b.Do(expr.Add, position, position), negative))
 	zero := b.Const(b.DType(x), 0)
 	signed := b.Do(expr.Select, b.Do(expr.Eq, b.Do(expr.And, first, one), one), b.Do(expr.Neg, zero), zero)
 	best = b.Do(expr.Select, b.Do(expr.Eq, best, zero), signed, best)
 	return []folds.Part{folds.Real(best), folds.Real(b.Convert(tensor.Int64, b.Do(expr.Shr, first, one)))}
 }
 
-// isBest tests whether an element equals the extreme of its row, or is NaN.
+// isBest returns the condition that an element equals the extreme of its row or is NaN.
 func isBest(b *expr.Builder, x, best expr.Value) expr.Value {
-	is := b.Do(expr.Eq, x, best)
+	condition := b.Do(expr.Eq, x, best)
 	if b.DType(x).IsFloat() {
-		is = b.Do(expr.Or, is, b.Do(expr.Ne, x, x))
+		condition = b.Do(expr.Or, condition, b.Do(expr.Ne, x, x))
 	}
-	return is
+	return condition
 }
 
-// firstWhere folds the least position for which a condition holds. The condition must hold at least once.
-func firstWhere(b *expr.Builder, holds, place expr.Value) expr.Value {
-	return b.Reduce(expr.Min, b.Do(expr.Select, holds, place, b.Int(tensor.Int32, math.MaxInt32)))
+// firstWhere returns the least of the positions for which a condition holds, as a fold. The condition must hold
+// at least once in a row.
+func firstWhere(b *expr.Builder, condition, position expr.Value) expr.Value {
+	return b.Reduce(expr.Min, b.Do(expr.Select, condition, position, b.Int(tensor.Int32, math.MaxInt32)))
 }

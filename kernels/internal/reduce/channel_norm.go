@@ -24,8 +24,8 @@ import (
 // center is the mean in the dtype of the loop. It is subtracted first, because x*scale + shift would lose digits by
 // cancellation if the mean is many deviations away from 0.
 //
-// Groups of channels with common statistics are merged in the second phase, so that the loops of the first phase can
-// run across channels if these are contiguous.
+// If channels form groups with common statistics, the second phase merges the statistics of the channels of a group.
+// The loops of the first phase can therefore run across channels that are contiguous in memory.
 type channelNorm struct {
 	groups int // number of groups of channels of a sample
 	eps    float64
@@ -74,8 +74,9 @@ func (s *channelNorm) statistics(x *copies.Compound, in kit.Buffer) []kit.Buffer
 	return out
 }
 
-// coefficients computes center, scale and shift of each channel. Without given statistics, each sample has its own
-// coefficients. The coefficients are computed in float64 and rounded once. shift includes the rounding error of center.
+// coefficients computes center, scale and shift of each channel. Each sample has its own coefficients, unless the
+// statistics are operands. The coefficients are computed in float64 and rounded once. shift includes the rounding error
+// of center.
 func (s *channelNorm) coefficients(x *copies.Compound, statistics []kit.Buffer) []kit.Buffer {
 	m, loops := x.C.Meta(0), x.C.Meta(0).DType.OpMath()
 	shape := slices.Repeat([]int{1}, m.Rank())
@@ -116,8 +117,8 @@ type channelValues struct {
 	channels                                           int
 }
 
-// setGroup computes the coefficients of n channels from first on, which have common statistics. loops is the dtype of
-// the loop that uses the coefficients.
+// setGroup computes the coefficients of a group: the n channels from first on. loops is the dtype of the loop that uses
+// the coefficients.
 func (v *channelValues) setGroup(first, n int, eps float64, loops tensor.DType) {
 	mean, square := 0.0, 0.0
 	for _, e := range v.mean[first : first+n] {
@@ -146,9 +147,9 @@ func (v *channelValues) setGroup(first, n int, eps float64, loops tensor.DType) 
 
 // affineLoop returns the loop (x - center)*scale + shift for x of dtype d. The operands are broadcast.
 func affineLoop(d tensor.DType) (*graph.Pointwise, error) {
-	loops := d.OpMath()
-	b := expr.NewBuilder(d, loops, loops, loops)
-	y := b.Do(expr.Mul, b.Do(expr.Sub, b.Convert(loops, b.Load(0)), b.Load(1)), b.Load(2))
+	loopDType := d.OpMath()
+	b := expr.NewBuilder(d, loopDType, loopDType, loopDType)
+	y := b.Do(expr.Mul, b.Do(expr.Sub, b.Convert(loopDType, b.Load(0)), b.Load(1)), b.Load(2))
 	code, err := b.Build(folds.Result(b, folds.Real(b.Do(expr.Add, y, b.Load(3))), d))
 	return &graph.Pointwise{
 		Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {

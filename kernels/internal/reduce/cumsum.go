@@ -30,14 +30,13 @@ var (
 		func(a, b complex128) complex128 { return a * b }, func(a, b int64) int64 { return a * b })
 )
 
-// scanLoops has the loops of a running sum or product (a scan) over elements of dtype in.
+// scanLoops has the loops of a running sum or product (a scan) over elements of one dtype.
 type scanLoops struct {
 	dtype tensor.DType
 	expr.Scanner
 }
 
-// scanOf returns the loops for complex numbers, because expressions do not support scans of complex numbers. first is
-// the initial value.
+// scanOf returns the loops for complex numbers, whose scans expressions do not support. first is the initial value.
 func scanOf[T tensor.Element](first complex128, row func(a *complex128, dst, x []T),
 	columns func(a []complex128, dst, x []T)) scanLoops {
 	return scanLoops{tensor.DTypeOf[T](), expr.Scanner{
@@ -68,6 +67,8 @@ func scanLoopsOf(op expr.Op, d tensor.DType, z [2]scanLoops) scanLoops {
 	return z[1]
 }
 
+// scanOp defines a scan by op. loops has the loops for complex64 and complex128. z and i are the reference functions
+// for floats and complex numbers, and for integers.
 func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, z func(a, b complex128) complex128,
 	i func(a, b int64) int64) *graph.Op {
 	dtype := func(c *graph.Call) tensor.DType {
@@ -131,8 +132,8 @@ func scanRows(c *graph.Call, op expr.Op, d tensor.DType) (*graph.Rows, error) {
 	return singleResultRows(b, lineMask(m.Rank(), dim), []int{0}, b.Scan(op, x), d)
 }
 
-// compileScan returns the kernel of a scan along dim, of elements converted to d. Operands are copied first if their
-// elements have another dtype than the loops or are not contiguous in the order of the walk.
+// compileScan returns the kernel of a scan along dim over elements converted to d. The operand is first copied if its
+// elements have another dtype than the loops, or are not contiguous in the order of the walk.
 func compileScan(c *graph.Call, dim int, by lineWalk, d tensor.DType, l scanLoops) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil

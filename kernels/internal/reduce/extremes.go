@@ -112,7 +112,8 @@ func minIntRow(a *int64, x []int64, _ int) {
 	*a = min(m0, m1, m2, m3)
 }
 
-// fourElements returns four elements from index i. Slicing them would cost more than the operation.
+// fourElements returns the four elements from index i on. It has no bounds check, which would take longer than the
+// operation on the elements.
 func fourElements[T any](x []T, i int) *[4]T { return (*[4]T)(unsafe.Pointer(&x[i])) }
 
 func maxIntInto(a, x []int64) {

@@ -87,9 +87,9 @@ func hardmaxRows(c *graph.Call) (*graph.Rows, error) {
 	d := c.Meta(0).DType
 	b := expr.NewBuilder(d)
 	x := folds.Operand(b, 0, d).Re
-	place := b.Position()
-	is := b.Do(expr.Eq, place, firstWhere(b, isBest(b, x, b.Reduce(expr.Max, x)), place))
-	y := b.Do(expr.Select, is, b.Const(b.DType(x), 1), b.Const(b.DType(x), 0))
+	position := b.Position()
+	isFirst := b.Do(expr.Eq, position, firstWhere(b, isBest(b, x, b.Reduce(expr.Max, x)), position))
+	y := b.Do(expr.Select, isFirst, b.Const(b.DType(x), 1), b.Const(b.DType(x), 0))
 	return singleResultRows(b, lineMask(c.Meta(0).Rank(), dim), []int{0}, y, d)
 }
 

@@ -21,11 +21,12 @@ const (
 // lineOp describes an op along one dimension whose result has the shape of the operand. A line has all elements along
 // the dimension at one index of the other dimensions.
 type lineOp struct {
-	dim          func(c *graph.Call) (int, error)
+	dim          func(c *graph.Call) (int, error)         // returns the dimension of a call, counted from the front
 	typicalAttrs any                                      // attributes of a typical call, to price the expression
 	elementCost  graph.Each                               // cost of an element if there is no expression
 	rows         func(c *graph.Call) (*graph.Rows, error) // returns the expression over a row, or nil if there is none
-	lower        func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error)
+	// lower returns the kernel for the order by.
+	lower func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error)
 }
 
 // columnUnit is the number of adjacent lines that lineColumns processes at once.
@@ -77,8 +78,8 @@ func (by lineWalk) ordered(rows func(c *graph.Call) (*graph.Rows, error)) func(c
 	}
 }
 
-// runs returns the axis along the lines, and the axis of the runs of elements in which a walk accesses operand and
-// result.
+// runs returns the axis along the lines, and the axis of a run: the elements that a walk accesses one after another. m
+// and out are the layouts of operand and result.
 func (o lineOp) runs(c *graph.Call, by lineWalk, m, out tensor.Meta) (line, run axes.Axis, err error) {
 	dim, err := o.dim(c)
 	if err != nil {
@@ -102,8 +103,8 @@ func lineMask(rank, dim int) []bool {
 	return mask
 }
 
-// effort returns the effort of the expression over a row of float32, or false if there is no expression or no machine
-// code.
+// effort returns the predicted effort of the expression over a row of float32. It returns false if there is no
+// expression or no machine code.
 func (o lineOp) effort() (e fusion.Effort, ok bool) {
 	if o.rows == nil || !loops.Compiles() {
 		return e, false

@@ -16,7 +16,7 @@ type variance struct {
 	dtype                   tensor.DType
 	n                       sym.Int // number of elements of a row
 	correction              float64
-	returnsStd, returnsMean bool // root: return the standard deviation; mean: also return the mean
+	returnsStd, returnsMean bool // return the standard deviation instead of the variance; also return the mean
 }
 
 // spec returns the reduction to results of the given dtypes.

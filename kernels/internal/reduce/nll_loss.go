@@ -1,6 +1,7 @@
 package reduce
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -54,7 +55,7 @@ type nllLoss struct {
 
 func nllLossOp(attrs *graph.Schema, name, doc string, entropy bool,
 	read func(c *graph.Call) (reduction, ignore int, smoothing float64)) *graph.Op {
-	of := func(c *graph.Call) (*nllLoss, error) {
+	lossOf := func(c *graph.Call) (*nllLoss, error) {
 		l := &nllLoss{isCrossEntropy: entropy}
 		l.reduction, l.ignoreIndex, l.smoothing = read(c)
 		if !(l.smoothing > 0) { // PyTorch ignores negative numbers and NaN
@@ -69,7 +70,7 @@ func nllLossOp(attrs *graph.Schema, name, doc string, entropy bool,
 			Name: name, Doc: doc,
 			Params: []graph.Param{kit.Self, {Name: "target", Below: classesOfSelf}, kit.OptWeight},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				l, err := of(c)
+				l, err := lossOf(c)
 				if err != nil {
 					return nil, err
 				}
@@ -80,7 +81,7 @@ func nllLossOp(attrs *graph.Schema, name, doc string, entropy bool,
 				return c.One(tensor.NewType(d, targetSizes(c.Type(0))...)), nil
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				l, err := of(c)
+				l, err := lossOf(c)
 				if err != nil {
 					return nil, err
 				}
@@ -99,7 +100,7 @@ func nllLossOp(attrs *graph.Schema, name, doc string, entropy bool,
 		Facts: graph.Facts{AsInferred: "losses are written in order while they are summed"},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				l, err := of(c)
+				l, err := lossOf(c)
 				if err != nil {
 					return nil, err
 				}
@@ -225,8 +226,8 @@ func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
 	return loss, weight, nil
 }
 
-// sumClasses sums the elements of all classes of a target. The factor of a class is share times its probability (if
-// targets are probabilities) plus every, times the weight of the class.
+// sumClasses returns the sum of elements[class] * (share*probability[class] + every) * weight[class] over all classes
+// of a target. The probabilities are 0 if targets are classes. base is the index of the first class's element.
 func (l *lossData[T]) sumClasses(base int, share, every T) T {
 	sum := 0.0
 	for k := range l.classes {
@@ -264,14 +265,14 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 			}
 			loss, total := 0.0, 0.0
 			for i := chunk * machine.FunctionGrain; i < min(n, (chunk+1)*machine.FunctionGrain); i++ {
-				one, by, err := data.lossAt(i)
+				targetLoss, weight, err := data.lossAt(i)
 				if err != nil {
 					return err
 				}
 				if l.reduction == 0 {
-					kit.ElementsOf[T](m.Ptrs[0], n)[i] = one
+					kit.ElementsOf[T](m.Ptrs[0], n)[i] = targetLoss
 				}
-				loss, total = loss+float64(one), total+float64(by)
+				loss, total = loss+float64(targetLoss), total+float64(weight)
 			}
 			*(*[2]float64)(kit.Elem[[2]float64](m.Ptrs[1], chunk)) = [2]float64{loss, total}
 			return nil
@@ -307,7 +308,7 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 				return
 			}
 			if k < 0 || k >= l.classes {
-				err = fmt.Errorf("Target %d is out of bounds.", k)
+				err = cmp.Or(err, fmt.Errorf("Target %d is out of bounds.", k))
 				return
 			}
 		}

@@ -165,7 +165,7 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 	},
 })
 
-// localBlock is the number of positions that are normalized at once.
+// localBlock is the number of adjacent positions of a channel that are normalized together.
 const localBlock = 256
 
 func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {

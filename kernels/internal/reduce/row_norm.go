@@ -20,7 +20,7 @@ func compileRowNorm(c *graph.Call, dims int, eps float64, root bool) (*graph.Ker
 	return rowNormOf[float64](c, dims, eps, root)
 }
 
-// rowNormOf returns the kernel that computes in T. Operands of another dtype or layout are copied first.
+// rowNormOf is compileRowNorm for a computation in T. Operands of another dtype, or not row-major, are copied first.
 func rowNormOf[T float32 | float64](c *graph.Call, dims int, eps float64, root bool) (*graph.Kernel, error) {
 	m := c.Meta(0)
 	if m.Numel() == 0 {
@@ -59,9 +59,10 @@ func normalizeRow[T float32 | float64](m *graph.Mem, y, x, w, b []T, eps float64
 	kit.Blocks(m.Context, len(x), func(begin, end int) { squares += sumOfSquares(x[begin:end], mu) })
 	scale := 1 / math.Sqrt(squares/n+eps)
 	mean := T(mu)
-	f, rest := T(scale), T((float64(mean)-mu)*scale)
+	scaleT, correction := T(scale), T((float64(mean)-mu)*scale)
 	kit.Blocks(m.Context, len(x), func(begin, end int) {
-		standardize(y[begin:end], x[begin:end], optionalPart(w, begin, end), optionalPart(b, begin, end), mean, f, rest)
+		standardize(y[begin:end], x[begin:end], optionalPart(w, begin, end), optionalPart(b, begin, end), mean, scaleT,
+			correction)
 	})
 }
 
@@ -98,25 +99,25 @@ func optionalPart[T float32 | float64](v []T, begin, end int) []T {
 	return v[begin:end]
 }
 
-// standardize writes ((x-mean)*f+rest)*w + b to y. w and b may be nil.
-func standardize[T float32 | float64](y, x, w, b []T, mean, f, rest T) {
+// standardize writes ((x-mean)*f + correction)*w + b to y. w and b may be nil.
+func standardize[T float32 | float64](y, x, w, b []T, mean, f, correction T) {
 	y = y[:len(x)]
 	switch {
 	case w != nil && b != nil:
 		w, b = w[:len(x)], b[:len(x)]
 		for i, v := range x {
-			y[i] = ((v-mean)*f+rest)*w[i] + b[i]
+			y[i] = ((v-mean)*f+correction)*w[i] + b[i]
 		}
 		return
 	case w != nil:
 		w = w[:len(x)]
 		for i, v := range x {
-			y[i] = ((v-mean)*f + rest) * w[i]
+			y[i] = ((v-mean)*f + correction) * w[i]
 		}
 		return
 	}
 	for i, v := range x {
-		y[i] = (v-mean)*f + rest
+		y[i] = (v-mean)*f + correction
 	}
 	if b != nil {
 		b = b[:len(x)]

@@ -71,9 +71,9 @@ func softmaxRows(c *graph.Call, dim int, d tensor.DType, logs bool) (*graph.Rows
 	return singleResultRows(b, mask, []int{0}, b.Do(expr.Sub, folds.InFloat64(b, x), shift), d)
 }
 
-// normOperands starts the expression of a normalization over the last dims dimensions. It loads the operand and the
-// given parameters of a call. v has the operand, the weight and the bias; a missing value is None. in lists the loaded
-// operands, and mask marks the last dims dimensions.
+// normOperands starts the expression of a normalization over the last dims dimensions. It loads operand 0 and those of
+// the operands 1 to params that are given. v has the loaded input, weight and bias; a missing one is None. in has the
+// indices of the loaded operands, and mask marks the last dims dimensions.
 func normOperands(c *graph.Call, dims, params int) (b *expr.Builder, v [3]expr.Value, in []int, mask []bool) {
 	var types []tensor.DType
 	for i := range 1 + params {
@@ -117,25 +117,25 @@ const (
 	maxOnePass        = 4096
 )
 
-// rowVariance returns the variance of a row x of n elements. near is the mean rounded to float32, and centred is x
-// minus near. Up to maxFloat32Squares squares are summed in float32, as PyTorch does.
-func rowVariance(b *expr.Builder, x, mean, near, centred expr.Value, n, eps float64) expr.Value {
+// rowVariance returns the variance of a row x of n elements. roundedMean is the mean rounded to float32, and deviations
+// is x minus roundedMean. Up to maxFloat32Squares squares are summed in float32, as PyTorch does.
+func rowVariance(b *expr.Builder, x, mean, roundedMean, deviations expr.Value, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
-	mean2 := func(x expr.Value) expr.Value {
+	meanSquare := func(x expr.Value) expr.Value {
 		sum := folds.InFloat64(b, folds.Total(b, b.Do(expr.Mul, x, x)))
 		return b.Do(expr.Div, sum, b.Const(f64, n))
 	}
-	// square is the mean square of deviations from a number, and far the difference of the mean and this number.
-	var square, far expr.Value
+	// square is the mean square of the differences of x from some number, and offset is the mean minus this number.
+	var square, offset expr.Value
 	switch {
 	case n <= maxFloat32Squares:
-		square, far = mean2(centred), b.Do(expr.Sub, mean, folds.InFloat64(b, near))
+		square, offset = meanSquare(deviations), b.Do(expr.Sub, mean, folds.InFloat64(b, roundedMean))
 	case n <= maxOnePass && eps > 0:
-		square, far = mean2(folds.InFloat64(b, x)), mean
+		square, offset = meanSquare(folds.InFloat64(b, x)), mean
 	default:
-		square, far = mean2(folds.InFloat64(b, centred)), b.Do(expr.Sub, mean, folds.InFloat64(b, near))
+		square, offset = meanSquare(folds.InFloat64(b, deviations)), b.Do(expr.Sub, mean, folds.InFloat64(b, roundedMean))
 	}
-	return b.Do(expr.Max, b.Do(expr.Sub, square, b.Do(expr.Mul, far, far)), b.Const(f64, 0))
+	return b.Do(expr.Max, b.Do(expr.Sub, square, b.Do(expr.Mul, offset, offset)), b.Const(f64, 0))
 }
 
 // standardizedRow returns a row x of n elements minus its mean, divided by its standard deviation. In float32, the
@@ -149,11 +149,11 @@ func standardizedRow(b *expr.Builder, x expr.Value, n, eps float64) expr.Value {
 		return b.Do(expr.Mul, b.Do(expr.Sub, x, mean), inverseRoot(b, square, eps, d))
 	}
 	mean := b.Do(expr.Div, folds.Total(b, folds.InFloat64(b, x)), b.Const(f64, n))
-	near := b.Convert(d, mean)
-	centred := b.Do(expr.Sub, x, near)
-	f := inverseRoot(b, rowVariance(b, x, mean, near, centred, n, eps), eps, f64)
-	rest := b.Do(expr.Mul, b.Do(expr.Sub, folds.InFloat64(b, near), mean), f)
-	return b.Do(expr.FMA, centred, b.Convert(d, f), b.Convert(d, rest))
+	roundedMean := b.Convert(d, mean)
+	deviations := b.Do(expr.Sub, x, roundedMean)
+	scale := inverseRoot(b, rowVariance(b, x, mean, roundedMean, deviations, n, eps), eps, f64)
+	correction := b.Do(expr.Mul, b.Do(expr.Sub, folds.InFloat64(b, roundedMean), mean), scale)
+	return b.Do(expr.FMA, deviations, b.Convert(d, scale), b.Convert(d, correction))
 }
 
 // affineNormRow returns the standardizedRow of v[0], multiplied by v[1] and added to v[2] if these are given.

@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the control-flow ops. They run graphs that are attributes. Such a graph may use values of the graph
-// around the node. These values are its last inputs and the last operands of the node.
+// This file has the control-flow ops. They run graphs that are attributes (bodies and branches). A body may use values
+// of the graph that contains the node. These values are the last operands of the node and the last inputs of the body.
 
 type ifAttrs struct {
 	Then *graph.Graph `attr:"then_branch" doc:"graph to run if condition holds; its inputs are the first operands after condition"`
@@ -58,7 +58,7 @@ var (
 				{Name: "condition", Optional: true, Number: true}, optValues},
 			Many: true, Infer: inferLoop, Ref: byReference(runLoop),
 		},
-		Lowerings: graph.Lowerings{Repeats: repeats, RunDynamic: runLoop},
+		Lowerings: graph.Lowerings{Repeats: unrolledLoop, RunDynamic: runLoop},
 	})
 	// Scan is ONNX's Scan.
 	Scan = kit.Define[scanAttrs](graph.Op{
@@ -106,8 +106,8 @@ func inferRaise(c *graph.Call) ([]graph.Result, error) {
 	return slices.Repeat([]graph.Result{{Alias: graph.Fresh, Dynamic: true}}, n), nil
 }
 
-// byReference returns the reference of an op that runs graphs. The reference is the op itself, but the ops in the
-// graphs are run by their references.
+// byReference returns the reference of an op that runs graphs: the function of the op with a runtime that computes the
+// ops in the graphs by their references.
 func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error)) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -137,19 +137,19 @@ func inferIf(c *graph.Call) ([]graph.Result, error) {
 
 func runIf(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a := kit.Attrs[ifAttrs](c)
-	yes, err := truth(in[0])
+	holds, err := conditionValue(in[0])
 	if err != nil {
 		return nil, err
 	}
 	n := 1 + len(a.Then.Inputs)
-	if yes {
+	if holds {
 		return rt.Run(a.Then, in[1:n])
 	}
 	return rt.Run(a.Else, in[n:])
 }
 
-// truth returns the value of a condition, which must have one element.
-func truth(t *tensor.Tensor) (bool, error) {
+// conditionValue returns the value of a condition, which must have one element.
+func conditionValue(t *tensor.Tensor) (bool, error) {
 	if t.Numel() != 1 {
 		return false, errors.New("Boolean value of Tensor with more than one value is ambiguous")
 	}
@@ -169,18 +169,18 @@ func inferLoop(c *graph.Call) ([]graph.Result, error) {
 	return unknownResults(a.Body.Outputs[1:]), nil
 }
 
-// maxWritten is the greatest number of nodes that may replace a loop.
-const maxWritten = 1 << 12
+// maxUnrolledNodes is the greatest number of nodes that may replace a loop.
+const maxUnrolledNodes = 1 << 12
 
-// repeats returns the iterations with which planning replaces a loop. It returns false if the sizes do not determine
-// the number of iterations. It also returns false for a loop without iterations, because only the inference of the loop
-// knows the shapes of its collected values.
-func repeats(c *graph.Call) (graph.Repetition, bool) {
+// unrolledLoop returns the iterations with which planning replaces a loop. It returns false if the sizes do not
+// determine the number of iterations. It also returns false for a loop without iterations, because only the inference
+// of the loop knows the shapes of its collected values.
+func unrolledLoop(c *graph.Call) (graph.Repetition, bool) {
 	a := kit.Attrs[loopAttrs](c)
 	if a.Trips == nil || a.Body == nil || len(c.In) < 2 {
 		return graph.Repetition{}, false
 	}
-	most := sym.Of(maxWritten / max(len(a.Body.Nodes), 1))
+	most := sym.Of(maxUnrolledNodes / max(len(a.Body.Nodes), 1))
 	if a.Trips.Lt(sym.Of(1)).Holds() || most.Lt(*a.Trips).Holds() {
 		return graph.Repetition{}, false
 	}
@@ -189,27 +189,27 @@ func repeats(c *graph.Call) (graph.Repetition, bool) {
 
 func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	a := kit.Attrs[loopAttrs](c)
-	trips, going := int64(math.MaxInt64), true
+	trips, conditionHolds := int64(math.MaxInt64), true
 	if c.Has(0) {
 		trips = in[0].At(make([]int, in[0].Rank())...).Int()
 	}
 	var err error
 	if c.Has(1) {
-		if going, err = truth(in[1]); err != nil {
+		if conditionHolds, err = conditionValue(in[1]); err != nil {
 			return nil, err
 		}
 	}
 	values := slices.Clone(in[min(2, len(in)):])
 	given, taken := storages(in...), map[*tensor.Storage]bool{}
 	collected := make([][]*tensor.Tensor, len(a.Body.Outputs)-1-a.Carried)
-	for i := int64(0); i < trips && going; i++ {
+	for i := int64(0); i < trips && conditionHolds; i++ {
 		args := append([]*tensor.Tensor{tensor.IntScalar(i).Tensor(tensor.Int64),
-			tensor.BoolScalar(going).Tensor(tensor.Bool)}, values...)
+			tensor.BoolScalar(conditionHolds).Tensor(tensor.Bool)}, values...)
 		out, err := rt.Run(a.Body, args)
 		if err != nil {
 			return nil, fmt.Errorf("iteration %d: %w", i, err)
 		}
-		if going, err = truth(out[0]); err != nil {
+		if conditionHolds, err = conditionValue(out[0]); err != nil {
 			return nil, err
 		}
 		for k, t := range out[1+a.Carried:] {
@@ -226,7 +226,7 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		return a.Body.ResultsFor(append([]tensor.Meta{tensor.New(tensor.Int64), tensor.New(tensor.Bool)}, metasOf(values)...))
 	}
 	for k, list := range collected {
-		t, err := collect(list, 0, false, 1+a.Carried+k, like)
+		t, err := stackCollected(list, 0, false, 1+a.Carried+k, like)
 		if err != nil {
 			return nil, err
 		}
@@ -249,8 +249,8 @@ func storages(list ...*tensor.Tensor) map[*tensor.Storage]bool {
 	return set
 }
 
-// releaseOthers releases the memory of results of a body that are no longer needed. It does not release storages of the
-// kept results or storages in one of the sets.
+// releaseOthers releases the storages of results of a body, except the storages of the kept results and the storages in
+// the sets.
 func releaseOthers(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]bool) {
 	sets = append(sets, storages(kept...))
 	for _, t := range results {
@@ -271,9 +271,9 @@ func metasOf(in []*tensor.Tensor) []tensor.Meta {
 	return metas
 }
 
-// collect stacks tensors along a new dimension. If the list is empty, the dtype and the shape of a tensor are those of
-// result i of like. backwards: the last tensor of the list comes first.
-func collect(list []*tensor.Tensor, axis int, backwards bool, i int,
+// stackCollected stacks tensors along a new dimension. If the list is empty, the dtype and the shape of a tensor are
+// those of result i of like. backwards: the last tensor of the list comes first.
+func stackCollected(list []*tensor.Tensor, axis int, backwards bool, i int,
 	like func() ([]graph.Result, error)) (*tensor.Tensor, error) {
 	var m tensor.Meta
 	if len(list) > 0 {
@@ -389,7 +389,7 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 	return results, nil
 }
 
-// results returns the results of a scan: the states, and the collected values, stacked.
+// results returns the results of a scan: the states, and the stacked collected values.
 func (a *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Tensor,
 	collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := slices.Clone(values[:a.States])
@@ -406,7 +406,7 @@ func (a *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Te
 		if k < len(a.OutputAxes) {
 			axis = a.OutputAxes[k]
 		}
-		t, err := collect(list, axis, k < len(a.OutBackwards) && a.OutBackwards[k], a.States+k, like)
+		t, err := stackCollected(list, axis, k < len(a.OutBackwards) && a.OutBackwards[k], a.States+k, like)
 		if err != nil {
 			return nil, err
 		}

@@ -24,7 +24,7 @@ var (
 	FftIfft = fftOp("fft_ifft", "Transforms along a dimension from frequency to time.", tensor.Complex64,
 		fourierSpec{inverse: true})
 	FftRfft = fftOp("fft_rfft", "Transforms a real value along a dimension. The result has the first half of the "+
-		"frequencies; the other half is its mirror.", tensor.Float32, fourierSpec{half: true, fromReal: true})
+		"frequencies; the other half is its mirror.", tensor.Float32, fourierSpec{onesided: true, fromReal: true})
 	FftIrfft = fftOp("fft_irfft", "Transforms the first half of the frequencies along a dimension to a real value. "+
 		"The other half is the mirror of the first.", tensor.Complex64, fourierSpec{inverse: true, mirrored: true})
 	Dft = kit.Define[dftAttrs](graph.Op{
@@ -61,9 +61,10 @@ var (
 	})
 )
 
-// fftOp defines an op of aten. d is the dtype of the operand in examples.
+// fftOp defines a Fourier transform of aten. d is the dtype of the operand in examples. spec has the properties that do
+// not depend on the call.
 func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
-	of := func(c *graph.Call) (*fourierSpec, tensor.Type, error) {
+	specOf := func(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 		s := spec
 		t, err := s.fromAten(name, kit.Attrs[fftAttrs](c), c.Type(0))
 		return &s, t, err
@@ -72,11 +73,11 @@ func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
-				_, t, err := of(c)
+				_, t, err := specOf(c)
 				return c.One(t), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				s, t, err := of(c)
+				s, t, err := specOf(c)
 				if err != nil {
 					return nil, err
 				}
@@ -89,7 +90,7 @@ func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 			AnyOrder: true},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				s, _, err := of(c)
+				s, _, err := specOf(c)
 				if err != nil {
 					return nil, err
 				}
@@ -109,7 +110,7 @@ func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 	if last < 1 || !kit.SizeIs(m.Shape[last], 1) && !kit.SizeIs(m.Shape[last], 2) {
 		return nil, m, fmt.Errorf("dft: expected a last dimension of size 1 or 2 and another, got %s", tensor.Sizes(m.Shape))
 	}
-	s := &fourierSpec{inverse: a.Inverse, half: a.Onesided && !a.Inverse, pairs: true,
+	s := &fourierSpec{inverse: a.Inverse, onesided: a.Onesided && !a.Inverse, pairs: true,
 		fromReal: kit.SizeIs(m.Shape[last], 1),
 		scale:    1}
 	s.mirrored = a.Onesided && a.Inverse
@@ -125,7 +126,7 @@ func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 		return nil, m, err
 	}
 	if s.inverse {
-		s.scale = 1 / float64(s.n)
+		s.scale = 1 / float64(s.points)
 	}
 	shape[last] = sym.Of(2)
 	if s.mirrored {

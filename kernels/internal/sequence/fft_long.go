@@ -19,8 +19,8 @@ const (
 	rootBits = 13
 )
 
-// rootTable computes powers of exp(-2 pi i / n). A power is the product of an entry of low, indexed by the low bits of
-// the exponent, and an entry of high, indexed by the high bits.
+// rootTable computes powers of exp(-2 pi i / n). The low rootBits bits of an exponent index low, the other bits index
+// high, and the power is the product of the two entries.
 type rootTable struct{ low, high []complex128 }
 
 // newRootTable returns the table for n.
@@ -35,12 +35,12 @@ func newRootTable(n int) rootTable {
 	return t
 }
 
-// at returns the root to the power of k, from 0 to n-1.
-func (t *rootTable) at(k int) complex128 { return t.high[k>>rootBits] * t.low[k&(1<<rootBits-1)] }
+// power returns the root to the power of k, from 0 to n-1.
+func (t *rootTable) power(k int) complex128 { return t.high[k>>rootBits] * t.low[k&(1<<rootBits-1)] }
 
 // matrixFourier transforms a line of n = rows*cols elements as a matrix (Bailey's four-step method). It transforms the
-// columns, multiplies them by twiddle factors, and then transforms the rows. Element j*cols+i of the line is in row j
-// and column i. After the transform, row k has the frequencies k+l*rows.
+// columns, multiplies them by twiddle factors, and then transforms the rows. Row j and column i of the matrix have
+// element j*cols+i of the line. After the transform, row k has the frequencies k, k+rows, k+2*rows and so on.
 type matrixFourier struct {
 	n, rows, cols                 int
 	columnTransform, rowTransform *fourier // transforms of the columns and of the rows
@@ -73,9 +73,9 @@ func matrixRows(n int) int {
 	return rows
 }
 
-// room returns the number of elements of memory that a worker needs.
-func (f *matrixFourier) room() int {
-	return max(f.rows+f.columnTransform.room(), f.cols+f.rowTransform.room())
+// workLen returns the number of elements of memory that a worker needs.
+func (f *matrixFourier) workLen() int {
+	return max(f.rows+f.columnTransform.workLen(), f.cols+f.rowTransform.workLen())
 }
 
 // columnCheckEvery is the number of elements of a column that are written between two checks of the context. It is
@@ -94,11 +94,11 @@ func (f *matrixFourier) column(m *graph.Mem, y, room []complex128, i int, get fu
 		if k%columnCheckEvery == 0 {
 			m.CheckContext()
 		}
-		y[k*f.cols+i] = v * f.twiddles.at(i*k)
+		y[k*f.cols+i] = v * f.twiddles.power(i*k)
 	}
 }
 
-// transformLine transforms row k of y and returns it. It has the frequencies k, k+rows, k+2*rows and so on.
+// transformLine returns the transform of row k of matrix y: the frequencies k, k+rows, k+2*rows and so on of the line.
 func (f *matrixFourier) transformLine(y, room []complex128, k int) []complex128 {
 	x, room := room[:f.cols], room[f.cols:]
 	copy(x, y[k*f.cols:])
@@ -106,9 +106,9 @@ func (f *matrixFourier) transformLine(y, room []complex128, k int) []complex128 
 	return x
 }
 
-// longFourier transforms a group of long lines in phases. If the prime factors of the length are small, a line is
-// transformed as a matrix. Otherwise it is transformed by Bluestein's convolution, and the transforms of the
-// convolution are computed as matrices.
+// longFourier transforms a group of long lines in phases that all workers share. If the prime factors of the length are
+// small, a line is transformed as a matrix. Otherwise a line is transformed by Bluestein's convolution, and the
+// transforms of the convolution are computed as matrices.
 type longFourier struct {
 	*fourierSpec
 	*matrixFourier
@@ -116,7 +116,7 @@ type longFourier struct {
 	lines      *kit.LineSet
 	get        func(line unsafe.Pointer, i int) complex128                // reads an element of the operand
 	put        func(line unsafe.Pointer, x []complex128, first, step int) // writes elements of the result
-	first      int                                                        // index of the first line of the group
+	firstLine  int                                                        // index of the first line of the group
 	groupLines int                                                        // number of lines of the group
 }
 
@@ -124,15 +124,15 @@ type longFourier struct {
 func (s *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 	f := longFourier{fourierSpec: s}
 	f.lines, f.get, f.put = s.access(c)
-	if rows := matrixRows(s.n); rows > 0 {
-		f.matrixFourier = newMatrixFourier(s.n, rows)
+	if rows := matrixRows(s.points); rows > 0 {
+		f.matrixFourier = newMatrixFourier(s.points, rows)
 	} else {
 		m := 1
-		for m < 2*s.n-1 {
+		for m < 2*s.points-1 {
 			m *= 2
 		}
 		f.matrixFourier = newMatrixFourier(m, matrixRows(m))
-		chirp := newRootTable(2 * s.n)
+		chirp := newRootTable(2 * s.points)
 		f.chirp = &chirp
 	}
 	size := 16 * f.matrixFourier.n // bytes of a matrix
@@ -141,14 +141,14 @@ func (s *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 		buffers = 2
 	}
 	f.groupLines = min(f.lines.Count, max(1, longBytes/(size*buffers)))
-	k := &graph.Kernel{Worker: 16 * f.room(), Scratch: size * buffers * f.groupLines}
+	k := &graph.Kernel{Worker: 16 * f.workLen(), Scratch: size * buffers * f.groupLines}
 	if f.chirp != nil {
 		k.Scratch += size
 		k.Phases = f.kernelPhases()
 	}
-	for f.first = 0; f.first < f.lines.Count; f.first += f.groupLines {
+	for f.firstLine = 0; f.firstLine < f.lines.Count; f.firstLine += f.groupLines {
 		group := f
-		group.groupLines = min(f.groupLines, f.lines.Count-f.first)
+		group.groupLines = min(f.groupLines, f.lines.Count-f.firstLine)
 		k.Phases = append(k.Phases, group.phases(f.groupLines)...)
 	}
 	return k
@@ -164,7 +164,7 @@ func (f *longFourier) matrix(m *graph.Mem, i int) []complex128 {
 func (f *longFourier) phase(lines, units, work int,
 	do func(m *graph.Mem, room []complex128, line, unit int)) graph.Phase {
 	return copies.CutUnits(lines*units, 32*work, func(m *graph.Mem, begin, end int) error {
-		room := kit.SliceOf[complex128](m.Worker, 0, f.room())
+		room := kit.SliceOf[complex128](m.Worker, 0, f.workLen())
 		for u := begin; u < end; u++ {
 			do(m, room, u/units, u%units)
 		}
@@ -172,20 +172,19 @@ func (f *longFourier) phase(lines, units, work int,
 	})
 }
 
-// phases returns the phases that transform the group. most is the number of matrices for which scratch memory has room
-// in each of its buffers.
+// phases returns the phases that transform the group. most is the number of matrices in each buffer of scratch memory.
 func (f *longFourier) phases(most int) []graph.Phase {
-	line := func(i int) [4]int { return f.lines.At(f.first + i) }
+	line := func(i int) [4]int { return f.lines.At(f.firstLine + i) }
 	columns := f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, room []complex128, i, col int) {
 		src := unsafe.Add(m.Ptrs[1], line(i)[0])
 		f.column(m, f.matrix(m, i), room, col, func(j int) complex128 {
 			if f.chirp == nil {
-				return f.value(src, j)
+				return f.lineValue(src, j)
 			}
-			if j >= f.fourierSpec.n {
+			if j >= f.fourierSpec.points {
 				return 0
 			}
-			return f.value(src, j) * f.chirped(j)
+			return f.lineValue(src, j) * f.chirpAt(j)
 		})
 	})
 	if f.chirp == nil {
@@ -212,26 +211,26 @@ func (f *longFourier) phases(most int) []graph.Phase {
 		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
 			x := f.transformLine(f.matrix(m, i), room, k)
 			for l, v := range x {
-				if at := k + l*f.rows; at < f.fourierSpec.n {
-					x[l] = conj(v) * scale * f.chirped(at)
+				if at := k + l*f.rows; at < f.fourierSpec.points {
+					x[l] = conj(v) * scale * f.chirpAt(at)
 				}
 			}
 			f.writeFrequencies(unsafe.Add(m.Ptrs[0], line(i)[1]), x, k)
 		})}
 }
 
-// kernelPhases returns the phases that transform the conjugate chirp, the convolution's kernel. The result is in the
-// matrix after the matrices of the lines. The first matrix is temporary memory.
+// kernelPhases returns the phases that transform the kernel of the convolution, which is the conjugate chirp. The
+// result is in the matrix after the matrices of the lines. The first matrix is temporary memory.
 func (f *longFourier) kernelPhases() []graph.Phase {
-	n, m, at := f.fourierSpec.n, f.matrixFourier.n, 2*f.groupLines
+	n, m, at := f.fourierSpec.points, f.matrixFourier.n, 2*f.groupLines
 	return []graph.Phase{
 		f.phase(1, f.cols, f.rows, func(mem *graph.Mem, room []complex128, _, col int) {
 			f.column(mem, f.matrix(mem, 0), room, col, func(j int) complex128 {
 				switch {
 				case j < n:
-					return conj(f.chirped(j))
+					return conj(f.chirpAt(j))
 				case j > m-n:
-					return conj(f.chirped(m - j))
+					return conj(f.chirpAt(m - j))
 				}
 				return 0
 			})
@@ -247,17 +246,19 @@ func (f *longFourier) kernelPhases() []graph.Phase {
 		})}
 }
 
-// chirped returns element k of the chirp. k*k is reduced modulo 2n, because the table has only the powers below 2n.
-func (f *longFourier) chirped(k int) complex128 { return f.chirp.at(k * k % (2 * f.fourierSpec.n)) }
+// chirpAt returns element k of the chirp. k*k is reduced modulo 2n, because the table has only the powers below 2n.
+func (f *longFourier) chirpAt(k int) complex128 {
+	return f.chirp.power(k * k % (2 * f.fourierSpec.points))
+}
 
 func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }
 
-// value returns element j of a line after the line is cut or extended to the length of the transform. It computes the
-// same elements as [fourierSpec.load]. For an inverse transform it returns the conjugate.
-func (f *longFourier) value(line unsafe.Pointer, j int) (v complex128) {
-	n, have := f.fourierSpec.n, min(f.in, f.fourierSpec.n)
+// lineValue returns element j of a line after the line is cut or extended to the length of the transform. It computes
+// the same elements as [fourierSpec.load]. For an inverse transform it returns the conjugate.
+func (f *longFourier) lineValue(line unsafe.Pointer, j int) (v complex128) {
+	n, have := f.fourierSpec.points, min(f.inLen, f.fourierSpec.points)
 	if f.mirrored {
-		have = min(f.in, n/2+1)
+		have = min(f.inLen, n/2+1)
 	}
 	switch {
 	case j < have:
@@ -281,10 +282,10 @@ func (f *longFourier) writeFrequencies(line unsafe.Pointer, x []complex128, k in
 	if f.inverse {
 		sign = -sign
 	}
-	if k >= f.out {
+	if k >= f.outLen {
 		return
 	}
-	x = x[:min(len(x), (f.out-k+f.rows-1)/f.rows)]
+	x = x[:min(len(x), (f.outLen-k+f.rows-1)/f.rows)]
 	for l, v := range x {
 		x[l] = complex(real(v)*f.scale, imag(v)*sign)
 	}

@@ -17,9 +17,9 @@ type fourier struct {
 	roots   []complex128 // exp(-2 pi i k / n); nil if long is set
 
 	// The fields of Bluestein's algorithm.
-	long  *fourier     // transform of the convolution's length
-	chirp []complex128 // exp(-pi i k*k / n)
-	kern  []complex128 // transform of the conjugate chirp
+	convolver       *fourier     // transform of the convolution's length
+	chirp           []complex128 // exp(-pi i k*k / n)
+	kernelTransform []complex128 // transform of the conjugate chirp
 }
 
 // maxRadix is the greatest prime factor that is transformed by its definition.
@@ -64,33 +64,33 @@ func newFourier(n int) *fourier {
 // bluestein computes the tables of Bluestein's algorithm.
 func (f *fourier) bluestein() {
 	m := 1 << bits.Len(uint(2*f.n-1))
-	f.long = newFourier(m)
-	f.chirp, f.kern = tables(f.n), tables(m)
+	f.convolver = newFourier(m)
+	f.chirp, f.kernelTransform = tables(f.n), tables(m)
 	for k := range f.n {
 		// k*k is reduced modulo 2n, because the sine of a large number is less accurate.
 		f.chirp[k] = unitRoot(k*k%(2*f.n), 2*f.n)
 	}
 	for k, c := range f.chirp {
 		v := complex(real(c), -imag(c))
-		f.kern[k] = v
+		f.kernelTransform[k] = v
 		if k > 0 {
-			f.kern[m-k] = v
+			f.kernelTransform[m-k] = v
 		}
 	}
-	f.long.forward(f.kern, tables(f.long.room()))
+	f.convolver.forward(f.kernelTransform, tables(f.convolver.workLen()))
 }
 
-// room returns the number of elements of memory that forward needs.
-func (f *fourier) room() int {
-	if f.long != nil {
-		return 2 * f.long.n
+// workLen returns the number of elements of memory that forward needs.
+func (f *fourier) workLen() int {
+	if f.convolver != nil {
+		return 2 * f.convolver.n
 	}
 	return f.n
 }
 
-// forward transforms x, which has n elements, in place. room is temporary memory of f.room() elements.
+// forward transforms x, which has n elements, in place. room is temporary memory of f.workLen() elements.
 func (f *fourier) forward(x, room []complex128) {
-	if f.long != nil {
+	if f.convolver != nil {
 		f.convolve(x, room)
 		return
 	}
@@ -106,12 +106,13 @@ func (f *fourier) forward(x, room []complex128) {
 	}
 }
 
-// stage is a step of Stockham's algorithm. It combines groups of r transforms of length l to transforms of length r*l.
+// stage is a step of Stockham's algorithm. It combines each group of r transforms of length l to a transform of length
+// r*l.
 func (f *fourier) stage(dst, src []complex128, r, l int) {
 	m := f.n / (r * l) // number of transforms after the stage
 	for j := range l {
 		for k := range m {
-			// The r results are m*l elements apart. Operand q is multiplied by power q*j of the root of order r*l.
+			// The r results are m*l elements apart. The factor of operand q is the root of order r*l to the power of q*j.
 			at, to := j*m+k, j*m+k
 			switch r {
 			case 2:
@@ -141,18 +142,18 @@ func (f *fourier) stage(dst, src []complex128, r, l int) {
 
 // convolve transforms x in place by Bluestein's algorithm.
 func (f *fourier) convolve(x, room []complex128) {
-	m := f.long.n
+	m := f.convolver.n
 	a, rest := room[:m], room[m:]
 	clear(a)
 	for k, v := range x[:f.n] {
 		a[k] = v * f.chirp[k]
 	}
-	f.long.forward(a, rest)
+	f.convolver.forward(a, rest)
 	for k := range a {
-		v := a[k] * f.kern[k]
+		v := a[k] * f.kernelTransform[k]
 		a[k] = complex(real(v), -imag(v)) // conj(forward(conj(v))) is the inverse transform of v, without its scale
 	}
-	f.long.forward(a, rest)
+	f.convolver.forward(a, rest)
 	scale := 1 / float64(m)
 	for k := range x[:f.n] {
 		x[k] = complex(real(a[k])*scale, -imag(a[k])*scale) * f.chirp[k]

@@ -19,17 +19,17 @@ type fftAttrs struct {
 	Norm string   `attr:"norm" default:"backward" oneof:"backward|forward|ortho" doc:"direction that is scaled by 1/n; ortho: both are scaled by its root"`
 }
 
-// fourierSpec describes a call: a transform of the lines along a dimension.
+// fourierSpec describes a call of a Fourier transform: a transform of the lines along a dimension.
 type fourierSpec struct {
 	inverse  bool // frequencies are transformed to values
-	half     bool // the result has only the first half of the frequencies
+	onesided bool // the result has only the first half of the frequencies
 	fromReal bool // the operand is real
 	mirrored bool // the operand has only the first half of the frequencies, and the result is real
 	pairs    bool // complex numbers are pairs along the last dimension of operand and result
 
-	dim        int
-	n, in, out int     // numbers of elements of a line: in the transform, in the operand, in the result
-	scale      float64 // factor of the result
+	dim                   int
+	points, inLen, outLen int     // numbers of elements of a line: in the transform, in the operand, in the result
+	scale                 float64 // factor of the result
 }
 
 // fromAten sets the fields for a call of one of aten's ops, and returns the type of the result.
@@ -56,9 +56,9 @@ func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Type) (tensor.
 	s.scale = 1
 	switch {
 	case a.Norm == "ortho":
-		s.scale = 1 / math.Sqrt(float64(s.n))
+		s.scale = 1 / math.Sqrt(float64(s.points))
 	case (a.Norm == "backward") == s.inverse:
-		s.scale = 1 / float64(s.n)
+		s.scale = 1 / float64(s.points)
 	}
 	if s.mirrored {
 		return kit.FreshType(d.ToReal(), shape)
@@ -81,10 +81,10 @@ func (s *fourierSpec) lengths(m tensor.Type, n *sym.Int) ([]sym.Int, error) {
 		return nil, fmt.Errorf("Invalid number of data points (%v) specified", points)
 	}
 	out := points
-	if s.half {
+	if s.onesided {
 		out = points.Div(sym.Of(2)).Add(sym.Of(1))
 	}
-	s.in, s.n, s.out = kit.KnownSize(in), kit.KnownSize(points), kit.KnownSize(out)
+	s.inLen, s.points, s.outLen = kit.KnownSize(in), kit.KnownSize(points), kit.KnownSize(out)
 	shape := slices.Clone(m.Shape)
 	shape[s.dim] = out
 	return shape, nil
@@ -99,20 +99,20 @@ func (s *fourierSpec) load(x []complex128, get func(i int) complex128) {
 	for i := range x {
 		x[i] = 0
 	}
-	have := min(s.in, s.n)
+	have := min(s.inLen, s.points)
 	if s.mirrored {
-		have = min(s.in, s.n/2+1)
+		have = min(s.inLen, s.points/2+1)
 	}
 	for i := range have {
 		x[i] = get(i)
-		if s.mirrored && i > 0 && i < s.n-i {
-			x[s.n-i] = complex(real(x[i]), -imag(x[i]))
+		if s.mirrored && i > 0 && i < s.points-i {
+			x[s.points-i] = complex(real(x[i]), -imag(x[i]))
 		}
 	}
 	if s.mirrored {
 		x[0] = complex(real(x[0]), 0)
-		if s.n%2 == 0 {
-			x[s.n/2] = complex(real(x[s.n/2]), 0)
+		if s.points%2 == 0 {
+			x[s.points/2] = complex(real(x[s.points/2]), 0)
 		}
 	}
 }
@@ -122,19 +122,19 @@ func (s *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}
 	}
-	if s.n > longLine {
+	if s.points > longLine {
 		return s.longKernel(c)
 	}
-	f := newFourier(s.n)
+	f := newFourier(s.points)
 	l, get, put := s.access(c)
-	return &graph.Kernel{Worker: 16 * (s.n + f.room()),
-		Phases: []graph.Phase{l.Phase(32*s.n, func(mem *graph.Mem, off [4]int) error {
-			all := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), s.n+f.room())
-			x, room := all[:s.n], all[s.n:]
+	return &graph.Kernel{Worker: 16 * (s.points + f.workLen()),
+		Phases: []graph.Phase{l.Phase(32*s.points, func(mem *graph.Mem, off [4]int) error {
+			all := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), s.points+f.workLen())
+			x, room := all[:s.points], all[s.points:]
 			src := unsafe.Add(mem.Ptrs[1], off[0])
 			s.load(x, func(i int) complex128 { return get(src, i) })
 			s.transform(f, x, room)
-			put(unsafe.Add(mem.Ptrs[0], off[1]), x[:s.out], 0, 1)
+			put(unsafe.Add(mem.Ptrs[0], off[1]), x[:s.outLen], 0, 1)
 			return nil
 		})}}
 }
@@ -213,7 +213,7 @@ func (s *fourierSpec) reference(t *tensor.Tensor, m tensor.Meta) []*tensor.Tenso
 	}
 	kit.EachIndex(lead, func(at []int) {
 		at = slices.Clone(at)
-		x := make([]complex128, s.n)
+		x := make([]complex128, s.points)
 		s.load(x, func(i int) complex128 {
 			at[s.dim] = i
 			v := t.At(at...).Complex()
@@ -224,7 +224,7 @@ func (s *fourierSpec) reference(t *tensor.Tensor, m tensor.Meta) []*tensor.Tenso
 			}
 			return v
 		})
-		for i, v := range refDFT(x, s.n, s.inverse)[:s.out] {
+		for i, v := range refDFT(x, s.points, s.inverse)[:s.outLen] {
 			v *= complex(s.scale, 0)
 			at[s.dim] = i
 			if !s.pairs {

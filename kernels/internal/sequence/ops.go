@@ -1,8 +1,8 @@
 // Package sequence has the ops that compute step by step: recurrent layers, Fourier transforms, loops and branches.
 //
-// A [recurrent] describes a recurrent layer of PyTorch or ONNX. One product multiplies the inputs of all steps by the
-// weights of all gates. Then each worker runs blocks of sequences through the steps ([stepper]). A step multiplies the
-// states by weights and computes the gates by loops.
+// A [recurrent] describes a recurrent layer of PyTorch or ONNX. One matrix product multiplies the inputs of all steps
+// by the weights of all gates. Then each worker runs blocks of sequences through the steps ([stepper]). A step
+// multiplies the states by weights, and computes the gates and the new states in loops.
 package sequence
 
 import "github.com/graphrun/graphrun/graph"

@@ -35,7 +35,8 @@ var cells = [...]struct {
 
 func (k cellKind) gates() int { return cells[k].gates }
 
-// recurrent describes a recurrent layer in one or two directions. Steps and batch may have any order in memory: row
+// recurrent describes a recurrent layer in one or two directions. x has the inputs, y the outputs of all steps, h0 and
+// c0 the initial states and cells, and hn and cn the last. Steps and sequences may have any order in memory: row
 // t*xStep + b*xBatch of x is the input of step t of sequence b.
 type recurrent struct {
 	kind                         cellKind
@@ -49,11 +50,11 @@ type recurrent struct {
 	resetAfter                   bool          // GRU: the reset gate applies after the product with the state
 	coupledGates                 bool          // LSTM: the forget gate is 1 minus the input gate
 	clip                         float64       // bound of the arguments of activation functions; 0: none
-	integer                      tensor.DType  // dtype in which the integers of an integer layer wrap
+	integerDType                 tensor.DType  // dtype in which the integers of an integer layer wrap
 	acts                         [2][3]cellAct // by direction: the activation functions f, g and h
 
-	x, h0, c0, lens, y, hn, cn     kit.Buffer
-	w, r, inBias, stateBias, peeps [2]kit.Buffer // by direction
+	x, h0, c0, lengths, y, hn, cn      kit.Buffer
+	w, r, inBias, stateBias, peepholes [2]kit.Buffer // by direction
 }
 
 // cellAct is an activation function with its parameters.
@@ -66,20 +67,21 @@ type cellAct struct {
 const cellBlock = 16
 
 // stepper runs the steps of a layer in a dtype. A worker runs a block of sequences through all steps of a direction.
-// Each step multiplies the states of the block by the weights and then runs the loops of the gates. A GRU may have two
-// products in a step, each followed by a loop.
+// Each step multiplies the states of the block by the weights, and then runs the loop that computes the gates. A step
+// of a GRU may have two products, each followed by a loop.
 type stepper struct {
 	*recurrent
-	d       tensor.DType
-	size    int              // bytes of an element
-	rows    int              // number of rows of the weights of all gates
-	block   int              // number of sequences of a block
-	at      [2][2]int        // by direction and product: offset in scratch memory of weights that a run packs, in bytes
-	prepack bool             // products read packed weights, which planning or the run packs
-	second  int              // offset of the packed weights of the second product, in bytes
-	plans   [2][2]*gemm.Plan // by kind of block (full block, smaller last block) and product
-	loops   [2][]cellLoop    // by direction: the loops after the products of a step
-	// Bytes of worker memory: for states and gates, for scratch memory of a product, and for its shared panels.
+	dtype tensor.DType
+	size  int // bytes of an element
+	rows  int // number of rows of the weights of all gates
+	block int // number of sequences of a block
+	// by direction and product: offset in scratch memory of weights that a run packs, in bytes
+	packedOffsets      [2][2]int
+	prepack            bool             // products read packed weights, which planning or the run packs
+	secondPackedOffset int              // offset of the packed weights of the second product, in bytes
+	plans              [2][2]*gemm.Plan // by kind of block (full block, smaller last block) and product
+	loops              [2][]cellLoop    // by direction: the loops after the products of a step
+	// Bytes of worker memory: for states and gates, for scratch memory of a product, and for the panels of a product.
 	buffers, gemmWork, shared int
 
 	runs graph.PerWorker[cellRun]
@@ -112,8 +114,8 @@ func addRecurrent(x *copies.Compound, l *recurrent, d tensor.DType) error {
 }
 
 // addByDefinition adds the phase of a layer in a dtype without fast products. A chunk runs one sequence through all
-// steps of one direction, by the code of the reference. Only layers of PyTorch have these dtypes. They have no lengths,
-// peepholes or clip.
+// steps of one direction, by the code of the reference. Only layers of PyTorch have these dtypes, so there are no
+// lengths, peepholes or clip.
 func addByDefinition[T complex128 | int64](x *copies.Compound, l *recurrent) error {
 	buffers := []kit.Buffer{l.x, l.y, l.hn, l.cn, l.h0, l.c0}
 	for dir := range 2 {
@@ -136,8 +138,8 @@ func addByDefinition[T complex128 | int64](x *copies.Compound, l *recurrent) err
 	return nil
 }
 
-// joinBiases stores the sum of the input bias and the state bias of n rows. Both biases may be nil. If the reset gate
-// of a GRU scales a part of the state bias, that part is not added.
+// joinBiases stores the sum of the input bias and the state bias of n rows. Both biases may be nil. The part of the
+// state bias that the reset gate of a GRU scales is not added.
 func joinBiases[T float32 | float64](l *recurrent, to, in, state unsafe.Pointer, n int) {
 	out := kit.ElementsOf[T](to, n)
 	clear(out)
@@ -175,7 +177,7 @@ func project(x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) erro
 // addSteps adds the phases of the steps. A chunk runs a block of sequences through all steps of one direction.
 // projected has the products of the inputs.
 func addSteps(x *copies.Compound, l *recurrent, d tensor.DType, projected kit.Buffer) error {
-	s := &stepper{recurrent: l, d: d, size: d.Size(), rows: l.kind.gates() * l.hidden, block: l.blockSize()}
+	s := &stepper{recurrent: l, dtype: d, size: d.Size(), rows: l.kind.gates() * l.hidden, block: l.blockSize()}
 	s.prepack = s.r[0].Packed || s.r[1].Packed || l.packsSteps(d) && (s.block > multiply.MaxThin || s.steps > fewSteps)
 	if err := s.plan(); err != nil {
 		return err
@@ -188,10 +190,10 @@ func addSteps(x *copies.Compound, l *recurrent, d tensor.DType, projected kit.Bu
 	}
 	x.AddListings(s.listings)
 	packs := x.Temp(d, s.packingRoom()/s.size)
-	buffers := []kit.Buffer{packs, projected, l.y, l.hn, l.cn, l.h0, l.c0, l.lens}
+	buffers := []kit.Buffer{packs, projected, l.y, l.hn, l.cn, l.h0, l.c0, l.lengths}
 	buffers = append(buffers, l.r[:]...)
 	buffers = append(buffers, l.stateBias[:]...)
-	buffers = append(buffers, l.peeps[:]...)
+	buffers = append(buffers, l.peepholes[:]...)
 	if s.prepack && packs.Meta.Numel() > 0 {
 		x.AddPhases(0, 0, buffers, graph.Phase{Chunks: l.dirs, Run: func(m *graph.Mem, dir int) error {
 			s.pack(m, dir, kit.ElementsOf[byte](m.Ptrs[0], packs.Meta.Bytes()), m.Ptrs[stepR+dir])
@@ -230,7 +232,7 @@ func (s *stepper) plan() error {
 			if m == 0 || n == 0 {
 				continue
 			}
-			spec := gemm.Spec{DType: s.d, M: m, N: n, K: h, A: gemm.Operand{RowStride: h, ColStride: 1},
+			spec := gemm.Spec{DType: s.dtype, M: m, N: n, K: h, A: gemm.Operand{RowStride: h, ColStride: 1},
 				B:          gemm.Operand{RowStride: 1, ColStride: h},
 				CRowStride: s.rows, CColStride: 1, Near: true}
 			if s.prepack {
@@ -250,18 +252,18 @@ func (s *stepper) plan() error {
 	return nil
 }
 
-// packingRoom returns the number of bytes of the weights that a run packs, and sets their offsets.
+// packingRoom sets the offsets of the weights that a run packs, and returns the number of bytes of these weights.
 func (s *stepper) packingRoom() int {
 	room := 0
 	if !s.prepack {
 		return 0
 	}
-	s.second = gemm.PackedBBytes(s.d, s.hidden, s.products()[0])
+	s.secondPackedOffset = gemm.PackedBBytes(s.dtype, s.hidden, s.products()[0])
 	for dir := range s.dirs {
 		for q, n := range s.products() {
 			if n > 0 && !s.r[dir].Packed {
-				s.at[dir][q] = room
-				room += kit.AlignUp(gemm.PackedBBytes(s.d, s.hidden, n))
+				s.packedOffsets[dir][q] = room
+				room += kit.AlignUp(gemm.PackedBBytes(s.dtype, s.hidden, n))
 			}
 		}
 	}
@@ -276,11 +278,12 @@ func (s *stepper) pack(m *graph.Mem, dir int, room []byte, r unsafe.Pointer) {
 	for q, n := range s.products() {
 		if n > 0 {
 			from := unsafe.Add(r, s.firstRow(q)*s.hidden*s.size)
-			to, width := room[s.at[dir][q]:], gemm.PanelCols(s.d)
+			to, width := room[s.packedOffsets[dir][q]:], gemm.PanelCols(s.dtype)
 			each := max(1, kit.CheckEvery/(width*s.hidden)) * width
 			for j := 0; j < n; j += each {
 				m.CheckContext()
-				gemm.PackB(s.d, to[j*s.hidden*s.size:], unsafe.Add(from, j*s.hidden*s.size), s.hidden, min(each, n-j), 1, s.hidden)
+				gemm.PackB(s.dtype, to[j*s.hidden*s.size:], unsafe.Add(from, j*s.hidden*s.size), s.hidden, min(each, n-j), 1,
+					s.hidden)
 			}
 		}
 	}
@@ -292,7 +295,7 @@ func (s *stepper) weights(m *graph.Mem, dir, q int) unsafe.Pointer {
 	case !s.prepack:
 		return unsafe.Add(m.Ptrs[stepR+dir], s.firstRow(q)*s.hidden*s.size)
 	case s.r[dir].Packed:
-		return unsafe.Add(m.Ptrs[stepR+dir], q*s.second)
+		return unsafe.Add(m.Ptrs[stepR+dir], q*s.secondPackedOffset)
 	}
-	return unsafe.Add(m.Ptrs[stepPacks], s.at[dir][q])
+	return unsafe.Add(m.Ptrs[stepPacks], s.packedOffsets[dir][q])
 }

@@ -9,13 +9,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellActs are the activation functions, by ONNX's names in lower case. text is a formula of X with the parameters A
-// and B. takes is the number of parameters, and alpha and beta are their defaults. For arguments of 40 and more,
-// softplus equals its argument in every dtype.
+// cellActs are the activation functions, by ONNX's names in lower case. softplus(X, 1, 40) is X for arguments above 40,
+// which is exact in every dtype.
 var cellActs = map[string]struct {
-	takes       int
-	alpha, beta float64
-	text        string
+	params      int     // number of parameters: 0, 1 (alpha) or 2 (alpha and beta)
+	alpha, beta float64 // defaults of the parameters
+	text        string  // formula of X with the parameters A and B
 	f           func(x, a, b float64) float64
 }{
 	"sigmoid":  {text: "sigmoid(X)", f: func(x, _, _ float64) float64 { return kit.Sigmoid(x) }},
@@ -40,8 +39,8 @@ var cellActs = map[string]struct {
 	}},
 }
 
-// of returns the formula that applies the function to the value named x.
-func (a cellAct) of(x string) string {
+// formula returns the formula that applies the function to the value named x.
+func (a cellAct) formula(x string) string {
 	f := cellActs[strings.ToLower(a.name)]
 	return strings.NewReplacer("X", x, "A", numeral(a.alpha), "B", numeral(a.beta)).Replace(f.text)
 }
@@ -66,9 +65,9 @@ func cellScalar[T kit.Widest](l *recurrent, a cellAct) func(T) T {
 			f = func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) }
 		}
 	default:
-		bits := 64 - 8*l.integer.Size()
+		bits := 64 - 8*l.integerDType.Size()
 		f = func(v int64) int64 {
-			if v = v << bits >> bits; l.integer == tensor.Uint8 {
+			if v = v << bits >> bits; l.integerDType == tensor.Uint8 {
 				v &= 0xff
 			}
 			if a.name == "Relu" {

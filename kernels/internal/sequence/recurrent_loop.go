@@ -78,7 +78,7 @@ func (t *cellText) part(gate int) (x, g string) {
 // peephole returns the summand of the argument of gate i, o or f: the peephole weights times the value v. It is empty
 // if the layer has no peepholes.
 func (t *cellText) peephole(gate int, v string) string {
-	if !t.peeps[t.dir].IsGiven() {
+	if !t.peepholes[t.dir].IsGiven() {
 		return ""
 	}
 	return " + " + t.operand(fmt.Sprint("p", gate), atPeeps, gate*t.hidden) + " * " + v
@@ -89,7 +89,7 @@ func (t *cellText) gate(name string, f int, sum string) string {
 	if t.clip > 0 {
 		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-t.clip), numeral(t.clip))
 	}
-	return t.define(name, t.acts[t.dir][f].of(t.define("in_"+name, sum)))
+	return t.define(name, t.acts[t.dir][f].formula(t.define("in_"+name, sum)))
 }
 
 // lstm returns the results of the loop of an LSTM layer as formulas, and the places of the results.
@@ -103,7 +103,7 @@ func (t *cellText) lstm() (string, []cellOperand) {
 	n := t.gate("n", 1, t.sum(3))
 	d := t.define("d", f+" * c + "+i+" * "+n)
 	o := t.gate("o", 0, t.sum(1)+t.peephole(1, d))
-	h := t.define("h", o+" * "+"("+t.acts[t.dir][2].of(d)+")")
+	h := t.define("h", o+" * "+"("+t.acts[t.dir][2].formula(d)+")")
 	return fmt.Sprintf("(%s, %s, %s)", d, h, h), []cellOperand{{at: atCell}, {at: atState}, {at: atY}}
 }
 
@@ -128,8 +128,9 @@ func (t *cellText) gru() (string, []cellOperand) {
 	return fmt.Sprintf("(%s, %s)", y, y), []cellOperand{{at: atState}, {at: atY}}
 }
 
-// resets is lstm for the first loop of a step of a GRU layer in which the reset gate applies before a second product.
-func (t *cellText) resets() (string, []cellOperand) {
+// resetLoop is lstm for the first loop of a step of a GRU layer in which the reset gate applies before a second
+// product.
+func (t *cellText) resetLoop() (string, []cellOperand) {
 	h := t.operand("h", atState, 0)
 	z, r := t.gate("z", 0, t.sum(0)), t.gate("r", 0, t.sum(1))
 	return fmt.Sprintf("(%s, %s * %s)", z, r, h), []cellOperand{{atGates, t.order[0] * t.hidden}, {at: atReset}}
@@ -152,7 +153,7 @@ func (l *recurrent) stepLoops(d tensor.DType, dir int) (list []cellLoop, err err
 	case l.resetAfter:
 		texts = append(texts, (*cellText).gru)
 	default:
-		texts = append(texts, (*cellText).resets, (*cellText).gru)
+		texts = append(texts, (*cellText).resetLoop, (*cellText).gru)
 	}
 	for _, text := range texts {
 		t := &cellText{recurrent: l, dir: dir}
@@ -186,7 +187,7 @@ func (s *stepper) bind(r *cellRun, c *cellLoop, step, i int) (ptrs []unsafe.Poin
 	in, y := s.placesOf(r, step, i)
 	row := func(v []byte, width int) unsafe.Pointer { return unsafe.Pointer(&v[i*width*s.size]) }
 	at := [cellPlaces]unsafe.Pointer{in, row(r.gates, s.rows), row(r.h, s.hidden), row(r.c, s.hidden),
-		row(r.t, s.hidden), y, r.m.Ptrs[stepBias+r.dir], r.m.Ptrs[stepPeeps+r.dir]}
+		row(r.resetState, s.hidden), y, r.mem.Ptrs[stepBias+r.dir], r.mem.Ptrs[stepPeeps+r.dir]}
 	by := [cellPlaces]int{s.xBatch * s.rows, s.rows, s.hidden, s.hidden, s.hidden, s.yBatch, 0, 0}
 	for k, o := range c.operands {
 		r.ptrs[k] = unsafe.Add(at[o.at], o.first*s.size)
@@ -195,8 +196,8 @@ func (s *stepper) bind(r *cellRun, c *cellLoop, step, i int) (ptrs []unsafe.Poin
 	return r.ptrs[:len(c.operands)], r.strides[:len(c.operands)]
 }
 
-// pass runs loop k of a step for the sequences of a block that have not ended.
-func (s *stepper) pass(r *cellRun, k, step int) {
+// runCellLoop runs loop k of a step for the sequences of a block that have not ended.
+func (s *stepper) runCellLoop(r *cellRun, k, step int) {
 	c := &s.loops[r.dir][k]
 	if r.lens == nil { // all sequences are at the same step
 		ptrs, strides := s.bind(r, c, step, 0)

@@ -23,7 +23,7 @@ type onnxCellAttrs struct {
 	InputForget int       `attr:"input_forget" default:"0" doc:"LSTM: the forget gate is 1 minus the input gate"`
 }
 
-// onnxCell is a recurrent op of ONNX.
+// onnxCell is one of ONNX's recurrent ops.
 type onnxCell struct {
 	name string
 	kind cellKind
@@ -123,10 +123,10 @@ func (o onnxCell) activations(a *onnxCellAttrs, l *recurrent) error {
 			return fmt.Errorf("%s: unknown activation %q", o.name, name)
 		}
 		act := cellAct{name, f.alpha, f.beta}
-		if f.takes > 0 && len(alpha) > 0 {
+		if f.params > 0 && len(alpha) > 0 {
 			act.alpha, alpha = alpha[0], alpha[1:]
 		}
-		if f.takes > 1 && len(beta) > 0 {
+		if f.params > 1 && len(beta) > 0 {
 			act.beta, beta = beta[0], beta[1:]
 		}
 		l.acts[i/len(standard)][i%len(standard)] = act
@@ -159,25 +159,25 @@ func (o onnxCell) compile(c *graph.Call) (*graph.Kernel, error) {
 		}
 		return s.View(tensor.Meta{DType: d, Shape: shape, Strides: tensor.ContiguousStrides(shape), Offset: dir*per + at})
 	}
-	l.x, l.lens, l.h0, l.c0 = ins[0], ins[4], ins[5], ins[6]
+	l.x, l.lengths, l.h0, l.c0 = ins[0], ins[4], ins[5], ins[6]
 	for dir := range l.dirs {
 		l.w[dir] = part(1, dir, rows*l.inputs, 0, rows, l.inputs)
 		l.r[dir] = part(2, dir, rows*l.hidden, 0, rows, l.hidden)
 		l.inBias[dir], l.stateBias[dir] = part(3, dir, 2*rows, 0, rows), part(3, dir, 2*rows, rows, rows)
-		l.peeps[dir] = part(7, dir, 3*l.hidden, 0, 3*l.hidden)
+		l.peepholes[dir] = part(7, dir, 3*l.hidden, 0, 3*l.hidden)
 	}
 	l.y, l.hn = x.Result(0, d), x.Result(1, d)
 	if o.kind == cellLSTM {
 		l.cn = x.Result(2, d)
 	}
-	if err := l.add(x, d); err != nil {
+	if err := l.addPhases(x, d); err != nil {
 		return nil, err
 	}
 	return x.Kernel()
 }
 
-// add adds the phases of the layer to x. d is the dtype of its computation.
-func (l *recurrent) add(x *copies.Compound, d tensor.DType) error {
+// addPhases adds the phases of the layer to x. d is the dtype of its computation.
+func (l *recurrent) addPhases(x *copies.Compound, d tensor.DType) error {
 	switch d {
 	case tensor.Complex128:
 		return addByDefinition[complex128](x, l)

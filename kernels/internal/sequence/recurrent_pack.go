@@ -31,8 +31,8 @@ func (l *recurrent) products() [2]int {
 // firstRow returns the first row of weights in product q. Gate h of a GRU has the last rows, for ONNX and for PyTorch.
 func (l *recurrent) firstRow(q int) int { return q * 2 * l.hidden }
 
-// fewSteps is a number of steps. If blocks are small, a run packs weights only for more than fewSteps steps, since
-// packing takes as long as a few products.
+// fewSteps is the greatest number of steps for which a run does not pack weights if blocks are small. Packing takes as
+// long as a few products.
 const fewSteps = 2
 
 // packsSteps reports whether the products of steps are faster with packed weights.
@@ -40,9 +40,9 @@ func (l *recurrent) packsSteps(d tensor.DType) bool {
 	return l.blockSize() > multiply.MaxThin || !gemm.PadsRows(d)
 }
 
-// packing returns the packed form of the weights of the input or, if ofState is set, of the state. It returns false if
-// products read the weights without packing. The weights have strides row and col. There are dirs directions, and dir
-// is the number of elements from one direction to the next.
+// packing returns the packed form of the weights that multiply the inputs or, if ofState is set, the states. It returns
+// false if products read the weights without packing. The weights of dirs directions have strides dir, row and col, in
+// elements.
 func (l *recurrent) packing(d tensor.DType, ofState bool, dirs, dir, row, col int) (graph.Packing, bool) {
 	switch {
 	case d != tensor.Float32 && d != tensor.Float64, // addByDefinition computes the layer

@@ -66,9 +66,9 @@ func (c *cellReference[T]) runSequence(dir, b int) {
 	}
 }
 
-// of returns the input part and the state part of the argument of a gate, for element k of the state in step t. h is
-// the state that is multiplied.
-func (c *cellReference[T]) of(gate, k, t int, h []T) (in, state T) {
+// gateParts returns the input part and the state part of the argument of a gate, for element k of the state in step t.
+// h is the state that is multiplied.
+func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 	row := c.order[gate]*c.hidden + k
 	w, x := c.w[c.direction][row*c.inputs:], c.x[(t*c.xStep+c.sequence*c.xBatch)*c.inputs:]
 	kit.Blocks(c.ctx, c.inputs, func(begin, end int) {
@@ -103,7 +103,7 @@ func (c *cellReference[T]) act(f int, sum T) T {
 
 // gate returns function f of the argument of a gate. more is an additional summand of the argument.
 func (c *cellReference[T]) gate(f, gate, k, t int, h []T, more T) T {
-	in, state := c.of(gate, k, t, h)
+	in, state := c.gateParts(gate, k, t, h)
 	return c.act(f, in+state+more)
 }
 
@@ -126,9 +126,9 @@ func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
 		}
 		for k := range h {
 			z := c.gate(0, 0, k, t, h, 0)
-			in, state := c.of(2, k, t, kept)
+			in, state := c.gateParts(2, k, t, kept)
 			if c.resetAfter {
-				in, state = c.of(2, k, t, h)
+				in, state = c.gateParts(2, k, t, h)
 				state *= reset[k]
 			}
 			newH[k] = (1-z)*c.act(1, in+state) + z*h[k]
@@ -153,8 +153,8 @@ func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
 	return newH, newC
 }
 
-// widest returns the elements of a tensor in row-major order, converted to T. It returns nil for a nil tensor.
-func widest[T kit.Widest](t *tensor.Tensor) []T {
+// widestElements returns the elements of a tensor in row-major order, converted to T. It returns nil for a nil tensor.
+func widestElements[T kit.Widest](t *tensor.Tensor) []T {
 	if t == nil {
 		return nil
 	}
@@ -162,14 +162,14 @@ func widest[T kit.Widest](t *tensor.Tensor) []T {
 	return kit.ElementsOf[T](t.Pointer(), t.Numel())
 }
 
-// partOf divides a slice into n equal parts and returns part i. A part of a nil slice is nil.
-func partOf[T any](list []T, i, n int) []T {
+// equalPart divides a slice into n equal parts and returns part i. A part of a nil slice is nil.
+func equalPart[T any](list []T, i, n int) []T {
 	each := len(list) / n
 	return list[i*each : (i+1)*each : (i+1)*each]
 }
 
-// narrowed returns the tensor of result r. Its elements are those of list, converted to the dtype of the result.
-func narrowed[T kit.Widest](list []T, r graph.Result) *tensor.Tensor {
+// resultTensor returns the tensor of result r. Its elements are those of list, converted to the dtype of the result.
+func resultTensor[T kit.Widest](list []T, r graph.Result) *tensor.Tensor {
 	m := r.Meta()
 	return tensor.Must(tensor.FromSlice(list, m.Shape...)).CopyTo(tensor.New(m.DType, m.Shape...))
 }
@@ -186,7 +186,7 @@ func (o onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 	}
 	var all [8][]float64
 	for i, t := range in {
-		all[i] = widest[float64](t)
+		all[i] = widestElements[float64](t)
 	}
 	r := &cellReference[float64]{recurrent: l, x: all[0], h0: all[5], c0: all[6]}
 	if len(in) > 4 && in[4] != nil {
@@ -194,9 +194,9 @@ func (o onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 		r.lens = kit.ElementsOf[int32](lens.Pointer(), l.batch)
 	}
 	for dir := range l.dirs {
-		r.w[dir], r.r[dir] = partOf(all[1], dir, l.dirs), partOf(all[2], dir, l.dirs)
-		r.peep[dir] = partOf(all[7], dir, l.dirs)
-		r.inBias[dir], r.stateBias[dir] = partOf(all[3], 2*dir, 2*l.dirs), partOf(all[3], 2*dir+1, 2*l.dirs)
+		r.w[dir], r.r[dir] = equalPart(all[1], dir, l.dirs), equalPart(all[2], dir, l.dirs)
+		r.peep[dir] = equalPart(all[7], dir, l.dirs)
+		r.inBias[dir], r.stateBias[dir] = equalPart(all[3], 2*dir, 2*l.dirs), equalPart(all[3], 2*dir+1, 2*l.dirs)
 	}
 	results := make([]*tensor.Tensor, len(res))
 	for i, to := range []*[]float64{&r.y, &r.hn, &r.cn}[:len(res)] {
@@ -204,7 +204,7 @@ func (o onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 	}
 	r.run()
 	for i, list := range [][]float64{r.y, r.hn, r.cn}[:len(res)] {
-		results[i] = narrowed(list, res[i])
+		results[i] = resultTensor(list, res[i])
 	}
 	return results, nil
 }

@@ -10,41 +10,41 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// cellRun is the state of the run of a block of sequences. Products take the address of args, so each worker keeps its
-// cellRun to avoid allocations.
+// cellRun is the state of a worker while it runs a block of sequences through the steps. Each worker reuses its
+// cellRun, because products take the address of args, which would otherwise be allocated for each block.
 type cellRun struct {
-	m              *graph.Mem
-	dir, b0, n     int    // direction, first sequence of the block, number of sequences
-	h, c, gates, t []byte // rows of the block: state, cell, gates, and the state after the reset gate of a GRU
-	lens           []int32
-	args           gemm.Args
-	again          *[2]gemm.Repeated // recorded products: each step repeats a product with the same operands
-	check          func()            // checks the context of m
-	ready          [2]bool           // by product: whether it was recorded
-	work           []byte            // scratch memory of a product
-	state          loops.State
-	ptrs           [expr.MaxOperands]unsafe.Pointer // the addresses of a loop's operands
-	strides        [expr.MaxOperands]int            // the strides of a loop's operands
+	mem                     *graph.Mem
+	dir, firstSequence, n   int    // direction, first sequence of the block, number of sequences
+	h, c, gates, resetState []byte // rows of the block: state, cell, gates, and the state after the reset gate of a GRU
+	lens                    []int32
+	args                    gemm.Args
+	repeated                *[2]gemm.Repeated // recorded products: each step repeats a product with the same operands
+	check                   func()            // checks the context of m
+	recorded                [2]bool           // by product: whether it was recorded
+	work                    []byte            // scratch memory of a product
+	state                   loops.State
+	ptrs                    [expr.MaxOperands]unsafe.Pointer // the addresses of a loop's operands
+	strides                 [expr.MaxOperands]int            // the strides of a loop's operands
 }
 
-// run runs the block that starts at sequence b0 through all steps of a direction.
+// run runs the block that starts at sequence b0 through all steps of direction dir.
 func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 	n, h := min(s.block, s.batch-b0), s.hidden*s.size
 	buffers := m.Worker[:s.buffers]
 	r := s.runs.Of(m)
-	if r.again == nil {
-		r.again, r.check = new([2]gemm.Repeated), func() { r.m.CheckContext() }
+	if r.repeated == nil {
+		r.repeated, r.check = new([2]gemm.Repeated), func() { r.mem.CheckContext() }
 	}
-	*r = cellRun{state: r.state, again: r.again, check: r.check, args: gemm.Args{Check: r.check},
-		m: m, dir: dir, b0: b0, n: n,
-		h: buffers[:n*h], c: buffers[s.block*h:][:n*h], t: buffers[2*s.block*h:][:n*h], gates: buffers[3*s.block*h:],
+	*r = cellRun{state: r.state, repeated: r.repeated, check: r.check, args: gemm.Args{Check: r.check},
+		mem: m, dir: dir, firstSequence: b0, n: n,
+		h: buffers[:n*h], c: buffers[s.block*h:][:n*h], resetState: buffers[2*s.block*h:][:n*h], gates: buffers[3*s.block*h:],
 		lens: kit.ElementsOf[int32](m.Ptrs[stepLens], s.batch)}
 	r.state.Context = m.Context
 	r.work = m.Worker[s.buffers:][:s.gemmWork]
 	r.args.Shared = m.Worker[s.buffers+s.gemmWork:][:s.shared]
 	s.begin(r)
 	s.repeat(r, 0, r.h)
-	s.repeat(r, 1, r.t)
+	s.repeat(r, 1, r.resetState)
 	longest := 0
 	for i := range n {
 		longest = max(longest, s.length(r, i))
@@ -52,18 +52,18 @@ func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 	for step := range longest {
 		m.CheckContext()
 		s.multiply(r, 0)
-		s.pass(r, 0, step)
+		s.runCellLoop(r, 0, step)
 		if len(s.loops[dir]) > 1 {
 			s.multiply(r, 1)
-			s.pass(r, 1, step)
+			s.runCellLoop(r, 1, step)
 		}
 	}
 	s.finish(r)
 	r.state.Release()
-	for q := range r.again {
-		r.again[q].Release()
+	for q := range r.repeated {
+		r.repeated[q].Release()
 	}
-	*r = cellRun{state: r.state, again: r.again, check: r.check}
+	*r = cellRun{state: r.state, repeated: r.repeated, check: r.check}
 }
 
 // length returns the number of steps of sequence i of a block.
@@ -71,7 +71,7 @@ func (s *stepper) length(r *cellRun, i int) int {
 	if r.lens == nil {
 		return s.steps
 	}
-	return min(max(int(r.lens[r.b0+i]), 0), s.steps)
+	return min(max(int(r.lens[r.firstSequence+i]), 0), s.steps)
 }
 
 // begin sets the initial states of a block.
@@ -79,7 +79,7 @@ func (s *stepper) begin(r *cellRun) {
 	for i := range r.n {
 		for q, to := range [2][]byte{r.h, r.c} {
 			row := s.row(to, i)
-			if from := r.m.Ptrs[stepH0+q]; from != nil {
+			if from := r.mem.Ptrs[stepH0+q]; from != nil {
 				copy(row, s.state(from, r, i))
 			} else {
 				clear(row)
@@ -100,14 +100,14 @@ func (s *stepper) rowAt(p unsafe.Pointer, first int) []byte {
 
 // state returns the row of sequence i of a block in an operand of initial states or a result of last states.
 func (s *stepper) state(p unsafe.Pointer, r *cellRun, i int) []byte {
-	return s.rowAt(p, r.dir*s.stateDir+(r.b0+i)*s.stateBatch)
+	return s.rowAt(p, r.dir*s.stateDir+(r.firstSequence+i)*s.stateBatch)
 }
 
 // repeat records product q of the states `from` and the weights, so that all steps can repeat the product.
 func (s *stepper) repeat(r *cellRun, q int, from []byte) {
 	if plan := s.planOf(r, q); plan != nil {
 		s.operands(r, q, from)
-		r.ready[q] = plan.Repeat(&r.again[q], &r.args)
+		r.recorded[q] = plan.Repeat(&r.repeated[q], &r.args)
 	}
 }
 
@@ -122,18 +122,18 @@ func (s *stepper) planOf(r *cellRun, q int) *gemm.Plan {
 // operands sets the operands of product q.
 func (s *stepper) operands(r *cellRun, q int, from []byte) {
 	r.args.A = unsafe.Pointer(unsafe.SliceData(from))
-	r.args.B = s.weights(r.m, r.dir, q)
+	r.args.B = s.weights(r.mem, r.dir, q)
 	r.args.C = unsafe.Pointer(&r.gates[s.firstRow(q)*s.size])
 }
 
 // multiply computes product q of a step, gates = state @ rᵀ. In the second product of a GRU, state is the state after
 // the reset gate.
 func (s *stepper) multiply(r *cellRun, q int) {
-	if r.ready[q] {
-		r.again[q].Run()
+	if r.recorded[q] {
+		r.repeated[q].Run()
 		return
 	}
-	s.operands(r, q, [2][]byte{r.h, r.t}[q])
+	s.operands(r, q, [2][]byte{r.h, r.resetState}[q])
 	s.planOf(r, q).RunAll(&r.args, r.work)
 }
 
@@ -143,25 +143,25 @@ func (s *stepper) placesOf(r *cellRun, step, i int) (in, y unsafe.Pointer) {
 	if s.backward[r.dir] {
 		t = s.length(r, i) - 1 - step
 	}
-	row := r.dir*s.steps*s.batch + t*s.xStep + (r.b0+i)*s.xBatch
-	return unsafe.Add(r.m.Ptrs[stepInputs], row*s.rows*s.size),
-		unsafe.Add(r.m.Ptrs[stepY], (t*s.yStep+(r.b0+i)*s.yBatch+r.dir*s.yDir)*s.size)
+	row := r.dir*s.steps*s.batch + t*s.xStep + (r.firstSequence+i)*s.xBatch
+	return unsafe.Add(r.mem.Ptrs[stepInputs], row*s.rows*s.size),
+		unsafe.Add(r.mem.Ptrs[stepY], (t*s.yStep+(r.firstSequence+i)*s.yBatch+r.dir*s.yDir)*s.size)
 }
 
 // finish writes the last states. It also writes zeros to the results of steps after the end of shorter sequences.
 func (s *stepper) finish(r *cellRun) {
 	for i := range r.n {
 		for q, from := range [2][]byte{r.h, r.c} {
-			if p := r.m.Ptrs[stepHN+q]; p != nil {
+			if p := r.mem.Ptrs[stepHN+q]; p != nil {
 				copy(s.state(p, r, i), s.row(from, i))
 			}
 		}
-		p := r.m.Ptrs[stepY]
+		p := r.mem.Ptrs[stepY]
 		if p == nil {
 			continue
 		}
 		for t := s.length(r, i); t < s.steps; t++ {
-			clear(s.rowAt(p, t*s.yStep+(r.b0+i)*s.yBatch+r.dir*s.yDir))
+			clear(s.rowAt(p, t*s.yStep+(r.firstSequence+i)*s.yBatch+r.dir*s.yDir))
 		}
 	}
 }

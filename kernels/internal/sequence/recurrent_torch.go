@@ -39,7 +39,7 @@ var (
 		"i], w_hh [h, h], b_ih and b_hh [h]")
 )
 
-// torchCell is a recurrent op of PyTorch.
+// torchCell is one of PyTorch's recurrent ops.
 type torchCell struct {
 	name string
 	kind cellKind
@@ -87,7 +87,7 @@ func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 			AsInferred: "each step writes the states of a whole batch in order", FlopKernel: recurrentFlop,
 			Flops: func(c *graph.Call) float64 {
 				x, n := c.Meta(0), 0
-				for i := o.states(); i < len(c.In); i++ {
+				for i := o.firstWeight(); i < len(c.In); i++ {
 					n += c.Meta(i).Numel()
 				}
 				return 2 * float64(x.Shape[0]*x.Shape[1]) * float64(n)
@@ -97,8 +97,9 @@ func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 	})
 }
 
-// states returns the number of operands before the parameters: the input and the states.
-func (o torchCell) states() int { return cells[o.kind].results }
+// firstWeight returns the index of the first parameter among the operands. The operands before it are the input and the
+// states.
+func (o torchCell) firstWeight() int { return cells[o.kind].results }
 
 // perLayer returns the number of parameters, weights and biases, of a layer in one direction.
 func (a *recurrentAttrs) perLayer() int {
@@ -120,8 +121,8 @@ func (a *recurrentAttrs) dirs() int {
 func (o torchCell) layer(c *graph.Call, i int) *recurrent {
 	a, x := kit.Attrs[recurrentAttrs](c), c.Meta(0)
 	l := &recurrent{kind: o.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2],
-		hidden:  c.Meta(1).Shape[2],
-		integer: x.DType, resetAfter: true, backward: [2]bool{false, true},
+		hidden:       c.Meta(1).Shape[2],
+		integerDType: x.DType, resetAfter: true, backward: [2]bool{false, true},
 		order: cells[o.kind].torch}
 	if i > 0 {
 		l.inputs = l.dirs * l.hidden
@@ -146,7 +147,7 @@ func (o torchCell) layer(c *graph.Call, i int) *recurrent {
 
 func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 	a, x := kit.Attrs[recurrentAttrs](c), c.Type(0)
-	if len(c.In) != o.states()+a.NumLayers*a.dirs()*a.perLayer() || a.NumLayers < 1 {
+	if len(c.In) != o.firstWeight()+a.NumLayers*a.dirs()*a.perLayer() || a.NumLayers < 1 {
 		return nil, errors.New("got an incorrect number of RNN parameters")
 	}
 	if x.Rank() != 3 || c.Type(1).Rank() != 3 {
@@ -166,7 +167,7 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 			return nil, fmt.Errorf("expected scalar type %s but found %s", x.DType.TorchName(), t.DType.TorchName())
 		}
 	}
-	for i := 1; i < o.states(); i++ {
+	for i := 1; i < o.firstWeight(); i++ {
 		if t := c.Type(i); !tensor.SameSizes(t.Shape, state) {
 			return nil, fmt.Errorf("Expected hidden[%d] size (%v, %v, %v), got %s", i-1, state[0], state[1], state[2],
 				tensor.Sizes(t.Shape))
@@ -190,16 +191,16 @@ func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 		}
 	}
 	res := c.One(out)
-	for range o.states() - 1 {
+	for range o.firstWeight() - 1 {
 		res = append(res, graph.Result{Type: tensor.NewType(d, state...), Alias: graph.Fresh})
 	}
 	return res, nil
 }
 
 // dtype returns the dtype of the results, or PyTorch's error for a dtype that the op does not support. LSTM and GRU
-// cells reject integers, because a sigmoid of integers cannot be stored as an integer. A tanh of integers is float32.
-// Therefore only one step of one layer is possible, because the next step would multiply float32 with integers. A relu
-// keeps the dtype and does not exist for complex numbers.
+// cells reject integers, because a sigmoid of integers cannot be stored as an integer. A tanh of integers is float32,
+// so only one step of one layer is possible: the next step would multiply float32 by integers. A relu keeps the dtype
+// and does not exist for complex numbers.
 func (o torchCell) dtype(a *recurrentAttrs, d tensor.DType, steps sym.Int) (tensor.DType, error) {
 	switch {
 	case d == tensor.Bool:
@@ -216,8 +217,8 @@ func (o torchCell) dtype(a *recurrentAttrs, d tensor.DType, steps sym.Int) (tens
 	return tensor.Float32, nil
 }
 
-// cellLoops returns the dtype in which a layer with operands of dtype d computes.
-func cellLoops(d tensor.DType) tensor.DType {
+// cellDType returns the dtype in which a layer with operands of dtype d computes.
+func cellDType(d tensor.DType) tensor.DType {
 	if d.IsComplex() {
 		return tensor.Complex128
 	}
@@ -227,7 +228,7 @@ func cellLoops(d tensor.DType) tensor.DType {
 // checkWeights checks the shapes of the parameters. items is the number of vectors in the input.
 func (o torchCell) checkWeights(c *graph.Call, a *recurrentAttrs, items sym.Int) error {
 	hidden := c.Type(1).Shape[2]
-	rows, at := hidden.Mul(sym.Of(o.kind.gates())), o.states()
+	rows, at := hidden.Mul(sym.Of(o.kind.gates())), o.firstWeight()
 	for i := range a.NumLayers * a.dirs() {
 		inputs := c.Type(0).Shape[2]
 		if i >= a.dirs() {
@@ -241,7 +242,8 @@ func (o torchCell) checkWeights(c *graph.Call, a *recurrentAttrs, items sym.Int)
 				return fmt.Errorf("mat1 and mat2 shapes cannot be multiplied (%vx%v and %vx%v)", items, inputs, t.Shape[1],
 					t.Shape[0])
 			default:
-				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", o.name, at-o.states(), tensor.Sizes(want),
+				return fmt.Errorf("%s: expected parameter %d to have size %s, got %s", o.name, at-o.firstWeight(),
+					tensor.Sizes(want),
 					tensor.Sizes(t.Shape))
 			}
 			at++
@@ -256,7 +258,7 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 	if first.batch*first.hidden == 0 {
 		return &graph.Kernel{}, nil
 	}
-	d := cellLoops(c.Meta(0).DType)
+	d := cellDType(c.Meta(0).DType)
 	x := copies.NewCompound(c)
 	var ins, outs []kit.Buffer
 	for i := range c.In {
@@ -288,12 +290,12 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 			l.c0, l.cn = part(ins[2]), part(last[1])
 		}
 		for dir := range l.dirs {
-			p := ins[o.states()+(i*l.dirs+dir)*a.perLayer():]
+			p := ins[o.firstWeight()+(i*l.dirs+dir)*a.perLayer():]
 			if l.w[dir], l.r[dir] = p[0], p[1]; a.HasBiases {
 				l.inBias[dir], l.stateBias[dir] = p[2], p[3]
 			}
 		}
-		if err := l.add(x, d); err != nil {
+		if err := l.addPhases(x, d); err != nil {
 			return nil, err
 		}
 	}
@@ -307,18 +309,18 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 
 // pack is [graph.Impl.Pack] of PyTorch's ops. The weights of each layer and direction are separate operands.
 func (o torchCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
-	a, k := kit.Attrs[recurrentAttrs](c), i-o.states()
+	a, k := kit.Attrs[recurrentAttrs](c), i-o.firstWeight()
 	if k < 0 || k%a.perLayer() > 1 {
 		return graph.Packing{}, false
 	}
-	d := cellLoops(c.Meta(0).DType)
+	d := cellDType(c.Meta(0).DType)
 	m := copies.InDType(c, d).Meta(i)
 	return o.layer(c, k/a.perLayer()/a.dirs()).packing(d, k%a.perLayer() == 1, 1, 0, m.Strides[0], m.Strides[1])
 }
 
 // ref is the reference of PyTorch's recurrent ops. It computes layer by layer.
 func (o torchCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	switch cellLoops(c.Type(0).DType) {
+	switch cellDType(c.Type(0).DType) {
 	case tensor.Complex128:
 		return cellsReference[complex128](o, c, in)
 	case tensor.Int64:
@@ -336,7 +338,7 @@ func cellsReference[T kit.Widest](o torchCell, c *graph.Call, in []*tensor.Tenso
 	a := kit.Attrs[recurrentAttrs](c)
 	all, results := make([][]T, len(in)), make([][]T, len(res))
 	for i, t := range in {
-		all[i] = widest[T](t)
+		all[i] = widestElements[T](t)
 	}
 	for i, r := range res {
 		results[i] = make([]T, tensor.Numel(r.Meta().Shape))
@@ -344,13 +346,13 @@ func cellsReference[T kit.Widest](o torchCell, c *graph.Call, in []*tensor.Tenso
 	x := all[0]
 	for i := range a.NumLayers {
 		l := o.layer(c, i)
-		part := func(states []T) []T { return partOf(states, i, a.NumLayers) }
+		part := func(states []T) []T { return equalPart(states, i, a.NumLayers) }
 		r := &cellReference[T]{recurrent: l, x: x, y: make([]T, len(results[0])), h0: part(all[1]), hn: part(results[1])}
 		if o.kind == cellLSTM {
 			r.c0, r.cn = part(all[2]), part(results[2])
 		}
 		for dir := range l.dirs {
-			p := all[o.states()+(i*l.dirs+dir)*a.perLayer():]
+			p := all[o.firstWeight()+(i*l.dirs+dir)*a.perLayer():]
 			if r.w[dir], r.r[dir] = p[0], p[1]; a.HasBiases {
 				r.inBias[dir], r.stateBias[dir] = p[2], p[3]
 			}
@@ -362,9 +364,9 @@ func cellsReference[T kit.Widest](o torchCell, c *graph.Call, in []*tensor.Tenso
 	out := make([]*tensor.Tensor, len(res))
 	for i, r := range res {
 		if sums, ok := any(results[i]).([]int64); ok && r.Meta().DType == tensor.Float32 { // of a tanh of integers
-			out[i] = narrowed(tanhs(sums), r)
+			out[i] = resultTensor(tanhs(sums), r)
 		} else {
-			out[i] = narrowed(results[i], r)
+			out[i] = resultTensor(results[i], r)
 		}
 	}
 	return out, nil
@@ -385,7 +387,7 @@ func (o torchCell) loops(c *graph.Call) []graph.Parallel {
 	if kit.Attrs[recurrentAttrs](c).BatchFirst {
 		p.In[0], p.Out[0] = 0, 0
 	}
-	for i := 1; i < o.states(); i++ {
+	for i := 1; i < o.firstWeight(); i++ {
 		p.In[i] = 1
 	}
 	return []graph.Parallel{p}

@@ -29,7 +29,7 @@ var Arange = kit.Define[arangeAttrs](graph.Op{
 			{Attrs: graph.Attrs{"end": 1.5, "step": 0.25}}},
 	},
 	Lowerings: graph.Lowerings{
-		Compile: func(c *graph.Call) (*graph.Kernel, error) { return sequence(c, arangeAt(c)) },
+		Compile: func(c *graph.Call) (*graph.Kernel, error) { return sequenceKernel(c, arangeAt(c)) },
 	},
 })
 
@@ -37,7 +37,7 @@ var Arange = kit.Define[arangeAttrs](graph.Op{
 // the dtype is int64, otherwise in float64.
 func inferArange(c *graph.Call) ([]graph.Result, error) {
 	a := kit.Attrs[arangeAttrs](c)
-	if t, ok, err := a.unknown(); ok {
+	if t, ok, err := a.symbolicType(); ok {
 		return c.One(t), err
 	}
 	first, last := kit.NumberOrHint(a.Start), kit.NumberOrHint(a.End)
@@ -77,9 +77,10 @@ func inferArange(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
-// unknown returns the type of the result if start or end is an unknown size and all numbers are integers. Otherwise ok
-// is false. The number of elements is computed with integers, which gives the same result as float64 below 2^53.
-func (a *arangeAttrs) unknown() (t tensor.Type, ok bool, err error) {
+// symbolicType returns the type of the result if start or end is an unknown size and all numbers are integers.
+// Otherwise ok is false. The number of elements is computed with integers, which gives the same result as float64 below
+// 2^53.
+func (a *arangeAttrs) symbolicType() (t tensor.Type, ok bool, err error) {
 	start, startInt := sizeOf(a.Start)
 	end, endInt := sizeOf(a.End)
 	d, step := a.dtype(), a.Step
@@ -101,7 +102,8 @@ func (a *arangeAttrs) unknown() (t tensor.Type, ok bool, err error) {
 	return t, true, err
 }
 
-// exactBound reports whether the differences of s and numbers of similar magnitude fit an int and are exact in float64.
+// exactBound reports whether s is so small that sums and differences of several such numbers fit an int and are exact
+// in float64.
 func exactBound(s sym.Int) bool {
 	n, known := s.Known()
 	return !known || n >= -tensor.MaxBytes && n <= tensor.MaxBytes

@@ -29,19 +29,20 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 			Name: name, Doc: doc, Params: []graph.Param{kit.Tensors},
 			Infer: j.infer, Ref: j.ref, Examples: examples,
 		},
-		Facts:     graph.Facts{AnyOrder: true, ImageRole: graph.ImagePreserving, SelectsElements: true, ConcatDim: j.joins},
+		Facts: graph.Facts{AnyOrder: true, ImageRole: graph.ImagePreserving, SelectsElements: true,
+			ConcatDim: j.concatDim},
 		Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.JoinImpl(j.compile)}},
 	})
 }
 
-// partLists pools lists of operand types. A concatenation at the end of a dense block of a network has dozens of
-// operands and is inferred dozens of times, so allocations of these lists would take much time.
+// partLists pools lists of operand types. The last concatenation of a DenseNet block has dozens of operands and is
+// inferred dozens of times, so allocations of these lists would take much time.
 var partLists = sync.Pool{New: func() any { return new([]tensor.Type) }}
 
 // withParts is join with a pooled list. It calls look, which may be nil, with the list.
 func (j joinOp) withParts(c *graph.Call, look func(parts []tensor.Type)) (whole tensor.Type, dim int, err error) {
 	list := partLists.Get().(*[]tensor.Type)
-	parts, whole, dim, err := j.join((*list)[:0], c)
+	parts, whole, dim, err := j.partTypes((*list)[:0], c)
 	if err != nil {
 		return whole, 0, err
 	}
@@ -59,12 +60,13 @@ func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
-// join appends the types of the operands to a list, after they are viewed in the op's rank. It returns the list, the
-// type of the result and the dimension of concatenation.
-func (j joinOp) join(list []tensor.Type, c *graph.Call) (parts []tensor.Type, whole tensor.Type, dim int, err error) {
+// partTypes appends the types of the operands to a list, after they are viewed in the op's rank. It returns the list,
+// the type of the result and the dimension of concatenation.
+func (j joinOp) partTypes(list []tensor.Type, c *graph.Call) (parts []tensor.Type, whole tensor.Type, dim int,
+	err error) {
 	parts = kit.OperandTypes(list, c)
 	for i := range parts {
-		if parts[i], err = atLeast(parts[i], j.rank); err != nil {
+		if parts[i], err = withRankAtLeast(parts[i], j.rank); err != nil {
 			return nil, whole, 0, err
 		}
 	}
@@ -72,8 +74,8 @@ func (j joinOp) join(list []tensor.Type, c *graph.Call) (parts []tensor.Type, wh
 	return parts, whole, dim, err
 }
 
-// joins returns the dimension of concatenation, or false if an operand does not have the rank of the result.
-func (j joinOp) joins(c *graph.Call) (int, bool) {
+// concatDim returns the dimension of concatenation, or false if an operand does not have the rank of the result.
+func (j joinOp) concatDim(c *graph.Call) (int, bool) {
 	same := true
 	_, dim, err := j.withParts(c, func(parts []tensor.Type) {
 		for i := range parts {
@@ -86,10 +88,10 @@ func (j joinOp) joins(c *graph.Call) (int, bool) {
 	return dim, true
 }
 
-// compile returns a kernel that copies each operand to its part of the output. Operands that are already stored there
-// are not copied.
+// compile returns a kernel that copies each operand to its part of the output. An operand that is already stored in its
+// part is not copied.
 func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
-	parts, whole, dim, err := j.join(nil, c)
+	parts, whole, dim, err := j.partTypes(nil, c)
 	if err != nil || kit.Empty(whole) {
 		return &graph.Kernel{}, err
 	}
@@ -119,7 +121,7 @@ func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 
 // ref is the reference. It copies the operands index by index.
 func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	parts, whole, dim, err := j.join(nil, c)
+	parts, whole, dim, err := j.partTypes(nil, c)
 	if err != nil {
 		return nil, err
 	}
@@ -147,12 +149,12 @@ func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error
 
 // Cat, Concat and Concatenate are torch.cat under its three names.
 var (
-	Cat         = concat("cat")
-	Concat      = concat("concat")
-	Concatenate = concat("concatenate")
+	Cat         = concatOp("cat")
+	Concat      = concatOp("concat")
+	Concatenate = concatOp("concatenate")
 )
 
-func concat(name string) *graph.Op {
+func concatOp(name string) *graph.Op {
 	return defineJoin(graph.SchemaOf[catAttrs](), name,
 		"Concatenates tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the "+
 			"memory format that all tensors suggest, else it is row-major.",
@@ -172,9 +174,9 @@ var (
 		[]graph.Example{{In: []tensor.Meta{kit.F32(3), kit.F32(2, 3)}}})
 )
 
-// atLeast returns the view of an operand that has at least the given rank, which is at most 2 (at::atleast_1d,
+// withRankAtLeast returns the view of an operand that has at least the given rank, which is at most 2 (at::atleast_1d,
 // at::atleast_2d).
-func atLeast(t tensor.Type, rank int) (tensor.Type, error) {
+func withRankAtLeast(t tensor.Type, rank int) (tensor.Type, error) {
 	switch {
 	case t.Rank() >= rank:
 		return t, nil

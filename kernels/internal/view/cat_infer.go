@@ -13,8 +13,8 @@ import (
 const inlineParts = 4
 
 // concatType returns the type of the concatenation of parts, and the dimension as a non-negative number
-// (TORCH_PRECOMPUTE_META_FUNC(cat)). Empty one-dimensional values contribute only their dtype and memory format. In
-// early versions of PyTorch they were the only empty values.
+// (TORCH_PRECOMPUTE_META_FUNC(cat)). Empty one-dimensional values contribute only their dtype and memory format,
+// because early versions of PyTorch had no other empty values.
 func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 	var p tensor.Promotion
 	valid := -1
@@ -42,7 +42,7 @@ func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 		if legacyEmpty(t) {
 			continue
 		}
-		if err := joins(parts[valid].Shape, t.Shape, dim, i); err != nil {
+		if err := checkJoinShape(parts[valid].Shape, t.Shape, dim, i); err != nil {
 			return *t, 0, err
 		}
 		sum := shape[dim].Add(t.Shape[dim])
@@ -61,9 +61,9 @@ func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 // legacyEmpty reports whether t is an empty one-dimensional value.
 func legacyEmpty(t *tensor.Type) bool { return len(t.Shape) == 1 && kit.SizeIs(t.Shape[0], 0) }
 
-// joins returns an error if shape, that of operand at, differs from the first shape in another dimension than dim
-// (check_cat_shape_except_dim).
-func joins(first, shape []sym.Int, dim, at int) error {
+// checkJoinShape returns an error if shape, that of operand at, differs from the first shape in another dimension than
+// dim (check_cat_shape_except_dim).
+func checkJoinShape(first, shape []sym.Int, dim, at int) error {
 	if len(first) != len(shape) {
 		return fmt.Errorf("Tensors must have same number of dimensions: got %d and %d", len(first), len(shape))
 	}

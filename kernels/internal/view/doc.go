@@ -4,9 +4,9 @@
 // numbers ([Rand], [Dropout]).
 //
 // A view ([viewOp]) shares its operand's storage: it maps the operand's type to a new type and runs no kernel. It is
-// compiled as a copy only if its result is pinned to another layout. The other ops are compiled to copies
+// compiled as a copy only if its result is pinned to another layout. Most other ops are compiled to copies
 // (kernels/internal/copies). A copy is either between strided layouts, or by spans. A span is a range of consecutive
-// indices of the result whose elements are read with a constant step.
+// indices of the result. The elements of a span are read with a constant step.
 //
 // Random ops have a seed and use a counter-based generator (philox.go), so that results depend only on the seed.
 package view

@@ -10,14 +10,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// zeroed is a sentence of the docs of this file's ops.
-const zeroed = "The elements, which PyTorch leaves uninitialized, are zeros."
+// zeroedDoc is a sentence of the docs of this file's ops.
+const zeroedDoc = "The elements, which PyTorch leaves uninitialized, are zeros."
 
-// zero returns the number with which the ops of this file fill their results.
+// zero returns 0, the number with which the ops of this file fill their results.
 func zero(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(0)} }
 
 // EmptyLike is torch.empty_like.
-var EmptyLike = constantLike("empty_like", "Creates a value with the shape, dtype and layout of self. "+zeroed, 0)
+var EmptyLike = constantLike("empty_like", "Creates a value with the shape, dtype and layout of self. "+zeroedDoc, 0)
 
 type newEmptyAttrs struct {
 	Size  []sym.Int    `attr:"size" doc:"sizes of the result"`
@@ -27,7 +27,7 @@ type newEmptyAttrs struct {
 // NewEmpty is Tensor.new_empty.
 var NewEmpty = fillOp(graph.SchemaOf[newEmptyAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "new_empty",
-	Doc:      "Creates a row-major value of the dtype of self. " + zeroed,
+	Doc:      "Creates a row-major value of the dtype of self. " + zeroedDoc,
 	Params:   []graph.Param{kit.Self},
 	Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"size": []int{2, 3}}),
 }}, func(c *graph.Call) (tensor.Type, error) {
@@ -48,7 +48,7 @@ type emptyStridedAttrs struct {
 // EmptyStrided is torch.empty_strided.
 var EmptyStrided = fillOp(graph.SchemaOf[emptyStridedAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "empty_strided",
-	Doc:      "Creates a value with the given strides, which may overlap or leave gaps. " + zeroed,
+	Doc:      "Creates a value with the given strides, which may overlap or leave gaps. " + zeroedDoc,
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "stride": []int{1, 2}}}},
 }}, func(c *graph.Call) (tensor.Type, error) {
 	a := kit.Attrs[emptyStridedAttrs](c)
@@ -56,11 +56,11 @@ var EmptyStrided = fillOp(graph.SchemaOf[emptyStridedAttrs](), graph.Op{Semantic
 	if d == tensor.Invalid { // null
 		d = tensor.Float32
 	}
-	return strided(d, a.Size, a.Stride)
+	return stridedType(d, a.Size, a.Stride)
 }, zero)
 
-// strided returns the type of the result of empty_strided, or PyTorch's error.
-func strided(d tensor.DType, size, stride []sym.Int) (tensor.Type, error) {
+// stridedType returns the type of the result of empty_strided, or PyTorch's error.
+func stridedType(d tensor.DType, size, stride []sym.Int) (tensor.Type, error) {
 	if len(size) != len(stride) {
 		return tensor.Type{}, fmt.Errorf("dimensionality of sizes (%d) must match dimensionality of strides (%d)",
 			len(size), len(stride))

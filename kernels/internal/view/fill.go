@@ -7,13 +7,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// fillOp defines an op that fills new memory with a number. kind returns the type of the result, and value returns the
-// number.
-func fillOp(attrs *graph.Schema, o graph.Op, kind func(c *graph.Call) (tensor.Type, error),
+// fillOp defines an op that fills new memory with a number. resultType returns the type of the result, and value
+// returns the number.
+func fillOp(attrs *graph.Schema, o graph.Op, resultType func(c *graph.Call) (tensor.Type, error),
 	value func(c *graph.Call) graph.NumberOrSize) *graph.Op {
 	o.AnyOrder, o.Fills = true, true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		t, err := kind(c)
+		t, err := resultType(c)
 		if err == nil {
 			err = kit.NumberOrSizeFits(value(c), t.DType)
 		}
@@ -27,7 +27,7 @@ func fillOp(attrs *graph.Schema, o graph.Op, kind func(c *graph.Call) (tensor.Ty
 		return copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, m), Fill: number.Tensor(m.DType)}), nil
 	}
 	o.Ref = func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		t, err := kind(c)
+		t, err := resultType(c)
 		if err != nil {
 			return nil, err
 		}
@@ -43,7 +43,7 @@ type likeAttrs struct {
 	MemoryFormat tensor.MemoryFormat `attr:"memory_format" default:"preserve" doc:"layout of the result"`
 }
 
-// constantLike defines an op that fills a value with v. The value has the shape of self.
+// constantLike defines an op that creates a value with the shape of self and fills it with v.
 func constantLike(name, doc string, v int64) *graph.Op {
 	return fillOp(graph.SchemaOf[likeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self},

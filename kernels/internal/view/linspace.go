@@ -27,7 +27,7 @@ var Linspace = kit.Define[linspaceAttrs](graph.Op{
 		Examples: []graph.Example{{Attrs: graph.Attrs{"start": 0, "end": 1, "steps": 5}}},
 	},
 	Lowerings: graph.Lowerings{
-		Compile: func(c *graph.Call) (*graph.Kernel, error) { return sequence(c, linspaceAt(c)) },
+		Compile: func(c *graph.Call) (*graph.Kernel, error) { return sequenceKernel(c, linspaceAt(c)) },
 	},
 })
 
@@ -66,8 +66,8 @@ func inferLinspace(c *graph.Call) ([]graph.Result, error) {
 	return c.One(t), err
 }
 
-// linspaceAt returns the function that computes element i of the result. It computes in the precision of the result.
-// The first half is computed from start and the second half from end, so that the last number is exactly end
+// linspaceAt returns the function that computes element i of the result in the precision of the result. The first half
+// of the elements is computed from start and the second half from end, so that the last number is exactly end
 // (linspace_kernel). Products and sums are fused as in PyTorch's builds, which affects truncation in integer dtypes.
 //
 // For integers the function follows PyTorch's scalar code. For eight or more elements, PyTorch uses vectors: it

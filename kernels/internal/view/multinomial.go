@@ -83,9 +83,9 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 	},
 })
 
-// weightTree is a binary tree of the weights of a row and their sums over ranges. Node i is the sum of nodes 2i and
-// 2i+1. Node 1 is the root, and the second half of the nodes are the weights. Changing a weight takes logarithmic time,
-// and so does finding the index of a draw.
+// weightTree is a binary tree of the weights of a row and their sums. Node 1 is the root, node i is the sum of its
+// children 2i and 2i+1, and the second half of the nodes are the weights. Changing a weight and finding the index of a
+// draw take logarithmic time.
 type weightTree []float64
 
 // leavesOf returns the number of leaves of a tree for n weights.
@@ -112,8 +112,8 @@ func (t weightTree) build(ctx context.Context, w []float64) error {
 	return nil
 }
 
-// find returns the first index at which the cumulative sum of the weights exceeds u. u must be less than the sum of all
-// weights. The weight at the index is positive.
+// find returns the first index at which the cumulative sum of the weights exceeds u, which must be less than the sum of
+// all weights. The weight at the index is positive.
 func (t weightTree) find(u float64) int {
 	i := 1
 	for i < len(t)/2 {
@@ -126,9 +126,9 @@ func (t weightTree) find(u float64) int {
 	return i - len(t)/2
 }
 
-// clearWeight sets weight `at` to 0.
-func (t weightTree) clearWeight(at int) {
-	i := at + len(t)/2
+// clearWeight sets the weight at an index to 0.
+func (t weightTree) clearWeight(index int) {
+	i := index + len(t)/2
 	for t[i] = 0; i > 1; {
 		i /= 2
 		t[i] = t[2*i] + t[2*i+1]
@@ -155,15 +155,15 @@ const drawBlock = 1 << 16
 // drawsPerCheck is the number of draws between two checks of the context.
 const drawsPerCheck = 1 << 12
 
-// multinomial is a call of the op with known layouts.
+// multinomial is a call of the op multinomial with known layouts.
 type multinomial struct {
 	*multinomialAttrs
-	lines   *kit.LineSet       // rows of the operand and of the result
-	read    tensor.ConvertFunc // converts weights to float64
-	n, step int                // number of weights of a row, and their stride in bytes
-	draws   int                // number of draws of a row
-	to      int                // stride of draws in the result, in bytes
-	tree    int                // bytes of the weightTree of a row
+	lines     *kit.LineSet       // rows of the operand and of the result
+	read      tensor.ConvertFunc // converts weights to float64
+	n, step   int                // number of weights of a row, and their stride in bytes
+	draws     int                // number of draws of a row
+	outStep   int                // stride of draws in the result, in bytes
+	treeBytes int                // bytes of the weightTree of a row
 }
 
 func newMultinomial(c *graph.Call) *multinomial {
@@ -171,36 +171,38 @@ func newMultinomial(c *graph.Call) *multinomial {
 	last := m.Rank() - 1
 	return &multinomial{multinomialAttrs: kit.Attrs[multinomialAttrs](c), lines: kit.NewLineSet(m.Shape, last, m, out),
 		read: tensor.Converter(tensor.Float64, m.DType), n: m.Shape[last], step: kit.StepAt(m, last),
-		draws: out.Shape[last], to: kit.StepAt(out, last), tree: 16 * leavesOf(m.Shape[last])}
+		draws: out.Shape[last], outStep: kit.StepAt(out, last), treeBytes: 16 * leavesOf(m.Shape[last])}
 }
 
-// kernel returns the kernel of the call. Usually a chunk draws a row. If a row has more than drawBlock draws, they are
-// divided into several chunks or, if draws depend on previous draws, into several phases.
+// kernel returns the kernel of the call. If a row has at most drawBlock draws, a chunk makes all draws of a row.
+// Otherwise the draws of a row are divided into several chunks or, without replacement, into several phases, because
+// each draw then depends on previous draws.
 func (p *multinomial) kernel() *graph.Kernel {
 	rows, blocks := p.lines.Count, kit.DivUp(p.draws, drawBlock)
 	if blocks == 1 {
-		return &graph.Kernel{Worker: p.tree, Phases: []graph.Phase{{Chunks: rows, Run: func(m *graph.Mem, row int) error {
-			t := weightTree(kit.SliceOf[float64](m.Worker, 0, p.tree/8))
+		return &graph.Kernel{Worker: p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: func(m *graph.Mem,
+			row int) error {
+			t := weightTree(kit.SliceOf[float64](m.Worker, 0, p.treeBytes/8))
 			if err := p.load(m, t, row); err != nil {
 				return err
 			}
-			return p.block(m, t, row, 0)
+			return p.runBlock(m, t, row, 0)
 		}}}}
 	}
 	tree := func(m *graph.Mem, row int) weightTree {
-		return weightTree(kit.SliceOf[float64](m.Scratch, row*p.tree, p.tree/8))
+		return weightTree(kit.SliceOf[float64](m.Scratch, row*p.treeBytes, p.treeBytes/8))
 	}
 	load := func(m *graph.Mem, row int) error { return p.load(m, tree(m, row), row) }
-	k := &graph.Kernel{Scratch: rows * p.tree, Phases: []graph.Phase{{Chunks: rows, Run: load}}}
+	k := &graph.Kernel{Scratch: rows * p.treeBytes, Phases: []graph.Phase{{Chunks: rows, Run: load}}}
 	if p.Replacement {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: rows * blocks, Run: func(m *graph.Mem, chunk int) error {
-			return p.block(m, tree(m, chunk/blocks), chunk/blocks, chunk%blocks)
+			return p.runBlock(m, tree(m, chunk/blocks), chunk/blocks, chunk%blocks)
 		}})
 		return k
 	}
 	for b := range blocks {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: rows, Run: func(m *graph.Mem, row int) error {
-			return p.block(m, tree(m, row), row, b)
+			return p.runBlock(m, tree(m, row), row, b)
 		}})
 	}
 	return k
@@ -218,8 +220,8 @@ func (p *multinomial) load(m *graph.Mem, t weightTree, row int) error {
 	return t.build(m.Context, w)
 }
 
-// block makes the draws of block b of a row.
-func (p *multinomial) block(m *graph.Mem, t weightTree, row, b int) error {
+// runBlock makes the draws of block b of a row.
+func (p *multinomial) runBlock(m *graph.Mem, t weightTree, row, b int) error {
 	to := unsafe.Add(m.Ptrs[0], p.lines.At(row)[1])
 	for k := b * drawBlock; k < min((b+1)*drawBlock, p.draws); k++ {
 		if k%drawsPerCheck == 0 {
@@ -229,7 +231,7 @@ func (p *multinomial) block(m *graph.Mem, t weightTree, row, b int) error {
 		if err != nil {
 			return err
 		}
-		*(*int64)(unsafe.Add(to, k*p.to)) = int64(i)
+		*(*int64)(unsafe.Add(to, k*p.outStep)) = int64(i)
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.
 		return nil, fmt.Errorf("Length of pad should be no more than twice the number of dimensions of the input. Pad "+
 			"length is %dwhile the input has %ddimensions.", len(pad), n)
 	}
-	inner, grows, err := padInner(t, pad)
+	inner, grows, err := croppedPart(t, pad)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +113,8 @@ func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.
 	}
 	shape := slices.Clone(t.Shape)
 	for d := n - len(pad)/2; d < n; d++ {
-		b, a := padded(pad, n, d)
-		if tooLong(b) || tooLong(a) {
+		b, a := padCounts(pad, n, d)
+		if exceedsSizes(b) || exceedsSizes(a) {
 			return nil, errors.New("numel: integer multiplication overflow")
 		}
 		if shape[d] = shape[d].Add(b.Add(a)); !kit.AtLeastSize(shape[d], 1) {
@@ -133,23 +133,23 @@ func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.
 func padsBefore(pad []sym.Int, rank int) []int {
 	list, numbers := make([]int, rank), kit.KnownSizes(pad)
 	for d := range list {
-		list[d], _ = padded(numbers, rank, d)
+		list[d], _ = padCounts(numbers, rank, d)
 	}
 	return list
 }
 
-// tooLong reports whether a number exceeds every possible size of a dimension.
-func tooLong(s sym.Int) bool {
+// exceedsSizes reports whether a number exceeds every possible size of a dimension.
+func exceedsSizes(s sym.Int) bool {
 	n, known := s.Known()
 	return known && n > tensor.MaxBytes
 }
 
-// padInner returns the part of t that remains after negative padding, and whether any padding is positive.
-func padInner(t tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool, err error) {
+// croppedPart returns the part of t that remains after negative padding, and whether any padding is positive.
+func croppedPart(t tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool, err error) {
 	n := t.Rank()
 	inner = t
 	for d := n - len(pad)/2; d < n; d++ {
-		b, a := padded(pad, n, d)
+		b, a := padCounts(pad, n, d)
 		grows = grows || kit.AtLeastSize(b, 1) || kit.AtLeastSize(a, 1)
 		if kit.Negative(b) {
 			if inner, err = inner.Narrow(d, b.Neg(), inner.Shape[d].Add(b)); err != nil {
@@ -175,43 +175,43 @@ func compilePad(c *graph.Call) (*graph.Kernel, error) {
 	}
 	spans, pad, in := copies.IdentitySpans(c.Out[0].Shape), kit.KnownSizes(a.Pad), c.Meta(0).Shape
 	for d := len(in) - len(pad)/2; d < len(in); d++ {
-		before, after := padded(pad, len(in), d)
+		before, after := padCounts(pad, len(in), d)
 		spans[d] = borderSpans(a.Mode, in[d], before, after)
 	}
 	return copies.SpanKernel(kit.OutBuffer(c, 0), kit.InBuffer(c, 0), spans)
 }
 
 // compileConstantPad returns a kernel that copies the inner part and fills the border. The border is divided into two
-// slabs per dimension. The slabs do not overlap.
+// slabs per dimension that do not overlap.
 func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
-	part, _, err := padInner(src.Meta.Type(), sym.Ints(pad...))
+	part, _, err := croppedPart(src.Meta.Type(), sym.Ints(pad...))
 	if err != nil {
 		return nil, err
 	}
 	inner := kit.KnownMeta(part)
 	var jobs []copies.Job
 	number := value.Tensor(dst.Meta.DType)
-	rest := dst.Meta
-	for d := range rest.Shape {
-		b, _ := padded(pad, rest.Rank(), d)
-		b = min(max(b, 0), rest.Shape[d])
-		end := min(b+inner.Shape[d], rest.Shape[d])
-		for _, slab := range [2][2]int{{0, b}, {end, rest.Shape[d] - end}} {
-			m, err := rest.Narrow(d, slab[0], slab[1])
+	remaining := dst.Meta
+	for d := range remaining.Shape {
+		b, _ := padCounts(pad, remaining.Rank(), d)
+		b = min(max(b, 0), remaining.Shape[d])
+		end := min(b+inner.Shape[d], remaining.Shape[d])
+		for _, slab := range [2][2]int{{0, b}, {end, remaining.Shape[d] - end}} {
+			m, err := remaining.Narrow(d, slab[0], slab[1])
 			if err != nil {
 				return nil, err
 			}
 			jobs = append(jobs, copies.Job{Dst: dst.View(m), Fill: number})
 		}
-		if rest, err = rest.Narrow(d, b, end-b); err != nil {
+		if remaining, err = remaining.Narrow(d, b, end-b); err != nil {
 			return nil, err
 		}
 	}
-	return copies.Kernel(append(jobs, copies.Job{Dst: dst.View(rest), Src: src.View(inner)})...), nil
+	return copies.Kernel(append(jobs, copies.Job{Dst: dst.View(remaining), Src: src.View(inner)})...), nil
 }
 
 func refPad(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -233,7 +233,7 @@ func refConstantPad(in *tensor.Tensor, pad []int, value tensor.Scalar) *tensor.T
 	n := in.Rank()
 	shape := slices.Clone(in.Shape)
 	for d := range shape {
-		b, a := padded(pad, n, d)
+		b, a := padCounts(pad, n, d)
 		shape[d] += b + a
 	}
 	out := tensor.Zeros(in.DType, shape...)
@@ -241,7 +241,7 @@ func refConstantPad(in *tensor.Tensor, pad []int, value tensor.Scalar) *tensor.T
 	kit.EachIndex(shape, func(index []int) {
 		inside := true
 		for d := range at {
-			b, _ := padded(pad, n, d)
+			b, _ := padCounts(pad, n, d)
 			at[d] = index[d] - b
 			inside = inside && at[d] >= 0 && at[d] < in.Shape[d]
 		}
@@ -255,13 +255,13 @@ func refConstantPad(in *tensor.Tensor, pad []int, value tensor.Scalar) *tensor.T
 }
 
 // padLoops returns the loops over the dimensions that are not padded.
-func padLoops(c *graph.Call) []graph.Parallel { return unpadded(c, kit.Attrs[padAttrs](c).Pad) }
+func padLoops(c *graph.Call) []graph.Parallel { return unpaddedLoops(c, kit.Attrs[padAttrs](c).Pad) }
 
 func constantPadLoops(c *graph.Call) []graph.Parallel {
-	return unpadded(c, kit.Attrs[constantPadAttrs](c).Pad)
+	return unpaddedLoops(c, kit.Attrs[constantPadAttrs](c).Pad)
 }
 
-func unpadded(c *graph.Call, pad []sym.Int) []graph.Parallel {
+func unpaddedLoops(c *graph.Call, pad []sym.Int) []graph.Parallel {
 	var dims []int
 	for i, n := range kit.KnownSizes(pad) {
 		if n != 0 {

@@ -20,7 +20,7 @@ func borderShape(a *padAttrs, t tensor.Type) ([]sym.Int, error) {
 	n, rank := len(a.Pad)/2, t.Rank()
 	shape := slices.Clone(t.Shape)
 	for d := rank - n; d < rank; d++ {
-		before, after := padded(a.Pad, rank, d)
+		before, after := padCounts(a.Pad, rank, d)
 		shape[d] = clampedSize(shape[d].Add(before)).Add(clampedSize(after))
 	}
 	if a.Mode == "circular" {
@@ -59,7 +59,7 @@ func clampedSize(s sym.Int) sym.Int {
 	return s
 }
 
-// borderKernel returns the name that PyTorch's messages give the kernel of a mode that pads n dimensions.
+// borderKernel returns the name, in PyTorch's messages, of the kernel that pads n dimensions in a mode.
 func borderKernel(mode string, n int) string {
 	switch {
 	case mode == "replicate":
@@ -119,7 +119,7 @@ func checkCircular(pad, in, out []sym.Int) error {
 		return fmt.Errorf("Invalid padding size, expected %d but got %d", want, len(pad))
 	}
 	for d := 2; d < len(in); d++ {
-		b, a := padded(pad, len(in), d)
+		b, a := padCounts(pad, len(in), d)
 		if b.Gt(in[d]).Or(a.Gt(in[d])).Holds() {
 			return errors.New("Padding value causes wrapping around more than once.")
 		}
@@ -159,7 +159,7 @@ func borderSpans(mode string, n, before, after int) (list []copies.Span) {
 
 // circularSpans is borderSpans for mode circular. [borderTable] describes the rule.
 func circularSpans(n, before, after int) (list []copies.Span) {
-	around := func(at, count, from int) { // consecutive indices modulo n
+	addSpans := func(at, count, from int) { // consecutive indices modulo n
 		for count > 0 {
 			from = (from%n + n) % n
 			s := copies.Span{At: at, N: min(count, n-from), From: from, Step: 1}
@@ -168,15 +168,15 @@ func circularSpans(n, before, after int) (list []copies.Span) {
 		}
 	}
 	first, last := max(before, 0), n+before+min(after, 0)
-	left := last - first
-	around(0, first, min(after, 0)-before)
-	around(first, left, first-before)
-	if left == 0 {
-		around(last, max(after, 0), last-before)
+	middle := last - first
+	addSpans(0, first, min(after, 0)-before)
+	addSpans(first, middle, first-before)
+	if middle == 0 {
+		addSpans(last, max(after, 0), last-before)
 		return list
 	}
-	for at := 0; at < after; at += left {
-		around(last+at, min(left, after-at), first-before)
+	for at := 0; at < after; at += middle {
+		addSpans(last+at, min(middle, after-at), first-before)
 	}
 	return list
 }
@@ -186,7 +186,7 @@ func circularSpans(n, before, after int) (list []copies.Span) {
 func borderTables(a *padAttrs, shape []int) [][]int {
 	tables := make([][]int, len(shape))
 	for d := len(shape) - len(a.Pad)/2; d < len(shape); d++ {
-		before, after := padded(kit.KnownSizes(a.Pad), len(shape), d)
+		before, after := padCounts(kit.KnownSizes(a.Pad), len(shape), d)
 		tables[d] = borderTable(a.Mode, shape[d], before, after)
 	}
 	return tables
@@ -212,9 +212,9 @@ func borderTable(mode string, n, before, after int) []int {
 	if mode != "circular" || len(t) == 0 {
 		return t
 	}
-	// The padding is copied from the result itself. If one number is negative, the padding on the other side repeats the
-	// part of the operand that remains. If this part is shorter than the padding, PyTorch copies uninitialized memory.
-	// This implementation repeats the operand instead.
+	// The padding is copied from the result itself. If padding is negative on one side, the padding on the other side
+	// repeats the remaining part of the operand. If this part is shorter than the padding, PyTorch copies uninitialized
+	// memory; this implementation repeats the part again.
 	first, last := max(before, 0), len(t)-max(after, 0)
 	for i := range first {
 		t[i] = t[last-before+i]
@@ -239,8 +239,8 @@ func (a *padAttrs) value() tensor.Scalar {
 	return tensor.IntScalar(0)
 }
 
-// padded returns the numbers of elements that pad adds before and after dimension d of a value of the given rank.
-func padded[S int | sym.Int](pad []S, rank, d int) (before, after S) {
+// padCounts returns the numbers of elements that pad adds before and after dimension d of a value of the given rank.
+func padCounts[S int | sym.Int](pad []S, rank, d int) (before, after S) {
 	if at := 2 * (rank - 1 - d); at < len(pad) {
 		return pad[at], pad[at+1]
 	}

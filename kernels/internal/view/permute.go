@@ -12,7 +12,7 @@ import (
 // permuteOp defines a view that only reorders dimensions. show maps the type of the operand to the type of the view.
 func permuteOp(attrs *graph.Schema, o graph.Op, show viewTypeFunc) *graph.Op {
 	o.Permutes = func(c *graph.Call) []int {
-		// With stride d for dimension d, the strides of the result are the permutation.
+		// The operand gets stride d in dimension d, so the strides of the view are the permutation.
 		m := tensor.Meta{DType: c.Meta(0).DType, Shape: c.Meta(0).Shape, Strides: make([]int, c.Meta(0).Rank())}
 		for d := range m.Strides {
 			m.Strides[d] = d
@@ -96,12 +96,12 @@ type movedimAttrs struct {
 
 // Movedim and Moveaxis are torch.movedim under its two names.
 var (
-	Movedim  = movedim("movedim")
-	Moveaxis = movedim("moveaxis")
+	Movedim  = movedimOp("movedim")
+	Moveaxis = movedimOp("moveaxis")
 )
 
-// movedim defines the op with the given name.
-func movedim(name string) *graph.Op {
+// movedimOp defines the op with the given name.
+func movedimOp(name string) *graph.Op {
 	return permuteOp(graph.SchemaOf[movedimAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name:     name,
 		Doc:      "Moves dimensions of self to other positions and keeps the order of the rest.",

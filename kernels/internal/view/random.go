@@ -230,7 +230,7 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 			}
 			out, i := tensor.Zeros(in[0].DType, in[0].Shape...), 0
 			kit.EachIndex(out.Shape, func(at []int) {
-				out.Set(tensor.FloatScalar(a.at(i, in[0].At(at...).Float())), at...)
+				out.Set(tensor.FloatScalar(a.element(i, in[0].At(at...).Float())), at...)
 				i++
 			})
 			return []*tensor.Tensor{out}, nil
@@ -245,13 +245,13 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 			if !a.Train {
 				return copies.Call(c) // the result is pinned to another layout
 			}
-			return drawKernel(c, func(i int, x float64) (float64, error) { return a.at(i, x), nil }), nil
+			return drawKernel(c, func(i int, x float64) (float64, error) { return a.element(i, x), nil }), nil
 		},
 	},
 })
 
-// at returns element i of the result for the element x of self, in training.
-func (a *dropoutAttrs) at(i int, x float64) float64 {
+// element returns element i of the result for the element x of self, in training.
+func (a *dropoutAttrs) element(i int, x float64) float64 {
 	if uniform(philox(uint64(i), uint64(a.Seed)), tensor.Float64) < a.P {
 		return 0
 	}

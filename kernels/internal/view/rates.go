@@ -11,7 +11,7 @@ import (
 func Rates() []graph.Rate {
 	transposed := func(d tensor.DType, shape ...int) graph.RateCall {
 		return graph.RateCall{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"},
-			In: []tensor.Meta{lastOf(d, shape...)}}
+			In: []tensor.Meta{channelsLastMeta(d, shape...)}}
 	}
 	permuted := func(shape []int, order ...int) graph.RateCall {
 		m, err := kit.F32(shape...).Permute(order)
@@ -46,8 +46,8 @@ func Rates() []graph.Rate {
 	return list
 }
 
-// lastOf returns the meta of a channels-last image.
-func lastOf(d tensor.DType, shape ...int) tensor.Meta {
+// channelsLastMeta returns the meta of a channels-last image.
+func channelsLastMeta(d tensor.DType, shape ...int) tensor.Meta {
 	m, err := tensor.NewFormat(d, shape, tensor.ChannelsLast)
 	if err != nil {
 		panic("kernels: images have rank 4: " + err.Error())

@@ -13,8 +13,8 @@ import (
 )
 
 // shapeOp defines an op that changes the shape of its operand. The result is a view if the strides allow it, else a
-// row-major copy. shape returns the new shape. The shape may contain a -1. If it is nil, the result is self. An op with
-// another rule sets o.Infer.
+// row-major copy. shape returns the new shape, which may contain a -1, or nil if the result is self. An op with another
+// rule sets o.Infer.
 func shapeOp(attrs *graph.Schema, o graph.Op, shape func(c *graph.Call, t tensor.Type) ([]sym.Int, error)) *graph.Op {
 	if o.Params == nil {
 		o.Params = []graph.Param{kit.Self}

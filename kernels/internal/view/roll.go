@@ -135,8 +135,8 @@ func compileRoll(c *graph.Call) (*graph.Kernel, error) {
 	return compileFlatRoll(dst, src, a.Shifts)
 }
 
-// compileFlatRoll returns a kernel that shifts elements in row-major order. The operand or the result is not row-major,
-// so that the kernel needs scratch memory.
+// compileFlatRoll returns a kernel that shifts elements in row-major order through scratch memory, for an operand or a
+// result that is not row-major.
 func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
 	d, n := src.Meta.DType, src.Meta.Numel()
 	starts, err := rollStarts([]int{n}, shifts, []int{0})
@@ -145,7 +145,7 @@ func compileFlatRoll(dst, src kit.Buffer, shifts []int) (*graph.Kernel, error) {
 	}
 	size := d.Size()
 	start := starts[0]
-	// The operand is copied to scratch memory twice, so that the shifted value is contiguous there.
+	// Two adjacent copies of the operand contain the shifted value as one contiguous range.
 	var jobs []copies.Job
 	for k := range 2 {
 		jobs = append(jobs, copies.Job{Dst: kit.ScratchBuffer(k*n*size, tensor.New(d, src.Meta.Shape...)), Src: src})

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// sequence returns the kernel of an op with a one-dimensional result. at computes element i.
-func sequence(c *graph.Call, at func(i int) tensor.Scalar) (*graph.Kernel, error) {
+// sequenceKernel returns the kernel of an op with a one-dimensional result. at computes element i.
+func sequenceKernel(c *graph.Call, at func(i int) tensor.Scalar) (*graph.Kernel, error) {
 	const grain = machine.CallGrain
 	m := c.Out[0]
 	n := m.Numel()

@@ -42,9 +42,9 @@ type shuffle struct {
 	split []sym.Int // sizes of the dimensions after the split
 	perm  []int     // order of the split dimensions in the copy
 	shape []sym.Int // shape of the result
-	// whole: self is copied unchanged, including its strides. PyTorch does so in pixel_unshuffle and channel_shuffle if
-	// self is empty.
-	whole bool
+	// copiesSelf: the result is a copy of self with the same strides, as in PyTorch's pixel_unshuffle and
+	// channel_shuffle if self is empty.
+	copiesSelf bool
 }
 
 // PixelShuffle, PixelUnshuffle, DepthToSpace and SpaceToDepth convert between channels and blocks of pixels.
@@ -61,7 +61,7 @@ var (
 			"h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, an empty self is unchanged.",
 		graph.Attrs{"downscale_factor": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
 			s, err := fromBlocks("pixel_unshuffle", c.Type(0), kit.Attrs[pixelUnshuffleAttrs](c).DownscaleFactor, false)
-			s.whole = kit.Empty(c.Type(0))
+			s.copiesSelf = kit.Empty(c.Type(0))
 			return s, err
 		})
 	DepthToSpace = shuffleOp(graph.SchemaOf[depthToSpaceAttrs](), "depth_to_space",
@@ -94,7 +94,7 @@ func shuffleOp(attrs *graph.Schema, name, doc string, a graph.Attrs, m tensor.Me
 				if err != nil {
 					return nil, err
 				}
-				if s.whole {
+				if s.copiesSelf {
 					return c.One(rule.PreserveType(c.Type(0))), nil
 				}
 				t := c.Type(0)
@@ -137,7 +137,7 @@ func shuffleOp(attrs *graph.Schema, name, doc string, a graph.Attrs, m tensor.Me
 
 // reference shuffles t index by index.
 func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
-	if s.whole {
+	if s.copiesSelf {
 		return []*tensor.Tensor{tensor.Zeros(t.DType, t.Shape...)}, nil
 	}
 	if t.Numel() == 0 {
@@ -241,7 +241,7 @@ func channelShuffle(c *graph.Call) (s shuffle, err error) {
 	case !kit.SizeIs(t.Shape[1].Mod(sym.Of(g)), 0):
 		return s, fmt.Errorf("Number of channels must be divisible by groups. Got %v channels and %d groups.", t.Shape[1], g)
 	}
-	s.shape, s.whole = t.Shape, kit.Empty(t)
+	s.shape, s.copiesSelf = t.Shape, kit.Empty(t)
 	s.split = append([]sym.Int{t.Shape[0], sym.Of(g), t.Shape[1].Div(sym.Of(g))}, t.Shape[2:]...)
 	s.perm = []int{0, 2, 1}
 	for d := 3; d < len(s.split); d++ {

@@ -57,13 +57,14 @@ func inferTo(c *graph.Call) ([]graph.Result, error) {
 	if d == tensor.Invalid {
 		d = c.Type(0).DType
 	}
-	return convert(c, c.Type(0), d, a.MemoryFormat, a.Copy)
+	return convertedResult(c, c.Type(0), d, a.MemoryFormat, a.Copy)
 }
 
-// convert returns the result of converting self, of type t, to dtype d and memory format f. If self already has both,
-// the result is self. always requires a copy in any case. As in PyTorch (to_will_alias), self has the memory format
-// that its strides suggest. The op contiguous, in contrast, checks the strides themselves.
-func convert(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.MemoryFormat, always bool) ([]graph.Result, error) {
+// convertedResult returns the result of converting self, of type t, to dtype d and memory format f. If self already has
+// both, the result is self, unless always is set. As in PyTorch (to_will_alias), self has the memory format that its
+// strides suggest. The op contiguous, in contrast, checks the strides themselves.
+func convertedResult(c *graph.Call, t tensor.Type, d tensor.DType, f tensor.MemoryFormat,
+	always bool) ([]graph.Result, error) {
 	if t.DType == d && !always && (f == tensor.Preserve || t.SuggestMemoryFormat(false) == f) {
 		return c.Shared(t, 0), nil
 	}
@@ -87,5 +88,5 @@ var TypeAs = kit.Define[kit.None](graph.Op{
 })
 
 func inferTypeAs(c *graph.Call) ([]graph.Result, error) {
-	return convert(c, c.Type(0), c.Type(1).DType, tensor.Preserve, false)
+	return convertedResult(c, c.Type(0), c.Type(1).DType, tensor.Preserve, false)
 }

@@ -20,28 +20,29 @@ type triuAttrs struct {
 
 // Tril and Triu are torch.tril and torch.triu.
 var (
-	Tril = triangle(graph.SchemaOf[trilAttrs](), "tril",
+	Tril = triangleOp(graph.SchemaOf[trilAttrs](), "tril",
 		"Keeps the lower triangle of matrices, the last two dimensions, and sets "+
 			"the rest to 0.",
 		func(c *graph.Call, row, cols int) (int, int) {
-			return 0, bounded(row, kit.Attrs[trilAttrs](c).Diagonal, 1, cols)
+			return 0, clampedColumn(row, kit.Attrs[trilAttrs](c).Diagonal, 1, cols)
 		})
-	Triu = triangle(graph.SchemaOf[triuAttrs](), "triu",
+	Triu = triangleOp(graph.SchemaOf[triuAttrs](), "triu",
 		"Keeps the upper triangle of matrices, the last two dimensions, and sets "+
 			"the rest to 0.",
 		func(c *graph.Call, row, cols int) (int, int) {
-			return bounded(row, kit.Attrs[triuAttrs](c).Diagonal, 0, cols), cols
+			return clampedColumn(row, kit.Attrs[triuAttrs](c).Diagonal, 0, cols), cols
 		})
 )
 
-// bounded returns row + diagonal + more, clamped to [0, cols]. It does not overflow for any diagonal.
-func bounded(row, diagonal, more, cols int) int {
+// clampedColumn returns row + diagonal + more, clamped to [0, cols]. It does not overflow for any diagonal.
+func clampedColumn(row, diagonal, more, cols int) int {
 	return row + min(max(diagonal, -row-more), cols-row-more) + more
 }
 
-// triangle defines an op that keeps some columns of each row of matrices and sets the others to 0. keep returns the
-// range [from, to) of the columns.
-func triangle(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, row, cols int) (from, to int)) *graph.Op {
+// triangleOp defines an op that keeps some columns of each row of matrices and sets the others to 0. keep returns the
+// range [from, to) of the kept columns.
+func triangleOp(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, row, cols int) (from,
+	to int)) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{
 		Semantics: graph.Semantics{
 			Name:   name,
@@ -76,7 +77,7 @@ func triangle(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, ro
 	})
 }
 
-// compileTriangle returns a kernel that writes each row as zeros, the columns that are kept, and zeros.
+// compileTriangle returns a kernel that writes each row: zeros, then the kept columns, then zeros.
 func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (from, to int)) *graph.Kernel {
 	src, dst := c.Meta(0), c.Out[0]
 	if dst.Numel() == 0 {

@@ -36,7 +36,8 @@ var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semanti
 	return viewDType(t, a.DType)
 })
 
-// viewDType returns the type of t's memory viewed as elements of dtype d (at::native::view_dtype).
+// viewDType returns the type of a view of a value's bytes as elements of dtype d (at::native::view_dtype). t is the
+// type of the value.
 func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 	old, size, last := t.DType.Size(), d.Size(), t.Rank()-1
 	mismatch := func(what string, by int, got sym.Int) error {
@@ -94,11 +95,11 @@ var ViewAs = viewOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 
 // Detach and Alias return self as a view.
 var (
-	Detach = identity("detach", "Returns self; without gradients there is nothing to detach.")
-	Alias  = identity("alias", "Returns self.")
+	Detach = selfViewOp("detach", "Returns self; without gradients there is nothing to detach.")
+	Alias  = selfViewOp("alias", "Returns self.")
 )
 
-func identity(name, doc string) *graph.Op {
+func selfViewOp(name, doc string) *graph.Op {
 	return viewOp(kit.NoAttrs, graph.Op{
 		Semantics: graph.Semantics{Name: name, Doc: doc, Examples: kit.OneExample(kit.F32(2, 3), nil)},
 		Facts:     graph.Facts{Identity: true},

@@ -14,7 +14,7 @@ import (
 // operand's storage, for ops that depend on it ([graph.Op.ReadsStorage]).
 type viewTypeFunc func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error)
 
-// viewOp defines a view: an op whose result shares the storage of its first operand. show returns the type of the
+// viewOp defines a view: an op with a result that shares the storage of its first operand. show returns the type of the
 // result.
 func viewOp(attrs *graph.Schema, o graph.Op, show viewTypeFunc) *graph.Op {
 	if o.Params == nil {
