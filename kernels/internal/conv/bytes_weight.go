@@ -13,7 +13,7 @@ import (
 // followed by an int32 sum for each output channel. This sum of the channel's weights, times the zero point of the
 // input, is subtracted from the results of the channel.
 type byteWeight struct {
-	s     *convShape
+	conv  *convShape
 	form  string // name of the packed form
 	bytes int    // bytes of the weights without the sums
 	words bool   // weights are int16 instead of int8
@@ -24,14 +24,14 @@ type byteWeight struct {
 }
 
 // totalBytes returns the bytes of weights and sums.
-func (w *byteWeight) totalBytes() int { return w.bytes + w.s.o*4 }
+func (w *byteWeight) totalBytes() int { return w.bytes + w.conv.o*4 }
 
 // offsets returns the byte offsets of an output channel's weights, ordered by tap and then by input channel.
 func (w *byteWeight) offsets() []int {
-	list := make([]int, 0, w.s.depth())
-	for tap := range w.s.taps() {
-		_, kh, kw := w.s.tap(tap)
-		for c := range w.s.inPerGroup {
+	list := make([]int, 0, w.conv.depth())
+	for tap := range w.conv.taps() {
+		_, kh, kw := w.conv.tap(tap)
+		for c := range w.conv.inPerGroup {
 			list = append(list, w.offset(kh, kw, c))
 		}
 	}
@@ -41,10 +41,10 @@ func (w *byteWeight) offsets() []int {
 // fill packs a weight of the given strides. It panics as [graph.Mem.CheckContext] does if the context ends.
 func (w *byteWeight) fill(m *graph.Mem, dst []int8, src unsafe.Pointer, strides ncdhw) {
 	kit.Blocks(m.Context, len(dst), func(begin, end int) { clear(dst[begin:end]) })
-	from := *w.s
+	from := *w.conv
 	from.weightStride = strides
 	terms, offsets := from.channelsLastTerms(), w.offsets()
-	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[w.bytes])), w.s.o)
+	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[w.bytes])), w.conv.o)
 	w.channels(func(o, at int) {
 		m.Count(len(terms))
 		row, sum := kit.Elem[int8](src, o*strides.n), int32(0)
@@ -81,7 +81,7 @@ func (w *byteWeight) packing() graph.Packing {
 // scratchBytes returns the number of bytes that the packed weight takes at the beginning of the scratch memory. It is 0
 // if the weight was packed when the graph was planned.
 func (w *byteWeight) scratchBytes() int {
-	if w.s.call.Packed(bytesWeight) != nil {
+	if w.conv.call.Packed(bytesWeight) != nil {
 		return 0
 	}
 	return kit.AlignUp(w.totalBytes())
@@ -93,7 +93,7 @@ func (w *byteWeight) phases() []graph.Phase {
 		return nil
 	}
 	return []graph.Phase{{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-		w.fill(m, kit.SliceOf[int8](m.Scratch, 0, w.totalBytes()), m.Ptrs[1+bytesWeight], w.s.weightStride)
+		w.fill(m, kit.SliceOf[int8](m.Scratch, 0, w.totalBytes()), m.Ptrs[1+bytesWeight], w.conv.weightStride)
 		return nil
 	}}}
 }
@@ -109,8 +109,8 @@ func (w *byteWeight) address(m *graph.Mem) unsafe.Pointer {
 // initialSums returns a function of the output channel o. It returns the initial value of the sums of o: the bias minus
 // the zero point of the input times the sum of the channel's weights.
 func (w *byteWeight) initialSums(m *graph.Mem, zero int32) func(o int) int32 {
-	sums := kit.ElementsOf[int32](kit.Elem[int8](w.address(m), w.bytes), w.s.o)
-	bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], w.s.o)
+	sums := kit.ElementsOf[int32](kit.Elem[int8](w.address(m), w.bytes), w.conv.o)
+	bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], w.conv.o)
 	return func(o int) int32 { return bias[o] - zero*sums[o] }
 }
 

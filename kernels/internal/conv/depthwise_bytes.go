@@ -19,7 +19,7 @@ import (
 // registers. A chunk computes some rows of the result. If windows reach outside the image, the chunk first copies its
 // input rows, with padding, to worker memory.
 type byteWindow struct {
-	s              *convShape
+	conv           *convShape
 	cpu            machine.Features
 	spec           *depthwise.Bytes
 	code           *jit.Func
@@ -76,7 +76,7 @@ func byteWindowWork(c *graph.Call, _ graph.Walk) graph.Work {
 
 // blocks returns the number of blocks of channels. The channels of a block are computed at once. If lanes cannot be
 // masked, the last of several blocks overlaps the previous block.
-func (t *byteWindow) blocks() int { return kit.DivUp(t.s.c, t.blockChannels()) }
+func (t *byteWindow) blocks() int { return kit.DivUp(t.conv.c, t.blockChannels()) }
 
 // blockChannels returns the number of channels of a block.
 func (t *byteWindow) blockChannels() int { return depthwise.ByteChannels(t.cpu) }
@@ -86,7 +86,7 @@ func (t *byteWindow) firstChannel(block int) int {
 	if t.cpu.Has(machine.Vector512) {
 		return block * t.blockChannels()
 	}
-	return max(0, min(block*t.blockChannels(), t.s.c-t.blockChannels()))
+	return max(0, min(block*t.blockChannels(), t.conv.c-t.blockChannels()))
 }
 
 // eachChannel visits the channels of all blocks in the channel order of the machine code. place is the position of a
@@ -94,7 +94,7 @@ func (t *byteWindow) firstChannel(block int) int {
 func (t *byteWindow) eachChannel(visit func(block, place, channel int)) {
 	for b := range t.blocks() {
 		for place := range t.blockChannels() {
-			if c := t.firstChannel(b) + depthwise.ByteChannel(t.cpu, place); c < t.s.c {
+			if c := t.firstChannel(b) + depthwise.ByteChannel(t.cpu, place); c < t.conv.c {
 				visit(b, place, c)
 			}
 		}
@@ -105,7 +105,7 @@ func (t *byteWindow) eachChannel(visit func(block, place, channel int)) {
 func newByteWindow(c *graph.Call) *byteWindow {
 	s := byteConv.bytesShape(c)
 	host := machine.Host()
-	t := &byteWindow{s: s, cpu: host.Vectors256(), copied: s.bordered(), inRows: s.h.Size, inCols: s.w.Size,
+	t := &byteWindow{conv: s, cpu: host.Vectors256(), copied: s.bordered(), inRows: s.h.Size, inCols: s.w.Size,
 		outSize: c.Out[0].DType.Size()}
 	if host.Has(machine.DotBytes512) {
 		t.cpu = host
@@ -137,12 +137,12 @@ func newByteWindow(c *graph.Call) *byteWindow {
 }
 
 // blockBytes returns the bytes of a block of the packed weight.
-func (t *byteWindow) blockBytes() int { return t.s.w.Taps * t.spec.Groups() * 4 * t.blockChannels() }
+func (t *byteWindow) blockBytes() int { return t.conv.w.Taps * t.spec.Groups() * 4 * t.blockChannels() }
 
 // weight describes the packed weight, which has blocks of channels in the order of the code.
 func (t *byteWindow) weight() *byteWeight {
 	rows := t.spec.Rows()
-	return &byteWeight{s: t.s, bytes: t.blocks() * t.blockBytes(), words: t.spec.Words,
+	return &byteWeight{conv: t.conv, bytes: t.blocks() * t.blockBytes(), words: t.spec.Words,
 		form: fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/rows, rows, t.blockChannels()),
 		channels: func(visit func(o, at int)) {
 			t.eachChannel(func(block, place, channel int) { visit(channel, block*t.blockBytes()+place*4) })
@@ -166,7 +166,7 @@ func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	t := newByteWindow(c)
-	s := t.s
+	s := t.conv
 	t.epilogue = fusion.EpilogueOf(c)
 	var err error
 	if t.code, err = depthwise.CompileBytes(t.spec, t.cpu); err != nil {
@@ -189,7 +189,7 @@ func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 // prepare is the phase that stores the initial values of sums and the scales in the channel order of the code (see
 // eachChannel).
 func (t *byteWindow) prepare(weight *byteWeight) graph.Phase {
-	s, c := t.s, t.s.call
+	s, c := t.conv, t.conv.call
 	return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 		zeroPoint := int32(*(*uint8)(m.Ptrs[1+bytesInputZero]) ^ signBit(c.Meta(bytesInput).DType))
 		initialSum := weight.initialSums(m, zeroPoint)
@@ -218,7 +218,7 @@ func (t *byteWindow) prepare(weight *byteWeight) graph.Phase {
 
 // convolve is the phase that computes the result. A chunk computes some rows of an image of the result.
 func (t *byteWindow) convolve(weight *byteWeight) graph.Phase {
-	s := t.s
+	s := t.conv
 	strips := kit.DivUp(s.h.Results, t.rows)
 	return graph.Phase{Chunks: s.n * strips, Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
@@ -249,7 +249,7 @@ func (t *byteWindow) convolve(weight *byteWeight) graph.Phase {
 
 // compute computes rows of the result for all channels.
 func (t *byteWindow) compute(a *jit.Args, rows int) error {
-	s := t.s
+	s := t.conv
 	a.N = kit.DivUp(s.w.Results, t.spec.Tile)
 	rowsPerCall := max(1, windowCallUops/(a.N*t.spec.Uops()))
 	in, out := a.Row[depthwise.In], a.Row[depthwise.Out]
@@ -272,7 +272,7 @@ func (t *byteWindow) compute(a *jit.Args, rows int) error {
 
 // border copies the input of the given rows of the result to worker memory, with the zero point as padding.
 func (t *byteWindow) border(m *graph.Mem, image, first, rows int) {
-	s, line := t.s, t.inCols*t.s.c
+	s, line := t.conv, t.inCols*t.conv.c
 	zero := *(*uint8)(m.Ptrs[1+bytesInputZero])
 	for i := range s.h.Extent(rows) {
 		to := kit.SliceOf[uint8](m.Worker, i*line, line)

@@ -22,7 +22,7 @@ import (
 // previous vector and computes some results twice. A strip is a row of tiles, for one block of channels.
 type depthwiseWindow struct {
 	windowShape
-	s     *convShape
+	conv  *convShape
 	specs []*depthwise.Spec
 	codes []*jit.Func
 	// outPixelStride is the distance between pixels of the result, in elements.
@@ -81,7 +81,7 @@ func (s *convShape) windowPanels(d tensor.DType) *multiply.Panels {
 
 // newDepthwiseWindow generates the code of a convolution that windowCompiles accepts.
 func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) {
-	t := &depthwiseWindow{s: s, outPixelStride: s.outPixelStride()}
+	t := &depthwiseWindow{conv: s, outPixelStride: s.outPixelStride()}
 	t.windowShape, _ = newWindowShape(s, d.Size())
 	t.epilogue = newCodeEpilogue(s.epilogue, s.o, depthwise.EpilogueOperands)
 	if t.epilogue.strips != nil && t.repeats() {
@@ -110,7 +110,7 @@ func (t *depthwiseWindow) repeats() bool {
 // of the other half, so two workers would both read most of the image. The preceding matrix product usually has a
 // weight larger than the image, and is therefore divided among workers by channels. weight returns the packed weight.
 func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
-	s := t.s
+	s := t.conv
 	strips := len(t.tilesDown)
 	order := multiply.Strips{Images: s.n, Blocks: t.blocks, Strips: strips, Band: kit.DivUp(strips, 2)}
 	if strips <= fewStrips && t.blocks > 1 {
@@ -140,14 +140,14 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 // work returns the cost of a strip, in multiply-adds. If windows do not overlap, moving their input takes longer than
 // the multiply-adds.
 func (t *depthwiseWindow) work(strips int) int {
-	s := t.s
+	s := t.conv
 	results := kit.DivUp(s.h.Results, strips) * s.w.Results * t.block * t.lanes
 	return results * max(s.depth(), movedElementMACs*(1+s.h.Stride*s.w.Stride))
 }
 
 // strip computes a row of tiles of an image for a block of channels.
 func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
-	s, a := t.s, &r.args
+	s, a := t.conv, &r.args
 	first := block * t.block
 	channel := first * t.bytes
 	a.N, a.Step[depthwise.Overlap] = min(t.block, t.vectors-first), 0
@@ -179,7 +179,7 @@ func (t *depthwiseWindow) finish(r *windowRun, image, block, strip int) {
 	if t.epilogue.strips == nil {
 		return
 	}
-	s := t.s
+	s := t.conv
 	first, end := t.rowOf(strip), t.rowOf(strip+1)
 	channel := block * t.block * t.lanes
 	channels := min(t.block*t.lanes, s.c-channel)
@@ -190,7 +190,7 @@ func (t *depthwiseWindow) finish(r *windowRun, image, block, strip int) {
 // rowOf returns the first output row of a strip.
 func (t *depthwiseWindow) rowOf(strip int) int {
 	if strip == len(t.tilesDown) {
-		return t.s.h.Results
+		return t.conv.h.Results
 	}
 	return t.tilesDown[strip].at
 }

@@ -144,7 +144,7 @@ func axisTiles(a *geometry.Axis, n int) (list, kinds []axisTile) {
 // computes half of the image's rows, as in neighbouring steps. The calls of a strip are listed when the strip is
 // computed (see callsOf), so that memory does not grow with the image.
 func (t *depthwiseWindow) cut() {
-	s, f := t.s, &t.windowShape
+	s, f := t.conv, &t.windowShape
 	var across, down []axisTile
 	rows := kit.DivUp(s.h.Results, f.tile[0])
 	if rows > fewStrips {
@@ -187,14 +187,14 @@ func (t *depthwiseWindow) callsOf(calls []windowCall, strip int) []windowCall {
 
 // maxTiles returns the maximum number of tiles of a call, if each tile has the given number of results.
 func (t *depthwiseWindow) maxTiles(results int) int {
-	s, f := t.s, &t.windowShape
+	s, f := t.conv, &t.windowShape
 	work := results * f.block
 	return max(1, min(windowCallMACs/(work*s.depth()*f.lanes), windowCallBytes/(work*f.bytes*(1+s.h.Stride*s.w.Stride))))
 }
 
 // call returns the call of one tile.
 func (t *depthwiseWindow) call(down, across axisTile) windowCall {
-	s, f := t.s, &t.windowShape
+	s, f := t.conv, &t.windowShape
 	code := t.kinds[down.kind][across.kind]
 	c := windowCall{code: code, out: (down.at*s.w.Results + across.at) * t.outPixelStride * f.size, tiles: 1}
 	row, col := s.h.Begin(down.at)+down.first, s.w.Begin(across.at)+across.first
@@ -214,7 +214,7 @@ func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 
 // spec returns the spec of a tile's code.
 func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
-	s, f := t.s, &t.windowShape
+	s, f := t.conv, &t.windowShape
 	pixel, result := s.inPixelStride(false)*f.size, t.outPixelStride*f.size
 	p := &depthwise.Spec{Size: f.size, Bytes: f.bytes, Group: s.inPerGroup, Tile: [2]int{down.n, across.n},
 		Window: [2]int{s.h.Taps, s.w.Taps}, Stride: [2]int{s.h.Stride, s.w.Stride},
@@ -233,7 +233,7 @@ func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 // prefetchesResults reports whether tiles prefetch the cache lines of their results. Prefetching is faster if input and
 // results together exceed the L2 cache, and a pixel has more cache lines than the hardware prefetches.
 func (t *depthwiseWindow) prefetchesResults() bool {
-	s, f := t.s, &t.windowShape
+	s, f := t.conv, &t.windowShape
 	moved := (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.c * f.size
 	return f.bytes == machine.LineBytes && f.vectors >= minPrefetchVectors && moved > minPrefetchBytes
 }

@@ -27,7 +27,7 @@ const minTileCols = 16
 // sequence of rows with a constant stride. One run of the loop computes all rows of a tile, and some unused pixels
 // between rows.
 type planeTiles struct {
-	s                      *convShape
+	conv                   *convShape
 	size                   int // bytes of an element
 	sum                    *tapSum
 	copyRow                *loops.Loop  // copies rows
@@ -59,7 +59,7 @@ func newPlaneTiles(s *convShape, d tensor.DType) (*planeTiles, error) {
 	if !s.tilesPlanes(d) {
 		return nil, nil
 	}
-	t := &planeTiles{s: s, size: d.Size(), elem: strided.Move(d.Size())}
+	t := &planeTiles{conv: s, size: d.Size(), elem: strided.Move(d.Size())}
 	var err error
 	if t.sum, err = newTapSum(d, s.h.Taps*s.w.Taps, s.hasBias, true); t.sum == nil || err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func moveLoop(d tensor.DType) (*loops.Loop, error) {
 // cut chooses the tile size and the number of planes per tile. Tiles have whole rows if whole rows fit. All tiles have
 // about the same size. The choice depends only on constants and the shape, and does not affect the bits of results.
 func (t *planeTiles) cut() {
-	s := t.s
+	s := t.conv
 	maxElements := planeTileBytes / t.size
 	tileElements := func(planes, rows, cols int) int {
 		input := kit.BoundedProduct(s.h.Extent(rows), s.w.Extent(cols))
@@ -125,7 +125,7 @@ func (t *planeTiles) cut() {
 // end of the next row. Elements that come from the image start at a cache line, because a vector that crosses a line
 // costs two loads. Rows also start at a cache line if the padding to whole lines is short.
 func (t *planeTiles) layOut() {
-	s := t.s
+	s := t.conv
 	width := t.neededColumns(t.cols)
 	shared := width
 	if t.tilesAcross > 1 {
@@ -185,12 +185,12 @@ func (t *planeTiles) find(row, col int) *planePart {
 
 // neededColumns returns the number of columns of a part that are needed for cols columns of the output.
 func (t *planeTiles) neededColumns(cols int) int {
-	return cols + (t.s.w.Taps-1)*t.s.w.Dilation/t.s.w.Stride
+	return cols + (t.conv.w.Taps-1)*t.conv.w.Dilation/t.conv.w.Stride
 }
 
 // kernel returns a kernel that computes tile by tile. A plane is a channel of the input.
 func (t *planeTiles) kernel() *graph.Kernel {
-	s := t.s
+	s := t.conv
 	tiles := t.tilesDown * t.tilesAcross
 	units := s.n * t.batches * tiles
 	cut := machine.CutUnits(units, kit.BoundedProduct(t.planes, t.rows, t.cols, s.outPerGroup(), s.h.Taps, s.w.Taps),
@@ -214,7 +214,7 @@ func (t *planeTiles) kernel() *graph.Kernel {
 
 // tile computes a tile of all output channels of a batch of planes.
 func (t *planeTiles) tile(m *graph.Mem, r *tapRun, batch, tile int) {
-	s := t.s
+	s := t.conv
 	n, g := batch/t.batches, batch%t.batches*t.planes
 	planes := min(t.planes, s.groups-g)
 	row, col := tile/t.tilesAcross*t.rows, tile%t.tilesAcross*t.cols
@@ -252,7 +252,7 @@ func (t *planeTiles) tile(m *graph.Mem, r *tapRun, batch, tile int) {
 
 // fill copies the elements that the tile at (row, col) reads into its parts, between the zeros.
 func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col, rows, cols int) {
-	s := t.s
+	s := t.conv
 	top, left := s.h.Begin(row), s.w.Begin(col) // position in the plane
 	height := rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
 	planeAxis := strided.Axis{N: planes, Dst: t.planeStride, Src: s.inStride.c * t.size}
@@ -278,7 +278,7 @@ func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col
 // split copies even and odd columns to their parts in pairs. It copies the columns [left, left+width) and skips columns
 // outside the plane.
 func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, width int, down, planeAxis strided.Axis) {
-	first, end := geometry.Valid(left, 1, t.s.w.Size, width)
+	first, end := geometry.Valid(left, 1, t.conv.w.Size, width)
 	if first >= end {
 		return
 	}

@@ -22,7 +22,7 @@ import (
 // newDirect divides the results of an image into tiles and strips (cut), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, callsOf lists the calls of the code.
 type direct struct {
-	s               *convShape
+	conv            *convShape
 	shape           directShape
 	size            int            // bytes of an element
 	termBytes       int            // bytes from a term of the sum (a tap and an input channel) to the next in a panel
@@ -85,7 +85,7 @@ func directComputes(s *convShape, d tensor.DType) bool {
 // newDirect generates the code of a convolution that directComputes accepts.
 func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	shape := newDirectShape(s, d, planes)
-	t := &direct{s: s, shape: shape, size: d.Size(), termBytes: shape.vectors * shape.lanes * d.Size(), images: s.n,
+	t := &direct{conv: s, shape: shape, size: d.Size(), termBytes: shape.vectors * shape.lanes * d.Size(), images: s.n,
 		inImageBytes: s.inStride.n * d.Size(), inPixelBytes: s.inPixelStride(planes) * d.Size(),
 		outPixelStride: s.outPixelStride(), outSize: d.Size()}
 	t.epilogue = newCodeEpilogue(s.epilogue, s.o, tile.EpilogueOperands)
@@ -98,7 +98,7 @@ func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 // compile generates the code of whole blocks and of the last block of a group.
 func (t *direct) compile() error {
 	blocks := []int{t.shape.block()}
-	if remaining := t.s.outPerGroup() % blocks[0]; remaining > 0 {
+	if remaining := t.conv.outPerGroup() % blocks[0]; remaining > 0 {
 		blocks = append(blocks, remaining)
 	}
 	for i, channels := range blocks {
@@ -108,7 +108,7 @@ func (t *direct) compile() error {
 			spec.AheadLines, spec.Epilogue = t.prefetch, t.epilogue.Steps
 			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.requantize
 			spec.Bytes, spec.Words, spec.Unit = t.byteElements, t.wordElements, t.shape.unit
-			if t.s.hasBias {
+			if t.conv.hasBias {
 				spec.Start = tile.FromLanes
 			}
 			c, err := tile.Compile(&spec, machine.Host())
@@ -148,7 +148,7 @@ func (t *direct) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
 
 // strip computes a strip of an image for a block of output channels.
 func (t *direct) strip(r *directRun, image, block, strip int) error {
-	s, a := t.s, &r.args
+	s, a := t.conv, &r.args
 	first, channels := t.channels(block)
 	channel := first * t.size
 	in := image*t.inImageBytes + first/s.outPerGroup()*s.inPerGroup*s.inStride.c*t.size
@@ -223,7 +223,7 @@ func (t *direct) finish(r *directRun, image, block, strip int) {
 	if t.epilogue.strips == nil {
 		return
 	}
-	s := t.s
+	s := t.conv
 	channel, channels := t.channels(block)
 	first, end := t.firstPixel(strip), t.firstPixel(strip+1)
 	at := image*s.outStride.n + first*t.outPixelStride + channel
@@ -232,7 +232,7 @@ func (t *direct) finish(r *directRun, image, block, strip int) {
 
 // channels returns the first output channel of a block, and its number of channels.
 func (t *direct) channels(block int) (first, n int) {
-	groupBlocks := kit.DivUp(t.s.outPerGroup(), t.shape.block())
+	groupBlocks := kit.DivUp(t.conv.outPerGroup(), t.shape.block())
 	inGroup := block % groupBlocks * t.shape.block()
-	return block/groupBlocks*t.s.outPerGroup() + inGroup, min(t.shape.block(), t.s.outPerGroup()-inGroup)
+	return block/groupBlocks*t.conv.outPerGroup() + inGroup, min(t.shape.block(), t.conv.outPerGroup()-inGroup)
 }

@@ -39,7 +39,7 @@ const minGroupChannels = 8
 // unsigned numbers, and words as signed numbers.
 type directBytes struct {
 	direct
-	image     *convShape                            // convolution of bytes; direct.s is the convolution of elements
+	image     *convShape                            // convolution of bytes; direct.conv is the convolution of elements
 	per       int                                   // number of channels of an element
 	copied    bool                                  // whether images are copied to scratch memory
 	flip      uint8                                 // mask that makes copied bytes unsigned
@@ -122,16 +122,16 @@ func signBit(d tensor.DType) uint8 {
 
 // weightAt returns the byte offset of a weight from the first weight of its output channel.
 func (t *directBytes) weightAt(kh, kw, c int) int {
-	term, i := (kh*t.s.w.Taps+kw)*t.s.inPerGroup, c
+	term, i := (kh*t.conv.w.Taps+kw)*t.conv.inPerGroup, c
 	if t.image.joinsRow(t.per) {
-		term, i = kh*t.s.inPerGroup, kw*t.image.inPerGroup+c
+		term, i = kh*t.conv.inPerGroup, kw*t.image.inPerGroup+c
 	}
 	return (term+i/t.per)*t.termBytes + i%t.per*(elementBytes/t.per)
 }
 
 // packedAt returns the byte offset of an output channel's weights in the packed form.
 func (t *directBytes) packedAt(o int) int {
-	outPerGroup, width := t.s.outPerGroup(), t.shape.block()
+	outPerGroup, width := t.conv.outPerGroup(), t.shape.block()
 	block := o/outPerGroup*kit.DivUp(outPerGroup, width) + o%outPerGroup/width
 	return block*t.panelBytes() + o%outPerGroup%width*elementBytes
 }
@@ -147,7 +147,7 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	}
 	q := s.packedShape(t.per)
 	shape := q.elementShape(t.per)
-	t.direct = direct{s: q, shape: shape, size: elementBytes, termBytes: shape.block() * elementBytes, images: q.n,
+	t.direct = direct{conv: q, shape: shape, size: elementBytes, termBytes: shape.block() * elementBytes, images: q.n,
 		inPixelBytes: q.c * elementBytes, outPixelStride: q.o, requantize: tile.Unsigned, outSize: 1}
 	if s.joinsRow(t.per) {
 		t.inPixelBytes = s.c * (elementBytes / t.per)
@@ -170,10 +170,10 @@ func (t *directBytes) weight() *byteWeight {
 	if t.image.joinsRow(t.per) {
 		order = "kh,kw*c"
 	}
-	return &byteWeight{s: t.image, bytes: t.blocks() * t.panelBytes(), words: t.wordElements, offset: t.weightAt,
+	return &byteWeight{conv: t.image, bytes: t.blocks() * t.panelBytes(), words: t.wordElements, offset: t.weightAt,
 		form: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 32/t.per, t.shape.block(), order, t.per),
 		channels: func(visit func(o, at int)) {
-			for o := range t.s.o {
+			for o := range t.conv.o {
 				visit(o, t.packedAt(o))
 			}
 		}}
@@ -194,7 +194,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	t := newDirectBytes(c)
 	if t.requantize == tile.Sums {
-		t.epilogue = newCodeEpilogue(fusion.EpilogueOf(c), t.s.o, tile.EpilogueOperands)
+		t.epilogue = newCodeEpilogue(fusion.EpilogueOf(c), t.conv.o, tile.EpilogueOperands)
 	}
 	t.cut()
 	t.chooseOrder()
@@ -210,16 +210,16 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	}
 	weight := t.weight()
 	t.scratchAt.sums = weight.scratchBytes()
-	t.scratchAt.zeroPoint = t.scratchAt.sums + t.s.o*elementBytes
+	t.scratchAt.zeroPoint = t.scratchAt.sums + t.conv.o*elementBytes
 	// The bias is read in whole vectors.
-	t.scratchAt.images = t.scratchAt.sums + kit.AlignUp(t.s.o*elementBytes+machine.LineBytes)
+	t.scratchAt.images = t.scratchAt.sums + kit.AlignUp(t.conv.o*elementBytes+machine.LineBytes)
 	k := &graph.Kernel{Scratch: t.scratchAt.images, Code: t.listings}
 	if t.copied {
 		// Reads extend past the last pixel.
-		k.Scratch += kit.AlignUp(t.s.n*t.s.h.Size*t.s.w.Size*t.pixelBytes() + elementBytes)
+		k.Scratch += kit.AlignUp(t.conv.n*t.conv.h.Size*t.conv.w.Size*t.pixelBytes() + elementBytes)
 	}
 	if t.widen != nil {
-		k.Worker = t.s.w.Size * t.paddedChannels()
+		k.Worker = t.conv.w.Size * t.paddedChannels()
 	}
 	if t.shape.unit {
 		k.Worker = tile.UnitScratchBytes
@@ -243,7 +243,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 // prepare returns the phase before the products. Its first chunk computes the initial values of sums. Each other chunk
 // copies some rows of the images to scratch memory.
 func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
-	s, q := t.image, t.s
+	s, q := t.image, t.conv
 	rows := 0
 	if t.copied {
 		rows = q.n * q.h.Size

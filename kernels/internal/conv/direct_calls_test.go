@@ -66,7 +66,7 @@ func TestUnitCallsAreShort(t *testing.T) {
 		if !f.unit {
 			t.Skip("there is no matrix unit")
 		}
-		d := &direct{s: s, shape: f, size: elementBytes, termBytes: f.block() * elementBytes, images: 1,
+		d := &direct{conv: s, shape: f, size: elementBytes, termBytes: f.block() * elementBytes, images: 1,
 			inPixelBytes: s.c * elementBytes, outPixelStride: s.o, outSize: 1}
 		d.cut()
 		for strip := range d.strips {

@@ -23,10 +23,12 @@ const (
 )
 
 // blocks returns the number of blocks of output channels in all groups.
-func (t *direct) blocks() int { return t.s.groups * kit.DivUp(t.s.outPerGroup(), t.shape.block()) }
+func (t *direct) blocks() int {
+	return t.conv.groups * kit.DivUp(t.conv.outPerGroup(), t.shape.block())
+}
 
 // panelBytes returns the bytes of a block's weight.
-func (t *direct) panelBytes() int { return t.s.depth() * t.termBytes }
+func (t *direct) panelBytes() int { return t.conv.depth() * t.termBytes }
 
 // largeWeight reports whether the weight is too large to stay in the L2 cache.
 func (t *direct) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedWeight }
@@ -41,7 +43,7 @@ func (t *direct) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedW
 // the next block would wait for the whole panel. With a small weight and an image larger than the L2 cache, each tile
 // prefetches the pixels of the next tile, because the hardware prefetcher does not follow all rows that a tile reads.
 func (t *direct) chooseOrder() {
-	s := t.s
+	s := t.conv
 	strips := t.strips
 	t.order = multiply.Strips{Images: t.images, Blocks: t.blocks(), Strips: strips, Band: 1}
 	if t.largeWeight() {

@@ -38,11 +38,11 @@ func (t *direct) callsOf(calls []directCall, strip int) []directCall {
 // firstPixel returns the first output pixel of a strip.
 func (t *direct) firstPixel(strip int) int {
 	if t.shape.cut == alongRows {
-		return strip * t.s.w.Results
+		return strip * t.conv.w.Results
 	}
 	first, _ := t.stripRanges.Range(strip)
 	if t.shape.cut == byBands {
-		return min(first*t.bandRows(), t.s.h.Results) * t.s.w.Results
+		return min(first*t.bandRows(), t.conv.h.Results) * t.conv.w.Results
 	}
 	return t.tiles.at(first)
 }
@@ -51,7 +51,7 @@ func (t *direct) firstPixel(strip int) int {
 func (t *direct) pixelBytes() int { return t.inPixelBytes }
 
 // channelBytes returns the stride of the input's channels, in bytes.
-func (t *direct) channelBytes() int { return t.s.channelStride(t.shape.planes) * t.size }
+func (t *direct) channelBytes() int { return t.conv.channelStride(t.shape.planes) * t.size }
 
 // outPixelBytes returns the stride of the result's pixels, in bytes.
 func (t *direct) outPixelBytes() int { return t.outPixelStride * t.outSize }
@@ -83,12 +83,12 @@ func (t *direct) callMACs() int {
 
 // tileRows returns the maximum number of rows of a tile.
 func (t *direct) tileRows() int {
-	return min(t.shape.rows, max(1, t.callMACs()/(t.shape.block()*t.s.depth())))
+	return min(t.shape.rows, max(1, t.callMACs()/(t.shape.block()*t.conv.depth())))
 }
 
 // cutFlat makes strips of consecutive pixels. By pixels, strips continue from one image to the next.
 func (t *direct) cutFlat() {
-	s := t.s
+	s := t.conv
 	pixels := s.pixelsOut()
 	if !t.shape.planes {
 		pixels, t.images = pixels*s.n, 1
@@ -129,7 +129,7 @@ func (t *direct) flatSpec(rows int) *tile.Spec {
 		s.In, s.Out = append(s.In, i*t.pixelBytes()), append(s.Out, i*t.outPixelBytes())
 	}
 	s.Tiles = tile.Loop{In: rows * t.pixelBytes(), Out: rows * t.outPixelBytes()}
-	s.Runs = []tile.Run{{Terms: t.s.inPerGroup, InStep: t.channelBytes(), VecStep: t.termBytes,
+	s.Runs = []tile.Run{{Terms: t.conv.inPerGroup, InStep: t.channelBytes(), VecStep: t.termBytes,
 		Block: t.sums.terms}}
 	return s
 }
@@ -141,7 +141,7 @@ type rowTile struct{ pixels, left, right int }
 // cutRows makes a strip of each row of the result, plane by plane. Adjacent tiles with the same spec share a call. The
 // calls of two rows differ only in the rows and planes of the window that are inside the image.
 func (t *direct) cutRows() {
-	s := t.s
+	s := t.conv
 	maxTiles := max(1, t.callMACs()/(t.shape.rows*t.shape.block()*s.depth()))
 	t.tiles, t.strips = split(s.w.Results, t.tileRows()), s.rowsOut()
 	codes := map[rowTile]int{}
@@ -166,7 +166,7 @@ func (t *direct) cutRows() {
 
 // rowCalls appends the calls of a row of the result.
 func (t *direct) rowCalls(calls []directCall, row int) []directCall {
-	s := t.s
+	s := t.conv
 	od, oh := row/s.h.Results, row%s.h.Results
 	plane, planesEnd := s.d.TapsOf(od)
 	first, end := s.h.TapsOf(oh)
@@ -185,12 +185,12 @@ func (t *direct) runTerms() int {
 	if t.shape.planes {
 		return 1
 	}
-	return t.s.inPerGroup
+	return t.conv.inPerGroup
 }
 
 // rowSpec returns the spec of a tile that has n pixels of an output row, from column ow on.
 func (t *direct) rowSpec(ow, n int) *tile.Spec {
-	s, f := t.s, t.spec(n)
+	s, f := t.conv, t.spec(n)
 	for i := range n {
 		f.In, f.Out = append(f.In, i*s.w.Stride*t.pixelBytes()), append(f.Out, i*t.outPixelBytes())
 	}
@@ -213,7 +213,7 @@ func (t *direct) overChannels(within ...tile.Loop) []tile.Loop {
 	if !t.shape.planes {
 		return within
 	}
-	channels := tile.Loop{In: t.channelBytes(), Vec: t.s.taps() * t.termBytes, Trips: t.s.inPerGroup,
+	channels := tile.Loop{In: t.channelBytes(), Vec: t.conv.taps() * t.termBytes, Trips: t.conv.inPerGroup,
 		Block: t.sums.channels}
 	return append([]tile.Loop{channels}, within...)
 }
@@ -222,7 +222,7 @@ func (t *direct) overChannels(within ...tile.Loop) []tile.Loop {
 // in the input and in the panel. inside reports whether tap kw of a row of the tile is inside the image. Adjacent taps
 // form one run if they are inside the image for the same rows of the tile.
 func (t *direct) windowRow(f *tile.Spec, in, vec int, inside func(kw, row int) bool) {
-	s := t.s
+	s := t.conv
 	begin := len(f.Runs)
 	step := t.channelBytes()
 	if t.shape.planes {
@@ -258,7 +258,7 @@ func continues(a, b *tile.Run) bool {
 
 // cutSmall makes a strip of each tile of a small image. The pixels of a tile may be in several rows of the image.
 func (t *direct) cutSmall() {
-	t.tiles = split(t.s.h.Results*t.s.w.Results, t.tileRows())
+	t.tiles = split(t.conv.h.Results*t.conv.w.Results, t.tileRows())
 	t.strips = t.tiles.count
 	t.stripRanges = machine.Cut{Units: t.strips, Chunks: t.strips}
 	for i := range t.tiles.count {
@@ -268,7 +268,7 @@ func (t *direct) cutSmall() {
 
 // smallSpec returns the spec of a tile of n consecutive pixels, from pixel `at` on.
 func (t *direct) smallSpec(at, n int) *tile.Spec {
-	s, f := t.s, t.spec(n)
+	s, f := t.conv, t.spec(n)
 	for i := range n {
 		oh, ow := (at+i)/s.w.Results, (at+i)%s.w.Results
 		f.In = append(f.In, (s.h.Begin(oh)*s.w.Size+s.w.Begin(ow))*t.pixelBytes())

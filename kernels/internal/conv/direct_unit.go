@@ -37,10 +37,10 @@ func (s *convShape) elementShape(per int) directShape {
 // bandRows returns the number of rows of the result that a tile of the matrix unit spans. A tile spans two rows if they
 // fit, else one row.
 func (t *direct) bandRows() int {
-	if t.s.w.Results > tile.UnitRows || 2*t.s.w.Results > t.tileRows() {
+	if t.conv.w.Results > tile.UnitRows || 2*t.conv.w.Results > t.tileRows() {
 		return 1
 	}
-	return min(2, t.s.h.Results)
+	return min(2, t.conv.h.Results)
 }
 
 // unitChunks returns the number of instructions of the matrix unit for a pixel. One instruction multiplies up to
@@ -59,7 +59,7 @@ func (s *convShape) unitDepth() int { return s.unitChunks() * tile.UnitTerms }
 // cutBands makes strips of bands. A band is the rows of the result that a tile spans. Tiles of a strip at the same
 // columns share a call. A last band with fewer rows has its own specs.
 func (t *direct) cutBands() {
-	s, band := t.s, t.bandRows()
+	s, band := t.conv, t.bandRows()
 	t.tiles = split(s.w.Results, t.tileRows()/band)
 	bands := kit.DivUp(s.h.Results, band)
 	rows := t.tiles.count * kit.DivUp(kit.DivUp(s.w.Results, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
@@ -76,7 +76,7 @@ func (t *direct) cutBands() {
 
 // bandCalls appends the calls of a strip: first the calls for whole bands, then the calls for a shorter last band.
 func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
-	s, band := t.s, t.bandRows()
+	s, band := t.conv, t.bandRows()
 	first, end := t.stripRanges.Range(strip)
 	wholeBands := min(end, s.h.Results/band)
 	kinds := t.tiles.kinds()
@@ -99,7 +99,7 @@ func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 // bandSpec returns the spec of a tile that has n pixels in each of several rows of the result. Images have been padded,
 // so that all taps are inside the image.
 func (t *direct) bandSpec(rows, n int) *tile.Spec {
-	s, f := t.s, t.spec(rows*n)
+	s, f := t.conv, t.spec(rows*n)
 	for i := range rows * n {
 		row, col := i/n, i%n
 		f.In = append(f.In, (row*s.h.Stride*s.w.Size+col*s.w.Stride)*t.pixelBytes())
@@ -114,7 +114,7 @@ func (t *direct) bandSpec(rows, n int) *tile.Spec {
 
 // unitWork adds the cost of a convolution on the matrix unit.
 func (s *convShape) unitWork(w *graph.Work, f *directShape) {
-	t := &direct{s: s, shape: *f, size: elementBytes}
+	t := &direct{conv: s, shape: *f, size: elementBytes}
 	pixels, parts := s.n*s.h.Results*s.w.Results, 0
 	if f.cut == flat {
 		parts = split(pixels, tile.UnitRows).count

@@ -69,7 +69,7 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 	}
 	if !s.pointwise() {
 		run, rows := pixelRun(s)
-		p := &pixelPacker{s: s, width: plan.PackRows(), elem: strided.Move(d.Size()), run: run, rows: rows}
+		p := &pixelPacker{conv: s, width: plan.PackRows(), elem: strided.Move(d.Size()), run: run, rows: rows}
 		x.Prepare = func(j *multiply.Job) {
 			j.Lanes, j.Windows = make([]unsafe.Pointer, p.width), make([]multiply.PixelWindow, p.width)
 			j.Args.PackA = func(dst []byte, k0, k1, l0, l1 int) { p.pack(j, dst, k0, k1, l0, l1) }
@@ -93,7 +93,7 @@ func imagesPerEntry(s *convShape) int {
 // which are contiguous in the image. A run is the channels of one pixel or, if there are few channels, a row of the
 // window.
 type pixelPacker struct {
-	s     *convShape
+	conv  *convShape
 	width int // number of output pixels of a panel
 	elem  strided.Elem
 	run   int  // number of elements of a run
@@ -115,7 +115,7 @@ func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 			if p.rows {
 				p.packRow(j, to, u, a, b, lanes)
 			} else {
-				p.packPixel(j, to, u/p.s.w.Taps, u%p.s.w.Taps, a, b, lanes)
+				p.packPixel(j, to, u/p.conv.w.Taps, u%p.conv.w.Taps, a, b, lanes)
 			}
 			k += b - a
 		}
@@ -124,7 +124,7 @@ func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 
 // locate computes the position of the windows of `lanes` output pixels, from pixel l on.
 func (p *pixelPacker) locate(j *multiply.Job, l, lanes int) {
-	s := p.s
+	s := p.conv
 	img, pixel := l/(s.h.Results*s.w.Results), l%(s.h.Results*s.w.Results)
 	oh, ow := pixel/s.w.Results, pixel%s.w.Results
 	for q := range lanes {
@@ -142,7 +142,7 @@ func (p *pixelPacker) locate(j *multiply.Job, l, lanes int) {
 
 // packPixel packs channels [a, b) of tap (kh, kw).
 func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, a, b, lanes int) {
-	s := p.s
+	s := p.conv
 	for q := range lanes {
 		w := &j.Windows[q]
 		ih, iw := w.IH+kh*s.h.Dilation, w.IW+kw*s.w.Dilation
@@ -157,7 +157,7 @@ func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, a, b, lanes 
 // packRow packs elements [a, b) of row kh of the window. For windows that reach into the padding, the elements are
 // first set to zero, and then the pixels inside the image are copied.
 func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, a, b, lanes int) {
-	s, size := p.s, p.elem.Src
+	s, size := p.conv, p.elem.Src
 	for q := range lanes {
 		w := &j.Windows[q]
 		j.Lanes[q] = nil

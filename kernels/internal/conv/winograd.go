@@ -24,7 +24,7 @@ import (
 // each. A section is divided into parts, which workers multiply independently by a block of weights. A part is divided
 // into strips. The products of a strip's tiles fit in one register tile.
 type winogradConv struct {
-	s    *convShape
+	conv *convShape
 	form winograd.Form // the size m
 	cpu  machine.Features
 
@@ -80,7 +80,7 @@ func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 		return nil
 	}
 	lanes := winograd.Lanes(cpu)
-	w := &winogradConv{s: s, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(s.h.Results, m),
+	w := &winogradConv{conv: s, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(s.h.Results, m),
 		tilesAcross: kit.DivUp(s.w.Results, m), blockChannels: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes, rows: 14}
 	oneStrip := 28 // number of tiles up to which one strip is best
 	if !cpu.Has(machine.Vector512) {
@@ -97,7 +97,7 @@ func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 }
 
 // tiles returns the number of tiles of the batch.
-func (w *winogradConv) tiles() int { return w.s.n * w.tilesDown * w.tilesAcross }
+func (w *winogradConv) tiles() int { return w.conv.n * w.tilesDown * w.tilesAcross }
 
 // winogradSchedule is the order in which the tiles, points and blocks of a section are computed.
 type winogradSchedule uint8
@@ -192,7 +192,7 @@ func (t tileSpan) limit(maxTiles int) spans { return t.divide(kit.DivUp(t.n, max
 func (t tileSpan) divide(k int) spans { return spans{t, k} }
 
 // pointWeights returns the number of transformed weights for one point and one block of output channels.
-func (w *winogradConv) pointWeights() int { return w.s.c * w.blockChannels }
+func (w *winogradConv) pointWeights() int { return w.conv.c * w.blockChannels }
 
 // transformedWeights returns the number of transformed weights of all blocks and points.
 func (w *winogradConv) transformedWeights() int { return w.blocks * w.form.Points() * w.pointWeights() }

@@ -75,7 +75,7 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	r := &winogradRun{winogradConv: w, sections: w.sections(), schedule: w.schedule(),
 		operands: map[winograd.Part]*winograd.Transform{}, inverses: map[resultCode]*winograd.Transform{},
 		products: map[int]*jit.Func{}}
-	r.epilogue = newCodeEpilogue(w.s.epilogue, w.s.o, winograd.EpilogueOperands)
+	r.epilogue = newCodeEpilogue(w.conv.epilogue, w.conv.o, winograd.EpilogueOperands)
 	var err error
 	if r.packed, err = w.weightIsPacked(); err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (r *winogradRun) sizeParts() (section, part int) {
 
 // compile generates the transforms of all distinct tiles, and the products of all strip sizes.
 func (r *winogradRun) compile() error {
-	s := r.s
+	s := r.conv
 	for _, ty := range r.distinct(r.tilesDown, s.h.Before, s.h.Size, s.h.Results) {
 		for _, tx := range r.distinct(r.tilesAcross, s.w.Before, s.w.Size, s.w.Results) {
 			if err := r.compileTile(ty, tx); err != nil {
@@ -197,14 +197,14 @@ func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
 func (r *winogradRun) compileTile(ty, tx int) error {
 	p := r.tilePart(ty, tx)
 	if err := generateOnce(r.operands, p, func() (*winograd.Transform, error) {
-		return r.form.Operands(r.cpu, p, r.s.c%winograd.Lanes(r.cpu))
+		return r.form.Operands(r.cpu, p, r.conv.c%winograd.Lanes(r.cpu))
 	}); err != nil {
 		return err
 	}
 	for _, block := range []int{0, r.blocks - 1} {
 		c := r.resultCode(ty, tx, block)
 		if err := generateOnce(r.inverses, c, func() (*winograd.Transform, error) {
-			return r.form.Results(r.cpu, c.rows, c.cols, r.s.hasBias, r.epilogue.Steps, c.lastLanes)
+			return r.form.Results(r.cpu, c.rows, c.cols, r.conv.hasBias, r.epilogue.Steps, c.lastLanes)
 		}); err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func generateOnce[K comparable, T any](codes map[K]*T, key K, make func() (*T, e
 func (r *winogradRun) product(rows int) (*jit.Func, error) {
 	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.blockChannels / winograd.Lanes(r.cpu),
 		PrefetchDistance: prefetchBytes, AheadLines: r.prefetch,
-		Runs:  []tile.Run{{InStep: 4, VecStep: 4 * r.blockChannels, Terms: r.s.c}},
+		Runs:  []tile.Run{{InStep: 4, VecStep: 4 * r.blockChannels, Terms: r.conv.c}},
 		Tiles: tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
 	for i := range rows {
 		spec.In = append(spec.In, i*r.tileStride*4)
@@ -236,8 +236,8 @@ func (r *winogradRun) product(rows int) (*jit.Func, error) {
 // tilePart returns the part of tile (ty, tx) that is inside the image.
 func (r *winogradRun) tilePart(ty, tx int) winograd.Part {
 	var p winograd.Part
-	p.Row, p.RowEnd = r.insideImage(ty, r.s.h.Before, r.s.h.Size)
-	p.Col, p.ColEnd = r.insideImage(tx, r.s.w.Before, r.s.w.Size)
+	p.Row, p.RowEnd = r.insideImage(ty, r.conv.h.Before, r.conv.h.Size)
+	p.Col, p.ColEnd = r.insideImage(tx, r.conv.w.Before, r.conv.w.Size)
 	if p.Row >= p.RowEnd || p.Col >= p.ColEnd {
 		return winograd.Part{}
 	}
@@ -246,13 +246,13 @@ func (r *winogradRun) tilePart(ty, tx int) winograd.Part {
 
 // resultCode returns the key of the inverse transform of a tile for a block of output channels.
 func (r *winogradRun) resultCode(ty, tx, block int) resultCode {
-	s, m := r.s, r.form.M
+	s, m := r.conv, r.form.M
 	return resultCode{min(m, s.h.Results-ty*m), min(m, s.w.Results-tx*m), r.channels(block) % winograd.Lanes(r.cpu)}
 }
 
 // channels returns the number of output channels of a block.
 func (r *winogradRun) channels(block int) int {
-	return min(r.blockChannels, r.s.o-block*r.blockChannels)
+	return min(r.blockChannels, r.conv.o-block*r.blockChannels)
 }
 
 // strips divides tiles into the strips that register tiles of the product hold.

@@ -14,7 +14,7 @@ import (
 // packPhase returns the phase that transforms the weight.
 func (r *winogradRun) packPhase() graph.Phase {
 	return graph.Phase{Chunks: r.blocks, Run: func(m *graph.Mem, block int) error {
-		r.fill(kit.SliceOf[float32](m.Scratch, 0, r.transformedWeights()), m.Ptrs[2], r.s.call.Meta(1).Strides, block)
+		r.fill(kit.SliceOf[float32](m.Scratch, 0, r.transformedWeights()), m.Ptrs[2], r.conv.call.Meta(1).Strides, block)
 		return nil
 	}}
 }
@@ -59,7 +59,7 @@ func (r *winogradRun) eachRun(t tileSpan, visit func(tileRun) error) error {
 
 // transform transforms a run of tiles. The first tile has the given index in its section.
 func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, index int) error {
-	s, p := r.s, r.tilePart(t.ty, t.tx)
+	s, p := r.conv, r.tilePart(t.ty, t.tx)
 	x := t.img * s.inStride.n
 	if p.RowEnd > 0 {
 		x += (t.ty*r.form.M-s.h.Before+p.Row)*s.inStride.h + (t.tx*r.form.M-s.w.Before+p.Col)*s.inStride.w
@@ -248,7 +248,7 @@ func (r *winogradRun) productsAt(m *graph.Mem) unsafe.Pointer {
 // finish transforms the products of a run of tiles back to pixels and applies the epilogue. The first tile has the
 // given index in the stored products.
 func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, index, block int) error {
-	s, first := r.s, block*r.blockChannels
+	s, first := r.conv, block*r.blockChannels
 	y := t.img*s.outStride.n + t.ty*r.form.M*s.outStride.h + t.tx*r.form.M*s.outStride.w + first
 	to := r.pixels(m.Ptrs[0], y, s.outStride)
 	from := winograd.Plane{Ptr: unsafe.Add(r.productsAt(m), block*r.blockStride+4*index*r.blockChannels),

@@ -74,7 +74,7 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	k.Do(winogradOperand, points*float64(w.tileStride))
 	k.Do(winogradResult, points*float64(w.blocks*w.blockChannels))
 	tileSums := float64(min(tiles, w.rows) * w.blockChannels / winograd.Lanes(w.cpu))
-	k.Do(winogradProduct, points*float64((w.s.c+winogradBegin)*w.blocks*w.blockChannels)*max(1, winogradSums/tileSums))
+	k.Do(winogradProduct, points*float64((w.conv.c+winogradBegin)*w.blocks*w.blockChannels)*max(1, winogradSums/tileSums))
 	switch order := w.schedule(); {
 	case order == perChunk, weights <= cachedWeightBytes:
 	case order == byPoints:
@@ -84,6 +84,6 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	case order == byBlocks:
 		k.Do(winogradFar, weights*float64(w.sectionCount(order)-1))
 	}
-	k.Flops = 18 * float64(c.Out[0].Numel()) * float64(w.s.c)
+	k.Flops = 18 * float64(c.Out[0].Numel()) * float64(w.conv.c)
 	return k
 }

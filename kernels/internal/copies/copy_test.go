@@ -12,8 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestCopies converts and lays out anew: every dtype to every dtype, from and to any
-// layout.
+// TestCopies converts and lays out anew: every dtype to every dtype, from and to any layout.
 func TestCopies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	formats := []string{"contiguous", "preserve", "channels_last"}

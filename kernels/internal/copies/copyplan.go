@@ -17,8 +17,8 @@ import (
 // differ.
 type Job struct {
 	Dst, Src kit.Buffer
-	// reversedDims lists the dimensions along which Src is read in reverse. In these dimensions, Src starts at the last
-	// element, and its strides are negated.
+	// reversedDims lists the dimensions along which Src is read in reverse. Src starts at the last element of these
+	// dimensions, and the plan negates their strides.
 	reversedDims []int
 	// Fill is nil or a 0-dimensional tensor. If Fill is set, every element of Dst becomes the element of Fill, and Src
 	// is not used.

@@ -60,7 +60,7 @@ func NumberFits(s tensor.Scalar, d tensor.DType) error {
 	return nil
 }
 
-// NumberOrSizeFits is [NumberFits] for a number or an unknown size. For an unknown size it adds guards.
+// NumberOrSizeFits is [NumberFits] for a number or an unknown size. It adds guards for an unknown size.
 func NumberOrSizeFits(n graph.NumberOrSize, d tensor.DType) error {
 	if n.Number.IsSet() {
 		return NumberFits(n.Number, d)

@@ -25,7 +25,8 @@ func ReadOps(d tensor.DType) RowOps {
 	}
 }
 
-// ReadEach are the gather loops by element size in bytes. They copy the element at far + places[i] to near + i*step.
+// ReadEach has the gather loops by element size in bytes. A loop copies the element at far + places[i] to near +
+// i*step.
 var ReadEach = [17]func(near, far unsafe.Pointer, step int, places []int){
 	1: readPlaces[uint8], 2: readPlaces[uint16], 4: readPlaces[uint32], 8: readPlaces[uint64], 16: readPlaces[[2]uint64]}
 
@@ -35,7 +36,8 @@ func readPlaces[T uint8 | uint16 | uint32 | uint64 | [2]uint64](near, far unsafe
 	}
 }
 
-// WriteEach are the scatter loops by element size in bytes. They copy the element at near + i*step to far + places[i].
+// WriteEach has the scatter loops by element size in bytes. A loop copies the element at near + i*step to far +
+// places[i].
 var WriteEach = [17]func(near, far unsafe.Pointer, step int, places []int){
 	1: writePlaces[uint8], 2: writePlaces[uint16], 4: writePlaces[uint32], 8: writePlaces[uint64],
 	16: writePlaces[[2]uint64]}

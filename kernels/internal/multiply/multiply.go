@@ -49,7 +49,7 @@ type Job struct {
 	Args      gemm.Args
 	A, B, C   unsafe.Pointer // addresses of entry 0
 	Bias, Add unsafe.Pointer
-	EntryAdd  unsafe.Pointer // the addend of the current entry
+	EntryAdd  unsafe.Pointer // address of the addend of the current entry
 	epilogue  fusion.EpilogueRun
 	repeated  gemm.Repeated // recorded calls of a small product, repeated for each entry
 	mem       *graph.Mem

@@ -78,22 +78,21 @@ func attentionWork(a *graph.Attention) (w graph.Work) {
 	w.Do(multiply.Start, 1)
 	w.Do(multiply.Begin, 2*n)
 	thin := thinProducts(a)
-	for i, m := range [2][3]int{{z.rows, z.keys, z.keySize}, {z.rows, z.valueSize, z.keys}} {
+	for i, mnk := range [2][3]int{{z.rows, z.keys, z.keySize}, {z.rows, z.valueSize, z.keys}} {
 		if thin[i] {
-			multiply.AddThinProduct(&w, d, n, float64(m[0])*float64(m[1])*float64(m[2]))
+			multiply.AddThinProduct(&w, d, n, float64(mnk[0])*float64(mnk[1])*float64(mnk[2]))
 		} else {
-			multiply.AddProduct(&w, d, n, m[0], m[1], m[2])
+			multiply.AddProduct(&w, d, n, mnk[0], mnk[1], mnk[2])
 		}
 	}
-	packs := attentionPackRates(a)
-	for i, kernel := range packs {
-		addPacking(&w, kernel, z.packedElements(i))
+	for i, rate := range attentionPackRates(a) {
+		addPacking(&w, rate, z.packedElements(i))
 	}
 	return w
 }
 
-// thinProducts reports whether each product reads its larger operand once and in place: the product with the keys, and
-// the product with the values.
+// thinProducts reports, for the product of queries and keys and for the product of weights and values, whether the
+// product reads its larger operand once and in place.
 func thinProducts(a *graph.Attention) [2]bool {
 	z := attentionSizesOf(a)
 	scores, values := z.specs(a, z.rows)

@@ -16,8 +16,8 @@ import (
 // contraction is the common form of all matrix products: c = alpha * a @ b + beta * add for every index of the batch.
 // The matrix a has m x k elements, b has k x n, and c and add have m x n.
 type contraction struct {
-	batch   []int // sizes of the batch dimensions
-	m, n, k int
+	batch   []int    // sizes of the batch dimensions
+	m, n, k int      // rows of the result, columns of the result, depth
 	a, b, c matrices // layouts of the matrices
 	add     matrices // layout of the addend, if hasAdd
 	hasAdd  bool
@@ -26,8 +26,8 @@ type contraction struct {
 	opA, opB, opAdd int
 	alpha, beta     tensor.Scalar
 	algorithm       gemm.Way
-	// sharedRows is the number of rows that are multiplied by the same matrix b. mergeBatch computes it from sizes,
-	// because the panels of a packed operand depend on sharing, but must not depend on the layouts of other operands.
+	// sharedRows is the number of rows that are multiplied by the same matrix b. mergeBatch computes it from sizes. The
+	// panels of a packed operand depend on sharedRows, and must not depend on the layouts of other operands.
 	sharedRows int
 }
 

@@ -15,9 +15,9 @@ import (
 // einsumTypes infers the result of an einsum. It performs the steps of at::einsum on types instead of tensors. These
 // steps determine the dtype and the layout of the result, and whether the result is a view.
 type einsumTypes struct {
-	e      *equation
-	order  []int // labels of all terms, the labels of the result first; each label is a dimension of an aligned term
-	counts []int // by dimension: number of remaining terms with a size other than 1
+	equation *equation
+	order    []int // labels of all terms, the labels of the result first; each label is a dimension of an aligned term
+	counts   []int // by dimension: number of remaining terms with a size other than 1
 }
 
 // align returns the type of a term with a dimension for each label in s.order. It takes the diagonal of dimensions with
@@ -58,7 +58,7 @@ func (s *einsumTypes) align(m tensor.Type, labels []int) (tensor.Type, error) {
 
 // multiplyTerms multiplies the terms from left to right and removes the dimensions that are summed.
 func (s *einsumTypes) multiplyTerms(terms []tensor.Type) (tensor.Type, error) {
-	numKept, numDims := len(s.e.out), len(s.counts)
+	numKept, numDims := len(s.equation.out), len(s.counts)
 	cur := terms[0]
 	var err error
 	for _, t := range terms[1:] {
@@ -84,7 +84,7 @@ func (s *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	var onStack [8]int
 	sum := onStack[:0]
 	var sumA, sumB []int
-	for d := len(s.e.out); d < len(s.counts); d++ {
+	for d := len(s.equation.out); d < len(s.counts); d++ {
 		inA, inB := a.Shape[d].Ne(sym.Of(1)).Holds(), b.Shape[d].Ne(sym.Of(1)).Holds()
 		switch {
 		case inA && inB:
@@ -178,7 +178,7 @@ func summedType(m tensor.Type, dims []int, keepdim bool) (tensor.Type, error) {
 // layout returns the type of the result, and whether the result is a view of the only operand. It overwrites types.
 func (e *equation) layout(types []tensor.Type) (tensor.Type, bool, error) {
 	var onStack [2][8]int
-	s := &einsumTypes{e: e, order: e.order(onStack[0][:0]), counts: onStack[1][:0]}
+	s := &einsumTypes{equation: e, order: e.order(onStack[0][:0]), counts: onStack[1][:0]}
 	for range s.order {
 		s.counts = append(s.counts, 0)
 	}
