@@ -5,8 +5,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-
-	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // Available returns nil if loops may be compiled, and otherwise an error with the reason. GRAPHRUN_JIT=off disables
@@ -20,10 +18,13 @@ var available = sync.OnceValue(func() error {
 		return errors.New("switched off by GRAPHRUN_JIT=off")
 	case !supported:
 		return errors.New("there is no machine code for " + runtime.GOOS + "/" + runtime.GOARCH + " in this build")
-	case !machine.Host().Has(machine.AVX2):
-		return errors.New("this processor, or GODEBUG, has no AVX2 with FMA, F16C and BMI2")
+	case generatorError() != nil:
+		return generatorError()
 	case raceEnabled && mode != "on":
 		return errors.New("the race detector cannot observe machine code (GRAPHRUN_JIT=on compiles it anyway)")
 	}
-	return newFunc("probe", []byte{0xC3}).Call(new(Args)) // RET
+	return probe()
 })
+
+// probe maps and calls a function that only returns. The error says why executable memory is unavailable.
+func probe() error { return newFunc("probe", returnCode).Call(new(Args)) }

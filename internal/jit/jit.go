@@ -9,9 +9,15 @@
 //
 // The Go runtime does not know the code, so the code follows rules. A goroutine is not preempted in assembly or at
 // addresses unknown to the runtime, so no stack is unwound through the code. Stopping the world waits for the code, so
-// a call takes less than 50 us. The code makes no calls, writes no Go pointers, uses no stack except its return
-// address, and preserves SP, BP and MXCSR; all other registers are free. It ends in VZEROUPPER and RET. It accesses no
-// byte outside of its operands, because a fault there ends the process.
+// a call takes less than 50 us. The code makes no calls, writes no Go pointers, and accesses no byte outside of its
+// operands, because a fault there ends the process. The rules for registers are:
+//
+//   - amd64: DI has the address of the Args. The code uses no stack except its return address, and preserves SP, BP and
+//     MXCSR; all other registers are free. It ends in VZEROUPPER and RET.
+//   - arm64: R0 has the address of the Args. The code uses no stack. It never changes R18, R28, R29, R30, RSP and FPCR,
+//     not even temporarily: a signal handler reads R28. All other registers are free. It ends in RET.
+//
+// These conventions are independent of the C ABI, so that code is the same on all operating systems.
 package jit
 
 import (
@@ -31,11 +37,10 @@ const MaxOperands = 24
 // spillSlots is the number of 512-bit vectors in the spill area.
 const spillSlots = 36
 
-// Args holds the arguments of a call. When the code starts, register DI has the address of the Args. The offsets of the
-// fields are constants of this package. Sizes are arguments, so that code depends only on dtypes and kinds of strides,
-// and programs for different sizes share code. Pointers point to the first element of an operand, in the heap or in
-// memory outside of Go; Args keeps the operand alive. An Args is for one goroutine at a time, and is reused between
-// calls.
+// Args holds the arguments of a call. The offsets of the fields are constants of this package. Sizes are arguments, so
+// that code depends only on dtypes and kinds of strides, and programs for different sizes share code. Pointers point to
+// the first element of an operand, in the heap or in memory outside of Go; Args keeps the operand alive. An Args is for
+// one goroutine at a time, and is reused between calls.
 type Args struct {
 	N    int // number of elements in a row
 	Rows int // number of rows

@@ -1,4 +1,4 @@
-//go:build !amd64 || !(linux || darwin) || noasm
+//go:build !(linux || darwin || freebsd || windows) || !(amd64 || arm64) || noasm
 
 package jit
 
@@ -7,7 +7,12 @@ import "errors"
 // supported reports whether this build can call machine code.
 const supported = false
 
-var errUnsupported = errors.New("this build cannot map executable memory")
+var (
+	errUnsupported = errors.New("this build cannot map executable memory")
+	returnCode     []byte
+)
+
+func generatorError() error { return errUnsupported }
 
 func mapExecutable(int, func([]byte)) ([]byte, error) { return nil, errUnsupported }
 

@@ -1,13 +1,8 @@
-//go:build amd64 && (linux || darwin) && !noasm
+//go:build (linux || darwin || freebsd) && (amd64 || arm64) && !noasm
 
 package jit
 
-import (
-	"golang.org/x/sys/unix"
-)
-
-// supported reports whether this build can call machine code.
-const supported = true
+import "golang.org/x/sys/unix"
 
 // mapExecutable maps memory, fills it, and makes it executable and read-only.
 func mapExecutable(size int, fill func([]byte)) ([]byte, error) {
@@ -16,7 +11,11 @@ func mapExecutable(size int, fill func([]byte)) ([]byte, error) {
 		return nil, err
 	}
 	fill(memory)
-	if err := unix.Mprotect(memory, unix.PROT_READ|unix.PROT_EXEC); err != nil {
+	err = synchronize(memory)
+	if err == nil {
+		err = unix.Mprotect(memory, unix.PROT_READ|unix.PROT_EXEC)
+	}
+	if err != nil {
 		unmap(memory)
 		return nil, err
 	}
@@ -25,10 +24,3 @@ func mapExecutable(size int, fill func([]byte)) ([]byte, error) {
 
 // unmap releases memory. After a failure the memory stays mapped, so the error is ignored.
 func unmap(memory []byte) { _ = unix.Munmap(memory) }
-
-// call calls the code at an address with the Args in DI. Args and the memory that it points to escape to the heap,
-// because stacks move.
-func call(entry uintptr, a *Args)
-
-//go:noescape
-func fence()

@@ -1,4 +1,4 @@
-//go:build (linux || darwin) && !noasm
+//go:build (linux || darwin || freebsd || windows) && !noasm
 
 #include "textflag.h"
 

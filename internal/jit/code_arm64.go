@@ -1,0 +1,42 @@
+//go:build (linux || darwin || freebsd || windows) && !noasm
+
+package jit
+
+import (
+	"errors"
+	"unsafe"
+)
+
+// returnCode is a function that only returns.
+var returnCode = []byte{0xC0, 0x03, 0x5F, 0xD6}
+
+// generatorError returns why no code can be generated for this processor.
+func generatorError() error { return errors.New("there is no code generator for arm64 yet") }
+
+// fence does nothing: there are no non-temporal stores.
+func fence() {}
+
+// cleanBytes is the number of bytes whose caches are cleaned by one call, which cannot be preempted.
+const cleanBytes = 32 << 10
+
+// synchronize makes instructions that were written to memory visible to the instruction fetches of all cores. The
+// sequence is in Arm's manual (DDI 0487, B2.7.4.2). It is needed although the mapping is new, because its addresses and
+// its memory may have held other code before.
+func synchronize(memory []byte) error {
+	for len(memory) > 0 {
+		n := min(len(memory), cleanBytes)
+		cleanCaches(unsafe.Pointer(unsafe.SliceData(memory)), n)
+		memory = memory[n:]
+	}
+	return synchronizeCores()
+}
+
+// cleanCaches writes n bytes from the data cache to the point of unification and invalidates them in the instruction
+// caches. n is positive.
+//
+//go:noescape
+func cleanCaches(from unsafe.Pointer, n int)
+
+// synchronizeCalls is true if each call must synchronize the core that executes it, because cores cannot be
+// synchronized when code is mapped.
+var synchronizeCalls = !canSynchronizeCores()

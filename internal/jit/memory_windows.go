@@ -1,0 +1,42 @@
+//go:build (amd64 || arm64) && !noasm
+
+package jit
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+var flushInstructionCache = windows.NewLazySystemDLL("kernel32.dll").NewProc("FlushInstructionCache")
+
+// mapExecutable maps memory, fills it, and makes it executable and read-only.
+func mapExecutable(size int, fill func([]byte)) ([]byte, error) {
+	at, err := windows.VirtualAlloc(0, uintptr(size), windows.MEM_COMMIT|windows.MEM_RESERVE, windows.PAGE_READWRITE)
+	if err != nil {
+		return nil, err
+	}
+	// The address is converted through a pointer to it, because it is not a Go pointer that vet could follow.
+	memory := unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), size)
+	fill(memory)
+	err = synchronize(memory)
+	if err == nil {
+		var before uint32
+		err = windows.VirtualProtect(at, uintptr(size), windows.PAGE_EXECUTE_READ, &before)
+	}
+	if err == nil {
+		if done, _, failed := flushInstructionCache.Call(uintptr(windows.CurrentProcess()), at, uintptr(size)); done == 0 {
+			err = failed
+		}
+	}
+	if err != nil {
+		unmap(memory)
+		return nil, err
+	}
+	return memory, nil
+}
+
+// unmap releases memory. After a failure the memory stays mapped, so the error is ignored.
+func unmap(memory []byte) {
+	_ = windows.VirtualFree(uintptr(unsafe.Pointer(unsafe.SliceData(memory))), 0, windows.MEM_RELEASE)
+}
