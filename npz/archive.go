@@ -50,7 +50,7 @@ func Open(path string) (*Archive, error) {
 }
 
 // NewArchive reads the directory of an .npz archive of size bytes. name identifies the file in errors. r must stay
-// readable while the archive is in use. NewArchive rejects overlapping entries: with overlaps, a small file could
+// readable while the archive is in use. NewArchive rejects overlapping entries, because a small file could otherwise
 // contain many large arrays.
 func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
 	if r == nil {
@@ -102,8 +102,8 @@ func (a *Archive) Names() []string { return slices.Clone(a.names) }
 // errors name file and entry.
 func (a *Archive) Read(name string) (*tensor.Tensor, error) { return a.read(name, nil) }
 
-// ReadAs reads one array that the caller expects to have a dtype and shape. If the array has another dtype or shape, it
-// returns an error before it reads or inflates data. It allocates all memory first. If memory is short, it returns a
+// ReadAs reads one array, which must have the dtype and shape of want. If the array has another dtype or shape, ReadAs
+// returns an error and reads no data. It allocates all memory first. If memory is short, it returns a
 // [tensor.MemoryError] and reads nothing.
 func (a *Archive) ReadAs(name string, want tensor.Meta) (*tensor.Tensor, error) {
 	return a.read(name, &want)
@@ -147,9 +147,9 @@ func (a *Archive) open(name string) (*zip.File, io.ReadCloser, error) {
 	if f.Flags&encrypted != 0 {
 		return nil, nil, errors.New("encrypted")
 	}
-	packed := f.CompressedSize64
-	if f.Method == zip.Store && f.UncompressedSize64 != packed || f.UncompressedSize64/maxRatio > packed {
-		return nil, nil, fmt.Errorf("claims %d bytes of data in %d compressed bytes", f.UncompressedSize64, packed)
+	compressed := f.CompressedSize64
+	if f.Method == zip.Store && f.UncompressedSize64 != compressed || f.UncompressedSize64/maxRatio > compressed {
+		return nil, nil, fmt.Errorf("claims %d bytes of data in %d compressed bytes", f.UncompressedSize64, compressed)
 	}
 	r, err := f.Open()
 	return f, r, plainError(err)
@@ -188,12 +188,13 @@ func plainError(err error) error {
 	return err
 }
 
-// offsetError rewords the error of [zip.File.DataOffset]. An error of the operating system is unchanged. Any other
-// error means that the archive is damaged; for example, the offset in the directory is before the start of the file.
+// offsetError rewords the error of [zip.File.DataOffset]. It returns an error of the operating system unchanged. Any
+// other error means that the archive is damaged. For example, an offset in the directory may be before the start of the
+// file.
 func offsetError(err error) error {
 	var system syscall.Errno
-	if told := plainError(err); told != err || errors.As(err, &system) {
-		return told
+	if reworded := plainError(err); reworded != err || errors.As(err, &system) {
+		return reworded
 	}
 	return errors.New("the archive is damaged")
 }

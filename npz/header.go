@@ -12,8 +12,8 @@ import (
 // maxRank is the greatest rank that numpy and PyTorch allow.
 const maxRank = 64
 
-// maxHeader is the maximum size of a header in bytes. numpy rejects headers of more than 10,000 bytes unless the file
-// is trusted. The header of an array of numbers has less than 1,000 bytes.
+// maxHeader is the maximum size of a header in bytes. The header of an array of numbers has less than 1,000 bytes.
+// numpy rejects headers of more than 10,000 bytes unless the file is trusted.
 const maxHeader = 1 << 16
 
 // codes maps numpy's type codes, without byte order, to dtypes. numpy has no code for bfloat16, which is written as the
@@ -39,12 +39,12 @@ func codeOf(d tensor.DType) string {
 // header is the parsed header of an .npy file.
 type header struct {
 	dtype   tensor.DType
-	order   byte // '<', '>' or '|'
-	fortran bool
+	order   byte // byte order: '<' little-endian, '>' big-endian, '|' or '=' none needed
+	fortran bool // whether the data are column-major
 	shape   []int
 }
 
-// meta returns the array's meta. Column-major data keep their memory order and get column-major strides.
+// meta returns the array's meta, with column-major strides for column-major data.
 func (h header) meta() (tensor.Meta, error) {
 	m := tensor.New(h.dtype, h.shape...)
 	if h.fortran {
@@ -60,11 +60,11 @@ func (h header) meta() (tensor.Meta, error) {
 // parseHeader parses the Python dictionary of an .npy header. Like numpy, it requires that each of the three keys
 // occurs once, in any order.
 func parseHeader(text string) (h header, err error) {
-	p := &parser{rest: text}
+	p := &parser{remaining: text}
 	p.expect('{')
 	seen := map[string]bool{}
 	for p.err == nil && !p.skip('}') {
-		key := p.str()
+		key := p.quoted()
 		p.expect(':')
 		if p.err == nil && seen[key] {
 			return h, fmt.Errorf("header has a duplicate key %q", key)
@@ -88,8 +88,8 @@ func parseHeader(text string) (h header, err error) {
 	if p.err != nil {
 		return h, p.err
 	}
-	if strings.TrimLeft(p.rest, blanks) != "" {
-		return h, fmt.Errorf("header has text after its dictionary: %.20q", p.rest)
+	if strings.TrimLeft(p.remaining, blanks) != "" {
+		return h, fmt.Errorf("header has text after its dictionary: %.20q", p.remaining)
 	}
 	if len(seen) != 3 {
 		return h, errors.New("header lacks one of descr, fortran_order and shape")
@@ -99,11 +99,11 @@ func parseHeader(text string) (h header, err error) {
 
 const blanks = " \t\r\n"
 
-// parser parses Python literals. After the first error its methods do nothing. Callers therefore check err only at the
+// parser parses Python literals. After the first error its methods do nothing, so that callers check err only at the
 // end.
 type parser struct {
-	rest string
-	err  error
+	remaining string // the text that is not parsed yet
+	err       error
 }
 
 func (p *parser) fail(format string, args ...any) {
@@ -114,43 +114,43 @@ func (p *parser) fail(format string, args ...any) {
 
 // skip drops white space, and then byte c if it is next. It reports whether it dropped c.
 func (p *parser) skip(c byte) bool {
-	p.rest = strings.TrimLeft(p.rest, blanks)
-	if p.rest == "" || p.rest[0] != c {
+	p.remaining = strings.TrimLeft(p.remaining, blanks)
+	if p.remaining == "" || p.remaining[0] != c {
 		return false
 	}
-	p.rest = p.rest[1:]
+	p.remaining = p.remaining[1:]
 	return true
 }
 
 func (p *parser) expect(c byte) {
 	if p.err == nil && !p.skip(c) {
-		p.fail("want %q before %.20q", c, p.rest)
+		p.fail("want %q before %.20q", c, p.remaining)
 	}
 }
 
-// str reads a quoted string. It supports no escapes, because valid strings of a header have none.
-func (p *parser) str() string {
+// quoted reads a quoted string. It supports no escapes, because valid strings of a header have none.
+func (p *parser) quoted() string {
 	if p.err != nil {
 		return ""
 	}
-	p.rest = strings.TrimLeft(p.rest, blanks)
-	if p.rest != "" && (p.rest[0] == '\'' || p.rest[0] == '"') {
-		if end := strings.IndexByte(p.rest[1:], p.rest[0]); end >= 0 {
-			s := p.rest[1 : end+1]
-			p.rest = p.rest[end+2:]
+	p.remaining = strings.TrimLeft(p.remaining, blanks)
+	if p.remaining != "" && (p.remaining[0] == '\'' || p.remaining[0] == '"') {
+		if end := strings.IndexByte(p.remaining[1:], p.remaining[0]); end >= 0 {
+			s := p.remaining[1 : end+1]
+			p.remaining = p.remaining[end+2:]
 			return s
 		}
 	}
-	p.fail("want a string before %.20q", p.rest)
+	p.fail("want a string before %.20q", p.remaining)
 	return ""
 }
 
 func (p *parser) descr() (tensor.DType, byte) {
-	p.rest = strings.TrimLeft(p.rest, blanks)
-	if strings.HasPrefix(p.rest, "[") {
+	p.remaining = strings.TrimLeft(p.remaining, blanks)
+	if strings.HasPrefix(p.remaining, "[") {
 		p.fail("arrays of records are not supported")
 	}
-	s := p.str()
+	s := p.quoted()
 	if p.err != nil {
 		return tensor.Invalid, 0
 	}
@@ -164,14 +164,14 @@ func (p *parser) descr() (tensor.DType, byte) {
 }
 
 func (p *parser) boolean() bool {
-	p.rest = strings.TrimLeft(p.rest, blanks)
+	p.remaining = strings.TrimLeft(p.remaining, blanks)
 	for _, word := range []string{"True", "False"} {
-		if after, ok := strings.CutPrefix(p.rest, word); ok {
-			p.rest = after
+		if after, ok := strings.CutPrefix(p.remaining, word); ok {
+			p.remaining = after
 			return word == "True"
 		}
 	}
-	p.fail("want True or False before %.20q", p.rest)
+	p.fail("want True or False before %.20q", p.remaining)
 	return false
 }
 
@@ -182,7 +182,7 @@ func (p *parser) tuple() []int {
 	comma := true
 	for p.err == nil && !p.skip(')') {
 		if !comma {
-			p.fail("want a comma before %.20q", p.rest)
+			p.fail("want a comma before %.20q", p.remaining)
 			break
 		}
 		out = append(out, p.size())
@@ -199,22 +199,22 @@ func (p *parser) tuple() []int {
 
 // size reads a non-negative integer. It accepts the suffix L of Python 2.
 func (p *parser) size() int {
-	p.rest = strings.TrimLeft(p.rest, blanks)
+	p.remaining = strings.TrimLeft(p.remaining, blanks)
 	n := 0
-	for n < len(p.rest) && p.rest[n] >= '0' && p.rest[n] <= '9' {
+	for n < len(p.remaining) && p.remaining[n] >= '0' && p.remaining[n] <= '9' {
 		n++
 	}
-	v, err := strconv.Atoi(p.rest[:n])
+	v, err := strconv.Atoi(p.remaining[:n])
 	if err != nil {
-		p.fail("want a size before %.20q", p.rest)
+		p.fail("want a size before %.20q", p.remaining)
 		return 0
 	}
-	p.rest = strings.TrimPrefix(p.rest[n:], "L")
+	p.remaining = strings.TrimPrefix(p.remaining[n:], "L")
 	return v
 }
 
-// encodeHeader returns magic, version and header text of a row-major array. Blanks pad the text, so that the data start
-// at a multiple of 64 bytes.
+// encodeHeader returns magic, version and header text of a row-major array. Blanks pad the text, so that the offset of
+// the data is a multiple of 64 bytes.
 func encodeHeader(d tensor.DType, shape []int) []byte {
 	order := "<"
 	switch {

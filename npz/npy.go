@@ -18,9 +18,9 @@ var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
 // ReadNPY reads one array in the .npy format, versions 1 to 3, into fresh storage.
 //
-// size is the number of bytes in r. It must be correct, because memory of this size is allocated. Header and array
-// together must have exactly this size. A negative size means that the size is unknown. Memory then grows as data
-// arrive, and r must end after the array.
+// size is the number of bytes in r. It must be correct, because memory of this size is allocated, and header and array
+// together must have this size. A negative size means that the size is unknown. Memory then grows as data arrive, and r
+// must end after the array.
 //
 // Elements are converted to the machine's byte order. Column-major data keep their memory order and get
 // column-major strides, so the result need not be contiguous.
@@ -73,10 +73,10 @@ func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 	return m, h, err
 }
 
-// readNPY reads one array. The parameter size may be wrong. The parameter sure is the number of bytes that are known to
-// exist; memory beyond this number is allocated as data arrive. If want is not nil, dtype and shape must be equal to
-// those of want, and all memory is allocated first.
-func readNPY(r io.Reader, size, sure int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
+// readNPY reads one array. size is the declared number of bytes in r, which may be wrong. sure is the number of bytes
+// that are known to exist; memory beyond this number is allocated as data arrive. If want is not nil, the array must
+// have the dtype and shape of want, and all memory is allocated first.
+func readNPY(r io.Reader, size, known int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	m, h, err := readMeta(r, size)
 	if err != nil {
@@ -87,9 +87,9 @@ func readNPY(r io.Reader, size, sure int64, want *tensor.Meta) (t *tensor.Tensor
 			return nil, fmt.Errorf("the array is %v%s, want %v%s", m.DType, tensor.ListString(m.Shape), want.DType,
 				tensor.ListString(want.Shape))
 		}
-		sure = int64(m.Bytes())
+		known = int64(m.Bytes())
 	}
-	s, err := readStorage(r, m.Bytes(), sure)
+	s, err := readStorage(r, m.Bytes(), known)
 	if err != nil {
 		return nil, err
 	}
@@ -152,13 +152,13 @@ func readAll(r io.Reader, b []byte) error {
 	return err
 }
 
-// initialAlloc is the number of bytes that are allocated before it is known that the data exist.
+// initialAlloc is the number of bytes that are allocated even if the data may not exist.
 const initialAlloc = 1 << 20
 
 // readStorage reads need bytes into storage. The size of the storage never exceeds the maximum of sure,
 // initialAlloc and twice the number of bytes that have arrived.
-func readStorage(r io.Reader, need int, sure int64) (*tensor.Storage, error) {
-	first := max(initialAlloc, min(sure, math.MaxInt))
+func readStorage(r io.Reader, need int, known int64) (*tensor.Storage, error) {
+	first := max(initialAlloc, min(known, math.MaxInt))
 	s := tensor.NewStorage(int(min(int64(need), first)))
 	have := 0
 	for {
@@ -221,10 +221,10 @@ func WriteNPY(w io.Writer, t *tensor.Tensor) error {
 	return writeData(w, t)
 }
 
-// writeBlock is the maximum size in bytes of a row-major copy of a piece of a value.
+// writeBlock is the size in bytes of the row-major copies that writeData makes of a tensor with another layout.
 const writeBlock = 4 << 20
 
-// writeData writes the elements in row-major order. It copies a value with another layout piece by piece.
+// writeData writes the elements in row-major order. It copies a large tensor with another layout in blocks.
 func writeData(w io.Writer, t *tensor.Tensor) error {
 	if t.Numel() == 0 {
 		return nil

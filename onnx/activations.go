@@ -11,13 +11,13 @@ func leakyRelu(n *node) []*val {
 
 func prelu(n *node) []*val {
 	x, slope := n.x(0), n.x(1)
-	if n.ver < 7 && n.rank(slope) == 1 && n.rank(x) > 1 && n.sizes(slope)[0] != 1 {
+	if n.opset < 7 && n.rank(slope) == 1 && n.rank(x) > 1 && n.sizes(slope)[0] != 1 {
 		slope = n.alignedAt(slope, 1, n.rank(x))
 	}
 	return one(n.widened("where", nil, n.op("lt", nil, n.signedForm(x), 0), n.widened("mul", nil, x, slope), x))
 }
 
-// signedForm returns x, or x as int64 if comparisons do not support its dtype.
+// signedForm returns x. If comparisons do not support its dtype, it returns x as int64.
 func (n *node) signedForm(x *val) *val {
 	if x.dtype().IsBareUnsigned() {
 		return n.cast(n.orderedInt64(x), tensor.Int64)
@@ -37,7 +37,7 @@ func celu(n *node) []*val {
 // constants.
 func selu(n *node) []*val {
 	alpha, gamma := 1.67326319217681884765625, 1.05070102214813232421875
-	if n.ver < 6 {
+	if n.opset < 6 {
 		alpha, gamma = 1.6732, 1.0507
 	}
 	return one(n.op("elu", graph.Attrs{"alpha": n.float("alpha", alpha), "scale": n.float("gamma", gamma)}, n.x(0)))
@@ -63,8 +63,8 @@ func hardSwish(n *node) []*val { return one(n.op("hardswish", nil, n.x(0))) }
 
 func mish(n *node) []*val { return one(n.op("mish", nil, n.x(0))) }
 
-// softplus sets the threshold of the op so high that it has no effect. Above its threshold, aten's softplus returns x
-// itself; ONNX has no threshold. log(1+exp(x)) rounds to x above 40 in float64, and above 20 in float32.
+// softplus converts Softplus. aten's softplus returns x above a threshold; ONNX has no threshold. Threshold 40 has no
+// effect, because log(1+exp(x)) rounds to x above 40 in float64, and above 20 in float32.
 func softplus(n *node) []*val {
 	return one(n.op("softplus", graph.Attrs{"threshold": 40}, n.x(0)))
 }
@@ -89,12 +89,12 @@ func thresholdedRelu(n *node) []*val {
 	return one(n.op("threshold", graph.Attrs{"threshold": n.float("alpha", 1), "value": 0}, n.x(0)))
 }
 
-// softmax converts Softmax and LogSoftmax. They normalize along one axis. Before operator set 13, they normalize over
+// softmax converts Softmax and LogSoftmax, which normalize along one axis. Before operator set 13, they normalize over
 // the axis and all later dimensions together.
 func softmax(op string) converter {
 	return func(n *node) []*val {
 		x := n.x(0)
-		if n.ver >= 13 {
+		if n.opset >= 13 {
 			return one(n.op(op, graph.Attrs{"dim": n.int("axis", -1)}, x))
 		}
 		axis := n.int("axis", 1)
@@ -103,11 +103,11 @@ func softmax(op string) converter {
 			return one(n.op(op, graph.Attrs{"dim": -1}, x))
 		}
 		y := n.op(op, graph.Attrs{"dim": -1}, n.matrix(x, axis))
-		return one(n.op("reshape", graph.Attrs{"shape": n.ref(n.shapeVector(x))}, y).ofRank(rank))
+		return one(n.op("reshape", graph.Attrs{"shape": n.ref(n.shapeVector(x))}, y).withRank(rank))
 	}
 }
 
-// matrix reshapes x to two dimensions: the product of the sizes before an axis, and the product of the other sizes.
+// matrix reshapes x to two dimensions: the dimensions before an axis are joined, and so are the other dimensions.
 func (n *node) matrix(x *val, axis int) *val {
 	rank := n.rank(x)
 	if axis < -rank || axis > rank {
@@ -116,7 +116,7 @@ func (n *node) matrix(x *val, axis int) *val {
 	if axis < 0 {
 		axis += rank
 	}
-	if n.static(x) {
+	if n.isStatic(x) {
 		s := n.shape(x)
 		return n.reshape(x, tensor.Numel(s[:axis]), tensor.Numel(s[axis:]))
 	}
@@ -126,23 +126,23 @@ func (n *node) matrix(x *val, axis int) *val {
 	case axis == rank:
 		return n.reshape(x, -1, 1)
 	}
-	tail := n.op("flatten", graph.Attrs{"start_dim": axis, "end_dim": -1}, x).ofRank(axis + 1)
-	return n.op("flatten", graph.Attrs{"start_dim": 0, "end_dim": axis - 1}, tail).ofRank(2)
+	tail := n.op("flatten", graph.Attrs{"start_dim": axis, "end_dim": -1}, x).withRank(axis + 1)
+	return n.op("flatten", graph.Attrs{"start_dim": 0, "end_dim": axis - 1}, tail).withRank(2)
 }
 
 func hardmax(n *node) []*val {
 	x := n.x(0)
 	axis, rank := n.int("axis", -1), n.rank(x)
 	in := x
-	if n.ver < 13 {
+	if n.opset < 13 {
 		in, axis = n.matrix(x, n.int("axis", 1)), -1
 	}
 	axis = n.axis(axis, n.rank(in))
 	best := n.op("argmax", graph.Attrs{"dim": axis, "keepdim": true}, in)
 	places := n.op("cumsum", graph.Attrs{"dim": axis}, n.op("ones_like", graph.Attrs{"dtype": tensor.Int64}, in))
 	y := n.cast(n.op("eq", nil, n.op("sub", nil, places, 1), best), x.dtype())
-	if n.ver < 13 {
-		y = n.op("reshape", graph.Attrs{"shape": n.ref(n.shapeVector(x))}, y).ofRank(rank)
+	if n.opset < 13 {
+		y = n.op("reshape", graph.Attrs{"shape": n.ref(n.shapeVector(x))}, y).withRank(rank)
 	}
 	return one(y)
 }
@@ -151,13 +151,13 @@ func hardmax(n *node) []*val {
 func dropout(n *node) []*val {
 	x := n.x(0)
 	maskType := tensor.Bool
-	if n.ver < 10 {
+	if n.opset < 10 {
 		maskType = x.dtype()
 	}
 	ratio := constValue(tensor.FloatScalar(n.float("ratio", 0.5)).Tensor(tensor.Float32))
-	training := constValue(tensor.BoolScalar(n.ver < 7 && n.attrs["is_test"] != nil &&
+	training := constValue(tensor.BoolScalar(n.opset < 7 && n.attrs["is_test"] != nil &&
 		!n.flag("is_test", true)).Tensor(tensor.Bool))
-	if n.ver >= 12 {
+	if n.opset >= 12 {
 		if r := n.opt(1); r != nil {
 			ratio = r
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldLimit is the maximum number of elements of operands and results for which an op on constants is evaluated during
-// the import. Views of constants have no limit, unless they repeat elements.
+// foldLimit bounds the elements of operands and results of an op on constants that is evaluated during the import.
+// Views of constants have no limit, unless they repeat elements.
 const foldLimit = 1 << 16
 
 // op adds an op with one result. An operand is a *val, a number, or nil.
@@ -26,7 +26,7 @@ func (n *node) ops(name string, attrs graph.Attrs, operands ...any) []*val {
 	if out := n.foldKnown(o, attrs, operands); out != nil {
 		return out
 	}
-	if out := n.computed(o, attrs, operands); out != nil {
+	if out := n.applySymbolic(o, attrs, operands); out != nil {
 		return out
 	}
 	return n.emit(name, attrs, operands...)
@@ -41,7 +41,7 @@ func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 	return n.emitN(name, count, attrs, operands...)
 }
 
-// emitN adds an op whose schema does not determine the number of results, with count results, without constant folding.
+// emitN is [node.emit] for an op whose schema does not determine the number of results; count is the number.
 func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any) []*val {
 	args := make([]any, len(operands))
 	for i, o := range operands {
@@ -51,7 +51,7 @@ func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 			args[i] = o
 		case x == nil:
 		default:
-			if args[i] = n.plainNumber(name, i, x, operands); args[i] == nil {
+			if args[i] = n.asNumber(name, i, x, operands); args[i] == nil {
 				args[i] = n.value(x)
 			}
 		}
@@ -71,10 +71,10 @@ func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 	return out
 }
 
-// plainNumber returns a constant operand of one element as a number. Numbers make graphs readable. It returns nil if
-// the op does not accept a number, or if the number could change the dtype or rank of the result. If another operand
-// has the same dtype and at least the same rank, the number changes neither.
-func (n *node) plainNumber(op string, i int, x *val, operands []any) any {
+// asNumber returns constant operand x of one element as a number, because numbers make graphs readable. It returns nil
+// if the op does not accept a number, or if the number could change the dtype or rank of the result. A number changes
+// neither if another operand has the same dtype as x and at least its rank.
+func (n *node) asNumber(op string, i int, x *val, operands []any) any {
 	o := n.opts.Lookup(op)
 	d := x.dtype()
 	if o == nil || x.data == nil || x.v != nil || x.data.Numel() != 1 || i >= len(o.Params) || !o.Params[i].Number ||
@@ -98,7 +98,7 @@ func (n *node) plainNumber(op string, i int, x *val, operands []any) any {
 	return nil
 }
 
-// foldKnown evaluates an op on constant operands by its reference. It returns nil if the op cannot be folded.
+// foldKnown evaluates an op on constant operands. It returns nil if an operand is not constant, or the op is too large.
 func (n *node) foldKnown(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
 	var args []graph.Arg
 	var in []*tensor.Tensor
@@ -131,7 +131,7 @@ func (n *node) inferred(o *graph.Op, attrs graph.Attrs, in []graph.Arg) (*graph.
 			return nil, nil
 		}
 	}
-	if n.bySymbols(attrs) || len(in) < required(o) {
+	if n.hasExpressions(attrs) || len(in) < required(o) {
 		return nil, nil
 	}
 	decoded, err := o.Schema.Decode(attrs, nil)
@@ -157,8 +157,8 @@ func required(o *graph.Op) int {
 	return r
 }
 
-// knownArg returns an operand as an argument of inference, and its data. ok is false if the data are unknown. Both are
-// empty for an omitted operand.
+// knownArg returns an operand as an argument of inference, and its data; both are empty for an omitted operand. It
+// returns false if the data are unknown.
 func knownArg(o any) (graph.Arg, *tensor.Tensor, bool) {
 	x, isVal := o.(*val)
 	switch {
@@ -205,7 +205,7 @@ func (n *node) compute(o *graph.Op, c *graph.Call, in []*tensor.Tensor, res []gr
 	if o.Flops != nil {
 		cost += o.Flops(c)
 	}
-	if n.work += cost; n.work > maxWork {
+	if n.evaluated += cost; n.evaluated > maxWork {
 		return nil
 	}
 	ts, err := o.Ref(c, in)
@@ -218,8 +218,8 @@ func (n *node) compute(o *graph.Op, c *graph.Call, in []*tensor.Tensor, res []gr
 	return out
 }
 
-// shortest returns the float64 with the shortest decimal form of a float32: 0.1 instead of
-// 0.10000000149011612, for readable graphs.
+// shortest returns a float64 with the decimal form of a float32, such as 0.1 in place of 0.10000000149011612. The
+// result makes graphs readable, and converts to the same float32.
 func shortest(f float32) float64 {
 	x, err := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', -1, 32), 64)
 	if err != nil {
@@ -240,8 +240,7 @@ func (n *node) number(x *val) tensor.Scalar {
 	return s
 }
 
-// ref returns a vector of integers as an attribute: a list of numbers and expressions, or a reference to the graph's
-// value.
+// ref returns a vector of integers as an attribute: a list of numbers and expressions, or a reference to the value.
 func (n *node) ref(x *val) any {
 	if x.data != nil {
 		return ints(x.data)
@@ -268,7 +267,7 @@ func (n *node) expressions(x *val) []any {
 	return list
 }
 
-// refOne returns a single integer as an attribute: a number, an expression, or a reference to the graph's value.
+// refOne returns a single integer as an attribute: a number, an expression, or a reference to the value.
 func (n *node) refOne(x *val) any {
 	if x.data != nil {
 		return int(n.number(x).Int())
@@ -279,7 +278,7 @@ func (n *node) refOne(x *val) any {
 	return n.reference(x)
 }
 
-// refNumber returns a single number of any dtype as an attribute, or a reference to the graph's value.
+// refNumber returns a single number of any dtype as an attribute: a number, an expression, or a reference to the value.
 func (n *node) refNumber(x *val) any {
 	if x.data != nil && x.dtype().IsFloat() {
 		return n.number(x).Float()
@@ -314,16 +313,16 @@ func (n *node) reshape(x *val, shape ...int) *val {
 	if len(shape) > maxRank {
 		n.failf("%d dimensions are not supported", len(shape))
 	}
-	return n.op("reshape", graph.Attrs{"shape": shape}, x).ofRank(len(shape))
+	return n.op("reshape", graph.Attrs{"shape": shape}, x).withRank(len(shape))
 }
 
-// reshapeBy reshapes x. The sizes have the form of attributes: numbers and expressions.
+// reshapeBy reshapes x. Each size is a number or the text of an expression.
 func (n *node) reshapeBy(x *val, sizes []any) *val {
 	if len(sizes) > maxRank {
 		n.failf("%d dimensions are not supported", len(sizes))
 	}
-	return n.op("reshape", graph.Attrs{"shape": sizes}, x).ofRank(len(sizes))
+	return n.op("reshape", graph.Attrs{"shape": sizes}, x).withRank(len(sizes))
 }
 
-// one returns a single output as a list.
+// one returns the list of outputs of a node with a single output.
 func one(x *val) []*val { return []*val{x} }

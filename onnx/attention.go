@@ -8,50 +8,50 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// attending holds the operands of an Attention node during its conversion. q, k and v have shape [batch, heads,
-// positions, elements]. k and v start with the past keys and values, if the node has them.
-type attending struct {
+// attentionNode has the operands of an Attention node during its conversion.
+type attentionNode struct {
 	*node
-	q, k, v *val
+	q, k, v *val    // [batch, heads, positions, elements]; k and v start with the past keys and values
 	past    sym.Int // number of past keys
-	flat    bool    // operands and result are [batch, positions, heads*elements]
+	flat    bool    // whether the node's operands and result are [batch, positions, heads*elements]
 }
 
 // attention converts Attention: softmax(softcap(q @ kᵀ * scale) + mask) @ v. The attribute qk_matmul_output_mode
-// selects an intermediate result: 0 is the products, 1 the scores after softcap, 2 the scores after the mask, 3 the
-// weights. The first version of the standard applied softcap after the mask; its modes 1 and 2 were exchanged.
+// selects an intermediate result as the last output: 0 is the products, 1 the scores after softcap, 2 the scores after
+// the mask, 3 the weights. The first version of the standard applied softcap after the mask, so that modes 1 and 2 were
+// exchanged.
 func attention(n *node) []*val {
 	a := n.attending()
 	scores := a.scores()
-	told, mode := []*val{scores, nil, nil, nil}, n.int("qk_matmul_output_mode", 0)
+	intermediate, mode := []*val{scores, nil, nil, nil}, n.int("qk_matmul_output_mode", 0)
 	if c := n.float("softcap", 0); c > 0 {
 		scores = n.op("mul", nil, n.op("tanh", nil, n.op("div", nil, scores, c)), c)
 	}
-	told[1] = scores
+	intermediate[1] = scores
 	scores = a.masked(scores)
-	told[2] = scores
+	intermediate[2] = scores
 	precision := n.dtypeAttr("softmax_precision")
 	if precision == tensor.Invalid {
 		precision = scores.dtype()
 	}
-	if !precision.IsFloat() || mode < 0 || mode >= len(told) {
+	if !precision.IsFloat() || mode < 0 || mode >= len(intermediate) {
 		n.failf("softmax_precision %s and qk_matmul_output_mode %d are not supported", precision, mode)
 	}
 	weights := n.op("softmax", graph.Attrs{"dim": -1}, n.cast(scores, precision))
 	weights = n.cast(weights, a.q.dtype())
-	told[3] = weights
+	intermediate[3] = weights
 	y := n.op("matmul", nil, weights, a.repeatHeads(a.v))
 	if a.flat {
 		y = n.op("transpose", graph.Attrs{"dim0": 1, "dim1": 2}, y)
 		s := n.symShape(y)
 		y = n.reshapeFor(y, s[0], s[1], s[2].Mul(s[3]))
 	}
-	return []*val{y, a.k, a.v, told[mode]}
+	return []*val{y, a.k, a.v, intermediate[mode]}
 }
 
-// attending returns the operands of an attention node in the common form, see [attending].
-func (n *node) attending() *attending {
-	a := &attending{node: n, flat: n.rank(n.x(0)) == 3}
+// attending converts the operands of an Attention node to the form of [attentionNode].
+func (n *node) attending() *attentionNode {
+	a := &attentionNode{node: n, flat: n.rank(n.x(0)) == 3}
 	heads := []int{n.int("q_num_heads", 0), n.int("kv_num_heads", 0), n.int("kv_num_heads", 0)}
 	for i, to := range []**val{&a.q, &a.k, &a.v} {
 		x := n.x(i)
@@ -83,7 +83,7 @@ func (n *node) splitHeads(x *val, heads int) *val {
 }
 
 // repeatHeads repeats each head of keys or values for all query heads that share it.
-func (a *attending) repeatHeads(x *val) *val {
+func (a *attentionNode) repeatHeads(x *val) *val {
 	s, q := a.symShape(x), a.symShape(a.q)
 	if s[1].Same(q[1]) {
 		return x
@@ -99,7 +99,7 @@ func (a *attending) repeatHeads(x *val) *val {
 }
 
 // scores returns the scaled products of queries and keys.
-func (a *attending) scores() *val {
+func (a *attentionNode) scores() *val {
 	products := a.op("matmul", nil, a.q, a.op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, a.repeatHeads(a.k)))
 	if a.attrs["scale"] != nil {
 		return a.op("mul", nil, products, a.float("scale", 1))
@@ -113,10 +113,10 @@ func (a *attending) scores() *val {
 		a.integer(a.symShape(a.q)[3]))))
 }
 
-// masked applies the mask, the number of valid keys and causality to the scores.
-func (a *attending) masked(scores *val) *val {
+// masked applies the mask, the number of valid keys and causality to the scores. A score that is masked becomes -Inf.
+func (a *attentionNode) masked(scores *val) *val {
 	keys, none := a.symShape(a.k)[2], math.Inf(-1)
-	see := func(seen *val) { scores = a.op("masked_fill", nil, scores, a.op("logical_not", nil, seen), none) }
+	keepWhere := func(keep *val) { scores = a.op("masked_fill", nil, scores, a.op("logical_not", nil, keep), none) }
 	if mask := a.opt(3); mask != nil {
 		rank, bools := a.rank(mask), mask.dtype() == tensor.Bool
 		if rank < 1 {
@@ -127,7 +127,7 @@ func (a *attending) masked(scores *val) *val {
 			after[rank-1] = keys.Sub(size)
 		}
 		if before := make([]sym.Int, rank); bools {
-			see(a.padded(mask, before, after, false))
+			keepWhere(a.padded(mask, before, after, false))
 		} else {
 			scores = a.op("add", nil, scores, a.padded(mask, before, after, none))
 		}
@@ -135,7 +135,7 @@ func (a *attending) masked(scores *val) *val {
 	count := a.opt(6)
 	if count != nil {
 		count = a.reshape(a.cast(count, tensor.Int64), -1, 1, 1, 1)
-		see(a.op("lt", nil, a.indexVector(keys), count))
+		keepWhere(a.op("lt", nil, a.indexVector(keys), count))
 	}
 	if a.flag("is_causal", false) {
 		queries := a.symShape(a.q)[2]
@@ -145,7 +145,7 @@ func (a *attending) masked(scores *val) *val {
 		} else {
 			last = a.op("add", nil, last, a.integer(a.past))
 		}
-		see(a.op("le", nil, a.indexVector(keys), last))
+		keepWhere(a.op("le", nil, a.indexVector(keys), last))
 	}
 	return scores
 }
@@ -155,7 +155,8 @@ func (n *node) indexVector(size sym.Int) *val {
 	return n.op("arange", graph.Attrs{"end": n.sizeAttrOne(size), "dtype": tensor.Int64})
 }
 
-// rotaryEmbedding rotates pairs of elements of each head by angles that depend on the position.
+// rotaryEmbedding converts RotaryEmbedding, which rotates pairs of elements of each head by angles that depend on the
+// position.
 func rotaryEmbedding(n *node) []*val {
 	x, rank := n.x(0), n.rank(n.x(0))
 	if rank != 3 && rank != 4 {
@@ -168,7 +169,7 @@ func rotaryEmbedding(n *node) []*val {
 	turned := n.int("rotary_embedding_dim", 0)
 	if turned == 0 {
 		last := []sym.Int{n.symShape(x)[3]}
-		if pairs := n.symShape(n.x(1)); len(pairs) > 0 && !n.static(x) {
+		if pairs := n.symShape(n.x(1)); len(pairs) > 0 && !n.isStatic(x) {
 			last[0] = pairs[len(pairs)-1].Mul(sym.Of(2))
 		}
 		turned = n.numbers("the elements of a head", last)[0]

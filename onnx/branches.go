@@ -10,13 +10,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts If. An If whose condition is not constant becomes a node that runs one of two graphs. A branch
-// that cannot be converted becomes a graph that raises the error when it runs. If the results of the branches differ in
-// rank, the nodes after the If cannot be converted for both ranks at once. Each branch then contains its own copy of
-// these nodes.
+// This file converts If. If the condition is constant, the chosen branch is converted in place of the If. Otherwise the
+// If becomes a node with two graphs, one for each branch. A branch that cannot be converted becomes a graph that raises
+// the error when it runs. If the results of the branches differ in rank, the nodes after the If cannot be converted for
+// both ranks at once. Each branch then contains its own copy of the nodes after the If.
 
-// continuation is the part of the model that follows a node: the later nodes of its graph. If that graph is the body of
-// an enclosing node, the continuation of the enclosing node follows.
+// continuation is the part of the model that follows a node: the nodes of its graph from index `from` on. If the graph
+// is converted in place of another node, that node's continuation (frame.continuation) follows.
 type continuation struct {
 	graph *pb.GraphProto
 	from  int
@@ -25,7 +25,7 @@ type continuation struct {
 	bind  []string // the names of the node's results in the scope
 }
 
-// branch is a nested graph whose conversion may have failed.
+// branch is a branch of an If: a nested graph, whose conversion may have failed.
 type branch struct {
 	*nestedGraph
 	err error
@@ -36,9 +36,9 @@ func ifOp(n *node) []*val {
 	yes, no := n.body("then_branch"), n.body("else_branch")
 	if cond.data != nil {
 		if n.number(cond).Int() != 0 {
-			return n.inline(yes)
+			return n.convertInline(yes)
 		}
-		return n.inline(no)
+		return n.convertInline(no)
 	}
 	a, b := n.branch(yes, n.hints), n.branch(no, n.hints)
 	taken, sizes := sizeCondition(cond)
@@ -46,45 +46,45 @@ func ifOp(n *node) []*val {
 		n.retryBranch(a, yes, taken, false)
 		n.retryBranch(b, no, taken.Not(), false)
 	}
-	if n.followingDiffers(a, b) {
-		a.convertFollowing(n)
-		b.convertFollowing(n)
+	if n.continuationDiffers(a, b) {
+		a.convertContinuation(n)
+		b.convertContinuation(n)
 		if sizes {
 			n.retryBranch(a, yes, taken, true)
 			n.retryBranch(b, no, taken.Not(), true)
 		}
-		n.final = n.ifNode(cond, a, b)
+		n.finalOutputs = n.ifNode(cond, a, b)
 		return nil
 	}
 	return n.ifNode(cond, a, b)
 }
 
-// maxRetries bounds the number of sizes at which a branch is tried if it cannot be converted at the hints.
+// maxRetries bounds the number of sizes for which a branch is converted again if the conversion fails at the hints.
 const maxRetries = 32
 
-// retryBranch converts a branch that failed at the hints for other sizes at which the branch is taken. If follows is
-// set, the branch includes the continuation. If all conversions fail, the error remains.
+// retryBranch converts a branch that failed at the hints again, at other sizes for which condition taken holds. If
+// follows is true, the branch includes the continuation. If all conversions fail, the error remains.
 func (n *node) retryBranch(b *branch, p *pb.GraphProto, taken sym.Bool, follows bool) {
 	if b.err == nil {
 		return
 	}
-	count := n.count
+	count := n.nodeCount
 	for _, hints := range n.sizesWhere(taken) {
-		n.count = count
+		n.nodeCount = count
 		other := n.branch(p, hints)
 		if follows {
-			other.convertFollowing(n)
+			other.convertContinuation(n)
 		}
 		if other.err == nil {
 			*b = *other
 			return
 		}
 	}
-	n.count = count
+	n.nodeCount = count
 }
 
-// sizesWhere returns bindings of the symbols under which a condition holds. All symbols are equal, and small sizes come
-// first. The list is empty if the condition depends on data.
+// sizesWhere returns sizes of the symbols for which a condition holds. In each element all symbols have the same size.
+// Small sizes come first. The list is empty if the condition depends on data.
 func (n *node) sizesWhere(cond sym.Bool) (list []map[string]int) {
 	sizes := make([]int, 0, maxRetries+len(hints))
 	for size := range maxRetries {
@@ -122,49 +122,49 @@ func (n *node) sizeOnlyCondition(x *val) (cond sym.Bool, ok bool) {
 	if cond, ok = sizeCondition(x); !ok {
 		return cond, false
 	}
-	return cond, n.uses(cond.String())
+	return cond, n.useSymbols(cond.String())
 }
 
-// branch converts one branch, at the given hints.
+// branch converts graph p as a branch, at the given hints.
 func (n *node) branch(p *pb.GraphProto, hints map[string]int) *branch {
 	b := &branch{nestedGraph: n.nestedGraphAt(p.Name, hints)}
 	b.convertPart(n, func() (err error) {
-		s := &scope{im: b.im, outerScope: n.scope, vals: map[string]*val{}}
+		s := &scope{im: b.im, outerScope: n.scope, values: map[string]*val{}}
 		if len(p.Input) > 0 {
 			return fmt.Errorf("a graph of %d inputs cannot take 0 values", len(p.Input))
 		}
 		f := *n.frame
 		f.depth++
-		f.then, f.skipErrors = nil, false
+		f.continuation, f.skipErrors = nil, false
 		if err := b.im.initializers(p, s, &f); err != nil {
 			return err
 		}
-		b.out, err = b.im.results(p, s, &f)
+		b.out, err = b.im.convertResults(p, s, &f)
 		return err
 	})
 	return b
 }
 
-// convertPart converts a part of the branch, and keeps its error in the branch. An error that concerns more than the
-// branch ends the conversion of the node n.
+// convertPart calls f, which converts a part of the branch, and stores its error in b.err. An error that concerns more
+// than the branch ends the conversion of node n. After an error, convertPart does nothing.
 func (b *branch) convertPart(n *node, f func() error) {
 	if b.err != nil {
 		return
 	}
-	b.im.count = n.count
+	b.im.nodeCount = n.nodeCount
 	b.err = func() (err error) {
 		defer recoverFailure(&err)
 		return f()
 	}()
-	n.count = b.im.count
+	n.nodeCount = b.im.nodeCount
 	if l, m := (limit{}), (*memberRank)(nil); errors.As(b.err, &l) || errors.As(b.err, &m) {
 		n.failf("%w", b.err)
 	}
 }
 
-// followingDiffers reports whether the continuation must be converted separately for each branch. This is necessary if
-// a result is not, in both branches, a tensor of the same dtype and the same known rank.
-func (n *node) followingDiffers(a, b *branch) bool {
+// continuationDiffers reports whether the continuation must be converted for each branch separately. This is necessary
+// if a result has different dtypes or ranks in the two branches, or is not a tensor in both.
+func (n *node) continuationDiffers(a, b *branch) bool {
 	if a.err != nil || b.err != nil || len(a.out) != len(b.out) {
 		return false
 	}
@@ -186,22 +186,22 @@ func (n *node) followingDiffers(a, b *branch) bool {
 	return false
 }
 
-// convertFollowing converts the continuation of the node as a part of the branch. The outputs of the outermost graph
+// convertContinuation converts the continuation of the node as a part of the branch. The outputs of the outermost graph
 // become the results of the branch.
-func (b *branch) convertFollowing(n *node) {
-	for r := n.following; r != nil; r = r.frame.then {
+func (b *branch) convertContinuation(n *node) {
+	for r := n.continuation; r != nil; r = r.frame.continuation {
 		done := false
 		b.convertPart(n, func() error {
-			s := &scope{im: b.im, outerScope: r.scope, vals: map[string]*val{}}
+			s := &scope{im: b.im, outerScope: r.scope, values: map[string]*val{}}
 			for i, name := range r.bind {
 				if name != "" && i < len(b.out) {
-					s.vals[name] = b.out[i]
+					s.values[name] = b.out[i]
 				}
 			}
 			f := *r.frame
 			f.depth++
 			f.skipErrors = false
-			final, err := b.im.nodes(r.graph, r.from, s, &f)
+			final, err := b.im.convertNodes(r.graph, r.from, s, &f)
 			if b.out = final; final != nil || err != nil {
 				done = true
 				return err
@@ -221,7 +221,7 @@ func (b *branch) convertFollowing(n *node) {
 	}
 }
 
-// ifNode makes the node that runs one of the branches.
+// ifNode adds the node for an If with the given branches.
 func (n *node) ifNode(cond *val, a, b *branch) []*val {
 	sequences := n.sequencesOf(a, b)
 	for _, x := range []*branch{a, b} {
@@ -240,10 +240,10 @@ func (n *node) ifNode(cond *val, a, b *branch) []*val {
 	}
 	attrs := graph.Attrs{"then_branch": a.im.g, "else_branch": b.im.g}
 	operands := n.operandsOf(a.im.captured, b.im.captured)
-	when, sizes := n.sizeOnlyCondition(cond)
+	takesFirst, sizes := n.sizeOnlyCondition(cond)
 	var out []*val
 	if sizes {
-		attrs["condition"] = when.String()
+		attrs["condition"] = takesFirst.String()
 		out = n.emitN("if_sizes", len(a.im.g.Outputs), attrs, operands...)
 	} else {
 		out = n.emitN("if", len(a.im.g.Outputs), attrs, append([]any{cond}, operands...)...)
@@ -258,15 +258,15 @@ func (n *node) ifNode(cond *val, a, b *branch) []*val {
 			o.outline = a.outline(i).Join(b.outline(i))
 		}
 		if sizes && o.outline.Sizes != nil {
-			n.shapes[o.v] = n.ifShape(when, a, b, i)
+			n.shapes[o.v] = n.ifShape(takesFirst, a, b, i)
 		}
 	}
 	return asSequences(out, sequences)
 }
 
-// ifShape returns the symbolic shape of a result of an If whose condition depends on sizes. A branch that raises an
+// ifShape returns the symbolic shape of result i of an If whose condition depends on sizes. A branch that raises an
 // error has no shape.
-func (n *node) ifShape(when sym.Bool, a, b *branch, i int) []sym.Int {
+func (n *node) ifShape(takesFirst sym.Bool, a, b *branch, i int) []sym.Int {
 	switch {
 	case a.err != nil:
 		return b.im.shapeOf(b.out[i])
@@ -276,12 +276,12 @@ func (n *node) ifShape(when sym.Bool, a, b *branch, i int) []sym.Int {
 	yes, no := a.im.shapeOf(a.out[i]), b.im.shapeOf(b.out[i])
 	shape := make([]sym.Int, len(yes))
 	for k := range shape {
-		shape[k] = sym.Where(when, yes[k], no[k])
+		shape[k] = sym.Where(takesFirst, yes[k], no[k])
 	}
 	return shape
 }
 
-// raiseBranch replaces the branch by a graph that raises its error.
+// raiseBranch replaces the branch by a graph that raises the branch's error. name is the attribute of the branch.
 func (n *node) raiseBranch(b *branch, name string, results int) {
 	err := b.err
 	b.nestedGraph = n.nestedGraph(name)

@@ -5,7 +5,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts parameters of an operator that the graph computes and that one attribute reference cannot express:
+// This file converts operators with computed parameters that a single attribute reference ([graph.Ref]) cannot express:
 // several axes, several sizes, or steps of unknown sign.
 
 // computedAxes returns the axes in a vector of known length, sorted, as non-negative 0-dim values.
@@ -33,43 +33,43 @@ func (n *node) unsqueezeComputed(x, axes *val) *val {
 	rank := n.rank(x)
 	list := n.computedAxes(axes, rank+n.lengthOf(axes))
 	for i, a := range list {
-		x = n.op("unsqueeze", graph.Attrs{"dim": n.refOne(a)}, x).ofRank(rank + i + 1)
+		x = n.op("unsqueeze", graph.Attrs{"dim": n.refOne(a)}, x).withRank(rank + i + 1)
 	}
 	return x
 }
 
 func (n *node) squeezeComputed(x, axes *val) *val {
 	rank := n.rank(x) - n.lengthOf(axes)
-	return n.op("squeeze", graph.Attrs{"dim": n.ref(axes)}, x).ofRank(rank)
+	return n.op("squeeze", graph.Attrs{"dim": n.ref(axes)}, x).withRank(rank)
 }
 
-// sliceComputed slices x along a computed axis with computed bounds. It selects elements by an index that follows
-// Python's slice rules.
+// sliceComputed slices x along a computed axis with computed bounds. It computes the indices of the selected elements
+// by Python's rules of slices.
 func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
-	one := func(v *val) *val {
+	scalar := func(v *val) *val { // v as a 0-dim int64
 		v = n.cast(v, tensor.Int64)
 		if !v.dynamic() && v.meta().Rank() > 0 {
 			v = n.reshape(v)
 		}
 		return v
 	}
-	axis, start, end, step = one(axis), one(start), one(end), one(step)
-	size := n.op("index", nil, n.shapeVector(x), axis).recordType(tensor.Int64, 0)
+	axis, start, end, step = scalar(axis), scalar(start), scalar(end), scalar(step)
+	size := n.op("index", nil, n.shapeVector(x), axis).withType(tensor.Int64, 0)
 	back := n.op("lt", nil, step, 0)
 	low := n.op("where", nil, back, constValue(tensor.IntScalar(-1).Tensor(tensor.Int64)),
 		constValue(tensor.IntScalar(0).Tensor(tensor.Int64)))
 	high := n.op("add", nil, size, low)
 	bound := func(v *val) *val {
 		v = n.op("where", nil, n.op("lt", nil, v, 0), n.op("add", nil, v, size), v)
-		return n.op("minimum", nil, n.op("maximum", nil, v, low), high).recordType(tensor.Int64, 0)
+		return n.op("minimum", nil, n.op("maximum", nil, v, low), high).withType(tensor.Int64, 0)
 	}
 	start, end = bound(start), bound(end)
-	// A slice is empty if its end is before its start in the direction of the step. The end is then moved to the start.
+	// If the end is before the start in the direction of the step, the slice is empty. The end is then the start.
 	end = n.op("where", nil, back, n.op("minimum", nil, start, end), n.op("maximum", nil, start,
-		end)).recordType(tensor.Int64, 0)
+		end)).withType(tensor.Int64, 0)
 	index := n.op("arange", graph.Attrs{"start": n.refOne(start), "end": n.refOne(end), "step": n.refOne(step),
-		"dtype": tensor.Int64}).recordType(tensor.Int64, 1)
-	return n.op("index_select", graph.Attrs{"dim": n.refOne(axis)}, x, index).recordType(x.dtype(), n.rank(x))
+		"dtype": tensor.Int64}).withType(tensor.Int64, 1)
+	return n.op("index_select", graph.Attrs{"dim": n.refOne(axis)}, x, index).withType(x.dtype(), n.rank(x))
 }
 
 // splitComputed splits x into parts of computed sizes.
@@ -82,13 +82,13 @@ func (n *node) splitComputed(x, sizes *val, axis, parts int) []*val {
 	out := make([]*val, parts)
 	for i := range out {
 		out[i] = n.op("narrow", graph.Attrs{"dim": axis, "start": n.refOne(n.element(starts, i)),
-			"length": n.refOne(n.element(sizes, i))}, x).recordType(x.dtype(), n.rank(x))
+			"length": n.refOne(n.element(sizes, i))}, x).withType(x.dtype(), n.rank(x))
 	}
 	return out
 }
 
-// padComputed pads x with its own elements. The vector widths lists the widths before all dimensions, then the widths
-// after all dimensions.
+// padComputed pads x with its own elements. widths is a vector: the widths before all dimensions, then the widths after
+// all dimensions.
 func (n *node) padComputed(x, widths *val, mode string) *val {
 	rank := n.rank(x)
 	sizes := n.shapeVector(x)
@@ -97,7 +97,7 @@ func (n *node) padComputed(x, widths *val, mode string) *val {
 		size := n.element(sizes, a)
 		from := n.op("neg", nil, before)
 		at := n.op("arange", graph.Attrs{"start": n.refOne(from), "end": n.refOne(n.op("add", nil, size, after)),
-			"dtype": tensor.Int64}).recordType(tensor.Int64, 1)
+			"dtype": tensor.Int64}).withType(tensor.Int64, 1)
 		last := n.op("sub", nil, size, 1)
 		switch mode {
 		case "edge":
@@ -112,7 +112,7 @@ func (n *node) padComputed(x, widths *val, mode string) *val {
 		default:
 			n.failf("mode %q is not supported", mode)
 		}
-		x = n.op("index_select", graph.Attrs{"dim": a}, x, at.recordType(tensor.Int64, 1)).recordType(x.dtype(), rank)
+		x = n.op("index_select", graph.Attrs{"dim": a}, x, at.withType(tensor.Int64, 1)).withType(x.dtype(), rank)
 	}
 	return x
 }

@@ -21,30 +21,31 @@ func (n *node) body(name string) *pb.GraphProto {
 	return a.G
 }
 
-// inline converts a graph without inputs in place of the node. The node's continuation may be converted together with
-// the graph, see [node.final].
-func (n *node) inline(p *pb.GraphProto) []*val {
+// convertInline converts a graph without inputs in place of the node. The conversion may include the node's
+// continuation: see [node.finalOutputs].
+func (n *node) convertInline(p *pb.GraphProto) []*val {
 	f := *n.frame
 	f.depth++
-	f.then = n.following
+	f.continuation = n.continuation
 	s := n.innerScope(p, nil, &f)
 	var err error
-	if n.final, err = n.nodes(p, 0, s, &f); err != nil {
+	if n.finalOutputs, err = n.convertNodes(p, 0, s, &f); err != nil {
 		n.failf("%w", err)
 	}
-	if n.final != nil {
+	if n.finalOutputs != nil {
 		return nil
 	}
 	return n.outputs(p, s)
 }
 
-// repeated converts a graph in place of the node, as one iteration of a loop with the given number of iterations.
-func (n *node) repeated(p *pb.GraphProto, in []*val, times int) []*val {
+// convertIteration converts graph p in place of the node, as one of `times` iterations of a loop. in are the values of
+// its inputs.
+func (n *node) convertIteration(p *pb.GraphProto, in []*val, times int) []*val {
 	f := *n.frame
 	f.depth++
-	f.unroll /= times
-	f.then, f.skipErrors = nil, false
-	out, err := n.results(p, n.innerScope(p, in, &f), &f)
+	f.unrollBudget /= times
+	f.continuation, f.skipErrors = nil, false
+	out, err := n.convertResults(p, n.innerScope(p, in, &f), &f)
 	if err != nil {
 		n.failf("%w", err)
 	}
@@ -56,12 +57,12 @@ func (n *node) innerScope(p *pb.GraphProto, in []*val, f *frame) *scope {
 	if len(in) != len(p.Input) {
 		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
 	}
-	s := &scope{im: n.importer, parent: n.scope, vals: map[string]*val{}}
+	s := &scope{im: n.importer, parent: n.scope, values: map[string]*val{}}
 	if err := n.initializers(p, s, f); err != nil {
 		n.failf("%w", err)
 	}
 	for i, v := range p.Input {
-		s.vals[v.Name] = in[i]
+		s.values[v.Name] = in[i]
 	}
 	return s
 }
@@ -77,24 +78,26 @@ func (n *node) outputs(p *pb.GraphProto, s *scope) []*val {
 	return out
 }
 
-// nestedGraph is a graph that a node runs. Values of the enclosing graphs that its nodes use become additional inputs.
+// nestedGraph is a graph that is an attribute of a node, such as the body of a loop. Values of the enclosing graphs
+// that its nodes use become additional inputs: see importer.captured.
 type nestedGraph struct {
 	im  *importer
-	out []*val
+	out []*val // the results
 }
 
-// nestedGraph returns an empty graph that the node runs, built at the hints of the enclosing graph.
+// nestedGraph returns an empty nested graph, which is built at the hints of the enclosing graph.
 func (n *node) nestedGraph(name string) *nestedGraph { return n.nestedGraphAt(name, n.hints) }
 
-// nestedGraphAt returns an empty graph that the node runs, built at the given hints.
+// nestedGraphAt returns an empty nested graph, which is built at the given hints.
 func (n *node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
 	if name == "" {
 		name = "body"
 	}
-	im := &importer{model: n.model, opts: n.opts, g: graph.New(name, n.opts.Lookup), named: map[*graph.Value]bool{},
-		env: n.env, symbols: n.symbols, hints: hints, limits: n.limits, unknowns: n.unknowns, texts: n.texts,
-		used: map[string]bool{}, symbolInputs: map[string]*val{}, shapes: map[*graph.Value][]sym.Int{},
-		read: map[*graph.Value]*val{}, outer: n.importer, count: n.count, captures: map[*val]*val{}}
+	im := &importer{model: n.model, opts: n.opts, g: graph.New(name, n.opts.Lookup), hasModelName: map[*graph.Value]bool{},
+		env: n.env, symbols: n.symbols, hints: hints, limits: n.limits, unknownCount: n.unknownCount,
+		expressionTexts: n.expressionTexts, usedSymbols: map[string]bool{}, symbolInputs: map[string]*val{},
+		shapes:     map[*graph.Value][]sym.Int{},
+		referenced: map[*graph.Value]*val{}, outer: n.importer, nodeCount: n.nodeCount, captures: map[*val]*val{}}
 	im.g.Symbols = map[string]graph.Bounds{}
 	for name := range n.symbols {
 		im.g.Symbols[name] = graph.Bounds{}
@@ -103,8 +106,8 @@ func (n *node) nestedGraphAt(name string, hints map[string]int) *nestedGraph {
 	return &nestedGraph{im: im}
 }
 
-// subgraph converts the body of a loop. The body's inputs have the types of the values in. The shape of input i may
-// change in each iteration if varies(i).
+// subgraph converts graph p, the body of a loop. in are the initial values of the body's inputs. If varies(i) is true,
+// the shape of input i may change between iterations.
 func (n *node) subgraph(p *pb.GraphProto, in []*val, varies func(i int) bool) *nestedGraph {
 	b, err := n.trySubgraph(p, in, varies)
 	if err != nil {
@@ -113,9 +116,10 @@ func (n *node) subgraph(p *pb.GraphProto, in []*val, varies func(i int) bool) *n
 	return b
 }
 
+// trySubgraph is [node.subgraph], but returns the error of the conversion.
 func (n *node) trySubgraph(p *pb.GraphProto, in []*val, varies func(i int) bool) (*nestedGraph, error) {
 	b := n.nestedGraph(p.Name)
-	s := &scope{im: b.im, outerScope: n.scope, vals: map[string]*val{}}
+	s := &scope{im: b.im, outerScope: n.scope, values: map[string]*val{}}
 	if len(in) != len(p.Input) {
 		n.failf("a graph of %d inputs cannot take %d values", len(p.Input), len(in))
 	}
@@ -123,34 +127,34 @@ func (n *node) trySubgraph(p *pb.GraphProto, in []*val, varies func(i int) bool)
 		var x *val
 		var err error
 		if in[i] != nil && in[i].packed != nil {
-			x, err = b.im.enterSequence(v.Name, n, in[i].packed)
+			x, err = b.im.addSequence(v.Name, n, in[i].packed)
 		} else {
 			x, err = b.im.addOperandInput(v.Name, n, in[i], varies(i))
 		}
 		if err != nil {
 			n.failf("input %q of the body: %w", v.Name, err)
 		}
-		s.vals[v.Name] = x
+		s.values[v.Name] = x
 	}
 	f := *n.frame
 	f.depth++
-	f.then, f.skipErrors = nil, false
+	f.continuation, f.skipErrors = nil, false
 	err := b.im.initializers(p, s, &f)
 	if err == nil {
-		b.out, err = b.im.results(p, s, &f)
+		b.out, err = b.im.convertResults(p, s, &f)
 	}
 	if err == nil && slices.ContainsFunc(in, func(x *val) bool { return x != nil && x.packed != nil }) {
 		inner := &node{importer: b.im, scope: s, frame: &f, proto: n.proto}
-		err = inner.leaveSequences(b, in)
+		err = inner.splitSequences(b, in)
 	}
-	n.count = b.im.count
+	n.nodeCount = b.im.nodeCount
 	if err == nil {
 		err = b.close()
 	}
 	return b, err
 }
 
-// addOperandInput adds an input for an operand of the node. If varies is set, the sizes of the input are unknown.
+// addOperandInput adds an input for an operand x of node n. If varies is true, the sizes of the input are unknown.
 func (im *importer) addOperandInput(name string, n *node, x *val, varies bool) (*val, error) {
 	if x == nil {
 		return nil, errors.New("its operand is missing")
@@ -158,14 +162,14 @@ func (im *importer) addOperandInput(name string, n *node, x *val, varies bool) (
 	shape := slices.Clone(n.shapeOf(x))
 	if varies {
 		for i := range shape {
-			shape[i] = im.unknown(0)
+			shape[i] = im.newUnknown(0)
 		}
 	}
-	return im.entering(name, x, shape)
+	return im.addInput(name, x, shape)
 }
 
-// close names the graph's results. For each symbol that the graph uses, it ensures that the shape of an input
-// determines the symbol.
+// close names the graph's results. It also ensures that each used symbol is a size of an input, so that the shapes of
+// the inputs determine the symbols.
 func (b *nestedGraph) close() error {
 	for i, x := range b.out {
 		name := x.name
@@ -178,7 +182,7 @@ func (b *nestedGraph) close() error {
 	}
 	g := b.im.g
 	for _, name := range slices.Sorted(maps.Keys(b.im.symbols)) {
-		if b.im.used[name] {
+		if b.im.usedSymbols[name] {
 			if _, err := b.im.symbolInput(name); err != nil {
 				return err
 			}
@@ -190,8 +194,8 @@ func (b *nestedGraph) close() error {
 	return g.Err()
 }
 
-// entering adds an input for a value of the enclosing graph, of the given symbolic shape.
-func (im *importer) entering(name string, x *val, shape []sym.Int) (*val, error) {
+// addInput adds an input for value x of the enclosing graph, with the given symbolic shape.
+func (im *importer) addInput(name string, x *val, shape []sym.Int) (*val, error) {
 	if x.kind != isTensor {
 		return nil, errors.New("sequences and optionals are not supported here")
 	}
@@ -220,12 +224,12 @@ func (im *importer) entering(name string, x *val, shape []sym.Int) (*val, error)
 	y := &val{name: name}
 	if y.v = im.g.InputDims(name, d, tensor.NoFormat, dims...); open {
 		im.shapes[y.v] = shape
-		im.recordInputSymbols(y, dims)
+		im.addSymbolInputs(y, dims)
 	}
 	switch {
 	case x.dynamic():
 		y.v.Dynamic = true // the sizes are known only when the graph runs
-		y.outline = graph.Outline{DType: d, Sizes: plainSizes(shape)}
+		y.outline = graph.Outline{DType: d, Sizes: numericSizes(shape)}
 	case open:
 		sizes, err := im.atHints(shape, x.meta().Shape)
 		if err != nil {
@@ -233,11 +237,11 @@ func (im *importer) entering(name string, x *val, shape []sym.Int) (*val, error)
 		}
 		y.v.SetMeta(tensor.New(d, sizes...))
 	}
-	im.named[y.v] = true
+	im.hasModelName[y.v] = true
 	return y, nil
 }
 
-// atHints returns the numbers of a symbolic shape at the hints. Sizes that depend on data are taken from known.
+// atHints returns a symbolic shape at the hints. Sizes that depend on data are taken from known.
 func (im *importer) atHints(shape []sym.Int, known []int) ([]int, error) {
 	sizes := slices.Clone(known)
 	for i, s := range shape {
@@ -278,7 +282,7 @@ func (n *node) operandsOf(lists ...[]*val) []any {
 
 // scan converts Scan. In operator set 8, Scan had a batch dimension and sequence lengths.
 func scan(n *node) []*val {
-	if n.ver >= 9 {
+	if n.opset >= 9 {
 		return n.scanOnce(n.in)
 	}
 	if n.has(0) {
@@ -315,7 +319,7 @@ func scan(n *node) []*val {
 	return out
 }
 
-// directionsOf reads an attribute with one direction for each of count values. True means backwards.
+// directionsOf reads an attribute with the directions of count values. True means backwards.
 func (n *node) directionsOf(name string, count int) []bool {
 	out := make([]bool, count)
 	for i, d := range n.perDim(name, count, 0) {
@@ -334,7 +338,7 @@ func (n *node) scanOnce(in []*val) []*val {
 	}
 	inBack, outBack := n.directionsOf("scan_input_directions", scanned),
 		n.directionsOf("scan_output_directions", len(p.Output)-states)
-	if n.ver < 9 {
+	if n.opset < 9 {
 		inBack = n.directionsOf("directions", scanned)
 	}
 	inAxes, outAxes := n.perDim("scan_input_axes", scanned, 0), n.perDim("scan_output_axes", len(p.Output)-states, 0)
@@ -342,7 +346,7 @@ func (n *node) scanOnce(in []*val) []*val {
 	for k := range scanned {
 		x := in[states+k]
 		inAxes[k] = n.axis(inAxes[k], n.rank(x))
-		known = known && n.static(x)
+		known = known && n.isStatic(x)
 		if known && n.rank(x) > 0 {
 			length = n.shape(x)[inAxes[k]]
 		}
@@ -355,11 +359,11 @@ func (n *node) scanOnce(in []*val) []*val {
 				at = length - 1 - i
 			}
 			part = append(part, n.op("select", graph.Attrs{"dim": inAxes[k], "index": at},
-				in[states+k]).ofRank(n.rank(in[states+k])-1))
+				in[states+k]).withRank(n.rank(in[states+k])-1))
 		}
 		return part
 	}
-	if known && length >= 1 && length <= n.frame.unroll/max(len(p.Node), 1) {
+	if known && length >= 1 && length <= n.frame.unrollBudget/max(len(p.Node), 1) {
 		return n.unrolledScan(p, length, states, slicesAt, outAxes, outBack)
 	}
 	body := n.subgraph(p, slicesAt(0), func(int) bool { return false })
@@ -383,7 +387,7 @@ func (n *node) unrolledScan(p *pb.GraphProto, length, states int, at func(int) [
 		if i > 0 {
 			copy(in, values)
 		}
-		out := n.repeated(p, in, length)
+		out := n.convertIteration(p, in, length)
 		values = out[:states:states]
 		for k, v := range out[states:] {
 			collected[k] = append(collected[k], v)
@@ -408,13 +412,13 @@ func sequenceMap(n *node) []*val {
 		for k, v := range n.in {
 			in[k] = v
 			if v != nil && v.kind == isSequence {
-				if len(v.list) != count {
+				if len(v.members) != count {
 					n.failf("sequences differ in length")
 				}
-				in[k] = v.list[i]
+				in[k] = v.members[i]
 			}
 		}
-		for k, o := range n.repeated(p, in, 1) {
+		for k, o := range n.convertIteration(p, in, 1) {
 			lists[k] = append(lists[k], o)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// constant converts Constant, whose value is in one of several attributes.
+// constant converts Constant. The attribute with the value depends on the type of the value.
 func constant(n *node) []*val {
 	switch {
 	case n.attrs["value"] != nil:
@@ -54,8 +54,8 @@ func constantOfShape(n *node) []*val {
 	shape := n.x(0)
 	attrs["size"] = n.ref(shape)
 	y := n.op("full", attrs)
-	if sizes := n.sizesKnown(shape); sizes != nil {
-		y.sized(attrs["dtype"].(tensor.DType), sizes...)
+	if sizes := n.knownSizes(shape); sizes != nil {
+		y.withSizes(attrs["dtype"].(tensor.DType), sizes...)
 	}
 	return one(y)
 }
@@ -74,7 +74,7 @@ func rangeOp(n *node) []*val {
 	if attrs["step"] = n.refNumber(step); step.data == nil {
 		attrs["step"] = n.reference(step)
 	}
-	return one(n.op("arange", attrs).recordType(start.dtype(), 1))
+	return one(n.op("arange", attrs).withType(start.dtype(), 1))
 }
 
 func eyeLike(n *node) []*val {
@@ -101,7 +101,7 @@ func trilu(n *node) []*val {
 	return one(n.op(op, attrs, n.x(0)))
 }
 
-// maxBlock is the maximum side of a block. Its square does not overflow.
+// maxBlock is the maximum block size of DepthToSpace and SpaceToDepth. Its square does not overflow.
 const maxBlock = 1 << 15
 
 // blocks returns the image operand [N, C, H, W] of DepthToSpace or SpaceToDepth, its sizes and the block size.
@@ -144,7 +144,7 @@ func spaceToDepth(n *node) []*val {
 	return one(n.reshapeFor(y, s[0], s[1].Mul(b).Mul(b), h, w))
 }
 
-// reverseSequence reverses the first lens[b] elements of each sequence.
+// reverseSequence converts ReverseSequence, which reverses the first lens[b] elements of sequence b.
 func reverseSequence(n *node) []*val {
 	x, lens := n.x(0), n.cast(n.x(1), tensor.Int64)
 	time, batch := n.int("time_axis", 0), n.int("batch_axis", 1)
@@ -153,20 +153,21 @@ func reverseSequence(n *node) []*val {
 	if rank < 2 || time == batch || min(time, batch) != 0 || max(time, batch) != 1 {
 		n.failf("time and batch axes must be 0 and 1")
 	}
-	sides := func(x *val, axis int) *val {
+	alongAxis := func(x *val, axis int) *val { // reshapes a vector for broadcasting
 		s := slices.Repeat([]int{1}, rank)
 		s[axis] = -1
 		return n.reshape(x, s...)
 	}
-	at := sides(n.op("arange", graph.Attrs{"end": n.sizeAttrOne(shape[time]), "dtype": tensor.Int64}), time)
-	length := sides(lens, batch)
+	at := alongAxis(n.op("arange", graph.Attrs{"end": n.sizeAttrOne(shape[time]), "dtype": tensor.Int64}), time)
+	length := alongAxis(lens, batch)
 	mirrored := n.op("sub", nil, n.op("sub", nil, length, 1), at)
 	index := n.op("where", nil, n.op("lt", nil, at, length), mirrored, at)
 	index = n.op("expand", graph.Attrs{"size": n.sizeAttr(shape...)}, index)
 	return one(n.op("gather", graph.Attrs{"dim": time}, x, index))
 }
 
-// crop removes the border of images. The attribute border holds the left, top, right and bottom widths.
+// crop converts Crop, which removes the border of images. The attribute border has the left, top, right and bottom
+// width.
 func crop(n *node) []*val {
 	x := n.x(0)
 	border, _ := n.ints("border")
@@ -207,7 +208,7 @@ func centerCropPad(n *node) []*val {
 	return one(n.padded(x, before, after, 0))
 }
 
-// imageScaler scales images and adds a bias to each channel.
+// imageScaler converts ImageScaler, which scales images and adds a bias to each channel.
 func imageScaler(n *node) []*val {
 	x := n.x(0)
 	y := n.op("mul", nil, x, n.float("scale", 1))

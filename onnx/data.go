@@ -81,14 +81,13 @@ func (m *Model) decode(t *pb.TensorProto) (*tensor.Tensor, error) {
 	return fromFields(meta, t)
 }
 
-// fromBytes returns a tensor with the given little-endian data. It shares raw if raw is aligned and not of bools, and
-// copies it otherwise.
+// fromBytes is [fromStorage] for data in a slice.
 func fromBytes(m tensor.Meta, raw []byte) (*tensor.Tensor, error) {
 	return fromStorage(m, tensor.StorageOf(raw))
 }
 
-// fromStorage returns a tensor with the given little-endian data. It shares s if s is aligned and not of bools, and
-// copies it otherwise.
+// fromStorage returns a tensor with the given little-endian data. The tensor shares s if s is aligned and the dtype is
+// not bool. Otherwise it has a copy.
 func fromStorage(m tensor.Meta, s *tensor.Storage) (*tensor.Tensor, error) {
 	raw := s.Bytes()
 	if len(raw) != m.Bytes() {
@@ -150,7 +149,7 @@ func fromFields(m tensor.Meta, t *pb.TensorProto) (*tensor.Tensor, error) {
 	return fill(m, t.Int32Data, 1, func(v []int32) tensor.BF16 { return tensor.BF16(v[0]) })
 }
 
-// fill returns a tensor whose elements are in a typed data field. Each element takes per numbers of the field.
+// fill returns a tensor whose elements are in a typed data field. An element consists of per numbers of the field.
 func fill[F any, T tensor.Element](m tensor.Meta, field []F, per int, element func([]F) T) (*tensor.Tensor, error) {
 	n := m.Numel()
 	if len(field) != n*per {
@@ -164,7 +163,7 @@ func fill[F any, T tensor.Element](m tensor.Meta, field []F, per int, element fu
 }
 
 // external reads the data of a tensor from another file. need is the number of bytes that dtype and shape require. The
-// file is read, not mapped: access to a mapping of a file that was truncated would end the process.
+// file is not mapped, because access to a mapping of a truncated file would end the process.
 func (m *Model) external(t *pb.TensorProto, need int) (*tensor.Storage, error) {
 	var location string
 	offset, length := 0, -1
@@ -198,7 +197,7 @@ func (m *Model) external(t *pb.TensorProto, need int) (*tensor.Storage, error) {
 	return data, nil
 }
 
-// readRange reads a range of a file in the model's folder.
+// readRange reads length bytes from offset on of a file in the model's folder.
 func (m *Model) readRange(location string, offset, length int) (*tensor.Storage, error) {
 	path, err := m.folderPath(location)
 	if err != nil {

@@ -13,13 +13,15 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// This file maps the dim_params of a model to symbols. A dim_param is the text of a symbolic size and may be any text.
-// An identifier is the symbol of that name. Arithmetic over identifiers is an expression. Other text that contains a
-// letter is a symbol whose name is derived from the text. Text without a letter is ignored: each size with such text is
-// a separate symbol.
+// This file maps the dim_params of a model to symbols. A dim_param is the text of a symbolic size. There are four
+// kinds:
+//   - an identifier is the symbol of that name;
+//   - arithmetic over identifiers is an expression;
+//   - other text with a letter is a symbol, whose name is derived from the text;
+//   - text without a letter, such as "?", names nothing: each size with such text is a separate, unnamed symbol.
 
-// Symbol returns the graph's symbol for a dim_param that is not an identifier, such as "batch-size", or for
-// the name of an unnamed size. Any other name is returned unchanged.
+// Symbol returns the symbol of the graph for a dim_param such as "batch-size", or for the name of an unnamed size. Any
+// other name is returned unchanged.
 func (m *Model) Symbol(name string) string {
 	if m == nil || m.symbols[name] == "" {
 		return name
@@ -27,7 +29,7 @@ func (m *Model) Symbol(name string) string {
 	return m.symbols[name]
 }
 
-// bounds returns the bounds of a new symbol. They include the symbol's spelling in the model.
+// bounds returns the bounds of a new symbol, with the symbol's spelling in the model.
 func (m *Model) bounds(symbol string) (b graph.Bounds) {
 	for spelled, s := range m.symbols {
 		if s == symbol {
@@ -37,8 +39,8 @@ func (m *Model) bounds(symbol string) (b graph.Bounds) {
 	return b
 }
 
-// Sizes returns a new map with the sizes by symbol. The keys of given are symbols or dim_params, see [Model.Symbol]. It
-// is an error to give a symbol by both of its names.
+// Sizes returns a new map of sizes by symbol. The keys of given are symbols or dim_params: see [Model.Symbol]. It is an
+// error to give both names of a symbol.
 func (m *Model) Sizes(given map[string]int) (map[string]int, error) {
 	sizes := make(map[string]int, len(given))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -51,7 +53,7 @@ func (m *Model) Sizes(given map[string]int) (map[string]int, error) {
 	return sizes, nil
 }
 
-// nameSymbols chooses symbols for the input sizes whose dim_params are not identifiers.
+// nameSymbols sets m.symbols: it chooses symbols for the input sizes whose dim_params are not identifiers.
 func (m *Model) nameSymbols() {
 	own := map[string]bool{} // identifiers of the model
 	m.eachDim(func(_, text string) {
@@ -60,7 +62,7 @@ func (m *Model) nameSymbols() {
 		}
 	})
 	m.eachDim(func(unnamed, text string) {
-		if !distinct(text) {
+		if !isName(text) {
 			text = unnamed
 		}
 		if isSymbol(text) || m.symbols[text] != "" || isArithmetic(text, own) {
@@ -74,23 +76,22 @@ func (m *Model) nameSymbols() {
 	})
 }
 
-// eachDim calls f for each input size that is not a number. f gets the name that the size has if it is unnamed, and its
-// dim_param.
+// eachDim calls f for each input size that is not a number, with the size's name as an unnamed size, and its dim_param.
 func (m *Model) eachDim(f func(unnamed, text string)) {
 	for _, in := range m.proto.Graph.Input {
 		for i, d := range in.GetType().GetTensorType().GetShape().GetDim() {
 			if n, is := d.Value.(*pb.TensorShapeProto_Dimension_DimValue); !is || n.DimValue < 0 {
-				f(unnamed(in.Name, i), d.GetDimParam())
+				f(sizeName(in.Name, i), d.GetDimParam())
 			}
 		}
 	}
 }
 
-// unnamed returns the name of an unnamed size.
-func unnamed(input string, dim int) string { return fmt.Sprintf("%s_dim%d", input, dim) }
+// sizeName returns the name of a size of an input, for a size whose dim_param is not a name.
+func sizeName(input string, dim int) string { return fmt.Sprintf("%s_dim%d", input, dim) }
 
-// distinct reports whether a dim_param is a name, rather than a placeholder such as "?".
-func distinct(text string) bool { return strings.ContainsFunc(text, unicode.IsLetter) }
+// isName reports whether a dim_param is a name, and not a placeholder such as "?".
+func isName(text string) bool { return strings.ContainsFunc(text, unicode.IsLetter) }
 
 // isSymbol reports whether a text is a valid symbol name.
 func isSymbol(text string) bool {
@@ -98,8 +99,8 @@ func isSymbol(text string) bool {
 	return err == nil
 }
 
-// isArithmetic reports whether a dim_param is an expression over symbols. Words that are joined only by minus signs,
-// such as "batch-size", are one name, unless each word by itself is a symbol of the model.
+// isArithmetic reports whether a dim_param is an expression over symbols. own are the identifiers of the model. Words
+// that are joined only by minus signs, such as "batch-size", are one name, unless each word is an identifier in own.
 func isArithmetic(text string, own map[string]bool) bool {
 	env, all := sym.NewEnv(), true
 	_, err := sym.Parse(text, func(name string) (sym.Int, bool) {
@@ -113,10 +114,10 @@ func isArithmetic(text string, own map[string]bool) bool {
 	return slices.ContainsFunc(strings.Split(text, "-"), func(word string) bool { return !isSymbol(word) })
 }
 
-// dim returns a symbolic size of an input, with the fixed symbols replaced.
+// dim returns size i of an input, whose dim_param is text. Symbols in fixed are replaced by numbers.
 func (m *Model) dim(input string, i int, text string, fixed map[string]int) (graph.Dim, error) {
-	if !distinct(text) {
-		text = unnamed(input, i)
+	if !isName(text) {
+		text = sizeName(input, i)
 	}
 	if symbol := m.Symbol(text); isSymbol(symbol) {
 		if n, is := fixed[symbol]; is {
@@ -146,7 +147,7 @@ func (m *Model) dim(input string, i int, text string, fixed map[string]int) (gra
 	return graph.Dim{Expr: s.String()}, nil
 }
 
-// symbolsOf returns the symbols in a size, in the order of its text.
+// symbolsOf returns the symbols in a size, in the order of their first occurrence.
 func symbolsOf(d graph.Dim) []string {
 	var list []string
 	if d.IsNumber() {

@@ -14,11 +14,11 @@
 //	onnx.Options{Lookup: lookup, Operators: onnx.Operators{"com.example": {"Swish": onnx.As("swish")}}}
 //
 // Each weight is read into its own memory. Nodes that depend only on constants and known sizes, such as shape
-// computations, are evaluated during the import. Some parameters (a shape, axes, k) are tensor operands in ONNX and
-// attributes of the op. A constant operand becomes the attribute. If the graph computes the operand, the attribute
-// refers to the value ([graph.Ref]).
+// computations, are evaluated during the import. Some parameters, such as a shape or axes, are operands of the ONNX
+// operator but attributes of the op. A constant operand becomes the value of the attribute. For a computed operand, the
+// attribute is a reference to the value ([graph.Ref]).
 //
 // Symbolic sizes of a model become symbols of the graph. Sizes that the model computes from symbols become expressions.
-// An If on a size becomes a node that is decided when the sizes are known. No size is specialized to a number.
-// [Options.Dims] fixes sizes before the conversion; shape computations with these sizes are folded.
+// An If on a size becomes a node that chooses its branch when the sizes are known. The graph is valid for all sizes.
+// [Options.Dims] replaces symbols by numbers before the conversion, so that shape computations are folded.
 package onnx

@@ -22,8 +22,9 @@ func identity(n *node) []*val {
 	return one(n.in[0])
 }
 
-// widened adds a pointwise op. Most ops do not support uint16, uint32 and uint64. For these, widened computes in int64
-// and converts the result back. The lowest bits of sums, products and bitwise results are the same in both dtypes.
+// widened adds a pointwise op. Most ops do not support uint16, uint32 and uint64. For operands of these dtypes, widened
+// computes in int64 and converts the result back. The lowest bits of sums, products and bitwise results are the same in
+// both dtypes.
 func (n *node) widened(op string, attrs graph.Attrs, operands ...any) *val {
 	back := tensor.Invalid
 	cast := make([]any, len(operands))
@@ -57,11 +58,11 @@ func binary(op string) converter {
 	}
 }
 
-// pair returns two operands for broadcasting. Before operator set 7 the second operand is broadcast only if the node
-// requests it, and may be aligned at an axis.
+// pair returns the two operands. Before operator set 7, the attributes broadcast and axis align the second operand with
+// an axis of the first.
 func (n *node) pair() (x, y *val) {
 	x, y = n.x(0), n.x(1)
-	if n.ver >= 7 || !n.flag("broadcast", false) || n.attrs["axis"] == nil {
+	if n.opset >= 7 || !n.flag("broadcast", false) || n.attrs["axis"] == nil {
 		return x, y
 	}
 	rank := n.rank(x)
@@ -104,7 +105,7 @@ func isInf(n *node) []*val {
 	return one(n.op("zeros_like", graph.Attrs{"dtype": tensor.Bool}, x))
 }
 
-// castOp converts Cast. Before operator set 6 its target dtype was a name.
+// castOp converts Cast. Before operator set 6, the target dtype is a name.
 func castOp(n *node) []*val {
 	if a := n.attrs["to"]; a != nil && a.Type == pb.AttributeProto_STRING {
 		code, ok := pb.TensorProto_DataType_value[string(a.S)]
@@ -206,11 +207,11 @@ func where(n *node) []*val {
 	return one(n.widened("where", nil, n.cast(n.x(0), tensor.Bool), x, y))
 }
 
-// clip converts Clip. Its bounds are attributes before operator set 11, and operands since.
+// clip converts Clip. The bounds are attributes before operator set 11, and operands from set 11 on.
 func clip(n *node) []*val {
 	x := n.x(0)
 	attrs := graph.Attrs{}
-	if n.ver < 11 {
+	if n.opset < 11 {
 		for _, name := range []string{"min", "max"} {
 			if n.attrs[name] != nil {
 				attrs[name] = n.float(name, 0)

@@ -8,21 +8,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file recognizes group normalization. Exporters write it as an instance normalization between two reshapes. It is
-// converted to the op group_norm, which fuses with the ops after it and accepts any order of dimensions.
+// This file recognizes group normalization, which exporters write as an instance normalization between two reshapes.
+// The three nodes become the op group_norm, which fuses with later ops and accepts any order of dimensions. The
+// instance normalization is recorded ([node.recordGroups]) and replaced at the second reshape ([node.asGroupNorm]).
 
-// recordedGroupNorm records an instance_norm over [n, groups, ...] whose operand is a reshape of x with shape [n,
-// channels, ...].
-type recordedGroupNorm struct {
+// groupedNorm is an instance normalization over [n, groups, ...]. Its operand is a reshape of x, which has shape
+// [n, channels, ...].
+type groupedNorm struct {
 	x            *val
 	groups       int
 	eps          float64
-	weight, bias *val // per group
+	weight, bias *val // one element for each group
 }
 
-// noteGroups records y = instance_norm(x) if x is a reshape that groups the channels of another value, see
-// [recordedGroupNorm].
-func (n *node) noteGroups(x, y, weight, bias *val, eps float64) {
+// recordGroups records y = instance_norm(x) in n.groupNorms if x is a reshape that groups the channels of another
+// value.
+func (n *node) recordGroups(x, y, weight, bias *val, eps float64) {
 	lookup := n.opts.Lookup
 	if y.v == nil || y.dynamic() || x.v == nil || x.v.Node == nil || x.v.Node.Op != lookup("reshape") ||
 		lookup("group_norm") == nil {
@@ -41,25 +42,24 @@ func (n *node) noteGroups(x, y, weight, bias *val, eps float64) {
 		return
 	}
 	if n.groupNorms == nil {
-		n.groupNorms = map[*graph.Value]recordedGroupNorm{}
+		n.groupNorms = map[*graph.Value]groupedNorm{}
 	}
-	n.groupNorms[y.v] = recordedGroupNorm{base, groups, eps, weight, bias}
+	n.groupNorms[y.v] = groupedNorm{base, groups, eps, weight, bias}
 }
 
-// regrouped returns the group normalization that is equivalent to a reshape of x to the given shape. This requires that
-// noteGroups recorded x, and that the shape is the shape before the grouping; one size may be -1. Otherwise it returns
-// nil.
-func (n *node) regrouped(x *val, shape []sym.Int) *val {
+// asGroupNorm returns the group normalization that equals a reshape of x to the given shape, if noteGroups has recorded
+// x, and shape is the shape before the first reshape. One size of shape may be -1. Otherwise regrouped returns nil.
+func (n *node) asGroupNorm(x *val, shape []sym.Int) *val {
 	f, ok := n.groupNorms[x.v]
 	if !ok {
 		return nil
 	}
 	sizes, rest := n.shapeOf(f.x), 0
 	if !slices.EqualFunc(sizes, shape, func(a, b sym.Int) bool {
-		if isRest(b) {
+		if isInferred(b) {
 			rest++
 		}
-		return isRest(b) || a.Same(b)
+		return isInferred(b) || a.Same(b)
 	}) || rest > 1 {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (n *node) repeatGroups(p *val, groups int, channels sym.Int) *val {
 	return n.reshape(n.op("expand", graph.Attrs{"size": size}, n.reshape(p, groups, 1)), -1)
 }
 
-// all reports whether x is constant and all its elements equal a number.
+// all reports whether x is a constant whose elements all equal a number.
 func (x *val) all(number float64) bool {
 	if x.data == nil || x.data.DType.IsComplex() {
 		return false

@@ -20,67 +20,67 @@ const (
 	maxWork  = 1 << 25 // elements evaluated during the import
 )
 
-// importer converts one graph of a model: the main graph, or the body of a loop or branch.
+// importer converts one graph of a model to a graph.Graph: the main graph, or the body of a loop or branch.
 type importer struct {
-	model *Model
-	opts  Options
-	g     *graph.Graph
-	// named holds the graph values that already have a name of the model.
-	named map[*graph.Value]bool
-	// Symbolic sizes, see symshapes.go. The importers of a model share env, symbols, limits, unknowns and texts.
-	env          *sym.Env
-	symbols      map[string]sym.Int         // symbols of the graph
-	hints        map[string]int             // the sizes of symbols for which the graph is built
-	limits       map[string]int             // upper bounds of symbols that symfractions.go requires
-	unknowns     *int                       // counts the symbols for sizes that depend on data
-	texts        map[string]bool            // the expressions among attributes
-	used         map[string]bool            // symbols that occur in attributes
-	symbolInputs map[string]*val            // for each symbol, an input with that size
-	shapes       map[*graph.Value][]sym.Int // symbolic shapes of values
+	model        *Model
+	opts         Options
+	g            *graph.Graph          // the graph that the importer builds
+	hasModelName map[*graph.Value]bool // the values of g that already have a name of the model
 
-	groupNorms map[*graph.Value]recordedGroupNorm // recorded group normalizations, see groups.go
+	// Symbolic sizes: see symshapes.go. The importers of a model share env, symbols, limits, unknownCount and
+	// expressionTexts.
+	env             *sym.Env
+	symbols         map[string]sym.Int         // the symbols of the model's inputs
+	hints           map[string]int             // the example sizes of symbols at which the graph is built
+	limits          map[string]int             // upper bounds of symbols: see symfractions.go
+	unknownCount    *int                       // the number of symbols for sizes that depend on data
+	expressionTexts map[string]bool            // the expressions that attributes contain
+	usedSymbols     map[string]bool            // the symbols that occur in attributes
+	symbolInputs    map[string]*val            // for each symbol, an input that has the symbol as a size
+	shapes          map[*graph.Value][]sym.Int // the symbolic shapes of values
 
-	read  map[*graph.Value]*val // values that attributes are read from
-	count int                   // converted nodes
-	work  float64               // elements evaluated during the import
+	groupNorms map[*graph.Value]groupedNorm // by result: see groups.go
 
-	// For GraphSome, see skipped.go.
-	skipped  graph.Errors // errors of skipped initializers, inputs and outputs
-	rejected int          // nodes rejected for errors of their own
+	referenced map[*graph.Value]*val // the values to which attributes refer
+	nodeCount  int                   // number of converted nodes, including the nodes of nested graphs
+	evaluated  float64               // number of elements evaluated during the import
 
-	// outer converts the enclosing graph. captured lists the values of the enclosing graph that became additional
-	// inputs of this graph.
-	outer    *importer
-	captured []*val
-	captures map[*val]*val // captured values by the outer value
+	// For [Model.GraphSome]: see skipped.go.
+	skipped  graph.Errors // the errors of skipped initializers, inputs and outputs
+	rejected int          // number of nodes that are rejected for other reasons than a rejected operand
+
+	// For the body of a loop or branch.
+	outer    *importer     // the importer of the enclosing graph; nil for the main graph
+	captured []*val        // the values of the enclosing graph that became additional inputs of this graph
+	captures map[*val]*val // for each used value of the enclosing graph, the value in this graph
 }
 
-// frame is the context of a function call or a nested graph.
+// frame is the context in which nodes are converted: the main graph, a function call, or a nested graph.
 type frame struct {
-	opsets map[string]int
-	attrs  map[string]*pb.AttributeProto
-	depth  int
-	// unroll is the number of nodes to which a loop may be unrolled; nested loops share it.
-	unroll int
-	// then is set in a graph that is converted in place of a node together with the continuation of that node. It is
-	// the continuation. It is nil if the node takes the results of the graph.
-	then *continuation
+	opsets       map[string]int                // the operator-set version of each domain
+	attrs        map[string]*pb.AttributeProto // the attributes of the function call
+	depth        int                           // nesting depth of graphs and functions
+	unrollBudget int                           // the number of nodes into which a loop may be unrolled
+	// continuation follows the node in whose place this graph is converted. Converters may convert the continuation
+	// together with the last node of this graph. Nil means that the node takes the results of this graph.
+	continuation *continuation
 	// skipErrors means that a node with a mistake is skipped instead of ending the import: see skipped.go.
 	skipErrors bool
 }
 
-// scope holds the values of a graph by name. Nodes use values of the scope parent directly. The scope outerScope
-// belongs to another importer; its values become additional inputs.
+// scope holds the values of a graph by name.
 type scope struct {
-	im                 *importer
-	parent, outerScope *scope
-	vals               map[string]*val
+	im         *importer
+	parent     *scope // an enclosing scope of the same importer, whose values nodes use directly; or nil
+	outerScope *scope // a scope of the outer importer, whose values become additional inputs; or nil
+	values     map[string]*val
 }
 
+// lookup returns the value with a name in the scope or its enclosing scopes. It returns nil if there is no such value.
 func (s *scope) lookup(name string) *val {
 	var beyond *scope
 	for at := s; at != nil; at = at.parent {
-		if v := at.vals[name]; v != nil {
+		if v := at.values[name]; v != nil {
 			return v
 		}
 		beyond = at.outerScope
@@ -96,7 +96,7 @@ func (s *scope) lookup(name string) *val {
 	if err != nil {
 		panic(failure{fmt.Errorf("%q: %w", name, err)})
 	}
-	s.vals[name] = c
+	s.values[name] = c
 	return c
 }
 
@@ -124,18 +124,18 @@ func (im *importer) capture(v *val) (*val, error) {
 		c.packed = &packed{dtype: v.packed.dtype, rank: v.packed.rank, data: data, shapes: shapes,
 			outer: v.packed.outer}
 	case v.kind == isSequence:
-		c.member = v.member
-		for _, m := range v.list {
+		c.memberDType = v.memberDType
+		for _, m := range v.members {
 			mine, err := im.capture(m)
 			if err != nil {
 				return nil, err
 			}
-			c.list = append(c.list, mine)
+			c.members = append(c.members, mine)
 		}
 	case v.elements != nil:
 		e := *v.elements
 		e.make = func() *val {
-			mine, err := im.enterCaptured(&val{v: im.outer.materialise(v)})
+			mine, err := im.addCaptured(&val{v: im.outer.materialise(v)})
 			if err != nil {
 				panic(failure{fmt.Errorf("%q: %w", v.name, err)})
 			}
@@ -144,7 +144,7 @@ func (im *importer) capture(v *val) (*val, error) {
 		c.elements = &e
 	case v.data == nil && v.v != nil:
 		var err error
-		if c, err = im.enterCaptured(v); err != nil {
+		if c, err = im.addCaptured(v); err != nil {
 			return nil, err
 		}
 		im.captures[v] = c
@@ -152,9 +152,9 @@ func (im *importer) capture(v *val) (*val, error) {
 	return c, nil
 }
 
-// enterCaptured adds an input for a value of the enclosing graph.
-func (im *importer) enterCaptured(v *val) (*val, error) {
-	c, err := im.entering("outer."+v.v.Name, v, im.outer.shapeOf(v))
+// addCaptured adds an input for a value of the enclosing graph, and records the value in captured.
+func (im *importer) addCaptured(v *val) (*val, error) {
+	c, err := im.addInput("outer."+v.v.Name, v, im.outer.shapeOf(v))
 	if err == nil {
 		im.captured = append(im.captured, v)
 	}
@@ -164,12 +164,12 @@ func (im *importer) enterCaptured(v *val) (*val, error) {
 // convert converts the main graph.
 func (im *importer) convert(f *frame) (*graph.Graph, error) {
 	p := im.model.proto.Graph
-	s := &scope{im: im, vals: map[string]*val{}}
+	s := &scope{im: im, values: map[string]*val{}}
 	if err := im.initializers(p, s, f); err != nil {
 		return nil, err
 	}
 	for _, in := range p.Input {
-		if s.vals[in.Name] != nil {
+		if s.values[in.Name] != nil {
 			continue // an initializer replaces the input
 		}
 		if why := im.opts.Lost[in.Name]; f.skipErrors && why != nil {
@@ -178,17 +178,17 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 		}
 		v, err := im.input(in)
 		if err == nil {
-			s.vals[in.Name], err = v, im.g.Err()
+			s.values[in.Name], err = v, im.g.Err()
 		}
 		switch {
 		case err == nil:
 		case f.skipErrors:
 			im.skipValue(s, "input", in.Name, err)
 		default:
-			return nil, about("input", in.Name, err)
+			return nil, withSubject("input", in.Name, err)
 		}
 	}
-	results, err := im.results(p, s, f)
+	results, err := im.convertResults(p, s, f)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func (im *importer) initializers(p *pb.GraphProto, s *scope, f *frame) error {
 		data, err := im.weightOf(t, f)
 		switch {
 		case err == nil:
-			s.vals[t.Name] = &val{name: t.Name, data: data}
+			s.values[t.Name] = &val{name: t.Name, data: data}
 		case f.skipErrors:
 			im.skipValue(s, "initializer", t.Name, err)
 		default:
@@ -276,13 +276,13 @@ func (im *importer) input(in *pb.ValueInfoProto) (*val, error) {
 		}
 	}
 	v := im.g.InputDims(in.Name, d, tensor.NoFormat, dims...)
-	im.named[v] = true
+	im.hasModelName[v] = true
 	x := &val{name: in.Name, v: v}
 	if v.Dims != nil && len(im.symbols) > 0 { // not for a signature
 		if im.shapes[v], err = im.sizesOf(dims); err != nil {
 			return nil, err
 		}
-		im.recordInputSymbols(x, dims)
+		im.addSymbolInputs(x, dims)
 	}
 	return x, nil
 }
@@ -299,8 +299,8 @@ func (im *importer) sizesOf(dims []graph.Dim) ([]sym.Int, error) {
 	return shape, nil
 }
 
-// recordInputSymbols records the symbols that are sizes of an input.
-func (im *importer) recordInputSymbols(x *val, dims []graph.Dim) {
+// addSymbolInputs adds the symbols that are sizes of input x to symbolInputs.
+func (im *importer) addSymbolInputs(x *val, dims []graph.Dim) {
 	for _, d := range dims {
 		if d.Symbol != "" && im.symbolInputs[d.Symbol] == nil {
 			im.symbolInputs[d.Symbol] = x
@@ -308,7 +308,7 @@ func (im *importer) recordInputSymbols(x *val, dims []graph.Dim) {
 	}
 }
 
-// dims returns the sizes of an input. A size that is neither declared nor given is a symbol.
+// dims returns the sizes of an input. A size that is neither declared nor given in the options is a symbol.
 func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, error) {
 	given, ok := im.opts.Shapes[name]
 	switch {
@@ -344,13 +344,13 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 	return dims, nil
 }
 
-// limit is the error of a model that exceeds a limit. It concerns the whole model instead of one branch or node.
+// limit is the error of a model that exceeds a limit. The error ends the import even if mistakes are skipped.
 type limit struct{ error }
 
-// results converts the nodes of a graph and returns the values of its outputs. If the last node converted its
-// continuation, it returns the outputs of the outermost graph, see [node.final].
-func (im *importer) results(p *pb.GraphProto, s *scope, f *frame) ([]*val, error) {
-	final, err := im.nodes(p, 0, s, f)
+// convertResults converts the nodes of a graph and returns the values of its outputs. If the last converted node also
+// converted its continuation, convertResults returns [node.finalOutputs] of this node instead.
+func (im *importer) convertResults(p *pb.GraphProto, s *scope, f *frame) ([]*val, error) {
+	final, err := im.convertNodes(p, 0, s, f)
 	if final != nil || err != nil {
 		return final, err
 	}
@@ -363,9 +363,9 @@ func (im *importer) results(p *pb.GraphProto, s *scope, f *frame) ([]*val, error
 	return out, nil
 }
 
-// nodes converts the nodes that the outputs depend on, in order, from index from on. It returns [node.final] of the
-// last node that it converts.
-func (im *importer) nodes(p *pb.GraphProto, from int, s *scope, f *frame) ([]*val, error) {
+// convertNodes converts the nodes from index `from` on that the outputs depend on. It stops after a node that converted
+// its continuation, and returns [node.finalOutputs] of this node; otherwise it returns nil.
+func (im *importer) convertNodes(p *pb.GraphProto, from int, s *scope, f *frame) ([]*val, error) {
 	if f.depth > maxDepth {
 		return nil, limit{errors.New("graphs or functions are nested too deep")}
 	}
@@ -375,7 +375,7 @@ func (im *importer) nodes(p *pb.GraphProto, from int, s *scope, f *frame) ([]*va
 			continue
 		}
 		interrupt.Check(im.opts.Context)
-		final, err := im.node(n, s, f, &continuation{graph: p, from: i + 1, scope: s, frame: f, bind: n.Output})
+		final, err := im.convertNode(n, s, f, &continuation{graph: p, from: i + 1, scope: s, frame: f, bind: n.Output})
 		if final != nil || err != nil {
 			return final, err
 		}
@@ -383,8 +383,8 @@ func (im *importer) nodes(p *pb.GraphProto, from int, s *scope, f *frame) ([]*va
 	return nil, nil
 }
 
-// liveNodes marks the nodes that a graph's outputs depend on. Names that a nested graph of a node uses count as
-// operands of the node.
+// liveNodes reports, for each node, whether an output of the graph depends on the node. The names that a nested graph
+// of a node uses count as operands of the node.
 func liveNodes(p *pb.GraphProto) []bool {
 	needed := map[string]bool{}
 	for _, o := range p.Output {
@@ -395,14 +395,14 @@ func liveNodes(p *pb.GraphProto) []bool {
 		n := p.Node[i]
 		live[i] = slices.ContainsFunc(n.Output, func(o string) bool { return o != "" && needed[o] })
 		if live[i] {
-			need(n, needed, 0)
+			markNeeded(n, needed, 0)
 		}
 	}
 	return live
 }
 
-// need marks the names that a node and its nested graphs use.
-func need(n *pb.NodeProto, needed map[string]bool, depth int) {
+// markNeeded adds the names that a node and its nested graphs use to needed.
+func markNeeded(n *pb.NodeProto, needed map[string]bool, depth int) {
 	for _, in := range n.Input {
 		needed[in] = true
 	}
@@ -418,13 +418,13 @@ func need(n *pb.NodeProto, needed map[string]bool, depth int) {
 				needed[o.Name] = true
 			}
 			for _, m := range g.Node {
-				need(m, needed, depth+1)
+				markNeeded(m, needed, depth+1)
 			}
 		}
 	}
 }
 
-// materialise returns x as a value of the graph. If x is not yet in the graph, a constant or its computation is added.
+// materialise returns x as a value of the graph. If x is not yet in the graph, it adds a constant or the computation.
 func (im *importer) materialise(x *val) *graph.Value {
 	switch {
 	case x.v != nil:
@@ -436,7 +436,7 @@ func (im *importer) materialise(x *val) *graph.Value {
 			name = "const"
 		}
 		x.v = im.g.Constant(im.g.Fresh(name), x.data.Contiguous())
-		im.named[x.v] = true
+		im.hasModelName[x.v] = true
 	}
 	return x.v
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxUnrolled is the maximum number of nodes into which a loop is unrolled. A larger loop becomes a node that runs its
-// body.
+// maxUnrolled is the maximum number of nodes into which a loop is unrolled. A larger loop becomes a node with its body
+// as attribute.
 const maxUnrolled = 1 << 12
 
 func loop(n *node) []*val {
@@ -25,7 +25,7 @@ func loop(n *node) []*val {
 		n.failf("a body with %d inputs and %d outputs cannot carry %d values", len(p.Input), len(p.Output), len(carried))
 	}
 	trips, cond := n.opt(0), n.opt(1)
-	if out := n.unrolled(p, trips, cond, carried); out != nil {
+	if out := n.unroll(p, trips, cond, carried); out != nil {
 		return out
 	}
 	body, carried, sequences := n.loopBody(p, carried)
@@ -49,8 +49,8 @@ func loop(n *node) []*val {
 	return asSequences(out, sequences)
 }
 
-// tripCount returns the trip count of a loop as an expression over sizes. ok is false if there is no such expression,
-// or if the loop's condition may become false.
+// tripCount returns the number of iterations of a loop as an expression over sizes. ok is false if the number depends
+// on data, or if the loop's condition may become false.
 func (n *node) tripCount(p *pb.GraphProto, trips, cond *val) (by sym.Int, ok bool) {
 	switch {
 	case trips == nil || trips.elements == nil || len(trips.elements.list) != 1 || trips.dtype().IsFloat():
@@ -59,10 +59,10 @@ func (n *node) tripCount(p *pb.GraphProto, trips, cond *val) (by sym.Int, ok boo
 		return by, false
 	}
 	by = trips.elements.list[0].n
-	return by, n.uses(by.String())
+	return by, n.useSymbols(by.String())
 }
 
-// passesCondition reports whether a body returns its condition unchanged.
+// passesCondition reports whether the body of a loop returns its condition unchanged.
 func (n *node) passesCondition(p *pb.GraphProto) bool {
 	if len(p.Output) == 0 || len(p.Input) < 2 {
 		return false
@@ -81,9 +81,8 @@ func (n *node) passesCondition(p *pb.GraphProto) bool {
 	return false
 }
 
-// unrolled converts each iteration of a loop separately. It returns nil if the number of iterations is unknown or
-// large.
-func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*val {
+// unroll converts each iteration of a loop to nodes. It returns nil if the number of iterations is unknown or large.
+func (n *node) unroll(p *pb.GraphProto, trips, cond *val, carried []*val) []*val {
 	if trips == nil || trips.data == nil || cond != nil && cond.data == nil || !n.knownCondition(p) {
 		return nil
 	}
@@ -93,18 +92,18 @@ func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*v
 	}
 	nodes := int64(max(len(p.Node), 1))
 	sequences := slices.ContainsFunc(carried, func(v *val) bool { return v != nil && v.kind == isSequence })
-	if count > int64(n.frame.unroll)/nodes && !sequences || count > maxNodes/nodes || count < 1 {
+	if count > int64(n.frame.unrollBudget)/nodes && !sequences || count > maxNodes/nodes || count < 1 {
 		if count < 1 && len(p.Output) == 1+len(carried) {
 			return slices.Clone(carried)
 		}
 		return nil
 	}
-	going := constValue(tensor.BoolScalar(true).Tensor(tensor.Bool))
+	condition := constValue(tensor.BoolScalar(true).Tensor(tensor.Bool))
 	values := slices.Clone(carried)
 	collected := make([][]any, len(p.Output)-1-len(carried))
 	for i := range count {
-		out := n.repeated(p, append([]*val{constValue(tensor.IntScalar(i).Tensor(tensor.Int64)), going}, values...),
-			int(count))
+		iteration := constValue(tensor.IntScalar(i).Tensor(tensor.Int64))
+		out := n.convertIteration(p, append([]*val{iteration, condition}, values...), int(count))
 		if out[0].data == nil {
 			n.failf("the loop's condition depends on data")
 		}
@@ -122,8 +121,8 @@ func (n *node) unrolled(p *pb.GraphProto, trips, cond *val, carried []*val) []*v
 	return values
 }
 
-// knownCondition reports whether a loop's condition is known in each iteration. The body then returns the condition
-// unchanged, or returns a constant.
+// knownCondition reports whether a loop's condition is known in each iteration, because the body returns the condition
+// unchanged or returns a constant.
 func (n *node) knownCondition(p *pb.GraphProto) bool {
 	if len(p.Output) == 0 || len(p.Input) < 2 {
 		return false
@@ -151,8 +150,8 @@ func (n *node) knownCondition(p *pb.GraphProto) bool {
 	return false
 }
 
-// loopBody converts the body of a loop that becomes a node. It also returns the carried values, with two tensors in
-// place of each sequence, and a map from the index of the first tensor to the sequence.
+// loopBody converts the body of a loop that becomes a node. It returns the body, and the carried values in the form of
+// [asTensors].
 func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val, map[int]*packed) {
 	carried = slices.Clone(carried)
 	for i, x := range carried {
@@ -160,7 +159,7 @@ func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val,
 			carried[i] = n.packedOf(x, declaredRank(p.Input[2+i])).val()
 		}
 	}
-	for count := n.count; ; n.count = count {
+	for count := n.nodeCount; ; n.nodeCount = count {
 		start := []*val{constValue(tensor.Zeros(tensor.Int64)), constValue(tensor.Zeros(tensor.Bool))}
 		body, err := n.trySubgraph(p, append(start, carried...), func(i int) bool { return i >= 2 })
 		if err == nil {
@@ -170,7 +169,9 @@ func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val,
 		var first *memberRank
 		i := -1
 		if errors.As(err, &first) {
-			i = slices.IndexFunc(carried, func(x *val) bool { return x != nil && x.packed != nil && x.packed == first.of.outer })
+			i = slices.IndexFunc(carried, func(x *val) bool {
+				return x != nil && x.packed != nil && x.packed == first.sequence.outer
+			})
 		}
 		switch {
 		case i < 0:
@@ -184,7 +185,7 @@ func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val,
 	}
 }
 
-// declaredRank returns the declared rank of a sequence's members, or -1.
+// declaredRank returns the declared rank of a sequence's members, or -1 if the rank is not declared.
 func declaredRank(v *pb.ValueInfoProto) int {
 	if s := v.GetType().GetSequenceType().GetElemType().GetTensorType().GetShape(); s != nil {
 		return len(s.Dim)
@@ -192,8 +193,8 @@ func declaredRank(v *pb.ValueInfoProto) int {
 	return -1
 }
 
-// asTensors returns a list of values with two tensors in place of each sequence, and a map from the index of the first
-// tensor to the sequence.
+// asTensors replaces each packed sequence in a list of values by its two tensors. sequences maps the index of the first
+// tensor in out to the sequence.
 func asTensors(list []*val) (out []*val, sequences map[int]*packed) {
 	sequences = map[int]*packed{}
 	for _, x := range list {
@@ -217,18 +218,18 @@ func asSequences(list []*val, sequences map[int]*packed) (out []*val) {
 		}
 		i++
 		out = append(out, (&packed{dtype: p.dtype, rank: p.rank, data: list[i-1],
-			shapes: list[i].sized(tensor.Int64, -1, max(p.rank, 0))}).val())
+			shapes: list[i].withSizes(tensor.Int64, -1, max(p.rank, 0))}).val())
 	}
 	return out
 }
 
-// enterSequence adds the two inputs of a body that hold a sequence.
-func (im *importer) enterSequence(name string, n *node, p *packed) (*val, error) {
+// addSequence adds the two inputs of a body for a packed sequence p, which is an operand of node n.
+func (im *importer) addSequence(name string, n *node, p *packed) (*val, error) {
 	data, err := im.addOperandInput(name+".data", n, p.data, true)
 	if err != nil {
 		return nil, err
 	}
-	shapes, err := im.entering(name+".shapes", p.shapes, []sym.Int{im.unknown(0), sym.Of(max(p.rank, 0))})
+	shapes, err := im.addInput(name+".shapes", p.shapes, []sym.Int{im.newUnknown(0), sym.Of(max(p.rank, 0))})
 	if err != nil {
 		return nil, err
 	}
@@ -239,8 +240,9 @@ func (im *importer) enterSequence(name string, n *node, p *packed) (*val, error)
 	return inner.val(), nil
 }
 
-// leaveSequences replaces each sequence among the results of a body by two tensors, like the carried inputs.
-func (n *node) leaveSequences(b *nestedGraph, in []*val) (err error) {
+// splitSequences replaces each sequence among the results of a loop's body by two tensors. in are the values that the
+// body's inputs have in the first iteration.
+func (n *node) splitSequences(b *nestedGraph, in []*val) (err error) {
 	defer recoverFailure(&err)
 	for i, x := range in[2:] {
 		at := 1 + i
@@ -264,8 +266,8 @@ func (n *node) leaveSequences(b *nestedGraph, in []*val) (err error) {
 	return nil
 }
 
-// sequencesOf replaces each sequence among the results of two branches by two tensors. It returns a map from the index
-// of the first tensor to the sequence.
+// sequencesOf replaces each sequence among the results of two branches by two tensors. It returns the map of
+// [asTensors].
 func (n *node) sequencesOf(a, b *branch) (sequences map[int]*packed) {
 	both := []*branch{a, b}
 	ranks := make([]int, max(len(a.out), len(b.out)))
@@ -277,7 +279,7 @@ func (n *node) sequencesOf(a, b *branch) (sequences map[int]*packed) {
 			}
 			if p := x.out[i].packed; p != nil {
 				ranks[i] = max(ranks[i], p.rank)
-			} else if list := x.out[i].list; len(list) > 0 {
+			} else if list := x.out[i].members; len(list) > 0 {
 				ranks[i] = (&node{importer: x.im}).rank(list[0])
 			}
 		}

@@ -25,15 +25,15 @@ const maxOpset = 24
 
 // Model is an ONNX model before its conversion. It is not safe for concurrent use.
 type Model struct {
-	ctx       context.Context // of the current conversion; may be nil
+	ctx       context.Context // the context of the current conversion; may be nil
 	proto     *pb.ModelProto
 	name      string
-	folder    files.Folder // of external data
+	folder    files.Folder // the folder of external data
 	functions map[functionKey]*pb.FunctionProto
-	files     map[string]string                   // paths of external data, by location
-	raw       map[*pb.TensorProto]*tensor.Storage // raw data of initializers, which are stored outside the messages
-	weights   map[*pb.TensorProto]*tensor.Tensor
-	symbols   map[string]string // symbols of dim_params that are not identifiers, see dimnames.go
+	files     map[string]string                   // the path of each file of external data, by its location in the model
+	raw       map[*pb.TensorProto]*tensor.Storage // the raw data of initializers, whose messages have no raw data
+	weights   map[*pb.TensorProto]*tensor.Tensor  // decoded tensors
+	symbols   map[string]string                   // for dim_params that are not identifiers: the symbol; see dimnames.go
 }
 
 // functionKey identifies a function of a model.
@@ -46,7 +46,7 @@ type Options struct {
 	// Shapes gives shapes of inputs by name. An input of unknown rank requires a shape.
 	Shapes map[string][]int
 
-	// Lookup finds ops by name; nil is kernels.Lookup.
+	// Lookup finds ops by name. Nil means kernels.Lookup.
 	Lookup graph.Lookup
 	// Operators are converters of custom operators. A converter takes precedence over a function of the model with the
 	// same name. It is an error to list an operator that already has a converter.
@@ -62,8 +62,8 @@ type Options struct {
 	// Context, if not nil, cancels the conversion. The error of a cancelled conversion is the context's cause.
 	Context context.Context
 
-	skipErrors bool                   // skip mistakes, see skipped.go
-	table      map[operator]converter // all converters: see [Options.complete]
+	skipErrors bool                   // whether mistakes are skipped: see skipped.go
+	table      map[operator]converter // all converters, set by [Options.complete]
 }
 
 // Load reads a model and converts it to a graph. With the zero Options, symbols of the model stay symbolic, and the ops
@@ -76,8 +76,8 @@ func Load(path string, o Options) (*graph.Graph, error) {
 	return m.Graph(o)
 }
 
-// Open reads a model file. External data must be in the file's folder. GOMAXPROCS workers read all weights into memory,
-// so the file may change afterwards.
+// Open reads a model file with GOMAXPROCS workers. External data must be in the file's folder. All weights are read
+// into memory, so the file may change afterwards.
 func Open(path string) (*Model, error) { return OpenContext(context.Background(), path) }
 
 // OpenContext is [Open] with a context. When the context ends, the error is its cause.
@@ -108,9 +108,9 @@ func Parse(data []byte, dir string) (*Model, error) {
 	return Read(context.Background(), bytes.NewReader(data), nil, dir)
 }
 
-// Read reads a model from a reader, until the context ends. External data is in folder dir of the file system fsys; nil
-// is the file system of the operating system, and "." is the root. If dir is empty, a model with external data is
-// rejected. A reader with [io.ReaderAt] and [io.Seeker] is read in place.
+// Read reads a model from a reader. External data is in folder dir of the file system fsys. A nil fsys is the file
+// system of the operating system. The root of fsys is ".". If dir is empty, a model with external data is rejected. A
+// reader with [io.ReaderAt] and [io.Seeker] is not copied into memory. When ctx ends, the error is its cause.
 func Read(ctx context.Context, r io.Reader, fsys fs.FS, dir string) (*Model, error) {
 	if r == nil {
 		return nil, errors.New("the reader is nil")
@@ -124,7 +124,7 @@ func Read(ctx context.Context, r io.Reader, fsys fs.FS, dir string) (*Model, err
 
 func folderOf(fsys fs.FS, dir string) files.Folder { return files.FolderOf(fsys, dir, "the model") }
 
-// parse reads a model of size bytes.
+// parse reads a model of size bytes. folder has the external data.
 func parse(ctx context.Context, from io.ReaderAt, size int, folder files.Folder) (*Model, error) {
 	if size == 0 {
 		return nil, errors.New("not an ONNX model: the file is empty")
@@ -165,7 +165,7 @@ func notModel(data []byte, err error) error {
 	return errors.New("not an ONNX model: the file is truncated, or has another format")
 }
 
-// domainOf returns "" for the default domain, which has two names.
+// domainOf returns the canonical name of a domain. The default domain has the names "" and "ai.onnx"; "" is canonical.
 func domainOf(d string) string {
 	if d == "ai.onnx" {
 		return ""
@@ -186,8 +186,8 @@ func opsetsOf(imports []*pb.OperatorSetIdProto) (map[string]int, error) {
 	return sets, nil
 }
 
-// Signature returns a graph that has only the model's inputs. It omits inputs of unknown rank and unsupported inputs.
-// The conversion reports them.
+// Signature returns a graph with the model's inputs and no nodes. It omits inputs of unknown rank and unsupported
+// inputs, which [Model.Graph] rejects.
 func (m *Model) Signature() (*graph.Graph, error) {
 	if err := m.checkOpened(); err != nil {
 		return nil, err
@@ -208,27 +208,26 @@ func (m *Model) Signature() (*graph.Graph, error) {
 	return im.g, nil
 }
 
-// Graph converts the model. The graph computes values that depend on symbolic sizes, or has them as expressions. No
-// size is specialized to a number.
+// Graph converts the model. The graph is valid for all sizes of the symbols.
 func (m *Model) Graph(o Options) (*graph.Graph, error) {
 	o.skipErrors = false
-	r, err := m.read(o)
+	r, err := m.tryHints(o)
 	if err != nil {
 		return nil, err
 	}
 	return r.g, nil
 }
 
-// reading is the result of a conversion.
-type reading struct {
+// conversion is the result of a conversion.
+type conversion struct {
 	g          *graph.Graph
 	skipped    graph.Errors // skipped mistakes: see skipped.go
 	errorCount int          // number of skipped mistakes, rejected nodes included
 }
 
-// read converts the model with its symbols bound to several sets of sizes in turn, until a conversion succeeds. If
-// mistakes are skipped, it takes the sizes with the fewest mistakes.
-func (m *Model) read(o Options) (_ *reading, err error) {
+// tryHints converts the model. It tries several sets of example sizes for the symbols ([hints]) until a conversion
+// succeeds. If mistakes are skipped, it returns the conversion with the fewest mistakes.
+func (m *Model) tryHints(o Options) (_ *conversion, err error) {
 	defer tensor.CatchMemory(&err)
 	if err := m.checkOpened(); err != nil {
 		return nil, err
@@ -254,7 +253,7 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 			return nil, err
 		}
 	}
-	var best *reading
+	var best *conversion
 	var first error
 	for _, h := range hints {
 		interrupt.Check(o.Context)
@@ -263,7 +262,7 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 			return nil, err
 		}
 		symbols := len(im.g.Symbols)
-		r, err := im.reading(&frame{opsets: sets, unroll: maxUnrolled, skipErrors: o.skipErrors})
+		r, err := im.convertAtHints(&frame{opsets: sets, unrollBudget: maxUnrolled, skipErrors: o.skipErrors})
 		switch {
 		case err != nil && first == nil:
 			first = err
@@ -291,21 +290,21 @@ func (m *Model) read(o Options) (_ *reading, err error) {
 func (m *Model) importer(o Options) *importer {
 	g := graph.New(m.name, o.Lookup)
 	g.SetContext(o.Context)
-	return &importer{model: m, opts: o, g: g, named: map[*graph.Value]bool{},
+	return &importer{model: m, opts: o, g: g, hasModelName: map[*graph.Value]bool{},
 		env: sym.NewEnv(), symbols: map[string]sym.Int{}, hints: map[string]int{}, limits: map[string]int{},
-		unknowns: new(int), texts: map[string]bool{}, used: map[string]bool{}, symbolInputs: map[string]*val{},
-		shapes: map[*graph.Value][]sym.Int{}, read: map[*graph.Value]*val{}}
+		unknownCount: new(int), expressionTexts: map[string]bool{}, usedSymbols: map[string]bool{},
+		symbolInputs: map[string]*val{}, shapes: map[*graph.Value][]sym.Int{}, referenced: map[*graph.Value]*val{}}
 }
 
-// reading converts the model's graph.
-func (im *importer) reading(f *frame) (*reading, error) {
+// convertAtHints converts the model's graph at the hints of the importer.
+func (im *importer) convertAtHints(f *frame) (*conversion, error) {
 	g, err := im.convert(f)
 	for name, most := range im.limits {
 		b := im.g.Symbols[name]
 		b.Max = most
 		im.g.Symbols[name] = b
 	}
-	return &reading{g: g, skipped: im.skipped, errorCount: len(im.skipped) + im.rejected}, err
+	return &conversion{g: g, skipped: im.skipped, errorCount: len(im.skipped) + im.rejected}, err
 }
 
 // rebind gives symbols their default sizes, which apply until a caller binds the symbols. If the graph rejects the

@@ -11,47 +11,47 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// node is a node of a model during its conversion. Its methods panic with a failure on errors. The panic ends the
-// converter, and convert returns the error.
+// node is a node of the model during its conversion. Converters call its methods, which panic with a [failure] if the
+// node has a mistake. [node.convert] recovers the panic and returns the error.
 type node struct {
 	*importer
-	scope       *scope
-	frame       *frame
-	proto       *pb.NodeProto
-	ver         int // version of the operator set
-	in          []*val
-	attrs       map[string]*pb.AttributeProto
-	unavailable *val // an unavailable operand; nil if there is none
-	// following is the continuation of the node. A converter that also converts the continuation returns no
-	// results, and sets final to the outputs of the outermost graph.
-	following *continuation
-	final     []*val
-	returned  bool // its [Converter] has returned
+	scope             *scope
+	frame             *frame
+	proto             *pb.NodeProto
+	opset             int    // version of the operator set
+	in                []*val // operands; nil for an omitted operand
+	attrs             map[string]*pb.AttributeProto
+	unavailable       *val          // the first unavailable operand; nil for none
+	continuation      *continuation // the nodes of the model that follow this node
+	converterReturned bool          // whether the [Converter] of the node has returned
+	// finalOutputs is set if the converter also converted the continuation: the outputs of the outermost graph.
+	finalOutputs []*val
 }
 
-// converter returns the outputs of a node.
+// converter converts a node and returns its outputs. It returns nil if it sets node.finalOutputs.
 type converter func(n *node) []*val
 
 // failure is the panic value that ends a converter.
 type failure struct{ err error }
 
+// failf ends the converter with an error.
 func (n *node) failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
 
-// node converts one node and enters its outputs in the scope. It returns [node.final].
-func (im *importer) node(p *pb.NodeProto, s *scope, f *frame, following *continuation) ([]*val, error) {
-	if im.count++; im.count > maxNodes {
+// convertNode converts one node and adds its outputs to the scope. It returns [node.finalOutputs].
+func (im *importer) convertNode(p *pb.NodeProto, s *scope, f *frame, following *continuation) ([]*val, error) {
+	if im.nodeCount++; im.nodeCount > maxNodes {
 		return nil, limit{fmt.Errorf("the model has more than %d nodes", maxNodes)}
 	}
-	n := &node{importer: im, scope: s, frame: f, proto: p, attrs: map[string]*pb.AttributeProto{}, following: following}
+	n := &node{importer: im, scope: s, frame: f, proto: p, attrs: map[string]*pb.AttributeProto{}, continuation: following}
 	domain := domainOf(p.Domain)
-	n.ver = f.opsets[domain]
-	out, err := n.attempt(domain)
-	if err == nil && n.final == nil {
-		err = n.enter(out)
+	n.opset = f.opsets[domain]
+	out, err := n.convertOrSkip(domain)
+	if err == nil && n.finalOutputs == nil {
+		err = n.bindOutputs(out)
 	}
 	switch {
 	case err == nil:
-		return n.final, nil
+		return n.finalOutputs, nil
 	case f.canSkip(err):
 		n.skipNode(err, p.Output)
 		return nil, nil
@@ -79,14 +79,14 @@ func (im *importer) name(x *val, name string) {
 	if x.name == "" {
 		x.name = name
 	}
-	if x.v == nil || im.named[x.v] || x.v.Node == nil {
+	if x.v == nil || im.hasModelName[x.v] || x.v.Node == nil {
 		return
 	}
-	im.named[x.v] = true
+	im.hasModelName[x.v] = true
 	x.v.Named(im.g.Fresh(name))
 }
 
-// operands looks up the operands and attributes.
+// operands sets in, attrs and unavailable.
 func (n *node) operands() error {
 	for _, name := range n.proto.Input {
 		var v *val
@@ -106,7 +106,7 @@ func (n *node) operands() error {
 	for _, a := range n.proto.Attribute {
 		if a.RefAttrName != "" {
 			if a = n.frame.attrs[a.RefAttrName]; a == nil {
-				continue // omitted in the call
+				continue // the call omits the attribute
 			}
 			n.attrs[attrName(n.proto, a)] = a
 			continue
@@ -116,7 +116,7 @@ func (n *node) operands() error {
 	return nil
 }
 
-// attrName returns the name under which the node has an attribute of the enclosing function.
+// attrName returns the node's name of attribute a of the enclosing function.
 func attrName(p *pb.NodeProto, a *pb.AttributeProto) string {
 	for _, b := range p.Attribute {
 		if b.RefAttrName == a.Name {
@@ -164,7 +164,7 @@ func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 		return nil, err
 	}
 	inner := &frame{opsets: sets, attrs: map[string]*pb.AttributeProto{}, depth: n.frame.depth + 1,
-		unroll: n.frame.unroll, then: n.following, skipErrors: n.frame.skipErrors}
+		unrollBudget: n.frame.unrollBudget, continuation: n.continuation, skipErrors: n.frame.skipErrors}
 	for _, a := range f.AttributeProto {
 		inner.attrs[a.Name] = a
 	}
@@ -174,24 +174,24 @@ func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 			Floats:       a.Floats, Ints: a.Ints, Strings: a.Strings, Tensors: a.Tensors, Graphs: a.Graphs}
 		inner.attrs[name] = b
 	}
-	s := &scope{im: n.importer, vals: map[string]*val{}}
+	s := &scope{im: n.importer, values: map[string]*val{}}
 	for i, name := range f.Input {
 		if i < len(n.in) && n.in[i] != nil {
-			s.vals[name] = n.in[i]
+			s.values[name] = n.in[i]
 		} else {
-			s.vals[name] = &val{kind: isEmptyOptional}
+			s.values[name] = &val{kind: isEmptyOptional}
 		}
 	}
 	body := &pb.GraphProto{Node: f.Node}
 	for _, o := range f.Output {
 		body.Output = append(body.Output, &pb.ValueInfoProto{Name: o})
 	}
-	if n.final, err = n.nodes(body, 0, s, inner); err != nil {
+	if n.finalOutputs, err = n.convertNodes(body, 0, s, inner); err != nil {
 		return nil, fmt.Errorf("function: %w", err)
 	}
 	out := make([]*val, len(f.Output))
 	for i, name := range f.Output {
-		out[i] = s.vals[name]
+		out[i] = s.values[name]
 	}
 	return out, nil
 }
@@ -210,7 +210,7 @@ func (n *node) x(i int) *val {
 	return n.in[i]
 }
 
-// opt returns operand i, or nil if it is omitted.
+// opt returns operand i, which must be a tensor, or nil if the operand is omitted.
 func (n *node) opt(i int) *val {
 	if !n.has(i) {
 		return nil
@@ -232,7 +232,7 @@ func (n *node) rank(x *val) int {
 	return len(x.outline.Sizes)
 }
 
-// axis normalizes a dimension to be non-negative.
+// axis adds rank to a negative dimension. It fails if the dimension is out of range.
 func (n *node) axis(d, rank int) int {
 	if d < -rank || d >= max(rank, 1) {
 		n.failf("axis %d is out of range: the operand has %d dimensions", d, rank)
@@ -243,7 +243,7 @@ func (n *node) axis(d, rank int) int {
 	return d
 }
 
-// axes normalizes dimensions, which must be distinct.
+// axes applies [node.axis] to each dimension. It fails if a dimension occurs twice.
 func (n *node) axes(list []int, rank int) []int {
 	out := make([]int, len(list))
 	seen := map[int]bool{}
@@ -257,7 +257,7 @@ func (n *node) axes(list []int, rank int) []int {
 	return out
 }
 
-// attr returns an attribute of the given type; nil if it is omitted.
+// attr returns an attribute, which must have type t, or nil if the attribute is omitted.
 func (n *node) attr(name string, t pb.AttributeProto_AttributeType) *pb.AttributeProto {
 	a := n.attrs[name]
 	if a != nil && a.Type != t && a.Type != pb.AttributeProto_UNDEFINED {
@@ -266,6 +266,7 @@ func (n *node) attr(name string, t pb.AttributeProto_AttributeType) *pb.Attribut
 	return a
 }
 
+// int returns an attribute, or def if the attribute is omitted. flag, float and text are similar.
 func (n *node) int(name string, def int) int {
 	if a := n.attr(name, pb.AttributeProto_INT); a != nil {
 		return int(a.I)
@@ -294,7 +295,7 @@ func (n *node) text(name, def string) string {
 	return def
 }
 
-// ints returns a list attribute. ok is false if it is omitted.
+// ints returns a list attribute. ok is false if the attribute is omitted.
 func (n *node) ints(name string) ([]int, bool) {
 	a := n.attr(name, pb.AttributeProto_INTS)
 	if a == nil {
@@ -319,7 +320,7 @@ func (n *node) floats(name string) ([]float64, bool) {
 	return out, true
 }
 
-// dtypeAttr returns a dtype attribute; Invalid if it is omitted or undefined.
+// dtypeAttr returns a dtype attribute. It returns Invalid if the attribute is omitted or 0.
 func (n *node) dtypeAttr(name string) tensor.DType {
 	a := n.attr(name, pb.AttributeProto_INT)
 	if a == nil || a.I == 0 {
@@ -332,13 +333,13 @@ func (n *node) dtypeAttr(name string) tensor.DType {
 	return d
 }
 
-// value returns x as a value of the graph.
+// value returns x, which must be a tensor or nil, as a value of the graph.
 func (n *node) value(x *val) *graph.Value {
 	if x == nil {
 		return nil
 	}
 	if x.kind != isTensor {
-		n.failf("want a tensor, got a sequence")
+		n.failf("want a tensor, got %v", x.kind)
 	}
 	return n.materialise(x)
 }

@@ -11,10 +11,10 @@ import (
 func batchNormalization(n *node) []*val {
 	x, w, b, mean, variance := n.x(0), n.x(1), n.x(2), n.x(3), n.x(4)
 	eps := n.float("epsilon", 1e-5)
-	if n.ver >= 14 && n.flag("training_mode", false) {
+	if n.opset >= 14 && n.flag("training_mode", false) {
 		return n.batchTraining(x, w, b, mean, variance, eps)
 	}
-	if n.ver < 9 && !n.flag("spatial", true) {
+	if n.opset < 9 && !n.flag("spatial", true) {
 		// The parameters have one number per element of a sample.
 		y := n.op("mul", nil, n.op("sub", nil, x, mean), n.op("rsqrt", nil, n.op("add", nil, variance, eps)))
 		return one(n.op("add", nil, n.op("mul", nil, y, w), b))
@@ -33,7 +33,7 @@ func (n *node) convertLike(p, x *val) *val {
 	return n.cast(p, x.dtype())
 }
 
-// batchTraining normalizes by the batch's own statistics, and updates the running statistics.
+// batchTraining normalizes by the statistics of the batch, and updates the running statistics.
 func (n *node) batchTraining(x, w, b, mean, variance *val, eps float64) []*val {
 	var dims []int
 	for i := range n.rank(x) {
@@ -56,7 +56,7 @@ func (n *node) batchTraining(x, w, b, mean, variance *val, eps float64) []*val {
 func instanceNormalization(n *node) []*val {
 	x, w, b, eps := n.x(0), n.x(1), n.x(2), n.float("epsilon", 1e-5)
 	y := n.op("instance_norm", graph.Attrs{"eps": eps}, x, w, b)
-	n.noteGroups(x, y, w, b, eps)
+	n.recordGroups(x, y, w, b, eps)
 	return one(y)
 }
 
@@ -66,7 +66,7 @@ func layerNormalization(n *node) []*val {
 	axis := n.axis(n.int("axis", -1), rank)
 	eps := n.float("epsilon", 1e-5)
 	s := n.symShape(x)[axis:]
-	last := n.op("slice", graph.Attrs{"dim": 0, "start": axis}, n.shapeVector(x)).recordType(tensor.Int64, 1)
+	last := n.op("slice", graph.Attrs{"dim": 0, "start": axis}, n.shapeVector(x)).withType(tensor.Int64, 1)
 	normalized := graph.Attrs{"normalized_shape": n.ref(last), "eps": eps}
 	fits := func(p *val) bool {
 		return p == nil || slices.EqualFunc(n.symShape(p), s, func(a, b sym.Int) bool { return a.Same(b) })
@@ -96,7 +96,8 @@ func layerNormalization(n *node) []*val {
 	return append(out, stats[1], n.op("rsqrt", nil, n.op("add", nil, stats[0], eps)))
 }
 
-// groupNormalization has scale and bias per group before operator set 21, and per channel since operator set 21.
+// groupNormalization converts GroupNormalization. Scale and bias have an element for each group before operator set 21,
+// and an element for each channel from set 21 on.
 func groupNormalization(n *node) []*val {
 	x, w, b := n.x(0), n.x(1), n.x(2)
 	groups := n.int("num_groups", 0)
@@ -107,7 +108,7 @@ func groupNormalization(n *node) []*val {
 	if c, known := channels.Known(); known && c%groups != 0 {
 		n.failf("%d channels cannot form %d groups", c, groups)
 	}
-	if n.ver < 21 {
+	if n.opset < 21 {
 		w, b = n.repeatGroups(w, groups, channels), n.repeatGroups(b, groups, channels)
 	}
 	return one(n.op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.float("epsilon", 1e-5)}, x, n.convertLike(w,
@@ -115,7 +116,7 @@ func groupNormalization(n *node) []*val {
 		n.convertLike(b, x)))
 }
 
-// lrn divides each element by a power of the mean square over neighbouring channels.
+// lrn converts LRN, which divides each element by a power of the mean square over neighbouring channels.
 func lrn(n *node) []*val {
 	x := n.x(0)
 	size := n.int("size", 1)
@@ -127,7 +128,7 @@ func lrn(n *node) []*val {
 	before[1], after[1] = sym.Of((size-1)/2), sym.Of(size/2)
 	squares := n.padded(n.op("mul", nil, x, x), before, after, 0)
 	sum := n.op("sum", graph.Attrs{"dim": []int{rank}},
-		n.op("unfold", graph.Attrs{"dimension": 1, "size": size, "step": 1}, squares).ofRank(rank+1)).ofRank(rank)
+		n.op("unfold", graph.Attrs{"dimension": 1, "size": size, "step": 1}, squares).withRank(rank+1)).withRank(rank)
 	base := n.op("add", nil, n.op("mul", nil, sum, n.float("alpha", 1e-4)/float64(size)), n.float("bias", 1))
 	return one(n.op("div", nil, x, n.op("pow", nil, base, n.float("beta", 0.75))))
 }
@@ -137,12 +138,12 @@ func meanVarianceNormalization(n *node) []*val {
 	axes, ok := n.ints("axes")
 	if !ok {
 		axes = []int{0, 2, 3}
-		if n.ver < 9 && n.flag("across_channels", false) {
+		if n.opset < 9 && n.flag("across_channels", false) {
 			axes = []int{0, 1, 2, 3}
 		}
 	}
 	centred := n.op("sub", nil, x, n.op("mean", graph.Attrs{"dim": axes, "keepdim": true}, x))
-	if n.ver < 9 && !n.flag("normalize_variance", true) {
+	if n.opset < 9 && !n.flag("normalize_variance", true) {
 		return one(centred)
 	}
 	spread := n.op("sqrt", nil, n.op("var", graph.Attrs{"dim": axes, "correction": 0, "keepdim": true}, x))
@@ -150,16 +151,17 @@ func meanVarianceNormalization(n *node) []*val {
 }
 
 func nllLoss(n *node) []*val {
-	return one(n.nll(n.x(0), n.x(1), n.opt(2)))
+	return one(n.nllOf(n.x(0), n.x(1), n.opt(2)))
 }
 
 func crossEntropyLoss(n *node) []*val {
 	logs := n.op("log_softmax", graph.Attrs{"dim": 1}, n.x(0))
-	return []*val{n.nll(logs, n.x(1), n.opt(2)), logs}
+	return []*val{n.nllOf(logs, n.x(1), n.opt(2)), logs}
 }
 
-// nll returns the negated and weighted element of the class that target selects. Dimension 1 has the classes.
-func (n *node) nll(x, target, weight *val) *val {
+// nllOf returns the negative log-likelihood loss. x has the log-probabilities, with the classes in dimension 1; target
+// selects the class, and weight has a factor for each class.
+func (n *node) nllOf(x, target, weight *val) *val {
 	ignored := n.attrs["ignore_index"] != nil
 	target = n.cast(target, tensor.Int64)
 	var keep *val
@@ -169,11 +171,11 @@ func (n *node) nll(x, target, weight *val) *val {
 		target = n.op("where", nil, keep, target, n.op("zeros_like", nil, target))
 	}
 	rank := n.rank(x)
-	picked := n.op("gather", graph.Attrs{"dim": 1}, x, n.op("unsqueeze", graph.Attrs{"dim": 1}, target).ofRank(rank))
-	loss := n.op("neg", nil, n.op("squeeze", graph.Attrs{"dim": 1}, picked).ofRank(rank-1))
+	picked := n.op("gather", graph.Attrs{"dim": 1}, x, n.op("unsqueeze", graph.Attrs{"dim": 1}, target).withRank(rank))
+	loss := n.op("neg", nil, n.op("squeeze", graph.Attrs{"dim": 1}, picked).withRank(rank-1))
 	var w *val
 	if weight != nil {
-		w = n.op("index", nil, n.cast(weight, d), target).ofRank(rank - 1)
+		w = n.op("index", nil, n.cast(weight, d), target).withRank(rank - 1)
 		if ignored {
 			w = n.op("mul", nil, w, n.cast(keep, d))
 		}
@@ -187,12 +189,12 @@ func (n *node) nll(x, target, weight *val) *val {
 	case "none":
 		return loss
 	case "sum":
-		return n.op("sum", nil, loss).ofRank(0)
+		return n.op("sum", nil, loss).withRank(0)
 	case "mean":
 		if w == nil {
-			return n.op("mean", nil, loss).ofRank(0)
+			return n.op("mean", nil, loss).withRank(0)
 		}
-		return n.op("div", nil, n.op("sum", nil, loss), n.op("sum", nil, w)).ofRank(0)
+		return n.op("div", nil, n.op("sum", nil, loss), n.op("sum", nil, w)).withRank(0)
 	default:
 		n.failf("reduction %q is not supported", how)
 		return nil

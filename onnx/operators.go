@@ -18,12 +18,12 @@ import (
 type Operators map[string]map[string]Converter
 
 // Converter returns the outputs of an operator's node. Unused outputs at the end may be omitted. A Converter may be
-// called several times for one node, because a model is converted for several sizes; every call must give the same
-// result. [As] returns a Converter for an operator that is equal to one op.
+// called several times for one node, because a model is converted for several sizes. Every call must give the same
+// result. [As] returns a Converter for an operator that equals an op.
 type Converter func(n Node) ([]Value, error)
 
-// As returns the Converter of an operator that is equal to one op of the graph's catalogue. Operands and attribute
-// names must be the same.
+// As returns the Converter of an operator that equals an op of the graph's catalogue. The op must have the same
+// operands and attribute names.
 func As(op string) Converter {
 	return func(n Node) ([]Value, error) {
 		attrs, err := n.Attrs()
@@ -38,7 +38,7 @@ func As(op string) Converter {
 	}
 }
 
-// Node is a node of a model for its Converter. It is valid until the converter returns.
+// Node is a node of a model, the argument of a [Converter]. It is valid until the Converter returns.
 type Node struct{ n *node }
 
 // Value is a value of a model during its conversion. The zero Value is an omitted operand.
@@ -60,7 +60,7 @@ func (n Node) Operator() (domain, name string, version int) {
 	if n.n == nil {
 		return "", "", 0
 	}
-	return domainOf(n.n.proto.Domain), n.n.proto.OpType, n.n.ver
+	return domainOf(n.n.proto.Domain), n.n.proto.OpType, n.n.opset
 }
 
 // Inputs returns the operands.
@@ -109,11 +109,11 @@ func (n *node) attrValue(a *pb.AttributeProto) (any, error) {
 	case pb.AttributeProto_STRING:
 		return string(a.S), nil
 	case pb.AttributeProto_INTS:
-		return mapped(a.Ints, func(i int64) int { return int(i) }), nil
+		return mapSlice(a.Ints, func(i int64) int { return int(i) }), nil
 	case pb.AttributeProto_FLOATS:
-		return mapped(a.Floats, shortest), nil
+		return mapSlice(a.Floats, shortest), nil
 	case pb.AttributeProto_STRINGS:
-		return mapped(a.Strings, func(s []byte) string { return string(s) }), nil
+		return mapSlice(a.Strings, func(s []byte) string { return string(s) }), nil
 	case pb.AttributeProto_TENSOR:
 		if a.T == nil {
 			return nil, errors.New("it has no tensor")
@@ -123,7 +123,7 @@ func (n *node) attrValue(a *pb.AttributeProto) (any, error) {
 	return nil, fmt.Errorf("attributes of type %s are not supported", strings.ToLower(a.Type.String()))
 }
 
-func mapped[A, B any](list []A, f func(A) B) []B {
+func mapSlice[A, B any](list []A, f func(A) B) []B {
 	out := make([]B, len(list))
 	for i, a := range list {
 		out[i] = f(a)
@@ -131,14 +131,14 @@ func mapped[A, B any](list []A, f func(A) B) []B {
 	return out
 }
 
-// Apply applies an op of the graph's catalogue. An operand is a [Value], a number, a bool, a tensor, or nil if omitted.
-// If all operands are small constants, the results are constants, and the graph is not changed. An op with a variable
-// number of results returns one result for each output of the node.
+// Apply applies an op of the graph's catalogue and returns its results. An operand is a [Value], a number, a bool, a
+// tensor, or nil if omitted. If all operands are small constants, the results are constants, and the graph is not
+// changed. An op with a variable number of results returns one result for each output of the node.
 func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value, err error) {
 	if n.n == nil {
 		return nil, errNoNode
 	}
-	if n.n.returned {
+	if n.n.converterReturned {
 		return nil, errors.New("the node is no longer valid: its converter has returned")
 	}
 	defer recoverFailure(&err)
@@ -207,7 +207,7 @@ func (n Node) Shape(v Value) (sizes []int, ok bool) {
 // operator is a key of the table of converters.
 type operator struct{ domain, name string }
 
-// complete sets defaults, and builds the table of converters.
+// complete sets the default lookup, and builds the table of converters.
 func (o *Options) complete() error {
 	if o.Lookup == nil {
 		o.Lookup = kernels.Lookup
@@ -231,8 +231,8 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// addConverters adds converters to a table. If replace is set, each operator must already have a converter in the
-// table. Otherwise none may have a converter.
+// addConverters adds converters to a table. If replace is true, each operator must already have a converter in the
+// table. Otherwise no operator may have a converter.
 func (o Operators) addConverters(table map[operator]converter, replace bool) error {
 	for _, domain := range slices.Sorted(maps.Keys(o)) {
 		for _, name := range slices.Sorted(maps.Keys(o[domain])) {
@@ -252,7 +252,7 @@ func (o Operators) addConverters(table map[operator]converter, replace bool) err
 	return nil
 }
 
-// nearest suggests a similar operator of the same domain.
+// nearest returns the end of a message: a similar operator of the same domain, or "".
 func nearest(key operator, table map[operator]converter) string {
 	return suggest.DidYouMean(suggest.Nearest(key.name, func(yield func(string) bool) {
 		for k := range table {
@@ -273,7 +273,7 @@ func (o operator) String() string {
 
 // convert adapts c to the importer.
 func (c Converter) convert(n *node) []*val {
-	defer func() { n.returned = true }()
+	defer func() { n.converterReturned = true }()
 	values, err := c(Node{n})
 	if err != nil {
 		n.failf("%w", err)
@@ -288,8 +288,8 @@ func (c Converter) convert(n *node) []*val {
 	return out
 }
 
-// function returns the function of the model that a node calls. It returns nil for an operator, and if a custom
-// converter takes precedence.
+// function returns the function of the model that a node calls. It returns nil for an operator, and for a function that
+// a converter in Options.Operators replaces.
 func (m *Model) function(n *pb.NodeProto, o Options) *pb.FunctionProto {
 	domain := domainOf(n.Domain)
 	for d, list := range o.Operators {

@@ -10,41 +10,40 @@ import (
 )
 
 // This file converts operators on sequences whose members are unknown during the import. Such a sequence becomes a pair
-// of tensors: the concatenated elements of all members, and a table of the members' shapes. Sequence operators are
-// converted to operators on these tensors. All members have the same dtype and the same rank; their sizes may differ.
+// of tensors: the concatenated elements of all members, and a table of the members' shapes. Sequence operators become
+// ops on the two tensors. All members have the same dtype and the same rank; their sizes may differ.
 
 // packed is a sequence that is represented by a pair of tensors.
 type packed struct {
-	dtype tensor.DType
-	// rank is the members' rank. It is -1 if no member was inserted yet.
-	rank   int
-	data   *val // all elements, [n]
-	shapes *val // [members, rank], int64
-	// outer is set in the body of a loop that carries a sequence of rank -1. It is the carried sequence. Its rank
-	// becomes the rank of the first inserted member: see [memberRank].
+	dtype  tensor.DType
+	rank   int  // rank of the members; -1 if no member was inserted yet
+	data   *val // the elements of all members, a vector
+	shapes *val // the shapes of the members, [members, rank], int64
+	// outer is set in the body of a loop that carries a sequence of rank -1: the sequence outside the body. The first
+	// member that the body inserts determines its rank: see [memberRank].
 	outer *packed
 }
 
-// memberRank is the error of a loop body that inserts the first member of a carried sequence. It tells the rank of the
-// member. The body is then converted again with that rank.
+// memberRank is the error of a loop body that inserts the first member of a carried sequence. loopBody then converts
+// the body again, with the rank and dtype of the member.
 type memberRank struct {
-	of    *packed
-	rank  int
-	dtype tensor.DType
+	sequence *packed // the sequence in the body
+	rank     int
+	dtype    tensor.DType
 }
 
 func (m *memberRank) Error() string {
 	return fmt.Sprintf("a sequence that a loop carries gets members of %d dimensions", m.rank)
 }
 
-// packedOpset is the version of the operators that sequence operators are converted to.
+// packedOpset is the operator set of the ONNX operators that [node.onnxOp] converts.
 const packedOpset = 18
 
-// onnxOp converts an ONNX operator on given operands as a part of the conversion of n.
+// onnxOp applies an ONNX operator to operands, as a part of the conversion of n.
 func (n *node) onnxOp(op string, attrs []*pb.AttributeProto, in ...*val) *val {
 	f := *n.frame
-	f.opsets, f.then, f.skipErrors = map[string]int{"": packedOpset}, nil, false
-	m := &node{importer: n.importer, scope: n.scope, frame: &f, ver: packedOpset, in: in,
+	f.opsets, f.continuation, f.skipErrors = map[string]int{"": packedOpset}, nil, false
+	m := &node{importer: n.importer, scope: n.scope, frame: &f, opset: packedOpset, in: in,
 		proto: &pb.NodeProto{OpType: op, Name: n.proto.Name, Output: []string{""}}, attrs: map[string]*pb.AttributeProto{}}
 	for _, a := range attrs {
 		m.attrs[a.Name] = a
@@ -70,40 +69,42 @@ func (n *node) concatenated(parts ...*val) *val {
 	return n.onnxOp("Concat", intAttr("axis", 0), parts...)
 }
 
-// rows returns the range of a value's first dimension between from and to, which are vectors of one element.
-func (n *node) rows(x, from, to *val) *val { return n.onnxOp("Slice", nil, x, from, to, vectorOf(0)) }
+// rowRange returns the rows of x from index from up to index to. from and to are vectors of one element.
+func (n *node) rowRange(x, from, to *val) *val {
+	return n.onnxOp("Slice", nil, x, from, to, vectorOf(0))
+}
 
-func (n *node) total(x *val, axis int) *val {
+func (n *node) sumAlong(x *val, axis int) *val {
 	return n.onnxOp("ReduceSum", intAttr("keepdims", 0), x, vectorOf(axis))
 }
 
-// lengths returns the number of elements of each row of a table of shapes.
-func (n *node) lengths(shapes *val) *val {
+// rowProducts returns the number of elements of each row of a table of shapes.
+func (n *node) rowProducts(shapes *val) *val {
 	return n.onnxOp("ReduceProd", intAttr("keepdims", 0), shapes, vectorOf(1))
 }
 
-// vector returns a number as a vector of one element.
+// vector reshapes a value of one element to a vector.
 func (n *node) vector(x *val) *val { return n.onnxOp("Reshape", nil, x, vectorOf(1)) }
 
-func (n *node) plus(x, y *val) *val { return n.onnxOp("Add", nil, x, y) }
+func (n *node) add(x, y *val) *val { return n.onnxOp("Add", nil, x, y) }
 
-// toEnd is the end of a slice that extends to the last element.
+// toEnd is the end of a Slice that includes the last element.
 const toEnd = math.MaxInt32
 
-// packedOf returns a sequence as a pair of tensors.
+// packedOf returns sequence x as a pair of tensors. rank is the rank of the members if the sequence is empty.
 func (n *node) packedOf(x *val, rank int) *packed {
 	if x.packed != nil {
 		return x.packed
 	}
-	p := &packed{dtype: x.member, rank: rank}
-	if len(x.list) > 0 {
-		p.dtype, p.rank = x.list[0].dtype(), n.rank(x.list[0])
+	p := &packed{dtype: x.memberDType, rank: rank}
+	if len(x.members) > 0 {
+		p.dtype, p.rank = x.members[0].dtype(), n.rank(x.members[0])
 	}
 	if !p.dtype.Valid() {
 		p.dtype = tensor.Float32
 	}
 	p.data, p.shapes = constValue(tensor.Zeros(p.dtype, 0)), constValue(tensor.Zeros(tensor.Int64, 0, max(p.rank, 0)))
-	for _, m := range x.list {
+	for _, m := range x.members {
 		p = n.appended(p, m)
 	}
 	return p
@@ -122,8 +123,8 @@ func (n *node) checkMember(p *packed, x *val) {
 	}
 }
 
-// row returns the elements and the shape of a member, as they are stored in a packed sequence.
-func (n *node) row(x *val) (data, shape *val) {
+// packMember returns the elements and the shape of member x in the form of packed.data and packed.shapes.
+func (n *node) packMember(x *val) (data, shape *val) {
 	rank := n.rank(x)
 	data = n.onnxOp("Reshape", nil, x, vectorOf(-1))
 	shape = n.onnxOp("Reshape", intAttr("allowzero", 1), n.onnxOp("Shape", nil, x), vectorOf(1, rank))
@@ -133,12 +134,12 @@ func (n *node) row(x *val) (data, shape *val) {
 // appended returns the sequence with one more member.
 func (n *node) appended(p *packed, x *val) *packed {
 	n.checkMember(p, x)
-	data, shape := n.row(x)
+	data, shape := n.packMember(x)
 	if p.rank < 0 {
 		return &packed{dtype: x.dtype(), rank: n.rank(x), data: data, shapes: shape}
 	}
-	return &packed{dtype: p.dtype, rank: p.rank, data: n.concatenated(p.data, data).ofRank(1),
-		shapes: n.concatenated(p.shapes, shape).sized(tensor.Int64, -1, p.rank)}
+	return &packed{dtype: p.dtype, rank: p.rank, data: n.concatenated(p.data, data).withRank(1),
+		shapes: n.concatenated(p.shapes, shape).withSizes(tensor.Int64, -1, p.rank)}
 }
 
 func (p *packed) val() *val { return &val{kind: isSequence, packed: p} }
@@ -148,88 +149,91 @@ func (n *node) length(p *packed) *val {
 	return n.onnxOp("Gather", nil, n.onnxOp("Shape", nil, p.shapes), scalarInt(0))
 }
 
-// position returns an index of a list of count elements as a vector of one element. A negative index counts from the
-// end. An index out of range is an error when the graph runs.
-func (n *node) position(at, count *val) *val {
+// checkedPosition checks index at of a list of count elements when the graph runs, and returns it as a vector of one
+// element. A negative index counts from the end.
+func (n *node) checkedPosition(at, count *val) *val {
 	negative := n.onnxOp("Less", nil, at, scalarInt(0))
-	at = n.onnxOp("Where", nil, negative, n.plus(at, count), at)
-	// An index that is still negative is out of range.
+	at = n.onnxOp("Where", nil, negative, n.add(at, count), at)
+	// An index that is still negative is out of range. Index count makes Gather fail.
 	at = n.onnxOp("Where", nil, n.onnxOp("Less", nil, at, scalarInt(0)), count, at)
 	all := n.onnxOp("Range", nil, scalarInt(0), count, scalarInt(1))
 	return n.vector(n.onnxOp("Gather", nil, all, at))
 }
 
-// scalarAt returns operand i as a 0-dim int64.
-func (n *node) scalarAt(i int) *val {
+// scalarOperand returns operand i as a 0-dim value of int64.
+func (n *node) scalarOperand(i int) *val {
 	return n.onnxOp("Reshape", nil, n.cast(n.x(i), tensor.Int64), constValue(tensor.Zeros(tensor.Int64, 0)))
 }
 
-// cut divides the members into three ranges: the members before position at, the following width members, and the later
-// members. It returns the elements and the shapes of each range.
-func (n *node) cut(p *packed, at *val, width int) (before, one, after [2]*val) {
+// splitMembers divides the members into three ranges: the members before position at, the next width members, and the
+// later members. It returns the shapes and the elements of each range. width is 0 or 1.
+func (n *node) splitMembers(p *packed, at *val, width int) (before, one, after [2]*val) {
 	next := at
 	if width > 0 {
-		next = n.plus(at, vectorOf(width))
+		next = n.add(at, vectorOf(width))
 	}
-	shapes := [3]*val{n.rows(p.shapes, vectorOf(0), at), nil, n.rows(p.shapes, next, vectorOf(toEnd))}
-	from := n.vector(n.total(n.lengths(shapes[0].sized(tensor.Int64, -1, p.rank)), 0))
+	shapes := [3]*val{n.rowRange(p.shapes, vectorOf(0), at), nil, n.rowRange(p.shapes, next, vectorOf(toEnd))}
+	from := n.vector(n.sumAlong(n.rowProducts(shapes[0].withSizes(tensor.Int64, -1, p.rank)), 0))
 	to := from
 	if width > 0 {
-		shapes[1] = n.rows(p.shapes, at, next).sized(tensor.Int64, 1, p.rank)
-		to = n.plus(from, n.lengths(shapes[1]))
-		one = [2]*val{shapes[1], n.rows(p.data, from, to)}
+		shapes[1] = n.rowRange(p.shapes, at, next).withSizes(tensor.Int64, 1, p.rank)
+		to = n.add(from, n.rowProducts(shapes[1]))
+		one = [2]*val{shapes[1], n.rowRange(p.data, from, to)}
 	}
-	before = [2]*val{shapes[0], n.rows(p.data, vectorOf(0), from)}
-	after = [2]*val{shapes[2].sized(tensor.Int64, -1, p.rank), n.rows(p.data, to, vectorOf(math.MaxInt))}
+	before = [2]*val{shapes[0], n.rowRange(p.data, vectorOf(0), from)}
+	after = [2]*val{shapes[2].withSizes(tensor.Int64, -1, p.rank), n.rowRange(p.data, to, vectorOf(math.MaxInt))}
 	return before, one, after
 }
 
+// packedAt returns the member at position at.
 func (n *node) packedAt(p *packed, at *val) *val {
 	if p.rank < 0 {
 		n.failf("the sequence is empty, or its members' number of dimensions is unknown")
 	}
-	_, one, _ := n.cut(p, n.position(at, n.length(p)), 1)
-	shape := n.onnxOp("Reshape", nil, one[0], vectorOf(p.rank)).sized(tensor.Int64, p.rank)
+	_, one, _ := n.splitMembers(p, n.checkedPosition(at, n.length(p)), 1)
+	shape := n.onnxOp("Reshape", nil, one[0], vectorOf(p.rank)).withSizes(tensor.Int64, p.rank)
 	return n.onnxOp("Reshape", intAttr("allowzero", 1), one[1],
-		shape).recordType(p.dtype, p.rank)
+		shape).withType(p.dtype, p.rank)
 }
 
+// packedInsert inserts x at the position of operand 2, or at the end.
 func (n *node) packedInsert(p *packed, x *val) *packed {
 	if !n.has(2) || p.rank < 0 {
 		return n.appended(p, x)
 	}
 	n.checkMember(p, x)
 	count := n.length(p)
-	at := n.position(n.insertionIndex(n.scalarAt(2), count), n.plus(count, scalarInt(1)))
-	before, _, after := n.cut(p, at, 0)
-	data, shape := n.row(x)
-	return &packed{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], data, after[1]).ofRank(1),
-		shapes: n.concatenated(before[0], shape, after[0]).sized(tensor.Int64, -1, p.rank)}
+	at := n.checkedPosition(n.insertionIndex(n.scalarOperand(2), count), n.add(count, scalarInt(1)))
+	before, _, after := n.splitMembers(p, at, 0)
+	data, shape := n.packMember(x)
+	return &packed{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], data, after[1]).withRank(1),
+		shapes: n.concatenated(before[0], shape, after[0]).withSizes(tensor.Int64, -1, p.rank)}
 }
 
-// insertionIndex normalizes the index of an insertion. Index -1 inserts before the last member. Index count inserts
-// after the last member.
+// insertionIndex adds count to a negative index of an insertion. Index -1 inserts before the last of count members.
+// Index count inserts after the last member.
 func (n *node) insertionIndex(at, count *val) *val {
-	from := n.plus(at, count)
+	from := n.add(at, count)
 	// An index that is still negative stays out of range.
 	from = n.onnxOp("Where", nil, n.onnxOp("Less", nil, from, scalarInt(0)), scalarInt(math.MinInt32), from)
 	return n.onnxOp("Where", nil, n.onnxOp("Less", nil, at, scalarInt(0)), from, at)
 }
 
+// packedErase removes the member at the position of operand 1, or the last member.
 func (n *node) packedErase(p *packed) *packed {
 	if p.rank < 0 {
 		n.failf("the sequence is empty")
 	}
 	at := scalarInt(-1)
 	if n.has(1) {
-		at = n.scalarAt(1)
+		at = n.scalarOperand(1)
 	}
-	before, _, after := n.cut(p, n.position(at, n.length(p)), 1)
-	return &packed{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], after[1]).ofRank(1),
-		shapes: n.concatenated(before[0], after[0]).sized(tensor.Int64, -1, p.rank)}
+	before, _, after := n.splitMembers(p, n.checkedPosition(at, n.length(p)), 1)
+	return &packed{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], after[1]).withRank(1),
+		shapes: n.concatenated(before[0], after[0]).withSizes(tensor.Int64, -1, p.rank)}
 }
 
-// packedConcat concatenates the members along an axis. If stack is set, the axis is new.
+// packedConcat concatenates the members along an axis. If stack is true, the axis is a new dimension.
 func (n *node) packedConcat(p *packed, axis int, stack bool) *val {
 	if p.rank < 0 {
 		n.failf("the sequence is empty")
@@ -239,25 +243,26 @@ func (n *node) packedConcat(p *packed, axis int, stack bool) *val {
 	} else if axis = n.axis(axis, p.rank); axis > 0 {
 		return n.concatenatedAlong(p, axis)
 	}
-	first := n.onnxOp("Gather", nil, p.shapes, scalarInt(0)).sized(tensor.Int64, p.rank)
+	first := n.onnxOp("Gather", nil, p.shapes, scalarInt(0)).withSizes(tensor.Int64, p.rank)
 	differ := n.onnxOp("Abs", nil, n.onnxOp("Sub", nil, p.shapes, first))
 	shape := n.concatenated(n.vector(n.length(p)), first)
 	if !stack {
 		differ = n.onnxOp("Slice", nil, differ, vectorOf(1), vectorOf(toEnd), vectorOf(1))
 		rows := n.onnxOp("Gather", intAttr("axis", 1), p.shapes, scalarInt(0))
-		shape = n.concatenated(n.vector(n.total(rows, 0)), n.rows(first, vectorOf(1), vectorOf(toEnd)))
+		shape = n.concatenated(n.vector(n.sumAlong(rows, 0)), n.rowRange(first, vectorOf(1), vectorOf(toEnd)))
 	}
 	rank := p.rank
 	if stack {
 		rank++
 	}
-	// If the members' sizes differ, the index is out of range, which is an error when the graph runs.
-	equal := n.onnxOp("Gather", nil, vectorOf(0), n.total(n.onnxOp("Reshape", nil, differ, vectorOf(-1)).ofRank(1), 0))
-	shape = n.plus(shape, equal).sized(tensor.Int64, rank)
+	// If the members' sizes differ, the index of this Gather is out of range, and the run fails.
+	differences := n.onnxOp("Reshape", nil, differ, vectorOf(-1)).withRank(1)
+	equal := n.onnxOp("Gather", nil, vectorOf(0), n.sumAlong(differences, 0))
+	shape = n.add(shape, equal).withSizes(tensor.Int64, rank)
 	out := n.onnxOp("Reshape", intAttr("allowzero", 1), p.data,
-		shape).recordType(p.dtype, rank)
+		shape).withType(p.dtype, rank)
 	if axis > 0 {
-		out = n.op("movedim", graph.Attrs{"source": []int{0}, "destination": []int{axis}}, out).recordType(p.dtype, rank)
+		out = n.op("movedim", graph.Attrs{"source": []int{0}, "destination": []int{axis}}, out).withType(p.dtype, rank)
 	}
 	return out
 }
@@ -265,7 +270,7 @@ func (n *node) packedConcat(p *packed, axis int, stack bool) *val {
 // concatenatedAlong concatenates the members along an axis other than the first, by a loop.
 func (n *node) concatenatedAlong(p *packed, axis int) *val {
 	start := n.packedAt(p, scalarInt(0))
-	start = n.onnxOp("Slice", nil, start, vectorOf(0), vectorOf(0), vectorOf(axis)).recordType(p.dtype, p.rank)
+	start = n.onnxOp("Slice", nil, start, vectorOf(0), vectorOf(0), vectorOf(axis)).withType(p.dtype, p.rank)
 	body := &pb.GraphProto{Name: "concat",
 		Node: []*pb.NodeProto{{OpType: "SequenceAt", Input: []string{"members", "i"}, Output: []string{"member"}},
 			{OpType: "Concat", Input: []string{"so far", "member"}, Output: []string{"joined"},
@@ -273,25 +278,26 @@ func (n *node) concatenatedAlong(p *packed, axis int) *val {
 		Input:  []*pb.ValueInfoProto{{Name: "i"}, {Name: "go"}, {Name: "so far"}, {Name: "members"}},
 		Output: []*pb.ValueInfoProto{{Name: "go"}, {Name: "joined"}, {Name: "members"}}}
 	return n.onnxOp("Loop", []*pb.AttributeProto{{Name: "body", Type: pb.AttributeProto_GRAPH, G: body}}, n.length(p),
-		constValue(tensor.BoolScalar(true).Tensor(tensor.Bool)), start, p.val()).recordType(p.dtype, p.rank)
+		constValue(tensor.BoolScalar(true).Tensor(tensor.Bool)), start, p.val()).withType(p.dtype, p.rank)
 }
 
-// packedSplit returns the slices of x along an axis as a sequence. The length of the axis is unknown.
+// packedSplit returns the slices of x along an axis of unknown size as a sequence. If keep is true, the slices keep the
+// axis, with size 1.
 func (n *node) packedSplit(x *val, axis int, keep bool) *packed {
 	rank := n.rank(x)
 	shape := n.onnxOp("Shape", nil, x)
-	count := n.rows(shape, vectorOf(axis), vectorOf(axis+1))
-	before, after := n.rows(shape, vectorOf(0), vectorOf(axis)), n.rows(shape, vectorOf(axis+1), vectorOf(toEnd))
+	count := n.rowRange(shape, vectorOf(axis), vectorOf(axis+1))
+	before, after := n.rowRange(shape, vectorOf(0), vectorOf(axis)), n.rowRange(shape, vectorOf(axis+1), vectorOf(toEnd))
 	if axis > 0 {
-		x = n.op("movedim", graph.Attrs{"source": []int{axis}, "destination": []int{0}}, x).recordType(x.dtype(), rank)
+		x = n.op("movedim", graph.Attrs{"source": []int{axis}, "destination": []int{0}}, x).withType(x.dtype(), rank)
 	}
-	p := &packed{dtype: x.dtype(), rank: rank - 1, data: n.onnxOp("Reshape", nil, x, vectorOf(-1)).ofRank(1)}
+	p := &packed{dtype: x.dtype(), rank: rank - 1, data: n.onnxOp("Reshape", nil, x, vectorOf(-1)).withRank(1)}
 	one := n.concatenated(before, after)
 	if keep {
 		one = n.concatenated(before, vectorOf(1), after)
 		p.rank++
 	}
 	one = n.onnxOp("Reshape", intAttr("allowzero", 1), one, vectorOf(1, p.rank))
-	p.shapes = n.onnxOp("Expand", nil, one, n.concatenated(count, vectorOf(p.rank))).sized(tensor.Int64, -1, p.rank)
+	p.shapes = n.onnxOp("Expand", nil, one, n.concatenated(count, vectorOf(p.rank))).withSizes(tensor.Int64, -1, p.rank)
 	return p
 }

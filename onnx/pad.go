@@ -6,13 +6,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// pad converts Pad. Widths and value are attributes before operator set 11, and operands since.
+// pad converts Pad. Widths and value are attributes before operator set 11, and operands from set 11 on.
 func pad(n *node) []*val {
 	x := n.x(0)
 	mode := n.text("mode", "constant")
 	rank := n.rank(x)
 	var value any = n.float("value", 0)
-	if n.ver >= 11 {
+	if n.opset >= 11 {
 		value = 0
 		if v := n.opt(2); v != nil {
 			value = n.refNumber(v)
@@ -20,9 +20,9 @@ func pad(n *node) []*val {
 	}
 	var widths []int
 	switch {
-	case n.ver < 2:
+	case n.opset < 2:
 		widths, _ = n.ints("paddings")
-	case n.ver < 11:
+	case n.opset < 11:
 		widths, _ = n.ints("pads")
 	case n.x(1).data == nil || n.has(3) && n.x(3).data == nil:
 		return one(n.padBy(x, n.x(1), mode, value))
@@ -49,7 +49,7 @@ func pad(n *node) []*val {
 	return one(n.padMirrored(x, mode, before, after))
 }
 
-// padded adds elements with a value before and after each dimension; negative widths crop.
+// padded adds before[i] and after[i] elements with a value at the ends of dimension i. Negative widths crop.
 func (n *node) padded(x *val, before, after []sym.Int, value any) *val {
 	rank := len(before)
 	list := make([]sym.Int, 2*rank)
@@ -77,7 +77,7 @@ func (n *node) padBy(x, widths *val, mode string, value any) *val {
 		axes = n.op("where", nil, n.op("lt", nil, axes, 0), n.op("add", nil, axes, rank), axes)
 		place := n.op("cat", nil, axes, n.op("add", nil, axes, rank))
 		all := constValue(intTensor(make([]int, 2*rank)...))
-		widths = n.op("scatter", graph.Attrs{"dim": 0}, all, place, n.cast(widths, tensor.Int64)).recordType(tensor.Int64, 1)
+		widths = n.op("scatter", graph.Attrs{"dim": 0}, all, place, n.cast(widths, tensor.Int64)).withType(tensor.Int64, 1)
 	} else if count != 2*rank && count >= 0 {
 		n.failf("%d widths do not suit %d dimensions", count, rank)
 	}
@@ -89,8 +89,8 @@ func (n *node) padBy(x, widths *val, mode string, value any) *val {
 	return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(pairs), "value": value}, x)
 }
 
-// padMirrored pads with elements of the operand. The op pad supports the last dimensions of values of rank 3 to 5. In
-// all other cases, elements are selected by an index.
+// padMirrored pads x with its own elements. It uses the op pad for all dimensions except the first two of a value of
+// rank 3 to 5. In all other cases it selects elements by an index.
 func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 	ours, ok := map[string]string{"reflect": "reflect", "edge": "replicate", "wrap": "circular"}[mode]
 	if !ok {
@@ -136,7 +136,7 @@ func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 	return x
 }
 
-// mirror maps an index outside [0, size) to the index of the element that pads there.
+// mirror returns the index of the element that a padded tensor has at index i. For i in [0, size) this is i.
 func mirror(i, size int, mode string) int {
 	switch {
 	case mode == "edge":

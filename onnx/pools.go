@@ -11,13 +11,13 @@ import (
 
 // poolOf returns the spatial sizes, the kernel and the geometry of a pool.
 func (n *node) poolOf(x *val) (in []sym.Int, kernel []int, g geometry) {
-	in = n.images(x)
+	in = n.spatialSizes(x)
 	kernel = n.perDim("kernel_shape", len(in), 0)
 	return in, kernel, n.geometryOf(in, sym.Ints(kernel...))
 }
 
-// poolAttrs returns the attributes of the pool ops. It returns nil if the ops do not support the padding. Supported
-// padding is known, symmetric, and at most half of the window.
+// poolAttrs returns the attributes of a pool op, or nil if the op does not support the padding. An op supports padding
+// that is known, symmetric, and at most half of the window.
 func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 	padding, known := numbersOf(g.before)
 	if !known || !g.isSymmetric() {
@@ -31,8 +31,9 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 	return graph.Attrs{"kernel_size": kernel, "stride": g.stride, "padding": padding, "ceil_mode": g.ceil}
 }
 
-// paddingAfter returns the padding after each dimension, including the part that the last window needs if sizes are
-// rounded up. A window that would start after the operand and its front padding is dropped.
+// paddingAfter returns the padding after each dimension of an operand with spatial sizes in. If the number of windows
+// is rounded up, the padding includes the missing elements of the last window. A window that would start after the
+// operand is not counted.
 func (g geometry) paddingAfter(in []sym.Int) (after []sym.Int) {
 	for i, s := range in {
 		step, front := sym.Of(g.stride[i]), s.Add(g.before[i])
@@ -72,23 +73,23 @@ func maxPool(n *node) []*val {
 	}
 	out := n.ops(op+"_with_indices", attrs, x)
 	if attrs["padding"] == nil {
-		out[1] = n.unpadded(out[1], padded, in, g)
+		out[1] = n.unpaddedPositions(out[1], padded, in, g)
 	}
-	out[1] = n.wholeIndex(out[1], in)
+	out[1] = n.tensorPositions(out[1], in)
 	return []*val{n.cast(out[0], d), out[1]}
 }
 
-// along returns coordinate i of the elements that index refers to. index holds row-major positions in a plane.
-func (n *node) along(index *val, plane []sym.Int, i int) *val {
+// coordinate returns coordinate i of the elements of a plane at the row-major positions in index.
+func (n *node) coordinate(index *val, plane []sym.Int, i int) *val {
 	at := n.op("div", graph.Attrs{"rounding_mode": "floor"}, index, n.integer(productOf(plane[i+1:]).Max(sym.Of(1))))
 	return n.op("remainder", nil, at, n.integer(plane[i].Max(sym.Of(1))))
 }
 
-// unpadded maps an index in a padded plane to an index in the plane without padding.
-func (n *node) unpadded(index *val, padded, in []sym.Int, g geometry) *val {
+// unpaddedPositions converts positions in a padded plane to positions in the plane without padding.
+func (n *node) unpaddedPositions(index *val, padded, in []sym.Int, g geometry) *val {
 	var sum *val
 	for i := range in {
-		at := n.op("sub", nil, n.along(index, padded, i), n.integer(g.before[i]))
+		at := n.op("sub", nil, n.coordinate(index, padded, i), n.integer(g.before[i]))
 		at = n.op("mul", nil, at, n.integer(productOf(in[i+1:])))
 		if sum == nil {
 			sum = at
@@ -99,13 +100,13 @@ func (n *node) unpadded(index *val, padded, in []sym.Int, g geometry) *val {
 	return sum
 }
 
-// wholeIndex converts an index within a plane to an index within the whole value. If storage_order is set, the plane is
-// column-major.
-func (n *node) wholeIndex(index *val, in []sym.Int) *val {
+// tensorPositions converts positions in a plane to positions in the whole tensor. If the attribute storage_order is
+// set, the result has column-major positions in the planes.
+func (n *node) tensorPositions(index *val, in []sym.Int) *val {
 	if n.flag("storage_order", false) && len(in) > 1 {
 		var sum *val
 		for i := range in {
-			at := n.op("mul", nil, n.along(index, in, i), n.integer(productOf(in[:i])))
+			at := n.op("mul", nil, n.coordinate(index, in, i), n.integer(productOf(in[:i])))
 			if sum == nil {
 				sum = at
 			} else {
@@ -134,13 +135,12 @@ func averagePool(n *node) []*val {
 	return one(n.op("div", nil, sum, count))
 }
 
-// windowSums sums each window by a convolution with ones, and counts the elements of each window. The count excludes
-// padding. If include is set, the count includes the declared padding, but not the additional padding of the last
-// window.
+// windowSums returns the sum of each window, and the number of its elements, both by a convolution with ones. The
+// number excludes padding. If include is true, the number includes padding, but not the padding that rounding up adds.
 func (n *node) windowSums(x *val, in []sym.Int, g geometry, include bool) (sum, count *val) {
 	after, s, d := g.paddingAfter(in), n.symShape(x), x.dtype()
 	channels, known := s[1].Known()
-	if !known { // each channel becomes an image of its own
+	if !known { // each channel becomes an image with one channel
 		channels, x = 1, n.reshapeFor(x, append([]sym.Int{s[0].Mul(s[1]), sym.Of(1)}, in...)...)
 	}
 	full := func(a, b sym.Int, sizes []sym.Int) *val {
@@ -171,7 +171,7 @@ func lpPool(n *node) []*val {
 	x := n.x(0)
 	in, _, g := n.poolOf(x)
 	p := float64(n.int("p", 2))
-	if n.ver < 2 {
+	if n.opset < 2 {
 		p = n.float("p", 2)
 	}
 	powers := n.op("pow", nil, n.op("abs", nil, x), p)
@@ -179,11 +179,11 @@ func lpPool(n *node) []*val {
 	return one(n.op("pow", nil, sum, 1/p))
 }
 
-// maxUnpool writes elements to positions. The positions are indices into the whole result, in the size that the window
-// implies. An output_shape extends the result but does not change the meaning of the indices.
+// maxUnpool converts MaxUnpool, which writes elements to given positions of the result. The positions refer to a result
+// of the size that the windows imply. An output_shape extends this result afterwards.
 func maxUnpool(n *node) []*val {
 	x, index := n.x(0), n.x(1)
-	in := n.images(x)
+	in := n.spatialSizes(x)
 	g := n.geometryOf(in, sym.Ints(n.perDim("kernel_shape", len(in), 1)...))
 	s := slices.Clone(n.symShape(x))
 	for i := range in {
@@ -208,6 +208,7 @@ func maxUnpool(n *node) []*val {
 	return one(n.unpoolInto(y, o))
 }
 
+// unpooled returns the elements of a tensor of shape s, as a vector, with the elements of x at the positions in index.
 func (n *node) unpooled(x, index *val, s []sym.Int) *val {
 	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(productOf(s)), "fill_value": 0, "dtype": x.dtype()})
 	return n.op("scatter", graph.Attrs{"dim": 0}, zeros, n.reshape(index, -1), n.reshape(x, -1))
@@ -220,7 +221,7 @@ func (n *node) unpoolInto(y, want *val) *val {
 	more := n.op("sub", nil, want, n.shapeVector(y))
 	pairs := n.op("stack", graph.Attrs{"dim": 1}, none, n.op("flip", graph.Attrs{"dims": []int{0}}, more))
 	widths := n.reshape(pairs, 2*rank)
-	return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(widths), "value": 0}, y).recordType(y.dtype(), rank)
+	return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(widths), "value": 0}, y).withType(y.dtype(), rank)
 }
 
 // spatialDims returns the dimensions from the third on.
@@ -248,7 +249,7 @@ func globalLpPool(n *node) []*val {
 	return one(n.op("linalg_vector_norm", graph.Attrs{"ord": p, "dim": n.spatialDims(x), "keepdim": true}, x))
 }
 
-// maxRoiPool takes the maximum over each cell of regions that are constant.
+// maxRoiPool converts MaxRoiPool with constant regions: it takes the maximum over each cell of a region.
 func maxRoiPool(n *node) []*val {
 	x, rois := n.x(0), n.x(1)
 	size, _ := n.ints("pooled_shape")
@@ -277,7 +278,8 @@ func maxRoiPool(n *node) []*val {
 
 func roundHalf(f float64) int { return int(f + 0.5) }
 
-// roiCells returns the maxima [1, C, h, w] of one region.
+// roiCells returns the maxima [1, C, h, w] of the region of image x with corners from and to. size is [h, w], in is the
+// size of the image.
 func (n *node) roiCells(x *val, from, to [2]int, size, in []int) *val {
 	if size[0] < 1 || size[1] < 1 || size[0]*size[1] > 1<<12 {
 		n.failf("pooled_shape %s is not supported", tensor.ListString(size))

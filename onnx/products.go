@@ -10,7 +10,7 @@ func matMul(n *node) []*val {
 	x, y := n.x(0), n.x(1)
 	out := n.op("matmul", nil, x, y)
 	if out.dynamic() && (n.rank(x) == 1 || n.rank(y) == 1) {
-		out.ofRank(max(n.rank(x), n.rank(y)) - 1)
+		out.withRank(max(n.rank(x), n.rank(y)) - 1)
 	}
 	return one(out)
 }
@@ -23,12 +23,12 @@ func gemm(n *node) []*val {
 	if n.flag("transA", false) {
 		a = n.op("t", nil, a)
 	}
-	turned := n.flag("transB", false)
-	if turned && alpha == 1 && (c == nil || beta == 1 && n.rank(c) == 1 && n.static(c) && !b.dynamic() &&
+	transposeB := n.flag("transB", false)
+	if transposeB && alpha == 1 && (c == nil || beta == 1 && n.rank(c) == 1 && n.isStatic(c) && !b.dynamic() &&
 		c.meta().Shape[0] == n.sizes(b)[0]) && a.dtype().IsFloat() {
 		return one(n.op("linear", nil, a, b, c))
 	}
-	if turned {
+	if transposeB {
 		b = n.op("t", nil, b)
 	}
 	if c == nil {
@@ -48,8 +48,8 @@ func gemm(n *node) []*val {
 	return one(n.op("addmm", attrs, c, a, b))
 }
 
-// einsum computes integers in int64, and converts the result to the operands' dtype. PyTorch's einsum, and thus the op,
-// returns int64 for small integers in some equations. The lowest bits are the same in both dtypes.
+// einsum converts Einsum. It computes integers in int64 and converts the result to the operands' dtype, because the op,
+// as in PyTorch, returns int64 for small integers in some equations. The lowest bits are the same in both dtypes.
 func einsum(n *node) []*val {
 	d, list := n.x(0).dtype(), make([]any, len(n.in))
 	for i := range n.in {
@@ -64,10 +64,10 @@ func einsum(n *node) []*val {
 
 func det(n *node) []*val {
 	x := n.x(0)
-	return one(n.op("linalg_det", nil, x).ofRank(n.rank(x) - 2))
+	return one(n.op("linalg_det", nil, x).withRank(n.rank(x) - 2))
 }
 
-// recurrent converts RNN, GRU and LSTM to ops whose attributes are the options of the operator.
+// recurrent returns the converter of RNN, GRU or LSTM to an op with the same attributes and number of operands.
 func recurrent(op string, operands int) converter {
 	return func(n *node) []*val {
 		attrs := graph.Attrs{"direction": n.text("direction", "forward"), "clip": n.float("clip", 0),
@@ -98,9 +98,9 @@ func recurrent(op string, operands int) converter {
 		}
 		out := n.ops(op, attrs, in...)
 		for i, o := range out {
-			o.ofRank(3)
+			o.withRank(3)
 			if i == 0 {
-				o.ofRank(4)
+				o.withRank(4)
 			}
 		}
 		return out

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// perAxis reshapes scales or zero points for broadcasting with x. A vector is aligned with the axis. Blocks are
-// repeated.
+// perAxis reshapes scales or zero points p for broadcasting with x. A vector is aligned with the attribute axis. An
+// element for a block of x is repeated for each element of the block.
 func (n *node) perAxis(p, x *val) *val {
 	if p == nil {
 		return nil
@@ -27,7 +27,7 @@ func (n *node) perAxis(p, x *val) *val {
 		return p
 	}
 	axis = n.axis(axis, rank)
-	p = n.op("unsqueeze", graph.Attrs{"dim": axis + 1}, p).ofRank(prank + 1)
+	p = n.op("unsqueeze", graph.Attrs{"dim": axis + 1}, p).withRank(prank + 1)
 	s := slices.Clone(n.symShape(p))
 	s[axis+1] = sym.Of(block)
 	p = n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, p)
@@ -35,8 +35,8 @@ func (n *node) perAxis(p, x *val) *val {
 	return n.op("slice", graph.Attrs{"dim": axis, "start": 0, "end": n.sizeAttrOne(n.symShape(x)[axis])}, p)
 }
 
-// quantized rounds the scaled x, adds the zero point, and clamps it to the range of a dtype.
-func (n *node) quantized(x, zero *val, d tensor.DType) *val {
+// quantizeTo rounds x, adds the zero point, and clamps the result to the range of dtype d.
+func (n *node) quantizeTo(x, zero *val, d tensor.DType) *val {
 	if !d.IsIntegral(false) || d.Size() > 2 {
 		n.failf("quantization to %v is not supported", d)
 	}
@@ -48,9 +48,9 @@ func (n *node) quantized(x, zero *val, d tensor.DType) *val {
 	return n.cast(y, d)
 }
 
-// linear returns the attributes of the ops quantize_linear and dequantize_linear for x. It returns false if the ops do
-// not support the operands: a dtype is float64, or a shape depends on data.
-func (n *node) linear(x, scale, zero *val) (graph.Attrs, bool) {
+// linearAttrs returns the attributes of the ops quantize_linear and dequantize_linear for x. It returns false if the
+// ops do not support the operands: a dtype is float64, or a shape depends on data.
+func (n *node) linearAttrs(x, scale, zero *val) (graph.Attrs, bool) {
 	serves := func(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
 	if x.dynamic() || scale.dynamic() || zero != nil && (zero.dynamic() || !isQuantized(zero.dtype())) ||
 		!serves(scale.dtype()) || !serves(x.dtype()) && !isQuantized(x.dtype()) {
@@ -73,7 +73,7 @@ func quantizeLinear(n *node) []*val {
 	d := n.dtypeAttr("output_dtype")
 	wide := n.dtypeAttr("precision")
 	asIs := wide == tensor.Invalid || wide == x.dtype()
-	if at, ok := n.linear(x, scale, zero); ok && asIs && (d == tensor.Invalid || isQuantized(d)) {
+	if at, ok := n.linearAttrs(x, scale, zero); ok && asIs && (d == tensor.Invalid || isQuantized(d)) {
 		if zero == nil && d != tensor.Invalid {
 			at["dtype"] = d
 		}
@@ -92,7 +92,7 @@ func quantizeLinear(n *node) []*val {
 		wide = tensor.Float32
 	}
 	scaled := n.op("div", nil, n.cast(x, wide), n.cast(n.perAxis(scale, x), wide))
-	return one(n.quantized(scaled, n.perAxis(zero, x), d))
+	return one(n.quantizeTo(scaled, n.perAxis(zero, x), d))
 }
 
 func dequantizeLinear(n *node) []*val {
@@ -101,7 +101,7 @@ func dequantizeLinear(n *node) []*val {
 	if d == tensor.Invalid {
 		d = scale.dtype()
 	}
-	if at, ok := n.linear(x, scale, zero); ok && isQuantized(x.dtype()) && d == scale.dtype() {
+	if at, ok := n.linearAttrs(x, scale, zero); ok && isQuantized(x.dtype()) && d == scale.dtype() {
 		return n.emit("dequantize_linear", at, x, scale, zero) // without folding, so that weights may stay bytes
 	}
 	y := n.cast(x, tensor.Float32)
@@ -114,7 +114,7 @@ func dequantizeLinear(n *node) []*val {
 
 func dynamicQuantizeLinear(n *node) []*val { return n.ops("dynamic_quantize_linear", nil, n.x(0)) }
 
-// centred returns an 8-bit operand minus its zero point in float64. Products and sums of these differences are exact in
+// centred returns an 8-bit operand minus its zero point in float64. Sums of products of such differences are exact in
 // float64.
 func (n *node) centred(x, zero *val, axis int) *val {
 	y := n.cast(x, tensor.Float64)
@@ -144,32 +144,32 @@ func (n *node) alongAxis(p, x *val, axis int) *val {
 
 func matMulInteger(n *node) []*val {
 	a, b, azero, bzero := n.x(0), n.x(1), n.opt(2), n.opt(3)
-	if n.plainVectors(azero, bzero) {
+	if n.atMostVectors(azero, bzero) {
 		return one(n.op("matmul_integer", nil, a, b, azero, bzero))
 	}
 	y := n.op("matmul", nil, n.centred(a, azero, -2), n.centred(b, bzero, -1))
 	return one(n.cast(y, tensor.Int32))
 }
 
-// plainVectors reports whether scales and zero points are single elements or vectors, without a batch of
-// matrices.
-func (n *node) plainVectors(list ...*val) bool {
+// atMostVectors reports whether scales and zero points have at most one dimension.
+func (n *node) atMostVectors(list ...*val) bool {
 	return !slices.ContainsFunc(list, func(p *val) bool { return p != nil && n.rank(p) > 1 })
 }
 
 func qlinearMatMul(n *node) []*val {
 	a, b := n.x(0), n.x(3)
-	if n.plainVectors(n.x(1), n.x(2), n.x(4), n.x(5), n.x(6), n.x(7)) {
+	if n.atMostVectors(n.x(1), n.x(2), n.x(4), n.x(5), n.x(6), n.x(7)) {
 		return one(n.op("qlinear_matmul", nil, a, n.x(1), n.x(2), b, n.x(4), n.x(5), n.x(6), n.x(7)))
 	}
 	y := n.op("matmul", nil, n.centred(a, n.x(2), -2), n.centred(b, n.x(5), -1))
 	wide := func(p, x *val, axis int) *val { return n.cast(n.alongAxis(p, x, axis), tensor.Float64) }
 	y = n.op("mul", nil, n.op("mul", nil, y, wide(n.x(1), a, -2)), wide(n.x(4), b, -1))
 	y = n.op("div", nil, y, n.cast(n.alongAxis(n.x(6), y, -2), tensor.Float64))
-	return one(n.quantized(y, n.alongAxis(n.x(7), y, -2), n.x(7).dtype()))
+	return one(n.quantizeTo(y, n.alongAxis(n.x(7), y, -2), n.x(7).dtype()))
 }
 
-// integerConv convolves centred operands. Padding has the value of the zero point, which is 0 after centring.
+// integerConv convolves operands minus their zero points. Padding has the value of the zero point, so that it is 0
+// after the subtraction.
 func (n *node) integerConv(x, w, xzero, wzero, bias *val) *val {
 	if n.rank(x) < 3 {
 		n.failf("the operand has %d dimensions, want at least 3", n.rank(x))
@@ -179,7 +179,7 @@ func (n *node) integerConv(x, w, xzero, wzero, bias *val) *val {
 
 func convInteger(n *node) []*val {
 	if r := n.rank(n.x(0)); r >= 3 && r <= 5 {
-		if _, attrs, whole := n.convolution(n.x(0), n.x(1)); whole {
+		if _, attrs, whole := n.convAttrs(n.x(0), n.x(1)); whole {
 			return one(n.op("conv_integer", attrs, n.x(0), n.x(1), n.opt(2), n.opt(3)))
 		}
 	}
@@ -189,7 +189,7 @@ func convInteger(n *node) []*val {
 func qlinearConv(n *node) []*val {
 	x, w := n.x(0), n.x(3)
 	if r := n.rank(x); r >= 3 && r <= 5 {
-		if _, attrs, whole := n.convolution(x, w); whole {
+		if _, attrs, whole := n.convAttrs(x, w); whole {
 			return one(n.op("qlinear_conv", attrs, x, n.x(1), n.x(2), w, n.x(4), n.x(5), n.x(6), n.x(7), n.opt(8)))
 		}
 	}
@@ -198,12 +198,12 @@ func qlinearConv(n *node) []*val {
 		bias = n.cast(b, tensor.Float64)
 	}
 	y := n.integerConv(x, w, n.x(2), n.x(5), bias)
-	scale := n.op("mul", nil, n.cast(n.scalarLike(n.x(1)), tensor.Float64),
+	scale := n.op("mul", nil, n.cast(n.asScalar(n.x(1)), tensor.Float64),
 		n.cast(n.alongChannel(n.x(4), y), tensor.Float64))
-	scale = n.op("div", nil, scale, n.cast(n.scalarLike(n.x(6)), tensor.Float64))
-	return one(n.quantized(n.op("mul", nil, y, scale), n.scalarLike(n.x(7)), n.x(7).dtype()))
+	scale = n.op("div", nil, scale, n.cast(n.asScalar(n.x(6)), tensor.Float64))
+	return one(n.quantizeTo(n.op("mul", nil, y, scale), n.asScalar(n.x(7)), n.x(7).dtype()))
 }
 
-func (n *node) scalarLike(p *val) *val { return n.reshape(p) }
+func (n *node) asScalar(p *val) *val { return n.reshape(p) }
 
 func (n *node) alongChannel(p, y *val) *val { return n.alongAxis(p, y, 1) }

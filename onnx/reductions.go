@@ -8,28 +8,28 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// reduction holds the reduced dimensions and the options of a Reduce operator.
+// reduction has the parameters of a Reduce operator.
 type reduction struct {
-	axes any // []int, non-negative, or a Ref; nil: all
-	keep bool
-	rank int // of the result; -1 if unknown
+	axes     any  // the reduced dimensions: a sorted []int, or a graph.Ref to computed dimensions; nil for all dimensions
+	keepDims bool // whether the result keeps the reduced dimensions, with size 1
+	rank     int  // rank of the result; -1 if unknown
 }
 
-// reductionOf reads the axes. They are an operand from operator set operandSince on, and an attribute in earlier sets.
-// none is true if nothing is reduced.
+// reductionOf returns the parameters of a Reduce operator on x. The axes are an operand from operator set operandSince
+// on, and an attribute in earlier sets. none is true if no dimension is reduced.
 func (n *node) reductionOf(x *val, operandSince int) (r reduction, none bool) {
-	r.keep = n.flag("keepdims", true)
+	r.keepDims = n.flag("keepdims", true)
 	list, given := n.ints("axes")
-	if n.ver >= operandSince {
+	if n.opset >= operandSince {
 		list, given = nil, false
-		if a := n.opt(1); a != nil && a.data == nil && n.static(a) && a.meta().Numel() > 0 {
+		if a := n.opt(1); a != nil && a.data == nil && n.isStatic(a) && a.meta().Numel() > 0 {
 			r.axes = n.ref(a)
 			r.rank = n.rank(x)
-			if !r.keep {
+			if !r.keepDims {
 				r.rank -= a.meta().Numel()
 			}
 			return r, false
-		} else if a != nil && (a.data != nil || !n.static(a) || a.meta().Numel() > 0) {
+		} else if a != nil && (a.data != nil || !n.isStatic(a) || a.meta().Numel() > 0) {
 			list, given = n.list(1), true
 		}
 	}
@@ -37,7 +37,7 @@ func (n *node) reductionOf(x *val, operandSince int) (r reduction, none bool) {
 		if n.flag("noop_with_empty_axes", false) {
 			return r, true
 		}
-		if x.dynamic() && x.outline.Sizes == nil && !r.keep {
+		if x.dynamic() && x.outline.Sizes == nil && !r.keepDims {
 			return r, false
 		}
 		list = make([]int, n.rank(x))
@@ -48,21 +48,21 @@ func (n *node) reductionOf(x *val, operandSince int) (r reduction, none bool) {
 	list = n.axes(list, n.rank(x))
 	slices.Sort(list)
 	r.axes, r.rank = list, n.rank(x)
-	if !r.keep {
+	if !r.keepDims {
 		r.rank -= len(list)
 	}
 	return r, false
 }
 
 func (r reduction) attrs() graph.Attrs {
-	a := graph.Attrs{"keepdim": r.keep}
+	a := graph.Attrs{"keepdim": r.keepDims}
 	if r.axes != nil {
 		a["dim"] = r.axes
 	}
 	return a
 }
 
-// reduce converts the Reduce operators.
+// reduce returns the converter of a Reduce operator. how names the reduction, as in [node.reduceBy].
 func reduce(how string) converter {
 	return func(n *node) []*val {
 		since := 18
@@ -73,14 +73,14 @@ func reduce(how string) converter {
 		r, none := n.reductionOf(x, since)
 		y := n.reduceBy(how, x, r, none)
 		if y.dynamic() {
-			y.ofRank(r.rank)
+			y.withRank(r.rank)
 		}
 		return one(y)
 	}
 }
 
-// reduceBy applies a reduction and the pointwise ops of the operator. If none is set, it applies only the pointwise
-// ops.
+// reduceBy applies a reduction and the pointwise ops of the operator. If none is true, it applies the pointwise ops
+// alone.
 func (n *node) reduceBy(how string, x *val, r reduction, none bool) *val {
 	over := func(op string, x *val) *val {
 		switch {
@@ -125,7 +125,7 @@ func (n *node) reduceOp(op string, x *val, r reduction) *val {
 	case op == "mean" && !d.IsFloat() && !d.IsComplex():
 		return n.cast(n.op("mean", attrs, n.cast(x, tensor.Float64)), d)
 	case op == "amax" || op == "amin":
-		if n.static(x) && x.meta().Numel() == 0 {
+		if n.isStatic(x) && x.meta().Numel() == 0 {
 			return n.emptyExtremum(op, x, r)
 		}
 		if d.IsBareUnsigned() {
@@ -139,7 +139,7 @@ func (n *node) reduceOp(op string, x *val, r reduction) *val {
 	return n.op(op, attrs, x)
 }
 
-// emptyExtremum returns the extremum of no elements: the least or greatest number of the dtype.
+// emptyExtremum returns the extremum over no elements: the least number of the dtype for amax, the greatest for amin.
 func (n *node) emptyExtremum(op string, x *val, r reduction) *val {
 	list, ok := r.axes.([]int)
 	if !ok {
@@ -150,7 +150,7 @@ func (n *node) emptyExtremum(op string, x *val, r reduction) *val {
 		switch {
 		case !slices.Contains(list, i):
 			shape = append(shape, s)
-		case r.keep:
+		case r.keepDims:
 			shape = append(shape, 1)
 		}
 	}
@@ -189,7 +189,7 @@ func (n *node) product(x *val, r reduction) *val {
 	}
 	d := x.dtype()
 	for _, a := range slices.Backward(list) {
-		attrs := graph.Attrs{"dim": a, "keepdim": r.keep}
+		attrs := graph.Attrs{"dim": a, "keepdim": r.keepDims}
 		if d.IsIntegral(true) {
 			attrs["dtype"] = d
 		}
@@ -212,10 +212,10 @@ func argExtremum(op string) converter {
 			rank--
 		}
 		if !n.flag("select_last_index", false) {
-			return one(n.op(op, attrs, x).ofRank(rank))
+			return one(n.op(op, attrs, x).withRank(rank))
 		}
-		y := n.op(op, attrs, n.op("flip", graph.Attrs{"dims": []int{axis}}, x)).ofRank(rank)
-		size := n.op("select", graph.Attrs{"dim": 0, "index": axis}, n.shapeVector(x)).ofRank(0)
+		y := n.op(op, attrs, n.op("flip", graph.Attrs{"dims": []int{axis}}, x)).withRank(rank)
+		size := n.op("select", graph.Attrs{"dim": 0, "index": axis}, n.shapeVector(x)).withRank(0)
 		return one(n.op("sub", nil, n.op("sub", nil, size, 1), y))
 	}
 }
@@ -256,7 +256,7 @@ func cumSum(n *node) []*val {
 func topK(n *node) []*val {
 	x := n.x(0)
 	attrs := graph.Attrs{"dim": n.int("axis", -1), "largest": n.flag("largest", true), "sorted": true}
-	if n.ver < 10 {
+	if n.opset < 10 {
 		attrs["k"] = n.int("k", 0)
 	} else {
 		attrs["k"] = n.refOne(n.x(1))

@@ -8,37 +8,38 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// reshape converts Reshape. A 0 in the shape keeps the operand's size unless allowzero is set.
+// reshape converts Reshape. Unless allowzero is set, a 0 in the shape stands for the operand's size.
 func reshape(n *node) []*val {
 	x := n.x(0)
 	keepZero := n.flag("allowzero", false)
-	if n.ver < 5 {
+	if n.opset < 5 {
 		list, _ := n.ints("shape")
 		return one(n.reshapeTo(x, constValue(intTensor(list...)), keepZero))
 	}
 	return one(n.reshapeTo(x, n.x(1), keepZero))
 }
 
-// reshapeTo reshapes x to a computed shape. A symbolic size that has the value 0 at run time is taken literally. The
-// standard would keep the operand's size, which is possible only if the operand is empty too.
+// reshapeTo reshapes x to a shape. keepZero means that a 0 is the size 0 and not the operand's size. An expression in
+// the shape that is 0 for the sizes of a run is always the size 0. This differs from the standard only if the operand's
+// size is also possible, which requires an empty operand.
 func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 	if list := n.integers(shape); list != nil {
 		if !keepZero {
 			n.keepZeros(x, list)
 		}
-		if y := n.regrouped(x, list); y != nil {
+		if y := n.asGroupNorm(x, list); y != nil {
 			return y
 		}
 		if attr := n.sizesAttr(list); attr != nil {
 			return n.reshapeBy(x, attr)
 		}
 	}
-	length, sizes := n.lengthOf(shape), n.sizesKnown(shape)
+	length, sizes := n.lengthOf(shape), n.knownSizes(shape)
 	if !keepZero {
 		own := n.resizeVector(n.shapeVector(x), n.rank(x), length, true, 0)
 		shape = n.op("where", nil, n.op("eq", nil, shape, 0), own, shape)
 	}
-	y := n.op("reshape", graph.Attrs{"shape": n.ref(shape)}, x).ofRank(length)
+	y := n.op("reshape", graph.Attrs{"shape": n.ref(shape)}, x).withRank(length)
 	if sizes != nil {
 		y.outline.Sizes = sizes
 	}
@@ -58,8 +59,8 @@ func (n *node) keepZeros(x *val, list []sym.Int) {
 	}
 }
 
-// sizesAttr returns a shape in the form of attributes. If exactly one size depends on data, it becomes -1. If several
-// sizes depend on data, or if a -1 would be ambiguous, the result is nil.
+// sizesAttr returns a shape as an attribute of reshape. A size that depends on data becomes -1. If several sizes depend
+// on data, or if a -1 would be ambiguous because another size may be 0, the result is nil.
 func (n *node) sizesAttr(list []sym.Int) []any {
 	attr, open := make([]any, len(list)), 0
 	for i, s := range list {
@@ -72,16 +73,17 @@ func (n *node) sizesAttr(list []sym.Int) []any {
 		}
 	}
 	for i, s := range list {
-		if open > 1 || open == 1 && attr[i] != -1 && !positive(s) && !slices.ContainsFunc(list, isRest) {
+		if open > 1 || open == 1 && attr[i] != -1 && !positive(s) && !slices.ContainsFunc(list, isInferred) {
 			return nil
 		}
 	}
 	return attr
 }
 
-func isRest(s sym.Int) bool { return s.Same(sym.Of(-1)) }
+// isInferred reports whether a size in a shape is -1, which reshape computes from the other sizes.
+func isInferred(s sym.Int) bool { return s.Same(sym.Of(-1)) }
 
-// integers returns the elements of x if they are numbers or expressions, and nil otherwise.
+// integers returns the elements of an integer tensor as expressions. It returns nil if an element has no expression.
 func (n *node) integers(x *val) []sym.Int {
 	e := n.elementsOf(x, false)
 	if e == nil || !e.dtype.IsIntegral(false) {
@@ -94,9 +96,9 @@ func (n *node) integers(x *val) []sym.Int {
 	return list
 }
 
-// sizesKnown returns the sizes of a value with the given computed shape. Unknown sizes are -1. A size 0 counts as
-// unknown, because it may keep the operand's size. The result is nil if the rank is unknown.
-func (n *node) sizesKnown(shape *val) []int {
+// knownSizes returns the elements of a computed shape that are known numbers, and -1 for other elements and for 0,
+// which may stand for the operand's size. The result is nil if the rank is unknown.
+func (n *node) knownSizes(shape *val) []int {
 	length := n.lengthOf(shape)
 	if length < 0 {
 		return nil
@@ -110,11 +112,11 @@ func (n *node) sizesKnown(shape *val) []int {
 	return sizes
 }
 
-// expand converts Expand, which broadcasts in both directions: a size 1 in the shape keeps the operand's size.
+// expand converts Expand, which broadcasts the operand and the shape with each other.
 func expand(n *node) []*val {
 	x, shape := n.x(0), n.x(1)
 	if size := n.broadcastTo(x, shape); size != nil {
-		return one(n.op("expand", graph.Attrs{"size": size}, x).ofRank(len(size)))
+		return one(n.op("expand", graph.Attrs{"size": size}, x).withRank(len(size)))
 	}
 	length, rank := n.lengthOf(shape), n.rank(x)
 	if length < 0 {
@@ -124,8 +126,8 @@ func expand(n *node) []*val {
 	want := n.resizeVector(shape, length, full, false, 1)
 	own := n.resizeVector(n.shapeVector(x), rank, full, false, 1)
 	want = n.op("where", nil, n.op("eq", nil, want, 1), own, want)
-	y := n.op("expand", graph.Attrs{"size": n.ref(want)}, x).ofRank(full)
-	for i, s := range n.sizesKnown(shape) {
+	y := n.op("expand", graph.Attrs{"size": n.ref(want)}, x).withRank(full)
+	for i, s := range n.knownSizes(shape) {
 		if s > 1 {
 			y.outline.Sizes[full-length+i] = s
 		}
@@ -133,23 +135,23 @@ func expand(n *node) []*val {
 	return one(y)
 }
 
-// expandComputed broadcasts x and a shape of unknown length.
+// expandComputed is [expand] for a shape of unknown length.
 func (n *node) expandComputed(x, shape *val) *val {
 	if n.rank(shape) != 1 {
 		n.failf("the shape must be a vector")
 	}
 	lack := n.op("sub", nil, n.rank(x), n.element(n.shapeVector(shape), 0))
-	longer := func(v, by *val) *val { // prepends as many ones as by says
-		by = n.op("clamp", graph.Attrs{"min": 0}, by)
-		pad := n.op("cat", nil, n.reshape(by, 1), constValue(intTensor(0)))
-		return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(pad), "value": 1}, v).recordType(tensor.Int64, 1)
+	prependOnes := func(v, count *val) *val {
+		count = n.op("clamp", graph.Attrs{"min": 0}, count)
+		pad := n.op("cat", nil, n.reshape(count, 1), constValue(intTensor(0)))
+		return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(pad), "value": 1}, v).withType(tensor.Int64, 1)
 	}
-	want, own := longer(shape, lack), longer(n.shapeVector(x), n.op("neg", nil, lack))
+	want, own := prependOnes(shape, lack), prependOnes(n.shapeVector(x), n.op("neg", nil, lack))
 	want = n.op("where", nil, n.op("eq", nil, want, 1), own, want)
 	return n.op("expand", graph.Attrs{"size": n.ref(want)}, x)
 }
 
-// broadcastTo returns the common shape of x and a shape, in the form of attributes. It returns nil if the common shape
+// broadcastTo returns the common shape of x and a shape, as an attribute of expand. It returns nil if the common shape
 // depends on data.
 func (n *node) broadcastTo(x, shape *val) []any {
 	list := n.integers(shape)
@@ -181,7 +183,7 @@ func (n *node) broadcastTo(x, shape *val) []any {
 	return size
 }
 
-// broadcast returns the common size of two sizes.
+// broadcast returns the common size of sizes a and b, where a may be 1.
 func broadcast(n *node, a, b sym.Int) sym.Int {
 	i, known := a.Known()
 	k, too := b.Known()

@@ -12,7 +12,7 @@ func (n *node) members(i int) []*val {
 	if n.sequence(i).packed != nil {
 		n.failf("a sequence of unknown length is not supported")
 	}
-	return n.in[i].list
+	return n.in[i].members
 }
 
 // sequence returns operand i, which must be a sequence.
@@ -26,9 +26,9 @@ func (n *node) sequence(i int) *val {
 	return n.in[i]
 }
 
-// tensors returns the sequence operand i as a pair of tensors if its members, or the position in operand at, are
-// unknown during the import. Otherwise it returns nil.
-func (n *node) tensors(i, at int) *packed {
+// packedOperand returns the sequence operand i as a pair of tensors if its members are unknown during the import, or if
+// operand at, a position in the sequence, is unknown. Otherwise it returns nil.
+func (n *node) packedOperand(i, at int) *packed {
 	x := n.sequence(i)
 	if x.packed == nil && (at < 0 || !n.has(at) || n.x(at).data != nil) {
 		return nil
@@ -36,8 +36,8 @@ func (n *node) tensors(i, at int) *packed {
 	return n.packedOf(x, -1)
 }
 
-// sequencePosition returns the position in operand i. A negative position counts from the end. If past is set, the
-// position after the last member is allowed.
+// sequencePosition returns operand i, a position in a sequence of length members. A negative position counts from the
+// end. If past is true, the position after the last member is allowed.
 func (n *node) sequencePosition(i, length int, past bool) int {
 	at := int(n.number(n.x(i)).Int())
 	last := length - 1
@@ -63,20 +63,20 @@ func sequenceConstruct(n *node) []*val {
 
 func sequenceEmpty(n *node) []*val {
 	x := sequence(nil)
-	x.member = n.dtypeAttr("dtype")
+	x.memberDType = n.dtypeAttr("dtype")
 	return one(x)
 }
 
 func sequenceAt(n *node) []*val {
-	if p := n.tensors(0, 1); p != nil {
-		return one(n.packedAt(p, n.scalarAt(1)))
+	if p := n.packedOperand(0, 1); p != nil {
+		return one(n.packedAt(p, n.scalarOperand(1)))
 	}
 	list := n.members(0)
 	return one(list[n.sequencePosition(1, len(list), false)])
 }
 
 func sequenceInsert(n *node) []*val {
-	if p := n.tensors(0, 2); p != nil {
+	if p := n.packedOperand(0, 2); p != nil {
 		return one(n.packedInsert(p, n.x(1)).val())
 	}
 	list := n.members(0)
@@ -88,7 +88,7 @@ func sequenceInsert(n *node) []*val {
 }
 
 func sequenceErase(n *node) []*val {
-	if p := n.tensors(0, 1); p != nil {
+	if p := n.packedOperand(0, 1); p != nil {
 		return one(n.packedErase(p).val())
 	}
 	list := n.members(0)

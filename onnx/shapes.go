@@ -19,14 +19,14 @@ func shapeOp(n *node) []*val {
 	if start == 0 && end == nil {
 		return one(d)
 	}
-	return one(n.op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, d).ofRank(1))
+	return one(n.op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, d).withRank(1))
 }
 
 func size(n *node) []*val {
-	return one(n.op("prod", nil, n.shapeVector(n.x(0))).ofRank(0))
+	return one(n.op("prod", nil, n.shapeVector(n.x(0))).withRank(0))
 }
 
-// lengthOf returns the number of elements of x, or -1 if it is unknown.
+// lengthOf returns the number of elements of x, or -1 if the number is unknown.
 func (n *node) lengthOf(x *val) int {
 	s := n.outlineOf(x).Sizes
 	if s == nil || slices.Contains(s, -1) {
@@ -35,8 +35,8 @@ func (n *node) lengthOf(x *val) int {
 	return tensor.Numel(s)
 }
 
-// resizeVector extends or truncates a vector of sizes to a known length. It changes the end of the vector if atEnd is
-// set, and otherwise the front.
+// resizeVector extends or truncates a vector of sizes from length to want elements. It changes the end of the vector if
+// atEnd is true, otherwise the front. New elements are fill.
 func (n *node) resizeVector(sizes *val, length, want int, atEnd bool, fill int) *val {
 	switch {
 	case want < 0:
@@ -58,7 +58,7 @@ func flatten(n *node) []*val { return one(n.matrix(n.x(0), n.int("axis", 1))) }
 func squeeze(n *node) []*val {
 	x := n.x(0)
 	list, given := n.ints("axes")
-	if n.ver >= 13 && n.has(1) {
+	if n.opset >= 13 && n.has(1) {
 		if a := n.x(1); a.data == nil {
 			return one(n.squeezeComputed(x, a))
 		}
@@ -76,13 +76,13 @@ func squeeze(n *node) []*val {
 			}
 		}
 	}
-	return one(n.op("squeeze", graph.Attrs{"dim": list}, x).ofRank(rank - len(list)))
+	return one(n.op("squeeze", graph.Attrs{"dim": list}, x).withRank(rank - len(list)))
 }
 
 func unsqueeze(n *node) []*val {
 	x := n.x(0)
 	list, _ := n.ints("axes")
-	if n.ver >= 13 {
+	if n.opset >= 13 {
 		if a := n.x(1); a.data == nil {
 			return one(n.unsqueezeComputed(x, a))
 		}
@@ -95,7 +95,7 @@ func unsqueeze(n *node) []*val {
 	list = n.axes(list, rank)
 	slices.Sort(list)
 	for i, a := range list {
-		x = n.op("unsqueeze", graph.Attrs{"dim": a}, x).ofRank(rank - len(list) + i + 1)
+		x = n.op("unsqueeze", graph.Attrs{"dim": a}, x).withRank(rank - len(list) + i + 1)
 	}
 	return one(x)
 }
@@ -108,12 +108,12 @@ func transpose(n *node) []*val {
 			perm = append(perm, i)
 		}
 	}
-	return one(n.op("permute", graph.Attrs{"dims": perm}, x).ofRank(len(perm)))
+	return one(n.op("permute", graph.Attrs{"dims": perm}, x).withRank(len(perm)))
 }
 
 func tile(n *node) []*val {
 	x := n.x(0)
-	if n.ver < 6 {
+	if n.opset < 6 {
 		repeats := make([]int, n.rank(x))
 		for i := range repeats {
 			repeats[i] = 1
@@ -129,7 +129,7 @@ func concat(n *node) []*val {
 		n.failf("operands are missing")
 	}
 	axis := n.int("axis", 1)
-	if n.ver >= 4 && n.attrs["axis"] == nil {
+	if n.opset >= 4 && n.attrs["axis"] == nil {
 		n.failf("attribute \"axis\" is missing")
 	}
 	list := make([]any, len(n.in))
@@ -139,12 +139,12 @@ func concat(n *node) []*val {
 	return one(n.op("cat", graph.Attrs{"dim": axis}, list...))
 }
 
-// split splits x into parts of given sizes, or into equal parts, one for each output.
+// split converts Split: it splits x into parts of given sizes, or into equal parts, one for each output.
 func split(n *node) []*val {
 	x := n.x(0)
 	axis := n.int("axis", 0)
 	sizes, given := n.ints("split")
-	if n.ver >= 13 && n.has(1) {
+	if n.opset >= 13 && n.has(1) {
 		if p := n.x(1); p.data == nil {
 			if list := n.expressions(p); len(list) == len(n.proto.Output) {
 				return n.ops("split_with_sizes", graph.Attrs{"split_sizes": list, "dim": axis}, x)
@@ -166,7 +166,7 @@ func split(n *node) []*val {
 	return n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
 }
 
-// splitEvenly splits x into parts of equal size. The last part may be smaller.
+// splitEvenly splits x along an axis into parts of equal size. The last part may be smaller.
 func (n *node) splitEvenly(x *val, axis, parts int) []*val {
 	rest := n.shapeOf(x)[axis]
 	each := rest.Add(sym.Of(parts - 1)).Div(sym.Of(parts))
@@ -181,7 +181,7 @@ func (n *node) splitEvenly(x *val, axis, parts int) []*val {
 	return n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
 }
 
-// evenSizes returns the sizes of the parts of an axis whose size is computed.
+// evenSizes returns the sizes of equal parts of an axis, as a vector. size is the size of the axis, a computed value.
 func (n *node) evenSizes(size *val, parts int) *val {
 	each := n.op("div", graph.Attrs{"rounding_mode": "floor"}, n.op("add", nil, size, parts-1), parts)
 	index := make([]int, parts)
@@ -190,14 +190,14 @@ func (n *node) evenSizes(size *val, parts int) *val {
 	}
 	starts := n.op("mul", nil, constValue(intTensor(index...)), each)
 	left := n.op("minimum", nil, n.op("sub", nil, size, starts), each)
-	return n.op("clamp", graph.Attrs{"min": 0}, left).recordType(tensor.Int64, 1)
+	return n.op("clamp", graph.Attrs{"min": 0}, left).withType(tensor.Int64, 1)
 }
 
-// slice converts Slice. Starts, ends and axes are attributes before operator set 10, and operands since.
+// slice converts Slice. Starts, ends and axes are attributes before operator set 10, and operands from set 10 on.
 func slice(n *node) []*val {
 	x := n.x(0)
 	var starts, ends, axes, steps *val
-	if n.ver < 10 {
+	if n.opset < 10 {
 		read := func(name string) *val {
 			list, ok := n.ints(name)
 			if !ok {
@@ -244,10 +244,10 @@ func slice(n *node) []*val {
 
 // element returns one element of a vector as a 0-dim value.
 func (n *node) element(x *val, i int) *val {
-	if n.static(x) && x.meta().Rank() == 0 {
+	if n.isStatic(x) && x.meta().Rank() == 0 {
 		return x
 	}
-	return n.op("select", graph.Attrs{"dim": 0, "index": i}, x).ofRank(0)
+	return n.op("select", graph.Attrs{"dim": 0, "index": i}, x).withRank(0)
 }
 
 func (n *node) sliceAxis(x, along, by, start, end *val) *val {
@@ -255,7 +255,7 @@ func (n *node) sliceAxis(x, along, by, start, end *val) *val {
 		return n.op("slice", graph.Attrs{"dim": n.refOne(along), "start": n.refOne(start), "end": n.refOne(end),
 			"step": n.refOne(by)}, x)
 	}
-	if by.data == nil || along.data == nil || start.data == nil || end.data == nil || !n.static(x) {
+	if by.data == nil || along.data == nil || start.data == nil || end.data == nil || !n.isStatic(x) {
 		return n.sliceComputed(x, along, start, end, by)
 	}
 	axis, step := int(n.number(along).Int()), int(n.number(by).Int())
@@ -293,16 +293,16 @@ func gather(n *node) []*val {
 	axis = n.axis(axis, rank)
 	index = n.cast(index, tensor.Int64)
 	if irank == 0 && index.data != nil {
-		return one(n.op("select", graph.Attrs{"dim": axis, "index": n.refOne(index)}, x).ofRank(rank - 1))
+		return one(n.op("select", graph.Attrs{"dim": axis, "index": n.refOne(index)}, x).withRank(rank - 1))
 	}
 	if irank == 1 {
-		return one(n.op("index_select", graph.Attrs{"dim": axis}, x, index).ofRank(rank))
+		return one(n.op("index_select", graph.Attrs{"dim": axis}, x, index).withRank(rank))
 	}
 	operands := []any{x}
 	for range axis {
 		operands = append(operands, nil)
 	}
-	return one(n.op("index", nil, append(operands, index)...).ofRank(rank + irank - 1))
+	return one(n.op("index", nil, append(operands, index)...).withRank(rank + irank - 1))
 }
 
 func gatherElements(n *node) []*val {
@@ -348,7 +348,7 @@ func compress(n *node) []*val {
 		sizes = n.sizes(x)
 		attrs["dim"], sizes[axis] = axis, -1
 	}
-	return one(n.op("compress", attrs, x, n.x(1)).sized(x.dtype(), sizes...))
+	return one(n.op("compress", attrs, x, n.x(1)).withSizes(x.dtype(), sizes...))
 }
 
 func nonZero(n *node) []*val {
@@ -357,12 +357,12 @@ func nonZero(n *node) []*val {
 	if o := n.outlineOf(x); o.Sizes != nil {
 		rank = len(o.Sizes)
 	}
-	y := n.op("nonzero", nil, x).sized(tensor.Int64, -1, rank)
+	y := n.op("nonzero", nil, x).withSizes(tensor.Int64, -1, rank)
 	return one(n.op("transpose", graph.Attrs{"dim0": 0, "dim1": 1}, y))
 }
 
-// unique converts Unique. In addition to the op's results it computes the first position of each value. With sorted=0,
-// values are in the order of their first occurrence.
+// unique converts Unique. Unlike the op unique_dim, Unique also returns the position of the first occurrence of each
+// value. With sorted=0, values are in the order of their first occurrence.
 func unique(n *node) []*val {
 	x := n.x(0)
 	dim := 0
@@ -374,21 +374,21 @@ func unique(n *node) []*val {
 	sizes := n.sizes(x)
 	sizes[dim] = -1
 	out := n.ops("unique_dim", graph.Attrs{"dim": dim, "sorted": true, "return_inverse": true, "return_counts": true}, x)
-	values, inverse, counts := out[0].sized(x.dtype(), sizes...), out[1].recordType(tensor.Int64, 1),
-		out[2].recordType(tensor.Int64, 1)
+	values, inverse, counts := out[0].withSizes(x.dtype(), sizes...), out[1].withType(tensor.Int64, 1),
+		out[2].withType(tensor.Int64, 1)
 	// The first position of a value is the least position with the same inverse index.
-	length := n.op("select", graph.Attrs{"dim": 0, "index": dim}, n.shapeVector(x)).ofRank(0)
-	places := n.op("arange", graph.Attrs{"end": n.refOne(length), "dtype": tensor.Int64}).recordType(tensor.Int64, 1)
+	length := n.op("select", graph.Attrs{"dim": 0, "index": dim}, n.shapeVector(x)).withRank(0)
+	places := n.op("arange", graph.Attrs{"end": n.refOne(length), "dtype": tensor.Int64}).withType(tensor.Int64, 1)
 	far := n.op("add", nil, n.op("zeros_like", nil, counts), length)
 	first := n.op("scatter_reduce", graph.Attrs{"dim": 0, "reduce": "amin"}, far, inverse,
-		places).recordType(tensor.Int64, 1)
+		places).withType(tensor.Int64, 1)
 	if n.flag("sorted", true) {
 		return []*val{values, first, inverse, counts}
 	}
-	order := n.op("argsort", graph.Attrs{"dim": 0}, first).recordType(tensor.Int64, 1)
-	back := n.op("argsort", graph.Attrs{"dim": 0}, order).recordType(tensor.Int64, 1)
+	order := n.op("argsort", graph.Attrs{"dim": 0}, first).withType(tensor.Int64, 1)
+	back := n.op("argsort", graph.Attrs{"dim": 0}, order).withType(tensor.Int64, 1)
 	pick := func(x, by *val, dim int) *val {
-		return n.op("index_select", graph.Attrs{"dim": dim}, x, by).recordType(x.dtype(), n.rank(x))
+		return n.op("index_select", graph.Attrs{"dim": dim}, x, by).withType(x.dtype(), n.rank(x))
 	}
 	return []*val{pick(values, order, dim), pick(first, order, 0), pick(back, inverse, 0), pick(counts, order, 0)}
 }
@@ -404,8 +404,8 @@ func oneHot(n *node) []*val {
 		depth = n.reshape(depth)
 	}
 	index = n.cast(n.op("remainder", nil, n.cast(index, tensor.Int64), n.cast(depth, tensor.Int64)), tensor.Int64)
-	index = n.op("unsqueeze", graph.Attrs{"dim": axis}, index).ofRank(rank)
-	places := n.op("arange", graph.Attrs{"end": n.refOne(depth), "dtype": tensor.Int64}).recordType(tensor.Int64, 1)
+	index = n.op("unsqueeze", graph.Attrs{"dim": axis}, index).withRank(rank)
+	places := n.op("arange", graph.Attrs{"end": n.refOne(depth), "dtype": tensor.Int64}).withType(tensor.Int64, 1)
 	shape := make([]int, rank-axis)
 	for i := range shape {
 		shape[i] = 1

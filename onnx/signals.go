@@ -9,12 +9,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dft converts DFT. Its axis is an attribute before operator set 20.
+// dft converts DFT. The axis is an attribute before operator set 20, and an operand from set 20 on.
 func dft(n *node) []*val {
 	x := n.x(0)
 	rank := n.rank(x)
 	axis := n.int("axis", 1)
-	if n.ver >= 20 {
+	if n.opset >= 20 {
 		axis = -2
 		if n.has(2) {
 			axis = int(n.number(n.x(2)).Int())
@@ -28,7 +28,7 @@ func dft(n *node) []*val {
 	return one(n.op("dft", attrs, x))
 }
 
-// stft transforms frames of a signal, each multiplied by a window.
+// stft converts STFT, which transforms frames of a signal, each multiplied by a window.
 func stft(n *node) []*val {
 	x, win := n.x(0), n.opt(2)
 	rank := n.rank(x)
@@ -45,12 +45,12 @@ func stft(n *node) []*val {
 		x, rank = n.op("unsqueeze", graph.Attrs{"dim": 2}, x), 3
 	}
 	// [batch, frames, parts, length]
-	frames := n.op("unfold", graph.Attrs{"dimension": 1, "size": length, "step": n.refOne(n.x(1))}, x).ofRank(rank + 1)
+	frames := n.op("unfold", graph.Attrs{"dimension": 1, "size": length, "step": n.refOne(n.x(1))}, x).withRank(rank + 1)
 	frames = n.op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, frames)
 	if win != nil {
-		frames = n.op("mul", nil, frames, n.reshape(n.convertLike(win, x), -1, 1)).ofRank(rank + 1)
+		frames = n.op("mul", nil, frames, n.reshape(n.convertLike(win, x), -1, 1)).withRank(rank + 1)
 	}
-	return one(n.op("dft", graph.Attrs{"dim": 2, "onesided": n.flag("onesided", true)}, frames).ofRank(rank + 1))
+	return one(n.op("dft", graph.Attrs{"dim": 2, "onesided": n.flag("onesided", true)}, frames).withRank(rank + 1))
 }
 
 // melWeightMatrix converts MelWeightMatrix. Each mel band is a triangle over the bins of a spectrum: the weight rises
@@ -67,22 +67,22 @@ func melWeightMatrix(n *node) []*val {
 		}
 		return n.cast(x, tensor.Float64)
 	}
-	do := func(op string, x, y any) *val { return n.op(op, nil, x, y).recordType(tensor.Float64, 1) }
+	do := func(op string, x, y any) *val { return n.op(op, nil, x, y).withType(tensor.Float64, 1) }
 	bands, length, rate := n.x(0), n.x(1), param(2)
 	mel := func(f *val) *val { return do("mul", n.op("log10", nil, do("add", do("div", f, 700.0), 1.0)), 2595.0) }
 	low := mel(param(3))
 	step := do("div", do("sub", mel(param(4)), low), do("add", param(0), 2.0))
-	edges := n.op("arange", graph.Attrs{"end": n.refOne(n.op("add", nil, bands, 2)), "dtype": tensor.Float64}).recordType(
+	edges := n.op("arange", graph.Attrs{"end": n.refOne(n.op("add", nil, bands, 2)), "dtype": tensor.Float64}).withType(
 		tensor.Float64, 1)
 	edges = do("div", do("add", do("mul", edges, step), low), 2595.0)
-	hertz := do("mul", do("sub", n.op("pow", nil, 10.0, edges).recordType(tensor.Float64, 1), 1.0), 700.0)
+	hertz := do("mul", do("sub", n.op("pow", nil, 10.0, edges).withType(tensor.Float64, 1), 1.0), 700.0)
 	edges = n.op("floor", nil, do("div", do("mul", hertz, do("add", param(1), 1.0)), rate))
 	side := func(start int, end any) *val {
-		return n.op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, edges).recordType(tensor.Float64, 1)
+		return n.op("slice", graph.Attrs{"dim": 0, "start": start, "end": end}, edges).withType(tensor.Float64, 1)
 	}
 	left, centre, right := side(0, -2), side(1, -1), side(2, nil)
 	half := n.op("div", graph.Attrs{"rounding_mode": "floor"}, length, 2)
-	bins := n.op("arange", graph.Attrs{"end": n.refOne(n.op("add", nil, half, 1)), "dtype": tensor.Float64}).recordType(
+	bins := n.op("arange", graph.Attrs{"end": n.refOne(n.op("add", nil, half, 1)), "dtype": tensor.Float64}).withType(
 		tensor.Float64, 1)
 	at := n.reshape(bins, -1, 1)
 	both := func(a, b *val) *val { return n.op("logical_and", nil, a, b) }
@@ -92,15 +92,15 @@ func melWeightMatrix(n *node) []*val {
 	y := n.op("where", nil, both(n.op("ge", nil, at, left), n.op("lt", nil, at, centre)), up, zero)
 	y = n.op("where", nil, n.op("eq", nil, at, centre), n.op("ones_like", nil, up), y)
 	y = n.op("where", nil, both(n.op("gt", nil, at, centre), n.op("lt", nil, at, right)), down, y)
-	return one(n.cast(y.recordType(tensor.Float64, 2), d))
+	return one(n.cast(y.withType(tensor.Float64, 2), d))
 }
 
-// seed returns an integer seed. The operator's attribute is a float or an integer. Without the attribute, each node has
-// a different seed.
+// seed returns the attribute seed, a float or an integer, as an integer. Without the attribute, each node has a
+// different seed.
 func (n *node) seed() int {
 	switch a := n.attrs["seed"]; {
 	case a == nil:
-		return n.count
+		return n.nodeCount
 	case a.Type == pb.AttributeProto_INT:
 		return n.int("seed", 0)
 	}
@@ -131,7 +131,7 @@ func randomLike(op string) converter {
 	}
 }
 
-// rescaled scales and shifts standard random numbers.
+// rescaled scales and shifts standard random numbers x by the attributes of the node.
 func (n *node) rescaled(op string, x *val) *val {
 	scale, shift := n.float("scale", 1), n.float("mean", 0)
 	if op == "rand" {
@@ -157,7 +157,8 @@ func bernoulli(n *node) []*val {
 	return one(n.cast(n.op("lt", nil, draw, x), d))
 }
 
-// multinomial samples from unnormalized log-probabilities, by comparing uniform numbers with cumulative sums.
+// multinomial converts Multinomial, which samples classes from unnormalized log-probabilities. It compares uniform
+// random numbers with the cumulative sums of the probabilities.
 func multinomial(n *node) []*val {
 	x := n.x(0)
 	d := n.dtypeAttr("dtype")

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file imports models despite mistakes. A node that cannot be converted becomes a node that inference rejects.
-// Nodes that depend on it become such nodes, too. If a caller drops the rejected nodes, the other nodes remain, as in a
-// graph of graphfile.ParseSome. A nested graph and an unrolled loop are converted completely or not at all.
+// This file imports models with mistakes. A node that cannot be converted, or that depends on such a node, becomes a
+// node that inference rejects. The caller may drop the rejected nodes and run the other nodes, as with
+// graphfile.ParseSome. A nested graph and an unrolled loop are converted completely or not at all.
 
 // LoadSome loads a model as [Load] does, but skips mistakes: see [Model.GraphSome].
 func LoadSome(path string, o Options) (*graph.Graph, graph.Errors, error) {
@@ -23,13 +23,13 @@ func LoadSome(path string, o Options) (*graph.Graph, graph.Errors, error) {
 	return m.GraphSome(o)
 }
 
-// GraphSome converts the model as [Model.Graph] does, but skips mistakes. A node that cannot be converted, or that
-// reads an unavailable value, is in the graph with its name and operator. Inference rejects the node
-// ([graph.Graph.InferAll]). Unavailable initializers, inputs and outputs are not in the graph; their errors are
-// returned in the list. The last result is an error if no part of the model can be converted.
+// GraphSome converts the model as [Model.Graph] does, but skips mistakes. For a node that cannot be converted, or that
+// reads an unavailable value, the graph has a node with the same name and operator, which inference rejects
+// ([graph.Graph.InferAll]). Unavailable initializers, inputs and outputs are not in the graph; the second result has
+// their errors. The last result is an error if no part of the model can be converted.
 func (m *Model) GraphSome(o Options) (*graph.Graph, graph.Errors, error) {
 	o.skipErrors = true
-	r, err := m.read(o)
+	r, err := m.tryHints(o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -47,15 +47,15 @@ func (d *dependency) Error() string {
 	return fmt.Sprintf("depends on %s %q, which cannot be read", d.on.source, d.on.name)
 }
 
-// skipValue records that an initializer or an input is unavailable.
+// skipValue records that an initializer or an input is unavailable. what is "initializer" or "input".
 func (im *importer) skipValue(s *scope, what, name string, err error) {
 	_ = im.g.TakeErr()
-	im.skipped = append(im.skipped, &graph.Error{Err: about(what, name, err)})
-	s.vals[name] = &val{name: name, kind: isUnavailable, source: what}
+	im.skipped = append(im.skipped, &graph.Error{Err: withSubject(what, name, err)})
+	s.values[name] = &val{name: name, kind: isUnavailable, source: what}
 }
 
-// about prefixes an error with its subject, unless the error begins with it.
-func about(what, name string, err error) error {
+// withSubject prefixes an error with its subject, unless the error already begins with the subject.
+func withSubject(what, name string, err error) error {
 	if title := fmt.Sprintf("%s %q: ", what, name); !strings.HasPrefix(err.Error(), title) {
 		return fmt.Errorf("%s%w", title, err)
 	}
@@ -79,37 +79,37 @@ func (n *node) skipNode(err error, outputs []string) {
 		n.rejected++
 	}
 	for i, v := range n.g.Refuse(nameOf(n.proto), n.proto.OpType, outputs, err, operands...) {
-		if i >= len(outputs) || outputs[i] == "" || n.scope.vals[outputs[i]] != nil {
+		if i >= len(outputs) || outputs[i] == "" || n.scope.values[outputs[i]] != nil {
 			continue
 		}
-		n.named[v] = true
-		n.scope.vals[outputs[i]] = &val{name: outputs[i], v: v, kind: isUnavailable}
+		n.hasModelName[v] = true
+		n.scope.values[outputs[i]] = &val{name: outputs[i], v: v, kind: isUnavailable}
 	}
 }
 
-// canSkip reports whether an error can be skipped: it concerns only its node or initializer.
+// canSkip reports whether the node with an error can be skipped. A [limit] concerns the whole model.
 func (f *frame) canSkip(err error) bool { return f.skipErrors && !errors.As(err, new(limit)) }
 
-// attempt converts the node. If mistakes are skipped, a lack of memory is an error of the node.
-func (n *node) attempt(domain string) (out []*val, err error) {
+// convertOrSkip is [node.convert], but if mistakes are skipped, a lack of memory is an error of the node.
+func (n *node) convertOrSkip(domain string) (out []*val, err error) {
 	if n.frame.skipErrors {
 		defer tensor.CatchMemory(&err)
 	}
 	return n.convert(domain)
 }
 
-// enter names the outputs of a node.
-func (n *node) enter(out []*val) error {
+// bindOutputs adds the outputs of the node to the scope, and names them.
+func (n *node) bindOutputs(out []*val) error {
 	for i, name := range n.proto.Output {
 		var err error
 		switch {
 		case name == "":
 		case i >= len(out) || out[i] == nil:
 			err = fmt.Errorf("output %d (%q) is not supported", i, name)
-		case n.scope.vals[name] != nil:
+		case n.scope.values[name] != nil:
 			err = fmt.Errorf("two values are named %q", name)
 		default:
-			n.scope.vals[name] = out[i]
+			n.scope.values[name] = out[i]
 			n.importer.name(out[i], name)
 		}
 		switch {
@@ -123,7 +123,7 @@ func (n *node) enter(out []*val) error {
 	return nil
 }
 
-// weightOf returns a tensor of the model. If mistakes are skipped, a lack of memory is an error of the tensor.
+// weightOf is [Model.weight], but if mistakes are skipped, a lack of memory is an error of the tensor.
 func (im *importer) weightOf(t *pb.TensorProto, f *frame) (_ *tensor.Tensor, err error) {
 	if f.skipErrors {
 		defer tensor.CatchMemory(&err)

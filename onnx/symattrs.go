@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file computes with symbolic sizes, and turns them into attributes and operands.
+// This file converts symbolic sizes to attributes and operands.
 
-// symShape returns the symbolic shape of x, whose rank must be known. Sizes that depend on data are symbols.
+// symShape returns the symbolic shape of x. It fails if the rank is unknown. Sizes that depend on data are symbols.
 func (n *node) symShape(x *val) []sym.Int {
 	n.rank(x)
 	return n.shapeOf(x)
@@ -51,7 +51,8 @@ func numbersOf(list []sym.Int) (numbers []int, ok bool) {
 	return numbers, true
 }
 
-// numbers returns integers as numbers. It fails if an integer is symbolic; the error calls the integers what.
+// numbers returns integers as numbers. It fails if an integer is symbolic. what is the name of the integers in the
+// error.
 func (n *node) numbers(what string, list []sym.Int) []int {
 	out, ok := numbersOf(list)
 	if !ok {
@@ -60,7 +61,7 @@ func (n *node) numbers(what string, list []sym.Int) []int {
 	return out
 }
 
-// integer returns an integer as an operand: a number, or a 0-dim value that the graph computes from sizes.
+// integer returns an integer as an operand of [node.op]: a number, or a 0-dim value that the graph computes from sizes.
 func (n *node) integer(s sym.Int) any {
 	if k, known := s.Known(); known {
 		return k

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Exporters compute sizes with the same operators as data. The importer represents a small tensor that is computed from
-// sizes by a symbolic expression for each element, so that attributes can state a size as an expression. The graph
-// computes only values that no expression describes, and values that depend on data.
+// This file represents small tensors that the model computes from sizes. Exporters compute sizes with the same
+// operators as data. The importer computes an expression for each element, so that an attribute can be an expression.
+// The graph computes only tensors that depend on data or have an element without an expression.
 
 // symElements is a small tensor computed from sizes, with its elements in row-major order.
 type symElements struct {
@@ -19,16 +19,16 @@ type symElements struct {
 	make  func() *val // adds the value to the graph
 }
 
-// symElement is one element of a [symElements]. By dtype, it is the integer n, the bool b, or the fraction
-// n/denominator.
+// symElement is one element of a [symElements]. Its value is the integer n for an integer dtype, the bool b for bool,
+// and the fraction n/denominator for a floating-point dtype.
 type symElement struct {
 	n           sym.Int
 	b           sym.Bool
-	denominator int // at least 1
-	// rounded means that the fraction was rounded to the nearest number of its dtype. Its exact value is then unknown,
-	// but both integers around it are known.
+	denominator int // for a fraction, at least 1
+	// rounded means that floating-point arithmetic rounds the fraction. The result of rounding is unknown, but it is
+	// between the integers around n/denominator.
 	rounded bool
-	exact   []exactInt // conditions under which the expression is exact
+	exact   []exactInt // the value is correct if these conditions hold
 }
 
 // maxElements bounds the number of elements computed as expressions.
@@ -47,7 +47,7 @@ func valueOf(e *symElements) *val {
 	return constValue(data)
 }
 
-// number returns the element as a number. It returns false if the element is symbolic.
+// number returns the element as a number of dtype d. It returns false if the element is symbolic.
 func (x symElement) number(d tensor.DType) (tensor.Scalar, bool) {
 	if d == tensor.Bool {
 		v, ok := x.b.Known()
@@ -69,8 +69,8 @@ func indexAt(shape []int, i int) []int {
 	return at
 }
 
-// elementsOf returns the elements of an operand as expressions, or nil if no expressions describe the elements. If open
-// is set, each integer that depends on data becomes a new symbol.
+// elementsOf returns the elements of a tensor as expressions, or nil if an element has no expression. If open is true,
+// each integer that depends on data becomes a new symbol.
 func (n *node) elementsOf(x *val, open bool) *symElements {
 	switch {
 	case x.elements != nil:
@@ -79,12 +79,12 @@ func (n *node) elementsOf(x *val, open bool) *symElements {
 		return nil
 	case x.data != nil:
 		return elementsOfData(x.data)
-	case !open || x.dtype() != tensor.Int64 || !n.static(x) || x.meta().Numel() > maxElements:
+	case !open || x.dtype() != tensor.Int64 || !n.isStatic(x) || x.meta().Numel() > maxElements:
 		return nil
 	}
 	e := &symElements{dtype: x.dtype(), shape: x.meta().Shape, list: make([]symElement, x.meta().Numel())}
 	for i := range e.list {
-		e.list[i].n = n.unknown(math.MinInt)
+		e.list[i].n = n.newUnknown(math.MinInt)
 	}
 	e.make = func() *val { return x }
 	x.elements = e

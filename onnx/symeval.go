@@ -8,19 +8,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// evaluation evaluates the expression of an op on symbolic elements. It computes a value only when a result needs it,
-// because other values may have no symbolic form.
+// evaluation evaluates the expression of an op on symbolic elements, for one row. It computes only the values that a
+// result needs, because other values may have no symbolic form.
 type evaluation struct {
-	n      *node
-	code   *expr.Code
-	row    int                             // the length of the row
-	load   func(operand, k int) symElement // the element of an operand at position k of the row
-	done   map[instance]symElement         // computed values
-	failed bool                            // a value has no symbolic form
+	n         *node
+	code      *expr.Code
+	rowLength int                             // length of the row
+	load      func(operand, k int) symElement // returns the element of an operand at position k of the row
+	computed  map[rowValue]symElement         // the computed values
+	failed    bool                            // whether a needed value has no symbolic form
 }
 
-// instance identifies a value of the expression at a position of the row.
-type instance struct {
+// rowValue is a value of the expression at position k of the row.
+type rowValue struct {
 	v expr.Value
 	k int
 }
@@ -37,6 +37,7 @@ func (e *evaluation) result(i, k int) (symElement, bool) {
 	return x, !e.failed
 }
 
+// fail records that a value has no symbolic form.
 func (e *evaluation) fail() symElement {
 	e.failed = true
 	return symElement{}
@@ -44,10 +45,10 @@ func (e *evaluation) fail() symElement {
 
 // at returns a value at position k of the row.
 func (e *evaluation) at(v expr.Value, k int) symElement {
-	x, ok := e.done[instance{v, k}]
+	x, ok := e.computed[rowValue{v, k}]
 	if !ok && !e.failed {
 		x = e.compute(v, k)
-		e.done[instance{v, k}] = x
+		e.computed[rowValue{v, k}] = x
 	}
 	return x
 }
@@ -60,7 +61,7 @@ func (e *evaluation) compute(v expr.Value, k int) symElement {
 	case expr.Load:
 		return e.load(int(i.A), k)
 	case expr.Reduce:
-		return e.foldRow(i, e.row)
+		return e.foldRow(i, e.rowLength)
 	case expr.Scan:
 		return e.foldRow(i, k+1)
 	case expr.Select:
@@ -211,11 +212,11 @@ func truncated(a, b sym.Int) (sym.Int, bool) {
 func positive(a sym.Int) bool    { lo, _ := a.Bounds(); return lo >= 1 }
 func notNegative(a sym.Int) bool { lo, _ := a.Bounds(); return lo >= 0 }
 
-// floorQuotient and floorRemainder are the expressions of int64 division that rounds down. Such expressions contain
-// divisions that truncate. Package sym has both as single operations.
+// floorQuotient and floorRemainder are the expressions of int64 division that rounds down. The expressions contain
+// truncating divisions, but package sym has both as single operations: see [evaluation.division].
 var floorQuotient, floorRemainder = division("x // y"), division("x % y")
 
-// division returns the expression of a division. The dtype is int64, the only dtype of sizes.
+// division returns the expression of a formula on int64, the dtype of sizes.
 func division(text string) *expr.Code {
 	f, err := expr.Parse(text, "x", "y")
 	if err != nil {
@@ -229,8 +230,8 @@ func division(text string) *expr.Code {
 	return code
 }
 
-// division computes value v if it is the quotient or the remainder of a division that rounds down. The divisor must be
-// positive. ok is false otherwise.
+// division computes value v by a single operation if its formula is floorQuotient or floorRemainder. ok is false for
+// any other formula.
 func (e *evaluation) division(v expr.Value, k int) (x symElement, ok bool) {
 	for _, pattern := range []*expr.Code{floorQuotient, floorRemainder} {
 		operands := []expr.Value{expr.None, expr.None}
@@ -249,8 +250,8 @@ func (e *evaluation) division(v expr.Value, k int) (x symElement, ok bool) {
 	return x, false
 }
 
-// matches reports whether the formula of value v in c equals the formula of value p in pattern. It sets operands to the
-// values of c in place of the pattern's operands.
+// matches reports whether the formula of value v in c equals the formula of value p in pattern, if each operand of
+// pattern is replaced by a value of c. It stores these values in operands.
 func matches(pattern, c *expr.Code, p, v expr.Value, operands []expr.Value) bool {
 	want, i := pattern.Insts[p], c.Insts[v]
 	if want.Op == expr.Load {

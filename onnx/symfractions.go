@@ -10,10 +10,10 @@ import (
 )
 
 // This file computes with fractions of sizes. Exporters scale sizes in floating point: they convert a size to a float,
-// multiply or divide it, round it down and convert it back. The result equals an integer division for all sizes that
-// the floating-point dtype represents exactly. The importer therefore uses an integer expression, and bounds the
-// symbols to these sizes. A caller with larger sizes must give the sizes when the model is read. The scaled sizes are
-// then computed in floating point.
+// multiply or divide the float, round it down and convert it back. The result equals an integer division for all sizes
+// that the floating-point dtype represents exactly. The importer uses the integer division, and bounds the symbols to
+// such sizes. For larger sizes, the caller must fix the sizes with [Options.Dims]. The import then computes the scaled
+// sizes in floating point.
 
 // digits returns the number of binary digits of the integers that a dtype represents exactly.
 func digits(d tensor.DType) int {
@@ -26,15 +26,15 @@ func digits(d tensor.DType) int {
 	return 0
 }
 
-// exactInt is an integer that a floating-point dtype must represent exactly.
+// exactInt is the condition that dtype d represents the integer n exactly.
 type exactInt struct {
 	n sym.Int
 	d tensor.DType
 }
 
-// requireExact returns x with the additional condition that d represents a exactly. It returns false if the condition
-// would bound symbols to unreasonably small sizes, or if a depends on data.
-func (x symElement) requireExact(n *node, a sym.Int, d tensor.DType) (symElement, bool) {
+// withExact returns x with the additional condition that d represents a exactly. It returns false if a depends on
+// data, or if the condition would exclude realistic sizes.
+func (x symElement) withExact(n *node, a sym.Int, d tensor.DType) (symElement, bool) {
 	if _, ok := n.limitsFor(a, digits(d)); !ok {
 		return x, false
 	}
@@ -42,7 +42,8 @@ func (x symElement) requireExact(n *node, a sym.Int, d tensor.DType) (symElement
 	return x, true
 }
 
-// limitsFor returns bounds of symbols under which a has at most the given number of binary digits.
+// limitsFor returns upper bounds of symbols under which a has at most the given number of binary digits. ok is false if
+// a depends on data, or if the bounds would exclude realistic sizes.
 func (im *importer) limitsFor(a sym.Int, digits int) (limits map[string]int, ok bool) {
 	most := 1 << digits
 	fits := func(a sym.Int) bool {
@@ -65,7 +66,7 @@ func (im *importer) limitsFor(a sym.Int, digits int) (limits map[string]int, ok 
 			return s, err == nil
 		})
 		if err != nil {
-			return nil, false // it depends on data
+			return nil, false // a depends on data
 		}
 		if fits(b) {
 			return limits, true
@@ -74,8 +75,8 @@ func (im *importer) limitsFor(a sym.Int, digits int) (limits map[string]int, ok 
 	return nil, false
 }
 
-// bound sets bounds of the symbols under which the conditions of an element hold.
-func (im *importer) bound(x symElement) {
+// applyLimits lowers im.limits so that the conditions of an element hold.
+func (im *importer) applyLimits(x symElement) {
 	for _, h := range x.exact {
 		limits, _ := im.limitsFor(h.n, digits(h.d))
 		for name, limit := range limits {
@@ -86,8 +87,8 @@ func (im *importer) bound(x symElement) {
 	}
 }
 
-// excludeUnrealistic reports whether a condition holds only for unrealistically large symbols. If so, it bounds the
-// symbols so that the condition is false.
+// excludeUnrealistic reports whether a condition is false for all realistic sizes. If so, it bounds the symbols to
+// sizes for which the condition is false.
 func (im *importer) excludeUnrealistic(c sym.Bool) bool {
 	for limit := 1 << 24; limit >= 1<<16; limit >>= 4 {
 		env := sym.NewEnv()
@@ -101,7 +102,7 @@ func (im *importer) excludeUnrealistic(c sym.Bool) bool {
 			return s, err == nil
 		})
 		if err != nil {
-			return false // it depends on data
+			return false // c depends on data
 		}
 		if holds, known := b.Known(); holds || !known {
 			continue
@@ -119,7 +120,7 @@ func (im *importer) excludeUnrealistic(c sym.Bool) bool {
 	return false
 }
 
-// fraction returns a number as a fraction. It returns false if the numerator or the denominator would be too large.
+// fraction returns a number as a fraction. It returns false if the numerator exceeds 2^53 or the denominator 2^30.
 func fraction(f float64) (symElement, bool) {
 	over := 1
 	for ; f != math.Trunc(f); f *= 2 {
@@ -133,7 +134,7 @@ func fraction(f float64) (symElement, bool) {
 	return symElement{n: sym.Of(int(f)), denominator: over}, true
 }
 
-// reduced cancels factors of 2 if the numerator is visibly a multiple of 2.
+// reduced cancels common factors of 2. It finds a factor of the numerator only if the expression simplifies.
 func (x symElement) reduced() symElement {
 	for x.denominator%2 == 0 && x.n.Mod(sym.Of(2)).Same(sym.Of(0)) {
 		x.n, x.denominator = x.n.Div(sym.Of(2)), x.denominator/2
@@ -144,7 +145,7 @@ func (x symElement) reduced() symElement {
 // maxDenominator bounds denominators, so that their products fit in 64 bits.
 const maxDenominator = 1 << 20
 
-// float applies an operation to fractions of floating-point dtype d.
+// float applies an operation to fractions, in floating-point dtype d.
 func (e *evaluation) float(op expr.Op, d tensor.DType, x []symElement) symElement {
 	a, b := x[0], x[len(x)-1]
 	switch op {
@@ -170,27 +171,27 @@ func (e *evaluation) float(op expr.Op, d tensor.DType, x []symElement) symElemen
 		a.n = a.n.Neg()
 		return a
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
-		e.n.bound(y)
+		e.n.applyLimits(y)
 		return symElement{b: related(op, left, right)}
 	default:
 		return e.fail()
 	}
 	y = y.reduced()
-	return e.exactly(y, y.n, d)
+	return e.withExact(y, y.n, d)
 }
 
-// exactly returns x with the additional condition that d represents n exactly.
-func (e *evaluation) exactly(x symElement, n sym.Int, d tensor.DType) symElement {
-	x, ok := x.requireExact(e.n, n, d)
+// withExact returns x with the additional condition that d represents n exactly.
+func (e *evaluation) withExact(x symElement, n sym.Int, d tensor.DType) symElement {
+	x, ok := x.withExact(e.n, n, d)
 	if !ok {
 		return e.fail()
 	}
 	return x
 }
 
-// quotient divides a fraction by a number. Floating-point division rounds the result n/d if the denominator d is not a
-// power of 2, but never up to the next integer k. The reason is that n/d is at least 1/d below k. It would be rounded
-// to k only if the distance were at most k/2^digits.
+// quotient divides fraction a by number b. If the denominator y of the result x/y is not a power of 2, floating-point
+// division rounds the result. It never rounds up to the next integer k, because x/y is at least 1/y below k, and only a
+// result within k/2^digits of k is rounded to k. Therefore rounding down x/y gives the exact integer.
 func (e *evaluation) quotient(d tensor.DType, a, b symElement) symElement {
 	by, isNumber := b.n.Known()
 	if !isNumber || by <= 0 || by > maxDenominator {
@@ -198,12 +199,12 @@ func (e *evaluation) quotient(d tensor.DType, a, b symElement) symElement {
 	}
 	y := symElement{n: a.n.Mul(sym.Of(b.denominator)), denominator: a.denominator * by, exact: a.exact}.reduced()
 	if y.rounded = y.denominator&(y.denominator-1) != 0; y.rounded {
-		return e.exactly(y, y.n.Add(sym.Of(y.denominator)), d)
+		return e.withExact(y, y.n.Add(sym.Of(y.denominator)), d)
 	}
-	return e.exactly(y, y.n, d)
+	return e.withExact(y, y.n, d)
 }
 
-// round rounds a fraction to an integer.
+// round rounds a fraction to an integer, by Floor, Ceil or Trunc.
 func (e *evaluation) round(op expr.Op, x symElement) symElement {
 	over := sym.Of(x.denominator)
 	switch {
@@ -223,19 +224,19 @@ func (e *evaluation) convert(from, to tensor.DType, x symElement) symElement {
 	case to == tensor.Bool && x.rounded || to.IsFloat() && x.rounded:
 		return e.fail()
 	case to == tensor.Bool:
-		e.n.bound(x)
+		e.n.applyLimits(x)
 		return symElement{b: x.n.Ne(sym.Int{})}
 	case from == tensor.Bool:
 		return symElement{n: sym.Where(x.b, sym.Of(1), sym.Int{}), denominator: 1}
 	case to.IsFloat():
 		x.denominator = max(x.denominator, 1)
-		return e.exactly(x, x.n, to)
+		return e.withExact(x, x.n, to)
 	case to != tensor.Int64 && to != tensor.Int32:
-		return e.fail() // a size may overflow
+		return e.fail() // the size may overflow
 	case from.IsFloat() && x.denominator > 1 && !notNegative(x.n):
 		return e.fail()
 	case from.IsFloat():
-		e.n.bound(x)
+		e.n.applyLimits(x)
 		return symElement{n: x.n.Div(sym.Of(x.denominator))}
 	}
 	return symElement{n: x.n}

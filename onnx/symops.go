@@ -9,23 +9,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file applies an op to symbolic elements. An op that only selects elements is evaluated on the positions of the
-// elements ([computation.selected]). For any other op, its expression is evaluated on the elements
-// ([computation.evaluated]).
+// This file applies an op to tensors with symbolic elements. An op that only selects elements is evaluated on the
+// positions of the elements ([computation.evalSelection]). For any other op, the op's expression is evaluated on the
+// elements ([computation.evalExpression]).
 
 // computation is one application of an op to symbolic elements.
 type computation struct {
 	n        *node
 	op       *graph.Op
 	attrs    graph.Attrs
-	operands []any
-	in       []*symElements // nil for omitted operands
+	operands []any          // as for node.op
+	in       []*symElements // the elements of each operand; nil for an omitted operand
 	call     *graph.Call
-	out      []graph.Result
+	out      []graph.Result // the inferred results
 }
 
-// computed applies an op to symbolic elements. It returns nil if no expressions describe the results.
-func (n *node) computed(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
+// applySymbolic applies an op to symbolic elements. It returns nil if an element of the results has no symbolic form.
+func (n *node) applySymbolic(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
 	if !slices.ContainsFunc(operands, isComputed) {
 		return nil
 	}
@@ -55,9 +55,9 @@ func (n *node) computed(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
 	}
 	c.out = slices.Clone(res)
 	if c.selects() {
-		return c.results(c.selected())
+		return c.results(c.evalSelection())
 	}
-	return c.results(c.evaluated())
+	return c.results(c.evalExpression())
 }
 
 // isComputed reports whether an operand has symbolic elements.
@@ -66,8 +66,8 @@ func isComputed(a any) bool {
 	return ok && x != nil && x.elements != nil
 }
 
-// operandElements returns the elements of an operand, or nil if the elements are unknown. Indices must be constant.
-// Elements may depend on data if the op only selects elements of the operand.
+// operandElements returns the elements of operand i, which is a, or nil if the elements are unknown. Indices must be
+// constant. Elements may depend on data if the op only selects elements.
 func (n *node) operandElements(o *graph.Op, i int, a any) *symElements {
 	x, ok := a.(*val)
 	switch {
@@ -83,12 +83,12 @@ func (n *node) operandElements(o *graph.Op, i int, a any) *symElements {
 	return n.elementsOf(x, o.SelectsElements || o.Fills || o.Kind == graph.View)
 }
 
-// isIndex reports whether operand i of an op holds indices.
+// isIndex reports whether the elements of operand i of an op are indices.
 func isIndex(o *graph.Op, i int) bool {
 	return len(o.Params) > 0 && o.Params[min(i, len(o.Params)-1)].Below != nil
 }
 
-// results makes values from lists of elements. The op is added to the graph only if the graph needs one of the values.
+// results returns a value for each list of elements. The op is added to the graph only if the graph needs a value.
 func (c *computation) results(lists [][]symElement) []*val {
 	if len(lists) != len(c.out) {
 		return nil
@@ -101,13 +101,13 @@ func (c *computation) results(lists [][]symElement) []*val {
 			if made == nil {
 				made = c.n.emit(c.op.Name, c.attrs, c.operands...)
 			}
-			return made[i].sized(m.DType, m.Shape...)
+			return made[i].withSizes(m.DType, m.Shape...)
 		}})
 	}
 	return out
 }
 
-// selects reports whether the op only selects elements of its operands, or fills its results with constants.
+// selects reports whether each element of the results is an element of an operand or a constant.
 func (c *computation) selects() bool {
 	computes := func(r graph.Result) bool {
 		return r.Alias < 0 && !c.op.Identity || r.Type.DType != c.call.Type(0).DType
@@ -115,10 +115,10 @@ func (c *computation) selects() bool {
 	return c.op.SelectsElements || c.op.Fills || !c.op.ReadsStorage && !slices.ContainsFunc(c.out, computes)
 }
 
-// selected evaluates an op that selects elements. It runs the op on tensors with the positions of the operands'
-// elements, and a second time with other numbers for the positions. An element that is the same both times is a
-// constant.
-func (c *computation) selected() [][]symElement {
+// evalSelection evaluates an op that selects elements. It runs the op twice, on tensors of positions: each element of
+// the operands is replaced by its position, and in the second run by its position plus shift. A result that differs by
+// shift is a position, and selects the element there. A result that is the same in both runs is a constant of the op.
+func (c *computation) evalSelection() [][]symElement {
 	const shift = min(1<<40, math.MaxInt/2)
 	var all []symElement
 	from := tensor.Invalid
@@ -129,7 +129,7 @@ func (c *computation) selected() [][]symElement {
 		case isIndex(c.op, i):
 			at[i], again[i] = c.operands[i], c.operands[i]
 		case from != tensor.Invalid && from != e.dtype:
-			return nil // elements would be converted
+			return nil // the op converts elements
 		default:
 			from = e.dtype
 			at[i], again[i] = countFrom(len(all), e.shape), countFrom(len(all)+shift, e.shape)
@@ -169,8 +169,8 @@ func countFrom(first int, shape []int) *val {
 	return constValue(t)
 }
 
-// evaluated computes the results by the op's expression of one element, or by the op's expression of a row.
-func (c *computation) evaluated() [][]symElement {
+// evalExpression computes the results by the op's expression: of one element, or of a row.
+func (c *computation) evalExpression() [][]symElement {
 	in := slices.DeleteFunc(slices.Clone(c.in), func(e *symElements) bool { return e == nil })
 	folded := make([]bool, len(c.out[0].Type.Shape))
 	row := slices.Repeat([]int{1}, len(folded)) // the shape of a row, with size 1 for the other dimensions
@@ -197,7 +197,7 @@ func (c *computation) evaluated() [][]symElement {
 					first = slices.Insert(first, d, 0)
 				}
 			}
-			e := &evaluation{n: c.n, code: code, row: tensor.Numel(row), done: map[instance]symElement{},
+			e := &evaluation{n: c.n, code: code, rowLength: tensor.Numel(row), computed: map[rowValue]symElement{},
 				load: func(operand, k int) symElement {
 					at := indexAt(row, k)
 					for d := range at {
@@ -227,7 +227,7 @@ func (c *computation) expression() (*expr.Code, error) {
 	return nil, nil
 }
 
-// rows returns the op's expression of a row of its only operand, or nil if the op has none.
+// rows returns the op's expression of a row, or nil if the op has no such expression, or several operands.
 func (c *computation) rows() *graph.Rows {
 	if c.op.Rows == nil || len(c.in) != 1 {
 		return nil
@@ -239,7 +239,8 @@ func (c *computation) rows() *graph.Rows {
 	return rows
 }
 
-// broadcastAt returns the row-major position of an operand's element for an index of the result.
+// broadcastAt returns the row-major position of the element of an operand that broadcasting combines with index at of
+// the result. shape is the shape of the operand.
 func broadcastAt(shape, at []int) int {
 	place := 0
 	at = at[len(at)-len(shape):]

@@ -15,15 +15,15 @@ import (
 )
 
 // This file computes symbolic shapes. Sizes that are unknown during the import are symbols: the symbols of the model's
-// inputs, and new symbols for sizes that depend on data. The graph is built at hints, which are example sizes for the
-// symbols of the inputs. No decision depends on the hints, because converters see symbolic shapes. If inference
-// branches on sizes, a size of the result is an expression with a case for each branch, or a new symbol.
+// inputs, and new symbols for sizes that depend on data. The graph is built at hints, which are example sizes of the
+// inputs' symbols. Converters see symbolic shapes, so that no decision depends on the hints. If inference branches on
+// sizes, a size of the result is an expression with a case for each branch, or a new symbol.
 
-// hints are the example sizes at which the graph is built, tried in order until a conversion succeeds. Networks may
-// require large images, short texts, or equal symbols. The i-th symbol has the size first+i*step.
+// hints are sets of example sizes. [Model.tryHints] tries them in order until a conversion succeeds: networks may
+// require large images, short texts, or equal symbols. In a set, the i-th symbol has the size first+i*step.
 var hints = []struct{ first, step int }{{2, 0}, {16, 0}, {224, 0}, {16, 1}, {224, 32}}
 
-// bindHints enters the symbols of the model's inputs in the graph and the Env.
+// bindHints adds the symbols of the model's inputs to the graph and to im.env, and binds them to hints.
 func (im *importer) bindHints(first, step int) error {
 	im.g.Symbols = map[string]graph.Bounds{}
 	im.hints = map[string]int{}
@@ -54,11 +54,11 @@ func (im *importer) bindHints(first, step int) error {
 	return im.g.BindOnly(im.hints)
 }
 
-// unknown returns a new symbol for an integer that depends on data and is at least least.
-func (im *importer) unknown(least int) sym.Int {
+// newUnknown returns a new symbol for an integer that depends on data. least is the minimum of the integer.
+func (im *importer) newUnknown(least int) sym.Int {
 	for {
-		*im.unknowns++
-		name := fmt.Sprint(dataPrefix, *im.unknowns)
+		*im.unknownCount++
+		name := fmt.Sprint(dataPrefix, *im.unknownCount)
 		if _, taken := im.symbols[name]; !taken {
 			s, _ := im.env.Symbol(name, least, math.MaxInt, 2) // the name is new
 			return s
@@ -66,33 +66,34 @@ func (im *importer) unknown(least int) sym.Int {
 	}
 }
 
-// intAttr returns an expression in the form of an attribute: a number, or text over the symbols of the graph. ok is
-// false if the expression depends on data.
+// intAttr returns an integer in the form of an attribute: a number, or the text of an expression over the symbols of
+// the graph. ok is false if the integer depends on data.
 func (im *importer) intAttr(a sym.Int) (attr any, ok bool) {
 	if n, known := a.Known(); known {
 		return n, true
 	}
 	text := a.String()
-	im.texts[text] = true
-	return text, im.uses(text)
+	im.expressionTexts[text] = true
+	return text, im.useSymbols(text)
 }
 
-// uses records the symbols in an expression or a condition as used. It returns false if a symbol depends on data.
-func (im *importer) uses(text string) bool {
+// useSymbols adds the symbols in the text of an expression or condition to im.usedSymbols. It returns false if a symbol
+// depends on data.
+func (im *importer) useSymbols(text string) bool {
 	names := strings.FieldsFunc(text, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	if slices.ContainsFunc(names, im.ofData) {
+	if slices.ContainsFunc(names, im.isDataSymbol) {
 		return false
 	}
 	for _, name := range names {
 		if _, ok := im.symbols[name]; ok {
-			im.used[name] = true
+			im.usedSymbols[name] = true
 		}
 	}
 	return true
 }
 
-// ofData reports whether a symbol depends on data.
-func (im *importer) ofData(name string) bool {
+// isDataSymbol reports whether a symbol depends on data.
+func (im *importer) isDataSymbol(name string) bool {
 	_, ours := im.symbols[name]
 	return !ours && strings.HasPrefix(name, dataPrefix)
 }
@@ -100,11 +101,11 @@ func (im *importer) ofData(name string) bool {
 // dataPrefix begins the names of symbols that depend on data.
 const dataPrefix = "_u"
 
-// bySymbols reports whether attributes contain expressions.
-func (im *importer) bySymbols(attrs graph.Attrs) bool {
-	is := func(x any) bool { text, ok := x.(string); return ok && im.texts[text] }
+// hasExpressions reports whether attributes contain expressions.
+func (im *importer) hasExpressions(attrs graph.Attrs) bool {
+	isExpression := func(x any) bool { text, ok := x.(string); return ok && im.expressionTexts[text] }
 	for _, a := range attrs {
-		if list, ok := a.([]any); is(a) || ok && slices.ContainsFunc(list, is) {
+		if list, ok := a.([]any); isExpression(a) || ok && slices.ContainsFunc(list, isExpression) {
 			return true
 		}
 	}
@@ -128,7 +129,7 @@ func (im *importer) shapeOf(x *val) []sym.Int {
 	s := make([]sym.Int, len(x.outline.Sizes))
 	for i, n := range x.outline.Sizes {
 		if s[i] = sym.Of(n); n < 0 {
-			s[i] = im.unknown(0)
+			s[i] = im.newUnknown(0)
 		}
 	}
 	im.shapes[x.v] = s
@@ -138,11 +139,11 @@ func (im *importer) shapeOf(x *val) []sym.Int {
 // sizes returns the shape of x, with -1 for symbolic sizes.
 func (n *node) sizes(x *val) []int {
 	n.rank(x)
-	return plainSizes(n.shapeOf(x))
+	return numericSizes(n.shapeOf(x))
 }
 
-// plainSizes returns sizes as numbers. Symbolic sizes are -1.
-func plainSizes(shape []sym.Int) []int {
+// numericSizes returns sizes as numbers. Symbolic sizes are -1.
+func numericSizes(shape []sym.Int) []int {
 	list := make([]int, len(shape))
 	for i, s := range shape {
 		var ok bool
@@ -176,14 +177,14 @@ func (n *node) knownSize(x *val, i int) int {
 	return s[i]
 }
 
-// static reports whether all sizes of x are numbers, independent of symbols and data.
-func (im *importer) static(x *val) bool {
+// isStatic reports whether all sizes of x are numbers, independent of symbols and data.
+func (im *importer) isStatic(x *val) bool {
 	return !x.dynamic() && !slices.ContainsFunc(im.shapeOf(x), func(s sym.Int) bool { _, ok := s.Known(); return !ok })
 }
 
-// shapeVector returns the shape of x as a vector.
+// shapeVector returns the shape of x as a vector of int64.
 func (n *node) shapeVector(x *val) *val {
-	computed := func() *val { return n.emit("_shape_as_tensor", nil, x)[0].recordType(tensor.Int64, 1) }
+	computed := func() *val { return n.emit("_shape_as_tensor", nil, x)[0].withType(tensor.Int64, 1) }
 	s := n.shapeOf(x)
 	if s == nil {
 		return computed()
@@ -195,22 +196,22 @@ func (n *node) shapeVector(x *val) *val {
 	return valueOf(&symElements{dtype: tensor.Int64, shape: []int{len(s)}, list: list, make: computed})
 }
 
-// maxSize bounds the length of size expressions. Broadcasting of two unknown sizes contains both expressions, so
-// expressions would otherwise grow with the number of nodes.
+// maxSize bounds the length of size expressions (sym.Int.Size). The broadcast of two unknown sizes contains both
+// expressions, so that expressions would otherwise grow with the number of nodes.
 const maxSize = 24
 
 // maxPaths is the maximum number of paths through a node's inference that are explored.
 const maxPaths = 16
 
-// inferShapes records the symbolic shapes of a node's results. They hold for all sizes that the op accepts. A size
-// whose expression is unknown or too long becomes a new symbol, which the graph computes.
+// inferShapes records the symbolic shapes of a node's results. The shapes are valid for all sizes that the op accepts.
+// A size whose expression is unknown or too long becomes a new symbol.
 func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 	node := vals[0].Node
 	if node == nil || vals[0].Dynamic {
 		return
 	}
 	types := make([]tensor.Type, len(node.In))
-	open := im.bySymbols(attrs)
+	open := im.hasExpressions(attrs)
 	for i, a := range node.In {
 		types[i] = a.Type()
 		if shape := im.shapes[a.Value]; a.Kind == graph.TensorArg && shape != nil {
@@ -221,7 +222,7 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 	if !open {
 		return
 	}
-	a := &answers{sizes: make([][]sym.Int, 0, 8)}
+	a := &pathSizes{sizes: make([][]sym.Int, 0, 8)}
 	cases, err := sym.Fork(im.env, maxPaths, func() ([]int, error) {
 		res, err := node.InferFor(types, im.symbols)
 		if err != nil {
@@ -244,27 +245,27 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 				shape[k] = a.merged(cases, at)
 			}
 			if shape[k].Same(sym.Of(-1)) {
-				shape[k] = im.unknown(0)
+				shape[k] = im.newUnknown(0)
 			}
 			at++
 		}
-		if !slices.Equal(plainSizes(shape), v.Meta.Shape) {
+		if !slices.Equal(numericSizes(shape), v.Meta.Shape) {
 			im.shapes[v] = shape
 		}
 	}
 }
 
-// answers holds, for each size of a node's results, the expressions of the different inference paths.
-type answers struct{ sizes [][]sym.Int }
+// pathSizes holds, for each size of a node's results, the expressions of the different inference paths.
+type pathSizes struct{ sizes [][]sym.Int }
 
-// answer is one path through inference. For each size, it has the index of its expression in answers.
+// answer is one path through inference. For each size, it has the index of its expression in pathSizes.sizes.
 type answer = sym.Case[[]int]
 
 var errRank = errors.New("the number of dimensions depends on sizes")
 
 // enter returns the indexes of the results' sizes. Sizes that are equal under the conditions of the current path share
 // an index. For example, N and 1 share an index on a path on which N is 1.
-func (a *answers) enter(vals []*graph.Value, res []graph.Result) ([]int, error) {
+func (a *pathSizes) enter(vals []*graph.Value, res []graph.Result) ([]int, error) {
 	var which []int
 	for i, v := range vals {
 		if len(res) != len(vals) || len(res[i].Type.Shape) != v.Meta.Rank() {
@@ -286,8 +287,9 @@ func (a *answers) enter(vals []*graph.Value, res []graph.Result) ([]int, error) 
 	return which, nil
 }
 
-// merged merges the expressions of a size on all paths. It returns -1 if the result would be too long.
-func (a *answers) merged(cases []answer, at int) sym.Int {
+// merged merges the expressions for size at on all paths into one expression. It returns -1 if the result would be too
+// long.
+func (a *pathSizes) merged(cases []answer, at int) sym.Int {
 	last := cases[len(cases)-1].Value[at]
 	size, distinct := a.sizes[at][last], 0
 	for _, c := range slices.Backward(cases[:len(cases)-1]) {
@@ -306,17 +308,15 @@ func (a *answers) merged(cases []answer, at int) sym.Int {
 	return size
 }
 
-// A value whose shape depends on data has an outline: its dtype and the known sizes. Converters use only ranks and
-// sizes, so they need no special case for such values.
-
-// outline records the outlines of an op's results if inference cannot determine their shapes.
+// outline records the outlines of an op's results whose shapes depend on data. The outline of a value has its dtype and
+// known sizes.
 func (n *node) outline(out []*val, o *graph.Op, attrs graph.Attrs, operands []any) {
 	found := n.outlines(o, attrs, operands)
 	for i, x := range out {
 		if len(found) == len(out) {
 			x.outline = found[i]
 		} else {
-			x.outline.DType = n.plainDType(attrs, operands)
+			x.outline.DType = n.fallbackDType(attrs, operands)
 		}
 	}
 }
@@ -338,31 +338,32 @@ func (n *node) outlines(o *graph.Op, attrs graph.Attrs, operands []any) []graph.
 
 // outlined returns the properties of an operand that are known for all sizes.
 func (n *node) outlined(x *val) graph.Outlined {
-	if x.data != nil || x.elements == nil && n.static(x) {
+	if x.data != nil || x.elements == nil && n.isStatic(x) {
 		arg := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: x.name, Meta: x.meta(), Const: x.data}}
 		return graph.Outlined{Arg: arg}
 	}
 	return graph.Outlined{Arg: graph.Arg{Kind: graph.TensorArg}, Outline: n.outlineOf(x)}
 }
 
-// outlineOf returns the dtype and the known sizes of a tensor. They hold for all values of the symbols.
+// outlineOf returns the dtype and the sizes of a tensor that are the same for all values of the symbols.
 func (n *node) outlineOf(x *val) graph.Outline {
 	if x.dynamic() {
 		return graph.Outline{DType: x.dtype(), Sizes: x.outline.Sizes}
 	}
-	return graph.Outline{DType: x.dtype(), Sizes: append([]int{}, plainSizes(n.shapeOf(x))...)}
+	return graph.Outline{DType: x.dtype(), Sizes: append([]int{}, numericSizes(n.shapeOf(x))...)}
 }
 
-// reference returns an attribute that is read from x when the graph runs.
+// reference returns an attribute that refers to x. Its value is known when the graph runs.
 func (n *node) reference(x *val) graph.Ref {
 	v := n.value(x)
-	n.read[v] = x
+	n.referenced[v] = x
 	return graph.Ref{Value: v}
 }
 
-// refElements returns the known shape and elements of a value that an attribute is read from.
+// refElements returns the shape of a value to which an attribute refers, and its elements; nil for an unknown element.
+// ok is false if the shape is unknown or the value is large.
 func (n *node) refElements(v *graph.Value) (shape []int, elements []any, ok bool) {
-	x := n.read[v]
+	x := n.referenced[v]
 	if x == nil {
 		return nil, nil, false
 	}
@@ -381,9 +382,9 @@ func (n *node) refElements(v *graph.Value) (shape []int, elements []any, ok bool
 	return shape, elements, true
 }
 
-// plainDType returns the dtype of a result without an outline. It is the attribute dtype, or the dtype of the first
-// operand of an op with computed attributes.
-func (n *node) plainDType(attrs graph.Attrs, operands []any) tensor.DType {
+// fallbackDType returns the dtype of a result without an outline: the attribute dtype if it is given. For an op with a
+// computed attribute, it is the dtype of the first operand.
+func (n *node) fallbackDType(attrs graph.Attrs, operands []any) tensor.DType {
 	if d, ok := attrs["dtype"].(tensor.DType); ok {
 		return d
 	}

@@ -2,13 +2,13 @@ package onnx
 
 import "fmt"
 
-// standard holds the converters of the default domain by operator name. Converters look up operators in
-// [Options.table], which is made from [domains]. A lookup in standard itself would make its initialization cyclic.
+// standard holds the converters of the default domain by operator name. Converters look up other operators in
+// [Options.table], because a lookup in standard would make its initialization cyclic.
 var standard = mergeTables(elements, activations, reductions, shapes, products, normalizations, losses, vision,
 	recurrents,
 	quantized, signals, control)
 
-// domains holds the converters of each domain.
+// domains holds the converters of each domain, by operator name.
 var domains = map[string]map[string]converter{"": standard, microsoftDomain: microsoft}
 
 // microsoftDomain is the domain of the operators that ONNX Runtime adds to the standard.
@@ -17,7 +17,7 @@ const microsoftDomain = "com.microsoft"
 // Operators of ONNX Runtime.
 var microsoft = map[string]converter{"QuickGelu": quickGelu}
 
-// mergeTables merges tables. It panics if an operator is in two of them.
+// mergeTables merges tables. It panics if two tables have the same operator.
 func mergeTables(tables ...map[string]converter) map[string]converter {
 	all := map[string]converter{}
 	for _, t := range tables {
@@ -118,8 +118,8 @@ var quantized = map[string]converter{
 
 // Signals, text and random numbers.
 var signals = map[string]converter{
-	"HannWindow": window(0.5, 0.5, 0), "HammingWindow": window(25.0/46, 21.0/46, 0),
-	"BlackmanWindow": window(0.42, 0.5, 0.08),
+	"HannWindow": cosineWindow(0.5, 0.5, 0), "HammingWindow": cosineWindow(25.0/46, 21.0/46, 0),
+	"BlackmanWindow": cosineWindow(0.42, 0.5, 0.08),
 	"DFT":            dft, "STFT": stft, "MelWeightMatrix": melWeightMatrix, "TfIdfVectorizer": tfIdf,
 	"RandomNormal": random("randn"), "RandomUniform": random("rand"), "RandomNormalLike": randomLike("randn"),
 	"RandomUniformLike": randomLike("rand"), "Bernoulli": bernoulli, "Multinomial": multinomial,

@@ -7,43 +7,47 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// val is a value of the model during its conversion. It is a value of the graph, a constant, or a sequence of values. A
-// constant is added to the graph only if an op needs it.
+// val is a value of the model during its conversion. A tensor is a value of the graph (v), a constant (data), or a
+// small tensor computed from sizes (elements). Constants and computed tensors are added to the graph when an op needs
+// them; then v is set, too.
 type val struct {
-	name string
-	v    *graph.Value
-	data *tensor.Tensor
-	// elements are the symbolic elements of a value computed from sizes: see symelements.go. The value is added to the
-	// graph only if an op needs it.
-	elements *symElements
-	list     []*val       // the members of a sequence
-	packed   *packed      // a sequence with unknown members; it has no list
-	member   tensor.DType // of an empty sequence, if declared
-	kind     valKind
-	// outline has the known dtype and sizes of a value whose shape depends on data.
-	outline graph.Outline
-	// source is the kind ("initializer" or "input") of an unavailable value that is not the result of a node.
-	source string
+	name string // the name in the model
+	kind valKind
+
+	v        *graph.Value
+	data     *tensor.Tensor
+	elements *symElements  // see symelements.go
+	outline  graph.Outline // the known dtype and sizes of a tensor whose shape depends on data
+
+	members     []*val       // the members of a sequence, if they are known
+	packed      *packed      // a sequence with unknown members; nil if the members are known
+	memberDType tensor.DType // the declared dtype of the members of an empty sequence
+
+	source string // "initializer" or "input" if the value is unavailable and is not the result of a node
 }
 
 // valKind is the kind of a val.
 type valKind uint8
 
-// isEmptyOptional is an optional without a value. isUnavailable is a value that could not be converted: see skipped.go.
 const (
 	isTensor valKind = iota
 	isSequence
-	isEmptyOptional
-	isUnavailable
+	isEmptyOptional // an optional without a value
+	isUnavailable   // a value that could not be converted: see skipped.go
 )
+
+// String describes the kind in errors.
+func (k valKind) String() string {
+	return [...]string{"a tensor", "a sequence", "an optional without a value", "an unavailable value"}[k]
+}
 
 // constValue returns a constant.
 func constValue(t *tensor.Tensor) *val { return &val{data: t} }
 
 // sequence returns a sequence with known members.
-func sequence(list []*val) *val { return &val{list: list, kind: isSequence} }
+func sequence(list []*val) *val { return &val{members: list, kind: isSequence} }
 
-// meta returns the meta of the value. Shape and strides are undefined if the shape depends on data.
+// meta returns the meta of a tensor, at the hints. Shape and strides are undefined if the shape depends on data.
 func (x *val) meta() tensor.Meta {
 	switch {
 	case x.data != nil:
@@ -56,6 +60,7 @@ func (x *val) meta() tensor.Meta {
 	return tensor.Meta{}
 }
 
+// dtype returns the dtype of a tensor, or Invalid if the dtype depends on data.
 func (x *val) dtype() tensor.DType {
 	if x.dynamic() && x.v.Meta.DType == tensor.Invalid {
 		return x.outline.DType
@@ -66,20 +71,21 @@ func (x *val) dtype() tensor.DType {
 // dynamic reports whether the shape of x depends on data.
 func (x *val) dynamic() bool { return x.data == nil && x.elements == nil && x.v != nil && x.v.Dynamic }
 
-// recordType records dtype and rank of a value whose shape depends on data, if its op cannot infer them.
-func (x *val) recordType(d tensor.DType, rank int) *val {
+// withType records the dtype and the rank of a value whose shape depends on data, and returns the value. Converters
+// call it if the op cannot infer dtype and rank.
+func (x *val) withType(d tensor.DType, rank int) *val {
 	x.outline.DType = d
-	return x.ofRank(rank)
+	return x.withRank(rank)
 }
 
-// sized is [val.recordType] with sizes instead of the rank. An unknown size is -1.
-func (x *val) sized(d tensor.DType, sizes ...int) *val {
+// withSizes is [val.withType] with sizes in place of the rank. An unknown size is -1.
+func (x *val) withSizes(d tensor.DType, sizes ...int) *val {
 	x.outline = graph.Outline{DType: d, Sizes: append([]int{}, sizes...)}
 	return x
 }
 
-// ofRank records the rank of a value whose shape depends on data. If rank is -1, it is unknown, and nothing changes.
-func (x *val) ofRank(rank int) *val {
+// withRank records the rank of a value whose shape depends on data, and returns the value. Rank -1 means unknown.
+func (x *val) withRank(rank int) *val {
 	if rank < 0 {
 		return x
 	}
@@ -112,7 +118,7 @@ func intTensor(list ...int) *tensor.Tensor {
 	return tensor.Must(tensor.FromSlice(data, len(data)))
 }
 
-// scalarOf returns the only element of a tensor as a plain number.
+// scalarOf returns the only element of a tensor. It returns false if the tensor has another number of elements.
 func scalarOf(t *tensor.Tensor) (tensor.Scalar, bool) {
 	if t.Numel() != 1 {
 		return tensor.Scalar{}, false

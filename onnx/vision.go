@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// resize converts Resize. It has operand scales before operand sizes, and since operator set 11 a region of interest.
+// resize converts Resize. From operator set 11 on, it has the operands roi, scales and sizes; before, only scales.
 func resize(n *node) []*val {
 	x := n.x(0)
 	attrs := graph.Attrs{"mode": n.text("mode", "nearest"),
@@ -22,42 +22,42 @@ func resize(n *node) []*val {
 	if axes, ok := n.ints("axes"); ok {
 		attrs["axes"] = n.axes(axes, n.rank(x))
 	}
-	if n.ver < 11 {
-		return one(n.resized(x, n.oldResize(attrs), n.x(1)))
+	if n.opset < 11 {
+		return one(n.resizeByScales(x, n.setOldModes(attrs), n.x(1)))
 	}
 	if roi := n.opt(1); roi != nil && attrs["coordinate_transformation_mode"] == "tf_crop_and_resize" {
 		attrs["roi"] = n.refFloats(roi)
 	}
 	scales := n.opt(2)
 	if scales != nil && !scales.dynamic() && scales.meta().Numel() > 0 {
-		return one(n.resized(x, attrs, scales))
+		return one(n.resizeByScales(x, attrs, scales))
 	}
 	sizes := n.x(3)
 	attrs["sizes"] = n.ref(sizes)
-	if y := n.upsampled(x, attrs, n.integers(sizes), nil); y != nil {
+	if y := n.upsampleOp(x, attrs, n.integers(sizes), nil); y != nil {
 		return one(y)
 	}
-	return one(n.op("resize", attrs, x).ofRank(n.rank(x)))
+	return one(n.op("resize", attrs, x).withRank(n.rank(x)))
 }
 
-// oldResize sets the fixed modes of Upsample and of operator set 10.
-func (n *node) oldResize(attrs graph.Attrs) graph.Attrs {
+// setOldModes sets the modes of Upsample, and of Resize in operator set 10.
+func (n *node) setOldModes(attrs graph.Attrs) graph.Attrs {
 	attrs["coordinate_transformation_mode"], attrs["nearest_mode"] = "asymmetric", "floor"
 	return attrs
 }
 
-// resized resizes by scales.
-func (n *node) resized(x *val, attrs graph.Attrs, scales *val) *val {
+// resizeByScales resizes by scales.
+func (n *node) resizeByScales(x *val, attrs graph.Attrs, scales *val) *val {
 	attrs["scales"] = n.refFloats(scales)
 	if list, ok := attrs["scales"].([]float64); ok {
-		if y := n.upsampled(x, attrs, nil, list); y != nil {
+		if y := n.upsampleOp(x, attrs, nil, list); y != nil {
 			return y
 		}
 	}
-	return n.op("resize", attrs, x).ofRank(n.rank(x))
+	return n.op("resize", attrs, x).withRank(n.rank(x))
 }
 
-// refFloats returns a vector of floating-point numbers as an attribute, or a reference to the graph's value.
+// refFloats returns a vector of floating-point numbers as an attribute: a list, or a reference to the value.
 func (n *node) refFloats(x *val) any {
 	if x.data == nil {
 		return n.reference(x)
@@ -73,9 +73,9 @@ func (n *node) refFloats(x *val) any {
 	return out
 }
 
-// upsampled applies an upsampling op of aten if it is equivalent, and returns nil otherwise. scales is nil if sizes are
-// given. sizes is nil if the sizes depend on data.
-func (n *node) upsampled(x *val, attrs graph.Attrs, sizes []sym.Int, scales []float64) *val {
+// upsampleOp applies an upsampling op of aten. It returns nil if no such op is equivalent. scales is nil if sizes are
+// given; sizes is nil if the sizes depend on data.
+func (n *node) upsampleOp(x *val, attrs graph.Attrs, sizes []sym.Int, scales []float64) *val {
 	in := n.shapeOf(x)
 	if len(in) != 4 || attrs["axes"] != nil || !x.dtype().IsFloat() || attrs["antialias"] == true ||
 		attrs["keep_aspect_ratio_policy"] != "stretch" {
@@ -113,19 +113,19 @@ func (n *node) upsampled(x *val, attrs graph.Attrs, sizes []sym.Int, scales []fl
 // upsample converts Upsample, the predecessor of Resize. Its scales are attributes before operator set 9.
 func upsample(n *node) []*val {
 	x := n.x(0)
-	attrs := n.oldResize(graph.Attrs{"mode": n.text("mode", "nearest"), "antialias": false,
+	attrs := n.setOldModes(graph.Attrs{"mode": n.text("mode", "nearest"), "antialias": false,
 		"keep_aspect_ratio_policy": "stretch"})
 	if attrs["mode"] == "bilinear" {
 		attrs["mode"] = "linear"
 	}
 	switch {
-	case n.ver >= 9:
-		return one(n.resized(x, attrs, n.x(1)))
-	case n.ver >= 7:
+	case n.opset >= 9:
+		return one(n.resizeByScales(x, attrs, n.x(1)))
+	case n.opset >= 7:
 		scales, _ := n.floats("scales")
-		return one(n.resized(x, attrs, floatVector(scales...)))
+		return one(n.resizeByScales(x, attrs, floatVector(scales...)))
 	}
-	return one(n.resized(x, attrs, floatVector(1, 1, n.float("height_scale", 1), n.float("width_scale", 1))))
+	return one(n.resizeByScales(x, attrs, floatVector(1, 1, n.float("height_scale", 1), n.float("width_scale", 1))))
 }
 
 func floatVector(list ...float64) *val {
@@ -154,24 +154,24 @@ func gridSample(n *node) []*val {
 func affineGrid(n *node) []*val {
 	theta, size := n.x(0), n.x(1)
 	attrs := graph.Attrs{"size": n.ref(size), "align_corners": n.flag("align_corners", false)}
-	return one(n.op("affine_grid_generator", attrs, theta).ofRank(n.lengthOf(size)))
+	return one(n.op("affine_grid_generator", attrs, theta).withRank(n.lengthOf(size)))
 }
 
-// roiAlign converts RoiAlign. The op takes the image index as the first element of each region. Before operator set 16
-// there was no shift by half a pixel.
+// roiAlign converts RoiAlign. In the op, the first element of each region is the index of its image. Before operator
+// set 16, coordinates are not shifted by half a pixel.
 func roiAlign(n *node) []*val {
 	x, rois, batch := n.x(0), n.x(1), n.x(2)
-	column := n.op("unsqueeze", graph.Attrs{"dim": 1}, n.cast(batch, rois.dtype())).ofRank(2)
-	rois = n.convertLike(n.op("cat", graph.Attrs{"dim": 1}, column, rois).ofRank(2), x)
+	column := n.op("unsqueeze", graph.Attrs{"dim": 1}, n.cast(batch, rois.dtype())).withRank(2)
+	rois = n.convertLike(n.op("cat", graph.Attrs{"dim": 1}, column, rois).withRank(2), x)
 	mode := "half_pixel"
-	if n.ver < 16 {
+	if n.opset < 16 {
 		mode = "output_half_pixel"
 	}
 	attrs := graph.Attrs{"spatial_scale": n.float("spatial_scale", 1), "pooled_height": n.int("output_height", 1),
 		"pooled_width":   n.int("output_width", 1),
 		"sampling_ratio": n.int("sampling_ratio", 0), "mode": n.text("mode", "avg"),
 		"aligned": n.text("coordinate_transformation_mode", mode) == "half_pixel"}
-	return one(n.op("roi_align", attrs, x, rois).ofRank(4))
+	return one(n.op("roi_align", attrs, x, rois).withRank(4))
 }
 
 func nonMaxSuppression(n *node) []*val {
@@ -186,18 +186,18 @@ func nonMaxSuppression(n *node) []*val {
 			attrs[name] = n.refNumber(p)
 		}
 	}
-	return one(n.op("non_max_suppression", attrs, n.x(0), n.x(1)).sized(tensor.Int64, -1, 3))
+	return one(n.op("non_max_suppression", attrs, n.x(0), n.x(1)).withSizes(tensor.Int64, -1, 3))
 }
 
-// window returns the converter of a cosine window: a - b cos(x) + c cos(2x).
-func window(a, b, c float64) converter {
+// cosineWindow returns the converter of a cosine window: a - b cos(x) + c cos(2x), where x runs over one period.
+func cosineWindow(a, b, c float64) converter {
 	return func(n *node) []*val {
 		d := n.dtypeAttr("output_datatype")
 		if d == tensor.Invalid {
 			d = tensor.Float32
 		}
 		size := n.x(0)
-		at := n.op("arange", graph.Attrs{"end": n.refOne(size), "dtype": tensor.Float64}).recordType(tensor.Float64, 1)
+		at := n.op("arange", graph.Attrs{"end": n.refOne(size), "dtype": tensor.Float64}).withType(tensor.Float64, 1)
 		span := n.cast(size, tensor.Float64)
 		if span.dynamic() || span.meta().Rank() > 0 {
 			span = n.reshape(span)
@@ -216,7 +216,7 @@ func window(a, b, c float64) converter {
 
 const tau = 6.283185307179586476925286766559
 
-// tfIdf counts, in each row, the n-grams of a given pool.
+// tfIdf converts TfIdfVectorizer, which counts the n-grams of a pool in each row.
 func tfIdf(n *node) []*val {
 	x := n.x(0)
 	t := n.gramTable()
@@ -228,7 +228,7 @@ func tfIdf(n *node) []*val {
 	if len(shape) == 1 {
 		rows = n.reshape(x, 1, -1)
 	}
-	var counts *val // by n-gram of the pool, [rows, grams]
+	var counts *val // [rows, n-grams of the pool]
 	for _, g := range t.groups {
 		c := n.countGrams(rows, g.length, g.words, t.skips)
 		if counts == nil {
@@ -261,21 +261,21 @@ func tfIdf(n *node) []*val {
 	return one(y)
 }
 
-// gramGroup holds the n-grams of one length in a pool.
+// gramGroup has the n-grams of one length in a pool.
 type gramGroup struct {
 	length int
-	words  []int
+	words  []int // the words of all n-grams, length words for each
 }
 
-// gramTable holds the n-grams that TfIdfVectorizer counts, and the output positions and weights of their
-// counts.
+// gramTable has the n-grams that TfIdfVectorizer counts.
 type gramTable struct {
 	groups  []gramGroup
-	places  []int
-	weights []float64
-	skips   int
+	places  []int     // for each n-gram, the position of its count in a row of the result
+	weights []float64 // for each n-gram
+	skips   int       // the maximum number of skipped words between two words of an n-gram
 }
 
+// gramTable reads the attributes of TfIdfVectorizer.
 func (n *node) gramTable() gramTable {
 	pool, ok := n.ints("pool_int64s")
 	if !ok {
@@ -319,8 +319,8 @@ func (n *node) gramTable() gramTable {
 	return t
 }
 
-// countGrams counts n-grams in each row. The words of an n-gram are skip+1 positions apart. It adds the counts for all
-// values of skip up to skips.
+// countGrams counts n-grams of one length in each row. words are those of gramGroup. In a row, skip words are between
+// two words of an n-gram. countGrams adds the counts for skip from 0 to skips.
 func (n *node) countGrams(rows *val, length int, words []int, skips int) *val {
 	s := n.symShape(rows)
 	grams := len(words) / length

@@ -10,14 +10,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// geometry describes the windows of a convolution or a pool, with one number per spatial dimension.
+// geometry describes the windows of a convolution or a pool, with one number for each spatial dimension.
 type geometry struct {
-	stride, dilation      []int
-	kernel, before, after []sym.Int
-	ceil                  bool
+	stride, dilation []int
+	kernel           []sym.Int
+	before, after    []sym.Int // padding before and after each dimension
+	ceil             bool      // whether the number of windows is rounded up
 }
 
-// geometryOf reads a window's attributes. in are the spatial sizes of the operand.
+// geometryOf reads the attributes of windows. in are the spatial sizes of the operand, kernel the sizes of a window.
 func (n *node) geometryOf(in, kernel []sym.Int) geometry {
 	rank := len(in)
 	g := geometry{kernel: kernel, stride: n.perDim("strides", rank, 1), dilation: n.perDim("dilations", rank, 1),
@@ -61,6 +62,7 @@ func (n *node) checkSteps(kernel []sym.Int, stride, dilation []int) {
 // maxPadding bounds padding, so that sums of a size and several paddings do not overflow.
 const maxPadding = min(1<<40, math.MaxInt/8)
 
+// checkedPads returns the attribute pads: the padding before all dimensions, then the padding after all dimensions.
 func (n *node) checkedPads(rank int) []int {
 	pads := n.perDim("pads", 2*rank, 0)
 	for _, p := range pads {
@@ -92,7 +94,7 @@ func (n *node) perDim(name string, length, def int) []int {
 	return list
 }
 
-// isSymmetric reports whether all dimensions are padded symmetrically and not cropped.
+// isSymmetric reports whether the padding before and after each dimension is equal and not negative.
 func (g geometry) isSymmetric() bool {
 	for i := range g.before {
 		if !g.before[i].Same(g.after[i]) || !notNegative(g.before[i]) {
@@ -102,14 +104,14 @@ func (g geometry) isSymmetric() bool {
 	return true
 }
 
-// padSpatial pads the spatial dimensions of x with a value. Callers use it for padding that an op does not support.
+// padSpatial pads the spatial dimensions of x with a value, for padding that an op does not support.
 func (n *node) padSpatial(x *val, before, after []sym.Int, value any) *val {
 	none := make([]sym.Int, 2)
 	return n.padded(x, slices.Concat(none, before), slices.Concat(none, after), value)
 }
 
-// images returns the spatial sizes of the operand of a window op.
-func (n *node) images(x *val) []sym.Int {
+// spatialSizes returns the spatial sizes of images [N, C, ...].
+func (n *node) spatialSizes(x *val) []sym.Int {
 	s := n.symShape(x)
 	if len(s) < 3 || len(s) > 5 {
 		n.failf("want 1 to 3 spatial dimensions, the operand has %d dimensions", len(s))
@@ -121,27 +123,28 @@ func conv(n *node) []*val {
 	return one(n.convolve(n.x(0), n.x(1), n.opt(2)))
 }
 
-// window returns the spatial sizes of a weight.
-func (n *node) window(w *val, rank int) []sym.Int {
+// weightSizes returns the spatial sizes of a weight with rank spatial dimensions.
+func (n *node) weightSizes(w *val, rank int) []sym.Int {
 	if n.rank(w) != rank+2 {
 		n.failf("weight has %d dimensions, want %d", n.rank(w), rank+2)
 	}
 	return n.symShape(w)[2:]
 }
 
+// convolve adds a convolution with the attributes of the node.
 func (n *node) convolve(x, w, bias *val) *val {
-	g, attrs, whole := n.convolution(x, w)
+	g, attrs, whole := n.convAttrs(x, w)
 	if !whole {
 		x = n.padSpatial(x, g.before, g.after, 0)
 	}
 	return n.op(fmt.Sprintf("conv%dd", len(g.before)), attrs, x, w, bias)
 }
 
-// convolution returns the geometry and the attributes of a convolution. If whole is false, some padding is negative,
-// and x must be padded and cropped first.
-func (n *node) convolution(x, w *val) (g geometry, attrs graph.Attrs, whole bool) {
-	in := n.images(x)
-	g = n.geometryOf(in, n.window(w, len(in)))
+// convAttrs returns the geometry and the attributes of a convolution. If whole is false, padding is negative, and the
+// attributes lack it: the caller must first pad and crop x.
+func (n *node) convAttrs(x, w *val) (g geometry, attrs graph.Attrs, whole bool) {
+	in := n.spatialSizes(x)
+	g = n.geometryOf(in, n.weightSizes(w, len(in)))
 	attrs = graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.int("group", 1)}
 	pads := slices.Concat(g.before, g.after)
 	switch {
@@ -155,12 +158,13 @@ func (n *node) convolution(x, w *val) (g geometry, attrs graph.Attrs, whole bool
 	return g, attrs, true
 }
 
-// convTranspose computes the whole result. If the padding is asymmetric, it then crops or extends the result.
+// convTranspose converts ConvTranspose. If the op does not support the padding, it computes the result without padding,
+// and then crops or extends the result.
 func convTranspose(n *node) []*val {
 	x, w, bias := n.x(0), n.x(1), n.opt(2)
-	in := n.images(x)
+	in := n.spatialSizes(x)
 	rank := len(in)
-	g := geometry{kernel: n.window(w, rank), stride: n.perDim("strides", rank, 1),
+	g := geometry{kernel: n.weightSizes(w, rank), stride: n.perDim("strides", rank, 1),
 		dilation: n.perDim("dilations", rank, 1)}
 	auto := n.text("auto_pad", "NOTSET")
 	output, sized := n.ints("output_shape")
@@ -183,7 +187,7 @@ func convTranspose(n *node) []*val {
 			break
 		}
 		total := step.Mul(in[i].Sub(sym.Of(1))).Add(sym.Of(extra[i])).Add(g.windowExtent(i)).Sub(want)
-		// A negative total padding extends the result. Its half is rounded down, too.
+		// A negative total padding extends the result. Its half is also rounded down.
 		less := total.Div(sym.Of(2))
 		g.before[i], g.after[i] = total.Sub(less), less
 		if auto == "SAME_UPPER" {
@@ -191,10 +195,11 @@ func convTranspose(n *node) []*val {
 		}
 	}
 	attrs := graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.int("group", 1)}
-	return one(n.transposed(x, w, bias, g, extra, attrs))
+	return one(n.convTransposed(x, w, bias, g, extra, attrs))
 }
 
-func (n *node) transposed(x, w, bias *val, g geometry, extra []int, attrs graph.Attrs) *val {
+// convTransposed adds a transposed convolution. extra is the output padding.
+func (n *node) convTransposed(x, w, bias *val, g geometry, extra []int, attrs graph.Attrs) *val {
 	rank := len(extra)
 	op := fmt.Sprintf("conv_transpose%dd", rank)
 	padding, direct := numbersOf(g.before)
@@ -223,8 +228,8 @@ func (n *node) transposed(x, w, bias *val, g geometry, extra []int, attrs graph.
 
 func deformConv(n *node) []*val {
 	x, w := n.x(0), n.x(1)
-	in := n.images(x)
-	g := n.geometryOf(in, n.window(w, len(in)))
+	in := n.spatialSizes(x)
+	g := n.geometryOf(in, n.weightSizes(w, len(in)))
 	if len(in) != 2 || !g.isSymmetric() {
 		n.failf("only two spatial dimensions, padded alike on both sides, are supported")
 	}
@@ -273,9 +278,12 @@ func col2Im(n *node) []*val {
 // blockGrid describes the positions of blocks in an image of known size.
 type blockGrid struct {
 	geometry
-	block, padded, counts []int // padded: sizes of the padded image; counts: blocks per dimension
+	block  []int // sizes of a block
+	padded []int // sizes of the padded image
+	counts []int // number of blocks along each dimension
 }
 
+// blockGrid returns the positions of blocks, from the attributes of Col2Im.
 func (n *node) blockGrid(image, block []int) blockGrid {
 	b := blockGrid{geometry: n.geometryOf(sym.Ints(image...), sym.Ints(block...)), block: block}
 	for i, size := range image {
@@ -290,8 +298,8 @@ func (n *node) blockGrid(image, block []int) blockGrid {
 	return b
 }
 
-// imageIndices returns the index in the padded image of every element of every block. The order is by element of a
-// block, then by block.
+// imageIndices returns the index in the padded image of each element of each block. It lists the first elements of all
+// blocks, then the second elements, and so on.
 func (b blockGrid) imageIndices() []int {
 	index := []int{0}
 	extend := func(counts, steps []int) {

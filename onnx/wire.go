@@ -17,45 +17,44 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Field numbers of the messages that lead to the data of weights.
+// Field numbers of protobuf messages on the path from the model to the data of a weight.
 const (
 	modelGraph       protowire.Number = 7
 	graphInitializer protowire.Number = 5
 	tensorRawData    protowire.Number = 9
 )
 
-// errUnusual is the error of a message that cannot be read field by field: it is truncated, or has unexpected fields.
-// The protobuf library then reads the whole file.
-var errUnusual = errors.New("not the fields of a model")
+// errUnexpected is the error of a message that is truncated or has unexpected fields. The protobuf library then reads
+// the whole file, and reports the mistake.
+var errUnexpected = errors.New("not the fields of a model")
 
-// readAhead is the number of bytes that are read at a time in search of the fields between weights.
+// readAhead is the number of bytes that are read at a time outside the data of weights.
 const readAhead = 1 << 16
 
-// wire reads a model file field by field. Each weight is read directly into its own aligned memory. The protobuf
-// library would instead copy weights three times, to unaligned addresses. readModel reads all data, so the file may
-// change afterwards.
+// wire reads a model file field by field, in protobuf's wire format. Each weight is read directly into its own aligned
+// memory. The protobuf library would copy weights three times, to unaligned addresses.
 type wire struct {
-	ctx  context.Context // may be nil
-	from io.ReaderAt
-	size int
-	buf  []byte // the bytes read last, from offset at on
-	at   int
-	data map[*pb.TensorProto]span // raw data of the weights
+	ctx       context.Context // may be nil
+	from      io.ReaderAt
+	size      int                      // size of the file
+	buf       []byte                   // the part of the file that was read last
+	bufOffset int                      // offset of buf in the file
+	data      map[*pb.TensorProto]span // the raw data of each weight
 }
 
-// span is a range of the file.
+// span is a range of bytes in the file.
 type span struct{ begin, end int }
 
 func (s span) len() int { return s.end - s.begin }
 
-// readModel reads a model, and the raw data of its initializers separately from their messages.
+// readModel reads a model of size bytes. It returns the raw data of initializers separately from their messages.
 func readModel(ctx context.Context, from io.ReaderAt, size int) (_ *pb.ModelProto,
 	_ map[*pb.TensorProto]*tensor.Storage, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
 	w := wire{ctx: ctx, from: from, size: size, data: map[*pb.TensorProto]span{}}
 	m, err := w.model()
-	if errors.Is(err, errUnusual) {
+	if errors.Is(err, errUnexpected) {
 		m, err = &pb.ModelProto{}, nil
 		clear(w.data)
 		var all []byte
@@ -70,20 +69,20 @@ func readModel(ctx context.Context, from io.ReaderAt, size int) (_ *pb.ModelProt
 	return m, data, err
 }
 
-// bytes returns a range of the file. The slice is valid until the next call of bytes.
+// bytes returns the bytes of a span. The slice is valid until the next call of bytes.
 func (w *wire) bytes(s span) ([]byte, error) {
-	if s.begin < w.at || s.end > w.at+len(w.buf) {
+	if s.begin < w.bufOffset || s.end > w.bufOffset+len(w.buf) {
 		n := min(max(s.len(), readAhead), w.size-s.begin)
 		if cap(w.buf) < n {
 			w.buf = make([]byte, n)
 		}
-		w.buf, w.at = w.buf[:n], s.begin
+		w.buf, w.bufOffset = w.buf[:n], s.begin
 		if err := readFull(w.from, w.buf, s.begin); err != nil {
 			w.buf = w.buf[:0]
 			return nil, err
 		}
 	}
-	return w.buf[s.begin-w.at : s.end-w.at], nil
+	return w.buf[s.begin-w.bufOffset : s.end-w.bufOffset], nil
 }
 
 // readFull fills b from offset at.
@@ -98,11 +97,10 @@ func readFull(from io.ReaderAt, b []byte, at int) error {
 	return err
 }
 
-// fields iterates over the fields of a message. It calls take for each field whose value is a range of bytes. take
-// returns false for a field that it does not process. rest has the encoding of these fields and of all fields of other
-// kinds.
+// fields reads the fields of the message in span s. It calls take for each field of wire type BytesType; take reports
+// whether it has processed the field. rest has the encoding of all fields that take has not processed.
 func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, error)) (rest []byte, err error) {
-	const longest = 20 // of a tag and a number after it
+	const longest = 20 // maximum size of a tag and a number after it
 	for at := s.begin; at < s.end; {
 		interrupt.Check(w.ctx)
 		head, err := w.bytes(span{at, min(at+longest, s.end)})
@@ -111,13 +109,13 @@ func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, e
 		}
 		number, kind, tag := protowire.ConsumeTag(head)
 		if tag < 0 {
-			return nil, errUnusual
+			return nil, errUnexpected
 		}
 		end := at
 		if kind == protowire.BytesType {
 			n, length := protowire.ConsumeVarint(head[tag:])
 			if length < 0 || n > uint64(s.end-at-tag-length) {
-				return nil, errUnusual
+				return nil, errUnexpected
 			}
 			value := span{at + tag + length, at + tag + length + int(n)}
 			end = value.end
@@ -132,7 +130,7 @@ func (w *wire) fields(s span, take func(n protowire.Number, value span) (bool, e
 		} else {
 			n := protowire.ConsumeFieldValue(number, kind, head[tag:])
 			if kind == protowire.StartGroupType || n < 0 {
-				return nil, errUnusual
+				return nil, errUnexpected
 			}
 			end += tag + n
 		}
@@ -160,10 +158,10 @@ func (w *wire) model() (*pb.ModelProto, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m, merged(rest, m)
+	return m, mergeFields(rest, m)
 }
 
-// graph reads the main graph. Protobuf demands that several graph fields are merged.
+// graph reads the main graph into g. If the model has several graph fields, they are merged, as protobuf requires.
 func (w *wire) graph(g *pb.GraphProto, s span) error {
 	rest, err := w.fields(s, func(n protowire.Number, value span) (bool, error) {
 		if n != graphInitializer {
@@ -176,11 +174,11 @@ func (w *wire) graph(g *pb.GraphProto, s span) error {
 	if err != nil {
 		return err
 	}
-	return merged(rest, g)
+	return mergeFields(rest, g)
 }
 
-// tensor reads a weight without its raw data, and records the span of these data. Of several spans the last counts, as
-// protobuf demands.
+// tensor reads a weight without its raw data, and records the span of the raw data. Of several raw data fields, the
+// last field counts, as protobuf requires.
 func (w *wire) tensor(t *pb.TensorProto, s span) error {
 	rest, err := w.fields(s, func(n protowire.Number, value span) (bool, error) {
 		if n != tensorRawData {
@@ -192,18 +190,18 @@ func (w *wire) tensor(t *pb.TensorProto, s span) error {
 	if err != nil {
 		return err
 	}
-	return merged(rest, t)
+	return mergeFields(rest, t)
 }
 
-// merged decodes fields into a message that may already have other fields.
-func merged(fields []byte, m proto.Message) error {
+// mergeFields decodes fields into a message that may already have other fields.
+func mergeFields(fields []byte, m proto.Message) error {
 	if (proto.UnmarshalOptions{Merge: true}).Unmarshal(fields, m) != nil {
-		return errUnusual
+		return errUnexpected
 	}
 	return nil
 }
 
-// weights reads the raw data of the initializers. Each initializer gets its own memory.
+// weights reads the raw data of the initializers, each into its own memory.
 func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
 	var list []piece
 	data := make(map[*pb.TensorProto]*tensor.Storage, len(w.data))
@@ -212,21 +210,22 @@ func (w *wire) weights() (map[*pb.TensorProto]*tensor.Storage, error) {
 		to := tensor.NewStorage(s.len())
 		data[t], list = to, pieces(list, to.Bytes(), s.begin)
 	}
-	slices.SortFunc(list, func(a, b piece) int { return cmp.Compare(a.at, b.at) }) // for the system's read-ahead
+	slices.SortFunc(list, func(a, b piece) int { return cmp.Compare(a.offset, b.offset) }) // for the system's read-ahead
 	return data, readPieces(w.ctx, w.from, list)
 }
 
-// piece is a range of the file that a worker reads at a time.
+// piece is a range of the file that a worker reads in one call.
 type piece struct {
-	to []byte
-	at int
+	buffer []byte // where the bytes are stored
+	offset int    // offset in the file
 }
 
-// longestPiece is the maximum number of bytes of a piece. It is small enough for all workers to have pieces, and large
-// enough for few calls.
+// longestPiece is the maximum number of bytes of a piece: small enough for all workers to have pieces, and large enough
+// for few calls.
 const longestPiece = 4 << 20
 
-// pieces appends the pieces of the range that is read into b.
+// pieces divides a range of the file, from offset at on, into pieces, and appends them to list. The range is read into
+// b.
 func pieces(list []piece, b []byte, at int) []piece {
 	for len(b) > 0 {
 		n := min(len(b), longestPiece)
@@ -236,7 +235,7 @@ func pieces(list []piece, b []byte, at int) []piece {
 	return list
 }
 
-// readPieces reads pieces of a file concurrently, because most of the time is spent on page faults of the new memory.
+// readPieces reads pieces of a file concurrently, because page faults of the new memory take most of the time.
 func readPieces(ctx context.Context, from io.ReaderAt, list []piece) error {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -245,7 +244,7 @@ func readPieces(ctx context.Context, from io.ReaderAt, list []piece) error {
 			if err := interrupt.Err(ctx); err != nil {
 				return err
 			}
-			return readFull(from, p.to, p.at)
+			return readFull(from, p.buffer, p.offset)
 		})
 	}
 	return group.Wait()

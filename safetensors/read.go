@@ -56,13 +56,13 @@ type File struct {
 // entry is a tensor's description and its bytes in the mapping.
 type entry struct {
 	meta       tensor.Meta
-	begin, end int
+	begin, end int // the offsets of the bytes, relative to the end of the header
 	data       []byte
 }
 
 // Open maps the file at path and checks its header. The mapping is private: writes into a tensor do not change the
-// file. The file must not be truncated while it is open, because a read beyond its end would be a fault. The errors
-// name the file.
+// file. The file must not be truncated while it is open, because a read beyond its end would end the process. The
+// errors name the file.
 func Open(path string) (*File, error) {
 	f, info, err := files.OpenRegular(path)
 	if err != nil {
@@ -255,8 +255,8 @@ func (f *File) Meta(name string) (tensor.Meta, bool) {
 }
 
 // Tensor returns the named tensor, which is row-major. If its data are aligned to the element size, the tensor aliases
-// the mapping and is valid until [File.Close]. Otherwise it is a copy. Bools are copied if a byte is neither 0 nor 1;
-// the copy has 1 in place of such bytes.
+// the mapping and is valid until [File.Close]. Otherwise it is a copy. A tensor of bools with a byte other than 0 and 1
+// is copied, and the copy has 1 in place of such a byte.
 func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	e, ok := f.entries[name]
@@ -265,12 +265,12 @@ func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 		return nil, fmt.Errorf("%sno tensor %q: %s%s", f.prefix(), name, files.Keys(f.names), near)
 	}
 	s := tensor.StorageOf(e.data)
-	odd := e.meta.DType == tensor.Bool && slices.ContainsFunc(e.data, func(b byte) bool { return b > 1 })
-	if odd || !aligned(e.data, e.meta.DType.Size()) {
+	invalidBools := e.meta.DType == tensor.Bool && slices.ContainsFunc(e.data, func(b byte) bool { return b > 1 })
+	if invalidBools || !aligned(e.data, e.meta.DType.Size()) {
 		s = tensor.NewStorage(len(e.data))
 		copy(s.Bytes(), e.data)
 	}
-	if odd {
+	if invalidBools {
 		for i, b := range s.Bytes() {
 			s.Bytes()[i] = min(b, 1)
 		}

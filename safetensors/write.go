@@ -31,9 +31,9 @@ type headerEntry struct {
 // Write writes the tensors in row-major order, with the metadata if it is not empty. The same arguments
 // always give the same bytes.
 //
-// Entries are written in order of decreasing element size, and entries of equal element size in the given order. All
-// data are thus aligned, so that [File.Tensor] does not copy them. Names must be unique. Write returns an error for
-// complex128, which the format does not support.
+// Entries are written in order of decreasing element size; entries of equal element size keep their order. All data are
+// thus aligned, so that [File.Tensor] does not copy them. Names must be unique. Write returns an error for complex128,
+// which the format does not support.
 func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 	if w == nil {
 		return errors.New("the writer is nil")
@@ -134,9 +134,9 @@ func codeOf(d tensor.DType) string {
 	return ""
 }
 
-// WriteFile writes the tensors to the file at path, as [Write] does. It writes a new file, and then renames the new
-// file to path. A failed write therefore leaves an existing file unchanged. The tensors may alias a mapping of the
-// existing file ([Open]), which must not be truncated. The errors name the file.
+// WriteFile writes the tensors to the file at path, as [Write] does. It writes a new file and renames the new file to
+// path. A failed write therefore leaves an existing file unchanged, and the tensors may alias a mapping of the existing
+// file ([Open]). The errors name the file.
 func WriteFile(path string, entries []Entry, metadata map[string]string) error {
 	err := writeFile(path, func(w io.Writer) error { return Write(w, entries, metadata) })
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command research is a template for experiments with layouts. It adds to graphrun an op with kernels and prices
-// (op.go), imported from an ONNX model (model.go); a cost profile and a strategy that chooses layouts (strategy.go);
-// and a pass (pass.go).
+// Command research is a template for experiments with layouts. It extends graphrun by an op with kernels and prices
+// (op.go), a cost profile and a strategy that chooses layouts (strategy.go), and a pass (pass.go). The graph is an ONNX
+// model with the op as a custom operator (model.go).
 //
 //	go run ./examples/research
 package main
@@ -46,8 +46,8 @@ func main() {
 	check(compare(g))
 }
 
-// measure measures the plans of all strategies in turns and prints the table and the verdict of graphrun compare. It
-// prints to standard error, because times differ between runs.
+// measure measures the plans of all strategies side by side, and prints the table and the verdict of graphrun compare
+// to standard error.
 func measure(g *graph.Graph) error {
 	var list []experiment.Candidate
 	for _, s := range append(graphrun.Strategies(), descent{}) {
@@ -91,7 +91,8 @@ func implOf(r *report.Plan, node string) string {
 	return "nothing"
 }
 
-// compare runs the graph with all extensions and compares the outputs with those of the reference implementations.
+// compare runs the graph with all extensions, and compares the outputs with the results of the reference
+// implementations.
 func compare(g *graph.Graph) error {
 	list, err := passes.After(passes.Passes(), "infer", cse)
 	if err != nil {

@@ -21,7 +21,7 @@ func export(path string) error {
 		Output: []*pb.ValueInfoProto{info("class"), info("score")},
 	}
 	weight := func(name string, dims ...int64) string {
-		g.Initializer = append(g.Initializer, waves(name, dims))
+		g.Initializer = append(g.Initializer, wavesTensor(name, dims))
 		return name
 	}
 	node := func(op, out string, attrs []*pb.AttributeProto, in ...string) {
@@ -74,8 +74,8 @@ func group(n int64) *pb.AttributeProto {
 	return &pb.AttributeProto{Name: "group", Type: pb.AttributeProto_INT, I: n}
 }
 
-// waves returns a tensor of values in [-1, 1] in place of a trained weight.
-func waves(name string, dims []int64) *pb.TensorProto {
+// wavesTensor returns a tensor of values in [-1, 1] in place of a trained weight.
+func wavesTensor(name string, dims []int64) *pb.TensorProto {
 	n := int64(1)
 	for _, d := range dims {
 		n *= d

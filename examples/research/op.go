@@ -15,8 +15,8 @@ type normAttrs struct {
 }
 
 // channelNorm defines the layer norm of ConvNeXt: each pixel of an image gets mean 0 and variance 1 over its channels.
-// It has two implementations, each with its price. "pixels" is for channels-last images, where the channels of a pixel
-// are contiguous. "planes" is for row-major images, where they are a plane apart.
+// The op has two implementations. "pixels" reads channels-last images, where the channels of a pixel are contiguous.
+// "planes" reads row-major images, where the channels of a pixel are a plane apart.
 func channelNorm() (*graph.Op, error) {
 	pixels, err := tensor.ChannelsLast.Order(4)
 	if err != nil {
@@ -50,16 +50,16 @@ func channelNorm() (*graph.Op, error) {
 	})
 }
 
-// normIn returns the implementation for images whose dimensions are stored in order o. Its price counts the bytes of
-// its memory accesses, which are of kind at.
-func normIn(name, doc string, o tensor.Order, at graph.Access) graph.Impl {
+// normIn returns the implementation for images whose dimensions are stored in order o. Its work counts the bytes of its
+// memory accesses, which have the given kind.
+func normIn(name, doc string, o tensor.Order, access graph.Access) graph.Impl {
 	return graph.Impl{Name: name, Doc: doc,
 		Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{c.InOrder(o)} },
 		Read: func(_ *graph.Call, _ graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
 			return w, o.Holds(m)
 		},
 		Work: func(c *graph.Call, _ graph.Walk) (w graph.Work) {
-			w.Bytes[at] = 4 * float64(c.Out[0].Bytes()) // three passes over the operand, one over the result
+			w.Bytes[access] = 4 * float64(c.Out[0].Bytes()) // three passes over the operand, one over the result
 			w.Do(graph.GoSimple, 4*float64(c.Out[0].Numel()))
 			w.Steps = 1
 			return w
@@ -68,7 +68,7 @@ func normIn(name, doc string, o tensor.Order, at graph.Access) graph.Impl {
 	}
 }
 
-// lowerNorm compiles the kernel. A chunk is an image. Operand and result have the same layout.
+// lowerNorm returns the kernel of both implementations. A chunk is an image. Operand and result have the same layout.
 func lowerNorm(c *graph.Call) (*graph.Kernel, error) {
 	x, eps := c.Out[0], c.Attrs.(*normAttrs).Eps
 	n, channels, height, width := x.Shape[0], x.Shape[1], x.Shape[2], x.Shape[3]
@@ -83,7 +83,8 @@ func lowerNorm(c *graph.Call) (*graph.Kernel, error) {
 	}}}}, nil
 }
 
-// normalize normalizes n elements of src and stores them in dst. The elements are step elements apart in both.
+// normalize normalizes n elements of src and stores the results in dst. The distance of the elements is step, in src
+// and dst.
 func normalize(dst, src []float32, n, step int, eps float64) {
 	var mean, variance float64
 	for c := range n {
@@ -99,7 +100,7 @@ func normalize(dst, src []float32, n, step int, eps float64) {
 	}
 }
 
-// normReference is the reference implementation, with which kernels and plans are compared.
+// normReference is the reference implementation: tests compare kernels with it.
 func normReference(x *tensor.Tensor, eps float64) *tensor.Tensor {
 	y := tensor.Zeros(x.DType, x.Shape...)
 	n := float64(x.Shape[1])

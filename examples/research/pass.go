@@ -8,14 +8,14 @@ import (
 	"github.com/graphrun/graphrun/passes"
 )
 
-// cse is a pass that eliminates common subexpressions: of several nodes with equal ops, attributes and operands, it
-// keeps the first.
+// cse is a pass that eliminates common subexpressions: it removes a node if an earlier node has an equal op, equal
+// attributes and equal operands.
 var cse = passes.Pass{
 	Name:  "cse",
 	Doc:   "computes each common subexpression once",
 	Needs: graph.Typed,
 	Run: func(p *passes.Plan) error {
-		replacement := map[*graph.Value]*graph.Value{} // by value of a removed node
+		replacement := map[*graph.Value]*graph.Value{} // for each value of a removed node
 		var kept []*graph.Node
 		for _, n := range p.Graph.Nodes {
 			if err := replaceOperands(n, replacement); err != nil {
@@ -41,7 +41,7 @@ var cse = passes.Pass{
 	},
 }
 
-// replaceOperands replaces the operands of a node that have a replacement.
+// replaceOperands replaces operands of a node by their replacements, if they have replacements.
 func replaceOperands(n *graph.Node, replacement map[*graph.Value]*graph.Value) error {
 	changed := false
 	for i := range n.In {

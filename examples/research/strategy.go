@@ -20,9 +20,9 @@ var phone = func() *layout.Profile {
 	return p
 }()
 
-// descent is a strategy: coordinate descent over the dimension orders of images. It starts once from the layouts of
-// eager PyTorch and once from channels-last images. It changes the order of one value at a time while this lowers the
-// cost, and takes the cheaper of the two results.
+// descent is a strategy: coordinate descent over the dimension orders of images. It changes the order of one value at a
+// time as long as the cost decreases. It starts once from the layouts of eager PyTorch and once from channels-last
+// images, and takes the cheaper result.
 type descent struct{}
 
 // Name returns the name of the strategy in reports.
@@ -40,22 +40,22 @@ func (descent) Choose(p *layout.Problem) (*layout.Assignment, error) {
 		}
 	}
 	return layout.Solve(p, func(v *graph.Value) (tensor.Order, string) {
-		return best.of[v], "cheapest order that descent found"
+		return best.order[v], "cheapest order that descent found"
 	})
 }
 
-// orders has a dimension order for each value whose layout is free.
+// orders has a dimension order for each value whose layout the descent may change.
 type orders struct {
 	problem *layout.Problem
-	of      map[*graph.Value]tensor.Order
-	free    []*graph.Value // the keys of of, in the order of the graph
+	order   map[*graph.Value]tensor.Order
+	free    []*graph.Value // the values with an order, in the order of the graph
 	readers map[*graph.Value][]*graph.Node
 }
 
 // begin returns the start of a descent: channels-last images if last is true, otherwise the layouts of eager PyTorch.
-// Only images have a free layout, and among them no constants, outputs, views, or operands of views.
+// The descent may change the layouts of images, except constants, outputs, views and operands of views.
 func begin(p *layout.Problem, last bool) *orders {
-	o := &orders{problem: p, of: map[*graph.Value]tensor.Order{}, readers: map[*graph.Value][]*graph.Node{}}
+	o := &orders{problem: p, order: map[*graph.Value]tensor.Order{}, readers: map[*graph.Value][]*graph.Node{}}
 	viewed := map[*graph.Value]bool{}
 	for _, n := range p.Graph.Nodes {
 		for _, a := range n.In {
@@ -70,9 +70,9 @@ func begin(p *layout.Problem, last bool) *orders {
 			return
 		}
 		if list := p.Orders(v); len(list) > 1 {
-			o.of[v] = list[0]
+			o.order[v] = list[0]
 			if last {
-				o.of[v] = list[len(list)-1]
+				o.order[v] = list[len(list)-1]
 			}
 			o.free = append(o.free, v)
 		}
@@ -96,45 +96,45 @@ func (o *orders) improve(v *graph.Value) bool {
 	if v.Node != nil {
 		nodes, inputs = append([]*graph.Node{v.Node}, nodes...), nil
 	}
-	was := o.of[v]
-	best, least := was, o.cost(nodes, inputs)
+	previous := o.order[v]
+	best, least := previous, o.cost(nodes, inputs)
 	for _, order := range o.problem.Orders(v) {
-		o.of[v] = order
+		o.order[v] = order
 		if cost := o.cost(nodes, inputs); cost < least*0.999 {
 			best, least = order, cost
 		}
 	}
-	o.of[v] = best
-	return best != was
+	o.order[v] = best
+	return best != previous
 }
 
-// cost returns the cost of nodes and of the copies of inputs whose order differs from the given one, in nanoseconds.
+// cost returns the cost in nanoseconds of nodes, and of copies of graph inputs to their orders.
 func (o *orders) cost(nodes []*graph.Node, inputs []*graph.Value) (ns float64) {
 	for _, n := range nodes {
-		ns += o.node(n)
+		ns += o.nodeCost(n)
 	}
 	for _, v := range inputs {
-		ns += layout.Price(o.problem.Profile, moved(v.Meta, o.lay(v)))
+		ns += layout.Price(o.problem.Profile, copyWork(v.Meta, o.metaInOrder(v)))
 	}
 	return ns
 }
 
-// lay returns the meta of a value in its order.
-func (o *orders) lay(v *graph.Value) tensor.Meta {
-	order := o.of[v]
+// metaInOrder returns the meta of a value in its order.
+func (o *orders) metaInOrder(v *graph.Value) tensor.Meta {
+	order := o.order[v]
 	if order == "" || order.Holds(v.Meta) {
 		return v.Meta
 	}
 	return v.Meta.WithStrides(order.Strides(v.Meta.Shape))
 }
 
-// node returns the cost of a node with its cheapest implementation, including the copies of operands and results that
-// this implementation needs.
-func (o *orders) node(n *graph.Node) float64 {
+// nodeCost returns the cost of a node with its cheapest implementation, including the copies of operands and results
+// that this implementation needs.
+func (o *orders) nodeCost(n *graph.Node) float64 {
 	call := &graph.Call{Attrs: n.Attrs}
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {
-			m := o.lay(a.Value)
+			m := o.metaInOrder(a.Value)
 			a.Value = &graph.Value{Name: a.Value.Name, Meta: m, Type: m.Type(), Const: a.Value.Const}
 		}
 		call.In = append(call.In, a)
@@ -147,16 +147,16 @@ func (o *orders) node(n *graph.Node) float64 {
 		call.Out = append(call.Out, r.Meta())
 	}
 	least := math.Inf(1)
-	want := o.lay(n.Out[0])
+	want := o.metaInOrder(n.Out[0])
 	order, _ := tensor.OrderOf(want)
 	for i := range n.Op.Impls {
 		impl := &n.Op.Impls[i]
 		for _, walk := range impl.Walks(call, []tensor.Order{order}) {
 			ns := layout.Price(o.problem.Profile, impl.Work(call, walk)) +
-				layout.Price(o.problem.Profile, moved(walk.Lay(0, call.Out[0]), want))
+				layout.Price(o.problem.Profile, copyWork(walk.Lay(0, call.Out[0]), want))
 			for k, a := range call.In {
 				if a.Kind == graph.TensorArg {
-					ns += o.read(impl, call, walk, k, a)
+					ns += o.readCost(impl, call, walk, k, a)
 				}
 			}
 			least = min(least, ns)
@@ -165,9 +165,9 @@ func (o *orders) node(n *graph.Node) float64 {
 	return least
 }
 
-// read returns the cost of reading an operand in its layout. If the implementation cannot read this layout, the cost
-// includes a copy.
-func (o *orders) read(impl *graph.Impl, call *graph.Call, walk graph.Walk, k int, a graph.Arg) float64 {
+// readCost returns the cost of reading an operand in its layout. If the implementation cannot read this layout, the
+// cost includes a copy.
+func (o *orders) readCost(impl *graph.Impl, call *graph.Call, walk graph.Walk, k int, a graph.Arg) float64 {
 	m := a.Meta()
 	work, ok := impl.Read(call, walk, k, m)
 	if ok {
@@ -182,11 +182,11 @@ func (o *orders) read(impl *graph.Impl, call *graph.Call, walk graph.Walk, k int
 	if a.Value.Const != nil {
 		return ns // a constant is copied once, at compile time
 	}
-	return ns + layout.Price(o.problem.Profile, moved(m, to))
+	return ns + layout.Price(o.problem.Profile, copyWork(m, to))
 }
 
-// moved returns the work of a copy between two layouts. It is zero if they are equal.
-func moved(from, to tensor.Meta) (w graph.Work) {
+// copyWork returns the work of a copy between two layouts. The work is zero if the layouts are equal.
+func copyWork(from, to tensor.Meta) (w graph.Work) {
 	if from.SameLayout(to) {
 		return w
 	}

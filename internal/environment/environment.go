@@ -1,5 +1,5 @@
-// Package environment describes the machine and the program of a measurement, so that the result can be cited and
-// repeated.
+// Package environment describes the machine and the program of a measurement, so that others can cite and repeat the
+// measurement.
 package environment
 
 import (
@@ -20,7 +20,7 @@ import (
 type Environment struct {
 	Version  string    `json:"version" doc:"The version and the revision of graphrun, and the version of Go."`
 	Platform string    `json:"platform" doc:"The operating system and the architecture."`
-	Code     string    `json:"code" doc:"The instruction set of generated code, or why no code is generated."`
+	Code     string    `json:"code" doc:"The instruction set of generated code, or the reason why no code is generated."`
 	CPU      string    `json:"cpu" doc:"The processor."`
 	Cores    int       `json:"cores" doc:"The number of processors that the process may use."`
 	Caches   []string  `json:"caches" doc:"The caches of the first core: level, type and size."`
@@ -74,7 +74,7 @@ func Load() string {
 	return strings.Join(fields[:3], " ")
 }
 
-// caches lists the caches of the first core, as Linux describes them in fsys.
+// caches returns the caches of the first core: level, type and size. fsys is the root file system of Linux.
 func caches(fsys fs.FS) []string {
 	list := []string{}
 	dirs, _ := fs.Glob(fsys, "sys/devices/system/cpu/cpu0/cache/index*") // the pattern is valid

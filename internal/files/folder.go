@@ -18,19 +18,19 @@ import (
 type Folder struct {
 	fsys  fs.FS  // nil for a folder on disk
 	dir   string // empty for no folder
-	owner string
+	owner string // names the graph in errors, such as "the model"
 }
 
-// FolderOf returns the folder dir of a file system, or the folder dir on disk if fsys is nil. Errors call it the folder
-// of the owner, such as "the model". If dir is empty, there is no folder.
+// FolderOf returns the folder dir of a file system, or the folder dir on disk if fsys is nil. If dir is empty, the
+// Folder has no files. Errors call it "the folder of" owner, such as "the model".
 func FolderOf(fsys fs.FS, dir, owner string) Folder { return Folder{fsys, dir, owner} }
 
 // OnDisk returns the path of a folder on disk. It returns false for any other folder.
 func (f Folder) OnDisk() (string, bool) { return f.dir, f.fsys == nil && f.dir != "" }
 
-// Path returns the path of a file. name is its path in the folder, with elements separated by slashes. Path rejects a
-// name that leads out of the folder by ".." or, on disk, by symbolic links, which are resolved. Links within an fs.FS
-// are not checked.
+// Path returns the path of a file, for [Folder.Open]. name is the path of the file in the folder, with elements
+// separated by slashes. Path rejects a name that leads out of the folder by "..". On disk, it also resolves symbolic
+// links and rejects links out of the folder.
 func (f Folder) Path(name string) (string, error) {
 	outside := fmt.Errorf("file %q is outside the folder of %s", name, f.owner)
 	local := filepath.FromSlash(name)
@@ -46,23 +46,23 @@ func (f Folder) Path(name string) (string, error) {
 	if err != nil {
 		return "", OfFile(name, err)
 	}
-	at := filepath.Join(root, local)
-	if _, err := os.Stat(at); errors.Is(err, syscall.ELOOP) { // EvalSymlinks does not wrap this error
+	resolved := filepath.Join(root, local)
+	if _, err := os.Stat(resolved); errors.Is(err, syscall.ELOOP) { // EvalSymlinks does not wrap this error
 		return "", OfFile(name, err)
 	}
-	if at, err = filepath.EvalSymlinks(at); err != nil {
+	if resolved, err = filepath.EvalSymlinks(resolved); err != nil {
 		return "", OfFile(name, err)
 	}
 	if root, err = filepath.Abs(root); err != nil {
 		return "", err
 	}
-	if at, err = filepath.Abs(at); err != nil {
+	if resolved, err = filepath.Abs(resolved); err != nil {
 		return "", err
 	}
-	if rel, err := filepath.Rel(root, at); err != nil || !filepath.IsLocal(rel) {
+	if rel, err := filepath.Rel(root, resolved); err != nil || !filepath.IsLocal(rel) {
 		return "", outside
 	}
-	return at, nil
+	return resolved, nil
 }
 
 // Open opens a regular file. at is a result of [Folder.Path]. The errors name the path.

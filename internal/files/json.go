@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// JSON decodes a text, which must be one JSON document, into a value. It rejects unknown keys, and text after the
-// document. The errors name the line, the column and the mistake, without Go's types.
+// JSON decodes a text, which must be one JSON document. into is a pointer to the result. JSON rejects unknown keys, and
+// text after the document. The errors have the line, the column and the mistake, without names of Go types.
 func JSON(text []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
-	at, err := int64(-1), dec.Decode(into)
+	offset, err := int64(-1), dec.Decode(into)
 	if err == nil {
-		at = dec.InputOffset()
-		if len(bytes.TrimSpace(text[at:])) == 0 {
+		offset = dec.InputOffset()
+		if len(bytes.TrimSpace(text[offset:])) == 0 {
 			return nil
 		}
-		at += int64(len(text[at:]) - len(bytes.TrimLeft(text[at:], " \t\r\n")))
-		return inText(text, at, "something follows the document")
+		offset += int64(len(text[offset:]) - len(bytes.TrimLeft(text[offset:], " \t\r\n")))
+		return inText(text, offset, "something follows the document")
 	}
 	var syntax *json.SyntaxError
 	var wrong *json.UnmarshalTypeError
@@ -34,11 +34,11 @@ func JSON(text []byte, into any) error {
 	case errors.As(err, &syntax):
 		return inText(text, syntax.Offset-1, syntax.Error())
 	case errors.As(err, &wrong):
-		what := fmt.Sprintf("found %s, want %s", jsonValue(wrong.Value), jsonType(wrong.Type))
+		mistake := fmt.Sprintf("found %s, want %s", jsonValue(wrong.Value), jsonType(wrong.Type))
 		if wrong.Field != "" {
-			what = wrong.Field + ": " + what
+			mistake = wrong.Field + ": " + mistake
 		}
-		return inText(text, wrong.Offset-1, what)
+		return inText(text, wrong.Offset-1, mistake)
 	}
 	if key, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
 		return errors.New("unknown key " + key)
@@ -47,13 +47,13 @@ func JSON(text []byte, into any) error {
 }
 
 // inText returns the error for a mistake at a byte offset of a text.
-func inText(text []byte, at int64, what string) error {
-	before := text[:max(0, min(at, int64(len(text))))]
+func inText(text []byte, offset int64, what string) error {
+	before := text[:max(0, min(offset, int64(len(text))))]
 	line := bytes.Count(before, []byte("\n")) + 1
 	return fmt.Errorf("line %d, column %d: %s", line, len(before)-bytes.LastIndexByte(before, '\n'), what)
 }
 
-// jsonValue describes the value that an error of package json names, as in "string" or "number 1.5".
+// jsonValue rewords the description of a value in an error of package json, such as "string" or "number 1.5".
 func jsonValue(value string) string {
 	kind, rest, _ := strings.Cut(value, " ")
 	switch kind {
@@ -71,7 +71,7 @@ func jsonValue(value string) string {
 	return value
 }
 
-// jsonType describes the JSON value from which a type is decoded.
+// jsonType describes the JSON values that can be decoded to a type.
 func jsonType(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// Open opens a regular file or a pipe for reading. Folders and devices are rejected. A pipe can be read once.
+// Open opens a regular file or a pipe for reading. It rejects folders and devices. A pipe can be read once.
 func Open(path string) (*os.File, fs.FileInfo, error) { return open(path, fs.ModeNamedPipe) }
 
-// OpenRegular opens a regular file for reading. It rejects other kinds of files before it opens them, because opening a
-// pipe waits for a writer.
+// OpenRegular opens a regular file for reading. It rejects a pipe without opening it, because opening a pipe waits for
+// a writer.
 func OpenRegular(path string) (*os.File, fs.FileInfo, error) { return open(path, 0) }
 
-// open opens a file that is regular or of an accepted type. It checks the type before it opens the file, and again
-// afterwards, because the path may lead to another file then.
+// open opens a file that is regular or of an accepted type. It checks the type of the file before and after opening,
+// because the path may lead to another file meanwhile.
 func open(path string, accepted fs.FileMode) (*os.File, fs.FileInfo, error) {
 	check := func(info fs.FileInfo, err error) error {
 		switch {

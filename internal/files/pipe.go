@@ -7,14 +7,14 @@ import (
 	"os"
 )
 
-// maxPipe bounds the bytes read from a pipe, whose writer may never stop.
+// maxPipe bounds the bytes that are read from a pipe, because its writer may never stop.
 const maxPipe = 1 << 30
 
-// ReadPipe reads all bytes of a named pipe. For any other path it reads nothing, and pipe is false. The caller then
+// ReadPipe reads all bytes of a named pipe. For any other path it reads nothing, and pipe is false; the caller then
 // uses [Open].
 //
-// ReadPipe waits for a writer, and for the writer's bytes. If ctx ends first, ReadPipe returns the cause of ctx, and a
-// goroutine continues to wait. A nil ctx never ends.
+// ReadPipe waits for a writer and its bytes. If ctx ends first, ReadPipe returns the cause of ctx, and a goroutine
+// continues to wait. A nil ctx never ends.
 func ReadPipe(ctx context.Context, path string) (data []byte, pipe bool, err error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Type() != fs.ModeNamedPipe {
@@ -56,7 +56,7 @@ func readPipe(ctx context.Context, path string) ([]byte, error) {
 	return data, nil
 }
 
-// contextReader is a reader with a context. After the context has ended, Read returns its cause.
+// contextReader is a reader that fails after its context has ended, with the cause of the context.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

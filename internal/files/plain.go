@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// fileError is an error of a file, whose text has no name of a system call.
+// fileError is an error of a file. Its text is for users: it has no name of a system call.
 type fileError struct {
 	path, text string
 	err        error
@@ -25,8 +25,8 @@ func (e *fileError) Error() string {
 // Unwrap returns the system's error, for errors.Is.
 func (e *fileError) Unwrap() error { return e.err }
 
-// systemWords has the texts for errors of the operating system.
-var systemWords = []struct {
+// systemTexts maps errors of the operating system to texts for users.
+var systemTexts = []struct {
 	is   error
 	text string
 }{
@@ -43,17 +43,16 @@ var systemWords = []struct {
 	{syscall.EIO, "the disk could not be read"},
 }
 
-// OfFile rewords an error of a file without the names of system calls. errors.Is still finds the cause. path is the
-// user's name of the file. If it is empty, the path in the error is kept. nil and errors of other kinds are returned
-// unchanged.
+// OfFile rewords an error of the operating system for users. errors.Is still finds the cause. path is the user's name
+// of the file; if path is empty, the path in the error is used. OfFile returns nil and errors of other kinds unchanged.
 func OfFile(path string, err error) error {
 	var pe *fs.PathError
-	var said *fileError
+	var reworded *fileError
 	if err == nil {
 		return nil
 	}
-	if errors.As(err, &said) && path != "" {
-		return &fileError{path, said.text, said.err}
+	if errors.As(err, &reworded) && path != "" {
+		return &fileError{path, reworded.text, reworded.err}
 	}
 	if errors.As(err, &pe) {
 		if path == "" {
@@ -62,7 +61,7 @@ func OfFile(path string, err error) error {
 	} else if path == "" {
 		return err
 	}
-	for _, w := range systemWords {
+	for _, w := range systemTexts {
 		if errors.Is(err, w.is) {
 			return &fileError{path, w.text, err}
 		}
@@ -82,7 +81,7 @@ func InFile(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// kinds has the first bytes of other kinds of files, and texts for messages.
+// kinds maps the first bytes of kinds of files to texts for messages.
 var kinds = []struct{ prefix, text string }{
 	{"version https://git-lfs", "it is a pointer of Git LFS: git lfs pull fetches the file itself"},
 	{"PK\x03\x04", "it is a zip archive, as .npz files and PyTorch's .pt files are"},
@@ -97,8 +96,8 @@ var kinds = []struct{ prefix, text string }{
 	{"{", "it starts as a JSON file does"},
 }
 
-// Kind describes the kind of a file by its first bytes. Messages use it when a file of another kind was expected. It
-// returns "" for an unknown kind.
+// Kind describes the kind of a file by its first bytes, for messages about a file of the wrong kind. It returns "" for
+// an unknown kind.
 func Kind(data []byte) string {
 	for _, k := range kinds {
 		if bytes.HasPrefix(data, []byte(k.prefix)) {

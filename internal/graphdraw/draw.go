@@ -1,9 +1,9 @@
 // Package graphdraw draws directed acyclic graphs in layers, from top to bottom, by Sugiyama's method
 // (Sugiyama, Tagawa, Toda: Methods for visual understanding of hierarchical system structures, 1981).
 //
-// [Draw] takes boxes and nets and returns a [Drawing]. It assigns boxes to layers (ranks.go), orders each
-// layer to reduce crossings (order.go), assigns coordinates close to connected boxes (place.go, straight.go),
-// and routes nets (routes.go). The same graph always gives the same drawing.
+// [Draw] takes boxes and nets, and returns a [Drawing]. It assigns boxes to layers (ranks.go), orders each layer to
+// reduce crossings (order.go), assigns coordinates close to connected boxes (place.go, straight.go), and routes nets
+// (routes.go). The same graph always has the same drawing.
 package graphdraw
 
 import (
@@ -12,7 +12,7 @@ import (
 	"math"
 )
 
-// Box is the size of a box to draw, and its side of the drawing.
+// Box is a box to draw.
 type Box struct {
 	Width, Height float64
 	Side          Side
@@ -29,10 +29,10 @@ const (
 	Last
 )
 
-// Net connects a box to boxes below it, by number. It is drawn as one trunk with branches.
+// Net connects a box to boxes below it. It is drawn as one trunk with branches.
 type Net struct {
-	From int
-	To   []int
+	From int   // index of the upper box
+	To   []int // indices of the lower boxes
 }
 
 // Point is a position in a drawing: X to the right, Y downwards.
@@ -42,45 +42,45 @@ type Point struct{ X, Y float64 }
 // vertical. Other segments connect two layers, and are vertical at both ends.
 type Segment struct{ From, To Point }
 
-// Drawing holds the positions of boxes and nets.
+// Drawing has the positions of boxes and nets.
 type Drawing struct {
 	Width, Height float64
 	Corners       []Point     // upper left corner of each box
-	Nets          [][]Segment // segments of each net, from its box on
-	Layers        []Band      // of boxes, from top to bottom
-	Ranks         []int       // layer of each box
+	Nets          [][]Segment // segments of each net, from its upper box on
+	Layers        []Band      // the layers of boxes, from top to bottom
+	Ranks         []int       // for each box, the index of its layer
 	Routes        []Route     // the x coordinates of each net
 }
 
 // Band is the range of y of a layer.
 type Band struct{ Top, Bottom float64 }
 
-// Route has the x coordinates of a net: where it leaves its box, where it crosses each layer below the box, and where
-// it arrives at the box of each element of To. The segments of the net follow from it and the layers.
+// Route has the x coordinates of a net. The route and the layers determine the segments of the net.
 type Route struct {
-	Leave         float64
-	Cross, Arrive []float64
+	Leave  float64   // at the upper box
+	Cross  []float64 // at each layer that the trunk crosses, from top to bottom
+	Arrive []float64 // at the lower box of each element of Net.To
 }
 
-// Distances between elements, in the units of boxes.
+// Distances between elements, in the units of Box.
 const (
 	margin   = 20.0 // around the drawing
 	boxGap   = 24.0 // between boxes of a layer
-	netGap   = 12.0 // between nets that cross a layer, and between such a net and a box
+	netGap   = 12.0 // in a layer, between nets that cross the layer, and between such a net and a box
 	leastGap = 34.0 // between layers
 	mostGap  = 110.0
 	slope    = 0.09 // increase of a layer gap per horizontal distance of its widest segment
 )
 
-// MaxCells bounds the number of boxes and of net crossings of layers.
+// MaxCells bounds the number of cells of a drawing. A cell is a box, or the crossing of a net through a layer.
 const MaxCells = 1 << 18
 
 // ErrTooLarge is the error of a graph that needs more than MaxCells cells.
 var ErrTooLarge = errors.New("too large to be drawn in layers")
 
-// Draw computes the positions of boxes and the routes of nets. It fails if a net refers to an unknown box, if the nets
-// have a cycle, or if they contradict the side of a box. It returns [ErrTooLarge] for a graph with more than [MaxCells]
-// cells. A net has one branch for each occurrence of a box.
+// Draw computes the positions of boxes and the routes of nets. A net has one branch for each element of To. Draw fails
+// if a net refers to an unknown box, if the nets have a cycle, or if they contradict the side of a box. It returns
+// [ErrTooLarge] for a graph with more than [MaxCells] cells.
 func Draw(boxes []Box, nets []Net) (*Drawing, error) {
 	for i, n := range nets {
 		for _, b := range append([]int{n.From}, n.To...) {
@@ -105,23 +105,23 @@ func Draw(boxes []Box, nets []Net) (*Drawing, error) {
 
 // cell is a box, or the crossing of a net through a layer.
 type cell struct {
-	box      int // -1 for a net's crossing
-	layer    int
+	box      int     // index of the box; -1 for the crossing of a net
+	layer    int     // index of the layer
 	x, width float64 // center and width
-	at       int     // its position in the layer
+	position int     // position in the layer, from left to right
 	up, down []int   // the connected cells in the layers above and below
 }
 
-// layeredLayout is a drawing in progress: cells in layers.
+// layeredLayout is a drawing in progress: cells in layers. Cells are referred to by their index in cells.
 type layeredLayout struct {
 	boxes  []Box
 	nets   []Net
 	cells  []cell  // boxes first
-	layers [][]int // cells from left to right
-	trunks [][]int // for each net its crossings, from top to bottom
+	layers [][]int // the cells of each layer, from left to right
+	trunks [][]int // the crossings of each net, from top to bottom
 }
 
-// cellsOf makes the cells and connects them.
+// cellsOf returns a layout with connected cells, without positions. ranks are the layers of boxes.
 func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 	l := &layeredLayout{boxes: boxes, nets: nets, cells: make([]cell, len(boxes)), trunks: make([][]int, len(nets))}
 	if len(boxes) > MaxCells {
@@ -145,22 +145,22 @@ func cellsOf(boxes []Box, nets []Net, ranks []int) (*layeredLayout, error) {
 			l.cells = append(l.cells, cell{box: -1, layer: layer})
 		}
 		for k, c := range l.trunks[i] {
-			l.join(l.cellAbove(i, k), c)
+			l.connect(l.cellAbove(i, k), c)
 		}
 		for _, to := range n.To {
-			l.join(l.cellAbove(i, ranks[to]-ranks[n.From]-1), to)
+			l.connect(l.cellAbove(i, ranks[to]-ranks[n.From]-1), to)
 		}
 	}
 	l.layers = make([][]int, most+1)
 	for i := range l.cells {
 		c := &l.cells[i]
-		c.at = len(l.layers[c.layer])
+		c.position = len(l.layers[c.layer])
 		l.layers[c.layer] = append(l.layers[c.layer], i)
 	}
 	return l, nil
 }
 
-// cellAbove returns the cell that a net has directly above the k-th layer below its box.
+// cellAbove returns the cell of a net in the layer directly above the k-th layer below the net's upper box.
 func (l *layeredLayout) cellAbove(net, k int) int {
 	if k == 0 {
 		return l.nets[net].From
@@ -168,12 +168,12 @@ func (l *layeredLayout) cellAbove(net, k int) int {
 	return l.trunks[net][k-1]
 }
 
-func (l *layeredLayout) join(a, b int) {
+func (l *layeredLayout) connect(a, b int) {
 	l.cells[a].down = append(l.cells[a].down, b)
 	l.cells[b].up = append(l.cells[b].up, a)
 }
 
-// minDistance returns the minimum distance between the centers of two neighbours.
+// minDistance returns the minimum distance between the centers of two neighbouring cells of a layer.
 func (l *layeredLayout) minDistance(a, b int) float64 {
 	gap := netGap
 	if l.cells[a].box >= 0 && l.cells[b].box >= 0 {

@@ -11,7 +11,7 @@ const orderRounds = 12
 // order orders the cells of each layer to reduce crossings, by the barycenter heuristic: cells are sorted by
 // the mean position of their connected cells in the previous layer.
 func (l *layeredLayout) order() {
-	best, least := l.orders(), l.crossings()
+	best, least := l.copyLayers(), l.crossings()
 	for i := 0; i < orderRounds && least > 0; i++ {
 		for k := range l.layers {
 			if i%2 == 0 {
@@ -21,16 +21,17 @@ func (l *layeredLayout) order() {
 			}
 		}
 		if n := l.crossings(); n < least {
-			best, least = l.orders(), n
+			best, least = l.copyLayers(), n
 		}
 	}
 	for k, layer := range best {
 		l.layers[k] = layer
-		l.number(k)
+		l.setPositions(k)
 	}
 }
 
-func (l *layeredLayout) orders() [][]int {
+// copyLayers returns a copy of l.layers.
+func (l *layeredLayout) copyLayers() [][]int {
 	list := make([][]int, len(l.layers))
 	for k, layer := range l.layers {
 		list[k] = slices.Clone(layer)
@@ -38,14 +39,16 @@ func (l *layeredLayout) orders() [][]int {
 	return list
 }
 
-func (l *layeredLayout) number(layer int) {
+// setPositions sets the positions of the cells of a layer.
+func (l *layeredLayout) setPositions(layer int) {
 	for i, c := range l.layers[layer] {
-		l.cells[c].at = i
+		l.cells[c].position = i
 	}
 }
 
-// sortLayer sorts a layer by the mean positions of connected cells on one side. Positions are relative to the sizes of
-// the layers, so that an unconnected cell stays at about the same position.
+// sortLayer sorts the cells of a layer by the mean position of their connected cells in the layer above or below, which
+// side returns. Positions are relative to the sizes of the layers, so that an unconnected cell stays at about the same
+// position.
 func (l *layeredLayout) sortLayer(layer int, side func(*cell) []int) {
 	mean := make(map[int]float64, len(l.layers[layer]))
 	for _, c := range l.layers[layer] {
@@ -60,15 +63,15 @@ func (l *layeredLayout) sortLayer(layer int, side func(*cell) []int) {
 		mean[c] = at
 	}
 	slices.SortStableFunc(l.layers[layer], func(a, b int) int { return cmp.Compare(mean[a], mean[b]) })
-	l.number(layer)
+	l.setPositions(layer)
 }
 
 // relative returns the relative position of a cell in its layer, from 0 to 1.
 func (l *layeredLayout) relative(c int) float64 {
-	return (float64(l.cells[c].at) + 0.5) / float64(len(l.layers[l.cells[c].layer]))
+	return (float64(l.cells[c].position) + 0.5) / float64(len(l.layers[l.cells[c].layer]))
 }
 
-// crossings counts the crossings of net segments between layers, with a Fenwick tree.
+// crossings returns the number of crossings of net segments between layers. It counts them with a Fenwick tree.
 func (l *layeredLayout) crossings() int {
 	total := 0
 	for k := 1; k < len(l.layers); k++ {
@@ -79,12 +82,12 @@ func (l *layeredLayout) crossings() int {
 			down := l.cells[a].down
 			for _, b := range down {
 				total += count
-				for i := l.cells[b].at + 1; i > 0; i -= i & -i {
+				for i := l.cells[b].position + 1; i > 0; i -= i & -i {
 					total -= tree[i]
 				}
 			}
 			for _, b := range down { // segments of one cell do not cross each other
-				for i := l.cells[b].at + 1; i < len(tree); i += i & -i {
+				for i := l.cells[b].position + 1; i < len(tree); i += i & -i {
 					tree[i]++
 				}
 				count++

@@ -5,8 +5,8 @@ import "math"
 // rounds is the number of placement passes, each downwards and upwards.
 const rounds = 10
 
-// assignX assigns x coordinates. Each layer in turn is placed as close to its connected cells as order and
-// distances allow: an isotonic regression minimizes the weighted sum of squared distances.
+// assignX assigns x coordinates. It places the cells of each layer in turn as close to their connected cells as order
+// and minimum distances allow. An isotonic regression minimizes the weighted sum of squared distances.
 func (l *layeredLayout) assignX() {
 	for _, layer := range l.layers {
 		at := 0.0
@@ -37,7 +37,8 @@ func (l *layeredLayout) assignX() {
 	}
 }
 
-// weight returns the importance of a vertical segment: highest for nets that cross many layers.
+// weight returns the weight of the distance between connected cells a and b: the greatest for two crossings of a net,
+// so that long nets are straight.
 func (l *layeredLayout) weight(a, b int) float64 {
 	switch {
 	case l.cells[a].box < 0 && l.cells[b].box < 0:
@@ -50,12 +51,13 @@ func (l *layeredLayout) weight(a, b int) float64 {
 
 // block is a group of adjacent cells, placed at the weighted mean of their desired positions.
 type block struct {
-	at, weight float64
-	cells      int
+	position float64 // the position, less the minimum distance from the first cell of the layer
+	weight   float64
+	cells    int // number of cells
 }
 
-// regress places one layer. The desired position of a cell, less the width of the cells before it, must not decrease
-// from left to right. Cells whose positions decrease are pooled (pool adjacent violators).
+// regress places one layer. The desired position of a cell, less the minimum distance from the first cell, must not
+// decrease from left to right. Cells whose positions decrease are joined to a block (pool adjacent violators).
 func (l *layeredLayout) regress(layer int, sides func(*cell) [][]int) {
 	var blocks []block
 	offset := 0.0
@@ -72,15 +74,15 @@ func (l *layeredLayout) regress(layer int, sides func(*cell) [][]int) {
 			}
 		}
 		if weight == 0 {
-			weight = 0.01 // a low weight: the block yields to other blocks
+			weight = 0.01 // an unconnected cell hardly affects the position of its block
 			sum = weight * l.cells[c].x
 		}
 		b := block{sum/weight - offset, weight, 1}
-		for len(blocks) > 0 && blocks[len(blocks)-1].at >= b.at {
+		for len(blocks) > 0 && blocks[len(blocks)-1].position >= b.position {
 			last := blocks[len(blocks)-1]
 			blocks = blocks[:len(blocks)-1]
 			all := last.weight + b.weight
-			b = block{(last.at*last.weight + b.at*b.weight) / all, all, last.cells + b.cells}
+			b = block{(last.position*last.weight + b.position*b.weight) / all, all, last.cells + b.cells}
 		}
 		blocks = append(blocks, b)
 	}
@@ -91,13 +93,13 @@ func (l *layeredLayout) regress(layer int, sides func(*cell) [][]int) {
 			if i > 0 {
 				offset += l.minDistance(cells[i-1], cells[i])
 			}
-			l.cells[cells[i]].x = b.at + offset
+			l.cells[cells[i]].x = b.position + offset
 			i++
 		}
 	}
 }
 
-// drawing converts cells to a drawing.
+// drawing converts the layout to a drawing.
 func (l *layeredLayout) drawing() *Drawing {
 	d := &Drawing{Width: 2 * margin, Height: 2 * margin, Corners: make([]Point, len(l.boxes))}
 	if len(l.layers) == 0 {

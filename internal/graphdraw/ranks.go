@@ -8,20 +8,20 @@ import (
 
 var errCycle = errors.New("graphdraw: the nets have a cycle")
 
-// netsAt holds the nets at a box.
-type netsAt struct{ in, out []int } // net numbers
+// netsAt has the indices of the nets that go to a box (in) and leave the box (out).
+type netsAt struct{ incoming, outgoing []int }
 
 // assignLayers assigns each box to a layer below those of its predecessors. It starts with the highest possible
 // layers, and then moves boxes down while that does not increase the total length of nets.
 func assignLayers(boxes []Box, nets []Net) ([]int, error) {
-	of := make([]netsAt, len(boxes))
+	netsOf := make([]netsAt, len(boxes))
 	for i, n := range nets {
-		of[n.From].out = append(of[n.From].out, i)
+		netsOf[n.From].outgoing = append(netsOf[n.From].outgoing, i)
 		for _, to := range n.To {
-			of[to].in = append(of[to].in, i) // once per occurrence
+			netsOf[to].incoming = append(netsOf[to].incoming, i) // once per occurrence
 		}
 	}
-	order, ranks := longestPath(nets, of)
+	order, ranks := longestPath(nets, netsOf)
 	if len(order) < len(boxes) {
 		return nil, errCycle
 	}
@@ -30,7 +30,7 @@ func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 		moved := false
 		for i := len(order) - 1; i >= 0; i-- { // successors have moved
 			b := order[i]
-			if to := lowestLayer(b, ranks, nets, &of[b]); to != ranks[b] {
+			if to := lowestLayer(b, ranks, nets, &netsOf[b]); to != ranks[b] {
 				ranks[b], moved = to, true
 			}
 		}
@@ -38,14 +38,14 @@ func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 			break
 		}
 	}
-	if err := fixSides(boxes, ranks, of, nets); err != nil {
+	if err := fixSides(boxes, ranks, netsOf, nets); err != nil {
 		return nil, err
 	}
 	return compactLayers(ranks), nil
 }
 
 // fixSides moves boxes with a side to a layer of their own, above or below all others.
-func fixSides(boxes []Box, ranks []int, of []netsAt, nets []Net) error {
+func fixSides(boxes []Box, ranks []int, netsOf []netsAt, nets []Net) error {
 	last := 0
 	for i := range ranks {
 		ranks[i]++
@@ -53,9 +53,9 @@ func fixSides(boxes []Box, ranks []int, of []netsAt, nets []Net) error {
 	}
 	for i, b := range boxes {
 		switch {
-		case b.Side == First && len(of[i].in) > 0:
+		case b.Side == First && len(netsOf[i].incoming) > 0:
 			return fmt.Errorf("graphdraw: a net goes to box %d, which is above all others", i)
-		case b.Side == Last && slices.ContainsFunc(of[i].out, func(n int) bool { return len(nets[n].To) > 0 }):
+		case b.Side == Last && slices.ContainsFunc(netsOf[i].outgoing, func(n int) bool { return len(nets[n].To) > 0 }):
 			return fmt.Errorf("graphdraw: a net leaves box %d, which is below all others", i)
 		case b.Side == First:
 			ranks[i] = 0
@@ -66,22 +66,22 @@ func fixSides(boxes []Box, ranks []int, of []netsAt, nets []Net) error {
 	return nil
 }
 
-// longestPath returns the boxes in topological order, and their layers by the longest path. Boxes on cycles, and
-// below them, are left out.
-func longestPath(nets []Net, of []netsAt) (order, ranks []int) {
-	ranks = make([]int, len(of))
-	open := make([]int, len(of))
-	for b := range of {
-		if open[b] = len(of[b].in); open[b] == 0 {
+// longestPath returns the boxes in topological order, and the layer of each box: the length of the longest path to it.
+// order lacks boxes on cycles and boxes below them.
+func longestPath(nets []Net, netsOf []netsAt) (order, ranks []int) {
+	ranks = make([]int, len(netsOf))
+	pending := make([]int, len(netsOf))
+	for b := range netsOf {
+		if pending[b] = len(netsOf[b].incoming); pending[b] == 0 {
 			order = append(order, b)
 		}
 	}
 	for i := 0; i < len(order); i++ {
 		b := order[i]
-		for _, n := range of[b].out {
+		for _, n := range netsOf[b].outgoing {
 			for _, to := range nets[n].To {
 				ranks[to] = max(ranks[to], ranks[b]+1)
-				if open[to]--; open[to] == 0 {
+				if pending[to]--; pending[to] == 0 {
 					order = append(order, to)
 				}
 			}
@@ -90,14 +90,14 @@ func longestPath(nets []Net, of []netsAt) (order, ranks []int) {
 	return order, ranks
 }
 
-// lowestLayer returns the lowest layer for a box that does not lengthen its nets.
-func lowestLayer(b int, ranks []int, nets []Net, of *netsAt) int {
-	if len(of.out) == 0 {
+// lowestLayer returns the lowest layer for box b that does not increase the total length of its nets.
+func lowestLayer(b int, ranks []int, nets []Net, atBox *netsAt) int {
+	if len(atBox.outgoing) == 0 {
 		return ranks[b]
 	}
 	lowest := -1
 	leaves := 0 // nets that become shorter
-	for _, n := range of.out {
+	for _, n := range atBox.outgoing {
 		for _, to := range nets[n].To {
 			if lowest < 0 || ranks[to]-1 < lowest {
 				lowest = ranks[to] - 1
@@ -111,10 +111,10 @@ func lowestLayer(b int, ranks []int, nets []Net, of *netsAt) int {
 		return ranks[b]
 	}
 	best, least := ranks[b], 0
-	for _, to := range candidates(b, lowest, ranks, nets, of) {
+	for _, to := range candidates(b, lowest, ranks, nets, atBox) {
 		longer := -leaves * (to - ranks[b])
-		for i, n := range of.in {
-			if !slices.Contains(of.in[:i], n) {
+		for i, n := range atBox.incoming {
+			if !slices.Contains(atBox.incoming[:i], n) {
 				longer += max(0, to-max(ranks[b], lastLayer(b, ranks, &nets[n])))
 			}
 		}
@@ -125,11 +125,11 @@ func lowestLayer(b int, ranks []int, nets []Net, of *netsAt) int {
 	return best
 }
 
-// candidates returns the candidate layers for a box, from top to bottom. Between two adjacent candidates the net
-// lengths are linear.
-func candidates(b, lowest int, ranks []int, nets []Net, of *netsAt) []int {
+// candidates returns the layers that lowestLayer tries for a box. Between two adjacent candidates the net lengths are
+// linear, so that no other layer is better.
+func candidates(b, lowest int, ranks []int, nets []Net, atBox *netsAt) []int {
 	list := []int{}
-	for _, n := range of.in {
+	for _, n := range atBox.incoming {
 		if f := lastLayer(b, ranks, &nets[n]); f > ranks[b] && f < lowest {
 			list = append(list, f)
 		}
@@ -148,7 +148,7 @@ func lastLayer(b int, ranks []int, n *Net) int {
 	return f
 }
 
-// compactLayers removes empty layers and renumbers the others.
+// compactLayers removes empty layers and renumbers the other layers.
 func compactLayers(ranks []int) []int {
 	most := 0
 	for _, r := range ranks {

@@ -6,32 +6,32 @@ import (
 	"slices"
 )
 
-// routes holds the x coordinates at which nets leave and enter boxes.
+// routes has the x coordinates at which nets leave and enter boxes.
 type routes struct {
 	*layeredLayout
-	top, bottom []float64   // y coordinates of layers
-	leaveX      []float64   // per net
-	arriveX     [][]float64 // per net, by index in To
+	top, bottom []float64   // y coordinates of each layer
+	leaveX      []float64   // x at the upper box of each net
+	arriveX     [][]float64 // x at the lower boxes of each net, by index in Net.To
 }
 
-// end is the connection of a net to a side of a box. x is the position of the net's other end.
-type end struct {
-	x    float64
-	at   *float64
-	rank int
+// connection is the connection of a net to the upper or lower side of a box.
+type connection struct {
+	x      float64  // x of the next cell of the net; connections are sorted by it
+	target *float64 // the element of leaveX or arriveX to set
+	rank   int      // breaks ties
 }
 
-// routes spreads the connections of nets over the sides of boxes, ordered by their other ends.
+// routes spreads the connections of nets over the sides of boxes, sorted by the positions of the next cells.
 func (l *layeredLayout) routes() *routes {
 	r := &routes{layeredLayout: l, top: make([]float64, len(l.layers)), bottom: make([]float64, len(l.layers)),
 		leaveX: make([]float64, len(l.nets)), arriveX: make([][]float64, len(l.nets))}
-	below, above := make([][]end, len(l.boxes)), make([][]end, len(l.boxes))
+	below, above := make([][]connection, len(l.boxes)), make([][]connection, len(l.boxes))
 	for i, n := range l.nets {
 		r.arriveX[i] = make([]float64, len(n.To))
 		sum, count := 0.0, 0
 		for k, to := range n.To {
 			from := l.cellAbove(i, l.cells[to].layer-l.cells[n.From].layer-1)
-			above[to] = append(above[to], end{l.cells[from].x, &r.arriveX[i][k], len(above[to])})
+			above[to] = append(above[to], connection{l.cells[from].x, &r.arriveX[i][k], len(above[to])})
 			if from == n.From {
 				sum, count = sum+l.cells[to].x, count+1
 			}
@@ -40,7 +40,7 @@ func (l *layeredLayout) routes() *routes {
 			sum, count = sum+l.cells[l.trunks[i][0]].x, count+1
 		}
 		if count > 0 {
-			below[n.From] = append(below[n.From], end{sum / float64(count), &r.leaveX[i], i})
+			below[n.From] = append(below[n.From], connection{sum / float64(count), &r.leaveX[i], i})
 		}
 	}
 	for b := range l.boxes {
@@ -51,15 +51,16 @@ func (l *layeredLayout) routes() *routes {
 }
 
 // spreadConnections spreads connections over one side of a box.
-func (l *layeredLayout) spreadConnections(b int, ends []end) {
-	slices.SortFunc(ends, func(a, b end) int { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.rank, b.rank)) })
+func (l *layeredLayout) spreadConnections(b int, ends []connection) {
+	slices.SortFunc(ends, func(a, b connection) int { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.rank, b.rank)) })
 	step := min(18, l.boxes[b].Width/float64(len(ends)+1))
 	for i, e := range ends {
-		*e.at = roundTenth(l.cells[b].x + (float64(i)-float64(len(ends)-1)/2)*step)
+		*e.target = roundTenth(l.cells[b].x + (float64(i)-float64(len(ends)-1)/2)*step)
 	}
 }
 
-// layerGap returns the distance below a layer, wider for long horizontal distances.
+// layerGap returns the distance between a layer and the next layer. It grows with the longest horizontal distance of a
+// net between the two layers.
 func (r *routes) layerGap(layer int) float64 {
 	far := 0.0
 	for _, a := range r.layers[layer] {
@@ -87,7 +88,7 @@ func (r *routes) segments(d *Drawing) [][]Segment {
 		if len(n.To) > 0 {
 			straight(r.leaveX[i], d.Corners[n.From].Y+r.boxes[n.From].Height, r.bottom[first])
 		}
-		x := func(k int) float64 { // the x at which the net enters its k-th layer
+		x := func(k int) float64 { // x of the trunk at the bottom of the k-th layer, counted from the upper box
 			if k == 0 {
 				return r.leaveX[i]
 			}

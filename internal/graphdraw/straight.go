@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// straightenLines makes lines vertical if neighbours leave enough space. Lines are nets that cross layers, and chains
-// of boxes. Placement layer by layer leaves lines slightly bent.
+// straightenLines makes lines vertical where neighbouring cells leave enough space, because placement layer by layer
+// leaves lines slightly bent. A line is the trunk of a net or a chain of boxes.
 func (l *layeredLayout) straightenLines() {
 	lines := slices.Concat(l.trunks, l.columns())
 	lines = slices.DeleteFunc(lines, func(line []int) bool { return len(line) < 2 })
@@ -19,8 +19,8 @@ func (l *layeredLayout) straightenLines() {
 	}
 }
 
-// columns returns the longest chains of boxes in which each box is the only successor of the previous one,
-// and has no other predecessor.
+// columns returns the longest chains of boxes. In a chain, each box is the only successor of the previous box, and has
+// no other predecessor.
 func (l *layeredLayout) columns() [][]int {
 	next := func(c int) int {
 		if down := l.cells[c].down; len(down) == 1 && l.cells[down[0]].box >= 0 && len(l.cells[down[0]].up) == 1 {
@@ -48,8 +48,8 @@ func (l *layeredLayout) columns() [][]int {
 	return list
 }
 
-// align gives the cells of a line as few different x coordinates as the neighbours permit. Each coordinate is close to
-// the mean of its cells.
+// align gives the cells of a line as few different x coordinates as their neighbours permit. A coordinate is close to
+// the mean of the cells that get it.
 func (l *layeredLayout) align(line []int) {
 	for len(line) > 0 {
 		low, high := math.Inf(-1), math.Inf(1)
@@ -63,7 +63,7 @@ func (l *layeredLayout) align(line []int) {
 			sum += l.cells[c].x
 			n++
 		}
-		if n == 0 { // rounding may leave no room
+		if n == 0 { // because of rounding, the range of a cell may be empty
 			n = 1
 		} else {
 			at := min(max(sum/float64(n), low), high)
@@ -75,9 +75,9 @@ func (l *layeredLayout) align(line []int) {
 	}
 }
 
-// freeRange returns the range of x that a cell's neighbours leave.
+// freeRange returns the range of x that the neighbours of a cell in its layer permit.
 func (l *layeredLayout) freeRange(c int) (from, to float64) {
-	layer, at := l.layers[l.cells[c].layer], l.cells[c].at
+	layer, at := l.layers[l.cells[c].layer], l.cells[c].position
 	from, to = math.Inf(-1), math.Inf(1)
 	if at > 0 {
 		from = l.cells[layer[at-1]].x + l.minDistance(layer[at-1], c)

@@ -1,5 +1,5 @@
-// Package interrupt unwinds a long computation when its context ends. Loops call [Check], which then panics;
-// functions that return errors defer [Catch].
+// Package interrupt ends a long computation when its context ends. Loops call [Check], which panics after the context
+// has ended. A function that returns an error defers [Catch], which converts the panic to the error.
 package interrupt
 
 import (
@@ -32,7 +32,7 @@ func Check(ctx context.Context) {
 	}
 }
 
-// Catch must be deferred. It turns the panic of [Check] into the context's cause; other panics continue.
+// Catch must be deferred. After a panic of [Check] it sets *err to the context's cause. Other panics continue.
 func Catch(err *error) {
 	switch x := recover().(type) {
 	case nil:
@@ -43,10 +43,10 @@ func Catch(err *error) {
 	}
 }
 
-// Mutex is a lock whose Lock ends with a context. The zero Mutex is unlocked.
+// Mutex is a lock. Waiting for it ends when a context ends. The zero Mutex is unlocked.
 type Mutex struct {
-	once sync.Once
-	held chan struct{} // full while the lock is held
+	once   sync.Once
+	locked chan struct{} // full while the lock is held
 }
 
 // Lock acquires the lock. It returns the cause of the context if the context ends first.
@@ -54,9 +54,9 @@ func (m *Mutex) Lock(ctx context.Context) error {
 	if err := Err(ctx); err != nil {
 		return err
 	}
-	m.once.Do(func() { m.held = make(chan struct{}, 1) })
+	m.once.Do(func() { m.locked = make(chan struct{}, 1) })
 	select {
-	case m.held <- struct{}{}:
+	case m.locked <- struct{}{}:
 		return nil
 	case <-done(ctx):
 		return context.Cause(ctx)
@@ -64,7 +64,7 @@ func (m *Mutex) Lock(ctx context.Context) error {
 }
 
 // Unlock releases the lock.
-func (m *Mutex) Unlock() { <-m.held }
+func (m *Mutex) Unlock() { <-m.locked }
 
 // Wait waits until a channel is closed. It returns the cause of the context if the context ends first.
 func Wait(ctx context.Context, until <-chan struct{}) error {
@@ -76,7 +76,7 @@ func Wait(ctx context.Context, until <-chan struct{}) error {
 	}
 }
 
-// done returns the channel of a context that may be nil.
+// done returns ctx.Done(), or nil for a nil context.
 func done(ctx context.Context) <-chan struct{} {
 	if ctx == nil {
 		return nil

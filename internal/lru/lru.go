@@ -19,26 +19,26 @@ type Cache[K, V comparable] struct {
 	// the cache first exceeds 64 MiB.
 	Bytes int
 
-	mu    sync.Mutex
-	of    map[K]*list.Element
-	order list.List // of *entry[K, V], the most recently used first
-	bytes int       // total size of all counted values
+	mu       sync.Mutex
+	elements map[K]*list.Element // the element of order for each key
+	order    list.List           // elements are *entry[K, V], the most recently used first
+	bytes    int                 // total size of all values with a size
 }
 
 type entry[K, V comparable] struct {
 	key   K
 	value V
-	size  int // 0 until counted
+	size  int // in bytes; 0 until Cache.Count
 }
 
-// uncheckedBytes is the total size up to which the available memory is not queried, which takes time.
+// uncheckedBytes is the total size up to which the available memory is not queried, because the query takes time.
 const uncheckedBytes = 64 << 20
 
 // Find returns the value of a key, and marks it as the most recently used. It does not allocate.
 func (c *Cache[K, V]) Find(key K) (v V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.of[key]
+	e := c.elements[key]
 	if e == nil {
 		return v, false
 	}
@@ -46,28 +46,28 @@ func (c *Cache[K, V]) Find(key K) (v V, ok bool) {
 	return e.Value.(*entry[K, V]).value, true
 }
 
-// Put sets the value of a key that has no value, and returns the key's value. The value has no size until
+// Put sets the value of a key, unless the key has a value, and returns the key's value. The value has no size until
 // [Cache.Count], because it may not be computed yet.
 func (c *Cache[K, V]) Put(key K, v V) V {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.of[key]; e != nil {
+	if e := c.elements[key]; e != nil {
 		c.order.MoveToFront(e)
 		return e.Value.(*entry[K, V]).value
 	}
-	if c.of == nil {
-		c.of = map[K]*list.Element{}
+	if c.elements == nil {
+		c.elements = map[K]*list.Element{}
 	}
-	c.of[key] = c.order.PushFront(&entry[K, V]{key: key, value: v})
+	c.elements[key] = c.order.PushFront(&entry[K, V]{key: key, value: v})
 	return v
 }
 
-// Count sets the size of a value in bytes, and evicts other values if a bound is exceeded. It must be called once for
-// each value, when it has been computed. It ignores a value that was evicted meanwhile.
+// Count sets the size of value v in bytes, and evicts other values if a bound is exceeded. It must be called once for
+// each value, after the value is computed. It has no effect if the value was evicted meanwhile.
 func (c *Cache[K, V]) Count(key K, v V, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	counted := c.of[key]
+	counted := c.elements[key]
 	if counted == nil || counted.Value.(*entry[K, V]).value != v {
 		return
 	}
@@ -94,28 +94,27 @@ func (c *Cache[K, V]) limit() int {
 	return c.Bytes
 }
 
-// Drop removes a key and its value v, for example if v could not be computed. It does nothing if the key has another
-// value.
+// Drop removes a key if its value is v, for example because v could not be computed.
 func (c *Cache[K, V]) Drop(key K, v V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.of[key]; e != nil && e.Value.(*entry[K, V]).value == v {
+	if e := c.elements[key]; e != nil && e.Value.(*entry[K, V]).value == v {
 		c.remove(e)
 	}
 }
 
 func (c *Cache[K, V]) remove(e *list.Element) {
 	x := c.order.Remove(e).(*entry[K, V])
-	delete(c.of, x.key)
+	delete(c.elements, x.key)
 	c.bytes -= x.size
 }
 
-// Clear removes all values, and reports whether any of them had a size.
+// Clear removes all values, and reports whether a removed value had a size.
 func (c *Cache[K, V]) Clear() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	held := c.bytes > 0
-	clear(c.of)
+	clear(c.elements)
 	c.order.Init()
 	c.bytes = 0
 	return held

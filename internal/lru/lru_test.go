@@ -18,7 +18,7 @@ func TestBytesAreBounded(t *testing.T) {
 		c.Find(0)
 	}
 	assert.Equal(t, 10, c.order.Len())
-	assert.Equal(t, 10, len(c.of))
+	assert.Equal(t, 10, len(c.elements))
 	assert.LessOrEqual(t, c.bytes, c.Bytes)
 	has := func(n int) bool { _, ok := c.Find(n); return ok }
 	assert.True(t, has(0), "it was used all the time")
@@ -35,7 +35,7 @@ func TestNumberIsBounded(t *testing.T) {
 	}
 	assert.Equal(t, 3, c.order.Len())
 	assert.False(t, c.Clear(), "nothing was held")
-	assert.Empty(t, c.of)
+	assert.Empty(t, c.elements)
 }
 
 // A value that is no longer that of its key changes nothing; one that holds more than there can be goes, or stays

@@ -29,15 +29,15 @@ func IsSpecial(text string) bool {
 	return ok
 }
 
-// AnySpecial is [Special], but accepts any spelling that Go parses, such as "-inf" and "nan". It is for attributes and
-// the data of constants.
+// AnySpecial is [Special] for attributes and the data of constants. It accepts any spelling that Go parses, such as
+// "-inf" and "nan".
 func AnySpecial(text string) (float64, bool) {
 	x, err := strconv.ParseFloat(text, 64)
 	return x, err == nil && (math.IsNaN(x) || math.IsInf(x, 0))
 }
 
-// Meant returns the literal of [Special] for another spelling of its number, such as "-inf", "nan", "+Infinity" or
-// "np.inf". It returns "" for other strings.
+// Meant returns the literal of [Special] that was meant by another spelling, such as "-inf", "nan", "+Infinity" or
+// "np.inf". It returns "" for other strings, and for the literals of Special.
 func Meant(text string) string {
 	sign, name := "", strings.ToLower(strings.TrimSpace(text))
 	if IsSpecial(text) || name == "" {
@@ -58,12 +58,12 @@ func Meant(text string) string {
 	return ""
 }
 
-// IsExpression reports whether a size is written as an expression.
+// IsExpression reports whether the text of a size is an expression, and not a number or the name of a symbol.
 func IsExpression(text string) bool {
 	return strings.ContainsAny(text, "+*/%()<>=") || strings.Contains(text, " - ")
 }
 
-// Float returns the number of a value in a file. A string may spell an infinity or NaN.
+// Float returns the number that a value in a file stands for. A string may spell an infinity or NaN.
 func Float(v any) (float64, bool) {
 	switch x := v.(type) {
 	case int:

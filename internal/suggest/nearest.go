@@ -10,31 +10,32 @@ import (
 // delay.
 const maxNames = 1 << 16
 
-// Nearest returns the known name that was most likely meant, or "" if none is similar. Case is ignored.
+// Nearest returns the element of names that was most likely meant by name, or "" if no element is similar. Case is
+// ignored.
 //
-// Names within an edit distance (insertion, deletion, replacement, transposition) come first. The distance is 1 for
-// names of up to four letters, and grows by 1 for every three further letters. At least half of the name must match.
-// Among names with equal distance, a name with the same first letter is preferred, and then the first name in
-// alphabetical order. If no name is within the distance, Nearest returns the shortest name that contains the given
-// name. If there is none, it returns the longest name that the given name contains. Both names must have at least three
+// It prefers names with a small edit distance (insertion, deletion, replacement, transposition). The greatest accepted
+// distance is 1 for a name of up to four letters, and grows by 1 for every three further letters. At least half of the
+// name must match. Among names with equal distance, it prefers a name with the same first letter, and then the first
+// name in alphabetical order. If no name is within the distance, Nearest returns the shortest name that contains the
+// given name, and otherwise the longest name that the given name contains. The contained name must have at least three
 // letters.
 func Nearest(name string, names iter.Seq[string]) string {
-	low := strings.ToLower(name)
+	lowerName := strings.ToLower(name)
 	best, limit, seen := "", max(1, (len(name)+1)/3), 0
 	least := 2*limit + 2
-	var within containment
+	var contained containment
 	for other := range names {
 		if seen++; seen > maxNames {
 			break
 		}
-		near := strings.ToLower(other)
-		within.consider(low, near, other)
+		lowerOther := strings.ToLower(other)
+		contained.consider(lowerName, lowerOther, other)
 		if d := len(other) - len(name); d > limit || -d > limit {
 			continue
 		}
-		d := distance(low, near)
+		d := distance(lowerName, lowerOther)
 		score := 2 * d
-		if low == "" || near == "" || low[0] != near[0] {
+		if lowerName == "" || lowerOther == "" || lowerName[0] != lowerOther[0] {
 			score++ // the first letter is seldom wrong
 		}
 		if d > limit || score > least || score == least && (best == "" || best <= other) {
@@ -45,7 +46,7 @@ func Nearest(name string, names iter.Seq[string]) string {
 		}
 	}
 	if best == "" {
-		return within.best()
+		return contained.best()
 	}
 	return best
 }
@@ -57,6 +58,7 @@ const leastContained = 3
 // contains (inside).
 type containment struct{ around, inside string }
 
+// consider updates c for a known name other, whose lower-case form is lower. name is the given name in lower case.
 func (c *containment) consider(name, lower, other string) {
 	switch {
 	case len(name) >= leastContained && strings.Contains(lower, name):
@@ -77,7 +79,7 @@ func (c *containment) best() string {
 	return c.inside
 }
 
-// DidYouMean returns the text that suggests a name at the end of a message, or "" if the name is empty.
+// DidYouMean returns the end of a message that suggests a name, or "" if the name is empty.
 func DidYouMean(meant string) string {
 	if meant == "" {
 		return ""
@@ -88,10 +90,10 @@ func DidYouMean(meant string) string {
 // distance returns the least number of insertions, deletions, replacements and transpositions of adjacent letters that
 // change a into b. A transposed pair is not edited further (optimal string alignment).
 func distance(a, b string) int {
-	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
-	row := make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
+	twoAbove, above := make([]int, len(b)+1), make([]int, len(b)+1) // the two rows of distances before row
+	row := make([]int, len(b)+1)                                    // row[j] is the distance of a[:i] and b[:j]
+	for j := range above {
+		above[j] = j
 	}
 	for i := 1; i <= len(a); i++ {
 		row[0] = i
@@ -100,12 +102,12 @@ func distance(a, b string) int {
 			if a[i-1] == b[j-1] {
 				cost = 0
 			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			row[j] = min(above[j]+1, row[j-1]+1, above[j-1]+cost)
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
+				row[j] = min(row[j], twoAbove[j-2]+1)
 			}
 		}
-		before, last, row = last, row, before
+		twoAbove, above, row = above, row, twoAbove
 	}
-	return last[len(b)]
+	return above[len(b)]
 }

@@ -1,7 +1,8 @@
 //go:build linux
 
-// Command portable runs cases for scripts/portable.py. It reads requests from standard input and writes answers, one
-// JSON document for each line. The script also builds this file in the reference version, which has another load.go.
+// Command portable measures graphs for scripts/portable.py, which compares two versions of this repository. It reads
+// requests from standard input and writes answers, each a JSON document on its own line. The script also builds this
+// file in the older version, with another load.go.
 package main
 
 import (
@@ -27,8 +28,8 @@ import (
 // request asks for the time of a run. The graph stays loaded between consecutive requests for the same file.
 type request struct {
 	File   string
-	Ns     int64        // the duration of the measurement in ns
-	Within [][2]float64 // by input, the range of its elements
+	Ns     int64        // duration of the measurement in ns
+	Within [][2]float64 // the range of the elements of each input
 }
 
 // answer has the lower quartile of a run's processor times in ns, or an error.
@@ -37,35 +38,35 @@ type answer struct {
 	Error string  `json:"error"`
 }
 
-// loaded is a case ready to run, with allocated outputs.
-type loaded struct {
+// loadedGraph is a graph that is ready to run, with allocated outputs.
+type loadedGraph struct {
 	file    string
 	session *exec.Session
 	in, out []*tensor.Tensor
-	loop    int // runs between two clock readings
+	loop    int // number of runs between two clock readings
 }
 
-// leastLooks is the minimum number of measurements. The lower quartile counts instead of the minimum, because on
-// virtual machines the clock is occasionally wrong in either direction.
-const leastLooks = 4
+// minSamples is the minimum number of measurements. The answer is their lower quartile instead of their minimum,
+// because on virtual machines the clock is occasionally wrong in either direction.
+const minSamples = 4
 
-// clockSpan is the minimum time in ns between two clock readings, which take some hundred ns each.
+// clockSpan is the minimum time in ns between two clock readings. A reading takes some hundred ns.
 const clockSpan = 20_000
 
 func main() {
 	runtime.LockOSThread() // the clock measures the thread
 	debug.SetGCPercent(400)
-	var at loaded
+	var current loadedGraph
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		var q request
 		err := json.Unmarshal(in.Bytes(), &q)
 		var a answer
 		if err == nil {
-			a.Ns, err = serve(&at, q)
+			a.Ns, err = serve(&current, q)
 		}
 		if err != nil {
-			a.Error, at = err.Error(), loaded{}
+			a.Error, current = err.Error(), loadedGraph{}
 		}
 		b, err := json.Marshal(a)
 		if err != nil {
@@ -75,17 +76,17 @@ func main() {
 	}
 }
 
-func serve(at *loaded, q request) (float64, error) {
-	if at.file != q.File {
+func serve(current *loadedGraph, q request) (float64, error) {
+	if current.file != q.File {
 		next, err := prepare(q)
 		if err != nil {
 			return 0, err
 		}
-		*at = next
+		*current = next
 	}
 	var took []float64
-	for end := time.Now().Add(time.Duration(q.Ns)); len(took) < leastLooks || time.Now().Before(end); {
-		t, err := at.run()
+	for end := time.Now().Add(time.Duration(q.Ns)); len(took) < minSamples || time.Now().Before(end); {
+		t, err := current.run()
 		if err != nil {
 			return 0, err
 		}
@@ -95,33 +96,33 @@ func serve(at *loaded, q request) (float64, error) {
 	return took[len(took)/4], nil
 }
 
-func prepare(q request) (loaded, error) {
+func prepare(q request) (loadedGraph, error) {
 	g, err := load(q.File)
 	if err != nil {
-		return loaded{}, err
+		return loadedGraph{}, err
 	}
 	plan, err := passes.Run(g, passes.Options{})
 	if err != nil {
-		return loaded{}, err
+		return loadedGraph{}, err
 	}
 	p, err := exec.Compile(plan.Graph, exec.Options{Threads: 1, InputsHeld: true})
 	if err != nil {
-		return loaded{}, err
+		return loadedGraph{}, err
 	}
-	c := loaded{file: q.File, session: p.NewSession(), loop: 1}
+	c := loadedGraph{file: q.File, session: p.NewSession(), loop: 1}
 	named := map[string]*tensor.Tensor{}
 	for k, v := range plan.Graph.Inputs {
 		dense, err := randomElements(v.Meta.DType, v.Meta.Numel(), q.Within[k], k).View(tensor.New(v.Meta.DType,
 			v.Meta.Shape...))
 		if err != nil {
-			return loaded{}, err
+			return loadedGraph{}, err
 		}
 		t := dense.CopyTo(v.Meta)
 		c.in, named[v.Name] = append(c.in, t), t
 	}
 	out, err := p.Run(context.Background(), named)
 	if err != nil {
-		return loaded{}, err
+		return loadedGraph{}, err
 	}
 	for _, o := range plan.Graph.Outputs {
 		c.out = append(c.out, out[o.Name])
@@ -129,7 +130,7 @@ func prepare(q request) (loaded, error) {
 	for range 2 { // the second run has warm caches
 		took, err := c.run()
 		if err != nil {
-			return loaded{}, err
+			return loadedGraph{}, err
 		}
 		c.loop = int(clockSpan/(took+1)) + 1
 	}
@@ -138,7 +139,7 @@ func prepare(q request) (loaded, error) {
 }
 
 // run returns the processor time of a run, in ns.
-func (c *loaded) run() (float64, error) {
+func (c *loadedGraph) run() (float64, error) {
 	start := processorTime()
 	for range c.loop {
 		if err := c.session.RunInto(context.Background(), c.in, c.out); err != nil {
@@ -148,20 +149,20 @@ func (c *loaded) run() (float64, error) {
 	return float64(processorTime()-start) / float64(c.loop), nil
 }
 
-// drawing has the parameters of random elements.
-type drawing struct {
+// elementsKey has the arguments of randomElements, as a key of cache.
+type elementsKey struct {
 	dtype  tensor.DType
 	n      int
 	within [2]float64
 	input  int
 }
 
-var drawings = map[drawing]*tensor.Tensor{}
+var cache = map[elementsKey]*tensor.Tensor{}
 
 // randomElements returns n random elements. Equal arguments give equal elements.
 func randomElements(d tensor.DType, n int, within [2]float64, input int) *tensor.Tensor {
-	key := drawing{d, n, within, input}
-	if t := drawings[key]; t != nil {
+	key := elementsKey{d, n, within, input}
+	if t := cache[key]; t != nil {
 		return t
 	}
 	t := tensor.Empty(tensor.New(d, n))
@@ -179,7 +180,7 @@ func randomElements(d tensor.DType, n int, within [2]float64, input int) *tensor
 			t.SetFlat(i, tensor.IntScalar(int64(math.Round(x))))
 		}
 	}
-	drawings[key] = t
+	cache[key] = t
 	return t
 }
 

@@ -297,7 +297,7 @@ func (d *Document) writeTimes(w io.Writer, to term.Display) {
 	}
 	for how, s := range [numWays]experiment.Spread{d.Spread, d.Released.Spread, d.Into.Spread} {
 		if s.Runs > 0 {
-			cells := []any{d.Strategy, way(how).String(), s.Runs}
+			cells := []any{d.Strategy, callWay(how).String(), s.Runs}
 			for _, name := range symbols {
 				cells = append(cells, d.Dims[name])
 			}
@@ -326,7 +326,7 @@ func benchRunner(t *inputs.Workload, f flags, j *progress.Job) (*runner, error) 
 		r.profile.prices = f.prices
 	}
 	if r.profile != nil || r.trace != nil {
-		o.Tracer = &r.observed
+		o.Tracer = &r.observer
 	}
 	var err error
 	if r.program, err = f.ext.Compile(j.Context, t.Graph, o); err == nil {

@@ -92,10 +92,10 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	d.ByStep = p.steps(undisturbed, ops)
 	d.ByOp = byOp(d.ByStep)
 	for i := range d.ByStep {
-		d.ByStep[i].rates(busy)
+		d.ByStep[i].setRates(busy)
 	}
 	for i := range d.ByOp {
-		d.ByOp[i].rates(busy)
+		d.ByOp[i].setRates(busy)
 	}
 	return d
 }
@@ -127,7 +127,7 @@ func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 				place[k] = at
 				list = append(list, stepDoc{Name: s.Name, Ops: document.NotNil(s.Ops), timeDoc: timeDoc{Op: k.op}})
 			}
-			list[at].count(sums[i], s.Node.Work(), predicted(s.Node, prices), float64(len(undisturbed)))
+			list[at].addStep(sums[i], s.Node.Work(), predicted(s.Node, prices), float64(len(undisturbed)))
 		}
 	}
 	slices.SortStableFunc(list, func(a, b stepDoc) int { return cmp.Compare(b.Busy, a.Busy) })
@@ -188,9 +188,9 @@ func opsByName(g *graph.Graph) map[string]string {
 	return ops
 }
 
-// count adds the time s of a step, which is a sum over runs. w is the work of one call, and predicted its estimated
+// addStep adds the time s of a step, which is a sum over runs. w is the work of one call, and predicted its estimated
 // time.
-func (d *timeDoc) count(s stepTime, w graph.Work, predicted, runs float64) {
+func (d *timeDoc) addStep(s stepTime, w graph.Work, predicted, runs float64) {
 	calls := float64(s.calls) / runs
 	d.Calls += calls
 	d.Busy += float64(s.busy) / runs
@@ -200,8 +200,8 @@ func (d *timeDoc) count(s stepTime, w graph.Work, predicted, runs float64) {
 	d.ops += w.Flops * calls
 }
 
-// rates sets Share, GBs and GFLOPs. busy is the time of all workers in all steps.
-func (d *timeDoc) rates(busy float64) {
+// setRates sets Share, GBs and GFLOPs. busy is the time of all workers in all steps.
+func (d *timeDoc) setRates(busy float64) {
 	d.Share = d.Busy / max(1, busy)
 	if d.bytes > 0 && d.Time > 0 {
 		r := d.bytes / d.Time

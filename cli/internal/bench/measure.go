@@ -13,18 +13,18 @@ import (
 // warmUps is the number of runs before the measured runs.
 const warmUps = 2
 
-// way is a way to call a program. The ways differ in the memory of results.
-type way int
+// callWay is a way to call a program. The ways differ in the memory of results.
+type callWay int
 
 const (
-	byRun     way = iota // Program.Run; the garbage collector frees the results
-	byRelease            // Program.Run; the results are released
-	byRunInto            // Program.RunInto with existing tensors
+	byRun     callWay = iota // Program.Run; the garbage collector frees the results
+	byRelease                // Program.Run; the results are released
+	byRunInto                // Program.RunInto with existing tensors
 	numWays
 )
 
 // String returns the name of the way in tables.
-func (w way) String() string { return [...]string{"Run", "Run, Release", "RunInto"}[w] }
+func (w callWay) String() string { return [...]string{"Run", "Run, Release", "RunInto"}[w] }
 
 // runner runs a program repeatedly and records the times.
 type runner struct {
@@ -32,13 +32,13 @@ type runner struct {
 	program  *graphrun.Program
 	in, out  map[string]*tensor.Tensor // the inputs, and the tensors that RunInto writes
 	times    [numWays][]float64        // times of the measured runs in nanoseconds
-	observed observer                  // the tracer of the program
+	observer observer                  // the tracer of the program
 	profile  *profile                  // nil without --profile and --report
 	trace    *chromeTrace              // nil without --trace and --report
 }
 
 // runOnce runs the program. It records the time if measured is true.
-func (r *runner) runOnce(ctx context.Context, how way, measured bool) error {
+func (r *runner) runOnce(ctx context.Context, how callWay, measured bool) error {
 	start := time.Now()
 	var out map[string]*tensor.Tensor
 	var err error
@@ -73,11 +73,11 @@ func (r *runner) runOnce(ctx context.Context, how way, measured bool) error {
 	return nil
 }
 
-// traced makes an unmeasured run with a tracer. If ctx ends, it returns nil.
-func (r *runner) traced(ctx context.Context, how way, tracer exec.Tracer) error {
-	r.observed.Tracer = tracer
+// runTraced makes an unmeasured run with a tracer. If ctx ends, it returns nil.
+func (r *runner) runTraced(ctx context.Context, how callWay, tracer exec.Tracer) error {
+	r.observer.Tracer = tracer
 	err := r.runOnce(ctx, how, false)
-	r.observed.Tracer = nil
+	r.observer.Tracer = nil
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (r *runner) measure(ctx context.Context, enough until, report func(done, to
 }
 
 // runWarmup makes an unmeasured run. If ctx ends, it returns nil.
-func (r *runner) runWarmup(ctx context.Context, how way) error {
+func (r *runner) runWarmup(ctx context.Context, how callWay) error {
 	if err := r.runOnce(ctx, how, false); err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -170,10 +170,10 @@ func (r *runner) runWarmup(ctx context.Context, how way) error {
 }
 
 // measureOne makes a measured run, and then a profiled run if r.profiles says so. If ctx ends, it returns nil.
-func (r *runner) measureOne(ctx context.Context, how way) error {
+func (r *runner) measureOne(ctx context.Context, how callWay) error {
 	err := r.runOnce(ctx, how, true)
 	if err == nil && how == byRunInto && r.profiles(len(r.times[how])-1) {
-		err = r.traced(ctx, how, r.profile)
+		err = r.runTraced(ctx, how, r.profile)
 	}
 	if ctx.Err() != nil {
 		return nil

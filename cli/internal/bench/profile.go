@@ -74,7 +74,7 @@ type runNotes struct {
 // workerNotes has the times of a worker in a run that has not ended. Only worker 0 makes nested runs.
 type workerNotes struct {
 	began  time.Duration // start of the current step
-	within time.Duration // time of nested runs in the current step
+	nested time.Duration // time of nested runs in the current step
 	steps  []stepNotes
 	_      [64]byte // no false sharing
 }
@@ -82,7 +82,7 @@ type workerNotes struct {
 // stepNotes has the times of a worker in a step. last is 0 if the worker has not computed the step.
 type stepNotes struct {
 	first, last  time.Duration // first start and last end
-	busy, within time.Duration // time in the step, and time of nested runs
+	busy, nested time.Duration // time in the step, and time of nested runs
 	calls        int           // number of executions that the worker ended
 }
 
@@ -146,7 +146,7 @@ func (t *profiledGraph) notes(r *exec.Run) *runNotes {
 // BeginStep records the start of a step on a worker.
 func (p *profile) BeginStep(w exec.Work) {
 	at := &w.Run.Data.(*runNotes).workers[w.Worker]
-	at.within = 0
+	at.nested = 0
 	at.began = time.Since(p.start)
 }
 
@@ -158,10 +158,10 @@ func (p *profile) EndStep(w exec.Work, done bool) {
 	if s.last == 0 {
 		s.first = at.began
 	}
-	now = max(now, at.began+at.within+1)
+	now = max(now, at.began+at.nested+1)
 	s.last = now
-	s.busy += now - at.began - at.within
-	s.within += at.within
+	s.busy += now - at.began - at.nested
+	s.nested += at.nested
 	if done {
 		s.calls++
 	}
@@ -183,12 +183,12 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 	took := time.Since(p.start) - notes.began
 	t := notes.graph
 	for i := range t.sum {
-		p.add(notes, i)
+		p.addStep(notes, i)
 	}
 	t.free = append(t.free, notes)
 	if r.Parent != nil {
 		if outer, ok := r.Parent.Data.(*runNotes); ok {
-			outer.workers[0].within += took
+			outer.workers[0].nested += took
 		}
 		return
 	}
@@ -205,8 +205,8 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 	}
 }
 
-// add adds the times of all workers in a step to the sum, and clears the notes.
-func (p *profile) add(notes *runNotes, step int) {
+// addStep adds the times of all workers in a step to the sum, and clears the notes.
+func (p *profile) addStep(notes *runNotes, step int) {
 	var all stepNotes
 	var busy time.Duration
 	single := false // whether exactly one worker computed the step
@@ -221,14 +221,14 @@ func (p *profile) add(notes *runNotes, step int) {
 		}
 		single = all.last == 0
 		all.last = max(all.last, s.last)
-		all.within += s.within
+		all.nested += s.nested
 		busy += s.busy
 		sum.busy += s.busy
 		sum.calls += s.calls
 		p.busy[w] += s.busy
 		*s = stepNotes{}
 	}
-	if span := max(0, all.last-all.first-all.within); single {
+	if span := max(0, all.last-all.first-all.nested); single {
 		sum.span += min(span, busy) // the worker computed other steps between its parts of this step
 	} else {
 		sum.span += span

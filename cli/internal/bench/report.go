@@ -68,14 +68,14 @@ func (d *Document) callsSection() page.Section {
 		if s.Median == nil {
 			continue
 		}
-		row := page.Interval{Label: way(how).String(), Value: *s.Median, Low: page.Unknown(), High: page.Unknown(),
+		row := page.Interval{Label: callWay(how).String(), Value: *s.Median, Low: page.Unknown(), High: page.Unknown(),
 			Text: format.Nanoseconds(*s.Median)}
 		if s.Low != nil {
 			row.Low, row.High = *s.Low, *s.High
 		}
 		chart.Rows = append(chart.Rows, row)
 		for i, ns := range samples[how] {
-			data.Rows = append(data.Rows, []string{way(how).String(), fmt.Sprint(i), fmt.Sprintf("%.0f", ns)})
+			data.Rows = append(data.Rows, []string{callWay(how).String(), fmt.Sprint(i), fmt.Sprintf("%.0f", ns)})
 		}
 	}
 	return page.Section{Title: "Time of a run", Chart: chart, Data: data,
@@ -182,11 +182,11 @@ func memorySection(memory []memoryAt) page.Section {
 	data := &page.Table{Name: "memory", Heads: []string{"ns", "arena_bytes", "output_bytes"}}
 	for _, m := range memory {
 		at := float64(m.at - memory[0].at)
-		chart.Points = append(chart.Points, [2]float64{at, float64(m.held.Arena + m.held.Outputs)})
-		if v := float64(m.held.Arena + m.held.Outputs); v > 4<<20 {
+		chart.Points = append(chart.Points, [2]float64{at, float64(m.memory.Arena + m.memory.Outputs)})
+		if v := float64(m.memory.Arena + m.memory.Outputs); v > 4<<20 {
 			chart.Y.Unit = 1 << 20
 		}
-		data.Rows = append(data.Rows, []string{number(at), fmt.Sprint(m.held.Arena), fmt.Sprint(m.held.Outputs)})
+		data.Rows = append(data.Rows, []string{number(at), fmt.Sprint(m.memory.Arena), fmt.Sprint(m.memory.Outputs)})
 	}
 	return page.Section{Title: "Memory over time", Chart: chart, Data: data,
 		Note: "Bytes of live intermediate values and outputs in one traced run, without inputs and constants."}

@@ -24,16 +24,16 @@ func TestProfileSumsUp(t *testing.T) {
 	ms := time.Millisecond
 	notes.workers[0].steps[0] = stepNotes{first: 1 * ms, last: 3 * ms, busy: 2 * ms, calls: 1}
 	notes.workers[1].steps[0] = stepNotes{first: 2 * ms, last: 5 * ms, busy: 3 * ms}
-	notes.workers[1].steps[1] = stepNotes{first: 5 * ms, last: 9 * ms, busy: 1 * ms, within: 3 * ms, calls: 1}
-	p.add(notes, 0)
-	p.add(notes, 1)
+	notes.workers[1].steps[1] = stepNotes{first: 5 * ms, last: 9 * ms, busy: 1 * ms, nested: 3 * ms, calls: 1}
+	p.addStep(notes, 0)
+	p.addStep(notes, 1)
 	sum := p.tables[g].sum
 	if sum[0] != (stepTime{5 * ms, 4 * ms, 1}) || sum[1] != (stepTime{1 * ms, 1 * ms, 1}) || p.busy[1] != 4*ms {
 		t.Errorf("%+v, workers %v", sum, p.busy)
 	}
 	var d timeDoc
-	d.count(sum[0], g.Nodes[0].Work(), 0, 1)
-	d.rates(10e6)
+	d.addStep(sum[0], g.Nodes[0].Work(), 0, 1)
+	d.setRates(10e6)
 	if want := 2. * 4 * (1 << 16) / 4e6; d.GBs == nil || math.Abs(*d.GBs-want) > 1e-9 || d.Share != 0.5 {
 		t.Errorf("%v GB/s, want %v; share %v", d.GBs, want, d.Share)
 	}

@@ -223,7 +223,7 @@ func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) er
 		if err != nil {
 			break
 		}
-		err = put(traceEvent{Name: "memory", Phase: "C", TS: micro(m.at), PID: tracePID, TID: firstTID, Args: m.held})
+		err = put(traceEvent{Name: "memory", Phase: "C", TS: micro(m.at), PID: tracePID, TID: firstTID, Args: m.memory})
 	}
 	if err == nil {
 		_, err = io.WriteString(w, traceTail)
@@ -257,8 +257,8 @@ func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, put func(t
 
 // memoryAt is the memory in use from a time on, or a change of it at this time.
 type memoryAt struct {
-	at   time.Duration
-	held memoryArgs
+	at     time.Duration
+	memory memoryArgs
 }
 
 // memory returns the memory of arenas and outputs over time. A value has memory from the first to the last step that
@@ -282,12 +282,12 @@ func (c *chromeTrace) memory() []memoryAt {
 	}
 	// Releases precede allocations at the same time.
 	slices.SortFunc(changes, func(a, b memoryAt) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.held.Arena+a.held.Outputs, b.held.Arena+b.held.Outputs))
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.memory.Arena+a.memory.Outputs, b.memory.Arena+b.memory.Outputs))
 	})
 	var all []memoryAt
 	var now memoryArgs
 	for i, m := range changes {
-		now.Arena, now.Outputs = now.Arena+m.held.Arena, now.Outputs+m.held.Outputs
+		now.Arena, now.Outputs = now.Arena+m.memory.Arena, now.Outputs+m.memory.Outputs
 		if i+1 == len(changes) || changes[i+1].at > m.at {
 			all = append(all, memoryAt{m.at, now})
 		}
@@ -331,7 +331,7 @@ func (r *runner) traceRun(ctx context.Context) error {
 	if r.trace == nil || ctx.Err() != nil {
 		return nil
 	}
-	return r.traced(ctx, byRun, r.trace)
+	return r.runTraced(ctx, byRun, r.trace)
 }
 
 // checkTrace returns an error if the file of --trace cannot be written.

@@ -257,7 +257,8 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 		}
 	}
 	command.CollectEarly()
-	s := &comparison{flags: f, files: command.FileLabels(paths), line: command.Line(cmd, paths), seen: map[string]bool{}}
+	s := &comparison{flags: f, files: command.FileLabels(paths), line: command.Line(cmd, paths),
+		printed: map[string]bool{}}
 	err = s.measureAll(cmd, paths, sizes)
 	cut := exit.Stopped(cmd.Context())
 	if err != nil && len(s.rows) == 0 {
@@ -285,9 +286,9 @@ type comparison struct {
 	Verdicts    []Verdict
 	Interrupted bool            // whether the measurement is incomplete
 	Unchecked   bool            // whether some outputs were not compared
-	Different   []string        // the outputs with different values, in words
+	Differences []string        // the outputs with different values, in words
 	notes       report.Notes    // of all graphs
-	seen        map[string]bool // the notes that were printed
+	printed     map[string]bool // the notes that were printed
 }
 
 // measureAll measures the strategies for every combination. If the context ends, it returns an error; s has the
@@ -396,7 +397,7 @@ func (s *comparison) add(path string, dims map[string]int, threads int, c *exper
 		if len(s.flags.threads) > 1 || len(s.flags.dims) > 0 {
 			d = s.rows[len(s.rows)-1].Place() + ": " + d
 		}
-		s.Different = append(s.Different, d)
+		s.Differences = append(s.Differences, d)
 	}
 	s.Unchecked = s.Unchecked || !c.Outputs
 }
@@ -404,20 +405,20 @@ func (s *comparison) add(path string, dims map[string]int, threads int, c *exper
 // printNotes prints the notes about a file that were not printed yet, and adds notes of the graph to the document.
 func (s *comparison) printNotes(cmd *cobra.Command, path string, t inputs.Workload) {
 	for _, v := range s.Verdicts {
-		if noise := v.Noise; noise != "" && v.File == s.files[path] && !s.seen[v.Place()+noise] {
-			s.seen[v.Place()+noise] = true
+		if noise := v.Noise; noise != "" && v.File == s.files[path] && !s.printed[v.Place()+noise] {
+			s.printed[v.Place()+noise] = true
 			term.Note(cmd, "%s: disturbed measurement: %s", v.Place(), noise)
 		}
 	}
 	n := report.NotesOf(t.Graph)
-	if text := fmt.Sprint(path, n); !s.seen[text] {
-		s.seen[text] = true
+	if text := fmt.Sprint(path, n); !s.printed[text] {
+		s.printed[text] = true
 		command.PrintNotes(cmd, path, t.Graph)
 		command.AddNotes(&s.notes, n)
 	}
 	for _, text := range t.Inputs.Notes() {
-		if !s.seen[text] {
-			s.seen[text] = true
+		if !s.printed[text] {
+			s.printed[text] = true
 			term.Note(cmd, "%s", text)
 		}
 	}
@@ -446,8 +447,8 @@ func (s *comparison) show(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if len(s.Different) > 0 {
-		return fmt.Errorf("the strategies give different values: %s", s.Different[0])
+	if len(s.Differences) > 0 {
+		return fmt.Errorf("the strategies give different values: %s", s.Differences[0])
 	}
 	return nil
 }

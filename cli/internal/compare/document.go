@@ -49,7 +49,7 @@ type Row struct {
 }
 
 func (s *comparison) doc() *Document {
-	d := &Document{Interrupted: s.Interrupted, Equal: len(s.Different) == 0, Differences: document.NotNil(s.Different),
+	d := &Document{Interrupted: s.Interrupted, Equal: len(s.Differences) == 0, Differences: document.NotNil(s.Differences),
 		Strategies: s.rows, Verdicts: document.NotNil(s.Verdicts), Notes: s.notes}
 	if len(s.Verdicts) == 1 {
 		d.Verdict = &s.Verdicts[0].Ranking
@@ -176,10 +176,10 @@ func (s *comparison) writeTable(w io.Writer, show term.Display) {
 		t.Write(w, show)
 	}
 	fmt.Fprintln(w, format.Wrap(s.caption(), show.ProseWidth()))
-	if len(s.Different) == 0 && !s.Unchecked {
+	if len(s.Differences) == 0 && !s.Unchecked {
 		fmt.Fprintln(w, "all strategies give equal values")
 	}
-	for _, d := range s.Different {
+	for _, d := range s.Differences {
 		fmt.Fprintln(w, "DIFFERENT: "+d)
 	}
 	for _, text := range s.verdictTexts() {

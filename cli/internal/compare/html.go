@@ -21,10 +21,10 @@ func (s *comparison) writeHTML(w io.Writer) error {
 	for _, text := range s.verdictTexts() {
 		p.Summary = append(p.Summary, text+".")
 	}
-	if len(s.Different) == 0 && !s.Unchecked {
+	if len(s.Differences) == 0 && !s.Unchecked {
 		p.Summary = append(p.Summary, "All strategies give equal values.")
 	}
-	for _, d := range s.Different {
+	for _, d := range s.Differences {
 		p.Warnings = append(p.Warnings, "different values: "+d)
 	}
 	if s.Interrupted {

@@ -91,8 +91,8 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 	return cmd
 }
 
-// ways returns the strategies of the two plans.
-func (f *flags) ways(cmd *cobra.Command, files int) (list [2]string, err error) {
+// strategyPair returns the strategies of the two plans.
+func (f *flags) strategyPair(cmd *cobra.Command, files int) (list [2]string, err error) {
 	altered := len(f.pins) > 0 || f.resized || cmd.Flags().Changed("slack")
 	for _, s := range f.strategies {
 		if err := f.ext.CheckStrategy(s); err != nil {
@@ -129,10 +129,10 @@ type Document struct {
 
 func run(cmd *cobra.Command, args []string, f flags) error {
 	var r Document
-	if err := f.split(len(args), &r); err != nil {
+	if err := f.splitDims(len(args), &r); err != nil {
 		return err
 	}
-	ways, err := f.ways(cmd, len(args))
+	ways, err := f.strategyPair(cmd, len(args))
 	if err != nil {
 		return err
 	}
@@ -179,9 +179,9 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	})
 }
 
-// split distributes the values of --dim to the two plans. The first size of a symbol is for both plans, unless --dim
-// gives a second size, which is then for the second plan.
-func (f *flags) split(files int, r *Document) error {
+// splitDims distributes the values of --dim to the two plans. The first size of a symbol is for both plans, unless
+// --dim gives a second size, which is then for the second plan.
+func (f *flags) splitDims(files int, r *Document) error {
 	indexOf := map[string]int{} // the index of a symbol's value in f.sizes[1]
 	twice := map[string]bool{}
 	for _, dim := range f.dims {

@@ -132,7 +132,7 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	}
 	var r *Document
 	err = j.Do(progress.Planning, func() (err error) {
-		r, err = f.explained(j.Context, g, path, value, format, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
+		r, err = f.explainValue(j.Context, g, path, value, format, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
 			Progress: j.Enter, Costs: costs, NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.Option(),
 			Slack:       f.slack.Option(),
 			MemoryLimit: -1}) // the plan may be for another machine
@@ -172,8 +172,8 @@ func formatOf(name string) (tensor.MemoryFormat, error) {
 		strings.Join(breakFormats, ", "), suggest.DidYouMean(suggest.Nearest(name, slices.Values(breakFormats))))
 }
 
-// explained explains the named value, or the first value that loses the format of --first-break.
-func (f *flags) explained(ctx context.Context, g *graph.Graph, path, value string, format tensor.MemoryFormat,
+// explainValue explains the named value, or the first value that loses the format of --first-break.
+func (f *flags) explainValue(ctx context.Context, g *graph.Graph, path, value string, format tensor.MemoryFormat,
 	o graphrun.Options) (*Document, error) {
 	r := &Document{Notes: report.NotesOf(g)}
 	if format != tensor.NoFormat {

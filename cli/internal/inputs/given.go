@@ -129,7 +129,7 @@ func (s Sources) findMissing(inputs []*graph.Value, out *Given) error {
 		if _, ok := out.arrays[v.Name]; ok || out.Lost[v.Name] != nil {
 			continue
 		}
-		err := fmt.Errorf("is missing%s: give it too, or add --seed to generate it", out.insteadOf(v.Name))
+		err := fmt.Errorf("is missing%s: give it too, or add --seed to generate it", out.archiveHint(v.Name))
 		if out.Lost == nil {
 			return exit.Wrongf("input %q %w", v.Name, err)
 		}
@@ -142,8 +142,8 @@ func isInput(inputs []*graph.Value, name string) bool {
 	return slices.ContainsFunc(inputs, func(v *graph.Value) bool { return v.Name == name })
 }
 
-// insteadOf returns a part of the message about a missing input: the arrays of the archive, and a suggestion.
-func (g *Given) insteadOf(name string) string {
+// archiveHint returns a part of the message about a missing input: the arrays of the archive, and a suggestion.
+func (g *Given) archiveHint(name string) string {
 	if g == nil || g.archive == nil {
 		return ""
 	}

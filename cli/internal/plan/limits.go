@@ -80,7 +80,7 @@ func (l *limits) keep(ctx context.Context, ext *command.Extensions, p *graphrun.
 		return p, wanted, nil
 	}
 	f := fitting{ext: ext, limit: l.bytes, graph: g, options: o, rejected: []RejectedPlan{rejectedOf(wanted)},
-		least: wanted}
+		leastMemory: wanted}
 	f.options.Dump = nil
 	for _, s := range f.ext.Strategies() {
 		if s.Name() == wanted.Strategy {
@@ -95,7 +95,7 @@ func (l *limits) keep(ctx context.Context, ext *command.Extensions, p *graphrun.
 		return nil, nil, err
 	}
 	if f.best == nil {
-		return nil, nil, l.refusal(f.rejected, f.least, within)
+		return nil, nil, l.refusal(f.rejected, f.leastMemory, within)
 	}
 	f.report.Rejected, f.report.Within = f.rejected, within
 	return f.best, f.report, nil
@@ -103,17 +103,17 @@ func (l *limits) keep(ctx context.Context, ext *command.Extensions, p *graphrun.
 
 // fitting searches for the cheapest plan within a memory limit.
 type fitting struct {
-	ext      *command.Extensions
-	limit    int // in bytes
-	graph    *graph.Graph
-	options  graphrun.Options
-	rejected []RejectedPlan
-	least    *Document         // the rejected plan that needs the least memory
-	best     *graphrun.Program // the cheapest program within the limit so far; nil for none
-	report   *Document         // the document of best
+	ext         *command.Extensions
+	limit       int // in bytes
+	graph       *graph.Graph
+	options     graphrun.Options
+	rejected    []RejectedPlan
+	leastMemory *Document         // the rejected plan that needs the least memory
+	best        *graphrun.Program // the cheapest program within the limit so far; nil for none
+	report      *Document         // the document of best
 }
 
-// try compiles the plan of a strategy, and updates best or least. If listed is true, a rejected plan is added to
+// try compiles the plan of a strategy, and updates best or leastMemory. If listed is true, a rejected plan is added to
 // rejected.
 func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) error {
 	f.options.Strategy = s
@@ -126,8 +126,8 @@ func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) err
 		if listed {
 			f.rejected = append(f.rejected, rejectedOf(r))
 		}
-		if bytesNeeded(&r.Plan) < bytesNeeded(&f.least.Plan) {
-			f.least = r
+		if bytesNeeded(&r.Plan) < bytesNeeded(&f.leastMemory.Plan) {
+			f.leastMemory = r
 		}
 	case f.best == nil || r.CostNS < f.report.CostNS:
 		f.best, f.report = p, r

@@ -39,7 +39,7 @@ type flags struct {
 	limits                             limits
 	solver                             command.SolveLimit
 	slack                              command.Slack
-	study                              problemFlags
+	problem                            problemFlags
 }
 
 const help = `Plans a graph and shows the result: the effect of each pass, inserted copies with their reasons, removed
@@ -144,7 +144,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	f.limits.add(cmd)
 	f.solver.AddFlag(cmd)
 	f.slack.AddFlag(cmd)
-	f.study.add(cmd)
+	f.problem.add(cmd)
 }
 
 // checked validates the flags and reads the cost profile.
@@ -158,7 +158,7 @@ func (f *flags) checked(cmd *cobra.Command) (*machine.Profile, error) {
 	if err := f.solver.Check(); err != nil {
 		return nil, err
 	}
-	if err := f.study.check(cmd, f.strategy); err != nil {
+	if err := f.problem.check(cmd, f.strategy); err != nil {
 		return nil, err
 	}
 	if f.passes != "" {
@@ -167,8 +167,8 @@ func (f *flags) checked(cmd *cobra.Command) (*machine.Profile, error) {
 		}
 	}
 	strategy := f.strategy
-	if f.study.given != nil {
-		strategy = f.study.given.Name()
+	if f.problem.given != nil {
+		strategy = f.problem.given.Name()
 	}
 	if err := f.slack.Check(cmd, strategy); err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		if err := f.prove(p, r); err != nil {
 			return err
 		}
-		return f.study.ask(j.Context, p, r)
+		return f.problem.addResults(j.Context, p, r)
 	})
 	if !f.measure {
 		j.End()
@@ -223,7 +223,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	}
 	if given := (*layout.GivenError)(nil); errors.As(err, &given) {
-		return exit.Wrongf("%s: %w", f.study.solution, err)
+		return exit.Wrongf("%s: %w", f.problem.solution, err)
 	}
 	if err != nil {
 		return exit.InFile(path, err)
@@ -314,7 +314,7 @@ func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 // plan compiles the graph. The result satisfies --max-memory.
 func (f *flags) plan(g *graph.Graph, j *progress.Job, costs *machine.Profile, watch *stepWatch,
 	dump io.Writer) (*graphrun.Program, *Document, error) {
-	o := graphrun.Options{Strategy: f.study.strategy(f.ext, f.strategy), Check: f.check, Progress: j.Enter,
+	o := graphrun.Options{Strategy: f.problem.strategy(f.ext, f.strategy), Check: f.check, Progress: j.Enter,
 		NoFusion: f.noFusion,
 		Exact:    f.exact, Costs: costs, Hints: f.hints, SolveLimit: f.solver.Option(), Slack: f.slack.Option(),
 		MemoryLimit: -1} // the plan may be for another machine

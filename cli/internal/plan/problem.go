@@ -81,8 +81,8 @@ func (s *problemFlags) strategy(ext *command.Extensions, name string) graphrun.S
 	return ext.Strategy(name)
 }
 
-// ask writes the files of --problem and --certificate, and adds the results of the other flags to r.
-func (s *problemFlags) ask(ctx context.Context, p *graphrun.Program, r *Document) (err error) {
+// addResults writes the files of --problem and --certificate, and adds the results of the other flags to r.
+func (s *problemFlags) addResults(ctx context.Context, p *graphrun.Program, r *Document) (err error) {
 	if s.problem != "" {
 		problem, err := experiment.Problem(p)
 		if err != nil {

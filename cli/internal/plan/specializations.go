@@ -22,7 +22,7 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 		default:
 			fmt.Fprintf(w, "holds while (%s)\n", format.Count(len(c.Holds), "guard"))
 			for i, cond := range c.Holds {
-				fmt.Fprintf(w, "  %s%s\n", cond, askedBy(c.Guards[i]))
+				fmt.Fprintf(w, "  %s%s\n", cond, guardOrigin(c.Guards[i]))
 			}
 		}
 		fmt.Fprintf(w, "%s inserted\n", format.CountIrregular(c.Copies, "copy", "copies"))
@@ -52,9 +52,9 @@ func writeClasses(w io.Writer, show term.Display, classes []inspect.Specializati
 	}
 }
 
-// askedBy returns the end of a line with a guard: the node that requires the condition, and the symbols that the
+// guardOrigin returns the end of a line with a guard: the node that requires the condition, and the symbols that the
 // condition fixes.
-func askedBy(g inspect.Guard) string {
+func guardOrigin(g inspect.Guard) string {
 	text := ""
 	if g.Node != "" {
 		text = fmt.Sprintf(", required by %s (%s)", g.Node, g.Op)

@@ -41,7 +41,7 @@ type Job struct {
 	name        string                   // the name that is shown, such as the name of the graph file
 	phase       atomic.Value             // string
 	done, total atomic.Int64             // finished parts and all parts of the phase; total is 0 if unknown
-	since       atomic.Int64             // start of counting, as time.Time.UnixNano
+	countStart  atomic.Int64             // start of counting, as time.Time.UnixNano
 	run         atomic.Pointer[exec.Run] // the run whose steps are counted
 	finish      func()                   // clears the progress line
 }
@@ -111,7 +111,7 @@ func (j *Job) EndChunk(exec.Work, error) {}
 func (j *Job) Report(done, total int) {
 	j.phase.Store(Running)
 	if done == 0 {
-		j.since.Store(time.Now().UnixNano())
+		j.countStart.Store(time.Now().UnixNano())
 	}
 	j.done.Store(int64(done))
 	j.total.Store(int64(total))
@@ -124,7 +124,7 @@ func (j *Job) Left() string {
 	if done <= 0 || done >= total {
 		return ""
 	}
-	took := time.Since(time.Unix(0, j.since.Load()))
+	took := time.Since(time.Unix(0, j.countStart.Load()))
 	return fmt.Sprintf("about %v left", (took / time.Duration(done) * time.Duration(total-done)).Round(time.Second))
 }
 

@@ -18,10 +18,10 @@ import (
 
 // runWork is a bound and inferred graph with its inputs.
 type runWork struct {
-	whole *graph.Graph // the graph of the file
-	g     *graph.Graph // the graph that runs: whole without the nodes that were rejected before the run
-	in    *inputs.Set
-	left  incomplete
+	fileGraph  *graph.Graph // the graph of the file
+	runGraph   *graph.Graph // the graph that runs: fileGraph without the nodes that were rejected before the run
+	in         *inputs.Set
+	incomplete incomplete
 }
 
 // incomplete has the failed nodes and the missing outputs of a run with --keep-going.
@@ -35,14 +35,14 @@ func (w *runWork) dropInputs(given *inputs.Given) {
 		return
 	}
 	lost := map[*graph.Value]error{}
-	for _, v := range w.g.Inputs {
+	for _, v := range w.runGraph.Inputs {
 		if err := given.Lost[v.Name]; err != nil {
 			lost[v] = err
 		}
 	}
 	if len(lost) > 0 { // the importer of models has already removed such inputs
-		g, errs := w.g.DropValues(lost, given.Unknown...)
-		w.g, w.left.Failed = g, append(w.left.Failed, errs...)
+		g, errs := w.runGraph.DropValues(lost, given.Unknown...)
+		w.runGraph, w.incomplete.Failed = g, append(w.incomplete.Failed, errs...)
 	}
 	clear(given.Lost)
 	given.Unknown = nil
@@ -50,17 +50,17 @@ func (w *runWork) dropInputs(given *inputs.Given) {
 
 // dropRejected infers the graph and removes the rejected nodes.
 func (w *runWork) dropRejected() {
-	rejected := w.g.InferAll()
-	w.left.Failed = append(w.left.Failed, w.g.RootErrors(rejected)...)
-	w.g = w.g.Drop(rejected)
+	rejected := w.runGraph.InferAll()
+	w.incomplete.Failed = append(w.incomplete.Failed, w.runGraph.RootErrors(rejected)...)
+	w.runGraph = w.runGraph.Drop(rejected)
 }
 
 // pinned removes the pins of removed nodes and values from pins, the values of --pin.
 func (w *runWork) pinned(pins []string) []string {
-	if len(pins) == 0 || w.g == w.whole {
+	if len(pins) == 0 || w.runGraph == w.fileGraph {
 		return pins
 	}
-	remaining, all := names(w.g), names(w.whole)
+	remaining, all := names(w.runGraph), names(w.fileGraph)
 	return slices.DeleteFunc(slices.Clone(pins), func(text string) bool {
 		name := text[:max(strings.LastIndexByte(text, '='), 0)]
 		return all[name] && !remaining[name]
@@ -80,19 +80,19 @@ func names(g *graph.Graph) map[string]bool {
 	return all
 }
 
-// merge adds the failed nodes of a run to w.left. err is the error of the run, and out its outputs. merge returns err
-// if err is not a list of failed nodes.
+// merge adds the failed nodes of a run to w.incomplete. err is the error of the run, and out its outputs. merge returns
+// err if err is not a list of failed nodes.
 func (w *runWork) merge(out map[string]*tensor.Tensor, err error) error {
-	failed := slices.Clone(w.left.Failed)
+	failed := slices.Clone(w.incomplete.Failed)
 	var part *exec.Incomplete
 	if errors.As(err, &part) {
 		failed = append(failed, part.Failed...)
 	} else if err != nil {
 		return err
 	}
-	all := exec.Without(w.whole, failed, func(name string) bool { return out[name] != nil })
+	all := exec.Without(w.fileGraph, failed, func(name string) bool { return out[name] != nil })
 	if errors.As(all, &part) {
-		w.left = incomplete{*part}
+		w.incomplete = incomplete{*part}
 	}
 	return nil
 }

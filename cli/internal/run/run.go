@@ -119,15 +119,16 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	printNotes := sync.OnceFunc(func() {
 		j.End()
-		command.PrintNotes(cmd, path, w.g)
-		w.left.printError(cmd, path)
+		command.PrintNotes(cmd, path, w.runGraph)
+		w.incomplete.printError(cmd, path)
 		w.in.Print(cmd)
 	})
 	defer printNotes()
 	var p *graphrun.Program
 	err = j.Do(progress.Planning, func() (err error) {
-		p, err = f.ext.Compile(j.Context, w.g, graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads,
-			Tracer: j, InputsHeld: true, Costs: costs, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Exact: f.exact,
+		p, err = f.ext.Compile(j.Context, w.runGraph, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
+			Threads: f.threads, Tracer: j, InputsHeld: true, Costs: costs, KeepGoing: f.keepGoing,
+			NoFusion: f.noFusion, Exact: f.exact,
 			Progress: j.Enter, Hints: f.hints, Slack: f.slack.Option()})
 		return err
 	})
@@ -145,7 +146,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := w.deliver(j, cmd, out, f); err != nil {
 		return err
 	}
-	if w.left.any() {
+	if w.incomplete.any() {
 		return &exit.Error{Code: exit.CodeFailed}
 	}
 	return nil
@@ -180,22 +181,22 @@ func loadRun(ctx context.Context, path string, f flags) (w runWork, err error) {
 		given.Close()
 		return w, err
 	}
-	w.whole, w.g = g, g
+	w.fileGraph, w.runGraph = g, g
 	if f.keepGoing {
-		w.left.Failed = given.Missing
+		w.incomplete.Failed = given.Missing
 		w.dropInputs(given)
 		w.dropRejected()
 	} else {
 		err = command.Infer(ctx, g)
 	}
 	if err == nil {
-		err = command.ApplyPins(ctx, w.g, w.pinned(f.pins))
+		err = command.ApplyPins(ctx, w.runGraph, w.pinned(f.pins))
 	}
 	if err != nil {
 		given.Close()
 		return w, err
 	}
-	if w.in, err = f.src.ReadValues(w.g, given); err == nil {
+	if w.in, err = f.src.ReadValues(w.runGraph, given); err == nil {
 		w.dropInputs(given)
 	}
 	return w, err
@@ -209,14 +210,14 @@ func (w runWork) deliver(j *progress.Job, cmd *cobra.Command, out map[string]*te
 	}
 	if f.outputs != "" && err == nil {
 		err = outfile.Write(cmd.Context(), f.outputs, func(file io.Writer) error {
-			return npz.WriteNPZ(file, entries(w.g, out))
+			return npz.WriteNPZ(file, entries(w.runGraph, out))
 		})
 	}
 	if err != nil && !(f.keepGoing && cmd.Context().Err() == nil) {
 		return err
 	}
 	return cmp.Or(err, j.Do(progress.Printing, func() error {
-		return printOutputs(cmd.OutOrStdout(), term.Output(cmd), w.g, out, f, w.left)
+		return printOutputs(cmd.OutOrStdout(), term.Output(cmd), w.runGraph, out, f, w.incomplete)
 	}))
 }
 

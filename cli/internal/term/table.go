@@ -15,12 +15,12 @@ import (
 type Column struct {
 	Head string
 	// Cut shortens a cell to a width. Nil means that cells are not shortened.
-	Cut    func(cell string, width int) string
-	floors [rounds]int // the least width of the column in each round of shrinking
-	usual  string      // on a narrow terminal, the column is omitted if all cells have this text
-	spare  bool        // whether the column is omitted before cells of other columns are shortened much
-	flow   bool        // whether a long cell continues on further lines; only for the last column
-	Right  bool        // whether the column is aligned to the right
+	Cut       func(cell string, width int) string
+	floors    [rounds]int // the least width of the column in each round of shrinking
+	omitIfAll string      // on a narrow terminal, the column is omitted if all cells have this text
+	omitFirst bool        // whether the column is omitted before cells of other columns are shortened much
+	wraps     bool        // whether a long cell continues on further lines; only for the last column
+	Right     bool        // whether the column is aligned to the right
 }
 
 // rounds is the number of rounds of shrinking. The rounds shrink remarks, then also names, then also shapes and
@@ -54,18 +54,18 @@ func PhraseCol(head string, floor int) Column {
 
 // ProseCol returns a column of sentences, which continue on further lines. It must be the last column.
 func ProseCol(head string) Column {
-	return Column{Head: head, Cut: CutEnd, floors: [rounds]int{30, 20, 20, 10}, flow: true}
+	return Column{Head: head, Cut: CutEnd, floors: [rounds]int{30, 20, 20, 10}, wraps: true}
 }
 
 // Unless returns a copy of the column that a narrow terminal omits if all cells have the usual text.
 func (c Column) Unless(usual string) Column {
-	c.usual = usual
+	c.omitIfAll = usual
 	return c
 }
 
 // IfRoom returns a copy of the column that a narrow terminal omits before cells of other columns are shortened much.
 func (c Column) IfRoom() Column {
-	c.spare = true
+	c.omitFirst = true
 	return c
 }
 
@@ -155,8 +155,8 @@ func (t *Table) widths() []int {
 	return widths
 }
 
-// absent is the width of an omitted column.
-const absent = -1
+// omitted is the width of an omitted column.
+const omitted = -1
 
 // fit returns the widths of the columns on a display of limit characters per line; 0 means unlimited.
 func (t *Table) fit(limit int) []int {
@@ -165,19 +165,19 @@ func (t *Table) fit(limit int) []int {
 		return widths
 	}
 	for i, c := range t.Columns {
-		if !slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != c.usual }) {
-			widths[i] = absent
+		if !slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != c.omitIfAll }) {
+			widths[i] = omitted
 		}
 	}
 	for round := range rounds {
 		for round == 0 {
 			shrunk := slices.Clone(widths)
 			t.shrink(shrunk, limit, round)
-			spare := lastIndex(t.Columns, func(i int) bool { return t.Columns[i].spare && widths[i] != absent })
+			spare := lastIndex(t.Columns, func(i int) bool { return t.Columns[i].omitFirst && widths[i] != omitted })
 			if total(shrunk) <= limit || spare < 0 {
 				break
 			}
-			widths[spare] = absent
+			widths[spare] = omitted
 		}
 		t.shrink(widths, limit, round)
 	}
@@ -198,7 +198,7 @@ func lastIndex[T any](list []T, accept func(i int) bool) int {
 func total(widths []int) int {
 	n := -gap
 	for _, w := range widths {
-		if w != absent {
+		if w != omitted {
 			n += w + gap
 		}
 	}
@@ -245,13 +245,13 @@ func (t *Table) lines(row []string, widths []int, limit int) []string {
 	var more []string
 	at := 0 // the character of the line at which the next column starts
 	for i, cell := range row {
-		if widths[i] == absent {
+		if widths[i] == omitted {
 			continue
 		}
 		pad(&b, &at)
 		n := Width(cell)
 		if n > widths[i] {
-			if c := t.Columns[i]; c.flow {
+			if c := t.Columns[i]; c.wraps {
 				parts := strings.Split(format.Wrap(cell, widths[i]), "\n")
 				cell, more = parts[0], parts[1:]
 				for k := range more {

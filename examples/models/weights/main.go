@@ -14,10 +14,10 @@ import (
 
 //go:generate go run . ..
 
-// weight describes an array of numbers uniform in ±1/sqrt(fan), as PyTorch initializes its layers.
+// weight describes an array of numbers that are uniform in ±1/sqrt(fan), as in PyTorch's initialization of layers.
 type weight struct {
 	name  string
-	fan   int
+	fan   int // the number of inputs of a unit of the layer
 	shape []int
 }
 

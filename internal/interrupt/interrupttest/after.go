@@ -1,4 +1,4 @@
-// Package interrupttest has contexts that end at a number of checks, not at a time, for tests.
+// Package interrupttest has contexts for tests. They end at a number of checks instead of a time.
 package interrupttest
 
 import (
@@ -15,18 +15,18 @@ type Context struct {
 	context.Context
 	cancel context.CancelCauseFunc
 	checks atomic.Int64
-	most   int64
+	endAt  int64 // the check at which the context ends; 0 for never
 }
 
-// After returns a context that ends at its n-th check; 0: never.
+// After returns a context that ends at its n-th check. If n is 0, the context never ends.
 func After(n int) *Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	return &Context{Context: ctx, cancel: cancel, most: int64(n)}
+	return &Context{Context: ctx, cancel: cancel, endAt: int64(n)}
 }
 
-// Err counts.
+// Err counts the call, and returns the error of the context.
 func (c *Context) Err() error {
-	if c.checks.Add(1) == c.most {
+	if c.checks.Add(1) == c.endAt {
 		c.cancel(ErrLooked)
 	}
 	return c.Context.Err()
