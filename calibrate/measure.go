@@ -230,7 +230,7 @@ func randomTensor(m tensor.Meta, rng *rand.Rand, below int) *tensor.Tensor {
 	}
 	numbers := make([]float32, m.Numel())
 	for i := range numbers {
-		numbers[i] = 0.25 + rng.Float32()
+		numbers[i] = 0.25 + float32(rng.Float32())
 	}
 	return tensor.Must(tensor.FromSlice(numbers, m.Shape...)).CopyTo(m)
 }

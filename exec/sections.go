@@ -153,7 +153,7 @@ func (s *step) price(costs *machine.Profile, share float64) (ns float64) {
 	if !compiled {
 		chunk := 10 * cmp.Or(costs.ChunkNS, machine.UsualChunkNS)
 		for _, ph := range s.kernel.Phases {
-			ns += float64(max(ph.Chunks-1, 0)) * chunk
+			ns += float64(float64(max(ph.Chunks-1, 0)) * chunk)
 		}
 	}
 	if large {

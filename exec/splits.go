@@ -39,7 +39,8 @@ func (p *Program) splits(costs []float64, share float64) []bool {
 		}
 		several[i] = chunks > 1
 		split[i] = several[i] && costs[i] >= share
-		gains[i] = costs[i]*(1-1/float64(min(chunks, p.threads))) - float64(phases)*share/distributeDivisor
+		gains[i] = float64(costs[i]*(1-1/float64(min(chunks, p.threads)))) -
+			float64(float64(phases)*share/distributeDivisor)
 	}
 	transfers := p.transfers(share / lineDivisor)
 	lost := make([]float64, len(p.steps)) // by step: loss from transfers to and from neighbours if it is shared

@@ -77,7 +77,7 @@ func (r ranked) exact() float64 {
 			for drawn := 1; drawn <= min(k, t); drawn++ {
 				choices = choices * float64(t-drawn+1) / float64(drawn)
 				for s := min(len(ways[k])-1, 2*k*(before+t)); s >= drawn*twice; s-- { // no sum is greater
-					ways[k][s] += choices * ways[k-drawn][s-drawn*twice]
+					ways[k][s] += float64(choices * ways[k-drawn][s-drawn*twice])
 				}
 			}
 		}
@@ -101,11 +101,11 @@ func (r ranked) normal() float64 {
 	n1, n2 := float64(r.n1), float64(r.n2)
 	n, ties := n1+n2, 0.0
 	for _, t := range r.ties {
-		ties += float64(t) * (float64(t)*float64(t) - 1)
+		ties += float64(float64(t) * (float64(float64(t)*float64(t)) - 1))
 	}
 	deviation := math.Sqrt(n1 * n2 / 12 * (n + 1 - ties/(n*(n-1))))
-	apart := max(0, math.Abs(float64(r.sum)/2-n1*(n+1)/2)-0.5)
-	return min(1, 2*normalCDF(-apart/deviation))
+	apart := max(0, math.Abs(float64(float64(r.sum)/2)-float64(n1*(n+1)/2))-0.5)
+	return min(1, 2*float64(normalCDF(-apart/deviation)))
 }
 
 // normalCDF is the cumulative distribution function of the standard normal distribution.

@@ -97,12 +97,12 @@ func mannKendall(list []float64) float64 {
 	variance := n * (n - 1) * (2*n + 5)
 	for _, ties := range rank(list, nil).ties {
 		t := float64(ties)
-		variance -= t * (t - 1) * (2*t + 5)
+		variance -= float64(t * (t - 1) * (float64(2*t) + 5))
 	}
 	if variance <= 0 {
 		return 1
 	}
-	return min(1, 2*normalCDF(-math.Abs(float64(s))/math.Sqrt(variance/18)))
+	return min(1, 2*float64(normalCDF(-math.Abs(float64(s))/math.Sqrt(variance/18))))
 }
 
 // theilSen is the median of the slopes between all pairs of a list, per index; 0 for fewer than two samples.

@@ -186,7 +186,7 @@ func turnsToTell(a, b []float64, effect, level float64) (int, bool) {
 		less += n - from - 1 // without x itself
 	}
 	apart := float64(less)/(float64(n)*float64(n-1)) - 0.5
-	z := normalQuantile(1-level/2) + normalQuantile(testPower)
+	z := float64(normalQuantile(1-float64(level/2))) + float64(normalQuantile(testPower))
 	if needed := math.Ceil(z * z / (6 * apart * apart)); apart > 0 && needed <= 1e6 {
 		return max(fewestSamples(level), int(needed)), true
 	}

@@ -106,7 +106,7 @@ func boolBits(b bool) uint64 {
 
 // evalFMA returns a*b + c, rounded once.
 func evalFMA(a, b, c float64) float32 {
-	p := a * b // exact: the factors have 24 bits
+	p := float64(a * b) // exact: the factors have 24 bits
 	s := p + c
 	if s == 0 || math.IsInf(s, 0) || s != s {
 		return float32(s) // a sum that is 0 in float64 is exact

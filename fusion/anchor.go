@@ -240,7 +240,7 @@ func (a anchorImpl) lower(c *graph.Call) (*graph.Kernel, error) {
 	whole.InPlace, whole.Loop = nil, nil
 	if !a.Epilogues || epilogue.deferred {
 		whole.Phases = append(slices.Clone(k.Phases), epilogue.phase())
-		whole.Arithmetic += epilogue.loop.PerElement() * float64(epilogue.numel)
+		whole.Arithmetic += float64(epilogue.loop.PerElement() * float64(epilogue.numel))
 	}
 	if into := f.hostResult(); len(c.Out) > 1 {
 		whole.Phases = withReorderedAddresses(whole.Phases, into, len(c.Out))

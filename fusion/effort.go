@@ -76,7 +76,7 @@ func (e Effort) Do(w *graph.Work, n, rows float64) {
 	if w == nil {
 		return
 	}
-	w.Flops += n * (e.Simple + e.Divide + e.Folds + e.Scans)
+	w.Flops += float64(n * (e.Simple + e.Divide + e.Folds + e.Scans))
 	if e.Scans > 0 {
 		w.Do(graph.GoSimple, n*ScanSimple*e.Scans)
 	}

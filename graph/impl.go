@@ -214,7 +214,7 @@ func (c *Call) Footprint() (bytes float64) {
 			if p := a.Value.Packed; p != nil {
 				m = &p.Meta
 			}
-			bytes += float64(tensor.Numel(m.Shape)) * float64(m.DType.Size())
+			bytes += float64(float64(tensor.Numel(m.Shape)) * float64(m.DType.Size()))
 		}
 	}
 	for i := range c.Out {

@@ -276,7 +276,7 @@ func maxRoiPool(n *node) []*val {
 	return one(n.op("cat", nil, list...))
 }
 
-func roundHalf(f float64) int { return int(f + 0.5) }
+func roundHalf(f float64) int { return int(float64(f) + 0.5) }
 
 // roiCells returns the maxima [1, C, h, w] of the region of image x with corners from and to. size is [h, w], in is the
 // size of the image.

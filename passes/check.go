@@ -113,7 +113,7 @@ func (c *checker) makeInputs(g *graph.Graph) {
 		x := tensor.Empty(v.Meta)
 		for i := range x.Numel() {
 			if v.Meta.DType.IsFloat() || v.Meta.DType.IsComplex() {
-				x.SetFlat(i, tensor.FloatScalar(rng.Float64()*2-1))
+				x.SetFlat(i, tensor.FloatScalar(2*float64(rng.Float64())-1))
 			} else {
 				x.SetFlat(i, tensor.IntScalar(rng.Int64N(2)))
 			}

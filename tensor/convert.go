@@ -14,7 +14,9 @@ type ConvertFunc func(dst, src unsafe.Pointer, dstStride, srcStride, n int)
 // Converter returns the conversion from dtype src to dtype dst, by the rules of c10::convert. The conversion to bool
 // compares with 0, for complex numbers too. The conversion to a 16-bit float goes through float32, and the conversion
 // from a float to uint8 goes through int64. The conversion from a complex number to a real dtype keeps the real part.
-// Integers wrap. Converter panics if a dtype is invalid.
+// Integers wrap. Go leaves the conversion of a float outside the range of an integer to the processor; here it is as on
+// amd64: the least int32 or int64, of which smaller integers are the low bits ([int32Of], [int64Of], [uint64Of]).
+// Converter panics if a dtype is invalid.
 func Converter(dst, src DType) ConvertFunc {
 	if !dst.Valid() || !src.Valid() {
 		panic(fmt.Sprintf("tensor: there is no conversion from %v to %v", src, dst))
@@ -33,6 +35,8 @@ var converters = func() (t [numDTypes][numDTypes]ConvertFunc) {
 	fillReal[uint64](&t, Uint64)
 	fillReal[float32](&t, Float32)
 	fillReal[float64](&t, Float64)
+	fillFloat[float32](&t, Float32)
+	fillFloat[float64](&t, Float64)
 	fillHalves(&t)
 	for d := Bool; d < numDTypes; d++ {
 		t[d][Bool] = t[d][Uint8]
@@ -116,7 +120,7 @@ func notZero[S realNumber | complex64 | complex128](dst, src unsafe.Pointer, ds,
 }
 
 // fromHalf and fromBF16 convert from a 16-bit float through float32.
-func fromHalf[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+func fromHalf[D float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
 		in := unsafe.Slice((*Half)(src), n)[:len(out)]
 		for i := range out {
@@ -129,7 +133,7 @@ func fromHalf[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
 	}
 }
 
-func fromBF16[D realNumber](dst, src unsafe.Pointer, ds, ss, n int) {
+func fromBF16[D float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
 		in := unsafe.Slice((*BF16)(src), n)[:len(out)]
 		for i := range out {
@@ -218,30 +222,18 @@ func halfNotZero(dst, src unsafe.Pointer, ds, ss, n int) {
 	}
 }
 
-func halfToUint8(dst, src unsafe.Pointer, ds, ss, n int) {
-	for i := range n {
-		*(*uint8)(unsafe.Add(dst, i*ds)) = uint8(int64((*(*Half)(unsafe.Add(src, i*ss))).Float32()))
-	}
-}
-
-func bf16ToUint8(dst, src unsafe.Pointer, ds, ss, n int) {
-	for i := range n {
-		*(*uint8)(unsafe.Add(dst, i*ds)) = uint8(int64((*(*BF16)(unsafe.Add(src, i*ss))).Float32()))
-	}
-}
-
 // fillHalves sets the conversions from and to the 16-bit floats.
 func fillHalves(t *[numDTypes][numDTypes]ConvertFunc) {
-	t[Int8][Float16], t[Int8][BFloat16] = fromHalf[int8], fromBF16[int8]
-	t[Int16][Float16], t[Int16][BFloat16] = fromHalf[int16], fromBF16[int16]
-	t[Int32][Float16], t[Int32][BFloat16] = fromHalf[int32], fromBF16[int32]
-	t[Int64][Float16], t[Int64][BFloat16] = fromHalf[int64], fromBF16[int64]
-	t[Uint16][Float16], t[Uint16][BFloat16] = fromHalf[uint16], fromBF16[uint16]
-	t[Uint32][Float16], t[Uint32][BFloat16] = fromHalf[uint32], fromBF16[uint32]
-	t[Uint64][Float16], t[Uint64][BFloat16] = fromHalf[uint64], fromBF16[uint64]
+	t[Int8][Float16], t[Int8][BFloat16] = halfBy32[int8], bf16By32[int8]
+	t[Int16][Float16], t[Int16][BFloat16] = halfBy32[int16], bf16By32[int16]
+	t[Int32][Float16], t[Int32][BFloat16] = halfBy32[int32], bf16By32[int32]
+	t[Int64][Float16], t[Int64][BFloat16] = halfBy64[int64], bf16By64[int64]
+	t[Uint8][Float16], t[Uint8][BFloat16] = halfBy64[uint8], bf16By64[uint8]
+	t[Uint16][Float16], t[Uint16][BFloat16] = halfBy32[uint16], bf16By32[uint16]
+	t[Uint32][Float16], t[Uint32][BFloat16] = halfBy64[uint32], bf16By64[uint32]
+	t[Uint64][Float16], t[Uint64][BFloat16] = halfToUint64, bf16ToUint64
 	t[Float32][Float16], t[Float32][BFloat16] = fromHalf[float32], fromBF16[float32]
 	t[Float64][Float16], t[Float64][BFloat16] = fromHalf[float64], fromBF16[float64]
-	t[Uint8][Float16], t[Uint8][BFloat16] = halfToUint8, bf16ToUint8
 	t[Bool][Float16], t[Bool][BFloat16] = halfNotZero, halfNotZero
 	t[Float16][Uint8], t[BFloat16][Uint8] = toHalf[uint8], toBF16[uint8]
 	t[Float16][Bool], t[BFloat16][Bool] = toHalf[uint8], toBF16[uint8]

@@ -36,10 +36,10 @@ func BoolScalar(b bool) Scalar {
 func IntScalar(i int64) Scalar { return Scalar{intScalar, i, complex(float64(i), 0)} }
 
 // FloatScalar returns a plain floating-point number.
-func FloatScalar(f float64) Scalar { return Scalar{floatScalar, int64(f), complex(f, 0)} }
+func FloatScalar(f float64) Scalar { return Scalar{floatScalar, int64Of(f), complex(f, 0)} }
 
 // ComplexScalar returns a plain complex number.
-func ComplexScalar(c complex128) Scalar { return Scalar{complexScalar, int64(real(c)), c} }
+func ComplexScalar(c complex128) Scalar { return Scalar{complexScalar, int64Of(real(c)), c} }
 
 // ScalarOf returns the scalar of a Go bool, integer, float or complex value. It returns false for a value of any other
 // type.

@@ -248,7 +248,7 @@ func (t *Tensor) Stats() (least, most, mean float64) {
 			for _, x := range block {
 				if c := counts[at]; c > 0 {
 					least, most = min(least, x), max(most, x)
-					sum += c * x
+					sum += float64(c * x)
 				}
 				at++
 			}

@@ -91,7 +91,7 @@ func mod32(a, b float32) float32 {
 	if !(math.Abs(q) < 1<<29) || math.IsInf(y, 0) {
 		return float32(math.Mod(x, y))
 	}
-	r := x - q*y
+	r := x - float64(q*y)
 	// The quotient may have been rounded up to the next integer.
 	if r != 0 && (r < 0) != (x < 0) {
 		r += math.Copysign(y, x)
@@ -122,7 +122,7 @@ func fma32(p, q float64) float32 {
 func fmaV32(d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	const below = 1<<(52-23) - 1 // the bits below the last bit of a float32
 	for sd, sa, sb, sc := by.d, by.a, by.b, by.c; ; {
-		p, q := float64(*(*float32)(a))*float64(*(*float32)(b)), float64(*(*float32)(c))
+		p, q := float64(float64(*(*float32)(a))*float64(*(*float32)(b))), float64(*(*float32)(c))
 		if bits := math.Float64bits(p + q); bits&below != (below+1)/2 && bits<<1 >= (1023-126)<<53 {
 			*(*float32)(d) = float32(math.Float64frombits(bits))
 		} else {

@@ -30,7 +30,7 @@ func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 		size, whole, less := evenly(max(m, 1), s.maxHeights[v])
 		for _, t := range [2]struct{ rows, n int }{{size, whole}, {size - 1, less}} {
 			turns := max(t.rows*v, t.rows+v, fewSums)
-			macs += float64(count*t.n) * float64(turns*s.lanes) * float64(k)
+			macs += float64(float64(count*t.n) * float64(turns*s.lanes) * float64(k))
 		}
 		calls += float64(count * (whole + less) * ceilDiv(max(k, 1), s.kc))
 	}

@@ -63,14 +63,14 @@ func goMicroHalf[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Poin
 		offB += bstep
 		b0, b1 := pb[0], pb[1]
 		x0, x1, x2, x3 := pa[0], pa[1], pa[2], pa[3]
-		c00 += x0 * b0
-		c10 += x1 * b0
-		c20 += x2 * b0
-		c30 += x3 * b0
-		c01 += x0 * b1
-		c11 += x1 * b1
-		c21 += x2 * b1
-		c31 += x3 * b1
+		c00 += T(x0 * b0)
+		c10 += T(x1 * b0)
+		c20 += T(x2 * b0)
+		c30 += T(x3 * b0)
+		c01 += T(x0 * b1)
+		c11 += T(x1 * b1)
+		c21 += T(x2 * b1)
+		c31 += T(x3 * b1)
 	}
 	acc := [8]T{c00, c01, c10, c11, c20, c21, c30, c31}
 	for i := 0; i < rows; i++ {
@@ -92,7 +92,7 @@ func goAxpy4[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer) {
 	b2 := unsafe.Slice((*T)(unsafe.Add(b, 2*ldb)), n)[:len(ys)]
 	b3 := unsafe.Slice((*T)(unsafe.Add(b, 3*ldb)), n)[:len(ys)]
 	for j := range ys {
-		ys[j] += xs[0]*b0[j] + xs[1]*b1[j] + xs[2]*b2[j] + xs[3]*b3[j]
+		ys[j] += T(xs[0]*b0[j]) + T(xs[1]*b1[j]) + T(xs[2]*b2[j]) + T(xs[3]*b3[j])
 	}
 }
 
@@ -100,14 +100,14 @@ func goDot[T number](n int, x, y, out unsafe.Pointer) {
 	xs, ys := unsafe.Slice((*T)(x), n), unsafe.Slice((*T)(y), n)
 	var s0, s1, s2, s3 T
 	for len(xs) >= 4 && len(ys) >= 4 {
-		s0 += xs[0] * ys[0]
-		s1 += xs[1] * ys[1]
-		s2 += xs[2] * ys[2]
-		s3 += xs[3] * ys[3]
+		s0 += T(xs[0] * ys[0])
+		s1 += T(xs[1] * ys[1])
+		s2 += T(xs[2] * ys[2])
+		s3 += T(xs[3] * ys[3])
 		xs, ys = xs[4:], ys[4:]
 	}
 	for i, v := range xs {
-		s0 += v * ys[i]
+		s0 += T(v * ys[i])
 	}
 	*(*T)(out) = (s0 + s1) + (s2 + s3)
 }
@@ -116,7 +116,7 @@ func goAxpys[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k 
 	ys := unsafe.Slice((*T)(y), n)
 	for q, v := range unsafe.Slice((*T)(x), k) {
 		for j, w := range unsafe.Slice((*T)(unsafe.Add(b, q*ldb)), n)[:len(ys)] {
-			ys[j] += v * w
+			ys[j] += T(v * w)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func goProduct[T number](m, n, k int, a, b, c, bias matrix, add bool) {
 			var sum T
 			col := unsafe.Pointer(at[T](b.ptr, j*b.col))
 			for q := range k {
-				sum += *at[T](row, q*a.col) * *at[T](col, q*b.row)
+				sum += T(*at[T](row, q*a.col) * *at[T](col, q*b.row))
 			}
 			finish(sum, i, j, c, bias, add)
 		}

@@ -113,7 +113,8 @@ func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 	depth := float64(k)
 	blocks := float64(ceilDiv(k, kc))
 	mt, nt := float64(min(g.mt, roundUp(a.lanes, a.panelWidth))), float64(min(g.nt, roundUp(b.lanes, b.panelWidth)))
-	tile := mt*nt*depth*prices.mac + prices.tile + mt*nt*blocks*prices.c + mt*depth*prices.loadA + nt*depth*prices.loadB
+	tile := float64(mt*nt*depth*prices.mac) + prices.tile + float64(mt*nt*blocks*prices.c) +
+		float64(mt*depth*prices.loadA) + float64(nt*depth*prices.loadB)
 	shared := 0.0
 	for _, s := range []struct {
 		operandPlan
@@ -129,9 +130,9 @@ func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 		}
 		switch {
 		case s.shared:
-			shared += float64(roundUp(s.lanes, s.panelWidth)) * depth * (each + prices.share)
+			shared += float64(float64(roundUp(s.lanes, s.panelWidth)) * depth * (each + prices.share))
 		case s.inPanels():
-			tile += s.extent * depth * each
+			tile += float64(s.extent * depth * each)
 		}
 	}
 	barrier := 0.0
@@ -141,7 +142,7 @@ func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 	total := 0.0
 	for _, w := range gridWorkers {
 		rounds := float64(ceilDiv(g.mTiles*g.nTiles, w))
-		total += shared + (barrier+rounds*tile)*float64(w)
+		total += shared + float64((barrier+float64(rounds*tile))*float64(w))
 	}
 	return total
 }

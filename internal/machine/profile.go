@@ -208,7 +208,7 @@ func (p *Profile) price(w *Work) float64 {
 			touched = max(w.Footprint, p.constantBytes)
 		}
 		if w.Bytes[a] != 0 {
-			ps += w.Bytes[a] * p.Memory.curve(a).At(touched)
+			ps += float64(w.Bytes[a] * p.Memory.curve(a).At(touched))
 		}
 	}
 	memory, compute := 0.0, 0.0
@@ -219,7 +219,7 @@ func (p *Profile) price(w *Work) float64 {
 		if w.Parts[i].Kernel == "" {
 			break
 		}
-		if cost := w.Parts[i].Units * p.Kernels[w.Parts[i].Kernel]; w.Parts[i].Waits {
+		if cost := float64(w.Parts[i].Units * p.Kernels[w.Parts[i].Kernel]); w.Parts[i].Waits {
 			ps += cost
 		} else {
 			compute += cost

@@ -111,7 +111,7 @@ func convsGainChannelsLast(convs []*graph.Node, nodes int) bool {
 	var flops, weighted float64
 	for _, n := range convs {
 		f := n.Op.Flops(n.Call())
-		flops, weighted = flops+f, weighted+f*classOf(n).ratio
+		flops, weighted = flops+f, weighted+float64(f*classOf(n).ratio)
 	}
 	return weighted <= flops
 }

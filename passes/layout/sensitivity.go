@@ -60,7 +60,9 @@ type line struct {
 }
 
 // cost returns the cost at a factor, in picoseconds.
-func (l *line) cost(factor float64) float64 { return float64(l.otherCosts) + factor*float64(l.copies) }
+func (l *line) cost(factor float64) float64 {
+	return float64(l.otherCosts) + float64(factor*float64(l.copies))
+}
 
 // cheapestAt returns the line of the assignment that is cheapest at a factor.
 func (m *Model) cheapestAt(factor float64) (*line, error) {
@@ -110,7 +112,7 @@ func (m *Model) scaled(factor float64) (*wcsp.Problem, error) {
 	}
 	room := float64(wcsp.Forbidden) / 4 / (most + 1) / max(1, factor)
 	q := int64(min(room, 1<<24))
-	p := int64(float64(q)*factor + 0.5)
+	p := int64(float64(float64(q)*factor) + 0.5)
 	if p < 1 || q < 1 {
 		return nil, fmt.Errorf("the costs are too large to be multiplied by %g", factor)
 	}

@@ -137,9 +137,9 @@ func (m *Model) addCopyBounds() {
 				each = max(each, largest(costs))
 			}
 		}
-		m.planBounds.ps += float64(steps) * each
+		m.planBounds.ps += float64(float64(steps) * each)
 		m.planBounds.copies += steps
-		m.planBounds.bytes += float64(steps) * float64(x.value.Meta.Bytes())
+		m.planBounds.bytes += float64(float64(steps) * float64(x.value.Meta.Bytes()))
 	}
 }
 
@@ -171,7 +171,8 @@ func (m *Model) weigh(time, copies int64) (Weights, bool) {
 
 // fits reports whether sums of weighted costs stay in range if a picosecond weighs time and a copy weighs copies.
 func (m *Model) fits(time, copies float64, unitBytes int64) bool {
-	sum := time*(m.planBounds.ps+1) + copies*float64(m.planBounds.copies+1) + float64(m.planBounds.units(unitBytes))
+	sum := float64(time*(m.planBounds.ps+1)) + float64(copies*float64(m.planBounds.copies+1)) +
+		float64(m.planBounds.units(unitBytes))
 	return sum < float64(wcsp.Forbidden)/2
 }
 

@@ -160,7 +160,7 @@ func generate(m tensor.Meta, seed uint64, name string, integers []int64) *tensor
 			case m.DType.IsIntegral(false):
 				block[i] = float64(integers[r.IntN(len(integers))])
 			default:
-				block[i] = 2*r.Float64() - 1
+				block[i] = 2*float64(r.Float64()) - 1
 			}
 		}
 		to := unsafe.Add(rows.Pointer(), start*size)

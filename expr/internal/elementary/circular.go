@@ -74,9 +74,9 @@ func reducedFar(x float64) (q int, r, low float64) {
 	z := uint(bits.LeadingZeros64(hi))
 	hi, lo = hi<<z|lo>>(64-z), lo<<z
 	unit := math.Ldexp(sign, -int(z)-64)
-	f, g := float64(hi>>11<<11)*unit, float64(hi<<53>>53)*unit+float64(lo)*unit*0x1p-64
+	f, g := float64(hi>>11<<11)*unit, float64(float64(hi<<53>>53)*unit)+float64(float64(lo)*unit*0x1p-64)
 	r = f * PiOver2[0]
-	low = math.FMA(f, PiOver2[0], -r) + (f*PiOver2[1] + g*PiOver2[0])
+	low = math.FMA(f, PiOver2[0], -r) + (float64(f*PiOver2[1]) + float64(g*PiOver2[0]))
 	return q, r, low
 }
 
@@ -85,17 +85,17 @@ func sinOf(r, low float64) float64 {
 	c := (*[6]float64)(SinPoly.F64)
 	z := r * r
 	v := z * r
-	p := c[1] + z*(c[2]+z*(c[3]+z*(c[4]+z*c[5])))
-	return r - ((z*(0.5*low-v*p) - low) - v*c[0])
+	p := c[1] + float64(z*(c[2]+float64(z*(c[3]+float64(z*(c[4]+float64(z*c[5])))))))
+	return r - ((float64(z*(float64(0.5*low)-float64(v*p))) - low) - float64(v*c[0]))
 }
 
 func cosOf(r, low float64) float64 {
 	c := (*[6]float64)(CosPoly.F64)
 	z := r * r
-	h, lost := 0.5*z, math.FMA(r, r, -z) // without lost, the error of tan would exceed 2 ulp
+	h, lost := float64(0.5*z), math.FMA(r, r, -z) // without lost, the error of tan would exceed 2 ulp
 	w := 1 - h
-	p := z * (c[0] + z*(c[1]+z*(c[2]+z*(c[3]+z*(c[4]+z*c[5])))))
-	return w + (((1 - w) - h) + (z*p - (r*low + 0.5*lost)))
+	p := z * (c[0] + float64(z*(c[1]+float64(z*(c[2]+float64(z*(c[3]+float64(z*(c[4]+float64(z*c[5]))))))))))
+	return w + (((1 - w) - h) + (float64(z*p) - (float64(r*low) + float64(0.5*lost))))
 }
 
 func sin(x float64) float64 {
@@ -150,7 +150,7 @@ func tan(x float64) float64 {
 
 // arc returns s + t = asin(a) for 0 <= a <= 1/2. For greater a, s + t is asin(sqrt((1-a)/2)), which is half of acos(a).
 func arc(a float64) (s, t float64) {
-	square, rest := a*a, 0.5-0.5*a
+	square, rest := a*a, 0.5-float64(0.5*a)
 	p, q := math.Float64bits(a), math.Float64bits(square)
 	root, below := math.Float64bits(math.Sqrt(rest)), math.Float64bits(rest)
 	if a > 0.5 {
@@ -159,9 +159,10 @@ func arc(a float64) (s, t float64) {
 	s, z := math.Float64frombits(p), math.Float64frombits(q)
 	c := (*[13]float64)(AsinPoly.F64)
 	u := z * z
-	even := c[0] + u*(c[2]+u*(c[4]+u*(c[6]+u*(c[8]+u*(c[10]+u*c[12])))))
-	odd := c[1] + u*(c[3]+u*(c[5]+u*(c[7]+u*(c[9]+u*c[11]))))
-	return s, s * z * (even + z*odd)
+	even := c[8] + float64(u*(c[10]+float64(u*c[12])))
+	even = c[0] + float64(u*(c[2]+float64(u*(c[4]+float64(u*(c[6]+float64(u*even)))))))
+	odd := c[1] + float64(u*(c[3]+float64(u*(c[5]+float64(u*(c[7]+float64(u*(c[9]+float64(u*c[11])))))))))
+	return s, s * z * (even + float64(z*odd))
 }
 
 // halfPiRest is the rounding error of pi/2.
@@ -243,9 +244,9 @@ func arctan(y, x float64) float64 {
 	c, z := &arcPoly, t*t
 	w := z * z
 	v := w * w
-	even := (c[0] + w*c[2]) + v*((c[4]+w*c[6])+v*(c[8]+w*c[10]))
-	odd := (c[1] + w*c[3]) + v*((c[5]+w*c[7])+v*c[9])
-	return e.angle + (t + (t*z*(even+z*odd) + e.rest))
+	even := (c[0] + float64(w*c[2])) + float64(v*((c[4]+float64(w*c[6]))+float64(v*(c[8]+float64(w*c[10])))))
+	odd := (c[1] + float64(w*c[3])) + float64(v*((c[5]+float64(w*c[7]))+float64(v*c[9])))
+	return e.angle + (t + (float64(t*z*(even+float64(z*odd))) + e.rest))
 }
 
 const (

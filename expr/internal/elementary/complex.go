@@ -24,7 +24,7 @@ func complexSqrt(z complex128) complex128 {
 		a, b = a*up, b*up
 		size = math.Hypot(a, b)
 	}
-	r := math.Sqrt(0.5*size + 0.5*math.Abs(a))
+	r := math.Sqrt(float64(0.5*size) + float64(0.5*math.Abs(a)))
 	large, small := math.Float64bits(r*scale), math.Float64bits(scale*math.Abs(0.5*b/r))
 	re, im := large, small
 	if a < 0 { // a conditional move
@@ -39,7 +39,7 @@ func complexSqrt(z complex128) complex128 {
 //
 //go:noinline
 func hypotenuse(a, b float64) float64 {
-	square := a*a + b*b
+	square := float64(a*a) + float64(b*b)
 	if square > 0x1p-900 && square < 0x1p+900 {
 		return math.Sqrt(square)
 	}
@@ -63,14 +63,16 @@ func isFinite(z complex128) bool { return inBounds(z, math.Inf(1), math.Inf(1)) 
 // sinhCosh returns the hyperbolic sine and cosine of x, |x| < powerWithin.
 func sinhCosh(x float64) (sinh, cosh float64) {
 	if a := math.Abs(x); a > 1 {
-		e := 0.5 * Exp(a)
+		e := float64(0.5 * Exp(a))
 		rest := 0.25 / e
 		return math.Copysign(e-rest, x), e + rest
 	}
 	c, z := &sinhPoly, x*x
 	w := z * z
-	s := x + x*z*((c[0]+z*c[1]+w*(c[2]+z*c[3]))+w*w*(c[4]+z*c[5]+w*(c[6]+z*c[7])))
-	return s, math.Sqrt(1 + s*s)
+	low := c[0] + float64(z*c[1]) + float64(w*(c[2]+float64(z*c[3])))
+	high := c[4] + float64(z*c[5]) + float64(w*(c[6]+float64(z*c[7])))
+	s := x + float64(x*z*(low+float64(w*w*high)))
+	return s, math.Sqrt(1 + float64(s*s))
 }
 
 // circular returns cosh(y)*sin and sinh(y)*cos for finite numbers. If |y| is powerWithin or more, both hyperbolic
@@ -135,7 +137,7 @@ func complexTan(z complex128) complex128 {
 		return complex(4*sin*cos*Exp(-2*math.Abs(b)), math.Copysign(1, b))
 	}
 	sinh, cosh := sinhCosh(imag(z))
-	d := cos*cos + sinh*sinh
+	d := float64(cos*cos) + float64(sinh*sinh)
 	return complex(sin*cos/d, sinh*cosh/d)
 }
 

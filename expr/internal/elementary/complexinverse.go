@@ -16,7 +16,7 @@ func logOfTwice(a, b float64) float64 { return Log(math.Hypot(0.5*a, 0.5*b)) + 2
 // asinh returns the inverse hyperbolic sine of x. The square of x must not overflow.
 func asinh(x float64) float64 {
 	a := math.Abs(x)
-	root := math.Sqrt(a*a + 1)
+	root := math.Sqrt(float64(a*a) + 1)
 	if a > 2 {
 		return math.Copysign(Log(2*a+1/(root+a)), x)
 	}
@@ -32,7 +32,8 @@ func complexAsinh(z complex128) complex128 {
 		return complex(math.Copysign(logOfTwice(a, b), a), atan2(b, math.Abs(a)))
 	}
 	p, q := complexSqrt(complex(1+b, -a)), complexSqrt(complex(1-b, a))
-	return complex(asinh(real(p)*imag(q)-real(q)*imag(p)), atan2(b, real(p)*real(q)-imag(p)*imag(q)))
+	y := float64(real(p)*imag(q)) - float64(real(q)*imag(p))
+	return complex(asinh(y), atan2(b, float64(real(p)*real(q))-float64(imag(p)*imag(q))))
 }
 
 func complexAsin(z complex128) complex128 {
@@ -52,7 +53,7 @@ func complexAcos(z complex128) complex128 {
 		return complex(atan2(math.Abs(b), a), -math.Copysign(logOfTwice(a, b), b))
 	}
 	p, q := complexSqrt(complex(1-a, -b)), complexSqrt(complex(1+a, b))
-	return complex(2*atan2(real(p), real(q)), asinh(real(q)*imag(p)-imag(q)*real(p)))
+	return complex(2*atan2(real(p), real(q)), asinh(float64(real(q)*imag(p))-float64(imag(q)*real(p))))
 }
 
 func complexAcosh(z complex128) complex128 {
@@ -64,7 +65,7 @@ func complexAcosh(z complex128) complex128 {
 		return complex(logOfTwice(a, b), atan2(b, a))
 	}
 	p, q := complexSqrt(complex(a-1, b)), complexSqrt(complex(a+1, b))
-	return complex(asinh(real(p)*real(q)+imag(p)*imag(q)), 2*atan2(imag(p), real(q)))
+	return complex(asinh(float64(real(p)*real(q))+float64(imag(p)*imag(q))), 2*atan2(imag(p), real(q)))
 }
 
 func complexAtanh(z complex128) complex128 {
@@ -72,7 +73,7 @@ func complexAtanh(z complex128) complex128 {
 		return cmplx.Atanh(z)
 	}
 	sign := math.Copysign(1, real(z)) // the function is odd
-	a, b := math.Abs(real(z)), sign*imag(z)
+	a, b := math.Abs(real(z)), float64(sign*imag(z))
 	var re, im float64
 	switch {
 	case !inBounds(z, squareWithin, squareWithin):
@@ -85,7 +86,7 @@ func complexAtanh(z complex128) complex128 {
 		}
 	default:
 		d := 1 - a
-		re, im = 0.25*math.Log1p(4*a/(d*d+b*b)), 0.5*atan2(2*b, d*(1+a)-b*b)
+		re, im = 0.25*math.Log1p(4*a/(float64(d*d)+float64(b*b))), 0.5*atan2(2*b, float64(d*(1+a))-float64(b*b))
 	}
 	return complex(sign*re, sign*im)
 }

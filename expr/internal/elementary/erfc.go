@@ -21,9 +21,10 @@ func erfc(x float64) float64 {
 		d, c := x-43.0/64, &erfcPart
 		z := d * d
 		u := z * z
-		even := (c[0] + z*c[2]) + u*((c[4]+z*c[6])+u*((c[8]+z*c[10])+u*c[12]))
-		odd := (c[1] + z*c[3]) + u*((c[5]+z*c[7])+u*(c[9]+z*c[11]))
-		return erfcMiddle[0] + (d*(even+d*odd) + erfcMiddle[1])
+		even := (c[8] + float64(z*c[10])) + float64(u*c[12])
+		even = (c[0] + float64(z*c[2])) + float64(u*((c[4]+float64(z*c[6]))+float64(u*even)))
+		odd := (c[1] + float64(z*c[3])) + float64(u*((c[5]+float64(z*c[7]))+float64(u*(c[9]+float64(z*c[11])))))
+		return erfcMiddle[0] + (float64(d*(even+float64(d*odd))) + erfcMiddle[1])
 	}
 	return math.Erfc(x)
 }
@@ -32,7 +33,7 @@ func erfc(x float64) float64 {
 func erfcTail(a float64) float64 {
 	z := a * a
 	t := -z * math.Log2E
-	rest := math.FMA(-z, math.Log2E, -t) - (z*Log2ERounding + math.FMA(a, a, -z)*math.Log2E)
+	rest := math.FMA(-z, math.Log2E, -t) - (float64(z*Log2ERounding) + float64(math.FMA(a, a, -z)*math.Log2E))
 	p, low, k := powerOfSum(t, rest)
 	c := (*[23]float64)(ErfcPoly.F64)
 	s := (a - 4) / (a + 4)
@@ -47,6 +48,6 @@ func erfcTail(a float64) float64 {
 	d := 1 + 2*a
 	h := p * v
 	q := h / d
-	lost := low + math.FMA(p, v, -h) + math.FMA(-q, d, h) - q*(1-(d-2*a))
+	lost := low + math.FMA(p, v, -h) + math.FMA(-q, d, h) - float64(q*(1-(d-float64(2*a))))
 	return (q + lost/d) * powerOf2(k>>1) * powerOf2(k-k>>1)
 }

@@ -49,7 +49,7 @@ func expReduced(x float64) (k uint64, r float64) {
 func expOfParts(k uint64, r float64) float64 {
 	e := &expPowers[k%expParts]
 	s, z := math.Float64frombits(e.bits+k<<expPartsShift), r*r
-	return s + s*(e.rest+r+z*(0.5+r*(1./6))+z*z*(1./24+r*(1./120)))
+	return s + float64(s*(e.rest+r+float64(z*(0.5+float64(r*(1./6))))+float64(z*z*(1./24+float64(r*(1./120))))))
 }
 
 // Exp returns e to the power of x.
@@ -75,11 +75,11 @@ func Exp32(x float32) float32 {
 	if !(math.Abs(y) <= expWithin) {
 		return float32(expFar(y))
 	}
-	y *= expParts * math.Log2E
+	y = float64(y * (expParts * math.Log2E))
 	t := y + expRound
-	k, r := math.Float64bits(t), (y-(t-expRound))*(math.Ln2/expParts)
+	k, r := math.Float64bits(t), float64((y-(t-expRound))*(math.Ln2/expParts))
 	s := math.Float64frombits(expPowers[k%expParts].bits + k<<expPartsShift)
-	return float32(s + s*(r+r*r*(0.5+r*(1./6))))
+	return float32(s + float64(s*(r+float64(r*r*(0.5+float64(r*(1./6)))))))
 }
 
 // ExpStrided computes n > 0 exponentials of float64. sd and sa are the bytes between elements of d and of a.

@@ -42,6 +42,7 @@ func Digamma(x float64) float64 {
 		x++
 	}
 	z := 1 / (x * x)
-	series := z * (1./12 - z*(1./120-z*(1./252-z*(1./240-z*(1./132-z*(691./32760-z/12))))))
+	series := 1./240 - float64(z*(1./132-float64(z*(691./32760-z/12))))
+	series = float64(z * (1./12 - float64(z*(1./120-float64(z*(1./252-float64(z*series)))))))
 	return r + math.Log(x) - 0.5/x - series
 }

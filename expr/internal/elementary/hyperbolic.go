@@ -17,11 +17,15 @@ func sinh(x float64) float64 {
 	switch a := math.Abs(x); {
 	case a <= 1:
 		c, z := &sinhPoly, x*x
-		return x + x*z*(c[0]+z*(c[1]+z*(c[2]+z*(c[3]+z*(c[4]+z*(c[5]+z*(c[6]+z*c[7])))))))
+		p := c[7]
+		for k := 6; k >= 0; k-- {
+			p = c[k] + float64(z*p)
+		}
+		return x + float64(x*z*p)
 	case a <= 22:
 		t := a * math.Log2E
-		p, _, k := powerOfSum(t, math.FMA(a, math.Log2E, -t)+a*Log2ERounding)
-		p *= 0.5 * powerOf2(k)
+		p, _, k := powerOfSum(t, math.FMA(a, math.Log2E, -t)+float64(a*Log2ERounding))
+		p = float64(p * (0.5 * powerOf2(k)))
 		return math.Copysign(p-0.25/p, x)
 	case a > overflowFrom:
 		return math.Copysign(math.Exp(a-2)*halfSquare, x)

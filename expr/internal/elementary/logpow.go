@@ -34,7 +34,9 @@ func logTerms(m float64) (f, half, rest float64) {
 	z := s * s
 	u := z * z
 	c := (*[8]float64)(AtanhPoly)
-	p := z * ((2.0/3 + u*(c[1]+u*(c[3]+u*(c[5]+u*c[7])))) + z*(c[0]+u*(c[2]+u*(c[4]+u*c[6]))))
+	even := c[0] + float64(u*(c[2]+float64(u*(c[4]+float64(u*c[6])))))
+	odd := c[1] + float64(u*(c[3]+float64(u*(c[5]+float64(u*c[7])))))
+	p := float64(z * ((2.0/3 + float64(u*odd)) + float64(z*even)))
 	half = float64(0.5 * f * f)
 	return f, half, s * (half + p)
 }
@@ -70,9 +72,11 @@ func Log(x float64) float64 {
 	z := s * s
 	u := z * z
 	c := (*[8]float64)(AtanhPoly)
-	p := z * ((2.0/3 + u*(c[1]+u*(c[3]+u*(c[5]+u*c[7])))) + z*(c[0]+u*(c[2]+u*(c[4]+u*c[6]))))
+	even := c[0] + float64(u*(c[2]+float64(u*(c[4]+float64(u*c[6])))))
+	odd := c[1] + float64(u*(c[3]+float64(u*(c[5]+float64(u*c[7])))))
+	p := float64(z * ((2.0/3 + float64(u*odd)) + float64(z*even)))
 	half := float64(0.5 * f * f)
-	return n*ln2First - ((half - (s*(half+p) + n*ln2Rest)) - f)
+	return float64(n*ln2First) - ((half - (float64(s*(half+p)) + float64(n*ln2Rest))) - f)
 }
 
 func log2(x float64) float64 {
@@ -81,8 +85,8 @@ func log2(x float64) float64 {
 	}
 	n, m := mantissaOf(x)
 	hi, lo := logParts(m)
-	first := hi * log2E
-	rest := (hi+lo)*log2ERest + lo*log2E
+	first := float64(hi * log2E)
+	rest := float64((hi+lo)*log2ERest) + float64(lo*log2E)
 	sum := n + first
 	return sum + (rest + ((n - sum) + first))
 }
@@ -94,7 +98,8 @@ func log10(x float64) float64 {
 	n, m := mantissaOf(x)
 	f, half, rest := logTerms(m)
 	hi := f - half
-	return n*log10Two + (hi*math.Log10E + (((f-hi)-half+rest)*math.Log10E + n*log10Rest))
+	low := float64(((f-hi)-half+rest)*math.Log10E) + float64(n*log10Rest)
+	return float64(n*log10Two) + (float64(hi*math.Log10E) + low)
 }
 
 // Pow returns x^y. For special operands it calls math.Pow.
@@ -140,9 +145,9 @@ func powerOfSum(t, rest float64) (p, low float64, k int64) {
 	c := (*[13]float64)(Exp2Poly.F64)
 	z := r * r
 	u := z * z
-	even := (c[1] + z*c[3]) + u*((c[5]+z*c[7])+u*(c[9]+z*c[11]))
-	odd := (c[2] + z*c[4]) + u*((c[6]+z*c[8])+u*(c[10]+z*c[12]))
-	v := math.FMA(r, c[0], z*(even+r*odd))
+	even := (c[1] + float64(z*c[3])) + float64(u*((c[5]+float64(z*c[7]))+float64(u*(c[9]+float64(z*c[11])))))
+	odd := (c[2] + float64(z*c[4])) + float64(u*((c[6]+float64(z*c[8]))+float64(u*(c[10]+float64(z*c[12])))))
+	v := math.FMA(r, c[0], z*(even+float64(r*odd)))
 	p = 1 + v
 	return p, (1 - p) + v, int64(math.Float64bits(whole)) - int64(math.Float64bits(0x1.8p52))
 }
@@ -162,7 +167,8 @@ func log2Sum(a float64) (hi, lo float64) {
 	zl := math.FMA(s, sl, math.FMA(sl, s, math.FMA(s, s, -z)))
 	c := (*[8]float64)(AtanhPoly)
 	w := z * z
-	tail := float64(z * ((c[0] + z*c[1]) + w*((c[2]+z*c[3])+w*((c[4]+z*c[5])+w*(c[6]+z*c[7])))))
+	tail := (c[4] + float64(z*c[5])) + float64(w*(c[6]+float64(z*c[7])))
+	tail = float64(z * ((c[0] + float64(z*c[1])) + float64(w*((c[2]+float64(z*c[3]))+float64(w*tail)))))
 	const third = 2.0 / 3
 	u := third + tail
 	ul := (third - u) + tail + 3.700743415417188e-17
@@ -177,6 +183,6 @@ func log2Sum(a float64) (hi, lo float64) {
 
 // product multiplies two sums of two numbers.
 func product(a, al, b, bl float64) (hi, lo float64) {
-	hi = a * b
+	hi = float64(a * b)
 	return hi, math.FMA(a, bl, math.FMA(al, b, math.FMA(a, b, -hi)))
 }

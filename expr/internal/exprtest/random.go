@@ -44,7 +44,7 @@ func RandomBits(rng *rand.Rand, d tensor.DType) uint64 {
 
 var testFuncs = []*expr.Func{
 	{Name: "test.lgamma", Args: 1, F: func(a, _, _ float64) float64 { v, _ := math.Lgamma(a); return v }},
-	{Name: "test.mix", Args: 3, F: func(a, b, c float64) float64 { return a*b - c }},
+	{Name: "test.mix", Args: 3, F: func(a, b, c float64) float64 { return float64(a*b) - c }},
 }
 
 // RandomCode makes a code of up to 12 operations on operands of random dtypes.

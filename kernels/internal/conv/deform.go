@@ -60,7 +60,7 @@ var DeformConv2d = kit.Define[deformConvAttrs](graph.Op{
 			}
 			// A sample takes four products and four sums.
 			points := float64(m.Numel() / w.Shape[0] * w.Shape[2] * w.Shape[3])
-			return 2*points*float64(w.Shape[0]*w.Shape[1]) + 8*points*float64(c.Meta(0).Shape[1])
+			return float64(2*points*float64(w.Shape[0]*w.Shape[1])) + float64(8*points*float64(c.Meta(0).Shape[1]))
 		},
 	},
 	Lowerings: graph.Lowerings{Compile: compileDeform},
@@ -367,7 +367,8 @@ func samplePoints[T float32 | float64](dst, plane []T, w int, b []pointSample[T]
 		p := &b[i]
 		if p.allInside {
 			upper, lower := plane[p.upperLeft:p.upperLeft+2], plane[p.upperLeft+w:p.upperLeft+w+2]
-			dst[i] = p.scale * (p.weight[0]*upper[0] + p.weight[1]*upper[1] + p.weight[2]*lower[0] + p.weight[3]*lower[1])
+			dst[i] = p.scale * (T(p.weight[0]*upper[0]) + T(p.weight[1]*upper[1]) +
+				T(p.weight[2]*lower[0]) + T(p.weight[3]*lower[1]))
 			continue
 		}
 		var sum T
@@ -376,7 +377,7 @@ func samplePoints[T float32 | float64](dst, plane []T, w int, b []pointSample[T]
 			if ok {
 				v = plane[p.upperLeft+k/2*w+k%2]
 			}
-			sum += p.weight[k] * v
+			sum += T(p.weight[k] * v)
 		}
 		dst[i] = p.scale * sum
 	}
@@ -417,7 +418,7 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			for _, corner := range [][2]float64{{0, 0}, {0, 1}, {1, 0}, {1, 1}} {
 				py, px := math.Floor(y)+corner[0], math.Floor(z)+corner[1]
 				if py >= 0 && py < float64(x.Shape[2]) && px >= 0 && px < float64(x.Shape[3]) {
-					v += (1 - math.Abs(y-py)) * (1 - math.Abs(z-px)) * x.At(n, ch, int(py), int(px)).Float()
+					v += float64((1 - math.Abs(y-py)) * (1 - math.Abs(z-px)) * x.At(n, ch, int(py), int(px)).Float())
 				}
 			}
 			if y != y || z != z {
@@ -426,7 +427,7 @@ func deformRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			if mask != nil {
 				v *= mask.At(n, tap, oy, ox).Float()
 			}
-			sum += v * w.At(o, k[0], k[1], k[2]).Float()
+			sum += float64(v * w.At(o, k[0], k[1], k[2]).Float())
 		})
 		total := tensor.FloatScalar(sum)
 		if bias != nil {

@@ -124,13 +124,13 @@ func addThreeTaps[T number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) 
 	if step == 1 {
 		x0, x1, x2 := x[:len(out)], x[1:][:len(out)], x[2:][:len(out)]
 		for i := range out {
-			out[i] += w0*x0[i] + w1*x1[i] + w2*x2[i]
+			out[i] += T(w0*x0[i]) + T(w1*x1[i]) + T(w2*x2[i])
 		}
 		return
 	}
 	for i := range out {
 		y := x[i*step:][:3]
-		out[i] += w0*y[0] + w1*y[1] + w2*y[2]
+		out[i] += T(w0*y[0]) + T(w1*y[1]) + T(w2*y[2])
 	}
 }
 
@@ -140,7 +140,7 @@ func addTap[T number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int)
 	iw := s.w.Position(o0, kw)
 	first, end := geometry.Valid(iw, s.w.Stride, s.w.Size, o1-o0)
 	for i := first; i < end; i++ {
-		*(*T)(kit.Elem[T](out, (o0+i)*s.outStride.w)) += w * *(*T)(kit.Elem[T](in, (iw+i*s.w.Stride)*s.inStride.w))
+		*(*T)(kit.Elem[T](out, (o0+i)*s.outStride.w)) += T(w * *(*T)(kit.Elem[T](in, (iw+i*s.w.Stride)*s.inStride.w)))
 	}
 }
 
@@ -213,7 +213,7 @@ func addThree[T number](out, x []T, step int, w []T) {
 	x0, x1, x2 := x[:n], x[step:][:n], x[2*step:][:n]
 	w0, w1, w2 := w[:n], w[n:][:n], w[2*n:][:n]
 	for i := range out {
-		out[i] += x0[i]*w0[i] + x1[i]*w1[i] + x2[i]*w2[i]
+		out[i] += T(x0[i]*w0[i]) + T(x1[i]*w1[i]) + T(x2[i]*w2[i])
 	}
 }
 
@@ -223,11 +223,11 @@ func addOne[T number](out, x, w []T, outPerGroup int) {
 	if outPerGroup == 1 {
 		x = x[:len(out)]
 		for i := range out {
-			out[i] += x[i] * w[i]
+			out[i] += T(x[i] * w[i])
 		}
 		return
 	}
 	for i := range out {
-		out[i] += x[i/outPerGroup] * w[i]
+		out[i] += T(x[i/outPerGroup] * w[i])
 	}
 }

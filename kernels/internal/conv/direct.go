@@ -77,7 +77,8 @@ const (
 
 // directComputes reports whether machine code supports a convolution. It depends on sizes and dtype, not on strides.
 func directComputes(s *convShape, d tensor.DType) bool {
-	return jit.Available() == nil && (d == tensor.Float32 || d == tensor.Float64) && s.n*s.o*s.pixelsOut() > 0 &&
+	return machine.Host().Has(machine.AVX2) && jit.Available() == nil &&
+		(d == tensor.Float32 || d == tensor.Float64) && s.n*s.o*s.pixelsOut() > 0 &&
 		s.depth() > 0 && s.depth() <= directDepth && s.inReach(max(s.c, 1), d.Size()) < maxReach &&
 		s.outReach(d.Size()) < maxReach
 }

@@ -182,9 +182,10 @@ func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, plane
 			rows := kind.n / kind.count
 			addBlocks := func(blocks, channels int) {
 				v := kit.DivUp(channels, f.lanes)
-				tileCount := n * float64(kind.count*blocks)
+				tileCount := float64(n * float64(kind.count*blocks))
 				tiles += tileCount
-				turns += tileCount * taps * float64(s.inPerGroup) * max(float64(rows*v)/2, float64(rows+v)/2, sumLatency)
+				turns += float64(tileCount * taps * float64(s.inPerGroup) *
+					max(float64(rows*v)/2, float64(rows+v)/2, sumLatency))
 			}
 			addBlocks(wholeBlocks, f.block())
 			addBlocks(min(lastChannels, 1), lastChannels)
@@ -210,7 +211,7 @@ func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, plane
 	}
 	page := float64(min(s.pixelsIn()*d.Size(), pageBytes)) / pageBytes
 	if planes && float64(s.inPerGroup)*page > tlbPages {
-		turns += tiles * float64(s.inPerGroup) * pageTurns
+		turns += float64(tiles * float64(s.inPerGroup) * pageTurns)
 	}
 	w.Do(rate, 2*turns*float64(f.lanes*d.Size()/4))
 	w.Do(directTiles, tiles)

@@ -56,7 +56,7 @@ func (w *winogradConv) weightTraffic() float64 {
 		tiles = w.sections().at(0).n
 	}
 	strips := kit.DivUp(tiles, w.rows)
-	bytes := 4 * float64(w.transformedWeights()) * 2 / float64(1+strips)
+	bytes := 8 * float64(w.transformedWeights()) / float64(1+strips)
 	return (bytes + min(bytes, cachedWeightBytes)) / 2
 }
 

@@ -56,7 +56,7 @@ func AddMove(w *graph.Work, m, to tensor.Meta) {
 	if n == 0 {
 		return
 	}
-	bytes := n * float64(e.Dst+e.Src)
+	bytes := float64(n * float64(e.Dst+e.Src))
 	plan := strided.Analyze(e, axes)
 	switch way, length := plan.Way(); way {
 	case strided.Rows:

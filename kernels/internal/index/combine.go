@@ -96,7 +96,7 @@ func combinedOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
 func combineReal[T realElement](how combining, alpha T) kit.RowOps {
 	switch how {
 	case combineAdd:
-		return combinedOps(func(table, plain unsafe.Pointer) { *(*T)(table) += alpha * *(*T)(plain) })
+		return combinedOps(func(table, plain unsafe.Pointer) { *(*T)(table) += T(alpha * *(*T)(plain)) })
 	case combineMul:
 		return combinedOps(func(table, plain unsafe.Pointer) { *(*T)(table) *= *(*T)(plain) })
 	}
@@ -114,7 +114,7 @@ func combineHalf[H tensor.Half | tensor.BF16](how combining, alpha float32, load
 		a, b := load(*(*H)(table)), load(*(*H)(plain))
 		switch {
 		case how == combineAdd:
-			a += alpha * b
+			a += float32(alpha * b)
 		case how == combineMul:
 			a *= b
 		case how == combineMax && b > a, how == combineMin && b < a, b != b:
@@ -125,10 +125,11 @@ func combineHalf[H tensor.Half | tensor.BF16](how combining, alpha float32, load
 }
 
 func combineComplex[T complex64 | complex128](how combining, alpha T) kit.RowOps {
+	product := func(a, b T) T { return T(kit.TimesComplex(complex128(a), complex128(b))) }
 	if how == combineAdd {
-		return combinedOps(func(table, plain unsafe.Pointer) { *(*T)(table) += alpha * *(*T)(plain) })
+		return combinedOps(func(table, plain unsafe.Pointer) { *(*T)(table) += product(alpha, *(*T)(plain)) })
 	}
-	return combinedOps(func(table, plain unsafe.Pointer) { *(*T)(table) *= *(*T)(plain) })
+	return combinedOps(func(table, plain unsafe.Pointer) { *(*T)(table) = product(*(*T)(table), *(*T)(plain)) })
 }
 
 func combineBits(how combining, alpha tensor.Scalar) kit.RowOps {
@@ -166,7 +167,7 @@ func refCombine(d tensor.DType, how combining, alpha, a, b tensor.Scalar) tensor
 	}, func(x []float64) float64 {
 		switch how {
 		case combineAdd:
-			return x[0] + alpha.Float()*x[1]
+			return x[0] + float64(alpha.Float()*x[1])
 		case combineMul:
 			return x[0] * x[1]
 		case combineMax:
@@ -175,9 +176,9 @@ func refCombine(d tensor.DType, how combining, alpha, a, b tensor.Scalar) tensor
 		return min(x[0], x[1])
 	}, func(x []complex128) complex128 {
 		if how == combineAdd {
-			return x[0] + alpha.Complex()*x[1]
+			return x[0] + kit.TimesComplex(alpha.Complex(), x[1])
 		}
-		return x[0] * x[1]
+		return kit.TimesComplex(x[0], x[1])
 	})
 	return f(d, []tensor.Scalar{a, b})
 }

@@ -27,7 +27,7 @@ type nmsBox struct{ x0, y0, x1, y1 float64 }
 func newNMSBox(center bool, v [4]float64) nmsBox {
 	a, b, c, d := v[0], v[1], v[2], v[3]
 	if center {
-		return nmsBox{a - c/2, b - d/2, a + c/2, b + d/2}
+		return nmsBox{a - float64(c/2), b - float64(d/2), a + float64(c/2), b + float64(d/2)}
 	}
 	return nmsBox{min(a, c), min(b, d), max(a, c), max(b, d)}
 }
@@ -38,8 +38,8 @@ func (b *nmsBox) iou(o *nmsBox) float64 {
 	if !(w > 0 && h > 0) {
 		return 0
 	}
-	both := w * h
-	return both / ((b.x1-b.x0)*(b.y1-b.y0) + (o.x1-o.x0)*(o.y1-o.y0) - both)
+	both := float64(w * h)
+	return both / (float64((b.x1-b.x0)*(b.y1-b.y0)) + float64((o.x1-o.x0)*(o.y1-o.y0)) - both)
 }
 
 // scoredBox is the index of a box and its score.

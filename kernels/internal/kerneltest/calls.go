@@ -246,9 +246,10 @@ func MixedValues(r *rand.Rand) func(d tensor.DType) tensor.Scalar {
 		case d == tensor.Bool:
 			return tensor.BoolScalar(r.IntN(2) == 0)
 		case d.IsComplex():
-			return tensor.ComplexScalar(complex(sign()*(0.25+1.75*r.Float64()), sign()*(0.25+1.75*r.Float64())))
+			re := sign() * (0.25 + float64(1.75*r.Float64()))
+			return tensor.ComplexScalar(complex(re, sign()*(0.25+float64(1.75*r.Float64()))))
 		case d.IsFloat():
-			return tensor.FloatScalar(sign() * (0.25 + 1.75*r.Float64()))
+			return tensor.FloatScalar(sign() * (0.25 + float64(1.75*r.Float64())))
 		case d.IsSigned():
 			return tensor.IntScalar(int64(sign()) * (1 + r.Int64N(8)))
 		}

@@ -311,14 +311,14 @@ func RandomOperand(r *rand.Rand, d tensor.DType, shape ...int) *tensor.Tensor {
 // FillProduct fills a tensor with random numbers. Floats are between -1 and 1. Magnitudes of integers are at most 8.
 func FillProduct(r *rand.Rand, t *tensor.Tensor) {
 	kit.EachIndex(t.Shape, func(i []int) {
-		v := tensor.FloatScalar(r.Float64()*2 - 1)
+		v := tensor.FloatScalar(float64(r.Float64()*2) - 1)
 		if t.DType.IsIntegral(false) {
 			v = tensor.IntScalar(int64(r.IntN(9)))
 			if t.DType.IsSigned() {
 				v = tensor.IntScalar(int64(r.IntN(17) - 8))
 			}
 		} else if t.DType.IsComplex() {
-			v = tensor.ComplexScalar(complex(r.Float64()*2-1, r.Float64()*2-1))
+			v = tensor.ComplexScalar(complex(float64(r.Float64()*2)-1, float64(r.Float64()*2)-1))
 		}
 		t.Set(v, i...)
 	})

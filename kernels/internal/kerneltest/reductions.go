@@ -250,11 +250,11 @@ func RandomTensor(r *rand.Rand, m tensor.Meta) *tensor.Tensor {
 			}
 			flat.SetFlat(i, tensor.IntScalar(int64(v)))
 		case m.DType.IsComplex():
-			flat.SetFlat(i, tensor.ComplexScalar(complex(r.Float64()*4-2, r.Float64()*4-2)))
+			flat.SetFlat(i, tensor.ComplexScalar(complex(float64(r.Float64()*4)-2, float64(r.Float64()*4)-2)))
 		case r.IntN(4) == 0:
 			flat.SetFlat(i, tensor.FloatScalar(float64(r.IntN(5)-2)))
 		default:
-			flat.SetFlat(i, tensor.FloatScalar(r.Float64()*4-2))
+			flat.SetFlat(i, tensor.FloatScalar(float64(r.Float64()*4)-2))
 		}
 	}
 	return t

@@ -17,9 +17,9 @@ type Accumulator struct {
 func (s *Accumulator) Mul(a, b tensor.Scalar) {
 	switch {
 	case s.DType.IsComplex():
-		s.complexSum += a.Complex() * b.Complex()
+		s.complexSum += TimesComplex(a.Complex(), b.Complex())
 	case s.DType.IsFloat():
-		s.floatSum += a.Float() * b.Float()
+		s.floatSum += float64(a.Float() * b.Float())
 	default:
 		s.intSum += a.Int() * b.Int()
 	}

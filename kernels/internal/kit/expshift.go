@@ -24,10 +24,11 @@ func ExpShift32(y, x []float32, m float32) float64 {
 			y[i] = 0 // less than half of the least float32
 			continue
 		}
-		k := t*log2e + roundToInt
-		r := t - (k-roundToInt)*ln2
+		k := float64(t*log2e) + roundToInt
+		r := t - float64((k-roundToInt)*ln2)
 		r2 := r * r
-		p := (1 + r) + r2*(0.5+r*(1./6)) + r2*r2*((1./24+r*(1./120))+r2*(1./720+r*(1./5040)))
+		high := (1./24 + float64(r*(1./120))) + float64(r2*(1./720+float64(r*(1./5040))))
+		p := (1 + r) + float64(r2*(0.5+float64(r*(1./6)))) + float64(r2*r2*high)
 		p *= math.Float64frombits(math.Float64bits(k)<<52 + 1023<<52)
 		y[i] = float32(p)
 		sum += p

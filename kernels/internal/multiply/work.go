@@ -53,7 +53,7 @@ func AddProduct(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
 	macs, calls := gemm.Effort(computesIn(d), m, n, k)
 	w.Do(tileRate(d), entries*macs)
 	w.Do(TileCall, entries*calls)
-	w.Flops += entries * 2 * float64(m) * float64(n) * float64(k)
+	w.Flops += float64(entries * 2 * float64(m) * float64(n) * float64(k))
 }
 
 const (
@@ -70,7 +70,7 @@ const (
 func ReclassifyPanels(w *graph.Work, c *graph.Call, i, rows int) {
 	m := c.Meta(i)
 	if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && rows > fewRows && bytes <= w.Bytes[graph.Kept] {
-		bytes *= min(1, float64(rows)/manyRows)
+		bytes = float64(bytes * min(1, float64(rows)/manyRows))
 		w.Bytes[graph.Kept] -= bytes
 		w.Bytes[graph.Panels] += bytes
 	}
@@ -87,7 +87,7 @@ func AddThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
 		costFactor = 16
 	}
 	w.Do(Thin32, entries*macs*costFactor)
-	w.Flops += entries * 2 * macs
+	w.Flops += float64(entries * 2 * macs)
 }
 
 // passTerms is the number of terms of a block of the depth. The result is loaded and stored once for each block.

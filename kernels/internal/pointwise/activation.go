@@ -86,5 +86,5 @@ func gelu(x float64) float64 { return 0.5 * x * (1 + math.Erf(x*math.Sqrt2/2)) }
 
 func geluTanh(x float64) float64 {
 	const k = math.Sqrt2 * math.SqrtPi / math.Pi // sqrt(2/pi)
-	return 0.5 * x * (1 + math.Tanh(k*(x+0.044715*x*x*x)))
+	return 0.5 * x * (1 + math.Tanh(k*(x+float64(0.044715*x*x*x))))
 }

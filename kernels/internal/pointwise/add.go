@@ -147,7 +147,7 @@ func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kerne
 func timesSign(s tensor.Scalar, sign int64) tensor.Scalar {
 	switch d := s.DType(); {
 	case d.IsComplex():
-		return tensor.ComplexScalar(complex(float64(sign), 0) * s.Complex())
+		return tensor.ComplexScalar(kit.TimesComplex(complex(float64(sign), 0), s.Complex()))
 	case d.IsFloat():
 		return tensor.FloatScalar(float64(sign) * s.Float())
 	}
@@ -160,8 +160,11 @@ func addRef(sign int64) func(*graph.Call) kit.ScalarFunc {
 		alpha := kit.Attrs[addAttrs](c).Alpha
 		numbers := kit.ByKind(
 			func(x []int64) int64 { return x[0] + sign*alpha.Int()*x[1] },
-			func(x []float64) float64 { return x[0] + float64(sign)*alpha.Float()*x[1] },
-			func(x []complex128) complex128 { return x[0] + complex(float64(sign), 0)*alpha.Complex()*x[1] })
+			func(x []float64) float64 { return x[0] + float64(float64(sign)*alpha.Float()*x[1]) },
+			func(x []complex128) complex128 {
+				factor := kit.TimesComplex(complex(float64(sign), 0), alpha.Complex())
+				return x[0] + kit.TimesComplex(factor, x[1])
+			})
 		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if d == tensor.Bool {
 				return tensor.BoolScalar(x[0].Int() != 0 || x[1].Int() != 0 && alpha.Int() != 0)

@@ -105,17 +105,17 @@ func lerpRef(c *graph.Call) kit.ScalarFunc {
 			func(x []float64) float64 {
 				diff := round(x[1] - x[0]) // the difference may overflow d
 				if x[2] < 0.5 {
-					return x[0] + round(x[2]*diff)
+					return x[0] + round(float64(x[2]*diff))
 				}
-				return x[1] - round(diff*round(1-x[2]))
+				return x[1] - round(float64(diff*round(1-x[2])))
 			},
 			func(x []complex128) complex128 {
 				round := roundComplexTo(d)
 				diff := round(x[1] - x[0])
 				if cmplx.Abs(x[2]) < 0.5 {
-					return x[0] + round(x[2]*diff)
+					return x[0] + round(kit.TimesComplex(x[2], diff))
 				}
-				return x[1] - round(diff*round(1-x[2]))
+				return x[1] - round(kit.TimesComplex(diff, round(1-x[2])))
 			})(d, x)
 	}
 }

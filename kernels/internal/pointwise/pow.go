@@ -42,7 +42,7 @@ var Square = kit.Define[kit.None](graph.Op{
 		Ref: kit.PointwiseRef(&squaring, kit.Always(kit.ByKind(
 			func(x []int64) int64 { return x[0] * x[0] },
 			func(x []float64) float64 { return x[0] * x[0] },
-			func(x []complex128) complex128 { return x[0] * x[0] }))),
+			func(x []complex128) complex128 { return kit.TimesComplex(x[0], x[0]) }))),
 		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExBools)},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &squaring},
@@ -155,6 +155,6 @@ func powRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if x[0] == 0 {
 				return cmplx.Pow(0, x[1])
 			}
-			return complexExp(x[1] * complexLog(x[0]))
+			return complexExp(kit.TimesComplex(x[1], complexLog(x[0])))
 		}))(d, x)
 }

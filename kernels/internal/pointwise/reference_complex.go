@@ -15,8 +15,11 @@ func finiteParts(z complex128) bool { return isFinite(real(z)) && isFinite(imag(
 // squareOverflows reports whether the square of z may overflow.
 func squareOverflows(z complex128) bool { return max(math.Abs(real(z)), math.Abs(imag(z))) > 1e150 }
 
+// halved returns z/2. A complex product is a sum of products, which the compiler may fuse.
+func halved(z complex128) complex128 { return complex(0.5*real(z), 0.5*imag(z)) }
+
 // logOfTwice returns log(|2z|). The result is correct even if 2z overflows.
-func logOfTwice(z complex128) float64 { return math.Log(cmplx.Abs(z*0.5)) + 2*math.Ln2 }
+func logOfTwice(z complex128) float64 { return math.Log(cmplx.Abs(halved(z))) + 2*math.Ln2 }
 
 // rootOf is cmplx.Sqrt, except that the imaginary part of the result has the sign of imag(z) even if imag(z) is 0.
 func rootOf(z complex128) complex128 {
@@ -73,7 +76,7 @@ func complexTan(z complex128) complex128 {
 	}
 	sin, cos := math.Sincos(real(z))
 	if math.Abs(b) < 100 { // twice the real part may overflow
-		d := cos*cos + math.Sinh(b)*math.Sinh(b)
+		d := float64(cos*cos) + float64(math.Sinh(b)*math.Sinh(b))
 		return complex(sin*cos/d, math.Sinh(b)*math.Cosh(b)/d)
 	}
 	return complex(4*sin*cos*math.Exp(-2*math.Abs(b)), math.Copysign(1, b))
@@ -96,7 +99,8 @@ func complexAsinh(z complex128) complex128 {
 		return complex(math.Copysign(logOfTwice(z), a), angle64(b, math.Abs(a)))
 	}
 	p, q := rootOf(complex(1+b, -a)), rootOf(complex(1-b, a))
-	return complex(math.Asinh(real(p)*imag(q)-real(q)*imag(p)), angle64(b, real(p)*real(q)-imag(p)*imag(q)))
+	y := float64(real(p)*imag(q)) - float64(real(q)*imag(p))
+	return complex(math.Asinh(y), angle64(b, float64(real(p)*real(q))-float64(imag(p)*imag(q))))
 }
 
 func complexAsin(z complex128) complex128 {
@@ -115,7 +119,7 @@ func complexAcos(z complex128) complex128 {
 		return complex(angle64(math.Abs(b), a), -math.Copysign(logOfTwice(z), b))
 	}
 	p, q := rootOf(complex(1-a, -b)), rootOf(complex(1+a, b))
-	return complex(2*angle64(real(p), real(q)), math.Asinh(real(q)*imag(p)-imag(q)*real(p)))
+	return complex(2*angle64(real(p), real(q)), math.Asinh(float64(real(q)*imag(p))-float64(imag(q)*real(p))))
 }
 
 func complexAcosh(z complex128) complex128 {
@@ -127,7 +131,7 @@ func complexAcosh(z complex128) complex128 {
 		return complex(logOfTwice(z), angle64(b, a))
 	}
 	p, q := rootOf(complex(a-1, b)), rootOf(complex(a+1, b))
-	return complex(math.Asinh(real(p)*real(q)+imag(p)*imag(q)), 2*angle64(imag(p), real(q)))
+	return complex(math.Asinh(float64(real(p)*real(q))+float64(imag(p)*imag(q))), 2*angle64(imag(p), real(q)))
 }
 
 // complexAtanh computes only with a positive real part. For a negative real part it uses atanh(-z) = -atanh(z).
@@ -140,14 +144,15 @@ func complexAtanh(z complex128) complex128 {
 		w := complexAtanh(complex(-a, -b))
 		return complex(-real(w), -imag(w))
 	case squareOverflows(z):
-		h := cmplx.Abs(z * 0.5)
+		h := cmplx.Abs(halved(z))
 		return complex(a/4/h/h, math.Copysign(math.Pi/2, b))
 	case a == 1 && b == 0:
 		return complex(math.Inf(1), b)
 	case a == 1 && math.Abs(b) < 1e-150:
 		return complex((math.Ln2-logarithm(math.Abs(b)))/2, math.Copysign(math.Pi/4, b))
 	}
-	return complex(math.Log1p(4*a/((1-a)*(1-a)+b*b))/4, angle64(2*b, (1-a)*(1+a)-b*b)/2)
+	re := math.Log1p(4*a/(float64((1-a)*(1-a))+float64(b*b))) / 4
+	return complex(re, angle64(2*b, float64((1-a)*(1+a))-float64(b*b))/2)
 }
 
 func complexAtan(z complex128) complex128 {

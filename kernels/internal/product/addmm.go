@@ -155,7 +155,7 @@ func addmmFlops(c *graph.Call) float64 {
 	if err != nil {
 		return 0
 	}
-	return x.flops() + 2*float64(x.entries()*x.m*x.n)
+	return float64(x.flops()) + float64(2*x.entries()*x.m*x.n)
 }
 
 // addmmRef is the reference implementation of addmm and baddbmm.

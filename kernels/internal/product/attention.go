@@ -210,7 +210,7 @@ func attentionReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 		weights, maxScore := make([]float64, k.Shape[k.Rank()-2]), math.Inf(-1)
 		for i := range weights {
 			for e := range q.Shape[q.Rank()-1] {
-				weights[i] += read(q, batch, row, e, 1) * read(k, batch, i, e, group)
+				weights[i] += float64(read(q, batch, row, e, 1) * read(k, batch, i, e, group))
 			}
 			weights[i] *= scale
 			switch {
@@ -236,7 +236,7 @@ func attentionReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 			y := 0.0
 			for i, w := range weights {
 				if w != 0 {
-					y += w / sum * read(in[2], batch, i, v, group)
+					y += float64(w / sum * read(in[2], batch, i, v, group))
 				}
 			}
 			out.Set(tensor.FloatScalar(y), append(slices.Clone(index), v)...)

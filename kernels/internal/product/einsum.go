@@ -96,7 +96,7 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			}
 			x := tensor.Must(in[i].View(tensor.Meta{DType: in[i].DType, Shape: []int{}, Strides: []int{},
 				Offset: in[i].Offset + off})).At()
-			v, n = v*x.Complex(), n*x.Int()
+			v, n = kit.TimesComplex(v, x.Complex()), n*x.Int()
 		}
 		key := fmt.Sprint(at[:len(e.out)])
 		sums[key] += v

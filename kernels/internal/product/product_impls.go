@@ -213,7 +213,7 @@ func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 	switch w {
 	case gemm.Loops:
 		work.Do(multiply.Loops, entries*macs)
-		work.Flops += 2 * entries * macs
+		work.Flops += float64(2 * entries * macs)
 	case gemm.Thin:
 		work.Do(multiply.Begin, entries)
 		multiply.AddThinProduct(work, d, entries, macs)

@@ -82,7 +82,7 @@ func (q *rewriting) rewritePair(n *graph.Node, least, most float64) ([]*graph.Va
 	f.names = []string{"x", "y", "xscale", "yscale", "zero"}
 	factors := [2]float64{firstElement(a.scale) / to, firstElement(b.scale) / to}
 	return q.addFormula(f, a.bytes, b.bytes, q.number(factors[0]), q.number(factors[1]),
-		q.number(zero-factors[0]*firstElement(a.zero)-factors[1]*firstElement(b.zero)))
+		q.number(zero-float64(factors[0]*firstElement(a.zero))-float64(factors[1]*firstElement(b.zero))))
 }
 
 // number returns a float32 constant.

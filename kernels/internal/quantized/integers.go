@@ -432,7 +432,7 @@ func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 	ok := true
 	for o := range data.Shape[0] {
 		s := scaleOf(o)
-		b.hasSumScale = b.hasSumScale && math.Abs(s-step(o)) <= 1e-6*step(o)
+		b.hasSumScale = b.hasSumScale && math.Abs(s-float64(step(o))) <= 1e-6*step(o)
 		ok = ok && math.Abs(data.At(o).Float()*s) <= step(o)*(math.MaxInt32/2)
 	}
 	return ok

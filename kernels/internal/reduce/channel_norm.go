@@ -127,7 +127,7 @@ func (v *channelValues) setGroup(first, n int, eps float64, loops tensor.DType) 
 	mean /= float64(n)
 	for i := first; i < first+n; i++ {
 		d := v.mean[i] - mean
-		square += v.variance[i] + d*d
+		square += v.variance[i] + float64(d*d)
 	}
 	center := mean
 	if loops == tensor.Float32 {
@@ -141,7 +141,7 @@ func (v *channelValues) setGroup(first, n int, eps float64, loops tensor.DType) 
 		if v.bias != nil {
 			bias = v.bias[i%v.channels]
 		}
-		v.center[i], v.scale[i], v.shift[i] = center, scale, bias-(mean-center)*scale
+		v.center[i], v.scale[i], v.shift[i] = center, scale, bias-float64((mean-center)*scale)
 	}
 }
 

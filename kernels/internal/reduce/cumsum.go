@@ -27,7 +27,7 @@ var (
 	Cumprod = scanOp("cumprod", "Returns the running product along a dimension. Bools and integers give int64.", expr.Mul,
 		[2]scanLoops{scanOf(1, prodScanZ[complex64], prodLinesZ[complex64]),
 			scanOf(1, prodScanZ[complex128], prodLinesZ[complex128])},
-		func(a, b complex128) complex128 { return a * b }, func(a, b int64) int64 { return a * b })
+		kit.TimesComplex, func(a, b int64) int64 { return a * b })
 )
 
 // scanLoops has the loops of a running sum or product (a scan) over elements of one dtype.
@@ -243,7 +243,7 @@ func sumScanZ[T complex64 | complex128](a *complex128, dst, x []T) {
 func prodScanZ[T complex64 | complex128](a *complex128, dst, x []T) {
 	s := *a
 	for i, v := range x {
-		s *= complex128(v)
+		s = kit.TimesComplex(s, complex128(v))
 		dst[i] = T(s)
 	}
 	*a = s
@@ -258,7 +258,7 @@ func sumLinesZ[T complex64 | complex128](a []complex128, dst, x []T) {
 
 func prodLinesZ[T complex64 | complex128](a []complex128, dst, x []T) {
 	for i := range a {
-		a[i] *= complex128(x[i])
+		a[i] = kit.TimesComplex(a[i], complex128(x[i]))
 		dst[i] = T(a[i])
 	}
 }

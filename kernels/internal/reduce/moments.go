@@ -73,8 +73,8 @@ func refVar(isComplex bool, divisor float64, root, mean bool) func(x []tensor.Sc
 		var m2 [2]float64
 		for _, v := range x {
 			d := v.Complex() - mu
-			m2[0] += real(d) * real(d)
-			m2[1] += imag(d) * imag(d)
+			m2[0] += float64(real(d) * real(d))
+			m2[1] += float64(imag(d) * imag(d))
 		}
 		y := m2[0] / divisor
 		if isComplex {
@@ -138,8 +138,8 @@ func (a *moments) merge(b *moments) {
 	}
 	n, d := a.n+b.n, b.mean-a.mean
 	share := b.n / n
-	a.mean += d * share
-	a.m2 += b.m2 + d*d*(a.n*share)
+	a.mean += float64(d * share)
+	a.m2 += b.m2 + float64(d*d*(a.n*share))
 	a.n = n
 }
 
@@ -152,8 +152,8 @@ func momentsColumns[T float32 | float64](a []moments, x []T, _ int) {
 	for i := range a {
 		v, m := float64(x[i]), &a[i]
 		d := v - m.mean
-		m.mean += d * share
-		m.m2 += d * (v - m.mean)
+		m.mean += float64(d * share)
+		m.m2 += float64(d * (v - m.mean))
 		m.n = n
 	}
 }
@@ -169,15 +169,15 @@ func sumOfSquares[T float32 | float64](x []T, mean float64) float64 {
 	var q0, q1, q2, q3 float64
 	for len(x) >= 4 {
 		d0, d1, d2, d3 := float64(x[0])-mean, float64(x[1])-mean, float64(x[2])-mean, float64(x[3])-mean
-		q0 += d0 * d0
-		q1 += d1 * d1
-		q2 += d2 * d2
-		q3 += d3 * d3
+		q0 += float64(d0 * d0)
+		q1 += float64(d1 * d1)
+		q2 += float64(d2 * d2)
+		q3 += float64(d3 * d3)
 		x = x[4:]
 	}
 	for _, v := range x {
 		d := float64(v) - mean
-		q0 += d * d
+		q0 += float64(d * d)
 	}
 	return (q0 + q1) + (q2 + q3)
 }

@@ -221,7 +221,7 @@ func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
 	}
 	loss = -l.elements[base+int(t)*l.targetsPerSample] * weight
 	if l.smoothing > 0 {
-		loss = loss*T(1-l.smoothing) - l.sumClasses(base, 0, T(l.smoothing)/T(l.classes))
+		loss = T(loss*T(1-l.smoothing)) - l.sumClasses(base, 0, T(l.smoothing)/T(l.classes))
 	}
 	return loss, weight, nil
 }
@@ -233,7 +233,7 @@ func (l *lossData[T]) sumClasses(base int, share, every T) T {
 	for k := range l.classes {
 		by := every
 		if l.probs != nil {
-			by = l.probs[base+k*l.targetsPerSample]*share + every
+			by = T(l.probs[base+k*l.targetsPerSample]*share) + every
 		}
 		if l.classWeights != nil {
 			by *= l.classWeights[k]
@@ -327,8 +327,8 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 				prob = 1
 				total += by
 			}
-			if prob = prob*(1-l.smoothing) + all; l.hasProbabilities || prob != 0 {
-				one -= x.At(at...).Float() * prob * by
+			if prob = float64(prob*(1-l.smoothing)) + all; l.hasProbabilities || prob != 0 {
+				one -= float64(x.At(at...).Float() * prob * by)
 			}
 		}
 		if l.hasProbabilities {

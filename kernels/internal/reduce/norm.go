@@ -214,7 +214,7 @@ func norm2FoldOf[T float32 | float64]() *iter.Fold {
 			x = x[:len(a)]
 			for i := range a {
 				v := float64(x[i])
-				a[i] += v * v
+				a[i] += float64(v * v)
 			}
 		}, folds.AddTo[float64])
 	return iter.Yields(f.Weight(4), func(dst, a []float64) {

@@ -46,7 +46,7 @@ func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, p
 		kit.EachIndex(t.Shape, func(index []int) { f(index, group(index), t.At(index...).Float()) })
 	}
 	each(func(_ []int, g int, x float64) { sum[g] += x; n[g]++ })
-	each(func(_ []int, g int, x float64) { d := x - sum[g]/n[g]; m2[g] += d * d })
+	each(func(_ []int, g int, x float64) { d := x - sum[g]/n[g]; m2[g] += float64(d * d) })
 	out := tensor.Zeros(t.DType, t.Shape...)
 	at := func(p *tensor.Tensor, i int, otherwise float64) float64 {
 		if p == nil {
@@ -60,7 +60,7 @@ func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, p
 			mu, v = at(mean, param(index), 0), at(variance, param(index), 0)
 		}
 		y := (x - mu) / math.Sqrt(v+eps)
-		out.Set(tensor.FloatScalar(y*at(weight, param(index), 1)+at(bias, param(index), 0)), index...)
+		out.Set(tensor.FloatScalar(float64(y*at(weight, param(index), 1))+at(bias, param(index), 0)), index...)
 	})
 	return out
 }

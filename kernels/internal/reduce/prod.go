@@ -34,7 +34,7 @@ var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{Semantics: graph.S
 					for _, v := range x {
 						i *= v.Int()
 						f *= v.Float()
-						z *= v.Complex()
+						z = kit.TimesComplex(z, v.Complex())
 					}
 					switch {
 					case d.IsIntegral(true):
@@ -75,10 +75,10 @@ func prodFold(d tensor.DType) *iter.Fold {
 			mulTo[float64]))
 	case tensor.Complex64:
 		return kit.Accumulators[complex128](iter.Folding(1, prodRowZ[complex64], prodColumnsZ[complex64],
-			mulTo[complex128]))
+			mulToZ))
 	}
 	return kit.Accumulators[complex128](iter.Folding(1, prodRowZ[complex128], prodColumnsZ[complex128],
-		mulTo[complex128]))
+		mulToZ))
 }
 
 func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
@@ -99,7 +99,7 @@ func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 func prodRowZ[T complex64 | complex128](a *complex128, x []T, _ int) {
 	p := *a
 	for _, v := range x {
-		p *= complex128(v)
+		p = kit.TimesComplex(p, complex128(v))
 	}
 	*a = p
 }
@@ -112,11 +112,18 @@ func prodColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
 	}
 }
 
-// mulTo multiplies the accumulators a by the accumulators from.
-func mulTo[A int64 | float64 | complex128](a, from []A) {
+// mulTo and mulToZ multiply the accumulators a by the accumulators from.
+func mulTo[A int64 | float64](a, from []A) {
 	from = from[:len(a)]
 	for i := range a {
 		a[i] *= from[i]
+	}
+}
+
+func mulToZ(a, from []complex128) {
+	from = from[:len(a)]
+	for i := range a {
+		a[i] = kit.TimesComplex(a[i], from[i])
 	}
 }
 
@@ -124,6 +131,6 @@ func mulTo[A int64 | float64 | complex128](a, from []A) {
 func prodColumnsZ[T complex64 | complex128](a []complex128, x []T, _ int) {
 	x = x[:len(a)]
 	for i := range a {
-		a[i] *= complex128(x[i])
+		a[i] = kit.TimesComplex(a[i], complex128(x[i]))
 	}
 }

@@ -67,7 +67,7 @@ var RmsNorm = kit.Define[rmsNormAttrs](graph.Op{
 				sum := 0.0
 				kit.EachIndex(last, func(k []int) {
 					v := x.At(append(slices.Clone(index), k...)...).Float()
-					sum += v * v
+					sum += float64(v * v)
 				})
 				by := 1 / math.Sqrt(sum/float64(tensor.Numel(last))+a.eps(x.DType))
 				kit.EachIndex(last, func(k []int) {
@@ -138,7 +138,7 @@ var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 				first := index[1] - a.Size/2
 				for at[1] = max(first, 0); at[1] < min(first+a.Size, x.Shape[1]); at[1]++ {
 					v := x.At(at...).Float()
-					sum += v * v
+					sum += float64(v * v)
 				}
 				out.Set(tensor.FloatScalar(x.At(index...).Float()/math.Pow(a.K+a.Alpha*sum/float64(a.Size), a.Beta)), index...)
 			})
@@ -186,7 +186,7 @@ func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, er
 				clear(sums)
 				for k := max(0, ch-a.Size/2); k < min(channels, ch-a.Size/2+a.Size); k++ {
 					for i, e := range v[(sample+k)*inner+from:][:n] {
-						sums[i] += float64(e) * float64(e)
+						sums[i] += float64(float64(e) * float64(e))
 					}
 				}
 				at := (sample+ch)*inner + from

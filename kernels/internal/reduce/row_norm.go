@@ -106,18 +106,18 @@ func standardize[T float32 | float64](y, x, w, b []T, mean, f, correction T) {
 	case w != nil && b != nil:
 		w, b = w[:len(x)], b[:len(x)]
 		for i, v := range x {
-			y[i] = ((v-mean)*f+correction)*w[i] + b[i]
+			y[i] = T((T((v-mean)*f)+correction)*w[i]) + b[i]
 		}
 		return
 	case w != nil:
 		w = w[:len(x)]
 		for i, v := range x {
-			y[i] = ((v-mean)*f + correction) * w[i]
+			y[i] = (T((v-mean)*f) + correction) * w[i]
 		}
 		return
 	}
 	for i, v := range x {
-		y[i] = (v-mean)*f + correction
+		y[i] = T((v-mean)*f) + correction
 	}
 	if b != nil {
 		b = b[:len(x)]

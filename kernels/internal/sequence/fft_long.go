@@ -36,7 +36,9 @@ func newRootTable(n int) rootTable {
 }
 
 // power returns the root to the power of k, from 0 to n-1.
-func (t *rootTable) power(k int) complex128 { return t.high[k>>rootBits] * t.low[k&(1<<rootBits-1)] }
+func (t *rootTable) power(k int) complex128 {
+	return kit.TimesComplex(t.high[k>>rootBits], t.low[k&(1<<rootBits-1)])
+}
 
 // matrixFourier transforms a line of n = rows*cols elements as a matrix (Bailey's four-step method). It transforms the
 // columns, multiplies them by twiddle factors, and then transforms the rows. Row j and column i of the matrix have
@@ -94,7 +96,7 @@ func (f *matrixFourier) column(m *graph.Mem, y, room []complex128, i int, get fu
 		if k%columnCheckEvery == 0 {
 			m.CheckContext()
 		}
-		y[k*f.cols+i] = v * f.twiddles.power(i*k)
+		y[k*f.cols+i] = kit.TimesComplex(v, f.twiddles.power(i*k))
 	}
 }
 
@@ -184,7 +186,7 @@ func (f *longFourier) phases(most int) []graph.Phase {
 			if j >= f.fourierSpec.points {
 				return 0
 			}
-			return f.lineValue(src, j) * f.chirpAt(j)
+			return kit.TimesComplex(f.lineValue(src, j), f.chirpAt(j))
 		})
 	})
 	if f.chirp == nil {
@@ -201,7 +203,8 @@ func (f *longFourier) phases(most int) []graph.Phase {
 					m.CheckContext()
 				}
 				at := k + l*f.rows
-				z[at] = conj(v * kern[at]) // conj(forward(conj(v))) is the inverse transform of v, without its scale
+				// conj(forward(conj(v))) is the inverse transform of v, without its scale.
+				z[at] = conj(kit.TimesComplex(v, kern[at]))
 			}
 		}),
 		f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, room []complex128, i, col int) {
@@ -212,7 +215,7 @@ func (f *longFourier) phases(most int) []graph.Phase {
 			x := f.transformLine(f.matrix(m, i), room, k)
 			for l, v := range x {
 				if at := k + l*f.rows; at < f.fourierSpec.points {
-					x[l] = conj(v) * scale * f.chirpAt(at)
+					x[l] = kit.TimesComplex(kit.TimesComplex(conj(v), scale), f.chirpAt(at))
 				}
 			}
 			f.writeFrequencies(unsafe.Add(m.Ptrs[0], line(i)[1]), x, k)

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -116,11 +117,12 @@ func (f *fourier) stage(dst, src []complex128, r, l int) {
 			at, to := j*m+k, j*m+k
 			switch r {
 			case 2:
-				a, b := src[j*2*m+k], src[j*2*m+m+k]*f.roots[j*m]
+				a, b := src[j*2*m+k], kit.TimesComplex(src[j*2*m+m+k], f.roots[j*m])
 				dst[to], dst[to+l*m] = a+b, a-b
 			case 4:
-				a, b := src[j*4*m+k], src[j*4*m+m+k]*f.roots[j*m]
-				c, d := src[j*4*m+2*m+k]*f.roots[2*j*m], src[j*4*m+3*m+k]*f.roots[3*j*m]
+				a, b := src[j*4*m+k], kit.TimesComplex(src[j*4*m+m+k], f.roots[j*m])
+				c := kit.TimesComplex(src[j*4*m+2*m+k], f.roots[2*j*m])
+				d := kit.TimesComplex(src[j*4*m+3*m+k], f.roots[3*j*m])
 				ac, aC, bd, bD := a+c, a-c, b+d, b-d
 				rotated := complex(imag(bD), -real(bD))
 				dst[to], dst[to+l*m], dst[to+2*l*m], dst[to+3*l*m] = ac+bd, aC+rotated, ac-bd, aC-rotated
@@ -128,7 +130,7 @@ func (f *fourier) stage(dst, src []complex128, r, l int) {
 				for p := range r {
 					var s complex128
 					for q, root := 0, 0; q < r; q++ {
-						s += src[j*r*m+q*m+k] * f.roots[root]
+						s += kit.TimesComplex(src[j*r*m+q*m+k], f.roots[root])
 						if root += (j + p*l) * m; root >= f.n {
 							root -= f.n
 						}
@@ -146,17 +148,17 @@ func (f *fourier) convolve(x, room []complex128) {
 	a, rest := room[:m], room[m:]
 	clear(a)
 	for k, v := range x[:f.n] {
-		a[k] = v * f.chirp[k]
+		a[k] = kit.TimesComplex(v, f.chirp[k])
 	}
 	f.convolver.forward(a, rest)
 	for k := range a {
-		v := a[k] * f.kernelTransform[k]
+		v := kit.TimesComplex(a[k], f.kernelTransform[k])
 		a[k] = complex(real(v), -imag(v)) // conj(forward(conj(v))) is the inverse transform of v, without its scale
 	}
 	f.convolver.forward(a, rest)
 	scale := 1 / float64(m)
 	for k := range x[:f.n] {
-		x[k] = complex(real(a[k])*scale, -imag(a[k])*scale) * f.chirp[k]
+		x[k] = kit.TimesComplex(complex(real(a[k])*scale, -imag(a[k])*scale), f.chirp[k])
 	}
 }
 
@@ -170,7 +172,7 @@ func refDFT(x []complex128, n int, inverse bool) []complex128 {
 			if inverse {
 				w = complex(real(w), -imag(w))
 			}
-			out[k] += x[j] * w
+			out[k] += kit.TimesComplex(x[j], w)
 		}
 	}
 	return out

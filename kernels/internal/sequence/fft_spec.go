@@ -225,7 +225,7 @@ func (s *fourierSpec) reference(t *tensor.Tensor, m tensor.Meta) []*tensor.Tenso
 			return v
 		})
 		for i, v := range refDFT(x, s.points, s.inverse)[:s.outLen] {
-			v *= complex(s.scale, 0)
+			v = kit.TimesComplex(v, complex(s.scale, 0))
 			at[s.dim] = i
 			if !s.pairs {
 				out.Set(tensor.ComplexScalar(v), at...)

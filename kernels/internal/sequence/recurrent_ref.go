@@ -73,13 +73,13 @@ func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 	w, x := c.w[c.direction][row*c.inputs:], c.x[(t*c.xStep+c.sequence*c.xBatch)*c.inputs:]
 	kit.Blocks(c.ctx, c.inputs, func(begin, end int) {
 		for i := begin; i < end; i++ {
-			in += w[i] * x[i]
+			in += T(w[i] * x[i])
 		}
 	})
 	r := c.r[c.direction][row*c.hidden:]
 	kit.Blocks(c.ctx, len(h), func(begin, end int) {
 		for i := begin; i < end; i++ {
-			state += r[i] * h[i]
+			state += T(r[i] * h[i])
 		}
 	})
 	if c.done += c.inputs + len(h); c.done >= kit.CheckEvery {
@@ -131,7 +131,7 @@ func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
 				in, state = c.gateParts(2, k, t, h)
 				state *= reset[k]
 			}
-			newH[k] = (1-z)*c.act(1, in+state) + z*h[k]
+			newH[k] = T((1-z)*c.act(1, in+state)) + T(z*h[k])
 		}
 	default:
 		for k := range h {
@@ -146,7 +146,7 @@ func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
 			if c.coupledGates {
 				forget = 1 - in
 			}
-			newC[k] = forget*cell[k] + in*c.gate(1, 3, k, t, h, 0)
+			newC[k] = T(forget*cell[k]) + T(in*c.gate(1, 3, k, t, h, 0))
 			newH[k] = c.gate(0, 1, k, t, h, p(1)*newC[k]) * c.functions[2](newC[k])
 		}
 	}

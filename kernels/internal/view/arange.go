@@ -141,5 +141,5 @@ func arangeAt(c *graph.Call) func(i int) tensor.Scalar {
 		return func(i int) tensor.Scalar { return tensor.IntScalar(start + int64(i)*step) }
 	}
 	start, step := kit.NumberAtHint(a.Start).Float(), a.Step.Float()
-	return func(i int) tensor.Scalar { return tensor.FloatScalar(start + float64(i)*step) }
+	return func(i int) tensor.Scalar { return tensor.FloatScalar(start + float64(float64(i)*step)) }
 }

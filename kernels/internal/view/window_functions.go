@@ -73,7 +73,7 @@ func windowOp(attrs *graph.Schema, name, doc string,
 				return tensor.FloatScalar(1)
 			}
 			x := 2 * math.Pi * float64(i) / float64(n)
-			return tensor.FloatScalar(w[0] - w[1]*math.Cos(x) + w[2]*math.Cos(2*x))
+			return tensor.FloatScalar(w[0] - float64(w[1]*math.Cos(x)) + float64(w[2]*math.Cos(2*x)))
 		}
 	})
 }
@@ -105,10 +105,10 @@ var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{Semantics: graph.Semantic
 }, func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {
 	a := kit.Attrs[melAttrs](c)
 	bins, length := kit.KnownSize(a.NumMelBins), kit.KnownSize(a.DftLength)
-	mel := func(hertz float64) float64 { return 2595 * math.Log10(1+hertz/700) }
+	mel := func(hertz float64) float64 { return float64(2595 * math.Log10(1+hertz/700)) }
 	low, step := mel(a.LowerEdgeHertz), (mel(a.UpperEdgeHertz)-mel(a.LowerEdgeHertz))/float64(bins+2)
 	edge := func(k int) int {
-		hertz := 700 * (math.Pow(10, (float64(k)*step+low)/2595) - 1)
+		hertz := 700 * (math.Pow(10, (float64(float64(k)*step)+low)/2595) - 1)
 		return int(math.Floor(float64(length+1) * hertz / float64(a.SampleRate)))
 	}
 	return func(i int, _ []*tensor.Tensor) tensor.Scalar {

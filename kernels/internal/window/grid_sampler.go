@@ -118,7 +118,7 @@ func (s *gridSampling) position(x float64, size int) float64 {
 	if s.attrs.AlignCorners {
 		return (x + 1) / 2 * float64(size-1)
 	}
-	return ((x+1)*float64(size) - 1) / 2
+	return (float64((x+1)*float64(size)) - 1) / 2
 }
 
 // padded maps an index outside the axis to an index inside, as the padding mode requires. Zero padding keeps the index.
@@ -248,13 +248,13 @@ func (s *gridSampling) kernel(c *graph.Call) *graph.Kernel {
 				p := unsafe.Add(x, ch*from+t.offset)
 				switch s.dtype {
 				case tensor.Float32:
-					sum += t.weight * float64(*(*float32)(p))
+					sum += float64(t.weight * float64(*(*float32)(p)))
 				case tensor.Float64:
-					sum += t.weight * *(*float64)(p)
+					sum += float64(t.weight * *(*float64)(p))
 				default:
 					var v float64
 					read(unsafe.Pointer(&v), p, 0, 0, 1)
-					sum += t.weight * v
+					sum += float64(t.weight * v)
 				}
 			}
 			write(unsafe.Add(y, ch*to), unsafe.Pointer(&sum), 0, 0, 1)
@@ -281,7 +281,7 @@ func (s *gridSampling) reference(x, grid *tensor.Tensor) *tensor.Tensor {
 		n := r.taps(func(k int) float64 { return grid.At(append(point, k)...).Float() }, &taps)
 		sum := 0.0
 		for _, t := range taps[:n] {
-			sum += t.weight * flat.At(at[0], at[1], t.offset).Float()
+			sum += float64(t.weight * flat.At(at[0], at[1], t.offset).Float())
 		}
 		out.Set(tensor.FloatScalar(sum), at...)
 	})
@@ -392,7 +392,7 @@ func affineReference[T kit.Widest](c *graph.Call, th *tensor.Tensor) []*tensor.T
 		sum := kit.WidestOf[T](th.At(at[0], at[n+1], n))
 		for k := range n {
 			x := affineCoordinates[T](out.Shape[n-k], th.DType, a.AlignCorners)[at[n-k]]
-			sum += kit.WidestOf[T](th.At(at[0], at[n+1], k)) * x
+			sum += T(kit.WidestOf[T](th.At(at[0], at[n+1], k)) * x)
 		}
 		s, _ := tensor.ScalarOf(sum)
 		out.Set(s, at...)

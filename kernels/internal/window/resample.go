@@ -323,8 +323,10 @@ func resampled[T float32 | float64](r *resampling, t *tensor.Tensor) *tensor.Ten
 // cubicWeights returns the weights of the four elements around a position. t is the distance from the second of these
 // elements to the position, and a is the coefficient of cubic convolution.
 func cubicWeights(t, a float64) [4]float64 {
-	inner := func(x float64) float64 { return ((a+2)*x-(a+3))*x*x + 1 }
-	outer := func(x float64) float64 { return ((a*x-5*a)*x+8*a)*x - 4*a }
+	inner := func(x float64) float64 { return float64((float64((a+2)*x)-(a+3))*x*x) + 1 }
+	outer := func(x float64) float64 {
+		return float64((float64((float64(a*x)-float64(5*a))*x)+float64(8*a))*x) - float64(4*a)
+	}
 	return [4]float64{outer(t + 1), inner(t), inner(1 - t), outer(2 - t)}
 }
 

@@ -213,10 +213,10 @@ func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 	for i, p := range passes {
 		rows := float64(p.outer) * float64(p.taps.out)
 		taps, _ := p.taps.estimate()
-		n := rows * float64(p.inner)
-		w.Flops += n * 2 * taps
+		n := float64(rows * float64(p.inner))
+		w.Flops += 2 * float64(n*taps)
 		if i < len(passes)-1 {
-			w.Bytes[graph.Dense] += 2 * n * size
+			w.Bytes[graph.Dense] += float64(2 * n * size)
 		}
 		if p.inner < minRowElements {
 			w.Do(graph.GoSimple, n*taps*gatheredTap)
@@ -369,14 +369,14 @@ func (p *resamplePass[T]) line(ctx context.Context, table *tapTable[T], dst, src
 		case 1:
 			dst[to] = w[0] * src[at[0]*inner]
 		case 2:
-			dst[to] = w[0]*src[at[0]*inner] + w[1]*src[at[1]*inner]
+			dst[to] = T(w[0]*src[at[0]*inner]) + T(w[1]*src[at[1]*inner])
 		default:
 			var s T
 			for k, f := range w {
 				if k%kit.CheckEvery == kit.CheckEvery-1 {
 					interrupt.Check(ctx)
 				}
-				s += f * src[at[k]*inner]
+				s += T(f * src[at[k]*inner])
 			}
 			dst[to] = s
 		}

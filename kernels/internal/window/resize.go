@@ -206,7 +206,7 @@ type resizeAxis struct {
 
 // position returns the position of index i in the input, in elements.
 func (x *resizeAxis) position(i int) float64 {
-	in, out := float64(x.in), x.scale*float64(x.in)
+	in, out := float64(x.in), float64(x.scale*float64(x.in))
 	at := float64(i)
 	switch x.attrs.Coordinates {
 	case "align_corners":
@@ -218,9 +218,9 @@ func (x *resizeAxis) position(i int) float64 {
 		return at / x.scale
 	case "tf_crop_and_resize":
 		if out == 1 {
-			return (x.roi[1]-x.roi[0])*(in-1)/2 + x.roi[0]*(in-1)
+			return float64((x.roi[1]-x.roi[0])*(in-1)/2) + float64(x.roi[0]*(in-1))
 		}
-		return at*(x.roi[1]-x.roi[0])*(in-1)/(out-1) + x.roi[0]*(in-1)
+		return float64(at*(x.roi[1]-x.roi[0])*(in-1)/(out-1)) + float64(x.roi[0]*(in-1))
 	case "tf_half_pixel_for_nn":
 		return (at + 0.5) / x.scale
 	case "pytorch_half_pixel":
@@ -228,7 +228,7 @@ func (x *resizeAxis) position(i int) float64 {
 			return -0.5
 		}
 	case "half_pixel_symmetric":
-		return in/2*(1-float64(x.out)/out) + (at+0.5)/x.scale - 0.5
+		return float64(in/2*(1-float64(x.out)/out)) + (at+0.5)/x.scale - 0.5
 	}
 	return (at+0.5)/x.scale - 0.5
 }
@@ -302,9 +302,9 @@ func (x *resizeAxis) weights(t float64) (first int, w []float64) {
 	return x.stretchedWeights(2, t, func(d float64) float64 {
 		switch d = math.Abs(d); {
 		case d <= 1:
-			return (a+2)*d*d*d - (a+3)*d*d + 1
+			return float64((a+2)*d*d*d) - float64((a+3)*d*d) + 1
 		case d < 2:
-			return a*d*d*d - 5*a*d*d + 8*a*d - 4*a
+			return float64(a*d*d*d) - float64(5*a*d*d) + float64(8*a*d) - float64(4*a)
 		}
 		return 0
 	})

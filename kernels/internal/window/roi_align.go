@@ -91,8 +91,8 @@ func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, at 
 	if a.Aligned {
 		shift = 0.5
 	}
-	x0, y0 := roi[1]*a.SpatialScale-shift, roi[2]*a.SpatialScale-shift
-	rw, rh := roi[3]*a.SpatialScale-shift-x0, roi[4]*a.SpatialScale-shift-y0
+	x0, y0 := float64(roi[1]*a.SpatialScale)-shift, float64(roi[2]*a.SpatialScale)-shift
+	rw, rh := float64(roi[3]*a.SpatialScale)-shift-x0, float64(roi[4]*a.SpatialScale)-shift-y0
 	if !a.Aligned {
 		rw, rh = max(rw, 1), max(rh, 1)
 	}
@@ -109,13 +109,13 @@ func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, at 
 	nh, nw := samples(bh), samples(bw)
 	sum, maximum := 0.0, math.Inf(-1)
 	for i := range nh {
-		y := y0 + float64(ph)*bh + (float64(i)+0.5)*bh/float64(nh)
+		y := y0 + float64(float64(ph)*bh) + (float64(i)+0.5)*bh/float64(nh)
 		if !(y >= -1 && y <= float64(h)) && nw > 0 { // a row of zeros
 			maximum = max(maximum, 0)
 			continue
 		}
 		for j := range nw {
-			x := x0 + float64(pw)*bw + (float64(j)+0.5)*bw/float64(nw)
+			x := x0 + float64(float64(pw)*bw) + (float64(j)+0.5)*bw/float64(nw)
 			m.Count(roiTap)
 			s, top := bilinearAt(y, x, h, w, at)
 			sum, maximum = sum+s, max(maximum, top)
@@ -146,8 +146,8 @@ func bilinearAt(y, x float64, h, w int, at func(h, w int) float64) (sum, maximum
 		x0, x1, x = w-1, w-1, float64(w-1)
 	}
 	ly, lx := y-float64(y0), x-float64(x0)
-	a, b := (1-ly)*(1-lx)*at(y0, x0), (1-ly)*lx*at(y0, x1)
-	c, d := ly*(1-lx)*at(y1, x0), ly*lx*at(y1, x1)
+	a, b := float64((1-ly)*(1-lx)*at(y0, x0)), float64((1-ly)*lx*at(y0, x1))
+	c, d := float64(ly*(1-lx)*at(y1, x0)), float64(ly*lx*at(y1, x1))
 	return a + b + c + d, max(a, b, c, d)
 }
 

@@ -1,0 +1,129 @@
+// Command fused lists the fused multiply-adds that Go's compiler generated from x*y + z in programs for arm64. On amd64
+// the compiler rounds the product, so results would differ. An explicit conversion, float64(x*y) + z, prevents it.
+//
+//	GOOS=linux GOARCH=arm64 go test -c -trimpath -o kernels.test ./kernels
+//	go run ./scripts/fused kernels.test
+package main
+
+import (
+	"debug/elf"
+	"debug/gosym"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path"
+	"sort"
+	"strings"
+)
+
+const module = "github.com/graphrun/graphrun/" // the programs are built with -trimpath
+
+// exempt lists packages whose numbers are neither results nor prices.
+var exempt = []string{
+	"cli/internal/bench/", "cli/internal/page/", "cli/internal/view/", "internal/graphdraw/", "scripts/", "examples/",
+}
+
+func main() {
+	found := map[string]bool{}
+	for _, file := range os.Args[1:] {
+		if err := scan(file, found); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", file, err)
+			os.Exit(2)
+		}
+	}
+	places := make([]string, 0, len(found))
+	for place := range found {
+		places = append(places, place)
+	}
+	sort.Strings(places)
+	for _, place := range places {
+		fmt.Println(place + ": fused multiply-add on arm64: convert the product, float64(x*y) + z")
+	}
+	if len(places) > 0 {
+		os.Exit(1)
+	}
+}
+
+// scan adds the places of fused multiply-adds in a program.
+func scan(file string, found map[string]bool) error {
+	f, err := elf.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if f.Machine != elf.EM_AARCH64 {
+		return fmt.Errorf("this is a program for %v", f.Machine)
+	}
+	text := f.Section(".text")
+	code, err := text.Data()
+	if err != nil {
+		return err
+	}
+	lines, err := f.Section(".gopclntab").Data()
+	if err != nil {
+		return err
+	}
+	table, err := gosym.NewTable(nil, gosym.NewLineTable(lines, text.Addr))
+	if err != nil {
+		return err
+	}
+	complexes, err := complexInstances(f)
+	if err != nil {
+		return err
+	}
+	for at := 0; at+4 <= len(code); at += 4 {
+		if binary.LittleEndian.Uint32(code[at:])>>24 != 0x1f { // FMADD, FMSUB, FNMADD, FNMSUB
+			continue
+		}
+		source, line, fn := table.PCToLine(text.Addr + uint64(at))
+		name, ok := strings.CutPrefix(source, module)
+		if fn == nil || !ok || isExempt(name) || complexes[fn.Entry] {
+			continue
+		}
+		if fused, err := isFused(name, line); err != nil {
+			return err
+		} else if fused {
+			found[fmt.Sprintf("%s:%d", name, line)] = true
+		}
+	}
+	return nil
+}
+
+// complexInstances returns the addresses of the instances of generic functions for complex numbers. A conversion of a
+// complex product does not prevent that its parts are fused (golang/go#36971).
+func complexInstances(f *elf.File) (map[uint64]bool, error) {
+	symbols, err := f.Symbols()
+	if err != nil {
+		return nil, err
+	}
+	found := map[uint64]bool{}
+	for _, s := range symbols {
+		if strings.Contains(s.Name, "go.shape.complex") {
+			found[s.Value] = true
+		}
+	}
+	return found, nil
+}
+
+func isExempt(name string) bool {
+	for _, prefix := range exempt {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return strings.HasSuffix(name, "_test.go") || strings.Contains(path.Dir(name), "test")
+}
+
+var sources = map[string][]string{}
+
+// isFused reports whether a line has no call of math.FMA, which is fused by definition.
+func isFused(name string, line int) (bool, error) {
+	if sources[name] == nil {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return false, err
+		}
+		sources[name] = strings.Split(string(text), "\n")
+	}
+	return line > len(sources[name]) || !strings.Contains(sources[name][line-1], "math.FMA("), nil
+}

@@ -1,0 +1,163 @@
+package tensor
+
+import (
+	"math"
+	"unsafe"
+)
+
+// int32Of rounds x to 0. If x is NaN or out of range, the result is the least int32.
+func int32Of[S float32 | float64](x S) int32 {
+	if x > math.MinInt32 && x < 1<<31 {
+		return int32(x)
+	}
+	return math.MinInt32
+}
+
+// int64Of rounds x to 0. If x is NaN or out of range, the result is the least int64.
+func int64Of[S float32 | float64](x S) int64 {
+	if x > math.MinInt64 && x < 1<<63 {
+		return int64(x)
+	}
+	return math.MinInt64
+}
+
+// uint64Of rounds x to 0. If x is negative, the result wraps. If x is NaN or out of range, the result is 1<<63.
+func uint64Of[S float32 | float64](x S) uint64 {
+	if x >= 1<<63 && x < 1<<64 {
+		return uint64(int64(x-1<<63)) | 1<<63
+	}
+	return uint64(int64Of(x))
+}
+
+// fillFloat sets the conversions from S to integers.
+func fillFloat[S float32 | float64](t *[numDTypes][numDTypes]ConvertFunc, s DType) {
+	t[Int8][s], t[Int16][s], t[Int32][s], t[Uint16][s] = by32[int8, S], by32[int16, S], by32[int32, S], by32[uint16, S]
+	t[Int64][s], t[Uint8][s], t[Uint32][s], t[Uint64][s] = by64[int64, S], by64[uint8, S], by64[uint32, S], toUint64[S]
+}
+
+// by32 converts through int32, by64 through int64.
+func by32[D int8 | int16 | int32 | uint16, S float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == int(unsafe.Sizeof(S(0))) {
+		in := unsafe.Slice((*S)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = D(int32Of(in[i]))
+		}
+		return
+	}
+	for i := range n {
+		x := *(*S)(unsafe.Add(src, i*ss))
+		*(*D)(unsafe.Add(dst, i*ds)) = D(int32Of(x))
+	}
+}
+
+func by64[D uint8 | uint32 | int64, S float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == int(unsafe.Sizeof(S(0))) {
+		in := unsafe.Slice((*S)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = D(int64Of(in[i]))
+		}
+		return
+	}
+	for i := range n {
+		x := *(*S)(unsafe.Add(src, i*ss))
+		*(*D)(unsafe.Add(dst, i*ds)) = D(int64Of(x))
+	}
+}
+
+func toUint64[S float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*uint64)(dst), n); ds == 8 && ss == int(unsafe.Sizeof(S(0))) {
+		in := unsafe.Slice((*S)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = uint64Of(in[i])
+		}
+		return
+	}
+	for i := range n {
+		x := *(*S)(unsafe.Add(src, i*ss))
+		*(*uint64)(unsafe.Add(dst, i*ds)) = uint64Of(x)
+	}
+}
+
+func halfBy32[D int8 | int16 | int32 | uint16](dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
+		in := unsafe.Slice((*Half)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = D(int32Of(in[i].Float32()))
+		}
+		return
+	}
+	for i := range n {
+		x := *(*Half)(unsafe.Add(src, i*ss))
+		*(*D)(unsafe.Add(dst, i*ds)) = D(int32Of(x.Float32()))
+	}
+}
+
+func halfBy64[D uint8 | uint32 | int64](dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
+		in := unsafe.Slice((*Half)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = D(int64Of(in[i].Float32()))
+		}
+		return
+	}
+	for i := range n {
+		x := *(*Half)(unsafe.Add(src, i*ss))
+		*(*D)(unsafe.Add(dst, i*ds)) = D(int64Of(x.Float32()))
+	}
+}
+
+func halfToUint64(dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*uint64)(dst), n); ds == 8 && ss == 2 {
+		in := unsafe.Slice((*Half)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = uint64Of(in[i].Float32())
+		}
+		return
+	}
+	for i := range n {
+		x := *(*Half)(unsafe.Add(src, i*ss))
+		*(*uint64)(unsafe.Add(dst, i*ds)) = uint64Of(x.Float32())
+	}
+}
+
+func bf16By32[D int8 | int16 | int32 | uint16](dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
+		in := unsafe.Slice((*BF16)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = D(int32Of(in[i].Float32()))
+		}
+		return
+	}
+	for i := range n {
+		x := *(*BF16)(unsafe.Add(src, i*ss))
+		*(*D)(unsafe.Add(dst, i*ds)) = D(int32Of(x.Float32()))
+	}
+}
+
+func bf16By64[D uint8 | uint32 | int64](dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
+		in := unsafe.Slice((*BF16)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = D(int64Of(in[i].Float32()))
+		}
+		return
+	}
+	for i := range n {
+		x := *(*BF16)(unsafe.Add(src, i*ss))
+		*(*D)(unsafe.Add(dst, i*ds)) = D(int64Of(x.Float32()))
+	}
+}
+
+func bf16ToUint64(dst, src unsafe.Pointer, ds, ss, n int) {
+	if out := unsafe.Slice((*uint64)(dst), n); ds == 8 && ss == 2 {
+		in := unsafe.Slice((*BF16)(src), n)[:len(out)]
+		for i := range out {
+			out[i] = uint64Of(in[i].Float32())
+		}
+		return
+	}
+	for i := range n {
+		x := *(*BF16)(unsafe.Add(src, i*ss))
+		*(*uint64)(unsafe.Add(dst, i*ds)) = uint64Of(x.Float32())
+	}
+}
