@@ -59,6 +59,9 @@ func Version() string {
 // Code describes the machine code that loops use.
 func Code() string {
 	if err := jit.Available(); err != nil {
+		if machine.Host().Has(machine.NEON) {
+			return fmt.Sprintf("no machine code: %v (processor: %s)", err, machine.Describe())
+		}
 		return fmt.Sprintf("no machine code: %v", err)
 	}
 	return "machine code for " + machine.Describe()

@@ -39,7 +39,7 @@ const (
 	aheadBytes = 16 << 10
 	// callMACs bounds the multiplications of one call, because a call cannot be interrupted. A call of this size takes
 	// about 10 microseconds, or about 30 if its operands come from memory.
-	callMACs = 3 << 19
+	callMACs = 3 << 19 / machine.CallDivisor
 )
 
 // maxTileHeights is the greatest height of register tiles, by number of vectors. At this height the accumulators and

@@ -5,6 +5,8 @@ import (
 	"os"
 	"runtime"
 	"sync"
+
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // Available returns nil if loops may be compiled, and otherwise an error with the reason. GRAPHRUN_JIT=off disables
@@ -16,6 +18,8 @@ var available = sync.OnceValue(func() error {
 	switch {
 	case mode == "off":
 		return errors.New("switched off by GRAPHRUN_JIT=off")
+	case machine.TargetError() != nil:
+		return machine.TargetError()
 	case !supported:
 		return errors.New("there is no machine code for " + runtime.GOOS + "/" + runtime.GOARCH + " in this build")
 	case generatorError() != nil:

@@ -153,8 +153,8 @@ func (l *Loop) prepareInterpreter() {
 
 // Bounds on a call of machine code, because stopping the world waits for the end of the call.
 const (
-	callWork     = 200_000 // instructions; such a call takes about 50 us (52 us for cos of 20,000 float64)
-	callElements = 1 << 15 // elements, for memory-bound loops
+	callWork     = 200_000 / machine.CallDivisor // instructions; about 50 us (52 us for cos of 20,000 float64)
+	callElements = 1 << 15 / machine.CallDivisor // elements, for memory-bound loops
 )
 
 // setMaxPerCall computes the maximum number of elements in a call.

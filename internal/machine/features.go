@@ -1,6 +1,11 @@
 package machine
 
-import "strings"
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
 
 // Features is a set of capabilities of a processor: the instructions that generated code and assembly may use.
 // Generators and engines get a set as an argument and ask for the members that they need ([Features.Has]). Sets have no
@@ -25,6 +30,18 @@ const (
 	DotBytes512
 	// MatrixUnit: tile registers and products of byte matrices (AMX).
 	MatrixUnit
+	// NEON: 128-bit vectors of integers and floats with fused multiply-add, of arm64.
+	NEON
+	// Float16Arithmetic: arithmetic with float16 (FEAT_FP16).
+	Float16Arithmetic
+	// Float16Products: products of float16 that are added to float32 (FEAT_FHM).
+	Float16Products
+	// DotBytes128: dot products of four bytes with vectors of 128 bits (FEAT_DotProd).
+	DotBytes128
+	// MatrixBytes: products of byte matrices, and dot products of bytes of unlike signs (FEAT_I8MM).
+	MatrixBytes
+	// BFloat16: products of bfloat16 that are added to float32 (FEAT_BF16).
+	BFloat16
 )
 
 // Sets for which code can be generated.
@@ -33,11 +50,19 @@ const (
 	AVX512 = AVX2 | Vector512          // x86-64-v4
 )
 
-// extras are the members that [Features.String] adds to the name of a set.
-var extras = []struct {
-	feature Features
-	name    string
-}{{DotBytes256, "dotbytes256"}, {DotBytes512, "dotbytes512"}, {MatrixUnit, "matrix"}}
+type extra struct {
+	feature, with Features
+	name          string
+}
+
+// extras are the members that [Features.String] adds to the name of a set. with holds the members of the set that the
+// member requires.
+var extras = []extra{
+	{DotBytes256, AVX2, "dotbytes256"}, {DotBytes512, AVX512, "dotbytes512"},
+	{MatrixUnit, AVX512, "matrix"},
+	{Float16Arithmetic, NEON, "float16"}, {Float16Products, NEON | Float16Arithmetic, "fhm"},
+	{DotBytes128, NEON, "dotprod"}, {MatrixBytes, NEON | DotBytes128, "i8mm"}, {BFloat16, NEON, "bf16"},
+}
 
 // Has reports whether the set has all given features.
 func (f Features) Has(features Features) bool { return f&features == features }
@@ -53,13 +78,15 @@ func (f Features) DotsBytes() bool {
 	return f.Has(DotBytes256)
 }
 
-// Name returns the name of the set's vector instructions: avx512, avx2 or portable. Profiles are named after it.
+// Name returns the name of the set's vector instructions: avx512, avx2, arm64 or portable. Profiles are named after it.
 func (f Features) Name() string {
 	switch {
 	case f.Has(AVX512):
 		return "avx512"
 	case f.Has(AVX2):
 		return "avx2"
+	case f.Has(NEON):
+		return "arm64"
 	}
 	return "portable"
 }
@@ -79,22 +106,60 @@ func (f Features) String() string {
 // Host returns the features that this process uses, except for the matrix unit. It is the only function that reads the
 // processor. The result never changes while the process runs, so that packed data fits every kernel. These values of
 // GODEBUG, read by golang.org/x/sys/cpu, remove features: cpu.avx2=off, cpu.avx512f=off, cpu.avxvnni=off and
-// cpu.avx512vnni=off.
-func Host() Features { return host }
+// cpu.avx512vnni=off. GRAPHRUN_TARGET selects a smaller set: a name and additional features as in avx512-dotbytes512 or
+// arm64-dotprod (see [Features.String]).
+func Host() Features { return host &^ MatrixUnit }
+
+// TargetError returns why GRAPHRUN_TARGET is invalid, or nil. [Host] is [Portable] then.
+func TargetError() error { return errTarget }
+
+var host, errTarget = narrow(os.Getenv(targetVariable))
+
+const targetVariable = "GRAPHRUN_TARGET"
+
+// narrow returns the features of the processor that a target names. Without a name it returns all of them, and the
+// matrix unit as permitted.
+func narrow(target string) (Features, error) {
+	if target == "" {
+		return detected | MatrixUnit, nil
+	}
+	name, rest, _ := strings.Cut(target, "-")
+	set, ok := map[string]Features{"portable": Portable, "avx2": AVX2, "avx512": AVX512, "arm64": NEON}[name]
+	if !ok {
+		return Portable, fmt.Errorf("%s=%s: want portable, avx2, avx512 or arm64, and features as in arm64-dotprod",
+			targetVariable, target)
+	}
+	if rest != "" {
+		for part := range strings.SplitSeq(rest, "-") {
+			k := slices.IndexFunc(extras, func(x extra) bool { return x.name == part && (set|x.with).Name() == name })
+			if k < 0 {
+				return Portable, fmt.Errorf("%s=%s: %s has no feature %q", targetVariable, target, name, part)
+			}
+			set |= extras[k].feature | extras[k].with
+		}
+	}
+	if lacking := set &^ (detected | MatrixUnit); lacking != 0 || set.Has(MatrixUnit) && !matrixUnit() {
+		return Portable, fmt.Errorf("%s=%s: this processor has %v only", targetVariable, target, detected)
+	}
+	return set, nil
+}
 
 // HostWithUnit returns [Host] and the matrix unit, if the processor has one and the system permits its use. The first
 // call requests the permission for the process. GODEBUG=cpu.amxtile=off and cpu.amxint8=off remove the unit.
 func HostWithUnit() Features {
-	if matrixUnit() {
-		return host | MatrixUnit
+	if host.Has(MatrixUnit) && matrixUnit() {
+		return host
 	}
-	return host
+	return Host()
 }
 
-// Describe returns the instruction set in use, and whether there is a matrix unit.
+// Describe returns the instruction set in use, and whether there is a matrix unit. Features of arm64 are added.
 func Describe() string {
-	if HostWithUnit().Has(MatrixUnit) {
+	switch {
+	case HostWithUnit().Has(MatrixUnit):
 		return Host().Name() + " with a matrix unit for bytes"
+	case Host().Has(NEON):
+		return Host().String()
 	}
 	return Host().Name()
 }

@@ -4,7 +4,7 @@ package machine
 
 import "golang.org/x/sys/cpu"
 
-var host = func() (f Features) {
+var detected = func() (f Features) {
 	x := &cpu.X86
 	if !x.HasAVX2 || !x.HasFMA || !x.HasF16C || !x.HasBMI2 {
 		return Portable

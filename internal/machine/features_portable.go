@@ -1,7 +1,7 @@
-//go:build !amd64 || noasm
+//go:build (!amd64 && !arm64) || noasm
 
 package machine
 
-const host = Portable
+const detected = Portable
 
 func matrixUnit() bool { return false }

@@ -21,7 +21,7 @@ type Profile struct {
 	// CPU and Instructions identify the measured machine. Measured is the time of the measurement (RFC 3339); it is empty
 	// for a shipped default.
 	CPU          string `json:"cpu" doc:"The measured processor; of a default, the kind of processor."`
-	Instructions string `json:"instructions" doc:"The instruction set in use: avx512, avx2 or portable."`
+	Instructions string `json:"instructions" doc:"The instruction set in use: avx512, avx2, arm64 or portable."`
 	Measured     string `json:"measured,omitzero" doc:"The time of the measurement (RFC 3339); omitted in a default."`
 	// StepPS is the cost of starting a step, in picoseconds.
 	StepPS float64 `json:"step_ps" doc:"The cost of starting a step, in picoseconds."`
@@ -110,7 +110,15 @@ const (
 
 // UsualProfile returns the shipped profile for the instruction set in use: the prices of an unmeasured
 // machine. It is shared and must not be changed.
-func UsualProfile() *Profile { return shippedProfiles[Host().Name()]() }
+func UsualProfile() *Profile { return shippedProfiles[usualProfileName()]() }
+
+// usualProfileName returns the name of the shipped profile for the instruction set in use.
+func usualProfileName() string {
+	if Host().Has(NEON) {
+		return "portable" // the prices without machine code: there is no generator for arm64 yet
+	}
+	return Host().Name()
+}
 
 // ShippedProfiles lists the names of the shipped profiles.
 func ShippedProfiles() []string { return slices.Sorted(maps.Keys(shippedProfiles)) }

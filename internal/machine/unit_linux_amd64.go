@@ -20,7 +20,7 @@ const (
 // signal stack is too small; Go's signal stacks are large enough.
 var matrixUnit = sync.OnceValue(func() bool {
 	x := &cpu.X86
-	if !host.Has(AVX512) || !x.HasAMXTile || !x.HasAMXInt8 {
+	if !detected.Has(AVX512) || !x.HasAMXTile || !x.HasAMXInt8 {
 		return false
 	}
 	_, _, errno := syscall.RawSyscall(syscall.SYS_ARCH_PRCTL, requestPermission, tileData, 0)

@@ -76,7 +76,7 @@ type Plane struct {
 }
 
 // callVectors limits the work of one call, in vectors of tiles, so that a call takes less than 50 us.
-const callVectors = 512
+const callVectors = 512 / machine.CallDivisor
 
 // Run transforms tiles with the given number of channels. Points are read and written in whole vectors. Each point must
 // have room for whole vectors, and the padding after its channels may have any content. bias is the address of the

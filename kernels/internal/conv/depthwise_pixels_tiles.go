@@ -28,8 +28,8 @@ const (
 	// windowCallMACs and windowCallBytes bound the multiply-adds and the bytes of a call. A goroutine cannot be
 	// preempted within a call, so a call must not take longer than 50 us. The measured rates are at least 30
 	// multiply-adds per nanosecond and 10 bytes per nanosecond.
-	windowCallMACs  = 1 << 20
-	windowCallBytes = 1 << 18
+	windowCallMACs  = 1 << 20 / machine.CallDivisor
+	windowCallBytes = 1 << 18 / machine.CallDivisor
 	// windowGrain is the approximate number of multiply-adds of a chunk.
 	windowGrain = 4 * machine.DirectMACGrain
 	// movedElementMACs is the cost of moving an element, in multiply-adds.

@@ -68,7 +68,7 @@ const (
 	// directCallMACs bounds the multiply-adds of a call with vectors of 64 bytes. A goroutine cannot be preempted
 	// within a call, so a call may take at most 50 us. The bound assumes 50,000 float32 multiply-adds per microsecond,
 	// half of the measured rate.
-	directCallMACs = 5 << 19
+	directCallMACs = 5 << 19 / machine.CallDivisor
 	// directDepth bounds the terms of a result, so that a call with one tile takes at most 50 us.
 	directDepth = 1 << 14
 	// directFlatMACs is the approximate number of multiply-adds of a strip of a pointwise convolution.

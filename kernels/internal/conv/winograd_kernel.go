@@ -62,7 +62,7 @@ const (
 	pointMACs = 1 << 19
 	// callMACs bounds the multiplications of one call of product code. A goroutine cannot be preempted within a call,
 	// so a call must not take longer than 50 us.
-	callMACs = 1 << 20
+	callMACs = 1 << 20 / machine.CallDivisor
 	// partWeights is the maximum size, in bytes, of a block's weights that stay in the L2 cache. Chunks of one strip each
 	// can then read the same weights.
 	partWeights = 768 << 10

@@ -71,7 +71,7 @@ const (
 	callGroups = 4096
 	// byteCallMACs bounds the products of groups in a call of several tiles. Such a call takes less than 50 us with
 	// 256-bit vectors.
-	byteCallMACs = 1 << 19
+	byteCallMACs = 1 << 19 / machine.CallDivisor
 	// byteUnitSums bounds the sums of a strip on the matrix unit.
 	byteUnitSums = 1 << 15
 	// byteAhead bounds the cache lines of the next panel that are prefetched per iteration.

@@ -1,0 +1,30 @@
+//go:build !noasm
+
+package machine
+
+import "golang.org/x/sys/cpu"
+
+var detected = func() (f Features) {
+	x := &cpu.ARM64
+	if !x.HasASIMD {
+		return Portable
+	}
+	f = NEON | systemFeatures()
+	for _, detected := range []struct {
+		has     bool
+		feature Features
+	}{
+		{x.HasFPHP && x.HasASIMDHP, Float16Arithmetic}, {x.HasASIMDDP, DotBytes128},
+		{x.HasI8MM && x.HasASIMDDP, MatrixBytes},
+	} {
+		if detected.has {
+			f |= detected.feature
+		}
+	}
+	if x.HasASIMDFHM && f.Has(Float16Arithmetic) {
+		f |= Float16Products
+	}
+	return f
+}()
+
+func matrixUnit() bool { return false }
