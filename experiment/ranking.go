@@ -18,6 +18,8 @@ type Ranking struct {
 	Fastest  []string   `json:"fastest" doc:"The candidate with the least median time, and those without a significant difference from it, by time."`
 	SamePlan [][]string `json:"same_plan" doc:"The groups of candidates with equal plans."`
 	Pairs    []Pair     `json:"pairs" doc:"All pairs of different plans, each plan by its first candidate."`
+	// FewestRuns is exact: see runsToDiffer.
+	FewestRuns *int `json:"fewest_runs" doc:"The least number of runs of each candidate with which any difference can be significant; null if there were as many, or for one plan."`
 	// RunsFor2Percent is Noether's sample size: see runsToTell.
 	RunsFor2Percent *int     `json:"runs_for_2_percent" doc:"The runs of each candidate with which a difference of 2% would be significant with a probability of 80%, for the pairs without a significant difference; null if there are none."`
 	Unreached       []string `json:"until_unreached,omitzero" doc:"The candidates whose confidence interval is wider than --until demands."`
@@ -53,6 +55,7 @@ func (c *Comparison) setVerdict(all []*contender, s *session) {
 		}
 	}
 	r.Fastest = r.fastest(all)
+	r.FewestRuns = runsToDiffer(r.Pairs, s)
 	r.RunsFor2Percent = runsFor2Percent(r.Pairs, s)
 	c.Verdict = r
 	r.Text = c.verdictText()
@@ -156,6 +159,24 @@ func runsFor2Percent(pairs []Pair, s *session) *int {
 	return most
 }
 
+// runsToDiffer returns the least number of runs of each candidate with which a pair can differ significantly, or nil if
+// there were as many. The last turn may have a single run.
+func runsToDiffer(pairs []Pair, s *session) *int {
+	if len(pairs) == 0 {
+		return nil
+	}
+	level := Significance / float64(len(pairs)) // Holm's correction of the least p-value
+	var turns []int
+	for _, x := range s.contenders {
+		turns = append(turns, len(x.turns))
+	}
+	slices.Sort(turns)
+	if n := len(turns); leastP(turns[n-1], turns[n-2]) < level {
+		return nil
+	}
+	return new((fewestSamples(level)-1)*s.perTurn() + 1)
+}
+
 // testPower is the probability with which the test finds a difference, for the number of samples of turnsToTell.
 const testPower = 0.8
 
@@ -194,14 +215,22 @@ func turnsToTell(a, b []float64, effect, level float64) (int, bool) {
 }
 
 // fewestSamples returns the least number of samples a side with which the exact Mann-Whitney test can be below a level.
-// The least p-value of n samples a side is 2 divided by the number (2n)!/(n!)² of choices of ranks.
 func fewestSamples(level float64) int {
-	p := 2.0
-	for n := 1; ; n++ {
-		if p *= float64(n) / float64(2*(2*n-1)); p < level {
-			return n
-		}
+	n := 1
+	for leastP(n, n) >= level {
+		n++
 	}
+	return n
+}
+
+// leastP returns the least p-value of the exact two-sided Mann-Whitney test of n and m samples: 2 divided by the number
+// (n+m)!/(n! m!) of choices of ranks.
+func leastP(n, m int) float64 {
+	p := 2.0
+	for i := 1; i <= min(n, m); i++ {
+		p *= float64(i) / float64(max(n, m)+i)
+	}
+	return min(1, p)
 }
 
 // normalQuantile is the inverse of normalCDF.

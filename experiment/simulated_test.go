@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,10 +161,61 @@ func TestVerdictWords(t *testing.T) {
 		`long \(p < 0.001\); s[23] takes 2.0 times as long \(p < 0.001\); no significant difference between s[23] and s[23]; `+
 		`\d+ runs of each would find a difference of 2%$`, c.Verdict.Text)
 	assert.ElementsMatch(t, []string{"s0", "s1"}, c.Verdict.Fastest)
-	few := simulate(t, quiet(3), Options{Runs: 2}, 10, 20)
-	assert.Equal(t, "fastest, without a significant difference: s0 10.0 ms, s1 20.0 ms; more runs are needed to find a "+
-		"difference of 2%", few.Verdict.Text)
-	assert.Nil(t, few.Verdict.RunsFor2Percent)
+	wild := simulate(t, noiseSources["heavy tails"](seeded(3)), Options{Runs: 12}, 10, 10)
+	wild.Verdict.RunsFor2Percent = nil
+	assert.Regexp(t, `; times vary too much to estimate the number of runs that would find a difference of 2%$`,
+		wild.verdictText())
+}
+
+// With too few runs for any significant difference, the verdict has the least number of runs that suffices. With one
+// run less no difference is significant, however large.
+func TestTooFewRuns(t *testing.T) {
+	quiet := func() float64 { return 1 }
+	distinct := []float64{10, 20, 30, 40, 50}
+	for plans := 2; plans <= len(distinct); plans++ {
+		for turn := range 5 {
+			o := Options{Runs: 1, Turn: turn}
+			v := simulate(t, ascending(), o, distinct[:plans]...).Verdict
+			require.NotNil(t, v.FewestRuns)
+			for o.Runs = *v.FewestRuns - 1; o.Runs <= *v.FewestRuns; o.Runs++ {
+				reached := o.Runs == *v.FewestRuns
+				found := simulate(t, ascending(), o, distinct[:plans]...).Verdict
+				assert.Equal(t, reached, found.FewestRuns == nil)
+				assert.Equal(t, reached, slices.ContainsFunc(found.Pairs, func(p Pair) bool { return p.Significant }))
+				assert.Equal(t, reached, !strings.Contains(found.Text, "too few"))
+			}
+		}
+	}
+	for want, runs := range map[string]int{
+		"1 run is too few to find any difference between these plans: at least 9 runs of each are needed; lowest medians: " +
+			"s0 10.0 ms, s1 20.0 ms": 1,
+		"8 runs are too few to find any difference between these plans: at least 9 runs of each are needed; lowest " +
+			"medians: s0 10.0 ms, s1 20.0 ms": 8,
+	} {
+		assert.Equal(t, want, simulate(t, quiet, Options{Runs: runs}, 10, 20).Verdict.Text)
+	}
+	assert.NotContains(t, simulate(t, quiet, Options{Runs: 4}, 10, 10, 10, 10, 10, 10).Verdict.Text, "fastest")
+	assert.Nil(t, simulate(t, quiet, Options{Runs: 1}, 10).Verdict.FewestRuns)
+	for n := 1; n <= 8; n++ {
+		for m := 1; m <= 8; m++ {
+			assert.InEpsilon(t, mannWhitney(distinctTimes(0, n), distinctTimes(100, m)), leastP(n, m), 1e-12)
+		}
+	}
+}
+
+// ascending is a source of noise without ties.
+func ascending() noiseSource {
+	f := 1.0
+	return func() float64 { f += 1e-6; return f }
+}
+
+// distinctTimes returns n times from first on.
+func distinctTimes(first float64, n int) []float64 {
+	list := make([]float64, n)
+	for i := range list {
+		list[i] = first + float64(i)
+	}
+	return list
 }
 
 // Disturbances give warnings with their figures; an undisturbed measurement gives none.

@@ -93,16 +93,13 @@ func (m *Measurement) gapText() string {
 	return fmt.Sprintf("%.1f%%", 100**m.Gap)
 }
 
-// halfWidthText prints the half width of the confidence interval of the median, as benchstat does.
+// halfWidthText prints the half width of the confidence interval of the median.
 func (s *Spread) halfWidthText() string {
 	half := s.halfWidth()
-	switch {
-	case half != nil:
-		return fmt.Sprintf("%.0f%%", 100**half)
-	case s.Median == nil || *s.Median == 0:
+	if half == nil {
 		return "-"
 	}
-	return "∞"
+	return fmt.Sprintf("%.0f%%", 100**half)
 }
 
 // changeText prints the difference from the base. It prints "~" if the difference is not significant.

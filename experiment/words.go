@@ -9,7 +9,19 @@ import (
 
 // verdictText returns the verdict of a comparison as text.
 func (c *Comparison) verdictText() string {
-	plans := c.plans()
+	list := c.differencesText(c.plans())
+	if u := c.Verdict.Unreached; len(u) > 0 {
+		list = append(list, "the confidence interval of "+enumerate(u)+" is wider than demanded")
+	}
+	return strings.Join(list, "; ")
+}
+
+// differencesText says which plans are the fastest, and how much slower the others are. If there are too few runs to
+// find a difference, it says so instead.
+func (c *Comparison) differencesText(plans []planTime) []string {
+	if n := c.Verdict.FewestRuns; n != nil {
+		return []string{tooFewText(plans, c.Rows[0].Runs, *n)}
+	}
 	fast := func(p planTime) bool { return slices.Contains(c.Verdict.Fastest, p.name) }
 	fastest := slices.DeleteFunc(slices.Clone(plans), func(p planTime) bool { return !fast(p) })
 	list := []string{fastestText(fastest, len(plans), len(c.Rows))}
@@ -19,11 +31,7 @@ func (c *Comparison) verdictText() string {
 			list = append(list, fmt.Sprintf("%s %s (p %s)", p.title, p.slower(plans[0].ns), belowText(pair.PHolm)))
 		}
 	}
-	list = append(list, c.unresolved(plans)...)
-	if u := c.Verdict.Unreached; len(u) > 0 {
-		list = append(list, "the confidence interval of "+enumerate(u)+" is wider than demanded")
-	}
-	return strings.Join(list, "; ")
+	return append(list, c.unresolved(plans)...)
 }
 
 // planTime is a measured plan.
@@ -66,11 +74,27 @@ func fastestText(fastest []planTime, plans, candidates int) string {
 	case len(fastest) == 1:
 		return first.title + " are fastest: " + timeText(first.ns)
 	}
+	return "fastest, without a significant difference: " + mediansText(fastest)
+}
+
+// mediansText lists plans with their median times.
+func mediansText(plans []planTime) string {
 	var list []string
-	for _, p := range fastest {
+	for _, p := range plans {
 		list = append(list, p.title+" "+timeText(p.ns))
 	}
-	return "fastest, without a significant difference: " + strings.Join(list, ", ")
+	return strings.Join(list, ", ")
+}
+
+// tooFewText says that no difference between plans can be significant with the number of runs. fewest is the least
+// number that suffices.
+func tooFewText(plans []planTime, runs, fewest int) string {
+	are := "runs are"
+	if runs == 1 {
+		are = "run is"
+	}
+	return fmt.Sprintf("%d %s too few to find any difference between these plans: at least %d runs of each are needed; "+
+		"lowest medians: %s", runs, are, fewest, mediansText(plans[:min(len(plans), listedPlans)]))
 }
 
 // slower says how much slower a plan is than the fastest.
@@ -89,8 +113,11 @@ func (p *planTime) slower(least float64) string {
 	}
 }
 
-// listedPairs bounds the pairs in the text of a verdict.
-const listedPairs = 4
+// Bounds of the lists in the text of a verdict.
+const (
+	listedPairs = 4 // pairs without a significant difference
+	listedPlans = 4 // plans with the lowest medians
+)
 
 // unresolved lists the pairs without a significant difference, except pairs of two fastest plans. It also says how many
 // runs would find a difference of 2%.
@@ -115,7 +142,7 @@ func (c *Comparison) unresolved(plans []planTime) []string {
 	case n != nil:
 		list = append(list, fmt.Sprintf("%d runs of each would find a difference of 2%%", *n))
 	case alike:
-		list = append(list, "more runs are needed to find a difference of 2%")
+		list = append(list, "times vary too much to estimate the number of runs that would find a difference of 2%")
 	}
 	return list
 }

@@ -61,8 +61,9 @@ measured. Strategies with equal plans are measured once.
 The last lines are the verdict for each combination: the fastest strategies and how much slower the
 others are. All pairs of plans are tested (Mann-Whitney U test of the medians of turns) with Holm's
 correction; a difference is significant if p < 0.01. For pairs without a significant difference the
-verdict has the number of runs that would find a difference of 2%. Notes warn of disturbances: times
-that vary or drift, and other busy processes (on Linux).
+verdict has the number of runs that would find a difference of 2%. With too few runs for any significant
+difference the verdict has the least number of runs instead. Notes warn of disturbances: times that vary
+or drift, and other busy processes (on Linux).
 
 --until 1% measures until the 95% confidence interval of each median is at most that wide to either
 side, after at least 20 runs. It ends early after --runs runs, or without --runs after 1000 runs or a
@@ -70,7 +71,7 @@ minute.
 
 Columns for each strategy:
   cost      the estimated cost of the plan on one core, and the gap to a proved lower bound
-  median    of the measured times, with its 95% confidence interval (±)
+  median    of the measured times, with its 95% confidence interval (±; - for fewer than 6 runs)
   vs        the difference from the first strategy if significant, else ~; = for an equal plan
   p         the p-value with Holm's correction
   copies    the inserted copies, their bytes, and the bytes that all steps read and write (moved)
