@@ -108,9 +108,9 @@ func TestPackedOtherwiseIsRefused(t *testing.T) {
 	_, err = graph.PackConstant(g.Inputs[0], graph.Packing{})
 	assert.ErrorContains(t, err, "only a constant")
 	_, err = g.Pack(g.Inputs[0], graph.Packing{})
-	assert.ErrorContains(t, err, "a packing needs a form")
+	assert.ErrorContains(t, err, "a packing needs a Form and a Fill function")
 	_, err = g.Pack(nil, graph.Packing{})
-	assert.ErrorContains(t, err, "no value of the graph")
+	assert.ErrorContains(t, err, "the value to pack is not in the graph")
 }
 
 // Weights that come from constants in several steps are folded first and packed then.
