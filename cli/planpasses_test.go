@@ -48,6 +48,12 @@ func TestPlanPasses(t *testing.T) {
 	assert.Contains(t, strings.Join(rows("removed"), "\n"), "tidy")
 	assert.NotContains(t, columns[0], "class=\"added", "the first column has no marks")
 
+	assert.Regexp(t, `<li class="constant" data-mark=""><b data-v="w1">`, columns[0], "unchanged constants can be hidden")
+
+	scoped := write(t, "scoped.json", `{"version": 1, "inputs": [{"name": "onnx::x:0", "dtype": "float32", "shape": [2]}],
+ "nodes": [{"name": "y", "op": "sin", "inputs": ["onnx::x:0"]}], "outputs": ["y"]}`)
+	assert.Contains(t, passesOf(t, scoped), `sin(<b data-v="onnx::x:0">`, "a name with colons is marked as a value")
+
 	path, names := hostile(t)
 	hostilePage := passesOf(t, path)
 	assert.Equal(t, 1, strings.Count(hostilePage, "<script"), names)

@@ -78,6 +78,16 @@ async function drive() {
   await frame();
   check(world.getBoundingClientRect().height <= s.height + 1, "Fit does not show all");
 
+  const box = shown.get(visible.find(v => !v.frame).i), left = box.getBoundingClientRect().left, inside = world.getAttribute("transform");
+  show({ ...seen, x: seen.x + 20 / seen.scale });
+  await frame();
+  check(Math.abs(left - 20 - box.getBoundingClientRect().left) < 1, "a short move does not move the picture");
+  check(world.getAttribute("transform") === inside, "a short move paints the picture again");
+  zoom(1.3);
+  await frame();
+  await new Promise(done => setTimeout(done, 400));
+  check(painted.scale === seen.scale, "the picture is not sharp after a zoom");
+
   dispatchEvent(new Event("beforeprint"));
   check(chunks.every(c => c.g.style.visibility === "") && svg.getAttribute("viewBox").endsWith(all.w + " " + all.h), "the print is not whole");
   dispatchEvent(new Event("afterprint"));

@@ -79,7 +79,8 @@ func (d *Document) callsSection() page.Section {
 		}
 	}
 	return page.Section{Title: "Time of a run", Chart: chart, Data: data,
-		Note: "Medians with their 95% confidence intervals. Results of Run take new memory; RunInto writes existing tensors."}
+		Note: "Medians with their 95% confidence intervals; too few runs have none. Results of Run take new memory; " +
+			"RunInto writes existing tensors."}
 }
 
 // numbered is the number of steps whose points are labelled with a number: the row in the table of steps.

@@ -36,6 +36,11 @@ func (c *Intervals) draw() string {
 	bottom := float64(top + rowHeight*len(c.Rows))
 	d := &drawing{}
 	d.xAxis(&x, top, bottom)
+	if at, ok := x.coordinate(c.Reference); ok {
+		d.add(`<g class="c1"><line class="guide" stroke-dasharray="5 4" x1="%.1f" x2="%.1f" y1="%d" y2="%.1f"/></g>`, at, at,
+			top-4, bottom)
+		d.add(`<text text-anchor="middle" x="%.1f" y="14">%s</text>`, at, Escape(c.ReferenceName))
+	}
 	for i, r := range c.Rows {
 		y := top + rowHeight*(float64(i)+0.5)
 		d.add(`<text text-anchor="end" x="%.1f" y="%.1f">%s<title>%s</title></text>`, left+6, y+4,
@@ -55,11 +60,6 @@ func (c *Intervals) draw() string {
 			at = max(at, high)
 		}
 		d.add(`<text x="%.1f" y="%.1f">%s</text>`, at+10, y+4, Escape(r.Text))
-	}
-	if at, ok := x.coordinate(c.Reference); ok {
-		d.add(`<g class="c1"><line class="guide" stroke-dasharray="5 4" x1="%.1f" x2="%.1f" y1="%d" y2="%.1f"/></g>`, at, at,
-			top-4, bottom)
-		d.add(`<text text-anchor="middle" x="%.1f" y="14">%s</text>`, at, Escape(c.ReferenceName))
 	}
 	return d.picture(bottom+44, c.Axis.Title)
 }
@@ -110,9 +110,10 @@ func (c *Scatter) draw() string {
 	for _, l := range c.Lines {
 		d.line(&l, &x, &y)
 	}
-	var labelled [][2]float64 // points with a name
 	points := slices.Clone(c.Points)
 	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.Group, b.Group) })
+	var taken [][2]float64 // the points, and the places of names
+	var named []Point      // with the coordinates of the picture
 	for _, p := range points {
 		px, okX := x.coordinate(p.X)
 		py, okY := y.coordinate(p.Y)
@@ -120,18 +121,39 @@ func (c *Scatter) draw() string {
 			continue
 		}
 		d.add(`<g class="c%d"><title>%s</title>%s</g>`, p.Group%len(shapes), Escape(p.Label), shape(p.Group, px, py))
-		if p.Name != "" && !slices.ContainsFunc(labelled, func(q [2]float64) bool {
-			return math.Abs(q[0]-px) < 24 && math.Abs(q[1]-py) < 14 // the texts would overlap
-		}) {
-			labelled = append(labelled, [2]float64{px, py})
-			anchor, labelX := "start", px+8
-			if px > (plotLeft+plotRight)/2 {
-				anchor, labelX = "end", px-8
-			}
-			d.add(`<text text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, labelX, py+4, Escape(p.Name))
+		taken = append(taken, [2]float64{px, py})
+		p.X, p.Y = px, py
+		named = append(named, p)
+	}
+	for _, p := range named {
+		if p.Name != "" {
+			taken = d.name(&p, taken)
 		}
 	}
 	return d.picture(chartHeight+d.legend(c.Groups), c.Y.Title+" by "+c.X.Title)
+}
+
+// name draws the name of a point beside it, unless it would hide one of the taken places, and returns the taken places
+// with those of the name.
+func (d *drawing) name(p *Point, taken [][2]float64) [][2]float64 {
+	width := charWidth * float64(len([]rune(p.Name)))
+	sides := []float64{p.X + 8, p.X - 8 - width}
+	if p.X > (plotLeft+plotRight)/2 {
+		slices.Reverse(sides)
+	}
+	for _, left := range sides {
+		if left+width > chartWidth || slices.ContainsFunc(taken, func(q [2]float64) bool {
+			return q[0] > left-5 && q[0] < left+width+5 && math.Abs(q[1]-p.Y) < 11
+		}) {
+			continue
+		}
+		d.add(`<text x="%.1f" y="%.1f">%s</text>`, left, p.Y+4, Escape(p.Name))
+		for at := 0.0; at <= width; at += charWidth {
+			taken = append(taken, [2]float64{left + at, p.Y})
+		}
+		break
+	}
+	return taken
 }
 
 // line draws a line with its label at the first end.

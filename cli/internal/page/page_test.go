@@ -134,3 +134,18 @@ func TestShorten(t *testing.T) {
 	assert.Equal(t, "abc", shorten("abc", 3))
 	assert.Equal(t, "/l…conv2", shorten("/layer1/layer1.0/conv2", 8)) // the end distinguishes
 }
+
+// A name is on the side of its point where it hides no other point, or nowhere.
+func TestNamesHideNoPoint(t *testing.T) {
+	near := func(names ...string) string {
+		c := &Scatter{}
+		for i, name := range names {
+			c.Points = append(c.Points, Point{X: 500 + 20*float64(i), Y: 1, Name: name})
+		}
+		c.Points = append(c.Points, Point{X: 1000, Y: 1})
+		return c.draw()
+	}
+	assert.Contains(t, near("alone"), ">alone</text>")
+	assert.Contains(t, near("", "right"), ">right</text>")
+	assert.NotContains(t, near("", "hidden", ""), ">hidden</text>")
+}

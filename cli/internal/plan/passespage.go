@@ -22,7 +22,7 @@ type passColumn struct {
 
 // passRow is a line of a graph. Mark and Class show the difference from the graph before the pass.
 type passRow struct {
-	Mark, Class string // such as "+" and "added"; empty for an unchanged line
+	Mark, Class string // such as "+" and "added"; empty and "constant" for an unchanged constant
 	Words       []passWord
 	name, text  string // the name of the value or output, and the line
 }
@@ -70,7 +70,7 @@ func (c *passColumn) write(out *strings.Builder) {
 		page.Escape(c.Pass), doc, page.Escape(c.Summary))
 	for _, r := range c.Rows {
 		class := ""
-		if r.Mark != "" {
+		if r.Class != "" {
 			class = fmt.Sprintf(` class="%s"`, r.Class)
 		}
 		fmt.Fprintf(out, `<li%s data-mark="%s">`, class, r.Mark)
@@ -129,6 +129,14 @@ func passWords(line string, names map[string]bool) []passWord {
 		case end < 0:
 			end = len(line)
 		}
+		for end < len(line)-1 && line[end] == ':' && line[end+1] != ' ' { // names such as onnx::Conv_497 have colons
+			rest := strings.IndexAny(line[end+1:], " (),:")
+			if end++; rest < 0 {
+				end = len(line)
+			} else {
+				end += rest
+			}
+		}
 		add(line[:end], names[line[:end]])
 		line = line[end:]
 	}
@@ -167,6 +175,9 @@ func markedRows(before, rows []passRow, first bool) (marked []passRow, summary s
 		case text != r.text:
 			r.Mark, r.Class = "~", "changed"
 			changed++
+		}
+		if r.Mark == "" && strings.HasSuffix(r.text, " = constant") {
+			r.Class = "constant"
 		}
 		if known && next < len(before) {
 			insertRemoved(r.name)

@@ -53,7 +53,8 @@ function layout(g) {
   });
   const at = sizes.map(([w, h], i) => {
     const [top, bottom] = bands[d.ranks[i]];
-    return [across(d.at[i][0] + d.sizes[i][0] / 2) - w / 2, (top + bottom - h) / 2];
+    const start = d.lines.length ? (top + bottom - h) / 2 : top; // two plans side by side begin at the same height
+    return [across(d.at[i][0] + d.sizes[i][0] / 2) - w / 2, start];
   });
   g.now = { w: across(d.w), h: y + margin, sizes, at, bands, across };
   return g.now;

@@ -97,28 +97,52 @@ function show(v) {
   pending = true;
   requestAnimationFrame(() => { pending = false; paint(); });
 }
+// The picture is painted with a border around the stage, and moves and grows as a layer until the stage leaves what is
+// painted. After a zoom it is painted again, so that it is sharp.
+const border = 1 / 4; // of the size of the stage, on each side; view.html has the same
+let painted = null, sharpen = 0; // the view that is painted
+function layer() { // returns the transform of the layer, or "" if the layer does not cover the stage
+  if (!painted) return "";
+  const ratio = seen.scale / painted.scale, x = (painted.x - seen.x) * seen.scale, y = (painted.y - seen.y) * seen.scale;
+  const covers = (at, length) => at <= ratio * border * length && at + ratio * (1 + border) * length >= length;
+  if (ratio > 2 || !covers(x, room.width) || !covers(y, room.height)) return "";
+  const dense = devicePixelRatio || 1, whole = at => ratio === 1 ? Math.round(at * dense) / dense : at;
+  return "translate(" + whole(x) + "px, " + whole(y) + "px) scale(" + ratio + ")";
+}
+function repaint() {
+  if (printed) return;
+  painted = seen;
+  world.setAttribute("transform", "translate(" + room.width * border + " " + room.height * border + ") scale(" + seen.scale +
+    ") translate(" + -seen.x + " " + -seen.y + ")");
+  svg.classList.toggle("far", seen.scale < .3);
+  svg.style.transform = layer();
+  cull();
+}
 function paint() {
   if (printed) return;
-  world.setAttribute("transform", "scale(" + seen.scale + ") translate(" + -seen.x + " " + -seen.y + ")");
-  svg.classList.toggle("far", seen.scale < .3);
-  cull();
+  const moved = layer();
+  clearTimeout(sharpen);
+  if (moved) svg.style.transform = moved; else repaint();
+  if (seen.scale !== painted.scale) sharpen = setTimeout(repaint, 150);
   const x = Math.max(0, seen.x), y = Math.max(0, seen.y), frame = by("map").lastElementChild.style;
   frame.transform = "translate(" + (x * mapScale + mapLeft) + "px, " + y * mapScale + "px)";
   frame.width = (Math.min(all.w, seen.x + room.width / seen.scale) - x) * mapScale + "px";
   frame.height = (Math.min(all.h, seen.y + room.height / seen.scale) - y) * mapScale + "px";
 }
 function cull() {
-  if (printed) return;
-  const u = seen.x + room.width / seen.scale, v = seen.y + room.height / seen.scale;
+  if (printed || !painted) return;
+  const w = room.width / painted.scale, h = room.height / painted.scale;
+  const left = painted.x - border * w, top = painted.y - border * h;
+  const right = painted.x + (1 + border) * w, bottom = painted.y + (1 + border) * h;
   for (const c of chunks) {
-    const hidden = c.x > u || c.y > v || c.u < seen.x || c.v < seen.y;
+    const hidden = c.x > right || c.y > bottom || c.u < left || c.v < top;
     if (hidden !== c.hidden) { c.hidden = hidden; c.g.style.visibility = hidden ? "hidden" : ""; }
   }
 }
 const centred = (x, y, scale) => show({ x: x - room.width / scale / 2, y: y - room.height / scale / 2, scale });
 function fit() { centred(all.w / 2, all.h / 2, Math.min(1.5, room.width / all.w, room.height / all.h)); }
 function start() { // the first boxes, so that they can be read
-  const scale = Math.min(1, Math.max(.55, Math.min(room.width / all.w, Math.max(room.height / all.h, .7))));
+  const scale = Math.min(1, Math.max(.55, Math.min(room.width / all.w, Math.max(room.height / all.h, .9))));
   const first = visible[0] || { x: all.w / 2, y: all.h / 2, w: 0, h: 0 };
   const along = (total, seen, at) => total <= seen ? total / 2 : at;
   if (data.horizontal) centred(Math.min(all.w / 2, room.width / scale / 2), along(all.h, room.height / scale, first.y + first.h / 2), scale);
@@ -251,7 +275,12 @@ function table(panel, list, last, name = "steps") {
 const cost = b => (b.facts.find(f => f.name === "cost") || { text: "" }).text;
 function lists(panel, boxes) {
   const marked = boxes.filter(i => data.boxes[i].marks);
-  if (marked.length) { make("h3", "Differences", panel); table(panel, marked.slice(0, 40), b => b.marks[0], "steps wide"); }
+  const different = marked.filter(i => !(data.boxes[i].peer < i && boxes.includes(data.boxes[i].peer)));
+  if (different.length) {
+    make("h3", "Differences", panel);
+    table(panel, different.slice(0, 40), b => b.marks.join("; "), "steps wide");
+    if (different.length > 40) make("div", "and " + (different.length - 40) + " more", panel);
+  }
   const copies = boxes.filter(i => data.boxes[i].kind === "copy");
   if (copies.length) { make("h3", "Inserted copies", panel); table(panel, copies, cost); }
   const dear = boxes.filter(i => data.boxes[i].share > 0).sort((a, b) => data.boxes[b].share - data.boxes[a].share).slice(0, 12);
@@ -265,10 +294,22 @@ function legend(panel) {
     row.append(s, l.name + " (" + l.count + ")");
   }
 }
+function boxLegend(panel) { // explains the signs that the picture has
+  const some = holds => data.boxes.some(holds), kind = k => some(b => b.kind === k);
+  const signs = [[data.legend.length, "Stripe on the left: the layout of the result."],
+    [some(b => b.share > 0), "Bar: the estimated cost; the longest bar is the most expensive step of the plan" +
+      (some(b => b.svg.includes("measured")) ? ", or the longest measured time, in orange" : "") + ". Percentages are of the whole plan."],
+    [kind("view"), "Dotted border: a view of its operand, without work."],
+    [kind("copy"), "Dashed red border: an inserted copy."], [data.groups.length > 1, "Stack: a folded group of boxes."],
+    [some(b => b.marks), "Black corner and \u2260: differs from the other plan."]].filter(s => s[0]);
+  if (signs.length) make("h3", "Boxes", panel);
+  for (const s of signs) make("div", s[1], panel);
+}
 function overview(panel) {
   make("h2", data.title, panel);
   for (const r of data.remarks) make("div", r, panel);
   if (data.legend.length) legend(panel);
+  boxLegend(panel);
   lists(panel, data.boxes.map((_, i) => i));
   make("h3", "Navigation", panel);
   make("div", "Drag to move, turn the wheel to zoom. Click a group to open it, and the label of its frame to fold it; click a " +
@@ -362,6 +403,7 @@ addEventListener("keydown", e => {
 new ResizeObserver(() => {
   const x = seen.x + room.width / seen.scale / 2, y = seen.y + room.height / seen.scale / 2, first = !room.width;
   room = size();
+  painted = null;
   drawMap();
   if (first) start(); else centred(x, y, seen.scale);
 }).observe(stage);
@@ -376,12 +418,14 @@ addEventListener("beforeprint", () => {
   make("h2", data.title, sheet);
   for (const r of data.remarks) make("div", r, sheet);
   if (data.legend.length) legend(sheet);
+  boxLegend(sheet);
   for (const c of chunks) { c.hidden = false; c.g.style.visibility = ""; }
   svg.classList.remove("far", "chosen");
+  clearTimeout(sharpen);
   world.setAttribute("transform", "");
   svg.setAttribute("viewBox", "0 0 " + all.w + " " + all.h);
   svg.style.width = all.w + "px"; svg.style.height = all.h + "px";
-  const w = Math.max(760, all.w + 60), h = all.h + 200 + 24 * (data.remarks.length + data.legend.length);
+  const w = Math.max(760, all.w + 60), h = all.h + 400 + 24 * (data.remarks.length + data.legend.length);
   const shrink = Math.min(1, 14000 / w, 14000 / h); // readers of PDF stop at 200 inches
   svg.style.width = all.w * shrink + "px"; svg.style.height = all.h * shrink + "px";
   paper.textContent = "@page { margin: 0; size: " + Math.ceil(Math.max(760, w * shrink)) + "px " + Math.ceil(h * shrink + 100) + "px }";
@@ -391,6 +435,7 @@ addEventListener("afterprint", () => {
   paper.textContent = "";
   theme(printed);
   printed = "";
+  painted = null;
   paint();
   mark();
 });
