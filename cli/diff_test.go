@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,26 @@ func TestDiff(t *testing.T) {
 		"; `conv1` is pinned to (N,C,H,W); ", "Steps that differ\n", "estimated cost"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// TestDiffSummary wants the differences in the first sentence.
+func TestDiffSummary(t *testing.T) {
+	path := models + "/residual.json"
+	for args, want := range map[string]string{
+		"--strategies propagate,optimal": `^optimal costs \S+s \(\d+\.\d%\) less than propagate: 1 value has another ` +
+			`layout, 0 steps have other implementations, 1 step differs in its cost alone, 1 copy fewer\n\ntotal `,
+		"--strategies optimal,propagate":     `^propagate costs \S+s \(\d+\.\d%\) more than optimal: `,
+		"--no-fusion --pin conv1=contiguous": `^optimal pinned costs \S+s \(\d+\.\d%\) more than optimal: .* 1 copy more\n`,
+		"--slack 50%":                        `^.*optimal.*\n\ntotal +optimal +optimal --slack 50% `,
+		"--dim N=1 --dim N=16": `^N=16 costs \S+s \(\d+\.\d%\) more than N=1: 0 values have other layouts, 2 steps have other ` +
+			`implementations, 0 copies more\n`,
+	} {
+		out := succeed(t, append([]string{"diff", path}, strings.Fields(args)...)...)
+		first, rest, _ := strings.Cut(out, "\n\n")
+		if got := strings.ReplaceAll(first, "\n", " ") + "\n\n" + rest; !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("%s: got\n%s", args, got)
 		}
 	}
 }

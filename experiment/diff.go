@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -84,7 +85,8 @@ const (
 func StepDifferences() []string { return []string{diffImpl, diffCost, diffCopy, diffGroup, diffOnly} }
 
 // Diff compares the plans of two programs, of one graph or of two versions of it. The costs of each program are
-// computed with its own profile. Diff fails if a program was not made by Compile. It also fails if shapes depend on
+// computed with its own profile. A lower bound that one plan proves is given to both plans if the graphs, sizes, pins,
+// options and prices are equal. Diff fails if a program was not made by Compile. It also fails if shapes depend on
 // data, because there is then no plan of the whole graph.
 func Diff(a, b *graphrun.Program) (*Difference, error) { return diff(a, b, false) }
 
@@ -122,6 +124,7 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 			d.NodesSecond = append(d.NodesSecond, n.Name)
 		}
 	}
+	shareBound(&d.First, &d.Second, a, b)
 	d.DeltaNS = d.Second.CostNS - d.First.CostNS
 	d.Same = len(d.Values)+len(d.OnlyFirst)+len(d.OnlySecond)+len(d.Steps)+len(d.NodesFirst)+len(d.NodesSecond) == 0
 	return d, nil
@@ -207,6 +210,18 @@ func (s *side) copyKey(n *graph.Node) string {
 
 func (s *side) totals() Totals {
 	return Totals{Strategy: s.report.Strategy, BoundNS: s.report.LowerBoundNS, Costs: s.report.Costs()}
+}
+
+// shareBound copies the lower bound of one plan to the other, if both choose layouts for the same problem.
+func shareBound(first, second *Totals, a, b *graphrun.Program) {
+	if (first.BoundNS == nil) == (second.BoundNS == nil) {
+		return
+	}
+	x, y := identityOf((*program.Program)(a), a.Report()), identityOf((*program.Program)(b), b.Report())
+	if x.sameProblem(context.Background(), &y) {
+		first.BoundNS = cmp.Or(first.BoundNS, second.BoundNS)
+		second.BoundNS = first.BoundNS
+	}
 }
 
 // copiesOnlyHere lists the copies that the other plan does not have.

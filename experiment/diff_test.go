@@ -245,3 +245,35 @@ func TestDiffOfShiftedGroups(t *testing.T) {
 	assert.Len(t, d.NodesSecond, 3)
 	assert.InDelta(t, d.DeltaNS, d.Steps[0].DeltaNS, 1e-6)
 }
+
+// The bound that one plan proves holds for every plan of the same problem. With pins it is another problem.
+func TestDiffSharesBounds(t *testing.T) {
+	g, _ := image(t)
+	again, _ := image(t)
+	proved := compiledBy(t, g, graphrun.Options{})
+	require.NotNil(t, proved.Report().LowerBoundNS)
+	pins := map[string]graph.Pin{"conv": {Format: tensor.Contiguous}}
+	for _, c := range []struct {
+		g      *graph.Graph
+		o      graphrun.Options
+		shared bool
+	}{
+		{g, graphrun.Options{Strategy: graphrun.Propagate}, true},
+		{again, graphrun.Options{Strategy: graphrun.Propagate}, true},
+		{g, graphrun.Options{Strategy: graphrun.Propagate, Pins: pins}, false},
+	} {
+		other := compiledBy(t, c.g, c.o)
+		forward, err := experiment.Diff(proved, other)
+		require.NoError(t, err)
+		backward, err := experiment.Diff(other, proved)
+		require.NoError(t, err)
+		for _, bound := range []*float64{forward.Second.BoundNS, backward.First.BoundNS} {
+			if c.shared {
+				require.NotNil(t, bound)
+				assert.Equal(t, *proved.Report().LowerBoundNS, *bound)
+			} else {
+				assert.Nil(t, bound)
+			}
+		}
+	}
+}

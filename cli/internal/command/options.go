@@ -74,6 +74,9 @@ func (s *Slack) Check(cmd *cobra.Command, strategies ...string) error {
 	return nil
 }
 
+// String returns the value of the flag, such as 0.5%.
+func (s *Slack) String() string { return s.text }
+
 // Option returns the value of graphrun.Options.Slack.
 func (s *Slack) Option() float64 { return s.share }
 

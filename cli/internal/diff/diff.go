@@ -45,8 +45,8 @@ func Command(ext *command.Extensions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff FILE [FILE2]",
 		Short: "Show the differences of two plans and their costs",
-		Long: `Plans a graph in two ways, or two versions of a graph, and shows the differences of the second plan: values
-with other layouts, copies of one plan only with their reasons, steps with other implementations, groups or
+		Long: `Plans a graph in two ways, or two versions of a graph, and shows the differences of the second plan: a
+summary, values with other layouts, copies of one plan only with their reasons, steps with other implementations, groups or
 costs (the greatest difference in cost first), and the totals of both plans.
 
 The plans use the two strategies of --strategies. --pin and --slack apply to the second plan only, so that with
@@ -173,7 +173,9 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 		if f.json {
 			document.Write(out, &r)
 		} else {
-			writeDifference(out, term.Output(cmd), &r, len(f.pins) > 0)
+			first, second := f.planNames(&r)
+			fmt.Fprintf(out, "%s\n\n", format.Wrap(r.summary(first, second), term.Output(cmd).ProseWidth()))
+			writeDifference(out, term.Output(cmd), &r, first, second)
 		}
 		return out.Flush()
 	})
@@ -241,26 +243,30 @@ func (f *flags) program(j *progress.Job, path, strategy string, i int) (g *graph
 	return g, p, nil
 }
 
-// writeDifference prints the differences as text.
-func writeDifference(w io.Writer, show term.Display, r *Document, pinned bool) {
-	first, second := r.First.Strategy, r.Second.Strategy
+// planNames returns the names of the plans: their strategies, with what distinguishes plans of one strategy.
+func (f *flags) planNames(r *Document) (first, second string) {
+	first, second = r.First.Strategy, r.Second.Strategy
 	if r.Files[0] != r.Files[1] {
 		first, second = r.Files[0]+" "+first, r.Files[1]+" "+second
 	}
-	switch {
-	case r.Sizes != nil:
-		for i, name := range []*string{&first, &second} {
-			*name = format.Sizes(r.Sizes[i])
-			if r.First.Strategy != r.Second.Strategy {
-				*name = []string{r.First.Strategy, r.Second.Strategy}[i] + " " + *name
-			}
+	if r.Sizes != nil { // pins and slack are of both plans
+		sizes := [2]string{format.Sizes(r.Sizes[0]), format.Sizes(r.Sizes[1])}
+		if first != second {
+			return first + " " + sizes[0], second + " " + sizes[1]
 		}
-	case pinned:
+		return sizes[0], sizes[1]
+	}
+	if len(f.pins) > 0 {
 		second += " pinned"
 	}
-	if r.Same {
-		fmt.Fprintf(w, "the plans are the same: %s and %s choose the same layouts and steps\n", first, second)
+	if f.slack.Option() > 0 {
+		second += " --slack " + f.slack.String()
 	}
+	return first, second
+}
+
+// writeDifference prints the differences as text. first and second are the names of the plans.
+func writeDifference(w io.Writer, show term.Display, r *Document, first, second string) {
 	writeTotals(w, show, r, first, second)
 	term.WriteList(w, show, "Values with different layouts", r.Values,
 		[]term.Column{term.NameCol("value"), term.ListCol(first),

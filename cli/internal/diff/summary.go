@@ -1,0 +1,55 @@
+package diff
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/graphrun/graphrun/cli/internal/format"
+)
+
+// summary returns the differences in a sentence. first and second are the names of the plans.
+func (r *Document) summary(first, second string) string {
+	if r.Same {
+		return fmt.Sprintf("the plans are the same: %s and %s choose the same layouts and steps", first, second)
+	}
+	kinds := map[string]int{}
+	for _, s := range r.Steps {
+		kinds[s.What]++
+	}
+	list := []string{format.CountIrregular(len(r.Values), "value has another layout", "values have other layouts"),
+		format.CountIrregular(kinds["implementation"], "step has another implementation",
+			"steps have other implementations")}
+	for _, part := range []struct {
+		n         int
+		one, many string
+	}{
+		{kinds["grouping"], "group of nodes is fused differently", "groups of nodes are fused differently"},
+		{kinds["nodes"], "step is in one graph only", "steps are in one graph only"},
+		{kinds["layout"], "step differs in its cost alone", "steps differ in their cost alone"},
+	} {
+		if part.n > 0 {
+			list = append(list, format.CountIrregular(part.n, part.one, part.many))
+		}
+	}
+	change := "more"
+	n := r.Second.Copies - r.First.Copies
+	if n < 0 {
+		n, change = -n, "fewer"
+	}
+	list = append(list, format.CountIrregular(n, "copy", "copies")+" "+change)
+	return fmt.Sprintf("%s costs %s: %s", second, r.costText(first), strings.Join(list, ", "))
+}
+
+// costText compares the cost of the second plan with that of the first.
+func (r *Document) costText(first string) string {
+	a, b := r.First.CostNS, r.Second.CostNS
+	switch {
+	case a == b:
+		return "as much as " + first
+	case b < a:
+		return fmt.Sprintf("%s (%s) less than %s", format.Nanoseconds(a-b), format.Percent(1-b/a), first)
+	case a == 0:
+		return fmt.Sprintf("%s more than %s", format.Nanoseconds(b), first)
+	}
+	return fmt.Sprintf("%s (%s) more than %s", format.Nanoseconds(b-a), format.Percent(b/a-1), first)
+}
