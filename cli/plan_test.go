@@ -162,6 +162,10 @@ func TestPlanShowsThePasses(t *testing.T) {
 	if i < 0 || doc.Passes[i].Did != "1 node folded into 16 bytes of constants" || doc.Passes[i].Nodes != 1 {
 		t.Errorf("passes %+v", doc.Passes)
 	}
+	i = slices.IndexFunc(doc.Passes, func(p report.Pass) bool { return p.Pass == "layout" })
+	if i < 0 || doc.Passes[i].Did != "1 layout and 1 implementation chosen, 0 copies inserted" {
+		t.Errorf("passes %+v", doc.Passes)
+	}
 	if len(doc.Steps) != 1 || doc.CostNS != doc.Steps[0].CostNS {
 		t.Errorf("the plan costs %v, its steps are %+v", doc.CostNS, doc.Steps)
 	}

@@ -43,4 +43,5 @@ func ExampleAfter() {
 	// Output:
 	// decompose: 1 node decomposed
 	// count: 1 of 2 nodes compute
+	// layout: 1 layout and 1 implementation chosen, 0 copies inserted
 }

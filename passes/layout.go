@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -17,12 +18,8 @@ func layOut(p *Plan) error {
 	if err := cancelPermutes(p); err != nil {
 		return err
 	}
-	before := len(p.Graph.Nodes)
 	if err := chooseLayouts(p); err != nil {
 		return err
-	}
-	if n := len(p.Graph.Nodes) - before; n > 0 {
-		p.Note("%s", counted(n, "copy inserted", "copies inserted"))
 	}
 	if err := elideCopies(p); err != nil {
 		return err
@@ -166,7 +163,34 @@ func (l *layouter) apply(a *layout.Assignment) error {
 		outputs = append(outputs, o)
 	}
 	l.g.Outputs, l.g.Nodes = outputs, l.nodes
+	l.note()
 	return nil
+}
+
+// note notes how many layouts and implementations were chosen, and how many copies were inserted, constants aside.
+func (l *layouter) note() {
+	layouts, impls, copies := 0, 0, 0
+	for _, n := range l.g.Nodes {
+		if n.Impl == nil {
+			continue
+		}
+		impls++
+		for _, v := range n.Out {
+			if v.Alias == nil {
+				layouts++
+			}
+		}
+	}
+	for c, v := range l.insertedCopies {
+		if !c.Bare && c.Value.Const == nil && v.Alias == nil {
+			copies++
+		}
+	}
+	if impls > 0 {
+		l.plan.Note("%s and %s chosen, %s", cmp.Or(counted(layouts, "layout", "layouts"), "0 layouts"),
+			counted(impls, "implementation", "implementations"), cmp.Or(counted(copies, "copy inserted", "copies inserted"),
+				"0 copies inserted"))
+	}
 }
 
 // applyChoice applies the choice for one node.
