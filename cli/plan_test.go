@@ -48,6 +48,8 @@ type planJSON struct {
 	Fewest    *report.FewestCopies     `json:"fewest_copies"`
 	Advice    *experiment.Advice       `json:"advice"`
 	Best      []experiment.Choice      `json:"best"`
+	TimedOut  bool                     `json:"best_timed_out"`
+	Wanted    int                      `json:"best_wanted"`
 	Sensitive *layout.Sensitivity      `json:"sensitivity"`
 	Measured  *plan.MeasuredPlan       `json:"measured"`
 	Classes   []inspect.Specialization `json:"classes"`

@@ -92,7 +92,8 @@ func TestPlanStudies(t *testing.T) {
 	out := succeed(t, append(flags, "--json")...)
 	valid(t, "plan", out)
 	doc := decode[planJSON](t, out)
-	if len(doc.Best) != 4 || doc.Best[0].MoreNS != 0 || doc.Best[0].CostNS != doc.CostNS || doc.Best[1].MoreNS < 0 {
+	if len(doc.Best) != 4 || doc.TimedOut || doc.Wanted != 4 ||
+		doc.Best[0].MoreNS != 0 || doc.Best[0].CostNS != doc.CostNS || doc.Best[1].MoreNS < 0 {
 		t.Errorf("%+v", doc.Best)
 	}
 	if doc.Sensitive == nil || doc.Sensitive.CopiedBytes == 0 {

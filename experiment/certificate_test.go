@@ -21,7 +21,7 @@ type second struct{ limit time.Duration }
 
 func (s *second) Solve(p *wcsp.Problem, o wcsp.Options) (*wcsp.Solution, error) {
 	s.limit = o.TimeLimit
-	list, err := wcsp.KBest(p, 2, wcsp.Options{TimeLimit: -1}, nil)
+	list, _, err := wcsp.KBest(p, 2, wcsp.Options{TimeLimit: -1}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -57,22 +57,22 @@ type rankedStrategy struct {
 func (c rankedStrategy) Name() string { return fmt.Sprintf("optimal plan %d", c.rank) }
 
 // Best returns the k cheapest plans that differ in implementations or copies, the cheapest first: see
-// [layout.Model.Best].
-func Best(p *graphrun.Program, k int) ([]Choice, error) {
+// [layout.Model.Best]. timedOut reports that the list is shorter because the time limit ended the search.
+func Best(p *graphrun.Program, k int) (choices []Choice, timedOut bool, err error) {
 	m, err := (*program.Program)(p).Model()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	list, err := m.Best(k)
+	list, timedOut, err := m.Best(k)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	choices := make([]Choice, len(list))
+	choices = make([]Choice, len(list))
 	for i, o := range list {
 		choices[i] = Choice{float64(o.PS) / 1000, float64(o.PS-list[0].PS) / 1000, o.Since(list[0]), i + 1,
 			&wcsp.Solution{Version: wcsp.Version, Labels: o.Labels}}
 	}
-	return choices, nil
+	return choices, timedOut, nil
 }
 
 // Sensitivity returns the factors on the price of copies at which another plan becomes the cheapest.

@@ -79,7 +79,7 @@ func TestOutcomes(t *testing.T) {
 			o, err := m.Outcome(best.Labels)
 			require.NoError(t, err, "seed %d", seed)
 			require.Equal(t, best.Cost, o.PS, "seed %d", seed)
-			list, err := m.Best(6)
+			list, _, err := m.Best(6)
 			require.NoError(t, err, "seed %d", seed)
 			require.Equal(t, o.PS, list[0].PS, "seed %d", seed)
 			for i := 1; i < len(list); i++ {

@@ -57,7 +57,7 @@ func TestBestPlans(t *testing.T) {
 				costs = append(costs, cost)
 			}
 			slices.Sort(costs)
-			list, err := m.Best(12)
+			list, _, err := m.Best(12)
 			require.NoError(t, err)
 			seen := map[string]bool{}
 			for i, o := range list {
@@ -90,7 +90,7 @@ func TestBestPlansCopyBeforeViews(t *testing.T) {
 	require.NoError(t, g.Infer())
 	copied := 0
 	s := &asking{look: func(_ *layout.Problem, a *layout.Assignment) {
-		list, err := a.Model.Best(12)
+		list, _, err := a.Model.Best(12)
 		require.NoError(t, err)
 		for i, o := range list {
 			for _, c := range o.Copies {

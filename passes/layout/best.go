@@ -12,17 +12,17 @@ import (
 // Best returns the outcomes of the k cheapest distinct plans, cheapest first. Plans are distinct if they differ in
 // implementations, layouts of results, or copies. Assignments count as one plan if they differ only in unread layouts,
 // in the loop order of a node, or in copying before instead of after a view. The list is shorter if there are fewer
-// plans or if time runs out.
+// plans, or if time runs out, which timedOut reports.
 //
 // If very many assignments have the same outcome, [wcsp.KBest] finds fewer than k plans. Best then adds the cheapest
 // plan for each combination of implementations and layouts of results. Plans that differ only in copies are then
 // missing.
-func (m *Model) Best(k int) ([]*Outcome, error) {
+func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 	if err := m.check(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if k < 1 {
-		return nil, fmt.Errorf("the number of plans is %d; want at least 1", k)
+		return nil, false, fmt.Errorf("the number of plans is %d; want at least 1", k)
 	}
 	outcomes := map[string]*Outcome{} // by labels: a cache, because each outcome is compared with all others
 	var failed error
@@ -37,15 +37,16 @@ func (m *Model) Best(k int) ([]*Outcome, error) {
 	}
 	same := func(a, b []int) bool { return outcomeOf(a).samePlan(outcomeOf(b)) }
 	options := m.Problem.options()
-	list, err := wcsp.KBest(m.withoutDominated(), k, options, same)
+	list, timedOut, err := wcsp.KBest(m.withoutDominated(), k, options, same)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if len(list) < k {
-		more, err := wcsp.Classes(m.WCSP, k, options, m.computedClasses())
+		more, limited, err := wcsp.Classes(m.WCSP, k, options, m.computedClasses())
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
+		timedOut = timedOut || limited
 		for _, s := range more {
 			if !slices.ContainsFunc(list, func(o *wcsp.Solution) bool { return same(o.Labels, s.Labels) }) {
 				list = append(list, s)
@@ -55,15 +56,15 @@ func (m *Model) Best(k int) ([]*Outcome, error) {
 	out := make([]*Outcome, 0, len(list))
 	for _, s := range list {
 		if !s.Optimal() && len(out) == 0 {
-			return nil, errors.New("the problem is too large to be solved exactly: its cheapest plans are unknown")
+			return nil, false, errors.New("the problem is too large to be solved exactly: its cheapest plans are unknown")
 		}
 		out = append(out, outcomeOf(s.Labels))
 	}
 	if failed != nil {
-		return nil, failed
+		return nil, false, failed
 	}
 	slices.SortStableFunc(out, func(a, b *Outcome) int { return cmp.Compare(a.PS, b.PS) })
-	return out[:min(k, len(out))], nil
+	return out[:min(k, len(out))], timedOut && len(out) < k, nil
 }
 
 // computedClasses returns, by variable and label, the class of each label of a node. Labels that give equal [Computed]

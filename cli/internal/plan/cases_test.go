@@ -1,10 +1,13 @@
 package plan
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/inspect"
 )
 
@@ -18,4 +21,20 @@ func TestCaseText(t *testing.T) {
 	} {
 		assert.Equal(t, want, caseText(c))
 	}
+}
+
+// TestBestTimedOut checks the sentence about a search for plans that the time limit ended.
+func TestBestTimedOut(t *testing.T) {
+	const sentence = "the search for further plans ended at the time limit: 1 of 3 found\n"
+	for _, timedOut := range []bool{false, true} {
+		var text bytes.Buffer
+		writeProblemResults(&text, term.Display{}, &Document{Best: make([]experiment.Choice, 1), BestTimedOut: timedOut,
+			BestWanted: 3})
+		assert.Equal(t, timedOut, bytes.Contains(text.Bytes(), []byte(sentence)), text.String())
+	}
+}
+
+func TestCheapestNeed(t *testing.T) {
+	assert.Equal(t, "the cheapest plan needs", cheapestNeed(1))
+	assert.Equal(t, "the 16 cheapest plans need", cheapestNeed(16))
 }

@@ -11,15 +11,17 @@ import (
 // Document is the output of plan: the report of a program and the results of flags.
 type Document struct {
 	report.Plan
-	Measured    *MeasuredPlan            `json:"measured,omitzero" doc:"The result of --measure; the measured time of each step is in steps."`
-	Rejected    []RejectedPlan           `json:"rejected,omitzero" doc:"The plans that --max-memory rejected; the plan of --strategy is first."`
-	Within      *WithinMemory            `json:"within_memory,omitzero" doc:"A comparison of the plan with the other plans that --max-memory admits."`
-	Advice      *experiment.Advice       `json:"advice,omitzero" doc:"Changes of the caller that reduce the cost, for strategy optimal."`
-	Best        []experiment.Choice      `json:"best,omitzero" doc:"The cheapest plans, for --k-best."`
-	Sensitivity *layout.Sensitivity      `json:"sensitivity,omitzero" doc:"The prices of copies at which another plan is the cheapest, for --sensitivity."`
-	Classes     []inspect.Specialization `json:"classes,omitzero" doc:"The plans for symbolic sizes, with the sizes that each plan serves."`
-	ForAll      []inspect.Proof          `json:"for_all,omitzero" doc:"The results of --for-all."`
-	Code        *inspect.StepCode        `json:"code,omitzero" doc:"The code of the step that --code names."`
+	Measured     *MeasuredPlan            `json:"measured,omitzero" doc:"The result of --measure; the measured time of each step is in steps."`
+	Rejected     []RejectedPlan           `json:"rejected,omitzero" doc:"The plans that --max-memory rejected; the plan of --strategy is first."`
+	Within       *WithinMemory            `json:"within_memory,omitzero" doc:"A comparison of the plan with the other plans that --max-memory admits."`
+	Advice       *experiment.Advice       `json:"advice,omitzero" doc:"Changes of the caller that reduce the cost, for strategy optimal."`
+	Best         []experiment.Choice      `json:"best,omitzero" doc:"The cheapest plans, for --k-best."`
+	BestTimedOut bool                     `json:"best_timed_out,omitzero" doc:"Whether the time limit ended the search for the plans of --k-best; left out if false."`
+	BestWanted   int                      `json:"best_wanted,omitzero" doc:"The value of --k-best."`
+	Sensitivity  *layout.Sensitivity      `json:"sensitivity,omitzero" doc:"The prices of copies at which another plan is the cheapest, for --sensitivity."`
+	Classes      []inspect.Specialization `json:"classes,omitzero" doc:"The plans for symbolic sizes, with the sizes that each plan serves."`
+	ForAll       []inspect.Proof          `json:"for_all,omitzero" doc:"The results of --for-all."`
+	Code         *inspect.StepCode        `json:"code,omitzero" doc:"The code of the step that --code names."`
 }
 
 // planDocOf returns the document of a program. The fields of flags are nil.

@@ -142,7 +142,7 @@ const maxTried = 16
 // or when the next plan costs no less than the best program so far. The cost of the last plan is then a lower bound for
 // all plans within the limit. cheapest returns nil if the problem cannot be solved.
 func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMemory, error) {
-	list, err := experiment.Best(p, maxTried)
+	list, _, err := experiment.Best(p, maxTried)
 	if err != nil {
 		return nil, nil // shapes depend on data, or the problem is too large: only strategies give plans
 	}
@@ -184,8 +184,7 @@ func (l *limits) refusal(rejected []RejectedPlan, least *Document,
 	m := least.Memory
 	also := ""
 	if within != nil {
-		also = fmt.Sprintf("; the %s need more, too", format.CountIrregular(within.Tried, "cheapest plan",
-			"cheapest plans"))
+		also = fmt.Sprintf("; %s more, too", cheapestNeed(within.Tried))
 	}
 	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s%s; the plan of %s "+
 		"needs %s for inputs, %s for constants, %s for packed constants, %s for all else", l.memory, strings.Join(needs,
@@ -199,6 +198,14 @@ func (l *limits) refusal(rejected []RejectedPlan, least *Document,
 		text += fmt.Sprintf("\n  %s %q, %s", h.Kind, h.Name, format.Bytes(h.Bytes))
 	}
 	return errors.New(text)
+}
+
+// cheapestNeed returns the subject and the verb of a sentence about the n cheapest plans.
+func cheapestNeed(n int) string {
+	if n == 1 {
+		return "the cheapest plan needs"
+	}
+	return fmt.Sprintf("the %d cheapest plans need", n)
 }
 
 // printRejected prints a note about the plan of --strategy if --max-memory rejected it: its memory, and the difference
@@ -215,9 +222,8 @@ func (l *limits) printRejected(cmd *cobra.Command, r *Document) {
 	if w := r.Within; w != nil && w.Optimal {
 		term.Note(cmd, "it is the cheapest plan within the limit")
 	} else if w != nil {
-		term.Note(cmd, "a plan within the limit costs at least %s: the %d cheapest plans need more",
-			format.Nanoseconds(w.LowerBoundNS),
-			w.Tried)
+		term.Note(cmd, "a plan within the limit costs at least %s: %s more", format.Nanoseconds(w.LowerBoundNS),
+			cheapestNeed(w.Tried))
 	}
 }
 

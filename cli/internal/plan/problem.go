@@ -106,9 +106,10 @@ func (s *problemFlags) addResults(ctx context.Context, p *graphrun.Program, r *D
 		}
 	}
 	if s.best > 0 {
-		if r.Best, err = experiment.Best(p, s.best); err != nil {
+		if r.Best, r.BestTimedOut, err = experiment.Best(p, s.best); err != nil {
 			return fmt.Errorf("--k-best: %w", err)
 		}
+		r.BestWanted = s.best
 	}
 	if s.sensitivity {
 		if r.Sensitivity, err = experiment.Sensitivity(p); err != nil {
@@ -142,6 +143,10 @@ func writeProblemResults(w io.Writer, show term.Display, r *Document) {
 		term.ProseCol("differences")}, func(b experiment.Choice) []any {
 		return []any{format.Nanoseconds(b.CostNS), "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
 	})
+	if r.BestTimedOut {
+		fmt.Fprintf(w, "the search for further plans ended at the time limit: %d of %d found\n", len(r.Best),
+			r.BestWanted)
+	}
 }
 
 func changeText(c layout.Change) string {

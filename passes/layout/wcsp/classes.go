@@ -13,35 +13,35 @@ import (
 // solves the problem again for each part of Lawler's partition over classes. [KBest], in contrast, may examine many
 // equivalent assignments.
 //
-// The list is shorter if there are fewer feasible combinations, if time runs out, or if a part has no solution within
-// MaxNodes and MaxTable. TimeLimit applies to all solutions together (a negative value means no limit). MaxNodes and
+// The list is shorter if there are fewer feasible combinations, or if a part has no solution within the limits, which
+// limited reports. TimeLimit applies to all solutions together (a negative value means no limit). MaxNodes and
 // MaxTable apply to each solution. Proof is ignored. Classes fails if classes do not match the labels, or if the first
 // solution fails.
-func Classes(p *Problem, k int, o Options, classes [][]int) ([]*Solution, error) {
+func Classes(p *Problem, k int, o Options, classes [][]int) (list []*Solution, limited bool, err error) {
 	if p == nil || k < 1 || len(classes) != len(p.Variables) {
-		return nil, fmt.Errorf("wcsp: %d combinations of classes of %d variables: want at least 1, and a list of classes "+
-			"for each variable", k, len(classes))
+		return nil, false, fmt.Errorf("wcsp: %d combinations of classes of %d variables: want at least 1, and a list of "+
+			"classes for each variable", k, len(classes))
 	}
 	for v, list := range classes {
 		if list != nil && len(list) != len(p.Variables[v].Labels) {
-			return nil, fmt.Errorf("wcsp: variable %d has %d labels and %d classes", v, len(p.Variables[v].Labels), len(list))
+			return nil, false, fmt.Errorf("wcsp: variable %d has %d labels and %d classes", v, len(p.Variables[v].Labels),
+				len(list))
 		}
 	}
 	o.Proof = false
 	c := &classLister{problem: p, options: o, classes: classes, deadline: time.Now().Add(o.TimeLimit)}
 	first, err := Exact.Solve(p, o)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := c.boundClasses(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	c.parts = partition{{bound: first.Cost, solved: first, barred: make([][]bool, len(classes))}}
-	var list []*Solution
 	for len(list) < k {
 		s, err := c.next()
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if s == nil {
 			break
@@ -49,7 +49,7 @@ func Classes(p *Problem, k int, o Options, classes [][]int) ([]*Solution, error)
 		s.Bound = first.Bound
 		list = append(list, s)
 	}
-	return list, nil
+	return list, c.limited, nil
 }
 
 // classLister is the state of [Classes]. It divides the assignments that are not listed yet into parts.
@@ -60,7 +60,8 @@ type classLister struct {
 	least    [][]int64 // by variable and label: lower bound for assignments with a label of the same class
 	deadline time.Time
 	parts    partition
-	count    int // number of parts so far
+	count    int  // number of parts so far
+	limited  bool // whether a part had no solution within the limits
 }
 
 // part is the set of all assignments without barred labels. If the part is solved, its bound is the cost of its
@@ -170,6 +171,7 @@ func (c *classLister) next() (*Solution, error) {
 		s, err := c.solve(x.barred)
 		switch {
 		case errors.Is(err, ErrNotFound):
+			c.limited = true
 		case err != nil:
 			return nil, err
 		case s != nil:

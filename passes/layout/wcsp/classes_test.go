@@ -47,7 +47,7 @@ func TestClasses(t *testing.T) {
 		})
 		want := slices.Sorted(maps.Values(best))
 		want = want[:min(6, len(want))]
-		list, err := wcsp.Classes(p, 6, wcsp.Options{TimeLimit: -1, MaxTable: []int{0, 3}[rng.IntN(2)]}, classes)
+		list, _, err := wcsp.Classes(p, 6, wcsp.Options{TimeLimit: -1, MaxTable: []int{0, 3}[rng.IntN(2)]}, classes)
 		var none *wcsp.InfeasibleError
 		if len(want) == 0 && errors.As(err, &none) {
 			continue
@@ -105,7 +105,7 @@ func TestClassesCut(t *testing.T) {
 		}
 		o := wcsp.Options{MaxTable: 1 + rng.IntN(8)}
 		first, failed := wcsp.Exact.Solve(p, o)
-		list, err := wcsp.Classes(p, 6, o, classes)
+		list, _, err := wcsp.Classes(p, 6, o, classes)
 		if failed != nil {
 			if err == nil || err.Error() != failed.Error() {
 				t.Fatalf("problem %d: %v, alone %v", seed, err, failed)
@@ -136,18 +136,18 @@ func TestClassesCut(t *testing.T) {
 
 func TestClassesRefuses(t *testing.T) {
 	p := pictures()
-	if _, err := wcsp.Classes(nil, 1, wcsp.Options{}, nil); err == nil {
+	if _, _, err := wcsp.Classes(nil, 1, wcsp.Options{}, nil); err == nil {
 		t.Error("no problem is solved")
 	}
-	if _, err := wcsp.Classes(p, 0, wcsp.Options{}, make([][]int, len(p.Variables))); err == nil {
+	if _, _, err := wcsp.Classes(p, 0, wcsp.Options{}, make([][]int, len(p.Variables))); err == nil {
 		t.Error("no combinations are listed")
 	}
-	if _, err := wcsp.Classes(p, 1, wcsp.Options{}, nil); err == nil {
+	if _, _, err := wcsp.Classes(p, 1, wcsp.Options{}, nil); err == nil {
 		t.Error("there are no classes")
 	}
 	classes := make([][]int, len(p.Variables))
 	classes[0] = []int{1, 2, 3, 4, 5, 6, 7, 8, 9}
-	if _, err := wcsp.Classes(p, 1, wcsp.Options{}, classes); err == nil {
+	if _, _, err := wcsp.Classes(p, 1, wcsp.Options{}, classes); err == nil {
 		t.Error("there are more classes than labels")
 	}
 }

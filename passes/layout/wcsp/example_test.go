@@ -42,7 +42,7 @@ func ExampleSolver() {
 // What comes next, and what it costs more.
 func ExampleKBest() {
 	p := pictures()
-	list, err := wcsp.KBest(p, 3, wcsp.Options{}, nil)
+	list, _, err := wcsp.KBest(p, 3, wcsp.Options{}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -154,7 +154,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil || len(text) > 1<<14 {
 			return
 		}
-		list, err := wcsp.KBest(p, 2, wcsp.Options{MaxTable: table, TimeLimit: time.Millisecond, Proof: true}, nil)
+		list, _, err := wcsp.KBest(p, 2, wcsp.Options{MaxTable: table, TimeLimit: time.Millisecond, Proof: true}, nil)
 		if err != nil {
 			return
 		}

@@ -18,21 +18,21 @@ const (
 // KBest returns the k cheapest different assignments, cheapest first. Two assignments are the same if they have equal
 // labels, or if the function same, which may be nil, returns true. The list is shorter if there are fewer feasible
 // assignments, if the 32*k cheapest assignments (at most 65536) have been examined, or if the problem exceeds MaxTable
-// and time runs out. All solutions have the lower bound of the first solution. If a proof is requested, only the first
-// solution has a proof.
-func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (_ []*Solution, err error) {
+// and time runs out, which timedOut reports. All solutions have the lower bound of the first solution. If a proof is
+// requested, only the first solution has a proof.
+func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (list []*Solution, timedOut bool, err error) {
 	defer interrupt.Catch(&err)
 	if k < 1 {
-		return nil, fmt.Errorf("wcsp: the number of assignments is %d; want at least 1", k)
+		return nil, false, fmt.Errorf("wcsp: the number of assignments is %d; want at least 1", k)
 	}
 	first, err := Exact.Solve(p, o)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	list := []*Solution{first}
+	list = []*Solution{first}
 	in, err := prepare(o.Context, p)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	l := lister{search: newSearch(o), tries: triesPerResult * min(k, maxTries/triesPerResult)}
 	l.push(&cell{bound: in.constant, open: in.eliminate()})
@@ -47,7 +47,7 @@ func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (_ []*Solut
 			list = append(list, &Solution{Version: Version, Labels: labels, Cost: cost, Bound: first.Bound})
 		}
 	}
-	return list, nil
+	return list, l.timedOut, nil
 }
 
 // lister enumerates assignments in order of cost, by Lawler's partition. After each assignment, the assignments that
@@ -58,6 +58,8 @@ type lister struct {
 	cells cells
 	count int // number of cells so far
 	tries int // remaining number of assignments to list
+
+	timedOut bool
 }
 
 // cell is a set of assignments. An open cell has only a lower bound. A closed cell has the assignments that agree with
@@ -132,6 +134,7 @@ func (l *lister) next() ([]int, int64) {
 			return l.list(c), c.bound
 		}
 		if !l.expand(c) {
+			l.timedOut = true
 			break
 		}
 	}

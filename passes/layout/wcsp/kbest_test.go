@@ -46,7 +46,7 @@ func TestKBest(t *testing.T) {
 		}
 		slices.Sort(costs)
 		o := wcsp.Options{TimeLimit: -1, MaxTable: []int{0, 1, 3, 9}[rng.IntN(4)], Proof: true}
-		list, err := wcsp.KBest(p, 10, o, same)
+		list, _, err := wcsp.KBest(p, 10, o, same)
 		var none *wcsp.InfeasibleError
 		if len(costs) == 0 && errors.As(err, &none) {
 			continue
@@ -80,7 +80,7 @@ func TestKBest(t *testing.T) {
 // TestKBestOfTopology lists many assignments of a problem of a thousand ops.
 func TestKBestOfTopology(t *testing.T) {
 	p := resnet(3)
-	list, err := wcsp.KBest(p, 200, wcsp.Options{}, nil)
+	list, _, err := wcsp.KBest(p, 200, wcsp.Options{}, nil)
 	if err != nil || len(list) != 200 {
 		t.Fatalf("%d assignments, %v", len(list), err)
 	}
@@ -91,11 +91,30 @@ func TestKBestOfTopology(t *testing.T) {
 	}
 }
 
+// TestKBestTimedOut lists plans of a problem that is not solved without a search, and permits no search.
+func TestKBestTimedOut(t *testing.T) {
+	p := colours(rand.New(rand.NewPCG(7, 10)), 12, 60)
+	for i := range p.Factors { // every assignment is feasible
+		for k, c := range p.Factors[i].Costs {
+			p.Factors[i].Costs[k] = min(c, 99)
+		}
+	}
+	limited := wcsp.Options{MaxTable: 1}
+	list, timedOut, err := wcsp.KBest(p, 3, limited, nil)
+	if err != nil || len(list) != 1 || !timedOut {
+		t.Errorf("%d assignments, timed out: %v, %v", len(list), timedOut, err)
+	}
+	limited.TimeLimit = -1
+	if list, timedOut, err := wcsp.KBest(p, 3, limited, nil); err != nil || len(list) != 3 || timedOut {
+		t.Errorf("%d assignments, timed out: %v, %v", len(list), timedOut, err)
+	}
+}
+
 func TestKBestRefuses(t *testing.T) {
-	if _, err := wcsp.KBest(pictures(), 0, wcsp.Options{}, nil); err == nil {
+	if _, _, err := wcsp.KBest(pictures(), 0, wcsp.Options{}, nil); err == nil {
 		t.Error("no assignments are listed")
 	}
-	if _, err := wcsp.KBest(nil, 1, wcsp.Options{}, nil); err == nil {
+	if _, _, err := wcsp.KBest(nil, 1, wcsp.Options{}, nil); err == nil {
 		t.Error("no problem is solved")
 	}
 }
