@@ -46,8 +46,8 @@ func Command(ext *command.Extensions) *cobra.Command {
 		Use:   "diff FILE [FILE2]",
 		Short: "Show the differences of two plans and their costs",
 		Long: `Plans a graph in two ways, or two versions of a graph, and shows the differences of the second plan: a
-summary, values with other layouts, copies of one plan only with their reasons, steps with other implementations, groups or
-costs (the greatest difference in cost first), and the totals of both plans.
+summary, values with other layouts, copies of one plan only with their reasons, steps with other
+implementations, groups or costs (the greatest difference in cost first), and the totals of both plans.
 
 The plans use the two strategies of --strategies. --pin and --slack apply to the second plan only, so that with
 one strategy or none the graph is compared with its pinned form. A second file is planned with the second
