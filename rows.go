@@ -40,7 +40,8 @@ func (f *File) takeRows() error {
 		n := sizes[name]
 		switch {
 		case n < 1:
-			return fmt.Errorf("%s=%d: want 1 row or more", name, n)
+			return fmt.Errorf("%s=%d is a number of rows, because the sizes of the file are numbers: want 1 row or more",
+				name, n)
 		case f.rows == nil:
 			f.rows = &rowCount{name, n, map[string]int{}}
 		case f.rows.count != n:

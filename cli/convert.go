@@ -59,7 +59,7 @@ from fixed sizes are known, and the graph is simpler. OUT and the weights are wr
 		}),
 	}
 	cmd.Flags().StringArrayVar(&dims, "dim", nil,
-		"fix a symbolic dimension of an .onnx model, as in `N=8` (repeatable)")
+		"fix a symbolic dimension of an .onnx model, as in `N=8` (repeatable); "+command.RowsHelp)
 	return cmd
 }
 

@@ -143,10 +143,49 @@ func TestPlanShowsPartsAndPackings(t *testing.T) {
 		t.Errorf("packed %+v, memory %+v", doc.Packed, doc.Memory)
 	}
 	out := succeed(t, "plan", path)
-	for _, want := range []string{"Composite nodes", "t.diagonal, t", "Packed constants", "panels of"} {
+	for _, want := range []string{"Composite nodes", "t.diagonal, t",
+		"\n1 weight packed, 10 KiB; --json lists them\n", "panels of"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+}
+
+// TestPlanReading checks that the text of a plan has the passes and the memory before the steps, one row for the folded
+// nodes of an op, and a line if no change by the caller reduces the cost.
+func TestPlanReading(t *testing.T) {
+	out := succeed(t, "plan", models+"/residual.json", "--dim", "N=1", "--pin", "conv2=contiguous")
+	at := 0
+	for _, want := range []string{"reduces the cost by 0.1% or more (", "\nInserted copies\n", "\nconv2 before its pin ",
+		"`conv2` before its pin (", "\nPasses\n", "\nMemory of a run\n", "\none worker, no inputs ", "\nSteps\n",
+		" weights packed, "} {
+		i := strings.Index(out[at:], want)
+		if i < 0 {
+			t.Fatalf("no %q from %d on in\n%s", want, at, out)
+		}
+		at += i
+	}
+	path := write(t, "folded.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [4]}],
+ "constants": [{"name": "c", "dtype": "float32", "shape": [4], "data": [1, 2, 3, 4]}],
+ "nodes": [{"name": "h", "op": "neg", "inputs": ["c"]}, {"name": "k", "op": "neg", "inputs": ["h"]},
+           {"name": "y", "op": "add", "inputs": ["x", "k"]}], "outputs": ["y"]}`)
+	if out := succeed(t, "plan", path); !strings.Contains(out, "neg  2      32 bytes  h, k ") {
+		t.Error(out)
+	}
+}
+
+// TestPlanOriginals checks that the memory names the weights that only their packed form reads.
+func TestPlanOriginals(t *testing.T) {
+	path := models + "/residual.json"
+	memory := decode[planJSON](t, succeed(t, "plan", "--json", path, "--dim", "N=1")).Memory
+	text := "of the constants are original weights that no run reads"
+	if out := succeed(t, "plan", path, "--dim", "N=1"); strings.Contains(out, text) != (memory.Originals > 0) ||
+		memory.Originals > memory.Constants {
+		t.Errorf("%+v\n%s", memory, out)
+	}
+	exact := decode[planJSON](t, succeed(t, "plan", "--json", path, "--dim", "N=1", "--exact")).Memory
+	if exact.Originals != 0 {
+		t.Errorf("%+v", exact)
 	}
 }
 

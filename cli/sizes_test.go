@@ -108,7 +108,8 @@ const fixedBatch = `{
 func TestRowsOfFixedFile(t *testing.T) {
 	path := write(t, "fixed.json", strings.Replace(fixedBatch, "NODE", `"relu", "inputs": ["flat"]`, 1))
 	for _, args := range []string{"infer --dim N=4", "infer --dim x.0=4", "plan --dim N=4", "run --dim N=4",
-		"bench --dim N=4 --runs 1", "plan --sweep N=1..8", "diff --dim N=1 --dim N=4", "explain y --dim N=4"} {
+		"bench --dim N=4 --runs 1", "plan --sweep N=1..8", "diff --dim N=1 --dim N=4", "diff --dim N=1,4",
+		"explain y --dim N=4"} {
 		words := strings.Fields(args)
 		command := append([]string{words[0], path}, words[1:]...)
 		if out := succeed(t, command...); strings.Contains(out, "[1,6]") {
@@ -125,9 +126,13 @@ func TestRowsOfFixedFile(t *testing.T) {
 	depends := write(t, "depends.json", strings.Replace(fixedBatch, "NODE",
 		`"softmax", "inputs": ["flat"], "attrs": {"dim": 0}`, 1))
 	for args, want := range map[string]string{
-		"infer " + depends + " --dim N=4": `depends.json:6:5: node "y" (softmax): N=4: the rows are not independent`,
-		"infer " + path + " --dim x.7=4":  `no symbolic dimension "x.7"`,
-		"infer " + path + " --dim M=4":    "all its sizes are numbers",
+		"infer " + depends + " --dim N=4":  `depends.json:6:5: node "y" (softmax): N=4: the rows are not independent`,
+		"infer " + path + " --dim x.7=4":   `no symbolic dimension "x.7"`,
+		"infer " + path + " --dim M=4":     "all its sizes are numbers; N is the number of rows, as in --dim N=4",
+		"plan " + path + " --dim N=0":      "N=0 is a number of rows, because the sizes of the file are numbers",
+		"plan " + path + " --dim N=1,64":   "several sizes need a symbolic dimension, and all sizes of the file are numbers",
+		"plan " + path + " --sweep M=1..4": `--sweep M=1..4: ` + path + ` has no symbolic dimension "M"`,
+		"diff " + path + " --dim N=1,4,8":  "--dim gives three sizes of N",
 	} {
 		if r := call(t, strings.Fields(args)...); r.code != exit.CodeWrong || !strings.Contains(r.errors, want) {
 			t.Errorf("%s: exit %d, %q", args, r.code, r.errors)

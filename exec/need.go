@@ -16,6 +16,7 @@ import (
 type Need struct {
 	Inputs    int // inputs
 	Constants int // constants in the graph's layout, including originals that are kept beside their packed form
+	Originals int // the part of Constants that runs do not read: originals that their packed form cannot restore
 	Packed    int // packed constants, and constants of kernels
 	Arena     int // intermediate values and kernel scratch, which share one arena
 	Outputs   int // outputs, which outlive the run
@@ -121,6 +122,7 @@ func Together(programs ...*Program) Need {
 	for _, p := range programs {
 		n := p.need
 		all.Inputs, all.Constants = max(all.Inputs, n.Inputs), max(all.Constants, n.Constants)
+		all.Originals = max(all.Originals, n.Originals)
 		all.Packed, all.Arena = sum(all.Packed, n.Packed), sum(all.Arena, n.Arena)
 		all.Outputs, all.Scratch = sum(all.Outputs, n.Outputs), sum(all.Scratch, n.Scratch)
 		for _, h := range n.Largest {
@@ -242,6 +244,7 @@ func (n *Need) addKept(packed *graph.Value, seen map[*tensor.Storage]bool) {
 	}
 	seen[kept.Storage()] = true
 	n.Constants = sum(n.Constants, kept.Storage().Len())
+	n.Originals = sum(n.Originals, kept.Storage().Len())
 }
 
 // minNeed returns a lower bound on the need, which is known before compilation: inputs, constants, outputs, and the

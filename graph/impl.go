@@ -305,15 +305,19 @@ func (o *Op) Impl(name string) (*Impl, error) {
 			return &o.Impls[i], nil
 		}
 	}
-	names := o.implNames()
+	return nil, o.noImpl(name, o.implNames())
+}
+
+// noImpl returns the error for a name that is no implementation. It lists the given names.
+func (o *Op) noImpl(name string, names []string) error {
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%s has no implementations to choose from", o.Name)
+		return fmt.Errorf("%s has no implementations to choose from", o.Name)
 	}
 	hint := ""
 	if near := suggest.Nearest(name, slices.Values(names)); near != "" {
 		hint = "; did you mean " + near + "?"
 	}
-	return nil, fmt.Errorf("%s has no implementation %q: want one of %s%s", o.Name, name, strings.Join(names, ", "), hint)
+	return fmt.Errorf("%s has no implementation %q: want one of %s%s", o.Name, name, strings.Join(names, ", "), hint)
 }
 
 func (o *Op) implNames() []string {

@@ -197,9 +197,33 @@ func (n *Node) pin(p Pin) error {
 	}
 	n.Pin = old
 	if oldErr := n.Infer(); oldErr != nil {
-		return g.Fail(n, oldErr) // it old rejected before
+		return g.Fail(n, oldErr) // it was rejected before
+	}
+	if p.Impl != "" {
+		if unknown := n.checkImpl(p.Impl); unknown != nil {
+			err = unknown
+		}
 	}
 	return g.Fail(n, err)
+}
+
+// checkImpl returns an error if the node's op has no implementation of this name. The error lists the implementations
+// that support the node's call, or all if none does.
+func (n *Node) checkImpl(name string) error {
+	if _, err := n.Op.Impl(name); err == nil {
+		return nil
+	}
+	var names []string
+	call := n.Call()
+	for i := range n.Op.Impls {
+		if m := &n.Op.Impls[i]; len(m.Walks(call, nil)) > 0 {
+			names = append(names, m.Name)
+		}
+	}
+	if names == nil {
+		names = n.Op.implNames()
+	}
+	return n.Op.noImpl(name, names)
 }
 
 // Pinned demands a memory format: see [Value.PinnedTo].

@@ -95,7 +95,7 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 	case len(n.Out) == 0:
 		return s, "makes nothing"
 	case n.Pin != (graph.Pin{}):
-		return s, "is pinned"
+		return s, "is pinned, which makes it a step of its own"
 	case n.Op.Copies:
 		return s, "is a copy, which a later pass may remove"
 	case n.Out[0].Meta.Numel() == 0:

@@ -53,6 +53,9 @@ func (e *Explainer) Sides(c *Copy) (s Sides) {
 // producer describes the origin of a value's layout.
 func (e *Explainer) producer(v *graph.Value) Producer {
 	s, n := Producer{Name: v.Name}, v.Node
+	if pinned := e.plan.unpinned[v]; pinned != v.Name { // inputs and constants keep their name
+		s.Pinned = pinned
+	}
 	switch {
 	case n == nil && v.Const != nil:
 		s.Kind = constantSide
@@ -198,15 +201,22 @@ func (p Producer) String() string {
 	if p.Padded {
 		in += " (padded)"
 	}
+	who := "`" + p.Name + "`"
+	if p.Pinned != "" {
+		who = "`" + p.Pinned + "` before its pin"
+	}
 	switch p.Kind {
 	case inputSide, constantSide:
-		return fmt.Sprintf("%s `%s` is stored in %s", p.Kind, p.Name, in)
+		return fmt.Sprintf("%s %s is stored in %s", p.Kind, who, in)
 	case pinSide:
-		return fmt.Sprintf("`%s` is pinned to %s", p.Name, in)
+		return fmt.Sprintf("%s is pinned to %s", who, in)
 	case viewSide:
-		return fmt.Sprintf("`%s` views `%s` in %s", p.Name, p.From, in)
+		return fmt.Sprintf("%s views `%s` in %s", who, p.From, in)
 	}
-	text := fmt.Sprintf("%s writes %s", named(p.Name, p.Impl), in)
+	if p.Impl != "" {
+		who += " (" + p.Impl + ")"
+	}
+	text := fmt.Sprintf("%s writes %s", who, in)
 	if p.From != "" {
 		text += fmt.Sprintf(", as its operand `%s` is stored", p.From)
 	}

@@ -29,6 +29,7 @@ type Producer struct {
 	From   string // the value whose layout it views or follows
 	Layout string // see [Explainer]
 	Padded bool   // there are gaps between its rows
+	Pinned string // the pinned value that is a copy of it, if it is the result of a pinned node
 }
 
 // Reader is the side of a copy's reader. Kind is "output", "pin", "viewed" or "node", and empty if nothing

@@ -84,7 +84,8 @@ func TestSides(t *testing.T) {
 			"row-major order; to avoid it, pass `x` in row-major order, or remove the pin",
 			pinnedInput([]int{6, 4}, []int{0, 1}, graph.Pin{Format: tensor.Contiguous})},
 		{"pinned value", "propagate",
-			"`conv.unpinned` (nhwc) writes (N,H,W,C); `conv` is pinned to (W,H,C,N); to avoid it, remove the pin of `conv`",
+			"`conv` before its pin (nhwc) writes (N,H,W,C); `conv` is pinned to (W,H,C,N); " +
+				"to avoid it, remove the pin of `conv`",
 			func(t *testing.T, g *graph.Graph) {
 				conv(t, g, g.InputFormat("x", f32, tensor.ChannelsLast, 2, 4, 6, 6))
 				require.NoError(t, g.Pin("conv", graph.Pin{Impl: "nhwc", Order: order(t, "3,2,1,0")}))

@@ -53,7 +53,7 @@ func TestApart(t *testing.T) {
 			a := op.Mul(x, x).Named("a")
 			require.NoError(t, g.Pin("a", graph.Pin{Impl: "loop"}))
 			return op.Add(a, x).Named("b")
-		}, []passes.Unfused{{"a", "b", "a is pinned"}}},
+		}, []passes.Unfused{{"a", "b", "a is pinned, which makes it a step of its own"}}},
 		{"no expression", func(g *graph.Graph, _ *graph.Value) *graph.Value {
 			k := g.Input("k", tensor.Int64, 3)
 			return op.Add(op.FloorDivide(k, k).Named("a"), k).Named("b")

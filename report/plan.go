@@ -95,6 +95,7 @@ type Producer struct {
 	From   string `json:"from" doc:"The value that it views, or whose layout it follows; else empty."`
 	Layout string `json:"layout" doc:"Its dimensions from the slowest to the fastest, and the strides that a dense value does not have."`
 	Padded bool   `json:"padded" doc:"Whether its elements do not fill a block of memory."`
+	Pinned string `json:"pinned" doc:"The pinned value that is a copy of it, if it is the result of a pinned node before its pin; else empty."`
 }
 
 // Reader is the side of a copy's reader.

@@ -37,6 +37,7 @@ type Work struct {
 type Memory struct {
 	Inputs    int       `json:"inputs" doc:"For the inputs."`
 	Constants int       `json:"constants" doc:"For the constants."`
+	Originals int       `json:"originals" doc:"The part of constants that runs do not read: original weights that cannot be restored from their packed form."`
 	Packed    int       `json:"packed" doc:"For packed constants."`
 	Arena     int       `json:"arena" doc:"For the arena, which intermediate values share."`
 	Outputs   int       `json:"outputs" doc:"For the outputs."`

@@ -25,8 +25,12 @@ while IFS= read -r line; do
     block'```') inside=; echo "$line" ;;
     block'$ '*)
       echo "$line"
-      (cd "$work" && bash -c "${line#\$ }" 2>>"$work/messages") ||
-        { cat "$work/messages" >&2; echo "failed: ${line#\$ }" >&2; exit 1; } ;;
+      command=${line#\$ }
+      (cd "$work" && bash -c "$command" >printed 2>>messages) ||
+        { cat "$work/messages" >&2; echo "failed: $command" >&2; exit 1; }
+      # A command that prints nothing has a stale pattern. Commands that only write a picture print nothing.
+      [ -s "$work/printed" ] || [[ $command == *' view '* ]] || { echo "prints nothing: $command" >&2; exit 1; }
+      cat "$work/printed" ;;
     block*) ;;
     *) echo "$line" ;;
   esac

@@ -210,7 +210,8 @@ func isLoop(d *report.Loop, it graph.Loop) bool {
 }
 
 func memoryOf(n exec.Need) report.Memory {
-	return report.Memory{Inputs: n.Inputs, Constants: n.Constants, Packed: n.Packed, Arena: n.Arena, Outputs: n.Outputs,
+	return report.Memory{Inputs: n.Inputs, Constants: n.Constants, Originals: n.Originals, Packed: n.Packed,
+		Arena: n.Arena, Outputs: n.Outputs,
 		Scratch: n.Scratch, Total: n.Total(),
 		Largest: mapped(n.Largest, func(h exec.Holding) report.Holding {
 			return report.Holding{Kind: h.Kind, Name: h.Name, Bytes: h.Bytes}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -92,15 +93,28 @@ func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds
 			hint = "; it has " + strings.Join(all, ", ")
 		}
 		if len(known) == 0 {
-			hint = ": all its sizes are numbers"
+			hint = fmt.Sprintf(": all its sizes are numbers; N is the number of rows, as in --dim N=%d", dims[name])
 		}
-		return exit.Wrongf("--dim %s=%d: %s has no symbolic dimension %q%s", name, dims[name], path, name, hint)
+		return exit.Wrong(&UnknownDim{name, dims[name], fmt.Sprintf("%s has no symbolic dimension %q%s", path, name, hint)})
 	}
 	return nil
 }
 
+// UnknownDim is the error for a size of a symbol that a file lacks.
+type UnknownDim struct {
+	Name string
+	Size int
+	Why  string // the file, and its symbols
+}
+
+// Error names the flag --dim and the reason.
+func (e *UnknownDim) Error() string { return fmt.Sprintf("--dim %s=%d: %s", e.Name, e.Size, e.Why) }
+
+// RowsHelp is the part of the help of --dim about files without symbols.
+const RowsHelp = "in a file whose sizes are numbers, N is the number of rows, or x.0 the size of dimension 0 of input x"
+
 // DimFlag adds --dim.
 func DimFlag(cmd *cobra.Command, dims *[]string) {
 	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable); "+
-		"in a file whose sizes are numbers, N is the number of rows, or x.0 the size of dimension 0 of input x")
+		RowsHelp)
 }

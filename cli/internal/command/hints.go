@@ -21,7 +21,7 @@ const maxHints = 16
 // HintFlag adds --dim for commands that can plan a graph for several sizes.
 func HintFlag(cmd *cobra.Command, dims *[]string) {
 	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in `N=8`; or, as in N=1,64, sizes "+
-		"to plan for; other sizes use the nearest plan (repeatable)")
+		"to plan for; other sizes use the nearest plan (repeatable); "+RowsHelp)
 }
 
 // SplitHints separates the values of --dim. fixed are the values with one size. hints are the combinations of the sizes
@@ -76,6 +76,10 @@ func NoteUnplanned(cmd *cobra.Command, path string, p *graphrun.Program) {
 func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 	if len(hints) == 0 {
 		return nil
+	}
+	if len(g.Symbols) == 0 {
+		return exit.Wrongf("%s: --dim: several sizes need a symbolic dimension, and all sizes of the file are numbers: give "+
+			"the number of rows, as in --dim N=64; plan --sweep N=1..64, compare and diff take several", path)
 	}
 	if err := checkDims(path, hints[0], g.Symbols); err != nil {
 		return err

@@ -144,7 +144,8 @@ func (f *flags) add(cmd *cobra.Command) {
 	command.CostsFlag(cmd, &f.costs)
 	f.solver.AddFlag(cmd)
 	f.slack.AddFlag(cmd)
-	fl.StringArrayVar(&f.dims, "dim", nil, "sizes of a symbolic dimension, as in `N=1,2,4` (repeatable)")
+	fl.StringArrayVar(&f.dims, "dim", nil, "sizes of a symbolic dimension, as in `N=1,2,4` (repeatable); "+
+		command.RowsHelp)
 }
 
 func (f *flags) check(cmd *cobra.Command) error {

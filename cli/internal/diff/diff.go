@@ -56,7 +56,7 @@ strategy. Without any of these, the strategies are propagate and channels_last.
 Values, copies and steps are matched by content: by the nodes that compute them, by their readers, and by
 name if both graphs have it; never by position.
 
-Two sizes of one symbol (--dim N=1 --dim N=16) compare the plans of one graph for these sizes, with the cost
+Two sizes of one symbol (--dim N=1,16) compare the plans of one graph for these sizes, with the cost
 for each N. Values and nodes are then matched by name, layouts by their order of dimensions, and a step that
 differs in its cost alone is not listed. --pin and --slack apply to both plans.
 
@@ -64,7 +64,7 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 		Example: `  graphrun diff model.json --strategies propagate,channels_last
   graphrun diff model.json --pin conv1=channels_last
   graphrun diff old.onnx new.onnx --strategies channels_last --json
-  graphrun diff model.onnx --dim N=1 --dim N=16`,
+  graphrun diff model.onnx --dim N=1,16`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
 				return command.Misused(cmd, "diff wants one graph file or two, got %s", format.Count(len(args), "argument"))
@@ -85,7 +85,8 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
 	fl.StringArrayVar(&f.dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable); with two sizes of a "+
-		"symbol, the first plan is for the first size, and the second plan for the second")
+		"symbol, the first plan is for the first size, and the second plan for the second; "+
+		command.RowsHelp)
 	command.PinFlag(cmd, &f.pins)
 	f.slack.AddFlag(cmd)
 	return cmd
@@ -186,7 +187,17 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 func (f *flags) splitDims(files int, r *Document) error {
 	indexOf := map[string]int{} // the index of a symbol's value in f.sizes[1]
 	twice := map[string]bool{}
+	var single []string // N=1,16 is N=1 and N=16
 	for _, dim := range f.dims {
+		name, sizes, equals := strings.Cut(dim, "=")
+		if !equals {
+			return exit.Wrongf("--dim %s: want a symbol and its size, as in N=8", dim)
+		}
+		for size := range strings.SplitSeq(sizes, ",") {
+			single = append(single, name+"="+size)
+		}
+	}
+	for _, dim := range single {
 		name, _, _ := strings.Cut(dim, "=")
 		i, again := indexOf[name]
 		switch {

@@ -124,34 +124,39 @@ func (s *problemFlags) addResults(ctx context.Context, p *graphrun.Program, r *D
 
 // writeProblemResults prints advice, sensitivity and the cheapest plans.
 func writeProblemResults(w io.Writer, show term.Display, r *Document) {
-	if r.Advice != nil && len(r.Advice.Hints) > 0 {
-		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Changes by the caller that reduce the cost"))
-		for _, h := range r.Advice.Hints {
-			what := "take " + h.Name + " in " + h.Order
-			if h.Input {
-				what = "pass " + h.Name + " in " + h.Order
-			}
-			fmt.Fprintf(w, "%s: saves %s (%.2g%%)%s\n", format.Printable(what), format.Nanoseconds(h.SavedNS), 100*h.Part,
-				changeText(h.Change))
-		}
-		if more := r.Advice.Possible - r.Advice.Tried; more > 0 {
-			fmt.Fprintf(w, "%s not priced\n", format.CountIrregular(more, "other change was", "other changes were"))
-		}
-	}
+	writeAdvice(w, show, r.Advice)
 	writeSensitivity(w, show, r.Sensitivity)
-	var costs []float64
-	for _, b := range r.Best {
-		costs = append(costs, b.CostNS)
-	}
-	texts, at := format.DistinctNanoseconds(costs), -1
 	term.WriteList(w, show, "Cheapest plans", r.Best, []term.Column{term.WholeCol("cost"), term.WholeCol("more"),
 		term.ProseCol("differences")}, func(b experiment.Choice) []any {
-		at++
-		return []any{texts[at], "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
+		return []any{format.Nanoseconds(b.CostNS), "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
 	})
 	if r.BestTimedOut {
 		fmt.Fprintf(w, "the search for further plans ended at the time limit: %d of %d found\n", len(r.Best),
 			r.BestWanted)
+	}
+}
+
+// writeAdvice prints the changes by the caller that reduce the cost, or that there are none.
+func writeAdvice(w io.Writer, show term.Display, a *experiment.Advice) {
+	if a == nil || a.Possible == 0 {
+		return
+	}
+	if len(a.Hints) == 0 {
+		fmt.Fprintln(w, format.Wrap(fmt.Sprintf("no change of the layouts of inputs or outputs reduces the cost by "+
+			"0.1%% or more (%d of %d tried)", a.Tried, a.Possible), show.ProseWidth()))
+		return
+	}
+	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Changes by the caller that reduce the cost"))
+	for _, h := range a.Hints {
+		what := "take " + h.Name + " in " + h.Order
+		if h.Input {
+			what = "pass " + h.Name + " in " + h.Order
+		}
+		fmt.Fprintf(w, "%s: saves %s (%.2g%%)%s\n", format.Printable(what), format.Nanoseconds(h.SavedNS), 100*h.Part,
+			changeText(h.Change))
+	}
+	if more := a.Possible - a.Tried; more > 0 {
+		fmt.Fprintf(w, "%s not priced\n", format.CountIrregular(more, "other change was", "other changes were"))
 	}
 }
 
@@ -184,9 +189,8 @@ func writeSensitivity(w io.Writer, show term.Display, s *layout.Sensitivity) {
 			fmt.Fprintf(w, "%s copies: the same plan, up to 1024 times\n", side.what)
 			continue
 		}
-		times, _ := format.DistinctFrom(max(side.at.Factor, 1/side.at.Factor), 1)
-		rate, was := format.DistinctFrom(side.at.GBps, side.at.WasGBps)
-		fmt.Fprintf(w, "%s copies: another plan is the cheapest from %s times on, %s GB/s instead of %s%s\n", side.what,
-			times, rate, was, changeText(side.at.Change))
+		times := max(side.at.Factor, 1/side.at.Factor)
+		fmt.Fprintf(w, "%s copies: another plan is the cheapest from %.4g times on, %.4g GB/s instead of %.4g%s\n", side.what,
+			times, side.at.GBps, side.at.WasGBps, changeText(side.at.Change))
 	}
 }

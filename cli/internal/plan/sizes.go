@@ -95,6 +95,9 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costs *machine.Profile
 		return f.bound(ctx, path, g, v.symbol, size)
 	}
 	first, err := boundTo(j.Context, v.from)
+	if unknown := (*command.UnknownDim)(nil); errors.As(err, &unknown) && unknown.Name == v.symbol {
+		return exit.Wrongf("--sweep %s: %s", f.sweep, unknown.Why)
+	}
 	if err != nil {
 		return exit.InFile(path, err)
 	}

@@ -27,7 +27,7 @@ func writePlan(w io.Writer, show term.Display, r *Document, need graphrun.Need) 
 			"copies"), format.Bytes(r.Costs().CopiedBytes), format.Count(len(r.Elided), "node"),
 		format.Count(len(r.Folded), "node"))
 	took := time.Duration(r.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
-	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, planned in %s\n",
+	fmt.Fprintf(w, "estimated cost %s, peak memory %s beside inputs and constants, compiled in %s with folding\n",
 		format.Nanoseconds(r.CostNS), format.Bytes(r.PeakBytes), took)
 	sections.WriteBound(w, &r.Plan)
 	writeProblemResults(w, show, r)
@@ -40,6 +40,14 @@ func writePlan(w io.Writer, show term.Display, r *Document, need graphrun.Need) 
 	writeForAll(w, show, r.ForAll)
 	sections.WriteSegments(w, show, r.Segments)
 	sections.WriteCopies(w, show, "Inserted copies", r.Copies)
+	term.WriteList(w, show, "Passes", r.Passes, []term.Column{term.NameCol("pass"), term.WholeCol("nodes"),
+		term.WholeCol("took"), term.ProseCol("did")},
+		func(p report.Pass) []any {
+			return []any{p.Pass, p.Nodes, format.Nanoseconds(p.MS * 1e6), cmp.Or(p.Did, "nothing")}
+		})
+	sections.WriteMemory(w, show, need, &r.Plan)
+	writeSteps(w, show, r.Steps)
+	sections.WriteUnfused(w, show, r.Unfused)
 	term.WriteList(w, show, "Elided nodes", r.Elided, []term.Column{term.NameCol("node"), term.ProseCol("why")},
 		func(e report.Elision) []any { return []any{e.Node, e.Why} })
 	term.WriteList(w, show, "Written in place", r.Placed, []term.Column{term.NameCol("value"), term.NameCol("within"),
@@ -47,31 +55,49 @@ func writePlan(w io.Writer, show term.Display, r *Document, need graphrun.Need) 
 		term.WholeCol("saved")}, func(v report.Placed) []any {
 		return []any{v.Value, v.Within, format.Bytes(v.Bytes), format.Nanoseconds(v.SavedNS)}
 	})
-	term.WriteList(w, show, "Folded nodes", r.Folded, []term.Column{term.NameCol("node"), term.NameCol("op"),
-		term.WholeCol("bytes"),
-		term.ProseCol("why")}, func(f report.Folding) []any {
-		return []any{f.Node, f.Op, format.Bytes(f.Bytes), cmp.Or(f.Why, "it depends on constants alone")}
-	})
+	writeFolded(w, show, r)
 	term.WriteList(w, show, "Composite nodes", r.Decomposed,
 		[]term.Column{term.NameCol("node"), term.NameCol("op"), term.ProseCol("stated as"),
 			term.ProseCol("why")}, func(d report.Decomposition) []any {
 			return []any{d.Node, d.Op, strings.Join(d.Into, ", "), cmp.Or(d.Why, "it is composite")}
 		})
-	writeSteps(w, show, r.Steps)
-	sections.WriteUnfused(w, show, r.Unfused)
-	term.WriteList(w, show, "Packed constants", r.Packed, []term.Column{term.NameCol("constant"), term.ProseCol("form"),
-		term.WholeCol("bytes"), term.NameCol("readers")}, func(c report.Packing) []any {
-		return []any{c.Of, c.Form, format.Bytes(c.Bytes), strings.Join(c.Readers, ", ")}
-	})
 	term.WriteList(w, show, "Packed in every run", r.PackedInRuns,
 		[]term.Column{term.NameCol("operand"), term.ProseCol("form"),
 			term.NameCol("reader")}, func(c report.RunPacking) []any { return []any{c.Value, c.Form, c.Node} })
-	term.WriteList(w, show, "Passes", r.Passes, []term.Column{term.NameCol("pass"), term.WholeCol("nodes"),
-		term.WholeCol("took"), term.ProseCol("did")},
-		func(p report.Pass) []any {
-			return []any{p.Pass, p.Nodes, format.Nanoseconds(p.MS * 1e6), cmp.Or(p.Did, "nothing")}
-		})
-	sections.WriteMemory(w, show, need)
+}
+
+// writeFolded prints the folded nodes, a row for each op and reason. Packed weights are one line.
+func writeFolded(w io.Writer, show term.Display, r *Document) {
+	type row struct {
+		op, why string
+		bytes   int
+		nodes   []string
+	}
+	var rows []*row
+	packed, packedBytes := map[string]bool{}, 0
+	for _, c := range r.Packed {
+		packed[c.Value] = true
+		packedBytes += c.Bytes
+	}
+	for _, f := range r.Folded {
+		if packed[f.Node] {
+			continue
+		}
+		why := cmp.Or(f.Why, "it depends on constants alone")
+		i := slices.IndexFunc(rows, func(r *row) bool { return r.op == f.Op && r.why == why })
+		if i < 0 {
+			i, rows = len(rows), append(rows, &row{op: f.Op, why: why})
+		}
+		rows[i].bytes, rows[i].nodes = rows[i].bytes+f.Bytes, append(rows[i].nodes, f.Node)
+	}
+	term.WriteList(w, show, "Folded nodes", rows, []term.Column{term.NameCol("op"), term.WholeCol("nodes"),
+		term.WholeCol("bytes"), term.NameCol("names"), term.ProseCol("why")}, func(r *row) []any {
+		return []any{r.op, len(r.nodes), format.Bytes(r.bytes), format.Few(r.nodes), r.why}
+	})
+	if len(packed) > 0 {
+		fmt.Fprintf(w, "\n%s packed, %s; --json lists them\n", format.Count(len(packed), "weight"),
+			format.Bytes(packedBytes))
+	}
 }
 
 func writeSteps(w io.Writer, show term.Display, steps []report.Step) {

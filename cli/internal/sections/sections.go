@@ -20,7 +20,11 @@ func WriteCopies(w io.Writer, show term.Display, title string, copies []report.C
 	term.WriteList(w, show, title, copies, []term.Column{term.NameCol("value"), term.ListCol("from"), term.ListCol("to"),
 		term.WholeCol("bytes"),
 		term.WholeCol("cost"), term.ProseCol("why")}, func(c report.Copy) []any {
-		return []any{c.Value, format.Ints(c.From), format.Ints(c.To), c.Bytes, format.Nanoseconds(c.CostNS), c.Why}
+		name := c.Value
+		if c.Producer.Pinned != "" {
+			name = c.Producer.Pinned + " before its pin"
+		}
+		return []any{name, format.Ints(c.From), format.Ints(c.To), c.Bytes, format.Nanoseconds(c.CostNS), c.Why}
 	})
 }
 
@@ -99,15 +103,25 @@ func PricedBy(p report.Profile) string {
 // ShortDigest is the length of digests in text output.
 const ShortDigest = 12
 
-// WriteMemory prints the memory that a run needs, and a message if the available memory is less.
-func WriteMemory(w io.Writer, show term.Display, n graphrun.Need) {
+// WriteMemory prints the memory that a run of a plan needs, and a message if the available memory is less.
+func WriteMemory(w io.Writer, show term.Display, n graphrun.Need, r *report.Plan) {
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Memory of a run"))
 	t := term.NewTable(term.NameCol("for"), term.WholeCol("bytes"))
 	for _, c := range n.Categories() {
 		t.Add(c.Name, format.Bytes(c.Bytes))
 	}
 	t.Add("all", format.Bytes(n.Total()))
+	weights := r.Costs().PeakWithWeights
+	if one := weights + n.Inputs; one != n.Total() {
+		t.Add("all, one worker (--max-memory)", format.Bytes(one))
+	}
+	t.Add("one worker, no inputs (\"weights\" in compare and diff)", format.Bytes(weights))
 	t.Write(w, show)
+	if n.Originals > 0 {
+		fmt.Fprintln(w, format.Wrap(fmt.Sprintf("%s of the constants are original weights that no run reads: they cannot "+
+			"be restored from their packed form, and Program.Graph returns them.", format.Bytes(n.Originals)),
+			show.ProseWidth()))
+	}
 	var short *graphrun.MemoryError
 	if errors.As(n.Check(0, n.Held()), &short) {
 		fmt.Fprintf(w, "That exceeds the available memory: %s is %s, of which %s is left.\n",

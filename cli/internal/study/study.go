@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
@@ -76,9 +77,6 @@ func read(ext *command.Extensions, path string) (*Study, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if strings.EqualFold(filepath.Ext(path), ".onnx") {
-		return nil, fmt.Errorf("%s: the file is a model: want a study file, such as STUDY.json (graphrun study --help)", path)
-	}
 	if info.Size() > maxStudyBytes {
 		return nil, fmt.Errorf("%s: a study has at most %s", path, format.Bytes(maxStudyBytes))
 	}
@@ -209,7 +207,10 @@ func (c *Condition) check(folder string) (err error) {
 			strings.Join(shipped, ", "))
 	default:
 		path := filepath.Join(folder, filepath.FromSlash(c.Profile))
-		if c.profile, err = machine.ReadProfile(path); err != nil {
+		if c.profile, err = machine.ReadProfile(path); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("profile: %q: there is no such file: want %s, or a file in the folder of the study",
+				c.Profile, strings.Join(shipped, ", "))
+		} else if err != nil {
 			return fmt.Errorf("profile: %w", files.InFile(path, err))
 		}
 	}
