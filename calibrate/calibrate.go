@@ -68,13 +68,13 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 // probe is a measured call. Its time determines the rate of an inner kernel, or one point of a memory curve. A memory
 // curve is the cost of a byte as a function of the number of bytes accessed.
 type probe struct {
-	rate   string         // name of the inner kernel; empty for a point of a memory curve
-	unit   string         // the unit of work
-	access graph.Access   // of a memory curve
-	level  float64        // number of bytes of the point of a memory curve
-	call   graph.RateCall // the measured call
-	// chainedCalls is the number of further calls. Each of them reads the result of the previous call, like the steps of a
-	// graph. Its operand is therefore in the caches, and it may overwrite the operand.
+	rate           string         // name of the inner kernel; empty for a point of a memory curve
+	unit           string         // the unit of work
+	access         graph.Access   // of a memory curve
+	footprintBytes float64        // number of bytes of the point of a memory curve
+	call           graph.RateCall // the measured call
+	// chainedCalls is the number of further calls. Each of them reads the result of the previous call, like the steps of
+	// a graph. Its operand is therefore in the caches, and it may overwrite the operand.
 	chainedCalls int
 	works        []graph.Work // the work of the timed steps
 	runTimes     []float64    // times of all runs, in nanoseconds
@@ -86,7 +86,7 @@ func (p *probe) name() string {
 	if p.rate != "" {
 		return p.rate
 	}
-	return fmt.Sprintf("%v %s", p.access, machine.Bytes(int(p.level)))
+	return fmt.Sprintf("%v %s", p.access, machine.Bytes(int(p.footprintBytes)))
 }
 
 // measurer measures probes and fits the rates of a profile.

@@ -35,7 +35,7 @@ func memoryProbes(most float64) []*probe {
 			if bytes > most && bytes > levels[0] {
 				continue
 			}
-			p := &probe{access: graph.Access(a), level: bytes, unit: "a byte", call: call(int(bytes))}
+			p := &probe{access: graph.Access(a), footprintBytes: bytes, unit: "a byte", call: call(int(bytes))}
 			if p.access == graph.Dense {
 				p.chainedCalls = denseChain
 			}

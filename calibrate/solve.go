@@ -28,12 +28,12 @@ func (m *measurer) solve() {
 		}
 		c := curves[p.access]
 		if p.interveningBytes() == 0 {
-			p.level = 0
+			p.footprintBytes = 0
 			for _, w := range p.works {
-				p.level = max(p.level, w.Footprint)
+				p.footprintBytes = max(p.footprintBytes, w.Footprint)
 			}
 		}
-		curvePoint(&c, p.level).PS = m.profile.Memory.Of(p.access).At(p.level)
+		curvePoint(&c, p.footprintBytes).PS = m.profile.Memory.Of(p.access).At(p.footprintBytes)
 		curves[p.access] = c
 	}
 	for a, c := range curves {
@@ -49,7 +49,7 @@ func (m *measurer) solve() {
 		for _, p := range m.probes {
 			if p.rate == "" {
 				c := m.profile.Memory.Of(p.access)
-				curvePoint(c, p.level).PS = m.bytesPS(p)
+				curvePoint(c, p.footprintBytes).PS = m.bytesPS(p)
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func (m *measurer) bytesPS(p *probe) float64 {
 		rest -= m.priceOf(p, v)
 	}
 	if bytes <= 0 {
-		return m.profile.Memory.Of(p.access).At(p.level)
+		return m.profile.Memory.Of(p.access).At(p.footprintBytes)
 	}
 	return max(minPS, rest/bytes)
 }
@@ -131,7 +131,7 @@ func (p *probe) interveningBytes() float64 {
 	case p.rate != "":
 		return networkBytes
 	case p.access == graph.Kept, p.access == graph.Panels:
-		return p.level
+		return p.footprintBytes
 	}
 	return 0
 }

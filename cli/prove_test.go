@@ -47,7 +47,7 @@ func TestProveJSON(t *testing.T) {
 	}
 	list := succeed(t, "prove", "--json")
 	valid(t, "prove", list)
-	if doc := decode[document](t, list); len(doc.Predicates) != len(contiguity.Rules) || doc.ProofDoc != nil {
+	if doc := decode[document](t, list); len(doc.Predicates) != len(contiguity.Predicates) || doc.ProofDoc != nil {
 		t.Errorf("got\n%s", list)
 	}
 	text := succeed(t, "prove", "contiguous", "--rank", "3", "--json")
@@ -96,14 +96,14 @@ func TestProveCalls(t *testing.T) {
 		"contiguous --rank 7":                      "--rank 7: want 0 to 6",
 		"contiguous --rank -1":                     "--rank -1: want 0 to 6",
 		"contiguous --rank x":                      "--rank x: want a whole number",
-		"channels_last --rank 3":                   "--rank 3: channels_last holds of values of rank 4 only",
+		"channels_last --rank 3":                   "--rank 3: channels_last exists for rank 4 only",
 		"contiguous no_overlap":                    "one predicate at most, got 2",
 		"--rank 3":                                 "--rank and --smt want a predicate: contiguous, ",
 		"--smt x.smt2":                             "--rank and --smt want a predicate: contiguous, ",
 		"channels_last --smt /nonexistent/x.smt2":  "there is no folder /nonexistent",
 		"channels_last --rank 4 --smt " + folder:   "that is a folder",
 		"non_overlaping_and_dense --rank 2":        "did you mean non_overlapping_and_dense?",
-		"strides_like_channels_last_3d --rank 100": "of values of rank 5 only",
+		"strides_like_channels_last_3d --rank 100": "exists for rank 5 only",
 	} {
 		r := call(t, append([]string{"prove"}, strings.Fields(args)...)...)
 		if r.code != exit.CodeWrong || r.out != "" || !strings.Contains(r.errors, want) {
@@ -123,9 +123,9 @@ func TestProveSMT(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := contiguity.Prove(contiguity.Rules[0], 3)
-	if err != nil || p.Rule.Name != "contiguous" || string(text) != p.SMT() {
-		t.Fatalf("%v, %s\n%s", err, p.Rule.Name, text)
+	p, err := contiguity.Prove(contiguity.Predicates[0], 3)
+	if err != nil || p.Predicate.Name != "contiguous" || string(text) != p.SMT() {
+		t.Fatalf("%v, %s\n%s", err, p.Predicate.Name, text)
 	}
 	solver, err := exec.LookPath("z3")
 	if err != nil {

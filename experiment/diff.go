@@ -105,7 +105,7 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 		}
 	}
 	first, second := sideOf(a, "first"), sideOf(b, "second")
-	pairs := matchValues(first.p.Runs, second.p.Runs, resized)
+	pairs := matchValues(first.p.Runnable, second.p.Runnable, resized)
 	if resized {
 		first.shapes, second.shapes = pairs.shapes()
 	}
@@ -114,12 +114,12 @@ func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 	d := &Difference{First: first.totals(), Second: second.totals(), Values: differentValues(pairs, first, second),
 		Steps: differentSteps(first, second), NodesFirst: []string{}, NodesSecond: []string{}}
 	d.OnlyFirst, d.OnlySecond = first.copiesOnlyHere(second), second.copiesOnlyHere(first)
-	for _, n := range first.p.Runs.Nodes {
+	for _, n := range first.p.Runnable.Nodes {
 		if len(n.Out) > 0 && pairs.to[n.Out[0]] == nil {
 			d.NodesFirst = append(d.NodesFirst, n.Name)
 		}
 	}
-	for _, n := range second.p.Runs.Nodes {
+	for _, n := range second.p.Runnable.Nodes {
 		if len(n.Out) > 0 && pairs.from[n.Out[0]] == nil {
 			d.NodesSecond = append(d.NodesSecond, n.Name)
 		}
@@ -162,7 +162,7 @@ func sideOf(p *graphrun.Program, name string) *side {
 // assignKeys gives keys to the nodes and leaves of the original graph. A node with a match in the other graph gets the
 // key of the match. Any other node gets a new key.
 func (s *side) assignKeys(pairs *pairing, other *side) {
-	for i, v := range pairable(s.p.Runs) {
+	for i, v := range pairable(s.p.Runnable) {
 		key := fmt.Sprintf("%s %d", s.name, i)
 		if pairs != nil && pairs.from[v] != nil {
 			w := pairs.from[v]
@@ -245,7 +245,7 @@ func (s *side) copiesOnlyHere(other *side) []report.Copy {
 // differentValues lists the values that are stored in both programs with different layouts.
 func differentValues(pairs *pairing, a, b *side) []ValueDifference {
 	list := []ValueDifference{}
-	a.p.Runs.Values(func(v *graph.Value) {
+	a.p.Runnable.Values(func(v *graph.Value) {
 		w := pairs.to[v]
 		if w == nil {
 			return

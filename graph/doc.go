@@ -2,20 +2,21 @@
 //
 // # Building and evaluating a graph
 //
-// [New] makes a graph over a catalogue of ops, such as kernels.Lookup. [Graph.Input] and [Graph.Constant] add
-// values. The functions of package op, or [Graph.Apply] with the name of an op, add nodes; their types are inferred at
-// once. [Graph.Output] names results. Mistakes are collected with their positions in the source: see [Graph.Err].
-// [Evaluate] computes a graph by the references of its ops; package graphrun compiles it. [Verify] checks a graph, and
-// [Graph.DOT] draws it.
+// [New] makes a graph over a catalogue of ops, such as kernels.Lookup. [Graph.Input] and [Graph.Constant] add values.
+// The functions of package op, or [Graph.Apply] with the name of an op, add nodes; their types are inferred at once.
+// [Graph.Output] names results. Mistakes are collected with their positions in the source: see [Graph.Err]. [Evaluate]
+// computes a graph by the reference implementations of its ops; package graphrun compiles it. [Verify] checks a graph,
+// and [Graph.DOT] draws it.
 //
 // Sizes may be symbols. [Graph.Bind] replaces symbols by numbers, and [Graph.Symbolic] infers for all sizes at once.
 //
 // # Ops
 //
-// The package tests no op by name. An [Op] has semantics (operands, attributes, Infer, Ref), facts that passes use
-// (Identity, Permutes, ConcatDim), and implementations ([Impl]), which make a [Kernel] for a [Call]. [Pointwise],
-// [Rows] and [Attend] describe the computation of an op as data, so that package fusion can compile it and fuse it with
-// other ops. fusion.Define makes an op that runs. This package does not depend on generated code.
+// Nothing in the package depends on the name of an op. An [Op] has semantics (operands, attributes, Infer, Ref), facts
+// that passes use (Identity, Permutes, ConcatDim), and implementations ([Impl]), which make a [Kernel] for a [Call].
+// [Pointwise], [Rows] and [Attend] describe the computation of an op as data, so that package fusion can compile it and
+// fuse it with other ops. fusion.Define makes an op from such a description, with its kernels. This package does not
+// depend on generated code.
 //
 // # Files and passes
 //

@@ -20,8 +20,8 @@ func (g *Graph) Fresh(base string) string {
 	return name
 }
 
-// Insert makes and infers a node with one output of the same name. The caller, a pass, adds it to Nodes. why is the
-// reason for users. If Insert fails, the graph is unchanged.
+// Insert makes and infers a node with one output of the same name. The caller, a pass, adds it to Nodes. The parameter
+// why is the explanation shown to users. If Insert fails, the graph is unchanged.
 func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Node, error) {
 	o, err := g.find(op)
 	switch {
@@ -40,7 +40,7 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 	return n, nil
 }
 
-// insert is Insert for a given op, which may name several results.
+// insert is Insert for a given op. Unlike Insert, it accepts ops with several results.
 func (g *Graph) insert(name string, o *Op, in []Arg, attrs Attrs) (*Node, error) {
 	switch {
 	case o == nil || o.defined != o:
@@ -88,10 +88,10 @@ func (g *Graph) insertNode(n *Node) error {
 }
 
 // Again makes and infers a copy of n in which replacement is the operand at the given index. The caller, a pass, adds
-// the copy to Nodes. why is the reason for users. If Again fails, the graph is unchanged.
+// the copy to Nodes. The parameter why is the explanation shown to users. If Again fails, the graph is unchanged.
 func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node, error) {
 	if n == nil || n.Op == nil || index < 0 || index >= len(n.In) || replacement == nil || replacement.graph != g {
-		return nil, errors.New("it is no operand of a node of the graph")
+		return nil, errors.New("the replaced operand or its replacement does not belong to the graph")
 	}
 	m := &Node{Name: g.Fresh(n.Name), Op: n.Op, In: slices.Clone(n.In), Attrs: n.Attrs, Why: why, Part: n.Part,
 		attrs: n.attrs}
@@ -149,9 +149,9 @@ func (g *Graph) Rename(v *Value, name string) {
 // Owns reports whether the value was made in the graph.
 func (g *Graph) Owns(v *Value) bool { return g != nil && v != nil && v.graph == g }
 
-// Merge replaces the nodes of groups[i] by the new node made[i], at the position of the last node of the group. The
-// outputs of the new node are values of its group. All other values of the group are removed. If a node is in two
-// groups, Merge fails and the graph is unchanged.
+// Merge replaces the nodes of groups[i] by the new node made[i], at the position of the last node of the group. The new
+// node takes over some values of its group as its outputs. All other values of the group are removed. If a node is in
+// two groups, Merge fails and the graph is unchanged.
 func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 	removed, replacement := NewByValue[bool](g), make(map[*Node]*Node, len(groups))
 	for i, group := range groups {

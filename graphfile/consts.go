@@ -197,15 +197,15 @@ func (l *loader) readInput(at int) error {
 	return nil
 }
 
-// skipValue lets ParseSome continue past the mistakes of an input or a constant, which are in l.errs from index before
-// on. It marks v as unavailable. v is nil if the declaration has no name or the name of another value. lost is a syntax
-// error, after which the position in the file is unknown. skipValue does nothing if lost is not nil.
-func (l *loader) skipValue(v *graph.Value, before int, lost error) {
-	if v == nil || l.unavailable == nil || lost != nil || len(l.errs) == before {
+// skipValue lets ParseSome continue past the mistakes of an input or a constant, which are l.errs[firstErr:]. It marks
+// v as unavailable. v is nil if the declaration has no name or the name of another value. lost is a syntax error, after
+// which the position in the file is unknown. skipValue does nothing if lost is not nil.
+func (l *loader) skipValue(v *graph.Value, firstErr int, lost error) {
+	if v == nil || !l.skipsMistakes() || lost != nil || len(l.errs) == firstErr {
 		return
 	}
 	l.unavailable[v] = true
-	l.skipped, l.errs = append(l.skipped, l.errs[before:]...), l.errs[:before]
+	l.skipped, l.errs = append(l.skipped, l.errs[firstErr:]...), l.errs[:firstErr]
 }
 
 // standIn declares a placeholder with the name of a rejected input or constant, so that nodes that read it are not

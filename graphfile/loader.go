@@ -29,7 +29,8 @@ type loader struct {
 	depth     int // nesting depth of the graph: 0 for the file, 1 for an attribute of the file's graph
 	openConst OpenConst
 
-	// These fields are for ParseSome, which continues past mistakes. For other functions unavailable is nil.
+	// These fields are for ParseSome, which continues past mistakes. For other functions unavailable is nil: see
+	// skipsMistakes.
 	unavailable map[*graph.Value]bool // rejected inputs and constants
 	skipped     graph.Errors          // mistakes of unavailable values and of outputs
 
@@ -78,7 +79,7 @@ func (l *loader) parse() {
 		l.resolve()
 	}
 	if len(l.errs) == 0 {
-		if err := l.draft.Sort(l.unavailable != nil); err != nil {
+		if err := l.draft.Sort(l.skipsMistakes()); err != nil {
 			l.errs = asErrors(err)
 		}
 	}

@@ -43,7 +43,7 @@ type attrsValue struct {
 	errAt  int            // offset of this mistake in bytes, relative to the start of the attributes
 }
 
-// declaredNode holds the values of the keys that declare a node and its results.
+// declaredNode holds the name, op, outputs and layout of a node as the JSON keys of the node state them.
 type declaredNode struct {
 	name, op   string
 	outputs    []string
@@ -56,35 +56,38 @@ func (l *loader) readNode(at int) error {
 	var r rawNode
 	var d declaredNode
 	interrupt.Check(l.ctx)
-	before := len(l.errs)
+	firstErr := len(l.errs) // index of the node's first mistake
 	err := l.scan.object(func(key string, at int) error { return l.nodeKey(&r, &d, key, at) })
 	r.pendingEnd, r.op = len(l.pending), d.op
-	if d.hasOutputs && len(d.outputs) == 0 && len(l.errs) == before {
+	if d.hasOutputs && len(d.outputs) == 0 && len(l.errs) == firstErr {
 		l.failAt(at, "\"outputs\" is empty")
 	}
 	l.checkLayout(d.pin, at)
-	r.node, r.duplicate = l.declare(&d, at, before)
-	r.reported = len(l.errs) > before
+	r.node, r.duplicate = l.declare(&d, at, firstErr)
+	r.reported = len(l.errs) > firstErr
 	l.rawNodes = append(l.rawNodes, r)
-	for _, e := range l.errs[before:] {
+	for _, e := range l.errs[firstErr:] {
 		e.Node, e.Op = d.name, d.op
 	}
-	l.skipNode(&r, before, err != nil)
+	l.skipNode(&r, firstErr, err != nil)
 	return err
 }
 
-// skipNode lets ParseSome continue past the mistakes of a node, which are in l.errs from index before on. Inference
-// then returns the first of these mistakes as the node's error. skipNode does nothing if the position in the file is
-// lost, or if the node has the name of another value.
-func (l *loader) skipNode(r *rawNode, before int, lost bool) {
-	if l.unavailable == nil || lost || r.node == nil || r.duplicate || len(l.errs) == before {
+// skipNode lets ParseSome continue past the mistakes of a node, which are l.errs[firstErr:]. Inference then returns the
+// first of these mistakes as the node's error. skipNode does nothing if the position in the file is lost, or if the
+// node has the name of another value.
+func (l *loader) skipNode(r *rawNode, firstErr int, lost bool) {
+	if !l.skipsMistakes() || lost || r.node == nil || r.duplicate || len(l.errs) == firstErr {
 		return
 	}
-	l.draft.Refuse(r.node, l.errs[before].Err)
+	l.draft.Refuse(r.node, l.errs[firstErr].Err)
 	op, _ := l.draft.Op(r.op)
 	l.draft.Complete(r.node, op, r.in, nil)
-	l.errs = l.errs[:before]
+	l.errs = l.errs[:firstErr]
 }
+
+// skipsMistakes reports whether the file is read by ParseSome, which continues past mistakes.
+func (l *loader) skipsMistakes() bool { return l.unavailable != nil }
 
 // nodeKey reads the value of a key of a node.
 func (l *loader) nodeKey(r *rawNode, d *declaredNode, key string, at int) error {
@@ -98,7 +101,7 @@ func (l *loader) nodeKey(r *rawNode, d *declaredNode, key string, at int) error 
 	case "inputs":
 		return l.readOperands(r)
 	case "attrs":
-		if ok, err := l.attrsKind(); !ok {
+		if ok, err := l.nextIsObject(); !ok {
 			return err
 		}
 		r.attrsAt = l.scan.at()
@@ -131,8 +134,8 @@ func (l *loader) opName() (string, error) {
 	return l.scan.key()
 }
 
-// attrsKind reports whether the next value is an object. If the value is null, attrsKind skips it.
-func (l *loader) attrsKind() (bool, error) {
+// nextIsObject reports whether the next value is an object. If the value is null, nextIsObject skips it.
+func (l *loader) nextIsObject() (bool, error) {
 	if l.scan.dec.PeekKind() == 'n' {
 		return false, l.scan.skip()
 	}
@@ -196,17 +199,17 @@ func numberObject(v any) (tensor.Scalar, bool) {
 	return numerals.Scalar(m["number"])
 }
 
-// declare registers the node and its outputs by name. The mistakes in l.errs from index before on belong to this node.
+// declare registers the node and its outputs by name. The node's mistakes are l.errs[firstErr:].
 // taken reports that an output has the name of another value.
-func (l *loader) declare(d *declaredNode, at, before int) (n *graph.Node, taken bool) {
-	if d.name == "" && len(l.errs) > before {
+func (l *loader) declare(d *declaredNode, at, firstErr int) (n *graph.Node, taken bool) {
+	if d.name == "" && len(l.errs) > firstErr {
 		return nil, false
 	}
 	n, errs := l.draft.Node(d.name, d.outputs)
 	if n != nil {
 		n.Pin = d.pin
 		l.places.nodes = append(l.places.nodes, at) // at index n.Number()
-		if d.op == "" && len(l.errs) == before {
+		if d.op == "" && len(l.errs) == firstErr {
 			l.failAt(at, "\"op\" is missing")
 		}
 	}
@@ -224,7 +227,7 @@ func (l *loader) resolve() {
 		r := &l.rawNodes[i]
 		waiting := l.pending[at:r.pendingEnd]
 		at = r.pendingEnd
-		if r.node != nil && r.op != "" && !(r.reported && l.unavailable != nil) {
+		if r.node != nil && r.op != "" && !(r.reported && l.skipsMistakes()) {
 			l.complete(r, waiting)
 		}
 	}
@@ -235,14 +238,14 @@ func (l *loader) resolve() {
 			l.places.outputs[r.out.Name] = r.at
 		}
 		switch {
-		case v == nil && r.value != "" && l.unavailable != nil && !twice:
+		case v == nil && r.value != "" && l.skipsMistakes() && !twice:
 			l.skipped = append(l.skipped, l.g.FailOutput(r.out, l.noValue(r.value)))
 			continue
 		case r.value == "":
 			l.failAt(r.at, "\"value\" is missing")
 		case v == nil:
 			l.failAt(r.at, "output %q: %w", r.out.Name, l.noValue(r.value))
-		case twice && l.unavailable != nil:
+		case twice && l.skipsMistakes():
 			// The first output keeps the name. The second output can be dropped, because nothing depends on it.
 			l.skipped = append(l.skipped, l.src.fail(r.at, "duplicate output %q: the first one is kept", r.out.Name))
 			continue
@@ -285,7 +288,7 @@ func (l *loader) complete(r *rawNode, waiting []pendingArg) {
 
 // reject reports a mistake in a node. ParseSome records it with the node; otherwise it is an error of the file.
 func (l *loader) reject(r *rawNode, at int, err error) {
-	if l.unavailable != nil {
+	if l.skipsMistakes() {
 		l.draft.Refuse(r.node, err)
 		return
 	}
@@ -379,7 +382,8 @@ func (l *loader) attrValues(schema *graph.Schema, s *scanner, given graph.Attrs,
 	})
 }
 
-// nameInRef returns the name in {"value": name}, the form of an attribute that is read from a value.
+// nameInRef returns the name in {"value": name}. An attribute of this form takes its value from the named value of the
+// graph, instead of from a literal.
 func nameInRef(v any) (string, bool) {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) != 1 {

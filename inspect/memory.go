@@ -9,13 +9,13 @@ import (
 // arena is not an expression: it is computed when sizes are bound.
 type MemoryFormulas struct {
 	Outputs string `json:"outputs_bytes" doc:"The bytes of outputs that steps write, as an expression over symbols."`
-	AtOnce  string `json:"at_once_bytes" doc:"The maximum of the bytes of live intermediate values, as an expression, if steps run in order; a step that overwrites an operand needs less, and a worker that interleaves steps more."`
+	AtOnce  string `json:"at_once_bytes" doc:"The peak number of bytes of live intermediate values if steps run in order, as an expression over symbols; a step that overwrites an operand lowers the peak, and a worker that interleaves steps raises it."`
 }
 
 const (
 	// maxMoments bounds the number of operands of the maximum of live bytes. Each operand is the live bytes at a moment.
-	maxMoments    = 24
-	maxTimedNodes = 1 << 14 // bound on the nodes of a graph for which the maximum is computed
+	maxMoments = 24
+	maxNodes   = 1 << 14 // bound on the nodes of a graph for which the maximum is computed
 )
 
 // memory has two sizes in bytes as expressions.
@@ -26,7 +26,7 @@ type memory struct {
 
 // memoryOf adds up the values of a planned graph with unknown sizes. It returns false if the expressions would be long.
 func memoryOf(g *graph.Graph) (m memory, ok bool) {
-	if len(g.Nodes) > maxTimedNodes {
+	if len(g.Nodes) > maxNodes {
 		return m, false
 	}
 	output := map[*graph.Value]bool{}
@@ -75,7 +75,8 @@ func memoryOf(g *graph.Graph) (m memory, ok bool) {
 	return m, true
 }
 
-// bufferElements is the number of elements in the buffer of a value. Steps write dense values at all sizes.
+// bufferElements returns the number of elements in the buffer of a value. A value that a step writes as dense is dense
+// for all sizes of the symbols.
 func bufferElements(v *graph.Value) sym.Int {
 	if v.Meta.IsNonOverlappingAndDense() {
 		return v.Type.Numel().Simplify()

@@ -14,9 +14,9 @@ type tiles struct {
 	loopOrder []int // the order of the dimensions of the walk in the loop nest over tiles, fastest first
 	tileSize  []int // the size of a tile along each dimension of the walk
 	// contiguousDim[i] is the index in tileDims of the dimension along which operand i is contiguous; 0 for rows.
-	contiguousDim []int
-	blockOffset   []int // block[i] is the byte offset of the block of operand i, if the operand is staged
-	blockBytes    int   // the size of all blocks in bytes
+	contiguousDim   []int
+	blockOffset     []int // blockOffset[i] is the byte offset of the block of operand i, if the operand is staged
+	totalBlockBytes int   // the size of all blocks in bytes
 	// transposed is set if a staged operand is contiguous across rows. Tiles may then be walked in any order.
 	transposed bool
 }
@@ -30,13 +30,13 @@ const (
 	// Zen 5 core with an L2 of 1 MiB, adding [4096,4096] and its transpose takes 7.6 ms with 128 KiB, 8.0 with 64, and
 	// 10 with 16.
 	tileBytes = 128 << 10
-	// smallTileBytes replaces tileBytes for outputs smaller than largeOutput. The sum of [512,512] and its transpose takes
-	// 49 us with smallTileBytes, and 53 us with tileBytes.
+	// smallTileBytes replaces tileBytes for outputs smaller than largeOutput. The sum of [512,512] and its transpose
+	// takes 49 us with smallTileBytes, and 53 us with tileBytes.
 	smallTileBytes, largeOutput = 32 << 10, 4 << 20
 	// tileRow is the length in elements of a tile's rows, if operands are transposed. The length decreases to
 	// minTileRow if tiles need many rows.
 	tileRow, minTileRow = 256, 64
-	// row3D is the length in elements of the rows of a tile of three dimensions. Such a tile has factor3D as many
+	// row3D is the length in elements of the rows of a tile of three dimensions. Such a tile has factor3D times as many
 	// elements as other tiles. The sum of three operands of 256^3 elements in different orders takes 24 ms with these
 	// values, and 28 ms with rows of 64 elements or a factor3D of 1.
 	row3D, factor3D = 128, 2
@@ -180,8 +180,8 @@ func (t *tiles) lineElements(it *Iterator, k int) int {
 }
 
 // orderTiles sets the order of tiles. If an operand has stride 0 along a dimension, the next tile in that dimension
-// reuses the operand's block. The dimensions along which most blocks are reused therefore come first. The dimensions
-// across rows follow, because transposed operands stay in the same pages along them.
+// reuses the operand's block. The dimensions along which most blocks are reused therefore come first. Next come the
+// other tile dimensions: consecutive tiles along them touch the same pages of transposed operands.
 func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 	rank := make([]int, len(t.loopOrder))
 	for d := range rank {
@@ -216,9 +216,9 @@ func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 	for i := range it.ops {
 		if staged[i] {
 			const lines = 3
-			t.blockOffset[i] = t.blockBytes
+			t.blockOffset[i] = t.totalBlockBytes
 			bytes := elems * it.ops[i].Held.Size()
-			t.blockBytes += ((bytes+machine.LineBytes-1)/machine.LineBytes + lines) * machine.LineBytes
+			t.totalBlockBytes += ((bytes+machine.LineBytes-1)/machine.LineBytes + lines) * machine.LineBytes
 		}
 	}
 }
@@ -227,8 +227,8 @@ func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 const maxTasks, maxTaskElems = 32, 1 << 20
 
 // spans appends the size of a task along each dimension of the walk, for tasks of at least grain elements. A task is
-// several tiles along the first dimensions in the order of tiles. If there are too few tiles for several workers, a
-// task is a part of a tile.
+// a box of several tiles. It is extended first along the dimensions that come first in loopOrder. If there are too few
+// tiles for several workers, a task is a part of a tile.
 func (t *tiles) spans(it *Iterator, grain int, span []int) []int {
 	if grain <= 0 {
 		grain = GrainSize

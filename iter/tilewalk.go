@@ -38,8 +38,8 @@ func (p *Prepared) newTileWalk(c *Cursor) tileWalk {
 		withLen(b.loopAddr, ops)
 	clear(b.tileStrides)
 	c.ptrs, c.strides, c.filled = withLen(c.ptrs, ops), withLen(c.strides, ops), withLen(c.filled, ops)
-	if len(c.stage) < p.tiles.blockBytes {
-		c.stage = tensor.NewStorage(p.tiles.blockBytes).Bytes()
+	if len(c.stage) < p.tiles.totalBlockBytes {
+		c.stage = tensor.NewStorage(p.tiles.totalBlockBytes).Bytes()
 	}
 	return tileWalk{p.tiles, p, c}
 }

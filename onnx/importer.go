@@ -107,7 +107,7 @@ func (im *importer) capture(v *val) (*val, error) {
 		return c, nil
 	}
 	if v.kind == isUnavailable {
-		return nil, &dependency{v}
+		return nil, &unavailableError{v}
 	}
 	c := &val{name: v.name, data: v.data, kind: v.kind, outline: v.outline}
 	im.captures[v] = c
@@ -216,7 +216,7 @@ func (im *importer) output(name string, v *val) error {
 	case v == nil:
 		return errors.New("it is not made by any node")
 	case v.kind == isUnavailable && v.v == nil:
-		return &dependency{v}
+		return &unavailableError{v}
 	case v.kind == isUnavailable:
 		im.g.Output(name, v.v)
 		return nil

@@ -45,7 +45,7 @@ func (im *importer) convertNode(p *pb.NodeProto, s *scope, f *frame, following *
 	n := &node{importer: im, scope: s, frame: f, proto: p, attrs: map[string]*pb.AttributeProto{}, continuation: following}
 	domain := domainOf(p.Domain)
 	n.opset = f.opsets[domain]
-	out, err := n.convertOrSkip(domain)
+	out, err := n.convertCatchingMemory(domain)
 	if err == nil && n.finalOutputs == nil {
 		err = n.bindOutputs(out)
 	}
@@ -136,7 +136,7 @@ func (n *node) convert(domain string) (out []*val, err error) {
 		return n.call(f)
 	}
 	if n.unavailable != nil {
-		return nil, &dependency{n.unavailable}
+		return nil, &unavailableError{n.unavailable}
 	}
 	c := n.opts.table[operator{domain, n.proto.OpType}]
 	if c == nil {

@@ -36,11 +36,11 @@ func (m *Model) GraphSome(o Options) (*graph.Graph, graph.Errors, error) {
 	return r.g, r.skipped, nil
 }
 
-// dependency is the error of a node that reads an unavailable value.
-type dependency struct{ on *val }
+// unavailableError is the error of a node that reads an unavailable value.
+type unavailableError struct{ on *val }
 
 // Error names the value.
-func (d *dependency) Error() string {
+func (d *unavailableError) Error() string {
 	if d.on.v != nil {
 		return fmt.Sprintf("depends on %q, which was rejected", d.on.v.Name)
 	}
@@ -68,11 +68,11 @@ func (im *importer) skipOutput(name string, err error) {
 	im.skipped = append(im.skipped, im.g.FailOutput(graph.Output{Name: name}, err))
 }
 
-// skipNode adds a node that inference rejects in place of the node. The results get the names in outputs.
+// skipNode replaces the node by a node that inference rejects with err. The results get the names in outputs.
 func (n *node) skipNode(err error, outputs []string) {
 	_ = n.g.TakeErr() // errors of its converter
 	var operands []*graph.Value
-	var d *dependency
+	var d *unavailableError
 	if errors.As(err, &d) && d.on.v != nil {
 		operands = []*graph.Value{d.on.v}
 	} else {
@@ -87,11 +87,13 @@ func (n *node) skipNode(err error, outputs []string) {
 	}
 }
 
-// canSkip reports whether the node with an error can be skipped. A [limit] concerns the whole model.
+// canSkip reports whether the node with an error can be skipped. An error of type [limit] concerns the whole model, so
+// no node is skipped for it.
 func (f *frame) canSkip(err error) bool { return f.skipErrors && !errors.As(err, new(limit)) }
 
-// convertOrSkip is [node.convert], but if mistakes are skipped, a lack of memory is an error of the node.
-func (n *node) convertOrSkip(domain string) (out []*val, err error) {
+// convertCatchingMemory calls [node.convert]. If mistakes are skipped, it turns a panic for lack of memory into an
+// error of this node.
+func (n *node) convertCatchingMemory(domain string) (out []*val, err error) {
 	if n.frame.skipErrors {
 		defer tensor.CatchMemory(&err)
 	}
@@ -123,7 +125,8 @@ func (n *node) bindOutputs(out []*val) error {
 	return nil
 }
 
-// weightOf is [Model.weight], but if mistakes are skipped, a lack of memory is an error of the tensor.
+// weightOf calls [Model.weight]. If mistakes are skipped, it turns a panic for lack of memory into an error of the
+// tensor.
 func (im *importer) weightOf(t *pb.TensorProto, f *frame) (_ *tensor.Tensor, err error) {
 	if f.skipErrors {
 		defer tensor.CatchMemory(&err)
@@ -136,8 +139,8 @@ func rebindSome(g *graph.Graph, sizes map[string]int) error {
 	if len(g.Symbols) == 0 {
 		return nil
 	}
-	refused := len(g.InferAll())
-	if err := g.BindOnly(nil); err == nil && len(g.InferAll()) <= refused {
+	rejected := len(g.InferAll())
+	if err := g.BindOnly(nil); err == nil && len(g.InferAll()) <= rejected {
 		return nil
 	}
 	if err := g.BindOnly(sizes); err != nil {

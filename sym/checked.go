@@ -34,7 +34,7 @@ func mulFits(a, b int) (int, bool) {
 	return a * b, hi == 0 && lo <= limit
 }
 
-// overflowPanic is the value of the panic of an arithmetic operation on two numbers whose result overflows an int.
+// overflowPanic is the panic value of an operation on two numbers that overflows an int.
 type overflowPanic struct{ text string }
 
 func overflow(op string, a, b int) *overflowPanic {
@@ -44,8 +44,8 @@ func overflow(op string, a, b int) *overflowPanic {
 // Error returns the text that Go prints if nothing recovers the panic.
 func (w *overflowPanic) Error() string { return "sym: " + w.text }
 
-// Catch is deferred. It recovers the panic of an arithmetic operation on two numbers whose result overflows an int. It
-// sets err to an error that names the operation. Other panics continue.
+// Catch is deferred. It recovers the panic of an operation on two numbers that overflows an int, and sets err to an
+// error that names the operation. Other panics continue.
 func Catch(err *error) {
 	switch x := recover().(type) {
 	case nil:
@@ -117,7 +117,7 @@ func (w *bigValuation) atom(a *atom) (*big.Int, error) {
 		return n, nil
 	}
 	n, err := w.function(a)
-	if err == nil && a.size > memoSize {
+	if err == nil && a.size > maxUnmemoizedSize {
 		if w.memo == nil {
 			w.memo = map[*atom]*big.Int{}
 		}

@@ -15,10 +15,10 @@ type Evaluator struct {
 	sizeCells []int32 // by expression: the index of the instruction that computes it
 	condCells []int32 // by condition: the index of the instruction that computes it
 	sizes     []Int   // the expressions, evaluated directly if intermediate results overflow an int
-	truths    []Bool  // the conditions, evaluated directly in the same case
+	conds     []Bool  // the conditions, evaluated directly in the same case
 }
 
-// instruction computes one cell from earlier cells. Its operands are the cells refs[from:to].
+// instruction computes one cell from earlier cells. The indexes of its operands are Evaluator.operands[from:to].
 type instruction struct {
 	op       opcode
 	from, to int32
@@ -50,15 +50,15 @@ type cell struct {
 	overflows bool // no value, because the result or an operand overflows an int
 }
 
-// fewCells is the size of the buffer on the stack: an evaluation with more cells allocates.
-const fewCells = 192
+// stackCells is the size of the buffer on the stack. An evaluation with more cells allocates memory.
+const stackCells = 192
 
 // NewEvaluator returns an evaluator for sizes and conditions over the named symbols. Its methods get the values of
 // these symbols, in the order of symbols. NewEvaluator fails if a size or condition has another symbol.
 func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, error) {
 	b := &evaluatorBuilder{e: &Evaluator{symbols: slices.Clone(symbols)}, exprs: map[*expr]int32{},
 		atoms: map[*atom]int32{}, conds: map[*cond]int32{}}
-	b.e.sizes = slices.Clone(sizes)
+	b.e.sizes, b.e.conds = slices.Clone(sizes), slices.Clone(conds)
 	for _, s := range sizes {
 		if s.e == nil {
 			b.e.sizeCells = append(b.e.sizeCells, b.put(opSum, s.n))
@@ -69,9 +69,11 @@ func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, erro
 	for _, c := range conds {
 		switch {
 		case c.c != nil:
-			b.e.condCells, b.e.truths = append(b.e.condCells, b.cond(c.c)), append(b.e.truths, c)
-		case !c.v:
-			b.e.condCells, b.e.truths = append(b.e.condCells, b.put(opOr, 0)), append(b.e.truths, c) // an empty disjunction
+			b.e.condCells = append(b.e.condCells, b.cond(c.c))
+		case c.v:
+			b.e.condCells = append(b.e.condCells, b.put(opAnd, 0)) // an empty conjunction is true
+		default:
+			b.e.condCells = append(b.e.condCells, b.put(opOr, 0)) // an empty disjunction is false
 		}
 	}
 	if b.err != nil {
@@ -81,13 +83,14 @@ func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, erro
 }
 
 // Hold reports whether all conditions hold at the given values of the symbols. A condition that divides by zero does
-// not hold. Hold returns false if the number of values is wrong. It does not allocate for fewer than 192 instructions.
+// not hold. Hold returns false if the number of values is wrong. It does not allocate if there are at most
+// stackCells instructions and no intermediate result overflows an int.
 func (e *Evaluator) Hold(values []int) bool {
 	if e == nil || len(values) != len(e.symbols) {
 		return false
 	}
-	var few [fewCells]cell
-	cells := e.run(values, few[:])
+	var buffer [stackCells]cell
+	cells := e.run(values, buffer[:])
 	for i := range e.condCells {
 		if !e.truth(i, cells, values) {
 			return false
@@ -101,8 +104,8 @@ func (e *Evaluator) Truths(list []bool, values []int) []bool {
 	if e == nil || len(values) != len(e.symbols) {
 		return list
 	}
-	var few [fewCells]cell
-	cells := e.run(values, few[:])
+	var buffer [stackCells]cell
+	cells := e.run(values, buffer[:])
 	for i := range e.condCells {
 		list = append(list, e.truth(i, cells, values))
 	}
@@ -113,7 +116,7 @@ func (e *Evaluator) Truths(list []bool, values []int) []bool {
 func (e *Evaluator) truth(i int, cells []cell, values []int) bool {
 	c := cells[e.condCells[i]]
 	if c.overflows {
-		holds, err := e.truths[i].At(e.binding(values))
+		holds, err := e.conds[i].At(e.binding(values))
 		return err == nil && holds
 	}
 	return c.holds()
@@ -133,8 +136,8 @@ func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 	if e == nil || len(values) != len(e.symbols) {
 		return list, fmt.Errorf("sym: got %d values for %d symbols", len(values), len(e.symbols))
 	}
-	var few [fewCells]cell
-	cells := e.run(values, few[:])
+	var buffer [stackCells]cell
+	cells := e.run(values, buffer[:])
 	for i, at := range e.sizeCells {
 		n := cells[at].n
 		switch {

@@ -13,7 +13,7 @@ import (
 
 // An Evaluator agrees with evaluating expressions and conditions one by one, divisions by zero included.
 func TestEvaluator(t *testing.T) {
-	texts := []string{"Eq(x, 1)", "Ne(x*y, 6)", "Le(x % y, 1) & Lt(z, x//n)", "Eq(x // w, 2) | Eq(y, 3)",
+	texts := []string{"True", "Eq(x, 1)", "Ne(x*y, 6)", "Le(x % y, 1) & Lt(z, x//n)", "Eq(x // w, 2) | Eq(y, 3)",
 		"Eq(y, 3) | Eq(x // w, 2)", "Le(Max(x, y, z), Min(n, w) + 3)", "Eq(Where(Eq(w, 0), x, y // w), 1)",
 		"Eq(Where(Eq(x % w, 0), x, y), 1)", "Eq(((n + 1)//2 + 1)//2, w) & Ne(z, 0)"}
 	env, names := sym.NewEnv(), []string{"n", "w", "x", "y", "z"}

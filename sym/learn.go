@@ -393,7 +393,7 @@ func (s *search) atom(a *atom) bool {
 	if a.id <= s.target.id || a.kind == kindSymbol {
 		return a == s.target // the parts of an atom have lower ids
 	}
-	if a.size > memoSize && s.visited(a) {
+	if a.size > maxUnmemoizedSize && s.visited(a) {
 		return false
 	}
 	return a.cond != nil && s.cond(a.cond) || slices.ContainsFunc(a.args, s.expr)
@@ -404,11 +404,12 @@ func (s *search) expr(e *expr) bool {
 }
 
 func (s *search) cond(c *cond) bool {
-	if c.size > memoSize && c.kind >= condAnd && s.visited(c) {
+	if c.size > maxUnmemoizedSize && c.kind >= condAnd && s.visited(c) {
 		return false
 	}
 	return c.d != nil && s.expr(c.d) || slices.ContainsFunc(c.args, s.cond)
 }
 
-// memoSize is the size above which results for shared parts are memoized. Smaller parts are visited repeatedly.
-const memoSize = 32
+// maxUnmemoizedSize is the size above which results for shared parts are memoized. Smaller parts are visited
+// repeatedly.
+const maxUnmemoizedSize = 32

@@ -279,7 +279,7 @@ func TestSMTMeansTheConditions(t *testing.T) {
 // that some distinguish them if a formula is wrong.
 func TestSMTOfPredicates(t *testing.T) {
 	tried := 0
-	for i, r := range contiguity.Rules {
+	for i, r := range contiguity.Predicates {
 		for rank := range 4 {
 			p, err := contiguity.Prove(r, rank)
 			if err != nil {
@@ -291,8 +291,8 @@ func TestSMTOfPredicates(t *testing.T) {
 			require.Nil(t, s.satisfied(3), "%s of rank %d", r.Name, rank)
 			tried++
 
-			other := contiguity.Rules[(i+1)%len(contiguity.Rules)]
-			wrong, err := contiguity.Prove(contiguity.Rule{Name: "wrong", Path: r.Path, If: other.If}, rank)
+			other := contiguity.Predicates[(i+1)%len(contiguity.Predicates)]
+			wrong, err := contiguity.Prove(contiguity.Predicate{Name: "wrong", Path: r.Path, If: other.If}, rank)
 			if err != nil || wrong.Proved {
 				continue
 			}

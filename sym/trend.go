@@ -1,7 +1,8 @@
 package sym
 
 // Trend returns the monotonicity of a in one symbol while all other symbols are fixed. sign is 1 if a never decreases,
-// -1 if a never increases, and 0 if a does not depend on the symbol. ok is false if form and bounds do not decide this.
+// -1 if a never increases, and 0 if a does not depend on the symbol. ok is false if neither the form of a nor the
+// bounds of its symbols decide the sign.
 func (a Int) Trend(symbol string) (sign int, ok bool) {
 	if a.e == nil {
 		return 0, true
@@ -35,11 +36,11 @@ type trend struct {
 
 func (s *trends) expr(e *expr) (sign int, ok bool) {
 	for _, t := range e.terms {
-		one, termOK := s.term(t)
+		termSign, termOK := s.term(t)
 		if t.coeff < 0 {
-			one = -one
+			termSign = -termSign
 		}
-		if sign, ok = combineTrends(sign, one); !ok || !termOK {
+		if sign, ok = combineTrends(sign, termSign); !ok || !termOK {
 			return 0, false
 		}
 	}
@@ -51,8 +52,8 @@ func (s *trends) expr(e *expr) (sign int, ok bool) {
 func (s *trends) term(t term) (sign int, ok bool) {
 	negative := false
 	for _, a := range t.atoms {
-		one, atomOK := s.atom(a)
-		if sign, ok = combineTrends(sign, one); !ok || !atomOK {
+		atomSign, atomOK := s.atom(a)
+		if sign, ok = combineTrends(sign, atomSign); !ok || !atomOK {
 			return 0, false
 		}
 		negative = negative || a.lo < 0
@@ -71,7 +72,7 @@ func (s *trends) atom(a *atom) (sign int, ok bool) {
 		return t.sign, t.ok
 	}
 	sign, ok = s.function(a)
-	if a.size > memoSize {
+	if a.size > maxUnmemoizedSize {
 		if s.memo == nil {
 			s.memo = map[*atom]trend{}
 		}

@@ -69,7 +69,7 @@ func (w *valuation) atom(a *atom) (int, error) {
 		return n, nil
 	}
 	n, err := w.function(a)
-	if err == nil && a.size > memoSize {
+	if err == nil && a.size > maxUnmemoizedSize {
 		if w.memo == nil {
 			w.memo = map[*atom]int{}
 		}

@@ -51,7 +51,7 @@ func (p Predicate) String() string {
 	if !p.Valid() {
 		return fmt.Sprintf("predicate(%d)", uint8(p))
 	}
-	return contiguity.Rules[p].Name
+	return contiguity.Predicates[p].Name
 }
 
 // Doc returns a sentence that describes the predicate.
@@ -59,7 +59,7 @@ func (p Predicate) Doc() string {
 	if !p.Valid() {
 		return ""
 	}
-	return contiguity.Rules[p].Doc
+	return contiguity.Predicates[p].Doc
 }
 
 // Rank returns the only rank of values for which p can hold, or 0 if p applies to all ranks.
@@ -67,7 +67,7 @@ func (p Predicate) Rank() int {
 	if !p.Valid() {
 		return 0
 	}
-	return contiguity.Rules[p].Rank
+	return contiguity.Predicates[p].Rank
 }
 
 // ParsePredicate returns the predicate of a name. The error lists all names.
@@ -92,7 +92,7 @@ func (t Type) If(p Predicate) sym.Bool {
 	if !p.Valid() {
 		return sym.Truth(false)
 	}
-	return contiguity.Rules[p].If(t.Shape, t.Strides)
+	return contiguity.Predicates[p].If(t.Shape, t.Strides)
 }
 
 // Holds reports whether p holds for t. If neither the form nor the bounds of the sizes decide p, Holds follows the
@@ -101,7 +101,7 @@ func (t Type) Holds(p Predicate) bool {
 	if v, known := t.If(p).Known(); known {
 		return v
 	}
-	return contiguity.Rules[p].Path(t.Shape, t.Strides)
+	return contiguity.Predicates[p].Path(t.Shape, t.Strides)
 }
 
 // Holds reports whether p holds for m.

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Scalar is a plain number, as Python's True, 2, 0.5 or 1j. In type promotion only its category counts (a
-// wrapped number). The zero Scalar holds no number.
+// Scalar is a plain number, as Python's True, 2, 0.5 or 1j. In type promotion only its category counts, as
+// for PyTorch's wrapped numbers. The zero Scalar holds no number.
 type Scalar struct {
 	kind scalarKind
 	i    int64

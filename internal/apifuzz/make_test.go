@@ -59,8 +59,8 @@ var makers = map[reflect.Type]func(w *world) any{
 		}
 		return e
 	},
-	reflect.TypeFor[contiguity.Rule](): func(w *world) any {
-		return pick(w, append([]contiguity.Rule{{}}, contiguity.Rules...))
+	reflect.TypeFor[contiguity.Predicate](): func(w *world) any {
+		return pick(w, append([]contiguity.Predicate{{}}, contiguity.Predicates...))
 	},
 	reflect.TypeFor[contiguity.Claim](): func(w *world) any { return claimOf(w) },
 	reflect.TypeFor[*contiguity.ClaimReport](): func(w *world) any {
@@ -71,7 +71,7 @@ var makers = map[reflect.Type]func(w *world) any{
 		return p
 	},
 	reflect.TypeFor[*contiguity.Report](): func(w *world) any {
-		p, err := contiguity.Prove(contiguity.Rules[0], w.rng.IntN(4))
+		p, err := contiguity.Prove(contiguity.Predicates[0], w.rng.IntN(4))
 		if err != nil {
 			panic(err)
 		}

@@ -16,8 +16,8 @@ import (
 type Claim struct {
 	// Text is the claim with normalized spacing.
 	Text string
-	// Rules are the predicates of the claim, each once.
-	Rules []Rule
+	// Predicates are the predicates of the claim, each once.
+	Predicates []Predicate
 	// If returns the condition on sizes and strides under which the claim holds.
 	If func(shape, strides []sym.Int) sym.Bool
 }
@@ -109,7 +109,7 @@ func (p *claimParser) unary() (Claim, error) {
 		}
 		condition := c.If
 		negated := func(shape, strides []sym.Int) sym.Bool { return condition(shape, strides).Not() }
-		return Claim{"~" + c.Text, c.Rules, negated}, nil
+		return Claim{"~" + c.Text, c.Predicates, negated}, nil
 	case p.accept("("):
 		c, err := p.implication()
 		if err == nil && !p.accept(")") {
@@ -118,8 +118,8 @@ func (p *claimParser) unary() (Claim, error) {
 		c.Text = "(" + c.Text + ")"
 		return c, err
 	}
-	rules := map[string]Rule{}
-	for _, r := range Rules {
+	rules := map[string]Predicate{}
+	for _, r := range Predicates {
 		rules[r.Name] = r
 	}
 	r, ok := rules[p.token]
@@ -128,14 +128,14 @@ func (p *claimParser) unary() (Claim, error) {
 			suggest.DidYouMean(suggest.Nearest(p.token, maps.Keys(rules))))
 	}
 	p.next()
-	return Claim{r.Name, []Rule{r}, r.If}, nil
+	return Claim{r.Name, []Predicate{r}, r.If}, nil
 }
 
 func combineClaims(a Claim, op string, b Claim, joined func(x, y sym.Bool) sym.Bool) Claim {
-	c := Claim{Text: a.Text + " " + op + " " + b.Text, Rules: slices.Clone(a.Rules)}
-	for _, r := range b.Rules {
-		if !slices.ContainsFunc(c.Rules, func(o Rule) bool { return o.Name == r.Name }) {
-			c.Rules = append(c.Rules, r)
+	c := Claim{Text: a.Text + " " + op + " " + b.Text, Predicates: slices.Clone(a.Predicates)}
+	for _, r := range b.Predicates {
+		if !slices.ContainsFunc(c.Predicates, func(o Predicate) bool { return o.Name == r.Name }) {
+			c.Predicates = append(c.Predicates, r)
 		}
 	}
 	c.If = func(shape, strides []sym.Int) sym.Bool { return joined(a.If(shape, strides), b.If(shape, strides)) }
@@ -171,7 +171,7 @@ func ProveClaim(c Claim, rank int) (*ClaimReport, error) {
 	p := &Report{Rank: rank, env: sym.NewEnv()}
 	p.shape, p.strides = values(p.env, rank)
 	p.Formula = c.If(p.shape, p.strides)
-	p.Rule.Path = func(shape, strides []sym.Int) bool { return true }
+	p.Predicate.Path = func(shape, strides []sym.Int) bool { return true }
 	r := &ClaimReport{Claim: c, Rank: rank, Formula: p.Formula, Proved: true, env: p.env}
 	cases, err := sym.Fork(p.env, maxWays, func() (bool, error) { return p.Formula.Holds(), nil })
 	if err != nil {

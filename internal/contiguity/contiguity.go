@@ -1,16 +1,16 @@
 // Package contiguity has PyTorch's predicates about strides (is_contiguous, is_channels_last, non-overlapping and
 // dense, suggest_memory_format ...) for sizes and strides that may be symbolic.
 //
-// Each [Rule] has two forms. If is a formula without branches. Path follows the branches of PyTorch's C++ code, each of
-// which leaves a guard. [Prove] proves that both forms agree: for one rank by following every path, and for all ranks
-// by the induction steps of the rule. A claim is a formula over several predicates. [ParseClaim] parses a claim, and
-// [ProveClaim] proves it for one rank.
+// Each [Predicate] has two forms. If is a formula without branches. Path follows the branches of PyTorch's C++ code,
+// each of which leaves a guard. [Prove] proves that both forms agree: for one rank by following every path, and for all
+// ranks by the induction steps of the rule. A claim is a formula over several predicates. [ParseClaim] parses a claim,
+// and [ProveClaim] proves it for one rank.
 package contiguity
 
 import "github.com/graphrun/graphrun/sym"
 
-// Rule is a predicate in two forms.
-type Rule struct {
+// Predicate is a predicate in two forms.
+type Predicate struct {
 	// Name is the name in command lines and files.
 	Name string
 	// Doc is a one-sentence description.
@@ -44,8 +44,8 @@ var (
 	Order3d = []int{1, 4, 3, 2, 0}
 )
 
-// Rules lists all predicates. A tensor.Predicate is an index of it.
-var Rules = []Rule{
+// Predicates lists all predicates. A tensor.Predicate is an index of it.
+var Predicates = []Predicate{
 	{"contiguous", "The value is row-major; dimensions of size 1 do not count, and a value without elements always is.",
 		0, contiguousIf, contiguous, []Step{denseStep, elementsStep}, nil},
 	{"channels_last", "The value is dense in the order NHWC; dimensions of size 1 do not count.",

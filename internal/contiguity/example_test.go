@@ -8,7 +8,7 @@ import (
 
 // The notebook that is the source of the predicates does not prove that both forms are equivalent.
 func ExampleProve() {
-	p, err := contiguity.Prove(contiguity.Rules[0], 3)
+	p, err := contiguity.Prove(contiguity.Predicates[0], 3)
 	if err != nil {
 		panic(err)
 	}

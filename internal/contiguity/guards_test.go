@@ -29,7 +29,7 @@ type witness struct {
 
 // asked returns the answer of a branching predicate for symbols, and the guards that it records.
 func (w *witness) asked(t *testing.T) (holds bool, ours, theirs []sym.Bool, names []string, hints []int) {
-	i := slices.IndexFunc(contiguity.Rules, func(r contiguity.Rule) bool { return r.Name == w.Rule })
+	i := slices.IndexFunc(contiguity.Predicates, func(r contiguity.Predicate) bool { return r.Name == w.Rule })
 	require.GreaterOrEqual(t, i, 0, w.Rule)
 	env, known := sym.NewEnv(), map[string]sym.Int{}
 	symbols := func(letter string, values []int) (list []sym.Int) {
@@ -43,7 +43,7 @@ func (w *witness) asked(t *testing.T) (holds bool, ours, theirs []sym.Bool, name
 		return list
 	}
 	x, y := symbols("x", w.Sizes), symbols("y", w.Strides)
-	holds = contiguity.Rules[i].Path(x, y)
+	holds = contiguity.Predicates[i].Path(x, y)
 	for _, text := range w.Guards {
 		g, err := sym.ParseBool(text, func(name string) (sym.Int, bool) { s, is := known[name]; return s, is })
 		require.NoError(t, err, text)

@@ -11,8 +11,8 @@ import (
 
 // Report is a proof that the formula and the branching form of a rule agree, or a refutation.
 type Report struct {
-	Rule Rule
-	Rank int
+	Predicate Predicate
+	Rank      int
 	// Formula is the rule's condition on sizes x1, x2, ... and strides y1, y2, ...
 	Formula sym.Bool
 	// Atoms are the comparisons in the formula and the branching form.
@@ -74,16 +74,16 @@ const minRankByParts = 5
 // a predicate are proved one by one, which suffices because the predicate is a disjunction of its parts. Symmetric
 // parts are proved only for non-decreasing strides, because renumbering the dimensions reduces every other case to this
 // case. Prove fails if the rank is not supported.
-func Prove(r Rule, rank int) (*Report, error) {
+func Prove(r Predicate, rank int) (*Report, error) {
 	switch {
 	case r.If == nil || r.Path == nil:
 		return nil, errors.New("contiguity: a rule needs both of its forms")
 	case rank < 0 || rank > 6:
-		return nil, fmt.Errorf("contiguity: rank %d: want 0 to 6; beyond that the induction stands", rank)
+		return nil, fmt.Errorf("contiguity: rank %d: want 0 to 6; the induction covers greater ranks", rank)
 	case r.Rank != 0 && rank != r.Rank:
-		return nil, fmt.Errorf("contiguity: %s holds of values of rank %d only, not of rank %d", r.Name, r.Rank, rank)
+		return nil, fmt.Errorf("contiguity: %s exists for rank %d only, not for rank %d", r.Name, r.Rank, rank)
 	}
-	p := &Report{Rule: r, Rank: rank, env: sym.NewEnv(), Proved: true}
+	p := &Report{Predicate: r, Rank: rank, env: sym.NewEnv(), Proved: true}
 	p.shape, p.strides = values(p.env, rank)
 	p.Formula = r.If(p.shape, p.strides)
 	parts := []part{{formIf: r.If, path: r.Path}}
@@ -209,7 +209,7 @@ func (p *Report) refute(w Way) *Counterexample {
 			}
 		}
 		formula, err := p.Formula.At(at)
-		if err == nil && formula != p.Rule.Path(sym.Ints(sizes...), sym.Ints(steps...)) {
+		if err == nil && formula != p.Predicate.Path(sym.Ints(sizes...), sym.Ints(steps...)) {
 			c.Sizes, c.Strides, c.Way.Formula, c.Way.Branching = sizes, steps, formula, !formula
 			return c
 		}
@@ -224,7 +224,7 @@ func (p *Report) Differ() sym.Bool {
 		return p.partDiffers("", p.Formula)
 	}
 	any := sym.Truth(false)
-	for _, part := range p.Rule.parts {
+	for _, part := range p.Predicate.parts {
 		d := p.partDiffers(part.name, part.formIf(p.shape, p.strides))
 		if part.symmetric {
 			d = d.And(numel(p.shape).Ne(sym.Int{}))

@@ -11,7 +11,7 @@ import (
 
 // TestBothFormsAgree proves every predicate for all of its ranks, and its induction.
 func TestBothFormsAgree(t *testing.T) {
-	for _, r := range Rules {
+	for _, r := range Predicates {
 		for rank := range 7 {
 			if r.Rank != 0 && rank != r.Rank {
 				continue
@@ -47,7 +47,7 @@ func TestWrongFormulasAreRefuted(t *testing.T) {
 		{"density without contiguity", sortedIf, nonOverlappingAndDense},
 		{"reach for product", noOverlapIf, nonOverlappingAndDense},
 	} {
-		p, err := Prove(Rule{Name: c.name, If: c.wrong, Path: c.right}, 2)
+		p, err := Prove(Predicate{Name: c.name, If: c.wrong, Path: c.right}, 2)
 		require.NoError(t, err)
 		require.False(t, p.Proved, c.name)
 		require.NotNil(t, p.Counterexample, c.name)
@@ -67,7 +67,7 @@ func TestWrongFormulasAreRefuted(t *testing.T) {
 // TestFormsAgreeOnNumbers compares both forms of every predicate on all small values, without symbols.
 func TestFormsAgreeOnNumbers(t *testing.T) {
 	seen := map[string][2]int{}
-	for _, r := range Rules {
+	for _, r := range Predicates {
 		for rank := range 4 {
 			if r.Rank != 0 {
 				continue
@@ -104,16 +104,16 @@ func TestFormsAgreeOnNumbers(t *testing.T) {
 }
 
 func TestProveRefusals(t *testing.T) {
-	_, err := Prove(Rules[0], 7)
-	assert.EqualError(t, err, "contiguity: rank 7: want 0 to 6; beyond that the induction stands")
-	_, err = Prove(Rules[1], 3)
-	assert.EqualError(t, err, "contiguity: channels_last holds of values of rank 4 only, not of rank 3")
-	_, err = Prove(Rule{}, 3)
+	_, err := Prove(Predicates[0], 7)
+	assert.EqualError(t, err, "contiguity: rank 7: want 0 to 6; the induction covers greater ranks")
+	_, err = Prove(Predicates[1], 3)
+	assert.EqualError(t, err, "contiguity: channels_last exists for rank 4 only, not for rank 3")
+	_, err = Prove(Predicate{}, 3)
 	assert.EqualError(t, err, "contiguity: a rule needs both of its forms")
 }
 
 func TestSMT(t *testing.T) {
-	p, err := Prove(Rules[0], 2)
+	p, err := Prove(Predicates[0], 2)
 	require.NoError(t, err)
 	assert.Contains(t, p.SMT(), "(declare-const |x1| Int)\n(assert (<= 0 |x1|))\n")
 	assert.Contains(t, p.SMT(), "(check-sat)\n")

@@ -37,8 +37,8 @@
 // Strides count elements and may be zero or negative for A and B. C needs
 // distinct addresses for its elements and is fastest with a column stride of
 // 1 (or, with strided A and B, a row stride of 1). Inputs may overlap one
-// another; C must not overlap an input. Pointers must stay reachable by the
-// caller through Args while Run executes.
+// another; C must not overlap an input. While Run executes, the caller must
+// keep Args, and thereby the memory it points to, reachable.
 //
 // Constant operands are packed once with PackA or PackB and passed as source
 // Prepacked. A source Custom supplies panels through a PackFunc, which may be
@@ -66,8 +66,9 @@
 // # Kernels
 //
 // Products of float32 and float64 run machine code for AVX-512 or AVX2, which package tile generates for the tiles of a
-// plan: any number of rows up to a bound, up to four vectors of columns, and operands read in place if one of their
-// strides is 1. machine.Host selects the instructions, and jit.Available reports whether code can be generated. Kernels
-// in Go multiply packed panels in three cases: for other types, with the build tag noasm, and where no code can be
-// generated. Products with few rows or columns use assembly routines, which need no generated code.
+// plan. A tile has any number of rows up to a bound and up to four vectors of columns. It reads an operand in place if
+// one of the operand's strides is 1. machine.Host selects the instructions, and jit.Available reports whether code can
+// be generated. Kernels in Go multiply packed panels in three cases: for other types, with the build tag noasm, and
+// where no code can be generated. Products with few rows or columns use assembly routines, which need no generated
+// code.
 package gemm

@@ -21,9 +21,11 @@ import (
 // Binding is a program for one set of sizes: the graph with these sizes, its plan, and the compiled steps. Its fields
 // must not be changed.
 type Binding struct {
-	Graph *graph.Graph // with sizes, inferred
-	Runs  *graph.Graph // Graph without the nodes that inference rejected; Graph itself if there are none
-	Plan  *passes.Plan // of the graph, or of the segment that is compiled before the first run; nil for neither
+	Graph    *graph.Graph // with sizes, inferred
+	Runnable *graph.Graph // Graph without the nodes that inference rejected; Graph itself if there are none
+	// Plan is the plan of the graph, or of the segment compiled before the first run. It is nil if there is no such
+	// segment.
+	Plan *passes.Plan
 	// Program has the compiled steps of Plan. It is nil if Plan is nil.
 	Program *exec.Program
 	// Segment is the index of the compiled segment; negative if no segment can be compiled before the first run.
@@ -34,13 +36,13 @@ type Binding struct {
 	isHint        bool            // whether the sizes are a hint, so that the plan becomes a specialization
 	decisionsFrom *Specialization // the specialization that the plan follows; nil if the plan was searched
 	runner        *exec.Runner
-	failed        graph.Errors  // nodes that inference rejected
+	rejected      graph.Errors  // nodes that inference rejected
 	done          chan struct{} // closed when compilation has ended and all other fields are set
 	err           error         // error of compilation
 	interrupted   bool          // whether compilation ended because the context of its caller ended
 
-	// packedOnly has, by name, the packed constants of the plan whose unpacked originals are without data in Graph: see
-	// release.
+	// packedOnly maps names to packed constants of the plan. The data of their unpacked originals was released from
+	// Graph: see release.
 	packedOnly map[string]*graph.Value
 
 	problemOnce sync.Once // guards the fields below: see layouts
@@ -70,10 +72,10 @@ func (b *Binding) bytes() int {
 	return n.Arena + n.Scratch + perStep*len(b.Program.Steps())
 }
 
-// bindingFor returns the binding for the given sizes of open symbols. Symbols without a given size have their assumed
-// sizes. The first caller compiles the binding. Other callers for the same sizes wait until it is compiled or their own
-// contexts end. If the context of the first caller ends, another caller compiles.
-func (p *Program) bindingFor(ctx context.Context, given map[string]int, hinted bool) (*Binding, error) {
+// bindingForSizes returns the binding for the given sizes of open symbols. Symbols without a given size have their
+// assumed sizes. The first caller compiles the binding. Other callers for the same sizes wait until it is compiled or
+// their own contexts end. If the context of the first caller ends, another caller compiles.
+func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, hinted bool) (*Binding, error) {
 	sizes := slices.Clone(p.assumed)
 	for i, name := range p.openSymbols {
 		if n, ok := given[name]; ok {
@@ -82,12 +84,12 @@ func (p *Program) bindingFor(ctx context.Context, given map[string]int, hinted b
 	}
 	b := &Binding{sizes: given, isHint: hinted, done: make(chan struct{})}
 	key := keyOf(sizes)
-	for at := p.bindings.Put(key, b); at != b; at = p.bindings.Put(key, b) {
-		if err := interrupt.Wait(ctx, at.done); err != nil {
+	for existing := p.bindings.Put(key, b); existing != b; existing = p.bindings.Put(key, b) {
+		if err := interrupt.Wait(ctx, existing.done); err != nil {
 			return nil, fmt.Errorf("waiting for the plan of another run: %w", err)
 		}
-		if !at.interrupted {
-			return at, at.err
+		if !existing.interrupted {
+			return existing, existing.err
 		}
 	}
 	b.err = errors.New("compilation ended in a panic") // replaced if there is none
@@ -110,7 +112,7 @@ func (b *Binding) compile(ctx context.Context, p *Program, sizes []int) (err err
 	defer interrupt.Catch(&err)
 	interrupt.Check(ctx)
 	start := time.Now()
-	if b.Graph, b.Runs = p.graph, p.graph; p.needsInference {
+	if b.Graph, b.Runnable = p.graph, p.graph; p.needsInference {
 		if err := b.infer(ctx, p); err != nil {
 			return err
 		}
@@ -120,13 +122,13 @@ func (b *Binding) compile(ctx context.Context, p *Program, sizes []int) (err err
 }
 
 // Unplanned returns a binding for the fixed and assumed sizes whose graph is inferred but not planned. Callers may use
-// only Graph, Runs and [Program.ProblemOf].
+// only Graph, Runnable and [Program.ProblemOf].
 func (p *Program) Unplanned(ctx context.Context) (*Binding, error) {
 	b := new(Binding)
 	return b, b.infer(ctx, p)
 }
 
-// infer sets Graph, a copy of the program's graph with sizes and types, and Runs.
+// infer sets Graph, a copy of the program's graph with sizes and types, and Runnable.
 func (b *Binding) infer(ctx context.Context, p *Program) error {
 	b.Graph = p.graph.Clone()
 	b.Graph.SetContext(ctx)
@@ -137,16 +139,16 @@ func (b *Binding) infer(ctx context.Context, p *Program) error {
 	if err := b.Graph.Settle(); err != nil {
 		return err
 	}
-	b.Runs = b.Graph
+	b.Runnable = b.Graph
 	if !p.options.KeepGoing {
 		return InferContext(ctx, b.Graph)
 	}
-	refused := b.Graph.InferAll()
+	rejected := b.Graph.InferAll()
 	interrupt.Check(ctx)
-	if len(refused) > 0 {
-		b.failed = b.Graph.RootErrors(refused)
-		b.Runs = b.Graph.Drop(refused)
-		b.Runs.SetContext(context.Background())
+	if len(rejected) > 0 {
+		b.rejected = b.Graph.RootErrors(rejected)
+		b.Runnable = b.Graph.Drop(rejected)
+		b.Runnable.SetContext(context.Background())
 	}
 	return nil
 }
@@ -157,8 +159,8 @@ func Infer(g *graph.Graph) error {
 	if g == nil {
 		return errors.New("there is no graph to infer: it is nil")
 	}
-	if refused := g.InferAll(); len(refused) > 0 {
-		return g.RootErrors(refused)
+	if rejected := g.InferAll(); len(rejected) > 0 {
+		return g.RootErrors(rejected)
 	}
 	if errs := g.PinErrors(nil); len(errs) > 0 {
 		return errs
@@ -199,16 +201,16 @@ func (p *Program) bind(g *graph.Graph, open map[string]int) error {
 	return nil
 }
 
-// complete adds the nodes that inference rejected to the error of a run.
-func (b *Binding) complete(err error) error {
-	if len(b.failed) == 0 {
+// withRejected adds the nodes that inference rejected to the error of a run.
+func (b *Binding) withRejected(err error) error {
+	if len(b.rejected) == 0 {
 		return err
 	}
-	return exec.After(err, b.Graph, b.failed, b.Runs.Outputs)
+	return exec.After(err, b.Graph, b.rejected, b.Runnable.Outputs)
 }
 
-// bindingOf returns the binding for the sizes of a run's inputs.
-func (p *Program) bindingOf(ctx context.Context, in map[string]*tensor.Tensor) (*Binding, error) {
+// bindingForInputs returns the binding for the sizes of a run's inputs.
+func (p *Program) bindingForInputs(ctx context.Context, in map[string]*tensor.Tensor) (*Binding, error) {
 	if p.Options() == nil {
 		return nil, ErrNotCompiled
 	}
@@ -218,9 +220,9 @@ func (p *Program) bindingOf(ctx context.Context, in map[string]*tensor.Tensor) (
 	if len(p.openSymbols) == 0 && p.first != nil && len(p.symbolic) == 0 {
 		return p.first, nil
 	}
-	if len(p.openSymbols) <= maxArray {
-		var room [maxArray]int
-		if sizes := room[:len(p.openSymbols)]; p.readSizes(in, sizes) {
+	if len(p.openSymbols) <= maxInlineSymbols {
+		var buffer [maxInlineSymbols]int
+		if sizes := buffer[:len(p.openSymbols)]; p.readSizes(in, sizes) {
 			if b, ok := p.bindings.Find(keyOf(sizes)); ok {
 				if interrupt.Wait(ctx, b.done) == nil && b.err == nil {
 					return b, nil
@@ -251,7 +253,7 @@ func (p *Program) bindingOf(ctx context.Context, in map[string]*tensor.Tensor) (
 			given[name] = n
 		}
 	}
-	b, err := p.bindingFor(ctx, given, false)
+	b, err := p.bindingForSizes(ctx, given, false)
 	if err != nil && len(given) > 0 {
 		return nil, fmt.Errorf("for %s: %w", SizesText(given), err)
 	}
@@ -285,8 +287,8 @@ func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int,
 		}
 		for i, d := range v.Dims {
 			if n, fixed := p.fixed[d.Symbol]; d.Symbol != "" && fixed && n != shape[i] {
-				return fmt.Errorf("input %q has shape %s: the program is compiled for %s=%d, which was given, and %s is %d there",
-					v.Name, tensor.ListString(shape), d.Symbol, n, d.Symbol, shape[i])
+				return fmt.Errorf("input %q has shape %s, so %s is %d, but the program was compiled with the fixed size %s=%d",
+					v.Name, tensor.ListString(shape), d.Symbol, shape[i], d.Symbol, n)
 			}
 		}
 	}

@@ -6,19 +6,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxArray is the number of open symbols up to which sizes are read and looked up without allocation.
-const maxArray = 16
+// maxInlineSymbols is the number of open symbols up to which sizes are read and looked up without allocation.
+const maxInlineSymbols = 16
 
-// sizesKey is the key of a binding: the sizes of the open symbols. If there are more than maxArray sizes, they are
-// stored as text.
+// sizesKey is the key of a binding: the sizes of the open symbols. If there are more than maxInlineSymbols sizes, they
+// are stored as text.
 type sizesKey struct {
-	array [maxArray]int
+	array [maxInlineSymbols]int
 	text  string
 }
 
 // keyOf returns the key of sizes. All keys of a program have the same number of sizes.
 func keyOf(sizes []int) (k sizesKey) {
-	if len(sizes) > maxArray {
+	if len(sizes) > maxInlineSymbols {
 		var text []byte // fmt would make the sizes of every caller escape to the heap
 		for _, n := range sizes {
 			text = append(strconv.AppendInt(text, int64(n), 10), ' ')

@@ -25,7 +25,7 @@ func (o *observer) Choose(p *layout.Problem) (*layout.Assignment, error) {
 // Problem returns the layout problem that planning states for the sizes of [Program.First].
 func (p *Program) Problem() (*layout.Problem, error) {
 	b := p.First()
-	if b == nil || b.Runs == nil {
+	if b == nil || b.Runnable == nil {
 		return nil, ErrNotCompiled
 	}
 	return p.ProblemOf(context.Background(), b)
@@ -36,12 +36,12 @@ func (p *Program) Problem() (*layout.Problem, error) {
 // ends.
 func (p *Program) ProblemOf(ctx context.Context, b *Binding) (*layout.Problem, error) {
 	b.problemOnce.Do(func() {
-		if b.Runs.Dynamic() {
+		if b.Runnable.Dynamic() {
 			b.problemErr = errors.New("shapes depend on data: the graph is planned in segments as it runs, and has no one " +
 				"problem of layouts")
 			return
 		}
-		whole := b.Runs
+		whole := b.Runnable
 		if len(b.packedOnly) > 0 {
 			whole = b.Whole()
 		}

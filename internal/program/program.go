@@ -106,7 +106,7 @@ func Compile(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
 		hints = []map[string]int{nil}
 	}
 	for i, hint := range hints {
-		b, err := p.bindingFor(ctx, hint, true)
+		b, err := p.bindingForSizes(ctx, hint, true)
 		if err != nil && interrupt.Err(ctx) != nil {
 			return nil, fmt.Errorf("compiling the graph: %w", err)
 		}
@@ -289,18 +289,18 @@ func (p *Program) pin() error {
 
 // Run runs the program on inputs by name and returns the outputs by name. The root package documents it.
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	b, err := p.bindingOf(ctx, in)
+	b, err := p.bindingForInputs(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	out, err := b.runner.Run(ctx, in)
-	return out, b.complete(err)
+	return out, b.withRejected(err)
 }
 
 // RunInto runs the program like [Program.Run], and writes outputs into the caller's tensors. The root package documents
 // it.
 func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
-	b, err := p.bindingOf(ctx, in)
+	b, err := p.bindingForInputs(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -309,7 +309,7 @@ func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor
 			return err
 		}
 	}
-	return b.complete(b.runner.RunInto(ctx, in, out))
+	return b.withRejected(b.runner.RunInto(ctx, in, out))
 }
 
 // Planned returns the graph with the layouts, copies and implementations of the plan, for the sizes of [Program.First].
@@ -320,7 +320,7 @@ func (p *Program) Planned() *graph.Graph {
 	case b == nil:
 		return nil
 	case b.Segmented():
-		return b.Runs
+		return b.Runnable
 	default:
 		return b.Plan.Graph
 	}

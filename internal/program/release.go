@@ -11,7 +11,7 @@ import (
 // [Binding.Whole] unpacks it on request. The caller's graph is not changed. release is for programs that plan nothing
 // more.
 func (b *Binding) release() {
-	if b.Plan == nil || b.Runs != b.Graph || b.Segmented() {
+	if b.Plan == nil || b.Runnable != b.Graph || b.Segmented() {
 		return
 	}
 	held := map[*tensor.Storage]bool{}
@@ -35,7 +35,7 @@ func (b *Binding) release() {
 		bytes += s.Len()
 		b.packedOnly[v.Name], v.Const = p, &tensor.Tensor{Meta: v.Const.Meta}
 	}
-	b.Graph, b.Runs = g, g
+	b.Graph, b.Runnable = g, g
 	if bytes >= returnedBytes {
 		debug.FreeOSMemory()
 	}

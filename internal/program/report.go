@@ -32,7 +32,7 @@ func (p *Program) Report() *report.Plan {
 	if err := jit.Available(); err != nil {
 		r.NoCode = err.Error()
 	}
-	if known := KnownOf(b.Runs); known != nil {
+	if known := KnownOf(b.Runnable); known != nil {
 		r.Segments = known.segments(b.Segment)
 	}
 	r.Constants = plan.Kept()

@@ -42,7 +42,7 @@ const keptSpecializations = 32
 // Passes of the user run for each set of sizes, and their results are compared with the decisions of the
 // specialization. With Options.KeepGoing, sizes at which nodes are rejected have separate plans.
 func (p *Program) Specializes() bool {
-	return p.graph != nil && len(p.openSymbols) > 0 && (p.first == nil || !p.first.Runs.Dynamic())
+	return p.graph != nil && len(p.openSymbols) > 0 && (p.first == nil || !p.first.Runnable.Dynamic())
 }
 
 // SpecializationAt returns the specialization of a hint; the first call plans it. It returns nil for a nil hint, or if
@@ -125,10 +125,10 @@ func (p *Program) GraphAt(ctx context.Context, sizes []int) (*graph.Graph, error
 
 // prepare plans and compiles an inferred graph. If there is a specialization for the sizes, the plan follows it.
 func (b *Binding) prepare(ctx context.Context, p *Program, sizes []int) error {
-	if len(p.openSymbols) == 0 || b.Runs.Dynamic() {
+	if len(p.openSymbols) == 0 || b.Runnable.Dynamic() {
 		return b.plan(ctx, p, passes.Options{})
 	}
-	if !b.isHint && p.first != nil && len(b.failed) == 0 {
+	if !b.isHint && p.first != nil && len(b.rejected) == 0 {
 		if k := p.SpecializationFor(ctx, sizes); k != nil {
 			err := b.plan(ctx, p, passes.Options{Follow: k.Decisions})
 			if err == nil {
@@ -143,7 +143,7 @@ func (b *Binding) prepare(ctx context.Context, p *Program, sizes []int) error {
 	if err := b.plan(ctx, p, passes.Options{Record: b.isHint}); err != nil || !b.isHint {
 		return err
 	}
-	if len(b.failed)+len(b.Plan.Failed) > 0 {
+	if len(b.rejected)+len(b.Plan.Failed) > 0 {
 		return nil // at other sizes other nodes may be rejected, so the plan is not shared
 	}
 	b.decisionsFrom = &Specialization{Hint: sizes, Decisions: b.Plan.Decisions, Plan: b.Plan}
@@ -188,7 +188,7 @@ func (b *Binding) plan(ctx context.Context, p *Program, with passes.Options) (er
 		return made.Graph, nil
 	}
 	start := time.Now()
-	b.runner, err = exec.NewRunner(b.Runs, plan, exec.Options{Context: ctx,
+	b.runner, err = exec.NewRunner(b.Runnable, plan, exec.Options{Context: ctx,
 		Threads: o.Threads, Costs: o.Costs, Tracer: o.Tracer,
 		MemoryLimit: o.MemoryLimit, InputsHeld: o.InputsHeld, KeepGoing: o.KeepGoing, Pool: p.pool})
 	if err != nil {

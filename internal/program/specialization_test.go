@@ -27,7 +27,7 @@ func TestFewSpecializations(t *testing.T) {
 		for _, n := range []int{0, 1, 2, 3, 8} {
 			used := map[*Specialization]bool{}
 			for _, size := range []int{1, 7, 32, 65} {
-				c, err := p.bindingFor(t.Context(), map[string]int{"N": n, "H": size, "W": size + 1}, false)
+				c, err := p.bindingForSizes(t.Context(), map[string]int{"N": n, "H": size, "W": size + 1}, false)
 				require.NoError(t, err)
 				require.NotNil(t, c.decisionsFrom, "%s at N=%d, %d by %d", s.Name(), n, size, size+1)
 				used[c.decisionsFrom] = true
@@ -95,11 +95,11 @@ func TestSpecializationsOfOwnPasses(t *testing.T) {
 		require.NoError(t, err)
 		for _, n := range []int{1, 2, 5} {
 			sizes := map[string]int{"N": n, "H": 32, "W": 40}
-			c, err := p.bindingFor(t.Context(), sizes, false)
+			c, err := p.bindingForSizes(t.Context(), sizes, false)
 			require.NoError(t, err)
 			require.NotNil(t, c.decisionsFrom)
 			assert.Equal(t, p.Generic(t.Context()), c.decisionsFrom.Hint)
-			other, err := plain.bindingFor(t.Context(), sizes, false)
+			other, err := plain.bindingForSizes(t.Context(), sizes, false)
 			require.NoError(t, err)
 			assert.Len(t, c.Plan.Graph.Nodes, len(other.Plan.Graph.Nodes))
 		}
@@ -143,7 +143,7 @@ func TestOwnPassBySizes(t *testing.T) {
 		want, err := plain.Run(context.Background(), in)
 		require.NoError(t, err)
 		assert.Equal(t, want["y"].String(), out["y"].String())
-		c, err := p.bindingOf(t.Context(), in)
+		c, err := p.bindingForInputs(t.Context(), in)
 		require.NoError(t, err)
 		assert.Equal(t, nodes == 4, c.decisionsFrom != nil)
 		assert.Len(t, c.Plan.Graph.Nodes, nodes)
@@ -168,7 +168,7 @@ func TestHints(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, p.specializations, 2)
 	for n, at := range map[int]int{1: 0, 2: 0, 7: 0, 9: 1, 64: 1, 100: 1} {
-		c, err := p.bindingFor(t.Context(), map[string]int{"N": n, "H": 32, "W": 40}, false)
+		c, err := p.bindingForSizes(t.Context(), map[string]int{"N": n, "H": 32, "W": 40}, false)
 		require.NoError(t, err)
 		require.NotNil(t, c.decisionsFrom)
 		assert.Equal(t, p.hints[at], c.decisionsFrom.Hint, "N=%d", n)
@@ -187,10 +187,10 @@ func TestBindingIsFound(t *testing.T) {
 	p, err := Compile(context.Background(), networks.Bottlenecks(4, 1), Options{})
 	require.NoError(t, err)
 	in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 3, 3, 32, 32)}
-	first, err := p.bindingOf(t.Context(), in)
+	first, err := p.bindingForInputs(t.Context(), in)
 	require.NoError(t, err)
 	least := testing.AllocsPerRun(100, func() {
-		if c, err := p.bindingOf(t.Context(), in); err != nil || c != first {
+		if c, err := p.bindingForInputs(t.Context(), in); err != nil || c != first {
 			panic("another program")
 		}
 	})
@@ -212,7 +212,7 @@ func TestBindingsAtOnce(t *testing.T) {
 				if assert.NoError(t, err) {
 					assert.Equal(t, []int{n, 1000}, out["y"].Shape)
 				}
-				seen[n][k], _ = p.bindingOf(t.Context(), in)
+				seen[n][k], _ = p.bindingForInputs(t.Context(), in)
 			})
 		}
 	}
@@ -247,7 +247,7 @@ func BenchmarkFindBinding(b *testing.B) {
 	in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 3, 3, 32, 32)}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := p.bindingOf(b.Context(), in); err != nil {
+		if _, err := p.bindingForInputs(b.Context(), in); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -259,7 +259,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 		}
 	}
 	command.CollectEarly()
-	s := &comparison{flags: f, files: command.FileLabels(paths), line: command.Line(cmd, paths),
+	s := &comparison{flags: f, files: command.FileLabels(paths), commandLine: command.Line(cmd, paths),
 		printed: map[string]bool{}}
 	err = s.measureAll(cmd, paths, sizes)
 	cut := exit.Stopped(cmd.Context())
@@ -282,7 +282,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 type comparison struct {
 	flags       flags
 	files       map[string]string // the label of each file in results, by path
-	line        string            // the command line
+	commandLine string            // the command line
 	profile     report.Profile    // the cost profile of all plans
 	rows        []Row
 	Verdicts    []Verdict

@@ -13,7 +13,7 @@ import (
 
 // writeHTML writes the comparison as an HTML page.
 func (s *comparison) writeHTML(w io.Writer) error {
-	about, err := page.About(s.line, slices.Sorted(maps.Keys(s.files)), &s.profile)
+	about, err := page.About(s.commandLine, slices.Sorted(maps.Keys(s.files)), &s.profile)
 	if err != nil {
 		return err
 	}

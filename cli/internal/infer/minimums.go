@@ -35,15 +35,15 @@ func (f *RaisedMinimums) String() string {
 const (
 	// raisedMin is the raised minimum. A dimension of size 2 or more is neither empty nor broadcast.
 	raisedMin = 2
-	// maxRaised bounds the number of symbols for which raisedMinimumsOf looks for a smaller set. Each symbol takes an
-	// inference of the graph.
+	// raisedMinimumsOf looks for a smaller set of symbols only if there are at most maxRaised symbols, because the search
+	// infers the graph once for each symbol.
 	maxRaised = 16
 )
 
 // raisedMinimumsOf infers the graph again with raised minimums, if s, the inference with the present minimums, has
 // guards. It first raises the minimums of all symbols, and then drops symbols as long as the same number of guards
 // disappears. It returns nil if no guard disappears.
-func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, classes bool) *RaisedMinimums {
+func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, forked bool) *RaisedMinimums {
 	if s == nil || s.Cut != nil {
 		return nil
 	}
@@ -68,7 +68,7 @@ func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, cl
 			b.Min = raisedMin
 			raised.Symbols[name] = b
 		}
-		if again, err := SymbolicOf(raised, errs, classes); err == nil && again != nil && again.Cut == nil {
+		if again, err := SymbolicOf(raised, errs, forked); err == nil && again != nil && again.Cut == nil {
 			return len(GuardsOf(again))
 		}
 		return f.Of

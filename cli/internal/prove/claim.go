@@ -21,7 +21,7 @@ func proveClaim(cmd *cobra.Command, text string, f flags) error {
 		return exit.Wrongf("the claim %q: %w", text, err)
 	}
 	rankKnown := cmd.Flags().Changed("rank")
-	for _, r := range c.Rules {
+	for _, r := range c.Predicates {
 		if !rankKnown && r.Rank != 0 {
 			f.rank, rankKnown = r.Rank, true
 		}
@@ -42,7 +42,7 @@ func proveClaim(cmd *cobra.Command, text string, f flags) error {
 	if err := writeSMT(cmd, f.smt, p.SMT); err != nil {
 		return err
 	}
-	doc := &Document{Predicates: predicatesOf(c.Rules), Claim: claimOf(p)}
+	doc := &Document{Predicates: predicatesOf(c.Predicates), Claim: claimOf(p)}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if f.json {
 		document.Write(out, doc)

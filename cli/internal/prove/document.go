@@ -76,7 +76,7 @@ type AgainstDoc struct {
 	Formula   bool                     `json:"formula" doc:"The value of the formula."`
 }
 
-func predicatesOf(rules []contiguity.Rule) []predicateDoc {
+func predicatesOf(rules []contiguity.Predicate) []predicateDoc {
 	list := make([]predicateDoc, len(rules))
 	for i, r := range rules {
 		list[i] = predicateDoc{Name: r.Name, Doc: r.Doc}
@@ -115,9 +115,9 @@ func conclusionOf(p *contiguity.Report) string {
 			"found that go this way.", c.Way.Branching, c.Way.Formula, c.Way.If)
 	case !p.Proved:
 		return "Not proved: the forms agree for this rank, but a step of the induction does not hold."
-	case len(p.Rule.Steps) == 0:
+	case len(p.Predicate.Steps) == 0:
 		return fmt.Sprintf("Proved for rank %d: both forms agree on all %s.", p.Rank, format.Count(len(p.Ways), "way"))
-	case p.Rule.Rank != 0:
+	case p.Predicate.Rank != 0:
 		return fmt.Sprintf("Proved: both forms agree on %s, for all sizes and strides, and the induction holds.",
 			everyWay(p))
 	}

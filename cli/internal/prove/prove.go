@@ -36,13 +36,14 @@ func Command() *cobra.Command {
 which has no branches, and PyTorch's code, whose branches leave guards. Without a predicate it lists all
 of them.
 
-It runs both forms for every answer of each comparison that earlier answers leave open. It prints the
-formula, the ways through the branching form with their decisions, the comparisons of both forms (atoms),
-the steps of the induction over the number of dimensions, and the conclusion. Sizes are x1, x2, ...,
-strides are y1, y2, ...; they are not negative and not bounded.
+It runs both forms once for each possible combination of comparison results. A comparison that follows
+from earlier ones has only one result. It prints the formula, the ways through the branching form with
+their decisions, the comparisons of both forms (atoms), the steps of the induction over the number of
+dimensions, and the conclusion. Sizes are x1, x2, ..., strides are y1, y2, ...; they are not negative and
+not bounded.
 
-A predicate for a single rank needs no --rank; the others are proved for ranks 0 to 6. Predicates that
-sort dimensions are proved part by part from rank 5 on.
+A predicate that exists for one rank only needs no --rank. Other predicates need --rank R, from 0 to 6.
+Predicates that sort dimensions are proved part by part from rank 5 on.
 
 A claim joins predicates by ~ (not), & (and), | (or) and => (implies), in decreasing precedence, with
 parentheses. It is proved for all sizes and strides of a rank, or refuted by an example.
@@ -61,10 +62,10 @@ Exit code 0: proved; 1: refuted, with sizes and strides, or not proved; 2: a wro
 			}
 			return nil
 		},
-		ValidArgsFunction: completeRule,
+		ValidArgsFunction: completePredicate,
 		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return listRules(cmd, f)
+				return listPredicates(cmd, f)
 			}
 			if strings.ContainsAny(args[0], "~&|()=> ") {
 				return proveClaim(cmd, args[0], f)
@@ -77,57 +78,59 @@ Exit code 0: proved; 1: refuted, with sizes and strides, or not proved; 2: a wro
 		}),
 	}
 	fl := cmd.Flags()
-	fl.IntVar(&f.rank, "rank", 0, "number of dimensions `R`, 0 to 6; where a predicate has one only, it is that")
+	fl.IntVar(&f.rank, "rank", 0,
+		"number of dimensions `R`, 0 to 6; may be omitted for a predicate that exists for one rank only")
 	fl.StringVar(&f.smt, "smt", "", "write the negation of the proved statement to `OUT.smt2`, for solvers")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
 
-func completeRule(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func completePredicate(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return ruleNames(), cobra.ShellCompDirectiveNoFileComp
+	return predicateNames(), cobra.ShellCompDirectiveNoFileComp
 }
 
 // maxRank is the greatest rank for which all ways are examined.
 const maxRank = 6
 
-func ruleNames() []string {
+func predicateNames() []string {
 	var names []string
-	for _, r := range contiguity.Rules {
+	for _, r := range contiguity.Predicates {
 		names = append(names, r.Name)
 	}
 	return names
 }
 
 // choose returns the named predicate. If --rank is not given, it sets the rank to the only rank of the predicate.
-func (f *flags) choose(name string, rankGiven bool) (contiguity.Rule, error) {
-	i := slices.Index(ruleNames(), name)
+func (f *flags) choose(name string, rankGiven bool) (contiguity.Predicate, error) {
+	i := slices.Index(predicateNames(), name)
 	if i < 0 {
-		return contiguity.Rule{}, exit.Wrongf("there is no predicate %q: %s", name, format.WantOneOf(name, ruleNames()))
+		return contiguity.Predicate{}, exit.Wrongf("there is no predicate %q: %s", name,
+			format.WantOneOf(name, predicateNames()))
 	}
-	r := contiguity.Rules[i]
+	r := contiguity.Predicates[i]
 	switch {
 	case !rankGiven && r.Rank == 0:
 		return r, exit.Wrongf("prove %s wants --rank R, from 0 to %d", name, maxRank)
 	case !rankGiven:
 		f.rank = r.Rank
 	case r.Rank != 0 && f.rank != r.Rank:
-		return r, exit.Wrongf("--rank %d: %s holds of values of rank %d only", f.rank, name, r.Rank)
+		return r, exit.Wrongf("--rank %d: %s exists for rank %d only", f.rank, name, r.Rank)
 	case f.rank < 0 || f.rank > maxRank:
-		return r, exit.Wrongf("--rank %d: want 0 to %d; the induction stands for ranks beyond", f.rank, maxRank)
+		return r, exit.Wrongf("--rank %d: want 0 to %d; the induction covers greater ranks", f.rank, maxRank)
 	}
 	return r, nil
 }
 
-// listRules prints the predicates.
-func listRules(cmd *cobra.Command, f flags) error {
+// listPredicates prints the predicates.
+func listPredicates(cmd *cobra.Command, f flags) error {
 	if cmd.Flags().Changed("rank") || f.smt != "" {
-		return command.Misused(cmd, "--rank and --smt want a predicate: %s", strings.Join(ruleNames(), ", "))
+		return command.Misused(cmd, "--rank and --smt want a predicate: %s", strings.Join(predicateNames(), ", "))
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	doc := &Document{Predicates: predicatesOf(contiguity.Rules)}
+	doc := &Document{Predicates: predicatesOf(contiguity.Predicates)}
 	if f.json {
 		document.Write(out, doc)
 		return out.Flush()
@@ -146,7 +149,7 @@ func listRules(cmd *cobra.Command, f flags) error {
 
 // prove proves that the two forms of a predicate agree, and prints the proof. It returns an error if they are not
 // proved to agree.
-func prove(cmd *cobra.Command, r contiguity.Rule, f flags) error {
+func prove(cmd *cobra.Command, r contiguity.Predicate, f flags) error {
 	if err := outfile.CheckWritable("--smt", f.smt); err != nil {
 		return err
 	}
@@ -158,7 +161,7 @@ func prove(cmd *cobra.Command, r contiguity.Rule, f flags) error {
 		return err
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	doc := &Document{Predicates: predicatesOf([]contiguity.Rule{r}), ProofDoc: proofOf(p)}
+	doc := &Document{Predicates: predicatesOf([]contiguity.Predicate{r}), ProofDoc: proofOf(p)}
 	if f.json {
 		document.Write(out, doc)
 	} else {

@@ -19,13 +19,13 @@ import (
 
 // TestProveRefutes holds the command to failing, with numbers, where a formula is wrong, and where an induction is.
 func TestProveRefutes(t *testing.T) {
-	right := contiguity.Rules[0]
-	forgot := contiguity.Rule{Name: "forgot", Path: right.Path, If: contiguity.Rules[1].If}
+	right := contiguity.Predicates[0]
+	forgot := contiguity.Predicate{Name: "forgot", Path: right.Path, If: contiguity.Predicates[1].If}
 	stuck := right
 	stuck.Steps = []contiguity.Step{{Claim: "All sizes exceed 1.", Check: func(symbol func(string) sym.Int) bool {
 		return symbol("s").Gt(sym.Of(1)).Holds()
 	}}}
-	for want, r := range map[string]contiguity.Rule{
+	for want, r := range map[string]contiguity.Predicate{
 		"Refuted: of shape [": forgot, "Not proved: the forms agree for this rank, but a step": stuck} {
 		for _, asJSON := range []bool{false, true} {
 			cmd := Command()

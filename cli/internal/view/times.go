@@ -79,8 +79,8 @@ func (f *flags) addTimes(r *report.Plan) (string, error) {
 		}
 	}
 	if count == 0 || strategy != r.Strategy {
-		return "", exit.Wrongf("--profile: %s: it measured strategy %s and has the times of %d of the %s: measure the "+
-			"plan of strategy %s", f.profile, strategy, count, format.Count(len(r.Steps), "step"), r.Strategy)
+		return "", exit.Wrongf("--profile: %s has times for %d of %s, measured with strategy %s; measure the plan of "+
+			"strategy %s instead", f.profile, count, format.Count(len(r.Steps), "step"), strategy, r.Strategy)
 	}
 	return fmt.Sprintf("measured %s, predicted %s, in %d of %s", format.Nanoseconds(measured),
 		format.Nanoseconds(predicted), count, format.Count(len(r.Steps), "step")), nil

@@ -11,7 +11,7 @@ import (
 )
 
 // Bottlenecks returns a network of residual bottlenecks such as resnet50, with open batch N, height H and width W.
-// blocks are the numbers of blocks of its stages; width is the number of channels of the first.
+// blocks[i] is the number of blocks of stage i. width is the number of channels inside the blocks of the first stage.
 func Bottlenecks(width int, blocks ...int) *graph.Graph {
 	g := graph.New("bottlenecks", kernels.Lookup)
 	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3},

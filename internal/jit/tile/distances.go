@@ -5,8 +5,7 @@ import (
 	"math"
 )
 
-// maxDistance bounds a distance in bytes: the sum of two distances and the size of a tile's vectors fits into a
-// displacement.
+// maxDistance bounds a distance in bytes, so that two distances plus the size of a tile's vectors fit a displacement.
 const maxDistance = 1<<30 - 1<<16
 
 // checkDistances rejects distances, and sums of distances, that do not fit into the code's displacements and
@@ -30,17 +29,17 @@ func (s *Spec) checkDistances() error {
 			return fmt.Errorf("tile: loop %d has a distance or a number that is too large: %+v", i, l)
 		}
 	}
-	atIn, atVec := 0, 0 // the ends of the previous run's terms
+	inEnd, vecEnd := 0, 0 // the ends of the previous run's terms
 	for i, r := range s.Runs {
 		terms := r.Terms
 		if terms == Dynamic {
 			terms = s.unroll()
 		}
-		if !fitsDistance(r.In) || !fitsDistance(r.Vec) || !lastFits(r.InStep, terms) || !lastFits(r.VecStep, terms) ||
-			!fitsInt32(r.In-atIn) || !fitsInt32(r.Vec-atVec) {
+		if !fitsDistance(r.In) || !fitsDistance(r.Vec) || !endFits(r.InStep, terms) || !endFits(r.VecStep, terms) ||
+			!fitsInt32(r.In-inEnd) || !fitsInt32(r.Vec-vecEnd) {
 			return fmt.Errorf("tile: run %d has a distance or a number that is too large: %+v", i, r)
 		}
-		atIn, atVec = r.In+terms*r.InStep, r.Vec+terms*r.VecStep
+		inEnd, vecEnd = r.In+terms*r.InStep, r.Vec+terms*r.VecStep
 	}
 	return nil
 }
@@ -59,8 +58,8 @@ func constantOr0(distance int) int {
 
 func fitsInt32(distance int) bool { return distance == int(int32(distance)) }
 
-// lastFits reports whether the offset after a number of terms at a constant step is within the bound.
-func lastFits(step, terms int) bool {
+// endFits reports whether the offset after a number of terms at a constant step is within the bound.
+func endFits(step, terms int) bool {
 	return terms <= math.MaxInt32 && fitsDistance(constantOr0(step)) && fitsDistance(constantOr0(step)*terms)
 }
 

@@ -28,7 +28,7 @@ func (w *byteWeight) totalBytes() int { return w.bytes + w.conv.o*4 }
 
 // offsets returns the byte offsets of an output channel's weights, ordered by tap and then by input channel.
 func (w *byteWeight) offsets() []int {
-	list := make([]int, 0, w.conv.depth())
+	list := make([]int, 0, w.conv.termsPerOutput())
 	for tap := range w.conv.taps() {
 		_, kh, kw := w.conv.tap(tap)
 		for c := range w.conv.inPerGroup {

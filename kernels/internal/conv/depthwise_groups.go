@@ -10,12 +10,12 @@ import (
 // groups, and each input channel is broadcast to the lanes of its group. In the register tiles of direct convolution, a
 // vector holds output channels of one group, so small groups would leave most lanes empty.
 
-// groupsByWindow reports whether direct convolution by pixels uses depthwise windows over several groups. They are used
-// if they take fewer instructions than the register tiles of direct convolution. The choice depends only on sizes and
-// the instruction set.
+// groupsByWindow reports whether direct convolution of NHWC images uses depthwise windows over several groups. They are
+// used if they take fewer instructions than the register tiles of direct convolution. The choice depends only on sizes
+// and the instruction set.
 func (s *convShape) groupsByWindow(d tensor.DType) bool {
-	if s.groups == 1 || s.inPerGroup < 2 || s.volumetric() || s.depth() == 0 || s.depth() > blockTerms ||
-		!windowCompiles(s, d) {
+	terms := s.termsPerOutput()
+	if s.groups == 1 || s.inPerGroup < 2 || s.volumetric() || terms == 0 || terms > blockTerms || !windowCompiles(s, d) {
 		return false
 	}
 	f, _ := newWindowShape(s, d.Size())
@@ -33,20 +33,21 @@ func (s *convShape) groupInstructions(f *windowShape) (n float64) {
 // groupWork adds the cost of windows over groups of several channels. A broadcast costs as much as a multiplication.
 func (s *convShape) groupWork(w *graph.Work, d tensor.DType) {
 	f, _ := newWindowShape(s, d.Size())
-	down := float64(s.h.CountAll()) / float64(s.h.Results) / float64(s.h.Taps)
-	across := float64(s.w.CountAll()) / float64(s.w.Results) / float64(s.w.Taps)
+	// The shares of the taps inside the image, along columns and along rows.
+	rowTapShare := float64(s.h.CountAll()) / float64(s.h.Results) / float64(s.h.Taps)
+	colTapShare := float64(s.w.CountAll()) / float64(s.w.Results) / float64(s.w.Taps)
 	multiply.ReclassifyStores(w, s.call)
 	w.Wait(directBegin, 1)
 	if !s.call.Constant(1) {
-		w.Do(multiply.PackRow, float64(s.o*s.depth()))
+		w.Do(multiply.PackRow, float64(s.o*s.termsPerOutput()))
 	}
 	pixels := float64(s.n * s.h.Results * s.w.Results)
-	w.Do(directTaps, pixels*down*across*s.groupInstructions(&f)*float64(f.bytes)/4)
+	w.Do(directTaps, pixels*rowTapShare*colTapShare*s.groupInstructions(&f)*float64(f.vectorBytes)/4)
 	w.Do(directTiles, pixels*float64(f.vectors)/float64(f.tile[0]*f.tile[1]))
-	w.Flops = 2 * pixels * float64(s.o*s.depth())
+	w.Flops = 2 * pixels * float64(s.o*s.termsPerOutput())
 }
 
-// depthwiseWindows makes the kernel of depthwise windows by pixels, for groups of one or several channels.
+// depthwiseWindows makes the kernel of depthwise windows on NHWC images, for groups of one or several channels.
 func depthwiseWindows(s *convShape, d tensor.DType) (*graph.Kernel, error) {
 	weight, err := newPackedWeight(s.call, s.windowPanels(d))
 	if err != nil {
@@ -57,5 +58,5 @@ func depthwiseWindows(s *convShape, d tensor.DType) (*graph.Kernel, error) {
 		return nil, err
 	}
 	return &graph.Kernel{Phases: append(weight.phases(), t.phase(weight.address)), Scratch: weight.Scratch,
-		Worker: s.denseBiasBytes(t.size), Code: t.listings}, nil
+		Worker: s.denseBiasBytes(t.elemBytes), Code: t.listings}, nil
 }

@@ -70,7 +70,8 @@ func (f *windowShape) codes(s *convShape) int {
 func (s *convShape) windowPanels(d tensor.DType) *multiply.Panels {
 	f, _ := newWindowShape(s, d.Size())
 	p := &multiply.Panels{DType: d, Form: fmt.Sprintf("%v vectors of %d of %d by kh,kw", d, f.lanes, s.o), Width: f.lanes,
-		Lanes: f.lanes, LaneStride: s.weightStride.n, Depth: s.depth(), Terms: s.channelsFirstTerms, Starts: f.starts()}
+		Lanes: f.lanes, LaneStride: s.weightStride.n, Depth: s.termsPerOutput(),
+		Terms: s.channelsFirstTerms, Starts: f.starts()}
 	if s.inPerGroup > 1 {
 		p.Form += fmt.Sprintf(" of groups of %d", s.inPerGroup)
 	}
@@ -123,7 +124,7 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 		r := t.run.Of(m)
 		a := &r.args
 		a.Ptr[depthwise.In], a.Ptr[depthwise.Weights], a.Ptr[depthwise.Out] = m.Ptrs[1], weight(m), m.Ptrs[0]
-		a.Ptr[depthwise.Bias] = s.denseBias(m, t.size)
+		a.Ptr[depthwise.Bias] = s.denseBias(m, t.elemBytes)
 		t.epilogue.setOperands(a, &r.epilogue, m)
 		err := order.EachUnit(chunk, func(image, block, strip int) error {
 			if err := t.strip(r, image, block, strip); err != nil {
@@ -143,24 +144,24 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 func (t *depthwiseWindow) work(strips int) int {
 	s := t.conv
 	results := kit.DivUp(s.h.Results, strips) * s.w.Results * t.block * t.lanes
-	return results * max(s.depth(), movedElementMACs*(1+s.h.Stride*s.w.Stride))
+	return results * max(s.termsPerOutput(), movedElementMACs*(1+s.h.Stride*s.w.Stride))
 }
 
 // strip computes a row of tiles of an image for a block of channels.
 func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
 	s, a := t.conv, &r.args
 	first := block * t.block
-	channel := first * t.bytes
+	channel := first * t.vectorBytes
 	a.N, a.Step[depthwise.Overlap] = min(t.block, t.vectors-first), 0
 	if first+a.N == t.vectors {
-		a.Step[depthwise.Overlap] = t.overlap * t.size
+		a.Step[depthwise.Overlap] = t.overlap * t.elemBytes
 		if a.N == 1 { // the block has no vector to overlap
-			channel -= t.overlap * t.size
+			channel -= t.overlap * t.elemBytes
 		}
 	}
-	in := image*s.h.Size*s.w.Size*s.inPixelStride(false)*t.size + channel
-	out := image*s.h.Results*s.w.Results*t.outPixelStride*t.size + channel
-	weights := first * s.depth() * t.bytes
+	in := image*s.h.Size*s.w.Size*s.inPixelStride(false)*t.elemBytes + channel
+	out := image*s.h.Results*s.w.Results*t.outPixelStride*t.elemBytes + channel
+	weights := first * s.termsPerOutput() * t.vectorBytes
 	a.Row[depthwise.Bias] = channel
 	r.calls = t.callsOf(r.calls[:0], strip)
 	for _, c := range r.calls {

@@ -14,14 +14,14 @@ import (
 // channels, square tiles are best. Tiles of large windows have one row, because the unrolled code of several rows would
 // be long.
 const (
-	tileRows     = 4
-	tileCols     = 4
-	evenCols     = 7
-	longCols     = 8
-	longWindow   = 49
-	rolledRows   = 5        // minimum rows of a window that become a loop and are not unrolled
-	groupInputs  = 4        // registers for channels broadcast to the lanes of a group
-	blockWeights = 16 << 10 // bytes of weights of a block of channels: half of an L1 cache
+	tileRows        = 4
+	tileCols        = 4
+	evenSplitCols   = 7
+	largeWindowCols = 8
+	largeWindowTaps = 49
+	rolledRows      = 5        // windows with at least this many rows are computed by a loop over rows, not unrolled
+	groupInputs     = 4        // registers that hold input channels, each broadcast to all lanes of its group
+	blockWeights    = 16 << 10 // bytes of weights of a block of channels: half of an L1 cache
 )
 
 const (
@@ -38,55 +38,56 @@ const (
 	// at least minPrefetchBytes bytes are read and written.
 	minPrefetchVectors = 4
 	minPrefetchBytes   = 3 * machine.L2Bytes / 2
-	// fewStrips is the maximum number of strips of an image whose work is divided by channels, not by strips.
+	// An image with at most fewStrips strips is divided among workers by channels instead of by strips. A strip is one
+	// row of tiles.
 	fewStrips = 2
 )
 
-// windowShape describes the tiles of a convolution by depthwise windows over pixels, and the blocks into which the
-// vectors of channels are divided. The tiles depend only on sizes and the instruction set, and do not affect the bits
+// windowShape describes how a depthwise convolution of a channels-last image is divided: into tiles of results, and
+// into blocks of channel vectors. The tiles depend only on sizes and the instruction set, and do not affect the bits
 // of results.
 type windowShape struct {
-	size, bytes    int // bytes of an element; bytes of a vector
-	lanes, vectors int // lanes of a vector; number of vectors of all channels
-	overlap        int // channels that the last vector shares with the previous vector
-	tile           [2]int
-	block, blocks  int // vectors per block; number of blocks
+	elemBytes, vectorBytes int    // bytes of an element; bytes of a vector
+	lanes, vectors         int    // lanes of a vector; number of vectors of all channels
+	overlap                int    // channels that the last vector shares with the previous vector
+	tile                   [2]int // rows and columns of a tile
+	block, blocks          int    // vectors per block; number of blocks
 }
 
 // newWindowShape chooses the tiles. size is the number of bytes of an element. It returns false if the channels do not
 // fill the shortest vector, or if a vector would not hold several whole groups.
 func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
-	f.size, f.bytes = size, 32
+	f.elemBytes, f.vectorBytes = size, 32
 	registers, avx512 := 16, false
 	if machine.Host().Has(machine.Vector512) {
-		f.bytes, registers, avx512 = 64, 32, true
+		f.vectorBytes, registers, avx512 = 64, 32, true
 	}
-	for f.bytes > 16 && s.c*size < f.bytes {
-		f.bytes /= 2
+	for f.vectorBytes > 16 && s.c*size < f.vectorBytes {
+		f.vectorBytes /= 2
 	}
-	f.lanes = f.bytes / size
+	f.lanes = f.vectorBytes / size
 	if s.c < f.lanes || s.inPerGroup > 1 && (s.inPerGroup == f.lanes || f.lanes%s.inPerGroup != 0) {
 		return f, false
 	}
 	f.vectors = kit.DivUp(s.c, f.lanes)
 	f.overlap = f.vectors*f.lanes - s.c
 	rows, cols := tileRows, tileCols
-	if avx512 && s.inPerGroup == 1 && (s.w.Results == evenCols || s.w.Results == 2*evenCols) {
-		cols = evenCols
+	if avx512 && s.inPerGroup == 1 && (s.w.Results == evenSplitCols || s.w.Results == 2*evenSplitCols) {
+		cols = evenSplitCols
 	}
 	if s.inPerGroup > 1 {
 		registers -= groupInputs
 	}
 	switch {
-	case s.h.Taps*s.w.Taps > longWindow && avx512:
-		rows, cols = 1, longCols
-	case s.h.Taps*s.w.Taps > longWindow:
+	case s.h.Taps*s.w.Taps > largeWindowTaps && avx512:
+		rows, cols = 1, largeWindowCols
+	case s.h.Taps*s.w.Taps > largeWindowTaps:
 		rows = 1
 	default:
 		rows = min(rows, max(1, (registers-1-s.w.Taps)/cols))
 	}
 	f.tile = [2]int{rows, cols}
-	maxVectors := max(1, blockWeights/(s.depth()*f.bytes))
+	maxVectors := max(1, blockWeights/(s.termsPerOutput()*f.vectorBytes))
 	f.blocks = kit.DivUp(f.vectors, maxVectors)
 	f.block = kit.DivUp(f.vectors, f.blocks)
 	f.blocks = kit.DivUp(f.vectors, f.block)
@@ -115,7 +116,7 @@ type windowCall struct {
 type axisTile struct {
 	at         int // index of the first result
 	n          int // number of results
-	first, end int // part of the windows inside the image, relative to the first tap of the first window
+	first, end int // input positions [first, end) inside the image, counted from the first tap of the first window
 	kind       int // index of the kind; tiles of the same kind differ only in at
 }
 
@@ -140,8 +141,9 @@ func axisTiles(a *geometry.Axis, n int) (list, kinds []axisTile) {
 	return list, kinds
 }
 
-// cut makes the specs of an image's tiles. The number of strips is even if possible: each of two workers then
-// computes half of the image's rows, as in neighbouring steps. The calls of a strip are listed when the strip is
+// cut makes the specs of an image's tiles. The number of strips is even if possible: two workers then each compute one
+// half of the rows. Neighbouring steps divide the image in the same way, so a worker mostly reads rows that it wrote
+// itself. The calls of a strip are listed when the strip is
 // computed (see callsOf), so that memory does not grow with the image.
 func (t *depthwiseWindow) cut() {
 	s, f := t.conv, &t.windowShape
@@ -189,23 +191,24 @@ func (t *depthwiseWindow) callsOf(calls []windowCall, strip int) []windowCall {
 func (t *depthwiseWindow) maxTiles(results int) int {
 	s, f := t.conv, &t.windowShape
 	work := results * f.block
-	return max(1, min(windowCallMACs/(work*s.depth()*f.lanes), windowCallBytes/(work*f.bytes*(1+s.h.Stride*s.w.Stride))))
+	return max(1, min(windowCallMACs/(work*s.termsPerOutput()*f.lanes),
+		windowCallBytes/(work*f.vectorBytes*(1+s.h.Stride*s.w.Stride))))
 }
 
 // call returns the call of one tile.
 func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 	s, f := t.conv, &t.windowShape
 	code := t.kinds[down.kind][across.kind]
-	c := windowCall{code: code, out: (down.at*s.w.Results + across.at) * t.outPixelStride * f.size, tiles: 1}
+	c := windowCall{code: code, out: (down.at*s.w.Results + across.at) * t.outPixelStride * f.elemBytes, tiles: 1}
 	row, col := s.h.Begin(down.at)+down.first, s.w.Begin(across.at)+across.first
 	dynamicRows := t.specs[code].RowsFromCall
 	if dynamicRows {
 		first, end := s.h.TapsOf(down.at)
-		c.rows, c.weight = max(0, end-first), first*s.w.Taps*f.bytes
+		c.rows, c.weight = max(0, end-first), first*s.w.Taps*f.vectorBytes
 		row = s.h.Position(down.at, first)
 	}
 	if c.rows > 0 || !dynamicRows && down.end > down.first {
-		c.in = (row*s.w.Size + min(max(col, 0), s.w.Size-1)) * s.inPixelStride(false) * f.size
+		c.in = (row*s.w.Size + min(max(col, 0), s.w.Size-1)) * s.inPixelStride(false) * f.elemBytes
 	} else {
 		c.weight = 0
 	}
@@ -215,8 +218,8 @@ func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 // spec returns the spec of a tile's code.
 func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 	s, f := t.conv, &t.windowShape
-	pixel, result := s.inPixelStride(false)*f.size, t.outPixelStride*f.size
-	p := &depthwise.Spec{Size: f.size, Bytes: f.bytes, Group: s.inPerGroup, Tile: [2]int{down.n, across.n},
+	pixel, result := s.inPixelStride(false)*f.elemBytes, t.outPixelStride*f.elemBytes
+	p := &depthwise.Spec{Size: f.elemBytes, Bytes: f.vectorBytes, Group: s.inPerGroup, Tile: [2]int{down.n, across.n},
 		Window: [2]int{s.h.Taps, s.w.Taps}, Stride: [2]int{s.h.Stride, s.w.Stride},
 		Dilation: [2]int{s.h.Dilation, s.w.Dilation},
 		First:    [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
@@ -234,8 +237,8 @@ func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 // results together exceed the L2 cache, and a pixel has more cache lines than the hardware prefetches.
 func (t *depthwiseWindow) prefetchesResults() bool {
 	s, f := t.conv, &t.windowShape
-	moved := (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.c * f.size
-	return f.bytes == machine.LineBytes && f.vectors >= minPrefetchVectors && moved > minPrefetchBytes
+	moved := (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.c * f.elemBytes
+	return f.vectorBytes == machine.LineBytes && f.vectors >= minPrefetchVectors && moved > minPrefetchBytes
 }
 
 func sameSpec(a, b *depthwise.Spec) bool {

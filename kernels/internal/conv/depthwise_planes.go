@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// planeTileBytes is the target size of a tile in worker memory, in bytes. The L1 cache is larger, because it also holds
-// the elements that are being copied.
+// planeTileBytes is the target size of a tile in worker memory, in bytes. It is less than the L1 cache, which must also
+// hold the elements being copied.
 const planeTileBytes = 28 << 10
 
 // minTileCols is the minimum width of a tile, in elements: one vector.
@@ -24,8 +24,8 @@ const minTileCols = 16
 // planeTiles convolves planes by compiled loops. A tile is a rectangle of the output. The input of a tile is copied to
 // worker memory with zero padding. The copy is deinterleaved by the stride of the window into parts. With strides of 2,
 // for example, there are four parts: even or odd rows with even or odd columns. For each tap, the input is then a
-// sequence of rows with a constant stride. One run of the loop computes all rows of a tile, and some unused pixels
-// between rows.
+// sequence of rows with a constant stride. The loop treats all rows of a plane's tile as one long row, and so also
+// computes some unused pixels between rows.
 type planeTiles struct {
 	conv                   *convShape
 	size                   int // bytes of an element
@@ -35,7 +35,7 @@ type planeTiles struct {
 	elem                   strided.Elem // copies elements
 	rows, cols             int          // numbers of rows and columns of an output tile
 	tilesDown, tilesAcross int          // numbers of rows and columns of tiles in a plane
-	planes                 int          // number of planes that are computed together, each as a row of the loop
+	planes                 int          // number of planes computed together; the tile of a plane is one row of the loop
 	batches                int          // number of batches of planes in an image
 	parts                  []*planePart
 	rowStride              int   // stride of rows of a part, in elements
@@ -43,7 +43,7 @@ type planeTiles struct {
 	planeStride            int   // stride of planes, in bytes
 	tapOffsets             []int // by tap: byte offset of its first row
 	outAt, workerBytes     int   // offset of the result in worker memory, and size of worker memory, in bytes
-	run                    graph.PerWorker[tapRun]
+	tapRuns                graph.PerWorker[tapRun]
 }
 
 // planePart has the elements at (row + i*sh, col + j*sw) of the padded plane, for all i and j. sh and sw are the
@@ -77,7 +77,9 @@ func newPlaneTiles(s *convShape, d tensor.DType) (*planeTiles, error) {
 	return t, nil
 }
 
-// moveLoop returns a loop that copies rows. Rows of complex numbers are split into real and imaginary parts.
+// moveLoop returns a loop that copies rows. For a complex dtype, it writes the real parts to one row and the imaginary
+// parts to another row. A loop for complex numbers therefore splits a row of real numbers: it reads each pair of
+// adjacent elements as one complex number, whose real part is the even element.
 func moveLoop(d tensor.DType) (*loops.Loop, error) {
 	b := expr.NewBuilder(d)
 	out := []expr.Output{b.Real(b.Load(0))}
@@ -127,9 +129,9 @@ func (t *planeTiles) cut() {
 func (t *planeTiles) layOut() {
 	s := t.conv
 	width := t.neededColumns(t.cols)
-	shared := width
+	sharedZeros := width // number of zeros that are at the right end of a row and at the left end of the next row
 	if t.tilesAcross > 1 {
-		shared = 0
+		sharedZeros = 0
 	}
 	var tapParts []*planePart // by tap
 	for k := range s.h.Taps * s.w.Taps {
@@ -137,13 +139,13 @@ func (t *planeTiles) layOut() {
 	}
 	for _, p := range t.parts {
 		if first, end := geometry.Valid(p.col-s.w.Before, s.w.Stride, s.w.Size, width); first < end {
-			shared = min(shared, first, width-end)
+			sharedZeros = min(sharedZeros, first, width-end)
 		}
 		if p.col == 0 && s.w.Stride == 2 && s.inStride.w == 1 {
 			p.oddColumns = t.find(p.row, 1)
 		}
 	}
-	t.rowStride = max(t.cols, width-shared)
+	t.rowStride = max(t.cols, width-sharedZeros)
 	line := machine.LineBytes / t.size
 	if aligned := kit.DivUp(t.rowStride, line) * line; aligned-t.rowStride <= t.rowStride/7 {
 		t.rowStride = aligned
@@ -163,7 +165,8 @@ func (t *planeTiles) layOut() {
 	t.workerBytes = t.outAt + t.planes*t.rows*t.rowStride*t.size
 }
 
-// gridPart returns the part at (row, col) of the stride grid, adding it if it is missing.
+// gridPart returns the part whose first element is at (row, col) of the padded plane, with 0 <= row < sh and
+// 0 <= col < sw. It adds the part if it is missing.
 func (t *planeTiles) gridPart(row, col int) *planePart {
 	p := t.find(row, col)
 	if p == nil {
@@ -173,7 +176,7 @@ func (t *planeTiles) gridPart(row, col int) *planePart {
 	return p
 }
 
-// find returns the part at (row, col) of the stride grid, or nil.
+// find returns the part whose first element is at (row, col) of the padded plane, or nil.
 func (t *planeTiles) find(row, col int) *planePart {
 	for _, p := range t.parts {
 		if p.row == row && p.col == col {
@@ -197,11 +200,11 @@ func (t *planeTiles) kernel() *graph.Kernel {
 		machine.DirectMACGrain)
 	return &graph.Kernel{Worker: t.workerBytes, Phases: []graph.Phase{{Chunks: cut.Chunks,
 		Run: func(m *graph.Mem, chunk int) error {
-			r := t.run.Of(m)
+			r := t.tapRuns.Of(m)
 			r.reserve(len(t.tapOffsets))
 			first, end := cut.Range(chunk)
 			for u := first; u < end; u++ {
-				// The next batch has its zeros at the same offsets.
+				// With one tile per plane, the zeros of the previous batch are still in place.
 				if tiles > 1 || u == first {
 					clear(m.Worker[:t.outAt])
 				}
@@ -212,7 +215,7 @@ func (t *planeTiles) kernel() *graph.Kernel {
 		}}}}
 }
 
-// tile computes a tile of all output channels of a batch of planes.
+// tile computes one tile, for all output channels of a batch of planes.
 func (t *planeTiles) tile(m *graph.Mem, r *tapRun, batch, tile int) {
 	s := t.conv
 	n, g := batch/t.batches, batch%t.batches*t.planes
@@ -235,22 +238,22 @@ func (t *planeTiles) tile(m *graph.Mem, r *tapRun, batch, tile int) {
 		if s.hasBias {
 			bias = stream{unsafe.Add(m.Ptrs[3], o*s.biasStride*t.size), s.outPerGroup() * s.biasStride * t.size}
 		}
-		run := (rows-1)*t.rowStride + cols
+		loopRow := (rows-1)*t.rowStride + cols // elements of the tile of a plane, with unused elements between rows
 		at := n*s.outStride.n + o*s.outStride.c + row*s.outStride.h + col*s.outStride.w
 		out := stream{unsafe.Add(m.Ptrs[0], at*t.size), s.outPerGroup() * s.outStride.c * t.size}
 		if s.outStride.w == 1 && (rows == 1 || s.outStride.h == t.rowStride && cols == t.rowStride) {
-			t.sum.run(r, out, bias, run, planes)
+			t.sum.run(r, out, bias, loopRow, planes)
 			continue
 		}
 		sums := stream{unsafe.Add(mem, t.outAt), rows * t.rowStride * t.size}
-		t.sum.run(r, sums, bias, run, planes)
+		t.sum.run(r, sums, bias, loopRow, planes)
 		t.copy(r, out.ptr, sums.ptr, strided.Axis{N: cols, Dst: s.outStride.w * t.size, Src: t.size},
 			strided.Axis{N: rows, Dst: s.outStride.h * t.size, Src: t.rowStride * t.size},
 			strided.Axis{N: planes, Dst: out.rowStride, Src: sums.rowStride})
 	}
 }
 
-// fill copies the elements that the tile at (row, col) reads into its parts, between the zeros.
+// fill copies the input elements of the tile at (row, col) to the parts. The zeros around them stay.
 func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col, rows, cols int) {
 	s := t.conv
 	top, left := s.h.Begin(row), s.w.Begin(col) // position in the plane
@@ -268,11 +271,17 @@ func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col
 		switch {
 		case p.oddColumns != nil:
 			t.split(r, to, unsafe.Add(to, p.oddColumns.at-p.at), from, left, s.w.Extent(cols), down, planeAxis)
-		case j0 < j1 && (p.col == 0 || t.find(p.row, 0) == nil || t.find(p.row, 0).oddColumns == nil):
+		case j0 < j1 && !t.splitFills(p):
 			t.copy(r, unsafe.Add(to, j0*t.size), unsafe.Add(from, (left+p.col+j0*s.w.Stride)*s.inStride.w*t.size),
 				strided.Axis{N: j1 - j0, Dst: t.size, Src: s.w.Stride * s.inStride.w * t.size}, down, planeAxis)
 		}
 	}
+}
+
+// splitFills reports whether split fills the part p together with the even columns of the same rows.
+func (t *planeTiles) splitFills(p *planePart) bool {
+	even := t.find(p.row, 0)
+	return even != nil && even.oddColumns == p
 }
 
 // split copies even and odd columns to their parts in pairs. It copies the columns [left, left+width) and skips columns
@@ -299,8 +308,8 @@ func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, widt
 	}
 }
 
-// mergeAxes divides two axes into the rows of a loop and the calls of the loop. If the axes have a common stride, they
-// are merged into the rows. Otherwise the longer axis becomes the rows.
+// mergeAxes decides which axis one call of a loop covers as its rows, and which axis takes one call per index. If the
+// axes have a common stride, one call covers both. Otherwise the longer axis becomes the rows.
 func mergeAxes(rows, calls strided.Axis) (strided.Axis, strided.Axis) {
 	switch {
 	case calls.N == 1 || calls.Dst == rows.N*rows.Dst && calls.Src == rows.N*rows.Src:

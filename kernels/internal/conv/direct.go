@@ -79,7 +79,7 @@ const (
 func directComputes(s *convShape, d tensor.DType) bool {
 	return machine.Host().Has(machine.AVX2) && jit.Available() == nil &&
 		(d == tensor.Float32 || d == tensor.Float64) && s.n*s.o*s.pixelsOut() > 0 &&
-		s.depth() > 0 && s.depth() <= directDepth && s.inReach(max(s.c, 1), d.Size()) < maxReach &&
+		s.termsPerOutput() > 0 && s.termsPerOutput() <= directDepth && s.inReach(max(s.c, 1), d.Size()) < maxReach &&
 		s.outReach(d.Size()) < maxReach
 }
 

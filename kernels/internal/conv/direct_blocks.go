@@ -19,7 +19,7 @@ const blockTerms = 512
 // instruction set.
 func newSumBlocks(s *convShape, f *directShape) sumBlocks {
 	switch {
-	case s.depth() <= blockTerms:
+	case s.termsPerOutput() <= blockTerms:
 		return sumBlocks{}
 	case f.planes && f.cut != flat:
 		return sumBlocks{channels: largestPart(s.inPerGroup, max(1, blockTerms/s.taps()))}

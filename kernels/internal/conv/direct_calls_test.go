@@ -37,7 +37,7 @@ func TestDirectCallsAreShort(t *testing.T) {
 				calls = d.callsOf(calls, strip)
 			}
 			for _, call := range calls {
-				macs := call.tiles * d.specs[call.code].Rows * d.shape.block() * s.depth()
+				macs := call.tiles * d.specs[call.code].Rows * d.shape.block() * s.termsPerOutput()
 				if most := d.callMACs(); macs > most {
 					t.Errorf("%+v, planes %v: a call of %d multiplications, want at most %d", c, planes, macs, most)
 				}

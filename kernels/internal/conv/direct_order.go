@@ -28,7 +28,7 @@ func (t *direct) blocks() int {
 }
 
 // panelBytes returns the bytes of a block's weight.
-func (t *direct) panelBytes() int { return t.conv.depth() * t.termBytes }
+func (t *direct) panelBytes() int { return t.conv.termsPerOutput() * t.termBytes }
 
 // largeWeight reports whether the weight is too large to stay in the L2 cache.
 func (t *direct) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedWeight }
@@ -58,7 +58,7 @@ func (t *direct) chooseOrder() {
 		if t.shape.cut == alongRows {
 			tiles *= strips
 		}
-		turns := max(1, tiles*t.order.Band/strips*s.depth()/tile.DefaultUnroll)
+		turns := max(1, tiles*t.order.Band/strips*s.termsPerOutput()/tile.DefaultUnroll)
 		t.prefetch = min(maxPrefetch, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), turns))
 		t.stripPrefetch = kit.DivUp(t.panelBytes(), t.order.Band)
 	} else if t.shape.cut == flat && !t.shape.planes && s.n*s.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
@@ -71,5 +71,5 @@ func (t *direct) chooseOrder() {
 	if t.shape.unit {
 		grain *= tile.UnitGrain
 	}
-	t.order.Cut(kit.BoundedProduct(max(pixels, minStripPixels), t.shape.block(), s.depth()), grain)
+	t.order.Cut(kit.BoundedProduct(max(pixels, minStripPixels), t.shape.block(), s.termsPerOutput()), grain)
 }

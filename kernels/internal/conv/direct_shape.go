@@ -37,7 +37,8 @@ const (
 
 // Bounds of the tiles of direct convolution.
 const (
-	// The cut allTaps requires at most smallImage output pixels of an image, and at most shortTile output pixels of a row.
+	// The cut allTaps requires at most smallImage output pixels of an image, and at most shortTile output pixels of a
+	// row.
 	smallImage = 64
 	shortTile  = 7
 	// maxVectors is the maximum number of vectors of a block.
@@ -86,7 +87,7 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	case groupVectors == 3 && registers == 32:
 		f.vectors = 3
 	case pixels >= shortTile && registers == 32:
-		f.vectors = fewestInstructions(groupVectors, pixels, f.lanes*d.Size()*s.depth())
+		f.vectors = fewestInstructions(groupVectors, pixels, f.lanes*d.Size()*s.termsPerOutput())
 	case pixels <= 2:
 		f.vectors = min(groupVectors, registers/4)
 	case pixels < shortTile:
@@ -207,7 +208,7 @@ func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, plane
 	multiply.ReclassifyPanels(w, s.call, 1, s.n*s.pixelsOut())
 	w.Wait(directBegin, 1)
 	if !s.call.Constant(1) {
-		w.Do(multiply.PackRow, float64(s.o*s.depth()))
+		w.Do(multiply.PackRow, float64(s.o*s.termsPerOutput()))
 	}
 	page := float64(min(s.pixelsIn()*d.Size(), pageBytes)) / pageBytes
 	if planes && float64(s.inPerGroup)*page > tlbPages {
@@ -215,7 +216,7 @@ func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, plane
 	}
 	w.Do(rate, 2*turns*float64(f.lanes*d.Size()/4))
 	w.Do(directTiles, tiles)
-	w.Flops = 2 * float64(s.n*s.o*s.pixelsOut()) * float64(s.depth())
+	w.Flops = 2 * float64(s.n*s.o*s.pixelsOut()) * float64(s.termsPerOutput())
 }
 
 // sumLatency is the latency of a multiply-add, in turns (see directWork).

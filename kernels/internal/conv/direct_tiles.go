@@ -83,7 +83,7 @@ func (t *direct) callMACs() int {
 
 // tileRows returns the maximum number of rows of a tile.
 func (t *direct) tileRows() int {
-	return min(t.shape.rows, max(1, t.callMACs()/(t.shape.block()*t.conv.depth())))
+	return min(t.shape.rows, max(1, t.callMACs()/(t.shape.block()*t.conv.termsPerOutput())))
 }
 
 // cutFlat makes strips of consecutive pixels. By pixels, strips continue from one image to the next.
@@ -94,7 +94,7 @@ func (t *direct) cutFlat() {
 		pixels, t.images = pixels*s.n, 1
 	}
 	t.tiles = split(pixels, t.tileRows())
-	strip, depth := directFlatMACs, s.depth()
+	strip, depth := directFlatMACs, s.termsPerOutput()
 	if t.shape.unit {
 		strip, depth = tile.UnitStripGroups, s.unitDepth()
 	}
@@ -142,7 +142,7 @@ type rowTile struct{ pixels, left, right int }
 // calls of two rows differ only in the rows and planes of the window that are inside the image.
 func (t *direct) cutRows() {
 	s := t.conv
-	maxTiles := max(1, t.callMACs()/(t.shape.rows*t.shape.block()*s.depth()))
+	maxTiles := max(1, t.callMACs()/(t.shape.rows*t.shape.block()*s.termsPerOutput()))
 	t.tiles, t.strips = split(s.w.Results, t.tileRows()), s.rowsOut()
 	codes := map[rowTile]int{}
 	for i := range t.tiles.count {

@@ -125,10 +125,10 @@ func (s *convShape) unitWork(w *graph.Work, f *directShape) {
 	multiply.ReclassifyPanels(w, s.call, 1, s.n*s.pixelsOut())
 	w.Wait(directBegin, 1)
 	if !s.call.Constant(1) {
-		w.Do(multiply.PackRow, float64(s.o*s.depth()))
+		w.Do(multiply.PackRow, float64(s.o*s.termsPerOutput()))
 	}
 	macs := multiply.UnitByteMACs(kit.DivUp(pixels, parts), s.outPerGroup(), s.unitChunks())
 	w.Do(multiply.UnitBytes, float64(parts*s.groups)*macs)
 	w.Do(directTiles, float64(kit.DivUp(parts, 2)*t.blocks()))
-	w.Flops = 2 * float64(pixels*s.o) * float64(s.depth())
+	w.Flops = 2 * float64(pixels*s.o) * float64(s.termsPerOutput())
 }

@@ -36,7 +36,7 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 	}
 	pixels := images * s.h.Results * s.w.Results
 	d := s.call.Out[0].DType
-	spec := gemm.Spec{DType: d, M: pixels, N: s.outPerGroup(), K: s.depth(),
+	spec := gemm.Spec{DType: d, M: pixels, N: s.outPerGroup(), K: s.termsPerOutput(),
 		A:          gemm.Operand{Source: gemm.Custom},
 		B:          gemm.Operand{Source: gemm.Prepacked},
 		CRowStride: pixel, CColStride: s.outStride.c}
@@ -56,7 +56,7 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 	}
 	entries := s.n / images
 	x := &multiply.Multiplier{Plan: plan, Entries: entries * s.groups,
-		MACs: kit.BoundedProduct(pixels, s.outPerGroup(), s.depth())}
+		MACs: kit.BoundedProduct(pixels, s.outPerGroup(), s.termsPerOutput())}
 	if x.Entries > 1 {
 		x.A = entryOffsets(entries, images*s.h.Size*s.w.Size*s.c, s.groups, s.inPerGroup)
 		x.B = entryOffsets(entries, 0, s.groups, weight.MatrixLen())

@@ -17,7 +17,7 @@ func convNCHW(s *convShape) (*graph.Kernel, error) {
 		return nil, errPixelStride
 	}
 	d := s.call.Out[0].DType
-	spec := gemm.Spec{DType: d, M: s.outPerGroup(), N: s.pixelsOut(), K: s.depth(),
+	spec := gemm.Spec{DType: d, M: s.outPerGroup(), N: s.pixelsOut(), K: s.termsPerOutput(),
 		A:          gemm.Operand{Source: gemm.Prepacked},
 		B:          gemm.Operand{Source: gemm.Custom},
 		CRowStride: s.outStride.c, CColStride: pixel}
@@ -38,7 +38,7 @@ func convNCHW(s *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	x := &multiply.Multiplier{Plan: plan, Entries: s.n * s.groups, MACs: kit.BoundedProduct(s.outPerGroup(), s.pixelsOut(),
-		s.depth())}
+		s.termsPerOutput())}
 	x.SetEpilogue(s.epilogue, spec)
 	planeEntries(x, s, weight)
 	if !inPlace {

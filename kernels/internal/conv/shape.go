@@ -31,8 +31,8 @@ type convShape struct {
 // outPerGroup returns the output channels per group.
 func (s *convShape) outPerGroup() int { return s.o / s.groups }
 
-// depth returns the number of terms of a result.
-func (s *convShape) depth() int { return s.inPerGroup * s.taps() }
+// termsPerOutput returns the number of terms of a result.
+func (s *convShape) termsPerOutput() int { return s.inPerGroup * s.taps() }
 
 // inSize and outSize return the sizes of the input and of the result.
 func (s *convShape) inSize() ncdhw  { return ncdhw{s.n, s.c, s.d.Size, s.h.Size, s.w.Size} }
@@ -53,7 +53,7 @@ func (s *convShape) tapAt(tap int) int {
 
 // channelsLastTerms returns the weight offsets of an output channel's terms, ordered by tap and then by channel.
 func (s *convShape) channelsLastTerms() []int {
-	terms := make([]int, 0, s.depth())
+	terms := make([]int, 0, s.termsPerOutput())
 	for tap := range s.taps() {
 		for c := range s.inPerGroup {
 			terms = append(terms, c*s.weightStride.c+s.tapAt(tap))
@@ -64,7 +64,7 @@ func (s *convShape) channelsLastTerms() []int {
 
 // channelsFirstTerms returns the weight offsets of an output channel's terms, ordered by channel and then by tap.
 func (s *convShape) channelsFirstTerms() []int {
-	terms := make([]int, 0, s.depth())
+	terms := make([]int, 0, s.termsPerOutput())
 	for c := range s.inPerGroup {
 		for tap := range s.taps() {
 			terms = append(terms, c*s.weightStride.c+s.tapAt(tap))
@@ -112,7 +112,7 @@ func (s *convShape) tapNames() string {
 // of an output channel's terms. order is the name of their order, for the form of the packed weight.
 func (s *convShape) weightPanels(d tensor.DType, width int, order string, terms func() []int) *multiply.Panels {
 	p := &multiply.Panels{DType: d, Width: width, Lanes: s.outPerGroup(), LaneStride: s.weightStride.n,
-		Depth: s.depth(), Terms: terms}
+		Depth: s.termsPerOutput(), Terms: terms}
 	p.Form = d.String() + " panels of " + strconv.Itoa(width) + " by " + order
 	if s.groups > 1 {
 		p.Form += " in " + strconv.Itoa(s.groups) + " groups"

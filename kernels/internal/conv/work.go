@@ -59,10 +59,10 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		w.Do(multiply.PackRow, float64(c.Meta(1).Numel()))
 	}
 	if a == convByPixels {
-		multiply.AddProduct(&w, d, float64(s.groups), pixels, s.outPerGroup(), s.depth())
+		multiply.AddProduct(&w, d, float64(s.groups), pixels, s.outPerGroup(), s.termsPerOutput())
 		w.Do(multiply.Begin, float64(s.groups))
 		if s.outStride.c != 1 {
-			multiply.AddScatter(&w, c.Out[0].Numel(), s.depth())
+			multiply.AddScatter(&w, c.Out[0].Numel(), s.termsPerOutput())
 		}
 		if s.pointwise() {
 			w.Do(multiply.PackRow, elements)
@@ -73,10 +73,10 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		w.Do(multiply.PackRun, elements/float64(run))
 		return w
 	}
-	multiply.AddProduct(&w, d, float64(s.n*s.groups), s.outPerGroup(), s.pixelsOut(), s.depth())
+	multiply.AddProduct(&w, d, float64(s.n*s.groups), s.outPerGroup(), s.pixelsOut(), s.termsPerOutput())
 	w.Do(multiply.Begin, float64(s.n*s.groups))
 	if pixel, _ := s.pixelStride(); pixel != 1 {
-		multiply.AddScatter(&w, c.Out[0].Numel(), s.depth())
+		multiply.AddScatter(&w, c.Out[0].Numel(), s.termsPerOutput())
 	}
 	switch {
 	case s.pointwise():

@@ -48,7 +48,7 @@ func refMaskedFill(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 			return nil, err
 		}
 	}
-	return kit.PointwiseRef(&maskFilling, kit.Always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	return kit.PointwiseRef(&maskFilling, kit.ForAnyCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if x[1].Int() != 0 {
 			return x[2]
 		}

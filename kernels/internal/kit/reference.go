@@ -96,9 +96,9 @@ func EachIndex(shape []int, f func(index []int)) {
 	}
 }
 
-// Always returns a function that returns f for every call. It is an argument of [PointwiseRef] for an op without
+// ForAnyCall returns a function that returns f for every call. It is an argument of [PointwiseRef] for an op without
 // attributes.
-func Always(f ScalarFunc) func(*graph.Call) ScalarFunc {
+func ForAnyCall(f ScalarFunc) func(*graph.Call) ScalarFunc {
 	return func(*graph.Call) ScalarFunc { return f }
 }
 

@@ -22,7 +22,7 @@ var (
 func bitwiseOp(name, doc, text string, f func(a, b int64) int64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
 		Body: tableBody(name, bodiesOf(formula(text), boolean, integers))},
-		kit.Always(kit.ByKind(func(x []int64) int64 { return f(x[0], x[1]) }, nil, nil)),
+		kit.ForAnyCall(kit.ByKind(func(x []int64) int64 { return f(x[0], x[1]) }, nil, nil)),
 		kit.ExIntegers, kit.Example(nil, kit.ExBools, kit.ExBools))
 }
 
@@ -30,7 +30,7 @@ func bitwiseOp(name, doc, text string, f func(a, b int64) int64) *graph.Op {
 var BitwiseNot = elementwise(kit.NoAttrs, "bitwise_not",
 	"Flips the bits of self; for bools it is the logical not.", unaryParams,
 	&graph.Pointwise{Config: unary, Body: tableBody("bitwise_not", bodiesOf(formula("~x"), boolean, integers))},
-	kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	kit.ForAnyCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		if d == tensor.Bool {
 			return tensor.BoolScalar(x[0].Int() == 0)
 		}
@@ -55,7 +55,7 @@ var (
 func shiftOp(name, label, doc, text string, f func(a, b int64) int64, u func(a, b uint64) uint64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
 		Body: labelledBody(label, bodiesOf(formula(text), integers))},
-		kit.Always(kit.Unsigned(func(x []uint64) uint64 { return u(x[0], x[1]&63) },
+		kit.ForAnyCall(kit.Unsigned(func(x []uint64) uint64 { return u(x[0], x[1]&63) },
 			func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 				return tensor.IntScalar(f(x[0].Int(), x[1].Int()&int64(max(32, 8*d.Size())-1)))
 			})), kit.ExIntegers)

@@ -41,7 +41,7 @@ var (
 func comparisonOp(name, doc, text string, more []tensor.DType, ref kit.ScalarFunc) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: comparison,
 		Body: tableBody(name, bodiesTo(formula(text), toBool, boolean, integers, floats, more))},
-		kit.Always(ref), kit.ExBinary, kit.ExIntegers)
+		kit.ForAnyCall(ref), kit.ExBinary, kit.ExIntegers)
 }
 
 // ordered returns the ScalarFunc of an order, such as less than. i, u and f compare signed integers, unsigned integers

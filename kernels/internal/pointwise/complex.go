@@ -74,7 +74,7 @@ var ConjPhysical = kit.Define[kit.None](graph.Op{
 			return conjugation.Infer(c)
 		},
 		Ref: kit.PointwiseRef(&graph.Pointwise{Config: unary},
-			kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			kit.ForAnyCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 				if d.IsComplex() {
 					return tensor.ComplexScalar(cmplx.Conj(x[0].Complex()))
 				}
@@ -103,7 +103,7 @@ var Angle = kit.Define[kit.None](graph.Op{
 			// PyTorch resizes a new tensor for the real result, so the result is row-major.
 			return kit.InferWithLayout(&angleLoop, rowMajorLayout)(c)
 		},
-		Ref: kit.PointwiseRef(&angleLoop, kit.Always(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		Ref: kit.PointwiseRef(&angleLoop, kit.ForAnyCall(func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if d.IsComplex() {
 				return tensor.FloatScalar(angle64(imag(x[0].Complex()), real(x[0].Complex())))
 			}

@@ -17,7 +17,7 @@ func extremumPart(name string, t bodies) *graph.Pointwise {
 // floats.
 func extremumRef(i func(a, b int64) int64, u func(a, b uint64) uint64,
 	f func(a, b float64) float64) func(*graph.Call) kit.ScalarFunc {
-	return kit.Always(kit.Unsigned(
+	return kit.ForAnyCall(kit.Unsigned(
 		func(x []uint64) uint64 { return u(x[0], x[1]) },
 		kit.ByKind(
 			func(x []int64) int64 { return i(x[0], x[1]) },

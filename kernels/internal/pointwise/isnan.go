@@ -47,7 +47,7 @@ func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, 
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc, Params: unaryParams,
 			Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExInts)},
-			Ref: kit.PointwiseRef(p, kit.Always(kit.Unsigned(
+			Ref: kit.PointwiseRef(p, kit.ForAnyCall(kit.Unsigned(
 				func(x []uint64) uint64 { return uint64(boolInt(f(float64(x[0])))) },
 				boolRef(
 					func(x []int64) bool { return f(float64(x[0])) },

@@ -57,7 +57,7 @@ var LogSigmoid = kit.Define[kit.None](graph.Op{
 			"floats only.",
 		Params:   unaryParams,
 		Infer:    kit.InferWithLayout(&logSigmoidLoop, rowMajorLayout),
-		Ref:      kit.PointwiseRef(&logSigmoidLoop, kit.Always(logSigmoid)),
+		Ref:      kit.PointwiseRef(&logSigmoidLoop, kit.ForAnyCall(logSigmoid)),
 		Examples: []graph.Example{kit.ExUnary},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &logSigmoidLoop},

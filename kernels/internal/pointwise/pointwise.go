@@ -72,12 +72,12 @@ func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, e
 
 // floatRef returns the argument f of kit.PointwiseRef for a function of one real number.
 func floatRef(f func(x float64) float64) func(*graph.Call) kit.ScalarFunc {
-	return kit.Always(kit.ByKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
+	return kit.ForAnyCall(kit.ByKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
 }
 
 // floatRef2 returns the argument f of kit.PointwiseRef for a function of two real numbers.
 func floatRef2(f func(x, y float64) float64) func(*graph.Call) kit.ScalarFunc {
-	return kit.Always(kit.ByKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
+	return kit.ForAnyCall(kit.ByKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
 }
 
 // boolRef returns the ScalarFunc of an op that returns bool. i, f and z compute it for integers, floats and complex

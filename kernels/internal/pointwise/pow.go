@@ -19,7 +19,7 @@ var Pow = kit.Define[kit.None](graph.Op{
 			"is an error, and a negative exponent in a tensor gives 0 except for bases 1 and -1.",
 		Params:   []graph.Param{kit.SelfNum, {Name: "exponent", Number: true}},
 		Infer:    powInfer,
-		Ref:      kit.PointwiseRef(&power, kit.Always(powRef)),
+		Ref:      kit.PointwiseRef(&power, kit.ForAnyCall(powRef)),
 		Examples: []graph.Example{kit.ExBinary, kit.ExIntegers},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &power},
@@ -39,7 +39,7 @@ var Square = kit.Define[kit.None](graph.Op{
 			}
 			return castLayout(t, d)
 		}),
-		Ref: kit.PointwiseRef(&squaring, kit.Always(kit.ByKind(
+		Ref: kit.PointwiseRef(&squaring, kit.ForAnyCall(kit.ByKind(
 			func(x []int64) int64 { return x[0] * x[0] },
 			func(x []float64) float64 { return x[0] * x[0] },
 			func(x []complex128) complex128 { return kit.TimesComplex(x[0], x[0]) }))),

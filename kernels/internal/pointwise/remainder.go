@@ -13,7 +13,7 @@ var Remainder = elementwise(kit.NoAttrs, "remainder",
 		"0 is an error in the run.",
 	numberParams, &graph.Pointwise{Config: binary, Body: tableBody("remainder",
 		mergeTables(bodiesOf(formula("x % y"), floats), integerDivision("x % y", "fmod(x, y)")))},
-	kit.Always(kit.Unsigned(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByKind(
+	kit.ForAnyCall(kit.Unsigned(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByKind(
 		checkedReference(func(a, b int64) int64 { return a - floorQuotient(a, b)*b }),
 		func(x []float64) float64 { return modulus64(x[0], x[1]) }, nil))),
 	kit.ExBinary, kit.ExIntegers)
@@ -24,7 +24,7 @@ var Fmod = elementwise(kit.NoAttrs, "fmod",
 		"0 is an error in the run.",
 	numberParams, &graph.Pointwise{Config: binary, Body: tableBody("fmod",
 		mergeTables(bodiesOf(formula("fmod(x, y)"), floats), integerDivision("fmod(x, y)", "fmod(x, y)")))},
-	kit.Always(kit.Unsigned(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByKind(
+	kit.ForAnyCall(kit.Unsigned(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByKind(
 		checkedReference(func(a, b int64) int64 { return a % b }),
 		func(x []float64) float64 { return math.Mod(x[0], x[1]) }, nil))),
 	kit.ExBinary, kit.ExIntegers)

@@ -21,7 +21,8 @@ func roundingOp(name, doc string, f func(float64) float64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unaryParams,
 		&graph.Pointwise{Config: rejectComplex(unary, name+" is not supported for complex inputs"),
 			Body: labelledBody(name+"_vml_cpu", mergeTables(integerCopies, bodiesOf(formula(name+"(x)"), floats)))},
-		kit.Always(kit.ByKind(func(x []int64) int64 { return x[0] }, func(x []float64) float64 { return f(x[0]) }, nil)),
+		kit.ForAnyCall(kit.ByKind(func(x []int64) int64 { return x[0] },
+			func(x []float64) float64 { return f(x[0]) }, nil)),
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
 

@@ -82,7 +82,7 @@ var Heaviside = elementwise(kit.NoAttrs, "heaviside",
 		Body: tableBody("heaviside",
 			mergeTables(bodiesOf(formula("heaviside(x, y)"), integers, floats), bodiesOf(formula("x | y"), boolean))),
 	},
-	kit.Always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
+	kit.ForAnyCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {
 		case x[0].Float() == 0:
 			return x[1]

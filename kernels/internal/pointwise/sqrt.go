@@ -22,7 +22,7 @@ var (
 func rootOp(name, label, doc, text string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unaryParams, &graph.Pointwise{Config: unaryFloat,
 		Body: labelledBody(label, bodiesOf(formula(text), floats, complexes))},
-		kit.Always(kit.ByKind(nil,
+		kit.ForAnyCall(kit.ByKind(nil,
 			func(x []float64) float64 { return f(x[0]) },
 			func(x []complex128) complex128 { return z(x[0]) })),
 		kit.ExUnary, kit.Example(nil, kit.ExInts))

@@ -24,7 +24,7 @@ func formulaOp(name, label, doc, text string, cfg config, f func(float64) float6
 	return elementwise(kit.NoAttrs, name, doc, unaryParams,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
 			Body: labelledBody(label, bodiesOf(formula(text, "x"), dtypes...))},
-		kit.Always(kit.ByKind(nil,
+		kit.ForAnyCall(kit.ByKind(nil,
 			func(x []float64) float64 { return f(x[0]) },
 			func(x []complex128) complex128 { return z(x[0]) })),
 		examples...)

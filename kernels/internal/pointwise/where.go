@@ -17,7 +17,7 @@ var Where = kit.Define[kit.None](graph.Op{
 			"uint8 for compatibility; self and other are promoted.",
 		Params: []graph.Param{{Name: "condition"}, kit.SelfNum, kit.OtherNum},
 		Infer:  kit.InferWithLayout(&selection, whereLayout),
-		Ref: kit.PointwiseRef(&selection, kit.Always(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
+		Ref: kit.PointwiseRef(&selection, kit.ForAnyCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if x[0].Int() != 0 {
 				return x[1]
 			}

@@ -14,23 +14,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteRows copies the rows of operand a to whole groups of uint8 or words (see [byteShape]), unless tiles can read the
-// operand in place. byteRows also sums the rows, because results depend on the products of these sums and the zero
-// points of columns.
+// byteRows copies the rows of operand a as uint8 or 16-bit words, padded to whole groups (see [byteShape]), unless
+// tiles can read the operand in place. byteRows also sums the rows, because results depend on the products of these
+// sums and the zero points of columns.
 type byteRows struct {
 	byteShape
-	signed   bool        // whether elements are int8
-	row, col int         // strides of the operand, in bytes
-	loop     *loops.Loop // converts elements; nil if they are copied unchanged
-	copied   bool        // whether rows are copied
-	summed   bool        // whether the sums of rows are needed
-	group    int         // number of rows per chunk
+	signed       bool        // whether elements are int8
+	row, col     int         // strides of the operand, in bytes
+	loop         *loops.Loop // converts elements; nil if they are copied unchanged
+	copied       bool        // whether rows are copied
+	summed       bool        // whether the sums of rows are needed
+	rowsPerChunk int         // number of rows per chunk
 }
 
 // newByteRows prepares the rows of operand a of x. summed is set if the sums of rows are needed.
 func newByteRows(s byteShape, x *contraction, signed, summed bool) (*byteRows, error) {
 	r := &byteRows{byteShape: s, signed: signed, row: x.a.row, col: x.a.col, summed: summed,
-		group: max(1, machine.MoveGrain/s.k)}
+		rowsPerChunk: max(1, machine.MoveGrain/s.k)}
 	r.copied = signed || s.perGroup < groupBytes || s.k%s.perGroup > 0 || x.a.col != 1 || s.unit && x.a.row > byteUnitStep
 	text, out := "", tensor.Uint8
 	switch {
@@ -53,14 +53,14 @@ func (r *byteRows) chunks() int {
 	if !r.copied && !r.summed {
 		return 0
 	}
-	return kit.DivUp(r.m, r.group)
+	return kit.DivUp(r.m, r.rowsPerChunk)
 }
 
 // workerBytes returns the number of bytes of worker memory that a chunk needs to make strided rows contiguous before
 // the loop.
 func (r *byteRows) workerBytes() int {
 	if r.copied && r.col != 1 && r.loop != nil {
-		return r.group * r.k
+		return r.rowsPerChunk * r.k
 	}
 	return 0
 }
@@ -75,16 +75,17 @@ func (r *byteRows) step() int {
 
 // copyRows copies rows [first, end) of a matrix if r.copied is set. If sum is not nil, copyRows calls sum with the
 // total of each row.
-func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, end int, room unsafe.Pointer,
+func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, end int, scratch unsafe.Pointer,
 	sum func(row int, total int32)) {
-	n, bytesAt, bytesStep := end-first, unsafe.Add(from, first*r.row), r.row // contiguous rows of unconverted bytes
+	// bytesAt and bytesStep describe the rows of unconverted bytes. They are contiguous after a strided copy.
+	n, bytesAt, bytesStep := end-first, unsafe.Add(from, first*r.row), r.row
 	if r.copied {
 		dst, step := unsafe.Add(to, first*r.rowBytes()), r.rowBytes()
 		bytes := r.k * (groupBytes / r.perGroup)
 		if r.col != 1 || r.loop == nil {
 			at, rowStep := dst, step
 			if r.loop != nil {
-				at, rowStep = room, r.k
+				at, rowStep = scratch, r.k
 			}
 			e := strided.Move(1)
 			e.Block(at, bytesAt, strided.Axis{N: r.k, Dst: 1, Src: r.col}, strided.Axis{N: n, Dst: rowStep, Src: r.row})

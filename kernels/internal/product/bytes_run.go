@@ -85,10 +85,10 @@ func (t *byteTiles) prepareRows(m *graph.Mem, r *byteRun, matrix, chunk int, zer
 		list := kit.SliceOf[int32](m.Scratch, t.scratchAt.rowSums+matrix*t.m*groupBytes, t.m)
 		sum = func(row int, total int32) { list[row] = int32(t.k)*t.factors.zeroPoint(bytesA, zero, row) - total }
 	}
-	from := chunk * t.rowCopier.group
+	from := chunk * t.rowCopier.rowsPerChunk
 	t.rowCopier.copyRows(&r.state, scratch(m, t.scratchAt.packedRows+matrix*t.m*t.rowBytes()),
 		unsafe.Add(m.Ptrs[1+bytesA], t.aOffsets[matrix]),
-		from, min(t.m, from+t.rowCopier.group), unsafe.Pointer(unsafe.SliceData(m.Worker)), sum)
+		from, min(t.m, from+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(m.Worker)), sum)
 }
 
 // prepareColumns computes the initial values of the sums of a block, and stores the zero points of the block's columns.

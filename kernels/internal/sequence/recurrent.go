@@ -82,7 +82,7 @@ type stepper struct {
 	plans              [2][2]*gemm.Plan // by kind of block (full block, smaller last block) and product
 	loops              [2][]cellLoop    // by direction: the loops after the products of a step
 	// Bytes of worker memory: for states and gates, for scratch memory of a product, and for the panels of a product.
-	buffers, gemmWork, shared int
+	bufferBytes, gemmWork, shared int
 
 	runs graph.PerWorker[cellRun]
 }
@@ -201,7 +201,7 @@ func addSteps(x *copies.Compound, l *recurrent, d tensor.DType, projected kit.Bu
 		}})
 	}
 	blocks := kit.DivUp(l.batch, s.block)
-	worker := s.buffers + s.gemmWork + s.shared
+	worker := s.bufferBytes + s.gemmWork + s.shared
 	x.AddPhases(0, worker, buffers, graph.Phase{Chunks: l.dirs * blocks, Run: func(m *graph.Mem, chunk int) error {
 		s.run(m, chunk/blocks, chunk%blocks*s.block)
 		return nil
@@ -248,7 +248,7 @@ func (s *stepper) plan() error {
 		}
 	}
 	// The buffers of the state, the cell, the gates, and the state after the reset gate of a GRU.
-	s.buffers = kit.AlignUp(s.block * (3*h + s.rows) * s.size)
+	s.bufferBytes = kit.AlignUp(s.block * (3*h + s.rows) * s.size)
 	return nil
 }
 

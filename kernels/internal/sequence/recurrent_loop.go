@@ -201,13 +201,13 @@ func (s *stepper) runCellLoop(r *cellRun, k, step int) {
 	c := &s.loops[r.dir][k]
 	if r.lens == nil { // all sequences are at the same step
 		ptrs, strides := s.bind(r, c, step, 0)
-		c.loop.Run(&r.state, ptrs, strides, s.hidden, r.n)
+		c.loop.Run(&r.loopState, ptrs, strides, s.hidden, r.n)
 		return
 	}
 	for i := range r.n {
 		if step < s.length(r, i) {
 			ptrs, strides := s.bind(r, c, step, i)
-			c.loop.Run(&r.state, ptrs, strides, s.hidden, 1)
+			c.loop.Run(&r.loopState, ptrs, strides, s.hidden, 1)
 		}
 	}
 }

@@ -19,32 +19,33 @@ type cellRun struct {
 	lens                    []int32
 	args                    gemm.Args
 	repeated                *[2]gemm.Repeated // recorded products: each step repeats a product with the same operands
-	check                   func()            // checks the context of m
+	check                   func()            // checks the context of mem
 	recorded                [2]bool           // by product: whether it was recorded
 	work                    []byte            // scratch memory of a product
-	state                   loops.State
+	loopState               loops.State
 	ptrs                    [expr.MaxOperands]unsafe.Pointer // the addresses of a loop's operands
 	strides                 [expr.MaxOperands]int            // the strides of a loop's operands
 }
 
 // run runs the block that starts at sequence b0 through all steps of direction dir.
 func (s *stepper) run(m *graph.Mem, dir, b0 int) {
-	n, h := min(s.block, s.batch-b0), s.hidden*s.size
-	buffers := m.Worker[:s.buffers]
+	n, rowBytes := min(s.block, s.batch-b0), s.hidden*s.size
+	buffers := m.Worker[:s.bufferBytes]
 	r := s.runs.Of(m)
 	if r.repeated == nil {
 		r.repeated, r.check = new([2]gemm.Repeated), func() { r.mem.CheckContext() }
 	}
-	*r = cellRun{state: r.state, repeated: r.repeated, check: r.check, args: gemm.Args{Check: r.check},
+	*r = cellRun{loopState: r.loopState, repeated: r.repeated, check: r.check, args: gemm.Args{Check: r.check},
 		mem: m, dir: dir, firstSequence: b0, n: n,
-		h: buffers[:n*h], c: buffers[s.block*h:][:n*h], resetState: buffers[2*s.block*h:][:n*h], gates: buffers[3*s.block*h:],
+		h: buffers[:n*rowBytes], c: buffers[s.block*rowBytes:][:n*rowBytes],
+		resetState: buffers[2*s.block*rowBytes:][:n*rowBytes], gates: buffers[3*s.block*rowBytes:],
 		lens: kit.ElementsOf[int32](m.Ptrs[stepLens], s.batch)}
-	r.state.Context = m.Context
-	r.work = m.Worker[s.buffers:][:s.gemmWork]
-	r.args.Shared = m.Worker[s.buffers+s.gemmWork:][:s.shared]
+	r.loopState.Context = m.Context
+	r.work = m.Worker[s.bufferBytes:][:s.gemmWork]
+	r.args.Shared = m.Worker[s.bufferBytes+s.gemmWork:][:s.shared]
 	s.begin(r)
-	s.repeat(r, 0, r.h)
-	s.repeat(r, 1, r.resetState)
+	s.record(r, 0, r.h)
+	s.record(r, 1, r.resetState)
 	longest := 0
 	for i := range n {
 		longest = max(longest, s.length(r, i))
@@ -59,11 +60,11 @@ func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 		}
 	}
 	s.finish(r)
-	r.state.Release()
+	r.loopState.Release()
 	for q := range r.repeated {
 		r.repeated[q].Release()
 	}
-	*r = cellRun{state: r.state, repeated: r.repeated, check: r.check}
+	*r = cellRun{loopState: r.loopState, repeated: r.repeated, check: r.check}
 }
 
 // length returns the number of steps of sequence i of a block.
@@ -80,7 +81,7 @@ func (s *stepper) begin(r *cellRun) {
 		for q, to := range [2][]byte{r.h, r.c} {
 			row := s.row(to, i)
 			if from := r.mem.Ptrs[stepH0+q]; from != nil {
-				copy(row, s.state(from, r, i))
+				copy(row, s.stateRow(from, r, i))
 			} else {
 				clear(row)
 			}
@@ -98,13 +99,14 @@ func (s *stepper) rowAt(p unsafe.Pointer, first int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(p, first*s.size)), s.hidden*s.size)
 }
 
-// state returns the row of sequence i of a block in an operand of initial states or a result of last states.
-func (s *stepper) state(p unsafe.Pointer, r *cellRun, i int) []byte {
+// stateRow returns the state of sequence i of the block. p is either an operand with initial states or a result with
+// last states.
+func (s *stepper) stateRow(p unsafe.Pointer, r *cellRun, i int) []byte {
 	return s.rowAt(p, r.dir*s.stateDir+(r.firstSequence+i)*s.stateBatch)
 }
 
-// repeat records product q of the states `from` and the weights, so that all steps can repeat the product.
-func (s *stepper) repeat(r *cellRun, q int, from []byte) {
+// record prepares product q, `from` times the weights, once, so that each step only runs it again.
+func (s *stepper) record(r *cellRun, q int, from []byte) {
 	if plan := s.planOf(r, q); plan != nil {
 		s.operands(r, q, from)
 		r.recorded[q] = plan.Repeat(&r.repeated[q], &r.args)
@@ -126,8 +128,8 @@ func (s *stepper) operands(r *cellRun, q int, from []byte) {
 	r.args.C = unsafe.Pointer(&r.gates[s.firstRow(q)*s.size])
 }
 
-// multiply computes product q of a step, gates = state @ rᵀ. In the second product of a GRU, state is the state after
-// the reset gate.
+// multiply computes product q of a step, gates = state @ Rᵀ, where R are the recurrent weights. In the second product
+// of a GRU, state is the state after the reset gate.
 func (s *stepper) multiply(r *cellRun, q int) {
 	if r.recorded[q] {
 		r.repeated[q].Run()
@@ -137,7 +139,8 @@ func (s *stepper) multiply(r *cellRun, q int) {
 	s.planOf(r, q).RunAll(&r.args, r.work)
 }
 
-// placesOf returns the addresses of the input part of all gates and of the result, for a step of sequence i of a block.
+// placesOf returns two addresses for one step of sequence i of the block: in, where the precomputed input part of all
+// gates starts, and y, where the result is written.
 func (s *stepper) placesOf(r *cellRun, step, i int) (in, y unsafe.Pointer) {
 	t := step
 	if s.backward[r.dir] {
@@ -153,7 +156,7 @@ func (s *stepper) finish(r *cellRun) {
 	for i := range r.n {
 		for q, from := range [2][]byte{r.h, r.c} {
 			if p := r.mem.Ptrs[stepHN+q]; p != nil {
-				copy(s.state(p, r, i), s.row(from, i))
+				copy(s.stateRow(p, r, i), s.row(from, i))
 			}
 		}
 		p := r.mem.Ptrs[stepY]

@@ -13,8 +13,8 @@ import (
 const maxCFN = 512409557603043100
 
 // WriteCFN writes the problem in the cfn format of toulbar2, which is also valid JSON
-// (https://toulbar2.github.io/toulbar2/formats/cfnformat.html). The name of variable i is xi, followed by the letters,
-// digits and dots of its name in the problem. Labels are numbers. Costs are integers, in picoseconds. The upper bound
+// (https://toulbar2.github.io/toulbar2/formats/cfnformat.html). Variable i is named "x" followed by i and its name in
+// the problem, for example x3_conv1. Labels are numbers. Costs are integers, in picoseconds. The upper bound
 // ("mustbe") exceeds the sum of the largest allowed costs of all factors, so it excludes no optimum. Forbidden
 // combinations cost the upper bound. WriteCFN fails if the problem is invalid, or if the upper bound exceeds toulbar2's
 // range.

@@ -15,6 +15,7 @@ type row struct {
 // elems is a set of elements, by bit.
 type elems uint8
 
+// The sets of one element size (eb is the set of B) and of several element sizes (bhs is the set of B, H and S).
 const (
 	eb   elems = 1 << B
 	eh   elems = 1 << H

@@ -29,7 +29,7 @@ func dot(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 		ok && v[0].Elem == S && v[1] == v[1].like(v[0], r) && v[2] == v[2].like(v[0], r)
 }
 
-// like returns the register with the row's narrow elements, of the length of sum.
+// like returns v as an operand of r should be: with the element type of r (B or H), and as many bytes as sum.
 func (v Vec) like(sum Vec, r *row) Vec {
 	e := B
 	if r.elems.has(H) {
