@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -74,7 +75,13 @@ func TestProfile(t *testing.T) {
 		}
 	}
 	text := succeed(t, "bench", files[0], "--runs", "1", "--threads", "2", "--profile")
-	for _, want := range []string{"profile of 1 run in between", "By op", "By step", "Workers", "GB/s", "GFLOP/s"} {
+	first := regexp.MustCompile(`^\S+ takes \d+\.\d% of the workers' time in steps; the slowest step is \S+ with \S+s, ` +
+		`predicted \S+s on one core; disturbed measurement: a single run is profiled, whose noise is unknown strategy `)
+	if !first.MatchString(strings.Join(strings.Fields(text), " ")) {
+		t.Errorf("no summary first in\n%s", text)
+	}
+	for _, want := range []string{"busy%", "profile of 1 run in between", "By op", "By step", "Workers", "GB/s",
+		"GFLOP/s"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -342,6 +342,10 @@ func TestBadStudies(t *testing.T) {
 			t.Errorf("%v: exit %d, %s", args, r.code, r.errors)
 		}
 	}
+	if r := call(t, "study", write(t, "model.onnx", "model")); r.code != exit.CodeWrong ||
+		!strings.Contains(r.errors, "the file is a model: want a study file, such as STUDY.json") {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
 	// A task that fails does not end the study.
 	bad := write(t, "study.json", head+`"models": [{"file": "residual.json", "dims": [{"M": 1}, {"N": 2}]}], `+one)
 	r := call(t, "study", bad, "--models", models, "--json")

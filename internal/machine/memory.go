@@ -128,12 +128,15 @@ func (l Limit) String() string {
 }
 
 // Nanoseconds formats a time: "812.3µs".
-func Nanoseconds(ns float64) string {
+func Nanoseconds(ns float64) string { return NanosecondsTo(ns, 4) }
+
+// NanosecondsTo formats a time in nanoseconds with a number of significant digits.
+func NanosecondsTo(ns float64, digits int) string {
 	x, unit := ns, 0
 	for ; x >= 1000 && unit < 3; unit++ {
 		x /= 1000
 	}
-	return fmt.Sprintf("%.4g%s", x, [...]string{"ns", "µs", "ms", "s"}[unit])
+	return fmt.Sprintf("%.*g%s", digits, x, [...]string{"ns", "µs", "ms", "s"}[unit])
 }
 
 // Bytes formats a number of bytes in the largest binary unit in which it is at least 1.

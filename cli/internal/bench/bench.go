@@ -93,9 +93,11 @@ the time of the steps alone.
 
 --for measures for a time instead of a number of runs, at least one run of each way.
 
---profile shows the time by op, step and worker, and the rates as parts of the speed of a core. After
-every four measured runs, later after every 64, an extra RunInto is profiled; extra runs are not in
-the measured times. Bytes and operations are those of the implementation, with each operand read once.
+--profile shows the time by op, step and worker, and the rates as parts of the speed of a core. "time" is
+from the start of the first worker to the end of the last; "busy%" is the share in the sum of the times
+of all workers in steps, and orders the rows. After every four measured runs, later after every 64, an
+extra RunInto is profiled; extra runs are not in the measured times. Bytes and operations are those of
+the implementation, with each operand read once.
 
 --trace makes one more run after the measured ones, and writes the steps and chunks of every worker
 and the memory in use in Chrome's trace event format, for ui.perfetto.dev.
@@ -266,8 +268,12 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 		return out.Flush()
 	}
 	if doc.Runs > 0 {
+		profiled := f.profile && doc.ProfileDoc != nil && doc.Into.Median != nil
+		if profiled {
+			fmt.Fprintf(out, "%s\n\n", format.Wrap(doc.ProfileDoc.summary(), term.Output(cmd).ProseWidth()))
+		}
 		doc.writeTimes(out, term.Output(cmd))
-		if f.profile && doc.ProfileDoc != nil && doc.Into.Median != nil {
+		if profiled {
 			doc.ProfileDoc.write(out, term.Output(cmd), *doc.Into.Median)
 		}
 	}

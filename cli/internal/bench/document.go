@@ -21,14 +21,15 @@ import (
 // median profiled run.
 type ProfileDoc struct {
 	Profile  profiledDoc `json:"profile" doc:"The profiled runs, and the speed of the machine."`
-	ByOp     []timeDoc   `json:"by_op" doc:"The time by op, the longest first."`
-	ByStep   []stepDoc   `json:"by_step" doc:"The time by step, the longest first."`
+	ByOp     []timeDoc   `json:"by_op" doc:"The time by op, the greatest busy_ns first."`
+	ByStep   []stepDoc   `json:"by_step" doc:"The time by step, the greatest busy_ns first."`
 	ByWorker []workerDoc `json:"by_worker" doc:"The time by worker."`
 }
 
 type profiledDoc struct {
 	Runs   int     `json:"runs" doc:"The number of profiled runs; they are not among the measured runs."`
 	Median float64 `json:"median_ns" doc:"The median time of the profiled runs in nanoseconds, with the cost of profiling."`
+	Noise  string  `json:"noise" doc:"The noise of the profiled runs, in words; empty if there is little."`
 	Run    float64 `json:"run_ns" doc:"The mean time of the faster half of the profiled runs; the times by op, step and worker are means over these runs."`
 	Idle   float64 `json:"idle_share" doc:"The share of the workers' time that is not spent in steps."`
 	GBs    float64 `json:"machine_gbs" doc:"The memory bandwidth of a core in the cost profile, in GB/s."`
@@ -75,7 +76,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 		all[i] = float64(s.took)
 		workers = max(workers, len(s.busy))
 	}
-	slices.Sort(all)
+	spread := experiment.SpreadOf(all)
 	d := &ProfileDoc{ByWorker: make([]workerDoc, workers)}
 	for _, i := range undisturbed {
 		took += float64(p.samples[i].took) / runs
@@ -87,7 +88,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	for w := range d.ByWorker {
 		d.ByWorker[w].Worker, d.ByWorker[w].Idle = w, max(0, took-d.ByWorker[w].Busy)
 	}
-	d.Profile = profiledDoc{Runs: len(p.samples), Median: *experiment.SpreadOf(all).Median, Run: took,
+	d.Profile = profiledDoc{Runs: len(p.samples), Median: *spread.Median, Noise: noiseOf(spread), Run: took,
 		Idle: max(0, 1-busy/max(1, took*float64(workers))), GBs: prices.GBs(), GFLOPs: prices.GFLOPs()}
 	d.ByStep = p.steps(undisturbed, ops)
 	d.ByOp = byOp(d.ByStep)
@@ -236,6 +237,35 @@ func byOp(steps []stepDoc) []timeDoc {
 	return list
 }
 
+// summary returns the ops with the most time, the slowest step and the noise in a sentence.
+func (d *ProfileDoc) summary() string {
+	if len(d.ByStep) == 0 {
+		return "no step was run"
+	}
+	op, slowest := &d.ByOp[0], slices.MaxFunc(d.ByStep, func(a, b stepDoc) int { return cmp.Compare(a.Time, b.Time) })
+	text := fmt.Sprintf("%s takes %s of the workers' time in steps; the slowest step is %s with %s, predicted %s on one "+
+		"core", op.Op, format.Percent(op.Share), slowest.Name, format.Nanoseconds(slowest.Time),
+		format.Nanoseconds(slowest.Priced))
+	if d.Profile.Noise != "" {
+		text += "; disturbed measurement: " + d.Profile.Noise
+	}
+	return text
+}
+
+// maxRange bounds the range of undisturbed times from the tenth to the ninetieth percentile, divided by the median.
+const maxRange = 0.2
+
+// noiseOf describes the noise of profiled runs.
+func noiseOf(s experiment.Spread) string {
+	switch spread := (*s.P90 - *s.P10) / max(1, *s.Median); {
+	case s.Runs == 1:
+		return "a single run is profiled, whose noise is unknown"
+	case spread > maxRange:
+		return fmt.Sprintf("the times of profiled runs vary: p10 to p90 is %.0f%% of the median", 100*spread)
+	}
+	return ""
+}
+
 // maxSteps bounds the steps in text output.
 const maxSteps = 40
 
@@ -246,7 +276,7 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 		"profile of "+format.Count(p.Runs, "run")+" in between",
 		format.Nanoseconds(p.Median), 100*(p.Median/median-1), p.GBs, p.GFLOPs)
 	rates := []term.Column{term.WholeCol("calls"), term.WholeCol("time"), term.WholeCol("predicted").IfRoom(),
-		term.WholeCol("share"), term.WholeCol("workers").IfRoom(),
+		term.WholeCol("busy%"), term.WholeCol("workers").IfRoom(),
 		term.WholeCol("GB/s"), term.WholeCol("GFLOP/s"), term.WholeCol("of a core's")}
 	term.WriteList(w, show, "By op", d.ByOp, append([]term.Column{term.NameCol("op")}, rates...), func(t timeDoc) []any {
 		return append([]any{t.Op}, t.cells(p)...)
@@ -261,7 +291,7 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 			return append([]any{s.Name, s.Op, nodes}, s.cells(p)...)
 		})
 	if more := len(d.ByStep) - maxSteps; more > 0 {
-		fmt.Fprintf(w, "and %s that take less; --json lists them\n", format.Count(more, "step"))
+		fmt.Fprintf(w, "and %s with a smaller share; --json lists them\n", format.Count(more, "step"))
 	}
 	term.WriteList(w, show, "Workers", d.ByWorker, []term.Column{term.WholeCol("worker"), term.WholeCol("at steps"),
 		term.WholeCol("idle"),

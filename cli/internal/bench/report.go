@@ -195,7 +195,7 @@ func memorySection(memory []memoryAt) page.Section {
 
 // tableSections lists the times by op and by step.
 func (d *Document) tableSections() []page.Section {
-	heads := []string{"calls", "time", "predicted", "share", "GB/s", "GFLOP/s", "of a core's"}
+	heads := []string{"calls", "time", "predicted", "busy%", "GB/s", "GFLOP/s", "of a core's"}
 	right := slices.Repeat([]bool{true}, len(heads))
 	cells := func(t *timeDoc) []string {
 		all := t.cells(&d.Profile)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -50,6 +51,37 @@ func Bytes(n int) string { return machine.Bytes(n) }
 
 // Nanoseconds formats a time: "812.3µs".
 func Nanoseconds(ns float64) string { return machine.Nanoseconds(ns) }
+
+// maxDigits bounds the significant digits of distinct numbers: finer differences are rounding errors.
+const maxDigits = 10
+
+// DistinctNanoseconds formats times with at least 4 significant digits, and more if different times would look equal.
+func DistinctNanoseconds(times []float64) []string {
+	for digits := 4; ; digits++ {
+		texts, distinct := make([]string, len(times)), true
+		first := map[string]float64{}
+		for i, ns := range times {
+			texts[i] = machine.NanosecondsTo(ns, digits)
+			if other, ok := first[texts[i]]; ok && other != ns {
+				distinct = false
+			}
+			first[texts[i]] = ns
+		}
+		if distinct || digits == maxDigits {
+			return texts
+		}
+	}
+}
+
+// DistinctFrom formats x and other with at least 4 significant digits, and more if different numbers would look equal.
+func DistinctFrom(x, other float64) (string, string) {
+	for digits := 4; ; digits++ {
+		a, b := strconv.FormatFloat(x, 'g', digits, 64), strconv.FormatFloat(other, 'g', digits, 64)
+		if a != b || x == other || digits == maxDigits {
+			return a, b
+		}
+	}
+}
 
 // Wrap breaks the lines of a text at blanks. A line has at most width columns unless a word is wider.
 func Wrap(text string, width int) string {

@@ -126,9 +126,15 @@ func (s *problemFlags) addResults(ctx context.Context, p *graphrun.Program, r *D
 func writeProblemResults(w io.Writer, show term.Display, r *Document) {
 	writeAdvice(w, show, r.Advice)
 	writeSensitivity(w, show, r.Sensitivity)
+	var costs []float64
+	for _, b := range r.Best {
+		costs = append(costs, b.CostNS)
+	}
+	texts, at := format.DistinctNanoseconds(costs), -1
 	term.WriteList(w, show, "Cheapest plans", r.Best, []term.Column{term.WholeCol("cost"), term.WholeCol("more"),
 		term.ProseCol("differences")}, func(b experiment.Choice) []any {
-		return []any{format.Nanoseconds(b.CostNS), "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
+		at++
+		return []any{texts[at], "+" + format.Nanoseconds(b.MoreNS), cmp.Or(b.Change.String(), "-")}
 	})
 	if r.BestTimedOut {
 		fmt.Fprintf(w, "the search for further plans ended at the time limit: %d of %d found\n", len(r.Best),
@@ -189,8 +195,9 @@ func writeSensitivity(w io.Writer, show term.Display, s *layout.Sensitivity) {
 			fmt.Fprintf(w, "%s copies: the same plan, up to 1024 times\n", side.what)
 			continue
 		}
-		times := max(side.at.Factor, 1/side.at.Factor)
-		fmt.Fprintf(w, "%s copies: another plan is the cheapest from %.4g times on, %.4g GB/s instead of %.4g%s\n", side.what,
-			times, side.at.GBps, side.at.WasGBps, changeText(side.at.Change))
+		times, _ := format.DistinctFrom(max(side.at.Factor, 1/side.at.Factor), 1)
+		rate, was := format.DistinctFrom(side.at.GBps, side.at.WasGBps)
+		fmt.Fprintf(w, "%s copies: another plan is the cheapest from %s times on, %s GB/s instead of %s%s\n", side.what,
+			times, rate, was, changeText(side.at.Change))
 	}
 }

@@ -18,6 +18,9 @@ func (d *Document) writeHTML(w io.Writer, line, path string) error {
 		return err
 	}
 	p := page.Page{Title: "Study " + d.Study, Summary: []string{d.caption() + "."}, About: about}
+	if text := d.summary(); text != "" {
+		p.Summary = slices.Insert(p.Summary, 0, text+".")
+	}
 	if d.Interrupted {
 		p.Warnings = append(p.Warnings, "the study was interrupted")
 	}
@@ -95,14 +98,14 @@ func (d *Document) tableSections(order []group, byGroup map[group][]*Result) (li
 			list = append(list, page.Section{Title: title, Table: page.TableOf(fmt.Sprintf("table%d", len(list)+1), t)})
 		}
 	}
-	add("Gaps to the certified bound: "+d.Conditions[0], d.summaryTable())
+	add("Gaps to the certified bound: "+d.firstCondition(), d.summaryTable())
 	if len(d.Conditions) > 1 {
 		add("Geometric mean of the gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MeanGap, 2) }))
 		add("Greatest gap, %", d.conditionTable(func(s *Summary) string { return percent(s.WorstGap, 1) }))
 	}
 	for i, g := range order {
 		if i == 0 {
-			add("Graphs: "+g.condition, graphTable(d.Strategies, byGroup[g]))
+			add("Graphs: "+d.firstCondition(), graphTable(d.Strategies, byGroup[g]))
 		}
 		if g.threads > 0 {
 			add(fmt.Sprintf("Median times, ms: %s, %s", g.condition, format.Count(g.threads, "thread")),

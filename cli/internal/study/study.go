@@ -77,6 +77,9 @@ func read(ext *command.Extensions, path string) (*Study, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if strings.EqualFold(filepath.Ext(path), ".onnx") {
+		return nil, fmt.Errorf("%s: the file is a model: want a study file, such as STUDY.json (graphrun study --help)", path)
+	}
 	if info.Size() > maxStudyBytes {
 		return nil, fmt.Errorf("%s: a study has at most %s", path, format.Bytes(maxStudyBytes))
 	}

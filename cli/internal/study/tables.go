@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,8 +35,11 @@ func (p *printer) table(title string, t *term.Table) {
 
 // write prints the document.
 func (d *Document) write(p *printer) {
+	if text := d.summary(); text != "" {
+		fmt.Fprintln(p.w, format.Wrap(text, p.show.ProseWidth())+"\n")
+	}
 	fmt.Fprintln(p.w, format.Wrap(d.caption(), p.show.ProseWidth()))
-	p.table("Gaps to the certified bound: "+d.Conditions[0], d.summaryTable())
+	p.table("Gaps to the certified bound: "+d.firstCondition(), d.summaryTable())
 	if len(d.Conditions) > 1 {
 		p.table("Geometric mean of the gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MeanGap, 2) }))
 		p.table("Median gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MedianGap, 2) }))
@@ -44,7 +48,7 @@ func (d *Document) write(p *printer) {
 	order, byGroup := d.groups()
 	for i, g := range order {
 		if i == 0 {
-			p.table("Graphs: "+g.condition, graphTable(d.Strategies, byGroup[g]))
+			p.table("Graphs: "+d.firstCondition(), graphTable(d.Strategies, byGroup[g]))
 		}
 		if g.threads > 0 {
 			p.table(fmt.Sprintf("Median times, ms: %s, %s", g.condition, format.Count(g.threads, "thread")),
@@ -58,13 +62,54 @@ func (d *Document) write(p *printer) {
 			fmt.Fprintln(p.w, "misordered: "+pair)
 		}
 	}
-	for _, f := range d.Failures {
+	for _, f := range d.Failures[min(1, len(d.Failures)):] { // the error message has the first
 		fmt.Fprintf(p.w, "\nfailed: %s: %s\n", f.Task, f.Message)
 	}
 }
 
+// firstCondition names the condition of tables that show one condition only.
+func (d *Document) firstCondition() string {
+	if n := len(d.Conditions); n > 1 {
+		return fmt.Sprintf("%s (the first of %d conditions)", d.Conditions[0], n)
+	}
+	return d.Conditions[0]
+}
+
+// summary compares the strategies by their gaps under all conditions, in a sentence; empty without results.
+func (d *Document) summary() string {
+	var list []string
+	for i, name := range d.Strategies {
+		var gaps []float64
+		for _, r := range d.Results {
+			gaps = append(gaps, r.Plans[i].Gap)
+		}
+		if len(gaps) == 0 {
+			return ""
+		}
+		slices.Sort(gaps)
+		if worst := gaps[len(gaps)-1]; worst > gapTolerance {
+			list = append(list, fmt.Sprintf("%s is up to %s%% above the bound (median %s%%)", name, gapText(worst),
+				gapText(gaps[len(gaps)/2])))
+		} else {
+			list = append(list, fmt.Sprintf("%s meets the bound in all of %s", name, format.Count(len(gaps), "task")))
+		}
+	}
+	return strings.Join(list, "; ")
+}
+
+// gapText prints a gap in percent. A gap that is not 0 has a digit that is not 0.
+func gapText(x float64) string {
+	if x < 0.01 {
+		return strconv.FormatFloat(100*x, 'g', 2, 64)
+	}
+	return percent(x, 1)
+}
+
 // caption returns a sentence with the numbers of networks, graphs, strategies, conditions and accepted proofs.
 func (d *Document) caption() string {
+	if len(d.Results) == 0 {
+		return fmt.Sprintf("%s: no results of %s", d.Study, format.Count(len(d.Missing), "task"))
+	}
 	graphs, models, certified, optimal := map[string]bool{}, map[string]bool{}, 0, 0
 	for _, r := range d.Results {
 		graphs[r.Task.graph()], models[r.Task.Model] = true, true
@@ -97,7 +142,7 @@ func percent(x float64, digits int) string {
 // are left out if nothing was measured.
 func (d *Document) summaryTable() *term.Table {
 	number, measured := term.NumberCol, len(d.Orders) > 0
-	t := term.NewTable(term.WholeCol("strategy"), number("graphs"), number("mean gap %"), number("median %"),
+	t := term.NewTable(term.WholeCol("strategy"), number("graphs"), number("geometric mean %"), number("median %"),
 		number("worst %"), term.NameCol("worst on"), number("optimal on"))
 	if measured {
 		t.Columns = append(t.Columns, number("threads"), number("time"))
