@@ -20,7 +20,7 @@ type Ranking struct {
 	Pairs    []Pair     `json:"pairs" doc:"All pairs of different plans, each plan by its first candidate."`
 	// FewestRuns is exact: see runsToDiffer.
 	FewestRuns *int `json:"fewest_runs" doc:"The least number of runs of each candidate with which any difference can be significant; null if there were as many, or for one plan."`
-	// RunsFor2Percent is Noether's sample size: see runsToTell.
+	// RunsFor2Percent is Noether's sample size: see runsFor2Percent.
 	RunsFor2Percent *int     `json:"runs_for_2_percent" doc:"The runs of each candidate with which a difference of 2% would be significant with a probability of 80%, for the pairs without a significant difference; null if there are none."`
 	Unreached       []string `json:"until_unreached,omitzero" doc:"The candidates whose confidence interval is wider than --until demands."`
 	Disturbances

@@ -133,7 +133,7 @@ func TestAnonymousSizesAreSymbols(t *testing.T) {
 	require.Contains(t, g.Symbols, "x_dim0")
 }
 
-// headsOf returns the reshape of attention's heads, with two symbolic sizes.
+// TestReshapeOfTwoSymbols imports the reshape of attention's heads, with two symbolic sizes.
 func TestReshapeOfTwoSymbols(t *testing.T) {
 	at := func(i int64, out string) []*pb.NodeProto {
 		return []*pb.NodeProto{node1("Gather", names("s", "i"+strconv.Itoa(int(i))), names(out))}

@@ -322,7 +322,7 @@ func expSinCos(x, y float64) (e, sin, cos float64) {
 	return elementary.Exp(x), sin, cos
 }
 
-// complexExpOfRare is expOf for infinite, NaN and real operands.
+// complexExpOfRare is complexExpOf for infinite, NaN and real operands.
 func complexExpOfRare[T float](x, y T) (T, T) {
 	e, sin, cos := expSinCos(float64(x), float64(y))
 	switch rare, odd := x-x != 0, y-y != 0; {

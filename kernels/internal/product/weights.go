@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/view"
 )
 
-// weightNodes bounds the number of nodes that isWeights visits.
+// weightNodes bounds the number of nodes that mayBeWeights visits.
 const weightNodes = 32
 
 // mayBeWeights reports whether a value may be the weights of an attention: the result of a softmax, or of another op

@@ -26,7 +26,7 @@ import (
 // quantizedValues are quantized values with constant scales and zero points, as the operands of dequantize_linear.
 type quantizedValues struct {
 	bytes, scaleArg, zeroArg graph.Arg      // the three operands
-	scale, zero              *tensor.Tensor // the constants of scaleOf and zeroOf; zero may be nil
+	scale, zero              *tensor.Tensor // the constant operands; zero may be nil
 	axis                     int            // the dimension along which scales differ
 }
 

@@ -20,7 +20,7 @@ type textCell struct {
 	linearBeforeReset, coupledGates bool
 }
 
-// textFunctions are the activations of the text, with alpha and beta.
+// textFunction returns an activation of the text, with alpha and beta.
 func textFunction(name string, a, b float64) func(float64) float64 {
 	return map[string]func(float64) float64{
 		"Relu":     func(x float64) float64 { return max(0, x) },

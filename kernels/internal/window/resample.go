@@ -13,7 +13,7 @@ import (
 
 // Separable interpolation resamples one dimension after another. axisTaps lists the taps of a dimension, resampling
 // joins the dimensions of a call, and resamplePass (resample_pass.go) computes the weighted sums of one dimension. If
-// each result is a copy of one element, pickKernel copies all dimensions at once.
+// each result is a copy of one element, selectionKernel copies all dimensions at once.
 
 // axisTaps computes the taps of each index of an output dimension. A tap is an element of the input dimension with a
 // weight. An index whose position is outside the input may have no taps. Results without taps are

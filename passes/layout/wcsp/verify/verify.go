@@ -144,7 +144,7 @@ type function struct {
 // checkEvery is the number of simple steps, a few nanoseconds each, between two checks of the context.
 const checkEvery = 1 << 18
 
-// count checks the context about every lookEvery steps. It panics as [interrupt.Check] does.
+// count checks the context about every checkEvery steps. It panics as [interrupt.Check] does.
 func (c *checker) count(steps int) {
 	if c.steps += steps; c.steps >= checkEvery {
 		c.steps = 0
