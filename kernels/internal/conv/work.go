@@ -23,7 +23,7 @@ const (
 )
 
 // multiResultCost is the cost of a multiply-add in Go by pixels if an input channel has several output channels,
-// relative to tapsGo.
+// relative to a channel with one output channel.
 const multiResultCost = 3
 
 // rowPixels is the maximum number of pixels of a row that one move of the packer is assumed to copy.
