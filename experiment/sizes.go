@@ -62,7 +62,7 @@ func PlansBySize(ctx context.Context, from, to, limit int,
 		return nil, errors.New("the context is nil")
 	case plan == nil:
 		return nil, errors.New("the function that plans is nil")
-	case from < 0 || to < from || to > maxSize:
+	case from < 0 || to < from || int64(to) > maxSize:
 		return nil, fmt.Errorf("sizes %d to %d: want 0 or more, in ascending order, at most 2^47", from, to)
 	case limit < 2:
 		return nil, fmt.Errorf("%d plans: want at least 2", limit)
