@@ -111,7 +111,7 @@ var loops = slices.Concat([]loop{
 	{Name: "reluInt", Types: "T signedNumber", Operands: "a", Value: "$a &^ ($a >> (8*unsafe.Sizeof(T(0)) - 1))"},
 	{Doc: "upTo clamps a to the range from 0 to b.", Name: "upTo", Types: "T, W signedNumber", Operands: "ab",
 		Value: "T(min(W($a)&^(W($a)>>(8*unsafe.Sizeof(W(0))-1)), W($b)))", Numbers: "b", InTurn: true, Twice: true},
-	{Name: "within", Types: bitwise, Result: "U", Operands: "abc", Value: "withinOf[U]($a, $b, $c)", Numbers: "bc"},
+	{Name: "boundBy", Types: bitwise, Result: "U", Operands: "abc", Value: "withinOf[U]($a, $b, $c)", Numbers: "bc"},
 	{Name: "replaceNear", Types: bitwise, Result: "U", Operands: "abc", Value: "replaceNearOf[U]($a, $b, $c)",
 		Numbers: "bc", InTurn: true},
 	{Name: "replaceLow", Types: widths, Operands: "abc", Value: "T(replaceOf(W($a), W($b), W($c)))", Numbers: "bc"},
