@@ -91,8 +91,8 @@ type Measurement struct {
 	Samples []float64 `json:"samples_ns" doc:"The time of each run in nanoseconds, in the order of the runs."`
 }
 
-// Compare measures programs of one graph on the same inputs, which the programs must not change. In each round every
-// program has a turn, in a random order, so that disturbances affect all programs in the same way. Compare measures the
+// Compare measures programs of one graph on the same inputs, which the programs must not change. Each round
+// runs every program, in a random order, so that disturbances affect all programs in the same way. Compare measures the
 // steady state of a program on an otherwise idle machine: see [Options.Turn]. Programs may be compiled in any way: with
 // the caller's strategies, costs or passes, with or without pins. Programs with equal plans are measured once.
 //

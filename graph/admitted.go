@@ -46,7 +46,7 @@ func (g *Graph) leadToIndices() map[*Value]bool {
 	return leads
 }
 
-// outcome describes a value of which each element is a function of exactly one element of an input.
+// outcome describes a value whose elements are functions of exactly one element of an input each.
 type outcome struct {
 	input   *Value
 	results *tensor.Tensor // the function's result for each candidate

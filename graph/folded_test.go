@@ -55,5 +55,5 @@ func TestFoldForgetsWhatIsGone(t *testing.T) {
 			runtime.GC()
 		}
 	}
-	assert.Less(t, g.folded.callCount, 2500, "nobody has any of the results")
+	assert.Less(t, g.folded.callCount, 2500, "no result was folded before")
 }

@@ -44,7 +44,7 @@ func (o Outline) Join(p Outline) Outline {
 	return o
 }
 
-// Outlined is an operand that is known completely (Arg), or of which only the outline is known (Outline).
+// Outlined is an operand with its value (Arg), or with an outline if the value is unknown (Outline).
 type Outlined struct {
 	Arg     Arg
 	Outline Outline

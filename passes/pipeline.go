@@ -203,8 +203,8 @@ type Plan struct {
 	// certificate proves.
 	Placed  []Placed
 	SavedNS float64
-	// Failed lists, with [Options.KeepGoing], the errors because of which nodes were removed. Nodes that only depend on
-	// failed nodes have no error.
+	// Failed lists the errors of the nodes that were removed with [Options.KeepGoing]. Nodes that only depend on failed
+	// nodes have no error.
 	Failed graph.Errors
 	// Unchecked lists the parts of the graph that [Options.Check] could not compare. It is nil if Check compared
 	// everything or was not set.

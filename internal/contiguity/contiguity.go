@@ -2,9 +2,9 @@
 // dense, suggest_memory_format ...) for sizes and strides that may be symbolic.
 //
 // Each [Predicate] has two forms. If is a formula without branches. Path follows the branches of PyTorch's C++ code,
-// each of which leaves a guard. [Prove] proves that both forms agree: for one rank by following every path, and for all
-// ranks by the induction steps of the rule. A claim is a formula over several predicates. [ParseClaim] parses a claim,
-// and [ProveClaim] proves it for one rank.
+// and each branch leaves a guard. [Prove] proves that both forms agree: for one rank by following every path, and for
+// all ranks by the induction steps of the rule. A claim is a formula over several predicates. [ParseClaim] parses a
+// claim, and [ProveClaim] proves it for one rank.
 package contiguity
 
 import "github.com/graphrun/graphrun/sym"

@@ -160,8 +160,8 @@ func (r *decoder) sources(v *viewed, k int, needs func(form int)) {
 	}
 }
 
-// source returns a form of the operand, from the mask set, of which form f of result k is a view. It prefers forms in
-// the mask needed, which other nodes read. It returns -1 if set has no such form.
+// source returns a form of the operand, from the mask set, whose view is form f of result k. It prefers forms in the
+// mask needed, which other nodes read. It returns -1 if set has no such form.
 func (v *viewed) source(k, f int, set, needed uint) int {
 	at := -1
 	for i := range v.resultForm[k] {

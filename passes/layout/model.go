@@ -285,8 +285,8 @@ func (m *Model) variable(v *graph.Value) error {
 	return nil
 }
 
-// viewedOperand returns the index of the operand of which a node's results are views, in the graph as written or in
-// other layouts. It returns -1 for a node that computes.
+// viewedOperand returns the index of the operand that a node's results view, in the graph as written or in other
+// layouts. It returns -1 for a node that computes.
 func viewedOperand(n *graph.Node) int {
 	if len(n.Out) == 0 || len(n.In) == 0 || n.Op.RunDynamic != nil {
 		return -1

@@ -284,7 +284,7 @@ type operandCopy struct {
 }
 
 // operandCopies returns, by form of result k of a view, the cheapest copy from an operand form. It considers the
-// operand forms in the mask set of which result k cannot be a view. It returns nil if there are none.
+// operand forms in the mask set that result k cannot view. It returns nil if there are none.
 func (m *Model) operandCopies(v *viewed, k int, set uint) []operandCopy {
 	if v.copyCosts == nil {
 		return nil

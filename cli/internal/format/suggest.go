@@ -15,8 +15,8 @@ func WantOneOf(name string, known []string) string {
 	return "want one of " + strings.Join(known, ", ") + DidYouMean(name, known)
 }
 
-// Meant returns the most similar known name. If no known name is similar, it returns the known name of which name is a
-// prefix, provided that there is only one, and otherwise "".
+// Meant returns the most similar known name. If no known name is similar, and exactly one known name begins with name,
+// it returns that known name; otherwise it returns "".
 func Meant(name string, known []string) string {
 	if nearest := suggest.Nearest(name, slices.Values(known)); nearest != "" {
 		return nearest

@@ -60,7 +60,7 @@ func rewriteTransposedWeights(into *graph.Parts, c *graph.Call) (r graph.Rewrite
 	return r, err
 }
 
-// untransposed returns the value of which x is a transposed view, with the last two dimensions exchanged.
+// untransposed returns the operand of a view that exchanges the last two dimensions, if x is such a view.
 func untransposed(x graph.Arg) (of graph.Arg, ok bool) {
 	if x.Kind != graph.TensorArg || x.Value.Node == nil || x.Value.Node.Op == nil || x.Value.Node.Op.Permutes == nil {
 		return of, false

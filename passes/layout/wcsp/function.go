@@ -17,7 +17,7 @@ type function struct {
 // has reports whether a variable is in the scope.
 func (f *function) has(v int) bool { return slices.Contains(f.scope, v) }
 
-// instance is a problem in progress: variables, some of which may be eliminated, and functions of the remaining
+// instance is a problem in progress: variables, including eliminated variables, and functions of the remaining
 // variables.
 type instance struct {
 	ctx        context.Context // nil: none

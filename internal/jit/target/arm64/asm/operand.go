@@ -267,7 +267,7 @@ type Label int
 // String returns the label's name in listings.
 func (l Label) String() string { return fmt.Sprintf("L%d", int(l)) }
 
-// Pair is a vector register of which fmlal reads four half-precision numbers, or two if Half is set.
+// Pair is a vector register as an operand of fmlal: its low four half-precision numbers, or two if Half is set.
 type Pair struct {
 	Num  int
 	Half bool

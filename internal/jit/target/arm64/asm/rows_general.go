@@ -32,10 +32,10 @@ var generalRows = []row{
 	{"csel", choose, 0x1A800000, 0}, {"csinc", choose, 0x1A800400, 0},
 	{"adr", addressOf, 0x10000000, 0},
 	{"b", jump, 0x14000000, 0},
-	{"b.eq", jumpIf, 0x54000000, 0}, {"b.ne", jumpIf, 0x54000001, 0}, {"b.hs", jumpIf, 0x54000002, 0},
-	{"b.lo", jumpIf, 0x54000003, 0}, {"b.mi", jumpIf, 0x54000004, 0}, {"b.pl", jumpIf, 0x54000005, 0},
-	{"b.hi", jumpIf, 0x54000008, 0}, {"b.ls", jumpIf, 0x54000009, 0}, {"b.ge", jumpIf, 0x5400000A, 0},
-	{"b.lt", jumpIf, 0x5400000B, 0}, {"b.gt", jumpIf, 0x5400000C, 0}, {"b.le", jumpIf, 0x5400000D, 0},
+	{"b.eq", jump, 0x54000000, 0}, {"b.ne", jump, 0x54000001, 0}, {"b.hs", jump, 0x54000002, 0},
+	{"b.lo", jump, 0x54000003, 0}, {"b.mi", jump, 0x54000004, 0}, {"b.pl", jump, 0x54000005, 0},
+	{"b.hi", jump, 0x54000008, 0}, {"b.ls", jump, 0x54000009, 0}, {"b.ge", jump, 0x5400000A, 0},
+	{"b.lt", jump, 0x5400000B, 0}, {"b.gt", jump, 0x5400000C, 0}, {"b.le", jump, 0x5400000D, 0},
 	{"cbz", jumpZero, 0x34000000, 0}, {"cbnz", jumpZero, 0x35000000, 0},
 	{"tbz", jumpBit, 0x36000000, 0}, {"tbnz", jumpBit, 0x37000000, 0},
 	{"ret", plain, 0xD65F03C0, 0}, {"nop", plain, 0xD503201F, 0},
@@ -68,7 +68,7 @@ func addImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code | bit | n | g[1]<<5 | g[0], ok && okImm
 }
 
-// compareImmediate encodes a subtraction or an addition of which only the flags are kept.
+// compareImmediate encodes a subtraction or an addition that sets the flags and discards its result.
 func compareImmediate(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	if len(args) != 2 {
 		return 0, false
@@ -252,13 +252,8 @@ func (a *Assembler) target(arg Arg) bool {
 	return true
 }
 
-// jump encodes 000101 imm26.
+// jump encodes 000101 imm26, and with a condition 01010100 imm19 0 cond.
 func jump(a *Assembler, r *row, args []Arg) (uint32, bool) {
-	return r.code, len(args) == 1 && a.target(args[0])
-}
-
-// jumpIf encodes 01010100 imm19 0 cond.
-func jumpIf(a *Assembler, r *row, args []Arg) (uint32, bool) {
 	return r.code, len(args) == 1 && a.target(args[0])
 }
 

@@ -35,14 +35,14 @@ var integerRows = []row{
 	{"uabd", same, 0x2E207400, bhs},
 	{"sqdmulh", same, 0x0E20B400, hs},
 	{"sqrdmulh", same, 0x2E20B400, hs},
-	{"and", logical, 0x0E201C00, eb},
-	{"bic", logical, 0x0E601C00, eb},
-	{"orr", logical, 0x0EA01C00, eb},
-	{"orn", logical, 0x0EE01C00, eb},
-	{"eor", logical, 0x2E201C00, eb},
-	{"bsl", logical, 0x2E601C00, eb},
-	{"bit", logical, 0x2EA01C00, eb},
-	{"bif", logical, 0x2EE01C00, eb},
+	{"and", same, 0x0E201C00, eb},
+	{"bic", same, 0x0E601C00, eb},
+	{"orr", same, 0x0EA01C00, eb},
+	{"orn", same, 0x0EE01C00, eb},
+	{"eor", same, 0x2E201C00, eb},
+	{"bsl", same, 0x2E601C00, eb},
+	{"bit", same, 0x2EA01C00, eb},
+	{"bif", same, 0x2EE01C00, eb},
 	{"abs", unary, 0x0E20B800, bhsd},
 	{"neg", unary, 0x2E20B800, bhsd},
 	{"not", unary, 0x2E205800, eb},
@@ -60,7 +60,8 @@ var integerRows = []row{
 	{"cmlt", versusZero, 0x0E20A800, bhsd},
 }
 
-// same encodes "three registers of the same type": 0 Q U 01110 size 1 Rm opcode 1 Rn Rd.
+// same encodes "three registers of the same type": 0 Q U 01110 size 1 Rm opcode 1 Rn Rd. In bitwise operations, whose
+// elements are bytes, the field for the size is part of the opcode.
 func same(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok := vectors(args, 3)
 	if !ok || v[0].Elem != v[1].Elem || v[0].Elem != v[2].Elem || v[0].Half != v[1].Half || v[0].Half != v[2].Half {
@@ -68,11 +69,6 @@ func same(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	}
 	return r.code | v[0].q() | uint32(v[0].Elem)<<22 | v[2].rm() | v[1].rn() | v[0].rd(),
 		v[0].valid() && r.elems.has(v[0].Elem)
-}
-
-// logical encodes bitwise operations, in which the field for the size is part of the opcode.
-func logical(a *Assembler, r *row, args []Arg) (uint32, bool) {
-	return same(a, r, args)
 }
 
 // unary encodes "two-register miscellaneous": 0 Q U 01110 size 10000 opcode 10 Rn Rd.

@@ -55,7 +55,7 @@ func (m Mem) address(code uint32, e Elem) (uint32, bool) {
 	return 0, false
 }
 
-// operands returns the register of an access as its number, and the address.
+// accessed returns the address of an access, which is its second operand.
 func accessed(args []Arg) (m Mem, ok bool) {
 	if len(args) != 2 {
 		return m, false
