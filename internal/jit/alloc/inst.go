@@ -1,0 +1,165 @@
+// Package alloc assigns registers to straight-line lists of machine instructions, for any processor. A generator
+// selects instructions ([Inst]) on virtual registers ([Virt]). Allocation turns them into instructions with registers
+// ([Out]), and the target writes these with its assembler. The package knows classes and numbers of registers. It only
+// passes on the names of instructions.
+package alloc
+
+// Virt is the number of a virtual register. A value that a target splits into several registers has a Virt for each
+// part. 0 means none.
+type Virt int32
+
+// Class is a class of registers.
+type Class uint8
+
+// Classes of registers.
+const (
+	Vectors    Class = iota
+	Masks            // mask registers of AVX-512; other targets have none
+	numClasses = 2
+)
+
+// Value describes a virtual register and the ways to restore its contents.
+type Value struct {
+	Class     Class
+	Bytes     uint8   // size of the vector register in bytes
+	Invariant bool    // the same for all elements of a row
+	Constant  bool    // the same for all calls
+	Reload    *Reload // the single load that computes the value; nil if the value needs other instructions
+	Acc       *Acc    // set for accumulators, whose registers the generator chooses; nil for other values
+}
+
+// Acc is the accumulator of a fold, or a part of it. It has a register in each set of accumulator registers. Successive
+// iterations use successive sets.
+type Acc struct {
+	Index     int // number of the accumulator among those of the loop
+	Virt      Virt
+	Iteration int // number of the iteration among interleaved iterations
+}
+
+// Reload is a load that computes a value, or that restores a spilled value. A value with a Reload needs no instruction
+// in a list: Run loads it before its use.
+type Reload struct {
+	Name     string // name of the load instruction; empty for a slot
+	Mem      Mem
+	Foldable bool  // an instruction may have the memory as an operand
+	Lane     uint8 // size in bytes of the element that a memory operand broadcasts; 0 if it is a whole vector
+}
+
+// Space is a kind of memory.
+type Space uint8
+
+// Spaces of memory operands.
+const (
+	Along    Space = iota + 1 // elements of an output or operand that advances along the row
+	PerRow                    // one element, which does not advance along the row
+	Constant                  // data that is stored after the code
+	Slot                      // a spilled value
+	AccSpace                  // accumulators, from the first lane of the iteration on
+)
+
+// Mem is a memory operand. Its address is symbolic and may depend on the iteration: the target makes it concrete when
+// it writes the instruction.
+type Mem struct {
+	Space  Space
+	Index  int    // Slot: number of the slot; others: number of the pointer
+	Offset int32  // offset in bytes
+	Step   int32  // bytes between iterations
+	Data   string // contents of a Constant
+	Part   uint8  // complex elements: 1 and 2 for the first and second half of an iteration; else 0
+	Lane   uint8  // size of an element in bytes
+}
+
+// After returns the memory that the same instruction accesses the given number of iterations later.
+func (m Mem) After(iterations int) Mem {
+	m.Offset += int32(iterations) * m.Step
+	return m
+}
+
+// Arg is a source of an instruction: a value or, if Virt is 0, an immediate.
+type Arg struct {
+	Virt  Virt
+	Bytes uint8 // number of bytes of the register that are read; 0 means all
+	Imm   int64
+}
+
+// Inst is an instruction on virtual registers.
+type Inst struct {
+	Name string
+	Src  []Arg // in the order in which the target's assembler writes them
+	Dst  Virt  // 0 for a store
+	Tied Virt  // the value in the register of Dst before the instruction, or 0
+	Mask Virt  // the mask of the elements that are written, or 0
+	Zero bool  // elements outside the mask become 0; otherwise they keep their values
+
+	Fold int8  // index of the source that may be a memory operand, or -1
+	Comm bool  // sources Fold and Fold+1 may be exchanged
+	Lane uint8 // size in bytes of an element that a memory operand may broadcast, or 0
+
+	// Forms are alternatives of an instruction with a tied source, by descending preference; Name, Tied, Fold and Comm
+	// are then unused.
+	Forms []Form
+
+	Store       *Mem   // for a store: its destination
+	NonTemporal string // name of the non-temporal form of a store, or empty
+
+	// Expand is positive for a pseudo-instruction: the number of instructions that the target writes for it. Its
+	// destination and its temporaries differ from each other and, if Early or Tied is set, from all sources.
+	Expand   uint8
+	Early    bool
+	Temps    [numClasses]uint8 // number of temporary registers by class
+	TempSlot bool              // a slot as temporary memory
+}
+
+// Form is an alternative of an instruction: the result overwrites source Tied. The sources Order follow in the
+// instruction; Order[0] may be a memory operand if Foldable is set. Examples: FMA on amd64 (213, 231, 132), select on
+// arm64 (BSL, BIT, BIF).
+type Form struct {
+	Name     string
+	Tied     int8
+	Order    [2]int8
+	Foldable bool
+}
+
+// Move is the name of a pseudo-instruction that sets Dst to Src[0]. It becomes a load or a copy.
+const Move = "move"
+
+// Builder collects the instructions of a loop.
+type Builder struct {
+	Values []Value // by Virt; entry 0 is unused
+	Row    []Inst  // instructions that run once per row
+	Body   []Inst  // instructions that run once per iteration
+}
+
+// New adds a virtual register.
+func (b *Builder) New(v Value) Virt {
+	if len(b.Values) == 0 {
+		b.Values = make([]Value, 1)
+	}
+	b.Values = append(b.Values, v)
+	return Virt(len(b.Values) - 1)
+}
+
+// Add appends an instruction to Row if all its sources are invariant, else to Body. It returns in.Dst.
+func (b *Builder) Add(in Inst) Virt {
+	invariant, constant := true, true
+	note := func(v Virt) {
+		if v != 0 {
+			invariant = invariant && b.Values[v].Invariant
+			constant = constant && b.Values[v].Constant
+		}
+	}
+	for _, s := range in.Src {
+		note(s.Virt)
+	}
+	note(in.Tied)
+	note(in.Mask)
+	if in.Dst != 0 {
+		b.Values[in.Dst].Invariant, b.Values[in.Dst].Constant = invariant, constant
+	}
+	if invariant && in.Dst != 0 {
+		b.Row = append(b.Row, in)
+	} else {
+		b.Body = append(b.Body, in)
+	}
+	return in.Dst
+}

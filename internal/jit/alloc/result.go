@@ -1,0 +1,72 @@
+package alloc
+
+// File describes the registers and slots that a list of instructions may use. A value with a permanent register is
+// fixed: it has this register before, in and after the list.
+type File struct {
+	Pool          [numClasses]uint32 // by class: bit set of the registers that may be assigned
+	Permanent     []int8             // by Virt: its permanent register, or -1
+	PermanentSlot []int16            // by Virt: its permanent slot, or -1
+	ReservedSlots int                // number of slots that are in use before the list
+}
+
+// Policy tells how a list runs.
+type Policy struct {
+	OncePerRow bool    // the list computes row constants, and saves those with permanent slots
+	Masked     bool    // memory of space Along or AccSpace cannot be a memory operand, as in tails
+	Preload    []Virt  // row constants that are loaded before the list, if a single load computes them
+	Limit      float64 // Run stops if the cost reaches this limit; 0 means none
+}
+
+// Result is a list with registers.
+type Result struct {
+	Out    []Out
+	Length int     // number of instructions, with those of pseudo-instructions
+	Slots  int     // number of slots in use, with those that File reserves
+	Cost   float64 // estimated number of instructions that spills and reloads add
+	Err    error   // a list that needs more registers than there are
+}
+
+// Kind is a kind of allocated instruction.
+type Kind uint8
+
+// Kinds of allocated instructions. The moves among them have the Args from, to.
+const (
+	Plain Kind = iota // an instruction of the list
+	Load              // a load by a Reload from memory to a register; Name is empty if the memory is a slot
+	Save              // a store of a register to a slot
+	Copy              // a copy between registers of a class
+)
+
+// Out is an instruction with registers. The sources come first, in the order of [Inst.Src] or [Form.Order], then
+// temporary registers, a temporary slot, the mask, and the destination.
+type Out struct {
+	Kind        Kind
+	Name        string
+	NonTemporal string // name of the non-temporal form, or empty
+	Args        []Operand
+	From        int32 // index of the instruction in the list; -1 if Run added the instruction
+}
+
+// OperandKind is a kind of operand.
+type OperandKind uint8
+
+// Kinds of operands.
+const (
+	Register    OperandKind = iota // register Reg of Class
+	Accumulator                    // the register of Acc, which depends on the iteration
+	Memory                         // Mem
+	Element                        // one element at Mem, which the instruction broadcasts to all lanes
+	Immediate                      // Imm
+)
+
+// Operand is an operand of an allocated instruction.
+type Operand struct {
+	Kind  OperandKind
+	Class Class // of a Register or Accumulator
+	Reg   int8
+	Bytes uint8 // number of bytes of the register that are used
+	Zero  bool  // for a mask: elements outside the mask become 0
+	Imm   int64
+	Mem   *Mem
+	Acc   *Acc
+}
