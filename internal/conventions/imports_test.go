@@ -68,6 +68,7 @@ func TestLayers(t *testing.T) {
 		// Machine code is independent of expressions, except for code that is generated from them.
 		"internal/jit": {"internal/machine"}, "internal/jit/asm": {}, "internal/jit/goasm": {},
 		"internal/jit/alloc":    {},
+		"internal/jit/lane":     tensors,
 		"internal/jit/vector":   with("internal/jit", "expr"),
 		"internal/jit/tile":     {"internal/jit", "internal/machine"},
 		"internal/jit/winograd": {"internal/jit", "internal/jit/tile", "internal/machine"},

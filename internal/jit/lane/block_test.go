@@ -1,0 +1,96 @@
+package lane_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// newBlock returns a block with an output of dtype out and operands of the dtypes in. The last operand has one element
+// for each row.
+func newBlock(out tensor.DType, in ...tensor.DType) *lane.Block {
+	b := &lane.Block{Ptrs: []lane.Ptr{{D: out, Kind: lane.Output}}}
+	for k, d := range in {
+		p := lane.Ptr{D: d}
+		if k == len(in)-1 {
+			p.Kind = lane.RowOperand
+		}
+		b.Ptrs = append(b.Ptrs, p)
+	}
+	return b
+}
+
+func TestDoConvertsMasks(t *testing.T) {
+	b := newBlock(tensor.Float32, tensor.Float32, tensor.Float64, tensor.Bool, tensor.Float32)
+	x, y, m, z := b.Load(1, 0), b.Load(2, 0), b.Load(3, 0), b.Load(4, 0)
+	less := b.Do(lane.Lt, tensor.Bool, x, z)
+	require.Equal(t, lane.Type{D: tensor.Bool, Mask: 4}, b.Type(less))
+	zero := b.Do(lane.Convert, tensor.Bool, y)
+	require.Equal(t, lane.Type{D: tensor.Bool, Mask: 8}, b.Type(zero))
+	both := b.Do(lane.And, tensor.Bool, b.Do(lane.Or, tensor.Bool, less, zero), b.Const(tensor.Bool, 1))
+	require.Equal(t, lane.Type{D: tensor.Bool, Mask: 4}, b.Type(both), "the narrowest width without constants")
+	all := b.Do(lane.And, tensor.Bool, both, m)
+	require.Equal(t, lane.Type{D: tensor.Bool, Mask: 1}, b.Type(all))
+	b.Store(0, b.Do(lane.Select, tensor.Float32, all, x, z), lane.None)
+	require.NoError(t, b.Check())
+	before := len(b.Insts)
+	require.Equal(t, all, b.Do(lane.And, tensor.Bool, both, m), "equal instructions are one value")
+	require.Equal(t, all, b.Remask(b.Remask(all, 8), 1), "a mask is not widened and narrowed")
+	require.LessOrEqual(t, len(b.Insts), before+1)
+}
+
+func TestUniform(t *testing.T) {
+	b := newBlock(tensor.Float32, tensor.Float32, tensor.Float32)
+	x, z := b.Load(1, 0), b.Load(2, 0)
+	half := b.Do(lane.Mul, tensor.Float32, z, b.Const(tensor.Float32, 0x3F000000))
+	require.True(t, b.Uniform(half))
+	require.False(t, b.Uniform(x))
+	require.False(t, b.Uniform(b.Do(lane.Add, tensor.Float32, x, half)))
+}
+
+// TestCheckFindsErrors changes one field of a valid block at a time.
+func TestCheckFindsErrors(t *testing.T) {
+	valid := func() *lane.Block {
+		b := newBlock(tensor.Complex64, tensor.Float32, tensor.Bool, tensor.Complex64)
+		x, m, z := b.Load(1, 0), b.Load(2, 0), b.Load(3, 1)
+		sum := b.Do(lane.FMA, tensor.Float32, x, z, b.Const(tensor.Float32, 0))
+		b.Store(0, b.Do(lane.Select, tensor.Float32, m, sum, b.Lookup(new([32]float32), x)), x)
+		return b
+	}
+	require.NoError(t, valid().Check())
+	for at := range valid().Insts {
+		for name, change := range map[string]func(*lane.Inst){
+			"op":      func(i *lane.Inst) { i.Op = lane.Invalid },
+			"unknown": func(i *lane.Inst) { i.Op = 200 },
+			"type":    func(i *lane.Inst) { i.Type.D = tensor.Int64 },
+			"mask":    func(i *lane.Inst) { i.Type.Mask++ },
+			"imm":     func(i *lane.Inst) { i.Imm = 1 << 32 },
+			"pointer": func(i *lane.Inst) { i.Ptr = 4 },
+			"A":       func(i *lane.Inst) { i.A = lane.Value(at) },
+			"B":       func(i *lane.Inst) { i.B = lane.Value(at) },
+			"C":       func(i *lane.Inst) { i.C = lane.Value(at) },
+			"table":   func(i *lane.Inst) { i.Table = nil },
+		} {
+			b := valid()
+			before := b.Insts[at]
+			change(&b.Insts[at])
+			unread := map[string]bool{
+				"imm":     before.Op != lane.Const && before.Op != lane.Load,
+				"pointer": before.Op != lane.Load && before.Op != lane.Store,
+				"A":       lane.Ops[before.Op].Args < 1,
+				"B":       lane.Ops[before.Op].Args < 2 && before.Op != lane.Store,
+				"C":       lane.Ops[before.Op].Args < 3,
+				"table":   before.Op != lane.Lookup,
+			}
+			if !unread[name] {
+				require.Error(t, b.Check(), "v%d (%v): %s", at, before.Op, name)
+			}
+		}
+	}
+	b := valid()
+	b.Const(tensor.Bool, 0)
+	require.Error(t, b.Check(), "an instruction after a store")
+}

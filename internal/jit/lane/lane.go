@@ -1,0 +1,92 @@
+// Package lane is an intermediate representation of vector code that is independent of instruction sets. A [Block] is
+// straight-line code in static single assignment form. Each value has n elements of a dtype, its lanes. The number n is
+// no part of the block: a target selects instructions for the same block with several n, so that a value of one
+// register in one instance has four registers in another. A [Loop] computes rows of elements with a block.
+//
+// [Eval] defines the operations. [Loop.RunAs] interprets a loop as a target executes it, for tests.
+package lane
+
+import "github.com/graphrun/graphrun/tensor"
+
+// FoldLanes is the number of accumulators of a [Fold]. Element k of a row is folded into accumulator k mod FoldLanes
+// for any n, so that a sum has the same bits on all processors.
+const FoldLanes = 32
+
+// Type is the type of a value.
+type Type struct {
+	D tensor.DType // dtype of a lane; never complex
+	// Mask is set for bools. They are masks: each lane has as many bytes as the elements that it selects, 1, 2, 4 or 8.
+	Mask uint8
+}
+
+// Size returns the number of bytes of a lane.
+func (t Type) Size() int {
+	if t.D == tensor.Bool {
+		return int(t.Mask)
+	}
+	return t.D.Size()
+}
+
+// Value is the result of an instruction: its index in Block.Insts.
+type Value int32
+
+// None means that there is no value.
+const None Value = -1
+
+// Inst is an instruction.
+type Inst struct {
+	Op      Op
+	Type    Type  // type of the result; for Store, the dtype in memory, which may be complex
+	Ptr     int16 // for Load and Store: index in Block.Ptrs
+	A, B, C Value // operands, or None
+	// Imm is the bits of a Const, zero-extended. For a Load of a complex operand it is 0 for real parts and 1 for
+	// imaginary parts.
+	Imm   uint64
+	Table *[32]float32 // for Lookup
+}
+
+// PtrKind is the kind of memory at a pointer.
+type PtrKind uint8
+
+// The kinds of pointers. All advance from row to row.
+const (
+	Operand     PtrKind = iota // the elements of a row, contiguous
+	RowOperand                 // one element for the row, which a Load repeats in all lanes
+	Output                     // the elements of a row, contiguous
+	Accumulator                // the FoldLanes accumulators of a fold, or its total
+)
+
+// Ptr describes a pointer that the code is called with.
+type Ptr struct {
+	D    tensor.DType // of the elements; Invalid for an output that is not stored
+	Kind PtrKind
+}
+
+// Block is straight-line code. Instructions are in the order of evaluation, which keeps few values live. Stores are
+// last. An output may have the same address as an operand with elements of the same size.
+type Block struct {
+	Insts []Inst
+	Ptrs  []Ptr
+
+	uniform []bool // by value: all lanes of all iterations of a row are equal
+	values  map[Inst]Value
+}
+
+// Fold folds a value over a row. Op is Add, Mul, Min, Max, And or Or. Ptr is the index in Block.Ptrs of an Accumulator.
+// A folded bool has a mask of 1 byte.
+type Fold struct {
+	Op  Op
+	V   Value
+	Ptr int
+}
+
+// Loop computes rows of elements with a block, and then folds values. Its pointers are the outputs, the operands, and
+// the accumulators of each fold.
+type Loop struct {
+	Block
+	Folds []Fold
+	// Totals is set if the loop computes one number for each row and fold. The accumulators of a row then start with
+	// [Neutral]. After the row, accumulator k is combined with k+16, then with k+8, and so on, and the result is written
+	// to the pointer of the fold.
+	Totals bool
+}
