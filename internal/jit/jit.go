@@ -1,5 +1,5 @@
 // Package jit manages and calls machine code that is generated at run time. The package does not depend on the
-// computation: generators in other packages write the code with package asm.
+// computation: generators in other packages write the code with the assembler of an architecture.
 //
 // [Lookup] returns the [Func] for a key that describes the code. If no program uses such a function, Lookup generates
 // its code. [Link] maps new functions. [Func.Call] runs a function with an [Args]. Memory is mapped as writable,
@@ -27,8 +27,6 @@ import (
 	"sync/atomic"
 	"unsafe"
 	"weak"
-
-	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
 // MaxOperands is the maximum number of operands of a call.
@@ -67,12 +65,20 @@ const (
 // Code is machine code with its description.
 type Code struct {
 	Bytes   []byte
-	Listing string // the code in the syntax of Go's assembler, if requested
+	Listing string // the code in the syntax of its assembler, if requested
 	Work    Work   // zero if the caller limits the length of calls itself
 }
 
+// Assembler is code before it is finished. The assembler of each architecture implements it.
+type Assembler interface {
+	// Finish returns the code and its constants, or the first error.
+	Finish() ([]byte, error)
+	// Listing returns the code as source text, or nothing if no listing was requested.
+	Listing() string
+}
+
 // Finish returns the assembled code.
-func Finish(a *asm.Assembler) (Code, error) {
+func Finish(a Assembler) (Code, error) {
 	text := a.Listing()
 	code, err := a.Finish()
 	return Code{Bytes: code, Listing: text}, err
@@ -119,7 +125,7 @@ func (f *Func) Work() Work { return f.work }
 // Generate generates the code again, with a listing if list is true.
 func (f *Func) Generate(list bool) (Code, error) { return f.make(list) }
 
-// Listing generates the code again and returns it in the syntax of Go's assembler.
+// Listing generates the code again and returns it in the syntax of its assembler.
 func (f *Func) Listing() string {
 	code, err := f.Generate(true)
 	if err != nil {

@@ -1,0 +1,70 @@
+// Package arm64 compiles loops of lane operations to machine code with NEON.
+package arm64
+
+import (
+	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
+)
+
+// Lists are the instructions of a loop for passes of Lanes elements, on virtual registers of 16 bytes. Selection makes
+// them. The writer of rows adds folds, assigns registers, and writes addresses and loops. A value of more than 16 bytes
+// has a virtual register for each part of 16 bytes, and a shorter value is in the low bytes of one register. The bytes
+// above the elements are arbitrary, unless the value is loaded: then they are zero. Uniform values have one part, with
+// the value in all its lanes.
+//
+// The writer writes the body of a pass of Lanes elements also for m elements, with m a smaller power of two: an access
+// to memory then has only the bytes of the first m elements. Instructions therefore have no effect other than their
+// results, and accept arbitrary elements.
+//
+// # Names
+//
+// The name of an instruction is its mnemonic in Arm's syntax and the kinds of its operands, the destination first:
+// "fadd 4s 4s 4s" or "fcvtl 4s 4h". The last kind holds for all further operands: "fadd 4s" and "bsl 16b". The order of
+// the sources is that of Inst.Src or Form.Order. The kinds are:
+//
+//   - 16b 8b 8h 4h 4s 2s 2d: a vector;
+//   - q d s h b: the lowest bytes of a vector register;
+//   - b[i] h[i] s[i] d[i]: lane i;
+//   - {16b}: a list of one vector, for tbl and tbx;
+//   - #: an immediate, the Imm of the source; #lsl: such a shift; #0.0: the constant 0.0, which is no source.
+//
+// # Memory
+//
+// Loads are the Reload of a value: "ldr q" (or d, s, h, b: the size of a part), and "ld1r 4s" for one element that all
+// lanes get. Stores are "str q" and so on. In alloc.Mem, Index is the index of a pointer in lane.Block.Ptrs, and:
+//
+//   - Along: Lane is the size of an element in memory (8 or 16 bytes if it is complex), Offset the distance of the part
+//     from the first element of the pass, Step = Lanes*Lane;
+//   - PerRow: Offset is 8 or less, for the imaginary part;
+//   - AccSpace: as Along, for the accumulators;
+//   - Constant: Data is the constant, 16 bytes; zeros become movi.
+type Lists struct {
+	alloc.Builder                // Row: instructions of row constants; Body: a pass without folds and stores
+	Lanes         int            // elements of a pass
+	Stores        []alloc.Inst   // stores of a pass
+	Parts         [][]alloc.Virt // by lane.Value: its parts
+
+	// Select selects an operation on values of equal numbers of parts. It appends to the body and returns the parts of the
+	// result.
+	Select func(op lane.Op, t lane.Type, operands ...[]alloc.Virt) []alloc.Virt
+	// Load returns n parts of the elements of type t in memory. Store appends the stores of parts to the body; to a PerRow
+	// address it stores the first element. Both convert bools between bytes and masks of bytes.
+	Load  func(m alloc.Mem, t lane.Type, n int) []alloc.Virt
+	Store func(m alloc.Mem, t lane.Type, parts []alloc.Virt)
+}
+
+// Expansion writes a pseudo-instruction ([alloc.Inst].Expand). args are those of [alloc.Out].
+type Expansion func(w *writer, args []alloc.Operand)
+
+// General registers that are free in expansions.
+var freeGeneral = [3]asm.Reg{asm.X(16), asm.X(17), asm.X(27)}
+
+// writer writes allocated instructions.
+type writer struct {
+	asm   *asm.Assembler
+	inner int // number of instructions that loops of expansions execute after their first iteration
+}
+
+// repeats records that an expansion executes its instructions since the given number of instructions up to n times.
+func (w *writer) repeats(since, n int) { w.inner += (w.asm.Instructions() - since) * (n - 1) }
