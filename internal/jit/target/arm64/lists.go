@@ -8,7 +8,8 @@ import (
 )
 
 // Lists are the instructions of a loop for passes of Lanes elements, on virtual registers of 16 bytes. Selection makes
-// them. The writer of rows adds folds, assigns registers, and writes addresses and loops. A value of more than 16 bytes
+// them, for several numbers of lanes with one [alloc.Builder]: row constants (Builder.Row) and constants are common to
+// all Lists of a loop. The writer of rows adds folds, assigns registers, and writes addresses and loops. A value of more than 16 bytes
 // has a virtual register for each part of 16 bytes, and a shorter value is in the low bytes of one register. The bytes
 // above the elements are arbitrary, unless the value is loaded: then they are zero. Uniform values have one part, with
 // the value in all its lanes.
@@ -40,16 +41,16 @@ import (
 //   - AccSpace: as Along, for the accumulators;
 //   - Constant: Data is the constant, 16 bytes; zeros become movi.
 type Lists struct {
-	alloc.Builder                // Row: instructions of row constants; Body: a pass without folds and stores
-	Lanes         int            // elements of a pass
-	Stores        []alloc.Inst   // stores of a pass
-	Parts         [][]alloc.Virt // by lane.Value: its parts
+	Lanes  int            // elements of a pass
+	Body   []alloc.Inst   // a pass without folds and stores
+	Stores []alloc.Inst   // stores of a pass
+	Parts  [][]alloc.Virt // by lane.Value: its parts
 
-	// Select selects an operation on values of equal numbers of parts. It appends to the body and returns the parts of the
-	// result.
+	// The functions append instructions to Builder.Body, which is empty after selection. Select selects an operation on
+	// values of equal numbers of parts and returns the parts of the result.
 	Select func(op lane.Op, t lane.Type, operands ...[]alloc.Virt) []alloc.Virt
-	// Load returns n parts of the elements of type t in memory. Store appends the stores of parts to the body; to a PerRow
-	// address it stores the first element. Both convert bools between bytes and masks of bytes.
+	// Load returns n parts of the elements of type t in memory. Store adds the stores of parts; to a PerRow address it stores
+	// the first element. Both convert bools between bytes and masks of bytes.
 	Load  func(m alloc.Mem, t lane.Type, n int) []alloc.Virt
 	Store func(m alloc.Mem, t lane.Type, parts []alloc.Virt)
 }
