@@ -81,9 +81,10 @@ func (b *Block) Lookup(table *[32]float32, v Value) Value {
 	return b.add(Inst{Op: Lookup, Type: Type{D: tensor.Float32}, A: v, B: None, C: None, Table: table})
 }
 
-// Store adds a store of a value, or of complex numbers with the parts re and im. im is None for other numbers.
+// Store adds a store of a value, or of complex numbers with the parts re and im. im is None for other numbers. A bool
+// must have a mask of 1 byte.
 func (b *Block) Store(ptr int, re, im Value) {
-	b.add(Inst{Op: Store, Type: memoryType(b.Ptrs[ptr].D), Ptr: int16(ptr), A: b.Remask(re, 1), B: im, C: None})
+	b.add(Inst{Op: Store, Type: memoryType(b.Ptrs[ptr].D), Ptr: int16(ptr), A: re, B: im, C: None})
 }
 
 // memoryType returns the type of elements that are loaded or stored.

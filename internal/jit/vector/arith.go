@@ -57,7 +57,7 @@ func (g *gen) constOf(d tensor.DType, imm uint64) *lowered {
 		s := 64 - 8*d.Size()
 		l.reg = g.constLanes(4, uint64(int64(imm<<s)>>s))
 	default:
-		l.reg = g.constLanes(lane(d), imm)
+		l.reg = g.constLanes(laneSize(d), imm)
 	}
 	return l
 }
@@ -72,7 +72,7 @@ func (g *gen) apply(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 		if b != nil {
 			y = b.reg
 		}
-		return &lowered{reg: g.floatOp(op, lane(d), a.reg, y), dtype: d}
+		return &lowered{reg: g.floatOp(op, laneSize(d), a.reg, y), dtype: d}
 	}
 	return g.integerOp(op, d, a, b)
 }
@@ -218,7 +218,7 @@ func (g *gen) arithmetic(v val, l int) (inst, bool) {
 
 // fma selects a fused multiply-add. Negations of factors and addend become part of the instruction.
 func (g *gen) fma(i expr.Inst) val {
-	l := lane(i.DType)
+	l := laneSize(i.DType)
 	product, addend := false, false
 	strip := func(v expr.Value, flip *bool) val {
 		if n := g.code.Insts[v]; n.Op == expr.Neg {
@@ -276,11 +276,12 @@ func (g *gen) compare(op expr.Op, x, y *lowered) val {
 	case d == tensor.Bool:
 		return g.compareBools(op, x.reg, y.reg)
 	case d.IsFloat():
-		m := g.compareFloats(lane(d), map[expr.Op]int64{expr.Eq: 0, expr.Ne: 4, expr.Lt: 17, expr.Le: 18}[op], x.reg, y.reg)
-		return g.widenMask(m, lane(d))
+		predicate := map[expr.Op]int64{expr.Eq: 0, expr.Ne: 4, expr.Lt: 17, expr.Le: 18}[op]
+		m := g.compareFloats(laneSize(d), predicate, x.reg, y.reg)
+		return g.widenMask(m, laneSize(d))
 	}
 	a, b := g.extended(x), g.extended(y)
-	l := lane(d)
+	l := laneSize(d)
 	unsigned := !d.IsSigned() && d.Size() >= 4
 	if g.avx512 {
 		name := "VPCMP"
@@ -370,7 +371,7 @@ func (g *gen) selectLanes(m, yes, no *lowered) *lowered {
 		b := g.maskOp([2]string{"KANDNW"}, m.reg, no.reg)
 		return &lowered{reg: g.maskOp([2]string{"KORW"}, a, b), dtype: d}
 	}
-	l := lane(d)
+	l := laneSize(d)
 	v := g.blend(l, g.laneMask(m.reg, l), g.widenHalves(yes), g.widenHalves(no))
 	return &lowered{reg: v, dtype: d, dirty: yes.dirty || no.dirty}
 }

@@ -39,7 +39,7 @@ func (g *gen) convert(d tensor.DType, x *lowered) *lowered {
 
 // notZero compares x with 0. The result is true for NaN.
 func (g *gen) notZero(x *lowered) val {
-	zero := &lowered{reg: g.constLanes(lane(x.dtype), 0), dtype: x.dtype}
+	zero := &lowered{reg: g.constLanes(laneSize(x.dtype), 0), dtype: x.dtype}
 	if x.dtype.IsReducedFloat() { // 0 and -0 differ only in the sign bit
 		x = &lowered{reg: g.and(4, g.widenHalves(x), g.constLanes(4, 0x7fff)), dtype: tensor.Int32}
 		zero.dtype = tensor.Int32
@@ -54,7 +54,7 @@ func (g *gen) boolToNumber(d tensor.DType, m val) *lowered {
 	if !d.IsFloat() {
 		one = 1
 	}
-	l := lane(d)
+	l := laneSize(d)
 	v := g.constLanes(l, one)
 	if g.avx512 {
 		v = g.add(inst{name: "VMOVU" + floatSuffix(l), src: sources(v), mask: m, zeroing: true,
@@ -121,7 +121,7 @@ func (g *gen) floatToFloat(d tensor.DType, x val) val {
 func (g *gen) intToFloat(d tensor.DType, x *lowered) val {
 	s := x.dtype
 	v := g.extended(x)
-	w := g.width(lane(d))
+	w := g.width(laneSize(d))
 	unsigned := s == tensor.Uint32 || s == tensor.Uint64
 	to := "PS"
 	if d == tensor.Float64 {
@@ -184,7 +184,7 @@ func (g *gen) roundToOdd(v val, unsigned bool) val {
 // to 32 or 64 bits. Conversions to uint8, uint32 and 64-bit integers go through 64 bits, and other conversions through
 // 32 bits.
 func (g *gen) floatToInt(d tensor.DType, x *lowered) *lowered {
-	s, l := x.dtype, lane(x.dtype)
+	s, l := x.dtype, laneSize(x.dtype)
 	out := func(v val) *lowered { return &lowered{reg: v, dtype: d, dirty: d.Size() < 4} }
 	switch {
 	case d == tensor.Int64:

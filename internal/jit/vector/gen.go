@@ -25,7 +25,6 @@ type gen struct {
 
 	vals            []value
 	selected        []*lowered     // by expr.Value: its register; nil before instructions are selected for the value
-	registersNeeded []int          // by expr.Value: the result of countRegisters
 	pairs           map[int][2]val // by complex operand: its real and imaginary parts
 	consts          map[memory]val // by contents: the value of the constant
 	bitMasks        map[[2]val]val // by value and bit: the mask of the lanes in which the bit is set
@@ -133,8 +132,8 @@ func (g *gen) fail(format string, args ...any) {
 	}
 }
 
-// lane returns the size in bytes of an element in a register.
-func lane(d tensor.DType) int {
+// laneSize returns the size in bytes of an element in a register.
+func laneSize(d tensor.DType) int {
 	if d.Size() == 8 {
 		return 8
 	}

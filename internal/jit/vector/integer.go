@@ -10,7 +10,7 @@ import (
 // integerOp selects instructions for an operation on integers. Integers of fewer than 32 bits are extended only if the
 // higher bits of their lanes would affect the result.
 func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
-	l := lane(d)
+	l := laneSize(d)
 	e := intSuffix(l)
 	narrow := d.Size() < 4
 	out := func(v val, dirty bool) *lowered { return &lowered{reg: v, dtype: d, dirty: dirty && narrow} }
@@ -87,7 +87,7 @@ func (g *gen) abs(l int, a val) val {
 }
 
 func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b val) val {
-	l := lane(d)
+	l := laneSize(d)
 	unsigned := !d.IsSigned() && d.Size() >= 4
 	if !g.avx512 && l == 8 {
 		if op == expr.Max {
@@ -112,12 +112,12 @@ func (g *gen) shiftCount(d tensor.DType, b *lowered) (int64, val) {
 	if r := g.vals[b.reg].reload; r != nil && r.mem.kind == inConstant {
 		return int64(uint64(r.mem.data[0]) & (bits - 1)), 0
 	}
-	return 0, g.and(lane(d), b.reg, g.constLanes(lane(d), bits-1))
+	return 0, g.and(laneSize(d), b.reg, g.constLanes(laneSize(d), bits-1))
 }
 
 // shift selects a shift. name is the instruction without its suffix.
 func (g *gen) shift(name string, d tensor.DType, a val, b *lowered) val {
-	l := lane(d)
+	l := laneSize(d)
 	imm, n := g.shiftCount(d, b)
 	if n == 0 {
 		return g.immediateOp(name+intSuffix(l), imm, a)
@@ -127,7 +127,7 @@ func (g *gen) shift(name string, d tensor.DType, a val, b *lowered) val {
 
 // shiftSigned selects an arithmetic shift to the right.
 func (g *gen) shiftSigned(d tensor.DType, a val, b *lowered) val {
-	if l := lane(d); g.avx512 || l == 4 {
+	if l := laneSize(d); g.avx512 || l == 4 {
 		return g.shift("VPSRA", d, a, b)
 	}
 	// After a logical shift, the sign bit is inverted and subtracted, which extends it.
@@ -146,5 +146,5 @@ func (g *gen) divide(d tensor.DType, a, b *lowered) *lowered {
 		return g.divideLong(d, a, b)
 	}
 	x, y := g.convert(f, a), g.convert(f, b)
-	return g.convert(d, &lowered{reg: g.floatOp(expr.Div, lane(f), x.reg, y.reg), dtype: f})
+	return g.convert(d, &lowered{reg: g.floatOp(expr.Div, laneSize(f), x.reg, y.reg), dtype: f})
 }

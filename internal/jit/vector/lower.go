@@ -9,15 +9,8 @@ import (
 
 // lower selects instructions for the whole loop.
 func (g *gen) lower() error {
-	g.countRegisters()
-	for _, f := range g.loop.Folds {
-		g.visit(f.V)
-	}
-	for _, o := range g.code.Out {
-		g.visit(o.Re)
-		if o.Im != expr.None {
-			g.visit(o.Im)
-		}
+	for _, v := range evaluationOrder(g.loop) {
+		g.selected[v] = g.selectInst(v)
 	}
 	for k, o := range g.code.Out {
 		mem := memory{kind: inOperand, index: k, step: int32(g.lanes * o.DType.Size())}
@@ -32,49 +25,6 @@ func (g *gen) lower() error {
 	g.lowerFolds()
 	g.prune()
 	return g.err
-}
-
-// countRegisters estimates the number of registers that the computation of each value needs, under the assumption that
-// no value is used twice (Sethi-Ullman numbers).
-func (g *gen) countRegisters() {
-	g.registersNeeded = make([]int, len(g.code.Insts))
-	for v, i := range g.code.Insts {
-		most, ties := 0, 0
-		for _, u := range i.Uses() {
-			switch w := g.registersNeeded[u]; {
-			case w > most:
-				most, ties = w, 0
-			case w == most:
-				ties++
-			}
-		}
-		g.registersNeeded[v] = max(1, most+ties)
-		if i.Op == expr.Const {
-			g.registersNeeded[v] = 0
-		}
-	}
-}
-
-// visit selects instructions for a value, after the instructions for its operands. The operand that needs the most
-// registers comes first, so that few values are live.
-func (g *gen) visit(v expr.Value) {
-	if g.selected[v] != nil {
-		return
-	}
-	uses := g.code.Insts[v].Uses()
-	for range uses {
-		next := expr.None
-		for _, u := range uses {
-			if g.selected[u] == nil && (next == expr.None || g.registersNeeded[u] > g.registersNeeded[next]) {
-				next = u
-			}
-		}
-		if next == expr.None {
-			break
-		}
-		g.visit(next)
-	}
-	g.selected[v] = g.selectInst(v)
 }
 
 // lowerFolds selects instructions for folds. In full iterations, accumulators are in registers if possible, with loads
@@ -144,7 +94,7 @@ func (g *gen) foldInRegisters(k int) {
 	f, mem := g.loop.Folds[k], g.accMemory(k)
 	v := g.selectedValue(f.V)
 	d := v.dtype
-	proto := value{bytes: g.width(lane(d))}
+	proto := value{bytes: g.width(laneSize(d))}
 	if d == tensor.Bool {
 		proto = g.boolVal()
 	}
@@ -159,14 +109,14 @@ func (g *gen) foldInRegisters(k int) {
 		x := g.loadVector(mem, d)
 		g.body = append(g.body, inst{name: move, src: sources(x.reg), dst: acc.reg})
 		if ordered != 0 {
-			g.compareFloats(lane(d), 7, acc.reg, acc.reg)
+			g.compareFloats(laneSize(d), 7, acc.reg, acc.reg)
 			g.body[len(g.body)-1].dst = ordered
 		}
 	})...)
 	g.accStoreInsts = append(g.accStoreInsts, g.collectBody(func() {
 		sum := acc
 		if ordered != 0 {
-			sum = &lowered{reg: g.blend(lane(d), ordered, acc.reg, g.floatConst(lane(d), math.NaN())), dtype: d}
+			sum = &lowered{reg: g.blend(laneSize(d), ordered, acc.reg, g.floatConst(laneSize(d), math.NaN())), dtype: d}
 		}
 		s := g.store(mem, sum)
 		g.body = append(g.body, s)
@@ -183,7 +133,7 @@ func (g *gen) losesNaN(op expr.Op, d tensor.DType) bool {
 // this mask is masked by the old mask, so a cleared lane stays cleared.
 func (g *gen) foldInto(op expr.Op, acc, ordered val, v *lowered) {
 	if ordered != 0 {
-		l := lane(v.dtype)
+		l := laneSize(v.dtype)
 		g.body = append(g.body, inst{name: "VCMP" + floatSuffix(l), src: []arg{{imm: 7}, {v: v.reg}, {v: v.reg}},
 			mask: ordered, dst: ordered, memSource: -1},
 			inst{name: extremumName(op, l), src: sources(v.reg, acc), dst: acc, memSource: 0, lane: uint8(l)})

@@ -32,7 +32,7 @@ func (g *gen) loadFrom(w uint8, name string, plain bool, mem memory) val {
 func (g *gen) loadVector(mem memory, d tensor.DType) *lowered {
 	l := &lowered{dtype: d}
 	mem.lane = uint8(d.Size())
-	w := g.width(lane(d))
+	w := g.width(laneSize(d))
 	switch d {
 	case tensor.Bool:
 		l.reg = g.loadBool(mem)
@@ -88,7 +88,7 @@ func (g *gen) loadBool(mem memory) val {
 func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
 	mem := memory{kind: inRow, index: at, offset: off}
 	l := &lowered{dtype: d}
-	w := g.width(lane(d))
+	w := g.width(laneSize(d))
 	switch d.Size() {
 	case 8:
 		l.reg = g.loadFrom(w, "VBROADCASTSD", false, mem)

@@ -14,7 +14,7 @@ func (g *gen) foldTotal(k int) {
 	f := g.loop.Folds[k]
 	v := g.selectedValue(f.V)
 	d := v.dtype
-	proto := value{bytes: g.width(lane(d))}
+	proto := value{bytes: g.width(laneSize(d))}
 	if d == tensor.Bool {
 		proto = g.boolVal()
 	}
@@ -71,7 +71,7 @@ func (g *gen) combine(op expr.Op, d tensor.DType, acc, ordered val) val {
 	var r val
 	switch {
 	case ordered != 0:
-		l := lane(d)
+		l := laneSize(d)
 		r = foldPairwise(vs, func(a, b val) val { return g.binaryOp(extremumName(op, l), l, b, a) })
 		ok := foldPairwise(g.accCopies(ordered), func(a, b val) val { return g.maskOp([2]string{"KANDW"}, a, b) })
 		r = g.blend(l, ok, r, g.floatConst(l, math.NaN()))
@@ -83,7 +83,7 @@ func (g *gen) combine(op expr.Op, d tensor.DType, acc, ordered val) val {
 		r = foldPairwise(vs, join)
 	}
 	for half := g.lanes / 2; half > 0; half /= 2 {
-		r = join(r, g.shiftDown(half*lane(d), r))
+		r = join(r, g.shiftDown(half*laneSize(d), r))
 	}
 	return r
 }
