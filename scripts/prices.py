@@ -2,23 +2,11 @@
 """Compares the prices of networks' steps with their measured times, and fits the prices of a profile to the times.
 
     scripts/prices.py measure [--graphrun BINARY] [--strategies S,...] [--again] FOLDER MODEL.onnx...
-    scripts/prices.py compare [--graphrun BINARY] [--runs R] [--threads 1,2] [--span SPAN] [--again] FOLDER MODEL.onnx...
-    scripts/prices.py order FOLDER...
     scripts/prices.py check [--profile PROFILE.json] [--by kernel|step] FOLDER...
     scripts/prices.py fit --profile PROFILE.json [--out PROFILE.json] [--ship PROFILE.json] [--rates PREFIX,...] FOLDER...
 
 measure runs `graphrun plan --measure` for each network and strategy and stores the output in FOLDER. Existing
 measurements are repeated only with --again, so that a long list can be measured in parts. The machine should be idle.
-compare does the same with `graphrun compare`: all strategies, R runs each, for SPAN seconds at most.
-
-order prints the medians of these runs and compares the order of prices with the order of times; the samples of a
-network in several folders are merged. It counts pairs of plans. The strategies with the same plan form one plan, with
-all their samples, because the differences between them are noise. Two plans differ if their medians differ by more than
-5% and the Mann-Whitney test rejects that the interleaved samples have the same distribution (p < 0.05, two-sided);
-smaller differences are not an order that prices should reproduce. As an estimate of the remaining noise, order also
-prints how many pairs of strategies with the same plan differ by this rule. A pair is misordered if the prices are equal
-or in the opposite order. The optimal plan is behind if the time of another plan is lower by more than 2% and the test
-confirms it.
 
 check computes the prices of all steps with a profile (default: the one they were planned with) and prints the median
 error by network, by the inner kernels that take most of a step's time, and with --by step the worst steps. fit changes
@@ -29,14 +17,12 @@ rate stays within a factor of 3 of its old value, and rates that the steps do no
 import argparse
 import collections
 import glob
-import itertools
 import json
 import math
 import os
 import statistics
 import subprocess
 import sys
-import time
 
 
 def network(path):
@@ -120,112 +106,6 @@ def measure(args):
             with open(path + ".part", "w") as f:
                 f.write(run.stdout)
             os.rename(path + ".part", path)
-
-
-def compare(args):
-    os.makedirs(args.folder, exist_ok=True)
-    end = time.monotonic() + args.span
-    for model in args.models:
-        for threads in args.threads.split(","):
-            path = os.path.join(args.folder, f"{network(model)}.{threads}.json")
-            if os.path.exists(path) and not args.again:
-                continue
-            if time.monotonic() > end:
-                print(f"{model}, {threads} threads: not yet measured")
-                continue
-            run = subprocess.run([args.graphrun, "compare", model, "--runs", str(args.runs), "--threads", threads, "--json"],
-                                 capture_output=True, text=True)
-            if run.returncode:
-                print(f"{model}, {threads} threads: exit {run.returncode}\n{run.stderr}", file=sys.stderr)
-            if run.stdout:  # it is also printed if values differ by more than rounding
-                with open(path + ".part", "w") as f:
-                    f.write(run.stdout)
-                os.rename(path + ".part", path)
-
-
-def order(args):
-    by = collections.defaultdict(dict)
-    for folder in args.folders:
-        for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
-            net, threads = os.path.basename(path)[:-len(".json")].rsplit(".", 1)
-            rows = json.load(open(path))["strategies"]
-            for row, again in zip(by[threads].setdefault(net, rows), rows):
-                if row is not again:
-                    row["samples_ns"] += again["samples_ns"]
-    if not by:
-        sys.exit(f"no comparisons in {' '.join(args.folders)}")
-    for threads, nets in sorted(by.items()):
-        pairs, misordered, slower, noise = 0, [], [], [0, 0]
-        strategies = list(dict.fromkeys(row["strategy"] for rows in nets.values() for row in rows))
-        print(f"{threads} thread(s)\n\n| network | " + " | ".join(s + " ms" for s in strategies) +
-              " | pairs apart | misordered |\n|" + "---|" * (len(strategies) + 3))
-        for net, rows in sorted(nets.items()):
-            plans = plansof(rows)
-            count, others = compared(plans)
-            pairs, misordered = pairs + count, misordered + others
-            for a, b in itertools.combinations(rows, 2):
-                if same(a, b) and not (a.get("measured_as") or b.get("measured_as")):
-                    noise[0], noise[1] = noise[0] + 1, noise[1] + apart(a["samples_ns"], b["samples_ns"])
-            ms = {s: statistics.median(p["samples"]) / 1e6 for p in plans for s in p["strategies"]}
-            print(f"| {net} | " + " | ".join(f"{ms[s]:.3f}" for s in strategies) + f" | {count} | {'; '.join(others) or 'none'} |")
-            slower += behind(net, plans)
-        print(f"\n{pairs} pairs of plans apart, {len(misordered)} misordered; of {noise[0]} pairs of strategies with one plan "
-              f"{noise[1]} would be apart. The optimal plan is behind: {'; '.join(slower) or 'nowhere'}\n")
-
-
-def same(a, b):
-    """Whether two strategies have the same plan. Costs are sums in different orders, equal to a picosecond."""
-    return round(1000 * (a["cost_ns"] - b["cost_ns"])) == 0 and all(
-        a[k] == b[k] for k in ("copies", "moved_bytes", "peak_bytes", "steps"))
-
-
-def plansof(rows):
-    """The distinct plans, each with the samples of all strategies that chose it."""
-    plans = []
-    for row in rows:
-        plan = next((p for p in plans if same(p["row"], row)), None)
-        if plan is None:
-            plan = {"row": row, "strategies": [], "samples": []}
-            plans.append(plan)
-        plan["strategies"].append(row["strategy"])
-        if not row.get("measured_as"):  # otherwise the samples are those of another strategy
-            plan["samples"] += row["samples_ns"]
-    return plans
-
-
-def compared(plans):
-    """Counts the pairs of plans that differ, and lists those that are misordered by price."""
-    count, wrong = 0, []
-    for a, b in itertools.combinations(plans, 2):
-        if not apart(a["samples"], b["samples"]):
-            continue
-        count += 1
-        x, y = (statistics.median(p["samples"]) for p in (a, b))
-        if (a["row"]["cost_ns"] - b["row"]["cost_ns"]) * (x - y) <= 0:
-            wrong.append(f"{a['strategies'][0]} {x / 1e6:.3f} ms, {b['strategies'][0]} {y / 1e6:.3f} ms")
-    return count, wrong
-
-
-def behind(net, plans):
-    """The plans that are faster than the optimal one, by more than 2% and significantly."""
-    best = next(p for p in plans if "optimal" in p["strategies"])
-    for p in plans:
-        x, y = statistics.median(p["samples"]), statistics.median(best["samples"])
-        if 1.02 * x < y and surely(p["samples"], best["samples"]):
-            yield f"{net}: {p['strategies'][0]} takes {100 * (1 - x / y):.1f}% less"
-
-
-def apart(a, b):
-    """Whether medians differ by more than 5%, and significantly."""
-    x, y = statistics.median(a), statistics.median(b)
-    return max(x, y) > 1.05 * min(x, y) and surely(a, b)
-
-
-def surely(a, b):
-    """Whether two lists of times differ significantly: Mann-Whitney test with the normal approximation."""
-    above = sum((x > y) + .5 * (x == y) for x in a for y in b)
-    n, m = len(a), len(b)
-    return abs(above - n * m / 2) > 1.96 * math.sqrt(n * m * (n + m + 1) / 12)
 
 
 def cost(step, profile):
@@ -400,15 +280,6 @@ def main():
     c.add_argument("--by", choices=["kernel", "step"], default="kernel")
     c.add_argument("--worst", type=int, default=60)
     c.add_argument("folders", nargs="+")
-    o = commands.add_parser("compare")
-    o.add_argument("--graphrun", default="graphrun")
-    o.add_argument("--runs", type=int, default=20)
-    o.add_argument("--threads", default="1,2")
-    o.add_argument("--again", action="store_true")
-    o.add_argument("--span", type=float, default=math.inf, help="seconds after which no further network is started")
-    o.add_argument("folder")
-    o.add_argument("models", nargs="+")
-    commands.add_parser("order").add_argument("folders", nargs="+")
     f = commands.add_parser("fit")
     f.add_argument("--profile", required=True)
     f.add_argument("--out")
@@ -421,7 +292,7 @@ def main():
     f.add_argument("--most", type=float, default=3, help="the factor by which a rate may change")
     f.add_argument("folders", nargs="+")
     args = flags.parse_args()
-    {"measure": measure, "compare": compare, "order": order, "check": check, "fit": fit}[args.command](args)
+    {"measure": measure, "check": check, "fit": fit}[args.command](args)
 
 
 if __name__ == "__main__":

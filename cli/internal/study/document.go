@@ -42,7 +42,10 @@ type Summary struct {
 	WorstOn   string  `json:"worst_on" doc:"The graph with the greatest gap; empty if all plans are optimal."`
 	OptimalOn int     `json:"optimal_on" doc:"The number of graphs for which the plan's cost equals the lower bound."`
 	// MeanRatio is 1 if the strategy is the fastest for each graph.
-	MeanRatio *float64 `json:"mean_time_ratio" doc:"The geometric mean, over graphs, of the median time divided by the median time of the fastest strategy; null without measurement."`
+	MeanRatio  *float64 `json:"mean_time_ratio" doc:"The geometric mean, over graphs, of the median time divided by the median time of the fastest strategy; null without measurement."`
+	WorstRatio *float64 `json:"worst_time_ratio" doc:"The greatest median time divided by the median time of the fastest strategy; null without measurement."`
+	SlowestOn  string   `json:"slowest_on" doc:"The graph with the greatest ratio of times; empty if the strategy is the fastest for each graph, or nothing was measured."`
+	FastestOn  int      `json:"fastest_on" doc:"The number of graphs for which no strategy has a smaller median time."`
 }
 
 // Order compares the order of plans by cost with their order by measured time. Two plans are apart if their median
@@ -109,9 +112,20 @@ func summaryOf(g group, i int, name string, list []*Result) Summary {
 		if p.Gap > gapTolerance && (s.WorstOn == "" || p.Gap > s.WorstGap) {
 			s.WorstGap, s.WorstOn = p.Gap, r.Task.graph()
 		}
-		if fastest := r.fastest(); p.Median != nil && fastest > 0 {
-			ratios += math.Log(*p.Median / fastest)
-			measuredGraphs++
+		fastest := r.fastest()
+		if p.Median == nil || fastest == 0 {
+			continue
+		}
+		ratio := *p.Median / fastest
+		ratios += math.Log(ratio)
+		measuredGraphs++
+		if ratio == 1 {
+			s.FastestOn++
+		}
+		if s.WorstRatio == nil || ratio > *s.WorstRatio {
+			if s.WorstRatio = new(ratio); ratio > 1 {
+				s.SlowestOn = r.Task.graph()
+			}
 		}
 	}
 	if len(list) > 0 {

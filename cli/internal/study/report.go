@@ -99,6 +99,7 @@ func (d *Document) tableSections(order []group, byGroup map[group][]*Result) (li
 		}
 	}
 	add("Gaps to the certified bound: "+d.firstCondition(), d.summaryTable())
+	add(d.slowdownTable())
 	if len(d.Conditions) > 1 {
 		add("Geometric mean of the gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MeanGap, 2) }))
 		add("Greatest gap, %", d.conditionTable(func(s *Summary) string { return percent(s.WorstGap, 1) }))

@@ -37,6 +37,12 @@ func TestSummaries(t *testing.T) {
 	require.Equal(t, []any{0.0, 0.0, "", 2}, []any{b.MeanGap, b.WorstGap, b.WorstOn, b.OptimalOn})
 	require.InDelta(t, math.Sqrt(202.0/102), *a.MeanRatio, 1e-12)
 	require.InDelta(t, math.Sqrt(202.0/102), *b.MeanRatio, 1e-12)
+	require.Equal(t, []any{202.0 / 102, "x", 1}, []any{*a.WorstRatio, a.SlowestOn, a.FastestOn})
+	require.Equal(t, []any{202.0 / 102, "y", 1}, []any{*b.WorstRatio, b.SlowestOn, b.FastestOn})
+	var text strings.Builder
+	d.write(&printer{w: &text, markdown: true})
+	require.Contains(t, text.String(), "| strategy | cost, mean % | 1 thread, mean % | worst % | worst on | fastest on |")
+	require.Contains(t, text.String(), "| a | 73.2 | 40.7 | 98.0 | x | 1 |")
 	require.Len(t, d.Orders, 1)
 	require.Equal(t, 2, d.Orders[0].Apart)
 	require.Equal(t, []string{"y: a, b"}, d.Orders[0].Misordered)

@@ -40,6 +40,7 @@ func (d *Document) write(p *printer) {
 	}
 	fmt.Fprintln(p.w, format.Wrap(d.caption(), p.show.ProseWidth()))
 	p.table("Gaps to the certified bound: "+d.firstCondition(), d.summaryTable())
+	p.table(d.slowdownTable())
 	if len(d.Conditions) > 1 {
 		p.table("Geometric mean of the gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MeanGap, 2) }))
 		p.table("Median gap, %", d.conditionTable(func(s *Summary) string { return percent(s.MedianGap, 2) }))
@@ -138,31 +139,55 @@ func percent(x float64, digits int) string {
 	return text
 }
 
-// summaryTable has a row for each number of threads and strategy, for the first condition. Columns about measured times
-// are left out if nothing was measured.
+// summaryTable has a row for each strategy, for the first condition.
 func (d *Document) summaryTable() *term.Table {
-	number, measured := term.NumberCol, len(d.Orders) > 0
+	number := term.NumberCol
 	t := term.NewTable(term.WholeCol("strategy"), number("graphs"), number("geometric mean %"), number("median %"),
 		number("worst %"), term.NameCol("worst on"), number("optimal on"))
-	if measured {
-		t.Columns = append(t.Columns, number("threads"), number("time"))
-	}
 	for _, s := range d.Summaries {
-		if s.Condition != d.Conditions[0] {
-			continue
+		if s.Condition != d.Conditions[0] || len(t.Rows) == len(d.Strategies) {
+			continue // another condition, or the same plans with another number of threads
 		}
-		cells := []any{s.Strategy, s.Graphs, percent(s.MeanGap, 2), percent(s.MedianGap, 2), percent(s.WorstGap, 1),
-			cmp.Or(s.WorstOn, "-"), s.OptimalOn}
-		if measured {
-			ratio := "-"
-			if s.MeanRatio != nil {
-				ratio = fmt.Sprintf("%.3f", *s.MeanRatio)
-			}
-			cells = append(cells, s.Threads, ratio)
-		}
-		t.Add(cells...)
+		t.Add(s.Strategy, s.Graphs, percent(s.MeanGap, 2), percent(s.MedianGap, 2), percent(s.WorstGap, 1),
+			cmp.Or(s.WorstOn, "-"), s.OptimalOn)
 	}
 	return t
+}
+
+// slowdownTable has a row for each strategy: the median times relative to the fastest plan of each graph, less 1, for
+// each number of threads of the first measured condition. It has no row if nothing was measured.
+func (d *Document) slowdownTable() (title string, t *term.Table) {
+	number := term.NumberCol
+	t = term.NewTable(term.WholeCol("strategy"), number("cost, mean %"))
+	if len(d.Orders) == 0 {
+		return "", t
+	}
+	condition := d.Orders[0].Condition
+	rows := make([][]any, len(d.Strategies))
+	for i, s := range d.Summaries {
+		if s.Condition != condition || s.Threads == 0 {
+			continue
+		}
+		row := &rows[i%len(rows)]
+		if len(*row) == 0 {
+			*row = []any{s.Strategy, percent(s.MeanGap, 1)}
+		}
+		if s.MeanRatio == nil {
+			*row = append(*row, "-", "-", "-", 0)
+			continue
+		}
+		*row = append(*row, percent(*s.MeanRatio-1, 1), percent(*s.WorstRatio-1, 1), cmp.Or(s.SlowestOn, "-"), s.FastestOn)
+	}
+	for _, o := range d.Orders {
+		if o.Condition == condition {
+			t.Columns = append(t.Columns, number(format.Count(o.Threads, "thread")+", mean %"), number("worst %"),
+				term.NameCol("worst on"), number("fastest on"))
+		}
+	}
+	for _, row := range rows {
+		t.Add(row...)
+	}
+	return "Times relative to the fastest plan: " + condition, t
 }
 
 // conditionTable has a row for each condition and a column for each strategy.
