@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/expr/internal/elementary"
+	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -442,18 +443,7 @@ func checkStorageOnly(d tensor.DType) error {
 
 // checkOperation returns an error if an operation is not defined for a dtype.
 func checkOperation(o Op, d tensor.DType) error {
-	float, ok := d.IsFloat(), true
-	switch o {
-	case Add, Sub, Mul, Div, Neg, Abs, Min, Max:
-		ok = d != tensor.Bool
-	case And, Or, Xor, Not:
-		ok = !float
-	case Shl, Shr:
-		ok = !float && d != tensor.Bool
-	default:
-		ok = float
-	}
-	if !ok {
+	if o.Primitive() && !lane.Ops[o].On.Has(d) || !o.Primitive() && !d.IsFloat() {
 		return fmt.Errorf("undefined for %v", d)
 	}
 	return nil

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // Lanes is the number of accumulators of a [Fold]. Element k of a row is folded into accumulator k mod Lanes for any
 // vector width, so that a sum has the same bits on all processors.
-const Lanes = 32
+const Lanes = lane.FoldLanes
 
 // MaxOperands is the maximum number of operands and outputs of a [Loop] together.
 const MaxOperands = 24
@@ -87,3 +88,8 @@ func (l *Loop) DType(fold int) tensor.DType {
 	}
 	return l.Code.Insts[l.Folds[fold].V].DType
 }
+
+// Neutral returns the bits of the neutral element of a fold: 0 for Add, 1 for Mul, the greatest number for Min, the
+// least number for Max, all bits for And, and 0 for Or. For floats the neutral element of Add is -0, which preserves a
+// sum of -0. Neutral returns 0 for dtypes without arithmetic.
+func Neutral(o Op, d tensor.DType) uint64 { return lane.Neutral(lane.Op(o), d) }

@@ -51,7 +51,11 @@ func (b *Builder) isConst(v Value, x float64) bool {
 func (b *Builder) foldConstant(i Inst) Value {
 	uses := i.Uses()
 	if v, known := b.foldComparison(i); known {
-		return b.Make(Inst{Op: Const, DType: tensor.Bool, A: None, B: None, C: None, Imm: boolBits(v)})
+		result := Inst{Op: Const, DType: tensor.Bool, A: None, B: None, C: None}
+		if v {
+			result.Imm = 1
+		}
+		return b.Make(result)
 	}
 	if !i.Op.Primitive() || len(uses) == 0 || i.Op == Div && !i.DType.IsFloat() {
 		return None

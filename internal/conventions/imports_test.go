@@ -64,7 +64,8 @@ func TestLayers(t *testing.T) {
 		"internal/axes":     tensors,
 		"internal/numerals": tensors,
 		"internal/gemm":     with("internal/jit"),
-		"expr":              tensors,
+		// Package lane defines the primitive operations of expressions.
+		"expr": with("internal/jit/lane"),
 		// Machine code is independent of expressions, except for code that is generated from them.
 		"internal/jit": {"internal/machine"}, "internal/jit/asm": {}, "internal/jit/goasm": {},
 		"internal/jit/alloc":    {},
@@ -74,11 +75,11 @@ func TestLayers(t *testing.T) {
 		"internal/jit/winograd": {"internal/jit", "internal/jit/tile", "internal/machine"},
 		"internal/loops":        with("expr", "internal/jit", "internal/interrupt"),
 		// The decisions of an iteration need no memory and no code.
-		"iter/rule": with("expr"),
+		"iter/rule": with("expr", "internal/jit/lane"),
 		"iter": with("expr", "internal/axes", "internal/jit", "internal/loops", "internal/workerpool",
 			"internal/interrupt"),
 		// A graph is independent of files, of execution and of generated code.
-		"graph": with("expr", "iter/rule", "internal/numerals", "internal/interrupt"),
+		"graph": with("expr", "internal/jit/lane", "iter/rule", "internal/numerals", "internal/interrupt"),
 		// Formats depend on graphs and tensors, not on packages that run them.
 		"npz":         {"tensor", "sym", "internal"},
 		"safetensors": {"tensor", "sym", "internal"},

@@ -1,6 +1,10 @@
 package elementary
 
-import "math"
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/internal/jit/lane"
+)
 
 // Unary and Binary map names of operations to functions of float64: the elementary functions, and the primitive
 // operations that are not Go operators. The errors of these functions are within 2 ulp. Some functions of package math
@@ -13,7 +17,7 @@ var (
 		"erf": math.Erf, "erfc": erfc,
 	}
 	Binary = map[string]func(a, b float64) float64{
-		"pow": Pow, "atan2": atan2, "mod": math.Mod, "scale": scaled, "limit": limited,
+		"pow": Pow, "atan2": atan2, "mod": math.Mod, "scale": lane.Scaled, "limit": lane.Limited,
 	}
 )
 
@@ -22,20 +26,4 @@ var Complex = map[string]func(complex128) complex128{
 	"sqrt": complexSqrt, "sin": complexSin, "cos": complexCos, "tan": complexTan, "asin": complexAsin,
 	"acos": complexAcos, "atan": complexAtan, "sinh": complexSinh, "cosh": complexCosh, "tanh": complexTanh,
 	"asinh": complexAsinh, "acosh": complexAcosh, "atanh": complexAtanh,
-}
-
-// scaled returns x*2^floor(power), rounded once. It is the operation scale of package expr.
-func scaled(x, power float64) float64 {
-	if power != power {
-		return power
-	}
-	return math.Ldexp(x, int(math.Floor(max(-4096, min(power, 4096)))))
-}
-
-// limited returns x if |x| < |to|, else |to| with the sign of x. It is the operation limit of package expr.
-func limited(x, to float64) float64 {
-	if to = math.Abs(to); math.Abs(x) < to {
-		return x
-	}
-	return math.Copysign(to, x)
 }

@@ -1,4 +1,4 @@
-package expr
+package lane
 
 import (
 	"math"
@@ -9,7 +9,7 @@ import (
 // Neutral returns the bits of the neutral element of a fold: 0 for Add, 1 for Mul, the greatest number for Min, the
 // least number for Max, all bits for And, and 0 for Or. For floats the neutral element of Add is -0, which preserves a
 // sum of -0. Neutral returns 0 for dtypes without arithmetic.
-func Neutral(o Op, d tensor.DType) uint64 {
+func Neutral(op Op, d tensor.DType) uint64 {
 	if !d.Valid() || d.IsComplex() || d.IsReducedFloat() {
 		return 0
 	}
@@ -22,26 +22,26 @@ func Neutral(o Op, d tensor.DType) uint64 {
 		return math.Float64bits(x)
 	}
 	switch {
-	case d.IsFloat() && o == Add:
+	case d.IsFloat() && op == Add:
 		return float(math.Copysign(0, -1))
-	case d.IsFloat() && o == Mul:
+	case d.IsFloat() && op == Mul:
 		return float(1)
 	case d.IsFloat():
-		if o == Min {
+		if op == Min {
 			return float(math.Inf(1))
 		}
 		return float(math.Inf(-1))
-	case o == Mul:
+	case op == Mul:
 		return 1
-	case o == And && d == tensor.Bool:
+	case op == And && d == tensor.Bool:
 		return 1
-	case o == And:
+	case op == And:
 		return mask
-	case o == Min && d.IsSigned():
+	case op == Min && d.IsSigned():
 		return mask >> 1
-	case o == Min:
+	case op == Min:
 		return mask
-	case o == Max && d.IsSigned():
+	case op == Max && d.IsSigned():
 		return 1 << (bits - 1)
 	}
 	return 0

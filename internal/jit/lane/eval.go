@@ -1,0 +1,215 @@
+package lane
+
+import (
+	"math"
+	"math/big"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Eval computes an operation for one lane. d is the dtype of the result, `from` that of the operands or, for a Select,
+// of the second and third operand. Numbers are bits, zero-extended; bools are 0 or 1. The results define the operations
+// from Convert to Limit. Eval is slow.
+func Eval(op Op, d, from tensor.DType, x [3]uint64) uint64 {
+	switch {
+	case op == Convert:
+		var to uint64
+		tensor.Converter(d, from)(unsafe.Pointer(&to), unsafe.Pointer(&x[0]), 0, 0, 1)
+		return to
+	case op == Bits || op == Remask:
+		return x[0]
+	case op == Select:
+		if x[0] != 0 {
+			return x[1]
+		}
+		return x[2]
+	case !from.IsFloat():
+		return evalInt(from, op, x)
+	}
+	return evalFloats(from, op, x)
+}
+
+// evalFloats computes with float32 or float64.
+func evalFloats(d tensor.DType, op Op, x [3]uint64) uint64 {
+	var f [3]float64
+	for k := range f {
+		if f[k] = math.Float64frombits(x[k]); d == tensor.Float32 {
+			f[k] = float64(math.Float32frombits(uint32(x[k])))
+		}
+	}
+	switch op {
+	case Eq:
+		return boolBits(f[0] == f[1])
+	case Ne:
+		return boolBits(f[0] != f[1])
+	case Lt:
+		return boolBits(f[0] < f[1])
+	case Le:
+		return boolBits(f[0] <= f[1])
+	case FMA:
+		if d == tensor.Float32 {
+			return uint64(math.Float32bits(evalFMA(f[0], f[1], f[2])))
+		}
+	}
+	r := evalFloat(op, f)
+	// Rounding the float64 result gives the float32 result, because float64 has more than twice as many bits.
+	if d == tensor.Float32 {
+		return uint64(math.Float32bits(float32(r)))
+	}
+	return math.Float64bits(r)
+}
+
+func boolBits(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// evalFMA returns a*b + c, rounded once.
+func evalFMA(a, b, c float64) float32 {
+	p := float64(a * b) // exact: the factors have 24 bits
+	s := p + c
+	if s == 0 || math.IsInf(s, 0) || s != s {
+		return float32(s) // a sum that is 0 in float64 is exact
+	}
+	sum := new(big.Float).SetPrec(2000).SetFloat64(p)
+	r, _ := sum.Add(sum, new(big.Float).SetFloat64(c)).Float32()
+	return r
+}
+
+func evalFloat(op Op, f [3]float64) float64 {
+	a, b := f[0], f[1]
+	switch op {
+	case Add:
+		return a + b
+	case Sub:
+		return a - b
+	case Mul:
+		return a * b
+	case Div:
+		return a / b
+	case FMA:
+		return math.FMA(a, b, f[2])
+	case Neg:
+		return -a
+	case Abs:
+		return math.Abs(a)
+	case Sqrt:
+		return math.Sqrt(a)
+	case Min:
+		if a != a || a < b {
+			return a
+		}
+		return b
+	case Max:
+		if a != a || a > b {
+			return a
+		}
+		return b
+	case Floor:
+		return math.Floor(a)
+	case Ceil:
+		return math.Ceil(a)
+	case Trunc:
+		return math.Trunc(a)
+	case Mod:
+		return math.Mod(a, b)
+	case Scale:
+		return Scaled(a, b)
+	case Limit:
+		return Limited(a, b)
+	}
+	return math.RoundToEven(a)
+}
+
+// Scaled returns x*2^floor(power), rounded once. It is the operation Scale.
+func Scaled(x, power float64) float64 {
+	if power != power {
+		return power
+	}
+	return math.Ldexp(x, int(math.Floor(max(-4096, min(power, 4096)))))
+}
+
+// Limited returns x if |x| < |to|, else |to| with the sign of x. It is the operation Limit.
+func Limited(x, to float64) float64 {
+	if to = math.Abs(to); math.Abs(x) < to {
+		return x
+	}
+	return math.Copysign(to, x)
+}
+
+// evalInt computes with integers of any width and with bools. It sign-extends signed operands to 64 bits and truncates
+// the result to the dtype.
+func evalInt(d tensor.DType, op Op, x [3]uint64) uint64 {
+	width := 8 * d.Size()
+	a, b := int64(x[0]), int64(x[1])
+	less := x[0] < x[1]
+	if d.IsSigned() {
+		a, b = a<<(64-width)>>(64-width), b<<(64-width)>>(64-width)
+		less = a < b
+	}
+	switch op {
+	case Min, Max:
+		if less == (op == Min) {
+			return x[0]
+		}
+		return x[1]
+	case Eq:
+		return boolBits(x[0] == x[1])
+	case Ne:
+		return boolBits(x[0] != x[1])
+	case Lt:
+		return boolBits(less)
+	case Le:
+		return boolBits(less || x[0] == x[1])
+	case Not:
+		if d == tensor.Bool {
+			return x[0] ^ 1
+		}
+	}
+	return uint64(evalWide(d, op, a, b, x)) & (^uint64(0) >> (64 - width))
+}
+
+// evalWide computes in 64 bits. Only the bits of the result that belong to dtype d are meaningful.
+func evalWide(d tensor.DType, op Op, a, b int64, x [3]uint64) int64 {
+	shift := x[1] & uint64(8*d.Size()-1)
+	switch op {
+	case Add:
+		return a + b
+	case Sub:
+		return a - b
+	case Mul:
+		return a * b
+	case Div:
+		switch {
+		case b == 0:
+			return 0
+		case d.IsSigned():
+			return a / b
+		}
+		return int64(x[0] / x[1])
+	case Neg:
+		return -a
+	case Abs:
+		if d.IsSigned() && a < 0 {
+			return -a
+		}
+		return a
+	case And:
+		return a & b
+	case Or:
+		return a | b
+	case Xor:
+		return a ^ b
+	case Shl:
+		return a << shift
+	case Shr:
+		if d.IsSigned() {
+			return a >> shift
+		}
+		return int64(x[0] >> shift)
+	}
+	return ^a // Not
+}
