@@ -50,7 +50,7 @@ EXTREMESEED ?= 1
 VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
 .PHONY: check lint paths avx2 nounit portable noasm loops extreme builds format vet staticcheck test race \
-	regenerate fuzz bench release
+	regenerate fuzz bench release releases
 
 check: test
 	$(MAKE) -j2 --output-sync=target paths lint
@@ -150,6 +150,17 @@ builds:
 RELEASE ?= graphrun$$($(GO) env GOEXE)
 release:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o "$(RELEASE)" ./cmd/graphrun
+
+# The released commands of all platforms in the folder DIST, and their checksums. The same commit, built with the same
+# version of Go, gives the same bytes in any folder.
+DIST ?= dist
+RELEASED = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+releases:
+	@set -e; mkdir -p "$(DIST)"; names=; for platform in $(RELEASED); do \
+		os=$${platform%/*} arch=$${platform#*/}; \
+		name=graphrun-$$os-$$arch; if [ $$os = windows ]; then name=$$name.exe; fi; names="$$names $$name"; \
+		GOOS=$$os GOARCH=$$arch $(MAKE) --no-print-directory release RELEASE="$(DIST)/$$name"; \
+	done; cd "$(DIST)"; sha256sum $$names | tee SHA256SUMS
 
 # Checks other than tests of results. go vet is part of test. regenerate is not listed, because it writes files that the
 # other checks read.
