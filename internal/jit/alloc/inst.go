@@ -1,7 +1,10 @@
 // Package alloc assigns registers to straight-line lists of machine instructions, for any processor. A generator
-// selects instructions ([Inst]) on virtual registers ([Virt]). Allocation turns them into instructions with registers
+// selects instructions ([Inst]) on virtual registers ([Virt]). [Run] turns them into instructions with registers
 // ([Out]), and the target writes these with its assembler. The package knows classes and numbers of registers. It only
 // passes on the names of instructions.
+//
+// If no register is free, the value whose next use is farthest is evicted (Belady's rule). A value that a single load
+// can restore is loaded again or used from memory. Other values are spilled to slots.
 package alloc
 
 // Virt is the number of a virtual register. A value that a target splits into several registers has a Virt for each
@@ -91,75 +94,41 @@ type Inst struct {
 	Mask Virt  // the mask of the elements that are written, or 0
 	Zero bool  // elements outside the mask become 0; otherwise they keep their values
 
-	Fold int8  // index of the source that may be a memory operand, or -1
+	Fold int8  // index of the source that may be a memory operand, or -1. Only files with FoldLoads have such operands
 	Comm bool  // sources Fold and Fold+1 may be exchanged
 	Lane uint8 // size in bytes of an element that a memory operand may broadcast, or 0
 
-	// Forms are alternatives of an instruction with a tied source, by descending preference; Name, Tied, Fold and Comm
-	// are then unused.
+	// Forms are alternatives of an instruction with a tied source, by descending preference. Name, Tied, Mask and Comm
+	// are then unused. If Fold is not negative, the first source in a form's Order may be a memory operand.
 	Forms []Form
 
 	Store       *Mem   // for a store: its destination
 	NonTemporal string // name of the non-temporal form of a store, or empty
 
-	// Expand is positive for a pseudo-instruction: the number of instructions that the target writes for it. Its
-	// destination and its temporaries differ from each other and, if Early or Tied is set, from all sources.
+	// Expand is positive for a pseudo-instruction, for which the target writes several instructions. It is the number
+	// that counts for the length of the list.
 	Expand   uint8
-	Early    bool
-	Temps    [numClasses]uint8 // number of temporary registers by class
+	Early    bool              // the instruction writes Dst before it has read its sources
+	Temps    [numClasses]uint8 // number of temporary registers by class. They imply Early and differ from all operands
 	TempSlot bool              // a slot as temporary memory
 }
 
-// Form is an alternative of an instruction: the result overwrites source Tied. The sources Order follow in the
-// instruction; Order[0] may be a memory operand if Foldable is set. Examples: FMA on amd64 (213, 231, 132), select on
-// arm64 (BSL, BIT, BIF).
+// Form is an alternative of an instruction. The result overwrites source Tied, and the other operands are the sources
+// Order. Examples are multiply-add on amd64 (213, 231, 132) and select on arm64 (BSL, BIT, BIF).
 type Form struct {
-	Name     string
-	Tied     int8
-	Order    [2]int8
-	Foldable bool
+	Name  string
+	Tied  int8
+	Order [2]int8
 }
 
 // Move is the name of a pseudo-instruction that sets Dst to Src[0]. It becomes a load or a copy.
 const Move = "move"
 
-// Builder collects the instructions of a loop.
-type Builder struct {
-	Values []Value // by Virt; entry 0 is unused
-	Row    []Inst  // instructions that run once per row
-	Body   []Inst  // instructions that run once per iteration
-}
-
-// New adds a virtual register.
-func (b *Builder) New(v Value) Virt {
-	if len(b.Values) == 0 {
-		b.Values = make([]Value, 1)
-	}
-	b.Values = append(b.Values, v)
-	return Virt(len(b.Values) - 1)
-}
-
-// Add appends an instruction to Row if all its sources are invariant, else to Body. It returns in.Dst.
-func (b *Builder) Add(in Inst) Virt {
-	invariant, constant := true, true
-	note := func(v Virt) {
-		if v != 0 {
-			invariant = invariant && b.Values[v].Invariant
-			constant = constant && b.Values[v].Constant
-		}
-	}
+// eachUse calls f with each value that the instruction reads, or with 0.
+func (in *Inst) eachUse(f func(Virt)) {
 	for _, s := range in.Src {
-		note(s.Virt)
+		f(s.Virt)
 	}
-	note(in.Tied)
-	note(in.Mask)
-	if in.Dst != 0 {
-		b.Values[in.Dst].Invariant, b.Values[in.Dst].Constant = invariant, constant
-	}
-	if invariant && in.Dst != 0 {
-		b.Row = append(b.Row, in)
-	} else {
-		b.Body = append(b.Body, in)
-	}
-	return in.Dst
+	f(in.Tied)
+	f(in.Mask)
 }

@@ -7,6 +7,7 @@ type File struct {
 	Permanent     []int8             // by Virt: its permanent register, or -1
 	PermanentSlot []int16            // by Virt: its permanent slot, or -1
 	ReservedSlots int                // number of slots that are in use before the list
+	FoldLoads     bool               // instructions may have memory operands
 }
 
 // Policy tells how a list runs.
@@ -14,7 +15,7 @@ type Policy struct {
 	OncePerRow bool    // the list computes row constants, and saves those with permanent slots
 	Masked     bool    // memory of space Along or AccSpace cannot be a memory operand, as in tails
 	Preload    []Virt  // row constants that are loaded before the list, if a single load computes them
-	Limit      float64 // Run stops if the cost reaches this limit; 0 means none
+	Limit      float64 // allocation stops when the cost reaches this limit; 0 means none
 }
 
 // Result is a list with registers.
@@ -23,7 +24,9 @@ type Result struct {
 	Length int     // number of instructions, with those of pseudo-instructions
 	Slots  int     // number of slots in use, with those that File reserves
 	Cost   float64 // estimated number of instructions that spills and reloads add
-	Err    error   // a list that needs more registers than there are
+	Err    error   // the list needs more registers than there are
+
+	state *allocator // memory for reuse
 }
 
 // Kind is a kind of allocated instruction.
@@ -44,7 +47,7 @@ type Out struct {
 	Name        string
 	NonTemporal string // name of the non-temporal form, or empty
 	Args        []Operand
-	From        int32 // index of the instruction in the list; -1 if Run added the instruction
+	From        int32 // index of the instruction in the list; -1 for a move that allocation added
 }
 
 // OperandKind is a kind of operand.

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -50,7 +51,7 @@ func (g *gen) constOf(d tensor.DType, imm uint64) *lowered {
 	case d == tensor.Bool && g.avx512:
 		// A mask constant is a comparison of two constants, which is executed once per row.
 		a, b := g.constLanes(4, 0), g.constLanes(4, imm)
-		l.reg = g.add(inst{name: "VPCMPD", src: []arg{{imm: 4}, {v: a}, {v: b}}, dst: g.newVal(g.boolVal()), memSource: -1})
+		l.reg = g.Add(alloc.Inst{Name: "VPCMPD", Src: immediate(4, a, b), Dst: g.New(g.boolVal()), Fold: -1})
 	case d == tensor.Bool:
 		l.reg = g.constLanes(g.maskLane(), -imm)
 	case d.IsSigned() && !d.IsFloat() && d.Size() < 4:
@@ -68,7 +69,7 @@ func (g *gen) apply(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	case d == tensor.Bool:
 		return &lowered{reg: g.boolOp(op, a.reg, b), dtype: d}
 	case d.IsFloat():
-		var y val
+		var y alloc.Virt
 		if b != nil {
 			y = b.reg
 		}
@@ -77,7 +78,7 @@ func (g *gen) apply(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	return g.integerOp(op, d, a, b)
 }
 
-func (g *gen) floatOp(op expr.Op, l int, a, b val) val {
+func (g *gen) floatOp(op expr.Op, l int, a, b alloc.Virt) alloc.Virt {
 	ps := floatSuffix(l)
 	switch op {
 	case expr.Add:
@@ -115,7 +116,7 @@ func (g *gen) floatOp(op expr.Op, l int, a, b val) val {
 func signBit(lane int) uint64 { return 1 << (8*lane - 1) }
 
 // round rounds to an integer, without floating-point exceptions.
-func (g *gen) round(op expr.Op, l int, a val) val {
+func (g *gen) round(op expr.Op, l int, a alloc.Virt) alloc.Virt {
 	mode := map[expr.Op]int64{expr.Rint: 8, expr.Floor: 9, expr.Ceil: 10, expr.Trunc: 11}
 	name := "VROUND"
 	if g.avx512 {
@@ -131,7 +132,7 @@ func (g *gen) round(op expr.Op, l int, a val) val {
 // extremum computes Min or Max. The machine instruction returns its second operand if an operand is NaN, or if both
 // operands are zeros. It computes the op if a is never NaN. With exchanged operands, it computes the op if b is neither
 // NaN nor a zero: if both operands are zeros, the result must be b.
-func (g *gen) extremum(op expr.Op, l int, a, b val) val {
+func (g *gen) extremum(op expr.Op, l int, a, b alloc.Virt) alloc.Virt {
 	name := extremumName(op, l)
 	if x, ok := g.constantFloat(a, l); ok && x == x {
 		return g.binaryOp(name, l, b, a)
@@ -150,9 +151,9 @@ func (g *gen) extremum(op expr.Op, l int, a, b val) val {
 		return g.blend(l, m, a, g.binaryOp(name, l, b, a))
 	}
 	ordered := g.compareFloats(l, 7, a, a)
-	return g.add(inst{name: name, src: sources(b, a), tied: a, mask: ordered, dst: g.newVal(value{bytes: g.vals[a].bytes}),
-		memSource: 0,
-		lane:      uint8(l)})
+	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Tied: a, Mask: ordered, Dst: g.like(a),
+		Fold: 0,
+		Lane: uint8(l)})
 }
 
 func extremumName(op expr.Op, l int) string {
@@ -163,14 +164,14 @@ func extremumName(op expr.Op, l int) string {
 }
 
 // constantFloat returns the number in v if v is a constant float in lanes of l bytes.
-func (g *gen) constantFloat(v val, l int) (float64, bool) {
-	r := g.vals[v].reload
-	if r == nil || r.mem.kind != inConstant {
+func (g *gen) constantFloat(v alloc.Virt, l int) (float64, bool) {
+	r := g.Values[v].Reload
+	if r == nil || r.Mem.Space != alloc.Constant {
 		return 0, false
 	}
 	var x uint64
 	for k := range l {
-		x |= uint64(r.mem.data[k]) << (8 * k)
+		x |= uint64(r.Mem.Data[k]) << (8 * k)
 	}
 	if l == 8 {
 		return math.Float64frombits(x), true
@@ -179,48 +180,48 @@ func (g *gen) constantFloat(v val, l int) (float64, bool) {
 }
 
 // compareFloats compares float a with float b by a predicate of VCMPPS.
-func (g *gen) compareFloats(l int, predicate int64, a, b val) val {
+func (g *gen) compareFloats(l int, predicate int64, a, b alloc.Virt) alloc.Virt {
 	dst := g.boolVal()
 	if !g.avx512 {
-		dst = value{bytes: g.vals[a].bytes}
+		dst = alloc.Value{Bytes: g.Values[a].Bytes}
 	}
-	return g.add(inst{name: "VCMP" + floatSuffix(l), src: []arg{{imm: predicate}, {v: b}, {v: a}}, dst: g.newVal(dst),
-		memSource: 1, lane: uint8(l)})
+	return g.Add(alloc.Inst{Name: "VCMP" + floatSuffix(l), Src: immediate(predicate, b, a), Dst: g.New(dst),
+		Fold: 1, Lane: uint8(l)})
 }
 
 // blend returns yes in lanes whose mask is set, and no in other lanes. Without AVX-512, the lanes of the mask must be
 // as wide as the lanes of the values.
-func (g *gen) blend(l int, mask, yes, no val) val {
-	dst := g.newVal(value{bytes: g.vals[yes].bytes})
+func (g *gen) blend(l int, mask, yes, no alloc.Virt) alloc.Virt {
+	dst := g.like(yes)
 	if g.avx512 {
 		if in, ok := g.arithmetic(yes, l); ok {
-			in.dst, in.tied, in.mask = dst, no, mask
-			return g.add(in)
+			in.Dst, in.Tied, in.Mask = dst, no, mask
+			return g.Add(in)
 		}
-		return g.add(inst{name: "VBLENDM" + floatSuffix(l), src: sources(yes, no), mask: mask, dst: dst, memSource: 0,
-			lane: uint8(l)})
+		return g.Add(alloc.Inst{Name: "VBLENDM" + floatSuffix(l), Src: sources(yes, no), Mask: mask, Dst: dst,
+			Lane: uint8(l)})
 	}
-	return g.add(inst{name: "VBLENDV" + floatSuffix(l), src: sources(mask, yes, no), dst: dst, memSource: 1})
+	return g.Add(alloc.Inst{Name: "VBLENDV" + floatSuffix(l), Src: sources(mask, yes, no), Dst: dst, Fold: 1})
 }
 
 // arithmetic returns the instruction that computes v, and whether a masked copy of the instruction can replace a blend.
 // It searches only recently selected instructions. The replacement saves an instruction if v has no other use.
 // Otherwise the copy is as fast as the blend.
-func (g *gen) arithmetic(v val, l int) (inst, bool) {
-	for k := len(g.body) - 1; k >= max(0, len(g.body)-8); k-- {
-		if in := g.body[k]; in.dst == v {
-			ok := in.name == "VADD"+floatSuffix(l) || in.name == "VSUB"+floatSuffix(l) || in.name == "VMUL"+floatSuffix(l)
-			return in, ok && in.mask == 0
+func (g *gen) arithmetic(v alloc.Virt, l int) (alloc.Inst, bool) {
+	for k := len(g.Body) - 1; k >= max(0, len(g.Body)-8); k-- {
+		if in := g.Body[k]; in.Dst == v {
+			ok := in.Name == "VADD"+floatSuffix(l) || in.Name == "VSUB"+floatSuffix(l) || in.Name == "VMUL"+floatSuffix(l)
+			return in, ok && in.Mask == 0
 		}
 	}
-	return inst{}, false
+	return alloc.Inst{}, false
 }
 
 // fma selects a fused multiply-add. Negations of factors and addend become part of the instruction.
-func (g *gen) fma(i expr.Inst) val {
+func (g *gen) fma(i expr.Inst) alloc.Virt {
 	l := laneSize(i.DType)
 	product, addend := false, false
-	strip := func(v expr.Value, flip *bool) val {
+	strip := func(v expr.Value, flip *bool) alloc.Virt {
 		if n := g.code.Insts[v]; n.Op == expr.Neg {
 			*flip = !*flip
 			return g.selectedValue(n.A).reg
@@ -240,16 +241,33 @@ func (g *gen) fma(i expr.Inst) val {
 	return g.fused(name, l, a, b, c)
 }
 
-func (g *gen) fused(name string, l int, a, b, c val) val {
-	return g.add(inst{name: name, fmaSuffix: floatSuffix(l), src: sources(a, b, c),
-		dst: g.newVal(value{bytes: g.vals[a].bytes}), lane: uint8(l)})
+// fused selects the multiply-add a*b + c, or another combination of signs according to name.
+func (g *gen) fused(name string, l int, a, b, c alloc.Virt) alloc.Virt {
+	return g.Add(alloc.Inst{Forms: fusedForms[name+floatSuffix(l)], Src: sources(a, b, c),
+		Dst: g.like(a), Lane: uint8(l)})
 }
 
+// fusedForms has the forms of each multiply-add. The first operand may be in memory.
+var fusedForms = func() map[string][]alloc.Form {
+	all := map[string][]alloc.Form{}
+	for _, name := range []string{"VFMADD", "VFMSUB", "VFNMADD", "VFNMSUB"} {
+		for _, ps := range []string{"PS", "PD"} {
+			all[name+ps] = []alloc.Form{{Name: name + "231" + ps, Tied: 2, Order: [2]int8{0, 1}},
+				{Name: name + "231" + ps, Tied: 2, Order: [2]int8{1, 0}},
+				{Name: name + "213" + ps, Tied: 0, Order: [2]int8{2, 1}},
+				{Name: name + "132" + ps, Tied: 0, Order: [2]int8{1, 2}},
+				{Name: name + "213" + ps, Tied: 1, Order: [2]int8{2, 0}},
+				{Name: name + "132" + ps, Tied: 1, Order: [2]int8{0, 2}}}
+		}
+	}
+	return all
+}()
+
 // boolOp selects an operation on bools. b is nil for Not.
-func (g *gen) boolOp(op expr.Op, a val, b *lowered) val {
+func (g *gen) boolOp(op expr.Op, a alloc.Virt, b *lowered) alloc.Virt {
 	if op == expr.Not {
 		if g.avx512 {
-			return g.add(inst{name: "KNOTW", src: sources(a), dst: g.newVal(value{mask: true}), memSource: -1})
+			return g.Add(alloc.Inst{Name: "KNOTW", Src: sources(a), Dst: g.New(alloc.Value{Class: alloc.Masks}), Fold: -1})
 		}
 		return g.xor(4, a, g.constLanes(g.maskLane(), math.MaxUint64))
 	}
@@ -262,15 +280,15 @@ func (g *gen) boolOp(op expr.Op, a val, b *lowered) val {
 	return g.maskOp(n, a, b.reg)
 }
 
-func (g *gen) maskOp(n [2]string, a, b val) val {
+func (g *gen) maskOp(n [2]string, a, b alloc.Virt) alloc.Virt {
 	if g.avx512 {
-		return g.add(inst{name: n[0], src: sources(b, a), dst: g.newVal(value{mask: true}), memSource: -1})
+		return g.Add(alloc.Inst{Name: n[0], Src: sources(b, a), Dst: g.New(alloc.Value{Class: alloc.Masks}), Fold: -1})
 	}
-	return g.add(inst{name: n[1], src: sources(b, a), dst: g.newVal(g.boolVal()), memSource: 0})
+	return g.Add(alloc.Inst{Name: n[1], Src: sources(b, a), Dst: g.New(g.boolVal()), Fold: 0})
 }
 
 // compare selects a comparison, whose result is a bool.
-func (g *gen) compare(op expr.Op, x, y *lowered) val {
+func (g *gen) compare(op expr.Op, x, y *lowered) alloc.Virt {
 	d := x.dtype
 	switch {
 	case d == tensor.Bool:
@@ -289,10 +307,10 @@ func (g *gen) compare(op expr.Op, x, y *lowered) val {
 			name += "U"
 		}
 		imm := map[expr.Op]int64{expr.Eq: 0, expr.Lt: 1, expr.Le: 2, expr.Ne: 4}[op]
-		return g.add(inst{name: name + intSuffix(l), src: []arg{{imm: imm}, {v: b}, {v: a}}, dst: g.newVal(g.boolVal()),
-			memSource: 1, lane: uint8(l)})
+		return g.Add(alloc.Inst{Name: name + intSuffix(l), Src: immediate(imm, b, a), Dst: g.New(g.boolVal()),
+			Fold: 1, Lane: uint8(l)})
 	}
-	var m val
+	var m alloc.Virt
 	switch op {
 	case expr.Eq, expr.Ne:
 		m = g.commutativeOp("VPCMPEQ"+intSuffix(l), l, a, b)
@@ -309,7 +327,7 @@ func (g *gen) compare(op expr.Op, x, y *lowered) val {
 }
 
 // less compares integers without AVX-512. Lanes with a < b are all ones, and other lanes are zero.
-func (g *gen) less(l int, unsigned bool, a, b val) val {
+func (g *gen) less(l int, unsigned bool, a, b alloc.Virt) alloc.Virt {
 	if unsigned {
 		s := g.constLanes(l, signBit(l))
 		a, b = g.xor(l, a, s), g.xor(l, b, s)
@@ -317,7 +335,7 @@ func (g *gen) less(l int, unsigned bool, a, b val) val {
 	return g.binaryOp("VPCMPGT"+intSuffix(l), l, a, b)
 }
 
-func (g *gen) compareBools(op expr.Op, a, b val) val {
+func (g *gen) compareBools(op expr.Op, a, b alloc.Virt) alloc.Virt {
 	switch op {
 	case expr.Ne:
 		return g.maskOp([2]string{"KXORW", "VPXOR"}, a, b)
@@ -330,7 +348,7 @@ func (g *gen) compareBools(op expr.Op, a, b val) val {
 }
 
 // widenMask extends, without AVX-512, a mask of lanes of l bytes to lanes of the width of bools.
-func (g *gen) widenMask(m val, l int) val {
+func (g *gen) widenMask(m alloc.Virt, l int) alloc.Virt {
 	if g.avx512 || l == g.maskLane() {
 		return m
 	}
@@ -338,7 +356,7 @@ func (g *gen) widenMask(m val, l int) val {
 }
 
 // narrowMask reduces, without AVX-512, a bool to 32-bit lanes.
-func (g *gen) narrowMask(m val) val {
+func (g *gen) narrowMask(m alloc.Virt) alloc.Virt {
 	if g.maskLane() == 4 {
 		return m
 	}
@@ -346,15 +364,15 @@ func (g *gen) narrowMask(m val) val {
 }
 
 // lowHalves returns, without AVX-512, the low halves of 64-bit lanes.
-func (g *gen) lowHalves(x val) val {
-	hi := g.add(inst{name: "VEXTRACTI128", src: []arg{{imm: 1}, {v: x}}, dst: g.newVal(value{bytes: 16}), memSource: -1})
-	return g.add(inst{name: "VSHUFPS", src: []arg{{imm: 0x88}, {v: hi}, {v: x, bytes: 16}},
-		dst:       g.newVal(value{bytes: 16}),
-		memSource: -1})
+func (g *gen) lowHalves(x alloc.Virt) alloc.Virt {
+	hi := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16), Fold: -1})
+	return g.Add(alloc.Inst{Name: "VSHUFPS", Src: []alloc.Arg{{Imm: 0x88}, {Virt: hi}, {Virt: x, Bytes: 16}},
+		Dst:  g.newVector(16),
+		Fold: -1})
 }
 
 // laneMask returns bool m as a mask for lanes of l bytes.
-func (g *gen) laneMask(m val, l int) val {
+func (g *gen) laneMask(m alloc.Virt, l int) alloc.Virt {
 	if g.avx512 || l == g.maskLane() {
 		return m
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -23,7 +24,7 @@ func (g *gen) convert(d tensor.DType, x *lowered) *lowered {
 		f := g.convert(tensor.Float32, x).reg
 		if d == tensor.Float16 {
 			w := max(g.width(4)/2, 16)
-			h := g.add(inst{name: "VCVTPS2PH", src: []arg{{}, {v: f}}, dst: g.newVal(value{bytes: w}), memSource: -1})
+			h := g.Add(alloc.Inst{Name: "VCVTPS2PH", Src: []alloc.Arg{{}, {Virt: f}}, Dst: g.newVector(w), Fold: -1})
 			return &lowered{half: h, dtype: d}
 		}
 		return &lowered{reg: g.roundToBFloat16(f), dtype: d}
@@ -38,7 +39,7 @@ func (g *gen) convert(d tensor.DType, x *lowered) *lowered {
 }
 
 // notZero compares x with 0. The result is true for NaN.
-func (g *gen) notZero(x *lowered) val {
+func (g *gen) notZero(x *lowered) alloc.Virt {
 	zero := &lowered{reg: g.constLanes(laneSize(x.dtype), 0), dtype: x.dtype}
 	if x.dtype.IsReducedFloat() { // 0 and -0 differ only in the sign bit
 		x = &lowered{reg: g.and(4, g.widenHalves(x), g.constLanes(4, 0x7fff)), dtype: tensor.Int32}
@@ -48,7 +49,7 @@ func (g *gen) notZero(x *lowered) val {
 }
 
 // boolToNumber converts a bool to 1 or 0 in dtype d.
-func (g *gen) boolToNumber(d tensor.DType, m val) *lowered {
+func (g *gen) boolToNumber(d tensor.DType, m alloc.Virt) *lowered {
 	one := map[tensor.DType]uint64{tensor.Float16: 0x3c00, tensor.BFloat16: 0x3f80, tensor.Float32: 0x3f800000,
 		tensor.Float64: 0x3ff0000000000000}[d]
 	if !d.IsFloat() {
@@ -57,9 +58,9 @@ func (g *gen) boolToNumber(d tensor.DType, m val) *lowered {
 	l := laneSize(d)
 	v := g.constLanes(l, one)
 	if g.avx512 {
-		v = g.add(inst{name: "VMOVU" + floatSuffix(l), src: sources(v), mask: m, zeroing: true,
-			dst:       g.newVal(value{bytes: g.vals[v].bytes}),
-			memSource: 0})
+		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(l), Src: sources(v), Mask: m, Zero: true,
+			Dst:  g.like(v),
+			Fold: 0})
 	} else {
 		v = g.and(l, g.laneMask(m, l), v)
 	}
@@ -67,7 +68,7 @@ func (g *gen) boolToNumber(d tensor.DType, m val) *lowered {
 }
 
 // widenToFloat32 widens a 16-bit float.
-func (g *gen) widenToFloat32(x *lowered) val {
+func (g *gen) widenToFloat32(x *lowered) alloc.Virt {
 	w := g.width(4)
 	if x.dtype == tensor.BFloat16 {
 		return g.immediateOp("VPSLLD", 16, x.reg)
@@ -75,28 +76,28 @@ func (g *gen) widenToFloat32(x *lowered) val {
 	if x.half == 0 {
 		x.half = g.packHalves(g.extended(x))
 	}
-	if r := g.vals[x.half].reload; r != nil && r.mem.kind == inOperand {
-		return g.loadFrom(w, "VCVTPH2PS", false, r.mem)
+	if r := g.Values[x.half].Reload; r != nil && r.Mem.Space == alloc.Along {
+		return g.loadFrom(w, "VCVTPH2PS", false, r.Mem)
 	}
 	return g.convertOp("VCVTPH2PS", w, 0, x.half)
 }
 
 // packHalves packs 32-bit lanes into 16-bit elements.
-func (g *gen) packHalves(x val) val {
-	w := g.vals[x].bytes
+func (g *gen) packHalves(x alloc.Virt) alloc.Virt {
+	w := g.Values[x].Bytes
 	if g.avx512 {
-		return g.add(inst{name: "VPMOVDW", src: sources(x), dst: g.newVal(value{bytes: max(w/2, 16)}), memSource: -1})
+		return g.Add(alloc.Inst{Name: "VPMOVDW", Src: sources(x), Dst: g.newVector(max(w/2, 16)), Fold: -1})
 	}
 	p := g.commutativeOp("VPACKUSDW", 0, x, x)
 	if w == 32 { // each 128-bit half was packed separately
 		p = g.immediateOp("VPERMQ", 0x08, p)
-		p = g.add(inst{name: "VMOVDQA", src: []arg{{v: p, bytes: 16}}, dst: g.newVal(value{bytes: 16}), memSource: -1})
+		p = g.Add(alloc.Inst{Name: "VMOVDQA", Src: []alloc.Arg{{Virt: p, Bytes: 16}}, Dst: g.newVector(16), Fold: -1})
 	}
 	return p
 }
 
 // roundToBFloat16 rounds to nearest, ties to even. The hardware instruction flushes subnormal numbers to 0.
-func (g *gen) roundToBFloat16(x val) val {
+func (g *gen) roundToBFloat16(x alloc.Virt) alloc.Virt {
 	odd := g.and(4, g.immediateOp("VPSRLD", 16, x), g.constLanes(4, 1))
 	sum := g.commutativeOp("VPADDD", 4, g.commutativeOp("VPADDD", 4, x, g.constLanes(4, 0x7fff)), odd)
 	return g.blend(4, g.compareFloats(4, 3, x, x), g.constLanes(4, 0x7fc0), g.immediateOp("VPSRLD", 16, sum))
@@ -104,21 +105,21 @@ func (g *gen) roundToBFloat16(x val) val {
 
 // convertWidth selects a conversion to a vector of another width. In the syntax of Go's assembler, the names of
 // conversions from 256 to 128 bits end in Y.
-func (g *gen) convertWidth(name string, lane int, w uint8, x val) val {
-	if g.vals[x].bytes == 32 && w == 16 {
+func (g *gen) convertWidth(name string, lane int, w uint8, x alloc.Virt) alloc.Virt {
+	if g.Values[x].Bytes == 32 && w == 16 {
 		name += "Y"
 	}
 	return g.convertOp(name, w, lane, x)
 }
 
-func (g *gen) floatToFloat(d tensor.DType, x val) val {
+func (g *gen) floatToFloat(d tensor.DType, x alloc.Virt) alloc.Virt {
 	if d == tensor.Float64 {
 		return g.convertWidth("VCVTPS2PD", 4, g.width(8), x)
 	}
 	return g.convertWidth("VCVTPD2PS", 8, g.width(4), x)
 }
 
-func (g *gen) intToFloat(d tensor.DType, x *lowered) val {
+func (g *gen) intToFloat(d tensor.DType, x *lowered) alloc.Virt {
 	s := x.dtype
 	v := g.extended(x)
 	w := g.width(laneSize(d))
@@ -149,14 +150,14 @@ func (g *gen) intToFloat(d tensor.DType, x *lowered) val {
 const exponent52 = 0x4330000000000000
 
 // smallIntToFloat64 converts integers from 0 to 2^52-1 in 64-bit lanes to float64.
-func (g *gen) smallIntToFloat64(v val) val {
+func (g *gen) smallIntToFloat64(v alloc.Virt) alloc.Virt {
 	m := g.constLanes(8, exponent52)
 	return g.binaryOp("VSUBPD", 8, m, g.or(8, v, m))
 }
 
 // int64ToFloat64 converts 64-bit integers to float64. Both halves of an integer become significands of numbers with
 // large exponents. Only the last addition rounds.
-func (g *gen) int64ToFloat64(v val, unsigned bool) val {
+func (g *gen) int64ToFloat64(v alloc.Virt, unsigned bool) alloc.Virt {
 	bias, all := uint64(0x4530000080000000), 0x1p84+0x1p63+0x1p52
 	if unsigned {
 		bias, all = 0x4530000000000000, 0x1p84+0x1p52
@@ -168,7 +169,7 @@ func (g *gen) int64ToFloat64(v val, unsigned bool) val {
 
 // roundToOdd replaces 64-bit integers that float64 cannot represent by odd multiples of 2^11, without AVX-512. An
 // integer and its replacement round to the same float32.
-func (g *gen) roundToOdd(v val, unsigned bool) val {
+func (g *gen) roundToOdd(v alloc.Virt, unsigned bool) alloc.Virt {
 	below, none := g.constLanes(8, 1<<11-1), g.constLanes(8, 0)
 	exact := g.commutativeOp("VPCMPEQQ", 8, g.and(8, v, below), none)
 	odd := g.or(8, g.and(8, v, g.constLanes(8, ^uint64(1<<11-1))), g.constLanes(8, 1<<11))
@@ -185,7 +186,7 @@ func (g *gen) roundToOdd(v val, unsigned bool) val {
 // 32 bits.
 func (g *gen) floatToInt(d tensor.DType, x *lowered) *lowered {
 	s, l := x.dtype, laneSize(x.dtype)
-	out := func(v val) *lowered { return &lowered{reg: v, dtype: d, dirty: d.Size() < 4} }
+	out := func(v alloc.Virt) *lowered { return &lowered{reg: v, dtype: d, dirty: d.Size() < 4} }
 	switch {
 	case d == tensor.Int64:
 		return out(g.floatToInt64(x.reg, l))
@@ -205,10 +206,10 @@ func (g *gen) floatToInt(d tensor.DType, x *lowered) *lowered {
 	return out(g.unaryOp("VCVTTPS2DQ", 4, x.reg))
 }
 
-func (g *gen) float64Const(x float64) val { return g.constLanes(8, math.Float64bits(x)) }
+func (g *gen) float64Const(x float64) alloc.Virt { return g.constLanes(8, math.Float64bits(x)) }
 
 // floatConst returns a float constant in lanes of l bytes.
-func (g *gen) floatConst(l int, x float64) val {
+func (g *gen) floatConst(l int, x float64) alloc.Virt {
 	if l == 8 {
 		return g.float64Const(x)
 	}
@@ -216,14 +217,14 @@ func (g *gen) floatConst(l int, x float64) val {
 }
 
 // inInt64Range returns the mask of lanes with an absolute value below 2^63.
-func (g *gen) inInt64Range(x val, l int) val {
+func (g *gen) inInt64Range(x alloc.Virt, l int) alloc.Virt {
 	return g.compareFloats(l, 17, g.and(l, x, g.constLanes(l, signBit(l)-1)), g.floatConst(l, 1<<63))
 }
 
 // floatToUint32 returns the lower 32 bits of the conversion to 64 bits. Out of range, they are 0. floatToUint32
 // converts the remainder modulo 2^32 that is nearest to 0. The remainder is exact. A remainder of 2^31 also has the
 // right bits.
-func (g *gen) floatToUint32(x val, l int) val {
+func (g *gen) floatToUint32(x alloc.Virt, l int) alloc.Virt {
 	v := g.round(expr.Trunc, l, x)
 	q := g.round(expr.Rint, l, g.commutativeOp("VMUL"+floatSuffix(l), l, v, g.floatConst(l, 1./(1<<32))))
 	r := g.fused("VFNMADD", l, q, g.floatConst(l, 1<<32), v)
@@ -240,7 +241,7 @@ func (g *gen) floatToUint32(x val, l int) val {
 }
 
 // floatToInt64 converts floats in lanes of l bytes to int64.
-func (g *gen) floatToInt64(x val, l int) val {
+func (g *gen) floatToInt64(x alloc.Virt, l int) alloc.Virt {
 	if g.avx512 {
 		return g.convertOp("VCVTT"+floatSuffix(l)+"2QQ", g.width(8), l, x)
 	}
@@ -259,7 +260,7 @@ func (g *gen) floatToInt64(x val, l int) val {
 
 // floatToUint64 converts to uint64 as Go does. From 2^63 on, and for NaN, 2^63 is subtracted before the conversion to
 // int64, and the highest bit is set afterwards.
-func (g *gen) floatToUint64(x val, l int) val {
+func (g *gen) floatToUint64(x alloc.Virt, l int) alloc.Virt {
 	if !g.avx512 && l == 4 {
 		x, l = g.convertWidth("VCVTPS2PD", 4, g.width(8), x), 8
 	}
@@ -284,7 +285,7 @@ func (g *gen) intToInt(d tensor.DType, x *lowered) *lowered {
 		}
 		out.reg = g.convertOp(name, g.width(8), 0, g.extended(x))
 	case s.Size() == 8 && g.avx512:
-		out.reg = g.add(inst{name: "VPMOVQD", src: sources(x.reg), dst: g.newVal(value{bytes: g.width(4)}), memSource: -1})
+		out.reg = g.Add(alloc.Inst{Name: "VPMOVQD", Src: sources(x.reg), Dst: g.newVector(g.width(4)), Fold: -1})
 		out.dirty = d.Size() < 4
 	case s.Size() == 8:
 		out.reg, out.dirty = g.lowHalves(x.reg), d.Size() < 4

@@ -3,8 +3,8 @@ package vector
 import (
 	"slices"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
@@ -24,27 +24,27 @@ func (g *gen) emit() error {
 	}
 	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetRows}, g.pointerRegister(g.rowCounter, regTemp))
 	g.savePointer(g.rowCounter, regTemp)
-	for v := range g.vals {
-		if x := &g.vals[v]; x.reload != nil && x.constant && g.bodyRegisters.permanent[v] >= 0 {
-			e(x.reload.name, g.asm.Constant([]byte(x.reload.mem.data)), vectorRegister(int(g.bodyRegisters.permanent[v]),
-				x.bytes))
+	for v := range g.Values {
+		if x := &g.Values[v]; x.Reload != nil && x.Constant && g.bodyRegisters.Permanent[v] >= 0 {
+			e(x.Reload.Name, g.asm.Constant([]byte(x.Reload.Mem.Data)), vectorRegister(int(g.bodyRegisters.Permanent[v]),
+				x.Bytes))
 		}
 	}
 	a.Bind(row)
-	g.writeInsts(g.rowCode.out, 0)
+	g.writeInsts(g.rowCode.Out, 0)
 	e("XORL", regIndex, regIndex)
 	if g.hasWideElements {
 		e("XORL", regDoubleIndex, regDoubleIndex)
 	}
 	if g.loop.Totals {
 		for u := range g.accSets {
-			g.writeInsts(g.accLoads.out, u)
+			g.writeInsts(g.accLoads.Out, u)
 		}
 	}
 	g.fullIterations()
 	g.tailLoop()
 	if g.loop.Totals {
-		g.writeInsts(g.accStores.out, 0)
+		g.writeInsts(g.accStores.Out, 0)
 	}
 	if g.baseOf[g.rowCounter] >= 0 {
 		e("DECQ", g.pointerRegister(g.rowCounter, 0))
@@ -98,7 +98,7 @@ func (g *gen) savePointer(k int, r asm.Reg) {
 
 // nonTemporal reports whether the body has non-temporal stores.
 func (g *gen) nonTemporal() bool {
-	return slices.ContainsFunc(g.bodyCode.out, func(p allocatedInst) bool { return p.nonTemporal != "" })
+	return slices.ContainsFunc(g.bodyCode.Out, func(p alloc.Out) bool { return p.NonTemporal != "" })
 }
 
 // fullIterations writes the loop over full iterations of a row.
@@ -111,7 +111,7 @@ func (g *gen) fullIterations() {
 	e("JLT", over)
 	if g.accsInRegisters && !g.loop.Totals {
 		for u := range g.accSets {
-			g.writeInsts(g.accLoads.out, u)
+			g.writeInsts(g.accLoads.Out, u)
 		}
 	}
 	if g.nonTemporal() {
@@ -129,7 +129,7 @@ func (g *gen) fullIterations() {
 	}
 	if g.accsInRegisters && !g.loop.Totals {
 		for u := range g.accSets {
-			g.writeInsts(g.accStores.out, u)
+			g.writeInsts(g.accStores.Out, u)
 		}
 	}
 	a.Bind(over)
@@ -140,8 +140,8 @@ func (g *gen) fullIterations() {
 func (g *gen) checkAlignment(otherwise asm.Label) {
 	first := true
 	for k := range g.outputs {
-		if !slices.ContainsFunc(g.bodyCode.out, func(p allocatedInst) bool {
-			return p.nonTemporal != "" && p.args[len(p.args)-1].(memory).index == k
+		if !slices.ContainsFunc(g.bodyCode.Out, func(p alloc.Out) bool {
+			return p.NonTemporal != "" && p.Args[len(p.Args)-1].Mem.Index == k
 		}) {
 			continue
 		}
@@ -167,7 +167,7 @@ func (g *gen) iterationLoop(step int) {
 	g.asm.Align(32)
 	g.asm.Bind(loop)
 	for u := 0; u < g.unroll; u += g.interleaved {
-		g.writeInsts(g.bodyCode.out, u)
+		g.writeInsts(g.bodyCode.Out, u)
 	}
 	g.writePrefetches()
 	g.advance(step)
@@ -221,9 +221,9 @@ func (g *gen) tailLoop() {
 			g.tailVectors()
 			g.bounceIn()
 		}
-		g.indexedAccs = true
-		g.writeInsts(g.tailCode.out, 0)
-		g.indexedAccs = false
+		g.inTail = true
+		g.writeInsts(g.tailCode.Out, 0)
+		g.inTail = false
 		if !g.avx512 {
 			g.bounceOut()
 		}
@@ -368,90 +368,8 @@ func (g *gen) moveElement(from, to asm.Mem, size int) {
 // scratchVector returns a vector register that is free in tails.
 func (g *gen) scratchVector() int {
 	n := 31
-	for g.tailRegisters.pool[vectors]>>n&1 == 0 {
+	for g.tailRegisters.Pool[alloc.Vectors]>>n&1 == 0 {
 		n--
 	}
 	return n
-}
-
-// writeInsts writes a list of instructions for iteration u of a pass of the main loop.
-func (g *gen) writeInsts(list []allocatedInst, u int) {
-	for _, p := range list {
-		name := p.name
-		if name == completeRemainder {
-			g.writeRemainderLoop(p.args)
-			continue
-		}
-		if g.streaming && p.nonTemporal != "" {
-			name = p.nonTemporal
-		}
-		args := make([]asm.Arg, len(p.args))
-		for k, arg := range p.args {
-			switch x := arg.(type) {
-			case asm.Arg:
-				args[k] = x
-			case memory:
-				args[k] = g.address(x, u)
-			case element:
-				m := g.address(memory(x), u)
-				m.Broadcast = true
-				args[k] = m
-			case accUse:
-				args[k] = g.accRegister(x, u)
-			}
-		}
-		g.asm.Emit(name, args...)
-	}
-}
-
-// accRegister returns the register of an accumulator in iteration u of a pass of the main loop.
-func (g *gen) accRegister(a accUse, u int) asm.Arg {
-	n := g.accRegisters[a.acc.index] + (g.firstAccSet+u+a.acc.iteration)%g.accSets
-	switch x := g.vals[a.acc.val]; {
-	case x.mask && a.zero:
-		return asm.Mask(n).Zero()
-	case x.mask:
-		return asm.Mask(n)
-	case a.bytes == 0:
-		return vectorRegister(n, x.bytes)
-	}
-	return vectorRegister(n, a.bytes)
-}
-
-// address returns the address of memory m in iteration u of a pass of the main loop. It may write code that changes
-// regTemp.
-func (g *gen) address(m memory, u int) asm.Mem {
-	disp := m.offset + int32(u)*m.step
-	switch m.kind {
-	case inConstant:
-		return g.asm.Constant([]byte(m.data))
-	case inSlot:
-		return asm.Mem{Base: regSpill, Disp: int32(64*m.index) + m.offset}
-	case inRow:
-		return asm.Mem{Base: g.loadPointer(m.index), Disp: m.offset}
-	case inAcc:
-		return g.accAddress(m, u)
-	}
-	size := int(m.lane)
-	if m.part != 0 {
-		size *= 2
-	}
-	r := g.loadPointer(m.index)
-	if size == 16 {
-		return asm.Mem{Base: r, Index: regDoubleIndex, Scale: 8, Disp: disp}
-	}
-	return asm.Mem{Base: r, Index: regIndex, Scale: uint8(size), Disp: disp}
-}
-
-// accAddress returns the address of accumulators. In a tail, the address depends on regIndex, and accAddress writes
-// code that changes regLimit.
-func (g *gen) accAddress(m memory, u int) asm.Mem {
-	r := g.loadPointer(m.index)
-	if !g.indexedAccs {
-		return asm.Mem{Base: r, Disp: (m.offset + int32(u)*m.step) % int32(expr.Lanes*int(m.lane))}
-	}
-	e := g.asm.Emit
-	e("MOVL", regIndex, regLimit)
-	e("ANDL", asm.Imm(expr.Lanes-1), regLimit)
-	return asm.Mem{Base: r, Index: regLimit, Scale: m.lane, Disp: m.offset}
 }

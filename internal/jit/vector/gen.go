@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/expr/expand"
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/internal/jit/asm"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
@@ -15,6 +16,7 @@ import (
 
 // gen generates the code of one loop: it selects instructions, allocates registers, and writes the code.
 type gen struct {
+	alloc.Builder
 	loop      *expr.Loop
 	code      *expr.Code // loop.Code, with elementary functions expanded
 	opts      Options
@@ -23,27 +25,24 @@ type gen struct {
 	avx512    bool // AVX-512: masks, 32 registers of 512 bits
 	outputs   int  // number of outputs
 
-	vals            []value
-	selected        []*lowered     // by expr.Value: its register; nil before instructions are selected for the value
-	pairs           map[int][2]val // by complex operand: its real and imaginary parts
-	consts          map[memory]val // by contents: the value of the constant
-	bitMasks        map[[2]val]val // by value and bit: the mask of the lanes in which the bit is set
-	lookups         map[lookupKey]val
-	offsets         map[val]val // by index value: the byte offsets of rows of tables
-	rowInsts        []inst      // instructions that run once per row
-	body            []inst      // instructions that run once per iteration, except folds and stores
-	foldInsts       [3][]inst   // folds of an iteration: foldsInRegisters, foldsInMemory, foldsInTail
-	stores          []inst      // stores of an iteration
-	tailInsts       []inst      // all instructions of a tail iteration
-	accLoadInsts    []inst      // loads of accumulator registers
-	accStoreInsts   []inst      // stores of accumulator registers
-	accs            []*accRef
-	spareAllocators []*allocator // allocators for reuse
-	tailLanes       val          // mask of the lanes that have elements in a tail; 0 if no instruction needs the mask
-	err             error
-	asm             *asm.Assembler
-	innerExecuted   int // number of instructions that nested loops execute after their first iteration
-	work            jit.Work
+	selected      []*lowered                   // by expr.Value: its register; nil before its instructions are selected
+	pairs         map[int][2]alloc.Virt        // by complex operand: its real and imaginary parts
+	consts        map[alloc.Mem]alloc.Virt     // by contents: the value of the constant
+	bitMasks      map[[2]alloc.Virt]alloc.Virt // by value and bit: the mask of the lanes in which the bit is set
+	lookups       map[lookupKey]alloc.Virt
+	offsets       map[alloc.Virt]alloc.Virt // by index value: the byte offsets of rows of tables
+	foldInsts     [3][]alloc.Inst           // folds of an iteration: foldsInRegisters, foldsInMemory, foldsInTail
+	stores        []alloc.Inst              // stores of an iteration
+	tailInsts     []alloc.Inst              // all instructions of a tail iteration
+	accLoadInsts  []alloc.Inst              // loads of accumulator registers
+	accStoreInsts []alloc.Inst              // stores of accumulator registers
+	accs          []*alloc.Acc
+	tables        []string   // contents of the tables of lookupRows
+	tailLanes     alloc.Virt // mask of the lanes that have elements in a tail; 0 if no instruction needs the mask
+	err           error
+	asm           *asm.Assembler
+	innerExecuted int // number of instructions that nested loops execute after their first iteration
+	work          jit.Work
 	frame
 }
 
@@ -59,9 +58,9 @@ const (
 // are masks with AVX-512. Without AVX-512, each lane of a bool has only ones or only zeros, and all bools of a loop
 // have lanes of the same width (maskLane).
 type lowered struct {
-	reg   val  // 0 if only half exists
-	dirty bool // the bits of a lane above those of the dtype are undefined
-	half  val  // 16-bit floats in lanes of 16 bits; 0 if only reg exists
+	reg   alloc.Virt // 0 if only half exists
+	dirty bool       // the bits of a lane above those of the dtype are undefined
+	half  alloc.Virt // 16-bit floats in lanes of 16 bits; 0 if only reg exists
 	dtype tensor.DType
 }
 
@@ -76,9 +75,9 @@ func newGen(l *expr.Loop, cpu machine.Features, opts Options) (*gen, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gen{loop: l, code: l.Code, opts: opts, avx512: cpu.Has(machine.Vector512), vals: make([]value, 1),
-		pairs: map[int][2]val{}, consts: map[memory]val{}, bitMasks: map[[2]val]val{}, lookups: map[lookupKey]val{},
-		offsets: map[val]val{}, outputs: len(l.Code.Out)}
+	g := &gen{loop: l, code: l.Code, opts: opts, avx512: cpu.Has(machine.Vector512),
+		pairs: map[int][2]alloc.Virt{}, consts: map[alloc.Mem]alloc.Virt{}, bitMasks: map[[2]alloc.Virt]alloc.Virt{},
+		lookups: map[lookupKey]alloc.Virt{}, offsets: map[alloc.Virt]alloc.Virt{}, outputs: len(l.Code.Out)}
 	if n := g.outputs + len(l.Code.In) + len(l.Folds); n > jit.MaxOperands {
 		return nil, unsupported("%d pointers", n)
 	}
@@ -151,87 +150,67 @@ func (g *gen) maskLane() int {
 	return 4
 }
 
-// newVal adds a virtual register and returns its number.
-func (g *gen) newVal(v value) val {
-	g.vals = append(g.vals, v)
-	return val(len(g.vals) - 1)
-}
-
 // boolVal describes a value that holds bools.
-func (g *gen) boolVal() value {
+func (g *gen) boolVal() alloc.Value {
 	if g.avx512 {
-		return value{mask: true}
+		return alloc.Value{Class: alloc.Masks}
 	}
-	return value{bytes: g.width(g.maskLane())}
+	return alloc.Value{Bytes: g.width(g.maskLane())}
 }
 
-// add appends an instruction to rowInsts if all its sources are row constants, else to the body. It returns in.dst.
-func (g *gen) add(in inst) val {
-	invariant, constant := true, true
-	note := func(v val) {
-		if v != 0 {
-			invariant = invariant && g.vals[v].invariant
-			constant = constant && g.vals[v].constant
-		}
-	}
-	for _, s := range in.src {
-		note(s.v)
-	}
-	note(in.tied)
-	note(in.mask)
-	if in.dst != 0 {
-		g.vals[in.dst].invariant, g.vals[in.dst].constant = invariant, constant
-	}
-	if invariant && in.dst != 0 {
-		g.rowInsts = append(g.rowInsts, in)
-	} else {
-		g.body = append(g.body, in)
-	}
-	return in.dst
-}
+// newVector adds a virtual register for a vector of w bytes.
+func (g *gen) newVector(w uint8) alloc.Virt { return g.New(alloc.Value{Bytes: w}) }
+
+// like adds a virtual register for a vector as wide as v.
+func (g *gen) like(v alloc.Virt) alloc.Virt { return g.newVector(g.Values[v].Bytes) }
 
 // sources returns values as the sources of an instruction.
-func sources(vs ...val) []arg {
-	a := make([]arg, len(vs))
+func sources(vs ...alloc.Virt) []alloc.Arg {
+	a := make([]alloc.Arg, len(vs))
 	for k, v := range vs {
-		a[k].v = v
+		a[k].Virt = v
 	}
 	return a
 }
 
+// immediate returns an immediate and values as the sources of an instruction.
+func immediate(imm int64, vs ...alloc.Virt) []alloc.Arg {
+	return append([]alloc.Arg{{Imm: imm}}, sources(vs...)...)
+}
+
 // binaryOp adds an operation on two vectors. Operands are in the order of Go's assembler: a - b has the sources b, a.
 // lane is the size of an element in bytes.
-func (g *gen) binaryOp(name string, lane int, b, a val) val {
-	return g.add(inst{name: name, src: sources(b, a), dst: g.newVal(value{bytes: g.vals[a].bytes}), memSource: 0,
-		lane: uint8(lane)})
+func (g *gen) binaryOp(name string, lane int, b, a alloc.Virt) alloc.Virt {
+	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.like(a),
+		Lane: uint8(lane)})
 }
 
 // commutativeOp adds a commutative operation on two vectors.
-func (g *gen) commutativeOp(name string, lane int, a, b val) val {
-	return g.add(inst{name: name, src: sources(b, a), dst: g.newVal(value{bytes: g.vals[a].bytes}), memSource: 0,
-		commutative: true, lane: uint8(lane)})
+func (g *gen) commutativeOp(name string, lane int, a, b alloc.Virt) alloc.Virt {
+	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.like(a),
+		Comm: true, Lane: uint8(lane)})
 }
 
 // unaryOp adds an operation on one vector.
-func (g *gen) unaryOp(name string, lane int, a val) val {
-	return g.add(inst{name: name, src: sources(a), dst: g.newVal(value{bytes: g.vals[a].bytes}), memSource: 0,
-		lane: uint8(lane)})
+func (g *gen) unaryOp(name string, lane int, a alloc.Virt) alloc.Virt {
+	return g.Add(alloc.Inst{Name: name, Src: sources(a), Dst: g.like(a),
+		Lane: uint8(lane)})
 }
 
 // immediateOp adds an operation on an immediate and a vector. The vector must be in a register, because shifts in VEX
 // encoding have no memory operand.
-func (g *gen) immediateOp(name string, imm int64, a val) val {
-	return g.add(inst{name: name, src: []arg{{imm: imm}, {v: a}}, dst: g.newVal(value{bytes: g.vals[a].bytes}),
-		memSource: -1})
+func (g *gen) immediateOp(name string, imm int64, a alloc.Virt) alloc.Virt {
+	return g.Add(alloc.Inst{Name: name, Src: immediate(imm, a), Dst: g.like(a),
+		Fold: -1})
 }
 
 // convertOp adds an operation on one vector. Its result has w bytes.
-func (g *gen) convertOp(name string, w uint8, lane int, a val) val {
-	return g.add(inst{name: name, src: sources(a), dst: g.newVal(value{bytes: w}), memSource: 0, lane: uint8(lane)})
+func (g *gen) convertOp(name string, w uint8, lane int, a alloc.Virt) alloc.Virt {
+	return g.Add(alloc.Inst{Name: name, Src: sources(a), Dst: g.newVector(w), Lane: uint8(lane)})
 }
 
 // constLanes returns a constant with x in all lanes.
-func (g *gen) constLanes(lane int, x uint64) val {
+func (g *gen) constLanes(lane int, x uint64) alloc.Virt {
 	b := binary.LittleEndian.AppendUint64(nil, x)[:lane]
 	w := g.width(lane)
 	if g.avx512 {
@@ -245,19 +224,20 @@ func (g *gen) constLanes(lane int, x uint64) val {
 }
 
 // constant returns the value that the instruction with the given name loads from data.
-func (g *gen) constant(name string, w uint8, lane int, data string) val {
-	key := memory{kind: inConstant, data: data, index: int(w)}
+func (g *gen) constant(name string, w uint8, lane int, data string) alloc.Virt {
+	key := alloc.Mem{Space: alloc.Constant, Data: data, Index: int(w)}
 	if v, ok := g.consts[key]; ok {
 		return v
 	}
-	rec := &reload{name: name, mem: memory{kind: inConstant, data: data}, lane: uint8(lane), foldable: true}
-	v := g.newVal(value{bytes: w, invariant: true, constant: true, reload: rec})
+	mem := alloc.Mem{Space: alloc.Constant, Data: data}
+	reload := &alloc.Reload{Name: name, Mem: mem, Lane: uint8(lane), Foldable: true}
+	v := g.New(alloc.Value{Bytes: w, Invariant: true, Constant: true, Reload: reload})
 	g.consts[key] = v
 	return v
 }
 
 // vector returns a constant vector.
-func (g *gen) vector(data []byte) val {
+func (g *gen) vector(data []byte) alloc.Virt {
 	return g.constant("VMOVUPS", uint8(len(data)), 0, string(data))
 }
 
@@ -281,7 +261,7 @@ func intSuffix(lane int) string {
 func (g *gen) selectedValue(v expr.Value) *lowered { return g.selected[v] }
 
 // extended returns the register of a value, with the bits above its dtype sign- or zero-extended.
-func (g *gen) extended(l *lowered) val {
+func (g *gen) extended(l *lowered) alloc.Virt {
 	if !l.dirty {
 		return g.widenHalves(l)
 	}
@@ -297,20 +277,20 @@ func (g *gen) extended(l *lowered) val {
 }
 
 // widenHalves returns the register of a value, with 16-bit floats in 32-bit lanes.
-func (g *gen) widenHalves(l *lowered) val {
+func (g *gen) widenHalves(l *lowered) alloc.Virt {
 	if l.reg == 0 && l.half != 0 {
 		l.reg = g.convertOp("VPMOVZXWD", g.width(4), 0, l.half)
 	}
 	return l.reg
 }
 
-func (g *gen) logicOp(name string, lane int, a, b val) val {
+func (g *gen) logicOp(name string, lane int, a, b alloc.Virt) alloc.Virt {
 	if g.avx512 {
 		name += intSuffix(lane)
 	}
 	return g.commutativeOp(name, lane, a, b)
 }
 
-func (g *gen) and(lane int, a, b val) val { return g.logicOp("VPAND", lane, a, b) }
-func (g *gen) or(lane int, a, b val) val  { return g.logicOp("VPOR", lane, a, b) }
-func (g *gen) xor(lane int, a, b val) val { return g.logicOp("VPXOR", lane, a, b) }
+func (g *gen) and(lane int, a, b alloc.Virt) alloc.Virt { return g.logicOp("VPAND", lane, a, b) }
+func (g *gen) or(lane int, a, b alloc.Virt) alloc.Virt  { return g.logicOp("VPOR", lane, a, b) }
+func (g *gen) xor(lane int, a, b alloc.Virt) alloc.Virt { return g.logicOp("VPXOR", lane, a, b) }

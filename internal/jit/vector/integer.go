@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -13,7 +14,7 @@ func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 	l := laneSize(d)
 	e := intSuffix(l)
 	narrow := d.Size() < 4
-	out := func(v val, dirty bool) *lowered { return &lowered{reg: v, dtype: d, dirty: dirty && narrow} }
+	out := func(v alloc.Virt, dirty bool) *lowered { return &lowered{reg: v, dtype: d, dirty: dirty && narrow} }
 	switch op {
 	case expr.Add:
 		return out(g.commutativeOp("VPADD"+e, l, a.reg, b.reg), true)
@@ -54,18 +55,19 @@ func (g *gen) integerOp(op expr.Op, d tensor.DType, a, b *lowered) *lowered {
 
 // orAnd returns a | b. With AVX-512, one instruction computes both operations if b is a recently selected conjunction,
 // as in the copy of a sign.
-func (g *gen) orAnd(l int, a, b val) val {
+func (g *gen) orAnd(l int, a, b alloc.Virt) alloc.Virt {
 	name := "VPAND" + intSuffix(l)
-	for k := len(g.body) - 1; g.avx512 && k >= max(0, len(g.body)-8); k-- {
-		if in := g.body[k]; in.dst == b && in.name == name {
-			return g.add(inst{name: "VPTERNLOG" + intSuffix(l), src: []arg{{imm: 0xF8}, in.src[0], in.src[1]}, tied: a,
-				dst: g.newVal(value{bytes: g.vals[a].bytes}), memSource: 1, commutative: true, lane: uint8(l)})
+	for k := len(g.Body) - 1; g.avx512 && k >= max(0, len(g.Body)-8); k-- {
+		if in := g.Body[k]; in.Dst == b && in.Name == name {
+			src := []alloc.Arg{{Imm: 0xF8}, in.Src[0], in.Src[1]}
+			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(l), Src: src, Tied: a, Dst: g.like(a), Fold: 1,
+				Comm: true, Lane: uint8(l)})
 		}
 	}
 	return g.or(l, a, b)
 }
 
-func (g *gen) multiply(l int, a, b val) val {
+func (g *gen) multiply(l int, a, b alloc.Virt) alloc.Virt {
 	switch {
 	case l == 4:
 		return g.commutativeOp("VPMULLD", 4, a, b)
@@ -78,7 +80,7 @@ func (g *gen) multiply(l int, a, b val) val {
 	return g.commutativeOp("VPADDQ", 8, g.immediateOp("VPSLLQ", 32, cross), g.commutativeOp("VPMULUDQ", 8, a, b))
 }
 
-func (g *gen) abs(l int, a val) val {
+func (g *gen) abs(l int, a alloc.Virt) alloc.Virt {
 	if g.avx512 || l == 4 {
 		return g.unaryOp("VPABS"+intSuffix(l), l, a)
 	}
@@ -86,7 +88,7 @@ func (g *gen) abs(l int, a val) val {
 	return g.binaryOp("VPSUBQ", 8, s, g.xor(8, a, s))
 }
 
-func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b val) val {
+func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	l := laneSize(d)
 	unsigned := !d.IsSigned() && d.Size() >= 4
 	if !g.avx512 && l == 8 {
@@ -107,16 +109,16 @@ func (g *gen) intExtremum(op expr.Op, d tensor.DType, a, b val) val {
 
 // shiftCount returns the shift distance if it is constant, else 0 and the register with the distance modulo the width
 // of d.
-func (g *gen) shiftCount(d tensor.DType, b *lowered) (int64, val) {
+func (g *gen) shiftCount(d tensor.DType, b *lowered) (int64, alloc.Virt) {
 	bits := uint64(8 * d.Size())
-	if r := g.vals[b.reg].reload; r != nil && r.mem.kind == inConstant {
-		return int64(uint64(r.mem.data[0]) & (bits - 1)), 0
+	if r := g.Values[b.reg].Reload; r != nil && r.Mem.Space == alloc.Constant {
+		return int64(uint64(r.Mem.Data[0]) & (bits - 1)), 0
 	}
 	return 0, g.and(laneSize(d), b.reg, g.constLanes(laneSize(d), bits-1))
 }
 
 // shift selects a shift. name is the instruction without its suffix.
-func (g *gen) shift(name string, d tensor.DType, a val, b *lowered) val {
+func (g *gen) shift(name string, d tensor.DType, a alloc.Virt, b *lowered) alloc.Virt {
 	l := laneSize(d)
 	imm, n := g.shiftCount(d, b)
 	if n == 0 {
@@ -126,7 +128,7 @@ func (g *gen) shift(name string, d tensor.DType, a val, b *lowered) val {
 }
 
 // shiftSigned selects an arithmetic shift to the right.
-func (g *gen) shiftSigned(d tensor.DType, a val, b *lowered) val {
+func (g *gen) shiftSigned(d tensor.DType, a alloc.Virt, b *lowered) alloc.Virt {
 	if l := laneSize(d); g.avx512 || l == 4 {
 		return g.shift("VPSRA", d, a, b)
 	}

@@ -6,12 +6,10 @@
 //  2. Instructions are selected for each primitive (lower.go, arith.go, integer.go, convert.go, memory.go), in an order
 //     that keeps few values live. Row constants are values that depend only on constants and Scalar operands. They are
 //     computed once per row.
-//  3. Registers are allocated along the body, which has no jumps (alloc.go). The allocator evicts the value whose next
-//     use is farthest (Belady's rule). A value that a single load can restore is loaded again or used from memory.
-//     Other values are spilled.
+//  3. Registers are allocated along the body, which has no jumps (package internal/jit/alloc).
 //  4. The number of row constants in registers is chosen by trial (frame.go), and two or four iterations are
-//     interleaved if that causes little spilling (interleave.go).
-//  5. The loops over elements and rows are written (emit.go).
+//     interleaved if that causes little spilling.
+//  5. The loops over elements and rows are written (emit.go), and the allocated instructions (write.go).
 //
 // One iteration computes 16 elements with AVX-512 and 8 with AVX2, or half as many if a value has 64 bits. Every value
 // then occupies one register. Integers of fewer than 32 bits are in lanes of 32 bits, and are sign- or zero-extended
@@ -108,7 +106,7 @@ func assemble(l *expr.Loop, cpu machine.Features, opts Options, list bool) (jit.
 	if err := g.emit(); err != nil {
 		return jit.Code{}, err
 	}
-	g.recycleAllocators()
+	g.frame.free()
 	code, err := jit.Finish(g.asm)
 	code.Work = g.work
 	return code, err

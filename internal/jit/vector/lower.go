@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -13,7 +14,7 @@ func (g *gen) lower() error {
 		g.selected[v] = g.selectInst(v)
 	}
 	for k, o := range g.code.Out {
-		mem := memory{kind: inOperand, index: k, step: int32(g.lanes * o.DType.Size())}
+		mem := alloc.Mem{Space: alloc.Along, Index: k, Step: int32(g.lanes * o.DType.Size())}
 		switch {
 		case o.DType == tensor.Invalid:
 		case o.Im != expr.None:
@@ -23,7 +24,8 @@ func (g *gen) lower() error {
 		}
 	}
 	g.lowerFolds()
-	g.prune()
+	g.Prune(g.stores, g.foldInsts[foldsInRegisters], g.foldInsts[foldsInMemory], g.foldInsts[foldsInTail],
+		g.accLoadInsts, g.accStoreInsts)
 	return g.err
 }
 
@@ -36,9 +38,9 @@ func (g *gen) lowerFolds() {
 		}
 	}
 	if !g.avx512 || g.loop.Totals {
-		g.tailLanes = g.newVal(g.boolVal())
+		g.tailLanes = g.New(g.boolVal())
 	}
-	body := g.body
+	body := g.Body
 	for k := range g.loop.Folds {
 		if g.loop.Totals {
 			g.foldTotal(k)
@@ -47,19 +49,13 @@ func (g *gen) lowerFolds() {
 		g.foldInMemory(k)
 		g.foldInRegisters(k)
 	}
-	g.body = body
+	g.Body = body
 }
 
 // accMemory returns the memory of the accumulators of fold k.
-func (g *gen) accMemory(k int) memory {
-	return memory{kind: inAcc, index: g.outputs + len(g.code.In) + k, step: int32(g.lanes * g.loop.DType(k).Size())}
-}
-
-// collectBody returns the instructions that the function selecting adds to the body.
-func (g *gen) collectBody(selecting func()) []inst {
-	g.body = nil
-	selecting()
-	return g.body
+func (g *gen) accMemory(k int) alloc.Mem {
+	return alloc.Mem{Space: alloc.AccSpace, Index: g.outputs + len(g.code.In) + k,
+		Step: int32(g.lanes * g.loop.DType(k).Size())}
 }
 
 // foldInMemory selects instructions for fold k with accumulators in memory, for the body and for tails.
@@ -67,8 +63,8 @@ func (g *gen) foldInMemory(k int) {
 	f, mem := g.loop.Folds[k], g.accMemory(k)
 	v := g.selectedValue(f.V)
 	for _, way := range []int{foldsInMemory, foldsInTail} {
-		var s inst
-		list := g.collectBody(func() {
+		var s alloc.Inst
+		list := g.Collect(func() {
 			old := g.loadVector(mem, v.dtype)
 			sum := g.apply(f.Op, v.dtype, old, v)
 			if way == foldsInTail && !g.avx512 && v.dtype.Size() < 4 { // there are no masked stores
@@ -81,11 +77,11 @@ func (g *gen) foldInMemory(k int) {
 }
 
 // newAcc adds an accumulator with the description x and returns its number.
-func (g *gen) newAcc(x value) val {
-	x.acc = &accRef{index: len(g.accs)}
-	v := g.newVal(x)
-	x.acc.val = v
-	g.accs = append(g.accs, x.acc)
+func (g *gen) newAcc(x alloc.Value) alloc.Virt {
+	x.Acc = &alloc.Acc{Index: len(g.accs)}
+	v := g.New(x)
+	x.Acc.Virt = v
+	g.accs = append(g.accs, x.Acc)
 	return v
 }
 
@@ -94,32 +90,32 @@ func (g *gen) foldInRegisters(k int) {
 	f, mem := g.loop.Folds[k], g.accMemory(k)
 	v := g.selectedValue(f.V)
 	d := v.dtype
-	proto := value{bytes: g.width(laneSize(d))}
+	proto := alloc.Value{Bytes: g.width(laneSize(d))}
 	if d == tensor.Bool {
 		proto = g.boolVal()
 	}
 	acc := &lowered{reg: g.newAcc(proto), dtype: d, dirty: true}
-	ordered := val(0)
+	ordered := alloc.Virt(0)
 	if g.losesNaN(f.Op, d) {
 		ordered = g.newAcc(g.boolVal())
 	}
-	folded := g.collectBody(func() { g.foldInto(f.Op, acc.reg, ordered, v) })
+	folded := g.Collect(func() { g.foldInto(f.Op, acc.reg, ordered, v) })
 	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
-	g.accLoadInsts = append(g.accLoadInsts, g.collectBody(func() {
+	g.accLoadInsts = append(g.accLoadInsts, g.Collect(func() {
 		x := g.loadVector(mem, d)
-		g.body = append(g.body, inst{name: move, src: sources(x.reg), dst: acc.reg})
+		g.Body = append(g.Body, alloc.Inst{Name: alloc.Move, Src: sources(x.reg), Dst: acc.reg})
 		if ordered != 0 {
 			g.compareFloats(laneSize(d), 7, acc.reg, acc.reg)
-			g.body[len(g.body)-1].dst = ordered
+			g.Body[len(g.Body)-1].Dst = ordered
 		}
 	})...)
-	g.accStoreInsts = append(g.accStoreInsts, g.collectBody(func() {
+	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {
 		sum := acc
 		if ordered != 0 {
 			sum = &lowered{reg: g.blend(laneSize(d), ordered, acc.reg, g.floatConst(laneSize(d), math.NaN())), dtype: d}
 		}
 		s := g.store(mem, sum)
-		g.body = append(g.body, s)
+		g.Body = append(g.Body, s)
 	})...)
 }
 
@@ -131,56 +127,18 @@ func (g *gen) losesNaN(op expr.Op, d tensor.DType) bool {
 
 // foldInto folds value v into the register of acc. ordered is the mask of lanes without NaN, or 0. The comparison for
 // this mask is masked by the old mask, so a cleared lane stays cleared.
-func (g *gen) foldInto(op expr.Op, acc, ordered val, v *lowered) {
+func (g *gen) foldInto(op expr.Op, acc, ordered alloc.Virt, v *lowered) {
 	if ordered != 0 {
 		l := laneSize(v.dtype)
-		g.body = append(g.body, inst{name: "VCMP" + floatSuffix(l), src: []arg{{imm: 7}, {v: v.reg}, {v: v.reg}},
-			mask: ordered, dst: ordered, memSource: -1},
-			inst{name: extremumName(op, l), src: sources(v.reg, acc), dst: acc, memSource: 0, lane: uint8(l)})
+		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(l), Src: immediate(7, v.reg, v.reg),
+			Mask: ordered, Dst: ordered, Fold: -1},
+			alloc.Inst{Name: extremumName(op, l), Src: sources(v.reg, acc), Dst: acc, Lane: uint8(l)})
 		return
 	}
 	r := g.apply(op, v.dtype, &lowered{reg: acc, dtype: v.dtype}, v)
-	if last := len(g.body) - 1; last >= 0 && g.body[last].dst == r.reg {
-		g.body[last].dst = acc
+	if last := len(g.Body) - 1; last >= 0 && g.Body[last].Dst == r.reg {
+		g.Body[last].Dst = acc
 	} else {
 		g.fail("a fold by %v", op)
 	}
-}
-
-// prune removes instructions whose results are unused.
-func (g *gen) prune() {
-	live := make([]bool, len(g.vals))
-	mark := func(in *inst) {
-		for _, s := range in.src {
-			live[s.v] = true
-		}
-		live[in.tied], live[in.mask] = true, true
-	}
-	for _, list := range [][]inst{g.stores, g.foldInsts[foldsInRegisters], g.foldInsts[foldsInMemory],
-		g.foldInsts[foldsInTail], g.accLoadInsts, g.accStoreInsts} {
-		for k := range list {
-			mark(&list[k])
-		}
-	}
-	sweep := func(list []inst) []inst {
-		keep := make([]bool, len(list))
-		n := 0
-		for k := len(list) - 1; k >= 0; k-- {
-			if live[list[k].dst] || list[k].store != nil {
-				mark(&list[k])
-				keep[k] = true
-				n++
-			}
-		}
-		out := make([]inst, 0, n)
-		for k, in := range list {
-			if keep[k] {
-				out = append(out, in)
-			}
-		}
-		return out
-	}
-	live[0] = false
-	g.body = sweep(g.body)
-	g.rowInsts = sweep(g.rowInsts)
 }

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -19,19 +20,19 @@ func (g *gen) load(k, part int) *lowered {
 	if g.loop.Scalar[k] {
 		return g.loadScalar(at, 0, d)
 	}
-	return g.loadVector(memory{kind: inOperand, index: at, step: int32(g.lanes * d.Size())}, d)
+	return g.loadVector(alloc.Mem{Space: alloc.Along, Index: at, Step: int32(g.lanes * d.Size())}, d)
 }
 
 // loadFrom returns a value of w bytes that the instruction with the given name loads from memory.
-func (g *gen) loadFrom(w uint8, name string, plain bool, mem memory) val {
-	invariant := mem.kind == inRow
-	return g.newVal(value{bytes: w, invariant: invariant, reload: &reload{name: name, mem: mem, foldable: plain}})
+func (g *gen) loadFrom(w uint8, name string, plain bool, mem alloc.Mem) alloc.Virt {
+	invariant := mem.Space == alloc.PerRow
+	return g.New(alloc.Value{Bytes: w, Invariant: invariant, Reload: &alloc.Reload{Name: name, Mem: mem, Foldable: plain}})
 }
 
 // loadVector returns the contiguous elements of an iteration.
-func (g *gen) loadVector(mem memory, d tensor.DType) *lowered {
+func (g *gen) loadVector(mem alloc.Mem, d tensor.DType) *lowered {
 	l := &lowered{dtype: d}
-	mem.lane = uint8(d.Size())
+	mem.Lane = uint8(d.Size())
 	w := g.width(laneSize(d))
 	switch d {
 	case tensor.Bool:
@@ -49,7 +50,7 @@ func (g *gen) loadVector(mem memory, d tensor.DType) *lowered {
 	default:
 		l.reg = g.loadFrom(w, "VMOVUPS", true, mem)
 		if d.Size() == 8 {
-			g.vals[l.reg].reload.name = "VMOVUPD" // masks count elements of this size
+			g.Values[l.reg].Reload.Name = "VMOVUPD" // masks count elements of this size
 		}
 	}
 	return l
@@ -67,7 +68,7 @@ func (g *gen) halfMove() string {
 }
 
 // loadBool returns the mask of nonzero elements.
-func (g *gen) loadBool(mem memory) val {
+func (g *gen) loadBool(mem alloc.Mem) alloc.Virt {
 	if !g.avx512 {
 		name, l := "VPMOVZXBD", g.maskLane()
 		if l == 8 {
@@ -81,12 +82,12 @@ func (g *gen) loadBool(mem memory) val {
 		name = "VMOVQ"
 	}
 	x := g.loadFrom(16, name, false, mem)
-	return g.add(inst{name: "VPTESTMB", src: sources(x, x), dst: g.newVal(g.boolVal()), memSource: -1})
+	return g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(x, x), Dst: g.New(g.boolVal()), Fold: -1})
 }
 
 // loadScalar returns an element, broadcast to all lanes. The element is `off` bytes after pointer number `at`.
 func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
-	mem := memory{kind: inRow, index: at, offset: off}
+	mem := alloc.Mem{Space: alloc.PerRow, Index: at, Offset: off}
 	l := &lowered{dtype: d}
 	w := g.width(laneSize(d))
 	switch d.Size() {
@@ -108,7 +109,7 @@ func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
 		x := g.loadFrom(16, "VPBROADCASTB", false, mem)
 		switch {
 		case d == tensor.Bool && g.avx512:
-			l.reg = g.add(inst{name: "VPTESTMB", src: sources(x, x), dst: g.newVal(g.boolVal()), memSource: -1})
+			l.reg = g.Add(alloc.Inst{Name: "VPTESTMB", Src: sources(x, x), Dst: g.New(g.boolVal()), Fold: -1})
 		case d == tensor.Bool:
 			name, lane := "VPMOVZXBD", g.maskLane()
 			if lane == 8 {
@@ -126,13 +127,13 @@ func (g *gen) loadScalar(at int, off int32, d tensor.DType) *lowered {
 
 // complexParts returns the real and the imaginary parts of complex operand k. `at` is the number of its pointer, and d
 // the dtype of a part.
-func (g *gen) complexParts(k, at int, d tensor.DType) [2]val {
+func (g *gen) complexParts(k, at int, d tensor.DType) [2]alloc.Virt {
 	if p, ok := g.pairs[k]; ok {
 		return p
 	}
-	var p [2]val
+	var p [2]alloc.Virt
 	if g.loop.Scalar[k] {
-		p = [2]val{g.loadScalar(at, 0, d).reg, g.loadScalar(at, int32(d.Size()), d).reg}
+		p = [2]alloc.Virt{g.loadScalar(at, 0, d).reg, g.loadScalar(at, int32(d.Size()), d).reg}
 	} else {
 		p = g.loadComplex(at, d.Size())
 	}
@@ -142,22 +143,23 @@ func (g *gen) complexParts(k, at int, d tensor.DType) [2]val {
 
 // loadComplex loads the complex elements of an iteration and separates their parts. size is the size of a part in
 // bytes.
-func (g *gen) loadComplex(at, size int) [2]val {
+func (g *gen) loadComplex(at, size int) [2]alloc.Virt {
 	w := g.width(size)
-	var h [2]val
+	var h [2]alloc.Virt
 	for k := range h {
 		mem := g.halfMemory(at, k, size)
 		h[k] = g.loadFrom(w, "VMOVU"+floatSuffix(size), false, mem)
 	}
 	if g.avx512 {
-		return [2]val{g.permute2(h[0], h[1], size, evenOdd(g.lanes, 0)), g.permute2(h[0], h[1], size, evenOdd(g.lanes, 1))}
+		return [2]alloc.Virt{g.permute2(h[0], h[1], size, evenOdd(g.lanes, 0)),
+			g.permute2(h[0], h[1], size, evenOdd(g.lanes, 1))}
 	}
 	if size == 8 {
 		lo := g.binaryOp("VUNPCKLPD", 0, h[1], h[0])
 		hi := g.binaryOp("VUNPCKHPD", 0, h[1], h[0])
-		return [2]val{g.immediateOp("VPERMPD", 0xD8, lo), g.immediateOp("VPERMPD", 0xD8, hi)}
+		return [2]alloc.Virt{g.immediateOp("VPERMPD", 0xD8, lo), g.immediateOp("VPERMPD", 0xD8, hi)}
 	}
-	var p [2]val
+	var p [2]alloc.Virt
 	for k, imm := range []int64{0x88, 0xDD} {
 		p[k] = g.shuffle("VSHUFPS", imm, h[1], h[0])
 		if w == 32 {
@@ -168,10 +170,10 @@ func (g *gen) loadComplex(at, size int) [2]val {
 }
 
 // halfMemory returns the memory of the first (k is 0) or second half (k is 1) of the complex elements of an iteration.
-func (g *gen) halfMemory(at, k, size int) memory {
-	return memory{kind: inOperand, index: at, offset: int32(k * g.lanes * size), step: int32(2 * g.lanes * size),
-		part: uint8(1 + k),
-		lane: uint8(size)}
+func (g *gen) halfMemory(at, k, size int) alloc.Mem {
+	return alloc.Mem{Space: alloc.Along, Index: at, Offset: int32(k * g.lanes * size), Step: int32(2 * g.lanes * size),
+		Part: uint8(1 + k),
+		Lane: uint8(size)}
 }
 
 // evenOdd returns the indices of the real (part is 0) or imaginary parts (1) in two vectors of n elements.
@@ -184,7 +186,7 @@ func evenOdd(n, part int) []int {
 }
 
 // permute2 selects elements of two vectors by constant indices.
-func (g *gen) permute2(a, b val, lane int, at []int) val {
+func (g *gen) permute2(a, b alloc.Virt, lane int, at []int) alloc.Virt {
 	var data []byte
 	for _, x := range at {
 		data = binary.LittleEndian.AppendUint64(data, uint64(x))
@@ -194,16 +196,16 @@ func (g *gen) permute2(a, b val, lane int, at []int) val {
 }
 
 // permute2By selects elements of the vectors a and b. The lowest bits of the lanes of `at` are the indices.
-func (g *gen) permute2By(a, b, at val, lane int) val {
-	return g.add(inst{name: "VPERMT2" + floatSuffix(lane), src: sources(b, at), tied: a,
-		dst:       g.newVal(value{bytes: g.vals[a].bytes}),
-		memSource: 0})
+func (g *gen) permute2By(a, b, at alloc.Virt, lane int) alloc.Virt {
+	return g.Add(alloc.Inst{Name: "VPERMT2" + floatSuffix(lane), Src: sources(b, at), Tied: a,
+		Dst:  g.like(a),
+		Fold: 0})
 }
 
 // lookup selects elements of a table. The lowest bits of the lanes of `at` are the indices. If the two halves of a
 // table are equal, only the first half is used. If a table is too large for one instruction, lookup selects from both
 // halves, and the highest bit of the index chooses between the results.
-func (g *gen) lookup(table []float32, at val) val {
+func (g *gen) lookup(table []float32, at alloc.Virt) alloc.Virt {
 	lanes, half := int(g.width(4))/4, len(table)/2
 	switch {
 	case len(table) == lanes:
@@ -221,7 +223,7 @@ func (g *gen) lookup(table []float32, at val) val {
 }
 
 // float32Vector returns a constant vector.
-func (g *gen) float32Vector(x []float32) val {
+func (g *gen) float32Vector(x []float32) alloc.Virt {
 	var data []byte
 	for _, x := range x {
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
@@ -230,13 +232,13 @@ func (g *gen) float32Vector(x []float32) val {
 }
 
 // bitMask returns the mask of the lanes of `at` in which bit number `bit` is set.
-func (g *gen) bitMask(at val, bit int) val {
-	key := [2]val{at, val(bit)}
+func (g *gen) bitMask(at alloc.Virt, bit int) alloc.Virt {
+	key := [2]alloc.Virt{at, alloc.Virt(bit)}
 	m, ok := g.bitMasks[key]
 	if !ok {
 		if g.avx512 {
-			m = g.add(inst{name: "VPTESTMD", src: sources(g.constLanes(4, uint64(bit)), at), dst: g.newVal(g.boolVal()),
-				memSource: -1})
+			m = g.Add(alloc.Inst{Name: "VPTESTMD", Src: sources(g.constLanes(4, uint64(bit)), at), Dst: g.New(g.boolVal()),
+				Fold: -1})
 		} else {
 			m = g.immediateOp("VPSLLD", int64(bits.LeadingZeros32(uint32(bit))), at)
 		}
@@ -246,32 +248,32 @@ func (g *gen) bitMask(at val, bit int) val {
 }
 
 // shuffle adds an operation on an immediate and the vectors a and b.
-func (g *gen) shuffle(name string, imm int64, b, a val) val {
-	return g.add(inst{name: name, src: []arg{{imm: imm}, {v: b}, {v: a}}, dst: g.newVal(value{bytes: g.vals[a].bytes}),
-		memSource: 1})
+func (g *gen) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
+	return g.Add(alloc.Inst{Name: name, Src: immediate(imm, b, a), Dst: g.like(a),
+		Fold: 1})
 }
 
 // newStore returns a store of v to mem. nt is the name of its non-temporal form. An output may share the memory of an
 // operand. Therefore, if there are several outputs, an operand that is stored unchanged is loaded before any store.
-func (g *gen) newStore(name, nt string, mem memory, v val) inst {
-	if r := g.vals[v].reload; r != nil && r.mem.kind == inOperand && len(g.code.Out) > 1 {
-		v = g.add(inst{name: move, src: sources(v), dst: g.newVal(value{bytes: g.vals[v].bytes}), memSource: -1})
+func (g *gen) newStore(name, nt string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
+	if r := g.Values[v].Reload; r != nil && r.Mem.Space == alloc.Along && len(g.code.Out) > 1 {
+		v = g.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: g.like(v), Fold: -1})
 	}
 	if !g.isNonTemporal(mem) {
 		nt = ""
 	}
-	return inst{name: name, nonTemporal: nt, src: sources(v), store: &mem, memSource: -1}
+	return alloc.Inst{Name: name, NonTemporal: nt, Src: sources(v), Store: &mem, Fold: -1}
 }
 
 // isNonTemporal reports whether mem is an output with non-temporal stores.
-func (g *gen) isNonTemporal(mem memory) bool {
-	return g.opts.NonTemporal && mem.kind == inOperand && g.opts.CachedOutputs>>mem.index&1 == 0
+func (g *gen) isNonTemporal(mem alloc.Mem) bool {
+	return g.opts.NonTemporal && mem.Space == alloc.Along && g.opts.CachedOutputs>>mem.Index&1 == 0
 }
 
 // store returns the store of a value. Instructions that convert the lanes to elements are added to the body.
-func (g *gen) store(mem memory, l *lowered) inst {
+func (g *gen) store(mem alloc.Mem, l *lowered) alloc.Inst {
 	d := l.dtype
-	mem.lane = uint8(d.Size())
+	mem.Lane = uint8(d.Size())
 	switch d.Size() {
 	case 8:
 		return g.newStore("VMOVUPD", "VMOVNTPD", mem, l.reg)
@@ -283,8 +285,8 @@ func (g *gen) store(mem memory, l *lowered) inst {
 		return g.newStore(g.halfMove(), g.nonTemporalName(2), mem, l.half)
 	case d == tensor.Bool && g.avx512:
 		ones := g.vector([]byte("\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01\x01"))
-		x := g.add(inst{name: "VMOVDQU8", src: sources(ones), mask: l.reg, zeroing: true, dst: g.newVal(value{bytes: 16}),
-			memSource: 0})
+		x := g.Add(alloc.Inst{Name: "VMOVDQU8", Src: sources(ones), Mask: l.reg, Zero: true, Dst: g.newVector(16),
+			Fold: 0})
 		name := "VMOVDQU8"
 		if g.lanes == 8 {
 			name = "VMOVQ"
@@ -307,7 +309,7 @@ func (g *gen) nonTemporalName(size int) string {
 
 // storePacked512 returns the store of lanes as elements of 1 or 2 bytes, with AVX-512. An ordinary store instruction
 // packs the lanes itself. Before a non-temporal store, another instruction packs them.
-func (g *gen) storePacked512(mem memory, size int, v val) inst {
+func (g *gen) storePacked512(mem alloc.Mem, size int, v alloc.Virt) alloc.Inst {
 	name, move := "VPMOVDB", "VMOVDQU8"
 	if size == 2 {
 		name, move = "VPMOVDW", "VMOVDQU16"
@@ -316,12 +318,12 @@ func (g *gen) storePacked512(mem memory, size int, v val) inst {
 	if nt == "" || !g.isNonTemporal(mem) {
 		return g.newStore(name, "", mem, v)
 	}
-	x := g.add(inst{name: name, src: sources(v), dst: g.newVal(value{bytes: uint8(g.lanes * size)}), memSource: -1})
+	x := g.Add(alloc.Inst{Name: name, Src: sources(v), Dst: g.newVector(uint8(g.lanes * size)), Fold: -1})
 	return g.newStore(move, nt, mem, x)
 }
 
 // storePacked256 returns the store of lanes as elements of 1 or 2 bytes, without AVX-512.
-func (g *gen) storePacked256(mem memory, l *lowered) inst {
+func (g *gen) storePacked256(mem alloc.Mem, l *lowered) alloc.Inst {
 	size := l.dtype.Size()
 	x := g.widenHalves(l)
 	if l.dtype == tensor.Bool {
@@ -331,44 +333,45 @@ func (g *gen) storePacked256(mem memory, l *lowered) inst {
 	if size == 2 {
 		pick = []byte("\x00\x01\x04\x05\x08\x09\x0c\x0d\x80\x80\x80\x80\x80\x80\x80\x80")
 	}
-	w := g.vals[x].bytes
+	w := g.Values[x].Bytes
 	if w == 32 {
 		pick = append(pick, pick...)
 	}
 	x = g.binaryOp("VPSHUFB", 0, g.vector(pick), x)
 	if w == 32 {
-		hi := g.add(inst{name: "VEXTRACTI128", src: []arg{{imm: 1}, {v: x}}, dst: g.newVal(value{bytes: 16}), memSource: -1})
+		hi := g.Add(alloc.Inst{Name: "VEXTRACTI128", Src: immediate(1, x), Dst: g.newVector(16), Fold: -1})
 		unpack := "VPUNPCKLDQ"
 		if size == 2 {
 			unpack = "VPUNPCKLQDQ"
 		}
-		x = g.add(inst{name: unpack, src: []arg{{v: hi}, {v: x, bytes: 16}}, dst: g.newVal(value{bytes: 16}), memSource: -1})
+		src := []alloc.Arg{{Virt: hi}, {Virt: x, Bytes: 16}}
+		x = g.Add(alloc.Inst{Name: unpack, Src: src, Dst: g.newVector(16), Fold: -1})
 	}
 	return g.newStore(map[int]string{4: "VMOVD", 8: "VMOVQ", 16: "VMOVDQU"}[g.lanes*size], g.nonTemporalName(size), mem,
 		x)
 }
 
 // storeComplex returns the stores of complex numbers with parts re and im.
-func (g *gen) storeComplex(at int, d tensor.DType, re, im val) []inst {
+func (g *gen) storeComplex(at int, d tensor.DType, re, im alloc.Virt) []alloc.Inst {
 	size := d.ToReal().Size()
-	var h [2]val
-	switch w := g.vals[re].bytes; {
+	var h [2]alloc.Virt
+	switch w := g.Values[re].Bytes; {
 	case g.avx512:
 		lo, hi := make([]int, g.lanes), make([]int, g.lanes)
 		for k := range g.lanes {
 			lo[k] = k/2 + k%2*g.lanes
 			hi[k] = lo[k] + g.lanes/2
 		}
-		h = [2]val{g.permute2(re, im, size, lo), g.permute2(re, im, size, hi)}
+		h = [2]alloc.Virt{g.permute2(re, im, size, lo), g.permute2(re, im, size, hi)}
 	default:
 		a := g.binaryOp("VUNPCKL"+floatSuffix(size), 0, im, re)
 		b := g.binaryOp("VUNPCKH"+floatSuffix(size), 0, im, re)
-		h = [2]val{a, b}
+		h = [2]alloc.Virt{a, b}
 		if w == 32 {
-			h = [2]val{g.shuffle("VPERM2F128", 0x20, b, a), g.shuffle("VPERM2F128", 0x31, b, a)}
+			h = [2]alloc.Virt{g.shuffle("VPERM2F128", 0x20, b, a), g.shuffle("VPERM2F128", 0x31, b, a)}
 		}
 	}
-	var s []inst
+	var s []alloc.Inst
 	for k := range h {
 		s = append(s, g.newStore("VMOVU"+floatSuffix(size), "VMOVNT"+floatSuffix(size), g.halfMemory(at, k, size), h[k]))
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/internal/jit/asm"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -21,46 +22,26 @@ const completeRemainder = "completeRemainder"
 // remainder for this quotient exactly. A step divides the magnitude of the remainder by about 2^23 (float32) or 2^52
 // (float64), so one step is nearly always enough. The loop of writeRemainderLoop runs only if an element of the vector
 // needs more steps.
-func (g *gen) fmod(l int, x, y val) val {
+func (g *gen) fmod(l int, x, y alloc.Virt) alloc.Virt {
 	ps := floatSuffix(l)
 	a, d := g.floatOp(expr.Abs, l, x, 0), g.floatOp(expr.Abs, l, y, 0)
 	q := g.round(expr.Trunc, l, g.binaryOp("VDIV"+ps, l, d, a))
-	w := g.vals[x].bytes
-	r := g.add(inst{name: completeRemainder, src: sources(a, d), tied: g.fused("VFNMADD", l, q, d, a),
-		dst: g.newVal(value{bytes: w}), memSource: -1, lane: uint8(l)})
+	w := g.Values[x].Bytes
+	temps := [2]uint8{alloc.Vectors: 4}
+	if g.avx512 {
+		temps = [2]uint8{alloc.Vectors: 3, alloc.Masks: 2}
+	}
+	r := g.Add(alloc.Inst{Name: completeRemainder, Src: append(sources(a, d), alloc.Arg{Imm: int64(l)}),
+		Tied: g.fused("VFNMADD", l, q, d, a), Dst: g.newVector(w), Fold: -1, Temps: temps, Expand: 1})
 	// The quotient may have been rounded up.
 	negative := g.compareFloats(l, 17, r, g.constLanes(l, 0))
 	if g.avx512 {
-		r = g.add(inst{name: "VADD" + ps, src: sources(d, r), tied: r, mask: negative, dst: g.newVal(value{bytes: w}),
-			memSource: 0, lane: uint8(l)})
+		r = g.Add(alloc.Inst{Name: "VADD" + ps, Src: sources(d, r), Tied: r, Mask: negative, Dst: g.newVector(w),
+			Fold: 0, Lane: uint8(l)})
 	} else {
 		r = g.commutativeOp("VADD"+ps, l, r, g.and(l, negative, d))
 	}
 	return g.or(l, r, g.and(l, x, g.constLanes(l, signBit(l))))
-}
-
-// allocateRemainder adds the pseudo-instruction completeRemainder with its scratch registers.
-func (a *allocator) allocateRemainder(in *inst) {
-	x, d := a.operand(in.src[0]), a.operand(in.src[1])
-	args := []any{a.result(in), x, d}
-	scratch := 4
-	if a.g.avx512 {
-		scratch = 3
-	}
-	for range scratch {
-		r := a.allocateRegister(vectors)
-		a.pinned[vectors] |= 1 << r
-		args = append(args, vectorRegister(int(r), a.g.vals[in.dst].bytes))
-	}
-	for range 2 {
-		if a.g.avx512 {
-			r := a.allocateRegister(masks)
-			a.pinned[masks] |= 1 << r
-			args = append(args, asm.Mask(r))
-		}
-	}
-	a.put(completeRemainder, append(args, asm.Imm(in.lane))...)
-	a.finish(in)
 }
 
 // remainderLoop writes the instructions of one pseudo-instruction completeRemainder.
@@ -82,13 +63,12 @@ type remainderLoop struct {
 // While a remainder is not less than its divisor, a multiple of the divisor is subtracted. The divisor is scaled by a
 // power of 2 if the quotient would overflow. The remainder may become negative. A NaN divisor makes the result NaN at
 // the end. An infinite divisor leaves the dividend unchanged.
-func (g *gen) writeRemainderLoop(args []any) {
-	lane := int(args[len(args)-1].(asm.Imm))
-	arg := func(k int) asm.Arg { return args[k].(asm.Arg) }
-	w := &remainderLoop{g: g, lane: lane, remainder: arg(0), dividend: arg(1), divisor: arg(2), absRemainder: arg(3),
-		multiple: arg(4), temp: arg(5), mask: arg(6), suffix: floatSuffix(lane)}
+func (g *gen) writeRemainderLoop(args []asm.Arg) {
+	lane := int(args[2].(asm.Imm))
+	w := &remainderLoop{g: g, lane: lane, remainder: args[len(args)-1], dividend: args[0], divisor: args[1],
+		absRemainder: args[3], multiple: args[4], temp: args[5], mask: args[6], suffix: floatSuffix(lane)}
 	if g.avx512 {
-		w.chosen = arg(7)
+		w.chosen = args[7]
 	}
 	e, a := g.asm.Emit, g.asm
 	loop, end, done := a.NewLabel(), a.NewLabel(), a.NewLabel()

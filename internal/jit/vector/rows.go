@@ -6,11 +6,13 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/internal/jit/asm"
 )
 
 // tableRows is a pseudo-instruction that loads two rows of a table into the lower and the upper half of the result.
-// Lanes k and k+4 of the first source are the byte offsets of the rows. The second source is k.
+// Lanes k and k+4 of the first source are the byte offsets of the rows. The other sources are k and the number of the
+// table.
 const tableRows = "rows"
 
 // Up to rowTables tables with the same index are combined into one table. Row i of the combined table has entry i of
@@ -23,14 +25,14 @@ const (
 
 // lookupKey identifies the lookup of a table.
 type lookupKey struct {
-	table   uint64 // number of the table
-	indices val    // the lanes are the indices
+	table   uint64     // number of the table
+	indices alloc.Virt // the lanes are the indices
 }
 
 // lookupOf selects instructions for a Lookup. With AVX2, a table of 32 entries needs three blends and four
 // permutations, which all use the same port. If several tables have the same index, as in a piecewise polynomial,
 // lookupOf loads rows of four tables and transposes them instead. This takes three quarters of the time.
-func (g *gen) lookupOf(i expr.Inst) val {
+func (g *gen) lookupOf(i expr.Inst) alloc.Virt {
 	at := g.selectedValue(i.A).reg
 	if v, ok := g.lookups[lookupKey{i.Imm, at}]; ok {
 		return v
@@ -65,18 +67,19 @@ func (g *gen) lookedUpTogether(i expr.Inst) []expr.Inst {
 
 // lookupRows selects instructions for several lookups with the indices at. The instructions load rows of four lanes and
 // transpose them.
-func (g *gen) lookupRows(group []expr.Inst, at val) {
+func (g *gen) lookupRows(group []expr.Inst, at alloc.Virt) {
 	data := make([]byte, rowBytes*len(group[0].Table()))
 	for k, i := range group {
 		for n, x := range i.Table() {
 			binary.LittleEndian.PutUint32(data[rowBytes*n+4*k:], math.Float32bits(x))
 		}
 	}
-	bytes := g.rowOffsets(at)
-	var r [4]val
+	offsets, table := g.rowOffsets(at), len(g.tables)
+	g.tables = append(g.tables, string(data))
+	var r [4]alloc.Virt
 	for k := range r {
-		r[k] = g.add(inst{name: tableRows, src: []arg{{v: bytes}, {imm: int64(k)}}, dst: g.newVal(value{bytes: 32}),
-			memSource: -1, table: string(data)})
+		r[k] = g.Add(alloc.Inst{Name: tableRows, Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}, {Imm: int64(table)}},
+			Dst: g.newVector(32), Fold: -1, TempSlot: true, Expand: 6})
 	}
 	for k, unpack := range []string{"VUNPCKLPS", "VUNPCKHPS"} {
 		if 2*k >= len(group) {
@@ -92,7 +95,7 @@ func (g *gen) lookupRows(group []expr.Inst, at val) {
 }
 
 // rowOffsets returns the byte offsets of the rows whose indices are the lowest 5 bits of the lanes of at.
-func (g *gen) rowOffsets(at val) val {
+func (g *gen) rowOffsets(at alloc.Virt) alloc.Virt {
 	v, ok := g.offsets[at]
 	if !ok {
 		v = g.immediateOp("VPSRLD", 27-4, g.immediateOp("VPSLLD", 27, at))
@@ -101,19 +104,17 @@ func (g *gen) rowOffsets(at val) val {
 	return v
 }
 
-// allocateTableRows adds the instructions of tableRows. Offsets are moved to general registers through memory.
-func (a *allocator) allocateTableRows(in *inst) {
-	slot := a.newSlot()
-	a.freedSlots = append(a.freedSlots, slot)
-	a.put("VMOVUPS", a.operand(in.src[0]), memory{kind: inSlot, index: int(slot)})
-	dst := a.result(in).(asm.Vec)
-	offset := func(lane int64) memory { return memory{kind: inSlot, index: int(slot), offset: int32(4 * lane)} }
+// writeTableRows writes the instructions of tableRows. Offsets are moved to general registers through a slot.
+func (g *gen) writeTableRows(args []asm.Arg) {
+	e := g.asm.Emit
+	k, table, slot, dst := args[1].(asm.Imm), args[2].(asm.Imm), args[3].(asm.Mem), args[4].(asm.Vec)
+	e("VMOVUPS", args[0], slot)
+	e("LEAQ", g.asm.Constant([]byte(g.tables[table])), regTable)
 	row := asm.Mem{Base: regTable, Index: regTemp, Scale: 1}
-	k := in.src[1].imm
-	a.put("LEAQ", memory{kind: inConstant, data: in.table}, regTable)
-	a.put("MOVL", offset(k), regTemp)
-	a.put("VMOVUPS", row, dst.X())
-	a.put("MOVL", offset(k+4), regTemp)
-	a.put("VINSERTF128", asm.Imm(1), row, dst, dst)
-	a.finish(in)
+	slot.Disp += int32(4 * k)
+	e("MOVL", slot, regTemp)
+	e("VMOVUPS", row, dst.X())
+	slot.Disp += 16
+	e("MOVL", slot, regTemp)
+	e("VINSERTF128", asm.Imm(1), row, dst, dst)
 }

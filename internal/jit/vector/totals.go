@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -14,46 +15,46 @@ func (g *gen) foldTotal(k int) {
 	f := g.loop.Folds[k]
 	v := g.selectedValue(f.V)
 	d := v.dtype
-	proto := value{bytes: g.width(laneSize(d))}
+	proto := alloc.Value{Bytes: g.width(laneSize(d))}
 	if d == tensor.Bool {
 		proto = g.boolVal()
 	}
 	acc := g.newAcc(proto)
 	neutral := g.constOf(d, expr.Neutral(f.Op, d))
-	ordered := val(0)
+	ordered := alloc.Virt(0)
 	if g.losesNaN(f.Op, d) {
 		ordered = g.newAcc(g.boolVal())
 	}
-	folded := g.collectBody(func() { g.foldInto(f.Op, acc, ordered, v) })
+	folded := g.Collect(func() { g.foldInto(f.Op, acc, ordered, v) })
 	g.foldInsts[foldsInRegisters] = append(g.foldInsts[foldsInRegisters], folded...)
-	g.foldInsts[foldsInTail] = append(g.foldInsts[foldsInTail], g.collectBody(func() {
+	g.foldInsts[foldsInTail] = append(g.foldInsts[foldsInTail], g.Collect(func() {
 		in := &lowered{reg: g.tailLanes, dtype: tensor.Bool}
 		g.foldInto(f.Op, acc, ordered, g.selectLanes(in, &lowered{reg: g.widenHalves(v), dtype: d, dirty: v.dirty}, neutral))
 	})...)
-	g.accLoadInsts = append(g.accLoadInsts, inst{name: move, src: sources(neutral.reg), dst: acc})
+	g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: alloc.Move, Src: sources(neutral.reg), Dst: acc})
 	if ordered != 0 {
-		g.accLoadInsts = append(g.accLoadInsts, inst{name: "KXNORW", src: sources(ordered, ordered), dst: ordered,
-			memSource: -1})
+		g.accLoadInsts = append(g.accLoadInsts, alloc.Inst{Name: "KXNORW", Src: sources(ordered, ordered), Dst: ordered,
+			Fold: -1})
 	}
-	g.accStoreInsts = append(g.accStoreInsts, g.collectBody(func() {
-		mem := memory{kind: inRow, index: g.outputs + len(g.code.In) + k}
-		g.body = append(g.body, g.storeFirstLane(mem, d, g.combine(f.Op, d, acc, ordered)))
+	g.accStoreInsts = append(g.accStoreInsts, g.Collect(func() {
+		mem := alloc.Mem{Space: alloc.PerRow, Index: g.outputs + len(g.code.In) + k}
+		g.Body = append(g.Body, g.storeFirstLane(mem, d, g.combine(f.Op, d, acc, ordered)))
 	})...)
 }
 
 // accCopies returns a value for each register of an accumulator, one for each set of accumulator registers.
-func (g *gen) accCopies(acc val) []val {
-	vs := []val{acc}
+func (g *gen) accCopies(acc alloc.Virt) []alloc.Virt {
+	vs := []alloc.Virt{acc}
 	for c := 1; c < expr.Lanes/g.lanes; c++ {
-		x := g.vals[acc]
-		x.acc = &accRef{index: x.acc.index, val: acc, iteration: c}
-		vs = append(vs, g.newVal(x))
+		x := g.Values[acc]
+		x.Acc = &alloc.Acc{Index: x.Acc.Index, Virt: acc, Iteration: c}
+		vs = append(vs, g.New(x))
 	}
 	return vs
 }
 
 // foldPairwise joins the second half of a list with the first half until one value remains, and returns this value.
-func foldPairwise(vs []val, join func(a, b val) val) val {
+func foldPairwise(vs []alloc.Virt, join func(a, b alloc.Virt) alloc.Virt) alloc.Virt {
 	for n := len(vs) / 2; n > 0; n /= 2 {
 		for k := range n {
 			vs[k] = join(vs[k], vs[k+n])
@@ -63,17 +64,18 @@ func foldPairwise(vs []val, join func(a, b val) val) val {
 }
 
 // combine combines the registers of an accumulator into one register, and the lanes of that register into the first.
-func (g *gen) combine(op expr.Op, d tensor.DType, acc, ordered val) val {
+func (g *gen) combine(op expr.Op, d tensor.DType, acc, ordered alloc.Virt) alloc.Virt {
 	vs := g.accCopies(acc)
-	join := func(a, b val) val {
+	join := func(a, b alloc.Virt) alloc.Virt {
 		return g.apply(op, d, &lowered{reg: a, dtype: d}, &lowered{reg: b, dtype: d}).reg
 	}
-	var r val
+	var r alloc.Virt
 	switch {
 	case ordered != 0:
 		l := laneSize(d)
-		r = foldPairwise(vs, func(a, b val) val { return g.binaryOp(extremumName(op, l), l, b, a) })
-		ok := foldPairwise(g.accCopies(ordered), func(a, b val) val { return g.maskOp([2]string{"KANDW"}, a, b) })
+		r = foldPairwise(vs, func(a, b alloc.Virt) alloc.Virt { return g.binaryOp(extremumName(op, l), l, b, a) })
+		both := func(a, b alloc.Virt) alloc.Virt { return g.maskOp([2]string{"KANDW"}, a, b) }
+		ok := foldPairwise(g.accCopies(ordered), both)
 		r = g.blend(l, ok, r, g.floatConst(l, math.NaN()))
 	case d == tensor.Bool:
 		r = foldPairwise(vs, join)
@@ -89,21 +91,21 @@ func (g *gen) combine(op expr.Op, d tensor.DType, acc, ordered val) val {
 }
 
 // storeFirstLane returns the store of the first lane of v.
-func (g *gen) storeFirstLane(mem memory, d tensor.DType, v val) inst {
-	first := []arg{{v: v, bytes: 16}}
+func (g *gen) storeFirstLane(mem alloc.Mem, d tensor.DType, v alloc.Virt) alloc.Inst {
+	first := []alloc.Arg{{Virt: v, Bytes: 16}}
 	switch d.Size() {
 	case 1:
-		return inst{name: "VPEXTRB", src: append([]arg{{imm: 0}}, first...), store: &mem, memSource: -1}
+		return alloc.Inst{Name: "VPEXTRB", Src: append([]alloc.Arg{{Imm: 0}}, first...), Store: &mem, Fold: -1}
 	case 2:
-		return inst{name: "VPEXTRW", src: append([]arg{{imm: 0}}, first...), store: &mem, memSource: -1}
+		return alloc.Inst{Name: "VPEXTRW", Src: append([]alloc.Arg{{Imm: 0}}, first...), Store: &mem, Fold: -1}
 	case 4:
-		return inst{name: "VMOVD", src: first, store: &mem, memSource: -1}
+		return alloc.Inst{Name: "VMOVD", Src: first, Store: &mem, Fold: -1}
 	}
-	return inst{name: "VMOVQ", src: first, store: &mem, memSource: -1}
+	return alloc.Inst{Name: "VMOVQ", Src: first, Store: &mem, Fold: -1}
 }
 
 // shiftDown returns v with the lane at the given byte offset moved to the front. Other lanes are undefined.
-func (g *gen) shiftDown(bytes int, v val) val {
+func (g *gen) shiftDown(bytes int, v alloc.Virt) alloc.Virt {
 	switch {
 	case bytes == 32:
 		return g.shuffle("VSHUFF64X2", 0x4e, v, v)

@@ -1,0 +1,263 @@
+package alloc
+
+import "math"
+
+// allocateInst assigns registers to an instruction and adds it.
+func (a *allocator) allocateInst(in *Inst) {
+	a.freeSlots = append(a.freeSlots, a.freedSlots...)
+	a.freedSlots = a.freedSlots[:0]
+	in.eachUse(a.pin)
+	switch {
+	case in.Name == Move:
+		a.allocateMove(in)
+	case in.Forms != nil:
+		a.allocateForm(in)
+	default:
+		a.allocatePlain(in)
+	}
+}
+
+func (a *allocator) allocateMove(in *Inst) {
+	v := in.Src[0].Virt
+	absent := a.lookup(v) < 0 && a.values[v].Acc == nil
+	acc := a.values[in.Dst].Acc != nil
+	switch {
+	case absent && acc:
+		a.load(a.reloadOf(v), a.accumulator(in.Dst, 0), a.pos)
+	case absent:
+		reload := a.reloadOf(v)
+		a.load(reload, a.newRegister(in.Dst), a.pos)
+	case acc:
+		a.copy(a.operand(in.Src[0]), a.accumulator(in.Dst, 0), a.pos)
+	default:
+		from := a.operand(in.Src[0])
+		a.copy(from, a.newRegister(in.Dst), a.pos)
+	}
+	a.finish(in)
+}
+
+func (a *allocator) allocatePlain(in *Inst) {
+	var slot Operand
+	if in.TempSlot {
+		s := a.newSlot()
+		a.freedSlots = append(a.freedSlots, s)
+		slot = Operand{Kind: Memory, Mem: &a.slot(Vectors, s).Mem}
+	}
+	src, folded := a.fold(in)
+	var few [10]Operand
+	args := few[:0]
+	for k, s := range src {
+		if k == int(in.Fold) && folded.Kind != Register {
+			args = append(args, folded)
+			continue
+		}
+		args = append(args, a.operand(s))
+	}
+	var mask Operand
+	if in.Mask != 0 {
+		mask = a.operand(Arg{Virt: in.Mask})
+		mask.Zero = in.Zero
+	}
+	var dst Operand
+	if in.Store != nil {
+		dst = Operand{Kind: Memory, Mem: in.Store}
+	} else {
+		dst = a.result(in, in.Tied)
+	}
+	for c, n := range in.Temps {
+		for range n {
+			r := a.allocateRegister(Class(c))
+			a.pinned[c] |= 1 << r
+			args = append(args, Operand{Kind: Register, Class: Class(c), Reg: r, Bytes: dst.Bytes})
+		}
+	}
+	if in.TempSlot {
+		args = append(args, slot)
+	}
+	if in.Mask != 0 {
+		args = append(args, mask)
+	}
+	a.put(Out{Name: in.Name, NonTemporal: in.NonTemporal, From: a.pos}, append(args, dst)...)
+	a.Length += max(1, int(in.Expand)) - 1
+	a.finish(in)
+}
+
+// fold returns the sources of an instruction, and source in.Fold as a memory operand. The operand is a Register if the
+// source cannot be in memory. Sources may be exchanged.
+func (a *allocator) fold(in *Inst) ([]Arg, Operand) {
+	at, src := int(in.Fold), in.Src
+	if at < 0 || !a.file.FoldLoads {
+		return src, Operand{}
+	}
+	m, ok := a.foldable(src[at], in.Lane)
+	if !ok && in.Comm && src[at].Virt != src[at+1].Virt {
+		if m, ok = a.foldable(src[at+1], in.Lane); ok {
+			src = append([]Arg(nil), src...)
+			src[at], src[at+1] = src[at+1], src[at]
+		}
+	}
+	for k, s := range src { // another source with the same value needs a register
+		ok = ok && (k == at || s.Virt != src[at].Virt)
+	}
+	if !ok {
+		return src, Operand{}
+	}
+	return src, m
+}
+
+// foldable returns source s as a memory operand, and whether the instruction can use this operand. lane is the size in
+// bytes of the elements that the instruction can broadcast.
+func (a *allocator) foldable(s Arg, lane uint8) (Operand, bool) {
+	if s.Virt == 0 || s.Bytes != 0 || a.values[s.Virt].Acc != nil || a.lookup(s.Virt) >= 0 {
+		return Operand{}, false
+	}
+	reload := a.reloadOf(s.Virt)
+	if reload == nil || !reload.Foldable {
+		return Operand{}, false
+	}
+	switch reload.Mem.Space {
+	case Along, AccSpace:
+		if a.Masked || a.nextUseOf(s.Virt) < math.MaxInt32 {
+			return Operand{}, false
+		}
+	case Slot:
+		if !a.values[s.Virt].Invariant && a.nextUseOf(s.Virt) < math.MaxInt32 {
+			return Operand{}, false
+		}
+		a.Cost += 0.3
+	default:
+		a.Cost += 0.3
+	}
+	switch reload.Lane {
+	case 0:
+		return Operand{Kind: Memory, Mem: &reload.Mem}, true
+	case lane:
+		return Operand{Kind: Element, Mem: &reload.Mem}, true
+	}
+	return Operand{}, false
+}
+
+// allocateForm adds an instruction with alternatives.
+func (a *allocator) allocateForm(in *Inst) {
+	form, folded := a.chooseForm(in)
+	first, second := in.Src[form.Order[0]], in.Src[form.Order[1]]
+	if folded.Kind == Register {
+		folded = a.operand(first)
+	}
+	other := a.operand(second)
+	dst := a.result(in, in.Src[form.Tied].Virt)
+	a.put(Out{Name: form.Name, From: a.pos}, folded, other, dst)
+	a.finish(in)
+}
+
+// chooseForm chooses the form of an instruction. The result preferably overwrites a source without further uses, else a
+// source that is not in a register. Among the forms with the same tied source, a form whose first other source is in
+// memory is preferred. This source is returned as a memory operand; the operand is a Register if there is none.
+func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
+	dies := func(v Virt) bool {
+		return a.registerOf[v] >= 0 && a.nextUseOf(v) == math.MaxInt32 && a.file.Permanent[in.Dst] < 0
+	}
+	absent := func(v Virt) bool { return a.lookup(v) < 0 && a.values[v].Acc == nil }
+	tied := in.Forms[0].Tied
+	if !a.tie(in, &tied, dies) {
+		a.tie(in, &tied, absent)
+	}
+	var chosen *Form
+	for k := range in.Forms {
+		f := &in.Forms[k]
+		if f.Tied != tied {
+			continue
+		}
+		if in.Fold >= 0 && a.file.FoldLoads {
+			first := in.Src[f.Order[0]]
+			if m, ok := a.foldable(first, in.Lane); ok {
+				if v := first.Virt; v == in.Src[f.Order[1]].Virt || v == in.Src[tied].Virt {
+					m = Operand{} // the value needs a register
+				}
+				return *f, m
+			}
+		}
+		if chosen == nil {
+			chosen = f
+		}
+	}
+	return *chosen, Operand{}
+}
+
+// tie sets tied to the first tied source of the instruction's forms that is suitable, and reports whether there is one.
+func (a *allocator) tie(in *Inst, tied *int8, suitable func(Virt) bool) bool {
+	for k := range in.Forms {
+		if t := in.Forms[k].Tied; suitable(in.Src[t].Virt) {
+			*tied = t
+			return true
+		}
+	}
+	return false
+}
+
+// result returns the destination of an instruction, whose register has the value tied before the instruction unless
+// tied is 0. It first frees the registers of values without further uses. The destination may be a freed register.
+func (a *allocator) result(in *Inst, tied Virt) Operand {
+	early := in.Early || in.Temps != [numClasses]uint8{}
+	if a.values[in.Dst].Acc != nil {
+		dst := a.accumulator(in.Dst, 0)
+		if tied != 0 && tied != in.Dst {
+			a.copy(a.operand(Arg{Virt: tied}), dst, -1)
+		}
+		return dst
+	}
+	if tied == 0 {
+		if !early {
+			for _, s := range in.Src {
+				a.release(s.Virt)
+			}
+			a.release(in.Mask)
+		}
+		return a.newRegister(in.Dst)
+	}
+	keep := a.file.Permanent[in.Dst] >= 0 || a.nextUseOf(tied) < math.MaxInt32
+	for _, s := range in.Src {
+		keep = keep || early && s.Virt == tied
+	}
+	if r := a.registerOf[tied]; r >= 0 && !keep {
+		a.registerOf[tied] = -1
+		a.setOwner(in.Dst, r)
+		return a.register(in.Dst, r, 0)
+	}
+	if a.values[tied].Acc == nil && a.lookup(tied) < 0 {
+		reload := a.reloadOf(tied)
+		dst := a.newRegister(in.Dst)
+		if reload != nil && (reload.Mem.Space == Slot || reload.Mem.Space == Constant) {
+			a.Cost += 0.3
+		}
+		a.load(reload, dst, -1)
+		return dst
+	}
+	from := a.operand(Arg{Virt: tied})
+	dst := a.newRegister(in.Dst)
+	a.copy(from, dst, -1)
+	return dst
+}
+
+// newRegister returns a register for a new value v: its permanent register, or a free register.
+func (a *allocator) newRegister(v Virt) Operand {
+	r := a.file.Permanent[v]
+	if r < 0 {
+		r = a.allocateRegister(a.values[v].Class)
+		a.setOwner(v, r)
+	}
+	return a.register(v, r, 0)
+}
+
+// finish frees the registers of values without further uses. If the list runs once per row and the result has a
+// permanent slot, finish saves the result there.
+func (a *allocator) finish(in *Inst) {
+	in.eachUse(a.release)
+	if in.Dst == 0 || a.values[in.Dst].Acc != nil {
+		return
+	}
+	if r := a.registerOf[in.Dst]; a.OncePerRow && r >= 0 {
+		a.savePermanent(in.Dst, r)
+	}
+	a.release(in.Dst)
+}

@@ -1,0 +1,154 @@
+package alloc
+
+import "slices"
+
+// Builder collects the instructions of a loop.
+type Builder struct {
+	Values []Value // by Virt; entry 0 is unused
+	Row    []Inst  // instructions that run once per row
+	Body   []Inst  // instructions that run once per iteration
+}
+
+// New adds a virtual register.
+func (b *Builder) New(v Value) Virt {
+	if len(b.Values) == 0 {
+		b.Values = make([]Value, 1)
+	}
+	b.Values = append(b.Values, v)
+	return Virt(len(b.Values) - 1)
+}
+
+// Add appends an instruction to Row if all its sources are invariant, else to Body. It returns in.Dst.
+func (b *Builder) Add(in Inst) Virt {
+	invariant, constant := true, true
+	in.eachUse(func(v Virt) {
+		if v != 0 {
+			invariant = invariant && b.Values[v].Invariant
+			constant = constant && b.Values[v].Constant
+		}
+	})
+	if in.Dst != 0 {
+		b.Values[in.Dst].Invariant, b.Values[in.Dst].Constant = invariant, constant
+	}
+	if invariant && in.Dst != 0 {
+		b.Row = append(b.Row, in)
+	} else {
+		b.Body = append(b.Body, in)
+	}
+	return in.Dst
+}
+
+// Collect returns the instructions that the function adds to Body. Body has these instructions afterwards.
+func (b *Builder) Collect(adding func()) []Inst {
+	b.Body = nil
+	adding()
+	return b.Body
+}
+
+// Prune removes instructions from Body and Row whose results neither a store nor another list uses.
+func (b *Builder) Prune(others ...[]Inst) {
+	live := make([]bool, len(b.Values))
+	mark := func(v Virt) { live[v] = v != 0 }
+	for _, list := range others {
+		for k := range list {
+			list[k].eachUse(mark)
+		}
+	}
+	sweep := func(list []Inst) []Inst {
+		keep := make([]bool, len(list))
+		n := 0
+		for k := len(list) - 1; k >= 0; k-- {
+			if live[list[k].Dst] || list[k].Store != nil {
+				list[k].eachUse(mark)
+				keep[k] = true
+				n++
+			}
+		}
+		out := make([]Inst, 0, n)
+		for k, in := range list {
+			if keep[k] {
+				out = append(out, in)
+			}
+		}
+		return out
+	}
+	b.Body = sweep(b.Body)
+	b.Row = sweep(b.Row)
+}
+
+// RowConstants returns the invariant values that lists read, in descending order of their number of uses.
+func (b *Builder) RowConstants(lists ...[]Inst) []Virt {
+	uses := make([]int, len(b.Values))
+	for _, list := range lists {
+		for k := range list {
+			list[k].eachUse(func(v Virt) { uses[v]++ })
+		}
+	}
+	var vs []Virt
+	for v := 1; v < len(b.Values); v++ {
+		if b.Values[v].Invariant && uses[v] > 0 {
+			vs = append(vs, Virt(v))
+		}
+	}
+	slices.SortStableFunc(vs, func(x, y Virt) int { return uses[y] - uses[x] })
+	return vs
+}
+
+// Interleave doubles the number of iterations in a list, which has the given number of iterations. Each instruction is
+// followed by its copy for the next iterations, so that the latencies of the two overlap.
+func (b *Builder) Interleave(list []Inst, iterations int) []Inst {
+	t := interleaver{Builder: b, copyOf: make([]Virt, len(b.Values)), iterations: iterations}
+	out := make([]Inst, 0, 2*len(list))
+	sources := 0
+	for k := range list {
+		sources += 2 * len(list[k].Src)
+	}
+	src := make([]Arg, 0, sources)
+	for _, in := range list {
+		for k := range 2 {
+			c := in
+			at := len(src)
+			src = append(src, in.Src...)
+			c.Src = src[at:len(src):len(src)]
+			for n := range c.Src {
+				c.Src[n].Virt = t.valueIn(k, c.Src[n].Virt)
+			}
+			c.Dst, c.Tied, c.Mask = t.valueIn(k, in.Dst), t.valueIn(k, in.Tied), t.valueIn(k, in.Mask)
+			if in.Store != nil && k == 1 {
+				m := in.Store.After(iterations)
+				c.Store = &m
+			}
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// interleaver copies a list of instructions. The copy computes the iterations after the iterations of the list.
+type interleaver struct {
+	*Builder
+	iterations int    // number of iterations in the list
+	copyOf     []Virt // by Virt: its copy in the later iterations, or 0
+}
+
+// valueIn returns the value that corresponds to v in the original iterations (k is 0) or in their copy (k is 1).
+func (t *interleaver) valueIn(k int, v Virt) Virt {
+	x := t.Values[v]
+	if k == 0 || v == 0 || x.Invariant {
+		return v
+	}
+	if y := t.copyOf[v]; y != 0 {
+		return y
+	}
+	if x.Reload != nil {
+		r := *x.Reload
+		r.Mem = r.Mem.After(t.iterations)
+		x.Reload = &r
+	}
+	if x.Acc != nil {
+		x.Acc = &Acc{Index: x.Acc.Index, Virt: x.Acc.Virt, Iteration: x.Acc.Iteration + t.iterations}
+	}
+	y := t.New(x)
+	t.copyOf[v] = y
+	return y
+}
