@@ -65,7 +65,7 @@ func (b *Block) checkInst(v Value, i *Inst) error {
 
 func checkType(t Type) error {
 	switch {
-	case !real.Has(t.D):
+	case !reals.Has(t.D):
 		return fmt.Errorf("dtype %v", t.D)
 	case t.D == tensor.Bool && t.Mask != 1 && t.Mask != 2 && t.Mask != 4 && t.Mask != 8:
 		return fmt.Errorf("a mask of %d bytes", t.Mask)

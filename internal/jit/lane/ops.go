@@ -70,7 +70,7 @@ var (
 	integers = dtypes(tensor.Uint8, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Uint16, tensor.Uint32,
 		tensor.Uint64)
 	numbers  = floats | integers
-	real     = numbers | halves | bools
+	reals    = numbers | halves | bools
 	computed = numbers | bools // halves are converted before any computation
 )
 
@@ -86,8 +86,8 @@ var Ops = [numOps]Info{
 	Invalid: {"invalid", 0, 0},
 	Const:   {"const", 0, 0},
 	Load:    {"load", 0, 0},
-	Convert: {"convert", 1, real},
-	Bits:    {"bits", 1, real &^ bools},
+	Convert: {"convert", 1, reals},
+	Bits:    {"bits", 1, reals &^ bools},
 	Add:     {"add", 2, numbers},
 	Sub:     {"sub", 2, numbers},
 	Mul:     {"mul", 2, numbers},
@@ -112,12 +112,12 @@ var Ops = [numOps]Info{
 	Ne:      {"ne", 2, computed},
 	Lt:      {"lt", 2, computed},
 	Le:      {"le", 2, computed},
-	Select:  {"select", 3, real},
+	Select:  {"select", 3, reals},
 	Mod:     {"mod", 2, floats},
 	Scale:   {"scale", 2, floats},
 	Limit:   {"limit", 2, floats},
 	Lookup:  {"lookup", 1, dtypes(tensor.Float32)},
-	Store:   {"store", 1, real},
+	Store:   {"store", 1, reals},
 	Remask:  {"remask", 1, bools},
 }
 

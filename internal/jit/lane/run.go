@@ -1,0 +1,213 @@
+package lane
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// RunAs computes a row of the given number of elements as a target does, with [Eval]. Full passes have n lanes. The
+// elements after them are computed in passes of `rest` lanes, and the elements after these in passes of `rest` lanes
+// that access rest/2, rest/4, ..., 1 elements. FoldLanes must be a multiple of n, and n a multiple of rest. Both are
+// powers of two.
+//
+// mem has the memory of each pointer: the elements of the row for an Operand or an Output, one element for a RowOperand,
+// and FoldLanes accumulators or one total for an Accumulator. Memory of an output that is not stored is ignored.
+func (l *Loop) RunAs(n, rest, elements int, mem [][]byte) error {
+	if err := l.Check(); err != nil {
+		return err
+	}
+	for _, lanes := range []int{n, rest} {
+		if lanes < 1 || FoldLanes%lanes != 0 || rest > n {
+			return fmt.Errorf("lane: passes of %d and %d lanes", n, rest)
+		}
+	}
+	if err := l.checkMemory(elements, mem); err != nil {
+		return err
+	}
+	r := &run{loop: l, mem: mem, values: make([][]uint64, len(l.Insts))}
+	r.startRow()
+	for r.from+n <= elements {
+		r.pass(n, n)
+	}
+	for r.from+rest <= elements {
+		r.pass(rest, rest)
+	}
+	for m := rest / 2; m > 0; m /= 2 {
+		if r.from+m <= elements {
+			r.pass(rest, m)
+		}
+	}
+	r.endRow()
+	return nil
+}
+
+// checkMemory returns an error if a pointer has another number of bytes than the loop accesses.
+func (l *Loop) checkMemory(elements int, mem [][]byte) error {
+	if len(mem) != len(l.Ptrs) || elements < 0 {
+		return fmt.Errorf("lane: %d pointers for a loop of %d, rows of %d elements", len(mem), len(l.Ptrs), elements)
+	}
+	for k, p := range l.Ptrs {
+		count := elements
+		if p.Kind == RowOperand || p.Kind == Accumulator && l.Totals {
+			count = 1
+		} else if p.Kind == Accumulator {
+			count = FoldLanes
+		}
+		if size := count * p.D.Size(); len(mem[k]) != size && p.D != tensor.Invalid {
+			return fmt.Errorf("lane: pointer %d has %d bytes instead of %d", k, len(mem[k]), size)
+		}
+	}
+	return nil
+}
+
+// run is the state of a row.
+type run struct {
+	loop   *Loop
+	mem    [][]byte
+	values [][]uint64          // by value: its lanes, or one number if it is uniform
+	accs   [][FoldLanes]uint64 // by fold
+	from   int                 // the first element of the pass
+}
+
+// startRow computes the uniform values and loads the accumulators.
+func (r *run) startRow() {
+	for v := range r.loop.Insts {
+		if r.loop.Uniform(Value(v)) {
+			r.values[v] = []uint64{0}
+			r.compute(Value(v), 1)
+		}
+	}
+	r.accs = make([][FoldLanes]uint64, len(r.loop.Folds))
+	for k, f := range r.loop.Folds {
+		for at := range r.accs[k] {
+			if d := r.loop.Ptrs[f.Ptr].D; r.loop.Totals {
+				r.accs[k][at] = Neutral(f.Op, d)
+			} else {
+				r.accs[k][at] = element(r.mem[f.Ptr], at, d, 0)
+			}
+		}
+	}
+}
+
+// endRow stores the accumulators or totals.
+func (r *run) endRow() {
+	for k, f := range r.loop.Folds {
+		acc, d, count := &r.accs[k], r.loop.Ptrs[f.Ptr].D, FoldLanes
+		if r.loop.Totals {
+			for count = FoldLanes / 2; count > 0; count /= 2 {
+				for at := range count {
+					acc[at] = Eval(f.Op, d, d, [3]uint64{acc[at], acc[at+count]})
+				}
+			}
+			count = 1
+		}
+		for at := range count {
+			setElement(r.mem[f.Ptr], at, d, 0, acc[at])
+		}
+	}
+}
+
+// pass computes values of n lanes from the next m elements, folds them and stores them.
+func (r *run) pass(n, m int) {
+	for v, i := range r.loop.Insts {
+		if !r.loop.Uniform(Value(v)) && i.Op != Store {
+			r.values[v] = make([]uint64, n)
+			r.compute(Value(v), m)
+		}
+	}
+	for k, f := range r.loop.Folds {
+		for lane := range m {
+			acc, d := &r.accs[k][(r.from+lane)%FoldLanes], r.loop.Ptrs[f.Ptr].D
+			*acc = Eval(f.Op, d, d, [3]uint64{*acc, r.lane(f.V, lane)})
+		}
+	}
+	for _, i := range r.loop.Insts {
+		if i.Op != Store {
+			continue
+		}
+		for part, v := range i.Uses() {
+			for lane := range m {
+				setElement(r.mem[i.Ptr], r.from+lane, i.Type.D, part, r.lane(v, lane))
+			}
+		}
+	}
+	r.from += m
+}
+
+// lane returns a lane of a value.
+func (r *run) lane(v Value, lane int) uint64 { return r.values[v][lane%len(r.values[v])] }
+
+// compute computes the lanes of a value in a pass that accesses m elements.
+func (r *run) compute(v Value, m int) {
+	i := r.loop.Insts[v]
+	uses, from := i.Uses(), tensor.Invalid
+	if len(uses) > 0 {
+		from = r.loop.Type(uses[len(uses)-1]).D
+	}
+	for lane := range r.values[v] {
+		to := &r.values[v][lane]
+		var x [3]uint64
+		for k, u := range uses {
+			x[k] = r.lane(u, lane)
+		}
+		switch i.Op {
+		case Const:
+			*to = i.Imm
+		case Load:
+			*to = r.load(&i, lane, m)
+		case Lookup:
+			*to = uint64(math.Float32bits(i.Table[x[0]%uint64(len(i.Table))]))
+		default:
+			*to = Eval(i.Op, i.Type.D, from, x)
+		}
+	}
+}
+
+// load returns the element that a load has in a lane. The lanes from m on are 0.
+func (r *run) load(i *Inst, lane, m int) uint64 {
+	p := r.loop.Ptrs[i.Ptr]
+	switch {
+	case p.Kind == RowOperand:
+		return element(r.mem[i.Ptr], 0, p.D, int(i.Imm))
+	case lane >= m:
+		return 0
+	}
+	return element(r.mem[i.Ptr], r.from+lane, p.D, int(i.Imm))
+}
+
+// slot returns the bytes of a part of an element: part 1 is the imaginary part.
+func slot(m []byte, at int, d tensor.DType, part int) []byte {
+	size := d.ToReal().Size()
+	return m[at*d.Size()+part*size:][:size]
+}
+
+// element returns the bits of a part of an element.
+func element(m []byte, at int, d tensor.DType, part int) uint64 {
+	switch s := slot(m, at, d, part); len(s) {
+	case 1:
+		return uint64(s[0])
+	case 2:
+		return uint64(binary.NativeEndian.Uint16(s))
+	case 4:
+		return uint64(binary.NativeEndian.Uint32(s))
+	default:
+		return binary.NativeEndian.Uint64(s)
+	}
+}
+
+// setElement sets a part of an element.
+func setElement(m []byte, at int, d tensor.DType, part int, bits uint64) {
+	switch s := slot(m, at, d, part); len(s) {
+	case 1:
+		s[0] = byte(bits)
+	case 2:
+		binary.NativeEndian.PutUint16(s, uint16(bits))
+	case 4:
+		binary.NativeEndian.PutUint32(s, uint32(bits))
+	default:
+		binary.NativeEndian.PutUint64(s, bits)
+	}
+}
