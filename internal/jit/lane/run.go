@@ -13,8 +13,9 @@ import (
 // that access rest/2, rest/4, ..., 1 elements. FoldLanes must be a multiple of n, and n a multiple of rest. Both are
 // powers of two.
 //
-// mem has the memory of each pointer: the elements of the row for an Operand or an Output, one element for a RowOperand,
-// and FoldLanes accumulators or one total for an Accumulator. Memory of an output that is not stored is ignored.
+// mem has the memory of each pointer: the elements of the row for an Operand or an Output, one element for a
+// RowOperand, and FoldLanes accumulators or one total for an Accumulator. Memory of an output that is not stored is
+// ignored.
 func (l *Loop) RunAs(n, rest, elements int, mem [][]byte) error {
 	if err := l.Check(); err != nil {
 		return err
