@@ -1,0 +1,175 @@
+package arm64
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
+)
+
+// Mnemonics of pseudo-instructions. Quotients of integers have the mnemonics sdiv and udiv.
+const (
+	completeRemainder = "completeRemainder" // completes the remainder of floats if one division is not enough
+	tableRow          = "tableRow"          // loads a row of a table, which follows the kind of the result in the name
+	scvtfLong         = "scvtfLong"         // rounds 64-bit integers of one or two vectors to float32
+	ucvtfLong         = "ucvtfLong"
+)
+
+// expansion returns the function that writes a pseudo-instruction.
+func expansion(name string) Expansion {
+	mnemonic, kind, _ := strings.Cut(name, " ")
+	switch mnemonic {
+	case "sdiv", "udiv":
+		return func(w *writer, args []alloc.Operand) { w.divide(mnemonic, elements[kind], args) }
+	case scvtfLong, ucvtfLong:
+		return func(w *writer, args []alloc.Operand) { w.roundLong(mnemonic[:len("scvtf")], args) }
+	case completeRemainder:
+		return func(w *writer, args []alloc.Operand) { newRemainderLoop(w, elements[kind], args).write() }
+	case tableRow:
+		kind, table, _ := strings.Cut(kind, " ")
+		return func(w *writer, args []alloc.Operand) { w.tableRow(strings.Index("bhsdq", kind), table, args) }
+	}
+	return nil
+}
+
+// elements are the elements of the arrangements of 16 bytes.
+var elements = map[string]asm.Elem{"16b": asm.B, "8h": asm.H, "4s": asm.S, "2d": asm.D}
+
+// divide writes the divisions of the lanes of two vectors.
+func (w *writer) divide(name string, e asm.Elem, args []alloc.Operand) {
+	x, y, q := w.vector(args[0], e), w.vector(args[1], e), w.vector(args[2], e)
+	move, reg := "umov", asm.W
+	if e == asm.D {
+		reg = asm.X
+	} else if name == "sdiv" && e < asm.S {
+		move = "smov"
+	}
+	a, b := reg(16), reg(17)
+	for k := range vectorBytes / e.Bytes() {
+		w.asm.Emit(move, a, x.Lane(k))
+		w.asm.Emit(move, b, y.Lane(k))
+		w.asm.Emit(name, a, a, b)
+		w.asm.Emit("mov", q.Lane(k), a)
+	}
+}
+
+// roundLong writes the conversions of 64-bit integers to float32. There is no such vector instruction.
+func (w *writer) roundLong(name string, args []alloc.Operand) {
+	last := len(args) - 1
+	to, temp := w.vector(args[last], asm.S), w.vector(args[last-1], asm.S)
+	for k := range 2 * (last - 1) {
+		w.asm.Emit("umov", asm.X(16), w.vector(args[k/2], asm.D).Lane(k%2))
+		if k == 0 {
+			w.asm.Emit(name, to.Scalar(), asm.X(16))
+			continue
+		}
+		w.asm.Emit(name, temp.Scalar(), asm.X(16))
+		w.asm.Emit("mov", to.Lane(k), temp.Lane(0))
+	}
+}
+
+// tableRow writes the load of the row whose offset is in a lane.
+func (w *writer) tableRow(e int, table string, args []alloc.Operand) {
+	to := w.vector(args[2], asm.Elem(e))
+	w.asm.Emit("umov", asm.W(16), w.vector(args[0], asm.S).Lane(int(args[1].Imm)))
+	w.asm.Emit("adr", asm.X(17), w.asm.Constant([]byte(table)))
+	w.asm.Emit("ldr", to.Scalar(), asm.Indexed(asm.X(17), asm.X(16)))
+}
+
+// remainderSteps is the maximum number of iterations of the loop of remainderLoop. A quotient of float64 has up to
+// 2,098 bits, and an iteration removes at least 51 of these. The factor 4 is for the division in each iteration.
+const remainderSteps = 4 * 42
+
+// remainderLoop writes completeRemainder. If all remainders are less than the divisors, the code skips the loop.
+// Otherwise the loop starts again from the dividends, because a quotient may have been infinite. While a remainder is
+// not less than its divisor, a multiple of the divisor is subtracted. The divisor is scaled by a power of 2 if the
+// quotient would overflow. The remainder may become negative. A NaN divisor makes the result NaN at the end. An
+// infinite divisor leaves the dividend unchanged.
+type remainderLoop struct {
+	*writer
+	elem              asm.Elem
+	dividend, divisor asm.Vec // absolute values
+	size              asm.Vec // absolute value of the remainder
+	multiple          asm.Vec // the divisor times a power of 2
+	quotient, large   asm.Vec // large is a mask, and the power of 2
+	mask              asm.Vec // elements whose remainder is not less than the divisor
+	remainder         asm.Vec // at first, the remainder after one step
+}
+
+func newRemainderLoop(w *writer, e asm.Elem, args []alloc.Operand) *remainderLoop {
+	v := make([]asm.Vec, len(args))
+	for k := range v {
+		v[k] = w.vector(args[k], e)
+	}
+	return &remainderLoop{w, e, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]}
+}
+
+func (r *remainderLoop) write() {
+	a := r.asm
+	loop, end, done := a.NewLabel(), a.NewLabel(), a.NewLabel()
+	a.Emit("fabs", r.size, r.remainder)
+	a.Emit("fcmgt", r.mask, r.divisor, r.size)
+	r.jump("uminv", "cbnz", done) // all are less
+	r.copy(r.remainder, r.dividend)
+	a.Bind(loop)
+	before := a.Instructions()
+	a.Emit("fabs", r.size, r.remainder)
+	a.Emit("fcmge", r.mask, r.size, r.divisor)
+	r.jump("umaxv", "cbz", end) // none is not less
+	r.step()
+	a.Emit("b", loop)
+	r.repeats(before, remainderSteps)
+	a.Bind(end)
+	a.Emit("fcmeq", r.mask, r.divisor, r.divisor)
+	r.bits("bic", r.quotient, r.divisor, r.mask)
+	a.Emit("fadd", r.remainder, r.remainder, r.quotient)
+	a.Bind(done)
+}
+
+// jump writes a jump that depends on the least or the greatest of the mask's lanes.
+func (r *remainderLoop) jump(across, branch string, to asm.Label) {
+	x := r.quotient.As(asm.S).Scalar()
+	r.asm.Emit(across, x, r.mask.As(asm.S))
+	r.asm.Emit("fmov", asm.W(16), x)
+	r.asm.Emit(branch, asm.W(16), to)
+}
+
+// step writes the subtraction of a multiple of the divisor in the lanes of the mask.
+func (r *remainderLoop) step() {
+	a := r.asm
+	power := make([]byte, 0, vectorBytes)
+	for range vectorBytes / r.elem.Bytes() {
+		power = append(power, powerOf2[r.elem]...)
+	}
+	scale := a.Constant(power)
+	r.copy(r.multiple, r.divisor)
+	scaled := r.quotient
+	for k := range 2 {
+		a.Emit("ldr", r.large.As(asm.Q).Scalar(), scale)
+		a.Emit("fmul", scaled, []asm.Vec{r.divisor, scaled}[k], r.large)
+		a.Emit("fcmge", r.large, r.size, scaled)
+		r.bits("bit", r.multiple, scaled, r.large)
+	}
+	a.Emit("fdiv", r.quotient, r.remainder, r.multiple)
+	a.Emit("frintz", r.quotient, r.quotient)
+	r.copy(r.size, r.remainder)
+	a.Emit("fmls", r.size, r.quotient, r.multiple)
+	r.bits("bit", r.remainder, r.size, r.mask)
+}
+
+// powerOf2 has a power of 2 by element. One or two multiplications of the divisor by this number prevent an overflow of
+// the quotient.
+var powerOf2 = map[asm.Elem][]byte{
+	asm.S: binary.LittleEndian.AppendUint32(nil, (127+100)<<23),
+	asm.D: binary.LittleEndian.AppendUint64(nil, (1023+1000)<<52),
+}
+
+func (w *writer) bits(name string, to, x, y asm.Vec) {
+	w.asm.Emit(name, to.As(asm.B), x.As(asm.B), y.As(asm.B))
+}
+
+func (w *writer) copy(to, from asm.Vec) { w.bits("orr", to, from, from) }
+
+// vector returns a register with elements of a kind.
+func (w *writer) vector(o alloc.Operand, e asm.Elem) asm.Vec { return asm.V(int(o.Reg), e) }

@@ -1,0 +1,282 @@
+package arm64
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
+)
+
+// vectorBytes is the number of bytes of a vector register.
+const vectorBytes = 16
+
+// ErrUnsupported is wrapped by the error for a loop that cannot be compiled.
+var ErrUnsupported = errors.New("no machine code")
+
+// selector selects instructions for a loop. Its Builder has the row constants.
+type selector struct {
+	alloc.Builder
+	loop      *lane.Loop
+	constants map[string]alloc.Virt   // by contents
+	known     map[knownKey]alloc.Virt // results that are row constants
+
+	// State of the selection for a number of lanes.
+	*Lists
+	uniform bool                        // the result of the current instruction is uniform
+	complex map[int16][2][]alloc.Virt   // by pointer: the real and the imaginary parts of the elements
+	inverse map[lane.Value][]alloc.Virt // opposites of comparisons for inequality
+	lookups map[lookupKey][]alloc.Virt
+	err     error
+}
+
+func newSelector(l *lane.Loop) *selector {
+	return &selector{loop: l, constants: map[string]alloc.Virt{}, known: map[knownKey]alloc.Virt{}}
+}
+
+// lists selects instructions for n lanes.
+func (s *selector) lists(n int) (*Lists, error) {
+	s.Lists = &Lists{Lanes: n, Parts: make([][]alloc.Virt, len(s.loop.Insts)), Select: s.applyAll, Load: s.loadParts,
+		Store: func(m alloc.Mem, t lane.Type, parts []alloc.Virt) {
+			for _, in := range s.storeParts(m, t, parts) {
+				s.Add(in)
+			}
+		}}
+	s.complex, s.inverse = map[int16][2][]alloc.Virt{}, map[lane.Value][]alloc.Virt{}
+	s.lookups = map[lookupKey][]alloc.Virt{}
+	for v := range s.loop.Insts {
+		i := &s.loop.Insts[v]
+		if i.Op == lane.Store {
+			s.uniform = false
+			s.store(i)
+			continue
+		}
+		s.uniform = s.loop.Uniform(lane.Value(v))
+		s.Parts[v] = s.selectInst(lane.Value(v), i)
+	}
+	s.Lists.Body, s.Builder.Body = s.usedBody(), nil
+	return s.Lists, s.err
+}
+
+// knownKey identifies an instruction with up to three sources.
+type knownKey struct {
+	name string
+	src  [3]alloc.Arg
+	tied alloc.Virt
+}
+
+func (s *selector) fail(format string, args ...any) {
+	if s.err == nil {
+		s.err = fmt.Errorf("%w: "+format, append([]any{ErrUnsupported}, args...)...)
+	}
+}
+
+// count returns the number of registers for the lanes of the current result, if a lane has the given size in bytes.
+func (s *selector) count(size int) int {
+	if s.uniform {
+		return 1
+	}
+	return max(1, s.Lanes*size/vectorBytes)
+}
+
+// part returns part p of a value. All parts of a uniform value are the same register.
+func (s *selector) part(v lane.Value, p int) alloc.Virt {
+	x := s.Parts[v]
+	return x[min(p, len(x)-1)]
+}
+
+// each returns parts for lanes of the given size.
+func (s *selector) each(size int, part func(p int) alloc.Virt) []alloc.Virt {
+	x := make([]alloc.Virt, s.count(size))
+	for p := range x {
+		x[p] = part(p)
+	}
+	return x
+}
+
+// vector and half return the arrangement of elements of the given size in 16 bytes and in the low 8 bytes.
+func vector(size int) string { return [...]string{1: "16b", 2: "8h", 4: "4s", 8: "2d"}[size] }
+func half(size int) string   { return [...]string{1: "8b", 2: "4h", 4: "2s"}[size] }
+
+// add adds an instruction whose result is a new vector, and returns the result. Equal instructions on row constants are
+// added once.
+func (s *selector) add(in alloc.Inst) alloc.Virt {
+	in.Fold = -1
+	key, invariant := knownKey{name: in.Name, tied: in.Tied}, len(in.Src) <= len(knownKey{}.src)
+	for k, a := range in.Src {
+		if invariant = invariant && (a.Virt == 0 || s.Values[a.Virt].Invariant); invariant {
+			key.src[k] = a
+		}
+	}
+	if in.Tied != 0 {
+		invariant = invariant && s.Values[in.Tied].Invariant
+	}
+	if v, ok := s.known[key]; ok && invariant {
+		return v
+	}
+	in.Dst = s.New(alloc.Value{Bytes: vectorBytes})
+	if invariant {
+		s.known[key] = in.Dst
+	}
+	return s.Add(in)
+}
+
+// op adds an operation on vectors.
+func (s *selector) op(mnemonic, arrangement string, src ...alloc.Virt) alloc.Virt {
+	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: vectors(src...)})
+}
+
+// bits adds a bitwise operation.
+func (s *selector) bits(mnemonic string, src ...alloc.Virt) alloc.Virt {
+	return s.op(mnemonic, "16b", src...)
+}
+
+// immediate adds an operation on a vector and an immediate.
+func (s *selector) immediate(mnemonic, arrangement string, x alloc.Virt, imm int64) alloc.Virt {
+	if !strings.Contains(arrangement, " ") {
+		arrangement += " " + arrangement
+	}
+	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement + " #", Src: []alloc.Arg{{Virt: x}, {Imm: imm}}})
+}
+
+// onto adds an operation whose result overwrites the register of old, which is its first source.
+func (s *selector) onto(mnemonic, arrangement string, old alloc.Virt, src ...alloc.Virt) alloc.Virt {
+	return s.add(alloc.Inst{Name: mnemonic + " " + arrangement, Src: vectors(src...), Tied: old})
+}
+
+// choose returns yes where the bits of mask are set, and no elsewhere.
+func (s *selector) choose(mask, yes, no alloc.Virt) alloc.Virt {
+	return s.add(alloc.Inst{Name: "bsl", Src: vectors(mask, yes, no), Forms: chooseForms})
+}
+
+// chooseForms are the selections between bits. Each overwrites another operand.
+var chooseForms = []alloc.Form{
+	{Name: "bsl 16b", Tied: 0, Order: [2]int8{1, 2}},
+	{Name: "bit 16b", Tied: 2, Order: [2]int8{1, 0}},
+	{Name: "bif 16b", Tied: 1, Order: [2]int8{2, 0}},
+}
+
+func vectors(vs ...alloc.Virt) []alloc.Arg {
+	a := make([]alloc.Arg, len(vs))
+	for k, v := range vs {
+		a[k].Virt = v
+	}
+	return a
+}
+
+// constant returns a vector whose lanes of the given size are all x.
+func (s *selector) constant(size int, x uint64) alloc.Virt {
+	b := binary.LittleEndian.AppendUint64(nil, x)[:size]
+	return s.constantBytes(strings.Repeat(string(b), vectorBytes/size))
+}
+
+// constantBytes returns a vector of 16 constant bytes.
+func (s *selector) constantBytes(data string) alloc.Virt {
+	v, ok := s.constants[data]
+	if !ok {
+		v = s.New(alloc.Value{Bytes: vectorBytes, Invariant: true, Constant: true,
+			Reload: &alloc.Reload{Name: "ldr", Mem: alloc.Mem{Space: alloc.Constant, Data: data}}})
+		s.constants[data] = v
+	}
+	return v
+}
+
+// selectInst selects instructions for one value and returns its parts.
+func (s *selector) selectInst(v lane.Value, i *lane.Inst) []alloc.Virt {
+	switch i.Op {
+	case lane.Const:
+		if i.Type.Mask != 0 {
+			return []alloc.Virt{s.constant(i.Type.Size(), -i.Imm)}
+		}
+		return []alloc.Virt{s.constant(i.Type.Size(), i.Imm)}
+	case lane.Load:
+		return s.load(i)
+	case lane.Convert:
+		return s.convert(i)
+	case lane.Bits:
+		return s.Parts[i.A]
+	case lane.Remask:
+		return s.remask(s.Parts[i.A], s.loop.Type(i.A).Size(), i.Type.Size())
+	case lane.Eq, lane.Ne, lane.Lt, lane.Le:
+		return s.compare(v, i)
+	case lane.Lookup:
+		return s.lookup(i)
+	}
+	return s.each(i.Type.Size(), func(p int) alloc.Virt {
+		switch i.Op {
+		case lane.Select:
+			return s.selectLanes(i, p)
+		case lane.FMA:
+			return s.fma(i, p)
+		}
+		a, b := s.part(i.A, p), alloc.Virt(0)
+		if i.B != lane.None {
+			b = s.part(i.B, p)
+		}
+		return s.apply(i.Op, i.Type, a, b)
+	})
+}
+
+// selectLanes selects between lanes. Inequality becomes equality with exchanged values, which saves an instruction.
+func (s *selector) selectLanes(i *lane.Inst, p int) alloc.Virt {
+	mask, yes, no := i.A, s.part(i.B, p), s.part(i.C, p)
+	if x := s.inverse[mask]; x != nil {
+		return s.choose(x[min(p, len(x)-1)], no, yes)
+	}
+	return s.choose(s.part(mask, p), yes, no)
+}
+
+// apply selects an operation on one or two vectors of a type. b is 0 for one vector.
+func (s *selector) apply(op lane.Op, t lane.Type, a, b alloc.Virt) alloc.Virt {
+	switch {
+	case t.Mask != 0:
+		return s.logic(op, a, b)
+	case t.D.IsFloat():
+		return s.float(op, t.Size(), a, b)
+	}
+	return s.integer(op, t.D, a, b)
+}
+
+// applyAll selects an operation on vectors of a type, part by part.
+func (s *selector) applyAll(op lane.Op, t lane.Type, operands ...[]alloc.Virt) []alloc.Virt {
+	x := make([]alloc.Virt, len(operands[0]))
+	for p := range x {
+		b := alloc.Virt(0)
+		if len(operands) > 1 {
+			b = operands[1][p]
+		}
+		x[p] = s.apply(op, t, operands[0][p], b)
+	}
+	return x
+}
+
+// usedBody returns the body without instructions whose results are unused.
+func (s *selector) usedBody() []alloc.Inst {
+	live := make([]bool, len(s.Values))
+	mark := func(in *alloc.Inst) {
+		for _, a := range in.Src {
+			live[a.Virt] = true
+		}
+		live[in.Tied] = true
+	}
+	for k := range s.Stores {
+		mark(&s.Stores[k])
+	}
+	for _, f := range s.loop.Folds {
+		for _, v := range s.Parts[f.V] {
+			live[v] = true
+		}
+	}
+	body := s.Builder.Body
+	k := len(body)
+	for j := k - 1; j >= 0; j-- {
+		if in := &body[j]; live[in.Dst] {
+			mark(in)
+			k--
+			body[k] = *in
+		}
+	}
+	return body[k:]
+}

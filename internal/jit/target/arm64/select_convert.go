@@ -1,0 +1,249 @@
+package arm64
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// convert selects instructions for a conversion. Each result equals the result of tensor.Converter.
+func (s *selector) convert(i *lane.Inst) []alloc.Virt {
+	x, from, to := s.Parts[i.A], s.loop.Type(i.A).D, i.Type.D
+	if in := &s.loop.Insts[i.A]; in.Op == lane.Rint && to.IsIntegral(false) && to != tensor.Uint64 {
+		// Values out of range give the same result before and after rounding.
+		return s.floatToInteger(s.Parts[in.A], from, to, "fcvtns")
+	}
+	return s.convertParts(x, from, to)
+}
+
+// convertParts converts lanes of dtype from to dtype to. Masks have the width of the other dtype.
+func (s *selector) convertParts(x []alloc.Virt, from, to tensor.DType) []alloc.Virt {
+	const single = tensor.Float32
+	switch {
+	case from == to:
+		return x
+	case to == tensor.Bool:
+		return s.notZero(x, from)
+	case from == tensor.Bool:
+		return s.maskToNumber(x, to)
+	case from.IsReducedFloat():
+		return s.convertParts(s.widenHalves(x, from), single, to)
+	case to == tensor.Float16:
+		return s.narrowFloats(s.convertParts(x, from, single), 4)
+	case to == tensor.BFloat16:
+		return s.roundToBFloat16(s.convertParts(x, from, single))
+	case from.IsFloat() && to == tensor.Float64:
+		return s.widenFloats(x, 4)
+	case from.IsFloat() && to.IsFloat():
+		return s.narrowFloats(x, 8)
+	case to.IsFloat():
+		return s.integerToFloat(x, from, to)
+	case from.IsFloat():
+		return s.floatToInteger(x, from, to, "fcvtzs")
+	}
+	return s.resize(x, from, to.Size())
+}
+
+// notZero returns a mask of the lanes that are not 0. NaN is not 0.
+func (s *selector) notZero(x []alloc.Virt, d tensor.DType) []alloc.Virt {
+	e := vector(d.Size())
+	return s.each(d.Size(), func(p int) alloc.Virt {
+		switch {
+		case d.IsReducedFloat(): // 0 and -0 differ only in the sign
+			return s.op("cmtst", e, x[p], s.constant(2, 0x7fff))
+		case d.IsFloat():
+			return s.bits("not", s.add(alloc.Inst{Name: "fcmeq " + e + " " + e + " #0.0", Src: vectors(x[p])}))
+		}
+		return s.op("cmtst", e, x[p], x[p])
+	})
+}
+
+// maskToNumber converts a mask to 1 or 0 of dtype d.
+func (s *selector) maskToNumber(x []alloc.Virt, d tensor.DType) []alloc.Virt {
+	one := map[tensor.DType]uint64{tensor.Float16: 0x3c00, tensor.BFloat16: 0x3f80, tensor.Float32: 0x3f800000,
+		tensor.Float64: 0x3ff0000000000000}[d]
+	return s.each(d.Size(), func(p int) alloc.Virt {
+		if d.IsFloat() {
+			return s.bits("and", x[p], s.constant(d.Size(), one))
+		}
+		return s.op("neg", vector(d.Size()), x[p])
+	})
+}
+
+// remask converts a mask with lanes of one size to lanes of another size.
+func (s *selector) remask(x []alloc.Virt, from, to int) []alloc.Virt {
+	if from < to {
+		return s.extend("s", x, from, to)
+	}
+	return s.truncate(x, from, to)
+}
+
+// resize converts integers to a dtype of another size, or of the same size.
+func (s *selector) resize(x []alloc.Virt, from tensor.DType, size int) []alloc.Virt {
+	switch {
+	case from.Size() >= size:
+		return s.truncate(x, from.Size(), size)
+	case from.IsSigned():
+		return s.extend("s", x, from.Size(), size)
+	}
+	return s.extend("u", x, from.Size(), size)
+}
+
+// extend doubles the width of lanes until they have the size `to`. The sign is s or u.
+func (s *selector) extend(sign string, x []alloc.Virt, from, to int) []alloc.Virt {
+	for ; from < to; from *= 2 {
+		x = s.halves(x, from, func(h alloc.Virt, upper bool) alloc.Virt {
+			if upper {
+				return s.immediate(sign+"shll2", vector(2*from)+" "+vector(from), h, 0)
+			}
+			return s.immediate(sign+"shll", vector(2*from)+" "+half(from), h, 0)
+		})
+	}
+	return x
+}
+
+// halves returns the parts that widen computes from the lower and the upper halves of x, whose lanes have the given
+// size.
+func (s *selector) halves(x []alloc.Virt, size int, widen func(x alloc.Virt, upper bool) alloc.Virt) []alloc.Virt {
+	return s.each(2*size, func(p int) alloc.Virt { return widen(x[p/2], p%2 == 1) })
+}
+
+// truncate halves the width of lanes until they have the size `to`.
+func (s *selector) truncate(x []alloc.Virt, from, to int) []alloc.Virt {
+	for ; from > to; from /= 2 {
+		wide := x
+		x = s.each(from/2, func(p int) alloc.Virt {
+			low, high := s.pair(wide, p)
+			return s.op("uzp1", vector(from/2), low, high)
+		})
+	}
+	return x
+}
+
+// pair returns the wide parts of narrow part p. If there is only one, both are the same.
+func (s *selector) pair(wide []alloc.Virt, p int) (low, high alloc.Virt) {
+	last := len(wide) - 1
+	return wide[min(2*p, last)], wide[min(2*p+1, last)]
+}
+
+// widenFloats converts floats of the given size to the next size, exactly.
+func (s *selector) widenFloats(x []alloc.Virt, size int) []alloc.Virt {
+	return s.halves(x, size, func(h alloc.Virt, upper bool) alloc.Virt {
+		if upper {
+			return s.op("fcvtl2", vector(2*size)+" "+vector(size), h)
+		}
+		return s.op("fcvtl", vector(2*size)+" "+half(size), h)
+	})
+}
+
+// narrowFloats rounds floats of the given size to half the size.
+func (s *selector) narrowFloats(x []alloc.Virt, size int) []alloc.Virt {
+	return s.each(size/2, func(p int) alloc.Virt {
+		low, high := s.pair(x, p)
+		r := s.op("fcvtn", half(size/2)+" "+vector(size), low)
+		if len(x) == 1 && !s.uniform {
+			return r
+		}
+		return s.onto("fcvtn2", vector(size/2)+" "+vector(size), r, high)
+	})
+}
+
+// widenHalves converts 16-bit floats to float32.
+func (s *selector) widenHalves(x []alloc.Virt, d tensor.DType) []alloc.Virt {
+	if d == tensor.Float16 {
+		return s.widenFloats(x, 2)
+	}
+	zero := s.constant(4, 0)
+	return s.halves(x, 2, func(h alloc.Virt, upper bool) alloc.Virt {
+		if upper {
+			return s.op("zip2", "8h", zero, h)
+		}
+		return s.op("zip1", "8h", zero, h)
+	})
+}
+
+// roundToBFloat16 rounds to nearest, ties to even. The integer arithmetic would turn some NaNs into zeros, so all bits
+// of a NaN are set first.
+func (s *selector) roundToBFloat16(x []alloc.Virt) []alloc.Virt {
+	rounded := s.each(4, func(p int) alloc.Virt {
+		odd := s.bits("and", s.immediate("ushr", "4s", x[p], 16), s.constant(4, 1))
+		sum := s.op("add", "4s", s.op("add", "4s", x[p], s.constant(4, 0x7fff)), odd)
+		return s.bits("orn", sum, s.op("fcmeq", "4s", x[p], x[p]))
+	})
+	return s.each(2, func(p int) alloc.Virt {
+		low, high := s.pair(rounded, p)
+		return s.op("uzp2", "8h", low, high)
+	})
+}
+
+// integerToFloat rounds integers to float32 or float64, once.
+func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc.Virt {
+	size := to.Size()
+	name := "ucvtf"
+	if from.IsSigned() {
+		name = "scvtf"
+	}
+	if from.Size() > size {
+		return s.each(size, func(p int) alloc.Virt {
+			low, high := s.pair(x, p)
+			src := vectors(low, high)
+			if len(x) == 1 && !s.uniform {
+				src = src[:1]
+			}
+			return s.add(alloc.Inst{Name: name + "Long", Src: src, Early: true, Expand: uint8(6 * len(src)),
+				Temps: [2]uint8{alloc.Vectors: 1}})
+		})
+	}
+	x = s.resize(x, from, size)
+	return s.each(size, func(p int) alloc.Virt { return s.op(name, vector(size), x[p]) })
+}
+
+// floatToInteger rounds by the instruction with the given name. A value out of range gives the lower bits of the least
+// int32 or int64. Conversions to uint8, uint32 and 64-bit integers go through int64, and other conversions through
+// int32. The lower 16 bits of these least integers are 0, and the instruction gives 0 for NaN.
+func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name string) []alloc.Virt {
+	size, least := 4, 4 // bytes of the result before truncation, and of the type that bounds the range
+	switch to {
+	case tensor.Uint64:
+		return s.floatToUint64(s.convertParts(x, from, tensor.Float64))
+	case tensor.Int64, tensor.Uint32:
+		x, from, size, least = s.convertParts(x, from, tensor.Float64), tensor.Float64, 8, 8
+	case tensor.Uint8:
+		if from == tensor.Float64 { // float32 values beyond int32 are multiples of 256
+			least = 8
+		}
+	}
+	if from == tensor.Float64 {
+		size = 8
+	}
+	e := vector(size)
+	limit := s.floatConstant(size, float64(signBit(least)))
+	y := s.each(size, func(p int) alloc.Virt {
+		r, in := s.op(name, e, x[p]), s.op("facgt", e, limit, x[p])
+		if to == tensor.Int32 || to == tensor.Int64 {
+			return s.choose(in, r, s.constant(size, signBit(to.Size())))
+		}
+		return s.bits("and", r, in)
+	})
+	return s.truncate(y, size, to.Size())
+}
+
+// floatToUint64 converts float64 to uint64 as Go does: from 2^63 on, and for NaN, the highest bit is set.
+func (s *selector) floatToUint64(x []alloc.Virt) []alloc.Virt {
+	return s.each(8, func(p int) alloc.Virt {
+		in := func(limit float64) alloc.Virt { return s.op("facgt", "2d", s.floatConstant(8, limit), x[p]) }
+		large := s.bits("and", s.op("fcvtzu", "2d", x[p]), in(1<<64))
+		large = s.bits("orr", large, s.constant(8, signBit(8)))
+		return s.choose(in(1<<63), s.op("fcvtzs", "2d", x[p]), large)
+	})
+}
+
+// floatConstant returns a vector of a number.
+func (s *selector) floatConstant(size int, x float64) alloc.Virt {
+	if size == 8 {
+		return s.constant(8, math.Float64bits(x))
+	}
+	return s.constant(4, uint64(math.Float32bits(float32(x))))
+}

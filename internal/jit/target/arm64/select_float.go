@@ -1,0 +1,155 @@
+package arm64
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// floatNames are the mnemonics of operations on floats that are one instruction.
+var floatNames = map[lane.Op]string{lane.Add: "fadd", lane.Sub: "fsub", lane.Mul: "fmul", lane.Div: "fdiv",
+	lane.Neg: "fneg", lane.Abs: "fabs", lane.Sqrt: "fsqrt", lane.Floor: "frintm", lane.Ceil: "frintp",
+	lane.Trunc: "frintz", lane.Rint: "frintn"}
+
+// float selects an operation on floats of the given size. b is 0 for one vector.
+func (s *selector) float(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
+	name := floatNames[op]
+	switch {
+	case op == lane.Min || op == lane.Max:
+		return s.extremum(op, size, a, b)
+	case op == lane.Mod:
+		return s.mod(size, a, b)
+	case name == "":
+		s.fail("%v of floats", op)
+	case b == 0:
+		return s.op(name, vector(size), a)
+	}
+	return s.op(name, vector(size), a, b)
+}
+
+// extremum computes Min or Max. The machine instruction differs for two zeros, where the result must be b.
+func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
+	name := extremumNames[op]
+	x := s.op(name, vector(size), a, b)
+	if s.noZeros(op, size, a, b) {
+		return x
+	}
+	return s.choose(s.op("fcmeq", vector(size), a, b), b, x)
+}
+
+var extremumNames = map[lane.Op]string{lane.Min: "fmin", lane.Max: "fmax"}
+
+// noZeros reports whether the machine instruction computes Min or Max of a and b because one of them is a constant: a
+// number other than zero, or the zero that the instruction prefers as b, or the other zero as a.
+func (s *selector) noZeros(op lane.Op, size int, a, b alloc.Virt) bool {
+	if x, ok := s.constantFloat(a, size); ok && (x != 0 || math.Signbit(x) == (op == lane.Max)) {
+		return true
+	}
+	x, ok := s.constantFloat(b, size)
+	return ok && (x != 0 || math.Signbit(x) == (op == lane.Min))
+}
+
+// constantFloat returns the number in the lanes of v, if v is a constant with equal lanes.
+func (s *selector) constantFloat(v alloc.Virt, size int) (float64, bool) {
+	x, ok := s.constantBits(v, size)
+	if size == 8 {
+		return math.Float64frombits(x), ok
+	}
+	return float64(math.Float32frombits(uint32(x))), ok
+}
+
+// fma selects a fused multiply-add. The sign of the product is part of the instruction.
+func (s *selector) fma(i *lane.Inst, p int) alloc.Virt {
+	negative := false
+	factor := func(v lane.Value) alloc.Virt {
+		if n := &s.loop.Insts[v]; n.Op == lane.Neg {
+			negative = !negative
+			return s.part(n.A, p)
+		}
+		return s.part(v, p)
+	}
+	a, b := factor(i.A), factor(i.B)
+	name := "fmla"
+	if negative {
+		name = "fmls"
+	}
+	return s.onto(name, vector(i.Type.Size()), s.part(i.C, p), a, b)
+}
+
+// mod computes C's fmod. Each step truncates the quotient to an integer, and a fused multiply-add computes the
+// remainder for this quotient exactly. A step divides the magnitude of the remainder by about 2^23 (float32) or 2^52
+// (float64), so one step is nearly always enough. completeRemainder loops only if an element needs more steps.
+func (s *selector) mod(size int, x, y alloc.Virt) alloc.Virt {
+	e := vector(size)
+	a, d := s.op("fabs", e, x), s.op("fabs", e, y)
+	first := s.onto("fmls", e, a, s.op("frintz", e, s.op("fdiv", e, a, d)), d)
+	r := s.add(alloc.Inst{Name: completeRemainder + " " + e, Src: vectors(a, d), Tied: first,
+		Temps: [2]uint8{alloc.Vectors: 5}, Expand: 29})
+	// The quotient may have been rounded up.
+	negative := s.add(alloc.Inst{Name: "fcmlt " + e + " " + e + " #0.0", Src: vectors(r)})
+	r = s.op("fadd", e, r, s.bits("and", negative, d))
+	return s.choose(s.constant(size, signBit(size)), x, r)
+}
+
+func signBit(size int) uint64 { return 1 << (8*size - 1) }
+
+// compare selects a comparison, whose result is a mask.
+func (s *selector) compare(v lane.Value, i *lane.Inst) []alloc.Virt {
+	t := s.loop.Type(i.A)
+	equal := s.each(t.Size(), func(p int) alloc.Virt {
+		return s.compareVectors(i.Op, t, s.part(i.A, p), s.part(i.B, p))
+	})
+	if i.Op != lane.Ne || t.D == tensor.Bool {
+		return equal
+	}
+	s.inverse[v] = equal
+	return s.each(t.Size(), func(p int) alloc.Virt { return s.bits("not", equal[p]) })
+}
+
+// compareVectors compares two vectors, and for Ne computes the opposite unless they are masks.
+func (s *selector) compareVectors(op lane.Op, t lane.Type, a, b alloc.Virt) alloc.Virt {
+	if t.Mask != 0 {
+		return s.logic(op, a, b)
+	}
+	if op == lane.Lt || op == lane.Le {
+		a, b = b, a
+	}
+	names := signedComparisons
+	switch {
+	case t.D.IsFloat():
+		names = floatComparisons
+	case !t.D.IsSigned():
+		names = unsignedComparisons
+	}
+	return s.op(names[op], vector(t.Size()), a, b)
+}
+
+var (
+	floatComparisons    = map[lane.Op]string{lane.Eq: "fcmeq", lane.Ne: "fcmeq", lane.Lt: "fcmgt", lane.Le: "fcmge"}
+	signedComparisons   = map[lane.Op]string{lane.Eq: "cmeq", lane.Ne: "cmeq", lane.Lt: "cmgt", lane.Le: "cmge"}
+	unsignedComparisons = map[lane.Op]string{lane.Eq: "cmeq", lane.Ne: "cmeq", lane.Lt: "cmhi", lane.Le: "cmhs"}
+)
+
+// logic selects an operation on masks. b is 0 for Not.
+func (s *selector) logic(op lane.Op, a, b alloc.Virt) alloc.Virt {
+	switch op {
+	case lane.Not:
+		return s.bits("not", a)
+	case lane.And:
+		return s.bits("and", a, b)
+	case lane.Or:
+		return s.bits("orr", a, b)
+	case lane.Xor, lane.Ne:
+		return s.bits("eor", a, b)
+	case lane.Eq:
+		return s.bits("not", s.bits("eor", a, b))
+	case lane.Lt: // a is false and b is true
+		return s.bits("bic", b, a)
+	case lane.Le:
+		return s.bits("orn", b, a)
+	}
+	s.fail("%v of masks", op)
+	return a
+}

@@ -1,0 +1,120 @@
+package arm64
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// integer selects an operation on integers of dtype d. Lanes have the width of the dtype, so results wrap. b is 0 for
+// one vector.
+func (s *selector) integer(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
+	size := d.Size()
+	e := vector(size)
+	switch op {
+	case lane.Add:
+		return s.op("add", e, a, b)
+	case lane.Sub:
+		return s.op("sub", e, a, b)
+	case lane.Mul:
+		if size == 8 {
+			return s.multiplyLong(a, b)
+		}
+		return s.op("mul", e, a, b)
+	case lane.Div:
+		return s.divide(d, a, b)
+	case lane.Neg:
+		return s.op("neg", e, a)
+	case lane.Abs:
+		if !d.IsSigned() {
+			return a
+		}
+		return s.op("abs", e, a)
+	case lane.Min, lane.Max:
+		return s.integerExtremum(op, d, a, b)
+	case lane.Shl, lane.Shr:
+		return s.shift(op, d, a, b)
+	case lane.And, lane.Or, lane.Xor, lane.Not:
+		return s.logic(op, a, b)
+	}
+	s.fail("%v of %v", op, d)
+	return a
+}
+
+// multiplyLong multiplies integers of 64 bits. The products of 32-bit halves are added. The product of the upper halves
+// does not affect the result.
+func (s *selector) multiplyLong(a, b alloc.Virt) alloc.Virt {
+	cross := s.op("mul", "4s", s.op("rev64", "4s", b), a)
+	upper := s.immediate("shl", "2d", s.op("uaddlp", "2d 4s", cross), 32)
+	return s.onto("umlal", "2d 2s", upper, s.op("xtn", "2s 2d", a), s.op("xtn", "2s 2d", b))
+}
+
+// divide divides integers by lane, because there is no such vector instruction. The quotient of a division by 0 is 0.
+func (s *selector) divide(d tensor.DType, a, b alloc.Virt) alloc.Virt {
+	name, move := "udiv", 4
+	if d.IsSigned() {
+		name = "sdiv"
+	}
+	return s.add(alloc.Inst{Name: name + " " + vector(d.Size()), Src: vectors(a, b),
+		Expand: uint8(move * s.lanes(d.Size()))})
+}
+
+// lanes returns the number of lanes of the given size in a register.
+func (s *selector) lanes(size int) int { return vectorBytes / size }
+
+func (s *selector) integerExtremum(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
+	sign, name := "u", "min"
+	if d.IsSigned() {
+		sign = "s"
+	}
+	if op == lane.Max {
+		name = "max"
+	}
+	if d.Size() < 8 {
+		return s.op(sign+name, vector(d.Size()), a, b)
+	}
+	greater := s.compareVectors(lane.Lt, lane.Type{D: d}, b, a)
+	if op == lane.Max {
+		return s.choose(greater, a, b)
+	}
+	return s.choose(greater, b, a)
+}
+
+// constantBits returns the bits of the lanes of v, if v is a constant with equal lanes of the given size.
+func (s *selector) constantBits(v alloc.Virt, size int) (uint64, bool) {
+	r := s.Values[v].Reload
+	if r == nil || r.Mem.Space != alloc.Constant {
+		return 0, false
+	}
+	x := binary.LittleEndian.Uint64([]byte(r.Mem.Data[:8])) & (^uint64(0) >> (64 - 8*size))
+	return x, strings.Repeat(r.Mem.Data[:size], vectorBytes/size) == r.Mem.Data
+}
+
+// shift selects a shift modulo the width of the dtype. The instruction with a variable distance shifts to the right if
+// the distance is negative.
+func (s *selector) shift(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
+	size := d.Size()
+	e, modulo := vector(size), uint64(8*size-1)
+	sign := "u"
+	if d.IsSigned() {
+		sign = "s"
+	}
+	if x, ok := s.constantBits(b, size); ok {
+		switch n := int64(x & modulo); {
+		case n == 0:
+			return a
+		case op == lane.Shl:
+			return s.immediate("shl", e, a, n)
+		default:
+			return s.immediate(sign+"shr", e, a, n)
+		}
+	}
+	n := s.bits("and", b, s.constant(size, modulo))
+	if op == lane.Shr {
+		n = s.op("neg", e, n)
+	}
+	return s.op(sign+"shl", e, a, n)
+}

@@ -1,0 +1,122 @@
+package arm64
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
+)
+
+// lookupKey identifies the lookup of a table.
+type lookupKey struct {
+	table *[32]float32
+	at    lane.Value // the indices
+}
+
+// tableGroup is the number of tables with the same index that are combined into one table. Row i of the combined table
+// has entry i of each table, and is loaded into one register.
+const tableGroup = 4
+
+// maxPermuted is the maximum number of different entries of a table that is in registers.
+const maxPermuted = 8
+
+// lookup selects entries of a table. The lowest 5 bits of the lanes are the indices. Small tables are in registers.
+func (s *selector) lookup(i *lane.Inst) []alloc.Virt {
+	key := lookupKey{i.Table, i.A}
+	if x, ok := s.lookups[key]; ok {
+		return x
+	}
+	if n := period(i.Table); n <= maxPermuted {
+		s.lookups[key] = s.permute(i.Table[:n], i.A)
+	} else {
+		s.lookupRows(s.lookedUpTogether(i), i.A)
+	}
+	return s.lookups[key]
+}
+
+// period returns the number of entries after which a table repeats itself: a power of two of at least 4.
+func period(table *[32]float32) int {
+	n := len(table)
+	for n > 4 && slices.Equal(table[:n/2], table[n/2:n]) {
+		n /= 2
+	}
+	return n
+}
+
+// tableBytes returns entries as they are in memory.
+func tableBytes(entries []float32) string {
+	var b []byte
+	for _, x := range entries {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return string(b)
+}
+
+// permute selects entries of a table of 4 or 8 entries by the bytes of its registers.
+func (s *selector) permute(table []float32, at lane.Value) []alloc.Virt {
+	return s.each(4, func(p int) alloc.Virt {
+		index := s.bits("and", s.part(at, p), s.constant(4, uint64(len(table)-1)))
+		bytes := s.onto("mla", "4s", s.constant(4, 0x03020100), index, s.constant(4, 0x04040404))
+		x := s.op("tbl", "16b {16b} 16b", s.constantBytes(tableBytes(table[:4])), bytes)
+		if len(table) > 4 { // tbx keeps lanes with indices out of range
+			bytes = s.op("sub", "16b", bytes, s.constant(1, vectorBytes))
+			x = s.onto("tbx", "16b {16b} 16b", x, s.constantBytes(tableBytes(table[4:])), bytes)
+		}
+		return x
+	})
+}
+
+// lookedUpTogether returns the tables of i and of lookups with the same index that are combined with it.
+func (s *selector) lookedUpTogether(i *lane.Inst) []*[32]float32 {
+	group := []*[32]float32{i.Table}
+	for k := range s.loop.Insts {
+		x := &s.loop.Insts[k]
+		_, known := s.lookups[lookupKey{x.Table, x.A}]
+		if x.Op == lane.Lookup && x.A == i.A && !known && len(group) < tableGroup && !slices.Contains(group, x.Table) &&
+			period(x.Table) > maxPermuted {
+			group = append(group, x.Table)
+		}
+	}
+	return group
+}
+
+// lookupRows selects instructions for lookups with the same indices. They load a row for each lane, and transpose the
+// rows.
+func (s *selector) lookupRows(group []*[32]float32, at lane.Value) {
+	width := 1 // entries of a row
+	for width < len(group) {
+		width *= 2
+	}
+	table := make([]float32, width*32)
+	for k, t := range group {
+		for n, x := range t {
+			table[width*n+k] = x
+		}
+	}
+	columns := make([][]alloc.Virt, len(group))
+	for p := range s.count(4) {
+		shifted := s.immediate("shl", "4s", s.part(at, p), 27)
+		offsets := s.immediate("ushr", "4s", shifted, int64(27-bits.TrailingZeros(uint(4*width))))
+		var r [4]alloc.Virt
+		for k := range r {
+			r[k] = s.add(alloc.Inst{Name: tableRow + " " + letters[4*width] + " " + tableBytes(table), Expand: 3,
+				Src: []alloc.Arg{{Virt: offsets}, {Imm: int64(k)}}})
+		}
+		for k, zip := range []string{"zip1", "zip2"} {
+			if 2*k >= len(group) {
+				break
+			}
+			a, b := s.op(zip, "4s", r[0], r[2]), s.op(zip, "4s", r[1], r[3])
+			columns[2*k] = append(columns[2*k], s.op("zip1", "4s", a, b))
+			if 2*k+1 < len(group) {
+				columns[2*k+1] = append(columns[2*k+1], s.op("zip2", "4s", a, b))
+			}
+		}
+	}
+	for k, t := range group {
+		s.lookups[lookupKey{t, at}] = columns[k]
+	}
+}

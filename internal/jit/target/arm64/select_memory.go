@@ -1,0 +1,102 @@
+package arm64
+
+import (
+	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// letters are the kinds of a register whose lowest bytes an instruction uses, by the number of bytes.
+var letters = [...]string{1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}
+
+// memory returns the memory at pointer ptr whose elements have dtype d.
+func (s *selector) memory(ptr int16, d tensor.DType) alloc.Mem {
+	m := alloc.Mem{Space: alloc.Along, Index: int(ptr), Lane: uint8(d.Size()), Step: int32(s.Lanes * d.Size())}
+	if s.loop.Ptrs[ptr].Kind == lane.RowOperand {
+		m.Space, m.Step = alloc.PerRow, 0
+	}
+	return m
+}
+
+// load returns the elements that an instruction loads.
+func (s *selector) load(i *lane.Inst) []alloc.Virt {
+	d := s.loop.Ptrs[i.Ptr].D
+	m, size := s.memory(i.Ptr, d), i.Type.Size()
+	switch {
+	case !d.IsComplex():
+		return s.loadParts(m, i.Type, s.count(size))
+	case m.Space == alloc.PerRow:
+		m.Lane, m.Offset = uint8(size), int32(i.Imm)*int32(size)
+		return s.loadParts(m, i.Type, 1)
+	}
+	pair, ok := s.complex[i.Ptr]
+	if !ok {
+		x := s.loadParts(m, i.Type, s.count(d.Size()))
+		for k, name := range []string{"uzp1", "uzp2"} {
+			pair[k] = s.each(size, func(p int) alloc.Virt {
+				low, high := s.pair(x, p)
+				return s.op(name, vector(size), low, high)
+			})
+		}
+		s.complex[i.Ptr] = pair
+	}
+	return pair[i.Imm]
+}
+
+// loadParts returns n vectors of elements in memory. Bools become masks of bytes.
+func (s *selector) loadParts(m alloc.Mem, t lane.Type, n int) []alloc.Virt {
+	x := make([]alloc.Virt, n)
+	for k := range x {
+		name := "ldr " + letters[s.partBytes(m)]
+		if m.Space == alloc.PerRow {
+			name = "ld1r " + vector(int(m.Lane))
+		}
+		x[k] = s.New(alloc.Value{Bytes: vectorBytes, Invariant: m.Space == alloc.PerRow,
+			Reload: &alloc.Reload{Name: name, Mem: m}})
+		if t.D == tensor.Bool {
+			x[k] = s.op("cmtst", "16b", x[k], x[k])
+		}
+		m.Offset += vectorBytes
+	}
+	return x
+}
+
+// partBytes returns the number of bytes of a part of the elements of a pass.
+func (s *selector) partBytes(m alloc.Mem) int { return min(vectorBytes, s.Lanes*int(m.Lane)) }
+
+// store selects the stores of an instruction.
+func (s *selector) store(i *lane.Inst) {
+	d := i.Type.D
+	m, n := s.memory(i.Ptr, d), s.count(d.Size())
+	x := make([]alloc.Virt, n)
+	for p := range x {
+		if !d.IsComplex() {
+			x[p] = s.part(i.A, p)
+			continue
+		}
+		zip := []string{"zip1", "zip2"}[p%2]
+		x[p] = s.op(zip, vector(d.Size()/2), s.part(i.A, p/2), s.part(i.B, p/2))
+	}
+	s.Stores = append(s.Stores, s.storeParts(m, i.Type, x)...)
+}
+
+// storeParts returns the stores of vectors to memory. Masks of bytes become bools. An output may share the memory of an
+// operand. Therefore, if there are several stores, an operand that is stored unchanged is loaded before any store.
+func (s *selector) storeParts(m alloc.Mem, t lane.Type, x []alloc.Virt) []alloc.Inst {
+	var list []alloc.Inst
+	for _, v := range x {
+		if t.D == tensor.Bool {
+			v = s.op("neg", "16b", v)
+		}
+		if r := s.Values[v].Reload; r != nil && r.Mem.Space == alloc.Along {
+			v = s.Add(alloc.Inst{Name: alloc.Move, Src: vectors(v), Dst: s.New(alloc.Value{Bytes: vectorBytes}), Fold: -1})
+		}
+		at, bytes := m, s.partBytes(m)
+		if m.Space == alloc.PerRow {
+			bytes = int(m.Lane)
+		}
+		list = append(list, alloc.Inst{Name: "str " + letters[bytes], Src: vectors(v), Store: &at, Fold: -1})
+		m.Offset += vectorBytes
+	}
+	return list
+}
