@@ -7,28 +7,26 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/jit"
-	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // peak returns code that executes Args.N iterations of 12 independent multiply-adds.
 func peak(b *testing.B, cpu machine.Features) *jit.Func {
 	g := newGen(&Spec{Size: 4, Rows: 1, Vectors: 1}, cpu, false)
-	for i := range 16 {
-		g.clear(g.register(i))
+	for i := range target.V(16) {
+		g.Clear(i)
 	}
-	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetN}, count)
+	g.Move(target.Word(jit.OffsetN), count)
 	g.Align(32)
 	top := g.NewLabel()
 	g.Bind(top)
-	for i := range 12 {
-		g.Emit("VFMADD231PS", g.register(14), g.register(15), g.register(i))
+	for i := range target.V(12) {
+		g.FMA(target.Element{V: 14}, 15, i)
 	}
-	g.Emit("DECQ", count)
-	g.Emit("JNE", top)
-	g.Emit("VZEROUPPER")
-	g.Emit("RET")
-	f, err := jit.Lookup("peak", func(bool) (jit.Code, error) { return jit.Finish(&g.Assembler) })
+	g.CountDown(count, target.NE, top)
+	g.Return()
+	f, err := jit.Lookup("peak", func(bool) (jit.Code, error) { return g.Finish() })
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -57,7 +55,7 @@ func BenchmarkTile(b *testing.B) {
 		if !machine.Host().Has(cpu) {
 			continue
 		}
-		_, bytes := registers(cpu)
+		_, bytes := target.Vectors(cpu)
 		shapes := [][2]int{{14, 2}, {7, 2}, {12, 2}, {13, 2}, {6, 4}, {9, 3}, {8, 3}, {28, 1}, {14, 1}}
 		if !cpu.Has(machine.Vector512) {
 			shapes = [][2]int{{6, 2}, {4, 3}, {7, 1}, {3, 2}, {3, 3}}
@@ -82,7 +80,7 @@ func BenchmarkTile(b *testing.B) {
 // tileRate measures a tile of 128 terms.
 func tileRate(b *testing.B, cpu machine.Features, rows, vectors int, dynamic bool) float64 {
 	const terms = 128
-	_, bytes := registers(cpu)
+	_, bytes := target.Vectors(cpu)
 	s := &Spec{Size: 4, Rows: rows, Vectors: vectors,
 		Runs: []Run{{Terms: terms, InStep: 4, VecStep: vectors * bytes}}}
 	if dynamic {

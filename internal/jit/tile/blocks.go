@@ -1,6 +1,6 @@
 package tile
 
-import "github.com/graphrun/graphrun/internal/jit/asm"
+import "github.com/graphrun/graphrun/internal/jit/target"
 
 // blockedRun emits a run whose terms are divided into blocks.
 func (g *gen) blockedRun(r *Run) {
@@ -8,15 +8,14 @@ func (g *gen) blockedRun(r *Run) {
 	n, rest := r.Terms/block, r.Terms%block
 	top := g.NewLabel()
 	if n > 1 {
-		g.Emit("MOVQ", asm.Imm(n), spillWord(blocksLeft))
+		g.Move(target.Imm(n), spillWord(blocksLeft))
 		g.Align(16)
 		g.Bind(top)
 	}
 	g.constantTerms(r, block, false)
 	g.endBlock()
 	if n > 1 {
-		g.Emit("DECQ", spillWord(blocksLeft))
-		g.Emit("JNE", top)
+		g.CountDown(spillWord(blocksLeft), target.NE, top)
 	}
 	if rest > 0 {
 		g.constantTerms(r, rest, false)
@@ -26,22 +25,21 @@ func (g *gen) blockedRun(r *Run) {
 
 // endIteration emits the end of a block after the block's last iteration of a loop. left counts the block's remaining
 // iterations.
-func (g *gen) endIteration(l *Loop, left asm.Mem) {
+func (g *gen) endIteration(l *Loop, left target.Word) {
 	switch {
 	case l.Block == 1:
 		g.endBlock()
 	case l.Block > 1:
 		continues := g.NewLabel()
-		g.Emit("DECQ", left)
-		g.Emit("JNE", continues)
+		g.CountDown(left, target.NE, continues)
 		g.endBlock()
-		g.Emit("MOVQ", asm.Imm(l.Block), left)
+		g.Move(target.Imm(l.Block), left)
 		g.Bind(continues)
 	}
 }
 
 // blockSum returns the memory of the sum of an accumulator's previous blocks.
-func (g *gen) blockSum(i int) asm.Mem { return asm.Mem{Base: blockSums, Disp: int32(i * g.bytes)} }
+func (g *gen) blockSum(i int) target.Addr { return target.Addr{Base: blockSums, Disp: i * g.bytes} }
 
 // startBlocks stores the start as a separate block, because the tile determines which block is the first with terms.
 func (g *gen) startBlocks() {
@@ -49,10 +47,10 @@ func (g *gen) startBlocks() {
 		return
 	}
 	for i := range g.sumCount {
-		r := g.register(i)
-		g.Emit("VMOVUPS", r, g.blockSum(i))
+		r := target.V(i)
+		g.Copy(r, g.blockSum(i))
 		if g.s.Start != Zero {
-			g.clear(r)
+			g.Clear(r)
 		}
 	}
 }
@@ -60,10 +58,10 @@ func (g *gen) startBlocks() {
 // endBlock adds the accumulators to the sums of the previous blocks, and resets them to 0.
 func (g *gen) endBlock() {
 	for i := range g.sumCount {
-		r := g.register(i)
-		g.Emit(g.op("VADDP"), g.blockSum(i), r, r)
-		g.Emit("VMOVUPS", r, g.blockSum(i))
-		g.clear(r)
+		r := target.V(i)
+		g.Op(target.Add, g.blockSum(i), r, r)
+		g.Copy(r, g.blockSum(i))
+		g.Clear(r)
 	}
 }
 
@@ -73,6 +71,6 @@ func (g *gen) joinBlocks() {
 		return
 	}
 	for i := range g.sumCount {
-		g.Emit(g.op("VADDP"), g.blockSum(i), g.register(i), g.register(i))
+		g.Op(target.Add, g.blockSum(i), target.V(i), target.V(i))
 	}
 }

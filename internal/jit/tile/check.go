@@ -5,23 +5,29 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// registers returns the number of vector registers of an instruction set, and their size in bytes.
-func registers(cpu machine.Features) (n, bytes int) {
-	if cpu.Has(machine.Vector512) {
-		return 32, 64
-	}
-	return 16, 32
+// VectorBytes returns the size of a vector.
+func VectorBytes(cpu machine.Features) int {
+	_, bytes := target.Vectors(cpu)
+	return bytes
 }
+
+// DynamicLanes reports whether the number of lanes of the last vector may be [Dynamic].
+func DynamicLanes(cpu machine.Features) bool { return cpu.Has(machine.AVX2) }
 
 // check returns an error if a spec is invalid.
 func (s *Spec) check(cpu machine.Features) error {
-	n, bytes := registers(cpu)
+	n, bytes := target.Vectors(cpu)
 	switch {
-	case !cpu.Has(machine.AVX2):
+	case !cpu.Has(machine.AVX2) && !cpu.Has(machine.NEON):
 		return fmt.Errorf("tile: no machine code for %v", cpu)
+	case cpu.Has(machine.NEON) && s.hasIntSums():
+		return fmt.Errorf("tile: no bytes and words for %v", cpu)
+	case s.Lanes == Dynamic && !DynamicLanes(cpu):
+		return fmt.Errorf("tile: the number of lanes must be constant for %v", cpu)
 	case s.Size != 4 && s.Size != 8:
 		return fmt.Errorf("tile: elements of %d bytes", s.Size)
 	case s.Unit && !cpu.Has(machine.Vector512):
@@ -138,11 +144,11 @@ func (s *Spec) hasIntSums() bool { return s.Bytes || s.Words }
 
 // mayBePartial reports whether the last vector may be partial.
 func (s *Spec) mayBePartial(cpu machine.Features) bool {
-	_, bytes := registers(cpu)
+	_, bytes := target.Vectors(cpu)
 	return s.Lanes != 0 && s.Lanes != bytes/s.Size
 }
 
 // masksTerms reports whether the k-loop needs a mask in a vector register.
 func (s *Spec) masksTerms(cpu machine.Features) bool {
-	return !cpu.Has(machine.Vector512) && s.Masked && s.mayBePartial(cpu)
+	return target.MasksInVectors(cpu) && s.Masked && s.mayBePartial(cpu)
 }

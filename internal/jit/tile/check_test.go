@@ -58,7 +58,9 @@ func TestInvalid(t *testing.T) {
 		"run 1 has a distance or a number that is too large: {In:-1": func(s *tile.Spec) {
 			s.Runs = []tile.Run{{In: 1 << 29, InStep: 1 << 28, Terms: 3}, {In: 1<<16 - 1<<30, Terms: 1}}
 		},
-		"no machine code for por": nil,
+		"no bytes and words for arm64":     func(s *tile.Spec) { s.Rows, s.Words = 5, true },
+		"lanes must be constant for arm64": func(s *tile.Spec) { s.Lanes = tile.Dynamic },
+		"no machine code for por":          nil,
 	} {
 		s, cpu := good(), machine.AVX2
 		if change != nil {
@@ -68,6 +70,9 @@ func TestInvalid(t *testing.T) {
 		}
 		if s.Rows == 16 {
 			cpu = machine.AVX512
+		}
+		if strings.Contains(what, "arm64") {
+			cpu = machine.NEON
 		}
 		if _, err := tile.Compile(s, cpu); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v, want %q", err, what)

@@ -5,9 +5,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Compile compiles a spec, or returns the existing code of an equal spec. It can generate code for AVX2 and AVX-512 on
-// any processor. Execution of the code requires a processor with these features. The error of an invalid spec describes
-// what is not supported.
+// Compile compiles a spec, or returns the existing code of an equal spec. It can generate code for all instruction sets
+// on any processor. Execution of the code requires a processor with these features. The error of an invalid spec
+// describes what is not supported.
 //
 // Calls compute tiles. The arguments are the addresses of the operands and the Dynamic values, see [Slot]; calls modify
 // only their field Spill. Addresses are not checked. The code reads the terms of the broadcast operand's rows, and
@@ -20,6 +20,6 @@ func Compile(s *Spec, cpu machine.Features) (*jit.Func, error) {
 	return jit.Lookup(s.key(cpu), func(list bool) (jit.Code, error) {
 		g := newGen(s, cpu, list)
 		g.emit()
-		return jit.Finish(&g.Assembler)
+		return g.Finish()
 	})
 }

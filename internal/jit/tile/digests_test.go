@@ -42,3 +42,20 @@ func TestDigests(t *testing.T) {
 	}
 	d.Compare()
 }
+
+// TestDigestsARM64 compares the code of random specs for arm64 with the committed digests.
+func TestDigestsARM64(t *testing.T) {
+	d := jittest.NewDigests(t, "testdata/arm64.sum")
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 31))
+		specs := []*tile.Spec{random[float32](rng, machine.NEON).spec, random[float64](rng, machine.NEON).spec}
+		for i, name := range []string{"float32", "float64"} {
+			f, err := tile.Compile(specs[i], machine.NEON)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			d.Add(fmt.Sprintf("%s %d", name, seed), f)
+		}
+	}
+	d.Compare()
+}

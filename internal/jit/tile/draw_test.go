@@ -7,6 +7,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 )
@@ -14,16 +15,16 @@ import (
 // random draws a call.
 func random[T number](rng *rand.Rand, cpu machine.Features) *call[T] {
 	size := int(unsafe.Sizeof(T(0)))
-	c := &call[T]{lanes: 32 / size, tiles: 1 + rng.IntN(3), step: map[tile.Slot]int{}}
-	regs := 16
-	if cpu.Has(machine.Vector512) {
-		c.lanes, regs = 64/size, 32
-	}
+	regs, bytes := target.Vectors(cpu)
+	c := &call[T]{lanes: bytes / size, tiles: 1 + rng.IntN(3), step: map[tile.Slot]int{}}
 	s := &tile.Spec{Size: size, Vectors: 1 + rng.IntN(4), Start: tile.Start(rng.IntN(4)), PrefetchResult: rng.IntN(3) == 0}
 	c.spec = s
 	s.Bytes, s.Words = integers[T]()
 	s.Rows = 1 + rng.IntN(max(1, (regs-3-s.Vectors)/s.Vectors))
 	c.drawLanes(rng)
+	if cpu.Has(machine.NEON) && s.Lanes == tile.Dynamic {
+		s.Lanes = c.step[tile.LastLanes]
+	}
 	c.drawRows(rng)
 	c.drawRuns(rng)
 	c.drawQuantized(rng)

@@ -5,26 +5,29 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/jit"
-	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64"
+	"github.com/graphrun/graphrun/internal/jit/target/arm64/writer"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // General registers. The addresses of the current tile and of the current term have separate registers.
 const (
-	inTile    = asm.SI  // broadcast operand at the tile; in the spill area if Prefetch occupies the register
-	vecTile   = asm.R8  // vector operand at the tile
-	outTile   = asm.R9  // result at the tile
+	in      target.G = iota // broadcast operand at the term; only for rows 0 to 4 if the distance of rows is dynamic
+	vec                     // vector operand at the term
+	count                   // remaining terms or iterations
+	ahead                   // operand Ahead at the next prefetched line
+	inTile                  // broadcast operand at the tile; in the spill area if Prefetch occupies the register
+	vecTile                 // vector operand at the tile
+	outTile                 // result at the tile
+	stride                  // distance between rows, if dynamic
+	stride3                 // three times the distance
+	inRow5                  // like in, for rows 5 to 9
+	inRow10                 // like in, for rows 10 to 14
+	vecStep                 // distance between terms in the vector operand, if dynamic
+	inStep                  // distance between terms in the broadcast operand, if dynamic
+
 	packed    = vecTile // with PackStep: the call has one tile, whose address is not needed in the k-loop
-	in        = asm.AX  // broadcast operand at the term; only for rows 0 to 4 if the distance of rows is dynamic
-	inRow5    = asm.R12 // the same for rows 5 to 9
-	inRow10   = asm.R13 // the same for rows 10 to 14
-	stride    = asm.R10 // distance between rows, if dynamic
-	stride3   = asm.R11 // three times the distance
-	vec       = asm.BX  // vector operand at the term
-	count     = asm.CX  // remaining terms or iterations
-	ahead     = asm.DX  // operand Ahead at the next prefetched line
-	vecStep   = asm.R14 // distance between terms in the vector operand, if dynamic
-	inStep    = asm.R15 // distance between terms in the broadcast operand, if dynamic
 	blockSums = stride  // sums of blocks, which require rows at constant offsets
 )
 
@@ -45,7 +48,7 @@ const (
 const maxPrefetches = 2
 
 // prefetchRegs has the addresses of Spec.Prefetch.
-var prefetchRegs = [maxPrefetches]asm.Reg{inTile, ahead}
+var prefetchRegs = [maxPrefetches]target.G{inTile, ahead}
 
 // DefaultUnroll is the number of terms of an iteration of the k-loop if Spec.Unroll is 0.
 const DefaultUnroll = 4
@@ -58,55 +61,45 @@ const (
 
 // gen emits the code of a spec.
 type gen struct {
-	asm.Assembler
+	target.Writer
+	amd64 *amd64.Writer // the same Writer on amd64, for instructions that only amd64 has
 	s     *Spec
 	cpu   machine.Features
 	bytes int // size of a vector in bytes
 
-	sumCount         int // number of accumulators, which start at register 0
-	broadcastRegs    int // number of registers for broadcast elements, after the registers of the vectors
-	nextBroadcastReg int // index of the next register for a broadcast element
-	mask             asm.Vec
-	unitCode         *unitGen // for Spec.Unit
+	sumCount int // number of accumulators, which start at register 0
+	elements elements
+	mask     target.V
+	unitCode *unitGen // for Spec.Unit
 }
 
 func newGen(s *Spec, cpu machine.Features, list bool) *gen {
-	n, bytes := registers(cpu)
-	g := &gen{Assembler: asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}, s: s, cpu: cpu, bytes: bytes,
-		sumCount: s.Rows * s.Vectors}
+	n, bytes := target.Vectors(cpu)
+	g := &gen{s: s, cpu: cpu, bytes: bytes, sumCount: s.Rows * s.Vectors}
+	if cpu.Has(machine.NEON) {
+		g.Writer = writer.New(s.Size, list)
+	} else {
+		g.amd64 = amd64.NewWriter(cpu, s.Size, list)
+		g.Writer = g.amd64
+	}
 	if s.masksTerms(cpu) {
 		n--
-		g.mask = g.register(n)
+		g.mask = target.V(n)
 	}
-	g.broadcastRegs = min(3, n-g.sumCount-s.Vectors)
+	g.elements.registers = min(elementRegisters(cpu), n-g.sumCount-s.Vectors)
 	return g
 }
 
-func (g *gen) register(n int) asm.Vec {
-	if g.bytes == 64 {
-		return asm.Z(n)
-	}
-	return asm.Y(n)
-}
-
-func (g *gen) sum(row, v int) asm.Vec { return g.register(row*g.s.Vectors + v) }
-func (g *gen) vector(v int) asm.Vec   { return g.register(g.sumCount + v) }
+func (g *gen) sum(row, v int) target.V { return target.V(row*g.s.Vectors + v) }
+func (g *gen) vector(v int) target.V   { return target.V(g.sumCount + v) }
 
 // free returns the registers that are free outside the k-loop, except for the mask.
-func (g *gen) free(i int) asm.Vec { return g.register(g.sumCount + i) }
+func (g *gen) free(i int) target.V { return target.V(g.sumCount + i) }
 
-// op appends the letter for the size of elements to the name of an instruction.
-func (g *gen) op(name string) string {
-	if g.s.Size == 8 {
-		return name + "D"
-	}
-	return name + "S"
-}
-
-func ptrOf(k Slot) asm.Mem    { return asm.Mem{Base: asm.DI, Disp: jit.OffsetPtr + int32(8*k)} }
-func offsetOf(k Slot) asm.Mem { return asm.Mem{Base: asm.DI, Disp: jit.OffsetRow + int32(8*k)} }
-func stepOf(k Slot) asm.Mem   { return asm.Mem{Base: asm.DI, Disp: jit.OffsetStep + int32(8*k)} }
-func spillWord(k int) asm.Mem { return asm.Mem{Base: asm.DI, Disp: jit.OffsetSpill + int32(8*k)} }
+func ptrOf(k Slot) target.Word    { return target.Word(jit.OffsetPtr + int32(8*k)) }
+func offsetOf(k Slot) target.Word { return target.Word(jit.OffsetRow + int32(8*k)) }
+func stepOf(k Slot) target.Word   { return target.Word(jit.OffsetStep + int32(8*k)) }
+func spillWord(k int) target.Word { return target.Word(jit.OffsetSpill + int32(8*k)) }
 
 // emit emits the function.
 func (g *gen) emit() {
@@ -123,14 +116,51 @@ func (g *gen) emit() {
 	g.joinBlocks()
 	g.finish()
 	g.nextTile(tile)
-	g.Emit("VZEROUPPER")
-	g.Emit("RET")
+	g.Return()
+}
+
+// declare declares the registers of the spec.
+func (g *gen) declare() {
+	g.Declare("an address or a count of the k-loop", in, vec, count)
+	g.Declare("the address of a tile", vecTile, outTile)
+	g.Declare("the address of a row", inRow5, inRow10) // of the result, outside the k-loop
+	g.Declare("a distance between terms", vecStep, inStep)
+	if len(g.s.Prefetch) == 0 {
+		g.Declare("the address of a tile", inTile)
+	}
+	for i := range g.s.Prefetch {
+		g.Declare("a prefetched address", prefetchRegs[i])
+	}
+	if g.s.AheadLines > 0 {
+		g.Declare("a prefetched address", ahead)
+	}
+	if g.s.In == nil {
+		g.Declare("a distance between rows", stride, stride3)
+	}
+	if g.s.hasBlocks() {
+		g.Declare("the address of the sums of blocks", blockSums)
+	}
+	for i := range g.sumCount {
+		g.Declare("a sum", target.V(i))
+	}
+	for v := range g.s.Vectors {
+		g.Declare("a vector of a term", g.vector(v))
+	}
+	for range g.elements.registers {
+		g.Declare("an element", g.nextElement())
+	}
+	if g.s.masksTerms(g.cpu) {
+		g.Declare("the mask", g.mask)
+	}
 }
 
 // begin emits the loads of the registers and words whose values do not change during the call.
 func (g *gen) begin() {
+	if !g.s.Unit {
+		g.declare()
+	}
 	g.operand(In, in)
-	g.Emit("MOVQ", in, g.inTile())
+	g.Move(in, g.inTile())
 	g.operand(Vec, vecTile)
 	g.operand(Out, outTile)
 	if g.s.AheadLines > 0 {
@@ -141,41 +171,41 @@ func (g *gen) begin() {
 	}
 	for _, k := range g.tileOperands() {
 		g.operand(EpilogueOperands+k, in)
-		g.Emit("MOVQ", in, spillWord(epilogueWords+k))
+		g.Move(in, spillWord(epilogueWords+k))
 	}
-	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRows}, in)
-	g.Emit("MOVQ", in, spillWord(tilesLeft))
+	g.Move(target.Word(jit.OffsetRows), in)
+	g.Move(in, spillWord(tilesLeft))
 	if g.s.In == nil {
-		g.Emit("MOVQ", stepOf(InRow), stride)
-		g.Emit("LEAQ", asm.Mem{Base: stride, Index: stride, Scale: 2}, stride3)
+		g.Move(stepOf(InRow), stride)
+		g.Lea(target.Addr{Base: stride, Index: stride, Scale: 2}, stride3)
 	}
 	for _, r := range g.s.Runs {
 		if r.VecStep == Dynamic {
-			g.Emit("MOVQ", stepOf(VecTerm), vecStep)
+			g.Move(stepOf(VecTerm), vecStep)
 		}
 		if r.InStep == Dynamic {
-			g.Emit("MOVQ", stepOf(InTerm), inStep)
+			g.Move(stepOf(InTerm), inStep)
 		}
 	}
 	if g.s.hasBlocks() {
-		g.Emit("LEAQ", spillWord(spillWords+lineBytes/8-1), blockSums)
-		g.Emit("ANDQ", asm.Imm(-lineBytes), blockSums)
+		g.Lea(target.Addr{Base: target.Args, Disp: int(spillWord(spillWords)) + lineBytes - 8}, blockSums)
+		g.AlignDown(lineBytes, blockSums)
 	}
 	g.beginMask()
 	g.beginQuantized()
 }
 
 // inTile holds the address of the tile in the broadcast operand.
-func (g *gen) inTile() asm.Arg {
+func (g *gen) inTile() target.Int {
 	if len(g.s.Prefetch) > 0 {
 		return spillWord(inWord)
 	}
 	return inTile
 }
 
-func (g *gen) operand(k Slot, to asm.Reg) {
-	g.Emit("MOVQ", ptrOf(k), to)
-	g.Emit("ADDQ", offsetOf(k), to)
+func (g *gen) operand(k Slot, to target.G) {
+	g.Move(ptrOf(k), to)
+	g.Add(offsetOf(k), to)
 }
 
 // tileOperands lists the operands of the epilogue that move with the tiles, without duplicates.
@@ -190,17 +220,17 @@ func (g *gen) tileOperands() []int {
 }
 
 // nextTile emits the step to the next tile, and the jump if a tile is left.
-func (g *gen) nextTile(tile asm.Label) {
+func (g *gen) nextTile(tile target.Label) {
 	if g.s.PackStep != 0 {
 		return
 	}
-	move := func(d int, slot Slot, to asm.Arg) {
+	move := func(d int, slot Slot, to target.Int) {
 		switch {
 		case d == Dynamic:
-			g.Emit("MOVQ", stepOf(slot), in)
-			g.Emit("ADDQ", in, to)
+			g.Move(stepOf(slot), in)
+			g.Add(in, to)
 		case d != 0:
-			g.Emit("ADDQ", asm.Imm(d), to)
+			g.Add(target.Imm(d), to)
 		}
 	}
 	move(g.s.Tiles.In, InTile, g.inTile())
@@ -209,8 +239,7 @@ func (g *gen) nextTile(tile asm.Label) {
 	for _, k := range g.tileOperands() {
 		move(g.s.Tiles.Out, OutTile, spillWord(epilogueWords+k))
 	}
-	g.Emit("DECQ", spillWord(tilesLeft))
-	g.Emit("JNE", tile)
+	g.CountDown(spillWord(tilesLeft), target.NE, tile)
 }
 
 // loops emits the loops from a level inwards, with the runs inside. Each level stores the addresses at which its
@@ -227,39 +256,37 @@ func (g *gen) loops(level int) {
 	at := loopWords + wordsPerLoop*level
 	end := g.NewLabel()
 	if l.Trips == Dynamic {
-		g.Emit("MOVQ", stepOf(LoopTrips+level), count)
-		g.Emit("TESTQ", count, count)
-		g.Emit("JLE", end)
+		g.Move(stepOf(LoopTrips+level), count)
+		g.AddJump(0, count, target.LE, end)
 	} else {
-		g.Emit("MOVL", asm.Imm(l.Trips), count)
+		g.Move(target.Imm(l.Trips), count)
 	}
-	g.Emit("MOVQ", count, spillWord(at+2))
-	g.Emit("MOVQ", in, spillWord(at))
-	g.Emit("MOVQ", vec, spillWord(at+1))
+	g.Move(count, spillWord(at+2))
+	g.Move(in, spillWord(at))
+	g.Move(vec, spillWord(at+1))
 	if l.Block > 1 {
-		g.Emit("MOVQ", asm.Imm(l.Block), spillWord(at+3))
+		g.Move(target.Imm(l.Block), spillWord(at+3))
 	}
 	g.Align(16)
 	top := g.NewLabel()
 	g.Bind(top)
 	g.loops(level + 1)
 	g.endIteration(l, spillWord(at+3))
-	g.Emit("MOVQ", spillWord(at), in)
-	g.Emit("MOVQ", spillWord(at+1), vec)
+	g.Move(spillWord(at), in)
+	g.Move(spillWord(at+1), vec)
 	g.advance(in, l.In)
 	g.advance(vec, l.Vec)
-	g.Emit("MOVQ", in, spillWord(at))
-	g.Emit("MOVQ", vec, spillWord(at+1))
+	g.Move(in, spillWord(at))
+	g.Move(vec, spillWord(at+1))
 	g.setRowBases()
-	g.Emit("DECQ", spillWord(at+2))
-	g.Emit("JNE", top)
+	g.CountDown(spillWord(at+2), target.NE, top)
 	g.Bind(end)
 }
 
 // setAddresses sets the addresses of the first term.
-func (g *gen) setAddresses(fromIn, fromVec asm.Arg) {
-	g.Emit("MOVQ", fromIn, in)
-	g.Emit("MOVQ", fromVec, vec)
+func (g *gen) setAddresses(fromIn, fromVec target.Int) {
+	g.Move(fromIn, in)
+	g.Move(fromVec, vec)
 	if g.s.PackStep != 0 {
 		g.operand(Packed, packed)
 	}
@@ -272,15 +299,15 @@ func (g *gen) setRowBases() {
 		return
 	}
 	for i, r := range g.rowBases()[1:] {
-		from := [...]asm.Reg{in, inRow5}[i]
-		g.Emit("LEAQ", asm.Mem{Base: from, Index: stride, Scale: 4}, r)
-		g.Emit("ADDQ", stride, r)
+		from := [...]target.G{in, inRow5}[i]
+		g.Lea(target.Addr{Base: from, Index: stride, Scale: 4}, r)
+		g.Add(stride, r)
 	}
 }
 
 // rowBases lists the registers from which the rows are addressed.
-func (g *gen) rowBases() []asm.Reg {
-	bases := []asm.Reg{in, inRow5, inRow10}
+func (g *gen) rowBases() []target.G {
+	bases := []target.G{in, inRow5, inRow10}
 	if g.s.In != nil {
 		return bases[:1]
 	}
@@ -288,11 +315,11 @@ func (g *gen) rowBases() []asm.Reg {
 }
 
 // row returns the address of a row's element, disp bytes after the term that the registers point to.
-func (g *gen) row(i, disp int) asm.Mem {
+func (g *gen) row(i, disp int) target.Addr {
 	if g.s.In != nil {
-		return asm.Mem{Base: in, Disp: int32(g.s.In[i] + disp)}
+		return target.Addr{Base: in, Disp: g.s.In[i] + disp}
 	}
-	m := asm.Mem{Base: g.rowBases()[i/5], Disp: int32(disp)}
+	m := target.Addr{Base: g.rowBases()[i/5], Disp: disp}
 	switch i % 5 {
 	case 1, 2, 4:
 		m.Index, m.Scale = stride, uint8(i%5)
@@ -302,9 +329,9 @@ func (g *gen) row(i, disp int) asm.Mem {
 	return m
 }
 
-func (g *gen) advance(r asm.Reg, d int) {
+func (g *gen) advance(r target.G, d int) {
 	if d != 0 {
-		g.Emit("ADDQ", asm.Imm(d), r)
+		g.Add(target.Imm(d), r)
 	}
 }
 

@@ -3,6 +3,7 @@ package tile
 import (
 	"github.com/graphrun/graphrun/internal/jit/asm"
 	"github.com/graphrun/graphrun/internal/jit/requantize"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -46,16 +47,16 @@ func (g *gen) beginQuantized() {
 	before := int64(partBytes * (g.s.lastVectors() - 1))
 	switch g.s.Lanes {
 	case Dynamic:
-		g.Emit("MOVQ", stepOf(LastLanes), count)
-		g.Emit("ADDQ", asm.Imm(before), count)
+		g.amd64.Emit("MOVQ", amd64.Word(stepOf(LastLanes)), countReg)
+		g.amd64.Emit("ADDQ", asm.Imm(before), countReg)
 	case 0:
-		g.Emit("MOVL", asm.Imm(before+partBytes), count)
+		g.amd64.Emit("MOVL", asm.Imm(before+partBytes), countReg)
 	default:
-		g.Emit("MOVL", asm.Imm(before+int64(g.s.Lanes)), count)
+		g.amd64.Emit("MOVL", asm.Imm(before+int64(g.s.Lanes)), countReg)
 	}
-	g.Emit("MOVQ", asm.Imm(-1), in)
-	g.Emit("BZHIQ", count, in, in)
-	g.Emit("KMOVQ", in, lastBytes)
+	g.amd64.Emit("MOVQ", asm.Imm(-1), inReg)
+	g.amd64.Emit("BZHIQ", countReg, inReg, inReg)
+	g.amd64.Emit("KMOVQ", inReg, lastBytes)
 }
 
 // storeQuantized converts the sums and stores them. It packs up to four vectors, of one row or of several rows.
@@ -64,27 +65,27 @@ func (g *gen) storeQuantized() {
 		g.storeQuantized256()
 		return
 	}
-	x, most, add := g.free(0), g.free(1), g.free(2)
+	x, most, add := g.freeVec(0), g.freeVec(1), g.freeVec(2)
 	l := &requantize.Levels{Signed: g.s.Quantized == Signed, MaxLevel: most, ZeroPoint: add, Ordered: ordered}
 	g.operand(ZeroPoint, in)
-	l.Begin(&g.Assembler, asm.Mem{Base: in})
-	g.eachLanes(Scales, x, func(i, v int) {
-		g.Emit("VCVTDQ2PS", g.sum(i, v), g.sum(i, v))
-		l.Level(&g.Assembler, g.sum(i, v), x)
+	l.Begin(&g.amd64.Assembler, asm.Mem{Base: inReg})
+	g.eachLanes(Scales, g.free(0), func(i, v int) {
+		g.amd64.Emit("VCVTDQ2PS", g.sumVec(i, v), g.sumVec(i, v))
+		l.Level(&g.amd64.Assembler, g.sumVec(i, v), x)
 	})
 	order := most
-	requantize.Order(&g.Assembler, order)
+	requantize.Order(&g.amd64.Assembler, order)
 	for v := 0; v < g.s.Vectors; v += packedVectors {
 		n := min(packedVectors, g.s.Vectors-v)
 		for i, rows := 0, packedVectors/n; i < g.s.Rows; i += rows {
 			part := [packedVectors]asm.Vec{x, x, x, x}
 			for k := range min(rows, g.s.Rows-i) * n {
-				part[k] = g.sum(i+k/n, v+k%n)
+				part[k] = g.sumVec(i+k/n, v+k%n)
 			}
-			l.Pack(&g.Assembler, part)
-			g.Emit("VPERMD", part[0], order, part[0])
+			l.Pack(&g.amd64.Assembler, part)
+			g.amd64.Emit("VPERMD", part[0], order, part[0])
 			for row := range min(rows, g.s.Rows-i) {
-				g.storeParts(part[0], x, row*n, n, asm.Mem{Base: outTile, Disp: int32(g.s.Out[i+row] + v*partBytes)},
+				g.storeParts(part[0], x, row*n, n, asm.Mem{Base: outTileReg, Disp: int32(g.s.Out[i+row] + v*partBytes)},
 					v+n == g.s.Vectors)
 			}
 		}
@@ -101,15 +102,15 @@ func (g *gen) storeParts(from, x asm.Vec, first, n int, at asm.Mem, last bool) {
 	masked := n == 3 || last && g.s.mayBePartial(g.cpu)
 	if first > 0 {
 		if !masked {
-			g.Emit(name, asm.Imm(first/n), from, at)
+			g.amd64.Emit(name, asm.Imm(first/n), from, at)
 			return
 		}
-		g.Emit(name, asm.Imm(first/n), from, sized(x))
+		g.amd64.Emit(name, asm.Imm(first/n), from, sized(x))
 		from = x
 	}
 	if masked {
-		g.Emit("VMOVDQU8", sized(from), lastBytes, at)
+		g.amd64.Emit("VMOVDQU8", sized(from), lastBytes, at)
 	} else {
-		g.Emit("VMOVDQU8", sized(from), at)
+		g.amd64.Emit("VMOVDQU8", sized(from), at)
 	}
 }

@@ -1,5 +1,6 @@
-// Package tile generates machine code for register tiles, for AVX-512 and AVX2 on amd64: the microkernels of matrix
-// products, convolutions and Winograd products. A [Spec] describes the code, and [Compile] generates it.
+// Package tile generates machine code for register tiles, for AVX-512 and AVX2 on amd64, and for NEON on arm64: the
+// microkernels of matrix products, convolutions and Winograd products. A [Spec] describes the code, and [Compile]
+// generates it.
 //
 // A tile is a block of the result: some rows, of some adjacent vectors each. Its accumulators stay in vector registers
 // for the whole k-loop, which is
@@ -21,7 +22,7 @@
 // can share code. One call computes several tiles, at constant distances.
 //
 // The terms of an element are added in a fixed order (loops, runs, terms), with one fused multiply-add each. A result
-// therefore has the same bits for every division into tiles and on both instruction sets. A long chain of additions
+// therefore has the same bits for every division into tiles and on all instruction sets. A long chain of additions
 // loses accuracy. Blocks limit its length: each block has its own sum, which is added to the start and the sums of the
 // blocks before it.
 package tile
@@ -46,14 +47,14 @@ type Spec struct {
 	// Bytes selects int8 products: an element is a group of four bytes, unsigned in the broadcast operand and signed in
 	// the vector operand. The product of two groups is the sum of four products. Accumulators, starts and results are
 	// int32. If there is an epilogue, the accumulators are converted to float32 first. Size is 4. The processor must have
-	// a byte dot product (VPDPBUSD) for these vectors.
+	// a byte dot product (VPDPBUSD) for these vectors. There is no code for arm64 yet.
 	Bytes bool
 	// Unit executes Bytes with the processor's matrix unit (AMX). It requires AVX-512, In, Out, constant numbers of
 	// terms, InStep equal to Size, equal VecSteps, all rows in every run, and rows at constant distances in one or two
 	// parts. A bias must have whole vectors, and the operand Scratch must have UnitScratchBytes bytes.
 	Unit bool
 	// Words selects int16 products instead: an element is a pair of int16. Words works like Bytes, but on every
-	// instruction set.
+	// instruction set of amd64.
 	Words bool
 	// Quantized selects the dtype of the result for Bytes and Words. If it is not Sums, elements of the result have one
 	// byte. It then requires Out, a start other than FromResult, and no epilogue.
@@ -61,7 +62,7 @@ type Spec struct {
 
 	Rows    int // rows of the tile, at least 1
 	Vectors int // vectors of a row, at least 1
-	Lanes   int // number of existing lanes of the last vector, at least 1, or Dynamic; 0 for all lanes
+	Lanes   int // number of existing lanes of the last vector, at least 1, or Dynamic (see DynamicLanes); 0 for all
 
 	// In and Out are the offsets of the rows in the broadcast operand and in the result. If nil, rows have a constant
 	// distance that the call passes (InRow, OutRow).

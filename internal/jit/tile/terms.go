@@ -2,7 +2,7 @@ package tile
 
 import (
 	"github.com/graphrun/graphrun/internal/jit"
-	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
 // rowMask returns the bit mask of the rows that have a run's terms.
@@ -25,13 +25,12 @@ func (g *gen) constantTerms(r *Run, terms int, full bool) {
 	case trips == 1:
 		g.iteration(r, n)
 	case trips > 1:
-		g.Emit("MOVL", asm.Imm(trips), count)
+		g.Move(target.Imm(trips), count)
 		g.Align(32)
 		top := g.NewLabel()
 		g.Bind(top)
 		g.iteration(r, n)
-		g.Emit("DECQ", count)
-		g.Emit("JNE", top)
+		g.CountDown(count, target.NE, top)
 	}
 	if rest > 0 {
 		g.terms(r, rest)
@@ -42,29 +41,25 @@ func (g *gen) constantTerms(r *Run, terms int, full bool) {
 func (g *gen) dynamicRun(r *Run) {
 	n := int64(g.s.unroll())
 	unrolled, single, rest, end := g.NewLabel(), g.NewLabel(), g.NewLabel(), g.NewLabel()
-	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetN}, count)
-	g.Emit("SUBQ", asm.Imm(n), count)
-	g.Emit("JLT", rest)
+	g.Move(target.Word(jit.OffsetN), count)
+	g.AddJump(-n, count, target.LT, rest)
 	g.Align(32)
 	g.Bind(unrolled)
 	g.iteration(r, int(n))
-	g.Emit("SUBQ", asm.Imm(n), count)
-	g.Emit("JGE", unrolled)
+	g.AddJump(-n, count, target.GE, unrolled)
 	g.Bind(rest)
-	g.Emit("ADDQ", asm.Imm(n), count)
-	g.Emit("JLE", end)
+	g.AddJump(n, count, target.LE, end)
 	g.Align(16)
 	g.Bind(single)
 	g.terms(r, 1)
-	g.Emit("DECQ", count)
-	g.Emit("JGT", single)
+	g.CountDown(count, target.GT, single)
 	g.Bind(end)
 }
 
 // iteration emits an iteration of the k-loop: its prefetches and n terms.
 func (g *gen) iteration(r *Run, n int) {
 	for i := range g.s.AheadLines {
-		g.Emit("PREFETCHT1", asm.Mem{Base: ahead, Disp: int32(i * lineBytes)})
+		g.Prefetch(2, target.Addr{Base: ahead, Disp: i * lineBytes})
 	}
 	g.advance(ahead, g.s.AheadLines*lineBytes)
 	for i, f := range g.s.Prefetch {
@@ -78,13 +73,12 @@ func (g *gen) iteration(r *Run, n int) {
 func (g *gen) prefetch(i int, f Prefetch) {
 	later := g.NewLabel()
 	if f.Every > DefaultUnroll {
-		g.Emit("TESTL", asm.Imm(f.Every-DefaultUnroll), count)
-		g.Emit("JNE", later)
+		g.JumpIfBits(int64(f.Every-DefaultUnroll), count, later)
 	}
 	for line := range f.Lines {
-		g.Emit("PREFETCHT1", asm.Mem{Base: prefetchRegs[i], Disp: int32(line * lineBytes)})
+		g.Prefetch(2, target.Addr{Base: prefetchRegs[i], Disp: line * lineBytes})
 	}
-	g.Emit("ADDQ", stepOf(PrefetchStep+i), prefetchRegs[i])
+	g.Add(stepOf(PrefetchStep+i), prefetchRegs[i])
 	g.Bind(later)
 }
 
@@ -92,16 +86,16 @@ func (g *gen) prefetch(i int, f Prefetch) {
 func (g *gen) terms(r *Run, n int) {
 	atIn, atVec := 0, 0
 	for i := range n {
-		g.term(r, atIn, atVec, i*g.s.PackStep)
+		g.term(r, atIn, atVec, i*g.s.PackStep, n-i)
 		if r.InStep == Dynamic {
 			for _, b := range g.rowBases() {
-				g.Emit("ADDQ", inStep, b)
+				g.Add(inStep, b)
 			}
 		} else {
 			atIn += r.InStep
 		}
 		if r.VecStep == Dynamic {
-			g.Emit("ADDQ", vecStep, vec)
+			g.Add(vecStep, vec)
 		} else {
 			atVec += r.VecStep
 		}
@@ -113,75 +107,39 @@ func (g *gen) terms(r *Run, n int) {
 	g.advance(packed, n*g.s.PackStep)
 }
 
-// term emits one term: it loads the vectors and updates the accumulators of the rows that have it.
-func (g *gen) term(r *Run, atIn, atVec, atPacked int) {
-	last := g.s.Vectors - 1
+// term emits one term: it loads the vectors and updates the accumulators of the rows that have it. The run has at least
+// the given number of terms left.
+func (g *gen) term(r *Run, atIn, atVec, atPacked, left int) {
+	g.beginTerm(r, atIn, left)
 	for v := range g.s.Vectors {
-		at := asm.Mem{Base: vec, Disp: int32(atVec + v*g.bytes)}
-		g.load(at, g.vector(v), g.s.Masked && v == last)
+		at := target.Addr{Base: vec, Disp: atVec + v*g.bytes}
+		g.Load(at, g.vector(v), g.s.Masked && g.partial(v))
 		if g.s.PackStep != 0 {
-			g.store(g.vector(v), asm.Mem{Base: packed, Disp: int32(atPacked + v*g.bytes)}, false)
+			g.Store(g.vector(v), target.Addr{Base: packed, Disp: atPacked + v*g.bytes}, false)
 		}
 	}
 	if g.s.PrefetchDistance != 0 {
 		for d := 0; d < g.s.Vectors*g.bytes; d += lineBytes {
-			g.Emit("PREFETCHT0", asm.Mem{Base: vec, Disp: int32(atVec + d + g.s.PrefetchDistance)})
+			g.Prefetch(1, target.Addr{Base: vec, Disp: atVec + d + g.s.PrefetchDistance})
 		}
 	}
 	if g.s.hasIntSums() {
 		g.integerTerm(r, atIn)
 		return
 	}
-	fma := g.op("VFMADD231P")
 	for i := range g.s.Rows {
 		if g.rowMask(r)>>i&1 == 0 {
 			continue
 		}
-		at := g.row(i, atIn)
-		if g.broadcastRegs <= 0 {
-			at.Broadcast = true
+		if g.elements.registers <= 0 {
 			for v := range g.s.Vectors {
-				g.Emit(fma, at, g.vector(v), g.sum(i, v))
+				g.FMAMemory(g.row(i, atIn), g.vector(v), g.sum(i, v))
 			}
 			continue
 		}
-		x := g.nextBroadcast()
-		g.Emit(g.op("VBROADCASTS"), at, x)
+		x := g.element(r, i, atIn)
 		for v := range g.s.Vectors {
-			g.Emit(fma, x, g.vector(v), g.sum(i, v))
-		}
-	}
-}
-
-// nextBroadcast returns the register for the next broadcast element, in rotation.
-func (g *gen) nextBroadcast() asm.Vec {
-	x := g.register(g.sumCount + g.s.Vectors + g.nextBroadcastReg)
-	g.nextBroadcastReg = (g.nextBroadcastReg + 1) % g.broadcastRegs
-	return x
-}
-
-// integerTerm emits the multiplications of a term of bytes or words. VPDPBUSD reads its unsigned operand from a
-// register, so the element is broadcast first. VPMADDWD does not add to an accumulator, so the products are added by
-// another instruction.
-func (g *gen) integerTerm(r *Run, atIn int) {
-	last := g.s.Vectors - 1
-	for i := range g.s.Rows {
-		if g.rowMask(r)>>i&1 == 0 {
-			continue
-		}
-		x := g.nextBroadcast()
-		g.Emit("VPBROADCASTD", g.row(i, atIn), x)
-		for v := range g.s.Vectors {
-			if g.s.Bytes {
-				g.Emit("VPDPBUSD", g.vector(v), x, g.sum(i, v))
-				continue
-			}
-			to := x // free after the last vector
-			for v < last && to == x {
-				to = g.nextBroadcast()
-			}
-			g.Emit("VPMADDWD", g.vector(v), x, to)
-			g.Emit("VPADDD", to, g.sum(i, v), g.sum(i, v))
+			g.FMA(x, g.vector(v), g.sum(i, v))
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64"
 )
 
 // Limits of the matrix unit (AMX), which multiplies tile registers. A group is four bytes: one element, and one term.
@@ -216,7 +218,7 @@ func (x *unitGen) configure() {
 	set(x.vecTiles, x.split.terms, lineBytes)
 	set(x.restRowTiles, x.split.rows, x.split.rest*x.s.Size)
 	set(x.restVecTiles, x.split.rest, lineBytes)
-	x.Emit("LDTILECFG", x.Constant(c))
+	x.amd64.Emit("LDTILECFG", x.amd64.Constant(c))
 }
 
 // eachSum visits the accumulators; row is the first row of a part.
@@ -234,8 +236,8 @@ func (g *gen) emitUnit() {
 	g.unitCode = x
 	g.begin()
 	x.configure()
-	g.Emit("MOVQ", asm.Imm(x.split.step), unitStep)
-	g.Emit("MOVQ", asm.Imm(x.split.vecStep), unitVecStep)
+	g.amd64.Emit("MOVQ", asm.Imm(x.split.step), amd64.Reg(unitStep))
+	g.amd64.Emit("MOVQ", asm.Imm(x.split.vecStep), amd64.Reg(unitVecStep))
 	g.Align(32)
 	tile := g.NewLabel()
 	g.Bind(tile)
@@ -243,19 +245,21 @@ func (g *gen) emitUnit() {
 	g.loops(0)
 	x.finish()
 	g.nextTile(tile)
-	g.Emit("TILERELEASE")
-	g.Emit("VZEROUPPER")
-	g.Emit("RET")
+	g.amd64.Emit("TILERELEASE")
+	g.amd64.Emit("VZEROUPPER")
+	g.amd64.Emit("RET")
 }
 
 // start emits the initialization of the accumulators. A bias is loaded with distance 0 between rows, in whole vectors.
 func (x *unitGen) start() {
 	if x.s.Start != FromLanes {
-		x.eachSum(func(t asm.Tile, _, _ int) { x.Emit("TILEZERO", t) })
+		x.eachSum(func(t asm.Tile, _, _ int) { x.amd64.Emit("TILEZERO", t) })
 		return
 	}
 	x.operand(Bias, in)
-	x.eachSum(func(t asm.Tile, _, v int) { x.Emit("TILELOADD", asm.Mem{Base: in, Disp: int32(v * lineBytes)}, t) })
+	x.eachSum(func(t asm.Tile, _, v int) {
+		x.amd64.Emit("TILELOADD", asm.Mem{Base: inReg, Disp: int32(v * lineBytes)}, t)
+	})
 }
 
 // run emits the terms of a run.
@@ -263,13 +267,12 @@ func (x *unitGen) run(r *Run) {
 	if n := r.Terms / x.split.terms; n == 1 {
 		x.chunk(x.rowTiles, x.vecTiles, x.split.terms)
 	} else if n > 1 {
-		x.Emit("MOVL", asm.Imm(n), count)
+		x.Move(target.Imm(n), count)
 		x.Align(32)
 		top := x.NewLabel()
 		x.Bind(top)
 		x.chunk(x.rowTiles, x.vecTiles, x.split.terms)
-		x.Emit("DECQ", count)
-		x.Emit("JNE", top)
+		x.CountDown(count, target.NE, top)
 	}
 	if rest := r.Terms % x.split.terms; rest > 0 {
 		x.chunk(x.restRowTiles, x.restVecTiles, rest)
@@ -290,14 +293,15 @@ func (x *unitGen) chunk(a, b []asm.Tile, terms int) {
 			}
 			tb := b[v%len(b)]
 			if loadedRow[ta] != part+1 {
-				x.Emit("TILELOADD", asm.Mem{Base: in, Index: unitStep, Scale: 1, Disp: int32(x.s.In[row])}, ta)
+				x.amd64.Emit("TILELOADD", asm.Mem{Base: inReg, Index: amd64.Reg(unitStep), Scale: 1, Disp: int32(x.s.In[row])}, ta)
 				loadedRow[ta] = part + 1
 			}
 			if loadedVec[tb] != v+1 {
-				x.Emit("TILELOADD", asm.Mem{Base: vec, Index: unitVecStep, Scale: 1, Disp: int32(v * lineBytes)}, tb)
+				at := asm.Mem{Base: vecReg, Index: amd64.Reg(unitVecStep), Scale: 1, Disp: int32(v * lineBytes)}
+				x.amd64.Emit("TILELOADD", at, tb)
 				loadedVec[tb] = v + 1
 			}
-			x.Emit("TDPBUSD", tb, ta, x.sumTile(part, v))
+			x.amd64.Emit("TDPBUSD", tb, ta, x.sumTile(part, v))
 		}
 	}
 	x.advance(in, terms*x.s.Size)
@@ -307,7 +311,7 @@ func (x *unitGen) chunk(a, b []asm.Tile, terms int) {
 // prefetch emits the prefetches of a chunk.
 func (x *unitGen) prefetch(terms int) {
 	for i := range x.s.AheadLines * terms / DefaultUnroll {
-		x.Emit("PREFETCHT1", asm.Mem{Base: ahead, Disp: int32(i * lineBytes)})
+		x.Prefetch(2, target.Addr{Base: ahead, Disp: i * lineBytes})
 	}
 	x.advance(ahead, x.s.AheadLines*terms/DefaultUnroll*lineBytes)
 	if x.s.PrefetchDistance == 0 {
@@ -315,7 +319,7 @@ func (x *unitGen) prefetch(terms int) {
 	}
 	for i := range terms {
 		for v := range x.s.Vectors {
-			x.Emit("PREFETCHT0", asm.Mem{Base: vec, Disp: int32(i*x.split.vecStep + v*lineBytes + x.s.PrefetchDistance)})
+			x.Prefetch(1, target.Addr{Base: vec, Disp: i*x.split.vecStep + v*lineBytes + x.s.PrefetchDistance})
 		}
 	}
 }
@@ -325,17 +329,19 @@ func (x *unitGen) finish() {
 	s := x.s
 	if s.Quantized == Sums && len(s.Epilogue) == 0 && s.Start != FromResult && x.split.outStep != 0 &&
 		!s.mayBePartial(x.cpu) {
-		x.Emit("MOVQ", asm.Imm(x.split.outStep), count)
+		x.amd64.Emit("MOVQ", asm.Imm(x.split.outStep), countReg)
 		x.eachSum(func(t asm.Tile, row, v int) {
-			x.Emit("TILESTORED", t, asm.Mem{Base: outTile, Index: count, Scale: 1, Disp: int32(s.Out[row] + v*lineBytes)})
+			at := asm.Mem{Base: outTileReg, Index: countReg, Scale: 1, Disp: int32(s.Out[row] + v*lineBytes)}
+			x.amd64.Emit("TILESTORED", t, at)
 		})
 		return
 	}
 	line := s.Vectors * lineBytes
 	x.operand(Scratch, scratch)
-	x.Emit("MOVL", asm.Imm(line), count)
+	x.amd64.Emit("MOVL", asm.Imm(line), countReg)
 	x.eachSum(func(t asm.Tile, row, v int) {
-		x.Emit("TILESTORED", t, asm.Mem{Base: scratch, Index: count, Scale: 1, Disp: int32(row*line + v*lineBytes)})
+		at := asm.Mem{Base: amd64.Reg(scratch), Index: countReg, Scale: 1, Disp: int32(row*line + v*lineBytes)}
+		x.amd64.Emit("TILESTORED", t, at)
 	})
 	step := unitSumRegs / s.Vectors &^ 1
 	for row := 0; row < s.Rows; row += step {
@@ -351,14 +357,14 @@ func (x *unitGen) finishRows(row, rows int) {
 	x.gen.s, x.sumCount = &part, rows*part.Vectors
 	for i := range rows {
 		for v := range part.Vectors {
-			at := asm.Mem{Base: scratch, Disp: int32(((row+i)*part.Vectors + v) * lineBytes)}
-			x.Emit("VMOVUPS", at, x.sum(i, v))
+			at := asm.Mem{Base: amd64.Reg(scratch), Disp: int32(((row+i)*part.Vectors + v) * lineBytes)}
+			x.amd64.Emit("VMOVUPS", at, x.sumVec(i, v))
 		}
 	}
 	if part.Start == FromResult {
-		x.eachResult(outTile, func(i, v int, at asm.Mem, masked bool) {
-			x.load(at, x.free(0), masked)
-			x.Emit("VPADDD", x.free(0), x.sum(i, v), x.sum(i, v))
+		x.eachResult(outTile, func(i, v int, at target.Addr) {
+			x.Load(at, x.free(0), x.partial(v))
+			x.amd64.Emit("VPADDD", x.freeVec(0), x.sumVec(i, v), x.sumVec(i, v))
 		})
 	}
 	x.gen.finish()

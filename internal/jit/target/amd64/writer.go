@@ -1,0 +1,262 @@
+// Package amd64 implements [target.Writer] for AVX2 and AVX-512.
+package amd64
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// Writer implements [target.Writer]. Generators of code that only amd64 has use the embedded assembler. Masks of
+// partial vectors are in K1, or in the register that SetLanes names.
+type Writer struct {
+	asm.Assembler
+	target.Roles
+	size  int // of an element in bytes
+	bytes int // of a vector
+	mask  asm.Vec
+}
+
+// NewWriter returns a Writer for elements of a size in bytes.
+func NewWriter(cpu machine.Features, size int, list bool) *Writer {
+	_, bytes := target.Vectors(cpu)
+	return &Writer{Assembler: asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}, size: size, bytes: bytes}
+}
+
+var generals = [target.Generals]asm.Reg{asm.AX, asm.BX, asm.CX, asm.DX, asm.SI, asm.R8, asm.R9, asm.R10, asm.R11,
+	asm.R12, asm.R13, asm.R14, asm.R15}
+
+// Reg returns a general register.
+func Reg(g target.G) asm.Reg {
+	if g == target.Args {
+		return asm.DI
+	}
+	return generals[g]
+}
+
+// Mem returns an address.
+func Mem(at target.Addr) asm.Mem {
+	m := asm.Mem{Base: Reg(at.Base), Disp: int32(at.Disp)}
+	if at.Scale > 0 {
+		m.Index, m.Scale = Reg(at.Index), at.Scale
+	}
+	return m
+}
+
+// Word returns the address of a word.
+func Word(w target.Word) asm.Mem { return asm.Mem{Base: asm.DI, Disp: int32(w)} }
+
+// Vec returns a vector register of full width.
+func (w *Writer) Vec(v target.V) asm.Vec {
+	if w.bytes == 64 {
+		return asm.Z(int(v))
+	}
+	return asm.Y(int(v))
+}
+
+func operand(x target.Int) asm.Arg {
+	switch x := x.(type) {
+	case target.G:
+		return Reg(x)
+	case target.Word:
+		return Word(x)
+	}
+	return asm.Imm(x.(target.Imm))
+}
+
+// named appends the letter for the size of elements to the name of an instruction.
+func (w *Writer) named(name string) string {
+	if w.size == 8 {
+		return name + "D"
+	}
+	return name + "S"
+}
+
+// Move implements [target.Writer].
+func (w *Writer) Move(from, to target.Int) {
+	name := "MOVQ"
+	_, isImm := from.(target.Imm)
+	if _, isReg := to.(target.G); isImm && isReg {
+		name = "MOVL"
+	}
+	w.Emit(name, operand(from), operand(to))
+}
+
+// Add implements [target.Writer].
+func (w *Writer) Add(from, to target.Int) { w.Emit("ADDQ", operand(from), operand(to)) }
+
+// Lea implements [target.Writer].
+func (w *Writer) Lea(at target.Addr, to target.G) { w.Emit("LEAQ", Mem(at), Reg(to)) }
+
+// AlignDown implements [target.Writer].
+func (w *Writer) AlignDown(bytes int, to target.G) { w.Emit("ANDQ", asm.Imm(-bytes), Reg(to)) }
+
+// Prefetch implements [target.Writer].
+func (w *Writer) Prefetch(level int, at target.Addr) {
+	w.Emit([]string{"PREFETCHT0", "PREFETCHT1"}[level-1], Mem(at))
+}
+
+// NewLabel implements [target.Writer].
+func (w *Writer) NewLabel() target.Label { return target.Label(w.Assembler.NewLabel()) }
+
+// Bind implements [target.Writer].
+func (w *Writer) Bind(l target.Label) { w.Assembler.Bind(asm.Label(l)) }
+
+func (w *Writer) jump(c target.Cond, l target.Label) {
+	w.Emit([...]string{"JNE", "JLT", "JLE", "JGT", "JGE"}[c], asm.Label(l))
+}
+
+// AddJump implements [target.Writer].
+func (w *Writer) AddJump(n int64, to target.Int, c target.Cond, l target.Label) {
+	switch x := operand(to); {
+	case n == 0:
+		w.Emit("TESTQ", x, x)
+	case n < 0:
+		w.Emit("SUBQ", asm.Imm(-n), x)
+	default:
+		w.Emit("ADDQ", asm.Imm(n), x)
+	}
+	w.jump(c, l)
+}
+
+// CountDown implements [target.Writer].
+func (w *Writer) CountDown(counter target.Int, c target.Cond, l target.Label) {
+	w.Emit("DECQ", operand(counter))
+	w.jump(c, l)
+}
+
+// JumpIfBits implements [target.Writer].
+func (w *Writer) JumpIfBits(mask int64, value target.G, l target.Label) {
+	w.Emit("TESTL", asm.Imm(mask), Reg(value))
+	w.jump(target.NE, l)
+}
+
+// SetLanes implements [target.Writer]. AVX2's mask is a part of a constant of ones followed by zeros; the number of
+// lanes determines the offset of the part.
+func (w *Writer) SetLanes(lanes target.Int, mask target.V, temporary [2]target.G) {
+	a, n := Reg(temporary[0]), Reg(temporary[1])
+	count, constant := lanes.(target.Imm)
+	if !w.NoEVEX {
+		if constant {
+			w.Emit("MOVL", asm.Imm(1<<count-1), a)
+		} else {
+			w.Emit("MOVL", asm.Imm(-1), a)
+			w.Emit("MOVQ", operand(lanes), n)
+			w.Emit("BZHIL", n, a, a)
+		}
+		w.Emit("KMOVW", a, asm.K1)
+		return
+	}
+	w.mask = w.Vec(mask)
+	ones := make([]byte, 2*w.bytes)
+	for i := range w.bytes {
+		ones[i] = 0xFF
+	}
+	if constant {
+		w.Emit("VMOVUPS", w.Constant(ones[w.bytes-int(count)*w.size:][:w.bytes]), w.mask)
+		return
+	}
+	w.Emit("LEAQ", w.Constant(ones), a)
+	w.Emit("MOVQ", operand(lanes), n)
+	w.Emit("NEGQ", n)
+	w.Emit("VMOVUPS", asm.Mem{Base: a, Index: n, Scale: uint8(w.size), Disp: int32(w.bytes)}, w.mask)
+}
+
+// Load implements [target.Writer].
+func (w *Writer) Load(at target.Addr, to target.V, partial bool) {
+	switch {
+	case !partial:
+		w.Emit(w.named("VMOVUP"), Mem(at), w.Vec(to))
+	case w.NoEVEX:
+		w.Emit(w.named("VMASKMOVP"), Mem(at), w.mask, w.Vec(to))
+	default:
+		w.Emit(w.named("VMOVUP"), Mem(at), asm.K1.Zero(), w.Vec(to))
+	}
+}
+
+// Store implements [target.Writer].
+func (w *Writer) Store(from target.V, at target.Addr, partial bool) {
+	switch {
+	case !partial:
+		w.Emit(w.named("VMOVUP"), w.Vec(from), Mem(at))
+	case w.NoEVEX:
+		w.Emit(w.named("VMASKMOVP"), w.Vec(from), w.mask, Mem(at))
+	default:
+		w.Emit(w.named("VMOVUP"), w.Vec(from), asm.K1, Mem(at))
+	}
+}
+
+// Broadcast implements [target.Writer].
+func (w *Writer) Broadcast(at target.Addr, to target.V) {
+	w.Emit(w.named("VBROADCASTS"), Mem(at), w.Vec(to))
+}
+
+// Number implements [target.Writer].
+func (w *Writer) Number(x float64, to target.V) {
+	data := binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(x)))
+	if w.size == 8 {
+		data = binary.LittleEndian.AppendUint64(nil, math.Float64bits(x))
+	}
+	w.Emit(w.named("VBROADCASTS"), w.Constant(data), w.Vec(to))
+}
+
+// Clear implements [target.Writer].
+func (w *Writer) Clear(to target.V) {
+	name := "VPXORD"
+	if w.NoEVEX {
+		name = "VXORPS"
+	}
+	w.Emit(name, w.Vec(to), w.Vec(to), w.Vec(to))
+}
+
+// Copy implements [target.Writer].
+func (w *Writer) Copy(from target.V, to target.Source) {
+	if at, ok := to.(target.Addr); ok {
+		w.Emit("VMOVUPS", w.Vec(from), Mem(at))
+		return
+	}
+	w.Emit("VMOVAPS", w.Vec(from), w.Vec(to.(target.V)))
+}
+
+// Op implements [target.Writer]. If an operand is NaN, VMAXPS and VMINPS return the first operand.
+func (w *Writer) Op(op target.Op, x target.Source, y, to target.V) {
+	name := w.named([...]string{target.Add: "VADDP", target.Mul: "VMULP", target.Max: "VMAXP", target.Min: "VMINP"}[op])
+	if at, ok := x.(target.Addr); ok {
+		w.Emit(name, Mem(at), w.Vec(y), w.Vec(to))
+		return
+	}
+	w.Emit(name, w.Vec(x.(target.V)), w.Vec(y), w.Vec(to))
+}
+
+// Elements implements [target.Writer] for one element.
+func (w *Writer) Elements(at target.Addr, _ int, to target.V) { w.Broadcast(at, to) }
+
+// FMA implements [target.Writer].
+func (w *Writer) FMA(x target.Element, y, sum target.V) {
+	w.Emit(w.named("VFMADD231P"), w.Vec(x.V), w.Vec(y), w.Vec(sum))
+}
+
+// FMAMemory implements [target.Writer].
+func (w *Writer) FMAMemory(at target.Addr, y, sum target.V) {
+	m := Mem(at)
+	m.Broadcast = true
+	w.Emit(w.named("VFMADD231P"), m, w.Vec(y), w.Vec(sum))
+}
+
+// Return implements [target.Writer].
+func (w *Writer) Return() {
+	w.Emit("VZEROUPPER")
+	w.Emit("RET")
+}
+
+// Finish implements [target.Writer].
+func (w *Writer) Finish() (jit.Code, error) {
+	if err := w.Err(); err != nil {
+		return jit.Code{}, err
+	}
+	return jit.Finish(&w.Assembler)
+}

@@ -1,0 +1,336 @@
+// Package writer implements [target.Writer] for NEON.
+package writer
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
+)
+
+// Writer implements [target.Writer] for vectors of 128 bits. General registers are X1 to X13.
+type Writer struct {
+	asm.Assembler
+	target.Roles
+	elem  asm.Elem
+	lanes int // of partial vectors
+}
+
+// Registers for the Writer's own use: an address, an integer, and a vector.
+const (
+	addressTemp = asm.Reg(16)
+	integerTemp = asm.Reg(17)
+	vectorTemp  = target.V(31)
+)
+
+// New returns a Writer for elements of 4 or 8 bytes.
+func New(size int, list bool) *Writer {
+	w := &Writer{Assembler: asm.Assembler{List: list}, elem: asm.S}
+	if size == 8 {
+		w.elem = asm.D
+	}
+	w.Declare("a temporary", vectorTemp)
+	return w
+}
+
+func reg(g target.G) asm.Reg {
+	if g == target.Args {
+		return asm.X(0)
+	}
+	return asm.X(int(g) + 1)
+}
+
+func word(x target.Word) asm.Mem { return asm.Mem{Base: asm.X(0), Offset: int(x)} }
+
+func (w *Writer) vec(v target.V) asm.Vec { return asm.V(int(v), w.elem) }
+
+// lowBytes returns a register as the operand of loads and stores of its low bytes.
+func lowBytes(v target.V, bytes int) asm.Scalar {
+	elem := map[int]asm.Elem{4: asm.S, 8: asm.D, 16: asm.Q}[bytes]
+	return asm.Scalar{Num: int(v), Elem: elem}
+}
+
+// set sets a register to a constant.
+func (w *Writer) set(to asm.Reg, n int64) {
+	name, rest := "movz", uint64(n)
+	if n < 0 {
+		name, rest = "movn", ^uint64(n)
+	}
+	w.Emit(name, to, asm.Imm(rest&0xFFFF))
+	for shift := 16; shift < 64; shift += 16 {
+		if rest>>shift&0xFFFF != 0 {
+			w.Emit("movk", to, asm.Imm(uint64(n)>>shift&0xFFFF), asm.Shift(shift))
+		}
+	}
+}
+
+// value returns a register with the value of an operand, the temporary one unless the operand is a register.
+func (w *Writer) value(x target.Int) asm.Reg {
+	switch x := x.(type) {
+	case target.G:
+		return reg(x)
+	case target.Word:
+		w.Emit("ldr", integerTemp, word(x))
+	case target.Imm:
+		w.set(integerTemp, int64(x))
+	}
+	return integerTemp
+}
+
+// addConstant computes to = from + n. With flags, it sets the flags.
+func (w *Writer) addConstant(from asm.Reg, n int64, to asm.Reg, flags string) {
+	name, size := "add"+flags, n
+	if n < 0 {
+		name, size = "sub"+flags, -n
+	}
+	switch low := size & 0xFFF; {
+	case size < 1<<12 || size < 1<<24 && low == 0:
+		w.Emit(name, to, from, asm.Imm(size))
+	case size < 1<<24 && flags == "":
+		w.Emit(name, to, from, asm.Imm(size-low))
+		w.Emit(name, to, to, asm.Imm(low))
+	default:
+		w.set(addressTemp, n)
+		w.Emit("add"+flags, to, from, addressTemp)
+	}
+}
+
+// Move implements [target.Writer].
+func (w *Writer) Move(from, to target.Int) {
+	at, isWord := to.(target.Word)
+	switch x := from.(type) {
+	case target.G:
+		if !isWord {
+			w.Emit("mov", w.value(to), reg(x))
+		}
+	case target.Word:
+		if !isWord {
+			w.Emit("ldr", w.value(to), word(x))
+		}
+	case target.Imm:
+		if !isWord {
+			w.set(w.value(to), int64(x))
+		}
+	}
+	if isWord {
+		w.Emit("str", w.value(from), word(at))
+	}
+}
+
+// Add implements [target.Writer].
+func (w *Writer) Add(from, to target.Int) {
+	at, isWord := to.(target.Word)
+	sum := addressTemp
+	if isWord {
+		w.Emit("ldr", sum, word(at))
+	} else {
+		sum = w.value(to)
+	}
+	if n, ok := from.(target.Imm); ok && !isWord {
+		w.addConstant(sum, int64(n), sum, "")
+	} else {
+		w.Emit("add", sum, sum, w.value(from))
+	}
+	if isWord {
+		w.Emit("str", sum, word(at))
+	}
+}
+
+// indexed returns the base register of an address, to which it adds the index.
+func (w *Writer) indexed(at target.Addr) asm.Reg {
+	shift := map[uint8]asm.Shift{1: 0, 2: 1, 4: 2}[at.Scale]
+	switch {
+	case at.Scale == 0:
+		return reg(at.Base)
+	case shift == 0:
+		w.Emit("add", addressTemp, reg(at.Base), reg(at.Index))
+	default:
+		w.Emit("add", addressTemp, reg(at.Base), reg(at.Index), shift)
+	}
+	return addressTemp
+}
+
+// mem returns an address for an access to a number of bytes. If instructions cannot have its distance, it is computed.
+func (w *Writer) mem(at target.Addr, bytes int) asm.Mem {
+	base := w.indexed(at)
+	if at.Disp >= -256 && at.Disp < 256 || at.Disp >= 0 && at.Disp%bytes == 0 && at.Disp/bytes < 1<<12 {
+		return asm.Mem{Base: base, Offset: at.Disp}
+	}
+	return w.plain(at)
+}
+
+// plain returns an address without a distance.
+func (w *Writer) plain(at target.Addr) asm.Mem {
+	base := w.indexed(at)
+	if at.Disp != 0 {
+		w.addConstant(base, int64(at.Disp), addressTemp, "")
+		base = addressTemp
+	}
+	return asm.Mem{Base: base}
+}
+
+// Lea implements [target.Writer].
+func (w *Writer) Lea(at target.Addr, to target.G) { w.Emit("mov", reg(to), w.plain(at).Base) }
+
+// AlignDown implements [target.Writer].
+func (w *Writer) AlignDown(bytes int, to target.G) {
+	w.Emit("and", reg(to), reg(to), asm.Imm(-bytes))
+}
+
+// Prefetch implements [target.Writer].
+func (w *Writer) Prefetch(level int, at target.Addr) {
+	m := w.mem(at, 8)
+	if m.Offset%8 != 0 || m.Offset < 0 {
+		m = w.plain(at)
+	}
+	w.Emit("prfm", asm.Imm(2*(level-1)), m)
+}
+
+// NewLabel implements [target.Writer].
+func (w *Writer) NewLabel() target.Label { return target.Label(w.Assembler.NewLabel()) }
+
+// Bind implements [target.Writer].
+func (w *Writer) Bind(l target.Label) { w.Assembler.Bind(asm.Label(l)) }
+
+// AddJump implements [target.Writer].
+func (w *Writer) AddJump(n int64, to target.Int, c target.Cond, l target.Label) {
+	x := w.value(to)
+	w.addConstant(x, n, x, "s")
+	if at, ok := to.(target.Word); ok {
+		w.Emit("str", x, word(at))
+	}
+	w.Emit([...]string{"b.ne", "b.lt", "b.le", "b.gt", "b.ge"}[c], asm.Label(l))
+}
+
+// CountDown implements [target.Writer].
+func (w *Writer) CountDown(counter target.Int, c target.Cond, l target.Label) {
+	w.AddJump(-1, counter, c, l)
+}
+
+// JumpIfBits implements [target.Writer].
+func (w *Writer) JumpIfBits(mask int64, value target.G, l target.Label) {
+	w.Emit("tst", reg(value), asm.Imm(mask))
+	w.Emit("b.ne", asm.Label(l))
+}
+
+// SetLanes implements [target.Writer] for constants.
+func (w *Writer) SetLanes(lanes target.Int, _ target.V, _ [2]target.G) {
+	n, ok := lanes.(target.Imm)
+	if !ok {
+		w.Fail(errors.New("writer: the number of lanes is not constant"))
+	}
+	w.lanes = int(n)
+}
+
+// pieces calls visit for the accesses of a vector: its bytes, or a third lane.
+func (w *Writer) pieces(at target.Addr, partial bool, whole func(bytes int, m asm.Mem), third func(m asm.Mem)) {
+	size := w.elem.Bytes()
+	switch {
+	case !partial:
+		whole(16, w.mem(at, 16))
+	case w.lanes == 3:
+		whole(2*size, w.mem(at, 2*size))
+		at.Disp += 2 * size
+		third(w.plain(at))
+	default:
+		whole(w.lanes*size, w.mem(at, w.lanes*size))
+	}
+}
+
+// Load implements [target.Writer].
+func (w *Writer) Load(at target.Addr, to target.V, partial bool) {
+	w.pieces(at, partial, func(bytes int, m asm.Mem) { w.Emit("ldr", lowBytes(to, bytes), m) },
+		func(m asm.Mem) { w.Emit("ld1", asm.List{First: w.vec(to), Count: 1, Lane: 2}, m) })
+}
+
+// Store implements [target.Writer].
+func (w *Writer) Store(from target.V, at target.Addr, partial bool) {
+	w.pieces(at, partial, func(bytes int, m asm.Mem) { w.Emit("str", lowBytes(from, bytes), m) },
+		func(m asm.Mem) { w.Emit("st1", asm.List{First: w.vec(from), Count: 1, Lane: 2}, m) })
+}
+
+// Broadcast implements [target.Writer].
+func (w *Writer) Broadcast(at target.Addr, to target.V) {
+	w.Emit("ld1r", asm.Regs(w.vec(to), 1), w.plain(at))
+}
+
+// Number implements [target.Writer].
+func (w *Writer) Number(x float64, to target.V) {
+	data := binary.LittleEndian.AppendUint64(nil, math.Float64bits(x))
+	if w.elem == asm.S {
+		data = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(x)))
+	}
+	w.Emit("ldr", lowBytes(to, 16), w.Constant(bytes.Repeat(data, 16/len(data))))
+}
+
+// Clear implements [target.Writer].
+func (w *Writer) Clear(to target.V) { w.Emit("movi", asm.V(int(to), asm.D), asm.Imm(0)) }
+
+// Copy implements [target.Writer].
+func (w *Writer) Copy(from target.V, to target.Source) {
+	if at, ok := to.(target.Addr); ok {
+		w.Store(from, at, false)
+		return
+	}
+	x := asm.V(int(from), asm.B)
+	w.Emit("orr", asm.V(int(to.(target.V)), asm.B), x, x)
+}
+
+// Op implements [target.Writer]. FMAX and FMIN are not used: their results differ for zeros of unlike signs.
+func (w *Writer) Op(op target.Op, x target.Source, y, to target.V) {
+	if at, ok := x.(target.Addr); ok {
+		w.Load(at, vectorTemp, false)
+		x = vectorTemp
+	}
+	a := x.(target.V)
+	switch op {
+	case target.Add:
+		w.Emit("fadd", w.vec(to), w.vec(y), w.vec(a))
+		return
+	case target.Mul:
+		w.Emit("fmul", w.vec(to), w.vec(y), w.vec(a))
+		return
+	}
+	mask := w.vec(vectorTemp)
+	if to != a || a == vectorTemp {
+		w.Fail(fmt.Errorf("writer: the result of operation %d is not its first operand", op))
+	}
+	if op == target.Max {
+		w.Emit("fcmgt", mask, w.vec(y), w.vec(a))
+	} else {
+		w.Emit("fcmgt", mask, w.vec(a), w.vec(y))
+	}
+	w.Emit("bit", w.vec(to).As(asm.B), w.vec(y).As(asm.B), mask.As(asm.B))
+}
+
+// Elements implements [target.Writer].
+func (w *Writer) Elements(at target.Addr, n int, to target.V) {
+	bytes := n * w.elem.Bytes()
+	w.Emit("ldr", lowBytes(to, bytes), w.mem(at, bytes))
+}
+
+// FMA implements [target.Writer].
+func (w *Writer) FMA(x target.Element, y, sum target.V) {
+	w.Emit("fmla", w.vec(sum), w.vec(y), w.vec(x.V).Lane(x.Lane))
+}
+
+// FMAMemory implements [target.Writer].
+func (w *Writer) FMAMemory(target.Addr, target.V, target.V) {
+	w.Fail(errors.New("writer: fmla has no operand in memory"))
+}
+
+// Return implements [target.Writer].
+func (w *Writer) Return() { w.Emit("ret") }
+
+// Finish implements [target.Writer].
+func (w *Writer) Finish() (jit.Code, error) {
+	if err := w.Err(); err != nil {
+		return jit.Code{}, err
+	}
+	return jit.Finish(&w.Assembler)
+}

@@ -1,0 +1,177 @@
+// Package target defines what generators need of a processor. A generator with fixed registers, such as package tile,
+// writes its code through a [Writer]. Each processor has an implementation in a package of its own.
+package target
+
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// Writer writes code with registers that the generator chooses. Nothing is spilled, and instructions keep their order.
+// The first operand of a method is the source, the last one the destination. All vectors have elements of the size that
+// the Writer was created for. Methods record the first error, and Finish returns it.
+type Writer interface {
+	// Declare states that registers have a role until the end of the code. A register with two roles is an error.
+	Declare(role string, registers ...Register)
+
+	Move(from, to Int)
+	Add(from, to Int)
+	Lea(at Addr, to G)           // computes the address
+	AlignDown(bytes int, to G)   // rounds down to a multiple of bytes, a power of two
+	Prefetch(level int, at Addr) // prefetches the cache line into the first or second cache
+
+	NewLabel() Label
+	Bind(Label)
+	Align(bytes int)                            // aligns the next instruction
+	AddJump(n int64, to Int, c Cond, l Label)   // adds n, and jumps if the sum has the relation to 0
+	CountDown(counter Int, c Cond, l Label)     // subtracts 1, and jumps if the difference has the relation to 0
+	JumpIfBits(mask int64, value G, l Label)    // jumps if a bit of the mask is set in the value
+	SetLanes(lanes Int, mask V, temporary [2]G) // sets the lanes of partial vectors; mask is used if MasksInVectors
+	Load(at Addr, to V, partial bool)           // lanes that a partial vector lacks become 0
+	Store(from V, at Addr, partial bool)        // lanes that a partial vector lacks are not written
+	Broadcast(at Addr, to V)                    // loads an element into all lanes
+	Number(x float64, to V)                     // sets all lanes to a constant
+	Clear(to V)                                 // sets all lanes to 0
+	Copy(from V, to Source)                     // copies a whole vector to a register or to memory
+	Op(op Op, x Source, y, to V)                // to is x or another register than x and y
+	Elements(at Addr, n int, to V)              // loads n adjacent elements as operands of FMA
+	FMA(x Element, y, sum V)                    // sum += x * y
+	FMAMemory(at Addr, y, sum V)                // sum += y * the element in memory; for 512-bit vectors
+	Return()                                    // ends the function
+	Finish() (jit.Code, error)                  // returns the code
+}
+
+// G is a general register. [Args] and the registers below [Generals] exist on all processors.
+type G uint8
+
+// Generals is the number of general registers, besides Args.
+const Generals = 13
+
+// Args is the register with the address of [jit.Args], which code does not change.
+const Args G = 0xFF
+
+// V is a vector register, from 0; see [Vectors].
+type V uint8
+
+// Register is a [G] or a [V].
+type Register interface{ register() string }
+
+// Word is a word of 64 bits in memory, at an offset in bytes from Args.
+type Word int32
+
+// Imm is an integer constant of 32 bits.
+type Imm int64
+
+// Int is an operand of integer instructions: a [G], a [Word] or, as a source, an [Imm].
+type Int interface{ isInt() }
+
+// Addr is the memory at Base + Index*Scale + Disp. Scale is 1, 2 or 4, or 0 without an index.
+type Addr struct {
+	Base, Index G
+	Scale       uint8
+	Disp        int
+}
+
+// Source is a whole vector: a [V], or the vector at an [Addr].
+type Source interface{ isSource() }
+
+// Element is a lane of a register that [Writer.Elements] has loaded.
+type Element struct {
+	V    V
+	Lane int
+}
+
+// Label is a position in the code.
+type Label int
+
+// Op is an operation on vectors.
+type Op uint8
+
+// Operations. Max and Min return y if it is greater or less than x, and otherwise x, which may be a NaN.
+const (
+	Add Op = iota
+	Mul
+	Max
+	Min
+)
+
+// Cond is the relation of a result to 0.
+type Cond uint8
+
+// Relations.
+const (
+	NE Cond = iota
+	LT
+	LE
+	GT
+	GE
+)
+
+// Vectors returns the number of vector registers for generators, and their size in bytes. On arm64, writers use the
+// last register as a temporary.
+func Vectors(cpu machine.Features) (count, bytes int) {
+	switch {
+	case cpu.Has(machine.AVX512):
+		return 32, 64
+	case cpu.Has(machine.NEON):
+		return 31, 16
+	}
+	return 16, 32
+}
+
+// ElementsPerVector returns the maximum number of elements that [Writer.Elements] loads.
+func ElementsPerVector(cpu machine.Features, size int) int {
+	if cpu.Has(machine.NEON) {
+		return 16 / size
+	}
+	return 1
+}
+
+// MasksInVectors reports whether the lanes of partial vectors are selected by a vector register.
+func MasksInVectors(cpu machine.Features) bool {
+	return cpu.Has(machine.AVX2) && !cpu.Has(machine.Vector512)
+}
+
+// Roles has the declared roles of registers. It implements [Writer.Declare].
+type Roles struct {
+	roles map[Register]string
+	err   error
+}
+
+// Declare implements [Writer].
+func (r *Roles) Declare(role string, registers ...Register) {
+	if r.roles == nil {
+		r.roles = map[Register]string{}
+	}
+	for _, x := range registers {
+		g, isGeneral := x.(G)
+		if isGeneral && g >= Generals {
+			r.Fail(fmt.Errorf("target: %s does not exist", x.register()))
+		}
+		if other, declared := r.roles[x]; declared {
+			r.Fail(fmt.Errorf("target: %s cannot be %s and %s", x.register(), other, role))
+		}
+		r.roles[x] = role
+	}
+}
+
+// Fail records an error.
+func (r *Roles) Fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// Err returns the first error.
+func (r *Roles) Err() error { return r.err }
+
+func (g G) register() string { return fmt.Sprintf("general register %d", g) }
+func (v V) register() string { return fmt.Sprintf("vector register %d", v) }
+
+func (G) isInt()       {}
+func (Word) isInt()    {}
+func (Imm) isInt()     {}
+func (V) isSource()    {}
+func (Addr) isSource() {}

@@ -1,0 +1,38 @@
+package target_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64"
+	"github.com/graphrun/graphrun/internal/jit/target/arm64/writer"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// TestDeclare declares registers with one role, with two roles, and registers that do not exist.
+func TestDeclare(t *testing.T) {
+	for name, w := range map[string]func() target.Writer{
+		"amd64": func() target.Writer { return amd64.NewWriter(machine.AVX2, 4, false) },
+		"arm64": func() target.Writer { return writer.New(4, false) },
+	} {
+		for _, tc := range []struct {
+			second target.Register
+			want   string
+		}{
+			{target.G(2), ""}, {target.V(1), ""},
+			{target.G(1), "general register 1 cannot be a sum and a count"},
+			{target.V(3), "vector register 3 cannot be a sum and a count"},
+			{target.G(target.Generals), "general register 13 does not exist"},
+		} {
+			w := w()
+			w.Declare("a sum", target.G(1), target.V(3))
+			w.Declare("a count", tc.second)
+			w.Return()
+			switch _, err := w.Finish(); {
+			case tc.want == "" && err != nil, tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("%s, %v: %v, want %q", name, tc.second, err, tc.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package tile
+
+import (
+	"math/bits"
+
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// elements tracks the elements of the broadcast operand that are in registers. A load has one element, or on some
+// targets several: of consecutive terms of a row, or of rows that are adjacent in memory.
+type elements struct {
+	registers int // number of registers, after those of the vectors
+	next      int // index of the next register in rotation
+
+	row    [32]target.Element // by row: the element of the current term
+	loaded uint32             // bit mask of the rows whose elements are loaded
+	terms  int                // number of further terms whose elements are in the following lanes
+}
+
+// elementRegisters returns the maximum number of registers for elements. If a load has several elements, there may be a
+// register for each row.
+func elementRegisters(cpu machine.Features) int {
+	if target.ElementsPerVector(cpu, 4) > 1 {
+		return len(elements{}.row)
+	}
+	return 3
+}
+
+// nextElement returns the register for the next load, in rotation.
+func (g *gen) nextElement() target.V {
+	x := target.V(g.sumCount + g.s.Vectors + g.elements.next)
+	g.elements.next = (g.elements.next + 1) % g.elements.registers
+	return x
+}
+
+// beginTerm is called before each term. It loads the elements of several terms if they are adjacent, there is a
+// register for each row, and at least two terms are left.
+func (g *gen) beginTerm(r *Run, atIn, left int) {
+	e, mask := &g.elements, g.rowMask(r)
+	if e.terms > 0 {
+		for i := range e.row {
+			e.row[i].Lane++
+		}
+		e.terms--
+		return
+	}
+	e.loaded = 0
+	n := target.ElementsPerVector(g.cpu, g.s.Size)
+	for n > left {
+		n /= 2
+	}
+	if n < 2 || r.InStep != g.s.Size || bits.OnesCount32(mask) > e.registers {
+		return
+	}
+	for i := range g.s.Rows {
+		if mask>>i&1 != 0 {
+			e.row[i] = target.Element{V: g.nextElement()}
+			g.Elements(g.row(i, atIn), n, e.row[i].V)
+		}
+	}
+	e.loaded, e.terms = mask, n-1
+}
+
+// element returns the element of a row. If necessary, it loads the element, and those of the next rows if adjacent.
+func (g *gen) element(r *Run, i, atIn int) target.Element {
+	e := &g.elements
+	if e.loaded>>i&1 == 0 {
+		n := target.ElementsPerVector(g.cpu, g.s.Size)
+		for n > 1 && !g.adjacent(g.rowMask(r), i, n) {
+			n /= 2
+		}
+		x := g.nextElement()
+		g.Elements(g.row(i, atIn), n, x)
+		for k := range n {
+			e.row[i+k] = target.Element{V: x, Lane: k}
+			e.loaded |= 1 << (i + k)
+		}
+	}
+	return e.row[i]
+}
+
+// adjacent reports whether n rows from row i on are in the mask and have adjacent elements.
+func (g *gen) adjacent(mask uint32, i, n int) bool {
+	if g.s.In == nil || i+n > g.s.Rows {
+		return false
+	}
+	for k := range n {
+		if mask>>(i+k)&1 == 0 || g.s.In[i+k] != g.s.In[i]+k*g.s.Size {
+			return false
+		}
+	}
+	return true
+}
