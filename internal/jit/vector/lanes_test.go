@@ -85,9 +85,9 @@ func newLaneRow(rng *rand.Rand, l *expr.Loop, n int) *laneRow {
 		}
 	}
 	outs := len(l.Code.Out)
-	k, j := rng.IntN(outs), outs+rng.IntN(len(l.Code.In))
-	if n > 1 && rng.IntN(2) == 0 && len(r.mem[k]) == len(r.mem[j]) {
-		r.mem[k] = r.mem[j]
+	k, j := rng.IntN(outs), rng.IntN(len(l.Code.In))
+	if rng.IntN(2) == 0 && !l.Scalar[j] && len(r.mem[k]) == len(r.mem[outs+j]) {
+		r.mem[k] = r.mem[outs+j]
 	}
 	return r
 }
