@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -89,8 +91,12 @@ type Within struct {
 
 // CheapestWithin looks for the cheapest plan whose run needs at most limit bytes, and calls fits for each plan that may
 // be: see [layout.Model.CheapestWithin]. knownNS is the cost of a plan within the limit that is known already, or
-// infinite.
-func CheapestWithin(p *graphrun.Program, limit int, knownNS float64, fits func(Choice) (bool, error)) (*Within, error) {
+// infinite. A nil fits is an error. The search ends with ctx.
+func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS float64,
+	fits func(Choice) (bool, error)) (*Within, error) {
+	if fits == nil {
+		return nil, errors.New("experiment: CheapestWithin: fits is nil")
+	}
 	m, err := (*program.Program)(p).Model()
 	if err != nil {
 		return nil, err
@@ -99,7 +105,7 @@ func CheapestWithin(p *graphrun.Program, limit int, knownNS float64, fits func(C
 	if ns := math.Ceil(knownNS * 1000); ns < float64(known) {
 		known = int64(ns)
 	}
-	w, err := m.CheapestWithin(int64(limit), known, func(o *layout.Outcome) (bool, error) {
+	w, err := m.CheapestWithin(ctx, int64(limit), known, func(o *layout.Outcome) (bool, error) {
 		return fits(Choice{CostNS: float64(o.PS) / 1000, solution: &wcsp.Solution{Version: wcsp.Version, Labels: o.Labels}})
 	})
 	if err != nil {

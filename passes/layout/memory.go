@@ -2,6 +2,8 @@ package layout
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -27,7 +29,7 @@ const (
 
 // CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. fits reports whether a plan does. It
 // may examine memory that labels do not determine, such as the arena. knownPS is the cost of a plan within the limit
-// that is known already, or [wcsp.Forbidden].
+// that is known already, or [wcsp.Forbidden]. A nil fits is an error. The search ends with ctx.
 //
 // A limit on memory cannot be expressed by factors. A price for each byte of the constants that a label reads, packed
 // or not, can (Lagrangian relaxation). The plans of least cost for a price are the vertices of the convex hull of the
@@ -36,13 +38,18 @@ const (
 // cost for a price, less the price of the bytes within the limit, is a lower bound for all plans within the limit.
 //
 // If the plan with the smallest constants fits, some plan is found. All problems together have the time of one search.
-func (m *Model) CheapestWithin(limit, knownPS int64, fits func(*Outcome) (bool, error)) (w *Within, err error) {
+func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
+	fits func(*Outcome) (bool, error)) (w *Within, err error) {
 	defer interrupt.Catch(&err)
+	if fits == nil {
+		return nil, errors.New("layout: CheapestWithin: fits is nil")
+	}
 	if err := m.check(); err != nil {
 		return nil, err
 	}
 	s := &memorySearch{model: m, problem: m.withoutDominated(), fits: fits, known: map[string]bool{}, leastPS: knownPS,
 		result: &Within{}, options: m.Problem.options()}
+	s.options.Context = ctx
 	s.options.TimeLimit /= maxPrices
 	s.bytes = m.constantBytes()
 	s.room = float64(limit)
@@ -218,7 +225,8 @@ func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 
 // raise raises the bound: every plan that is not examined costs at least priced, with the price of its bytes.
 func (s *memorySearch) raise(priced int64, price float64) {
-	s.result.BoundPS = max(s.result.BoundPS, int64(float64(priced)-math.Ceil(price*s.room)))
+	bound := min(float64(priced)-math.Ceil(price*s.room), float64(wcsp.Forbidden))
+	s.result.BoundPS = max(s.result.BoundPS, int64(bound))
 }
 
 // bytesOf returns the bytes of constants that labels read, except for nodes with a single label.
@@ -231,9 +239,9 @@ func (s *memorySearch) bytesOf(labels []int) (sum int64) {
 	return sum
 }
 
-// constantBytes returns, by task and label, a lower bound on the bytes of the constants that the label reads, in their
-// packed form if they are packed. The bytes of a constant with several readers are divided among the readers, so that
-// the sum does not exceed the memory if the readers share a form.
+// constantBytes returns, by task and label, a lower bound on the bytes of the constants that the label reads: see
+// [constantBytes]. The bytes of a constant with several readers are divided among the readers, so that the sum does not
+// exceed the memory if the readers share a form.
 func (m *Model) constantBytes() [][]int64 {
 	readers, values := map[*graph.Value]int64{}, map[*tensor.Storage]int{}
 	m.eachConstant(func(_, _ int, v *graph.Value) {
@@ -279,20 +287,30 @@ func (m *Model) callOf(t *task, l *label) *graph.Call {
 	return &call
 }
 
-// constantBytes returns the bytes of operand k of a call, a constant, in the form that label l reads. values has the
-// number of constants in each storage, which may overlap.
+// constantBytes returns the bytes of operand k of a call, a constant, for label l. A packed constant counts with its
+// original if the original cannot be restored, because the graph of the program then keeps it. values has the number of
+// constants in each storage: a constant that is read as it is keeps the storage, and is charged its share.
 func constantBytes(l *label, call *graph.Call, k int, values map[*tensor.Storage]int) int {
 	v := call.In[k].Value
-	if l.impl != nil && l.impl.Pack != nil && !v.Pin.Lays() {
+	share := v.Const.Storage().Len() / values[v.Const.Storage()]
+	unpacked := v.Meta.Bytes() // of a copy in another layout
+	if v.Pin.Lays() {
+		return min(unpacked, share)
+	} else if l.constantForms[k] == 0 {
+		unpacked = share
+	}
+	if l.impl != nil && l.impl.Pack != nil {
 		if p, ok := l.impl.Pack(call, k); ok {
-			return p.Len * p.DType.Size()
+			if p.Unpack != nil {
+				unpacked = 0
+			}
+			return p.Len*p.DType.Size() + unpacked
 		}
 	}
-	storage := v.Const.Storage()
-	return min(storageBytes(v), storage.Len()/values[storage])
+	return unpacked
 }
 
-// storageBytes returns the size of the smallest storage of a value, in bytes.
+// storageBytes returns the size of the smallest storage of an input, in bytes.
 func storageBytes(v *graph.Value) int {
 	return min(v.Meta.Bytes(), v.Meta.Extent()*v.Meta.DType.Size())
 }

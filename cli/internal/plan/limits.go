@@ -71,8 +71,8 @@ func bytesNeeded(r *report.Plan) int {
 }
 
 // keep returns program p if it needs at most --max-memory. Otherwise it tries the plans of other strategies, and then
-// plans of the layout problem. It returns the cheapest program within the limit, and its document, which
-// lists the rejected plans.
+// plans of the layout problem. It returns the cheapest program within the limit, and its document, which lists the
+// rejected plans.
 func (l *limits) keep(ctx context.Context, ext *command.Extensions, p *graphrun.Program, g *graph.Graph,
 	o graphrun.Options) (*graphrun.Program, *Document, error) {
 	wanted := planDocOf(p)
@@ -114,8 +114,7 @@ type fitting struct {
 }
 
 // try compiles the plan of a strategy, and updates best or leastMemory. It reports whether the plan is within the
-// limit. If listed is true, a rejected plan is added to
-// rejected.
+// limit. If listed is true, a rejected plan is added to rejected.
 func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) (within bool, err error) {
 	f.options.Strategy = s
 	p, err := f.ext.Compile(ctx, f.graph, f.options)
@@ -144,7 +143,7 @@ func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMem
 		known = f.report.CostNS
 	}
 	var failed error
-	found, err := experiment.CheapestWithin(p, f.limit, known, func(c experiment.Choice) (within bool, err error) {
+	found, err := experiment.CheapestWithin(ctx, p, f.limit, known, func(c experiment.Choice) (within bool, err error) {
 		within, failed = f.try(ctx, c.Strategy(), false)
 		return within, failed
 	})
