@@ -150,7 +150,7 @@ var onlyInGo = []string{"erfinv", "lgamma"}
 // TestCompiledLoops compares the machine code of every op that has an expression with the interpreter, bit for bit and
 // for all dtypes. New ops are included automatically.
 func TestCompiledLoops(t *testing.T) {
-	sets := jittest.InstructionSets(t)
+	sets := jittest.InstructionSets(t, machine.Portable)
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // most memory is garbage after each loop
 	var compiled sync.Map
 	all, seen := 0, map[string]bool{}
@@ -197,8 +197,8 @@ func TestCompiledLoops(t *testing.T) {
 	}
 }
 
-// TestEmittedForms compares every form of instruction in the code of ops with Go's assembler, and checks the rules for
-// code that the runtime does not know. It does not execute the code.
+// TestEmittedForms compares every form of instruction in the code of ops for amd64 with Go's assembler, and checks the
+// rules for code that the runtime does not know. It does not execute the code.
 func TestEmittedForms(t *testing.T) {
 	var forms jittest.Forms
 	seen := map[string]bool{}
@@ -209,16 +209,18 @@ func TestEmittedForms(t *testing.T) {
 				continue
 			}
 			seen[key] = true
-			for _, cpu := range []machine.Features{machine.AVX2, machine.AVX512} {
+			for _, cpu := range []machine.Features{machine.AVX2, machine.AVX512, machine.NEON} {
 				c, err := vector.Compile(l, cpu, vector.Options{})
 				if err != nil {
 					continue
 				}
 				listing := c.Listing()
-				if err := jittest.CheckRules(listing); err != nil {
+				if err := jittest.CheckRules(cpu, listing); err != nil {
 					t.Errorf("%s: %v", op.Name, err)
 				}
-				forms.Add(listing)
+				if cpu != machine.NEON { // package asm of arm64 compares all forms
+					forms.Add(listing)
+				}
 			}
 		}
 	}
@@ -234,7 +236,7 @@ const callLimit = 300_000
 // TestCallsAreShort counts the instructions of the longest calls of the code of every op: one row, and the maximum
 // number of rows of one element.
 func TestCallsAreShort(t *testing.T) {
-	jittest.InstructionSets(t)
+	cpu := jittest.InstructionSets(t, machine.Portable)[0]
 	seen := map[string]bool{}
 	longest, counted := 0, 0
 	for _, op := range kernels.All() {
@@ -253,11 +255,11 @@ func TestCallsAreShort(t *testing.T) {
 			}
 			listing := r.Listing(op.Name).Assembly
 			for _, n0 := range []int{1, 7, r.MaxElements()} {
-				n, err := jittest.MaxInstructions(listing, n0, r.RowsPerCall(n0))
+				n, err := jittest.MaxInstructions(cpu, listing, n0, r.RowsPerCall(n0))
 				if err != nil {
 					t.Fatalf("%s: %v", op.Name, err)
 				}
-				if counted++; n > callLimit {
+				if counted++; n > callLimit/machine.CallDivisor {
 					t.Errorf("%s: a call of %d rows of %d elements executes %d instructions\n%v", op.Name, r.RowsPerCall(n0), n0, n,
 						l.Code)
 				}
@@ -265,7 +267,7 @@ func TestCallsAreShort(t *testing.T) {
 			}
 		}
 	}
-	if counted < 5000 || longest < callLimit/4 {
+	if counted < 5000 || longest < callLimit/machine.CallDivisor/4 {
 		t.Errorf("counted %d calls of at most %d instructions", counted, longest)
 	}
 }

@@ -56,13 +56,13 @@ func Version() string {
 	return fmt.Sprintf("graphrun %s, %s, %s", version, commit, runtime.Version())
 }
 
-// Code describes the machine code that loops use.
+// Code describes the machine code in use.
 func Code() string {
-	if err := jit.Available(); err != nil {
-		if machine.Host().Has(machine.NEON) {
-			return fmt.Sprintf("no machine code: %v (processor: %s)", err, machine.Describe())
-		}
+	switch err := jit.Available(); {
+	case err != nil:
 		return fmt.Sprintf("no machine code: %v", err)
+	case machine.Host().Has(machine.NEON):
+		return fmt.Sprintf("machine code for %s: loops; products and convolutions run in Go", machine.Describe())
 	}
 	return "machine code for " + machine.Describe()
 }

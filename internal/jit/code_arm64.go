@@ -5,13 +5,20 @@ package jit
 import (
 	"errors"
 	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // returnCode is a function that only returns.
 var returnCode = []byte{0xC0, 0x03, 0x5F, 0xD6}
 
-// generatorError returns why no code can be generated for this processor.
-func generatorError() error { return errors.New("there is no code generator for arm64 yet") }
+// generatorError returns why no code can be generated for this processor, or nil.
+func generatorError() error {
+	if !machine.Host().Has(machine.NEON) {
+		return errors.New("this processor, or GRAPHRUN_TARGET, has no NEON")
+	}
+	return nil
+}
 
 // fence does nothing: there are no non-temporal stores.
 func fence() {}

@@ -91,10 +91,9 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 func (l *Loop) MaxElements() int { return l.maxPerCall }
 
 // rowElements is the minimum length of a row for the bound on the rows of a call. A shorter row takes as long as this
-// length, because its tail is a whole iteration. Without AVX-512, the tail also copies elements of 8 or 16 bits one by
-// one.
+// length, because its tail is a whole iteration. With AVX2, the tail also copies elements of 8 or 16 bits one by one.
 func rowElements() int {
-	if !machine.Host().Has(machine.Vector512) {
+	if machine.Host().Has(machine.AVX2) && !machine.Host().Has(machine.Vector512) {
 		return 256
 	}
 	return 32
@@ -117,9 +116,12 @@ func (l *Loop) PerElement() float64 {
 	if l.code == nil {
 		return 0
 	}
-	const perNS = 12 // instructions
+	const perNS = 12 // instructions; estimated for arm64
 	lanes, work := 16, 0
-	if !machine.Host().Has(machine.Vector512) {
+	switch {
+	case machine.Host().Has(machine.NEON):
+		lanes = 4
+	case !machine.Host().Has(machine.Vector512):
 		lanes = 8
 	}
 	wide := false

@@ -162,7 +162,7 @@ func (c *byteCall) Format(f fmt.State, _ rune) {
 
 // TestBytes compares rows of random specs of bytes with a computation in Go, and checks their listings.
 func TestBytes(t *testing.T) {
-	for _, cpu := range jittest.InstructionSets(t) {
+	for _, cpu := range jittest.InstructionSets(t, machine.AVX2) {
 		for _, words := range []bool{false, true} {
 			if words && cpu.Has(machine.Vector512) || !words && !cpu.DotsBytes() {
 				continue

@@ -14,17 +14,24 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// InstructionSets returns the instruction sets whose code this processor executes. It skips the test if there are none.
-func InstructionSets(t testing.TB) []machine.Features {
+// InstructionSets returns the instruction sets whose code this processor executes and that have the required features.
+// It skips the test if there are none.
+func InstructionSets(t testing.TB, required machine.Features) []machine.Features {
 	t.Helper()
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
 	}
 	host := machine.Host()
-	if host.Has(machine.Vector512) {
-		return []machine.Features{host.Vectors256(), host}
+	sets := []machine.Features{host}
+	switch {
+	case !host.Has(required):
+		t.Skipf("%v has no %v", host, required)
+	case host.Has(machine.Vector512):
+		sets = []machine.Features{host.Vectors256(), host}
+	case host.Has(machine.NEON) && host != machine.NEON:
+		sets = []machine.Features{machine.NEON, host}
 	}
-	return []machine.Features{host}
+	return sets
 }
 
 // Call is a randomly drawn call of generated code. Each operand has memory of its own, mem[k].
@@ -42,12 +49,12 @@ type Call interface {
 // operandBytes is the size of an operand's memory.
 const operandBytes = 64 << 10
 
-// CheckCalls draws a call for each seed and compares its results with the reference, bit for bit. The operands are next
-// to guard pages. The address of an operand is the sum of its entries in Ptr and Row. size is the number of bytes of an
-// element, for messages. At least three quarters of the calls must fit into the memory.
+// CheckCalls draws a call of code for amd64 for each seed and compares its results with the reference, bit for bit. The
+// operands are next to guard pages. The address of an operand is the sum of its entries in Ptr and Row. size is the
+// number of bytes of an element, for messages. At least three quarters of the calls must fit into the memory.
 func CheckCalls(t *testing.T, operands, size int, seeds uint64, draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()
-	for _, cpu := range InstructionSets(t) {
+	for _, cpu := range InstructionSets(t, machine.AVX2) {
 		CheckCallsFor(t, cpu, operands, size, seeds, draw)
 	}
 }
@@ -148,7 +155,7 @@ func CheckListings(t *testing.T, seeds uint64, least int,
 			if err != nil {
 				t.Fatalf("%v, seed %d: %v", cpu, seed, err)
 			}
-			if err := CheckRules(listing); err != nil && listing != "" {
+			if err := CheckRules(cpu, listing); err != nil && listing != "" {
 				t.Errorf("%v, seed %d: %v", cpu, seed, err)
 			}
 			forms.Add(listing)

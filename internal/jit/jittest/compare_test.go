@@ -11,7 +11,6 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/vector"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
@@ -35,18 +34,16 @@ func binaryLoop(t *testing.T, o expr.Op, d tensor.DType, folds bool) *expr.Loop 
 // TestComparisonDetects compares the code of one operation with the interpreter of another: every part of Check must
 // fail.
 func TestComparisonDetects(t *testing.T) {
-	if err := jit.Available(); err != nil {
-		t.Skip(err)
-	}
+	cpu := InstructionSets(t, machine.Portable)[0]
 	b := NewComparison(t)
 	for _, folds := range []bool{false, true} {
 		for _, d := range []tensor.DType{tensor.Int8, tensor.Float32, tensor.Int64} {
 			right, wrong := binaryLoop(t, expr.Max, d, folds), binaryLoop(t, expr.Min, d, folds)
-			if err := b.Check(right, machine.AVX2); err != nil {
+			if err := b.Check(right, cpu); err != nil {
 				t.Fatal(err)
 			}
 			for name, part := range map[string]func() error{"values": b.edgeCases, "addresses": b.addresses,
-				"shared": b.sharedMemory, "long": func() error { return b.longRows(machine.AVX2) }} {
+				"shared": b.sharedMemory, "long": func() error { return b.longRows(cpu) }} {
 				if err := part(); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
@@ -69,7 +66,7 @@ func TestComparisonDetects(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &expr.Loop{Code: c, Scalar: []bool{false}}
-	if _, err := vector.Compile(l, machine.AVX2, vector.Options{}); err == nil {
+	if _, err := vector.Compile(l, cpu, vector.Options{}); err == nil {
 		t.Error("no error for an unsupported function")
 	}
 }
@@ -98,13 +95,24 @@ func TestGuardedDies(t *testing.T) {
 
 // TestCheckRules checks code that violates the rules.
 func TestCheckRules(t *testing.T) {
-	const end = "\tVZEROUPPER\n\tRET\n"
-	if err := CheckRules("\tMOVQ\tAX, CX\n" + end + "DATA const<>+0(SB)/4, $0\n"); err != nil {
+	const end, endARM64 = "\tVZEROUPPER\n\tRET\n", "\tret\n"
+	if err := CheckRules(machine.AVX2, "\tMOVQ\tAX, CX\n"+end+"DATA const<>+0(SB)/4, $0\n"); err != nil {
 		t.Error(err)
+	}
+	valid := "\tb.eq\tL1\nL1:\n\tadd\tx19, x2, #18\n" + endARM64 + "constants:\n\t.word\t0x0\n"
+	if err := CheckRules(machine.NEON, valid); err != nil {
+		t.Error(err)
+	}
+	for _, code := range []string{"\tbl\tL1\n" + endARM64, "\tblr\tx1\n" + endARM64, "\tldr\tx1, [sp]\n" + endARM64,
+		"\tmov\tx18, x1\n" + endARM64, "\tadd\tw28, w1, #4\n" + endARM64, "\tmov\tx30, x1\n" + endARM64,
+		"\tret\n" + endARM64, "\tnop\n"} {
+		if CheckRules(machine.NEON, code) == nil {
+			t.Errorf("no error for %s", code)
+		}
 	}
 	for _, code := range []string{"\tCALL\tAX\n" + end, "\tMOVQ\tAX, SP\n" + end, "\tADDQ\t8(BP)(AX*4), CX\n" + end,
 		"\tVLDMXCSR\t(AX)\n" + end, "\tRET\n" + end, "\tRET\n"} {
-		if CheckRules(code) == nil {
+		if CheckRules(machine.AVX2, code) == nil {
 			t.Errorf("no error for %s", code)
 		}
 	}

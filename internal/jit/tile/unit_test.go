@@ -55,7 +55,7 @@ func randomUnit(rng *rand.Rand) *call[int32] {
 
 // TestUnit compares tiles of the matrix unit with Go.
 func TestUnit(t *testing.T) {
-	for _, cpu := range jittest.InstructionSets(t) {
+	for _, cpu := range jittest.InstructionSets(t, machine.AVX2) {
 		if !cpu.Has(machine.Vector512) || !machine.HostWithUnit().Has(machine.MatrixUnit) {
 			continue
 		}

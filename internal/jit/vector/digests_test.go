@@ -16,16 +16,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// loopDigests adds loops to digests, for the two instruction sets that this generator distinguishes.
+// loopDigests adds loops to digests, for the instruction sets that the generator of an architecture distinguishes.
 type loopDigests struct {
 	*testing.T
 	*jittest.Digests
+	sets []machine.Features
 }
 
 // add adds a piece for each instruction set. A loop without code adds nothing to it.
 func (d *loopDigests) add(name string, opts vector.Options, loops ...*expr.Loop) {
 	d.Helper()
-	for _, cpu := range []machine.Features{machine.AVX2, machine.AVX512} {
+	for _, cpu := range d.sets {
 		var funcs []*jit.Func
 		for _, l := range loops {
 			c, err := vector.Compile(l, cpu, opts)
@@ -105,10 +106,19 @@ func (d *loopDigests) addConversions() {
 	}
 }
 
-// TestDigests compares the code of loops with the committed digests: all operations and conversions, random loops, and
-// options.
+// TestDigests compares the code of loops with the committed digests.
 func TestDigests(t *testing.T) {
-	d := loopDigests{t, jittest.NewDigests(t, "testdata/amd64.sum")}
+	for arch, sets := range map[string][]machine.Features{"amd64": {machine.AVX2, machine.AVX512},
+		"arm64": {machine.NEON}} {
+		t.Run(arch, func(t *testing.T) {
+			loopDigests{t, jittest.NewDigests(t, "testdata/"+arch+".sum"), sets}.compare()
+		})
+	}
+}
+
+// compare compares the code of all operations and conversions, and of random loops, also with options.
+func (d loopDigests) compare() {
+	d.Helper()
 	d.addOperations()
 	d.addConversions()
 	options := []vector.Options{{NonTemporal: true}, {NonTemporal: true, Unfenced: true}, {NonTemporal: true,
@@ -121,7 +131,7 @@ func TestDigests(t *testing.T) {
 		}
 		l, err := vector.RandomLoop(rand.New(rand.NewPCG(seed, 30)), steps)
 		if err != nil {
-			t.Fatal(err)
+			d.Fatal(err)
 		}
 		d.add(fmt.Sprint("random ", seed), vector.Options{}, l)
 		if seed < 10 {

@@ -64,23 +64,25 @@ type lowered struct {
 	dtype tensor.DType
 }
 
-func newGen(l *expr.Loop, cpu machine.Features, opts Options) (*gen, error) {
-	if !cpu.Has(machine.AVX2) {
+// expanded checks that a loop can be compiled, and expands its functions.
+func expanded(l *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
+	if !cpu.Has(machine.AVX2) && !cpu.Has(machine.NEON) {
 		return nil, unsupported("for %v", cpu)
 	}
 	if !l.Code.Compilable() {
 		return nil, unsupported("a function without machine code")
 	}
-	l, err := expandLoop(l, TargetOf(cpu))
-	if err != nil {
-		return nil, err
+	if n := len(l.Code.Out) + len(l.Code.In) + len(l.Folds); n > jit.MaxOperands {
+		return nil, unsupported("%d pointers", n)
 	}
+	return expandLoop(l, TargetOf(cpu))
+}
+
+// newGen returns a generator for amd64. The functions of the loop are expanded.
+func newGen(l *expr.Loop, cpu machine.Features, opts Options) *gen {
 	g := &gen{loop: l, code: l.Code, opts: opts, avx512: cpu.Has(machine.Vector512),
 		pairs: map[int][2]alloc.Virt{}, consts: map[alloc.Mem]alloc.Virt{}, bitMasks: map[[2]alloc.Virt]alloc.Virt{},
 		lookups: map[lookupKey]alloc.Virt{}, offsets: map[alloc.Virt]alloc.Virt{}, outputs: len(l.Code.Out)}
-	if n := g.outputs + len(l.Code.In) + len(l.Folds); n > jit.MaxOperands {
-		return nil, unsupported("%d pointers", n)
-	}
 	for _, i := range g.code.Insts {
 		wide := i.DType.Size() == 8
 		if i.Op == expr.Div && (i.DType == tensor.Int32 || i.DType == tensor.Uint32) {
@@ -96,7 +98,7 @@ func newGen(l *expr.Loop, cpu machine.Features, opts Options) (*gen, error) {
 		g.lanes /= 2
 	}
 	g.selected = make([]*lowered, len(g.code.Insts))
-	return g, nil
+	return g
 }
 
 // TargetOf returns the optional instructions of an instruction set that expansions use.

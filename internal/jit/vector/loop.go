@@ -1,6 +1,5 @@
-// Package vector compiles loops of expressions ([expr.Loop]) to machine code with AVX-512 or AVX2 for amd64.
-//
-// [Compile] works in five steps:
+// Package vector compiles loops of expressions ([expr.Loop]) to machine code. For arm64, it makes loops of lanes, which
+// package arm64 compiles. For AVX-512 and AVX2, [Compile] works in five steps:
 //
 //  1. Elementary functions are expanded into primitives (package expr/expand).
 //  2. Instructions are selected for each primitive (lower.go, arith.go, integer.go, convert.go, memory.go), in an order
@@ -38,8 +37,8 @@ func unsupported(format string, args ...any) error {
 
 // Options affect the speed of a loop, and never its results.
 type Options struct {
-	// NonTemporal selects non-temporal stores for the outputs that are not in CachedOutputs. A row has non-temporal
-	// stores if all these outputs are aligned to 64 bytes.
+	// NonTemporal selects non-temporal stores, where there are such instructions, for the outputs that are not in
+	// CachedOutputs. A row has non-temporal stores if all these outputs are aligned to 64 bytes.
 	NonTemporal bool
 	// Unfenced omits the fence after non-temporal stores. The caller must then call [Fence] after its last run, before
 	// another goroutine reads the outputs.
@@ -91,14 +90,18 @@ func Compile(l *expr.Loop, cpu machine.Features, opts Options) (*Loop, error) {
 	return &Loop{fn: fn, pointerCount: len(l.Code.Out) + len(l.Code.In) + len(l.Folds)}, nil
 }
 
-// Listing generates the code again and returns it in the syntax of Go's assembler.
+// Listing generates the code again and returns it in the syntax of its assembler.
 func (c *Loop) Listing() string { return c.fn.Listing() }
 
 func assemble(l *expr.Loop, cpu machine.Features, opts Options, list bool) (jit.Code, error) {
-	g, err := newGen(l, cpu, opts)
+	l, err := expanded(l, cpu)
 	if err != nil {
 		return jit.Code{}, err
 	}
+	if cpu.Has(machine.NEON) {
+		return assembleNEON(l, opts, list)
+	}
+	g := newGen(l, cpu, opts)
 	if err := g.lower(); err != nil {
 		return jit.Code{}, err
 	}

@@ -28,10 +28,14 @@ func levels(t testing.TB) []machine.Features {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
 	}
-	if machine.Host().Has(machine.Vector512) {
-		return []machine.Features{machine.Host(), machine.Host().Vectors256()}
+	host := machine.Host()
+	switch {
+	case host.Has(machine.Vector512):
+		return []machine.Features{host, host.Vectors256()}
+	case host.Has(machine.NEON) && host != machine.NEON:
+		return []machine.Features{host, machine.NEON}
 	}
-	return []machine.Features{machine.Host()}
+	return []machine.Features{host}
 }
 
 const guarded = 1 << 14

@@ -19,7 +19,7 @@ import (
 // memory.
 func TestOperands(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for _, cpu := range jittest.InstructionSets(t) {
+	for _, cpu := range jittest.InstructionSets(t, machine.AVX2) {
 		for _, f := range forms() {
 			for range 60 {
 				n := f.N()
@@ -79,7 +79,7 @@ var epilogues = [][]tile.EpilogueStep{nil, relu, {{Op: tile.AtMost, Hi: 0.25}}, 
 // memory.
 func TestResults(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, cpu := range jittest.InstructionSets(t) {
+	for _, cpu := range jittest.InstructionSets(t, machine.AVX2) {
 		for _, f := range forms() {
 			for i := range 120 {
 				x := resultCheck{r: r, cpu: cpu, form: f, rows: 1 + r.IntN(f.M), cols: 1 + r.IntN(f.M), bias: i%2 == 0,
@@ -95,7 +95,7 @@ func TestResults(t *testing.T) {
 
 // TestTailKeepsNaNs checks that bounds keep NaNs.
 func TestTailKeepsNaNs(t *testing.T) {
-	for _, cpu := range jittest.InstructionSets(t) {
+	for _, cpu := range jittest.InstructionSets(t, machine.AVX2) {
 		steps := []tile.EpilogueStep{{Op: tile.AtLeast}, {Op: tile.AtMost, Hi: 1}}
 		code, err := Form{M: 2}.Results(cpu, 1, 1, false, steps, 0)
 		if err != nil {

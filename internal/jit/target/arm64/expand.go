@@ -172,4 +172,4 @@ func (w *writer) bits(name string, to, x, y asm.Vec) {
 func (w *writer) copy(to, from asm.Vec) { w.bits("orr", to, from, from) }
 
 // vector returns a register with elements of a kind.
-func (w *writer) vector(o alloc.Operand, e asm.Elem) asm.Vec { return asm.V(int(o.Reg), e) }
+func (w *writer) vector(o alloc.Operand, e asm.Elem) asm.Vec { return asm.V(w.register(o), e) }

@@ -4,15 +4,14 @@ package arm64
 import (
 	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/internal/jit/lane"
-	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
 )
 
 // Lists are the instructions of a loop for passes of Lanes elements, on virtual registers of 16 bytes. Selection makes
 // them, for several numbers of lanes with one [alloc.Builder]: row constants (Builder.Row) and constants are common to
-// all Lists of a loop. The writer of rows adds folds, assigns registers, and writes addresses and loops. A value of more than 16 bytes
-// has a virtual register for each part of 16 bytes, and a shorter value is in the low bytes of one register. The bytes
-// above the elements are arbitrary, unless the value is loaded: then they are zero. Uniform values have one part, with
-// the value in all its lanes.
+// all Lists of a loop. The writer of rows adds folds, assigns registers, and writes addresses and loops. A value of
+// more than 16 bytes has a virtual register for each part of 16 bytes, and a shorter value is in the low bytes of one
+// register. The bytes above the elements are arbitrary, unless the value is loaded: then they are zero. Uniform values
+// have one part, with the value in all its lanes.
 //
 // The writer writes the body of a pass of Lanes elements also for m elements, with m a smaller power of two: an access
 // to memory then has only the bytes of the first m elements. Instructions therefore have no effect other than their
@@ -28,7 +27,7 @@ import (
 //   - q d s h b: the lowest bytes of a vector register;
 //   - b[i] h[i] s[i] d[i]: lane i;
 //   - {16b}: a list of one vector, for tbl and tbx;
-//   - #: an immediate, the Imm of the source; #lsl: such a shift; #0.0: the constant 0.0, which is no source.
+//   - #: an immediate, the Imm of the source; #lsl: such a shift; #0 and #0.0: zero, which is no source.
 //
 // # Memory
 //
@@ -49,23 +48,11 @@ type Lists struct {
 	// The functions append instructions to Builder.Body, which is empty after selection. Select selects an operation on
 	// values of equal numbers of parts and returns the parts of the result.
 	Select func(op lane.Op, t lane.Type, operands ...[]alloc.Virt) []alloc.Virt
-	// Load returns n parts of the elements of type t in memory. Store adds the stores of parts; to a PerRow address it stores
-	// the first element. Both convert bools between bytes and masks of bytes.
+	// Load returns n parts of the elements of type t in memory. Store adds the stores of parts; to a PerRow address it
+	// stores the first element. Both convert bools between bytes and masks of bytes.
 	Load  func(m alloc.Mem, t lane.Type, n int) []alloc.Virt
 	Store func(m alloc.Mem, t lane.Type, parts []alloc.Virt)
 }
 
 // Expansion writes a pseudo-instruction ([alloc.Inst].Expand). args are those of [alloc.Out].
 type Expansion func(w *writer, args []alloc.Operand)
-
-// General registers that are free in expansions.
-var freeGeneral = [3]asm.Reg{asm.X(16), asm.X(17), asm.X(27)}
-
-// writer writes allocated instructions.
-type writer struct {
-	asm   *asm.Assembler
-	inner int // number of instructions that loops of expansions execute after their first iteration
-}
-
-// repeats records that an expansion executes its instructions since the given number of instructions up to n times.
-func (w *writer) repeats(since, n int) { w.inner += (w.asm.Instructions() - since) * (n - 1) }

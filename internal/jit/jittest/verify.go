@@ -1,5 +1,0 @@
-package jittest
-
-import "github.com/graphrun/graphrun/internal/jit/alloc"
-
-func init() { alloc.Verify = true }

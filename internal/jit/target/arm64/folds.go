@@ -1,0 +1,164 @@
+package arm64
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
+)
+
+// pass has the instructions of a pass with its folds and stores, in two forms.
+type pass struct {
+	lanes  int
+	length int          // number of instructions without folds and stores
+	inMem  []alloc.Inst // accumulators are in memory
+	inRegs []alloc.Inst // accumulators are in registers; nil without folds
+	loads  []alloc.Inst // loads of accumulator registers, or their initial values in a loop with totals
+	saves  []alloc.Inst // stores of accumulator registers
+	accs   int          // number of accumulators of inRegs, each with a register in each set
+}
+
+// pass selects instructions for passes of n elements.
+func (g *generator) pass(n int) (*pass, error) {
+	g.Builder.Body = nil
+	l, err := g.lists(n)
+	if err != nil {
+		return nil, err
+	}
+	p := &pass{lanes: n, length: len(l.Body)}
+	var inMem, inRegs []alloc.Inst
+	for k := range g.loop.Folds {
+		inMem = append(inMem, g.Collect(func() { g.foldInMemory(l, k) })...)
+		inRegs = append(inRegs, g.foldInRegisters(l, p, k)...)
+	}
+	p.inMem = slices.Concat(l.Body, inMem, l.Stores)
+	if len(g.loop.Folds) > 0 {
+		p.inRegs = slices.Concat(l.Body, inRegs, l.Stores)
+	}
+	return p, nil
+}
+
+// accumulators returns the memory of the accumulators of fold k for passes of n elements. In a loop with totals, they
+// are in the spill area.
+func (g *generator) accumulators(k, n int) alloc.Mem {
+	f := g.loop.Folds[k]
+	size := g.loop.Type(f.V).Size()
+	m := alloc.Mem{Space: alloc.AccSpace, Index: f.Ptr, Lane: uint8(size), Step: int32(n * size)}
+	if g.loop.Totals {
+		m.Index = g.accPointer(k)
+	}
+	return m
+}
+
+// foldInMemory selects the instructions of fold k with accumulators in memory.
+func (g *generator) foldInMemory(l *Lists, k int) {
+	f := g.loop.Folds[k]
+	t, v, m := g.loop.Type(f.V), g.folded(l, f), g.accumulators(k, l.Lanes)
+	l.Store(m, t, l.Select(f.Op, t, l.Load(m, t, len(v)), v))
+}
+
+// folded returns the parts of the value of a fold. A uniform value has the same register in all parts.
+func (g *generator) folded(l *Lists, f lane.Fold) []alloc.Virt {
+	x := l.Parts[f.V]
+	if len(x) == 1 {
+		return slices.Repeat(x, max(1, l.Lanes*g.loop.Type(f.V).Size()/vectorBytes))
+	}
+	return x
+}
+
+// foldInRegisters selects the instructions of fold k with accumulators in registers, and adds the loads and stores of
+// these registers to p.
+func (g *generator) foldInRegisters(l *Lists, p *pass, k int) []alloc.Inst {
+	f := g.loop.Folds[k]
+	t, v, m := g.loop.Type(f.V), g.folded(l, f), g.accumulators(k, l.Lanes)
+	acc := make([]alloc.Virt, len(v))
+	for i := range acc {
+		acc[i] = g.New(alloc.Value{Bytes: vectorBytes})
+		g.Values[acc[i]].Acc = &alloc.Acc{Index: p.accs, Virt: acc[i]}
+		p.accs++
+	}
+	p.loads = append(p.loads, g.Collect(func() {
+		from := slices.Repeat([]alloc.Virt{g.neutral(f.Op, t)}, len(v))
+		if !g.loop.Totals {
+			from = l.Load(m, t, len(v))
+		}
+		g.moveTo(acc, from)
+	})...)
+	p.saves = append(p.saves, g.Collect(func() { l.Store(m, t, acc) })...)
+	return g.Collect(func() { g.moveTo(acc, l.Select(f.Op, t, acc, v)) })
+}
+
+// moveTo sets accumulators to values that the body computes. The last instruction of a value writes the accumulator, if
+// it can.
+func (g *generator) moveTo(acc, from []alloc.Virt) {
+	for i, a := range acc {
+		at := slices.IndexFunc(g.Builder.Body, func(in alloc.Inst) bool { return in.Dst == from[i] })
+		if at >= 0 && writeTo(&g.Builder.Body[at], a) {
+			continue
+		}
+		g.Builder.Body = append(g.Builder.Body, alloc.Inst{Name: alloc.Move, Src: vectors(from[i]), Dst: a, Fold: -1})
+	}
+}
+
+// writeTo makes accumulator acc the result of an instruction, and reports whether this is possible: the instruction
+// must not overwrite the register of another value.
+func writeTo(in *alloc.Inst, acc alloc.Virt) bool {
+	for _, f := range in.Forms {
+		if in.Src[f.Tied].Virt == acc {
+			in.Name, in.Tied, in.Forms = f.Name, acc, nil
+			in.Src = []alloc.Arg{in.Src[f.Order[0]], in.Src[f.Order[1]]}
+			break
+		}
+	}
+	if in.Forms != nil || in.Tied != 0 && in.Tied != acc || in.Expand > 0 || in.Name == alloc.Move {
+		return false
+	}
+	in.Dst = acc
+	return true
+}
+
+// neutral returns a vector with the neutral element of a fold in all lanes.
+func (g *generator) neutral(op lane.Op, t lane.Type) alloc.Virt {
+	bits := expr.Neutral(expr.Op(op), t.D)
+	if t.Mask != 0 {
+		bits = -bits
+	}
+	return g.constant(t.Size(), bits)
+}
+
+// totals selects the instructions that set the accumulators of a loop with totals in memory to neutral elements, and
+// those that combine them after the row and store the totals.
+func (g *generator) totals() (begin, end []alloc.Inst) {
+	l := *g.Lists
+	l.Lanes = lane.FoldLanes
+	g.Lists = &l
+	for k, f := range g.loop.Folds {
+		t, m := g.loop.Type(f.V), g.accumulators(k, lane.FoldLanes)
+		n := lane.FoldLanes * t.Size() / vectorBytes
+		begin = append(begin, g.Collect(func() {
+			l.Store(m, t, slices.Repeat([]alloc.Virt{g.neutral(f.Op, t)}, n))
+		})...)
+		end = append(end, g.Collect(func() {
+			to := alloc.Mem{Space: alloc.PerRow, Index: f.Ptr, Lane: uint8(t.Size())}
+			l.Store(to, t, g.combine(&l, f.Op, t, l.Load(m, t, n)))
+		})...)
+	}
+	return begin, end
+}
+
+// combine combines accumulators pairwise: the second half with the first half until one element remains, the lowest of
+// the result.
+func (g *generator) combine(l *Lists, op lane.Op, t lane.Type, acc []alloc.Virt) []alloc.Virt {
+	for len(acc) > 1 {
+		half := len(acc) / 2
+		acc = l.Select(op, t, acc[:half], acc[half:])
+	}
+	for bytes := vectorBytes / 2; bytes >= t.Size(); bytes /= 2 {
+		upper := g.New(alloc.Value{Bytes: vectorBytes})
+		g.Add(alloc.Inst{Name: "ext 16b 16b 16b #", Src: []alloc.Arg{{Virt: acc[0]}, {Virt: acc[0]}, {Imm: int64(bytes)}},
+			Dst: upper, Fold: -1})
+		acc = l.Select(op, t, acc, []alloc.Virt{upper})
+	}
+	return acc
+}

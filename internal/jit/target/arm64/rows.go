@@ -1,0 +1,228 @@
+package arm64
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/alloc"
+	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Compile compiles a loop. registers is the number of vector registers that may be used, or 0 for all. The error wraps
+// ErrUnsupported if the loop needs more registers or memory than there are.
+//
+// A row has passes of n elements, then passes of n0 elements, which fill a register with the widest value, and at the
+// end passes of n0/2, n0/4, ... and 1 elements, which have the same instructions with narrower loads and stores.
+// Nothing beyond an operand is read or written, and no masks are needed. If there are folds, the passes of n elements
+// are repeated until they have folded an element into each accumulator.
+func Compile(l *lane.Loop, registers int, list bool) (jit.Code, error) {
+	if registers == 0 {
+		registers = 32
+	}
+	g := &generator{selector: newSelector(l), registers: registers, w: writer{asm: &asm.Assembler{List: list}}}
+	if err := g.layOut(); err != nil {
+		return jit.Code{}, err
+	}
+	g.emit()
+	code, err := jit.Finish(g.w.asm)
+	code.Work = g.work
+	return code, err
+}
+
+func unsupported(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))
+}
+
+// emit writes the code.
+func (g *generator) emit() {
+	e, a := g.w.asm.Emit, g.w.asm
+	row, done := a.NewLabel(), a.NewLabel()
+	g.prologue()
+	a.Bind(row)
+	g.w.write(g.row.Out, g.body.lanes)
+	g.mainLoop()
+	g.restLoop()
+	g.rewind()
+	if g.loop.Totals {
+		g.w.write(g.ends.Out, lane.FoldLanes)
+	}
+	counter := g.w.pointer(g.rowCounter())
+	e("subs", counter, counter, asm.Imm(1))
+	e("b.eq", done)
+	g.w.savePointer(g.rowCounter())
+	g.nextRow()
+	e("b", row)
+	a.Bind(done)
+	e("ret")
+	g.work.Row += g.w.executed()
+}
+
+// prologue writes the loads of pointers and of permanent constants.
+func (g *generator) prologue() {
+	e := g.w.asm.Emit
+	e("add", regSpill, regArgs, asm.Imm(jit.OffsetSpill+63))
+	e("and", regSpill, regSpill, asm.Imm(-64))
+	for k := range g.w.baseOf {
+		r, from := regPointer, jit.OffsetPtr+int32(8*k)
+		if b := g.w.baseOf[k]; b >= 0 {
+			r = bases[b]
+		}
+		switch {
+		case k == g.rowCounter():
+			from = jit.OffsetRows
+		case k >= len(g.loop.Ptrs):
+			e("add", r, regSpill, asm.Imm(g.accOffset[k-len(g.loop.Ptrs)]))
+			g.w.savePointer(k)
+			continue
+		case g.loop.Ptrs[k].D == tensor.Invalid:
+			continue
+		}
+		e("ldr", r, asm.Mem{Base: regArgs, Offset: int(from)})
+		g.w.savePointer(k)
+	}
+	for v, r := range g.permanent {
+		if x := &g.Values[v]; r >= 0 && x.Reload != nil && x.Constant {
+			g.w.load(x.Reload.Name, &x.Reload.Mem, int(r))
+		}
+	}
+}
+
+// mainLoop writes the loop over the full turns of a row. Afterwards, regLeft is the number of elements that are left
+// minus the elements of a turn.
+func (g *generator) mainLoop() {
+	e, a := g.w.asm.Emit, g.w.asm
+	g.w.accBase, g.w.accSets = g.firstAcc, g.setsOf(g.body)
+	turn := g.body.lanes * g.w.accSets
+	rest := a.NewLabel()
+	moveAccs := func(list []alloc.Out) {
+		for g.w.iteration = range g.w.accSets {
+			g.w.write(list, g.body.lanes)
+		}
+		g.w.iteration = 0
+	}
+	totals := g.loop.Totals
+	if totals && g.accsInRegs {
+		moveAccs(g.loads.Out)
+	} else if totals {
+		g.w.write(g.begins.Out, lane.FoldLanes)
+	}
+	e("ldr", regLeft, asm.Mem{Base: regArgs, Offset: int(jit.OffsetN)})
+	e("subs", regLeft, regLeft, asm.Imm(turn))
+	e("b.lt", rest)
+	if g.accsInRegs && !totals {
+		moveAccs(g.loads.Out)
+	}
+	loop := a.NewLabel()
+	a.Align(16)
+	a.Bind(loop)
+	before := g.w.executed()
+	for g.w.iteration = range g.w.accSets {
+		g.w.write(g.main.Out, g.body.lanes)
+	}
+	g.w.iteration = 0
+	g.advance(turn, false)
+	e("subs", regLeft, regLeft, asm.Imm(turn))
+	e("b.ge", loop)
+	g.work.Iteration, g.work.IterationElements = g.w.executed()-before, turn
+	g.work.Row -= g.work.Iteration
+	if g.accsInRegs && !totals {
+		moveAccs(g.saves.Out)
+	}
+	a.Bind(rest)
+	if g.accsInRegs && totals {
+		moveAccs(g.saves.Out)
+	}
+}
+
+// restLoop writes the passes over the elements after the last full turn.
+func (g *generator) restLoop() {
+	e, a := g.w.asm.Emit, g.w.asm
+	n0, turn := g.tail.lanes, g.work.IterationElements
+	g.work.TailElements = n0
+	if turn > n0 {
+		loop, pieces := a.NewLabel(), a.NewLabel()
+		e("adds", regLeft, regLeft, asm.Imm(turn-n0))
+		e("b.lt", pieces)
+		a.Bind(loop)
+		before := g.w.executed()
+		g.w.write(g.rest.Out, n0)
+		g.advance(n0, true)
+		e("subs", regLeft, regLeft, asm.Imm(n0))
+		e("b.ge", loop)
+		g.work.TailIteration = g.w.executed() - before
+		g.work.Row -= g.work.TailIteration
+		a.Bind(pieces)
+	}
+	pieces := 0 // number of instructions
+	// The low bits of regLeft are those of the number of elements that are left, because n0 is a power of two.
+	for m := n0 / 2; m > 0; m /= 2 {
+		skip := a.NewLabel()
+		e("tbz", regLeft, asm.Imm(bits.TrailingZeros(uint(m))), skip)
+		before := g.w.executed()
+		g.w.write(g.rest.Out, m)
+		g.advance(m, true)
+		pieces += g.w.executed() - before
+		a.Bind(skip)
+	}
+	// If there are pieces, the bound of the work counts a pass for them.
+	if turn == n0 {
+		g.work.TailIteration = pieces
+	}
+	g.work.Row -= min(pieces, g.work.TailIteration)
+}
+
+// advance writes the increments of pointers by n elements. Only passes of the rest advance pointers to accumulators,
+// because turns of the main loop end at the first accumulator.
+func (g *generator) advance(n int, rest bool) {
+	for k := range g.w.baseOf {
+		size := g.elementBytes(k)
+		if size == 0 || g.accumulates(k) && !rest {
+			continue
+		}
+		r := g.w.pointer(k)
+		g.w.asm.Emit("add", r, r, asm.Imm(n*size))
+		g.w.savePointer(k)
+	}
+}
+
+// rewind writes the return of pointers to accumulators to the first accumulator.
+func (g *generator) rewind() {
+	if len(g.loop.Folds) == 0 {
+		return
+	}
+	e := g.w.asm.Emit
+	e("ldr", regCount, asm.Mem{Base: regArgs, Offset: int(jit.OffsetN)})
+	e("and", regCount, regCount, asm.Imm(lane.FoldLanes-1))
+	for k := range g.w.baseOf {
+		if size := g.elementBytes(k); size > 0 && g.accumulates(k) {
+			g.back(g.w.pointer(k), size)
+			g.w.savePointer(k)
+		}
+	}
+}
+
+// back writes the subtraction of regCount elements from a pointer.
+func (g *generator) back(r asm.Reg, size int) {
+	g.w.asm.Emit("sub", r, r, regCount, asm.Shift(bits.TrailingZeros(uint(size))))
+}
+
+// nextRow writes the increments of pointers from the end of a row to the next row.
+func (g *generator) nextRow() {
+	e := g.w.asm.Emit
+	e("ldr", regCount, asm.Mem{Base: regArgs, Offset: int(jit.OffsetN)})
+	for k, p := range g.loop.Ptrs {
+		if p.D == tensor.Invalid {
+			continue
+		}
+		r := g.w.pointer(k)
+		e("ldr", regStride, asm.Mem{Base: regArgs, Offset: int(jit.OffsetRow) + 8*k})
+		e("add", r, r, regStride)
+		if size := g.elementBytes(k); size > 0 && !g.accumulates(k) {
+			g.back(r, size)
+		}
+		g.w.savePointer(k)
+	}
+}
