@@ -17,6 +17,7 @@ import (
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/onnx"
@@ -223,13 +224,13 @@ func (f *File) sizes() (map[string]int, error) {
 		f.Loader.Sizes = sizes
 	}
 	symbols := f.signature.Symbols
-	for _, name := range slices.Sorted(maps.Keys(f.Loader.Sizes)) {
+	for _, name := range sorted.Keys(f.Loader.Sizes) {
 		if _, ok := symbols[name]; !ok {
 			return nil, program.UnknownSymbol(name, f.signature)
 		}
 	}
 	if f.model == nil {
-		for _, name := range slices.Sorted(maps.Keys(f.Loader.Shapes)) {
+		for _, name := range sorted.Keys(f.Loader.Shapes) {
 			if v := f.signature.Value(name); v == nil || !slices.Contains(f.signature.Inputs, v) {
 				return nil, fmt.Errorf("a shape is given for %q: there is no such input%s", name,
 					suggest.DidYouMean(suggest.Nearest(name, inputNames(f.signature))))

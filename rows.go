@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/graph/batch"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -29,7 +30,7 @@ type rowCount struct {
 // takeRows removes from Loader.Sizes the keys that change a number of rows, and sets f.rows.
 func (f *File) takeRows() error {
 	symbols, sizes := f.signature.Symbols, maps.Clone(f.Loader.Sizes)
-	for _, name := range slices.Sorted(maps.Keys(f.Loader.Sizes)) {
+	for _, name := range sorted.Keys(f.Loader.Sizes) {
 		if _, is := symbols[name]; is {
 			continue
 		}

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -15,14 +13,15 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // documentNames lists the commands that print documents.
-func documentNames() []string { return slices.Sorted(maps.Keys(documents)) }
+func documentNames() []string { return sorted.Keys(documents) }
 
 // schemaNames lists the documents that have a schema.
 func schemaNames() []string {
-	return append(documentNames(), slices.Sorted(maps.Keys(planDocuments))...)
+	return append(documentNames(), sorted.Keys(planDocuments)...)
 }
 
 func schemaCommand(ext *command.Extensions) *cobra.Command {
@@ -36,7 +35,7 @@ infer finds further mistakes, such as unknown names of values, cycles and wrong 
 With the name of a command, prints a schema of the output of that command with --json:
 ` + strings.Join(documentNames(), ", ") + `. Documents have no
 further keys; each has its version. Documents of flags of plan have schemas, too:
-` + strings.Join(slices.Sorted(maps.Keys(planDocuments)), ", ") + `.`,
+` + strings.Join(sorted.Keys(planDocuments), ", ") + `.`,
 		Example: `  graphrun schema > graph.schema.json
   check-jsonschema --schemafile graph.schema.json model.json
   graphrun schema plan | jq '."$defs".step.properties'`,

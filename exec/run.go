@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -106,7 +106,7 @@ const maxListed = 12
 
 // unknownName returns an error for the first name, alphabetically, that the graph does not have.
 func unknownName(kind string, names []string, given map[string]*tensor.Tensor) error {
-	for _, name := range slices.Sorted(maps.Keys(given)) {
+	for _, name := range sorted.Keys(given) {
 		if slices.Contains(names, name) {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/lru"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -52,7 +53,7 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	}
 	r := &Runner{graph: g, plan: plan, options: o, bodies: map[*graph.Graph]*segmentedGraph{}}
 	r.options.Context, r.options.Tracer = nil, guardedTracer(o.Tracer)
-	r.classes.prepared.Number, r.classes.prepared.Bytes = maxClasses, max(o.MemoryLimit, 0)
+	r.classes.prepared = lru.New[classKey, *class](maxClasses, max(o.MemoryLimit, 0))
 	if g.Dynamic() {
 		r.cut = newSegmentedGraph(g)
 		return r, nil

@@ -2,12 +2,12 @@ package experiment
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"math/cmplx"
 	"slices"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -27,7 +27,7 @@ func outputDifferences(base, x *contender) []string {
 		return nil
 	}
 	var list []string
-	for _, name := range slices.Sorted(maps.Keys(base.out)) {
+	for _, name := range sorted.Keys(base.out) {
 		why := "it is missing"
 		if x.out[name] != nil {
 			why = difference(base.out[name], x.out[name], base.exact && x.exact)

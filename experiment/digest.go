@@ -6,12 +6,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
-	"maps"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -37,7 +37,7 @@ func hashGraph(ctx context.Context, h hash.Hash, g *graph.Graph) error {
 		return fmt.Errorf("digest of the graph: %w", err)
 	}
 	sizes := g.Bound()
-	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+	for _, name := range sorted.Keys(sizes) {
 		fmt.Fprintf(h, "size %q %d\n", name, sizes[name])
 	}
 	for _, p := range pinsOf(g) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -128,7 +129,7 @@ func byUse(g *graph.Graph, in interner) map[*graph.Value]int {
 	}
 	ids := map[*graph.Value]int{}
 	uses := func(v *graph.Value) string {
-		slices.Sort(readers[v])
+		sorted.Strings(readers[v])
 		return strings.Join(readers[v], ";")
 	}
 	for _, n := range slices.Backward(g.Nodes) {

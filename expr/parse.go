@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -410,8 +411,8 @@ func operandCount(least, most int) string {
 
 // functionNames yields the names of all functions and casts, in alphabetical order.
 func functionNames() func(yield func(string) bool) {
-	names := slices.Sorted(maps.Keys(builtins))
+	names := sorted.Keys(builtins)
 	names = slices.AppendSeq(names, maps.Keys(library))
-	slices.Sort(names)
+	sorted.Strings(names)
 	return slices.Values(names)
 }

@@ -2,11 +2,11 @@ package expr
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -142,7 +142,7 @@ func (t *typer) eval(n *node, env scope) value {
 			return value{num: s}
 		}
 		t.require(n.col, false, "unknown name %q: it is no operand, and no such number is given%s", n.text,
-			suggest.DidYouMean(suggest.Nearest(n.text, slices.Values(slices.Sorted(maps.Keys(env))))))
+			suggest.DidYouMean(suggest.Nearest(n.text, slices.Values(sorted.Keys(env)))))
 	}
 	args := make([]value, len(n.args))
 	for k, a := range n.args {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/numerals"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -51,14 +52,14 @@ func attributesOf(given Attrs) *attributes {
 	return a
 }
 
-// clone returns the attributes for a copy of the graph. to maps the values of the graph to their copies.
-func (a *attributes) clone(to *ByValue[*Value]) *attributes {
+// clone returns the attributes for a copy of the graph. copyOf maps the values of the graph to their copies.
+func (a *attributes) clone(copyOf func(*Value) *Value) *attributes {
 	if a == nil || len(a.refs) == 0 {
 		return a
 	}
 	given := maps.Clone(a.given)
 	for _, r := range a.refs {
-		given[r.attr] = Ref{to.At(r.value)}
+		given[r.attr] = Ref{copyOf(r.value)}
 	}
 	return attributesOf(given)
 }
@@ -109,7 +110,7 @@ func (n *Node) Written() iter.Seq2[string, any] {
 		if n.Op.Schema.Others == nil {
 			return
 		}
-		for _, name := range slices.Sorted(maps.Keys(n.attrs.given)) {
+		for _, name := range sorted.Keys(n.attrs.given) {
 			if _, ok := n.Op.Schema.byName[name]; !ok && !yield(name, n.attrs.given[name]) {
 				return
 			}
@@ -123,11 +124,11 @@ func (s *Schema) isDefault(f Field, v any, symbols map[string]sym.Int) bool {
 	if _, ok := v.(Ref); ok || f.Required || attrDependsOnAny(v, symbols) {
 		return false
 	}
-	got, byDefault := reflect.New(s.typ).Elem().Field(f.index), reflect.New(s.typ).Elem().Field(f.index)
-	if f.set(got, v, symbols) != nil {
+	got, byDefault := reflect.New(attrsType(s)).Elem().Field(f.index), reflect.New(attrsType(s)).Elem().Field(f.index)
+	if setField(f, got, v, symbols) != nil {
 		return false
 	}
-	if f.Default != "none" && f.set(byDefault, f.defaultValue(), nil) != nil {
+	if f.Default != "none" && setField(f, byDefault, f.defaultValue(), nil) != nil {
 		return false
 	}
 	return identical(got, byDefault)

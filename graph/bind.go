@@ -3,8 +3,8 @@ package graph
 import (
 	"fmt"
 	"maps"
-	"slices"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
 )
@@ -29,7 +29,7 @@ func (g *Graph) BindOnly(dims map[string]int) error {
 		return nil
 	}
 	g.sizes = map[string]sym.Int{}
-	for _, name := range slices.Sorted(maps.Keys(g.Symbols)) {
+	for _, name := range sorted.Keys(g.Symbols) {
 		b := g.Symbols[name]
 		n, ok := dims[name]
 		if ok {
@@ -76,7 +76,7 @@ func (g *Graph) SymbolNamed(name string) (symbol string, ok bool) {
 // fails if a name has no symbol, or if a symbol is given by both of its names.
 func (g *Graph) SizesNamed(given map[string]int) (map[string]int, error) {
 	sizes := make(map[string]int, len(given))
-	for _, name := range slices.Sorted(maps.Keys(given)) {
+	for _, name := range sorted.Keys(given) {
 		symbol, ok := g.SymbolNamed(name)
 		if !ok {
 			return nil, fmt.Errorf("the graph has no symbolic dimension %q%s", name,

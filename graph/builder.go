@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -297,7 +298,7 @@ func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 // checkBodies checks attributes that are graphs. It fails if such a graph has errors, or if it contains g, the graph of
 // the node, because the recursion would be endless.
 func (n *Node) checkBodies(g *Graph) error {
-	for _, name := range slices.Sorted(maps.Keys(n.written())) {
+	for _, name := range sorted.Keys(n.written()) {
 		body, ok := n.attrs.given[name].(*Graph)
 		if !ok || body == nil {
 			continue

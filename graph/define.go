@@ -28,7 +28,7 @@ func Define(o Op) (*Op, error) {
 	o.completeImpls()
 	o.Infer = rejectOverflow(o.Infer)
 	o.defined = &o
-	o.derived = new(sync.Map)
+	o.derived = &derivedValues{values: map[any]func() any{}}
 	return &o, nil
 }
 
@@ -39,11 +39,29 @@ func (o *Op) Derived(key any, compute func() any) any {
 	if o == nil || o.defined == nil {
 		return nil
 	}
-	v, ok := o.defined.derived.Load(key)
+	return o.defined.derived.get(key, compute)
+}
+
+// derivedValues is the cache of [Op.Derived]. It is no sync.Map: a field of a generic type in Op makes every package
+// that imports Op compile all methods of that type.
+type derivedValues struct {
+	mu     sync.RWMutex
+	values map[any]func() any
+}
+
+func (d *derivedValues) get(key any, compute func() any) any {
+	d.mu.RLock()
+	value, ok := d.values[key]
+	d.mu.RUnlock()
 	if !ok {
-		v, _ = o.defined.derived.LoadOrStore(key, sync.OnceValue(compute))
+		d.mu.Lock()
+		if value, ok = d.values[key]; !ok {
+			value = sync.OnceValue(compute)
+			d.values[key] = value
+		}
+		d.mu.Unlock()
 	}
-	return v.(func() any)()
+	return value()
 }
 
 // rejectOverflow returns a function like infer that rejects calls for which a computation with sizes overflows.
@@ -96,7 +114,7 @@ func (d *definer) checkName() {
 }
 
 func (d *definer) checkSchema() {
-	if d.op.Schema.typ == nil {
+	if d.op.Schema.empty == nil {
 		d.fail("Schema", "it was not made by SchemaOf")
 		return
 	}

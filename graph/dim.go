@@ -3,7 +3,6 @@ package graph
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/numerals"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -277,7 +277,7 @@ func notAnInteger(text string, symbols map[string]sym.Int) error {
 	case err == nil:
 		m.hint = suggest.DidYouMean(text)
 	case len(symbols) > 0 && !numerals.IsSpecial(text):
-		known := slices.Values(slices.Sorted(maps.Keys(symbols)))
+		known := slices.Values(sorted.Keys(symbols))
 		m.hint = ", which is no symbol of the graph" + suggest.DidYouMean(suggest.Nearest(text, known))
 	}
 	return m

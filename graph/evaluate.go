@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -107,7 +107,7 @@ func (g *Graph) bindInputs(inputs map[string]*tensor.Tensor) (map[*Value]*tensor
 		}
 		vals[v] = t
 	}
-	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+	for _, name := range sorted.Keys(inputs) {
 		if v := g.Value(name); v == nil || vals[v] == nil {
 			return nil, fmt.Errorf("the graph has no input %q", name)
 		}

@@ -267,7 +267,7 @@ func (g *Graph) Clone() *Graph {
 			in[k].Value = copies.At(a.Value)
 		}
 		n.In = in
-		n.attrs = n.attrs.clone(&copies)
+		n.attrs = n.attrs.clone(copies.At)
 		for _, v := range n.Out {
 			v.Alias, v.Within = copies.At(v.Alias), copies.At(v.Within)
 		}

@@ -473,7 +473,7 @@ func (o *Op) Fitting(c *Call) *Impl {
 
 // ownsAttrs reports whether attrs has the type of the op's attributes. It returns true if the op has no attributes.
 func (o *Op) ownsAttrs(attrs any) bool {
-	return o.Schema == nil || len(o.Schema.Fields) == 0 || reflect.TypeOf(attrs) == reflect.PointerTo(o.Schema.typ)
+	return o.Schema == nil || len(o.Schema.Fields) == 0 || reflect.TypeOf(attrs) == reflect.PointerTo(attrsType(o.Schema))
 }
 
 // walks is the default of [Impl.Walks].

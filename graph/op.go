@@ -3,7 +3,6 @@ package graph
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/iter/rule"
@@ -19,8 +18,8 @@ type Op struct {
 	Facts
 	Lowerings
 
-	defined *Op       // the op's own address, set by Define: a copy of the op has another address
-	derived *sync.Map // cache of Derived
+	defined *Op // the op's own address, set by Define: a copy of the op has another address
+	derived *derivedValues
 }
 
 // Semantics is the meaning of an op: operands, attributes, inference, and the reference.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -182,7 +183,7 @@ func (q *outlining) infer(d tensor.DType, rank int) []Outline {
 			return nil
 		}
 		symbols := maps.Clone(q.symbols)
-		for i, name := range slices.Sorted(maps.Keys(symbols)) {
+		for i, name := range sorted.Keys(symbols) {
 			if _, number := symbols[name].Known(); !number {
 				symbols[name] = unknownSize(env, fmt.Sprint("s", i), hint)
 			}

@@ -3,10 +3,10 @@ package graph
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -138,7 +138,7 @@ func (g *Graph) Pin(name string, p Pin) error {
 	case v == nil && n == nil && p.Impl == "" && g.pinOutput(name, p):
 		return nil
 	case v == nil && n == nil:
-		names := slices.Sorted(maps.Keys(known.values))
+		names := sorted.Keys(known.values)
 		hint := ""
 		if near := suggest.Nearest(name, slices.Values(names)); near != "" {
 			hint = fmt.Sprintf("; did you mean %q?", near)

@@ -3,13 +3,13 @@ package graph
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/numerals"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -38,7 +38,9 @@ import (
 // []int, []float64, *int, *float64, *bool, tensor.Scalar, NumberOrSize, tensor.DType, tensor.MemoryFormat, []bool,
 // IntsOrWord, IntOrInts, and *Graph.
 type Schema struct {
-	typ    reflect.Type
+	// empty is the attribute struct without values. Its type is not a field, and no method of Schema or Field has a
+	// parameter of package reflect: every package that imports Op would compile instances for iterators of reflect.Type.
+	empty  any
 	Fields []Field
 	// Others is the field for all attributes without a field of their own; nil if they are not permitted.
 	Others *Field
@@ -84,13 +86,17 @@ type Field struct {
 
 // SchemaOf reads the schema from the tags of struct A. It panics if a tag is malformed or a field has a type that
 // [Schema] does not list. [Define] reports other mistakes, such as two attributes of one name.
-func SchemaOf[A any]() *Schema { return schemaOf(reflect.TypeFor[A]()) }
+func SchemaOf[A any]() *Schema {
+	var empty A
+	return schemaOf(empty)
+}
 
-func schemaOf(t reflect.Type) *Schema {
-	if t.Kind() != reflect.Struct {
-		panic("graph: attributes are the fields of a struct, not " + t.String())
+func schemaOf(empty any) *Schema {
+	t := reflect.TypeOf(empty)
+	if t == nil || t.Kind() != reflect.Struct {
+		panic(fmt.Sprintf("graph: attributes are the fields of a struct, not %T", empty))
 	}
-	s := &Schema{typ: t, byName: map[string]int{}}
+	s := &Schema{empty: empty, byName: map[string]int{}}
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, ok := f.Tag.Lookup("attr")
@@ -184,6 +190,9 @@ func typeName(t reflect.Type) string {
 	return t.String()
 }
 
+// attrsType returns the type of the attribute struct.
+func attrsType(s *Schema) reflect.Type { return reflect.TypeOf(s.empty) }
+
 // has reports whether the op has an attribute of the name.
 func (s *Schema) has(name string) bool { _, ok := s.byName[name]; return ok }
 
@@ -192,21 +201,21 @@ func (s *Schema) has(name string) bool { _, ok := s.byName[name]; return ok }
 // expression over unknown sizes. For a field of type int, a guard binds the expression to its hint. Decode fails if an
 // attribute is unknown, missing, or of the wrong type; the error names the attribute.
 func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
-	if s.typ == nil {
+	if s.empty == nil {
 		return nil, errors.New("the schema was not made by SchemaOf")
 	}
 	if len(given) == 0 && s.zero != nil {
 		return s.zero, nil
 	}
-	out := reflect.New(s.typ)
-	for _, name := range slices.Sorted(maps.Keys(given)) {
+	out := reflect.New(attrsType(s))
+	for _, name := range sorted.Keys(given) {
 		if _, ok := s.byName[name]; ok {
 			continue
 		}
 		if s.Others == nil {
 			return nil, &AttrError{name, fmt.Errorf("unknown attribute %q%s", name, s.suggest(name))}
 		}
-		if err := s.setOther(out.Elem(), name, given[name], symbols); err != nil {
+		if err := setOther(s, out.Elem(), name, given[name], symbols); err != nil {
 			return nil, &AttrError{name, fmt.Errorf("attribute %q: %w", name, err)}
 		}
 	}
@@ -221,7 +230,7 @@ func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 			}
 			v = f.defaultValue()
 		}
-		if err := f.set(out.Elem().Field(f.index), v, symbols); err != nil {
+		if err := setField(f, out.Elem().Field(f.index), v, symbols); err != nil {
 			return nil, &AttrError{f.Name, fmt.Errorf("attribute %q: %w", f.Name, f.withExpectedType(err))}
 		}
 	}
@@ -234,9 +243,9 @@ func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 }
 
 // setOther stores an attribute without a field of its own.
-func (s *Schema) setOther(attrs reflect.Value, name string, v any, symbols map[string]sym.Int) error {
+func setOther(s *Schema, attrs reflect.Value, name string, v any, symbols map[string]sym.Int) error {
 	var x tensor.Scalar
-	if err := s.Others.set(reflect.ValueOf(&x).Elem(), v, symbols); err != nil {
+	if err := setField(*s.Others, reflect.ValueOf(&x).Elem(), v, symbols); err != nil {
 		return s.Others.withExpectedType(err)
 	}
 	m := attrs.Field(s.Others.index).Addr().Interface().(*map[string]tensor.Scalar)
@@ -305,8 +314,8 @@ func literal(s string) any {
 	return s
 }
 
-// set checks an attribute and stores it in dst, the attribute's field of the struct.
-func (f Field) set(dst reflect.Value, v any, symbols map[string]sym.Int) error {
+// setField checks attribute f and stores it in dst, its field of the struct.
+func setField(f Field, dst reflect.Value, v any, symbols map[string]sym.Int) error {
 	if dst.Type() == reflect.TypeFor[*Graph]() {
 		g, ok := v.(*Graph)
 		if !ok || g == nil {

@@ -3,12 +3,12 @@ package graph
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -78,7 +78,7 @@ func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 	}
 	c := s.Graph
 	c.sizes, c.symbolicState = map[string]sym.Int{}, s
-	for _, name := range slices.Sorted(maps.Keys(g.Symbols)) {
+	for _, name := range sorted.Keys(g.Symbols) {
 		size, err := s.symbol(g, name, hints)
 		if err != nil {
 			return nil, err
@@ -254,7 +254,7 @@ func (s *Symbolic) record(by Guard) {
 		by.Cond = cond
 		s.Guards = append(s.Guards, by)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Graph.sizes)) {
+	for _, name := range sorted.Keys(s.Graph.sizes) {
 		size := s.Graph.sizes[name]
 		if _, number := size.Known(); number || s.bound[name] {
 			continue

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"weak"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -122,7 +122,7 @@ func (s *saver) save(w io.Writer) error {
 	}
 	if len(g.Symbols) > 0 {
 		out.WriteString("," + line + "  \"symbols\": {")
-		for i, name := range slices.Sorted(maps.Keys(g.Symbols)) {
+		for i, name := range sorted.Keys(g.Symbols) {
 			if i > 0 {
 				out.WriteByte(',')
 			}

@@ -29,7 +29,7 @@ import (
 // are not contiguous are copied to blocks first.
 type Fold struct {
 	inDType  tensor.DType // dtype of the elements
-	accType  reflect.Type // type of an accumulator
+	acc      any          // a nil pointer to an accumulator, which tells its type
 	accBytes int          // bytes of an accumulator
 	inOrder  bool         // elements are folded in row-major order
 	weight   int          // time to fold an element, in additions
@@ -66,16 +66,16 @@ type Fold struct {
 // functions that use the Fold return an error.
 func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, pos int), columns func(a []A, x []T, pos int),
 	merge func(a, from []A)) *Fold {
-	acc := reflect.TypeFor[A]()
+	acc := any((*A)(nil))
 	switch {
-	case hasPointers(acc):
-		return &Fold{accType: acc, err: fmt.Errorf("iter: accumulators of type %v hold pointers", acc)}
+	case holdsPointers(acc):
+		return &Fold{acc: acc, err: fmt.Errorf("iter: accumulators of type %s hold pointers", typeName(acc))}
 	case row == nil || columns == nil || merge == nil:
-		return &Fold{accType: acc, err: errNilFoldFunction}
+		return &Fold{acc: acc, err: errNilFoldFunction}
 	}
 	return &Fold{
 		inDType:  tensor.DTypeOf[T](),
-		accType:  acc,
+		acc:      acc,
 		accBytes: int(unsafe.Sizeof(zero)),
 		weight:   1,
 		init: func(acc unsafe.Pointer, n int) {
@@ -102,7 +102,7 @@ func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, pos int), co
 func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T, pos int) A, merge func(a, b A) A,
 	finish func(a A) R) *Fold {
 	if add == nil || merge == nil || finish == nil {
-		return &Fold{accType: reflect.TypeFor[A](), err: errNilFoldFunction}
+		return &Fold{acc: (*A)(nil), err: errNilFoldFunction}
 	}
 	f := Folding(zero, func(a *A, x []T, pos int) {
 		// Each block has its own accumulator, so that rounding errors do not grow with the number of elements.
@@ -130,7 +130,7 @@ func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T
 // Yields returns the Fold with one more result. finish computes dst[i], an element of this result, from accumulator
 // a[i]. The results of a Fold are the outputs of the iteration, in order.
 func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold {
-	if f = f.withAccumulators(reflect.TypeFor[A](), finish == nil); f.err != nil {
+	if f = f.withAccumulators((*A)(nil), finish == nil); f.err != nil {
 		return f
 	}
 	f.outDTypes = append(f.outDTypes, tensor.DTypeOf[R]())
@@ -145,7 +145,7 @@ func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold
 // Fold with such a function for each result can run iterations that continue an earlier part of a reduction
 // ([Iterator.Accumulates]).
 func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold {
-	if f = f.withAccumulators(reflect.TypeFor[A](), load == nil); f.err != nil {
+	if f = f.withAccumulators((*A)(nil), load == nil); f.err != nil {
 		return f
 	}
 	k := len(f.resume)
@@ -161,23 +161,29 @@ func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold
 
 var errNilFoldFunction = errors.New("iter: a fold of a nil function")
 
-// withAccumulators returns a copy of the Fold, to which the caller adds a function of accumulators of type acc. isNil
+// withAccumulators returns a copy of the Fold, to which the caller adds a function of accumulators of acc's type. isNil
 // tells that the function is nil. The copy has an error if the function cannot be added.
-func (f *Fold) withAccumulators(acc reflect.Type, isNil bool) *Fold {
+func (f *Fold) withAccumulators(acc any, isNil bool) *Fold {
 	if f == nil {
-		return &Fold{accType: acc, err: errNilFold}
+		return &Fold{acc: acc, err: errNilFold}
 	}
 	c := *f
 	switch {
 	case c.err != nil:
-	case acc != f.accType:
-		c.err = fmt.Errorf("iter: a function of %v for a fold with accumulators of type %v", acc, f.accType)
+	case acc != f.acc:
+		c.err = fmt.Errorf("iter: a function of %s for a fold with accumulators of type %s", typeName(acc), typeName(f.acc))
 	case isNil:
 		c.err = errNilFoldFunction
 	}
 	c.outDTypes, c.finish, c.resume = clip(f.outDTypes), clip(f.finish), clip(f.resume)
 	return &c
 }
+
+// typeName returns the name of the accumulators' type.
+func typeName(acc any) string { return reflect.TypeOf(acc).Elem().String() }
+
+// holdsPointers reports whether accumulators have pointers for the garbage collector.
+func holdsPointers(acc any) bool { return hasPointers(reflect.TypeOf(acc).Elem()) }
 
 func clip[T any](s []T) []T { return s[:len(s):len(s)] }
 

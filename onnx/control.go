@@ -3,11 +3,11 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -181,7 +181,7 @@ func (b *nestedGraph) close() error {
 		}
 	}
 	g := b.im.g
-	for _, name := range slices.Sorted(maps.Keys(b.im.symbols)) {
+	for _, name := range sorted.Keys(b.im.symbols) {
 		if b.im.usedSymbols[name] {
 			if _, err := b.im.symbolInput(name); err != nil {
 				return err

@@ -2,7 +2,6 @@ package onnx
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 )
 
@@ -43,7 +43,7 @@ func (m *Model) bounds(symbol string) (b graph.Bounds) {
 // error to give both names of a symbol.
 func (m *Model) Sizes(given map[string]int) (map[string]int, error) {
 	sizes := make(map[string]int, len(given))
-	for _, name := range slices.Sorted(maps.Keys(given)) {
+	for _, name := range sorted.Keys(given) {
 		symbol := m.Symbol(name)
 		if _, twice := sizes[symbol]; twice {
 			return nil, fmt.Errorf("the size %s is given twice: it is also called %s", symbol, name)

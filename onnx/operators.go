@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
@@ -234,8 +235,8 @@ func (o *Options) complete() error {
 // addConverters adds converters to a table. If replace is true, each operator must already have a converter in the
 // table. Otherwise no operator may have a converter.
 func (o Operators) addConverters(table map[operator]converter, replace bool) error {
-	for _, domain := range slices.Sorted(maps.Keys(o)) {
-		for _, name := range slices.Sorted(maps.Keys(o[domain])) {
+	for _, domain := range sorted.Keys(o) {
+		for _, name := range sorted.Keys(o[domain]) {
 			key := operator{domainOf(domain), name}
 			c := o[domain][name]
 			switch old := table[key]; {

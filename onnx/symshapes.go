@@ -3,13 +3,13 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -165,7 +165,7 @@ func (n *node) shape(x *val) []int {
 }
 
 // symbolNames lists the symbols of the graph for errors.
-func (n *node) symbolNames() string { return strings.Join(slices.Sorted(maps.Keys(n.g.Symbols)), ", ") }
+func (n *node) symbolNames() string { return strings.Join(sorted.Keys(n.g.Symbols), ", ") }
 
 // knownSize returns one size of x as a number. It fails if the size is symbolic.
 func (n *node) knownSize(x *val, i int) int {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -198,7 +199,7 @@ func (c *checker) after(g *graph.Graph, props graph.Props, pass Pass) error {
 		return err
 	}
 	c.evaluated = now
-	for _, name := range slices.Sorted(maps.Keys(c.comparableOutputs)) {
+	for _, name := range sorted.Keys(c.comparableOutputs) {
 		if got[name] == nil && c.partialOutputs {
 			continue
 		}
@@ -224,12 +225,12 @@ func (c *checker) checkCopies(g *graph.Graph, props graph.Props, pass Pass) erro
 	}
 	now := settledCopies(g)
 	if c.copies != nil && pass.Makes&graph.LaidOut == 0 && !maps.Equal(now, c.copies) {
-		for _, name := range slices.Sorted(maps.Keys(now)) {
+		for _, name := range sorted.Keys(now) {
 			if !c.copies[name] {
 				return fmt.Errorf("copy %q was added after layouts were chosen", name)
 			}
 		}
-		for _, name := range slices.Sorted(maps.Keys(c.copies)) {
+		for _, name := range sorted.Keys(c.copies) {
 			if !now[name] {
 				return fmt.Errorf("copy %q was dropped after layouts were chosen", name)
 			}

@@ -1,9 +1,9 @@
 package sym
 
 import (
-	"maps"
-	"slices"
 	"strings"
+
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // ParseBool parses the printed form of a Bool. Comparisons are Eq(a, b), Ne, Lt, Le, Gt and Ge of expressions as in
@@ -64,7 +64,7 @@ func (p *parser) condition() (b Bool, err error) {
 		return b, p.fail("want a condition, got the end")
 	case relation == nil:
 		return b, p.fail("%q is unexpected; want %s of two expressions, True, False, ~ or (", token,
-			strings.Join(slices.Sorted(maps.Keys(relations)), ", "))
+			strings.Join(sorted.Keys(relations), ", "))
 	}
 	p.next()
 	if err := p.expect("("); err != nil {

@@ -2,11 +2,11 @@ package sym
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // SMT returns a problem in SMT-LIB 2 for solvers such as z3 and cvc5. The problem asks whether all claims hold for some
@@ -14,7 +14,7 @@ import (
 func (v *Env) SMT(claims ...Bool) string {
 	var b strings.Builder
 	b.WriteString("(set-logic ALL)\n")
-	for _, name := range slices.Sorted(maps.Keys(v.symbols)) {
+	for _, name := range sorted.Keys(v.symbols) {
 		s := v.symbols[name]
 		if s.e == nil {
 			continue

@@ -2,10 +2,10 @@ package tensor
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/contiguity"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/sym"
 )
@@ -79,7 +79,7 @@ func ParsePredicate(name string) (Predicate, error) {
 	if p, ok := known[name]; ok {
 		return p, nil
 	}
-	names := slices.Sorted(maps.Keys(known))
+	names := sorted.Keys(known)
 	return 0, fmt.Errorf("unknown predicate %q: want one of %v%s", name, names,
 		suggest.DidYouMean(suggest.Nearest(name, slices.Values(names))))
 }

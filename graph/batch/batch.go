@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // Proof says that the rows of a graph are independent. Row i of each value depends only on row i of the inputs, and all
@@ -87,7 +88,7 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 	}
 	p := &Proof{graph: g, inputs: maps.Clone(inputs), places: map[*graph.Value]rowPlace{}, lifted: map[operand]rowPlace{}}
 	first := ""
-	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+	for _, name := range sorted.Keys(inputs) {
 		v, dim := g.Value(name), inputs[name]
 		switch {
 		case v == nil || !slices.Contains(g.Inputs, v):

@@ -10,7 +10,7 @@ import (
 
 // What was used least recently goes first where values hold too much.
 func TestBytesAreBounded(t *testing.T) {
-	c := Cache[int, *int]{Number: 256, Bytes: 10 * 2 << 10}
+	c := New[int, *int](256, 10*2<<10).(*cache[int, *int])
 	for n := range 30 {
 		v := new(int)
 		require.Same(t, v, c.Put(n, v))
@@ -19,7 +19,7 @@ func TestBytesAreBounded(t *testing.T) {
 	}
 	assert.Equal(t, 10, c.order.Len())
 	assert.Equal(t, 10, len(c.elements))
-	assert.LessOrEqual(t, c.bytes, c.Bytes)
+	assert.LessOrEqual(t, c.bytes, c.maxBytes)
 	has := func(n int) bool { _, ok := c.Find(n); return ok }
 	assert.True(t, has(0), "it was used all the time")
 	assert.False(t, has(5))
@@ -27,7 +27,7 @@ func TestBytesAreBounded(t *testing.T) {
 }
 
 func TestNumberIsBounded(t *testing.T) {
-	c := Cache[int, *int]{Number: 3}
+	c := New[int, *int](3, 0).(*cache[int, *int])
 	for n := range 9 {
 		v := new(int)
 		c.Put(n, v)
@@ -41,7 +41,7 @@ func TestNumberIsBounded(t *testing.T) {
 // A value that is no longer that of its key changes nothing; one that holds more than there can be goes, or stays
 // alone, without a sum that wraps around.
 func TestOthersValues(t *testing.T) {
-	c := Cache[string, *int]{Number: 8, Bytes: 100}
+	c := New[string, *int](8, 100).(*cache[string, *int])
 	a, b := new(int), new(int)
 	require.Same(t, a, c.Put("k", a))
 	require.Same(t, a, c.Put("k", b))

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // ProfileVersion is the version of the terms of a profile. Profiles of other versions are rejected.
@@ -121,7 +123,7 @@ func usualProfileName() string {
 }
 
 // ShippedProfiles lists the names of the shipped profiles.
-func ShippedProfiles() []string { return slices.Sorted(maps.Keys(shippedProfiles)) }
+func ShippedProfiles() []string { return sorted.Keys(shippedProfiles) }
 
 // ShippedProfile returns a copy of the shipped profile with a name, or nil if there is none. The caller owns the copy.
 func ShippedProfile(name string) *Profile {

@@ -7,16 +7,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 //go:embed profiles/*.json
@@ -81,7 +81,7 @@ func (p *Profile) Check() error {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.Kernels)) {
+	for _, name := range sorted.Keys(p.Kernels) {
 		if !isRate(p.Kernels[name]) {
 			return fmt.Errorf("kernels: %q: %v is not a valid cost", name, p.Kernels[name])
 		}

@@ -25,6 +25,8 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/lru"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/report"
@@ -148,7 +150,7 @@ func New(g *graph.Graph, o Options) (*Program, error) {
 	}
 	p := &Program{graph: g, origin: weak.Make(g), options: o, fixed: givenSizes(g), hasOwnPasses: own,
 		pool: new(tensor.Pool)}
-	p.bindings.Number, p.bindings.Bytes = keptBindings, max(o.MemoryLimit, 0)
+	p.bindings = lru.New[sizesKey, *Binding](keptBindings, max(o.MemoryLimit, 0))
 	maps.Copy(p.fixed, o.Sizes)
 	for _, hint := range o.Hints { // the loader's sizes of hinted symbols serve generated inputs only
 		for name := range hint {
@@ -235,7 +237,7 @@ func (p *Program) findOpen() {
 			p.symbolic = append(p.symbolic, i)
 		}
 	}
-	slices.Sort(p.openSymbols)
+	sorted.Strings(p.openSymbols)
 	p.findSymbolInputs()
 	bound := p.graph.Bound()
 	for _, name := range p.openSymbols {
@@ -257,7 +259,7 @@ func (p *Program) openWithin(text string) {
 // checkHints rejects hints for symbols that are not open.
 func (p *Program) checkHints() error {
 	for i, hint := range p.options.Hints {
-		for _, name := range slices.Sorted(maps.Keys(hint)) {
+		for _, name := range sorted.Keys(hint) {
 			if _, ok := p.options.Sizes[name]; ok {
 				return fmt.Errorf("Options.Hints[%d]: %s=%d is fixed for all runs", i, name, p.fixed[name])
 			}
@@ -278,7 +280,7 @@ func (p *Program) checkHints() error {
 
 // pin adds the pins of the options to the graph.
 func (p *Program) pin() error {
-	for _, name := range slices.Sorted(maps.Keys(p.options.Pins)) {
+	for _, name := range sorted.Keys(p.options.Pins) {
 		pin := p.options.Pins[name]
 		if err := p.graph.Pin(name, pin); err != nil {
 			return &graph.PinError{Name: name, Pin: pin, Err: err}
@@ -377,7 +379,7 @@ func (p *Program) First() *Binding {
 // SizesText lists sizes of symbols: "H=224, N=8".
 func SizesText(sizes map[string]int) string {
 	var list []string
-	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+	for _, name := range sorted.Keys(sizes) {
 		list = append(list, fmt.Sprintf("%s=%d", name, sizes[name]))
 	}
 	return strings.Join(list, ", ")

@@ -3,10 +3,10 @@ package program
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 )
 
@@ -18,7 +18,7 @@ func UnknownSymbol(name string, g *graph.Graph) error {
 		hint = ": all its sizes are numbers"
 	case hint == "":
 		var all []string
-		for _, symbol := range slices.Sorted(maps.Keys(g.Symbols)) {
+		for _, symbol := range sorted.Keys(g.Symbols) {
 			all = append(all, g.SymbolText(symbol))
 		}
 		hint = "; it has " + strings.Join(all, ", ")
@@ -29,7 +29,7 @@ func UnknownSymbol(name string, g *graph.Graph) error {
 // sizesNamed returns sizes by the names of the graph's symbols. The keys of sizes are these names or the names in the
 // original model.
 func sizesNamed(g *graph.Graph, sizes map[string]int) (map[string]int, error) {
-	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+	for _, name := range sorted.Keys(sizes) {
 		if _, ok := g.SymbolNamed(name); !ok {
 			return nil, UnknownSymbol(name, g)
 		}

@@ -2,12 +2,11 @@ package program
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"sort"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -49,7 +48,7 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.ranges)) {
+	for _, name := range sorted.Keys(s.ranges) {
 		if _, known := sizes[name]; !known {
 			w := s.ranges[name]
 			return fmt.Errorf("%s holds for %s from %d to %d: the shapes of inputs do not tell which it is, so that it must "+

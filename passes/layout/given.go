@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/files"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
@@ -164,7 +165,7 @@ func (g givenLabels) byNames(p *wcsp.Problem) ([]int, error) {
 		}
 		names[i] = label
 	}
-	for _, name := range slices.Sorted(maps.Keys(g.byName)) {
+	for _, name := range sorted.Keys(g.byName) {
 		if !known[name] {
 			return nil, fmt.Errorf("no variable %q%s", name, suggest.DidYouMean(suggest.Nearest(name, maps.Keys(known))))
 		}

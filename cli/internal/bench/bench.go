@@ -6,10 +6,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +24,7 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -289,7 +288,7 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 // writeTimes prints a row for each way to call the program.
 func (d *Document) writeTimes(w io.Writer, to term.Display) {
 	columns := []term.Column{term.NameCol("strategy"), term.NameCol("call"), term.WholeCol("runs")}
-	symbols := slices.Sorted(maps.Keys(d.Dims))
+	symbols := sorted.Keys(d.Dims)
 	for _, name := range symbols {
 		columns = append(columns, term.WholeCol(name))
 	}

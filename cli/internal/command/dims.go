@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // ParseDims parses values of --dim such as N=8, and returns the size of each symbol.
@@ -79,8 +79,8 @@ func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 // checkDims rejects sizes of symbols that the file at path lacks. symbols are the symbols of the file.
 func checkDims(path string, dims map[string]int, symbols map[string]graph.Bounds) error {
 	g := &graph.Graph{Symbols: symbols}
-	known := slices.Sorted(maps.Keys(symbols))
-	for _, name := range slices.Sorted(maps.Keys(dims)) {
+	known := sorted.Keys(symbols)
+	for _, name := range sorted.Keys(dims) {
 		if _, ok := g.SymbolNamed(name); ok {
 			continue
 		}

@@ -3,7 +3,6 @@ package command
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // maxHints bounds the number of combinations of sizes in one command. Each combination is planned.
@@ -102,7 +102,7 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 	if err := g.BindOnly(sizes); err != nil {
 		return exit.Wrongf("%s: --dim: %w", path, err)
 	}
-	for _, name := range slices.Sorted(maps.Keys(assumed)) {
+	for _, name := range sorted.Keys(assumed) {
 		if _, bound := sizes[name]; !bound {
 			g.Assume(name, assumed[name])
 		}

@@ -3,20 +3,20 @@ package command
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 )
 
 // PrintNotes prints the assumed sizes and the warnings of a graph. Warnings without a place name the file source.
 func PrintNotes(cmd *cobra.Command, source string, g *graph.Graph) {
 	assumed := g.Assumed()
-	for _, name := range slices.Sorted(maps.Keys(assumed)) {
+	for _, name := range sorted.Keys(assumed) {
 		spelled := name
 		if b, ok := g.Symbols[name]; ok && b.Spelled != "" {
 			spelled = b.Spelled

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"maps"
 	"runtime"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -61,7 +61,7 @@ func (s *comparison) doc() *Document {
 // benchmarks.
 func (c *Combination) Place() string {
 	parts := []string{c.File}
-	for _, name := range slices.Sorted(maps.Keys(c.Dims)) {
+	for _, name := range sorted.Keys(c.Dims) {
 		parts = append(parts, fmt.Sprintf("%s=%d", name, c.Dims[name]))
 	}
 	return strings.Join(append(parts, "threads="+strconv.Itoa(c.Threads)), "/")
@@ -75,7 +75,7 @@ func (s *comparison) symbols() []string {
 			names[name] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(names))
+	return sorted.Keys(names)
 }
 
 // varies reports whether a text of the rows is not the same for all rows.

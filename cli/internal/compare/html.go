@@ -9,11 +9,12 @@ import (
 
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/page"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // writeHTML writes the comparison as an HTML page.
 func (s *comparison) writeHTML(w io.Writer) error {
-	about, err := page.About(s.commandLine, slices.Sorted(maps.Keys(s.files)), &s.profile)
+	about, err := page.About(s.commandLine, sorted.Keys(s.files), &s.profile)
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,6 +22,7 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -354,7 +353,7 @@ func writeTotals(w io.Writer, show term.Display, r *Document, first, second stri
 func (r *Document) changedSymbols() []string {
 	var list []string
 	if r.Sizes != nil {
-		for _, symbol := range slices.Sorted(maps.Keys(r.Sizes[0])) {
+		for _, symbol := range sorted.Keys(r.Sizes[0]) {
 			if r.Sizes[0][symbol] != r.Sizes[1][symbol] {
 				list = append(list, symbol)
 			}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,6 +26,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
@@ -275,7 +275,7 @@ func WriteLayout(w io.Writer, show term.Display, r *Document) {
 		if len(v.Flags) > 0 {
 			fmt.Fprintf(w, ", %s", strings.Join(v.Flags, ", "))
 		}
-		for _, flag := range slices.Sorted(maps.Keys(v.Conditions)) {
+		for _, flag := range sorted.Keys(v.Conditions) {
 			fmt.Fprintf(w, "\n%s where %s", flag, v.Conditions[flag])
 		}
 	}

@@ -3,8 +3,6 @@ package format
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -12,6 +10,7 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // Ints formats sizes or strides without blanks, so that awk sees one column: [2,3].
@@ -124,7 +123,7 @@ func Difference(x, y float64, format func(float64) string) string {
 // Sizes formats sizes by symbol: "N=1, M=2".
 func Sizes(sizes map[string]int) string {
 	var list []string
-	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+	for _, name := range sorted.Keys(sizes) {
 		list = append(list, fmt.Sprintf("%s=%d", name, sizes[name]))
 	}
 	return strings.Join(list, ", ")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // RaisedMinimums says how many guards disappear if the minimums of some symbols are raised.
@@ -52,7 +53,7 @@ func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, fo
 		return nil
 	}
 	assumed := g.Assumed()
-	for _, name := range slices.Sorted(maps.Keys(g.Symbols)) {
+	for _, name := range sorted.Keys(g.Symbols) {
 		if assumed[name] >= raisedMin && g.Symbols[name].Min < raisedMin {
 			f.Symbols = append(f.Symbols, name)
 		}

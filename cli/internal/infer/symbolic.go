@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 
 	"github.com/graphrun/graphrun/cli/internal/document"
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -74,7 +74,7 @@ func GuardsOf(s *graph.Symbolic) []GuardDoc {
 			d.Refusal = causeOf(g.Refusal).Error()
 		}
 	}
-	for _, symbol := range slices.Sorted(maps.Keys(s.Graph.Symbols)) {
+	for _, symbol := range sorted.Keys(s.Graph.Symbols) {
 		list = joinExclusions(list, s.Name(symbol), s.Graph.Symbols[symbol].Min)
 	}
 	return list
@@ -125,7 +125,7 @@ func WriteGuards(w io.Writer, guards []GuardDoc) {
 		if g.Node != "" {
 			fmt.Fprintf(w, ", required by %s (%s)", format.Printable(string(g.Node)), g.Op)
 		}
-		for j, name := range slices.Sorted(maps.Keys(g.Binds)) {
+		for j, name := range sorted.Keys(g.Binds) {
 			word := ","
 			if j == 0 {
 				word = " and binds"

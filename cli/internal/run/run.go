@@ -7,10 +7,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -27,6 +25,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
@@ -224,7 +223,7 @@ func (w runWork) deliver(j *progress.Job, cmd *cobra.Command, out map[string]*te
 // checkWritten returns an error if writing an output needs more memory than is available. Elements of an output may
 // share memory, but the file has every element.
 func checkWritten(out map[string]*tensor.Tensor) error {
-	for _, name := range slices.Sorted(maps.Keys(out)) {
+	for _, name := range sorted.Keys(out) {
 		t := out[name]
 		if t == nil || t.Bytes() <= t.Storage().Len() {
 			continue

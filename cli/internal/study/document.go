@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/internal/sorted"
 )
 
 // Document is the output of study.
@@ -185,7 +186,7 @@ func (d *Document) symbols() []string {
 			names[name] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(names))
+	return sorted.Keys(names)
 }
 
 // writeCSV writes the records as CSV.

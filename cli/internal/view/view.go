@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/graphdraw"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -256,7 +256,7 @@ func (f *flags) encode(ctx context.Context, p *picture, root *item, sides ...*ex
 func (p *picture) addSizes(g *graph.Graph) {
 	sizes, assumed := g.Bound(), g.Assumed()
 	var list []string
-	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+	for _, name := range sorted.Keys(sizes) {
 		text := fmt.Sprintf("%s=%d", name, sizes[name])
 		if _, isAssumed := assumed[name]; isAssumed {
 			text += " (assumed)"

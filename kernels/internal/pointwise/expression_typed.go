@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -168,7 +169,7 @@ func parseExpression(c *graph.Call, a *expressionAttrs) (*expr.Formula, error) {
 		return nil, fmt.Errorf("has %d inputs and results, but at most %d are supported", n, expr.MaxOperands)
 	}
 	known := f.Attrs()
-	for _, name := range slices.Sorted(maps.Keys(a.Numbers)) {
+	for _, name := range sorted.Keys(a.Numbers) {
 		switch {
 		case slices.Contains(names, name):
 			return nil, wrongAttr(name, "an input has this name")
