@@ -1,7 +1,10 @@
 package experiment
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
@@ -53,8 +56,13 @@ type rankedStrategy struct {
 	rank int
 }
 
-// Name returns the rank of the plan.
-func (c rankedStrategy) Name() string { return fmt.Sprintf("optimal plan %d", c.rank) }
+// Name returns the rank of the plan, if it has one.
+func (c rankedStrategy) Name() string {
+	if c.rank == 0 {
+		return "optimal within memory"
+	}
+	return fmt.Sprintf("optimal plan %d", c.rank)
+}
 
 // Best returns the k cheapest plans that differ in implementations or copies, the cheapest first: see
 // [layout.Model.Best]. timedOut reports that the list is shorter because the time limit ended the search.
@@ -73,6 +81,37 @@ func Best(p *graphrun.Program, k int) (choices []Choice, timedOut bool, err erro
 			&wcsp.Solution{Version: wcsp.Version, Labels: o.Labels}}
 	}
 	return choices, timedOut, nil
+}
+
+// Within is the result of [CheapestWithin].
+type Within struct {
+	LowerBoundNS float64 // a lower bound on the cost of the plans within the limit
+	Rejected     int     // the number of examined plans that need more memory
+}
+
+// CheapestWithin looks for the cheapest plan whose run needs at most limit bytes, and calls fits for each plan that may
+// be: see [layout.Model.CheapestWithin]. knownNS is the cost of a plan within the limit that is known already, or
+// infinite. A nil fits is an error. The search ends with ctx.
+func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS float64,
+	fits func(Choice) (bool, error)) (*Within, error) {
+	if fits == nil {
+		return nil, errors.New("experiment: CheapestWithin: fits is nil")
+	}
+	m, err := (*program.Program)(p).Model()
+	if err != nil {
+		return nil, err
+	}
+	known := wcsp.Forbidden
+	if ns := math.Ceil(knownNS * 1000); ns < float64(known) {
+		known = int64(ns)
+	}
+	w, err := m.CheapestWithin(ctx, int64(limit), known, func(o *layout.Outcome) (bool, error) {
+		return fits(Choice{CostNS: float64(o.PS) / 1000, solution: &wcsp.Solution{Version: wcsp.Version, Labels: o.Labels}})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Within{float64(w.BoundPS) / 1000, w.Rejected}, nil
 }
 
 // Sensitivity returns the factors on the price of copies at which another plan becomes the cheapest.

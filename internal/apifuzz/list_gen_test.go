@@ -90,6 +90,7 @@ var listedFunctions = map[string]any{
 	"experiment.Advise":          experiment.Advise,
 	"experiment.Best":            experiment.Best,
 	"experiment.Certify":         experiment.Certify,
+	"experiment.CheapestWithin":  experiment.CheapestWithin,
 	"experiment.Compare":         experiment.Compare,
 	"experiment.Diff":            experiment.Diff,
 	"experiment.DiffSizes":       experiment.DiffSizes,

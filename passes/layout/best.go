@@ -24,20 +24,9 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 	if k < 1 {
 		return nil, false, fmt.Errorf("the number of plans is %d; want at least 1", k)
 	}
-	outcomes := map[string]*Outcome{} // by labels: a cache, because each outcome is compared with all others
-	var failed error
-	outcomeOf := func(labels []int) *Outcome {
-		key := fmt.Sprint(labels)
-		if outcomes[key] == nil {
-			o, err := m.Outcome(labels)
-			failed = cmp.Or(failed, err)
-			outcomes[key] = cmp.Or(o, &Outcome{})
-		}
-		return outcomes[key]
-	}
-	same := func(a, b []int) bool { return outcomeOf(a).samePlan(outcomeOf(b)) }
+	c := &comparer{model: m, outcomes: map[string]*Outcome{}}
 	options := m.Problem.options()
-	list, timedOut, err := wcsp.KBest(m.withoutDominated(), k, options, same)
+	list, timedOut, err := wcsp.KBest(m.withoutDominated(), k, options, c.same)
 	if err != nil {
 		return nil, false, err
 	}
@@ -48,7 +37,7 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 		}
 		timedOut = timedOut || limited
 		for _, s := range more {
-			if !slices.ContainsFunc(list, func(o *wcsp.Solution) bool { return same(o.Labels, s.Labels) }) {
+			if !slices.ContainsFunc(list, func(o *wcsp.Solution) bool { return c.same(o.Labels, s.Labels) }) {
 				list = append(list, s)
 			}
 		}
@@ -58,14 +47,35 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 		if !s.Optimal() && len(out) == 0 {
 			return nil, false, errors.New("the problem is too large to be solved exactly: its cheapest plans are unknown")
 		}
-		out = append(out, outcomeOf(s.Labels))
+		out = append(out, c.outcome(s.Labels))
 	}
-	if failed != nil {
-		return nil, false, failed
+	if c.failed != nil {
+		return nil, false, c.failed
 	}
 	slices.SortStableFunc(out, func(a, b *Outcome) int { return cmp.Compare(a.PS, b.PS) })
 	return out[:min(k, len(out))], timedOut && len(out) < k, nil
 }
+
+// comparer compares the plans of labels. It keeps outcomes, because each is compared with all others.
+type comparer struct {
+	model    *Model
+	outcomes map[string]*Outcome // by labels
+	failed   error
+}
+
+// outcome returns the outcome of labels. After an error, which sets failed, the outcome is empty.
+func (c *comparer) outcome(labels []int) *Outcome {
+	key := fmt.Sprint(labels)
+	if c.outcomes[key] == nil {
+		o, err := c.model.Outcome(labels)
+		c.failed = cmp.Or(c.failed, err)
+		c.outcomes[key] = cmp.Or(o, &Outcome{})
+	}
+	return c.outcomes[key]
+}
+
+// same reports whether two assignments have the same plan.
+func (c *comparer) same(a, b []int) bool { return c.outcome(a).samePlan(c.outcome(b)) }
 
 // computedClasses returns, by variable and label, the class of each label of a node. Labels that give equal [Computed]
 // have the same class. Variables of values have no classes.

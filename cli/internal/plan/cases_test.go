@@ -34,7 +34,7 @@ func TestBestTimedOut(t *testing.T) {
 	}
 }
 
-func TestCheapestNeed(t *testing.T) {
-	assert.Equal(t, "the cheapest plan needs", cheapestNeed(1))
-	assert.Equal(t, "the 16 cheapest plans need", cheapestNeed(16))
+func TestOthersNeed(t *testing.T) {
+	assert.Equal(t, "another plan needs", othersNeed(1))
+	assert.Equal(t, "16 other plans need", othersNeed(16))
 }

@@ -45,7 +45,7 @@ type RejectedPlan struct {
 
 // WithinMemory compares a plan with the other plans that --max-memory admits.
 type WithinMemory struct {
-	Tried        int     `json:"tried" doc:"The number of cheaper plans that need more memory."`
+	Tried        int     `json:"tried" doc:"The number of examined plans of the layout problem that need more memory."`
 	LowerBoundNS float64 `json:"lower_bound_ns" doc:"A lower bound on the cost of the admitted plans."`
 	Optimal      bool    `json:"optimal" doc:"Whether the plan is the cheapest admitted plan."`
 }

@@ -71,8 +71,8 @@ func bytesNeeded(r *report.Plan) int {
 }
 
 // keep returns program p if it needs at most --max-memory. Otherwise it tries the plans of other strategies, and then
-// the cheapest plans of the layout problem. It returns the cheapest program within the limit, and its document, which
-// lists the rejected plans.
+// plans of the layout problem. It returns the cheapest program within the limit, and its document, which lists the
+// rejected plans.
 func (l *limits) keep(ctx context.Context, ext *command.Extensions, p *graphrun.Program, g *graph.Graph,
 	o graphrun.Options) (*graphrun.Program, *Document, error) {
 	wanted := planDocOf(p)
@@ -86,7 +86,7 @@ func (l *limits) keep(ctx context.Context, ext *command.Extensions, p *graphrun.
 		if s.Name() == wanted.Strategy {
 			continue
 		}
-		if err := f.try(ctx, s, true); err != nil {
+		if _, err := f.try(ctx, s, true); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -113,13 +113,13 @@ type fitting struct {
 	report      *Document         // the document of best
 }
 
-// try compiles the plan of a strategy, and updates best or leastMemory. If listed is true, a rejected plan is added to
-// rejected.
-func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) error {
+// try compiles the plan of a strategy, and updates best or leastMemory. It reports whether the plan is within the
+// limit. If listed is true, a rejected plan is added to rejected.
+func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) (within bool, err error) {
 	f.options.Strategy = s
 	p, err := f.ext.Compile(ctx, f.graph, f.options)
 	if err != nil {
-		return err
+		return false, err
 	}
 	switch r := planDocOf(p); {
 	case bytesNeeded(&r.Plan) > f.limit:
@@ -132,34 +132,28 @@ func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) err
 	case f.best == nil || r.CostNS < f.report.CostNS:
 		f.best, f.report = p, r
 	}
-	return nil
+	return bytesNeeded(&planDocOf(p).Plan) <= f.limit, nil
 }
 
-// maxTried bounds the number of plans of the layout problem that [fitting.cheapest] compiles.
-const maxTried = 16
-
-// cheapest compiles plans of the layout problem in ascending order of cost. It stops when a plan is within the limit,
-// or when the next plan costs no less than the best program so far. The cost of the last plan is then a lower bound for
-// all plans within the limit. cheapest returns nil if the problem cannot be solved.
+// cheapest compiles plans of the layout problem: see [experiment.CheapestWithin]. It returns nil if the problem cannot
+// be solved.
 func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMemory, error) {
-	list, _, err := experiment.Best(p, maxTried)
+	known := math.Inf(1)
+	if f.best != nil {
+		known = f.report.CostNS
+	}
+	var failed error
+	found, err := experiment.CheapestWithin(ctx, p, f.limit, known, func(c experiment.Choice) (within bool, err error) {
+		within, failed = f.try(ctx, c.Strategy(), false)
+		return within, failed
+	})
+	if failed != nil {
+		return nil, failed
+	}
 	if err != nil {
 		return nil, nil // shapes depend on data, or the problem is too large: only strategies give plans
 	}
-	w := &WithinMemory{}
-	for _, c := range list {
-		w.LowerBoundNS = c.CostNS
-		if f.asCheap(c.CostNS) {
-			break
-		}
-		if err := f.try(ctx, c.Strategy(), false); err != nil {
-			return nil, err
-		}
-		if f.asCheap(c.CostNS) {
-			break
-		}
-		w.Tried++
-	}
+	w := &WithinMemory{Tried: found.Rejected, LowerBoundNS: found.LowerBoundNS}
 	if w.Optimal = f.asCheap(w.LowerBoundNS); w.Optimal {
 		w.LowerBoundNS = f.report.CostNS
 	}
@@ -184,7 +178,7 @@ func (l *limits) refusal(rejected []RejectedPlan, least *Document,
 	m := least.Memory
 	also := ""
 	if within != nil {
-		also = fmt.Sprintf("; %s more, too", cheapestNeed(within.Tried))
+		also = fmt.Sprintf("; %s more, too", othersNeed(within.Tried))
 	}
 	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s%s; the plan of %s "+
 		"needs %s for inputs, %s for constants, %s for packed constants, %s for all else", l.memory, strings.Join(needs,
@@ -200,12 +194,12 @@ func (l *limits) refusal(rejected []RejectedPlan, least *Document,
 	return errors.New(text)
 }
 
-// cheapestNeed returns the subject and the verb of a sentence about the n cheapest plans.
-func cheapestNeed(n int) string {
+// othersNeed returns the subject and the verb of a sentence about n other plans.
+func othersNeed(n int) string {
 	if n == 1 {
-		return "the cheapest plan needs"
+		return "another plan needs"
 	}
-	return fmt.Sprintf("the %d cheapest plans need", n)
+	return fmt.Sprintf("%d other plans need", n)
 }
 
 // printRejected prints a note about the plan of --strategy if --max-memory rejected it: its memory, and the difference
@@ -222,8 +216,7 @@ func (l *limits) printRejected(cmd *cobra.Command, r *Document) {
 	if w := r.Within; w != nil && w.Optimal {
 		term.Note(cmd, "it is the cheapest plan within the limit")
 	} else if w != nil {
-		term.Note(cmd, "a plan within the limit costs at least %s: %s more", format.Nanoseconds(w.LowerBoundNS),
-			cheapestNeed(w.Tried))
+		term.Note(cmd, "a plan within the limit costs at least %s", format.Nanoseconds(w.LowerBoundNS))
 	}
 }
 

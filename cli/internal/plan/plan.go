@@ -63,10 +63,10 @@ value a line; the access to each operand (contiguous, broadcast along rows, or s
 machine code, or the reason why the loop is interpreted.
 
 --max-copies N fails (exit code 1) if more copies are inserted, constants aside, and lists them with their
-reasons. --max-memory BYTES rejects plans whose run on one worker needs more memory. The cheapest plan within the
-limit, of other strategies or among the cheapest plans, is shown instead, with the difference in cost ("rejected"
-in JSON) and a lower bound for plans within the limit ("within_memory"). If there is none, the error lists the
-largest values.
+reasons. --max-memory BYTES rejects plans whose run on one worker needs more memory. The cheapest plan found within
+the limit, by other strategies or by a search with a price on the bytes of constants, is shown instead, with the
+difference in cost ("rejected" in JSON) and a lower bound for plans within the limit ("within_memory"). If there is
+none, the error lists the largest values.
 
 With --strategy optimal the plan has the least cost, or its gap to a proved lower bound is shown:
 --solver-time-limit bounds the search. Changes of input or output layouts by the caller are listed if they save

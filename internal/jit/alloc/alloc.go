@@ -55,6 +55,11 @@ func Run(values []Value, f *File, list []Inst, p Policy) *Result {
 		a.pinned = [numClasses]uint32{}
 		a.allocateInst(&list[k])
 	}
+	if Verify && a.Err == nil && a.Cost < a.Limit {
+		if err := Check(values, f, list, p, &a.Result); err != nil {
+			panic(err)
+		}
+	}
 	return &a.Result
 }
 
@@ -233,8 +238,9 @@ func (a *allocator) reloadOf(v Virt) *Reload {
 
 // Errors of lists.
 var (
-	errRegisters = errors.New("no register is free")
-	errLocation  = errors.New("a value without a location")
+	errRegisters   = errors.New("no register is free")
+	errLocation    = errors.New("a value without a location")
+	errAccumulator = errors.New("an accumulator is overwritten before it is read")
 )
 
 func (a *allocator) fail(err error) {

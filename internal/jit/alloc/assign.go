@@ -158,8 +158,9 @@ func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
 		return a.registerOf[v] >= 0 && a.nextUseOf(v) == math.MaxInt32 && a.file.Permanent[in.Dst] < 0
 	}
 	absent := func(v Virt) bool { return a.lookup(v) < 0 && a.values[v].Acc == nil }
+	isDst := func(v Virt) bool { return v == in.Dst } // an accumulator
 	tied := in.Forms[0].Tied
-	if !a.tie(in, &tied, dies) {
+	if !a.tie(in, &tied, isDst) && !a.tie(in, &tied, dies) {
 		a.tie(in, &tied, absent)
 	}
 	var chosen *Form
@@ -200,8 +201,13 @@ func (a *allocator) tie(in *Inst, tied *int8, suitable func(Virt) bool) bool {
 func (a *allocator) result(in *Inst, tied Virt) Operand {
 	early := in.Early || in.Temps != [numClasses]uint8{}
 	if a.values[in.Dst].Acc != nil {
-		dst := a.accumulator(in.Dst, 0)
-		if tied != 0 && tied != in.Dst {
+		dst, move := a.accumulator(in.Dst, 0), tied != 0 && tied != in.Dst
+		for _, s := range in.Src {
+			if s.Virt == in.Dst && (move || early) {
+				a.fail(errAccumulator)
+			}
+		}
+		if move {
 			a.copy(a.operand(Arg{Virt: tied}), dst, -1)
 		}
 		return dst

@@ -12,6 +12,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -164,6 +165,8 @@ func measure(b *testing.B, l *Loop, code *expr.Code, mem [6][]float32, n int) {
 
 // BenchmarkAssemble makes the code of each of the loops.
 func BenchmarkAssemble(b *testing.B) {
+	defer func(verify bool) { alloc.Verify = verify }(alloc.Verify)
+	alloc.Verify = false
 	for _, f := range formulas {
 		b.Run(f.name, func(b *testing.B) {
 			l := f.loop(b)

@@ -1,0 +1,192 @@
+package alloc
+
+import (
+	"errors"
+	"fmt"
+)
+
+// plain checks an instruction of the list.
+func (c *checker) plain(o *Out) error {
+	in := c.in
+	n := len(o.Args) - 1
+	if want := c.operands(in); n != want {
+		return fmt.Errorf("%d operands instead of %d", n, want)
+	}
+	var err error
+	if in.Forms == nil {
+		if o.Name != in.Name || o.NonTemporal != in.NonTemporal {
+			return errors.New("another name")
+		}
+		err = c.sources(o, in.Src, int(in.Fold), in.Tied)
+		if err != nil && in.Comm && in.Fold >= 0 {
+			src := append([]Arg(nil), in.Src...)
+			src[in.Fold], src[in.Fold+1] = src[in.Fold+1], src[in.Fold]
+			err = c.sources(o, src, int(in.Fold), in.Tied)
+		}
+	} else {
+		err = errors.New("no form has this name")
+		for k := 0; k < len(in.Forms) && err != nil; k++ {
+			if f := &in.Forms[k]; f.Name == o.Name {
+				src := []Arg{in.Src[f.Order[0]], in.Src[f.Order[1]]}
+				err = c.sources(o, src, min(0, int(in.Fold)), in.Src[f.Tied].Virt)
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return c.results(o)
+}
+
+// operands returns the number of operands of an instruction without its destination.
+func (c *checker) operands(in *Inst) int {
+	n := len(in.Src)
+	if in.Forms != nil {
+		n = 2
+	}
+	for _, t := range in.Temps {
+		n += int(t)
+	}
+	if in.TempSlot {
+		n++
+	}
+	if in.Mask != 0 {
+		n++
+	}
+	return n
+}
+
+// sources checks the sources of an instruction. Source fold may be in memory. tied is the value in the destination.
+func (c *checker) sources(o *Out, src []Arg, fold int, tied Virt) error {
+	for k, s := range src {
+		if err := c.source(&o.Args[k], s, k == fold); err != nil {
+			return fmt.Errorf("source %d: %w", k, err)
+		}
+	}
+	if c.in.Mask != 0 {
+		mask := &o.Args[len(o.Args)-2]
+		if err := c.source(mask, Arg{Virt: c.in.Mask}, false); err != nil {
+			return fmt.Errorf("the mask: %w", err)
+		}
+		if mask.Zero != c.in.Zero {
+			return errors.New("zeroing by the mask")
+		}
+	}
+	if tied != 0 && tied != c.in.Dst {
+		if v, err := c.contents(&o.Args[len(o.Args)-1]); err != nil || v != c.canonical[tied] {
+			return fmt.Errorf("the destination has value %d instead of value %d", v, tied)
+		}
+	}
+	return nil
+}
+
+// source checks an operand that must be source s.
+func (c *checker) source(o *Operand, s Arg, mayFold bool) error {
+	if s.Virt == 0 {
+		if o.Kind != Immediate || o.Imm != s.Imm {
+			return errors.New("another immediate")
+		}
+		return nil
+	}
+	x := &c.values[s.Virt]
+	if o.Kind == Memory || o.Kind == Element {
+		return c.folded(o, s, mayFold)
+	}
+	if (x.Acc != nil) != (o.Kind == Accumulator) || o.Kind == Immediate {
+		return errors.New("another kind of operand")
+	}
+	bytes := s.Bytes
+	if bytes == 0 {
+		bytes = x.Bytes
+	}
+	v, err := c.contents(o)
+	switch {
+	case err != nil:
+		return err
+	case v != c.canonical[s.Virt]:
+		return fmt.Errorf("register %d has value %d instead of value %d", o.Reg, v, s.Virt)
+	case o.Class != x.Class || o.Bytes != bytes:
+		return errors.New("another class or width")
+	}
+	return nil
+}
+
+// folded checks a memory operand that must be source s.
+func (c *checker) folded(o *Operand, s Arg, mayFold bool) error {
+	reload, element := c.values[s.Virt].Reload, o.Kind == Element
+	switch {
+	case !mayFold || !c.file.FoldLoads || s.Bytes != 0:
+		return errors.New("an operand in memory")
+	case o.Mem.Space == Slot:
+		if v, err := c.contents(o); err != nil || v != c.canonical[s.Virt] {
+			return fmt.Errorf("the slot has value %d instead of value %d", v, s.Virt)
+		}
+		return nil
+	case reload == nil || *o.Mem != reload.Mem || !reload.Foldable:
+		return fmt.Errorf("value %d is not at %+v", s.Virt, *o.Mem)
+	case element != (reload.Lane != 0) || element && reload.Lane != c.in.Lane:
+		return errors.New("an element of another size")
+	case c.policy.Masked && (o.Mem.Space == Along || o.Mem.Space == AccSpace):
+		return errors.New("memory without mask")
+	}
+	return c.readable(o.Mem)
+}
+
+// results checks the temporaries and the destination of an instruction and follows its effect.
+func (c *checker) results(o *Out) error {
+	in, dst := c.in, &o.Args[len(o.Args)-1]
+	if in.Store != nil {
+		if dst.Kind != Memory || *dst.Mem != *in.Store {
+			return errors.New("a store to other memory")
+		}
+		c.stores = append(c.stores, *dst.Mem)
+		return nil
+	}
+	at := len(in.Src)
+	for class, n := range in.Temps {
+		for range n {
+			t := &o.Args[at]
+			if t.Kind != Register || int(t.Class) != class {
+				return errors.New("another class of a temporary")
+			}
+			if err := differs(t, append(o.Args[:at:at], *dst)...); err != nil {
+				return err
+			}
+			if err := c.set(t, 0); err != nil {
+				return err
+			}
+			at++
+		}
+	}
+	if in.TempSlot {
+		if m := o.Args[at].Mem; m == nil || m.Space != Slot || m.Index >= len(c.slots) {
+			return errors.New("no temporary slot")
+		}
+		c.slots[o.Args[at].Mem.Index] = 0
+	}
+	if (in.Early || in.Temps != [numClasses]uint8{}) && dst.Kind == Register {
+		if err := differs(dst, o.Args[:len(in.Src)]...); err != nil {
+			return err
+		}
+	}
+	acc := c.values[in.Dst].Acc
+	if (acc != nil) != (dst.Kind == Accumulator) || acc != nil && keyOf(acc) != keyOf(dst.Acc) {
+		return errors.New("another destination")
+	}
+	for r, v := range c.registers[c.values[in.Dst].Class] {
+		if v == c.canonical[in.Dst] { // a copy of an accumulator's former value
+			c.registers[c.values[in.Dst].Class][r] = 0
+		}
+	}
+	return c.set(dst, in.Dst)
+}
+
+// differs returns an error if a register is also another operand.
+func differs(r *Operand, others ...Operand) error {
+	for _, o := range others {
+		if o.Kind == Register && r.Kind == Register && o.Class == r.Class && o.Reg == r.Reg {
+			return fmt.Errorf("register %d is also another operand", r.Reg)
+		}
+	}
+	return nil
+}

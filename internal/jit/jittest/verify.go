@@ -1,0 +1,5 @@
+package jittest
+
+import "github.com/graphrun/graphrun/internal/jit/alloc"
+
+func init() { alloc.Verify = true }

@@ -1,0 +1,316 @@
+package layout
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Within is the result of [Model.CheapestWithin].
+type Within struct {
+	Best     *Outcome // the cheapest plan found within the limit; nil for none
+	BoundPS  int64    // a lower bound on the cost of every plan within the limit, in picoseconds
+	Rejected int      // the number of plans that were found to need more memory
+}
+
+// Limits on the work of [Model.CheapestWithin].
+const (
+	maxPrices = 16 // prices of memory
+	maxListed = 16 // plans listed for the last price
+)
+
+// CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. fits reports whether a plan does. It
+// may examine memory that labels do not determine, such as the arena. knownPS is the cost of a plan within the limit
+// that is known already, or [wcsp.Forbidden]. A nil fits is an error. The search ends with ctx.
+//
+// A limit on memory cannot be expressed by factors. A price for each byte of the constants that a label reads, packed
+// or not, can (Lagrangian relaxation). The plans of least cost for a price are the vertices of the convex hull of the
+// points (bytes, cost). The price moves along the hull to the edge between a plan that fits and a plan that does not.
+// The plans nearest to this edge are then listed, because a cheaper plan that fits may be above the hull. The least
+// cost for a price, less the price of the bytes within the limit, is a lower bound for all plans within the limit.
+//
+// If the plan with the smallest constants fits, some plan is found. All problems together have the time of one search.
+func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
+	fits func(*Outcome) (bool, error)) (w *Within, err error) {
+	defer interrupt.Catch(&err)
+	if fits == nil {
+		return nil, errors.New("layout: CheapestWithin: fits is nil")
+	}
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	s := &memorySearch{model: m, problem: m.withoutDominated(), fits: fits, known: map[string]bool{}, leastPS: knownPS,
+		result: &Within{}, options: m.Problem.options()}
+	s.options.Context = ctx
+	s.options.TimeLimit /= maxPrices
+	s.bytes = m.constantBytes()
+	s.room = float64(limit)
+	for _, v := range m.Problem.Graph.Inputs {
+		if len(m.readers.At(v)) > 0 {
+			s.room -= float64(storageBytes(v))
+		}
+	}
+	for i, t := range m.tasks {
+		if s.bytes[i] != nil && t.id < 0 {
+			s.room -= float64(s.bytes[i][0])
+		}
+	}
+	price, err := s.findPrice()
+	if err == nil && s.result.BoundPS < s.leastPS {
+		err = s.list(price)
+	}
+	s.result.BoundPS = min(s.result.BoundPS, s.leastPS)
+	return s.result, err
+}
+
+// memorySearch is the state of [Model.CheapestWithin].
+type memorySearch struct {
+	model   *Model
+	problem *wcsp.Problem // without prices of memory
+	options wcsp.Options
+	fits    func(*Outcome) (bool, error)
+	known   map[string]bool // by labels: results of fits
+	bytes   [][]int64       // see constantBytes
+	room    float64         // the limit without inputs and constants that do not depend on labels
+	leastPS int64           // the cost of the cheapest plan within the limit
+	result  *Within
+}
+
+// pricedPlan is a plan with its bytes of constants.
+type pricedPlan struct {
+	*Outcome
+	bytes  int64
+	priced int64 // its cost with the price of its bytes
+}
+
+// findPrice returns the price of the edge of the hull between a plan that fits and a plan that does not. It returns 0
+// if the cheapest plan fits, or if the plan with the smallest constants does not.
+func (s *memorySearch) findPrice() (float64, error) {
+	over, err := s.solve(0)
+	if err != nil {
+		return 0, err
+	}
+	if fits, err := s.fit(over); fits || err != nil {
+		return 0, err
+	}
+	within, err := s.solve(s.topPrice())
+	if err != nil {
+		return 0, err
+	}
+	if fits, err := s.fit(within); !fits || err != nil {
+		return 0, err
+	}
+	price := 0.0
+	for range maxPrices {
+		if within.bytes >= over.bytes || within.PS <= over.PS {
+			break
+		}
+		price = float64(within.PS-over.PS) / float64(over.bytes-within.bytes)
+		at, err := s.solve(price)
+		if err != nil {
+			return 0, err
+		}
+		if at.bytes <= within.bytes || at.bytes >= over.bytes {
+			break
+		}
+		fits, err := s.fit(at)
+		if err != nil {
+			return 0, err
+		}
+		if fits {
+			within = at
+		} else {
+			over = at
+		}
+	}
+	return price, nil
+}
+
+// topPrice returns a price at which the least bytes matter more than time.
+func (s *memorySearch) topPrice() float64 {
+	most := int64(1)
+	for _, list := range s.bytes {
+		if len(list) > 0 {
+			most += slices.Max(list)
+		}
+	}
+	return min(s.model.planBounds.ps+1, float64(wcsp.Forbidden)/8/float64(most))
+}
+
+// solve returns the cheapest plan for a price.
+func (s *memorySearch) solve(price float64) (*pricedPlan, error) {
+	list, err := s.cheapest(1, price)
+	if err != nil {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+// list examines the plans nearest to the edge of the hull that has a price.
+func (s *memorySearch) list(price float64) error {
+	list, err := s.cheapest(maxListed, price)
+	if err != nil {
+		return err
+	}
+	for _, p := range list {
+		if p.PS >= s.leastPS || float64(p.bytes) > s.room {
+			continue
+		}
+		if _, err := s.fit(p); err != nil {
+			return err
+		}
+	}
+	if len(list) > 1 { // the first plan is optimal for the price, and the others follow in order
+		s.raise(list[len(list)-1].priced, price)
+	}
+	return nil
+}
+
+// fit calls fits, once for each plan, and updates the result.
+func (s *memorySearch) fit(p *pricedPlan) (bool, error) {
+	interrupt.Check(s.options.Context)
+	key := fmt.Sprint(p.Labels)
+	if fits, known := s.known[key]; known {
+		return fits, nil
+	}
+	fits, err := s.fits(p.Outcome)
+	if err != nil {
+		return false, err
+	}
+	s.known[key] = fits
+	if !fits {
+		s.result.Rejected++
+	} else if p.PS < s.leastPS {
+		s.leastPS, s.result.Best = p.PS, p.Outcome
+	}
+	return fits, nil
+}
+
+// cheapest returns up to k plans in the order of their priced costs, and raises the bound.
+func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
+	p := *s.problem
+	p.Factors = slices.Clone(p.Factors)
+	for i, t := range s.model.tasks {
+		if s.bytes[i] == nil || t.id < 0 {
+			continue
+		}
+		costs := make(wcsp.Costs, len(t.labels))
+		for l, bytes := range s.bytes[i] {
+			costs[l] = int64(price * float64(bytes)) // rounded down: the bound stays valid
+		}
+		p.Factors = append(p.Factors, wcsp.Factor{Scope: []int{t.id}, Costs: costs})
+	}
+	c := &comparer{model: s.model, outcomes: map[string]*Outcome{}}
+	list, _, err := wcsp.KBest(&p, k, s.options, c.same)
+	if err = cmp.Or(err, c.failed); err != nil {
+		return nil, err
+	}
+	var plans []*pricedPlan
+	for _, found := range list {
+		plans = append(plans, &pricedPlan{c.outcome(found.Labels), s.bytesOf(found.Labels), found.Cost})
+	}
+	if price < s.topPrice() { // at the top price, rounding may exceed the bound
+		s.raise(list[0].Bound, price)
+	}
+	return plans, c.failed
+}
+
+// raise raises the bound: every plan that is not examined costs at least priced, with the price of its bytes.
+func (s *memorySearch) raise(priced int64, price float64) {
+	bound := min(float64(priced)-math.Ceil(price*s.room), float64(wcsp.Forbidden))
+	s.result.BoundPS = max(s.result.BoundPS, int64(bound))
+}
+
+// bytesOf returns the bytes of constants that labels read, except for nodes with a single label.
+func (s *memorySearch) bytesOf(labels []int) (sum int64) {
+	for i, t := range s.model.tasks {
+		if s.bytes[i] != nil && t.id >= 0 {
+			sum += s.bytes[i][labels[t.id]]
+		}
+	}
+	return sum
+}
+
+// constantBytes returns, by task and label, a lower bound on the bytes of the constants that the label reads: see
+// [constantBytes]. The bytes of a constant with several readers are divided among the readers, so that the sum does not
+// exceed the memory if the readers share a form.
+func (m *Model) constantBytes() [][]int64 {
+	readers, values := map[*graph.Value]int64{}, map[*tensor.Storage]int{}
+	m.eachConstant(func(_, _ int, v *graph.Value) {
+		if readers[v]++; readers[v] == 1 {
+			values[v.Const.Storage()]++
+		}
+	})
+	bytes := make([][]int64, len(m.tasks))
+	m.eachConstant(func(i, k int, v *graph.Value) {
+		t := m.tasks[i]
+		if bytes[i] == nil {
+			bytes[i] = make([]int64, len(t.labels))
+		}
+		for l := range t.labels {
+			call := m.callOf(t, &t.labels[l])
+			bytes[i][l] += int64(constantBytes(&t.labels[l], call, k, values)) / readers[v]
+		}
+	})
+	return bytes
+}
+
+// eachConstant calls f for each constant operand k of each task i.
+func (m *Model) eachConstant(f func(i, k int, v *graph.Value)) {
+	for i, t := range m.tasks {
+		if t == nil {
+			continue
+		}
+		for k, a := range t.node.In {
+			if a.Kind == graph.TensorArg && a.Value.Const != nil {
+				f(i, k, a.Value)
+			}
+		}
+	}
+}
+
+// callOf returns the call of a node with the layouts of results and constants that a label determines.
+func (m *Model) callOf(t *task, l *label) *graph.Call {
+	call := *t.node.Call()
+	call.Out = make([]tensor.Meta, len(t.node.Out))
+	for k, v := range t.node.Out {
+		call.Out[k] = m.variables.At(v).forms[l.resultForms[k]].meta
+	}
+	return &call
+}
+
+// constantBytes returns the bytes of operand k of a call, a constant, for label l. A packed constant counts with its
+// original if the original cannot be restored, because the graph of the program then keeps it. values has the number of
+// constants in each storage: a constant that is read as it is keeps the storage, and is charged its share.
+func constantBytes(l *label, call *graph.Call, k int, values map[*tensor.Storage]int) int {
+	v := call.In[k].Value
+	share := v.Const.Storage().Len() / values[v.Const.Storage()]
+	unpacked := v.Meta.Bytes() // of a copy in another layout
+	if v.Pin.Lays() {
+		return min(unpacked, share)
+	} else if l.constantForms[k] == 0 {
+		unpacked = share
+	}
+	if l.impl != nil && l.impl.Pack != nil {
+		if p, ok := l.impl.Pack(call, k); ok {
+			if p.Unpack != nil {
+				unpacked = 0
+			}
+			return p.Len*p.DType.Size() + unpacked
+		}
+	}
+	return unpacked
+}
+
+// storageBytes returns the size of the smallest storage of an input, in bytes.
+func storageBytes(v *graph.Value) int {
+	return min(v.Meta.Bytes(), v.Meta.Extent()*v.Meta.DType.Size())
+}
