@@ -259,7 +259,11 @@ func (a *allocator) allocateRegister(class Class) int8 {
 		if o == 0 {
 			return r
 		}
-		if n := a.nextUseOf(o); n > farthest {
+		n := a.nextUseOf(o)
+		if a.KeepComputed && n < math.MaxInt32 && a.reloadOf(o) != nil {
+			n += math.MaxInt32 / 2 // later than all uses
+		}
+		if n > farthest {
 			worst, farthest = r, n
 		}
 	}
@@ -304,7 +308,7 @@ func (a *allocator) registerFor(v Virt) int8 {
 	reload := a.reloadOf(v)
 	r := a.allocateRegister(a.values[v].Class)
 	a.setOwner(v, r)
-	if reload != nil && reload.Mem.Space != Along && reload.Mem.Space != AccSpace {
+	if reload != nil && !reload.Mem.Space.advances() {
 		a.Cost++
 	}
 	a.load(reload, a.register(v, r, 0), -1)

@@ -30,7 +30,7 @@ var (
 // randomProgram returns a list of instructions of all kinds with 5 to 10 vector registers.
 func randomProgram(rng *rand.Rand) *program {
 	p := &program{rng: rng}
-	p.policy.Masked = rng.IntN(2) == 0
+	p.policy.Masked, p.policy.KeepComputed = rng.IntN(2) == 0, rng.IntN(2) == 0
 	for k := range 8 {
 		lane := uint8(rng.IntN(2) * 4)
 		p.vectors = append(p.vectors, p.New(alloc.Value{Bytes: 16, Invariant: true, Constant: true, Reload: &alloc.Reload{

@@ -1,6 +1,9 @@
 package alloc
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // allocateInst assigns registers to an instruction and adds it.
 func (a *allocator) allocateInst(in *Inst) {
@@ -115,17 +118,15 @@ func (a *allocator) foldable(s Arg, lane uint8) (Operand, bool) {
 	if reload == nil || !reload.Foldable {
 		return Operand{}, false
 	}
-	switch reload.Mem.Space {
-	case Along, AccSpace:
-		if a.Masked || a.nextUseOf(s.Virt) < math.MaxInt32 {
-			return Operand{}, false
-		}
-	case Slot:
-		if !a.values[s.Virt].Invariant && a.nextUseOf(s.Virt) < math.MaxInt32 {
-			return Operand{}, false
-		}
-		a.Cost += 0.3
-	default:
+	space, again := reload.Mem.Space, a.nextUseOf(s.Virt) < math.MaxInt32
+	switch {
+	case space.advances() && a.Masked:
+		return Operand{}, false
+	case again && a.KeepComputed && a.hasFree(a.values[s.Virt].Class):
+		return Operand{}, false
+	case again && !a.KeepComputed && (space.advances() || space == Slot && !a.values[s.Virt].Invariant):
+		return Operand{}, false
+	case !space.advances():
 		a.Cost += 0.3
 	}
 	switch reload.Lane {
@@ -135,6 +136,16 @@ func (a *allocator) foldable(s Arg, lane uint8) (Operand, bool) {
 		return Operand{Kind: Element, Mem: &reload.Mem}, true
 	}
 	return Operand{}, false
+}
+
+// hasFree reports whether a register of a class is free.
+func (a *allocator) hasFree(class Class) bool {
+	for m := a.file.Pool[class]; m != 0; m &= m - 1 {
+		if a.owner[class][bits.TrailingZeros32(m)] == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // allocateForm adds an instruction with alternatives.

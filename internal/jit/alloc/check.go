@@ -200,11 +200,14 @@ func (c *checker) readable(m *Mem) error {
 		return errors.New("the element of a row is read again")
 	}
 	for _, s := range c.stores {
-		if s.Space != m.Space || s.Lane != m.Lane || s.Offset != m.Offset || s.Part != m.Part ||
-			s.Space == AccSpace && s.Index != m.Index {
-			continue
+		x := *m
+		x.Step, s.Step = 0, 0
+		if s.Space == Along {
+			x.Index, s.Index = 0, 0 // outputs may share memory with operands
 		}
-		return fmt.Errorf("memory %+v is read after the store to %+v", *m, s)
+		if s == x {
+			return fmt.Errorf("memory %+v is read after the store to %+v", *m, s)
+		}
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func (c *checker) folded(o *Operand, s Arg, mayFold bool) error {
 		return fmt.Errorf("value %d is not at %+v", s.Virt, *o.Mem)
 	case element != (reload.Lane != 0) || element && reload.Lane != c.in.Lane:
 		return errors.New("an element of another size")
-	case c.policy.Masked && (o.Mem.Space == Along || o.Mem.Space == AccSpace):
+	case c.policy.Masked && o.Mem.Space.advances():
 		return errors.New("memory without mask")
 	}
 	return c.readable(o.Mem)

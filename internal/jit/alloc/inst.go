@@ -54,11 +54,15 @@ type Space uint8
 // Spaces of memory operands.
 const (
 	Along    Space = iota + 1 // elements of an output or operand that advances along the row
+	ReadOnly                  // such elements that share no memory with an output
 	PerRow                    // one element, which does not advance along the row
 	Constant                  // data that is stored after the code
 	Slot                      // a spilled value
 	AccSpace                  // accumulators, from the first lane of the iteration on
 )
+
+// advances reports whether the memory has other elements in each iteration, so that each of them is loaded anyway.
+func (s Space) advances() bool { return s == Along || s == ReadOnly || s == AccSpace }
 
 // Mem is a memory operand. Its address is symbolic and may depend on the iteration: the target makes it concrete when
 // it writes the instruction.
@@ -69,7 +73,9 @@ type Mem struct {
 	Step   int32  // bytes between iterations
 	Data   string // contents of a Constant
 	Part   uint8  // complex elements: 1 and 2 for the first and second half of an iteration; else 0
-	Lane   uint8  // size of an element in bytes
+	Row    int8   // row and column of an element of a tile
+	Col    int8
+	Lane   uint8 // size of an element in bytes
 }
 
 // After returns the memory that the same instruction accesses the given number of iterations later.

@@ -13,9 +13,13 @@ type File struct {
 // Policy tells how a list runs.
 type Policy struct {
 	OncePerRow bool    // the list computes row constants, and saves those with permanent slots
-	Masked     bool    // memory of space Along or AccSpace cannot be a memory operand, as in tails
+	Masked     bool    // memory that advances cannot be a memory operand, as in tails
 	Preload    []Virt  // row constants that are loaded before the list, if a single load computes them
 	Limit      float64 // allocation stops when the cost reaches this limit; 0 means none
+
+	// KeepComputed prefers computed values for registers. Values that a load restores are evicted first. They are loaded
+	// for further uses only while a register is free; else they are memory operands.
+	KeepComputed bool
 }
 
 // Result is a list with registers.

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -52,13 +53,17 @@ func BenchmarkTransforms(b *testing.B) {
 
 // BenchmarkAssemble measures the compilation of a transform.
 func BenchmarkAssemble(b *testing.B) {
+	defer func(verify bool) { alloc.Verify = verify }(alloc.Verify)
+	alloc.Verify = false
 	for b.Loop() {
 		c, err := newCode(machine.AVX512, 0, false, false)
 		if err != nil {
 			b.Fatal(err)
 		}
 		f := Form{M: 4}
-		c.loops(f.operandBlock(Part{0, 0, 6, 6}))
+		if err := c.loops(f.operandBlock(Part{0, 0, 6, 6})); err != nil {
+			b.Fatal(err)
+		}
 		if _, err := c.Finish(); err != nil {
 			b.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package winograd
 
 import (
 	"math"
-	"slices"
 
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
@@ -125,36 +124,6 @@ func (b *block) store(v value, row, col int) {
 		v = b.constant(0)
 	}
 	b.append(operation{op: opStore, x: v, y: zero, k: zero, row: row, col: col})
-}
-
-// operands returns the values that an operation reads.
-func (o *operation) operands() [3]value {
-	switch o.op {
-	case opConst, opLoad, opBias, opTile, opLanes:
-		return [3]value{zero, zero, zero}
-	}
-	return [3]value{o.x, o.y, o.k}
-}
-
-// uses lists, for each value, the operations that read the value, in ascending order. It omits operations whose result
-// reaches no store.
-func (b *block) uses() [][]int {
-	out := make([][]int, len(b.list))
-	for i := len(b.list) - 1; i >= 0; i-- {
-		o := &b.list[i]
-		if o.op != opStore && len(out[i]) == 0 {
-			continue
-		}
-		for _, v := range o.operands() {
-			if v != zero {
-				out[v] = append(out[v], i)
-			}
-		}
-	}
-	for _, u := range out { // ascending order
-		slices.Reverse(u)
-	}
-	return out
 }
 
 // Part is a rectangle of a tile: rows [Row, RowEnd) and columns [Col, ColEnd).

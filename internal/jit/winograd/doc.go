@@ -18,6 +18,6 @@
 // The generator has four parts. form.go defines the one-dimensional transforms as a few additions and multiply-adds.
 // block.go applies them to the columns and then the rows of a tile, which gives one straight-line sequence of
 // operations. In this sequence, pixels outside the image are constant zeros that need no instructions, and unused
-// results are not computed. alloc.go allocates registers for the sequence and emits its instructions. emit.go emits the
-// surrounding loops over channels and tiles.
+// results are not computed. select.go selects instructions, has registers allocated (package internal/jit/alloc), and
+// emits the instructions. emit.go emits the surrounding loops over channels and tiles.
 package winograd

@@ -1,9 +1,7 @@
 package winograd
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/asm"
@@ -112,31 +110,6 @@ func (c *code) vec(r int) asm.Vec {
 	return asm.Y(r)
 }
 
-// constantMem returns a memory operand that has f in all lanes.
-func (c *code) constantMem(f float32) asm.Mem {
-	one := binary.LittleEndian.AppendUint32(nil, math.Float32bits(f))
-	if c.cpu.Has(machine.Vector512) {
-		m := c.Constant(one)
-		m.Broadcast = true
-		return m
-	}
-	var all []byte
-	for range Lanes(c.cpu) {
-		all = append(all, one...)
-	}
-	return c.Constant(all)
-}
-
-func (c *code) constant(f float32, r int) {
-	m := c.constantMem(f)
-	m.Broadcast = false
-	if c.cpu.Has(machine.Vector512) {
-		c.Emit("VBROADCASTSS", m, c.vec(r))
-		return
-	}
-	c.Emit("VMOVUPS", m, c.vec(r))
-}
-
 // spilled returns the address of a spill slot. The slot is aligned to a cache line if the address of Args is, which is
 // the case for large heap objects.
 func (c *code) spilled(slot int) asm.Mem {
@@ -219,7 +192,7 @@ func (c *code) begin() {
 }
 
 // loops emits the loops over tiles and channels around a block.
-func (c *code) loops(b *block) {
+func (c *code) loops(b *block) error {
 	c.begin()
 	tiles, vectors, rest := c.NewLabel(), c.NewLabel(), c.NewLabel()
 	limit := asm.Mem{Base: regArgs, Disp: jit.OffsetN}
@@ -234,7 +207,9 @@ func (c *code) loops(b *block) {
 	c.Emit("JGE", rest)
 	c.Align(32)
 	c.Bind(vectors)
-	c.write(b, false)
+	if _, err := c.write(b, false); err != nil {
+		return err
+	}
 	c.Emit("ADDQ", asm.Imm(4*Lanes(c.cpu)), regChannel)
 	c.Emit("CMPQ", regChannel, limit)
 	c.Emit("JLT", vectors)
@@ -244,7 +219,9 @@ func (c *code) loops(b *block) {
 			c.registers = maskRegister
 			c.Emit("VMOVUPS", c.maskMem(), asm.Y(maskRegister))
 		}
-		c.write(b, true)
+		if _, err := c.write(b, true); err != nil {
+			return err
+		}
 	}
 	step := func(i int) asm.Mem { return asm.Mem{Base: regArgs, Disp: jit.OffsetStep + 8*int32(tileStep+i)} }
 	c.Emit("ADDQ", step(source), c.source.base)
@@ -253,4 +230,5 @@ func (c *code) loops(b *block) {
 	c.Emit("JNE", tiles)
 	c.Emit("VZEROUPPER")
 	c.Emit("RET")
+	return nil
 }

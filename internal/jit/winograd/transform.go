@@ -52,7 +52,9 @@ func newTransform(key string, cpu machine.Features, rest int, results bool, b fu
 		if err != nil {
 			return jit.Code{}, err
 		}
-		c.loops(b())
+		if err := c.loops(b()); err != nil {
+			return jit.Code{}, err
+		}
 		return jit.Finish(&c.Assembler)
 	})
 	if err != nil {

@@ -210,8 +210,8 @@ func TestRegisters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if w := c.write(b, false); w.slotCount > 0 {
-				t.Errorf("%v puts %d values aside", f, w.slotCount)
+			if slots, err := c.write(b, false); slots > 0 || err != nil {
+				t.Errorf("%v puts %d values aside: %v", f, slots, err)
 			}
 		}
 	}
