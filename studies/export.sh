@@ -4,7 +4,7 @@
 #   studies/export.sh DIR [NAME...]        default: all networks of the studies
 #
 # PYTHON names a Python with torch, torchvision and onnx (default /usr/bin/python3). The networks of the data set are
-# those of PyTorch 1.13 and torchvision 0.14; other versions may name values differently. All networks take 12 GB.
+# those of PyTorch 1.13 and torchvision 0.14; other versions may name values differently. All networks take 17 GB.
 set -eu
 [ $# -ge 1 ] || { sed -n '2,7s/^# \?//p' "$0" >&2; exit 2; }
 mkdir -p "$1"
