@@ -43,6 +43,7 @@ var planDocuments = map[string]reflect.Type{
 	"certificate": reflect.TypeFor[experiment.Certificate](),
 	"problem":     reflect.TypeFor[wcsp.Problem](),
 	"solution":    reflect.TypeFor[wcsp.Solution](),
+	"strategies":  reflect.TypeFor[plan.StrategiesDocument](),
 	"sweep":       reflect.TypeFor[plan.SizesDocument](),
 }
 

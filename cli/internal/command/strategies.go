@@ -69,8 +69,8 @@ func published() []string {
 	return names
 }
 
-// ExpandStrategies replaces the names of groups in a list by the strategies of the group.
-func (e *Extensions) ExpandStrategies(names []string) []string {
+// expandStrategies replaces the names of groups in a list by the strategies of the group.
+func (e *Extensions) expandStrategies(names []string) []string {
 	var out []string
 	for _, name := range names {
 		switch name {
@@ -83,6 +83,24 @@ func (e *Extensions) ExpandStrategies(names []string) []string {
 		}
 	}
 	return out
+}
+
+// CheckStrategies replaces groups in the value of --strategies by their strategies. It returns an error for an empty
+// list, and for unknown and repeated strategies.
+func (e *Extensions) CheckStrategies(names []string) ([]string, error) {
+	names = e.expandStrategies(names)
+	for i, name := range names {
+		if err := e.CheckStrategy(name); err != nil {
+			return nil, err
+		}
+		if slices.Contains(names[:i], name) {
+			return nil, exit.Wrongf("--strategies names %q twice", name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, exit.Wrongf("--strategies is empty")
+	}
+	return names, nil
 }
 
 // CompleteGroups is [Extensions.CompleteStrategies] for a flag that also accepts groups of strategies.

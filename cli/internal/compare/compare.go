@@ -155,7 +155,8 @@ func (f *flags) check(cmd *cobra.Command) error {
 			return exit.Wrongf("--%s %s: want a %s file", flag, path, want)
 		}
 	}
-	if err := f.checkStrategies(); err != nil {
+	var err error
+	if f.strategies, err = f.ext.CheckStrategies(f.strategies); err != nil {
 		return err
 	}
 	if f.runs < 1 {
@@ -218,25 +219,6 @@ func (f *flags) readUntil(cmd *cobra.Command) error {
 	}
 	if !cmd.Flags().Changed("runs") {
 		f.runs = 0
-	}
-	return nil
-}
-
-// checkStrategies expands groups, and rejects unknown and repeated strategies.
-func (f *flags) checkStrategies() error {
-	f.strategies = f.ext.ExpandStrategies(f.strategies)
-	seen := map[string]bool{}
-	for _, s := range f.strategies {
-		if err := f.ext.CheckStrategy(s); err != nil {
-			return err
-		}
-		if seen[s] {
-			return exit.Wrongf("--strategies names %q twice", s)
-		}
-		seen[s] = true
-	}
-	if len(f.strategies) == 0 {
-		return exit.Wrongf("--strategies is empty")
 	}
 	return nil
 }

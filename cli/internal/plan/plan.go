@@ -33,7 +33,7 @@ type flags struct {
 	passes                             string
 	json, dump, check, noFusion, exact bool
 	measure                            bool
-	dims, pins                         []string
+	dims, pins, strategies             []string
 	forAll                             []string
 	hints                              []map[string]int // the combinations of sizes to plan for: see command.SplitHints
 	limits                             limits
@@ -84,6 +84,9 @@ within bounds by cases with their conditions, or gives sizes that break it (exit
 which it holds: no-copies means that no copy is inserted; VALUE=FORMAT or 'FORMAT(VALUE)' means that a value has a
 memory format.
 
+--strategies propagate,optimal lists the copies of each strategy with their reasons, and the cost of each plan;
+strategies with equal copies are listed together.
+
 --sweep N=1..256 shows ranges of sizes with equal plans, and the layouts, copies, implementations and groups that
 change between them. It plans the ends and the powers of two, and bisects between sizes with different plans, at
 most 64 plans. Sizes between two planned sizes with equal plans are not planned: a short range with another plan
@@ -109,6 +112,7 @@ func Command(ext *command.Extensions) *cobra.Command {
   graphrun plan model.json --k-best 5 --sensitivity
   graphrun plan model.json --dim N=1,64 --for-all no-copies --for-all 'channels_last(conv1)'
   graphrun plan model.json --sweep N=1..256
+  graphrun plan model.json --strategies all
   graphrun plan model.json --code sum`,
 		Args:              command.OneFile,
 		ValidArgsFunction: command.CompleteGraph,
@@ -137,6 +141,9 @@ func (f *flags) add(cmd *cobra.Command) {
 	command.ExactFlag(cmd, &f.exact)
 	command.CostsFlag(cmd, &f.costs)
 	command.HintFlag(cmd, &f.dims)
+	fl.StringSliceVar(&f.strategies, "strategies", nil, "list the copies of strategies `A,B`; \"published\" stands for "+
+		"those of published optimizers, \"all\" for all")
+	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteGroups)
 	fl.StringVar(&f.sweep, "sweep", "", "show the sizes at which the plan changes, as in `N=1..256`, and the changes")
 	fl.StringArrayVar(&f.forAll, "for-all", nil, "prove `PROPERTY` for all sizes within bounds, or find sizes that break "+
 		"it: no-copies, VALUE=FORMAT or 'FORMAT(VALUE)' (repeatable)")
@@ -184,11 +191,14 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if f.dims, f.hints, err = command.SplitHints(f.dims); err != nil {
 		return err
 	}
-	if err := f.checkSweep(cmd); err != nil {
+	if err := f.checkSeveral(cmd); err != nil {
 		return err
 	}
-	if f.sweep != "" {
+	switch {
+	case f.sweep != "":
 		return f.runSweep(cmd, path, costs)
+	case len(f.strategies) > 0:
+		return f.runStrategies(cmd, path, costs)
 	}
 	j := progress.Begin(cmd, filepath.Base(path))
 	defer j.End()

@@ -57,23 +57,6 @@ func parseInterval(text string) (v interval, err error) {
 	return v, nil
 }
 
-// checkSweep rejects flags that concern a single plan.
-func (f *flags) checkSweep(cmd *cobra.Command) error {
-	if f.sweep == "" {
-		return nil
-	}
-	for _, name := range []string{"dump", "check", "code", "measure", "for-all", "max-copies", "max-memory",
-		"certificate", "problem", "solution", "k-best", "sensitivity"} {
-		if cmd.Flags().Changed(name) {
-			return exit.Wrongf("--sweep and --%s exclude each other: --%s concerns a single plan", name, name)
-		}
-	}
-	if len(f.hints) > 0 {
-		return exit.Wrongf("--sweep: want one size for each other symbol, as in --dim M=8")
-	}
-	return nil
-}
-
 // runSweep runs the command for a range of sizes.
 func (f *flags) runSweep(cmd *cobra.Command, path string, costs *machine.Profile) error {
 	v, err := parseInterval(f.sweep)

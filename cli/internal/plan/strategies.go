@@ -1,0 +1,206 @@
+package plan
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/document"
+	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
+	"github.com/graphrun/graphrun/cli/internal/progress"
+	"github.com/graphrun/graphrun/cli/internal/sections"
+	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/report"
+)
+
+// StrategiesDocument is the output of plan for several strategies.
+type StrategiesDocument struct {
+	Summary      string         `json:"summary" doc:"The numbers of copies in a sentence."`
+	LowerBoundNS *float64       `json:"lower_bound_ns" doc:"A lower bound on the cost of any plan, in nanoseconds; null if no strategy proves a bound."`
+	Plans        []StrategyPlan `json:"plans" doc:"The plan of each strategy."`
+	report.Notes
+}
+
+// StrategyPlan summarizes the plan of a strategy.
+type StrategyPlan struct {
+	Strategy string `json:"strategy" doc:"The strategy."`
+	report.Costs
+	CopyNS   float64       `json:"copy_ns" doc:"The estimated cost of the inserted copies, in nanoseconds."`
+	Inserted []report.Copy `json:"inserted" doc:"The inserted copies."`
+}
+
+// copiesKey identifies the copies of a plan.
+func (p *StrategyPlan) copiesKey() string {
+	key := ""
+	for _, c := range p.Inserted {
+		key += fmt.Sprintf("%q %v %v\n", c.Value, c.From, c.To)
+	}
+	return key
+}
+
+// checkSeveral rejects flags that concern a single plan, if a flag asks for several plans.
+func (f *flags) checkSeveral(cmd *cobra.Command) (err error) {
+	flag := "sweep"
+	if cmd.Flags().Changed("strategies") {
+		if flag = "strategies"; cmd.Flags().Changed("sweep") || cmd.Flags().Changed("strategy") {
+			return exit.Wrongf("--strategies excludes --strategy and --sweep")
+		}
+		if f.strategies, err = f.ext.CheckStrategies(f.strategies); err != nil {
+			return err
+		}
+		if err := f.slack.Check(cmd, f.strategies...); err != nil {
+			return err
+		}
+	} else if f.sweep == "" {
+		return nil
+	}
+	for _, name := range []string{"dump", "passes", "check", "code", "measure", "for-all", "max-copies", "max-memory",
+		"certificate", "problem", "solution", "k-best", "sensitivity"} {
+		if cmd.Flags().Changed(name) {
+			return exit.Wrongf("--%s and --%s exclude each other: --%s concerns a single plan", flag, name, name)
+		}
+	}
+	if len(f.hints) > 0 {
+		return exit.Wrongf("--%s: want one size for each other symbol, as in --dim M=8", flag)
+	}
+	return nil
+}
+
+// runStrategies runs the command for several strategies.
+func (f *flags) runStrategies(cmd *cobra.Command, path string, costs *machine.Profile) error {
+	j := progress.Begin(cmd, filepath.Base(path))
+	defer j.End()
+	var g *graph.Graph
+	err := j.Do(progress.Loading, func() (err error) { g, err = f.load(j.Context, path); return err })
+	if err != nil {
+		return err
+	}
+	if err := command.RejectDynamic(g, "the graph runs in segments and has no plan as a whole"); err != nil {
+		return exit.InFile(path, err)
+	}
+	r := &StrategiesDocument{}
+	o := graphrun.Options{Progress: j.Enter, Costs: costs, NoFusion: f.noFusion, Exact: f.exact,
+		SolveLimit: f.solver.Option(), Slack: f.slack.Option(), MemoryLimit: -1}
+	err = j.Do(progress.Planning, func() error {
+		for _, name := range f.strategies {
+			o.Strategy = f.ext.Strategy(name)
+			if err := r.add(j.Context, f.ext, g, o); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	j.End()
+	if cut := exit.Stopped(j.Context); cut != nil {
+		return cut
+	}
+	command.PrintNotes(cmd, path, g)
+	command.AddNotes(&r.Notes, report.NotesOf(g))
+	if err != nil {
+		return exit.InFile(path, err)
+	}
+	r.Summary = r.summary()
+	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+	if f.json {
+		document.Write(out, r)
+	} else {
+		r.write(out, term.Output(cmd))
+	}
+	return out.Flush()
+}
+
+// add plans the graph with a strategy.
+func (d *StrategiesDocument) add(ctx context.Context, ext *command.Extensions, g *graph.Graph,
+	o graphrun.Options) error {
+	p, err := ext.Compile(ctx, g, o)
+	if err != nil {
+		return err
+	}
+	r := p.Report()
+	x := StrategyPlan{Strategy: r.Strategy, Costs: r.Costs(), Inserted: document.NotNil(r.Copies)}
+	for _, c := range r.Copies {
+		x.CopyNS += c.CostNS
+	}
+	if b := r.LowerBoundNS; b != nil && (d.LowerBoundNS == nil || *b > *d.LowerBoundNS) {
+		d.LowerBoundNS = b
+	}
+	d.Plans = append(d.Plans, x)
+	return nil
+}
+
+// groups returns the plans, grouped by equal copies.
+func (d *StrategiesDocument) groups() (list [][]*StrategyPlan) {
+	for i := range d.Plans {
+		p := &d.Plans[i]
+		at := slices.IndexFunc(list, func(g []*StrategyPlan) bool { return g[0].copiesKey() == p.copiesKey() })
+		if at < 0 {
+			at, list = len(list), append(list, nil)
+		}
+		list[at] = append(list[at], p)
+	}
+	return list
+}
+
+// names returns the strategies of a group in words, and whether there are several.
+func names(group []*StrategyPlan) (text string, several bool) {
+	var list []string
+	for _, p := range group {
+		list = append(list, p.Strategy)
+	}
+	last := len(list) - 1
+	if last == 0 {
+		return list[0], false
+	}
+	return strings.Join(list[:last], ", ") + " and " + list[last], true
+}
+
+// summary returns the number and the cost of the copies of each group of strategies with equal copies.
+func (d *StrategiesDocument) summary() string {
+	var list []string
+	for _, group := range d.groups() {
+		text, several := names(group)
+		verb := " inserts "
+		if several {
+			verb = " insert "
+		}
+		p := group[0]
+		if p.Copies == 0 {
+			list = append(list, text+verb+"no copy")
+			continue
+		}
+		list = append(list, fmt.Sprintf("%s%s%s (%s, %s)", text, verb, format.CountIrregular(p.Copies, "copy", "copies"),
+			format.Bytes(p.CopiedBytes), format.Nanoseconds(p.CopyNS)))
+	}
+	return strings.Join(list, "; ")
+}
+
+// write prints the summary, a row for each strategy, and the copies of each group with copies.
+func (d *StrategiesDocument) write(w io.Writer, show term.Display) {
+	fmt.Fprintln(w, format.Wrap(d.Summary, show.ProseWidth())+"\n")
+	t := term.NewTable(term.WholeCol("strategy"), term.NumberCol("cost"), term.NumberCol("gap"), term.NumberCol("steps"),
+		term.NumberCol("copies"), term.NumberCol("copied"), term.NumberCol("cost of copies"))
+	for _, p := range d.Plans {
+		gap := "-"
+		if d.LowerBoundNS != nil && *d.LowerBoundNS > 0 {
+			gap = fmt.Sprintf("%.1f%%", 100*(p.CostNS / *d.LowerBoundNS - 1))
+		}
+		t.Add(p.Strategy, format.Nanoseconds(p.CostNS), gap, p.Steps, p.Copies, format.Bytes(p.CopiedBytes),
+			format.Nanoseconds(p.CopyNS))
+	}
+	t.Write(w, show)
+	for _, group := range d.groups() {
+		text, _ := names(group)
+		sections.WriteCopies(w, show, "Copies of "+text, group[0].Inserted)
+	}
+}
