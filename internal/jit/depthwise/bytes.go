@@ -117,6 +117,6 @@ func CompileBytes(s *Bytes, cpu machine.Features) (*jit.Func, error) {
 	return jit.Lookup(fmt.Sprintf("depthwise bytes %v %+v", cpu, *s), func(list bool) (jit.Code, error) {
 		g := newByteGen(s, cpu, list)
 		g.emit()
-		return jit.Finish(&g.Assembler)
+		return g.Finish()
 	})
 }

@@ -6,12 +6,14 @@ import (
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/asm"
 	"github.com/graphrun/graphrun/internal/jit/requantize"
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // byteGen generates the code of a [Bytes]. The first registers have the sums, in four registers for each result.
 type byteGen struct {
-	gen
+	*amd64.Writer
 	s      *Bytes
 	cpu    machine.Features
 	width  int // bytes of a vector
@@ -26,15 +28,14 @@ type byteGen struct {
 
 // General-purpose and mask registers.
 const (
-	scaleReg    = asm.R14
+	scaleReg    = rowsLeft
 	channelMask = asm.K1 // one bit for each existing channel
 
 	quarterMasks = asm.K3 // first of four masks of 16 channels each, for storing sums
 )
 
 func newByteGen(s *Bytes, cpu machine.Features, list bool) *byteGen {
-	g := &byteGen{gen: gen{Assembler: asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}}, s: s, cpu: cpu,
-		width: ByteChannels(cpu)}
+	g := &byteGen{Writer: amd64.NewWriter(cpu, 4, list), s: s, cpu: cpu, width: ByteChannels(cpu)}
 	at := []int{8, 9, 10, 11, 12}
 	if cpu.Has(machine.Vector512) {
 		at = []int{28, 29, 24, 30, 25}
@@ -42,13 +43,15 @@ func newByteGen(s *Bytes, cpu machine.Features, list bool) *byteGen {
 		g.levels = &requantize.Levels{Signed: s.Signed, ZeroPoint: asm.Z(26), MaxLevel: asm.Z(27), Ordered: asm.K2}
 	} else {
 		g.zero = asm.Y(15)
-		g.levels = &requantize.Levels256{Signed: s.Signed, ZeroPoint: spillWord(0), Temp: asm.Y(14)}
+		g.levels = &requantize.Levels256{Signed: s.Signed, ZeroPoint: amd64.Word(spillWord(0)), Temp: asm.Y(14)}
 	}
 	for i, n := range at {
 		g.temps[i] = g.vector(n)
 	}
 	return g
 }
+
+func address(base target.G, disp int) asm.Mem { return amd64.Mem(target.Addr{Base: base, Disp: disp}) }
 
 func (g *byteGen) vector(n int) asm.Vec {
 	if g.cpu.Has(machine.Vector512) {
@@ -71,56 +74,52 @@ func (g *byteGen) xor(x asm.Arg, y, to asm.Vec) {
 // emit generates the whole function: a loop over rows, with an inner loop over tiles.
 func (g *byteGen) emit() {
 	s := g.s
-	g.operand(In, inTile)
-	g.operand(Out, outTile)
-	g.operand(Weights, weights)
-	g.operand(Bias, bias)
+	operand(g, In, inTile)
+	operand(g, Out, outTile)
+	operand(g, Weights, weights)
+	operand(g, Bias, bias)
 	if !s.Sums {
-		g.operand(Scales, scaleReg)
-		g.operand(ZeroPoint, scratch)
-		g.levels.Begin(&g.Assembler, asm.Mem{Base: scratch})
+		operand(g, Scales, scaleReg)
+		operand(g, ZeroPoint, scratch)
+		g.levels.Begin(&g.Assembler, address(scratch, 0))
 	}
 	g.xor(g.zero, g.zero, g.zero)
 	if g.cpu.Has(machine.Vector512) {
-		g.Emit("KMOVQ", stepOf(Channels), channelMask)
+		g.Emit("KMOVQ", amd64.Word(stepOf(Channels)), channelMask)
 		for q := 0; q < 4 && s.Sums; q++ {
 			g.Emit("KSHIFTRQ", asm.Imm(16*q), channelMask, quarterMasks+asm.Mask(q))
 		}
 	}
-	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRows}, tiles)
+	g.Move(target.Word(jit.OffsetRows), tiles)
 	row, tile, rowDone := g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.Align(32)
 	g.Bind(row)
-	g.Emit("MOVQ", inTile, in)
-	g.Emit("MOVQ", outTile, out)
-	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetN}, vectors)
+	g.Move(inTile, in)
+	g.Move(outTile, out)
+	g.Move(target.Word(jit.OffsetN), vectors)
 	g.Align(32)
 	g.Bind(tile)
 	g.windows()
 	g.finish()
-	g.Emit("ADDQ", asm.Imm(s.Tile*s.Stride[1]*s.In[1]), in)
-	g.Emit("ADDQ", asm.Imm(s.Tile*s.Out[1]), out)
-	g.Emit("DECQ", vectors)
-	g.Emit("JEQ", rowDone)
-	g.Emit("CMPQ", vectors, asm.Imm(1))
-	g.Emit("JNE", tile)
-	g.Emit("SUBQ", asm.Imm(s.Overlap*s.Stride[1]*s.In[1]), in)
-	g.Emit("SUBQ", asm.Imm(s.Overlap*s.Out[1]), out)
-	g.Emit("JMP", tile)
+	g.Add(target.Imm(s.Tile*s.Stride[1]*s.In[1]), in)
+	g.Add(target.Imm(s.Tile*s.Out[1]), out)
+	g.CountDown(vectors, target.EQ, rowDone)
+	g.CompareJump(vectors, 1, target.NE, tile)
+	g.Emit("SUBQ", asm.Imm(s.Overlap*s.Stride[1]*s.In[1]), amd64.Reg(in))
+	g.Emit("SUBQ", asm.Imm(s.Overlap*s.Out[1]), amd64.Reg(out))
+	g.Jump(tile)
 	g.Bind(rowDone)
-	g.Emit("ADDQ", asm.Imm(s.Stride[0]*s.In[0]), inTile)
-	g.Emit("ADDQ", asm.Imm(s.Out[0]), outTile)
-	g.Emit("DECQ", tiles)
-	g.Emit("JNE", row)
-	g.Emit("VZEROUPPER")
-	g.Emit("RET")
+	g.Add(target.Imm(s.Stride[0]*s.In[0]), inTile)
+	g.Add(target.Imm(s.Out[0]), outTile)
+	g.CountDown(tiles, target.NE, row)
+	g.Return()
 }
 
 // windows adds up the products of all windows of a tile, column by column of the input.
 func (g *byteGen) windows() {
 	s := g.s
 	for q := range 4 {
-		g.Emit("VMOVUPS", asm.Mem{Base: bias, Disp: int32(g.width * q)}, g.sum(0, q))
+		g.Emit("VMOVUPS", address(bias, g.width*q), g.sum(0, q))
 		for t := 1; t < s.Tile; t++ {
 			g.Emit("VMOVAPS", g.sum(0, q), g.sum(t, q))
 		}
@@ -138,7 +137,7 @@ func (g *byteGen) windows() {
 					side = g.interleave(col, k)
 				}
 				for q, x := range side {
-					g.multiply(asm.Mem{Base: weights, Disp: int32(((d/s.Dilation[1]*groups+k)*4 + q) * g.width)}, x, g.sum(t, q))
+					g.multiply(address(weights, ((d/s.Dilation[1]*groups+k)*4+q)*g.width), x, g.sum(t, q))
 				}
 			}
 		}
@@ -163,7 +162,7 @@ func (g *byteGen) load(col, row int, to asm.Vec) asm.Vec {
 	if row >= s.Window[0] {
 		return g.zero
 	}
-	at := asm.Mem{Base: in, Disp: int32(row*s.Dilation[0]*s.In[0] + col*s.In[1])}
+	at := address(in, row*s.Dilation[0]*s.In[0]+col*s.In[1])
 	if g.cpu.Has(machine.Vector512) {
 		g.Emit("VMOVDQU8", at, channelMask.Zero(), to)
 	} else {
@@ -212,13 +211,13 @@ func (g *byteGen) finish() {
 	s := g.s
 	if s.Sums {
 		for t := range s.Tile {
-			g.storeSums(t, asm.Mem{Base: out, Disp: int32(t * s.Out[1])})
+			g.storeSums(t, address(out, t*s.Out[1]))
 		}
 		return
 	}
 	var scale [4]asm.Arg
 	for q, r := range []int{2, 4, 0, 1} {
-		at := asm.Mem{Base: scaleReg, Disp: int32(g.width * q)}
+		at := address(scaleReg, g.width*q)
 		if scale[q] = at; g.cpu.Has(machine.Vector512) {
 			scale[q] = g.temps[r]
 			g.Emit("VMOVUPS", at, g.temps[r])
@@ -232,7 +231,7 @@ func (g *byteGen) finish() {
 			g.levels.Level(&g.Assembler, sums[q], scale[q])
 		}
 		g.levels.Pack(&g.Assembler, sums)
-		at := asm.Mem{Base: out, Disp: int32(t * s.Out[1])}
+		at := address(out, t*s.Out[1])
 		switch {
 		case g.cpu.Has(machine.Vector512):
 			g.Emit("VMOVDQU8", sums[0], channelMask, at)
@@ -281,7 +280,7 @@ func (g *byteGen) storeSums(t int, at asm.Mem) {
 
 // storeSome writes the existing channels of an AVX2 register of bytes.
 func (g *byteGen) storeSome(from asm.Vec, at asm.Mem) {
-	n, half := g.s.Channels, asm.X(from.Num())
+	n, half, scratch := g.s.Channels, asm.X(from.Num()), amd64.Reg(scratch)
 	if n >= 16 {
 		g.Emit("VMOVDQU", half, at)
 		g.Emit("VEXTRACTI128", asm.Imm(1), from, half)

@@ -42,9 +42,11 @@ func random[T number](rng *rand.Rand, cpu machine.Features) *call[T] {
 	s := &depthwise.Spec{Size: size, Bytes: []int{16, 32}[rng.IntN(2)], Bias: rng.IntN(2) == 0,
 		PrefetchResult: rng.IntN(2) == 0}
 	c.spec = s
-	registers := 16
-	if cpu.Has(machine.Vector512) {
-		registers = 32
+	registers, longest := depthwise.Registers(cpu)
+	switch longest {
+	case 16:
+		s.Bytes = 16
+	case 64:
 		s.Bytes = []int{16, 32, 64, 64, 64}[rng.IntN(5)]
 	}
 	s.Group = 1 << max(0, rng.IntN(7)-2)
@@ -282,12 +284,12 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(s *depthwise.Spec){
-		"elements of 2 bytes": func(s *depthwise.Spec) { s.Size = 2 },
-		"vectors of 8":        func(s *depthwise.Spec) { s.Bytes = 8 },
-		"without AVX-512":     func(s *depthwise.Spec) { s.Bytes = 64 },
-		"groups of 3":         func(s *depthwise.Spec) { s.Group = 3 },
-		"stride [0 1]":        func(s *depthwise.Spec) { s.Stride[0] = 0 },
-		"into 16 registers":   func(s *depthwise.Spec) { s.Tile[0] = 4 },
+		"elements of 2 bytes":          func(s *depthwise.Spec) { s.Size = 2 },
+		"vectors of 8":                 func(s *depthwise.Spec) { s.Bytes = 8 },
+		"vectors of 64 bytes for avx2": func(s *depthwise.Spec) { s.Bytes = 64 },
+		"groups of 3":                  func(s *depthwise.Spec) { s.Group = 3 },
+		"stride [0 1]":                 func(s *depthwise.Spec) { s.Stride[0] = 0 },
+		"into 16 registers":            func(s *depthwise.Spec) { s.Tile[0] = 4 },
 		"epilogue operation 0 is not": func(s *depthwise.Spec) {
 			s.Epilogue = []tile.EpilogueStep{{Op: tile.AddRows}}
 		},

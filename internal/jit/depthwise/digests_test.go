@@ -40,3 +40,24 @@ func TestDigests(t *testing.T) {
 	}
 	d.Compare()
 }
+
+// TestDigestsARM64 compares the code of random specs for arm64 with the committed digests, and checks the rules of
+// package jit.
+func TestDigestsARM64(t *testing.T) {
+	d := jittest.NewDigests(t, "testdata/arm64.sum")
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 31))
+		specs := []*depthwise.Spec{random[float32](rng, machine.NEON).spec, random[float64](rng, machine.NEON).spec}
+		for i, name := range []string{"float32", "float64"} {
+			f, err := depthwise.Compile(specs[i], machine.NEON)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			d.Add(fmt.Sprintf("%s %d", name, seed), f)
+			if err := jittest.CheckRules(machine.NEON, f.Listing()); err != nil {
+				t.Errorf("%s %d: %v", name, seed, err)
+			}
+		}
+	}
+	d.Compare()
+}

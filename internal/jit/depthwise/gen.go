@@ -1,32 +1,36 @@
 package depthwise
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
+	"strings"
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64"
+	"github.com/graphrun/graphrun/internal/jit/target/arm64/writer"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// General-purpose registers.
+// General registers.
 const (
-	tiles     = asm.R8  // number of remaining tiles
-	inTile    = asm.R10 // input at the tile
-	outTile   = asm.R11
-	vectors   = asm.R9  // number of remaining vectors of channels
-	channel   = asm.R12 // offset of the current channels in bytes
-	overlap   = asm.R13
-	in        = asm.SI // input at the tile and the current channels
-	out       = asm.DX
-	weights   = asm.BX
-	bias      = asm.R15
-	inRow     = asm.AX // input at a row of the window
-	weightRow = asm.CX
-	rowsLeft  = asm.R14
-	scratch   = asm.AX // free outside the windows
+	inRow target.G = iota // input at a row of the window
+	weights
+	weightRow
+	out
+	in      // input at the tile and the current channels
+	tiles   // number of remaining tiles
+	vectors // number of remaining vectors of channels
+	inTile  // input at the tile
+	outTile
+	channel // offset of the current channels in bytes
+	overlap
+	rowsLeft
+	bias
+
+	scratch = inRow // free outside the windows
 )
 
 // channelsLeft is the operand slot, after the operands of the epilogue, that counts the remaining channels of a group.
@@ -38,19 +42,28 @@ const fewInputs = 4
 
 // gen generates the code of a [Spec].
 type gen struct {
-	asm.Assembler
+	target.Writer
 	s *Spec
 
 	sumRegs    int // number of registers with sums, which start at register 0
 	weightRegs int // number of registers with weights, after the sums: all weights, those of a window row, or none
 	inputRegs  int // number of registers with inputs, after the weights; the permutation of grouped convolutions follows
 	nextInput  int // next input register
+
+	memoryOperands bool // multiplications read memory, so that vectors with one use need no register
 }
 
 func newGen(s *Spec, cpu machine.Features, list bool) *gen {
-	g := &gen{Assembler: asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}, s: s,
-		sumRegs: s.Tile[0] * s.Tile[1]}
-	n := s.registers(cpu) - s.permutationRegs()
+	g := &gen{s: s, memoryOperands: !cpu.Has(machine.NEON), sumRegs: s.Tile[0] * s.Tile[1]}
+	if cpu.Has(machine.NEON) {
+		g.Writer = writer.New(s.Size, list)
+	} else {
+		w := amd64.NewWriter(cpu, s.Size, list)
+		w.SetVectorBytes(s.Bytes)
+		g.Writer = w
+	}
+	n, _ := target.Vectors(cpu)
+	n -= s.permutationRegs()
 	switch all := s.Window[0] * s.Window[1]; {
 	case !s.RowsFromCall && g.sumRegs+all+fewInputs <= n:
 		g.weightRegs = all
@@ -61,159 +74,171 @@ func newGen(s *Spec, cpu machine.Features, list bool) *gen {
 	return g
 }
 
-func (g *gen) register(n int) asm.Vec {
-	switch g.s.Bytes {
-	case 64:
-		return asm.Z(n)
-	case 32:
-		return asm.Y(n)
+// declare declares the registers.
+func (g *gen) declare() {
+	g.Declare("the address of the input", inRow, in, inTile)
+	g.Declare("the address of weights or a bias", weights, weightRow, bias)
+	g.Declare("the address of the result", out, outTile)
+	g.Declare("a count", tiles, vectors, rowsLeft)
+	g.Declare("an offset of channels", channel, overlap)
+	for i := range g.sumRegs {
+		g.Declare("a sum", target.V(i))
 	}
-	return asm.X(n)
+	for i := range g.weightRegs {
+		g.Declare("a weight", g.weight(i))
+	}
+	for range g.inputRegs {
+		g.Declare("an input", g.input())
+	}
+	if g.s.Group > 1 {
+		g.Declare("the permutation", g.permutation())
+	}
 }
 
-func (g *gen) sum(row, col int) asm.Vec { return g.register(row*g.s.Tile[1] + col) }
+func (g *gen) weight(i int) target.V { return target.V(g.sumRegs + i) }
 
-// op returns a mnemonic with the suffix for the element size.
-func (g *gen) op(name string) string {
-	if g.s.Size == 8 {
-		return name + "D"
-	}
-	return name + "S"
+// input returns the next input register, in rotation.
+func (g *gen) input() target.V {
+	r := target.V(g.sumRegs + g.weightRegs + g.nextInput%g.inputRegs)
+	g.nextInput++
+	return r
 }
 
-func stepOf(k int) asm.Mem    { return asm.Mem{Base: asm.DI, Disp: jit.OffsetStep + int32(8*k)} }
-func spillWord(k int) asm.Mem { return asm.Mem{Base: asm.DI, Disp: jit.OffsetSpill + int32(8*k)} }
+func (g *gen) sum(row, col int) target.V { return target.V(row*g.s.Tile[1] + col) }
 
-func (g *gen) operand(k int, to asm.Reg) {
-	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetPtr + int32(8*k)}, to)
-	g.Emit("ADDQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRow + int32(8*k)}, to)
+func stepOf(k int) target.Word    { return target.Word(jit.OffsetStep + int32(8*k)) }
+func spillWord(k int) target.Word { return target.Word(jit.OffsetSpill + int32(8*k)) }
+
+// operand loads the address of an operand.
+func operand(w target.Writer, k int, to target.G) {
+	w.Move(target.Word(jit.OffsetPtr+int32(8*k)), to)
+	w.Add(target.Word(jit.OffsetRow+int32(8*k)), to)
 }
 
 // emit generates the whole function: a loop over tiles, with an inner loop over vectors of channels.
 func (g *gen) emit() {
+	g.declare()
 	g.begin()
 	eachTile, eachVector, tileDone := g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.Align(32)
 	g.Bind(eachTile)
-	g.Emit("MOVQ", inTile, in)
-	g.Emit("MOVQ", outTile, out)
-	g.operand(Weights, weights)
-	g.Emit("XORL", channel, channel)
-	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetN}, vectors)
+	g.Move(inTile, in)
+	g.Move(outTile, out)
+	operand(g, Weights, weights)
+	g.Move(target.Imm(0), channel)
+	g.Move(target.Word(jit.OffsetN), vectors)
 	g.Align(32)
 	g.Bind(eachVector)
 	g.initSums()
 	if g.s.PrefetchResult {
-		g.eachResult(out, func(_ asm.Vec, at asm.Mem) { g.Emit("PREFETCHT0", at) })
+		g.eachResult(out, func(_ target.V, at target.Addr) { g.Prefetch(1, at) })
 	}
 	g.groupLoop()
 	g.finish()
-	g.Emit("ADDQ", asm.Imm(g.s.Bytes), in)
-	g.Emit("ADDQ", asm.Imm(g.s.Bytes), out)
-	g.Emit("ADDQ", asm.Imm(g.s.Bytes), channel)
-	g.Emit("DECQ", vectors)
-	g.Emit("JEQ", tileDone)
-	g.Emit("CMPQ", vectors, asm.Imm(1))
-	g.Emit("JNE", eachVector)
-	for _, r := range []asm.Reg{in, out, channel} {
-		g.Emit("SUBQ", overlap, r)
+	for _, r := range []target.G{in, out, channel} {
+		g.Add(target.Imm(g.s.Bytes), r)
 	}
-	g.Emit("JMP", eachVector)
+	g.CountDown(vectors, target.EQ, tileDone)
+	g.CompareJump(vectors, 1, target.NE, eachVector)
+	for _, r := range []target.G{in, out, channel} {
+		g.Sub(overlap, r)
+	}
+	g.Jump(eachVector)
 	g.Bind(tileDone)
-	g.Emit("ADDQ", asm.Imm(g.s.NextIn), inTile)
-	g.Emit("ADDQ", asm.Imm(g.s.NextOut), outTile)
-	g.Emit("DECQ", tiles)
-	g.Emit("JNE", eachTile)
-	g.Emit("VZEROUPPER")
-	g.Emit("RET")
+	g.Add(target.Imm(g.s.NextIn), inTile)
+	g.Add(target.Imm(g.s.NextOut), outTile)
+	g.CountDown(tiles, target.NE, eachTile)
+	g.Return()
 }
 
 // begin emits the loads of registers whose values do not change during the call. An epilogue operand with the layout of
 // the result is stored as its distance from the result, and any other epilogue operand as its address.
 func (g *gen) begin() {
-	g.operand(In, inTile)
-	g.operand(Out, outTile)
+	operand(g, In, inTile)
+	operand(g, Out, outTile)
 	if g.s.Bias {
-		g.operand(Bias, bias)
+		operand(g, Bias, bias)
 	}
-	g.Emit("MOVQ", stepOf(Overlap), overlap)
-	g.Emit("MOVQ", asm.Mem{Base: asm.DI, Disp: jit.OffsetRows}, tiles)
+	g.Move(stepOf(Overlap), overlap)
+	g.Move(target.Word(jit.OffsetRows), tiles)
 	for _, t := range g.s.Epilogue {
 		switch t.Op {
 		case tile.AddTile, tile.MulTile:
-			g.operand(EpilogueOperands+t.Operand, scratch)
-			g.Emit("SUBQ", outTile, scratch)
-			g.Emit("MOVQ", scratch, spillWord(t.Operand))
+			operand(g, EpilogueOperands+t.Operand, scratch)
+			g.Sub(outTile, scratch)
+			g.Move(scratch, spillWord(t.Operand))
 		case tile.AddLanes, tile.MulLanes:
-			g.operand(EpilogueOperands+t.Operand, scratch)
-			g.Emit("MOVQ", scratch, spillWord(t.Operand))
+			operand(g, EpilogueOperands+t.Operand, scratch)
+			g.Move(scratch, spillWord(t.Operand))
 		}
 	}
 }
 
 // initSums initializes the sums.
 func (g *gen) initSums() {
-	first := g.register(0)
 	if g.s.Bias {
-		g.Emit("VMOVUPS", asm.Mem{Base: bias, Index: channel, Scale: 1}, first)
+		g.Copy(target.Addr{Base: bias, Index: channel, Scale: 1}, target.V(0))
 	} else {
-		g.Emit("VXORPS", first.X(), first.X(), first.X())
+		g.clear(target.V(0))
 	}
 	for i := 1; i < g.sumRegs; i++ {
-		g.Emit("VMOVAPS", first, g.register(i))
+		g.Copy(target.V(0), target.V(i))
 	}
+}
+
+// clear sets a register below 16 to 0. On amd64, the instruction for 128 bits is the shortest.
+func (g *gen) clear(to target.V) {
+	if w, ok := g.Writer.(*amd64.Writer); ok {
+		x := asm.X(int(to))
+		w.Emit("VXORPS", x, x, x)
+		return
+	}
+	g.Clear(to)
 }
 
 // groupLoop adds up the windows of all channels of a group. Their weights are consecutive.
 func (g *gen) groupLoop() {
 	s := g.s
-	next := func() { g.Emit("ADDQ", asm.Imm(s.Window[0]*s.Window[1]*s.Bytes), weights) }
+	next := func() { g.Add(target.Imm(s.Window[0]*s.Window[1]*s.Bytes), weights) }
 	if s.Group == 1 {
 		g.windows()
 		next()
 		return
 	}
 	top := g.NewLabel()
-	g.Emit("VMOVUPS", g.Constant(g.permutationData()), g.permutation())
-	g.Emit("MOVL", asm.Imm(s.Group), rowsLeft)
+	g.Permutation(g.firstChannels(), g.permutation())
+	g.Move(target.Imm(s.Group), rowsLeft)
 	g.Align(16)
 	g.Bind(top)
-	g.Emit("MOVQ", rowsLeft, spillWord(channelsLeft))
+	g.Move(rowsLeft, spillWord(channelsLeft))
 	g.windows()
 	next()
-	one := binary.LittleEndian.AppendUint32(nil, uint32(s.Size/4))
-	g.Emit("VPADDD", g.Constant(bytes.Repeat(one, s.Bytes/4)), g.permutation(), g.permutation())
-	g.Emit("MOVQ", spillWord(channelsLeft), rowsLeft)
-	g.Emit("DECQ", rowsLeft)
-	g.Emit("JNE", top)
+	g.AddToIndices(s.Size/4, g.permutation())
+	g.Move(spillWord(channelsLeft), rowsLeft)
+	g.CountDown(rowsLeft, target.NE, top)
 }
 
 // permutation returns the register with the permutation: for each 32-bit word the index of the current channel of its
 // group.
-func (g *gen) permutation() asm.Vec { return g.register(g.sumRegs + g.weightRegs + g.inputRegs) }
+func (g *gen) permutation() target.V { return target.V(g.sumRegs + g.weightRegs + g.inputRegs) }
 
-// permutationData returns the permutation for the first channel of the groups.
-func (g *gen) permutationData() (b []byte) {
+// firstChannels returns the permutation for the first channel of the groups.
+func (g *gen) firstChannels() (list []int) {
 	words := g.s.Size / 4
 	for i := range g.s.Bytes / 4 {
 		first := i / words / g.s.Group * g.s.Group
-		b = binary.LittleEndian.AppendUint32(b, uint32(first*words+i%words))
+		list = append(list, first*words+i%words)
 	}
-	return b
+	return list
 }
 
 // load loads an element of the input; in a grouped convolution it broadcasts one channel to all lanes of its group.
-func (g *gen) load(x asm.Mem, to asm.Vec) {
-	switch {
-	case g.s.Group > 1 && g.s.Bytes > 16:
-		g.Emit("VPERMPS", x, g.permutation(), to)
-		return
-	case g.s.Group > 1:
-		g.Emit("VMOVUPS", x, to)
-		g.Emit("VPERMILPS", g.permutation(), to, to)
-		return
+func (g *gen) load(x target.Addr, to target.V) {
+	if g.s.Group > 1 {
+		g.Permute(x, g.permutation(), to)
+	} else {
+		g.Copy(x, to)
 	}
-	g.Emit("VMOVUPS", x, to)
 }
 
 // windows adds up the existing parts of the windows. If registers hold all weights, each element of the input is loaded
@@ -231,18 +256,16 @@ func (g *gen) windows() {
 		return
 	}
 	top, end := g.NewLabel(), g.NewLabel()
-	g.Emit("MOVQ", stepOf(WindowRows), rowsLeft)
-	g.Emit("TESTQ", rowsLeft, rowsLeft)
-	g.Emit("JLE", end)
-	g.Emit("MOVQ", in, inRow)
-	g.Emit("MOVQ", weights, weightRow)
+	g.Move(stepOf(WindowRows), rowsLeft)
+	g.AddJump(0, rowsLeft, target.LE, end)
+	g.Move(in, inRow)
+	g.Move(weights, weightRow)
 	g.Align(16)
 	g.Bind(top)
 	g.windowRow(0, inRow, weightRow, 0, math.MaxInt32)
-	g.Emit("ADDQ", asm.Imm(s.In[0]*s.Dilation[0]), inRow)
-	g.Emit("ADDQ", asm.Imm(s.Window[1]*s.Bytes), weightRow)
-	g.Emit("DECQ", rowsLeft)
-	g.Emit("JNE", top)
+	g.Add(target.Imm(s.In[0]*s.Dilation[0]), inRow)
+	g.Add(target.Imm(s.Window[1]*s.Bytes), weightRow)
+	g.CountDown(rowsLeft, target.NE, top)
 	g.Bind(end)
 }
 
@@ -251,7 +274,7 @@ func (g *gen) windows() {
 func (g *gen) inputRows() {
 	s := g.s
 	for i := range g.weightRegs {
-		g.Emit("VMOVUPS", asm.Mem{Base: weights, Disp: int32(i * s.Bytes)}, g.register(g.sumRegs+i))
+		g.Copy(target.Addr{Base: weights, Disp: i * s.Bytes}, g.weight(i))
 	}
 	for at := s.First[0]; at < s.End[0]; at++ {
 		for col := s.First[1]; col < s.End[1]; col++ {
@@ -261,18 +284,18 @@ func (g *gen) inputRows() {
 					uses = g.usesOfColumn(uses, row, col, d/s.Dilation[0]*s.Window[1])
 				}
 			}
-			g.useElement(uses, asm.Mem{Base: in, Disp: int32((at-s.First[0])*s.In[0] + (col-s.First[1])*s.In[1])}, nil)
+			g.useElement(uses, target.Addr{Base: in, Disp: (at-s.First[0])*s.In[0] + (col-s.First[1])*s.In[1]}, nil)
 		}
 	}
 }
 
 // windowRow adds row k of the windows, for the rows of results from first to end: the window row exists in the input
 // for these rows.
-func (g *gen) windowRow(k int, in, weights asm.Reg, first, end int) {
+func (g *gen) windowRow(k int, in, weights target.G, first, end int) {
 	s := g.s
 	loaded := false
-	weight := func(col int) asm.Mem {
-		return asm.Mem{Base: weights, Disp: int32((k*s.Window[1] + col) * s.Bytes)}
+	weight := func(col int) target.Addr {
+		return target.Addr{Base: weights, Disp: (k*s.Window[1] + col) * s.Bytes}
 	}
 	for row := range s.Tile[0] {
 		at := row*s.Stride[0] + k*s.Dilation[0]
@@ -281,12 +304,12 @@ func (g *gen) windowRow(k int, in, weights asm.Reg, first, end int) {
 		}
 		if !loaded {
 			for col := range g.weightRegs {
-				g.Emit("VMOVUPS", weight(col), g.register(g.sumRegs+col))
+				g.Copy(weight(col), g.weight(col))
 			}
 			loaded = true
 		}
 		for col := s.First[1]; col < s.End[1]; col++ {
-			x := asm.Mem{Base: in, Disp: int32((at-first)*s.In[0] + (col-s.First[1])*s.In[1])}
+			x := target.Addr{Base: in, Disp: (at-first)*s.In[0] + (col-s.First[1])*s.In[1]}
 			g.useElement(g.usesOfColumn(nil, row, col, 0), x, weight)
 		}
 	}
@@ -295,7 +318,7 @@ func (g *gen) windowRow(k int, in, weights asm.Reg, first, end int) {
 // use is the use of an input element in a window. weight is the index of the weight among the weights in registers or
 // in the row.
 type use struct {
-	sum    asm.Vec
+	sum    target.V
 	weight int
 }
 
@@ -312,23 +335,29 @@ func (g *gen) usesOfColumn(uses []use, row, col, first int) []use {
 }
 
 // useElement adds an element of the input to all results whose windows contain it.
-func (g *gen) useElement(uses []use, x asm.Mem, weight func(col int) asm.Mem) {
-	fma := g.op("VFMADD231P")
-	if len(uses) == 1 && g.weightRegs > 0 && g.s.Group == 1 {
-		g.Emit(fma, x, g.register(g.sumRegs+uses[0].weight), uses[0].sum)
+func (g *gen) useElement(uses []use, x target.Addr, weight func(col int) target.Addr) {
+	if len(uses) == 1 && g.weightRegs > 0 && g.s.Group == 1 && g.memoryOperands {
+		g.MulAdd(x, g.weight(uses[0].weight), uses[0].sum)
 		return
 	}
 	if len(uses) == 0 {
 		return
 	}
-	loaded := g.register(g.sumRegs + g.weightRegs + g.nextInput%g.inputRegs)
-	g.nextInput++
+	loaded := g.input()
 	g.load(x, loaded)
 	for _, u := range uses {
-		if g.weightRegs > 0 {
-			g.Emit(fma, loaded, g.register(g.sumRegs+u.weight), u.sum)
-		} else {
-			g.Emit(fma, weight(u.weight), loaded, u.sum)
+		switch {
+		case g.weightRegs > 0:
+			g.MulAdd(loaded, g.weight(u.weight), u.sum)
+		case g.memoryOperands:
+			g.MulAdd(weight(u.weight), loaded, u.sum)
+		default:
+			w := g.input()
+			if w == loaded {
+				w = g.input()
+			}
+			g.Copy(weight(u.weight), w)
+			g.MulAdd(w, loaded, u.sum)
 		}
 	}
 }
@@ -336,49 +365,50 @@ func (g *gen) useElement(uses []use, x asm.Mem, weight func(col int) asm.Mem) {
 // finish applies the epilogue and writes the results.
 func (g *gen) finish() {
 	for _, t := range g.s.Epilogue {
-		g.epilogueStep(t, g.register(g.sumRegs))
+		g.epilogueStep(t, target.V(g.sumRegs))
 	}
-	g.eachResult(out, func(sum asm.Vec, at asm.Mem) { g.Emit("VMOVUPS", sum, at) })
+	g.eachResult(out, func(sum target.V, at target.Addr) { g.Copy(sum, at) })
 }
 
 // eachResult calls visit with each sum and its address, for memory with the layout of the result.
-func (g *gen) eachResult(base asm.Reg, visit func(sum asm.Vec, at asm.Mem)) {
+func (g *gen) eachResult(base target.G, visit func(sum target.V, at target.Addr)) {
 	for row := range g.s.Tile[0] {
 		for col := range g.s.Tile[1] {
-			visit(g.sum(row, col), asm.Mem{Base: base, Disp: int32(row*g.s.Out[0] + col*g.s.Out[1])})
+			visit(g.sum(row, col), target.Addr{Base: base, Disp: row*g.s.Out[0] + col*g.s.Out[1]})
 		}
 	}
 }
 
 // epilogueStep applies an operation to all sums; x is a free register.
-func (g *gen) epilogueStep(t tile.EpilogueStep, x asm.Vec) {
-	name := g.op(t.Op.Instruction())
+func (g *gen) epilogueStep(t tile.EpilogueStep, x target.V) {
+	op := t.Op.VectorOp()
+	fromMemory := func(sum target.V, at target.Addr) { g.Op(op, at, sum, sum) }
 	switch t.Op {
 	case tile.AddResult:
-		g.eachResult(out, func(sum asm.Vec, at asm.Mem) { g.Emit(name, at, sum, sum) })
+		g.eachResult(out, fromMemory)
 	case tile.AddTile, tile.MulTile:
-		g.Emit("MOVQ", spillWord(t.Operand), scratch)
-		g.Emit("ADDQ", out, scratch)
-		g.eachResult(scratch, func(sum asm.Vec, at asm.Mem) { g.Emit(name, at, sum, sum) })
+		g.Move(spillWord(t.Operand), scratch)
+		g.Add(out, scratch)
+		g.eachResult(scratch, fromMemory)
 	case tile.AddLanes, tile.MulLanes:
-		g.Emit("MOVQ", spillWord(t.Operand), scratch)
-		g.Emit("VMOVUPS", asm.Mem{Base: scratch, Index: channel, Scale: 1}, x)
+		g.Move(spillWord(t.Operand), scratch)
+		g.Copy(target.Addr{Base: scratch, Index: channel, Scale: 1}, x)
 		for i := range g.sumRegs {
-			g.Emit(name, x, g.register(i), g.register(i))
+			g.Op(op, x, target.V(i), target.V(i))
 		}
 	default:
-		g.broadcast(t.Number(), x)
-		for i := range g.sumRegs { // the sum is the second source, which the instruction returns if a source is NaN
-			g.Emit(name, g.register(i), x, g.register(i))
+		g.Copy(g.number(t.Number()), x)
+		for i := range g.sumRegs { // Max and Min propagate a NaN in the sum
+			g.Op(op, target.V(i), x, target.V(i))
 		}
 	}
 }
 
-// broadcast loads a number into all lanes.
-func (g *gen) broadcast(v float64, to asm.Vec) {
+// number returns a vector with a number in all lanes.
+func (g *gen) number(v float64) target.Constant {
 	b := binary.LittleEndian.AppendUint64(nil, math.Float64bits(v))
 	if g.s.Size == 4 {
 		b = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(v)))
 	}
-	g.Emit("VMOVUPS", g.Constant(bytes.Repeat(b, g.s.Bytes/g.s.Size)), to)
+	return target.Constant(strings.Repeat(string(b), g.s.Bytes/g.s.Size))
 }

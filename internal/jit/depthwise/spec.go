@@ -1,7 +1,8 @@
-// Package depthwise generates machine code for depthwise and grouped convolutions with adjacent channels (NHWC layout),
-// for AVX-512 and AVX2 on amd64. A grouped convolution with small groups is not a matrix product of a useful size.
-// Instead, the generated code slides the window over the pixels and computes all channels of a vector at once.
-// [Compile] generates code for floats from a [Spec], and [CompileBytes] code for quantized values from a [Bytes].
+// Package depthwise generates machine code for depthwise and grouped convolutions with adjacent channels (NHWC layout).
+// [Compile] generates code for floats from a [Spec], for AVX-512, AVX2 and NEON. [CompileBytes] generates code for
+// quantized values from a [Bytes], for AVX-512 and AVX2. A grouped convolution with small groups is not a matrix
+// product of a useful size. Instead, the generated code slides the window over the pixels and computes all channels of
+// a vector at once.
 //
 // The code computes tiles of results. The sums of a tile stay in vector registers, one vector of channels at a time. In
 // each row of the window, a weight is loaded once for the tile, and an element of the input once for all results of a
@@ -17,10 +18,10 @@
 package depthwise
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 )
@@ -28,7 +29,7 @@ import (
 // Spec specifies the code of a tile. In pairs, rows precede columns. A Spec must not be modified after it was compiled.
 type Spec struct {
 	Size     int // bytes of an element: 4 for float32, 8 for float64
-	Bytes    int // bytes of a vector: 64 (AVX-512), 32 or 16
+	Bytes    int // bytes of a vector: 64 (AVX-512), 32 (AVX2) or 16
 	Group    int // channels of a group, the same for input and result; it divides the lanes of a vector
 	Tile     [2]int
 	Window   [2]int
@@ -71,33 +72,31 @@ const (
 	WindowRows        // number of existing rows of the window, for a Spec with RowsFromCall
 )
 
-// registers returns the number of vector registers.
-func (s *Spec) registers(cpu machine.Features) int {
-	if cpu.Has(machine.Vector512) {
-		return 32
-	}
-	return 16
-}
+// Supports reports whether there is code for a [Spec].
+func Supports(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.Has(machine.NEON) }
+
+// Registers returns the number of vector registers, and the size of the longest vector in bytes.
+func Registers(cpu machine.Features) (count, bytes int) { return target.Vectors(cpu) }
 
 // permutationRegs is the number of registers for the permutation of grouped convolutions.
 func (s *Spec) permutationRegs() int { return min(s.Group-1, 1) }
 
 // check returns an error if a spec is invalid.
 func (s *Spec) check(cpu machine.Features) error {
-	sums := s.Tile[0]*s.Tile[1] + s.permutationRegs()
+	registers, longest := Registers(cpu)
 	switch {
-	case !cpu.Has(machine.AVX2):
+	case !Supports(cpu):
 		return fmt.Errorf("depthwise: no machine code for %v", cpu)
 	case s.Size != 4 && s.Size != 8 || s.Bytes != 16 && s.Bytes != 32 && s.Bytes != 64:
 		return fmt.Errorf("depthwise: elements of %d bytes in vectors of %d", s.Size, s.Bytes)
-	case s.Bytes == 64 && !cpu.Has(machine.Vector512):
-		return errors.New("depthwise: vectors of 64 bytes without AVX-512")
+	case s.Bytes > longest:
+		return fmt.Errorf("depthwise: vectors of %d bytes for %v", s.Bytes, cpu)
 	case s.Group < 1 || s.Bytes/s.Size%s.Group != 0:
 		return fmt.Errorf("depthwise: groups of %d channels in vectors of %d", s.Group, s.Bytes/s.Size)
 	case min(s.Tile[0], s.Tile[1], s.Window[0], s.Window[1], s.Stride[0], s.Stride[1], s.Dilation[0], s.Dilation[1]) < 1:
 		return fmt.Errorf("depthwise: tile %v, window %v, stride %v, dilation %v", s.Tile, s.Window, s.Stride, s.Dilation)
-	case sums+2 > s.registers(cpu):
-		return fmt.Errorf("depthwise: tile %v does not fit into %d registers", s.Tile, s.registers(cpu))
+	case s.Tile[0]*s.Tile[1]+s.permutationRegs()+2 > registers:
+		return fmt.Errorf("depthwise: tile %v does not fit into %d registers", s.Tile, registers)
 	}
 	if err := s.checkDistances(); err != nil {
 		return err
@@ -111,9 +110,9 @@ func (s *Spec) check(cpu machine.Features) error {
 	return nil
 }
 
-// Compile compiles a spec, or returns the existing code of an equal spec. It can generate code for AVX2 and AVX-512 on
-// any processor. Execution of the code requires a processor with these features. The error of an invalid spec describes
-// what is not supported.
+// Compile compiles a spec, or returns the existing code of an equal spec. It can generate code for all instruction sets
+// on any processor. Execution of the code requires a processor with these features. The error of an invalid spec
+// describes what is not supported.
 //
 // Calls compute tiles. The arguments are the addresses of the operands; calls modify only their field Spill. Addresses
 // are not checked. The code reads only those elements of the input that are in windows, and writes only the elements of
@@ -126,6 +125,6 @@ func Compile(s *Spec, cpu machine.Features) (*jit.Func, error) {
 	return jit.Lookup(fmt.Sprintf("depthwise %v %+v", cpu, *s), func(list bool) (jit.Code, error) {
 		g := newGen(s, cpu, list)
 		g.emit()
-		return jit.Finish(&g.Assembler)
+		return g.Finish()
 	})
 }

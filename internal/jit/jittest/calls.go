@@ -49,12 +49,12 @@ type Call interface {
 // operandBytes is the size of an operand's memory.
 const operandBytes = 64 << 10
 
-// CheckCalls draws a call of code for amd64 for each seed and compares its results with the reference, bit for bit. The
-// operands are next to guard pages. The address of an operand is the sum of its entries in Ptr and Row. size is the
-// number of bytes of an element, for messages. At least three quarters of the calls must fit into the memory.
+// CheckCalls draws a call for each seed and compares its results with the reference, bit for bit. The operands are next
+// to guard pages. The address of an operand is the sum of its entries in Ptr and Row. size is the number of bytes of an
+// element, for messages. At least three quarters of the calls must fit into the memory.
 func CheckCalls(t *testing.T, operands, size int, seeds uint64, draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()
-	for _, cpu := range InstructionSets(t, machine.AVX2) {
+	for _, cpu := range InstructionSets(t, machine.Portable) {
 		CheckCallsFor(t, cpu, operands, size, seeds, draw)
 	}
 }

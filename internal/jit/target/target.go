@@ -18,13 +18,16 @@ type Writer interface {
 
 	Move(from, to Int)
 	Add(from, to Int)
+	Sub(from, to G)
 	Lea(at Addr, to G)           // computes the address
 	AlignDown(bytes int, to G)   // rounds down to a multiple of bytes, a power of two
 	Prefetch(level int, at Addr) // prefetches the cache line into the first or second cache
 
 	NewLabel() Label
 	Bind(Label)
-	Align(bytes int)                            // aligns the next instruction
+	Align(bytes int) // aligns the next instruction
+	Jump(Label)
+	CompareJump(x G, n int64, c Cond, l Label)  // jumps if x has the relation to n, which is 0 to 4095
 	AddJump(n int64, to Int, c Cond, l Label)   // adds n, and jumps if the sum has the relation to 0
 	CountDown(counter Int, c Cond, l Label)     // subtracts 1, and jumps if the difference has the relation to 0
 	JumpIfBits(mask int64, value G, l Label)    // jumps if a bit of the mask is set in the value
@@ -34,11 +37,15 @@ type Writer interface {
 	Broadcast(at Addr, to V)                    // loads an element into all lanes
 	Number(x float64, to V)                     // sets all lanes to a constant
 	Clear(to V)                                 // sets all lanes to 0
-	Copy(from V, to Source)                     // copies a whole vector to a register or to memory
+	Copy(from, to Source)                       // copies a whole vector; from or to is a register
 	Op(op Op, x Source, y, to V)                // to is x or another register than x and y
 	Elements(at Addr, n int, to V)              // loads n adjacent elements as operands of FMA
 	FMA(x Element, y, sum V)                    // sum += x * y
 	FMAMemory(at Addr, y, sum V)                // sum += y * the element in memory; for 512-bit vectors
+	MulAdd(x Source, y, sum V)                  // sum += x * y, rounded once, in each lane
+	Permutation(words []int, to V)              // sets the indices of words of 32 bits for Permute
+	AddToIndices(n int, permutation V)          // adds n to all indices of a permutation
+	Permute(at Addr, permutation, to V)         // loads the words of a vector that the permutation selects
 	Return()                                    // ends the function
 	Finish() (jit.Code, error)                  // returns the code
 }
@@ -74,8 +81,11 @@ type Addr struct {
 	Disp        int
 }
 
-// Source is a whole vector: a [V], or the vector at an [Addr].
+// Source is a whole vector: a [V], the vector at an [Addr], or as an operand that is read a [Constant].
 type Source interface{ isSource() }
+
+// Constant has the bytes of a vector.
+type Constant string
 
 // Element is a lane of a register that [Writer.Elements] has loaded.
 type Element struct {
@@ -107,6 +117,7 @@ const (
 	LE
 	GT
 	GE
+	EQ
 )
 
 // Vectors returns the number of vector registers for generators, and their size in bytes. On arm64, writers use the
@@ -175,3 +186,5 @@ func (Word) isInt()    {}
 func (Imm) isInt()     {}
 func (V) isSource()    {}
 func (Addr) isSource() {}
+
+func (Constant) isSource() {}

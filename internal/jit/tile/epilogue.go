@@ -111,8 +111,8 @@ func (g *gen) finish() {
 	g.eachResult(outTile, func(i, v int, at target.Addr) { g.Store(g.sum(i, v), at, g.partial(v)) })
 }
 
-// vectorOp returns the operation on vectors.
-func (o EpilogueOp) vectorOp() target.Op {
+// VectorOp returns the operation on vectors.
+func (o EpilogueOp) VectorOp() target.Op {
 	switch o {
 	case MulTile, MulLanes, MulRows, Scale:
 		return target.Mul
@@ -147,7 +147,7 @@ func (t EpilogueStep) Number() float64 {
 
 // epilogueStep applies an operation to all sums; x is a free register.
 func (g *gen) epilogueStep(t EpilogueStep, x target.V) {
-	op := t.Op.vectorOp()
+	op := t.Op.VectorOp()
 	switch t.Op {
 	case AddResult:
 		g.tileStep(op, outTile, x)

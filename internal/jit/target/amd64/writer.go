@@ -2,6 +2,7 @@
 package amd64
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 
@@ -26,6 +27,9 @@ func NewWriter(cpu machine.Features, size int, list bool) *Writer {
 	_, bytes := target.Vectors(cpu)
 	return &Writer{Assembler: asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}, size: size, bytes: bytes}
 }
+
+// SetVectorBytes makes the vectors shorter than those of the processor: 16 or 32 bytes.
+func (w *Writer) SetVectorBytes(n int) { w.bytes = n }
 
 var generals = [target.Generals]asm.Reg{asm.AX, asm.BX, asm.CX, asm.DX, asm.SI, asm.R8, asm.R9, asm.R10, asm.R11,
 	asm.R12, asm.R13, asm.R14, asm.R15}
@@ -52,10 +56,24 @@ func Word(w target.Word) asm.Mem { return asm.Mem{Base: asm.DI, Disp: int32(w)} 
 
 // Vec returns a vector register of full width.
 func (w *Writer) Vec(v target.V) asm.Vec {
-	if w.bytes == 64 {
+	switch w.bytes {
+	case 64:
 		return asm.Z(int(v))
+	case 32:
+		return asm.Y(int(v))
 	}
-	return asm.Y(int(v))
+	return asm.X(int(v))
+}
+
+// source returns a whole vector as an operand.
+func (w *Writer) source(x target.Source) asm.Arg {
+	switch x := x.(type) {
+	case target.Addr:
+		return Mem(x)
+	case target.Constant:
+		return w.Constant([]byte(x))
+	}
+	return w.Vec(x.(target.V))
 }
 
 func operand(x target.Int) asm.Arg {
@@ -79,8 +97,12 @@ func (w *Writer) named(name string) string {
 // Move implements [target.Writer].
 func (w *Writer) Move(from, to target.Int) {
 	name := "MOVQ"
-	_, isImm := from.(target.Imm)
-	if _, isReg := to.(target.G); isImm && isReg {
+	n, isImm := from.(target.Imm)
+	if r, isReg := to.(target.G); isImm && isReg {
+		if n == 0 {
+			w.Emit("XORL", Reg(r), Reg(r))
+			return
+		}
 		name = "MOVL"
 	}
 	w.Emit(name, operand(from), operand(to))
@@ -88,6 +110,9 @@ func (w *Writer) Move(from, to target.Int) {
 
 // Add implements [target.Writer].
 func (w *Writer) Add(from, to target.Int) { w.Emit("ADDQ", operand(from), operand(to)) }
+
+// Sub implements [target.Writer].
+func (w *Writer) Sub(from, to target.G) { w.Emit("SUBQ", Reg(from), Reg(to)) }
 
 // Lea implements [target.Writer].
 func (w *Writer) Lea(at target.Addr, to target.G) { w.Emit("LEAQ", Mem(at), Reg(to)) }
@@ -107,7 +132,16 @@ func (w *Writer) NewLabel() target.Label { return target.Label(w.Assembler.NewLa
 func (w *Writer) Bind(l target.Label) { w.Assembler.Bind(asm.Label(l)) }
 
 func (w *Writer) jump(c target.Cond, l target.Label) {
-	w.Emit([...]string{"JNE", "JLT", "JLE", "JGT", "JGE"}[c], asm.Label(l))
+	w.Emit([...]string{"JNE", "JLT", "JLE", "JGT", "JGE", "JEQ"}[c], asm.Label(l))
+}
+
+// Jump implements [target.Writer].
+func (w *Writer) Jump(l target.Label) { w.Emit("JMP", asm.Label(l)) }
+
+// CompareJump implements [target.Writer].
+func (w *Writer) CompareJump(x target.G, n int64, c target.Cond, l target.Label) {
+	w.Emit("CMPQ", Reg(x), asm.Imm(n))
+	w.jump(c, l)
 }
 
 // AddJump implements [target.Writer].
@@ -214,22 +248,19 @@ func (w *Writer) Clear(to target.V) {
 }
 
 // Copy implements [target.Writer].
-func (w *Writer) Copy(from target.V, to target.Source) {
-	if at, ok := to.(target.Addr); ok {
-		w.Emit("VMOVUPS", w.Vec(from), Mem(at))
-		return
+func (w *Writer) Copy(from, to target.Source) {
+	name := "VMOVUPS"
+	_, fromReg := from.(target.V)
+	if _, toReg := to.(target.V); fromReg && toReg {
+		name = "VMOVAPS"
 	}
-	w.Emit("VMOVAPS", w.Vec(from), w.Vec(to.(target.V)))
+	w.Emit(name, w.source(from), w.source(to))
 }
 
 // Op implements [target.Writer]. If an operand is NaN, VMAXPS and VMINPS return the first operand.
 func (w *Writer) Op(op target.Op, x target.Source, y, to target.V) {
 	name := w.named([...]string{target.Add: "VADDP", target.Mul: "VMULP", target.Max: "VMAXP", target.Min: "VMINP"}[op])
-	if at, ok := x.(target.Addr); ok {
-		w.Emit(name, Mem(at), w.Vec(y), w.Vec(to))
-		return
-	}
-	w.Emit(name, w.Vec(x.(target.V)), w.Vec(y), w.Vec(to))
+	w.Emit(name, w.source(x), w.Vec(y), w.Vec(to))
 }
 
 // Elements implements [target.Writer] for one element.
@@ -245,6 +276,36 @@ func (w *Writer) FMAMemory(at target.Addr, y, sum target.V) {
 	m := Mem(at)
 	m.Broadcast = true
 	w.Emit(w.named("VFMADD231P"), m, w.Vec(y), w.Vec(sum))
+}
+
+// MulAdd implements [target.Writer].
+func (w *Writer) MulAdd(x target.Source, y, sum target.V) {
+	w.Emit(w.named("VFMADD231P"), w.source(x), w.Vec(y), w.Vec(sum))
+}
+
+// Permutation implements [target.Writer].
+func (w *Writer) Permutation(words []int, to target.V) {
+	var data []byte
+	for _, n := range words {
+		data = binary.LittleEndian.AppendUint32(data, uint32(n))
+	}
+	w.Emit("VMOVUPS", w.Constant(data), w.Vec(to))
+}
+
+// AddToIndices implements [target.Writer].
+func (w *Writer) AddToIndices(n int, permutation target.V) {
+	data := bytes.Repeat(binary.LittleEndian.AppendUint32(nil, uint32(n)), w.bytes/4)
+	w.Emit("VPADDD", w.Constant(data), w.Vec(permutation), w.Vec(permutation))
+}
+
+// Permute implements [target.Writer].
+func (w *Writer) Permute(at target.Addr, permutation, to target.V) {
+	if w.bytes > 16 {
+		w.Emit("VPERMPS", Mem(at), w.Vec(permutation), w.Vec(to))
+		return
+	}
+	w.Emit("VMOVUPS", Mem(at), w.Vec(to))
+	w.Emit("VPERMILPS", w.Vec(permutation), w.Vec(to), w.Vec(to))
 }
 
 // Return implements [target.Writer].

@@ -141,6 +141,9 @@ func (w *Writer) Add(from, to target.Int) {
 	}
 }
 
+// Sub implements [target.Writer].
+func (w *Writer) Sub(from, to target.G) { w.Emit("sub", reg(to), reg(to), reg(from)) }
+
 // indexed returns the base register of an address, to which it adds the index.
 func (w *Writer) indexed(at target.Addr) asm.Reg {
 	shift := map[uint8]asm.Shift{1: 0, 2: 1, 4: 2}[at.Scale]
@@ -197,6 +200,18 @@ func (w *Writer) NewLabel() target.Label { return target.Label(w.Assembler.NewLa
 // Bind implements [target.Writer].
 func (w *Writer) Bind(l target.Label) { w.Assembler.Bind(asm.Label(l)) }
 
+var jumps = [...]string{target.NE: "b.ne", target.LT: "b.lt", target.LE: "b.le", target.GT: "b.gt", target.GE: "b.ge",
+	target.EQ: "b.eq"}
+
+// Jump implements [target.Writer].
+func (w *Writer) Jump(l target.Label) { w.Emit("b", asm.Label(l)) }
+
+// CompareJump implements [target.Writer].
+func (w *Writer) CompareJump(x target.G, n int64, c target.Cond, l target.Label) {
+	w.Emit("cmp", reg(x), asm.Imm(n))
+	w.Emit(jumps[c], asm.Label(l))
+}
+
 // AddJump implements [target.Writer].
 func (w *Writer) AddJump(n int64, to target.Int, c target.Cond, l target.Label) {
 	x := w.value(to)
@@ -204,7 +219,7 @@ func (w *Writer) AddJump(n int64, to target.Int, c target.Cond, l target.Label) 
 	if at, ok := to.(target.Word); ok {
 		w.Emit("str", x, word(at))
 	}
-	w.Emit([...]string{"b.ne", "b.lt", "b.le", "b.gt", "b.ge"}[c], asm.Label(l))
+	w.Emit(jumps[c], asm.Label(l))
 }
 
 // CountDown implements [target.Writer].
@@ -272,22 +287,41 @@ func (w *Writer) Number(x float64, to target.V) {
 func (w *Writer) Clear(to target.V) { w.Emit("movi", asm.V(int(to), asm.D), asm.Imm(0)) }
 
 // Copy implements [target.Writer].
-func (w *Writer) Copy(from target.V, to target.Source) {
+func (w *Writer) Copy(from, to target.Source) {
 	if at, ok := to.(target.Addr); ok {
-		w.Store(from, at, false)
+		w.Store(from.(target.V), at, false)
 		return
 	}
-	x := asm.V(int(from), asm.B)
-	w.Emit("orr", asm.V(int(to.(target.V)), asm.B), x, x)
+	r := to.(target.V)
+	if f, ok := from.(target.V); ok {
+		x := asm.V(int(f), asm.B)
+		w.Emit("orr", asm.V(int(r), asm.B), x, x)
+		return
+	}
+	w.loadSource(from, r)
+}
+
+// loadSource loads a vector that is not in a register.
+func (w *Writer) loadSource(x target.Source, to target.V) {
+	if at, ok := x.(target.Addr); ok {
+		w.Load(at, to, false)
+		return
+	}
+	w.Emit("ldr", lowBytes(to, 16), w.Constant([]byte(x.(target.Constant))))
+}
+
+// source returns a register with a vector, the temporary one unless the vector is in a register.
+func (w *Writer) source(x target.Source) target.V {
+	if v, ok := x.(target.V); ok {
+		return v
+	}
+	w.loadSource(x, vectorTemp)
+	return vectorTemp
 }
 
 // Op implements [target.Writer]. FMAX and FMIN are not used: their results differ for zeros of unlike signs.
 func (w *Writer) Op(op target.Op, x target.Source, y, to target.V) {
-	if at, ok := x.(target.Addr); ok {
-		w.Load(at, vectorTemp, false)
-		x = vectorTemp
-	}
-	a := x.(target.V)
+	a := w.source(x)
 	switch op {
 	case target.Add:
 		w.Emit("fadd", w.vec(to), w.vec(y), w.vec(a))
@@ -322,6 +356,36 @@ func (w *Writer) FMA(x target.Element, y, sum target.V) {
 // FMAMemory implements [target.Writer].
 func (w *Writer) FMAMemory(target.Addr, target.V, target.V) {
 	w.Fail(errors.New("writer: fmla has no operand in memory"))
+}
+
+// MulAdd implements [target.Writer].
+func (w *Writer) MulAdd(x target.Source, y, sum target.V) {
+	w.Emit("fmla", w.vec(sum), w.vec(y), w.vec(w.source(x)))
+}
+
+// Permutation implements [target.Writer]. The indices are those of bytes.
+func (w *Writer) Permutation(words []int, to target.V) {
+	var data []byte
+	for _, n := range words {
+		for k := range 4 {
+			data = append(data, byte(4*n+k))
+		}
+	}
+	w.loadSource(target.Constant(data), to)
+}
+
+// AddToIndices implements [target.Writer].
+func (w *Writer) AddToIndices(n int, permutation target.V) {
+	x, t := asm.V(int(permutation), asm.B), asm.V(int(vectorTemp), asm.B)
+	w.Emit("movi", t, asm.Imm(4*n))
+	w.Emit("add", x, x, t)
+}
+
+// Permute implements [target.Writer].
+func (w *Writer) Permute(at target.Addr, permutation, to target.V) {
+	w.Load(at, to, false)
+	x := asm.V(int(to), asm.B)
+	w.Emit("tbl", x, asm.Regs(x, 1), asm.V(int(permutation), asm.B))
 }
 
 // Return implements [target.Writer].
