@@ -20,8 +20,9 @@ var ErrUnsupported = errors.New("no machine code")
 type selector struct {
 	alloc.Builder
 	loop      *lane.Loop
-	constants map[string]alloc.Virt   // by contents
-	known     map[knownKey]alloc.Virt // results that are row constants
+	constants map[string]alloc.Virt    // by contents
+	scalars   map[alloc.Mem]alloc.Virt // elements of row operands
+	known     map[knownKey]alloc.Virt  // results that are row constants
 
 	// State of the selection for a number of lanes.
 	*Lists
@@ -29,11 +30,13 @@ type selector struct {
 	complex map[int16][2][]alloc.Virt   // by pointer: the real and the imaginary parts of the elements
 	inverse map[lane.Value][]alloc.Virt // opposites of comparisons for inequality
 	lookups map[lookupKey][]alloc.Virt
+	indices map[indexKey][]alloc.Virt
 	err     error
 }
 
 func newSelector(l *lane.Loop) *selector {
-	return &selector{loop: l, constants: map[string]alloc.Virt{}, known: map[knownKey]alloc.Virt{}}
+	return &selector{loop: l, constants: map[string]alloc.Virt{}, scalars: map[alloc.Mem]alloc.Virt{},
+		known: map[knownKey]alloc.Virt{}}
 }
 
 // lists selects instructions for n lanes.
@@ -45,7 +48,7 @@ func (s *selector) lists(n int) (*Lists, error) {
 			}
 		}}
 	s.complex, s.inverse = map[int16][2][]alloc.Virt{}, map[lane.Value][]alloc.Virt{}
-	s.lookups = map[lookupKey][]alloc.Virt{}
+	s.lookups, s.indices = map[lookupKey][]alloc.Virt{}, map[indexKey][]alloc.Virt{}
 	for v := range s.loop.Insts {
 		i := &s.loop.Insts[v]
 		if i.Op == lane.Store {
@@ -148,6 +151,13 @@ func (s *selector) onto(mnemonic, arrangement string, old alloc.Virt, src ...all
 
 // choose returns yes where the bits of mask are set, and no elsewhere.
 func (s *selector) choose(mask, yes, no alloc.Virt) alloc.Virt {
+	switch zero := s.constants[string(make([]byte, vectorBytes))]; {
+	case zero == 0:
+	case no == zero:
+		return s.bits("and", yes, mask)
+	case yes == zero:
+		return s.bits("bic", no, mask)
+	}
 	return s.add(alloc.Inst{Name: "bsl", Src: vectors(mask, yes, no), Forms: chooseForms})
 }
 

@@ -15,7 +15,22 @@ func (s *selector) convert(i *lane.Inst) []alloc.Virt {
 		// Values out of range give the same result before and after rounding.
 		return s.floatToInteger(s.Parts[in.A], from, to, "fcvtns")
 	}
+	if from == tensor.Float32 && to.IsIntegral(false) && to.Size() < 4 && s.bounded(i.A) {
+		return s.truncate(s.each(4, func(p int) alloc.Virt { return s.op("fcvtzs", "4s", x[p]) }), 4, to.Size())
+	}
 	return s.convertParts(x, from, to)
+}
+
+// bounded reports whether float32 v is NaN or between -2^31 and 2^31 because of Min and Max with constants.
+func (s *selector) bounded(v lane.Value) bool {
+	bounds := map[lane.Op]bool{}
+	for i := &s.loop.Insts[v]; (i.Op == lane.Min || i.Op == lane.Max) && len(bounds) < 2; i = &s.loop.Insts[i.A] {
+		if c, ok := s.constantFloat(s.Parts[i.B][0], 4); !ok || math.Abs(c) >= 1<<31 {
+			return false
+		}
+		bounds[i.Op] = true
+	}
+	return len(bounds) == 2
 }
 
 // convertParts converts lanes of dtype from to dtype to. Masks have the width of the other dtype.
@@ -168,8 +183,8 @@ func (s *selector) widenHalves(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 // of a NaN are set first.
 func (s *selector) roundToBFloat16(x []alloc.Virt) []alloc.Virt {
 	rounded := s.each(4, func(p int) alloc.Virt {
-		odd := s.bits("and", s.immediate("ushr", "4s", x[p], 16), s.constant(4, 1))
-		sum := s.op("add", "4s", s.op("add", "4s", x[p], s.constant(4, 0x7fff)), odd)
+		odd := s.op("cmtst", "4s", x[p], s.constant(4, 1<<16)) // -1 if odd
+		sum := s.op("sub", "4s", s.op("add", "4s", x[p], s.constant(4, 0x7fff)), odd)
 		return s.bits("orn", sum, s.op("fcmeq", "4s", x[p], x[p]))
 	})
 	return s.each(2, func(p int) alloc.Virt {

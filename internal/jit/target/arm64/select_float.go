@@ -29,14 +29,18 @@ func (s *selector) float(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
 	return s.op(name, vector(size), a, b)
 }
 
-// extremum computes Min or Max. The machine instruction differs for two zeros, where the result must be b.
+// extremum computes Min or Max. The machine instruction differs for two zeros, where the result must be b. If a is an
+// accumulator, each instruction overwrites it.
 func (s *selector) extremum(op lane.Op, size int, a, b alloc.Virt) alloc.Virt {
-	name := extremumNames[op]
-	x := s.op(name, vector(size), a, b)
 	if s.noZeros(op, size, a, b) {
-		return x
+		return s.op(extremumNames[op], vector(size), a, b)
 	}
-	return s.choose(s.op("fcmeq", vector(size), a, b), b, x)
+	equal := s.op("fcmeq", vector(size), a, b)
+	if s.Values[a].Acc != nil {
+		s.Add(alloc.Inst{Name: extremumNames[op] + " " + vector(size), Src: vectors(a, b), Dst: a, Fold: -1})
+		return s.onto("bit", "16b", a, b, equal)
+	}
+	return s.choose(equal, b, s.op(extremumNames[op], vector(size), a, b))
 }
 
 var extremumNames = map[lane.Op]string{lane.Min: "fmin", lane.Max: "fmax"}

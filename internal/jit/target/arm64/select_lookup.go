@@ -16,6 +16,12 @@ type lookupKey struct {
 	at    lane.Value // the indices
 }
 
+// indexKey identifies the indices of the bytes of a table with the given number of entries.
+type indexKey struct {
+	entries int
+	at      lane.Value
+}
+
 // tableGroup is the number of tables with the same index that are combined into one table. Row i of the combined table
 // has entry i of each table, and is loaded into one register.
 const tableGroup = 4
@@ -57,16 +63,27 @@ func tableBytes(entries []float32) string {
 
 // permute selects entries of a table of 4 or 8 entries by the bytes of its registers.
 func (s *selector) permute(table []float32, at lane.Value) []alloc.Virt {
+	index := s.tableIndices(len(table), at)
 	return s.each(4, func(p int) alloc.Virt {
-		index := s.bits("and", s.part(at, p), s.constant(4, uint64(len(table)-1)))
-		bytes := s.onto("mla", "4s", s.constant(4, 0x03020100), index, s.constant(4, 0x04040404))
-		x := s.op("tbl", "16b {16b} 16b", s.constantBytes(tableBytes(table[:4])), bytes)
+		x := s.op("tbl", "16b {16b} 16b", s.constantBytes(tableBytes(table[:4])), index[p])
 		if len(table) > 4 { // tbx keeps lanes with indices out of range
-			bytes = s.op("sub", "16b", bytes, s.constant(1, vectorBytes))
-			x = s.onto("tbx", "16b {16b} 16b", x, s.constantBytes(tableBytes(table[4:])), bytes)
+			second := s.op("sub", "16b", index[p], s.constant(1, vectorBytes))
+			x = s.onto("tbx", "16b {16b} 16b", x, s.constantBytes(tableBytes(table[4:])), second)
 		}
 		return x
 	})
+}
+
+// tableIndices returns the indices of the bytes of the entries that the lanes of `at` select from a table of n entries.
+func (s *selector) tableIndices(n int, at lane.Value) []alloc.Virt {
+	key := indexKey{n, at}
+	if s.indices[key] == nil {
+		s.indices[key] = s.each(4, func(p int) alloc.Virt {
+			entry := s.bits("and", s.part(at, p), s.constant(4, uint64(n-1)))
+			return s.onto("mla", "4s", s.constant(4, 0x03020100), entry, s.constant(4, 0x04040404))
+		})
+	}
+	return s.indices[key]
 }
 
 // lookedUpTogether returns the tables of i and of lookups with the same index that are combined with it.

@@ -51,14 +51,26 @@ func (s *selector) loadParts(m alloc.Mem, t lane.Type, n int) []alloc.Virt {
 		if m.Space == alloc.PerRow {
 			name = "ld1r " + vector(int(m.Lane))
 		}
-		x[k] = s.New(alloc.Value{Bytes: vectorBytes, Invariant: m.Space == alloc.PerRow,
-			Reload: &alloc.Reload{Name: name, Mem: m}})
+		x[k] = s.loaded(name, m)
 		if t.D == tensor.Bool {
 			x[k] = s.op("cmtst", "16b", x[k], x[k])
 		}
 		m.Offset += vectorBytes
 	}
 	return x
+}
+
+// loaded returns the value that an instruction loads. Row constants are loaded once.
+func (s *selector) loaded(name string, m alloc.Mem) alloc.Virt {
+	v, ok := s.scalars[m]
+	if !ok {
+		v = s.New(alloc.Value{Bytes: vectorBytes, Invariant: m.Space == alloc.PerRow,
+			Reload: &alloc.Reload{Name: name, Mem: m}})
+	}
+	if m.Space == alloc.PerRow {
+		s.scalars[m] = v
+	}
+	return v
 }
 
 // partBytes returns the number of bytes of a part of the elements of a pass.
