@@ -232,7 +232,10 @@ func window(m []byte, at, size int) []byte {
 	return m[max(0, at-lineBytes):min(len(m), at+size+lineBytes)]
 }
 
-// fill writes the operands. It fills the memory around them and the outputs with a pattern, so that differ finds stray
+// pattern is the content of memory around operands and of outputs before a run.
+var pattern = bytes.Repeat([]byte{0xA5}, guardedBytes)
+
+// fill writes the operands. It fills the memory around them and the outputs with a pattern, so that difference finds stray
 // stores.
 func (b *Comparison) fill(at offsets, n, rows int) {
 	for k := range b.ptrs {
@@ -241,15 +244,11 @@ func (b *Comparison) fill(at offsets, n, rows int) {
 			continue
 		}
 		_, size := p.size(n, rows)
-		for way := range b.mem {
-			w := window(b.mem[way][k], at[k], size)
-			for i := range w {
-				w[i] = 0xA5
-			}
-			for to := b.mem[way][k][at[k] : at[k]+size]; !p.writeOnly && len(to) > 0; {
-				to = to[copy(to, p.pool):]
-			}
+		copy(window(b.mem[0][k], at[k], size), pattern)
+		for to := b.mem[0][k][at[k] : at[k]+size]; !p.writeOnly && len(to) > 0; {
+			to = to[copy(to, p.pool):]
 		}
+		copy(window(b.mem[1][k], at[k], size), window(b.mem[0][k], at[k], size))
 	}
 }
 
