@@ -49,7 +49,7 @@ EXTREMESEED ?= 1
 # Tests of kernels' results that take seconds. Without machine code they test the interpreter.
 VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
-.PHONY: check lint paths avx2 nounit portable noasm loops extreme builds format vet staticcheck test race \
+.PHONY: check lint paths avx2 nounit portable noasm loops extreme builds fused format vet staticcheck test race \
 	regenerate fuzz bench release releases
 
 check: test
@@ -122,10 +122,9 @@ extreme:
 		wait $${one##*:} || failed=1; echo "== $${one%:*}"; cat "$$dir/$${one%:*}"; \
 	done; exit $$failed
 
-# Platforms for which everything builds. For wasip1 only the library builds, because the command needs a terminal. Each
-# platform needs its own standard library and dependencies.
-PLATFORMS = linux/arm64 linux/386 linux/arm darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64 \
-	freebsd/arm64
+# Platforms for which everything builds, in addition to linux/arm64, which target fused builds. For wasip1 only the
+# library builds, because the command needs a terminal. Each platform needs its own standard library and dependencies.
+PLATFORMS = linux/386 linux/arm darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64 freebsd/arm64
 
 # Packages that do not import the command line.
 LIBRARY = $(GO) list -f '{{if .GoFiles}}{{.ImportPath}} {{join .Deps " "}}{{end}}' ./... | \
@@ -146,6 +145,14 @@ builds:
 	GOOS=wasip1 GOARCH=wasm $(GO) build $(FAST) $$(GOOS=wasip1 GOARCH=wasm $(LIBRARY)); \
 	for os in darwin windows; do echo "vet $$os"; GOOS=$$os $(GO) vet $(FAST) ./...; done
 
+# Builds everything for linux/arm64, with optimizations, and lists the fused multiply-adds of the command: there must be
+# none, because they round differently from amd64.
+fused:
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; export CGO_ENABLED=0 GOGC=800; echo "build linux/arm64"; \
+	GOOS=linux GOARCH=arm64 $(GO) list -export -trimpath ./... >/dev/null; \
+	GOOS=linux GOARCH=arm64 $(GO) build -trimpath -o "$$dir/graphrun" ./cmd/graphrun; \
+	$(GO) run ./scripts/fused "$$dir/graphrun"
+
 # The released form of the command: static, without symbols and paths. GOOS and GOARCH select another platform.
 RELEASE ?= graphrun$$($(GO) env GOEXE)
 release:
@@ -164,7 +171,7 @@ releases:
 
 # Checks other than tests of results. go vet is part of test. regenerate is not listed, because it writes files that the
 # other checks read.
-lint: format builds staticcheck race
+lint: format builds fused staticcheck race
 
 format:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt:"; echo "$$out"; exit 1; }

@@ -1,6 +1,8 @@
 // Command fused lists the fused multiply-adds that Go's compiler generated from x*y + z in programs for arm64. On amd64
 // the compiler rounds the product, so results would differ. An explicit conversion, float64(x*y) + z, prevents it.
 //
+// make fused checks the command. Test programs are checked like this:
+//
 //	GOOS=linux GOARCH=arm64 go test -c -trimpath -o kernels.test ./kernels
 //	go run ./scripts/fused kernels.test
 package main

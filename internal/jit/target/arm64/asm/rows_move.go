@@ -88,7 +88,7 @@ func immediateFloat(_ *Assembler, r *row, args []Arg) (uint32, bool) {
 	v, ok0 := args[0].(Vec)
 	f, ok1 := args[1].(Float)
 	fraction, exponent := math.Frexp(math.Abs(float64(f)))
-	n := fraction * 32
+	n := math.Ldexp(fraction, 5)
 	if !ok0 || !ok1 || n != math.Trunc(n) || n < 16 || exponent < -2 || exponent > 5 || !v.valid() ||
 		v.Num&^31 != 0 {
 		return 0, false
