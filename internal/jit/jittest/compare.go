@@ -235,8 +235,8 @@ func window(m []byte, at, size int) []byte {
 // pattern is the content of memory around operands and of outputs before a run.
 var pattern = bytes.Repeat([]byte{0xA5}, guardedBytes)
 
-// fill writes the operands. It fills the memory around them and the outputs with a pattern, so that difference finds stray
-// stores.
+// fill writes the operands. It fills the memory around them and the outputs with a pattern, so that difference finds
+// stray stores.
 func (b *Comparison) fill(at offsets, n, rows int) {
 	for k := range b.ptrs {
 		p := &b.ptrs[k]
