@@ -36,6 +36,25 @@ func TestListing(t *testing.T) {
 	}
 }
 
+// TestListingNEON reads an addition for arm64: a pass of four registers, a pass of one register, and pieces of two
+// elements and of one. The loop of the pass has two loads and a store for each addition, three pointers and a counter.
+func TestListingNEON(t *testing.T) {
+	c, err := Compile(one(t, expr.Add, tensor.Float32), machine.NEON, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := c.Listing()
+	for part, want := range map[string]int{"\tfadd\tv": 4 + 1 + 2, "\tldr\tq": 8 + 2, "\tldr\td": 2, "\tldr\ts": 2,
+		"\tstr\tq": 4 + 1, "\tstr\td": 1, "\tstr\ts": 1} {
+		if n := strings.Count(text, part); n != want {
+			t.Errorf("%d times %q, want %d:\n%s", n, part, want, text)
+		}
+	}
+	if w := c.Work(); w.Iteration != 4*4+3+2 || w.IterationElements != 16 || w.TailElements != 4 {
+		t.Errorf("work %+v", w)
+	}
+}
+
 // TestUnsupported asks for what there is no code for.
 func TestUnsupported(t *testing.T) {
 	calls := func() *expr.Loop {
