@@ -17,10 +17,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rowSymbol is the name in [Loader.Sizes] of the number of rows of a file whose sizes are numbers.
+// rowSymbol is the key of [Loader.Sizes] that sets the number of rows of a file without symbols.
 const rowSymbol = "N"
 
-// rowCount is a requested number of rows, which replaces the number of rows of a file: see [Loader.Sizes].
+// rowCount is a number of rows that the caller requests instead of the number in the file: see [Loader.Sizes].
 type rowCount struct {
 	name  string         // the first key of Loader.Sizes with this number
 	count int            // the number of rows
@@ -41,15 +41,15 @@ func (f *File) takeRows() error {
 		n := sizes[name]
 		switch {
 		case n < 1:
-			return fmt.Errorf("%s=%d is a number of rows, because the sizes of the file are numbers: want 1 row or more",
-				name, n)
+			return fmt.Errorf("%s=%d: want 1 row or more (the file has no symbol %s, so %s sets a number of rows)", name, n,
+				name, name)
 		case f.rows == nil:
 			f.rows = &rowCount{name, n, map[string]int{}}
 		case f.rows.count != n:
 			return fmt.Errorf("%s=%d and %s=%d: all inputs with rows have the same number", f.rows.name, f.rows.count, name, n)
 		}
 		for input, dim := range dims {
-			if other, twice := f.rows.dims[input]; twice && other != dim {
+			if other, exists := f.rows.dims[input]; exists && other != dim {
 				return fmt.Errorf("the rows of input %q are in two dimensions, %d and %d", input, other, dim)
 			}
 		}
@@ -85,7 +85,8 @@ func (f *File) rowDims(name string) map[string]int {
 	return dims
 }
 
-// withRows returns copies of inputs whose shapes have the changed number of rows.
+// withRows returns copies of inputs whose shapes have the changed number of rows. An input with gaps or overlaps in
+// memory keeps its meta, because no dense order gives its strides.
 func (r *rowCount) withRows(inputs []*graph.Value) []*graph.Value {
 	inputs = slices.Clone(inputs)
 	for i, v := range inputs {

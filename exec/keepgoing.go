@@ -49,8 +49,8 @@ func (e *Incomplete) Error() string {
 // Unwrap returns the failures.
 func (e *Incomplete) Unwrap() []error { return e.Failed.Unwrap() }
 
-// Without returns an [*Incomplete] for a graph with failed nodes, or nil if no node failed. made reports whether an
-// output was computed. If made is nil, no output was computed.
+// Without returns the error of a run without the failed nodes, an [*Incomplete], or nil if no node failed. made reports
+// whether an output was computed. If made is nil, no output was computed.
 func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool) error {
 	failed = slices.DeleteFunc(slices.Clone(failed), func(e *graph.Error) bool { return e == nil })
 	if len(failed) == 0 || g == nil {

@@ -82,11 +82,11 @@ func TestWorkersHaveParts(t *testing.T) {
 
 // What machine code computes in less than it takes to share is not shared, whatever a function takes in Go.
 func TestPricesOfMachineCode(t *testing.T) {
-	compiles := loops.Compiles
+	compiles := loops.CodeAvailable
 	if !compiles() {
 		t.Skip("no machine code here")
 	}
-	defer func() { loops.Compiles = compiles }()
+	defer func() { loops.CodeAvailable = compiles }()
 	shared := func() bool {
 		g := graph.New("g", kernels.Lookup)
 		x := g.Input("x", tensor.Float32, 2048)
@@ -95,6 +95,6 @@ func TestPricesOfMachineCode(t *testing.T) {
 		return slices.Contains(shared, true)
 	}
 	assert.False(t, shared(), "as machine code")
-	loops.Compiles = func() bool { return false }
+	loops.CodeAvailable = func() bool { return false }
 	assert.True(t, shared(), "in Go")
 }

@@ -68,9 +68,9 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 // Program returns the compiled program, or nil for a graph that runs in segments.
 func (r *Runner) Program() *Program { return r.static }
 
-// Ahead prepares the first segment of a segmented graph whose shapes are known before a run ([graph.Segment.Ahead]),
-// for inputs in the declared layouts. It returns the index of the segment and its program, or -1 and nil if there is
-// none. It stops when ctx ends.
+// Ahead prepares the first segment whose shapes are known before a run ([graph.Segment.Ahead]), for inputs in the
+// declared layouts. It returns the index of the segment and its program. If the graph has no segments, or none with
+// known shapes, it returns -1 and nil. It stops when ctx ends.
 func (r *Runner) Ahead(ctx context.Context) (segment int, p *Program, err error) {
 	if r.cut == nil {
 		return -1, nil, nil
@@ -111,7 +111,9 @@ func (r *Runner) compile(g *graph.Graph, o Options) (_ *Program, failed graph.Er
 	return p, failed, err
 }
 
-// prepare prepares a segment for known values. It stops when ctx ends.
+// prepare prepares a segment for known values. The result is a program, the call of the segment's dynamic node, or, if
+// shapes inside the segment are still unknown, its inner segments. With keep, the nodes that inference or planning
+// rejects are omitted. prepare stops when ctx ends.
 func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph.Value]*tensor.Tensor,
 	keep bool) (_ *prepared, err error) {
 	defer recovered(&err)
@@ -125,10 +127,11 @@ func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph
 	if ended := interrupt.Err(ctx); ended != nil {
 		return nil, ended
 	}
-	if err != nil && keep && g != nil && !s.Dynamic {
+	if err != nil {
+		if !keep || g == nil || s.Dynamic {
+			return nil, err
+		}
 		g, p.failed = inferSome(g)
-	} else if err != nil {
-		return nil, err
 	}
 	switch {
 	case s.Dynamic:
@@ -172,8 +175,8 @@ func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[str
 	return res, err
 }
 
-// RunInto runs the graph like [Runner.Run], and writes outputs into the tensors that out has for their names. Such a
-// tensor has the dtype and shape of the output, and any strides under which no two elements overlap. If the program
+// RunInto runs the graph like [Runner.Run], and writes each output into the tensor that out holds under its name. Such
+// a tensor has the dtype and shape of the output, and any strides under which no two elements overlap. If the program
 // would give the output the same strides, the last kernel writes the tensor directly. Otherwise the output is copied
 // into the tensor. Bytes between the elements are not written. An output without a tensor in out is not returned.
 //
@@ -247,8 +250,8 @@ func (r *Runner) dynamic(ctx context.Context, in map[string]*tensor.Tensor, out 
 	return err
 }
 
-// makeReleasable makes outputs releasable, except outputs in the memory of an input. Until then, storage that an op's
-// RunDynamic allocated is not releasable.
+// makeReleasable makes outputs releasable, except outputs in the memory of an input. Before this call, storage that an
+// op's RunDynamic allocated is not releasable.
 func (r *Runner) makeReleasable(out []*tensor.Tensor, in map[string]*tensor.Tensor) {
 	adopted := map[*tensor.Storage]*tensor.Storage{}
 	for _, t := range in {
@@ -275,8 +278,9 @@ func (r *Runner) complete(err error) error {
 	return After(err, r.graph, r.failed, r.static.outputs)
 }
 
-// After adds nodes that failed before a run to the error of the run. whole is the graph that contains the failed nodes.
-// outputs are the outputs of the run. If err lists an output as left out, this output is missing.
+// After returns the error of a run, extended by the nodes that failed before the run. err is the error of the run
+// alone. whole is the graph that contains the failed nodes. outputs are the outputs of the run. Outputs that err lists
+// as left out count as not computed.
 func After(err error, whole *graph.Graph, failed graph.Errors, outputs []graph.Output) error {
 	var part *Incomplete
 	if err != nil && !errors.As(err, &part) {

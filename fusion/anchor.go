@@ -311,7 +311,7 @@ func (f *Fuser) Anchors(n *graph.Node) error {
 	switch {
 	case f == nil || n == nil || withEpilogue(n.Op) == nil || len(n.Out) != 1:
 		return errNoEpilogue
-	case !loops.Compiles():
+	case !loops.CodeAvailable():
 		return errNotCompiled
 	case n.Out[0].Alias != nil:
 		return errView

@@ -79,7 +79,7 @@ func (w *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep func(*gra
 func betweenProducts(parts []*graph.Node) error {
 	first, last := parts[0], parts[len(parts)-1]
 	switch {
-	case !loops.Compiles():
+	case !loops.CodeAvailable():
 		return errors.New("loops have no machine code")
 	case !Attends(first.Op) || !Attends(last.Op) || len(first.Out) != 1 || len(first.In) != 2 || len(last.In) != 2:
 		return errors.New("it does not begin and end with products of matrices")

@@ -81,7 +81,7 @@ func (e Effort) Do(w *graph.Work, n, rows float64) {
 		w.Do(graph.GoSimple, n*ScanSimple*e.Scans)
 	}
 	switch {
-	case !loops.Compiles():
+	case !loops.CodeAvailable():
 		w.Do(graph.GoLoop, n*(e.Simple+e.Divide+e.Folds))
 		return
 	case e.Folds > 0:

@@ -36,7 +36,7 @@ func (e Effort) foldKernel(one, several string) string {
 // addRowLoops adds to w the work of beginning and ending loops along rows. n is the number of elements of all rows
 // together.
 func (e Effort) addRowLoops(w *graph.Work, n, rows float64) {
-	if rows <= 0 || n <= 0 || !loops.Compiles() {
+	if rows <= 0 || n <= 0 || !loops.CodeAvailable() {
 		return
 	}
 	w.Wait(e.foldKernel(graph.FoldRow, graph.MultipassRow), rows*e.Passes)
@@ -128,7 +128,7 @@ func (x *folding) addLoopStarts(w *graph.Work, e Effort, m tensor.Meta) {
 	switch {
 	case x.foldsFastest(m):
 		e.addRowLoops(w, float64(m.Numel()), x.numRows())
-	case loops.Compiles():
+	case loops.CodeAvailable():
 		w.Wait(e.foldKernel(graph.FoldRun, graph.MultipassRun), x.columnRuns(m)*e.Passes)
 	}
 }

@@ -91,7 +91,7 @@ func expressionOf(n *graph.Node) (*expr.Code, error) {
 // row program. It also returns nil if loops are not compiled to machine code, because an interpreted row program is
 // slower than the node's own kernel.
 func (f *Fuser) Rows(n *graph.Node) *graph.Rows {
-	if f == nil || n == nil || n.Op == nil || n.Op.Rows == nil || len(n.Out) == 0 || !loops.Compiles() {
+	if f == nil || n == nil || n.Op == nil || n.Op.Rows == nil || len(n.Out) == 0 || !loops.CodeAvailable() {
 		return nil
 	}
 	if r := f.rows.At(n.Out[0]); r != nil {

@@ -111,7 +111,7 @@ func TestDefineRefuses(t *testing.T) {
 	} {
 		o := graph.Op{
 			Semantics: graph.Semantics{
-				Name: "o", Params: []graph.Param{graphtest.Self}, Infer: graphtest.InferCat,
+				Name: "o", Params: []graph.Param{graphtest.Self}, Infer: graphtest.InferLikeFirst,
 				NoRef: "a test",
 			},
 			Lowerings: graph.Lowerings{Compile: compile},

@@ -26,7 +26,8 @@ func (o Outline) Result() Result {
 	return Result{Type: tensor.Type{DType: o.DType}, Alias: Fresh, Dynamic: true, Sizes: o.Sizes, Lay: o.Lay}
 }
 
-// Join returns the outline of a value that has either outline o or outline p: the facts that hold in both cases.
+// Join returns the outline of a value that has either outline o or outline p: the dtype and the sizes that are the same
+// in both. The layout becomes unknown.
 func (o Outline) Join(p Outline) Outline {
 	if o.DType != p.DType {
 		o.DType = tensor.Invalid
@@ -41,8 +42,7 @@ func (o Outline) Join(p Outline) Outline {
 			sizes[i] = -1
 		}
 	}
-	o.Sizes = sizes
-	return o
+	return Outline{DType: o.DType, Sizes: sizes}
 }
 
 // Outlined is an operand with its value (Arg), or with an outline if the value is unknown (Outline).
@@ -58,17 +58,17 @@ func (x Outlined) isUnknown() bool { return x.Arg.Kind == TensorArg && x.Arg.Val
 // maxGuessedRank is the largest rank that inference tries for operands of unknown rank.
 const maxGuessedRank = 5
 
-// Outline infers the outlines of an op's results: the facts that hold for all sizes of operands that the op accepts.
-// Symbols stand for unknown sizes of operands. Several ranks and dtypes are tried for unknown ranks and dtypes. Outline
-// returns nil if the op rejects all sizes. Attributes may refer to values of the graph ([Ref]). refs returns the shape
-// and the elements of such a value. An unknown element is nil. If the shape is unknown, refs returns false, and only
-// the ranks of the results can be inferred.
+// Outline infers the outlines of an op's results: the facts that hold for all operands with the given outlines that the
+// op accepts. Symbols stand for unknown sizes of operands. Several ranks and dtypes are tried for unknown ranks and
+// dtypes. Outline returns nil if the op rejects them all. Attributes may refer to values of the graph ([Ref]). refs
+// returns the shape and the elements of such a value. An unknown element is nil. If the shape is unknown, refs returns
+// false, and only the ranks of the results can be inferred.
 func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
 	symbols map[string]sym.Int) []Outline {
 	if o == nil || o.Schema == nil || o.Infer == nil {
 		return nil // the op was not made by Define
 	}
-	q := &outlining{op: o, in: in, symbols: symbols}
+	q := &outlineInference{op: o, in: in, symbols: symbols}
 	if !q.resolve(attrs, refs) {
 		return nil
 	}
@@ -100,18 +100,24 @@ func joinOutlines(all [][]Outline) (out []Outline) {
 	return out
 }
 
-// outlining is the inference of one op for operands with outlines.
-type outlining struct {
+// outlineInference infers the outlines of the results of one op. It infers the op for many combinations of guesses, and
+// joins the outlines of the combinations that the op accepts. There are five kinds of guesses:
+//   - a dtype for the operands of unknown dtype (dtypes);
+//   - a rank for the operands of unknown rank (ranks);
+//   - a hint for the unknown sizes (infer). Only the first hint that the op accepts is used;
+//   - the outcome of each condition on unknown sizes ([sym.Fork], in infer);
+//   - a number for the unknown elements of attributes (resolve).
+type outlineInference struct {
 	op      *Op
 	in      []Outlined
-	attrs   []Attrs // alternatives for the attributes, which differ in the numbers for unknown elements
+	attrs   []Attrs // the attributes, once for each number that is tried for unknown elements
 	symbols map[string]sym.Int
 }
 
-// resolve replaces attributes that refer to values. Unknown elements become numbers. Because the op may reject a
-// number, resolve makes an alternative for each of several numbers. It returns false if the shape of a value is
-// unknown.
-func (q *outlining) resolve(attrs Attrs, refs func(*Value) ([]int, []any, bool)) bool {
+// resolve replaces attributes that refer to values. Unknown elements become a number. Because the op may reject a
+// number, resolve makes several copies of the attributes, each with another number. It returns false if the shape of a
+// value is unknown.
+func (q *outlineInference) resolve(attrs Attrs, refs func(*Value) ([]int, []any, bool)) bool {
 	fills := []any{nil}
 	for _, a := range attrs {
 		if _, ok := a.(Ref); ok {
@@ -154,7 +160,7 @@ func filledAttr(shape []int, list []any, fill any) any {
 }
 
 // dtypes lists the dtypes that are tried for operands of unknown dtype.
-func (q *outlining) dtypes() []tensor.DType {
+func (q *outlineInference) dtypes() []tensor.DType {
 	if slices.ContainsFunc(q.in, func(x Outlined) bool { return x.isUnknown() && x.Outline.DType == tensor.Invalid }) {
 		return []tensor.DType{tensor.Float32, tensor.Int64, tensor.Bool}
 	}
@@ -162,7 +168,7 @@ func (q *outlining) dtypes() []tensor.DType {
 }
 
 // ranks is the number of ranks that are tried for operands of unknown rank.
-func (q *outlining) ranks() int {
+func (q *outlineInference) ranks() int {
 	if slices.ContainsFunc(q.in, func(x Outlined) bool { return x.isUnknown() && x.Outline.Sizes == nil }) {
 		return maxGuessedRank + 1
 	}
@@ -175,7 +181,7 @@ var outlineHints = []int{3, 1, 2, 5, 64, 224}
 
 // infer returns the outlines of the results, with dtype d for operands of unknown dtype and the given rank for operands
 // of unknown rank. It returns nil if the op rejects all sizes.
-func (q *outlining) infer(d tensor.DType, rank int) []Outline {
+func (q *outlineInference) infer(d tensor.DType, rank int) []Outline {
 	for _, hint := range outlineHints {
 		env := sym.NewEnv()
 		call := q.call(env, d, rank, hint)
@@ -199,7 +205,7 @@ func (q *outlining) infer(d tensor.DType, rank int) []Outline {
 		}
 		out := joinOutlines(all)
 		for i := range out {
-			if partial && out[i].Sizes != nil { // other sizes may give other results of the same rank
+			if partial && out[i].Sizes != nil { // other numbers may give results of other sizes
 				out[i].Sizes = slices.Repeat([]int{-1}, len(out[i].Sizes))
 			}
 		}
@@ -210,8 +216,9 @@ func (q *outlining) infer(d tensor.DType, rank int) []Outline {
 	return nil
 }
 
-// call returns the call with symbols for unknown sizes; nil if an operand is missing or too large.
-func (q *outlining) call(env *sym.Env, d tensor.DType, rank, hint int) *Call {
+// call returns a call whose operands have symbols for their unknown sizes. It returns nil if an operand is missing or
+// too large.
+func (q *outlineInference) call(env *sym.Env, d tensor.DType, rank, hint int) *Call {
 	c := &Call{In: make([]Arg, len(q.in)), binds: true}
 	for i, x := range q.in {
 		if c.In[i] = x.Arg; !x.isUnknown() {
@@ -251,9 +258,9 @@ func unknownSize(env *sym.Env, name string, hint int) sym.Int {
 	return s
 }
 
-// inferAlternatives infers the call for all alternatives of the attributes, and joins the outlines. It returns nil if
-// the op rejects all alternatives.
-func (q *outlining) inferAlternatives(c *Call, symbols map[string]sym.Int) []Outline {
+// inferAlternatives infers the call with each element of q.attrs, and joins the outlines. It returns nil if the op
+// rejects them all.
+func (q *outlineInference) inferAlternatives(c *Call, symbols map[string]sym.Int) []Outline {
 	var all [][]Outline
 	for _, given := range q.attrs {
 		attrs, err := q.op.Schema.Decode(given, symbols)
@@ -283,8 +290,8 @@ func (q *outlining) inferAlternatives(c *Call, symbols map[string]sym.Int) []Out
 	return joinOutlines(all)
 }
 
-// Stacked returns the outline of the stack, along a new dimension, of values of outline o. A negative axis counts from
-// the end.
+// Stacked returns the outline of values with outline o that are stacked along a new dimension, axis. The size of the
+// new dimension is unknown. A negative axis counts from the end.
 func (o Outline) Stacked(axis int) Outline {
 	if o.Sizes == nil {
 		return o
@@ -317,8 +324,8 @@ func knownSizes(shape []sym.Int) []int {
 	return sizes
 }
 
-// outlines returns the outlines of a node's results.
-func (n *Node) outlines() []Outline {
+// resultOutlines returns the outlines of a node's results.
+func (n *Node) resultOutlines() []Outline {
 	in := make([]Outlined, len(n.In))
 	for i, a := range n.In {
 		if in[i].Arg = a; a.Value == nil {

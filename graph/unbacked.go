@@ -96,7 +96,7 @@ func (u *unbacked) setDynamicResults(n *Node) {
 	for _, v := range n.Out {
 		v.Type, v.Meta, v.Alias, v.Dynamic = tensor.Type{}, tensor.Meta{}, nil, true
 	}
-	for i, o := range n.outlines() {
+	for i, o := range n.resultOutlines() {
 		if i == len(n.Out) {
 			break
 		}

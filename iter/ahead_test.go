@@ -29,7 +29,7 @@ var prefetch = regexp.MustCompile(`PREFETCHT0\s+\d+\((\w+)\)`)
 
 // TestReadAhead: what computes much and writes past the caches asks for what it reads in order.
 func TestReadAhead(t *testing.T) {
-	if !loops.Compiles() {
+	if !loops.CodeAvailable() {
 		t.Skip("no machine code")
 	}
 	const far = 8 << 20

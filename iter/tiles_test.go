@@ -184,17 +184,17 @@ func (c *tiled) inHalves(t *testing.T, r *rand.Rand, it *iter.Iterator, ptrs []u
 // TestTiles computes sums over drawn layouts in all ways there are: whole, by tasks in any order, by ranges that begin
 // and end anywhere, by workers. Nothing but the results may be written.
 func TestTiles(t *testing.T) {
-	compiles := loops.Compiles
-	defer func() { loops.Compiles = compiles }()
+	compiles := loops.CodeAvailable
+	defer func() { loops.CodeAvailable = compiles }()
 	r := rand.New(rand.NewPCG(3, 4))
 	transposed, cases, least := 0, 240, 100
 	if raceEnabled { // the detector is for what runs at the same time, which is alike
 		cases, least = 24, 5 // few are drawn
 	}
 	for k := range cases {
-		loops.Compiles = compiles
+		loops.CodeAvailable = compiles
 		if k%4 == 3 {
-			loops.Compiles = func() bool { return false }
+			loops.CodeAvailable = func() bool { return false }
 		}
 		c := drawTiled(t, r)
 		want := c.want(t)

@@ -260,7 +260,7 @@ func (n *node) expressions(x *val) []any {
 	list := make([]any, len(x.elements.list))
 	for i, e := range x.elements.list {
 		var ok bool
-		if list[i], ok = n.intAttr(e.n); !ok {
+		if list[i], ok = n.intAttr(e.numerator); !ok {
 			return nil
 		}
 	}

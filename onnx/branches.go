@@ -112,7 +112,7 @@ func sizeCondition(x *val) (cond sym.Bool, ok bool) {
 	}
 	e := x.elements.list[0]
 	if cond = e.b; x.dtype() != tensor.Bool {
-		cond = e.n.Ne(sym.Int{})
+		cond = e.numerator.Ne(sym.Int{})
 	}
 	return cond, true
 }

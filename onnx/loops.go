@@ -58,7 +58,7 @@ func (n *node) tripCount(p *pb.GraphProto, trips, cond *val) (by sym.Int, ok boo
 	case cond != nil && (cond.data == nil || n.number(cond).Int() == 0) || !n.passesCondition(p):
 		return by, false
 	}
-	by = trips.elements.list[0].n
+	by = trips.elements.list[0].numerator
 	return by, n.useSymbols(by.String())
 }
 

@@ -91,7 +91,7 @@ func (n *node) integers(x *val) []sym.Int {
 	}
 	list := make([]sym.Int, len(e.list))
 	for i := range list {
-		list[i] = e.list[i].n
+		list[i] = e.list[i].numerator
 	}
 	return list
 }

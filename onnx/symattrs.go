@@ -66,7 +66,8 @@ func (n *node) integer(s sym.Int) any {
 	if k, known := s.Known(); known {
 		return k
 	}
-	return valueOf(&symElements{dtype: tensor.Int64, shape: []int{}, list: []symElement{{n: s}}, make: func() *val {
+	list := []symElement{{numerator: s}}
+	return valueOf(&symElements{dtype: tensor.Int64, shape: []int{}, list: list, make: func() *val {
 		attrs := graph.Attrs{"start": n.sizeAttrOne(s), "end": n.sizeAttrOne(s.Add(sym.Of(1))), "dtype": tensor.Int64}
 		return n.emit("select", graph.Attrs{"dim": 0, "index": 0}, n.emit("arange", attrs)[0])[0]
 	}})

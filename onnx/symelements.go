@@ -19,16 +19,16 @@ type symElements struct {
 	make  func() *val // adds the value to the graph
 }
 
-// symElement is one element of a [symElements]. Its value is the integer n for an integer dtype, the bool b for bool,
-// and the fraction n/denominator for a floating-point dtype.
+// symElement is one element of a [symElements]. Its value is the integer numerator for an integer dtype, the bool b for
+// bool, and the fraction numerator/denominator for a floating-point dtype.
 type symElement struct {
-	n           sym.Int
+	numerator   sym.Int
 	b           sym.Bool
-	denominator int // for a fraction, at least 1
+	denominator int // for a fraction, at least 1; not used for other dtypes
 	// rounded means that floating-point arithmetic rounds the fraction. The result of rounding is unknown, but it is
-	// between the integers around n/denominator.
+	// between the integers around the fraction.
 	rounded bool
-	exact   []exactInt // the value is correct if these conditions hold
+	exact   []exactInt // a fraction is correct if these conditions hold: see applyLimits
 }
 
 // maxElements bounds the number of elements computed as expressions.
@@ -53,7 +53,7 @@ func (x symElement) number(d tensor.DType) (tensor.Scalar, bool) {
 		v, ok := x.b.Known()
 		return tensor.BoolScalar(v), ok
 	}
-	n, ok := x.n.Known()
+	n, ok := x.numerator.Known()
 	if d.IsFloat() {
 		return tensor.FloatScalar(float64(n) / float64(max(x.denominator, 1))), ok && !x.rounded
 	}
@@ -84,7 +84,7 @@ func (n *node) elementsOf(x *val, open bool) *symElements {
 	}
 	e := &symElements{dtype: x.dtype(), shape: x.meta().Shape, list: make([]symElement, x.meta().Numel())}
 	for i := range e.list {
-		e.list[i].n = n.newUnknown(math.MinInt)
+		e.list[i].numerator = n.newUnknown(math.MinInt)
 	}
 	e.make = func() *val { return x }
 	x.elements = e
@@ -107,7 +107,7 @@ func elementsOfData(t *tensor.Tensor) *symElements {
 				return nil
 			}
 		default:
-			e.list[i].n = sym.Of(int(s.Int()))
+			e.list[i].numerator = sym.Of(int(s.Int()))
 		}
 	}
 	return e

@@ -11,7 +11,7 @@ import (
 // evaluation evaluates the expression of an op on symbolic elements, for one row. It computes only the values that a
 // result needs, because other values may have no symbolic form.
 type evaluation struct {
-	n         *node
+	node      *node
 	code      *expr.Code
 	rowLength int                             // length of the row
 	load      func(operand, k int) symElement // returns the element of an operand at position k of the row
@@ -103,7 +103,7 @@ func (e *evaluation) foldRow(i expr.Inst, count int) symElement {
 		if !ok {
 			return e.fail()
 		}
-		return symElement{n: sym.Of(n), b: sym.Truth(n != 0), denominator: 1}
+		return symElement{numerator: sym.Of(n), b: sym.Truth(n != 0), denominator: 1}
 	}
 	x := e.at(i.A, 0)
 	for k := 1; k < count && !e.failed; k++ {
@@ -148,26 +148,26 @@ func (e *evaluation) logic(op expr.Op, x []symElement) symElement {
 }
 
 func (e *evaluation) integer(op expr.Op, x []symElement) symElement {
-	a, b := x[0].n, x[len(x)-1].n
+	a, b := x[0].numerator, x[len(x)-1].numerator
 	switch op {
 	case expr.Add:
-		return symElement{n: a.Add(b)}
+		return symElement{numerator: a.Add(b)}
 	case expr.Sub:
-		return symElement{n: a.Sub(b)}
+		return symElement{numerator: a.Sub(b)}
 	case expr.Mul:
-		return symElement{n: a.Mul(b)}
+		return symElement{numerator: a.Mul(b)}
 	case expr.Div:
 		if q, ok := truncated(a, b); ok {
-			return symElement{n: q}
+			return symElement{numerator: q}
 		}
 	case expr.Neg:
-		return symElement{n: a.Neg()}
+		return symElement{numerator: a.Neg()}
 	case expr.Abs:
-		return symElement{n: a.Max(a.Neg())}
+		return symElement{numerator: a.Max(a.Neg())}
 	case expr.Min:
-		return symElement{n: a.Min(b)}
+		return symElement{numerator: a.Min(b)}
 	case expr.Max:
-		return symElement{n: a.Max(b)}
+		return symElement{numerator: a.Max(b)}
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
 		return symElement{b: related(op, a, b)}
 	}
@@ -194,7 +194,8 @@ func (e *evaluation) choose(d tensor.DType, cond sym.Bool, a, b symElement) symE
 	case d.IsFloat() && (a.denominator != b.denominator || a.rounded || b.rounded):
 		return e.fail()
 	}
-	return symElement{n: sym.Where(cond, a.n, b.n), denominator: a.denominator, exact: slices.Concat(a.exact, b.exact)}
+	return symElement{numerator: sym.Where(cond, a.numerator, b.numerator), denominator: a.denominator,
+		exact: slices.Concat(a.exact, b.exact)}
 }
 
 // truncated divides with truncation toward zero, as C does. The divisor must be positive.
@@ -238,14 +239,14 @@ func (e *evaluation) division(v expr.Value, k int) (x symElement, ok bool) {
 		if !matches(pattern, e.code, pattern.Out[0].Re, v, operands) {
 			continue
 		}
-		a, b := e.at(operands[0], k).n, e.at(operands[1], k).n
+		a, b := e.at(operands[0], k).numerator, e.at(operands[1], k).numerator
 		switch {
 		case e.failed || !positive(b):
 			return e.fail(), true
 		case pattern == floorQuotient:
-			return symElement{n: a.Div(b)}, true
+			return symElement{numerator: a.Div(b)}, true
 		}
-		return symElement{n: a.Mod(b)}, true
+		return symElement{numerator: a.Mod(b)}, true
 	}
 	return x, false
 }

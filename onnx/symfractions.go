@@ -26,38 +26,39 @@ func digits(d tensor.DType) int {
 	return 0
 }
 
-// exactInt is the condition that dtype d represents the integer n exactly.
+// exactInt is the condition that dtype d represents an integer exactly.
 type exactInt struct {
-	n sym.Int
-	d tensor.DType
+	size sym.Int
+	d    tensor.DType
 }
 
-// withExact returns x with the additional condition that d represents a exactly. It returns false if a depends on
-// data, or if the condition would exclude realistic sizes.
-func (x symElement) withExact(n *node, a sym.Int, d tensor.DType) (symElement, bool) {
-	if _, ok := n.limitsFor(a, digits(d)); !ok {
+// withExact returns x with the additional condition that d represents the integer size exactly. It returns false if
+// size depends on data, or if the condition would exclude realistic sizes. The conditions accumulate while values are
+// fractions. applyLimits applies them where a fraction becomes an integer or a bool.
+func (x symElement) withExact(n *node, size sym.Int, d tensor.DType) (symElement, bool) {
+	if _, ok := n.limitsFor(size, digits(d)); !ok {
 		return x, false
 	}
-	x.exact = append(slices.Clip(x.exact), exactInt{a, d})
+	x.exact = append(slices.Clip(x.exact), exactInt{size, d})
 	return x, true
 }
 
-// limitsFor returns upper bounds of symbols under which a has at most the given number of binary digits. ok is false if
-// a depends on data, or if the bounds would exclude realistic sizes.
-func (im *importer) limitsFor(a sym.Int, digits int) (limits map[string]int, ok bool) {
+// limitsFor returns upper bounds of the symbols. Under these bounds, size has at most the given number of binary digits.
+// ok is false if size depends on data, or if the bounds would exclude realistic sizes.
+func (im *importer) limitsFor(size sym.Int, digits int) (limits map[string]int, ok bool) {
 	most := 1 << digits
-	fits := func(a sym.Int) bool {
-		lo, hi := a.Bounds()
+	fits := func(x sym.Int) bool {
+		lo, hi := x.Bounds()
 		return lo >= -most && hi <= most
 	}
-	if digits == 0 || fits(a) {
+	if digits == 0 || fits(size) {
 		return nil, digits > 0
 	}
 	// Bounds below 2^16 would reject realistic sizes.
 	for limit := most; limit >= 1<<16; limit >>= 4 {
 		env := sym.NewEnv()
 		limits := map[string]int{}
-		b, err := sym.Parse(a.String(), func(name string) (sym.Int, bool) {
+		bounded, err := sym.Parse(size.String(), func(name string) (sym.Int, bool) {
 			if _, ok := im.symbols[name]; !ok {
 				return sym.Int{}, false
 			}
@@ -66,19 +67,19 @@ func (im *importer) limitsFor(a sym.Int, digits int) (limits map[string]int, ok 
 			return s, err == nil
 		})
 		if err != nil {
-			return nil, false // a depends on data
+			return nil, false // size depends on data
 		}
-		if fits(b) {
+		if fits(bounded) {
 			return limits, true
 		}
 	}
 	return nil, false
 }
 
-// applyLimits lowers im.limits so that the conditions of an element hold.
+// applyLimits lowers im.limits, the bounds of the symbols, so that the conditions of a fraction hold.
 func (im *importer) applyLimits(x symElement) {
 	for _, h := range x.exact {
-		limits, _ := im.limitsFor(h.n, digits(h.d))
+		limits, _ := im.limitsFor(h.size, digits(h.d))
 		for name, limit := range limits {
 			if old, ok := im.limits[name]; !ok || limit < old {
 				im.limits[name] = limit
@@ -122,22 +123,23 @@ func (im *importer) excludeUnrealistic(c sym.Bool) bool {
 
 // fraction returns a number as a fraction. It returns false if the numerator exceeds 2^53 or the denominator 2^30.
 func fraction(f float64) (symElement, bool) {
-	over := 1
+	denominator := 1
 	for ; f != math.Trunc(f); f *= 2 {
-		if over *= 2; over > 1<<30 {
+		if denominator *= 2; denominator > 1<<30 {
 			return symElement{}, false
 		}
 	}
 	if math.Abs(f) > 1<<53 || math.IsNaN(f) {
 		return symElement{}, false
 	}
-	return symElement{n: sym.Of(int(f)), denominator: over}, true
+	return symElement{numerator: sym.Of(int(f)), denominator: denominator}, true
 }
 
-// reduced cancels common factors of 2. It finds a factor of the numerator only if the expression simplifies.
+// reduced cancels common factors of 2. It recognizes an even numerator only if the expression of its remainder
+// simplifies to 0.
 func (x symElement) reduced() symElement {
-	for x.denominator%2 == 0 && x.n.Mod(sym.Of(2)).Same(sym.Of(0)) {
-		x.n, x.denominator = x.n.Div(sym.Of(2)), x.denominator/2
+	for x.denominator%2 == 0 && x.numerator.Mod(sym.Of(2)).Same(sym.Of(0)) {
+		x.numerator, x.denominator = x.numerator.Div(sym.Of(2)), x.denominator/2
 	}
 	return x
 }
@@ -155,34 +157,34 @@ func (e *evaluation) float(op expr.Op, d tensor.DType, x []symElement) symElemen
 	if a.rounded || b.rounded || max(a.denominator, b.denominator) > maxDenominator {
 		return e.fail()
 	}
-	over := sym.Of(b.denominator)
-	left, right := a.n.Mul(over), b.n.Mul(sym.Of(a.denominator)) // over a common denominator
+	// The numerators of a and b over a common denominator.
+	left, right := a.numerator.Mul(sym.Of(b.denominator)), b.numerator.Mul(sym.Of(a.denominator))
 	y := symElement{denominator: a.denominator * b.denominator, exact: slices.Concat(a.exact, b.exact)}
 	switch op {
 	case expr.Add:
-		y.n = left.Add(right)
+		y.numerator = left.Add(right)
 	case expr.Sub:
-		y.n = left.Sub(right)
+		y.numerator = left.Sub(right)
 	case expr.Mul:
-		y.n = a.n.Mul(b.n)
+		y.numerator = a.numerator.Mul(b.numerator)
 	case expr.Div:
 		return e.quotient(d, a, b)
 	case expr.Neg:
-		a.n = a.n.Neg()
+		a.numerator = a.numerator.Neg()
 		return a
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
-		e.n.applyLimits(y)
+		e.node.applyLimits(y)
 		return symElement{b: related(op, left, right)}
 	default:
 		return e.fail()
 	}
 	y = y.reduced()
-	return e.withExact(y, y.n, d)
+	return e.withExact(y, y.numerator, d)
 }
 
-// withExact returns x with the additional condition that d represents n exactly.
-func (e *evaluation) withExact(x symElement, n sym.Int, d tensor.DType) symElement {
-	x, ok := x.withExact(e.n, n, d)
+// withExact is [symElement.withExact]; the evaluation fails instead of returning false.
+func (e *evaluation) withExact(x symElement, size sym.Int, d tensor.DType) symElement {
+	x, ok := x.withExact(e.node, size, d)
 	if !ok {
 		return e.fail()
 	}
@@ -190,33 +192,35 @@ func (e *evaluation) withExact(x symElement, n sym.Int, d tensor.DType) symEleme
 }
 
 // quotient divides fraction a by number b. If the denominator y of the result x/y is not a power of 2, floating-point
-// division rounds the result. It never rounds up to the next integer k, because x/y is at least 1/y below k, and only a
-// result within k/2^digits of k is rounded to k. Therefore rounding down x/y gives the exact integer.
+// division rounds the result. The rounding never reaches the next integer k, so that x/y rounded down to an integer is
+// exact. The reason: x/y is at least 1/y below k, and only a number within k/2^digits of k is rounded to k. This distance
+// is less than 1/y, because the condition x+y <= 2^digits implies k*y < 2^digits.
 func (e *evaluation) quotient(d tensor.DType, a, b symElement) symElement {
-	by, isNumber := b.n.Known()
+	by, isNumber := b.numerator.Known()
 	if !isNumber || by <= 0 || by > maxDenominator {
 		return e.fail()
 	}
-	y := symElement{n: a.n.Mul(sym.Of(b.denominator)), denominator: a.denominator * by, exact: a.exact}.reduced()
-	if y.rounded = y.denominator&(y.denominator-1) != 0; y.rounded {
-		return e.withExact(y, y.n.Add(sym.Of(y.denominator)), d)
+	z := symElement{numerator: a.numerator.Mul(sym.Of(b.denominator)), denominator: a.denominator * by, exact: a.exact}
+	z = z.reduced()
+	if z.rounded = z.denominator&(z.denominator-1) != 0; z.rounded {
+		return e.withExact(z, z.numerator.Add(sym.Of(z.denominator)), d)
 	}
-	return e.withExact(y, y.n, d)
+	return e.withExact(z, z.numerator, d)
 }
 
 // round rounds a fraction to an integer, by Floor, Ceil or Trunc.
 func (e *evaluation) round(op expr.Op, x symElement) symElement {
-	over := sym.Of(x.denominator)
+	denominator := sym.Of(x.denominator)
 	switch {
 	case op == expr.Ceil:
-		return symElement{n: x.n.Neg().Div(over).Neg(), denominator: 1, exact: x.exact}
-	case op == expr.Floor || notNegative(x.n):
-		return symElement{n: x.n.Div(over), denominator: 1, exact: x.exact}
+		return symElement{numerator: x.numerator.Neg().Div(denominator).Neg(), denominator: 1, exact: x.exact}
+	case op == expr.Floor || notNegative(x.numerator):
+		return symElement{numerator: x.numerator.Div(denominator), denominator: 1, exact: x.exact}
 	}
 	return e.fail()
 }
 
-// convert converts an element to another dtype.
+// convert converts an element to another dtype. A conversion of a fraction to an integer rounds towards 0.
 func (e *evaluation) convert(from, to tensor.DType, x symElement) symElement {
 	switch {
 	case from == to || e.failed:
@@ -224,20 +228,20 @@ func (e *evaluation) convert(from, to tensor.DType, x symElement) symElement {
 	case to == tensor.Bool && x.rounded || to.IsFloat() && x.rounded:
 		return e.fail()
 	case to == tensor.Bool:
-		e.n.applyLimits(x)
-		return symElement{b: x.n.Ne(sym.Int{})}
+		e.node.applyLimits(x)
+		return symElement{b: x.numerator.Ne(sym.Int{})}
 	case from == tensor.Bool:
-		return symElement{n: sym.Where(x.b, sym.Of(1), sym.Int{}), denominator: 1}
+		return symElement{numerator: sym.Where(x.b, sym.Of(1), sym.Int{}), denominator: 1}
 	case to.IsFloat():
 		x.denominator = max(x.denominator, 1)
-		return e.withExact(x, x.n, to)
+		return e.withExact(x, x.numerator, to)
 	case to != tensor.Int64 && to != tensor.Int32:
 		return e.fail() // the size may overflow
-	case from.IsFloat() && x.denominator > 1 && !notNegative(x.n):
+	case from.IsFloat() && x.denominator > 1 && !notNegative(x.numerator):
 		return e.fail()
 	case from.IsFloat():
-		e.n.applyLimits(x)
-		return symElement{n: x.n.Div(sym.Of(x.denominator))}
+		e.node.applyLimits(x)
+		return symElement{numerator: x.numerator.Div(sym.Of(x.denominator))}
 	}
-	return symElement{n: x.n}
+	return symElement{numerator: x.numerator}
 }

@@ -197,7 +197,7 @@ func (c *computation) evalExpression() [][]symElement {
 					first = slices.Insert(first, d, 0)
 				}
 			}
-			e := &evaluation{n: c.n, code: code, rowLength: tensor.Numel(row), computed: map[rowValue]symElement{},
+			e := &evaluation{node: c.n, code: code, rowLength: tensor.Numel(row), computed: map[rowValue]symElement{},
 				load: func(operand, k int) symElement {
 					at := indexAt(row, k)
 					for d := range at {

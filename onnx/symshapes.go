@@ -191,7 +191,7 @@ func (n *node) shapeVector(x *val) *val {
 	}
 	list := make([]symElement, len(s))
 	for i := range s {
-		list[i] = symElement{n: s[i]}
+		list[i] = symElement{numerator: s[i]}
 	}
 	return valueOf(&symElements{dtype: tensor.Int64, shape: []int{len(s)}, list: list, make: computed})
 }
@@ -374,7 +374,7 @@ func (n *node) refElements(v *graph.Value) (shape []int, elements []any, ok bool
 	elements = make([]any, tensor.Numel(shape))
 	if e := n.elementsOf(x, false); e != nil && e.dtype == tensor.Int64 {
 		for i := range e.list {
-			if k, known := e.list[i].n.Known(); known {
+			if k, known := e.list[i].numerator.Known(); known {
 				elements[i] = int64(k)
 			}
 		}

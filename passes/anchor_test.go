@@ -14,7 +14,7 @@ import (
 
 // A product or a convolution begins the step of the loops that read it, where that saves passes over memory.
 func TestHeads(t *testing.T) {
-	if !loops.Compiles() {
+	if !loops.CodeAvailable() {
 		t.Skip("no machine code here")
 	}
 	norm := func(x *graph.Value) *graph.Value { return op.LayerNorm(x, nil, nil, []int{32}).Named("norm") }

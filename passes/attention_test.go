@@ -30,7 +30,7 @@ func TestAttentionOfItself(t *testing.T) {
 		for _, made := range p.Groups {
 			assert.NotContains(t, made.Parts, "scores", by)
 		}
-		if loops.Compiles() {
+		if loops.CodeAvailable() {
 			why := ""
 			for _, a := range p.Unfused {
 				if a.Node == "scores" && a.Reader == "y" {
@@ -58,7 +58,7 @@ func TestAttentionOfNothing(t *testing.T) {
 
 // What lies between two products and folds rows is one step with them, however it is written.
 func TestAttention(t *testing.T) {
-	if !loops.Compiles() {
+	if !loops.CodeAvailable() {
 		t.Skip("no machine code here")
 	}
 	soft := func(x *graph.Value) *graph.Value { return op.Softmax(x, -1).Named("weights") }

@@ -177,7 +177,7 @@ func TestPinsAreNotRewritten(t *testing.T) {
 			}
 			assert.True(t, slices.ContainsFunc(p.Unfused, func(a passes.Unfused) bool {
 				return a.Node == c.name && a.Why == "would not keep the pin of "+c.name ||
-					!(loops.Compiles() && machine.Host().Has(machine.AVX2)) &&
+					!(loops.CodeAvailable() && machine.Host().Has(machine.AVX2)) &&
 						a.Why == "no machine code multiplies bytes of such shapes"
 			}), "%s, %s: %v", s.Name(), c.name, p.Unfused)
 		}

@@ -34,7 +34,7 @@ func TestApart(t *testing.T) {
 	cut := "its rows are processed in pieces: readers of their results run in a later step"
 	carries := "carries a running value from element to element in its own kernel"
 	var scanned, indexed []passes.Unfused
-	if !loops.Compiles() {
+	if !loops.CodeAvailable() {
 		scanned = []passes.Unfused{{"a", "c", "c " + carries}, {"c", "b", "c " + carries}}
 		indexed = []passes.Unfused{{"a", "b", "b reduces by a kernel of its own"}}
 		own := "reduces by a kernel of its own"

@@ -106,7 +106,7 @@ func asWritten() []passes.Pass {
 
 // Every form is one step, that gives what its nodes give one by one, whatever the number of workers, and exactly.
 func TestAttentionForms(t *testing.T) {
-	if !loops.Compiles() {
+	if !loops.CodeAvailable() {
 		t.Skip("no machine code here")
 	}
 	r := rand.New(rand.NewPCG(2026, 11))

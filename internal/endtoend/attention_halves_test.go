@@ -20,7 +20,7 @@ import (
 // Attention of 16-bit floats is as near to that of float32, of the same numbers, as its parts one by one are, and rows
 // of which nothing is seen are NaN in both.
 func TestHalfAttentions(t *testing.T) {
-	if !loops.Compiles() {
+	if !loops.CodeAvailable() {
 		t.Skip("no machine code here")
 	}
 	r := rand.New(rand.NewPCG(2026, 16))

@@ -116,7 +116,7 @@ func eachIndex(shape []int, f func(index []int)) {
 
 // Attention in one step gives what its parts give one by one, for any mask, any number of workers and exactly.
 func TestAttentions(t *testing.T) {
-	if !loops.Compiles() {
+	if !loops.CodeAvailable() {
 		t.Skip("no machine code here")
 	}
 	r := rand.New(rand.NewPCG(2026, 7))

@@ -117,7 +117,7 @@ func TestOutcomes(t *testing.T) {
 	}
 	require.Greater(t, plans, 200)
 	least := 20
-	if !loops.Compiles() { // other prices, at which fewer decisions flip
+	if !loops.CodeAvailable() { // other prices, at which fewer decisions flip
 		least = 10
 	}
 	require.Greater(t, breaks, least)

@@ -111,7 +111,7 @@ func TestTailsOfSums(t *testing.T) {
 			o.Check = i < 10
 			p, err := passes.Run(g, o)
 			require.NoError(t, err)
-			if o.Passes == nil && loops.Compiles() && machine.Host().Has(machine.AVX2) {
+			if o.Passes == nil && loops.CodeAvailable() && machine.Host().Has(machine.AVX2) {
 				begins(t, p)
 			}
 			for _, workers := range []int{1, 2} {
@@ -206,7 +206,7 @@ func headsAgree(t *testing.T, head func(g *graph.Graph) *graph.Value, tail func(
 			continue // it does not support the call
 		}
 		ran++
-		if loops.Compiles() {
+		if loops.CodeAvailable() {
 			begins(t, p)
 		}
 		program, err := exec.Compile(p.Graph, exec.Options{Threads: 2})

@@ -158,7 +158,7 @@ func TestTails(t *testing.T) {
 					if err != nil {
 						continue // it does not support the call
 					}
-					if loops.Compiles() {
+					if loops.CodeAvailable() {
 						require.NotEmpty(t, p.Groups, impl.Name)
 						assert.Equal(t, "head", p.Groups[0].Parts[0], impl.Name)
 					}
@@ -177,7 +177,7 @@ func TestTails(t *testing.T) {
 
 // Winograd's convolutions round otherwise, so what follows them is held to be near.
 func TestTailsOfWinograd(t *testing.T) {
-	if !loops.Compiles() {
+	if !loops.CodeAvailable() {
 		t.Skip("no machine code")
 	}
 	for _, tail := range tails {

@@ -46,9 +46,9 @@ func (l *layeredLayout) setPositions(layer int) {
 	}
 }
 
-// sortLayer sorts the cells of a layer by the mean position of their connected cells in the layer above or below, which
-// side returns. Positions are relative to the sizes of the layers, so that an unconnected cell stays at about the same
-// position.
+// sortLayer sorts the cells of a layer by the mean position of their connected cells in the layer above or below. The
+// function side returns these cells. Positions are relative to the sizes of the layers, so that an unconnected cell
+// stays at about the same position.
 func (l *layeredLayout) sortLayer(layer int, side func(*cell) []int) {
 	mean := make(map[int]float64, len(l.layers[layer]))
 	for _, c := range l.layers[layer] {
@@ -75,7 +75,7 @@ func (l *layeredLayout) relative(c int) float64 {
 func (l *layeredLayout) crossings() int {
 	total := 0
 	for k := 1; k < len(l.layers); k++ {
-		// A segment crosses each segment with a smaller upper end and a lower end to its right.
+		// A segment crosses each segment that begins to its left in the upper layer and ends to its right in the lower layer.
 		tree := make([]int, len(l.layers[k])+1)
 		count := 0
 		for _, a := range l.layers[k-1] {

@@ -1,5 +1,5 @@
-// Package graphtest is a catalogue of a few ops, one of each kind. It is for tests of package graph and of packages
-// that read and write graphs, because package kernels imports package graph. The ops cannot be run.
+// Package graphtest is a catalogue of a few ops, one of each kind. Tests of package graph, and of packages that read
+// and write graphs, use it instead of kernels, which they cannot import: kernels imports graph. The ops cannot be run.
 package graphtest
 
 import (
@@ -39,7 +39,7 @@ type windowAttrs struct {
 	Mode    string  `attr:"mode" default:"zeros" oneof:"zeros|reflect"`
 }
 
-// EveryAttrs are the attributes of the op every, one of each type.
+// EveryAttrs has one attribute of each type. The op with these attributes is named "every".
 type EveryAttrs struct {
 	Flag   bool                `attr:"flag" default:"false"`
 	Int    int                 `attr:"int" default:"3"`
@@ -114,7 +114,7 @@ func init() {
 		}},
 		{Semantics: graph.Semantics{
 			Name: "cat", Params: []graph.Param{{Name: "tensors", Variadic: true}}, Schema: graph.SchemaOf[noAttrs](),
-			Infer: InferCat,
+			Infer: InferLikeFirst,
 		}},
 		{
 			Semantics: graph.Semantics{
@@ -136,7 +136,7 @@ func init() {
 			Schema: graph.SchemaOf[struct {
 				Format tensor.MemoryFormat `attr:"memory_format" default:"none"`
 			}](),
-			Infer: InferCat,
+			Infer: InferLikeFirst,
 		}},
 	} {
 		o.NoRef = "nothing is evaluated here"
@@ -178,8 +178,8 @@ func inferChunk(c *graph.Call) ([]graph.Result, error) {
 	return res, err
 }
 
-// InferCat infers a row-major result with the dtype and the shape of operand 0.
-func InferCat(c *graph.Call) ([]graph.Result, error) {
+// InferLikeFirst infers a row-major result with the dtype and the shape of operand 0. It ignores the other operands.
+func InferLikeFirst(c *graph.Call) ([]graph.Result, error) {
 	m := c.Meta(0)
 	return c.One(tensor.New(m.DType, m.Shape...).Type()), nil
 }

@@ -36,7 +36,7 @@ type Loop struct {
 // State holds the memory that a worker reuses between loops. The zero value is ready to use. A State is for one
 // goroutine at a time.
 type State struct {
-	// Context, if set, cancels a long [Loop.Run] by the panic of [interrupt.Check].
+	// If Context is set and ends, a long [Loop.Run] panics as [interrupt.Check] does.
 	Context context.Context
 
 	accs [expr.MaxOperands]unsafe.Pointer
@@ -51,9 +51,9 @@ func (s *State) Release() {
 	}
 }
 
-// Compiles reports whether loops are compiled to machine code if their expressions allow it. Tests replace this
-// function.
-var Compiles = func() bool { return jit.Available() == nil }
+// CodeAvailable reports whether this processor and system run machine code. A loop is then compiled if its expression
+// allows it. Tests replace this function.
+var CodeAvailable = func() bool { return jit.Available() == nil }
 
 // Options of a loop. They do not affect results.
 type (
@@ -68,7 +68,7 @@ func Fence() { vector.Fence() }
 func New(l *expr.Loop, opts Options) (*Loop, error) {
 	r := &Loop{loop: l, foldCount: len(l.Folds)}
 	r.setElementStrides()
-	if Compiles() {
+	if CodeAvailable() {
 		code, err := vector.Compile(l, machine.Host(), opts)
 		if err != nil && !errors.Is(err, vector.ErrUnsupported) {
 			return nil, err
@@ -90,7 +90,7 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 // loops with totals cannot be cut. MaxElements returns 0 if there is no machine code.
 func (l *Loop) MaxElements() int { return l.maxPerCall }
 
-// rowElements is the minimum length of a row for the bound on the rows of a call. A shorter row takes as long as this
+// rowElements is the length that RowsPerCall assumes for shorter rows. A shorter row takes as long as a row of this
 // length, because its tail is a whole iteration. With AVX2, the tail also copies elements of 8 or 16 bits one by one.
 func rowElements() int {
 	if machine.Host().Has(machine.AVX2) && !machine.Host().Has(machine.Vector512) {
@@ -181,21 +181,21 @@ func (l *Loop) setElementStrides() {
 }
 
 // Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands, then one
-// address for each fold. The address of a fold is the address of its [expr.Lanes] accumulators, which each row updates,
-// or of its total. strides are the bytes between rows in the same order. The stride of an operand that all rows share
-// is 0. An output that is not stored has a nil address and stride 0. Addresses must point to the heap and are not
-// checked. Run modifies ptrs.
+// address for each fold. The address of a fold is that of its [expr.Lanes] accumulators, which each row updates. In a
+// loop with totals, it is the address of the total of the first row. strides are the bytes between rows in the same
+// order. The stride of an operand that all rows share is 0. An output that is not stored has a nil address and stride
+// 0. Addresses must point to the heap and are not checked. Run modifies ptrs.
 func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	if n0 <= 0 || n1 <= 0 {
 		return
 	}
-	if l.code == nil || !l.compiled(s, ptrs, strides, n0, n1) {
-		l.interpreted(s, ptrs, strides, n0, n1)
+	if l.code == nil || !l.runCode(s, ptrs, strides, n0, n1) {
+		l.runInterpreted(s, ptrs, strides, n0, n1)
 	}
 }
 
-// compiled runs machine code. If the code cannot be mapped into memory, compiled does nothing and returns false.
-func (l *Loop) compiled(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) bool {
+// runCode runs machine code. If the code cannot be mapped into memory, runCode does nothing and returns false.
+func (l *Loop) runCode(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) bool {
 	if s.args == nil {
 		s.args = new(jit.Args)
 	}
@@ -247,11 +247,10 @@ func advance(ptrs []unsafe.Pointer, steps []int, n int) {
 	}
 }
 
-// interpreted runs the loop in Go.
-func (l *Loop) interpreted(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
+// runInterpreted runs the loop in Go.
+func (l *Loop) runInterpreted(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	l.prepareInterpreter()
-	ops := len(ptrs) - l.foldCount
-	if l.foldCount == 0 && n0 <= callElements {
+	if l.foldCount == 0 && n0 <= callElements { // several rows per call
 		for rows := callElements / n0; ; {
 			n := min(rows, n1)
 			l.runner.Run(nil, ptrs, strides, nil, n0, n)
@@ -262,10 +261,12 @@ func (l *Loop) interpreted(s *State, ptrs []unsafe.Pointer, strides []int, n0, n
 			advance(ptrs, strides, n)
 		}
 	}
-	// The interpreter's accumulators have the same address for all rows.
+	// The interpreter takes one address of accumulators for all rows of a call, so each call runs one row.
+	foldsAt := len(ptrs) - l.foldCount
 	accs := s.accs[:l.foldCount]
-	for copy(accs, ptrs[ops:]); ; copy(accs, ptrs[ops:]) {
-		l.interpretedRow(s, ptrs[:ops], strides[:ops], accs, n0)
+	for {
+		copy(accs, ptrs[foldsAt:])
+		l.interpretedRow(s, ptrs[:foldsAt], strides[:foldsAt], accs, n0)
 		if n1--; n1 == 0 {
 			break
 		}

@@ -43,7 +43,7 @@ type flags struct {
 	dims, pins    []string
 	hints         []map[string]int
 	costs         string
-	prices        *machine.Profile // the cost profile: see command.Prices
+	prices        *machine.Profile // the cost profile: see command.CostProfile
 }
 
 func (f *flags) check(cmd *cobra.Command) error {
@@ -157,7 +157,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	}
 	var err error
-	if f.prices, err = command.Prices(cmd, f.costs); err != nil {
+	if f.prices, err = command.CostProfile(cmd, f.costs); err != nil {
 		return err
 	}
 	if f.dims, f.hints, err = command.SplitHints(f.dims); err != nil {

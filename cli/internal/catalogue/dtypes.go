@@ -108,8 +108,9 @@ type dtypes struct {
 	attr     dtypeSet         // the values of the attribute dtype; nil if the op has no such attribute
 }
 
-// dtypesOf determines the dtypes that an op supports. It replaces one dtype in an example, in all operands that have
-// it, by each dtype, and infers the example.
+// dtypesOf determines the dtypes that an op supports. For each dtype of an example, it replaces this dtype in all
+// operands by every dtype in turn, and records the dtypes that inference accepts. For example, the operands of float32
+// all become int64, and operands of bool remain.
 func dtypesOf(o *graph.Op) dtypes {
 	s := dtypes{operands: map[int]dtypeSet{}}
 	for _, ex := range o.Examples {
@@ -152,7 +153,8 @@ func exampleDTypes(ex graph.Example) []tensor.DType {
 	return list
 }
 
-// accepts reports whether inference accepts an example after one dtype is replaced by another.
+// accepts reports whether inference accepts an example after one dtype is replaced by another. If from is Invalid, no
+// dtype is replaced.
 func accepts(o *graph.Op, ex graph.Example, from, to tensor.DType) bool {
 	c, err := exampleCall(o, ex, from, to)
 	if err == nil {

@@ -21,10 +21,10 @@ func CostsFlag(cmd *cobra.Command, path *string) {
 	_ = cmd.MarkFlagFilename("costs", "json")
 }
 
-// Prices reads the cost profile that --costs names. Without --costs it reads the profile that graphrun calibrate stored
-// for this machine. A nil result means the built-in profile: no profile is stored, or the stored profile cannot be
-// read. Prices reports an unreadable profile on stderr.
-func Prices(cmd *cobra.Command, path string) (*machine.Profile, error) {
+// CostProfile reads the cost profile that --costs names. Without --costs it reads the profile that graphrun calibrate
+// stored for this machine. A nil result means the built-in profile: no profile is stored, or the stored profile cannot
+// be read. CostProfile reports a stored profile with invalid contents on stderr.
+func CostProfile(cmd *cobra.Command, path string) (*machine.Profile, error) {
 	if path != "" {
 		p, err := machine.ReadProfile(path)
 		if err != nil {
@@ -37,15 +37,13 @@ func Prices(cmd *cobra.Command, path string) (*machine.Profile, error) {
 		return nil, nil // no cache folder
 	}
 	p, err := machine.ReadProfile(path)
-	switch {
-	case err == nil:
+	if err == nil {
 		return p, nil
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
-	default:
-		if _, missing := os.Stat(path); missing == nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: note: the profile of this machine is ignored: %s: %v\n", path,
-				outfile.Cause(err))
-		}
+	}
+	_, statErr := os.Stat(path) // fails, for example, if the cache folder is a file
+	if statErr == nil && !errors.Is(err, fs.ErrPermission) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: note: the profile of this machine is ignored: %s: %v\n", path,
+			outfile.Cause(err))
 	}
 	return nil, nil
 }

@@ -42,7 +42,7 @@ type flags struct {
 	untilText              string  // the value of --until, such as 1%
 	until                  float64 // the parsed value, such as 0.01; 0 without --until
 	costs                  string
-	prices                 *machine.Profile // the cost profile: see command.Prices
+	prices                 *machine.Profile // the cost profile: see command.CostProfile
 	noFusion, exact        bool
 	solver                 command.SolveLimit
 	slack                  command.Slack
@@ -228,7 +228,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 		return err
 	}
 	var err error
-	if f.prices, err = command.Prices(cmd, f.costs); err != nil {
+	if f.prices, err = command.CostProfile(cmd, f.costs); err != nil {
 		return err
 	}
 	sizes, err := command.Combinations(f.dims)

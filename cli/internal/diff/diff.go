@@ -35,7 +35,7 @@ type flags struct {
 	json, noFusion, exact bool
 	costs                 string
 	slack                 command.Slack
-	prices                *machine.Profile // the cost profile: see command.Prices
+	prices                *machine.Profile // the cost profile: see command.CostProfile
 }
 
 // Command returns the command diff.
@@ -136,7 +136,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	if err != nil {
 		return err
 	}
-	if f.prices, err = command.Prices(cmd, f.costs); err != nil {
+	if f.prices, err = command.CostProfile(cmd, f.costs); err != nil {
 		return err
 	}
 	paths := [2]string{args[0], args[len(args)-1]}

@@ -116,7 +116,7 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	if err != nil {
 		return err
 	}
-	costs, err := command.Prices(cmd, f.costs)
+	costs, err := command.CostProfile(cmd, f.costs)
 	if err != nil {
 		return err
 	}

@@ -180,7 +180,7 @@ func (f *flags) checked(cmd *cobra.Command) (*machine.Profile, error) {
 	if err := f.slack.Check(cmd, strategy); err != nil {
 		return nil, err
 	}
-	return command.Prices(cmd, f.costs)
+	return command.CostProfile(cmd, f.costs)
 }
 
 func run(cmd *cobra.Command, path string, f flags) error {

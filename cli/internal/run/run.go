@@ -101,7 +101,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	costs, err := command.Prices(cmd, f.costs)
+	costs, err := command.CostProfile(cmd, f.costs)
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 	if err := outfile.CheckWritable("-o", f.out); err != nil {
 		return nil, err
 	}
-	return command.Prices(cmd, f.costs)
+	return command.CostProfile(cmd, f.costs)
 }
 
 func run(cmd *cobra.Command, path string, f flags) error {

@@ -60,7 +60,7 @@ func (r *tapRun) reserve(taps int) {
 
 // compilesTaps reports whether sums of dtype d are compiled to machine code.
 func compilesTaps(d tensor.DType) bool {
-	return loops.Compiles() && (d == tensor.Float32 || d == tensor.Float64)
+	return loops.CodeAvailable() && (d == tensor.Float32 || d == tensor.Float64)
 }
 
 // newTapSum returns nil if the loops cannot be compiled. If scalar is set, all elements of a row have the same bias and

@@ -90,7 +90,7 @@ func TestDepthwiseTiles(t *testing.T) {
 // TestDepthwiseCompiles checks that depthwise convolutions of floats are compiled where machine code is available. Then
 // kernels by planes use worker memory, and kernels by pixels list their code.
 func TestDepthwiseCompiles(t *testing.T) {
-	if !loops.Compiles() {
+	if !loops.CodeAvailable() {
 		t.Skip("no machine code here")
 	}
 	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64} {

@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	// imageRows is the maximum number of pixels that are multiplied as one matrix. Batches with more pixels are divided
-	// into several products, so that packed panels stay small.
-	imageRows = 8192
+	// maxPixelsPerProduct is the maximum number of output pixels, the rows of A, in one product of several images. Larger
+	// batches are divided into several products, so that packed panels stay small.
+	maxPixelsPerProduct = 8192
 	// rowChannels is the minimum number of channels for which windows are copied pixel by pixel. Windows with fewer
 	// channels are copied row by row.
 	rowChannels = 16
 )
 
 // convNHWC makes the kernel that multiplies the windows of pixels by the weight. The product is A*B. The rows of A are
-// the windows of output pixels, gathered while A is packed (implicit im2col). The rows of B are the weight by (kh, kw,
-// channel). Several images form one matrix if they are adjacent in memory.
+// the windows of output pixels, gathered while A is packed (implicit im2col). Row (kh, kw, channel) of B holds the
+// weights of this tap and input channel for all output channels. Several images form one matrix if they are adjacent in
+// memory.
 func convNHWC(s *convShape) (*graph.Kernel, error) {
 	pixel, ok := s.pixelStride()
 	if !ok {
@@ -78,9 +79,10 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 	return weight.kernel(x), nil
 }
 
-// imagesPerEntry returns the largest divisor of the batch that gives matrices of at most imageRows rows.
+// imagesPerEntry returns the number of images per product: the largest divisor of the batch size that gives at most
+// maxPixelsPerProduct rows.
 func imagesPerEntry(s *convShape) int {
-	maxImages := max(1, imageRows/(s.h.Results*s.w.Results))
+	maxImages := max(1, maxPixelsPerProduct/(s.h.Results*s.w.Results))
 	for i := min(maxImages, s.n); i > 1; i-- {
 		if s.n%i == 0 {
 			return i
@@ -109,15 +111,15 @@ func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 		dst = dst[width*(k1-k0):]
 		p.locate(j, l, lanes)
 		for k := k0; k < k1; {
-			u, a := k/p.run, k%p.run
-			b := min(p.run, a+k1-k)
+			run, begin := k/p.run, k%p.run
+			end := min(p.run, begin+k1-k)
 			to := panel[(k-k0)*width:]
 			if p.rows {
-				p.packRow(j, to, u, a, b, lanes)
+				p.packRow(j, to, run, begin, end, lanes)
 			} else {
-				p.packPixel(j, to, u/p.conv.w.Taps, u%p.conv.w.Taps, a, b, lanes)
+				p.packPixel(j, to, run/p.conv.w.Taps, run%p.conv.w.Taps, begin, end, lanes)
 			}
-			k += b - a
+			k += end - begin
 		}
 	}
 }

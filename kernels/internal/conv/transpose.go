@@ -376,9 +376,9 @@ func (v transposedConv) work(c *graph.Call, _ graph.Walk) graph.Work {
 	points, rows := s.pixelsOut(), s.rows()
 	multiply.ReclassifyPanels(&w, c, 1, points)
 	multiply.ReclassifyStores(&w, c)
-	w.Do(multiply.Start, 1)
+	w.Do(multiply.StartStep, 1)
 	multiply.AddProduct(&w, c.Out[0].DType, float64(s.n*s.groups), rows, points, s.c/s.groups)
-	w.Do(multiply.Begin, float64(s.n*s.groups))
+	w.Do(multiply.StartProduct, float64(s.n*s.groups))
 	w.Do(spreadAdd, float64(s.n*s.groups)*float64(rows)*float64(points))
 	return w
 }

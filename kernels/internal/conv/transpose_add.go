@@ -51,7 +51,7 @@ const minPlaneElements = 128
 
 // newWindowAdder returns nil if there is no machine code for the dtype, or if planes are too small.
 func newWindowAdder(s *transposedWindows, d tensor.DType) (*windowAdder, error) {
-	if d != tensor.Float32 && d != tensor.Float64 || !loops.Compiles() || s.h.Results*s.w.Results < minPlaneElements {
+	if d != tensor.Float32 && d != tensor.Float64 || !loops.CodeAvailable() || s.h.Results*s.w.Results < minPlaneElements {
 		return nil, nil
 	}
 	b := expr.NewBuilder(d, d)

@@ -53,14 +53,14 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 	}
 	elements := s.windowElements()
 	multiply.ReclassifyStores(&w, c)
-	w.Do(multiply.Start, 1)
+	w.Do(multiply.StartStep, 1)
 	multiply.ReclassifyPanels(&w, c, 1, pixels)
 	if !c.Constant(1) {
 		w.Do(multiply.PackRow, float64(c.Meta(1).Numel()))
 	}
 	if a == convByPixels {
 		multiply.AddProduct(&w, d, float64(s.groups), pixels, s.outPerGroup(), s.termsPerOutput())
-		w.Do(multiply.Begin, float64(s.groups))
+		w.Do(multiply.StartProduct, float64(s.groups))
 		if s.outStride.c != 1 {
 			multiply.AddScatter(&w, c.Out[0].Numel(), s.termsPerOutput())
 		}
@@ -74,7 +74,7 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 		return w
 	}
 	multiply.AddProduct(&w, d, float64(s.n*s.groups), s.outPerGroup(), s.pixelsOut(), s.termsPerOutput())
-	w.Do(multiply.Begin, float64(s.n*s.groups))
+	w.Do(multiply.StartProduct, float64(s.n*s.groups))
 	if pixel, _ := s.pixelStride(); pixel != 1 {
 		multiply.AddScatter(&w, c.Out[0].Numel(), s.termsPerOutput())
 	}

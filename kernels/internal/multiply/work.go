@@ -9,24 +9,24 @@ import (
 
 // The rates of products, by their names in machine profiles. A rate is the time of one unit of work.
 const (
-	Tile32    = "gemm.f32"     // a multiply-add of float32 in register tiles
-	Tile64    = "gemm.f64"     // a multiply-add of float64
-	TileGo    = "gemm.go"      // a multiply-add of other dtypes, in Go
-	TileBytes = "gemm.bytes"   // a multiply-add of bytes
-	TileCall  = "gemm.tile"    // a register tile, for each block of the depth
-	Scattered = "gemm.scatter" // an element of a register tile that is stored separately
-	Thin32    = "gemm.thin"    // a multiply-add of a product of few rows or columns
-	Loops     = "gemm.loops"   // a multiply-add of plain loops
-	AddTo     = "gemm.add"     // an element of an addend that is not a vector
-	Start     = "gemm.start"   // the start of a step of products
-	Begin     = "gemm.begin"   // the start of a product
-	PackRow   = "pack.row"     // an element that is packed from rows along the depth
-	PackCol   = "pack.column"  // an element that is packed from rows along lanes
-	PackWin   = "pack.window"  // an element of a window that is packed from pixels
-	PackRun   = "pack.run"     // a run of elements that is packed from pixels for one tap of a window
-	PackTap   = "pack.tap"     // an element of a window that is packed from planes
-	PackMove  = "pack.move"    // a run of elements that is packed from planes for one tap of a window
-	PackStep  = "pack.strided" // an element of a window with strided pixels that is packed from planes
+	Tile32       = "gemm.f32"     // a multiply-add of float32 in register tiles
+	Tile64       = "gemm.f64"     // a multiply-add of float64
+	TileGo       = "gemm.go"      // a multiply-add of other dtypes, in Go
+	TileBytes    = "gemm.bytes"   // a multiply-add of bytes
+	TileCall     = "gemm.tile"    // the overhead of one register tile in one block of the depth
+	Scattered    = "gemm.scatter" // an element that is stored alone, because the result is not contiguous along the lanes
+	Thin32       = "gemm.thin"    // a multiply-add of a product of few rows or columns
+	Loops        = "gemm.loops"   // a multiply-add of plain loops
+	AddTo        = "gemm.add"     // an element of an addend that is not a vector
+	StartStep    = "gemm.start"   // the start of a step that computes products
+	StartProduct = "gemm.begin"   // the start of each product in a step
+	PackRow      = "pack.row"     // an element packed from a matrix that is contiguous along the depth
+	PackCol      = "pack.column"  // an element packed from a matrix that is contiguous along the lanes
+	PackWin      = "pack.window"  // an element of a window, packed from pixels
+	PackRun      = "pack.run"     // a run of elements, packed from pixels for one tap of a window
+	PackTap      = "pack.tap"     // an element of a window, packed from planes
+	PackMove     = "pack.move"    // a run of elements, packed from planes for one tap of a window
+	PackStep     = "pack.strided" // an element of a window with strided pixels, packed from planes
 )
 
 // tileRate returns the rate of a multiply-add in register tiles.

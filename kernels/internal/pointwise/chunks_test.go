@@ -17,11 +17,11 @@ import (
 // less for expensive expressions; without it, functions have smaller chunks. The arithmetic that kernels report is
 // proportional to the work.
 func TestChunksOfMachineCode(t *testing.T) {
-	compiles := loops.Compiles
+	compiles := loops.CodeAvailable
 	if !compiles() {
 		t.Skip("no machine code here")
 	}
-	defer func() { loops.Compiles = compiles }()
+	defer func() { loops.CodeAvailable = compiles }()
 	const n = 1 << 20
 	kernel := func(op string, attrs graph.Attrs, n int) *graph.Kernel {
 		g := graphrun.New("g")
@@ -43,7 +43,7 @@ func TestChunksOfMachineCode(t *testing.T) {
 	rows := kernel("softmax", graph.Attrs{"dim": 0}, n)
 	assert.Greater(t, rows.Arithmetic, exp.Arithmetic/2)
 
-	loops.Compiles = func() bool { return false }
+	loops.CodeAvailable = func() bool { return false }
 	inGo := kernel("exp", nil, n)
 	assert.Equal(t, n/machine.FunctionGrain, chunks(inGo))
 	assert.Zero(t, inGo.Arithmetic)

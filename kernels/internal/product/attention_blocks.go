@@ -75,8 +75,8 @@ func (z attentionSizes) specs(a *graph.Attention, n int) (scores, values gemm.Sp
 func attentionWork(a *graph.Attention) (w graph.Work) {
 	z, d := attentionSizesOf(a), a.Out.DType
 	n := float64(z.entries * z.blocks)
-	w.Do(multiply.Start, 1)
-	w.Do(multiply.Begin, 2*n)
+	w.Do(multiply.StartStep, 1)
+	w.Do(multiply.StartProduct, 2*n)
 	thin := thinProducts(a)
 	for i, mnk := range [2][3]int{{z.rows, z.keys, z.keySize}, {z.rows, z.valueSize, z.keys}} {
 		if thin[i] {

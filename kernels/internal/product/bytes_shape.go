@@ -157,8 +157,8 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	entries := float64(x.entries())
 	multiply.ReclassifyStores(&w, c)
 	multiply.ReclassifyPanels(&w, c, bytesB, s.m)
-	w.Do(multiply.Start, 1)
-	w.Do(multiply.Begin, entries)
+	w.Do(multiply.StartStep, 1)
+	w.Do(multiply.StartProduct, entries)
 	if s.unit {
 		w.Do(multiply.UnitBytes, entries*multiply.UnitByteMACs(s.m, s.n, kit.DivUp(s.groups, tile.UnitTerms)))
 	} else {

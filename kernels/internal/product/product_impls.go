@@ -209,19 +209,19 @@ func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 	y.mergeBatch()
 	entries, d := float64(y.entries()), c.Out[0].DType
 	macs := float64(y.m) * float64(y.n) * float64(y.k)
-	work.Do(multiply.Start, 1)
+	work.Do(multiply.StartStep, 1)
 	switch w {
 	case gemm.Loops:
 		work.Do(multiply.Loops, entries*macs)
 		work.Flops += float64(2 * entries * macs)
 	case gemm.Thin:
-		work.Do(multiply.Begin, entries)
+		work.Do(multiply.StartProduct, entries)
 		multiply.AddThinProduct(work, d, entries, macs)
 	default:
 		multiply.ReclassifyStores(work, c)
 		multiply.ReclassifyPanels(work, c, y.opA, y.n)
 		multiply.ReclassifyPanels(work, c, y.opB, y.m)
-		work.Do(multiply.Begin, entries)
+		work.Do(multiply.StartProduct, entries)
 		multiply.AddProduct(work, d, entries, y.m, y.n, y.k)
 		transposed := y.c.row == 1 && !c.Constant(y.opA) && !c.Constant(y.opB) // gemm computes the transposed product
 		if y.n > 1 && y.c.col != 1 && !transposed {

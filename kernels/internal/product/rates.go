@@ -8,7 +8,13 @@ import (
 )
 
 // Rates lists the rates of matrix products. A rate is the time of one unit of work. Package calibrate runs the calls of
-// a rate to measure it.
+// a rate to measure it, and solves for the rate that predicts their times best while all other rates are fixed. The
+// calls of a rate are therefore calls in which its unit takes a large part of the time. For example, products of one row
+// are so short that starting the step is most of their time.
+//
+// A product multiplies an M x K by a K x N matrix. Register tiles compute a few rows and columns of the result in
+// registers, for one block of the depth K at a time. They read packed panels, in which the elements of a tile's rows or
+// columns (its lanes) are adjacent.
 func Rates() []graph.Rate {
 	mm := func(impl string, d tensor.DType, m, k, n int, constant ...int) graph.RateCall {
 		return graph.RateCall{Op: "mm", In: []tensor.Meta{tensor.New(d, m, k), tensor.New(d, k, n)}, Constant: constant,
@@ -24,11 +30,11 @@ func Rates() []graph.Rate {
 	}
 	columns := kit.F32(256, 128)
 	columns.Strides = []int{1, 256}
-	added := graph.RateCall{Op: "addmm", In: []tensor.Meta{kit.F32(256, 256), kit.F32(256, 64), kit.F32(64, 256)},
+	matrixAddend := graph.RateCall{Op: "addmm", In: []tensor.Meta{kit.F32(256, 256), kit.F32(256, 64), kit.F32(64, 256)},
 		Constant: []int{2}, Impl: "tiled"}
 	heads := kit.F32(1, 8, 64, 32)
 	return []graph.Rate{
-		{Name: graph.Flop, Unit: "an operation of an op whose cost is stated only as a number of operations",
+		{Name: graph.Flop, Unit: "an arithmetic operation, for ops that state their cost only as a number of operations",
 			Calls: []graph.RateCall{{Op: "scaled_dot_product_attention", In: []tensor.Meta{heads, heads, heads}},
 				{Op: "einsum", Attrs: graph.Attrs{"equation": "bij,bjk->bik"},
 					In: []tensor.Meta{kit.F32(16, 49, 32), kit.F32(16, 32, 49)}}}},
@@ -43,11 +49,11 @@ func Rates() []graph.Rate {
 			Calls: append(manyBytes(), bytes(4, 512, 2048), bytes(7, 2048, 512))},
 		{Name: multiply.UnitBytes, Unit: "a multiply-add of bytes on the matrix unit, including the padding of tiles",
 			Calls: manyBytes()},
-		{Name: multiply.TileCall, Unit: "a register tile, for each block of the depth",
+		{Name: multiply.TileCall, Unit: "the overhead of one register tile in one block of the depth",
 			Calls: []graph.RateCall{mm("tiled", f32, 480, 16, 256, 1), mm("tiled", f32, 960, 32, 96, 1)}},
-		{Name: multiply.Start, Unit: "the start of a step of products", Calls: []graph.RateCall{row(8, 48), row(32, 120),
-			row(144, 40), row(52, 208)}},
-		{Name: multiply.Begin, Unit: "the start of a product",
+		{Name: multiply.StartStep, Unit: "the start of a step that computes products",
+			Calls: []graph.RateCall{row(8, 48), row(32, 120), row(144, 40), row(52, 208)}},
+		{Name: multiply.StartProduct, Unit: "the start of each product in a step",
 			Calls: []graph.RateCall{bmm(64, 16, 16, 32), bmm(24, 49, 32, 49),
 				bmm(48, 49, 49, 32), bmm(12, 50, 64, 50)}},
 		{Name: multiply.Thin32, Unit: "a multiply-add of a product of few rows or columns",
@@ -55,24 +61,25 @@ func Rates() []graph.Rate {
 				Impl: "thin"}, {Op: "linear", In: []tensor.Meta{kit.F32(1, 256), kit.F32(32, 256)}, Impl: "thin"}}},
 		{Name: multiply.Loops, Unit: "a multiply-add of plain loops",
 			Calls: []graph.RateCall{mm("loops", f32, 16, 16, 16)}},
-		{Name: multiply.AddTo, Unit: "an element of an addend that is not a vector", Calls: []graph.RateCall{added}},
-		{Name: multiply.PackRow, Unit: "an element that is packed from rows along the depth",
+		{Name: multiply.AddTo, Unit: "an element of an addend that is not a vector", Calls: []graph.RateCall{matrixAddend}},
+		{Name: multiply.PackRow, Unit: "an element packed from a matrix that is contiguous along the depth",
 			Calls: []graph.RateCall{weight(8, 256, 768), weight(16, 96, 1536)}},
-		{Name: multiply.PackCol, Unit: "an element that is packed from rows along lanes",
+		{Name: multiply.PackCol, Unit: "an element packed from a matrix that is contiguous along the lanes",
 			Calls: []graph.RateCall{mm("tiled", f32, 32, 1024, 1024)}},
-		{Name: multiply.Scattered, Unit: "an element of a register tile that is stored separately",
+		{Name: multiply.Scattered,
+			Unit: "an element that is stored alone, because the result is not contiguous along the lanes",
 			Calls: []graph.RateCall{{Op: "mm", In: []tensor.Meta{columns, kit.F32(128, 256)}, Constant: []int{1},
 				Impl: "tiled"}}},
 	}
 }
 
-// bytes returns a product of bytes by a constant.
+// bytes returns a product of byte matrices, of which the second is constant.
 func bytes(m, k, n int) graph.RateCall {
 	return graph.RateCall{Op: "matmul_bytes", In: []tensor.Meta{tensor.New(tensor.Uint8, m, k),
 		tensor.New(tensor.Int8, k, n)}, Constant: []int{1}, Impl: "tiled"}
 }
 
-// manyBytes returns byte products with enough rows for a matrix unit.
+// manyBytes returns products of byte matrices with enough rows for a matrix unit.
 func manyBytes() []graph.RateCall {
 	return []graph.RateCall{bytes(64, 512, 2048), bytes(784, 192, 576), bytes(128, 2048, 512)}
 }

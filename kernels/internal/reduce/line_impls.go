@@ -106,7 +106,7 @@ func lineMask(rank, dim int) []bool {
 // effort returns the predicted effort of the expression over a row of float32. It returns false if there is no
 // expression or no machine code.
 func (o lineOp) effort() (e fusion.Effort, ok bool) {
-	if o.rows == nil || !loops.Compiles() {
+	if o.rows == nil || !loops.CodeAvailable() {
 		return e, false
 	}
 	defer func() { _ = recover() }() // the zero values of attributes may be invalid

@@ -49,11 +49,11 @@ func specialRows(rng *rand.Rand, d tensor.DType, n int, turned bool) *tensor.Ten
 // mean of std_mean is compared with the definition, because the fold updates means by differences, which are NaN for
 // infinities.
 func TestRowsBesideFolds(t *testing.T) {
-	if !loops.Compiles() {
+	if !loops.CodeAvailable() {
 		t.Skip("no machine code here")
 	}
-	compiles := loops.Compiles
-	defer func() { loops.Compiles = compiles }()
+	compiles := loops.CodeAvailable
+	defer func() { loops.CodeAvailable = compiles }()
 	rng := rand.New(rand.NewPCG(1, 5))
 	for _, tc := range rowCalls {
 		for _, d := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16, tensor.Float64} {
@@ -74,9 +74,9 @@ func TestRowsBesideFolds(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				loops.Compiles = func() bool { return false }
+				loops.CodeAvailable = func() bool { return false }
 				want, err := kerneltest.RunReduce(op, c, in, false)
-				loops.Compiles = compiles
+				loops.CodeAvailable = compiles
 				if err != nil {
 					t.Fatal(err)
 				}

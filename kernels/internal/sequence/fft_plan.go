@@ -23,7 +23,8 @@ type fourier struct {
 	kernelTransform []complex128 // transform of the conjugate chirp
 }
 
-// maxRadix is the greatest prime factor that is transformed by its definition.
+// maxRadix is the greatest prime factor whose transforms are computed by summation. Lengths with greater prime factors
+// use Bluestein's algorithm.
 const maxRadix = 61
 
 // unitRoot returns exp(-2 pi i k / n).
@@ -32,8 +33,8 @@ func unitRoot(k, n int) complex128 {
 	return complex(c, s)
 }
 
-// tables returns n zeros for a table of a transform. It panics with a [*tensor.MemoryError] if memory is short.
-func tables(n int) []complex128 {
+// zeroTable returns n zeros for a table of a transform. It panics with a [*tensor.MemoryError] if memory is short.
+func zeroTable(n int) []complex128 {
 	return unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(tensor.NewStorage(16*n).Bytes()))), n)
 }
 
@@ -55,7 +56,7 @@ func newFourier(n int) *fourier {
 		f.bluestein()
 		return f
 	}
-	f.roots = tables(n)
+	f.roots = zeroTable(n)
 	for k := range n {
 		f.roots[k] = unitRoot(k, n)
 	}
@@ -66,7 +67,7 @@ func newFourier(n int) *fourier {
 func (f *fourier) bluestein() {
 	m := 1 << bits.Len(uint(2*f.n-1))
 	f.convolver = newFourier(m)
-	f.chirp, f.kernelTransform = tables(f.n), tables(m)
+	f.chirp, f.kernelTransform = zeroTable(f.n), zeroTable(m)
 	for k := range f.n {
 		// k*k is reduced modulo 2n, because the sine of a large number is less accurate.
 		f.chirp[k] = unitRoot(k*k%(2*f.n), 2*f.n)
@@ -78,7 +79,7 @@ func (f *fourier) bluestein() {
 			f.kernelTransform[m-k] = v
 		}
 	}
-	f.convolver.forward(f.kernelTransform, tables(f.convolver.workLen()))
+	f.convolver.forward(f.kernelTransform, zeroTable(f.convolver.workLen()))
 }
 
 // workLen returns the number of elements of memory that forward needs.
@@ -107,25 +108,26 @@ func (f *fourier) forward(x, room []complex128) {
 	}
 }
 
-// stage is a step of Stockham's algorithm. It combines each group of r transforms of length l to a transform of length
-// r*l.
+// stage is a step of Stockham's algorithm. It combines each group of r transforms of length l into one transform of
+// length r*l.
 func (f *fourier) stage(dst, src []complex128, r, l int) {
 	m := f.n / (r * l) // number of transforms after the stage
 	for j := range l {
 		for k := range m {
-			// The r results are m*l elements apart. The factor of operand q is the root of order r*l to the power of q*j.
-			at, to := j*m+k, j*m+k
+			// The r results are m*l elements apart. Operand q is multiplied by w^(q*j), where w = exp(-2 pi i / (r*l)).
+			// In f.roots, w^(q*j) has the index q*j*m.
+			out := j*m + k
 			switch r {
 			case 2:
 				a, b := src[j*2*m+k], kit.TimesComplex(src[j*2*m+m+k], f.roots[j*m])
-				dst[to], dst[to+l*m] = a+b, a-b
+				dst[out], dst[out+l*m] = a+b, a-b
 			case 4:
 				a, b := src[j*4*m+k], kit.TimesComplex(src[j*4*m+m+k], f.roots[j*m])
 				c := kit.TimesComplex(src[j*4*m+2*m+k], f.roots[2*j*m])
 				d := kit.TimesComplex(src[j*4*m+3*m+k], f.roots[3*j*m])
 				ac, aC, bd, bD := a+c, a-c, b+d, b-d
 				rotated := complex(imag(bD), -real(bD))
-				dst[to], dst[to+l*m], dst[to+2*l*m], dst[to+3*l*m] = ac+bd, aC+rotated, ac-bd, aC-rotated
+				dst[out], dst[out+l*m], dst[out+2*l*m], dst[out+3*l*m] = ac+bd, aC+rotated, ac-bd, aC-rotated
 			default:
 				for p := range r {
 					var s complex128
@@ -135,7 +137,7 @@ func (f *fourier) stage(dst, src []complex128, r, l int) {
 							root -= f.n
 						}
 					}
-					dst[at+p*l*m] = s
+					dst[out+p*l*m] = s
 				}
 			}
 		}

@@ -34,7 +34,7 @@ type tapLoops struct {
 func newTapLoops(p *pool) (*tapLoops, error) {
 	d := p.meta.DType
 	t := &tapLoops{pool: p, dtype: d, sumDType: d.OpMath(), perLoop: p.taps, single: p.taps <= maxLoopTaps}
-	if !loops.Compiles() || p.kind == poolNorm || p.indices && !t.single {
+	if !loops.CodeAvailable() || p.kind == poolNorm || p.indices && !t.single {
 		return nil, nil
 	}
 	if !t.single {

@@ -254,7 +254,7 @@ func (c *columns) operands() (list []int) {
 // newRowLoops returns nil if the loops cannot be compiled. uniform says that all averages have the same divisor.
 func newRowLoops(p *pool, sum tensor.DType, lines int, cols columns, uniform bool) (*rowLoops, error) {
 	t := &rowLoops{pool: p, dtype: p.meta.DType, sumDType: sum, columns: cols}
-	if !loops.Compiles() || p.kind == poolNorm || max(lines, len(cols.operands())) > maxLoopTaps ||
+	if !loops.CodeAvailable() || p.kind == poolNorm || max(lines, len(cols.operands())) > maxLoopTaps ||
 		cols.step > 1 && !sum.IsFloat() {
 		return nil, nil
 	}

@@ -68,7 +68,7 @@ func TestPoolLoops(t *testing.T) {
 		}
 		compiled[impl] += checkPool(t, fmt.Sprintf(kind, dims), impl, a, x)
 	}
-	if loops.Compiles() && (compiled["pixels"] < 70 || compiled["planes"] < 15) {
+	if loops.CodeAvailable() && (compiled["pixels"] < 70 || compiled["planes"] < 15) {
 		t.Errorf("machine code was made for %v only", compiled)
 	}
 }
@@ -101,7 +101,7 @@ func TestPoolsOfSmallElements(t *testing.T) {
 			compiled += checkPool(t, "max_pool3d", "planes", a, planes)
 			compiled += checkPool(t, "max_pool3d", "pixels", a, pixels)
 		}
-		if loops.Compiles() && compiled < 40 {
+		if loops.CodeAvailable() && compiled < 40 {
 			t.Errorf("%v: machine code was made %d times of 40", d, compiled)
 		}
 	}
@@ -138,10 +138,10 @@ func checkPool(t *testing.T, name, impl string, a graph.Attrs, x *tensor.Tensor)
 		t.Fatal(err)
 	}
 	got, code := runPool(t, &op.Impls[at], c, x)
-	compiles := loops.Compiles
-	loops.Compiles = func() bool { return false }
+	compiles := loops.CodeAvailable
+	loops.CodeAvailable = func() bool { return false }
 	inGo, _ := runPool(t, &op.Impls[at], c, x)
-	loops.Compiles = compiles
+	loops.CodeAvailable = compiles
 	for i := range want {
 		for _, other := range []*tensor.Tensor{want[i], inGo[i]} {
 			if why := kerneltest.DiffersBy(got[i], other, kerneltest.ReduceTolerance(got[i].DType)); why != "" {

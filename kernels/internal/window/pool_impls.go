@@ -76,7 +76,7 @@ func (p *pooling) compiles(c *graph.Call, by poolWalk, w graph.Walk, area float6
 	if by == poolPlanes && (len(c.Out) > 1 || area > wideArea*wideArea || farApart(c)) {
 		return false
 	}
-	return loops.Compiles() && p.kind != poolNorm && (len(c.Out) == 1 || area <= maxLoopTaps) &&
+	return loops.CodeAvailable() && p.kind != poolNorm && (len(c.Out) == 1 || area <= maxLoopTaps) &&
 		w.Order.Rank() == c.Out[0].Rank() && w.Order.Holds(w.Lay(0, c.Out[0]))
 }
 
