@@ -91,7 +91,7 @@ func inferAddmm(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Ca
 	}
 }
 
-// addmmOf describes a call of addmm or baddbmm as a contraction, with the depth of the matrices.
+// addmmOf describes a call of addmm or baddbmm as a contraction that does not skip the product.
 func addmmOf(c *graph.Call) (*contraction, error) {
 	at, out := kit.Attrs[addmmAttrs](c), c.Out[0]
 	s, a, b := c.Meta(0), c.Meta(1), c.Meta(2)
@@ -128,9 +128,9 @@ func addendOf(m, expanded tensor.Meta) matrices {
 }
 
 // skipsProduct reports whether the product is skipped because alpha is 0. NaNs and infinities of the matrices then do
-// not reach the result, as in the BLAS library that PyTorch uses for floats and complex numbers. For integers, 16-bit
-// floats, and batches of products of less than 400 multiplications (bmm_out_or_baddbmm_), PyTorch does not use BLAS and
-// multiplies the product by 0.
+// not reach the result, as in the BLAS library that PyTorch uses for floats and complex numbers. PyTorch does not use
+// BLAS for integers, for 16-bit floats, and for batches whose matrices take less than 400 multiplications each
+// (bmm_out_or_baddbmm_). In these cases it multiplies the product by 0.
 func skipsProduct(c *graph.Call) bool {
 	a, b := c.Meta(1), c.Meta(2)
 	if d := a.DType; d.IsReducedFloat() || d.IsIntegral(true) || kit.Attrs[addmmAttrs](c).Alpha.Tensor(d).At().Complex() !=

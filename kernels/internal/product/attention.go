@@ -121,7 +121,7 @@ func attentionType(c *graph.Call) (t tensor.Type, err error) {
 	return t, err
 }
 
-// scaleOf returns the factor of the scores. elements is the number of elements of a query.
+// scaleOf returns the number by which scores are multiplied. elements is the length of a query vector.
 func (at *attentionAttrs) scaleOf(elements int) float64 {
 	if at.Scale != nil {
 		return *at.Scale

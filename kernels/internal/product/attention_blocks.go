@@ -28,15 +28,15 @@ var attend = &graph.Attend{
 // and values.
 const scoreBytes = 256 << 10
 
-// fewScoreRows is the minimum number of rows of a block, even if its scores then exceed scoreBytes.
-const fewScoreRows = 16
+// minScoreRows is the minimum number of rows of a block. The scores of such a block may exceed scoreBytes.
+const minScoreRows = 16
 
 // attentionSizes has the sizes of an attention and of its blocks. All sizes depend on shapes only.
 type attentionSizes struct {
 	entries              int // number of entries of the batch
-	queries, keys        int // numbers of queries and of keys of an entry
-	keySize, valueSize   int // number of elements of a query and of a key; number of elements of a value
-	rows, blocks         int // number of rows of a block; number of blocks of an entry
+	queries, keys        int // queries per entry; keys per entry
+	keySize, valueSize   int // length of a query vector or key vector; length of a value vector
+	rows, blocks         int // rows per block; blocks per entry
 	rowStride, colStride int // strides of scores between rows and between columns, in elements
 	scoreElements        int // size of the memory for a block of scores, in elements
 }
@@ -47,7 +47,7 @@ func attentionSizesOf(a *graph.Attention) (z attentionSizes) {
 	z.entries = tensor.Numel(a.Batch)
 	z.queries, z.keys, z.keySize, z.valueSize = a.Sizes()
 	line := func(n int) int { return kit.AlignUp(n*size) / size }
-	z.rows = kit.DivUp(z.queries, kit.DivUp(z.queries, max(fewScoreRows, scoreBytes/(z.keys*size))))
+	z.rows = kit.DivUp(z.queries, kit.DivUp(z.queries, max(minScoreRows, scoreBytes/(z.keys*size))))
 	z.blocks = kit.DivUp(z.queries, z.rows)
 	if z.rowStride, z.colStride, z.scoreElements = line(z.keys), 1, z.rows*line(z.keys); a.ByColumns() {
 		z.rowStride, z.colStride, z.scoreElements = 1, line(z.rows), z.keys*line(z.rows)
@@ -154,10 +154,10 @@ type attention struct {
 	attentionSizes
 	size                   int      // number of bytes of an element
 	entryOffsets           [4][]int // offsets of the entries of query, key, value and result, in elements
-	queryStride, outStride int      // strides of rows of the query and of the result, in elements
+	queryStride, outStride int      // row strides of query and result, in elements
 	blocks                 []attentionBlock
-	// Numbers of bytes of worker memory: for scores, for scratch memory of the products, for panels of the products,
-	// and for the loops.
+	// Sizes in bytes of the parts of worker memory: scores, scratch memory of the products, panels of the products, and
+	// memory of the loops.
 	scoresBytes, productBytes, panelBytes, loopBytes int
 	args                                             graph.PerWorker[gemm.Args]
 }
@@ -219,7 +219,7 @@ func (x *attention) listings() (list []expr.Listing) {
 	return list
 }
 
-// block computes the block of an entry that starts at a row.
+// block computes one block of an entry. row is the first row of the block.
 func (x *attention) block(m *graph.Mem, entry, row int) error {
 	b := x.blocks[0]
 	if x.queries-row < b.rows {

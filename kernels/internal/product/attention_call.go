@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// queryAndKey adds the computation of two values that broadcast to the shape of the scores: the index of each score's
-// query, and the index of each score's key.
+// queryAndKey adds the computation of two values, which a causal attention compares: the indices 0, 1, ... of the
+// queries as a column, and of the keys as a row. Both broadcast to the shape of the scores.
 func queryAndKey(x *copies.Compound, queries, keys int) (list [2]kit.Buffer) {
 	n, d := max(queries, keys), tensor.Int32
 	if n > math.MaxInt32 {
@@ -27,7 +27,7 @@ func queryAndKey(x *copies.Compound, queries, keys int) (list [2]kit.Buffer) {
 
 // describeWeights expands a.Others, the operands of an attention besides query, key and value, to the shape of the
 // scores. It also sets the row program that computes weights from scores. a.Others is empty, a mask, or the result of
-// [queryAndKey]. With the result of queryAndKey, no query sees later keys.
+// [queryAndKey]. In the last case, query i sees the keys 0 to i only.
 func describeWeights(a *graph.Attention, scale float64) (err error) {
 	queries, keys, _, _ := a.Sizes()
 	d := a.Out.DType
@@ -58,8 +58,8 @@ func describeWeights(a *graph.Attention, scale float64) (err error) {
 }
 
 // headGroups splits the heads of operands. rank is the number of batch dimensions of a call. If `group` adjacent query
-// heads share a head of keys and values, the last batch dimension is split into two dimensions: heads of keys, and
-// query heads of each head of keys.
+// heads share a head of keys and values, the last batch dimension is split into two dimensions: the heads of keys, and
+// the query heads that share one of them. For example, 8 query heads with 2 heads of keys become [2, 4].
 type headGroups struct{ rank, group int }
 
 // split returns m, [..., rows, columns], with all batch dimensions and split heads. shared is set for keys and values.

@@ -82,7 +82,7 @@ func joinLoop(per int, signed bool) (*loops.Loop, error) {
 	return kit.FormulaLoop(text, names, types, nil, tensor.Int32)
 }
 
-// transposeBytes returns the bytes of worker memory that the transposition of a block of columns needs.
+// transposeBytes returns the size in bytes of the worker memory in which a block of columns is transposed.
 func (p *bytePacker) transposeBytes() int { return p.k * p.width() }
 
 // block packs a block of columns of a matrix, and sums the columns. row and col are the strides of the matrix. room is
@@ -108,8 +108,8 @@ func (p *bytePacker) block(r *byteRun, to, from unsafe.Pointer, row, col, block 
 	p.sumColumns(r, panel, p.columnSums(to, block))
 }
 
-// joinGroups joins the n groups of each column from group `first` on. Elements past the depth are arbitrary. Tiles
-// multiply them by 0.
+// joinGroups joins the n groups of each column from group `first` on. The last group may have elements past the depth.
+// They are arbitrary, because tiles multiply them by 0.
 func (p *bytePacker) joinGroups(r *byteRun, panel, from unsafe.Pointer, row, first, n, cols int) {
 	step := p.width() * groupBytes
 	var ptrs [1 + groupBytes]unsafe.Pointer
@@ -121,7 +121,7 @@ func (p *bytePacker) joinGroups(r *byteRun, panel, from unsafe.Pointer, row, fir
 	p.join.Run(&r.state, ptrs[:1+p.perGroup], strides[:1+p.perGroup], cols, n)
 }
 
-// columnSums returns the address of the sums of a block's columns, which follow the panels of the matrix.
+// columnSums returns the address of the column sums of a block. The sums of all blocks follow the panels of the matrix.
 func (s *byteShape) columnSums(matrix unsafe.Pointer, block int) unsafe.Pointer {
 	return unsafe.Add(matrix, s.blocks()*s.panelBytes()+block*s.width()*groupBytes)
 }
@@ -204,7 +204,7 @@ func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 		Unpack: func(dst, packed *tensor.Tensor) { p.unpack(dst, packed) }}, true
 }
 
-// ownLayout returns the strides of the matrices of an operand and their offsets.
+// ownLayout returns the row stride and the column stride of an operand's matrices, and the offset of each matrix.
 func ownLayout(m tensor.Meta) (row, col int, starts []int) {
 	lead := max(0, m.Rank()-2)
 	row = m.Strides[lead]

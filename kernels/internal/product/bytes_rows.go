@@ -14,9 +14,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteRows copies the rows of operand a as uint8 or 16-bit words, padded to whole groups (see [byteShape]), unless
-// tiles can read the operand in place. byteRows also sums the rows, because results depend on the products of these
-// sums and the zero points of columns.
+// byteRows copies the rows of operand a as uint8 or 16-bit words, padded to whole groups (see [byteShape]). It copies
+// nothing if tiles can read the operand in place. It also sums each row, because a result depends on the sum of its row
+// times the zero point of its column (see [byteTiles]).
 type byteRows struct {
 	byteShape
 	signed       bool        // whether elements are int8
@@ -48,7 +48,7 @@ func newByteRows(s byteShape, x *contraction, signed, summed bool) (*byteRows, e
 	return r, err
 }
 
-// chunks returns the number of chunks of the rows of a matrix.
+// chunks returns the number of chunks into which the rows of one matrix are divided.
 func (r *byteRows) chunks() int {
 	if !r.copied && !r.summed {
 		return 0
@@ -56,8 +56,8 @@ func (r *byteRows) chunks() int {
 	return kit.DivUp(r.m, r.rowsPerChunk)
 }
 
-// workerBytes returns the number of bytes of worker memory that a chunk needs to make strided rows contiguous before
-// the loop.
+// workerBytes returns the size in bytes of the worker memory in which a chunk makes strided rows contiguous before the
+// loop.
 func (r *byteRows) workerBytes() int {
 	if r.copied && r.col != 1 && r.loop != nil {
 		return r.rowsPerChunk * r.k
@@ -77,7 +77,8 @@ func (r *byteRows) step() int {
 // total of each row.
 func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, end int, scratch unsafe.Pointer,
 	sum func(row int, total int32)) {
-	// bytesAt and bytesStep describe the rows of unconverted bytes. They are contiguous after a strided copy.
+	// bytesAt and bytesStep are the address and the stride of the rows before conversion. A strided copy moves the rows
+	// and makes them contiguous.
 	n, bytesAt, bytesStep := end-first, unsafe.Add(from, first*r.row), r.row
 	if r.copied {
 		dst, step := unsafe.Add(to, first*r.rowBytes()), r.rowBytes()
@@ -136,17 +137,17 @@ func byteTotal(x []byte, signed bool) (total int32) {
 	return total
 }
 
-// byteFactors has the facts about the zero points of both operands that are known when a kernel is compiled. Tiles
+// byteZeroPoints has the facts about the zero points of both operands that are known when a kernel is compiled. Tiles
 // multiply uint8 rows by int8 columns. Rows of int8 and columns of uint8 are offset by 128, and so are their zero
 // points. The index of each field is bytesA or bytesB.
-type byteFactors struct {
+type byteZeroPoints struct {
 	dtype   [2]tensor.DType // dtype of the operand
 	step    [2]int          // stride of the zero points; 0 for a single zero point
 	nonzero [2]bool         // a zero point may differ from 0 after the offset
 	signed  [2]bool         // the operand is int8
 }
 
-func newByteFactors(c *graph.Call) (f byteFactors) {
+func newByteZeroPoints(c *graph.Call) (f byteZeroPoints) {
 	for i, zero := range [2]int{bytesAZero, bytesBZero} {
 		f.dtype[i], f.step[i] = c.Meta(i).DType, perIndex(c, zero)
 		f.signed[i] = f.dtype[i] == tensor.Int8
@@ -178,7 +179,7 @@ func allAre(c *graph.Call, k int, number float64) bool {
 
 // zeroPoint returns zero point i of an operand, after the offset. side is bytesA or bytesB. p is the address of the
 // zero points.
-func (f *byteFactors) zeroPoint(side int, p unsafe.Pointer, i int) int32 {
+func (f *byteZeroPoints) zeroPoint(side int, p unsafe.Pointer, i int) int32 {
 	z := byteAt(p, f.dtype[side], i*f.step[side])
 	switch {
 	case side == bytesA && f.signed[side]:

@@ -33,12 +33,12 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 		group = max(1, machine.MoveGrain/(t.width()*t.k))
 	}
 	blockChunks := kit.DivUp(t.blocks(), group)
-	points := 0
+	zeroPointChunks := 0
 	if t.conversion.SubtractsProduct {
-		points = 1
+		zeroPointChunks = 1
 	}
-	first := len(t.aOffsets)*rowChunks + points
-	chunks := first
+	firstColumnChunk := zeroPointChunks + len(t.aOffsets)*rowChunks
+	chunks := firstColumnChunk
 	if !t.packed || t.hasInitialSums || t.conversion.AddsProduct {
 		chunks += len(t.bOffsets) * blockChunks
 	}
@@ -47,15 +47,17 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 		r.state.Context = m.Context
 		defer r.state.Release()
 		switch {
-		case chunk < points:
+		case chunk < zeroPointChunks:
 			list := kit.SliceOf[int32](m.Scratch, t.scratchAt.rowZeros, t.m)
 			for i := range list {
-				list[i] = t.factors.zeroPoint(bytesA, aZero(m), i)
+				list[i] = t.zeroPoints.zeroPoint(bytesA, aZero(m), i)
 			}
-		case chunk < first:
-			t.prepareRows(m, r, (chunk-points)/rowChunks, (chunk-points)%rowChunks, aZero(m))
+		case chunk < firstColumnChunk:
+			rowChunk := chunk - zeroPointChunks
+			t.prepareRows(m, r, rowChunk/rowChunks, rowChunk%rowChunks, aZero(m))
 		default:
-			matrix, from := (chunk-first)/blockChunks, (chunk-first)%blockChunks*group
+			columnChunk := chunk - firstColumnChunk
+			matrix, from := columnChunk/blockChunks, columnChunk%blockChunks*group
 			at := t.panels(m, matrix)
 			for block := from; block < min(t.blocks(), from+group); block++ {
 				if !t.packed {
@@ -83,7 +85,7 @@ func (t *byteTiles) prepareRows(m *graph.Mem, r *byteRun, matrix, chunk int, zer
 	var sum func(row int, total int32)
 	if t.conversion.AddsProduct {
 		list := kit.SliceOf[int32](m.Scratch, t.scratchAt.rowSums+matrix*t.m*groupBytes, t.m)
-		sum = func(row int, total int32) { list[row] = int32(t.k)*t.factors.zeroPoint(bytesA, zero, row) - total }
+		sum = func(row int, total int32) { list[row] = int32(t.k)*t.zeroPoints.zeroPoint(bytesA, zero, row) - total }
 	}
 	from := chunk * t.rowCopier.rowsPerChunk
 	t.rowCopier.copyRows(&r.state, scratch(m, t.scratchAt.packedRows+matrix*t.m*t.rowBytes()),
@@ -91,7 +93,8 @@ func (t *byteTiles) prepareRows(m *graph.Mem, r *byteRun, matrix, chunk int, zer
 		from, min(t.m, from+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(m.Worker)), sum)
 }
 
-// prepareColumns computes the initial values of the sums of a block, and stores the zero points of the block's columns.
+// prepareColumns prepares the columns of a block: it computes the initial values of their sums, and stores their zero
+// points.
 func (t *byteTiles) prepareColumns(m *graph.Mem, matrix, block int, panels, aZero, bZero, bias unsafe.Pointer,
 	biasStep int) {
 	first := block * t.width()
@@ -101,7 +104,7 @@ func (t *byteTiles) prepareColumns(m *graph.Mem, matrix, block int, panels, aZer
 		totals := kit.ElementsOf[int32](t.columnSums(panels, block), cols)
 		za := int32(0)
 		if !t.conversion.SubtractsProduct {
-			za = t.factors.zeroPoint(bytesA, aZero, 0)
+			za = t.zeroPoints.zeroPoint(bytesA, aZero, 0)
 		}
 		for j := range begin {
 			begin[j] = -za * totals[j]
@@ -113,7 +116,7 @@ func (t *byteTiles) prepareColumns(m *graph.Mem, matrix, block int, panels, aZer
 	if t.conversion.AddsProduct && matrix == 0 {
 		list := kit.SliceOf[int32](m.Scratch, t.scratchAt.columnZeros+first*groupBytes, cols)
 		for j := range list {
-			list[j] = t.factors.zeroPoint(bytesB, bZero, first+j)
+			list[j] = t.zeroPoints.zeroPoint(bytesB, bZero, first+j)
 		}
 	}
 }
@@ -159,7 +162,7 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 // storesSums reports whether the sums of a strip are stored in worker memory before they are scaled.
 func (t *byteTiles) storesSums() bool { return t.conversion.Scaled && t.inTile == tile.Sums }
 
-// outStep returns the number of bytes between rows of the output of tiles.
+// outStep returns the row stride of the tiles' output, in bytes.
 func (t *byteTiles) outStep() int {
 	switch {
 	case t.storesSums():
@@ -187,7 +190,7 @@ func (t *byteTiles) enterUnit(m *graph.Mem, r *byteRun, scale, zero func(m *grap
 	}
 }
 
-// resultOffset returns the offset in the result of the first element of a row in a block, in elements.
+// resultOffset returns the offset of a block's first element in a row of the result, in elements.
 func (t *byteTiles) resultOffset(entry, row, block int) int {
 	return t.outOffsets[entry] + row*t.outRowStride + block*t.width()
 }

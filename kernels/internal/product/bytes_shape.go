@@ -17,9 +17,9 @@ func MultipliesBytes() bool { return machine.Host().Has(machine.AVX2) && jit.Ava
 // byteShape is the division of a byte product into register tiles. The product multiplies m x k elements (the rows) by
 // k x n elements (the columns). A group is four bytes along the depth k. One instruction multiplies a group of a row by
 // a group of a column and sums the products. A group has four elements, which are uint8 in rows and int8 in columns, or
-// two elements as 16-bit words. Rows of int8 and columns of uint8 are converted by an offset of 128, and the same
-// offset of their zero points compensates the conversion. A block is a set of columns that a tile computes at once. A
-// panel is a packed block.
+// two elements as 16-bit words. Rows of int8 are converted by adding 128, and columns of uint8 by subtracting 128.
+// Their zero points are converted in the same way, so that the results do not change. A block is a set of columns that
+// a tile computes at once. A panel is a packed block.
 type byteShape struct {
 	m, n, k  int
 	perGroup int  // number of elements of a group: 4 or 2
@@ -116,7 +116,8 @@ func bytesContraction(c *graph.Call) (x *contraction, s byteShape, err error) {
 	return x, newByteShape(x.m, x.n, x.k, rows), nil
 }
 
-// ownMatrices returns the number of matrices of an operand before it is broadcast to the batch of the product.
+// ownMatrices returns the number of matrices that an operand stores. Broadcasting may repeat them in the batch of the
+// product.
 func ownMatrices(m tensor.Meta) int { return tensor.Numel(m.Shape[:max(0, m.Rank()-2)]) }
 
 // bytesWalks returns the row-major walk if there is machine code and the products have terms. Users of the result may

@@ -28,7 +28,7 @@ import (
 // terms are always added strip by strip.
 type byteTiles struct {
 	byteShape
-	factors                    byteFactors
+	zeroPoints                 byteZeroPoints
 	rowCopier                  *byteRows
 	packer                     *bytePacker
 	aOffsets, bOffsets         []int // offsets of the distinct matrices in the operands
@@ -95,12 +95,12 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	if packed := c.Packed(bytesB); packed != nil && packed.Form != s.form() {
 		return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", bytesB, packed.Form, s.form())
 	}
-	t := &byteTiles{byteShape: s, factors: newByteFactors(c), resultDType: c.Out[0].DType, outRowStride: x.c.row,
+	t := &byteTiles{byteShape: s, zeroPoints: newByteZeroPoints(c), resultDType: c.Out[0].DType, outRowStride: x.c.row,
 		packed: c.Packed(bytesB) != nil, scaleStep: perIndex(c, bytesScale), codes: map[byteCode]*jit.Func{}}
-	perRow := t.factors.step[bytesA] > 0
-	t.conversion = multiply.SumConversion{AddsProduct: t.factors.nonzero[bytesB], SubtractsProduct: perRow,
+	perRow := t.zeroPoints.step[bytesA] > 0
+	t.conversion = multiply.SumConversion{AddsProduct: t.zeroPoints.nonzero[bytesB], SubtractsProduct: perRow,
 		Scaled: c.Has(bytesScale), OneScale: t.scaleStep == 0, DType: t.resultDType}
-	t.hasInitialSums = c.Has(bytesBias) || t.factors.nonzero[bytesA] && !perRow
+	t.hasInitialSums = c.Has(bytesBias) || t.zeroPoints.nonzero[bytesA] && !perRow
 	switch {
 	case t.conversion == (multiply.SumConversion{Scaled: true, DType: t.resultDType}):
 		t.requantizer, err = multiply.NewRequantizer(t.resultDType)
@@ -117,10 +117,10 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 		}
 	}
 	t.chooseEpilogue(fusion.EpilogueOf(c))
-	if t.rowCopier, err = newByteRows(s, x, t.factors.signed[bytesA], t.conversion.AddsProduct); err != nil {
+	if t.rowCopier, err = newByteRows(s, x, t.zeroPoints.signed[bytesA], t.conversion.AddsProduct); err != nil {
 		return nil, err
 	}
-	if t.packer, err = newBytePacker(s, t.factors.signed[bytesB]); err != nil {
+	if t.packer, err = newBytePacker(s, t.zeroPoints.signed[bytesB]); err != nil {
 		return nil, err
 	}
 	t.listEntries(c, x)

@@ -26,8 +26,8 @@ type contraction struct {
 	opA, opB, opAdd int
 	alpha, beta     tensor.Scalar
 	algorithm       gemm.Way
-	// sharedRows is the number of rows that are multiplied by the same matrix b. mergeBatch computes it from sizes. The
-	// panels of a packed operand depend on sharedRows, and must not depend on the layouts of other operands.
+	// sharedRows is the number of rows that are multiplied by the same matrix b. mergeBatch computes it from sizes alone:
+	// the width of packed panels depends on it, and must not depend on the layouts of other operands.
 	sharedRows int
 }
 
@@ -46,8 +46,9 @@ func (x *contraction) flops() float64 {
 
 // mergeBatch merges batch dimensions into m or n, because one large product is faster than many small products. It
 // merges a dimension into m if all entries along the dimension have the same matrix b, and the rows of the matrices a,
-// c and add have the same stride within and between entries. It merges a dimension into n if all entries have the same
-// matrix a, and the columns of b, c and add have the same stride within and between entries.
+// c and add have the same stride within and between entries. The entries of a then form one taller matrix. It merges a
+// dimension into n if all entries have the same matrix a, and the columns of b, c and add have the same stride within
+// and between entries.
 func (x *contraction) mergeBatch() {
 	x.sharedRows = x.m
 	for d, n := range x.batch {
@@ -108,8 +109,8 @@ func (x *contraction) dropBatchDim(d int) {
 	}
 }
 
-// offsets returns the offset of the matrix of every entry, in row-major order of the batch. It returns nil if all
-// offsets are 0.
+// offsets returns the offset of each entry's matrix, in row-major order of the batch. It returns nil if all offsets are
+// 0.
 func (p matrices) offsets(batch []int) []int {
 	if len(p.batch) == 0 || !slices.ContainsFunc(p.batch, func(s int) bool { return s != 0 }) {
 		return nil

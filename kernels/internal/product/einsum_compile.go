@@ -16,7 +16,7 @@ type einsumPlan struct {
 	call           *graph.Call
 	dtype          tensor.DType
 	kernel         *graph.Kernel
-	productScratch int // maximum number of bytes of scratch memory of a product
+	productScratch int // scratch memory of the product that needs the most, in bytes
 	nest           kit.Nest
 }
 
@@ -139,9 +139,9 @@ func (p *einsumPlan) mergedStride(t *einsumTerm, labels []int) (int, bool) {
 	return step, true
 }
 
-// mergeable returns t, or a copy of t if the strides of t do not permit merges of rows and of cols. In the result, the
-// labels in rows can be merged into one dimension, and the labels in cols into another dimension. Each label of t is in
-// batch, rows or cols.
+// mergeable returns a term with the elements of t, in which the labels in rows can be merged into one dimension, and
+// the labels in cols into another dimension. It returns t itself if the strides of t permit both merges, otherwise a
+// copy. Each label of t is in batch, rows or cols.
 func (p *einsumPlan) mergeable(t einsumTerm, batch, rows, cols []int) einsumTerm {
 	_, okRows := p.mergedStride(&t, rows)
 	_, okCols := p.mergedStride(&t, cols)

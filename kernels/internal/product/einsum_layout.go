@@ -16,7 +16,7 @@ import (
 // steps determine the dtype and the layout of the result, and whether the result is a view.
 type einsumTypes struct {
 	equation *equation
-	order    []int // labels of all terms, the labels of the result first; each label is a dimension of an aligned term
+	order    []int // labels of all terms, the labels of the result first; aligned terms have these dimensions
 	counts   []int // by dimension: number of remaining terms with a size other than 1
 }
 
@@ -118,9 +118,9 @@ func (s *einsumTypes) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	return einsumProduct(a, b, sum)
 }
 
-// einsumProduct infers at::native's sumproduct_pair, a batch of matrix products. In memory, the result has first the
-// dimensions of both terms, then the dimensions of the first term only, then the dimensions of the second term only.
-// Dtypes are not checked if an operand has no elements.
+// einsumProduct infers at::native's sumproduct_pair, a batch of matrix products. The order of the result's dimensions
+// in memory is: dimensions of both terms, dimensions of the first term only, dimensions of the second term only. Dtypes
+// are not checked if an operand has no elements.
 func einsumProduct(a, b tensor.Type, sum []int) (tensor.Type, error) {
 	bothHaveElements := func() bool { return a.Numel().Ne(sym.Int{}).And(b.Numel().Ne(sym.Int{})).Holds() }
 	switch {

@@ -82,9 +82,10 @@ func newEinsum(c *graph.Call) (*einsum, error) {
 	return e, nil
 }
 
-// einsumLabels parses the labels of one operand, or of the result. dots is the number of dimensions of the ellipsis.
-func einsumLabels(text string, dots int) ([]int, error) {
-	labels := make([]int, 0, len(text)+dots)
+// einsumLabels parses the labels of one operand, or of the result. ellipsisRank is the number of dimensions that the
+// ellipsis stands for.
+func einsumLabels(text string, ellipsisRank int) ([]int, error) {
+	labels := make([]int, 0, len(text)+ellipsisRank)
 	seen := false
 	for i := 0; i < len(text); i++ {
 		switch b := text[i]; {
@@ -96,7 +97,7 @@ func einsumLabels(text string, dots int) ([]int, error) {
 			}
 			seen = true
 			i += 2
-			for k := dots - 1; k >= 0; k-- {
+			for k := ellipsisRank - 1; k >= 0; k-- {
 				labels = append(labels, ellipsisLabel-k)
 			}
 		default:
@@ -116,14 +117,14 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 	}
 	e := &equation{operandLabels: make([][]int, 0, len(parts)), labels: make([]int, 0, len(left)),
 		sizes: make([]sym.Int, 0, len(left))}
-	dots := 0
+	ellipsisRank := 0
 	for i, p := range parts {
 		n := types[i].Rank() - len(strings.ReplaceAll(p, "...", ""))
 		if !strings.Contains(p, "...") && n != 0 || n < 0 {
 			return nil, fmt.Errorf("einsum(): the number of subscripts in the equation (%d) does not match the number of "+
 				"dimensions (%d) for operand %d", types[i].Rank()-n, types[i].Rank(), i)
 		}
-		dots = max(dots, n)
+		ellipsisRank = max(ellipsisRank, n)
 		labels, err := einsumLabels(p, n)
 		if err != nil {
 			return nil, err
@@ -134,14 +135,14 @@ func parseEquation(text string, types []tensor.Type) (*equation, error) {
 		}
 	}
 	if !explicit {
-		e.implicitOut(left, dots)
+		e.implicitOut(left, ellipsisRank)
 		return e, nil
 	}
 	if strings.Contains(right, ">") || strings.Contains(right, "-") {
 		return nil, errors.New("einsum(): invalid subscript in the output")
 	}
 	var err error
-	if e.out, err = einsumLabels(right, dots); err != nil {
+	if e.out, err = einsumLabels(right, ellipsisRank); err != nil {
 		return nil, err
 	}
 	for i, l := range e.out {
@@ -203,8 +204,8 @@ func (e *einsum) addTerm(labels []int, m tensor.Meta, operand int) {
 
 // implicitOut sets the labels of the result of an equation without "->": the ellipsis, and the labels that occur once
 // in the text of the operands.
-func (e *equation) implicitOut(left string, dots int) {
-	for k := dots - 1; k >= 0; k-- {
+func (e *equation) implicitOut(left string, ellipsisRank int) {
+	for k := ellipsisRank - 1; k >= 0; k-- {
 		e.out = append(e.out, ellipsisLabel-k)
 	}
 	// PyTorch's order of labels: capitals first, as in ASCII.

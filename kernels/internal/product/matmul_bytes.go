@@ -145,5 +145,5 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	}}}}, nil
 }
 
-// loopsMACs is the approximate number of multiplications of a chunk of plain loops.
+// loopsMACs is the approximate number of multiplications per chunk of plain loops.
 const loopsMACs = 1 << 15

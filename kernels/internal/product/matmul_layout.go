@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file computes the result types of matrix products. Like PyTorch's at::matmul, it composes a product of dot, mv,
-// mm or bmm and of views of operands and results. The results of these four ops are row-major. The views give results
-// other strides.
+// This file computes the result types of matrix products. As in PyTorch's at::matmul, a product is one of the ops dot,
+// mv, mm and bmm on views of the operands. These four ops give row-major results. The result of the product may be a
+// view of such a result, with other strides.
 
 // checkProductDTypes rejects dtypes that PyTorch's kernel does not support, and operands of different dtypes. kernel is
 // PyTorch's name of the kernel. Nothing is rejected if one of the sizes is 0, because PyTorch then computes nothing.
@@ -146,9 +146,9 @@ func matmulType(a, b tensor.Type) (tensor.Type, error) {
 	return batchedType(a, b)
 }
 
-// foldsBatch mirrors PyTorch's should_fold. It reports whether a product of a batch a and a single operand of the given
-// rank, a matrix or a vector, becomes one product. A batch of transposed matrices is not folded, because bmm reads such
-// matrices without a copy.
+// foldsBatch mirrors PyTorch's should_fold. It reports whether the product of a batch of matrices, a, and a single
+// matrix or vector becomes one matrix product. rank is the rank of the single operand. A batch of transposed matrices
+// is not folded, because bmm reads such matrices without a copy.
 func foldsBatch(a tensor.Type, rank int) bool {
 	if a.Rank() < 3 || rank != 1 && rank != 2 {
 		return false
@@ -157,8 +157,8 @@ func foldsBatch(a tensor.Type, rank int) bool {
 		a.Strides[0].Eq(a.Shape[1].Mul(a.Shape[2])).Holds())
 }
 
-// foldedType returns the type of a product in which the batch of the larger operand is folded into the rows of a
-// matrix.
+// foldedType returns the type of a product that is computed as one matrix product. The batch of the larger operand is
+// folded into the rows of one matrix.
 func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	if b.Rank() <= a.Rank() {
 		return rowsType(a, b)

@@ -95,8 +95,8 @@ func lowerProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contract
 	})
 }
 
-// setAlgorithm selects algorithm w if w supports the products. Converted operands can have layouts that w does not
-// support.
+// setAlgorithm selects algorithm w if w supports the products. Otherwise gemm chooses, because converted operands can
+// have layouts that w does not support.
 func (x *contraction) setAlgorithm(c *graph.Call, w gemm.Way) {
 	if x.supports(c, w) {
 		x.algorithm = w
@@ -191,8 +191,8 @@ func addPacking(w *graph.Work, rate string, elements float64) {
 	}
 }
 
-// packingRate returns the name of the rate of packing a matrix with the given strides along the depth and between
-// lanes.
+// packingRate returns the name of the rate for packing a matrix. depth and lane are the strides of the matrix along the
+// depth and between lanes.
 func packingRate(depth, lane int) string {
 	switch {
 	case depth == 1:

@@ -71,8 +71,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// termAt returns an element of a batch of matrices that is broadcast. The last dims entries of the index are the index
-// in the matrix.
+// termAt returns an element of t, a batch of matrices whose batch dimensions broadcast. The last dims entries of index
+// are the position in the matrix.
 func termAt(t *tensor.Tensor, index []int, dims int) tensor.Scalar {
 	var onStack [8]int
 	at := append(onStack[:0], index[len(index)-t.Rank():]...)

@@ -104,8 +104,9 @@ func (r repeated) operands(p *compose.Parts, x graph.Arg) (groups, matrices grap
 // repeatDepth bounds the length of the chain of nodes that is searched for a repetition.
 const repeatDepth = 6
 
-// repeated describes a value that repeats each index of one dimension of another value, the source, several times in
-// sequence. For the product, the source gets a dimension of size 1 after the repeated dimension.
+// repeated describes a value that repeats each slice of another value, the source, several times along one dimension.
+// For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. For the product, the source gets a dimension of
+// size 1 after the repeated dimension.
 type repeated struct {
 	source       *graph.Value
 	lacksUnitDim bool // whether the source does not have the dimension of size 1 yet
@@ -116,7 +117,7 @@ type repeated struct {
 	order []int
 }
 
-// matrices adds views that give the source the dimension of size 1 and the order of dimensions of the value.
+// matrices adds views of the source: one inserts the dimension of size 1, and one permutes the dimensions by order.
 func (r repeated) matrices(p *compose.Parts) graph.Arg {
 	x := graph.Of(r.source)
 	if r.lacksUnitDim {
@@ -270,8 +271,8 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 	return r, len(n.In) > 1 && sameSizes(joined, v.Type.Shape) && cutsAlong(n.In[0], r)
 }
 
-// cutsAlong reports whether the parts of a value are cut along the repeated dimension: all other sizes of the first
-// part equal the sizes of the value.
+// cutsAlong reports whether a value is cut into parts along the repeated dimension: in all other dimensions, the first
+// part has the sizes of the value.
 func cutsAlong(first graph.Arg, r repeated) bool {
 	shape, whole := slices.Clone(first.Type().Shape), slices.Clone(r.source.Type.Shape)
 	shape[r.dim], whole[r.dim] = sym.Int{}, sym.Int{}

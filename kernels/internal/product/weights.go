@@ -10,8 +10,9 @@ import (
 // weightNodes bounds the number of nodes that mayBeWeights visits.
 const weightNodes = 32
 
-// mayBeWeights reports whether a value may be the weights of an attention: the result of a softmax, or of another op
-// that folds rows, over the scores that a product computes. Pointwise ops and views may occur in between.
+// mayBeWeights reports whether a value may be the weights of an attention. Weights depend on a product, which computes
+// the scores, and on an op that folds rows of the scores, such as softmax. Pointwise ops and views may occur in
+// between.
 func mayBeWeights(x graph.Arg) bool {
 	type step struct {
 		from  graph.Arg
@@ -36,8 +37,8 @@ func mayBeWeights(x graph.Arg) bool {
 	return false
 }
 
-// rewriteTransposedWeights rewrites a product of transposed values and transposed weights as the transpose of the
-// product of weights and values. Attention is recognized only if the weights are the first operand.
+// rewriteTransposedWeights rewrites valuesᵀ @ weightsᵀ as (weights @ values)ᵀ. Attention is recognized only if the
+// weights are the first operand.
 func rewriteTransposedWeights(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error) {
 	x, y := c.In[0], c.In[1]
 	weights, ok := untransposed(y)
