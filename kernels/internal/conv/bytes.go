@@ -105,12 +105,12 @@ func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
 	c.Streamed(&w)
 	w.Flops = byteConv.flops(c)
-	w.Do(rateGoMAC, bytesLoopTaps*float64(w.Flops)/2)
+	w.Do(rateGoMAC, bytesMACCost*float64(w.Flops)/2)
 	return w
 }
 
-// bytesLoopTaps is the cost of a multiply-add of bytes in Go, relative to a multiply-add of floats in Go.
-const bytesLoopTaps = 2
+// bytesMACCost is the time of a multiply-add of bytes in Go divided by the time of a multiply-add of floats in Go.
+const bytesMACCost = 2
 
 // lowerBytesLoops makes the kernel in Go. A chunk is a plane of the result.
 func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
@@ -147,8 +147,8 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	}}}}, nil
 }
 
-// bytesSum sums the window of an element of the result. flip is a mask: its exclusive or with an element of the input
-// is an unsigned byte. zeroPoint is the zero point of the unsigned bytes.
+// bytesSum returns the sum of the window of result (oh, ow). It combines each byte of the input with the mask flip by
+// exclusive or, which makes the byte unsigned. zeroPoint is the zero point of the unsigned bytes.
 func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, flip uint8, zeroPoint int32, oh, ow int) (sum int32) {
 	for kh := range s.h.Taps {
 		for kw := range s.w.Taps {

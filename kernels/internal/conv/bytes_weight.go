@@ -10,8 +10,8 @@ import (
 )
 
 // byteWeight describes the packed weight of a convolution of bytes: the weights in the order of the machine code,
-// followed by an int32 sum for each output channel. This sum of the channel's weights, times the zero point of the
-// input, is subtracted from the results of the channel.
+// followed by the int32 sum of each output channel's weights. This sum times the zero point of the input is subtracted
+// from each result of the channel.
 type byteWeight struct {
 	conv  *convShape
 	form  string // name of the packed form
@@ -106,8 +106,8 @@ func (w *byteWeight) address(m *graph.Mem) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
 }
 
-// initialSums returns a function of the output channel o. It returns the initial value of the sums of o: the bias minus
-// the zero point of the input times the sum of the channel's weights.
+// initialSums returns a function that maps an output channel to the initial value of its sums: the bias minus zero, the
+// zero point of the input, times the sum of the channel's weights.
 func (w *byteWeight) initialSums(m *graph.Mem, zero int32) func(o int) int32 {
 	sums := kit.ElementsOf[int32](kit.Elem[int8](w.address(m), w.bytes), w.conv.o)
 	bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], w.conv.o)

@@ -188,9 +188,9 @@ func (a *deformConvAttrs) resultDType(c *graph.Call) (tensor.DType, error) {
 // deform describes a call of deform_conv2d with known sizes. All operands of its kernel are row-major.
 type deform struct {
 	window
-	n, c, o              int // numbers of images, input channels and output channels
+	n, c, o              int // images; input channels; output channels
 	inPerGroup           int // number of input channels per group
-	groups, offsetGroups int // numbers of groups of channels, and of groups with their own offsets
+	groups, offsetGroups int // groups of channels; groups of input channels that share offsets
 	points               int // number of pixels of the result
 }
 
@@ -292,8 +292,8 @@ type pointSample[T float32 | float64] struct {
 // channels with the same offset use the same positions.
 const sampleBlock = 128
 
-// sampleColumns returns the phase that computes the columns of images [n0, n0+n), and its bytes of worker memory. A
-// unit of work is one tap of a block of points, for all channels with the same offset.
+// sampleColumns returns the phase that computes the columns of images [n0, n0+n), and the size of its worker memory in
+// bytes. A unit of work samples one tap of a block of points, in all channels with the same offset.
 func sampleColumns[T float32 | float64](s *deform, n0, n int) (ph graph.Phase, worker int) {
 	blocks, channels := kit.DivUp(s.points, sampleBlock), s.c/s.offsetGroups
 	size := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))

@@ -90,8 +90,8 @@ func (t *byteWindow) firstChannel(block int) int {
 	return max(0, min(block*t.blockChannels(), t.conv.c-t.blockChannels()))
 }
 
-// eachChannel visits the channels of all blocks in the channel order of the machine code. place is the position of a
-// channel in its block.
+// eachChannel calls visit for the channels of all blocks, in the order in which the machine code stores them. place is
+// the position of a channel in its block.
 func (t *byteWindow) eachChannel(visit func(block, place, channel int)) {
 	for b := range t.blocks() {
 		for place := range t.blockChannels() {

@@ -22,10 +22,9 @@ type number interface {
 
 // depthwiseLoops has the loops of a dtype.
 type depthwiseLoops struct {
-	// plane computes a row of one plane of the result. row is an index of the rows of all planes and images.
+	// plane computes one row of one plane of the result. row counts the rows of all planes of all images.
 	plane func(s *convShape, m *graph.Mem, row int)
-	// pixels computes a row of the result in all channels. w is the packed weight. row is an index of the rows of all
-	// images.
+	// pixels computes one row of the result in all channels. w is the packed weight. row counts the rows of all images.
 	pixels func(s *convShape, m *graph.Mem, w unsafe.Pointer, row int)
 }
 

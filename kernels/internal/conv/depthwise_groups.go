@@ -22,8 +22,8 @@ func (s *convShape) groupsByWindow(d tensor.DType) bool {
 	return s.groupInstructions(&f) < float64(f.vectors*f.lanes*s.h.Taps*s.w.Taps)
 }
 
-// groupInstructions estimates the instructions for a pixel of the result whose window is inside the image:
-// multiplications, and broadcasts of input elements to the lanes of their groups.
+// groupInstructions estimates the number of instructions per pixel of the result, for windows inside the image. It
+// counts multiplications, and broadcasts of input elements to the lanes of their groups.
 func (s *convShape) groupInstructions(f *windowShape) (n float64) {
 	cols := min(f.tile[1], s.w.Results)
 	inputs := min(s.w.Extent(cols), cols*s.w.Taps)
@@ -37,7 +37,7 @@ func (s *convShape) groupWork(w *graph.Work, d tensor.DType) {
 	rowTapShare := float64(s.h.CountAll()) / float64(s.h.Results) / float64(s.h.Taps)
 	colTapShare := float64(s.w.CountAll()) / float64(s.w.Results) / float64(s.w.Taps)
 	multiply.ReclassifyStores(w, s.call)
-	w.Wait(directBegin, 1)
+	w.Wait(directStart, 1)
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.termsPerOutput()))
 	}

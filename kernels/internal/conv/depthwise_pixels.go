@@ -51,15 +51,16 @@ func windowCompiles(s *convShape, d tensor.DType) bool {
 	return ok && s.h.Taps > 0 && s.w.Taps > 0 && s.inReach(s.c, d.Size()) < maxReach &&
 		kit.BoundedProduct(s.pixelsOut(), s.c, d.Size()) < maxReach &&
 		kit.BoundedProduct(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<16 &&
-		f.codes(s) <= maxWindowCodes
+		f.maxKinds(s) <= maxWindowKinds
 }
 
-// maxWindowCodes bounds the number of kinds of tiles of an image. Code is generated for each kind.
-const maxWindowCodes = 1 << 12
+// maxWindowKinds bounds the kinds of tiles in an image. Code is generated for each kind. Tiles of one kind have the
+// same size and the same taps inside the image.
+const maxWindowKinds = 1 << 12
 
-// codes returns an upper bound of the number of kinds of tiles. All tiles inside the image have the same kind. Tiles at
-// the border have other kinds.
-func (f *windowShape) codes(s *convShape) int {
+// maxKinds returns an upper bound for the number of kinds of tiles. All tiles inside the image have the same kind.
+// Tiles at the border have other kinds.
+func (f *windowShape) maxKinds(s *convShape) int {
 	kinds := func(a *geometry.Axis, tile int) int {
 		return min(kit.DivUp(a.Results, tile), 2*(kit.DivUp(a.Extent(1), tile*a.Stride)+2)+3)
 	}
@@ -107,10 +108,11 @@ func (t *depthwiseWindow) repeats() bool {
 	return t.overlap > 0 && t.blocks > 1 && t.vectors-(t.blocks-1)*t.block == 1
 }
 
-// phase returns the phase that computes the result. It iterates over images, halves of the strips of an image, blocks
-// of channels, and strips. A small image is not divided into halves, for two reasons. The windows of one half read most
-// of the other half, so two workers would both read most of the image. The preceding matrix product usually has a
-// weight larger than the image, and is therefore divided among workers by channels. weight returns the packed weight.
+// phase returns the phase that computes the result. It iterates over images, over two halves of an image's strips, over
+// blocks of channels, and over strips. A small image is not divided into halves, for two reasons. First, the windows of
+// both halves read almost the same rows, so two workers would both read most of the image. Second, the preceding matrix
+// product usually has a weight larger than the image, and is therefore divided among workers by channels. weight
+// returns the packed weight.
 func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.conv
 	strips := len(t.tilesDown)

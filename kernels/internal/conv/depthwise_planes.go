@@ -35,7 +35,7 @@ type planeTiles struct {
 	elem                   strided.Elem // copies elements
 	rows, cols             int          // numbers of rows and columns of an output tile
 	tilesDown, tilesAcross int          // numbers of rows and columns of tiles in a plane
-	planes                 int          // number of planes computed together; the tile of a plane is one row of the loop
+	planes                 int          // planes computed together; the loop sees the tile of a plane as one row
 	batches                int          // number of batches of planes in an image
 	parts                  []*planePart
 	rowStride              int   // stride of rows of a part, in elements
@@ -51,7 +51,7 @@ type planeTiles struct {
 type planePart struct {
 	row, col   int
 	at         int        // byte offset of the part in worker memory
-	oddColumns *planePart // for a part of even columns, with a column stride of 2: the odd columns of the same rows
+	oddColumns *planePart // if this part has even columns and the column stride is 2: the part of the odd columns
 }
 
 // newPlaneTiles returns nil if there is no machine code, or if a tile exceeds the limit of worker memory.
@@ -129,7 +129,7 @@ func (t *planeTiles) cut() {
 func (t *planeTiles) layOut() {
 	s := t.conv
 	width := t.neededColumns(t.cols)
-	sharedZeros := width // number of zeros that are at the right end of a row and at the left end of the next row
+	sharedZeros := width // zeros that pad both the right end of a row and the left end of the next row
 	if t.tilesAcross > 1 {
 		sharedZeros = 0
 	}
@@ -186,7 +186,7 @@ func (t *planeTiles) find(row, col int) *planePart {
 	return nil
 }
 
-// neededColumns returns the number of columns of a part that are needed for cols columns of the output.
+// neededColumns returns the number of columns of a part that the taps read for cols columns of the output.
 func (t *planeTiles) neededColumns(cols int) int {
 	return cols + (t.conv.w.Taps-1)*t.conv.w.Dilation/t.conv.w.Stride
 }

@@ -21,8 +21,8 @@ type volumeTaps struct {
 	dtype      tensor.DType
 	elem       strided.Elem
 	sum        *tapSum
-	rows       int // number of rows of a plane of the padded channel
-	remainders int // number of columns of a row with the same remainder modulo the column stride
+	rows       int // rows per plane of the padded channel
+	remainders int // columns per row that have the same remainder modulo the column stride
 	run        graph.PerWorker[tapRun]
 }
 

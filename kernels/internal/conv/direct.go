@@ -29,7 +29,7 @@ type direct struct {
 	codes           [2][]*jit.Func // code for each spec, in whole blocks and in the last block of a group
 	specs           []*tile.Spec   // kinds of tiles, with the channels of a whole block
 	tiles           pieces         // tiles of an image's pixels, or of a row
-	rowTemplate     []directCall   // calls of a row of the result, without the offsets of the row, if strips are rows
+	rowTemplate     []directCall   // if strips are rows: calls of a row, without the offsets of the row
 	strips          int            // number of strips of an image
 	stripRanges     machine.Cut    // by strip: its tiles or, with the cut byBands, its bands; not used if strips are rows
 	sums            sumBlocks      // blocks into which the sum of a result is divided
@@ -71,7 +71,7 @@ const (
 	directCallMACs = 5 << 19 / machine.CallDivisor
 	// directDepth bounds the terms of a result, so that a call with one tile takes at most 50 us.
 	directDepth = 1 << 14
-	// directFlatMACs is the approximate number of multiply-adds of a strip of a pointwise convolution.
+	// directFlatMACs is the approximate number of multiply-adds per strip of a pointwise convolution.
 	directFlatMACs = 1 << 19
 )
 
@@ -96,7 +96,7 @@ func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
 	return t, t.compile()
 }
 
-// compile generates the code of whole blocks and of the last block of a group.
+// compile generates the code of each kind of tile, once for whole blocks and once for the last block of a group.
 func (t *direct) compile() error {
 	blocks := []int{t.shape.block()}
 	if remaining := t.conv.outPerGroup() % blocks[0]; remaining > 0 {

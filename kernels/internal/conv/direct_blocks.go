@@ -2,13 +2,13 @@ package conv
 
 import "github.com/graphrun/graphrun/kernels/internal/kit"
 
-// sumBlocks describes the division of the terms of a result into blocks. Each block is summed separately, because the
-// rounding error of a chain of thousands of additions is several times the error of a chain of hundreds. A field is 0
-// if the terms are not divided in the way of the field.
+// sumBlocks describes the division of the terms of a result into blocks. Each block is summed separately, because
+// thousands of additions to one sum have several times the rounding error of hundreds. A field that is 0 does not
+// divide the terms.
 type sumBlocks struct {
-	terms    int // number of terms of a block, all of one tap
-	taps     int // number of taps of a block, all of one row of the window
-	channels int // number of channels of a block, with all taps; for inputs by planes
+	terms    int // terms per block; a block has terms of one tap only
+	taps     int // taps per block; a block has taps of one row of the window only
+	channels int // channels per block, each with all taps; for inputs by planes
 }
 
 // blockTerms bounds the terms of a block. Adding the sum of a block takes 3 instructions, a small cost compared to 512
@@ -33,7 +33,7 @@ func newSumBlocks(s *convShape, f *directShape) sumBlocks {
 // possible.
 func largestPart(n, limit int) int { return kit.DivUp(n, kit.DivUp(n, limit)) }
 
-// endsAfter reports whether a block ends after tap kw of a row of the window with the given number of taps.
+// endsAfter reports whether a block ends after tap kw of a row of the window. taps is the number of taps of the row.
 func (b *sumBlocks) endsAfter(kw, taps int) bool {
 	return b.taps > 0 && ((kw+1)%b.taps == 0 || kw == taps-1)
 }

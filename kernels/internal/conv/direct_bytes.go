@@ -66,8 +66,9 @@ func (s *convShape) packedShape(per int) *convShape {
 	return &q
 }
 
-// joinsRow reports whether an element may have channels of several pixels of a row of the window. For images of few
-// channels, joined pixels need fewer elements, because each pixel is not padded to whole elements.
+// joinsRow reports whether the channels of a whole row of the window are divided into elements together, instead of the
+// channels of each pixel. This gives fewer elements for images of few channels, because less is padded. For example, 7
+// pixels of 3 bytes fill 6 elements of four bytes, instead of 7.
 func (s *convShape) joinsRow(per int) bool {
 	return s.groups == 1 && s.w.Dilation == 1 && s.h.Taps > 1 &&
 		kit.DivUp(s.w.Taps*s.inPerGroup, per) < s.w.Taps*kit.DivUp(s.inPerGroup, per)
@@ -300,7 +301,7 @@ func (t *directBytes) move(to, from []uint8) {
 	}
 }
 
-// padPixels copies pixels of the given number of channels to pixels of `padded` bytes. The added bytes are 0.
+// padPixels copies pixels of `channels` bytes to pixels of `padded` bytes. The added bytes are 0.
 func padPixels(to, from []uint8, padded, channels int) {
 	at := 0
 	if padded == 4 { // copy four bytes at once and clear the bytes of the next pixel

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// cachedWeight is the maximum size, in bytes, of a weight that stays in the L2 cache, besides a part of the image,
-	// while all blocks of a strip are computed.
+	// cachedWeight is the maximum size, in bytes, of a small weight: it stays in the L2 cache, together with the input of
+	// a strip, while all blocks of the strip are computed.
 	cachedWeight = 1 << 16
-	// cachedImage is the maximum size, in bytes, of a part of an image that stays in the L2 cache while all blocks of a
-	// larger weight are computed.
+	// cachedImage is the maximum size, in bytes, of the input of a band. It stays in the L2 cache while all blocks of a
+	// large weight are computed.
 	cachedImage = 1 << 20
 	// prefetchDistance is the prefetch distance of weights, in bytes.
 	prefetchDistance = 8 << 10
-	// minStripPixels is the number of pixels of a strip from which multiplying takes longer than loading the weight.
+	// minStripPixels is the minimum number of pixels per strip for which multiplying takes longer than loading the weight.
 	minStripPixels = 16
 	// maxPrefetch bounds the cache lines that are prefetched per step.
 	maxPrefetch = 4

@@ -97,8 +97,8 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	return f
 }
 
-// rowsBeside returns the maximum number of rows of a tile for which the registers hold all sums, the vectors of weights
-// and two elements.
+// rowsBeside returns the maximum number of rows of a tile. The registers hold all sums of the tile, `vectors` vectors
+// of weights and two elements.
 func rowsBeside(vectors, registers int) int {
 	rows := (registers - 2 - vectors) / vectors
 	if vectors == 1 {
@@ -107,10 +107,10 @@ func rowsBeside(vectors, registers int) int {
 	return rows
 }
 
-// fewestInstructions returns the number of vectors of a block for which all tiles together take the fewest instructions
-// per term: loads of elements, loads of vectors, and multiplications. It is for 32 registers. groupVectors is the
-// number of vectors of a group, and panel the number of bytes of a vector's weight. A tile of one vector loads as much
-// as it multiplies, so channels that do not fill blocks of two vectors get larger blocks.
+// fewestInstructions chooses the number of vectors per block, for 32 registers. It minimizes the instructions per term
+// of all tiles together: loads of elements, loads of vectors, and multiplications. groupVectors is the number of
+// vectors per group, and panel the size in bytes of one vector's weight. A tile of one vector loads as much as it
+// multiplies, so channels that do not fill blocks of two vectors get larger blocks.
 func fewestInstructions(groupVectors, pixels, panel int) (best int) {
 	least := math.MaxInt
 	for v := min(2, groupVectors); v <= min(groupVectors, maxVectors) && (v <= 2 || v*panel <= cachedPanel); v++ {
@@ -164,7 +164,7 @@ func (p pieces) kinds() (list []pieces) {
 const (
 	directTaps     = "direct.taps"  // a multiply-add of float32, in full tiles
 	directElements = "direct.bytes" // the dot product of an element of bytes or words
-	directBegin    = "direct.begin" // start of a direct convolution
+	directStart    = "direct.begin" // start of a direct convolution
 	directTiles    = "direct.tiles" // start and store of a tile
 )
 
@@ -206,7 +206,7 @@ func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, plane
 	}
 	multiply.ReclassifyStores(w, s.call)
 	multiply.ReclassifyPanels(w, s.call, 1, s.n*s.pixelsOut())
-	w.Wait(directBegin, 1)
+	w.Wait(directStart, 1)
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.termsPerOutput()))
 	}

@@ -52,8 +52,8 @@ func (s *convShape) unitChunks() int {
 	return s.h.Taps * s.w.Taps * kit.DivUp(s.inPerGroup, tile.UnitTerms)
 }
 
-// unitDepth returns the number of terms that the instructions for one result have room for. Some instructions are only
-// partly filled.
+// unitDepth returns the maximum number of terms that the instructions for one result can multiply. Some instructions
+// multiply fewer terms.
 func (s *convShape) unitDepth() int { return s.unitChunks() * tile.UnitTerms }
 
 // cutBands makes strips of bands. A band is the rows of the result that a tile spans. Tiles of a strip at the same
@@ -123,7 +123,7 @@ func (s *convShape) unitWork(w *graph.Work, f *directShape) {
 	}
 	multiply.ReclassifyStores(w, s.call)
 	multiply.ReclassifyPanels(w, s.call, 1, s.n*s.pixelsOut())
-	w.Wait(directBegin, 1)
+	w.Wait(directStart, 1)
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.termsPerOutput()))
 	}

@@ -7,15 +7,15 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// codeEpilogue applies the epilogue of a convolution: in registers if the code of tiles supports the operations, else
-// to each strip of the result after the strip is computed.
+// codeEpilogue applies the epilogue of a convolution. If the code of tiles supports the operations, it applies them in
+// registers. Otherwise it applies them to each strip of the result after the strip is computed.
 type codeEpilogue struct {
 	multiply.TileEpilogue
 	strips *fusion.Epilogue // the epilogue that is applied to strips, or nil
 }
 
-// newCodeEpilogue chooses between registers and strips by the operations, sizes and layouts of the epilogue e, which
-// may be nil. slot is the index of the first operand among the arguments of the code.
+// newCodeEpilogue chooses between registers and strips by the operations, sizes and layouts of the epilogue. e may be
+// nil. slot is the index that the first operand of e gets among the arguments of the code.
 func newCodeEpilogue(e *fusion.Epilogue, channels, slot int) codeEpilogue {
 	t, ok := multiply.NewTileEpilogue(e, channels, slot, false)
 	if !ok {

@@ -7,10 +7,10 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
 )
 
-// flow describes the progress of chunks through the result and the input, for pipelining with neighbouring steps. It
-// returns nil unless both are dense and channels-last, or the input has the layout by planes. A chunk needs a whole
-// input by planes. first returns the first output pixel of a strip of an image. If order has one image, its strips span
-// the whole batch.
+// flow describes the progress of chunks through the result and the input, for pipelining with neighbouring steps. The
+// result must be dense and channels-last. The input must be dense and channels-last or have the layout by planes; each
+// chunk needs the whole of an input by planes. Otherwise flow returns nil. first returns the first output pixel of a
+// strip of an image. If order has one image, its strips span the whole batch.
 func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, planes bool) *graph.Flow {
 	if s.outPixelStride() != s.o || s.inPixelStride(planes) == 0 {
 		return nil

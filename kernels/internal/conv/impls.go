@@ -105,7 +105,7 @@ func (v convolution) impls() (list []graph.Impl) {
 	return list
 }
 
-// order returns the layout of results of an algorithm.Algorithms by pixels do not support unbatched images, because
+// order returns the layout of results of an algorithm. Algorithms by pixels do not support unbatched images, because
 // unbatched images have no channels-last format.
 func (v convolution) order(a convAlgorithm, rank int) (o tensor.Order, supported bool) {
 	switch {
@@ -177,8 +177,8 @@ func (v convolution) writes(a convAlgorithm, out tensor.Meta, to tensor.Order) b
 	return constant
 }
 
-// writesSlice reports whether an algorithm writes a result of layout m, which may be a slice of the channels of a
-// larger image. Machine code requires contiguous channels and a constant distance between pixels.
+// writesSlice reports whether an algorithm writes a result of layout m. The result may be a slice of a larger image
+// along its channels. Machine code requires contiguous channels and a constant distance between pixels.
 func (v convolution) writesSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) bool {
 	sliced := *c
 	sliced.Out = []tensor.Meta{m}
@@ -198,8 +198,8 @@ func (v convolution) writesSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) 
 	return constant
 }
 
-// readsSlice reports whether machine code by pixels reads an input of layout m, which may be a slice of the channels of
-// a larger image. The code requires contiguous channels and a constant distance between pixels.
+// readsSlice reports whether machine code by pixels reads an input of layout m. The input may be a slice of a larger
+// image along its channels. The code requires contiguous channels and a constant distance between pixels.
 func (v convolution) readsSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) bool {
 	size, stride := spatial(m, v.dims)
 	if multiply.ComputesIn(c) != m.DType || a == depthwiseByPixels && !windowCompiles(v.shape(c), m.DType) {

@@ -48,8 +48,8 @@ func withFormat(d tensor.DType, shape []sym.Int, f tensor.MemoryFormat) tensor.T
 	return m
 }
 
-// groupOf returns the type of the first of the groups along dim, as PyTorch's subtensor does: a copy of the group in
-// the memory format of the tensor.
+// groupOf returns the type of the first group of slices along dim. Like PyTorch's subtensor, it is the type of a copy
+// in the memory format of the tensor.
 func groupOf(m tensor.Type, dim, groups int) tensor.Type {
 	g, err := m.Narrow(dim, sym.Int{}, m.Shape[dim].Div(sym.Of(groups)))
 	if err != nil {
@@ -58,8 +58,8 @@ func groupOf(m tensor.Type, dim, groups int) tensor.Type {
 	return inFormat(g, m.SuggestMemoryFormat(false))
 }
 
-// emptyBatch returns the type of a result that has the input's shape and no elements. PyTorch returns a view of the
-// product of the input and a number, which has the strides of the input.
+// emptyBatch returns the type of the result for an input without elements, which has the shape of the input. PyTorch
+// multiplies the input by a number and returns a view of the product, so the strides are those of the input.
 func emptyBatch(x tensor.Type) tensor.Type {
 	line := x.Rank() == 3
 	if line {
@@ -307,8 +307,8 @@ func (p convParams) checkDTypes(c *graph.Call, x, w tensor.Type) error {
 	return nil
 }
 
-// usesMKLDNN mirrors ConvParams::use_mkldnn for one thread. For several groups, the layout of the result depends on
-// this choice, because PyTorch's other kernels compute the groups one by one.
+// usesMKLDNN mirrors ConvParams::use_mkldnn for one thread. The layout of the result depends on this choice if there
+// are several groups: PyTorch's other kernels compute the groups one by one and concatenate the parts.
 func (p convParams) usesMKLDNN(x, w tensor.Type) bool {
 	if x.DType != tensor.Float32 {
 		return x.DType == tensor.BFloat16

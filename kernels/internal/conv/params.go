@@ -64,8 +64,9 @@ func perDim[T any](v []T, n int) []T {
 // tapPair is a product along one dimension: the index of an input element, and the index of the tap that multiplies it.
 type tapPair struct{ element, tap int }
 
-// addProducts adds the products of one element of the result to s. pairs lists the products by dimension and by index
-// of the result. ix and iw are the indices of input and weight. addProducts sets their last len(pairs) entries.
+// addProducts adds the products of one element of the result to s. pairs[d][i] lists the products along dimension d for
+// index i of the result. ix and iw are indices of an element of the input and of the weight; addProducts sets their
+// spatial entries, the last len(pairs).
 func addProducts(s *kit.Accumulator, x, w *tensor.Tensor, ix, iw []int, pairs [][][]tapPair, result []int) {
 	n := len(pairs)
 	if n == 0 {
@@ -78,9 +79,9 @@ func addProducts(s *kit.Accumulator, x, w *tensor.Tensor, ix, iw []int, pairs []
 	}
 }
 
-// reference computes a result of type m. Each element is a sum of products in inPerGroup input channels, plus the bias
-// in[2] if it is given. pairsOf lists the products along an axis by index of the result. indices returns the k-th input
-// channel of output channel o, and the first two indices of its weights.
+// reference computes a result of type m. Each element is a sum of products over inPerGroup input channels, plus the
+// bias in[2] if it is given. pairsOf lists the products along one axis, for each index of the result. indices returns
+// input channel k of output channel o, and the first two indices of the weights between these channels.
 func reference(m tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geometry.Axis,
 	pairsOf func(a *geometry.Axis) [][]tapPair, indices func(o, k int) (channel, row, column int)) ([]*tensor.Tensor,
 	error) {
@@ -128,6 +129,6 @@ func (v convolution) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, 
 	}, func(o, k int) (channel, row, column int) { return o/(w[0]/p.groups)*w[1] + k, o, k })
 }
 
-// maxProductBytes bounds the bytes of intermediate results: products of a transposed convolution before they are
-// summed, and samples of a deformable convolution before they are multiplied.
+// maxProductBytes bounds the intermediate results, in bytes. They are the products of a transposed convolution before
+// they are summed, or the samples of a deformable convolution before they are multiplied.
 const maxProductBytes = 32 << 20

@@ -10,7 +10,7 @@ import (
 )
 
 // Rates lists the rates of convolutions. A rate is the time of one unit of work. Package calibrate runs the calls of a
-// rate to measure it.
+// rate to measure it: calls in which the unit takes a large part of the time.
 func Rates() []graph.Rate {
 	conv := convRate
 	return slices.Concat(depthwiseRates(), winogradRates(), []graph.Rate{
@@ -38,7 +38,7 @@ func Rates() []graph.Rate {
 			Unit: "a dot product of four bytes, or two words, in a direct convolution",
 			Calls: []graph.RateCall{bytesRate(1, 1, 3, 64, 28, 64), bytesRate(1, 1, 1, 256, 14, 64),
 				bytesRate(2, 1, 3, 128, 28, 64)}},
-		{Name: directBegin, Unit: "the start of a direct convolution",
+		{Name: directStart, Unit: "the start of a direct convolution",
 			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 96, 1, 1), 8),
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 24, 1, 1), 72),
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 480, 1, 1), 120)}},

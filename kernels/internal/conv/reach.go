@@ -14,14 +14,14 @@ const maxReach = math.MaxInt32 / 4
 // maxTileRows is larger than the number of pixels of any tile.
 const maxTileRows = 64
 
-// inReach returns an upper bound of the distance, in bytes, between two input elements of windows. pixel is the stride
-// of pixels in elements, and size is the size of an element in bytes.
+// inReach returns an upper bound for the distance, in bytes, between two input elements of one window. pixel is the
+// distance of neighbouring pixels in elements, and size the size of an element in bytes.
 func (s *convShape) inReach(pixel, size int) int {
 	return kit.BoundedProduct(s.maxDistance(), pixel, size)
 }
 
-// outReach returns an upper bound of the distance, in bytes, between two elements of a tile of the result. The pixels
-// of a tile may be in two rows.
+// outReach returns an upper bound for the distance, in bytes, between two results of one tile. The pixels of a tile may
+// be in two rows.
 func (s *convShape) outReach(size int) int {
 	rows := min(maxTileRows, kit.BoundedProduct(s.n, s.pixelsOut()))
 	if s.w.Results <= maxTileRows {

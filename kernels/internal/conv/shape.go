@@ -109,7 +109,7 @@ func (s *convShape) tapNames() string {
 }
 
 // weightPanels returns the panels of each group, with width output channels per panel. terms returns the weight offsets
-// of an output channel's terms. order is the name of their order, for the form of the packed weight.
+// of an output channel's terms, in the order of the panels. order names this order in the form of the packed weight.
 func (s *convShape) weightPanels(d tensor.DType, width int, order string, terms func() []int) *multiply.Panels {
 	p := &multiply.Panels{DType: d, Width: width, Lanes: s.outPerGroup(), LaneStride: s.weightStride.n,
 		Depth: s.termsPerOutput(), Terms: terms}
@@ -209,8 +209,8 @@ func entryOffsets(images, imageStride, groups, groupStride int) []int {
 	return out
 }
 
-// planeEntries sets the entries of a product whose operand A is the weight and whose operand B is the channels of an
-// image. There is one entry for each group of each image.
+// planeEntries sets the entries of a product. Operand A is the weight, and operand B the channels of an image. There is
+// one entry for each group of each image.
 func planeEntries(x *multiply.Multiplier, s *convShape, w packedWeight) {
 	if x.Entries > 1 {
 		x.A = entryOffsets(s.n, 0, s.groups, w.MatrixLen())

@@ -322,8 +322,8 @@ var channelAdders = map[tensor.DType]func(s *transposedWindows, adder *windowAdd
 	tensor.Complex64: addChannels[complex64], tensor.Complex128: addChannels[complex128],
 }
 
-// addChannels sums the windows of channels [begin, end) of some images. first is the index, in the whole batch, of the
-// first channel of these images.
+// addChannels sums the windows of channels [begin, end) of some images. The channels of all images of the batch are
+// numbered together; first is the number of the first channel of these images.
 func addChannels[T int64 | float32 | float64 | complex64 | complex128](s *transposedWindows, adder *windowAdder,
 	m *graph.Mem, first, begin, end int) {
 	channelElements, windows := s.pixelsIn(), s.pixelsOut()*s.taps()

@@ -13,9 +13,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// transposedWindows describes a transposed convolution, which is the gradient of a convolution with the same window.
-// The fields of window describe this convolution: its input is the result of the transposed convolution, and its result
-// is the input of the transposed convolution.
+// transposedWindows describes a transposed convolution, which is the gradient of an ordinary convolution with the same
+// window. The embedded window describes the ordinary convolution. Thus the Size of an axis is a size of the transposed
+// convolution's result, and Results is a size of its input.
 type transposedWindows struct {
 	window
 	n, groups int
@@ -27,8 +27,9 @@ type transposedWindows struct {
 func (s *transposedWindows) rows() int { return s.o / s.groups * s.taps() }
 
 // windowAdder sums overlapping windows by machine code, as a polyphase decomposition. A phase is the set of elements of
-// the result whose distances are multiples of the stride. All elements of a phase are sums over the same taps. In a
-// phase, the products of a tap are contiguous and are added row by row. At the end, the phases are interleaved.
+// the result whose indices have the same remainder modulo the stride. For example, stride 2 has the phases of even and
+// odd indices along each dimension. All elements of a phase are sums over the same taps. In a phase, the products of a
+// tap are contiguous and are added row by row. At the end, the phases are interleaved.
 type windowAdder struct {
 	*transposedWindows
 	add       *loops.Loop // adds a row of products to a row of a phase
@@ -46,7 +47,7 @@ type adderRun struct {
 	runs    []unsafe.Pointer
 }
 
-// minPlaneElements is the number of elements of an input plane from which machine code is faster than Go.
+// minPlaneElements is the minimum number of elements of an input plane for which machine code is faster than Go.
 const minPlaneElements = 128
 
 // newWindowAdder returns nil if there is no machine code for the dtype, or if planes are too small.
@@ -81,7 +82,7 @@ func (a *windowAdder) workerBytes() int {
 	return a.elements() * a.size
 }
 
-// elements returns the number of elements of all phases of a channel.
+// elements returns the number of elements of a channel's phases together.
 func (a *windowAdder) elements() int {
 	return a.phases[0] * a.phases[1] * a.phases[2] * a.phaseElements()
 }

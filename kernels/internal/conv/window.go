@@ -17,8 +17,8 @@ func newWindow(axes []geometry.Axis) window {
 	return window{all[0], all[1], all[2]}
 }
 
-// newAxes returns an axis for each spatial dimension. taps has the size of the window in each of these dimensions,
-// which are the last dimensions of input and result.
+// newAxes returns an axis for each spatial dimension. taps has the sizes of the window. input and result are whole
+// shapes, whose last len(taps) dimensions are spatial.
 func newAxes(input, result, taps, stride, padding, dilation []int) []geometry.Axis {
 	axes := make([]geometry.Axis, len(taps))
 	input, result = input[len(input)-len(taps):], result[len(result)-len(taps):]
@@ -41,8 +41,8 @@ func (w *window) tap(i int) (kd, kh, kw int) {
 	return row / w.h.Taps, row % w.h.Taps, i % w.w.Taps
 }
 
-// rowsIn, rowsOut, pixelsIn and pixelsOut return the numbers of rows and of pixels of an input and of its result, over
-// all planes.
+// rowsIn and pixelsIn count the rows and pixels of all planes of an input, rowsOut and pixelsOut the rows and pixels of
+// its result.
 func (w *window) rowsIn() int    { return w.d.Size * w.h.Size }
 func (w *window) rowsOut() int   { return w.d.Results * w.h.Results }
 func (w *window) pixelsIn() int  { return w.rowsIn() * w.w.Size }

@@ -167,14 +167,14 @@ func (w *winogradConv) cachedSections() int {
 
 // spans is a division of a span into n spans of nearly equal size.
 type spans struct {
-	of tileSpan
-	n  int
+	whole tileSpan
+	n     int
 }
 
 // at returns span i.
 func (s spans) at(i int) tileSpan {
-	first := i * s.of.n / s.n
-	return tileSpan{s.of.first + first, (i+1)*s.of.n/s.n - first}
+	first := i * s.whole.n / s.n
+	return tileSpan{s.whole.first + first, (i+1)*s.whole.n/s.n - first}
 }
 
 // maxTiles returns the number of tiles of the largest span.
@@ -182,7 +182,7 @@ func (s spans) maxTiles() int {
 	if s.n == 0 {
 		return 0
 	}
-	return kit.DivUp(s.of.n, s.n)
+	return kit.DivUp(s.whole.n, s.n)
 }
 
 // limit divides tiles into spans of at most maxTiles tiles.

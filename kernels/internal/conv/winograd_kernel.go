@@ -39,8 +39,9 @@ type winogradRun struct {
 	args          graph.PerWorker[winogradArgs]
 }
 
-// resultCode identifies the code of an inverse transform by the numbers of rows and columns of the tile that are inside
-// the result. lastLanes is the number of output channels in the last vector of a block, or 0 if this vector is full.
+// resultCode identifies the code of an inverse transform. rows and cols are the rows and columns of the tile that are
+// inside the result. lastLanes is the number of output channels in the last vector of a block, or 0 if this vector is
+// full.
 type resultCode struct{ rows, cols, lastLanes int }
 
 // winogradArgs are a worker's arguments of the generated code.
@@ -126,8 +127,8 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 	return list
 }
 
-// sizeParts returns the largest number of tiles of a section and of a part. It also sets r.prefetch. The strips of a
-// section prefetch equal shares of the next weights, because one strip takes less time than a load of all weights.
+// sizeParts returns the maximum number of tiles per section and per part. It also sets r.prefetch. Each strip of a
+// section prefetches an equal share of the next weights, because loading all weights takes longer than one strip.
 func (r *winogradRun) sizeParts() (section, part int) {
 	minStrips := math.MaxInt
 	for i := range r.sections.n {
@@ -244,7 +245,7 @@ func (r *winogradRun) tilePart(ty, tx int) winograd.Part {
 	return p
 }
 
-// resultCode returns the key of the inverse transform of a tile for a block of output channels.
+// resultCode returns the key of the inverse transform for tile (ty, tx) and a block of output channels.
 func (r *winogradRun) resultCode(ty, tx, block int) resultCode {
 	s, m := r.conv, r.form.M
 	return resultCode{min(m, s.h.Results-ty*m), min(m, s.w.Results-tx*m), r.channels(block) % winograd.Lanes(r.cpu)}

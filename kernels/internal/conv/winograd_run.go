@@ -136,9 +136,9 @@ func (r *winogradRun) wholePhase() graph.Phase {
 	}}
 }
 
-// computePart computes the results of a part of a section for a block of output channels. share has the index of the
-// part among the parts that read the same weights, and the number of these parts. Each part prefetches an equal share
-// of the weights of the next block.
+// computePart computes the results of one part of a section for one block of output channels. Each of the parts that
+// read the same weights prefetches an equal share of the next block's weights: share[0] is the index of this part among
+// them, and share[1] their number.
 func (r *winogradRun) computePart(m *graph.Mem, a *winogradArgs, section, part tileSpan, block int,
 	share [2]int) error {
 	if err := r.multiply(m, &a.product, part, part.first-section.first, block, share); err != nil {

@@ -42,8 +42,8 @@ func winogradRates() []graph.Rate {
 const (
 	// winogradSums is the minimum number of vector sums in a register tile that keeps the arithmetic units busy.
 	winogradSums = 8
-	// winogradBegin is the cost of starting and storing a sum, in multiply-adds.
-	winogradBegin = 4
+	// winogradSumCost is the time to start and store a sum, in multiply-adds.
+	winogradSumCost = 4
 )
 
 // weightTraffic returns the bytes of weights whose loads delay the products. The first strip of a section loads the
@@ -74,7 +74,7 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	k.Do(winogradOperand, points*float64(w.tileStride))
 	k.Do(winogradResult, points*float64(w.blocks*w.blockChannels))
 	tileSums := float64(min(tiles, w.rows) * w.blockChannels / winograd.Lanes(w.cpu))
-	k.Do(winogradProduct, points*float64((w.conv.c+winogradBegin)*w.blocks*w.blockChannels)*max(1, winogradSums/tileSums))
+	k.Do(winogradProduct, points*float64((w.conv.c+winogradSumCost)*w.blocks*w.blockChannels)*max(1, winogradSums/tileSums))
 	switch order := w.schedule(); {
 	case order == perChunk, weights <= cachedWeightBytes:
 	case order == byPoints:

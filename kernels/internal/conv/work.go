@@ -22,11 +22,12 @@ const (
 	spreadAdd            = "spread.add"       // a product of a transposed convolution that is added to the result
 )
 
-// multiResultCost is the cost of a multiply-add in Go by pixels if an input channel has several output channels,
-// relative to a channel with one output channel.
+// multiResultCost is a factor for the time of multiply-adds in Go by pixels, if an input channel has several output
+// channels instead of one.
 const multiResultCost = 3
 
-// rowPixels is the maximum number of pixels of a row that one move of the packer is assumed to copy.
+// rowPixels bounds the pixels of a row in estimates of the packer's moves: one move is assumed to copy at most this
+// many.
 const rowPixels = 28
 
 // cachedPixelBytes is the approximate size of the pixels that the L2 cache holds.
@@ -134,7 +135,7 @@ func (s *convShape) windowWork(w *graph.Work, size int) {
 }
 
 // pixelRun returns the length of the runs of elements that are contiguous in a channels-last image and in a window. A
-// run is the channels of a pixel or, if rows is true, of a row of the window.
+// run has the channels of one pixel. If rows is true, it has the channels of a whole row of the window.
 func pixelRun(s *convShape) (run int, rows bool) {
 	if s.groups == 1 && s.w.Dilation == 1 && s.c < rowChannels {
 		return s.w.Taps * s.c, true

@@ -13,7 +13,7 @@ import (
 )
 
 // This file has the control-flow ops. They run graphs that are attributes (bodies and branches). A body may use values
-// of the graph that contains the node. These values are the last operands of the node and the last inputs of the body.
+// of the graph that contains the node. Such values are the last operands of the node and the last inputs of the body.
 
 type ifAttrs struct {
 	Then *graph.Graph `attr:"then_branch" doc:"graph to run if condition holds; its inputs are the first operands after condition"`
@@ -106,8 +106,8 @@ func inferRaise(c *graph.Call) ([]graph.Result, error) {
 	return slices.Repeat([]graph.Result{{Alias: graph.Fresh, Dynamic: true}}, n), nil
 }
 
-// byReference returns the reference of an op that runs graphs: the function of the op with a runtime that computes the
-// ops in the graphs by their references.
+// byReference returns the reference of an op that runs graphs. It is the RunDynamic function of the op, eager, with a
+// runtime that computes the nodes of these graphs by their references.
 func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error)) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -249,8 +249,8 @@ func storages(list ...*tensor.Tensor) map[*tensor.Storage]bool {
 	return set
 }
 
-// releaseOthers releases the storages of results of a body, except the storages of the kept results and the storages in
-// the sets.
+// releaseOthers releases the storages of a body's results, except the storages of kept results and the storages in
+// sets.
 func releaseOthers(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]bool) {
 	sets = append(sets, storages(kept...))
 	for _, t := range results {
@@ -271,8 +271,8 @@ func metasOf(in []*tensor.Tensor) []tensor.Meta {
 	return metas
 }
 
-// stackCollected stacks tensors along a new dimension. If the list is empty, the dtype and the shape of a tensor are
-// those of result i of like. backwards: the last tensor of the list comes first.
+// stackCollected stacks tensors along a new dimension. If the list is empty, like gives the type of the result: its
+// result i has the dtype and the shape of one tensor. If backwards is set, the last tensor of the list comes first.
 func stackCollected(list []*tensor.Tensor, axis int, backwards bool, i int,
 	like func() ([]graph.Result, error)) (*tensor.Tensor, error) {
 	var m tensor.Meta

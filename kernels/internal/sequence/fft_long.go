@@ -11,7 +11,8 @@ import (
 const (
 	// longLine is the longest line that one chunk transforms.
 	longLine = 1 << 16
-	// longRadix is the greatest prime factor of longer lines that are transformed without a convolution.
+	// longRadix bounds the prime factors of lengths above longLine. Lengths with greater factors use Bluestein's
+	// convolution.
 	longRadix = 13
 	// longBytes is the approximate size in bytes of the scratch memory for long lines that are transformed together.
 	longBytes = 256 << 20
@@ -19,8 +20,8 @@ const (
 	rootBits = 13
 )
 
-// rootTable computes powers of exp(-2 pi i / n). The low rootBits bits of an exponent index low, the other bits index
-// high, and the power is the product of the two entries.
+// rootTable computes powers of exp(-2 pi i / n). The power is the product of two entries: the lowest rootBits bits of
+// the exponent are the index in low, and its other bits are the index in high.
 type rootTable struct{ low, high []complex128 }
 
 // newRootTable returns the table for n.
@@ -49,15 +50,16 @@ type matrixFourier struct {
 	twiddles                      rootTable
 }
 
-// newMatrixFourier returns the transform of lines of n elements as a matrix with the given number of rows.
+// newMatrixFourier returns the transform of lines of n elements that are treated as matrices with the given number of
+// rows.
 func newMatrixFourier(n, rows int) *matrixFourier {
 	return &matrixFourier{n: n, rows: rows, cols: n / rows, columnTransform: newFourier(rows),
 		rowTransform: newFourier(n / rows),
 		twiddles:     newRootTable(n)}
 }
 
-// matrixRows returns the number of rows of a matrix of n elements with similar numbers of rows and columns. It returns
-// 0 if n has a prime factor above longRadix.
+// matrixRows divides a line of n elements into a matrix with about as many rows as columns, and returns the number of
+// rows. It returns 0 if n has a prime factor above longRadix.
 func matrixRows(n int) int {
 	rows, cols := 1, 1
 	for p := longRadix; p > 1; p-- {
@@ -80,12 +82,12 @@ func (f *matrixFourier) workLen() int {
 	return max(f.rows+f.columnTransform.workLen(), f.cols+f.rowTransform.workLen())
 }
 
-// columnCheckEvery is the number of elements of a column that are written between two checks of the context. It is
-// small, because each write may be the first access to a large page, which the system must clear.
+// While a column is written, the context is checked after every columnCheckEvery elements. It is small, because each
+// write may be the first access to a large page, which the system must clear.
 const columnCheckEvery = 64
 
-// column transforms column i of a matrix and writes it to column i of y. get returns an element of the matrix by its
-// index in the line. room is memory of the worker.
+// column transforms column i of a matrix and writes it to column i of matrix y. get(j) returns element j of the line,
+// which is the matrix in row-major order. room is memory of the worker.
 func (f *matrixFourier) column(m *graph.Mem, y, room []complex128, i int, get func(j int) complex128) {
 	x, room := room[:f.rows], room[f.rows:]
 	for j := range x {
@@ -100,7 +102,8 @@ func (f *matrixFourier) column(m *graph.Mem, y, room []complex128, i int, get fu
 	}
 }
 
-// transformLine returns the transform of row k of matrix y: the frequencies k, k+rows, k+2*rows and so on of the line.
+// transformLine returns the transform of row k of matrix y. It has the frequencies k, k+rows, k+2*rows and so on of the
+// line.
 func (f *matrixFourier) transformLine(y, room []complex128, k int) []complex128 {
 	x, room := room[:f.cols], room[f.cols:]
 	copy(x, y[k*f.cols:])
@@ -174,7 +177,8 @@ func (f *longFourier) phase(lines, units, work int,
 	})
 }
 
-// phases returns the phases that transform the group. most is the number of matrices in each buffer of scratch memory.
+// phases returns the phases that transform the group. most is the maximum number of lines of a group, for which scratch
+// memory has room.
 func (f *longFourier) phases(most int) []graph.Phase {
 	line := func(i int) [4]int { return f.lines.At(f.firstLine + i) }
 	columns := f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, room []complex128, i, col int) {

@@ -15,7 +15,7 @@ import (
 type fourier struct {
 	n       int
 	factors []int
-	roots   []complex128 // exp(-2 pi i k / n); nil if long is set
+	roots   []complex128 // exp(-2 pi i k / n); nil with Bluestein's algorithm
 
 	// The fields of Bluestein's algorithm.
 	convolver       *fourier     // transform of the convolution's length

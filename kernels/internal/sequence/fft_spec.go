@@ -32,7 +32,7 @@ type fourierSpec struct {
 	scale                 float64 // factor of the result
 }
 
-// fromAten sets the fields for a call of one of aten's ops, and returns the type of the result.
+// fromAten sets the fields for a call of the given op of aten, and returns the type of the result.
 func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Type) (tensor.Type, error) {
 	var err error
 	if s.dim, err = tensor.WrapDim(a.Dim, m.Rank()); err != nil {
@@ -66,8 +66,8 @@ func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Type) (tensor.
 	return kit.FreshType(d.ToComplex(), shape)
 }
 
-// lengths sets s.in, s.n and s.out if they are known, and returns the sizes of the result. n is the requested length,
-// or nil for the length of the operand.
+// lengths sets inLen, points and outLen if they are known, and returns the sizes of the result. n is the requested
+// length, or nil for the length of the operand.
 func (s *fourierSpec) lengths(m tensor.Type, n *sym.Int) ([]sym.Int, error) {
 	in := m.Shape[s.dim]
 	points := in
@@ -93,8 +93,8 @@ func (s *fourierSpec) lengths(m tensor.Type, n *sym.Int) ([]sym.Int, error) {
 // maxFourier is the greatest length of a transform.
 const maxFourier = 1 << 26
 
-// load fills x with a line of the operand, cut or extended to the length of the transform. get returns an element of
-// the operand.
+// load fills x with a line of the operand, which it cuts or extends to the length of the transform. get returns element
+// i of the line.
 func (s *fourierSpec) load(x []complex128, get func(i int) complex128) {
 	for i := range x {
 		x[i] = 0
@@ -139,8 +139,8 @@ func (s *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 		})}}
 }
 
-// access returns the lines of a call and two functions. get reads element i of a line of the operand. put writes the
-// elements first, first+step, first+2*step and so on of a line of the result.
+// access returns the lines of a call, and functions that access one line. get reads element i of a line of the operand.
+// put writes x to the elements first, first+step, first+2*step and so on of a line of the result.
 func (s *fourierSpec) access(c *graph.Call) (l *kit.LineSet, get func(line unsafe.Pointer, i int) complex128,
 	put func(line unsafe.Pointer, x []complex128, first, step int)) {
 	m, out := c.Meta(0), c.Out[0]

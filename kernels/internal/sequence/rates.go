@@ -8,7 +8,8 @@ import (
 // recurrentFlop is the name of the inner kernel of recurrent layers in machine profiles.
 const recurrentFlop = "recurrent.flop"
 
-// Rates lists the cost rates of recurrent layers. The time of the calls of a rate determines its value on a machine.
+// Rates lists the rates of recurrent layers. A rate is the time of one unit of work. Package calibrate runs the calls
+// of a rate to measure it.
 func Rates() []graph.Rate {
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
 	return []graph.Rate{{Name: recurrentFlop, Unit: "an operation of a recurrent layer",

@@ -36,8 +36,8 @@ var cells = [...]struct {
 func (k cellKind) gates() int { return cells[k].gates }
 
 // recurrent describes a recurrent layer in one or two directions. x has the inputs, y the outputs of all steps, h0 and
-// c0 the initial states and cells, and hn and cn the last. Steps and sequences may have any order in memory: row
-// t*xStep + b*xBatch of x is the input of step t of sequence b.
+// c0 the initial states and cells, and hn and cn the last. Memory may have the steps of each sequence together or the
+// sequences of each step together: the input of step t of sequence b is row t*xStep + b*xBatch of x.
 type recurrent struct {
 	kind                         cellKind
 	steps, batch, inputs, hidden int           // inputs and hidden are the lengths of the vectors of inputs and states
@@ -73,21 +73,23 @@ type stepper struct {
 	*recurrent
 	dtype tensor.DType
 	size  int // bytes of an element
-	rows  int // number of rows of the weights of all gates
-	block int // number of sequences of a block
+	rows  int // rows of the weights, for all gates together
+	block int // sequences per block
 	// by direction and product: offset in scratch memory of weights that a run packs, in bytes
 	packedOffsets      [2][2]int
 	prepack            bool             // products read packed weights, which planning or the run packs
 	secondPackedOffset int              // offset of the packed weights of the second product, in bytes
 	plans              [2][2]*gemm.Plan // by kind of block (full block, smaller last block) and product
 	loops              [2][]cellLoop    // by direction: the loops after the products of a step
-	// Bytes of worker memory: for states and gates, for scratch memory of a product, and for the panels of a product.
+	// Sizes in bytes of the parts of worker memory: states and gates, scratch memory of a product, and panels of a
+	// product.
 	bufferBytes, gemmWork, shared int
 
 	runs graph.PerWorker[cellRun]
 }
 
-// addRecurrent adds the phases of a layer to x: the sum of the biases, the product of all inputs, and the steps.
+// addRecurrent adds the phases of a layer to x. They add the two biases, multiply the inputs of all steps by the
+// weights, and run the steps.
 func addRecurrent(x *copies.Compound, l *recurrent, d tensor.DType) error {
 	rows := l.kind.gates() * l.hidden
 	join := joinBiases[float64]
@@ -175,7 +177,7 @@ func project(x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) erro
 }
 
 // addSteps adds the phases of the steps. A chunk runs a block of sequences through all steps of one direction.
-// projected has the products of the inputs.
+// projected has the products of the inputs with the weights.
 func addSteps(x *copies.Compound, l *recurrent, d tensor.DType, projected kit.Buffer) error {
 	s := &stepper{recurrent: l, dtype: d, size: d.Size(), rows: l.kind.gates() * l.hidden, block: l.blockSize()}
 	s.prepack = s.r[0].Packed || s.r[1].Packed || l.packsSteps(d) && (s.block > multiply.MaxThin || s.steps > fewSteps)
@@ -252,7 +254,7 @@ func (s *stepper) plan() error {
 	return nil
 }
 
-// packingRoom sets the offsets of the weights that a run packs, and returns the number of bytes of these weights.
+// packingRoom sets the offsets of the weights that a run packs, and returns the size of these weights in bytes.
 func (s *stepper) packingRoom() int {
 	room := 0
 	if !s.prepack {

@@ -29,10 +29,11 @@ const (
 	cellPlaces
 )
 
-// cellOperand is an operand or a result of a loop: a part of each row of a place.
+// cellOperand is an operand or a result of a loop. Each sequence has a row at a place, and the operand is a part of
+// this row.
 type cellOperand struct {
 	at    cellPlace
-	first int // index in the row of the first element of the part
+	first int // index of the part's first element in the row
 }
 
 // cellLoop is the loop that computes gates or states after a product of a step.
@@ -92,7 +93,7 @@ func (t *cellText) gate(name string, f int, sum string) string {
 	return t.define(name, t.acts[t.dir][f].formula(t.define("in_"+name, sum)))
 }
 
-// lstm returns the results of the loop of an LSTM layer as formulas, and the places of the results.
+// lstm returns the formula of an LSTM layer's loop, which has several results, and the place of each result.
 func (t *cellText) lstm() (string, []cellOperand) {
 	c := t.operand("c", atCell, 0)
 	i := t.gate("i", 0, t.sum(0)+t.peephole(0, c))

@@ -57,8 +57,8 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	})
 }
 
-// lengthsOf returns the bound on the lengths of sequences ([graph.Param.Below]): the size of the first dimension of
-// operand 0, plus 1.
+// lengthsOf returns the upper bound of the elements of sequence_lens, as [graph.Param.Below] requires. It is the number
+// of steps plus 1; steps are the first dimension of operand 0.
 func lengthsOf(c *graph.Call) int { return kit.SizeOf(c.Meta(0), 0) + 1 }
 
 // onnxCellLoops returns the loop over the batch.

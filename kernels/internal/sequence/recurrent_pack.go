@@ -19,8 +19,8 @@ func (l *recurrent) blockSize() int {
 	return l.batch
 }
 
-// products returns the numbers of rows of weights in the two products of a step. Only a GRU whose reset gate applies
-// before the product has a second product.
+// products returns, for each of the two products of a step, the number of rows of weights that it multiplies. Only a
+// GRU whose reset gate applies before the product has a second product.
 func (l *recurrent) products() [2]int {
 	if l.kind == cellGRU && !l.resetAfter {
 		return [2]int{2 * l.hidden, l.hidden}
@@ -31,8 +31,8 @@ func (l *recurrent) products() [2]int {
 // firstRow returns the first row of weights in product q. Gate h of a GRU has the last rows, for ONNX and for PyTorch.
 func (l *recurrent) firstRow(q int) int { return q * 2 * l.hidden }
 
-// fewSteps is the greatest number of steps for which a run does not pack weights if blocks are small. Packing takes as
-// long as a few products.
+// If blocks are small and there are at most fewSteps steps, a run does not pack weights, because packing takes as long
+// as a few products.
 const fewSteps = 2
 
 // packsSteps reports whether the products of steps are faster with packed weights.

@@ -66,8 +66,8 @@ func (c *cellReference[T]) runSequence(dir, b int) {
 	}
 }
 
-// gateParts returns the input part and the state part of the argument of a gate, for element k of the state in step t.
-// h is the state that is multiplied.
+// gateParts returns the two parts of a gate's argument, for element k of the state in step t: the product of the
+// weights with the input, and with the state h.
 func (c *cellReference[T]) gateParts(gate, k, t int, h []T) (in, state T) {
 	row := c.order[gate]*c.hidden + k
 	w, x := c.w[c.direction][row*c.inputs:], c.x[(t*c.xStep+c.sequence*c.xBatch)*c.inputs:]
@@ -101,7 +101,7 @@ func (c *cellReference[T]) act(f int, sum T) T {
 	return c.functions[f](sum)
 }
 
-// gate returns function f of the argument of a gate. more is an additional summand of the argument.
+// gate applies function f to the argument of a gate. more is added to the argument.
 func (c *cellReference[T]) gate(f, gate, k, t int, h []T, more T) T {
 	in, state := c.gateParts(gate, k, t, h)
 	return c.act(f, in+state+more)

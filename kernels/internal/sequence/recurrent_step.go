@@ -67,7 +67,7 @@ func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 	*r = cellRun{loopState: r.loopState, repeated: r.repeated, check: r.check}
 }
 
-// length returns the number of steps of sequence i of a block.
+// length returns the length of sequence i of a block, in steps.
 func (s *stepper) length(r *cellRun, i int) int {
 	if r.lens == nil {
 		return s.steps
@@ -89,7 +89,7 @@ func (s *stepper) begin(r *cellRun) {
 	}
 }
 
-// row returns the row of sequence i of a block in a buffer of states.
+// row returns the state of sequence i of a block. states is a buffer with one row for each sequence.
 func (s *stepper) row(states []byte, i int) []byte {
 	return states[i*s.hidden*s.size:][:s.hidden*s.size]
 }
@@ -139,8 +139,8 @@ func (s *stepper) multiply(r *cellRun, q int) {
 	s.planOf(r, q).RunAll(&r.args, r.work)
 }
 
-// placesOf returns two addresses for one step of sequence i of the block: in, where the precomputed input part of all
-// gates starts, and y, where the result is written.
+// placesOf returns two addresses for one step of sequence i of the block. At in are the products of the input with the
+// weights of all gates, which were computed before. The result is written to y.
 func (s *stepper) placesOf(r *cellRun, step, i int) (in, y unsafe.Pointer) {
 	t := step
 	if s.backward[r.dir] {

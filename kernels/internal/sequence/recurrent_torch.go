@@ -46,7 +46,8 @@ type torchCell struct {
 	act  string // activation function of the state
 }
 
-// recurrentOp defines the op of layers with cells of the given kind. act is the activation function of the state.
+// recurrentOp defines an op of recurrent layers. kind is the kind of their cells, and act the activation function of
+// the state.
 func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 	o := torchCell{name, kind, act}
 	outputs := []string{"output", "h_n"}

@@ -154,7 +154,7 @@ func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
 // unpooling describes how the elements of the operand's planes are scattered to the result's planes.
 type unpooling struct {
 	size     []int // sizes of the spatial dimensions of the result
-	from, to int   // numbers of elements of a plane of the operand, and of a plane of the result
+	from, to int   // elements per plane of the operand; elements per plane of the result
 }
 
 // unpoolPlanes scatters the elements of planes [begin, end).

@@ -47,8 +47,8 @@ func (f *poolFold) area(w [maxDims]geometry.Range) float64 {
 	return max(area, 1)
 }
 
-// divisorOf returns the divisor of a sum over a window of the given area. Integer areas are exact up to 2^53. Areas
-// above 2^62 give the divisor 2^62, so integer averages over these areas are 0.
+// divisorOf returns the number by which the sum over a window is divided. area is the area of the window. Integer areas
+// are exact up to 2^53. Areas above 2^62 give the divisor 2^62, so integer averages over these areas are 0.
 func divisorOf[A int64 | float64](f *poolFold, area float64) A {
 	switch {
 	case f.divisor != 0:
@@ -60,19 +60,18 @@ func divisorOf[A int64 | float64](f *poolFold, area float64) A {
 }
 
 // pool describes a pooling of a call with known sizes and layouts. Strides are in bytes, in the order batch, channel,
-// spatial dimensions. Missing dimensions have stride 0. A plane is the set of elements of one channel of one batch
-// element.
+// spatial dimensions. Missing dimensions have stride 0. A plane has all elements of one channel in one batch element.
 type pool struct {
 	poolFold
 	meta          tensor.Meta   // layout of the operand
 	results       []tensor.Meta // layouts of the results
 	n, c          int           // numbers of batch elements and of channels
 	axes          [maxDims]geometry.Axis
-	maxTaps       [maxDims]int        // maximum number of taps of a window inside the operand, by dimension
-	taps          int                 // maximum number of taps of a window: the product of maxTaps
+	maxTaps       [maxDims]int        // by dimension: maximum number of taps of a window that are inside the operand
+	taps          int                 // product of maxTaps: maximum number of taps of a window
 	inStrides     [2 + maxDims]int    // strides of the operand
 	outStrides    [2][2 + maxDims]int // strides of values and of indices
-	planeElements int                 // number of elements of a plane of the operand
+	planeElements int                 // elements per plane of the operand
 }
 
 // newPool describes the pooling of the last len(axes) dimensions of the first operand.

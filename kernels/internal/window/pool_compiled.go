@@ -24,7 +24,7 @@ type tapLoops struct {
 	*pool
 	dtype, sumDType tensor.DType // dtypes of elements and sums
 	perLoop         int          // number of taps of a loop
-	single          bool         // whether one loop, first, folds all taps
+	single          bool         // whether the loop first folds all taps
 	first           *loops.Loop  // folds the first taps of windows
 	next            *loops.Loop  // folds more taps
 	last            *loops.Loop  // divides sums
@@ -128,7 +128,7 @@ func (t *tapLoops) partialDType() tensor.DType {
 	return t.sumDType
 }
 
-// divides returns the operation that computes an average from a sum and the number of putDivisor.
+// divides returns the operation that computes an average from a sum and the number that putDivisor writes.
 func (t *tapLoops) divides() expr.Op {
 	if inverse(t.dtype, t.sumDType) {
 		return expr.Mul
@@ -136,11 +136,12 @@ func (t *tapLoops) divides() expr.Op {
 	return expr.Div
 }
 
-// inverse reports whether sums of dtype sum are multiplied by the inverse of the divisor to give averages of dtype d.
-// Sums must have more bits than averages; otherwise the rounding of the inverse would change averages.
+// inverse reports whether averages are computed by multiplying sums by the inverse of the divisor. d and sum are the
+// dtypes of averages and sums. Sums must have more bits than averages; otherwise the rounding of the inverse would
+// change averages.
 func inverse(d, sum tensor.DType) bool { return d.IsFloat() && d.Size() < sum.Size() }
 
-// putDivisor writes the divisor of a sum over a window of the given area, or the inverse of the divisor.
+// putDivisor writes the divisor of a window of the given area, or the inverse of the divisor.
 func (f *poolFold) putDivisor(to []byte, d, sum tensor.DType, area float64) {
 	if sum == tensor.Int64 {
 		binary.LittleEndian.PutUint64(to, uint64(divisorOf[int64](f, area)))
@@ -171,8 +172,8 @@ func (t *tapLoops) maximum(b *expr.Builder, tap func(int) expr.Value, taps int, 
 	return []expr.Output{b.Real(b.Convert(t.dtype, best))}
 }
 
-// maximumIndex returns the maximum of all taps and its index: the index of the first of equal maxima or, with NaNs, of
-// the last NaN.
+// maximumIndex returns the maximum of all taps and its index. Of several equal maxima, the first counts. NaN is greater
+// than all numbers, and of several NaNs the last counts.
 func (t *tapLoops) maximumIndex(b *expr.Builder, tap func(int) expr.Value, first expr.Value) []expr.Output {
 	best, index := tap(0), b.Int(tensor.Int32, 0)
 	for k := 1; k < t.perLoop; k++ {

@@ -23,7 +23,7 @@ const loopCall = 64
 
 // compiledPixels is a pooling by compiled loops over channels, which are contiguous in operand and results. A run of
 // neighbouring results along the last dimension ([geometry.Run]) takes one call of a loop. A row of the loop has the
-// channels of one result or, if the results of the run are contiguous, the channels of all results.
+// channels of one result. If the results of the run are contiguous, a single row has the channels of all of them.
 type compiledPixels struct {
 	*tapLoops
 	size          int  // bytes of an element
@@ -77,7 +77,7 @@ func compilePixels(p *pool) (*graph.Kernel, error) {
 	return x.kernel(), nil
 }
 
-// offset returns the difference between the indices of tap k and of the first element of a window.
+// offset returns the index of tap k of a window in the plane, minus the index of the window's first element.
 func (p *pool) offset(k int) int {
 	step := func(d int) int { return max(1, p.axes[d].At(0).Step) }
 	return p.index(k/(p.maxTaps[1]*p.maxTaps[2])*step(0), k/p.maxTaps[2]%p.maxTaps[1]*step(1), k%p.maxTaps[2]*step(2))

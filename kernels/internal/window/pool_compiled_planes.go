@@ -22,10 +22,10 @@ const foldedBytes = 16 << 10
 // folded. If windows are 2 elements apart, the folded row is read as pairs of even and odd elements.
 type compiledPlanes struct {
 	*rowLoops
-	planes, width            int    // number of planes; number of elements of a row of the operand
+	planes, width            int    // number of planes; elements per row of the operand
 	size                     int    // bytes of an element
-	rowStride, paddingBefore int    // distance between folded rows, and padding before each folded row, in elements
-	rows, batchPlanes        int    // numbers of rows of results, and of planes, that are folded at once
+	rowStride, paddingBefore int    // in elements: distance between folded rows; padding before each folded row
+	rows, batchPlanes        int    // folded at once: rows of results; planes
 	divisors                 []byte // divisors of averages in the dtype of sums, by depth, height and width
 	uniform                  bool   // whether all results have the same divisor, or no divisor
 	state                    graph.PerWorker[poolRun]
@@ -149,7 +149,7 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 		}}}}
 }
 
-// block computes a block of rows of a batch of planes.
+// block computes a block of rows in each plane of a batch.
 func (p *compiledPlanes) block(m *graph.Mem, r *poolRun, batch, depth, row int) {
 	first := batch * p.batchPlanes
 	planes, rows := min(p.batchPlanes, p.planes-first), min(p.rows, p.axes[1].Results-row)
@@ -187,9 +187,9 @@ func (p *compiledPlanes) block(m *graph.Mem, r *poolRun, batch, depth, row int) 
 	}
 }
 
-// rowStream is a sequence of rows: the address of the first row, and the stride of rows in bytes.
+// rowStream is a sequence of rows. rowStride is the distance between their addresses, in bytes.
 type rowStream struct {
-	ptr       unsafe.Pointer
+	ptr       unsafe.Pointer // address of the first row
 	rowStride int
 }
 
@@ -230,8 +230,8 @@ func (p *compiledPlanes) foldAcross(r *poolRun, to, from unsafe.Pointer, row, de
 	r.run(p.across, p.columns.results, n)
 }
 
-// rowLoops has the loops of a pooling by planes: down folds the rows of windows, and across folds the columns of the
-// folded rows.
+// rowLoops has the loops of a pooling by planes. The loop down folds the rows of windows into one row, and the loop
+// across folds columns of this row.
 type rowLoops struct {
 	*pool
 	dtype, sumDType tensor.DType // dtypes of elements and sums
@@ -239,8 +239,8 @@ type rowLoops struct {
 	down, across    *loops.Loop
 }
 
-// operands returns the offset of each operand of the across loop from the first element of a window. An operand is a
-// row of elements or, with steps of 2, a row of pairs.
+// operands returns, for each operand of the loop across, its offset from the first element of a window. An operand is a
+// row of elements. With steps of 2, it is a row of pairs.
 func (c *columns) operands() (list []int) {
 	for k := range c.taps {
 		at := k * c.dilation / c.step * c.step

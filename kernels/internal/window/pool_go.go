@@ -11,12 +11,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// goGrain is the approximate number of taps of a chunk of a pooling in Go. It is less than the grain of other
+// goGrain is the approximate number of taps per chunk of a pooling in Go. It is less than the grain of other
 // reductions, because a tap costs a few nanoseconds.
 const goGrain = machine.ReduceGrain / 2
 
 // minRun is the minimum number of neighbouring windows of a row that are folded together, tap by tap. Fewer windows are
-// folded one by one, because calls for each tap cost more than they save.
+// folded one by one, because a call for each tap would cost more than it saves.
 const minRun = 4
 
 // The dimensions of vectors of results (see goPool): channels for poolings by pixels, columns for poolings by planes.
@@ -77,8 +77,8 @@ func poolInGo(p *pool, dim int) *graph.Kernel {
 	}
 }
 
-// resultVector folds the windows of n neighbouring results at once. The window of result i+1 begins `step` bytes, and
-// indexStep elements of a plane, after the window of result i.
+// resultVector folds the windows of n neighbouring results at once. The window of result i+1 begins `step` bytes after
+// the window of result i. In indices of the plane, it begins indexStep later.
 type resultVector struct {
 	*goPool
 	n, step, indexStep int

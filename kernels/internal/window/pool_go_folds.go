@@ -62,8 +62,9 @@ func newMaxFold(d tensor.DType, indices bool) windowFold {
 	return maxFold[float64]{math.Inf(-1), indices}
 }
 
-// maxFold computes maxima and, if tracksIndex is set, their indices. As in PyTorch, the index is the index of the first
-// of equal maxima or, with NaNs, of the last NaN. An empty window has the least value and the index at which it begins.
+// maxFold computes maxima and, if tracksIndex is set, their indices. As in PyTorch, of several equal maxima the first
+// counts, NaN is greater than all numbers, and of several NaNs the last counts. An empty window has the least value and
+// the index at which it begins.
 type maxFold[T uint8 | int8 | int16 | int32 | int64 | float32 | float64] struct {
 	least       T
 	tracksIndex bool

@@ -36,7 +36,7 @@ var (
 	poolResult = [2]string{poolPlanes: "pool.result.planes", poolPixels: "pool.result.pixels"}
 )
 
-// wideArea is the minimum number of elements of a row of a window that loops by planes sum as one run.
+// wideArea is the minimum length of a window's rows for which loops by planes sum a row as one run.
 const wideArea = 16
 
 // work returns the work of a pooling with a walk.

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file infers poolings. It makes PyTorch's checks in PyTorch's order, with PyTorch's messages. As in PyTorch, a
-// pooling of sequences is a pooling of images of height 1.
+// This file infers poolings. It makes PyTorch's checks in PyTorch's order, with PyTorch's messages. As in PyTorch,
+// sequences are pooled as images of height 1.
 
 // infer checks a call and infers the results. Results are row-major for volumes. Otherwise they have the format that
 // the operand suggests.
@@ -82,8 +82,8 @@ func (p *pooling) results(c *graph.Call, t tensor.Type, shape []sym.Int) ([]grap
 	return c.One(out), nil
 }
 
-// asImages returns the type of sequences as images of height 1: it inserts a dimension of size 1 before the last
-// dimension.
+// asImages returns the type of images of height 1 for the type of sequences. It inserts a dimension of size 1 before
+// the last dimension.
 func asImages(t tensor.Type) tensor.Type {
 	p, err := t.Unsqueeze(-2)
 	if err != nil {

@@ -241,8 +241,9 @@ func lpPool(c *graph.Call) *pooling {
 		args: func(*graph.Call) poolArgs { return a.args() }}
 }
 
-// InIntegers returns the attributes of a max_pool2d call on integers of dtype d with the windows of the given call. The
-// padding has ONNX's form, which integers require. InIntegers returns false if the windows would differ.
+// InIntegers returns the attributes of a max_pool2d call on integers with the windows of c, a call on floats. d is the
+// dtype of the integers. The padding has ONNX's form, which integers require. InIntegers returns false if the windows
+// would differ.
 func InIntegers(c *graph.Call, d tensor.DType) (graph.Attrs, bool) {
 	if c == nil || len(c.Out) != 1 || c.Type(0).Rank() != 4 {
 		return nil, false

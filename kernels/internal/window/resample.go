@@ -20,7 +20,7 @@ import (
 // [resampling.outsideValue].
 type axisTaps struct {
 	out     int                                      // size of the output dimension
-	maxTaps int                                      // maximum number of taps of an index
+	maxTaps int                                      // maximum number of taps per index
 	nearest bool                                     // whether each index has at most one tap, of weight 1
 	eachTap func(i int, add func(at int, w float64)) // calls add with the element and the weight of each tap of index i
 }
@@ -61,7 +61,8 @@ func (t *axisTaps) copiesOne(step int) bool {
 // pricedTaps is the number of indices that pricing samples.
 const pricedTaps = 64
 
-// estimate estimates the number of taps per index and the result of [axisTaps.isSelection] from a sample of indices.
+// estimate examines a sample of indices. It estimates the number of taps per index, and the result of
+// [axisTaps.isSelection].
 func (t *axisTaps) estimate() (taps float64, picks bool) {
 	step := max(1, t.out/pricedTaps)
 	n, sampled := 0, 0
@@ -150,7 +151,7 @@ func (r *resampling) shape(in []int) []int {
 	return out
 }
 
-// resampleDType returns the dtype of the weighted sums of elements of dtype d.
+// resampleDType returns the dtype in which elements of dtype d are summed.
 func resampleDType(d tensor.DType) tensor.DType {
 	if d == tensor.Float64 || d.IsIntegral(true) && d.Size() > 2 {
 		return tensor.Float64
@@ -196,7 +197,7 @@ func (r *resampling) compile(c *graph.Call) (*graph.Kernel, error) {
 	return resampleKernel[float64](r, c)
 }
 
-// isSelection reports whether each element of the result is known to be a copy of an element of the operand, or
+// isSelection reports whether each element of the result is known to be either a copy of one element of the operand or
 // outsideValue.
 func (r *resampling) isSelection() bool {
 	for _, t := range r.taps {
@@ -207,8 +208,8 @@ func (r *resampling) isSelection() bool {
 	return true
 }
 
-// rowPiece is the maximum number of elements of a row that one unit of work copies. A unit takes at most a few
-// milliseconds.
+// rowPiece is the maximum number of elements that one unit of work copies. Longer rows are divided. A unit takes at
+// most a few milliseconds.
 const rowPiece = 1 << 20
 
 // selectionKernel returns a kernel that copies elements, one row of the result after another.
@@ -256,8 +257,8 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 	return k
 }
 
-// sourceIndex returns the element of dimension d of the operand that index i of the result copies, or -1 if index i has
-// no tap.
+// sourceIndex returns the index in the operand from which index i of the result is copied, along dimension d. It
+// returns -1 if index i has no tap.
 func (r *resampling) sourceIndex(d, i int) int {
 	if r.taps[d] == nil {
 		return i
@@ -320,8 +321,8 @@ func resampled[T float32 | float64](r *resampling, t *tensor.Tensor) *tensor.Ten
 	return x.CopyTo(tensor.New(t.DType, x.Shape...))
 }
 
-// cubicWeights returns the weights of the four elements around a position. t is the distance from the second of these
-// elements to the position, and a is the coefficient of cubic convolution.
+// cubicWeights returns the weights of the four elements around a position. The position is between the second and the
+// third element, t after the second. a is the coefficient of cubic convolution.
 func cubicWeights(t, a float64) [4]float64 {
 	inner := func(x float64) float64 { return float64((float64((a+2)*x)-(a+3))*x*x) + 1 }
 	outer := func(x float64) float64 {

@@ -20,7 +20,7 @@ const (
 	minRowElements = 8
 	// loopTaps is the maximum number of taps of one loop.
 	loopTaps = 4
-	// longRow is the minimum number of elements of a row that has its own call of a loop.
+	// longRow is the minimum length of a row for which a call of a loop processes this row only.
 	longRow = 1024
 	// sharedRows is the maximum number of shorter rows with the same weights that share a call. More rows would evict
 	// one another from the cache.
@@ -30,7 +30,7 @@ const (
 	// summedTap is the approximate cost of a tap in loops over rows, in graph.Simple operations of float32. Memory
 	// access dominates the cost.
 	summedTap = 22
-	// loopRuns is the approximate cost of a call of a loop, in units of graph.Run.
+	// loopRuns is the approximate cost of calling a loop, in units of graph.Run.
 	loopRuns = 6
 )
 
@@ -186,7 +186,7 @@ func (r *resampling) passOrder(shape []int) (list []int) {
 	return list
 }
 
-// rowsPerCall returns the maximum number of rows of inner elements that share a call of a loop.
+// rowsPerCall returns the maximum number of rows that share a call of a loop. Rows have `inner` elements.
 func rowsPerCall(outer, inner int) int {
 	if inner >= longRow {
 		return 1
@@ -275,7 +275,7 @@ func (p *resamplePass[T]) loops() error {
 	return nil
 }
 
-// phase returns the phase of the pass. A unit of work computes the results of one index of the resampled dimension for
+// phase returns the phase of the pass. A unit of work computes the results at one index of the resampled dimension, for
 // p.rows outer indices.
 func (p *resamplePass[T]) phase() graph.Phase {
 	if p.inner < minRowElements {
@@ -298,8 +298,8 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	}}
 }
 
-// sum computes the weighted sums of the rows of src for index i of the resampled dimension, and for the given number of
-// outer indices.
+// sum computes the results at index i of the resampled dimension for some consecutive outer indices, the number of
+// which is rows. Each result is a weighted sum of rows of src.
 func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsafe.Pointer, i, rows int) {
 	first, n := i*table.stride, p.taps.out
 	end := first + table.count[i]

@@ -233,7 +233,7 @@ func (x *resizeAxis) position(i int) float64 {
 	return (at+0.5)/x.scale - 0.5
 }
 
-// maxTaps returns an upper bound of the number of taps of an index.
+// maxTaps returns an upper bound for the number of taps per index.
 func (x *resizeAxis) maxTaps() int {
 	switch {
 	case x.attrs.Mode == "nearest" || x.attrs.Mode == "linear" && !x.attrs.Antialias:

@@ -131,7 +131,7 @@ func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, at 
 }
 
 // bilinearAt samples a plane of h by w pixels at (y, x). Samples more than a pixel outside the plane are 0. sum is the
-// interpolated value. most is the maximum of the four weighted pixels, which ONNX's mode max uses.
+// interpolated value. maximum is the maximum of the four weighted pixels, which ONNX's mode max uses.
 func bilinearAt(y, x float64, h, w int, at func(h, w int) float64) (sum, maximum float64) {
 	if h == 0 || w == 0 || !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
 		return 0, 0

@@ -69,9 +69,9 @@ func ratio(f float64) (p, q int, ok bool) {
 // n. f is p/q rounded to float64.
 //
 // The relative difference of s*f and s*p/q is less than 2/2^53. The absolute difference is therefore less than 1/q for
-// sizes less than 2^52/p. Hence the integer parts differ only if s*p/q is an integer and s*f is less than this
-// integer. s*p/q is an integer only if s is a multiple of q. s*f is less than the integer only if f is less than p/q by
-// a relative difference of more than 1/2^54, because the rounding to float64 removes smaller differences.
+// sizes less than 2^52/p. Hence the integer parts differ only if two conditions hold. First, s*p/q is an integer, so s
+// is a multiple of q. Second, s*f is less than this integer. Then f is less than p/q by a relative difference of more
+// than 1/2^54, because rounding s*f to float64 removes smaller differences.
 func agreeingSizes(n, p, q int, f float64) (lo, hi int) {
 	hi = int(min(1<<52/int64(p), math.MaxInt))
 	exact := big.NewRat(int64(p), int64(q))

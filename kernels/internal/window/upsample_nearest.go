@@ -112,7 +112,7 @@ func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
 	return w
 }
 
-// nearestCopies adds the work of copies: of whole pixels if pixels is set, else of single elements.
+// nearestCopies adds the work of copying the result: by whole pixels if pixels is set, else element by element.
 func nearestCopies(w *graph.Work, out tensor.Meta, pixels bool) {
 	if !pixels {
 		w.Do(resizeElement, float64(out.Numel()))
@@ -135,7 +135,7 @@ func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.
 }
 
 // compileUpsampleNearest returns a kernel that copies whole pixels if channels are contiguous in operand and result,
-// else single elements. A unit of work is a row of the result or, for single elements, a row of one channel.
+// else single elements. A unit of work is a row of pixels. If single elements are copied, it is a row of one channel.
 func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	src, dst := c.Meta(0), c.Out[0]
 	if dst.Numel() == 0 {
