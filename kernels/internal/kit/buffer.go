@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Buffer is an operand, a result or an intermediate value of a kernel. It has the meta of the value, and the position
-// of the first element in the memory of a run. The zero Buffer stands for an omitted operand.
+// Buffer is an operand, a result or an intermediate value of a kernel. It has the meta of the value, and locates its
+// first element in the memory of a run. The zero Buffer stands for an omitted operand.
 type Buffer struct {
 	// Meta describes the elements. Only [Buffer.View] uses Meta.Offset.
 	Meta tensor.Meta

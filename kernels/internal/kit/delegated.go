@@ -16,7 +16,7 @@ func DelegatedCall(c *graph.Call, attrs any, types ...tensor.Type) *graph.Call {
 	return in
 }
 
-// InferredType returns the type of the first result of an op for operands of the given types.
+// InferredType infers an op for operands of the given types and returns the type of the first result.
 func InferredType(op *graph.Op, attrs any, types ...tensor.Type) (tensor.Type, error) {
 	res, err := op.Infer(DelegatedCall(&graph.Call{}, attrs, types...))
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ElementOp defines an op that computes each element of its result from the attributes and the element's index alone.
-// infer returns the type of the result. formula returns the function that computes element i in row-major order.
+// ElementOp defines an op whose elements depend only on the attributes and on the position of the element, such as
+// arange. infer returns the type of the result. formula returns a function that computes element i of the result in
+// row-major order.
 func ElementOp[A any](o graph.Op, infer func(c *graph.Call) (tensor.Type, error),
 	formula func(c *graph.Call) func(i int, _ []*tensor.Tensor) tensor.Scalar) *graph.Op {
 	return ElementOpWith(graph.SchemaOf[A](), o, infer, formula)

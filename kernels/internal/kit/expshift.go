@@ -7,8 +7,8 @@ import (
 // ExpShift32 writes e^(x-m) for each x to y and returns the sum of these numbers before rounding. No x may exceed m or
 // be NaN. y and x may be the same slice.
 //
-// In float64, e^t = 2^k e^r with |r| <= ln(2)/2. The Taylor polynomial of degree 7 has a relative error below 6e-9, a
-// tenth of the last place of a float32.
+// In float64, e^t = 2^k e^r with |r| <= ln(2)/2. e^r is computed by the Taylor polynomial of degree 7. Its relative
+// error is below 6e-9, a tenth of the last place of a float32.
 func ExpShift32(y, x []float32, m float32) float64 {
 	const (
 		log2e = math.Log2E

@@ -17,18 +17,18 @@ func Formula(text string, params ...string) *expr.Formula {
 	return f
 }
 
-// FormulaKernel returns the kernel of a formula. types are the dtypes of the results, followed by the dtypes of the
-// operands. attrs are the plain numbers that the formula refers to by name. The dtypes of intermediate results are
-// inferred when the kernel first runs.
+// FormulaKernel returns the kernel of a formula. types has the dtypes of the results, and then of the operands. attrs
+// has the plain numbers that the formula uses, by name. The dtypes of intermediate results are inferred when the kernel
+// first runs.
 func FormulaKernel(f *expr.Formula, attrs map[string]tensor.Scalar, results int, types ...tensor.DType) rule.Kernel {
 	return rule.ExprOf(func() (*expr.Code, error) {
 		return f.Code(types[results:], expr.Typing{Attrs: attrs, Out: types[:results]})
 	}, results, types...)
 }
 
-// FormulaLoop compiles the loop of a formula (see [expr.Parse]) for operands with the given names and types. single
-// marks the operands that have one element per row of the loop; nil marks no operand. out has the dtypes of the
-// results. Without out, results have the dtypes that the formula computes.
+// FormulaLoop compiles the loop of a formula (see [expr.Parse]) for operands with the given names and types. single[i]
+// is set if operand i has only one element per row; nil stands for false. out has the dtypes of the results. Without
+// out, results have the dtypes that the formula computes.
 func FormulaLoop(text string, names []string, types []tensor.DType, single []bool, out ...tensor.DType) (*loops.Loop,
 	error) {
 	f, err := expr.Parse(text, names...)

@@ -11,7 +11,7 @@ import (
 
 // This file has loops that check a context and end early if it is done.
 
-// CheckEvery is the number of simple steps of a loop between two checks of a context.
+// Loops of simple steps check their context after every CheckEvery steps.
 const CheckEvery = 1 << 16
 
 // Blocks divides n elements into ranges of at most CheckEvery and calls f for each range. It checks the context before
@@ -48,8 +48,8 @@ const (
 	sortPiece = 1 << 16
 	// pivotSample is the number of sampled elements. Their median is the pivot.
 	pivotSample = 127
-	// badPivots is the number of bad pivots after which quickSort falls back to [slices.SortFunc]. A bad pivot leaves
-	// less than a sixteenth of the list on one side.
+	// After badPivots bad pivots, quickSort falls back to [slices.SortFunc]. A pivot is bad if less than a sixteenth of
+	// the list is on one side.
 	badPivots = 32
 )
 

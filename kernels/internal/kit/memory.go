@@ -34,8 +34,8 @@ func SliceOf[T any](memory []byte, offset, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), n)
 }
 
-// NewInts returns n zeros. It panics as [tensor.NewStorage] does if n is too large, whereas the built-in function make
-// would end the process.
+// NewInts returns n zeros. If n is too large, it panics as [tensor.NewStorage] does; the built-in function make would
+// end the process.
 func NewInts[T int | int64](n int) []T {
 	return SliceOf[T](tensor.NewStorage(n*int(unsafe.Sizeof(T(0)))).Bytes(), 0, n)
 }

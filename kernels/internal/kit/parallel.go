@@ -30,8 +30,8 @@ func ExceptDims(dims ...int) parallel {
 // ExceptLast is [Except] for the last dimensions, at most three, which windows or interpolation combine.
 func ExceptLast(dims int) parallel { return ExceptDims([]int{-1, -2, -3}[:min(dims, 3)]...) }
 
-// Samples returns the loop over dimension 0, the batch, of the results and of the given operands. Operand 0 has a batch
-// only if its rank is the given rank.
+// Samples returns the loop over the batch, which is dimension 0 of the results and of the given operands. There is a
+// batch only if operand 0 has the given rank.
 func Samples(rank int, operands ...int) parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		if c.Meta(0).Rank() != rank {

@@ -12,7 +12,7 @@ type ScalarFunc func(d tensor.DType, x []tensor.Scalar) tensor.Scalar
 
 // PointwiseRef returns the reference of a pointwise op, which computes one element at a time. Operands are broadcast
 // and converted to the dtype of the computation, and the result is converted to the dtype of the output. f returns the
-// function of one element for the attributes of a call. Omitted operands are not passed to this function.
+// function that computes one element, for the attributes of a call. Omitted operands are not passed to this function.
 func PointwiseRef(p *graph.Pointwise, f func(c *graph.Call) ScalarFunc) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return pointwiseRef(p, f, c, in) }

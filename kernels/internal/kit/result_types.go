@@ -66,8 +66,8 @@ func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Te
 	return t.View(m)
 }
 
-// InferWithLayout returns the Infer function of an op that computes the loop p but chooses the layout of its result.
-// layout returns the type of the result except the dtype. The loop p determines the dtype.
+// InferWithLayout returns the Infer function of an op that computes the loop p, but whose result has another layout
+// than the loop gives. layout returns the type of the result without its dtype. The loop p determines the dtype.
 func InferWithLayout(p *graph.Pointwise,
 	layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
 	return func(c *graph.Call) ([]graph.Result, error) {
@@ -83,8 +83,8 @@ func InferWithLayout(p *graph.Pointwise,
 	}
 }
 
-// LaidOutType returns the type of the first result of an iteration, with the layout of PyTorch's permutation rule
-// (package rule). The dtypes of the operands may differ.
+// LaidOutType returns the type of the first result of an iteration. PyTorch's permutation rule (package rule)
+// determines its layout. The dtypes of the operands may differ.
 func LaidOutType(c rule.Config) (tensor.Type, error) {
 	r, err := c.CheckAllSameDType(false).Rule()
 	if err != nil {

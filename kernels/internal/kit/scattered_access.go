@@ -5,9 +5,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// AddScatteredAccess adds the cost of results whose writes are not consecutive in memory. These are the results whose
-// dimension of least stride is not the innermost dimension of the iteration order. In work, their bytes are moved from
-// dense to strided accesses. The walk w gives the layouts of the results.
+// AddScatteredAccess adds the cost of results whose writes are not consecutive in memory: in such a result, the
+// innermost dimension of the iteration order does not have the least stride. In work, the bytes of these results are
+// moved from dense to strided accesses. The walk w gives the layouts of the results.
 func AddScatteredAccess(work *graph.Work, c *graph.Call, w graph.Walk, order tensor.Order) {
 	for i, m := range c.Out {
 		if laidOut := w.Lay(i, m); order != "" && order.Rank() == m.Rank() && !innermostIsFastest(laidOut, order) {

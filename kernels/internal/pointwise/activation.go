@@ -65,9 +65,9 @@ var Gelu = elementwise(graph.SchemaOf[geluAttrs](), "gelu",
 	&graph.Pointwise{Grain: machine.FunctionGrain, Config: unary,
 		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 			if kit.Attrs[geluAttrs](c).Approximate == "tanh" {
-				return geluTanhBodies.kernelWithLabel("GeluKernelImpl", it)
+				return geluTanhBodies.kernelNamed("GeluKernelImpl", it)
 			}
-			return geluBodies.kernelWithLabel("GeluKernelImpl", it)
+			return geluBodies.kernelNamed("GeluKernelImpl", it)
 		}},
 	func(c *graph.Call) kit.ScalarFunc {
 		if kit.Attrs[geluAttrs](c).Approximate == "tanh" {

@@ -71,7 +71,8 @@ func addcdivCheck(c *graph.Call) error {
 
 // scaledTernary returns the Body function of a formula that uses the attribute value. Every operation is rounded, as in
 // PyTorch's portable loops. PyTorch's AVX2 loops instead fuse the last product of addcmul with the sum.
-func scaledTernary(label, text string, dtypes ...[]tensor.DType) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
+func scaledTernary(torchKernel, text string, dtypes ...[]tensor.DType) func(*graph.Call,
+	*rule.Rule) (rule.Kernel, error) {
 	f, all := formula(text, "x", "y", "z"), slices.Concat(dtypes...)
 	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		v := kit.Attrs[valueAttrs](c).Value
@@ -79,7 +80,7 @@ func scaledTernary(label, text string, dtypes ...[]tensor.DType) func(*graph.Cal
 			return rule.Kernel{}, err
 		}
 		if !slices.Contains(all, it.DType(1)) {
-			return rule.Kernel{}, kit.NotImplementedBy(label, it.CommonDType())
+			return rule.Kernel{}, kit.NotImplementedBy(torchKernel, it.CommonDType())
 		}
 		return kernelWith(f, it, numbers{"value": v}), nil
 	}

@@ -52,9 +52,9 @@ var (
 		func(a, b int64) int64 { return a >> b }, func(a, b uint64) uint64 { return a >> b })
 )
 
-func shiftOp(name, label, doc, text string, f func(a, b int64) int64, u func(a, b uint64) uint64) *graph.Op {
+func shiftOp(name, torchKernel, doc, text string, f func(a, b int64) int64, u func(a, b uint64) uint64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: binary,
-		Body: labelledBody(label, bodiesOf(formula(text), integers))},
+		Body: namedBody(torchKernel, bodiesOf(formula(text), integers))},
 		kit.ForAnyCall(kit.Unsigned(func(x []uint64) uint64 { return u(x[0], x[1]&63) },
 			func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 				return tensor.IntScalar(f(x[0].Int(), x[1].Int()&int64(max(32, 8*d.Size())-1)))

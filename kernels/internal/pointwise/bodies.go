@@ -26,27 +26,27 @@ func mergeTables(tables ...bodies) (out bodies) {
 }
 
 // kernelFor returns the kernel for the dtype in which the iteration computes. If the table has no such kernel, it
-// returns PyTorch's error. The label in the error is the name with the suffix _cpu.
+// returns PyTorch's error, which names the kernel: name with the suffix _cpu.
 func (t *bodies) kernelFor(name string, it *rule.Rule) (rule.Kernel, error) {
-	return t.kernelWithLabel(name+"_cpu", it)
+	return t.kernelNamed(name+"_cpu", it)
 }
 
-// kernelWithLabel is pick with any label.
-func (t *bodies) kernelWithLabel(label string, it *rule.Rule) (rule.Kernel, error) {
+// kernelNamed is kernelFor with any name of PyTorch's kernel.
+func (t *bodies) kernelNamed(torchKernel string, it *rule.Rule) (rule.Kernel, error) {
 	if b := t[it.DType(it.NumOutputs())]; !b.IsZero() {
 		return b, nil
 	}
-	return rule.Kernel{}, rule.NotImplemented(label, it)
+	return rule.Kernel{}, rule.NotImplemented(torchKernel, it)
 }
 
 // tableBody returns the Body function of an op with the kernels t. The kernels do not depend on attributes.
 func tableBody(name string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
-	return labelledBody(name+"_cpu", t)
+	return namedBody(name+"_cpu", t)
 }
 
-// labelledBody is fixed with any error label (see pick).
-func labelledBody(label string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
-	return func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return t.kernelWithLabel(label, it) }
+// namedBody is tableBody with any name of PyTorch's kernel.
+func namedBody(torchKernel string, t bodies) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
+	return func(_ *graph.Call, it *rule.Rule) (rule.Kernel, error) { return t.kernelNamed(torchKernel, it) }
 }
 
 // unary, unaryFloat, binary, binaryFloat, comparison and ternary return PyTorch's predefined configurations for a call.

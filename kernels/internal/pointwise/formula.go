@@ -71,12 +71,12 @@ func kernelWith(f *expr.Formula, it *rule.Rule, attrs numbers) rule.Kernel {
 
 // attrBody returns the Body function of an op with a formula that uses attributes. attrs returns their values. dtypes
 // are the dtypes that the op supports.
-func attrBody(label string, f *expr.Formula, attrs func(c *graph.Call) numbers,
+func attrBody(torchKernel string, f *expr.Formula, attrs func(c *graph.Call) numbers,
 	dtypes ...[]tensor.DType) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	all := slices.Concat(dtypes...)
 	return func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		if !slices.Contains(all, it.DType(it.NumOutputs())) {
-			return rule.Kernel{}, rule.NotImplemented(label, it)
+			return rule.Kernel{}, rule.NotImplemented(torchKernel, it)
 		}
 		return kernelWith(f, it, attrs(c)), nil
 	}

@@ -29,8 +29,8 @@ var (
 		"signbit(x)", nil, math.Signbit, nil)
 )
 
-// predicateOp defines a predicate. f is the reference for real numbers and z for complex numbers. z is nil if complex
-// numbers are not supported. layout returns the layout of the result; nil stands for the layout of the iteration.
+// predicateOp defines a predicate. f and z are the references for real and complex numbers. z is nil if complex numbers
+// are not supported. layout returns the layout of the result. If layout is nil, the iteration determines it.
 func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, error), f func(float64) bool,
 	z func(complex128) bool) *graph.Op {
 	cfg, t := unaryTo(tensor.Bool), bodiesTo(formula(text), toBool, boolean, integers, floats)

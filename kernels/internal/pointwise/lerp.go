@@ -56,11 +56,11 @@ func lerpConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 		return rule.Config{}, errors.New("lerp: weight must be given, as an operand or an attribute")
 	}
 	if !d.IsFloat() && !d.IsComplex() {
-		label := "lerp_kernel_scalar"
+		torchKernel := "lerp_kernel_scalar"
 		if c.Has(2) && c.In[2].Kind == graph.TensorArg {
-			label = "lerp_kernel_tensor"
+			torchKernel = "lerp_kernel_tensor"
 		}
-		return rule.Config{}, kit.NotImplementedBy(label, d)
+		return rule.Config{}, kit.NotImplementedBy(torchKernel, d)
 	}
 	if c.Has(2) {
 		return ternary(c, outs)
@@ -78,7 +78,7 @@ var (
 func lerpBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	w := kit.Attrs[lerpAttrs](c).Weight
 	if !w.IsSet() {
-		return lerpBodies.kernelWithLabel("lerp_kernel_tensor", it)
+		return lerpBodies.kernelNamed("lerp_kernel_tensor", it)
 	}
 	if err := kit.NumberFits(w, c.Type(0).DType); err != nil {
 		return rule.Kernel{}, err

@@ -96,7 +96,7 @@ func powInfer(c *graph.Call) ([]graph.Result, error) {
 // powBody returns the kernel of pow. It uses cheaper formulas for some plain exponents of floats, such as 2 and 0.5
 // (pow_tensor_scalar_optimized_kernel), and repeated multiplication for plain exponents of integers.
 func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-	body, err := powBodies.kernelWithLabel("pow", it)
+	body, err := powBodies.kernelNamed("pow", it)
 	e := c.In[1]
 	if err != nil || e.Kind != graph.NumberArg {
 		return body, err

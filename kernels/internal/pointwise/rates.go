@@ -6,7 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the cost rates of pointwise loops. The time of the calls of a rate determines its value on a machine.
+// Rates lists the rates of pointwise loops. A rate is the time of one unit of work. Package calibrate runs the calls of
+// a rate to measure it.
 func Rates() []graph.Rate {
 	on := func(op string, shapes ...[]int) graph.RateCall {
 		c := graph.RateCall{Op: op}

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// The references of ops use the functions of this file in place of functions of packages math and cmplx that return
-// wrong results for extreme arguments.
+// Some functions of packages math and cmplx return wrong results for extreme arguments. The references of ops use the
+// functions of this file instead.
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 

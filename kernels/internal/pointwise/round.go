@@ -20,7 +20,7 @@ var (
 func roundingOp(name, doc string, f func(float64) float64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unaryParams,
 		&graph.Pointwise{Config: rejectComplex(unary, name+" is not supported for complex inputs"),
-			Body: labelledBody(name+"_vml_cpu", mergeTables(integerCopies, bodiesOf(formula(name+"(x)"), floats)))},
+			Body: namedBody(name+"_vml_cpu", mergeTables(integerCopies, bodiesOf(formula(name+"(x)"), floats)))},
 		kit.ForAnyCall(kit.ByKind(func(x []int64) int64 { return x[0] },
 			func(x []float64) float64 { return f(x[0]) }, nil)),
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
@@ -88,7 +88,7 @@ func roundBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	case n < 0:
 		return roundToTens(c, it)
 	}
-	return roundBodies.kernelWithLabel("round_vml_cpu", it)
+	return roundBodies.kernelNamed("round_vml_cpu", it)
 }
 
 // Frac is self minus trunc(self).

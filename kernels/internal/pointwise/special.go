@@ -115,7 +115,7 @@ var NanToNum = kit.Define[nanToNumAttrs](graph.Op{
 
 var nanReplacement = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	if !it.DType(1).IsFloat() {
-		return copyBodies.kernelWithLabel("nan_to_num", it)
+		return copyBodies.kernelNamed("nan_to_num", it)
 	}
 	r := replacements(c, it.Type(0).DType)
 	return kernelWith(replaceFormula, it, numbers{"n": tensor.FloatScalar(r[0]), "up": tensor.FloatScalar(r[1]),

@@ -19,11 +19,11 @@ var (
 		func(x float64) float64 { return 1 / x }, func(z complex128) complex128 { return 1 / z })
 )
 
-// rootOp defines an op of this file. kernelName is PyTorch's name of the kernel, which its error messages contain. text
+// rootOp defines an op of this file. torchKernel is PyTorch's name of the kernel, which its error messages contain. text
 // is the formula of the op. f and z are its references for real and complex numbers.
-func rootOp(name, kernelName, doc, text string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
+func rootOp(name, torchKernel, doc, text string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unaryParams, &graph.Pointwise{Config: unaryFloat,
-		Body: labelledBody(kernelName, bodiesOf(formula(text), floats, complexes))},
+		Body: namedBody(torchKernel, bodiesOf(formula(text), floats, complexes))},
 		kit.ForAnyCall(kit.ByKind(nil,
 			func(x []float64) float64 { return f(x[0]) },
 			func(x []complex128) complex128 { return z(x[0]) })),

@@ -7,15 +7,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// functionOp defines a unary op. name is the name of the op and of the function of the expression language that the
-// op applies. f is the reference for floats, and z is the reference for complex numbers. z is nil if complex numbers
-// are not supported. Bools and integers are computed as float32. label is the name in errors.
-func functionOp(name, label, doc string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
-	return formulaOp(name, label, doc, name+"(x)", unaryFloat, f, z, kit.ExUnary, kit.Example(nil, kit.ExInts))
+// functionOp defines a unary op. The op applies a function of the expression language, and both have the same name. f
+// and z are the references for floats and complex numbers. z is nil if complex numbers are not supported. Bools and
+// integers are computed as float32. torchKernel is PyTorch's name of the kernel, for errors.
+func functionOp(name, torchKernel, doc string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
+	return formulaOp(name, torchKernel, doc, name+"(x)", unaryFloat, f, z, kit.ExUnary, kit.Example(nil, kit.ExInts))
 }
 
 // formulaOp defines a unary op on floats and complex numbers by a formula and its reference functions.
-func formulaOp(name, label, doc, text string, cfg config, f func(float64) float64, z func(complex128) complex128,
+func formulaOp(name, torchKernel, doc, text string, cfg config, f func(float64) float64, z func(complex128) complex128,
 	examples ...graph.Example) *graph.Op {
 	dtypes := [][]tensor.DType{floats}
 	if z != nil {
@@ -23,7 +23,7 @@ func formulaOp(name, label, doc, text string, cfg config, f func(float64) float6
 	}
 	return elementwise(kit.NoAttrs, name, doc, unaryParams,
 		&graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
-			Body: labelledBody(label, bodiesOf(formula(text, "x"), dtypes...))},
+			Body: namedBody(torchKernel, bodiesOf(formula(text, "x"), dtypes...))},
 		kit.ForAnyCall(kit.ByKind(nil,
 			func(x []float64) float64 { return f(x[0]) },
 			func(x []complex128) complex128 { return z(x[0]) })),

@@ -79,8 +79,8 @@ func whereLayout(c *graph.Call) (tensor.Type, error) {
 	return kit.LaidOutType(cfg)
 }
 
-// byteConditionBodies are the kernels for a condition of one byte, by the dtype of the condition.
-// convertedConditionBodies are the kernels for a condition that is converted to the dtype of self and other.
+// byteConditionBodies has the kernels for a condition of one byte, by the dtype of the condition.
+// convertedConditionBodies has the kernels for a condition that is converted to the dtype of self and other.
 var (
 	selectFormula       = formula("where(c, x, y)", "c", "x", "y")
 	allDTypes           = [][]tensor.DType{boolean, integers, halfFloats, floats, complexes}

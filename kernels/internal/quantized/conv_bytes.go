@@ -23,14 +23,14 @@ type quantConvAttrs struct {
 type quantConv struct {
 	name         string
 	w            int  // index of the weight
-	xZero, wZero int  // indices of the zero points of the input and of the weight
+	xZero, wZero int  // indices of the input's zero points and of the weight's zero points
 	scaled       bool // the op scales sums to a byte dtype; otherwise the result is int32
 }
 
-// inBytes reports whether a quantized convolution should be computed as a byte convolution. The convolution must be
-// over images, with a constant weight and shapes that have machine code. If the op scales sums, the sums and the bias
-// must be far from the bounds of int32. A weight that does not fit int8 after the subtraction of its zero points also
-// needs sums of windows (see correctedSums), which restricts the groups.
+// inBytes reports whether a quantized convolution should be computed as a byte convolution. It must be a convolution of
+// images with a constant weight, in shapes that have machine code. If the op scales sums, the sums and the bias must be
+// far from the bounds of int32. If the weight minus its zero points does not fit int8, sums of windows are also needed
+// (see correctedSums). They are supported only for one group, or if each channel is a group.
 func (q *quantConv) inBytes(c *graph.Call) bool {
 	w := c.Meta(q.w)
 	if w.Rank() != 4 || c.Const(q.w) == nil || tensor.Numel(w.Shape[1:]) > maxTerms || !sameZeroDType(c, 0, q.xZero) {
@@ -126,8 +126,9 @@ func (p parts) int8Weight(q *quantConv) graph.Arg {
 }
 
 // correctedSums returns the sums for a weight that does not fit int8 after the subtraction of its zero points. It
-// convolves with the weight itself and subtracts the zero point times the sum of the window. A sum of a window is an
-// additional output channel with weights of 1 or, if each channel is a group, the result of a second convolution.
+// convolves with the weight itself, and subtracts the weight's zero point times the sum of the window's inputs. This
+// sum is the result of an additional output channel with weights of 1. If each channel is a group, it is the result of
+// a second convolution.
 func (p parts) correctedSums(q *quantConv, bias graph.Arg, convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
 	const f, i32 = tensor.Float32, tensor.Int32
 	m := p.Call.Meta(q.w)

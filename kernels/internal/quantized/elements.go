@@ -19,9 +19,9 @@ const quotient = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q);
 
 // Magnitudes of quantized values before saturation, in quantization steps.
 const (
-	// maxExactLevel is a magnitude. The sum of a smaller value and a zero point fits int32.
+	// maxExactLevel is a bound: the sum of a value below it and a zero point fits int32.
 	maxExactLevel = 1 << 29
-	// saturatingLevel is a magnitude. A value of this magnitude saturates for every zero point.
+	// saturatingLevel is a magnitude at which values saturate for every zero point.
 	saturatingLevel = 1 << 20
 )
 
@@ -68,7 +68,8 @@ func (q *rewriting) rewritePair(n *graph.Node, least, most float64) ([]*graph.Va
 		}
 	}
 	a, b, to := of[0], of[1], firstElement(q.to.scale)
-	// Ties round to even. An even number may be added before rounding, because it does not change the parity.
+	// Ties round to even. Only the even part of the zero point may be added before rounding: adding 1 would exchange even
+	// and odd neighbours.
 	odd := math.Abs(math.Mod(firstElement(q.to.zero), 2))
 	zero := firstElement(q.to.zero) - odd
 	f := formula{zero: odd, lowerBound: least, upperBound: most}
@@ -119,13 +120,12 @@ func (q *rewriting) addFormula(f formula, in ...graph.Arg) ([]*graph.Value, erro
 // boundDepth is the depth to which magnitudeBound follows operands.
 const boundDepth = 8
 
-// maxInspected is a number of elements. magnitudeBound does not inspect constants that have maxInspected or more
-// elements.
+// maxInspected bounds the constants that magnitudeBound inspects: they have fewer elements.
 const maxInspected = 1 << 16
 
-// magnitudeBound returns a bound of the magnitudes of a value's elements, or infinity. It knows bounds of constants, of
-// dequantized numbers, and of sums, products, minima and maxima of values with known bounds. A value with a finite
-// bound has no NaN.
+// magnitudeBound returns a bound of the magnitudes of a value's elements, or infinity. It finds bounds for constants
+// and for dequantized numbers, and for sums, products, minima and maxima of values that have bounds. A value with a
+// finite bound has no NaN.
 func magnitudeBound(a graph.Arg, depth int) float64 {
 	unknown := math.Inf(1)
 	if a.Kind != graph.TensorArg || depth == 0 {

@@ -19,9 +19,8 @@ import (
 // quantized again. The rewritten network computes with bytes:
 //
 //   - Ops that only move elements are applied to bytes. The bits of results do not change.
-//   - Products and convolutions multiply bytes. Sums of products of bytes are exact, but sums of floats are rounded
-//     after each product. Therefore a result near a tie of quantization can differ by one step. Exact plans keep the
-//     floats.
+//   - Products and convolutions multiply bytes. Their sums are exact, whereas sums of floats are rounded after each
+//     product. Therefore a result near a tie of quantization can differ by one step. Exact plans keep the floats.
 
 // quantizedValues are quantized values with constant scales and zero points, as the operands of dequantize_linear.
 type quantizedValues struct {
@@ -68,9 +67,9 @@ func operand(c *graph.Call, i int) graph.Arg {
 
 func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
 
-// normalScales reports whether scales are known and between 2^-50 and 2^50. Sums of a few products of such scales and
-// 16-bit integers are then finite, and so are quotients of the sums. Rounding errors of subnormal numbers are far below
-// one quantization step.
+// normalScales reports whether scales are known and between 2^-50 and 2^50. Products of a few such scales and 16-bit
+// integers are then finite, and so are their sums, and quotients of the sums. Rounding errors of subnormal numbers are
+// far below one quantization step.
 func normalScales(t *tensor.Tensor) bool {
 	if t == nil || t.DType != tensor.Float32 {
 		return false
@@ -102,7 +101,7 @@ func (l quantizedValues) quantize(d tensor.DType, x float64) int64 {
 	return saturated(d, math.RoundToEven(float64(float32(x)/float32(firstElement(l.scale))))+firstElement(l.zero))
 }
 
-// rewriting is the state of the rewrite of a call of quantize_linear, and adds the nodes of the rewritten graph.
+// rewriting rewrites one call of quantize_linear. Its methods add the nodes of the rewritten graph.
 type rewriting struct {
 	parts
 	graph.Around
@@ -113,9 +112,8 @@ type rewriting struct {
 // rewriteQuantize rewrites a quantization by the first of these rules that applies:
 //
 //   - If the operand was dequantized with the same scale and zero point, the result is the original bytes.
-//   - If an op that only moves elements computes the operand, the quantization moves before that op.
-//   - If a maximum, a convolution or a product of dequantized numbers computes the operand, that op computes with
-//     bytes.
+//   - If the operand is the result of an op that only moves elements, the quantization moves before that op.
+//   - If the operand is a maximum, a convolution or a product of dequantized numbers, this op is computed with bytes.
 //   - Otherwise the quantization becomes one loop over elements.
 func rewriteQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {
 	to, ok := quantizationOf(c)
@@ -413,8 +411,8 @@ type bias struct {
 	hasSumScale bool
 }
 
-// isInt32Constant reports whether a bias is omitted, or is a constant that fits int32 in units of the sums. The unit is
-// the scale of x times the scale of w. isInt32Constant sets b.values and b.hasSumScale.
+// isInt32Constant reports whether a bias is omitted, or is a constant that fits int32 in units of the sums. The unit of
+// the sums is the scale of x times the scale of w. The method also sets b.values and b.hasSumScale.
 func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 	if b.operand.Kind == graph.Null {
 		return true
@@ -439,7 +437,7 @@ func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 }
 
 // biasOf returns an int32 bias of o elements in units of the sums, rounded half to even. step is the operand that has
-// the units.
+// the units, one for each output channel or one for all.
 func (q *rewriting) biasOf(b bias, step graph.Arg, o int) graph.Arg {
 	switch {
 	case b.operand.Kind == graph.Null:

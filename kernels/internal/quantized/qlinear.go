@@ -96,7 +96,7 @@ func columnsOf(b tensor.Type) sym.Int {
 	return sym.Of(1)
 }
 
-// check checks the sizes of zero points and scales against the rows of a and the columns of b.
+// check rejects zero points and scales whose number differs from the number of rows of a or of columns of b.
 func (q *quantMatmul) check(c *graph.Call) error {
 	a, b := c.Type(q.a), c.Type(q.b)
 	m, n := sym.Of(1), columnsOf(b)

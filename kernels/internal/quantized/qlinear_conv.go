@@ -57,7 +57,7 @@ func (q *quantConv) floatConv(c *graph.Call) (op *graph.Op, at graph.Attrs, err 
 	return op, graph.Attrs{"stride": a.Stride, "padding": a.Padding, "dilation": a.Dilation, "groups": a.Groups}, nil
 }
 
-// floatCall returns the call of the op of floatConv on operands of dtype d.
+// floatCall returns the op of floatConv and a call of it, with operands of dtype d.
 func (q *quantConv) floatCall(c *graph.Call, d tensor.DType) (*graph.Op, *graph.Call, error) {
 	op, at, err := q.floatConv(c)
 	if err != nil {

@@ -122,8 +122,8 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 	},
 })
 
-// quantDType returns the dtype of the result of a quantization: the dtype of the zero point, else the attribute d, else
-// uint8.
+// quantDType returns the dtype of a quantized result: the dtype of the zero point if it is given, else the attribute d
+// if it is given, else uint8.
 func quantDType(c *graph.Call, d tensor.DType) tensor.DType {
 	switch {
 	case c.Has(2):
@@ -184,8 +184,8 @@ func (p parts) broadcastParam(i, axis, block int) graph.Arg {
 	return p.Add(view.Narrow, graph.Attrs{"dim": axis, "start": 0, "length": m.Shape[axis]}, x)
 }
 
-// quantReference is the reference of a conversion from or to quantized values. f computes an element of the result, of
-// dtype d, from the element of the input, its scale and its zero point.
+// quantReference is the reference of quantize_linear and dequantize_linear. f computes an element of the result from an
+// element of the input, its scale and its zero point. d is the dtype of the result.
 func quantReference(c *graph.Call, in []*tensor.Tensor, axis, block int, d tensor.DType,
 	f func(x, scale, zero float64) tensor.Scalar) ([]*tensor.Tensor, error) {
 	if err := checkScales(c, axis, block); err != nil {
@@ -257,7 +257,7 @@ var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{Decompose: dynamicQuantizeParts},
 })
 
-// rangeScale returns the scale and the zero point of uint8 values that cover the numbers from least to most.
+// rangeScale returns a scale and a zero point with which uint8 values stand for numbers from least to most.
 func rangeScale(least, most float32) (scale float32, zero int32) {
 	if scale = (most - least) / 255; scale == 0 {
 		scale = 1

@@ -85,8 +85,8 @@ func saturated(d tensor.DType, x float64) int64 {
 	return int64(min(max(x, least), most))
 }
 
-// maxTerms is the maximum number of products of bytes in a sum that must not wrap in int32. A sum of this length plus a
-// bias of up to half of the int32 range does not wrap.
+// maxTerms is the maximum number of products of bytes in a sum that must not wrap. The sum plus a bias of up to half of
+// the int32 range then fits int32.
 const maxTerms = 1 << 14
 
 // magnitudesAtMost reports whether t is a known constant whose elements have magnitudes of at most limit.

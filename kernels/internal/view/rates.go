@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rates lists the cost rates of copies. The time of the calls of a rate determines its value on a machine.
+// Rates lists the rates of copies. A rate is the time of one unit of work. Package calibrate runs the calls of a rate
+// to measure it.
 func Rates() []graph.Rate {
 	transposed := func(d tensor.DType, shape ...int) graph.RateCall {
 		return graph.RateCall{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"},
