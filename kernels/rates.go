@@ -14,8 +14,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
 
-// Rates lists the rates of all families, with the calls by which a machine is measured. A rate is the time of one unit
-// of work of an inner kernel; implementations state their work in these units. The slice belongs to the caller.
+// Rates lists the rates of all families, with the calls by which a machine is measured. A rate is the time that an
+// inner kernel takes for one unit of work. Implementations state their work in these units. The slice belongs to the
+// caller.
 func Rates() []graph.Rate {
 	return slices.Concat(pointwise.Rates(), view.Rates(), reduce.Rates(), index.Rates(), product.Rates(), conv.Rates(),
 		window.Rates(), sequence.Rates())

@@ -10,8 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Compound builds a kernel from parts that run one after another. A part is a set of copies into the layout and dtype
-// that loops need, the kernel of another op, or a phase of the op itself. Intermediate values are in scratch memory.
+// Compound builds a kernel from parts that run one after another. There are three kinds of parts: copies into the
+// layout and dtype that loops need, the kernel of another op, and phases of the op itself. Intermediate values are in
+// scratch memory.
 //
 // Ops use a Compound instead of Decompose if the nodes of a decomposition would access memory more often, or would
 // round intermediate values to their dtype.
@@ -111,7 +112,7 @@ func (x *Compound) StridedResult(i int, d tensor.DType) kit.Buffer {
 }
 
 // AddPhases adds phases of the op. In the phases, Mem.Ptrs has the addresses of the buffers. scratch and worker are the
-// numbers of bytes of scratch memory and of worker memory that the phases use.
+// sizes in bytes of the scratch memory and of the worker memory that the phases use.
 func (x *Compound) AddPhases(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
 	x.partScratch, x.workerBytes = max(x.partScratch, scratch), max(x.workerBytes, worker)
 	for _, ph := range phases {

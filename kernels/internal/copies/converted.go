@@ -104,7 +104,7 @@ func isInDType(c *graph.Call, d tensor.DType) bool {
 	return true
 }
 
-// DenseAs returns the meta of a dense copy in dtype d with the order of dimensions of m.
+// DenseAs returns the meta of a dense copy in dtype d whose dimensions have the same order as in m.
 func DenseAs(m tensor.Meta, d tensor.DType) tensor.Meta {
 	if m.IsNonOverlappingAndDense() {
 		return tensor.Meta{DType: d, Shape: m.Shape, Strides: m.Strides}

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Span maps a range of an output dimension to indices of the operand: index At + i of the output reads index
-// From + i*Step, for i in [0, N). Step is 1, -1 or 0.
+// Span maps consecutive indices of an output dimension to indices of the operand. For i from 0 to N-1, index At + i of
+// the output reads index From + i*Step. Step is 1, -1 or 0.
 type Span struct{ At, N, From, Step int }
 
 // SpanKernel returns a kernel that copies src to dst by spans. spans[d] covers dimension d of dst. Each combination of
@@ -49,8 +49,8 @@ func IdentitySpans(shape []int) [][]Span {
 	return out
 }
 
-// SpanRef is the reference implementation of [SpanKernel]. tables[d] maps indices of dimension d of the result to
-// indices of the operand. A nil table is the identity.
+// SpanRef is the reference implementation of [SpanKernel]. tables[d][i] is the index of the operand that index i of the
+// result reads, along dimension d. A nil table is the identity.
 func SpanRef(in *tensor.Tensor, tables [][]int, shape []int) *tensor.Tensor {
 	out := tensor.Zeros(in.DType, shape...)
 	kit.EachIndex(shape, func(index []int) {

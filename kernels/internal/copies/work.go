@@ -25,7 +25,7 @@ const (
 	Transpose16 = "copy.turn16"
 )
 
-// Rates lists the rates of copies with the unit of work of each rate.
+// Rates lists the rates of copies. A rate is the time of one unit of work.
 var Rates = [][2]string{
 	{Row, "a row of elements that are contiguous on both sides"},
 	{Step, "an element that is read or written with a stride"},
@@ -155,7 +155,7 @@ func placeInResult(m, to tensor.Meta) tensor.Meta {
 	return tensor.Meta{DType: to.DType, Shape: m.Shape, Strides: to.Strides}
 }
 
-// asResult returns the meta of an operand with the order of dimensions of the result.
+// asResult returns the meta of an operand after its dimensions are stored in the order of the result.
 func asResult(m, to tensor.Meta) tensor.Meta {
 	if o, dense := tensor.OrderOf(to); dense && m.Rank() == to.Rank() {
 		return m.WithStrides(o.Strides(m.Shape))

@@ -37,7 +37,7 @@ type How struct {
 	Fold func() *iter.Fold
 	// FoldUnsuitedRows: Fold is also used for rows that are unsuitable for row programs ([graph.Rows.Unsuited]).
 	FoldUnsuitedRows bool
-	// Ref computes the results of one row of values of dtype Cast, in logical order.
+	// Ref computes the results of one row. The values of the row have dtype Cast and are in logical order.
 	Ref func(x []tensor.Scalar) []tensor.Scalar
 }
 

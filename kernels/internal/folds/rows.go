@@ -104,12 +104,13 @@ func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, x Part
 }
 
 // maxFloat32Sum is the maximum number of exponentials that are summed in float32. A row of this length is summed as
-// [expr.Lanes] partial sums of 256 terms, with the error of a few roundings. A loop in float32 processes twice as many
-// elements at a time as a loop in float64.
+// [expr.Lanes] partial sums of 256 terms each. Its sum has the error of a few roundings. A loop in float32 processes
+// twice as many elements at a time as a loop in float64.
 const maxFloat32Sum = 256 * expr.Lanes
 
-// Exponentials returns e^(x-most) for each element x of a row of n numbers, the sum of these exponentials, and most,
-// the maximum of the row. The sum is a float64 if n exceeds maxFloat32Sum.
+// Exponentials returns the exponentials of a row of n numbers as softmax needs them: e^(x-most) for each element x,
+// where most is the maximum of the row. It also returns the sum of these exponentials, and most. The sum is a float64
+// if n exceeds maxFloat32Sum.
 func Exponentials(b *expr.Builder, x expr.Value, n int) (e, sum, most expr.Value) {
 	most = b.Reduce(expr.Max, x)
 	e = b.Do(expr.Exp, b.Do(expr.Sub, x, most))

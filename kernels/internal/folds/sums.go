@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SumDType returns the dtype of a sum of elements of dtype d: the given dtype if it is valid, else int64 for bools and
-// integers, else d.
+// SumDType returns the dtype of a sum of elements of dtype d. It is the dtype that the caller gives, if that is valid.
+// Otherwise it is int64 for bools and integers, and d for other dtypes.
 func SumDType(d, given tensor.DType) tensor.DType {
 	switch {
 	case given != tensor.Invalid:
@@ -37,7 +37,7 @@ func refSum(d tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Sc
 	}
 }
 
-// Summing returns the computation of a sum of elements of dtype d. Sums of floats and complex numbers are divided by
+// Summing returns the computation that sums elements of dtype d. Sums of floats and complex numbers are divided by
 // divisor.
 func Summing(d tensor.DType, divisor float64) How {
 	return How{Fold: func() *iter.Fold { return sum(d, divisor) }, Row: sumExpression(d, divisor), Ref: refSum(d, divisor)}

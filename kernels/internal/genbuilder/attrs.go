@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// This file writes the Go types of operands and attributes, the struct of the optional attributes of an op, and the
-// documentation of the generated functions.
+// This file writes the types of operands and attributes, the structs of optional attributes, and the documentation of
+// the generated functions.
 
 // constraints are the type constraints that package op declares. A parameter with such a constraint makes the generated
 // function generic.

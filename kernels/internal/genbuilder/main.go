@@ -1,7 +1,7 @@
 // Genbuilder generates the functions of package op, one function for each op of the catalogue. The parameters of a
-// function are the operands and attributes of the op. Genbuilder also generates a list of the functions for the tests
-// of package op, and a list of the names of the ops for the spelling suggestions of package graph. Run it by
-// "go generate ./op" after an op was added or changed.
+// function are the operands and attributes of the op. Genbuilder also generates two lists: the functions, for the tests
+// of package op, and the names of the ops, for the spelling suggestions of package graph. Run it by "go generate ./op"
+// after an op was added or changed.
 //
 // Genbuilder compiles and runs even if its output files were deleted, because no package under kernels uses the
 // generated functions.

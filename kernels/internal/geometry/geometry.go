@@ -2,8 +2,8 @@
 // dimension has one [Axis]. An op over several dimensions has a list of axes, outermost first.
 //
 // A window is the list of elements of a dimension that one result reads. A tap is an element of a window. Taps outside
-// the operand are padding. [Window] holds the attributes of an op along a dimension, [Axis] adds the sizes of operand
-// and result, and [Range] is the window of one result without its padding.
+// the operand are padding. [Window] holds the attributes of an op along a dimension. [Axis] adds the sizes of operand
+// and result. [Range] is the part of one result's window that is not padding.
 package geometry
 
 import (
@@ -198,9 +198,8 @@ func (a *Axis) TypicalCount() int {
 	return max(1, min(a.Taps, a.Size))
 }
 
-// adaptiveCounts returns the minimum and the maximum number of elements of the windows of an adaptive axis. The
-// formulas follow from the fact that the remainders of o*Size/Results are multiples of the greatest common divisor of
-// Size and Results.
+// adaptiveCounts returns the number of elements of the smallest and of the largest window of an adaptive axis. Its
+// formulas use that each remainder of o*Size/Results is a multiple of the greatest common divisor of Size and Results.
 func (a *Axis) adaptiveCounts() (least, most int) {
 	g, b := a.Size, a.Results
 	for b > 0 {

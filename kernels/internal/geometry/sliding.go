@@ -6,9 +6,9 @@ import "github.com/graphrun/graphrun/kernels/internal/kit"
 // negative or at least Size. The window of result o has its taps at positions o*Stride-Before, o*Stride-Before+Dilation
 // and so on.
 
-// Clamped returns an axis with the same positions, for which Position does not overflow. It bounds the stride of a
-// single window and the dilation of windows of one tap by Size. These numbers do not affect positions. In all other
-// cases, windows are within the padded operand, which has a bounded size.
+// Clamped returns an axis with the same positions, for which Position does not overflow. Two attributes can be large
+// without effect on positions: the stride of a single window, and the dilation of windows of one tap. Clamped bounds
+// them by Size. All other windows are within the padded operand, which has a bounded size.
 func (a Axis) Clamped() Axis {
 	if a.Results <= 1 {
 		a.Stride = min(a.Stride, max(a.Size, 1))

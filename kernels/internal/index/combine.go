@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// combining is the reduction with which a scatter combines an element of the plain operand with an element of the
-// table. The package documentation explains "plain operand" and "table".
+// combining is a reduction: a scatter combines an element of the plain operand into an element of the table by it. The
+// package documentation explains "plain operand" and "table".
 type combining uint8
 
 const (

@@ -65,7 +65,7 @@ func unknownAt(sizes []sym.Int, dim int) []int {
 	return numbers
 }
 
-// selectedSizes returns the sizes of a selection of t's slices along a dimension, or of t's elements if dim is nil.
+// selectedSizes returns the sizes of a result that has some slices of t along dim, or some elements of t if dim is nil.
 // Unknown sizes are -1.
 func selectedSizes(t tensor.Type, dim *int) []int {
 	if dim == nil || t.Rank() == 0 {

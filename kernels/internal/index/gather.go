@@ -74,8 +74,8 @@ func gatherShapes(op string, t, ix tensor.Type, dim int) error {
 	return nil
 }
 
-// gatherKernel returns a kernel that gathers along dim. m is the layout of operand 0, expanded to the rank of the
-// index, and ix is the layout of the index.
+// gatherKernel returns a kernel that gathers along dim. m is the layout of operand 0 after it is expanded to the rank
+// of the index. ix is the layout of the index.
 func gatherKernel(c *graph.Call, m, ix tensor.Meta, dim int) *graph.Kernel {
 	out := c.Out[0]
 	if out.Numel() == 0 {
@@ -247,8 +247,9 @@ var Take = kit.Define[kit.None](graph.Op{
 	},
 })
 
-// takeKernel returns a kernel that gathers elements of operand 0 by their flat index. ix is the layout of operand 1, or
-// of operand 1 flattened. If the layout of operand 1 cannot be flattened, the walk has the shape of operand 1.
+// takeKernel returns a kernel that gathers elements of operand 0 by their flat index. ix is the layout of the index,
+// operand 1, which may be flattened. If the layout of operand 1 cannot be flattened, the walk has the shape of operand
+// 1.
 func takeKernel(c *graph.Call, ix tensor.Meta) *graph.Kernel {
 	m, out := c.Meta(0), c.Out[0]
 	if src := c.Meta(1); ix.Numel() == src.Numel() && !ix.SameLayout(src) {
@@ -273,7 +274,7 @@ func (a *takeAlongAttrs) indexed() (int, bool) {
 	return *a.Dim, true
 }
 
-// takeAlongLoops returns the parallel loops over all dimensions except the indexed one.
+// takeAlongLoops returns the parallel loops over the dimensions that are not indexed.
 func takeAlongLoops(c *graph.Call) []graph.Parallel {
 	dim := kit.Attrs[takeAlongAttrs](c).Dim
 	if dim == nil {

@@ -16,8 +16,9 @@ type scatterNDAttrs struct {
 	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"reduction of updates with self's elements; none: replace them"`
 }
 
-// tuples describes a walk of gather_nd or scatter_nd, which index a value by tuples of indices. A tuple has one index
-// for each indexed dimension of the value. The last dimension of the index operand runs along a tuple.
+// tuples describes the walk of a call of gather_nd or scatter_nd. These ops index a value by tuples of indices: a tuple
+// has one index for each indexed dimension of the value. The indices of a tuple are along the last dimension of the
+// index operand.
 type tuples struct {
 	batchDims, length int   // number of batch dimensions, length of a tuple
 	shape             []int // shape of the walk
@@ -67,7 +68,7 @@ func newTuples(op string, m, ix tensor.Meta, batch int) (*tuples, error) {
 	return t, nil
 }
 
-// position returns the index in the value for index at of the walk. m is the meta of the value.
+// position returns the index in the value that belongs to index at of the walk. m is the meta of the value.
 func (t *tuples) position(m tensor.Meta, indices *tensor.Tensor, at []int) ([]int, error) {
 	lead := indices.Rank() - 1
 	to := slices.Clone(at[:t.batchDims])

@@ -11,8 +11,8 @@ const (
 	lookupRate = "gather.lookup" // an element that is looked up separately
 )
 
-// gatherImpls returns the implementation of an op that takes slices of operand 0 or, if slices is false, elements. The
-// cost assumes that the op reads as many bytes from operand 0 as the result has.
+// gatherImpls returns the implementation of an op that copies slices of operand 0. If slices is false, the op copies
+// single elements. The cost assumes that the op reads as many bytes from operand 0 as the result has.
 func gatherImpls(slices bool, lower func(c *graph.Call) (*graph.Kernel, error)) []graph.Impl {
 	m := graph.Impl{Name: "elements", Doc: "Looks elements up one by one."}
 	if slices {

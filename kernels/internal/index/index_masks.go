@@ -52,8 +52,8 @@ func maskedOutline(c *graph.Call) graph.Outline {
 	return o
 }
 
-// withIndicesForMasks returns the call with index operands in place of each mask: one operand of n indices for each
-// dimension of the mask.
+// withIndicesForMasks returns the call with index operands in place of masks. A mask of two dimensions, for example,
+// becomes two operands of n indices each.
 func withIndicesForMasks(c *graph.Call, n sym.Int) *graph.Call {
 	t := tensor.NewType(tensor.Int64, n)
 	index := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Type: t, Meta: t.AtHints()}}
@@ -78,9 +78,9 @@ func indexByMasks(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tens
 	return indexEager(ctx, c, full)
 }
 
-// replaceMasks returns the call and its operands with index operands in place of each mask: one operand for each
-// dimension of the mask. These operands have the indices of the mask's true elements. nonzero returns the indices as a
-// tensor [n, rank].
+// replaceMasks returns the call and its operands with index operands in place of masks. Each dimension of a mask
+// becomes one operand, which has the indices of the mask's true elements in this dimension. nonzero returns the indices
+// of a mask as a tensor [n, rank].
 func replaceMasks(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tensor) (*tensor.Tensor, error)) (
 	*graph.Call, []*tensor.Tensor, error) {
 	args := []graph.Arg{{Kind: graph.TensorArg, Value: &graph.Value{Meta: in[0].Meta}}}

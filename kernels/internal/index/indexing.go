@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// selectKernel returns a kernel that selects slices of operand 0 along dim. The result has the dimensions of index in
-// place of dim.
+// selectKernel returns a kernel that selects slices of operand 0 along dim. In the result, the dimensions of index
+// replace dimension dim.
 func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	out, m, ix := c.Out[0], c.Meta(0), index.Meta
 	plain := operandAt(0, out)
@@ -43,7 +43,7 @@ type indexing struct {
 	self          tensor.Type
 	table         tensor.Type   // self, with strides of 0 in the dimensions of the indices
 	indexedDims   []int         // the indexed dimensions of self
-	indices       []tensor.Type // the index operands, in the order of dims
+	indices       []tensor.Type // the index operands, in the order of indexedDims
 	ruleTypes     []tensor.Type // the index operands as operands of the permutation rule
 	shape         []sym.Int     // shape of the result
 	firstIndexDim int           // first dimension of the result that comes from the indices
@@ -126,8 +126,8 @@ func (p *indexing) expandTypes() error {
 	return nil
 }
 
-// ruleType returns the type of an index operand for the permutation rule. In the dimensions of self that are not
-// indexed, it has size 1 (reshape_indexer in at::native).
+// ruleType returns the type of an index operand for the permutation rule. The type has additional dimensions of size 1
+// for the dimensions of self that are not indexed (reshape_indexer in at::native).
 func (p *indexing) ruleType(t tensor.Type) tensor.Type {
 	shape := slices.Repeat(sym.Ints(1), len(p.shape))
 	copy(shape[p.firstIndexDim:], p.indexShape)

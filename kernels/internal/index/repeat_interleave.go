@@ -72,12 +72,12 @@ type repeating struct {
 	valueType      tensor.Type  // type of the repeated value, after it is flattened
 	dtype          tensor.DType // dtype of the result
 	flattened      bool         // the value is flattened, because the attribute dim is absent
-	dim            int          // the repeated dimension of t
+	dim            int          // the repeated dimension of the value
 	count          sym.Int      // number of repetitions, if it is the same for all slices
 	perSlice       bool         // each slice has its own number of repetitions
 	repeatsOperand int          // index of the operand that has the numbers of repetitions
 	size           sym.Int      // size of dim in the result
-	sizeKnown      bool         // size is known before the run
+	sizeKnown      bool         // whether size is known before the run
 }
 
 // newRepeating checks a call of repeat_interleave and returns its description.
@@ -145,7 +145,7 @@ func (r *repeating) setIndexForm(c *graph.Call) error {
 	return r.setSize(c, t.DType)
 }
 
-// setSize sets r.size and r.known. d is the dtype of the operand that has the repeats.
+// setSize sets r.size and r.sizeKnown. d is the dtype of the operand that has the repeats.
 func (r *repeating) setSize(c *graph.Call, d tensor.DType) error {
 	if d != tensor.Int64 && d != tensor.Int32 {
 		return errors.New("repeats has to be Long or Int tensor")
@@ -289,8 +289,9 @@ func (r *repeating) positionsKernel(c *graph.Call) (*graph.Kernel, error) {
 }
 
 // listingPhases returns the phases that list positions in scratch memory. The first phase computes prefix sums of the
-// repeats. In the second phase, a chunk finds its first position in the prefix sums. by is the meta of the repeats, n
-// their number, size the size of the result, and listed the number of positions to list.
+// repeats. In the second phase, each chunk finds the source index of its first position by a search in the prefix sums.
+// by is the meta of the repeats, and n their number. size is the size of the result, and listed the number of positions
+// to list.
 func (r *repeating) listingPhases(by tensor.Meta, n, size, listed int) []graph.Phase {
 	load := tensor.Converter(tensor.Int64, by.DType)
 	lists := func(mem *graph.Mem) (positions, sums []int) {

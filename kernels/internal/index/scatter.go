@@ -152,8 +152,9 @@ func (s *scattering) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *i
 		lookups: []lookup{lookupAlong(table.Meta, ix, s.dim)}, writesTable: true}
 }
 
-// compile returns a kernel with these phases: self is copied to the output; without includeSelf, the indexed elements
-// are set to the identity of the reduction; the elements of src are combined; sums are divided for a mean.
+// compile returns a kernel with up to four phases. The first copies self to the output. Without includeSelf, the second
+// sets the indexed elements to the identity of the reduction. The third combines the elements of src into the output.
+// For a mean, the last divides the sums.
 func (s *scattering) compile(c *graph.Call) (*graph.Kernel, error) {
 	k := copySelf(c)
 	if c.Meta(1).Numel() == 0 {

@@ -239,8 +239,8 @@ func flipSigns[T kit.Sortable](line []ranked[T]) {
 	}
 }
 
-// takeBest returns the first k elements of the line in sorted order. If k is small, a heap keeps the best k elements
-// found so far, with the worst of them at the root, and only these are sorted at the end.
+// takeBest returns the first k elements of the line in sorted order. If k is small, a heap holds the best k elements
+// found so far, with the worst of them at the root. Only these k elements are sorted at the end.
 func takeBest[T kit.Sortable](ctx context.Context, line []ranked[T], k int, descending bool) []ranked[T] {
 	cmp := compareUp[T]
 	if descending {

@@ -95,7 +95,7 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 // tfidf is a call of tfidf_vectorizer, with its pool divided into n-grams.
 type tfidf struct {
 	attrs *tfidfAttrs
-	size  int // number of elements of a row of the result
+	size  int // elements per row of the result
 	grams []tfidfGram
 }
 
@@ -143,8 +143,8 @@ func (t *tfidf) includes(g *tfidfGram) bool {
 	return len(g.ids) >= t.attrs.MinGramLength && len(g.ids) <= t.attrs.MaxGramLength
 }
 
-// skips returns the greatest distance between neighbours of an n-gram in rows of n elements. Distances start at 1. The
-// result is 0 if the n-gram is not counted, and 1 for n-grams of one element.
+// skips returns the greatest distance at which neighbouring elements of an n-gram are searched, in rows of n elements.
+// Distances start at 1. The result is 0 if the n-gram is not counted, and 1 for n-grams of one element.
 func (t *tfidf) skips(g *tfidfGram, n int) int {
 	maxSkip := t.attrs.MaxSkipCount
 	switch {
@@ -192,7 +192,7 @@ func (t *tfidf) writeCount(g *tfidfGram, count int, y *float32) {
 const tfidfGrain = 1 << 20
 
 // kernel returns the kernel of the call. It first counts the occurrences of each n-gram at all distances in scratch
-// memory. Then it writes the results. A unit of work is a range of distances of an n-gram in a row.
+// memory. Then it writes the results. A unit of work counts one n-gram in one row, at some of the distances.
 func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	x := copies.NewCompound(c)
 	buffers := []kit.Buffer{x.Result(0, tensor.Float32), x.Dense(x.In(0), tensor.Int64)}

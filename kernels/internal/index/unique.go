@@ -104,8 +104,9 @@ func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example g
 	})
 }
 
-// distinctSlices returns the outline of the distinct slices of t, or of its distinct elements if dim is nil. The slices
-// are stacked along a first dimension. This dimension is then moved to dim, which determines the layout.
+// distinctSlices returns the outline of a value that has the distinct slices of t along dim, or the distinct elements
+// of t if dim is nil. PyTorch stacks the slices along a first dimension and then moves this dimension to dim, which
+// determines the layout.
 func distinctSlices(t tensor.Type, dim *int) graph.Outline {
 	o := rowMajor(t.DType, selectedSizes(t, dim)...)
 	if dim == nil || len(o.Sizes) < 2 {

@@ -70,9 +70,9 @@ func operandAt(at int, m tensor.Meta) walkOperand {
 // operands have the indices. A gather reads the table, and a scatter writes the table.
 //
 // If the table has stride 0 in a dimension, a scatter may write several elements along that dimension to the same
-// position. Such a dimension is serial: one worker visits its elements in order. Other dimensions are parallel. A unit
-// of work is one index of the parallel outer dimensions and one piece of the innermost dimension. A unit visits all
-// indices of the serial outer dimensions.
+// position. Such a dimension is serial: one worker visits its elements in order. Other dimensions are parallel. The
+// innermost dimension is divided into pieces. A unit of work is one piece, at one index of the parallel outer
+// dimensions. It visits all indices of the serial outer dimensions.
 type indexedWalk struct {
 	shape       []int
 	operands    []walkOperand
@@ -81,12 +81,12 @@ type indexedWalk struct {
 
 	parallelDims, serialDims []int // parallel and serial outer dimensions
 	innerDim                 int   // innermost dimension
-	pieceLen                 int   // number of elements of a piece of the innermost dimension
+	pieceLen                 int   // elements per piece of the innermost dimension
 	pieces                   int   // number of pieces of the innermost dimension
 	units                    int   // number of units of work
 	serialCount              int   // number of indices of the serial outer dimensions
 	unitsPerChunk            int   // number of units of a chunk
-	positionsVary            bool  // some index changes along the innermost dimension
+	positionsVary            bool  // whether an index operand has different elements along the innermost dimension
 }
 
 const (
@@ -293,7 +293,7 @@ func lookupAlong(m, index tensor.Meta, dim int) lookup {
 		step: kit.StepAt(m, dim)}
 }
 
-// refIndex reads the index at position at of tensor t and checks it, like a lookup. size is the size of dimension dim.
+// refIndex reads element at of index operand t, and checks it as a lookup does. size is the size of dimension dim.
 func refIndex(t *tensor.Tensor, size, dim int, at ...int) (int, error) {
 	i := t.At(at...).Int()
 	if n := int64(size); i < -n || i >= n {

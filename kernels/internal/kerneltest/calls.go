@@ -1,5 +1,5 @@
-// Package kerneltest has functions that tests of several families share: calls of ops by name on random operands, and
-// comparisons of kernels with references in every layout.
+// Package kerneltest has functions that tests of several families share. They call ops by name on random operands, and
+// compare kernels with references in every layout.
 package kerneltest
 
 import (

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CompoundAllocs returns the number of allocations of a run of a call.
+// CompoundAllocs returns the number of allocations during one run of a call.
 func CompoundAllocs(t *testing.T, op *graph.Op, c *graph.Call, in []*tensor.Tensor) float64 {
 	k, err := CompileAny(op, c)
 	if err != nil {

@@ -271,7 +271,7 @@ func (p *ProductCall) describe() string {
 	return s
 }
 
-// productTolerance returns the permitted error of a sum of products, relative to 1 plus the magnitude of the sum.
+// productTolerance returns the permitted error of a sum of products. It is relative to 1 plus the magnitude of the sum.
 func productTolerance(d tensor.DType, summands int) float64 {
 	eps := map[tensor.DType]float64{tensor.Float16: 1e-3, tensor.BFloat16: 8e-3, tensor.Float32: 2e-7,
 		tensor.Float64: 4e-16, tensor.Complex64: 4e-7, tensor.Complex128: 1e-15}[d]

@@ -24,13 +24,14 @@ type EpilogueLanes [maxEpilogueOperands][maxEpilogueColumns]float32
 const (
 	// maxEpilogueOperands is the maximum number of operands. The code of tiles has arguments for these operands.
 	maxEpilogueOperands = 3
-	// maxEpilogueColumns is the maximum number of columns of a tile: four vectors of 16 lanes.
+	// maxEpilogueColumns is the maximum number of columns per tile: four vectors of 16 lanes.
 	maxEpilogueColumns = 64
 )
 
-// NewTileEpilogue returns epilogue e, which may be nil, in the form that tiles apply. ok is false if e is nil or tiles
-// cannot apply e. columns is the number of columns of the result. slot is the index of the first operand among the
-// arguments of the code. lanes permits operands with one element; SetOperands broadcasts them to [EpilogueLanes].
+// NewTileEpilogue returns epilogue e in the form that tiles apply. ok is false if e is nil or tiles cannot apply e.
+// columns is the number of columns of the result. slot is the index that the first operand of e gets among the
+// arguments of the code. Operands with one element are supported only if lanes is set; SetOperands broadcasts them to
+// [EpilogueLanes].
 func NewTileEpilogue(e *fusion.Epilogue, columns, slot int, lanes bool) (d TileEpilogue, ok bool) {
 	d.slot = slot
 	for _, s := range e.Chain() {
@@ -93,8 +94,8 @@ func (d *TileEpilogue) SetOperands(a *jit.Args, m *graph.Mem, copies *EpilogueLa
 	}
 }
 
-// SetOffsets sets the offsets of the operands for a tile, in bytes. element is the offset of the tile's first element
-// in the result. column is the offset of the tile's first column in a row.
+// SetOffsets sets the offsets of the operands for a tile. element is the offset of the tile's first element in the
+// result, and column the offset of its first column in a row, both in bytes.
 func (d *TileEpilogue) SetOffsets(a *jit.Args, element, column int) {
 	for i, s := range d.operandSteps {
 		switch {

@@ -1,7 +1,7 @@
-// Package multiply runs batches of matrix products as phases of a kernel ([Multiplier]). Package gemm computes one
-// product C = A·B. Package multiply also has code that products and convolutions of floats and bytes share: packed
-// operands ([Panels]), the order of work ([Strips]), epilogues in registers ([TileEpilogue]), the conversion of sums to
-// bytes ([SumConversion], [Requantizer]), and the names of rates (work.go).
+// Package multiply runs batches of matrix products as phases of a kernel ([Multiplier]). Each product C = A·B is
+// computed by package gemm. The package also has code that products and convolutions share: packed operands ([Panels]),
+// the order of work ([Strips]), epilogues in registers ([TileEpilogue]), the conversion of sums to bytes
+// ([SumConversion], [Requantizer]), and the names of rates (work.go).
 //
 // The depth of a product is the size of the dimension that is summed. A term is an index of this dimension. A lane is a
 // row of A or a column of B. A panel is a group of lanes, packed so that the elements of one depth index are
@@ -119,7 +119,7 @@ func (x *Multiplier) Listings() (list []expr.Listing) {
 	return list
 }
 
-// chunkMACs returns the number of multiplications of a chunk of small entries. A chunk takes tens of microseconds.
+// chunkMACs returns the number of multiplications per chunk of small entries. A chunk takes tens of microseconds.
 func (x *Multiplier) chunkMACs() int {
 	switch x.Plan.DType() {
 	case tensor.Float32, tensor.Float64:
@@ -232,8 +232,8 @@ func (x *Multiplier) entryAt(base unsafe.Pointer, offsets []int, e int) unsafe.P
 	return unsafe.Add(base, offsets[e]*x.size)
 }
 
-// MaxThin is the maximum number of rows of A for which gemm reads B in place, and the maximum number of columns of B
-// for which gemm reads A in place. Packing the larger matrix would double the memory traffic.
+// A product is thin if A has at most MaxThin rows or B has at most MaxThin columns. gemm then reads the other, larger
+// matrix in place. Packing the larger matrix would double the memory traffic.
 const MaxThin = 4
 
 // RowMove copies N pixels of an input row, with a stride, to consecutive lanes of a panel.

@@ -20,9 +20,9 @@ func densePacking(m tensor.Meta, d tensor.DType) graph.Packing {
 
 func denseForm(d tensor.DType) string { return d.String() }
 
-// Packs returns the Pack function of an implementation whose kernel uses [copies.Converted]. form, which may be nil,
-// returns the packing of an operand in the dtype of the computation, or false if the kernel does not pack the operand.
-// An operand that form does not pack is packed as a copy in the dtype of the computation, if its dtype differs.
+// Packs returns the Pack function of an implementation whose kernel uses [copies.Converted]. form returns the packing
+// of an operand in the dtype of the computation, or false if the kernel does not pack the operand. form may be nil. If
+// form does not pack an operand of another dtype, Packs packs it as a copy in the dtype of the computation.
 func Packs(form func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Call, int) (graph.Packing, bool) {
 	return func(c *graph.Call, i int) (graph.Packing, bool) {
 		d, m := ComputesIn(c), c.Meta(i)

@@ -72,8 +72,8 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 	}
 }
 
-// evenSteps returns the length of the longest evenly spaced prefix of a nonempty list of offsets, and the spacing. The
-// length is bounded, so that a block of the prefix stays in the caches.
+// evenSteps returns the length of the longest evenly spaced prefix of a list of offsets, and the spacing. The list is
+// not empty. The length is bounded, so that a block of the prefix stays in the caches.
 func evenSteps(offsets []int) (n, spacing int) {
 	const maxLength = 256
 	if len(offsets) < 2 {
@@ -186,9 +186,9 @@ func InPanels(c *graph.Call, i int, want *Panels) (bool, error) {
 	return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, packed.Form, want.Form)
 }
 
-// MatrixPanels returns the panels of one operand of a product. Each matrix of the operand has the given number of
-// lanes, which are laneStride elements apart, and depth terms, which are termStride elements apart. offsets has the
-// offset of each entry's matrix; nil stands for a single matrix at offset 0. Each distinct matrix is packed once.
+// MatrixPanels returns the panels of one operand of a product. Each matrix of the operand has `lanes` lanes and `depth`
+// terms; laneStride and termStride are their strides in elements. offsets has the offset of each entry's matrix. nil
+// stands for a single matrix at offset 0. Each distinct matrix is packed once.
 func MatrixPanels(d tensor.DType, width, lanes, laneStride, depth, termStride int, offsets []int) *Panels {
 	p := &Panels{DType: d, Width: width, Lanes: lanes, LaneStride: laneStride, Depth: depth, TermStride: termStride,
 		Starts: []int{0}}

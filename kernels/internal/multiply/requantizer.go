@@ -41,8 +41,8 @@ func NewRequantizer(d tensor.DType) (*Requantizer, error) {
 	return r, err
 }
 
-// ConvertRows converts rows of sums to bytes. pitch is the stride of the rows of results, and sumsPitch the stride of
-// the rows of sums, both in bytes. zeroPoint is the address of one element of the dtype of the results.
+// ConvertRows converts rows of sums to bytes. pitch and sumsPitch are the row strides of results and of sums, in bytes.
+// zeroPoint is the address of the zero point, a single element in the dtype of the results.
 func (r *Requantizer) ConvertRows(m *graph.Mem, out, sums, scales, zeroPoint unsafe.Pointer, pitch, sumsPitch, columns,
 	rows int) error {
 	w := r.run.Of(m)

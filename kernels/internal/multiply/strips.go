@@ -24,24 +24,24 @@ func (o *Strips) Cut(work, grain int) { o.cut = machine.CutUnits(o.Units(), work
 // Chunks returns the number of chunks.
 func (o *Strips) Chunks() int { return o.cut.Chunks }
 
-// Completed returns the progress after a chunk and all earlier chunks: the number of complete images, and the number of
-// strips of the next image that are complete in all blocks.
+// Completed returns the progress after the given chunk and all earlier chunks. images is the number of complete images.
+// strips is the number of strips of the next image that are complete in all blocks.
 func (o *Strips) Completed(chunk int) (images, strips int) {
 	_, end := o.cut.Range(chunk)
 	images, band, rest, width := o.locate(end)
 	return images, band*o.Band + max(0, rest-(o.Blocks-1)*width)
 }
 
-// Started returns the index of the image in which a chunk ends, and the number of strips of this image that the chunk
-// and all earlier chunks have started.
+// Started returns the image in which the given chunk ends, and the number of strips of this image that this chunk and
+// all earlier chunks have started.
 func (o *Strips) Started(chunk int) (images, strips int) {
 	_, end := o.cut.Range(chunk)
 	images, band, rest, width := o.locate(end - 1)
 	return images, band*o.Band + min(width, rest+1)
 }
 
-// locate returns the image of unit u, the band in this image, the index of the unit in the band, and the number of
-// strips of the band.
+// locate returns the position of unit u: its image, its band in the image, and its index in the band. It also returns
+// the number of strips of the band.
 func (o *Strips) locate(u int) (image, band, rest, width int) {
 	image, rest = u/(o.Blocks*o.Strips), u%(o.Blocks*o.Strips)
 	band = rest / (o.Blocks * o.Band)

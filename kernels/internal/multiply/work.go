@@ -48,7 +48,7 @@ func ReclassifyStores(w *graph.Work, c *graph.Call) {
 	w.Bytes[graph.Copied] += bytes
 }
 
-// AddProduct adds the cost of products of m x k and k x n matrices of dtype d in register tiles.
+// AddProduct adds the cost of products in register tiles. The matrices are m x k and k x n, of dtype d.
 func AddProduct(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
 	macs, calls := gemm.Effort(computesIn(d), m, n, k)
 	w.Do(tileRate(d), entries*macs)
@@ -57,16 +57,15 @@ func AddProduct(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
 }
 
 const (
-	// fewRows is the maximum number of rows for which the products of a panel take much less time than loading the panel
-	// from memory.
+	// With at most fewRows rows, the products of a panel take much less time than loading the panel from memory.
 	fewRows = 4
-	// manyRows is the number of rows for which the products of a panel take as long as loading the next panel.
+	// With manyRows rows, the products of a panel take as long as loading the next panel.
 	manyRows = 32
 )
 
 // ReclassifyPanels counts some bytes of constant operand i as panels instead of kept, as [graph.Call.Streamed] has
-// counted them. These bytes of a panel are loaded while the previous panel is multiplied by the given number of rows of
-// the other operand.
+// counted them. These bytes are loaded while the previous panel is multiplied. The more rows of the other operand a
+// panel is multiplied by, the more bytes are loaded in this time.
 func ReclassifyPanels(w *graph.Work, c *graph.Call, i, rows int) {
 	m := c.Meta(i)
 	if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && rows > fewRows && bytes <= w.Bytes[graph.Kept] {
@@ -77,7 +76,7 @@ func ReclassifyPanels(w *graph.Work, c *graph.Call, i, rows int) {
 }
 
 // AddThinProduct adds the cost of products with few rows or columns, for which gemm reads the larger matrix in place.
-// macs is the number of multiplications of an entry.
+// macs is the number of multiplications per entry.
 func AddThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
 	costFactor := 1.0
 	switch tileRate(d) {
@@ -90,7 +89,7 @@ func AddThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
 	w.Flops += float64(entries * 2 * macs)
 }
 
-// passTerms is the number of terms of a block of the depth. The result is loaded and stored once for each block.
+// passTerms is the number of terms per block of the depth. The result is loaded and stored once for each block.
 const passTerms = 256
 
 // AddScatter adds the extra cost of a result whose rows are not contiguous. Its tiles are stored element by element,

@@ -76,7 +76,7 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 		scale = p.Add(pointwise.Reciprocal, nil, scale)
 	}
 	x := c.In[0]
-	if a.Training { // subtract the mean first, because products of values far from zero lose digits
+	if a.Training { // subtract the mean first: with values far from zero, products and shift cancel, which loses digits
 		center := p.To(loops, mean)
 		x = p.Add(pointwise.Sub, nil, x, p.Along(center, 1, m.Rank()))
 		mean = p.Add(pointwise.Sub, nil, mean, p.To(f, center))

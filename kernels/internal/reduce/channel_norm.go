@@ -27,7 +27,7 @@ import (
 // If channels form groups with common statistics, the second phase merges the statistics of the channels of a group.
 // The loops of the first phase can therefore run across channels that are contiguous in memory.
 type channelNorm struct {
-	groups int // number of groups of channels of a sample
+	groups int // groups of channels per sample
 	eps    float64
 	// indices of the operands with the mean and the variance of each channel; 0 if they are computed from the input
 	meanOperand, varianceOperand int
@@ -110,8 +110,8 @@ func (s *channelNorm) coefficients(x *copies.Compound, statistics []kit.Buffer) 
 	return out
 }
 
-// channelValues has the coefficients and statistics of each channel of each sample, and the weight and bias of each
-// channel. An omitted weight or bias is nil.
+// channelValues has coefficients and statistics, one of each for each channel of each sample, and weight and bias, one
+// of each for each channel. An omitted weight or bias is nil.
 type channelValues struct {
 	center, scale, shift, variance, mean, weight, bias []float64
 	channels                                           int

@@ -54,7 +54,7 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 		}}, err
 })
 
-// logsumexpRow returns the logarithm of the sum of exponentials of a row as an expression. The maximum of the row is
+// logsumexpRow returns an expression: the logarithm of the sum of a row's exponentials. The maximum of the row is
 // subtracted before the exponentials are computed, unless it is infinite.
 func logsumexpRow(b *expr.Builder, x folds.Part) []folds.Part {
 	d := b.DType(x.Re)

@@ -90,11 +90,11 @@ func refVar(isComplex bool, divisor float64, root, mean bool) func(x []tensor.Sc
 	}
 }
 
-// moments is the accumulator of a variance: the number of elements, their mean, and the sum of squared deviations from
-// the mean (m2).
+// moments is the accumulator of a variance. It has the number of elements, their mean, and m2, the sum of their squared
+// deviations from the mean.
 type moments struct{ n, mean, m2 float64 }
 
-// momentsFold returns the fold of the variance, or of its root, and also of the mean if mean is set.
+// momentsFold returns the fold that computes the variance, or its root. If mean is set, the mean is its second result.
 func momentsFold[T float32 | float64](divisor float64, root, mean bool) *iter.Fold {
 	f := iter.Folding(moments{}, momentsRow[T], momentsColumns[T], mergeMoments).Weight(4)
 	f = iter.Yields(f, func(dst []float64, a []moments) {

@@ -197,7 +197,8 @@ func magnitude(b *expr.Builder, x folds.Part) expr.Value {
 	return b.Inline(c, func(operand, _ int) expr.Value { return [...]expr.Value{re, im}[operand] })[0].Re
 }
 
-// norm2Fold returns the fold of the norm of order 2 of real numbers, or nil for other dtypes and orders.
+// norm2Fold returns the fold that computes the norm of order 2 of real numbers. It returns nil for complex numbers and
+// for other orders.
 func norm2Fold(d tensor.DType, p float64) func() *iter.Fold {
 	switch {
 	case p != 2 || d.IsComplex():

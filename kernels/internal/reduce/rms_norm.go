@@ -107,7 +107,7 @@ func (a *rmsNormAttrs) eps(d tensor.DType) float64 {
 	return math.Ldexp(1, -bits[d])
 }
 
-// LocalResponseNorm divides by a power of the mean of squares of neighbouring channels.
+// LocalResponseNorm divides each element by a power of the mean square of its neighbours along the channels.
 var LocalResponseNorm = kit.Define[localResponseAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "local_response_norm",

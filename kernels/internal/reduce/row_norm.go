@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// compileRowNorm returns the kernel of layer_norm, or of rms_norm if root is set, over the last dims dimensions of the
-// operands input, weight and bias of a call. Its loops are in Go.
+// compileRowNorm returns a kernel of layer_norm, or of rms_norm if root is set. Rows have the last dims dimensions of
+// the input. The operands of the call are input, weight and bias. The loops of the kernel are in Go.
 func compileRowNorm(c *graph.Call, dims int, eps float64, root bool) (*graph.Kernel, error) {
 	if c.Meta(0).DType.OpMath() == tensor.Float32 {
 		return rowNormOf[float32](c, dims, eps, root)

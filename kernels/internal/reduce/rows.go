@@ -20,8 +20,9 @@ func compileRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (
 	return fusion.CompileRows(r, c)
 }
 
-// compileSuitedRows returns compileRows if the rows are suitable, else nil. Unsuitable rows do not stay in the cache
-// between passes, or are too few for all workers. The op then uses another kernel, which divides the rows.
+// compileSuitedRows is compileRows if the rows are suitable, and returns nil otherwise. Rows are unsuitable if they do
+// not stay in the cache between passes, or if there are too few rows for all workers. The op then uses another kernel,
+// which divides the rows.
 func compileSuitedRows(c *graph.Call, rows func(c *graph.Call) (*graph.Rows, error)) (*graph.Kernel, error) {
 	return compileRows(c, suitedExpressions(rows))
 }
@@ -71,9 +72,9 @@ func softmaxRows(c *graph.Call, dim int, d tensor.DType, logs bool) (*graph.Rows
 	return singleResultRows(b, mask, []int{0}, b.Do(expr.Sub, folds.InFloat64(b, x), shift), d)
 }
 
-// normOperands starts the expression of a normalization over the last dims dimensions. It loads operand 0 and those of
-// the operands 1 to params that are given. v has the loaded input, weight and bias; a missing one is None. in has the
-// indices of the loaded operands, and mask marks the last dims dimensions.
+// normOperands starts the expression of a normalization over the last dims dimensions. It loads the input, operand 0,
+// and the operands 1 to params if they are given. v has the loaded values: input, weight and bias. A value that is not
+// given is None. in has the indices of the loaded operands, and mask marks the last dims dimensions.
 func normOperands(c *graph.Call, dims, params int) (b *expr.Builder, v [3]expr.Value, in []int, mask []bool) {
 	var types []tensor.DType
 	for i := range 1 + params {
@@ -110,8 +111,8 @@ func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (v, mean expr.Val
 
 // For rows of float32 with maxFloat32Squares to maxOnePass elements, mean and variance are computed in one pass, from
 // the mean of squares. A second pass would be 20% slower for rows of 4,096 elements in the cache, and 3% to 7% slower
-// for rows of up to maxFloat32Squares elements (Zen 5). The mean of squares has an error of 2^-53 of the squared mean,
-// which matters only if the squared mean is 2^30 times the variance.
+// for rows of up to maxFloat32Squares elements (Zen 5). The error of the mean of squares is 2^-53 of the squared mean.
+// It matters only if the squared mean is at least 2^30 times the variance.
 const (
 	maxFloat32Squares = 1024
 	maxOnePass        = 4096

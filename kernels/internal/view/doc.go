@@ -3,8 +3,8 @@
 // ([Cat], [Stack]), padding ([Pad]), rearrangement ([Roll], [PixelShuffle]), constants ([Full], [Arange]) and random
 // numbers ([Rand], [Dropout]).
 //
-// A view ([viewOp]) shares its operand's storage: it maps the operand's type to a new type and runs no kernel. It is
-// compiled as a copy only if its result is pinned to another layout. Most other ops are compiled to copies
+// A view ([viewOp]) shares its operand's storage. Its inference maps the operand's type to a new type, and no kernel
+// runs. It is compiled as a copy only if its result is pinned to another layout. Most other ops are compiled to copies
 // (kernels/internal/copies). A copy is either between strided layouts, or by spans. A span is a range of consecutive
 // indices of the result. The elements of a span are read with a constant step.
 //

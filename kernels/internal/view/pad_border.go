@@ -239,7 +239,8 @@ func (a *padAttrs) value() tensor.Scalar {
 	return tensor.IntScalar(0)
 }
 
-// padCounts returns the numbers of elements that pad adds before and after dimension d of a value of the given rank.
+// padCounts returns the number of elements that pad adds at the beginning of dimension d, and at its end. rank is the
+// rank of the value.
 func padCounts[S int | sym.Int](pad []S, rank, d int) (before, after S) {
 	if at := 2 * (rank - 1 - d); at < len(pad) {
 		return pad[at], pad[at+1]

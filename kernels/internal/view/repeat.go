@@ -34,7 +34,8 @@ var (
 		})
 )
 
-// repeatOp defines an op that repeats self. repeats returns the number of repetitions of each dimension of the result.
+// repeatOp defines an op that repeats self. repeats returns the number of repetitions along each dimension of the
+// result.
 func repeatOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 	repeats func(c *graph.Call) []sym.Int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) { return inferRepeat(c, c.Type(0), repeats(c)) }

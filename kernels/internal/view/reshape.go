@@ -51,7 +51,7 @@ func shapeOp(attrs *graph.Schema, o graph.Op, shape func(c *graph.Call, t tensor
 }
 
 // reshaped returns the result of at::reshape for the operand type t and the shape size. It is a view of self if
-// [tensor.Type.Reshaped] finds strides, else a view of a row-major clone of self.
+// [tensor.Type.Reshaped] finds strides for this view. Otherwise it is a view of a row-major clone of self.
 func reshaped(c *graph.Call, t tensor.Type, size []sym.Int) ([]graph.Result, error) {
 	out, ok, err := t.Reshaped(size)
 	if err != nil {

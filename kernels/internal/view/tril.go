@@ -39,8 +39,8 @@ func clampedColumn(row, diagonal, more, cols int) int {
 	return row + min(max(diagonal, -row-more), cols-row-more) + more
 }
 
-// triangleOp defines an op that keeps some columns of each row of matrices and sets the others to 0. keep returns the
-// range [from, to) of the kept columns.
+// triangleOp defines an op on matrices that keeps some columns of each row and sets the other columns to 0. keep
+// returns the range [from, to) of the columns that a row keeps.
 func triangleOp(attrs *graph.Schema, name, doc string, keep func(c *graph.Call, row, cols int) (from,
 	to int)) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{

@@ -36,8 +36,8 @@ var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semanti
 	return viewDType(t, a.DType)
 })
 
-// viewDType returns the type of a view of a value's bytes as elements of dtype d (at::native::view_dtype). t is the
-// type of the value.
+// viewDType returns the type of a view that reads the bytes of a value as elements of dtype d (at::native::view_dtype).
+// t is the type of the value.
 func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 	old, size, last := t.DType.Size(), d.Size(), t.Rank()-1
 	mismatch := func(what string, by int, got sym.Int) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// viewTypeFunc maps the type of a view's operand to the type of the view. storage is the number of elements in the
-// operand's storage, for ops that depend on it ([graph.Op.ReadsStorage]).
+// viewTypeFunc maps the type of an operand to the type of its view. storage is the size of the operand's storage in
+// elements. Only ops with [graph.Op.ReadsStorage] depend on it.
 type viewTypeFunc func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Type, error)
 
 // viewOp defines a view: an op with a result that shares the storage of its first operand. show returns the type of the
