@@ -46,9 +46,9 @@ func (a *affinity) lastUsesIn(at, end int) []lastUse {
 	return a.lastUses[first:max(first, last)]
 }
 
-// foreignBytes returns the cost of placing a storage of the given size at an address: the number of bytes for which the
-// worker that writes them differs from the worker that wrote them last. It returns -1, the best cost, if the previous
-// storage had the same address and size. Then no byte is foreign even if workers divide values by channels that are
+// foreignBytes returns the cost of placing a storage of the given size at an address. The cost is the number of foreign
+// bytes: bytes that one worker will write and another worker wrote last. It is -1, the best cost, if the previous
+// storage had the same address and size. Then no byte is foreign, even if workers divide values by channels that are
 // interleaved in memory.
 func (a *affinity) foreignBytes(at, size int) int {
 	all, own := 0, 0

@@ -212,8 +212,8 @@ func (e *jointMemoryError) Error() string {
 // Unwrap returns the error without the total.
 func (e *jointMemoryError) Unwrap() error { return e.MemoryError }
 
-// restore adds the outputs of the complete graph that the program does not compute, as missing outputs. omissions are
-// the errors of the nodes that were omitted before the program was compiled.
+// restore adds missing outputs to the program: the outputs of the complete graph that the program does not compute.
+// omissions has the errors of the nodes that were omitted before the program was compiled.
 func (p *Program) restore(whole *graph.Graph, omissions graph.Errors) {
 	p.failed = append(omissions, p.failed...)
 	if len(omissions) == 0 {

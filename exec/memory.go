@@ -13,9 +13,9 @@ import (
 
 // plan computes the dependencies between steps and the position of every storage in the arena.
 //
-// Storages whose lifetimes do not overlap, in the order of the steps, may have the same memory in the arena. Because
-// steps run concurrently, this order is enforced where memory is reused: a step that writes to reused bytes waits for
-// all steps that used these bytes before.
+// A lifetime is a range of the program's steps, in their order. Storages whose lifetimes do not overlap may have the
+// same memory in the arena. Because steps run concurrently, a step that writes to reused bytes waits for all steps that
+// used these bytes before.
 //
 // With several workers, memory is assigned so that a worker finds the data that it wrote in its cache, if this makes
 // the arena only a little larger: see affinity.
@@ -233,8 +233,8 @@ func (m *memoryPlanner) readsAlike(i, in int) bool {
 // maxArenaBytes is the maximum size of the arena. It is small enough that sums of sizes do not overflow.
 const maxArenaBytes = math.MaxInt / 4
 
-// alloc allocates size bytes of the arena for step i: from a free block, or by growing the arena. slot is the index of
-// the memory in ignoresAffinity. alloc returns the steps that used the memory before; step i then waits for them.
+// alloc allocates size bytes of the arena for step i, from a free block or by growing the arena. slot is the index of
+// the memory in ignoresAffinity. before has the steps that used the memory before, for which step i waits.
 func (m *memoryPlanner) alloc(i, size, slot int) (at int, before []int32) {
 	size = (size + tensor.Align - 1) &^ (tensor.Align - 1)
 	if size == 0 {

@@ -115,7 +115,8 @@ func (n Need) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Together returns the need of concurrent runs of several programs of the same graph, which share inputs and constants.
+// Together returns the need of several programs of the same graph that run concurrently. Their runs share inputs and
+// constants.
 func Together(programs ...*Program) Need {
 	var all Need
 	seen := map[string]bool{}

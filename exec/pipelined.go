@@ -130,8 +130,8 @@ func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end i
 	}
 }
 
-// needsMore reports whether a chunk of step i reads elements that the first `made` chunks of step i-1 do not compute.
-// made is the number of finished chunks of step i-1.
+// needsMore reports whether a chunk of step i must wait for further chunks of step i-1. made is the number of chunks of
+// step i-1 that have finished.
 func (p *Program) needsMore(i, chunk, made int) bool {
 	from, to := &p.steps[i-1].kernel.Phases[0], &p.steps[i].kernel.Phases[0]
 	return made == 0 || made < from.Chunks && from.Flow.Made(made-1) < to.Flow.Needs(chunk)

@@ -29,8 +29,9 @@ type Options struct {
 	// Tracer, if set, observes runs. Without a tracer there is no overhead.
 	Tracer Tracer
 	// MemoryLimit is the maximum [Need] of a run in bytes. A graph that needs more is rejected with a [*MemoryError]
-	// before memory is allocated. 0 means the memory available to the process at compilation, within the limits of the
-	// process and of its control groups, and the free memory of the machine. A negative number means no limit.
+	// before memory is allocated. 0 means the memory that is available to the process at compilation: the least of the
+	// limits of the process, the limits of its control groups, and the free memory of the machine. A negative number means
+	// no limit.
 	MemoryLimit int
 	// InputsHeld means that the inputs of the run are in memory at compilation. Their memory is then not counted twice.
 	InputsHeld bool
@@ -43,7 +44,7 @@ type Options struct {
 	Pool *tensor.Pool
 }
 
-// maxThreads is the maximum number of workers of a run, each of which has memory of its own.
+// maxThreads is the maximum number of workers of a run. It bounds memory, because each worker has its own.
 const maxThreads = 4096
 
 // Program is a compiled graph: the kernels of its steps, their schedule, and the addresses of their operands. It is

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Session is the memory of one run at a time: the arena, the addresses of all operands, and the state of the schedule.
-// It is not safe for concurrent use. [Program.Run] reuses sessions automatically.
+// Session is the memory of a run: the arena, the addresses of all operands, and the state of the schedule. It serves
+// one run at a time. It is not safe for concurrent use. [Program.Run] reuses sessions automatically.
 type Session struct {
 	p             *Program
 	arena         *tensor.Storage

@@ -50,8 +50,8 @@ type openPhase struct{ step, phase int }
 
 // round is the execution of a shared section. A worker takes a ready step, or joins an open phase that has chunks left.
 // The worker that finishes the last chunk of a phase continues with the next phase. The worker that finishes a step
-// continues with a step that waited for it, because the operands of that step are in the worker's cache. For the same
-// reason each worker has a part of the chunks of every phase, at the same relative position.
+// continues with a step that waited for it, because the waiting step reads data in the worker's cache. For the same
+// reason, each worker starts with the same part of the chunks in every phase, for example with the first quarter.
 //
 // The leader is the worker that runs the program. Helpers are workers of the pool. They are requested for chunks, and
 // for ready steps that are worth passing to another worker. The leader never waits for helpers to start, and helpers

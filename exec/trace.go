@@ -13,9 +13,7 @@ import (
 //
 // In every run, whatever its outcome:
 //
-//   - BeginRun is the first call and EndRun the last call. The goroutine that called Run makes both calls. It is worker
-//
-// 0.
+//   - BeginRun is the first call and EndRun the last call. The goroutine that called Run makes both calls, as worker 0.
 //   - The calls of one worker nest: a step begins, its chunks begin and end one by one, the step ends. Every begin is
 //     followed by its end, even if a chunk fails or the run is canceled.
 //   - Several workers may work on one step at the same time, each between its own BeginStep and EndStep. Only the

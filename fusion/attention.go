@@ -192,7 +192,7 @@ func (x attentionImpl) walks(c *graph.Call, candidates []tensor.Order) []graph.W
 	return walks
 }
 
-// work returns the work of the products and of the row program, and the bytes of all operands and results once.
+// work returns the work of the products and of the row program, plus one access to every byte of operands and results.
 func (x attentionImpl) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	d := denseCall(c)
 	d.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file checks the nodes of a candidate attention and collects them as parts of one node. The batch of a product of
-// matrices is the list of the dimensions before the last two.
+// This file checks the nodes of a candidate attention and collects them as parts of one node. The batch of a matrix
+// product has the dimensions before the last two.
 
 // addAttention adds the parts of an attention: see [Fuser.Attends]. Parts may have the batch in different shapes, such
 // as [b*h] and [b, h]. The attention has the finest shape, and the batches of all parts are views of that shape.
@@ -186,9 +186,10 @@ func reshapesBatch(m *graph.Node) bool {
 		a >= 2 && b >= 2 && from.Shape[a-1] == to.Shape[b-1]
 }
 
-// fineBatch returns the shape of the attention's batch, without sizes of 1: the coarsest shape that has the batches of
-// all parts as views. Parts between the products may split or join the rows of scores. Dimensions within the rows of a
-// matrix do not belong to the batch.
+// fineBatch returns a shape for the batch of the attention, without sizes of 1. Parts may split and join dimensions of
+// the batch, and fineBatch has their splits together: every part's batch is a view of it, and no coarser shape has this
+// property. For example, the batches [6, 4] and [2, 12] give [2, 3, 4]. Dimensions within the rows of a matrix do not
+// belong to the batch.
 func fineBatch(parts []*graph.Node) ([]int, error) {
 	scores := parts[0].Out[0].Meta.Shape
 	if len(scores) < 2 {
@@ -230,16 +231,16 @@ func fineBatch(parts []*graph.Node) ([]int, error) {
 	return fine, nil
 }
 
-// productView returns the shape of the view of a product's operand that has a batch of shape fine, with size 1 in
-// broadcast dimensions. The operand has the given shape and is broadcast to local. productView returns false if there
-// is no such view.
+// productView returns the shape of a view of a product's operand: the view has the batch `fine`, with size 1 in
+// broadcast dimensions. shape is the shape of the operand, and local the shape to which the product broadcasts it.
+// productView returns false if there is no such view.
 func productView(shape, local, fine []int) ([]int, bool) {
 	rank := len(local) - 2
 	lead, ok := leadingView(shape, local, rank, fine)
 	return append(lead, sizeIn(shape, local, rank), sizeIn(shape, local, rank+1)), ok
 }
 
-// rowView is productView for an operand of the row program. fine is the shape of the batch followed by the number of
+// rowView is productView for an operand of the row program. fine has the shape of the batch, followed by the number of
 // rows of a matrix. If the operand differs between the rows of a matrix, the view has a row for each row of the matrix.
 func rowView(shape, local, fine []int) ([]int, bool) {
 	rank := len(local) - 1
@@ -255,8 +256,9 @@ func sizeIn(shape, local []int, d int) int {
 	return shape[d]
 }
 
-// leadingView returns the shape of the view that has the dimensions `fine` instead of the first `rank` dimensions of
-// local, with size 1 in broadcast dimensions. The value has the given shape and is broadcast to local.
+// leadingView returns the shape of a view of a value that is broadcast to local. The view has the dimensions `fine`
+// instead of the first `rank` dimensions of local, with size 1 in broadcast dimensions. shape is the shape of the
+// value.
 func leadingView(shape, local []int, rank int, fine []int) ([]int, bool) {
 	if len(shape) > len(local) {
 		return nil, false

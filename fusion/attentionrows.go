@@ -28,7 +28,8 @@ type scoreOperand struct {
 }
 
 // NewScoreRows prepares the row program of an attention for n rows of scores. row and col are the strides of the scores
-// in elements. One of them must be 1; inner loops run along that dimension.
+// between rows and between columns, in elements. One of them must be 1. Inner loops run along the dimension of stride
+// 1.
 func NewScoreRows(a *graph.Attention, n, row, col int) (*ScoreRows, error) {
 	if a == nil || a.Code == nil || n <= 0 || row != 1 && col != 1 {
 		return nil, errors.New("an attention needs code, rows, and scores that are contiguous along rows or columns")

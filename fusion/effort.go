@@ -70,8 +70,8 @@ func EffortOf(c *expr.Code) (e Effort) {
 	return e
 }
 
-// Do adds to w the work of n elements and of beginning the given number of rows. rows is 0 if the caller adds the work
-// of beginning rows or runs of columns itself.
+// Do adds to w the work of n elements, and the work of starting `rows` rows. rows is 0 if the caller adds the work of
+// starting rows or runs of columns itself.
 func (e Effort) Do(w *graph.Work, n, rows float64) {
 	if w == nil {
 		return

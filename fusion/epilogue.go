@@ -71,7 +71,7 @@ func (e *Epilogue) Leave() {
 	}
 }
 
-// newEpilogue prepares the epilogue of a fusion for a call of its node, in the layouts of the call.
+// newEpilogue prepares the epilogue of a fused node for a call of the node. The layouts are those of the call.
 func newEpilogue(f *Fusion, c *graph.Call) (*Epilogue, error) {
 	e := &Epilogue{code: f.code}
 	into, others := f.hostResult(), 1+len(c.In)
@@ -203,9 +203,9 @@ func (r *EpilogueRun) Release() {
 	r.state.Release()
 }
 
-// Do applies the epilogue to a rectangle of final elements of the anchor's result. The rectangle has the given number
-// of rows, and each row has cols elements. at is the offset of the first element in memory, step is the stride of rows,
-// and col is the stride of columns, all in elements.
+// Do applies the epilogue to a rectangle of the anchor's result whose elements are final. The rectangle has `rows` rows
+// of `cols` elements. at is the offset of its first element in memory, step the stride between rows, and col the stride
+// between columns, all in elements.
 func (e *Epilogue) Do(r *EpilogueRun, at, rows, step, cols, col int) {
 	if cols == 1 || col != 1 && step == 1 { // contiguous elements become rows
 		rows, step, cols, col = cols, col, rows, step
@@ -260,7 +260,8 @@ func (e *Epilogue) applyRows(r *EpilogueRun, at, rows, step, cols int) {
 	}
 }
 
-// offset returns the offset of an element of the anchor's result, given its index in the order of memory.
+// offset returns the offset in memory of an element of the anchor's result. index counts the elements in the order of
+// memory.
 func (e *Epilogue) offset(index int) (at int) {
 	if e.dense {
 		return index
@@ -279,8 +280,8 @@ func (e *Epilogue) locate(r *EpilogueRun, at int) {
 	}
 }
 
-// applyBlock applies the epilogue to rows of cols elements. r.coords has the coordinates of the first element. by is
-// the distance of consecutive rows along dimension `along`.
+// applyBlock applies the epilogue to rows of cols elements. r.coords has the coordinates of the first element.
+// Consecutive rows are `by` indices apart along dimension `along`.
 func (e *Epilogue) applyBlock(r *EpilogueRun, rows, along, by, cols int) {
 	if len(e.staged) > 0 && (cols > stageElems || rows*cols > stageElems) {
 		e.applyParts(r, rows, along, by, cols)

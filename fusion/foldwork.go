@@ -33,7 +33,7 @@ func (e Effort) foldKernel(one, several string) string {
 	return one
 }
 
-// addRowLoops adds to w the work of beginning and ending loops along rows. n is the number of elements of all rows
+// addRowLoops adds to w the work of starting and ending loops along rows. n is the number of elements of all rows
 // together.
 func (e Effort) addRowLoops(w *graph.Work, n, rows float64) {
 	if rows <= 0 || n <= 0 || !loops.CodeAvailable() {
@@ -104,7 +104,8 @@ func (x *folding) isFolded(d int) bool {
 // columnTile is the approximate number of columns that the passes of a loop along columns process together.
 const columnTile = 256
 
-// columnRuns returns the number of contiguous runs of columns of m. m has the shape of the operand (operandShape).
+// columnRuns returns the number of runs of columns that are contiguous in m. m has the shape of the operand
+// (operandShape).
 func (x *folding) columnRuns(m tensor.Meta) float64 {
 	n, side := m.Numel(), 1
 	for {
@@ -122,7 +123,7 @@ func (x *folding) columnRuns(m tensor.Meta) float64 {
 	return float64(n/max(1, side)) * math.Ceil(float64(side)/columnTile)
 }
 
-// addLoopStarts adds to w the work of beginning rows or runs of columns of m. m has the shape of the operand
+// addLoopStarts adds to w the work of starting rows or runs of columns of m. m has the shape of the operand
 // (operandShape).
 func (x *folding) addLoopStarts(w *graph.Work, e Effort, m tensor.Meta) {
 	switch {
@@ -141,7 +142,7 @@ func (x *folding) firstFullResult(c *graph.Call) int {
 }
 
 // work adds to w the work of the elements. If a result determines the direction of loops, it also adds the work of
-// beginning the rows or runs of that result.
+// starting the rows or runs of this result.
 func (x *folding) work(w *graph.Work, e Effort, c *graph.Call, walk graph.Walk) {
 	e.Do(w, float64(tensor.Numel(x.operandShape)), 0)
 	if i := x.firstFullResult(c); i >= 0 && e.Folds > 0 {

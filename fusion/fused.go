@@ -18,8 +18,8 @@ import (
 type Fusion struct {
 	// Parts are the replaced nodes in a valid order.
 	Parts []FusedPart
-	// Results has, for each result of the fused node, the index of the part that computes it and the index of the part's
-	// output.
+	// Results has, for each result of the fused node, two indices: of the part that computes it, and of the output of this
+	// part.
 	Results [][2]int
 	// Mask marks the dimensions that parts fold, in the shape to which all operands are broadcast. It is nil if no part
 	// folds.
@@ -54,7 +54,7 @@ type FusedPart struct {
 type FusedArg struct {
 	Number tensor.Scalar
 	Part   int // index of the earlier part; negative for an operand of the fused node
-	Place  int // index of the output of the part, or of the operand of the fused node
+	Place  int // index among the outputs of the part, or among the operands of the fused node
 }
 
 // Fused is the op of pointwise groups and row programs. It is in no catalogue. Passes make its nodes with a [Fuser].
@@ -83,9 +83,9 @@ var Fused = func() *graph.Op {
 	return op
 }()
 
-// visitParts calls visit for each part with a call of that part. in has the operands of the fused node. visit returns
-// the types of the part's results. Operands of later parts have these types. visitParts returns the types of the
-// results of all parts.
+// visitParts calls visit for each part, with a call of the part. in has the operands of the fused node. visit returns
+// the types of the part's results, which later parts see as the types of their operands. visitParts returns the types
+// of the results of all parts.
 func (f *Fusion) visitParts(in []graph.Arg, visit func(p *FusedPart, c *graph.Call) ([]tensor.Type,
 	error)) ([][]tensor.Type, error) {
 	types := make([][]tensor.Type, len(f.Parts))
@@ -159,8 +159,8 @@ func (f *Fusion) Code() *expr.Code {
 	return f.code
 }
 
-// lowerFused compiles one loop. The layouts of the outputs have priority over the layouts of the operands in the order
-// of the loop's dimensions, as for defined outputs in PyTorch.
+// lowerFused compiles one loop. The layouts of the outputs determine the order of the loop's dimensions before the
+// layouts of the operands do, as for defined outputs in PyTorch.
 func lowerFused(c *graph.Call) (*graph.Kernel, error) {
 	f, ok := c.Attrs.(*Fusion)
 	if !ok {
@@ -229,8 +229,8 @@ func (f *Fusion) spaceOf(c *graph.Call) ([]int, error) {
 	return full, nil
 }
 
-// grainOf returns the number of elements of a chunk of an interpreted loop. A loop that computes functions has smaller
-// chunks, and a copy of small elements larger ones. c is nil for a loop in Go.
+// grainOf returns the number of elements per chunk of an interpreted loop. Loops that compute functions have smaller
+// chunks, and copies of small elements have larger chunks. c is nil for a loop in Go.
 func grainOf(c *expr.Code) int {
 	if c == nil {
 		return iter.GrainSize
@@ -249,7 +249,7 @@ func grainOf(c *expr.Code) int {
 // copiedBytes is the size in bytes of a chunk of a copy: GrainSize elements of four bytes.
 const copiedBytes = 4 * iter.GrainSize
 
-// fusedWork returns the work of the expression, and of one access to every byte of operands and results.
+// fusedWork returns the work of the expression, plus one access to every byte of operands and results.
 func fusedWork(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	w.Steps = 1
 	f, ok := c.Attrs.(*Fusion)

@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Fuser replaces groups of nodes of a graph by one node each. It caches the expressions of nodes, so the nodes must not
-// change while it is used. It is not safe for concurrent use.
+// Fuser replaces each of several groups of nodes of a graph by one node. It caches the expressions of nodes, so the
+// nodes must not change while it is used. It is not safe for concurrent use.
 type Fuser struct {
 	graph      *graph.Graph
 	codes      graph.ByValue[*expr.Code]  // by the first output of a node: its expression
@@ -120,10 +120,10 @@ func rowsOf(n *graph.Node) *graph.Rows {
 }
 
 // Fuse replaces each group by one node at the position of the group's last node, and returns the new nodes in the order
-// of the groups. No node may be in two groups. All operands of a group must be computed before the group's last node,
-// and all readers of its results outside the group must come after that node. keep reports whether a value of a group
-// remains a result. All other values of the group are removed. If Fuse fails, the error names the last node of a group,
-// and the graph is unchanged.
+// of the groups. No node may be in two groups. The order of the nodes must permit this: nodes outside a group that
+// compute its operands are before the group's last node, and nodes outside that read its results are after it. keep
+// reports whether a value of a group remains a result. All other values of the group are removed. If Fuse fails, the
+// error names the last node of a group, and the graph is unchanged.
 func (f *Fuser) Fuse(groups []Together, keep func(*graph.Value) bool) ([]*graph.Node, error) {
 	if f == nil || f.graph == nil || keep == nil {
 		return nil, errors.New("Fuse needs a Fuser of NewFuser and a keep function")
@@ -336,8 +336,7 @@ func (w *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 	return err
 }
 
-// partExpression returns the expression of a part. of(i) is the index of the part's operand that operand i of the
-// expression reads.
+// partExpression returns the expression of a part. Operand i of the expression reads operand of(i) of the part.
 func (f *Fuser) partExpression(n *graph.Node, rows bool) (code *expr.Code, of func(int) int, err error) {
 	if rows && n.Op.Expression == nil {
 		r := f.Rows(n)

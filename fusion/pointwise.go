@@ -26,9 +26,9 @@ func buildIteration(p *graph.Pointwise, c *graph.Call, outs []rule.Operand) (*it
 	return it, body, err
 }
 
-// CompileLoop compiles the loop of a pointwise op for a call. If the layout of an output is not the inferred layout,
-// the layouts of the outputs have priority over the layouts of the operands in the order of the loop's dimensions, as
-// for defined outputs in PyTorch.
+// CompileLoop compiles the loop of a pointwise op for a call. If an output has another layout than the inferred one,
+// the layouts of the outputs determine the order of the loop's dimensions before the layouts of the operands do, as for
+// defined outputs in PyTorch.
 func CompileLoop(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	if c == nil || p == nil || p.Config == nil || p.Body == nil {
 		return nil, errors.New("a pointwise op needs a call, Config and Body")
@@ -63,8 +63,8 @@ func CompileLoop(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 // chunkNS is the approximate minimum time in nanoseconds of a chunk of machine code: see compiledGrain.
 const chunkNS = 4e3
 
-// compiledGrain returns the number of elements of a chunk of a compiled loop, a power of two. The loop takes `each`
-// nanoseconds per element; expensive loops have smaller chunks. The grain does not affect results. Small chunks balance
+// compiledGrain returns the number of elements per chunk of a compiled loop, a power of two. The loop takes `each`
+// nanoseconds per element. Expensive loops have smaller chunks. The grain does not affect results. Small chunks balance
 // the load better, but each chunk has a fixed cost: it sets up addresses, and waits for its non-temporal stores.
 func compiledGrain(each float64) int {
 	grain := machine.MoveGrain
@@ -118,8 +118,8 @@ func loopKernel(c *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (
 			continue
 		}
 		for o := range nout {
-			// The loop reads a block of the operand before it writes the same block of the result, so an operand with the
-			// addresses of the result may be overwritten.
+			// An operand with the same addresses as the result may be overwritten, because the loop reads each block of the
+			// operand before it writes this block of the result.
 			if out := it.Meta(o); m.DType.Size() == out.DType.Size() && m.SameAddresses(out) {
 				k.InPlace = append(k.InPlace, graph.InPlace{Out: o, In: i})
 			}

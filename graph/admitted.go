@@ -140,8 +140,8 @@ func (w *admission) addNode(n *Node) {
 	w.apply(n, from, in)
 }
 
-// broadcastable returns a constant of one element in a shape that broadcasts with a list of candidates: one dimension
-// of size 1, or none if the constant has none.
+// broadcastable returns a constant of one element in a shape that broadcasts with a list of candidates. The shape has
+// one dimension, of size 1, or no dimension if the constant has none.
 func broadcastable(t *tensor.Tensor) *tensor.Tensor {
 	shape := []int{1}
 	if t.Rank() == 0 {

@@ -34,8 +34,8 @@ type Attention struct {
 	Code   *expr.Code // the row program from the scores, its operand 0, to the weights
 }
 
-// Sizes returns the sizes of the matrices: there are l queries and s keys of e elements each, and s values of v
-// elements each.
+// Sizes returns the sizes of the matrices. There are l queries, s keys and s values. A query or a key has e elements,
+// and a value has v elements.
 func (a *Attention) Sizes() (l, s, e, v int) {
 	rank := len(a.Batch)
 	return a.Query.Shape[rank], a.Key.Shape[rank+1], a.Query.Shape[rank+1], a.Value.Shape[rank+1]
@@ -50,8 +50,8 @@ func (a *Attention) ByColumns() bool {
 	return a != nil && a.Code != nil && a.Query.Shape[len(a.Batch)] >= columnRows
 }
 
-// Entries returns the offsets of all matrices of m, in elements and in row-major order of the batch. m is the layout of
-// an operand or the result of the call. Entries returns nil if the rank of m is not the rank of the call.
+// Entries returns the offset of each matrix of the batch, in elements and in row-major order. m is the layout of an
+// operand or of the result. Entries returns nil if the rank of m is not the rank of the call.
 func (a *Attention) Entries(m tensor.Meta) []int {
 	if a == nil || a.Code == nil || m.Rank() != len(a.Batch)+2 || len(m.Strides) != m.Rank() {
 		return nil

@@ -141,8 +141,8 @@ func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
 	return g.ApplyN(op, 0, attrs, operands...)
 }
 
-// ApplyN is [Graph.Apply] for a node whose number of results inference cannot determine. count is that number, as
-// stated by the caller; 0 means that inference can determine it.
+// ApplyN is [Graph.Apply] for a node with count results, in case inference cannot determine their number. If count is
+// 0, inference determines it.
 func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
 	return g.applyCount(op, count, false, attrs, operands)
 }

@@ -134,8 +134,8 @@ func (p *Parts) replaceResult(i int, v *Value) error {
 
 // Around describes the graph around a node that an op may rewrite.
 type Around struct {
-	// Alone reports whether only this node needs a value. This means that the value is not an output, and that each reader
-	// of the value is this node or a node whose results only this node needs.
+	// Alone reports whether only this node needs a value. Such a value is not an output, and its readers are this node and
+	// nodes whose results only this node needs.
 	Alone func(*Value) bool
 	// Made returns the values that earlier rewrites computed from the given value alone, so that the op can reuse them.
 	// Made may be nil.

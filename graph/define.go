@@ -102,7 +102,7 @@ func (d *definer) complete() {
 	}
 }
 
-// checkName checks that the op's name can be part of a graph file and of the name of a value.
+// checkName checks that the op's name can be written in a graph file, and that names of values can contain it.
 func (d *definer) checkName() {
 	if d.op.Name == "" {
 		d.fail("Name", "it is empty")

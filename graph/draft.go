@@ -256,8 +256,8 @@ func (d *Draft) Without(lost map[*Value]bool) Errors {
 }
 
 // Sort sorts the nodes: see [Graph.Sort]. If breakCycles is set, Sort also succeeds for a graph with cycles: it removes
-// the operands of the first node of each cycle and makes inference reject that node, and thus all nodes that depend on
-// it.
+// the operands of the first node of each cycle, and makes inference reject this node. Nodes that depend on the node are
+// then rejected, too.
 func (d *Draft) Sort(breakCycles bool) error {
 	g := d.graph()
 	err := g.Sort()

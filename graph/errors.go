@@ -197,7 +197,7 @@ func (g *Graph) Warn(node, op, format string, args ...any) {
 
 func (g *Graph) warn(e *Error) {
 	if g.warned == nil {
-		// Copies of a graph share the list of warnings, so this copy gets a list of its own.
+		// Copies of a graph share the list of warnings. This copy gets its own list before the list grows.
 		g.warned, g.warnings = make(map[string]bool, len(g.warnings)+1), slices.Clip(g.warnings)
 		for _, w := range g.warnings {
 			g.warned[w.Error()] = true

@@ -36,10 +36,10 @@ type foldedCall struct {
 	results      []weak.Pointer[tensor.Storage]
 }
 
-// Fold returns the results of a node whose tensor operands are all constants. If an equal node of the graph, of its
-// clones or of its segments has results that are still in use, Fold returns those results. Otherwise it calls compute,
-// whose results must have the metas of the node's outputs. The results must not be written. Fold is safe for concurrent
-// use.
+// Fold returns the results of a node whose tensor operands are all constants. An equal node of the graph, of its clones
+// or of its segments may have been folded before. If the results of that node are still in use, Fold returns them.
+// Otherwise it calls compute, whose results must have the metas of the node's outputs. The results must not be written.
+// Fold is safe for concurrent use.
 func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error) {
 	if compute == nil {
 		panic("graph: Fold needs a function")
@@ -171,9 +171,9 @@ func (f *foldCache) call(key string, op *Op, attrs any) *foldedCall {
 	return c
 }
 
-// dropCalls removes calls whose results are garbage-collected. There may be many such calls, because attributes that
-// are values of a graph can differ in every run. dropCalls keeps calls that were used since its last execution, because
-// results that were computed from their results may still be in use.
+// dropCalls removes calls whose results are garbage-collected. Calls accumulate if attributes that are values of a
+// graph differ in every run. dropCalls keeps the calls that were used since it last ran: their results may be garbage,
+// but other results that were computed from them may still be in use.
 func (f *foldCache) dropCalls() {
 	const minNewCalls = 256 // minimum number of new calls before the next dropCalls
 	f.callCount = 0

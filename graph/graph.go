@@ -19,12 +19,13 @@ type Graph struct {
 	Outputs   []Output
 	Symbols   map[string]Bounds
 
-	lookup        Lookup
-	names         *names
-	sizes         map[string]sym.Int // sizes of symbols: numbers after Bind, symbols of an Env in a graph of Symbolic
-	symbolicState *Symbolic          // state of the inference for unknown sizes; nil if all sizes are numbers
-	errs          []error            // mistakes made while building; see Err
-	nameSerial    int                // last number used in a fresh name
+	lookup Lookup
+	names  *names
+	// by symbol of the graph: a number after Bind; a symbol of an Env in a graph that Symbolic made
+	sizes         map[string]sym.Int
+	symbolicState *Symbolic // state of the inference for unknown sizes; nil if all sizes are numbers
+	errs          []error   // mistakes made while building; see Err
+	nameSerial    int       // last number used in a fresh name
 	// valueCount and nodeCount are the numbers of values and nodes that have a number: see [ByValue].
 	valueCount, nodeCount int
 
@@ -34,7 +35,7 @@ type Graph struct {
 
 	assumed  map[string]int // assumed sizes of symbols; see Assumed
 	warnings []*Error
-	warned   map[string]bool // set of the texts of warnings; nil until this copy of the graph adds a warning
+	warned   map[string]bool // the texts of warnings, as a set; nil until this copy of the graph adds a warning
 
 	ctx context.Context // nil: none; see SetContext
 }

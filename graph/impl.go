@@ -35,7 +35,7 @@ type Impl struct {
 	// false if the implementation cannot read the layout; the operand must then be copied. m need not be dense: it may be
 	// a slice or a broadcast. If Read is nil, operands are read in any layout.
 	//
-	// The price of a node is the sum of the prices of its Work and of Read for each operand. The layouts of the operands
+	// The price of a node is the price of its Work plus, for each operand, the price of Read. The layouts of the operands
 	// in the call must therefore not affect Work, Read and Walks. These functions may use the shapes and dtypes of the
 	// operands, which of them are constants, and their other arguments.
 	Read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
@@ -65,7 +65,7 @@ type Impl struct {
 	read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
 }
 
-// Walk is the order of the loops of a call, and the layouts of its results. With the zero Walk the results have the
+// Walk has the order of the loops of a call, and the layouts of its results. With the zero Walk the results have the
 // inferred layouts.
 type Walk struct {
 	// Order is the order in which loops nest the dimensions of the first result. An empty Order follows the layouts of
@@ -223,11 +223,11 @@ func (c *Call) Footprint() (bytes float64) {
 	return bytes
 }
 
-// ReadWork returns the additional work of reading an operand of layout m in loops that write a result of layout to,
-// compared with reading each byte once in the order of the loops. If the fastest dimensions differ, the operand is
-// transposed through blocks. If its elements are not contiguous, it is read with strides. If its contiguous runs are
-// shorter than the runs of the result, as in a slice of each row, each run begins without prefetched lines. If there
-// are no elements, the work is zero.
+// ReadWork returns the additional work of reading an operand of layout m in loops that write a result of layout to. It
+// is added to the work of reading each byte once in the order of the loops. If the fastest dimensions differ, the
+// operand is transposed through blocks. If its elements are not contiguous, it is read with strides. If its contiguous
+// runs are shorter than the runs of the result, as in a slice of each row, each run begins without prefetched lines. If
+// there are no elements, the work is zero.
 func ReadWork(m, to tensor.Meta) (w Work) {
 	extent := m.Extent()
 	if to.Extent() == 0 { // panics if strides are missing

@@ -164,8 +164,8 @@ func (n *Node) checkCall() error {
 	return nil
 }
 
-// outputsError is the error of a node whose op makes the given number of results, if the node has another number of
-// names for them.
+// outputsError is the error of a node that does not have as many output names as its op makes results. results is the
+// number of results.
 func (n *Node) outputsError(results int) error {
 	made := fmt.Sprintf("%d values", results)
 	if results == 1 {
@@ -310,9 +310,9 @@ func (e *dependencyError) Error() string {
 	return fmt.Sprintf("depends on %q, which was rejected", e.on)
 }
 
-// InferFor returns the inferred results of the node for operands of the given types, in the order of In, and for the
-// given values of symbols. It does not change the graph. Sizes may be unknown. If the op needs an unknown size as a
-// number, a guard is added to the [sym.Env] of the size. Attributes that are values of the graph must be constants.
+// InferFor infers the node for operands of the given types, in the order of In, and for the given values of symbols. It
+// returns the results. It does not change the graph. Sizes may be unknown. If the op needs an unknown size as a number,
+// a guard is added to the [sym.Env] of the size. Attributes that are values of the graph must be constants.
 func (n *Node) InferFor(types []tensor.Type, symbols map[string]sym.Int) ([]Result, error) {
 	if n.Op == nil || n.Op.Infer == nil || n.Op.Schema == nil {
 		return nil, errors.New("the node was not made by a graph")

@@ -17,10 +17,11 @@ func lostError(v *Value) error {
 	return fmt.Errorf("depends on %s %q, which cannot be read", v.Kind(), v.Name)
 }
 
-// DropValues returns a copy of the graph without lost inputs and constants, which could not be read, and without the
-// nodes and outputs that depend on them. lost maps each lost value to the reason. unknown lists the symbols whose sizes
-// only lost inputs determine. Nodes with such a symbol in an attribute are dropped as well. The returned errors are
-// sorted by place. There is an error for each lost value, and for each node or output that reads a lost value directly.
+// DropValues returns a copy of the graph without lost values, and without the nodes and outputs that depend on them.
+// Lost values are inputs and constants that could not be read; lost maps each of them to the reason. unknown lists the
+// symbols that occur only in the sizes of lost inputs. Nodes with such a symbol in an attribute are dropped as well.
+// The returned errors are sorted by place. There is an error for each lost value, and for each node or output that
+// reads a lost value directly.
 func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Errors) {
 	var errs Errors
 	isLost := map[*Value]bool{}
@@ -58,7 +59,7 @@ func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Er
 	return d, errs
 }
 
-// copyIsLost reports whether v, a value of a copy of g, is the copy of a value in lost.
+// copyIsLost reports whether v is the copy of a lost value. v belongs to a copy of g.
 func copyIsLost(g *Graph, lost map[*Value]bool, v *Value) bool { return lost[g.Value(v.Name)] }
 
 // missingDependency returns an error if the node reads a value in lost, or if an attribute depends on an unknown

@@ -92,8 +92,8 @@ type Facts struct {
 	// ImageRole means that operands or results are images, for which some strategies prefer channels last.
 	ImageRole ImageRole
 
-	// ReadsStorage means that the result depends on the operand's layout in memory (as_strided), so that passes must
-	// not change that layout.
+	// ReadsStorage means that the result depends on the operand's layout in memory, as in as_strided. Passes must not
+	// change this layout.
 	ReadsStorage bool
 
 	// Alone is set for an element-wise op (such as a scan) whose nodes cannot share loops with other nodes. It is the
@@ -476,11 +476,10 @@ type Phase struct {
 // Flow to start a chunk before the step that computes the first operand has finished. Chunks are numbered from 0. The
 // results of Made and Needs never decrease as chunk grows.
 type Flow struct {
-	// Made returns the number of leading elements of the first output, in the order of memory, that are final after chunks
-	// 0 to chunk have run.
+	// Made returns n: after chunks 0 to chunk have run, the first n elements of the first output, in the order of memory,
+	// are final.
 	Made func(chunk int) int
-	// Needs returns the number of leading elements of the first operand, in the order of memory, that chunks 0 to chunk
-	// may read.
+	// Needs returns n: chunks 0 to chunk read only the first n elements of the first operand, in the order of memory.
 	Needs func(chunk int) int
 }
 

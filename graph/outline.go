@@ -179,8 +179,8 @@ func (q *outlineInference) ranks() int {
 // rejects the current hint.
 var outlineHints = []int{3, 1, 2, 5, 64, 224}
 
-// infer returns the outlines of the results, with dtype d for operands of unknown dtype and the given rank for operands
-// of unknown rank. It returns nil if the op rejects all sizes.
+// infer returns the outlines of the results if operands of unknown dtype have dtype d, and operands of unknown rank
+// have the given rank. It returns nil if the op rejects all sizes.
 func (q *outlineInference) infer(d tensor.DType, rank int) []Outline {
 	for _, hint := range outlineHints {
 		env := sym.NewEnv()

@@ -22,9 +22,9 @@ type Packing struct {
 	// [tensor.Align]; src is the operand. Fill checks the context at least every 10 ms and panics as [interrupt.Check]
 	// does.
 	Fill func(ctx context.Context, dst, src *tensor.Tensor)
-	// Unpack is the inverse of Fill: it writes the elements of the operand into dst, which has the layout of the operand
-	// with offset 0. It is nil if the bits of the operand cannot be restored. The packed value then also keeps the
-	// original data.
+	// Unpack is the inverse of Fill: it writes the elements of the operand into dst. dst has the strides of the operand
+	// and offset 0. It is nil if the bits of the operand cannot be restored. The packed value then also keeps the original
+	// data.
 	Unpack func(dst, packed *tensor.Tensor)
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // Parallel is a loop with independent iterations over one dimension of operands and results. Iteration i computes slice
-// i of each result from slice i of each divided operand and from the whole of every other operand. A call of the op for
-// some of the slices, with the same attributes, computes the same elements.
+// i of each result. It reads slice i of each divided operand, and all elements of every other operand. A call of the op
+// for some of the slices, with the same attributes, computes the same elements.
 type Parallel struct {
 	In  []int // by operand: the dimension that the loop divides, or [Whole]
 	Out []int // by result: the dimension that the loop divides
@@ -21,10 +21,11 @@ type Parallel struct {
 // Whole marks an operand that every iteration of a [Parallel] reads as a whole, or that is absent.
 const Whole = -1
 
-// ParallelLoops returns loops with independent iterations of a call with inferred results and known sizes. They follow
-// from [Facts].Parallel, or else from the iteration of a pointwise op, the dimensions that [Lowerings].Rows does not
-// reduce, the dimensions that a concatenation does not join, or the strides of a view. An empty list does not mean that
-// the iterations depend on each other. The list is empty if the op panics.
+// ParallelLoops returns loops with independent iterations. The call must have inferred results and known sizes.
+// [Facts].Parallel lists the loops. If it is nil, they are derived: from the iteration of a pointwise op, from the
+// dimensions that [Lowerings].Rows does not reduce, from the dimensions that a concatenation does not join, or from the
+// strides of a view. An empty list does not mean that the iterations depend on each other. The list is empty if the op
+// panics.
 func (o *Op) ParallelLoops(c *Call) (loops []Parallel) {
 	defer func() {
 		if recover() != nil { // the op may be the caller's code, or the call that of another op
@@ -191,8 +192,8 @@ func (r *Rows) loops(c *Call) []Parallel {
 
 // viewLoops derives the loops of a view from its strides. It infers the view of a probe operand with very large
 // strides. An offset into the probe is a number in a mixed radix, with one digit for each dimension of the operand: the
-// index in this dimension. A dimension of the view is a loop over operand dimension d if its stride is the probe's
-// stride of d, and if digit d is 0 in all other strides and in the offset of the view.
+// index in this dimension. A dimension of the view is a loop over operand dimension d under two conditions: its stride
+// is the probe's stride of d, and digit d is 0 in the offset of the view and in its other strides.
 func (o *Op) viewLoops(c *Call) []Parallel {
 	in := c.Meta(0)
 	if c.In[0].Kind != TensorArg || slices.Contains(in.Shape, 0) {
@@ -260,9 +261,9 @@ func (o *Op) dimsAlong(c *Call, shape []int, d int) []int {
 	return dims
 }
 
-// dimAlong returns the dimension of view m that is a loop over dimension d of the probe operand, or -1 if there is
-// none: see viewLoops. size is the size of the dimension. strides are the strides of the probe, and radix the radix of
-// each digit.
+// dimAlong returns the dimension of view m that is a loop over dimension d of the probe (see viewLoops). It returns -1
+// if there is none. size is the size of dimension d. strides has the strides of the probe, and radix the radix of each
+// digit.
 func dimAlong(m tensor.Meta, strides, radix []int, size, d int) int {
 	digit := func(offset, i int) int { return offset / strides[i] % radix[i] }
 	greatest := make([]int, len(strides)) // by dimension of the operand: the greatest digit of all offsets in the view

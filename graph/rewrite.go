@@ -149,9 +149,9 @@ func (g *Graph) Rename(v *Value, name string) {
 // Owns reports whether the value was made in the graph.
 func (g *Graph) Owns(v *Value) bool { return g != nil && v != nil && v.graph == g }
 
-// Merge replaces the nodes of groups[i] by the new node made[i], at the position of the last node of the group. The new
-// node takes over some values of its group as its outputs. All other values of the group are removed. If a node is in
-// two groups, Merge fails and the graph is unchanged.
+// Merge replaces the nodes of groups[i] by one new node, made[i]. The new node gets the position of the group's last
+// node. The new node takes over some values of its group as its outputs. All other values of the group are removed. If
+// a node is in two groups, Merge fails and the graph is unchanged.
 func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 	removed, replacement := NewByValue[bool](g), make(map[*Node]*Node, len(groups))
 	for i, group := range groups {

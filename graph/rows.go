@@ -122,8 +122,8 @@ func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 	return within.Or(cut), cut
 }
 
-// lengths returns the length of the rows of an operand 0 of the given shape, in elements, and the number of rows. It
-// returns false if the shape does not fit Mask and Split.
+// lengths returns the length of rows in elements and the number of rows, if operand 0 has the given shape. It returns
+// false if the shape does not fit Mask and Split.
 func (r *Rows) lengths(shape []int) (length, count int, ok bool) {
 	if r == nil || r.Split < 0 || r.Split > 0 && len(shape) < 2 || len(r.Mask) != r.Rank(len(shape)) {
 		return 0, 0, false

@@ -56,8 +56,9 @@ type IntsOrWord struct {
 	Word string
 }
 
-// IntOrInts is an attribute that is one integer or a list of integers, where the two forms differ in meaning: split
-// takes one size for all parts, or a list with the size of each part. If the attribute is one integer, List is nil.
+// IntOrInts is an attribute that is either one integer or a list of integers, with different meanings. For example,
+// split takes one size for all parts, or a list with the size of each part. If the attribute is one integer, List is
+// nil.
 type IntOrInts struct {
 	One  sym.Int
 	List []sym.Int

@@ -23,8 +23,8 @@ import (
 // not depend on the data; [Segment.At] makes its graph for given values.
 type Segment struct {
 	Nodes []*Node // in the order of the graph
-	// In lists the operands of the nodes that the segment does not compute: inputs of the graph and results of earlier
-	// segments. Awaits lists the values that are attributes of the nodes ([Ref]). Neither list contains constants.
+	// In lists the values that the segment reads as operands and does not compute: inputs of the graph and results of
+	// earlier segments. Awaits lists the values that it reads as attributes ([Ref]). Neither list contains constants.
 	In, Awaits []*Value
 	Out        []*Value // results that later segments or outputs of the graph read
 	After      []int    // ascending indices of the earlier segments that compute In and Awaits
@@ -36,8 +36,8 @@ type Segment struct {
 
 // Segments divides the graph, which must be sorted and inferred, into segments, and returns them in an order in which
 // they can run. Nodes on which no output depends are omitted. The result depends only on the graph. Each node is in the
-// earliest possible round. A node that depends only on constants is in each segment that reads it, so that planning
-// that segment can fold it. Segments takes time linear in the number of nodes.
+// earliest possible round. A node that depends only on constants is in each segment that reads its results, so that
+// planning can fold it there. Segments takes time linear in the number of nodes.
 func (g *Graph) Segments() []Segment {
 	nodes := g.neededNodes()
 	c := segmenter{graph: g, stages: NewByValue[stage](g)}
@@ -309,8 +309,8 @@ func (s *Segment) Ahead(ctx context.Context) (*Graph, error) {
 	return s.graph.segmentGraph(ctx, s, meta, nil, s.graph.sizes)
 }
 
-// Class returns a key of the properties of the known values on which the result of [Segment.At] depends. Equal keys
-// mean equal graphs. The key contains the dtypes, shapes and strides of In, their offsets if an op depends on them, the
+// Class returns a key for the known values. If two lists of known values have the same key, [Segment.At] returns equal
+// graphs for them. The key contains the dtypes, shapes and strides of In, their offsets if an op depends on them, the
 // elements of Awaits, and the sizes of symbols.
 func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
 	var b []byte
@@ -369,8 +369,8 @@ func (g *Graph) boundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
 	return bound
 }
 
-// segmentGraph makes the graph of a segment. meta returns the metas of the segment's inputs, and known has the tensors
-// of values that are attributes.
+// segmentGraph makes the graph of a segment. meta returns the meta of an input of the segment. known has the tensors of
+// the values that are attributes.
 func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value) (tensor.Meta, error),
 	known map[*Value]*tensor.Tensor, bound map[string]sym.Int) (*Graph, error) {
 	s := New(g.Name, g.lookup)
@@ -429,9 +429,9 @@ func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value
 	return s, s.settleAndInfer()
 }
 
-// copyOf returns a copy of node n, without outputs, for g, the graph of a segment. importValue returns the copy of an
-// operand, and data the tensor of a value that is an attribute. Invalid attributes are not an error here, because
-// inference reports them.
+// copyOf returns a copy of node n for g, the graph of a segment. The copy has no outputs yet. importValue returns the
+// copy of an operand. data returns the tensor of a value that is an attribute. Invalid attributes are not an error
+// here, because inference reports them.
 func (g *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, importValue func(*Value) (*Value,
 	error)) (*Node, error) {
 	m := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}

@@ -136,8 +136,8 @@ func (s *settling) replaceNode(n *Node) error {
 	return err
 }
 
-// splice adds copies of the nodes of body, the graph that node n runs, and returns the copies of the outputs of body.
-// values are the inputs of body.
+// splice replaces node n, which runs the graph body: it adds copies of the nodes of body. values are the inputs of
+// body. splice returns the copies of its outputs.
 func (s *settling) splice(n *Node, body *Graph, values []*Value) ([]*Value, error) {
 	g := s.g
 	copies := map[*Value]*Value{}

@@ -19,8 +19,8 @@ const (
 	// Typed means that shapes, dtypes and aliases are as the ops infer them. Strides are also as inferred if no other
 	// layout may be chosen: see [Node.Lays].
 	Typed
-	// LaidOut means that an implementation is chosen for every node with implementations, that it supports the layouts of
-	// the node's operands and outputs, and that pins are met. Once it is established, no pass adds or removes a copy of a
+	// LaidOut means that pins are met, and that every node with implementations has a chosen implementation, which
+	// supports the layouts of the node's operands and outputs. Once it is established, no pass adds or removes a copy of a
 	// value that is not constant.
 	LaidOut
 )

@@ -133,8 +133,8 @@ func sliceRangesOf(m, in tensor.Meta) (first, end []int, ok bool) {
 	return first, end, rest == 0
 }
 
-// checkConcatMemory checks that no element in the memory of a concatenation is written twice. The writers are nodes
-// whose result is in that memory, and concatenations that copy an operand into it.
+// checkConcatMemory checks that no element in the memory of a concatenation is written twice. Two kinds of nodes write
+// into this memory: nodes whose result is in it, and concatenations that copy an operand into it.
 func (v *verifier) checkConcatMemory() {
 	type part struct {
 		by         *Node

@@ -40,8 +40,8 @@ const (
 	GoLoop     = "go.loop"     // an instruction of an interpreted loop
 )
 
-// AddRuns adds to w the work of beginning the runs of a loop over a result of layout m, if there is more than one run.
-// For runs see [Run].
+// AddRuns adds to w the work of starting the runs of a loop that writes a result of layout m, if there is more than one
+// run. For runs see [Run].
 func (c *Call) AddRuns(w *Work, m tensor.Meta) {
 	if w == nil || len(m.Strides) != len(m.Shape) {
 		return
@@ -52,11 +52,11 @@ func (c *Call) AddRuns(w *Work, m tensor.Meta) {
 	}
 }
 
-// wholeLinesPrice is the price of a run of whole cache lines, relative to the price of [Run]. It is lower because such
-// a run needs no partial vector.
+// wholeLinesPrice is the price of starting a run of whole cache lines, in units of [Run]. It is lower because such a
+// run needs no partial vector.
 const wholeLinesPrice = .15
 
-// addRunStarts adds to w the work of beginning n runs, each of the given number of bytes.
+// addRunStarts adds to w the work of starting n runs. Each run has the given number of bytes.
 func addRunStarts(w *Work, n, bytes float64) {
 	if math.Mod(bytes, machine.LineBytes) == 0 {
 		n *= wholeLinesPrice
@@ -64,8 +64,9 @@ func addRunStarts(w *Work, n, bytes float64) {
 	w.Wait(Run, n)
 }
 
-// runs returns the number of runs of a loop over a result of layout m. A run extends over the fastest dimensions of the
-// result, as long as each operand of the call is broadcast along all or none of these dimensions.
+// runs returns the number of runs of a loop that writes a result of layout m. A run extends over as many of the fastest
+// dimensions of the result as possible. Along the dimensions of a run, each operand is broadcast either along all or
+// along none.
 func (c *Call) runs(m tensor.Meta) float64 {
 	dims := make([]int, 0, m.Rank())
 	for d, n := range m.Shape {
@@ -84,8 +85,8 @@ func (c *Call) runs(m tensor.Meta) float64 {
 	return float64(m.Numel()) / float64(max(1, length))
 }
 
-// broadcastAlike reports whether each operand is broadcast along both or neither of dimensions a and b of a result of
-// the given rank.
+// broadcastAlike reports whether each operand is broadcast either along both dimensions a and b or along neither. rank
+// is the rank of the result.
 func (c *Call) broadcastAlike(a, b, rank int) bool {
 	for _, x := range c.In {
 		if x.Kind != TensorArg {
@@ -98,8 +99,8 @@ func (c *Call) broadcastAlike(a, b, rank int) bool {
 	return true
 }
 
-// isBroadcast reports whether an operand of the given shape is broadcast along dimension d of a result of the given
-// rank.
+// isBroadcast reports whether an operand is broadcast along dimension d of the result. shape is the shape of the
+// operand, and rank the rank of the result.
 func isBroadcast(shape []int, d, rank int) bool {
 	d -= rank - len(shape)
 	return d < 0 || d < len(shape) && shape[d] == 1
@@ -151,7 +152,7 @@ func (o *Op) CountedWork(c *Call) (w Work) {
 	return w
 }
 
-// Elements returns the number of elements of the first result, or of the first operand if it has more.
+// Elements returns the number of elements of the first result or of the first operand, whichever has more.
 func (c *Call) Elements() float64 {
 	if len(c.Out) == 0 {
 		return 0
@@ -211,8 +212,8 @@ func (o *Op) read(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
 }
 
 // Rate is an inner kernel that cost profiles price, with the calls by which its price is measured. Each family of ops
-// lists its rates. The price of a unit is computed from the times of the calls, minus the time of the work in other
-// units.
+// lists its rates. To compute the price of a unit, the time of all other work is subtracted from the times of the
+// calls.
 type Rate struct {
 	Name  string // name in Work and in profiles: "gemm.f32"
 	Unit  string // the unit that is priced: "a multiplication and an addition"

@@ -161,8 +161,8 @@ func Resumes[R tensor.Element, A any](f *Fold, load func(a []A, from []R)) *Fold
 
 var errNilFoldFunction = errors.New("iter: a fold of a nil function")
 
-// withAccumulators returns a copy of the Fold, to which the caller adds a function of accumulators of acc's type. isNil
-// tells that the function is nil. The copy has an error if the function cannot be added.
+// withAccumulators returns a copy of the Fold. The caller adds to it a function of accumulators of acc's type; isNil is
+// set if the function is nil. The copy has an error if the function cannot be added.
 func (f *Fold) withAccumulators(acc any, isNil bool) *Fold {
 	if f == nil {
 		return &Fold{acc: acc, err: errNilFold}

@@ -39,8 +39,8 @@ func (it *Iterator) tasks(ctx context.Context, grain, workers int, f func(*Curso
 	return forTasks(ctx, it.Chunks(grain), workers, func(c *Cursor, task int) error { return f(c, it.Chunk(task, grain)) })
 }
 
-// maxParts bounds the number of parts into which the tasks of a run are divided, and thereby the memory of the run. If
-// there are more workers than parts, some workers share a part.
+// maxParts is the maximum number of parts into which the tasks of a run are divided. It bounds the memory of the run.
+// If there are more workers than parts, some workers share a part.
 const maxParts = 256
 
 // forTasks runs tasks 0 to n-1 on at most workers goroutines, including the caller's.

@@ -19,9 +19,8 @@ import (
 //
 // For a part of an iteration ([Iterator.Narrow] and similar), only the elements of the part are reduced, and the
 // results overwrite the outputs. If [Iterator.Accumulates] is true, the Fold instead resumes from the contents of the
-// outputs, which requires [Resumes]; the outputs hold results of the dtype of the outputs, so sums are rounded between
-// two parts. Positions count from the start of the whole iteration. With [Fold.InOrder], the positions of a part must
-// be one contiguous range.
+// outputs, which requires [Resumes]. Between two parts, sums are rounded to the dtype of the outputs. Positions count
+// from the start of the whole iteration. With [Fold.InOrder], the positions of a part must be one contiguous range.
 //
 // Reducer fails if f is nil, if the functions of f are inconsistent, or if the iteration is not a reduction.
 func (it *Iterator) Reducer(f *Fold) (*Reducer, error) {

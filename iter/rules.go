@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// These types are aliases of types of package [rule], which makes the decisions of an iteration that need neither
-// memory nor code.
+// These types are aliases of types of package [rule]. That package makes the decisions of an iteration that need
+// neither memory nor code.
 type (
 	Operand   = rule.Operand   // an output or input: [Of], [OfTensor], [OfType], [Undefined], [Number]
 	Rule      = rule.Rule      // the decisions: shape, dtypes, permutation, layouts
@@ -69,9 +69,9 @@ func Number(s tensor.Scalar) Operand { return rule.Number(s) }
 // expression is compiled to machine code if the processor is supported.
 func Expr(c *expr.Code) Kernel { return rule.Expr(c) }
 
-// ExprOf makes a Kernel of an expression that is built on demand, because inference needs only its dtypes. types are
-// the dtypes of the results, then of the operands. build returns the expression and is called at most once. If build
-// fails, runs of the kernel return its error.
+// ExprOf makes a Kernel of an expression. The expression is built only when the kernel runs, because inference needs
+// only its dtypes. types has the dtypes of the results, then of the operands. build returns the expression and is
+// called at most once. If build fails, runs of the kernel return its error.
 func ExprOf(build func() (*expr.Code, error), results int, types ...tensor.DType) Kernel {
 	return rule.ExprOf(build, results, types...)
 }

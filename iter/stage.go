@@ -162,8 +162,8 @@ const panelPieces = 4
 
 // eachPiece cuts n1 rows of n0 elements into pieces of k1 rows of k0 elements, and calls f for each piece, with the
 // addresses of the operands in c.ptrs. A piece fits into a block. Pieces are whole rows if possible. If an operand is
-// transposed, the number of rows of a piece is the number of the operand's elements in a cache line, so that each line
-// is read once. Such pieces are processed in panels.
+// transposed, a piece has as many rows as a cache line has elements of this operand, so that each line is read once.
+// Such pieces are processed in panels.
 func (s stager) eachPiece(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error) error {
 	rows, long := max(1, s.blockLen/n0), s.blockLen
 	panel := rows

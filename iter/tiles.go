@@ -36,9 +36,9 @@ const (
 	// tileRow is the length in elements of a tile's rows, if operands are transposed. The length decreases to
 	// minTileRow if tiles need many rows.
 	tileRow, minTileRow = 256, 64
-	// row3D is the length in elements of the rows of a tile of three dimensions. Such a tile has factor3D times as many
-	// elements as other tiles. The sum of three operands of 256^3 elements in different orders takes 24 ms with these
-	// values, and 28 ms with rows of 64 elements or a factor3D of 1.
+	// In a tile of three dimensions, rows have row3D elements, and the tile has factor3D times as many elements as other
+	// tiles. The sum of three operands of 256^3 elements in different orders takes 24 ms with these values, and 28 ms with
+	// rows of 64 elements or a factor3D of 1.
 	row3D, factor3D = 128, 2
 )
 
@@ -226,8 +226,8 @@ func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 // There are at most maxTasks tasks, unless a task would have more than maxTaskElems elements.
 const maxTasks, maxTaskElems = 32, 1 << 20
 
-// spans appends the size of a task along each dimension of the walk, for tasks of at least grain elements. A task is
-// a box of several tiles. It is extended first along the dimensions that come first in loopOrder. If there are too few
+// spans appends the sizes of a task, one for each dimension of the walk. A task has at least grain elements. It is a
+// box of several tiles. It is extended first along the dimensions that come first in loopOrder. If there are too few
 // tiles for several workers, a task is a part of a tile.
 func (t *tiles) spans(it *Iterator, grain int, span []int) []int {
 	if grain <= 0 {

@@ -157,8 +157,8 @@ func (it *Iterator) chunkBegin(i, grain int) int {
 	return int(begin)
 }
 
-// grainOf returns the number of elements of a task, which is grain with one exception: if an operand is transposed and
-// minEnlargedTasks tasks remain, grain is rounded up to whole panels of rows (panelPieces).
+// grainOf returns the number of elements per task. It is grain, with one exception: if an operand is transposed, grain
+// is rounded up to whole panels of rows (panelPieces), provided that at least minEnlargedTasks tasks remain.
 func (it *Iterator) grainOf(grain int) int {
 	if grain <= 0 {
 		grain = GrainSize

@@ -79,9 +79,9 @@ func (p *Proof) Outputs() []int {
 	return dims
 }
 
-// Follow proves that the rows of a graph are independent. inputs maps the name of each input that has rows to the
-// dimension of the rows; this dimension has one slice for each row. The graph must be inferred, with numbers for all
-// sizes. It is not changed. The error is a [graph.Error] that names the node that prevents the proof.
+// Follow proves that the rows of a graph are independent. inputs has the names of the inputs that have rows. It maps
+// each name to a dimension, whose slices are the rows. The graph must be inferred, with numbers for all sizes. It is
+// not changed. The error is a [graph.Error] that names the node that prevents the proof.
 func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 	if g == nil || len(inputs) == 0 {
 		return nil, errors.New("rows need a graph and an input")
@@ -112,7 +112,7 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 	return p, nil
 }
 
-// maxSteps is the maximum number of steps of followAll, as a multiple of the number of nodes.
+// followAll takes at most maxSteps steps for each node of the graph.
 const maxSteps = 64
 
 // followAll follows nodes in order. If a reshape has several possible places of the rows, followAll takes the first

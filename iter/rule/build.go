@@ -231,8 +231,8 @@ func (r *Rule) coverStatic() error {
 	return nil
 }
 
-// sameShapes returns the condition that all operands that determine the shape have the same shape, which fast set-up
-// requires. A 0-dim operand has another shape than operands with dimensions.
+// sameShapes returns the condition that the operands that determine the shape have equal shapes. Fast set-up requires
+// it. A 0-dim operand has another shape than operands with dimensions.
 func (r *Rule) sameShapes() sym.Bool {
 	same := sym.Truth(!r.flags.staticShape)
 	for i := range r.ops {

@@ -35,9 +35,9 @@ func Expr(c *expr.Code) Kernel {
 // maxExprOperands is the number of operands and results that compiled loops support.
 const maxExprOperands = expr.MaxOperands
 
-// ExprOf makes a Kernel of an expression that is built on demand, because inference needs only its dtypes. types are
-// the dtypes of its results, then of its operands. build returns the expression and is called at most once. An error of
-// build is returned when the kernel runs.
+// ExprOf makes a Kernel of an expression. The expression is built only when the kernel runs, because inference needs
+// only its dtypes. types has the dtypes of the results, then of the operands. build returns the expression and is
+// called at most once. An error of build is returned when the kernel runs.
 func ExprOf(build func() (*expr.Code, error), results int, types ...tensor.DType) Kernel {
 	switch {
 	case build == nil:

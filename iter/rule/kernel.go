@@ -33,14 +33,14 @@ type Kernel struct {
 	err                error          // the error of the construction, or nil
 }
 
-// Block computes n elements of each output. ptrs are the addresses of contiguous elements of each operand, outputs
-// first, in the dtypes that loops see. An output and an input may have the same address, but must not overlap
-// otherwise.
+// Block computes n elements of each output. ptrs has an address for each operand, outputs first. The elements at an
+// address are contiguous and have the dtype that loops see. An output and an input may have the same address, but must
+// not overlap otherwise.
 type Block func(ptrs []unsafe.Pointer, n int) error
 
 var errNilFunction = errors.New("iter: a kernel of a nil function")
 
-// NewKernel makes a Kernel of a function over blocks. types are the dtypes of its results, then of its operands. Every
+// NewKernel makes a Kernel of a function over blocks. types has the dtypes of the results, then of the operands. Every
 // use of a kernel of a nil function returns an error.
 func NewKernel(results int, body Block, types ...tensor.DType) Kernel {
 	switch ins := len(types) - results; {

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// FastSetup is one of TensorIterator's shortcuts for the layouts of an iteration: if all operands have the same kind of
-// dense layout, so have the outputs.
+// FastSetup is one of TensorIterator's shortcuts for layouts. If all operands have the same kind of dense layout, the
+// outputs get this layout.
 type FastSetup uint8
 
 // The kinds of fast set-up, in the order of precedence.
