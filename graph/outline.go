@@ -45,7 +45,8 @@ func (o Outline) Join(p Outline) Outline {
 	return Outline{DType: o.DType, Sizes: sizes}
 }
 
-// Outlined is an operand with its value (Arg), or with an outline if the value is unknown (Outline).
+// Outlined is an operand for [Op.Outline]. If the value of the operand is known, Arg has it. Otherwise Arg is a tensor
+// without a value, and Outline describes the operand.
 type Outlined struct {
 	Arg     Arg
 	Outline Outline
@@ -83,8 +84,8 @@ func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int,
 	return joinOutlines(all)
 }
 
-// joinOutlines joins alternative lists of outlines of a node's results. It returns nil if there are no alternatives, or
-// if their lengths differ.
+// joinOutlines joins alternatives. An alternative is a list with an outline for each result of a node. joinOutlines
+// returns nil if there are no alternatives, or if their lengths differ.
 func joinOutlines(all [][]Outline) (out []Outline) {
 	for k, found := range all {
 		switch {
@@ -194,8 +195,9 @@ func (q *outlineInference) infer(d tensor.DType, rank int) []Outline {
 				symbols[name] = unknownSize(env, fmt.Sprint("s", i), hint)
 			}
 		}
-		cases, err := sym.Fork(env, maxCases, func() ([]Outline, error) { return q.inferAlternatives(call, symbols), nil })
+		cases, err := sym.Fork(env, maxCases, func() ([]Outline, error) { return q.inferEachAttrs(call, symbols), nil })
 		var all [][]Outline
+		// partial: the op was inferred for examples of numbers only, so that only the ranks of the results are certain.
 		partial := err != nil || len(q.attrs) > 1
 		for _, c := range cases {
 			partial = partial || errors.Is(c.Err, sym.ErrNumber)
@@ -205,13 +207,13 @@ func (q *outlineInference) infer(d tensor.DType, rank int) []Outline {
 		}
 		out := joinOutlines(all)
 		for i := range out {
-			if partial && out[i].Sizes != nil { // other numbers may give results of other sizes
+			if partial && out[i].Sizes != nil { // other numbers may give other sizes
 				out[i].Sizes = slices.Repeat([]int{-1}, len(out[i].Sizes))
 			}
 		}
 		if out != nil || !partial {
 			return out
-		}
+		} // otherwise the op may accept the next hint
 	}
 	return nil
 }
@@ -258,9 +260,9 @@ func unknownSize(env *sym.Env, name string, hint int) sym.Int {
 	return s
 }
 
-// inferAlternatives infers the call with each element of q.attrs, and joins the outlines. It returns nil if the op
-// rejects them all.
-func (q *outlineInference) inferAlternatives(c *Call, symbols map[string]sym.Int) []Outline {
+// inferEachAttrs infers the call with each element of q.attrs, and joins the outlines. It returns nil if the op rejects
+// them all.
+func (q *outlineInference) inferEachAttrs(c *Call, symbols map[string]sym.Int) []Outline {
 	var all [][]Outline
 	for _, given := range q.attrs {
 		attrs, err := q.op.Schema.Decode(given, symbols)

@@ -9,8 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Packing is the form in which an implementation reads a constant operand: see [Impl.Pack]. A node of the planned graph
-// packs the data of the operand once.
+// Packing is the form in which an implementation reads a constant operand: see [Impl.Pack]. It describes the
+// conversion, and [Packed] describes a converted value. A node of the planned graph, which [Graph.Pack] makes, packs
+// the data of the operand once.
 type Packing struct {
 	// Form names the form in reports: "float32 panels of 32 by kh,kw,c". Packings of one value with the same Form must
 	// have the same data, because they share memory.
@@ -28,9 +29,9 @@ type Packing struct {
 	Unpack func(dst, packed *tensor.Tensor)
 }
 
-// Packed describes a value whose data are the packed form of another value, the original. Of is the name of the
-// original. Type and Meta are the type and meta of the original, and calls see them as the type and meta of the
-// operand. The Type and Meta of the packed value itself describe the packed data.
+// Packed describes a value whose data are the packed form of another value, the original. Form is the form
+// ([Packing.Form]), and Of is the name of the original. Type and Meta are the type and meta of the original, and calls
+// see them as the type and meta of the operand. The Type and Meta of the packed value itself describe the packed data.
 type Packed struct {
 	Form string
 	Of   string

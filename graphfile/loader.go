@@ -25,7 +25,7 @@ type loader struct {
 	src       *source
 	lookup    graph.Lookup
 	data      []byte
-	base      int // offset of data in the file
+	base      int // offset of data in the file; other offsets are also in the file, unless they are said to be in data
 	depth     int // nesting depth of the graph: 0 for the file, 1 for an attribute of the file's graph
 	openConst OpenConst
 
@@ -43,7 +43,7 @@ type loader struct {
 	freeArgs      []graph.Arg  // the unused part of a block of operands: see argBlock
 	outputs       []rawOutput
 
-	outputsAt int // offset of "outputs"
+	outputsAt int // offset of the key "outputs"
 
 	attrsCache map[attrsKey]*attrsValue // cache of decoded attributes
 
@@ -103,7 +103,7 @@ func (l *loader) syntaxError(err error) {
 	if errors.As(err, &se) {
 		at, msg = l.base+int(se.ByteOffset), "invalid JSON: "+se.Err.Error()
 	}
-	place := func(at int) string {
+	place := func(at int) string { // at is an offset in data
 		p := l.src.position(l.base + at)
 		return fmt.Sprintf("line %d, column %d", p.Line, p.Col)
 	}
@@ -151,6 +151,7 @@ func (l *loader) readTopLevel() error {
 	}
 	l.scan.end()
 	for _, key := range []string{"version", "inputs", "nodes", "outputs"} {
+		// A value without keys, which may be a list or a string, gets a single error.
 		if !seen[key] && (len(seen) > 0 || len(l.errs) == 0) {
 			l.failAt(l.base, "%q is missing", key)
 		}

@@ -43,8 +43,9 @@ func (x symElement) withExact(n *node, size sym.Int, d tensor.DType) (symElement
 	return x, true
 }
 
-// limitsFor returns upper bounds of the symbols. Under these bounds, size has at most the given number of binary digits.
-// ok is false if size depends on data, or if the bounds would exclude realistic sizes.
+// limitsFor returns upper bounds of the symbols. Under these bounds, size has at most the given number of binary
+// digits. All symbols get the same bound, the greatest that suffices. ok is false if size depends on data, or if the
+// bound would exclude realistic sizes.
 func (im *importer) limitsFor(size sym.Int, digits int) (limits map[string]int, ok bool) {
 	most := 1 << digits
 	fits := func(x sym.Int) bool {
@@ -147,7 +148,9 @@ func (x symElement) reduced() symElement {
 // maxDenominator bounds denominators, so that their products fit in 64 bits.
 const maxDenominator = 1 << 20
 
-// float applies an operation to fractions, in floating-point dtype d.
+// float applies an operation to fractions, in floating-point dtype d. The result is exact if d represents its
+// numerator, because a denominator that is a power of 2 only affects the exponent. This condition is added to the
+// conditions of the operands.
 func (e *evaluation) float(op expr.Op, d tensor.DType, x []symElement) symElement {
 	a, b := x[0], x[len(x)-1]
 	switch op {
@@ -233,7 +236,7 @@ func (e *evaluation) convert(from, to tensor.DType, x symElement) symElement {
 	case from == tensor.Bool:
 		return symElement{numerator: sym.Where(x.b, sym.Of(1), sym.Int{}), denominator: 1}
 	case to.IsFloat():
-		x.denominator = max(x.denominator, 1)
+		x.denominator = max(x.denominator, 1) // an integer has no denominator
 		return e.withExact(x, x.numerator, to)
 	case to != tensor.Int64 && to != tensor.Int32:
 		return e.fail() // the size may overflow

@@ -10,7 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dtypeGroups are groups of dtypes, with their names in listings. Most ops support a group as a whole.
+// dtypeGroups are groups of dtypes, with their names in listings. Most ops support a group as a whole. As in PyTorch,
+// few ops support the dtypes of uint, but most integer ops support uint8, so it belongs to int.
 var dtypeGroups = []struct {
 	name    string
 	members []tensor.DType

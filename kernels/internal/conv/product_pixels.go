@@ -56,27 +56,27 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 		return nil, err
 	}
 	entries := s.n / images
-	x := &multiply.Multiplier{Plan: plan, Entries: entries * s.groups,
+	mul := &multiply.Multiplier{Plan: plan, Entries: entries * s.groups,
 		MACs: kit.BoundedProduct(pixels, s.outPerGroup(), s.termsPerOutput())}
-	if x.Entries > 1 {
-		x.A = entryOffsets(entries, images*s.h.Size*s.w.Size*s.c, s.groups, s.inPerGroup)
-		x.B = entryOffsets(entries, 0, s.groups, weight.MatrixLen())
-		x.C = entryOffsets(entries, images*s.outStride.n, s.groups, s.outPerGroup()*s.outStride.c)
-		x.Bias = entryOffsets(entries, 0, s.groups, s.outPerGroup()*s.biasStride)
+	if mul.Entries > 1 {
+		mul.A = entryOffsets(entries, images*s.h.Size*s.w.Size*s.c, s.groups, s.inPerGroup)
+		mul.B = entryOffsets(entries, 0, s.groups, weight.MatrixLen())
+		mul.C = entryOffsets(entries, images*s.outStride.n, s.groups, s.outPerGroup()*s.outStride.c)
+		mul.Bias = entryOffsets(entries, 0, s.groups, s.outPerGroup()*s.biasStride)
 	}
-	x.SetEpilogue(s.epilogue, spec)
-	x.Bind = func(m *graph.Mem, j *multiply.Job) {
+	mul.SetEpilogue(s.epilogue, spec)
+	mul.Bind = func(m *graph.Mem, j *multiply.Job) {
 		j.C, j.A, j.B, j.Bias = m.Ptrs[0], m.Ptrs[1], weight.address(m), s.biasAt(m)
 	}
 	if !s.pointwise() {
 		run, rows := pixelRun(s)
 		p := &pixelPacker{conv: s, width: plan.PackRows(), elem: strided.Move(d.Size()), run: run, rows: rows}
-		x.Prepare = func(j *multiply.Job) {
+		mul.Prepare = func(j *multiply.Job) {
 			j.Lanes, j.Windows = make([]unsafe.Pointer, p.width), make([]multiply.PixelWindow, p.width)
 			j.Args.PackA = func(dst []byte, k0, k1, l0, l1 int) { p.pack(j, dst, k0, k1, l0, l1) }
 		}
 	}
-	return weight.kernel(x), nil
+	return weight.kernel(mul), nil
 }
 
 // imagesPerEntry returns the number of images per product: the largest divisor of the batch size that gives at most
@@ -182,9 +182,9 @@ func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, a, b, lanes int) {
 }
 
 // kernel returns the kernel that packs the weight and computes the products.
-func (w packedWeight) kernel(x *multiply.Multiplier) *graph.Kernel {
+func (w packedWeight) kernel(mul *multiply.Multiplier) *graph.Kernel {
 	k := &graph.Kernel{Phases: w.phases()}
-	ph, scratch, worker := x.Phases(w.Scratch)
+	ph, scratch, worker := mul.Phases(w.Scratch)
 	k.Phases = append(k.Phases, ph...)
 	k.Scratch, k.Worker = w.Scratch+scratch, worker
 	return k
