@@ -77,11 +77,11 @@ func (a *deformConvAttrs) size(x, w tensor.Type) (oh, ow sym.Int) {
 }
 
 // towardsZero divides by a positive number, truncating as C does.
-func towardsZero(n sym.Int, by int) sym.Int {
+func towardsZero(n sym.Int, divisor int) sym.Int {
 	if kit.Negative(n) {
-		return n.Neg().Div(sym.Of(by)).Neg()
+		return n.Neg().Div(sym.Of(divisor)).Neg()
 	}
-	return n.Div(sym.Of(by))
+	return n.Div(sym.Of(divisor))
 }
 
 // result makes the checks of torchvision's deform_conv2d_forward_kernel, in the same order.

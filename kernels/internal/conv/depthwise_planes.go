@@ -50,7 +50,7 @@ type planeTiles struct {
 // strides of the window.
 type planePart struct {
 	row, col   int
-	at         int        // byte offset of the part in worker memory
+	offset     int        // byte offset of the part in worker memory
 	oddColumns *planePart // if this part has even columns and the column stride is 2: the part of the odd columns
 }
 
@@ -154,12 +154,12 @@ func (t *planeTiles) layOut() {
 	partBytes := kit.AlignUp(((t.partRows-1)*t.rowStride+width)*t.size) + machine.LineBytes
 	for i, p := range t.parts {
 		first, _ := geometry.Valid(p.col-s.w.Before, s.w.Stride, s.w.Size, width)
-		p.at = i*partBytes + (line-first%line)%line*t.size
+		p.offset = i*partBytes + (line-first%line)%line*t.size
 	}
 	t.planeStride = len(t.parts) * partBytes
 	for i, p := range tapParts {
 		kh, kw := i/s.w.Taps, i%s.w.Taps
-		t.tapOffsets = append(t.tapOffsets, p.at+(kh*s.h.Dilation/s.h.Stride*t.rowStride+kw*s.w.Dilation/s.w.Stride)*t.size)
+		t.tapOffsets = append(t.tapOffsets, p.offset+(kh*s.h.Dilation/s.h.Stride*t.rowStride+kw*s.w.Dilation/s.w.Stride)*t.size)
 	}
 	t.outAt = t.planes * t.planeStride
 	t.workerBytes = t.outAt + t.planes*t.rows*t.rowStride*t.size
@@ -266,11 +266,11 @@ func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col
 			continue
 		}
 		down := strided.Axis{N: i1 - i0, Dst: t.rowStride * t.size, Src: s.h.Stride * s.inStride.h * t.size}
-		to := unsafe.Add(mem, p.at+i0*t.rowStride*t.size)
+		to := unsafe.Add(mem, p.offset+i0*t.rowStride*t.size)
 		from := unsafe.Add(plane, (top+p.row+i0*s.h.Stride)*s.inStride.h*t.size)
 		switch {
 		case p.oddColumns != nil:
-			t.split(r, to, unsafe.Add(to, p.oddColumns.at-p.at), from, left, s.w.Extent(cols), down, planeAxis)
+			t.split(r, to, unsafe.Add(to, p.oddColumns.offset-p.offset), from, left, s.w.Extent(cols), down, planeAxis)
 		case j0 < j1 && !t.splitFills(p):
 			t.copy(r, unsafe.Add(to, j0*t.size), unsafe.Add(from, (left+p.col+j0*s.w.Stride)*s.inStride.w*t.size),
 				strided.Axis{N: j1 - j0, Dst: t.size, Src: s.w.Stride * s.inStride.w * t.size}, down, planeAxis)

@@ -354,11 +354,11 @@ func (p convParams) layOut(x, w tensor.Type, shape []sym.Int) tensor.Type {
 
 // layOut2d chooses the format twice, as PyTorch does: in determine_backend_memory_format and in the backend. The
 // choices can differ, because the strides of an operand can be ambiguous after the operand is copied to channels-last.
-// whole is set if PyTorch computes all groups in one call.
-func (p convParams) layOut2d(x, w tensor.Type, shape []sym.Int, whole bool) tensor.Type {
+// allGroups is set if PyTorch computes all groups in one call.
+func (p convParams) layOut2d(x, w tensor.Type, shape []sym.Int, allGroups bool) tensor.Type {
 	f := suggestedFormat(x, w)
 	x, w = inFormat(x, f), inFormat(w, f)
-	if whole {
+	if allGroups {
 		return withFormat(x.DType, shape, suggestedFormat(x, w))
 	}
 	// Other kernels compute each group separately and concatenate the parts, which keeps their format.

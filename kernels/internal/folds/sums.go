@@ -64,19 +64,19 @@ func sum(d tensor.DType, divisor float64) *iter.Fold {
 }
 
 // averaging returns a fold whose result is the sum of f divided by a number.
-func averaging(f *iter.Fold, by float64) *iter.Fold {
+func averaging(f *iter.Fold, divisor float64) *iter.Fold {
 	return iter.Yields(f, func(dst, a []float64) {
 		for i, s := range a {
-			dst[i] = s / by
+			dst[i] = s / divisor
 		}
 	})
 }
 
 // averagingComplex is averaging for complex numbers.
-func averagingComplex(f *iter.Fold, by float64) *iter.Fold {
+func averagingComplex(f *iter.Fold, divisor float64) *iter.Fold {
 	return iter.Yields(f, func(dst, a []complex128) {
 		for i, s := range a {
-			dst[i] = complex(real(s)/by, imag(s)/by)
+			dst[i] = complex(real(s)/divisor, imag(s)/divisor)
 		}
 	})
 }

@@ -68,18 +68,18 @@ func newTuples(op string, m, ix tensor.Meta, batch int) (*tuples, error) {
 	return t, nil
 }
 
-// position returns the index in the value that belongs to index at of the walk. m is the meta of the value.
-func (t *tuples) position(m tensor.Meta, indices *tensor.Tensor, at []int) ([]int, error) {
+// position returns the index in the value that belongs to an index of the walk. m is the meta of the value.
+func (t *tuples) position(m tensor.Meta, indices *tensor.Tensor, index []int) ([]int, error) {
 	lead := indices.Rank() - 1
-	to := slices.Clone(at[:t.batchDims])
+	to := slices.Clone(index[:t.batchDims])
 	for k := range t.length {
-		i, err := refIndex(indices, m.Shape[t.batchDims+k], t.batchDims+k, append(slices.Clone(at[:lead]), k)...)
+		i, err := refIndex(indices, m.Shape[t.batchDims+k], t.batchDims+k, append(slices.Clone(index[:lead]), k)...)
 		if err != nil {
 			return nil, err
 		}
 		to = append(to, i)
 	}
-	return append(to, at[lead:]...), nil
+	return append(to, index[lead:]...), nil
 }
 
 // GatherND is ONNX's GatherND; PyTorch has no equivalent.

@@ -131,10 +131,10 @@ func distinctSlices(t tensor.Type, dim *int) graph.Outline {
 }
 
 // unrequested sets the sizes of inverse and counts in their outlines to 0 if the results are not requested.
-func unrequested(known []graph.Outline, inverse, counts bool) {
+func unrequested(outlines []graph.Outline, inverse, counts bool) {
 	for i, requested := range []bool{inverse, counts} {
 		if !requested {
-			known[1+i].Sizes = []int{0}
+			outlines[1+i].Sizes = []int{0}
 		}
 	}
 }

@@ -60,9 +60,9 @@ type walkOperand struct {
 	steps []int // strides in bytes in the dimensions of the walk
 }
 
-// operandAt returns the operand with address Mem.Ptrs[at] and meta m, for a walk over the dimensions of m.
-func operandAt(at int, m tensor.Meta) walkOperand {
-	return walkOperand{kit.PtrBuffer(at, m), kit.ByteStrides(m)}
+// operandAt returns the operand with address Mem.Ptrs[ptrIndex] and meta m, for a walk over the dimensions of m.
+func operandAt(ptrIndex int, m tensor.Meta) walkOperand {
+	return walkOperand{kit.PtrBuffer(ptrIndex, m), kit.ByteStrides(m)}
 }
 
 // indexedWalk is a walk: it visits all indices of a shape and moves elements between two operands. Operand 0, the plain
@@ -293,9 +293,10 @@ func lookupAlong(m, index tensor.Meta, dim int) lookup {
 		step: kit.StepAt(m, dim)}
 }
 
-// refIndex reads element at of index operand t, and checks it as a lookup does. size is the size of dimension dim.
-func refIndex(t *tensor.Tensor, size, dim int, at ...int) (int, error) {
-	i := t.At(at...).Int()
+// refIndex reads the element of index operand t at a position, and checks it as a lookup does. size is the size of
+// dimension dim.
+func refIndex(t *tensor.Tensor, size, dim int, position ...int) (int, error) {
+	i := t.At(position...).Int()
 	if n := int64(size); i < -n || i >= n {
 		return 0, outOfBounds(i, dim, size)
 	}

@@ -82,8 +82,8 @@ const (
 )
 
 // Phases returns the work as phases, and the sizes of shared scratch and of worker scratch in bytes. The shared scratch
-// starts at offset `at`.
-func (x *Multiplier) Phases(at int) (ph []graph.Phase, scratch, worker int) {
+// starts at scratchOffset.
+func (x *Multiplier) Phases(scratchOffset int) (ph []graph.Phase, scratch, worker int) {
 	x.size = x.Plan.DType().Size()
 	shared, own := kit.AlignUp(x.Plan.SharedBytes()), kit.AlignUp(x.Plan.WorkerBytes())
 	if x.Entries == 0 || x.Plan.Tiles(0) == 0 {
@@ -105,7 +105,7 @@ func (x *Multiplier) Phases(at int) (ph []graph.Phase, scratch, worker int) {
 	}
 	for e := 0; e < x.Entries; e += wave {
 		for p := range x.Plan.Phases() {
-			ph = append(ph, x.wave(e, min(wave, x.Entries-e), p, at, shared))
+			ph = append(ph, x.wave(e, min(wave, x.Entries-e), p, scratchOffset, shared))
 		}
 	}
 	return ph, wave * shared, own
@@ -129,7 +129,7 @@ func (x *Multiplier) chunkMACs() int {
 }
 
 // wave returns phase p of the plan for n entries from e0 on. Each entry has its own panels in shared scratch memory.
-func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
+func (x *Multiplier) wave(e0, n, p, scratchOffset, shared int) graph.Phase {
 	tiles := x.Plan.Tiles(p)
 	return graph.Phase{
 		Chunks: n * tiles,
@@ -141,7 +141,7 @@ func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
 			if x.Plan.Repeat(&j.repeated, &j.Args) {
 				x.Plan.RunRepeated(&j.repeated, chunk%tiles, &j.Args)
 			} else {
-				j.Args.Shared = m.Scratch[at+e*shared:][:x.Plan.SharedBytes()]
+				j.Args.Shared = m.Scratch[scratchOffset+e*shared:][:x.Plan.SharedBytes()]
 				x.Plan.Run(p, chunk%tiles, &j.Args, m.Worker)
 			}
 			return nil
@@ -150,11 +150,11 @@ func (x *Multiplier) wave(e0, n, p, at, shared int) graph.Phase {
 }
 
 // runWhole runs all phases of entries [e0, e1), one entry after another. Worker memory holds the plan's worker memory
-// and, from offset own on, the panels.
-func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, own int) {
+// and, from offset panelsAt on, the panels.
+func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, panelsAt int) {
 	j := x.prepareJob(m)
 	defer j.release()
-	j.Args.Shared = m.Worker[own:][:x.Plan.SharedBytes()]
+	j.Args.Shared = m.Worker[panelsAt:][:x.Plan.SharedBytes()]
 	for e := e0; e < e1; e++ {
 		if (e-e0)%checkEntries == checkEntries-1 {
 			m.CheckContext()

@@ -37,10 +37,10 @@ var (
 			func(x []float64) bool { return x[0] >= x[1] }))
 )
 
-// comparisonOp defines a comparison. more are dtypes in addition to bools, integers and real floats.
-func comparisonOp(name, doc, text string, more []tensor.DType, ref kit.ScalarFunc) *graph.Op {
+// comparisonOp defines a comparison. The op supports bools, integers, real floats and moreDTypes.
+func comparisonOp(name, doc, text string, moreDTypes []tensor.DType, ref kit.ScalarFunc) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: comparison,
-		Body: tableBody(name, bodiesTo(formula(text), toBool, boolean, integers, floats, more))},
+		Body: tableBody(name, bodiesTo(formula(text), toBool, boolean, integers, floats, moreDTypes))},
 		kit.ForAnyCall(ref), kit.ExBinary, kit.ExIntegers)
 }
 

@@ -43,10 +43,10 @@ var hypotBodies = mergeTables(bodiesOf(formula("a = float64(x); b = float64(y); 
 
 // binaryFunction defines a binary op on floats by a formula and its reference function.
 func binaryFunction(name, doc, text string, params []graph.Param, cfg config, f func(x, y float64) float64,
-	more ...graph.Example) *graph.Op {
+	moreExamples ...graph.Example) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, params, &graph.Pointwise{Grain: machine.FunctionGrain, Config: cfg,
 		Body: tableBody(name, bodiesOf(formula(text, "x", "y"), floats))},
-		floatRef2(f), append([]graph.Example{kit.ExBinary}, more...)...)
+		floatRef2(f), append([]graph.Example{kit.ExBinary}, moreExamples...)...)
 }
 
 func logaddexp(x, y float64) float64 {

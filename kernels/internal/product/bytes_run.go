@@ -18,8 +18,8 @@ func operandAddress(c *graph.Call, k int) func(m *graph.Mem) unsafe.Pointer {
 }
 
 // scratch returns an address in scratch memory.
-func scratch(m *graph.Mem, at int) unsafe.Pointer {
-	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Scratch)), at)
+func scratch(m *graph.Mem, offset int) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Scratch)), offset)
 }
 
 // prepare returns the phase that packs operands and computes the contributions of zero points and bias.

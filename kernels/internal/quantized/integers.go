@@ -332,13 +332,13 @@ func (q *rewriting) zeroPointArg(a graph.Arg, d tensor.DType) graph.Arg {
 }
 
 // addConvolution adds the convolution of bytes that computes node n and quantizes the sums.
-func (q *rewriting) addConvolution(n *graph.Node, at graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
+func (q *rewriting) addConvolution(n *graph.Node, attrs graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
 	o := n.In[1].Meta().Shape[0]
 	sums := q.Add(pointwise.Mul, nil, q.asVector(x.scaleArg), q.asVector(w.scaleArg))
 	scale := q.Add(pointwise.Div, nil, sums, q.asVector(q.to.scaleArg))
 	scale = q.Add(view.Expand, graph.Attrs{"size": []int{o}}, scale)
 	zero := func(a graph.Arg, d tensor.DType) graph.Arg { return q.Along(q.zeroPointArg(a, d), 0, 0) }
-	return q.Add(conv.ConvBytes, at, x.bytes, q.int8Weight(w), q.biasOf(b, sums, o), scale,
+	return q.Add(conv.ConvBytes, attrs, x.bytes, q.int8Weight(w), q.biasOf(b, sums, o), scale,
 		zero(x.zeroArg, x.bytes.Type().DType), zero(q.to.zeroArg, q.Call.Out[0].DType))
 }
 

@@ -75,16 +75,16 @@ func yieldsValue[T number](f *iter.Fold) *iter.Fold {
 	})
 }
 
-// firstRow initializes an empty accumulator with the first element of row x, which has index at.
-func (b *bestElement[T]) firstRow(x []T, at int) {
+// firstRow initializes an empty accumulator with the first element of row x. position is the index of this element.
+func (b *bestElement[T]) firstRow(x []T, position int) {
 	if b.index < 0 {
-		*b = bestElement[T]{x[0], int64(at)}
+		*b = bestElement[T]{x[0], int64(position)}
 	}
 }
 
 // greatestRow folds a row. Most elements need a single comparison, which is false for greater elements and for NaN.
-func greatestRow[T kit.Sortable](a *bestElement[T], x []T, at int) {
-	a.firstRow(x, at)
+func greatestRow[T kit.Sortable](a *bestElement[T], x []T, position int) {
+	a.firstRow(x, position)
 	b, i := *a, 0
 	for b.value == b.value && i < len(x) {
 		for ; i+4 <= len(x); i += 4 {
@@ -95,7 +95,7 @@ func greatestRow[T kit.Sortable](a *bestElement[T], x []T, at int) {
 		}
 		for end := min(i+4, len(x)); i < end; i++ {
 			if v := x[i]; !(v <= b.value) {
-				if b = (bestElement[T]{v, int64(at + i)}); v != v {
+				if b = (bestElement[T]{v, int64(position + i)}); v != v {
 					break
 				}
 			}
@@ -104,8 +104,8 @@ func greatestRow[T kit.Sortable](a *bestElement[T], x []T, at int) {
 	*a = b
 }
 
-func leastRow[T kit.Sortable](a *bestElement[T], x []T, at int) {
-	a.firstRow(x, at)
+func leastRow[T kit.Sortable](a *bestElement[T], x []T, position int) {
+	a.firstRow(x, position)
 	b, i := *a, 0
 	for b.value == b.value && i < len(x) {
 		for ; i+4 <= len(x); i += 4 {
@@ -116,7 +116,7 @@ func leastRow[T kit.Sortable](a *bestElement[T], x []T, at int) {
 		}
 		for end := min(i+4, len(x)); i < end; i++ {
 			if v := x[i]; !(v >= b.value) {
-				if b = (bestElement[T]{v, int64(at + i)}); v != v {
+				if b = (bestElement[T]{v, int64(position + i)}); v != v {
 					break
 				}
 			}
@@ -126,34 +126,34 @@ func leastRow[T kit.Sortable](a *bestElement[T], x []T, at int) {
 }
 
 // firstColumns initializes empty accumulators with a row of elements. It reports whether the accumulators were empty.
-func firstColumns[T kit.Sortable](a []bestElement[T], x []T, at int) bool {
+func firstColumns[T kit.Sortable](a []bestElement[T], x []T, position int) bool {
 	if len(a) == 0 || a[0].index >= 0 {
 		return false
 	}
 	for i, v := range x[:len(a)] {
-		a[i] = bestElement[T]{v, int64(at)}
+		a[i] = bestElement[T]{v, int64(position)}
 	}
 	return true
 }
 
-func greatestColumns[T kit.Sortable](a []bestElement[T], x []T, at int) {
-	if firstColumns(a, x, at) {
+func greatestColumns[T kit.Sortable](a []bestElement[T], x []T, position int) {
+	if firstColumns(a, x, position) {
 		return
 	}
 	for i, v := range x[:len(a)] {
 		if b := &a[i]; !(v <= b.value) && b.value == b.value {
-			*b = bestElement[T]{v, int64(at)}
+			*b = bestElement[T]{v, int64(position)}
 		}
 	}
 }
 
-func leastColumns[T kit.Sortable](a []bestElement[T], x []T, at int) {
-	if firstColumns(a, x, at) {
+func leastColumns[T kit.Sortable](a []bestElement[T], x []T, position int) {
+	if firstColumns(a, x, position) {
 		return
 	}
 	for i, v := range x[:len(a)] {
 		if b := &a[i]; !(v >= b.value) && b.value == b.value {
-			*b = bestElement[T]{v, int64(at)}
+			*b = bestElement[T]{v, int64(position)}
 		}
 	}
 }

@@ -80,13 +80,13 @@ func (by lineWalk) ordered(rows func(c *graph.Call) (*graph.Rows, error)) func(c
 
 // runs returns the axis along the lines, and the axis of a run: the elements that a walk accesses one after another. m
 // and out are the layouts of operand and result.
-func (o lineOp) runs(c *graph.Call, by lineWalk, m, out tensor.Meta) (line, run axes.Axis, err error) {
+func (o lineOp) runs(c *graph.Call, order lineWalk, m, out tensor.Meta) (line, run axes.Axis, err error) {
 	dim, err := o.dim(c)
 	if err != nil {
 		return line, run, err
 	}
 	kept, lines := axes.Split(axes.Dims(m, out), lineMask(m.Rank(), dim), true)
-	if by == lineRows {
+	if order == lineRows {
 		return lines[0], lines[0], nil
 	}
 	run = kept[0]
@@ -120,17 +120,17 @@ func (o lineOp) effort() (e fusion.Effort, ok bool) {
 }
 
 // work returns the cost of the op if the operand has the layout of the result.
-func (o lineOp) work(c *graph.Call, by lineWalk, w graph.Walk, e fusion.Effort, compiled bool) graph.Work {
+func (o lineOp) work(c *graph.Call, order lineWalk, w graph.Walk, e fusion.Effort, compiled bool) graph.Work {
 	work, out := graph.Work{Steps: 1}, w.Lay(0, c.Out[0])
 	c.Streamed(&work)
-	line, run, err := o.runs(c, by, out, out)
+	line, run, err := o.runs(c, order, out, out)
 	if err != nil {
 		return work
 	}
 	n := float64(out.Numel())
 	if compiled {
 		rows := n / float64(max(1, line.N))
-		if by == lineColumns {
+		if order == lineColumns {
 			rows /= float64(max(1, min(run.N, columnLanes)))
 		}
 		e.Do(&work, n, rows)
@@ -139,7 +139,7 @@ func (o lineOp) work(c *graph.Call, by lineWalk, w graph.Walk, e fusion.Effort, 
 		work.Do(graph.GoFunction, n*o.elementCost.Function)
 		work.Flops = n * (o.elementCost.Simple + o.elementCost.Function)
 	}
-	if !compiled || by == lineColumns {
+	if !compiled || order == lineColumns {
 		work.Do(lineBegin, n/float64(max(1, run.N)))
 	}
 	addStridedAccess(&work, out, run.N == 1 || run.Out[0] == out.DType.Size())

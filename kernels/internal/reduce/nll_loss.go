@@ -226,14 +226,14 @@ func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
 	return loss, weight, nil
 }
 
-// sumClasses returns the sum of elements[class] * (share*probability[class] + every) * weight[class] over all classes
-// of a target. The probabilities are 0 if targets are classes. base is the index of the first class's element.
-func (l *lossData[T]) sumClasses(base int, share, every T) T {
+// sumClasses returns the sum of elements[class] * (share*probability[class] + sharePerClass) * weight[class] over all
+// classes of a target. The probabilities are 0 if targets are classes. base is the index of the first class's element.
+func (l *lossData[T]) sumClasses(base int, share, sharePerClass T) T {
 	sum := 0.0
 	for k := range l.classes {
-		by := every
+		by := sharePerClass
 		if l.probs != nil {
-			by = T(l.probs[base+k*l.targetsPerSample]*share) + every
+			by = T(l.probs[base+k*l.targetsPerSample]*share) + sharePerClass
 		}
 		if l.classWeights != nil {
 			by *= l.classWeights[k]

@@ -76,18 +76,18 @@ func scaleRow[T float32 | float64](m *graph.Mem, y, x, w, _ []T, eps float64) {
 	})
 }
 
-// multiplyRow writes x*by*w to y. w may be nil.
-func multiplyRow[T float32 | float64](y, x, w []T, by T) {
+// multiplyRow writes x*factor*w to y. w may be nil.
+func multiplyRow[T float32 | float64](y, x, w []T, factor T) {
 	y = y[:len(x)]
 	if w == nil {
 		for i, e := range x {
-			y[i] = e * by
+			y[i] = e * factor
 		}
 		return
 	}
 	w = w[:len(x)]
 	for i, e := range x {
-		y[i] = e * by * w[i]
+		y[i] = e * factor * w[i]
 	}
 }
 

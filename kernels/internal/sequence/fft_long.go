@@ -177,9 +177,9 @@ func (f *longFourier) phase(lines, units, work int,
 	})
 }
 
-// phases returns the phases that transform the group. most is the maximum number of lines of a group, for which scratch
-// memory has room.
-func (f *longFourier) phases(most int) []graph.Phase {
+// phases returns the phases that transform the group. maxLines is the maximum number of lines of a group, for which
+// scratch memory has room.
+func (f *longFourier) phases(maxLines int) []graph.Phase {
 	line := func(i int) [4]int { return f.lines.At(f.firstLine + i) }
 	columns := f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, room []complex128, i, col int) {
 		src := unsafe.Add(m.Ptrs[1], line(i)[0])
@@ -201,7 +201,7 @@ func (f *longFourier) phases(most int) []graph.Phase {
 	scale := complex(1/float64(f.matrixFourier.n), 0)
 	return []graph.Phase{columns,
 		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
-			z, kern := f.matrix(m, most+i), f.matrix(m, 2*most)
+			z, kern := f.matrix(m, maxLines+i), f.matrix(m, 2*maxLines)
 			for l, v := range f.transformLine(f.matrix(m, i), room, k) {
 				if l%columnCheckEvery == 0 {
 					m.CheckContext()
@@ -212,7 +212,7 @@ func (f *longFourier) phases(most int) []graph.Phase {
 			}
 		}),
 		f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, room []complex128, i, col int) {
-			z := f.matrix(m, most+i)
+			z := f.matrix(m, maxLines+i)
 			f.column(m, f.matrix(m, i), room, col, func(j int) complex128 { return z[j] })
 		}),
 		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {

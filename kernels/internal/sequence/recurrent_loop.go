@@ -32,7 +32,7 @@ const (
 // cellOperand is an operand or a result of a loop. Each sequence has a row at a place, and the operand is a part of
 // this row.
 type cellOperand struct {
-	at    cellPlace
+	place cellPlace
 	first int // index of the part's first element in the row
 }
 
@@ -53,8 +53,8 @@ type cellText struct {
 }
 
 // operand adds an operand and returns its name.
-func (t *cellText) operand(name string, at cellPlace, first int) string {
-	t.names, t.operands = append(t.names, name), append(t.operands, cellOperand{at, first})
+func (t *cellText) operand(name string, place cellPlace, first int) string {
+	t.names, t.operands = append(t.names, name), append(t.operands, cellOperand{place, first})
 	return name
 }
 
@@ -105,7 +105,7 @@ func (t *cellText) lstm() (string, []cellOperand) {
 	d := t.define("d", f+" * c + "+i+" * "+n)
 	o := t.gate("o", 0, t.sum(1)+t.peephole(1, d))
 	h := t.define("h", o+" * "+"("+t.acts[t.dir][2].formula(d)+")")
-	return fmt.Sprintf("(%s, %s, %s)", d, h, h), []cellOperand{{at: atCell}, {at: atState}, {at: atY}}
+	return fmt.Sprintf("(%s, %s, %s)", d, h, h), []cellOperand{{place: atCell}, {place: atState}, {place: atY}}
 }
 
 // gru is lstm for the last loop of a step of a GRU layer. It is the only loop if the reset gate applies after the
@@ -126,7 +126,7 @@ func (t *cellText) gru() (string, []cellOperand) {
 	}
 	n := t.gate("n", 1, sum)
 	y := t.define("y", fmt.Sprintf("(1 - %s) * %s + %s * %s", z, n, z, h))
-	return fmt.Sprintf("(%s, %s)", y, y), []cellOperand{{at: atState}, {at: atY}}
+	return fmt.Sprintf("(%s, %s)", y, y), []cellOperand{{place: atState}, {place: atY}}
 }
 
 // resetLoop is lstm for the first loop of a step of a GRU layer in which the reset gate applies before a second
@@ -134,13 +134,13 @@ func (t *cellText) gru() (string, []cellOperand) {
 func (t *cellText) resetLoop() (string, []cellOperand) {
 	h := t.operand("h", atState, 0)
 	z, r := t.gate("z", 0, t.sum(0)), t.gate("r", 0, t.sum(1))
-	return fmt.Sprintf("(%s, %s * %s)", z, r, h), []cellOperand{{atGates, t.order[0] * t.hidden}, {at: atReset}}
+	return fmt.Sprintf("(%s, %s * %s)", z, r, h), []cellOperand{{atGates, t.order[0] * t.hidden}, {place: atReset}}
 }
 
 // rnn is lstm for a layer of simple recurrent cells.
 func (t *cellText) rnn() (string, []cellOperand) {
 	h := t.gate("h", 0, t.sum(0))
-	return fmt.Sprintf("(%s, %s)", h, h), []cellOperand{{at: atState}, {at: atY}}
+	return fmt.Sprintf("(%s, %s)", h, h), []cellOperand{{place: atState}, {place: atY}}
 }
 
 // stepLoops compiles the loops of a step in direction dir, in dtype d.
@@ -187,12 +187,12 @@ func numeral(v float64) string {
 func (s *stepper) bind(r *cellRun, c *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
 	in, y := s.placesOf(r, step, i)
 	row := func(v []byte, width int) unsafe.Pointer { return unsafe.Pointer(&v[i*width*s.size]) }
-	at := [cellPlaces]unsafe.Pointer{in, row(r.gates, s.rows), row(r.h, s.hidden), row(r.c, s.hidden),
+	addresses := [cellPlaces]unsafe.Pointer{in, row(r.gates, s.rows), row(r.h, s.hidden), row(r.c, s.hidden),
 		row(r.resetState, s.hidden), y, r.mem.Ptrs[stepBias+r.dir], r.mem.Ptrs[stepPeeps+r.dir]}
-	by := [cellPlaces]int{s.xBatch * s.rows, s.rows, s.hidden, s.hidden, s.hidden, s.yBatch, 0, 0}
+	steps := [cellPlaces]int{s.xBatch * s.rows, s.rows, s.hidden, s.hidden, s.hidden, s.yBatch, 0, 0}
 	for k, o := range c.operands {
-		r.ptrs[k] = unsafe.Add(at[o.at], o.first*s.size)
-		r.strides[k] = by[o.at] * s.size
+		r.ptrs[k] = unsafe.Add(addresses[o.place], o.first*s.size)
+		r.strides[k] = steps[o.place] * s.size
 	}
 	return r.ptrs[:len(c.operands)], r.strides[:len(c.operands)]
 }

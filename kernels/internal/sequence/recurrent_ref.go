@@ -101,10 +101,10 @@ func (c *cellReference[T]) act(f int, sum T) T {
 	return c.functions[f](sum)
 }
 
-// gate applies function f to the argument of a gate. more is added to the argument.
-func (c *cellReference[T]) gate(f, gate, k, t int, h []T, more T) T {
+// gate applies function f to the argument of a gate. summand is added to the argument.
+func (c *cellReference[T]) gate(f, gate, k, t int, h []T, summand T) T {
 	in, state := c.gateParts(gate, k, t, h)
-	return c.act(f, in+state+more)
+	return c.act(f, in+state+summand)
 }
 
 // step returns the state and the cell after step t.

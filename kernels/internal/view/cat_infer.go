@@ -61,16 +61,16 @@ func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 // legacyEmpty reports whether t is an empty one-dimensional value.
 func legacyEmpty(t *tensor.Type) bool { return len(t.Shape) == 1 && kit.SizeIs(t.Shape[0], 0) }
 
-// checkJoinShape returns an error if shape, that of operand at, differs from the first shape in another dimension than
-// dim (check_cat_shape_except_dim).
-func checkJoinShape(first, shape []sym.Int, dim, at int) error {
+// checkJoinShape returns an error if shape, the shape of an operand, differs from the first shape in another dimension
+// than dim (check_cat_shape_except_dim).
+func checkJoinShape(first, shape []sym.Int, dim, operand int) error {
 	if len(first) != len(shape) {
 		return fmt.Errorf("Tensors must have same number of dimensions: got %d and %d", len(first), len(shape))
 	}
 	for d, s := range shape {
 		if d != dim && !s.Same(first[d]) && s.Ne(first[d]).Holds() {
 			return fmt.Errorf("Sizes of tensors must match except in dimension %d. Expected size %v but got size %v for "+
-				"tensor number %d in the list.", dim, first[d], s, at)
+				"tensor number %d in the list.", dim, first[d], s, operand)
 		}
 	}
 	return nil

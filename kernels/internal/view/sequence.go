@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// sequenceKernel returns the kernel of an op with a one-dimensional result. at computes element i.
-func sequenceKernel(c *graph.Call, at func(i int) tensor.Scalar) (*graph.Kernel, error) {
+// sequenceKernel returns the kernel of an op with a one-dimensional result. The function element computes element i.
+func sequenceKernel(c *graph.Call, element func(i int) tensor.Scalar) (*graph.Kernel, error) {
 	const grain = machine.CallGrain
 	m := c.Out[0]
 	n := m.Numel()
@@ -19,17 +19,17 @@ func sequenceKernel(c *graph.Call, at func(i int) tensor.Scalar) (*graph.Kernel,
 		Run: func(mem *graph.Mem, chunk int) error {
 			step := m.Strides[0] * m.DType.Size()
 			for i := chunk * grain; i < min(n, (chunk+1)*grain); i++ {
-				at(i).Store(m.DType, unsafe.Add(mem.Ptrs[0], i*step))
+				element(i).Store(m.DType, unsafe.Add(mem.Ptrs[0], i*step))
 			}
 			return nil
 		},
 	}}}, nil
 }
 
-// sequenceRef returns the reference of an op with a one-dimensional result. at returns the function that computes
-// element i.
+// sequenceRef returns the reference of an op with a one-dimensional result. element returns, for a call, the function
+// that computes element i.
 func sequenceRef(infer func(*graph.Call) ([]graph.Result, error),
-	at func(c *graph.Call) func(i int) tensor.Scalar) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	element func(c *graph.Call) func(i int) tensor.Scalar) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, _ []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		res, err := infer(c)
 		if err != nil {
@@ -37,7 +37,7 @@ func sequenceRef(infer func(*graph.Call) ([]graph.Result, error),
 		}
 		out := tensor.Zeros(res[0].Type.DType, kit.KnownSizes(res[0].Type.Shape)...)
 		for i := range out.Numel() {
-			out.Set(at(c)(i), i)
+			out.Set(element(c)(i), i)
 		}
 		return []*tensor.Tensor{out}, nil
 	}

@@ -34,9 +34,9 @@ var (
 		})
 )
 
-// clampedColumn returns row + diagonal + more, clamped to [0, cols]. It does not overflow for any diagonal.
-func clampedColumn(row, diagonal, more, cols int) int {
-	return row + min(max(diagonal, -row-more), cols-row-more) + more
+// clampedColumn returns row + diagonal + offset, clamped to [0, cols]. It does not overflow for any diagonal.
+func clampedColumn(row, diagonal, offset, cols int) int {
+	return row + min(max(diagonal, -row-offset), cols-row-offset) + offset
 }
 
 // triangleOp defines an op on matrices that keeps some columns of each row and sets the other columns to 0. keep

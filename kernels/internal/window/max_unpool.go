@@ -123,8 +123,8 @@ func maxUnpoolType(dims int, size []sym.Int, t, index tensor.Type) (tensor.Type,
 }
 
 // maxUnpoolRange is the error for an index outside the spatial dimensions of the result.
-func maxUnpoolRange(at int, size []int) error {
-	return fmt.Errorf("Found an invalid max index: %d (output volumes are of size %s", at,
+func maxUnpoolRange(index int, size []int) error {
+	return fmt.Errorf("Found an invalid max index: %d (output volumes are of size %s", index,
 		strings.ReplaceAll(strings.Trim(tensor.ListString(size), "[]"), ", ", "x"))
 }
 

@@ -142,7 +142,7 @@ func (p *compiledPixels) row(m *graph.Mem, r *poolRun, n, d, h int) {
 
 // streams lists the taps of a window for one loop. Taps outside the operand read the neutral element. full is true if
 // all taps are inside the operand.
-func (p *compiledPixels) streams(r *poolRun, at unsafe.Pointer, w [maxDims]geometry.Range, step int,
+func (p *compiledPixels) streams(r *poolRun, firstTap unsafe.Pointer, w [maxDims]geometry.Range, step int,
 	neutral unsafe.Pointer) (full bool) {
 	full = true
 	r.taps = r.taps[:0]
@@ -154,7 +154,7 @@ func (p *compiledPixels) streams(r *poolRun, at unsafe.Pointer, w [maxDims]geome
 					r.taps = append(r.taps, tapStream{neutral, 0})
 					continue
 				}
-				r.taps = append(r.taps, tapStream{unsafe.Add(at, p.tapAt(w, d, h, k)), step})
+				r.taps = append(r.taps, tapStream{unsafe.Add(firstTap, p.tapAt(w, d, h, k)), step})
 			}
 		}
 	}

@@ -40,24 +40,24 @@ var (
 const wideArea = 16
 
 // work returns the work of a pooling with a walk.
-func (p *pooling) work(c *graph.Call, by poolWalk, w graph.Walk) graph.Work {
-	area, elementRate := p.area(c), poolElement[p.kind][by]
-	if by == poolPlanes && area > wideArea*wideArea {
+func (p *pooling) work(c *graph.Call, order poolWalk, w graph.Walk) graph.Work {
+	area, elementRate := p.area(c), poolElement[p.kind][order]
+	if order == poolPlanes && area > wideArea*wideArea {
 		elementRate = poolElement[p.kind][poolPixels]
 	}
 	work := graph.Work{Steps: 1}
 	c.Streamed(&work)
 	n := float64(c.Out[0].Numel())
-	if p.compiles(c, by, w, area) {
+	if p.compiles(c, order, w, area) {
 		// Loops wait for each row of an image, because the rows are not adjacent.
 		single := float64(max(4, c.Out[0].DType.Size())) / 4
-		work.Wait(poolLoops[by][p.kind], n*area*single)
-		if by == poolPlanes && strided(c) {
+		work.Wait(poolLoops[order][p.kind], n*area*single)
+		if order == poolPlanes && strided(c) {
 			work.Wait(poolStep[p.kind], n*single)
 		}
 	} else {
 		work.Do(elementRate, n*area)
-		work.Do(poolResult[by], n)
+		work.Do(poolResult[order], n)
 	}
 	work.Flops = n * area
 	kit.AddScatteredAccess(&work, c, w, w.Order)
@@ -72,8 +72,8 @@ func strided(c *graph.Call) bool {
 
 // compiles predicts whether a walk uses compiled loops. Compiled loops write results in the walk's order. Compiled
 // loops by planes require windows of few elements, with steps of 1 or, for floats, 2.
-func (p *pooling) compiles(c *graph.Call, by poolWalk, w graph.Walk, area float64) bool {
-	if by == poolPlanes && (len(c.Out) > 1 || area > wideArea*wideArea || farApart(c)) {
+func (p *pooling) compiles(c *graph.Call, order poolWalk, w graph.Walk, area float64) bool {
+	if order == poolPlanes && (len(c.Out) > 1 || area > wideArea*wideArea || farApart(c)) {
 		return false
 	}
 	return loops.CodeAvailable() && p.kind != poolNorm && (len(c.Out) == 1 || area <= maxLoopTaps) &&

@@ -74,9 +74,9 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 })
 
 // roiImage checks the index of a roi's image in a batch of n.
-func roiImage(at float64, n int) error {
-	if !(at >= 0 && at < float64(n)) {
-		return fmt.Errorf("roi_align: image index %v is out of bounds for dimension 0 with size %d", at, n)
+func roiImage(index float64, n int) error {
+	if !(index >= 0 && index < float64(n)) {
+		return fmt.Errorf("roi_align: image index %v is out of bounds for dimension 0 with size %d", index, n)
 	}
 	return nil
 }
@@ -85,8 +85,8 @@ func roiImage(at float64, n int) error {
 // of samples depends on data.
 const maxRoiSamples = 4096
 
-// bin pools bin (ph, pw) of a roi from a plane of h by w pixels. The function at returns a pixel.
-func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, at func(h, w int) float64) float64 {
+// bin pools bin (ph, pw) of a roi from a plane of h by w pixels. The function pixel returns a pixel of the plane.
+func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, pixel func(h, w int) float64) float64 {
 	shift := 0.0
 	if a.Aligned {
 		shift = 0.5
@@ -117,7 +117,7 @@ func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, at 
 		for j := range nw {
 			x := x0 + float64(float64(pw)*bw) + (float64(j)+0.5)*bw/float64(nw)
 			m.Count(roiTap)
-			s, top := bilinearAt(y, x, h, w, at)
+			s, top := bilinearAt(y, x, h, w, pixel)
 			sum, maximum = sum+s, max(maximum, top)
 		}
 	}
@@ -132,7 +132,7 @@ func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, at 
 
 // bilinearAt samples a plane of h by w pixels at (y, x). Samples more than a pixel outside the plane are 0. sum is the
 // interpolated value. maximum is the maximum of the four weighted pixels, which ONNX's mode max uses.
-func bilinearAt(y, x float64, h, w int, at func(h, w int) float64) (sum, maximum float64) {
+func bilinearAt(y, x float64, h, w int, pixel func(h, w int) float64) (sum, maximum float64) {
 	if h == 0 || w == 0 || !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
 		return 0, 0
 	}
@@ -146,8 +146,8 @@ func bilinearAt(y, x float64, h, w int, at func(h, w int) float64) (sum, maximum
 		x0, x1, x = w-1, w-1, float64(w-1)
 	}
 	ly, lx := y-float64(y0), x-float64(x0)
-	a, b := float64((1-ly)*(1-lx)*at(y0, x0)), float64((1-ly)*lx*at(y0, x1))
-	c, d := float64(ly*(1-lx)*at(y1, x0)), float64(ly*lx*at(y1, x1))
+	a, b := float64((1-ly)*(1-lx)*pixel(y0, x0)), float64((1-ly)*lx*pixel(y0, x1))
+	c, d := float64(ly*(1-lx)*pixel(y1, x0)), float64(ly*lx*pixel(y1, x1))
 	return a + b + c + d, max(a, b, c, d)
 }
 
