@@ -192,7 +192,7 @@ func priceOf(n *graph.Node, costs *machine.Profile, memory bool) (ns float64) {
 
 // savings estimates the time that sharing saves for each step. With n workers, a step whose chunks are distributed
 // saves (n-1)/n of its time. Two steps that do not wait for each other may run concurrently. This saves the time of the
-// cheaper step, of which each of the two steps is credited with one half.
+// cheaper step. Each of the two steps is credited with half of it.
 func (p *Program) savings(costs []float64, split []bool, share float64) []float64 {
 	saved := make([]float64, len(p.steps))
 	// By step, depth is the length of the longest chain of dependent steps that ends there, counting only steps worth

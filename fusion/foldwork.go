@@ -104,7 +104,7 @@ func (x *folding) isFolded(d int) bool {
 // columnTile is the approximate number of columns that the passes of a loop along columns process together.
 const columnTile = 256
 
-// columnRuns returns the number of runs of columns that are contiguous in m. m has the shape of the operand
+// columnRuns returns the number of runs of columns. A run is contiguous in m. m has the shape of the operand
 // (operandShape).
 func (x *folding) columnRuns(m tensor.Meta) float64 {
 	n, side := m.Numel(), 1

@@ -18,7 +18,7 @@ import (
 type Fusion struct {
 	// Parts are the replaced nodes in a valid order.
 	Parts []FusedPart
-	// Results has, for each result of the fused node, two indices: of the part that computes it, and of the output of this
+	// Results has two indices for each result of the fused node: the part that computes the result, and the output of this
 	// part.
 	Results [][2]int
 	// Mask marks the dimensions that parts fold, in the shape to which all operands are broadcast. It is nil if no part

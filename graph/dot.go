@@ -153,7 +153,7 @@ func (b *box) Attributes() []encoding.Attribute {
 	return append([]encoding.Attribute{{Key: "label", Value: strings.Join(b.label, "\n")}}, b.style...)
 }
 
-// arrow is the drawn arrow of an operand, from the box of its producer to the box of its user.
+// arrow is the drawing of an operand. It points from the box of the producer to the box of the user.
 type arrow struct {
 	gonum.Line
 	label string

@@ -35,9 +35,9 @@ type Impl struct {
 	// false if the implementation cannot read the layout; the operand must then be copied. m need not be dense: it may be
 	// a slice or a broadcast. If Read is nil, operands are read in any layout.
 	//
-	// The price of a node is the price of its Work plus, for each operand, the price of Read. The layouts of the operands
-	// in the call must therefore not affect Work, Read and Walks. These functions may use the shapes and dtypes of the
-	// operands, which of them are constants, and their other arguments.
+	// The price of a node is the price of Work plus the price of Read for each operand. The layouts of the operands in the
+	// call must therefore not affect Work, Read and Walks. These functions may use the shapes and dtypes of the operands,
+	// which of them are constants, and their other arguments.
 	Read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
 	// Writes reports whether the kernel can write result i in layout m. m is a slice of a larger value and has the order
 	// of the walk. If Writes is nil, the kernel writes only dense values.

@@ -129,10 +129,10 @@ func NoOp(name string, lookup Lookup) error {
 	return fmt.Errorf("there is no op %q%s", name, suggest.DidYouMean(SuggestOp(name, lookup)))
 }
 
-// SuggestOp returns the op of a catalogue that was probably meant by a name that is not in it: another spelling
-// ("ReLU", "aten::relu_", "torch.nn.functional.softmax", "BatchNorm"), the name in another library ("Conv" of ONNX,
-// "multiply" of numpy, "astype", "reduce_sum" of TensorFlow), or a misspelling ("rlu"). It returns an empty name if no
-// op is similar.
+// SuggestOp suggests an op for a name that is not in a catalogue. The name may be another spelling ("ReLU",
+// "aten::relu_", "torch.nn.functional.softmax", "BatchNorm"), the name in another library ("Conv" in ONNX, "multiply"
+// and "astype" in numpy, "reduce_sum" in TensorFlow), or a misspelling ("rlu"). It returns an empty name if no op is
+// similar.
 func SuggestOp(name string, lookup Lookup) string {
 	if lookup == nil {
 		return ""
@@ -200,8 +200,8 @@ func snakeCase(name string) string {
 // squash returns a form that all spellings of a name share: in lower case and without underscores.
 func squash(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
-// aliases maps squashed names of ONNX, numpy, TensorFlow, JAX, and of PyTorch's modules and methods to the name of the
-// op in aten.
+// aliases maps squashed names to the names of ops in aten. The squashed names are from ONNX, numpy, TensorFlow, JAX,
+// and PyTorch's modules and methods.
 var aliases = map[string]string{
 	"conv": "conv2d", "convolution": "conv2d", "thnnconv2d": "conv2d", "depthwiseconv2d": "conv2d",
 	"convtranspose": "conv_transpose2d", "maxpool": "max_pool2d", "maxpooling2d": "max_pool2d",

@@ -113,9 +113,9 @@ type Facts struct {
 	// FlopKernel names the inner kernel that cost profiles price per operation of Flops. Empty means [Flop].
 	FlopKernel string
 
-	// Each is the number of operations for each element of operand 0, or of the first result if it has more elements. The
-	// zero Each means no operations if there are Flops, one function for a pointwise op with a small Grain, and one simple
-	// operation for all other ops.
+	// Each is the number of operations per element. Elements are those of operand 0 or of the first result, whichever has
+	// more. The zero Each means no operations if there are Flops, one function for a pointwise op with a small Grain, and
+	// one simple operation for all other ops.
 	Each Each
 }
 
@@ -134,11 +134,11 @@ type Lowerings struct {
 	// for other ops.
 	Pointwise *Pointwise
 
-	// Expression returns the expression of one element of the results of a call, in the dtypes that operands and results
-	// have in memory. Nodes with an expression can share a loop. The results must have the shape to which the operands
-	// broadcast. A number operand is a constant of the expression, not a load. Expression is also called before c.Out is
-	// set. It returns nil for a call that has no expression. If Expression is nil, no call has an expression.
-	// fusion.Define sets it for an op with a Pointwise part and no other implementation.
+	// Expression returns the expression that computes one element of each result of a call. Operands and results have the
+	// dtypes that they have in memory. Nodes with an expression can share a loop. The results must have the shape to which
+	// the operands broadcast. A number operand is a constant of the expression, not a load. Expression is also called
+	// before c.Out is set. It returns nil for a call that has no expression. If Expression is nil, no call has an
+	// expression. fusion.Define sets it for an op with a Pointwise part and no other implementation.
 	Expression func(c *Call) (*expr.Code, error)
 
 	// Rows returns, for an op that folds dimensions, the computation of a call as an expression over rows (a row program).
@@ -223,8 +223,8 @@ func (k Kind) String() string {
 // ImageRole describes which operands and results are images or volumes, [n, c, h, w] or [n, c, d, h, w].
 type ImageRole uint8
 
-// Operand 0 and the results of an ImageOp are images. The results of an ImagePreserving are images if operands of the
-// same rank are; the same holds for ops of kind Follows.
+// Operand 0 and the results of an ImageOp are images. The results of an ImagePreserving op are images if operands of
+// the same rank are images. The same holds for ops of kind Follows.
 const (
 	NotImages ImageRole = iota
 	ImageOp

@@ -31,8 +31,7 @@ type Rows struct {
 	// Split, if not 0, divides dimension 1 into two dimensions: operand 0 is [n, c, ...], and Mask marks dimensions of the
 	// view [n, Split, c/Split, ...] of operand 0. Results then have the shape of operand 0.
 	Split int
-	// In has, for each operand of Code, the index of an operand of the call. These operands are broadcast to the shape of
-	// operand 0.
+	// In lists operands of the call: operand i of Code is operand In[i] of the call, broadcast to the shape of operand 0.
 	In []int
 	// Channels marks the operands of Code that are vectors along dimension 1. Nil marks none. All other vectors are along
 	// the last dimension.

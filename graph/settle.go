@@ -233,8 +233,8 @@ func (a *attributes) replaced(replacement func(*Value) *Value) *attributes {
 	return attributesOf(given)
 }
 
-// ResultsFor returns the types of the outputs of a subgraph, such as the body of a loop, for inputs with the given
-// metas. All results have fresh storage. Results whose shapes depend on data are [Result.Dynamic].
+// ResultsFor infers a subgraph, such as the body of a loop, for inputs with the given metas. It returns the types of
+// the outputs. All results have fresh storage. Results whose shapes depend on data are [Result.Dynamic].
 func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
 	c, err := g.withInputs(in)
 	if err != nil {

@@ -59,7 +59,7 @@ type Fold struct {
 //   - columns folds x[i] into a[i] for all i; all elements have position pos;
 //   - merge merges from[i], which has elements of later positions, into a[i].
 //
-// The position of an element is its index among the elements of one result, in the order of folding. With
+// The elements of one result are folded in an order. The position of an element is its index in this order. With
 // [Fold.InOrder], this order is the row-major order of the reduced dimensions.
 //
 // The Fold has no results until [Yields] adds them. If a function is nil or accumulators contain pointers, the

@@ -160,10 +160,10 @@ func (it *Iterator) isTransposed(i int) bool {
 // together.
 const panelPieces = 4
 
-// eachPiece cuts n1 rows of n0 elements into pieces of k1 rows of k0 elements, and calls f for each piece, with the
-// addresses of the operands in c.ptrs. A piece fits into a block. Pieces are whole rows if possible. If an operand is
-// transposed, a piece has as many rows as a cache line has elements of this operand, so that each line is read once.
-// Such pieces are processed in panels.
+// eachPiece cuts n1 rows of n0 elements into pieces, and calls f for each piece. A piece has k1 rows of k0 elements.
+// The addresses of its operands are in c.ptrs. A piece fits into a block. Pieces are whole rows if possible. If an
+// operand is transposed, a piece has as many rows as a cache line has elements of this operand, so that each line is
+// read once. Such pieces are processed in panels.
 func (s stager) eachPiece(p []unsafe.Pointer, n0, n1 int, f func(k0, k1 int) error) error {
 	rows, long := max(1, s.blockLen/n0), s.blockLen
 	panel := rows
@@ -204,7 +204,7 @@ type piece struct {
 	firstRow  int // index of the first row
 	elems     int // number of elements in each row
 	rows      int // number of rows
-	rowLen    int // number of elements of a whole row of the step
+	rowLen    int // elements per whole row of the step
 }
 
 // isInPlace reports whether the elements of a piece of operand i can be passed without a copy.

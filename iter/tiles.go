@@ -37,8 +37,8 @@ const (
 	// minTileRow if tiles need many rows.
 	tileRow, minTileRow = 256, 64
 	// In a tile of three dimensions, rows have row3D elements, and the tile has factor3D times as many elements as other
-	// tiles. The sum of three operands of 256^3 elements in different orders takes 24 ms with these values, and 28 ms with
-	// rows of 64 elements or a factor3D of 1.
+	// tiles. For example, three operands of 256^3 elements in different orders are added in 24 ms with these values. With
+	// rows of 64 elements, or with a factor3D of 1, this takes 28 ms.
 	row3D, factor3D = 128, 2
 )
 

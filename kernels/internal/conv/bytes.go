@@ -109,7 +109,7 @@ func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
 	return w
 }
 
-// bytesMACCost is the time of a multiply-add of bytes in Go divided by the time of a multiply-add of floats in Go.
+// In Go, a multiply-add of bytes takes bytesMACCost times as long as a multiply-add of floats.
 const bytesMACCost = 2
 
 // lowerBytesLoops makes the kernel in Go. A chunk is a plane of the result.

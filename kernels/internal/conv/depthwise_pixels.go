@@ -149,7 +149,7 @@ func (t *depthwiseWindow) work(strips int) int {
 	return results * max(s.termsPerOutput(), movedElementMACs*(1+s.h.Stride*s.w.Stride))
 }
 
-// strip computes a row of tiles of an image for a block of channels.
+// strip computes one strip of an image. block is its block of channels.
 func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
 	s, a := t.conv, &r.args
 	first := block * t.block
@@ -177,8 +177,8 @@ func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
 	return nil
 }
 
-// finish applies the epilogue to a row of tiles of an image and the channels of a block. It does nothing if the code
-// has applied the epilogue in registers.
+// finish applies the epilogue to one strip of an image. block is its block of channels. It does nothing if the code has
+// applied the epilogue in registers.
 func (t *depthwiseWindow) finish(r *windowRun, image, block, strip int) {
 	if t.epilogue.strips == nil {
 		return

@@ -66,9 +66,9 @@ func (s *convShape) packedShape(per int) *convShape {
 	return &q
 }
 
-// joinsRow reports whether the channels of a whole row of the window are divided into elements together, instead of the
-// channels of each pixel. This gives fewer elements for images of few channels, because less is padded. For example, 7
-// pixels of 3 bytes fill 6 elements of four bytes, instead of 7.
+// joinsRow reports whether an element may span several pixels in a row of the window. Otherwise the channels of each
+// pixel are padded to whole elements, which takes more elements if there are few channels. For example, 7 pixels with 3
+// channels take 6 elements of four bytes if elements span pixels, and 7 otherwise.
 func (s *convShape) joinsRow(per int) bool {
 	return s.groups == 1 && s.w.Dilation == 1 && s.h.Taps > 1 &&
 		kit.DivUp(s.w.Taps*s.inPerGroup, per) < s.w.Taps*kit.DivUp(s.inPerGroup, per)

@@ -60,8 +60,8 @@ func (p convParams) checkWord(x, w tensor.Type) error {
 
 // withSymmetricPadding mirrors _convolution_same. If the padding after a dimension is larger than the padding before
 // the dimension, PyTorch pads a copy of the input there and then uses equal padding on both sides. The function returns
-// the parameters of the convolution of this copy, and the type of the copy. Both determine the layout of the result.
-// The kernels read the original input.
+// the type of this copy and the parameters for convolving it. Both determine the layout of the result. The kernels read
+// the original input.
 func (p convParams) withSymmetricPadding(x tensor.Type) (convParams, tensor.Type, error) {
 	if p.paddingWord != paddingSame || tensor.SameSizes(p.padding, p.paddingAfter) {
 		return p, x, nil

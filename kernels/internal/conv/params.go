@@ -81,7 +81,8 @@ func addProducts(s *kit.Accumulator, x, w *tensor.Tensor, ix, iw []int, pairs []
 
 // reference computes a result of type m. Each element is a sum of products over inPerGroup input channels, plus the
 // bias in[2] if it is given. pairsOf lists the products along one axis, for each index of the result. indices returns
-// input channel k of output channel o, and the first two indices of the weights between these channels.
+// the k-th input channel that output channel o reads, and the row and the column of the weight for this pair of
+// channels.
 func reference(m tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geometry.Axis,
 	pairsOf func(a *geometry.Axis) [][]tapPair, indices func(o, k int) (channel, row, column int)) ([]*tensor.Tensor,
 	error) {

@@ -35,7 +35,7 @@ func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
 // tileRun is a sequence of neighbouring tiles of a row that use the same code.
 type tileRun struct {
 	tileSpan
-	img, ty, tx int // indices of the image, of the row of tiles and of the first column of tiles
+	img, ty, tx int // the image; the row of tiles; the column of the first tile
 }
 
 // eachRun visits the tiles of a span run by run.

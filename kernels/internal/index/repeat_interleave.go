@@ -289,9 +289,8 @@ func (r *repeating) positionsKernel(c *graph.Call) (*graph.Kernel, error) {
 }
 
 // listingPhases returns the phases that list positions in scratch memory. The first phase computes prefix sums of the
-// repeats. In the second phase, each chunk finds the source index of its first position by a search in the prefix sums.
-// by is the meta of the repeats, and n their number. size is the size of the result, and listed the number of positions
-// to list.
+// repeats. In the second phase, each chunk searches the prefix sums for its first position. by is the meta of the
+// repeats, and n their number. size is the size of the result, and listed the number of positions to list.
 func (r *repeating) listingPhases(by tensor.Meta, n, size, listed int) []graph.Phase {
 	load := tensor.Converter(tensor.Int64, by.DType)
 	lists := func(mem *graph.Mem) (positions, sums []int) {

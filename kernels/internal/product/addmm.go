@@ -113,8 +113,8 @@ func matricesOf(m tensor.Meta) matrices {
 	return matrices{m.Strides[:lead], m.Strides[lead], m.Strides[lead+1]}
 }
 
-// addendOf returns the strides of addend m after its expansion. The strides of added dimensions and of dimensions of
-// size 1 are 0, as contractions require.
+// addendOf returns the strides of addend m after its expansion. As contractions require, added dimensions and
+// dimensions of size 1 have stride 0.
 func addendOf(m, expanded tensor.Meta) matrices {
 	for d := range expanded.Rank() - m.Rank() {
 		expanded.Strides[d] = 0

@@ -98,7 +98,7 @@ func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([
 	}
 }
 
-// matmulOf describes a call of matmul, or of one of its special cases, as a contraction.
+// matmulOf describes a call as a contraction. The op is matmul or one of its special cases, such as mm.
 func matmulOf(c *graph.Call) (*contraction, error) { return productOf(c, c.Out[0]) }
 
 // productLoops returns the loops over batch dimensions, over the rows of the first matrix, and over the columns of the

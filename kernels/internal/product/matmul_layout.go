@@ -104,7 +104,7 @@ func bmmType(kernel string, a, b tensor.Type) (tensor.Type, error) {
 	return tensor.NewType(b.DType, a.Shape[0], a.Shape[1], b.Shape[2]), nil
 }
 
-// checkBmm checks the operands of bmm, or of an op that PyTorch computes with the kernel of bmm.
+// checkBmm checks the operands of bmm. Other ops that PyTorch computes as bmm have the same checks.
 func checkBmm(kernel string, a, b tensor.Type) error {
 	switch {
 	case a.Rank() != 3:
@@ -263,7 +263,7 @@ func checkAddmm(s, a, b tensor.Type) error {
 // flattensInput reports whether linear with a bias flattens the input x to a matrix.
 func flattensInput(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous() }
 
-// productOf describes a call of matmul, or of one of its special cases, as a contraction.
+// productOf describes a call as a contraction. The op is matmul or one of its special cases, such as mm.
 func productOf(c *graph.Call, out tensor.Meta) (*contraction, error) {
 	a, b := c.Meta(0), c.Meta(1)
 	x := &contraction{m: 1, n: 1, opA: 0, opB: 1, alpha: tensor.IntScalar(1)}
@@ -287,8 +287,8 @@ func productOf(c *graph.Call, out tensor.Meta) (*contraction, error) {
 	return x, err
 }
 
-// expandedStrides returns the strides of the first dims dimensions of m, broadcast to shape. The strides of added
-// dimensions and of dimensions of size 1 are 0, as contractions require.
+// expandedStrides returns the strides of the first dims dimensions of m, broadcast to shape. As contractions require,
+// added dimensions and dimensions of size 1 have stride 0.
 func expandedStrides(m tensor.Meta, dims int, shape []int) ([]int, error) {
 	e, err := tensor.Meta{DType: m.DType, Shape: m.Shape[:dims], Strides: m.Strides[:dims]}.Expand(shape)
 	for d, s := range e.Shape {

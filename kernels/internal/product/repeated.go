@@ -137,8 +137,9 @@ func (r repeated) sourceDim() int {
 	return r.dim
 }
 
-// repeatedOf reports whether v repeats another value, and describes the repetition. It recognizes copies of broadcast
-// values, repeat_interleave, concatenations of repeated parts of a value, and permutations of such values.
+// repeatedOf reports whether v repeats another value, and describes the repetition. It recognizes three forms: copies
+// of broadcast values, results of repeat_interleave, and concatenations of repeated parts. It also recognizes
+// permutations of these forms.
 func repeatedOf(v *graph.Value, depth int) (r repeated, ok bool) {
 	n := v.Node
 	if n == nil || n.Op == nil || n.Op.ReadsStorage || depth == 0 || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {

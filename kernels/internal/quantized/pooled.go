@@ -7,8 +7,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
 
-// rewriteMaxPool rewrites the quantization of node n, a max_pool2d of dequantized numbers, as a max_pool2d of bytes.
-// The results are the same, because quantization is monotonic and dequantized numbers are not NaN.
+// rewriteMaxPool rewrites a quantization whose operand is the result of n, a max_pool2d of dequantized numbers. The
+// result is a max_pool2d of bytes. The results are the same, because quantization is monotonic and dequantized numbers
+// are not NaN.
 func (q *rewriting) rewriteMaxPool(n *graph.Node) (r graph.Rewrite, err error) {
 	if n.Op != window.MaxPool2d || !q.Alone(n.Out[0]) {
 		return r, nil

@@ -96,7 +96,8 @@ func columnsOf(b tensor.Type) sym.Int {
 	return sym.Of(1)
 }
 
-// check rejects zero points and scales whose number differs from the number of rows of a or of columns of b.
+// check checks the number of zero points and scales. There is one for each row of a and each column of b, or a single
+// one.
 func (q *quantMatmul) check(c *graph.Call) error {
 	a, b := c.Type(q.a), c.Type(q.b)
 	m, n := sym.Of(1), columnsOf(b)

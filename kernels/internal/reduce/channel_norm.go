@@ -110,8 +110,8 @@ func (s *channelNorm) coefficients(x *copies.Compound, statistics []kit.Buffer) 
 	return out
 }
 
-// channelValues has coefficients and statistics, one of each for each channel of each sample, and weight and bias, one
-// of each for each channel. An omitted weight or bias is nil.
+// channelValues has the coefficients and statistics by sample and channel, and the weight and bias by channel. An
+// omitted weight or bias is nil.
 type channelValues struct {
 	center, scale, shift, variance, mean, weight, bias []float64
 	channels                                           int

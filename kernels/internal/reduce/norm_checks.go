@@ -37,9 +37,8 @@ func normDTypes(c *graph.Call, params ...int) error {
 }
 
 // normReference computes y = (x-mean)/sqrt(var+eps)*weight+bias. Elements of x belong to groups, and the elements of a
-// group have the same mean and variance; group returns the group of an element, by its index in x. param returns the
-// index in weight, bias, mean and variance for an element of x. If mean and variance are nil, the statistics of each
-// group are computed from x.
+// group have the same mean and variance. group maps an index of x to a group. param maps an index of x to an index of
+// weight, bias, mean and variance. If mean and variance are nil, the statistics of each group are computed from x.
 func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, param func(index []int) int, weight,
 	bias, mean, variance *tensor.Tensor) *tensor.Tensor {
 	sum, m2, n := map[int]float64{}, map[int]float64{}, map[int]float64{}

@@ -111,8 +111,8 @@ func varRow(b *expr.Builder, x expr.Value, n, divisor float64) (v, mean expr.Val
 
 // For rows of float32 with maxFloat32Squares to maxOnePass elements, mean and variance are computed in one pass, from
 // the mean of squares. A second pass would be 20% slower for rows of 4,096 elements in the cache, and 3% to 7% slower
-// for rows of up to maxFloat32Squares elements (Zen 5). The error of the mean of squares is 2^-53 of the squared mean.
-// It matters only if the squared mean is at least 2^30 times the variance.
+// for rows of up to maxFloat32Squares elements (Zen 5). The mean of squares then has an error of 2^-53 times the
+// squared mean, which matters only if the squared mean is at least 2^30 times the variance.
 const (
 	maxFloat32Squares = 1024
 	maxOnePass        = 4096

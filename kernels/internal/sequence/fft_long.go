@@ -50,7 +50,7 @@ type matrixFourier struct {
 	twiddles                      rootTable
 }
 
-// newMatrixFourier returns the transform of lines of n elements that are treated as matrices with the given number of
+// newMatrixFourier returns the transform of lines of n elements. Lines are treated as matrices with the given number of
 // rows.
 func newMatrixFourier(n, rows int) *matrixFourier {
 	return &matrixFourier{n: n, rows: rows, cols: n / rows, columnTransform: newFourier(rows),

@@ -140,7 +140,7 @@ func (s *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 }
 
 // access returns the lines of a call, and functions that access one line. get reads element i of a line of the operand.
-// put writes x to the elements first, first+step, first+2*step and so on of a line of the result.
+// put writes x to a line of the result, at the indices first, first+step, first+2*step and so on.
 func (s *fourierSpec) access(c *graph.Call) (l *kit.LineSet, get func(line unsafe.Pointer, i int) complex128,
 	put func(line unsafe.Pointer, x []complex128, first, step int)) {
 	m, out := c.Meta(0), c.Out[0]

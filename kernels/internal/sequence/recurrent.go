@@ -36,8 +36,8 @@ var cells = [...]struct {
 func (k cellKind) gates() int { return cells[k].gates }
 
 // recurrent describes a recurrent layer in one or two directions. x has the inputs, y the outputs of all steps, h0 and
-// c0 the initial states and cells, and hn and cn the last. Memory may have the steps of each sequence together or the
-// sequences of each step together: the input of step t of sequence b is row t*xStep + b*xBatch of x.
+// c0 the initial states and cells, and hn and cn the last. The input for step t of sequence b is row t*xStep + b*xBatch
+// of x. Thus x may be stored step by step or sequence by sequence.
 type recurrent struct {
 	kind                         cellKind
 	steps, batch, inputs, hidden int           // inputs and hidden are the lengths of the vectors of inputs and states

@@ -35,8 +35,8 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 	})
 }
 
-// partLists pools lists of operand types. Without the pool, allocations of these lists would take much time: the last
-// concatenation of a DenseNet block has dozens of operands and is inferred dozens of times.
+// partLists pools lists of operand types. Without the pool, their allocations would take much time. In a DenseNet, for
+// example, the last concatenation of a block has dozens of operands and is inferred dozens of times.
 var partLists = sync.Pool{New: func() any { return new([]tensor.Type) }}
 
 // withParts is join with a pooled list. It calls look, which may be nil, with the list.

@@ -166,9 +166,9 @@ func (s *shuffle) reference(t *tensor.Tensor) ([]*tensor.Tensor, error) {
 // maxSide bounds the sides of blocks, so that their squares do not overflow.
 const maxSide = 1 << (bits.UintSize/2 - 1)
 
-// toBlocks returns the shuffle that converts r*r channels to a block of r by r pixels. The channel index consists of
-// the position in the block and of the channel of the result. The position is the first part if blocksFirst is set,
-// else the last. op is the name in errors.
+// toBlocks returns the shuffle that converts r*r channels to a block of r by r pixels. A channel index combines the
+// position in the block with the channel of the result. The position varies slowest if blocksFirst is set, else
+// fastest. op is the name in errors.
 func toBlocks(op string, t tensor.Type, r int, blocksFirst bool) (s shuffle, err error) {
 	n, side := t.Rank(), sym.Of(r)
 	switch {

@@ -82,7 +82,7 @@ func (p *pooling) results(c *graph.Call, t tensor.Type, shape []sym.Int) ([]grap
 	return c.One(out), nil
 }
 
-// asImages returns the type of images of height 1 for the type of sequences. It inserts a dimension of size 1 before
+// asImages converts the type of sequences to the type of images of height 1. It inserts a dimension of size 1 before
 // the last dimension.
 func asImages(t tensor.Type) tensor.Type {
 	p, err := t.Unsqueeze(-2)

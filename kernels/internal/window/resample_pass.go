@@ -35,7 +35,7 @@ const (
 )
 
 // resamplePass resamples one dimension of a dense array [outer, in, inner] into an array [outer, n, inner], where n is
-// the size of the output dimension. A row is inner contiguous elements.
+// the size of the output dimension. A row has `inner` contiguous elements.
 type resamplePass[T float32 | float64] struct {
 	from, to         kit.Buffer
 	outer, in, inner int
@@ -246,14 +246,14 @@ func (p *resamplePass[T]) loops() error {
 		return nil
 	}
 	d, maxTaps := tensor.DTypeOf[T](), p.taps.maxTaps
-	for more := range p.sums {
+	for adds := range p.sums { // 0: the loop starts a sum; 1: it adds to a sum
 		for n := range min(maxTaps, loopTaps) {
-			if more > 0 && maxTaps <= loopTaps {
+			if adds > 0 && maxTaps <= loopTaps {
 				continue
 			}
-			b := expr.NewBuilder(slices.Repeat([]tensor.DType{d}, 2*(n+1)+more)...)
-			scalar, sum := make([]bool, 2*(n+1)+more), expr.None
-			if more > 0 {
+			b := expr.NewBuilder(slices.Repeat([]tensor.DType{d}, 2*(n+1)+adds)...)
+			scalar, sum := make([]bool, 2*(n+1)+adds), expr.None
+			if adds > 0 {
 				sum = b.Load(2 * (n + 1))
 			}
 			for k := range n + 1 {
@@ -267,7 +267,7 @@ func (p *resamplePass[T]) loops() error {
 			if err != nil {
 				return err
 			}
-			if p.sums[more][n], err = loops.New(&expr.Loop{Code: code, Scalar: scalar}, loops.Options{}); err != nil {
+			if p.sums[adds][n], err = loops.New(&expr.Loop{Code: code, Scalar: scalar}, loops.Options{}); err != nil {
 				return err
 			}
 		}
@@ -313,18 +313,18 @@ func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsaf
 		return
 	}
 	size := int(unsafe.Sizeof(p.outsideValue))
-	for k, more := first, 0; k < end; more = 1 {
+	for k, adds := first, 0; k < end; adds = 1 {
 		taps := min(end-k, loopTaps)
 		s.ptrs[0], s.steps[0] = dst, n*p.inner*size
 		for t := range taps {
 			s.ptrs[1+2*t], s.steps[1+2*t] = kit.Elem[T](src, table.element[k+t]*p.inner), p.in*p.inner*size
 			s.ptrs[2+2*t], s.steps[2+2*t] = unsafe.Pointer(&table.weight[k+t]), 0
 		}
-		if more > 0 {
+		if adds > 0 {
 			s.ptrs[1+2*taps], s.steps[1+2*taps] = dst, n*p.inner*size
 		}
-		used := 1 + 2*taps + more
-		p.sums[more][taps-1].Run(&s.State, s.ptrs[:used], s.steps[:used], p.inner, rows)
+		used := 1 + 2*taps + adds
+		p.sums[adds][taps-1].Run(&s.State, s.ptrs[:used], s.steps[:used], p.inner, rows)
 		k += taps
 	}
 }
