@@ -196,8 +196,8 @@ func (e *evaluation) withExact(x symElement, size sym.Int, d tensor.DType) symEl
 
 // quotient divides fraction a by number b. If the denominator y of the result x/y is not a power of 2, floating-point
 // division rounds the result. The rounding never reaches the next integer k, so that x/y rounded down to an integer is
-// exact. The reason: x/y is at least 1/y below k, and only a number within k/2^digits of k is rounded to k. This distance
-// is less than 1/y, because the condition x+y <= 2^digits implies k*y < 2^digits.
+// exact. The reason: x/y is at least 1/y below k, and only a number within k/2^digits of k is rounded to k. But
+// k/2^digits is less than 1/y, because the condition x+y <= 2^digits implies k*y < 2^digits.
 func (e *evaluation) quotient(d tensor.DType, a, b symElement) symElement {
 	by, isNumber := b.numerator.Known()
 	if !isNumber || by <= 0 || by > maxDenominator {

@@ -159,7 +159,8 @@ func (t *planeTiles) layOut() {
 	t.planeStride = len(t.parts) * partBytes
 	for i, p := range tapParts {
 		kh, kw := i/s.w.Taps, i%s.w.Taps
-		t.tapOffsets = append(t.tapOffsets, p.offset+(kh*s.h.Dilation/s.h.Stride*t.rowStride+kw*s.w.Dilation/s.w.Stride)*t.size)
+		row, col := kh*s.h.Dilation/s.h.Stride, kw*s.w.Dilation/s.w.Stride
+		t.tapOffsets = append(t.tapOffsets, p.offset+(row*t.rowStride+col)*t.size)
 	}
 	t.outAt = t.planes * t.planeStride
 	t.workerBytes = t.outAt + t.planes*t.rows*t.rowStride*t.size

@@ -74,7 +74,8 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	k.Do(winogradOperand, points*float64(w.tileStride))
 	k.Do(winogradResult, points*float64(w.blocks*w.blockChannels))
 	tileSums := float64(min(tiles, w.rows) * w.blockChannels / winograd.Lanes(w.cpu))
-	k.Do(winogradProduct, points*float64((w.conv.c+winogradSumCost)*w.blocks*w.blockChannels)*max(1, winogradSums/tileSums))
+	k.Do(winogradProduct,
+		points*float64((w.conv.c+winogradSumCost)*w.blocks*w.blockChannels)*max(1, winogradSums/tileSums))
 	switch order := w.schedule(); {
 	case order == perChunk, weights <= cachedWeightBytes:
 	case order == byPoints:

@@ -19,8 +19,8 @@ var (
 		func(x float64) float64 { return 1 / x }, func(z complex128) complex128 { return 1 / z })
 )
 
-// rootOp defines an op of this file. torchKernel is PyTorch's name of the kernel, which its error messages contain. text
-// is the formula of the op. f and z are its references for real and complex numbers.
+// rootOp defines an op of this file. torchKernel is PyTorch's name of the kernel, for errors. text is the formula of
+// the op. f and z are its references for real and complex numbers.
 func rootOp(name, torchKernel, doc, text string, f func(float64) float64, z func(complex128) complex128) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unaryParams, &graph.Pointwise{Config: unaryFloat,
 		Body: namedBody(torchKernel, bodiesOf(formula(text), floats, complexes))},
