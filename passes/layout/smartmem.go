@@ -23,10 +23,12 @@ import (
 // the most readers want, and on a tie the layout that the first reader wants.
 //
 // Deviations: the layout that suits a node is the layout of its cheapest implementation by the profile, while the paper
-// makes the reduced dimensions contiguous. Memory has one dimension, while textures have 2.5; one layout therefore
-// serves one wish. An operator is eliminated as a view, and copied if strides cannot express its result, while the
-// paper computes indices. A dependent node writes a wanted layout only if this costs at most as much as a copy, while
-// the paper writes any layout. An output with a prescribed layout counts as a reader.
+// makes the reduced dimensions contiguous. The paper distinguishes fixed operators whose speed depends on the layout of
+// the input from those whose speed does not; here both classes are eliminated alike. Memory has one dimension, while
+// textures have 2.5; one layout therefore serves one wish. An operator is eliminated as a view, and copied if strides
+// cannot express its result, while the paper computes indices. A dependent node writes a wanted layout only if this
+// costs at most as much as a copy, while the paper writes any layout. An output with a prescribed layout counts as a
+// reader.
 var SmartMem Strategy = &perNode{name: "smartmem",
 	doc: "visits nodes backwards; convolutions, products and normalizations want the layouts that suit them, other " +
 		"nodes those that their readers want, as in SmartMem, ASPLOS 2024",
