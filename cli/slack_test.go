@@ -2,7 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,4 +52,64 @@ func TestSlack(t *testing.T) {
 	for _, args := range [][]string{{"run"}, {"bench", "--runs", "1"}, {"compare", "--runs", "1"}, {"diff"}} {
 		succeed(t, append(args, file, "--slack", "50%")...)
 	}
+}
+
+// TestSlackCombined combines --slack with pins, --max-memory and several sizes. Two copies of the optimum can be avoided
+// for less than 100% of its cost.
+func TestSlackCombined(t *testing.T) {
+	command := []string{"plan", models + "/pointwise.json", "--costs", "../internal/machine/profiles/avx512.json"}
+	planned := func(args ...string) (doc slackDoc) {
+		t.Helper()
+		args = slices.Concat(command, []string{"--json"}, args)
+		require.NoError(t, json.Unmarshal([]byte(succeed(t, args...)), &doc))
+		require.NotNil(t, doc.Fewest)
+		require.Equal(t, len(doc.Copies), doc.Fewest.Copies)
+		return doc
+	}
+	least, fewest := planned("--dim", "N=2"), planned("--dim", "N=2", "--slack", "100%")
+	require.Len(t, least.Copies, 2)
+	require.Empty(t, fewest.Copies)
+
+	// A copy that a pin requires remains, and it is proved that it must.
+	pinned := planned("--dim", "N=2", "--slack", "100%", "--pin", "photo=contiguous", "--pin", "clipped=contiguous")
+	require.Len(t, pinned.Copies, 1)
+	require.Equal(t, "photo", pinned.Copies[0].Value)
+	require.True(t, pinned.Fewest.Proved)
+	require.Equal(t, 1, pinned.Fewest.AtLeast)
+
+	// The plan with fewer copies is within a limit that the plan of least cost exceeds.
+	need := func(d slackDoc) int { return d.PeakBytes + d.Memory.Inputs + d.Memory.Constants + d.Memory.Packed }
+	require.Less(t, need(fewest), need(least))
+	within := planned("--dim", "N=2", "--slack", "100%", "--max-memory", strconv.Itoa(need(fewest)))
+	require.Equal(t, fewest.CostNS, within.CostNS)
+	// A plan that replaces a rejected plan does not have the slack, and a note says so.
+	r := call(t, append(command, "--dim", "N=2", "--slack", "1%", "--max-memory", strconv.Itoa(need(least)-1))...)
+	require.Equal(t, exit.CodeDone, r.code, r.errors)
+	require.Contains(t, r.errors, "--slack does not apply to this plan")
+
+	// The slack holds at the sizes that are planned: between the shares that two sizes need, one plan has copies.
+	share := func(size string) float64 {
+		return planned("--dim", size, "--slack", "100%").CostNS/planned("--dim", size).CostNS - 1
+	}
+	dear, cheap := "N=2", "N=128"
+	if share(dear) < share(cheap) {
+		dear, cheap = cheap, dear
+	}
+	require.Greater(t, share(dear), share(cheap)+1e-4)
+	slack := fmt.Sprintf("%.4f%%", 50*(share(dear)+share(cheap)))
+	require.NotEmpty(t, planned("--slack", slack, "--dim", dear).Copies)
+	require.Empty(t, planned("--slack", slack, "--dim", cheap).Copies)
+	text := succeed(t, append(command, "--slack", slack, "--dim", "N=2,128")...)
+	require.Regexp(t, `Plan for `+dear+` and sizes like these\n(.*\n)*?[12] cop(y|ies) inserted`, text)
+	require.Regexp(t, `Plan for `+cheap+` and sizes like these\n(.*\n)*?0 copies inserted`, text)
+}
+
+// slackDoc has the members of a plan that TestSlackCombined reads.
+type slackDoc struct {
+	planJSON
+	Fewest *struct {
+		Copies  int
+		AtLeast int `json:"at_least"`
+		Proved  bool
+	} `json:"fewest_copies"`
 }

@@ -26,6 +26,7 @@ type limits struct {
 	counted bool   // whether --max-copies is given
 	memory  string // the value of --max-memory as written; empty if it is not given
 	bytes   int    // the value of --max-memory in bytes
+	slack   bool   // whether --slack asks for fewer copies; set by keep
 }
 
 func (l *limits) add(cmd *cobra.Command) {
@@ -79,6 +80,7 @@ func (l *limits) keep(ctx context.Context, ext *command.Extensions, p *graphrun.
 	if l.memory == "" || bytesNeeded(&wanted.Plan) <= l.bytes {
 		return p, wanted, nil
 	}
+	l.slack = o.Slack > 0
 	f := fitting{ext: ext, limit: l.bytes, graph: g, options: o, rejected: []RejectedPlan{rejectedOf(wanted)},
 		leastMemory: wanted}
 	f.options.Dump = nil
@@ -213,6 +215,9 @@ func (l *limits) printRejected(cmd *cobra.Command, r *Document) {
 		"of %s instead of %s: %s", wanted.Strategy, format.Bytes(wanted.Bytes), l.memory, r.Strategy,
 		format.Bytes(bytesNeeded(&r.Plan)), format.Nanoseconds(r.CostNS), format.Nanoseconds(wanted.CostNS),
 		format.Difference(wanted.CostNS, r.CostNS, format.Nanoseconds))
+	if l.slack {
+		term.Note(cmd, "--slack does not apply to this plan: plans within --max-memory are compared by cost alone")
+	}
 	if w := r.Within; w != nil && w.Optimal {
 		term.Note(cmd, "it is the cheapest plan within the limit")
 	} else if w != nil {

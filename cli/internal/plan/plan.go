@@ -65,8 +65,10 @@ machine code, or the reason why the loop is interpreted.
 --max-copies N fails (exit code 1) if more copies are inserted, constants aside, and lists them with their
 reasons. --max-memory BYTES rejects plans whose run on one worker needs more memory. The cheapest plan found within
 the limit, by other strategies or by a search with a price on the bytes of constants, is shown instead, with the
-difference in cost ("rejected" in JSON) and a lower bound for plans within the limit ("within_memory"). If there is
-none, the error lists the largest values.
+difference in cost ("rejected" in JSON) and a lower bound for plans within the limit ("within_memory"); --slack does
+not apply to it. If there is none, the error lists the largest values.
+
+--slack holds at the sizes that are planned. Other sizes have the decisions of the nearest plan; their regret is shown.
 
 With --strategy optimal the plan has the least cost, or its gap to a proved lower bound is shown:
 --solver-time-limit bounds the search. Changes of input or output layouts by the caller are listed if they save
