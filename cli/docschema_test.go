@@ -189,8 +189,8 @@ func TestDocTags(t *testing.T) {
 	keys := 0
 	var check func(typ reflect.Type)
 	check = func(typ reflect.Type) {
-		if l, ok := reflect.Zero(typ).Interface().(interface{ ItemType() reflect.Type }); ok {
-			typ = l.ItemType()
+		if l, ok := reflect.Zero(typ).Interface().(interface{ Item() any }); ok {
+			typ = reflect.TypeOf(l.Item()).Elem()
 		}
 		if _, own := reflect.Zero(typ).Interface().(interface{ JSONSchema() map[string]any }); own {
 			return

@@ -19,13 +19,12 @@ func guardedTracer(t Tracer) Tracer {
 }
 
 // tracerPanic holds the first panic of a run's tracer.
-type tracerPanic struct{ err atomic.Pointer[error] }
+type tracerPanic struct{ err atomic.Value }
 
 // recordPanic must be deferred. It records a panic of a tracer's method.
 func (b *tracerPanic) recordPanic(method string) {
 	if x := recover(); x != nil {
-		err := fmt.Errorf("tracer: %s panicked: %v\n%s", method, x, debug.Stack())
-		b.err.CompareAndSwap(nil, &err)
+		b.err.CompareAndSwap(nil, fmt.Errorf("tracer: %s panicked: %v\n%s", method, x, debug.Stack()))
 	}
 }
 
@@ -39,8 +38,8 @@ func (b *tracerPanic) guard(method string, call func()) {
 
 // orPanic returns the error of a run. If this error is nil, it returns the panic of the run's tracer.
 func (b *tracerPanic) orPanic(err error) error {
-	if why := b.err.Load(); err == nil && why != nil {
-		return *why
+	if why, panicked := b.err.Load().(error); err == nil && panicked {
+		return why
 	}
 	return err
 }

@@ -34,7 +34,7 @@ type cond struct {
 	a, b *expr
 	rel  string
 	size int
-	text atomic.Pointer[string] // cache of String
+	text atomic.Value // the result of String, once it is known
 
 	isFact bool // the current facts contain the condition
 }
@@ -406,8 +406,8 @@ func (c *cond) String() string {
 	if c.size > maxPrinted {
 		return fmt.Sprintf("(a condition of %d parts)", c.size)
 	}
-	if text := c.text.Load(); text != nil {
-		return *text
+	if text, ok := c.text.Load().(string); ok {
+		return text
 	}
 	var text string
 	if c.kind < condAnd {
@@ -421,6 +421,6 @@ func (c *cond) String() string {
 		}
 		text = strings.Join(parts, map[condKind]string{condAnd: " & ", condOr: " | "}[c.kind])
 	}
-	c.text.Store(&text)
+	c.text.Store(text)
 	return text
 }

@@ -28,15 +28,16 @@ type Stream[T any] func(yield func(item *T) bool)
 // lister is a [Stream] of any item type.
 type lister interface {
 	write(item func(v any))
-	ItemType() reflect.Type
+	Item() any
 }
 
 func (s Stream[T]) write(item func(v any)) {
 	s(func(x *T) bool { item(x); return true })
 }
 
-// ItemType returns the type of an item.
-func (Stream[T]) ItemType() reflect.Type { return reflect.TypeFor[T]() }
+// Item returns a nil pointer to an item, which tells its type. With a result of package reflect, every package with a
+// Stream would compile instances for iterators of reflect.Type.
+func (Stream[T]) Item() any { return (*T)(nil) }
 
 // StreamOf returns a stream of the items of a list, converted by doc.
 func StreamOf[A, T any](list []A, doc func(A) T) Stream[T] {

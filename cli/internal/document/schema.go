@@ -100,7 +100,7 @@ func definitionOf(t reflect.Type) string {
 // value returns the schema of a type. allowed is the name of the set of allowed strings, or empty.
 func (b schemaBuilder) value(t reflect.Type, allowed string) map[string]any {
 	if l, ok := reflect.Zero(t).Interface().(lister); ok {
-		return map[string]any{"type": "array", "items": b.value(l.ItemType(), allowed)}
+		return map[string]any{"type": "array", "items": b.value(reflect.TypeOf(l.Item()).Elem(), allowed)}
 	}
 	if custom, ok := reflect.Zero(t).Interface().(interface{ JSONSchema() map[string]any }); ok {
 		return custom.JSONSchema()
