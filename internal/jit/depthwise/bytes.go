@@ -7,6 +7,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
+// SupportsBytes reports whether there is code for a [Bytes].
+func SupportsBytes(cpu machine.Features) bool { return cpu.Has(machine.AVX2) }
+
 // ByteChannels is the number of channels that the code of a [Bytes] computes at once.
 func ByteChannels(cpu machine.Features) int {
 	if cpu.Has(machine.Vector512) {
@@ -96,7 +99,7 @@ func (s *Bytes) Uops() int {
 
 func (s *Bytes) check(cpu machine.Features) error {
 	switch {
-	case !cpu.Has(machine.AVX2) || cpu.Has(machine.Vector512) && s.Words:
+	case !SupportsBytes(cpu) || cpu.Has(machine.Vector512) && s.Words:
 		return fmt.Errorf("depthwise: no machine code that multiplies bytes, words %v, for %v", s.Words, cpu)
 	case s.Channels < 0 || s.Channels > 0 && (cpu.Has(machine.Vector512) || s.Channels >= ByteChannels(cpu)):
 		return fmt.Errorf("depthwise: %d channels of bytes for %v", s.Channels, cpu)

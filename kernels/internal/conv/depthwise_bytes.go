@@ -44,7 +44,7 @@ const windowCallUops = 1 << 15
 
 // byteWindowCompiles reports whether machine code supports a depthwise convolution of bytes by pixels.
 func (s *convShape) byteWindowCompiles() bool {
-	return machine.Host().Has(machine.AVX2) && jit.Available() == nil &&
+	return depthwise.SupportsBytes(machine.Host()) && jit.Available() == nil &&
 		s.inPerGroup == 1 && s.o == s.c && s.c > 1 && s.taps() > 0 &&
 		kit.BoundedProduct(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<8 && max(s.h.Stride, s.w.Stride) < 1<<8 &&
 		kit.BoundedProduct(s.h.Bound(), s.w.Bound(), s.c) < maxReach && kit.BoundedProduct(s.pixelsOut(), s.c, 4) < maxReach

@@ -43,7 +43,7 @@ type windowRun struct {
 
 // windowCompiles reports whether machine code by pixels supports a convolution with groups of one or few channels.
 func windowCompiles(s *convShape, d tensor.DType) bool {
-	if s.o != s.c || !machine.Host().Has(machine.AVX2) || jit.Available() != nil ||
+	if s.o != s.c || !depthwise.Supports(machine.Host()) || jit.Available() != nil ||
 		d != tensor.Float32 && d != tensor.Float64 {
 		return false
 	}

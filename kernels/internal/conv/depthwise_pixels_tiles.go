@@ -57,11 +57,9 @@ type windowShape struct {
 // newWindowShape chooses the tiles. size is the number of bytes of an element. It returns false if the channels do not
 // fill the shortest vector, or if a vector would not hold several whole groups.
 func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
-	f.elemBytes, f.vectorBytes = size, 32
-	registers, avx512 := 16, false
-	if machine.Host().Has(machine.Vector512) {
-		f.vectorBytes, registers, avx512 = 64, 32, true
-	}
+	registers, longest := depthwise.Registers(machine.Host())
+	f.elemBytes, f.vectorBytes = size, longest
+	avx512, many := longest == 64, registers > 16
 	for f.vectorBytes > 16 && s.c*size < f.vectorBytes {
 		f.vectorBytes /= 2
 	}
@@ -79,7 +77,7 @@ func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
 		registers -= groupInputs
 	}
 	switch {
-	case s.h.Taps*s.w.Taps > largeWindowTaps && avx512:
+	case s.h.Taps*s.w.Taps > largeWindowTaps && many:
 		rows, cols = 1, largeWindowCols
 	case s.h.Taps*s.w.Taps > largeWindowTaps:
 		rows = 1

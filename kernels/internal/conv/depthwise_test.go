@@ -1,7 +1,10 @@
 package conv_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
@@ -113,6 +116,45 @@ func TestDepthwiseCompiles(t *testing.T) {
 					t.Errorf("%v %v, a window of %d: no machine code", d, f, k)
 				}
 			}
+		}
+	}
+}
+
+// TestDepthwiseBits compares the bits of machine code by pixels with digests, which are the same for all instruction
+// sets.
+func TestDepthwiseBits(t *testing.T) {
+	if !loops.CodeAvailable() {
+		t.Skip("no machine code here")
+	}
+	for d, want := range map[tensor.DType]string{
+		tensor.Float32: "07a10c19fe050072442efeca5a7577de621bf2540f03131ce81f3d1f9297db76",
+		tensor.Float64: "9fb120d29d4e6647f98b8fc5ee3255ac84fb1b565ab6bfc164adca5ee6276ac6",
+	} {
+		r, hash := rand.New(rand.NewPCG(25, 30)), sha256.New()
+		for _, s := range []struct{ c, size, k, stride, pad, dilation int }{
+			{4, 9, 3, 1, 1, 1}, {23, 14, 3, 1, 1, 1}, {24, 15, 3, 2, 1, 1}, {58, 7, 5, 1, 2, 1}, {33, 12, 8, 1, 3, 1},
+			{16, 20, 3, 1, 2, 2}, {19, 6, 1, 1, 0, 1},
+		} {
+			m, err := tensor.NewFormat(d, []int{2, s.c, s.size, s.size}, tensor.ChannelsLast)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := tensor.Empty(m)
+			kerneltest.FillProduct(r, x)
+			p, err := kerneltest.NewProductCall("conv2d", graph.Attrs{"stride": s.stride, "padding": s.pad,
+				"dilation": s.dilation, "groups": s.c}, []*tensor.Tensor{x, kerneltest.RandomOperand(r, d, s.c, 1, s.k, s.k),
+				kerneltest.RandomOperand(r, d, s.c)}, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k := slices.IndexFunc(p.Op.Impls, func(m graph.Impl) bool { return m.Name == "depthwise_nhwc" })
+			p.Call.Impl = &p.Op.Impls[k]
+			p.Call.Walk = p.Call.Impl.Walks(p.Call, nil)[0]
+			p.Call.Out[0] = p.Call.Walk.Lay(0, p.Call.Out[0])
+			hash.Write(p.Result(t, true).Storage().Bytes())
+		}
+		if got := fmt.Sprintf("%x", hash.Sum(nil)); got != want {
+			t.Errorf("%v: digest %s, want %s", d, got, want)
 		}
 	}
 }
