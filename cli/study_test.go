@@ -353,4 +353,9 @@ func TestBadStudies(t *testing.T) {
 		!strings.Contains(d.Failures[0].Message, `no symbolic dimension "M"`) {
 		t.Errorf("exit %d, %+v", r.code, d)
 	}
+	// If all tasks fail, there is nothing to count.
+	bad = write(t, "study.json", head+`"models": [{"file": "residual.json", "dims": [{"M": 1}]}], `+one)
+	if r := call(t, "study", bad, "--models", models); r.code != exit.CodeFailed || r.out != "x: no results of 1 task\n" {
+		t.Errorf("exit %d, %s", r.code, r.out)
+	}
 }

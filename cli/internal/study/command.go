@@ -117,7 +117,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err != nil {
 		return exit.Wrong(err)
 	}
-	list, err := s.tasks(f.models)
+	list, err := s.tasks(f.ext, f.models)
 	if err != nil {
 		return err
 	}

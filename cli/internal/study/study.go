@@ -7,8 +7,6 @@
 package study
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +18,6 @@ import (
 	"time"
 
 	"github.com/graphrun/graphrun/cli/internal/command"
-	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -222,18 +219,4 @@ func (c *Condition) check(folder string) (err error) {
 	}
 	c.profile = c.profile.ScaleCopies(c.Copies)
 	return c.profile.Check()
-}
-
-// digestOfFile returns the sha256 of a file in hexadecimal digits.
-func digestOfFile(path string) (string, error) {
-	f, _, err := files.OpenRegular(path)
-	if err != nil {
-		return "", exit.Wrong(err)
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

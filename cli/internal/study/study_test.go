@@ -3,7 +3,9 @@ package study
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/graphrun/graphrun/cli/internal/command"
 	"github.com/graphrun/graphrun/experiment"
+	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -156,4 +159,51 @@ func TestSummary(t *testing.T) {
 	require.Contains(t, text.String(), "failed: second: f")
 	require.NotContains(t, text.String(), "failed: first")
 	require.Empty(t, new(Document).summary())
+}
+
+// TestDigestOfModel checks that the digest of a model changes with each of its files, and with no other file.
+func TestDigestOfModel(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	save := func(value float32) {
+		f, err := os.Create(filepath.Join(folder, "w.npy"))
+		require.NoError(t, err)
+		require.NoError(t, npz.WriteNPY(f, tensor.Must(tensor.FromSlice([]float32{value}, 1))))
+		require.NoError(t, f.Close())
+	}
+	const graph = `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [1]}],
+ "constants": [{"name": "w", "dtype": "float32", "shape": [1], "file": "w.npy"}],
+ "nodes": [{"name": "y", "op": "add", "inputs": ["x", "w"]}], "outputs": ["y"]}`
+	path := write("g.json", graph)
+	ext := new(command.Extensions)
+	require.NoError(t, ext.Complete())
+	digest := func() string {
+		d, err := digestOfModel(ext, path)
+		require.NoError(t, err)
+		return d
+	}
+	save(1)
+	first := digest()
+	write("other.npy", "other")
+	require.Equal(t, first, digest())
+	save(2)
+	second := digest()
+	require.NotEqual(t, first, second)
+	save(1)
+	require.Equal(t, first, digest())
+	write("g.json", graph+"\n")
+	require.NotEqual(t, first, digest())
+
+	text := "model with a location in it"
+	for size := 1; size < len(text); size++ {
+		f := &finder{text: []byte("location")}
+		for part := range slices.Chunk([]byte(text), size) {
+			_, _ = f.Write(part)
+		}
+		require.True(t, f.found, "parts of %d bytes", size)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/graphrun/graphrun/cli/internal/command"
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -20,7 +21,7 @@ const planFormat = 1
 type Task struct {
 	PlanFormat   int            `json:"plan_format" doc:"The version of plans and prices: 1."`
 	Model        string         `json:"model" doc:"The name of the model."`
-	ModelDigest  string         `json:"model_digest" doc:"The sha256 of the model's file."`
+	ModelDigest  string         `json:"model_digest" doc:"The sha256 of the model's file or, with weights in other files, of the names and digests of all its files."`
 	Dims         map[string]int `json:"dims" doc:"The sizes of symbols."`
 	Condition    string         `json:"condition" doc:"The name of the condition."`
 	Profile      string         `json:"profile_digest" doc:"The sha256 of the prices, with the factor on copies, as canonical JSON."`
@@ -61,10 +62,10 @@ func (t *Task) String() string {
 
 // tasks returns the tasks of a study, sorted by model, sizes, condition and threads. Tasks of the same graph are
 // consecutive, so that each graph is read once. models is the folder of the models.
-func (s *Study) tasks(models string) (list []*Task, err error) {
+func (s *Study) tasks(ext *command.Extensions, models string) (list []*Task, err error) {
 	for _, m := range s.Models {
 		path := filepath.Join(models, filepath.FromSlash(m.File))
-		digest, err := digestOfFile(path)
+		digest, err := digestOfModel(ext, path)
 		if err != nil {
 			return nil, err
 		}
