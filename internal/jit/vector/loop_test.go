@@ -383,6 +383,35 @@ func TestTotals(t *testing.T) {
 	}
 }
 
+// TestManyPointers computes sums of as many operands as a loop may have, so that some pointers have no register.
+func TestManyPointers(t *testing.T) {
+	in := make([]tensor.DType, jit.MaxOperands-2)
+	scalar := make([]bool, len(in))
+	for k := range in {
+		in[k] = []tensor.DType{tensor.Float32, tensor.Int16, tensor.Uint8}[k%3]
+		scalar[k] = k%7 == 6
+	}
+	e := expr.NewBuilder(in...)
+	sum := e.Load(0)
+	for k := range in[1:] {
+		sum = e.Do(expr.Add, sum, e.Convert(tensor.Float32, e.Load(k+1)))
+	}
+	c, err := e.Build(e.Real(sum))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cpu := range levels(t) {
+		b := newBench(t)
+		for seed := range uint64(40) {
+			l := &expr.Loop{Code: c, Scalar: scalar, Folds: []expr.Fold{{Op: expr.Max, V: c.Out[0].Re}}, Totals: seed%2 == 0}
+			rng := rand.New(rand.NewPCG(seed, 5))
+			if why := b.check(t, rng, l, cpu, 1+rng.IntN(100), 1+int(seed%4)); why != "" {
+				t.Fatal(why)
+			}
+		}
+	}
+}
+
 // expectMissing compares what has no code with what is known not to have; one in 50,000 may need more memory for
 // values than there is.
 func expectMissing(t *testing.T, missing map[string]int, of int) {

@@ -3,7 +3,6 @@ package arm64
 import (
 	"slices"
 
-	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/internal/jit/lane"
 )
@@ -120,7 +119,7 @@ func writeTo(in *alloc.Inst, acc alloc.Virt) bool {
 
 // neutral returns a vector with the neutral element of a fold in all lanes.
 func (g *generator) neutral(op lane.Op, t lane.Type) alloc.Virt {
-	bits := expr.Neutral(expr.Op(op), t.D)
+	bits := lane.Neutral(op, t.D)
 	if t.Mask != 0 {
 		bits = -bits
 	}
