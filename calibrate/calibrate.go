@@ -71,10 +71,10 @@ type probe struct {
 	rate           string         // name of the inner kernel; empty for a point of a memory curve
 	unit           string         // the unit of work
 	access         graph.Access   // of a memory curve
-	footprintBytes float64        // number of bytes of the point of a memory curve
+	footprintBytes float64        // for a point of a memory curve: the number of bytes accessed
 	call           graph.RateCall // the measured call
-	// chainedCalls is the number of further calls. Each of them reads the result of the previous call, like the steps of
-	// a graph. Its operand is therefore in the caches, and it may overwrite the operand.
+	// chainedCalls is the number of calls after the first. Each of these calls reads the result of the previous call,
+	// like a step of a graph. Its operand is therefore in the caches, and the call may overwrite the operand.
 	chainedCalls int
 	works        []graph.Work // the work of the timed steps
 	runTimes     []float64    // times of all runs, in nanoseconds

@@ -20,11 +20,11 @@ const layerBytes = 1 << 20
 // panelsBytes is the size of the constants of a large layer, which are read in panels.
 const panelsBytes = 4 << 20
 
-// panelRows is the number of rows of the matrix products that measure reads of panels. With few rows, the reads
-// determine the time of the product.
+// Matrix products with panelRows rows measure reads of panels. With few rows, the reads determine the time of the
+// product.
 const panelRows = 48
 
-// denseChain is the number of chained steps of a probe of dense accesses.
+// denseChain is the number of chained calls ([probe]) that measure dense accesses.
 const denseChain = 7
 
 // memoryProbes returns the probes of memory curves, for sizes of up to `most` bytes.
@@ -45,8 +45,8 @@ func memoryProbes(most float64) []*probe {
 	return list
 }
 
-// accessCalls has a function for each kind of access. The function returns a call of an op that accesses about the
-// given number of bytes with this kind of access.
+// accessCalls has a function for each kind of access. It returns a call that accesses about the given number of bytes
+// in this way.
 var accessCalls = [...]func(bytes int) graph.RateCall{
 	graph.Dense: func(bytes int) graph.RateCall {
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/8)}}

@@ -85,8 +85,8 @@ func (m *measurer) bytesPS(p *probe) float64 {
 	return max(minPS, rest/bytes)
 }
 
-// unitPS returns the price of a unit of work of an inner kernel in picoseconds that fits the times of the probes best,
-// while all other rates are fixed. It is the weighted least-squares solution of rest = price*units over the probes.
+// unitPS fits the price of a unit of work of an inner kernel to the times of the probes, while all other rates are
+// fixed. The price is in picoseconds. It is the weighted least-squares solution of rest = price*units over the probes.
 func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	var numerator, denominator float64
 	for _, p := range probes {

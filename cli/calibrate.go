@@ -180,7 +180,8 @@ func (d *calibrateReport) write(w *bufio.Writer, show term.Display) {
 	})
 }
 
-// memoryRows lists the rates of memory in GB/s by the bytes of a call and the kind of access.
+// memoryRows returns a table of memory rates in GB/s. It has a row for each number of bytes that a call accesses, and a
+// column for each kind of access.
 func memoryRows(p *machine.Profile) [][]any {
 	var rows [][]any
 	m := &p.Memory

@@ -28,11 +28,11 @@ func positionText(line, column int) string {
 	return fmt.Sprintf("line %d, column %d", line, column)
 }
 
-// lineAndColumn returns the line and the column of the character at position at. All three numbers count from 1.
-func lineAndColumn(text string, at int) (line, column int) {
+// lineAndColumn returns the line and the column of the character at a position. All three numbers count from 1.
+func lineAndColumn(text string, position int) (line, column int) {
 	line, column = 1, 1
 	for _, r := range text {
-		if at--; at == 0 {
+		if position--; position == 0 {
 			break
 		}
 		if column++; r == '\n' {
@@ -42,9 +42,9 @@ func lineAndColumn(text string, at int) (line, column int) {
 	return line, column
 }
 
-// errorAt returns the error for the character at position at, counted from 1.
-func errorAt(text string, at int, msg string) *Error {
-	line, column := lineAndColumn(text, at)
+// errorAt returns the error for the character at a position, counted from 1.
+func errorAt(text string, position int, msg string) *Error {
+	line, column := lineAndColumn(text, position)
 	return &Error{line, column, msg}
 }
 
@@ -131,8 +131,8 @@ func (f *Formula) Attrs() []string {
 	return names
 }
 
-// usedOperands returns the number of operands of a formula for which the caller of [Parse] gave no names. It is the
-// position, from 1, of the last name of params that occurs in the formula.
+// usedOperands returns the number of operands of a formula whose operands have the default names params. It is the
+// position, from 1, of the last of these names that occurs in the formula.
 func (f *Formula) usedOperands(params []string) int {
 	most := 0
 	var walk func(n *node)

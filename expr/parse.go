@@ -253,7 +253,7 @@ func (p *parser) define(f *Formula, name *node) {
 	}
 	p.defined[name.text] = true
 	f.lets = append(f.lets, let{name.text, v, name.col})
-	p.expect(";", "behind the value of "+name.text)
+	p.expect(";", "after the value of "+name.text)
 }
 
 func usesName(n *node, name string) bool {
@@ -279,7 +279,7 @@ func (p *parser) tuple(f *Formula) bool {
 		}
 		f.results = append(f.results, p.expr(0))
 	}
-	p.expect(")", "behind the results")
+	p.expect(")", "after the results")
 	return true
 }
 
@@ -389,7 +389,7 @@ func (p *parser) call(name string, col int) *node {
 	}
 	for !p.accept(")") {
 		if len(n.args) > 0 {
-			p.expect(",", "or ) behind an operand of "+name)
+			p.expect(",", "or ) after an operand of "+name)
 		}
 		n.args = append(n.args, p.expr(0))
 	}

@@ -65,7 +65,7 @@ func TestMistakes(t *testing.T) {
 		"t = t + x; t":            "column 1: t is defined by itself",
 		"x = y; x":                "column 1: x is defined already",
 		"u1 = t + x; t = x; u1":   "column 13: t is used before it is defined",
-		"t = x":                   `column 6: ";" is missing behind the value of t: the text ends`,
+		"t = x":                   `column 6: ";" is missing after the value of t: the text ends`,
 		"t = x;":                  "column 7: an expression is missing: the text ends",
 		"x + 1.2.3":               "column 5: 1.2.3 is not a number",
 		"x + 99999999999999999999": "column 5: 99999999999999999999 does not fit an integer of 64 bits, " +

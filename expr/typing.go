@@ -45,7 +45,7 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 	}()
 	t := &typer{text: f.text, b: NewBuilder(in...), floatDType: tensor.Float32}
 	t.require(1, len(in) == len(f.params), "%d dtypes for %d operands", len(in), len(f.params))
-	t.require(1, o.ZeroDim == nil || len(o.ZeroDim) == len(in), "%d of %d operands have dimensions or none",
+	t.require(1, o.ZeroDim == nil || len(o.ZeroDim) == len(in), "ZeroDim has %d entries for %d operands",
 		len(o.ZeroDim), len(in))
 	t.require(1, o.Out == nil || len(o.Out) == len(f.results), "%d dtypes for %d results", len(o.Out), len(f.results))
 	env := scope{}
@@ -84,7 +84,7 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 // value is a typed value or a plain number. A plain number becomes an instruction when its dtype is known.
 type value struct {
 	dtype   tensor.DType
-	re      Value         // the value or its real part; a float32 if d is a 16-bit float
+	re      Value         // the value or its real part; a float32 if dtype is a 16-bit float
 	im      Value         // the imaginary part of a complex value, else None
 	num     tensor.Scalar // the plain number; not set for a typed value
 	zeroDim bool          // the operands on which the value depends have no dimensions

@@ -60,8 +60,8 @@ func (l *loader) readDeclaration(at int, constant bool) (d *valueDecl, ok bool, 
 	return d, len(l.errs) == before && err == nil, err
 }
 
-// prefixErrors adds the kind (what) and the name of an input or a constant to the texts of its mistakes, which are in
-// l.errs from index before on.
+// prefixErrors puts the kind (what) and the name of an input or a constant before the texts of its mistakes, which are
+// l.errs[before:].
 func (l *loader) prefixErrors(before int, what, name string) {
 	for _, e := range l.errs[before:] {
 		e.Err = fmt.Errorf("%s %q: %w", what, name, e.Err)
@@ -292,8 +292,8 @@ func withLayout(t *tensor.Tensor, m tensor.Meta) (*tensor.Tensor, error) {
 	return out, nil
 }
 
-// maxStorageRatio is the maximum number of elements of storage per element of a constant with strides. The limit
-// prevents that a few bytes of a file allocate gigabytes.
+// maxStorageRatio is the maximum number of elements of storage per element of a constant with strides. Without the
+// limit, a few bytes of a file could allocate gigabytes.
 const maxStorageRatio = 64
 
 func checkStorageSize(m tensor.Meta) error {

@@ -13,7 +13,7 @@ import (
 )
 
 // dataReader reads the numbers of a constant into a row-major tensor. Numbers are parsed directly in the constant's
-// dtype, so that the shortest text that identifies an element of that dtype is read as exactly that element.
+// dtype. An element that was written by its shortest text is then read exactly.
 type dataReader struct {
 	scan      *scanner
 	base      int // offset of the data in the file

@@ -8,8 +8,8 @@
 // The graph knows the positions of its nodes and values in the file ([graph.Places]). Errors of later steps therefore
 // also begin with FILE:LINE:COL.
 //
-// The loader makes one pass over the JSON. It resolves operands that are declared later in the file at the end of the
-// pass. It collects all mistakes, up to a limit.
+// The loader makes one pass over the JSON. At the end of the pass, it resolves the operands of nodes that precede their
+// declaration in the file. It collects all mistakes, up to a limit.
 package graphfile
 
 import (
@@ -138,8 +138,8 @@ func rootErrors(g *graph.Graph, refused map[*graph.Node]*graph.Error) graph.Erro
 	return list[:min(len(list), maxErrors)]
 }
 
-// readAll is io.ReadAll with a buffer of the right size if the size is known. A growing buffer would copy a file of a
-// hundred megabytes, a graph of a million nodes, several times.
+// readAll is io.ReadAll with a buffer of the right size if the size is known. A growing buffer would copy a large file
+// several times; a graph of a million nodes has a hundred megabytes.
 func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	size := 0
 	switch x := r.(type) {

@@ -233,23 +233,23 @@ func (l *loader) resolve() {
 	}
 	for _, r := range l.outputs {
 		v := l.g.Value(r.value)
-		_, twice := l.places.outputs[r.out.Name]
-		if !twice {
+		_, isDuplicate := l.places.outputs[r.out.Name]
+		if !isDuplicate {
 			l.places.outputs[r.out.Name] = r.at
 		}
 		switch {
-		case v == nil && r.value != "" && l.skipsMistakes() && !twice:
+		case v == nil && r.value != "" && l.skipsMistakes() && !isDuplicate:
 			l.skipped = append(l.skipped, l.g.FailOutput(r.out, l.noValue(r.value)))
 			continue
 		case r.value == "":
 			l.failAt(r.at, "\"value\" is missing")
 		case v == nil:
 			l.failAt(r.at, "output %q: %w", r.out.Name, l.noValue(r.value))
-		case twice && l.skipsMistakes():
+		case isDuplicate && l.skipsMistakes():
 			// The first output keeps the name. The second output can be dropped, because nothing depends on it.
 			l.skipped = append(l.skipped, l.src.fail(r.at, "duplicate output %q: the first one is kept", r.out.Name))
 			continue
-		case twice:
+		case isDuplicate:
 			l.failAt(r.at, "two outputs are named %q", r.out.Name)
 		}
 		r.out.Value = v

@@ -20,11 +20,11 @@ import (
 // SaveOption configures [SaveFile].
 type SaveOption func(*saver)
 
-// SideFile writes the data of the constants for which takes returns true to another file, the side file, in the folder
-// of the graph file. write gets the path of the side file, and the tensors with their keys. The key of a constant is
-// its name; in a graph that is an attribute, the names of the node and the attribute precede it. The extension of name
-// is the format (.npz, .safetensors), as for loading. Saving fails if it would overwrite a file from which constants of
-// the graph were read.
+// SideFile writes the data of some constants to another file, the side file, in the folder of the graph file. takes
+// returns true for these constants. write gets the path of the side file, and the tensors with their keys. The key of a
+// constant is its name; in a graph that is an attribute, the names of the node and the attribute precede it. The
+// extension of name is the format (.npz, .safetensors), as for loading. Saving fails if it would overwrite a file from
+// which constants of the graph were read.
 func SideFile(name string, takes func(*graph.Value) bool,
 	write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
 	return func(s *saver) { s.sideFile, s.inSideFile, s.write = name, takes, write }

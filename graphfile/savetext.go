@@ -143,8 +143,8 @@ func writeData(b *bytes.Buffer, t *tensor.Tensor) {
 	walk(0, 0)
 }
 
-// elementText returns a function that writes the element of t at offset at. The offset is in elements and counts from
-// the first element.
+// elementText returns a function that writes one element of t. Its argument at is the distance in elements from the
+// first element.
 func elementText(t *tensor.Tensor) func(b *bytes.Buffer, at int) {
 	size, bits := t.DType.Size(), 32
 	if t.DType == tensor.Float64 || t.DType == tensor.Complex128 {

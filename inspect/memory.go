@@ -13,7 +13,7 @@ type MemoryFormulas struct {
 }
 
 const (
-	// maxMoments bounds the number of operands of the maximum of live bytes. Each operand is the live bytes at a moment.
+	// The peak is the maximum of the live bytes at several moments. maxMoments bounds the number of moments.
 	maxMoments = 24
 	maxNodes   = 1 << 14 // bound on the nodes of a graph for which the maximum is computed
 )

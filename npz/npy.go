@@ -73,9 +73,9 @@ func readMeta(r io.Reader, size int64) (tensor.Meta, header, error) {
 	return m, h, err
 }
 
-// readNPY reads one array. size is the declared number of bytes in r, which may be wrong. sure is the number of bytes
-// that are known to exist; memory beyond this number is allocated as data arrive. If want is not nil, the array must
-// have the dtype and shape of want, and all memory is allocated first.
+// readNPY reads one array. size is the declared number of bytes in r, which may be wrong. known is the number of bytes
+// that certainly exist; memory beyond this number is allocated as data arrive. If want is not nil, the array must have
+// the dtype and shape of want, and all memory is allocated first.
 func readNPY(r io.Reader, size, known int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	m, h, err := readMeta(r, size)
@@ -155,8 +155,8 @@ func readAll(r io.Reader, b []byte) error {
 // initialAlloc is the number of bytes that are allocated even if the data may not exist.
 const initialAlloc = 1 << 20
 
-// readStorage reads need bytes into storage. The size of the storage never exceeds the maximum of sure,
-// initialAlloc and twice the number of bytes that have arrived.
+// readStorage reads `need` bytes into storage. The size of the storage never exceeds the greatest of three numbers:
+// known, initialAlloc, and twice the number of bytes that have arrived.
 func readStorage(r io.Reader, need int, known int64) (*tensor.Storage, error) {
 	first := max(initialAlloc, min(known, math.MaxInt))
 	s := tensor.NewStorage(int(min(int64(need), first)))

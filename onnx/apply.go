@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldLimit bounds the elements of operands and results of an op on constants that is evaluated during the import.
-// Views of constants have no limit, unless they repeat elements.
+// An op on constants is evaluated during the import if its operands and results have at most foldLimit elements
+// together. Views of constants have no limit, unless they repeat elements.
 const foldLimit = 1 << 16
 
 // op adds an op with one result. An operand is a *val, a number, or nil.
@@ -41,7 +41,7 @@ func (n *node) emit(name string, attrs graph.Attrs, operands ...any) []*val {
 	return n.emitN(name, count, attrs, operands...)
 }
 
-// emitN is [node.emit] for an op whose schema does not determine the number of results; count is the number.
+// emitN is [node.emit] with the number of results, for an op whose schema does not determine it.
 func (n *node) emitN(name string, count int, attrs graph.Attrs, operands ...any) []*val {
 	args := make([]any, len(operands))
 	for i, o := range operands {

@@ -16,7 +16,7 @@ import (
 // both ranks at once. Each branch then contains its own copy of the nodes after the If.
 
 // continuation is the part of the model that follows a node: the nodes of its graph from index `from` on. If the graph
-// is converted in place of another node, that node's continuation (frame.continuation) follows.
+// is itself converted in place of a node, the continuation of that node (frame.continuation) comes next.
 type continuation struct {
 	graph *pb.GraphProto
 	from  int
@@ -62,8 +62,9 @@ func ifOp(n *node) []*val {
 // maxRetries bounds the number of sizes for which a branch is converted again if the conversion fails at the hints.
 const maxRetries = 32
 
-// retryBranch converts a branch that failed at the hints again, at other sizes for which condition taken holds. If
-// follows is true, the branch includes the continuation. If all conversions fail, the error remains.
+// retryBranch converts a branch again if its conversion at the hints failed. It tries other sizes for which the
+// condition `taken` holds. If follows is true, the branch includes the continuation. If all conversions fail, the error
+// remains.
 func (n *node) retryBranch(b *branch, p *pb.GraphProto, taken sym.Bool, follows bool) {
 	if b.err == nil {
 		return
@@ -83,8 +84,8 @@ func (n *node) retryBranch(b *branch, p *pb.GraphProto, taken sym.Bool, follows 
 	n.nodeCount = count
 }
 
-// sizesWhere returns sizes of the symbols for which a condition holds. In each element all symbols have the same size.
-// Small sizes come first. The list is empty if the condition depends on data.
+// sizesWhere returns sizes of the symbols for which a condition holds. Each element of the list gives all symbols the
+// same size. Small sizes come first. The list is empty if the condition depends on data.
 func (n *node) sizesWhere(cond sym.Bool) (list []map[string]int) {
 	sizes := make([]int, 0, maxRetries+len(hints))
 	for size := range maxRetries {
@@ -146,7 +147,7 @@ func (n *node) branch(p *pb.GraphProto, hints map[string]int) *branch {
 }
 
 // convertPart calls f, which converts a part of the branch, and stores its error in b.err. An error that concerns more
-// than the branch ends the conversion of node n. After an error, convertPart does nothing.
+// than the branch, such as an exceeded limit, ends the conversion of node n. After an error, convertPart does nothing.
 func (b *branch) convertPart(n *node, f func() error) {
 	if b.err != nil {
 		return

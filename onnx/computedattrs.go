@@ -87,8 +87,8 @@ func (n *node) splitComputed(x, sizes *val, axis, parts int) []*val {
 	return out
 }
 
-// padComputed pads x with its own elements. widths is a vector: the widths before all dimensions, then the widths after
-// all dimensions.
+// padComputed pads x with its own elements. widths is a vector: first the width before each dimension, then the width
+// after each dimension.
 func (n *node) padComputed(x, widths *val, mode string) *val {
 	rank := n.rank(x)
 	sizes := n.shapeVector(x)

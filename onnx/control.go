@@ -38,8 +38,8 @@ func (n *node) convertInline(p *pb.GraphProto) []*val {
 	return n.outputs(p, s)
 }
 
-// convertIteration converts graph p in place of the node, as one of `times` iterations of a loop. in are the values of
-// its inputs.
+// convertIteration converts graph p, the body of a loop of `times` iterations, in place of the node. in has the values
+// of the body's inputs.
 func (n *node) convertIteration(p *pb.GraphProto, in []*val, times int) []*val {
 	f := *n.frame
 	f.depth++
@@ -241,7 +241,7 @@ func (im *importer) addInput(name string, x *val, shape []sym.Int) (*val, error)
 	return y, nil
 }
 
-// atHints returns a symbolic shape at the hints. Sizes that depend on data are taken from known.
+// atHints evaluates a symbolic shape at the hints. Sizes that depend on data are taken from known.
 func (im *importer) atHints(shape []sym.Int, known []int) ([]int, error) {
 	sizes := slices.Clone(known)
 	for i, s := range shape {

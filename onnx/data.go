@@ -149,15 +149,17 @@ func fromFields(m tensor.Meta, t *pb.TensorProto) (*tensor.Tensor, error) {
 	return fill(m, t.Int32Data, 1, func(v []int32) tensor.BF16 { return tensor.BF16(v[0]) })
 }
 
-// fill returns a tensor whose elements are in a typed data field. An element consists of per numbers of the field.
-func fill[F any, T tensor.Element](m tensor.Meta, field []F, per int, element func([]F) T) (*tensor.Tensor, error) {
+// fill returns a tensor whose elements are in a typed data field. Each element consists of perElement numbers of the
+// field.
+func fill[F any, T tensor.Element](m tensor.Meta, field []F, perElement int,
+	element func([]F) T) (*tensor.Tensor, error) {
 	n := m.Numel()
-	if len(field) != n*per {
-		return nil, fmt.Errorf("%d numbers of data, dtype and shape need %d", len(field), n*per)
+	if len(field) != n*perElement {
+		return nil, fmt.Errorf("%d numbers of data, dtype and shape need %d", len(field), n*perElement)
 	}
 	data := make([]T, n)
 	for i := range data {
-		data[i] = element(field[i*per : (i+1)*per])
+		data[i] = element(field[i*perElement : (i+1)*perElement])
 	}
 	return tensor.FromSlice(data, m.Shape...)
 }
@@ -197,7 +199,7 @@ func (m *Model) external(t *pb.TensorProto, need int) (*tensor.Storage, error) {
 	return data, nil
 }
 
-// readRange reads length bytes from offset on of a file in the model's folder.
+// readRange reads length bytes of a file in the model's folder, from the given offset on.
 func (m *Model) readRange(location string, offset, length int) (*tensor.Storage, error) {
 	path, err := m.folderPath(location)
 	if err != nil {

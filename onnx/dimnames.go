@@ -45,7 +45,7 @@ func (m *Model) Sizes(given map[string]int) (map[string]int, error) {
 	sizes := make(map[string]int, len(given))
 	for _, name := range sorted.Keys(given) {
 		symbol := m.Symbol(name)
-		if _, twice := sizes[symbol]; twice {
+		if _, exists := sizes[symbol]; exists {
 			return nil, fmt.Errorf("the size %s is given twice: it is also called %s", symbol, name)
 		}
 		sizes[symbol] = given[name]
@@ -76,7 +76,8 @@ func (m *Model) nameSymbols() {
 	})
 }
 
-// eachDim calls f for each input size that is not a number, with the size's name as an unnamed size, and its dim_param.
+// eachDim calls f for each input size that is not a number. unnamed is the name of the size if its dim_param is not a
+// name, such as x_dim0; text is its dim_param.
 func (m *Model) eachDim(f func(unnamed, text string)) {
 	for _, in := range m.proto.Graph.Input {
 		for i, d := range in.GetType().GetTensorType().GetShape().GetDim() {
@@ -87,7 +88,7 @@ func (m *Model) eachDim(f func(unnamed, text string)) {
 	}
 }
 
-// sizeName returns the name of a size of an input, for a size whose dim_param is not a name.
+// sizeName returns the name of an input's size whose dim_param is not a name, such as x_dim0.
 func sizeName(input string, dim int) string { return fmt.Sprintf("%s_dim%d", input, dim) }
 
 // isName reports whether a dim_param is a name, and not a placeholder such as "?".

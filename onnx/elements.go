@@ -70,8 +70,8 @@ func (n *node) pair() (x, y *val) {
 	return x, n.alignedAt(y, axis, rank)
 }
 
-// alignedAt appends dimensions of size 1 to x so that its first dimension is aligned with axis in a value of
-// the given rank.
+// alignedAt appends dimensions of size 1 to x. Broadcasting with a value of the given rank then aligns the first
+// dimension of x with dimension axis of the value.
 func (n *node) alignedAt(x *val, axis, rank int) *val {
 	shape := slices.Clone(n.symShape(x))
 	if axis+len(shape) > rank {

@@ -47,9 +47,8 @@ func (n *node) recordGroups(x, y, weight, bias *val, eps float64) {
 	n.groupNorms[y.v] = groupedNorm{base, groups, eps, weight, bias}
 }
 
-// asGroupNorm returns the group normalization that equals a reshape of x to the given shape, if recordGroups has
-// recorded x, and shape is the shape before the first reshape. One size of shape may be -1. Otherwise the result is
-// nil.
+// asGroupNorm returns the group normalization that equals a reshape of x to the given shape. It returns nil unless
+// recordGroups has recorded x, and shape is the shape before the first reshape. One size of shape may be -1.
 func (n *node) asGroupNorm(x *val, shape []sym.Int) *val {
 	f, ok := n.groupNorms[x.v]
 	if !ok {

@@ -61,8 +61,9 @@ type frame struct {
 	attrs        map[string]*pb.AttributeProto // the attributes of the function call
 	depth        int                           // nesting depth of graphs and functions
 	unrollBudget int                           // the number of nodes into which a loop may be unrolled
-	// continuation follows the node in whose place this graph is converted. Converters may convert the continuation
-	// together with the last node of this graph. Nil means that the node takes the results of this graph.
+	// If this graph is converted in place of a node, continuation is the part of the model after that node. The
+	// converter of the last node of this graph may also convert the continuation. If continuation is nil, the results
+	// of this graph always become the outputs of that node.
 	continuation *continuation
 	// skipErrors means that a node with a mistake is skipped instead of ending the import: see skipped.go.
 	skipErrors bool

@@ -33,13 +33,13 @@ type Model struct {
 	files     map[string]string                   // the path of each file of external data, by its location in the model
 	raw       map[*pb.TensorProto]*tensor.Storage // the raw data of initializers, whose messages have no raw data
 	weights   map[*pb.TensorProto]*tensor.Tensor  // decoded tensors
-	symbols   map[string]string                   // for dim_params that are not identifiers: the symbol; see dimnames.go
+	symbols   map[string]string                   // the symbol of each dim_param that is no identifier; see dimnames.go
 }
 
 // functionKey identifies a function of a model.
 type functionKey struct{ domain, name, overload string }
 
-// Options configure a conversion. Sizes that the options give are numbers in the graph.
+// Options configure a conversion. Sizes given in the options become numbers in the graph.
 type Options struct {
 	// Dims gives sizes of symbols, by their names or by the model's dim_params: see [Model.Symbol].
 	Dims map[string]int
@@ -108,9 +108,9 @@ func Parse(data []byte, dir string) (*Model, error) {
 	return Read(context.Background(), bytes.NewReader(data), nil, dir)
 }
 
-// Read reads a model from a reader. External data is in folder dir of the file system fsys. A nil fsys is the file
-// system of the operating system. The root of fsys is ".". If dir is empty, a model with external data is rejected. A
-// reader with [io.ReaderAt] and [io.Seeker] is not copied into memory. When ctx ends, the error is its cause.
+// Read reads a model from a reader. External data is in folder dir of the file system fsys, or of the operating system
+// if fsys is nil. The folder "." is the root of fsys. If dir is empty, a model with external data is rejected. A reader
+// with [io.ReaderAt] and [io.Seeker] is not copied into memory. When ctx ends, the error is its cause.
 func Read(ctx context.Context, r io.Reader, fsys fs.FS, dir string) (*Model, error) {
 	if r == nil {
 		return nil, errors.New("the reader is nil")

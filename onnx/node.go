@@ -116,7 +116,7 @@ func (n *node) operands() error {
 	return nil
 }
 
-// attrName returns the node's name of attribute a of the enclosing function.
+// attrName returns the name that node p gives to attribute a of the enclosing function.
 func attrName(p *pb.NodeProto, a *pb.AttributeProto) string {
 	for _, b := range p.Attribute {
 		if b.RefAttrName == a.Name {

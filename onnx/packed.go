@@ -19,13 +19,13 @@ type packed struct {
 	rank   int  // rank of the members; -1 if no member was inserted yet
 	data   *val // the elements of all members, a vector
 	shapes *val // the shapes of the members, [members, rank], int64
-	// outer is set in the body of a loop that carries a sequence of rank -1: the sequence outside the body. The first
-	// member that the body inserts determines its rank: see [memberRank].
+	// outer is set in the body of a loop that carries a sequence without members yet (rank -1): it is the sequence
+	// outside the body. The first member that the body inserts determines the rank: see [memberRank].
 	outer *packed
 }
 
-// memberRank is the error of a loop body that inserts the first member of a carried sequence. loopBody then converts
-// the body again, with the rank and dtype of the member.
+// memberRank is the error of converting a loop body that inserts the first member into a carried sequence of unknown
+// rank. loopBody then converts the body again, with the rank and dtype of the member.
 type memberRank struct {
 	sequence *packed // the sequence in the body
 	rank     int
@@ -69,7 +69,7 @@ func (n *node) concatenated(parts ...*val) *val {
 	return n.onnxOp("Concat", intAttr("axis", 0), parts...)
 }
 
-// rowRange returns the rows of x from index from up to index to. from and to are vectors of one element.
+// rowRange returns the rows of x with indices from `from` to `to`-1. from and to are vectors of one element.
 func (n *node) rowRange(x, from, to *val) *val {
 	return n.onnxOp("Slice", nil, x, from, to, vectorOf(0))
 }
@@ -78,7 +78,7 @@ func (n *node) sumAlong(x *val, axis int) *val {
 	return n.onnxOp("ReduceSum", intAttr("keepdims", 0), x, vectorOf(axis))
 }
 
-// rowProducts returns the number of elements of each row of a table of shapes.
+// rowProducts returns the product of each row of a table of shapes, which is the number of elements of the member.
 func (n *node) rowProducts(shapes *val) *val {
 	return n.onnxOp("ReduceProd", intAttr("keepdims", 0), shapes, vectorOf(1))
 }
@@ -149,15 +149,15 @@ func (n *node) length(p *packed) *val {
 	return n.onnxOp("Gather", nil, n.onnxOp("Shape", nil, p.shapes), scalarInt(0))
 }
 
-// checkedPosition checks index at of a list of count elements when the graph runs, and returns it as a vector of one
-// element. A negative index counts from the end.
-func (n *node) checkedPosition(at, count *val) *val {
-	negative := n.onnxOp("Less", nil, at, scalarInt(0))
-	at = n.onnxOp("Where", nil, negative, n.add(at, count), at)
+// checkedPosition returns an index of a list of count elements, as a vector of one element. A negative index counts
+// from the end. The run fails if the index is out of range.
+func (n *node) checkedPosition(index, count *val) *val {
+	negative := n.onnxOp("Less", nil, index, scalarInt(0))
+	index = n.onnxOp("Where", nil, negative, n.add(index, count), index)
 	// An index that is still negative is out of range. Index count makes Gather fail.
-	at = n.onnxOp("Where", nil, n.onnxOp("Less", nil, at, scalarInt(0)), count, at)
+	index = n.onnxOp("Where", nil, n.onnxOp("Less", nil, index, scalarInt(0)), count, index)
 	all := n.onnxOp("Range", nil, scalarInt(0), count, scalarInt(1))
-	return n.vector(n.onnxOp("Gather", nil, all, at))
+	return n.vector(n.onnxOp("Gather", nil, all, index))
 }
 
 // scalarOperand returns operand i as a 0-dim value of int64.
@@ -212,11 +212,11 @@ func (n *node) packedInsert(p *packed, x *val) *packed {
 
 // insertionIndex adds count to a negative index of an insertion. Index -1 inserts before the last of count members.
 // Index count inserts after the last member.
-func (n *node) insertionIndex(at, count *val) *val {
-	from := n.add(at, count)
+func (n *node) insertionIndex(index, count *val) *val {
+	from := n.add(index, count)
 	// An index that is still negative stays out of range.
 	from = n.onnxOp("Where", nil, n.onnxOp("Less", nil, from, scalarInt(0)), scalarInt(math.MinInt32), from)
-	return n.onnxOp("Where", nil, n.onnxOp("Less", nil, at, scalarInt(0)), from, at)
+	return n.onnxOp("Where", nil, n.onnxOp("Less", nil, index, scalarInt(0)), from, index)
 }
 
 // packedErase removes the member at the position of operand 1, or the last member.

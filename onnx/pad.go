@@ -136,7 +136,8 @@ func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 	return x
 }
 
-// mirror returns the index of the element that a padded tensor has at index i. For i in [0, size) this is i.
+// mirror returns the index of the element of an unpadded dimension that its padded form repeats at index i. An i below
+// 0 or from size on is in the padding; for an i in between, the result is i.
 func mirror(i, size int, mode string) int {
 	switch {
 	case mode == "edge":

@@ -79,7 +79,7 @@ func maxPool(n *node) []*val {
 	return []*val{n.cast(out[0], d), out[1]}
 }
 
-// coordinate returns coordinate i of the elements of a plane at the row-major positions in index.
+// coordinate returns the i-th coordinate of each position in index, which has row-major positions in a plane.
 func (n *node) coordinate(index *val, plane []sym.Int, i int) *val {
 	at := n.op("div", graph.Attrs{"rounding_mode": "floor"}, index, n.integer(productOf(plane[i+1:]).Max(sym.Of(1))))
 	return n.op("remainder", nil, at, n.integer(plane[i].Max(sym.Of(1))))
@@ -179,8 +179,8 @@ func lpPool(n *node) []*val {
 	return one(n.op("pow", nil, sum, 1/p))
 }
 
-// maxUnpool converts MaxUnpool, which writes elements to given positions of the result. The positions refer to a result
-// of the size that the windows imply. An output_shape extends this result afterwards.
+// maxUnpool converts MaxUnpool, which writes elements to given positions of the result. The positions count elements of
+// a result whose size follows from the windows. An output_shape extends this result afterwards.
 func maxUnpool(n *node) []*val {
 	x, index := n.x(0), n.x(1)
 	in := n.spatialSizes(x)
@@ -208,7 +208,8 @@ func maxUnpool(n *node) []*val {
 	return one(n.unpoolInto(y, o))
 }
 
-// unpooled returns the elements of a tensor of shape s, as a vector, with the elements of x at the positions in index.
+// unpooled returns the elements of a tensor of shape s as a vector: the elements of x at the positions in index, and 0
+// elsewhere.
 func (n *node) unpooled(x, index *val, s []sym.Int) *val {
 	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(productOf(s)), "fill_value": 0, "dtype": x.dtype()})
 	return n.op("scatter", graph.Attrs{"dim": 0}, zeros, n.reshape(index, -1), n.reshape(x, -1))
@@ -278,8 +279,8 @@ func maxRoiPool(n *node) []*val {
 
 func roundHalf(f float64) int { return int(float64(f) + 0.5) }
 
-// roiCells returns the maxima [1, C, h, w] of the region of image x with corners from and to. size is [h, w], in is the
-// size of the image.
+// roiCells divides the region of image x between the corners `from` and `to` into h by w cells. It returns the maximum
+// of each cell and channel, [1, C, h, w]. size is [h, w], in is the size of the image.
 func (n *node) roiCells(x *val, from, to [2]int, size, in []int) *val {
 	if size[0] < 1 || size[1] < 1 || size[0]*size[1] > 1<<12 {
 		n.failf("pooled_shape %s is not supported", tensor.ListString(size))

@@ -19,9 +19,9 @@ func reshape(n *node) []*val {
 	return one(n.reshapeTo(x, n.x(1), keepZero))
 }
 
-// reshapeTo reshapes x to a shape. keepZero means that a 0 is the size 0 and not the operand's size. An expression in
-// the shape that is 0 for the sizes of a run is always the size 0. This differs from the standard only if the operand's
-// size is also possible, which requires an empty operand.
+// reshapeTo reshapes x to a shape. If keepZero is true, a 0 in the shape is the size 0; otherwise it stands for the
+// operand's size. An expression in the shape that is 0 for the sizes of a run is always the size 0, so a reshape of an
+// operand with elements then fails. In the standard, this 0 stands for the operand's size.
 func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 	if list := n.integers(shape); list != nil {
 		if !keepZero {
@@ -183,7 +183,7 @@ func (n *node) broadcastTo(x, shape *val) []any {
 	return size
 }
 
-// broadcast returns the common size of sizes a and b, where a may be 1.
+// broadcast returns the size that results from broadcasting sizes a and b.
 func broadcast(n *node, a, b sym.Int) sym.Int {
 	i, known := a.Known()
 	k, too := b.Known()

@@ -27,21 +27,21 @@ func (n *node) sequence(i int) *val {
 }
 
 // packedOperand returns the sequence operand i as a pair of tensors if its members are unknown during the import, or if
-// operand at, a position in the sequence, is unknown. Otherwise it returns nil.
-func (n *node) packedOperand(i, at int) *packed {
+// a position in the sequence is unknown. It returns nil if both are known. position is the operand with the position.
+func (n *node) packedOperand(i, position int) *packed {
 	x := n.sequence(i)
-	if x.packed == nil && (at < 0 || !n.has(at) || n.x(at).data != nil) {
+	if x.packed == nil && (position < 0 || !n.has(position) || n.x(position).data != nil) {
 		return nil
 	}
 	return n.packedOf(x, -1)
 }
 
-// sequencePosition returns operand i, a position in a sequence of length members. A negative position counts from the
-// end. If past is true, the position after the last member is allowed.
-func (n *node) sequencePosition(i, length int, past bool) int {
+// sequencePosition returns operand i, a position in a sequence with `length` members. A negative position counts from
+// the end. If pastEnd is true, the position after the last member is allowed.
+func (n *node) sequencePosition(i, length int, pastEnd bool) int {
 	at := int(n.number(n.x(i)).Int())
 	last := length - 1
-	if past {
+	if pastEnd {
 		last++
 	}
 	if at < 0 {

@@ -36,7 +36,7 @@ func (n *node) lengthOf(x *val) int {
 }
 
 // resizeVector extends or truncates a vector of sizes from length to want elements. It changes the end of the vector if
-// atEnd is true, otherwise the front. New elements are fill.
+// atEnd is true, otherwise the front. Each new element is `fill`.
 func (n *node) resizeVector(sizes *val, length, want int, atEnd bool, fill int) *val {
 	switch {
 	case want < 0:
@@ -181,7 +181,7 @@ func (n *node) splitEvenly(x *val, axis, parts int) []*val {
 	return n.ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
 }
 
-// evenSizes returns the sizes of equal parts of an axis, as a vector. size is the size of the axis, a computed value.
+// evenSizes returns the sizes of the parts of [node.splitEvenly] as a vector, for an axis of a computed size.
 func (n *node) evenSizes(size *val, parts int) *val {
 	each := n.op("div", graph.Attrs{"rounding_mode": "floor"}, n.op("add", nil, size, parts-1), parts)
 	index := make([]int, parts)

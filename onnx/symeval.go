@@ -37,7 +37,7 @@ func (e *evaluation) result(i, k int) (symElement, bool) {
 	return x, !e.failed
 }
 
-// fail records that a value has no symbolic form.
+// fail records that a needed value has no symbolic form.
 func (e *evaluation) fail() symElement {
 	e.failed = true
 	return symElement{}
@@ -186,7 +186,7 @@ func related(op expr.Op, a, b sym.Int) sym.Bool {
 	return a.Le(b)
 }
 
-// choose returns a where the condition holds, else b.
+// choose returns a if the condition holds, else b.
 func (e *evaluation) choose(d tensor.DType, cond sym.Bool, a, b symElement) symElement {
 	switch {
 	case d == tensor.Bool:
@@ -213,8 +213,9 @@ func truncated(a, b sym.Int) (sym.Int, bool) {
 func positive(a sym.Int) bool    { lo, _ := a.Bounds(); return lo >= 1 }
 func notNegative(a sym.Int) bool { lo, _ := a.Bounds(); return lo >= 0 }
 
-// floorQuotient and floorRemainder are the expressions of int64 division that rounds down. The expressions contain
-// truncating divisions, but package sym has both as single operations: see [evaluation.division].
+// floorQuotient and floorRemainder are the expressions of an int64 division that rounds down, and of its remainder. The
+// expressions consist of several operations around a truncating division. Package sym has both as single operations:
+// see [evaluation.division].
 var floorQuotient, floorRemainder = division("x // y"), division("x % y")
 
 // division returns the expression of a formula on int64, the dtype of sizes.
@@ -251,8 +252,8 @@ func (e *evaluation) division(v expr.Value, k int) (x symElement, ok bool) {
 	return x, false
 }
 
-// matches reports whether the formula of value v in c equals the formula of value p in pattern, if each operand of
-// pattern is replaced by a value of c. It stores these values in operands.
+// matches reports whether value v of c is computed as value p of pattern, with a value of c in place of each operand of
+// pattern. It stores these values of c in operands.
 func matches(pattern, c *expr.Code, p, v expr.Value, operands []expr.Value) bool {
 	want, i := pattern.Insts[p], c.Insts[v]
 	if want.Op == expr.Load {

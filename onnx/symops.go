@@ -66,7 +66,7 @@ func isComputed(a any) bool {
 	return ok && x != nil && x.elements != nil
 }
 
-// operandElements returns the elements of operand i, which is a, or nil if the elements are unknown. Indices must be
+// operandElements returns the elements of operand a with index i, or nil if the elements are unknown. Indices must be
 // constant. Elements may depend on data if the op only selects elements.
 func (n *node) operandElements(o *graph.Op, i int, a any) *symElements {
 	x, ok := a.(*val)
@@ -88,7 +88,8 @@ func isIndex(o *graph.Op, i int) bool {
 	return len(o.Params) > 0 && o.Params[min(i, len(o.Params)-1)].Below != nil
 }
 
-// results returns a value for each list of elements. The op is added to the graph only if the graph needs a value.
+// results returns the results of the op as values: lists has the elements of each result. The op is added to the graph
+// only if the graph needs a value.
 func (c *computation) results(lists [][]symElement) []*val {
 	if len(lists) != len(c.out) {
 		return nil
@@ -169,7 +170,7 @@ func countFrom(first int, shape []int) *val {
 	return constValue(t)
 }
 
-// evalExpression computes the results by the op's expression: of one element, or of a row.
+// evalExpression computes the results by the op's expression, which is the expression of one element or of a row.
 func (c *computation) evalExpression() [][]symElement {
 	in := slices.DeleteFunc(slices.Clone(c.in), func(e *symElements) bool { return e == nil })
 	folded := make([]bool, len(c.out[0].Type.Shape))
@@ -216,7 +217,7 @@ func (c *computation) evalExpression() [][]symElement {
 	return lists
 }
 
-// expression returns the op's expression of one element, or nil if the op has none.
+// expression returns the op's expression for one element of the result, or nil if the op has none.
 func (c *computation) expression() (*expr.Code, error) {
 	switch o := c.op; {
 	case o.Pointwise != nil:
@@ -227,7 +228,7 @@ func (c *computation) expression() (*expr.Code, error) {
 	return nil, nil
 }
 
-// rows returns the op's expression of a row, or nil if the op has no such expression, or several operands.
+// rows returns the op's expression for a row. It returns nil if the op has no such expression, or has several operands.
 func (c *computation) rows() *graph.Rows {
 	if c.op.Rows == nil || len(c.in) != 1 {
 		return nil
@@ -239,13 +240,13 @@ func (c *computation) rows() *graph.Rows {
 	return rows
 }
 
-// broadcastAt returns the row-major position of the element of an operand that broadcasting combines with index at of
-// the result. shape is the shape of the operand.
-func broadcastAt(shape, at []int) int {
+// broadcastAt returns the row-major position of an element in an operand of the given shape: the element that
+// broadcasting uses for the result's element at the given index.
+func broadcastAt(shape, index []int) int {
 	place := 0
-	at = at[len(at)-len(shape):]
+	index = index[len(index)-len(shape):]
 	for d, size := range shape {
-		i := at[d]
+		i := index[d]
 		if size == 1 {
 			i = 0
 		}

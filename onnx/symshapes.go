@@ -98,7 +98,7 @@ func (im *importer) isDataSymbol(name string) bool {
 	return !ours && strings.HasPrefix(name, dataPrefix)
 }
 
-// dataPrefix begins the names of symbols that depend on data.
+// dataPrefix is the prefix of the names of symbols that depend on data.
 const dataPrefix = "_u"
 
 // hasExpressions reports whether attributes contain expressions.
@@ -263,8 +263,9 @@ type answer = sym.Case[[]int]
 
 var errRank = errors.New("the number of dimensions depends on sizes")
 
-// enter returns the indexes of the results' sizes. Sizes that are equal under the conditions of the current path share
-// an index. For example, N and 1 share an index on a path on which N is 1.
+// enter adds the sizes of the results on the current path to a.sizes, and returns the index of each size there. Sizes
+// that are equal under the conditions of the path share an index. For example, N and 1 share an index on a path on
+// which N is 1.
 func (a *pathSizes) enter(vals []*graph.Value, res []graph.Result) ([]int, error) {
 	var which []int
 	for i, v := range vals {
@@ -287,8 +288,8 @@ func (a *pathSizes) enter(vals []*graph.Value, res []graph.Result) ([]int, error
 	return which, nil
 }
 
-// merged merges the expressions for size at on all paths into one expression. It returns -1 if the result would be too
-// long.
+// merged merges the expressions of one size on all paths into one expression. at is the index of the size in a.sizes.
+// It returns -1 if the result would be too long.
 func (a *pathSizes) merged(cases []answer, at int) sym.Int {
 	last := cases[len(cases)-1].Value[at]
 	size, distinct := a.sizes[at][last], 0
@@ -345,7 +346,7 @@ func (n *node) outlined(x *val) graph.Outlined {
 	return graph.Outlined{Arg: graph.Arg{Kind: graph.TensorArg}, Outline: n.outlineOf(x)}
 }
 
-// outlineOf returns the dtype and the sizes of a tensor that are the same for all values of the symbols.
+// outlineOf returns the dtype and the sizes of a tensor. Sizes that depend on symbols or data are -1.
 func (n *node) outlineOf(x *val) graph.Outline {
 	if x.dynamic() {
 		return graph.Outline{DType: x.dtype(), Sizes: x.outline.Sizes}
@@ -360,8 +361,8 @@ func (n *node) reference(x *val) graph.Ref {
 	return graph.Ref{Value: v}
 }
 
-// refElements returns the shape of a value to which an attribute refers, and its elements; nil for an unknown element.
-// ok is false if the shape is unknown or the value is large.
+// refElements returns the shape and the elements of a value to which an attribute refers. An unknown element is nil. ok
+// is false if the shape is unknown or the value is large.
 func (n *node) refElements(v *graph.Value) (shape []int, elements []any, ok bool) {
 	x := n.referenced[v]
 	if x == nil {
@@ -382,8 +383,8 @@ func (n *node) refElements(v *graph.Value) (shape []int, elements []any, ok bool
 	return shape, elements, true
 }
 
-// fallbackDType returns the dtype of a result without an outline: the attribute dtype if it is given. For an op with a
-// computed attribute, it is the dtype of the first operand.
+// fallbackDType returns the dtype of a result without an outline: the attribute dtype if it is given, otherwise the
+// dtype of the first operand if an attribute is computed, otherwise [tensor.Invalid].
 func (n *node) fallbackDType(attrs graph.Attrs, operands []any) tensor.DType {
 	if d, ok := attrs["dtype"].(tensor.DType); ok {
 		return d

@@ -40,7 +40,7 @@ func resize(n *node) []*val {
 	return one(n.op("resize", attrs, x).withRank(n.rank(x)))
 }
 
-// setOldModes sets the modes of Upsample, and of Resize in operator set 10.
+// setOldModes sets the modes that Upsample, and Resize in operator set 10, always use.
 func (n *node) setOldModes(attrs graph.Attrs) graph.Attrs {
 	attrs["coordinate_transformation_mode"], attrs["nearest_mode"] = "asymmetric", "floor"
 	return attrs
@@ -319,8 +319,8 @@ func (n *node) gramTable() gramTable {
 	return t
 }
 
-// countGrams counts n-grams of one length in each row. words are those of gramGroup. In a row, skip words are between
-// two words of an n-gram. countGrams adds the counts for skip from 0 to skips.
+// countGrams counts n-grams of one length in each row. words is gramGroup.words. Between two adjacent words of an
+// n-gram, a row may have `skip` other words. countGrams adds the counts for each skip from 0 to skips.
 func (n *node) countGrams(rows *val, length int, words []int, skips int) *val {
 	s := n.symShape(rows)
 	grams := len(words) / length

@@ -123,7 +123,7 @@ func conv(n *node) []*val {
 	return one(n.convolve(n.x(0), n.x(1), n.opt(2)))
 }
 
-// weightSizes returns the spatial sizes of a weight with rank spatial dimensions.
+// weightSizes returns the spatial sizes of a weight. rank is the number of spatial dimensions.
 func (n *node) weightSizes(w *val, rank int) []sym.Int {
 	if n.rank(w) != rank+2 {
 		n.failf("weight has %d dimensions, want %d", n.rank(w), rank+2)
@@ -140,8 +140,8 @@ func (n *node) convolve(x, w, bias *val) *val {
 	return n.op(fmt.Sprintf("conv%dd", len(g.before)), attrs, x, w, bias)
 }
 
-// convAttrs returns the geometry and the attributes of a convolution. If whole is false, padding is negative, and the
-// attributes lack it: the caller must first pad and crop x.
+// convAttrs returns the geometry and the attributes of a convolution. If whole is false, some padding is negative, and
+// the attributes have no padding: the caller must first pad and crop x.
 func (n *node) convAttrs(x, w *val) (g geometry, attrs graph.Attrs, whole bool) {
 	in := n.spatialSizes(x)
 	g = n.geometryOf(in, n.weightSizes(w, len(in)))

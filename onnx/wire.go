@@ -24,8 +24,8 @@ const (
 	tensorRawData    protowire.Number = 9
 )
 
-// errUnexpected is the error of a message that is truncated or has unexpected fields. The protobuf library then reads
-// the whole file, and reports the mistake.
+// errUnexpected is the error for a message that is truncated or has unexpected fields. On this error, the protobuf
+// library reads the whole file and reports the mistake.
 var errUnexpected = errors.New("not the fields of a model")
 
 // readAhead is the number of bytes that are read at a time outside the data of weights.
@@ -85,9 +85,9 @@ func (w *wire) bytes(s span) ([]byte, error) {
 	return w.buf[s.begin-w.bufOffset : s.end-w.bufOffset], nil
 }
 
-// readFull fills b from offset at.
-func readFull(from io.ReaderAt, b []byte, at int) error {
-	n, err := from.ReadAt(b, int64(at))
+// readFull fills b with the bytes from offset on.
+func readFull(from io.ReaderAt, b []byte, offset int) error {
+	n, err := from.ReadAt(b, int64(offset))
 	switch {
 	case n == len(b):
 		return nil
@@ -224,13 +224,13 @@ type piece struct {
 // for few calls.
 const longestPiece = 4 << 20
 
-// pieces divides a range of the file, from offset at on, into pieces, and appends them to list. The range is read into
-// b.
-func pieces(list []piece, b []byte, at int) []piece {
+// pieces divides the range of the file that begins at offset and has the length of b. It appends the pieces, which will
+// be read into b, to list.
+func pieces(list []piece, b []byte, offset int) []piece {
 	for len(b) > 0 {
 		n := min(len(b), longestPiece)
-		list = append(list, piece{b[:n], at})
-		b, at = b[n:], at+n
+		list = append(list, piece{b[:n], offset})
+		b, offset = b[n:], offset+n
 	}
 	return list
 }

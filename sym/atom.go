@@ -21,7 +21,8 @@ const (
 	kindProduct
 )
 
-// atom is a factor of a product: a symbol, or a function of expressions other than a sum of products.
+// atom is a factor of a product: a symbol, or a function whose operands are expressions, such as Max or //. A sum or a
+// product is an atom only if it is not expanded (kindSum, kindProduct).
 type atom struct {
 	kind   kind
 	name   string // the name of a symbol

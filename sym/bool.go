@@ -82,8 +82,8 @@ func (a Bool) Not() Bool {
 	return Bool{v: !a.v, c: a.c.not()}
 }
 
-// Known returns the truth of a. ok reports whether bounds and recorded guards decide it. If ok is false, v has no
-// meaning.
+// Known returns the truth of the condition. ok reports whether bounds and recorded guards decide the condition. If ok
+// is false, v has no meaning.
 func (a Bool) Known() (v, ok bool) {
 	if a.c == nil {
 		return a.v, true
@@ -92,8 +92,8 @@ func (a Bool) Known() (v, ok bool) {
 	return r.truth, r.known
 }
 
-// Decide returns true or false if bounds and guards decide a. Otherwise it returns a without the parts that bounds and
-// guards decide. It records nothing.
+// Decide returns true or false if bounds and guards decide the condition. Otherwise it returns the condition without
+// the parts that they decide. It records nothing.
 func (a Bool) Decide() Bool {
 	if a.c == nil {
 		return a
@@ -108,8 +108,8 @@ func (a Bool) Decide() Bool {
 // Hint returns the truth at the hints of the symbols.
 func (a Bool) Hint() bool { return a.v }
 
-// Holds decides a branch. If bounds and guards do not decide a, Holds follows the hints, and records the answer as a
-// guard in the symbols' Env. The guard omits operands of a conjunction or disjunction that are known.
+// Holds decides a branch. If bounds and guards do not decide the condition, Holds follows the hints, and records the
+// answer as a guard in the symbols' Env. The guard omits those operands of a conjunction or disjunction that are known.
 func (a Bool) Holds() bool {
 	if a.c == nil {
 		return a.v
@@ -120,7 +120,7 @@ func (a Bool) Holds() bool {
 // Same reports whether a and b are the same truth value or the same condition.
 func (a Bool) Same(b Bool) bool { return a.c == b.c && (a.c != nil || a.v == b.v) }
 
-// At returns the truth of a for the given values of symbols. It fails where [Int.At] fails.
+// At returns the truth of the condition for the given values of symbols. It fails where [Int.At] fails.
 func (a Bool) At(b Binding) (bool, error) {
 	if a.c == nil {
 		return a.v, nil
@@ -139,7 +139,7 @@ func (a Bool) String() string {
 	return "False"
 }
 
-// Atoms returns the comparisons that occur in a. A comparison and its negation are listed once.
+// Atoms returns the comparisons that occur in the condition. A comparison and its negation are listed once.
 func (a Bool) Atoms() []Bool {
 	if a.c == nil {
 		return nil

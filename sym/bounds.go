@@ -44,7 +44,7 @@ func satNeg(a int) int {
 	return -a
 }
 
-// satAdd adds sizes, hints, and sums in which math.MinInt and math.MaxInt mark overflow.
+// satAdd adds numbers that may have overflowed: math.MinInt and math.MaxInt mark an overflow.
 func satAdd(a, b int) int {
 	switch s := a + b; {
 	case a == math.MinInt || b == math.MinInt:
@@ -86,14 +86,13 @@ func magnitude(a int) uint64 {
 
 func satMagnitude(a int) int { return int(min(magnitude(a), math.MaxInt)) }
 
-// mulRange returns the bounds of the product of a number in [a, b] and a number in [c, d].
+// mulRange returns the bounds of x * y for x in [a, b] and y in [c, d].
 func mulRange(a, b, c, d int) (lo, hi int) {
 	w, x, y, z := satMul(a, c), satMul(a, d), satMul(b, c), satMul(b, d)
 	return min(w, x, y, z, maxLower), max(w, x, y, z, minUpper)
 }
 
-// divRange returns the bounds of the floor of the quotient of a number in [a, b] and a number in [c, d]. There are no
-// bounds unless the divisor is positive.
+// divRange returns the bounds of x // y for x in [a, b] and y in [c, d]. There are no bounds unless y is positive.
 func divRange(a, b, c, d int) (lo, hi int) {
 	if c <= 0 {
 		return math.MinInt, math.MaxInt

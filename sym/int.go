@@ -106,11 +106,11 @@ func (a Int) Min(b Int) Int {
 	return minOf(a, b)
 }
 
-// Known returns the value and true if a is a number, else the hint and false.
+// Known returns the value and true for a number, and the hint and false for an expression.
 func (a Int) Known() (n int, ok bool) { return a.Hint(), a.e == nil }
 
-// Hint returns the value of a at the hints of its symbols. The hint of a number is the number. Hints are for display
-// and cost estimates, never for a decision.
+// Hint returns the value at the hints of the symbols. The hint of a number is the number. Hints are for display and
+// cost estimates, never for a decision.
 func (a Int) Hint() int {
 	if a.e != nil {
 		return a.e.hint
@@ -118,8 +118,8 @@ func (a Int) Hint() int {
 	return a.n
 }
 
-// Specialize returns the hint, and records the guard that a equals the hint. It is for ops that need a number. A known
-// number leaves no guard. In a [Fork], all values other than the hint are one case, with the error [ErrNumber].
+// Specialize returns the hint, and records the guard that the size equals the hint. It is for ops that need a number. A
+// known number leaves no guard. In a [Fork], all values other than the hint are one case, with the error [ErrNumber].
 func (a Int) Specialize() int {
 	n := a.Hint()
 	if a.e != nil && !a.Eq(Of(n)).Holds() {
@@ -128,12 +128,12 @@ func (a Int) Specialize() int {
 	return n
 }
 
-// ErrNumber is the error of a case of a [Fork]: a call of [Int.Specialize], for a size that is not its hint. Specialize
-// panics with this value, and Fork recovers the panic.
+// ErrNumber is the error of a [Fork] case in which [Int.Specialize] is called for a size that differs from its hint.
+// Specialize panics with this value, and Fork recovers the panic.
 var ErrNumber = errors.New("a size must be a known number")
 
-// Bounds returns a lower and an upper bound of a, which follow from the bounds of its symbols and the recorded guards.
-// math.MinInt and math.MaxInt mean that there is no bound. The bounds need not be attained.
+// Bounds returns a lower and an upper bound of the size. They follow from the bounds of the symbols and from the
+// recorded guards. math.MinInt and math.MaxInt mean that there is no bound. The bounds need not be attained.
 func (a Int) Bounds() (lo, hi int) {
 	if a.e == nil {
 		return a.n, a.n
@@ -142,9 +142,9 @@ func (a Int) Bounds() (lo, hi int) {
 	return a.e.env.bounds(a.e)
 }
 
-// Simplify returns a, simplified under the recorded guards. For example, "Max(1, N)" becomes "N" if N is known to be
-// positive, and a Where with a known condition becomes an operand. The result equals a only for sizes that satisfy the
-// guards.
+// Simplify returns the expression in a form that is simplified under the recorded guards. For example, "Max(1, N)"
+// becomes "N" if N is known to be positive, and a Where with a known condition becomes an operand. The result equals
+// the expression only for sizes that satisfy the guards.
 func (a Int) Simplify() Int {
 	if a.e == nil {
 		return a
@@ -159,7 +159,7 @@ func (a Int) Same(b Int) bool {
 	return a.e == b.e && (a.e != nil || a.n == b.n)
 }
 
-// Size returns the number of symbols and numbers in a's printed form. The time of an evaluation is proportional to the
+// Size returns the number of symbols and numbers in the printed form. The time of an evaluation is proportional to the
 // number of distinct parts. This number may be far smaller than Size, because expressions share parts.
 func (a Int) Size() int {
 	if a.e == nil {
@@ -168,8 +168,8 @@ func (a Int) Size() int {
 	return a.e.size
 }
 
-// At returns the value of a for the given values of symbols. It fails if a symbol has no value, on a division by zero,
-// or if the value overflows an int. Intermediate results may overflow.
+// At returns the value for the given values of symbols. It fails if a symbol has no value, on a division by zero, or if
+// the value overflows an int. Intermediate results may overflow.
 func (a Int) At(b Binding) (int, error) {
 	if a.e == nil {
 		return a.n, nil

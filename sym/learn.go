@@ -19,8 +19,8 @@ func (v *Env) learn(c *cond) {
 			case sides == 0:
 				v.contradict()
 			case sides == 1 && !open.isFact:
-				// Even after open is a fact, bounds may not show that open holds. isFact prevents that it is assumed a
-				// second time.
+				// Even after open is a fact, bounds may not show that open holds. The test of isFact prevents a second
+				// assumption.
 				v.assume(open)
 				again = true
 			}
@@ -29,7 +29,8 @@ func (v *Env) learn(c *cond) {
 }
 
 // undecidedOperands returns the number of undecided operands of a disjunction, and one of these operands. If the
-// disjunction is known to hold, or if an operand is not a relation, the number is 2 or more.
+// disjunction is known to hold, or if an operand is not a relation, the number is 2 or more, so that nothing follows
+// from it.
 func (v *Env) undecidedOperands(c *cond) (open *cond, sides int) {
 	for _, p := range c.args {
 		if p.kind >= condAnd {
@@ -183,7 +184,7 @@ func (v *Env) propagateZero(d *expr) {
 	}
 }
 
-// propagate derives bounds of the parts of p from the bounds lo and hi of p.
+// propagate derives bounds of the parts of p from the fact that p is between lo and hi.
 func (v *Env) propagate(p *expr, lo, hi int) {
 	switch {
 	case len(p.terms) > 1:

@@ -1,8 +1,8 @@
 package sym
 
-// Trend returns the monotonicity of a in one symbol while all other symbols are fixed. sign is 1 if a never decreases,
-// -1 if a never increases, and 0 if a does not depend on the symbol. ok is false if neither the form of a nor the
-// bounds of its symbols decide the sign.
+// Trend tells whether the expression increases or decreases in one symbol while all other symbols are fixed. sign is 1
+// if it never decreases, -1 if it never increases, and 0 if it does not depend on the symbol. ok is false if neither
+// the form of the expression nor the bounds of its symbols decide the sign.
 func (a Int) Trend(symbol string) (sign int, ok bool) {
 	if a.e == nil {
 		return 0, true
@@ -14,8 +14,8 @@ func (a Int) Trend(symbol string) (sign int, ok bool) {
 	return (&trends{symbol: s.e.single()}).expr(a.e)
 }
 
-// combineTrends returns the trend of a function of two operands that increases in both, given the trends of the
-// operands. ok is false if the trends are opposite.
+// combineTrends returns the trend of a sum, or of another function that increases with each of its two operands. a and
+// b are the trends of the operands. ok is false if the trends are opposite.
 func combineTrends(a, b int) (sign int, ok bool) {
 	if a*b < 0 {
 		return 0, false

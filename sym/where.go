@@ -42,7 +42,7 @@ var errCases = errors.New("sym: too many cases")
 type pathSearch struct {
 	branches   []branch // all branches of the current path so far, including those that are not choices
 	nextIndex  int      // index of the next branch
-	choices    int      // number of choices among branches[:at]
+	choices    int      // number of choices among branches[:nextIndex]
 	limit      int      // maximum number of choices on a path
 	unexplored *cond    // the choice that exceeded the limit
 }

@@ -68,8 +68,8 @@ func elementConverter(dst, src DType) strided.Elem {
 	return strided.Convert(dst.Size(), src.Size(), Converter(dst, src))
 }
 
-// mayRepeat reports whether several elements may share an address. The result may be true for a meta without such
-// elements, but not false for a meta with them.
+// mayRepeat reports whether several elements may share an address. It may return true although no elements share an
+// address, but it never returns false if some elements do.
 func (m Meta) mayRepeat() bool {
 	for d, n := range m.Shape {
 		// within is the distance in elements between the first and the last element of a slice over all dimensions of smaller

@@ -233,8 +233,9 @@ func (m Meta) Check() error {
 	return nil
 }
 
-// smallElements bounds the number of elements of values that the fast path of Check accepts. For every dtype, the size
-// of that number of elements in bytes is far below [MaxBytes]. The square of the number does not overflow an int.
+// smallElements is the maximum number of elements that a value may have, or span in storage, for the fast path of
+// Check. For every dtype, this number of elements takes far fewer bytes than [MaxBytes]. The square of smallElements
+// does not overflow an int.
 const smallElements = 1 << (bits.UintSize/2 - 1)
 
 // addSmallDim multiplies numel by size, and adds to span the distance in elements from the first to the last index of

@@ -130,8 +130,9 @@ func (p *Promotion) Result() (DType, error) {
 	return d, err
 }
 
-// combine returns the common dtype of two categories of operands, which have the dtypes higher and lower. lower counts
-// only if its kind (bool, integer, float, complex) is above the kind of higher (combine_categories).
+// combine returns the common dtype of two categories of operands. higher is the dtype of the preceding category, lower
+// the dtype of the next category. lower counts only if its kind (bool, integer, float, complex) is above the kind of
+// higher (combine_categories).
 func combine(higher, lower DType) (DType, error) {
 	switch {
 	case higher == Invalid:
@@ -152,8 +153,8 @@ func combine(higher, lower DType) (DType, error) {
 	return higher, nil
 }
 
-// FloatFor returns the dtype of the result of a transcendental function of d: d itself for floats and complex dtypes,
-// float32 for bool and integers.
+// FloatFor returns the dtype in which a transcendental function returns its result for an operand of dtype d: d itself
+// for floats and complex dtypes, float32 for bool and integers.
 func FloatFor(d DType) DType {
 	if d.IsFloat() || d.IsComplex() {
 		return d

@@ -154,9 +154,9 @@ func (t Type) IsRowMajor() bool {
 }
 
 // matchRuns splits the dimensions of t, from the last to the first, into runs that can each be merged into one
-// dimension. It then divides the dimensions of shape into groups, and the product of the sizes of a group (have) must
-// equal the product of the sizes of a run (want). It returns false if this is impossible. It writes the strides of the
-// dimensions of shape to out.
+// dimension. It then assigns consecutive dimensions of shape to each run, so that the product of their sizes (have)
+// equals the product of the sizes in the run (want). It returns false if this is impossible. It writes the strides of
+// the dimensions of shape to out.
 func (t *Type) matchRuns(out, shape []sym.Int) bool {
 	d := len(shape) - 1
 	base := t.Strides[len(t.Strides)-1]

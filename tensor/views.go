@@ -45,13 +45,13 @@ func (t Type) cloneWithRoom() Type {
 	return t
 }
 
-// withSize returns a copy of sizes in which the size at position at is replaced.
-func withSize(sizes []sym.Int, at int, size sym.Int) []sym.Int {
+// withSize returns a copy of sizes in which `size` replaces the size of dimension dim.
+func withSize(sizes []sym.Int, dim int, size sym.Int) []sym.Int {
 	out := make([]sym.Int, len(sizes))
 	for i := range out {
 		out[i] = sizes[i]
 	}
-	out[at] = size
+	out[dim] = size
 	return out
 }
 

@@ -69,8 +69,9 @@ func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
 }
 
 // twoOverPiBits returns 2/pi * 2^k modulo 4, where a = m*2^k, as three parts of 52 bits and a part of 36 bits. These
-// are the bits of TwoOverPi from index e-1013 on, where e is the biased exponent. A lookup by this index has no
-// branches: for each set bit of the word index, 16 down to 1, all words move down by that number of words.
+// are the bits of TwoOverPi from index e-1013 on, where e is the biased exponent. The lookup by this index has no
+// branches. For each bit of the index of the first word, from 16 down to 1, all words move down by this number of words
+// if the bit is set.
 func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	at := e.Do(expr.Sub, e.Do(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
 	word := make([]expr.Value, len(elementary.TwoOverPi))

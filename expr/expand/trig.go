@@ -14,9 +14,9 @@ import (
 var turns = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e493ad4cep-111, 0x1.e21c820ff28b2p-165}
 
 // quarters returns q as an integer, and r, for any float32 x. It computes x/(2*pi) modulo 1 in float64, as the sum of
-// the products of x with the four parts of 1/(2*pi). It drops the integers of the products with the first two parts,
-// and of their rounding errors. The product with the third part has a small integer, and the product with the last part
-// has no integer.
+// the products of x with the four parts of 1/(2*pi). It drops the integer parts of the products with the first two of
+// these parts, and of the rounding errors of these products. The integer part of the third product is small, and the
+// fourth product is below 1.
 func (e *expander) quarters(x expr.Value) (q, r expr.Value) {
 	w := &expander{e.Builder, e.target, tensor.Float64, true}
 	x = w.Convert(tensor.Float64, x)
@@ -138,7 +138,8 @@ func (e *expander) asin(x expr.Value) expr.Value {
 	return e.withSign(e.choose(far, other, e.add(s, t)), e.signBit(x))
 }
 
-// acos is 2p or pi - 2p for |x| above 1/2, else pi/2 - p or pi/2 + p. The sign of x decides.
+// acos is computed from p = s+t of arc. For x > 1/2 it is 2p, for x < -1/2 it is pi - 2p. Otherwise it is pi/2 - p for
+// a positive x, and pi/2 + p for a negative x.
 func (e *expander) acos(x expr.Value) expr.Value {
 	s, t, far := e.arc(x)
 	p := e.add(s, t)

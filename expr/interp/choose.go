@@ -109,8 +109,8 @@ func (m *preparer) loopFor(i expr.Inst) loopFunc {
 	return arithmetic[i.Op][d]
 }
 
-// jointLoopFor returns one loop for two instructions: i, and the instruction inner of its operand k. It also returns
-// the operands of this loop. inner must have no other user. If there is no such loop, join returns nil.
+// jointLoopFor returns one loop for two instructions: i, and inner, which computes operand k of i and has no other
+// user. It also returns the operands of this loop. If there is no such loop, jointLoopFor returns nil.
 func (m *preparer) jointLoopFor(i expr.Inst, inner expr.Value, k int) (loopFunc, []expr.Value) {
 	u := m.code.Insts[inner]
 	switch {

@@ -2,9 +2,9 @@ package interp
 
 import "unsafe"
 
-// Floats are equal if their difference is 0. A test of the bits of the difference takes half the time of a comparison,
-// which has a separate case for NaN. The difference of equal infinities is NaN, so the loops compare the floats if a
-// difference in a group of four is NaN.
+// Floats are equal if their difference is 0. A test of the bits of the difference takes half the time of a comparison
+// of floats, which Go compiles with a separate case for NaN. The difference of equal infinities is NaN, so the loops
+// compare the floats if a difference in a group of four is NaN.
 
 func eqFloat[T float, U word](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	size, i, step := int(unsafe.Sizeof(T(0))), 0, by.b

@@ -91,8 +91,8 @@ func roundBF16(d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
 	}
 }
 
-// choiceOf returns the loop of a selection by a comparison of elements of the same size. The result d is c where the
-// comparison of a and b is true, else e.
+// choiceOf returns the loop that selects by a comparison: the result d is c where the comparison of a and b is true,
+// else e. All operands have the same element size.
 func choiceOf(o expr.Op, d tensor.DType) loopFunc {
 	equality := o == expr.Eq || o == expr.Ne
 	switch {
@@ -160,7 +160,7 @@ func clampFloat[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *str
 	}
 }
 
-// clampTo bounds a by b and c. Each element has other bounds. If all operands are contiguous, clampPlain processes
+// clampTo bounds a by b and c. Each element has its own bounds. If all operands are contiguous, clampPlain processes
 // elements whose bounds are not NaN.
 func clampTo[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	size, i := int(unsafe.Sizeof(T(0))), 0

@@ -10,7 +10,7 @@ import (
 type int64Mover struct {
 	from, to *expr.Code
 	asInt64  []bool                       // by operand: it is complex64, and is loaded as int64
-	at       map[[2]expr.Value]expr.Value // the new value of two parts, or of a value and None
+	at       map[[2]expr.Value]expr.Value // the new value for the two parts of a number, or for another value and None
 }
 
 // int64Code returns the code that moves int64 instead of complex64, or nil if c computes with a part.

@@ -197,8 +197,9 @@ type peepholeMatch struct {
 	swapped bool         // other is the real part
 }
 
-// findPeepholes returns the peepholes in a code. The key is the value of the result, or the earlier value of a complex
-// result. perElement reports whether an operand is read in place and has an element for each element of the row.
+// findPeepholes returns the peepholes in a code. The key of a peephole is its result; for a complex result, it is the
+// earlier of the two values. perElement reports whether an operand is read in place and has an element for each element
+// of the row.
 func findPeepholes(c *expr.Code, perElement func(operand int) bool) map[expr.Value]peepholeMatch {
 	list := map[expr.Value]peepholeMatch{}
 	seen := map[expr.Inst]expr.Value{}
@@ -343,8 +344,9 @@ func (t template) lookUp(c *expr.Code, bound []expr.Value, seen map[expr.Inst]ex
 	return v
 }
 
-// otherPart matches i, the template's load of a part of an operand, if the other part of the operand is bound. It
-// returns the value of the code that loads the corresponding part, or None.
+// otherPart matches a load i of the template, which loads one part of a complex operand. If the other part of this
+// operand is bound, otherPart returns the value of the code that loads the corresponding part. Otherwise it returns
+// None.
 func (t template) otherPart(c *expr.Code, bound []expr.Value, seen map[expr.Inst]expr.Value, i expr.Inst) expr.Value {
 	for k, j := range t.Insts {
 		if j.Op != expr.Load || j.A != i.A || bound[k] == expr.None || c.Insts[bound[k]].Op != expr.Load {

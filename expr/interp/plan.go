@@ -15,8 +15,8 @@ type preparer struct {
 	constant   []bool // by value: it depends on no operand
 	uniform    []bool // by value: it is constant within a row
 	inUserLoop []bool // by value: it is computed in the loop of its user
-	// jointLoop is, by value, the loop of the instruction joined with an operand, of a peephole, or of both parts of a
-	// complex number. It is nil for a single instruction.
+	// jointLoop is, by value, a loop that computes more than one instruction: the value and one of its operands, a
+	// peephole, or both parts of a complex number. It is nil if the value has no such loop.
 	jointLoop         []loopFunc
 	computesBothParts []bool         // by value: its loop computes both parts of a complex number
 	isImaginary       []bool         // by value that computesBothParts: it is the imaginary part

@@ -26,7 +26,7 @@ const minBlockWork = 6
 type branch struct {
 	parent int          // the branch that contains the selection
 	depth  int          // number of enclosing branches
-	want   bool         // the mask of the selected elements
+	want   bool         // the mask bit of the elements that take this side
 	work   int          // in additions, inner branches included
 	values []expr.Value // the values that only this branch needs
 }

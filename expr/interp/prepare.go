@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// blockBytes is the size in bytes of a block of the widest elements of a loop. Several blocks fit the L1 cache
-// together, and the work on a block takes much longer than a call. The length of a block is a multiple of Lanes
+// blockBytes is the size of a block in bytes if its elements are the widest of the loop. Several blocks fit the L1
+// cache together, and the work on a block takes much longer than a call. The length of a block is a multiple of Lanes
 // elements, so that each block begins with the first accumulator.
 const blockBytes = machine.BlockBytes
 

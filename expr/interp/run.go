@@ -57,7 +57,7 @@ func (s *Scratch) run(steps []step, n int) {
 // Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands. strides are the
 // bytes between rows, in the same order. Run ignores the entries of outputs that are not stored. accs are the addresses
 // of the [expr.Lanes] accumulators of each fold. The caller initializes the accumulators by [expr.Neutral], or passes
-// the accumulators of earlier rows. If the loop has Totals, accs are instead the addresses of the results of each fold,
+// the accumulators of earlier rows. If the loop has Totals, accs[k] is instead the address of the results of fold k,
 // one number for each row.
 //
 // s is a Scratch of this Runner that no other goroutine uses. If s is nil, Run takes a Scratch from a pool. Run does
@@ -65,7 +65,7 @@ func (s *Scratch) run(steps []step, n int) {
 // describes.
 func (p *Runner) Run(s *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer, n0, n1 int) {
 	if len(ptrs) != len(p.elementSize) || len(strides) != len(p.elementSize) || s != nil && s.runner != p {
-		panic("expr: Run of other operands, or scratch memory, than the loop has")
+		panic("interp: Run needs an address and a stride for each output and operand, and a Scratch of this Runner")
 	}
 	if n0 <= 0 || n1 <= 0 {
 		return

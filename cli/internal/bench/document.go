@@ -189,8 +189,8 @@ func opsByName(g *graph.Graph) map[string]string {
 	return ops
 }
 
-// addStep adds the time s of a step, which is a sum over runs. w is the work of one call, and predicted its estimated
-// time.
+// addStep adds the time of a step. s is the sum of this time over all runs, w is the work of one call, and predicted is
+// the estimated time of one call.
 func (d *timeDoc) addStep(s stepTime, w graph.Work, predicted, runs float64) {
 	calls := float64(s.calls) / runs
 	d.Calls += calls
@@ -300,8 +300,8 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	})
 }
 
-// cells returns the cells of a row. The last cell is the memory bandwidth of the step as a share of a core's bandwidth,
-// or its arithmetic speed as a share of a core's speed: the greater share.
+// cells returns the cells of a row. The last cell is the greater of two shares: memory bandwidth as a share of a core's
+// bandwidth, and arithmetic speed as a share of a core's speed.
 func (d *timeDoc) cells(p *profiledDoc) []any {
 	rate := func(r *float64) string {
 		if r == nil {

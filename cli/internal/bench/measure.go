@@ -113,8 +113,8 @@ const (
 	blockTime = 100 * time.Millisecond
 )
 
-// block returns the minimum time of a block: blockTime, or less if a measurement of time span would have fewer than two
-// blocks of each way.
+// block returns the minimum time of a block. It is blockTime, but short measurements have shorter blocks, so that each
+// way gets at least two blocks.
 func (u until) block() time.Duration {
 	if u.span > 0 {
 		return min(blockTime, u.span/(2*time.Duration(numWays)))

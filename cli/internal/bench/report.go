@@ -86,7 +86,7 @@ func (d *Document) callsSection() page.Section {
 // numbered is the number of steps whose points are labelled with a number: the row in the table of steps.
 const numbered = 12
 
-// numberOf returns the label of the point of a step, or "" for none. step is an index of ByStep.
+// numberOf returns the label of a step's point in a chart, or "" for none. step is an index of ByStep.
 func numberOf(step int) string {
 	if step < numbered {
 		return fmt.Sprint(step + 1)
@@ -94,8 +94,8 @@ func numberOf(step int) string {
 	return ""
 }
 
-// groups divides ops into groups, which have different marks in charts. The three ops with the longest times are groups
-// of their own; all other ops form the last group. of returns the index of an op's group.
+// groups divides ops into groups, which have different marks in charts. Each of the three ops with the longest times is
+// a group; all other ops form the last group. The function `of` returns the index of an op's group.
 func (d *ProfileDoc) groups() (names []string, of func(op string) int) {
 	for _, t := range d.ByOp[:min(3, len(d.ByOp))] {
 		names = append(names, t.Op)

@@ -33,7 +33,7 @@ type track struct {
 	spans []span          // the spans that have ended, in the order of their ends
 }
 
-// span is the time of a run (node is nil), of a step (phase is -1), or of a chunk. Times are relative to
+// span is the time of a run, a step or a chunk. For a run, node is nil; for a step, phase is -1. Times are relative to
 // chromeTrace.start.
 type span struct {
 	from, to     time.Duration
@@ -108,7 +108,7 @@ type traceEvent struct {
 	Args  any      `json:"args"`
 }
 
-// stepArgs has the arguments of the event of a step, and of its chunks.
+// stepArgs has the arguments of a step's event. The events of its chunks have them too.
 type stepArgs struct {
 	Op    string   `json:"op"`
 	Step  int      `json:"step"`

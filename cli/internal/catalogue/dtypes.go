@@ -103,7 +103,8 @@ func (s dtypeSet) names() []string {
 	return names
 }
 
-// dtypes has the dtypes that an op supports: dtypes for which inference accepts an example of the op.
+// dtypes has the dtypes that an op supports. An op supports a dtype if inference accepts an example of the op with this
+// dtype.
 type dtypes struct {
 	operands map[int]dtypeSet // the dtypes of each operand, by index
 	attr     dtypeSet         // the values of the attribute dtype; nil if the op has no such attribute

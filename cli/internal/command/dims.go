@@ -57,8 +57,8 @@ func Combinations(list []string) ([][]string, error) {
 	return all, nil
 }
 
-// SizesOf returns the sizes of the symbols of a graph, and the sizes of --dim (given). The graph may lack symbols of
-// --dim, because the import of an ONNX model replaces symbols with given sizes by numbers.
+// SizesOf returns the size of each symbol in a graph or in --dim (given). A symbol of --dim may be missing in the
+// graph, because the import of an ONNX model replaces symbols with given sizes by numbers.
 func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	sizes, err := ParseDims(given)
 	if err != nil {

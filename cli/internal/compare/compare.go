@@ -259,8 +259,8 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	return showErr
 }
 
-// comparison has the measurements so far. The other rows of a combination of file, sizes and threads are compared with
-// its first row.
+// comparison has the measurements so far. Rows with the same file, sizes and threads form a combination; its other rows
+// are compared with its first row.
 type comparison struct {
 	flags       flags
 	files       map[string]string // the label of each file in results, by path

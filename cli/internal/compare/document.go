@@ -78,7 +78,7 @@ func (s *comparison) symbols() []string {
 	return sorted.Keys(names)
 }
 
-// varies reports whether a text of the rows is not the same for all rows.
+// varies reports whether the function text returns different texts for different rows.
 func (s *comparison) varies(text func(*Row) string) bool {
 	return slices.ContainsFunc(s.rows, func(r Row) bool { return text(&r) != text(&s.rows[0]) })
 }

@@ -162,7 +162,7 @@ func memberOf(f reflect.StructField) (member, bool) {
 	return member{key, strings.Contains(options, "omit"), f}, key != "" && key != "-"
 }
 
-// errorOf returns an error of a graph as a part of a document, without names of Go types.
+// errorOf converts an error of a graph to a part of a document. The message has no names of Go types.
 func errorOf(e *graph.Error) report.Mistake {
 	m := report.MistakeOf(e)
 	m.Message = exit.Plain(e.Err)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Schema returns the JSON Schema (2020-12) of a document. t is the type of the document, a struct. words[NAME] returns
-// the strings that a field with the tag of:"NAME" may contain.
+// Schema returns the JSON Schema (2020-12) of a document. t is the struct type of the document. If a field has the tag
+// of:"NAME", words[NAME] returns the strings that the field may contain.
 func Schema(t reflect.Type, title string, words map[string]func() []string) map[string]any {
 	b := schemaBuilder{defs: map[string]any{}, words: words}
 	root := b.object(t)
@@ -97,7 +97,8 @@ func definitionOf(t reflect.Type) string {
 	return strings.ToLower(name[:1]) + name[1:]
 }
 
-// value returns the schema of a type. allowed is the name of the set of allowed strings, or empty.
+// value returns the schema of a type. If only some strings are allowed, `allowed` names the set of these strings;
+// otherwise it is empty.
 func (b schemaBuilder) value(t reflect.Type, allowed string) map[string]any {
 	if l, ok := reflect.Zero(t).Interface().(lister); ok {
 		return map[string]any{"type": "array", "items": b.value(reflect.TypeOf(l.Item()).Elem(), allowed)}

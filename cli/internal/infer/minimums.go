@@ -41,9 +41,9 @@ const (
 	maxRaised = 16
 )
 
-// raisedMinimumsOf infers the graph again with raised minimums, if s, the inference with the present minimums, has
-// guards. It first raises the minimums of all symbols, and then drops symbols as long as the same number of guards
-// disappears. It returns nil if no guard disappears.
+// raisedMinimumsOf infers the graph again with raised minimums. s is the inference with the present minimums; if s has
+// no guards, the result is nil. It first raises the minimums of all symbols, and then drops symbols as long as the same
+// number of guards disappears. It returns nil if no guard disappears.
 func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, forked bool) *RaisedMinimums {
 	if s == nil || s.Cut != nil {
 		return nil

@@ -111,7 +111,7 @@ func readers(g *graph.Graph) map[*graph.Value]int {
 	return reads
 }
 
-// inLayout returns t with the dtype and layout of m. Other dtypes than m's have the same bits.
+// inLayout returns t with the dtype and layout of m. If the dtypes differ, t has the bits of elements of m's dtype.
 func inLayout(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if t.DType != m.DType {

@@ -16,8 +16,8 @@ type Workload struct {
 	Inputs *Set
 }
 
-// LoadWorkload reads a graph and its inputs, and infers the graph. dims are the values of --dim with one size, hints
-// the combinations of its other values, pins the values of --pin.
+// LoadWorkload reads a graph and its inputs, and infers the graph. dims has the values of --dim with one size, and
+// hints the combinations of the other values of --dim. pins has the values of --pin.
 func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dims, pins []string,
 	hints []map[string]int, src Sources) (t Workload, err error) {
 	command.CollectEarly()
@@ -38,7 +38,7 @@ func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dim
 	return Workload{g, in}, err
 }
 
-// Load reads a graph file or a model, and the headers of the arrays for its inputs. dims, the values of --dim, and the
+// Load reads a graph file or a model, and the headers of the arrays for its inputs. The values of --dim (dims) and the
 // shapes of the arrays bind the symbols. The graph is not yet inferred.
 func Load(ctx context.Context, ext *command.Extensions, src Sources, path string, dims []string) (*graph.Graph, *Given,
 	error) {

@@ -133,8 +133,8 @@ func (c *Scatter) draw() string {
 	return d.picture(chartHeight+d.legend(c.Groups), c.Y.Title+" by "+c.X.Title)
 }
 
-// name draws the name of a point beside it, unless it would hide one of the taken places, and returns the taken places
-// with those of the name.
+// name draws the name of a point beside the point, unless the name would hide one of the taken places. It returns the
+// taken places, including the places of the name.
 func (d *drawing) name(p *Point, taken [][2]float64) [][2]float64 {
 	width := charWidth * float64(len([]rune(p.Name)))
 	sides := []float64{p.X + 8, p.X - 8 - width}

@@ -2,8 +2,8 @@ package page
 
 import "fmt"
 
-// shapes are the SVG paths of the marks of groups, relative to the center of a mark. Shapes distinguish groups without
-// color.
+// shapes has the SVG path of the mark of each group, relative to the center of the mark. Shapes distinguish groups
+// without color.
 var shapes = [...]string{
 	"m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z", // circle
 	"m-4 -4h8v8h-8z",               // square

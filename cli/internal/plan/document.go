@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// Document is the output of plan: the report of a program and the results of flags.
+// Document is the output of the command plan: the report of a program, and the results of the given flags.
 type Document struct {
 	report.Plan
 	Measured     *MeasuredPlan            `json:"measured,omitzero" doc:"The result of --measure; the measured time of each step is in steps."`

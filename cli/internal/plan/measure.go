@@ -104,7 +104,7 @@ func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, watch *st
 	return nil
 }
 
-// writeMeasured prints the sum of measured and of estimated times, and the errors of the estimates.
+// writeMeasured prints the sum of the measured times, the sum of the estimated times, and the errors of the estimates.
 func writeMeasured(w io.Writer, m *MeasuredPlan) {
 	if m != nil {
 		fmt.Fprintf(w, "%s by one worker: measured time of all steps %s, estimated %s\n"+

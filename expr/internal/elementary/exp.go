@@ -82,7 +82,8 @@ func Exp32(x float32) float32 {
 	return float32(s + float64(s*(r+float64(r*r*(0.5+float64(r*(1./6)))))))
 }
 
-// ExpStrided computes n > 0 exponentials of float64. sd and sa are the bytes between elements of d and of a.
+// ExpStrided writes the exponentials of the n > 0 numbers at a to d. sd and sa are the distances in bytes between
+// numbers at d and at a.
 func ExpStrided(d, a unsafe.Pointer, n, sd, sa int) {
 	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
 		x := *(*float64)(a)
