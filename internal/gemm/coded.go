@@ -21,8 +21,6 @@ import (
 const (
 	maxVectors = 4  // greatest width of a register tile, in vectors
 	maxHeight  = 14 // greatest height of a register tile, in rows
-	// codedRows is the width of panels of A, in rows. A register tile has the height of a panel, or half of it.
-	codedRows = 12
 	// codedDepth is the greatest depth of a block of K, in terms. Sums stay in registers for a whole block. A panel of
 	// B of this depth exceeds L1, but L2 is fast enough to read it from.
 	codedDepth = 1024
@@ -42,23 +40,48 @@ const (
 	callMACs = 3 << 19 / machine.CallDivisor
 )
 
-// maxTileHeights is the greatest height of register tiles, by number of vectors. At this height the accumulators and
-// the elements of A just fit the registers.
-var maxTileHeights = map[machine.Features][maxVectors + 1]int{
-	machine.AVX512: {0, 14, 12, 8, 6},
-	machine.AVX2:   {0, 12, 6},
+// codeSet has the register tiles for a set of features.
+type codeSet struct {
+	cpu     machine.Features
+	rows    int // width of panels of A; a register tile has the height of a panel, or half of it
+	vectors int // number of vectors of a panel of B
+	// maxHeights is the greatest height of register tiles, by number of vectors. At this height the accumulators and the
+	// elements of A just fit the registers: on arm64 there is a register with several elements for each row.
+	maxHeights [maxVectors + 1]int
+	callMACs   int // bound on the multiplications of one call
 }
 
-// codedSet returns the kernel set of machine code for a dtype. t has the routines for few rows or columns.
-func codedSet(d tensor.DType, cpu machine.Features, t thin) *kernelSet {
-	s := &kernelSet{name: cpu.String() + " code", cpu: cpu, mr: codedRows, kc: codedDepth, size: d.Size(),
-		maxHeights: maxTileHeights[cpu], thin: t, plain: portable[d].plain}
-	vectors, narrow, bytes := maxVectors, 2, 64
-	if !cpu.Has(machine.Vector512) {
-		vectors, bytes = 2, 32
+// codeSets are the sets of features with machine code, best first.
+var codeSets = []codeSet{
+	{machine.AVX512, 12, 4, [...]int{0, 14, 12, 8, 6}, callMACs},
+	{machine.AVX2, 12, 2, [...]int{0, 12, 6, 0, 0}, callMACs},
+	{machine.NEON, 8, 4, [...]int{0, 12, 9, 7, 5}, callMACs / 4},
+}
+
+// codedSets lists the kernel sets of machine code for a dtype on this processor, best first.
+func codedSets(d tensor.DType) (list []*kernelSet) {
+	if d != tensor.Float32 && d != tensor.Float64 || jit.Available() != nil {
+		return nil
 	}
-	s.lanes = bytes / s.size
-	s.nr, s.narrowPanel = vectors*s.lanes, narrow*s.lanes
+	for _, set := range codeSets {
+		if machine.Host().Has(set.cpu) {
+			list = append(list, codedSet(d, set))
+		}
+	}
+	return list
+}
+
+// codedSet returns the kernel set of machine code for a dtype.
+func codedSet(d tensor.DType, set codeSet) *kernelSet {
+	const narrow = 2 // vectors of a narrow panel
+	routines, ok := thinRoutines[set.cpu][d]
+	if !ok {
+		routines = portable[d].thin
+	}
+	s := &kernelSet{name: set.cpu.String() + " code", cpu: set.cpu, mr: set.rows, kc: codedDepth, size: d.Size(),
+		maxHeights: set.maxHeights, callMACs: set.callMACs, thin: routines, plain: portable[d].plain}
+	s.lanes = tile.VectorBytes(set.cpu) / s.size
+	s.nr, s.narrowPanel = set.vectors*s.lanes, narrow*s.lanes
 	return s
 }
 
@@ -170,8 +193,11 @@ func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int
 	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.inPlace || how == readAndCopy,
 		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs:  []tile.Run{{InStep: p.set.size, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
-	if ragged {
+	switch {
+	case ragged && tile.DynamicLanes(p.set.cpu):
 		s.Lanes = tile.Dynamic
+	case ragged:
+		s.Lanes = p.spec.N % p.set.lanes
 	}
 	s.Prefetch = p.fetches(how, vectors, height)
 	s.AheadLines = p.prefetchLines[how]
@@ -329,7 +355,7 @@ func (t *tileState) panels(j, j1 int) int {
 	if !t.severalPanels {
 		return 1
 	}
-	return max(1, min((j1-j)/w, callMACs/(t.spec.M*w*t.kc)))
+	return max(1, min((j1-j)/w, t.set.callMACs/(t.spec.M*w*t.kc)))
 }
 
 // panelsOf computes C[i0:i1, j0:j1] for one block of K. The outer loop is over blocks of A that fit L2, and the inner
@@ -357,7 +383,7 @@ func (t *tileState) strip(x *jit.Args, a, b *operandView, ib, ie, j, cols, furth
 	p, s, set := t.Plan, &t.spec, t.set
 	size, vectors := set.size, set.vectors(cols)
 	t.operands(x, a, b, j, cols)
-	st, each := laterBlock, max(1, callMACs/(p.b.panelWidth*t.kc))
+	st, each := laterBlock, max(1, set.callMACs/(p.b.panelWidth*t.kc))
 	switch {
 	case s.CColStride != 1:
 		st, each = toTemporary, 1

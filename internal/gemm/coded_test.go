@@ -3,6 +3,7 @@
 package gemm
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -98,8 +99,8 @@ func testAcross[T float](t *testing.T, set *kernelSet) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !pl.severalPanels {
-				t.Errorf("%v: panel by panel", d)
+			if fits := d[0] <= set.maxHeights[set.vectors(set.nr)]; pl.severalPanels != fits {
+				t.Errorf("%v: several panels in a call: %v", d, pl.severalPanels)
 			}
 			p.check(t, set, sharedElems)
 		}
@@ -116,7 +117,7 @@ func TestListings(t *testing.T) {
 	var names []string
 	pl.Listings(func(name, assembly string) {
 		names = append(names, name)
-		if !strings.Contains(assembly, "VFMADD231PS") {
+		if !strings.Contains(assembly, "VFMADD231PS") && !strings.Contains(assembly, "fmla") {
 			t.Errorf("%s multiplies nothing: %s", name, assembly)
 		}
 	})
@@ -126,5 +127,35 @@ func TestListings(t *testing.T) {
 	}
 	if pl.codes == nil && len(names) > 0 {
 		t.Errorf("a plan without code lists %v", names)
+	}
+}
+
+// TestBits compares the bits of products with digests, which are the same for all instruction sets.
+func TestBits(t *testing.T) {
+	eachKernel[float32](t, func(t *testing.T, set *kernelSet) {
+		testBits[float32](t, set, "629419e65aa3d5c6050d3b4ea3883d161e03e4e52f14bec08a893d5d9f4f965e")
+	})
+	eachKernel[float64](t, func(t *testing.T, set *kernelSet) {
+		testBits[float64](t, set, "618bd6ae02f555cba263b41e04d2265d37aa461c65ba94bebd00a020a16fce9e")
+	})
+}
+
+func testBits[T float](t *testing.T, set *kernelSet, want string) {
+	if !set.coded() {
+		t.Skip("the depth of blocks in Go differs")
+	}
+	r, hash := rand.New(rand.NewPCG(11, 30)), sha256.New()
+	for i, d := range [][3]int{{1, 7, 3}, {5, 35, 40}, {13, 63, 1025}, {30, 18, 2100}, {64, 130, 70}} {
+		for _, la := range []int{rowMajor, colMajor, scattered} {
+			for _, lb := range []int{rowMajor, colMajor} {
+				p := newProblem[T](r, d[0], d[1], d[2], la, lb, rowPadded)
+				p.spec.Way, p.spec.Bias, p.spec.Accumulate = Tiled, Bias(i%3), la == lb
+				p.check(t, set, sharedElems)
+				hash.Write(bytesOf(p.c.buf))
+			}
+		}
+	}
+	if got := fmt.Sprintf("%x", hash.Sum(nil)); got != want {
+		t.Errorf("digest %s, want %s", got, want)
 	}
 }

@@ -71,11 +71,11 @@ type kernelSet struct {
 	plain
 	micro microFunc // nil where there is machine code
 
-	// For machine code: the features that it uses, the number of elements of a vector, and the greatest height of a
-	// register tile by number of vectors.
+	// For machine code: the features that it uses, the number of elements of a vector, and the bounds of a codeSet.
 	cpu        machine.Features
 	lanes      int
 	maxHeights [maxVectors + 1]int
+	callMACs   int
 	// narrowPanel is the width of panels of B for few rows.
 	narrowPanel int
 }
@@ -106,6 +106,17 @@ func kernelsOf(d tensor.DType) *kernelSet {
 		return &with
 	}
 	return s
+}
+
+// thinOf returns the assembly routines for few rows or columns of a dtype, and whether there are any.
+func thinOf(d tensor.DType) (thin, bool) {
+	for _, set := range codeSets {
+		if machine.Host().Has(set.cpu) {
+			t, ok := thinRoutines[set.cpu][d]
+			return t, ok
+		}
+	}
+	return thin{}, false
 }
 
 // Multiplies reports whether there are products of a dtype.

@@ -2,10 +2,10 @@
 
 package gemm
 
-import "github.com/graphrun/graphrun/tensor"
+import (
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
+)
 
-// thinOf returns false, because this build has no assembly routines.
-func thinOf(tensor.DType) (thin, bool) { return thin{}, false }
-
-// codedSets returns nil, because this build generates no machine code.
-func codedSets(tensor.DType) []*kernelSet { return nil }
+// thinRoutines is empty, because this build has no assembly routines.
+var thinRoutines map[machine.Features]map[tensor.DType]thin
