@@ -80,7 +80,8 @@ func codedSet(d tensor.DType, set codeSet) *kernelSet {
 	}
 	s := &kernelSet{name: set.cpu.String() + " code", cpu: set.cpu, mr: set.rows, kc: codedDepth, size: d.Size(),
 		maxHeights: set.maxHeights, callMACs: set.callMACs, thin: routines, plain: portable[d].plain}
-	s.lanes = tile.VectorBytes(set.cpu) / s.size
+	_, bytes := tile.Registers(set.cpu)
+	s.lanes = bytes / s.size
 	s.nr, s.narrowPanel = set.vectors*s.lanes, narrow*s.lanes
 	return s
 }

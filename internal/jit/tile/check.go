@@ -9,11 +9,18 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// VectorBytes returns the size of a vector.
-func VectorBytes(cpu machine.Features) int {
-	_, bytes := target.Vectors(cpu)
-	return bytes
-}
+// Supports reports whether there is code for floats.
+func Supports(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.Has(machine.NEON) }
+
+// SupportsIntegers reports whether there is code for Words. Bytes require a dot product in addition.
+func SupportsIntegers(cpu machine.Features) bool { return cpu.Has(machine.AVX2) }
+
+// Registers returns the number of vector registers of a tile, and their size in bytes.
+func Registers(cpu machine.Features) (count, bytes int) { return target.Vectors(cpu) }
+
+// ElementsPerLoad returns the maximum number of elements that are loaded from the broadcast operand at once: of
+// consecutive terms if a register is left for each row, or of rows that are adjacent in memory.
+func ElementsPerLoad(cpu machine.Features, size int) int { return target.ElementsPerVector(cpu, size) }
 
 // DynamicLanes reports whether the number of lanes of the last vector may be [Dynamic].
 func DynamicLanes(cpu machine.Features) bool { return cpu.Has(machine.AVX2) }
@@ -22,9 +29,9 @@ func DynamicLanes(cpu machine.Features) bool { return cpu.Has(machine.AVX2) }
 func (s *Spec) check(cpu machine.Features) error {
 	n, bytes := target.Vectors(cpu)
 	switch {
-	case !cpu.Has(machine.AVX2) && !cpu.Has(machine.NEON):
+	case !Supports(cpu):
 		return fmt.Errorf("tile: no machine code for %v", cpu)
-	case cpu.Has(machine.NEON) && s.hasIntSums():
+	case !SupportsIntegers(cpu) && s.hasIntSums():
 		return fmt.Errorf("tile: no bytes and words for %v", cpu)
 	case s.Lanes == Dynamic && !DynamicLanes(cpu):
 		return fmt.Errorf("tile: the number of lanes must be constant for %v", cpu)

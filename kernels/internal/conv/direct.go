@@ -77,7 +77,7 @@ const (
 
 // directComputes reports whether machine code supports a convolution. It depends on sizes and dtype, not on strides.
 func directComputes(s *convShape, d tensor.DType) bool {
-	return machine.Host().Has(machine.AVX2) && jit.Available() == nil &&
+	return tile.Supports(machine.Host()) && jit.Available() == nil &&
 		(d == tensor.Float32 || d == tensor.Float64) && s.n*s.o*s.pixelsOut() > 0 &&
 		s.termsPerOutput() > 0 && s.termsPerOutput() <= directDepth && s.inReach(max(s.c, 1), d.Size()) < maxReach &&
 		s.outReach(d.Size()) < maxReach

@@ -79,7 +79,7 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(directByPixels, c.Meta(bytesInput).Rank())
 	s := byteConv.bytesShape(c)
 	small := s.groups > 1 && (s.inPerGroup < elementBytes || s.outPerGroup() < minGroupChannels)
-	if !supported || small || s.n*s.o*s.h.Results*s.w.Results == 0 {
+	if !supported || small || !tile.SupportsIntegers(machine.Host()) || s.n*s.o*s.h.Results*s.w.Results == 0 {
 		return nil
 	}
 	q := s.packedShape(perElement())

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
@@ -17,6 +18,7 @@ type directShape struct {
 	lanes   int  // number of output channels of a vector
 	vectors int  // number of vectors of a block
 	rows    int  // maximum number of rows of a tile; a row is an output pixel
+	perLoad int  // maximum number of elements of the input that are loaded at once
 	cut     directCut
 	unit    bool // the code uses the matrix unit
 }
@@ -66,11 +68,10 @@ func (f *directShape) windowLoop() (loop int) {
 // newDirectShape chooses the tiles by sizes and the instruction set. If possible, a tile has at least ten sums. With
 // fewer sums, a multiply-add would wait for the previous multiply-add of the same sum.
 func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
-	f := directShape{planes: planes, volumes: s.volumetric(), lanes: 32 / d.Size()}
-	registers := 16
-	if machine.Host().Has(machine.Vector512) {
-		f.lanes, registers = 64/d.Size(), 32
-	}
+	registers, bytes := tile.Registers(machine.Host())
+	f := directShape{planes: planes, volumes: s.volumetric(), lanes: bytes / d.Size(),
+		perLoad: tile.ElementsPerLoad(machine.Host(), d.Size())}
+	const few = 16 // registers of AVX2
 	pixels := s.w.Results
 	switch {
 	case s.pointwise():
@@ -84,22 +85,34 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	groupVectors := kit.DivUp(s.outPerGroup(), f.lanes)
 	f.vectors = min(2, groupVectors)
 	switch {
-	case groupVectors == 3 && registers == 32:
+	case groupVectors == 3 && registers > few:
 		f.vectors = 3
-	case pixels >= shortTile && registers == 32:
-		f.vectors = fewestInstructions(groupVectors, pixels, f.lanes*d.Size()*s.termsPerOutput())
+	case pixels >= shortTile && registers > few:
+		f.vectors = f.fewestInstructions(groupVectors, pixels, registers, bytes*s.termsPerOutput())
 	case pixels <= 2:
 		f.vectors = min(groupVectors, registers/4)
 	case pixels < shortTile:
 		f.vectors = min(groupVectors, 4, registers/4-1)
 	}
-	f.rows = rowsBeside(f.vectors, registers)
+	f.rows = f.rowsBeside(f.vectors, registers)
 	return f
 }
 
 // rowsBeside returns the maximum number of rows of a tile. The registers hold all sums of the tile, `vectors` vectors
-// of weights and two elements.
-func rowsBeside(vectors, registers int) int {
+// of weights, and two elements. If a load has several elements, the registers hold the elements of all rows instead: by
+// planes, a load has several rows, else several terms.
+func (f *directShape) rowsBeside(vectors, registers int) int {
+	if f.perLoad > 1 {
+		for rows := registers / vectors; ; rows-- {
+			elements := rows
+			if f.planes {
+				elements = kit.DivUp(rows, f.perLoad)
+			}
+			if rows == 1 || rows*vectors+vectors+elements <= registers {
+				return rows
+			}
+		}
+	}
 	rows := (registers - 2 - vectors) / vectors
 	if vectors == 1 {
 		rows -= registers / 32 // 28 rows divide more sizes evenly than 29 rows
@@ -107,17 +120,19 @@ func rowsBeside(vectors, registers int) int {
 	return rows
 }
 
-// fewestInstructions chooses the number of vectors per block, for 32 registers. It minimizes the instructions per term
-// of all tiles together: loads of elements, loads of vectors, and multiplications. groupVectors is the number of
+// fewestInstructions chooses the number of vectors per block, for about 32 registers. It minimizes the instructions per
+// term of all tiles together: loads of elements, loads of vectors, and multiplications. groupVectors is the number of
 // vectors per group, and panel the size in bytes of one vector's weight. A tile of one vector loads as much as it
 // multiplies, so channels that do not fill blocks of two vectors get larger blocks.
-func fewestInstructions(groupVectors, pixels, panel int) (best int) {
+func (f *directShape) fewestInstructions(groupVectors, pixels, registers, panel int) (best int) {
 	least := math.MaxInt
 	for v := min(2, groupVectors); v <= min(groupVectors, maxVectors) && (v <= 2 || v*panel <= cachedPanel); v++ {
 		n := 0
-		for _, kind := range split(pixels, rowsBeside(v, 32)).kinds() {
+		for _, kind := range split(pixels, f.rowsBeside(v, registers)).kinds() {
 			rows := kind.n / kind.count
-			tileCost := func(vectors int) int { return kind.count * max(rows*vectors+rows+vectors, 2*sumLatency) }
+			tileCost := func(vectors int) int { // for perLoad terms
+				return kind.count * max((rows*vectors+vectors)*f.perLoad+rows, 2*sumLatency*f.perLoad)
+			}
 			n += groupVectors / v * tileCost(v)
 			if rest := groupVectors % v; rest > 0 {
 				n += tileCost(rest)

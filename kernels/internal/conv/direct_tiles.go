@@ -81,6 +81,11 @@ func (t *direct) callMACs() int {
 	return directCallMACs * t.shape.lanes / 16
 }
 
+// callTiles returns the maximum number of tiles of a call.
+func (t *direct) callTiles() int {
+	return max(1, t.callMACs()/(t.shape.rows*t.shape.block()*t.conv.termsPerOutput()))
+}
+
 // tileRows returns the maximum number of rows of a tile.
 func (t *direct) tileRows() int {
 	return min(t.shape.rows, max(1, t.callMACs()/(t.shape.block()*t.conv.termsPerOutput())))
@@ -105,17 +110,18 @@ func (t *direct) cutFlat() {
 	}
 }
 
-// flatCalls appends the calls of a strip: one call for the longer tiles and one call for the shorter tiles, if any.
+// flatCalls appends the calls of a strip: calls for the longer tiles and calls for the shorter tiles, if any.
 func (t *direct) flatCalls(calls []directCall, strip int) []directCall {
 	first, end := t.stripRanges.Range(strip)
 	longer := t.tiles.n % t.tiles.count
 	if longer == 0 {
 		longer = t.tiles.count
 	}
+	most := t.callTiles()
 	for code, part := range [2][2]int{{first, min(end, longer)}, {max(first, longer), end}} {
-		if part[0] < part[1] {
-			at := t.tiles.at(part[0])
-			calls = append(calls, directCall{code: code, tiles: part[1] - part[0],
+		for i := part[0]; i < part[1]; i += most {
+			at := t.tiles.at(i)
+			calls = append(calls, directCall{code: code, tiles: min(most, part[1]-i),
 				in: at * t.pixelBytes(), out: at * t.outPixelBytes()})
 		}
 	}
@@ -142,7 +148,7 @@ type rowTile struct{ pixels, left, right int }
 // calls of two rows differ only in the rows and planes of the window that are inside the image.
 func (t *direct) cutRows() {
 	s := t.conv
-	maxTiles := max(1, t.callMACs()/(t.shape.rows*t.shape.block()*s.termsPerOutput()))
+	maxTiles := t.callTiles()
 	t.tiles, t.strips = split(s.w.Results, t.tileRows()), s.rowsOut()
 	codes := map[rowTile]int{}
 	for i := range t.tiles.count {
