@@ -65,10 +65,10 @@
 //
 // # Kernels
 //
-// Products of float32 and float64 run machine code for AVX-512, AVX2 or NEON, which package tile generates for the tiles
-// of a plan. A tile has any number of rows up to a bound and up to four vectors of columns. It reads an operand in place
+// Products of float32 and float64 run machine code for AVX-512, AVX2 or NEON. Package tile generates it for tiles of
+// a plan. A tile has any number of rows up to a bound and up to four vectors of columns. It reads an operand in place
 // if one of the operand's strides is 1. machine.Host selects the instructions, and jit.Available reports whether code
 // can be generated. Kernels in Go multiply packed panels in three cases: for other types, with the build tag noasm, and
-// where no code can be generated. Products with few rows or columns use assembly routines on amd64, which need no
+// where no code can be generated. On amd64, products with few rows or columns use assembly routines, which need no
 // generated code.
 package gemm
