@@ -41,8 +41,8 @@ var ErfcPoly = Poly{
 var AtanhPoly = []float64{0.39999999999999719, 0.28571428571579932, 0.22222222190781893, 0.18181821568054266,
 	0.15384404537089988, 0.13341204476062268, 0.11591458593583871, 0.12576969913623301}
 
-// A logarithm splits its operand x into m*2^n with m from 2/3 to 4/3, and TwoThirds is the least m. The bits of x minus
-// the bits of TwoThirds have n in place of the exponent.
+// TwoThirds is the least m of a logarithm, which splits its operand x into m*2^n with m from 2/3 to 4/3. The bits of x
+// minus the bits of TwoThirds have n in place of the exponent.
 const TwoThirds = 2.0 / 3
 
 // SinPoly is (sin(r)-r)/r^3 and CosPoly is (cos(r)-1+r^2/2)/r^4, both in r^2, for |r| <= pi/4. The relative errors for

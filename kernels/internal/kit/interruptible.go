@@ -11,7 +11,7 @@ import (
 
 // This file has loops that check a context and end early if it is done.
 
-// Loops of simple steps check their context after every CheckEvery steps.
+// CheckEvery is the number of steps after which a loop of simple steps checks its context.
 const CheckEvery = 1 << 16
 
 // Blocks divides n elements into ranges of at most CheckEvery and calls f for each range. It checks the context before

@@ -232,8 +232,8 @@ func (x *Multiplier) entryAt(base unsafe.Pointer, offsets []int, e int) unsafe.P
 	return unsafe.Add(base, offsets[e]*x.size)
 }
 
-// A product is thin if A has at most MaxThin rows or B has at most MaxThin columns. gemm then reads the other, larger
-// matrix in place. Packing the larger matrix would double the memory traffic.
+// MaxThin is the maximum number of rows of A, or of columns of B, of a thin product. gemm reads the other, larger
+// matrix of a thin product in place. Packing the larger matrix would double the memory traffic.
 const MaxThin = 4
 
 // RowMove copies N pixels of an input row, with a stride, to consecutive lanes of a panel.
