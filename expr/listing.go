@@ -6,7 +6,9 @@ type Listing struct {
 	Loop *Loop  // nil for machine code without an expression, such as the code of matrix products
 	// Staged has an entry for each output, and then for each operand. The entry is true if the loop accesses a copy in a
 	// buffer of the worker instead of the output or operand itself.
-	Staged   []bool
-	Assembly string // machine code in the syntax of the Go assembler; empty for a loop that runs in Go
+	Staged []bool
+	// Assembly returns the machine code in the syntax of Go's assembler. It may generate the code again, which takes as
+	// long as compiling the loop. It is nil for a loop that runs in Go.
+	Assembly func() string
 	Why      string // the reason why the loop runs in Go
 }

@@ -86,7 +86,10 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 }
 
 func loopCodeOf(l expr.Listing) LoopCode {
-	r := LoopCode{Name: l.Name, Results: []Access{}, Operands: []Access{}, Assembly: l.Assembly, Why: l.Why}
+	r := LoopCode{Name: l.Name, Results: []Access{}, Operands: []Access{}, Why: l.Why}
+	if l.Assembly != nil {
+		r.Assembly = l.Assembly()
+	}
 	if l.Loop == nil {
 		return r
 	}

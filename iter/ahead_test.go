@@ -51,7 +51,7 @@ func TestReadAhead(t *testing.T) {
 		p, err := it.Prepare(expAdd(t, tc.d, tc.exp))
 		require.NoError(t, err)
 		asked := map[string]bool{}
-		for _, reg := range prefetch.FindAllStringSubmatch(p.Listings()[0].Assembly, -1) {
+		for _, reg := range prefetch.FindAllStringSubmatch(p.Listings()[0].Assembly(), -1) {
 			asked[reg[1]] = true
 		}
 		require.Len(t, asked, tc.wants, "%v and %v, exp %v", tc.a, tc.b, tc.exp)

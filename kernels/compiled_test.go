@@ -253,7 +253,7 @@ func TestCallsAreShort(t *testing.T) {
 			if !r.Compiled() {
 				continue
 			}
-			listing := r.Listing(op.Name).Assembly
+			listing := r.Listing(op.Name).Assembly()
 			for _, n0 := range []int{1, 7, r.MaxElements()} {
 				n, err := jittest.MaxInstructions(cpu, listing, n0, r.RowsPerCall(n0))
 				if err != nil {

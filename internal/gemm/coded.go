@@ -308,9 +308,9 @@ func (p *Plan) compileTile(st stage, how readMode, cols, height int) (err error)
 	return err
 }
 
-// Listings calls visit for each piece of machine code of the plan, with a description and a listing in Go assembler
-// syntax.
-func (p *Plan) Listings(visit func(name, assembly string)) {
+// Listings calls visit for each piece of machine code of the plan, with a description and a function that lists it
+// in the syntax of Go's assembler.
+func (p *Plan) Listings(visit func(name string, assembly func() string)) {
 	if p.codes == nil {
 		return
 	}
@@ -325,14 +325,14 @@ func (p *Plan) Listings(visit func(name, assembly string)) {
 	}
 }
 
-func (of *codeBySize) listings(what string, visit func(name, assembly string)) {
+func (of *codeBySize) listings(what string, visit func(name string, assembly func() string)) {
 	if of == nil {
 		return
 	}
 	for v := range of {
 		for h, code := range of[v] {
 			if code != nil {
-				visit(fmt.Sprintf("tiles of %d rows and %d vectors%s", h, v, what), code.Listing())
+				visit(fmt.Sprintf("tiles of %d rows and %d vectors%s", h, v, what), code.Listing)
 			}
 		}
 	}

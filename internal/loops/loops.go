@@ -137,12 +137,12 @@ func (l *Loop) PerElement() float64 {
 	return float64(max(1, work)) / float64(lanes*perNS)
 }
 
-// Listing describes the compiled loop under a name. It generates the code again.
+// Listing describes the compiled loop under a name.
 func (l *Loop) Listing(name string) expr.Listing {
 	r := expr.Listing{Name: name, Loop: l.loop}
 	switch {
 	case l.code != nil:
-		r.Assembly = l.code.Listing()
+		r.Assembly = l.code.Listing
 	case l.noCodeReason != nil:
 		r.Why = l.noCodeReason.Error()
 	}

@@ -179,7 +179,7 @@ func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 	t.scratchAt.scales = t.scratchAt.sums + vectors
 	t.scratchAt.zeroPoint = t.scratchAt.scales + vectors
 	k := &graph.Kernel{Scratch: t.scratchAt.zeroPoint + kit.AlignUp(4),
-		Code: func() []expr.Listing { return []expr.Listing{{Name: "rows", Assembly: t.code.Listing()}} }}
+		Code: func() []expr.Listing { return []expr.Listing{{Name: "rows", Assembly: t.code.Listing}} }}
 	if t.copied {
 		k.Worker = t.inRows*t.inCols*s.c + t.blockChannels() // vectors reach past the last pixel
 	}

@@ -203,7 +203,7 @@ func (t *depthwiseWindow) rowOf(strip int) int {
 func (t *depthwiseWindow) listings() (list []expr.Listing) {
 	for k, c := range t.codes {
 		p := t.specs[k]
-		list = append(list, expr.Listing{Assembly: c.Listing(),
+		list = append(list, expr.Listing{Assembly: c.Listing,
 			Name: fmt.Sprintf("tile %d, %d by %d, columns %d to %d", k, p.Tile[0], p.Tile[1], p.First[1], p.End[1])})
 	}
 	return list

@@ -190,7 +190,7 @@ func (t *direct) listings() (list []expr.Listing) {
 			if i == 1 {
 				name += ", last block of channels"
 			}
-			list = append(list, expr.Listing{Name: name, Assembly: c.Listing()})
+			list = append(list, expr.Listing{Name: name, Assembly: c.Listing})
 		}
 	}
 	return list

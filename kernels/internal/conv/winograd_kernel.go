@@ -274,13 +274,13 @@ func (r *winogradRun) chunkTiles(section tileSpan) spans {
 func (r *winogradRun) listings() (list []expr.Listing) {
 	for _, rows := range slices.Sorted(maps.Keys(r.products)) {
 		list = append(list, expr.Listing{Name: fmt.Sprintf("products of %d tiles, point by point", rows),
-			Assembly: r.products[rows].Listing()})
+			Assembly: r.products[rows].Listing})
 	}
 	for _, transforms := range [][]*winograd.Transform{slices.Collect(maps.Values(r.operands)),
 		slices.Collect(maps.Values(r.inverses))} {
 		slices.SortFunc(transforms, func(a, b *winograd.Transform) int { return cmp.Compare(a.Name(), b.Name()) })
 		for _, t := range transforms {
-			list = append(list, expr.Listing{Name: t.Name(), Assembly: t.Listing()})
+			list = append(list, expr.Listing{Name: t.Name(), Assembly: t.Listing})
 		}
 	}
 	return list

@@ -113,7 +113,7 @@ func (x *Multiplier) Phases(scratchOffset int) (ph []graph.Phase, scratch, worke
 
 // Listings returns the machine code of the plan.
 func (x *Multiplier) Listings() (list []expr.Listing) {
-	x.Plan.Listings(func(name, assembly string) {
+	x.Plan.Listings(func(name string, assembly func() string) {
 		list = append(list, expr.Listing{Name: name, Assembly: assembly})
 	})
 	return list

@@ -79,5 +79,5 @@ func (r *Requantizer) Listing() expr.Listing {
 	if r.loop != nil {
 		return r.loop.Listing("quantize")
 	}
-	return expr.Listing{Name: "quantize", Assembly: r.code.Listing()}
+	return expr.Listing{Name: "quantize", Assembly: r.code.Listing}
 }

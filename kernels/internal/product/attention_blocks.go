@@ -212,7 +212,9 @@ func compileAttention(a *graph.Attention) (*graph.Kernel, error) {
 // listings returns the code of the products and loops of whole blocks.
 func (x *attention) listings() (list []expr.Listing) {
 	b := x.blocks[0]
-	add := func(name, assembly string) { list = append(list, expr.Listing{Name: name, Assembly: assembly}) }
+	add := func(name string, assembly func() string) {
+		list = append(list, expr.Listing{Name: name, Assembly: assembly})
+	}
 	b.scores.Listings(add)
 	list = append(list, b.loops.Listings()...)
 	b.values.Listings(add)

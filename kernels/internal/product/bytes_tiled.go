@@ -317,7 +317,7 @@ func (t *byteTiles) listings() (list []expr.Listing) {
 				if code := t.codes[t.code(h, last, start, min(t.groups, callGroups))]; code != nil {
 					name := fmt.Sprintf("tiles of %d rows%s%s", h, map[bool]string{true: ", last columns"}[last],
 						map[bool]string{true: ", later terms"}[start == tile.FromResult])
-					list = append(list, expr.Listing{Name: name, Assembly: code.Listing()})
+					list = append(list, expr.Listing{Name: name, Assembly: code.Listing})
 				}
 			}
 		}

@@ -217,7 +217,7 @@ func (s *stepper) runCellLoop(r *cellRun, k, step int) {
 func (s *stepper) listings() (list []expr.Listing) {
 	for q, p := range s.plans[0] {
 		if p != nil {
-			p.Listings(func(name, assembly string) {
+			p.Listings(func(name string, assembly func() string) {
 				list = append(list, expr.Listing{Name: fmt.Sprintf("product %d of a step: %s", q, name), Assembly: assembly})
 			})
 		}
