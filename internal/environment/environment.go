@@ -62,7 +62,7 @@ func Code() string {
 	case err != nil:
 		return fmt.Sprintf("no machine code: %v", err)
 	case machine.Host().Has(machine.NEON):
-		return fmt.Sprintf("machine code for %s: loops; products and convolutions run in Go", machine.Describe())
+		return fmt.Sprintf("machine code for %s; products of bytes run in Go", machine.Describe())
 	}
 	return "machine code for " + machine.Describe()
 }

@@ -117,7 +117,7 @@ func UsualProfile() *Profile { return shippedProfiles[usualProfileName()]() }
 // usualProfileName returns the name of the shipped profile for the instruction set in use.
 func usualProfileName() string {
 	if Host().Has(NEON) {
-		return "portable" // the prices without machine code: there is no generator for arm64 yet
+		return "portable" // the prices without machine code: arm64 was not measured
 	}
 	return Host().Name()
 }

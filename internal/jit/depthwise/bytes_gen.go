@@ -104,7 +104,7 @@ func (g *byteGen) emit() {
 	g.Add(target.Imm(s.Tile*s.Stride[1]*s.In[1]), in)
 	g.Add(target.Imm(s.Tile*s.Out[1]), out)
 	g.CountDown(vectors, target.EQ, rowDone)
-	g.CompareJump(vectors, 1, target.NE, tile)
+	g.CompareJump(vectors, target.Imm(1), target.NE, tile)
 	g.Emit("SUBQ", asm.Imm(s.Overlap*s.Stride[1]*s.In[1]), amd64.Reg(in))
 	g.Emit("SUBQ", asm.Imm(s.Overlap*s.Out[1]), amd64.Reg(out))
 	g.Jump(tile)

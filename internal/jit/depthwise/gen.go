@@ -139,7 +139,7 @@ func (g *gen) emit() {
 		g.Add(target.Imm(g.s.Bytes), r)
 	}
 	g.CountDown(vectors, target.EQ, tileDone)
-	g.CompareJump(vectors, 1, target.NE, eachVector)
+	g.CompareJump(vectors, target.Imm(1), target.NE, eachVector)
 	for _, r := range []target.G{in, out, channel} {
 		g.Sub(overlap, r)
 	}

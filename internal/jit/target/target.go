@@ -27,7 +27,7 @@ type Writer interface {
 	Bind(Label)
 	Align(bytes int) // aligns the next instruction
 	Jump(Label)
-	CompareJump(x G, n int64, c Cond, l Label)  // jumps if x has the relation to n, which is 0 to 4095
+	CompareJump(x G, y Int, c Cond, l Label)    // jumps if x has the relation to y; an Imm is 0 to 4095
 	AddJump(n int64, to Int, c Cond, l Label)   // adds n, and jumps if the sum has the relation to 0
 	CountDown(counter Int, c Cond, l Label)     // subtracts 1, and jumps if the difference has the relation to 0
 	JumpIfBits(mask int64, value G, l Label)    // jumps if a bit of the mask is set in the value
@@ -38,7 +38,8 @@ type Writer interface {
 	Number(x float64, to V)                     // sets all lanes to a constant
 	Clear(to V)                                 // sets all lanes to 0
 	Copy(from, to Source)                       // copies a whole vector; from or to is a register
-	Op(op Op, x Source, y, to V)                // to is x or another register than x and y
+	Op(op Op, x Source, y, to V)                // computes an operation
+	Inst(name string, operands ...Source)       // writes an instruction that this processor has
 	Elements(at Addr, n int, to V)              // loads n adjacent elements as operands of FMA
 	FMA(x Element, y, sum V)                    // sum += x * y
 	FMAMemory(at Addr, y, sum V)                // sum += y * the element in memory; for 512-bit vectors
@@ -84,7 +85,7 @@ type Addr struct {
 // Source is a whole vector: a [V], the vector at an [Addr], or as an operand that is read a [Constant].
 type Source interface{ isSource() }
 
-// Constant has the bytes of a vector.
+// Constant has the bytes of a vector, or of an element that all lanes get.
 type Constant string
 
 // Element is a lane of a register that [Writer.Elements] has loaded.
@@ -99,9 +100,10 @@ type Label int
 // Op is an operation on vectors.
 type Op uint8
 
-// Operations. Max and Min return y if it is greater or less than x, and otherwise x, which may be a NaN.
+// Operations. Sub is y - x. Max and Min return y if it is greater or less than x, and otherwise x, which may be a NaN.
 const (
 	Add Op = iota
+	Sub
 	Mul
 	Max
 	Min

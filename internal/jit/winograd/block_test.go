@@ -26,7 +26,7 @@ func (b *block) evaluate(load func(row, col int) float32, bias float32, operand 
 		case opSub:
 			v[i] = v[o.x] - v[o.y]
 		case opMul:
-			v[i] = v[o.k] * v[o.x]
+			v[i] = float32(v[o.k] * v[o.x])
 		case opFMA:
 			v[i] = fma(v[o.k], v[o.x], v[o.y])
 		case opFNMA:
@@ -36,9 +36,13 @@ func (b *block) evaluate(load func(row, col int) float32, bias float32, operand 
 		case opTimes:
 			v[i] = v[o.x] * v[o.y]
 		case opMax:
-			v[i] = max(v[o.k], v[o.x])
+			if v[i] = v[o.x]; v[o.k] > v[i] {
+				v[i] = v[o.k]
+			}
 		case opMin:
-			v[i] = min(v[o.k], v[o.x])
+			if v[i] = v[o.x]; v[o.k] < v[i] {
+				v[i] = v[o.k]
+			}
 		case opStore:
 			store(v[o.x], o.row, o.col)
 		}

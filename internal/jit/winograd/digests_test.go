@@ -11,14 +11,22 @@ import (
 
 // TestDigests compares the code of transforms with the committed digests.
 func TestDigests(t *testing.T) {
-	d := jittest.NewDigests(t, "testdata/amd64.sum")
+	checkDigests(t, "testdata/amd64.sum", machine.AVX2, machine.AVX512)
+	checkDigests(t, "testdata/arm64.sum", machine.NEON)
+}
+
+func checkDigests(t *testing.T, path string, sets ...machine.Features) {
+	d := jittest.NewDigests(t, path)
 	add := func(c *Transform, err error) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		d.Add(c.Name(), c.fn)
+		if err := jittest.CheckRules(c.cpu, c.Listing()); err != nil {
+			t.Errorf("%s: %v", c.Name(), err)
+		}
 	}
-	for _, cpu := range []machine.Features{machine.AVX2, machine.AVX512} {
+	for _, cpu := range sets {
 		for _, f := range forms() {
 			n := f.N()
 			for i, p := range []Part{{0, 0, n, n}, {1, 1, n, n}, {0, 1, n - 1, n}, {1, 0, 2, 3}} {

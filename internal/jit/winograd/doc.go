@@ -1,5 +1,6 @@
 // Package winograd generates machine code for the transforms of Winograd convolutions of float32, F(2x2, 3x3) and
-// F(4x4, 3x3) (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016).
+// F(4x4, 3x3) (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016), for AVX-512, AVX2 and
+// NEON.
 //
 // A Winograd convolution F(m x m, 3 x 3) computes tiles of m x m output pixels. It transforms the (m+2) x (m+2) input
 // pixels of a tile to (m+2) x (m+2) points, multiplies them by the transformed weights and adds up the products over
@@ -19,5 +20,7 @@
 // block.go applies them to the columns and then the rows of a tile, which gives one straight-line sequence of
 // operations. In this sequence, pixels outside the image are constant zeros that need no instructions, and unused
 // results are not computed. select.go selects instructions, has registers allocated (package internal/jit/alloc), and
-// emits the instructions. emit.go emits the surrounding loops over channels and tiles.
+// emits the instructions. emit.go emits the surrounding loops over channels and tiles. Both emit through a
+// [target.Writer]. Only the instructions of multiply-adds, and whether they have operands in memory, depend on the
+// processor. All processors compute the same operations in the same order, so results have the same bits.
 package winograd

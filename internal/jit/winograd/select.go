@@ -7,23 +7,30 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// pairwise has the instructions of operations on two values. If a source is NaN, VMAXPS and VMINPS return the source
-// that comes first in Go's assembler: the value. The other source is a constant.
-var pairwise = map[opcode]string{opAdd: "VADDPS", opSub: "VSUBPS", opTimes: "VMULPS", opMul: "VMULPS", opMax: "VMAXPS",
-	opMin: "VMINPS"}
+// pairwise has the operations on two values, and operations their meaning. Max and Min have the value as the first
+// source, so that they keep a NaN.
+var (
+	pairwise   = map[opcode]string{opAdd: "add", opSub: "sub", opTimes: "mul", opMul: "mul", opMax: "max", opMin: "min"}
+	operations = map[string]target.Op{"add": target.Add, "sub": target.Sub, "mul": target.Mul, "max": target.Max,
+		"min": target.Min}
+)
 
-// fusedForms returns the forms of a multiply-add of the sources k, x and y.
-func fusedForms(name string) []alloc.Form {
+// amd64Fused and arm64Fused have the forms of multiply-adds of the sources k, x and y.
+var (
+	amd64Fused = map[opcode][]alloc.Form{opFMA: amd64Forms("VFMADD"), opFNMA: amd64Forms("VFNMADD")}
+	arm64Fused = map[opcode][]alloc.Form{opFMA: {{Name: "fmla", Tied: 2, Order: [2]int8{0, 1}}},
+		opFNMA: {{Name: "fmls", Tied: 2, Order: [2]int8{0, 1}}}}
+)
+
+func amd64Forms(name string) []alloc.Form {
 	return []alloc.Form{{Name: name + "231PS", Tied: 2, Order: [2]int8{0, 1}},
 		{Name: name + "231PS", Tied: 2, Order: [2]int8{1, 0}}, {Name: name + "213PS", Tied: 1, Order: [2]int8{2, 0}},
 		{Name: name + "132PS", Tied: 1, Order: [2]int8{0, 2}}}
 }
-
-var multiplyAdd, multiplySub = fusedForms("VFMADD"), fusedForms("VFNMADD")
 
 // lower selects the instructions of a block.
 func (c *code) lower(b *block) *alloc.Builder {
@@ -44,8 +51,8 @@ func (c *code) lower(b *block) *alloc.Builder {
 			at[i] = l.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu)), Reload: c.reload(o)})
 			continue
 		case opStore:
-			in.Name, in.Src, in.Fold = "VMOVUPS", sources(o.x), -1
-			in.Store = &alloc.Mem{Space: alloc.Along, Index: target, Row: int8(o.row), Col: int8(o.col)}
+			in.Src, in.Fold = sources(o.x), -1
+			in.Store = &alloc.Mem{Space: alloc.Along, Index: toPlane, Row: int8(o.row), Col: int8(o.col)}
 			l.Body = append(l.Body, in)
 			continue
 		case opAdd, opSub, opTimes:
@@ -54,10 +61,8 @@ func (c *code) lower(b *block) *alloc.Builder {
 			in.Src = sources(o.k, o.x)
 		case opMax, opMin:
 			in.Src = sources(o.x, o.k)
-		case opFMA:
-			in.Src, in.Forms = sources(o.k, o.x, o.y), multiplyAdd
-		case opFNMA:
-			in.Src, in.Forms = sources(o.k, o.x, o.y), multiplySub
+		case opFMA, opFNMA:
+			in.Src, in.Forms = sources(o.k, o.x, o.y), c.fused[o.op]
 		}
 		at[i] = l.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu))})
 		in.Dst = at[i]
@@ -69,17 +74,17 @@ func (c *code) lower(b *block) *alloc.Builder {
 
 // reload returns the load of a constant or an operand.
 func (c *code) reload(o *operation) *alloc.Reload {
-	r := &alloc.Reload{Name: "VMOVUPS", Foldable: true}
+	r := &alloc.Reload{Name: "load", Foldable: true}
 	r.Mem = alloc.Mem{Space: alloc.ReadOnly, Row: int8(o.row), Col: int8(o.col)}
 	switch o.op {
 	case opConst:
 		one := string(binary.LittleEndian.AppendUint32(nil, math.Float32bits(o.number)))
-		r.Mem = alloc.Mem{Space: alloc.Constant, Data: strings.Repeat(one, Lanes(c.cpu))}
-		if c.cpu.Has(machine.Vector512) {
-			r.Name, r.Lane, r.Mem.Data = "VBROADCASTSS", 4, one
+		r.Lane, r.Mem = 4, alloc.Mem{Space: alloc.Constant, Data: one}
+		if target.MasksInVectors(c.cpu) { // AVX2 cannot broadcast an operand
+			r.Lane, r.Mem.Data = 0, strings.Repeat(one, Lanes(c.cpu))
 		}
 	case opLoad:
-		r.Mem.Index = source
+		r.Mem.Index = fromPlane
 	case opBias:
 		r.Mem.Index = biasIndex
 	case opTile:
@@ -96,12 +101,12 @@ func (c *code) write(b *block, tail bool) (slots int, err error) {
 	l := c.lower(b)
 	n := len(l.Values)
 	f := alloc.File{Pool: [2]uint32{alloc.Vectors: 1<<c.registers - 1}, Permanent: slices.Repeat([]int8{-1}, n),
-		PermanentSlot: slices.Repeat([]int16{-1}, n), FoldLoads: true}
+		PermanentSlot: slices.Repeat([]int16{-1}, n), FoldLoads: !c.cpu.Has(machine.NEON)}
 	r := alloc.Run(l.Values, &f, l.Body, alloc.Policy{Masked: tail, KeepComputed: true})
 	if r.Err != nil {
 		return 0, r.Err
 	}
-	c.source.current, c.target.current = -1, -1
+	c.from.current, c.to.current = -1, -1
 	for k := range r.Out {
 		c.writeInst(&r.Out[k], tail)
 	}
@@ -112,45 +117,48 @@ func (c *code) write(b *block, tail bool) (slots int, err error) {
 
 // writeInst emits an allocated instruction.
 func (c *code) writeInst(o *alloc.Out, tail bool) {
-	var few [3]asm.Arg
+	var few [3]target.Source
 	args := few[:0]
 	for k := range o.Args {
 		args = append(args, c.arg(&o.Args[k]))
 	}
 	from, to := &o.Args[0], &o.Args[len(o.Args)-1]
+	operation, isOperation := operations[o.Name]
 	switch {
 	case to.Kind == alloc.Memory && to.Mem.Space == alloc.Along:
-		c.store(args[0].(asm.Vec), args[1].(asm.Mem), tail)
-	case o.Kind == alloc.Load && tail && (from.Mem.Space == alloc.Along || from.Mem.Space == alloc.ReadOnly):
-		c.loadPart(args[0].(asm.Mem), args[1].(asm.Vec))
-	case o.Name == "":
-		c.Emit("VMOVUPS", args...)
+		c.Store(args[0].(target.V), args[1].(target.Addr), tail && c.toPixels)
+	case o.Kind == alloc.Load && (from.Mem.Space == alloc.Along || from.Mem.Space == alloc.ReadOnly):
+		c.Load(args[0].(target.Addr), args[1].(target.V), tail)
+	case o.Kind == alloc.Copy && !c.cpu.Has(machine.NEON):
+		c.Inst("VMOVUPS", args...)
+	case o.Kind != alloc.Plain:
+		c.Copy(args[0], args[1])
+	case isOperation:
+		c.Op(operation, args[0], args[1].(target.V), args[2].(target.V))
 	default:
-		c.Emit(o.Name, args...)
+		c.Inst(o.Name, args...)
 	}
 }
 
 // arg returns an operand of an instruction. It may emit code that computes an address.
-func (c *code) arg(o *alloc.Operand) asm.Arg {
+func (c *code) arg(o *alloc.Operand) target.Source {
 	if o.Kind == alloc.Register {
-		return c.vec(int(o.Reg))
+		return target.V(o.Reg)
 	}
 	m := o.Mem
 	switch {
 	case m.Space == alloc.Slot:
 		return c.spilled(m.Index)
 	case m.Space == alloc.Constant:
-		data := c.Constant([]byte(m.Data))
-		data.Broadcast = o.Kind == alloc.Element
-		return data
-	case m.Space == alloc.Along && m.Index == target:
-		return c.target.mem(c, int(m.Row), int(m.Col))
+		return target.Constant(m.Data)
+	case m.Space == alloc.Along && m.Index == toPlane:
+		return c.to.addr(c, int(m.Row), int(m.Col))
 	case m.Space == alloc.Along:
 		return c.tileOperand(m.Index-EpilogueOperands, int(m.Row), int(m.Col))
 	case m.Index == biasIndex:
-		return asm.Mem{Base: regBias, Index: regChannel, Scale: 1}
-	case m.Index == source:
-		return c.source.mem(c, int(m.Row), int(m.Col))
+		return target.Addr{Base: regBias, Index: regChannel, Scale: 1}
+	case m.Index == fromPlane:
+		return c.from.addr(c, int(m.Row), int(m.Col))
 	}
 	return c.lanesOperand(m.Index - EpilogueOperands)
 }

@@ -55,7 +55,7 @@ func newTransform(key string, cpu machine.Features, rest int, results bool, b fu
 		if err := c.loops(b()); err != nil {
 			return jit.Code{}, err
 		}
-		return jit.Finish(&c.Assembler)
+		return c.Finish()
 	})
 	if err != nil {
 		return nil, err
@@ -90,14 +90,14 @@ func (t *Transform) Run(a *jit.Args, to, from Plane, bias unsafe.Pointer, channe
 		panic("winograd: the number of channels does not match the code")
 	}
 	a.N = channels / lanes * lanes * 4
-	a.Row[target], a.Step[target], a.Step[tileStep+target] = to.Row, to.Col, to.Tile
-	a.Row[source], a.Step[source], a.Step[tileStep+source] = from.Row, from.Col, from.Tile
+	a.Row[toPlane], a.Step[toPlane], a.Step[tileStep+toPlane] = to.Row, to.Col, to.Tile
+	a.Row[fromPlane], a.Step[fromPlane], a.Step[tileStep+fromPlane] = from.Row, from.Col, from.Tile
 	for i := EpilogueOperands; i < EpilogueOperands+t.operands; i++ {
 		a.Step[i] = int(uintptr(a.Ptr[i]) + uintptr(a.Row[i]) - uintptr(to.Ptr))
 	}
 	once := max(1, callVectors*lanes/max(1, channels))
 	for first := 0; first < tiles; first += once {
-		a.Ptr[target], a.Ptr[source] = unsafe.Add(to.Ptr, first*to.Tile), unsafe.Add(from.Ptr, first*from.Tile)
+		a.Ptr[toPlane], a.Ptr[fromPlane] = unsafe.Add(to.Ptr, first*to.Tile), unsafe.Add(from.Ptr, first*from.Tile)
 		a.Ptr[biasIndex] = bias
 		a.Rows = min(once, tiles-first)
 		if err := t.fn.Call(a); err != nil {

@@ -101,7 +101,7 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 // rowsBeside returns the maximum number of rows of a tile. The registers hold all sums of the tile, `vectors` vectors
 // of weights, and two elements. If a load has several elements, the registers hold the elements of all rows instead: by
 // planes, a load has several rows, else several terms.
-func (f *directShape) rowsBeside(vectors, registers int) int {
+func (f directShape) rowsBeside(vectors, registers int) int {
 	if f.perLoad > 1 {
 		for rows := registers / vectors; ; rows-- {
 			elements := rows

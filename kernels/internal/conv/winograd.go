@@ -3,6 +3,7 @@ package conv
 import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/jit/winograd"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/geometry"
@@ -66,7 +67,7 @@ const (
 func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 	cpu := machine.Host()
 	if c.Meta(0).Rank() != 4 || !c.Constant(1) || c.Out[0].Numel() == 0 || c.Meta(0).Numel() == 0 ||
-		!cpu.Has(machine.AVX2) || jit.Available() != nil {
+		!tile.Supports(cpu) || jit.Available() != nil {
 		return nil
 	}
 	for i := range c.In {
@@ -80,13 +81,13 @@ func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 		return nil
 	}
 	lanes := winograd.Lanes(cpu)
+	registers, _ := tile.Registers(cpu)
+	rows := directShape{perLoad: tile.ElementsPerLoad(cpu, 4)}.rowsBeside
 	w := &winogradConv{conv: s, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(s.h.Results, m),
-		tilesAcross: kit.DivUp(s.w.Results, m), blockChannels: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes, rows: 14}
-	oneStrip := 28 // number of tiles up to which one strip is best
-	if !cpu.Has(machine.Vector512) {
-		w.rows, oneStrip = 6, 13
-	}
-	if w.tiles() <= oneStrip { // loading weights takes most of the time; one strip reads them once and sequentially
+		tilesAcross: kit.DivUp(s.w.Results, m), blockChannels: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes,
+		rows: rows(2, registers)}
+	// Up to this number of tiles, loading weights takes most of the time, and one strip reads them once and sequentially.
+	if oneStrip := rows(1, registers); w.tiles() <= oneStrip {
 		w.blockChannels, w.rows = lanes, oneStrip
 	}
 	w.blocks = kit.DivUp(s.o, w.blockChannels)

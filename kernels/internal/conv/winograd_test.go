@@ -2,6 +2,7 @@ package conv_test
 
 import (
 	"fmt"
+	"hash/crc32"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -64,17 +65,12 @@ func TestWinograd(t *testing.T) {
 			t.Fatalf("%d Winograd implementations support %v", len(impls), p.Call.Out)
 		}
 		for _, m := range impls {
-			q := *p
-			call := *p.Call
-			q.Call = &call
-			walk := m.Walks(q.Call, nil)[0]
-			q.Call.Impl, q.Call.Walk = m, walk
-			q.Call.Out = []tensor.Meta{walk.Lay(0, p.Call.Out[0])}
-			if !m.Reads(q.Call, walk) {
+			q := withImpl(p, m)
+			if !m.Reads(q.Call, q.Call.Walk) {
 				t.Fatalf("%s does not read %v", m.Name, x.Meta)
 			}
 			for _, packed := range []bool{true, false} {
-				checkWinograd(t, &q, in, pad, packed)
+				checkWinograd(t, q, in, pad, packed)
 			}
 		}
 	}
@@ -95,6 +91,48 @@ func TestWinograd(t *testing.T) {
 	check(1, 128, 36, 33, 70, one, true)   // several sections; streamed weights
 	check(1, 256, 30, 32, 130, one, false) // several sections; cached points, streamed weights
 	check(1, 256, 24, 24, 130, one, true)  // streamed points and products
+}
+
+// withImpl returns the call with an implementation.
+func withImpl(p *kerneltest.ProductCall, m *graph.Impl) *kerneltest.ProductCall {
+	q, call := *p, *p.Call
+	q.Call = &call
+	walk := m.Walks(q.Call, nil)[0]
+	q.Call.Impl, q.Call.Walk = m, walk
+	q.Call.Out = []tensor.Meta{walk.Lay(0, p.Call.Out[0])}
+	return &q
+}
+
+// TestWinogradBits compares the bits of results with those of amd64, as checksums.
+func TestWinogradBits(t *testing.T) {
+	if err := jit.Available(); err != nil {
+		t.Skip(err)
+	}
+	r := rand.New(rand.NewPCG(27, 28))
+	normal := func(shape ...int) *tensor.Tensor {
+		data := make([]float32, tensor.Numel(shape))
+		for i := range data {
+			data[i] = float32(r.NormFloat64())
+		}
+		return tensor.Must(tensor.FromSlice(data, shape...))
+	}
+	in := []*tensor.Tensor{normal(2, 37, 13, 11), normal(21, 37, 3, 3), normal(21)}
+	m, err := tensor.NewFormat(tensor.Float32, in[0].Shape, tensor.ChannelsLast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in[0] = in[0].CopyTo(m)
+	p, err := kerneltest.NewProductCall("conv2d", graph.Attrs{"padding": 1}, in, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]uint32{"winograd2": 0x60807b68, "winograd4": 0x2a91f306}
+	for _, m := range winogradImpls(p.Call) {
+		out := withImpl(p, m).Result(t, true).Contiguous()
+		if got := crc32.ChecksumIEEE(out.Storage().Bytes()); got != want[m.Name] {
+			t.Errorf("%s: the results have the checksum %#x, want %#x", m.Name, got, want[m.Name])
+		}
+	}
 }
 
 // checkWinograd runs a call, with the weight transformed before or in the run, and compares the result.

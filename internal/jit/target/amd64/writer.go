@@ -71,7 +71,9 @@ func (w *Writer) source(x target.Source) asm.Arg {
 	case target.Addr:
 		return Mem(x)
 	case target.Constant:
-		return w.Constant([]byte(x))
+		m := w.Constant([]byte(x))
+		m.Broadcast = len(x) == w.size
+		return m
 	}
 	return w.Vec(x.(target.V))
 }
@@ -139,8 +141,8 @@ func (w *Writer) jump(c target.Cond, l target.Label) {
 func (w *Writer) Jump(l target.Label) { w.Emit("JMP", asm.Label(l)) }
 
 // CompareJump implements [target.Writer].
-func (w *Writer) CompareJump(x target.G, n int64, c target.Cond, l target.Label) {
-	w.Emit("CMPQ", Reg(x), asm.Imm(n))
+func (w *Writer) CompareJump(x target.G, y target.Int, c target.Cond, l target.Label) {
+	w.Emit("CMPQ", Reg(x), operand(y))
 	w.jump(c, l)
 }
 
@@ -235,7 +237,7 @@ func (w *Writer) Number(x float64, to target.V) {
 	if w.size == 8 {
 		data = binary.LittleEndian.AppendUint64(nil, math.Float64bits(x))
 	}
-	w.Emit(w.named("VBROADCASTS"), w.Constant(data), w.Vec(to))
+	w.Copy(target.Constant(data), to)
 }
 
 // Clear implements [target.Writer].
@@ -249,6 +251,10 @@ func (w *Writer) Clear(to target.V) {
 
 // Copy implements [target.Writer].
 func (w *Writer) Copy(from, to target.Source) {
+	if c, ok := from.(target.Constant); ok && len(c) == w.size {
+		w.Emit(w.named("VBROADCASTS"), w.Constant([]byte(c)), w.source(to))
+		return
+	}
 	name := "VMOVUPS"
 	_, fromReg := from.(target.V)
 	if _, toReg := to.(target.V); fromReg && toReg {
@@ -259,8 +265,19 @@ func (w *Writer) Copy(from, to target.Source) {
 
 // Op implements [target.Writer]. If an operand is NaN, VMAXPS and VMINPS return the first operand.
 func (w *Writer) Op(op target.Op, x target.Source, y, to target.V) {
-	name := w.named([...]string{target.Add: "VADDP", target.Mul: "VMULP", target.Max: "VMAXP", target.Min: "VMINP"}[op])
-	w.Emit(name, w.source(x), w.Vec(y), w.Vec(to))
+	name := [...]string{target.Add: "VADDP", target.Sub: "VSUBP", target.Mul: "VMULP", target.Max: "VMAXP",
+		target.Min: "VMINP"}[op]
+	w.Emit(w.named(name), w.source(x), w.Vec(y), w.Vec(to))
+}
+
+// Inst implements [target.Writer]. The operands are in the order of Go's assembler.
+func (w *Writer) Inst(name string, operands ...target.Source) {
+	var few [3]asm.Arg
+	args := few[:0]
+	for _, x := range operands {
+		args = append(args, w.source(x))
+	}
+	w.Emit(name, args...)
 }
 
 // Elements implements [target.Writer] for one element.

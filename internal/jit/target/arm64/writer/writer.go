@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/graphrun/graphrun/internal/jit"
@@ -144,32 +143,34 @@ func (w *Writer) Add(from, to target.Int) {
 // Sub implements [target.Writer].
 func (w *Writer) Sub(from, to target.G) { w.Emit("sub", reg(to), reg(to), reg(from)) }
 
-// indexed returns the base register of an address, to which it adds the index.
-func (w *Writer) indexed(at target.Addr) asm.Reg {
+// indexed returns the base register of an address or, with an index, adds the base and the index.
+func (w *Writer) indexed(at target.Addr, to asm.Reg) asm.Reg {
 	shift := map[uint8]asm.Shift{1: 0, 2: 1, 4: 2}[at.Scale]
 	switch {
 	case at.Scale == 0:
 		return reg(at.Base)
 	case shift == 0:
-		w.Emit("add", addressTemp, reg(at.Base), reg(at.Index))
+		w.Emit("add", to, reg(at.Base), reg(at.Index))
 	default:
-		w.Emit("add", addressTemp, reg(at.Base), reg(at.Index), shift)
+		w.Emit("add", to, reg(at.Base), reg(at.Index), shift)
 	}
-	return addressTemp
+	return to
 }
 
 // mem returns an address for an access to a number of bytes. If instructions cannot have its distance, it is computed.
 func (w *Writer) mem(at target.Addr, bytes int) asm.Mem {
-	base := w.indexed(at)
+	if at.Scale == 1 && at.Disp == 0 {
+		return asm.Indexed(reg(at.Base), reg(at.Index))
+	}
 	if at.Disp >= -256 && at.Disp < 256 || at.Disp >= 0 && at.Disp%bytes == 0 && at.Disp/bytes < 1<<12 {
-		return asm.Mem{Base: base, Offset: at.Disp}
+		return asm.Mem{Base: w.indexed(at, addressTemp), Offset: at.Disp}
 	}
 	return w.plain(at)
 }
 
-// plain returns an address without a distance.
+// plain returns an address without an index and a distance.
 func (w *Writer) plain(at target.Addr) asm.Mem {
-	base := w.indexed(at)
+	base := w.indexed(at, addressTemp)
 	if at.Disp != 0 {
 		w.addConstant(base, int64(at.Disp), addressTemp, "")
 		base = addressTemp
@@ -178,7 +179,11 @@ func (w *Writer) plain(at target.Addr) asm.Mem {
 }
 
 // Lea implements [target.Writer].
-func (w *Writer) Lea(at target.Addr, to target.G) { w.Emit("mov", reg(to), w.plain(at).Base) }
+func (w *Writer) Lea(at target.Addr, to target.G) {
+	if base := w.indexed(at, reg(to)); base != reg(to) || at.Disp != 0 {
+		w.addConstant(base, int64(at.Disp), reg(to), "")
+	}
+}
 
 // AlignDown implements [target.Writer].
 func (w *Writer) AlignDown(bytes int, to target.G) {
@@ -188,7 +193,7 @@ func (w *Writer) AlignDown(bytes int, to target.G) {
 // Prefetch implements [target.Writer].
 func (w *Writer) Prefetch(level int, at target.Addr) {
 	m := w.mem(at, 8)
-	if m.Offset%8 != 0 || m.Offset < 0 {
+	if m.HasIndex || m.Offset%8 != 0 || m.Offset < 0 {
 		m = w.plain(at)
 	}
 	w.Emit("prfm", asm.Imm(2*(level-1)), m)
@@ -207,8 +212,12 @@ var jumps = [...]string{target.NE: "b.ne", target.LT: "b.lt", target.LE: "b.le",
 func (w *Writer) Jump(l target.Label) { w.Emit("b", asm.Label(l)) }
 
 // CompareJump implements [target.Writer].
-func (w *Writer) CompareJump(x target.G, n int64, c target.Cond, l target.Label) {
-	w.Emit("cmp", reg(x), asm.Imm(n))
+func (w *Writer) CompareJump(x target.G, y target.Int, c target.Cond, l target.Label) {
+	if n, ok := y.(target.Imm); ok {
+		w.Emit("cmp", reg(x), asm.Imm(n))
+	} else {
+		w.Emit("cmp", reg(x), w.value(y))
+	}
 	w.Emit(jumps[c], asm.Label(l))
 }
 
@@ -280,7 +289,7 @@ func (w *Writer) Number(x float64, to target.V) {
 	if w.elem == asm.S {
 		data = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(x)))
 	}
-	w.Emit("ldr", lowBytes(to, 16), w.Constant(bytes.Repeat(data, 16/len(data))))
+	w.loadSource(target.Constant(data), to)
 }
 
 // Clear implements [target.Writer].
@@ -307,7 +316,8 @@ func (w *Writer) loadSource(x target.Source, to target.V) {
 		w.Load(at, to, false)
 		return
 	}
-	w.Emit("ldr", lowBytes(to, 16), w.Constant([]byte(x.(target.Constant))))
+	data := []byte(x.(target.Constant))
+	w.Emit("ldr", lowBytes(to, 16), w.Constant(bytes.Repeat(data, 16/len(data))))
 }
 
 // source returns a register with a vector, the temporary one unless the vector is in a register.
@@ -322,24 +332,39 @@ func (w *Writer) source(x target.Source) target.V {
 // Op implements [target.Writer]. FMAX and FMIN are not used: their results differ for zeros of unlike signs.
 func (w *Writer) Op(op target.Op, x target.Source, y, to target.V) {
 	a := w.source(x)
-	switch op {
-	case target.Add:
-		w.Emit("fadd", w.vec(to), w.vec(y), w.vec(a))
-		return
-	case target.Mul:
-		w.Emit("fmul", w.vec(to), w.vec(y), w.vec(a))
+	if name, ok := arithmetic[op]; ok {
+		w.Emit(name, w.vec(to), w.vec(y), w.vec(a))
 		return
 	}
-	mask := w.vec(vectorTemp)
-	if to != a || a == vectorTemp {
-		w.Fail(fmt.Errorf("writer: the result of operation %d is not its first operand", op))
+	mask, name, first, second := vectorTemp, "bit", y, vectorTemp
+	switch to {
+	case a:
+	case y:
+		name, first = "bif", a
+	default:
+		mask, name, second = to, "bsl", a
+	}
+	if mask == a {
+		w.Fail(errors.New("writer: a maximum or minimum has no register for its mask"))
 	}
 	if op == target.Max {
-		w.Emit("fcmgt", mask, w.vec(y), w.vec(a))
+		w.Emit("fcmgt", w.vec(mask), w.vec(y), w.vec(a))
 	} else {
-		w.Emit("fcmgt", mask, w.vec(a), w.vec(y))
+		w.Emit("fcmgt", w.vec(mask), w.vec(a), w.vec(y))
 	}
-	w.Emit("bit", w.vec(to).As(asm.B), w.vec(y).As(asm.B), mask.As(asm.B))
+	w.Emit(name, w.vec(to).As(asm.B), w.vec(first).As(asm.B), w.vec(second).As(asm.B))
+}
+
+var arithmetic = map[target.Op]string{target.Add: "fadd", target.Sub: "fsub", target.Mul: "fmul"}
+
+// Inst implements [target.Writer]. The operands are registers, the destination last.
+func (w *Writer) Inst(name string, operands ...target.Source) {
+	last := len(operands) - 1
+	args := []asm.Arg{w.vec(operands[last].(target.V))}
+	for _, x := range operands[:last] {
+		args = append(args, w.vec(x.(target.V)))
+	}
+	w.Emit(name, args...)
 }
 
 // Elements implements [target.Writer].
