@@ -117,7 +117,7 @@ func withFeatures(t *testing.T, f func(t *testing.T)) {
 	defer func() {
 		tileRoutines, vectorRows, streamRows, hasThreeChannels, streamBytes = routines, rows, stream, three, least
 	}()
-	for _, cpu := range []machine.Features{machine.Portable, machine.AVX2, machine.AVX512} {
+	for _, cpu := range []machine.Features{machine.Portable, machine.AVX2, machine.AVX512, machine.NEON} {
 		if !machine.Host().Has(cpu) {
 			continue
 		}

@@ -103,9 +103,7 @@ func (g *gen) finish() {
 	}
 	x := g.loadEpilogueMask()
 	if g.s.hasIntSums() && len(g.s.Epilogue) > 0 {
-		for i := range g.sumCount {
-			g.ToFloats(target.V(i))
-		}
+		g.convertSums()
 	}
 	for _, t := range g.s.Epilogue {
 		g.epilogueStep(t, x)

@@ -62,8 +62,7 @@ const (
 // gen emits the code of a spec.
 type gen struct {
 	target.Writer
-	amd64 *amd64.Writer  // the same Writer on amd64, for instructions that only amd64 has
-	neon  *writer.Writer // the same Writer on arm64
+	amd64 *amd64.Writer // the same Writer on amd64, for instructions that only amd64 has
 	s     *Spec
 	cpu   machine.Features
 	bytes int // size of a vector in bytes
@@ -78,8 +77,7 @@ func newGen(s *Spec, cpu machine.Features, list bool) *gen {
 	n, bytes := target.Vectors(cpu)
 	g := &gen{s: s, cpu: cpu, bytes: bytes, sumCount: s.Rows * s.Vectors}
 	if cpu.Has(machine.NEON) {
-		g.neon = writer.New(s.Size, list)
-		g.Writer = g.neon
+		g.Writer = writer.New(s.Size, list)
 	} else {
 		g.amd64 = amd64.NewWriter(cpu, s.Size, list)
 		g.Writer = g.amd64

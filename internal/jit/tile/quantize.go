@@ -61,11 +61,7 @@ func (g *gen) beginQuantized() {
 
 // storeQuantized converts the sums and stores them. It packs up to four vectors, of one row or of several rows.
 func (g *gen) storeQuantized() {
-	switch {
-	case g.neon != nil:
-		g.storeQuantizedNEON()
-		return
-	case !g.cpu.Has(machine.Vector512):
+	if !g.cpu.Has(machine.Vector512) {
 		g.storeQuantized256()
 		return
 	}
@@ -74,7 +70,7 @@ func (g *gen) storeQuantized() {
 	g.operand(ZeroPoint, in)
 	l.Begin(&g.amd64.Assembler, asm.Mem{Base: inReg})
 	g.eachLanes(Scales, g.free(0), func(i, v int) {
-		g.ToFloats(g.sum(i, v))
+		g.amd64.Emit("VCVTDQ2PS", g.sumVec(i, v), g.sumVec(i, v))
 		l.Level(&g.amd64.Assembler, g.sumVec(i, v), x)
 	})
 	order := most

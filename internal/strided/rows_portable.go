@@ -1,0 +1,15 @@
+//go:build !amd64 || noasm
+
+package strided
+
+import "github.com/graphrun/graphrun/internal/machine"
+
+var vectorRows, streamRows rowsFunc
+
+func rowsOf(machine.Features) (copying, streaming rowsFunc) { return nil, nil }
+
+func fence() {}
+
+var hasThreeChannels = false
+
+func (m *matrix) threeChannels() int { return 0 }

@@ -1,0 +1,50 @@
+//go:build arm64 && !noasm
+
+package strided
+
+import (
+	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// hasInterleave reports whether interleave4x32 and interleave4x64 can be used.
+var hasInterleave = machine.Host().Has(machine.NEON)
+
+// tileRoutines are the routines of the instruction set in use.
+var tileRoutines = tileRoutinesOf(machine.Host())
+
+// tileRoutinesOf returns the routines of an instruction set by element size.
+func tileRoutinesOf(cpu machine.Features) (t [17][]tileRoutine) {
+	if cpu.Has(machine.NEON) {
+		for size, f := range map[int]tileFunc{1: tile1x16, 2: tile2x16, 4: tile4x16, 8: tile8x16} {
+			t[size] = []tileRoutine{{rows: 16 / size, cols: 16 / size, minCols: 16 / size, plain: f}}
+		}
+	}
+	return t
+}
+
+//go:noescape
+func tile1x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
+
+//go:noescape
+func tile2x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
+
+//go:noescape
+func tile4x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
+
+//go:noescape
+func tile8x16(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
+	after unsafe.Pointer)
+
+// interleave4x32 and interleave4x64 are interleave4 for elements of 32 and 64 bits. n must be positive, and a multiple
+// of 4.
+
+//go:noescape
+func interleave4x32(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
+
+//go:noescape
+func interleave4x64(n int, dst unsafe.Pointer, step int, s0, s1, s2, s3 unsafe.Pointer)
