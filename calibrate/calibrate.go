@@ -15,8 +15,8 @@ type Options struct {
 	// Rounds is the number of measurements of each call; 0 means 3. The result uses the median of the times of all
 	// rounds.
 	Rounds int
-	// Each is the time for which a call runs repeatedly in each round. 0 means 12 ms.
-	Each time.Duration
+	// CallTime is the time for which a call runs repeatedly in each round. 0 means 12 ms.
+	CallTime time.Duration
 	// MostBytes is the maximum number of bytes that a call accesses. 0 means 128 MiB.
 	MostBytes int
 	// Progress, if set, is called before each measurement. Its arguments are the number of finished measurements, the
@@ -32,7 +32,7 @@ type Result struct {
 
 // Point is the measured and the predicted time of a call.
 type Point struct {
-	Of          string  // the inner kernel or the memory access that the call measures
+	Of          string  // the name of the inner kernel or the memory access that the call measures
 	Unit        string  // the unit of work that the fitted price is for
 	Bytes       float64 // the size of the memory that the call accesses
 	NS          float64 // the median of the measured times of a run, in nanoseconds
@@ -45,8 +45,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Rounds <= 0 {
 		o.Rounds = 3
 	}
-	if o.Each <= 0 {
-		o.Each = 12 * time.Millisecond
+	if o.CallTime <= 0 {
+		o.CallTime = 12 * time.Millisecond
 	}
 	if o.MostBytes <= 0 {
 		o.MostBytes = 128 << 20
@@ -105,7 +105,7 @@ func (m *measurer) run(ctx context.Context) error {
 		done := round * (len(m.probes) + 1)
 		m.options.Progress(done, total, "a step")
 		for i, ps := range [...]*float64{&m.profile.StepPS, &m.warmStepPS} {
-			ns, err := stepNS(ctx, m.options.Each, i == 0)
+			ns, err := stepNS(ctx, m.options.CallTime, i == 0)
 			if err != nil {
 				return fmt.Errorf("the cost of a step: %w", err)
 			}
@@ -115,7 +115,7 @@ func (m *measurer) run(ctx context.Context) error {
 		}
 		for i, p := range m.probes {
 			m.options.Progress(done+i+1, total, p.name())
-			if err := p.measure(ctx, m.options.Each); err != nil {
+			if err := p.measure(ctx, m.options.CallTime); err != nil {
 				return fmt.Errorf("%s (%s): %w", p.name(), p.call.Op, err)
 			}
 		}

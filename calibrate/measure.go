@@ -15,9 +15,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// measure runs the call repeatedly for the time each, and sets ns to the median of all times so far. The minimum would
+// measure runs the call repeatedly for the given time, and sets ns to the median of all times so far. The minimum would
 // be wrong: it is the time on a processor with full boost clock, which networks do not reach.
-func (p *probe) measure(ctx context.Context, each time.Duration) error {
+func (p *probe) measure(ctx context.Context, callTime time.Duration) error {
 	r, err := p.prepare()
 	if err != nil {
 		return err
@@ -28,7 +28,7 @@ func (p *probe) measure(ctx context.Context, each time.Duration) error {
 			p.works = append(p.works, n.Works()...)
 		}
 	}
-	if err := r.run(ctx, each); err != nil {
+	if err := r.run(ctx, callTime); err != nil {
 		return err
 	}
 	p.runTimes = append(p.runTimes, r.watch.runTimes...)
@@ -101,9 +101,9 @@ func newBuilder(fuses bool) *builder {
 		watch: &stopWatch{untimed: map[string]bool{}, clock: clockNS()}}
 }
 
-// input adds an input of the graph with random elements. Integers are in [0, below).
-func (b *builder) input(m tensor.Meta, below int) *graph.Value {
-	b.in = append(b.in, randomTensor(m, b.rng, below))
+// input adds an input of the graph with random elements. Integers are in [0, limit).
+func (b *builder) input(m tensor.Meta, limit int) *graph.Value {
+	b.in = append(b.in, randomTensor(m, b.rng, limit))
 	return b.graph.InputMeta(fmt.Sprint("x", len(b.in)), m)
 }
 
@@ -164,11 +164,11 @@ func (b *builder) results(c graph.RateCall) []*graph.Value {
 		}
 		v := b.input(m, indexBound(c))
 		if m.DType.IsFloat() || m.DType == tensor.Int64 {
-			near := b.untimed(b.reader(v))
+			copied := b.untimed(b.reader(v))
 			if _, dense := tensor.OrderOf(m); dense {
-				v = near
+				v = copied
 			} else { // no step writes this layout: the operand is only read, which brings it into the caches
-				b.graph.Output(fmt.Sprint("near", i), near)
+				b.graph.Output(fmt.Sprint("near", i), copied)
 			}
 		}
 		list = append(list, v)
@@ -219,12 +219,12 @@ func indexBound(c graph.RateCall) int {
 	return max(1, most)
 }
 
-// randomTensor returns a tensor of random numbers of moderate size. Integers are in [0, below).
-func randomTensor(m tensor.Meta, rng *rand.Rand, below int) *tensor.Tensor {
+// randomTensor returns a tensor of random numbers of moderate size. Integers are in [0, limit).
+func randomTensor(m tensor.Meta, rng *rand.Rand, limit int) *tensor.Tensor {
 	if m.DType.IsIntegral(true) {
 		whole := make([]int64, m.Numel())
 		for i := range whole {
-			whole[i] = rng.Int64N(int64(below))
+			whole[i] = rng.Int64N(int64(limit))
 		}
 		return tensor.Must(tensor.FromSlice(whole, m.Shape...)).CopyTo(m)
 	}
@@ -235,10 +235,10 @@ func randomTensor(m tensor.Meta, rng *rand.Rand, below int) *tensor.Tensor {
 	return tensor.Must(tensor.FromSlice(numbers, m.Shape...)).CopyTo(m)
 }
 
-// run runs the graph repeatedly for the duration each.
-func (r *runnable) run(ctx context.Context, each time.Duration) error {
+// run runs the graph repeatedly for the given time.
+func (r *runnable) run(ctx context.Context, callTime time.Duration) error {
 	start := time.Now()
-	for n := 0; n < minRuns || time.Since(start) < each; n++ {
+	for n := 0; n < minRuns || time.Since(start) < callTime; n++ {
 		if err := r.session.RunInto(ctx, r.in, r.out); err != nil {
 			return err
 		}
@@ -254,7 +254,7 @@ const minRuns = 4
 
 // stepNS returns the time of a step with almost no work, in nanoseconds. It is the mean over several steps with
 // different code, with flooded or warm caches.
-func stepNS(ctx context.Context, each time.Duration, flooded bool) (float64, error) {
+func stepNS(ctx context.Context, callTime time.Duration, flooded bool) (float64, error) {
 	b := newBuilder(false)
 	if flooded {
 		b.flood("relu", floodBytes)
@@ -272,6 +272,6 @@ func stepNS(ctx context.Context, each time.Duration, flooded bool) (float64, err
 	if err != nil {
 		return 0, err
 	}
-	err = r.run(ctx, each)
+	err = r.run(ctx, callTime)
 	return median(r.watch.runTimes) / float64(len(ops)), err
 }

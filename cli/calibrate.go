@@ -92,7 +92,7 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	start := time.Now()
 	var r *calibrate.Result
 	err := j.Do(progress.Running, func() (err error) {
-		r, err = calibrate.Run(j.Context, calibrate.Options{Rounds: f.rounds, Each: f.callTime,
+		r, err = calibrate.Run(j.Context, calibrate.Options{Rounds: f.rounds, CallTime: f.callTime,
 			Progress: func(done, total int, _ string) { j.Report(done, total) }})
 		return err
 	})

@@ -134,7 +134,7 @@ func (c *Certificate) verifyCopies(ctx context.Context, m *layout.Model) (*Copie
 	}
 	budget := layout.Budget(c.Solution.Bound, p.Slack)
 	v := &CopiesVerdict{Slack: p.Slack, Copies: plan.Inserted, UnitBytes: p.Weights.UnitBytes,
-		AtLeast: min(plan.Inserted, p.Weights.CopiesWithin(p.Bound, budget, weighted.Units()))}
+		AtLeast: min(plan.Inserted, p.Weights.MinCopiesWithin(p.Bound, budget, weighted.MaxUnits()))}
 	units := int64(0)
 	for _, k := range plan.Copies {
 		units += p.Weights.UnitsOf(k.Bytes)
@@ -142,7 +142,7 @@ func (c *Certificate) verifyCopies(ctx context.Context, m *layout.Model) (*Copie
 	v.Bytes = units * v.UnitBytes
 	v.Fewest = p.Cost <= budget && v.AtLeast == v.Copies
 	v.LeastMemory = v.Fewest && p.Slack == 0 && v.UnitBytes > 0 &&
-		units == p.Weights.UnitsWithin(p.Bound, budget, v.Copies)
+		units == p.Weights.MinUnitsWithin(p.Bound, budget, v.Copies)
 	return v, nil
 }
 

@@ -236,15 +236,15 @@ func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
 	return b.Make(i)
 }
 
-// Inline adds the instructions of code c and returns its outputs. of(operand, part) returns the value that replaces an
-// operand of c: its real part for part 0, its imaginary part for part 1.
-func (b *Builder) Inline(c *Code, of func(operand, part int) Value) []Output {
-	return b.inline(c, of, func(_ Value, i Inst) Value { return b.Make(i) })
+// Inline adds the instructions of code c and returns its outputs. load(operand, part) returns the value that replaces
+// an operand of c: its real part for part 0, its imaginary part for part 1.
+func (b *Builder) Inline(c *Code, load func(operand, part int) Value) []Output {
+	return b.inline(c, load, func(_ Value, i Inst) Value { return b.Make(i) })
 }
 
 // inline is Inline, but calls add for each instruction other than loads and calls. The arguments of add are the
 // instruction's value in c, and the instruction with operands of b.
-func (b *Builder) inline(c *Code, of func(operand, part int) Value, add func(Value, Inst) Value) []Output {
+func (b *Builder) inline(c *Code, load func(operand, part int) Value, add func(Value, Inst) Value) []Output {
 	at := make([]Value, len(c.Insts))
 	move := func(v Value) Value {
 		if v == None {
@@ -255,7 +255,7 @@ func (b *Builder) inline(c *Code, of func(operand, part int) Value, add func(Val
 	for k, i := range c.Insts {
 		switch i.Op {
 		case Load:
-			at[k] = of(int(i.A), int(i.Imm))
+			at[k] = load(int(i.A), int(i.Imm))
 			continue
 		case Call:
 			f := c.Funcs[i.Imm]

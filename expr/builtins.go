@@ -105,7 +105,7 @@ func add(t *typer, x []value) value {
 
 func sub(t *typer, x []value) value {
 	d, x := t.promote(x...)
-	t.reject(d, d == tensor.Bool, "subtraction (^ is what differs)")
+	t.reject(d, d == tensor.Bool, "subtraction (use ^)")
 	return t.eachPart(Sub, d, x...)
 }
 
@@ -137,7 +137,7 @@ func div(t *typer, x []value) value {
 
 func neg(t *typer, x []value) value {
 	d, x := t.promote(x...)
-	t.reject(d, d == tensor.Bool, "a sign (~ or not negates)")
+	t.reject(d, d == tensor.Bool, "a sign (use ~ or not)")
 	return t.eachPart(Neg, d, x...)
 }
 

@@ -291,21 +291,21 @@ func (p *parser) expr(level int) *node {
 	defer func() { p.depth-- }()
 	left := p.unary()
 	for compared := false; ; {
-		own, ok := levels[p.tok]
-		if !ok || p.kind == endToken || own < level {
+		precedence, ok := levels[p.tok]
+		if !ok || p.kind == endToken || precedence < level {
 			return left
 		}
 		op, col := p.tok, p.col
-		if own == compareLevel {
+		if precedence == compareLevel {
 			if compared {
 				p.fail(col, "comparisons do not chain; write a < b and b < c")
 			}
 			compared = true
-		} else if own < compareLevel {
+		} else if precedence < compareLevel {
 			compared = false
 		}
 		p.next()
-		left = p.node(node{kind: binaryNode, text: op, args: []*node{left, p.expr(own + 1)}, col: col})
+		left = p.node(node{kind: binaryNode, text: op, args: []*node{left, p.expr(precedence + 1)}, col: col})
 	}
 }
 

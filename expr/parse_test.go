@@ -98,7 +98,7 @@ func TestTypingMistakes(t *testing.T) {
 		{"1 + (x & 2)", "column 8: an operation on bits of float32 is undefined", []tensor.DType{tensor.Float32}},
 		{"t = x;\n1 + (t & 2)", "line 2, column 8: an operation on bits of float32 is undefined",
 			[]tensor.DType{tensor.Float32}},
-		{"x - True", "column 3: subtraction (^ is what differs) of bool is undefined", []tensor.DType{tensor.Bool}},
+		{"x - True", "column 3: subtraction (use ^) of bool is undefined", []tensor.DType{tensor.Bool}},
 		{"x < 1", "column 3: an order of complex64 is undefined", []tensor.DType{tensor.Complex64}},
 		{"x ** -1", "column 3: integers to negative integer powers are not allowed", []tensor.DType{tensor.Int32}},
 		{"x + y", "column 3: Promotion for uint16, uint32, uint64 types is not supported, attempted to promote " +

@@ -7,18 +7,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pieces is a [Code] with folds, split into two codes for rows that are cut into pieces. The code Each folds one piece.
-// The code Join combines the results of all pieces of a row. A Pieces is immutable.
+// Pieces is a [Code] with folds, split into two codes for rows that are cut into pieces. PieceCode folds one piece.
+// Join combines the results of all pieces of a row. A Pieces is immutable.
 type Pieces struct {
-	// Each has an output for each fold of the code. Its operands are the operands of the code and, as last operand, the
-	// index of the piece's first element in the row, an int32 that is constant within the piece.
-	Each *Code
+	// PieceCode has an output for each fold of the code. Its operands are the operands of the code and, as last operand,
+	// the index of the piece's first element in the row, an int32 that is constant within the piece.
+	PieceCode *Code
 	// Join computes the outputs of the code. A row of Join has one element for each piece. Its operands are the outputs
-	// of Each, followed by the operands of the code that In lists. An operand of In has one element for each row.
+	// of PieceCode, followed by the operands of the code whose indices In lists. These have one element for each row.
 	Join *Code
 	In   []int
-	// Waits is the number of folds that depend on another fold. If it is 0, Each needs one pass.
-	Waits int
+	// DependentFolds is the number of folds that depend on another fold. If it is 0, PieceCode needs one pass.
+	DependentFolds int
 }
 
 // MaxCutPlaces is the maximum length in elements of a row that can be cut into pieces. Positions in such a row fit an
@@ -41,7 +41,7 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 		return nil, fmt.Errorf("expr: uniform has %d entries for %d operands", len(uniform), len(c.In))
 	}
 	p := &pieceSplitter{code: c, uniform: uniform, dependsOnFold: make([]bool, len(c.Insts)), joined: map[Value]Value{}}
-	waits := 0
+	dependent := 0
 	for v, i := range c.Insts {
 		for _, u := range i.Uses() {
 			p.dependsOnFold[v] = p.dependsOnFold[v] || p.dependsOnFold[u] || c.Insts[u].Op == Reduce
@@ -52,11 +52,11 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 		case Reduce:
 			p.folds = append(p.folds, Value(v))
 			if p.dependsOnFold[v] {
-				waits++
+				dependent++
 			}
 		}
 	}
-	each, err := p.buildEach()
+	pieceCode, err := p.buildPieceCode()
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Pieces{Each: each, Join: join, In: p.in, Waits: waits}, nil
+	return &Pieces{PieceCode: pieceCode, Join: join, In: p.in, DependentFolds: dependent}, nil
 }
 
 // pieceSplitter builds a [Pieces].
@@ -80,8 +80,8 @@ type pieceSplitter struct {
 	err    error           // the first error
 }
 
-// buildEach builds Each.
-func (p *pieceSplitter) buildEach() (*Code, error) {
+// buildPieceCode builds PieceCode.
+func (p *pieceSplitter) buildPieceCode() (*Code, error) {
 	c := p.code.WithOperand(tensor.Int32)
 	c.Out = nil
 	for _, v := range p.folds {

@@ -13,9 +13,9 @@ import (
 func TestPieces(t *testing.T) {
 	const f32 = tensor.Float32
 	for _, c := range []struct {
-		want  string // of the error
-		waits int
-		make  func(b *expr.Builder, x expr.Value) expr.Value
+		want      string // of the error
+		dependent int
+		make      func(b *expr.Builder, x expr.Value) expr.Value
 	}{
 		{"", 0, func(b *expr.Builder, x expr.Value) expr.Value { return b.Do(expr.Sqrt, b.Reduce(expr.Add, x)) }},
 		{"", 1, func(b *expr.Builder, x expr.Value) expr.Value {
@@ -55,10 +55,10 @@ func TestPieces(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		require.Equal(t, c.waits, p.Waits)
-		require.NoError(t, p.Each.Check())
+		require.Equal(t, c.dependent, p.DependentFolds)
+		require.NoError(t, p.PieceCode.Check())
 		require.NoError(t, p.Join.Check())
-		require.Len(t, p.Each.In, 2)
+		require.Len(t, p.PieceCode.In, 2)
 		_, err = code.Pieces(nil)
 		require.ErrorContains(t, err, "uniform has 0 entries")
 	}

@@ -28,8 +28,8 @@ type Rows struct {
 	// Mask marks the reduced dimensions of operand 0. A result has the shape of operand 0, this shape without the reduced
 	// dimensions, or this shape with size 1 for the reduced dimensions.
 	Mask []bool
-	// Split, if not 0, divides dimension 1 into two dimensions: operand 0 is [n, c, ...], and Mask marks dimensions of the
-	// view [n, Split, c/Split, ...] of operand 0. Results then have the shape of operand 0.
+	// Split, if not 0, divides dimension 1 into two dimensions: operand 0 is [n, c, ...], and Mask marks dimensions of
+	// the view [n, Split, c/Split, ...] of operand 0. Results then have the shape of operand 0.
 	Split int
 	// In lists operands of the call: operand i of Code is operand In[i] of the call, broadcast to the shape of operand 0.
 	In []int
@@ -87,7 +87,7 @@ func (r *Rows) maxCutLength() int {
 	switch {
 	case err != nil:
 		return 0
-	case p.Waits == 0:
+	case p.DependentFolds == 0:
 		return math.MaxInt
 	}
 	return expr.MaxCutPlaces

@@ -131,7 +131,7 @@ func (n *node) inferred(o *graph.Op, attrs graph.Attrs, in []graph.Arg) (*graph.
 			return nil, nil
 		}
 	}
-	if n.hasExpressions(attrs) || len(in) < required(o) {
+	if n.hasExpressions(attrs) || len(in) < minOperands(o) {
 		return nil, nil
 	}
 	decoded, err := o.Schema.Decode(attrs, nil)
@@ -146,8 +146,8 @@ func (n *node) inferred(o *graph.Op, attrs graph.Attrs, in []graph.Arg) (*graph.
 	return c, res
 }
 
-// required returns the minimum number of operands of an op.
-func required(o *graph.Op) int {
+// minOperands returns the minimum number of operands of an op.
+func minOperands(o *graph.Op) int {
 	r := 0
 	for i, p := range o.Params {
 		if !p.Optional {

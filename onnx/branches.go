@@ -63,9 +63,9 @@ func ifOp(n *node) []*val {
 const maxRetries = 32
 
 // retryBranch converts a branch again if its conversion at the hints failed. It tries other sizes for which the
-// condition `taken` holds. If follows is true, the branch includes the continuation. If all conversions fail, the error
-// remains.
-func (n *node) retryBranch(b *branch, p *pb.GraphProto, taken sym.Bool, follows bool) {
+// condition `taken` holds. If withContinuation is true, the branch includes the continuation. If all conversions fail,
+// the error remains.
+func (n *node) retryBranch(b *branch, p *pb.GraphProto, taken sym.Bool, withContinuation bool) {
 	if b.err == nil {
 		return
 	}
@@ -73,7 +73,7 @@ func (n *node) retryBranch(b *branch, p *pb.GraphProto, taken sym.Bool, follows 
 	for _, hints := range n.sizesWhere(taken) {
 		n.nodeCount = count
 		other := n.branch(p, hints)
-		if follows {
+		if withContinuation {
 			other.convertContinuation(n)
 		}
 		if other.err == nil {
@@ -158,7 +158,7 @@ func (b *branch) convertPart(n *node, f func() error) {
 		return f()
 	}()
 	n.nodeCount = b.im.nodeCount
-	if l, m := (limit{}), (*memberRank)(nil); errors.As(b.err, &l) || errors.As(b.err, &m) {
+	if l, m := (limitError{}), (*memberRank)(nil); errors.As(b.err, &l) || errors.As(b.err, &m) {
 		n.failf("%w", b.err)
 	}
 }

@@ -18,10 +18,11 @@ import (
 //   - an identifier is the symbol of that name;
 //   - arithmetic over identifiers is an expression;
 //   - other text with a letter is a symbol, whose name is derived from the text;
-//   - text without a letter, such as "?", names nothing: each size with such text is a separate, unnamed symbol.
+//   - text without a letter, such as "?", is not a name: each size with such text is a separate symbol, whose name is
+//     generated from the input and the dimension, such as x_dim0.
 
-// Symbol returns the symbol of the graph for a dim_param such as "batch-size", or for the name of an unnamed size. Any
-// other name is returned unchanged.
+// Symbol returns the symbol of the graph for a dim_param such as "batch-size", or for a generated name such as x_dim0.
+// Any other name is returned unchanged.
 func (m *Model) Symbol(name string) string {
 	if m == nil || m.symbols[name] == "" {
 		return name
@@ -55,44 +56,44 @@ func (m *Model) Sizes(given map[string]int) (map[string]int, error) {
 
 // nameSymbols sets m.symbols: it chooses symbols for the input sizes whose dim_params are not identifiers.
 func (m *Model) nameSymbols() {
-	own := map[string]bool{} // identifiers of the model
+	identifiers := map[string]bool{} // the dim_params that are identifiers, and the symbols chosen so far
 	m.eachDim(func(_, text string) {
 		if isSymbol(text) {
-			own[text] = true
+			identifiers[text] = true
 		}
 	})
-	m.eachDim(func(unnamed, text string) {
-		if !isName(text) {
-			text = unnamed
+	m.eachDim(func(generated, text string) {
+		if !hasLetter(text) {
+			text = generated
 		}
-		if isSymbol(text) || m.symbols[text] != "" || isArithmetic(text, own) {
+		if isSymbol(text) || m.symbols[text] != "" || isArithmetic(text, identifiers) {
 			return
 		}
 		symbol := (&graph.Symbolic{}).Name(text)
-		for own[symbol] {
+		for identifiers[symbol] {
 			symbol += "_"
 		}
-		own[symbol], m.symbols[text] = true, symbol
+		identifiers[symbol], m.symbols[text] = true, symbol
 	})
 }
 
-// eachDim calls f for each input size that is not a number. unnamed is the name of the size if its dim_param is not a
-// name, such as x_dim0; text is its dim_param.
-func (m *Model) eachDim(f func(unnamed, text string)) {
+// eachDim calls f for each input size that is not a number. text is the dim_param of the size. generated is the name of
+// the size if its dim_param has no letter.
+func (m *Model) eachDim(f func(generated, text string)) {
 	for _, in := range m.proto.Graph.Input {
 		for i, d := range in.GetType().GetTensorType().GetShape().GetDim() {
 			if n, is := d.Value.(*pb.TensorShapeProto_Dimension_DimValue); !is || n.DimValue < 0 {
-				f(sizeName(in.Name, i), d.GetDimParam())
+				f(generatedName(in.Name, i), d.GetDimParam())
 			}
 		}
 	}
 }
 
-// sizeName returns the name of an input's size whose dim_param is not a name, such as x_dim0.
-func sizeName(input string, dim int) string { return fmt.Sprintf("%s_dim%d", input, dim) }
+// generatedName returns the name of an input's size whose dim_param has no letter, such as x_dim0.
+func generatedName(input string, dim int) string { return fmt.Sprintf("%s_dim%d", input, dim) }
 
-// isName reports whether a dim_param is a name, and not a placeholder such as "?".
-func isName(text string) bool { return strings.ContainsFunc(text, unicode.IsLetter) }
+// hasLetter reports whether a dim_param has a letter. A text without a letter, such as "?", is not a name.
+func hasLetter(text string) bool { return strings.ContainsFunc(text, unicode.IsLetter) }
 
 // isSymbol reports whether a text is a valid symbol name.
 func isSymbol(text string) bool {
@@ -100,12 +101,12 @@ func isSymbol(text string) bool {
 	return err == nil
 }
 
-// isArithmetic reports whether a dim_param is an expression over symbols. own are the identifiers of the model. Words
-// that are joined only by minus signs, such as "batch-size", are one name, unless each word is an identifier in own.
-func isArithmetic(text string, own map[string]bool) bool {
+// isArithmetic reports whether a dim_param is an expression over symbols. Words that are joined only by minus signs,
+// such as "batch-size", are one name, unless each word is one of the given identifiers.
+func isArithmetic(text string, identifiers map[string]bool) bool {
 	env, all := sym.NewEnv(), true
 	_, err := sym.Parse(text, func(name string) (sym.Int, bool) {
-		all = all && own[name]
+		all = all && identifiers[name]
 		s, err := env.Symbol(name, 0, math.MaxInt, 2)
 		return s, err == nil
 	})
@@ -117,8 +118,8 @@ func isArithmetic(text string, own map[string]bool) bool {
 
 // dim returns size i of an input, whose dim_param is text. Symbols in fixed are replaced by numbers.
 func (m *Model) dim(input string, i int, text string, fixed map[string]int) (graph.Dim, error) {
-	if !isName(text) {
-		text = sizeName(input, i)
+	if !hasLetter(text) {
+		text = generatedName(input, i)
 	}
 	if symbol := m.Symbol(text); isSymbol(symbol) {
 		if n, is := fixed[symbol]; is {

@@ -122,7 +122,7 @@ func (im *importer) capture(v *val) (*val, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.packed = &packed{dtype: v.packed.dtype, rank: v.packed.rank, data: data, shapes: shapes,
+		c.packed = &packedSequence{dtype: v.packed.dtype, rank: v.packed.rank, data: data, shapes: shapes,
 			outer: v.packed.outer}
 	case v.kind == isSequence:
 		c.memberDType = v.memberDType
@@ -345,8 +345,8 @@ func (im *importer) dims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, 
 	return dims, nil
 }
 
-// limit is the error of a model that exceeds a limit. The error ends the import even if mistakes are skipped.
-type limit struct{ error }
+// limitError is the error of a model that exceeds a limit. The error ends the import even if mistakes are skipped.
+type limitError struct{ error }
 
 // convertResults converts the nodes of a graph and returns the values of its outputs. If the last converted node also
 // converted its continuation, convertResults returns [node.finalOutputs] of this node instead.
@@ -368,7 +368,7 @@ func (im *importer) convertResults(p *pb.GraphProto, s *scope, f *frame) ([]*val
 // its continuation, and returns [node.finalOutputs] of this node; otherwise it returns nil.
 func (im *importer) convertNodes(p *pb.GraphProto, from int, s *scope, f *frame) ([]*val, error) {
 	if f.depth > maxDepth {
-		return nil, limit{errors.New("graphs or functions are nested too deep")}
+		return nil, limitError{errors.New("graphs or functions are nested too deep")}
 	}
 	live := liveNodes(p)
 	for i, n := range p.Node {

@@ -152,7 +152,7 @@ func (n *node) knownCondition(p *pb.GraphProto) bool {
 
 // loopBody converts the body of a loop that becomes a node. It returns the body, and the carried values in the form of
 // [asTensors].
-func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val, map[int]*packed) {
+func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val, map[int]*packedSequence) {
 	carried = slices.Clone(carried)
 	for i, x := range carried {
 		if x != nil && x.kind == isSequence {
@@ -180,7 +180,7 @@ func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val,
 			// The enclosing loop carries the same sequence.
 			panic(failure{&memberRank{carried[i].packed, first.rank, first.dtype}})
 		}
-		carried[i] = (&packed{dtype: first.dtype, rank: first.rank, data: constValue(tensor.Zeros(first.dtype, 0)),
+		carried[i] = (&packedSequence{dtype: first.dtype, rank: first.rank, data: constValue(tensor.Zeros(first.dtype, 0)),
 			shapes: constValue(tensor.Zeros(tensor.Int64, 0, first.rank))}).val()
 	}
 }
@@ -195,8 +195,8 @@ func declaredRank(v *pb.ValueInfoProto) int {
 
 // asTensors replaces each packed sequence in a list of values by its two tensors. sequences maps the index of the first
 // tensor in out to the sequence.
-func asTensors(list []*val) (out []*val, sequences map[int]*packed) {
-	sequences = map[int]*packed{}
+func asTensors(list []*val) (out []*val, sequences map[int]*packedSequence) {
+	sequences = map[int]*packedSequence{}
 	for _, x := range list {
 		if x != nil && x.packed != nil {
 			sequences[len(out)] = x.packed
@@ -209,7 +209,7 @@ func asTensors(list []*val) (out []*val, sequences map[int]*packed) {
 }
 
 // asSequences is the inverse of asTensors.
-func asSequences(list []*val, sequences map[int]*packed) (out []*val) {
+func asSequences(list []*val, sequences map[int]*packedSequence) (out []*val) {
 	for i := 0; i < len(list); i++ {
 		p := sequences[i]
 		if p == nil {
@@ -217,14 +217,14 @@ func asSequences(list []*val, sequences map[int]*packed) (out []*val) {
 			continue
 		}
 		i++
-		out = append(out, (&packed{dtype: p.dtype, rank: p.rank, data: list[i-1],
+		out = append(out, (&packedSequence{dtype: p.dtype, rank: p.rank, data: list[i-1],
 			shapes: list[i].withSizes(tensor.Int64, -1, max(p.rank, 0))}).val())
 	}
 	return out
 }
 
 // addSequence adds the two inputs of a body for a packed sequence p, which is an operand of node n.
-func (im *importer) addSequence(name string, n *node, p *packed) (*val, error) {
+func (im *importer) addSequence(name string, n *node, p *packedSequence) (*val, error) {
 	data, err := im.addOperandInput(name+".data", n, p.data, true)
 	if err != nil {
 		return nil, err
@@ -233,7 +233,7 @@ func (im *importer) addSequence(name string, n *node, p *packed) (*val, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner := &packed{dtype: p.dtype, rank: p.rank, data: data, shapes: shapes}
+	inner := &packedSequence{dtype: p.dtype, rank: p.rank, data: data, shapes: shapes}
 	if p.rank < 0 {
 		inner.outer = p
 	}
@@ -255,7 +255,7 @@ func (n *node) splitSequences(b *nestedGraph, in []*val) (err error) {
 		p := n.packedOf(b.out[at], x.packed.rank)
 		switch {
 		case x.packed.rank < 0 && p.rank >= 0:
-			return &memberRank{&packed{outer: x.packed}, p.rank, p.dtype}
+			return &memberRank{&packedSequence{outer: x.packed}, p.rank, p.dtype}
 		case p.rank >= 0 && p.rank != x.packed.rank:
 			return fmt.Errorf("a sequence has members of %d dimensions in one iteration and of %d dimensions in another",
 				x.packed.rank, p.rank)
@@ -268,7 +268,7 @@ func (n *node) splitSequences(b *nestedGraph, in []*val) (err error) {
 
 // sequencesOf replaces each sequence among the results of two branches by two tensors. It returns the map of
 // [asTensors].
-func (n *node) sequencesOf(a, b *branch) (sequences map[int]*packed) {
+func (n *node) sequencesOf(a, b *branch) (sequences map[int]*packedSequence) {
 	both := []*branch{a, b}
 	ranks := make([]int, max(len(a.out), len(b.out)))
 	for i := range ranks {
@@ -293,7 +293,7 @@ func (n *node) sequencesOf(a, b *branch) (sequences map[int]*packed) {
 				}
 				p := inner.packedOf(y, ranks[i])
 				if p.rank < 0 && ranks[i] >= 0 {
-					p = &packed{dtype: p.dtype, rank: ranks[i], data: p.data, shapes: constValue(tensor.Zeros(tensor.Int64, 0,
+					p = &packedSequence{dtype: p.dtype, rank: ranks[i], data: p.data, shapes: constValue(tensor.Zeros(tensor.Int64, 0,
 						ranks[i]))}
 				}
 				x.out[i] = p.val()

@@ -149,7 +149,7 @@ func parse(ctx context.Context, from io.ReaderAt, size int, folder files.Folder)
 // checkOpened returns an error if the model was not made by [Open], [Read] or [Parse].
 func (m *Model) checkOpened() error {
 	if m == nil || m.proto == nil {
-		return errors.New("the model is empty: Open or Parse reads one")
+		return errors.New("the model is empty: Open, Read or Parse returns a model")
 	}
 	return nil
 }

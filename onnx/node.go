@@ -40,7 +40,7 @@ func (n *node) failf(format string, args ...any) { panic(failure{fmt.Errorf(form
 // convertNode converts one node and adds its outputs to the scope. It returns [node.finalOutputs].
 func (im *importer) convertNode(p *pb.NodeProto, s *scope, f *frame, following *continuation) ([]*val, error) {
 	if im.nodeCount++; im.nodeCount > maxNodes {
-		return nil, limit{fmt.Errorf("the model has more than %d nodes", maxNodes)}
+		return nil, limitError{fmt.Errorf("the model has more than %d nodes", maxNodes)}
 	}
 	n := &node{importer: im, scope: s, frame: f, proto: p, attrs: map[string]*pb.AttributeProto{}, continuation: following}
 	domain := domainOf(p.Domain)

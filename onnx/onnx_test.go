@@ -310,11 +310,11 @@ func TestNotAModel(t *testing.T) {
 func TestEmptyModelIsRefused(t *testing.T) {
 	for _, m := range []*Model{nil, {}} {
 		_, err := m.Graph(Options{})
-		require.EqualError(t, err, "the model is empty: Open or Parse reads one")
+		require.EqualError(t, err, "the model is empty: Open, Read or Parse returns a model")
 		_, _, err = m.GraphSome(Options{})
-		require.EqualError(t, err, "the model is empty: Open or Parse reads one")
+		require.EqualError(t, err, "the model is empty: Open, Read or Parse returns a model")
 		_, err = m.Signature()
-		require.EqualError(t, err, "the model is empty: Open or Parse reads one")
+		require.EqualError(t, err, "the model is empty: Open, Read or Parse returns a model")
 		require.Equal(t, "N", m.Symbol("N"))
 	}
 }

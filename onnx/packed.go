@@ -13,21 +13,21 @@ import (
 // of tensors: the concatenated elements of all members, and a table of the members' shapes. Sequence operators become
 // ops on the two tensors. All members have the same dtype and the same rank; their sizes may differ.
 
-// packed is a sequence that is represented by a pair of tensors.
-type packed struct {
+// packedSequence is a sequence that is represented by a pair of tensors.
+type packedSequence struct {
 	dtype  tensor.DType
 	rank   int  // rank of the members; -1 if no member was inserted yet
 	data   *val // the elements of all members, a vector
 	shapes *val // the shapes of the members, [members, rank], int64
 	// outer is set in the body of a loop that carries a sequence without members yet (rank -1): it is the sequence
 	// outside the body. The first member that the body inserts determines the rank: see [memberRank].
-	outer *packed
+	outer *packedSequence
 }
 
 // memberRank is the error of converting a loop body that inserts the first member into a carried sequence of unknown
 // rank. loopBody then converts the body again, with the rank and dtype of the member.
 type memberRank struct {
-	sequence *packed // the sequence in the body
+	sequence *packedSequence // the sequence in the body
 	rank     int
 	dtype    tensor.DType
 }
@@ -92,11 +92,11 @@ func (n *node) add(x, y *val) *val { return n.onnxOp("Add", nil, x, y) }
 const toEnd = math.MaxInt32
 
 // packedOf returns sequence x as a pair of tensors. rank is the rank of the members if the sequence is empty.
-func (n *node) packedOf(x *val, rank int) *packed {
+func (n *node) packedOf(x *val, rank int) *packedSequence {
 	if x.packed != nil {
 		return x.packed
 	}
-	p := &packed{dtype: x.memberDType, rank: rank}
+	p := &packedSequence{dtype: x.memberDType, rank: rank}
 	if len(x.members) > 0 {
 		p.dtype, p.rank = x.members[0].dtype(), n.rank(x.members[0])
 	}
@@ -111,7 +111,7 @@ func (n *node) packedOf(x *val, rank int) *packed {
 }
 
 // checkMember fails if x cannot become a member of the sequence.
-func (n *node) checkMember(p *packed, x *val) {
+func (n *node) checkMember(p *packedSequence, x *val) {
 	rank := n.rank(x)
 	switch {
 	case p.outer != nil:
@@ -123,7 +123,8 @@ func (n *node) checkMember(p *packed, x *val) {
 	}
 }
 
-// packMember returns the elements and the shape of member x in the form of packed.data and packed.shapes.
+// packMember returns the elements and the shape of member x in the form of packedSequence.data and
+// packedSequence.shapes.
 func (n *node) packMember(x *val) (data, shape *val) {
 	rank := n.rank(x)
 	data = n.onnxOp("Reshape", nil, x, vectorOf(-1))
@@ -132,20 +133,20 @@ func (n *node) packMember(x *val) (data, shape *val) {
 }
 
 // appended returns the sequence with one more member.
-func (n *node) appended(p *packed, x *val) *packed {
+func (n *node) appended(p *packedSequence, x *val) *packedSequence {
 	n.checkMember(p, x)
 	data, shape := n.packMember(x)
 	if p.rank < 0 {
-		return &packed{dtype: x.dtype(), rank: n.rank(x), data: data, shapes: shape}
+		return &packedSequence{dtype: x.dtype(), rank: n.rank(x), data: data, shapes: shape}
 	}
-	return &packed{dtype: p.dtype, rank: p.rank, data: n.concatenated(p.data, data).withRank(1),
+	return &packedSequence{dtype: p.dtype, rank: p.rank, data: n.concatenated(p.data, data).withRank(1),
 		shapes: n.concatenated(p.shapes, shape).withSizes(tensor.Int64, -1, p.rank)}
 }
 
-func (p *packed) val() *val { return &val{kind: isSequence, packed: p} }
+func (p *packedSequence) val() *val { return &val{kind: isSequence, packed: p} }
 
 // length returns the number of members as a 0-dim value.
-func (n *node) length(p *packed) *val {
+func (n *node) length(p *packedSequence) *val {
 	return n.onnxOp("Gather", nil, n.onnxOp("Shape", nil, p.shapes), scalarInt(0))
 }
 
@@ -165,18 +166,18 @@ func (n *node) scalarOperand(i int) *val {
 	return n.onnxOp("Reshape", nil, n.cast(n.x(i), tensor.Int64), constValue(tensor.Zeros(tensor.Int64, 0)))
 }
 
-// splitMembers divides the members into three ranges: the members before position at, the next width members, and the
+// splitMembers divides the members into three ranges: the members before a position, the next width members, and the
 // later members. It returns the shapes and the elements of each range. width is 0 or 1.
-func (n *node) splitMembers(p *packed, at *val, width int) (before, one, after [2]*val) {
-	next := at
+func (n *node) splitMembers(p *packedSequence, position *val, width int) (before, one, after [2]*val) {
+	next := position
 	if width > 0 {
-		next = n.add(at, vectorOf(width))
+		next = n.add(position, vectorOf(width))
 	}
-	shapes := [3]*val{n.rowRange(p.shapes, vectorOf(0), at), nil, n.rowRange(p.shapes, next, vectorOf(toEnd))}
+	shapes := [3]*val{n.rowRange(p.shapes, vectorOf(0), position), nil, n.rowRange(p.shapes, next, vectorOf(toEnd))}
 	from := n.vector(n.sumAlong(n.rowProducts(shapes[0].withSizes(tensor.Int64, -1, p.rank)), 0))
 	to := from
 	if width > 0 {
-		shapes[1] = n.rowRange(p.shapes, at, next).withSizes(tensor.Int64, 1, p.rank)
+		shapes[1] = n.rowRange(p.shapes, position, next).withSizes(tensor.Int64, 1, p.rank)
 		to = n.add(from, n.rowProducts(shapes[1]))
 		one = [2]*val{shapes[1], n.rowRange(p.data, from, to)}
 	}
@@ -185,19 +186,19 @@ func (n *node) splitMembers(p *packed, at *val, width int) (before, one, after [
 	return before, one, after
 }
 
-// packedAt returns the member at position at.
-func (n *node) packedAt(p *packed, at *val) *val {
+// packedAt returns the member at a position.
+func (n *node) packedAt(p *packedSequence, position *val) *val {
 	if p.rank < 0 {
 		n.failf("the sequence is empty, or its members' number of dimensions is unknown")
 	}
-	_, one, _ := n.splitMembers(p, n.checkedPosition(at, n.length(p)), 1)
+	_, one, _ := n.splitMembers(p, n.checkedPosition(position, n.length(p)), 1)
 	shape := n.onnxOp("Reshape", nil, one[0], vectorOf(p.rank)).withSizes(tensor.Int64, p.rank)
 	return n.onnxOp("Reshape", intAttr("allowzero", 1), one[1],
 		shape).withType(p.dtype, p.rank)
 }
 
 // packedInsert inserts x at the position of operand 2, or at the end.
-func (n *node) packedInsert(p *packed, x *val) *packed {
+func (n *node) packedInsert(p *packedSequence, x *val) *packedSequence {
 	if !n.has(2) || p.rank < 0 {
 		return n.appended(p, x)
 	}
@@ -206,7 +207,7 @@ func (n *node) packedInsert(p *packed, x *val) *packed {
 	at := n.checkedPosition(n.insertionIndex(n.scalarOperand(2), count), n.add(count, scalarInt(1)))
 	before, _, after := n.splitMembers(p, at, 0)
 	data, shape := n.packMember(x)
-	return &packed{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], data, after[1]).withRank(1),
+	return &packedSequence{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], data, after[1]).withRank(1),
 		shapes: n.concatenated(before[0], shape, after[0]).withSizes(tensor.Int64, -1, p.rank)}
 }
 
@@ -220,7 +221,7 @@ func (n *node) insertionIndex(index, count *val) *val {
 }
 
 // packedErase removes the member at the position of operand 1, or the last member.
-func (n *node) packedErase(p *packed) *packed {
+func (n *node) packedErase(p *packedSequence) *packedSequence {
 	if p.rank < 0 {
 		n.failf("the sequence is empty")
 	}
@@ -229,12 +230,12 @@ func (n *node) packedErase(p *packed) *packed {
 		at = n.scalarOperand(1)
 	}
 	before, _, after := n.splitMembers(p, n.checkedPosition(at, n.length(p)), 1)
-	return &packed{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], after[1]).withRank(1),
+	return &packedSequence{dtype: p.dtype, rank: p.rank, data: n.concatenated(before[1], after[1]).withRank(1),
 		shapes: n.concatenated(before[0], after[0]).withSizes(tensor.Int64, -1, p.rank)}
 }
 
 // packedConcat concatenates the members along an axis. If stack is true, the axis is a new dimension.
-func (n *node) packedConcat(p *packed, axis int, stack bool) *val {
+func (n *node) packedConcat(p *packedSequence, axis int, stack bool) *val {
 	if p.rank < 0 {
 		n.failf("the sequence is empty")
 	}
@@ -268,7 +269,7 @@ func (n *node) packedConcat(p *packed, axis int, stack bool) *val {
 }
 
 // concatenatedAlong concatenates the members along an axis other than the first, by a loop.
-func (n *node) concatenatedAlong(p *packed, axis int) *val {
+func (n *node) concatenatedAlong(p *packedSequence, axis int) *val {
 	start := n.packedAt(p, scalarInt(0))
 	start = n.onnxOp("Slice", nil, start, vectorOf(0), vectorOf(0), vectorOf(axis)).withType(p.dtype, p.rank)
 	body := &pb.GraphProto{Name: "concat",
@@ -283,7 +284,7 @@ func (n *node) concatenatedAlong(p *packed, axis int) *val {
 
 // packedSplit returns the slices of x along an axis of unknown size as a sequence. If keep is true, the slices keep the
 // axis, with size 1.
-func (n *node) packedSplit(x *val, axis int, keep bool) *packed {
+func (n *node) packedSplit(x *val, axis int, keep bool) *packedSequence {
 	rank := n.rank(x)
 	shape := n.onnxOp("Shape", nil, x)
 	count := n.rowRange(shape, vectorOf(axis), vectorOf(axis+1))
@@ -291,7 +292,7 @@ func (n *node) packedSplit(x *val, axis int, keep bool) *packed {
 	if axis > 0 {
 		x = n.op("movedim", graph.Attrs{"source": []int{axis}, "destination": []int{0}}, x).withType(x.dtype(), rank)
 	}
-	p := &packed{dtype: x.dtype(), rank: rank - 1, data: n.onnxOp("Reshape", nil, x, vectorOf(-1)).withRank(1)}
+	p := &packedSequence{dtype: x.dtype(), rank: rank - 1, data: n.onnxOp("Reshape", nil, x, vectorOf(-1)).withRank(1)}
 	one := n.concatenated(before, after)
 	if keep {
 		one = n.concatenated(before, vectorOf(1), after)

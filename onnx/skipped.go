@@ -87,9 +87,9 @@ func (n *node) skipNode(err error, outputs []string) {
 	}
 }
 
-// canSkip reports whether the node with an error can be skipped. An error of type [limit] concerns the whole model, so
-// no node is skipped for it.
-func (f *frame) canSkip(err error) bool { return f.skipErrors && !errors.As(err, new(limit)) }
+// canSkip reports whether the node with an error can be skipped. An error of type [limitError] concerns the whole
+// model, so no node is skipped for it.
+func (f *frame) canSkip(err error) bool { return f.skipErrors && !errors.As(err, new(limitError)) }
 
 // convertCatchingMemory calls [node.convert]. If mistakes are skipped, it turns a panic for lack of memory into an
 // error of this node.

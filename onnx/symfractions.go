@@ -28,8 +28,8 @@ func digits(d tensor.DType) int {
 
 // exactInt is the condition that dtype d represents an integer exactly.
 type exactInt struct {
-	size sym.Int
-	d    tensor.DType
+	size  sym.Int
+	dtype tensor.DType
 }
 
 // withExact returns x with the additional condition that d represents the integer size exactly. It returns false if
@@ -79,8 +79,8 @@ func (im *importer) limitsFor(size sym.Int, digits int) (limits map[string]int, 
 
 // applyLimits lowers im.limits, the bounds of the symbols, so that the conditions of a fraction hold.
 func (im *importer) applyLimits(x symElement) {
-	for _, h := range x.exact {
-		limits, _ := im.limitsFor(h.size, digits(h.d))
+	for _, c := range x.exact {
+		limits, _ := im.limitsFor(c.size, digits(c.dtype))
 		for name, limit := range limits {
 			if old, ok := im.limits[name]; !ok || limit < old {
 				im.limits[name] = limit
@@ -199,11 +199,12 @@ func (e *evaluation) withExact(x symElement, size sym.Int, d tensor.DType) symEl
 // exact. The reason: x/y is at least 1/y below k, and only a number within k/2^digits of k is rounded to k. But
 // k/2^digits is less than 1/y, because the condition x+y <= 2^digits implies k*y < 2^digits.
 func (e *evaluation) quotient(d tensor.DType, a, b symElement) symElement {
-	by, isNumber := b.numerator.Known()
-	if !isNumber || by <= 0 || by > maxDenominator {
+	divisor, isNumber := b.numerator.Known()
+	if !isNumber || divisor <= 0 || divisor > maxDenominator {
 		return e.fail()
 	}
-	z := symElement{numerator: a.numerator.Mul(sym.Of(b.denominator)), denominator: a.denominator * by, exact: a.exact}
+	z := symElement{numerator: a.numerator.Mul(sym.Of(b.denominator)), denominator: a.denominator * divisor,
+		exact: a.exact}
 	z = z.reduced()
 	if z.rounded = z.denominator&(z.denominator-1) != 0; z.rounded {
 		return e.withExact(z, z.numerator.Add(sym.Of(z.denominator)), d)

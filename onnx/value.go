@@ -19,9 +19,9 @@ type val struct {
 	elements *symElements  // see symelements.go
 	outline  graph.Outline // the known dtype and sizes of a tensor whose shape depends on data
 
-	members     []*val       // the members of a sequence, if they are known
-	packed      *packed      // a sequence with unknown members; nil if the members are known
-	memberDType tensor.DType // the declared dtype of the members of an empty sequence
+	members     []*val          // the members of a sequence, if they are known
+	packed      *packedSequence // a sequence with unknown members; nil if the members are known
+	memberDType tensor.DType    // the declared dtype of the members of an empty sequence
 
 	source string // "initializer" or "input" if the value is unavailable and is not the result of a node
 }

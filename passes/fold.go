@@ -36,7 +36,7 @@ const expandedLimit = 1 << 22
 // keepGoing is set, or if it has no kernel for its current layouts, which may still change.
 func foldConstants(p *Plan) error {
 	p.nodesToFold = p.decidedFolds()
-	first := slices.IndexFunc(p.Graph.Nodes, p.folds)
+	first := slices.IndexFunc(p.Graph.Nodes, p.shouldFold)
 	if first < 0 {
 		return nil
 	}
@@ -81,7 +81,7 @@ func foldConstants(p *Plan) error {
 
 // computed returns the results of a node if the node is folded. It returns nil for a node that is computed in each run.
 func (p *Plan) computed(n *graph.Node) ([]*tensor.Tensor, error) {
-	if !p.folds(n) {
+	if !p.shouldFold(n) {
 		return nil, nil
 	}
 	data, err := p.foldResults(n)
@@ -106,8 +106,8 @@ type foldedNode struct {
 	err  error
 }
 
-// errPacks is the error of a call of [graph.Graph.Fold] that only looks up results and finds none.
-var errPacks = errors.New("nothing like it was packed yet")
+// errNotPacked is the error of a call of [graph.Graph.Fold] that only looks up results and finds none.
+var errNotPacked = errors.New("no plan has packed this constant yet")
 
 // packAhead computes the nodes that pack constants in parallel. These nodes are independent of each other, and the
 // results do not depend on the number of workers. packAhead first looks up results that other plans of the graph have
@@ -119,10 +119,10 @@ func (p *Plan) packAhead(nodes []*graph.Node) {
 	var list []*graph.Node
 	p.packed = map[*graph.Node]foldedNode{}
 	for _, n := range nodes {
-		if n.Packing() == nil || !p.folds(n) {
+		if n.Packing() == nil || !p.shouldFold(n) {
 			continue
 		}
-		data, err := p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return nil, errPacks })
+		data, err := p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return nil, errNotPacked })
 		if err == nil {
 			p.packed[n] = foldedNode{data: data}
 		} else {
@@ -147,8 +147,8 @@ func (p *Plan) packAhead(nodes []*graph.Node) {
 	}
 }
 
-// folds reports whether a node is to be computed during planning.
-func (p *Plan) folds(n *graph.Node) bool {
+// shouldFold reports whether a node is to be computed during planning.
+func (p *Plan) shouldFold(n *graph.Node) bool {
 	for _, a := range n.In {
 		if a.Kind != graph.TensorArg {
 			continue

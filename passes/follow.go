@@ -170,7 +170,7 @@ func (g *grouper) checkGroup(c *cluster) error {
 		}
 	}
 	for i, s := range spaces {
-		if commonSpace(s, c.space).shape == nil && !c.overReduced(s, c.nodes[i]) {
+		if commonSpace(s, c.space).shape == nil && !c.iteratesOverReduced(s, c.nodes[i]) {
 			return misfit("%s iterates over other elements than its group", c.nodes[i].Name)
 		}
 	}
@@ -186,9 +186,9 @@ func (g *grouper) checkGroup(c *cluster) error {
 	return nil
 }
 
-// overReduced reports whether a node with space s iterates over the shape of the group's reduced results without the
-// reduced dimensions. All its operands from outside of the group must have one element: see [mergedSpace].
-func (c *cluster) overReduced(s space, n *graph.Node) bool {
+// iteratesOverReduced reports whether a node with space s iterates over the shape of the group's reduced results
+// without the reduced dimensions. All its operands from outside of the group must have one element: see [mergedSpace].
+func (c *cluster) iteratesOverReduced(s space, n *graph.Node) bool {
 	if c.space.mask == nil || c.space.split != 0 || s.mask != nil || !slices.Equal(s.shape, c.space.withoutReduced()) {
 		return false
 	}
@@ -222,10 +222,10 @@ func (p *Plan) followLayouts() error {
 	}
 	a := d.layout.Of(p.Graph)
 	p.copiesWeighed = a.Final
-	written, pins := make([]layoutOf, len(p.Graph.Outputs)), make([]graph.Pin, len(p.Graph.Outputs))
+	written, pins := make([]writtenLayout, len(p.Graph.Outputs)), make([]graph.Pin, len(p.Graph.Outputs))
 	for i, o := range p.Graph.Outputs {
 		pins[i] = o.Demand()
-		written[i] = layoutOf{typ: o.Value.Type, meta: o.Value.Meta}
+		written[i] = writtenLayout{typ: o.Value.Type, meta: o.Value.Meta}
 	}
 	l := newLayouter(p)
 	l.fromOtherSizes = true
@@ -260,7 +260,7 @@ func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.
 		candidates = append(candidates, c.Walk.Out[0])
 	}
 	for _, w := range c.Impl.Walks(call, candidates) {
-		if w.Order == c.Walk.Order && l.laysAlike(n, w, c.Walk) {
+		if w.Order == c.Walk.Order && l.sameAddresses(n, w, c.Walk) {
 			return c.Impl, c.Walk, nil
 		}
 	}
@@ -270,7 +270,7 @@ func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.
 			continue
 		}
 		for _, w := range m.Walks(call, candidates) {
-			if l.laysAlike(n, w, c.Walk) && m.Reads(call, w) {
+			if l.sameAddresses(n, w, c.Walk) && m.Reads(call, w) {
 				return m, w, nil
 			}
 		}
@@ -279,14 +279,15 @@ func (l *layouter) implFor(n *graph.Node, c *layout.Choice) (*graph.Impl, graph.
 }
 
 // storageAsWritten reports whether operand v of an op that reads storage has the same storage layout as in the graph as
-// written. by is the copy that replaces v, or nil. Without a copy, the layouts of v and of all values that v views must
-// be unchanged. A copy must have its own memory and the original strides.
-func (l *layouter) storageAsWritten(v *graph.Value, by *layout.Copy) bool {
-	if by != nil && !by.Bare {
-		return by.Strides != nil && !by.View && v.Alias == nil && v.Node != nil && v.Node.Op.Kind != graph.View
+// written. replacement is the copy that the op reads in place of v, or nil. Without a copy, the layouts of v and of all
+// values that v views must be unchanged. A copy must have its own memory and the original strides.
+func (l *layouter) storageAsWritten(v *graph.Value, replacement *layout.Copy) bool {
+	if replacement != nil && !replacement.Original {
+		return replacement.Strides != nil && !replacement.View && v.Alias == nil && v.Node != nil &&
+			v.Node.Op.Kind != graph.View
 	}
-	if by != nil && by.Value != v { // the copy is of another value, which must begin at the start of its memory
-		if v = by.Value; v.Alias != nil || v.Meta.Offset != 0 {
+	if replacement != nil && replacement.Value != v { // another value, which must begin at the start of its memory
+		if v = replacement.Value; v.Alias != nil || v.Meta.Offset != 0 {
 			return false
 		}
 	}
@@ -298,8 +299,8 @@ func (l *layouter) storageAsWritten(v *graph.Value, by *layout.Copy) bool {
 	return true
 }
 
-// laysAlike reports whether the elements of a node's results have the same addresses with both walks.
-func (l *layouter) laysAlike(n *graph.Node, a, b graph.Walk) bool {
+// sameAddresses reports whether the elements of a node's results have the same addresses with both walks.
+func (l *layouter) sameAddresses(n *graph.Node, a, b graph.Walk) bool {
 	for i, v := range n.Out {
 		if v.Alias == nil && !a.Lay(i, v.Meta).SameAddresses(b.Lay(i, v.Meta)) {
 			return false

@@ -30,7 +30,7 @@ func (g *grouper) guard(c *cluster) {
 		same := equal(shape, over)
 		if mask := c.space.mask; mask != nil && s.mask == nil && c.space.split == 0 {
 			same = same.Or(equal(shape, masked(over, mask, true)))
-			if c.overReduced(space{shape: s.shape}, n) {
+			if c.iteratesOverReduced(space{shape: s.shape}, n) {
 				same = same.Or(equal(shape, masked(over, mask, false)))
 			}
 		}
@@ -55,13 +55,13 @@ func (g *grouper) guardReads(n *graph.Node, c *cluster) {
 		return
 	}
 	s, _ := g.loopOf(n)
-	overReduced := s.mask == nil && c.overReduced(s, n)
+	iteratesOverReduced := s.mask == nil && c.iteratesOverReduced(s, n)
 	for _, a := range n.In {
 		if a.Kind != graph.TensorArg || a.Value.Meta.Numel() != 1 {
 			continue
 		}
 		if within := slices.Contains(c.nodes, a.Value.Node); within && a.Value.Meta.Rank() != len(s.shape) ||
-			!within && overReduced {
+			!within && iteratesOverReduced {
 			a.Type().Numel().Eq(sym.Of(1)).Holds()
 		}
 	}

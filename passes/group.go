@@ -164,9 +164,9 @@ func (s space) withoutReduced() []int {
 // mergedSpace returns the space of the union of two groups. The first group (or node) has space a; the second group b
 // reads the first. The result has no shape if they cannot be merged. In addition to the cases of commonSpace, b may
 // iterate over the shape of the first group's reduced results without the reduced dimensions. All other operands of b
-// must then have one element, because larger operands would be indexed by other dimensions. made reports whether the
+// must then have one element, because larger operands would be indexed by other dimensions. inFirst reports whether the
 // first group computes a value.
-func mergedSpace(a space, b *cluster, made func(*graph.Value) bool) space {
+func mergedSpace(a space, b *cluster, inFirst func(*graph.Value) bool) space {
 	if s := commonSpace(a, b.space); s.shape != nil {
 		return s
 	}
@@ -174,7 +174,7 @@ func mergedSpace(a space, b *cluster, made func(*graph.Value) bool) space {
 		return space{}
 	}
 	for v := range b.reads {
-		if !made(v) && v.Meta.Numel() != 1 {
+		if !inFirst(v) && v.Meta.Numel() != 1 {
 			return space{}
 		}
 	}
@@ -187,26 +187,26 @@ func (g *grouper) aligned(v *graph.Value, r *graph.Node) bool {
 	return why == "" && (v.Meta.Rank() == len(s.shape) || v.Meta.Numel() == 1)
 }
 
-// whyMisaligned returns the reason why nodes cannot share the space over: a node reads the result of another node along
-// other dimensions, or rows are processed in pieces and a node needs their reduced values in the same pass. It returns
-// "" if the nodes can share the space.
-func (g *grouper) whyMisaligned(over space, nodes ...*graph.Node) string {
-	if over.mask == nil {
+// whyMisaligned returns the reason why nodes cannot share a space, or "" if they can. There are two reasons: a node
+// reads the result of another node along other dimensions; or rows are processed in pieces, and a node needs reduced
+// values of the rows in the same pass.
+func (g *grouper) whyMisaligned(shared space, nodes ...*graph.Node) string {
+	if shared.mask == nil {
 		return ""
 	}
-	made := map[*graph.Value]bool{}
+	computed := map[*graph.Value]bool{}
 	for _, n := range nodes {
 		for _, v := range n.Out {
-			made[v] = true
+			computed[v] = true
 		}
 	}
 	for _, n := range nodes {
 		for _, a := range n.In {
 			switch v := a.Value; {
-			case a.Kind != graph.TensorArg || !made[v]:
+			case a.Kind != graph.TensorArg || !computed[v]:
 			case !g.aligned(v, n):
 				return otherDims
-			case over.inPieces && g.iteratesOverAll(n, over) && !slices.Equal(v.Meta.Shape, over.shape):
+			case shared.inPieces && g.iteratesOverAll(n, shared) && !slices.Equal(v.Meta.Shape, shared.shape):
 				return secondPass
 			}
 		}
@@ -215,9 +215,9 @@ func (g *grouper) whyMisaligned(over space, nodes ...*graph.Node) string {
 }
 
 // iteratesOverAll reports whether a node iterates over all elements of a space, not over its reduced dimensions.
-func (g *grouper) iteratesOverAll(n *graph.Node, over space) bool {
+func (g *grouper) iteratesOverAll(n *graph.Node, whole space) bool {
 	s, _ := g.spaceOf(n)
-	return slices.Equal(s.shape, over.shape)
+	return slices.Equal(s.shape, whole.shape)
 }
 
 // add puts a node into the group of its first reader, or starts a group.
@@ -235,24 +235,24 @@ func (g *grouper) add(i int, n *graph.Node, s space) {
 func (g *grouper) groupFor(n *graph.Node, s space) *cluster {
 	var first *cluster
 	var reader *graph.Node
-	at, several := -1, false
+	firstPosition, several := -1, false
 	for _, v := range n.Out {
 		for _, r := range g.uses.readers.At(v) {
 			c := g.group(r)
-			several = several || at >= 0 && c != first
-			if place := g.position(r); at < 0 || place < at {
-				first, reader, at = c, r, place
+			several = several || firstPosition >= 0 && c != first
+			if p := g.position(r); firstPosition < 0 || p < firstPosition {
+				first, reader, firstPosition = c, r, p
 			}
 		}
 	}
-	made := func(v *graph.Value) bool { return v.Node == n }
+	ofNode := func(v *graph.Value) bool { return v.Node == n }
 	switch {
 	case reader == nil:
 		return nil
 	case first != nil && first.isAttention:
 		g.unfused[n] = fmt.Sprintf("the step of %s computes an attention", first.nodes[0].Name)
 		return nil
-	case first == nil || mergedSpace(s, first, made).shape == nil:
+	case first == nil || mergedSpace(s, first, ofNode).shape == nil:
 		g.unfused[n] = fmt.Sprintf("%s also reads it, and comes earlier", reader.Name)
 		if first != nil && s.mask != nil && slices.Equal(first.space.shape, s.withoutReduced()) {
 			g.unfused[n] = fmt.Sprintf("the step of %s reads more than the reduced rows of %s", reader.Name, n.Name)
@@ -262,8 +262,8 @@ func (g *grouper) groupFor(n *graph.Node, s space) *cluster {
 	if several {
 		first = g.mergeReaders(n, s, first)
 	}
-	together := mergedSpace(s, first, made)
-	if together.shape == nil {
+	merged := mergedSpace(s, first, ofNode)
+	if merged.shape == nil {
 		g.unfused[n] = otherRows
 		return nil
 	}
@@ -271,11 +271,11 @@ func (g *grouper) groupFor(n *graph.Node, s space) *cluster {
 		g.unfused[n] = why
 		return nil
 	}
-	if why := g.whyMisaligned(together, append(slices.Clone(first.nodes), n)...); why != "" {
+	if why := g.whyMisaligned(merged, append(slices.Clone(first.nodes), n)...); why != "" {
 		g.unfused[n] = why
 		return nil
 	}
-	first.space = together
+	first.space = merged
 	return first
 }
 
@@ -329,15 +329,15 @@ func (g *grouper) build() error {
 		parts += len(c.nodes)
 	}
 	g.p.noteGroups(groups)
-	made, err := g.fuser.Fuse(groups, keep)
+	fused, err := g.fuser.Fuse(groups, keep)
 	if err != nil {
 		return err
 	}
-	for _, n := range made {
+	for _, n := range fused {
 		g.p.Groups = append(g.p.Groups, Group{n.Name, n.Attrs.(*fusion.Fusion).Names()})
 	}
-	if len(made) > 0 {
-		g.p.Note("%s as %d", counted(parts, "node", "nodes"), len(made))
+	if len(fused) > 0 {
+		g.p.Note("%s as %d", counted(parts, "node", "nodes"), len(fused))
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func chooseLayouts(p *Plan) error {
 	p.placementsChosen = graph.NewByValue[bool](p.Graph)
 	p.Failed, p.copiesWeighed = append(p.Failed, a.Failed...), a.Final
 	p.Model, p.Solution, p.Preference = a.Model, a.Solution, a.Preference
-	for _, v := range a.Within {
+	for _, v := range a.Placed {
 		p.placementsChosen.Set(v, true)
 	}
 	p.noteLayouts(a)
@@ -99,7 +99,7 @@ type layouter struct {
 	nodes          []*graph.Node                 // nodes of the resulting graph so far, copies included
 	insertedCopies map[*layout.Copy]*graph.Value // inserted copies
 	// layouts of a node's results in the graph as written; reused for each node
-	writtenLayouts []layoutOf
+	writtenLayouts []writtenLayout
 	relaidValues   map[*graph.Value]bool   // values whose layout differs from the graph as written
 	views          map[viewKey]*graph.Node // views of other operands
 	fromOtherSizes bool                    // the assignment was made for other sizes and may not apply
@@ -113,8 +113,8 @@ func newLayouter(p *Plan) *layouter {
 
 // viewKey identifies a view that is built again for another operand.
 type viewKey struct {
-	node *graph.Node
-	of   *graph.Value
+	node    *graph.Node
+	operand *graph.Value
 }
 
 func (l *layouter) apply(a *layout.Assignment) error {
@@ -139,7 +139,7 @@ func (l *layouter) apply(a *layout.Assignment) error {
 			if err := l.insertResultCopies(n, c); err != nil {
 				return l.g.Fail(n, err)
 			}
-			if len(c.After) == 0 {
+			if len(c.ResultCopies) == 0 {
 				l.drop(n)
 			}
 			continue
@@ -182,7 +182,7 @@ func (l *layouter) note() {
 		}
 	}
 	for c, v := range l.insertedCopies {
-		if !c.Bare && c.Value.Const == nil && v.Alias == nil {
+		if !c.Original && c.Value.Const == nil && v.Alias == nil {
 			copies++
 		}
 	}
@@ -197,7 +197,7 @@ func (l *layouter) note() {
 func (l *layouter) applyChoice(n *graph.Node, c *layout.Choice) error {
 	written := l.writtenLayouts[:0]
 	for _, v := range n.Out {
-		written = append(written, layoutOf{v.Type, v.Meta, v.Alias})
+		written = append(written, writtenLayout{v.Type, v.Meta, v.Alias})
 	}
 	l.writtenLayouts = written
 	if err := l.replaceOperands(n, c); err != nil {
@@ -220,32 +220,32 @@ func (l *layouter) applyChoice(n *graph.Node, c *layout.Choice) error {
 	return l.checkLaidOut(n)
 }
 
-// replaceOperands replaces the operands of a node by the assigned copies, and infers the node again if operands have
-// moved.
+// replaceOperands replaces the operands of a node by the assigned copies. If the layout of an operand changes, it
+// infers the node again.
 func (l *layouter) replaceOperands(n *graph.Node, c *layout.Choice) error {
-	stale := n.Pin.Lays()
+	inferAgain := n.Pin.Lays()
 	for i := range n.In {
 		a := &n.In[i]
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		var by *layout.Copy
+		var replacement *layout.Copy
 		if i < len(c.In) {
-			by = c.In[i]
+			replacement = c.In[i]
 		}
-		if l.fromOtherSizes && n.Op.ReadsStorage && !l.storageAsWritten(a.Value, by) {
+		if l.fromOtherSizes && n.Op.ReadsStorage && !l.storageAsWritten(a.Value, replacement) {
 			return misfit("the storage that %s reads is not laid out as written", n.Name)
 		}
-		if by != nil {
-			v, err := l.copy(by)
+		if replacement != nil {
+			v, err := l.copy(replacement)
 			if err != nil {
 				return err
 			}
-			a.Value, stale = v, true
+			a.Value, inferAgain = v, true
 		}
-		stale = stale || l.relaidValues[a.Value]
+		inferAgain = inferAgain || l.relaidValues[a.Value]
 	}
-	if stale {
+	if inferAgain {
 		return infer(n)
 	}
 	return nil
@@ -255,7 +255,7 @@ func (l *layouter) replaceOperands(n *graph.Node, c *layout.Choice) error {
 // value.
 func (l *layouter) insertResultCopies(n *graph.Node, c *layout.Choice) error {
 	pin := n.Pin
-	for _, after := range c.After {
+	for _, after := range c.ResultCopies {
 		v, err := l.copy(after)
 		if err != nil {
 			return err
@@ -290,8 +290,8 @@ func (l *layouter) recordPinSource(v *graph.Value, name string) {
 	l.plan.unpinned[v] = name
 }
 
-// layoutOf is the layout of a value in the graph as written.
-type layoutOf struct {
+// writtenLayout is the layout of a value in the graph as written.
+type writtenLayout struct {
 	typ   tensor.Type
 	meta  tensor.Meta
 	alias *graph.Value
@@ -300,22 +300,22 @@ type layoutOf struct {
 // setResultLayout sets the layout of v, result i of a node, to the layout of the chosen walk. If v is a view whose
 // elements have the same addresses as in the graph as written, v also gets the original strides in dimensions of size
 // 1.
-func (l *layouter) setResultLayout(v *graph.Value, i int, c *layout.Choice, written layoutOf) {
+func (l *layouter) setResultLayout(v *graph.Value, i int, c *layout.Choice, written writtenLayout) {
 	switch {
 	case v.Alias != nil && v.Meta.SameAddresses(written.meta) && !v.Meta.SameLayout(written.meta):
 		guardWritten(v, "", written.typ)
 		v.Type.Strides, v.Meta.Strides = written.typ.Strides, written.meta.Strides
 	case v.Alias == nil:
-		m, as := v.Node.Walk.Lay(i, v.Meta), orderAt(v.Node.Walk.Out, i)
-		asWritten := (c.Written || l.fromOtherSizes) && m.SameAddresses(written.meta)
+		m, order := v.Node.Walk.Lay(i, v.Meta), orderAt(v.Node.Walk.Out, i)
+		asWritten := (c.ExactStrides || l.fromOtherSizes) && m.SameAddresses(written.meta)
 		if asWritten && l.fromOtherSizes {
-			guardWritten(v, as, written.typ)
+			guardWritten(v, order, written.typ)
 		}
 		switch {
 		case asWritten && !written.meta.SameLayout(v.Meta):
 			v.Type, v.Meta = written.typ, written.meta
 		case !asWritten && !m.SameLayout(v.Meta):
-			layAs(v, m, as)
+			setLayout(v, m, order)
 		}
 	}
 	if (v.Alias == nil) != (written.alias == nil) || !v.Meta.SameLayout(written.meta) ||
@@ -332,13 +332,14 @@ func orderAt(list []tensor.Order, i int) tensor.Order {
 	return ""
 }
 
-// layAs sets the layout of v to m, which has order `as`. If sizes are unknown, strides of the type are expressions.
-func layAs(v *graph.Value, m tensor.Meta, as tensor.Order) {
-	if _, numbers := v.Type.Meta(); numbers || as == "" || as.Rank() != len(v.Type.Shape) {
+// setLayout sets the layout of v to m, which has the given order. If sizes are unknown, strides of the type are
+// expressions.
+func setLayout(v *graph.Value, m tensor.Meta, order tensor.Order) {
+	if _, numbers := v.Type.Meta(); numbers || order == "" || order.Rank() != len(v.Type.Shape) {
 		v.SetMeta(m)
 		return
 	}
-	v.Type, v.Meta = v.Type.WithStrides(as.StridesOf(v.Type.Shape)), m
+	v.Type, v.Meta = v.Type.WithStrides(order.StridesOf(v.Type.Shape)), m
 }
 
 // infer sets the types and metas of a node's outputs from the current operands.
@@ -379,7 +380,7 @@ func (l *layouter) copy(c *layout.Copy) (*graph.Value, error) {
 }
 
 func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
-	if c.Bare {
+	if c.Original {
 		return c.Value, nil
 	}
 	from := c.Value
@@ -401,26 +402,26 @@ func (l *layouter) insert(c *layout.Copy) (*graph.Value, error) {
 		return nil, err
 	}
 	out := n.Out[0]
-	layAs(out, c.Lay(from.Meta), c.Order)
+	setLayout(out, c.Lay(from.Meta), c.Order)
 	n.Impl, n.Walk = &op.Impls[0], n.Call().InOrder(c.Order)
 	l.nodes = append(l.nodes, n)
 	return out, nil
 }
 
 // view applies the view node of c.Value to another operand. If the op cannot view that operand, it copies the operand.
-func (l *layouter) view(c *layout.Copy, of *graph.Value) (*graph.Value, error) {
+func (l *layouter) view(c *layout.Copy, operand *graph.Value) (*graph.Value, error) {
 	v := c.Value
-	key := viewKey{v.Node, of}
+	key := viewKey{v.Node, operand}
 	n := l.views[key]
 	if n == nil || c.Order != "" {
-		operand := 0
+		index := 0
 		for k, a := range v.Node.In {
 			if a.Kind == graph.TensorArg && a.Value == v.Alias {
-				operand = k
+				index = k
 			}
 		}
 		var err error
-		if n, err = l.g.Again(v.Node, operand, of, c.Why); err != nil {
+		if n, err = l.g.Again(v.Node, index, operand, c.Why); err != nil {
 			return nil, err
 		}
 		l.nodes = append(l.nodes, n)
@@ -436,12 +437,12 @@ func (l *layouter) view(c *layout.Copy, of *graph.Value) (*graph.Value, error) {
 			out.SetMeta(m)
 		}
 	case c.Order == "":
-		return nil, fmt.Errorf("%s cannot view %q", n.Name, of.Name)
+		return nil, fmt.Errorf("%s cannot view %q", n.Name, operand.Name)
 	default:
 		n.Impl, n.Walk = &n.Op.Impls[0], n.Call().InOrder(c.Order)
-		layAs(out, n.Walk.Lay(0, out.Meta), c.Order)
+		setLayout(out, n.Walk.Lay(0, out.Meta), c.Order)
 		if c.Strides != nil {
-			layAs(out, c.Lay(out.Meta), c.Order)
+			setLayout(out, c.Lay(out.Meta), c.Order)
 		}
 	}
 	return out, nil

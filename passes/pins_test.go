@@ -229,7 +229,7 @@ func (disobedient) Choose(p *layout.Problem) (*layout.Assignment, error) {
 	}
 	a.Inputs = nil
 	for i := range a.Nodes {
-		a.Nodes[i].In, a.Nodes[i].After = nil, nil
+		a.Nodes[i].In, a.Nodes[i].ResultCopies = nil, nil
 	}
 	return a, nil
 }

@@ -186,11 +186,11 @@ type Options struct {
 type Plan struct {
 	Graph    *graph.Graph
 	Strategy string
-	Passes   []Done    // in the order of execution
-	Copies   []Copy    // inserted copies that remain
-	Elided   []Elision // removed nodes
-	Folded   []Folding // nodes whose results became constants
-	Packed   []Packing // packed constants
+	Passes   []PassRecord // in the order of execution
+	Copies   []Copy       // inserted copies that remain
+	Elided   []Elision    // removed nodes
+	Folded   []Folding    // nodes whose results became constants
+	Packed   []Packing    // packed constants
 	// PackedInRuns lists the operands that kernels pack in every run.
 	PackedInRuns []RunPacking
 	// Decomposed lists the nodes that other nodes replace.
@@ -241,8 +241,8 @@ type Plan struct {
 	costs      graph.ByValue[costOf]      // cost of a node, by its first output
 }
 
-// Done is the record of one pass.
-type Done struct {
+// PassRecord is the record of one pass.
+type PassRecord struct {
 	Name, Doc string        // see [Pass]
 	Did       string        // changes in a few words; empty if there are none
 	Nodes     int           // number of nodes after the pass
@@ -252,7 +252,7 @@ type Done struct {
 // Exact reports whether passes must keep roundings: see [Options.Exact].
 func (p *Plan) Exact() bool { return p.exact }
 
-// Note adds a few words to [Done].Did of the running pass.
+// Note adds a few words to [PassRecord].Did of the running pass.
 func (p *Plan) Note(format string, args ...any) {
 	if len(p.Passes) == 0 {
 		return
@@ -361,7 +361,7 @@ func newPlan(g *graph.Graph, o Options) *Plan {
 // apply runs one pass and records its outcome.
 func (p *Plan) apply(pass Pass, w io.Writer) error {
 	start := time.Now()
-	p.Passes = append(p.Passes, Done{Name: pass.Name, Doc: pass.Doc})
+	p.Passes = append(p.Passes, PassRecord{Name: pass.Name, Doc: pass.Doc})
 	at := len(p.Passes)
 	err := pass.run(p)
 	if ended := interrupt.Err(p.ctx); ended != nil { // the result of a cancelled pass is not used
@@ -452,7 +452,7 @@ func (p *Plan) summarize() {
 	p.costs = graph.NewByValue[costOf](p.Graph)
 	p.packings()
 	if !p.priced {
-		p.profile = layout.For(p.profile, p.Graph)
+		p.profile = layout.ProfileFor(p.profile, p.Graph)
 	}
 	for _, n := range p.Graph.Nodes {
 		interrupt.Check(p.ctx)

@@ -19,8 +19,8 @@ type Placed struct {
 // placeResults makes operands of concatenations slices of the result, so that their producers write directly into it.
 // Producers and other readers must support the strided layout, and the total cost must be lower than with the copy.
 // Strategies that solve the layout problem exactly have made most of these decisions ([layout.Model]). For other
-// strategies, and for values outside the model, the pass decides greedily, although the layouts were chosen for plans
-// with the copies.
+// strategies, and for values that the model does not consider, the pass decides greedily. The layouts were then chosen
+// for plans in which concatenations copy their operands.
 //
 // Nodes are visited in reverse. In a chain of concatenations, as in a dense block, the result of each concatenation
 // thus becomes a slice of the result of the next, and all values share one buffer.
@@ -45,18 +45,18 @@ func placeResults(p *Plan) error {
 
 // placer holds the readers of values, and the values that need a buffer of their own.
 type placer struct {
-	p         *Plan
-	profile   *layout.Profile
-	readers   graph.ByValue[[]*graph.Node]
-	ownMemory graph.ByValue[bool]    // by root value
-	costs     map[*graph.Node]priced // costs at the current layouts, filled on demand
+	p              *Plan
+	profile        *layout.Profile
+	readers        graph.ByValue[[]*graph.Node]
+	needsOwnBuffer graph.ByValue[bool]       // by root value
+	costs          map[*graph.Node]nodePrice // costs at the current layouts, filled on demand
 }
 
 func newPlacer(p *Plan) *placer {
 	w := &placer{p: p, profile: p.profile, readers: graph.NewByValue[[]*graph.Node](p.Graph),
-		ownMemory: graph.NewByValue[bool](p.Graph), costs: map[*graph.Node]priced{}}
+		needsOwnBuffer: graph.NewByValue[bool](p.Graph), costs: map[*graph.Node]nodePrice{}}
 	if !p.priced {
-		w.profile = layout.For(p.profile, p.Graph)
+		w.profile = layout.ProfileFor(p.profile, p.Graph)
 	}
 	for _, n := range p.Graph.Nodes {
 		for i, a := range n.In {
@@ -68,12 +68,12 @@ func newPlacer(p *Plan) *placer {
 				w.readers.Set(a.Value, append(w.readers.At(a.Value), n))
 			}
 			if n.Op.ReadsStorage {
-				w.ownMemory.Set(a.Value.Root(), true)
+				w.needsOwnBuffer.Set(a.Value.Root(), true)
 			}
 		}
 	}
 	for _, o := range p.Graph.Outputs {
-		w.ownMemory.Set(o.Value.Root(), true)
+		w.needsOwnBuffer.Set(o.Value.Root(), true)
 	}
 	return w
 }
@@ -131,13 +131,14 @@ type trial struct {
 	views     []*graph.Node
 }
 
-// place sets the layout of v to m, a slice of another value, if all affected nodes support that layout and the cost
-// does not rise. If filled is set, the operands of v are already in that memory, and must be at the positions that v
-// needs.
+// place sets the layout of v to m, a slice of another value. All affected nodes must support that layout. The cost must
+// decrease, unless the strategy or the decisions of another plan chose this placement. If filled is set, the operands
+// of v are already in that memory, and must be at the positions that v needs.
 func (w *placer) place(v, within *graph.Value, m tensor.Meta, filled bool) {
 	p := w.p
-	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil || w.ownMemory.At(v) ||
-		v.Node.Op.RunDynamic != nil || p.follow != nil && !p.follow.placedValues[v.Number()] || !numeric(v.Type) {
+	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil ||
+		w.needsOwnBuffer.At(v) || v.Node.Op.RunDynamic != nil || !numeric(v.Type) ||
+		p.follow != nil && !p.follow.placedValues[v.Number()] {
 		return
 	}
 	t := &trial{w: w, nodes: []*graph.Node{v.Node}}
@@ -203,24 +204,24 @@ func (t *trial) addReaders(v *graph.Value) {
 	}
 }
 
-// priced is the cost of a node, in parts that are independent of each other ([graph.Impl.Read]). A trial changes the
-// layout of one value, so that only some parts of a node with many operands must be priced again.
-type priced struct {
+// nodePrice is the cost of a node, in parts that are independent of each other ([graph.Impl.Read]). A trial changes the
+// layout of one value, so that only some parts of a node with many operands must be nodePrice again.
+type nodePrice struct {
 	parts []float64 // cost of the node's own work, then of reading each operand, in ns; nil if the op states no work
 	ns    float64   // sum of the parts
 }
 
 // price prices a node at the current layouts. It computes the parts of operands for which moved returns true, and takes
 // the other parts from known. If known has no parts, it computes all.
-func (w *placer) price(n *graph.Node, known priced, moved func(*graph.Value) bool) (p priced) {
+func (w *placer) price(n *graph.Node, known nodePrice, moved func(*graph.Value) bool) (p nodePrice) {
 	if w.profile == nil {
 		return p
 	}
 	p.parts = make([]float64, 1+len(n.In))
-	asked := func(i int) bool { return known.parts == nil || i >= 0 && moved(n.In[i].Value) }
+	unknown := func(i int) bool { return known.parts == nil || i >= 0 && moved(n.In[i].Value) }
 	copy(p.parts, known.parts)
-	if !n.EachWork(asked, func(i int, work graph.Work) { p.parts[i+1] = float64(layout.PS(w.profile, work)) / 1e3 }) {
-		return priced{}
+	if !n.EachWork(unknown, func(i int, work graph.Work) { p.parts[i+1] = float64(layout.PS(w.profile, work)) / 1e3 }) {
+		return nodePrice{}
 	}
 	for _, ns := range p.parts {
 		p.ns += ns
@@ -243,17 +244,17 @@ func (t *trial) cost() (ns float64) {
 }
 
 // costs returns the costs of the trial's nodes at the current layouts, and their sum.
-func (t *trial) costs() (each []priced, ns float64) {
-	each = make([]priced, len(t.nodes))
+func (t *trial) costs() (prices []nodePrice, ns float64) {
+	prices = make([]nodePrice, len(t.nodes))
 	for i, n := range t.nodes {
 		known := t.w.costs[n]
 		if i == 0 {
-			known = priced{} // the layout of its result changes, and thereby all parts
+			known = nodePrice{} // the layout of its result changes, and thereby all parts
 		}
-		each[i] = t.w.price(n, known, t.changesLayout)
-		ns += each[i].ns
+		prices[i] = t.w.price(n, known, t.changesLayout)
+		ns += prices[i].ns
 	}
-	return each, ns
+	return prices, ns
 }
 
 // changesLayout reports whether the trial changes the layout of a value.

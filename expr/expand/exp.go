@@ -26,11 +26,11 @@ var expm1Poly = elementary.Poly{
 		2.7626977581688249e-07, 2.5057822103961285e-08},
 }
 
-// nearest returns the integer n nearest to x*inv, as a float, and 2^(n+plus). It adds 1.5*2^mantissa to x*inv. The
+// nearest returns the integer n nearest to x*inv, as a float, and 2^(n+shift). It adds 1.5*2^mantissa to x*inv. The
 // lowest bits of the sum are then n. The added constant includes the bias of the exponent, so one shift gives the power
 // of 2.
-func (e *expander) nearest(x expr.Value, inv float64, plus int) (n, scale expr.Value) {
-	magic := e.constant(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+plus))
+func (e *expander) nearest(x expr.Value, inv float64, shift int) (n, scale expr.Value) {
+	magic := e.constant(math.Ldexp(1.5, e.mantissa()) + float64(e.bias()+shift))
 	t := e.fma(x, e.constant(inv), magic)
 	scale = e.float(e.Do(expr.Shl, e.int(t), e.mask(uint64(e.mantissa()))))
 	return e.sub(t, magic), scale
@@ -92,9 +92,9 @@ func (e *expander) exp(x expr.Value) expr.Value {
 	return e.expSquared(x)
 }
 
-// expOfParts returns p = exp(r) and n for exp(x) = p*2^n in float64. t is n + magic. Adding magic rounds a number to an
-// integer.
-func (e *expander) expOfParts(x expr.Value, magic float64) (p, t, n expr.Value) {
+// expWithExponent returns p = exp(r) and n for exp(x) = p*2^n in float64. t is n + magic. Adding magic rounds a number
+// to an integer.
+func (e *expander) expWithExponent(x expr.Value, magic float64) (p, t, n expr.Value) {
 	hi, lo := e.ln2()
 	t = e.fma(x, e.constant(math.Log2E), e.constant(magic))
 	n = e.sub(t, e.constant(magic))
@@ -111,10 +111,10 @@ func (e *expander) expByHalves(x expr.Value) expr.Value {
 	x = e.expRange(x)
 	magic := math.Ldexp(1.5, e.mantissa())
 	if e.target.Scale {
-		p, _, n := e.expOfParts(x, magic)
+		p, _, n := e.expWithExponent(x, magic)
 		return e.Do(expr.Scale, p, n)
 	}
-	p, t, _ := e.expOfParts(x, magic+float64(2*e.bias()))
+	p, t, _ := e.expWithExponent(x, magic+float64(2*e.bias()))
 	place := e.mask(uint64(e.mantissa()))
 	half := e.Do(expr.Shl, e.Do(expr.Shr, e.int(t), e.mask(1)), place)
 	rest := e.Do(expr.Sub, e.Do(expr.Shl, e.int(t), place), half)
@@ -124,12 +124,12 @@ func (e *expander) expByHalves(x expr.Value) expr.Value {
 // expQuartic is (exp(r)-1)/r for |r| <= ln 2 / 8: a relative error of 1 + r*expQuartic below 2^-27.4.
 var expQuartic = []float64{1, 0.500000179, 0.166721031, 0.0416450873}
 
-// expPiece returns exp(r) times a power of 2 with a fractional exponent, which the lowest bits of t select. Table power
-// has these powers, and table low has their rounding errors. A table of 8 entries fits a vector register, and a lookup
-// takes no longer than a product.
-func (e *expander) expPiece(r, t expr.Value, power, low uint64) expr.Value {
-	first := e.lookup(power, t)
-	return e.fma(e.horner(expQuartic, r), e.fma(r, first, e.lookup(low, t)), first)
+// expPiece returns exp(r) times a power of 2 with a fractional exponent, which the lowest bits of t select. The powers
+// are in table powerTable, and their rounding errors are in table lowTable. A table of 8 entries fits a vector
+// register, and a lookup takes no longer than a product.
+func (e *expander) expPiece(r, t expr.Value, powerTable, lowTable uint64) expr.Value {
+	power := e.lookup(powerTable, t)
+	return e.fma(e.horner(expQuartic, r), e.fma(r, power, e.lookup(lowTable, t)), power)
 }
 
 // expScaled is exp of float32 in steps of ln 2 / 4. The remainder is limited for operands out of range, so that scaling
@@ -168,19 +168,19 @@ func (e *expander) exp2(x expr.Value) expr.Value {
 	return e.mul(e.mul(p, s), s)
 }
 
-// expm1Scaled is 2^plus * expm1(x), computed as s*expm1(r) + (s-2^plus). In float64 it compensates the rounding error
+// expm1Scaled is 2^shift * expm1(x), computed as s*expm1(r) + (s-2^shift). In float64 it compensates the rounding error
 // of this sum, because sinh uses the result.
-func (e *expander) expm1Scaled(x expr.Value, plus int) expr.Value {
+func (e *expander) expm1Scaled(x expr.Value, shift int) expr.Value {
 	hi, lo := e.ln2()
-	n, s := e.nearest(x, math.Log2E, plus)
+	n, s := e.nearest(x, math.Log2E, shift)
 	r := e.fma(n, e.constant(-lo), e.fma(n, e.constant(-hi), x))
-	t, c := e.eval(expm1Poly, r), e.sub(s, e.constant(math.Ldexp(1, plus)))
+	t, c := e.eval(expm1Poly, r), e.sub(s, e.constant(math.Ldexp(1, shift)))
 	if !e.isFloat64() {
 		return e.fma(s, e.fma(e.mul(r, r), t, r), c)
 	}
 	u := e.fma(s, r, c)
-	lost := e.fma(s, r, e.sub(c, u))
-	return e.add(u, e.fma(s, e.mul(e.mul(r, r), t), lost))
+	roundingError := e.fma(s, r, e.sub(c, u))
+	return e.add(u, e.fma(s, e.mul(e.mul(r, r), t), roundingError))
 }
 
 // expm1 computes half of the result and doubles it, because 2^n may overflow although the result does not. For tiny x,

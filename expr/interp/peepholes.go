@@ -19,7 +19,8 @@ type peephole struct {
 }
 
 // peepholes has two kinds of formulas: formulas of complex numbers, whose parts are computed together, and formulas
-// with many cases for rare operands.
+// with many cases for rare operands. The columns are the fields of peephole: the formula, its operands, their dtypes,
+// and the loops.
 var peepholes = []peephole{
 	{"x * x", []string{"x"}, complexes, inParts(complexSquare[float32], complexSquare[float64])},
 	{"x * y", []string{"x", "y"}, complexes, inParts(complexMul[float32], complexMul[float64])},
@@ -129,7 +130,7 @@ var (
 	tested    = slices.Concat(wholes, reals)
 )
 
-// inInts returns the loops of integer dtypes, signed dtypes first.
+// inInts returns the loops of integer dtypes. A nil loop means that the peephole does not support the dtype.
 func inInts(i8, i16, i32, i64, u8, u16, u32, u64 loopFunc) func(tensor.DType) loopFunc {
 	t := [tensor.Complex64]loopFunc{tensor.Int8: i8, tensor.Int16: i16, tensor.Int32: i32, tensor.Int64: i64,
 		tensor.Uint8: u8, tensor.Uint16: u16, tensor.Uint32: u32, tensor.Uint64: u64}
@@ -198,9 +199,9 @@ type peepholeMatch struct {
 }
 
 // findPeepholes returns the peepholes in a code. The key of a peephole is its result; for a complex result, it is the
-// earlier of the two values. perElement reports whether an operand is read in place and has an element for each element
-// of the row.
-func findPeepholes(c *expr.Code, perElement func(operand int) bool) map[expr.Value]peepholeMatch {
+// earlier of the two values. readsEachElement reports whether an operand is read in place and has an element for each
+// element of the row.
+func findPeepholes(c *expr.Code, readsEachElement func(operand int) bool) map[expr.Value]peepholeMatch {
 	list := map[expr.Value]peepholeMatch{}
 	seen := map[expr.Inst]expr.Value{}
 	for v, i := range c.Insts {
@@ -229,7 +230,7 @@ func findPeepholes(c *expr.Code, perElement func(operand int) bool) map[expr.Val
 					first, f.other = f.other, first
 				}
 			}
-			if f.uses = t.operands(c, bound, perElement); f.uses == nil {
+			if f.uses = t.operands(c, bound, readsEachElement); f.uses == nil {
 				continue
 			}
 			// operands must precede the result; predicateBlocks moves instructions without operands to the front
@@ -244,7 +245,8 @@ func findPeepholes(c *expr.Code, perElement func(operand int) bool) map[expr.Val
 
 // operands returns the values that are bound to the operands of the template. For pairs, it returns the values of the
 // real parts, or nil if the parts are not adjacent in memory.
-func (t template) operands(c *expr.Code, bound []expr.Value, perElement func(operand int) bool) (uses []expr.Value) {
+func (t template) operands(c *expr.Code, bound []expr.Value,
+	readsEachElement func(operand int) bool) (uses []expr.Value) {
 	for k, i := range t.Insts {
 		if i.Op != expr.Load {
 			continue
@@ -254,7 +256,7 @@ func (t template) operands(c *expr.Code, bound []expr.Value, perElement func(ope
 			continue
 		}
 		part := c.Insts[bound[k]]
-		if part.Op != expr.Load || part.Imm != i.Imm || !perElement(int(part.A)) {
+		if part.Op != expr.Load || part.Imm != i.Imm || !readsEachElement(int(part.A)) {
 			return nil
 		}
 		if i.Imm == 0 {

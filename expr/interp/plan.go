@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// preparer prepares a Runner. Its fields are the analysis of the values of a code.
+// preparer prepares a Runner. Most of its fields describe the values of the code.
 type preparer struct {
 	*Runner
 	loop       *expr.Loop
@@ -51,7 +51,7 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 			c = plain
 		}
 	}
-	found := findPeepholes(c, m.perElement)
+	found := findPeepholes(c, m.readsEachElement)
 	if len(found) == 0 && len(l.Folds) == 0 {
 		if simple, err := c.Simplify(); err == nil {
 			c = simple
@@ -98,9 +98,9 @@ func newPreparer(p *Runner, l *expr.Loop) *preparer {
 	return m
 }
 
-// perElement reports whether an operand is read in place and has an element for each element of the row. It returns
-// false if the loop has several outputs, because an output may share the memory of the operand.
-func (m *preparer) perElement(operand int) bool {
+// readsEachElement reports whether an operand is read in place and has an element for each element of the row. It
+// returns false if the loop has several outputs, because an output may share the memory of the operand.
+func (m *preparer) readsEachElement(operand int) bool {
 	return !m.loop.Scalar[operand] && len(m.loop.Code.Out) == 1
 }
 
@@ -185,17 +185,17 @@ type operandRead struct {
 // share the memory of an operand. A value is written directly to the output only if no such operand is read later.
 func (m *preparer) findReaders() {
 	c, n := m.code, len(m.code.Insts)
-	var all []operandRead
+	var reads []operandRead
 	read := func(u expr.Value, when int) {
 		m.lastReader[u] = max(m.lastReader[u], when)
 		if i := c.Insts[u]; m.isReadInPlace(u) {
-			all = append(all, operandRead{when, int(i.A), int(i.Imm)})
+			reads = append(reads, operandRead{when, int(i.A), int(i.Imm)})
 		}
 	}
 	for v, i := range c.Insts {
 		m.lastReader[v] = max(m.lastReader[v], v)
 		if i.Op == expr.Load && !m.uniform[v] && !m.isReadInPlace(expr.Value(v)) {
-			all = append(all, operandRead{v, int(i.A), int(i.Imm)})
+			reads = append(reads, operandRead{v, int(i.A), int(i.Imm)})
 		}
 		if !m.inUserLoop[v] {
 			for _, u := range m.uses[v] {
@@ -206,7 +206,7 @@ func (m *preparer) findReaders() {
 	for _, f := range m.folded {
 		read(f.V, int(f.V))
 	}
-	stored := func(f func(v expr.Value, k, p int)) {
+	eachStored := func(f func(v expr.Value, k, p int)) {
 		for k, o := range c.Out {
 			for p, v := range []expr.Value{o.Re, o.Im} {
 				if o.DType != tensor.Invalid && v != expr.None {
@@ -215,13 +215,13 @@ func (m *preparer) findReaders() {
 			}
 		}
 	}
-	stored(func(v expr.Value, _, _ int) {
+	eachStored(func(v expr.Value, _, _ int) {
 		if c.Insts[v].Op == expr.Load {
 			read(v, n)
 		}
 	})
-	stored(func(v expr.Value, k, p int) {
-		if m.canWrite(v, k, p, all) {
+	eachStored(func(v expr.Value, k, p int) {
+		if m.canWrite(v, k, p, reads) {
 			m.directOutput[v] = outputPart{k, p}
 		} else {
 			m.lastReader[v] = n
@@ -229,9 +229,9 @@ func (m *preparer) findReaders() {
 	})
 }
 
-// canWrite reports whether value v may be written to part p of output k when v is computed. all has all reads of
+// canWrite reports whether value v may be written to part p of output k when v is computed. reads lists all reads of
 // operands.
-func (m *preparer) canWrite(v expr.Value, k, p int, all []operandRead) bool {
+func (m *preparer) canWrite(v expr.Value, k, p int, reads []operandRead) bool {
 	if m.uniform[v] || m.code.Insts[v].Op == expr.Load || m.directOutput[v].out >= 0 {
 		return false
 	}
@@ -239,7 +239,7 @@ func (m *preparer) canWrite(v expr.Value, k, p int, all []operandRead) bool {
 	if m.partWithLoop[v] != expr.None {
 		when = m.partWithLoop[v]
 	}
-	for _, r := range all {
+	for _, r := range reads {
 		in := m.code.In[r.operand]
 		if r.when > int(when) && in.Size() == out.Size() && (in != out || !out.IsComplex() || r.part == p) {
 			return false
@@ -268,8 +268,8 @@ func (m *preparer) mustStage(v expr.Value) bool {
 }
 
 // pairV stores the two parts of complex numbers.
-func pairV[U word](d, a, b, _, _, g unsafe.Pointer, n int, by *strides) {
-	sd, sa, sb, sg := by.d, by.a, by.b, by.g
+func pairV[U word](d, a, b, _, _, g unsafe.Pointer, n int, s *strides) {
+	sd, sa, sb, sg := s.d, s.a, s.b, s.g
 	for ; ; d, a, b, g = unsafe.Add(d, sd), unsafe.Add(a, sa), unsafe.Add(b, sb), unsafe.Add(g, sg) {
 		x, y := *(*U)(a), *(*U)(b)
 		*(*U)(d), *(*U)(g) = x, y

@@ -56,9 +56,9 @@ type Runner struct {
 	row          []step   // steps that run once per row, for one element
 	body         []step   // steps that run once per block
 	folds        []foldStep
-	isSingleStep bool         // a row is one step of the body and nothing else
+	isSingleStep bool         // a row needs only one step of the body
 	sharesBlock  bool         // several short rows may share a block
-	totals       []resultFold // by fold, if the loop has Totals
+	totals       []resultFold // by fold, if the loop stores one number per row for each fold ([expr.Loop].Totals)
 	scratch      sync.Pool
 }
 
@@ -174,19 +174,19 @@ func (m *preparer) addInst(v expr.Value) error {
 	return nil
 }
 
-// setResults sets the destinations of a step. The function give returns the location for a value.
-func (m *preparer) setResults(s *step, v expr.Value, give func(v expr.Value) location) {
+// setResults sets the destinations of a step. The function newLocation returns the location for a value.
+func (m *preparer) setResults(s *step, v expr.Value, newLocation func(v expr.Value) location) {
 	if m.computesBothParts[v] {
-		var there location
+		var other location
 		if w := m.otherPart[v]; w != expr.None {
-			m.locations[w] = give(w)
-			there = m.locations[w]
+			m.locations[w] = newLocation(w)
+			other = m.locations[w]
 		} else {
-			there = m.newBlock(m.code.Insts[v].DType.Size())
+			other = m.newBlock(m.code.Insts[v].DType.Size())
 		}
-		s.g, s.strides.g = there.address(), there.stride
+		s.g, s.strides.g = other.address(), other.stride
 	}
-	m.locations[v] = give(v)
+	m.locations[v] = newLocation(v)
 	s.d, s.strides.d = m.locations[v].address(), m.locations[v].stride
 	if m.isImaginary[v] {
 		s.d, s.g, s.strides.d, s.strides.g = s.g, s.d, s.strides.g, s.strides.d
@@ -334,8 +334,8 @@ func (m *preparer) store(k int, o expr.Output) {
 	direct := m.directOutput[o.Re] == (outputPart{k, 0})
 	if o.Im != expr.None {
 		im, half := m.locations[o.Im], o.DType.Size()/2
-		switch there := m.directOutput[o.Im] == (outputPart{k, 1}); {
-		case there: // the imaginary part is written directly; the real part may remain
+		switch imDirect := m.directOutput[o.Im] == (outputPart{k, 1}); {
+		case imDirect: // the imaginary part is written directly; the real part may remain
 		case direct:
 			s.d.offset, s.a, s.strides.a, direct = half, im.address(), im.stride, false
 		default: // one step stores both parts, because each part may be in the destination of the other part

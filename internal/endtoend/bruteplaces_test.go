@@ -13,7 +13,7 @@ import (
 // slot tells where form f of a value lies within another; nil where it does not.
 func (b *brute) slot(v *graph.Value, f int) *layout.Place {
 	b.forms(v)
-	if p := b.within[v][f]; p != nil && p.Join != nil {
+	if p := b.within[v][f]; p != nil && p.Concat != nil {
 		return p
 	}
 	return nil
@@ -23,7 +23,7 @@ func (b *brute) slot(v *graph.Value, f int) *layout.Place {
 func (b *brute) like(v *graph.Value, f int) int {
 	b.forms(v)
 	if p := b.within[v][f]; p != nil {
-		return p.Like
+		return p.OwnBufferForm
 	}
 	return f
 }
@@ -33,7 +33,7 @@ func (b *brute) once(v *graph.Value, set uint) bool {
 	placed := 0
 	for f := range b.forms(v) {
 		if p := b.slot(v, f); p != nil && set>>f&1 != 0 {
-			if placed++; set>>p.Like&1 != 0 {
+			if placed++; set>>p.OwnBufferForm&1 != 0 {
 				return false
 			}
 		}
@@ -51,7 +51,7 @@ func (b *brute) home(n *graph.Node, f int, o tensor.Order) bool {
 // agrees reports whether what a node joins lies within its result in no other order than the result does.
 func (b *brute) agrees(n *graph.Node, w bruteWay, v *graph.Value, set uint) bool {
 	for f := range b.forms(v) {
-		if p := b.slot(v, f); set>>f&1 != 0 && p != nil && p.Join == n && !b.home(n, w.out[0], p.Order) {
+		if p := b.slot(v, f); set>>f&1 != 0 && p != nil && p.Concat == n && !b.home(n, w.out[0], p.Order) {
 			return false
 		}
 	}
@@ -69,7 +69,7 @@ func (b *brute) joined(n *graph.Node, c *graph.Call, w bruteWay) bool {
 			continue
 		}
 		p := b.slot(n.In[k].Value, f)
-		if p == nil || p.Join != n {
+		if p == nil || p.Concat != n {
 			continue
 		}
 		if !b.home(n, w.out[0], p.Order) {
@@ -88,10 +88,10 @@ func (b *brute) places(n *graph.Node, impl *graph.Impl, w graph.Walk, way bruteW
 	for k, v := range n.Out {
 		for f, lies := range b.forms(v) {
 			p := b.slot(v, f)
-			if p == nil || p.Like != way.out[k] {
+			if p == nil || p.OwnBufferForm != way.out[k] {
 				continue
 			}
-			require.NotEqual(b.t, n, p.Join)
+			require.NotEqual(b.t, n, p.Concat)
 			c := b.with(n, way.in)
 			for j, o := range n.Out {
 				c.Out = append(c.Out, b.forms(o)[way.out[j]])
@@ -135,7 +135,7 @@ func (b *brute) sideBySide(n *graph.Node, combos [][]int) (list []bruteWay) {
 					continue
 				}
 				s, m := b.slot(n.In[k].Value, f), b.forms(n.In[k].Value)[f]
-				all = all && s != nil && s.Join == p.Join && s.Order == p.Order &&
+				all = all && s != nil && s.Concat == p.Concat && s.Order == p.Order &&
 					m.SameAddresses(place) && m.Offset == place.Offset
 			}
 			if all {

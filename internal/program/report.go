@@ -93,7 +93,7 @@ func addPreference(r *report.Plan, p *layout.Preference) {
 
 // addRewrites adds the effects of the passes.
 func addRewrites(r *report.Plan, plan *passes.Plan) {
-	r.Passes = mapped(plan.Passes, func(d passes.Done) report.Pass {
+	r.Passes = mapped(plan.Passes, func(d passes.PassRecord) report.Pass {
 		return report.Pass{Pass: d.Name, Doc: d.Doc, Did: d.Did, Nodes: d.Nodes, MS: milliseconds(d.Took)}
 	})
 	r.Copies = []report.Copy{}

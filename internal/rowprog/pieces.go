@@ -58,7 +58,7 @@ func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Pi
 		}
 	}
 	code, err := c.Pieces(uniform)
-	if err != nil || code.Waits == 0 {
+	if err != nil || code.DependentFolds == 0 {
 		return nil, nil //nolint:nilerr // rows of this expression cannot be cut
 	}
 	p := &Pieces{code: code, nouts: len(outs)}
@@ -84,7 +84,7 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, way Way) (err 
 		p.firstIndex = append(p.firstIndex, int32((k/along*a.n+k%along*length)*inner))
 	}
 	rows := elementsOf(kept)
-	for _, o := range p.code.Each.Out {
+	for _, o := range p.code.PieceCode.Out {
 		p.partialOffsets = append(p.partialOffsets, p.partialBytes)
 		p.partialBytes += (rows*pieces*o.DType.Size() + tensor.Align - 1) &^ (tensor.Align - 1)
 	}
@@ -99,7 +99,7 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, way Way) (err 
 		for _, b := range slices.Backward(reduced[:d]) {
 			l.addAxis(b.n, b.step, 1, 0, true)
 		}
-		return New(p.code.Each, l.outs, l.ins, l.mask, way)
+		return New(p.code.PieceCode, l.outs, l.ins, l.mask, way)
 	}
 	if p.equalPieces, err = piece(whole, length); err != nil {
 		return err
@@ -140,7 +140,7 @@ type pieceLayout struct {
 // reset sets the metas of the plan for pieces to the kept axes.
 func (l *pieceLayout) reset() {
 	l.outs, l.ins, l.mask = nil, nil, nil
-	for _, o := range l.p.code.Each.Out {
+	for _, o := range l.p.code.PieceCode.Out {
 		l.outs = append(l.outs, tensor.Meta{DType: o.DType})
 	}
 	for _, m := range l.metas[l.p.nouts:] {
@@ -196,7 +196,7 @@ func (l *pieceLayout) planJoin(way Way) (*Plan, error) {
 	for _, d := range code.Join.In {
 		ins = append(ins, tensor.Meta{DType: d})
 	}
-	folds := len(code.Each.Out)
+	folds := len(code.PieceCode.Out)
 	add := func(n, partial int, step func(i int) int) {
 		for i := range outs {
 			addDim(&outs[i], n, step(i)/outs[i].DType.Size())
@@ -306,7 +306,7 @@ func (p *Pieces) Listings() (list []expr.Listing) {
 
 // Run runs a chunk of a phase, as [Plan.Run] does.
 func (p *Pieces) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error {
-	operands := len(p.code.Each.In) - 1
+	operands := len(p.code.PieceCode.In) - 1
 	switch {
 	case phase < 0 || phase >= p.Phases() || chunk < 0 || chunk >= p.Chunks(phase):
 		return fmt.Errorf("rowprog: phase %d has no chunk %d", phase, chunk)

@@ -196,19 +196,19 @@ func (r *decoder) forward() {
 			continue
 		}
 		for f := range x.forms {
-			r.setFormCopy(x, f, r.ofConstant(x, f))
+			r.setFormCopy(x, f, r.constantCopy(x, f))
 		}
 	}
 	for x := range r.m.sources() {
 		v := x.value
-		r.setFormCopy(x, 0, &Copy{Value: v, Bare: true})
+		r.setFormCopy(x, 0, &Copy{Value: v, Original: true})
 		roots := uint(1)
 		if v.Const != nil { // a pinned constant is converted while planning
 			roots = 1 << x.pin
-			r.setFormCopy(x, x.pin, r.ofConstant(x, x.pin))
+			r.setFormCopy(x, x.pin, r.constantCopy(x, x.pin))
 		}
 		r.recordSteps(x, r.recipe(x, roots, nil).steps)
-		if c := r.formCopies.At(v)[x.baseForm()]; v.Pin.Lays() && c != nil && !c.Bare {
+		if c := r.formCopies.At(v)[x.baseForm()]; v.Pin.Lays() && c != nil && !c.Original {
 			c.Pinned, c.Why = true, whyPinned(v)
 			r.assignment.Inputs = append(r.assignment.Inputs, c)
 		}
@@ -237,7 +237,8 @@ func (r *decoder) forward() {
 	}
 }
 
-// insertPinned lists the pinned copies of a node's results in c.After. These copies take over the names of the results.
+// insertPinned lists the pinned copies of a node's results in c.ResultCopies. These copies take over the names of the
+// results.
 func (r *decoder) insertPinned(n *graph.Node, c *Choice) {
 	if !n.Pin.Lays() {
 		return
@@ -251,9 +252,9 @@ func (r *decoder) insertPinned(n *graph.Node, c *Choice) {
 		if list[x.pin] == nil { // the value has no reader
 			list[x.pin] = &Copy{Value: v, Order: x.forms[x.pin].order}
 		}
-		if p := list[x.pin]; !p.Bare {
+		if p := list[x.pin]; !p.Original {
 			p.Pinned, p.Why = true, whyPinned(v)
-			c.After = append(c.After, p)
+			c.ResultCopies = append(c.ResultCopies, p)
 		}
 	}
 }
@@ -264,10 +265,10 @@ func whyPinned(v *graph.Value) string {
 	return fmt.Sprintf("%q is pinned to %v", v.Name, graph.Pin{Format: pin.Format, Order: pin.Order})
 }
 
-// ofConstant returns the copy that has form f of a constant.
-func (r *decoder) ofConstant(x *variable, f int) *Copy {
+// constantCopy returns the copy that has form f of a constant.
+func (r *decoder) constantCopy(x *variable, f int) *Copy {
 	if f == 0 {
-		return &Copy{Value: x.value, Bare: true}
+		return &Copy{Value: x.value, Original: true}
 	}
 	return &Copy{Value: x.value, Order: x.forms[f].order, Why: "constants are converted while planning"}
 }
@@ -300,7 +301,7 @@ func (r *decoder) recordSteps(x *variable, list []step) {
 
 // copyOrNil returns c, or nil if c stands for v itself.
 func (r *decoder) copyOrNil(v *graph.Value, c *Copy) *Copy {
-	if c == nil || c.Bare && c.Value == v {
+	if c == nil || c.Original && c.Value == v {
 		return nil
 	}
 	return c
@@ -320,13 +321,13 @@ func (r *decoder) taskChoice(t *task, c *Choice) {
 		}
 		r.setInput(c, n, k, r.formCopies.At(a.Value)[f])
 	}
-	c.Written = true
+	c.ExactStrides = true
 	for k, v := range n.Out {
 		x := r.m.variables.At(v)
-		r.setFormCopy(x, l.resultForms[k], &Copy{Value: v, Bare: true})
+		r.setFormCopy(x, l.resultForms[k], &Copy{Value: v, Original: true})
 		r.recordSteps(x, r.recipe(x, 1<<l.resultForms[k], nil).steps)
 		if x.forms[l.resultForms[k]].slot != nil {
-			r.assignment.Within = append(r.assignment.Within, v)
+			r.assignment.Placed = append(r.assignment.Placed, v)
 		}
 	}
 }

@@ -72,14 +72,14 @@ func (s *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *gra
 	case s.v.identity && impl == nil && !stays:
 		return from
 	case s.c.Drop:
-		s.c.Drop, s.from, s.impl, s.c.Written = false, from, impl, true
+		s.c.Drop, s.from, s.impl, s.c.ExactStrides = false, from, impl, true
 		r.setInput(s.c, s.v.node, s.v.operand, from)
 		if s.c.Impl = impl; impl != nil && s.v.node.Op.AnyOrder {
 			s.c.Walk = s.v.node.Call().InOrder(f.order)
 		}
-		return &Copy{Value: out, Bare: true}
+		return &Copy{Value: out, Original: true}
 	case s.from == from && s.impl == nil && impl == nil:
-		return &Copy{Value: out, Bare: true}
+		return &Copy{Value: out, Original: true}
 	}
 	c := &Copy{Value: out, View: true, From: from, Why: fmt.Sprintf("%q in another layout", out.Name)}
 	if f.meta.SameAddresses(out.Meta) {

@@ -170,12 +170,14 @@ func (s *builder) workFactor(a, b, na, nb int, ps func(i, j int) int64) {
 }
 
 // copyFactor adds a factor for the cost of copies: see workFactor.
-func (s *builder) copyFactor(a, b, na, nb int, of func(i, j int) cost) { s.factor(a, b, na, nb, 1, of) }
+func (s *builder) copyFactor(a, b, na, nb int, costOf func(i, j int) cost) {
+	s.factor(a, b, na, nb, 1, costOf)
+}
 
 // factor adds a factor to WCSP and to Weighted. kind is 1 for costs of copies, and 0 for costs of work.
-func (s *builder) factor(a, b, na, nb, kind int, of func(i, j int) cost) {
+func (s *builder) factor(a, b, na, nb, kind int, costOf func(i, j int) cost) {
 	if na == 1 && nb == 1 { // the common case of a graph without choices
-		c := of(0, 0)
+		c := costOf(0, 0)
 		if s.constantCosts[kind] = s.constantCosts[kind].plus(c); c.weighted >= wcsp.Forbidden && s.err == nil {
 			s.err = errIncompatible
 		}
@@ -185,7 +187,7 @@ func (s *builder) factor(a, b, na, nb, kind int, of func(i, j int) cost) {
 	zero, infeasible := true, true
 	for i := range na {
 		for j := range nb {
-			c := of(i, j)
+			c := costOf(i, j)
 			f.Costs, g.Costs = append(f.Costs, c.ps), append(g.Costs, c.weighted)
 			zero, infeasible = zero && c.weighted == 0, infeasible && c.weighted >= wcsp.Forbidden
 		}
@@ -232,11 +234,11 @@ func (s *builder) view(v *viewed) {
 			s.copyFactor(y.id, -1, len(y.sets), 1, func(i, _ int) cost { return w.least(y.sets[i]) })
 			continue
 		}
-		ways := make([]formCosts, len(x.sets))
+		costs := make([]formCosts, len(x.sets))
 		for i, set := range x.sets {
-			ways[i] = s.m.priceForms(y, v.viewForms(k, set&v.allowed), s.m.operandCopies(v, k, set&v.allowed))
+			costs[i] = s.m.priceForms(y, v.viewForms(k, set&v.allowed), s.m.operandCopies(v, k, set&v.allowed))
 		}
-		s.copyFactor(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) cost { return ways[i].least(y.sets[j]) })
+		s.copyFactor(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) cost { return costs[i].least(y.sets[j]) })
 	}
 }
 
@@ -249,11 +251,11 @@ func (s *builder) task(t *task, n *graph.Node) {
 		if len(t.labels) == 1 && len(y.sets) == 1 && y.sets[0]&^(1<<t.labels[0].resultForms[k]) == 0 {
 			continue // the result has one form, and readers use this form
 		}
-		ways := map[int]*formCosts{}
+		costs := map[int]*formCosts{} // by form that the node writes
 		for _, l := range t.labels {
-			if ways[l.resultForms[k]] == nil {
+			if costs[l.resultForms[k]] == nil {
 				w := s.m.priceForms(y, 1<<l.resultForms[k], nil)
-				ways[l.resultForms[k]] = &w
+				costs[l.resultForms[k]] = &w
 			}
 		}
 		s.copyFactor(t.id, y.id, len(t.labels), len(y.sets), func(i, j int) cost {
@@ -261,7 +263,7 @@ func (s *builder) task(t *task, n *graph.Node) {
 			if place := y.forms[f].slot; place != nil && place.operand >= 0 && y.sets[j]>>f&1 == 0 {
 				return forbidden // a value in a slot must be read in the slot
 			}
-			return ways[f].least(y.sets[j])
+			return costs[f].least(y.sets[j])
 		})
 	}
 	for k, a := range n.In {

@@ -104,13 +104,13 @@ func (w *formFinder) addPinned() {
 	}
 	for _, n := range w.m.Problem.Graph.Nodes {
 		interrupt.Check(w.m.Problem.Context())
-		c, moved := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}, n.Pin.Lays()
+		c, changed := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}, n.Pin.Lays()
 		for k, a := range n.In {
-			if m, otherwise := layouts[a.Value]; otherwise {
-				c.In[k], moved = callWith(n, k, m).In[k], true
+			if m, other := layouts[a.Value]; other {
+				c.In[k], changed = callWith(n, k, m).In[k], true
 			}
 		}
-		if !moved || n.Op.ReadsStorage {
+		if !changed || n.Op.ReadsStorage {
 			continue
 		}
 		res, err := n.Op.Infer(c)
@@ -205,9 +205,9 @@ func (w *formFinder) spread(x *variable, i int) {
 	if n := x.value.Node; n != nil {
 		w.toOperands(n, x, f)
 	}
-	follows := f.order // for a layout that is not dense: the order of its strides
+	strideOrder := f.order
 	if !f.dense {
-		follows, _ = tensor.OrderOf(f.meta)
+		strideOrder, _ = tensor.OrderOf(f.meta)
 	}
 	for _, u := range w.m.readers.At(x.value) {
 		n := w.m.Problem.Graph.Nodes[u.node]
@@ -220,20 +220,20 @@ func (w *formFinder) spread(x *variable, i int) {
 		if !followsOperands(n) {
 			continue
 		}
-		if repeats(f.meta) {
+		if hasExpandedDims(f.meta) {
 			w.addInferred(n, u.operand, f.meta)
-		} else if (f.dense || i > 0) && addNew(&w.done[u.node].results, follows) {
+		} else if (f.dense || i > 0) && addNew(&w.done[u.node].results, strideOrder) {
 			for _, out := range n.Out {
 				if out.Meta.Rank() == x.value.Meta.Rank() {
-					w.addOrder(w.m.variables.At(out), follows)
+					w.addOrder(w.m.variables.At(out), strideOrder)
 				}
 			}
 		}
 	}
 }
 
-// repeats reports whether a layout has expanded dimensions (stride 0), so that its strides define no order.
-func repeats(m tensor.Meta) bool {
+// hasExpandedDims reports whether a layout has expanded dimensions (stride 0), so that its strides define no order.
+func hasExpandedDims(m tensor.Meta) bool {
 	for d, n := range m.Shape {
 		if n > 1 && m.Strides[d] == 0 {
 			return true

@@ -41,7 +41,7 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 	if err != nil {
 		return nil, d.Problem.Graph.Fail(n, err)
 	}
-	choice.Written = d.Problem.Fixed(n.Out[0]) || d.unreadOutput(n.Out[0])
+	choice.ExactStrides = d.Problem.Fixed(n.Out[0]) || d.unreadOutput(n.Out[0])
 	if m := &n.Op.Impls[0]; len(n.Op.Impls) == 1 && want == "" && !m.Selective() && n.Pin.Impl == "" && !m.Inexact {
 		if walks := m.Walks(call, nil); len(walks) > 0 {
 			choice.Impl, choice.Walk = m, walks[0]

@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Draft is an assignment under construction. Nodes are decided in the order of the graph. The draft has the layouts and
-// copies of values that follow from the choices for earlier nodes.
+// Draft is an assignment under construction. Nodes are decided in the order of the graph. The choices for earlier nodes
+// determine layouts and copies of values, which the draft records.
 type Draft struct {
 	Problem    *Problem
 	assignment *Assignment
@@ -35,9 +35,9 @@ type valueLayout struct {
 
 // copyKey identifies a copy.
 type copyKey struct {
-	value   *graph.Value
-	order   tensor.Order
-	written bool // with the exact strides of the graph as written
+	value        *graph.Value
+	order        tensor.Order
+	exactStrides bool // with the exact strides of the graph as written
 }
 
 // NewDraft starts an assignment.
@@ -70,7 +70,7 @@ func (d *Draft) copy(key copyKey, why string) *Copy {
 	c := d.copies[key]
 	if c == nil {
 		c = &Copy{Value: key.value, Order: key.order, Why: why}
-		if key.written {
+		if key.exactStrides {
 			c.Strides = key.value.Meta.Strides
 		}
 		if pinned := d.shared[key.value]; pinned != nil && pinned.Pinned {
@@ -86,7 +86,8 @@ func (d *Draft) copyMeta(c *Copy) tensor.Meta {
 	return c.Lay(d.Meta(c.Value))
 }
 
-// reads returns the layout that readers of v read, and the shared copy that they read. The copy is nil if they read v.
+// reads returns the layout in which other nodes read v, and the shared copy that they read. The copy is nil if they
+// read v itself.
 func (d *Draft) reads(v *graph.Value) (tensor.Meta, *Copy) {
 	if c := d.shared[v]; c != nil {
 		return d.copyMeta(c), c
@@ -195,7 +196,7 @@ func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
 			return d.Problem.Graph.Fail(n, err)
 		}
 		if c != nil {
-			choice.After = append(choice.After, c)
+			choice.ResultCopies = append(choice.ResultCopies, c)
 		}
 	}
 	return nil
@@ -207,24 +208,24 @@ func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
 func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Result, error) {
 	call := &d.call
 	*call = graph.Call{In: n.In, Attrs: n.Attrs}
-	stale := false
+	modified := false // whether call.In differs from n.In
 	for k, a := range n.In {
 		if a.Kind != graph.TensorArg || n.Op.RunDynamic != nil && a.Value.Const != nil {
 			continue // inference reads the data of the constant itself
 		}
 		m, c := d.reads(a.Value)
 		if c != nil && c.Pinned && d.Problem.needsWritten(n) && a.Value.Meta.IsNonOverlappingAndDense() {
-			c = d.written(a.Value, fmt.Sprintf("%s views %q in the layout of the graph as written", n.Name, a.Value.Name))
+			c = d.copyAsWritten(a.Value, fmt.Sprintf("%s views %q in the layout of the graph as written", n.Name, a.Value.Name))
 			m = d.copyMeta(c)
 		}
 		if _, moved := d.changed[a.Value]; moved || c != nil {
-			if !stale {
-				call.In, stale = slices.Clone(n.In), true
+			if !modified {
+				call.In, modified = slices.Clone(n.In), true
 			}
 			d.replace(choice, call, k, a.Value, m, c)
 		}
 	}
-	if !stale && !n.Pin.Lays() {
+	if !modified && !n.Pin.Lays() {
 		d.res, d.outs = d.res[:0], d.outs[:0]
 		for _, v := range n.Out {
 			r := graph.Result{Type: v.Type, Alias: graph.Fresh}
@@ -268,7 +269,7 @@ func (d *Draft) viewOperands(n *graph.Node) []*Copy {
 	if _, moved := d.changed[v]; !moved && !v.Demand().Lays() {
 		return append(list, nil)
 	}
-	return append(list, d.written(v, why))
+	return append(list, d.copyAsWritten(v, why))
 }
 
 // replace makes operand k of a call and of a choice read copy c, or v itself if c is nil. m is the layout of the
@@ -294,7 +295,7 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, r graph.Result, k i
 	}
 	if !view {
 		m = choice.Walk.Lay(k, m)
-		if choice.Written && m.SameAddresses(v.Meta) && !m.SameLayout(v.Meta) {
+		if choice.ExactStrides && m.SameAddresses(v.Meta) && !m.SameLayout(v.Meta) {
 			// Only strides of dimensions of size 1 differ: keep the strides of the graph as written.
 			m = v.Meta
 			o, _ := tensor.OrderOf(m)
@@ -329,7 +330,7 @@ func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 		if !moved || l.view && v.Alias != nil || !l.view && l.meta.SameAddresses(v.Meta) {
 			return nil, nil
 		}
-		d.shared[v] = d.written(v, fmt.Sprintf("%q is read in the layout of the graph as written", v.Name))
+		d.shared[v] = d.copyAsWritten(v, fmt.Sprintf("%q is read in the layout of the graph as written", v.Name))
 		return d.shared[v], nil
 	}
 	o, why := wish(v)
@@ -340,8 +341,8 @@ func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 	return d.shared[v], nil
 }
 
-// written returns a copy with the strides of the graph as written.
-func (d *Draft) written(v *graph.Value, why string) *Copy {
+// copyAsWritten returns a copy with the strides of the graph as written.
+func (d *Draft) copyAsWritten(v *graph.Value, why string) *Copy {
 	o, _ := tensor.OrderOf(v.Meta)
 	return d.copy(copyKey{v, o, true}, why)
 }
@@ -369,7 +370,8 @@ func (d *Draft) output(i int) error {
 			d.assignment.Outputs[i] = c
 			return nil
 		}
-		d.assignment.Outputs[i] = d.written(v, fmt.Sprintf("output %q keeps the layout of the graph as written", o.Name))
+		why := fmt.Sprintf("output %q keeps the layout of the graph as written", o.Name)
+		d.assignment.Outputs[i] = d.copyAsWritten(v, why)
 		return nil
 	}
 	m, c := d.reads(v)

@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Strategies that choose the label of one node at a time, by the prices of [Model]. A label is an implementation and a
+// These strategies choose the label of one node at a time, by the prices of [Model]. A label is an implementation and a
 // walk, which determine the forms (layouts) of the node's results. The cheapest copies for the chosen labels are then
 // found exactly.
 //
@@ -18,11 +18,11 @@ import (
 // nodes, and lets all other nodes follow the order of most of their operands. A transpose thus moves forward until it
 // cancels against its inverse, as in ONNX Runtime's transpose optimizer.
 var (
-	Greedy Strategy = &perNode{name: "greedy", label: greedily,
+	Greedy Strategy = &perNode{name: "greedy", label: greedyLabels,
 		doc: "visits nodes in order and takes the implementation that costs least with the copies of its operands"}
-	Favourite Strategy = &perNode{name: "favourite", label: favourites,
+	Favourite Strategy = &perNode{name: "favourite", label: favouriteLabels,
 		doc: "takes the fastest implementation of each node and copies its operands"}
-	Push Strategy = &perNode{name: "push", label: pushed,
+	Push Strategy = &perNode{name: "push", label: pushLabels,
 		doc: "takes the fastest implementation of layout-sensitive nodes; other nodes follow the order of most of their " +
 			"operands, so that a transpose moves forward until it cancels against its inverse, as in ONNX Runtime"}
 )
@@ -67,8 +67,8 @@ func (s *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 	return m.Assignment(extend(sol.Labels))
 }
 
-// favourites returns the labels that are cheapest if all operands have their preferred forms.
-func favourites(m *Model) ([]int, error) {
+// favouriteLabels returns the labels that are cheapest if all operands have their preferred forms.
+func favouriteLabels(m *Model) ([]int, error) {
 	list := make([]int, len(m.tasks))
 	for i, t := range m.tasks {
 		if t == nil {
@@ -185,8 +185,8 @@ func (w *forwardWalk) view(v *viewed) {
 	x := w.m.variables.At(in)
 	have := w.have.At(in) & v.allowed
 	for k, out := range v.node.Out {
-		shown, operandCopies := v.viewForms(k, have), w.m.operandCopies(v, k, have)
-		if shown == 0 && operandCopies == nil {
+		forms, operandCopies := v.viewForms(k, have), w.m.operandCopies(v, k, have)
+		if forms == 0 && operandCopies == nil {
 			best, at := int64(wcsp.Forbidden), -1
 			for f := range x.forms {
 				if c := w.makeCost(x, f); v.allowed>>f&1 != 0 && v.viewForms(k, 1<<f) != 0 && c < best {
@@ -196,10 +196,10 @@ func (w *forwardWalk) view(v *viewed) {
 			if at >= 0 {
 				have |= 1 << at
 				w.have.Set(in, w.have.At(in)|1<<at)
-				shown = v.viewForms(k, have)
+				forms = v.viewForms(k, have)
 			}
 		}
-		w.setForms(w.m.variables.At(out), shown, operandCopies)
+		w.setForms(w.m.variables.At(out), forms, operandCopies)
 	}
 }
 
@@ -235,8 +235,8 @@ func (w *forwardWalk) cheapestRead(l *label, k int, v *graph.Value) (int, int64)
 	return at, best
 }
 
-// greedily returns the labels of strategy Greedy.
-func greedily(m *Model) ([]int, error) {
+// greedyLabels returns the labels of strategy Greedy.
+func greedyLabels(m *Model) ([]int, error) {
 	return forward(m, func(w *forwardWalk, t *task, l *label) int64 {
 		sum := l.cost
 		for k, a := range t.node.In {
@@ -249,9 +249,9 @@ func greedily(m *Model) ([]int, error) {
 	})
 }
 
-// pushed returns the labels of strategy Push. A node that is not layout-sensitive gets the label with the smallest
+// pushLabels returns the labels of strategy Push. A node that is not layout-sensitive gets the label with the smallest
 // total rank of operands that must be copied. Dimensions of size 1 do not count.
-func pushed(m *Model) ([]int, error) {
+func pushLabels(m *Model) ([]int, error) {
 	return forward(m, func(w *forwardWalk, t *task, l *label) int64 {
 		if layoutSensitive(t.node) {
 			return l.costAtPreferred()

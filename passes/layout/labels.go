@@ -112,11 +112,12 @@ func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.
 	return nil
 }
 
-// priced returns the label that writes the forms out, with its costs. It returns false if an operand cannot be read.
-// requiredForms has, by operand, the required form, or -1 if any form is permitted. A nil list permits any forms.
+// priced returns the label that writes the given forms of the results, with its costs. It returns false if an operand
+// cannot be read. requiredForms has, by operand, the required form, or -1 if any form is permitted. A nil list permits
+// any forms.
 func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk,
-	out, requiredForms []int) (label, bool) {
-	l := label{impl: impl, walk: w, resultForms: out, requiredForms: requiredForms,
+	resultForms, requiredForms []int) (label, bool) {
+	l := label{impl: impl, walk: w, resultForms: resultForms, requiredForms: requiredForms,
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In))}
 	var read reader
 	if impl != nil {
@@ -132,7 +133,7 @@ func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w grap
 		if x.pin >= 0 && !byData && (requiredForms == nil || requiredForms[k] < 0 || requiredForms[k] == x.pin) {
 			requirePinned(costs, x.pin)
 		}
-		m.priceOwnSlots(n, k, out, x, &l, costs)
+		m.priceOwnSlots(n, k, resultForms, x, &l, costs)
 		best := -1
 		for i := range costs {
 			if requiredForms != nil && requiredForms[k] >= 0 && requiredForms[k] != i &&
@@ -174,23 +175,23 @@ func requirePinned(costs []int64, pin int) {
 	}
 }
 
-// preferPinned removes ways to compute a node that read fewer pinned operands in their pinned forms than another way
-// does. pinMisses returns the pinned operands that a way reads in other forms. A way is removed if the misses of
-// another way are a proper subset of its misses.
-func preferPinned[T any](ways []T, pinMisses func(*T) []int) []T {
-	if !slices.ContainsFunc(ways, func(w T) bool { return len(pinMisses(&w)) > 0 }) {
-		return ways
+// preferPinned removes alternatives that miss more pins than another alternative. pinMisses returns the pinned operands
+// that an alternative does not read in their pinned forms. An alternative is removed if the misses of another
+// alternative are a proper subset of its own misses.
+func preferPinned[T any](alternatives []T, pinMisses func(*T) []int) []T {
+	if !slices.ContainsFunc(alternatives, func(a T) bool { return len(pinMisses(&a)) > 0 }) {
+		return alternatives
 	}
 	var out []T
-	for i := range ways {
-		misses := pinMisses(&ways[i])
-		better := slices.ContainsFunc(ways, func(w T) bool {
-			other := pinMisses(&w)
+	for i := range alternatives {
+		misses := pinMisses(&alternatives[i])
+		better := slices.ContainsFunc(alternatives, func(a T) bool {
+			other := pinMisses(&a)
 			return len(other) < len(misses) &&
 				!slices.ContainsFunc(other, func(k int) bool { return !slices.Contains(misses, k) })
 		})
 		if !better {
-			out = append(out, ways[i])
+			out = append(out, alternatives[i])
 		}
 	}
 	return out

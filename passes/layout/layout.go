@@ -64,9 +64,9 @@ func PS(p *Profile, w graph.Work) int64 {
 	return p.PS(w)
 }
 
-// For returns p adjusted to a graph: reading a constant is cheaper if a larger part of the graph's constants fits into
-// the caches. A nil profile means [DefaultProfile]. A nil graph has no constants.
-func For(p *Profile, g *graph.Graph) *Profile {
+// ProfileFor returns p adjusted to a graph: reading a constant is cheaper if a larger part of the graph's constants
+// fits into the caches. A nil profile means [DefaultProfile]. A nil graph has no constants.
+func ProfileFor(p *Profile, g *graph.Graph) *Profile {
 	if p == nil {
 		p = machine.UsualProfile()
 	}
@@ -84,7 +84,7 @@ func For(p *Profile, g *graph.Graph) *Profile {
 type Problem struct {
 	// Graph is sorted and typed. It must not be modified.
 	Graph *graph.Graph
-	// Profile prices the work of implementations; it comes from [For].
+	// Profile prices the work of implementations; it comes from [ProfileFor].
 	Profile *Profile
 	// KeepGoing asks for a partial assignment if nodes fail: see [Assignment.Failed].
 	KeepGoing bool
@@ -111,7 +111,7 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 	if g == nil {
 		g = graph.New("", nil)
 	}
-	pr := &Problem{Graph: g, Profile: For(p, g), fixed: map[*graph.Value]bool{}, storage: map[*graph.Value]bool{},
+	pr := &Problem{Graph: g, Profile: ProfileFor(p, g), fixed: map[*graph.Value]bool{}, storage: map[*graph.Value]bool{},
 		outputs: map[*graph.Value]bool{},
 		readers: map[*graph.Value]int{}}
 	fix := func(v *graph.Value) {
@@ -161,7 +161,7 @@ func (p *Problem) options() wcsp.Options {
 	return wcsp.Options{Context: p.Context(), TimeLimit: p.Search()}
 }
 
-// Offers reports whether implementation m may compute node n, given the node's pin and [Problem.Exact].
+// Offers reports whether implementation m may compute node n. The pin of the node and [Problem.Exact] may exclude it.
 func (p *Problem) Offers(n *graph.Node, m *graph.Impl) bool {
 	if n == nil || m == nil {
 		return false
@@ -271,7 +271,7 @@ func (p *Problem) findImages() {
 const ReaderNeeds = "its reader needs this layout"
 
 // Copy describes a replacement of a value for one or more of its readers. If View is set, the replacement is a second
-// view: the value's view node is repeated on a copy of its operand. If Bare is set, the replacement is the value
+// view: the value's view node is repeated on a copy of its operand. If Original is set, the replacement is the value
 // itself. Otherwise it is a copy in another layout.
 type Copy struct {
 	Value *graph.Value
@@ -288,8 +288,8 @@ type Copy struct {
 	// View means that the copy is the result of a second node with the op of Value's node, a view. The operand of the
 	// second node is From. If the op cannot make a view of From, it copies From to Order.
 	View bool
-	// Bare means that the copy is Value itself.
-	Bare bool
+	// Original means that the copy is Value itself.
+	Original bool
 }
 
 // Lay returns the layout of the copy of a value with layout m.
@@ -307,11 +307,11 @@ type Choice struct {
 	Walk graph.Walk
 	// In has, by operand, the copy to read. A nil or missing entry means the value itself.
 	In []*Copy
-	// Written means that a result with the order of the graph as written also gets the strides of the graph as written,
-	// including the strides of dimensions of size 1.
-	Written bool
-	// After lists copies of the results for all readers.
-	After []*Copy
+	// ExactStrides means that a result with the order of the graph as written also gets the strides of the graph as
+	// written, including the strides of dimensions of size 1.
+	ExactStrides bool
+	// ResultCopies lists copies of the results for all readers.
+	ResultCopies []*Copy
 	// Drop means that the node is unused and is removed.
 	Drop bool
 }
@@ -337,8 +337,8 @@ type Assignment struct {
 	Solution *wcsp.Solution
 	// Preference is set by strategy Optimal.
 	Preference *Preference
-	// Within lists the values that are written directly into the result of a concatenation, so that they need no copy.
-	Within []*graph.Value
+	// Placed lists the values that are written directly into the result of a concatenation, so that they need no copy.
+	Placed []*graph.Value
 }
 
 // String names the value and its layout.

@@ -27,17 +27,18 @@ const (
 	maxListed = 16 // plans listed for the last price
 )
 
-// CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. fits reports whether a plan does. It
-// may examine memory that labels do not determine, such as the arena. knownPS is the cost of a plan within the limit
-// that is known already, or [wcsp.Forbidden]. A nil fits is an error. The search ends with ctx.
+// CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. The function fits decides whether a
+// plan meets the limit; it may include memory that labels do not determine, such as the arena. A nil fits is an error.
+// knownPS is the cost of a plan within the limit that is known already, or [wcsp.Forbidden]. The search ends with ctx.
 //
-// A limit on memory cannot be expressed by factors. A price for each byte of the constants that a label reads, packed
-// or not, can (Lagrangian relaxation). The plans of least cost for a price are the vertices of the convex hull of the
+// Factors cannot express a limit on memory. They can express a price for each byte of the constants that a label reads,
+// packed or not (Lagrangian relaxation). The plans of least cost for a price are the vertices of the convex hull of the
 // points (bytes, cost). The price moves along the hull to the edge between a plan that fits and a plan that does not.
 // The plans nearest to this edge are then listed, because a cheaper plan that fits may be above the hull. The least
 // cost for a price, less the price of the bytes within the limit, is a lower bound for all plans within the limit.
 //
-// If the plan with the smallest constants fits, some plan is found. All problems together have the time of one search.
+// If the plan with the smallest constants fits, CheapestWithin finds a plan. The time limit of one search applies to
+// all its problems together.
 func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 	fits func(*Outcome) (bool, error)) (w *Within, err error) {
 	defer interrupt.Catch(&err)
@@ -47,8 +48,8 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	s := &memorySearch{model: m, problem: m.withoutDominated(), fits: fits, known: map[string]bool{}, leastPS: knownPS,
-		result: &Within{}, options: m.Problem.options()}
+	s := &memorySearch{model: m, problem: m.withoutDominated(), fits: fits, fitsByLabels: map[string]bool{},
+		leastPS: knownPS, result: &Within{}, options: m.Problem.options()}
 	s.options.Context = ctx
 	s.options.TimeLimit /= maxPrices
 	s.bytes = m.constantBytes()
@@ -65,7 +66,7 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 	}
 	price, err := s.findPrice()
 	if err == nil && s.result.BoundPS < s.leastPS {
-		err = s.list(price)
+		err = s.examineNearEdge(price)
 	}
 	s.result.BoundPS = min(s.result.BoundPS, s.leastPS)
 	return s.result, err
@@ -73,15 +74,15 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 
 // memorySearch is the state of [Model.CheapestWithin].
 type memorySearch struct {
-	model   *Model
-	problem *wcsp.Problem // without prices of memory
-	options wcsp.Options
-	fits    func(*Outcome) (bool, error)
-	known   map[string]bool // by labels: results of fits
-	bytes   [][]int64       // see constantBytes
-	room    float64         // the limit without inputs and constants that do not depend on labels
-	leastPS int64           // the cost of the cheapest plan within the limit
-	result  *Within
+	model        *Model
+	problem      *wcsp.Problem // without prices of memory
+	options      wcsp.Options
+	fits         func(*Outcome) (bool, error)
+	fitsByLabels map[string]bool // by labels: results of fits
+	bytes        [][]int64       // see constantBytes
+	room         float64         // the limit without inputs and constants that do not depend on labels
+	leastPS      int64           // the cost of the cheapest plan within the limit
+	result       *Within
 }
 
 // pricedPlan is a plan with its bytes of constants.
@@ -94,47 +95,47 @@ type pricedPlan struct {
 // findPrice returns the price of the edge of the hull between a plan that fits and a plan that does not. It returns 0
 // if the cheapest plan fits, or if the plan with the smallest constants does not.
 func (s *memorySearch) findPrice() (float64, error) {
-	over, err := s.solve(0)
+	tooLarge, err := s.solve(0)
 	if err != nil {
 		return 0, err
 	}
-	if fits, err := s.fit(over); fits || err != nil {
+	if fits, err := s.checkFit(tooLarge); fits || err != nil {
 		return 0, err
 	}
-	within, err := s.solve(s.topPrice())
+	fitting, err := s.solve(s.topPrice())
 	if err != nil {
 		return 0, err
 	}
-	if fits, err := s.fit(within); !fits || err != nil {
+	if fits, err := s.checkFit(fitting); !fits || err != nil {
 		return 0, err
 	}
 	price := 0.0
 	for range maxPrices {
-		if within.bytes >= over.bytes || within.PS <= over.PS {
+		if fitting.bytes >= tooLarge.bytes || fitting.PS <= tooLarge.PS {
 			break
 		}
-		price = float64(within.PS-over.PS) / float64(over.bytes-within.bytes)
-		at, err := s.solve(price)
+		price = float64(fitting.PS-tooLarge.PS) / float64(tooLarge.bytes-fitting.bytes)
+		middle, err := s.solve(price)
 		if err != nil {
 			return 0, err
 		}
-		if at.bytes <= within.bytes || at.bytes >= over.bytes {
+		if middle.bytes <= fitting.bytes || middle.bytes >= tooLarge.bytes {
 			break
 		}
-		fits, err := s.fit(at)
+		fits, err := s.checkFit(middle)
 		if err != nil {
 			return 0, err
 		}
 		if fits {
-			within = at
+			fitting = middle
 		} else {
-			over = at
+			tooLarge = middle
 		}
 	}
 	return price, nil
 }
 
-// topPrice returns a price at which the least bytes matter more than time.
+// topPrice returns a price of a byte at which a plan with the fewest bytes is the cheapest plan.
 func (s *memorySearch) topPrice() float64 {
 	most := int64(1)
 	for _, list := range s.bytes {
@@ -154,8 +155,8 @@ func (s *memorySearch) solve(price float64) (*pricedPlan, error) {
 	return list[0], nil
 }
 
-// list examines the plans nearest to the edge of the hull that has a price.
-func (s *memorySearch) list(price float64) error {
+// examineNearEdge examines the plans nearest to the edge of the hull that has a price.
+func (s *memorySearch) examineNearEdge(price float64) error {
 	list, err := s.cheapest(maxListed, price)
 	if err != nil {
 		return err
@@ -164,7 +165,7 @@ func (s *memorySearch) list(price float64) error {
 		if p.PS >= s.leastPS || float64(p.bytes) > s.room {
 			continue
 		}
-		if _, err := s.fit(p); err != nil {
+		if _, err := s.checkFit(p); err != nil {
 			return err
 		}
 	}
@@ -174,18 +175,18 @@ func (s *memorySearch) list(price float64) error {
 	return nil
 }
 
-// fit calls fits, once for each plan, and updates the result.
-func (s *memorySearch) fit(p *pricedPlan) (bool, error) {
+// checkFit calls the function fits, once for each plan, and updates the result.
+func (s *memorySearch) checkFit(p *pricedPlan) (bool, error) {
 	interrupt.Check(s.options.Context)
 	key := fmt.Sprint(p.Labels)
-	if fits, known := s.known[key]; known {
+	if fits, known := s.fitsByLabels[key]; known {
 		return fits, nil
 	}
 	fits, err := s.fits(p.Outcome)
 	if err != nil {
 		return false, err
 	}
-	s.known[key] = fits
+	s.fitsByLabels[key] = fits
 	if !fits {
 		s.result.Rejected++
 	} else if p.PS < s.leastPS {
@@ -288,8 +289,9 @@ func (m *Model) callOf(t *task, l *label) *graph.Call {
 }
 
 // constantBytes returns the bytes of operand k of a call, a constant, for label l. A packed constant counts with its
-// original if the original cannot be restored, because the graph of the program then keeps it. values has the number of
-// constants in each storage: a constant that is read as it is keeps the storage, and is charged its share.
+// original if the original cannot be restored, because the graph of the program then keeps it. A constant that is read
+// unchanged keeps its storage and counts as an equal share of the storage; values has the number of constants in each
+// storage.
 func constantBytes(l *label, call *graph.Call, k int, values map[*tensor.Storage]int) int {
 	v := call.In[k].Value
 	share := v.Const.Storage().Len() / values[v.Const.Storage()]

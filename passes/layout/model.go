@@ -62,7 +62,7 @@ type Model struct {
 	forbiddenCopies map[*variable]uint       // masks of forms that must not be made by a copy: see Without
 	failed          graph.Errors             // errors of failed nodes
 	lostValues      map[*graph.Value]bool    // results of failed nodes and of their dependents
-	slots           *slots                   // see within.go; nil until it is needed
+	slots           *slots                   // see slots.go; nil until it is needed
 }
 
 // use is an operand of a node, by the index of the node and the index of the operand.
@@ -83,8 +83,8 @@ type form struct {
 type variable struct {
 	value *graph.Value
 	forms []form // the first is the layout of the graph as written
-	// pin is the index of the pinned form, or -1. Readers of another form read a copy of the pinned form, even if the node
-	// writes the value in that other form: see [Model.makePinned].
+	// pin is the index of the pinned form, or -1. Readers of another form read a copy of the pinned form, even if the
+	// node writes the value in that other form: see [Model.makePinned].
 	pin int
 	// firstIsView means that the first form can only be a view, never a copy.
 	firstIsView  bool

@@ -17,7 +17,7 @@ var OneDNN Strategy = &perNode{name: "onednn",
 		"their first operand, as oneDNN propagates format \"any\"",
 	label: func(m *Model) ([]int, error) {
 		e := newEdgeModel(m, notComputeBound)
-		fastest, err := favourites(m)
+		fastest, err := favouriteLabels(m)
 		if err != nil {
 			return nil, err
 		}

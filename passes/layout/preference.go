@@ -14,7 +14,7 @@ import (
 //
 // Two bounds are proved: every plan costs at least LeastPS, and the weighted cost of every plan, with the weights
 // Proof, is at least Bound. Therefore a plan within the budget has at least FewestCopies copies
-// ([Weights.CopiesWithin]).
+// ([Weights.MinCopiesWithin]).
 type Preference struct {
 	Slack    float64 // the share of LeastPS that the plan may cost more; see [Problem.Slack]
 	LeastPS  int64   // a proved lower bound on the cost of every plan, in picoseconds
@@ -24,7 +24,7 @@ type Preference struct {
 	Units    int64   // the bytes of the copies, in units of Made.UnitBytes
 	// FewestCopies is a proved lower bound on the number of copies of the plans within the budget.
 	FewestCopies int
-	Made         Weights // the weights by which the copies of the plan are made from its labels
+	Made         Weights // the weights by which the copies of the plan were chosen for its labels
 	Proof        Weights // the weights of Bound
 	Bound        int64   // a proved lower bound on the weighted cost of every plan
 }
@@ -50,8 +50,8 @@ func Budget(leastPS int64, slack float64) int64 {
 	return leastPS + int64(math.Floor(float64(leastPS)*slack))
 }
 
-// solved is a solution of a weighted problem.
-type solved struct {
+// weightedSolution is a solution of a weighted problem.
+type weightedSolution struct {
 	model  *Model
 	labels []int
 	ps     int64
@@ -62,12 +62,12 @@ type solved struct {
 }
 
 // solve solves the weighted problem of the model.
-func (m *Model) solve(o wcsp.Options) (*solved, error) {
+func (m *Model) solve(o wcsp.Options) (*weightedSolution, error) {
 	s, err := wcsp.Exact.Solve(m.Weighted, o)
 	if err != nil {
 		return nil, err
 	}
-	r := &solved{model: m, labels: s.Labels, bound: s.Bound, cost: s.Cost}
+	r := &weightedSolution{model: m, labels: s.Labels, bound: s.Bound, cost: s.Cost}
 	if r.ps, err = m.WCSP.Cost(s.Labels); err != nil {
 		return nil, err
 	}
@@ -85,17 +85,17 @@ func (m *Model) solve(o wcsp.Options) (*solved, error) {
 }
 
 // optimal reports whether no plan has a smaller weighted cost.
-func (s *solved) optimal() bool { return s.cost == s.bound }
+func (s *weightedSolution) optimal() bool { return s.cost == s.bound }
 
 // prefer solves the problem. Of the plans within the slack, it takes a plan with the fewest copies.
 //
-// A limit on the cost cannot be expressed by factors. The Lagrangian time*cost + copies*n, with fixed weights time and
-// copies, can: it is minimized exactly, and each minimum is a vertex of the convex hull of the points (cost, number of
+// Factors cannot express a limit on the cost. They can express the Lagrangian a*cost + b*copies with fixed weights a
+// and b. It is minimized exactly, and each minimum is a vertex of the convex hull of the points (cost, number of
 // copies) of all plans. The first weights make a copy as expensive as the slack. If this solution is within the budget,
 // no plan within the budget has fewer copies. Otherwise the weights move along the hull to the edge that crosses the
 // budget. The bound of this edge limits the copies of all plans within the budget. A plan between the hull and the
 // budget may remain unfound.
-func (m *Model) prefer(o wcsp.Options) (*solved, *Preference, error) {
+func (m *Model) prefer(o wcsp.Options) (*weightedSolution, *Preference, error) {
 	best, err := m.solve(o)
 	if err != nil {
 		return nil, nil, err
@@ -110,7 +110,7 @@ func (m *Model) prefer(o wcsp.Options) (*solved, *Preference, error) {
 	}
 	p.CostPS, p.Copies, p.Units, p.Made = best.ps, best.copies, best.units, best.model.Weights
 	proof := Model{planBounds: m.planBounds, Weights: p.Proof}
-	p.FewestCopies = min(p.Copies, p.Proof.CopiesWithin(p.Bound, p.BudgetPS, proof.Units()))
+	p.FewestCopies = min(p.Copies, p.Proof.MinCopiesWithin(p.Bound, p.BudgetPS, proof.MaxUnits()))
 	return best, p, nil
 }
 
@@ -118,27 +118,27 @@ func (m *Model) prefer(o wcsp.Options) (*solved, *Preference, error) {
 const maxEdges = 64
 
 // findFewerCopies looks for a plan within the budget that has fewer copies, and sets the proof of the preference.
-func (m *Model) findFewerCopies(o wcsp.Options, best *solved, p *Preference) (*solved, error) {
-	time, copies := int64(1), p.BudgetPS-p.LeastPS+1
-	var over *solved // the plan above the budget at the other end of the edge
+func (m *Model) findFewerCopies(o wcsp.Options, best *weightedSolution, p *Preference) (*weightedSolution, error) {
+	timeWeight, copyWeight := int64(1), p.BudgetPS-p.LeastPS+1
+	var over *weightedSolution // the plan above the budget at the other end of the edge
 	for range maxEdges {
 		interrupt.Check(o.Context)
-		w, ok := m.weigh(time, copies)
+		w, ok := m.weigh(timeWeight, copyWeight)
 		if !ok {
 			return best, nil
 		}
-		at, err := m.WithWeights(w)
+		weighted, err := m.WithWeights(w)
 		if err != nil {
 			return nil, err
 		}
-		s, err := at.solve(o)
+		s, err := weighted.solve(o)
 		if errors.Is(err, wcsp.ErrNotFound) {
 			return best, nil
 		} else if err != nil {
 			return nil, err
 		}
 		p.Proof, p.Bound = w, s.bound
-		below := time*s.ps+copies*int64(s.copies) < time*best.ps+copies*int64(best.copies)
+		below := timeWeight*s.ps+copyWeight*int64(s.copies) < timeWeight*best.ps+copyWeight*int64(best.copies)
 		within := s.ps <= p.BudgetPS
 		if within && s.copies < best.copies {
 			best = s
@@ -149,7 +149,7 @@ func (m *Model) findFewerCopies(o wcsp.Options, best *solved, p *Preference) (*s
 		if !within {
 			over = s
 		}
-		time, copies = int64(best.copies-over.copies), over.ps-best.ps
+		timeWeight, copyWeight = int64(best.copies-over.copies), over.ps-best.ps
 	}
 	return best, nil
 }

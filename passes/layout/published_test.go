@@ -281,9 +281,9 @@ func TestInductorChoice(t *testing.T) {
 			case "relu":
 				assert.True(t, written.IsContiguous(), "it is before the operand of the convolution")
 			case "before", "conv":
-				assert.True(t, last.Holds(written) || len(c.After) == 1 && c.After[0].Order == last, v.Name)
+				assert.True(t, last.Holds(written) || len(c.ResultCopies) == 1 && c.ResultCopies[0].Order == last, v.Name)
 			case "sigmoid", "after":
-				assert.Empty(t, c.After, v.Name)
+				assert.Empty(t, c.ResultCopies, v.Name)
 			}
 		}
 	}

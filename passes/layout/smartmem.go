@@ -25,10 +25,10 @@ import (
 // Deviations: the layout that suits a node is the layout of its cheapest implementation by the profile, while the paper
 // makes the reduced dimensions contiguous. The paper distinguishes fixed operators whose speed depends on the layout of
 // the input from those whose speed does not; here both classes are eliminated alike. Memory has one dimension, while
-// textures have 2.5; one layout therefore serves one wish. An operator is eliminated as a view, and copied if strides
-// cannot express its result, while the paper computes indices. A dependent node writes a wanted layout only if this
-// costs at most as much as a copy, while the paper writes any layout. An output with a prescribed layout counts as a
-// reader.
+// textures have 2.5; one layout therefore suits only one wish. An operator is eliminated as a view, and copied if
+// strides cannot express its result, while the paper computes indices. A dependent node writes a wanted layout only if
+// this costs at most as much as a copy, while the paper writes any layout. An output with a prescribed layout counts as
+// a reader.
 var SmartMem Strategy = &perNode{name: "smartmem",
 	doc: "visits nodes backwards; convolutions, products and normalizations want the layouts that suit them, other " +
 		"nodes those that their readers want, as in SmartMem, ASPLOS 2024",
@@ -95,17 +95,19 @@ func (w wishList) through(v *viewed) {
 // cheapest label that reads the same forms and writes the wanted form, if this label costs at most as much as a copy.
 func (w wishList) dependent(m *Model, t *task) int {
 	best := t.cheapest(nil)
-	own := &t.labels[best]
+	l := &t.labels[best]
 	w.addOperands(m, t, best)
-	d := w.wantedResult(t)
-	if d < 0 || own.resultForms[0] == d {
+	wanted := w.wantedResult(t)
+	if wanted < 0 || l.resultForms[0] == wanted {
 		return best
 	}
 	x := m.variables.At(t.node.Out[0])
-	reads := m.preferred(t, own)
-	other := t.cheapest(func(l *label) bool { return l.resultForms[0] == d && slices.Equal(m.preferred(t, l), reads) })
-	copyCost := m.copies(x)[own.resultForms[0]*len(x.forms)+d]
-	if other >= 0 && t.labels[other].costAtPreferred() <= own.costAtPreferred()+copyCost {
+	reads := m.preferred(t, l)
+	other := t.cheapest(func(o *label) bool {
+		return o.resultForms[0] == wanted && slices.Equal(m.preferred(t, o), reads)
+	})
+	copyCost := m.copies(x)[l.resultForms[0]*len(x.forms)+wanted]
+	if other >= 0 && t.labels[other].costAtPreferred() <= l.costAtPreferred()+copyCost {
 		return other
 	}
 	return best
@@ -114,9 +116,9 @@ func (w wishList) dependent(m *Model, t *task) int {
 // independent returns the label of a node whose speed does not depend on layouts: the cheapest label that writes the
 // wanted form. It adds the wishes for the operands only if a reader of the result wants a form.
 func (w wishList) independent(m *Model, t *task) int {
-	d := w.wantedResult(t)
-	if d >= 0 {
-		if k := t.cheapest(func(l *label) bool { return l.resultForms[0] == d }); k >= 0 {
+	wanted := w.wantedResult(t)
+	if wanted >= 0 {
+		if k := t.cheapest(func(l *label) bool { return l.resultForms[0] == wanted }); k >= 0 {
 			w.addOperands(m, t, k)
 			return k
 		}

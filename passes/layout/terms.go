@@ -54,26 +54,26 @@ func (m *Model) listSets(x *variable) {
 		x.sets = []uint{0}
 		return
 	}
-	must := uint(0)
+	required := uint(0)
 	if x.pin >= 0 {
-		must = 1 << x.pin
+		required = 1 << x.pin
 	}
 	for _, o := range x.outputs {
-		must |= 1 << m.outputForm(x, o)
+		required |= 1 << m.outputForm(x, o)
 	}
 	for s := uint(1); s < 1<<len(x.forms); s++ {
-		if s&must == must && bits.OnesCount(s) <= x.maxSetSize(must) && x.placedOnce(s) {
+		if s&required == required && bits.OnesCount(s) <= x.maxSetSize(required) && x.placedOnce(s) {
 			x.sets = append(x.sets, s)
 		}
 	}
 }
 
-// maxSetSize returns the largest useful number of forms in a set. must is the mask of the forms that must exist.
-func (x *variable) maxSetSize(must uint) int {
+// maxSetSize returns the largest useful number of forms in a set. required is the mask of the forms that must exist.
+func (x *variable) maxSetSize(required uint) int {
 	if x.pin < 0 {
-		return max(x.neededForms, bits.OnesCount(must))
+		return max(x.neededForms, bits.OnesCount(required))
 	}
-	return min(x.neededForms+bits.OnesCount(must), maxForms) // the pinned form may exist without a reader
+	return min(x.neededForms+bits.OnesCount(required), maxForms) // the pinned form may exist without a reader
 }
 
 // sources iterates over inputs and pinned constants.
@@ -98,7 +98,7 @@ func (m *Model) inputForm(x *variable) int {
 	if x.value.Const != nil {
 		return x.baseForm()
 	}
-	if o, otherwise := m.Problem.inputOrders[x.value]; otherwise {
+	if o, replaced := m.Problem.inputOrders[x.value]; replaced {
 		return max(0, x.find(x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape))))
 	}
 	return 0
@@ -140,14 +140,14 @@ func (m *Model) copies(x *variable) []int64 {
 	return x.copyMatrix
 }
 
-// formCosts has, for one value, the cheapest way to make each set of forms from the existing forms. Ways are compared
-// by their weighted costs ([Weights]).
+// formCosts has, for one value, the cheapest steps that make each set of forms from the existing forms. The cheapest
+// steps are those of the least weighted cost ([Weights]).
 type formCosts struct {
 	pinSteps []step  // steps that make the pinned form, from which all other forms are copied
-	pinned   cost    // cost of pinSteps
+	pinCost  cost    // cost of pinSteps
 	setCosts []cost  // by set
 	superset []uint8 // by set: its cheapest superset
-	lastStep []step  // by set: the last step of the cheapest way to make the set
+	lastStep []step  // by set: the last of the cheapest steps that make the set
 }
 
 // cost is a cost in picoseconds, and the weighted cost that the solver minimizes: see [Weights].
@@ -169,7 +169,7 @@ func (c cost) plus(d cost) cost {
 type step struct{ from, to int8 }
 
 // least returns the cost of the cheapest way to make all forms of a set, and possibly other forms.
-func (w *formCosts) least(set uint) cost { return w.setCosts[w.superset[set]].plus(w.pinned) }
+func (w *formCosts) least(set uint) cost { return w.setCosts[w.superset[set]].plus(w.pinCost) }
 
 // priceForms prices the sets of forms of x. roots is the mask of the forms that exist without a copy. If x is the
 // result of a view, operandCopies has, by form, the cost of making the form from the view's operand; nil if this is
@@ -178,22 +178,22 @@ func (m *Model) priceForms(x *variable, roots uint, operandCopies []operandCopy)
 	if x.pin < 0 || x.neededForms == 0 {
 		return m.priceSets(x, roots, operandCopies)
 	}
-	enter, paid := m.makePinned(x, roots, operandCopies)
+	steps, pinCost := m.makePinned(x, roots, operandCopies)
 	w := m.priceSets(x, 1<<x.pin, nil)
-	w.pinSteps, w.pinned = enter, paid
+	w.pinSteps, w.pinCost = steps, pinCost
 	return w
 }
 
 // makePinned returns the steps that make the pinned form of x, and their cost. The parameters are those of priceForms.
-func (m *Model) makePinned(x *variable, roots uint, operandCopies []operandCopy) (steps []step, paid cost) {
+func (m *Model) makePinned(x *variable, roots uint, operandCopies []operandCopy) (steps []step, total cost) {
 	if roots>>x.pin&1 != 0 {
 		return nil, cost{}
 	}
 	w := m.priceSets(x, roots, operandCopies)
-	if paid = w.least(1 << x.pin); paid.weighted < wcsp.Forbidden {
+	if total = w.least(1 << x.pin); total.weighted < wcsp.Forbidden {
 		steps = w.steps(w.cheapest(1<<x.pin), roots)
 	}
-	return steps, paid
+	return steps, total
 }
 
 // priceSets prices every set of forms by dynamic programming over subsets: forms are added one by one, each by the
@@ -317,8 +317,8 @@ func (m *Model) operandCopy(v *viewed, k, i, j int) operandCopy {
 	} else if ps < wcsp.Forbidden {
 		best = operandCopy{cost{w.Time*ps + units, ps}, true}
 	}
-	if plain := v.insertedCosts[i]; plain != nil && plain[j] < wcsp.Forbidden {
-		if c := (cost{w.Time*plain[j] + w.Copy + units, plain[j]}); c.weighted < best.weighted {
+	if inserted := v.insertedCosts[i]; inserted != nil && inserted[j] < wcsp.Forbidden {
+		if c := (cost{w.Time*inserted[j] + w.Copy + units, inserted[j]}); c.weighted < best.weighted {
 			best = operandCopy{cost: c}
 		}
 	}

@@ -23,7 +23,7 @@ func (a *Assignment) Of(g *graph.Graph) *Assignment {
 		LostOutputs: a.LostOutputs, Final: a.Final}
 	for i := range b.Nodes {
 		c := &b.Nodes[i]
-		c.In, c.After = t.copies(c.In), t.copies(c.After)
+		c.In, c.ResultCopies = t.copies(c.In), t.copies(c.ResultCopies)
 	}
 	return b
 }

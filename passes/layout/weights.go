@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Weights turn the three objectives of a plan into one number, the weighted cost. The weighted cost is Time for each
-// picosecond, Copy for each copy, and 1 for each unit of copied bytes. A unit has UnitBytes bytes; the bytes of each
-// copy are rounded up to units. [Model.Weighted] has these costs.
+// Weights combine the time, the copies and the copied bytes of a plan into one number, the weighted cost. Each
+// picosecond counts Time, each copy counts Copy, and each unit of copied bytes counts 1. A unit has UnitBytes bytes;
+// the last unit of a copy may be incomplete. [Model.Weighted] has these costs.
 //
 // The weights of a new model are lexicographic: a picosecond weighs more than all copies and units that a plan can
 // have, and a copy weighs more than all units. The plan with the least weighted cost is thus a plan of least time; of
@@ -22,15 +22,15 @@ import (
 type Weights struct {
 	Time      int64 `json:"picosecond" doc:"The weight of a picosecond."`
 	Copy      int64 `json:"copy" doc:"The weight of a copy; 0: copies do not count."`
-	UnitBytes int64 `json:"unit_bytes" doc:"The bytes of copies whose weight is 1, rounded up for each copy; 0: bytes do not count."`
+	UnitBytes int64 `json:"unit_bytes" doc:"The number of copied bytes that weigh 1; the bytes of a copy are rounded up to a multiple; 0: bytes do not count."`
 }
 
-// copyWeight returns the weight of a copy of some bytes, without the weight of its time.
+// copyWeight returns the weight of a copy of the given number of bytes, without the weight of its time.
 func (w Weights) copyWeight(bytes int) int64 {
 	return w.Copy + w.UnitsOf(bytes)
 }
 
-// UnitsOf returns the units of a copy of some bytes.
+// UnitsOf returns the number of units of a copy of the given number of bytes.
 func (w Weights) UnitsOf(bytes int) int64 {
 	if w.UnitBytes < 1 {
 		return 0
@@ -38,19 +38,19 @@ func (w Weights) UnitsOf(bytes int) int64 {
 	return (int64(bytes) + w.UnitBytes - 1) / w.UnitBytes
 }
 
-// CopiesWithin returns a lower bound on the number of copies of a plan that costs at most budget picoseconds. bound is
-// a lower bound on the weighted cost of every plan, and units is an upper bound on the units of every plan.
-func (w Weights) CopiesWithin(bound, budget, units int64) int {
+// MinCopiesWithin returns a lower bound on the number of copies of a plan that costs at most budget picoseconds. bound
+// is a lower bound on the weighted cost of every plan, and maxUnits is an upper bound on the units of every plan.
+func (w Weights) MinCopiesWithin(bound, budget, maxUnits int64) int {
 	if w.Copy < 1 || w.Time < 1 || budget < 0 || budget > bound/w.Time {
 		return 0
 	}
-	rest := bound - w.Time*budget - units
+	rest := bound - w.Time*budget - maxUnits
 	return int(max(0, (rest+w.Copy-1)/w.Copy))
 }
 
-// UnitsWithin returns a lower bound on the units of a plan that costs at most budget picoseconds and has at most the
+// MinUnitsWithin returns a lower bound on the units of a plan that costs at most budget picoseconds and has at most the
 // given number of copies. bound is a lower bound on the weighted cost of every plan.
-func (w Weights) UnitsWithin(bound, budget int64, copies int) int64 {
+func (w Weights) MinUnitsWithin(bound, budget int64, copies int) int64 {
 	if w.UnitBytes == 0 || w.Time < 1 || budget < 0 || budget > bound/w.Time {
 		return 0
 	}
@@ -68,20 +68,20 @@ type planBounds struct {
 	bytes  float64 // copied bytes
 }
 
-// units returns an upper bound on the units of a plan.
-func (m *planBounds) units(unitBytes int64) int64 {
+// maxUnits returns an upper bound on the units of a plan.
+func (m *planBounds) maxUnits(unitBytes int64) int64 {
 	if unitBytes == 0 {
 		return 0
 	}
 	return int64(m.bytes/float64(unitBytes)) + m.copies
 }
 
-// Units returns an upper bound on the units of any plan, for the weights of the model.
-func (m *Model) Units() int64 {
+// MaxUnits returns an upper bound on the units of any plan, for the weights of the model.
+func (m *Model) MaxUnits() int64 {
 	if m == nil {
 		return 0
 	}
-	return m.planBounds.units(m.Weights.UnitBytes)
+	return m.planBounds.maxUnits(m.Weights.UnitBytes)
 }
 
 // findPlanBounds sets planBounds.
@@ -122,28 +122,28 @@ func (m *Model) addCopyBounds() {
 		if x.neededForms == 0 || freeConstant(x.value) || v == nil && len(x.forms) == 1 {
 			continue
 		}
-		steps, each := int64(len(x.forms)), 0.0
+		maxCopies, maxCost := int64(len(x.forms)), 0.0 // each form is made by at most one copy
 		if x.pin >= 0 {
-			steps *= 2
+			maxCopies *= 2 // the copies that make the pinned form, and the copies of the pinned form
 		}
 		if len(x.forms) > 1 {
-			each = largest(m.copies(x))
+			maxCost = largest(m.copies(x))
 		}
-		if v != nil && v.copyCosts != nil {
+		if v != nil && v.copyCosts != nil { // copies from the operand of the view
 			for _, costs := range v.copyCosts[x.value.Index] {
-				each = max(each, largest(costs))
+				maxCost = max(maxCost, largest(costs))
 			}
 			for _, costs := range v.insertedCosts {
-				each = max(each, largest(costs))
+				maxCost = max(maxCost, largest(costs))
 			}
 		}
-		m.planBounds.ps += float64(float64(steps) * each)
-		m.planBounds.copies += steps
-		m.planBounds.bytes += float64(float64(steps) * float64(x.value.Meta.Bytes()))
+		m.planBounds.ps += float64(float64(maxCopies) * maxCost)
+		m.planBounds.copies += maxCopies
+		m.planBounds.bytes += float64(float64(maxCopies) * float64(x.value.Meta.Bytes()))
 	}
 }
 
-// largest returns the largest possible cost of a list.
+// largest returns the largest cost in a list that is not [wcsp.Forbidden], or 0.
 func largest(costs []int64) float64 {
 	var most int64
 	for _, c := range costs {
@@ -157,22 +157,22 @@ func largest(costs []int64) float64 {
 // maxUnitBytes is the largest unit that weigh tries.
 const maxUnitBytes = 1 << 40
 
-// weigh returns weights with the given ratio of time to copies. Units decide only between plans that are equal
+// weigh returns weights whose ratio Time/Copy is timeWeight/copyWeight. Units decide only between plans that are equal
 // otherwise. weigh returns false if sums of weighted costs could exceed the range.
-func (m *Model) weigh(time, copies int64) (Weights, bool) {
+func (m *Model) weigh(timeWeight, copyWeight int64) (Weights, bool) {
 	for unit := int64(1); unit <= maxUnitBytes; unit *= 2 {
-		scale := m.planBounds.units(unit) + 1
-		if m.fits(float64(time)*float64(scale), float64(copies)*float64(scale), unit) {
-			return Weights{Time: time * scale, Copy: copies * scale, UnitBytes: unit}, true
+		scale := m.planBounds.maxUnits(unit) + 1
+		if m.fits(float64(timeWeight)*float64(scale), float64(copyWeight)*float64(scale), unit) {
+			return Weights{Time: timeWeight * scale, Copy: copyWeight * scale, UnitBytes: unit}, true
 		}
 	}
-	return Weights{Time: time, Copy: copies}, m.fits(float64(time), float64(copies), 0)
+	return Weights{Time: timeWeight, Copy: copyWeight}, m.fits(float64(timeWeight), float64(copyWeight), 0)
 }
 
-// fits reports whether sums of weighted costs stay in range if a picosecond weighs time and a copy weighs copies.
-func (m *Model) fits(time, copies float64, unitBytes int64) bool {
-	sum := float64(time*(m.planBounds.ps+1)) + float64(copies*float64(m.planBounds.copies+1)) +
-		float64(m.planBounds.units(unitBytes))
+// fits reports whether sums of weighted costs stay in range for the given weights of a picosecond and of a copy.
+func (m *Model) fits(timeWeight, copyWeight float64, unitBytes int64) bool {
+	sum := float64(timeWeight*(m.planBounds.ps+1)) + float64(copyWeight*float64(m.planBounds.copies+1)) +
+		float64(m.planBounds.maxUnits(unitBytes))
 	return sum < float64(wcsp.Forbidden)/2
 }
 
@@ -184,8 +184,8 @@ func (m *Model) lexicographic() Weights {
 	return Weights{Time: 1}
 }
 
-// WithWeights returns the model with other weights. Labels have the same meaning in both models, but the copies for a
-// label are the copies of least weighted cost. WithWeights fails if sums of weighted costs exceed the range.
+// WithWeights returns the model with other weights. Labels have the same meaning in both models, but each model chooses
+// the copies that a label requires by its own weights. WithWeights fails if sums of weighted costs exceed the range.
 func (m *Model) WithWeights(w Weights) (_ *Model, err error) {
 	defer interrupt.Catch(&err)
 	if err := m.check(); err != nil {

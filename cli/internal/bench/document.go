@@ -108,7 +108,7 @@ func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 	type key struct{ name, op string }
 	place := map[key]int{}
 	for _, t := range p.order {
-		prices := layout.For(p.prices, t.run.Graph)
+		prices := layout.ProfileFor(p.prices, t.run.Graph)
 		sums := make([]stepTime, t.run.Steps)
 		for _, sample := range undisturbed {
 			for i, s := range t.times[sample] {

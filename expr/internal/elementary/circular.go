@@ -21,9 +21,9 @@ const (
 	roundingSumBits  = 0x4338 << 48
 )
 
-// reduced returns the number q of quarter turns in an angle, and the remainder as a sum r + low. |r| is at most pi/4,
-// or slightly more. For infinities and NaN r is NaN.
-func reduced(x float64) (q int, r, low float64) {
+// reduceAngle returns the number q of quarter turns in an angle, and the remainder as a sum r + low. |r| is at most
+// pi/4, or slightly more. If x is infinite or NaN, r is NaN.
+func reduceAngle(x float64) (q int, r, low float64) {
 	a := math.Abs(x)
 	if a < 1<<20 {
 		t := float64(x*(2/math.Pi)) + 0x1.8p52
@@ -40,15 +40,15 @@ func reduced(x float64) (q int, r, low float64) {
 	if !(a <= math.MaxFloat64) {
 		return 0, math.NaN(), 0
 	}
-	if q, r, low = reducedFar(a); x < 0 {
+	if q, r, low = reduceLargeAngle(a); x < 0 {
 		q, r, low = -q, -r, -low
 	}
 	return q, r, low
 }
 
-// reducedFar is reduced for any x >= pi/4. It multiplies the 53-bit mantissa of x by the 192 bits of 2/pi that affect
-// the result. Higher bits contribute only whole turns, and lower bits contribute less than the precision.
-func reducedFar(x float64) (q int, r, low float64) {
+// reduceLargeAngle is reduceAngle for any x >= pi/4. It multiplies the 53-bit mantissa of x by the 192 bits of 2/pi
+// that affect the result. Higher bits contribute only whole turns, and lower bits contribute less than the precision.
+func reduceLargeAngle(x float64) (q int, r, low float64) {
 	b := math.Float64bits(x)
 	m, at := b&(1<<52-1)|1<<52, uint(b>>52)-1013
 	var w [3]uint64
@@ -99,12 +99,12 @@ func cosOf(r, low float64) float64 {
 }
 
 func sin(x float64) float64 {
-	q, r, low := reduced(x)
+	q, r, low := reduceAngle(x)
 	return quadrantOf(q, r, low)
 }
 
 func cos(x float64) float64 {
-	q, r, low := reduced(x)
+	q, r, low := reduceAngle(x)
 	return quadrantOf(q+1, r, low)
 }
 
@@ -124,7 +124,7 @@ func quadrantOf(q int, r, low float64) float64 {
 
 // SinCos returns the sine and the cosine.
 func SinCos(x float64) (sin, cos float64) {
-	q, r, low := reduced(x)
+	q, r, low := reduceAngle(x)
 	s, c := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
 	u, v := s, c
 	if q&1 != 0 { // a conditional move instead of a branch
@@ -139,7 +139,7 @@ const signBit = 1 << 63
 // tan is sin/cos, or -cos/sin. Like the inverse functions below, it selects by conditional moves of bits, because a
 // branch would be unpredictable.
 func tan(x float64) float64 {
-	q, r, low := reduced(x)
+	q, r, low := reduceAngle(x)
 	s, c := math.Float64bits(sinOf(r, low)), math.Float64bits(cosOf(r, low))
 	u, v := s, c
 	if q&1 != 0 {

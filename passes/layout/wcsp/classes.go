@@ -182,9 +182,9 @@ func (c *classLister) next() (*Solution, error) {
 	return nil, nil
 }
 
-// divide divides a part, without the combination of classes of the cheapest assignment, into new parts. There is a new
-// part for each variable: its assignments have another class than the cheapest assignment at this variable, and the
-// same classes as the cheapest assignment at all earlier variables.
+// divide divides a part into new parts, and leaves out the combination of classes of the cheapest assignment. There is
+// a new part for each variable. Its assignments differ from the cheapest assignment in the class of this variable, and
+// agree with it in the classes of all earlier variables.
 func (c *classLister) divide(x *part) {
 	same := slices.Clone(x.barred)
 	for v, list := range c.classes {
@@ -192,13 +192,13 @@ func (c *classLister) divide(x *part) {
 			continue
 		}
 		class := list[x.solved.Labels[v]]
-		was := x.barred[v]
-		// restrict returns the barred labels of v if only labels of the class remain (keep) or if only other labels remain,
-		// and a lower bound for the remaining labels.
+		barredBefore := x.barred[v]
+		// restrict bars the labels of v that are not in the class or, without keep, the labels in the class. It returns the
+		// barred labels and a lower bound for the remaining labels.
 		restrict := func(keep bool) ([]bool, int64) {
 			bound, barred := Forbidden, barredClasses(list, func(other int) bool { return (other == class) != keep })
 			for label := range barred {
-				if barred[label] = barred[label] || was != nil && was[label]; !barred[label] {
+				if barred[label] = barred[label] || barredBefore != nil && barredBefore[label]; !barred[label] {
 					bound = min(bound, c.least[v][label])
 				}
 			}

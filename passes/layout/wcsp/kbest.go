@@ -63,8 +63,8 @@ type lister struct {
 }
 
 // cell is a set of assignments. An open cell has only a lower bound. A closed cell has the assignments that agree with
-// like in all variables eliminated after a stage, and that have a given label at this stage. Its bound is the cost of
-// its cheapest assignment.
+// listedLabels in all variables eliminated after a stage, and that have a given label at this stage. Its bound is the
+// cost of its cheapest assignment.
 type cell struct {
 	bound  int64
 	number int          // in order of creation, to break ties

@@ -22,10 +22,10 @@ func (s *Solution) Optimal() bool { return s.Cost == s.Bound }
 // in order. The bound of a node is the sum of its constants, the least bound of its branches, and the bounds of all its
 // parts. The bound of the solution is the bound of the root plus the factors without variables.
 //
-// A node may begin with shifts. A shift moves costs between a function and functions of its single variables, so that
-// the sum of all functions is unchanged (a reparametrization). Then labels may be cut. A label may be cut if the least
-// entries of all functions, restricted to the label, add up to at least the cutoff. A node with cuts has a bound of at
-// most the cutoff.
+// A node may begin with shifts. A shift moves costs between a function of several variables and functions of only one
+// of these variables. The sum of all functions is unchanged (a reparametrization). Then labels may be cut. A label may
+// be cut if the least entries of all functions, restricted to the label, add up to at least the cutoff. A node with
+// cuts has a bound of at most the cutoff.
 //
 // If one message would be too large, the functions of a variable are divided into several buckets with a message each
 // (mini-buckets). A sum of minima is at most the minimum of the sum, so the result is still a lower bound.
@@ -44,7 +44,7 @@ type Pruning struct {
 // Node shifts costs, cuts labels, eliminates variables, and then splits the remaining problem, if any: on a variable,
 // with a branch for each of its labels, or into at least one connected part, ordered by the least variables.
 type Node struct {
-	Shifts   []Shift  `json:"shifts,omitempty" doc:"Costs moved between functions and their single variables, applied first."`
+	Shifts   []Shift  `json:"shifts,omitempty" doc:"Costs moved between functions of several variables and functions of one of these variables; applied first."`
 	Cutoff   int64    `json:"cutoff,omitzero" doc:"A lower bound for assignments with a cut label."`
 	Cuts     []Cut    `json:"cuts,omitempty" doc:"Removed labels, in order."`
 	Steps    []Step   `json:"steps,omitempty" doc:"Eliminated variables, in order."`

@@ -77,7 +77,7 @@ func (s *search) node(in *instance, cutoff int64, top bool) result {
 func (s *search) reduce(e *elimination) {
 	in := e.remaining()
 	plan := in.plan(s.maxTable)
-	if plan.tooLargeCount > 0 || plan.work > lightWork+lightPart*int64(len(in.names)) {
+	if plan.tooLargeCount > 0 || plan.work > lightWork+lightVariableWork*int64(len(in.names)) {
 		plan = in.plan(min(s.maxTable, lightTable))
 	}
 	e.eliminateAll(plan.order, s.maxTable)
@@ -162,7 +162,7 @@ func (s *search) tightenAndCut(in *instance, cutoff int64, top bool) result {
 	for _, n := range in.sizes {
 		labels += n
 	}
-	if left, cut := t.cut(limit - bound); bound < limit && cut*cutPart >= labels {
+	if left, cut := t.cut(limit - bound); bound < limit && cut*minCutShare >= labels {
 		r = s.afterCuts(tight, left, tight.cuts(left), r, limit, limit, top)
 	} else {
 		r = s.tablesOrBranch(tight, r, cutoff, top)
@@ -171,9 +171,9 @@ func (s *search) tightenAndCut(in *instance, cutoff int64, top bool) result {
 	return r
 }
 
-// afterCuts minimizes an instance after cuts. Assignments with a cut label cost at least worth. r is the best result so
-// far.
-func (s *search) afterCuts(in *instance, left [][]int, cuts []Cut, r result, worth, cutoff int64, top bool) result {
+// afterCuts minimizes an instance after cuts. Assignments with a cut label cost at least cutBound. r is the best result
+// so far.
+func (s *search) afterCuts(in *instance, left [][]int, cuts []Cut, r result, cutBound, cutoff int64, top bool) result {
 	found := s.node(in.restrict(left), cutoff, top)
 	if found.cost < r.cost {
 		r.cost, r.labels = found.cost, found.labels
@@ -182,8 +182,8 @@ func (s *search) afterCuts(in *instance, left [][]int, cuts []Cut, r result, wor
 		}
 	}
 	r.tree = found.tree
-	r.tree.cuts, r.tree.cutoff = cuts, worth
-	r.bound = min(found.bound, worth)
+	r.tree.cuts, r.tree.cutoff = cuts, cutBound
+	r.bound = min(found.bound, cutBound)
 	r.tree.bound = r.bound
 	return r
 }

@@ -42,13 +42,13 @@ const (
 	boundTable  = 1 << 16
 	relaxedWork = 1 << 25 // approximate number of entries of all messages of one bound
 	branchTable = 1 << 16 // maximum table size for eliminating all variables of a node below the root
-	// Elimination before a search: all variables, if the work is at most lightWork plus lightPart per variable; otherwise
-	// the variables whose tables have at most lightTable entries.
-	lightWork  = 1 << 18
-	lightPart  = 1 << 8
-	lightTable = 1 << 6
-	// At least 1/cutPart of the labels must be cut; otherwise the problem is split.
-	cutPart = 16
+	// Before a search, all variables are eliminated if the work is at most lightWork plus lightVariableWork per variable.
+	// Otherwise only the variables whose tables have at most lightTable entries are eliminated.
+	lightWork         = 1 << 18
+	lightVariableWork = 1 << 8
+	lightTable        = 1 << 6
+	// Unless at least 1/minCutShare of the labels can be cut, the problem is split.
+	minCutShare = 16
 	// A search with a proof ends when its tables have this many entries in total.
 	proofTables = 1 << 26
 )

@@ -73,11 +73,11 @@ func (in *instance) tighten(cutoff int64) *tightening {
 		if pass&(pass-1) == 0 {
 			t.round()
 		}
-		now, want := t.bound(), min(cutoff, t.cost)
-		if steady++; now-before > (want-now)/steadyPart {
+		now, goal := t.bound(), min(cutoff, t.cost)
+		if steady++; now-before > (goal-now)/steadyPart {
 			before, steady = now, 0
 		}
-		if now >= want || steady >= steadyPasses {
+		if now >= goal || steady >= steadyPasses {
 			break
 		}
 	}
@@ -251,8 +251,8 @@ func (t *tightening) round() {
 	}
 }
 
-// cut returns, by variable, the labels that are not cut: their cost exceeds the least cost by less than gap. It also
-// returns the number of cut labels.
+// cut returns, by variable, the labels that remain, and the number of cut labels. A label remains if its cost exceeds
+// the least cost of the variable by less than gap.
 func (t *tightening) cut(gap int64) (left [][]int, cut int) {
 	left = make([][]int, len(t.names))
 	for v, unary := range t.unary {
@@ -321,9 +321,9 @@ func (in *instance) cuts(left [][]int) []Cut {
 	return list
 }
 
-// supported returns, by variable, the supported labels (arc consistency). A supported label has, in each function, an
-// allowed entry together with supported labels of the other variables. supported also returns the removed labels in
-// order of removal, and whether each variable has a supported label.
+// supported returns, by variable, the supported labels (arc consistency). A label is supported if each function has an
+// allowed entry for this label and supported labels of the other variables. supported also returns the removed labels
+// in order of removal, and whether each variable has a supported label.
 func (in *instance) supported() (left [][]int, cuts []Cut, all bool) {
 	at := in.eliminate().functionsOf
 	left, all = make([][]int, len(in.names)), true

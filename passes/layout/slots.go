@@ -25,10 +25,10 @@ type slot struct {
 // Place describes a form without a buffer of its own: the form is in the buffer of a concatenation's result, or is a
 // view of such a form.
 type Place struct {
-	Like int // the form of the same order that has its own buffer
-	// Join is the concatenation whose result contains the form; nil for a view. Operand is the index of the operand of
-	// Join, or -1 for several adjacent operands. Order is the order of the result of Join.
-	Join    *graph.Node
+	OwnBufferForm int // the form of the same order that has its own buffer
+	// Concat is the concatenation whose result contains the form; nil for a view. Operand is the index of the operand of
+	// Concat, or -1 for several adjacent operands. Order is the order of the result of Concat.
+	Concat  *graph.Node
 	Operand int
 	Order   tensor.Order
 }
@@ -42,9 +42,9 @@ func (m *Model) Places(v *graph.Value) []*Place {
 		if f.ownBufferForm < 0 {
 			continue
 		}
-		list[i] = &Place{Like: f.ownBufferForm, Operand: -1}
+		list[i] = &Place{OwnBufferForm: f.ownBufferForm, Operand: -1}
 		if s := f.slot; s != nil {
-			list[i].Join, list[i].Operand, list[i].Order = m.Problem.Graph.Nodes[s.concat], s.operand, s.order
+			list[i].Concat, list[i].Operand, list[i].Order = m.Problem.Graph.Nodes[s.concat], s.operand, s.order
 		}
 	}
 	return list
@@ -52,26 +52,27 @@ func (m *Model) Places(v *graph.Value) []*Place {
 
 // slots is the state of the search for slots.
 type slots struct {
-	own    graph.ByValue[bool]                    // by viewRoot: whether the value needs its own buffer
-	places map[int]map[tensor.Order][]tensor.Meta // by index of the concatenation and order: layouts of the operands
+	needsOwnBuffer graph.ByValue[bool] // by viewRoot
+	// operandLayouts has, by index of the concatenation and order of its result, the layouts of the operands.
+	operandLayouts map[int]map[tensor.Order][]tensor.Meta
 }
 
 // newSlots returns the initial state: it finds the values that need their own buffers.
 func (m *Model) newSlots() *slots {
 	g := m.Problem.Graph
-	s := &slots{own: graph.NewByValue[bool](g), places: map[int]map[tensor.Order][]tensor.Meta{}}
+	s := &slots{needsOwnBuffer: graph.NewByValue[bool](g), operandLayouts: map[int]map[tensor.Order][]tensor.Meta{}}
 	for _, n := range g.Nodes {
 		if !n.Op.ReadsStorage {
 			continue
 		}
 		for _, a := range n.In {
 			if a.Kind == graph.TensorArg {
-				s.own.Set(m.viewRoot(a.Value), true)
+				s.needsOwnBuffer.Set(m.viewRoot(a.Value), true)
 			}
 		}
 	}
 	for _, o := range g.Outputs {
-		s.own.Set(m.viewRoot(o.Value), true)
+		s.needsOwnBuffer.Set(m.viewRoot(o.Value), true)
 	}
 	return s
 }
@@ -101,7 +102,7 @@ func (m *Model) addSlots(i int, n *graph.Node) {
 		if m.slots == nil {
 			m.slots = m.newSlots()
 		}
-		if x := m.variables.At(v); !m.slots.own.At(v) && !m.Problem.Fixed(v) && !x.firstIsView {
+		if x := m.variables.At(v); !m.slots.needsOwnBuffer.At(v) && !m.Problem.Fixed(v) && !x.firstIsView {
 			m.addOperandSlots(i, n, k, x)
 			m.addAdjacentSlots(i, n, x)
 		}
@@ -116,26 +117,26 @@ func numeric(v *graph.Value) bool {
 
 // addOperandSlots adds slot forms to result k, for the last concatenation that reads the result.
 func (m *Model) addOperandSlots(i int, n *graph.Node, k int, x *variable) {
-	join, operand := -1, 0
+	concat, operand := -1, 0
 	for _, u := range m.readers.At(x.value) {
-		if u.node > join && m.isJoin(u.node) {
-			join, operand = u.node, u.operand
+		if u.node > concat && m.isConcat(u.node) {
+			concat, operand = u.node, u.operand
 		}
 	}
-	if join < 0 {
+	if concat < 0 {
 		return
 	}
-	y := m.variables.At(m.Problem.Graph.Nodes[join].Out[0])
+	y := m.variables.At(m.Problem.Graph.Nodes[concat].Out[0])
 	if y.value.Meta.DType != x.value.Meta.DType || !numeric(y.value) {
 		return
 	}
 	for _, o := range y.orders() {
-		like, places := x.withOrder(o), m.operandSlots(join, y, o)
-		if like < 0 || operand >= len(places) || places[operand].Rank() != x.value.Meta.Rank() {
+		ownBufferForm, layouts := x.withOrder(o), m.operandSlots(concat, y, o)
+		if ownBufferForm < 0 || operand >= len(layouts) || layouts[operand].Rank() != x.value.Meta.Rank() {
 			continue
 		}
-		place := keepStrides(places[operand], x.forms[like].meta)
-		if f := x.addSlotForm(place, like, &slot{join, operand, o, y.value.Name}); f >= 0 {
+		place := keepStrides(layouts[operand], x.forms[ownBufferForm].meta)
+		if f := x.addSlotForm(place, ownBufferForm, &slot{concat, operand, o, y.value.Name}); f >= 0 {
 			m.writeSlot(i, n, k, f)
 		}
 	}
@@ -151,36 +152,37 @@ func keepStrides(place, separate tensor.Meta) tensor.Meta {
 	return place
 }
 
-// isJoin reports whether node i computes a concatenation.
-func (m *Model) isJoin(i int) bool {
+// isConcat reports whether node i computes a concatenation.
+func (m *Model) isConcat(i int) bool {
 	n := m.Problem.Graph.Nodes[i]
 	return m.tasks[i] != nil && n.Op.ConcatDim != nil && len(n.Out) == 1 && n.Out[0].Meta.Numel() > 0
 }
 
 // operandSlots returns the layouts of a concatenation's operands inside its result, which is dense and has order o.
-func (m *Model) operandSlots(join int, y *variable, o tensor.Order) []tensor.Meta {
-	known, ok := m.slots.places[join][o]
+func (m *Model) operandSlots(concat int, y *variable, o tensor.Order) []tensor.Meta {
+	known, ok := m.slots.operandLayouts[concat][o]
 	if ok {
 		return known
 	}
 	f := y.withOrder(o)
-	for _, t := range m.Problem.Graph.Nodes[join].PlacesIn(y.forms[f].meta.Type()) {
+	for _, t := range m.Problem.Graph.Nodes[concat].PlacesIn(y.forms[f].meta.Type()) {
 		p, _ := t.Meta()
 		known = append(known, p)
 	}
-	if m.slots.places[join] == nil {
-		m.slots.places[join] = map[tensor.Order][]tensor.Meta{}
+	if m.slots.operandLayouts[concat] == nil {
+		m.slots.operandLayouts[concat] = map[tensor.Order][]tensor.Meta{}
 	}
-	m.slots.places[join][o] = known
+	m.slots.operandLayouts[concat][o] = known
 	return known
 }
 
 // addSlotForm adds a form in slot s and returns its index, or -1 if the value has maxForms forms already.
-func (x *variable) addSlotForm(meta tensor.Meta, like int, s *slot) int {
+// ownBufferForm is the form of the same order with its own buffer.
+func (x *variable) addSlotForm(meta tensor.Meta, ownBufferForm int, s *slot) int {
 	if len(x.forms) == maxForms {
 		return -1
 	}
-	x.forms = append(x.forms, form{meta: meta, ownBufferForm: like, slot: s})
+	x.forms = append(x.forms, form{meta: meta, ownBufferForm: ownBufferForm, slot: s})
 	return len(x.forms) - 1
 }
 
@@ -195,17 +197,17 @@ func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 		if l.impl == nil || l.resultForms[k] != x.forms[f].ownBufferForm || l.concatName != "" {
 			continue
 		}
-		at, out := *call, slices.Clone(l.resultForms)
-		at.Out = make([]tensor.Meta, len(n.Out))
+		slotCall, resultForms := *call, slices.Clone(l.resultForms)
+		slotCall.Out = make([]tensor.Meta, len(n.Out))
 		for j, v := range n.Out {
-			at.Out[j] = m.variables.At(v).forms[l.resultForms[j]].meta
+			slotCall.Out[j] = m.variables.At(v).forms[l.resultForms[j]].meta
 		}
-		at.Out[k], out[k] = slotMeta, f
+		slotCall.Out[k], resultForms[k] = slotMeta, f
 		dense := slotMeta.IsNonOverlappingAndDense()
-		if !dense && (l.impl.Writes == nil || !l.impl.Writes(&at, l.walk, k, slotMeta)) {
+		if !dense && (l.impl.Writes == nil || !l.impl.Writes(&slotCall, l.walk, k, slotMeta)) {
 			continue
 		}
-		if p, ok := m.priced(n, &at, l.impl, l.walk, out, l.requiredForms); ok {
+		if p, ok := m.priced(n, &slotCall, l.impl, l.walk, resultForms, l.requiredForms); ok {
 			p.concatName = x.forms[f].slot.concatName
 			t.labels = append(t.labels, p)
 		}
@@ -215,7 +217,7 @@ func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 // addAdjacentSlots adds labels with which inner concatenation i does nothing. These labels apply if all operands of
 // node i are adjacent in the result of an outer concatenation. The result of node i is then already at its position.
 func (m *Model) addAdjacentSlots(i int, n *graph.Node, y *variable) {
-	if !m.isJoin(i) {
+	if !m.isConcat(i) {
 		return
 	}
 	first := slices.IndexFunc(n.In, func(a graph.Arg) bool { return a.Kind == graph.TensorArg && a.Meta().Numel() > 0 })
@@ -227,19 +229,19 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, y *variable) {
 		if f.slot == nil || f.slot.concat == i {
 			continue
 		}
-		like := y.withOrder(f.slot.order)
-		if like < 0 || f.meta.Rank() != y.value.Meta.Rank() {
+		ownBufferForm := y.withOrder(f.slot.order)
+		if ownBufferForm < 0 || f.meta.Rank() != y.value.Meta.Rank() {
 			continue
 		}
 		home := m.variables.At(m.Problem.Graph.Nodes[f.slot.concat].Out[0])
 		slotMeta := y.value.Meta.WithStrides(home.forms[home.withOrder(f.slot.order)].meta.Strides)
 		slotMeta.Offset = f.meta.Offset
-		slotMeta = keepStrides(slotMeta, y.forms[like].meta)
+		slotMeta = keepStrides(slotMeta, y.forms[ownBufferForm].meta)
 		in := m.formsIn(n, slotMeta, f.slot)
 		if in == nil {
 			continue
 		}
-		at := y.addSlotForm(slotMeta, like, &slot{f.slot.concat, -1, f.slot.order, f.slot.concatName})
+		at := y.addSlotForm(slotMeta, ownBufferForm, &slot{f.slot.concat, -1, f.slot.order, f.slot.concatName})
 		if at < 0 {
 			return
 		}
