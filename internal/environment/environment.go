@@ -61,8 +61,8 @@ func Code() string {
 	switch err := jit.Available(); {
 	case err != nil:
 		return fmt.Sprintf("no machine code: %v", err)
-	case machine.Host().Has(machine.NEON):
-		return fmt.Sprintf("machine code for %s; products of bytes run in Go", machine.Describe())
+	case machine.Host().Has(machine.NEON) && !machine.Host().DotsBytes():
+		return fmt.Sprintf("machine code for %s, but not for products of bytes", machine.Describe())
 	}
 	return "machine code for " + machine.Describe()
 }

@@ -48,14 +48,13 @@ type codeSet struct {
 	// maxHeights is the greatest height of register tiles, by number of vectors. At this height the accumulators and the
 	// elements of A just fit the registers: on arm64 there is a register with several elements for each row.
 	maxHeights [maxVectors + 1]int
-	callMACs   int // bound on the multiplications of one call
 }
 
 // codeSets are the sets of features with machine code, best first.
 var codeSets = []codeSet{
-	{machine.AVX512, 12, 4, [...]int{0, 14, 12, 8, 6}, callMACs},
-	{machine.AVX2, 12, 2, [...]int{0, 12, 6, 0, 0}, callMACs},
-	{machine.NEON, 8, 4, [...]int{0, 12, 9, 7, 5}, callMACs / 4},
+	{machine.AVX512, 12, 4, [...]int{0, 14, 12, 8, 6}},
+	{machine.AVX2, 12, 2, [...]int{0, 12, 6, 0, 0}},
+	{machine.NEON, 8, 4, [...]int{0, 12, 9, 7, 5}},
 }
 
 // codedSets lists the kernel sets of machine code for a dtype on this processor, best first.
@@ -79,7 +78,7 @@ func codedSet(d tensor.DType, set codeSet) *kernelSet {
 		routines = portable[d].thin
 	}
 	s := &kernelSet{name: set.cpu.String() + " code", cpu: set.cpu, mr: set.rows, kc: codedDepth, size: d.Size(),
-		maxHeights: set.maxHeights, callMACs: set.callMACs, thin: routines, plain: portable[d].plain}
+		maxHeights: set.maxHeights, thin: routines, plain: portable[d].plain}
 	_, bytes := tile.Registers(set.cpu)
 	s.lanes = bytes / s.size
 	s.nr, s.narrowPanel = set.vectors*s.lanes, narrow*s.lanes
@@ -356,7 +355,7 @@ func (t *tileState) panels(j, j1 int) int {
 	if !t.severalPanels {
 		return 1
 	}
-	return max(1, min((j1-j)/w, t.set.callMACs/(t.spec.M*w*t.kc)))
+	return max(1, min((j1-j)/w, callMACs/(t.spec.M*w*t.kc)))
 }
 
 // panelsOf computes C[i0:i1, j0:j1] for one block of K. The outer loop is over blocks of A that fit L2, and the inner
@@ -384,7 +383,7 @@ func (t *tileState) strip(x *jit.Args, a, b *operandView, ib, ie, j, cols, furth
 	p, s, set := t.Plan, &t.spec, t.set
 	size, vectors := set.size, set.vectors(cols)
 	t.operands(x, a, b, j, cols)
-	st, each := laterBlock, max(1, set.callMACs/(p.b.panelWidth*t.kc))
+	st, each := laterBlock, max(1, callMACs/(p.b.panelWidth*t.kc))
 	switch {
 	case s.CColStride != 1:
 		st, each = toTemporary, 1

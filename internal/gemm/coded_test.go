@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"unsafe"
@@ -104,6 +105,25 @@ func testAcross[T float](t *testing.T, set *kernelSet) {
 			}
 			p.check(t, set, sharedElems)
 		}
+	}
+}
+
+// TestCallMACs checks the number of panels of a call, which arm64 bounds to a quarter of the multiplications of amd64.
+func TestCallMACs(t *testing.T) {
+	most, ok := map[string]int{"amd64": 1_572_864, "arm64": 393_216}[runtime.GOARCH]
+	if !ok || len(codedSets(tensor.Float32)) == 0 {
+		t.Skip("there is no machine code here")
+	}
+	const rows, terms = 4, 60
+	p, err := NewPlan(Spec{DType: tensor.Float32, M: rows, N: 1 << 16, K: terms, Way: Tiled, Near: true,
+		A: Operand{RowStride: terms, ColStride: 1}, B: Operand{RowStride: 1 << 16, ColStride: 1}, CRowStride: 1 << 16,
+		CColStride: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	panel := rows * terms * p.b.panelWidth
+	if n := (&tileState{exec: &exec{Plan: p}, kc: terms}).panels(0, 1<<16); n != most/panel {
+		t.Errorf("%d panels of %d multiplications in a call, want at most %d multiplications", n, panel, most)
 	}
 }
 

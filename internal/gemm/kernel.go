@@ -71,11 +71,10 @@ type kernelSet struct {
 	plain
 	micro microFunc // nil where there is machine code
 
-	// For machine code: the features that it uses, the number of elements of a vector, and the bounds of a codeSet.
+	// For machine code: the features that it uses, the number of elements of a vector, and the heights of a codeSet.
 	cpu        machine.Features
 	lanes      int
 	maxHeights [maxVectors + 1]int
-	callMACs   int
 	// narrowPanel is the width of panels of B for few rows.
 	narrowPanel int
 }

@@ -72,7 +72,10 @@ func (f Features) Vectors256() Features { return f &^ (Vector512 | DotBytes512 |
 
 // DotsBytes reports whether the set has a dot product of bytes for its widest vectors.
 func (f Features) DotsBytes() bool {
-	if f.Has(Vector512) {
+	switch {
+	case f.Has(NEON):
+		return f.Has(DotBytes128)
+	case f.Has(Vector512):
 		return f.Has(DotBytes512)
 	}
 	return f.Has(DotBytes256)

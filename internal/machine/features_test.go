@@ -89,6 +89,8 @@ func TestFeatures(t *testing.T) {
 		{AVX2 | DotBytes256, "avx2", "avx2+dotbytes256", true, true},
 		{AVX512, "avx512", "avx512", false, false},
 		{wide, "avx512", "avx512+dotbytes256", false, true},
+		{NEON, "arm64", "arm64", false, false},
+		{NEON | DotBytes128, "arm64", "arm64+dotprod", true, true},
 		{wide | DotBytes512 | MatrixUnit, "avx512", "avx512+dotbytes256+dotbytes512+matrix", true, true},
 	} {
 		if tc.set.Name() != tc.name || tc.set.String() != tc.text || tc.set.DotsBytes() != tc.dots {

@@ -28,6 +28,8 @@ func InstructionSets(t testing.TB, required machine.Features) []machine.Features
 		t.Skipf("%v has no %v", host, required)
 	case host.Has(machine.Vector512):
 		sets = []machine.Features{host.Vectors256(), host}
+	case host.Has(machine.NEON | machine.MatrixBytes):
+		sets = []machine.Features{machine.NEON, host &^ machine.MatrixBytes, host}
 	case host.Has(machine.NEON) && host != machine.NEON:
 		sets = []machine.Features{machine.NEON, host}
 	}

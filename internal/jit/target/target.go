@@ -43,6 +43,8 @@ type Writer interface {
 	Elements(at Addr, n int, to V)              // loads n adjacent elements as operands of FMA
 	FMA(x Element, y, sum V)                    // sum += x * y
 	FMAMemory(at Addr, y, sum V)                // sum += y * the element in memory; for 512-bit vectors
+	Dot(x Element, y, sum V, signed bool)       // sum += the dot product of four bytes of x and of each lane of y
+	ToFloats(v V)                               // converts int32 to float32
 	MulAdd(x Source, y, sum V)                  // sum += x * y, rounded once, in each lane
 	Permutation(words []int, to V)              // sets the indices of words of 32 bits for Permute
 	AddToIndices(n int, permutation V)          // adds n to all indices of a permutation

@@ -19,14 +19,6 @@ var (
 func (g *gen) sumVec(row, v int) asm.Vec { return g.amd64.Vec(g.sum(row, v)) }
 func (g *gen) freeVec(i int) asm.Vec     { return g.amd64.Vec(g.free(i)) }
 
-// convertSums converts int32 sums to float32.
-func (g *gen) convertSums() {
-	for i := range g.sumCount {
-		x := g.amd64.Vec(target.V(i))
-		g.amd64.Emit("VCVTDQ2PS", x, x)
-	}
-}
-
 // integerTerm emits the multiplications of a term of bytes or words. VPDPBUSD reads its unsigned operand from a
 // register, so the element is broadcast first. VPMADDWD does not add to an accumulator, so the products are added by
 // another instruction.
@@ -40,7 +32,7 @@ func (g *gen) integerTerm(r *Run, atIn int) {
 		w.Emit("VPBROADCASTD", amd64.Mem(g.row(i, atIn)), w.Vec(x))
 		for v := range g.s.Vectors {
 			if g.s.Bytes {
-				w.Emit("VPDPBUSD", w.Vec(g.vector(v)), w.Vec(x), w.Vec(g.sum(i, v)))
+				g.Dot(target.Element{V: x}, g.vector(v), g.sum(i, v), false)
 				continue
 			}
 			to := x // free after the last vector

@@ -1,6 +1,7 @@
 package tile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -12,8 +13,16 @@ import (
 // Supports reports whether there is code for floats.
 func Supports(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.Has(machine.NEON) }
 
-// SupportsIntegers reports whether there is code for Words. Bytes require a dot product in addition.
-func SupportsIntegers(cpu machine.Features) bool { return cpu.Has(machine.AVX2) }
+// SupportsIntegers reports whether there is code for Bytes or Words: for Bytes if the processor has their dot product,
+// else for Words on amd64. arm64 has no code for Words, because it would not be faster than that for float32.
+func SupportsIntegers(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.DotsBytes() }
+
+// ReadsSigned reports whether tiles of Bytes read signed bytes from the broadcast operand if its dtype is signed or
+// unsigned. Bytes of the other kind must be converted by flipping their sign bits, which adds or subtracts 128.
+// VPDPBUSD multiplies unsigned by signed bytes, SDOT signed bytes, and SUDOT (I8MM) signed by unsigned bytes.
+func ReadsSigned(cpu machine.Features, signed bool) bool {
+	return cpu.Has(machine.NEON) && (signed || !cpu.Has(machine.MatrixBytes))
+}
 
 // Registers returns the number of vector registers of a tile, and their size in bytes.
 func Registers(cpu machine.Features) (count, bytes int) { return target.Vectors(cpu) }
@@ -31,8 +40,6 @@ func (s *Spec) check(cpu machine.Features) error {
 	switch {
 	case !Supports(cpu):
 		return fmt.Errorf("tile: no machine code for %v", cpu)
-	case !SupportsIntegers(cpu) && s.hasIntSums():
-		return fmt.Errorf("tile: no bytes and words for %v", cpu)
 	case s.Lanes == Dynamic && !DynamicLanes(cpu):
 		return fmt.Errorf("tile: the number of lanes must be constant for %v", cpu)
 	case s.Size != 4 && s.Size != 8:
@@ -49,13 +56,6 @@ func (s *Spec) check(cpu machine.Features) error {
 		return fmt.Errorf("tile: %d rows with dynamic offsets", s.Rows)
 	case s.Start > FromResult:
 		return fmt.Errorf("tile: unknown start %d", s.Start)
-	case s.Bytes && s.Size != 4:
-		return fmt.Errorf("tile: groups of %d bytes, want 4", s.Size)
-	case s.Words && (s.Size != 4 || s.Bytes):
-		return fmt.Errorf("tile: pairs of words in %d bytes, or words and bytes", s.Size)
-	case s.Quantized > Signed,
-		s.Quantized != Sums && (!s.hasIntSums() || s.Out == nil || s.Start == FromResult || len(s.Epilogue) > 0):
-		return fmt.Errorf("tile: quantized result %d of these elements, with start %d", s.Quantized, s.Start)
 	case s.Unroll < 0 || s.AheadLines < 0:
 		return fmt.Errorf("tile: %d terms per iteration, %d lines ahead", s.Unroll, s.AheadLines)
 	case len(s.Loops) > MaxLoops:
@@ -63,7 +63,7 @@ func (s *Spec) check(cpu machine.Features) error {
 	case s.hasBlocks() && (s.In == nil || s.hasIntSums()):
 		return fmt.Errorf("tile: blocks of terms require rows at constant offsets, and floats")
 	}
-	if err := s.checkPrefetch(); err != nil {
+	if err := cmp.Or(s.checkIntegers(cpu), s.checkPrefetch()); err != nil {
 		return err
 	}
 	for i, l := range s.Loops {
@@ -84,6 +84,26 @@ func (s *Spec) check(cpu machine.Features) error {
 		return err
 	}
 	return s.checkUnit()
+}
+
+// checkIntegers checks the fields for bytes and words.
+func (s *Spec) checkIntegers(cpu machine.Features) error {
+	switch {
+	case !SupportsIntegers(cpu) && s.hasIntSums():
+		return fmt.Errorf("tile: no bytes and words for %v", cpu)
+	case s.Words && cpu.Has(machine.NEON):
+		return fmt.Errorf("tile: no words for %v", cpu)
+	case s.SignedIn && !s.Bytes, s.Bytes && ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
+		return fmt.Errorf("tile: no products of these elements, signed %v, for %v", s.SignedIn, cpu)
+	case s.Bytes && s.Size != 4:
+		return fmt.Errorf("tile: groups of %d bytes, want 4", s.Size)
+	case s.Words && (s.Size != 4 || s.Bytes):
+		return fmt.Errorf("tile: pairs of words in %d bytes, or words and bytes", s.Size)
+	case s.Quantized > Signed,
+		s.Quantized != Sums && (!s.hasIntSums() || s.Out == nil || s.Start == FromResult || len(s.Epilogue) > 0):
+		return fmt.Errorf("tile: quantized result %d of these elements, with start %d", s.Quantized, s.Start)
+	}
+	return nil
 }
 
 func (s *Spec) checkPrefetch() error {

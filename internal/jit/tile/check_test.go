@@ -58,6 +58,9 @@ func TestInvalid(t *testing.T) {
 		"run 1 has a distance or a number that is too large: {In:-1": func(s *tile.Spec) {
 			s.Runs = []tile.Run{{In: 1 << 29, InStep: 1 << 28, Terms: 3}, {In: 1<<16 - 1<<30, Terms: 1}}
 		},
+		"no words for arm64+dotprod":       func(s *tile.Spec) { s.Rows, s.Words = 5, true },
+		"signed false, for arm64+dotprod":  func(s *tile.Spec) { s.Rows, s.Bytes = 5, true },
+		"signed true, for avx2":            func(s *tile.Spec) { s.Rows, s.Bytes, s.SignedIn = 5, true, true },
 		"no bytes and words for arm64":     func(s *tile.Spec) { s.Rows, s.Words = 5, true },
 		"lanes must be constant for arm64": func(s *tile.Spec) { s.Lanes = tile.Dynamic },
 		"no machine code for por":          nil,
@@ -73,6 +76,9 @@ func TestInvalid(t *testing.T) {
 		}
 		if strings.Contains(what, "arm64") {
 			cpu = machine.NEON
+		}
+		if strings.Contains(what, "dotprod") {
+			cpu |= machine.DotBytes128
 		}
 		if _, err := tile.Compile(s, cpu); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v, want %q", err, what)

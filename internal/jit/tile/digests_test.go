@@ -48,9 +48,19 @@ func TestDigestsARM64(t *testing.T) {
 	d := jittest.NewDigests(t, "testdata/arm64.sum")
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 31))
-		specs := []*tile.Spec{random[float32](rng, machine.NEON).spec, random[float64](rng, machine.NEON).spec}
-		for i, name := range []string{"float32", "float64"} {
-			f, err := tile.Compile(specs[i], machine.NEON)
+		const dots = machine.NEON | machine.DotBytes128
+		for _, piece := range []struct {
+			name string
+			cpu  machine.Features
+			spec *tile.Spec
+		}{
+			{"float32", machine.NEON, random[float32](rng, machine.NEON).spec},
+			{"float64", machine.NEON, random[float64](rng, machine.NEON).spec},
+			{"bytes", dots, random[int32](rng, dots).spec},
+			{"bytes i8mm", dots | machine.MatrixBytes, random[int32](rng, dots|machine.MatrixBytes).spec},
+		} {
+			name := piece.name
+			f, err := tile.Compile(piece.spec, piece.cpu)
 			if err != nil {
 				t.Fatal(name, err)
 			}

@@ -22,8 +22,11 @@ func random[T number](rng *rand.Rand, cpu machine.Features) *call[T] {
 	s.Bytes, s.Words = integers[T]()
 	s.Rows = 1 + rng.IntN(max(1, (regs-3-s.Vectors)/s.Vectors))
 	c.drawLanes(rng)
-	if cpu.Has(machine.NEON) && s.Lanes == tile.Dynamic {
-		s.Lanes = c.step[tile.LastLanes]
+	if cpu.Has(machine.NEON) {
+		if s.Lanes == tile.Dynamic {
+			s.Lanes = c.step[tile.LastLanes]
+		}
+		s.SignedIn = s.Bytes && tile.ReadsSigned(cpu, s.Rows%2 == 0)
 	}
 	c.drawRows(rng)
 	c.drawRuns(rng)

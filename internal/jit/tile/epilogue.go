@@ -103,7 +103,9 @@ func (g *gen) finish() {
 	}
 	x := g.loadEpilogueMask()
 	if g.s.hasIntSums() && len(g.s.Epilogue) > 0 {
-		g.convertSums()
+		for i := range g.sumCount {
+			g.ToFloats(target.V(i))
+		}
 	}
 	for _, t := range g.s.Epilogue {
 		g.epilogueStep(t, x)

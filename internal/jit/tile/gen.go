@@ -62,7 +62,8 @@ const (
 // gen emits the code of a spec.
 type gen struct {
 	target.Writer
-	amd64 *amd64.Writer // the same Writer on amd64, for instructions that only amd64 has
+	amd64 *amd64.Writer  // the same Writer on amd64, for instructions that only amd64 has
+	neon  *writer.Writer // the same Writer on arm64
 	s     *Spec
 	cpu   machine.Features
 	bytes int // size of a vector in bytes
@@ -77,7 +78,8 @@ func newGen(s *Spec, cpu machine.Features, list bool) *gen {
 	n, bytes := target.Vectors(cpu)
 	g := &gen{s: s, cpu: cpu, bytes: bytes, sumCount: s.Rows * s.Vectors}
 	if cpu.Has(machine.NEON) {
-		g.Writer = writer.New(s.Size, list)
+		g.neon = writer.New(s.Size, list)
+		g.Writer = g.neon
 	} else {
 		g.amd64 = amd64.NewWriter(cpu, s.Size, list)
 		g.Writer = g.amd64

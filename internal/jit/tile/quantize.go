@@ -61,7 +61,11 @@ func (g *gen) beginQuantized() {
 
 // storeQuantized converts the sums and stores them. It packs up to four vectors, of one row or of several rows.
 func (g *gen) storeQuantized() {
-	if !g.cpu.Has(machine.Vector512) {
+	switch {
+	case g.neon != nil:
+		g.storeQuantizedNEON()
+		return
+	case !g.cpu.Has(machine.Vector512):
 		g.storeQuantized256()
 		return
 	}
@@ -70,7 +74,7 @@ func (g *gen) storeQuantized() {
 	g.operand(ZeroPoint, in)
 	l.Begin(&g.amd64.Assembler, asm.Mem{Base: inReg})
 	g.eachLanes(Scales, g.free(0), func(i, v int) {
-		g.amd64.Emit("VCVTDQ2PS", g.sumVec(i, v), g.sumVec(i, v))
+		g.ToFloats(g.sum(i, v))
 		l.Level(&g.amd64.Assembler, g.sumVec(i, v), x)
 	})
 	order := most

@@ -21,7 +21,7 @@ func (g *gen) storeQuantized256() {
 	g.operand(ZeroPoint, in)
 	l.Begin(&g.amd64.Assembler, asm.Mem{Base: inReg})
 	g.eachLanes(Scales, g.free(0), func(i, v int) {
-		g.amd64.Emit("VCVTDQ2PS", g.sumVec(i, v), g.sumVec(i, v))
+		g.ToFloats(g.sum(i, v))
 		l.Level(&g.amd64.Assembler, g.sumVec(i, v), x)
 	})
 	order := temp

@@ -47,8 +47,10 @@ type Spec struct {
 	// Bytes selects int8 products: an element is a group of four bytes, unsigned in the broadcast operand and signed in
 	// the vector operand. The product of two groups is the sum of four products. Accumulators, starts and results are
 	// int32. If there is an epilogue, the accumulators are converted to float32 first. Size is 4. The processor must have
-	// a byte dot product (VPDPBUSD) for these vectors. There is no code for arm64 yet.
+	// a byte dot product for these vectors: VPDPBUSD, or SDOT and SUDOT.
 	Bytes bool
+	// SignedIn says that the bytes of the broadcast operand are signed. It must be as [ReadsSigned] returns.
+	SignedIn bool
 	// Unit executes Bytes with the processor's matrix unit (AMX). It requires AVX-512, In, Out, constant numbers of
 	// terms, InStep equal to Size, equal VecSteps, all rows in every run, and rows at constant distances in one or two
 	// parts. A bias must have whole vectors, and the operand Scratch must have UnitScratchBytes bytes.

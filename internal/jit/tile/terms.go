@@ -123,7 +123,7 @@ func (g *gen) term(r *Run, atIn, atVec, atPacked, left int) {
 			g.Prefetch(1, target.Addr{Base: vec, Disp: atVec + d + g.s.PrefetchDistance})
 		}
 	}
-	if g.s.hasIntSums() {
+	if g.s.hasIntSums() && g.amd64 != nil {
 		g.integerTerm(r, atIn)
 		return
 	}
@@ -139,7 +139,11 @@ func (g *gen) term(r *Run, atIn, atVec, atPacked, left int) {
 		}
 		x := g.element(r, i, atIn)
 		for v := range g.s.Vectors {
-			g.FMA(x, g.vector(v), g.sum(i, v))
+			if g.s.Bytes {
+				g.Dot(x, g.vector(v), g.sum(i, v), g.s.SignedIn)
+			} else {
+				g.FMA(x, g.vector(v), g.sum(i, v))
+			}
 		}
 	}
 }

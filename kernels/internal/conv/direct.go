@@ -40,6 +40,7 @@ type direct struct {
 	outSize         int            // bytes of an element of the result
 	requantize      tile.Quantized // requantization of sums, if operands are quantized
 	byteElements    bool           // operands have 8 bits; an element is then a group of four of them
+	signedElements  bool           // bytes of the input are signed
 	wordElements    bool           // operands have 16 bits; an element is then a pair of them
 	order           multiply.Strips
 	prefetch        int  // cache lines that each step of the code prefetches
@@ -109,6 +110,7 @@ func (t *direct) compile() error {
 			spec.AheadLines, spec.Epilogue = t.prefetch, t.epilogue.Steps
 			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.requantize
 			spec.Bytes, spec.Words, spec.Unit = t.byteElements, t.wordElements, t.shape.unit
+			spec.SignedIn = t.signedElements
 			if t.conv.hasBias {
 				spec.Start = tile.FromLanes
 			}

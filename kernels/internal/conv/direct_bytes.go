@@ -35,14 +35,15 @@ const minGroupChannels = 8
 
 // directBytes is the kernel of a direct convolution of bytes. It multiplies elements (see elementBytes) and requantizes
 // sums in registers. The kernel first copies the images to scratch memory, with their zero point as padding, in three
-// cases: windows reach outside the image, pixels are not whole elements, or bytes are signed. Bytes are multiplied as
-// unsigned numbers, and words as signed numbers.
+// cases: windows reach outside the image, pixels are not whole elements, or the machine code does not read bytes of
+// this sign (see [tile.ReadsSigned]). Words are signed numbers.
 type directBytes struct {
 	direct
 	image     *convShape                            // convolution of bytes; direct.conv is the convolution of elements
 	per       int                                   // number of channels of an element
 	copied    bool                                  // whether images are copied to scratch memory
-	flip      uint8                                 // mask that makes copied bytes unsigned
+	signed    bool                                  // whether images are multiplied as signed numbers
+	flip      uint8                                 // mask that changes the sign of copied bytes
 	widen     *loops.Loop                           // conversion of bytes to words; nil if elements are bytes
 	scratchAt struct{ sums, zeroPoint, images int } // offsets in scratch memory
 	state     graph.PerWorker[loops.State]
@@ -101,7 +102,7 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	} else {
 		q.directWork(&w, directElements, directDType, false)
 	}
-	if per < elementBytes || s.copies(per) || signBit(c.Meta(bytesInput).DType) != 0 {
+	if per < elementBytes || s.copies(per) || flipsImages(c) != 0 {
 		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h.Size*s.w.Size + elementBytes*q.c*q.h.Size*q.w.Size))
 	}
 	w.Flops = byteConv.flops(c)
@@ -116,6 +117,14 @@ func (s *convShape) copies(per int) bool { return s.bordered() || s.inPerGroup%p
 // 128 to the byte.
 func signBit(d tensor.DType) uint8 {
 	if d == tensor.Int8 {
+		return 1 << 7
+	}
+	return 0
+}
+
+// flipsImages returns the mask that makes the bytes of images readable for machine code, by exclusive or.
+func flipsImages(c *graph.Call) uint8 {
+	if signed := c.Meta(bytesInput).DType == tensor.Int8; tile.ReadsSigned(machine.Host(), signed) != signed {
 		return 1 << 7
 	}
 	return 0
@@ -140,11 +149,11 @@ func (t *directBytes) packedAt(o int) int {
 // newDirectBytes describes the convolution of a call. The caller divides it into tiles and generates the code.
 func newDirectBytes(c *graph.Call) *directBytes {
 	s := byteConv.bytesShape(c)
-	flip := signBit(c.Meta(bytesInput).DType)
-	t := &directBytes{image: s, per: perElement(), flip: flip}
-	t.copied = s.copies(t.per) || flip != 0
+	t := &directBytes{image: s, per: perElement(), flip: flipsImages(c)}
+	signed := c.Meta(bytesInput).DType == tensor.Int8
+	t.copied, t.signed = s.copies(t.per) || t.flip != 0, tile.ReadsSigned(machine.Host(), signed)
 	if t.per < elementBytes {
-		t.copied, t.flip = true, 0
+		t.copied, t.signed, t.flip = true, signed, 0
 	}
 	q := s.packedShape(t.per)
 	shape := q.elementShape(t.per)
@@ -155,6 +164,7 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	}
 	t.inImageBytes = q.h.Size * q.w.Size * t.inPixelBytes
 	t.byteElements, t.wordElements = t.per == elementBytes, t.per < elementBytes
+	t.signedElements = t.byteElements && t.signed
 	switch c.Out[0].DType {
 	case tensor.Int8:
 		t.requantize = tile.Signed
@@ -254,7 +264,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 		zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ t.flip
 		if chunk == 0 {
 			zeroPoint := int32(zero)
-			if t.widen != nil && s.call.Meta(bytesInput).DType == tensor.Int8 {
+			if t.signed {
 				zeroPoint = int32(int8(zero))
 			}
 			initialSum, sums := weight.initialSums(m, zeroPoint), kit.SliceOf[int32](m.Scratch, t.scratchAt.sums, s.o)
@@ -288,7 +298,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 // paddedChannels returns the number of channels per pixel in scratch memory.
 func (t *directBytes) paddedChannels() int { return t.pixelBytes() * t.per / elementBytes }
 
-// move copies pixels to whole elements and makes bytes unsigned. Missing channels of the last element are 0.
+// move copies pixels to whole elements and flips signs. Missing channels of the last element are 0.
 func (t *directBytes) move(to, from []uint8) {
 	s, padded := t.image, t.paddedChannels()
 	if padded == s.c {

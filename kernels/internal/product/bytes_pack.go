@@ -49,7 +49,7 @@ func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
 		return nil, err
 	}
 	p.columnSumCode, err = tile.Compile(&tile.Spec{Size: groupBytes, Bytes: s.perGroup == groupBytes,
-		Words: s.perGroup != groupBytes, Rows: 1,
+		SignedIn: tile.ReadsSigned(machine.Host(), true), Words: s.perGroup != groupBytes, Rows: 1,
 		Vectors: s.vectors, Start: tile.FromResult, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs: []tile.Run{{InStep: groupBytes, VecStep: s.width() * groupBytes, Terms: tile.Dynamic}}},
 		machine.Host())

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/strided"
@@ -14,12 +15,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteRows copies the rows of operand a as uint8 or 16-bit words, padded to whole groups (see [byteShape]). It copies
+// byteRows copies the rows of operand a as bytes or 16-bit words, padded to whole groups (see [byteShape]). It copies
 // nothing if tiles can read the operand in place. It also sums each row, because a result depends on the sum of its row
 // times the zero point of its column (see [byteTiles]).
 type byteRows struct {
 	byteShape
 	signed       bool        // whether elements are int8
+	readSigned   bool        // whether tiles read int8
 	row, col     int         // strides of the operand, in bytes
 	loop         *loops.Loop // converts elements; nil if they are copied unchanged
 	copied       bool        // whether rows are copied
@@ -29,16 +31,17 @@ type byteRows struct {
 
 // newByteRows prepares the rows of operand a of x. summed is set if the sums of rows are needed.
 func newByteRows(s byteShape, x *contraction, signed, summed bool) (*byteRows, error) {
-	r := &byteRows{byteShape: s, signed: signed, row: x.a.row, col: x.a.col, summed: summed,
-		rowsPerChunk: max(1, machine.MoveGrain/s.k)}
-	r.copied = signed || s.perGroup < groupBytes || s.k%s.perGroup > 0 || x.a.col != 1 || s.unit && x.a.row > byteUnitStep
+	r := &byteRows{byteShape: s, signed: signed, readSigned: tile.ReadsSigned(machine.Host(), signed), row: x.a.row,
+		col: x.a.col, summed: summed, rowsPerChunk: max(1, machine.MoveGrain/s.k)}
+	flips := signed != r.readSigned
+	r.copied = flips || s.perGroup < groupBytes || s.k%s.perGroup > 0 || x.a.col != 1 || s.unit && x.a.row > byteUnitStep
 	text, out := "", tensor.Uint8
 	switch {
 	case s.perGroup < groupBytes && signed:
 		text, out = fmt.Sprintf("int16(x ^ %d)", signBit), tensor.Int16
 	case s.perGroup < groupBytes:
 		text, out = "int16(x)", tensor.Int16
-	case signed:
+	case flips:
 		text = fmt.Sprintf("x ^ %d", signBit)
 	default:
 		return r, nil
@@ -106,12 +109,15 @@ func (r *byteRows) copyRows(state *loops.State, to, from unsafe.Pointer, first, 
 		return
 	}
 	for i := range n {
-		sum(first+i, byteTotal(kit.ElementsOf[byte](unsafe.Add(bytesAt, i*bytesStep), r.k), r.signed))
+		total := byteTotal(kit.ElementsOf[byte](unsafe.Add(bytesAt, i*bytesStep), r.k), r.signed)
+		if r.readSigned {
+			total -= signBit * int32(r.k)
+		}
+		sum(first+i, total)
 	}
 }
 
-// byteTotal sums bytes. It adds 128 to each signed byte, because tiles read signed bytes with this offset. Eight bytes
-// are added at a time, as four words.
+// byteTotal sums bytes. It adds 128 to each signed byte. Eight bytes are added at a time, as four words.
 func byteTotal(x []byte, signed bool) (total int32) {
 	const even = 0x00ff00ff00ff00ff
 	flip := uint64(0)
@@ -137,12 +143,12 @@ func byteTotal(x []byte, signed bool) (total int32) {
 	return total
 }
 
-// byteZeroPoints has the facts about the zero points of both operands that are known when a kernel is compiled. Tiles
-// multiply uint8 rows by int8 columns. Rows of int8 and columns of uint8 are offset by 128, and so are their zero
-// points. The index of each field is bytesA or bytesB.
+// byteZeroPoints has the facts about the zero points of both operands that are known when a kernel is compiled. Zero
+// points get the same offset as the rows or columns (see [byteShape]). The index of each field is bytesA or bytesB.
 type byteZeroPoints struct {
 	dtype   [2]tensor.DType // dtype of the operand
 	step    [2]int          // stride of the zero points; 0 for a single zero point
+	offset  [2]int32        // 128, 0 or -128: added to the elements of the operand
 	nonzero [2]bool         // a zero point may differ from 0 after the offset
 	signed  [2]bool         // the operand is int8
 }
@@ -151,14 +157,13 @@ func newByteZeroPoints(c *graph.Call) (f byteZeroPoints) {
 	for i, zero := range [2]int{bytesAZero, bytesBZero} {
 		f.dtype[i], f.step[i] = c.Meta(i).DType, perIndex(c, zero)
 		f.signed[i] = f.dtype[i] == tensor.Int8
-		vanishing := 0.0 // the zero point that is 0 after the offset
-		switch {
-		case i == bytesA && f.signed[i]:
-			vanishing = -signBit
-		case i == bytesB && !f.signed[i]:
-			vanishing = signBit
+		switch read := i == bytesB || tile.ReadsSigned(machine.Host(), f.signed[i]); {
+		case f.signed[i] && !read:
+			f.offset[i] = signBit
+		case !f.signed[i] && read:
+			f.offset[i] = -signBit
 		}
-		f.nonzero[i] = !allAre(c, zero, vanishing)
+		f.nonzero[i] = !allAre(c, zero, float64(-f.offset[i]))
 	}
 	return f
 }
@@ -180,12 +185,5 @@ func allAre(c *graph.Call, k int, number float64) bool {
 // zeroPoint returns zero point i of an operand, after the offset. side is bytesA or bytesB. p is the address of the
 // zero points.
 func (f *byteZeroPoints) zeroPoint(side int, p unsafe.Pointer, i int) int32 {
-	z := byteAt(p, f.dtype[side], i*f.step[side])
-	switch {
-	case side == bytesA && f.signed[side]:
-		return z + signBit
-	case side == bytesB && !f.signed[side]:
-		return z - signBit
-	}
-	return z
+	return byteAt(p, f.dtype[side], i*f.step[side]) + f.offset[side]
 }

@@ -12,14 +12,14 @@ import (
 
 // MultipliesBytes reports whether byte products run as machine code on this machine. Without machine code, a byte
 // product is slower than the float product that it would replace.
-func MultipliesBytes() bool { return machine.Host().Has(machine.AVX2) && jit.Available() == nil }
+func MultipliesBytes() bool { return tile.SupportsIntegers(machine.Host()) && jit.Available() == nil }
 
 // byteShape is the division of a byte product into register tiles. The product multiplies m x k elements (the rows) by
 // k x n elements (the columns). A group is four bytes along the depth k. One instruction multiplies a group of a row by
-// a group of a column and sums the products. A group has four elements, which are uint8 in rows and int8 in columns, or
-// two elements as 16-bit words. Rows of int8 are converted by adding 128, and columns of uint8 by subtracting 128.
-// Their zero points are converted in the same way, so that the results do not change. A block is a set of columns that
-// a tile computes at once. A panel is a packed block.
+// a group of a column and sums the products. A group has four elements, which are int8 in columns, and in rows uint8 or
+// int8 (see [tile.ReadsSigned]), or two elements as 16-bit words. Other rows and columns are converted by adding or
+// subtracting 128. Their zero points are converted in the same way, so that the results do not change. A block is a set
+// of columns that a tile computes at once. A panel is a packed block.
 type byteShape struct {
 	m, n, k  int
 	perGroup int  // number of elements of a group: 4 or 2
@@ -44,11 +44,8 @@ const (
 // multiplied by the same matrix. With few rows, blocks have more vectors, because a tile needs enough independent sums
 // to hide the latency of multiplications.
 func newByteShape(m, n, k, rows int) byteShape {
-	s := byteShape{m: m, n: n, k: k, perGroup: groupBytes, lanes: 8}
-	registers := 16
-	if machine.Host().Has(machine.Vector512) {
-		s.lanes, registers = 16, 32
-	}
+	registers, bytes := tile.Registers(machine.Host())
+	s := byteShape{m: m, n: n, k: k, perGroup: groupBytes, lanes: bytes / groupBytes}
 	otherRegisters := 1 // registers for broadcast operands, or for products before they are added
 	if !machine.Host().DotsBytes() {
 		s.perGroup, otherRegisters = 2, 2
@@ -60,8 +57,10 @@ func newByteShape(m, n, k, rows int) byteShape {
 		s.vectors = min(tile.UnitVectors, kit.DivUp(n, s.lanes))
 		return s
 	}
-	maxVectors := 2
+	maxVectors, perRow := 2, 0 // perRow is the number of registers of a row besides its sums
 	switch {
+	case tile.ElementsPerLoad(machine.Host(), groupBytes) > 1:
+		maxVectors, perRow, otherRegisters = 4, 1, 0
 	case registers < 32:
 	case rows <= 6:
 		maxVectors = 4
@@ -69,7 +68,7 @@ func newByteShape(m, n, k, rows int) byteShape {
 		maxVectors = 3
 	}
 	s.vectors = min(maxVectors, kit.DivUp(n, s.lanes))
-	s.height = min(tile.DynamicRows, (registers-s.vectors-otherRegisters)/s.vectors)
+	s.height = min(tile.DynamicRows, (registers-s.vectors-otherRegisters)/(s.vectors+perRow))
 	return s
 }
 

@@ -254,9 +254,9 @@ func (t *byteTiles) code(height int, last bool, start tile.Start, n int) byteCod
 
 // spec describes the code of a tile.
 func (t *byteTiles) spec(k byteCode) *tile.Spec {
-	s := &tile.Spec{Size: groupBytes, Bytes: t.perGroup == groupBytes, Words: t.perGroup != groupBytes, Rows: k.height,
-		Epilogue: t.epilogue.Steps,
-		Vectors:  t.vectors, Start: k.start, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
+	s := &tile.Spec{Size: groupBytes, Bytes: t.perGroup == groupBytes, Words: t.perGroup != groupBytes,
+		SignedIn: t.rowCopier.readSigned, Rows: k.height, Epilogue: t.epilogue.Steps, Vectors: t.vectors,
+		Start: k.start, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs: []tile.Run{{InStep: groupBytes, VecStep: t.width() * groupBytes, Terms: tile.Dynamic}}}
 	if t.unit {
 		s.Unit, s.Quantized, s.Runs[0].Terms, s.AheadLines = true, t.inTile, k.groups, t.prefetchLines
@@ -267,7 +267,7 @@ func (t *byteTiles) spec(k byteCode) *tile.Spec {
 	if k.last {
 		cols := t.n - (t.blocks()-1)*t.width()
 		s.Vectors = kit.DivUp(cols, t.lanes)
-		if cols%t.lanes > 0 {
+		if s.Lanes = cols % t.lanes; s.Lanes > 0 && tile.DynamicLanes(machine.Host()) {
 			s.Lanes = tile.Dynamic
 		}
 	}

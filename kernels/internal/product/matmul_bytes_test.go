@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -80,7 +81,7 @@ func TestMatmulBytes(t *testing.T) {
 	for i := range 150 {
 		tiled += checkBytes(t, r, i, bytesOperands(r))
 	}
-	if machine.Host().Has(machine.AVX2) && jit.Available() == nil && tiled < 150 {
+	if tile.SupportsIntegers(machine.Host()) && jit.Available() == nil && tiled < 150 {
 		t.Errorf("only %d calls were machine code", tiled)
 	}
 }

@@ -4,6 +4,7 @@ package amd64
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math"
 
 	"github.com/graphrun/graphrun/internal/jit"
@@ -287,6 +288,17 @@ func (w *Writer) Elements(at target.Addr, _ int, to target.V) { w.Broadcast(at, 
 func (w *Writer) FMA(x target.Element, y, sum target.V) {
 	w.Emit(w.named("VFMADD231P"), w.Vec(x.V), w.Vec(y), w.Vec(sum))
 }
+
+// Dot implements [target.Writer] for unsigned bytes of x.
+func (w *Writer) Dot(x target.Element, y, sum target.V, signed bool) {
+	if signed {
+		w.Fail(errors.New("amd64: there are no dot products of signed bytes"))
+	}
+	w.Emit("VPDPBUSD", w.Vec(y), w.Vec(x.V), w.Vec(sum))
+}
+
+// ToFloats implements [target.Writer].
+func (w *Writer) ToFloats(v target.V) { w.Emit("VCVTDQ2PS", w.Vec(v), w.Vec(v)) }
 
 // FMAMemory implements [target.Writer].
 func (w *Writer) FMAMemory(at target.Addr, y, sum target.V) {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"math/bits"
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/target"
@@ -251,31 +252,43 @@ func (w *Writer) SetLanes(lanes target.Int, _ target.V, _ [2]target.G) {
 	w.lanes = int(n)
 }
 
-// pieces calls visit for the accesses of a vector: its bytes, or a third lane.
-func (w *Writer) pieces(at target.Addr, partial bool, whole func(bytes int, m asm.Mem), third func(m asm.Mem)) {
-	size := w.elem.Bytes()
-	switch {
-	case !partial:
-		whole(16, w.mem(at, 16))
-	case w.lanes == 3:
-		whole(2*size, w.mem(at, 2*size))
-		at.Disp += 2 * size
-		third(w.plain(at))
-	default:
-		whole(w.lanes*size, w.mem(at, w.lanes*size))
+// access loads or stores n bytes of a vector: by name, and lanes behind the first piece by the instruction for lanes.
+func (w *Writer) access(name, ofLane string, v target.V, at target.Addr, n int) {
+	for size, done := 16, 0; done < n; size /= 2 {
+		if n&size == 0 {
+			continue
+		}
+		if done == 0 && size >= 4 {
+			w.Emit(name, lowBytes(v, size), w.mem(at, size))
+		} else {
+			elem := asm.Elem(bits.TrailingZeros(uint(size)))
+			w.Emit(ofLane, asm.List{First: asm.V(int(v), elem), Count: 1, Lane: done / size}, w.plain(at))
+		}
+		done, at.Disp = done+size, at.Disp+size
 	}
+}
+
+// vectorBytes returns the number of bytes of a vector.
+func (w *Writer) vectorBytes(partial bool) int {
+	if partial {
+		return w.lanes * w.elem.Bytes()
+	}
+	return 16
 }
 
 // Load implements [target.Writer].
 func (w *Writer) Load(at target.Addr, to target.V, partial bool) {
-	w.pieces(at, partial, func(bytes int, m asm.Mem) { w.Emit("ldr", lowBytes(to, bytes), m) },
-		func(m asm.Mem) { w.Emit("ld1", asm.List{First: w.vec(to), Count: 1, Lane: 2}, m) })
+	w.access("ldr", "ld1", to, at, w.vectorBytes(partial))
 }
 
 // Store implements [target.Writer].
 func (w *Writer) Store(from target.V, at target.Addr, partial bool) {
-	w.pieces(at, partial, func(bytes int, m asm.Mem) { w.Emit("str", lowBytes(from, bytes), m) },
-		func(m asm.Mem) { w.Emit("st1", asm.List{First: w.vec(from), Count: 1, Lane: 2}, m) })
+	w.StoreBytes(from, at, w.vectorBytes(partial))
+}
+
+// StoreBytes stores the first n bytes of a vector, 1 to 16.
+func (w *Writer) StoreBytes(from target.V, at target.Addr, n int) {
+	w.access("str", "st1", from, at, n)
 }
 
 // Broadcast implements [target.Writer].
@@ -377,6 +390,18 @@ func (w *Writer) Elements(at target.Addr, n int, to target.V) {
 func (w *Writer) FMA(x target.Element, y, sum target.V) {
 	w.Emit("fmla", w.vec(sum), w.vec(y), w.vec(x.V).Lane(x.Lane))
 }
+
+// Dot implements [target.Writer].
+func (w *Writer) Dot(x target.Element, y, sum target.V, signed bool) {
+	name := "sudot" // the second operand has the signed bytes
+	if signed {
+		name = "sdot"
+	}
+	w.Emit(name, w.vec(sum), w.vec(y).As(asm.B), asm.Lane{Num: int(x.V), Elem: asm.B, Index: x.Lane, Group: 4})
+}
+
+// ToFloats implements [target.Writer].
+func (w *Writer) ToFloats(v target.V) { w.Emit("scvtf", w.vec(v), w.vec(v)) }
 
 // FMAMemory implements [target.Writer].
 func (w *Writer) FMAMemory(target.Addr, target.V, target.V) {

@@ -1,0 +1,40 @@
+package writer
+
+import (
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
+)
+
+// Quantize converts int32 sums to quantized values: multiplied by the scales, rounded to nearest even, and added to the
+// zero point with saturation. NaN becomes 0.
+func (w *Writer) Quantize(sums, scales, zeroPoint target.V) {
+	x, ordered := w.vec(sums), w.vec(vectorTemp)
+	w.ToFloats(sums)
+	w.Emit("fmul", x, x, w.vec(scales))
+	w.Emit("fcmeq", ordered, x, x)
+	w.Emit("fcvtns", x, x) // saturates
+	w.Emit("sqadd", x, x, w.vec(zeroPoint))
+	w.Emit("and", x.As(asm.B), x.As(asm.B), ordered.As(asm.B))
+}
+
+// PackBytes packs the int32 of up to four vectors into bytes of the first vector, with saturation. The bytes behind
+// them are arbitrary. PackBytes overwrites the third vector.
+func (w *Writer) PackBytes(v []target.V, signed bool) {
+	halves := func(i int) asm.Vec {
+		x := w.vec(v[i])
+		w.Emit("sqxtn", x.As(asm.H).Low(), x)
+		if i+1 < len(v) {
+			w.Emit("sqxtn2", x.As(asm.H), w.vec(v[i+1]))
+		}
+		return x.As(asm.H)
+	}
+	name := "sqxtun"
+	if signed {
+		name = "sqxtn"
+	}
+	low := halves(0)
+	w.Emit(name, low.As(asm.B).Low(), low)
+	if len(v) > 2 {
+		w.Emit(name+"2", low.As(asm.B), halves(2))
+	}
+}

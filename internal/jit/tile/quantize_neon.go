@@ -1,0 +1,26 @@
+package tile
+
+import "github.com/graphrun/graphrun/internal/jit/target"
+
+// storeQuantizedNEON is storeQuantized for NEON. The number of lanes is a constant.
+func (g *gen) storeQuantizedNEON() {
+	scales, zeroPoint := g.free(0), g.free(1)
+	g.operand(ZeroPoint, in)
+	g.Broadcast(target.Addr{Base: in}, zeroPoint)
+	g.eachLanes(Scales, scales, func(i, v int) { g.neon.Quantize(g.sum(i, v), scales, zeroPoint) })
+	for v := 0; v < g.s.Vectors; v += packedVectors {
+		n := min(packedVectors, g.s.Vectors-v)
+		lanes := n * g.bytes / g.s.Size
+		if g.partial(v + n - 1) {
+			lanes -= g.bytes/g.s.Size - g.s.Lanes
+		}
+		for i := range g.s.Rows {
+			var sums []target.V
+			for k := range n {
+				sums = append(sums, g.sum(i, v+k))
+			}
+			g.neon.PackBytes(sums, g.s.Quantized == Signed)
+			g.neon.StoreBytes(sums[0], target.Addr{Base: outTile, Disp: g.s.Out[i] + v*g.bytes/g.s.Size}, lanes)
+		}
+	}
+}
