@@ -31,7 +31,7 @@ type File struct {
 	path      string
 	signature *graph.Graph // a graph with at least the inputs
 	model     *onnx.Model  // nil for a graph file
-	missing   graph.Errors // mistakes that were ignored
+	ignored   graph.Errors // mistakes that were ignored
 	rows      *rowCount    // the requested number of rows; nil if it does not change
 }
 
@@ -134,7 +134,7 @@ func (f *File) openModel(ctx context.Context, r io.Reader, dir string) (err erro
 func (f *File) parse(ctx context.Context, r io.Reader, dir string) (err error) {
 	o := graphfile.Options{Context: ctx, Name: f.path, FS: f.Loader.FS, Dir: dir}
 	if f.Loader.KeepGoing {
-		f.signature, f.missing, err = graphfile.ParseSome(r, f.Loader.Lookup, o)
+		f.signature, f.ignored, err = graphfile.ParseSome(r, f.Loader.Lookup, o)
 	} else {
 		f.signature, err = graphfile.Parse(r, f.Loader.Lookup, o)
 	}
@@ -196,8 +196,8 @@ func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
 	switch {
 	case err != nil:
 		return nil, inFile(f.path, err)
-	case len(f.missing) > 0:
-		return g, f.missing
+	case len(f.ignored) > 0:
+		return g, f.ignored
 	}
 	return g, nil
 }
@@ -208,7 +208,7 @@ func (f *File) convert(ctx context.Context, sizes map[string]int) (g *graph.Grap
 	o := onnx.Options{Context: ctx, Dims: sizes, Shapes: l.Shapes, Lookup: l.Lookup, Operators: l.Operators,
 		Replaced: l.Replaced, Lost: l.Lost}
 	if l.KeepGoing {
-		g, f.missing, err = f.model.GraphSome(o)
+		g, f.ignored, err = f.model.GraphSome(o)
 		return g, err
 	}
 	return f.model.Graph(o)

@@ -51,7 +51,7 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 	graph.Dense: func(bytes int) graph.RateCall {
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, bytes/8)}}
 	},
-	graph.Kept: func(bytes int) graph.RateCall {
+	graph.DenseConstants: func(bytes int) graph.RateCall {
 		bytes = min(bytes, layerBytes)
 		k := min(1024, bytes/64)
 		return graph.RateCall{Op: "linear", Constant: []int{1}, Impl: "thin",

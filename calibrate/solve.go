@@ -95,7 +95,7 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 			v, waits := w, false
 			for i := range v.Parts {
 				if v.Parts[i].Kernel == name {
-					waits = v.Parts[i].Waits
+					waits = v.Parts[i].Unoverlapped
 					units += v.Parts[i].Units
 					v.Parts[i].Units = 0
 				}
@@ -130,7 +130,7 @@ func (p *probe) interveningBytes() float64 {
 	switch {
 	case p.rate != "":
 		return networkBytes
-	case p.access == graph.Kept, p.access == graph.Panels:
+	case p.access == graph.DenseConstants, p.access == graph.Panels:
 		return p.footprintBytes
 	}
 	return 0

@@ -23,9 +23,9 @@ const (
 
 // lastUse records which storage occupied a range of the arena last. The range may hold only a piece of this storage.
 type lastUse struct {
-	at, end int // the range in bytes: [at, end)
-	from    int // address of the storage
-	bytes   int // size of the storage
+	at, end      int // the range in bytes: [at, end)
+	storageStart int // address of the storage
+	storageBytes int // size of the storage
 }
 
 // affinity has the last use of each range of the arena, sorted by address.
@@ -36,7 +36,7 @@ type affinity struct {
 
 // workerRange returns the range of worker w's part of a storage.
 func (t *lastUse) workerRange(w, workers int) (begin, end int) {
-	return t.from + t.bytes*w/workers, t.from + t.bytes*(w+1)/workers
+	return t.storageStart + t.storageBytes*w/workers, t.storageStart + t.storageBytes*(w+1)/workers
 }
 
 // lastUsesIn returns the last uses of the arena's bytes [at, end).
@@ -47,15 +47,15 @@ func (a *affinity) lastUsesIn(at, end int) []lastUse {
 }
 
 // foreignBytes returns the cost of placing a storage of the given size at an address. The cost is the number of foreign
-// bytes: bytes that one worker will write and another worker wrote last. It is -1, the best cost, if the previous
-// storage had the same address and size. Then no byte is foreign, even if workers divide values by channels that are
-// interleaved in memory.
+// bytes, which one worker will write and another worker wrote last. If the previous storage had the same address and
+// size, the cost is -1, the best cost. In this case no byte is foreign, even if workers divide values by channels that
+// are interleaved in memory.
 func (a *affinity) foreignBytes(at, size int) int {
 	all, own := 0, 0
-	if was := a.lastUsesIn(at, at+size); len(was) == 1 && was[0].from == at && was[0].bytes == size {
+	if was := a.lastUsesIn(at, at+size); len(was) == 1 && was[0].storageStart == at && was[0].storageBytes == size {
 		return -1
 	}
-	placed := lastUse{from: at, bytes: size}
+	placed := lastUse{storageStart: at, storageBytes: size}
 	for _, t := range a.lastUsesIn(at, at+size) {
 		all += min(t.end, at+size) - max(t.at, at)
 		for w := range a.workers {
@@ -108,7 +108,7 @@ func (a *affinity) choose(blocks []block, size int) (best, at int) {
 		try(k, b.at)
 		try(k, last)
 		for _, t := range a.lastUsesIn(b.at, b.at+b.size) {
-			middle := (t.from + (t.bytes-size)/2) &^ (tensor.Align - 1)
+			middle := (t.storageStart + (t.storageBytes-size)/2) &^ (tensor.Align - 1)
 			try(k, min(max(middle, b.at), last))
 		}
 	}

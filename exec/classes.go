@@ -32,15 +32,15 @@ func (p *prepared) bytes() int {
 	return sum(n.Packed, n.Arena, n.Scratch, aStep*len(p.program.steps))
 }
 
-// isCacheable reports whether p may be cached. If nodes were omitted, p may not be cached, because the reason may have
-// been a temporary lack of memory.
+// isCacheable reports whether p may be cached. A segment from which nodes were omitted may not be cached, because the
+// reason may have been a temporary lack of memory.
 func (p *prepared) isCacheable() bool {
 	return len(p.failed) == 0 && (p.program == nil || len(p.program.failed) == 0)
 }
 
-// classes is the cache of prepared segments. Its keys are the segment and the class of input values.
-type classes struct {
-	prepared lru.Cache[classKey, *class]
+// segmentCache is the cache of prepared segments. A key is a segment and a class of input values.
+type segmentCache struct {
+	prepared lru.Cache[classKey, *cacheEntry]
 }
 
 // classKey identifies a cache entry.
@@ -49,21 +49,21 @@ type classKey struct {
 	values  string // see [graph.Segment.Class]
 }
 
-// class is a cache entry. Its lock is held during preparation. A concurrent run that needs the entry waits for the lock
-// instead of preparing the segment again. The wait ends early if the context of the run ends.
-type class struct {
+// cacheEntry is an entry of segmentCache. Its lock is held during preparation. A concurrent run that needs the entry
+// waits for the lock instead of preparing the segment again. The wait ends early if the context of the run ends.
+type cacheEntry struct {
 	lock  interrupt.Mutex
 	ready *prepared
 }
 
-// maxClasses is the maximum number of entries. The limit on bytes hardly limits the number of small segments.
-const maxClasses = 1024
+// maxEntries is the maximum number of entries. The limit on bytes hardly limits the number of small segments.
+const maxEntries = 1024
 
 // get returns the entry for a class. If the entry is new, make prepares it.
-func (c *classes) get(ctx context.Context, key classKey, make func() (*prepared, error)) (*prepared, error) {
+func (c *segmentCache) get(ctx context.Context, key classKey, make func() (*prepared, error)) (*prepared, error) {
 	x, ok := c.prepared.Find(key)
 	if !ok {
-		x = c.prepared.Put(key, &class{})
+		x = c.prepared.Put(key, &cacheEntry{})
 	}
 	if err := x.lock.Lock(ctx); err != nil {
 		return nil, err

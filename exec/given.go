@@ -9,8 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// callerOutputs has the tensors into which the caller wants the outputs of a run in segments to be written. A nil
-// callerOutputs has no tensors.
+// callerOutputs has the caller's tensors for the outputs of a run in segments. A nil callerOutputs has no tensors.
 type callerOutputs struct {
 	outputs     []graph.Output
 	tensors     []*tensor.Tensor // by output: the caller's tensor, or nil
@@ -30,11 +29,11 @@ func newCallerOutputs(outputs []graph.Output, to []*tensor.Tensor) *callerOutput
 
 // check returns an error if the run cannot write one of the caller's tensors. Shapes that depend on data are checked
 // later.
-func (g *callerOutputs) check(of *graph.Graph, in []*tensor.Tensor) error {
+func (g *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) error {
 	if g == nil {
 		return nil
 	}
-	storage := readsStorage(of)
+	storage := readsStorage(whole)
 	for i, t := range g.tensors {
 		if t == nil {
 			continue
@@ -50,7 +49,7 @@ func (g *callerOutputs) check(of *graph.Graph, in []*tensor.Tensor) error {
 		}
 		for k, x := range in {
 			if reads(x, t, storage) {
-				return sharesMemory(o.Name, "input", of.Inputs[k].Name)
+				return sharesMemory(o.Name, "input", whole.Inputs[k].Name)
 			}
 		}
 		for k, x := range g.tensors[:i] {
@@ -58,7 +57,7 @@ func (g *callerOutputs) check(of *graph.Graph, in []*tensor.Tensor) error {
 				return sharesMemory(o.Name, "the tensor given for output", g.outputs[k].Name)
 			}
 		}
-		for _, c := range of.Constants {
+		for _, c := range whole.Constants {
 			if c.Const != nil && rangeOf(t).overlaps(rangeOf(c.Const)) {
 				return sharesMemory(o.Name, "constant", c.Name)
 			}

@@ -49,8 +49,8 @@ func (e *Incomplete) Error() string {
 // Unwrap returns the failures.
 func (e *Incomplete) Unwrap() []error { return e.Failed.Unwrap() }
 
-// Without returns the error of a run without the failed nodes, an [*Incomplete], or nil if no node failed. made reports
-// whether an output was computed. If made is nil, no output was computed.
+// Without returns the error of a run that omitted the failed nodes: an [*Incomplete], or nil if no node failed. made
+// reports whether an output was computed. If made is nil, no output was computed.
 func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool) error {
 	failed = slices.DeleteFunc(slices.Clone(failed), func(e *graph.Error) bool { return e == nil })
 	if len(failed) == 0 || g == nil {
@@ -98,8 +98,8 @@ func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool)
 }
 
 // compileSome compiles as much of the graph as fits into memory. It omits the nodes with the largest results first. The
-// arena shrinks only when all values that share a part of it are omitted. Each round may therefore omit twice as many
-// nodes as the previous round. If this suffices, binary search finds the smallest sufficient number of nodes.
+// arena shrinks only when all values that share a part of it are omitted. Each attempt may therefore omit twice as many
+// nodes as the previous attempt. If this suffices, binary search finds the smallest sufficient number of nodes.
 func compileSome(g *graph.Graph, o Options) (*Program, error) {
 	remaining, omissions := g, graph.Errors{}
 	for maxOmissions := 1; ; maxOmissions *= 2 {
@@ -278,8 +278,8 @@ func (p *Program) findSources() {
 	}
 }
 
-// losses records the steps of a run that failed or that depend on failed steps.
-type losses struct {
+// stepFailures records the steps of a run that failed or that depend on failed steps.
+type stepFailures struct {
 	p         *Program
 	any       atomic.Bool
 	lostSteps []atomic.Bool // by step
@@ -288,8 +288,8 @@ type losses struct {
 	failed graph.Errors
 }
 
-// reset clears the losses of the previous run.
-func (l *losses) reset() {
+// reset clears the failures of the previous run.
+func (l *stepFailures) reset() {
 	if l.any.Swap(false) {
 		for i := range l.lostSteps {
 			l.lostSteps[i].Store(false)
@@ -299,7 +299,7 @@ func (l *losses) reset() {
 }
 
 // add records the error of a failed step. Further errors of the same step are ignored.
-func (l *losses) add(step int, err error) {
+func (l *stepFailures) add(step int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.lostSteps[step].Swap(true) {
@@ -309,11 +309,11 @@ func (l *losses) add(step int, err error) {
 }
 
 // isLost reports whether a step is lost.
-func (l *losses) isLost(step int) bool { return l.lostSteps[step].Load() }
+func (l *stepFailures) isLost(step int) bool { return l.lostSteps[step].Load() }
 
 // propagate reports whether a step reads from a lost step. If so, it marks the step as lost. All steps that the step
 // reads from must be finished.
-func (l *losses) propagate(step int) bool {
+func (l *stepFailures) propagate(step int) bool {
 	if !l.any.Load() {
 		return false
 	}
@@ -328,7 +328,7 @@ func (l *losses) propagate(step int) bool {
 
 // computedOutputs returns, by output of the program, whether the output was computed. It returns nil if all outputs
 // were computed.
-func (l *losses) computedOutputs() []bool {
+func (l *stepFailures) computedOutputs() []bool {
 	if len(l.p.omittedValues) == 0 && !l.any.Load() {
 		return nil
 	}
@@ -347,7 +347,7 @@ func (l *losses) computedOutputs() []bool {
 }
 
 // summary returns the error of a run with lost steps, or nil if no step was lost.
-func (l *losses) summary(made []bool) error {
+func (l *stepFailures) summary(made []bool) error {
 	there := map[string]bool{}
 	for i, o := range l.p.outputs {
 		there[o.Name] = made == nil || made[i]

@@ -175,13 +175,13 @@ func (m *memoryPlanner) lastUsers(storage int) []int32 {
 	return u[max(0, len(u)-1):]
 }
 
-// wait makes step i wait for step on, unless step i already waits for that step.
-func (m *memoryPlanner) wait(i int, on int32) {
-	if int(on) == i || m.waits[on] == int32(i) {
+// wait makes step i wait for an earlier step, unless it already does.
+func (m *memoryPlanner) wait(i int, earlier int32) {
+	if int(earlier) == i || m.waits[earlier] == int32(i) {
 		return
 	}
-	m.waits[on] = int32(i)
-	m.p.steps[on].waitingSteps = append(m.p.steps[on].waitingSteps, int32(i))
+	m.waits[earlier] = int32(i)
+	m.p.steps[earlier].waitingSteps = append(m.p.steps[earlier].waitingSteps, int32(i))
 }
 
 // inPlace lets the results of step i reuse the memory of operands that no later step uses, if the kernel permits it.
@@ -240,7 +240,7 @@ func (m *memoryPlanner) alloc(i, size, slot int) (at int, before []int32) {
 	if size == 0 {
 		return 0, nil
 	}
-	best, at := m.pick(size, slot)
+	best, at := m.pickBlock(size, slot)
 	if best < 0 {
 		at = m.arenaSize
 		m.arenaSize = min(m.arenaSize+size, maxArenaBytes)
@@ -274,9 +274,9 @@ func (m *memoryPlanner) dropAffinity(slot int) {
 	}
 }
 
-// pick returns a free block with at least size bytes, and an address in the block, or -1 if there is none. Without
+// pickBlock returns a free block with at least size bytes, and an address in the block, or -1 if there is none. Without
 // affinity it returns the smallest such block.
-func (m *memoryPlanner) pick(size, slot int) (best, at int) {
+func (m *memoryPlanner) pickBlock(size, slot int) (best, at int) {
 	if m.ignoresAffinity != nil && !m.ignoresAffinity[slot] {
 		return m.affinity.choose(m.blocks, size)
 	}

@@ -15,8 +15,8 @@ import (
 // Need is the memory of a run in bytes, by purpose.
 type Need struct {
 	Inputs    int // inputs
-	Constants int // constants in the graph's layout, including originals that are kept beside their packed form
-	Originals int // the part of Constants that runs do not read: originals that their packed form cannot restore
+	Constants int // constants in the graph's layout, and the original data of some packed constants (Originals)
+	Originals int // the part of Constants that runs do not read: data that cannot be restored from a packed form
 	Packed    int // packed constants, and constants of kernels
 	Arena     int // intermediate values and kernel scratch, which share one arena
 	Outputs   int // outputs, which outlive the run
@@ -225,7 +225,7 @@ func (p *Program) measure() {
 			n.Packed = sum(n.Packed, bytes)
 			if s.root != nil {
 				n.add("packed weight", s.root, bytes)
-				n.addKept(s.root, seen)
+				n.addOriginal(s.root, seen)
 			}
 		}
 	}
@@ -237,8 +237,8 @@ func (p *Program) measure() {
 	p.need = n
 }
 
-// addKept adds the original of a packed constant, if it is kept.
-func (n *Need) addKept(packed *graph.Value, seen map[*tensor.Storage]bool) {
+// addOriginal adds the original data of a packed constant, if they are kept.
+func (n *Need) addOriginal(packed *graph.Value, seen map[*tensor.Storage]bool) {
 	kept := packed.Packed.Kept()
 	if kept == nil || seen[kept.Storage()] {
 		return

@@ -183,8 +183,8 @@ func (s *Session) fill(ctx context.Context, in, out []*tensor.Tensor) (err error
 	}
 	defer s.release()
 	s.setContext(ctx)
-	if s.losses != nil {
-		s.losses.reset()
+	if s.stepFailures != nil {
+		s.stepFailures.reset()
 	}
 	if err := s.allocate(in, out); err != nil {
 		return err
@@ -197,8 +197,8 @@ func (s *Session) fill(ctx context.Context, in, out []*tensor.Tensor) (err error
 		return err
 	}
 	var made []bool // nil: all outputs are computed
-	if s.losses != nil {
-		made = s.losses.computedOutputs()
+	if s.stepFailures != nil {
+		made = s.stepFailures.computedOutputs()
 	}
 	for i, o := range p.outputs {
 		if made != nil && !made[i] {
@@ -208,8 +208,8 @@ func (s *Session) fill(ctx context.Context, in, out []*tensor.Tensor) (err error
 			return fmt.Errorf("output %q: %w", o.Name, err)
 		}
 	}
-	if s.losses != nil {
-		return s.losses.summary(made)
+	if s.stepFailures != nil {
+		return s.stepFailures.summary(made)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Planner chooses layouts and inserts copies before compilation (passes.Run). A planner that keeps going may return a
-// graph without the nodes that it rejects, together with a [graph.Errors] for these nodes.
+// Planner chooses layouts and inserts copies before compilation (passes.Run). With KeepGoing, it may return a graph
+// without the nodes that it rejects, together with a [graph.Errors] for these nodes.
 type Planner func(*graph.Graph) (*graph.Graph, error)
 
 // Runner runs any graph. A graph with known shapes is compiled once. A graph with data-dependent shapes is divided into
@@ -24,16 +24,16 @@ type Planner func(*graph.Graph) (*graph.Graph, error)
 // A Runner is safe for concurrent use. It caches the most recently used programs within [Options.MemoryLimit], or half
 // of the memory available to the process.
 type Runner struct {
-	graph   *graph.Graph
-	plan    Planner
-	options Options
-	static  *Program
-	failed  graph.Errors    // nodes of the static graph that planning rejected
-	cut     *segmentedGraph // segments of a graph that is not static
+	graph     *graph.Graph
+	plan      Planner
+	options   Options
+	static    *Program
+	failed    graph.Errors    // nodes of the static graph that planning rejected
+	segmented *segmentedGraph // segments of a graph that is not static
 
-	classes classes
-	mu      sync.Mutex
-	bodies  map[*graph.Graph]*segmentedGraph
+	segmentCache segmentCache
+	mu           sync.Mutex
+	bodies       map[*graph.Graph]*segmentedGraph
 }
 
 // NewRunner prepares a graph, which must be sorted and inferred.
@@ -53,9 +53,9 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 	}
 	r := &Runner{graph: g, plan: plan, options: o, bodies: map[*graph.Graph]*segmentedGraph{}}
 	r.options.Context, r.options.Tracer = nil, guardedTracer(o.Tracer)
-	r.classes.prepared = lru.New[classKey, *class](maxClasses, max(o.MemoryLimit, 0))
+	r.segmentCache.prepared = lru.New[classKey, *cacheEntry](maxEntries, max(o.MemoryLimit, 0))
 	if g.Dynamic() {
-		r.cut = newSegmentedGraph(g)
+		r.segmented = newSegmentedGraph(g)
 		return r, nil
 	}
 	p, failed, err := r.compile(g, o)
@@ -72,11 +72,11 @@ func (r *Runner) Program() *Program { return r.static }
 // declared layouts. It returns the index of the segment and its program. If the graph has no segments, or none with
 // known shapes, it returns -1 and nil. It stops when ctx ends.
 func (r *Runner) Ahead(ctx context.Context) (segment int, p *Program, err error) {
-	if r.cut == nil {
+	if r.segmented == nil {
 		return -1, nil, nil
 	}
-	for i := range r.cut.segments {
-		s := &r.cut.segments[i]
+	for i := range r.segmented.segments {
+		s := &r.segmented.segments[i]
 		if err := interrupt.Err(ctx); err != nil {
 			return -1, nil, err
 		}
@@ -87,7 +87,7 @@ func (r *Runner) Ahead(ctx context.Context) (segment int, p *Program, err error)
 		for _, v := range slices.Concat(r.graph.Inputs, s.In) {
 			known[v] = &tensor.Tensor{Meta: v.Meta} // only the meta of the tensor is read
 		}
-		ready, err := r.classes.get(ctx, classKey{s, s.Class(known)}, func() (*prepared, error) {
+		ready, err := r.segmentCache.get(ctx, classKey{s, s.Class(known)}, func() (*prepared, error) {
 			return r.prepare(ctx, s, known, r.options.KeepGoing)
 		})
 		if err != nil {
@@ -237,7 +237,7 @@ func (r *Runner) dynamic(ctx context.Context, in map[string]*tensor.Tensor, out 
 		}
 		list[i] = tensor.Must(t.View(v.Meta))
 	}
-	made, err := r.piecewise(ctx, nil, r.cut, list, r.options.KeepGoing, given)
+	made, err := r.runSegments(ctx, nil, r.segmented, list, r.options.KeepGoing, given)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return err
 	}
@@ -327,7 +327,7 @@ func (rt nodeRuntime) Run(g *graph.Graph, in []*tensor.Tensor) ([]*tensor.Tensor
 			return nil, fmt.Errorf("input %q: %w", g.Inputs[i].Name, err)
 		}
 	}
-	return rt.r.piecewise(rt.ctx, rt.run, c, in, false, nil)
+	return rt.r.runSegments(rt.ctx, rt.run, c, in, false, nil)
 }
 
 // maxBodies is the maximum number of cached bodies. Only an op that creates graphs at run time can need more.

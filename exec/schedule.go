@@ -7,18 +7,18 @@ import (
 	"github.com/graphrun/graphrun/internal/workerpool"
 )
 
-// execute runs all sections in order. A shared section runs serially if no other worker is available.
+// execute runs all sections in order. If no other worker is available, a shared section runs as a serial one.
 func (s *Session) execute(ctx context.Context) error {
 	for i := range s.p.sections {
 		sec := &s.p.sections[i]
 		var err error
-		if sec.ahead != workerpool.Little {
-			workerpool.Expect(len(s.workers)-1, sec.ahead)
+		if sec.nextWorth != workerpool.Little {
+			workerpool.Expect(len(s.workers)-1, sec.nextWorth)
 		}
 		switch {
 		case sec.shared != nil && workerpool.Ready(sec.shared.maxWorth):
 			err = s.runShared(ctx, sec)
-		case s.losses != nil || s.run != nil:
+		case s.stepFailures != nil || s.tracedRun != nil:
 			err = s.runWatched(ctx, sec)
 		default:
 			err = s.serial(ctx, sec)
@@ -76,7 +76,8 @@ func (s *Session) failure(ctx context.Context, i int, err error) error {
 	return s.p.graph.Fail(s.p.steps[i].node, err)
 }
 
-// runWatched is serial for runs that have a tracer, or whose steps may fail without ending the run.
+// runWatched does what [Session.serial] does, for runs that have a tracer, and for runs that continue after a failed
+// step.
 func (s *Session) runWatched(ctx context.Context, sec *section) error {
 	w := &s.workers[0]
 	for i := sec.first; i < sec.end; i++ {
@@ -88,7 +89,7 @@ func (s *Session) runWatched(ctx context.Context, sec *section) error {
 			continue
 		}
 		s.beginStep(w, i)
-		if s.losses == nil || !s.losses.propagate(i) {
+		if s.stepFailures == nil || !s.stepFailures.propagate(i) {
 			if err := s.runStepSerially(ctx, w, i); err != nil {
 				s.endStep(w, false)
 				return err
@@ -109,10 +110,10 @@ func (s *Session) runStepSerially(ctx context.Context, w *workerState, i int) er
 				return context.Cause(ctx)
 			}
 			if err := s.chunk(w, i, ph, c); err != nil {
-				if s.losses == nil || ctx.Err() != nil {
+				if s.stepFailures == nil || ctx.Err() != nil {
 					return s.failure(ctx, i, err)
 				}
-				s.losses.add(i, err)
+				s.stepFailures.add(i, err)
 				return nil
 			}
 		}

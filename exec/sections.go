@@ -15,16 +15,16 @@ import (
 type section struct {
 	first, end int              // steps [first, end)
 	shared     *sharing         // nil for a serial section
-	ahead      workerpool.Worth // for a serial section: the worth of waking workers for the next section
+	nextWorth  workerpool.Worth // for a serial section: the worth of waking workers for the next section
 }
 
 // sharing describes a shared section. All costs are estimates.
 type sharing struct {
-	deps      []int32            // by step: number of steps in the section that the step waits for
-	costs     []float64          // by step: time on one worker, in nanoseconds
-	worth     []workerpool.Worth // by step: whether sharing from this step on is worth waking workers
-	maxWorth  workerpool.Worth   // the maximum of worth
-	minShared float64            // minimum time of work, in nanoseconds, that is worth passing to another awake worker
+	waitCounts []int32            // by step: number of steps in the section that the step waits for
+	costs      []float64          // by step: time on one worker, in nanoseconds
+	worth      []workerpool.Worth // by step: whether sharing from this step on is worth waking workers
+	maxWorth   workerpool.Worth   // the maximum of worth
+	minShared  float64            // minimum time of work, in nanoseconds, that is worth passing to another awake worker
 }
 
 // minSerialSteps is the number of consecutive serial steps that end a shared section. A serial step costs some tens of
@@ -93,7 +93,7 @@ func (p *Program) addSerial(costs []float64, first, end int, worth workerpool.Wo
 	if at > first {
 		p.sections = append(p.sections, section{first: first, end: at})
 	}
-	p.sections = append(p.sections, section{first: at, end: end, ahead: worth})
+	p.sections = append(p.sections, section{first: at, end: end, nextWorth: worth})
 }
 
 // setParts sets the number of parts of each phase. A part is the group of chunks that one worker takes. The phases of
@@ -122,7 +122,7 @@ func (p *Program) shared(all sharing, first, end int) *sharing {
 	for i := first; i < end; i++ {
 		for _, k := range p.steps[i].waitingSteps {
 			if int(k) < end {
-				s.deps[int(k)-first]++
+				s.waitCounts[int(k)-first]++
 			}
 		}
 	}
@@ -192,11 +192,11 @@ func priceOf(n *graph.Node, costs *machine.Profile, memory bool) (ns float64) {
 
 // savings estimates the time that sharing saves for each step. With n workers, a step whose chunks are distributed
 // saves (n-1)/n of its time. Two steps that do not wait for each other may run concurrently. This saves the time of the
-// cheaper step. Each of the two steps is credited with half of it.
+// cheaper step, and half of this time is counted for each of the two steps.
 func (p *Program) savings(costs []float64, split []bool, share float64) []float64 {
 	saved := make([]float64, len(p.steps))
-	// By step, depth is the length of the longest chain of dependent steps that ends there, counting only steps worth
-	// sharing. A step may depend on an earlier one only if its depth is greater.
+	// depth[i] is the length of the longest chain of dependent steps that ends at step i. Only steps that are worth
+	// sharing count. If step i depends on step k, depth[i] is greater than depth[k].
 	depth := make([]int32, len(p.steps))
 	previous := -1
 	for i := range p.steps {

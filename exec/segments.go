@@ -89,9 +89,9 @@ type segmentRun struct {
 	givenOutputs *callerOutputs // nil if no tensors are given for outputs
 }
 
-// piecewise runs a graph in segments and returns its outputs in order. With keep, the error may be an [*Incomplete].
+// runSegments runs a graph in segments and returns its outputs in order. With keep, the error may be an [*Incomplete].
 // Outputs that were not computed are then nil.
-func (r *Runner) piecewise(ctx context.Context, parent *Run, c *segmentedGraph, in []*tensor.Tensor,
+func (r *Runner) runSegments(ctx context.Context, parent *Run, c *segmentedGraph, in []*tensor.Tensor,
 	keep bool, given *callerOutputs) (_ []*tensor.Tensor, err error) {
 	p := &segmentRun{nodeRuntime: nodeRuntime{r: r, ctx: ctx, run: parent}, segmentedGraph: c,
 		keepGoing: keep, givenOutputs: given,
@@ -144,35 +144,36 @@ func (p *segmentRun) drop(v *graph.Value) {
 
 // segment runs segment i. If some operands of its nodes are missing, it runs only the nodes whose operands exist.
 func (p *segmentRun) segment(i int) error {
-	s, kept := &p.segments[i], true
+	s, cached := &p.segments[i], true
 	if len(p.missingValues) > 0 {
 		rest := s.Without(p.missingValues)
 		if len(rest.Nodes) == 0 {
 			return nil
 		}
 		if len(rest.Nodes) < len(s.Nodes) {
-			s, kept = &rest, false
+			s, cached = &rest, false
 		}
 	}
 	if s.Dynamic {
-		return p.dynamicNode(s, p.dynamicIndex[i], kept)
+		return p.dynamicNode(s, p.dynamicIndex[i], cached)
 	}
-	return p.runSegment(s, kept)
+	return p.runSegment(s, cached)
 }
 
-// preparedSegment returns a prepared segment. If kept is true, it takes the segment from the cache. Otherwise it
-// prepares the segment only for this run, for example because s is a part of a segment.
-func (p *segmentRun) preparedSegment(s *graph.Segment, kept bool) (*prepared, error) {
+// preparedSegment returns a prepared segment. If cached is true, it takes the segment from the cache, or adds the
+// segment to the cache. Otherwise it prepares the segment only for this run, for example because s is a part of a
+// segment.
+func (p *segmentRun) preparedSegment(s *graph.Segment, cached bool) (*prepared, error) {
 	prepare := func() (*prepared, error) { return p.r.prepare(p.ctx, s, p.knownValues, p.keepGoing) }
-	if !kept {
+	if !cached {
 		return prepare()
 	}
-	return p.r.classes.get(p.ctx, classKey{s, s.Class(p.knownValues)}, prepare)
+	return p.r.segmentCache.get(p.ctx, classKey{s, s.Class(p.knownValues)}, prepare)
 }
 
 // runSegment runs a compiled segment and stores its results.
-func (p *segmentRun) runSegment(s *graph.Segment, kept bool) error {
-	ready, err := p.preparedSegment(s, kept)
+func (p *segmentRun) runSegment(s *graph.Segment, cached bool) error {
+	ready, err := p.preparedSegment(s, cached)
 	if err != nil {
 		return err
 	}
@@ -185,7 +186,7 @@ func (p *segmentRun) runSegment(s *graph.Segment, kept bool) error {
 	var outputs []graph.Output
 	if ready.innerSegments != nil {
 		outputs = ready.innerSegments.graph.Outputs
-		out, err = p.r.piecewise(p.ctx, p.run, ready.innerSegments, in, p.keepGoing, nil)
+		out, err = p.r.runSegments(p.ctx, p.run, ready.innerSegments, in, p.keepGoing, nil)
 	} else {
 		outputs = ready.program.outputs
 		out = p.givenOutputs.writableTensors(p.segmentedGraph, s, ready.program)
@@ -274,10 +275,10 @@ func (p *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 }
 
 // runDynamic runs a dynamic node.
-func (p *segmentRun) runDynamic(s *graph.Segment, kept bool) (err error) {
+func (p *segmentRun) runDynamic(s *graph.Segment, cached bool) (err error) {
 	defer recovered(&err)
 	n := s.Nodes[0]
-	ready, err := p.preparedSegment(s, kept)
+	ready, err := p.preparedSegment(s, cached)
 	if err != nil {
 		return err
 	}

@@ -23,17 +23,17 @@ type Session struct {
 	// onlyGiven means that only outputs for which the caller gave a tensor are returned.
 	onlyGiven bool
 
-	round round // state of shared sections
+	sectionRun sectionRun // state of shared sections
 
-	losses *losses // nil unless the run keeps going
-	run    *Run    // the present run if its steps are traced, otherwise nil
+	stepFailures *stepFailures // nil unless the run keeps going
+	tracedRun    *Run          // the present run if its steps are traced, otherwise nil
 }
 
 // freshMemory is the memory of an output's storage during a run.
 type freshMemory struct {
 	storage       *tensor.Storage
 	shift         int  // byte offset of the first element from its position in the program's storage
-	givenOutput   int  // 1 + the output whose tensor, owned by the caller, is written directly
+	givenOutput   int  // 1 + index of the output whose tensor is written directly; 0 for none
 	ownedByCaller bool // the caller owns the storage
 }
 
@@ -57,10 +57,10 @@ func (p *Program) NewSession() *Session {
 	s := &Session{p: p, arena: p.pool.Take(p.arena, false), ptrs: make([]unsafe.Pointer, p.pointerCount),
 		freshMemories: make([]freshMemory, len(p.storages)), workers: make([]workerState, p.threads)}
 	s.in, s.out = make([]*tensor.Tensor, len(p.inputs)), make([]*tensor.Tensor, len(p.outputs))
-	s.round.prepare(p)
-	s.round.job.Help = s.help
+	s.sectionRun.prepare(p)
+	s.sectionRun.job.Help = s.help
 	if p.omittedValues != nil {
-		s.losses = &losses{p: p, lostSteps: make([]atomic.Bool, len(p.steps))}
+		s.stepFailures = &stepFailures{p: p, lostSteps: make([]atomic.Bool, len(p.steps))}
 	}
 	for i := range s.workers {
 		w := &s.workers[i]

@@ -14,7 +14,7 @@ import (
 // maxChunks is the maximum number of chunks of a phase, which are counted in 32 bits.
 const maxChunks = math.MaxInt32
 
-// countable returns the kernel with at most maxChunks chunks per phase, joining chunks if necessary.
+// countable returns a kernel with at most maxChunks chunks per phase. It joins chunks if necessary.
 func countable(k *graph.Kernel) *graph.Kernel {
 	if !slices.ContainsFunc(k.Phases, func(ph graph.Phase) bool { return ph.Chunks > maxChunks }) {
 		return k
@@ -48,15 +48,15 @@ func countable(k *graph.Kernel) *graph.Kernel {
 // openPhase is a phase of a step whose chunks any worker may take.
 type openPhase struct{ step, phase int }
 
-// round is the execution of a shared section. A worker takes a ready step, or joins an open phase that has chunks left.
-// The worker that finishes the last chunk of a phase continues with the next phase. The worker that finishes a step
-// continues with a step that waited for it, because the waiting step reads data in the worker's cache. For the same
-// reason, each worker starts with the same part of the chunks in every phase, for example with the first quarter.
+// sectionRun is the execution of a shared section. A worker takes a ready step, or joins an open phase that has chunks
+// left. The worker that finishes the last chunk of a phase continues with the next phase. The worker that finishes a
+// step continues with a step that waited for it, because the waiting step reads data in the worker's cache. For the
+// same reason, each worker starts with the same part of the chunks in every phase, for example with the first quarter.
 //
 // The leader is the worker that runs the program. Helpers are workers of the pool. They are requested for chunks, and
 // for ready steps that are worth passing to another worker. The leader never waits for helpers to start, and helpers
 // leave when there is nothing to do.
-type round struct {
+type sectionRun struct {
 	job             workerpool.Job
 	ctx             context.Context
 	sec             *section
@@ -64,20 +64,20 @@ type round struct {
 	waitingHelpers  atomic.Int32 // number of idle helpers that wait for more work
 	stop            atomic.Bool
 
-	deps  []int32          // by step of the section: number of unfinished steps that the step waits for
-	parts workerpool.Parts // chunks to distribute: see Program.partOffsets
-	done  []int32          // by phase of the program: number of finished chunks, for shared phases
+	waitCounts     []int32          // by step of the section: number of unfinished steps that the step waits for
+	parts          workerpool.Parts // chunks to distribute: see Program.partOffsets
+	finishedChunks []int32          // by phase of the program: number of finished chunks, for shared phases
 
 	mu         workerpool.Lock // guards the fields below
 	readySteps []int32         // steps that can start
 	openPhases []openPhase     // phases with chunks that no worker has taken
-	free       []*workerState  // states without a worker
+	idleStates []*workerState  // states without a worker
 	err        error
 	failed     int // the step of err; -1 if err is the cause of the context
 }
 
 // prepare allocates the counters for the sections of a program.
-func (r *round) prepare(p *Program) {
+func (r *sectionRun) prepare(p *Program) {
 	longest := 0
 	for _, sec := range p.sections {
 		if sec.shared != nil {
@@ -85,7 +85,7 @@ func (r *round) prepare(p *Program) {
 		}
 	}
 	if longest > 0 {
-		r.deps, r.done = make([]int32, longest), make([]int32, p.phases)
+		r.waitCounts, r.finishedChunks = make([]int32, longest), make([]int32, p.phases)
 		r.parts = make(workerpool.Parts, p.partOffsets[p.phases])
 	}
 }
@@ -94,12 +94,12 @@ func (r *round) prepare(p *Program) {
 func (s *Session) runShared(ctx context.Context, sec *section) error {
 	s.reset(ctx, sec)
 	s.runLeader()
-	return s.round.err
+	return s.sectionRun.err
 }
 
 // runLeader is the loop of the worker that runs the program. This worker starts first and leaves last.
 func (s *Session) runLeader() {
-	r := &s.round
+	r := &s.sectionRun
 	r.job.Begin()
 	defer r.job.End() // also if a kernel calls runtime.Goexit
 	worthy := 0
@@ -127,29 +127,29 @@ var errEnded = errors.New("a kernel called runtime.Goexit")
 
 // reset initializes the counters.
 func (s *Session) reset(ctx context.Context, sec *section) {
-	r, p := &s.round, s.p
+	r, p := &s.sectionRun, s.p
 	r.ctx, r.sec, r.err, r.failed = ctx, sec, nil, -1
-	r.readySteps, r.openPhases, r.free = r.readySteps[:0], r.openPhases[:0], r.free[:0]
+	r.readySteps, r.openPhases, r.idleStates = r.readySteps[:0], r.openPhases[:0], r.idleStates[:0]
 	for i := len(s.workers) - 1; i > 0; i-- {
-		r.free = append(r.free, &s.workers[i])
+		r.idleStates = append(r.idleStates, &s.workers[i])
 	}
 	r.stop.Store(false)
 	r.unfinishedSteps.Store(int32(sec.end - sec.first))
-	copy(r.deps, sec.shared.deps)
+	copy(r.waitCounts, sec.shared.waitCounts)
 	for i := sec.end - 1; i >= sec.first; i-- {
-		if r.deps[i-sec.first] == 0 {
+		if r.waitCounts[i-sec.first] == 0 {
 			r.readySteps = append(r.readySteps, int32(i))
 		}
 	}
 	last := &p.steps[sec.end-1]
-	clear(r.done[p.steps[sec.first].firstPhase : last.firstPhase+len(last.kernel.Phases)])
+	clear(r.finishedChunks[p.steps[sec.first].firstPhase : last.firstPhase+len(last.kernel.Phases)])
 }
 
 // isOver reports whether the section is finished or has failed.
-func (r *round) isOver() bool { return r.stop.Load() || r.unfinishedSteps.Load() == 0 }
+func (r *sectionRun) isOver() bool { return r.stop.Load() || r.unfinishedSteps.Load() == 0 }
 
 // idle reports whether there is no step or chunk to take.
-func (r *round) idle() bool {
+func (r *sectionRun) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.readySteps)+len(r.openPhases) == 0 && !r.isOver()
@@ -158,7 +158,7 @@ func (r *round) idle() bool {
 // fail ends the section with an error. If several steps fail, the section keeps the error of the step that is first in
 // the order of the program. Step -1 means that the context has ended.
 func (s *Session) fail(step int, err error) {
-	r := &s.round
+	r := &s.sectionRun
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err == nil || step < r.failed && step >= 0 {
@@ -169,19 +169,19 @@ func (s *Session) fail(step int, err error) {
 
 // help is the loop of a helper from the worker pool.
 func (s *Session) help() {
-	r := &s.round
+	r := &s.sectionRun
 	r.mu.Lock()
-	n := len(r.free) - 1
+	n := len(r.idleStates) - 1
 	if n < 0 {
 		r.mu.Unlock()
 		return
 	}
-	w := r.free[n]
-	r.free = r.free[:n]
+	w := r.idleStates[n]
+	r.idleStates = r.idleStates[:n]
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
-		r.free = append(r.free, w)
+		r.idleStates = append(r.idleStates, w)
 		r.mu.Unlock()
 	}()
 	for {
@@ -200,14 +200,14 @@ func (s *Session) help() {
 }
 
 // requestHelpers asks for n helpers, one for each further part of work. It wakes idle helpers of this section first.
-func (r *round) requestHelpers(n int, worth workerpool.Worth) {
+func (r *sectionRun) requestHelpers(n int, worth workerpool.Worth) {
 	r.job.Call(max(0, n-int(r.waitingHelpers.Load())), worth)
 }
 
 // runWorker works until there is nothing to take.
 func (s *Session) runWorker(w *workerState) {
 	for {
-		step, phase, join := s.round.take()
+		step, phase, join := s.sectionRun.take()
 		if step < 0 {
 			return
 		}
@@ -230,7 +230,7 @@ func (s *Session) runWorker(w *workerState) {
 // have priority over steps, because workers that compute the same part of consecutive steps find their operands in
 // their caches. If a worker took a whole step instead, it would read half of the operands from the caches of other
 // cores. Later those cores would read half of the results from its cache.
-func (r *round) take() (step, phase int, join bool) {
+func (r *sectionRun) take() (step, phase int, join bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch n := len(r.readySteps) - 1; {
@@ -248,19 +248,21 @@ func (r *round) take() (step, phase int, join bool) {
 }
 
 // worthSharing reports whether a step is worth passing to another worker.
-func (r *round) worthSharing(step int) bool {
+func (r *sectionRun) worthSharing(step int) bool {
 	return r.sec.shared.costs[step-r.sec.first] >= r.sec.shared.minShared
 }
 
 // worthWaking returns whether sharing from a step on is worth waking workers.
-func (r *round) worthWaking(step int) workerpool.Worth { return r.sec.shared.worth[step-r.sec.first] }
+func (r *sectionRun) worthWaking(step int) workerpool.Worth {
+	return r.sec.shared.worth[step-r.sec.first]
+}
 
 // advance starts a phase of a step, and works on the phase until all chunks are taken. It returns the step and phase to
 // continue with, or a negative step.
 func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 	st := &s.p.steps[step]
 	phases := st.kernel.Phases
-	lost := phase == 0 && s.losses != nil && s.losses.propagate(step)
+	lost := phase == 0 && s.stepFailures != nil && s.stepFailures.propagate(step)
 	for phase < len(phases) && phases[phase].Chunks == 0 {
 		phase++
 	}
@@ -286,13 +288,13 @@ func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 // phaseParts returns the parts of a phase; none if one worker runs all of its chunks.
 func (s *Session) phaseParts(o openPhase) workerpool.Parts {
 	at := s.p.partOffsets[s.p.steps[o.step].firstPhase+o.phase:]
-	return s.round.parts[at[0]:at[1]]
+	return s.sectionRun.parts[at[0]:at[1]]
 }
 
 // chunks works on a shared phase until all chunks are taken.
 func (s *Session) chunks(w *workerState, o openPhase) (int, int) {
-	r, st, parts := &s.round, &s.p.steps[o.step], s.phaseParts(o)
-	done, all, own := &r.done[st.firstPhase+o.phase], int32(st.kernel.Phases[o.phase].Chunks), w.index%len(parts)
+	r, st, parts := &s.sectionRun, &s.p.steps[o.step], s.phaseParts(o)
+	done, all, own := &r.finishedChunks[st.firstPhase+o.phase], int32(st.kernel.Phases[o.phase].Chunks), w.index%len(parts)
 	for finished := int32(0); ; finished++ {
 		c := parts.Next(own)
 		if c < 0 && finished > 0 {
@@ -315,7 +317,7 @@ func (s *Session) chunks(w *workerState, o openPhase) (int, int) {
 
 // continueAfter returns the step and phase with which a worker continues after a finished phase, or a negative step.
 func (s *Session) continueAfter(w *workerState, o openPhase) (int, int) {
-	if s.losses != nil && s.losses.isLost(o.step) {
+	if s.stepFailures != nil && s.stepFailures.isLost(o.step) {
 		return s.finish(w, o.step), 0
 	}
 	return o.step, o.phase + 1
@@ -324,7 +326,7 @@ func (s *Session) continueAfter(w *workerState, o openPhase) (int, int) {
 // attempt runs a chunk unless the section has ended. With KeepGoing, a failure is recorded and the rest of the step is
 // skipped. It reports whether the section continues.
 func (s *Session) attempt(w *workerState, o openPhase, c int) bool {
-	r := &s.round
+	r := &s.sectionRun
 	if r.ctx.Err() != nil {
 		s.fail(-1, context.Cause(r.ctx))
 	}
@@ -332,7 +334,7 @@ func (s *Session) attempt(w *workerState, o openPhase, c int) bool {
 		return false
 	}
 	s.beginStep(w, o.step)
-	if s.losses != nil && s.losses.isLost(o.step) {
+	if s.stepFailures != nil && s.stepFailures.isLost(o.step) {
 		return true
 	}
 	err := s.chunk(w, o.step, o.phase, c)
@@ -341,8 +343,8 @@ func (s *Session) attempt(w *workerState, o openPhase, c int) bool {
 	case r.ctx.Err() != nil:
 		s.fail(-1, context.Cause(r.ctx))
 		return false
-	case s.losses != nil:
-		s.losses.add(o.step, err)
+	case s.stepFailures != nil:
+		s.stepFailures.add(o.step, err)
 	default:
 		s.fail(o.step, s.p.graph.Fail(s.p.steps[o.step].node, err))
 		return false
@@ -352,7 +354,7 @@ func (s *Session) attempt(w *workerState, o openPhase, c int) bool {
 
 // publish lets other workers join a phase.
 func (s *Session) publish(o openPhase, chunks int) {
-	r := &s.round
+	r := &s.sectionRun
 	r.mu.Lock()
 	r.openPhases = append(r.openPhases, o)
 	r.mu.Unlock()
@@ -362,7 +364,7 @@ func (s *Session) publish(o openPhase, chunks int) {
 
 // steal takes a chunk from the part of another worker, and moves further chunks of that part to the worker's own part.
 // If no chunk is left, it closes the phase.
-func (r *round) steal(o openPhase, parts workerpool.Parts, own int) int {
+func (r *sectionRun) steal(o openPhase, parts workerpool.Parts, own int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := parts.Steal(own)
@@ -373,14 +375,14 @@ func (r *round) steal(o openPhase, parts workerpool.Parts, own int) int {
 }
 
 // withdraw closes a phase to other workers.
-func (r *round) withdraw(o openPhase) {
+func (r *sectionRun) withdraw(o openPhase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.remove(o)
 }
 
 // remove closes a phase. The lock must be held.
-func (r *round) remove(o openPhase) {
+func (r *sectionRun) remove(o openPhase) {
 	if i := slices.Index(r.openPhases, o); i >= 0 {
 		r.openPhases = slices.Delete(r.openPhases, i, i+1)
 	}
@@ -388,12 +390,12 @@ func (r *round) remove(o openPhase) {
 
 // finish marks a step as finished. Steps that waited only for this step become ready, and finish returns one of them.
 func (s *Session) finish(w *workerState, step int) int {
-	r, sec := &s.round, s.round.sec
+	r, sec := &s.sectionRun, s.sectionRun.sec
 	s.endStep(w, true)
 	own, others, worth := -1, 0, workerpool.Little
 	for _, n := range s.p.steps[step].waitingSteps {
 		k := int(n) - sec.first
-		if int(n) >= sec.end || sec.shared.deps[k] > 1 && atomic.AddInt32(&r.deps[k], -1) != 0 {
+		if int(n) >= sec.end || sec.shared.waitCounts[k] > 1 && atomic.AddInt32(&r.waitCounts[k], -1) != 0 {
 			continue
 		}
 		if own < 0 {

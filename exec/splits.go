@@ -65,8 +65,9 @@ func (p *Program) splits(costs []float64, share float64) []bool {
 	return split
 }
 
-// loss returns the additional cost of the transfer, in nanoseconds, if one of its two steps is shared. split reports
-// whether the other step is shared; then sharing both steps saves the transfer, and the loss is negative.
+// loss returns the additional cost of the transfer, in nanoseconds, of sharing one of its two steps. split reports
+// whether the other step is shared. If it is, sharing the first step as well saves the transfer, and the loss is
+// negative.
 func (m *transfer) loss(split bool) float64 {
 	if split {
 		return -m.ns

@@ -21,7 +21,7 @@ import (
 //   - A chunk begins after the end of all chunks of the previous phase. The first chunk of a step begins after the
 //     EndStep with done of each step for which it waits. There is no other order. In a pipelined group, one worker
 //     alternates between steps, each of which reads the result of the previous one. A chunk then begins after the end
-//     of the chunks that it needs, and each turn is between a BeginStep and an EndStep.
+//     of the chunks that it needs. Whenever the worker changes to another step, it calls EndStep and BeginStep.
 //
 // A run without an error has a BeginStep and an EndStep with done for each step, and each chunk of each phase exactly
 // once. A run that fails or is cancelled reports no chunk and no finished step twice. With KeepGoing, steps that fail
@@ -85,10 +85,10 @@ func (s *Session) traced(ctx context.Context, parent *Run, in, out []*tensor.Ten
 	t, r := s.p.tracer, &Run{Graph: s.p.graph, Program: s.p, Parent: parent, Steps: len(s.p.steps),
 		Workers: len(s.workers)}
 	if t.BeginRun(r) {
-		s.run = r
+		s.tracedRun = r
 	}
 	defer func() {
-		s.run = nil
+		s.tracedRun = nil
 		t.EndRun(r, err)
 		err = r.tracerPanic.orPanic(err)
 	}()
@@ -97,7 +97,7 @@ func (s *Session) traced(ctx context.Context, parent *Run, in, out []*tensor.Ten
 
 // beginStep reports to the tracer that a worker begins a step, unless this was reported already.
 func (s *Session) beginStep(w *workerState, step int) {
-	if s.run != nil && w.tracedStep != step+1 {
+	if s.tracedRun != nil && w.tracedStep != step+1 {
 		w.tracedStep = step + 1
 		s.p.tracer.BeginStep(s.work(w, step, 0, 0))
 	}
@@ -105,7 +105,7 @@ func (s *Session) beginStep(w *workerState, step int) {
 
 // endStep reports to the tracer that a worker leaves its current step, if any.
 func (s *Session) endStep(w *workerState, done bool) {
-	if s.run != nil && w.tracedStep != 0 {
+	if s.tracedRun != nil && w.tracedStep != 0 {
 		step := w.tracedStep - 1
 		w.tracedStep = 0
 		s.p.tracer.EndStep(s.work(w, step, 0, 0), done)
@@ -114,13 +114,13 @@ func (s *Session) endStep(w *workerState, done bool) {
 
 // work returns the position of a worker.
 func (s *Session) work(w *workerState, step, phase, chunk int) Work {
-	return Work{Run: s.run, Node: s.p.steps[step].node, Step: step, Worker: w.index, Phase: phase, Chunk: chunk}
+	return Work{Run: s.tracedRun, Node: s.p.steps[step].node, Step: step, Worker: w.index, Phase: phase, Chunk: chunk}
 }
 
 // chunk runs one chunk and reports it to the tracer.
 func (s *Session) chunk(w *workerState, step, phase, c int) error {
 	st := &s.p.steps[step]
-	if s.run == nil {
+	if s.tracedRun == nil {
 		return s.call(w, st, phase, c)
 	}
 	at := s.work(w, step, phase, c)
@@ -137,18 +137,18 @@ func (p *segmentRun) beginRun(parent *Run) {
 }
 
 // dynamicNode runs a dynamic node (see segments.go), and reports it to the tracer. The error names the node.
-func (p *segmentRun) dynamicNode(s *graph.Segment, number int, kept bool) error {
+func (p *segmentRun) dynamicNode(s *graph.Segment, number int, cached bool) error {
 	n := s.Nodes[0]
 	var err error
 	if p.traced {
 		t, at := p.r.options.Tracer, Work{Run: p.run, Node: n, Step: number}
 		t.BeginStep(at)
 		t.BeginChunk(at)
-		err = p.runDynamic(s, kept)
+		err = p.runDynamic(s, cached)
 		t.EndChunk(at, err)
 		t.EndStep(at, err == nil || p.keepGoing && p.ctx.Err() == nil)
 	} else {
-		err = p.runDynamic(s, kept)
+		err = p.runDynamic(s, cached)
 	}
 	if err != nil {
 		return p.graph.Fail(n, cause(n, err))

@@ -35,12 +35,12 @@ type Certificate struct {
 }
 
 // CertifiedCopies proves a lower bound on the weighted cost of all plans, which is the weighted sum of time, number of
-// copies and bytes of copies. Together with the bound on the cost, it implies a lower bound on the number of copies of
-// the plans within the slack, and a lower bound on the bytes of copies of the plans of least cost with that number.
+// copies and bytes of copies. Together with the bound on the cost, it implies two further lower bounds: how many copies
+// a plan within the slack needs, and how many bytes are copied by a plan of least cost with this number of copies.
 type CertifiedCopies struct {
-	Slack   float64        `json:"slack" doc:"The share of the least cost that the plan may cost more."`
-	Made    layout.Weights `json:"made" doc:"The weights by which copies are made from the labels of the solution: as cheaply as possible."`
-	Cost    int64          `json:"cost" doc:"The cost of the plan, in picoseconds: that of the solution, unless a slack permits dearer copies."`
+	Slack   float64        `json:"slack" doc:"The share of the least cost by which the plan may cost more."`
+	Made    layout.Weights `json:"made" doc:"The weights by which the cheapest copies are chosen for the labels of the solution."`
+	Cost    int64          `json:"cost" doc:"The cost of the plan, in picoseconds; it equals the cost of the solution, unless a slack permits more expensive copies."`
 	Weights layout.Weights `json:"weights" doc:"The weights of the weighted problem, which has the variables and factors of the problem."`
 	Bound   int64          `json:"bound" doc:"A lower bound on the weighted cost of every plan."`
 	Proof   *wcsp.Proof    `json:"proof" doc:"The proof of the bound."`
@@ -56,7 +56,7 @@ type CertifiedGraph struct {
 type CertifiedOptions struct {
 	Strategy    string         `json:"strategy" doc:"The strategy that made the plan."`
 	Sizes       map[string]int `json:"sizes" doc:"The sizes of all symbols."`
-	Pins        []CertifiedPin `json:"pins" doc:"The pins of the graph, those of the file among them."`
+	Pins        []CertifiedPin `json:"pins" doc:"The pins of the graph, including the pins of its file."`
 	NoFusion    bool           `json:"no_fusion" doc:"Whether each node is a step of its own."`
 	Exact       bool           `json:"exact" doc:"Whether implementations that compute by another formula than the op's definition were excluded."`
 	MemoryLimit int            `json:"memory_limit" doc:"The limit on the bytes of a run; 0: the available memory; negative: none."`
@@ -205,7 +205,7 @@ func (c *Certificate) check() error {
 func pinsOf(g *graph.Graph) []CertifiedPin {
 	list := []CertifiedPin{}
 	add := func(name string, p graph.Pin) {
-		if p.Lays() {
+		if p.SetsLayout() {
 			list = append(list, CertifiedPin{name, graph.Pin{Format: p.Format, Order: p.Order}.String()})
 		}
 		if p.Impl != "" {

@@ -19,9 +19,9 @@ type Ranking struct {
 	SamePlan [][]string `json:"same_plan" doc:"The groups of candidates with equal plans."`
 	Pairs    []Pair     `json:"pairs" doc:"All pairs of different plans, each plan by its first candidate."`
 	// FewestRuns is exact: see runsToDiffer.
-	FewestRuns *int `json:"fewest_runs" doc:"The least number of runs of each candidate with which any difference can be significant; null if there were as many, or for one plan."`
+	FewestRuns *int `json:"fewest_runs" doc:"The least number of runs of each candidate with which any difference can be significant; null if at least this many were measured, or if there is only one plan."`
 	// RunsFor2Percent is Noether's sample size: see runsFor2Percent.
-	RunsFor2Percent *int     `json:"runs_for_2_percent" doc:"The runs of each candidate with which a difference of 2% would be significant with a probability of 80%, for the pairs without a significant difference; null if there are none."`
+	RunsFor2Percent *int     `json:"runs_for_2_percent" doc:"The number of runs of each candidate that would find a difference of 2% with a probability of 80%, in each pair without a significant difference; null if there is no such pair."`
 	Unreached       []string `json:"until_unreached,omitzero" doc:"The candidates whose confidence interval is wider than --until demands."`
 	Disturbances
 }
@@ -142,7 +142,7 @@ func holm(values []float64) []float64 {
 	return corrected
 }
 
-// runsFor2Percent is the largest result of runsToTell for pairs without a significant difference, or nil if there is no
+// runsFor2Percent is the largest result of turnsToDetect for pairs without a significant difference, or nil if there is no
 // result.
 func runsFor2Percent(pairs []Pair, s *session) *int {
 	turns := map[string][]float64{}
@@ -151,7 +151,7 @@ func runsFor2Percent(pairs []Pair, s *session) *int {
 	}
 	var most *int
 	for _, p := range pairs {
-		n, ok := turnsToTell(turns[p.A], turns[p.B], 0.02, Significance/float64(len(pairs)))
+		n, ok := turnsToDetect(turns[p.A], turns[p.B], 0.02, Significance/float64(len(pairs)))
 		if n *= s.perTurn(); !p.Significant && ok && (most == nil || n > *most) {
 			most = &n
 		}
@@ -177,19 +177,19 @@ func runsToDiffer(pairs []Pair, s *session) *int {
 	return new((fewestSamples(level)-1)*s.perTurn() + 1)
 }
 
-// testPower is the probability with which the test finds a difference, for the number of samples of turnsToTell.
+// testPower is the probability with which the test finds a difference, for the number of samples of turnsToDetect.
 const testPower = 0.8
 
-// turnsToTell returns the number of samples a side with which the Mann-Whitney test finds a relative difference of
-// effect, at a level and with a probability of power:
+// turnsToDetect returns the number of samples on each side with which the Mann-Whitney test finds a relative difference
+// `effect` with the probability testPower. level is the level of the test. The number is
 //
-//	n = (z(1-level/2) + z(power))² / (6 (p - 1/2)²)
+//	n = (z(1-level/2) + z(testPower))² / (6 (p - 1/2)²)
 //
 // where z is the quantile of the normal distribution, and p is the probability that a sample is less than another
 // sample times 1+effect (Noether 1987, Sample size determination for some common nonparametric tests). p is estimated
-// from the samples, each divided by the median of its side. turnsToTell returns false for fewer than 5 samples a side,
+// from the samples, each divided by the median of its side. turnsToDetect returns false for fewer than 5 samples a side,
 // which do not suffice to estimate p, and for results above a million.
-func turnsToTell(a, b []float64, effect, level float64) (int, bool) {
+func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 	var all []float64
 	for _, side := range [][]float64{a, b} {
 		middle := *SpreadOf(side).Median
@@ -214,7 +214,8 @@ func turnsToTell(a, b []float64, effect, level float64) (int, bool) {
 	return 0, false
 }
 
-// fewestSamples returns the least number of samples a side with which the exact Mann-Whitney test can be below a level.
+// fewestSamples returns the least number of samples on each side with which the p-value of the exact Mann-Whitney test
+// can be below a level.
 func fewestSamples(level float64) int {
 	n := 1
 	for leastP(n, n) >= level {

@@ -69,7 +69,7 @@ type Versus struct {
 	Ratio       *float64 `json:"ratio" doc:"Its median divided by the median of the base; null if one of them was not measured."`
 	P           *float64 `json:"p_value" doc:"The p-value of the Mann-Whitney U test on the medians of turns; null for the base and its plan."`
 	PHolm       *float64 `json:"p_holm" doc:"The p-value with Holm's correction for the tests of all pairs; null for the base and its plan."`
-	Significant bool     `json:"significant" doc:"Whether times differ from the base's with a p_holm below 0.01."`
+	Significant bool     `json:"significant" doc:"Whether the difference from the base is significant: p_holm is below 0.01."`
 }
 
 // VersusOf compares times with the times of a base, both in nanoseconds and in any order. Like benchstat it uses the

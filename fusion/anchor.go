@@ -148,7 +148,7 @@ func (a anchorImpl) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	into := f.hostResult()
 	epilogue := graph.Call{In: c.In[f.Anchor:], Out: slices.Delete(slices.Clone(c.Out), into, into+1)}
 	var after graph.Work
-	epilogue.Streamed(&after)
+	epilogue.AddStreamed(&after)
 	f.effort().Do(&after, float64(c.Out[into].Numel()), 0)
 	if !a.Epilogues {
 		// The second pass reads and writes the anchor's result again.

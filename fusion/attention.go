@@ -204,7 +204,7 @@ func (x attentionImpl) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	w = x.Work(a)
 	w.Steps = 1
 	var moved graph.Work
-	c.Streamed(&moved)
+	c.AddStreamed(&moved)
 	l, s, _, _ := a.Sizes()
 	rows := float64(tensor.Numel(a.Batch) * l)
 	n := rows * float64(s)

@@ -66,11 +66,11 @@ func (e *Epilogue) Chain() []EpilogueStep {
 	return back
 }
 
-// step returns the step with operation op and second operand by, in dtype d. It returns false if by is neither a number
-// nor an operand in a layout that kernels read.
-func (e *Epilogue) step(op expr.Op, by expr.Value, d tensor.DType) (s EpilogueStep, ok bool) {
+// step returns the step with operation op and the given second operand, in dtype d. It returns false if the second
+// operand is neither a number nor an operand in a layout that kernels read.
+func (e *Epilogue) step(op expr.Op, second expr.Value, d tensor.DType) (s EpilogueStep, ok bool) {
 	s.Op = op
-	switch i := e.code.Insts[by]; {
+	switch i := e.code.Insts[second]; {
 	case i.Op == expr.Const && i.DType == tensor.Float32:
 		s.Number = float64(math.Float32frombits(uint32(i.Imm)))
 		return s, !math.IsNaN(s.Number)

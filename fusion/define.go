@@ -42,7 +42,7 @@ func (p *pricing) Work(c *graph.Call, walk graph.Walk) (w graph.Work, ok bool) {
 		return w, false
 	}
 	w.Steps = 1
-	c.Streamed(&w)
+	c.AddStreamed(&w)
 	if e.Folds > 0 {
 		x := foldsOf(c)
 		x.work(&w, e, c, walk)

@@ -85,15 +85,15 @@ func (e Effort) Do(w *graph.Work, n, rows float64) {
 		w.Do(graph.GoLoop, n*(e.Simple+e.Divide+e.Folds))
 		return
 	case e.Folds > 0:
-		w.Wait(e.foldKernel(graph.FoldBegin, graph.MultipassBegin), e.Passes)
-		w.Wait(e.foldKernel(graph.FoldElement, graph.MultipassElement), n*e.Folds)
-		w.Wait(e.foldKernel(graph.FoldSimple, graph.MultipassSimple), n*(e.Simple+2*e.Divide))
+		w.DoUnoverlapped(e.foldKernel(graph.FoldBegin, graph.MultipassBegin), e.Passes)
+		w.DoUnoverlapped(e.foldKernel(graph.FoldElement, graph.MultipassElement), n*e.Folds)
+		w.DoUnoverlapped(e.foldKernel(graph.FoldSimple, graph.MultipassSimple), n*(e.Simple+2*e.Divide))
 		e.addRowLoops(w, n, rows)
 		return
 	}
-	w.Do(graph.Simple, n*e.Simple)
+	w.Do(graph.LoopSimple, n*e.Simple)
 	if e.Divide > 0 {
-		w.Do(graph.Divide, n*e.Divide)
+		w.Do(graph.LoopDivide, n*e.Divide)
 	}
 }
 

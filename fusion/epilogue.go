@@ -204,8 +204,8 @@ func (r *EpilogueRun) Release() {
 }
 
 // Do applies the epilogue to a rectangle of the anchor's result whose elements are final. The rectangle has `rows` rows
-// of `cols` elements. at is the offset of its first element in memory, step the stride between rows, and col the stride
-// between columns, all in elements.
+// of `cols` elements. `at` is the offset of its first element in memory, `step` is the stride between rows, and `col`
+// is the stride between columns. The offset and the strides are in elements.
 func (e *Epilogue) Do(r *EpilogueRun, at, rows, step, cols, col int) {
 	if cols == 1 || col != 1 && step == 1 { // contiguous elements become rows
 		rows, step, cols, col = cols, col, rows, step

@@ -39,9 +39,9 @@ func (e Effort) addRowLoops(w *graph.Work, n, rows float64) {
 	if rows <= 0 || n <= 0 || !loops.CodeAvailable() {
 		return
 	}
-	w.Wait(e.foldKernel(graph.FoldRow, graph.MultipassRow), rows*e.Passes)
+	w.DoUnoverlapped(e.foldKernel(graph.FoldRow, graph.MultipassRow), rows*e.Passes)
 	if math.Mod(n/rows, lanes) != 0 {
-		w.Wait(e.foldKernel(graph.FoldTail, graph.MultipassTail), rows*e.Passes)
+		w.DoUnoverlapped(e.foldKernel(graph.FoldTail, graph.MultipassTail), rows*e.Passes)
 	}
 }
 
@@ -130,7 +130,7 @@ func (x *folding) addLoopStarts(w *graph.Work, e Effort, m tensor.Meta) {
 	case x.foldsFastest(m):
 		e.addRowLoops(w, float64(m.Numel()), x.numRows())
 	case loops.CodeAvailable():
-		w.Wait(e.foldKernel(graph.FoldRun, graph.MultipassRun), x.columnRuns(m)*e.Passes)
+		w.DoUnoverlapped(e.foldKernel(graph.FoldRun, graph.MultipassRun), x.columnRuns(m)*e.Passes)
 	}
 }
 

@@ -256,7 +256,7 @@ func fusedWork(c *graph.Call, walk graph.Walk) (w graph.Work) {
 	if !ok || f.effort == nil || len(c.Out) == 0 {
 		return w
 	}
-	c.Streamed(&w)
+	c.AddStreamed(&w)
 	if f.Mask == nil {
 		f.effort().Do(&w, float64(c.Out[0].Numel()), 0)
 		c.AddRuns(&w, walk.Lay(0, c.Out[0]))

@@ -309,7 +309,7 @@ func (w *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 		}
 		in := w.fusion.Parts[i].In
 		made[i] = b.Inline(code, func(operand, part int) expr.Value {
-			a := in[of(operand)]
+			a := in[operandOf(operand)]
 			switch {
 			case a.Number.IsSet(): // an op such as where or masked_fill takes a number as an element
 				return b.Number(code.In[operand], a.Number, part)
@@ -336,8 +336,8 @@ func (w *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 	return err
 }
 
-// partExpression returns the expression of a part. Operand i of the expression reads operand of(i) of the part.
-func (f *Fuser) partExpression(n *graph.Node, rows bool) (code *expr.Code, of func(int) int, err error) {
+// partExpression returns the expression of a part. Operand i of the expression reads operand operandOf(i) of the part.
+func (f *Fuser) partExpression(n *graph.Node, rows bool) (code *expr.Code, operandOf func(int) int, err error) {
 	if rows && n.Op.Expression == nil {
 		r := f.Rows(n)
 		if r == nil {

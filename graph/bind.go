@@ -135,7 +135,7 @@ func (g *Graph) Drop(rejected map[*Node]*Error) *Graph {
 	d.Nodes, d.Outputs = nil, nil
 	rejected = maps.Clone(rejected)
 	for _, n := range g.Nodes {
-		m := d.named().node(n.Name)
+		m := d.nameIndex().node(n.Name)
 		if err := n.dependsOn(rejected); err != nil && rejected[n] == nil {
 			rejected[n] = g.Fail(n, err)
 		}
@@ -143,11 +143,11 @@ func (g *Graph) Drop(rejected map[*Node]*Error) *Graph {
 			d.Nodes = append(d.Nodes, m)
 			continue
 		}
-		d.named().dropNode(m)
+		d.nameIndex().dropNode(m)
 	}
 	for _, o := range g.Outputs {
 		if o.Value.Node == nil || rejected[o.Value.Node] == nil {
-			o.Value = d.named().values[o.Value.Name]
+			o.Value = d.nameIndex().values[o.Value.Name]
 			d.Outputs = append(d.Outputs, o)
 		}
 	}

@@ -122,7 +122,7 @@ func (g *Graph) nameError(name string) error {
 }
 
 func (g *Graph) addValue(v *Value) {
-	names := g.named()
+	names := g.nameIndex()
 	if v.Name == "" || names.values[v.Name] != nil {
 		g.recordError(g.nameError(v.Name))
 		v.Name = g.Fresh("value")
@@ -226,7 +226,7 @@ func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int
 		return err
 	}
 	g.assignNodeNumber(n)
-	names := g.named()
+	names := g.nameIndex()
 	if len(res) > 1 {
 		names.nodes[n.Name] = n
 	}
@@ -417,14 +417,14 @@ func (v *Value) Named(name string) *Value {
 	switch {
 	case v.rejected() || v.Name == name:
 		return v
-	case name == "" || g.named().values[name] != nil || v.Node != nil && len(v.Node.Out) == 1 &&
-		g.named().node(name) != nil:
+	case name == "" || g.nameIndex().values[name] != nil || v.Node != nil && len(v.Node.Out) == 1 &&
+		g.nameIndex().node(name) != nil:
 		g.recordError(g.nameError(name))
 		return v
 	}
 	g.Rename(v, name)
 	if n := v.Node; n != nil && len(n.Out) == 1 {
-		delete(g.named().nodes, n.Name)
+		delete(g.nameIndex().nodes, n.Name)
 		n.Name = name
 	}
 	return v

@@ -71,16 +71,16 @@ func (p *Parts) replaceResults(results []*Value, err error) ([]*Node, error) {
 			return nil, err
 		}
 	}
-	g.named().dropNodeName(n)
+	g.nameIndex().dropNodeName(n)
 	last := results[len(results)-1].Node
-	g.named().renameNode(last, n.Name)
+	g.nameIndex().renameNode(last, n.Name)
 	return p.nodes, nil
 }
 
 // drop removes the parts from the graph.
 func (p *Parts) drop() {
 	for _, m := range p.nodes {
-		p.g.named().dropNode(m)
+		p.g.nameIndex().dropNode(m)
 	}
 }
 
@@ -92,7 +92,7 @@ func (p *Parts) check(i int, v *Value) error {
 		return fmt.Errorf("no part computes result %d", i)
 	case v.Meta.DType != replaced.Meta.DType || !slices.Equal(v.Meta.Shape, replaced.Meta.Shape):
 		return fmt.Errorf("result %d of its parts is %v, want %v", i, v.Meta, replaced.Meta)
-	case !p.whole.Pin.Lays() && (!v.Meta.SameLayout(replaced.Meta) ||
+	case !p.whole.Pin.SetsLayout() && (!v.Meta.SameLayout(replaced.Meta) ||
 		(v.Alias == nil) != (replaced.Alias == nil) && !p.isFullView(v)):
 		return fmt.Errorf("result %d of its parts has layout %v, want %v", i, v.Meta, replaced.Meta)
 	}
@@ -109,7 +109,7 @@ func (p *Parts) isFullView(v *Value) bool {
 // replaceResult makes result i of the whole a result of a part. It replaces v, which is result i of the parts.
 func (p *Parts) replaceResult(i int, v *Value) error {
 	result, maker := p.whole.Out[i], v.Node
-	p.g.named().dropValue(v)
+	p.g.nameIndex().dropValue(v)
 	maker.Out[v.Index] = result
 	for _, m := range p.nodes {
 		for k := range m.In {
@@ -124,7 +124,7 @@ func (p *Parts) replaceResult(i int, v *Value) error {
 		}
 	}
 	result.Node, result.Index, result.Alias = maker, v.Index, v.Alias
-	if p.whole.Pin.Lays() {
+	if p.whole.Pin.SetsLayout() {
 		maker.Pin = Pin{Format: p.whole.Pin.Format, Order: p.whole.Pin.Order}
 		return maker.Infer()
 	}

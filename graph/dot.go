@@ -59,7 +59,7 @@ func (g *Graph) DOT() ([]byte, error) {
 	}
 	for _, o := range g.Outputs {
 		label := []string{o.Name, "output"}
-		if o.Pin.Lays() {
+		if o.Pin.SetsLayout() {
 			label = append(label, o.Pin.String())
 		}
 		if err := link(o.Value, add(&box{label: label, style: outputStyle}), ""); err != nil {

@@ -82,7 +82,7 @@ func (d *Draft) Input(name string, decl Decl) (*Value, error) {
 	if decl.symbolic() {
 		v.Dims = decl.Dims
 	}
-	if decl.symbolic() || decl.Layout.Lays() {
+	if decl.symbolic() || decl.Layout.SetsLayout() {
 		v.decl = &decl
 	}
 	if err := d.declare(v, m); err != nil {
@@ -99,7 +99,7 @@ func (d *Draft) Constant(name string, layout Pin, t *tensor.Tensor) (*Value, err
 		return nil, err
 	}
 	v := &Value{Name: name, Const: t, graph: g}
-	if layout.Lays() {
+	if layout.SetsLayout() {
 		v.decl = &Decl{DType: t.DType, Layout: layout}
 	}
 	if err := d.declare(v, t.Meta); err != nil {
@@ -110,7 +110,7 @@ func (d *Draft) Constant(name string, layout Pin, t *tensor.Tensor) (*Value, err
 }
 
 func (d *Draft) declare(v *Value, m tensor.Meta) error {
-	names := d.g.named()
+	names := d.g.nameIndex()
 	if v.Name == "" || names.values[v.Name] != nil {
 		return d.g.nameError(v.Name)
 	}
@@ -125,7 +125,7 @@ func (d *Draft) declare(v *Value, m tensor.Meta) error {
 // node. If names of results are invalid, it returns the node without these results, and errors.
 func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	g := d.graph()
-	names := g.named()
+	names := g.nameIndex()
 	if name == "" {
 		return nil, []error{errors.New("node without a name")}
 	}
@@ -267,7 +267,7 @@ func (d *Draft) Sort(breakCycles bool) error {
 			break
 		}
 		for _, e := range cycles {
-			n := g.named().node(e.Node)
+			n := g.nameIndex().node(e.Node)
 			d.Refuse(n, e.Err)
 			n.In, n.attrs = nil, nil
 		}
@@ -335,14 +335,14 @@ func (d Decl) Type(symbols map[string]sym.Int) (tensor.Type, error) {
 			return t, err
 		}
 		p := d.Layout
-		if !p.Lays() {
+		if !p.SetsLayout() {
 			p.Format = tensor.Contiguous
 		}
 		o, err := p.For(len(t.Shape))
 		if err != nil {
 			return t, err
 		}
-		t.Strides = o.StridesOf(t.Shape)
+		t.Strides = o.SymbolicStrides(t.Shape)
 	}
 	if err != nil {
 		return t, err

@@ -32,7 +32,7 @@ type foldedCall struct {
 	op           *Op // kept alive because the address of the op is part of the key
 	attrs        any
 	usedRecently bool  // used since the last dropCalls
-	ids          []int // ids of the results
+	resultIDs    []int // ids of the results
 	results      []weak.Pointer[tensor.Storage]
 }
 
@@ -62,7 +62,7 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 		f.mu.Unlock()
 		return compute()
 	}
-	found := f.call(key, n.Op, attrs).tensors(metas)
+	found := f.cachedCall(key, n.Op, attrs).tensors(metas)
 	f.mu.Unlock()
 	if found != nil {
 		return found, nil
@@ -73,7 +73,7 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := f.call(key, n.Op, attrs)
+	c := f.cachedCall(key, n.Op, attrs)
 	if found := c.tensors(metas); found != nil {
 		return found, nil // another goroutine computed it meanwhile
 	}
@@ -151,8 +151,8 @@ func (f *foldCache) setID(p weak.Pointer[tensor.Storage], id int) {
 	f.ids[p] = id
 }
 
-// call returns the cached call with the given key and attributes. It adds the call if it is not in the cache.
-func (f *foldCache) call(key string, op *Op, attrs any) *foldedCall {
+// cachedCall returns the cached call with the given key and attributes. It adds the call if it is not in the cache.
+func (f *foldCache) cachedCall(key string, op *Op, attrs any) *foldedCall {
 	for _, c := range f.callsByKey[key] {
 		if identical(reflect.ValueOf(c.attrs), reflect.ValueOf(attrs)) {
 			c.usedRecently = true
@@ -216,13 +216,13 @@ func (c *foldedCall) tensors(metas []tensor.Meta) []*tensor.Tensor {
 
 // store stores the results of a call.
 func (f *foldCache) store(c *foldedCall, out []*tensor.Tensor) {
-	for len(c.ids) < len(out) {
+	for len(c.resultIDs) < len(out) {
 		f.lastID++
-		c.ids = append(c.ids, f.lastID)
+		c.resultIDs = append(c.resultIDs, f.lastID)
 	}
 	c.results = make([]weak.Pointer[tensor.Storage], len(out))
 	for i, t := range out {
 		c.results[i] = weak.Make(t.Storage())
-		f.setID(c.results[i], c.ids[i])
+		f.setID(c.results[i], c.resultIDs[i])
 	}
 }

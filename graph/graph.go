@@ -20,8 +20,9 @@ type Graph struct {
 	Symbols   map[string]Bounds
 
 	lookup Lookup
-	names  *names
-	// by symbol of the graph: a number after Bind; a symbol of an Env in a graph that Symbolic made
+	names  *nameIndex
+	// sizes has the size of each symbol of the graph: a number after Bind, or a symbol of an Env in a graph that
+	// Symbolic made.
 	sizes         map[string]sym.Int
 	symbolicState *Symbolic // state of the inference for unknown sizes; nil if all sizes are numbers
 	errs          []error   // mistakes made while building; see Err
@@ -130,7 +131,7 @@ func (g *Graph) Op(name string) *Op {
 }
 
 // Value returns a value by name; nil if there is none.
-func (g *Graph) Value(name string) *Value { return g.named().values[name] }
+func (g *Graph) Value(name string) *Value { return g.nameIndex().values[name] }
 
 // Values calls f with all values: inputs, constants, then the results of nodes in order.
 func (g *Graph) Values(f func(*Value)) {
@@ -277,7 +278,7 @@ func (g *Graph) Clone() *Graph {
 		o.Value = copies.At(o.Value)
 		c.Outputs = append(c.Outputs, o)
 	}
-	c.names = &names{allValues: values, allNodes: nodes}
+	c.names = &nameIndex{allValues: values, allNodes: nodes}
 	return c
 }
 

@@ -60,9 +60,9 @@ type Impl struct {
 
 	hasRead bool // the definition has a Read function, which may reject layouts
 
-	// read is the Read function of the definition, without the footprint that Define adds. It is nil before the op is
-	// defined.
-	read func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
+	// readWithoutFootprint is the Read function of the definition, without the footprint that Define adds. It is nil
+	// before the op is defined.
+	readWithoutFootprint func(c *Call, w Walk, i int, m tensor.Meta) (Work, bool)
 }
 
 // Walk has the order of the loops of a call, and the layouts of its results. With the zero Walk the results have the
@@ -108,17 +108,15 @@ type (
 	Part   = machine.Part
 )
 
-// The kinds of memory access. Dense is contiguous access while computing, Kept contiguous access to large constants,
-// and Copied contiguous access without computation. Panels are packed constants, which products read by register tiles.
-// Tiled access transposes tile by tile. Strided access uses a part of every cache line. Gathered access is random.
+// The kinds of memory access.
 const (
-	Dense    = machine.Dense
-	Kept     = machine.Kept
-	Panels   = machine.Panels
-	Copied   = machine.Copied
-	Tiled    = machine.Tiled
-	Strided  = machine.Strided
-	Gathered = machine.Gathered
+	Dense          = machine.Dense          // contiguous access during computation
+	DenseConstants = machine.DenseConstants // contiguous access to large constants during computation
+	Panels         = machine.Panels         // access to packed constants, which products read by register tiles
+	Copied         = machine.Copied         // contiguous access without computation
+	Tiled          = machine.Tiled          // access that transposes tile by tile
+	Strided        = machine.Strided        // access to a part of every cache line
+	Gathered       = machine.Gathered       // random access
 )
 
 // Work returns the work of a node: computing, storing, and reading each operand once. If no implementation is chosen,
@@ -187,7 +185,7 @@ func (n *Node) EachWork(selected func(i int) bool, visit func(i int, w Work)) (h
 // layouts this is faster than calling Read, because the footprint of the call is computed only once. The function is
 // not safe for concurrent use.
 func (m *Impl) Reader(c *Call, w Walk) func(i int, meta tensor.Meta) (Work, bool) {
-	read, touched := m.read, 0.0
+	read, touched := m.readWithoutFootprint, 0.0
 	if read == nil {
 		read = m.Read
 	}
@@ -223,25 +221,25 @@ func (c *Call) Footprint() (bytes float64) {
 	return bytes
 }
 
-// ReadWork returns the additional work of reading an operand of layout m in loops that write a result of layout to. It
-// is added to the work of reading each byte once in the order of the loops. If the fastest dimensions differ, the
-// operand is transposed through blocks. If its elements are not contiguous, it is read with strides. If its contiguous
-// runs are shorter than the runs of the result, as in a slice of each row, each run begins without prefetched lines. If
-// there are no elements, the work is zero.
-func ReadWork(m, to tensor.Meta) (w Work) {
+// ReadWork returns the additional work of reading an operand of layout m in loops that write a result of the given
+// layout. It is added to the work of reading each byte once in the order of the loops. If the fastest dimensions differ,
+// the operand is transposed through blocks. If its elements are not contiguous, it is read with strides. If its
+// contiguous runs are shorter than the runs of the result, as in a slice of each row, each run begins without prefetched
+// lines. If there are no elements, the work is zero.
+func ReadWork(m, result tensor.Meta) (w Work) {
 	extent := m.Extent()
-	if to.Extent() == 0 { // panics if strides are missing
+	if result.Extent() == 0 { // panics if strides are missing
 		return w
 	}
 	bytes, d := float64(min(m.Bytes(), extent*m.DType.Size())), Fastest(m)
 	switch {
-	case m.Rank() == to.Rank() && d != Fastest(to):
+	case m.Rank() == result.Rank() && d != Fastest(result):
 		w.Bytes[Tiled], w.Bytes[Dense] = 2*bytes, -bytes
-		w.Do(Transposed, float64(m.Numel()))
+		w.Do(LoopTransposed, float64(m.Numel()))
 	case d >= 0 && m.Strides[d] > 1:
 		w.Bytes[Strided], w.Bytes[Dense] = bytes, -bytes
-	case m.Rank() == to.Rank():
-		if runs := runsOf(m, to); runs > 1 {
+	case m.Rank() == result.Rank():
+		if runs := runsOf(m, result); runs > 1 {
 			addRunStarts(&w, runs, bytes/runs)
 			w.Bytes[Copied] = gapPrice * min(float64(extent*m.DType.Size()), runs*pageBytes)
 		}
@@ -328,12 +326,12 @@ func (o *Op) implNames() []string {
 	return names
 }
 
-// copyNames are the names of ops that can copy values: see CopyOp.
-var copyNames = []string{"clone", "contiguous"}
+// copyOpNames are the names of ops that can copy values: see CopyOp.
+var copyOpNames = []string{"clone", "contiguous"}
 
 // CopyOp returns the op of the catalogue by which passes copy values: see [Op.Copies].
 func (g *Graph) CopyOp() (*Op, error) {
-	for _, name := range copyNames {
+	for _, name := range copyOpNames {
 		if o := g.Op(name); o != nil && o.Copies {
 			return o, nil
 		}
@@ -402,21 +400,21 @@ func (o *Op) completeImpls() {
 		o.Impls = []Impl{one}
 	} else {
 		o.Impls = slices.Clone(o.Impls)
-		o.Compile = o.compile
+		o.Compile = o.compileByImpl
 	}
 	for i := range o.Impls {
 		m := &o.Impls[i]
 		m.hasRead = m.Read != nil
 		if m.Walks == nil {
-			m.Walks = o.walks
+			m.Walks = o.defaultWalks
 		}
 		if m.Read == nil {
-			m.Read = o.read
+			m.Read = o.defaultRead
 		}
 		if m.Work == nil {
-			m.Work = o.work
+			m.Work = o.defaultWork
 		}
-		m.read = m.Read
+		m.readWithoutFootprint = m.Read
 		m.Work, m.Read = withFootprint(m.Work), readWithFootprint(m.Read)
 	}
 }
@@ -444,8 +442,8 @@ func readWithFootprint(read func(*Call, Walk, int, tensor.Meta) (Work, bool)) fu
 	}
 }
 
-// compile is the Compile function of an op with implementations. It uses the implementation that Fitting returns.
-func (o *Op) compile(c *Call) (*Kernel, error) {
+// compileByImpl is the Compile function of an op with implementations. It uses the implementation that Fitting returns.
+func (o *Op) compileByImpl(c *Call) (*Kernel, error) {
 	m := o.Fitting(c)
 	if m == nil {
 		return nil, ErrNoImpl
@@ -476,8 +474,8 @@ func (o *Op) ownsAttrs(attrs any) bool {
 	return o.Schema == nil || len(o.Schema.Fields) == 0 || reflect.TypeOf(attrs) == reflect.PointerTo(attrsType(o.Schema))
 }
 
-// walks is the default of [Impl.Walks].
-func (o *Op) walks(c *Call, candidates []tensor.Order) []Walk {
+// defaultWalks is the default of [Impl.Walks].
+func (o *Op) defaultWalks(c *Call, candidates []tensor.Order) []Walk {
 	list := []Walk{{}}
 	if o.Kind != Follows && !o.AnyOrder || len(c.Out) == 0 {
 		return list

@@ -97,7 +97,7 @@ func (n *Node) inferIn(g *Graph, s *inference) error {
 func (n *Node) inferByOp(g *Graph, s *inference) error {
 	s.last = nil // its results are in the buffers of the call, which are overwritten now
 	c := &s.call
-	c.In, c.Attrs, c.Out, c.Impl, c.Walk, c.binds = n.In, n.Attrs, nil, n.Impl, n.Walk, g.symbolicState != nil
+	c.In, c.Attrs, c.Out, c.Impl, c.Walk, c.bindsSizes = n.In, n.Attrs, nil, n.Impl, n.Walk, g.symbolicState != nil
 	var res []Result
 	var err error
 	if g.symbolicState != nil && !g.symbolicState.forking {
@@ -203,7 +203,7 @@ func (n *Node) setInferred(res []Result) error {
 		if r.Alias >= 0 {
 			v.Alias = n.In[r.Alias].Value
 		}
-		if n.Pin.Lays() {
+		if n.Pin.SetsLayout() {
 			if err := v.setLayout(n.Pin); err != nil {
 				return err
 			}
@@ -222,10 +222,10 @@ func (n *Node) setInferred(res []Result) error {
 // setLayout gives the value the layout that pin p demands, if it has another layout.
 func (v *Value) setLayout(p Pin) error {
 	o, err := p.For(v.Meta.Rank())
-	if err != nil || o.HoldsOf(v.Type) {
+	if err != nil || o.HoldsSymbolic(v.Type) {
 		return err
 	}
-	v.Type = v.Type.WithStrides(o.StridesOf(v.Type.Shape))
+	v.Type = v.Type.WithStrides(o.SymbolicStrides(v.Type.Shape))
 	v.Meta, v.Alias = v.Type.AtHints(), nil
 	return nil
 }
@@ -321,7 +321,7 @@ func (n *Node) InferFor(types []tensor.Type, symbols map[string]sym.Int) ([]Resu
 	if err != nil {
 		return nil, err
 	}
-	c := &Call{In: make([]Arg, len(n.In)), Attrs: attrs, Impl: n.Impl, Walk: n.Walk, binds: true}
+	c := &Call{In: make([]Arg, len(n.In)), Attrs: attrs, Impl: n.Impl, Walk: n.Walk, bindsSizes: true}
 	for i, a := range n.In {
 		if c.In[i] = a; a.Kind == TensorArg && a.Value != nil && i < len(types) {
 			c.In[i].Value = &Value{Name: a.Value.Name, Type: types[i], Meta: types[i].AtHints(), Const: a.Value.Const}

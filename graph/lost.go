@@ -51,7 +51,7 @@ func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Er
 		if !copyIsLost(g, isLost, v) {
 			return false
 		}
-		d.named().dropValue(v)
+		d.nameIndex().dropValue(v)
 		return true
 	}
 	d.Inputs, d.Constants = slices.DeleteFunc(d.Inputs, drop), slices.DeleteFunc(d.Constants, drop)
@@ -96,7 +96,7 @@ func (g *Graph) Refuse(name, op string, results []string, err error, operands ..
 		}
 		n.In = append(n.In, Arg{Kind: TensorArg, Value: v})
 	}
-	names := g.named()
+	names := g.nameIndex()
 	if len(results) == 0 {
 		results = []string{n.Name}
 	}

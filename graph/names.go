@@ -9,12 +9,12 @@ import (
 	"github.com/graphrun/graphrun/internal/suggest"
 )
 
-// names finds a graph's values and nodes by name. For a copy of a graph, the index is built at the first look-up,
+// nameIndex finds a graph's values and nodes by name. For a copy of a graph, the index is built at the first look-up,
 // because indexing takes longer than copying and few passes use names.
-type names struct {
+type nameIndex struct {
 	index  sync.Once
 	values map[string]*Value
-	// nodes has only the nodes that have no result with the name of the node. All other nodes are found by that result.
+	// nodes has the nodes without a result of the node's name. Every other node is found by its result of that name.
 	nodes map[string]*Node
 
 	// allValues and allNodes are the values and nodes of a copy that is not yet indexed.
@@ -25,12 +25,12 @@ type names struct {
 }
 
 // newNames returns an empty index with memory for size values.
-func newNames(size int) *names {
-	return &names{values: make(map[string]*Value, size), nodes: map[string]*Node{}}
+func newNames(size int) *nameIndex {
+	return &nameIndex{values: make(map[string]*Value, size), nodes: map[string]*Node{}}
 }
 
-// named returns the graph's names, ready for use.
-func (g *Graph) named() *names {
+// nameIndex returns the graph's names, ready for use.
+func (g *Graph) nameIndex() *nameIndex {
 	if g.names == nil { // New did not make the graph
 		g.names = newNames(0)
 	}
@@ -39,7 +39,7 @@ func (g *Graph) named() *names {
 }
 
 // fill builds the index if it is missing.
-func (s *names) fill() {
+func (s *nameIndex) fill() {
 	if s.values != nil {
 		return
 	}
@@ -59,7 +59,7 @@ func (s *names) fill() {
 }
 
 // fillFrom builds the index from a graph.
-func (s *names) fillFrom(g *Graph) {
+func (s *nameIndex) fillFrom(g *Graph) {
 	s.values, s.nodes = make(map[string]*Value, len(g.Inputs)+len(g.Constants)+len(g.Nodes)), map[string]*Node{}
 	for _, list := range [][]*Value{g.Inputs, g.Constants} {
 		for _, v := range list {
@@ -75,7 +75,7 @@ func (s *names) fillFrom(g *Graph) {
 }
 
 // node returns the node of a name; nil if there is none.
-func (s *names) node(name string) *Node {
+func (s *nameIndex) node(name string) *Node {
 	if v := s.values[name]; v != nil && v.Node != nil && v.Node.Name == name {
 		return v.Node
 	}
@@ -83,14 +83,14 @@ func (s *names) node(name string) *Node {
 }
 
 // addNode adds a node whose values are in the index.
-func (s *names) addNode(n *Node) {
+func (s *nameIndex) addNode(n *Node) {
 	if v := s.values[n.Name]; v == nil || v.Node != n {
 		s.nodes[n.Name] = n
 	}
 }
 
 // dropValue removes a value. Its node stays.
-func (s *names) dropValue(v *Value) {
+func (s *nameIndex) dropValue(v *Value) {
 	if n := v.Node; n != nil && n.Name == v.Name && s.values[v.Name] == v {
 		s.nodes[n.Name] = n
 	}
@@ -98,7 +98,7 @@ func (s *names) dropValue(v *Value) {
 }
 
 // dropNode removes a node and its values.
-func (s *names) dropNode(n *Node) {
+func (s *nameIndex) dropNode(n *Node) {
 	for _, v := range n.Out {
 		delete(s.values, v.Name)
 	}
@@ -106,10 +106,10 @@ func (s *names) dropNode(n *Node) {
 }
 
 // dropNodeName removes a node. Its values stay.
-func (s *names) dropNodeName(n *Node) { delete(s.nodes, n.Name) }
+func (s *nameIndex) dropNodeName(n *Node) { delete(s.nodes, n.Name) }
 
 // renameNode gives a node a name that no other node has.
-func (s *names) renameNode(n *Node, name string) {
+func (s *nameIndex) renameNode(n *Node, name string) {
 	delete(s.nodes, n.Name)
 	n.Name = name
 	s.addNode(n)
@@ -122,7 +122,7 @@ func (s *names) renameNode(n *Node, name string) {
 }
 
 // isTaken reports whether a value or a node has the name.
-func (s *names) isTaken(name string) bool { return s.values[name] != nil || s.nodes[name] != nil }
+func (s *nameIndex) isTaken(name string) bool { return s.values[name] != nil || s.nodes[name] != nil }
 
 // NoOp returns the error of a node whose op does not exist, with the name that was probably meant: see [SuggestOp].
 func NoOp(name string, lookup Lookup) error {

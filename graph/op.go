@@ -43,7 +43,7 @@ type Semantics struct {
 	// an absent operand is nil and a number is a 0-dim tensor. Results may have any layout.
 	Ref func(c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
-	// NoRef is the reason why there is no Ref. Messages that a graph could not be checked contain it.
+	// NoRef is the reason why there is no Ref. It is part of the message that a graph could not be checked.
 	NoRef string
 
 	// Examples are calls for tests and the documentation.
@@ -52,9 +52,10 @@ type Semantics struct {
 
 // Facts are properties of an op that passes and the cost model use. The zero Facts state no property.
 type Facts struct {
-	// SelectsElements means that each element of the results is an element of an operand without [Param.Below]. The
-	// selection depends only on shapes, attributes and operands with Below. An element-wise function may therefore be
-	// applied before or after the op. All views without ReadsStorage have this property.
+	// SelectsElements means that each element of the results is an element of an operand that has no indices
+	// ([Param.Below] is nil). The selection depends only on shapes, attributes and operands with indices. An
+	// element-wise function may therefore be applied before or after the op. All views without ReadsStorage have this
+	// property.
 	SelectsElements bool
 
 	// Fills means that the op is like an op with SelectsElements, but its results also have elements that depend only on
@@ -113,9 +114,9 @@ type Facts struct {
 	// FlopKernel names the inner kernel that cost profiles price per operation of Flops. Empty means [Flop].
 	FlopKernel string
 
-	// Each is the number of operations per element. Elements are those of operand 0 or of the first result, whichever has
-	// more. The zero Each means no operations if there are Flops, one function for a pointwise op with a small Grain, and
-	// one simple operation for all other ops.
+	// Each is the number of operations per element of the first result or, if that has more elements, of operand 0. The
+	// zero Each means no operations if there are Flops, one function for a pointwise op with a small Grain, and one
+	// simple operation for all other ops.
 	Each Each
 }
 
@@ -200,14 +201,16 @@ type Each struct{ Simple, Function float64 }
 // Kind describes which layouts an op reads and writes.
 type Kind uint8
 
-// The kinds of ops. The default layout of a Follows op's result (a pointwise op) is that of PyTorch's permutation rule,
-// and the planner may choose any other dense layout. A View computes strides and does not access data (some, such as
-// reshape, copy if no view is possible). The implementations of a Requires op read only some layouts. An Own op reads
-// any layout, and its Infer determines the layout of the result.
+// The kinds of ops.
 const (
+	// Own ops read any layout. Infer determines the layout of the result.
 	Own Kind = iota
+	// Follows ops are pointwise. PyTorch's permutation rule gives the default layout of the result, and the planner may
+	// choose any other dense layout.
 	Follows
+	// View ops compute strides and do not access data. Some of them, such as reshape, copy if no view is possible.
 	View
+	// Requires ops have implementations that read only some layouts.
 	Requires
 )
 
@@ -223,11 +226,13 @@ func (k Kind) String() string {
 // ImageRole describes which operands and results are images or volumes, [n, c, h, w] or [n, c, d, h, w].
 type ImageRole uint8
 
-// Operand 0 and the results of an ImageOp are images. The results of an ImagePreserving op are images if operands of
-// the same rank are images. The same holds for ops of kind Follows.
+// The roles of images.
 const (
 	NotImages ImageRole = iota
+	// ImageOp means that operand 0 and the results are images.
 	ImageOp
+	// ImagePreserving means that the results are images if operands of the same rank are images. Ops of kind Follows
+	// always have this property.
 	ImagePreserving
 )
 
@@ -264,10 +269,10 @@ type Call struct {
 	// If the inner loop of the kernel cannot apply the epilogue, a separate phase of the kernel applies it.
 	Epilogue Epilogue
 
-	binds bool // set in inference of [Symbolic]: Meta binds unknown sizes to their hints by guards
+	bindsSizes bool // set while a [Symbolic] is inferred: Meta adds guards that unknown sizes equal their hints
 
-	one [1]Result // buffer of One and Shared
-	all []Result  // buffer of All and AllShared
+	oneResult  [1]Result // buffer of One and Shared
+	allResults []Result  // buffer of All and AllShared
 }
 
 // ArgKind is the kind of an operand.
@@ -345,12 +350,12 @@ func (c *Call) Type(i int) tensor.Type {
 }
 
 // Meta returns the meta of operand i, or the zero Meta if it is absent. It is for kernels, and for inference that needs
-// sizes as numbers: Meta then binds unknown sizes to their hints by guards.
+// sizes as numbers. In the latter case, Meta adds guards that unknown sizes equal their hints.
 func (c *Call) Meta(i int) tensor.Meta {
 	if i < 0 || i >= len(c.In) {
 		return tensor.Meta{}
 	}
-	if c.binds {
+	if c.bindsSizes {
 		c.In[i].Type().Specialize()
 	}
 	return c.In[i].Meta()
@@ -368,7 +373,7 @@ func (c *Call) Const(i int) *tensor.Tensor {
 // and after its constants are packed. It returns false for a pinned constant, because every run reads such a constant
 // in its layout.
 func (c *Call) Constant(i int) bool {
-	return c.Packed(i) != nil || c.Const(i) != nil && !c.In[i].Value.Pin.Lays()
+	return c.Packed(i) != nil || c.Const(i) != nil && !c.In[i].Value.Pin.SetsLayout()
 }
 
 // Result is the inferred type of one output. Alias is the index of the operand whose storage the output shares, or
@@ -406,8 +411,8 @@ func (c *Call) One(t tensor.Type) []Result { return c.Shared(t, Fresh) }
 
 // Shared is [Call.One] for a result that shares the storage of operand i ([Result].Alias).
 func (c *Call) Shared(t tensor.Type, i int) []Result {
-	c.one[0].set(&t, i)
-	return c.one[:]
+	c.oneResult[0].set(&t, i)
+	return c.oneResult[:]
 }
 
 // set assigns the fields one by one: during a garbage collection, write barriers of a few pointers cost less than a
@@ -427,13 +432,13 @@ func (c *Call) All(types ...tensor.Type) []Result { return c.AllShared(Fresh, ty
 
 // AllShared is [Call.Shared] for several results.
 func (c *Call) AllShared(i int, types ...tensor.Type) []Result {
-	if len(c.all) < len(types) {
-		c.all = make([]Result, len(types))
+	if len(c.allResults) < len(types) {
+		c.allResults = make([]Result, len(types))
 	}
 	for k := range types {
-		c.all[k].set(&types[k], i)
+		c.allResults[k].set(&types[k], i)
 	}
-	return c.all[:len(types)]
+	return c.allResults[:len(types)]
 }
 
 // Kernel is the executable form of a call with fixed metas. It has no state of a run, so that several runs may use it

@@ -221,7 +221,7 @@ func (q *outlineInference) infer(d tensor.DType, rank int) []Outline {
 // call returns a call whose operands have symbols for their unknown sizes. It returns nil if an operand is missing or
 // too large.
 func (q *outlineInference) call(env *sym.Env, d tensor.DType, rank, hint int) *Call {
-	c := &Call{In: make([]Arg, len(q.in)), binds: true}
+	c := &Call{In: make([]Arg, len(q.in)), bindsSizes: true}
 	for i, x := range q.in {
 		if c.In[i] = x.Arg; !x.isUnknown() {
 			continue

@@ -125,7 +125,7 @@ func (g *Graph) Pack(v *Value, packing Packing) (*Node, error) {
 		return nil, err
 	}
 	g.assignNumber(w)
-	g.named().values[w.Name] = w
+	g.nameIndex().values[w.Name] = w
 	return n, nil
 }
 

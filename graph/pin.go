@@ -58,8 +58,8 @@ func ParsePin(text string) (Pin, error) {
 // layoutNames are the names of the memory formats that a pin can demand.
 var layoutNames = []string{tensor.Contiguous.String(), tensor.ChannelsLast.String(), tensor.ChannelsLast3d.String()}
 
-// Lays reports whether the pin demands a layout.
-func (p Pin) Lays() bool { return p.Format != tensor.NoFormat || p.Order != "" }
+// SetsLayout reports whether the pin demands a layout.
+func (p Pin) SetsLayout() bool { return p.Format != tensor.NoFormat || p.Order != "" }
 
 // For returns the order that the pin demands for values of the given rank. It fails if the order or the format has
 // another rank.
@@ -75,7 +75,7 @@ func (p Pin) For(rank int) (tensor.Order, error) {
 
 // Holds reports whether a value has the layout that the pin demands. A value without elements always has it.
 func (p Pin) Holds(m tensor.Meta) bool {
-	if !p.Lays() {
+	if !p.SetsLayout() {
 		return true
 	}
 	o, err := p.For(m.Rank())
@@ -130,7 +130,7 @@ func dimsText(o tensor.Order) string {
 // in which all nodes read the value. Pin infers a pinned node again. The caller must then call [Graph.Infer], because
 // other nodes may depend on the pinned node.
 func (g *Graph) Pin(name string, p Pin) error {
-	known := g.named()
+	known := g.nameIndex()
 	v, n := known.values[name], known.node(name)
 	switch {
 	case v != nil && v.Node != nil:
@@ -152,7 +152,7 @@ func (g *Graph) Pin(name string, p Pin) error {
 	if err == nil && p.Impl != "" {
 		err = fmt.Errorf("it is no node: only nodes have implementations")
 	}
-	if err == nil && p.Lays() {
+	if err == nil && p.SetsLayout() {
 		_, err = p.For(v.Meta.Rank())
 	}
 	if err != nil {
@@ -175,7 +175,7 @@ func (g *Graph) pinOutput(name string, p Pin) bool {
 
 // add adds the demands of another pin. They replace earlier demands of the same kind.
 func (p *Pin) add(more Pin) {
-	if more.Lays() {
+	if more.SetsLayout() {
 		p.Format, p.Order = more.Format, more.Order
 	}
 	if more.Impl != "" {
@@ -267,7 +267,7 @@ func (v *Value) Demand() Pin {
 // Demand returns the pin that an output must meet: its own pin or, if that is zero, the pin of the input or constant
 // that the output returns.
 func (o Output) Demand() Pin {
-	if o.Pin.Lays() || o.Value == nil || o.Value.Node != nil {
+	if o.Pin.SetsLayout() || o.Value == nil || o.Value.Node != nil {
 		return o.Pin
 	}
 	return o.Value.Pin
@@ -296,7 +296,7 @@ func (g *Graph) InputOrder(name string, d tensor.DType, o tensor.Order, shape ..
 // nodes.
 func (g *Graph) PinErrors(rejected map[*Node]*Error) (errs Errors) {
 	for _, o := range g.Outputs {
-		if !o.Pin.Lays() || o.Value == nil || o.Value.Dynamic || rejected[o.Value.Node] != nil {
+		if !o.Pin.SetsLayout() || o.Value == nil || o.Value.Dynamic || rejected[o.Value.Node] != nil {
 			continue
 		}
 		if _, err := o.Pin.For(o.Value.Meta.Rank()); err != nil {

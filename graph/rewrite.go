@@ -12,7 +12,7 @@ import (
 
 // Fresh returns an unused name: base, if no value or node has that name, otherwise base with a number.
 func (g *Graph) Fresh(base string) string {
-	name, names := base, g.named()
+	name, names := base, g.nameIndex()
 	for names.isTaken(name) {
 		g.nameSerial++
 		name = fmt.Sprintf("%s.%d", base, g.nameSerial)
@@ -82,7 +82,7 @@ func (g *Graph) insertNode(n *Node) error {
 	}
 	for _, v := range n.Out {
 		g.assignNumber(v)
-		g.named().values[v.Name] = v
+		g.nameIndex().values[v.Name] = v
 	}
 	return nil
 }
@@ -108,9 +108,9 @@ func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node
 			v.Name = g.Fresh(n.Out[i].Name)
 		}
 		g.assignNumber(v)
-		g.named().values[v.Name] = v
+		g.nameIndex().values[v.Name] = v
 	}
-	g.named().addNode(m)
+	g.nameIndex().addNode(m)
 	return m, nil
 }
 
@@ -128,7 +128,7 @@ func (g *Graph) MakeConstant(v *Value, t *tensor.Tensor) {
 
 // mustOwn panics if v is not a value of the graph.
 func (g *Graph) mustOwn(v *Value) {
-	if v == nil || g.named().values[v.Name] != v {
+	if v == nil || g.nameIndex().values[v.Name] != v {
 		panic("graph: the value is not one of the graph's")
 	}
 }
@@ -137,7 +137,7 @@ func (g *Graph) mustOwn(v *Value) {
 // panics if v is not a value of the graph, or if the name is empty or belongs to another value.
 func (g *Graph) Rename(v *Value, name string) {
 	g.mustOwn(v)
-	names := g.named()
+	names := g.nameIndex()
 	if o := names.values[name]; name == "" || o != nil && o != v {
 		panic("graph: " + g.nameError(name).Error())
 	}
@@ -179,6 +179,6 @@ func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 		g.assignNodeNumber(n)
 	}
 	g.Nodes = slices.Clip(nodes)
-	g.names = &names{indexedGraph: g}
+	g.names = &nameIndex{indexedGraph: g}
 	return nil
 }

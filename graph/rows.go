@@ -44,12 +44,12 @@ type Rows struct {
 	Shape []int
 }
 
-// Rank returns the length of Mask for operand 0 of the given rank.
-func (r *Rows) Rank(operands int) int {
+// Rank returns the length of Mask if operand 0 has the given rank.
+func (r *Rows) Rank(operandRank int) int {
 	if r.Split != 0 {
-		return operands + 1
+		return operandRank + 1
 	}
-	return operands
+	return operandRank
 }
 
 // Along reports whether operand k of Code is a vector along dimension 1.
@@ -70,7 +70,8 @@ func (r *Rows) Fits(shape []int) bool {
 }
 
 // Cut reports whether rows are cut into pieces, because the rows of an operand 0 of the given shape are too long or too
-// few. The results of the pieces are combined. A program that reads the rows again after this cannot be the same step.
+// few. The results of the pieces are then combined. A program that reads the rows again after all pieces are folded
+// cannot be the same step.
 func (r *Rows) Cut(shape []int) bool {
 	if r == nil || r.Code == nil || len(r.Mask) != r.Rank(len(shape)) || tensor.Numel(shape) == 0 ||
 		r.unsuited(shape) == "" {

@@ -40,7 +40,7 @@ type Segment struct {
 // planning can fold it there. Segments takes time linear in the number of nodes.
 func (g *Graph) Segments() []Segment {
 	nodes := g.neededNodes()
-	c := segmenter{graph: g, stages: NewByValue[stage](g)}
+	c := segmenter{graph: g, stages: NewByValue[stageOfValue](g)}
 	for _, n := range nodes {
 		c.setStage(n)
 	}
@@ -48,8 +48,8 @@ func (g *Graph) Segments() []Segment {
 	return c.formSegments(nodes)
 }
 
-// stage says when a value is computed. It is zero for inputs and constants.
-type stage struct {
+// stageOfValue says when a value is computed. It is zero for inputs and constants.
+type stageOfValue struct {
 	round    int
 	dynamic  bool // computed by a dynamic node, and thus at the end of the round
 	constant bool // depends only on constants
@@ -58,7 +58,7 @@ type stage struct {
 // segmenter is the state of [Graph.Segments], which first assigns a stage to each value and then forms the segments.
 type segmenter struct {
 	graph     *Graph
-	stages    ByValue[stage]
+	stages    ByValue[stageOfValue]
 	lastRound int // the last round
 	// rounds has, for each node that depends only on constants, the ascending rounds whose segments read the node.
 	rounds map[*Node][]int
@@ -79,7 +79,7 @@ func (n *Node) isDynamic() bool {
 
 // setStage sets the stage of a node's results.
 func (c *segmenter) setStage(n *Node) {
-	p := stage{dynamic: n.isDynamic()}
+	p := stageOfValue{dynamic: n.isDynamic()}
 	p.constant = !p.dynamic
 	for i := range n.depCount() {
 		v := n.dep(i)
@@ -132,9 +132,9 @@ func (c *segmenter) findRounds(nodes []*Node) {
 }
 
 // stageOf returns the stage of a node's results.
-func (c *segmenter) stageOf(n *Node) stage {
+func (c *segmenter) stageOf(n *Node) stageOfValue {
 	if len(n.Out) == 0 {
-		return stage{}
+		return stageOfValue{}
 	}
 	return c.stages.At(n.Out[0])
 }
@@ -411,9 +411,9 @@ func (g *Graph) segmentGraph(ctx context.Context, seg *Segment, meta func(*Value
 			w := &Value{Name: v.Name, Node: m, Index: i, graph: s}
 			m.Out = append(m.Out, w)
 			s.assignNumber(w)
-			copies[v], s.named().values[v.Name] = w, w
+			copies[v], s.nameIndex().values[v.Name] = w, w
 		}
-		s.named().addNode(m)
+		s.nameIndex().addNode(m)
 		s.Nodes = append(s.Nodes, m)
 	}
 	for _, v := range seg.Out {

@@ -122,7 +122,7 @@ func (s *settling) replaceNode(n *Node) error {
 		return fmt.Errorf("a graph of %d inputs and %d outputs cannot replace a node of %d inputs and %d outputs",
 			len(body.Inputs), len(body.Outputs), len(in), len(n.Out))
 	}
-	g.named().dropNode(n)
+	g.nameIndex().dropNode(n)
 	values := make([]*Value, len(in))
 	for i, a := range in {
 		if values[i] = a.Value; a.Kind != TensorArg {
@@ -180,7 +180,7 @@ func (s *settling) splice(n *Node, body *Graph, values []*Value) ([]*Value, erro
 func (s *settling) addResult(c *Node, i int, name string) *Value {
 	w := &Value{Name: s.g.Fresh(name), Node: c, Index: i, graph: s.g}
 	s.g.assignNumber(w)
-	s.g.named().values[w.Name] = w
+	s.g.nameIndex().values[w.Name] = w
 	c.Out = append(c.Out, w)
 	return w
 }
@@ -188,7 +188,7 @@ func (s *settling) addResult(c *Node, i int, name string) *Value {
 // addNode assigns a number to a node that has all its results, and adds the node to the index of names.
 func (s *settling) addNode(c *Node) {
 	s.g.assignNodeNumber(c)
-	s.g.named().addNode(c)
+	s.g.nameIndex().addNode(c)
 }
 
 // copyConstant returns the copy of v, a value of the graph that node n runs. It copies a constant at its first use.
@@ -199,7 +199,7 @@ func (s *settling) copyConstant(n *Node, v *Value, copies map[*Value]*Value) *Va
 	w := *v
 	w.Name, w.graph = s.g.Fresh(n.Name+"."+v.Name), s.g
 	s.g.assignNumber(&w)
-	s.g.named().values[w.Name] = &w
+	s.g.nameIndex().values[w.Name] = &w
 	s.g.Constants = append(s.g.Constants, &w)
 	copies[v] = &w
 	return &w
@@ -209,10 +209,10 @@ func (s *settling) copyConstant(n *Node, v *Value, copies map[*Value]*Value) *Va
 // computes v, then v and that node get the names of old and n.
 func (s *settling) setReplacement(old, v *Value, n *Node) {
 	s.replacements[old] = v
-	if v.Node == nil || v.Node.Part != n || s.g.named().isTaken(old.Name) {
+	if v.Node == nil || v.Node.Part != n || s.g.nameIndex().isTaken(old.Name) {
 		return
 	}
-	names := s.g.named()
+	names := s.g.nameIndex()
 	names.dropValue(v)
 	v.Name = old.Name
 	names.values[v.Name] = v
@@ -284,7 +284,7 @@ func (s *settling) repeat(n *Node) error {
 			return fmt.Errorf("operand %q of the graph it runs is no value", r.Body.Inputs[2+i].Name)
 		}
 	}
-	g.named().dropNode(n)
+	g.nameIndex().dropNode(n)
 	going := s.addConstant(n, "going", tensor.BoolScalar(true).Tensor(tensor.Bool))
 	collected := make([][]Arg, stacked)
 	for i := range r.Times {

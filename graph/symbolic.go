@@ -217,7 +217,7 @@ const maxJoined = 8
 // inferJoined infers a node. Branches that do not affect its results leave no guards.
 func (s *Symbolic) inferJoined(n *Node) ([]Result, error) {
 	return sym.Join(s.Env, maxJoined, func() ([]Result, error) {
-		c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, binds: true}
+		c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, bindsSizes: true}
 		return n.Op.Infer(c)
 	}, func(first, other []Result, _ sym.Bool) bool { return slices.EqualFunc(first, other, sameResult) })
 }
@@ -240,8 +240,8 @@ func sameType(a, b tensor.Type) bool {
 	return true
 }
 
-// record adds the new guards of Env to Guards, with the Node and the Value of by.
-func (s *Symbolic) record(by Guard) {
+// record adds the new guards of Env to Guards, with the Node and the Value of origin.
+func (s *Symbolic) record(origin Guard) {
 	if s.forking {
 		return
 	}
@@ -251,8 +251,8 @@ func (s *Symbolic) record(by Guard) {
 	}
 	first := len(s.Guards)
 	for _, cond := range all[first:] {
-		by.Cond = cond
-		s.Guards = append(s.Guards, by)
+		origin.Cond = cond
+		s.Guards = append(s.Guards, origin)
 	}
 	for _, name := range sorted.Keys(s.Graph.sizes) {
 		size := s.Graph.sizes[name]

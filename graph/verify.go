@@ -17,11 +17,11 @@ const (
 	// Sorted means that every node follows the nodes whose outputs it uses.
 	Sorted Props = 1 << iota
 	// Typed means that shapes, dtypes and aliases are as the ops infer them. Strides are also as inferred if no other
-	// layout may be chosen: see [Node.Lays].
+	// layout may be chosen: see [Node.LayoutIsFree].
 	Typed
 	// LaidOut means that pins are met, and that every node with implementations has a chosen implementation, which
-	// supports the layouts of the node's operands and outputs. Once it is established, no pass adds or removes a copy of a
-	// value that is not constant.
+	// supports the layouts of the node's operands and outputs. Once this property is established, passes add and remove
+	// only copies of constants.
 	LaidOut
 )
 
@@ -136,7 +136,7 @@ func (v *verifier) checkValue(n *Node, x *Value) {
 		return
 	case v.valueNames[x.Name]:
 		v.fail(n, "two values are named %q", x.Name)
-	case v.g.named().values[x.Name] != x:
+	case v.g.nameIndex().values[x.Name] != x:
 		v.fail(n, "a look-up of the name %q does not return the value", x.Name)
 	case x.graph != v.g:
 		v.fail(n, "value %q is of another graph", x.Name)
@@ -160,7 +160,7 @@ func (v *verifier) checkNode(n *Node, props Props) {
 		return
 	case v.nodeNames[n.Name]:
 		v.fail(n, "two nodes are named %q", n.Name)
-	case v.g.named().node(n.Name) != n:
+	case v.g.nameIndex().node(n.Name) != n:
 		v.fail(n, "a look-up of its name does not return the node")
 	}
 	v.nodeNames[n.Name] = true
@@ -255,7 +255,7 @@ func (n *Node) checkResult(x *Value, r Result) error {
 	if r.Alias >= 0 {
 		alias = n.In[r.Alias].Value
 	}
-	layoutIsFree := n.Lays(n.Walk)
+	layoutIsFree := n.LayoutIsFree(n.Walk)
 	switch {
 	case x.Meta.DType != m.DType || !slices.Equal(x.Meta.Shape, m.Shape):
 		return fmt.Errorf("it is %v, inferred is %v", x.Meta, m)
@@ -268,18 +268,19 @@ func (n *Node) checkResult(x *Value, r Result) error {
 	case x.Alias != nil || !layoutIsFree:
 		return fmt.Errorf("it is %v%s, inferred is %v%s", x.Meta, aliasText(x.Alias), m, aliasText(alias))
 	case x.Meta.Offset != 0 || !x.Meta.IsNonOverlappingAndDense():
-		return fmt.Errorf("its layout was chosen, and %v is not dense", x.Meta)
+		return fmt.Errorf("its layout was chosen by a pass and must be dense, but %v is not", x.Meta)
 	}
 	return nil
 }
 
-// Lays reports whether the results of a node with walk w may have other layouts than inferred: the walk has other
-// layouts, the op can write any layout, or the node is pinned to a layout.
-func (n *Node) Lays(w Walk) bool {
+// LayoutIsFree reports whether the layouts of the node's results may differ from the inferred layouts when it runs with
+// walk w. They may differ if the walk sets other layouts, if the op can write any layout, or if the node is pinned to a
+// layout.
+func (n *Node) LayoutIsFree(w Walk) bool {
 	if n == nil || n.Op == nil {
 		return false
 	}
-	return n.Op.Kind == Follows || n.Op.Identity || n.Pin.Lays() || !w.Inferred()
+	return n.Op.Kind == Follows || n.Op.Identity || n.Pin.SetsLayout() || !w.Inferred()
 }
 
 func aliasText(x *Value) string {
@@ -323,7 +324,7 @@ func (n *Node) checkLaidOut(moved func(v *Value) bool) (errs []error) {
 		return errs
 	}
 	c := n.Call()
-	read := n.Impl.read // without the footprint, which is slow to compute
+	read := n.Impl.readWithoutFootprint // the footprint is slow to compute and not needed here
 	if read == nil {
 		read = n.Impl.Read
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The names, in profiles, of the inner kernels of loops.
+// The names of the inner kernels of loops in profiles.
 const (
-	Simple     = "loop.simple"     // an instruction of a compiled loop on an element of up to 32 bits
-	Divide     = "loop.divide"     // a division or a square root of an element
-	Run        = "loop.run"        // a run of elements in which a broadcast operand is constant
-	Broadcast  = "loop.broadcast"  // the start of a loop of several such runs
-	Transposed = "loop.transposed" // an element of an operand that a loop reads in transposed tiles
+	LoopSimple     = "loop.simple"     // an instruction of a compiled loop on an element of up to 32 bits
+	LoopDivide     = "loop.divide"     // a division or a square root of an element
+	LoopRun        = "loop.run"        // a run of elements in which a broadcast operand is constant
+	LoopBroadcast  = "loop.broadcast"  // the start of a loop of several such runs
+	LoopTransposed = "loop.transposed" // an element of an operand that a loop reads in transposed tiles
 
 	// Loops that fold rows in one pass.
 	FoldElement    = "fold.element"    // an element that is folded
@@ -40,20 +40,20 @@ const (
 	GoLoop     = "go.loop"     // an instruction of an interpreted loop
 )
 
-// AddRuns adds to w the work of starting the runs of a loop that writes a result of layout m, if there is more than one
-// run. For runs see [Run].
+// AddRuns adds to w the work of starting the runs of a loop that writes a result of layout m, if there are several
+// runs. A run is a sequence of elements in which each broadcast operand is constant ([LoopRun]).
 func (c *Call) AddRuns(w *Work, m tensor.Meta) {
 	if w == nil || len(m.Strides) != len(m.Shape) {
 		return
 	}
 	if runs := c.runs(m); runs > 1 {
 		addRunStarts(w, runs, float64(m.Bytes())/runs)
-		w.Wait(Broadcast, 1)
+		w.DoUnoverlapped(LoopBroadcast, 1)
 	}
 }
 
-// wholeLinesPrice is the price of starting a run of whole cache lines, in units of [Run]. It is lower because such a
-// run needs no partial vector.
+// wholeLinesPrice is the price of starting a run of whole cache lines, in units of [LoopRun]. It is lower because such
+// a run needs no partial vector.
 const wholeLinesPrice = .15
 
 // addRunStarts adds to w the work of starting n runs. Each run has the given number of bytes.
@@ -61,12 +61,11 @@ func addRunStarts(w *Work, n, bytes float64) {
 	if math.Mod(bytes, machine.LineBytes) == 0 {
 		n *= wholeLinesPrice
 	}
-	w.Wait(Run, n)
+	w.DoUnoverlapped(LoopRun, n)
 }
 
 // runs returns the number of runs of a loop that writes a result of layout m. A run extends over as many of the fastest
-// dimensions of the result as possible. Along the dimensions of a run, each operand is broadcast either along all or
-// along none.
+// dimensions of the result as possible. Each operand is broadcast along all dimensions of a run, or along none of them.
 func (c *Call) runs(m tensor.Meta) float64 {
 	dims := make([]int, 0, m.Rank())
 	for d, n := range m.Shape {
@@ -109,9 +108,9 @@ func isBroadcast(shape []int, d, rank int) bool {
 // smallConst is the maximum size in bytes of a constant that is assumed to be in a cache, such as a bias or a scale.
 const smallConst = 16 << 10
 
-// Streamed adds to w the work of reading all operands and writing all results once, in the order of memory. Bytes of
-// large constants are counted as Kept, all other bytes as Dense.
-func (c *Call) Streamed(w *Work) {
+// AddStreamed adds to w the work of reading all operands and writing all results once, in the order of memory. Bytes of
+// large constants are counted as DenseConstants, all other bytes as Dense.
+func (c *Call) AddStreamed(w *Work) {
 	if c == nil || w == nil {
 		return
 	}
@@ -121,7 +120,7 @@ func (c *Call) Streamed(w *Work) {
 		}
 		m := a.Meta()
 		if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && bytes > smallConst {
-			w.Bytes[Kept] += bytes
+			w.Bytes[DenseConstants] += bytes
 		} else {
 			w.Bytes[Dense] += bytes
 		}
@@ -135,7 +134,7 @@ func (c *Call) Streamed(w *Work) {
 // implementation without Work, if the op has no Pricing.
 func (o *Op) CountedWork(c *Call) (w Work) {
 	w.Steps = 1
-	c.Streamed(&w)
+	c.AddStreamed(&w)
 	if len(c.Out) == 0 {
 		return w
 	}
@@ -152,7 +151,7 @@ func (o *Op) CountedWork(c *Call) (w Work) {
 	return w
 }
 
-// Elements returns the number of elements of the first result or of the first operand, whichever has more.
+// Elements returns the number of elements of the first result or, if that has more, of the first operand.
 func (c *Call) Elements() float64 {
 	if len(c.Out) == 0 {
 		return 0
@@ -164,8 +163,8 @@ func (c *Call) Elements() float64 {
 	return float64(n)
 }
 
-// functionGrain is the maximum [Pointwise.Grain] of an op that is assumed to compute a function, which takes some
-// nanoseconds for each element.
+// functionGrain is a limit on [Pointwise.Grain]. An op with a smaller or equal Grain is assumed to compute a function
+// such as exp, which takes some nanoseconds for each element.
 const functionGrain = machine.MoveGrain / 4
 
 // operationsPerElement returns the op's Each, or its default.
@@ -179,17 +178,17 @@ func (o *Op) operationsPerElement() Each {
 	return Each{Simple: 1}
 }
 
-// Pricing computes the work of implementations without Work or Read. For a call that it does not price, a method
-// returns false, and [Op.CountedWork] or [ReadWork] is used instead.
+// Pricing computes the work of implementations whose field Work or Read is nil. For a call that it does not price, a
+// method returns false, and [Op.CountedWork] or [ReadWork] is used instead.
 type Pricing interface {
-	// Work returns the same work as [Impl.Work].
+	// Work returns what [Impl.Work] would return: the work of the call with walk w.
 	Work(c *Call, w Walk) (work Work, ok bool)
-	// Read is the additional work for operand i in layout m.
+	// Read returns what [Impl.Read] would return: the additional work for operand i in layout m.
 	Read(c *Call, w Walk, i int, m tensor.Meta) (work Work, ok bool)
 }
 
-// work is the default of [Impl.Work].
-func (o *Op) work(c *Call, w Walk) Work {
+// defaultWork is the default of [Impl.Work].
+func (o *Op) defaultWork(c *Call, w Walk) Work {
 	if o.Pricing != nil {
 		if r, ok := o.Pricing.Work(c, w); ok {
 			return r
@@ -198,8 +197,8 @@ func (o *Op) work(c *Call, w Walk) Work {
 	return o.CountedWork(c)
 }
 
-// read is the default of [Impl.Read], for an implementation that reads operands in any layout.
-func (o *Op) read(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
+// defaultRead is the default of [Impl.Read], for an implementation that reads operands in any layout.
+func (o *Op) defaultRead(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
 	if len(c.Out) == 0 {
 		return Work{}, true
 	}
@@ -211,11 +210,10 @@ func (o *Op) read(c *Call, w Walk, i int, m tensor.Meta) (Work, bool) {
 	return ReadWork(m, w.Lay(0, c.Out[0])), true
 }
 
-// Rate is an inner kernel that cost profiles price, with the calls by which its price is measured. Each family of ops
-// lists its rates. To compute the price of a unit, the time of all other work is subtracted from the times of the
-// calls.
+// Rate is an inner kernel that has a price in cost profiles. Each family of ops lists its rates. The price of a unit is
+// computed from the measured times of Calls, less the time of all other work of the calls.
 type Rate struct {
-	Name  string // name in Work and in profiles: "gemm.f32"
+	Name  string // the name of the kernel in Work and in profiles: "gemm.f32"
 	Unit  string // the unit that is priced: "a multiplication and an addition"
 	Calls []RateCall
 }

@@ -46,7 +46,7 @@ func (l *loader) readDeclaration(at int, constant bool) (d *valueDecl, ok bool, 
 			l.failAt(at, "\"dtype\" is missing")
 		case !d.hasShape:
 			l.failAt(at, "\"shape\" is missing")
-		case d.decl.Strides != nil && d.decl.Layout.Lays():
+		case d.decl.Strides != nil && d.decl.Layout.SetsLayout():
 			key := "memory_format"
 			if d.decl.Layout.Order != "" {
 				key = "order"

@@ -20,14 +20,14 @@ import (
 // SaveOption configures [SaveFile].
 type SaveOption func(*saver)
 
-// SideFile writes the data of some constants to another file, the side file, in the folder of the graph file. takes
-// returns true for these constants. write gets the path of the side file, and the tensors with their keys. The key of a
-// constant is its name; in a graph that is an attribute, the names of the node and the attribute precede it. The
-// extension of name is the format (.npz, .safetensors), as for loading. Saving fails if it would overwrite a file from
-// which constants of the graph were read.
-func SideFile(name string, takes func(*graph.Value) bool,
+// SideFile writes the data of some constants to another file, the side file, in the folder of the graph file. The
+// function selects returns true for these constants. write gets the path of the side file, and the tensors with their
+// keys. The key of a constant is its name. For a constant of a subgraph (a graph that is an attribute of a node), the
+// names of the node and of the attribute precede the constant's name. The extension of name is the format (.npz,
+// .safetensors), as for loading. Saving fails if it would overwrite a file from which constants of the graph were read.
+func SideFile(name string, selects func(*graph.Value) bool,
 	write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
-	return func(s *saver) { s.sideFile, s.inSideFile, s.write = name, takes, write }
+	return func(s *saver) { s.sideFile, s.inSideFile, s.write = name, selects, write }
 }
 
 // Save writes the graph as a file, version 1, one node per line. [Parse] of the file returns the same graph: names,
@@ -36,7 +36,7 @@ func SideFile(name string, takes func(*graph.Value) bool,
 //
 // A constant that was read from a file is written as a reference to that file. The data of all other constants are
 // written exactly, except for the payloads of NaNs. Decisions of passes, such as implementations, are not part of the
-// format: a graph that passes rewrote is written with its nodes, and inferred again when it is read.
+// format. A graph that was rewritten by passes is written with its present nodes, and reading the file infers it again.
 func Save(w io.Writer, g *graph.Graph) error {
 	s := &saver{g: g}
 	return s.save(w)
@@ -53,7 +53,7 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 		}
 	}
 	if s.sideFile != "" && (s.inSideFile == nil || s.write == nil) {
-		return fmt.Errorf("file %q: SideFile needs the functions takes and write", s.sideFile)
+		return fmt.Errorf("file %q: SideFile needs the functions selects and write", s.sideFile)
 	}
 	if s.sideFile != "" && !filepath.IsLocal(filepath.FromSlash(s.sideFile)) {
 		return fmt.Errorf("file %q is outside the folder of the graph file", s.sideFile)
@@ -90,8 +90,8 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 type saver struct {
 	g   *graph.Graph
 	buf bytes.Buffer
-	// indent precedes the lines of a graph that is an attribute, and prefix the keys of its constants.
-	indent, prefix string
+	// For a graph that is an attribute, indent precedes each line and keyPrefix precedes the keys of its constants.
+	indent, keyPrefix string
 
 	dir        string // the folder of the new file
 	dirDiffers bool   // dir may differ from the folder of the constants' files
@@ -203,7 +203,7 @@ func (s *saver) valueHead(v *graph.Value) {
 func (s *saver) layout(v *graph.Value) {
 	formatted := false
 	layout := v.Layout()
-	if layout.Lays() {
+	if layout.SetsLayout() {
 		o, err := layout.For(v.Meta.Rank())
 		formatted = err == nil && slices.Equal(o.Strides(v.Meta.Shape), v.Meta.Strides)
 	}
@@ -215,7 +215,7 @@ func (s *saver) layout(v *graph.Value) {
 		if d.Strides != nil {
 			s.buf.WriteString(", \"strides\": ")
 			s.dims(d.Strides)
-		} else if layout.Lays() {
+		} else if layout.SetsLayout() {
 			s.pin(layout)
 		}
 	case formatted:
@@ -298,7 +298,7 @@ func (s *saver) constant(v *graph.Value) error {
 	switch {
 	case s.pathLeadsToFile(from.path):
 	case s.sideFile != "" && s.inSideFile(v):
-		file, key = s.sideFile, s.prefix+v.Name
+		file, key = s.sideFile, s.keyPrefix+v.Name
 		s.names, s.data = append(s.names, key), append(s.data, v.Const)
 	default:
 		file = ""
@@ -325,7 +325,7 @@ func constFileOf(g *graph.Graph, v *graph.Value) constRef {
 }
 
 // pathLeadsToFile reports whether a constant's file path, relative to the new folder, leads to the file from which the
-// constant was read.
+// constant was read. It sets s.wouldOverwrite if the side file is that file.
 func (s *saver) pathLeadsToFile(path string) bool {
 	if path == "" || !s.dirDiffers {
 		return path != ""

@@ -51,7 +51,7 @@ func markDynamic(g *graph.Graph) {
 // subgraph writes a graph that is an attribute, indented. prefix precedes the keys of its constants in the
 // side file.
 func (s *saver) subgraph(g *graph.Graph, prefix string) error {
-	sub := &saver{g: g, indent: s.indent + "    ", prefix: s.prefix + prefix, dir: s.dir, dirDiffers: s.dirDiffers,
+	sub := &saver{g: g, indent: s.indent + "    ", keyPrefix: s.keyPrefix + prefix, dir: s.dir, dirDiffers: s.dirDiffers,
 		sideFile: s.sideFile, inSideFile: s.inSideFile}
 	var text bytes.Buffer
 	if err := sub.save(&text); err != nil {

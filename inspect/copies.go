@@ -18,7 +18,7 @@ type CopyReason struct {
 	// WithoutNS is nil if there is no plan without the copy, or if the problem of layouts was not solved. It is also
 	// nil if too many copies were explained before, because each explanation requires another solution of the problem.
 	WithoutNS *float64       `json:"without_ns" doc:"The cost of the cheapest plan without the copy less that of the cheapest plan, in nanoseconds; null if unknown."`
-	Instead   *layout.Change `json:"instead" doc:"The differences of that plan from the cheapest plan; null if unknown."`
+	Instead   *layout.Change `json:"instead" doc:"The differences between the cheapest plan without the copy and the cheapest plan; null if unknown."`
 }
 
 // copyReasons explains the copies of a value, and the copies that are operands of the value's step.

@@ -21,7 +21,7 @@ type Explanation struct {
 	Layout  Layout           `json:"layout" doc:"Why it has the strides that infer shows."`
 	Run     Outcome          `json:"run" doc:"How the program computes it."`
 	Copies  []CopyReason     `json:"copies" doc:"The copies of it, and the copies of operands for the step that computes it."`
-	Unfused []report.Unfused `json:"apart" doc:"Neighbouring nodes whose ops could be fused with its own, in other steps."`
+	Unfused []report.Unfused `json:"apart" doc:"Neighbouring nodes in other steps whose ops could be fused with its op."`
 }
 
 // Layout tells why a value has its strides. The permutation rule sorts the dimensions by the strides of all operands.
@@ -244,7 +244,8 @@ func (r *Layout) byPermutation(n *graph.Node, decided *rule.Rule) {
 		d := Comparison{Faster: c.A, Slower: c.B, Exchanged: c.Exchanged}
 		switch {
 		case c.By < 0:
-			d.Why = "in each operand one of the two is repeated, or they are equal: they are not exchanged"
+			d.Why = "in each operand, one of the two dimensions is repeated or both have equal strides and sizes, so they are " +
+				"not exchanged"
 		case c.Strides[0].Same(c.Strides[1]):
 			d.By, d.Why = name(c.By), fmt.Sprintf("equal strides %v, sizes %v and %v", c.Strides[0], c.Sizes[0], c.Sizes[1])
 		default:
@@ -264,9 +265,9 @@ func (r *Layout) byPermutation(n *graph.Node, decided *rule.Rule) {
 
 // fastPathReasons explain the fast paths.
 var fastPathReasons = map[rule.FastSetup]string{
-	rule.FastContiguous:          ": all operands have one shape and are row-major, so is the result",
-	rule.FastChannelsLast:        ": all operands have one shape and are channels-last, so is the result",
-	rule.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, so has the result",
+	rule.FastContiguous:          ": all operands have one shape and are row-major, and so is the result",
+	rule.FastChannelsLast:        ": all operands have one shape and are channels-last, and so is the result",
+	rule.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, and so has the result",
 }
 
 // FirstBreak returns the first result in an inferred graph that is not in memory format f although its node reads a

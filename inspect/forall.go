@@ -19,11 +19,11 @@ import (
 // Proof tells whether plans have a property at all sizes within bounds.
 type Proof struct {
 	Property string           `json:"property" doc:"The property."`
-	Proved   bool             `json:"proved" doc:"Whether it is proved for all sizes within bounds: the cases cover them, and every plan that serves one of them has the property for symbolic sizes."`
+	Proved   bool             `json:"proved" doc:"Whether it is proved for all sizes within bounds: the cases cover all these sizes, and every plan that serves some of them has the property for symbolic sizes."`
 	Cases    []Case           `json:"cases" doc:"The cases for which it is shown with symbolic sizes."`
 	Broken   map[string]int   `json:"broken,omitzero" doc:"Sizes at which it does not hold, by symbol."`
 	Why      string           `json:"why,omitzero" doc:"How the plan breaks it, or why it is not proved."`
-	Tried    []map[string]int `json:"tried" doc:"The sets of sizes whose plans were made one by one and have it, by symbol."`
+	Tried    []map[string]int `json:"tried" doc:"The sets of sizes, by symbol, that were planned one by one; their plans have the property."`
 }
 
 // Case is a set of sizes for which a property is shown.

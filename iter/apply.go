@@ -28,7 +28,7 @@ type applyOptions struct {
 // same bits for every n.
 func Workers(n int) Option { return func(a *applyOptions) { a.workers = n } }
 
-// Context ends a run between two tasks when ctx is done. The run then returns the cause of ctx. Default none.
+// Context ends a run between two tasks when ctx is done. The run then returns the cause of ctx.
 func Context(ctx context.Context) Option { return func(a *applyOptions) { a.ctx = ctx } }
 
 // Grain sets the minimum number of elements of a task. It should be small for an expensive function. The default, 0,
@@ -41,8 +41,8 @@ func Grain(n int) Option { return func(a *applyOptions) { a.grain = n } }
 // (an in-place operation).
 type Allocator func(i int, m tensor.Meta) (*tensor.Tensor, error)
 
-// Allocate makes [Iterator.Apply] allocate outputs by f instead of as new zeroed tensors. f is called once for each
-// output whose layout the rule chose, in order, before the computation.
+// Allocate makes [Iterator.Apply] get outputs from f. By default, they are new zeroed tensors. f is called once for
+// each output whose layout the rule chose, in order, before the computation.
 func Allocate(f Allocator) Option { return func(a *applyOptions) { a.allocate = f } }
 
 // Apply runs a kernel over the operands' data and returns the outputs: the caller's tensors, and new tensors for
@@ -202,7 +202,7 @@ func (p Prepared) Chunks(grain int) int {
 		return p.iterator.Chunks(grain)
 	}
 	var span [8]int
-	return count(p.iterator.walkShape, p.tiles.spans(p.iterator, grain, span[:0]))
+	return countBoxes(p.iterator.walkShape, p.tiles.appendTaskSize(p.iterator, grain, span[:0]))
 }
 
 // Chunk computes task i of the [Prepared.Chunks] tasks at the given addresses. It is as unsafe as [Prepared.Range], and
@@ -220,8 +220,8 @@ func (p Prepared) Chunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
 	if c == nil {
 		c = new(Cursor)
 	}
-	c.boxes.taskSize = p.tiles.spans(p.iterator, grain, c.boxes.taskSize[:0])
-	if n := count(p.iterator.walkShape, c.boxes.taskSize); uint(i) >= uint(n) {
+	c.tileState.taskSize = p.tiles.appendTaskSize(p.iterator, grain, c.tileState.taskSize[:0])
+	if n := countBoxes(p.iterator.walkShape, c.tileState.taskSize); uint(i) >= uint(n) {
 		panic(fmt.Sprintf("iter: task %d of an iteration with %d tasks of %d elements", i, n, grain))
 	}
 	p.walkTask(c, ptrs, i)
@@ -341,7 +341,8 @@ func workersOf(n int) int {
 	return n
 }
 
-// checkWalk checks addresses and a range. It runs for every chunk of every kernel, so wrongWalk composes the error.
+// checkWalk checks addresses and a range. It is called for every chunk of every kernel. To keep it short, wrongWalk
+// makes the error.
 func (it *Iterator) checkWalk(ptrs []unsafe.Pointer, r Range) error {
 	wrong := len(ptrs) != len(it.ops) || r.Begin < 0 || r.End > it.numel || r.Begin > r.End
 	for _, p := range ptrs {

@@ -41,10 +41,10 @@ func CopyInto(ctx context.Context, dst, src *tensor.Tensor, workers int) error {
 	to, from := dst.Pointer(), src.Pointer()
 	tilesPerTask := max(1, GrainSize/p.Len())
 	return forTasks(ctx, (p.Tiles()-1)/tilesPerTask+1, workers, func(c *Cursor, task int) error {
-		if len(c.stage) < p.ScratchBytes() {
-			c.stage = tensor.NewStorage(p.ScratchBytes()).Bytes()
+		if len(c.blockMemory) < p.ScratchBytes() {
+			c.blockMemory = tensor.NewStorage(p.ScratchBytes()).Bytes()
 		}
-		p.Run(to, from, c.stage, task*tilesPerTask, min((task+1)*tilesPerTask, p.Tiles()))
+		p.Run(to, from, c.blockMemory, task*tilesPerTask, min((task+1)*tilesPerTask, p.Tiles()))
 		return nil
 	})
 }

@@ -23,5 +23,5 @@ func Tiles(p Prepared) (inner, order, size []int) {
 	if p.tiles == nil || !p.tiles.transposed {
 		return nil, nil, nil
 	}
-	return p.tiles.tileDims, p.tiles.loopOrder, p.tiles.tileSize
+	return p.tiles.tileDims, p.tiles.loopOrder, p.tiles.fullTileSize
 }

@@ -89,7 +89,7 @@ func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Opt
 	if !slices.Contains(staged[:it.noutputs], true) {
 		outputBytes := 0
 		for i := range it.noutputs {
-			outputBytes = max(outputBytes, it.numel*it.ops[i].Held.Size())
+			outputBytes = max(outputBytes, it.numel*it.ops[i].MemoryDType.Size())
 		}
 		opts.NonTemporal = outputBytes >= machine.FarBytes
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 // Fold describes a reduction. Elements are folded into accumulators, and results are computed from accumulators.
-// [FoldOf] makes a Fold from functions of single elements. [Folding] and [Yields] make a Fold from loops over slices.
+// [FoldOf] makes a Fold from functions of single elements. [Folding] and [WithResult] make a Fold from loops over
+// slices.
 // The functions are called concurrently. A Fold is immutable: methods and functions that change a Fold return a copy.
 //
 // Elements are folded in pieces, and then the accumulators of the pieces are merged. Each piece begins with the initial
@@ -62,7 +63,7 @@ type Fold struct {
 // The elements of one result are folded in an order. The position of an element is its index in this order. With
 // [Fold.InOrder], this order is the row-major order of the reduced dimensions.
 //
-// The Fold has no results until [Yields] adds them. If a function is nil or accumulators contain pointers, the
+// The Fold has no results until [WithResult] adds them. If a function is nil or accumulators contain pointers, the
 // functions that use the Fold return an error.
 func Folding[T tensor.Element, A any](zero A, row func(a *A, x []T, pos int), columns func(a []A, x []T, pos int),
 	merge func(a, from []A)) *Fold {
@@ -120,16 +121,16 @@ func FoldOf[T tensor.Element, A any, R tensor.Element](zero A, add func(a A, x T
 			a[i] = merge(a[i], v)
 		}
 	})
-	return Yields(f, func(dst []R, a []A) {
+	return WithResult(f, func(dst []R, a []A) {
 		for i, v := range a {
 			dst[i] = finish(v)
 		}
 	})
 }
 
-// Yields returns the Fold with one more result. finish computes dst[i], an element of this result, from accumulator
+// WithResult returns the Fold with one more result. finish computes dst[i], an element of this result, from accumulator
 // a[i]. The results of a Fold are the outputs of the iteration, in order.
-func Yields[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold {
+func WithResult[R tensor.Element, A any](f *Fold, finish func(dst []R, a []A)) *Fold {
 	if f = f.withAccumulators((*A)(nil), finish == nil); f.err != nil {
 		return f
 	}

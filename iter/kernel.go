@@ -11,17 +11,17 @@ import (
 // nilFunctionKernel is a kernel of a nil function. Every use of it fails.
 var nilFunctionKernel = rule.NewKernel(0, nil)
 
-// kernel makes a Kernel with the given number of results.
-func kernel(results int, isNil bool, body rule.Block, types ...tensor.DType) Kernel {
+// newKernel makes a Kernel with the given number of results.
+func newKernel(results int, isNil bool, body rule.Block, types ...tensor.DType) Kernel {
 	if isNil {
 		return nilFunctionKernel
 	}
 	return rule.NewKernel(results, body, types...)
 }
 
-// Refusing returns the kernel with a check of operand i (inputs only are counted). Before a block is computed, f checks
-// the block's elements of the operand. If f returns an error, such as for a division by zero, the run ends with this
-// error. The results of other blocks may have been written by then. T must be the element type of the operand.
+// Refusing returns the kernel with a check of operand i, counted without the results. Before a block is computed, f
+// checks the block's elements of the operand. If f returns an error, such as for a division by zero, the run ends with
+// this error. The results of other blocks may have been written by then. T must be the element type of the operand.
 func Refusing[T tensor.Element](k Kernel, i int, f func(v []T) error) Kernel {
 	switch d := tensor.DTypeOf[T](); {
 	case k.Err() != nil || k.IsZero():

@@ -36,7 +36,7 @@ func isComputeBound(c *expr.Code) bool {
 func (it *Iterator) prefetchInOrder() (a loops.Prefetch) {
 	for i := it.noutputs; i < len(it.ops) && len(it.walkShape) > 0; i++ {
 		size := it.walkStrides[i]
-		if size == it.ops[i].Held.Size() && size*it.walkShape[0] >= 8*prefetchBytes {
+		if size == it.ops[i].MemoryDType.Size() && size*it.walkShape[0] >= 8*prefetchBytes {
 			a.Operands |= 1 << (i - it.noutputs)
 		}
 	}

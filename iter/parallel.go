@@ -86,11 +86,11 @@ type tasks struct {
 }
 
 // runWithHelpers runs the tasks with helpers from the worker pool, and returns when all tasks are done.
-func (t *tasks) runWithHelpers(hands int) {
+func (t *tasks) runWithHelpers(helpers int) {
 	j := workerpool.Job{Help: t.workCatchingPanic}
 	j.Begin()
 	defer j.End()
-	j.Call(hands, workerpool.Much)
+	j.Call(helpers, workerpool.Much)
 	t.workCatchingPanic()
 }
 

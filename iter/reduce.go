@@ -156,10 +156,10 @@ func (r *Reducer) runAll(ctx context.Context, ptrs []unsafe.Pointer, workers int
 	scratch := tensor.NewStorage(r.Scratch()).Bytes()
 	for phase := range r.Phases() {
 		err := forTasks(ctx, r.Chunks(phase), workers, func(c *Cursor, chunk int) error {
-			if len(c.stage) < r.Worker() {
-				c.stage = tensor.NewStorage(r.Worker()).Bytes()
+			if len(c.blockMemory) < r.Worker() {
+				c.blockMemory = tensor.NewStorage(r.Worker()).Bytes()
 			}
-			return r.Run(phase, chunk, ptrs, scratch, c.stage)
+			return r.Run(phase, chunk, ptrs, scratch, c.blockMemory)
 		})
 		if err != nil {
 			return err

@@ -69,7 +69,7 @@ func ExampleYields() {
 		func(a best, x float32, at int) best { return later(a, best{x, int64(at)}) },
 		later,
 		func(a best) float32 { return a.value }).InOrder()
-	maxFold = iter.Yields(maxFold, func(dst []int64, a []best) {
+	maxFold = iter.WithResult(maxFold, func(dst []int64, a []best) {
 		for i := range a {
 			dst[i] = a[i].index
 		}

@@ -33,7 +33,7 @@ func maxFold() *iter.Fold {
 		func(a best, x float32, at int) best { return later(a, best{x, int64(at)}) },
 		later,
 		func(a best) float32 { return a.value }).InOrder()
-	f = iter.Yields(f, func(dst []int64, a []best) {
+	f = iter.WithResult(f, func(dst []int64, a []best) {
 		for i := range a {
 			dst[i] = a[i].index
 		}

@@ -161,7 +161,7 @@ func TestReduceRefusals(t *testing.T) {
 
 	for want, f := range map[string]*iter.Fold{
 		"iter: accumulators of type string hold pointers": iter.Folding[float32]("", nil, nil, nil),
-		"iter: a function of int64 for a fold with accumulators of type float64": iter.Yields(sumFold,
+		"iter: a function of int64 for a fold with accumulators of type float64": iter.WithResult(sumFold,
 			func([]float32, []int64) {}),
 		"iter: a fold with results [float32] cannot resume from result 0 as int64": iter.Resumes(sumFold,
 			func([]float64, []int64) {}),

@@ -28,10 +28,10 @@ type Reducer struct {
 	byRows      bool        // units are reduced by rows, not by columns
 	results     int         // total number of results
 
-	unitLen      int // number of results in a unit; the last unit along the fastest kept axis may have fewer
-	unitsPerAxis int // number of units along the fastest kept axis
-	units        int // total number of units
-	perChunk     int // number of units in a chunk
+	unitLen       int // number of results in a unit; the last unit along the fastest kept axis may have fewer
+	unitsPerAxis  int // number of units along the fastest kept axis
+	units         int // total number of units
+	unitsPerChunk int // number of units in a chunk
 
 	reducedLen    int // number of elements of each result
 	firstPosition int // position of the first element of a result
@@ -55,9 +55,9 @@ type reduceOut struct {
 
 // The pieces of a reduction determine its rounding, so these constants do not depend on the machine.
 const (
-	minChunks = 16 // with fewer chunks, the reduced range is cut into pieces
-	maxCuts   = 64 // approximate limit for the number of pieces of all units together
-	rowUnit   = 64 // maximum number of results of a unit that is reduced by rows
+	minChunks  = 16 // with fewer chunks, the reduced range is cut into pieces
+	maxPieces  = 64 // approximate limit for the number of pieces of all units together
+	maxRowUnit = 64 // maximum number of results of a unit that is reduced by rows
 	// columnLevel is the number of elements that are folded in a column before the accumulator is merged into the
 	// accumulator of the next level. Two levels bound the rounding error.
 	columnLevel = 256
@@ -76,15 +76,15 @@ func (r *Reducer) plan() {
 	grain := max(machine.ReduceGrain/r.f.weight, 1024)
 	r.unitLen = min(max(kept.N, 1), axes.BlockLen)
 	if r.byRows {
-		r.unitLen = min(r.unitLen, rowUnit, max(1, grain/max(r.reducedLen, 1)))
+		r.unitLen = min(r.unitLen, maxRowUnit, max(1, grain/max(r.reducedLen, 1)))
 	}
 	r.unitsPerAxis = (kept.N + r.unitLen - 1) / r.unitLen
 	r.units = r.unitsPerAxis * axes.Numel(r.keptAxes[1:])
 	work := r.unitLen * max(r.reducedLen, 1)
-	r.perChunk = max(1, grain/work)
+	r.unitsPerChunk = max(1, grain/work)
 	r.pieceLen = r.reducedLen
-	if chunks := (r.units + r.perChunk - 1) / r.perChunk; r.units > 0 && chunks < minChunks && work >= 2*grain {
-		r.pieces = min((work+grain-1)/grain, (maxCuts+r.units-1)/r.units)
+	if chunks := (r.units + r.unitsPerChunk - 1) / r.unitsPerChunk; r.units > 0 && chunks < minChunks && work >= 2*grain {
+		r.pieces = min((work+grain-1)/grain, (maxPieces+r.units-1)/r.units)
 		r.pieceLen = (r.reducedLen + r.pieces - 1) / r.pieces
 		if r.byRows && r.pieceLen > axes.BlockLen {
 			r.pieceLen = (r.pieceLen + axes.BlockLen - 1) / axes.BlockLen * axes.BlockLen
@@ -119,7 +119,7 @@ func (r *Reducer) Chunks(phase int) int {
 	case r.pieces > 1:
 		return r.units * r.pieces
 	}
-	return (r.units + r.perChunk - 1) / r.perChunk
+	return (r.units + r.unitsPerChunk - 1) / r.unitsPerChunk
 }
 
 // Run runs a chunk of a phase. ptrs are the addresses of the operands' first elements, outputs first, as from
@@ -136,7 +136,7 @@ func (r *Reducer) Run(phase, chunk int, ptrs []unsafe.Pointer, scratch, worker [
 	in := ptrs[len(r.outs)]
 	switch {
 	case r.pieces == 1:
-		for u := chunk * r.perChunk; u < min((chunk+1)*r.perChunk, r.units); u++ {
+		for u := chunk * r.unitsPerChunk; u < min((chunk+1)*r.unitsPerChunk, r.units); u++ {
 			n := r.seekUnit(&m, u)
 			r.finish(&m, ptrs, r.reduce(&m, in, u, n, 0, r.reducedLen), u, n)
 		}

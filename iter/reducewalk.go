@@ -9,12 +9,12 @@ import (
 
 // reduceMemory is the working memory of a worker during a chunk.
 type reduceMemory struct {
-	acc         unsafe.Pointer // an accumulator for each result of a unit
-	upper       unsafe.Pointer // accumulators of the second level (columnLevel)
-	block       unsafe.Pointer // a block of elements in the dtype of the Fold
-	loaderBlock unsafe.Pointer // a block for the loader
-	kept        axes.Walker    // position in the kept axes, except the fastest
-	along       axes.Walker    // position in the reduced axes, except the fastest
+	acc           unsafe.Pointer // an accumulator for each result of a unit
+	upper         unsafe.Pointer // accumulators of the second level (columnLevel)
+	block         unsafe.Pointer // a block of elements in the dtype of the Fold
+	loaderBlock   unsafe.Pointer // a block for the loader
+	keptWalker    axes.Walker    // position in the kept axes, except the fastest
+	reducedWalker axes.Walker    // position in the reduced axes, except the fastest
 }
 
 // memory divides a worker's memory.
@@ -23,14 +23,14 @@ func (r *Reducer) memory(worker []byte) reduceMemory {
 	var m reduceMemory
 	m.acc, m.upper = g.take(r.unitLen*r.f.accBytes), g.take(r.unitLen*r.f.accBytes)
 	m.block, m.loaderBlock = g.take(axes.BlockBytes), g.take(axes.BlockBytes)
-	m.kept = axes.Walker{Axes: r.keptAxes[1:], At: g.ints(len(r.keptAxes) - 1)}
-	m.along = axes.Walker{Axes: r.reducedAxes[1:], At: g.ints(len(r.reducedAxes) - 1)}
+	m.keptWalker = axes.Walker{Axes: r.keptAxes[1:], At: g.ints(len(r.keptAxes) - 1)}
+	m.reducedWalker = axes.Walker{Axes: r.reducedAxes[1:], At: g.ints(len(r.reducedAxes) - 1)}
 	return m
 }
 
 // seekUnit moves the walker of the kept axes to unit u and returns the number of results in the unit.
 func (r *Reducer) seekUnit(m *reduceMemory, u int) int {
-	m.kept.Seek(u / r.unitsPerAxis)
+	m.keptWalker.Seek(u / r.unitsPerAxis)
 	return min(r.unitLen, r.keptAxes[0].N-u%r.unitsPerAxis*r.unitLen)
 }
 
@@ -41,7 +41,7 @@ func (r *Reducer) reduce(m *reduceMemory, in unsafe.Pointer, u, n, begin, end in
 	if begin >= end {
 		return m.acc
 	}
-	base := unsafe.Add(in, r.inOffset+m.kept.Off+u%r.unitsPerAxis*r.unitLen*r.keptAxes[0].In)
+	base := unsafe.Add(in, r.inOffset+m.keptWalker.Off+u%r.unitsPerAxis*r.unitLen*r.keptAxes[0].In)
 	if r.byRows {
 		for j := range n {
 			r.row(m, unsafe.Add(m.acc, j*r.f.accBytes), unsafe.Add(base, j*r.keptAxes[0].In), begin, end)
@@ -58,12 +58,12 @@ const shortRun = 32
 // runs are gathered until they fill a block.
 func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) {
 	inner := r.reducedAxes[0]
-	m.along.Seek(begin / inner.N)
+	m.reducedWalker.Seek(begin / inner.N)
 	i := begin % inner.N
 	size, filled := r.loader.Size, 0
 	for p := begin; p < end; {
 		k := min(inner.N-i, end-p)
-		run := unsafe.Add(src, m.along.Off+i*inner.In)
+		run := unsafe.Add(src, m.reducedWalker.Off+i*inner.In)
 		if r.loader.Direct && inner.In == size && k >= shortRun {
 			if filled > 0 {
 				r.f.row(acc, m.block, filled, r.firstPosition+p-filled)
@@ -85,7 +85,7 @@ func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) 
 		}
 		p += k
 		i = 0
-		m.along.Next()
+		m.reducedWalker.Next()
 	}
 	if filled > 0 {
 		r.f.row(acc, m.block, filled, r.firstPosition+end-filled)
@@ -97,15 +97,15 @@ func (r *Reducer) row(m *reduceMemory, acc, src unsafe.Pointer, begin, end int) 
 // rounding errors.
 func (r *Reducer) columns(m *reduceMemory, base unsafe.Pointer, n, begin, end int) unsafe.Pointer {
 	inner, step := r.reducedAxes[0], r.keptAxes[0].In
-	m.along.Seek(begin / inner.N)
+	m.reducedWalker.Seek(begin / inner.N)
 	i := begin % inner.N
 	added, levels := 0, false
 	for p := begin; p < end; p++ {
-		x := r.loader.Run(m.block, m.loaderBlock, unsafe.Add(base, m.along.Off+i*inner.In), step, n)
+		x := r.loader.Run(m.block, m.loaderBlock, unsafe.Add(base, m.reducedWalker.Off+i*inner.In), step, n)
 		r.f.columns(m.acc, x, n, r.firstPosition+p)
 		if i++; i == inner.N {
 			i = 0
-			m.along.Next()
+			m.reducedWalker.Next()
 		}
 		if added++; added == columnLevel && p+1 < end {
 			if !levels {
@@ -159,11 +159,11 @@ func (r *Reducer) resume(m *reduceMemory, ptrs []unsafe.Pointer, acc unsafe.Poin
 // resultAddress returns the address of the first result of unit u in output i, and the stride in bytes between results.
 func (r *Reducer) resultAddress(m *reduceMemory, ptrs []unsafe.Pointer, i, u int) (unsafe.Pointer, int) {
 	step := r.keptAxes[0].Out[i]
-	return unsafe.Add(ptrs[i], r.outs[i].offset+m.kept.Out[i]+u%r.unitsPerAxis*r.unitLen*step), step
+	return unsafe.Add(ptrs[i], r.outs[i].offset+m.keptWalker.Out[i]+u%r.unitsPerAxis*r.unitLen*step), step
 }
 
-// region is memory that is handed out in parts aligned to cache lines. b is the memory that is left.
-type region struct{ left []byte }
+// region is memory that is handed out in parts aligned to cache lines.
+type region struct{ left []byte } // left is the memory that is not handed out yet
 
 func (g *region) take(n int) unsafe.Pointer {
 	p := unsafe.Pointer(unsafe.SliceData(g.left))

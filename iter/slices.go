@@ -13,7 +13,7 @@ import (
 
 // Slice0 makes a Kernel of a function over slices with no operand: a fill.
 func Slice0[D tensor.Element](f func(dst []D)) Kernel {
-	return kernel(1, f == nil, func(p []unsafe.Pointer, n int) error {
+	return newKernel(1, f == nil, func(p []unsafe.Pointer, n int) error {
 		f(unsafe.Slice((*D)(p[0]), n))
 		return nil
 	}, tensor.DTypeOf[D]())
@@ -21,7 +21,7 @@ func Slice0[D tensor.Element](f func(dst []D)) Kernel {
 
 // Slice1 makes a Kernel of a function over slices with one operand.
 func Slice1[D, A tensor.Element](f func(dst []D, a []A)) Kernel {
-	return kernel(1, f == nil, func(p []unsafe.Pointer, n int) error {
+	return newKernel(1, f == nil, func(p []unsafe.Pointer, n int) error {
 		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*A)(p[1]), n))
 		return nil
 	}, tensor.DTypeOf[D](), tensor.DTypeOf[A]())
@@ -29,7 +29,7 @@ func Slice1[D, A tensor.Element](f func(dst []D, a []A)) Kernel {
 
 // Slice2 makes a Kernel of a function over slices with two operands.
 func Slice2[D, A, B tensor.Element](f func(dst []D, a []A, b []B)) Kernel {
-	return kernel(1, f == nil, func(p []unsafe.Pointer, n int) error {
+	return newKernel(1, f == nil, func(p []unsafe.Pointer, n int) error {
 		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*A)(p[1]), n), unsafe.Slice((*B)(p[2]), n))
 		return nil
 	}, tensor.DTypeOf[D](), tensor.DTypeOf[A](), tensor.DTypeOf[B]())
@@ -37,7 +37,7 @@ func Slice2[D, A, B tensor.Element](f func(dst []D, a []A, b []B)) Kernel {
 
 // Slice3 makes a Kernel of a function over slices with three operands.
 func Slice3[D, A, B, C tensor.Element](f func(dst []D, a []A, b []B, c []C)) Kernel {
-	return kernel(1, f == nil, func(p []unsafe.Pointer, n int) error {
+	return newKernel(1, f == nil, func(p []unsafe.Pointer, n int) error {
 		f(unsafe.Slice((*D)(p[0]), n),
 			unsafe.Slice((*A)(p[1]), n), unsafe.Slice((*B)(p[2]), n), unsafe.Slice((*C)(p[3]), n))
 		return nil
@@ -46,7 +46,7 @@ func Slice3[D, A, B, C tensor.Element](f func(dst []D, a []A, b []B, c []C)) Ker
 
 // Slice4 makes a Kernel of a function over slices with four operands.
 func Slice4[D, A, B, C, E tensor.Element](f func(dst []D, a []A, b []B, c []C, e []E)) Kernel {
-	return kernel(1, f == nil, func(p []unsafe.Pointer, n int) error {
+	return newKernel(1, f == nil, func(p []unsafe.Pointer, n int) error {
 		f(unsafe.Slice((*D)(p[0]), n),
 			unsafe.Slice((*A)(p[1]), n), unsafe.Slice((*B)(p[2]), n),
 			unsafe.Slice((*C)(p[3]), n), unsafe.Slice((*E)(p[4]), n))
@@ -56,7 +56,7 @@ func Slice4[D, A, B, C, E tensor.Element](f func(dst []D, a []A, b []B, c []C, e
 
 // Slice0Out2 makes a Kernel of a function over slices with two results and no operand.
 func Slice0Out2[D, R tensor.Element](f func(d0 []D, d1 []R)) Kernel {
-	return kernel(2, f == nil, func(p []unsafe.Pointer, n int) error {
+	return newKernel(2, f == nil, func(p []unsafe.Pointer, n int) error {
 		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n))
 		return nil
 	}, tensor.DTypeOf[D](), tensor.DTypeOf[R]())
@@ -64,7 +64,7 @@ func Slice0Out2[D, R tensor.Element](f func(d0 []D, d1 []R)) Kernel {
 
 // Slice1Out2 makes a Kernel of a function over slices with two results and one operand.
 func Slice1Out2[D, R, A tensor.Element](f func(d0 []D, d1 []R, a []A)) Kernel {
-	return kernel(2, f == nil, func(p []unsafe.Pointer, n int) error {
+	return newKernel(2, f == nil, func(p []unsafe.Pointer, n int) error {
 		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n), unsafe.Slice((*A)(p[2]), n))
 		return nil
 	}, tensor.DTypeOf[D](), tensor.DTypeOf[R](), tensor.DTypeOf[A]())
@@ -72,7 +72,7 @@ func Slice1Out2[D, R, A tensor.Element](f func(d0 []D, d1 []R, a []A)) Kernel {
 
 // Slice2Out2 makes a Kernel of a function over slices with two results and two operands.
 func Slice2Out2[D, R, A, B tensor.Element](f func(d0 []D, d1 []R, a []A, b []B)) Kernel {
-	return kernel(2, f == nil, func(p []unsafe.Pointer, n int) error {
+	return newKernel(2, f == nil, func(p []unsafe.Pointer, n int) error {
 		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n),
 			unsafe.Slice((*A)(p[2]), n), unsafe.Slice((*B)(p[3]), n))
 		return nil
@@ -81,7 +81,7 @@ func Slice2Out2[D, R, A, B tensor.Element](f func(d0 []D, d1 []R, a []A, b []B))
 
 // Slice3Out2 makes a Kernel of a function over slices with two results and three operands.
 func Slice3Out2[D, R, A, B, C tensor.Element](f func(d0 []D, d1 []R, a []A, b []B, c []C)) Kernel {
-	return kernel(2, f == nil, func(p []unsafe.Pointer, n int) error {
+	return newKernel(2, f == nil, func(p []unsafe.Pointer, n int) error {
 		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n),
 			unsafe.Slice((*A)(p[2]), n), unsafe.Slice((*B)(p[3]), n), unsafe.Slice((*C)(p[4]), n))
 		return nil
@@ -90,7 +90,7 @@ func Slice3Out2[D, R, A, B, C tensor.Element](f func(d0 []D, d1 []R, a []A, b []
 
 // Slice4Out2 makes a Kernel of a function over slices with two results and four operands.
 func Slice4Out2[D, R, A, B, C, E tensor.Element](f func(d0 []D, d1 []R, a []A, b []B, c []C, e []E)) Kernel {
-	return kernel(2, f == nil, func(p []unsafe.Pointer, n int) error {
+	return newKernel(2, f == nil, func(p []unsafe.Pointer, n int) error {
 		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n),
 			unsafe.Slice((*A)(p[2]), n), unsafe.Slice((*B)(p[3]), n),
 			unsafe.Slice((*C)(p[4]), n), unsafe.Slice((*E)(p[5]), n))
@@ -101,7 +101,7 @@ func Slice4Out2[D, R, A, B, C, E tensor.Element](f func(d0 []D, d1 []R, a []A, b
 
 // Slice0Out3 makes a Kernel of a function over slices with three results and no operand.
 func Slice0Out3[D, R, S tensor.Element](f func(d0 []D, d1 []R, d2 []S)) Kernel {
-	return kernel(3, f == nil, func(p []unsafe.Pointer, n int) error {
+	return newKernel(3, f == nil, func(p []unsafe.Pointer, n int) error {
 		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n), unsafe.Slice((*S)(p[2]), n))
 		return nil
 	}, tensor.DTypeOf[D](), tensor.DTypeOf[R](), tensor.DTypeOf[S]())
@@ -109,7 +109,7 @@ func Slice0Out3[D, R, S tensor.Element](f func(d0 []D, d1 []R, d2 []S)) Kernel {
 
 // Slice1Out3 makes a Kernel of a function over slices with three results and one operand.
 func Slice1Out3[D, R, S, A tensor.Element](f func(d0 []D, d1 []R, d2 []S, a []A)) Kernel {
-	return kernel(3, f == nil, func(p []unsafe.Pointer, n int) error {
+	return newKernel(3, f == nil, func(p []unsafe.Pointer, n int) error {
 		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n), unsafe.Slice((*S)(p[2]), n),
 			unsafe.Slice((*A)(p[3]), n))
 		return nil
@@ -118,7 +118,7 @@ func Slice1Out3[D, R, S, A tensor.Element](f func(d0 []D, d1 []R, d2 []S, a []A)
 
 // Slice2Out3 makes a Kernel of a function over slices with three results and two operands.
 func Slice2Out3[D, R, S, A, B tensor.Element](f func(d0 []D, d1 []R, d2 []S, a []A, b []B)) Kernel {
-	return kernel(3, f == nil, func(p []unsafe.Pointer, n int) error {
+	return newKernel(3, f == nil, func(p []unsafe.Pointer, n int) error {
 		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n), unsafe.Slice((*S)(p[2]), n),
 			unsafe.Slice((*A)(p[3]), n), unsafe.Slice((*B)(p[4]), n))
 		return nil
@@ -127,7 +127,7 @@ func Slice2Out3[D, R, S, A, B tensor.Element](f func(d0 []D, d1 []R, d2 []S, a [
 
 // Slice3Out3 makes a Kernel of a function over slices with three results and three operands.
 func Slice3Out3[D, R, S, A, B, C tensor.Element](f func(d0 []D, d1 []R, d2 []S, a []A, b []B, c []C)) Kernel {
-	return kernel(3, f == nil, func(p []unsafe.Pointer, n int) error {
+	return newKernel(3, f == nil, func(p []unsafe.Pointer, n int) error {
 		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n), unsafe.Slice((*S)(p[2]), n),
 			unsafe.Slice((*A)(p[3]), n), unsafe.Slice((*B)(p[4]), n), unsafe.Slice((*C)(p[5]), n))
 		return nil
@@ -137,7 +137,7 @@ func Slice3Out3[D, R, S, A, B, C tensor.Element](f func(d0 []D, d1 []R, d2 []S, 
 
 // Slice4Out3 makes a Kernel of a function over slices with three results and four operands.
 func Slice4Out3[D, R, S, A, B, C, E tensor.Element](f func(d0 []D, d1 []R, d2 []S, a []A, b []B, c []C, e []E)) Kernel {
-	return kernel(3, f == nil, func(p []unsafe.Pointer, n int) error {
+	return newKernel(3, f == nil, func(p []unsafe.Pointer, n int) error {
 		f(unsafe.Slice((*D)(p[0]), n), unsafe.Slice((*R)(p[1]), n), unsafe.Slice((*S)(p[2]), n),
 			unsafe.Slice((*A)(p[3]), n), unsafe.Slice((*B)(p[4]), n),
 			unsafe.Slice((*C)(p[5]), n), unsafe.Slice((*E)(p[6]), n))

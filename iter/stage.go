@@ -101,12 +101,12 @@ func (it *Iterator) newStager(c *Cursor, blocks bool) stager {
 		// An operand that is transposed and converted is transposed first.
 		need += s.blockLen * it.maxConvertedBytes()
 	}
-	if len(c.stage) < need {
-		c.stage = tensor.NewStorage(need).Bytes()
+	if len(c.blockMemory) < need {
+		c.blockMemory = tensor.NewStorage(need).Bytes()
 	}
-	s.transposeBuffer = c.stage[at:need]
-	c.filled = withLen(c.filled, len(it.ops))
-	clear(c.filled)
+	s.transposeBuffer = c.blockMemory[at:need]
+	c.filledFrom = withLen(c.filledFrom, len(it.ops))
+	clear(c.filledFrom)
 	return s
 }
 
@@ -223,7 +223,7 @@ func (s stager) isInPlace(i int, q piece) bool {
 
 // block returns the address of the block of operand i.
 func (s stager) block(i int) unsafe.Pointer {
-	return unsafe.Pointer(&s.cursor.stage[i*blockBytes])
+	return unsafe.Pointer(&s.cursor.blockMemory[i*blockBytes])
 }
 
 // loadPiece sets c.ptrs[i] to the address of a piece of operand i. If the piece cannot be used in place, this is the
@@ -244,13 +244,13 @@ func (s stager) loadPiece(i int, base unsafe.Pointer, q piece) {
 	e := inputConversion(o)
 	if st0 == 0 && (st1 == 0 || q.rows == 1) {
 		// All elements of the block have the same value, so the next piece can use the block, too.
-		if s.cursor.filled[i] != src {
+		if s.cursor.filledFrom[i] != src {
 			e.Row(blk, src, e.Dst, 0, s.blockLen)
-			s.cursor.filled[i] = src
+			s.cursor.filledFrom[i] = src
 		}
 		return
 	}
-	s.cursor.filled[i] = nil
+	s.cursor.filledFrom[i] = nil
 	if s.minRows > 1 && o.Converted() && it.isTransposed(i) {
 		size := o.Meta.DType.Size()
 		raw := unsafe.Pointer(unsafe.SliceData(s.transposeBuffer))
@@ -310,15 +310,15 @@ func conversion(dst, src tensor.DType) strided.Elem {
 	return strided.Convert(dst.Size(), src.Size(), tensor.Converter(dst, src))
 }
 
-// rounded[{half, from}] converts from dtype from to float32 and rounds to the 16-bit float half in between. The second
-// step converts in place, so both steps use the strides of the result.
+// roundingConverters maps {half, from} to the conversion from dtype `from` to float32 that first rounds to the 16-bit
+// float `half`. The second step of the conversion works in place, so both steps use the strides of the result.
 var roundingConverters = func() map[[2]tensor.DType]tensor.ConvertFunc {
 	m := map[[2]tensor.DType]tensor.ConvertFunc{}
-	for _, by := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
-		widen := tensor.Converter(by.OpMath(), by)
+	for _, half := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
+		widen := tensor.Converter(half.OpMath(), half)
 		for _, from := range tensor.DTypes() {
-			narrow := tensor.Converter(by, from)
-			m[[2]tensor.DType{by, from}] = func(dst, src unsafe.Pointer, ds, ss, n int) {
+			narrow := tensor.Converter(half, from)
+			m[[2]tensor.DType{half, from}] = func(dst, src unsafe.Pointer, ds, ss, n int) {
 				narrow(dst, src, ds, ss, n)
 				widen(dst, dst, ds, ds, n)
 			}

@@ -10,9 +10,10 @@ import (
 // walk's index space. For each tile, the staged inputs are copied into blocks, the loop computes the tile, and the
 // blocks of staged outputs are copied to memory.
 type tiles struct {
-	tileDims  []int // the dimensions of the walk along which a tile may have several elements; tileDims[0] is along rows
-	loopOrder []int // the order of the dimensions of the walk in the loop nest over tiles, fastest first
-	tileSize  []int // the size of a tile along each dimension of the walk
+	// tileDims are the dimensions of the walk along which a tile may have several elements. tileDims[0] is along rows.
+	tileDims     []int
+	loopOrder    []int // the order of the dimensions of the walk in the loop nest over tiles, fastest first
+	fullTileSize []int // size of a tile along each dimension of the walk, except for smaller tiles at an end
 	// contiguousDim[i] is the index in tileDims of the dimension along which operand i is contiguous; 0 for rows.
 	contiguousDim   []int
 	blockOffset     []int // blockOffset[i] is the byte offset of the block of operand i, if the operand is staged
@@ -47,14 +48,14 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 	if it.numel == 0 {
 		return nil
 	}
-	t := &tiles{tileDims: []int{0}, tileSize: make([]int, len(it.walkShape)), contiguousDim: make([]int, len(it.ops))}
-	for d := range t.tileSize {
-		t.tileSize[d] = 1
+	t := &tiles{tileDims: []int{0}, fullTileSize: make([]int, len(it.walkShape)), contiguousDim: make([]int, len(it.ops))}
+	for d := range t.fullTileSize {
+		t.fullTileSize[d] = 1
 		t.loopOrder = append(t.loopOrder, d)
 	}
 	bytes, widest := 0, 1
 	for i := range it.ops {
-		if n := it.ops[i].Held.Size(); staged[i] {
+		if n := it.ops[i].MemoryDType.Size(); staged[i] {
 			bytes += n
 			widest = max(widest, n)
 		}
@@ -80,7 +81,7 @@ func (it *Iterator) tilesOf(staged []bool) *tiles {
 func (it *Iterator) hasLargeOutput() bool {
 	n := 0
 	for i := range it.noutputs {
-		n = max(n, it.numel*it.ops[i].Held.Size())
+		n = max(n, it.numel*it.ops[i].MemoryDType.Size())
 	}
 	return n >= largeOutput
 }
@@ -129,34 +130,36 @@ func (t *tiles) findTransposed(it *Iterator, staged []bool) {
 
 // rowTiles sets tiles of at most elems elements: several whole rows, or a part of a row.
 func (t *tiles) rowTiles(it *Iterator, elems int) {
-	if len(t.tileSize) == 0 {
+	if len(t.fullTileSize) == 0 {
 		return
 	}
-	t.tileSize[0] = min(it.walkShape[0], elems)
-	if len(t.tileSize) > 1 {
+	t.fullTileSize[0] = min(it.walkShape[0], elems)
+	if len(t.fullTileSize) > 1 {
 		t.tileDims = append(t.tileDims, 1)
-		t.tileSize[1] = max(1, min(it.walkShape[1], elems/t.tileSize[0]))
+		t.fullTileSize[1] = max(1, min(it.walkShape[1], elems/t.fullTileSize[0]))
 	}
 }
 
-// squareTiles sets the tile size for transposed operands: about elems elements, in whole cache lines of each operand.
+// squareTiles sets the tile size for transposed operands. A tile has about elems elements, in whole cache lines of each
+// operand.
 func (t *tiles) squareTiles(it *Iterator, elems int) {
 	row, across, line := tileRow, t.tileDims[1], t.lineElements(it, 1)
 	if len(t.tileDims) == maxTileDims {
 		row = row3D
-		t.tileSize[t.tileDims[2]] = min(it.walkShape[t.tileDims[2]], t.lineElements(it, 2))
-		elems = max(1, factor3D*elems/t.tileSize[t.tileDims[2]])
+		t.fullTileSize[t.tileDims[2]] = min(it.walkShape[t.tileDims[2]], t.lineElements(it, 2))
+		elems = max(1, factor3D*elems/t.fullTileSize[t.tileDims[2]])
 	}
 	row = min(row, max(minTileRow, elems/line/minTileRow*minTileRow))
-	t.tileSize[0] = evenly(it.walkShape[0], row)
-	t.tileSize[across] = evenly(it.walkShape[across], max(1, elems/t.tileSize[0]/line)*line)
-	if t.tileSize[across] == it.walkShape[across] {
-		t.tileSize[0] = evenly(it.walkShape[0], max(row, elems/t.tileSize[across]/row*row))
+	t.fullTileSize[0] = evenly(it.walkShape[0], row)
+	t.fullTileSize[across] = evenly(it.walkShape[across], max(1, elems/t.fullTileSize[0]/line)*line)
+	if t.fullTileSize[across] == it.walkShape[across] {
+		t.fullTileSize[0] = evenly(it.walkShape[0], max(row, elems/t.fullTileSize[across]/row*row))
 	}
 }
 
-// evenly returns the length of about equal pieces of n elements, each at most limit long. If n is cut, the length is a
-// multiple of 64 elements, so that all pieces start at a cache line if the first piece does.
+// evenly returns the length of the pieces into which n elements are cut. The pieces are about equal and have at most
+// limit elements. If there are several pieces, the length is a multiple of 64 elements, so that all pieces start at a
+// cache line if the first piece does.
 func evenly(n, limit int) int {
 	if n <= limit {
 		return n
@@ -209,7 +212,7 @@ func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 // which the blocks would compete for few cache sets.
 func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 	elems := 1
-	for _, n := range t.tileSize {
+	for _, n := range t.fullTileSize {
 		elems *= n
 	}
 	t.blockOffset = make([]int, len(it.ops))
@@ -217,7 +220,7 @@ func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 		if staged[i] {
 			const lines = 3
 			t.blockOffset[i] = t.totalBlockBytes
-			bytes := elems * it.ops[i].Held.Size()
+			bytes := elems * it.ops[i].MemoryDType.Size()
 			t.totalBlockBytes += ((bytes+machine.LineBytes-1)/machine.LineBytes + lines) * machine.LineBytes
 		}
 	}
@@ -226,16 +229,16 @@ func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 // There are at most maxTasks tasks, unless a task would have more than maxTaskElems elements.
 const maxTasks, maxTaskElems = 32, 1 << 20
 
-// spans appends the sizes of a task, one for each dimension of the walk. A task has at least grain elements. It is a
-// box of several tiles. It is extended first along the dimensions that come first in loopOrder. If there are too few
-// tiles for several workers, a task is a part of a tile.
-func (t *tiles) spans(it *Iterator, grain int, span []int) []int {
+// appendTaskSize appends the size of a task along each dimension of the walk to the slice span. A task has at least
+// grain elements. It is a box of several tiles, which is extended first along the dimensions that come first in
+// loopOrder. If there are too few tiles for several workers, a task is a part of a tile.
+func (t *tiles) appendTaskSize(it *Iterator, grain int, span []int) []int {
 	if grain <= 0 {
 		grain = GrainSize
 	}
 	minTasks := max(1, min(it.numel/grain, max(maxTasks, it.numel/maxTaskElems)))
-	span = append(span, t.tileSize...)
-	for k := len(t.tileDims) - 1; k >= 0 && count(it.walkShape, span) < minTasks; {
+	span = append(span, t.fullTileSize...)
+	for k := len(t.tileDims) - 1; k >= 0 && countBoxes(it.walkShape, span) < minTasks; {
 		if d := t.tileDims[k]; span[d] > machine.LineBytes {
 			span[d] = evenly(span[d], max(machine.LineBytes, span[d]/2))
 		} else {
@@ -244,7 +247,7 @@ func (t *tiles) spans(it *Iterator, grain int, span []int) []int {
 	}
 	for _, d := range t.loopOrder {
 		n := (it.walkShape[d]-1)/span[d] + 1
-		others := count(it.walkShape, span) / n
+		others := countBoxes(it.walkShape, span) / n
 		if others >= minTasks {
 			span[d] = it.walkShape[d]
 			continue
@@ -257,8 +260,8 @@ func (t *tiles) spans(it *Iterator, grain int, span []int) []int {
 	return span
 }
 
-// count returns the number of boxes of the given size that cover a shape.
-func count(shape, size []int) int {
+// countBoxes returns the number of boxes of the given size that cover a shape.
+func countBoxes(shape, size []int) int {
 	n := 1
 	for d, s := range shape {
 		n *= (s-1)/size[d] + 1

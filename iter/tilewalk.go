@@ -7,12 +7,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// boxes is the state of a walk by tiles. A box is a box-shaped part of the walk's index space that one call computes,
-// tile by tile. Indices and sizes count elements.
-type boxes struct {
+// tileState is the state of a walk by tiles. A box is a range of indices in each dimension of the walk. One call
+// computes a box, tile by tile. Indices and sizes count elements.
+type tileState struct {
 	// These slices are indexed by dimension of the walk.
 
-	size      []int // size of the box
+	boxSize   []int // size of the box
 	tileIndex []int // index in the box of the current tile's first element
 	tileSize  []int // size of the current tile, which is smaller at the end of the box
 	taskSize  []int // size of a task
@@ -32,14 +32,14 @@ type tileWalk struct {
 }
 
 func (p *Prepared) newTileWalk(c *Cursor) tileWalk {
-	ops, dims, b := len(p.iterator.ops), len(p.iterator.walkShape), &c.boxes
-	b.size, b.tileIndex, b.tileSize = withLen(b.size, dims), withLen(b.tileIndex, dims), withLen(b.tileSize, dims)
+	ops, dims, b := len(p.iterator.ops), len(p.iterator.walkShape), &c.tileState
+	b.boxSize, b.tileIndex, b.tileSize = withLen(b.boxSize, dims), withLen(b.tileIndex, dims), withLen(b.tileSize, dims)
 	b.tileStrides, b.memoryAddr, b.loopAddr = withLen(b.tileStrides, maxTileDims*ops), withLen(b.memoryAddr, ops),
 		withLen(b.loopAddr, ops)
 	clear(b.tileStrides)
-	c.ptrs, c.strides, c.filled = withLen(c.ptrs, ops), withLen(c.strides, ops), withLen(c.filled, ops)
-	if len(c.stage) < p.tiles.totalBlockBytes {
-		c.stage = tensor.NewStorage(p.tiles.totalBlockBytes).Bytes()
+	c.ptrs, c.strides, c.filledFrom = withLen(c.ptrs, ops), withLen(c.strides, ops), withLen(c.filledFrom, ops)
+	if len(c.blockMemory) < p.tiles.totalBlockBytes {
+		c.blockMemory = tensor.NewStorage(p.tiles.totalBlockBytes).Bytes()
 	}
 	return tileWalk{p.tiles, p, c}
 }
@@ -51,26 +51,26 @@ func (p *Prepared) walkTiles(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 		if it.offsets != nil {
 			ptrs = it.partAddresses(c, ptrs)
 		}
-		copy(c.boxes.size, it.walkShape)
+		copy(c.tileState.boxSize, it.walkShape)
 		w.box(ptrs)
 		return nil
 	}
 	return it.steps(c, ptrs, r, func(at []unsafe.Pointer, n0, n1 int) error {
-		for d := range c.boxes.size {
-			c.boxes.size[d] = 1
+		for d := range c.tileState.boxSize {
+			c.tileState.boxSize[d] = 1
 		}
-		c.boxes.size[0] = n0
+		c.tileState.boxSize[0] = n0
 		if n1 > 1 {
-			c.boxes.size[1] = n1
+			c.tileState.boxSize[1] = n1
 		}
 		w.box(at)
 		return nil
 	})
 }
 
-// walkTask computes one task. [tiles.spans] has set c.boxes.span, the size of a task.
+// walkTask computes one task. The caller has set c.tileState.taskSize ([tiles.appendTaskSize]).
 func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
-	it, b := p.iterator, &c.boxes
+	it, b := p.iterator, &c.tileState
 	w := p.newTileWalk(c)
 	c.start = withLen(c.start, len(ptrs))
 	copy(c.start, ptrs)
@@ -81,7 +81,7 @@ func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 		parts := (it.walkShape[d]-1)/n + 1
 		at := task % parts * n
 		task /= parts
-		b.size[d] = min(n, it.walkShape[d]-at)
+		b.boxSize[d] = min(n, it.walkShape[d]-at)
 		for i := range c.start {
 			c.start[i] = unsafe.Add(c.start[i], at*it.walkStrides[d*len(ptrs)+i])
 		}
@@ -89,16 +89,17 @@ func (p *Prepared) walkTask(c *Cursor, ptrs []unsafe.Pointer, task int) {
 	w.box(c.start)
 }
 
-// box computes a box of size w.c.boxes.box. base has the address of the box's first element for each operand.
+// box computes a box of size w.cursor.tileState.boxSize. base has, for each operand, the address of the box's first
+// element.
 func (w *tileWalk) box(base []unsafe.Pointer) {
-	b := &w.cursor.boxes
+	b := &w.cursor.tileState
 	clear(b.tileIndex)
 	clear(b.tileSize)
 	for more := true; more; more = w.next() {
-		for d, n := range b.size {
-			if e := min(w.tileSize[d], n-b.tileIndex[d]); e != b.tileSize[d] {
+		for d, n := range b.boxSize {
+			if e := min(w.fullTileSize[d], n-b.tileIndex[d]); e != b.tileSize[d] {
 				b.tileSize[d] = e
-				clear(w.cursor.filled) // the layout of blocks depends on the extents
+				clear(w.cursor.filledFrom) // the layout of blocks depends on the extents
 			}
 		}
 		w.tile(base)
@@ -107,9 +108,9 @@ func (w *tileWalk) box(base []unsafe.Pointer) {
 
 // next advances to the next tile of the box. It returns false at the end.
 func (w *tileWalk) next() bool {
-	b := &w.cursor.boxes
+	b := &w.cursor.tileState
 	for _, d := range w.loopOrder {
-		if b.tileIndex[d] += w.tileSize[d]; b.tileIndex[d] < b.size[d] {
+		if b.tileIndex[d] += w.fullTileSize[d]; b.tileIndex[d] < b.boxSize[d] {
 			return true
 		}
 		b.tileIndex[d] = 0
@@ -119,7 +120,7 @@ func (w *tileWalk) next() bool {
 
 // tile computes the current tile.
 func (w *tileWalk) tile(base []unsafe.Pointer) {
-	it, b := w.prepared.iterator, &w.cursor.boxes
+	it, b := w.prepared.iterator, &w.cursor.tileState
 	for i := range base {
 		off := 0
 		for d, v := range b.tileIndex {
@@ -131,14 +132,14 @@ func (w *tileWalk) tile(base []unsafe.Pointer) {
 	w.run()
 	for i := range it.noutputs {
 		if w.prepared.staged[i] {
-			w.move(i, true)
+			w.moveBlock(i, true)
 		}
 	}
 }
 
 // setOperand sets the address and strides of operand i for the loop, and fills its block if it is staged.
 func (w *tileWalk) setOperand(i int) {
-	it, c, b := w.prepared.iterator, w.cursor, &w.cursor.boxes
+	it, c, b := w.prepared.iterator, w.cursor, &w.cursor.tileState
 	steps := b.tileStrides[maxTileDims*i : maxTileDims*(i+1)]
 	if !w.prepared.staged[i] {
 		b.loopAddr[i] = b.memoryAddr[i]
@@ -147,19 +148,19 @@ func (w *tileWalk) setOperand(i int) {
 		}
 		return
 	}
-	b.loopAddr[i] = unsafe.Pointer(&c.stage[w.blockOffset[i]])
-	step := it.ops[i].Held.Size()
+	b.loopAddr[i] = unsafe.Pointer(&c.blockMemory[w.blockOffset[i]])
+	step := it.ops[i].MemoryDType.Size()
 	for k, d := range w.tileDims {
 		if k > 0 && i >= it.noutputs && !w.prepared.joinsRows && it.walkStrides[d*len(it.ops)+i] == 0 {
-			steps[k] = 0 // the block has a single copy of the identical rows
+			steps[k] = 0 // the rows are identical, so the block has one of them
 			continue
 		}
 		steps[k] = step
 		step *= b.tileSize[d]
 	}
-	if i >= it.noutputs && c.filled[i] != b.memoryAddr[i] {
-		w.move(i, false)
-		c.filled[i] = b.memoryAddr[i]
+	if i >= it.noutputs && c.filledFrom[i] != b.memoryAddr[i] {
+		w.moveBlock(i, false)
+		c.filledFrom[i] = b.memoryAddr[i]
 	}
 }
 
@@ -169,7 +170,7 @@ func (w *tileWalk) axis(i, k int) strided.Axis {
 		return strided.Axis{N: 1}
 	}
 	d := w.tileDims[k]
-	x := strided.Axis{N: w.cursor.boxes.tileSize[d], Dst: w.cursor.boxes.tileStrides[maxTileDims*i+k],
+	x := strided.Axis{N: w.cursor.tileState.tileSize[d], Dst: w.cursor.tileState.tileStrides[maxTileDims*i+k],
 		Src: w.prepared.iterator.walkStrides[d*len(w.prepared.iterator.ops)+i]}
 	if x.Dst == 0 {
 		x.N = 1
@@ -177,18 +178,18 @@ func (w *tileWalk) axis(i, k int) strided.Axis {
 	return x
 }
 
-// move copies the current tile of operand i into its block or, if back is set, from the block to memory.
-func (w *tileWalk) move(i int, back bool) {
+// moveBlock copies the current tile of operand i into its block or, if back is set, from the block to memory.
+func (w *tileWalk) moveBlock(i int, back bool) {
 	row, across, outer := w.axis(i, 0), w.axis(i, 1), w.axis(i, 2)
-	if w.contiguousDim[i] == 2 {
+	if w.contiguousDim[i] == 2 { // transposing needs the contiguous dimension in the inner loops
 		across, outer = outer, across
 	}
-	block, memory := w.cursor.boxes.loopAddr[i], w.cursor.boxes.memoryAddr[i]
+	block, memory := w.cursor.tileState.loopAddr[i], w.cursor.tileState.memoryAddr[i]
 	if back {
 		block, memory = memory, block
 		row, across, outer = row.Swapped(), across.Swapped(), outer.Swapped()
 	}
-	e := strided.Move(w.prepared.iterator.ops[i].Held.Size())
+	e := strided.Move(w.prepared.iterator.ops[i].MemoryDType.Size())
 	for k := range outer.N {
 		e.Block(unsafe.Add(block, k*outer.Dst), unsafe.Add(memory, k*outer.Src), row, across)
 	}
@@ -196,14 +197,14 @@ func (w *tileWalk) move(i int, back bool) {
 
 // run computes the rows of a tile. Rows that are contiguous in all operands are computed as one row.
 func (w *tileWalk) run() {
-	c, b := w.cursor, &w.cursor.boxes
+	c, b := w.cursor, &w.cursor.tileState
 	n := [maxTileDims]int{1, 1, 1}
 	for k, d := range w.tileDims {
 		n[k] = b.tileSize[d]
 	}
-	if w.joins(1, n[0]) {
+	if w.followsRow(1, n[0]) {
 		n[0], n[1] = n[0]*n[1], 1
-		if w.joins(2, n[0]) {
+		if w.followsRow(2, n[0]) {
 			n[0], n[2] = n[0]*n[2], 1
 		}
 	}
@@ -215,12 +216,13 @@ func (w *tileWalk) run() {
 	}
 }
 
-// joins reports whether the step along dimension k of the tile equals n elements for every operand.
-func (w *tileWalk) joins(k, n int) bool {
+// followsRow reports whether, in every operand, a step along dimension k of the tile leads to the element after a row
+// of n elements.
+func (w *tileWalk) followsRow(k, n int) bool {
 	if k >= len(w.tileDims) {
 		return false
 	}
-	for steps := w.cursor.boxes.tileStrides; len(steps) > 0; steps = steps[maxTileDims:] {
+	for steps := w.cursor.tileState.tileStrides; len(steps) > 0; steps = steps[maxTileDims:] {
 		if steps[k] != n*steps[0] {
 			return false
 		}

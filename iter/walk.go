@@ -185,15 +185,15 @@ func (it *Iterator) All() Range { return Range{0, it.numel} }
 // use. A Cursor is for one goroutine at a time, and can be reused for any number of iterators. Its memory grows to the
 // need of the largest walk; other walks do not allocate.
 type Cursor struct {
-	counter []int            // index of the current step in each dimension of the walk
-	ptrs    []unsafe.Pointer // addresses passed to loops
-	base    []unsafe.Pointer // addresses of the current step
-	start   []unsafe.Pointer // addresses of the first elements of a part or task
-	strides []int            // strides in bytes passed to loops
-	stage   []byte           // memory of the blocks
-	filled  []unsafe.Pointer // for each operand: the address of the elements that its block holds, or nil
-	loops   loops.State
-	boxes   boxes
+	counter     []int            // index of the current step in each dimension of the walk
+	ptrs        []unsafe.Pointer // addresses passed to loops
+	base        []unsafe.Pointer // addresses of the current step
+	start       []unsafe.Pointer // addresses of the first elements of a part or task
+	strides     []int            // strides in bytes passed to loops
+	blockMemory []byte           // memory of the blocks
+	filledFrom  []unsafe.Pointer // for each operand: the address of the elements that its block holds, or nil
+	loops       loops.State
+	tileState   tileState
 }
 
 // ForEach walks the whole iteration in the calling goroutine (serial_for_each). ptrs are the addresses of the operands'

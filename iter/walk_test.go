@@ -160,7 +160,7 @@ func FuzzSplitVisitsOnce(f *testing.F) {
 		var c iter.Cursor
 		g := int(grain) + 1
 		for at := r.Begin; at < r.End; at += g {
-			require.NoError(t, it.ForRange(&c, ptrs, iter.Range{Begin: at, End: min(at+g, r.End)}, count))
+			require.NoError(t, it.ForRange(&c, ptrs, iter.Range{Begin: at, End: min(at+g, r.End)}, countBoxes))
 		}
 		total := 0
 		index := 0
@@ -180,7 +180,7 @@ func FuzzSplitVisitsOnce(f *testing.F) {
 	})
 }
 
-func count(p []unsafe.Pointer, st []int, n0, n1 int) error {
+func countBoxes(p []unsafe.Pointer, st []int, n0, n1 int) error {
 	for j := range n1 {
 		for i := range n0 {
 			*(*uint8)(unsafe.Add(p[0], i*st[0]+j*st[1]))++

@@ -117,7 +117,7 @@ func (e *elider) drop(n *graph.Node, why string) {
 func (e *elider) shorten(n *graph.Node) {
 	for {
 		mid := n.In[0].Value
-		if mid.Node == nil || !mid.Node.Op.Identity || mid.Alias != nil || mid.Node.Pin.Lays() ||
+		if mid.Node == nil || !mid.Node.Op.Identity || mid.Alias != nil || mid.Node.Pin.SetsLayout() ||
 			mid.Node.In[0].Kind != graph.TensorArg || mid.Node.In[0].Meta().DType != mid.Meta.DType || n.Out[0].Alias != nil {
 			return
 		}
@@ -138,7 +138,7 @@ func (e *elider) shorten(n *graph.Node) {
 func (e *elider) redundancyReason(n *graph.Node) string {
 	v, src := n.Out[0], n.In[0].Value
 	switch {
-	case n.Pin.Lays():
+	case n.Pin.SetsLayout():
 		return ""
 	case v.Alias != nil && v.Meta.SameLayout(src.Meta):
 		return fmt.Sprintf("%q already has the layout asked for, strides %v", src.Name, tensor.ListString(src.Meta.Strides))
@@ -211,15 +211,15 @@ func cancelPermutes(p *Plan) error {
 	var u *uses // created at the first pair
 	gone := map[*graph.Node]bool{}
 	for _, n := range g.Nodes {
-		if n.Pin.Lays() || n.Op.Permutes == nil || n.In[0].Kind != graph.TensorArg {
+		if n.Pin.SetsLayout() || n.Op.Permutes == nil || n.In[0].Kind != graph.TensorArg {
 			continue
 		}
 		first := n.In[0].Value.Node
-		if first == nil || first.Op.Permutes == nil || first.Pin.Lays() {
+		if first == nil || first.Op.Permutes == nil || first.Pin.SetsLayout() {
 			continue
 		}
 		src := first.In[0].Value
-		if src.Demand().Lays() { // readers of n might get another layout
+		if src.Demand().SetsLayout() { // readers of n might get another layout
 			continue
 		}
 		if !identity(first.Op.Permutes(first.Call()), n.Op.Permutes(n.Call())) || !n.Out[0].Meta.SameLayout(src.Meta) {

@@ -153,7 +153,7 @@ func (p *Plan) shouldFold(n *graph.Node) bool {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		if a.Value.Const == nil || a.Value.Pin.Lays() && a.Value.Pin != n.Pin { // a pinned constant is read by each run
+		if a.Value.Const == nil || a.Value.Pin.SetsLayout() && a.Value.Pin != n.Pin { // a pinned constant is read by each run
 			return false
 		}
 	}

@@ -234,10 +234,10 @@ func (p *Plan) followLayouts() error {
 	}
 	for i, o := range p.Graph.Outputs {
 		m, pin := o.Value.Meta, pins[i]
-		if !pin.Holds(m) || !pin.Lays() && !m.SameLayout(written[i].meta) {
+		if !pin.Holds(m) || !pin.SetsLayout() && !m.SameLayout(written[i].meta) {
 			return misfit("output %q would be laid out as %v, and is %v as written", o.Name, m, written[i].meta)
 		}
-		if !pin.Lays() {
+		if !pin.SetsLayout() {
 			o.Value.Type.SameLayout(written[i].typ) // a guard where sizes are not known
 		}
 	}

@@ -75,7 +75,7 @@ func guardWritten(v *graph.Value, as tensor.Order, written tensor.Type) {
 		return
 	}
 	if as != "" && as.Rank() == len(t.Shape) {
-		t = t.WithStrides(as.StridesOf(t.Shape))
+		t = t.WithStrides(as.SymbolicStrides(t.Shape))
 	}
 	same := sym.Truth(true)
 	for d, size := range t.Shape {

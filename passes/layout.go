@@ -223,7 +223,7 @@ func (l *layouter) applyChoice(n *graph.Node, c *layout.Choice) error {
 // replaceOperands replaces the operands of a node by the assigned copies. If the layout of an operand changes, it
 // infers the node again.
 func (l *layouter) replaceOperands(n *graph.Node, c *layout.Choice) error {
-	inferAgain := n.Pin.Lays()
+	inferAgain := n.Pin.SetsLayout()
 	for i := range n.In {
 		a := &n.In[i]
 		if a.Kind != graph.TensorArg {
@@ -339,7 +339,7 @@ func setLayout(v *graph.Value, m tensor.Meta, order tensor.Order) {
 		v.SetMeta(m)
 		return
 	}
-	v.Type, v.Meta = v.Type.WithStrides(order.StridesOf(v.Type.Shape)), m
+	v.Type, v.Meta = v.Type.WithStrides(order.SymbolicStrides(v.Type.Shape)), m
 }
 
 // infer sets the types and metas of a node's outputs from the current operands.

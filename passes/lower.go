@@ -68,7 +68,7 @@ func packConstants(p *Plan) error {
 
 // isPackable reports whether an operand is a constant that is neither packed nor pinned to a layout.
 func isPackable(a graph.Arg) bool {
-	return a.Kind == graph.TensorArg && a.Value.Const != nil && a.Value.Packed == nil && !a.Value.Pin.Lays()
+	return a.Kind == graph.TensorArg && a.Value.Const != nil && a.Value.Packed == nil && !a.Value.Pin.SetsLayout()
 }
 
 // node packs the constant operands of n, which is at position `at` of the graph.

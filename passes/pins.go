@@ -16,14 +16,14 @@ type pinned struct {
 
 // pinsOf lists the values of a graph that are pinned to a layout and that an output depends on.
 func pinsOf(g *graph.Graph) (list []pinned) {
-	some := slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Pin.Lays() }) ||
-		slices.ContainsFunc(slices.Concat(g.Inputs, g.Constants), func(v *graph.Value) bool { return v.Pin.Lays() })
+	some := slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Pin.SetsLayout() }) ||
+		slices.ContainsFunc(slices.Concat(g.Inputs, g.Constants), func(v *graph.Value) bool { return v.Pin.SetsLayout() })
 	if !some {
 		return nil
 	}
 	live := liveValues(g)
 	g.Values(func(v *graph.Value) {
-		if pin := v.Demand(); pin.Lays() && live.At(v) && !v.Dynamic {
+		if pin := v.Demand(); pin.SetsLayout() && live.At(v) && !v.Dynamic {
 			pin.Impl = ""
 			list = append(list, pinned{v.Name, pin, v.Node != nil})
 		}
@@ -55,7 +55,7 @@ func storageErrors(g *graph.Graph) error {
 		}
 	}
 	for _, o := range g.Outputs {
-		if v := o.Value.Root(); !o.Demand().Lays() && !o.Value.Meta.IsNonOverlappingAndDense() && bad(v, true) {
+		if v := o.Value.Root(); !o.Demand().SetsLayout() && !o.Value.Meta.IsNonOverlappingAndDense() && bad(v, true) {
 			return g.FailOutput(o, pinError(v.Name, v.Demand(), "the output shows %q as it is laid out, %v: it can be shown "+
 				"in no copy of that", v.Name, v.Meta))
 		}

@@ -290,7 +290,7 @@ func TestOwnStrategy(t *testing.T) {
 		require.NoError(t, err, "seed %d", seed)
 		assert.Equal(t, "reversed", p.Strategy)
 		for i, o := range p.Graph.Outputs {
-			if !o.Pin.Lays() {
+			if !o.Pin.SetsLayout() {
 				assert.Equal(t, g.Outputs[i].Value.Meta.Strides, o.Value.Meta.Strides, "seed %d: %s", seed, o.Name)
 			}
 		}

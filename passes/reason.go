@@ -61,7 +61,7 @@ func (e *Explainer) producer(v *graph.Value) Producer {
 		s.Kind = constantSide
 	case n == nil:
 		s.Kind = inputSide
-	case n.Pin.Lays():
+	case n.Pin.SetsLayout():
 		s.Kind = pinSide
 	case v.Alias != nil:
 		s.Kind, s.From = viewSide, v.Alias.Name
@@ -80,7 +80,7 @@ func (e *Explainer) producer(v *graph.Value) Producer {
 // demand describes the reader of a copy.
 func (e *Explainer) demand(c *Copy) Reader {
 	to := c.Node.Out[0]
-	if c.Node.Pin.Lays() {
+	if c.Node.Pin.SetsLayout() {
 		name := to.Name
 		if e.plan.pinOf(name) == (graph.Pin{}) { // the copy of an input
 			name = c.Value
@@ -92,7 +92,7 @@ func (e *Explainer) demand(c *Copy) Reader {
 		if o.Value != to {
 			continue
 		}
-		if o.Pin.Lays() {
+		if o.Pin.SetsLayout() {
 			return Reader{Kind: pinSide, Name: o.Name, More: count}
 		}
 		return Reader{Kind: outputSide, Name: o.Name, More: count}
@@ -101,7 +101,7 @@ func (e *Explainer) demand(c *Copy) Reader {
 		return Reader{}
 	}
 	s := Reader{Kind: nodeSide, Name: n.Name, More: count - 1}
-	if n.Pin.Lays() {
+	if n.Pin.SetsLayout() {
 		s.Pin = n.Pin.String()
 	}
 	if choosesLayout(n) && n.Impl != nil {
@@ -120,7 +120,7 @@ func (e *Explainer) determines(n *graph.Node) string {
 	seen := map[*graph.Node]bool{}
 	for n != nil && !seen[n] {
 		seen[n] = true
-		if n.Pin.Lays() {
+		if n.Pin.SetsLayout() {
 			return n.Out[0].Name
 		}
 		for _, o := range e.plan.Graph.Outputs {

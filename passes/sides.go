@@ -71,7 +71,7 @@ func (e *Explainer) explainWritten(v *graph.Value) (path []string) {
 			return append(path, fmt.Sprintf("constant %q is stored in %s", v.Name, e.layoutOf(v)))
 		case n == nil:
 			return append(path, fmt.Sprintf("input %q is stored in %s", v.Name, e.layoutOf(v)))
-		case n.Pin.Lays():
+		case n.Pin.SetsLayout():
 			return append(path, fmt.Sprintf("%q is pinned to %s", v.Name, e.layoutOf(v)))
 		case v.Alias != nil:
 			path = append(path, fmt.Sprintf("%s (%s) views %q", n.Name, n.Op.Name, v.Alias.Name))
@@ -136,7 +136,7 @@ func (e *Explainer) explainWanted(v *graph.Value) (path []string) {
 		}
 		out := n.Out[0]
 		switch {
-		case n.Pin.Lays():
+		case n.Pin.SetsLayout():
 			return append(path, fmt.Sprintf("%q is pinned to %s", out.Name, e.layoutOf(out)))
 		case out.Alias == v:
 			path = append(path, fmt.Sprintf("%s (%s) views it as %s", n.Name, n.Op.Name, e.layoutOf(out)))

@@ -18,7 +18,7 @@ type Plan struct {
 	Optimal      bool            `json:"optimal" doc:"Whether it is proved that no plan costs less."`
 	CostNS       float64         `json:"cost_ns" doc:"The estimated cost of the plan, in nanoseconds."`
 	SavedNS      float64         `json:"saved_ns,omitzero" doc:"The estimated saving of writing values in place, in nanoseconds, if the strategy did not include this saving: bounds and certificates do not include it."`
-	LowerBoundNS *float64        `json:"lower_bound_ns" doc:"A lower bound on the cost of any plan, before values are written in place in others; null if unknown."`
+	LowerBoundNS *float64        `json:"lower_bound_ns" doc:"A lower bound on the cost of any plan, without the saving of values that are written in place; null if unknown."`
 	FewestCopies *FewestCopies   `json:"fewest_copies,omitzero" doc:"The choice among plans of nearly equal cost; left out for strategies other than optimal."`
 	Profile      Profile         `json:"profile" doc:"The profile of the machine that costs are estimated for."`
 	Constants    float64         `json:"constants_bytes,omitzero" doc:"The bytes of the constants that all steps read."`
@@ -46,7 +46,7 @@ type Plan struct {
 // FewestCopies describes a plan with few copies among plans of nearly equal cost. Only inserted copies count. A copy by
 // a node of the graph, such as a reshape that cannot be a view, does not count.
 type FewestCopies struct {
-	Slack   float64 `json:"slack" doc:"The share of the least cost that a plan may cost more to have fewer copies; 0: only plans of least cost are considered."`
+	Slack   float64 `json:"slack" doc:"The share of the least cost by which a plan may cost more to have fewer copies; 0: only plans of least cost are considered."`
 	Copies  int     `json:"copies" doc:"The number of copies that the plan inserts."`
 	AtLeast int     `json:"at_least" doc:"A proved lower bound on the number of copies of the plans within the slack."`
 	Proved  bool    `json:"proved" doc:"Whether it is proved that no plan within the slack has fewer copies."`
@@ -93,9 +93,9 @@ type Producer struct {
 	Name   string `json:"name" doc:"The value that is copied."`
 	Impl   string `json:"impl" doc:"The implementation of a node that chooses its layout; else empty."`
 	From   string `json:"from" doc:"The value that it views, or whose layout it follows; else empty."`
-	Layout string `json:"layout" doc:"Its dimensions from the slowest to the fastest, and the strides that a dense value does not have."`
+	Layout string `json:"layout" doc:"Its dimensions from the slowest to the fastest, and those strides that differ from the strides of a dense value."`
 	Padded bool   `json:"padded" doc:"Whether its elements do not fill a block of memory."`
-	Pinned string `json:"pinned" doc:"The pinned value that is a copy of it, if it is the result of a pinned node before its pin; else empty."`
+	Pinned string `json:"pinned" doc:"The pinned value that is a copy of it, if it is the result of a pinned node before the copy to the pinned layout; else empty."`
 }
 
 // Reader is the side of a copy's reader.

@@ -82,8 +82,8 @@ func (a Bool) Not() Bool {
 	return Bool{v: !a.v, c: a.c.not()}
 }
 
-// Known returns the truth of the condition. ok reports whether bounds and recorded guards decide the condition. If ok
-// is false, v has no meaning.
+// Known returns the truth value of the condition. ok reports whether bounds and recorded guards decide the condition.
+// If ok is false, v has no meaning.
 func (a Bool) Known() (v, ok bool) {
 	if a.c == nil {
 		return a.v, true
@@ -105,11 +105,11 @@ func (a Bool) Decide() Bool {
 	return Bool{v: r.remaining.hint, c: r.remaining}
 }
 
-// Hint returns the truth at the hints of the symbols.
+// Hint returns the truth value at the hints of the symbols.
 func (a Bool) Hint() bool { return a.v }
 
 // Holds decides a branch. If bounds and guards do not decide the condition, Holds follows the hints, and records the
-// answer as a guard in the symbols' Env. The guard omits those operands of a conjunction or disjunction that are known.
+// answer as a guard in the symbols' Env. The guard of a conjunction or disjunction omits operands that are known.
 func (a Bool) Holds() bool {
 	if a.c == nil {
 		return a.v

@@ -117,12 +117,12 @@ type questionKey struct {
 	state int
 }
 
-// maxFound bounds the number of cached answers.
-const maxFound = 1 << 16
+// maxAnswers bounds the number of cached answers.
+const maxAnswers = 1 << 16
 
 // cache caches an answer.
 func (f *facts) cache(at questionKey, r reduction) {
-	if f.answers == nil || len(f.answers) >= maxFound {
+	if f.answers == nil || len(f.answers) >= maxAnswers {
 		f.answers = map[questionKey]reduction{}
 	}
 	f.answers[at] = r

@@ -14,11 +14,11 @@ func (v *Env) learn(c *cond) {
 		again = false
 		// A disjunction with a single undecided operand implies that operand (unit propagation).
 		for i := 0; i < len(v.facts.clauses) && !v.facts.contradiction; i++ {
-			open, sides := v.undecidedOperands(v.facts.clauses[i])
+			open, undecided := v.undecidedOperands(v.facts.clauses[i])
 			switch {
-			case sides == 0:
+			case undecided == 0:
 				v.contradict()
-			case sides == 1 && !open.isFact:
+			case undecided == 1 && !open.isFact:
 				// Even after open is a fact, bounds may not show that open holds. The test of isFact prevents a second
 				// assumption.
 				v.assume(open)
@@ -28,10 +28,9 @@ func (v *Env) learn(c *cond) {
 	}
 }
 
-// undecidedOperands returns the number of undecided operands of a disjunction, and one of these operands. If the
-// disjunction is known to hold, or if an operand is not a relation, the number is 2 or more, so that nothing follows
-// from it.
-func (v *Env) undecidedOperands(c *cond) (open *cond, sides int) {
+// undecidedOperands returns one of the undecided operands of a disjunction, and their number. If the disjunction is
+// known to hold, or if an operand is not a relation, the number is 2 or more, so that the caller draws no conclusion.
+func (v *Env) undecidedOperands(c *cond) (open *cond, undecided int) {
 	for _, p := range c.args {
 		if p.kind >= condAnd {
 			return nil, len(c.args) + 1
@@ -41,10 +40,10 @@ func (v *Env) undecidedOperands(c *cond) (open *cond, sides int) {
 			return nil, len(c.args) + 1
 		case !known:
 			open = p
-			sides++
+			undecided++
 		}
 	}
-	return open, sides
+	return open, undecided
 }
 
 // markTrue marks a condition as true.

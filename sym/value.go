@@ -38,7 +38,7 @@ func (w *valuation) expr(e *expr) (int, error) {
 }
 
 // errOverflow is the error for an intermediate result that overflows an int. A [bigValuation] then computes the value.
-var errOverflow = errors.New("a number leaves an int")
+var errOverflow = errors.New("an intermediate result does not fit an int")
 
 // value returns the value of an expression. It fails if the value overflows an int. It does not fail if only an
 // intermediate result overflows.

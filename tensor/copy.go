@@ -72,8 +72,8 @@ func elementConverter(dst, src DType) strided.Elem {
 // address, but it never returns false if some elements do.
 func (m Meta) mayRepeat() bool {
 	for d, n := range m.Shape {
-		// within is the distance in elements between the first and the last element of a slice over all dimensions of smaller
-		// stride.
+		// within is the distance in elements from the first to the last address that the dimensions of smaller stride
+		// reach together.
 		within := 0
 		for k, s := range m.Strides {
 			if s < m.Strides[d] || s == m.Strides[d] && k > d {

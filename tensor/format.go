@@ -320,7 +320,7 @@ func SortDims(perm []int, swap func(a, b int) int) {
 
 // SortDimsIf is [SortDims] for sizes that may be symbolic. compare(a, b) returns two conditions, at most one of which
 // holds. If swap holds, the preceding dimension a and dimension b are exchanged. If stay holds, the scan ends. If
-// neither the form nor the bounds decide swap, its decision becomes a guard. SortDimsIf panics if compare is nil.
+// neither its expression nor bounds decide swap, the decision becomes a guard. SortDimsIf panics if compare is nil.
 func SortDimsIf(perm []int, compare func(a, b int) (swap, stay sym.Bool)) {
 	if compare == nil {
 		panic("tensor: SortDimsIf needs a comparison")

@@ -153,8 +153,8 @@ func (o Order) Strides(shape []int) []int {
 	return st
 }
 
-// StridesOf is [Order.Strides] for sizes that may be symbolic.
-func (o Order) StridesOf(shape []sym.Int) []sym.Int {
+// SymbolicStrides is [Order.Strides] for sizes that may be symbolic.
+func (o Order) SymbolicStrides(shape []sym.Int) []sym.Int {
 	o.mustHaveRank(len(shape))
 	if o.IsRowMajor() {
 		return RowMajor(shape)
@@ -196,9 +196,9 @@ func (o Order) Canonical(shape []int) Order {
 	return Order(b)
 }
 
-// HoldsOf is [Order.Holds] for sizes that may be symbolic. If neither form nor bounds decide a condition, it becomes a
-// guard.
-func (o Order) HoldsOf(t Type) bool {
+// HoldsSymbolic is [Order.Holds] for sizes that may be symbolic. A condition that neither its own form nor the bounds
+// of its symbols decide becomes a guard.
+func (o Order) HoldsSymbolic(t Type) bool {
 	t.mustMatch()
 	if len(o) != len(t.Shape) {
 		return false

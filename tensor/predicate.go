@@ -84,9 +84,10 @@ func ParsePredicate(name string) (Predicate, error) {
 		suggest.DidYouMean(suggest.Nearest(name, slices.Values(names))))
 }
 
-// If returns the condition under which p holds for t. If sizes and strides decide p, the condition is a constant.
-// Otherwise it is a formula over sizes and strides. If leaves no guard, and assumes that sizes and strides are not
-// negative. The condition of an invalid predicate is false. If panics if shape and strides differ in length.
+// If returns the condition under which p holds for t. The condition is a constant if sizes and strides decide p.
+// Otherwise it is a formula over sizes and strides. The method records no guard, and assumes that sizes and strides are
+// not negative. The condition of an invalid predicate is false. The method panics if shape and strides differ in
+// length.
 func (t Type) If(p Predicate) sym.Bool {
 	t.mustMatch()
 	if !p.Valid() {
@@ -95,8 +96,8 @@ func (t Type) If(p Predicate) sym.Bool {
 	return contiguity.Predicates[p].If(t.Shape, t.Strides)
 }
 
-// Holds reports whether p holds for t. If neither the form nor the bounds of the sizes decide p, Holds follows the
-// branches of PyTorch's code and records a guard for each branch.
+// Holds reports whether p holds for t. If neither the expressions of the sizes nor their bounds decide p, Holds follows
+// the branches of PyTorch's code and records a guard for each branch.
 func (t Type) Holds(p Predicate) bool {
 	if v, known := t.If(p).Known(); known {
 		return v

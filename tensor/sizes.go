@@ -81,7 +81,8 @@ func mulSizes(a, b sym.Int) sym.Int {
 	return a.Mul(b)
 }
 
-// EqualSizes returns the condition that two lists of sizes are equal. It is a constant if form and bounds decide it.
+// EqualSizes returns the condition that two lists of sizes are equal. It is a constant if the expressions and their
+// bounds decide it.
 func EqualSizes(a, b []sym.Int) sym.Bool {
 	if len(a) != len(b) {
 		return sym.Truth(false)
@@ -98,8 +99,8 @@ func EqualSizes(a, b []sym.Int) sym.Bool {
 	return same
 }
 
-// SameSizes reports whether two lists of sizes are equal. If neither form nor bounds decide, the answer
-// becomes a guard.
+// SameSizes reports whether two lists of sizes are equal. If neither the expressions nor their bounds decide, the
+// answer becomes a guard.
 func SameSizes(a, b []sym.Int) bool { return EqualSizes(a, b).Holds() }
 
 // Sizes prints sizes as PyTorch's messages do: "[2, N]".
@@ -111,10 +112,10 @@ func Sizes(v []sym.Int) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// equals reports whether a size equals n. If form and bounds do not decide this, the answer becomes a guard.
+// equals reports whether a size equals n. If the expression and its bounds do not decide, the answer becomes a guard.
 func equals(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
 
-// knownEquals reports whether form and bounds show that a size equals n. It leaves no guard.
+// knownEquals reports whether the expression and its bounds show that a size equals n. It records no guard.
 func knownEquals(s sym.Int, n int) bool {
 	same, known := s.Eq(sym.Of(n)).Known()
 	return same && known

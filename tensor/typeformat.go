@@ -32,8 +32,8 @@ func (t *Type) metaIn(buf *[2 * smallRank]int) (m Meta, known bool) {
 	return Meta{DType: t.DType, Shape: shape, Strides: strides}, true
 }
 
-// StridesOf is [MemoryFormat.Strides] for sizes that may be symbolic.
-func (f MemoryFormat) StridesOf(shape []sym.Int) ([]sym.Int, error) {
+// SymbolicStrides is [MemoryFormat.Strides] for sizes that may be symbolic.
+func (f MemoryFormat) SymbolicStrides(shape []sym.Int) ([]sym.Int, error) {
 	order, err := f.order(len(shape))
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (t *Type) likeOrderKnown(order []int) (like, known bool) {
 
 // NewTypeFormat is [NewFormat] for sizes that may be symbolic.
 func NewTypeFormat(d DType, shape []sym.Int, f MemoryFormat) (Type, error) {
-	st, err := f.StridesOf(shape)
+	st, err := f.SymbolicStrides(shape)
 	return Type{DType: d, Shape: shape, Strides: st}, err
 }
 
@@ -158,7 +158,7 @@ func (t Type) SuggestMemoryFormat(exactMatch bool) MemoryFormat {
 		return Contiguous
 	}
 	if exactMatch {
-		if st, _ := f.StridesOf(t.Shape); !SameSizes(st, t.Strides) {
+		if st, _ := f.SymbolicStrides(t.Shape); !SameSizes(st, t.Strides) {
 			return Contiguous
 		}
 	}

@@ -31,7 +31,7 @@ func merged(a, b moments) moments {
 func varMean() *iter.Fold {
 	variance := iter.FoldOf(moments{}, moments.with, merged,
 		func(a moments) float32 { return float32(a.squares / (a.n - 1)) })
-	return iter.Yields(variance, func(dst []float32, a []moments) {
+	return iter.WithResult(variance, func(dst []float32, a []moments) {
 		for i := range dst {
 			dst[i] = float32(a[i].mean)
 		}

@@ -134,7 +134,7 @@ func (b *brute) prepare() {
 	for _, o := range g.Outputs {
 		b.last[o.Value] = len(g.Nodes)
 		f := 0
-		if pin := o.Demand(); pin.Lays() {
+		if pin := o.Demand(); pin.SetsLayout() {
 			order, err := pin.For(o.Value.Meta.Rank())
 			require.NoError(b.t, err)
 			f = b.place(o.Value, o.Value.Meta.WithStrides(order.Strides(o.Value.Meta.Shape)))
@@ -173,7 +173,7 @@ func (b *brute) place(v *graph.Value, m tensor.Meta) int {
 // pinned is the form that a value is pinned to; -1 without a pin.
 func (b *brute) pinned(v *graph.Value) int {
 	pin := v.Demand()
-	if !pin.Lays() {
+	if !pin.SetsLayout() {
 		return -1
 	}
 	o, err := pin.For(v.Meta.Rank())
@@ -204,7 +204,7 @@ func (b *brute) strays(n *graph.Node, in []int) (mask uint) {
 }
 
 // bruteConst reports whether a value is converted before the run: a constant that is not pinned.
-func bruteConst(v *graph.Value) bool { return v.Const != nil && !v.Pin.Lays() }
+func bruteConst(v *graph.Value) bool { return v.Const != nil && !v.Pin.SetsLayout() }
 
 // copy is what it costs to copy a value from one layout into another; false where that cannot be.
 func (b *brute) copy(v *graph.Value, from tensor.Meta, f int) (int64, bool) {
@@ -443,7 +443,7 @@ func (b *brute) looked(n *graph.Node) []bool {
 			res, err := n.Op.Infer(b.with(n, in))
 			list[k] = list[k] || err != nil
 			for j := 0; err == nil && j < len(res); j++ {
-				list[k] = list[k] || !n.Pin.Lays() && !res[j].Meta().SameAddresses(n.Out[j].Meta)
+				list[k] = list[k] || !n.Pin.SetsLayout() && !res[j].Meta().SameAddresses(n.Out[j].Meta)
 			}
 		}
 	}

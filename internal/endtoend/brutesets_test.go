@@ -244,7 +244,7 @@ func (b *brute) viewed(v *graph.Value) iter.Seq2[int, tensor.Meta] {
 // own reports whether a copy that is handed over, or pinned, is made where its inference says that it is one.
 func (b *brute) own(n *graph.Node, refused error) bool {
 	y := n.Out[0]
-	return b.transparent(n) && (b.p.Output(y) || n.Pin.Lays()) && y.Alias == nil && refused == nil
+	return b.transparent(n) && (b.p.Output(y) || n.Pin.SetsLayout()) && y.Alias == nil && refused == nil
 }
 
 // transparent reports whether a node is a copy for which its operand can stand.

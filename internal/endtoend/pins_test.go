@@ -89,7 +89,7 @@ func obeyed(t *testing.T, g, plan *graph.Graph) (pins int) {
 	g.Values(func(was *graph.Value) {
 		pin := was.Demand()
 		pin.Impl = ""
-		if !pin.Lays() || !needed[was] {
+		if !pin.SetsLayout() || !needed[was] {
 			return
 		}
 		pins++
@@ -130,7 +130,7 @@ func pinsHold(t *testing.T, seed uint64) (pins int, compared, below bool) {
 		require.NoError(t, err, "seed %d, %s", seed, s.Name())
 		for _, o := range g.Outputs {
 			lies := got[o.Name].Meta
-			if pin := o.Demand(); pin.Lays() {
+			if pin := o.Demand(); pin.SetsLayout() {
 				require.True(t, pin.Holds(lies), "seed %d, %s, output %s: %v is pinned to %v", seed, s.Name(), o.Name, lies, pin)
 			} else {
 				require.Equal(t, o.Value.Meta.Strides, lies.Strides, "seed %d, %s, output %s", seed, s.Name(), o.Name)

@@ -40,7 +40,7 @@ func holds(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor) {
 		require.NoError(t, err, s.Name())
 		for i, o := range p.Graph.Outputs {
 			require.True(t, o.Pin.Holds(o.Value.Meta), "%s: output %s", s.Name(), o.Name)
-			if as := g.Outputs[i].Value.Meta; !o.Pin.Lays() {
+			if as := g.Outputs[i].Value.Meta; !o.Pin.SetsLayout() {
 				require.Equal(t, as.Strides, o.Value.Meta.Strides, "%s: output %s", s.Name(), o.Name)
 			}
 		}

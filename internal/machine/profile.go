@@ -212,7 +212,7 @@ const maxPS = 3600e12
 
 func (p *Profile) price(w *Work) float64 {
 	ps := w.Steps * p.StepPS
-	for a := Kept; a < accesses; a++ {
+	for a := DenseConstants; a < accesses; a++ {
 		touched := w.Footprint
 		if a <= Panels {
 			touched = max(w.Footprint, p.constantBytes)
@@ -229,7 +229,7 @@ func (p *Profile) price(w *Work) float64 {
 		if w.Parts[i].Kernel == "" {
 			break
 		}
-		if cost := float64(w.Parts[i].Units * p.Kernels[w.Parts[i].Kernel]); w.Parts[i].Waits {
+		if cost := float64(w.Parts[i].Units * p.Kernels[w.Parts[i].Kernel]); w.Parts[i].Unoverlapped {
 			ps += cost
 		} else {
 			compute += cost

@@ -99,7 +99,7 @@ func TestPrices(t *testing.T) {
 		{func(*Work) {}, 200},
 		{func(w *Work) { w.Do("k", 5) }, 200},
 		{func(w *Work) { w.Do("k", 15) }, 250},
-		{func(w *Work) { w.Bytes[Kept] = 10 }, 250},
+		{func(w *Work) { w.Bytes[DenseConstants] = 10 }, 250},
 		{func(w *Work) { w.Bytes[Tiled] = 10 }, 270},
 		{func(w *Work) { w.Footprint = 1e9 }, 250},
 		{func(w *Work) { w.Steps = math.Inf(1) }, maxPS},
@@ -112,7 +112,7 @@ func TestPrices(t *testing.T) {
 			t.Errorf("%+v: %d, want %d", v, got, c.want)
 		}
 	}
-	w.Footprint, w.Bytes = 20, [accesses]float64{Kept: 10}
+	w.Footprint, w.Bytes = 20, [accesses]float64{DenseConstants: 10}
 	if a, b := p.PS(w), p.Keeping(1000).PS(w); a >= b {
 		t.Errorf("%d, and %d where all constants are many", a, b)
 	}

@@ -8,8 +8,9 @@ type Access uint8
 const (
 	// Dense is sequential access to operands and results, while something is computed.
 	Dense Access = iota
-	// Kept is sequential access to constants. Other steps have evicted them from the private caches since the last run.
-	Kept
+	// DenseConstants is sequential access to constants. Other steps have evicted these constants from the private
+	// caches since the last run.
+	DenseConstants
 	// Panels is access to packed constants of products. A panel is a block of columns that a product reads at a time.
 	// The first tile of each panel waits for memory, because the hardware does not prefetch that far ahead.
 	Panels
@@ -36,8 +37,8 @@ const MaxParts = 12
 type Part struct {
 	Kernel string
 	Units  float64
-	// Waits means that the work does not overlap with memory access.
-	Waits bool
+	// Unoverlapped means that the work does not overlap with memory access.
+	Unoverlapped bool
 }
 
 // Work is an amount of work in the terms of a profile: bytes by access, units of inner kernels, and started
@@ -45,7 +46,7 @@ type Part struct {
 type Work struct {
 	// Bytes counts bytes by access. In a difference of two works a count may be negative.
 	Bytes [accesses]float64
-	// Parts are added by Do and Wait. Unused parts have no kernel.
+	// Parts are added by Do and DoUnoverlapped. Unused parts have no kernel.
 	Parts [MaxParts]Part
 	Steps float64
 	// Footprint is the number of bytes that the step touches. It determines the cache that holds these bytes.
@@ -58,14 +59,14 @@ type Work struct {
 // Do adds units of an inner kernel that overlap with memory access. It panics beyond [MaxParts] kernels.
 func (w *Work) Do(kernel string, units float64) { w.add(Part{kernel, units, false}) }
 
-// Wait is Do for work that does not overlap with memory access, such as starting a loop.
-func (w *Work) Wait(kernel string, units float64) { w.add(Part{kernel, units, true}) }
+// DoUnoverlapped is Do for work that does not overlap with memory access, such as starting a loop.
+func (w *Work) DoUnoverlapped(kernel string, units float64) { w.add(Part{kernel, units, true}) }
 
 func (w *Work) add(x Part) {
 	for i := range w.Parts {
 		p := &w.Parts[i]
 		if p.Kernel == "" || p.Kernel == x.Kernel {
-			p.Kernel, p.Waits = x.Kernel, x.Waits
+			p.Kernel, p.Unoverlapped = x.Kernel, x.Unoverlapped
 			p.Units += x.Units
 			return
 		}
@@ -105,7 +106,7 @@ func (w Work) Less(v Work) Work {
 	}
 	for _, p := range v.Parts {
 		if p.Kernel != "" {
-			w.add(Part{p.Kernel, -p.Units, p.Waits})
+			w.add(Part{p.Kernel, -p.Units, p.Unoverlapped})
 		}
 	}
 	w.Steps -= v.Steps

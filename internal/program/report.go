@@ -177,7 +177,7 @@ func worksOf(n *graph.Node) []report.Work {
 		for _, p := range w.Parts {
 			switch {
 			case p.Kernel == "" || p.Units == 0:
-			case p.Waits:
+			case p.Unoverlapped:
 				d.Waits[p.Kernel] += p.Units
 			default:
 				d.Kernels[p.Kernel] += p.Units

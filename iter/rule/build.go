@@ -43,7 +43,7 @@ func (r *Rule) decide(c Config, overlap bool) error {
 	r.noutputs, r.flags, r.ops = c.noutputs, c.flags, make([]Resolved, len(c.ops))
 	for i := range c.ops {
 		d := c.ops[i].Type.DType
-		r.ops[i] = Resolved{Operand: &c.ops[i], isOutput: i < c.noutputs, Held: d, Target: d}
+		r.ops[i] = Resolved{Operand: &c.ops[i], isOutput: i < c.noutputs, MemoryDType: d, Target: d}
 	}
 	if err := r.checkOperands(c); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (r *Rule) decide(c Config, overlap bool) error {
 func (o *Resolved) setMeta(m *tensor.Meta) bool {
 	known := true
 	if o.Operand.meta != nil && o.chosenType == nil {
-		*m = o.Operand.meta.WithDType(o.Held)
+		*m = o.Operand.meta.WithDType(o.MemoryDType)
 	} else {
 		*m, known = o.memoryType().Meta()
 	}
@@ -152,7 +152,7 @@ func (r *Rule) Describe(i int) string {
 
 // laidOutName is Place for an output whose layout the rule chooses.
 func (r *Rule) laidOutName(i int) string {
-	if !r.ops[i].Held.Valid() {
+	if !r.ops[i].MemoryDType.Valid() {
 		return r.Place(i) + ", whose dtype is given neither by an input nor by UndefinedOf or StaticDType"
 	}
 	return r.Place(i)

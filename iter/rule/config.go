@@ -85,8 +85,8 @@ func Number(s tensor.Scalar) Operand {
 // An operand whose dtype differs from the loop's is converted block by block. PyTorch on the CPU instead makes a
 // converted temporary, and the layout of the temporary affects the permutation. The rule uses the layout that the
 // temporary would have, so that results have PyTorch's layouts. There is one device, so devices are not checked and
-// AllowCPUScalars has no effect. For operands that are not dense, and for two outputs that overlap partially, PyTorch
-// does not decide overlap; this package does.
+// AllowCPUScalars has no effect. This package also detects the overlap of operands that are not dense, and the partial
+// overlap of two outputs; PyTorch does not.
 type Config struct {
 	ops          []Operand // outputs, then inputs
 	noutputs     int

@@ -141,7 +141,7 @@ func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 		switch {
 		case o.Number.IsSet():
 			// The number is stored in the common dtype, which avoids a second rounding.
-			o.Target, o.Held = common, common
+			o.Target, o.MemoryDType = common, common
 		case o.isOutput && r.flags.castOutputs && !o.willResize:
 			// A contiguous temporary takes part in the permutation first.
 			o.Target, o.Cast = common, common
@@ -165,8 +165,8 @@ func (r *Rule) finishTypes(common tensor.DType) {
 		if o.Target == tensor.Invalid {
 			o.Target = common
 		}
-		if !o.Defined && o.Held == tensor.Invalid {
-			o.Held = o.Target
+		if !o.Defined && o.MemoryDType == tensor.Invalid {
+			o.MemoryDType = o.Target
 		}
 		if !o.temporary {
 			o.sortType = &o.Type

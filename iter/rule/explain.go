@@ -88,7 +88,7 @@ func (r *Rule) Remarks(i int) string {
 	if o.Number.IsSet() {
 		s = append(s, "a plain number")
 	}
-	if o.Target != o.Held {
+	if o.Target != o.MemoryDType {
 		s = append(s, fmt.Sprintf("seen as %v", o.Target))
 	}
 	if o.Cast != tensor.Invalid {

@@ -133,14 +133,14 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 	}
 	in := make([]tensor.DType, len(code.In))
 	for i := range in {
-		in[i] = r.ops[r.noutputs+i].Held
+		in[i] = r.ops[r.noutputs+i].MemoryDType
 	}
 	b := expr.NewBuilder(in...)
 	out := b.Inline(code, func(operand, part int) expr.Value {
 		o := &r.ops[r.noutputs+operand]
 		parts := loadOperand(b, operand)
 		if o.Number.IsSet() {
-			parts = constantPair(b, o.Held, o.Number)
+			parts = constantPair(b, o.MemoryDType, o.Number)
 		}
 		if o.Cast != tensor.Invalid {
 			parts = convertPair(b, parts, o.Cast)
@@ -153,8 +153,8 @@ func (r *Rule) InMemory(k Kernel) (*expr.Code, error) {
 		if o.Cast != tensor.Invalid {
 			p = convertPair(b, convertPair(b, p, o.Cast), o.Target)
 		}
-		p = convertPair(b, p, o.Held)
-		out[i] = expr.Output{DType: o.Held, Re: p.re, Im: p.im}
+		p = convertPair(b, p, o.MemoryDType)
+		out[i] = expr.Output{DType: o.MemoryDType, Re: p.re, Im: p.im}
 	}
 	return b.Build(out...)
 }

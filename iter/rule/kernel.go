@@ -25,7 +25,7 @@ const (
 type Kernel struct {
 	block              Block          // nil for a kernel of an expression
 	expression         *lazyCode      // nil for a kernel of a function
-	replacedExpression *lazyCode      // the expression that body replaces (WithBlock), or nil
+	replacedExpression *lazyCode      // the expression that block replaces (WithBlock), or nil
 	types              []tensor.DType // dtypes of the results, then of the operands
 	numResults         uint8          // number of results
 	numOperands        uint8          // number of operands

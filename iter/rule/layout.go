@@ -25,7 +25,7 @@ func (r *Rule) layOut() {
 	case FastContiguous:
 		strides = r.rowMajor()
 	case FastChannelsLast:
-		strides, _ = tensor.ChannelsLast.StridesOf(r.sizes)
+		strides, _ = tensor.ChannelsLast.SymbolicStrides(r.sizes)
 	case FastNonOverlappingDense:
 		for i := len(r.ops) - 1; i >= 0; i-- {
 			if r.ops[i].Defined {
@@ -53,7 +53,7 @@ func (r *Rule) rowMajor() []sym.Int {
 func (r *Rule) layOutputs(strides []sym.Int) {
 	for i := range r.noutputs {
 		if o := &r.ops[i]; o.IsLaidOut() {
-			o.chosenType = &tensor.Type{DType: o.Held, Shape: r.sizes, Strides: strides}
+			o.chosenType = &tensor.Type{DType: o.MemoryDType, Shape: r.sizes, Strides: strides}
 			o.sortType = o.chosenType
 		}
 	}

@@ -99,14 +99,14 @@ func UnifyNames(a, b []string) ([]string, error) {
 	return out, nil
 }
 
-// misaligned returns an error if a name of own also occurs in other.
-func misaligned(name string, own, other []string) error {
+// misaligned returns an error if a name of the list names, name, also occurs in the list other.
+func misaligned(name string, names, other []string) error {
 	if name == "" || !slices.Contains(other, name) {
 		return nil
 	}
 	return fmt.Errorf("Misaligned dims when attempting to broadcast dims %s and dims %s: dim '%s' appears in a "+
 		"different position from the right across both lists.",
-		listNames(own), listNames(other), name)
+		listNames(names), listNames(other), name)
 }
 
 // listNames returns a list of names as Python prints it.

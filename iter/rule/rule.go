@@ -34,7 +34,7 @@ type Rule struct {
 	ops         []Resolved // outputs, then inputs
 	noutputs    int
 	sizes       []sym.Int // the broadcast shape, in the operands' order of dimensions
-	perm        []int     // the dimensions, fastest first; nil after a fast set-up, because dense determines the order
+	perm        []int     // the dimensions, fastest first; nil after a fast set-up: see fastStrides
 	fastStrides []sym.Int // the strides of all outputs after a fast set-up; else nil
 	fast        FastSetup
 	common      tensor.DType // the dtype to which inputs are promoted; Invalid for none
@@ -47,16 +47,16 @@ type Rule struct {
 // Resolved is an operand with the decisions of a rule about it.
 type Resolved struct {
 	*Operand
-	Held   tensor.DType // the dtype in memory
-	Cast   tensor.DType // the dtype to which elements are rounded during conversion ([Rule.Cast]); Invalid for none
-	Target tensor.DType // the dtype that loops see
-	Meta   *tensor.Meta // the type in memory, in numbers; nil unless [Config.Measure] was called
+	MemoryDType tensor.DType // the dtype in memory
+	Cast        tensor.DType // the dtype to which elements are rounded during conversion ([Rule.Cast]); Invalid for none
+	Target      tensor.DType // the dtype that loops see
+	Meta        *tensor.Meta // the type in memory, in numbers; nil unless [Config.Measure] was called
 
 	ReadWrite bool // set for an output that is also an input
 
 	isOutput   bool
 	willResize bool         // an output without a usable layout: undefined, or defined with a wrong shape
-	temporary  bool         // PyTorch would convert the operand to a temporary of type rule
+	temporary  bool         // PyTorch would convert the operand to a temporary of type sortType
 	chosenType *tensor.Type // the type of an output whose layout the rule chose; else nil
 	sortType   *tensor.Type // the type whose strides the permutation rule compares
 }
@@ -65,14 +65,14 @@ type Resolved struct {
 func (o *Resolved) IsLaidOut() bool { return !o.Defined || o.willResize }
 
 // Converted reports whether the operand is converted between memory and loops.
-func (o *Resolved) Converted() bool { return o.Target != o.Held || o.Cast != tensor.Invalid }
+func (o *Resolved) Converted() bool { return o.Target != o.MemoryDType || o.Cast != tensor.Invalid }
 
 // memoryType returns the operand's type in memory.
 func (o *Resolved) memoryType() tensor.Type {
 	if o.chosenType != nil {
 		return *o.chosenType
 	}
-	return o.Type.WithDType(o.Held)
+	return o.Type.WithDType(o.MemoryDType)
 }
 
 // Operands returns the operands, outputs first. The slice belongs to the rule and must not be changed.

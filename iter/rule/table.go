@@ -127,7 +127,7 @@ func (k Kernel) acceptsInputs(it *Rule) bool {
 func NotImplemented(name string, it *Rule) error {
 	d := it.common
 	if d == tensor.Invalid && len(it.ops) > 0 {
-		d = it.ops[min(it.noutputs, len(it.ops)-1)].Held
+		d = it.ops[min(it.noutputs, len(it.ops)-1)].MemoryDType
 	}
 	return fmt.Errorf("\"%s\" not implemented for '%s'", name, d.TorchName())
 }

@@ -208,7 +208,7 @@ func (r *decoder) forward() {
 			r.setFormCopy(x, x.pin, r.constantCopy(x, x.pin))
 		}
 		r.recordSteps(x, r.recipe(x, roots, nil).steps)
-		if c := r.formCopies.At(v)[x.baseForm()]; v.Pin.Lays() && c != nil && !c.Original {
+		if c := r.formCopies.At(v)[x.baseForm()]; v.Pin.SetsLayout() && c != nil && !c.Original {
 			c.Pinned, c.Why = true, whyPinned(v)
 			r.assignment.Inputs = append(r.assignment.Inputs, c)
 		}
@@ -240,7 +240,7 @@ func (r *decoder) forward() {
 // insertPinned lists the pinned copies of a node's results in c.ResultCopies. These copies take over the names of the
 // results.
 func (r *decoder) insertPinned(n *graph.Node, c *Choice) {
-	if !n.Pin.Lays() {
+	if !n.Pin.SetsLayout() {
 		return
 	}
 	for _, v := range n.Out {

@@ -67,7 +67,7 @@ func (s *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *gra
 	y := r.m.variables.At(out)
 	f := y.forms[to]
 	// The node is not removed if it is pinned, or if an output needs its strides in dimensions of size 1.
-	stays := s.v.node.Pin.Lays() && y.pin == to || to == 0 && r.m.Problem.outputs[out] && ambiguous(out.Meta)
+	stays := s.v.node.Pin.SetsLayout() && y.pin == to || to == 0 && r.m.Problem.outputs[out] && ambiguous(out.Meta)
 	switch {
 	case s.v.identity && impl == nil && !stays:
 		return from

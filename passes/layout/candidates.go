@@ -60,7 +60,7 @@ func (m *Model) findForms() error {
 		}
 	}
 	for _, o := range g.Outputs {
-		if pin := o.Demand(); pin.Lays() {
+		if pin := o.Demand(); pin.SetsLayout() {
 			order, err := pin.For(o.Value.Meta.Rank())
 			if err != nil {
 				return g.FailOutput(o, err)
@@ -104,7 +104,7 @@ func (w *formFinder) addPinned() {
 	}
 	for _, n := range w.m.Problem.Graph.Nodes {
 		interrupt.Check(w.m.Problem.Context())
-		c, changed := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}, n.Pin.Lays()
+		c, changed := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}, n.Pin.SetsLayout()
 		for k, a := range n.In {
 			if m, other := layouts[a.Value]; other {
 				c.In[k], changed = callWith(n, k, m).In[k], true
@@ -119,7 +119,7 @@ func (w *formFinder) addPinned() {
 		}
 		for k, r := range res {
 			m := r.Meta()
-			if i := w.add(w.m.variables.At(n.Out[k]), m); i > 0 && !n.Pin.Lays() {
+			if i := w.add(w.m.variables.At(n.Out[k]), m); i > 0 && !n.Pin.SetsLayout() {
 				layouts[n.Out[k]] = m
 			}
 		}

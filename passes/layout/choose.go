@@ -13,7 +13,7 @@ import (
 func (d *Draft) wantedOrder(n *graph.Node, m tensor.Meta, wish Wish) (tensor.Order, error) {
 	v := n.Out[0]
 	switch {
-	case n.Pin.Lays():
+	case n.Pin.SetsLayout():
 		return n.Pin.For(m.Rank())
 	case d.Problem.Fixed(v) || d.unreadOutput(v):
 		if written, dense := tensor.OrderOf(v.Meta); dense && !written.Holds(m) {
@@ -134,7 +134,7 @@ func (d *Draft) orders(n *graph.Node, want tensor.Order) []tensor.Order {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
-		if pin := a.Value.Demand(); pin.Lays() {
+		if pin := a.Value.Demand(); pin.SetsLayout() {
 			if o, err := pin.For(a.Value.Meta.Rank()); err == nil && !slices.Contains(list, o) {
 				list = append(list, o)
 			}
@@ -191,7 +191,7 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 			if o.copies == nil {
 				o.copies = map[int]tensor.Order{}
 			}
-			if n.In[k].Value.Demand().Lays() {
+			if n.In[k].Value.Demand().SetsLayout() {
 				o.pinMisses = append(o.pinMisses, k)
 			}
 			o.copies[k] = order

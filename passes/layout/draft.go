@@ -225,7 +225,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 			d.replace(choice, call, k, a.Value, m, c)
 		}
 	}
-	if !modified && !n.Pin.Lays() {
+	if !modified && !n.Pin.SetsLayout() {
 		d.res, d.outs = d.res[:0], d.outs[:0]
 		for _, v := range n.Out {
 			r := graph.Result{Type: v.Type, Alias: graph.Fresh}
@@ -266,7 +266,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 func (d *Draft) viewOperands(n *graph.Node) []*Copy {
 	v, why := n.In[0].Value, fmt.Sprintf("%s cannot view the chosen layout", n.Name)
 	list := []*Copy{d.Copy(v, tensor.RowMajorOrder(v.Meta.Rank()), why)}
-	if _, moved := d.changed[v]; !moved && !v.Demand().Lays() {
+	if _, moved := d.changed[v]; !moved && !v.Demand().SetsLayout() {
 		return append(list, nil)
 	}
 	return append(list, d.copyAsWritten(v, why))
@@ -312,7 +312,7 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, r graph.Result, k i
 // its preferred order. Otherwise it returns nil.
 func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 	m := d.Meta(v)
-	if pin := v.Demand(); pin.Lays() {
+	if pin := v.Demand(); pin.SetsLayout() {
 		if pin.Holds(m) {
 			return nil, nil
 		}
@@ -362,7 +362,7 @@ func (d *Draft) output(i int) error {
 		return nil
 	}
 	pin := o.Demand()
-	if !pin.Lays() {
+	if !pin.SetsLayout() {
 		if m := d.Meta(v); m.SameLayout(v.Meta) {
 			return nil
 		}

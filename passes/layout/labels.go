@@ -221,7 +221,7 @@ func (m *Model) readCosts(read reader, k int, x *variable, byData bool) []int64 
 // label for their pinned forms, and a label for each order that all of them can have.
 func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
 	layoutDependent := m.layoutDependent(n)
-	if !slices.Contains(layoutDependent, true) && !n.Pin.Lays() {
+	if !slices.Contains(layoutDependent, true) && !n.Pin.SetsLayout() {
 		if l, ok := m.inferredLabel(n, call, impl, w, nil, nil); ok {
 			return []label{l}
 		}
@@ -301,7 +301,7 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 			return label{}, false
 		}
 		resultCall.Out[k] = r.Meta()
-		if n.Pin.Lays() { // inference gives the layouts before the copy to the pinned layouts
+		if n.Pin.SetsLayout() { // inference gives the layouts before the copy to the pinned layouts
 			resultCall.Out[k] = n.Out[k].Meta.WithStrides(resultCall.Out[k].Strides)
 		}
 		if out[k] = m.variables.At(n.Out[k]).add(w.Lay(k, resultCall.Out[k])); out[k] < 0 {
@@ -334,7 +334,7 @@ func (m *Model) layoutDependent(n *graph.Node) []bool {
 				break
 			}
 			for j, r := range res {
-				if n.Pin.Lays() {
+				if n.Pin.SetsLayout() {
 					continue
 				}
 				list[k] = list[k] || r.Alias != graph.Fresh || !r.Meta().SameAddresses(n.Out[j].Meta)
@@ -351,7 +351,7 @@ func (m *Model) priceViewCopies(v *viewed) {
 	for i := len(v.resultForm[0]); i < len(x.forms); i++ { // forms added by labels
 		(&formFinder{m: m}).throughView(v, x, i)
 	}
-	if v.identity && (m.Problem.outputs[n.Out[0]] || n.Pin.Lays()) && n.Out[0].Alias == nil {
+	if v.identity && (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil {
 		for i := range x.forms {
 			if res, err := n.Op.Infer(callWith(n, v.operand, x.forms[i].meta)); err != nil || res[0].Alias == graph.Fresh {
 				v.outputCopies |= 1 << i

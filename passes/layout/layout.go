@@ -120,7 +120,7 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 		}
 	}
 	for _, o := range g.Outputs {
-		if o.Demand().Lays() {
+		if o.Demand().SetsLayout() {
 			continue
 		}
 		pr.outputs[o.Value] = true
@@ -195,7 +195,7 @@ func (p *Problem) Orders(v *graph.Value) []tensor.Order {
 	if v == nil {
 		return nil
 	}
-	if pin := v.Demand(); pin.Lays() {
+	if pin := v.Demand(); pin.SetsLayout() {
 		o, err := pin.For(v.Meta.Rank())
 		if err == nil {
 			add(o)

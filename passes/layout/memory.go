@@ -296,7 +296,7 @@ func constantBytes(l *label, call *graph.Call, k int, values map[*tensor.Storage
 	v := call.In[k].Value
 	share := v.Const.Storage().Len() / values[v.Const.Storage()]
 	unpacked := v.Meta.Bytes() // of a copy in another layout
-	if v.Pin.Lays() {
+	if v.Pin.SetsLayout() {
 		return min(unpacked, share)
 	} else if l.constantForms[k] == 0 {
 		unpacked = share

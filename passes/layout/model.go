@@ -270,7 +270,7 @@ func (m *Model) variable(v *graph.Value) error {
 	x := &variable{value: v, id: -1, pin: -1}
 	x.add(v.Meta)
 	x.firstIsView = m.Problem.storage[v] && v.Alias != nil
-	if pin := v.Demand(); pin.Lays() {
+	if pin := v.Demand(); pin.SetsLayout() {
 		o, err := pin.For(v.Meta.Rank())
 		if err != nil {
 			if v.Node != nil {
@@ -296,7 +296,7 @@ func viewedOperand(n *graph.Node) int {
 			return k
 		}
 	}
-	if n.Pin.Lays() && n.Op.Kind == graph.View { // pinned results are copies in the graph as written
+	if n.Pin.SetsLayout() && n.Op.Kind == graph.View { // pinned results are copies in the graph as written
 		if res, err := n.Op.Infer(n.Call()); err == nil && len(res) > 0 && res[0].Alias >= 0 {
 			return res[0].Alias
 		}
@@ -375,7 +375,7 @@ func (x *variable) orders() []tensor.Order {
 func (x *variable) baseForm() int { return max(0, x.pin) }
 
 // freeConstant reports whether a value is an unpinned constant, which is converted for free while planning.
-func freeConstant(v *graph.Value) bool { return v.Const != nil && !v.Pin.Lays() }
+func freeConstant(v *graph.Value) bool { return v.Const != nil && !v.Pin.SetsLayout() }
 
 // readsConstant reports whether operand k needs no copy because it is a constant: any form of an unpinned constant is
 // free, and inference of some ops reads the data of a constant.

@@ -92,7 +92,7 @@ func (m *Model) viewRoot(v *graph.Value) *graph.Value {
 
 // addSlots adds slot forms to the results of node i, and labels that write these forms.
 func (m *Model) addSlots(i int, n *graph.Node) {
-	if m.Problem.KeepGoing || n.Op.RunDynamic != nil || n.Pin.Lays() || len(n.Op.Impls) == 0 {
+	if m.Problem.KeepGoing || n.Op.RunDynamic != nil || n.Pin.SetsLayout() || len(n.Op.Impls) == 0 {
 		return
 	}
 	for k, v := range n.Out {

@@ -107,7 +107,7 @@ func (m *Model) inputForm(x *variable) int {
 // outputForm returns the form of x that output o returns.
 func (m *Model) outputForm(x *variable, o graph.Output) int {
 	pin := o.Demand()
-	if !pin.Lays() {
+	if !pin.SetsLayout() {
 		return 0
 	}
 	order, _ := pin.For(x.value.Meta.Rank())

@@ -38,7 +38,7 @@ func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
 		if err != nil {
 			return exit.Wrongf("--pin %s: %w", text, err)
 		}
-		t := target{name, p.Lays()}
+		t := target{name, p.SetsLayout()}
 		if before, twice := seen[t]; twice && before != p {
 			return exit.Wrongf("--pin gives %s twice: %v and %v", name, before, p)
 		}

@@ -398,7 +398,7 @@ func (p *painter) addOutputs(g *graph.Graph) {
 		}
 		b := pictureBox{kind: outputBox, name: o.Name, head: o.Name, layout: -1, facts: append([]fact{{"output", o.Name}},
 			valueFacts("is", o.Value)...)}
-		if o.Pin.Lays() {
+		if o.Pin.SetsLayout() {
 			b.lines = []string{"pinned to " + o.Pin.String()}
 			b.facts = append(b.facts, fact{"pinned to", o.Pin.String()})
 		}

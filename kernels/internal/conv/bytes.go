@@ -103,7 +103,7 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // bytesLoopsWork prices the loops in Go.
 func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
-	c.Streamed(&w)
+	c.AddStreamed(&w)
 	w.Flops = byteConv.flops(c)
 	w.Do(rateGoMAC, bytesMACCost*float64(w.Flops)/2)
 	return w

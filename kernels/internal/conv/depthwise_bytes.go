@@ -63,7 +63,7 @@ func byteWindowWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 // byteWindowWork returns the cost of a depthwise convolution of bytes.
 func byteWindowWork(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
-	c.Streamed(&w)
+	c.AddStreamed(&w)
 	s := byteConv.bytesShape(c)
 	t := newByteWindow(c)
 	tiles := s.n * s.h.Results * kit.DivUp(s.w.Results, t.spec.Tile) * t.blocks()

@@ -37,7 +37,7 @@ func (s *convShape) groupWork(w *graph.Work, d tensor.DType) {
 	rowTapShare := float64(s.h.CountAll()) / float64(s.h.Results) / float64(s.h.Taps)
 	colTapShare := float64(s.w.CountAll()) / float64(s.w.Results) / float64(s.w.Taps)
 	multiply.ReclassifyStores(w, s.call)
-	w.Wait(directStart, 1)
+	w.DoUnoverlapped(directStart, 1)
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.termsPerOutput()))
 	}

@@ -157,7 +157,7 @@ func (v convolution) tapsImpl() graph.Impl {
 		},
 		Work: func(c *graph.Call, _ graph.Walk) graph.Work {
 			w := graph.Work{Steps: 1}
-			c.Streamed(&w)
+			c.AddStreamed(&w)
 			if t := usable(c); t != nil {
 				planes := float64(t.n * t.groups * t.d.Size)
 				w.Do(ratePlanesMAC, float64(c.Out[0].Numel()*t.taps()))

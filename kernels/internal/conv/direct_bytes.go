@@ -93,7 +93,7 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 // bytesWork returns the cost of a direct convolution of bytes.
 func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
-	c.Streamed(&w)
+	c.AddStreamed(&w)
 	s := byteConv.bytesShape(c)
 	per := perElement()
 	q := s.packedShape(per)

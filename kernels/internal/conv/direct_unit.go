@@ -123,7 +123,7 @@ func (s *convShape) unitWork(w *graph.Work, f *directShape) {
 	}
 	multiply.ReclassifyStores(w, s.call)
 	multiply.ReclassifyPanels(w, s.call, 1, s.n*s.pixelsOut())
-	w.Wait(directStart, 1)
+	w.DoUnoverlapped(directStart, 1)
 	if !s.call.Constant(1) {
 		w.Do(multiply.PackRow, float64(s.o*s.termsPerOutput()))
 	}

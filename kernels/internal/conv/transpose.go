@@ -368,7 +368,7 @@ func (v transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tenso
 // work prices the products and the sums of windows.
 func (v transposedConv) work(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
-	c.Streamed(&w)
+	c.AddStreamed(&w)
 	if c.Out[0].Numel() == 0 {
 		return w
 	}

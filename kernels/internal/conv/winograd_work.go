@@ -63,11 +63,11 @@ func (w *winogradConv) weightTraffic() float64 {
 // work prices the memory traffic, the transforms and the products.
 func (w *winogradConv) work(c *graph.Call) graph.Work {
 	k := graph.Work{Steps: 1}
-	c.Streamed(&k)
+	c.AddStreamed(&k)
 	multiply.ReclassifyStores(&k, c)
 	weights, weightBytes := 4*float64(w.transformedWeights()), float64(c.Meta(1).Bytes())
-	if weightBytes <= k.Bytes[graph.Kept] {
-		k.Bytes[graph.Kept] += w.weightTraffic() - weightBytes
+	if weightBytes <= k.Bytes[graph.DenseConstants] {
+		k.Bytes[graph.DenseConstants] += w.weightTraffic() - weightBytes
 	}
 	tiles := w.tiles()
 	points := float64(tiles * w.form.Points())

@@ -36,7 +36,7 @@ const cachedPixelBytes = 2 * machine.L2Bytes
 // work prices an algorithm. The price of products includes the packing of windows.
 func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
-	c.Streamed(&w)
+	c.AddStreamed(&w)
 	if c.Out[0].Numel() == 0 {
 		return w
 	}
@@ -125,12 +125,12 @@ func (s *convShape) windowWork(w *graph.Work, size int) {
 	f, _ := newWindowShape(s, size)
 	macs := float64(s.h.CountAll()) * float64(s.w.CountAll()) *
 		float64(s.n*f.vectors*f.lanes) * float64(size) / 4
-	w.Wait(ratePixelsMAC, macs)
+	w.DoUnoverlapped(ratePixelsMAC, macs)
 	if s.c*size%machine.LineBytes != 0 {
-		w.Wait(ratePixelsUnaligned, macs)
+		w.DoUnoverlapped(ratePixelsUnaligned, macs)
 	}
 	if bytes := s.c * size * (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.n; bytes > cachedPixelBytes {
-		w.Wait(ratePixelsFar, float64(bytes-cachedPixelBytes))
+		w.DoUnoverlapped(ratePixelsFar, float64(bytes-cachedPixelBytes))
 	}
 }
 

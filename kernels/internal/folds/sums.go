@@ -65,7 +65,7 @@ func sum(d tensor.DType, divisor float64) *iter.Fold {
 
 // averaging returns a fold whose result is the sum of f divided by a number.
 func averaging(f *iter.Fold, divisor float64) *iter.Fold {
-	return iter.Yields(f, func(dst, a []float64) {
+	return iter.WithResult(f, func(dst, a []float64) {
 		for i, s := range a {
 			dst[i] = s / divisor
 		}
@@ -74,7 +74,7 @@ func averaging(f *iter.Fold, divisor float64) *iter.Fold {
 
 // averagingComplex is averaging for complex numbers.
 func averagingComplex(f *iter.Fold, divisor float64) *iter.Fold {
-	return iter.Yields(f, func(dst, a []complex128) {
+	return iter.WithResult(f, func(dst, a []complex128) {
 		for i, s := range a {
 			dst[i] = complex(real(s)/divisor, imag(s)/divisor)
 		}

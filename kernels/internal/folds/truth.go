@@ -22,7 +22,7 @@ func Truth(isAny bool) *iter.Fold {
 			*a = decisive
 		}
 	}, func(a []uint8, x []bool, _ int) { columns(a, bytesOf(x)) }, columns)
-	return iter.Yields(f, func(dst []bool, a []uint8) { copy(bytesOf(dst), a) })
+	return iter.WithResult(f, func(dst []bool, a []uint8) { copy(bytesOf(dst), a) })
 }
 
 // bytesOf returns bools as bytes of 0 and 1, without a copy.

@@ -7,7 +7,7 @@ import (
 
 // Accumulators returns a fold like f that has the accumulators as results and omits f's final computation.
 func Accumulators[A tensor.Element](f *iter.Fold) *iter.Fold {
-	return iter.Yields(f, func(dst, a []A) { copy(dst, a) })
+	return iter.WithResult(f, func(dst, a []A) { copy(dst, a) })
 }
 
 // LoopDType returns the dtype in which loops compute with elements of dtype d. It is float32 for 16-bit floats, int64

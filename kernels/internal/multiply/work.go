@@ -40,8 +40,8 @@ func tileRate(d tensor.DType) string {
 	return TileGo
 }
 
-// ReclassifyStores counts the bytes of the result as copied instead of dense, as [graph.Call.Streamed] has counted
-// them. No computation overlaps with the stores of a tile.
+// ReclassifyStores counts the bytes of the result as copied. [graph.Call.AddStreamed] has counted them as dense, but no
+// computation overlaps with the stores of a tile.
 func ReclassifyStores(w *graph.Work, c *graph.Call) {
 	bytes := float64(c.Out[0].Bytes())
 	w.Bytes[graph.Dense] -= bytes
@@ -63,14 +63,14 @@ const (
 	manyRows = 32
 )
 
-// ReclassifyPanels counts some bytes of constant operand i as panels instead of kept, as [graph.Call.Streamed] has
-// counted them. These bytes are loaded while the previous panel is multiplied. The more rows of the other operand a
-// panel is multiplied by, the more bytes are loaded in this time.
+// ReclassifyPanels counts some bytes of constant operand i as panels. [graph.Call.AddStreamed] has counted them as
+// dense accesses to constants. These bytes are loaded while the previous panel is multiplied. The more rows of the
+// other operand a panel is multiplied by, the more bytes are loaded in this time.
 func ReclassifyPanels(w *graph.Work, c *graph.Call, i, rows int) {
 	m := c.Meta(i)
-	if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && rows > fewRows && bytes <= w.Bytes[graph.Kept] {
+	if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && rows > fewRows && bytes <= w.Bytes[graph.DenseConstants] {
 		bytes = float64(bytes * min(1, float64(rows)/manyRows))
-		w.Bytes[graph.Kept] -= bytes
+		w.Bytes[graph.DenseConstants] -= bytes
 		w.Bytes[graph.Panels] += bytes
 	}
 }

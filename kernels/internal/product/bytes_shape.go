@@ -148,7 +148,7 @@ func readBytes(c *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work,
 // bytesWork returns the cost of byte products in register tiles.
 func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
-	c.Streamed(&w)
+	c.AddStreamed(&w)
 	rows := rowMajor(c)
 	x, s, err := bytesContraction(rows)
 	if err != nil {

@@ -46,7 +46,7 @@ func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 			},
 			Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 				work, laid := graph.Work{Steps: 1}, rowMajor(c)
-				c.Streamed(&work)
+				c.AddStreamed(&work)
 				laid.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
 				if x, err := read(laid); err == nil {
 					x.work(c, w.way, &work)

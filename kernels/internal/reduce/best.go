@@ -34,7 +34,7 @@ func bestIndexFold[T number](greatest, values bool) *iter.Fold {
 	if values {
 		f = yieldsValue[T](f)
 	}
-	return iter.Yields(f, func(dst []int64, a []bestElement[T]) {
+	return iter.WithResult(f, func(dst []int64, a []bestElement[T]) {
 		for i := range a {
 			dst[i] = a[i].index
 		}
@@ -68,7 +68,7 @@ func bestElementFold[T number](greatest bool) *iter.Fold {
 }
 
 func yieldsValue[T number](f *iter.Fold) *iter.Fold {
-	return iter.Yields(f, func(dst []T, a []bestElement[T]) {
+	return iter.WithResult(f, func(dst []T, a []bestElement[T]) {
 		for i := range a {
 			dst[i] = a[i].value
 		}

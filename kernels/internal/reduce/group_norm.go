@@ -121,7 +121,7 @@ func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
 	// PyTorch copies the operand to its suggested format. The result has the format that the copy suggests.
 	f := m.SuggestMemoryFormat(false)
 	if !m.Is(f) {
-		st, err := f.StridesOf(m.Shape)
+		st, err := f.SymbolicStrides(m.Shape)
 		if err != nil {
 			return nil, err
 		}

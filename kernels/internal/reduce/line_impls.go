@@ -122,7 +122,7 @@ func (o lineOp) effort() (e fusion.Effort, ok bool) {
 // work returns the cost of the op if the operand has the layout of the result.
 func (o lineOp) work(c *graph.Call, order lineWalk, w graph.Walk, e fusion.Effort, compiled bool) graph.Work {
 	work, out := graph.Work{Steps: 1}, w.Lay(0, c.Out[0])
-	c.Streamed(&work)
+	c.AddStreamed(&work)
 	line, run, err := o.runs(c, order, out, out)
 	if err != nil {
 		return work

@@ -97,7 +97,7 @@ type moments struct{ n, mean, m2 float64 }
 // momentsFold returns the fold that computes the variance, or its root. If mean is set, the mean is its second result.
 func momentsFold[T float32 | float64](divisor float64, root, mean bool) *iter.Fold {
 	f := iter.Folding(moments{}, momentsRow[T], momentsColumns[T], mergeMoments).Weight(4)
-	f = iter.Yields(f, func(dst []float64, a []moments) {
+	f = iter.WithResult(f, func(dst []float64, a []moments) {
 		for i := range a {
 			dst[i] = a[i].m2 / divisor
 			if root {
@@ -108,7 +108,7 @@ func momentsFold[T float32 | float64](divisor float64, root, mean bool) *iter.Fo
 	if !mean {
 		return f
 	}
-	return iter.Yields(f, func(dst []float64, a []moments) {
+	return iter.WithResult(f, func(dst []float64, a []moments) {
 		for i := range a {
 			if dst[i] = a[i].mean; a[i].n == 0 {
 				dst[i] = math.NaN()

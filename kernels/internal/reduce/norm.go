@@ -218,7 +218,7 @@ func norm2FoldOf[T float32 | float64]() *iter.Fold {
 				a[i] += float64(v * v)
 			}
 		}, folds.AddTo[float64])
-	return iter.Yields(f.Weight(4), func(dst, a []float64) {
+	return iter.WithResult(f.Weight(4), func(dst, a []float64) {
 		for i, s := range a {
 			dst[i] = math.Sqrt(s)
 		}

@@ -46,14 +46,14 @@ func (p *pooling) work(c *graph.Call, order poolWalk, w graph.Walk) graph.Work {
 		elementRate = poolElement[p.kind][poolPixels]
 	}
 	work := graph.Work{Steps: 1}
-	c.Streamed(&work)
+	c.AddStreamed(&work)
 	n := float64(c.Out[0].Numel())
 	if p.compiles(c, order, w, area) {
 		// Loops wait for each row of an image, because the rows are not adjacent.
 		single := float64(max(4, c.Out[0].DType.Size())) / 4
-		work.Wait(poolLoops[order][p.kind], n*area*single)
+		work.DoUnoverlapped(poolLoops[order][p.kind], n*area*single)
 		if order == poolPlanes && strided(c) {
-			work.Wait(poolStep[p.kind], n*single)
+			work.DoUnoverlapped(poolStep[p.kind], n*single)
 		}
 	} else {
 		work.Do(elementRate, n*area)

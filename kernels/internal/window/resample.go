@@ -172,7 +172,7 @@ func resampleImpls(describe func(c *graph.Call) (*resampling, error)) []graph.Im
 		},
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 			w := graph.Work{Steps: 1}
-			c.Streamed(&w)
+			c.AddStreamed(&w)
 			if r, err := describe(c); err == nil {
 				r.work(&w, c.Meta(0).Shape, walk.Lay(0, c.Out[0]))
 			}

@@ -222,8 +222,8 @@ func (r *resampling) work(w *graph.Work, shape []int, out tensor.Meta) {
 			w.Do(graph.GoSimple, n*taps*gatheredTap)
 			continue
 		}
-		w.Do(graph.Simple, n*taps*summedTap*size/4)
-		w.Wait(graph.Run, loopRuns*rows/float64(rowsPerCall(p.outer, p.inner)))
+		w.Do(graph.LoopSimple, n*taps*summedTap*size/4)
+		w.DoUnoverlapped(graph.LoopRun, loopRuns*rows/float64(rowsPerCall(p.outer, p.inner)))
 	}
 }
 
