@@ -142,8 +142,8 @@ func holm(values []float64) []float64 {
 	return corrected
 }
 
-// runsFor2Percent is the largest result of turnsToDetect for pairs without a significant difference, or nil if there is no
-// result.
+// runsFor2Percent is the largest result of turnsToDetect for pairs without a significant difference, or nil if there is
+// no result.
 func runsFor2Percent(pairs []Pair, s *session) *int {
 	turns := map[string][]float64{}
 	for _, x := range s.contenders {
@@ -187,8 +187,8 @@ const testPower = 0.8
 //
 // where z is the quantile of the normal distribution, and p is the probability that a sample is less than another
 // sample times 1+effect (Noether 1987, Sample size determination for some common nonparametric tests). p is estimated
-// from the samples, each divided by the median of its side. turnsToDetect returns false for fewer than 5 samples a side,
-// which do not suffice to estimate p, and for results above a million.
+// from the samples, each divided by the median of its side. turnsToDetect returns false for fewer than 5 samples a
+// side, which do not suffice to estimate p, and for results above a million.
 func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 	var all []float64
 	for _, side := range [][]float64{a, b} {

@@ -303,7 +303,7 @@ func (w *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 			made[i] = made[w.fusion.Parts[i].In[0].Part]
 			continue
 		}
-		code, of, err := f.partExpression(m, w.fusion.Mask != nil)
+		code, operandOf, err := f.partExpression(m, w.fusion.Mask != nil)
 		if err != nil {
 			return fmt.Errorf("%q: %w", m.Name, err)
 		}

@@ -222,10 +222,10 @@ func (c *Call) Footprint() (bytes float64) {
 }
 
 // ReadWork returns the additional work of reading an operand of layout m in loops that write a result of the given
-// layout. It is added to the work of reading each byte once in the order of the loops. If the fastest dimensions differ,
-// the operand is transposed through blocks. If its elements are not contiguous, it is read with strides. If its
-// contiguous runs are shorter than the runs of the result, as in a slice of each row, each run begins without prefetched
-// lines. If there are no elements, the work is zero.
+// layout. It is added to the work of reading each byte once in the order of the loops. If the fastest dimensions
+// differ, the operand is transposed through blocks. If its elements are not contiguous, it is read with strides. If its
+// contiguous runs are shorter than the runs of the result, as in a slice of each row, each run begins without
+// prefetched lines. If there are no elements, the work is zero.
 func ReadWork(m, result tensor.Meta) (w Work) {
 	extent := m.Extent()
 	if result.Extent() == 0 { // panics if strides are missing

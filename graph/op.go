@@ -226,14 +226,11 @@ func (k Kind) String() string {
 // ImageRole describes which operands and results are images or volumes, [n, c, h, w] or [n, c, d, h, w].
 type ImageRole uint8
 
-// The roles of images.
+// The roles of images. Ops of kind Follows always preserve images.
 const (
-	NotImages ImageRole = iota
-	// ImageOp means that operand 0 and the results are images.
-	ImageOp
-	// ImagePreserving means that the results are images if operands of the same rank are images. Ops of kind Follows
-	// always have this property.
-	ImagePreserving
+	NotImages       ImageRole = iota
+	ImageOp                   // operand 0 and the results are images
+	ImagePreserving           // the results are images if operands of the same rank are images
 )
 
 // Param is a tensor operand of an op.

@@ -66,7 +66,7 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 		`value "p": it is float32[2,5,5,4]@(100,4,20,1) of "s", inferred is`: func(g *graph.Graph) {
 			strides(g.Value("p"), 100, 4, 20, 1)
 		},
-		`value "s": its layout was chosen, and`: func(g *graph.Graph) {
+		`value "s": its layout was chosen by a pass and must be dense`: func(g *graph.Graph) {
 			strides(g.Value("s"), 0, 1, 20, 4)
 		},
 		`value "s", float32[2,4,5,5]@(100,25,5,1), is pinned to channels_last`: func(g *graph.Graph) {

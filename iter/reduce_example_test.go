@@ -64,7 +64,7 @@ func later(a, b best) best {
 
 // The greatest elements and their indices: two results of one fold, which needs logical
 // positions.
-func ExampleYields() {
+func ExampleWithResult() {
 	maxFold := iter.FoldOf(best{index: -1},
 		func(a best, x float32, at int) best { return later(a, best{x, int64(at)}) },
 		later,

@@ -68,7 +68,8 @@ const (
 // other operand a panel is multiplied by, the more bytes are loaded in this time.
 func ReclassifyPanels(w *graph.Work, c *graph.Call, i, rows int) {
 	m := c.Meta(i)
-	if bytes := float64(m.Numel() * m.DType.Size()); c.Constant(i) && rows > fewRows && bytes <= w.Bytes[graph.DenseConstants] {
+	bytes := float64(m.Numel() * m.DType.Size())
+	if c.Constant(i) && rows > fewRows && bytes <= w.Bytes[graph.DenseConstants] {
 		bytes = float64(bytes * min(1, float64(rows)/manyRows))
 		w.Bytes[graph.DenseConstants] -= bytes
 		w.Bytes[graph.Panels] += bytes
