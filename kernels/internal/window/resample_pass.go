@@ -27,10 +27,10 @@ const (
 	sharedRows = 8
 	// gatheredTap is the approximate cost of a tap in loops over single elements, in graph.GoSimple operations.
 	gatheredTap = 7
-	// summedTap is the approximate cost of a tap in loops over rows, in graph.Simple operations of float32. Memory
+	// summedTap is the approximate cost of a tap in loops over rows, in graph.LoopSimple operations of float32. Memory
 	// access dominates the cost.
 	summedTap = 22
-	// loopRuns is the approximate cost of calling a loop, in units of graph.Run.
+	// loopRuns is the approximate cost of calling a loop, in units of graph.LoopRun.
 	loopRuns = 6
 )
 
