@@ -182,8 +182,8 @@ func (f *Formula) String() string {
 
 // print writes a node. If the node's precedence is below level, print adds parentheses.
 func (n *node) print(b *strings.Builder, level int) {
-	own := n.precedence()
-	if own < level {
+	precedence := n.precedence()
+	if precedence < level {
 		b.WriteByte('(')
 		defer b.WriteByte(')')
 	}
@@ -206,13 +206,13 @@ func (n *node) print(b *strings.Builder, level int) {
 		if n.text == "not" {
 			b.WriteByte(' ')
 		}
-		n.args[0].print(b, own)
+		n.args[0].print(b, precedence)
 	case binaryNode:
-		left, right := own, own+1
+		left, right := precedence, precedence+1
 		switch {
 		case n.text == "**":
 			left, right = powerLevel+1, unaryLevel
-		case own == compareLevel:
+		case precedence == compareLevel:
 			left++ // comparisons do not chain
 		}
 		n.args[0].print(b, left)

@@ -64,7 +64,7 @@ func (n *node) asGroupNorm(x *val, shape []sym.Int) *val {
 		return nil
 	}
 	var w, b *val
-	if !f.weight.all(1) || !f.bias.all(0) {
+	if !f.weight.allEqual(1) || !f.bias.allEqual(0) {
 		w, b = n.repeatGroups(f.weight, f.groups, sizes[1]), n.repeatGroups(f.bias, f.groups, sizes[1])
 	}
 	return n.op("group_norm", graph.Attrs{"num_groups": f.groups, "eps": f.eps}, f.x, n.convertLike(w, f.x),
@@ -77,8 +77,8 @@ func (n *node) repeatGroups(p *val, groups int, channels sym.Int) *val {
 	return n.reshape(n.op("expand", graph.Attrs{"size": size}, n.reshape(p, groups, 1)), -1)
 }
 
-// all reports whether x is a constant whose elements all equal a number.
-func (x *val) all(number float64) bool {
+// allEqual reports whether x is a constant whose elements all equal a number.
+func (x *val) allEqual(number float64) bool {
 	if x.data == nil || x.data.DType.IsComplex() {
 		return false
 	}

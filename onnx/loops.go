@@ -51,18 +51,18 @@ func loop(n *node) []*val {
 
 // tripCount returns the number of iterations of a loop as an expression over sizes. ok is false if the number depends
 // on data, or if the loop's condition may become false.
-func (n *node) tripCount(p *pb.GraphProto, trips, cond *val) (by sym.Int, ok bool) {
+func (n *node) tripCount(p *pb.GraphProto, trips, cond *val) (count sym.Int, ok bool) {
 	switch {
 	case trips == nil || trips.elements == nil || len(trips.elements.list) != 1 || trips.dtype().IsFloat():
-		return by, false
+		return count, false
 	case cond != nil && (cond.data == nil || n.number(cond).Int() == 0) || !n.passesCondition(p):
-		return by, false
+		return count, false
 	}
-	by = trips.elements.list[0].numerator
-	return by, n.useSymbols(by.String())
+	count = trips.elements.list[0].numerator
+	return count, n.useSymbols(count.String())
 }
 
-// passesCondition reports whether the body of a loop returns its condition unchanged.
+// passesCondition reports whether the body of a loop returns the loop's condition unchanged.
 func (n *node) passesCondition(p *pb.GraphProto) bool {
 	if len(p.Output) == 0 || len(p.Input) < 2 {
 		return false

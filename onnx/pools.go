@@ -264,7 +264,7 @@ func maxRoiPool(n *node) []*val {
 		at := func(i int) int { return roundHalf(rois.data.At(r, i).Float() * scale) }
 		batch := int(rois.data.At(r, 0).Int())
 		if images, known := s[0].Known(); batch < 0 || known && batch >= images {
-			n.failf("region %d is of image %d, there are %v", r, batch, s[0])
+			n.failf("region %d belongs to image %d, but there are %v images", r, batch, s[0])
 		}
 		list = append(list, n.roiCells(n.op("slice", graph.Attrs{"dim": 0, "start": batch, "end": batch + 1}, x),
 			[2]int{at(2), at(1)}, [2]int{at(4), at(3)}, size,

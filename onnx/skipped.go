@@ -37,14 +37,14 @@ func (m *Model) GraphSome(o Options) (*graph.Graph, graph.Errors, error) {
 }
 
 // unavailableError is the error of a node that reads an unavailable value.
-type unavailableError struct{ on *val }
+type unavailableError struct{ value *val }
 
 // Error names the value.
 func (d *unavailableError) Error() string {
-	if d.on.v != nil {
-		return fmt.Sprintf("depends on %q, which was rejected", d.on.v.Name)
+	if d.value.v != nil {
+		return fmt.Sprintf("depends on %q, which was rejected", d.value.v.Name)
 	}
-	return fmt.Sprintf("depends on %s %q, which cannot be read", d.on.source, d.on.name)
+	return fmt.Sprintf("depends on %s %q, which cannot be read", d.value.source, d.value.name)
 }
 
 // skipValue records that an initializer or an input is unavailable. what is "initializer" or "input".
@@ -73,8 +73,8 @@ func (n *node) skipNode(err error, outputs []string) {
 	_ = n.g.TakeErr() // errors of its converter
 	var operands []*graph.Value
 	var d *unavailableError
-	if errors.As(err, &d) && d.on.v != nil {
-		operands = []*graph.Value{d.on.v}
+	if errors.As(err, &d) && d.value.v != nil {
+		operands = []*graph.Value{d.value.v}
 	} else {
 		n.rejected++
 	}

@@ -69,9 +69,9 @@ func indexAt(shape []int, i int) []int {
 	return at
 }
 
-// elementsOf returns the elements of a tensor as expressions, or nil if an element has no expression. If open is true,
-// each integer that depends on data becomes a new symbol.
-func (n *node) elementsOf(x *val, open bool) *symElements {
+// elementsOf returns the elements of a tensor as expressions, or nil if an element has no expression. If newSymbols is
+// true, each integer that depends on data becomes a new symbol.
+func (n *node) elementsOf(x *val, newSymbols bool) *symElements {
 	switch {
 	case x.elements != nil:
 		return x.elements
@@ -79,7 +79,7 @@ func (n *node) elementsOf(x *val, open bool) *symElements {
 		return nil
 	case x.data != nil:
 		return elementsOfData(x.data)
-	case !open || x.dtype() != tensor.Int64 || !n.isStatic(x) || x.meta().Numel() > maxElements:
+	case !newSymbols || x.dtype() != tensor.Int64 || !n.isStatic(x) || x.meta().Numel() > maxElements:
 		return nil
 	}
 	e := &symElements{dtype: x.dtype(), shape: x.meta().Shape, list: make([]symElement, x.meta().Numel())}

@@ -24,7 +24,7 @@ func (n *node) geometryOf(in, kernel []sym.Int) geometry {
 	g := geometry{kernel: kernel, stride: n.perDim("strides", rank, 1), dilation: n.perDim("dilations", rank, 1),
 		before: make([]sym.Int, rank), after: make([]sym.Int, rank), ceil: n.flag("ceil_mode", false)}
 	if len(kernel) != rank {
-		n.failf("a window of %d dimensions does not suit %d", len(kernel), rank)
+		n.failf("a window of %d dimensions does not suit %d spatial dimensions", len(kernel), rank)
 	}
 	n.checkSteps(kernel, g.stride, g.dilation)
 	switch auto := n.text("auto_pad", "NOTSET"); auto {

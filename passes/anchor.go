@@ -77,7 +77,7 @@ func (g *grouper) whyNoAnchor(c *cluster, n *graph.Node) string {
 	case err != nil:
 		return n.Name + " " + err.Error()
 	case n.Pin != (graph.Pin{Impl: n.Pin.Impl}): // a pinned implementation also accepts an epilogue
-		return n.Name + " is pinned, which makes it a step of its own"
+		return n.Name + " is pinned, so it is a separate step"
 	case v.Meta.Numel() == 0:
 		return n.Name + " has no elements"
 	}

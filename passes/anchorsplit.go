@@ -51,23 +51,23 @@ func (g *grouper) splitPrefix(c *cluster, n *graph.Node) (*cluster, string) {
 // prefix returns, in order, the pointwise nodes of a group that depend on v and do not depend on a row reduction of the
 // group.
 func (g *grouper) prefix(c *cluster, v *graph.Value) (t []*graph.Node) {
-	made := map[*graph.Value]bool{v: true}
+	dependent := map[*graph.Value]bool{v: true} // v and the values that the prefix computes from v
 	for _, m := range slices.Backward(c.nodes) {
 		s, _ := g.spaceOf(m)
 		if s.mask != nil || !slices.Equal(s.shape, v.Meta.Shape) {
 			continue
 		}
-		over, ready := false, true
+		reads, ready := false, true
 		for _, a := range m.In {
 			if a.Kind == graph.TensorArg {
-				over = over || made[a.Value]
-				ready = ready && (made[a.Value] || g.group(a.Value.Node) != c)
+				reads = reads || dependent[a.Value]
+				ready = ready && (dependent[a.Value] || g.group(a.Value.Node) != c)
 			}
 		}
-		if over && ready {
+		if reads && ready {
 			t = append([]*graph.Node{m}, t...)
 			for _, w := range m.Out {
-				made[w] = true
+				dependent[w] = true
 			}
 		}
 	}

@@ -85,16 +85,16 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, folds boo
 		return nil, false
 	}
 	nodes = []*graph.Node{first}
-	within := map[*graph.Node]bool{first: true}
+	inside := map[*graph.Node]bool{first: true}
 	for at := g.positions.At(first.Out[0]) + 1; at < g.positions.At(n.Out[0]); at++ {
 		m := g.p.Graph.Nodes[at]
 		if seen[m] && slices.ContainsFunc(m.In, func(a graph.Arg) bool {
-			return a.Kind == graph.TensorArg && within[a.Value.Node]
+			return a.Kind == graph.TensorArg && inside[a.Value.Node]
 		}) {
-			within[m], nodes, folds = true, append(nodes, m), folds || m.Op.Rows != nil
+			inside[m], nodes, folds = true, append(nodes, m), folds || m.Op.Rows != nil
 		}
 	}
-	return append(nodes, n), folds && within[n.In[0].Value.Node]
+	return append(nodes, n), folds && inside[n.In[0].Value.Node]
 }
 
 // whyNoAttention returns why nodes cannot be one attention: an intermediate value is read elsewhere or a node is

@@ -178,8 +178,8 @@ func evaluate(g *graph.Graph, refused map[*graph.Node]*graph.Error,
 	return graph.Evaluate(g, in)
 }
 
-// after verifies structure, properties, copies and values of the graph after a pass.
-func (c *checker) after(g *graph.Graph, props graph.Props, pass Pass) error {
+// checkAfter verifies structure, properties, copies and values of the graph after a pass.
+func (c *checker) checkAfter(g *graph.Graph, props graph.Props, pass Pass) error {
 	if err := graph.Verify(g, props); err != nil {
 		return err
 	}
@@ -301,7 +301,7 @@ func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	f := tensor.New(tensor.Complex128, want.Shape...)
 	a, _ := tensor.ToSlice[complex128](got.CopyTo(f))
 	b, _ := tensor.ToSlice[complex128](want.CopyTo(f))
-	near, level := tolerance[got.DType], 0.0
+	relative, level := tolerance[got.DType], 0.0
 	for i := range b {
 		if pass.Levels && cmplx.Abs(b[i]) <= math.MaxFloat32 {
 			level = max(level, cmplx.Abs(b[i])/20)
@@ -311,7 +311,7 @@ func compareResults(got, want *tensor.Tensor, pass Pass) error {
 		level = max(level, 1)
 	}
 	for i := range a {
-		if bits(a[i]) != bits(b[i]) && !(pass.Rounds && cmplx.Abs(a[i]-b[i]) <= max(level, near*(1+cmplx.Abs(b[i])))) {
+		if bits(a[i]) != bits(b[i]) && !(pass.Rounds && cmplx.Abs(a[i]-b[i]) <= max(level, relative*(1+cmplx.Abs(b[i])))) {
 			return fmt.Errorf("element %d is %v, want %v", i, a[i], b[i])
 		}
 	}

@@ -104,28 +104,28 @@ const (
 	secondPass = "its rows are processed in pieces: readers of their results run in a later step"
 )
 
-// recordApart records why a node is not in a group of its readers; nil is ignored.
-func (g *grouper) recordApart(n *graph.Node, why string) {
+// recordUnfused records why a node is not in a group of its readers. It ignores a nil node.
+func (g *grouper) recordUnfused(n *graph.Node, why string) {
 	if n != nil {
 		g.unfused[n] = why
 	}
 }
 
-// merge unites groups a and b at the position of the later group, and returns the later group. All readers of the
-// earlier group outside of both groups must come after the later group. If n is not nil, the same holds for readers of
-// n. If the groups cannot be united, merge records the reason for n and returns the earlier group.
+// merge unites groups a and b at the position of the later group, and returns the later group. Nodes outside of both
+// groups that read the earlier group or node n, if n is not nil, must come after the later group. If the groups cannot
+// be united, merge records the reason for n and returns the earlier group.
 func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	interrupt.Check(g.p.ctx)
 	if a.position > b.position {
 		a, b = b, a
 	}
-	together := mergedSpace(a.space, b, func(v *graph.Value) bool { return g.group(v.Node) == a })
+	merged := mergedSpace(a.space, b, func(v *graph.Value) bool { return g.group(v.Node) == a })
 	why := otherRows
-	if together.shape != nil {
-		why = g.whyMisaligned(together, slices.Concat(a.nodes, b.nodes)...)
+	if merged.shape != nil {
+		why = g.whyMisaligned(merged, slices.Concat(a.nodes, b.nodes)...)
 	}
 	if why != "" {
-		g.recordApart(n, why)
+		g.recordUnfused(n, why)
 		return a
 	}
 	reads := len(b.reads)
@@ -135,7 +135,7 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 		}
 	}
 	if why := overLimit(len(a.nodes)+len(b.nodes)+1, a.results+b.results, reads); why != "" {
-		g.recordApart(n, why)
+		g.recordUnfused(n, why)
 		return a
 	}
 	readers := slices.Clone(a.nodes)
@@ -146,7 +146,7 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 		for _, v := range m.Out {
 			for _, r := range g.uses.readers.At(v) {
 				if c := g.group(r); c != a && c != b && r != n && g.position(r) <= b.position {
-					g.recordApart(n, fmt.Sprintf("%s needs %s earlier", r.Name, v.Name))
+					g.recordUnfused(n, fmt.Sprintf("%s needs %s earlier", r.Name, v.Name))
 					return a
 				}
 			}
@@ -158,7 +158,7 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 	// Both lists are in reverse order.
 	b.nodes = append(b.nodes, a.nodes...)
 	slices.SortFunc(b.nodes, func(x, y *graph.Node) int { return g.positions.At(y.Out[0]) - g.positions.At(x.Out[0]) })
-	b.space, a.nodes = together, nil
+	b.space, a.nodes = merged, nil
 	g.recount(b)
 	return b
 }

@@ -16,9 +16,9 @@ func (p *Plan) Cost(n *graph.Node) float64 {
 	return cost(n, p.profile)
 }
 
-// Kept returns the total size of the graph's constants in bytes. The profile's prices of memory accesses depend on this
+// ConstantBytes returns the total size of the graph's constants. The profile's prices of memory accesses depend on this
 // size.
-func (p *Plan) Kept() float64 {
+func (p *Plan) ConstantBytes() float64 {
 	if p == nil || p.profile == nil {
 		return 0
 	}

@@ -149,14 +149,14 @@ func (e *elider) redundancyReason(n *graph.Node) string {
 	case len(e.uses.readers.At(v)) == 0:
 		return ""
 	case v.Meta.SameLayout(src.Meta) && (v.Meta.Offset == src.Meta.Offset || !e.viewed(v)):
-		return fmt.Sprintf("%q has the same layout and nothing writes to either", src.Name)
+		return fmt.Sprintf("%q has the same layout, and neither value is overwritten", src.Name)
 	}
 	for _, c := range e.uses.readers.At(v) {
 		if !e.reads(c, v, src) {
 			return ""
 		}
 	}
-	return fmt.Sprintf("all its consumers can read %q in its own layout", src.Name)
+	return fmt.Sprintf("all its readers can read %q in its present layout", src.Name)
 }
 
 // viewed reports whether a view of v exists. Then v cannot be replaced, because the offset of the view counts from the
@@ -230,7 +230,7 @@ func cancelPermutes(p *Plan) error {
 		}
 		u.redirect(g, n.Out[0], src)
 		gone[n] = true
-		p.Elided = append(p.Elided, Elision{n.Name, fmt.Sprintf("undoes %q: its consumers read %q", first.Name, src.Name)})
+		p.Elided = append(p.Elided, Elision{n.Name, fmt.Sprintf("undoes %q: its readers read %q", first.Name, src.Name)})
 	}
 	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *graph.Node) bool { return gone[n] })
 	return nil

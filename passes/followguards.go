@@ -14,10 +14,10 @@ func (g *grouper) guard(c *cluster) {
 	if !slices.ContainsFunc(c.nodes, func(n *graph.Node) bool { return !numeric(n.Out[0].Type) }) {
 		return
 	}
-	var over []sym.Int
+	var groupShape []sym.Int
 	for _, n := range c.nodes {
-		if s, shape := g.spaceOfType(n); s.mask != nil || over == nil {
-			over = shape
+		if s, shape := g.spaceOfType(n); s.mask != nil || groupShape == nil {
+			groupShape = shape
 		}
 	}
 	for _, n := range c.nodes {
@@ -27,11 +27,11 @@ func (g *grouper) guard(c *cluster) {
 			fits.Holds()
 			cut.Holds()
 		}
-		same := equal(shape, over)
+		same := equal(shape, groupShape)
 		if mask := c.space.mask; mask != nil && s.mask == nil && c.space.split == 0 {
-			same = same.Or(equal(shape, masked(over, mask, true)))
+			same = same.Or(equal(shape, masked(groupShape, mask, true)))
 			if c.iteratesOverReduced(space{shape: s.shape}, n) {
-				same = same.Or(equal(shape, masked(over, mask, false)))
+				same = same.Or(equal(shape, masked(groupShape, mask, false)))
 			}
 		}
 		same.Holds()
@@ -67,15 +67,15 @@ func (g *grouper) guardReads(n *graph.Node, c *cluster) {
 	}
 }
 
-// guardWritten records, if sizes are unknown, the conditions under which a result in order `as` has the strides of the
-// graph as written.
-func guardWritten(v *graph.Value, as tensor.Order, written tensor.Type) {
+// guardWritten records, if sizes are unknown, the conditions under which a result in the given order has the strides of
+// the graph as written.
+func guardWritten(v *graph.Value, order tensor.Order, written tensor.Type) {
 	t := v.Type
 	if numeric(t) && numeric(written) {
 		return
 	}
-	if as != "" && as.Rank() == len(t.Shape) {
-		t = t.WithStrides(as.SymbolicStrides(t.Shape))
+	if order != "" && order.Rank() == len(t.Shape) {
+		t = t.WithStrides(order.SymbolicStrides(t.Shape))
 	}
 	same := sym.Truth(true)
 	for d, size := range t.Shape {

@@ -93,9 +93,9 @@ func (s space) rows() []int {
 func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 	switch {
 	case len(n.Out) == 0:
-		return s, "makes nothing"
+		return s, "has no results"
 	case n.Pin != (graph.Pin{}):
-		return s, "is pinned, which makes it a step of its own"
+		return s, "is pinned, so it is a separate step"
 	case n.Op.Copies:
 		return s, "is a copy, which a later pass may remove"
 	case n.Out[0].Meta.Numel() == 0:
@@ -124,7 +124,7 @@ func (g *grouper) loopOf(n *graph.Node) (s space, why string) {
 	case n.Op.Alone != "":
 		return s, n.Op.Alone
 	case err != nil && n.Op.Rows != nil:
-		return s, "reduces by a kernel of its own"
+		return s, "reduces rows by a separate kernel"
 	case err != nil:
 		return s, err.Error()
 	case !c.Compilable():

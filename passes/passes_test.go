@@ -75,7 +75,7 @@ func TestElision(t *testing.T) {
 		g.Output("y", op.Relu(c)).Output("z", op.Exp(c))
 		p := run(t, g, "")
 		assert.Equal(t, []string{"relu", "exp"}, ops(p))
-		assert.Contains(t, why(p, "c"), "all its consumers")
+		assert.Contains(t, why(p, "c"), "all its readers")
 		assert.Equal(t, []int{60, 20, 5, 1}, p.Graph.Outputs[0].Value.Meta.Strides, "the layout downstream stays")
 	})
 	t.Run("not if it is an output", func(t *testing.T) {

@@ -322,7 +322,7 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 		var err error
 		switch {
 		case o.Check:
-			err = check.after(p.Graph, props, pass)
+			err = check.checkAfter(p.Graph, props, pass)
 		case !pass.builtin(): // an invalid node of a caller's pass could read unwritten memory
 			err = graph.Verify(p.Graph, graph.Sorted&props)
 		}

@@ -99,15 +99,15 @@ func (r *rewriting) appendUnchanged(n *graph.Node) {
 	}
 }
 
-// count adds `by` to the reader counts of the operands of n.
-func (r *rewriting) count(n *graph.Node, by int) {
+// count adds delta to the reader counts of the operands of n.
+func (r *rewriting) count(n *graph.Node, delta int) {
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {
-			r.readers.Set(a.Value, r.readers.At(a.Value)+by)
+			r.readers.Set(a.Value, r.readers.At(a.Value)+delta)
 		}
 	}
 	for _, v := range n.Refs() {
-		r.readers.Set(v, r.readers.At(v)+by)
+		r.readers.Set(v, r.readers.At(v)+delta)
 	}
 }
 

@@ -36,8 +36,8 @@ func TestApart(t *testing.T) {
 	var scanned, indexed []passes.Unfused
 	if !loops.CodeAvailable() {
 		scanned = []passes.Unfused{{"a", "c", "c " + carries}, {"c", "b", "c " + carries}}
-		indexed = []passes.Unfused{{"a", "b", "b reduces by a kernel of its own"}}
-		own := "reduces by a kernel of its own"
+		indexed = []passes.Unfused{{"a", "b", "b reduces rows by a separate kernel"}}
+		own := "reduces rows by a separate kernel"
 		long, squares, more, cut = own, "s "+own, "s "+own, "s "+own
 	}
 	for _, c := range []struct {
@@ -53,7 +53,7 @@ func TestApart(t *testing.T) {
 			a := op.Mul(x, x).Named("a")
 			require.NoError(t, g.Pin("a", graph.Pin{Impl: "loop"}))
 			return op.Add(a, x).Named("b")
-		}, []passes.Unfused{{"a", "b", "a is pinned, which makes it a step of its own"}}},
+		}, []passes.Unfused{{"a", "b", "a is pinned, so it is a separate step"}}},
 		{"no expression", func(g *graph.Graph, _ *graph.Value) *graph.Value {
 			k := g.Input("k", tensor.Int64, 3)
 			return op.Add(op.FloorDivide(k, k).Named("a"), k).Named("b")

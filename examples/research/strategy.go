@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// phone is the cost profile of a machine with slow memory, on which only contiguous accesses are cheap. Memory prices
-// are picoseconds per byte.
+// phone is the cost profile of a machine with slow memory, on which only contiguous accesses are cheap. The memory
+// prices are in picoseconds per byte.
 var phone = func() *layout.Profile {
 	p := layout.DefaultProfile()
 	for access, ps := range map[graph.Access]float64{graph.Dense: 125, graph.DenseConstants: 125, graph.Copied: 250,
@@ -32,8 +32,8 @@ func (descent) Name() string { return "descent" }
 func (descent) Choose(p *layout.Problem) (*layout.Assignment, error) {
 	var best *orders
 	least := math.Inf(1)
-	for _, last := range []bool{false, true} {
-		o := begin(p, last)
+	for _, channelsLast := range []bool{false, true} {
+		o := begin(p, channelsLast)
 		o.descend()
 		if cost := o.cost(p.Graph.Nodes, p.Graph.Inputs); cost < least {
 			best, least = o, cost
@@ -48,13 +48,13 @@ func (descent) Choose(p *layout.Problem) (*layout.Assignment, error) {
 type orders struct {
 	problem *layout.Problem
 	order   map[*graph.Value]tensor.Order
-	free    []*graph.Value // the values with an order, in the order of the graph
+	values  []*graph.Value // the values that have an order, as listed by the graph
 	readers map[*graph.Value][]*graph.Node
 }
 
-// begin returns the start of a descent: channels-last images if last is true, otherwise the layouts of eager PyTorch.
-// The descent may change the layouts of images, except constants, outputs, views and operands of views.
-func begin(p *layout.Problem, last bool) *orders {
+// begin returns the start of a descent: channels-last images or the layouts of eager PyTorch. The descent may change
+// the layouts of images, except constants, outputs, views and operands of views.
+func begin(p *layout.Problem, channelsLast bool) *orders {
 	o := &orders{problem: p, order: map[*graph.Value]tensor.Order{}, readers: map[*graph.Value][]*graph.Node{}}
 	viewed := map[*graph.Value]bool{}
 	for _, n := range p.Graph.Nodes {
@@ -71,10 +71,10 @@ func begin(p *layout.Problem, last bool) *orders {
 		}
 		if list := p.Orders(v); len(list) > 1 {
 			o.order[v] = list[0]
-			if last {
+			if channelsLast {
 				o.order[v] = list[len(list)-1]
 			}
-			o.free = append(o.free, v)
+			o.values = append(o.values, v)
 		}
 	})
 	return o
@@ -83,7 +83,7 @@ func begin(p *layout.Problem, last bool) *orders {
 func (o *orders) descend() {
 	for better := true; better; {
 		better = false
-		for _, v := range o.free {
+		for _, v := range o.values {
 			better = o.improve(v) || better
 		}
 	}

@@ -21,12 +21,12 @@ func Functions(c *expr.Code, t Target) (*expr.Code, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	near, k := erfPlusOne(c), -1
+	onePlusErf, k := erfPlusOne(c), -1
 	return c.Rewrite(func(b *expr.Builder, i expr.Inst) expr.Value {
 		k++
-		if sum := c.Insts[k]; sum.Op == expr.Add && near[sum.A] {
+		if sum := c.Insts[k]; sum.Op == expr.Add && onePlusErf[sum.A] {
 			return i.A
-		} else if sum.Op == expr.Add && near[sum.B] {
+		} else if sum.Op == expr.Add && onePlusErf[sum.B] {
 			return i.B
 		}
 		if !i.Op.Elementary() {
@@ -37,7 +37,7 @@ func Functions(c *expr.Code, t Target) (*expr.Code, error) {
 			return b.Fail(fmt.Errorf("expr: %v of %v has no expansion", i.Op, i.DType))
 		}
 		e := &expander{Builder: b, target: t, dtype: i.DType}
-		if near[k] {
+		if onePlusErf[k] {
 			return e.onePlusErf(e.splitFactor(i.A))
 		}
 		return f(e, i.A, i.B)
@@ -112,12 +112,12 @@ func (e *expander) fma(a, b, c expr.Value) expr.Value       { return e.Do(expr.F
 func (e *expander) lt(a, b expr.Value) expr.Value           { return e.Do(expr.Lt, a, b) }
 func (e *expander) choose(c, yes, no expr.Value) expr.Value { return e.Do(expr.Select, c, yes, no) }
 
-// clampBelow returns max(x, to), and clampAbove returns min(x, to). Both preserve NaN.
-func (e *expander) clampBelow(x expr.Value, to float64) expr.Value {
-	return e.Do(expr.Max, x, e.constant(to))
+// clampBelow returns max(x, bound), and clampAbove returns min(x, bound). NaN is preserved.
+func (e *expander) clampBelow(x expr.Value, bound float64) expr.Value {
+	return e.Do(expr.Max, x, e.constant(bound))
 }
-func (e *expander) clampAbove(x expr.Value, to float64) expr.Value {
-	return e.Do(expr.Min, x, e.constant(to))
+func (e *expander) clampAbove(x expr.Value, bound float64) expr.Value {
+	return e.Do(expr.Min, x, e.constant(bound))
 }
 
 // int and float reinterpret bits. mask is an integer constant.

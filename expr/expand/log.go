@@ -78,8 +78,8 @@ func (e *expander) logOf1p(p elementary.Poly, f expr.Value) expr.Value {
 func (e *expander) logSpecial(u, x, r expr.Value) expr.Value {
 	r = e.choose(e.lt(x, e.constant(math.Inf(1))), r, x)
 	zero := e.constant(0)
-	none := e.choose(e.Do(expr.Eq, u, zero), e.constant(math.Inf(-1)), e.constant(math.NaN()))
-	return e.choose(e.lt(zero, u), r, none)
+	special := e.choose(e.Do(expr.Eq, u, zero), e.constant(math.Inf(-1)), e.constant(math.NaN()))
+	return e.choose(e.lt(zero, u), r, special)
 }
 
 // log uses ln 2 as one constant, which has an error of 2^-28 in float32 and 2^-54 in float64.

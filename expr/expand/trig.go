@@ -24,8 +24,8 @@ func (e *expander) quarters(x expr.Value) (q, r expr.Value) {
 		whole := w.Do(expr.Rint, w.mul(x, w.constant(-c)))
 		return w.fma(x, w.constant(c), whole)
 	}
-	again := func(f expr.Value) expr.Value { return w.sub(f, w.Do(expr.Rint, f)) }
-	t := w.add(w.add(again(fraction(turns[0])), again(fraction(turns[1]))), fraction(turns[2]))
+	withoutInteger := func(f expr.Value) expr.Value { return w.sub(f, w.Do(expr.Rint, f)) }
+	t := w.add(w.add(withoutInteger(fraction(turns[0])), withoutInteger(fraction(turns[1]))), fraction(turns[2]))
 	n := w.Do(expr.Rint, w.mul(t, w.constant(4)))
 	t = w.fma(x, w.constant(turns[3]), w.fma(n, w.constant(-0.25), t))
 	return w.Convert(tensor.Int32, n), w.Convert(e.dtype, w.mul(t, w.constant(2*math.Pi)))
@@ -79,8 +79,8 @@ func (e *expander) cos(x expr.Value) expr.Value {
 	return e.quadrant(e.Do(expr.Add, q, e.Int(e.DType(q), 1)), sin, cos)
 }
 
-// tan is sin/cos, or -cos/sin in odd quadrants. The errors of sin and cos add up in the quotient, so float32 is
-// computed in float64.
+// tan is sin/cos in even quadrants and -cos/sin in odd quadrants. The errors of sin and cos add up in the quotient, so
+// float32 is computed in float64.
 func (e *expander) tan(x expr.Value) expr.Value {
 	if !e.isFloat64() {
 		return e.inFloat64((*expander).tan, x)

@@ -942,8 +942,8 @@ func addScaledDiv[T float](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) 
 	}
 }
 
-// between is lerp for weights below a half.
-func between[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+// interpolate is lerp for weights below a half.
+func interpolate[T float](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == size && sc == 0 {
@@ -1318,8 +1318,8 @@ func reluInt[T signedNumber](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides
 	}
 }
 
-// upTo clamps a to the range from 0 to b.
-func upTo[T, W signedNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
+// clampFromZero clamps a to the range from 0 to b.
+func clampFromZero[T, W signedNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb := by.d, by.a, by.b
 
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 {
@@ -1366,7 +1366,7 @@ func upTo[T, W signedNumber](d, a, b, _, _, _ unsafe.Pointer, n int, by *strides
 	}
 }
 
-func boundBy[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
+func clampBetween[T float, U word](d, a, b, c, _, _ unsafe.Pointer, n int, by *strides) {
 	sd, sa, sb, sc := by.d, by.a, by.b, by.c
 
 	if size := int(unsafe.Sizeof(*(*T)(d))); sd == size && sa == size && sb == 0 && sc == 0 {

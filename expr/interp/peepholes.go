@@ -57,8 +57,8 @@ var peepholes = []peephole{
 	{"x % y", []string{"x", "y"}, wholes, inInts(modShort[int8, int32], modShort[int16, int32],
 		modShort[int32, int32], modInt[int64], modShort[uint8, int32], modShort[uint16, int32], modShort[uint32, uint32],
 		modInt[uint64])},
-	{"minimum(maximum(x, 0), y)", []string{"x", "y"}, signed, inInts(upTo[int8, int32],
-		upTo[int16, int32], upTo[int32, int32], upTo[int64, int64], nil, nil, nil, nil)},
+	{"minimum(maximum(x, 0), y)", []string{"x", "y"}, signed, inInts(clampFromZero[int8, int32],
+		clampFromZero[int16, int32], clampFromZero[int32, int32], clampFromZero[int64, int64], nil, nil, nil, nil)},
 	{"maximum(x, 0)", []string{"x"}, signed,
 		inInts(reluInt[int8], reluInt[int16], reluInt[int32], reluInt[int64], nil, nil, nil, nil)},
 	{"heaviside(x, y)", []string{"x", "y"}, wholes, inInts(stepInt[int8, int32], stepInt[int16, int32],
@@ -79,7 +79,7 @@ var peepholes = []peephole{
 	{"where(x > y, x - z, where(x < w, x + z, x * 0))", []string{"x", "y", "z", "w"}, reals,
 		inParts(shrinkV[float32, uint32], shrinkV[float64, uint64])},
 	{"where(x < y, y, where(x > z, z, x))", []string{"x", "y", "z"}, reals,
-		inParts(boundBy[float32, uint32], boundBy[float64, uint64])},
+		inParts(clampBetween[float32, uint32], clampBetween[float64, uint64])},
 	{"x + y", []string{"x", "y"}, halves, inHalves(addHalf, addBF16)},
 	{"x - y", []string{"x", "y"}, halves, inHalves(subHalf, subBF16)},
 	{"x * y", []string{"x", "y"}, halves, inHalves(mulHalf, mulBF16)},
@@ -109,7 +109,7 @@ var peepholes = []peephole{
 		addScaledMul[uint64])},
 	{"x + w * y / z", []string{"x", "y", "z", "w"}, reals, inParts(addScaledDiv[float32], addScaledDiv[float64])},
 	{"lerp(x, y, z)", []string{"x", "y", "z"}, reals, inParts(lerpV[float32, uint32], lerpV[float64, uint64])},
-	{"x + z * (y - x)", []string{"x", "y", "z"}, reals, inParts(between[float32], between[float64])},
+	{"x + z * (y - x)", []string{"x", "y", "z"}, reals, inParts(interpolate[float32], interpolate[float64])},
 }
 
 // pairPeepholes are formulas of complex numbers in memory. The loop gets one address for both parts of an operand,

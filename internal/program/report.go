@@ -35,7 +35,7 @@ func (p *Program) Report() *report.Plan {
 	if known := KnownOf(b.Runnable); known != nil {
 		r.Segments = known.segments(b.Segment)
 	}
-	r.Constants = plan.Kept()
+	r.Constants = plan.ConstantBytes()
 	addBound(r, plan)
 	addPreference(r, plan.Preference)
 	addRewrites(r, plan)

@@ -67,7 +67,7 @@ func (d *Draft) choose(n *graph.Node, choice *Choice, call *graph.Call, res []gr
 	return res, nil
 }
 
-// offer is a way to compute one node: an implementation, a walk, and the necessary copies of operands.
+// offer is an alternative for computing a node: an implementation, a walk, and the necessary copies of operands.
 type offer struct {
 	impl      *graph.Impl
 	walk      graph.Walk
@@ -171,8 +171,8 @@ func (p *Problem) supportedBy(n *graph.Node, call *graph.Call) string {
 	return text
 }
 
-// price computes the copies and the total cost of an offer. It returns false if the implementation cannot read an
-// operand, either as it is or copied to an order of readable.
+// price computes the copies and the total cost of an offer. It returns false if the implementation can read an operand
+// neither in its current layout nor in an order that readable tries.
 func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Order) bool {
 	p := d.Problem.Profile
 	o.ns += Price(p, o.impl.Work(call, o.walk))

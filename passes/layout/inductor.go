@@ -11,11 +11,13 @@ import (
 // Machine Learning Through Dynamic Python Bytecode Transformation and Graph Compilation", ASPLOS 2024; the rule is
 // decide_layout_opt of torch/_inductor/graph.py, for inference. Either every 2-D convolution reads and writes
 // channels-last, and other nodes follow their operands, or all layouts are those of eager PyTorch. Convolutions
-// become channels-last if
+// become channels-last if both conditions hold:
 //
-//   - there is a convolution, and there are fewer than 300 nodes for each, where inputs and constants count as nodes;
-//   - the sum of the operations of all convolutions, each weighted by the measured ratio of channels-last to
-//     row-major time of its class, is at most the sum without weights: see [convClass].
+//   - There is a convolution, and there are fewer than 300 nodes for each convolution. Inputs and constants count as
+//     nodes.
+//   - The weighted sum of the operations of all convolutions is at most the sum without weights. The weight of a
+//     convolution is the time with channels-last images divided by the time with row-major images, as measured for its
+//     class: see [convClass].
 //
 // Deviations: Inductor also prefers channels-last for all nodes that lead to a convolution and for all that follow one;
 // here such nodes follow their operands, and only the operand of the first convolution is converted. Nodes are counted
@@ -44,8 +46,8 @@ func (inductor) Choose(p *Problem) (*Assignment, error) {
 	})
 }
 
-// channelsLastConvolutions returns channels-last for the images that convolutions read and write if the rule decides
-// so; else nothing.
+// channelsLastConvolutions returns channels-last for the images that convolutions read and write, or nil if the rule
+// keeps the layouts of eager PyTorch.
 func channelsLastConvolutions(p *Problem) map[*graph.Value]tensor.Order {
 	var convs []*graph.Node
 	for _, n := range p.Graph.Nodes {
@@ -86,7 +88,7 @@ const (
 type convClass struct {
 	name     string
 	contains func(groups, out, in, height int) bool
-	ratio    float64 // of the time with channels-last to the time with row-major images
+	ratio    float64 // the time with channels-last images divided by the time with row-major images
 }
 
 // convClasses lists the classes. A convolution belongs to the first class that contains it.

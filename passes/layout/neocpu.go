@@ -17,9 +17,9 @@ import (
 // too large, the solver of [PBQP] is used instead.
 //
 // In the resulting plan readers share copies, and the cost of the plan is the cost of [Model]. Deviations: layouts are
-// dense orders, not NCHW[x]c, so there is no choice of block sizes. The paper searches convolutions only. Its search
-// has the candidates that a search for each convolution found fastest; here all implementations are candidates. Costs
-// are predicted by the profile instead of measured. The limit of the tables is a number of costs, not a time.
+// dense orders, not NCHW[x]c, so there is no choice of block sizes. The paper searches convolutions only, and considers
+// for each convolution the candidates that were fastest in a separate search; here all implementations are candidates.
+// Costs are predicted by the profile instead of measured. The limit of the tables is a number of costs, not a time.
 var NeoCPU Strategy = &perNode{name: "neocpu",
 	doc: "chooses implementations of convolutions and products by dynamic programming with a copy for each reader; " +
 		"other nodes follow their first operand, as in NeoCPU, ATC 2019",

@@ -161,16 +161,16 @@ func (r *decoder) copied(x *variable, from, to int) Copied {
 			break
 		}
 		set := r.existingForms(in) & v.allowed
-		source, made := -1, v.source(k, to, v.allowed, 0)
+		source, target := -1, v.source(k, to, v.allowed, 0)
 		if from < 0 {
 			source = r.m.copySource(v, k, to, set)
 		} else {
 			source = v.source(k, from, v.allowed, r.needed.At(in.value))
 		}
-		if source < 0 || made < 0 || source == made {
+		if source < 0 || target < 0 || source == target {
 			break
 		}
-		x, from, to = in, source, made
+		x, from, to = in, source, target
 	}
 	c := Copied{Value: x.value.Name, From: "its operand", To: x.forms[to].text(), Bytes: x.value.Meta.Bytes()}
 	if from >= 0 {

@@ -11,9 +11,9 @@ import "github.com/graphrun/graphrun/passes/layout/wcsp"
 // As published, a conversion is priced for each edge, although readers can share it. The choice may therefore differ
 // from the optimum even without RN. Readers share the copies of the plan itself, and its cost is the cost of [Model].
 // Deviations: layouts are dense orders, not blocked formats. Costs are predicted by the profile instead of measured for
-// each layer. All nodes are priced and have implementations to choose from; in the paper only convolutions have, and
-// the other layers accept several layouts at no cost. The heuristic may end in a forbidden combination, which cannot
-// occur in the paper; the same problem is then solved exactly.
+// each layer. All nodes are priced and have implementations to choose from. In the paper only convolutions have
+// implementations; the other layers accept several layouts at no cost. The heuristic may end in a forbidden
+// combination, which cannot occur in the paper; the same problem is then solved exactly.
 var PBQP Strategy = &perNode{name: "pbqp",
 	doc: "solves a partitioned Boolean quadratic problem with a copy for each reader, by exact reductions and the " +
 		"heuristic RN, as in Anderson and Gregg, CGO 2018",

@@ -10,10 +10,10 @@ import (
 // Sensitivity states how much the price of copies can change before another plan becomes the cheapest.
 type Sensitivity struct {
 	CopyNS      float64 `json:"copy_ns" doc:"The time of the copies in the cheapest plan, in nanoseconds."`
-	CopiedBytes int     `json:"copied_bytes" doc:"The bytes that they copy."`
+	CopiedBytes int     `json:"copied_bytes" doc:"The size of these copies, in bytes."`
 	// Slower and Faster are the nearest breakpoints; nil if there is none within a factor of 1024.
-	Slower *Breakpoint `json:"slower" doc:"Where another plan wins as copies get slower; null for nowhere."`
-	Faster *Breakpoint `json:"faster" doc:"Where another plan wins as copies get faster; null for nowhere."`
+	Slower *Breakpoint `json:"slower" doc:"The nearest factor above 1 at which another plan becomes the cheapest; null if there is none up to 1024."`
+	Faster *Breakpoint `json:"faster" doc:"The nearest factor below 1 at which another plan becomes the cheapest; null if there is none down to 1/1024."`
 }
 
 // Breakpoint is a factor on the price of copies at which another plan becomes the cheapest.
@@ -118,14 +118,14 @@ func (m *Model) scaled(factor float64) (*wcsp.Problem, error) {
 	}
 	out := &wcsp.Problem{Version: wcsp.Version, Variables: m.WCSP.Variables}
 	for i, f := range m.WCSP.Factors {
-		by := q
+		multiplier := q
 		if m.isCopyFactor[i] {
-			by = p
+			multiplier = p
 		}
 		g := wcsp.Factor{Scope: f.Scope, Costs: make(wcsp.Costs, len(f.Costs))}
 		for k, c := range f.Costs {
 			if g.Costs[k] = wcsp.Forbidden; c < wcsp.Forbidden {
-				g.Costs[k] = c * by
+				g.Costs[k] = c * multiplier
 			}
 		}
 		out.Factors = append(out.Factors, g)

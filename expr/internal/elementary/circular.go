@@ -238,7 +238,7 @@ func arctan(y, x float64) float64 {
 		d = 1 << 62
 	}
 	if d-smallBits >= infinityBits-smallBits {
-		return arctanEnd(y, x)
+		return arctanSpecial(y, x)
 	}
 	t := (float64(y*e.x) - float64(x*e.y)) / math.Float64frombits(d)
 	c, z := &arcPoly, t*t
@@ -254,8 +254,8 @@ const (
 	smallBits    = (1023 - 1000) << 52 // below it, bounds may be subnormal
 )
 
-// arctanEnd is arctan for NaN, infinite and large operands, and for two small operands.
-func arctanEnd(y, x float64) float64 {
+// arctanSpecial is arctan for NaN, infinite and large operands, and for two small operands.
+func arctanSpecial(y, x float64) float64 {
 	switch infinite := math.IsInf(x, 0); {
 	case y != y || x != x:
 		return math.NaN()

@@ -48,8 +48,8 @@ func hypotenuse(a, b float64) float64 {
 
 // Bounds on the magnitude of a part.
 const (
-	squareWithin = 1e150 // below this bound, the square does not overflow
-	powerWithin  = 300   // below this bound, the exponential does not overflow
+	squareLimit = 1e150 // below this bound, the square does not overflow
+	powerLimit  = 300   // below this bound, the exponential does not overflow
 )
 
 // inBounds reports whether the magnitudes of the parts are below bounds.
@@ -60,7 +60,7 @@ func inBounds(z complex128, re, im float64) bool {
 // isFinite reports whether both parts are finite.
 func isFinite(z complex128) bool { return inBounds(z, math.Inf(1), math.Inf(1)) }
 
-// sinhCosh returns the hyperbolic sine and cosine of x, |x| < powerWithin.
+// sinhCosh returns the hyperbolic sine and cosine of x, |x| < powerLimit.
 func sinhCosh(x float64) (sinh, cosh float64) {
 	if a := math.Abs(x); a > 1 {
 		e := float64(0.5 * Exp(a))
@@ -75,13 +75,13 @@ func sinhCosh(x float64) (sinh, cosh float64) {
 	return s, math.Sqrt(1 + float64(s*s))
 }
 
-// circular returns cosh(y)*sin and sinh(y)*cos for finite numbers. If |y| is powerWithin or more, both hyperbolic
+// circular returns cosh(y)*sin and sinh(y)*cos for finite numbers. If |y| is powerLimit or more, both hyperbolic
 // functions are half an exponential. The exponential may overflow although the product does not, and infinity times 0
 // would be NaN. circular therefore multiplies by the root of the exponential twice. Beyond 1400, all nonzero products
 // overflow.
 func circular(sin, cos, y float64) (coshSin, sinhCos float64) {
 	a := math.Abs(y)
-	if a < powerWithin {
+	if a < powerLimit {
 		sinh, cosh := sinhCosh(y)
 		return sin * cosh, cos * sinh
 	}

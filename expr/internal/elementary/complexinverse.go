@@ -28,7 +28,7 @@ func complexAsinh(z complex128) complex128 {
 	switch {
 	case !isFinite(z):
 		return cmplx.Asinh(z)
-	case !inBounds(z, squareWithin, squareWithin):
+	case !inBounds(z, squareLimit, squareLimit):
 		return complex(math.Copysign(logOfTwice(a, b), a), atan2(b, math.Abs(a)))
 	}
 	p, q := complexSqrt(complex(1+b, -a)), complexSqrt(complex(1-b, a))
@@ -49,7 +49,7 @@ func complexAcos(z complex128) complex128 {
 	switch {
 	case !isFinite(z):
 		return cmplx.Acos(z)
-	case !inBounds(z, squareWithin, squareWithin):
+	case !inBounds(z, squareLimit, squareLimit):
 		return complex(atan2(math.Abs(b), a), -math.Copysign(logOfTwice(a, b), b))
 	}
 	p, q := complexSqrt(complex(1-a, -b)), complexSqrt(complex(1+a, b))
@@ -61,7 +61,7 @@ func complexAcosh(z complex128) complex128 {
 	switch {
 	case !isFinite(z):
 		return cmplx.Acosh(z)
-	case !inBounds(z, squareWithin, squareWithin):
+	case !inBounds(z, squareLimit, squareLimit):
 		return complex(logOfTwice(a, b), atan2(b, a))
 	}
 	p, q := complexSqrt(complex(a-1, b)), complexSqrt(complex(a+1, b))
@@ -76,10 +76,10 @@ func complexAtanh(z complex128) complex128 {
 	a, b := math.Abs(real(z)), float64(sign*imag(z))
 	var re, im float64
 	switch {
-	case !inBounds(z, squareWithin, squareWithin):
+	case !inBounds(z, squareLimit, squareLimit):
 		h := math.Hypot(0.5*a, 0.5*b)
 		re, im = 0.25*a/h/h, math.Copysign(math.Pi/2, b)
-	case a == 1 && math.Abs(b) < 1/squareWithin: // the square of b might underflow
+	case a == 1 && math.Abs(b) < 1/squareLimit: // the square of b might underflow
 		re, im = 0.5*(math.Ln2-Log(math.Abs(b))), math.Copysign(math.Pi/4, b)
 		if b == 0 {
 			im = b

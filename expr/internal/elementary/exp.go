@@ -16,8 +16,8 @@ const (
 	expPart     = 0x1.62e42fefap-1 / expParts
 	expPartRest = 0x1.cf79abc9e3b39p-40 / expParts
 
-	expWithin = 708.0     // the greatest |x| of the fast path; exp(x) is a normal number
-	expRound  = 0x1.8p+52 // the lowest bits of x + expRound are the integer nearest to x
+	expLimit = 708.0     // the greatest |x| of the fast path; exp(x) is a normal number
+	expRound = 0x1.8p+52 // the lowest bits of x + expRound are the integer nearest to x
 )
 
 // expPower describes 2^(k/128) for k below 128.
@@ -38,7 +38,7 @@ var expPowers = func() (t [expParts]expPower) {
 	return t
 }()
 
-// expReduced returns k and r of an x with |x| <= expWithin.
+// expReduced returns k and r of an x with |x| <= expLimit.
 func expReduced(x float64) (k uint64, r float64) {
 	t := float64(x*(expParts*math.Log2E)) + expRound
 	n := t - expRound
@@ -54,15 +54,15 @@ func expOfParts(k uint64, r float64) float64 {
 
 // Exp returns e to the power of x.
 func Exp(x float64) float64 {
-	if !(math.Abs(x) <= expWithin) {
-		return expFar(x)
+	if !(math.Abs(x) <= expLimit) {
+		return expExtreme(x)
 	}
 	return expOfParts(expReduced(x))
 }
 
-// expFar is Exp for infinities, NaN, and results that are subnormal or large. math.Exp overflows for some x for which
-// e^x is finite. For large x the result is therefore a product.
-func expFar(x float64) float64 {
+// expExtreme is Exp for infinities, NaN, and results that are subnormal or large. math.Exp overflows for some x for
+// which e^x is finite. For large x the result is therefore a product.
+func expExtreme(x float64) float64 {
 	if x > overflowFrom {
 		return math.Exp(x-1) * math.E
 	}
@@ -72,8 +72,8 @@ func expFar(x float64) float64 {
 // Exp32 is Exp of float32. It computes in float64 without correction terms, which is accurate enough.
 func Exp32(x float32) float32 {
 	y := float64(x)
-	if !(math.Abs(y) <= expWithin) {
-		return float32(expFar(y))
+	if !(math.Abs(y) <= expLimit) {
+		return float32(expExtreme(y))
 	}
 	y = float64(y * (expParts * math.Log2E))
 	t := y + expRound
@@ -88,10 +88,10 @@ func ExpStrided(d, a unsafe.Pointer, n, sd, sa int) {
 	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
 		x := *(*float64)(a)
 		y := 0.0
-		if math.Abs(x) <= expWithin {
+		if math.Abs(x) <= expLimit {
 			y = expOfParts(expReduced(x))
 		} else {
-			y = expFar(x)
+			y = expExtreme(x)
 		}
 		*(*float64)(d) = y
 		if n--; n == 0 {

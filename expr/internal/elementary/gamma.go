@@ -7,16 +7,16 @@ import "math"
 func Lgamma(x float64) float64 {
 	const least, infinity = 1 << 53, infinityBits << 1
 	if b := math.Float64bits(x) << 1; b-least >= infinity-least {
-		return lgammaEnd(x)
+		return lgammaSpecial(x)
 	}
 	v, _ := math.Lgamma(x)
 	return v
 }
 
-// lgammaEnd is Lgamma for infinities, NaN and numbers near 0. As in C and unlike math.Lgamma, the result for negative
-// infinity is positive infinity. Near 0, math.Lgamma uses a logarithm that is wrong for subnormal numbers on some
-// processors.
-func lgammaEnd(x float64) float64 {
+// lgammaSpecial is Lgamma for infinities, NaN and numbers near 0. As in C and unlike math.Lgamma, the result for
+// negative infinity is positive infinity. Near 0, math.Lgamma uses a logarithm that is wrong for subnormal numbers on
+// some processors.
+func lgammaSpecial(x float64) float64 {
 	if a := math.Abs(x); a < 1 {
 		return -Log(a)
 	}

@@ -5,8 +5,8 @@ import "math"
 // Logarithms and powers of float64. In package math, logarithms to bases 2 and 10 cancel near 1, logarithms of
 // subnormal numbers are wrong on some processors, and powers multiply the error of the logarithm.
 
-// logEnd returns the logarithm of infinities, NaN, 0 and negative numbers.
-func logEnd(x float64) float64 {
+// logSpecial returns the logarithm of infinities, NaN, 0 and negative numbers.
+func logSpecial(x float64) float64 {
 	switch {
 	case x > 0: // infinite
 		return x
@@ -64,7 +64,7 @@ const (
 // Log returns the natural logarithm, n*log(2) + f - (f^2/2 - ...). It adds the smallest terms first.
 func Log(x float64) float64 {
 	if !(x > 0 && x <= math.MaxFloat64) {
-		return logEnd(x)
+		return logSpecial(x)
 	}
 	n, m := mantissaOf(x)
 	f := m - 1 // logTerms, inlined by hand
@@ -81,7 +81,7 @@ func Log(x float64) float64 {
 
 func log2(x float64) float64 {
 	if !(x > 0 && x <= math.MaxFloat64) {
-		return logEnd(x)
+		return logSpecial(x)
 	}
 	n, m := mantissaOf(x)
 	hi, lo := logParts(m)
@@ -93,7 +93,7 @@ func log2(x float64) float64 {
 
 func log10(x float64) float64 {
 	if !(x > 0 && x <= math.MaxFloat64) {
-		return logEnd(x)
+		return logSpecial(x)
 	}
 	n, m := mantissaOf(x)
 	f, half, rest := logTerms(m)

@@ -23,13 +23,13 @@ type plan struct {
 	tooLargeCount int   // variables whose message would be too large
 }
 
-// roomPart is the number of message entries that a plan may have for each variable, in addition to four times its
-// limit.
-const roomPart = 1 << 6
+// entriesPerVariable is the number of message entries that a plan may have for each variable, in addition to four times
+// its limit.
+const entriesPerVariable = 1 << 6
 
 // plan returns the better elimination order of both rules. If the order of the first rule is cheap, plan does not try
 // the second rule. Each message has at most limit entries, and all messages together have at most 4*limit entries plus
-// roomPart entries for each variable.
+// entriesPerVariable entries for each variable.
 func (in *instance) plan(limit int) plan {
 	const little = 1 << 17 // work in costs read, below a millisecond
 	a := in.order(limit, leastWork)
@@ -109,7 +109,7 @@ func (in *instance) order(limit int, r rule) plan {
 	for v := range o.neighbours {
 		if !in.eliminated[v] && in.sizes[v] > 1 {
 			interrupt.Check(in.ctx)
-			o.enter(v)
+			o.enqueue(v)
 		}
 	}
 	heap.Init(&o.queue)
@@ -128,7 +128,7 @@ func (o *ordering) run(p *plan) {
 			continue // stale entry
 		}
 		table := o.table(v)
-		if entries += table; entries > 4*o.limit+roomPart*int64(len(o.names)) {
+		if entries += table; entries > 4*o.limit+entriesPerVariable*int64(len(o.names)) {
 			return
 		}
 		o.keys[v] = -1
@@ -146,8 +146,8 @@ func (o *ordering) run(p *plan) {
 	}
 }
 
-// enter adds a variable to the queue.
-func (o *ordering) enter(v int) {
+// enqueue adds a variable to the queue.
+func (o *ordering) enqueue(v int) {
 	if o.keys[v] = o.key(v); o.keys[v] != tooLarge {
 		o.queue = append(o.queue, candidate{o.keys[v], v})
 	}
@@ -186,7 +186,7 @@ func (o *ordering) key(v int) int64 {
 	fill := int64(0)
 	for i, u := range o.neighbours[v] {
 		for _, w := range o.neighbours[v][i+1:] {
-			if _, joined := slices.BinarySearch(o.neighbours[u], w); !joined {
+			if _, adjacent := slices.BinarySearch(o.neighbours[u], w); !adjacent {
 				fill++
 			}
 		}
@@ -203,8 +203,8 @@ func (o *ordering) eliminate(v int) []int {
 		at, _ := slices.BinarySearch(o.neighbours[u], v)
 		o.neighbours[u] = slices.Delete(o.neighbours[u], at, at+1)
 		for _, w := range neighbours[:i] {
-			at, there := slices.BinarySearch(o.neighbours[u], w)
-			if there {
+			at, adjacent := slices.BinarySearch(o.neighbours[u], w)
+			if adjacent {
 				continue
 			}
 			if o.rule == leastFill {
@@ -217,7 +217,7 @@ func (o *ordering) eliminate(v int) []int {
 	}
 	slices.Sort(changed)
 	changed = slices.Compact(changed)
-	if i, there := slices.BinarySearch(changed, v); there {
+	if i, found := slices.BinarySearch(changed, v); found {
 		changed = slices.Delete(changed, i, i+1)
 	}
 	return changed
@@ -230,7 +230,7 @@ func shared(a, b []int) []int {
 	}
 	var both []int
 	for _, x := range a {
-		if _, there := slices.BinarySearch(b, x); there {
+		if _, found := slices.BinarySearch(b, x); found {
 			both = append(both, x)
 		}
 	}

@@ -119,21 +119,21 @@ func (p *pruner) prepare(v int) {
 	}
 }
 
-// dominates reports whether label by of v never costs more than label k.
-func (p *pruner) dominates(v, by, k int) bool {
+// dominates reports whether label `other` of v never costs more than label k.
+func (p *pruner) dominates(v, other, k int) bool {
 	if p.sums[k] == Forbidden {
 		return true
 	}
-	// This cheap test rejects most pairs: at the neighbours' labels where k is cheapest, `by` must not cost more in total.
-	var there, sum int64
+	// This cheap test rejects most pairs: at the neighbours' labels at which k is cheapest, `other` must not cost more.
+	var otherSum, sum int64
 	if p.unary[v] != nil {
-		there, sum = p.unary[v][by], p.unary[v][k]-p.unary[v][by]
+		otherSum, sum = p.unary[v][other], p.unary[v][k]-p.unary[v][other]
 	}
 	for i, e := range p.edges[v] {
-		there = add(there, e.table[by*e.stride+p.least[k][i]*e.otherStride])
+		otherSum = add(otherSum, e.table[other*e.stride+p.least[k][i]*e.otherStride])
 	}
 	p.work += len(p.edges[v]) + 1
-	if there > p.sums[k] {
+	if otherSum > p.sums[k] {
 		return false
 	}
 	for _, e := range p.edges[v] {
@@ -144,7 +144,7 @@ func (p *pruner) dominates(v, by, k int) bool {
 			if c == Forbidden {
 				continue
 			}
-			d := e.table[by*e.stride+l*e.otherStride]
+			d := e.table[other*e.stride+l*e.otherStride]
 			if d == Forbidden {
 				return false
 			}

@@ -26,15 +26,15 @@ func (t *tree) node(target int64) (Node, int64) {
 	if t.relaxed != nil && t.relaxedBound >= target {
 		return Node{Steps: t.relaxed}, t.relaxedBound
 	}
-	n, worth := Node{Shifts: t.shifts, Cuts: t.cuts, Steps: t.steps}, t.bound
+	n, bound := Node{Shifts: t.shifts, Cuts: t.cuts, Steps: t.steps}, t.bound
 	switch {
 	case len(t.branches) > 0:
-		n.Variable, worth = t.variable, Forbidden
+		n.Variable, bound = t.variable, Forbidden
 		for i := range t.branches {
 			b := &t.branches[i]
-			below, w := b.node(target)
-			n.Branches = append(n.Branches, Branch{b.label, below})
-			worth = min(worth, w)
+			child, childBound := b.node(target)
+			n.Branches = append(n.Branches, Branch{b.label, child})
+			bound = min(bound, childBound)
 		}
 		slices.SortFunc(n.Branches, func(a, b Branch) int { return a.Label - b.Label })
 	case len(t.parts) > 0:
@@ -42,18 +42,18 @@ func (t *tree) node(target int64) (Node, int64) {
 		for i := range t.parts {
 			spare = add(spare, t.parts[i].bound)
 		}
-		worth = t.constant
+		bound = t.constant
 		for i := range t.parts {
 			p := &t.parts[i]
-			below, w := p.node(max(p.bound-spare, 0))
-			spare -= max(p.bound-w, 0)
-			n.Parts = append(n.Parts, below)
-			worth = add(worth, w)
+			child, childBound := p.node(max(p.bound-spare, 0))
+			spare -= max(p.bound-childBound, 0)
+			n.Parts = append(n.Parts, child)
+			bound = add(bound, childBound)
 		}
 	}
 	if len(t.cuts) > 0 {
 		n.Cutoff = t.cutoff
-		worth = min(worth, t.cutoff)
+		bound = min(bound, t.cutoff)
 	}
-	return n, worth
+	return n, bound
 }

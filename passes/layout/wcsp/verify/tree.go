@@ -28,8 +28,8 @@ func (c *checker) root(n *wcsp.Node) (int64, error) {
 			at[v] = append(at[v], i)
 		}
 	}
-	worth, err := c.node(n, at)
-	return add(constant, worth), err
+	bound, err := c.node(n, at)
+	return add(constant, bound), err
 }
 
 // node checks a node and returns its bound: the sum of its constants and of the bounds of its branches or parts. It
@@ -47,13 +47,13 @@ func (c *checker) node(n *wcsp.Node, at live) (int64, error) {
 			return 0, err
 		}
 	}
-	var worth int64
+	var bound int64
 	for i := range n.Steps {
 		constants, err := c.step(&n.Steps[i], at)
 		if err != nil {
 			return 0, fmt.Errorf("variable %d: %w", n.Steps[i].Variable, err)
 		}
-		worth = add(worth, constants)
+		bound = add(bound, constants)
 	}
 	var below int64
 	var err error
@@ -67,10 +67,10 @@ func (c *checker) node(n *wcsp.Node, at live) (int64, error) {
 	case len(at) > 0:
 		err = fmt.Errorf("variable %d is never eliminated", slices.Min(slices.Collect(maps.Keys(at))))
 	}
-	if worth = add(worth, below); len(n.Cuts) > 0 {
-		worth = min(worth, n.Cutoff)
+	if bound = add(bound, below); len(n.Cuts) > 0 {
+		bound = min(bound, n.Cutoff)
 	}
-	return worth, err
+	return bound, err
 }
 
 // step checks the elimination of a variable and returns the sum of the resulting constants.
