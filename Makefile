@@ -6,8 +6,12 @@ FUZZTIME    ?= 10s
 BENCHTIME   ?= 1s
 COUNT       ?= 6
 
-# The packages that use goroutines, or that document safety for concurrent use.
-CONCURRENT = . ./internal/workerpool ./exec ./iter ./passes ./graph ./internal/endtoend
+# The packages whose tests use goroutines. Those of passes and graph use none but for folding, which endtoend tests.
+CONCURRENT = . ./internal/workerpool ./exec ./iter ./internal/endtoend
+
+# Tests that run on one goroutine: they plan, infer, evaluate the definition, or run with one worker or in one chunk.
+SEQUENTIAL = ^(TestBestPlans|TestCertificates.*|TestCheapestWithin|TestFewestCopies|TestForkedGraphs|TestOpsAsText$(\
+	)|TestOptimum.*|TestOutcomes|TestPins(AtSizes|Hold)|TestSymbolic.*|TestUnbacked.*)$$
 
 # The packages that have several paths, with different instruction sets or without machine code, and those that compare
 # results with references.
@@ -15,9 +19,9 @@ PATHS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit/...
 	./passes ./passes/layout ./internal/endtoend ./onnx
 
 # Code generators. Their tests generate code for every instruction set and run all code that the processor supports. On
-# a processor with AVX-512, make test therefore covers everything that the avx2 path would.
-GENERATORS = ./internal/jit/asm ./internal/jit/jittest ./internal/jit/requantize ./internal/jit/depthwise \
-	./internal/jit/tile ./internal/jit/vector ./internal/jit/winograd
+# a processor with AVX-512, make test therefore covers everything that target narrow would.
+GENERATORS = ./internal/jit/alloc ./internal/jit/asm ./internal/jit/depthwise ./internal/jit/jittest ./internal/jit/lane \
+	./internal/jit/requantize ./internal/jit/target/... ./internal/jit/tile ./internal/jit/vector ./internal/jit/winograd
 
 # Packages whose tests run with machine code switched off. Whole graphs run without machine code under the race
 # detector.
@@ -49,36 +53,35 @@ EXTREMESEED ?= 1
 # Tests of kernels' results that take seconds. Without machine code they test the interpreter.
 VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
-.PHONY: check lint paths avx2 nounit portable noasm loops extreme builds fused format vet staticcheck test race \
+.PHONY: check lint paths narrow nounit portable noasm loops extreme builds fused format vet staticcheck test race \
 	regenerate fuzz bench release releases
 
 check: test
-	$(MAKE) -j2 --output-sync=target paths lint
+	$(MAKE) -j2 --output-sync=target lint paths
 	$(MAKE) regenerate
 
 # The tests on the paths that this machine does not take by default, and the long test of machine code.
-paths: avx2 nounit portable noasm loops extreme
+paths: narrow nounit portable noasm loops extreme
 
 # Tests outside GENERATORS that run the code of both instruction sets: with AVX-512, make test has run all of it.
 BOTH_SETS = ^(TestCompiledLoops|TestEmittedForms)$$
 
-# Tests that generate code for every instruction set and run none: they are the same with and without assembly.
-CODE_ONLY = ^(TestEmittedForms|TestForms)$$
-
 # The instruction set of this process, as a test prints it. If the test fails or prints none, the target fails.
 SAID = said=$$($(GO) test -count=1 -v -run '^TestInstructions$$' ./internal/machine 2>&1) || { echo "$$said"; exit 1; }
 
-# With -short, tests of whole graphs draw fewer of the graphs that make test draws.
-# -count=1: go test's cache does not take GODEBUG into account. The target extreme draws calls for this path.
-avx2:
+# Tests on the paths of processors with fewer instructions: with AVX2, and without machine code and assembly. Each test
+# program is linked once and runs once for each path. With -short, tests of whole graphs draw fewer of the graphs that
+# make test draws. -count=1: go test's cache does not know the paths. The target extreme draws calls for these paths.
+narrow:
 	@$(SAID); \
 	case "$$said" in \
-	*'this process: avx512'*) set -x; \
-		GODEBUG=cpu.avx512f=off $(TEST) -short -count=1 -vet=off -skip '$(BOTH_SETS)' \
-			$$($(GO) list $(PATHS) | grep -vxF "$$($(GO) list $(GENERATORS) ./kernels/internal/extreme)") ;; \
-	*'this process: '*) echo "avx2: nothing to do, this processor has no AVX-512: make test ran without" ;; \
-	*) echo "avx2: TestInstructions does not tell what this process has"; exit 1 ;; \
-	esac
+	*'this process: avx512'*) narrow='GODEBUG=cpu.avx512f=off GRAPHRUN_TARGET=portable' ;; \
+	*'this process: portable'*) echo "narrow: nothing to do, make test ran without machine code"; exit 0 ;; \
+	*'this process: '*) narrow=GRAPHRUN_TARGET=portable ;; \
+	*) echo "narrow: TestInstructions does not tell what this process has"; exit 1 ;; \
+	esac; set -x; \
+	NARROW="$$narrow" $(TEST) -short -count=1 -vet=off -skip '$(BOTH_SETS)' -exec '$(CURDIR)/scripts/narrow.sh' \
+		$$($(GO) list $(PATHS) | grep -vxF "$$($(GO) list $(GENERATORS) ./kernels/internal/extreme)")
 
 # Without the matrix unit, but with everything else. GODEBUG is set only for the test processes: Go's compiler reports
 # cpu.amxtile as unknown, because only golang.org/x/sys knows it.
@@ -99,21 +102,22 @@ portable:
 	GRAPHRUN_JIT=off $(TEST) -count=1 -vet=off $(ASKS)
 	GRAPHRUN_JIT=off $(TEST) -count=1 -vet=off -run '$(VALUES)' ./kernels
 
-# Without any assembly of this module: what other processors run.
+# The build without assembly of this module. Target narrow tests the other packages as they are in it, and target builds
+# type-checks them.
 noasm:
 	$(GO) vet -tags noasm $(STUBS)
-	$(TEST) -short -tags noasm -vet=off -skip '$(CODE_ONLY)' $(PATHS)
+	$(TEST) -short -tags noasm -vet=off $(STUBS)
 
 loops:
 	GRAPHRUN_LOOPS=$(LOOPS) $(TEST) -count=1 -run '^TestRandomLoops$$' -timeout 60m -v ./internal/jit/vector
 
-# Three paths: all that the processor supports, without AVX-512, and without machine code. A process uses one core, so
-# the paths run at the same time.
+# Three paths: all that the processor supports, without AVX-512, and without machine code and assembly. A process uses
+# one core, so the paths run at the same time.
 extreme:
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	$(GO) test -c -ldflags=-w -o "$$dir/extreme" ./kernels/internal/extreme || exit 1; \
 	cd kernels/internal/extreme; failed=0; running=; \
-	for path in GRAPHRUN_JIT=on GODEBUG=cpu.avx512f=off GRAPHRUN_JIT=off; do \
+	for path in GRAPHRUN_JIT=on GODEBUG=cpu.avx512f=off GRAPHRUN_TARGET=portable; do \
 		env GOGC=400 $$path GRAPHRUN_EXTREME=$(EXTREME) GRAPHRUN_EXTREME_SEED=$(EXTREMESEED) \
 			"$$dir/extreme" -test.run '^TestExtremeSoak$$' -test.timeout 0 -test.v >"$$dir/$$path" 2>&1 & \
 		running="$$running $$path:$$!"; \
@@ -122,28 +126,29 @@ extreme:
 		wait $${one##*:} || failed=1; echo "== $${one%:*}"; cat "$$dir/$${one%:*}"; \
 	done; exit $$failed
 
-# Platforms for which everything builds, in addition to linux/arm64, which target fused builds. For wasip1 only the
-# library builds, because the command needs a terminal. Each platform needs its own standard library and dependencies.
-PLATFORMS = linux/386 linux/arm darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64 freebsd/arm64
+# Platforms for which everything is compiled and the command is linked, in addition to linux/arm64, which target fused
+# builds: one with 32 bits, and one for each other system that is released. Each needs its own standard library and
+# dependencies.
+PLATFORMS = linux/386 darwin/arm64 windows/amd64
 
-# Packages that do not import the command line.
-LIBRARY = $(GO) list -f '{{if .GoFiles}}{{.ImportPath}} {{join .Deps " "}}{{end}}' ./... | \
-	grep -v -e /graphrun/cli -e /scripts/ | cut -d' ' -f1
+# Platforms for which packages and tests are type-checked only, which takes an eighth of the time; noasm is a build tag.
+CHECKED = linux/amd64,noasm linux/arm darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64 \
+	freebsd/arm64 wasip1/wasm
 
 # The builds for platforms other than this one; the results are not run. All packages are compiled, and only the command
 # is linked: go build ./... would link nine programs. Without optimizations, inlining, debug information, and checks of
-# indices and nil, a compilation takes half the time. Vet type-checks the tests as well.
+# indices and nil, a compilation takes half the time. Vet checks the packages that have files for other platforms.
 FAST = -gcflags=all='-N -l -B -d=nil=0 -dwarf=false'
 # Two platforms at a time: at its end a build waits for one package after the other.
 BUILD = set -e; export GOGC=800 CGO_ENABLED=0 GOOS=$${1%/*} GOARCH=$${1\#*/}; echo "build $$1"; \
 	$(GO) list -export $(FAST) ./... >/dev/null; \
-	$(GO) build $(FAST) -ldflags='-s -w' -o /dev/null ./cmd/graphrun
+	$(GO) build $(FAST) -ldflags='-s -w' -o /dev/null ./cmd/graphrun; \
+	if [ $$GOARCH != 386 ]; then \
+		$(GO) vet $(FAST) $$($(GO) list -f '{{if .IgnoredGoFiles}}{{.ImportPath}}{{end}}' ./...); \
+	fi
 builds:
 	printf '%s\n' $(PLATFORMS) | xargs -n 1 -P 2 sh -c '$(subst ','\'',$(BUILD))' sh
-	@set -e; export GOGC=800 CGO_ENABLED=0; \
-	echo "build wasip1/wasm, without the command"; \
-	GOOS=wasip1 GOARCH=wasm $(GO) build $(FAST) $$(GOOS=wasip1 GOARCH=wasm $(LIBRARY)); \
-	for os in darwin windows; do echo "vet $$os"; GOOS=$$os $(GO) vet $(FAST) ./...; done
+	GOGC=400 $(GO) run ./scripts/typecheck $(CHECKED)
 
 # Builds everything for linux/arm64, with optimizations, and lists the fused multiply-adds of the command: there must be
 # none, because they round differently from amd64.
@@ -171,7 +176,7 @@ releases:
 
 # Checks other than tests of results. go vet is part of test. regenerate is not listed, because it writes files that the
 # other checks read.
-lint: format builds fused staticcheck race
+lint: format race builds fused staticcheck
 
 format:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt:"; echo "$$out"; exit 1; }
@@ -188,7 +193,7 @@ test:
 	$(TEST) -vet=all ./...
 
 race:
-	$(TEST) -race -vet=off $(CONCURRENT)
+	$(TEST) -race -vet=off -skip '$(SEQUENTIAL)' $(CONCURRENT)
 
 # Generated files: marked sources, and the weights of the example graphs.
 GENERATED = { grep -rlE '^// Code generated .* DO NOT EDIT' --include='*.go' --include='*.s' . ; ls examples/models/*.npz; } | sort

@@ -1,0 +1,129 @@
+// Command typecheck type-checks the packages of this module, with their tests, for platforms that they are not built
+// for. Nothing is compiled, so that a platform takes seconds. It does not find errors of assembly and of linking.
+//
+//	go run ./scripts/typecheck freebsd/amd64 linux/amd64,noasm
+//
+// Tags follow the platform. Tests are not checked for 32 bits: their constants are for 64.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// listed is a package as go list describes it.
+type listed struct {
+	ImportPath, Dir, ForTest string
+	GoFiles                  []string
+	ImportMap                map[string]string
+	Module                   *struct{ Main bool }
+}
+
+func main() {
+	failed := false
+	files := map[string]*ast.File{}
+	for _, platform := range os.Args[1:] {
+		fmt.Println("type-check", platform)
+		if err := check(platform, files); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			failed = true
+		}
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
+
+var positions = token.NewFileSet()
+
+// check type-checks all packages for a platform. The files of earlier platforms are not parsed again.
+func check(platform string, files map[string]*ast.File) error {
+	target, tags, _ := strings.Cut(platform, ",")
+	system, processor, _ := strings.Cut(target, "/")
+	sizes := types.SizesFor("gc", processor)
+	if sizes == nil {
+		return fmt.Errorf("%s: unknown processor", platform)
+	}
+	tests := sizes.Sizeof(types.Typ[types.Int]) == 8
+	list := exec.Command("go", "list", "-deps", fmt.Sprintf("-test=%v", tests), "-tags="+tags,
+		"-json=ImportPath,Dir,ForTest,GoFiles,ImportMap,Module", "./...")
+	list.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+processor, "CGO_ENABLED=0")
+	list.Stderr = os.Stderr
+	out, err := list.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := list.Start(); err != nil {
+		return err
+	}
+	done := map[string]*types.Package{"unsafe": types.Unsafe}
+	var all []error
+	for dec := json.NewDecoder(out); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return err
+		}
+		if p.ImportPath == "unsafe" || strings.HasSuffix(p.ImportPath, ".test") {
+			continue
+		}
+		all = append(all, p.check(sizes, done, files)...)
+	}
+	return errors.Join(append(all, list.Wait())...)
+}
+
+// check type-checks a package, after the packages that it imports. Functions of other modules are not checked.
+func (p *listed) check(sizes types.Sizes, done map[string]*types.Package, files map[string]*ast.File) (errs []error) {
+	var parsed []*ast.File
+	for _, name := range p.GoFiles {
+		path := filepath.Join(p.Dir, name)
+		if files[path] == nil {
+			f, err := parser.ParseFile(positions, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			files[path] = f
+		}
+		parsed = append(parsed, files[path])
+	}
+	path, _, _ := strings.Cut(p.ImportPath, " ")
+	// A package that is compiled again for a test that imports it has been checked.
+	again := p.ForTest != "" && path != p.ForTest && path != p.ForTest+"_test"
+	config := types.Config{
+		Importer: importer(func(path string) (*types.Package, error) {
+			if at, ok := p.ImportMap[path]; ok {
+				path = at
+			}
+			if done[path] == nil {
+				return nil, fmt.Errorf("package %s was not listed", path)
+			}
+			return done[path], nil
+		}),
+		Sizes:            sizes,
+		IgnoreFuncBodies: p.Module == nil || !p.Module.Main || again,
+		Error:            func(err error) { errs = append(errs, err) },
+	}
+	pkg, err := config.Check(path, positions, parsed, nil)
+	if err != nil && len(errs) == 0 {
+		errs = append(errs, err)
+	}
+	done[p.ImportPath] = pkg
+	return errs
+}
+
+// importer is a function that returns imported packages.
+type importer func(path string) (*types.Package, error)
+
+func (i importer) Import(path string) (*types.Package, error) { return i(path) }
