@@ -83,6 +83,9 @@ for --costs.`,
 	return cmd
 }
 
+// calibrateBytes is [calibrate.Options.MostBytes]. A test lowers it, because large calls take seconds.
+var calibrateBytes int
+
 func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	if err := outfile.CheckWritable("--out", f.out); err != nil {
 		return err
@@ -93,7 +96,7 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	var r *calibrate.Result
 	err := j.Do(progress.Running, func() (err error) {
 		r, err = calibrate.Run(j.Context, calibrate.Options{Rounds: f.rounds, CallTime: f.callTime,
-			Progress: func(done, total int, _ string) { j.Report(done, total) }})
+			MostBytes: calibrateBytes, Progress: func(done, total int, _ string) { j.Report(done, total) }})
 		return err
 	})
 	j.End()

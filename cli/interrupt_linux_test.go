@@ -201,18 +201,25 @@ func TestTerminated(t *testing.T) {
 // what it prints. The second time kills it.
 func TestInterruptedTwice(t *testing.T) {
 	t.Parallel()
-	p := process(t, "bench", write(t, "g.json", small), "--runs", "100000000", "--json")
+	// A run takes long enough that statistics of all runs take little time.
+	p := process(t, "bench", write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32",
+		"shape": [300000]}], "nodes": [{"name": "y", "op": "relu", "inputs": ["x"]}], "outputs": ["y"]}`),
+		"--runs", "100000000", "--json")
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	const pipeSize = 1031 // F_SETPIPE_SZ
+	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, w.Fd(), pipeSize, 4096); errno != 0 {
+		t.Fatal(errno)
+	}
 	p.Stdout = w
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
 	w.Close()
-	worked(t, p, 3*time.Second) // enough samples to fill the pipe
+	worked(t, p, 2*time.Second) // enough samples to fill the pipe
 	_ = p.Process.Signal(syscall.SIGINT)
 	if _, err := io.ReadFull(r, make([]byte, 1)); err != nil {
 		t.Fatalf("nothing is printed: %v", err)
