@@ -36,8 +36,8 @@ func (t *Tensor) element(index []int) unsafe.Pointer {
 		}
 		at += i * t.Strides[d]
 	}
-	size := t.DType.Size()
-	if at < 0 || size == 0 || at > t.storage.Len()/size-1 {
+	size, length := t.DType.Size(), t.storage.Len()
+	if size == 0 || at < 0 || at >= length || (at+1)*size > length { // at*size cannot overflow
 		panic(fmt.Sprintf("tensor: index %s of %v is outside the storage of %d bytes", ListString(index), t.Meta,
 			t.storage.Len()))
 	}

@@ -69,13 +69,13 @@ type tapPair struct{ element, tap int }
 // spatial entries, the last len(pairs).
 func addProducts(s *kit.Accumulator, x, w *tensor.Tensor, ix, iw []int, pairs [][][]tapPair, result []int) {
 	n := len(pairs)
-	if n == 0 {
-		s.Mul(x.At(ix...), w.At(iw...))
-		return
-	}
 	for _, m := range pairs[0][result[0]] {
 		ix[len(ix)-n], iw[len(iw)-n] = m.element, m.tap
-		addProducts(s, x, w, ix, iw, pairs[1:], result[1:])
+		if n == 1 {
+			s.Mul(x.At(ix...), w.At(iw...))
+		} else {
+			addProducts(s, x, w, ix, iw, pairs[1:], result[1:])
+		}
 	}
 }
 
@@ -95,9 +95,10 @@ func reference(m tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geomet
 		pairs[d] = pairsOf(&axes[d])
 	}
 	lead := x.Rank() - len(axes) - 1 // 1 with a batch
+	ix, iw := make([]int, m.Rank()), make([]int, w.Rank())
 	kit.EachIndex(m.Shape, func(index []int) {
 		s := kit.Accumulator{DType: m.DType}
-		ix, iw := slices.Clone(index), make([]int, w.Rank())
+		copy(ix, index)
 		for k := range inPerGroup {
 			ix[lead], iw[0], iw[1] = indices(index[lead], k)
 			addProducts(&s, x, w, ix, iw, pairs, index[lead+1:])
