@@ -81,7 +81,7 @@ func newChecker(g *graph.Graph) *checker {
 			Why: fmt.Sprintf("its reference rejects the generated data: %v", e.Err)})
 		return c
 	}
-	c.comparableOutputs = want
+	c.comparableOutputs, c.evaluated = want, snapshotOf(g)
 	return c
 }
 

@@ -309,7 +309,7 @@ func Run(g *graph.Graph, o Options) (_ *Plan, err error) {
 		if err := graph.Verify(p.Graph, graph.Sorted); err != nil {
 			return nil, err
 		}
-		check = newChecker(g)
+		check = newChecker(p.Graph)
 		check.partialOutputs = o.KeepGoing
 		p.Unchecked = check.unchecked
 	}

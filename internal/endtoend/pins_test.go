@@ -110,15 +110,16 @@ func obeyed(t *testing.T, g, plan *graph.Graph) (pins int) {
 	return pins
 }
 
-// pinsHold plans and runs a graph under every strategy.
+// pinsHold plans and runs a graph under every strategy. It checks each pass of a third of the plans, which takes longer
+// than the rest.
 func pinsHold(t *testing.T, seed uint64) (pins int, compared, below bool) {
 	g, rng, in := pinnedGraph(seed)
 	require.NoError(t, g.Err(), "seed %d", seed)
 	want, err := graph.Evaluate(g, in)
 	require.NoError(t, err, "seed %d", seed)
 	compared, below = judge(t, seed, g, rng)
-	for _, s := range append(layout.All(), backwards{}) {
-		p, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
+	for i, s := range append(layout.All(), backwards{}) {
+		p, err := passes.Run(g, passes.Options{Strategy: s, Check: (int(seed)+i)%3 == 0})
 		if err != nil {
 			require.False(t, compared, "seed %d: %s refuses what the optimum plans: %v", seed, s.Name(), err)
 			continue

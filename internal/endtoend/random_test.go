@@ -154,15 +154,15 @@ func grow(seed uint64) (*graph.Graph, map[string]*tensor.Tensor) {
 	return r.g, in
 }
 
-// agree checks that all strategies give the values of the reference evaluation, within
-// the rounding of another order of summation, and the same bits on any number of workers.
+// agree checks that all strategies give the values of the reference evaluation, within the rounding of another order of
+// summation, and the same bits on any number of workers. It checks each pass of a third of the plans.
 func agree(t *testing.T, seed uint64) {
 	g, in := grow(seed)
 	require.NoError(t, g.Err(), "seed %d", seed)
 	want, err := graph.Evaluate(g, in)
 	require.NoError(t, err, "seed %d", seed)
-	for _, s := range layout.All() {
-		p, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
+	for i, s := range layout.All() {
+		p, err := passes.Run(g, passes.Options{Strategy: s, Check: (int(seed)+i)%3 == 0})
 		require.NoError(t, err, "seed %d, %s", seed, s)
 		var first map[string]*tensor.Tensor
 		for _, threads := range []int{1, 3} {
