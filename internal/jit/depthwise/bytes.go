@@ -4,18 +4,18 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // SupportsBytes reports whether there is code for a [Bytes].
-func SupportsBytes(cpu machine.Features) bool { return cpu.Has(machine.AVX2) }
+func SupportsBytes(cpu machine.Features) bool { return tile.SupportsIntegers(cpu) }
 
 // ByteChannels is the number of channels that the code of a [Bytes] computes at once.
 func ByteChannels(cpu machine.Features) int {
-	if cpu.Has(machine.Vector512) {
-		return 64
-	}
-	return 32
+	_, bytes := target.Vectors(cpu)
+	return bytes
 }
 
 // Bytes specifies code that computes rows of depthwise convolutions with quantized values: the input elements are
@@ -23,10 +23,10 @@ func ByteChannels(cpu machine.Features) int {
 // scaled and rounded to bytes. In pairs, rows precede columns. A Bytes must not be modified after it was compiled.
 //
 // For each channel the code gathers four bytes from four consecutive window rows of a column into a lane of 32 bits,
-// because VPDPBUSD multiplies and adds up four bytes of a lane. Without VPDPBUSD, the code gathers two bytes as words
-// of 16 bits (Words). Unpack instructions gather bytes within each 16 bytes of a vector. This changes the order of the
-// channels. The pack instructions that narrow the results restore the order. The weights, initial sums and scales must
-// have the intermediate order of the channels, which [ByteChannel] returns.
+// because VPDPBUSD, SDOT and USDOT multiply and add up four bytes of a lane. On amd64 without VPDPBUSD, the code
+// gathers two bytes as words of 16 bits (Words). Unpack instructions gather bytes within each 16 bytes of a vector.
+// This changes the order of the channels. The pack instructions that narrow the results restore the order. The weights,
+// initial sums and scales must have the intermediate order of the channels, which [ByteChannel] returns.
 type Bytes struct {
 	Tile     int    // results of a row kept in registers, at most MaxByteTile
 	Window   [2]int // rows and columns
@@ -36,21 +36,25 @@ type Bytes struct {
 	In, Out [2]int // distances in bytes between rows and between pixels
 	Overlap int    // number of results of the last tile that overlap the tile before it
 
-	// Flip says that the input is signed: 128 is added to its bytes. Signed says that the results are signed bytes.
-	Flip, Signed bool
+	// Flip says that the sign bits of the input are flipped. SignedIn says that its bytes are signed then, which must be
+	// as [tile.ReadsSigned] returns. Signed says that the results are signed bytes.
+	Flip, SignedIn, Signed bool
 
 	// Sums says that the int32 sums are the result, without scales and zero point.
 	Sums bool
 	// Words says that the code multiplies pairs of words and that the weights are int16, for AVX2 without VPDPBUSD.
 	Words bool
-	// Channels is 0, or the number of channels if AVX2 computes fewer than [ByteChannels] channels. The code reads
+	// Channels is 0, or the number of channels if AVX2 or NEON compute fewer than [ByteChannels] channels. The code reads
 	// [ByteChannels] channels and writes only Channels channels. The elements of the other channels may have any value.
 	Channels int
 }
 
 // MaxByteTile is the maximum number of results that fit into the registers.
 func MaxByteTile(cpu machine.Features) int {
-	if cpu.Has(machine.Vector512) {
+	switch {
+	case cpu.Has(machine.NEON):
+		return maxTileNEON
+	case cpu.Has(machine.Vector512):
 		return 6
 	}
 	return 2
@@ -99,7 +103,8 @@ func (s *Bytes) Uops() int {
 
 func (s *Bytes) check(cpu machine.Features) error {
 	switch {
-	case !SupportsBytes(cpu) || cpu.Has(machine.Vector512) && s.Words:
+	case !SupportsBytes(cpu) || cpu.Has(machine.Vector512) && s.Words,
+		cpu.Has(machine.NEON) && s.Words, tile.ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
 		return fmt.Errorf("depthwise: no machine code that multiplies bytes, words %v, for %v", s.Words, cpu)
 	case s.Channels < 0 || s.Channels > 0 && (cpu.Has(machine.Vector512) || s.Channels >= ByteChannels(cpu)):
 		return fmt.Errorf("depthwise: %d channels of bytes for %v", s.Channels, cpu)

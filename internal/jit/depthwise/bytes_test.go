@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/depthwise"
 	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -29,6 +30,7 @@ func drawBytes(rng *rand.Rand, cpu machine.Features, words bool) *byteCall {
 		Words: words, Sums: rng.IntN(3) == 0}
 	c := &byteCall{spec: s, cpu: cpu, tiles: 1 + rng.IntN(3), rows: 1 + rng.IntN(3),
 		channels: 1 + rng.IntN(depthwise.ByteChannels(cpu))}
+	s.SignedIn = tile.ReadsSigned(cpu, s.Flip)
 	if !cpu.Has(machine.Vector512) {
 		s.Channels = c.channels % depthwise.ByteChannels(cpu)
 	}
@@ -134,10 +136,14 @@ func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
 				x ^= 1 << 7
 			}
 			w := c.at[depthwise.Weights] + ((kx*s.Groups()+ky/s.Rows())*c.wide()+place)*4 + ky%s.Rows()*(4/s.Rows())
+			v := int32(x)
+			if s.SignedIn {
+				v = int32(int8(x))
+			}
 			if s.Words {
-				sum += int32(x) * int32(*(*int16)(unsafe.Pointer(&mem[depthwise.Weights][w])))
+				sum += v * int32(*(*int16)(unsafe.Pointer(&mem[depthwise.Weights][w])))
 			} else {
-				sum += int32(x) * int32(int8(mem[depthwise.Weights][w]))
+				sum += v * int32(int8(mem[depthwise.Weights][w]))
 			}
 		}
 	}
@@ -162,9 +168,9 @@ func (c *byteCall) Format(f fmt.State, _ rune) {
 
 // TestBytes compares rows of random specs of bytes with a computation in Go, and checks their listings.
 func TestBytes(t *testing.T) {
-	for _, cpu := range jittest.InstructionSets(t, machine.AVX2) {
+	for _, cpu := range jittest.InstructionSets(t, machine.Portable) {
 		for _, words := range []bool{false, true} {
-			if words && cpu.Has(machine.Vector512) || !words && !cpu.DotsBytes() {
+			if words && (!cpu.Has(machine.AVX2) || cpu.Has(machine.Vector512)) || !words && !cpu.DotsBytes() {
 				continue
 			}
 			draw := func(rng *rand.Rand, cpu machine.Features) jittest.Call {
@@ -185,7 +191,8 @@ func TestBytes(t *testing.T) {
 
 // TestBytesRefused checks the errors of invalid specs of bytes.
 func TestBytesRefused(t *testing.T) {
-	for cpu, s := range map[machine.Features]*depthwise.Bytes{machine.Portable: {}, machine.AVX512: {Words: true}} {
+	for cpu, s := range map[machine.Features]*depthwise.Bytes{machine.Portable: {}, machine.AVX512: {Words: true},
+		machine.AVX2: {SignedIn: true}, machine.NEON: {}, machine.NEON | machine.DotBytes128: {}} {
 		_, err := depthwise.CompileBytes(s, cpu)
 		if err == nil || !strings.Contains(err.Error(), "no machine code") {
 			t.Error(err)

@@ -47,9 +47,16 @@ func TestDigestsARM64(t *testing.T) {
 	d := jittest.NewDigests(t, "testdata/arm64.sum")
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 31))
-		specs := []*depthwise.Spec{random[float32](rng, machine.NEON).spec, random[float64](rng, machine.NEON).spec}
-		for i, name := range []string{"float32", "float64"} {
-			f, err := depthwise.Compile(specs[i], machine.NEON)
+		floats := []*depthwise.Spec{random[float32](rng, machine.NEON).spec, random[float64](rng, machine.NEON).spec}
+		for i, name := range []string{"float32", "float64", "bytes", "bytes i8mm"} {
+			cpu := []machine.Features{machine.DotBytes128, machine.DotBytes128 | machine.MatrixBytes}[i%2] | machine.NEON
+			var f *jit.Func
+			var err error
+			if i < len(floats) {
+				f, err = depthwise.Compile(floats[i], machine.NEON)
+			} else {
+				f, err = depthwise.CompileBytes(drawBytes(rng, cpu, false).spec, cpu)
+			}
 			if err != nil {
 				t.Fatal(name, err)
 			}

@@ -18,7 +18,7 @@ type Writer interface {
 
 	Move(from, to Int)
 	Add(from, to Int)
-	Sub(from, to G)
+	Sub(from Int, to G)
 	Lea(at Addr, to G)           // computes the address
 	AlignDown(bytes int, to G)   // rounds down to a multiple of bytes, a power of two
 	Prefetch(level int, at Addr) // prefetches the cache line into the first or second cache

@@ -40,8 +40,8 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 			{Name: "direct_nhwc", Doc: "Multiplies bytes of pixels by the packed weight, four or two at a time, in machine " +
 				"code generated for the window, and requantizes sums in registers; channels last.",
 				Epilogues: true, Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes, Read: readBytes},
-			{Name: "depthwise_nhwc", Doc: "Applies depthwise windows to 64 or 32 channels at a time, multiplies four or two " +
-				"rows of the window at once, and requantizes sums in registers; channels last.",
+			{Name: "depthwise_nhwc", Doc: "Applies depthwise windows to 64, 32 or 16 channels at a time, multiplies four or " +
+				"two rows of the window at once, and requantizes sums in registers; channels last.",
 				Epilogues: true, Walks: byteWindowWalks, Work: byteWindowWork, Pack: byteWindowPack, Lower: lowerByteWindow,
 				Read: readBytes},
 			{Name: "loops", Doc: "Sums the window of each element of the result in Go.", Work: bytesLoopsWork,

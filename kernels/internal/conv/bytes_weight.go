@@ -114,6 +114,16 @@ func (w *byteWeight) initialSums(m *graph.Mem, zero int32) func(o int) int32 {
 	return func(o int) int32 { return bias[o] - zero*sums[o] }
 }
 
+// inputZero returns the zero point of the input after the sign bits of the mask are flipped. signed says that the bytes
+// of the input are signed then.
+func inputZero(m *graph.Mem, flip uint8, signed bool) int32 {
+	zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ flip
+	if signed {
+		return int32(int8(zero))
+	}
+	return int32(zero)
+}
+
 // resultZero returns the zero point of a result of dtype d, or 0 if the results are int32 sums.
 func resultZero(m *graph.Mem, d tensor.DType) int32 {
 	switch d {

@@ -10,6 +10,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/depthwise"
+	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -119,13 +120,14 @@ func newByteWindow(c *graph.Call) *byteWindow {
 		t.inCols = s.w.Extent(s.w.Results)
 	}
 	best := math.MaxInt
-	for tile := 1; tile <= min(s.w.Results, depthwise.MaxByteTile(t.cpu)); tile++ {
-		n := kit.DivUp(s.w.Results, tile)
-		p := &depthwise.Bytes{Tile: tile, Overlap: n*tile - s.w.Results, Window: [2]int{s.h.Taps, s.w.Taps},
+	for size := 1; size <= min(s.w.Results, depthwise.MaxByteTile(t.cpu)); size++ {
+		n := kit.DivUp(s.w.Results, size)
+		p := &depthwise.Bytes{Tile: size, Overlap: n*size - s.w.Results, Window: [2]int{s.h.Taps, s.w.Taps},
 			Stride: [2]int{s.h.Stride, s.w.Stride}, Dilation: [2]int{s.h.Dilation, s.w.Dilation},
 			In: [2]int{t.inCols * s.c, s.c}, Out: [2]int{s.w.Results * s.c * t.outSize, s.c * t.outSize},
-			Sums: c.Out[0].DType == tensor.Int32, Flip: signBit(c.Meta(bytesInput).DType) != 0,
-			Signed: c.Out[0].DType == tensor.Int8, Words: !t.cpu.DotsBytes(), Channels: channels}
+			Sums: c.Out[0].DType == tensor.Int32, Flip: flipsImages(c) != 0,
+			SignedIn: tile.ReadsSigned(t.cpu, c.Meta(bytesInput).DType == tensor.Int8),
+			Signed:   c.Out[0].DType == tensor.Int8, Words: !t.cpu.DotsBytes(), Channels: channels}
 		if uops := n * p.Uops(); uops < best {
 			t.spec, best = p, uops
 		}
@@ -192,8 +194,7 @@ func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 func (t *byteWindow) prepare(weight *byteWeight) graph.Phase {
 	s, c := t.conv, t.conv.call
 	return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-		zeroPoint := int32(*(*uint8)(m.Ptrs[1+bytesInputZero]) ^ signBit(c.Meta(bytesInput).DType))
-		initialSum := weight.initialSums(m, zeroPoint)
+		initialSum := weight.initialSums(m, inputZero(m, flipsImages(c), t.spec.SignedIn))
 		var scale []float32
 		if !t.spec.Sums {
 			scale = kit.ElementsOf[float32](m.Ptrs[1+bytesScale], s.c)

@@ -263,11 +263,8 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 	return graph.Phase{Chunks: 1 + kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
 		zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ t.flip
 		if chunk == 0 {
-			zeroPoint := int32(zero)
-			if t.signed {
-				zeroPoint = int32(int8(zero))
-			}
-			initialSum, sums := weight.initialSums(m, zeroPoint), kit.SliceOf[int32](m.Scratch, t.scratchAt.sums, s.o)
+			initialSum := weight.initialSums(m, inputZero(m, t.flip, t.signed))
+			sums := kit.SliceOf[int32](m.Scratch, t.scratchAt.sums, s.o)
 			for o := range sums {
 				sums[o] = initialSum(o)
 			}

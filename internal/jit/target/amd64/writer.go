@@ -115,7 +115,7 @@ func (w *Writer) Move(from, to target.Int) {
 func (w *Writer) Add(from, to target.Int) { w.Emit("ADDQ", operand(from), operand(to)) }
 
 // Sub implements [target.Writer].
-func (w *Writer) Sub(from, to target.G) { w.Emit("SUBQ", Reg(from), Reg(to)) }
+func (w *Writer) Sub(from target.Int, to target.G) { w.Emit("SUBQ", operand(from), Reg(to)) }
 
 // Lea implements [target.Writer].
 func (w *Writer) Lea(at target.Addr, to target.G) { w.Emit("LEAQ", Mem(at), Reg(to)) }

@@ -142,7 +142,9 @@ func (w *Writer) Add(from, to target.Int) {
 }
 
 // Sub implements [target.Writer].
-func (w *Writer) Sub(from, to target.G) { w.Emit("sub", reg(to), reg(to), reg(from)) }
+func (w *Writer) Sub(from target.Int, to target.G) {
+	w.Emit("sub", reg(to), reg(to), w.value(from))
+}
 
 // indexed returns the base register of an address or, with an index, adds the base and the index.
 func (w *Writer) indexed(at target.Addr, to asm.Reg) asm.Reg {
