@@ -4,7 +4,6 @@ package kernels_test
 
 import (
 	"errors"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -151,7 +150,6 @@ var onlyInGo = []string{"erfinv", "lgamma"}
 // for all dtypes. New ops are included automatically.
 func TestCompiledLoops(t *testing.T) {
 	sets := jittest.InstructionSets(t, machine.Portable)
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // most memory is garbage after each loop
 	var compiled sync.Map
 	all, seen := 0, map[string]bool{}
 	t.Run("ops", func(t *testing.T) {
