@@ -117,7 +117,7 @@ func TestExplainFirstBreak(t *testing.T) {
 		t.Errorf("%+v", r.Value)
 	}
 	for format, want := range map[string]string{"contiguous": "first is the first value that loses contiguous\n",
-		"channels_last_3d": "nothing loses channels_last_3d"} {
+		"channels_last_3d": "no value loses channels_last_3d"} {
 		if out := succeed(t, "explain", path, "--first-break", format); !strings.HasPrefix(out, want) {
 			t.Errorf("%s: %s", format, out)
 		}

@@ -77,7 +77,8 @@ func TestMaxMemory(t *testing.T) {
 	r = call(t, "plan", models+"/residual.json", "--max-memory", "1KiB")
 	if r.code != exit.CodeFailed || r.out != "" || !strings.Contains(r.errors,
 		"no strategy has a plan within --max-memory "+
-			"1KiB: a run needs optimal ") || !strings.Contains(r.errors, "\nThe largest values are\n  input \"image\", ") {
+			"1KiB: a run needs ") || !strings.Contains(r.errors, " with optimal") ||
+		!strings.Contains(r.errors, "\nThe largest values are\n  input \"image\", ") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 	if r := call(t, "plan", path, "--max-memory", "much"); r.code != exit.CodeWrong ||
@@ -127,7 +128,7 @@ func TestMaxMemoryIsCheapest(t *testing.T) {
 			r := call(t, "plan", path, "--json", "--strategy", "optimal", "--max-memory", strconv.Itoa(limit))
 			if cheapest < 0 {
 				assert.Equal(t, exit.CodeFailed, r.code, "%s within %d", model, limit)
-				assert.Contains(t, r.errors, " more, too; the plan of", model)
+				assert.Contains(t, r.errors, " more than the limit, too; the plan of", model)
 				break
 			}
 			valid(t, "plan", r.out)

@@ -50,7 +50,7 @@ func TestPlanStrategies(t *testing.T) {
 		"--strategies all --strategy optimal":   "--strategies excludes --strategy and --sweep",
 		"--strategies all --sweep N=1..4":       "--strategies excludes --strategy and --sweep",
 		"--strategies all --max-copies 1":       "--strategies and --max-copies exclude each other",
-		"--strategies all --dim N=1,2":          "--strategies: want one size for each other symbol",
+		"--strategies all --dim N=1,2":          "--strategies: give each remaining symbol one size",
 		"--strategies push --slack 1%":          "--slack",
 		"--strategies= --dim N=2":               "--strategies is empty",
 		"--strategies optimal --max-memory 1MB": "--strategies and --max-memory exclude each other",

@@ -48,7 +48,7 @@ func TestPlansOfSizes(t *testing.T) {
 		"--sweep N=1":                    "as in N=1..256",
 		"--sweep M=1..4":                 `no symbolic dimension "M"`,
 		"--sweep N=1..4 --code y":        "--sweep and --code exclude each other",
-		"--sweep N=1..4 --dim N=4,8":     "want one size for each other symbol",
+		"--sweep N=1..4 --dim N=4,8":     "give each remaining symbol one size",
 		"--sweep N=1..4 --strategy none": "unknown strategy",
 	} {
 		if r := call(t, append([]string{"plan", path}, strings.Fields(args)...)...); r.code != exit.CodeWrong ||
@@ -72,7 +72,7 @@ func TestDiffOfSizes(t *testing.T) {
 			t.Errorf("a difference in cost alone: %+v", s)
 		}
 	}
-	if out := succeed(t, "diff", path, "--dim", "N=1", "--dim", "N=64"); !strings.Contains(out, "cost for each N") ||
+	if out := succeed(t, "diff", path, "--dim", "N=1", "--dim", "N=64"); !strings.Contains(out, "cost / N") ||
 		!strings.Contains(out, "N=64") {
 		t.Error(out)
 	}

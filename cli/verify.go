@@ -24,10 +24,10 @@ func verifyCommand(ext *command.Extensions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify FILE CERTIFICATE",
 		Short: "Check the certificate of a plan against the graph",
-		Long: `Checks a certificate of graphrun plan --strategy optimal --certificate. It plans the graph again up to
-the layouts, with the sizes, pins and cost profile of the certificate, and compares the layout problem
-with that of the certificate, entry by entry. Then it adds up the cost of the solution and checks the
-proof of the lower bound. The checker shares no code with the solver.
+		Long: `Checks a certificate of graphrun plan --strategy optimal --certificate. It runs the planning passes that precede the
+choice of layouts, with the sizes, pins and cost profile of the certificate, and compares the layout
+problem with that of the certificate, entry by entry. Then it adds up the cost of the solution and checks
+the proof of the lower bound. The checker shares no code with the solver.
 
 The proof is about the estimated costs of the profile; graphrun bench measures actual times.
 
@@ -124,7 +124,7 @@ func writeCopiesVerdict(w io.Writer, c *experiment.CopiesVerdict) {
 	}
 	fmt.Fprintf(w, "%s: %s, none has fewer", format.CountIrregular(c.Copies, "copy", "copies"), plans)
 	if c.LeastMemory && c.Copies > 0 {
-		fmt.Fprintf(w, ", and none with as few copies copies fewer bytes (in units of %s)", format.Bytes(int(c.UnitBytes)))
+		fmt.Fprintf(w, "; of these, none copies fewer bytes (in units of %s)", format.Bytes(int(c.UnitBytes)))
 	}
 	fmt.Fprintln(w)
 }

@@ -245,7 +245,7 @@ func (s stager) loadPiece(i int, base unsafe.Pointer, q piece) {
 	if st0 == 0 && (st1 == 0 || q.rows == 1) {
 		// All elements of the block have the same value, so the next piece can use the block, too.
 		if s.cursor.filledFrom[i] != src {
-			e.Row(blk, src, e.Dst, 0, s.blockLen)
+			e.Row(blk, src, e.DstSize, 0, s.blockLen)
 			s.cursor.filledFrom[i] = src
 		}
 		return
@@ -257,11 +257,11 @@ func (s stager) loadPiece(i int, base unsafe.Pointer, q piece) {
 		m := strided.Move(size)
 		m.Block(raw, src, strided.Axis{N: q.elems, Dst: size, Src: st0},
 			strided.Axis{N: q.rows, Dst: q.elems * size, Src: st1})
-		e.Row(blk, raw, e.Dst, size, q.elems*q.rows)
+		e.Row(blk, raw, e.DstSize, size, q.elems*q.rows)
 		return
 	}
-	e.Block(blk, src, strided.Axis{N: q.elems, Dst: e.Dst, Src: st0},
-		strided.Axis{N: q.rows, Dst: q.elems * e.Dst, Src: st1})
+	e.Block(blk, src, strided.Axis{N: q.elems, Dst: e.DstSize, Src: st0},
+		strided.Axis{N: q.rows, Dst: q.elems * e.DstSize, Src: st1})
 }
 
 // storePiece copies the block of output i to memory, unless the output was used in place.

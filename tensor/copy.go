@@ -51,7 +51,7 @@ func copyElements(dst, src *Tensor) {
 	var buf [8]strided.Axis
 	axes := append(buf[:0], make([]strided.Axis, dst.Rank())...)
 	for d, n := range dst.Shape {
-		axes[d] = strided.Axis{N: n, Dst: dst.Strides[d] * e.Dst, Src: src.Strides[d] * e.Src}
+		axes[d] = strided.Axis{N: n, Dst: dst.Strides[d] * e.DstSize, Src: src.Strides[d] * e.SrcSize}
 	}
 	if dst.mayRepeat() {
 		e.InOrder(dst.Pointer(), src.Pointer(), axes)

@@ -75,7 +75,7 @@ func merge(v []Axis) []Axis {
 		if a.N == 1 {
 			continue
 		}
-		if k := len(out) - 1; k >= 0 && out[k].continues(&a) {
+		if k := len(out) - 1; k >= 0 && out[k].canMerge(&a) {
 			out[k].N *= a.N
 			continue
 		}
@@ -87,8 +87,8 @@ func merge(v []Axis) []Axis {
 	return out
 }
 
-// continues reports whether a and next, the next slower axis, can be merged into one axis.
-func (a *Axis) continues(next *Axis) bool {
+// canMerge reports whether one axis can replace a and next, the next slower axis.
+func (a *Axis) canMerge(next *Axis) bool {
 	same := a.N*a.In == next.In
 	for i, step := range a.Out {
 		same = same && a.N*step == next.Out[i]

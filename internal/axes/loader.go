@@ -16,7 +16,7 @@ const BlockBytes = BlockLen * 16
 type Loader struct {
 	Size          int                // size of an element in the loop, in bytes
 	Direct        bool               // no conversion: contiguous runs are used in place
-	first, second tensor.ConvertFunc // the conversions in order; then is nil if there is only one
+	first, second tensor.ConvertFunc // the conversions in order; second is nil if there is only one
 	middleSize    int                // size in bytes of an element between the two conversions
 }
 

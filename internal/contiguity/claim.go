@@ -35,13 +35,13 @@ func ParseClaim(text string) (Claim, error) {
 }
 
 type claimParser struct {
-	text      string
-	at, start int // byte offsets: the current token is text[start:at]
-	token     string
+	text                 string
+	tokenStart, tokenEnd int // byte offsets of the current token
+	token                string
 }
 
 func (p *claimParser) failf(format string, args ...any) error {
-	return fmt.Errorf("column %d: %s", p.start+1, fmt.Sprintf(format, args...))
+	return fmt.Errorf("column %d: %s", p.tokenStart+1, fmt.Sprintf(format, args...))
 }
 
 // currentToken describes the current token in errors.
@@ -53,11 +53,11 @@ func (p *claimParser) currentToken() string {
 }
 
 func (p *claimParser) next() {
-	for p.at < len(p.text) && strings.IndexByte(" \t\n", p.text[p.at]) >= 0 {
-		p.at++
+	for p.tokenEnd < len(p.text) && strings.IndexByte(" \t\n", p.text[p.tokenEnd]) >= 0 {
+		p.tokenEnd++
 	}
-	p.start = p.at
-	rest := p.text[p.at:]
+	p.tokenStart = p.tokenEnd
+	rest := p.text[p.tokenEnd:]
 	n := strings.IndexFunc(rest, func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	})
@@ -69,7 +69,7 @@ func (p *claimParser) next() {
 	case n == 0:
 		n = len(string([]rune(rest)[:1]))
 	}
-	p.token, p.at = rest[:n], p.at+n
+	p.token, p.tokenEnd = rest[:n], p.tokenEnd+n
 }
 
 func (p *claimParser) accept(token string) bool {
@@ -118,14 +118,14 @@ func (p *claimParser) unary() (Claim, error) {
 		c.Text = "(" + c.Text + ")"
 		return c, err
 	}
-	rules := map[string]Predicate{}
+	named := map[string]Predicate{}
 	for _, r := range Predicates {
-		rules[r.Name] = r
+		named[r.Name] = r
 	}
-	r, ok := rules[p.token]
+	r, ok := named[p.token]
 	if !ok {
 		return Claim{}, p.failf("want a predicate, got %s%s", p.currentToken(),
-			suggest.DidYouMean(suggest.Nearest(p.token, maps.Keys(rules))))
+			suggest.DidYouMean(suggest.Nearest(p.token, maps.Keys(named))))
 	}
 	p.next()
 	return Claim{r.Name, []Predicate{r}, r.If}, nil

@@ -3,8 +3,8 @@
 //
 // Each [Predicate] has two forms. If is a formula without branches. Path follows the branches of PyTorch's C++ code,
 // and each branch leaves a guard. [Prove] proves that both forms agree: for one rank by following every path, and for
-// all ranks by the induction steps of the rule. A claim is a formula over several predicates. [ParseClaim] parses a
-// claim, and [ProveClaim] proves it for one rank.
+// all ranks by induction over the dimensions (Predicate.Steps). A claim is a formula over several predicates.
+// [ParseClaim] parses a claim, and [ProveClaim] proves it for one rank.
 package contiguity
 
 import "github.com/graphrun/graphrun/sym"
@@ -44,7 +44,8 @@ var (
 	Order3d = []int{1, 4, 3, 2, 0}
 )
 
-// Predicates lists all predicates. A tensor.Predicate is an index of it.
+// Predicates lists all predicates. A tensor.Predicate is an index of it. The columns are Name, Doc, Rank, If, Path,
+// Steps and parts, in which the columns are name, formIf, path and symmetric.
 var Predicates = []Predicate{
 	{"contiguous", "The value is row-major; dimensions of size 1 do not count, and a value without elements always is.",
 		0, contiguousIf, contiguous, []Step{denseStep, elementsStep}, nil},
@@ -154,7 +155,7 @@ func dense(order []int) func(shape, strides []sym.Int) bool {
 	}
 }
 
-// contiguousIf is the condition that a value is row-major.
+// contiguousIf is the condition that a value is row-major or has no elements.
 func contiguousIf(shape, strides []sym.Int) sym.Bool {
 	all, _ := denseFrom(rowMajor(len(shape)), shape, strides, one())
 	return numel(shape).Eq(sym.Int{}).Or(all)

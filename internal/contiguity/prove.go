@@ -9,11 +9,11 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Report is a proof that the formula and the branching form of a rule agree, or a refutation.
+// Report is a proof that the formula and the branching form of a predicate agree, or a refutation.
 type Report struct {
 	Predicate Predicate
 	Rank      int
-	// Formula is the rule's condition on sizes x1, x2, ... and strides y1, y2, ...
+	// Formula is the predicate's condition on sizes x1, x2, ... and strides y1, y2, ...
 	Formula sym.Bool
 	// Atoms are the comparisons in the formula and the branching form.
 	Atoms []sym.Bool
@@ -77,7 +77,7 @@ const minRankByParts = 5
 func Prove(r Predicate, rank int) (*Report, error) {
 	switch {
 	case r.If == nil || r.Path == nil:
-		return nil, errors.New("contiguity: a rule needs both of its forms")
+		return nil, errors.New("contiguity: a predicate needs both of its forms")
 	case rank < 0 || rank > 6:
 		return nil, fmt.Errorf("contiguity: rank %d: want 0 to 6; the induction covers greater ranks", rank)
 	case r.Rank != 0 && rank != r.Rank:

@@ -79,7 +79,7 @@ func noOverlapIf(shape, strides []sym.Int) sym.Bool {
 	return numel(shape).Eq(sym.Int{}).Or(apartIf(shape, strides))
 }
 
-// apartIf is noOverlapIf for values with elements.
+// apartIf is noOverlapIf for values with elements. The dimensions are then called apart.
 func apartIf(shape, strides []sym.Int) sym.Bool {
 	all := sym.Truth(true)
 	for d := range shape {

@@ -65,16 +65,16 @@ func (f Folder) Path(name string) (string, error) {
 	return resolved, nil
 }
 
-// Open opens a regular file. at is a result of [Folder.Path]. The errors name the path.
-func (f Folder) Open(at string) (File, error) {
+// Open opens a regular file. path is a result of [Folder.Path]. The errors name the path.
+func (f Folder) Open(path string) (File, error) {
 	if f.fsys == nil {
-		file, info, err := OpenRegular(at)
+		file, info, err := OpenRegular(path)
 		if err != nil {
 			return File{}, err
 		}
 		return File{file, info.Size(), file}, nil
 	}
-	return OpenFS(f.fsys, at)
+	return OpenFS(f.fsys, path)
 }
 
 // File is an open file of known size.

@@ -26,8 +26,8 @@ const (
 	codedDepth = 1024
 	// packedDepth replaces codedDepth if a PackFunc packs an operand, so that the packed panel stays in L1.
 	packedDepth = 256
-	// A B with contiguous rows is not packed if A has at most fewRows rows. If A has at most moderateRows rows, such a B
-	// is packed only if its strides make elements of a panel evict one another from L2.
+	// If the rows of B are contiguous and A has at most fewRows rows, B is not packed. If A has at most moderateRows rows,
+	// B is then packed only if its strides make elements of a panel evict one another from L2.
 	fewRows      = 24
 	moderateRows = 128
 	// maxPrefetchLines is the greatest number of cache lines to prefetch per loop iteration (tile.DefaultUnroll terms)
@@ -42,11 +42,12 @@ const (
 
 // codeSet has the register tiles for a set of features.
 type codeSet struct {
-	cpu     machine.Features
-	rows    int // width of panels of A; a register tile has the height of a panel, or half of it
-	vectors int // number of vectors of a panel of B
+	cpu       machine.Features
+	panelRows int // rows of a panel of A; a register tile takes all of them, or half
+	vectors   int // number of vectors of a panel of B
 	// maxHeights is the greatest height of register tiles, by number of vectors. At this height the accumulators and the
-	// elements of A just fit the registers: on arm64 there is a register with several elements for each row.
+	// elements of A just fit the registers. On arm64, the elements of A take one register for each row, because a register
+	// holds several terms of a row.
 	maxHeights [maxVectors + 1]int
 }
 
@@ -77,7 +78,7 @@ func codedSet(d tensor.DType, set codeSet) *kernelSet {
 	if !ok {
 		routines = portable[d].thin
 	}
-	s := &kernelSet{name: set.cpu.String() + " code", cpu: set.cpu, mr: set.rows, kc: codedDepth, size: d.Size(),
+	s := &kernelSet{name: set.cpu.String() + " code", cpu: set.cpu, mr: set.panelRows, kc: codedDepth, size: d.Size(),
 		maxHeights: set.maxHeights, thin: routines, plain: portable[d].plain}
 	_, bytes := tile.Registers(set.cpu)
 	s.lanes = bytes / s.size
@@ -91,9 +92,9 @@ func (s *kernelSet) coded() bool { return s.lanes > 0 }
 // vectors returns the number of vectors that hold cols columns.
 func (s *kernelSet) vectors(cols int) int { return ceilDiv(cols, s.lanes) }
 
-// evenly divides n elements into the fewest parts of at most limit elements. The result is count parts of size
-// elements, and smaller parts of size-1 elements each.
-func evenly(n, limit int) (size, count, smaller int) {
+// evenly divides n elements into the fewest parts of at most limit elements. It returns the size of the larger parts,
+// their number (count), and the number of parts that have one element less (smallerCount).
+func evenly(n, limit int) (size, count, smallerCount int) {
 	parts := ceilDiv(n, limit)
 	size = ceilDiv(n, parts)
 	count = n - parts*(size-1)
@@ -112,16 +113,16 @@ type stack struct {
 // first n entries of list.
 func (p *Plan) stacks(rows, vectors int) (list [4]stack, n int) {
 	most := p.set.maxHeights[vectors]
-	add := func(row, height, count, by int) {
+	add := func(row, height, count, rowStep int) {
 		if count > 0 {
-			list[n] = stack{row, height, count, by}
+			list[n] = stack{row, height, count, rowStep}
 			n++
 		}
 	}
 	if p.a.inPlace {
-		size, count, others := evenly(rows, most)
+		size, count, smallerCount := evenly(rows, most)
 		add(0, size, count, size)
-		add(count*size, size-1, others, size-1)
+		add(count*size, size-1, smallerCount, size-1)
 		return list, n
 	}
 	w := p.a.panelWidth
@@ -129,8 +130,8 @@ func (p *Plan) stacks(rows, vectors int) (list [4]stack, n int) {
 		if part.rows == 0 || part.count == 0 {
 			continue
 		}
-		size, count, others := evenly(part.rows, most)
-		for i := range count + others {
+		size, count, smallerCount := evenly(part.rows, most)
+		for i := range count + smallerCount {
 			h := size
 			if i >= count {
 				h--
@@ -158,7 +159,7 @@ type readMode uint8
 const (
 	readDirect  readMode = iota // from panels, or in place
 	readAndCopy                 // in place, and copies it into a panel
-	readCopied                  // from a panel that another tile has copied, prefetching the next panel in place
+	readCopied                  // from a panel that another tile has copied; prefetches the next panel from B itself
 	readModes
 )
 
@@ -179,13 +180,13 @@ func (c *codeTable) entry(st stage, how readMode, ragged bool) **codeBySize {
 	return &c[st][how][part]
 }
 
-// at returns the entry for one kind of register tile. The entry is nil if the code has not been generated.
+// at returns the entry for register tiles of one size. The entry is nil if the code has not been generated.
 func (c *codeTable) at(st stage, how readMode, ragged bool, vectors, height int) **jit.Func {
-	of := c.entry(st, how, ragged)
-	if *of == nil {
-		*of = new(codeBySize)
+	sizes := c.entry(st, how, ragged)
+	if *sizes == nil {
+		*sizes = new(codeBySize)
 	}
-	return &(*of)[vectors][height]
+	return &(*sizes)[vectors][height]
 }
 
 // tileSpec describes the code of one kind of register tile to package tile.
@@ -199,7 +200,7 @@ func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int
 	case ragged:
 		s.Lanes = p.spec.N % p.set.lanes
 	}
-	s.Prefetch = p.fetches(how, vectors, height)
+	s.Prefetch = p.prefetchSpec(how, vectors, height)
 	s.AheadLines = p.prefetchLines[how]
 	if how == readAndCopy {
 		s.PackStep = p.b.panelWidth * p.set.size
@@ -230,8 +231,9 @@ func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int
 
 // fetchAhead returns the number of cache lines of B that a register tile prefetches per loop iteration
 // (tile.DefaultUnroll terms). It is 0 if B is in the caches. The tile prefetches lines of the next panel. If only one
-// tile reads a panel, it prefetches lines of the same panel at a distance of aheadBytes instead. Prefetching pays
-// because constants were last read in the previous run, and because the hardware prefetcher stops at page boundaries.
+// tile reads a panel, it prefetches lines of the same panel at a distance of aheadBytes instead. Prefetching pays for
+// two reasons. B is often a constant that was last read in the previous run, so it is no longer in the caches. And the
+// hardware prefetcher stops at page boundaries.
 func (p *Plan) fetchAhead(how readMode) int {
 	if p.spec.Near || p.b.inPlace || p.b.local() && how == readDirect || p.spec.N <= p.b.panelWidth {
 		return 0
@@ -260,8 +262,8 @@ func (p *Plan) compile() error {
 		p.prefetchLines[how] = p.fetchAhead(how)
 	}
 	p.severalPanels = p.callsSpanPanels()
-	p.prefetchResult = p.farResult() && !p.severalPanels
-	p.prefetchInterval = powerWithin(p.blockTiles())
+	p.prefetchResult = p.prefetchesResult() && !p.severalPanels
+	p.prefetchInterval = powerOfTwoAtMost(p.blockTiles())
 	block := p.block
 	var rows, cols []int
 	for _, n := range []int{p.tileRows, p.spec.M - (p.mTiles-1)*p.tileRows} {
@@ -315,23 +317,24 @@ func (p *Plan) Listings(visit func(name string, assembly func() string)) {
 	}
 	for st, byReading := range p.codes {
 		for how, byPart := range byReading {
-			for part, of := range byPart {
-				what := [stages]string{"", ", later terms", ", apart"}[st] +
-					[readModes]string{"", ", kept", ", behind one that is kept"}[how] + [2]string{"", ", last columns"}[part]
-				of.listings(what, visit)
+			for part, sizes := range byPart {
+				suffix := [stages]string{"", ", later terms", ", to a temporary tile"}[st] +
+					[readModes]string{"", ", copies B into a panel", ", reads a copied panel"}[how] +
+					[2]string{"", ", last columns"}[part]
+				sizes.listings(suffix, visit)
 			}
 		}
 	}
 }
 
-func (of *codeBySize) listings(what string, visit func(name string, assembly func() string)) {
-	if of == nil {
+func (c *codeBySize) listings(suffix string, visit func(name string, assembly func() string)) {
+	if c == nil {
 		return
 	}
-	for v := range of {
-		for h, code := range of[v] {
+	for v := range c {
+		for h, code := range c[v] {
 			if code != nil {
-				visit(fmt.Sprintf("tiles of %d rows and %d vectors%s", h, v, what), code.Listing)
+				visit(fmt.Sprintf("tiles of %d rows and %d vectors%s", h, v, suffix), code.Listing)
 			}
 		}
 	}
@@ -341,8 +344,8 @@ func (of *codeBySize) listings(what string, visit func(name string, assembly fun
 var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 
 // callsSpanPanels reports whether one call processes several panels of B. This pays if one register tile has all rows
-// of A: computing such a tile takes little longer than the overhead of a call. A bias and prefetching of B exclude it,
-// because their addresses depend on the panel.
+// of A: computing such a tile takes little longer than the overhead of a call. There must be no bias and no prefetching
+// of B, because their addresses depend on the panel.
 func (p *Plan) callsSpanPanels() bool {
 	s := &p.spec
 	few := p.a.inPlace && !p.b.packedByFirstRow && s.M <= p.set.maxHeights[p.set.vectors(p.b.panelWidth)]
@@ -382,7 +385,7 @@ func (t *tileState) panelsOf(x *jit.Args, a, b *operandView, i0, i1, j0, j1 int)
 func (t *tileState) strip(x *jit.Args, a, b *operandView, ib, ie, j, cols, further int) {
 	p, s, set := t.Plan, &t.spec, t.set
 	size, vectors := set.size, set.vectors(cols)
-	t.operands(x, a, b, j, cols)
+	t.setOperands(x, a, b, j, cols)
 	st, each := laterBlock, max(1, callMACs/(p.b.panelWidth*t.kc))
 	switch {
 	case s.CColStride != 1:
@@ -407,17 +410,17 @@ func (t *tileState) strip(x *jit.Args, a, b *operandView, ib, ie, j, cols, furth
 	// Stacks are interleaved, so that each panel of A is read once.
 	if t.rows != ie-ib || t.vectors != vectors {
 		t.rows, t.vectors = ie-ib, vectors
-		t.stacks, t.stacked = p.stacks(ie-ib, vectors)
+		t.stacks, t.stackCount = p.stacks(ie-ib, vectors)
 	}
 	how, done := readDirect, [len(t.stacks)]int{}
 	if t.copyPanels && ib == t.i0 {
 		how, done[0] = readCopied, 1
-		t.keepPanel(x, a, t.stacks[0], st, ib, j, cols)
+		t.computeAndCopyPanel(x, a, t.stacks[0], st, ib, j, cols)
 	}
 	each = max(1, each/t.stacks[0].height)
 	for more := true; more; {
 		more = false
-		for i := range t.stacked {
+		for i := range t.stackCount {
 			k, from := t.stacks[i], done[i]
 			if from < k.n {
 				done[i] = min(from+each, k.n)
@@ -442,8 +445,8 @@ func (t *tileState) setPrefetch(x *jit.Args, b *operandView, j int) {
 	}
 }
 
-// operands sets the addresses of the operands and of the result, for the panel of B at column j.
-func (t *tileState) operands(x *jit.Args, a, b *operandView, j, cols int) {
+// setOperands sets the addresses of the operands and of the result, for the panel of B at column j.
+func (t *tileState) setOperands(x *jit.Args, a, b *operandView, j, cols int) {
 	set := t.set
 	size := set.size
 	x.N = t.kc
@@ -453,7 +456,7 @@ func (t *tileState) operands(x *jit.Args, a, b *operandView, j, cols int) {
 	x.Ptr[tile.Out], x.Step[tile.OutRow] = t.pc, t.spec.CRowStride*size
 }
 
-// tiles computes n register tiles of stack k. The first tile is at row i.
+// tiles computes n register tiles of stack k, from row i on.
 func (t *tileState) tiles(x *jit.Args, a *operandView, k stack, st stage, how readMode, i, n, j, cols int) {
 	p := t.Plan
 	code := t.placeTiles(x, a, k, st, how, i, n, j, cols)
@@ -464,7 +467,7 @@ func (t *tileState) tiles(x *jit.Args, a *operandView, k stack, st stage, how re
 	}
 	x.Row[tile.Ahead] += n * (t.kc / tile.DefaultUnroll) * p.prefetchLines[how] * machine.LineBytes
 	if how != readDirect {
-		x.Row[tile.PrefetchOperands] += n * fetches(t.kc, p.prefetchInterval) * x.Step[tile.PrefetchStep]
+		x.Row[tile.PrefetchOperands] += n * prefetchCount(t.kc, p.prefetchInterval) * x.Step[tile.PrefetchStep]
 	}
 	if st == toTemporary {
 		t.merge(t.temporary(), i, j, k.height, cols)

@@ -13,7 +13,8 @@ import (
 const (
 	// simpleMACs is the number of multiplications up to which plain strided loops beat packing.
 	simpleMACs = 512
-	// directRows is the number of rows up to which each element of B is used too rarely to repay packing it.
+	// directRows is the maximum number of rows of A for which B is not packed: each element of B is used too rarely to
+	// repay packing.
 	directRows = 4
 	// directMACs is the least number of multiplications in a tile of the direct paths.
 	directMACs = machine.MoveGrain
@@ -133,8 +134,8 @@ func (x *exec) runDirect(j0, j1 int) {
 	s := &x.spec
 	n := j1 - j0
 	sums, ldc := unsafe.Add(x.worker, x.Plan.worker.b), n
-	there := s.CColStride == 1 && s.Bias == NoBias && !s.Accumulate
-	if there {
+	sumsInC := s.CColStride == 1 && s.Bias == NoBias && !s.Accumulate
+	if sumsInC {
 		sums, ldc = x.elem(x.pc, j0), s.CRowStride
 	}
 	for k0 := 0; k0 < s.K; k0 += x.kd {
@@ -154,7 +155,7 @@ func (x *exec) runDirect(j0, j1 int) {
 			x.set.store(s.M, n, matrix{to, ld, 1}, matrix{sums, ldc, 1}, matrix{}, true)
 		}
 	}
-	if there {
+	if sumsInC {
 		return
 	}
 	x.set.store(s.M, n, matrix{sums, n, 1}, x.result(0, j0), x.biasAt(0, j0), s.Accumulate)

@@ -20,19 +20,19 @@ func PadsRows(d tensor.DType) bool { return !kernelsOf(d).coded() }
 const fewSums = 8
 
 // effort is [Effort] for machine code. A tile whose speed is limited by latency or by loads counts as a larger tile
-// that takes the same time.
+// that takes the same time: the number of cycles of a term times the lanes of a vector.
 func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 	panels := func(cols, count int) {
 		if cols == 0 {
 			return
 		}
 		v := s.vectors(cols)
-		size, whole, less := evenly(max(m, 1), s.maxHeights[v])
-		for _, t := range [2]struct{ rows, n int }{{size, whole}, {size - 1, less}} {
-			turns := max(t.rows*v, t.rows+v, fewSums)
-			macs += float64(float64(count*t.n) * float64(turns*s.lanes) * float64(k))
+		size, whole, smallerCount := evenly(max(m, 1), s.maxHeights[v])
+		for _, t := range [2]struct{ rows, n int }{{size, whole}, {size - 1, smallerCount}} {
+			cycles := max(t.rows*v, t.rows+v, fewSums)
+			macs += float64(float64(count*t.n) * float64(cycles*s.lanes) * float64(k))
 		}
-		calls += float64(count * (whole + less) * ceilDiv(max(k, 1), s.kc))
+		calls += float64(count * (whole + smallerCount) * ceilDiv(max(k, 1), s.kc))
 	}
 	panels(min(n, s.nr), n/s.nr)
 	panels(n%s.nr, 1)

@@ -15,42 +15,43 @@ import (
 // delay its own loads. Tiles of products that copy B prefetch the next panel of B in place. Other tiles prefetch the
 // rows of the result that they are about to write.
 
-// fetches returns the number of prefetches that a tile makes in the given number of terms, with one prefetch per
-// interval. The interval is in terms too.
-func fetches(terms, interval int) int {
+// prefetchCount returns the number of prefetches of a tile with the given number of terms, if there is one prefetch for
+// each `interval` terms.
+func prefetchCount(terms, interval int) int {
 	return ceilDiv(terms/tile.DefaultUnroll, interval/tile.DefaultUnroll)
 }
 
-// powerWithin returns the greatest power of two that is at most n. The result is at least tile.DefaultUnroll, the
+// powerOfTwoAtMost returns the greatest power of two that is at most n. The result is at least tile.DefaultUnroll, the
 // number of terms of one loop iteration.
-func powerWithin(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
+func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
 
-// farResult reports whether rows of the result are prefetched before they are written. The columns of the result must
-// be contiguous, and the result must exceed half of L2. If B is not prepacked, it suffices that the result exceeds a
-// quarter of L2, and that the result and the operands together exceed L2. With a prepacked B, prefetching such a
+// prefetchesResult reports whether tiles prefetch rows of the result before they write them. The columns of the result
+// must be contiguous, and the result must exceed half of L2. If B is not prepacked, it suffices that the result exceeds
+// a quarter of L2, and that the result and the operands together exceed L2. With a prepacked B, prefetching such a
 // smaller result gains nothing, because the tiles also prefetch lines of B.
-func (p *Plan) farResult() bool {
+func (p *Plan) prefetchesResult() bool {
 	s := &p.spec
 	far := s.M*s.N*p.set.size > machine.L2Bytes/2 ||
 		s.B.Source != Prepacked && p.leavesCache(s.M*s.N, machine.L2Bytes/4, machine.L2Bytes)
 	return s.CColStride == 1 && far
 }
 
-// fetches returns the prefetches of tiles that read B in mode `how` and have the given numbers of vectors and rows.
-func (p *Plan) fetches(how readMode, vectors, height int) []tile.Prefetch {
+// prefetchSpec returns the prefetches of tiles that read B in mode `how` and have the given numbers of vectors and
+// rows.
+func (p *Plan) prefetchSpec(how readMode, vectors, height int) []tile.Prefetch {
 	lines := ceilDiv(vectors*p.set.lanes*p.set.size, machine.LineBytes)
 	switch {
 	case how != readDirect:
 		return []tile.Prefetch{{Lines: lines, Every: p.prefetchInterval}}
 	case p.prefetchResult:
-		return []tile.Prefetch{{Lines: lines, Every: powerWithin(p.kc / height)}}
+		return []tile.Prefetch{{Lines: lines, Every: powerOfTwoAtMost(p.kc / height)}}
 	}
 	return nil
 }
 
-// keepPanel computes the first tile of a stack. It reads B in place, and copies the panel of B for the other tiles of
-// the stack.
-func (t *tileState) keepPanel(x *jit.Args, a *operandView, k stack, st stage, i, j, cols int) {
+// computeAndCopyPanel computes the first tile of a stack. It reads B in place, and copies the panel of B for the other
+// tiles of the stack.
+func (t *tileState) computeAndCopyPanel(x *jit.Args, a *operandView, k stack, st stage, i, j, cols int) {
 	size, b := t.set.size, &t.Plan.b
 	panel, at, step := x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm]
 	x.Ptr[tile.Packed], x.Row[tile.Packed] = panel, at

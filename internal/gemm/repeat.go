@@ -11,8 +11,8 @@ import (
 // computation of addresses, which takes a considerable part of the time of Plan.Run. A Repeated belongs to one
 // goroutine and must not be copied.
 type Repeated struct {
-	args jit.Args
-	of   *recordedCalls
+	args  jit.Args
+	calls *recordedCalls
 }
 
 // recordedMACs is the number of multiplications up to which the calls of a product are recorded. In larger products the
@@ -22,8 +22,8 @@ const recordedMACs = 1 << 24
 // recordedCalls has the recorded calls of a product.
 type recordedCalls struct {
 	n                              int // terms of K
-	inRow, inTerm, vecTerm, outRow int // strides of all calls in bytes, as in package tile
-	biased                         bool
+	inRow, inTerm, vecTerm, outRow int // strides in bytes, equal for all calls; see the constants of package tile
+	hasBias                        bool
 	tiles                          [][]call // calls by tile of the plan
 }
 
@@ -31,7 +31,7 @@ type recordedCalls struct {
 type call struct {
 	code                            *jit.Func
 	tiles                           int // number of adjacent tiles
-	in, vec, out, bias, ahead       int // offsets from the addresses of A, B, C, the bias and the prefetched panel
+	in, vec, out, bias, ahead       int // offsets from A, B, C and the bias, and of the prefetched panel from B
 	inTile, vecTile, outTile, lanes int // steps from tile to tile; lanes is the number of lanes of the last vector
 }
 
@@ -60,7 +60,7 @@ func (p *Plan) listCalls() {
 	x.locate(&a, &p.a, base, nil, nil, nil, 0, s.K, 0, s.M)
 	x.locate(&b, &p.b, base, nil, nil, nil, 0, s.K, 0, s.N)
 	var args jit.Args
-	all := &recordedCalls{tiles: make([][]call, p.Tiles(0)), biased: s.Bias != NoBias}
+	all := &recordedCalls{tiles: make([][]call, p.Tiles(0)), hasBias: s.Bias != NoBias}
 	for i := range all.tiles {
 		t.record = &all.tiles[i]
 		i0, i1, j0, j1 := p.tile(allRows, i)
@@ -79,8 +79,8 @@ func (p *Plan) Repeat(r *Repeated, args *Args) bool {
 	if c == nil {
 		return false
 	}
-	if r.of != c {
-		r.of, x.N = c, c.n
+	if r.calls != c {
+		r.calls, x.N = c, c.n
 		x.Step[tile.InRow], x.Step[tile.InTerm], x.Step[tile.VecTerm] = c.inRow, c.inTerm, c.vecTerm
 		x.Step[tile.OutRow] = c.outRow
 	}
@@ -89,7 +89,7 @@ func (p *Plan) Repeat(r *Repeated, args *Args) bool {
 		pa, pb = pb, pa
 	}
 	x.Ptr[tile.In], x.Ptr[tile.Vec], x.Ptr[tile.Out], x.Ptr[tile.Ahead] = pa, pb, args.C, pb
-	if c.biased {
+	if c.hasBias {
 		x.Ptr[tile.EpilogueOperands] = args.Bias
 	}
 	return true
@@ -97,7 +97,7 @@ func (p *Plan) Repeat(r *Repeated, args *Args) bool {
 
 // Run computes the product of the current contents of its operands.
 func (r *Repeated) Run() {
-	for i := range r.of.tiles {
+	for i := range r.calls.tiles {
 		r.tile(i)
 	}
 }
@@ -105,8 +105,8 @@ func (r *Repeated) Run() {
 // tile computes a tile of the plan.
 func (r *Repeated) tile(i int) {
 	x := &r.args
-	for k := range r.of.tiles[i] {
-		c := &r.of.tiles[i][k]
+	for k := range r.calls.tiles[i] {
+		c := &r.calls.tiles[i][k]
 		x.Rows, x.Step[tile.LastLanes] = c.tiles, c.lanes
 		x.Row[tile.In], x.Row[tile.Vec], x.Row[tile.Out] = c.in, c.vec, c.out
 		x.Row[tile.EpilogueOperands], x.Row[tile.Ahead] = c.bias, c.ahead

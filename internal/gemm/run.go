@@ -22,7 +22,7 @@ type exec struct {
 	copyPanels       bool           // the first register tile of each panel of B copies the panel
 	epilogue         func(i0, i1, j0, j1 int)
 	check            func() // nil: none
-	done             int    // multiplications since check was called
+	macsSinceCheck   int    // multiplications since check was called
 }
 
 const (
@@ -37,8 +37,8 @@ const (
 // count adds n multiplications, or packing work with the cost of n multiplications. It calls Args.Check after every
 // checkMACs multiplications.
 func (x *exec) count(n int) {
-	if x.done += n; x.done >= checkMACs && x.check != nil {
-		x.done = 0
+	if x.macsSinceCheck += n; x.macsSinceCheck >= checkMACs && x.check != nil {
+		x.macsSinceCheck = 0
 		x.check()
 	}
 }
@@ -277,7 +277,7 @@ type tileState struct {
 	first, last        bool     // whether the block of K is the first or the last one
 	record             *[]call  // if not nil, calls are appended here instead of being made
 	stacks             [4]stack // the first `stacked` cover a block of `rows` rows by `vectors` vectors
-	stacked            int
+	stackCount         int
 	rows, vectors      int
 }
 

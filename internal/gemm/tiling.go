@@ -49,14 +49,14 @@ type grid struct {
 	shareA, shareB bool
 }
 
-// tilePanels are the widths and heights of tiles that are considered, in panels.
+// tilePanels are the widths and heights, in panels, of the tiles that chooseGrid considers.
 var tilePanels = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1 << 30}
 
 // gridWorkers are the numbers of workers for which a grid is evaluated. The entry 32 favors grids with spare tiles,
 // which balance the load of 16 workers of unequal speed.
 var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 
-// localPanels returns the number of panels that a tile may pack for itself. More panels would not fit L2.
+// localPanels returns the maximum number of panels that a tile may pack for itself. More panels would not fit L2.
 func (d operandPlan) localPanels(kc int) int { return max(1, blockBytes/(d.panelWidth*kc*d.size)) }
 
 // mostTiles returns the greatest useful number of tiles of a product. Usually it follows from the number of
@@ -121,18 +121,18 @@ func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 		extent float64
 		shared bool
 	}{{a, mt, g.shareA}, {b, nt, g.shareB}} {
-		each := prices.pack
+		packPrice := prices.pack
 		switch {
 		case s.packedByFirstRow:
-			each = 0
+			packPrice = 0
 		case s.source == Custom:
-			each = prices.custom
+			packPrice = prices.custom
 		}
 		switch {
 		case s.shared:
-			shared += float64(float64(roundUp(s.lanes, s.panelWidth)) * depth * (each + prices.share))
+			shared += float64(float64(roundUp(s.lanes, s.panelWidth)) * depth * (packPrice + prices.share))
 		case s.inPanels():
-			tile += float64(s.extent * depth * each)
+			tile += float64(s.extent * depth * packPrice)
 		}
 	}
 	barrier := 0.0

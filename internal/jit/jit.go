@@ -62,7 +62,7 @@ const (
 	SpillBytes  = spillSlots * 64
 )
 
-// Code is machine code with its description.
+// Code is machine code, its listing, and a bound on its work.
 type Code struct {
 	Bytes   []byte
 	Listing string // the code in the syntax of its assembler, if requested
@@ -166,9 +166,9 @@ var cache struct {
 func Fence() { fence() }
 
 // Lookup returns the function for a key, which must describe everything that the code depends on. If no such function
-// is in use, make generates it; errors of make are returned unchanged. Concurrent callers may both generate the code,
-// but get the same function. The code must be position-independent and follow the rules of the package comment. It is
-// mapped by the next [Link], or at the first call. The function keeps make for listings.
+// is in use, the function make generates it; errors of make are returned unchanged. Concurrent callers may both
+// generate the code, but get the same function. The code must be position-independent and follow the rules of the
+// package comment. It is mapped by the next [Link], or at the first call. The function keeps make for listings.
 func Lookup(key string, make func(list bool) (Code, error)) (*Func, error) {
 	if f := cached(key); f != nil {
 		return f, nil

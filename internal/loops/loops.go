@@ -24,7 +24,7 @@ import (
 type Loop struct {
 	loop           *expr.Loop
 	foldCount      int            // number of folds
-	elementStrides []int          // by output, then by operand: bytes between elements; 0 for an operand that is Scalar
+	elementStrides []int          // by output, then by operand: bytes between elements; 0 if constant along the row
 	maxPerCall     int            // maximum number of elements in a call of machine code; 0 without machine code
 	code           *vector.Loop   // nil without machine code
 	once           sync.Once      // for runner and interpError
@@ -86,13 +86,14 @@ func New(l *expr.Loop, opts Options) (*Loop, error) {
 	return r, r.interpError
 }
 
-// MaxElements returns the maximum number of elements of a row in one call of machine code. Longer rows are cut. Rows of
-// loops with totals cannot be cut. MaxElements returns 0 if there is no machine code.
+// MaxElements returns the maximum number of elements of a row in one call of machine code. Longer rows are cut, except
+// rows of loops with totals ([expr.Loop.Totals]). MaxElements returns 0 if there is no machine code.
 func (l *Loop) MaxElements() int { return l.maxPerCall }
 
-// rowElements is the length that RowsPerCall assumes for shorter rows. A shorter row takes as long as a row of this
-// length, because its tail is a whole iteration. With AVX2, the tail also copies elements of 8 or 16 bits one by one.
-func rowElements() int {
+// minRowElements is the length that RowsPerCall assumes for shorter rows. A shorter row takes as long as a row of this
+// length, because an incomplete iteration costs as much as a complete one. With AVX2, the tail also copies elements of
+// 8 or 16 bits one by one.
+func minRowElements() int {
 	if machine.Host().Has(machine.AVX2) && !machine.Host().Has(machine.Vector512) {
 		return 256
 	}
@@ -101,7 +102,7 @@ func rowElements() int {
 
 // RowsPerCall returns the maximum number of rows of n0 elements in one call of machine code.
 func (l *Loop) RowsPerCall(n0 int) int {
-	return max(1, min(callElements/max(n0, rowElements()), callWork/l.code.Work().Of(n0)))
+	return max(1, min(callElements/max(n0, minRowElements()), callWork/l.code.Work().Of(n0)))
 }
 
 // Compiled reports whether the loop is machine code.
@@ -162,8 +163,8 @@ const (
 // setMaxPerCall computes the maximum number of elements in a call.
 func (l *Loop) setMaxPerCall() {
 	w := l.code.Work()
-	turns := (callWork - w.Of(w.IterationElements-1)) / w.Iteration
-	l.maxPerCall = max(expr.Lanes, min(callElements, turns*w.IterationElements)&^(expr.Lanes-1))
+	iterations := (callWork - w.Of(w.IterationElements-1)) / w.Iteration
+	l.maxPerCall = max(expr.Lanes, min(callElements, iterations*w.IterationElements)&^(expr.Lanes-1))
 }
 
 // setElementStrides computes the bytes between elements.
@@ -181,10 +182,11 @@ func (l *Loop) setElementStrides() {
 }
 
 // Run computes n1 rows of n0 elements. ptrs are the addresses of the first row: outputs, then operands, then one
-// address for each fold. The address of a fold is that of its [expr.Lanes] accumulators, which each row updates. In a
-// loop with totals, it is the address of the total of the first row. strides are the bytes between rows in the same
-// order. The stride of an operand that all rows share is 0. An output that is not stored has a nil address and stride
-// 0. Addresses must point to the heap and are not checked. Run modifies ptrs.
+// address for each fold. The address of a fold is that of its [expr.Lanes] accumulators, which each row updates. A loop
+// with totals ([expr.Loop.Totals]) instead stores one folded number per row, and the address is that of the first row's
+// number. strides are the bytes between rows in the same order. The stride of an operand that all rows share is 0. An
+// output that is not stored has a nil address and stride 0. Addresses must point to the heap and are not checked. Run
+// modifies ptrs.
 func (l *Loop) Run(s *State, ptrs []unsafe.Pointer, strides []int, n0, n1 int) {
 	if n0 <= 0 || n1 <= 0 {
 		return

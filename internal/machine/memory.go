@@ -91,8 +91,8 @@ func read(fsys fs.FS, heap idleHeap, block bool) []Limit {
 
 // reading is a reading of the limits.
 type reading struct {
-	left atomic.Int64 // memory in bytes that was left at the time of the reading, minus later requests
-	at   time.Time    // time of the reading
+	bytesLeft atomic.Int64 // memory in bytes that was left at the time of the reading, minus later requests
+	time      time.Time    // time of the reading
 }
 
 var lastReading atomic.Pointer[reading]
@@ -106,8 +106,8 @@ func Fits(bytes int) (Limit, bool) { return fits(bytes, false) }
 func FitsBlock(bytes int) (Limit, bool) { return fits(bytes, true) }
 
 func fits(bytes int, block bool) (Limit, bool) {
-	if r := lastReading.Load(); r != nil && int64(bytes) < r.left.Load()/8 && time.Since(r.at) < time.Second/4 {
-		r.left.Add(-int64(bytes))
+	if r := lastReading.Load(); r != nil && int64(bytes) < r.bytesLeft.Load()/8 && time.Since(r.time) < time.Second/4 {
+		r.bytesLeft.Add(-int64(bytes))
 		return Limit{}, true
 	}
 	l := memory(block)
@@ -116,8 +116,8 @@ func fits(bytes int, block bool) (Limit, bool) {
 		debug.FreeOSMemory()
 		l = memory(block)
 	}
-	r := &reading{at: time.Now()}
-	r.left.Store(int64(l.Left - min(bytes, l.Left)))
+	r := &reading{time: time.Now()}
+	r.bytesLeft.Store(int64(l.Left - min(bytes, l.Left)))
 	lastReading.Store(r)
 	return l, bytes <= l.Left
 }

@@ -117,7 +117,7 @@ func UsualProfile() *Profile { return shippedProfiles[usualProfileName()]() }
 // usualProfileName returns the name of the shipped profile for the instruction set in use.
 func usualProfileName() string {
 	if Host().Has(NEON) {
-		return "portable" // the prices without machine code: arm64 was not measured
+		return "portable" // no profile has been measured on arm64 yet
 	}
 	return Host().Name()
 }
@@ -172,7 +172,7 @@ var shippedProfiles = map[string]func() *Profile{
 	"avx512":   sync.OnceValue(func() *Profile { return shippedProfile("avx512") }),
 }
 
-// Keeping returns the profile for a run whose steps together read the given number of bytes of constants. The number
+// Keeping returns the profile for a run whose steps together read the given number of bytes of constants. This number
 // determines the cache from which a step reads its constants.
 func (p *Profile) Keeping(bytes float64) *Profile {
 	r := *p

@@ -41,9 +41,9 @@ type Binding struct {
 	err           error         // error of compilation
 	interrupted   bool          // whether compilation ended because the context of its caller ended
 
-	// packedOnly maps names to packed constants of the plan. The data of their unpacked originals was released from
-	// Graph: see release.
-	packedOnly map[string]*graph.Value
+	// packedConstants maps names of constants in Graph to the packed constants of the plan. The unpacked data was released
+	// from Graph: see release.
+	packedConstants map[string]*graph.Value
 
 	problemOnce sync.Once // guards the fields below: see layouts
 	problem     *layout.Problem

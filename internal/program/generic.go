@@ -16,7 +16,8 @@ const (
 
 // Generic returns sizes of the open symbols at which every size that depends on them is at least 2. A size of 0 or 1
 // makes the layout of a value ambiguous, so a plan for such a size is a poor plan for other sizes. The search starts at
-// the first hint or the assumed sizes. It doubles sizes as often as needed. Generic returns nil if the search fails.
+// the first hint or the assumed sizes. It doubles sizes until no size is 0 or 1 because of them. Generic returns nil if
+// the search fails.
 func (p *Program) Generic(ctx context.Context) []int {
 	if p.genericLock.Lock(ctx) != nil {
 		interrupt.Check(ctx)

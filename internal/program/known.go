@@ -81,8 +81,8 @@ func (k *Known) Segment(v *graph.Value) (int, bool) {
 	return i - 1, i > 0
 }
 
-// Decides returns the first node whose results determine shapes, or nil if there is no such node.
-func (k *Known) Decides() *graph.Node {
+// FirstShapeNode returns the first node whose results determine shapes, or nil if there is no such node.
+func (k *Known) FirstShapeNode() *graph.Node {
 	if k != nil {
 		for _, s := range k.segmentList {
 			if s.Dynamic {

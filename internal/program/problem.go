@@ -37,12 +37,12 @@ func (p *Program) Problem() (*layout.Problem, error) {
 func (p *Program) ProblemOf(ctx context.Context, b *Binding) (*layout.Problem, error) {
 	b.problemOnce.Do(func() {
 		if b.Runnable.Dynamic() {
-			b.problemErr = errors.New("shapes depend on data: the graph is planned in segments as it runs, and has no one " +
-				"problem of layouts")
+			b.problemErr = errors.New("shapes depend on data: the graph is planned in segments as it runs, " +
+				"so there is no single layout problem")
 			return
 		}
-		whole := b.Runnable
-		if len(b.packedOnly) > 0 {
+		whole := b.Runnable // planning folds constants, so it needs the data of all constants
+		if len(b.packedConstants) > 0 {
 			whole = b.Whole()
 		}
 		var o observer
@@ -62,7 +62,7 @@ func (p *Program) ProblemOf(ctx context.Context, b *Binding) (*layout.Problem, e
 	return b.problem, b.problemErr
 }
 
-// Model states [Program.Problem] for the exact solver.
+// Model converts [Program.Problem] to the form that the exact solver takes.
 func (p *Program) Model() (*layout.Model, error) {
 	problem, err := p.Problem()
 	if err != nil {

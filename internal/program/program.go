@@ -248,7 +248,7 @@ func (p *Program) findOpen() {
 // openWithin adds the symbols of an expression that have no fixed size.
 func (p *Program) openWithin(text string) {
 	open := map[string]sym.Int{}
-	lookups(text, sym.NewEnv(), open, map[string]int{}, p.fixed)
+	lookupSymbols(text, sym.NewEnv(), open, map[string]int{}, p.fixed)
 	for name := range open {
 		if !slices.Contains(p.openSymbols, name) {
 			p.openSymbols = append(p.openSymbols, name)

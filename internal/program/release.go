@@ -26,14 +26,14 @@ func (b *Binding) release() {
 		}
 	}
 	g, bytes := b.Graph.Clone(), 0
-	b.packedOnly = map[string]*graph.Value{}
+	b.packedConstants = map[string]*graph.Value{}
 	for _, v := range g.Constants {
 		p, s := packed[v.Name], v.Const.Storage()
 		if p == nil || held[s] || v.Packed != nil || !samePlaces(p.Packed.Meta, v.Const.Meta) {
 			continue
 		}
 		bytes += s.Len()
-		b.packedOnly[v.Name], v.Const = p, &tensor.Tensor{Meta: v.Const.Meta}
+		b.packedConstants[v.Name], v.Const = p, &tensor.Tensor{Meta: v.Const.Meta}
 	}
 	b.Graph, b.Runnable = g, g
 	if bytes >= returnedBytes {
@@ -53,12 +53,12 @@ const returnedBytes = 16 << 20
 
 // Whole returns the graph with the data of all constants.
 func (b *Binding) Whole() *graph.Graph {
-	if len(b.packedOnly) == 0 {
+	if len(b.packedConstants) == 0 {
 		return b.Graph
 	}
 	g := b.Graph.Clone()
 	for _, v := range g.Constants {
-		if p := b.packedOnly[v.Name]; p != nil {
+		if p := b.packedConstants[v.Name]; p != nil {
 			v.Const = p.Data()
 		}
 	}

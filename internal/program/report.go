@@ -188,21 +188,21 @@ func worksOf(n *graph.Node) []report.Work {
 	return list
 }
 
-func loopOf(it graph.Loop) *report.Loop {
-	d := &report.Loop{Shape: notNil(it.WalkShape())}
-	for i := range it.Len() {
-		d.Strides = append(d.Strides, notNil(it.WalkStrides(i)))
+func loopOf(loop graph.Loop) *report.Loop {
+	d := &report.Loop{Shape: notNil(loop.WalkShape())}
+	for i := range loop.Len() {
+		d.Strides = append(d.Strides, notNil(loop.WalkStrides(i)))
 	}
 	return d
 }
 
-// isLoop reports whether d describes the loop it. A nil description describes no loop.
-func isLoop(d *report.Loop, it graph.Loop) bool {
-	if d == nil || it.Len() != len(d.Strides) || !slices.Equal(d.Shape, it.WalkShape()) {
+// isLoop reports whether d describes a loop. A nil description describes no loop.
+func isLoop(d *report.Loop, loop graph.Loop) bool {
+	if d == nil || loop.Len() != len(d.Strides) || !slices.Equal(d.Shape, loop.WalkShape()) {
 		return false
 	}
 	for i, st := range d.Strides {
-		if !slices.Equal(st, it.WalkStrides(i)) {
+		if !slices.Equal(st, loop.WalkStrides(i)) {
 			return false
 		}
 	}

@@ -167,15 +167,15 @@ func (p *Program) points(s *graph.Symbolic, usual, sizes []int) [][]int {
 	return values
 }
 
-// firstPoint returns the first combination of values that is within a region. The values of the first symbols vary
-// fastest. It returns nil if none of the first maxPoints combinations is within the region.
-func firstPoint(values [][]int, within []func([]int) bool) []int {
+// firstPoint returns the first combination of values for which all functions in conditions return true. The values of
+// the first symbol vary fastest. It returns nil if there is none among the first maxPoints combinations.
+func firstPoint(values [][]int, conditions []func([]int) bool) []int {
 	index, at := make([]int, len(values)), make([]int, len(values))
 	for range maxPoints {
 		for i, k := range index {
 			at[i] = values[i][k]
 		}
-		if !slices.ContainsFunc(within, func(holds func([]int) bool) bool { return !holds(at) }) {
+		if !slices.ContainsFunc(conditions, func(holds func([]int) bool) bool { return !holds(at) }) {
 			return at
 		}
 		i := 0

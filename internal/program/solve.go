@@ -18,8 +18,7 @@ type solver struct {
 	ranges map[string]solutionRange // of symbols with several solutions
 }
 
-// solutionRange is the range of solutions, from lo to hi, of an equation for a symbol. says is the text of the
-// equation.
+// solutionRange is the range of solutions, from lo to hi, of an equation for a symbol.
 type solutionRange struct {
 	lo, hi   int
 	equation string
@@ -51,7 +50,7 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 	for _, name := range sorted.Keys(s.ranges) {
 		if _, known := sizes[name]; !known {
 			w := s.ranges[name]
-			return fmt.Errorf("%s holds for %s from %d to %d: the shapes of inputs do not tell which it is, so that it must "+
+			return fmt.Errorf("%s holds for all %s from %d to %d: the shapes of inputs do not determine the size, so it must "+
 				"be given", w.equation, name, w.lo, w.hi)
 		}
 	}
@@ -61,7 +60,7 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 // equation solves text = n. place is the description of the size in errors.
 func (s *solver) equation(place, text string, n int) error {
 	env, open, used := sym.NewEnv(), map[string]sym.Int{}, map[string]int{}
-	e, err := (graph.Dim{Expr: text}).In(lookups(text, env, open, used, s.sizes))
+	e, err := (graph.Dim{Expr: text}).In(lookupSymbols(text, env, open, used, s.sizes))
 	if err != nil {
 		return fmt.Errorf("%s%s: %w", text, atSizes(used), err)
 	}
@@ -133,9 +132,10 @@ func solutions(e sym.Int, sign, n, lo, hi int) (first, last int, err error) {
 // envName is the name of the unknown in the solver's Env.
 const envName = "x"
 
-// lookups returns the values of the symbols in an expression. Known sizes are numbers, and lookups adds them to used.
-// Other symbols are symbols of env, and lookups adds them to open. The first of these has the name envName.
-func lookups(text string, env *sym.Env, open map[string]sym.Int, used, sizes map[string]int) map[string]sym.Int {
+// lookupSymbols returns the values of the symbols in an expression. Known sizes are numbers, and lookupSymbols adds
+// them to used. Other symbols are symbols of env, and lookupSymbols adds them to open. The first of these has the name
+// envName.
+func lookupSymbols(text string, env *sym.Env, open map[string]sym.Int, used, sizes map[string]int) map[string]sym.Int {
 	values := map[string]sym.Int{}
 	scratch := sym.NewEnv()
 	_, _ = sym.Parse(text, func(name string) (sym.Int, bool) { // parsing with the values reports errors

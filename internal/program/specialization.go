@@ -19,7 +19,7 @@ import (
 // constants were chosen once, for the sizes of its hint. Bindings for other sizes follow these decisions without a
 // search.
 type Specialization struct {
-	Hint      []int // sizes of the open symbols for which it was priced
+	Hint      []int // sizes of the open symbols at which the plan was priced
 	Decisions *passes.Decisions
 	Plan      *passes.Plan // for the hint; it holds the constants that all bindings share
 	err       error        // why there is no plan
@@ -27,7 +27,7 @@ type Specialization struct {
 	guardsLock     interrupt.Mutex // guards the fields below: see Guards
 	guardsDone     bool
 	guards         []graph.Guard
-	guardEvaluator *sym.Evaluator // of the guards; nil if they are unknown, and only the hint is served
+	guardEvaluator *sym.Evaluator // evaluates the guards; nil if they are unknown, so that only the hint is served
 	guardsErr      error          // why they are unknown
 }
 
@@ -36,8 +36,8 @@ const keptSpecializations = 32
 
 // Specializes reports whether plans serve more than one set of sizes. This requires that sizes are open, and that
 // shapes do not depend on data. A graph whose shapes depend on data is planned for every set of layouts and sizes that
-// occurs. For such a graph there is no hint, because its sizes follow from data. If a plan were priced at the first
-// sizes that occur, the bits of results would depend on the order of runs.
+// occurs. Such a graph has no hint, because its sizes follow from data. A plan for several sizes would therefore be
+// priced at the first sizes that occur, and the bits of results would depend on the order of runs.
 //
 // Passes of the user run for each set of sizes, and their results are compared with the decisions of the
 // specialization. With Options.KeepGoing, sizes at which nodes are rejected have separate plans.
@@ -161,31 +161,31 @@ func (p *Program) PlanOptions(ctx context.Context) passes.Options {
 		SolveLimit: o.SolveLimit, Slack: o.Slack}
 }
 
-// plan plans and compiles the graph. with has the decisions to record or to follow.
-func (b *Binding) plan(ctx context.Context, p *Program, with passes.Options) (err error) {
-	o, ahead := p.options, true
+// plan plans and compiles the graph. The fields Record and Follow of decisions select the decisions to record or to
+// follow.
+func (b *Binding) plan(ctx context.Context, p *Program, decisions passes.Options) (err error) {
+	o, beforeRun := p.options, true
 	plan := func(g *graph.Graph) (*graph.Graph, error) {
 		o.Progress("planning")
-		how := p.PlanOptions(ctx)
-		if !ahead {
-			how.Context = nil // the segment has the context of the run
+		options := p.PlanOptions(ctx)
+		options.Record, options.Follow = decisions.Record, decisions.Follow
+		if beforeRun {
+			options.Dump = o.Dump
+		} else {
+			options.Context = nil // the segment has the context of the run
 		}
-		how.Record, how.Follow = with.Record, with.Follow
-		if ahead {
-			how.Dump = o.Dump
-		}
-		made, err := passes.Run(g, how)
+		planned, err := passes.Run(g, options)
 		if err != nil {
 			return nil, fmt.Errorf("%w (strategy %s)", err, o.Strategy.Name())
 		}
-		if ahead {
-			b.Plan = made
+		if beforeRun {
+			b.Plan = planned
 		}
 		o.Progress("compiling")
-		if len(made.Failed) > 0 {
-			return made.Graph, made.Failed
+		if len(planned.Failed) > 0 {
+			return planned.Graph, planned.Failed
 		}
-		return made.Graph, nil
+		return planned.Graph, nil
 	}
 	start := time.Now()
 	b.runner, err = exec.NewRunner(b.Runnable, plan, exec.Options{Context: ctx,
@@ -197,7 +197,7 @@ func (b *Binding) plan(ctx context.Context, p *Program, with passes.Options) (er
 	if b.Program = b.runner.Program(); b.Program == nil {
 		b.Segment, b.Program, err = b.runner.Ahead(ctx)
 	}
-	ahead = false // runs plan the other segments
+	beforeRun = false // runs plan the other segments
 	b.Took += time.Since(start)
 	return err
 }

@@ -82,9 +82,9 @@ type Form struct {
 }
 
 // FormOf plans the graph for unknown sizes by the decisions of a specialization. If the expressions do not decide a
-// branch, FormOf takes the direction for the sizes at.
-func (p *Program) FormOf(ctx context.Context, k *Specialization, at []int) (*Form, error) {
-	s, err := p.Symbolic(ctx, at)
+// branch, FormOf takes the direction that planning takes at the given sizes.
+func (p *Program) FormOf(ctx context.Context, k *Specialization, sizes []int) (*Form, error) {
+	s, err := p.Symbolic(ctx, sizes)
 	if err != nil {
 		return nil, fmt.Errorf("for unknown sizes: %w", err)
 	}

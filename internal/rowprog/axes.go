@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// axis is a dimension of the iteration.
+// axis is a dimension, or several merged dimensions, of the shape to which all operands are broadcast.
 type axis struct {
 	n    int   // size in elements
 	step []int // by output, then by operand: stride in bytes; 0 if the operand is broadcast
@@ -82,7 +82,7 @@ func mergeAxes(list []axis, operands int) []axis {
 		if a.n == 1 {
 			continue
 		}
-		if k := len(out) - 1; k >= 0 && continues(out[k], a) {
+		if k := len(out) - 1; k >= 0 && canMerge(out[k], a) {
 			out[k].n *= a.n
 			continue
 		}
@@ -94,7 +94,7 @@ func mergeAxes(list []axis, operands int) []axis {
 	return out
 }
 
-func continues(a, next axis) bool {
+func canMerge(a, next axis) bool {
 	for i, s := range a.step {
 		if a.n*s != next.step[i] {
 			return false

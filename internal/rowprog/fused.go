@@ -9,9 +9,9 @@ import (
 )
 
 // fusedLoop is one loop for all passes. While the first pass processes a tile, the second pass processes the previous
-// tile, and so on. Memory is then read and written all the time, instead of only during some passes. Softmax of
-// 4096x4096 takes 3.6 ms instead of 6 ms (Zen 5). Rows of 33 elements in the cache take 2/3 of the time, because all
-// passes share the overhead of a row.
+// tile, and so on. Reads and writes of memory then overlap with computation, instead of occurring only during some
+// passes. Softmax of 4096x4096 takes 3.6 ms instead of 6 ms (Zen 5). Rows of 33 elements in the cache take 2/3 of the
+// time, because all passes share the overhead of a row.
 type fusedLoop struct {
 	loop  *loops.Loop
 	slots []fusedSlot // by pointer of the loop
@@ -24,19 +24,19 @@ type fusedSlot struct {
 	row    int // index among the rows that the pass processes together
 }
 
-// minTiles is the minimum number of tiles of a chunk per fused pass. In shorter chunks, the fused loop would process
-// too few tiles, because separate loops process the first and last tiles of a chunk.
-const minTiles = 4
+// minTilesPerPass is the minimum number of tiles of a chunk, divided by the number of fused passes. In shorter chunks,
+// the fused loop would process too few tiles, because separate loops process the first and last tiles of a chunk.
+const minTilesPerPass = 4
 
 // minPipelinedRow is the minimum length of a row in elements for a pipeline. No measured row of this length or more was
 // slower in a pipeline.
 const minPipelinedRow = 512
 
 // canFuse reports whether passes can be fused. Every pass must have a loop that processes several rows in a call. No
-// operand may be staged, no row scanned or cut, and a chunk must have enough tiles.
+// operand may be staged, and no row may be scanned or cut. A chunk must have enough tiles.
 func (p *Plan) canFuse() bool {
-	if !p.batchesRows || p.hasStaged() || p.program.Scans() || p.cuts > 1 || len(p.program.Passes) < 2 ||
-		min(p.tilesPerChunk, p.tiles) < minTiles*len(p.program.Passes) {
+	if !p.batchesRows || p.hasStaged() || p.program.Scans() || p.partsPerRow > 1 || len(p.program.Passes) < 2 ||
+		min(p.tilesPerChunk, p.tiles) < minTilesPerPass*len(p.program.Passes) {
 		return false
 	}
 	for k := range p.program.Passes {
@@ -49,10 +49,10 @@ func (p *Plan) canFuse() bool {
 
 // evictsShared reports whether fused passes would evict the operands that all rows share, such as a weight, from L1. It
 // returns true only for passes that compute little and use non-temporal stores. On Zen 5, layer_norm of 4096x4096 takes
-// 4.4 ms with fused passes and 3.4 ms with separate passes. These times are 2.6 and 3.5 ms with rows of 2048 elements,
-// and 2.9 and 3.2 ms with rows of 8192 elements without weight and bias. A fused loop over two rows reads shared
-// operands once for both rows. On Emerald Rapids it takes 4.6 ms, a fused loop over one row 5 ms, and separate passes 6
-// ms.
+// 4.4 ms with fused passes and 3.4 ms with separate passes. Fused passes are faster with rows of 2048 elements (2.6
+// against 3.5 ms), and with rows of 8192 elements without weight and bias (2.9 against 3.2 ms). A fused loop over two
+// rows reads shared operands once for both rows. On Emerald Rapids it takes 4.6 ms, where a fused loop over one row
+// takes 5 ms and separate passes take 6 ms.
 func (p *Plan) evictsShared() bool {
 	if p.weight > 1 {
 		return false
@@ -119,7 +119,7 @@ func (b *builder) fuse() error {
 	for e := range group * len(b.passes) {
 		for _, f := range b.passes[e/group].folds {
 			if f.laneAccs >= 0 {
-				return nil // fused loops do not support accumulators in memory
+				return nil // the fused loop needs totals (expr.Loop.Totals), not accumulators in memory
 			}
 			fused.slots = append(fused.slots, fusedSlot{f.result, e / group, e % group})
 		}
@@ -152,9 +152,9 @@ func (p *Plan) rowCopies(row int) int {
 }
 
 // canPipeline reports whether a pipeline is possible. In a pipeline, one call of the fused loop processes all rows of a
-// chunk, and each pass is a group of rows behind the previous pass, instead of a tile. Rows must be long, because the
-// computation once per row runs for each row separately. On Emerald Rapids, softmax of 4096x4096 takes 4.2 ms instead
-// of 5 ms, and layer_norm of 8192x2048 takes 3.8 ms instead of 4.9 ms.
+// chunk, and each pass is one group of rows, not one tile, behind the previous pass. Rows must be long, because the
+// computations once per row are called for each row separately. On Emerald Rapids, softmax of 4096x4096 takes 4.2 ms
+// instead of 5 ms, and layer_norm of 8192x2048 takes 3.8 ms instead of 4.9 ms.
 func (p *Plan) canPipeline(group int) bool {
 	for k := range p.program.Rows {
 		if r := p.program.Rows[k]; (r.Out < 0 || p.nonTemporal(r.Out)) && (p.rowCopies(k) > 1 || group > 1) {
@@ -167,8 +167,8 @@ func (p *Plan) canPipeline(group int) bool {
 // runPipeline runs all passes over the tiles begin to end-1 as a pipeline of rows.
 func (p *Plan) runPipeline(s *State, begin, end int, ptrs []unsafe.Pointer, worker []byte) {
 	for u := begin; u < end; {
-		line := u / p.tilesPerLine
-		last := min(end, (line+1)*p.tilesPerLine) - 1
+		line := u / p.tilesPerKept0
+		last := min(end, (line+1)*p.tilesPerKept0) - 1
 		t := p.setTile(s, last, ptrs, worker)
 		rows := (last-u)*p.tileLen + t.n
 		p.setTile(s, u, ptrs, worker)
@@ -176,14 +176,14 @@ func (p *Plan) runPipeline(s *State, begin, end int, ptrs []unsafe.Pointer, work
 			s.bases = append(s.bases, nil)
 		}
 		s.bases[0] = append(s.bases[0][:0], s.base...)
-		p.runLine(s, rows)
+		p.runPipelinedRows(s, rows)
 		u = last + 1
 	}
 }
 
-// runLine runs all passes over consecutive rows. Pass k is k groups of rows behind the first pass. Rows that do not
-// fill a group are processed one at a time.
-func (p *Plan) runLine(s *State, rows int) {
+// runPipelinedRows runs all passes over consecutive rows. Pass k is k groups of rows behind the first pass. Rows that
+// do not fill a group are processed one at a time.
+func (p *Plan) runPipelinedRows(s *State, rows int) {
 	lag, groups := p.depth-1, rows/p.pipelineRows
 	for i := 0; i < groups+lag; i++ {
 		if i == lag && groups > lag {
@@ -192,7 +192,7 @@ func (p *Plan) runLine(s *State, rows int) {
 				for k := range groups - g {
 					for r := g * p.pipelineRows; r < (g+1)*p.pipelineRows; r++ {
 						p.seekRow(s, r)
-						p.runAfter(s, tile{n: 1}, &p.passes[k])
+						p.runPerRow(s, tile{n: 1}, &p.passes[k])
 					}
 				}
 			}
@@ -212,7 +212,7 @@ func (p *Plan) runLine(s *State, rows int) {
 	}
 }
 
-// seekRow sets s.base to the addresses of a row, an index from the first row of runLine.
+// seekRow sets s.base to the addresses of a row. The first row of runPipelinedRows has index 0.
 func (p *Plan) seekRow(s *State, row int) {
 	for k, b := range s.bases[0] {
 		s.base[k] = b
@@ -222,11 +222,11 @@ func (p *Plan) seekRow(s *State, row int) {
 	}
 }
 
-// runRow runs a pass over a row of runLine.
+// runRow runs a pass over a row of runPipelinedRows.
 func (p *Plan) runRow(s *State, row, pass int) {
 	p.seekRow(s, row)
 	p.runPass(s, tile{n: 1}, &p.passes[pass])
-	p.runAfter(s, tile{n: 1}, &p.passes[pass])
+	p.runPerRow(s, tile{n: 1}, &p.passes[pass])
 }
 
 // runFusedRows runs the fused loop for the given number of groups of rows. The last pass begins with the first group,
@@ -272,7 +272,7 @@ func (p *Plan) runFusedTiles(s *State, begin, end int, ptrs []unsafe.Pointer, wo
 			if !full {
 				p.runPass(s, t, &p.passes[k])
 			}
-			p.runAfter(s, t, &p.passes[k])
+			p.runPerRow(s, t, &p.passes[k])
 		}
 	}
 }

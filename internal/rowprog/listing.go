@@ -17,7 +17,8 @@ func (p *Plan) Listings() []expr.Listing {
 		r := l.Listing(name)
 		r.Staged = make([]bool, len(r.Loop.Code.Out)+len(r.Loop.Code.In))
 		for i := range min(len(slots), len(r.Staged)) {
-			r.Staged[i] = slots[i] >= 0 && p.objects[slots[i]].ptr < 0
+			// An object that is no argument of the caller is a staged copy or an intermediate result of the worker.
+			r.Staged[i] = slots[i] >= 0 && p.objects[slots[i]].argument < 0
 		}
 		list = append(list, r)
 	}
@@ -26,7 +27,7 @@ func (p *Plan) Listings() []expr.Listing {
 		for i, g := range p.fused.slots {
 			slots[i] = g.object
 		}
-		add(p.fused.loop, slots, "all passes fused, each over rows of its own")
+		add(p.fused.loop, slots, "all passes fused in one loop; in an iteration of it, each pass computes another row")
 	}
 	for i := range p.passes {
 		st := &p.passes[i]
@@ -34,7 +35,7 @@ func (p *Plan) Listings() []expr.Listing {
 		for k := range st.folds {
 			add(st.folds[k].join, nil, fmt.Sprintf("pass %d: partial results of fold %d combined", i+1, k+1))
 		}
-		add(st.after, st.afterSlots, fmt.Sprintf("after pass %d, once per row", i+1))
+		add(st.perRow, st.perRowSlots, fmt.Sprintf("after pass %d, once per row", i+1))
 	}
 	return list
 }

@@ -12,15 +12,15 @@ import (
 )
 
 // object is memory that the loops of a tile read or write. It is an output or operand of the caller, or memory of the
-// worker: a staged copy, a stored row, a number (one element for each row), or accumulators. Objects are identified by
-// their index in Plan.objects.
+// worker. Memory of the worker holds a staged copy, a stored row, one number for each row, or accumulators. An object
+// is identified by its index in Plan.objects.
 type object struct {
-	ptr            int   // index among outputs and operands, or -1 for memory of the worker
+	argument       int   // index among outputs and operands, or -1 for memory of the worker
 	offset         int   // byte offset in the worker's memory
 	size           int   // size of an element in bytes
 	keptStride     int   // stride in bytes along kept[0]
 	reducedStrides []int // strides in bytes along the reduced axes
-	// Objects in the worker's memory have copies for different tiles, copyStride bytes apart.
+	// An object in the worker's memory has several copies, for different tiles. They are copyStride bytes apart.
 	copies, copyStride int
 }
 
@@ -37,11 +37,11 @@ func (o *object) stride(ax int) int {
 // stagedCopy is a copy of a staged operand or output. An operand is copied to the worker's memory before the passes. An
 // output is copied from the worker's memory after the passes.
 type stagedCopy struct {
-	wholeTile bool         // copies all elements of the tile, else one element for each row
-	output    bool         // copies an output, else an operand
+	wholeTile bool         // copies all elements of the tile; otherwise one element for each row
+	output    bool         // copies an output; otherwise an operand
 	outside   int          // the object of the operand or output
 	staged    int          // the object of its staged copy
-	elem      strided.Elem // copies elements of this size
+	elem      strided.Elem // the copy of one element
 }
 
 // compiledPass is a pass with its loops.
@@ -56,28 +56,28 @@ type compiledPass struct {
 
 	scans []scan
 
-	after      *loops.Loop // the computation once per row, or nil
-	afterSlots []int       // objects of the outputs and operands of after
+	perRow      *loops.Loop // the computation once per row, or nil
+	perRowSlots []int       // objects of the outputs and operands of perRow
 }
 
 // elementSlot describes a pointer of an unrolled loop.
 type elementSlot struct {
 	slot    int // index in compiledPass.slots
-	element int // number of elements of a column by which the pointer is advanced
+	element int // the pointer starts at this element of the column
 }
 
-// fold is a fold of a pass. The first three fields are objects.
+// fold is a fold of a pass. result, laneAccs and upperAccs are indices of objects.
 type fold struct {
-	result    int                                  // the result of each row
-	laneAccs  int                                  // the lanes of each row's accumulator; -1 if they are not in memory
-	upperAccs int                                  // along columns: the upper-level accumulators (foldBlock); else -1
+	result    int                                  // one number for each row: the result
+	laneAccs  int                                  // accumulators, one for each row and lane; -1 if they are not in memory
+	upperAccs int                                  // along columns: upper-level accumulators (see foldBlock); otherwise -1
 	neutral   [expr.Lanes * 8]byte                 // copies of the neutral element
-	combine   func(dst, acc unsafe.Pointer, n int) // combines the lanes of n accumulators
-	join      *loops.Loop                          // combines accumulators of columns, and parts of rows
+	combine   func(dst, acc unsafe.Pointer, n int) // combines the lane accumulators of n rows
+	join      *loops.Loop                          // combines results of blocks of columns, or of parts of rows
 }
 
-// partial is the location in scratch memory of a fold's results for cut rows. The parts of a tile are adjacent and in
-// order.
+// partial locates the partial results of a fold in scratch memory if rows are cut. The results of the parts of a tile
+// are adjacent and in order.
 type partial struct {
 	offset int // byte offset
 	size   int // size in bytes of the results of one part
@@ -87,14 +87,14 @@ type partial struct {
 type builder struct {
 	*Plan
 	outs, ins     []int       // by output, by operand: the object that loops use
-	numberIns     map[int]int // by operand: its staged copy with one element for each row
-	numberOuts    map[int]int // by output: its staged copy with one element for each row
+	perRowIns     map[int]int // by index of an operand: its staged copy with one element for each row
+	perRowOuts    map[int]int // by index of an output: its staged copy with one element for each row
 	rows, numbers []int       // the objects of the row program's Rows and Numbers
 }
 
-// build compiles the passes as a pipeline, as a loop fused by tiles, or as separate loops: the first of these that is
-// possible. If fused passes would evict operands that rows share from L1, build tries a pipeline of two rows, which
-// reads these operands once for both rows, and then separate loops.
+// build compiles the passes in the first possible of three ways: as a pipeline, as a loop fused by tiles, or as
+// separate loops. If fused passes would evict operands from L1 that all rows share, build tries only two ways: a
+// pipeline of two rows, which reads these operands once for both rows, and separate loops.
 func (p *Plan) build() error {
 	ways := []int{1, 0}
 	if p.evictsShared() {
@@ -115,17 +115,17 @@ func (p *Plan) build() error {
 }
 
 func (p *Plan) compilePasses() error {
-	b := &builder{Plan: p, numberIns: map[int]int{}, numberOuts: map[int]int{}}
+	b := &builder{Plan: p, perRowIns: map[int]int{}, perRowOuts: map[int]int{}}
 	b.makeObjects()
 	for k, r := range p.program.Rows {
 		if r.Out >= 0 && (!p.nonTemporal(r.Out) || r.Scan != expr.Invalid) {
 			b.rows = append(b.rows, b.outs[r.Out])
 			continue
 		}
-		b.rows = append(b.rows, b.rowMemory(r.DType.Size(), p.rowCopies(k)))
+		b.rows = append(b.rows, b.tileMemory(r.DType.Size(), p.rowCopies(k)))
 	}
 	for _, d := range p.program.Numbers {
-		b.numbers = append(b.numbers, b.numberMemory(d.Size()))
+		b.numbers = append(b.numbers, b.perRowMemory(d.Size()))
 	}
 	for k := range p.program.Passes {
 		if err := b.compilePass(k); err != nil {
@@ -140,18 +140,18 @@ func (p *Plan) compilePasses() error {
 
 // allocate adds an object in the worker's memory.
 func (b *builder) allocate(bytes int, o object) int {
-	o.ptr, o.offset = -1, b.workerBytes
+	o.argument, o.offset = -1, b.workerBytes
 	o.copies, o.copyStride = max(1, o.copies), (bytes+tensor.Align-1)&^(tensor.Align-1)
 	b.workerBytes += o.copies * o.copyStride
 	b.objects = append(b.objects, o)
 	return len(b.objects) - 1
 }
 
-// rowMemory allocates an object with all elements of a tile, with the given number of copies.
-func (b *builder) rowMemory(size, copies int) int {
+// tileMemory allocates an object with all elements of a tile, with the given number of copies.
+func (b *builder) tileMemory(size, copies int) int {
 	o := object{size: size, copies: copies, reducedStrides: make([]int, len(b.reduced))}
 	n := size
-	if b.columns {
+	if b.alongColumns {
 		o.keptStride = n
 		n *= b.maxLength(kept0)
 	}
@@ -159,7 +159,7 @@ func (b *builder) rowMemory(size, copies int) int {
 		o.reducedStrides[d] = n
 		n *= b.maxLength(d)
 	}
-	if !b.columns {
+	if !b.alongColumns {
 		n = (n + 63) &^ 63
 		if b.pipelineRows == 0 { // a pipeline stores one row
 			o.keptStride = n
@@ -169,8 +169,8 @@ func (b *builder) rowMemory(size, copies int) int {
 	return b.allocate(n, o)
 }
 
-// numberMemory allocates an object with one element for each row of a tile, or of a chunk in a pipeline.
-func (b *builder) numberMemory(size int) int {
+// perRowMemory allocates an object with one element for each row of a tile, or of a chunk in a pipeline.
+func (b *builder) perRowMemory(size int) int {
 	o := object{size: size, keptStride: size, reducedStrides: make([]int, len(b.reduced))}
 	if b.pipelineRows > 0 {
 		return b.allocate(size*b.tileLen*b.tilesPerChunk, o)
@@ -184,7 +184,7 @@ func (b *builder) numberMemory(size int) int {
 func (b *builder) makeObjects() {
 	n := len(b.metas)
 	for i, m := range b.metas {
-		o := object{ptr: i, size: m.DType.Size(), keptStride: b.kept[0].step[i]}
+		o := object{argument: i, size: m.DType.Size(), keptStride: b.kept[0].step[i]}
 		for _, a := range b.reduced {
 			o.reducedStrides = append(o.reducedStrides, a.step[i])
 		}
@@ -196,45 +196,45 @@ func (b *builder) makeObjects() {
 		switch {
 		case b.isDirect(i):
 		case b.variesInRow(i):
-			used[i] = b.rowMemory(b.objects[i].size, 1)
+			used[i] = b.tileMemory(b.objects[i].size, 1)
 			b.stagedCopies = append(b.stagedCopies, stagedCopy{wholeTile: true, output: i < b.nouts, outside: i, staged: used[i],
 				elem: strided.Move(b.objects[i].size)})
-		case b.columns && i >= b.nouts:
-			used[i] = b.numberOperand(i)
+		case b.alongColumns && i >= b.nouts:
+			used[i] = b.perRowOperand(i)
 		}
 	}
 	b.outs, b.ins = used[:b.nouts], used[b.nouts:]
 }
 
-// numberOperand returns the object of operand i, which has one element for each row. If the elements are not contiguous
+// perRowOperand returns the object of operand i, which has one element for each row. If the elements are not contiguous
 // over the tile, the operand is staged.
-func (b *builder) numberOperand(i int) int {
+func (b *builder) perRowOperand(i int) int {
 	o := &b.objects[i]
 	if o.keptStride == o.size || o.keptStride == 0 || b.tileLen == 1 {
 		return i
 	}
-	if have, ok := b.numberIns[i]; ok {
+	if have, ok := b.perRowIns[i]; ok {
 		return have
 	}
-	to := b.numberMemory(o.size)
+	to := b.perRowMemory(o.size)
 	b.stagedCopies = append(b.stagedCopies, stagedCopy{outside: i, staged: to, elem: strided.Move(b.objects[i].size)})
-	b.numberIns[i] = to
+	b.perRowIns[i] = to
 	return to
 }
 
-// numberOutput returns the object of output i, which has one element for each row, as numberOperand does for operands.
-func (b *builder) numberOutput(i int) int {
+// perRowOutput returns the object of output i, which has one element for each row, as numberOperand does for operands.
+func (b *builder) perRowOutput(i int) int {
 	o := &b.objects[i]
 	if o.keptStride == o.size || b.tileLen == 1 {
 		return i
 	}
-	if have, ok := b.numberOuts[i]; ok {
+	if have, ok := b.perRowOuts[i]; ok {
 		return have
 	}
-	to := b.numberMemory(o.size)
+	to := b.perRowMemory(o.size)
 	b.stagedCopies = append(b.stagedCopies, stagedCopy{output: true, outside: i, staged: to,
 		elem: strided.Move(b.objects[i].size)})
-	b.numberOuts[i] = to
+	b.perRowOuts[i] = to
 	return to
 }
 
@@ -244,12 +244,12 @@ func (b *builder) objectAt(q expr.Place, after, output bool) int {
 	switch q.Kind {
 	case expr.AtOperand:
 		if after {
-			return b.numberOperand(b.nouts + q.N)
+			return b.perRowOperand(b.nouts + q.N)
 		}
 		return b.ins[q.N]
 	case expr.AtOutput:
 		if after && output {
-			return b.numberOutput(q.N)
+			return b.perRowOutput(q.N)
 		}
 		return b.outs[q.N]
 	case expr.AtRow:
@@ -272,15 +272,15 @@ func (b *builder) compilePass(k int) error {
 	if w.After != nil {
 		l := &expr.Loop{Code: w.After, Scalar: make([]bool, len(w.After.In))}
 		for _, q := range w.AfterOut {
-			st.afterSlots = append(st.afterSlots, b.objectAt(q, true, true))
+			st.perRowSlots = append(st.perRowSlots, b.objectAt(q, true, true))
 		}
 		for k, q := range w.AfterIn {
 			o := b.objectAt(q, true, false)
 			l.Scalar[k] = b.objects[o].keptStride == 0 && b.tileLen > 1
-			st.afterSlots = append(st.afterSlots, o)
+			st.perRowSlots = append(st.perRowSlots, o)
 		}
 		var err error
-		if st.after, err = loops.New(l, loops.Options{}); err != nil {
+		if st.perRow, err = loops.New(l, loops.Options{}); err != nil {
 			return err
 		}
 	}
@@ -293,13 +293,13 @@ func (b *builder) compilePass(k int) error {
 func (b *builder) compileLoop(k int, st *compiledPass) (err error) {
 	w := &b.program.Passes[k]
 	code, in, out := w.Code, w.In, w.Out
-	if b.columns {
+	if b.alongColumns {
 		if code, in, out, err = b.program.Columns(k, 1); err != nil {
 			return err
 		}
 	}
 	l := b.newLoop(code, in)
-	if st.slots = b.objectsAt(out, in); !b.columns {
+	if st.slots = b.objectsAt(out, in); !b.alongColumns {
 		l.Folds = w.Folds
 	}
 	if st.loop, err = b.compile(l, b.options(b.onlyNonTemporal(out), b.passPrefetch(k, in))); err != nil {
@@ -317,8 +317,8 @@ func (b *builder) compileLoop(k int, st *compiledPass) (err error) {
 			return err
 		}
 		switch {
-		case b.columns:
-			fo.upperAccs = b.numberMemory(d.Size())
+		case b.alongColumns:
+			fo.upperAccs = b.perRowMemory(d.Size())
 		case l.Totals:
 			st.slots = append(st.slots, fo.result)
 		default:
@@ -326,14 +326,15 @@ func (b *builder) compileLoop(k int, st *compiledPass) (err error) {
 				reducedStrides: make([]int, len(b.reduced))})
 			st.slots = append(st.slots, fo.laneAccs)
 		}
-		if b.cuts > 1 {
+		if b.partsPerRow > 1 {
 			size := (b.tileLen*d.Size() + 63) &^ 63
 			b.partials = append(b.partials, partial{b.scratchBytes, size})
-			b.scratchBytes += size * b.cuts * b.tiles
+			b.scratchBytes += size * b.partsPerRow * b.tiles
 		}
 		st.folds = append(st.folds, fo)
 	}
-	if step := b.reduced[0].step[b.leadOperand()]; b.columns && len(w.Folds) > 0 && max(step, -step) >= minUnrollStride {
+	step := b.reduced[0].step[b.leadOperand()]
+	if b.alongColumns && len(w.Folds) > 0 && max(step, -step) >= minUnrollStride {
 		return b.compileUnrolled(k, st)
 	}
 	return nil
@@ -412,7 +413,7 @@ func fillBits(to []byte, bits uint64, size int) {
 	}
 }
 
-// onlyNonTemporal reports whether all rows that a pass stores are outputs with non-temporal stores.
+// onlyNonTemporal reports whether a pass stores rows, and all of them are outputs with non-temporal stores.
 func (b *builder) onlyNonTemporal(out []expr.Place) bool {
 	whole := 0
 	for _, q := range out {

@@ -6,25 +6,25 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// A row may consist of short runs of adjacent elements, and the runs of different rows may be adjacent too, as for the
-// channel groups of a channels-last image. Each position in a run is then a column, which is a part of the row. Loops
-// run along columns, and the folds of a row's parts are combined. Nothing is staged: group_norm of [1,64,64,64] in 32
-// groups takes a quarter of the time.
+// A row may consist of short runs of adjacent elements, and the runs of different rows may be adjacent too. An example
+// are the channel groups of a channels-last image. Each position in a run is then a column, so that a row has several
+// columns. Loops run along columns, and the folds of a row's columns are combined afterwards. Nothing is staged:
+// group_norm of [1,64,64,64] in 32 groups takes a quarter of the time.
 
 const (
-	// maxParts is the maximum number of parts of a row. Two groups of 64 channels take 0.31 ms with parts and 0.25 ms
-	// by rows.
-	maxParts = 32
-	// minPartElements is the minimum number of elements of a part. Combining shorter parts would cost as much as
-	// folding.
-	minPartElements = 8
+	// maxColumnsPerRow is the maximum number of columns of a row. Two groups of 64 channels take 0.31 ms by columns and
+	// 0.25 ms by rows.
+	maxColumnsPerRow = 32
+	// minElementsPerColumn is the minimum number of elements of such a column. Combining shorter columns would cost as
+	// much as folding them.
+	minElementsPerColumn = 8
 )
 
 // hasParts reports whether rows consist of adjacent runs of adjacent elements in all operands and outputs.
 func (p *Plan) hasParts() bool {
 	k, a := p.kept[0], p.reduced[0]
-	if p.rowLen == 0 || p.program.Scans() || k.n == 1 || len(p.reduced) < 2 || a.n > maxParts ||
-		p.rowLen < minPartElements*a.n || a.step[p.leadOperand()] != p.metas[p.leadOperand()].DType.Size() {
+	if p.rowLen == 0 || p.program.Scans() || k.n == 1 || len(p.reduced) < 2 || a.n > maxColumnsPerRow ||
+		p.rowLen < minElementsPerColumn*a.n || a.step[p.leadOperand()] != p.metas[p.leadOperand()].DType.Size() {
 		return false
 	}
 	for i := range p.metas {
@@ -35,32 +35,32 @@ func (p *Plan) hasParts() bool {
 	return true
 }
 
-// splitRows replaces rows by their parts if loops run along columns and rows have parts.
+// splitRows replaces rows by their columns if loops run along columns and rows consist of runs.
 func (p *Plan) splitRows() {
-	p.rowParts = 1
-	if !p.columns || !p.hasParts() {
+	p.columnsPerRow = 1
+	if !p.alongColumns || !p.hasParts() {
 		return
 	}
 	k, a := &p.kept[0], p.reduced[0]
-	p.rowParts = a.n
+	p.columnsPerRow = a.n
 	k.n, k.step = k.n*a.n, a.step
 	p.reduced, p.rowLen = p.reduced[1:], p.rowLen/a.n
 }
 
-// joinParts combines the folds of the parts of each row, and stores the combined result for each part.
-func (p *Plan) joinParts(s *State, t tile, st *compiledPass) {
-	if p.rowParts == 1 {
+// joinColumns combines the folds of the columns of each row, and stores the combined result for each of these columns.
+func (p *Plan) joinColumns(s *State, t tile, st *compiledPass) {
+	if p.columnsPerRow == 1 {
 		return
 	}
 	for k := range st.folds {
 		f := &st.folds[k]
-		size, rows := p.objects[f.result].size, t.n/p.rowParts
-		elem, parts, transposed := strided.Move(size), s.base[f.result], s.base[f.upperAccs]
-		elem.Block(transposed, parts, strided.Axis{N: rows, Dst: size, Src: p.rowParts * size},
-			strided.Axis{N: p.rowParts, Dst: rows * size, Src: size})
+		size, rows := p.objects[f.result].size, t.n/p.columnsPerRow
+		elem, results, transposed := strided.Move(size), s.base[f.result], s.base[f.upperAccs]
+		elem.Block(transposed, results, strided.Axis{N: rows, Dst: size, Src: p.columnsPerRow * size},
+			strided.Axis{N: p.columnsPerRow, Dst: rows * size, Src: size})
 		p.runLoop(s, f.join, []unsafe.Pointer{transposed, transposed, unsafe.Add(transposed, rows*size)},
-			[]int{0, 0, rows * size}, rows, p.rowParts-1)
-		elem.Block(parts, transposed, strided.Axis{N: p.rowParts, Dst: size},
-			strided.Axis{N: rows, Dst: p.rowParts * size, Src: size})
+			[]int{0, 0, rows * size}, rows, p.columnsPerRow-1)
+		elem.Block(results, transposed, strided.Axis{N: p.columnsPerRow, Dst: size},
+			strided.Axis{N: rows, Dst: p.columnsPerRow * size, Src: size})
 	}
 }

@@ -32,8 +32,8 @@ type Pieces struct {
 }
 
 // NewPieces plans an expression whose rows are cut into pieces. It has the arguments of [New]. It returns nil and no
-// error if the results of pieces do not determine the result, and if no fold depends on another fold. In the latter
-// case [New] can cut the rows.
+// error in two cases: the results of pieces do not determine the result, or no fold depends on another fold. In the
+// second case [New] can cut the rows.
 func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Pieces, error) {
 	metas := append(slices.Clone(outs), ins...)
 	if err := checkOperands(c, len(outs), metas, mask); err != nil {
@@ -65,7 +65,7 @@ func NewPieces(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Pi
 	return p, p.build(metas, kept, reduced, way)
 }
 
-// build cuts the reduced axes and makes the plans. The fastest axis is the first.
+// build cuts the reduced axes and makes the plans. The first axis has the smallest strides.
 func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, way Way) (err error) {
 	inner, d := 1, 0
 	for d < len(reduced)-1 && inner*reduced[d].n <= maxPieceElements {
@@ -74,7 +74,7 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, way Way) (err 
 	}
 	a, outer := reduced[d], reduced[d+1:]
 	length := min(max(1, maxPieceElements/inner), a.n)
-	if inner >= minColumnElements && p.closerAlong(a, reduced[0]) {
+	if inner >= minColumnElements && p.isCloserAlong(a, reduced[0]) {
 		length = 1
 	}
 	whole, left := a.n/length, a.n%length
@@ -114,8 +114,8 @@ func (p *Pieces) build(metas []tensor.Meta, kept, reduced []axis, way Way) (err 
 	return err
 }
 
-// closerAlong reports whether elements are closer in memory along axis a than along b.
-func (p *Pieces) closerAlong(a, b axis) bool {
+// isCloserAlong reports whether consecutive elements are closer in memory along axis a than along axis b.
+func (p *Pieces) isCloserAlong(a, b axis) bool {
 	for i, s := range a.step[p.nouts:] {
 		if r := b.step[p.nouts+i]; s != 0 && r != 0 {
 			return max(s, -s) < max(r, -r)
@@ -124,8 +124,9 @@ func (p *Pieces) closerAlong(a, b axis) bool {
 	return false
 }
 
-// pieceLayout builds the metas of the plans for pieces. The outputs of such a plan are the folds by row and piece, in
-// scratch memory. Its operands are the operands of the expression, and the first index of each piece.
+// pieceLayout builds the metas of the plans for pieces. The outputs of such a plan are in scratch memory: the results
+// of each fold, for each row and piece. Its operands are the operands of the expression, and the first index of each
+// piece.
 type pieceLayout struct {
 	p            *Pieces
 	metas        []tensor.Meta // outputs and operands of the expression
@@ -153,12 +154,12 @@ func (l *pieceLayout) reset() {
 	}
 }
 
-// addAxis adds an axis of n positions to all metas. The stride of operand i is steps*step[nouts+i], in bytes. The
-// stride of partial results and first indices is partial, in elements.
-func (l *pieceLayout) addAxis(n int, step []int, steps, partial int, reduced bool) {
+// addAxis adds an axis of n positions to all metas. The stride of operand i is steps*step[nouts+i] bytes. The stride of
+// outputs and first indices is partialStride elements.
+func (l *pieceLayout) addAxis(n int, step []int, steps, partialStride int, reduced bool) {
 	l.mask = append(l.mask, reduced)
 	for i := range l.outs {
-		addDim(&l.outs[i], n, partial)
+		addDim(&l.outs[i], n, partialStride)
 		if reduced {
 			l.outs[i].Shape[len(l.mask)-1] = 1
 		}
@@ -167,15 +168,16 @@ func (l *pieceLayout) addAxis(n int, step []int, steps, partial int, reduced boo
 	for i := range l.ins[:last] {
 		addDim(&l.ins[i], n, step[l.p.nouts+i]*steps/l.ins[i].DType.Size())
 	}
-	addDim(&l.ins[last], n, partial)
+	addDim(&l.ins[last], n, partialStride)
 }
 
 func addDim(m *tensor.Meta, n, stride int) {
 	m.Shape, m.Strides = append(m.Shape, n), append(m.Strides, stride)
 }
 
-// lastPieceOffsets returns the byte offset of the first shorter piece in each output and operand. The given number of
-// pieces precedes it in outputs and first indices. The given number of positions along an axis precedes it in operands.
+// lastPieceOffsets returns the byte offset of the first shorter piece in each output and operand. In outputs and first
+// indices, the given number of pieces precedes it. In operands, the given number of positions along the cut axis
+// precedes it; step are the strides of that axis.
 func (l *pieceLayout) lastPieceOffsets(pieces, positions int, step []int) (bytes []int) {
 	for _, o := range l.outs {
 		bytes = append(bytes, pieces*o.DType.Size())
@@ -186,7 +188,7 @@ func (l *pieceLayout) lastPieceOffsets(pieces, positions int, step []int) (bytes
 	return append(bytes, pieces*tensor.Int32.Size())
 }
 
-// planJoin plans the combination of the results of pieces.
+// planJoin plans the combination of the results of pieces into the outputs.
 func (l *pieceLayout) planJoin(way Way) (*Plan, error) {
 	code, nouts := l.p.code, l.p.nouts
 	var outs, ins []tensor.Meta
@@ -218,8 +220,8 @@ func (l *pieceLayout) planJoin(way Way) (*Plan, error) {
 	return New(code.Join, outs, ins, mask, way)
 }
 
-// phasePlans returns the plans that run in a phase of p, and their own phase. The plans for pieces run in the first
-// phases, and the plan that combines the results runs in the later phases. second may be nil.
+// phasePlans returns the plans that run in a phase of p, and the phase of these plans. The plans for pieces run in the
+// first phases, and the plan that combines the results runs in the later phases. second may be nil.
 func (p *Pieces) phasePlans(phase int) (first, second *Plan, planPhase int) {
 	pieces := p.equalPieces.Phases()
 	if p.lastPieces != nil {
@@ -318,7 +320,7 @@ func (p *Pieces) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch,
 	defer func() { clear(s.piecePtrs) }()
 	q, rest, planPhase := p.phasePlans(phase)
 	s.piecePtrs = s.piecePtrs[:0]
-	own := scratch[p.partialBytes:]
+	planScratch := scratch[p.partialBytes:]
 	if q == p.join {
 		s.piecePtrs = append(s.piecePtrs, ptrs[:p.nouts]...)
 		for _, at := range p.partialOffsets {
@@ -327,7 +329,7 @@ func (p *Pieces) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch,
 		for _, i := range p.code.In {
 			s.piecePtrs = append(s.piecePtrs, ptrs[p.nouts+i])
 		}
-		return q.Run(s, planPhase, chunk, s.piecePtrs, own, worker)
+		return q.Run(s, planPhase, chunk, s.piecePtrs, planScratch, worker)
 	}
 	for _, at := range p.partialOffsets {
 		s.piecePtrs = append(s.piecePtrs, unsafe.Pointer(&scratch[at]))
@@ -338,7 +340,7 @@ func (p *Pieces) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch,
 		for i, at := range p.lastOffsets {
 			s.piecePtrs[i] = unsafe.Add(s.piecePtrs[i], at)
 		}
-		return rest.Run(s, planPhase, chunk-n, s.piecePtrs, own[q.Scratch():], worker)
+		return rest.Run(s, planPhase, chunk-n, s.piecePtrs, planScratch[q.Scratch():], worker)
 	}
-	return q.Run(s, planPhase, chunk, s.piecePtrs, own, worker)
+	return q.Run(s, planPhase, chunk, s.piecePtrs, planScratch, worker)
 }

@@ -27,23 +27,23 @@ import (
 
 // Plan is a row program that is compiled for fixed layouts. It is immutable and safe for concurrent use.
 type Plan struct {
-	program       *expr.RowProgram
-	nouts         int           // number of outputs
-	metas         []tensor.Meta // outputs, operands, and the operand of positions if the expression uses positions
-	positions     []int32       // the elements of the operand of positions: 0, 1, 2, ...
-	kept, reduced []axis
-	rowLen        int  // number of elements of a row
-	columns       bool // inner loops run along kept[0]
-	rowParts      int  // number of adjacent positions along kept[0] that are parts of one row (splitRows)
-	batchesRows   bool // along rows with one reduced axis: one call of a loop processes several rows
-	tileLen       int  // maximum number of positions along kept[0] in a tile
-	tilesPerLine  int  // number of tiles along kept[0]
-	tiles         int  // number of tiles
-	tilesPerChunk int  // maximum number of tiles in a chunk
-	cutAxis       int  // the reduced axis that is cut, or -1
-	cutLen, cuts  int  // maximum length of a part of cutAxis, and the number of parts
-	weight        int  // approximate relative cost of an element
-	needsFence    bool // some loops use unfenced non-temporal stores
+	program             *expr.RowProgram
+	nouts               int           // number of outputs
+	metas               []tensor.Meta // outputs, operands, and the operand of positions if the expression uses positions
+	positions           []int32       // the elements of the operand of positions: 0, 1, 2, ...
+	kept, reduced       []axis
+	rowLen              int  // number of elements of a row
+	alongColumns        bool // inner loops run along kept[0]
+	columnsPerRow       int  // number of adjacent columns that form one row; 1 unless splitRows divides rows
+	batchesRows         bool // along rows with one reduced axis: one call of a loop processes several rows
+	tileLen             int  // maximum number of positions along kept[0] in a tile
+	tilesPerKept0       int  // number of tiles along kept[0], for each position along the other kept axes
+	tiles               int  // number of tiles
+	tilesPerChunk       int  // maximum number of tiles in a chunk
+	cutAxis             int  // the reduced axis that is cut, or -1
+	cutLen, partsPerRow int  // if rows are cut: maximum length of a part along cutAxis, and the number of parts
+	weight              int  // 1, or 4 if an element needs an elementary function
+	needsFence          bool // some loops use unfenced non-temporal stores
 
 	objects      []object
 	stagedCopies []stagedCopy
@@ -59,8 +59,8 @@ type Plan struct {
 // kept0 identifies the axis kept[0] among the indices of reduced axes.
 const kept0 = -1
 
-// Tile sizes. They do not depend on the machine, because the cut of a row affects the bits of its result. Rows are cut
-// if there are fewer than minChunks chunks, into at most about maxCuts parts in total.
+// Tile sizes. They do not depend on the machine, because cutting a row affects the bits of its result. If there are
+// fewer than minChunks chunks, rows are cut. All rows together then have at most about maxCuts parts.
 const (
 	minChunks = 16
 	maxCuts   = 64
@@ -83,7 +83,7 @@ const (
 // operand that is broadcast along a dimension has size 1 or stride 0 there. An output with one element for each row has
 // size 1 or stride 0 along the reduced dimensions. Outputs have the full size along kept dimensions.
 func New(c *expr.Code, outs, ins []tensor.Meta, mask []bool, way Way) (*Plan, error) {
-	p := &Plan{nouts: len(outs), metas: append(slices.Clone(outs), ins...), cutAxis: -1, cuts: 1}
+	p := &Plan{nouts: len(outs), metas: append(slices.Clone(outs), ins...), cutAxis: -1, partsPerRow: 1}
 	if err := checkOperands(c, p.nouts, p.metas, mask); err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (p *Plan) cutTiles() {
 		}
 	}
 	grain := machine.ReduceGrain / p.weight
-	row := 0 // bytes of one element of all operands, outputs and stored rows that vary within a row
+	row := 0 // for one position of a row: the bytes of all operands, outputs and stored rows that vary within the row
 	for i, m := range p.metas {
 		if p.variesInRow(i) {
 			row += m.DType.Size()
@@ -205,27 +205,27 @@ func (p *Plan) cutTiles() {
 	row = max(1, row*p.rowLen)
 	one := p.kept[0]
 	switch fits := max(1, cacheBytes/row); {
-	case p.columns && p.isSinglePass():
+	case p.alongColumns && p.isSinglePass():
 		p.tileLen = min(maxColumns, max(minColumnsOnePass, grain/max(1, p.rowLen)))
-	case p.columns:
+	case p.alongColumns:
 		p.tileLen = min(maxColumns, max(minColumns, fits&^31))
 	case p.batchesRows && !p.hasStaged() && p.isSinglePass():
 		p.tileLen = min(maxColumns, grain/max(1, p.rowLen)) // a single pass reuses nothing from the cache
 	case p.batchesRows && !p.hasStaged():
 		p.tileLen = min(maxRows, fits)
 	default:
-		p.tileLen = 1 // a row that is staged or has several reduced axes
+		p.tileLen = 1 // one row, because rows are staged or have several reduced axes
 	}
-	p.tileLen = max(p.rowParts, min(p.tileLen, one.n)/p.rowParts*p.rowParts)
-	p.tilesPerLine = (one.n + p.tileLen - 1) / p.tileLen
-	p.tiles = p.tilesPerLine * p.numRows() / max(1, one.n)
+	p.tileLen = max(p.columnsPerRow, min(p.tileLen, one.n)/p.columnsPerRow*p.columnsPerRow)
+	p.tilesPerKept0 = (one.n + p.tileLen - 1) / p.tileLen
+	p.tiles = p.tilesPerKept0 * p.numRows() / max(1, one.n)
 	work := p.tileLen * max(p.rowLen, 1)
 	p.tilesPerChunk = max(1, grain/work)
 	if p.batchesRows && !p.hasStaged() && len(p.program.Passes) > 1 { // fused passes need many tiles per chunk
 		p.tilesPerChunk = max(p.tilesPerChunk, min(max(24, p.tiles/64), p.tiles/4, 1<<19/work))
 	}
 	pieces, least := (work+grain-1)/grain, 2*grain
-	if p.columns {
+	if p.alongColumns {
 		// The number of chunks is even, and the minimum for a cut is smaller than along rows. After a convolution, each
 		// of two workers then reduces the half of the image that is in its own cache. The next step, which scales the
 		// image by its mean, benefits in the same way.
@@ -245,13 +245,13 @@ func (p *Plan) cutRows(pieces int) {
 		}
 	}
 	n := p.reduced[p.cutAxis].n
-	p.cuts = min(pieces, (maxCuts+p.tiles-1)/p.tiles, n)
-	p.cutLen = (n + p.cuts - 1) / p.cuts
-	if !p.columns && p.cutAxis == 0 && p.cutLen > expr.Lanes {
+	p.partsPerRow = min(pieces, (maxCuts+p.tiles-1)/p.tiles, n)
+	p.cutLen = (n + p.partsPerRow - 1) / p.partsPerRow
+	if !p.alongColumns && p.cutAxis == 0 && p.cutLen > expr.Lanes {
 		p.cutLen = (p.cutLen + expr.Lanes - 1) / expr.Lanes * expr.Lanes
 	}
-	if p.cuts = (n + p.cutLen - 1) / p.cutLen; p.cuts < 2 {
-		p.cutAxis, p.cuts = -1, 1
+	if p.partsPerRow = (n + p.cutLen - 1) / p.cutLen; p.partsPerRow < 2 {
+		p.cutAxis, p.partsPerRow = -1, 1
 	}
 }
 
@@ -259,7 +259,7 @@ func (p *Plan) cutRows(pieces int) {
 // An operand must be contiguous or constant along that axis. Other outputs and operands are staged.
 func (p *Plan) isDirect(i int) bool {
 	a := p.reduced[0]
-	if p.columns {
+	if p.alongColumns {
 		a = p.kept[0]
 	}
 	return a.n == 1 || a.step[i] == p.metas[i].DType.Size() || a.step[i] == 0 && i >= p.nouts
@@ -303,17 +303,17 @@ func (p *Plan) maxLength(ax int) int {
 
 // innerAxis returns the axis of a loop's inner dimension: kept0, or the index of a reduced axis.
 func (p *Plan) innerAxis() int {
-	if p.columns {
+	if p.alongColumns {
 		return kept0
 	}
 	return 0
 }
 
-// outerAxis returns the axis of a loop's outer dimension: kept0, or the index of a reduced axis. The index may be
-// beyond all reduced axes; the dimension then has size 1.
+// outerAxis returns the axis of a loop's outer dimension: kept0, or the index of a reduced axis. If the index is
+// len(p.reduced), the dimension has size 1.
 func (p *Plan) outerAxis() int {
 	switch {
-	case p.columns:
+	case p.alongColumns:
 		return 0
 	case p.batchesRows:
 		return kept0
@@ -324,7 +324,7 @@ func (p *Plan) outerAxis() int {
 // firstOtherAxis returns the index of the first reduced axis that is neither the inner nor the outer dimension of
 // loops.
 func (p *Plan) firstOtherAxis() int {
-	if p.columns || p.batchesRows {
+	if p.alongColumns || p.batchesRows {
 		return 1
 	}
 	return 2
@@ -335,7 +335,7 @@ func (p *Plan) Phases() int {
 	if p.tiles == 0 {
 		return 0
 	}
-	return min(p.cuts, 2)
+	return min(p.partsPerRow, 2)
 }
 
 // Chunks returns the number of chunks of a phase. Chunks may run in any order and concurrently. Their number depends
@@ -344,8 +344,8 @@ func (p *Plan) Chunks(phase int) int {
 	switch {
 	case phase > 0:
 		return p.tiles
-	case p.cuts > 1:
-		return p.tiles * p.cuts
+	case p.partsPerRow > 1:
+		return p.tiles * p.partsPerRow
 	}
 	return (p.tiles + p.tilesPerChunk - 1) / p.tilesPerChunk
 }
@@ -378,7 +378,7 @@ func (p *Plan) PerElement() (ns float64) {
 func (p *Plan) Compiled() bool {
 	for i := range p.passes {
 		st := &p.passes[i]
-		if st.loop != nil && !st.loop.Compiled() || st.after != nil && !st.after.Compiled() {
+		if st.loop != nil && !st.loop.Compiled() || st.perRow != nil && !st.perRow.Compiled() {
 			return false
 		}
 	}
@@ -386,7 +386,7 @@ func (p *Plan) Compiled() bool {
 }
 
 // ByColumns reports whether inner loops run along a kept dimension.
-func (p *Plan) ByColumns() bool { return p.columns }
+func (p *Plan) ByColumns() bool { return p.alongColumns }
 
 // InPlace returns pairs of an output and an operand that may have the same memory.
 func (p *Plan) InPlace() [][2]int {

@@ -14,8 +14,8 @@ import (
 const (
 	onePassAhead = 8192
 	fusedAhead   = 16384
-	// minPrefetchRatio is the minimum length of a contiguous read, in prefetch distances. Of a longer read, few
-	// prefetches address memory beyond the end.
+	// minPrefetchRatio is the minimum length of a contiguous read, divided by the prefetch distance. In such a read, only
+	// few prefetches address memory beyond the end.
 	minPrefetchRatio = 8
 )
 
@@ -24,8 +24,8 @@ const (
 // with about this number of bytes, a multiple of group. A loop along columns prefetches into L1 (1.7 ms instead of 2 ms
 // for 64 MiB). A loop along rows prefetches into L2, which is as fast.
 func (b *builder) prefetch(in []expr.Place, selected func(q expr.Place) bool, group, bytes int) loops.Prefetch {
-	a := loops.Prefetch{Near: b.columns}
-	rows := 1 // consecutive rows
+	a := loops.Prefetch{Near: b.alongColumns}
+	rows := 1 // number of consecutive rows
 	switch outer := b.outerAxis(); {
 	case outer == kept0:
 		rows = b.kept[0].n
@@ -38,10 +38,10 @@ func (b *builder) prefetch(in []expr.Place, selected func(q expr.Place) bool, gr
 			b.elements(i)*b.objects[i].size < machine.L2Bytes {
 			continue
 		}
-		run, step := b.maxLength(b.innerAxis())*b.objects[i].size, b.objects[i].stride(b.outerAxis())
-		d, all, need := bytes, run*rows, bytes
-		if run < 2*bytes && run != step && step != 0 {
-			next := group * max(1, bytes/run/group)
+		rowBytes, step := b.maxLength(b.innerAxis())*b.objects[i].size, b.objects[i].stride(b.outerAxis())
+		d, all, need := bytes, rowBytes*rows, bytes
+		if rowBytes < 2*bytes && rowBytes != step && step != 0 {
+			next := group * max(1, bytes/rowBytes/group)
 			d, all, need = next*step, rows, next
 		}
 		if all >= minPrefetchRatio*need && d == int(int32(d)) && (a.Operands == 0 || a.Bytes == int32(d)) {
@@ -66,7 +66,7 @@ func (b *builder) passPrefetch(k int, in []expr.Place) (a loops.Prefetch) {
 		}
 		return a
 	}
-	if !b.batchesRows || b.tilesPerLine == 1 || k != 1 {
+	if !b.batchesRows || b.tilesPerKept0 == 1 || k != 1 {
 		return a
 	}
 	for n, q := range in {

@@ -19,9 +19,9 @@ type State struct {
 
 	loops       loops.State
 	base        []unsafe.Pointer   // by object: the address of the tile's first element
-	ptrs        []unsafe.Pointer   // by pointer of the current loop
-	callPtrs    []unsafe.Pointer   // a copy of ptrs for a loop, which modifies its pointers
-	strides     []int              // by pointer of the current loop, in bytes
+	ptrs        []unsafe.Pointer   // addresses for the current loop: its outputs, operands and accumulators
+	callPtrs    []unsafe.Pointer   // a copy of ptrs, because loops modify their pointers
+	strides     []int              // for each entry of ptrs: bytes between rows
 	callStrides []int              // strides of callPtrs in an unrolled loop
 	index       []int              // by reduced axis: the current index
 	bases       [][]unsafe.Pointer // the values of base for the tiles that fused passes process
@@ -29,11 +29,11 @@ type State struct {
 	piecePtrs   []unsafe.Pointer   // addresses of a chunk of [Pieces]
 }
 
-// tile is a range of positions along kept[0], at one position along the other kept axes.
+// tile is a range of positions along kept[0], the first kept axis, at one position along the other kept axes.
 type tile struct {
 	index int // number of the tile
 	n     int // number of positions
-	// If rows are cut: the first position of the chunk along the cut axis, and their number; otherwise 0.
+	// If rows are cut: the chunk's first position along the cut axis, and the number of its positions. Otherwise 0.
 	cutBegin, cutLen int
 }
 
@@ -60,15 +60,15 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 		p.runPipeline(s, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
 	case p.fused != nil:
 		p.runFusedTiles(s, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
-	case p.cuts == 1:
+	case p.partsPerRow == 1:
 		for u := chunk * p.tilesPerChunk; u < min((chunk+1)*p.tilesPerChunk, p.tiles); u++ {
 			t := p.setTile(s, u, ptrs, worker)
 			p.stageIn(s, t)
 			for k := range p.passes {
 				p.runPass(s, t, &p.passes[k])
-				p.joinParts(s, t, &p.passes[k])
+				p.joinColumns(s, t, &p.passes[k])
 				p.runScans(s, t, &p.passes[k])
-				p.runAfter(s, t, &p.passes[k])
+				p.runPerRow(s, t, &p.passes[k])
 			}
 			p.stageOut(s, t)
 		}
@@ -85,7 +85,7 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 		p.stageOut(s, t)
 		for k, f := range p.passes[0].folds {
 			q := p.partials[k]
-			at := q.offset + (t.index*p.cuts+cut)*q.size
+			at := q.offset + (t.index*p.partsPerRow+cut)*q.size
 			n := t.n * p.objects[f.result].size
 			copy(scratch[at:at+n], unsafe.Slice((*byte)(s.base[f.result]), n))
 		}
@@ -106,26 +106,27 @@ func (s *State) release() {
 	s.loops.Release()
 }
 
-// joinCuts combines the parts of the rows of a tile in order.
+// joinCuts combines the partial results of cut rows in the order of the parts, for all rows of a tile.
 func (p *Plan) joinCuts(s *State, index int, ptrs []unsafe.Pointer, scratch, worker []byte) {
 	t := p.setTile(s, index, ptrs, worker)
 	for _, mv := range p.stagedCopies {
 		if !mv.wholeTile && !mv.output {
-			p.copyNumbers(s, t, mv)
+			p.copyPerRow(s, t, mv)
 		}
 	}
 	for k := range p.passes[0].folds {
 		f := &p.passes[0].folds[k]
 		q := p.partials[k]
 		p.setNeutral(s, f, f.result, t.n)
-		at := unsafe.Pointer(&scratch[q.offset+index*p.cuts*q.size])
-		p.runLoop(s, f.join, []unsafe.Pointer{s.base[f.result], s.base[f.result], at}, []int{0, 0, q.size}, t.n, p.cuts)
+		at := unsafe.Pointer(&scratch[q.offset+index*p.partsPerRow*q.size])
+		p.runLoop(s, f.join, []unsafe.Pointer{s.base[f.result], s.base[f.result], at}, []int{0, 0, q.size}, t.n,
+			p.partsPerRow)
 	}
-	p.joinParts(s, t, &p.passes[0])
-	p.runAfter(s, t, &p.passes[0])
+	p.joinColumns(s, t, &p.passes[0])
+	p.runPerRow(s, t, &p.passes[0])
 	for _, mv := range p.stagedCopies {
 		if !mv.wholeTile && mv.output {
-			p.copyNumbers(s, t, mv)
+			p.copyPerRow(s, t, mv)
 		}
 	}
 }
@@ -138,22 +139,22 @@ func (p *Plan) runLoop(s *State, l *loops.Loop, ptrs []unsafe.Pointer, strides [
 
 // setTile returns the tile with an index, and sets s.base to its addresses.
 func (p *Plan) setTile(s *State, index int, ptrs []unsafe.Pointer, worker []byte) tile {
-	first := index % p.tilesPerLine * p.tileLen
+	first := index % p.tilesPerKept0 * p.tileLen
 	t := tile{index: index, n: min(p.tileLen, p.kept[0].n-first)}
 	s.base = s.base[:0]
 	for i := range p.objects {
 		o := &p.objects[i]
-		if o.ptr < 0 {
+		if o.argument < 0 {
 			s.base = append(s.base, unsafe.Pointer(&worker[o.offset+index%o.copies*o.copyStride]))
 			continue
 		}
-		at, k := first*o.keptStride, index/p.tilesPerLine
+		at, k := first*o.keptStride, index/p.tilesPerKept0
 		for d := range p.kept[1:] {
 			a := &p.kept[1+d]
 			at += k % a.n * a.step[i]
 			k /= a.n
 		}
-		q := p.address(ptrs, o.ptr)
+		q := p.address(ptrs, o.argument)
 		if q != nil {
 			q = unsafe.Add(q, at)
 		}
@@ -237,7 +238,7 @@ func (p *Plan) setNeutral(s *State, f *fold, object, n int) {
 	}
 }
 
-// runPass runs the loop of a pass over a tile, and stores the results of its folds as numbers.
+// runPass runs the loop of a pass over a tile, and combines the lane accumulators of each fold into one number per row.
 func (p *Plan) runPass(s *State, t tile, st *compiledPass) {
 	if st.loop == nil {
 		return
@@ -245,14 +246,14 @@ func (p *Plan) runPass(s *State, t tile, st *compiledPass) {
 	for k := range st.folds {
 		f := &st.folds[k]
 		switch {
-		case p.columns:
+		case p.alongColumns:
 			p.setNeutral(s, f, f.result, t.n)
 		case f.laneAccs >= 0:
 			p.setNeutral(s, f, f.laneAccs, t.n)
 		}
 	}
 	p.setStrides(s, st.slots, p.outerAxis())
-	if p.columns && len(st.folds) > 0 {
+	if p.alongColumns && len(st.folds) > 0 {
 		p.foldColumns(s, t, st)
 		return
 	}
@@ -334,16 +335,16 @@ func (p *Plan) runColumns(s *State, st *compiledPass, n0, n1 int) {
 	st.loop.Run(&s.loops, s.callPtrs, s.strides, n0, n1-at)
 }
 
-// runAfter runs the computation once per row after a pass.
-func (p *Plan) runAfter(s *State, t tile, st *compiledPass) {
-	if st.after == nil {
+// runPerRow runs the part of a pass that is computed once per row, after the loop of the pass.
+func (p *Plan) runPerRow(s *State, t tile, st *compiledPass) {
+	if st.perRow == nil {
 		return
 	}
 	s.ptrs, s.strides = s.ptrs[:0], s.strides[:0]
-	for _, o := range st.afterSlots {
+	for _, o := range st.perRowSlots {
 		s.ptrs, s.strides = append(s.ptrs, s.base[o]), append(s.strides, 0)
 	}
-	st.after.Run(&s.loops, s.ptrs, s.strides, t.n, 1)
+	st.perRow.Run(&s.loops, s.ptrs, s.strides, t.n, 1)
 }
 
 // stageIn copies staged operands to the worker's memory.
@@ -354,7 +355,7 @@ func (p *Plan) stageIn(s *State, t tile) {
 		case mv.wholeTile:
 			p.copyElements(s, t, mv)
 		default:
-			p.copyNumbers(s, t, mv)
+			p.copyPerRow(s, t, mv)
 		}
 	}
 }
@@ -366,14 +367,14 @@ func (p *Plan) stageOut(s *State, t tile) {
 		case !mv.output:
 		case mv.wholeTile:
 			p.copyElements(s, t, mv)
-		case p.cuts == 1:
-			p.copyNumbers(s, t, mv)
+		case p.partsPerRow == 1:
+			p.copyPerRow(s, t, mv)
 		}
 	}
 }
 
-// copyNumbers copies a staged operand or output that has one element per row.
-func (p *Plan) copyNumbers(s *State, t tile, mv stagedCopy) {
+// copyPerRow copies a staged operand or output with one element per row to or from its staged copy.
+func (p *Plan) copyPerRow(s *State, t tile, mv stagedCopy) {
 	outside, staged := &p.objects[mv.outside], &p.objects[mv.staged]
 	a := strided.Axis{N: t.n, Dst: staged.keptStride, Src: outside.keptStride}
 	if mv.output {
@@ -383,7 +384,7 @@ func (p *Plan) copyNumbers(s *State, t tile, mv stagedCopy) {
 	mv.elem.Block(s.base[mv.staged], s.base[mv.outside], a, strided.Axis{N: 1})
 }
 
-// copyElements copies a staged operand or output that has all elements of the tile.
+// copyElements copies a staged operand or output with all elements of the tile to or from its staged copy.
 func (p *Plan) copyElements(s *State, t tile, mv stagedCopy) {
 	outside, staged := &p.objects[mv.outside], &p.objects[mv.staged]
 	inner, outer := p.innerAxis(), p.outerAxis()

@@ -10,7 +10,7 @@ import (
 // scan is the scan of a stored row, such as a running sum. It runs in place after the pass that stores the row.
 type scan struct {
 	row     int // the object with the elements of the row
-	carry   int // the object with the running results
+	carry   int // the object with the running result of each row
 	scanner *expr.Scanner
 }
 
@@ -22,7 +22,7 @@ func (b *builder) compileScans(w *expr.RowPass, st *compiledPass) {
 		}
 		r := b.program.Rows[q.N]
 		sc := scan{row: b.rows[q.N], scanner: expr.Scanning(r.Scan, r.DType)}
-		sc.carry = b.numberMemory(sc.scanner.Carry)
+		sc.carry = b.perRowMemory(sc.scanner.Carry)
 		st.scans = append(st.scans, sc)
 	}
 }
@@ -36,7 +36,7 @@ func (p *Plan) runScans(s *State, t tile, st *compiledPass) {
 		row, carry := &p.objects[sc.row], s.base[sc.carry]
 		sc.scanner.Begin(carry, t.n)
 		n, at := p.reduced[0].n, s.base[sc.row]
-		if p.columns {
+		if p.alongColumns {
 			for i := range n {
 				if i%scanCheckElements == scanCheckElements-1 {
 					interrupt.Check(s.Context)
@@ -59,5 +59,5 @@ func (p *Plan) runScans(s *State, t tile, st *compiledPass) {
 	}
 }
 
-// isSinglePass reports whether each element is processed once.
+// isSinglePass reports whether the program processes each element only once: in one pass, without scans.
 func (p *Plan) isSinglePass() bool { return len(p.program.Passes) == 1 && !p.program.Scans() }

@@ -22,16 +22,16 @@ func (p *Plan) chooseWay(way Way) {
 	k, a, i := p.kept[0], p.reduced[0], p.leadOperand()
 	switch {
 	case way != Choose:
-		p.columns = way == ByColumns
+		p.alongColumns = way == ByColumns
 	case a.step[i] <= k.step[i] || k.n == 1:
-		p.columns = a.n < 16 && k.n >= a.n && k.n > 1 || p.transposesOutputs(k) || p.hasParts()
+		p.alongColumns = a.n < 16 && k.n >= a.n && k.n > 1 || p.transposesOutputs(k) || p.hasParts()
 	default:
-		p.columns = k.n >= minLoopColumns || k.n > a.n
+		p.alongColumns = k.n >= minLoopColumns || k.n > a.n
 	}
 	if p.rowLen == 0 {
-		p.columns = true
+		p.alongColumns = true
 	}
-	p.batchesRows = !p.columns && len(p.reduced) == 1
+	p.batchesRows = !p.alongColumns && len(p.reduced) == 1
 }
 
 // transposesOutputs reports whether all outputs that vary within a row are contiguous along the kept axis k. Loops

@@ -2,7 +2,7 @@ package strided
 
 import "unsafe"
 
-// Block copies a times b elements. It makes no plan and does not allocate. Source and destination should both fit the
+// Block copies a.N by b.N elements. It makes no plan and does not allocate. Source and destination should both fit the
 // private caches.
 func (e *Elem) Block(dst, src unsafe.Pointer, a, b Axis) {
 	if a.N == 1 {
@@ -14,8 +14,8 @@ func (e *Elem) Block(dst, src unsafe.Pointer, a, b Axis) {
 			e.Row(dst, src, a.Dst, a.Src, a.N)
 		}
 	case a.N <= 0 || b.N <= 0:
-	case e.moves:
-		blocks[e.Dst](dst, src, a, b)
+	case e.copiesUnchanged:
+		blocks[e.DstSize](dst, src, a, b)
 	default:
 		if rowsAlongB(a, b) {
 			a, b = b, a
@@ -43,7 +43,7 @@ func abs(n int) int { return max(n, -n) }
 var blocks = [17]func(dst, src unsafe.Pointer, a, b Axis){
 	1: block[uint8], 2: block[uint16], 4: block[uint32], 8: block[uint64], 16: block[[2]uint64]}
 
-// block moves a times b elements. Both axes have at least two elements.
+// block moves a.N by b.N elements. Both axes have at least two elements.
 func block[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	if b.Dst == size && (a.Dst != size || b.Src == size) {

@@ -7,16 +7,16 @@ import (
 )
 
 // Copy is a planned copy of the elements of src to dst. It consists of tiles over two dimensions: a, the fastest
-// dimension of dst, and b, the fastest dimension of src. There are such tiles for every index of the other dimensions.
-// A Copy is immutable.
+// dimension of dst, and b, usually the fastest dimension of src. There are such tiles for every index of the other
+// dimensions. A Copy is immutable.
 type Copy struct {
 	elem       Elem
 	a, b       axis
 	outer      []outerAxis
 	elems      int // number of elements
 	tiles      int
-	transposed bool // dst is dense along a, src along b, and elements are moved
-	staged     bool // dst is dense along a, src along b, and tiles are transposed in a worker's scratch
+	transposed bool // dst is dense along a, src is dense along b, and elements are moved
+	staged     bool // dst is dense along a, src is dense along b, and tiles are transposed in a worker's scratch
 	stream     bool // dst is written by non-temporal stores
 }
 
@@ -27,7 +27,8 @@ type axis struct {
 }
 
 // outerAxis is a loop over a dimension other than a and b, with tilesPerIndex tiles for each index. If isAxisB is set,
-// it is instead the loop over the tiles of b. This is necessary if rows of other dimensions are between the rows of b.
+// it is instead the loop over the tiles of b. Such a loop is necessary if rows of other dimensions are between the rows
+// of b.
 type outerAxis struct {
 	Axis
 	tilesPerIndex int
@@ -139,7 +140,7 @@ func (p *Copy) ScratchBytes() int {
 
 // scratchStride returns the row stride of a staged tile in bytes. It is a cache line more than a row needs, so that
 // strides are not powers of two.
-func (p *Copy) scratchStride() int { return (p.a.tile*p.elem.Src+63)/64*64 + 64 }
+func (p *Copy) scratchStride() int { return (p.a.tile*p.elem.SrcSize+63)/64*64 + 64 }
 
 // chooseTiles selects a and b from coalesced axes and cuts them into tiles. It returns the other axes. The result uses
 // the memory of rest.
@@ -197,7 +198,7 @@ func (p *Copy) dimsBetween(rest []Axis) int {
 
 // addOuter adds the loops over the other axes. Tiles are numbered in the order of dst, so that a worker's range of
 // tiles is a range of dst. If rows of several workers were interleaved, the cache lines at the ends of rows would move
-// between cores many times. For planes of 7 by 7 pixels, two workers that took alternate planes needed 40 us; a single
+// between cores many times. For example, two workers that took alternate planes of 7 by 7 pixels needed 40 us; a single
 // worker needed 15 us.
 func (p *Copy) addOuter(rest []Axis) {
 	at, below := p.dimsBetween(rest), p.a.tiles
@@ -222,8 +223,8 @@ func (p *Copy) addOuter(rest []Axis) {
 }
 
 // rowsAlong selects axis b for a copy by rows, and returns its index in rest. Usually this is the axis with the
-// smallest stride in dst, so that dst is written in order. If rows are short, it is the longest axis with which a tile
-// contains all of a and b, because starting a tile costs more than a few rows.
+// smallest stride in dst, so that dst is written in order. If rows are short, it is the longest axis for which one tile
+// can contain all of a and b, because starting a tile costs more than a few rows.
 func (p *Copy) rowsAlong(rest []Axis) int {
 	at := 0
 	if p.a.N*rest[0].N < minTileElems {
@@ -236,26 +237,26 @@ func (p *Copy) rowsAlong(rest []Axis) int {
 	return at
 }
 
-// cutTransposed cuts tiles for a transposition. A tile is a panel of dst by the number of rows of src that fill a tile.
-// If src has fewer rows, the tile is a wider part of dst. apart means that rows of other dimensions are between the
-// rows of b. Then b is cut too, so that workers can share it.
-func (p *Copy) cutTransposed(apart bool) {
+// cutTransposed cuts tiles for a transposition. Along a, a tile has the length of a panel of dst. Along b, it has as
+// many elements as a tile may have in all. If b is shorter, the tile is longer along a. If hasRowsBetween is set, rows
+// of other dimensions are between the rows of b. b is then cut too, so that workers can share it.
+func (p *Copy) cutTransposed(hasRowsBetween bool) {
 	e := &p.elem
-	panel, elems := panelBytes/e.Dst, p.tileElems()
-	p.a.cutEvenly(max(1, elems/max(1, p.b.N)/panel)*panel, machine.LineBytes/e.Dst)
-	if p.b.cut(elems / p.a.tile); apart {
+	panel, elems := panelBytes/e.DstSize, p.tileElems()
+	p.a.cutEvenly(max(1, elems/max(1, p.b.N)/panel)*panel, machine.LineBytes/e.DstSize)
+	if p.b.cut(elems / p.a.tile); hasRowsBetween {
 		part := max(minTileElems/p.a.tile, (p.b.N+targetBTiles-1)/targetBTiles)
-		p.b.cutEvenly(min(p.b.tile, part), machine.LineBytes/e.Src)
+		p.b.cutEvenly(min(p.b.tile, part), machine.LineBytes/e.SrcSize)
 	}
-	dense := p.a.Dst == e.Dst && p.b.Src == e.Src
-	p.transposed = dense && e.moves
+	dense := p.a.Dst == e.DstSize && p.b.Src == e.SrcSize
+	p.transposed = dense && e.copiesUnchanged
 	p.stream = p.transposed
 	p.staged = dense && min(p.a.tile, p.b.tile) >= 4 &&
-		(!e.moves || tileRoutines[e.Dst] == nil && p.b.Dst*p.b.tile > l1Span)
+		(!e.copiesUnchanged || tileRoutines[e.DstSize] == nil && p.b.Dst*p.b.tile > l1Span)
 }
 
 // bytes returns the size of dst in bytes.
-func (p *Copy) bytes() int { return p.elem.Dst * p.elems }
+func (p *Copy) bytes() int { return p.elem.DstSize * p.elems }
 
 // tileElems returns the maximum number of elements of a tile.
 func (p *Copy) tileElems() int {
@@ -275,17 +276,17 @@ func (p *Copy) cutRows() {
 	elems := p.tileElems()
 	p.a.cutEvenly(elems, machine.LineBytes)
 	p.b.cutEvenly(elems/p.a.tile, 1)
-	p.stream = p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src
+	p.stream = p.elem.copiesUnchanged && p.a.Dst == p.elem.DstSize && p.a.Src == p.elem.SrcSize
 }
 
 // movesRows reports whether elements are moved unchanged, and long rows along a are contiguous on both sides.
 func (p *Copy) movesRows() bool {
-	return p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src && p.a.N >= longRow
+	return p.elem.copiesUnchanged && p.a.Dst == p.elem.DstSize && p.a.Src == p.elem.SrcSize && p.a.N >= longRow
 }
 
 // perGrain returns the number of contiguous elements that take the work of n elements of grainElemBytes bytes. An
 // element that is larger than grainElemBytes counts as one element too, as in loops that compute.
-func (p *Copy) perGrain(n int) int { return n * max(1, grainElemBytes/p.elem.Dst) }
+func (p *Copy) perGrain(n int) int { return n * max(1, grainElemBytes/p.elem.DstSize) }
 
 // Grain returns the number of elements of a chunk.
 func (p *Copy) Grain() int {
@@ -352,7 +353,7 @@ func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, na, nb int) {
 			p.transposeStaged(scratch, unsafe.Add(dst, j*b.Dst), unsafe.Add(src, j*b.Src), a, b)
 		}
 	case p.transposed && p.matrix(scratch, dst, src, na, nb).transpose():
-	case p.stream && !p.transposed && streamBlock(dst, src, na*p.elem.Dst, b):
+	case p.stream && !p.transposed && streamBlock(dst, src, na*p.elem.DstSize, b):
 	default:
 		p.elem.Block(dst, src, a, b)
 	}
@@ -360,7 +361,7 @@ func (p *Copy) copyTile(scratch []byte, dst, src unsafe.Pointer, na, nb int) {
 
 // matrix returns a tile as a matrix to transpose.
 func (p *Copy) matrix(scratch []byte, dst, src unsafe.Pointer, na, nb int) matrix {
-	m := matrix{dst: dst, src: src, dstStep: p.b.Dst, srcStep: p.a.Src, na: na, nb: nb, size: p.elem.Dst,
+	m := matrix{dst: dst, src: src, dstStep: p.b.Dst, srcStep: p.a.Src, na: na, nb: nb, size: p.elem.DstSize,
 		stream: p.stream}
 	if p.squares() {
 		m.scratch = unsafe.Pointer(unsafe.SliceData(scratch))
@@ -370,17 +371,17 @@ func (p *Copy) matrix(scratch []byte, dst, src unsafe.Pointer, na, nb int) matri
 
 // squares reports whether elements are bytes that are transposed in squares. The side of a square is a cache line.
 func (p *Copy) squares() bool {
-	return p.transposed && p.elem.Dst == 1 && vectorRows != nil && p.a.Src%machine.LineBytes == 0
+	return p.transposed && p.elem.DstSize == 1 && vectorRows != nil && p.a.Src%machine.LineBytes == 0
 }
 
 // transposeStaged transposes a tile in scratch, and copies the result to dst row by row. Rows of large arrays are often
 // a power of two apart. If a tile were written to dst directly, its cache lines would therefore evict one another
 // before they are full.
 func (p *Copy) transposeStaged(scratch []byte, dst, src unsafe.Pointer, a, b Axis) {
-	size := p.elem.Src
+	size := p.elem.SrcSize
 	at, row := unsafe.Pointer(unsafe.SliceData(scratch)), p.scratchStride()
 	blocks[size](at, src, Axis{a.N, size, a.Src}, Axis{b.N, row, size})
 	for j := range b.N {
-		p.elem.Row(unsafe.Add(dst, j*b.Dst), unsafe.Add(at, j*row), p.elem.Dst, size, a.N)
+		p.elem.Row(unsafe.Add(dst, j*b.Dst), unsafe.Add(at, j*row), p.elem.DstSize, size, a.N)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// rowsFunc copies n rows of at least 64 bytes. dstStep and srcStep are the strides of rows. src is prefetched `ahead`
-// bytes in advance. A rowsFunc with non-temporal stores requires rows of whole cache lines and an aligned dst.
+// rowsFunc copies n rows of `bytes` bytes, at least 64. dstStep and srcStep are the strides of rows. src is prefetched
+// `ahead` bytes in advance. A rowsFunc with non-temporal stores requires rows of whole cache lines and an aligned dst.
 type rowsFunc = func(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, bytes, ahead int)
 
 // hardwarePrefetchBytes is the row length from which hardware prefetching suffices.
@@ -40,10 +40,10 @@ func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
 // Streams reports whether a result of the given size is written faster by non-temporal stores.
 func Streams(bytes int) bool { return streamRows != nil && bytes >= streamBytes }
 
-// StreamBlock is [Elem.Block] with non-temporal stores if dst consists of whole cache lines. The caller must call
-// [Fence] before another goroutine uses the result.
+// StreamBlock is [Elem.Block] with non-temporal stores if rows are contiguous, and dst consists of whole cache lines or
+// rows have at least 16 cache lines. The caller must call [Fence] before another goroutine uses the result.
 func (e *Elem) StreamBlock(dst, src unsafe.Pointer, a, b Axis) {
-	if !e.moves || a.Dst != e.Dst || a.Src != e.Src || !streamBlock(dst, src, a.N*e.Dst, b) {
+	if !e.copiesUnchanged || a.Dst != e.DstSize || a.Src != e.SrcSize || !streamBlock(dst, src, a.N*e.DstSize, b) {
 		e.Block(dst, src, a, b)
 	}
 }
@@ -51,8 +51,8 @@ func (e *Elem) StreamBlock(dst, src unsafe.Pointer, a, b Axis) {
 // Fence orders non-temporal stores before all later stores of this goroutine.
 func Fence() { fence() }
 
-// streamBlock is copyRows with non-temporal stores. It copies only if most of the cache lines that it writes are
-// written completely, and reports whether it copied. After a copy, [Fence] must follow.
+// streamBlock is copyRows with non-temporal stores. It copies only if it writes most cache lines of dst completely, and
+// reports whether it copied. After a copy, [Fence] must follow.
 func streamBlock(dst, src unsafe.Pointer, n int, b Axis) bool {
 	const line = machine.LineBytes
 	if b.Dst == n && b.Src == n {

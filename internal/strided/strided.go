@@ -20,18 +20,19 @@ import "unsafe"
 // Row copies n elements with strides of dstStep and srcStep bytes.
 type Row = func(dst, src unsafe.Pointer, dstStep, srcStep, n int)
 
-// Elem describes how an element is copied. Dst and Src are its sizes in bytes in the destination and in the source.
+// Elem describes how an element is copied. DstSize and SrcSize are its sizes in bytes in the destination and in the
+// source. Row copies a row of elements.
 type Elem struct {
-	Dst, Src int
-	Row      Row
-	moves    bool // whether elements are moved unchanged, not converted
+	DstSize, SrcSize int
+	Row              Row
+	copiesUnchanged  bool // elements are moved bit for bit, not converted
 }
 
 // Move returns the Elem that moves elements of 1, 2, 4, 8 or 16 bytes unchanged.
 func Move(size int) Elem { return Elem{size, size, movers[size], true} }
 
 // Convert returns the Elem that converts elements by a row loop.
-func Convert(dst, src int, row Row) Elem { return Elem{Dst: dst, Src: src, Row: row} }
+func Convert(dst, src int, row Row) Elem { return Elem{DstSize: dst, SrcSize: src, Row: row} }
 
 // Axis is a dimension of a copy. N is its size. Dst and Src are the strides of destination and source, in bytes.
 type Axis struct{ N, Dst, Src int }

@@ -71,8 +71,8 @@ func widened(size int) Elem {
 
 func newProblem(r *rand.Rand, e Elem, shape []int) problem {
 	p := problem{elem: e}
-	ds, nd, _ := layout(r, shape, e.Dst, false)
-	ss, ns, first := layout(r, shape, e.Src, true)
+	ds, nd, _ := layout(r, shape, e.DstSize, false)
+	ss, ns, first := layout(r, shape, e.SrcSize, true)
 	for d, n := range shape {
 		p.axes = append(p.axes, Axis{n, ds[d], ss[d]})
 	}
@@ -86,8 +86,8 @@ func newProblem(r *rand.Rand, e Elem, shape []int) problem {
 	}
 	p.want = slices.Clone(p.background)
 	each(p.axes, func(d, s int) {
-		copy(p.want[d:d+e.Dst], p.src[first+s:first+s+e.Src])
-		for k := e.Src; k < e.Dst; k++ {
+		copy(p.want[d:d+e.DstSize], p.src[first+s:first+s+e.SrcSize])
+		for k := e.SrcSize; k < e.DstSize; k++ {
 			p.want[d+k] = 0xAA
 		}
 	})
@@ -106,7 +106,7 @@ func (p *problem) check(t *testing.T, how string, run func(dst, src unsafe.Point
 	copy(got, p.background)
 	run(unsafe.Pointer(&got[0]), unsafe.Pointer(&p.src[p.srcFirst]))
 	if !bytes.Equal(got, p.want) {
-		t.Fatalf("%s: %d bytes to %d over %v: wrong", how, p.elem.Src, p.elem.Dst, p.axes)
+		t.Fatalf("%s: %d bytes to %d over %v: wrong", how, p.elem.SrcSize, p.elem.DstSize, p.axes)
 	}
 }
 

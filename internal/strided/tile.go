@@ -17,8 +17,8 @@ type tileRoutine struct {
 }
 
 // tileFunc transposes n > 0 tiles. Rows of src have the stride srcStep. Rows of dst, which are columns of src, have the
-// stride dstStep. Consecutive tiles are srcNext and dstNext bytes apart. after is the address of a tile of dst that
-// will be written soon, which is prefetched, or any address in dst.
+// stride dstStep. Consecutive tiles are srcNext and dstNext bytes apart. after is prefetched: it is the address of a
+// tile of dst that will be written soon, or any address in dst.
 type tileFunc = func(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe.Pointer, srcStep, srcNext int,
 	after unsafe.Pointer)
 
@@ -129,9 +129,9 @@ func (m *matrix) transposePanels(f tileFunc, t *tileRoutine, na, nb int) {
 // squareScratch is the size in bytes of the scratch for a square of at most 64 rows.
 const squareScratch = machine.LineBytes * machine.LineBytes
 
-// transposeSquare transposes adjacent tiles that each use a part of a cache line of every row of src. Tiles of one- and
-// two-byte elements are such tiles. The elements are first gathered in scratch, because rows are often a power of two
-// apart, and their cache lines would evict one another before the next tile reads them.
+// transposeSquare transposes adjacent tiles of small elements. Each of these tiles reads only a part of a cache line of
+// every row of src. All elements of the lines are first gathered in scratch. Rows are often a power of two apart:
+// without scratch, their cache lines would evict one another before the next tile reads them.
 func (m *matrix) transposeSquare(f tileFunc, t *tileRoutine, i, j int) {
 	const line = machine.LineBytes
 	dst, src := m.at(i, j)

@@ -2,8 +2,8 @@ package strided
 
 import "unsafe"
 
-// transpose moves a times b elements, where dst is dense along a. It reads four rows of src at a time, so that it reads
-// few streams and writes adjacent elements.
+// transpose moves a block of a.N by b.N elements, where dst is dense along a. It reads four rows of src at a time, so
+// that it reads few streams and writes adjacent elements.
 func transpose[T bits](dst, src unsafe.Pointer, a, b Axis) {
 	size := int(unsafe.Sizeof(*(*T)(nil)))
 	if b.Src == size {

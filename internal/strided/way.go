@@ -19,7 +19,7 @@ func (p *Copy) Way() (way Way, length int) {
 	switch {
 	case p.transposed || p.staged:
 		return Transposed, 1
-	case p.elem.moves && p.a.Dst == p.elem.Dst && p.a.Src == p.elem.Src || p.a.N == 1:
+	case p.elem.copiesUnchanged && p.a.Dst == p.elem.DstSize && p.a.Src == p.elem.SrcSize || p.a.N == 1:
 		return Rows, p.a.N
 	}
 	return Strided, 1

@@ -3,8 +3,8 @@ package workerpool
 import "sync/atomic"
 
 // Parts are ranges of pending pieces of work, one range per worker. A worker takes pieces from the front of its own
-// range. When this range is empty, the worker steals the second half of another range. Results do not depend on the
-// worker that takes a piece.
+// range. When this range is empty, the worker steals the second half of another range. Results must not depend on which
+// worker computes a piece.
 //
 // A worker thus accesses memory in one direction, as hardware prefetchers expect, and a worker that has the same range
 // in consecutive steps finds its results in its cache. If workers took alternate pieces, each core would access short
@@ -44,7 +44,7 @@ func (p Parts) Next(part int) int {
 // while it is moved.
 func (p Parts) Steal(part int) int {
 	if c := p.Next(part); c >= 0 {
-		return c // another worker of the range has stolen meanwhile
+		return c // another goroutine with this range has stolen meanwhile
 	}
 	for {
 		from, most := -1, 0
@@ -60,7 +60,7 @@ func (p Parts) Steal(part int) int {
 		first, end := bounds(x)
 		middle := first + (end-first)/2
 		if first >= end || !p[from].CompareAndSwap(x, run(first, middle)) {
-			continue // its worker took the piece
+			continue // the owner took the last piece
 		}
 		if middle+1 < end {
 			p[part].Store(run(middle+1, end))

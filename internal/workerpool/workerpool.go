@@ -22,11 +22,11 @@ var (
 	idle         atomic.Int32 // number of workers without a job; written with mu held
 	called       atomic.Int32 // len(jobs), read by spinning workers
 	open         atomic.Int32 // number of open jobs
-	futileStarts int          // doubles with each consecutive worker that was started and found no job
-	skipCalls    int          // number of following Try calls that start no worker
+	futileStarts int          // 2^n - 1 after n consecutive workers that found no job, at most maxSkipped
+	skipCalls    int          // number of Try calls, from now on, that start no worker
 )
 
-// Worth is the amount of work of a call, relative to the cost of starting a worker. A start takes some microseconds of
+// Worth says how much work a call has, relative to the cost of starting a worker. A start takes some microseconds of
 // the caller's time, and the worker begins some tens of microseconds later.
 type Worth uint8
 
@@ -130,7 +130,7 @@ func Ready(worth Worth) bool {
 	return worth.starts()
 }
 
-// starts decides whether workers are started.
+// starts decides whether a call of this worth starts workers. It counts the skipped Try calls.
 func (w Worth) starts() bool {
 	if w == Try && skipCalls > 0 {
 		skipCalls--
@@ -261,8 +261,8 @@ func join() *Job {
 	return j
 }
 
-// help calls Help and leaves the job. If Help ends the goroutine, help no longer counts the worker. If an exited worker
-// counted as idle, a Call would not start another worker.
+// help calls Help and leaves the job. If Help ends the goroutine ([runtime.Goexit]), help no longer counts the worker:
+// if it counted as idle, a Call would not start another worker.
 func (j *Job) help() {
 	returned := false
 	defer func() {

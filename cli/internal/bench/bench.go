@@ -221,10 +221,10 @@ type Document struct {
 	Piecewise bool `json:"piecewise" doc:"Whether the graph runs in segments, because shapes depend on data."`
 	*report.Costs
 	*ProfileDoc
-	Samples  []float64  `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
-	Call     string     `json:"call" doc:"The measured call: Run, whose results take new memory and are dropped."`
-	Released CallReport `json:"released" doc:"The times of Run with a release of its results after each run."`
-	Into     CallReport `json:"into" doc:"The times of RunInto, which writes existing tensors."`
+	Samples     []float64  `json:"samples_ns" doc:"The time of each run, in nanoseconds."`
+	Call        string     `json:"call" doc:"The measured call: Run, whose results take new memory and are dropped."`
+	RunReleased CallReport `json:"released" doc:"The times of Run with a release of its results after each run."`
+	Into        CallReport `json:"into" doc:"The times of RunInto, which writes existing tensors."`
 	report.Notes
 }
 
@@ -246,7 +246,7 @@ func (r *runner) doc(g *graph.Graph, f flags, interrupted bool) (*Document, erro
 	}
 	doc := &Document{Dims: sizes, Strategy: f.strategy, Threads: f.workers(), Interrupted: interrupted,
 		Spread: experiment.SpreadOf(r.times[byRun]), Samples: document.NotNil(r.times[byRun]), Call: byRun.String(),
-		Released: callReportOf(r.times[byRelease]), Into: callReportOf(r.times[byRunInto]), Notes: report.NotesOf(g)}
+		RunReleased: callReportOf(r.times[byRelease]), Into: callReportOf(r.times[byRunInto]), Notes: report.NotesOf(g)}
 	if report := r.program.Report(); report.Segments == nil {
 		costs := report.Costs()
 		doc.Costs = &costs
@@ -300,7 +300,7 @@ func (d *Document) writeTimes(w io.Writer, to term.Display) {
 	if d.Costs != nil {
 		peak = format.Bytes(d.PeakBytes)
 	}
-	for how, s := range [numWays]experiment.Spread{d.Spread, d.Released.Spread, d.Into.Spread} {
+	for how, s := range [numWays]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
 		if s.Runs > 0 {
 			cells := []any{d.Strategy, callWay(how).String(), s.Runs}
 			for _, name := range symbols {

@@ -277,7 +277,7 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 		format.Nanoseconds(p.Median), 100*(p.Median/median-1), p.GBs, p.GFLOPs)
 	rates := []term.Column{term.WholeCol("calls"), term.WholeCol("time"), term.WholeCol("predicted").IfRoom(),
 		term.WholeCol("busy%"), term.WholeCol("workers").IfRoom(),
-		term.WholeCol("GB/s"), term.WholeCol("GFLOP/s"), term.WholeCol("of a core's")}
+		term.WholeCol("GB/s"), term.WholeCol("GFLOP/s"), term.WholeCol("of a core's peak")}
 	term.WriteList(w, show, "By op", d.ByOp, append([]term.Column{term.NameCol("op")}, rates...), func(t timeDoc) []any {
 		return append([]any{t.Op}, t.cells(p)...)
 	})
@@ -300,8 +300,11 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	})
 }
 
-// cells returns the cells of a row. The last cell is the greater of two shares: memory bandwidth as a share of a core's
-// bandwidth, and arithmetic speed as a share of a core's speed.
+// workersCell is the index of the workers among the cells of a row.
+const workersCell = 4
+
+// cells returns the cells of a row, one for each column of rates. The last cell is the greater of two shares: memory
+// bandwidth as a share of a core's bandwidth, and arithmetic speed as a share of a core's peak speed.
 func (d *timeDoc) cells(p *profiledDoc) []any {
 	rate := func(r *float64) string {
 		if r == nil {

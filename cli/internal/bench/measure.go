@@ -84,13 +84,13 @@ func (r *runner) runTraced(ctx context.Context, how callWay, tracer exec.Tracer)
 	return err
 }
 
-// until is the condition at which a measurement ends: a number of runs of each way, or a time.
+// until is the condition that ends a measurement: a number of runs of each callWay, or a time.
 type until struct {
 	runs int           // ignored if span is not 0
 	span time.Duration // 0 means that runs applies
 }
 
-// isOver reports whether the measurement ends after a number of runs of each way, which took some time.
+// isOver reports whether the measurement ends after the given number of runs of each callWay and the given time.
 func (u until) isOver(runs int, took time.Duration) bool {
 	if u.span > 0 {
 		return runs > 0 && took >= u.span
@@ -181,8 +181,8 @@ func (r *runner) measureOne(ctx context.Context, how callWay) error {
 	return err
 }
 
-// The first profileFirst profiled runs follow every profileEvery measured runs. Further profiled runs follow every
-// profileRarely measured runs, because a run after a profiled run has colder caches.
+// At first, one run in profileEvery measured runs is followed by a profiled run. After profileFirst profiled runs, one
+// run in profileRarely is, because a run after a profiled run has colder caches.
 const (
 	profileEvery  = 4
 	profileFirst  = 16

@@ -37,7 +37,8 @@ type profile struct {
 	clock     time.Duration    // the cost of reading the clock, which each measured time of a step includes
 }
 
-// profileRoom bounds the number of step times that a profile stores. profiledRuns bounds the number of profiled runs.
+// profileRoom bounds the number of step times that a profile stores. The bound is approximate: the last run is stored
+// completely. profiledRuns bounds the number of profiled runs.
 const (
 	profileRoom  = 1 << 22
 	profiledRuns = 500
@@ -54,10 +55,10 @@ type profiledGraph struct {
 	run   *exec.Run          // the first run of the graph
 	sum   []stepTime         // the time of each step in the current run
 	times map[int][]stepTime // the time of each step in profile.samples[i], by i
-	free  []*runNotes        // notes that the next runs reuse
+	free  []*runNotes        // memory that the next runs reuse
 }
 
-// stepTime is the time of a step in a run, without the time of nested runs.
+// stepTime is the time of a step in a run, without the time of the runs that the step makes (nested runs).
 type stepTime struct {
 	busy  time.Duration // sum of the times of all workers
 	span  time.Duration // time from the start of the first worker to the end of the last worker
@@ -76,7 +77,7 @@ type workerNotes struct {
 	began  time.Duration // start of the current step
 	nested time.Duration // time of nested runs in the current step
 	steps  []stepNotes
-	_      [64]byte // no false sharing
+	_      [64]byte // padding: workers write to different cache lines
 }
 
 // stepNotes has the times of a worker in a step. last is 0 if the worker has not computed the step.
@@ -235,8 +236,8 @@ func (p *profile) addStep(notes *runNotes, step int) {
 	}
 }
 
-// undisturbed returns the indices of the samples that took no longer than the median sample. The slower samples may
-// contain disturbances of the machine.
+// undisturbed returns the indices of the samples that took no longer than the median sample. The slower runs may have
+// been disturbed by other work of the machine.
 func (p *profile) undisturbed() []int {
 	all := make([]int, len(p.samples))
 	for i := range all {

@@ -63,8 +63,8 @@ func (d *Document) callsSection() page.Section {
 		chart.Reference, chart.ReferenceName = d.CostNS, "predicted on one core"
 	}
 	data := &page.Table{Name: "runs", Heads: []string{"call", "run", "ns"}}
-	samples := [numWays][]float64{d.Samples, d.Released.Samples, d.Into.Samples}
-	for how, s := range [numWays]experiment.Spread{d.Spread, d.Released.Spread, d.Into.Spread} {
+	samples := [numWays][]float64{d.Samples, d.RunReleased.Samples, d.Into.Samples}
+	for how, s := range [numWays]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
 		if s.Median == nil {
 			continue
 		}
@@ -79,7 +79,8 @@ func (d *Document) callsSection() page.Section {
 		}
 	}
 	return page.Section{Title: "Time of a run", Chart: chart, Data: data,
-		Note: "Medians with their 95% confidence intervals; too few runs have none. Results of Run take new memory; " +
+		Note: "Medians with 95% confidence intervals; with too few runs there is no interval. Results of Run take new " +
+			"memory; " +
 			"RunInto writes existing tensors."}
 }
 
@@ -95,8 +96,8 @@ func numberOf(step int) string {
 }
 
 // groups divides ops into groups, which have different marks in charts. Each of the three ops with the longest times is
-// a group; all other ops form the last group. The function `of` returns the index of an op's group.
-func (d *ProfileDoc) groups() (names []string, of func(op string) int) {
+// a group; all other ops form the last group. groupOf returns the index of an op's group.
+func (d *ProfileDoc) groups() (names []string, groupOf func(op string) int) {
 	for _, t := range d.ByOp[:min(3, len(d.ByOp))] {
 		names = append(names, t.Op)
 	}
@@ -195,13 +196,13 @@ func memorySection(memory []memoryAt) page.Section {
 
 // tableSections lists the times by op and by step.
 func (d *Document) tableSections() []page.Section {
-	heads := []string{"calls", "time", "predicted", "busy%", "GB/s", "GFLOP/s", "of a core's"}
+	heads := []string{"calls", "time", "predicted", "busy%", "GB/s", "GFLOP/s", "of a core's peak"}
 	right := slices.Repeat([]bool{true}, len(heads))
 	cells := func(t *timeDoc) []string {
 		all := t.cells(&d.Profile)
 		list := make([]string, 0, len(all))
 		for i, c := range all {
-			if i != 4 { // workers
+			if i != workersCell {
 				list = append(list, fmt.Sprint(c))
 			}
 		}

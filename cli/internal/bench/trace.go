@@ -179,9 +179,9 @@ func (t *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
 	return a
 }
 
-// micro returns a time in microseconds, from which Perfetto computes the exact number of nanoseconds. Perfetto
-// multiplies by 1000 and truncates, so micro rounds up. An error of one nanosecond matters, because Perfetto drops a
-// span that ends after its enclosing span.
+// micro returns a time in microseconds. Perfetto multiplies it by 1000 and truncates, so micro rounds up: the result is
+// then the exact number of nanoseconds. An error of one nanosecond matters, because Perfetto drops a span that ends
+// after its enclosing span.
 func micro(d time.Duration) *float64 {
 	us := float64(d.Nanoseconds()) / 1000
 	for int64(us*1000) < d.Nanoseconds() {
@@ -241,7 +241,8 @@ func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, put func(t
 			return err
 		}
 	}
-	// Enclosing spans precede the spans that begin at the same time; they ended last.
+	// If several spans begin at the same time, the enclosing spans must precede the spans inside them. Enclosing spans
+	// ended last.
 	spans := slices.Clone(c.tracks[worker].spans)
 	slices.Reverse(spans)
 	slices.SortStableFunc(spans, func(a, b span) int {
@@ -255,7 +256,7 @@ func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, put func(t
 	return nil
 }
 
-// memoryAt is the memory in use from a time on, or a change of it at this time.
+// memoryAt is the memory in use from a time on, or the change of this memory at the time.
 type memoryAt struct {
 	at     time.Duration
 	memory memoryArgs

@@ -15,7 +15,7 @@ type Document struct {
 // OpDoc describes an op.
 type OpDoc struct {
 	Name            string        `json:"name" doc:"The name, as in PyTorch."`
-	Doc             string        `json:"doc" doc:"What it does."`
+	Doc             string        `json:"doc" doc:"The effect of the op."`
 	Kind            string        `json:"kind" of:"kind" doc:"The layout rule of the op."`
 	DTypes          []string      `json:"dtypes" of:"dtype" doc:"The dtypes of the most general operand."`
 	Operands        []operandDoc  `json:"operands" doc:"The operands, in order."`
@@ -45,7 +45,7 @@ type operandDoc struct {
 	Attribute string                      `json:"attribute,omitzero" doc:"The attribute that gives a number in place of the operand."`
 	Overload  string                      `json:"overload,omitzero" doc:"The overload that a number in place of the operand selects."`
 	Index     bool                        `json:"index" doc:"Whether the integers of the operand are indices into another operand, or its lengths."`
-	DTypes    document.ListOrNull[string] `json:"dtypes" of:"dtype" doc:"The accepted dtypes; null if no example of the op has the operand."`
+	DTypes    document.ListOrNull[string] `json:"dtypes" of:"dtype" doc:"The accepted dtypes; null if no example of the op contains the operand."`
 }
 
 type attrDoc struct {
@@ -59,7 +59,7 @@ type attrDoc struct {
 
 func docOf(o *graph.Op) OpDoc {
 	dtypes := dtypesOf(o)
-	d := OpDoc{Name: o.Name, Doc: o.Doc, Kind: o.Kind.String(), DTypes: dtypes.main().names(), AsInferred: o.AsInferred,
+	d := OpDoc{Name: o.Name, Doc: o.Doc, Kind: o.Kind.String(), DTypes: dtypes.listed().names(), AsInferred: o.AsInferred,
 		Dynamic:  o.RunDynamic != nil,
 		Operands: []operandDoc{}, Attributes: []attrDoc{}, Outputs: document.NotNil(o.Outputs)}
 	if !o.Many {

@@ -187,12 +187,12 @@ func dtypesOfAttr(o *graph.Op) dtypeSet {
 	set := dtypeSet{}
 	for _, ex := range o.Examples {
 		for _, d := range tensor.DTypes() {
-			with := graph.Example{In: ex.In, Attrs: maps.Clone(ex.Attrs)}
-			if with.Attrs == nil {
-				with.Attrs = graph.Attrs{}
+			example := graph.Example{In: ex.In, Attrs: maps.Clone(ex.Attrs)}
+			if example.Attrs == nil {
+				example.Attrs = graph.Attrs{}
 			}
-			with.Attrs["dtype"] = d
-			if accepts(o, with, tensor.Invalid, d) {
+			example.Attrs["dtype"] = d
+			if accepts(o, example, tensor.Invalid, d) {
 				set[d] = true
 			}
 		}
@@ -200,9 +200,9 @@ func dtypesOfAttr(o *graph.Op) dtypeSet {
 	return set
 }
 
-// main returns the dtypes that listings show for an op: the dtypes of the operand that supports the most dtypes. For an
-// op without operands, it returns the values of the attribute dtype.
-func (s dtypes) main() dtypeSet {
+// listed returns the dtypes that listings show for an op: the dtypes of the operand with the most dtypes. For an op
+// without operands, these are the values of the attribute dtype.
+func (s dtypes) listed() dtypeSet {
 	best := s.attr
 	if len(s.operands) > 0 {
 		best = nil

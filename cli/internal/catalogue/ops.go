@@ -87,7 +87,7 @@ func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 	}
 	list = slices.DeleteFunc(list, func(o *graph.Op) bool {
 		return f.kind != "" && o.Kind.String() != f.kind || !mentions(o, f.match) ||
-			dtypes != nil && !dtypesOf(o).main().hasAll(dtypes)
+			dtypes != nil && !dtypesOf(o).listed().hasAll(dtypes)
 	})
 	if len(list) == 0 {
 		return nil, false, exit.Wrongf("no op matches; graphrun ops lists all of them")
@@ -205,7 +205,7 @@ func listOps(w io.Writer, show term.Display, list []*graph.Op) {
 	for _, o := range list {
 		first, _, _ := strings.Cut(o.Doc, "\n")
 		first, _, _ = strings.Cut(first, ". ")
-		t.Add(o.Name, o.Kind, dtypesOf(o).main(), shortened(signature(o), 72), strings.TrimSuffix(first, "."))
+		t.Add(o.Name, o.Kind, dtypesOf(o).listed(), shortened(signature(o), 72), strings.TrimSuffix(first, "."))
 	}
 	t.Write(w, show)
 }

@@ -58,7 +58,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	switch {
 	case errors.As(err, &unknown):
 		if name := unknown.GetSpecifiedName(); len(name) > 1 {
-			if flag := format.Meant(name, flagNames(cmd)); flag != "" {
+			if flag := format.ClosestName(name, flagNames(cmd)); flag != "" {
 				msg += suggest.DidYouMean("--" + flag)
 			}
 		}

@@ -82,7 +82,7 @@ func RejectDynamic(g *graph.Graph, consequence string) error {
 	if known == nil {
 		return nil
 	}
-	if n := known.Decides(); n != nil {
+	if n := known.FirstShapeNode(); n != nil {
 		return g.Fail(n, fmt.Errorf("shapes depend on data, its result's first: %s", consequence))
 	}
 	return fmt.Errorf("shapes depend on data: %s", consequence)

@@ -65,7 +65,7 @@ verdict has the number of runs that would find a difference of 2%. With too few 
 difference the verdict has the least number of runs instead. Notes warn of disturbances: times that vary
 or drift, and other busy processes (on Linux).
 
---until 1% measures until the 95% confidence interval of each median is at most that wide to either
+--until 1% measures until the 95% confidence interval of each median extends at most 1% to either
 side, after at least 20 runs. It ends early after --runs runs, or without --runs after 1000 runs or a
 minute.
 
@@ -79,7 +79,7 @@ Columns for each strategy:
   plan      the time of planning and compiling, without folded constants and generated code
 
 All outputs must have the same values: integers and bools exactly, floats within 2e-5 (float32) of the
-largest value, with --exact of each value. Differing values are a failure (exit code 1).
+largest value or, with --exact, of each value. Differing values are a failure (exit code 1).
 
 --csv writes a row for each run, with constant properties repeated, for pandas and R; --benchstat
 writes the format of Go benchmarks, for benchstat -col /strategy; --report writes an HTML page.
@@ -120,15 +120,15 @@ func Command(ext *command.Extensions) *cobra.Command {
 func (f *flags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.strategies, "strategies", f.ext.Unpublished(),
-		"compare strategies `A,B`, the first is the base; \"published\" stands for those of published optimizers, "+
+		"compare strategies `A,B`, the first is the base; \"published\" stands for the strategies of published optimizers, "+
 			"\"all\" for all")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteGroups)
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.markdown, "markdown", false, "print the table in Markdown")
-	fl.StringVar(&f.csv, "csv", "", "write a row for each run to `FILE.csv` too")
+	fl.StringVar(&f.csv, "csv", "", "also write a row for each run to `FILE.csv`")
 	_ = cmd.MarkFlagFilename("csv", "csv")
-	fl.StringVar(&f.benchstat, "benchstat", "", "write the times as Go's benchmarks print them to `FILE` too")
-	fl.StringVar(&f.report, "report", "", "write the comparison to `FILE.html` too")
+	fl.StringVar(&f.benchstat, "benchstat", "", "also write the times to `FILE`, in the format of Go's benchmarks")
+	fl.StringVar(&f.report, "report", "", "also write the comparison to `FILE.html`")
 	_ = cmd.MarkFlagFilename("report", "html")
 	f.src.AddFlags(cmd)
 	command.PinFlag(cmd, &f.pins)
@@ -136,7 +136,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.untilText, "until", "",
 		"measure until the confidence interval of each median is at most ± `PERCENT`, such as 1%, or a limit is reached")
 	fl.IntVar(&f.turn, "turn", 3,
-		"run each strategy `N` times in a turn and measure all runs but the first, or with 1 all")
+		"run each strategy `N` times in a turn and measure all runs except the first; with 1, measure every run")
 	fl.IntSliceVar(&f.threads, "threads", nil,
 		"measure with `N,M` workers; 0 is GOMAXPROCS, the default")
 	command.FusionFlag(cmd, &f.noFusion)

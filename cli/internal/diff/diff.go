@@ -34,7 +34,7 @@ type flags struct {
 	resized               bool        // whether --dim gives two sizes of a symbol
 	json, noFusion, exact bool
 	costs                 string
-	slack                 command.Slack
+	costSlack             command.Slack
 	prices                *machine.Profile // the cost profile: see command.CostProfile
 }
 
@@ -45,19 +45,21 @@ func Command(ext *command.Extensions) *cobra.Command {
 		Use:   "diff FILE [FILE2]",
 		Short: "Show the differences of two plans and their costs",
 		Long: `Plans a graph in two ways, or two versions of a graph, and shows the differences of the second plan: a
-summary, values with other layouts, copies of one plan only with their reasons, steps with other
-implementations, groups or costs (the greatest difference in cost first), and the totals of both plans.
+summary, the totals of both plans, the values with other layouts, the copies that only one plan has (with
+their reasons), and the steps with other implementations, groups or costs. The steps are sorted by their
+difference in cost, the greatest first.
 
-The plans use the two strategies of --strategies. --pin and --slack apply to the second plan only, so that with
-one strategy or none the graph is compared with its pinned form. A second file is planned with the second
-strategy. Without any of these, the strategies are propagate and channels_last.
+The plans use the two strategies of --strategies. --pin and --slack apply to the second plan only: with
+at most one strategy, the graph is thus compared with and without them. A second file is planned with the
+second strategy. If none of these flags
+and no second file is given, the strategies are propagate and channels_last.
 
 Values, copies and steps are matched by content: by the nodes that compute them, by their readers, and by
 name if both graphs have it; never by position.
 
-Two sizes of one symbol (--dim N=1,16) compare the plans of one graph for these sizes, with the cost
-for each N. Values and nodes are then matched by name, layouts by their order of dimensions, and a step that
-differs in its cost alone is not listed. --pin and --slack apply to both plans.
+Two sizes of one symbol (--dim N=1,16) compare the plans of one graph for these sizes. The costs are also
+divided by N. Values and nodes are then matched by name, and layouts by their order of dimensions. A step
+that differs in its cost alone is not listed. --pin and --slack apply to both plans.
 
 Equal plans are reported as equal; the exit code is then 0, too.`,
 		Example: `  graphrun diff model.json --strategies propagate,channels_last
@@ -77,7 +79,7 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 	}
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.strategies, "strategies", nil,
-		"plan the first and the second with strategies `A,B`; a single one is for both")
+		"strategies `A,B` of the first and the second plan; a single strategy is for both")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteStrategies)
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	command.FusionFlag(cmd, &f.noFusion)
@@ -87,7 +89,7 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 		"symbol, the first plan is for the first size, and the second plan for the second; "+
 		command.RowsHelp)
 	command.PinFlag(cmd, &f.pins)
-	f.slack.AddFlag(cmd)
+	f.costSlack.AddFlag(cmd)
 	return cmd
 }
 
@@ -116,7 +118,7 @@ func (f *flags) strategyPair(cmd *cobra.Command, files int) (list [2]string, err
 	default:
 		return list, exit.Wrongf("--strategies %s: want two at most", strings.Join(f.strategies, ","))
 	}
-	return list, f.slack.Check(cmd, list[1])
+	return list, f.costSlack.Check(cmd, list[1])
 }
 
 // Document is the output of diff.
@@ -181,8 +183,8 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	})
 }
 
-// splitDims distributes the values of --dim to the two plans. The first size of a symbol is for both plans, unless
-// --dim gives a second size, which is then for the second plan.
+// splitDims distributes the values of --dim to the two plans. A single size of a symbol is for both plans. If there are
+// two sizes, each plan gets one.
 func (f *flags) splitDims(files int, r *Document) error {
 	indexOf := map[string]int{} // the index of a symbol's value in f.sizes[1]
 	twice := map[string]bool{}
@@ -229,7 +231,7 @@ func (f *flags) program(j *progress.Job, path, strategy string, i int) (g *graph
 	var pins []string
 	slack := 0.0
 	if i == 1 || f.resized {
-		pins, slack = f.pins, f.slack.Option()
+		pins, slack = f.pins, f.costSlack.Option()
 	}
 	err = j.Do(progress.Loading, func() (err error) {
 		g, err = f.ext.LoadPinned(j.Context, path, f.sizes[i], pins)
@@ -253,13 +255,14 @@ func (f *flags) program(j *progress.Job, path, strategy string, i int) (g *graph
 	return g, p, nil
 }
 
-// planNames returns the names of the plans: their strategies, with what distinguishes plans of one strategy.
+// planNames returns the names of the plans: their strategies and, if necessary, the files, sizes, pins or slack that
+// distinguish them.
 func (f *flags) planNames(r *Document) (first, second string) {
 	first, second = r.First.Strategy, r.Second.Strategy
 	if r.Files[0] != r.Files[1] {
 		first, second = r.Files[0]+" "+first, r.Files[1]+" "+second
 	}
-	if r.Sizes != nil { // pins and slack are of both plans
+	if r.Sizes != nil { // pins and slack apply to both plans
 		sizes := [2]string{format.Sizes(r.Sizes[0]), format.Sizes(r.Sizes[1])}
 		if first != second {
 			return first + " " + sizes[0], second + " " + sizes[1]
@@ -269,8 +272,8 @@ func (f *flags) planNames(r *Document) (first, second string) {
 	if len(f.pins) > 0 {
 		second += " pinned"
 	}
-	if f.slack.Option() > 0 {
-		second += " --slack " + f.slack.String()
+	if f.costSlack.Option() > 0 {
+		second += " --slack " + f.costSlack.String()
 	}
 	return first, second
 }
@@ -284,7 +287,7 @@ func writeDifference(w io.Writer, show term.Display, r *Document, first, second 
 				12)}, func(d experiment.ValueDifference) []any {
 			name := d.Value
 			if d.Other != "" {
-				name += ", there " + d.Other
+				name += " (second plan: " + d.Other + ")"
 			}
 			return []any{name, format.Ints(d.First.Strides), d.First.Layout, format.Ints(d.Second.Strides), d.Second.Layout}
 		})
@@ -296,7 +299,7 @@ func writeDifference(w io.Writer, show term.Display, r *Document, first, second 
 	}
 	term.WriteList(w, show, "Steps that differ", r.Steps, []term.Column{term.WholeCol("differs"), term.NameCol("step"),
 		term.PhraseCol(first, 14), term.PhraseCol(second,
-			14), term.NumberCol("cost"), term.NumberCol("then"), term.NumberCol("difference")},
+			14), term.NumberCol("first cost"), term.NumberCol("second cost"), term.NumberCol("difference")},
 		func(d experiment.StepDifference) []any {
 			name := stepNames(d.First)
 			if len(d.First) == 0 {
@@ -325,7 +328,7 @@ func writeTotals(w io.Writer, show term.Display, r *Document, first, second stri
 	for _, symbol := range r.changedSymbols() {
 		x := a.CostNS / float64(max(r.Sizes[0][symbol], 1))
 		y := b.CostNS / float64(max(r.Sizes[1][symbol], 1))
-		t.Add("cost for each "+symbol, format.Nanoseconds(x), format.Nanoseconds(y),
+		t.Add("cost / "+symbol, format.Nanoseconds(x), format.Nanoseconds(y),
 			format.Difference(x, y, format.Nanoseconds))
 	}
 	if a.BoundNS != nil || b.BoundNS != nil {

@@ -198,7 +198,7 @@ func (f *flags) explainValue(ctx context.Context, g *graph.Graph, path, value st
 	known := program.KnownOf(g)
 	d := infer.ValueDocOf(v, known)
 	if r.Value = &d; d.Dynamic {
-		infer.SymbolicValue(&d, known.Unbacked(), v)
+		infer.SetSymbolicType(&d, known.Unbacked(), v)
 	}
 	return r, r.describeSymbolically(g, v)
 }
@@ -216,14 +216,14 @@ func (r *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error {
 		return err
 	}
 	r.Layout = *layout
-	infer.SymbolicValue(r.Value, s, v)
+	infer.SetSymbolicType(r.Value, s, v)
 	symbolic := s.Graph.Value(v.Name)
 	for _, cond := range s.Env.Guards()[before:] {
 		s.Guards = append(s.Guards, graph.Guard{Cond: cond, Node: symbolic.Node})
 	}
-	above := ancestors(symbolic)
+	nodes := ancestors(symbolic)
 	s.Guards = slices.DeleteFunc(s.Guards, func(g graph.Guard) bool {
-		return g.Node != nil && !above[g.Node]
+		return g.Node != nil && !nodes[g.Node]
 	})
 	r.Guards = infer.GuardsOf(s)
 	return nil
@@ -252,7 +252,8 @@ func ancestors(v *graph.Value) map[*graph.Node]bool {
 // Write prints the document as text.
 func Write(w io.Writer, show term.Display, r *Document) {
 	if r.Value == nil {
-		fmt.Fprintf(w, "nothing loses %s: no node has operands in this format only and a result in another one\n", r.Breaks)
+		fmt.Fprintf(w, "no value loses %s: no node reads a value that is only in this format and has a result in another "+
+			"format\n", r.Breaks)
 		return
 	}
 	if r.Breaks != "" {

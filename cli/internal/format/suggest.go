@@ -8,16 +8,18 @@ import (
 )
 
 // DidYouMean returns the end of a message about an unknown name: a suggestion, or "" if no known name is similar.
-func DidYouMean(name string, known []string) string { return suggest.DidYouMean(Meant(name, known)) }
+func DidYouMean(name string, known []string) string {
+	return suggest.DidYouMean(ClosestName(name, known))
+}
 
 // WantOneOf returns the end of a message about an unknown name: all known names and a suggestion.
 func WantOneOf(name string, known []string) string {
 	return "want one of " + strings.Join(known, ", ") + DidYouMean(name, known)
 }
 
-// Meant returns the most similar known name. If no known name is similar, and exactly one known name begins with name,
-// it returns that known name; otherwise it returns "".
-func Meant(name string, known []string) string {
+// ClosestName returns the known name that is most similar to name. If none is similar, it returns the only known name
+// that begins with name, or "" if there is not exactly one.
+func ClosestName(name string, known []string) string {
 	if nearest := suggest.Nearest(name, slices.Values(known)); nearest != "" {
 		return nearest
 	}

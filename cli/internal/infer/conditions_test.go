@@ -22,9 +22,9 @@ func TestConditionsOfFlagsHoldWhereTheFlagDoes(t *testing.T) {
 	s, err := g.Symbolic(nil)
 	require.NoError(t, err)
 	var first, d ValueDoc
-	SymbolicValue(&first, s, g.Inputs[0])
+	SetSymbolicType(&first, s, g.Inputs[0])
 	require.Contains(t, first.Flags, "contiguous")
-	SymbolicValue(&d, s, y)
+	SetSymbolicType(&d, s, y)
 	require.NotContains(t, d.Flags, "contiguous")
 	held := 0
 	for i := range 3 * 3 * 3 * 3 {
@@ -56,7 +56,7 @@ func TestFlagsThatHoldForAllSizes(t *testing.T) {
 	s, err := g.Symbolic(nil)
 	require.NoError(t, err)
 	var d ValueDoc
-	SymbolicValue(&d, s, y)
+	SetSymbolicType(&d, s, y)
 	require.Equal(t, []string{"non_overlapping_and_dense"}, d.Flags)
 	require.Contains(t, d.Conditions, "contiguous")
 }

@@ -144,7 +144,7 @@ func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*gra
 	g.SetContext(ctx)
 	rejected := g.InferAll()
 	g.SetContext(context.Background())
-	errs := slices.Concat(missing, inOrder(rejected), g.PinErrors(rejected))
+	errs := slices.Concat(missing, sortedByPlace(rejected), g.PinErrors(rejected))
 	slices.SortStableFunc(errs, byPlace)
 	return g, errs, nil
 }
@@ -152,8 +152,8 @@ func inferGraph(ctx context.Context, path string, f flags) (*graph.Graph, []*gra
 // byPlace compares errors by their places in the file, for sorting.
 func byPlace(a, b *graph.Error) int { return cmp.Or(a.Line-b.Line, a.Col-b.Col) }
 
-// inOrder sorts the errors of rejected nodes by place.
-func inOrder(rejected map[*graph.Node]*graph.Error) []*graph.Error {
+// sortedByPlace sorts the errors of rejected nodes by place.
+func sortedByPlace(rejected map[*graph.Node]*graph.Error) []*graph.Error {
 	errs := make([]*graph.Error, 0, len(rejected))
 	for _, e := range rejected {
 		errs = append(errs, e)
@@ -175,8 +175,8 @@ func mistakes(err error) []*graph.Error {
 	return []*graph.Error{{Err: err}}
 }
 
-// inferred calls f with every value whose type is known. errs are the errors of rejected nodes.
-func inferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
+// eachInferred calls f with every value whose type is known. errs are the errors of rejected nodes.
+func eachInferred(g *graph.Graph, errs []*graph.Error, f func(*graph.Value)) {
 	if g == nil {
 		return
 	}
@@ -240,13 +240,13 @@ func inferReportOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error) *Docu
 		known := program.KnownOf(g)
 		var d ValueDoc
 		more := true
-		inferred(g, errs, func(v *graph.Value) {
+		eachInferred(g, errs, func(v *graph.Value) {
 			if more {
 				switch d = ValueDocOf(v, known); {
 				case s != nil:
-					SymbolicValue(&d, s, v)
+					SetSymbolicType(&d, s, v)
 				case v.Dynamic:
-					SymbolicValue(&d, known.Unbacked(), v)
+					SetSymbolicType(&d, known.Unbacked(), v)
 				}
 				more = yield(&d)
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// RaisedMinimums says how many guards disappear if the minimums of some symbols are raised.
+// RaisedMinimums describes the guards that disappear if the minimums of some symbols are raised.
 type RaisedMinimums struct {
 	Symbols   []string `json:"symbols" doc:"The symbols whose minimum is raised."`
 	Min       int      `json:"min" doc:"The raised minimum: 2."`

@@ -139,9 +139,9 @@ func WriteGuards(w io.Writer, guards []GuardDoc) {
 	}
 }
 
-// SymbolicValue replaces the type in d, which is valid for the hints, by the type of v in s, which is valid for all
-// sizes.
-func SymbolicValue(d *ValueDoc, s *graph.Symbolic, v *graph.Value) {
+// SetSymbolicType replaces the type in d, which is valid for the hints, by the type of v in s. That type is valid for
+// all sizes that satisfy the guards.
+func SetSymbolicType(d *ValueDoc, s *graph.Symbolic, v *graph.Value) {
 	w := s.Graph.Value(v.Name)
 	if w == nil || w.Dynamic {
 		return
@@ -153,7 +153,7 @@ func SymbolicValue(d *ValueDoc, s *graph.Symbolic, v *graph.Value) {
 	d.Shape, d.Strides = report.SizesOf(t.Shape), report.SizesOf(t.Strides)
 	d.Offset = &report.SizesOf([]sym.Int{t.Offset})[0]
 	d.Flags, d.Conditions = []string{}, nil
-	for _, f := range flagsOf {
+	for _, f := range layoutFlags {
 		if rank := f.predicate.Rank(); rank > 0 && rank != t.Rank() {
 			continue
 		}
@@ -170,8 +170,8 @@ func SymbolicValue(d *ValueDoc, s *graph.Symbolic, v *graph.Value) {
 	}
 }
 
-// flagsOf are the layout flags of values.
-var flagsOf = []struct {
+// layoutFlags are the layout flags of values, with the predicates that define them.
+var layoutFlags = []struct {
 	name      string
 	predicate tensor.Predicate
 }{
@@ -183,24 +183,24 @@ var flagsOf = []struct {
 
 // Flags returns the names of the layout flags.
 func Flags() []string {
-	names := make([]string, len(flagsOf))
-	for i, f := range flagsOf {
+	names := make([]string, len(layoutFlags))
+	for i, f := range layoutFlags {
 		names[i] = f.name
 	}
 	return names
 }
 
 // conditionOf returns the condition on sizes under which the layout predicate p holds for a tensor of type t: the
-// formula of p, simplified. The comparisons in a formula may depend on each other, so that a formula can be constant
-// although it does not simplify to a constant. conditionOf therefore also evaluates p for up to maxClasses outcomes of
-// its comparisons. If p has the same value for all outcomes, this value is the condition.
+// formula of p, simplified. A formula can be constant although it does not simplify to a constant, because its
+// comparisons may depend on each other. conditionOf therefore also evaluates p for every possible combination of
+// outcomes of its comparisons. If p has the same value for all combinations, this value is the condition.
 func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 	before := env.Steps()
 	formula := t.If(p).Decide()
-	if _, known := formula.Known(); known || env.Steps()-before > flagSteps {
+	if _, known := formula.Known(); known || env.Steps()-before > maxFormulaSteps {
 		return formula
 	}
-	cases, err := sym.Fork(env, maxClasses, func() (bool, error) { return t.Holds(p), nil })
+	cases, err := sym.Fork(env, maxOutcomes, func() (bool, error) { return t.Holds(p), nil })
 	if err != nil || len(cases) == 0 {
 		return formula
 	}
@@ -213,9 +213,9 @@ func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 }
 
 const (
-	// maxClasses bounds the outcomes of comparisons for which a predicate is evaluated.
-	maxClasses = 16
-	// flagSteps is the maximum number of steps of a formula (sym.Env.Steps) for which all outcomes are evaluated. Each
-	// outcome takes about as many steps.
-	flagSteps = 1 << 12
+	// maxOutcomes is the maximum number of combinations of outcomes for which conditionOf evaluates a predicate.
+	maxOutcomes = 16
+	// If deciding a formula takes more than maxFormulaSteps steps (sym.Env.Steps), conditionOf does not evaluate the
+	// outcomes, because each outcome takes about as many steps.
+	maxFormulaSteps = 1 << 12
 )

@@ -15,9 +15,9 @@ import (
 
 // bindings are the sizes of symbols that --dim and the shapes of input arrays determine. All maps are by symbol.
 type bindings struct {
-	dims   map[string]int
-	from   map[string]string // the input whose array determined the size; absent for a size of --dim
-	bounds map[string]graph.Bounds
+	dims    map[string]int
+	inputOf map[string]string // the input whose array determined the size; absent for a size of --dim
+	bounds  map[string]graph.Bounds
 }
 
 // bindGiven returns the graph of a file. --dim and the shapes of input arrays bind its symbols. An array that does not
@@ -28,11 +28,11 @@ func bindGiven(ctx context.Context, f *graphrun.File, given *Given) (g *graph.Gr
 	if err := given.bind(inputs, bindings{l.Sizes, map[string]string{}, f.Symbols()}); err != nil {
 		return nil, err
 	}
-	l.Shapes, l.Lost = map[string][]int{}, given.Lost
+	l.Shapes, l.Lost = map[string][]int{}, given.Unavailable
 	for name, a := range given.arrays {
 		l.Shapes[name] = a.meta.Shape
 	}
-	g, given.Missing, err = command.Graph(ctx, f)
+	g, given.GraphMistakes, err = command.Graph(ctx, f)
 	return g, err
 }
 
@@ -51,15 +51,15 @@ func (g *Given) bind(inputs []*graph.Value, b bindings) error {
 	}
 	for _, v := range inputs {
 		for _, d := range v.Dims {
-			if _, bound := b.dims[d.Symbol]; g.Lost[v.Name] != nil && d.Symbol != "" && !bound {
-				g.Unknown = append(g.Unknown, d.Symbol)
+			if _, bound := b.dims[d.Symbol]; g.Unavailable[v.Name] != nil && d.Symbol != "" && !bound {
+				g.UnknownSymbols = append(g.UnknownSymbols, d.Symbol)
 			}
 		}
 	}
 	for _, v := range inputs {
-		i := slices.IndexFunc(v.Dims, func(d graph.Dim) bool { return slices.Contains(g.Unknown, d.Symbol) })
-		if i >= 0 && g.Lost[v.Name] == nil {
-			g.Lost[v.Name] = fmt.Errorf("its size %s is unknown: it depends on an input that cannot be read",
+		i := slices.IndexFunc(v.Dims, func(d graph.Dim) bool { return slices.Contains(g.UnknownSymbols, d.Symbol) })
+		if i >= 0 && g.Unavailable[v.Name] == nil {
+			g.Unavailable[v.Name] = fmt.Errorf("its size %s is unknown: it depends on an input that cannot be read",
 				v.Dims[i].Symbol)
 		}
 	}
@@ -76,7 +76,7 @@ func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
 	for i, d := range v.Dims {
 		n := m.Shape[i]
 		want, bound := b.dims[d.Symbol]
-		from := b.from[d.Symbol]
+		from := b.inputOf[d.Symbol]
 		if size, ok := own[d.Symbol]; ok {
 			want, bound, from = size, true, v.Name
 		}
@@ -95,7 +95,7 @@ func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
 	}
 	maps.Copy(b.dims, own)
 	for symbol := range own {
-		b.from[symbol] = v.Name
+		b.inputOf[symbol] = v.Name
 	}
 	return nil
 }

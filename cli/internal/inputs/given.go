@@ -13,18 +13,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Given has the arrays of files that are given for inputs. It has the headers of the arrays; [Sources.ReadValues] reads
-// the data later, because a small file may describe gigabytes of data.
+// Given describes the arrays in the files that were given for inputs. Only the headers of the arrays have been read:
+// [Sources.ReadValues] reads the data later, because a small file may describe gigabytes of data.
 type Given struct {
 	arrays     map[string]array // by the name of the input
 	unusedKeys []string         // keys of the archive that are not names of inputs
 	path       string           // path of the archive; empty for none
 	archive    *npz.Archive     // nil for none
 
-	// The following fields are for --keep-going. Without --keep-going, Lost is nil.
-	Lost    map[string]error // the unavailable inputs by name, with the reason
-	Unknown []string         // symbols whose sizes are unknown because inputs are unavailable
-	Missing graph.Errors     // mistakes in the graph file; the nodes and constants were skipped
+	// The following fields are for --keep-going. Without --keep-going, Unavailable is nil.
+	Unavailable    map[string]error // the unavailable inputs by name, with the reason
+	UnknownSymbols []string         // symbols whose sizes are unknown because inputs are unavailable
+	GraphMistakes  graph.Errors     // mistakes in the graph file; the nodes and constants that have them were skipped
 }
 
 // array is an array in a file, whose header has been read.
@@ -40,13 +40,13 @@ func (g *Given) Close() {
 	}
 }
 
-// reject adds an input to Lost. Without --keep-going, it returns err instead.
+// reject adds an input to Unavailable. Without --keep-going, it returns err instead.
 func (g *Given) reject(name string, err error) error {
-	if g.Lost == nil {
+	if g.Unavailable == nil {
 		return exit.Wrongf("input %q: %w", name, err)
 	}
 	delete(g.arrays, name)
-	g.Lost[name] = err
+	g.Unavailable[name] = err
 	return nil
 }
 
@@ -54,7 +54,7 @@ func (g *Given) reject(name string, err error) error {
 func (s Sources) read(inputs []*graph.Value) (*Given, error) {
 	out := &Given{arrays: map[string]array{}, path: s.archive}
 	if s.KeepGoing {
-		out.Lost = map[string]error{}
+		out.Unavailable = map[string]error{}
 	}
 	err := s.findInArchive(inputs, out)
 	if err == nil {
@@ -77,11 +77,11 @@ func (s Sources) findInArchive(inputs []*graph.Value, out *Given) error {
 	a, err := npz.Open(s.archive)
 	switch {
 	case err == nil:
-	case out.Lost == nil:
+	case out.Unavailable == nil:
 		return exit.Wrong(err)
 	default:
 		for _, v := range inputs {
-			out.Lost[v.Name] = err
+			out.Unavailable[v.Name] = err
 		}
 		return nil
 	}
@@ -111,7 +111,7 @@ func (s Sources) findFiles(inputs []*graph.Value, out *Given) error {
 		m, err := npz.NPYFileMeta(path)
 		if err == nil {
 			out.arrays[name] = array{m, func() (*tensor.Tensor, error) { return npz.ReadNPYFile(path) }}
-			delete(out.Lost, name)
+			delete(out.Unavailable, name)
 		} else if err := out.reject(name, err); err != nil {
 			return err
 		}
@@ -126,14 +126,14 @@ func (s Sources) findMissing(inputs []*graph.Value, out *Given) error {
 		return nil
 	}
 	for _, v := range inputs {
-		if _, ok := out.arrays[v.Name]; ok || out.Lost[v.Name] != nil {
+		if _, ok := out.arrays[v.Name]; ok || out.Unavailable[v.Name] != nil {
 			continue
 		}
 		err := fmt.Errorf("is missing%s: give it too, or add --seed to generate it", out.archiveHint(v.Name))
-		if out.Lost == nil {
+		if out.Unavailable == nil {
 			return exit.Wrongf("input %q %w", v.Name, err)
 		}
-		out.Lost[v.Name] = fmt.Errorf("it %w", err)
+		out.Unavailable[v.Name] = fmt.Errorf("it %w", err)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ type Sources struct {
 
 // ReadValues returns a tensor for every input of a bound graph, in the input's declared layout. It reads the arrays of
 // given and generates the other inputs. Before it reads data, it checks that all inputs fit into memory. It closes
-// given. With --keep-going it adds unavailable inputs to given.Lost.
+// given. With --keep-going it adds unavailable inputs to given.Unavailable.
 func (s Sources) ReadValues(g *graph.Graph, given *Given) (*Set, error) {
 	defer given.Close()
 	if err := checkMemory(g, given); err != nil {
@@ -35,7 +35,7 @@ func (s Sources) ReadValues(g *graph.Graph, given *Given) (*Set, error) {
 	in, integers := newSet(s.Seed), integersFor(g)
 	in.unusedNote = given.unusedArrays()
 	for _, v := range g.Inputs {
-		if given.Lost[v.Name] != nil {
+		if given.Unavailable[v.Name] != nil {
 			continue
 		}
 		a, isGiven := given.arrays[v.Name]
@@ -66,8 +66,8 @@ func (s Sources) value(v *graph.Value, a array, integers func(*graph.Value) []in
 	return inLayout(t, v.Meta)
 }
 
-// checkMemory returns an error if the inputs do not fit into memory. With --keep-going it adds inputs to given.Lost
-// until the other inputs fit: first inputs without readers, then the largest inputs.
+// checkMemory returns an error if the inputs do not fit into memory. With --keep-going it adds inputs to
+// given.Unavailable until the other inputs fit: first inputs without readers, then the largest inputs.
 func checkMemory(g *graph.Graph, given *Given) error {
 	var sizes graphrun.Need
 	for _, v := range g.Inputs {
@@ -75,7 +75,7 @@ func checkMemory(g *graph.Graph, given *Given) error {
 	}
 	err := sizes.Check(0, 0)
 	var short *graphrun.MemoryError
-	if given.Lost == nil || !errors.As(err, &short) {
+	if given.Unavailable == nil || !errors.As(err, &short) {
 		return err
 	}
 	bytes := func(v *graph.Value) int {
@@ -89,7 +89,7 @@ func checkMemory(g *graph.Graph, given *Given) error {
 	})
 	for over := short.Need.Total() - short.Left; over > 0 && len(order) > 0; order = order[1:] {
 		over -= bytes(order[0])
-		given.Lost[order[0].Name] = err
+		given.Unavailable[order[0].Name] = err
 	}
 	return nil
 }

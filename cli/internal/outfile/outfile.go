@@ -31,7 +31,7 @@ func CheckWritable(flag, path string) error {
 }
 
 func tryWriting(path string) error {
-	path = linked(path)
+	path = followLink(path)
 	st, err := os.Stat(path)
 	switch {
 	case err == nil && st.IsDir():
@@ -74,8 +74,8 @@ func Cause(err error) error {
 	return errors.New(strings.TrimPrefix(files.OfFile("", e).Error(), e.Path+": "))
 }
 
-// linked follows a symbolic link to a file that does not exist yet. It returns other paths unchanged.
-func linked(path string) string {
+// followLink follows a symbolic link to a file that does not exist yet. It returns other paths unchanged.
+func followLink(path string) string {
 	for range 40 { // the limit of Linux
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 			break
@@ -114,7 +114,7 @@ func Write(ctx context.Context, path string, write func(io.Writer) error) error 
 }
 
 func replaceFile(ctx context.Context, path string, write func(io.Writer) error) error {
-	path = linked(path)
+	path = followLink(path)
 	old, err := os.Stat(path)
 	if err == nil && !old.Mode().IsRegular() {
 		return writeInPlace(ctx, path, write)

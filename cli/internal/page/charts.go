@@ -112,8 +112,8 @@ func (c *Scatter) draw() string {
 	}
 	points := slices.Clone(c.Points)
 	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.Group, b.Group) })
-	var taken [][2]float64 // the points, and the places of names
-	var named []Point      // with the coordinates of the picture
+	var taken [][2]float64 // positions of points and of the characters of names
+	var named []Point      // the points with their coordinates in the picture
 	for _, p := range points {
 		px, okX := x.coordinate(p.X)
 		py, okY := y.coordinate(p.Y)
@@ -133,8 +133,8 @@ func (c *Scatter) draw() string {
 	return d.picture(chartHeight+d.legend(c.Groups), c.Y.Title+" by "+c.X.Title)
 }
 
-// name draws the name of a point beside the point, unless the name would hide one of the taken places. It returns the
-// taken places, including the places of the name.
+// name draws the name of a point beside the point, unless the name would hide one of the taken positions. It returns
+// the taken positions, including those of the name.
 func (d *drawing) name(p *Point, taken [][2]float64) [][2]float64 {
 	width := charWidth * float64(len([]rune(p.Name)))
 	sides := []float64{p.X + 8, p.X - 8 - width}

@@ -22,15 +22,16 @@ import (
 
 // limits holds the flags --max-copies and --max-memory.
 type limits struct {
-	copies  int
-	counted bool   // whether --max-copies is given
-	memory  string // the value of --max-memory as written; empty if it is not given
-	bytes   int    // the value of --max-memory in bytes
-	slack   bool   // whether --slack asks for fewer copies; set by keep
+	copies       int
+	hasMaxCopies bool   // whether --max-copies is given
+	memory       string // the value of --max-memory as written; empty if it is not given
+	bytes        int    // the value of --max-memory in bytes
+	slack        bool   // whether --slack asks for fewer copies; set by fitMemory
 }
 
 func (l *limits) add(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&l.copies, "max-copies", 0, "fail if more than `N` copies are inserted, constants aside, and "+
+	cmd.Flags().IntVar(&l.copies, "max-copies", 0, "fail if more than `N` copies are inserted, without counting "+
+		"copies of constants, and "+
 		"list them with their reasons")
 	cmd.Flags().StringVar(&l.memory, "max-memory", "",
 		"reject plans whose run needs more than `BYTES`, such as 64MiB, and "+
@@ -38,7 +39,7 @@ func (l *limits) add(cmd *cobra.Command) {
 }
 
 func (l *limits) check(cmd *cobra.Command) (err error) {
-	if l.counted = cmd.Flags().Changed("max-copies"); l.copies < 0 {
+	if l.hasMaxCopies = cmd.Flags().Changed("max-copies"); l.copies < 0 {
 		return exit.Wrongf("--max-copies %d: want 0 or more", l.copies)
 	}
 	if l.memory == "" {
@@ -71,10 +72,10 @@ func bytesNeeded(r *report.Plan) int {
 	return r.PeakBytes + r.Memory.Inputs + r.Memory.Constants + r.Memory.Packed
 }
 
-// keep returns program p if it needs at most --max-memory. Otherwise it tries the plans of other strategies, and then
-// plans of the layout problem. It returns the cheapest program within the limit, and its document, which lists the
+// fitMemory returns program p if it needs at most --max-memory. Otherwise it tries the plans of other strategies, and
+// then plans of the layout problem. It returns the cheapest program within the limit, and its document, which lists the
 // rejected plans.
-func (l *limits) keep(ctx context.Context, ext *command.Extensions, p *graphrun.Program, g *graph.Graph,
+func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, p *graphrun.Program, g *graph.Graph,
 	o graphrun.Options) (*graphrun.Program, *Document, error) {
 	wanted := planDocOf(p)
 	if l.memory == "" || bytesNeeded(&wanted.Plan) <= l.bytes {
@@ -156,14 +157,14 @@ func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMem
 		return nil, nil // shapes depend on data, or the problem is too large: only strategies give plans
 	}
 	w := &WithinMemory{Tried: found.Rejected, LowerBoundNS: found.LowerBoundNS}
-	if w.Optimal = f.asCheap(w.LowerBoundNS); w.Optimal {
+	if w.Optimal = f.isAsCheap(w.LowerBoundNS); w.Optimal {
 		w.LowerBoundNS = f.report.CostNS
 	}
 	return w, nil
 }
 
-// asCheap reports whether the best program costs at most ns nanoseconds, except for rounding.
-func (f *fitting) asCheap(ns float64) bool { return f.best != nil && f.report.CostNS <= ns*(1+1e-9) }
+// isAsCheap reports whether the best program costs at most ns nanoseconds, except for rounding.
+func (f *fitting) isAsCheap(ns float64) bool { return f.best != nil && f.report.CostNS <= ns*(1+1e-9) }
 
 func rejectedOf(r *Document) RejectedPlan {
 	return RejectedPlan{Strategy: r.Strategy, Bytes: bytesNeeded(&r.Plan), CostNS: r.CostNS}
@@ -175,12 +176,12 @@ func (l *limits) refusal(rejected []RejectedPlan, least *Document,
 	within *WithinMemory) error {
 	var needs []string
 	for _, r := range rejected {
-		needs = append(needs, r.Strategy+" "+format.Bytes(r.Bytes))
+		needs = append(needs, format.Bytes(r.Bytes)+" with "+r.Strategy)
 	}
 	m := least.Memory
 	also := ""
 	if within != nil {
-		also = fmt.Sprintf("; %s more, too", othersNeed(within.Tried))
+		also = fmt.Sprintf("; %s more than the limit, too", othersNeed(within.Tried))
 	}
 	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s%s; the plan of %s "+
 		"needs %s for inputs, %s for constants, %s for packed constants, %s for all else", l.memory, strings.Join(needs,
@@ -225,9 +226,10 @@ func (l *limits) printRejected(cmd *cobra.Command, r *Document) {
 	}
 }
 
-// countCopies returns an error that lists the copies if there are more than --max-copies, constants aside.
+// countCopies returns an error that lists the copies if there are more than --max-copies. Copies of constants do not
+// count.
 func (l *limits) countCopies(g *graph.Graph, copies []report.Copy) error {
-	if !l.counted {
+	if !l.hasMaxCopies {
 		return nil
 	}
 	text, n := "", 0

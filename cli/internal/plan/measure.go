@@ -19,8 +19,8 @@ import (
 
 // stepWatch is a tracer that collects the times of steps, for runs of one worker.
 type stepWatch struct {
-	samples  map[string][]float64  // for each step, by name: its time in each finished run, in nanoseconds
-	runTimes map[int]time.Duration // for each step, by index: the sum of its times so far in the current run
+	samples  map[string][]float64  // by name of a step: its time in each finished run, in nanoseconds
+	runTimes map[int]time.Duration // by index of a step: the sum of its times so far in the current run
 	began    time.Time             // the last start of a step
 	clock    time.Duration         // the cost of reading the clock
 }

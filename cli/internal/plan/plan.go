@@ -38,7 +38,7 @@ type flags struct {
 	hints                              []map[string]int // the combinations of sizes to plan for: see command.SplitHints
 	limits                             limits
 	solver                             command.SolveLimit
-	slack                              command.Slack
+	costSlack                          command.Slack
 	problem                            problemFlags
 }
 
@@ -59,23 +59,24 @@ operands, outputs first.
 
 Nodes over the same elements are fused into one step. Adjacent nodes that are not fused are listed with the
 reason. --code shows the generated code of a step, or of the step that computes a node: the expression, one
-value a line; the access to each operand (contiguous, broadcast along rows, or staged through blocks); and the
+value per line; the access to each operand (contiguous, broadcast along rows, or staged through blocks); and the
 machine code, or the reason why the loop is interpreted.
 
---max-copies N fails (exit code 1) if more copies are inserted, constants aside, and lists them with their
-reasons. --max-memory BYTES rejects plans whose run on one worker needs more memory. The cheapest plan found within
-the limit, by other strategies or by a search with a price on the bytes of constants, is shown instead, with the
-difference in cost ("rejected" in JSON) and a lower bound for plans within the limit ("within_memory"); --slack does
-not apply to it. If there is none, the error lists the largest values.
+--max-copies N fails (exit code 1) if more than N copies are inserted, without counting copies of constants, and
+lists them with their reasons. --max-memory BYTES rejects plans whose run on one worker needs more memory. The
+cheapest plan found within the limit, by other strategies or by a search with a price on the bytes of constants,
+is shown instead, with the difference in cost ("rejected" in JSON) and a lower bound for plans within the limit
+("within_memory"); --slack does not apply to it. If there is none, the error lists the largest values.
 
---slack holds at the sizes that are planned. Other sizes have the decisions of the nearest plan; their regret is shown.
+--slack holds at the sizes that are planned. Other sizes follow the decisions of the nearest plan; the output shows
+their regret.
 
 With --strategy optimal the plan has the least cost, or its gap to a proved lower bound is shown:
 --solver-time-limit bounds the search. Changes of input or output layouts by the caller are listed if they save
 at least a thousandth of the cost. --certificate writes a proof for graphrun verify. --problem writes the layout
 problem, and --solution applies the labels of another solver instead of a strategy. --k-best K lists the K
 cheapest plans that differ in implementations or copies; --sensitivity shows the bandwidths of copies at which
-another plan becomes the cheapest. Both concern the cheapest plan, for any strategy.
+another plan becomes the cheapest. These two flags concern the cheapest plan, whatever the strategy.
 
 With symbolic sizes, a plan serves all sizes that satisfy its guards, the conditions on sizes that inference
 and planning rely on. For each plan, the output has the sizes for which it was priced, its guards, and its regret:
@@ -130,7 +131,8 @@ func (f *flags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.dump, "dump", false, "print the graph after each pass")
-	fl.StringVar(&f.passes, "passes", "", "write a page with the graph after each pass, a column a pass, to `OUT.html`")
+	fl.StringVar(&f.passes, "passes", "", "write a page with the graph after each pass, one column per pass, to "+
+		"`OUT.html`")
 	_ = cmd.MarkFlagFilename("passes", "html")
 	fl.BoolVar(&f.check, "check", false, "verify the graph after each pass, and the values of small graphs; "+
 		"report what is not checked")
@@ -144,7 +146,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	command.CostsFlag(cmd, &f.costs)
 	command.HintFlag(cmd, &f.dims)
 	fl.StringSliceVar(&f.strategies, "strategies", nil, "list the copies of strategies `A,B`; \"published\" stands for "+
-		"those of published optimizers, \"all\" for all")
+		"the strategies of published optimizers, \"all\" for all strategies")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteGroups)
 	fl.StringVar(&f.sweep, "sweep", "", "show the sizes at which the plan changes, as in `N=1..256`, and the changes")
 	fl.StringArrayVar(&f.forAll, "for-all", nil, "prove `PROPERTY` for all sizes within bounds, or find sizes that break "+
@@ -152,7 +154,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	command.PinFlag(cmd, &f.pins)
 	f.limits.add(cmd)
 	f.solver.AddFlag(cmd)
-	f.slack.AddFlag(cmd)
+	f.costSlack.AddFlag(cmd)
 	f.problem.add(cmd)
 }
 
@@ -176,10 +178,10 @@ func (f *flags) checked(cmd *cobra.Command) (*machine.Profile, error) {
 		}
 	}
 	strategy := f.strategy
-	if f.problem.given != nil {
-		strategy = f.problem.given.Name()
+	if f.problem.solutionStrategy != nil {
+		strategy = f.problem.solutionStrategy.Name()
 	}
-	if err := f.slack.Check(cmd, strategy); err != nil {
+	if err := f.costSlack.Check(cmd, strategy); err != nil {
 		return nil, err
 	}
 	return command.CostProfile(cmd, f.costs)
@@ -328,7 +330,7 @@ func (f *flags) plan(g *graph.Graph, j *progress.Job, costs *machine.Profile, wa
 	dump io.Writer) (*graphrun.Program, *Document, error) {
 	o := graphrun.Options{Strategy: f.problem.strategy(f.ext, f.strategy), Check: f.check, Progress: j.Enter,
 		NoFusion: f.noFusion,
-		Exact:    f.exact, Costs: costs, Hints: f.hints, SolveLimit: f.solver.Option(), Slack: f.slack.Option(),
+		Exact:    f.exact, Costs: costs, Hints: f.hints, SolveLimit: f.solver.Option(), Slack: f.costSlack.Option(),
 		MemoryLimit: -1} // the plan may be for another machine
 	if f.dump || f.passes != "" {
 		o.Dump = dump
@@ -340,7 +342,7 @@ func (f *flags) plan(g *graph.Graph, j *progress.Job, costs *machine.Profile, wa
 	if err != nil {
 		return nil, nil, err
 	}
-	return f.limits.keep(j.Context, f.ext, p, g, o)
+	return f.limits.fitMemory(j.Context, f.ext, p, g, o)
 }
 
 func (f *flags) print(cmd *cobra.Command, j *progress.Job, p *graphrun.Program, r *Document) error {

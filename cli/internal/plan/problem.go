@@ -25,7 +25,7 @@ type problemFlags struct {
 	certificate, problem, solution string
 	best                           int // the value of --k-best; 0 for none
 	sensitivity                    bool
-	given                          graphrun.Strategy // applies the solution of --solution; nil without --solution
+	solutionStrategy               graphrun.Strategy // applies the solution of --solution; nil without --solution
 }
 
 func (s *problemFlags) add(cmd *cobra.Command) {
@@ -66,7 +66,7 @@ func (s *problemFlags) check(cmd *cobra.Command, strategy string) error {
 		return exit.Wrong(err)
 	}
 	defer f.Close()
-	if s.given, err = layout.ReadGiven(f); err != nil {
+	if s.solutionStrategy, err = layout.ReadGiven(f); err != nil {
 		return exit.Wrongf("%s: %w", s.solution, err)
 	}
 	return nil
@@ -75,8 +75,8 @@ func (s *problemFlags) check(cmd *cobra.Command, strategy string) error {
 // strategy returns the strategy that applies the solution of --solution. Without --solution it returns the strategy
 // with the given name.
 func (s *problemFlags) strategy(ext *command.Extensions, name string) graphrun.Strategy {
-	if s.given != nil {
-		return s.given
+	if s.solutionStrategy != nil {
+		return s.solutionStrategy
 	}
 	return ext.Strategy(name)
 }
@@ -188,16 +188,16 @@ func writeSensitivity(w io.Writer, show term.Display, s *layout.Sensitivity) {
 			format.Bytes(s.CopiedBytes))
 	}
 	for _, side := range []struct {
-		at   *layout.Breakpoint
-		what string
+		breakpoint *layout.Breakpoint
+		direction  string
 	}{{s.Slower, "slower"}, {s.Faster, "faster"}} {
-		if side.at == nil {
-			fmt.Fprintf(w, "%s copies: the same plan, up to 1024 times\n", side.what)
+		if side.breakpoint == nil {
+			fmt.Fprintf(w, "%s copies: the same plan, up to 1024 times\n", side.direction)
 			continue
 		}
-		times, _ := format.DistinctFrom(max(side.at.Factor, 1/side.at.Factor), 1)
-		rate, was := format.DistinctFrom(side.at.GBps, side.at.WasGBps)
-		fmt.Fprintf(w, "%s copies: another plan is the cheapest from %s times on, %s GB/s instead of %s%s\n", side.what,
-			times, rate, was, changeText(side.at.Change))
+		times, _ := format.DistinctFrom(max(side.breakpoint.Factor, 1/side.breakpoint.Factor), 1)
+		rate, was := format.DistinctFrom(side.breakpoint.GBps, side.breakpoint.WasGBps)
+		fmt.Fprintf(w, "%s copies: another plan is the cheapest from %s times on, %s GB/s instead of %s%s\n", side.direction,
+			times, rate, was, changeText(side.breakpoint.Change))
 	}
 }

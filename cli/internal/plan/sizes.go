@@ -88,7 +88,7 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costs *machine.Profile
 		return exit.InFile(path, err)
 	}
 	o := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Progress: j.Enter, Costs: costs, NoFusion: f.noFusion,
-		Exact: f.exact, SolveLimit: f.solver.Option(), Slack: f.slack.Option(), MemoryLimit: -1}
+		Exact: f.exact, SolveLimit: f.solver.Option(), Slack: f.costSlack.Option(), MemoryLimit: -1}
 	err = j.Do(progress.Planning, func() error {
 		all, err := experiment.PlansBySize(j.Context, v.from, v.to, maxPlans,
 			func(ctx context.Context, size int) (*graphrun.Program, error) {

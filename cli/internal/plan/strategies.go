@@ -26,7 +26,7 @@ import (
 
 // StrategiesDocument is the output of plan for several strategies.
 type StrategiesDocument struct {
-	Summary      string         `json:"summary" doc:"The numbers of copies in a sentence."`
+	Summary      string         `json:"summary" doc:"A sentence with the number of copies of each strategy."`
 	LowerBoundNS *float64       `json:"lower_bound_ns" doc:"A lower bound on the cost of any plan, in nanoseconds; null if no strategy proves a bound."`
 	Plans        []StrategyPlan `json:"plans" doc:"The plan of each strategy."`
 	report.Notes
@@ -59,7 +59,7 @@ func (f *flags) checkSeveral(cmd *cobra.Command) (err error) {
 		if f.strategies, err = f.ext.CheckStrategies(f.strategies); err != nil {
 			return err
 		}
-		if err := f.slack.Check(cmd, f.strategies...); err != nil {
+		if err := f.costSlack.Check(cmd, f.strategies...); err != nil {
 			return err
 		}
 	} else if f.sweep == "" {
@@ -72,7 +72,7 @@ func (f *flags) checkSeveral(cmd *cobra.Command) (err error) {
 		}
 	}
 	if len(f.hints) > 0 {
-		return exit.Wrongf("--%s: want one size for each other symbol, as in --dim M=8", flag)
+		return exit.Wrongf("--%s: give each remaining symbol one size, as in --dim M=8", flag)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (f *flags) runStrategies(cmd *cobra.Command, path string, costs *machine.Pr
 	}
 	r := &StrategiesDocument{}
 	o := graphrun.Options{Progress: j.Enter, Costs: costs, NoFusion: f.noFusion, Exact: f.exact,
-		SolveLimit: f.solver.Option(), Slack: f.slack.Option(), MemoryLimit: -1}
+		SolveLimit: f.solver.Option(), Slack: f.costSlack.Option(), MemoryLimit: -1}
 	err = j.Do(progress.Planning, func() error {
 		for _, name := range f.strategies {
 			o.Strategy = f.ext.Strategy(name)

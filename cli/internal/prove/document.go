@@ -20,7 +20,7 @@ type Document struct {
 type claimDoc struct {
 	Text    string                   `json:"text" doc:"The claim."`
 	Rank    int                      `json:"rank" doc:"The number of dimensions."`
-	Expr    string                   `json:"formula" doc:"The claim over sizes x1 to xR and strides y1 to yR."`
+	Expr    string                   `json:"formula" doc:"The claim as a formula over sizes x1 to xR and strides y1 to yR."`
 	Ways    int                      `json:"ways" doc:"The number of examined classes of sizes and strides; a class has the same outcomes of all comparisons."`
 	Proved  bool                     `json:"proved" doc:"Whether the claim holds in all classes."`
 	Shape   document.ListOrNull[int] `json:"shape" doc:"The sizes of a counterexample; null if none was found."`

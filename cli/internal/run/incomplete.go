@@ -27,25 +27,25 @@ type runWork struct {
 // incomplete has the failed nodes and the missing outputs of a run with --keep-going.
 type incomplete struct{ exec.Incomplete }
 
-func (o incomplete) any() bool { return len(o.Failed) > 0 }
+func (o incomplete) hasFailures() bool { return len(o.Failed) > 0 }
 
 // dropInputs removes unavailable inputs, and the nodes that depend on them, from the graph.
 func (w *runWork) dropInputs(given *inputs.Given) {
-	if len(given.Lost) == 0 {
+	if len(given.Unavailable) == 0 {
 		return
 	}
 	lost := map[*graph.Value]error{}
 	for _, v := range w.runGraph.Inputs {
-		if err := given.Lost[v.Name]; err != nil {
+		if err := given.Unavailable[v.Name]; err != nil {
 			lost[v] = err
 		}
 	}
 	if len(lost) > 0 { // the importer of models has already removed such inputs
-		g, errs := w.runGraph.DropValues(lost, given.Unknown...)
+		g, errs := w.runGraph.DropValues(lost, given.UnknownSymbols...)
 		w.runGraph, w.incomplete.Failed = g, append(w.incomplete.Failed, errs...)
 	}
-	clear(given.Lost)
-	given.Unknown = nil
+	clear(given.Unavailable)
+	given.UnknownSymbols = nil
 }
 
 // dropRejected infers the graph and removes the rejected nodes.
@@ -55,8 +55,8 @@ func (w *runWork) dropRejected() {
 	w.runGraph = w.runGraph.Drop(rejected)
 }
 
-// pinned removes the pins of removed nodes and values from pins, the values of --pin.
-func (w *runWork) pinned(pins []string) []string {
+// remainingPins returns the values of --pin (pins) without the pins of removed nodes and values.
+func (w *runWork) remainingPins(pins []string) []string {
 	if len(pins) == 0 || w.runGraph == w.fileGraph {
 		return pins
 	}

@@ -59,7 +59,7 @@ the least, greatest and mean value.
 Inputs come from --inputs and --input, in logical (row-major) order; they are copied into the
 layouts that the graph declares. Without these flags, inputs are generated from --seed, with the
 same values for every strategy and layout: real numbers from -1 to 1, and integers from 0 to 9, or
-below the size that they index. A note reports it. Symbols get their sizes from --dim, else from
+below the size that they index. A note says so. Symbols get their sizes from --dim, else from
 the shapes of arrays, else the least size above 1 within their bounds.
 
 With --keep-going, failures do not end the run: a node that is rejected or fails in any phase, an
@@ -145,7 +145,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := w.deliver(j, cmd, out, f); err != nil {
 		return err
 	}
-	if w.incomplete.any() {
+	if w.incomplete.hasFailures() {
 		return &exit.Error{Code: exit.CodeFailed}
 	}
 	return nil
@@ -182,14 +182,14 @@ func loadRun(ctx context.Context, path string, f flags) (w runWork, err error) {
 	}
 	w.fileGraph, w.runGraph = g, g
 	if f.keepGoing {
-		w.incomplete.Failed = given.Missing
+		w.incomplete.Failed = given.GraphMistakes
 		w.dropInputs(given)
 		w.dropRejected()
 	} else {
 		err = command.Infer(ctx, g)
 	}
 	if err == nil {
-		err = command.ApplyPins(ctx, w.runGraph, w.pinned(f.pins))
+		err = command.ApplyPins(ctx, w.runGraph, w.remainingPins(f.pins))
 	}
 	if err != nil {
 		given.Close()

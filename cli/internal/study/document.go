@@ -21,7 +21,7 @@ type Document struct {
 	Strategies  []string  `json:"strategies" doc:"The strategies."`
 	Conditions  []string  `json:"conditions" doc:"The conditions."`
 	Summaries   []Summary `json:"summaries" doc:"A row for each condition, number of threads and strategy."`
-	Orders      []Order   `json:"orders" doc:"How costs order plans, by condition and number of threads; empty without measurement."`
+	Orders      []Order   `json:"orders" doc:"The order of plans by cost compared with their order by time, for each condition and number of threads; empty without measurement."`
 	Results     []Result  `json:"results" doc:"The results of all tasks."`
 }
 

@@ -45,7 +45,7 @@ func (r *runner) workload(ctx context.Context, t *Task) (inputs.Workload, error)
 	if err != nil {
 		return w, err
 	}
-	if err := command.RejectDynamic(w.Graph, "there is no one problem of layouts"); err != nil {
+	if err := command.RejectDynamic(w.Graph, "so there is no single layout problem"); err != nil {
 		return w, err
 	}
 	r.lastTask, r.lastWorkload = t, w
@@ -99,8 +99,8 @@ func (r *runner) run(ctx context.Context, t *Task) (_ *Result, err error) {
 	return res, nil
 }
 
-// plan compiles the graph with every strategy, and adds the plans and the lower bound to res. It returns a program for
-// each different plan, named after the first strategy with this plan; without measurement it returns none.
+// plan compiles the graph with every strategy, and adds the plans and the lower bound to res. It returns one program
+// for each distinct plan, with the name of the first strategy that has this plan. Without measurement it returns none.
 func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, res *Result) (list []experiment.Candidate,
 	err error) {
 	o, err := r.options(t)
@@ -186,7 +186,7 @@ func (c *byteCounter) Write(b []byte) (int, error) {
 
 var _ io.Writer = (*byteCounter)(nil)
 
-// measure measures different plans side by side. Strategies with equal plans share the measurements.
+// measure measures the distinct plans side by side. Strategies with equal plans share the measurements.
 func (r *Result) measure(ctx context.Context, t *Task, list []experiment.Candidate, in *inputs.Set) error {
 	c, err := experiment.Compare(ctx, list, in.Values, experiment.Options{Runs: t.Runs, Seed: uint64(t.Seed)})
 	switch {

@@ -57,13 +57,13 @@ func (d *Document) write(p *printer) {
 		}
 	}
 	for _, o := range d.Orders {
-		fmt.Fprintf(p.w, "\n%s, %s: costs order %d of %s of plans that are apart\n", o.Condition,
+		fmt.Fprintf(p.w, "\n%s, %s: costs predict the faster plan in %d of %s of plans that are apart\n", o.Condition,
 			format.Count(o.Threads, "thread"), o.Apart-len(o.Misordered), format.Count(o.Apart, "pair"))
 		for _, pair := range o.Misordered {
 			fmt.Fprintln(p.w, "misordered: "+pair)
 		}
 	}
-	for _, f := range d.Failures[min(1, len(d.Failures)):] { // the error message has the first
+	for _, f := range d.Failures[min(1, len(d.Failures)):] { // the error of the command has the first failure
 		fmt.Fprintf(p.w, "\nfailed: %s: %s\n", f.Task, f.Message)
 	}
 }

@@ -24,7 +24,7 @@ type Task struct {
 	ModelDigest  string         `json:"model_digest" doc:"The sha256 of the model's file or, with weights in other files, of the names and digests of all its files."`
 	Dims         map[string]int `json:"dims" doc:"The sizes of symbols."`
 	Condition    string         `json:"condition" doc:"The name of the condition."`
-	Profile      string         `json:"profile_digest" doc:"The sha256 of the prices, with the factor on copies, as canonical JSON."`
+	Profile      string         `json:"profile_digest" doc:"The sha256 of the canonical JSON of the prices, after the condition's factor is applied to the prices of copies."`
 	EqualLayouts bool           `json:"equal_layouts" doc:"Whether ops on images have the same price in row-major and channels-last layout: the lower of the two prices."`
 	NoFusion     bool           `json:"no_fusion" doc:"Whether nodes are not fused."`
 	Exact        bool           `json:"exact" doc:"Whether implementations are excluded that round differently from the definition."`
@@ -95,7 +95,7 @@ func (c *Condition) threads() []int {
 	return c.Threads
 }
 
-// shard is one of count parts of the tasks, of about equal numbers of tasks. index counts from 0.
+// shard selects a part of the tasks: part number index, from 0, of count parts of about equal size.
 type shard struct{ index, count int }
 
 // parseShard reads the value of --shard, such as 2/8; an empty text selects all tasks.
@@ -146,9 +146,8 @@ type Plan struct {
 	Strategy string `json:"strategy" doc:"The strategy."`
 	Plan     string `json:"plan" doc:"The sha256 of the plan's steps; strategies with the same plan share their measurements."`
 	report.Costs
-	// SavedNS is the saving that the layout problem does not model. CostNS is lower by SavedNS than the cost in the
-	// layout problem.
-	SavedNS  float64 `json:"saved_ns" doc:"The time, in nanoseconds, that results written in place save beyond the layout problem; the cost is already lower by this time."`
+	// SavedNS is a saving that the layout problem does not model. CostNS is the cost in the layout problem minus SavedNS.
+	SavedNS  float64 `json:"saved_ns" doc:"The nanoseconds saved by results that are written in place, which the layout problem does not model; they are already subtracted from the cost."`
 	Gap      float64 `json:"gap" doc:"The cost less the lower bound, divided by the lower bound; negative if saved_ns exceeds the distance to the bound."`
 	LayoutMS float64 `json:"layout_ms" doc:"The time of the layout pass, in milliseconds."`
 	experiment.Spread

@@ -23,8 +23,8 @@ type Column struct {
 	Right     bool        // whether the column is aligned to the right
 }
 
-// rounds is the number of rounds of shrinking. The rounds shrink remarks, then also names, then also shapes and
-// strides, then all columns further.
+// rounds is the number of rounds of shrinking. Round 1 shrinks remarks, round 2 also names, round 3 also shapes and
+// strides, and round 4 shrinks all columns further.
 const rounds = 4
 
 // never is the floor of a column that does not shrink in a round.

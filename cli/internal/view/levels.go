@@ -61,13 +61,13 @@ func (p *picture) newScene(root *item, horizontal, all bool) (*scene, error) {
 }
 
 // level draws the items of group g. scope is the scope around g. values are the values that its boxes compute or read,
-// as indices of nets. around maps a value that enters or leaves g to its line outside g.
-func (s *scene) level(g *item, scope string, values []int, around map[int]int, all bool) (*level, error) {
+// as indices of nets. outerLine maps a value that enters or leaves g to its line outside g.
+func (s *scene) level(g *item, scope string, values []int, outerLine map[int]int, all bool) (*level, error) {
 	l := &level{}
 	if g.scope != "" {
 		scope = g.scope
 	}
-	within, lineOf := s.connect(g, l, values, around)
+	within, lineOf := s.connect(g, l, values, outerLine)
 	names := s.names(g, scope)
 	for i, x := range g.items {
 		t := s.itemBox(x, names[i])
@@ -140,7 +140,7 @@ func (s *scene) itemOfBox(g *item) map[int]int {
 // connect adds the lines and ports of group g to its level l. Values between the same items share a line, unless all
 // these items are boxes. within has the values that each inner group computes or reads; lineOf maps a value to its
 // line.
-func (s *scene) connect(g *item, l *level, values []int, around map[int]int) (within [][]int, lineOf map[int]int) {
+func (s *scene) connect(g *item, l *level, values []int, outerLine map[int]int) (within [][]int, lineOf map[int]int) {
 	within, lineOf = make([][]int, len(g.items)), map[int]int{}
 	itemOf, lines, ports := s.itemOfBox(g), map[string]int{}, map[port]int{}
 	for _, v := range values {
@@ -163,7 +163,7 @@ func (s *scene) connect(g *item, l *level, values []int, around map[int]int) (wi
 			}
 		}
 		portAt := func(out bool) int {
-			p := port{around[v], out}
+			p := port{outerLine[v], out}
 			if _, exists := ports[p]; !exists {
 				ports[p] = len(g.items) + len(l.ports)
 				l.ports = append(l.ports, p)

@@ -182,14 +182,14 @@ func (p *picture) addSide(part *picture, tree *item, side int) {
 	tree.shift(first)
 }
 
-// shift adds by to the indices of the boxes of an item.
-func (g *item) shift(by int) {
-	g.from, g.upTo = g.from+by, g.upTo+by
+// shift adds offset to the indices of the boxes of an item.
+func (g *item) shift(offset int) {
+	g.from, g.upTo = g.from+offset, g.upTo+offset
 	if g.box >= 0 {
-		g.box += by
+		g.box += offset
 	}
 	for _, x := range g.items {
-		x.shift(by)
+		x.shift(offset)
 	}
 }
 

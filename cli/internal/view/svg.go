@@ -24,8 +24,8 @@ const (
 	maxLines    = 4  // the most lines of a head or a reason in a box
 )
 
-// layoutColors are the colors of layouts. More layouts than colors repeat the colors with other dashes. Readers with
-// red-green blindness can distinguish consecutive colors.
+// layoutColors are the colors of layouts. If there are more layouts than colors, colors are repeated with other dashes.
+// Readers with red-green blindness can distinguish consecutive colors.
 var layoutColors = []string{"#3b7dd8", "#e08214", "#1f9e77", "#7a8794", "#a05fc4", "#d6488d", "#17a2b8", "#94851c"}
 
 // usualLayouts have the same colors in all pictures. Other layouts get the next colors in order.
@@ -100,7 +100,7 @@ func (p *picture) layoutStyle() string {
 	return b.String()
 }
 
-// colorOf returns color and dashes of a layout of the legend.
+// colorOf returns the color and the dashes of a layout of the legend.
 func (p *picture) colorOf(layout int) (color, dash string) {
 	at := slices.Index(usualLayouts, p.legend[layout].name)
 	if at < 0 {
@@ -220,7 +220,8 @@ func (s *scene) point(command string, p graphdraw.Point) string {
 }
 
 // connectPorts connects the ports of item i, an open group, with the lines of level l outside the group. items is the
-// number of items of the group, inner its drawing, origin the corner of l, and within the corner of inner.
+// number of items of the group, and inner its drawing. origin and within are the upper left corners of the drawings l
+// and inner.
 func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, within graphdraw.Point) {
 	for k, p := range inner.ports {
 		at, n, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]

@@ -15,18 +15,18 @@ type allocator struct {
 	values []Value
 	file   *File
 
-	uses       []int32              // positions in the list of the uses of values, grouped by value
-	nextUse    []int32              // by Virt: index in uses of the next use
-	usesEnd    []int32              // by Virt: end of its group in uses
-	registerOf []int8               // by Virt: its current register, or -1
-	spillSlot  []int16              // by Virt: the slot in which it is spilled, or -1
-	owner      [numClasses][32]Virt // by class and register: the value in the register, or 0
-	pinned     [numClasses]uint32   // by class: bit set of the registers that the current instruction uses
-	freeSlots  []int16              // free slots below Slots
-	freedSlots []int16              // slots that the current instruction uses for the last time
-	slots      [numClasses][]*Reload
-	pos        int32     // position of the current instruction
-	args       []Operand // operands of the instructions in Out
+	uses       []int32               // positions in the list of the uses of values, grouped by value
+	nextUse    []int32               // by Virt: index in uses of the next use
+	usesEnd    []int32               // by Virt: end of its group in uses
+	registerOf []int8                // by Virt: its current register, or -1
+	spillSlot  []int16               // by Virt: the slot in which it is spilled, or -1
+	owner      [numClasses][32]Virt  // by class and register: the value in the register, or 0
+	pinned     [numClasses]uint32    // by class: bit set of the registers that the current instruction uses
+	freeSlots  []int16               // free slots below Slots
+	freedSlots []int16               // slots that the current instruction uses for the last time
+	slots      [numClasses][]*Reload // by class and slot: the load from the slot
+	pos        int32                 // position of the current instruction
+	args       []Operand             // operands of the instructions in Out
 }
 
 // allocators has allocators of earlier lists, whose memory is reused.
@@ -170,7 +170,7 @@ func (a *allocator) put(o Out, args ...Operand) {
 	a.Length++
 }
 
-// load adds a load. It fails if r is nil. from is the position of a Move, or -1.
+// load adds a load. It fails if r is nil. from is the position of the Move that the load replaces, or -1.
 func (a *allocator) load(r *Reload, dst Operand, from int32) {
 	if r == nil {
 		a.fail(errLocation)
@@ -185,7 +185,7 @@ func (a *allocator) save(v Virt, r int8, slot int16) {
 
 func (a *allocator) copy(from, to Operand, at int32) { a.put(Out{Kind: Copy, From: at}, from, to) }
 
-// slot returns the load of a value of a class from a slot.
+// slot returns the load that restores a register of class c from slot s.
 func (a *allocator) slot(c Class, s int16) *Reload {
 	for k := len(a.slots[c]); k <= int(s); k++ {
 		a.slots[c] = append(a.slots[c], &Reload{Foldable: c == Vectors, Mem: Mem{Space: Slot, Index: k}})
@@ -326,7 +326,7 @@ func (a *allocator) operand(s Arg) Operand {
 	return a.register(s.Virt, a.registerFor(s.Virt), s.Bytes)
 }
 
-// release frees the registers of a value without further uses.
+// release frees the register and the slot of a value without further uses.
 func (a *allocator) release(v Virt) {
 	if v == 0 || a.nextUseOf(v) < math.MaxInt32 {
 		return

@@ -161,17 +161,18 @@ func (a *allocator) allocateForm(in *Inst) {
 	a.finish(in)
 }
 
-// chooseForm chooses the form of an instruction. The result preferably overwrites a source without further uses, else a
-// source that is not in a register. Among the forms with the same tied source, a form whose first other source is in
-// memory is preferred. This source is returned as a memory operand; the operand is a Register if there is none.
+// chooseForm chooses the form of an instruction. The result preferably overwrites a source without further uses; the
+// second choice is a source that is not in a register. Among the forms with the same tied source, a form whose first
+// other source is in memory is preferred. This source is returned as a memory operand; the operand is a Register if
+// there is none.
 func (a *allocator) chooseForm(in *Inst) (Form, Operand) {
-	dies := func(v Virt) bool {
+	isLastUse := func(v Virt) bool {
 		return a.registerOf[v] >= 0 && a.nextUseOf(v) == math.MaxInt32 && a.file.Permanent[in.Dst] < 0
 	}
 	absent := func(v Virt) bool { return a.lookup(v) < 0 && a.values[v].Acc == nil }
 	isDst := func(v Virt) bool { return v == in.Dst } // an accumulator
 	tied := in.Forms[0].Tied
-	if !a.tie(in, &tied, isDst) && !a.tie(in, &tied, dies) {
+	if !a.tie(in, &tied, isDst) && !a.tie(in, &tied, isLastUse) {
 		a.tie(in, &tied, absent)
 	}
 	var chosen *Form
@@ -207,8 +208,9 @@ func (a *allocator) tie(in *Inst, tied *int8, suitable func(Virt) bool) bool {
 	return false
 }
 
-// result returns the destination of an instruction, whose register has the value tied before the instruction unless
-// tied is 0. It first frees the registers of values without further uses. The destination may be a freed register.
+// result returns the destination of an instruction. Unless tied is 0, the register of the destination has the value
+// tied before the instruction. result first frees the registers of values without further uses. The destination may be
+// a freed register.
 func (a *allocator) result(in *Inst, tied Virt) Operand {
 	early := in.Early || in.Temps != [numClasses]uint8{}
 	if a.values[in.Dst].Acc != nil {

@@ -13,11 +13,11 @@ var Verify bool
 //   - each instruction of the list occurs once, in order, and finds its sources, its tied source and its mask;
 //   - temporaries and destinations differ from other operands where they must;
 //   - memory is not read again after a store that may have changed it: outputs may share memory with operands;
-//   - the values of permanent registers and slots are there after the list. Before the list they are, too, except for a
-//     list that computes them (OncePerRow), which finds only constants.
+//   - permanent registers and slots have their values after the list. They also have them before the
+//     list, unless the list computes them (OncePerRow): it then finds only constants.
 func Check(values []Value, f *File, list []Inst, p Policy, r *Result) error {
 	c := checker{values: values, file: f, policy: p, canonical: make([]Virt, len(values)), loads: map[loadKey]Virt{},
-		own: map[accKey]Virt{}, accs: map[accKey]Virt{}, slots: make([]Virt, r.Slots)}
+		accValue: map[accKey]Virt{}, accs: map[accKey]Virt{}, slots: make([]Virt, r.Slots)}
 	c.enter()
 	next := 0
 	for k := range r.Out {
@@ -47,11 +47,11 @@ type checker struct {
 
 	canonical []Virt               // by Virt: the first value with the same contents
 	loads     map[loadKey]Virt     // the canonical value that a load gives
-	own       map[accKey]Virt      // the canonical value of an accumulator
+	accValue  map[accKey]Virt      // the canonical value of an accumulator
 	writable  [numClasses]uint32   // by class: bit set of the registers that instructions may write
 	registers [numClasses][32]Virt // by class and register: the canonical value in the register, or 0
 	slots     []Virt               // by slot: the canonical value in the slot, or 0
-	accs      map[accKey]Virt      // by accumulator: the value in its register, unless it is its own
+	accs      map[accKey]Virt      // by accumulator: the value in its register, unless that is its accValue
 	stores    []Mem                // memory that was stored
 }
 
@@ -74,9 +74,9 @@ func (c *checker) enter() {
 		x, r := &c.values[v], c.file.Permanent[v]
 		switch {
 		case x.Acc != nil:
-			c.canonical[v] = first(c.own, keyOf(x.Acc), Virt(v))
+			c.canonical[v] = getOrAdd(c.accValue, keyOf(x.Acc), Virt(v))
 		case x.Reload != nil:
-			c.canonical[v] = first(c.loads, loadKey{x.Reload.Name, x.Reload.Mem, x.Bytes}, Virt(v))
+			c.canonical[v] = getOrAdd(c.loads, loadKey{x.Reload.Name, x.Reload.Mem, x.Bytes}, Virt(v))
 		default:
 			c.canonical[v] = Virt(v)
 		}
@@ -92,8 +92,8 @@ func (c *checker) enter() {
 	}
 }
 
-// first returns the value of a key. It adds v if there is none.
-func first[K comparable](m map[K]Virt, key K, v Virt) Virt {
+// getOrAdd returns the value of a key. It adds v if there is none.
+func getOrAdd[K comparable](m map[K]Virt, key K, v Virt) Virt {
 	if old, ok := m[key]; ok {
 		return old
 	}
@@ -150,11 +150,11 @@ func (c *checker) contents(o *Operand) (Virt, error) {
 		if v, ok := c.accs[keyOf(o.Acc)]; ok {
 			return v, nil
 		}
-		return c.own[keyOf(o.Acc)], nil
+		return c.accValue[keyOf(o.Acc)], nil
 	case o.Kind == Memory && o.Mem.Space == Slot && o.Mem.Index < len(c.slots):
 		return c.slots[o.Mem.Index], nil
 	}
-	return 0, errors.New("an operand that has no value")
+	return 0, errors.New("the operand has no value")
 }
 
 // set sets the value in a register, an accumulator or a slot. v is 0 if the contents are arbitrary.
@@ -166,7 +166,7 @@ func (c *checker) set(o *Operand, v Virt) error {
 		c.slots[o.Mem.Index] = v
 		return nil
 	case o.Kind != Register && o.Kind != Accumulator:
-		return errors.New("a destination that is no register")
+		return errors.New("the destination is not a register")
 	case v != 0 && (x.Class != o.Class || x.Bytes != o.Bytes):
 		return fmt.Errorf("value %d in a register of another class or width", v)
 	case o.Kind == Accumulator:
@@ -197,7 +197,7 @@ func (c *checker) loaded(name string, m *Mem, to *Operand) (Virt, error) {
 // readable checks that no store may have changed memory.
 func (c *checker) readable(m *Mem) error {
 	if m.Space == PerRow && !c.policy.OncePerRow {
-		return errors.New("the element of a row is read again")
+		return errors.New("the element of a row is loaded outside the code that runs once per row")
 	}
 	for _, s := range c.stores {
 		x := *m

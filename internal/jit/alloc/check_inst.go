@@ -15,7 +15,7 @@ func (c *checker) plain(o *Out) error {
 	var err error
 	if in.Forms == nil {
 		if o.Name != in.Name || o.NonTemporal != in.NonTemporal {
-			return errors.New("another name")
+			return errors.New("the name differs")
 		}
 		err = c.sources(o, in.Src, int(in.Fold), in.Tied)
 		if err != nil && in.Comm && in.Fold >= 0 {
@@ -69,7 +69,7 @@ func (c *checker) sources(o *Out, src []Arg, fold int, tied Virt) error {
 			return fmt.Errorf("the mask: %w", err)
 		}
 		if mask.Zero != c.in.Zero {
-			return errors.New("zeroing by the mask")
+			return errors.New("zeroing by the mask differs")
 		}
 	}
 	if tied != 0 && tied != c.in.Dst {
@@ -84,7 +84,7 @@ func (c *checker) sources(o *Out, src []Arg, fold int, tied Virt) error {
 func (c *checker) source(o *Operand, s Arg, mayFold bool) error {
 	if s.Virt == 0 {
 		if o.Kind != Immediate || o.Imm != s.Imm {
-			return errors.New("another immediate")
+			return errors.New("the immediate differs")
 		}
 		return nil
 	}
@@ -93,7 +93,7 @@ func (c *checker) source(o *Operand, s Arg, mayFold bool) error {
 		return c.folded(o, s, mayFold)
 	}
 	if (x.Acc != nil) != (o.Kind == Accumulator) || o.Kind == Immediate {
-		return errors.New("another kind of operand")
+		return errors.New("the kind of operand differs")
 	}
 	bytes := s.Bytes
 	if bytes == 0 {
@@ -106,7 +106,7 @@ func (c *checker) source(o *Operand, s Arg, mayFold bool) error {
 	case v != c.canonical[s.Virt]:
 		return fmt.Errorf("register %d has value %d instead of value %d", o.Reg, v, s.Virt)
 	case o.Class != x.Class || o.Bytes != bytes:
-		return errors.New("another class or width")
+		return errors.New("the class or width differs")
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (c *checker) folded(o *Operand, s Arg, mayFold bool) error {
 	reload, element := c.values[s.Virt].Reload, o.Kind == Element
 	switch {
 	case !mayFold || !c.file.FoldLoads || s.Bytes != 0:
-		return errors.New("an operand in memory")
+		return errors.New("the operand must not be in memory")
 	case o.Mem.Space == Slot:
 		if v, err := c.contents(o); err != nil || v != c.canonical[s.Virt] {
 			return fmt.Errorf("the slot has value %d instead of value %d", v, s.Virt)
@@ -125,9 +125,9 @@ func (c *checker) folded(o *Operand, s Arg, mayFold bool) error {
 	case reload == nil || *o.Mem != reload.Mem || !reload.Foldable:
 		return fmt.Errorf("value %d is not at %+v", s.Virt, *o.Mem)
 	case element != (reload.Lane != 0) || element && reload.Lane != c.in.Lane:
-		return errors.New("an element of another size")
+		return errors.New("the size of the broadcast element differs")
 	case c.policy.Masked && o.Mem.Space.advances():
-		return errors.New("memory without mask")
+		return errors.New("memory is accessed without a mask")
 	}
 	return c.readable(o.Mem)
 }
@@ -137,7 +137,7 @@ func (c *checker) results(o *Out) error {
 	in, dst := c.in, &o.Args[len(o.Args)-1]
 	if in.Store != nil {
 		if dst.Kind != Memory || *dst.Mem != *in.Store {
-			return errors.New("a store to other memory")
+			return errors.New("the store has another destination")
 		}
 		c.stores = append(c.stores, *dst.Mem)
 		return nil
@@ -147,7 +147,7 @@ func (c *checker) results(o *Out) error {
 		for range n {
 			t := &o.Args[at]
 			if t.Kind != Register || int(t.Class) != class {
-				return errors.New("another class of a temporary")
+				return errors.New("the class of a temporary differs")
 			}
 			if err := differs(t, append(o.Args[:at:at], *dst)...); err != nil {
 				return err
@@ -171,7 +171,7 @@ func (c *checker) results(o *Out) error {
 	}
 	acc := c.values[in.Dst].Acc
 	if (acc != nil) != (dst.Kind == Accumulator) || acc != nil && keyOf(acc) != keyOf(dst.Acc) {
-		return errors.New("another destination")
+		return errors.New("the destination differs")
 	}
 	for r, v := range c.registers[c.values[in.Dst].Class] {
 		if v == c.canonical[in.Dst] { // a copy of an accumulator's former value

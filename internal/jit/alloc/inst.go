@@ -51,10 +51,10 @@ type Reload struct {
 // Space is a kind of memory.
 type Space uint8
 
-// Spaces of memory operands.
+// Spaces of memory operands. "Row" stands for a row of the loop that the code computes.
 const (
 	Along    Space = iota + 1 // elements of an output or operand that advances along the row
-	ReadOnly                  // such elements that share no memory with an output
+	ReadOnly                  // as Along, but the elements share no memory with an output
 	PerRow                    // one element, which does not advance along the row
 	Constant                  // data that is stored after the code
 	Slot                      // a spilled value
@@ -96,11 +96,11 @@ type Inst struct {
 	Name string
 	Src  []Arg // in the order in which the target's assembler writes them
 	Dst  Virt  // 0 for a store
-	Tied Virt  // the value in the register of Dst before the instruction, or 0
+	Tied Virt  // the value that the register of Dst must hold before the instruction, or 0
 	Mask Virt  // the mask of the elements that are written, or 0
 	Zero bool  // elements outside the mask become 0; otherwise they keep their values
 
-	Fold int8  // index of the source that may be a memory operand, or -1. Only files with FoldLoads have such operands
+	Fold int8  // index of the source that may be a memory operand, or -1; applies only if File.FoldLoads is set
 	Comm bool  // sources Fold and Fold+1 may be exchanged
 	Lane uint8 // size in bytes of an element that a memory operand may broadcast, or 0
 
@@ -114,9 +114,9 @@ type Inst struct {
 	// Expand is positive for a pseudo-instruction, for which the target writes several instructions. It is the number
 	// that counts for the length of the list.
 	Expand   uint8
-	Early    bool              // the instruction writes Dst before it has read its sources
-	Temps    [numClasses]uint8 // number of temporary registers by class. They imply Early and differ from all operands
-	TempSlot bool              // a slot as temporary memory
+	Early    bool              // the instruction writes Dst before it has read all sources
+	Temps    [numClasses]uint8 // number of temporary registers by class; they imply Early and differ from all operands
+	TempSlot bool              // the instruction needs a slot as temporary memory
 }
 
 // Form is an alternative of an instruction. The result overwrites source Tied, and the other operands are the sources

@@ -10,7 +10,7 @@ type File struct {
 	FoldLoads     bool               // instructions may have memory operands
 }
 
-// Policy tells how a list runs.
+// Policy describes how a list is executed, and bounds its allocation.
 type Policy struct {
 	OncePerRow bool    // the list computes row constants, and saves those with permanent slots
 	Masked     bool    // memory that advances cannot be a memory operand, as in tails
@@ -25,8 +25,8 @@ type Policy struct {
 // Result is a list with registers.
 type Result struct {
 	Out    []Out
-	Length int     // number of instructions, with those of pseudo-instructions
-	Slots  int     // number of slots in use, with those that File reserves
+	Length int     // number of instructions; a pseudo-instruction counts as Inst.Expand instructions
+	Slots  int     // number of slots in use, including File.ReservedSlots
 	Cost   float64 // estimated number of instructions that spills and reloads add
 	Err    error   // the list needs more registers than there are
 

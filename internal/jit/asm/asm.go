@@ -76,7 +76,7 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 			return
 		}
 		ops[i] = arg.operand()
-		if why := ops[i].wrong(); why != "" {
+		if why := ops[i].invalidReason(); why != "" {
 			a.fail(name, args, why)
 			return
 		}
@@ -92,10 +92,10 @@ func (a *Assembler) Emit(name string, args ...Arg) {
 				a.jump(&rows[i], Label(ops[0].imm))
 				return
 			}
-			if len(in.args) > 1 && in.clash() {
+			if len(in.args) > 1 && in.repeatsRegister() {
 				a.fail(name, args, "indices, mask and destination of a gather must be different registers")
 			}
-			if in.alike() {
+			if in.usesTileTwice() {
 				a.fail(name, args, "factors and sums must be different tiles")
 			}
 			a.encode(&in)

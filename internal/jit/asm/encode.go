@@ -21,16 +21,17 @@ func (r *row) match(ops, buf []operand, noEVEX bool) (in instruction, ok bool) {
 		buf = append(append(buf[:0], ops[:n-1]...), ops[n])
 		in.args = buf
 	}
-	if len(in.args) != n || !in.lengths() {
+	if len(in.args) != n {
 		return in, false
 	}
+	in.setLength()
 	for i := range in.args {
 		if !r.accepts(r.args[3*i:3*i+2], &in.args[i], in.length) {
 			return in, false
 		}
 	}
 	if r.code&gp != 0 {
-		return in, in.mask.kind != isMask && !in.extended()
+		return in, in.mask.kind != isMask && !in.needsEVEX()
 	}
 	if in.fitsVEX() {
 		return in, true
@@ -39,21 +40,20 @@ func (r *row) match(ops, buf []operand, noEVEX bool) (in instruction, ok bool) {
 	return in, !noEVEX && in.fitsEVEX()
 }
 
-// lengths sets the vector length of the instruction: the length of the first operand with the full length or, without
+// setLength sets the vector length of the instruction: the length of the first operand with the full length or, without
 // such an operand, the smallest length of the row.
-func (in *instruction) lengths() bool {
+func (in *instruction) setLength() {
 	r := in.row
 	for i := range in.args {
 		o := &in.args[i]
 		if r.args[3*i+1] == 'v' && (o.kind == isVec || o.kind == isVMem) {
 			in.length = o.width
-			return true
+			return
 		}
 	}
 	for in.length = 0; in.length < 2 && (r.vex|r.evex)>>in.length&1 == 0; {
 		in.length++
 	}
-	return true
 }
 
 // accepts reports whether an operand matches spec, two letters of row.args.
@@ -96,6 +96,7 @@ func widthOf(class byte, length uint8) uint8 {
 	return 0
 }
 
+// fits reports whether an immediate is encodable in the given class, the second letter of the operand.
 func fits(v int64, class byte) bool {
 	switch class {
 	case '1':
@@ -112,8 +113,8 @@ func fits(v int64, class byte) bool {
 	return true
 }
 
-// extended reports whether operands require EVEX: vector registers above 15, or a broadcast element.
-func (in *instruction) extended() bool {
+// needsEVEX reports whether operands require EVEX: vector registers above 15, or a broadcast element.
+func (in *instruction) needsEVEX() bool {
 	for i := range in.args {
 		o := &in.args[i]
 		if o.kind == isVec && o.num > 15 || o.kind == isVMem && o.index > 15 || o.bcast {
@@ -124,12 +125,12 @@ func (in *instruction) extended() bool {
 }
 
 func (in *instruction) fitsVEX() bool {
-	return in.row.vex>>in.length&1 != 0 && in.mask.kind != isMask && !in.extended()
+	return in.row.vex>>in.length&1 != 0 && in.mask.kind != isMask && !in.needsEVEX()
 }
 
 func (in *instruction) fitsEVEX() bool {
 	r, masked := in.row, in.mask.kind == isMask
-	if r.evex>>in.length&1 == 0 || masked && (r.evex&nk != 0 || in.mask.num == 0) {
+	if r.evex>>in.length&1 == 0 || masked && (r.evex&noMask != 0 || in.mask.num == 0) {
 		return false
 	}
 	if in.mask.zero && in.args[len(in.args)-1].kind != isVec { // memory and masks do not support zeroing
@@ -144,16 +145,16 @@ func (in *instruction) fitsEVEX() bool {
 	return true
 }
 
-// alike reports whether a product of tiles uses the same tile twice, which raises an exception.
-func (in *instruction) alike() bool {
+// usesTileTwice reports whether a product of tiles uses the same tile twice, which raises an exception.
+func (in *instruction) usesTileTwice() bool {
 	args := in.args
 	return len(args) == 3 && args[0].kind == isTile &&
 		(args[0].num == args[1].num || args[0].num == args[2].num || args[1].num == args[2].num)
 }
 
-// clash reports whether two of a gather's indices, destination and (with VEX) mask are the same register, which raises
-// an exception.
-func (in *instruction) clash() bool {
+// repeatsRegister reports whether two of a gather's indices, destination and (with VEX) mask are the same register,
+// which raises an exception.
+func (in *instruction) repeatsRegister() bool {
 	args := in.args
 	last := &args[len(args)-1]
 	if last.kind != isVec {
@@ -216,7 +217,7 @@ func immBytes(class byte) int {
 // encode appends an instruction.
 func (a *Assembler) encode(in *instruction) {
 	f, r := in.fields(), in.row
-	rm, x, b := uint8(0), uint8(0), uint8(0) // bits above the third of ModRM.rm, or of index and base
+	rm, x, b := uint8(0), uint8(0), uint8(0) // x and b have the high bits of ModRM.rm, or of index and base
 	if f.rm != nil {
 		rm = f.rm.num
 		b = rm >> 3 & 1
@@ -243,7 +244,7 @@ func (a *Assembler) encode(in *instruction) {
 	switch {
 	case r.code&fixed != 0:
 		a.code = append(a.code, 0xC0|f.reg<<3)
-	case f.rm != nil && !hasLow(r):
+	case f.rm != nil && !hasOpcodeRegister(r):
 		a.modrm(f.reg, f.rm, unit, f.immBytes)
 	}
 	for i := range f.immBytes {
@@ -251,9 +252,10 @@ func (a *Assembler) encode(in *instruction) {
 	}
 }
 
-// hasLow reports whether an operand is encoded in the low bits of the opcode.
-func hasLow(r *row) bool { return len(r.args) >= 5 && r.args[3] == 'o' }
+// hasOpcodeRegister reports whether a register is encoded in the low bits of the opcode.
+func hasOpcodeRegister(r *row) bool { return len(r.args) >= 5 && r.args[3] == 'o' }
 
+// legacy appends the prefixes and the opcode of an instruction without VEX and EVEX. For x and b see encode.
 func (a *Assembler) legacy(in *instruction, f *fields, x, b uint8) {
 	r := in.row
 	if p := r.prefix(); p > 0 {
@@ -261,7 +263,7 @@ func (a *Assembler) legacy(in *instruction, f *fields, x, b uint8) {
 	}
 	rex := r.vex & w1 // W is bit 3 in both r.vex and the REX prefix
 	op := r.opcode()
-	if hasLow(r) {
+	if hasOpcodeRegister(r) {
 		op |= f.rm.num & 7
 	}
 	rex |= f.reg>>3&1<<2 | x<<1 | b
@@ -274,6 +276,7 @@ func (a *Assembler) legacy(in *instruction, f *fields, x, b uint8) {
 	a.code = append(a.code, op)
 }
 
+// vex appends a VEX prefix and the opcode. For x and b see encode.
 func (a *Assembler) vex(in *instruction, f *fields, x, b uint8) {
 	r := in.row
 	w := r.vex & w1 >> 3
@@ -286,6 +289,7 @@ func (a *Assembler) vex(in *instruction, f *fields, x, b uint8) {
 	a.code = append(a.code, 0xC4, notR|(x^1)<<6|(b^1)<<5|r.space(), w<<7|last, r.opcode())
 }
 
+// evex appends an EVEX prefix and the opcode. For x and b see encode.
 func (a *Assembler) evex(in *instruction, f *fields, x, b uint8) {
 	r := in.row
 	w := r.evex & w1 >> 3

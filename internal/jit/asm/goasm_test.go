@@ -89,7 +89,7 @@ func (d drawer) operands(r *row, length uint8, vex bool) []Arg {
 			args = append(args, d.vec(widthOf(spec[1], length), vex))
 		}
 	}
-	if vex || r.evex&nk != 0 || r.code&gp != 0 {
+	if vex || r.evex&noMask != 0 || r.code&gp != 0 {
 		return args
 	}
 	last := len(args) - 1

@@ -164,8 +164,8 @@ func (m VMem) operand() operand {
 		scale: m.Scale, disp: m.Disp}
 }
 
-// wrong returns the reason for which no instruction can have this operand, or "" if the operand is valid.
-func (o *operand) wrong() string {
+// invalidReason returns the reason for which no instruction can have this operand, or "" if the operand is valid.
+func (o *operand) invalidReason() string {
 	switch o.kind {
 	case isReg:
 		if o.num > 15 {

@@ -17,7 +17,7 @@ import "sync"
 //
 // The second letter is the kind of operand:
 //
-//	v  vector of the instruction's length    h  of half its length, at least 128 bits
+//	v  vector of the instruction's length    h  vector of half this length, at least 128 bits
 //	x  vector of 128 bits                    g  general register, or memory
 //	k  mask                                  1  byte of a general register
 //	t  tile
@@ -63,23 +63,23 @@ func (r *row) count() int    { return (len(r.args) + 1) / 3 }
 
 // Bits of row.vex and row.evex.
 const (
-	lx  = 1 // 128 bits
-	ly  = 2 // 256 bits
-	lz  = 4 // 512 bits
-	xy  = lx | ly
-	xyz = lx | ly | lz
-	yz  = ly | lz
-	w1  = 8
-	bc  = 16 // allows a broadcast element in memory: 4 bytes, or 8 with w1
-	nk  = 32 // allows no mask
+	lx     = 1 // 128 bits
+	ly     = 2 // 256 bits
+	lz     = 4 // 512 bits
+	xy     = lx | ly
+	xyz    = lx | ly | lz
+	yz     = ly | lz
+	w1     = 8
+	bc     = 16 // allows a broadcast element in memory: 4 bytes, or 8 with w1
+	noMask = 32 // allows no mask
 )
 
-// Values of row.tuple. n1 and the following are fixed numbers of bytes.
+// Values of row.tuple. n1, n2, ... are fixed numbers of bytes. Instructions without an EVEX form ignore the value.
 const (
-	full    = iota // the length of a vector
-	half           // half of it
-	quarter        // a quarter of it
-	eighth         // an eighth of it
+	fullVector    = iota // the length of a vector
+	halfVector           // half of the length of a vector
+	quarterVector        // a quarter of the length
+	eighthVector         // an eighth of the length
 	n1
 	n2
 	n4

@@ -3,11 +3,13 @@ package asm
 // tileRows are the instructions of the matrix unit, which configure, load, store and multiply tiles. The operands of a
 // product are the second factor, the first factor, and the sums. For a memory operand without an index, the distance
 // between the rows of a tile is 0.
+//
+// The columns are mnemonic, operands, opcode, VEX form, EVEX form and displacement unit: see [row].
 var tileRows = []row{
-	{"LDTILECFG", "Mv", m0F38 | 0x49, lx, 0, full},
-	{"TILERELEASE", "", m0F38 | 0x49 | fixed, lx, 0, full},
-	{"TILEZERO", "rt", pF2 | m0F38 | 0x49 | fixed, lx, 0, full},
-	{"TILELOADD", "Bv rt", pF2 | m0F38 | 0x4B, lx, 0, full},
-	{"TILESTORED", "rt Bv", pF3 | m0F38 | 0x4B, lx, 0, full},
-	{"TDPBUSD", "vt bt rt", p66 | m0F38 | 0x5E, lx, 0, full},
+	{"LDTILECFG", "Mv", m0F38 | 0x49, lx, 0, fullVector},
+	{"TILERELEASE", "", m0F38 | 0x49 | fixed, lx, 0, fullVector},
+	{"TILEZERO", "rt", pF2 | m0F38 | 0x49 | fixed, lx, 0, fullVector},
+	{"TILELOADD", "Bv rt", pF2 | m0F38 | 0x4B, lx, 0, fullVector},
+	{"TILESTORED", "rt Bv", pF3 | m0F38 | 0x4B, lx, 0, fullVector},
+	{"TDPBUSD", "vt bt rt", p66 | m0F38 | 0x5E, lx, 0, fullVector},
 }

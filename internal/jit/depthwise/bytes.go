@@ -19,8 +19,9 @@ func ByteChannels(cpu machine.Features) int {
 }
 
 // Bytes specifies code that computes rows of depthwise convolutions with quantized values: the input elements are
-// bytes, the weights are int8, and the sums are int32 and wrap. With Sums, the sums are the result; otherwise they are
-// scaled and rounded to bytes. In pairs, rows precede columns. A Bytes must not be modified after it was compiled.
+// bytes, the weights are int8, and the sums are int32, which wrap around. With Sums, the sums are the result; otherwise
+// they are scaled and rounded to bytes. In pairs, rows precede columns. A Bytes must not be modified after it was
+// compiled.
 //
 // For each channel the code gathers four bytes from four consecutive window rows of a column into a lane of 32 bits,
 // because VPDPBUSD, SDOT and USDOT multiply and add up four bytes of a lane. On amd64 without VPDPBUSD, the code

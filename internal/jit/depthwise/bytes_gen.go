@@ -91,17 +91,17 @@ func (g *byteGen) windows() {
 	groups := s.Groups()
 	for col := range (s.Tile-1)*s.Stride[1] + (s.Window[1]-1)*s.Dilation[1] + 1 {
 		for k := range groups {
-			var side []target.V
+			var pixels []target.V
 			for t := range s.Tile {
 				d := col - t*s.Stride[1]
 				if d < 0 || d%s.Dilation[1] != 0 || d/s.Dilation[1] >= s.Window[1] {
 					continue
 				}
-				if side == nil {
+				if pixels == nil {
 					quarters := g.vectors.interleave(col, k)
-					side = quarters[:]
+					pixels = quarters[:]
 				}
-				for q, x := range side {
+				for q, x := range pixels {
 					at := target.Addr{Base: weights, Disp: ((d/s.Dilation[1]*groups+k)*4 + q) * g.width}
 					g.vectors.multiply(at, x, g.sum(t, q))
 				}

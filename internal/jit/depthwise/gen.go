@@ -16,18 +16,18 @@ import (
 
 // General registers.
 const (
-	inRow target.G = iota // input at a row of the window
-	weights
-	weightRow
-	out
-	in      // input at the tile and the current channels
-	tiles   // number of remaining tiles
-	vectors // number of remaining vectors of channels
-	inTile  // input at the tile
-	outTile
-	channel // offset of the current channels in bytes
-	overlap
-	rowsLeft
+	inRow     target.G = iota // input at a row of the window
+	weights                   // weights of the current channels
+	weightRow                 // weights of a row of the window
+	out                       // result at the tile and the current channels
+	in                        // input at the tile and the current channels
+	tiles                     // number of remaining tiles
+	vectors                   // number of remaining vectors of channels
+	inTile                    // input at the tile
+	outTile                   // result at the tile
+	channel                   // offset of the current channels in bytes
+	overlap                   // bytes by which the last vector overlaps the vector before it
+	rowsLeft                  // remaining rows of the window, or remaining channels of a group
 	bias
 
 	scratch = inRow // free outside the windows
@@ -315,15 +315,15 @@ func (g *gen) windowRow(k int, in, weights target.G, first, end int) {
 	}
 }
 
-// use is the use of an input element in a window. weight is the index of the weight among the weights in registers or
-// in the row.
+// use is the use of an input element in a window: its product with a weight is added to a sum. weight is the index of
+// the weight among the weights in registers or in the row.
 type use struct {
 	sum    target.V
 	weight int
 }
 
-// usesOfColumn appends the uses of column col in the windows of a row of results. first is the index of the first
-// weight of the window's row.
+// usesOfColumn appends the uses of an element in column col of the input, in the windows of a row of results. first is
+// the index of the first weight of the window's row.
 func (g *gen) usesOfColumn(uses []use, row, col, first int) []use {
 	s := g.s
 	for r := range s.Tile[1] {

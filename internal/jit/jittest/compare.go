@@ -46,10 +46,10 @@ type Comparison struct {
 type pointer struct {
 	dtype       tensor.DType
 	rowElements int    // number of elements of a row; 0 means the length of the row
-	writeOnly   bool   // only written
+	writeOnly   bool   // the loop does not read the elements
 	pool        []byte // the elements of operands and accumulators, repeated if a run has more
 	poolTwice   []byte // the elements of the pool twice, so that the pool can start at any element
-	from        int    // byte offset of pool in twice
+	poolOffset  int    // byte offset of pool in poolTwice
 	stored      bool   // false for outputs without memory
 }
 
@@ -64,8 +64,8 @@ func NewComparison(t testing.TB) *Comparison {
 	return b
 }
 
-// Expanded returns the loop with elementary functions expanded for an instruction set, whose machine code has the same
-// bits.
+// Expanded returns the loop with elementary functions expanded for an instruction set. The machine code of l gives the
+// same bits as this loop.
 func Expanded(l *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 	c := *l.Code
 	outs := len(c.Out)
@@ -102,7 +102,7 @@ func (b *Comparison) Check(l *expr.Loop, cpu machine.Features) error {
 		return err
 	}
 	b.describePointers()
-	err = errors.Join(b.edgeCases(), b.addresses(), b.sharedMemory(), b.longRows(cpu))
+	err = errors.Join(b.checkEdgeCases(), b.checkAddresses(), b.checkSharedMemory(), b.checkLongRows(cpu))
 	if err != nil {
 		return fmt.Errorf("%v: %w\nscalar %v, folds %v, totals %v\n%v%s", cpu, err, l.Scalar, l.Folds, l.Totals, l.Code,
 			code.Listing())
@@ -203,12 +203,13 @@ func (b *Comparison) run(at offsets, n, rows, same, over int) error {
 	return nil
 }
 
-// memory returns the memory of pointer k on a side. same and over are the arguments of run.
-func (b *Comparison) memory(way, k, same, over int) []byte {
+// memory returns the memory of pointer k on a side (0 machine code, 1 interpreter). same and over are the arguments of
+// run.
+func (b *Comparison) memory(side, k, same, over int) []byte {
 	if over >= 0 && k == same {
 		k = over
 	}
-	return b.mem[way][k]
+	return b.mem[side][k]
 }
 
 // interpret runs the rows in the interpreter. Each row is a call, because the interpreter does not advance accumulators
@@ -283,9 +284,9 @@ func (b *Comparison) guardOffsets(n, rows int, behind bool) (at offsets) {
 	return at
 }
 
-// addresses runs rows of every length up to maxRowElements, and rows of this length at every alignment. Each run has
-// other elements.
-func (b *Comparison) addresses() error {
+// checkAddresses runs rows of every length up to maxRowElements, and rows of this length at every alignment. Each run
+// has other elements.
+func (b *Comparison) checkAddresses() error {
 	smallest := lineBytes
 	for _, p := range b.ptrs {
 		if p.stored {
@@ -319,14 +320,14 @@ func (b *Comparison) rotate(n int) {
 	for k := range b.ptrs {
 		if p := &b.ptrs[k]; len(p.pool) > 0 {
 			cut := (n + 7*k) * p.dtype.Size() % len(p.pool)
-			p.from = (p.from + cut) % len(p.pool)
-			p.pool = p.poolTwice[p.from:][:len(p.pool)]
+			p.poolOffset = (p.poolOffset + cut) % len(p.pool)
+			p.pool = p.poolTwice[p.poolOffset:][:len(p.pool)]
 		}
 	}
 }
 
-// sharedMemory runs each output in the memory of each operand that has elements of the same size.
-func (b *Comparison) sharedMemory() error {
+// checkSharedMemory runs the loop with each output in the memory of each operand that has elements of the same size.
+func (b *Comparison) checkSharedMemory() error {
 	outs := len(b.loop.Code.Out)
 	for same, o := range b.loop.Code.Out {
 		for k, d := range b.loop.Code.In {
@@ -343,8 +344,8 @@ func (b *Comparison) sharedMemory() error {
 	return nil
 }
 
-// longRows runs rows of hundreds of elements, and rows with non-temporal stores.
-func (b *Comparison) longRows(cpu machine.Features) error {
+// checkLongRows runs rows of hundreds of elements, and rows with non-temporal stores.
+func (b *Comparison) checkLongRows(cpu machine.Features) error {
 	var err error
 	for _, n := range []int{1000, 1023} {
 		err = errors.Join(err, b.run(b.guardOffsets(n, 1, false), n, 1, 0, -1), b.run(b.guardOffsets(n, 2, true), n, 2, 0,

@@ -44,8 +44,8 @@ func TestComparisonDetects(t *testing.T) {
 			if err := b.Check(right, cpu); err != nil {
 				t.Fatal(err)
 			}
-			for name, part := range map[string]func() error{"values": b.edgeCases, "addresses": b.addresses,
-				"shared": b.sharedMemory, "long": func() error { return b.longRows(cpu) }} {
+			for name, part := range map[string]func() error{"values": b.checkEdgeCases, "addresses": b.checkAddresses,
+				"shared": b.checkSharedMemory, "long": func() error { return b.checkLongRows(cpu) }} {
 				if err := part(); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}

@@ -18,10 +18,10 @@ const reduceRounds = 42
 
 // syntax describes the loops in the listings of an architecture.
 type syntax struct {
-	data     string         // begin of the constants
+	data     string         // the text with which the constants begin
 	jump     *regexp.Regexp // a jump and its label
 	advances *regexp.Regexp // the step of a loop over elements
-	index    string         // the end of the lines that change the number of elements
+	index    string         // the end of a line that changes the number of elements
 }
 
 var (
@@ -34,8 +34,8 @@ var (
 		regexp.MustCompile(`^\tsubs\tx25, x25, #(\d+)$`), "x25"}
 )
 
-// rowPiece is code of arm64 for a number of elements at the end of a row. It is executed if the elements that are left
-// have the bit of the number.
+// rowPiece is arm64 code that computes a number of elements, a power of two, at the end of a row. It is executed if
+// this bit is set in the number of remaining elements.
 type rowPiece struct{ begin, cost, elements int }
 
 // elementLoop is a loop over the elements of a row: the numbers of instructions and of elements of an iteration.
@@ -44,7 +44,7 @@ type elementLoop struct{ cost, elements int }
 // MaxInstructions returns the maximum number of instructions that a call of the listed loop executes for rows of n0
 // elements. It analyzes the text. On amd64, a loop over elements adds their number to CX in each iteration. On arm64,
 // it ends in the subtraction of their number from X25. The loop around these loops is the loop over rows. A loop inside
-// them copies elements, whose number is in AX, or reduces remainders.
+// a loop over elements either copies elements, whose number is in AX, or reduces remainders.
 func MaxInstructions(cpu machine.Features, listing string, n0, rows int) (int, error) {
 	s := &amd64Syntax
 	if cpu.Has(machine.NEON) {
@@ -68,9 +68,9 @@ type instructionCounter struct {
 	*syntax
 	lines  []string
 	labels map[string]int // by label: its line
-	cost   []int          // by line: instructions that it executes in an iteration of the surrounding loop
+	cost   []int          // by line: instructions that the line executes in an iteration of the surrounding loop
 	loops  []elementLoop
-	pieces map[string]*rowPiece // by the label behind the piece
+	pieces map[string]*rowPiece // by the label that follows the piece
 }
 
 // count counts the instructions up to line k.
@@ -79,7 +79,7 @@ func (c *instructionCounter) count(k int) {
 	if m := labelled.FindStringSubmatch(line); m != nil {
 		c.labels[m[1]] = k
 		if p, ok := c.pieces[m[1]]; ok {
-			p.cost = c.take(p.begin, k)
+			p.cost = c.takeCost(p.begin, k)
 		}
 		return
 	}
@@ -105,14 +105,14 @@ func (c *instructionCounter) count(k int) {
 	}
 	switch {
 	case step > 0:
-		c.loops = append(c.loops, elementLoop{c.take(begin, k+1), step})
+		c.loops = append(c.loops, elementLoop{c.takeCost(begin, k+1), step})
 	case len(c.loops) == 0 || !strings.Contains(strings.Join(c.lines[begin:k], "\n"), c.index):
-		c.cost[k] = c.take(begin, k+1) * rounds(c.lines[:begin], c.lines[k-1])
+		c.cost[k] = c.takeCost(begin, k+1) * rounds(c.lines[:begin], c.lines[k-1])
 	}
 }
 
-// take returns the cost of lines, and removes it from them.
-func (c *instructionCounter) take(begin, end int) (sum int) {
+// takeCost returns the cost of lines, and removes it from them.
+func (c *instructionCounter) takeCost(begin, end int) (sum int) {
 	for _, n := range c.cost[begin:end] {
 		sum += n
 	}
@@ -122,7 +122,7 @@ func (c *instructionCounter) take(begin, end int) (sum int) {
 
 // row returns the number of instructions for a row of n elements.
 func (c *instructionCounter) row(n int) int {
-	sum := c.take(0, len(c.lines)) // outside the loops over elements
+	sum := c.takeCost(0, len(c.lines)) // outside the loops over elements
 	slices.SortFunc(c.loops, func(a, b elementLoop) int { return b.elements - a.elements })
 	for k, t := range c.loops {
 		times := n / t.elements

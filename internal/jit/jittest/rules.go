@@ -15,7 +15,7 @@ type rules struct {
 	// forbidden matches instructions that generated code must not execute: calls, accesses to the stack, and changes of
 	// state on which the Go runtime relies. It also matches registers that the code must not use.
 	forbidden *regexp.Regexp
-	data      string // begin of the constants
+	data      string // the text with which the constants begin
 	end       string // the last instructions
 	returns   string
 }

@@ -14,9 +14,9 @@ import (
 // randomCount is the number of random elements of a loop that has too many combinations of edge cases.
 const randomCount = 6000
 
-// edgeCases runs edge cases. A single operand of 8 or 16 bits has all its values, and two operands have all pairs of
-// edge cases. Other loops have random elements. The rows of folds are short, because a NaN hides all other elements.
-func (b *Comparison) edgeCases() error {
+// checkEdgeCases runs edge cases. A single operand of 8 or 16 bits has all its values, and two operands have all pairs
+// of edge cases. Other loops have random elements. The rows of folds are short, because a NaN hides all other elements.
+func (b *Comparison) checkEdgeCases() error {
 	ops := len(b.loop.Code.In)
 	n, rows, data := randomCount, 1, make([][]byte, ops)
 	folds := len(b.loop.Folds) > 0

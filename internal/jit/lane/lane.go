@@ -1,9 +1,9 @@
 // Package lane is an intermediate representation of vector code that is independent of instruction sets. A [Block] is
 // straight-line code in static single assignment form. Each value has n elements of a dtype, its lanes. The number n is
-// no part of the block: a target selects instructions for the same block with several n, so that a value of one
-// register in one instance has four registers in another. A [Loop] computes rows of elements with a block.
+// no part of the block: a target selects instructions for the same block with several n, so that a value may have one
+// register for one n and four registers for another. A [Loop] computes rows of elements with a block.
 //
-// [Eval] defines the operations. [Loop.RunAs] interprets a loop as a target executes it, for tests.
+// [Eval] defines the operations. [Loop.Emulate] interprets a loop as a target executes it, for tests.
 package lane
 
 import "github.com/graphrun/graphrun/tensor"

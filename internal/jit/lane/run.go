@@ -8,21 +8,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// RunAs computes a row of the given number of elements as a target does, with [Eval]. Full passes have n lanes. The
-// elements after them are computed in passes of `rest` lanes, and the elements after these in passes of `rest` lanes
-// that access rest/2, rest/4, ..., 1 elements. FoldLanes must be a multiple of n, and n a multiple of rest. Both are
-// powers of two.
+// Emulate computes a row of the given number of elements as a target does, with [Eval]. Full passes have n lanes.
+// Passes of `rest` lanes follow. Fewer than `rest` elements then remain. They are computed in partial passes, also of
+// `rest` lanes, which access only rest/2, rest/4, ..., 1 elements. n and `rest` are powers of two that divide
+// FoldLanes, and `rest` is at most n.
 //
 // mem has the memory of each pointer: the elements of the row for an Operand or an Output, one element for a
 // RowOperand, and FoldLanes accumulators or one total for an Accumulator. Memory of an output that is not stored is
 // ignored.
-func (l *Loop) RunAs(n, rest, elements int, mem [][]byte) error {
+func (l *Loop) Emulate(n, rest, elements int, mem [][]byte) error {
 	if err := l.Check(); err != nil {
 		return err
 	}
 	for _, lanes := range []int{n, rest} {
 		if lanes < 1 || FoldLanes%lanes != 0 || rest > n {
-			return fmt.Errorf("lane: passes of %d and %d lanes", n, rest)
+			return fmt.Errorf("lane: passes of %d and %d lanes: both numbers must divide %d, and the second must not exceed "+
+				"the first", n, rest, FoldLanes)
 		}
 	}
 	if err := l.checkMemory(elements, mem); err != nil {
@@ -45,10 +46,13 @@ func (l *Loop) RunAs(n, rest, elements int, mem [][]byte) error {
 	return nil
 }
 
-// checkMemory returns an error if a pointer has another number of bytes than the loop accesses.
+// checkMemory returns an error if the memory of a pointer does not have the number of bytes that the loop accesses.
 func (l *Loop) checkMemory(elements int, mem [][]byte) error {
-	if len(mem) != len(l.Ptrs) || elements < 0 {
-		return fmt.Errorf("lane: %d pointers for a loop of %d, rows of %d elements", len(mem), len(l.Ptrs), elements)
+	if len(mem) != len(l.Ptrs) {
+		return fmt.Errorf("lane: memory for %d pointers, the loop has %d", len(mem), len(l.Ptrs))
+	}
+	if elements < 0 {
+		return fmt.Errorf("lane: a row of %d elements", elements)
 	}
 	for k, p := range l.Ptrs {
 		count := elements
@@ -68,9 +72,9 @@ func (l *Loop) checkMemory(elements int, mem [][]byte) error {
 type run struct {
 	loop   *Loop
 	mem    [][]byte
-	values [][]uint64          // by value: its lanes, or one number if it is uniform
+	values [][]uint64          // by value: one number for each lane, or a single number if the value is uniform
 	accs   [][FoldLanes]uint64 // by fold
-	from   int                 // the first element of the pass
+	from   int                 // the first element of the next pass
 }
 
 // startRow computes the uniform values and loads the accumulators.
@@ -144,9 +148,9 @@ func (r *run) lane(v Value, lane int) uint64 { return r.values[v][lane%len(r.val
 // compute computes the lanes of a value in a pass that accesses m elements.
 func (r *run) compute(v Value, m int) {
 	i := r.loop.Insts[v]
-	uses, from := i.Uses(), tensor.Invalid
+	uses, source := i.Uses(), tensor.Invalid
 	if len(uses) > 0 {
-		from = r.loop.Type(uses[len(uses)-1]).D
+		source = r.loop.Type(uses[len(uses)-1]).D
 	}
 	for lane := range r.values[v] {
 		to := &r.values[v][lane]
@@ -162,7 +166,7 @@ func (r *run) compute(v Value, m int) {
 		case Lookup:
 			*to = uint64(math.Float32bits(i.Table[x[0]%uint64(len(i.Table))]))
 		default:
-			*to = Eval(i.Op, i.Type.D, from, x)
+			*to = Eval(i.Op, i.Type.D, source, x)
 		}
 	}
 }

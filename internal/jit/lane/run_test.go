@@ -50,7 +50,7 @@ func TestRunAs(t *testing.T) {
 	word := func(m []byte, k int) int { return int(binary.NativeEndian.Uint32(m[4*k:])) }
 	const elements = 45
 	mem := [][]byte{make([]byte, 4*elements), words(elements), words(5)[4*4:], words(lane.FoldLanes)}
-	require.NoError(t, sumLoop(false).RunAs(16, 4, elements, mem))
+	require.NoError(t, sumLoop(false).Emulate(16, 4, elements, mem))
 	total := 0
 	for k := range elements {
 		require.Equal(t, k+4, word(mem[0], k))
@@ -64,7 +64,7 @@ func TestRunAs(t *testing.T) {
 		require.Equal(t, want, word(mem[3], k))
 	}
 	mem[3] = words(1)
-	require.NoError(t, sumLoop(true).RunAs(16, 4, elements, mem))
+	require.NoError(t, sumLoop(true).Emulate(16, 4, elements, mem))
 	require.Equal(t, total, word(mem[3], 0))
 }
 
@@ -83,7 +83,7 @@ func TestTotalsKeepOrder(t *testing.T) {
 			row = binary.NativeEndian.AppendUint32(row, sign)
 		}
 		total := make([]byte, 4)
-		require.NoError(t, l.RunAs(8, 4, lane.FoldLanes, [][]byte{row, total}))
+		require.NoError(t, l.Emulate(8, 4, lane.FoldLanes, [][]byte{row, total}))
 		require.Equal(t, first^1<<31, binary.NativeEndian.Uint32(total))
 	}
 }
@@ -93,16 +93,16 @@ func TestRunAsChecksArguments(t *testing.T) {
 		return [][]byte{make([]byte, 20), make([]byte, 20), make([]byte, 4), make([]byte, 128)}
 	}
 	l := sumLoop(false)
-	require.NoError(t, l.RunAs(8, 2, 5, mem()))
-	require.Error(t, l.RunAs(12, 2, 5, mem()))
-	require.Error(t, l.RunAs(2, 4, 5, mem()))
-	require.Error(t, l.RunAs(4, 0, 5, mem()))
-	require.Error(t, l.RunAs(8, 2, 5, mem()[:3]))
+	require.NoError(t, l.Emulate(8, 2, 5, mem()))
+	require.Error(t, l.Emulate(12, 2, 5, mem()))
+	require.Error(t, l.Emulate(2, 4, 5, mem()))
+	require.Error(t, l.Emulate(4, 0, 5, mem()))
+	require.Error(t, l.Emulate(8, 2, 5, mem()[:3]))
 	for k := range mem() {
 		m := mem()
 		m[k] = m[k][:len(m[k])-1]
-		require.Error(t, l.RunAs(8, 2, 5, m))
+		require.Error(t, l.Emulate(8, 2, 5, m))
 	}
 	l.Folds[0].Op = lane.Sub
-	require.Error(t, l.RunAs(8, 2, 5, mem()))
+	require.Error(t, l.Emulate(8, 2, 5, mem()))
 }

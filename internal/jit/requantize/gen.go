@@ -37,14 +37,14 @@ const (
 // CallRows bounds the number of rows of a call, so that the call takes less than 50 us.
 const CallRows = 1 << 10
 
-// farLevel is a quantized value that saturates with any zero point, and is far from the bounds of int32.
-const farLevel = 1 << 20
+// clampLimit is a quantized value that saturates with any zero point, and is far from the bounds of int32.
+const clampLimit = 1 << 20
 
 // Levels emits code that converts sums to quantized values and packs the values into bytes with saturation. The caller
 // chooses the registers.
 type Levels struct {
 	Signed    bool     // the bytes are signed
-	MaxLevel  asm.Vec  // register for farLevel
+	MaxLevel  asm.Vec  // register for clampLimit
 	ZeroPoint asm.Vec  // register for the zero point: 32-bit elements for signed bytes, else 16-bit elements
 	Ordered   asm.Mask // overwritten: the mask of lanes without NaN, for signed bytes
 	minLevel  asm.Mem
@@ -56,12 +56,12 @@ func (l *Levels) Begin(a *asm.Assembler, point asm.Mem) {
 		return a.Constant(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), 16))
 	}
 	if l.Signed {
-		l.minLevel = lanes(-farLevel)
+		l.minLevel = lanes(-clampLimit)
 		a.Emit("VPBROADCASTD", point, l.ZeroPoint)
 	} else {
 		a.Emit("VPBROADCASTW", point, l.ZeroPoint)
 	}
-	a.Emit("VMOVUPS", lanes(farLevel), l.MaxLevel)
+	a.Emit("VMOVUPS", lanes(clampLimit), l.MaxLevel)
 }
 
 // Level converts the sums in register v to quantized values. For unsigned bytes, Pack adds the zero point later. Values

@@ -9,9 +9,10 @@ import (
 )
 
 // Levels256 is [Levels] for 256-bit vectors without masks. Sums occupy most registers, so the constants are in memory.
+// The zero point has elements of 32 bits for signed bytes, and of 16 bits for unsigned bytes.
 type Levels256 struct {
 	Signed             bool
-	ZeroPoint          asm.Mem // 32 bytes of the caller: the zero point, as 16-bit elements for unsigned bytes
+	ZeroPoint          asm.Mem // 32 bytes of the caller's memory, which Begin fills with the zero point
 	Temp               asm.Vec // overwritten
 	minLevel, maxLevel asm.Mem
 }
@@ -21,7 +22,7 @@ func (l *Levels256) Begin(a *asm.Assembler, point asm.Mem) {
 	lanes := func(v float32) asm.Mem {
 		return a.Constant(bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), 8))
 	}
-	l.minLevel, l.maxLevel = lanes(-farLevel), lanes(farLevel)
+	l.minLevel, l.maxLevel = lanes(-clampLimit), lanes(clampLimit)
 	if l.Signed {
 		a.Emit("VPBROADCASTD", point, l.Temp)
 	} else {
@@ -30,8 +31,8 @@ func (l *Levels256) Begin(a *asm.Assembler, point asm.Mem) {
 	a.Emit("VMOVDQU", l.Temp, l.ZeroPoint)
 }
 
-// Level converts the sums in register v to quantized values. For unsigned bytes, Pack adds the zero point later, and
-// NaN becomes the minimum. For signed bytes, the lane of a NaN is cleared.
+// Level quantizes the sums in register v. For unsigned bytes, Pack adds the zero point later, and NaN becomes the
+// minimum. For signed bytes, the lane of a NaN is cleared.
 func (l *Levels256) Level(a *asm.Assembler, v asm.Vec, scale asm.Arg) {
 	a.Emit("VMULPS", scale, v, v)
 	if l.Signed {

@@ -84,7 +84,7 @@ type Addr struct {
 	Disp        int
 }
 
-// Source is a whole vector: a [V], the vector at an [Addr], or as an operand that is read a [Constant].
+// Source is a whole vector: a [V], the vector at an [Addr], or, if it is only read, a [Constant].
 type Source interface{ isSource() }
 
 // Constant has the bytes of a vector, or of an element that all lanes get.

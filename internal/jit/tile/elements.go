@@ -15,7 +15,7 @@ type elements struct {
 
 	row    [32]target.Element // by row: the element of the current term
 	loaded uint32             // bit mask of the rows whose elements are loaded
-	terms  int                // number of further terms whose elements are in the following lanes
+	terms  int                // number of further terms whose elements are in the following lanes of the registers in row
 }
 
 // elementRegisters returns the maximum number of registers for elements. If a load has several elements, there may be a

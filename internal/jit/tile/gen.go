@@ -95,7 +95,7 @@ func newGen(s *Spec, cpu machine.Features, list bool) *gen {
 func (g *gen) sum(row, v int) target.V { return target.V(row*g.s.Vectors + v) }
 func (g *gen) vector(v int) target.V   { return target.V(g.sumCount + v) }
 
-// free returns the registers that are free outside the k-loop, except for the mask.
+// free returns register i of those that are free outside the k-loop, except for the mask.
 func (g *gen) free(i int) target.V { return target.V(g.sumCount + i) }
 
 func ptrOf(k Slot) target.Word    { return target.Word(jit.OffsetPtr + int32(8*k)) }
@@ -197,7 +197,7 @@ func (g *gen) begin() {
 	g.beginQuantized()
 }
 
-// inTile holds the address of the tile in the broadcast operand.
+// inTile returns the register or word with the address of the tile in the broadcast operand.
 func (g *gen) inTile() target.Int {
 	if len(g.s.Prefetch) > 0 {
 		return spillWord(inWord)

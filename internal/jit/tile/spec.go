@@ -102,8 +102,8 @@ type Spec struct {
 	Unroll int
 }
 
-// Prefetch describes the prefetching of an operand into L2. After every Every terms, the code prefetches Lines adjacent
-// cache lines and advances the address by a distance that the call passes. Every is a power of two, at least
+// Prefetch describes the prefetching of an operand into L2. Once per Every terms, the code prefetches Lines adjacent
+// cache lines and advances the address by a distance that the call passes. Every is a power of two that is at least
 // DefaultUnroll. A few lines at a time do not delay the loads of the k-loop.
 type Prefetch struct{ Lines, Every int }
 
@@ -114,8 +114,8 @@ type Run struct {
 	Terms           int    // number of terms, at least 1, or Dynamic, which may be 0
 	Rows            uint32 // bit mask of the rows that have these terms; 0 for all rows
 
-	// Block is the number of terms of a block; 0 for none. The last term ends a block, too. It requires In in the Spec,
-	// and float elements.
+	// Block is the number of terms of a block; 0 for none. The last term ends a block, too. It requires Spec.In and float
+	// elements.
 	Block int
 }
 

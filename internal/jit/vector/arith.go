@@ -147,11 +147,11 @@ func (g *gen) extremum(op expr.Op, l int, a, b alloc.Virt) alloc.Virt {
 		}
 	}
 	if !g.avx512 {
-		m := g.compareFloats(l, 3, a, a)
+		m := g.compareFloats(l, cmpUnordered, a, a)
 		return g.blend(l, m, a, g.binaryOp(name, l, b, a))
 	}
-	ordered := g.compareFloats(l, 7, a, a)
-	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Tied: a, Mask: ordered, Dst: g.like(a),
+	ordered := g.compareFloats(l, cmpOrdered, a, a)
+	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Tied: a, Mask: ordered, Dst: g.newLike(a),
 		Fold: 0,
 		Lane: uint8(l)})
 }
@@ -179,7 +179,19 @@ func (g *gen) constantFloat(v alloc.Virt, l int) (float64, bool) {
 	return float64(math.Float32frombits(uint32(x))), true
 }
 
-// compareFloats compares float a with float b by a predicate of VCMPPS.
+// Predicates of VCMPPS, with Intel's numbers. If an operand is NaN, only cmpUnordered, cmpNotEqual and cmpNotLess hold.
+const (
+	cmpEqual        = 0
+	cmpUnordered    = 3 // an operand is NaN
+	cmpNotEqual     = 4
+	cmpOrdered      = 7 // no operand is NaN
+	cmpLess         = 17
+	cmpLessEqual    = 18
+	cmpNotLess      = 21
+	cmpGreaterEqual = 29
+)
+
+// compareFloats compares float a with float b by a predicate.
 func (g *gen) compareFloats(l int, predicate int64, a, b alloc.Virt) alloc.Virt {
 	dst := g.boolVal()
 	if !g.avx512 {
@@ -192,7 +204,7 @@ func (g *gen) compareFloats(l int, predicate int64, a, b alloc.Virt) alloc.Virt 
 // blend returns yes in lanes whose mask is set, and no in other lanes. Without AVX-512, the lanes of the mask must be
 // as wide as the lanes of the values.
 func (g *gen) blend(l int, mask, yes, no alloc.Virt) alloc.Virt {
-	dst := g.like(yes)
+	dst := g.newLike(yes)
 	if g.avx512 {
 		if in, ok := g.arithmetic(yes, l); ok {
 			in.Dst, in.Tied, in.Mask = dst, no, mask
@@ -244,7 +256,7 @@ func (g *gen) fma(i expr.Inst) alloc.Virt {
 // fused selects the multiply-add a*b + c, or another combination of signs according to name.
 func (g *gen) fused(name string, l int, a, b, c alloc.Virt) alloc.Virt {
 	return g.Add(alloc.Inst{Forms: fusedForms[name+floatSuffix(l)], Src: sources(a, b, c),
-		Dst: g.like(a), Lane: uint8(l)})
+		Dst: g.newLike(a), Lane: uint8(l)})
 }
 
 // fusedForms has the forms of each multiply-add. The first operand may be in memory.
@@ -294,7 +306,8 @@ func (g *gen) compare(op expr.Op, x, y *lowered) alloc.Virt {
 	case d == tensor.Bool:
 		return g.compareBools(op, x.reg, y.reg)
 	case d.IsFloat():
-		predicate := map[expr.Op]int64{expr.Eq: 0, expr.Ne: 4, expr.Lt: 17, expr.Le: 18}[op]
+		predicate := map[expr.Op]int64{expr.Eq: cmpEqual, expr.Ne: cmpNotEqual, expr.Lt: cmpLess,
+			expr.Le: cmpLessEqual}[op]
 		m := g.compareFloats(laneSize(d), predicate, x.reg, y.reg)
 		return g.widenMask(m, laneSize(d))
 	}

@@ -59,7 +59,7 @@ func (g *gen) boolToNumber(d tensor.DType, m alloc.Virt) *lowered {
 	v := g.constLanes(l, one)
 	if g.avx512 {
 		v = g.Add(alloc.Inst{Name: "VMOVU" + floatSuffix(l), Src: sources(v), Mask: m, Zero: true,
-			Dst:  g.like(v),
+			Dst:  g.newLike(v),
 			Fold: 0})
 	} else {
 		v = g.and(l, g.laneMask(m, l), v)
@@ -100,7 +100,7 @@ func (g *gen) packHalves(x alloc.Virt) alloc.Virt {
 func (g *gen) roundToBFloat16(x alloc.Virt) alloc.Virt {
 	odd := g.and(4, g.immediateOp("VPSRLD", 16, x), g.constLanes(4, 1))
 	sum := g.commutativeOp("VPADDD", 4, g.commutativeOp("VPADDD", 4, x, g.constLanes(4, 0x7fff)), odd)
-	return g.blend(4, g.compareFloats(4, 3, x, x), g.constLanes(4, 0x7fc0), g.immediateOp("VPSRLD", 16, sum))
+	return g.blend(4, g.compareFloats(4, cmpUnordered, x, x), g.constLanes(4, 0x7fc0), g.immediateOp("VPSRLD", 16, sum))
 }
 
 // convertWidth selects a conversion to a vector of another width. In the syntax of Go's assembler, the names of
@@ -218,7 +218,7 @@ func (g *gen) floatConst(l int, x float64) alloc.Virt {
 
 // inInt64Range returns the mask of lanes with an absolute value below 2^63.
 func (g *gen) inInt64Range(x alloc.Virt, l int) alloc.Virt {
-	return g.compareFloats(l, 17, g.and(l, x, g.constLanes(l, signBit(l)-1)), g.floatConst(l, 1<<63))
+	return g.compareFloats(l, cmpLess, g.and(l, x, g.constLanes(l, signBit(l)-1)), g.floatConst(l, 1<<63))
 }
 
 // floatToUint32 returns the lower 32 bits of the conversion to 64 bits. Out of range, they are 0. floatToUint32
@@ -265,7 +265,7 @@ func (g *gen) floatToUint64(x alloc.Virt, l int) alloc.Virt {
 		x, l = g.convertWidth("VCVTPS2PD", 4, g.width(8), x), 8
 	}
 	limit := g.floatConst(l, 1<<63)
-	m := g.compareFloats(l, 17, x, limit)
+	m := g.compareFloats(l, cmpLess, x, limit)
 	v := g.floatToInt64(g.blend(l, m, x, g.binaryOp("VSUB"+floatSuffix(l), l, limit, x)), l)
 	return g.or(8, v, g.blend(8, m, g.constLanes(8, 0), g.constLanes(8, signBit(8))))
 }

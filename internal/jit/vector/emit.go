@@ -105,10 +105,10 @@ func (g *gen) nonTemporal() bool {
 func (g *gen) fullIterations() {
 	e, a := g.asm.Emit, g.asm
 	step := g.lanes * g.unroll
-	over := a.NewLabel()
+	end := a.NewLabel()
 	e("MOVQ", asm.Mem{Base: regArgs, Disp: jit.OffsetN}, regLimit)
 	e("SUBQ", asm.Imm(step), regLimit)
-	e("JLT", over)
+	e("JLT", end)
 	if g.accsInRegisters && !g.loop.Totals {
 		for u := range g.accSets {
 			g.writeInsts(g.accLoads.Out, u)
@@ -132,7 +132,7 @@ func (g *gen) fullIterations() {
 			g.writeInsts(g.accStores.Out, u)
 		}
 	}
-	a.Bind(over)
+	a.Bind(end)
 }
 
 // checkAlignment writes a check that jumps to the label `otherwise` unless all non-temporal stores are aligned to
@@ -173,9 +173,9 @@ func (g *gen) iterationLoop(step int) {
 	g.advance(step)
 	g.asm.Emit("CMPQ", regIndex, regLimit)
 	g.asm.Emit("JLE", loop)
-	turn := g.executed() - before
-	g.work.Iteration, g.work.IterationElements = max(g.work.Iteration, turn), step
-	g.work.Row -= turn
+	executed := g.executed() - before
+	g.work.Iteration, g.work.IterationElements = max(g.work.Iteration, executed), step
+	g.work.Row -= executed
 }
 
 // writePrefetches writes prefetches of the cache lines at the requested distance from the operands of an iteration.
@@ -232,9 +232,9 @@ func (g *gen) tailLoop() {
 	g.firstAccSet = 0
 	e("JMP", loop)
 	a.Bind(done)
-	all := g.executed() - before
-	g.work.TailIteration, g.work.TailElements = (all+sets-1)/sets, g.lanes
-	g.work.Row += 3 - all // three instructions detect an empty tail
+	executed := g.executed() - before
+	g.work.TailIteration, g.work.TailElements = (executed+sets-1)/sets, g.lanes
+	g.work.Row += 3 - executed // three instructions detect an empty tail
 }
 
 // tailMasks sets the tail masks for min(regLimit, g.lanes) elements, with AVX-512.
@@ -326,7 +326,7 @@ func (g *gen) bounceCopy(k, size int, in bool) {
 	if size == 16 {
 		e("LEAQ", asm.Mem{Base: regDoubleIndex, Index: regIndex, Scale: 8}, regDoubleIndex)
 	}
-	// The element index counts down.
+	// The element index in regTemp counts down from min(regLimit, g.lanes).
 	e("MOVL", asm.Imm(g.lanes), regTemp)
 	e("CMPQ", regLimit, regTemp)
 	e("CMOVQLT", regLimit, regTemp)

@@ -31,8 +31,8 @@ var bases = []asm.Reg{asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R1
 type frame struct {
 	baseOf          []int           // by pointer: the index of its register in bases, or -1
 	rowCounter      int             // number of the pointer that counts the remaining rows
-	pointerSlots    int             // number of vectors of the spill area that hold pointers without a register
-	bounceVectors   map[int]int     // by pointer: number of the spill area's vector through which tail elements are copied
+	pointerSlots    int             // number of vectors in the spill area that hold pointers without a register
+	bounceVectors   map[int]int     // by pointer: index of the vector of the spill area through which a tail is copied
 	bodyRegisters   alloc.File      // registers for row constants and full iterations
 	tailRegisters   alloc.File      // registers for tails; accumulators are in memory there, unless the loop has totals
 	accSets         int             // number of sets of accumulator registers; successive iterations use different sets
@@ -56,7 +56,7 @@ type frame struct {
 	firstAccSet int  // number of the accumulator set that the current iteration uses
 }
 
-// shortBody is the number of instructions up to which a body counts as memory-bound.
+// shortBody is the maximum number of instructions of a body that counts as memory-bound.
 const shortBody = 12
 
 // spillSlots is the number of vectors of 64 bytes in the spill area.
@@ -227,8 +227,8 @@ func (g *gen) attempt(permanent, constants []alloc.Virt, slots int, limit float6
 	return g.allocateAll(constants, limit)
 }
 
-// placeAccs decides whether the body has accumulators in registers. Enough registers for the other values of the body
-// must remain. Row constants occupy `used` of numRegs vector registers. lastMask is the last free mask register.
+// placeAccs decides whether accumulators stay in registers in the body. Enough registers must remain for the other
+// values of the body. Row constants occupy `used` of numRegs vector registers. lastMask is the last free mask register.
 func (g *gen) placeAccs(used, numRegs, lastMask int) {
 	need, needMasks := 0, 0
 	for _, a := range g.accs {
@@ -346,10 +346,10 @@ func (g *gen) chooseUnroll(length int) {
 	g.unroll = max(g.unroll, g.accSets, g.interleaved)
 }
 
-// tryInterleave interleaves two iterations, and then four. It stops if a step adds more than one memory access per six
-// instructions. Interleaved code below this limit was faster in measurements: gelu with AVX-512 took a fifth less time,
-// although not all of its constants fit into registers. Memory-bound bodies gain nothing from four iterations. cost and
-// length are the cost and the number of instructions of one iteration.
+// tryInterleave interleaves two iterations, and then four. It stops if interleaving adds more than one memory access
+// per six instructions. Interleaved code below this limit was faster in measurements: gelu with AVX-512 took a fifth
+// less time, although not all of its constants fit into registers. Memory-bound bodies gain nothing from four
+// iterations. cost and length are the cost and the number of instructions of one iteration.
 func (g *gen) tryInterleave(constants []alloc.Virt, slots int, cost float64, length int) {
 	maxIterations := 4
 	switch {

@@ -14,7 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// gen generates the code of one loop: it selects instructions, allocates registers, and writes the code.
+// gen generates the code of one loop: it selects instructions, allocates registers, and writes the code. In its
+// methods, lane and l are the size of a lane in bytes, and w is the size of a vector in bytes.
 type gen struct {
 	alloc.Builder
 	loop      *expr.Loop
@@ -163,8 +164,8 @@ func (g *gen) boolVal() alloc.Value {
 // newVector adds a virtual register for a vector of w bytes.
 func (g *gen) newVector(w uint8) alloc.Virt { return g.New(alloc.Value{Bytes: w}) }
 
-// like adds a virtual register for a vector as wide as v.
-func (g *gen) like(v alloc.Virt) alloc.Virt { return g.newVector(g.Values[v].Bytes) }
+// newLike adds a virtual register for a vector as wide as v.
+func (g *gen) newLike(v alloc.Virt) alloc.Virt { return g.newVector(g.Values[v].Bytes) }
 
 // sources returns values as the sources of an instruction.
 func sources(vs ...alloc.Virt) []alloc.Arg {
@@ -183,26 +184,26 @@ func immediate(imm int64, vs ...alloc.Virt) []alloc.Arg {
 // binaryOp adds an operation on two vectors. Operands are in the order of Go's assembler: a - b has the sources b, a.
 // lane is the size of an element in bytes.
 func (g *gen) binaryOp(name string, lane int, b, a alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.like(a),
+	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.newLike(a),
 		Lane: uint8(lane)})
 }
 
 // commutativeOp adds a commutative operation on two vectors.
 func (g *gen) commutativeOp(name string, lane int, a, b alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.like(a),
+	return g.Add(alloc.Inst{Name: name, Src: sources(b, a), Dst: g.newLike(a),
 		Comm: true, Lane: uint8(lane)})
 }
 
 // unaryOp adds an operation on one vector.
 func (g *gen) unaryOp(name string, lane int, a alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: sources(a), Dst: g.like(a),
+	return g.Add(alloc.Inst{Name: name, Src: sources(a), Dst: g.newLike(a),
 		Lane: uint8(lane)})
 }
 
 // immediateOp adds an operation on an immediate and a vector. The vector must be in a register, because shifts in VEX
 // encoding have no memory operand.
 func (g *gen) immediateOp(name string, imm int64, a alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: immediate(imm, a), Dst: g.like(a),
+	return g.Add(alloc.Inst{Name: name, Src: immediate(imm, a), Dst: g.newLike(a),
 		Fold: -1})
 }
 

@@ -60,7 +60,7 @@ func (g *gen) orAnd(l int, a, b alloc.Virt) alloc.Virt {
 	for k := len(g.Body) - 1; g.avx512 && k >= max(0, len(g.Body)-8); k-- {
 		if in := g.Body[k]; in.Dst == b && in.Name == name {
 			src := []alloc.Arg{{Imm: 0xF8}, in.Src[0], in.Src[1]}
-			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(l), Src: src, Tied: a, Dst: g.like(a), Fold: 1,
+			return g.Add(alloc.Inst{Name: "VPTERNLOG" + intSuffix(l), Src: src, Tied: a, Dst: g.newLike(a), Fold: 1,
 				Comm: true, Lane: uint8(l)})
 		}
 	}

@@ -39,7 +39,7 @@ func TestLanesOfRandomLoops(t *testing.T) {
 		evaluated, interpreted := row.clone(), row.clone()
 		evaluated.eval(l)
 		interpreted.interpret(t, l)
-		require.NoError(t, lanes.RunAs(n, rest, row.n, row.mem))
+		require.NoError(t, lanes.Emulate(n, rest, row.n, row.mem))
 		context := func(what string) string {
 			return fmt.Sprintf("seed %d, %s, row of %d by %d and %d\n%v%v", seed, what, row.n, n, rest, l.Code, lanes)
 		}

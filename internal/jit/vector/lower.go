@@ -105,7 +105,7 @@ func (g *gen) foldInRegisters(k int) {
 		x := g.loadVector(mem, d)
 		g.Body = append(g.Body, alloc.Inst{Name: alloc.Move, Src: sources(x.reg), Dst: acc.reg})
 		if ordered != 0 {
-			g.compareFloats(laneSize(d), 7, acc.reg, acc.reg)
+			g.compareFloats(laneSize(d), cmpOrdered, acc.reg, acc.reg)
 			g.Body[len(g.Body)-1].Dst = ordered
 		}
 	})...)
@@ -130,7 +130,7 @@ func (g *gen) losesNaN(op expr.Op, d tensor.DType) bool {
 func (g *gen) foldInto(op expr.Op, acc, ordered alloc.Virt, v *lowered) {
 	if ordered != 0 {
 		l := laneSize(v.dtype)
-		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(l), Src: immediate(7, v.reg, v.reg),
+		g.Body = append(g.Body, alloc.Inst{Name: "VCMP" + floatSuffix(l), Src: immediate(cmpOrdered, v.reg, v.reg),
 			Mask: ordered, Dst: ordered, Fold: -1},
 			alloc.Inst{Name: extremumName(op, l), Src: sources(v.reg, acc), Dst: acc, Lane: uint8(l)})
 		return

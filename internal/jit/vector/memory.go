@@ -198,7 +198,7 @@ func (g *gen) permute2(a, b alloc.Virt, lane int, at []int) alloc.Virt {
 // permute2By selects elements of the vectors a and b. The lowest bits of the lanes of `at` are the indices.
 func (g *gen) permute2By(a, b, at alloc.Virt, lane int) alloc.Virt {
 	return g.Add(alloc.Inst{Name: "VPERMT2" + floatSuffix(lane), Src: sources(b, at), Tied: a,
-		Dst:  g.like(a),
+		Dst:  g.newLike(a),
 		Fold: 0})
 }
 
@@ -249,7 +249,7 @@ func (g *gen) bitMask(at alloc.Virt, bit int) alloc.Virt {
 
 // shuffle adds an operation on an immediate and the vectors a and b.
 func (g *gen) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
-	return g.Add(alloc.Inst{Name: name, Src: immediate(imm, b, a), Dst: g.like(a),
+	return g.Add(alloc.Inst{Name: name, Src: immediate(imm, b, a), Dst: g.newLike(a),
 		Fold: 1})
 }
 
@@ -257,7 +257,7 @@ func (g *gen) shuffle(name string, imm int64, b, a alloc.Virt) alloc.Virt {
 // operand. Therefore, if there are several outputs, an operand that is stored unchanged is loaded before any store.
 func (g *gen) newStore(name, nt string, mem alloc.Mem, v alloc.Virt) alloc.Inst {
 	if r := g.Values[v].Reload; r != nil && r.Mem.Space == alloc.Along && len(g.code.Out) > 1 {
-		v = g.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: g.like(v), Fold: -1})
+		v = g.Add(alloc.Inst{Name: alloc.Move, Src: sources(v), Dst: g.newLike(v), Fold: -1})
 	}
 	if !g.isNonTemporal(mem) {
 		nt = ""

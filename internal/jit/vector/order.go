@@ -5,7 +5,7 @@ import "github.com/graphrun/graphrun/expr"
 // evaluationOrder returns the values that the folds and outputs of a loop need, in an order that keeps few values live:
 // of the operands of an instruction, the operand that needs the most registers comes first.
 func evaluationOrder(l *expr.Loop) []expr.Value {
-	o := order{insts: l.Code.Insts, needed: registersNeeded(l.Code.Insts), done: make([]bool, len(l.Code.Insts))}
+	o := order{insts: l.Code.Insts, needed: registersNeeded(l.Code.Insts), visited: make([]bool, len(l.Code.Insts))}
 	for _, f := range l.Folds {
 		o.visit(f.V)
 	}
@@ -42,22 +42,22 @@ func registersNeeded(insts []expr.Inst) []int {
 
 // order is an evaluation order under construction.
 type order struct {
-	insts  []expr.Inst
-	needed []int
-	done   []bool
-	values []expr.Value
+	insts   []expr.Inst
+	needed  []int
+	visited []bool
+	values  []expr.Value
 }
 
 // visit appends a value after its operands.
 func (o *order) visit(v expr.Value) {
-	if o.done[v] {
+	if o.visited[v] {
 		return
 	}
 	uses := o.insts[v].Uses()
 	for range uses {
 		next := expr.None
 		for _, u := range uses {
-			if !o.done[u] && (next == expr.None || o.needed[u] > o.needed[next]) {
+			if !o.visited[u] && (next == expr.None || o.needed[u] > o.needed[next]) {
 				next = u
 			}
 		}
@@ -66,6 +66,6 @@ func (o *order) visit(v expr.Value) {
 		}
 		o.visit(next)
 	}
-	o.done[v] = true
+	o.visited[v] = true
 	o.values = append(o.values, v)
 }

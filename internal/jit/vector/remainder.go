@@ -12,7 +12,7 @@ import (
 
 // remainderWork is the weight of the instructions in the loop of writeRemainderLoop, for the bound on the instructions
 // of a run. The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration
-// removes at least 51 of these. The factor 4 is for the division in each iteration.
+// removes at least 51 of these. Each iteration counts as 4, because it contains a division.
 const remainderWork = 4 * 42
 
 // completeRemainder is a pseudo-instruction that completes the remainder of floats if one division is not enough.
@@ -34,7 +34,7 @@ func (g *gen) fmod(l int, x, y alloc.Virt) alloc.Virt {
 	r := g.Add(alloc.Inst{Name: completeRemainder, Src: append(sources(a, d), alloc.Arg{Imm: int64(l)}),
 		Tied: g.fused("VFNMADD", l, q, d, a), Dst: g.newVector(w), Fold: -1, Temps: temps, Expand: 1})
 	// The quotient may have been rounded up.
-	negative := g.compareFloats(l, 17, r, g.constLanes(l, 0))
+	negative := g.compareFloats(l, cmpLess, r, g.constLanes(l, 0))
 	if g.avx512 {
 		r = g.Add(alloc.Inst{Name: "VADD" + ps, Src: sources(d, r), Tied: r, Mask: negative, Dst: g.newVector(w),
 			Fold: 0, Lane: uint8(l)})
@@ -48,7 +48,7 @@ func (g *gen) fmod(l int, x, y alloc.Virt) alloc.Virt {
 type remainderLoop struct {
 	g         *gen
 	lane      int
-	remainder asm.Arg // at first, the remainder after one step
+	remainder asm.Arg // at first, the remainder after one division
 	dividend  asm.Arg // absolute value of the dividend
 	divisor   asm.Arg // absolute value of the divisor
 	chosen    asm.Arg // scratch mask, only with AVX-512
@@ -73,19 +73,19 @@ func (g *gen) writeRemainderLoop(args []asm.Arg) {
 	e, a := g.asm.Emit, g.asm
 	loop, end, done := a.NewLabel(), a.NewLabel(), a.NewLabel()
 	w.abs()
-	w.compare(21, w.divisor, w.absRemainder, w.mask) // true if not less, or NaN
+	w.compare(cmpNotLess, w.divisor, w.absRemainder, w.mask) // also true for NaN
 	w.jumpIfEmpty(done)
 	e("VMOVAPS", w.dividend, w.remainder)
 	a.Bind(loop)
 	before := g.executed()
 	w.abs()
-	w.compare(29, w.divisor, w.absRemainder, w.mask)
+	w.compare(cmpGreaterEqual, w.divisor, w.absRemainder, w.mask)
 	w.jumpIfEmpty(end)
 	w.step()
 	e("JMP", loop)
 	g.innerExecuted += (g.executed() - before) * (remainderWork - 1)
 	a.Bind(end)
-	w.compare(3, w.divisor, w.divisor, w.mask)
+	w.compare(cmpUnordered, w.divisor, w.divisor, w.mask)
 	if g.avx512 {
 		e("VADD"+w.suffix, w.divisor, w.remainder, w.mask, w.remainder)
 	} else {
@@ -128,11 +128,11 @@ func (w *remainderLoop) step() {
 			e("VMUL"+w.suffix, w.constant(scale), w.temp, w.temp)
 		}
 		if w.g.avx512 {
-			w.compare(18, w.absRemainder, w.temp, w.chosen)
+			w.compare(cmpLessEqual, w.absRemainder, w.temp, w.chosen)
 			e("VMOVAP"+w.suffix[1:], w.temp, w.chosen, w.multiple)
 			continue
 		}
-		w.compare(18, w.absRemainder, w.temp, w.mask)
+		w.compare(cmpLessEqual, w.absRemainder, w.temp, w.mask)
 		e("VBLENDV"+w.suffix, w.mask, w.temp, w.multiple, w.multiple)
 	}
 	e("VDIV"+w.suffix, w.multiple, w.remainder, w.temp)
@@ -143,7 +143,7 @@ func (w *remainderLoop) step() {
 	}
 	e("VROUND"+w.suffix, asm.Imm(11), w.temp, w.temp)
 	e("VFNMADD213"+w.suffix, w.remainder, w.multiple, w.temp)
-	w.compare(29, w.divisor, w.absRemainder, w.mask)
+	w.compare(cmpGreaterEqual, w.divisor, w.absRemainder, w.mask)
 	e("VBLENDV"+w.suffix, w.mask, w.temp, w.remainder, w.remainder)
 }
 

@@ -65,8 +65,8 @@ func (g *gen) lookedUpTogether(i expr.Inst) []expr.Inst {
 	return group
 }
 
-// lookupRows selects instructions for several lookups with the indices at. The instructions load rows of four lanes and
-// transpose them.
+// lookupRows selects instructions for several lookups, whose indices are in the lanes of at. The instructions load rows
+// of four lanes and transpose them.
 func (g *gen) lookupRows(group []expr.Inst, at alloc.Virt) {
 	data := make([]byte, rowBytes*len(group[0].Table()))
 	for k, i := range group {

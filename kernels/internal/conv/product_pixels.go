@@ -104,7 +104,7 @@ type pixelPacker struct {
 
 // pack packs terms [k0, k1) of output pixels [l0, l1). It is a gemm.PackFunc.
 func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
-	width := p.width * p.elem.Dst
+	width := p.width * p.elem.DstSize
 	for l := l0; l < l1; l += p.width {
 		lanes := min(p.width, l1-l)
 		panel := dst[:width*(k1-k0)]
@@ -130,7 +130,7 @@ func (p *pixelPacker) locate(j *multiply.Job, l, lanes int) {
 	img, pixel := l/(s.h.Results*s.w.Results), l%(s.h.Results*s.w.Results)
 	oh, ow := pixel/s.w.Results, pixel%s.w.Results
 	for q := range lanes {
-		j.Windows[q] = multiply.PixelWindow{Base: unsafe.Add(j.Args.A, img*s.h.Size*s.w.Size*s.c*p.elem.Src),
+		j.Windows[q] = multiply.PixelWindow{Base: unsafe.Add(j.Args.A, img*s.h.Size*s.w.Size*s.c*p.elem.SrcSize),
 			IH: s.h.Begin(oh), IW: s.w.Begin(ow)}
 		if ow++; ow == s.w.Results {
 			ow = 0
@@ -150,16 +150,16 @@ func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, a, b, lanes 
 		ih, iw := w.IH+kh*s.h.Dilation, w.IW+kw*s.w.Dilation
 		j.Lanes[q] = nil
 		if s.h.Contains(ih) && s.w.Contains(iw) {
-			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w.Size+iw)*s.c+a)*p.elem.Src)
+			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w.Size+iw)*s.c+a)*p.elem.SrcSize)
 		}
 	}
-	gemm.Interleave(p.elem.Src, to, p.width, j.Lanes[:lanes], b-a)
+	gemm.Interleave(p.elem.SrcSize, to, p.width, j.Lanes[:lanes], b-a)
 }
 
 // packRow packs elements [a, b) of row kh of the window. For windows that reach into the padding, the elements are
 // first set to zero, and then the pixels inside the image are copied.
 func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, a, b, lanes int) {
-	s, size := p.conv, p.elem.Src
+	s, size := p.conv, p.elem.SrcSize
 	for q := range lanes {
 		w := &j.Windows[q]
 		j.Lanes[q] = nil
@@ -167,7 +167,7 @@ func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, a, b, lanes int) {
 			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w.Size+w.IW)*s.c+a)*size)
 		}
 	}
-	gemm.Interleave(p.elem.Src, to, p.width, j.Lanes[:lanes], b-a)
+	gemm.Interleave(p.elem.SrcSize, to, p.width, j.Lanes[:lanes], b-a)
 	for q := range lanes {
 		w := &j.Windows[q]
 		ih := w.IH + kh*s.h.Dilation

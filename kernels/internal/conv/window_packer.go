@@ -29,7 +29,7 @@ func (p *windowPacker) use(x *multiply.Multiplier) {
 // pack packs rows [k0, k1) of outputs [out0, out1). It is a gemm.PackFunc. All channels are copied by the same moves,
 // which are planned once per panel.
 func (p *windowPacker) pack(j *multiply.Job, dst []byte, k0, k1, out0, out1 int) {
-	taps, size := p.taps(), p.elem.Dst
+	taps, size := p.taps(), p.elem.DstSize
 	step, width := p.w.Stride*p.inStride.w, p.width*size
 	for out := out0; out < out1; out += p.width {
 		panel := dst[:width*(k1-k0)]
@@ -59,10 +59,10 @@ func (p *windowPacker) pack(j *multiply.Job, dst []byte, k0, k1, out0, out1 int)
 // copyPixels copies n elements that are step elements apart. Adjacent elements are copied inline, because runs are
 // short: with a call of e.Row per run, the calls took 10 % of the time of a convolution with 64 channels.
 func copyPixels(e *strided.Elem, dst []byte, n int, from unsafe.Pointer, step int) {
-	dst = dst[:n*e.Dst]
+	dst = dst[:n*e.DstSize]
 	switch {
 	case step != 1:
-		e.Row(unsafe.Pointer(unsafe.SliceData(dst)), from, e.Dst, step*e.Src, n)
+		e.Row(unsafe.Pointer(unsafe.SliceData(dst)), from, e.DstSize, step*e.SrcSize, n)
 	case len(dst) == 128:
 		*(*[128]byte)(dst) = *(*[128]byte)(from)
 	default:

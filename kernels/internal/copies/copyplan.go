@@ -44,7 +44,7 @@ func (j Job) plan() *copyPlan {
 	e := kit.ElemOf(p.dst.Meta.DType, p.src.Meta.DType)
 	axes := make([]strided.Axis, p.dst.Meta.Rank())
 	for d, n := range p.dst.Meta.Shape {
-		axes[d] = strided.Axis{N: n, Dst: p.dst.Meta.Strides[d] * e.Dst, Src: p.src.Meta.Strides[d] * e.Src}
+		axes[d] = strided.Axis{N: n, Dst: p.dst.Meta.Strides[d] * e.DstSize, Src: p.src.Meta.Strides[d] * e.SrcSize}
 	}
 	for _, d := range j.reversedDims {
 		axes[d].Src = -axes[d].Src

@@ -50,13 +50,13 @@ func AddMove(w *graph.Work, m, to tensor.Meta) {
 	e := kit.ElemOf(to.DType, m.DType)
 	axes := make([]strided.Axis, 0, 8)
 	for d, n := range to.Shape {
-		axes = append(axes, strided.Axis{N: n, Dst: to.Strides[d] * e.Dst, Src: m.Strides[d] * e.Src})
+		axes = append(axes, strided.Axis{N: n, Dst: to.Strides[d] * e.DstSize, Src: m.Strides[d] * e.SrcSize})
 	}
 	n := float64(to.Numel())
 	if n == 0 {
 		return
 	}
-	bytes := float64(n * float64(e.Dst+e.Src))
+	bytes := float64(n * float64(e.DstSize+e.SrcSize))
 	plan := strided.Analyze(e, axes)
 	switch way, length := plan.Way(); way {
 	case strided.Rows:
@@ -64,7 +64,7 @@ func AddMove(w *graph.Work, m, to tensor.Meta) {
 		w.Do(Row, n/float64(length))
 	case strided.Transposed:
 		w.Bytes[graph.Tiled] += bytes
-		if name := transposes[e.Dst]; name != "" {
+		if name := transposes[e.DstSize]; name != "" {
 			w.Do(name, n)
 		}
 		addTransposition(w, plan.Transposition(), n)

@@ -11,7 +11,7 @@ import (
 // Mnemonics of pseudo-instructions. Quotients of integers have the mnemonics sdiv and udiv.
 const (
 	completeRemainder = "completeRemainder" // completes the remainder of floats if one division is not enough
-	tableRow          = "tableRow"          // loads a row of a table, which follows the kind of the result in the name
+	tableRow          = "tableRow"          // loads a row of a table: "tableRow KIND BYTES" with the bytes of the table
 	scvtfLong         = "scvtfLong"         // rounds 64-bit integers of one or two vectors to float32
 	ucvtfLong         = "ucvtfLong"
 )
@@ -21,11 +21,11 @@ func expansion(name string) Expansion {
 	mnemonic, kind, _ := strings.Cut(name, " ")
 	switch mnemonic {
 	case "sdiv", "udiv":
-		return func(w *writer, args []alloc.Operand) { w.divide(mnemonic, elements[kind], args) }
+		return func(w *writer, args []alloc.Operand) { w.divide(mnemonic, elementOfArrangement[kind], args) }
 	case scvtfLong, ucvtfLong:
 		return func(w *writer, args []alloc.Operand) { w.roundLong(mnemonic[:len("scvtf")], args) }
 	case completeRemainder:
-		return func(w *writer, args []alloc.Operand) { newRemainderLoop(w, elements[kind], args).write() }
+		return func(w *writer, args []alloc.Operand) { newRemainderLoop(w, elementOfArrangement[kind], args).write() }
 	case tableRow:
 		kind, table, _ := strings.Cut(kind, " ")
 		return func(w *writer, args []alloc.Operand) { w.tableRow(strings.Index("bhsdq", kind), table, args) }
@@ -33,10 +33,10 @@ func expansion(name string) Expansion {
 	return nil
 }
 
-// elements are the elements of the arrangements of 16 bytes.
-var elements = map[string]asm.Elem{"16b": asm.B, "8h": asm.H, "4s": asm.S, "2d": asm.D}
+// elementOfArrangement maps each arrangement of a 16-byte register to its element size.
+var elementOfArrangement = map[string]asm.Elem{"16b": asm.B, "8h": asm.H, "4s": asm.S, "2d": asm.D}
 
-// divide writes the divisions of the lanes of two vectors.
+// divide writes the division of two vectors of integers, lane by lane: there is no such vector instruction.
 func (w *writer) divide(name string, e asm.Elem, args []alloc.Operand) {
 	x, y, q := w.vector(args[0], e), w.vector(args[1], e), w.vector(args[2], e)
 	move, reg := "umov", asm.W
@@ -77,8 +77,9 @@ func (w *writer) tableRow(e int, table string, args []alloc.Operand) {
 	w.asm.Emit("ldr", to.Scalar(), asm.Indexed(asm.X(17), asm.X(16)))
 }
 
-// remainderSteps is the maximum number of iterations of the loop of remainderLoop. A quotient of float64 has up to
-// 2,098 bits, and an iteration removes at least 51 of these. The factor 4 is for the division in each iteration.
+// remainderSteps is the weight of the instructions in the loop of remainderLoop, for the bound on the instructions of a
+// run. The loop has at most 42 iterations, because a quotient of float64 has up to 2,098 bits, and an iteration removes
+// at least 51 of these. Each iteration counts as 4, because it contains a division.
 const remainderSteps = 4 * 42
 
 // remainderLoop writes completeRemainder. If all remainders are less than the divisors, the code skips the loop.
@@ -88,13 +89,13 @@ const remainderSteps = 4 * 42
 // infinite divisor leaves the dividend unchanged.
 type remainderLoop struct {
 	*writer
-	elem              asm.Elem
-	dividend, divisor asm.Vec // absolute values
-	size              asm.Vec // absolute value of the remainder
-	multiple          asm.Vec // the divisor times a power of 2
-	quotient, large   asm.Vec // large is a mask, and the power of 2
-	mask              asm.Vec // elements whose remainder is not less than the divisor
-	remainder         asm.Vec // at first, the remainder after one step
+	elem                   asm.Elem
+	dividend, divisor      asm.Vec // absolute values
+	absRemainder           asm.Vec // absolute value of the remainder
+	multiple               asm.Vec // the divisor times a power of 2
+	quotient, overflowMask asm.Vec // overflowMask: first the power of 2, then the lanes with the scaled divisor
+	mask                   asm.Vec // lanes whose remainder is not less than the divisor
+	remainder              asm.Vec // at first, the remainder after one step
 }
 
 func newRemainderLoop(w *writer, e asm.Elem, args []alloc.Operand) *remainderLoop {
@@ -108,15 +109,15 @@ func newRemainderLoop(w *writer, e asm.Elem, args []alloc.Operand) *remainderLoo
 func (r *remainderLoop) write() {
 	a := r.asm
 	loop, end, done := a.NewLabel(), a.NewLabel(), a.NewLabel()
-	a.Emit("fabs", r.size, r.remainder)
-	a.Emit("fcmgt", r.mask, r.divisor, r.size)
-	r.jump("uminv", "cbnz", done) // all are less
+	a.Emit("fabs", r.absRemainder, r.remainder)
+	a.Emit("fcmgt", r.mask, r.divisor, r.absRemainder)
+	r.jump("uminv", "cbnz", done) // all remainders are less than their divisors
 	r.copy(r.remainder, r.dividend)
 	a.Bind(loop)
 	before := a.Instructions()
-	a.Emit("fabs", r.size, r.remainder)
-	a.Emit("fcmge", r.mask, r.size, r.divisor)
-	r.jump("umaxv", "cbz", end) // none is not less
+	a.Emit("fabs", r.absRemainder, r.remainder)
+	a.Emit("fcmge", r.mask, r.absRemainder, r.divisor)
+	r.jump("umaxv", "cbz", end) // no remainder reaches its divisor
 	r.step()
 	a.Emit("b", loop)
 	r.repeats(before, remainderSteps)
@@ -127,10 +128,11 @@ func (r *remainderLoop) write() {
 	a.Bind(done)
 }
 
-// jump writes a jump that depends on the least or the greatest of the mask's lanes.
-func (r *remainderLoop) jump(across, branch string, to asm.Label) {
+// jump writes a jump that depends on the minimum or the maximum of the mask's lanes. reduction is the instruction that
+// computes this minimum or maximum.
+func (r *remainderLoop) jump(reduction, branch string, to asm.Label) {
 	x := r.quotient.As(asm.S).Scalar()
-	r.asm.Emit(across, x, r.mask.As(asm.S))
+	r.asm.Emit(reduction, x, r.mask.As(asm.S))
 	r.asm.Emit("fmov", asm.W(16), x)
 	r.asm.Emit(branch, asm.W(16), to)
 }
@@ -146,20 +148,20 @@ func (r *remainderLoop) step() {
 	r.copy(r.multiple, r.divisor)
 	scaled := r.quotient
 	for k := range 2 {
-		a.Emit("ldr", r.large.As(asm.Q).Scalar(), scale)
-		a.Emit("fmul", scaled, []asm.Vec{r.divisor, scaled}[k], r.large)
-		a.Emit("fcmge", r.large, r.size, scaled)
-		r.bits("bit", r.multiple, scaled, r.large)
+		a.Emit("ldr", r.overflowMask.As(asm.Q).Scalar(), scale)
+		a.Emit("fmul", scaled, []asm.Vec{r.divisor, scaled}[k], r.overflowMask)
+		a.Emit("fcmge", r.overflowMask, r.absRemainder, scaled)
+		r.bits("bit", r.multiple, scaled, r.overflowMask)
 	}
 	a.Emit("fdiv", r.quotient, r.remainder, r.multiple)
 	a.Emit("frintz", r.quotient, r.quotient)
-	r.copy(r.size, r.remainder)
-	a.Emit("fmls", r.size, r.quotient, r.multiple)
-	r.bits("bit", r.remainder, r.size, r.mask)
+	r.copy(r.absRemainder, r.remainder)
+	a.Emit("fmls", r.absRemainder, r.quotient, r.multiple)
+	r.bits("bit", r.remainder, r.absRemainder, r.mask)
 }
 
-// powerOf2 has a power of 2 by element. One or two multiplications of the divisor by this number prevent an overflow of
-// the quotient.
+// powerOf2 maps an element size to a power of 2. One or two multiplications of the divisor by this number prevent an
+// overflow of the quotient.
 var powerOf2 = map[asm.Elem][]byte{
 	asm.S: binary.LittleEndian.AppendUint32(nil, (127+100)<<23),
 	asm.D: binary.LittleEndian.AppendUint64(nil, (1023+1000)<<52),

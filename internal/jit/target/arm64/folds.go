@@ -126,8 +126,8 @@ func (g *generator) neutral(op lane.Op, t lane.Type) alloc.Virt {
 	return g.constant(t.Size(), bits)
 }
 
-// totals selects the instructions that set the accumulators of a loop with totals in memory to neutral elements, and
-// those that combine them after the row and store the totals.
+// totals selects two lists of instructions for a loop with totals whose accumulators are in memory. begin sets the
+// accumulators to neutral elements. end combines them after the row and stores the totals.
 func (g *generator) totals() (begin, end []alloc.Inst) {
 	l := *g.Lists
 	l.Lanes = lane.FoldLanes

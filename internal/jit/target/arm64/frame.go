@@ -31,15 +31,18 @@ type frame struct {
 	accsInRegs bool
 	firstAcc   int // the first register of accumulators
 
+	// The code of row constants, of a pass of the main loop, of a pass after it, and the code that loads and stores
+	// accumulator registers, or sets and combines accumulators in memory.
 	row, main, rest, loads, saves, begins, ends *alloc.Result
-	cost                                        float64 // estimated number of instructions that spills add to a pass
+
+	cost float64 // estimated number of instructions that spills add to a pass
 }
 
 // spillSlots is the number of vectors in the spill area.
 const spillSlots = jit.SpillBytes / vectorBytes
 
-// Bounds on the numbers of elements and instructions of a pass. Several registers with parts of a value hide the
-// latencies of instructions.
+// Bounds on the numbers of elements and instructions of a pass. If a value has several registers, the latencies of
+// instructions on its parts overlap.
 const (
 	passParts  = 4
 	passLength = 400
@@ -98,7 +101,7 @@ func (g *generator) chooseLanes(n0 int) {
 }
 
 // search allocates registers with different numbers of row constants in permanent registers, and returns the cheapest
-// frame. Its list main is nil if every attempt failed.
+// frame. The list main of the frame is nil if every attempt failed.
 func (g *generator) search(p *pass) (best frame) {
 	best.cost = math.Inf(1)
 	lists := [][]alloc.Inst{p.inMem, g.tail.inMem, p.inRegs, p.loads, p.saves, g.begin, g.end}
@@ -168,8 +171,8 @@ func (g *generator) attempt(f *frame, permanent, constants []alloc.Virt, limit f
 	return ok == [7]bool{true, true, true, true, true, true, true}
 }
 
-// setsOf returns the number of sets of accumulator registers of a pass. Each set is for one of the passes that
-// advance through all accumulators.
+// setsOf returns the number of sets of accumulator registers of a pass. There is a set for each pass of an iteration of
+// the main loop.
 func (g *generator) setsOf(p *pass) int {
 	if len(g.loop.Folds) == 0 {
 		return 1

@@ -17,7 +17,8 @@ import (
 // A row has passes of n elements, then passes of n0 elements, which fill a register with the widest value, and at the
 // end passes of n0/2, n0/4, ... and 1 elements, which have the same instructions with narrower loads and stores.
 // Nothing beyond an operand is read or written, and no masks are needed. If there are folds, the passes of n elements
-// are repeated until they have folded an element into each accumulator.
+// are repeated until they have folded an element into each accumulator. An iteration of the main loop, called a turn,
+// consists of these passes, or of one pass if there are no folds.
 func Compile(l *lane.Loop, registers int, list bool) (jit.Code, error) {
 	if registers == 0 {
 		registers = 32
@@ -156,7 +157,7 @@ func (g *generator) restLoop() {
 		g.work.Row -= g.work.TailIteration
 		a.Bind(pieces)
 	}
-	pieces := 0 // number of instructions
+	pieces := 0 // number of instructions of the partial passes
 	// The low bits of regLeft are those of the number of elements that are left, because n0 is a power of two.
 	for m := n0 / 2; m > 0; m /= 2 {
 		skip := a.NewLabel()
@@ -167,7 +168,7 @@ func (g *generator) restLoop() {
 		pieces += g.w.executed() - before
 		a.Bind(skip)
 	}
-	// If there are pieces, the bound of the work counts a pass for them.
+	// The bound of the work counts the partial passes as one pass.
 	if turn == n0 {
 		g.work.TailIteration = pieces
 	}

@@ -90,8 +90,8 @@ func (s *selector) part(v lane.Value, p int) alloc.Virt {
 	return x[min(p, len(x)-1)]
 }
 
-// each returns parts for lanes of the given size.
-func (s *selector) each(size int, part func(p int) alloc.Virt) []alloc.Virt {
+// makeParts returns parts for lanes of the given size.
+func (s *selector) makeParts(size int, part func(p int) alloc.Virt) []alloc.Virt {
 	x := make([]alloc.Virt, s.count(size))
 	for p := range x {
 		x[p] = part(p)
@@ -214,7 +214,7 @@ func (s *selector) selectInst(v lane.Value, i *lane.Inst) []alloc.Virt {
 	case lane.Lookup:
 		return s.lookup(i)
 	}
-	return s.each(i.Type.Size(), func(p int) alloc.Virt {
+	return s.makeParts(i.Type.Size(), func(p int) alloc.Virt {
 		switch i.Op {
 		case lane.Select:
 			return s.selectLanes(i, p)

@@ -16,7 +16,7 @@ func (s *selector) convert(i *lane.Inst) []alloc.Virt {
 		return s.floatToInteger(s.Parts[in.A], from, to, "fcvtns")
 	}
 	if from == tensor.Float32 && to.IsIntegral(false) && to.Size() < 4 && s.bounded(i.A) {
-		return s.truncate(s.each(4, func(p int) alloc.Virt { return s.op("fcvtzs", "4s", x[p]) }), 4, to.Size())
+		return s.truncate(s.makeParts(4, func(p int) alloc.Virt { return s.op("fcvtzs", "4s", x[p]) }), 4, to.Size())
 	}
 	return s.convertParts(x, from, to)
 }
@@ -64,7 +64,7 @@ func (s *selector) convertParts(x []alloc.Virt, from, to tensor.DType) []alloc.V
 // notZero returns a mask of the lanes that are not 0. NaN is not 0.
 func (s *selector) notZero(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 	e := vector(d.Size())
-	return s.each(d.Size(), func(p int) alloc.Virt {
+	return s.makeParts(d.Size(), func(p int) alloc.Virt {
 		switch {
 		case d.IsReducedFloat(): // 0 and -0 differ only in the sign
 			return s.op("cmtst", e, x[p], s.constant(2, 0x7fff))
@@ -79,7 +79,7 @@ func (s *selector) notZero(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 func (s *selector) maskToNumber(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 	one := map[tensor.DType]uint64{tensor.Float16: 0x3c00, tensor.BFloat16: 0x3f80, tensor.Float32: 0x3f800000,
 		tensor.Float64: 0x3ff0000000000000}[d]
-	return s.each(d.Size(), func(p int) alloc.Virt {
+	return s.makeParts(d.Size(), func(p int) alloc.Virt {
 		if d.IsFloat() {
 			return s.bits("and", x[p], s.constant(d.Size(), one))
 		}
@@ -122,14 +122,14 @@ func (s *selector) extend(sign string, x []alloc.Virt, from, to int) []alloc.Vir
 // halves returns the parts that widen computes from the lower and the upper halves of x, whose lanes have the given
 // size.
 func (s *selector) halves(x []alloc.Virt, size int, widen func(x alloc.Virt, upper bool) alloc.Virt) []alloc.Virt {
-	return s.each(2*size, func(p int) alloc.Virt { return widen(x[p/2], p%2 == 1) })
+	return s.makeParts(2*size, func(p int) alloc.Virt { return widen(x[p/2], p%2 == 1) })
 }
 
 // truncate halves the width of lanes until they have the size `to`.
 func (s *selector) truncate(x []alloc.Virt, from, to int) []alloc.Virt {
 	for ; from > to; from /= 2 {
 		wide := x
-		x = s.each(from/2, func(p int) alloc.Virt {
+		x = s.makeParts(from/2, func(p int) alloc.Virt {
 			low, high := s.pair(wide, p)
 			return s.op("uzp1", vector(from/2), low, high)
 		})
@@ -155,7 +155,7 @@ func (s *selector) widenFloats(x []alloc.Virt, size int) []alloc.Virt {
 
 // narrowFloats rounds floats of the given size to half the size.
 func (s *selector) narrowFloats(x []alloc.Virt, size int) []alloc.Virt {
-	return s.each(size/2, func(p int) alloc.Virt {
+	return s.makeParts(size/2, func(p int) alloc.Virt {
 		low, high := s.pair(x, p)
 		r := s.op("fcvtn", half(size/2)+" "+vector(size), low)
 		if len(x) == 1 && !s.uniform {
@@ -182,12 +182,12 @@ func (s *selector) widenHalves(x []alloc.Virt, d tensor.DType) []alloc.Virt {
 // roundToBFloat16 rounds to nearest, ties to even. The integer arithmetic would turn some NaNs into zeros, so all bits
 // of a NaN are set first.
 func (s *selector) roundToBFloat16(x []alloc.Virt) []alloc.Virt {
-	rounded := s.each(4, func(p int) alloc.Virt {
+	rounded := s.makeParts(4, func(p int) alloc.Virt {
 		odd := s.op("cmtst", "4s", x[p], s.constant(4, 1<<16)) // -1 if odd
 		sum := s.op("sub", "4s", s.op("add", "4s", x[p], s.constant(4, 0x7fff)), odd)
 		return s.bits("orn", sum, s.op("fcmeq", "4s", x[p], x[p]))
 	})
-	return s.each(2, func(p int) alloc.Virt {
+	return s.makeParts(2, func(p int) alloc.Virt {
 		low, high := s.pair(rounded, p)
 		return s.op("uzp2", "8h", low, high)
 	})
@@ -201,7 +201,7 @@ func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc
 		name = "scvtf"
 	}
 	if from.Size() > size {
-		return s.each(size, func(p int) alloc.Virt {
+		return s.makeParts(size, func(p int) alloc.Virt {
 			low, high := s.pair(x, p)
 			src := vectors(low, high)
 			if len(x) == 1 && !s.uniform {
@@ -212,7 +212,7 @@ func (s *selector) integerToFloat(x []alloc.Virt, from, to tensor.DType) []alloc
 		})
 	}
 	x = s.resize(x, from, size)
-	return s.each(size, func(p int) alloc.Virt { return s.op(name, vector(size), x[p]) })
+	return s.makeParts(size, func(p int) alloc.Virt { return s.op(name, vector(size), x[p]) })
 }
 
 // floatToInteger rounds by the instruction with the given name. A value out of range gives the lower bits of the least
@@ -235,7 +235,7 @@ func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name st
 	}
 	e := vector(size)
 	limit := s.floatConstant(size, float64(signBit(least)))
-	y := s.each(size, func(p int) alloc.Virt {
+	y := s.makeParts(size, func(p int) alloc.Virt {
 		r, in := s.op(name, e, x[p]), s.op("facgt", e, limit, x[p])
 		if to == tensor.Int32 || to == tensor.Int64 {
 			return s.choose(in, r, s.constant(size, signBit(to.Size())))
@@ -247,7 +247,7 @@ func (s *selector) floatToInteger(x []alloc.Virt, from, to tensor.DType, name st
 
 // floatToUint64 converts float64 to uint64 as Go does: from 2^63 on, and for NaN, the highest bit is set.
 func (s *selector) floatToUint64(x []alloc.Virt) []alloc.Virt {
-	return s.each(8, func(p int) alloc.Virt {
+	return s.makeParts(8, func(p int) alloc.Virt {
 		in := func(limit float64) alloc.Virt { return s.op("facgt", "2d", s.floatConstant(8, limit), x[p]) }
 		large := s.bits("and", s.op("fcvtzu", "2d", x[p]), in(1<<64))
 		large = s.bits("orr", large, s.constant(8, signBit(8)))

@@ -102,14 +102,14 @@ func signBit(size int) uint64 { return 1 << (8*size - 1) }
 // compare selects a comparison, whose result is a mask.
 func (s *selector) compare(v lane.Value, i *lane.Inst) []alloc.Virt {
 	t := s.loop.Type(i.A)
-	equal := s.each(t.Size(), func(p int) alloc.Virt {
+	equal := s.makeParts(t.Size(), func(p int) alloc.Virt {
 		return s.compareVectors(i.Op, t, s.part(i.A, p), s.part(i.B, p))
 	})
 	if i.Op != lane.Ne || t.D == tensor.Bool {
 		return equal
 	}
 	s.inverse[v] = equal
-	return s.each(t.Size(), func(p int) alloc.Virt { return s.bits("not", equal[p]) })
+	return s.makeParts(t.Size(), func(p int) alloc.Virt { return s.bits("not", equal[p]) })
 }
 
 // compareVectors compares two vectors, and for Ne computes the opposite unless they are masks.

@@ -12,14 +12,14 @@ import (
 
 // lookupKey identifies the lookup of a table.
 type lookupKey struct {
-	table *[32]float32
-	at    lane.Value // the indices
+	table   *[32]float32
+	indices lane.Value
 }
 
 // indexKey identifies the indices of the bytes of a table with the given number of entries.
 type indexKey struct {
 	entries int
-	at      lane.Value
+	indices lane.Value
 }
 
 // tableGroup is the number of tables with the same index that are combined into one table. Row i of the combined table
@@ -62,9 +62,9 @@ func tableBytes(entries []float32) string {
 }
 
 // permute selects entries of a table of 4 or 8 entries by the bytes of its registers.
-func (s *selector) permute(table []float32, at lane.Value) []alloc.Virt {
-	index := s.tableIndices(len(table), at)
-	return s.each(4, func(p int) alloc.Virt {
+func (s *selector) permute(table []float32, indices lane.Value) []alloc.Virt {
+	index := s.tableIndices(len(table), indices)
+	return s.makeParts(4, func(p int) alloc.Virt {
 		x := s.op("tbl", "16b {16b} 16b", s.constantBytes(tableBytes(table[:4])), index[p])
 		if len(table) > 4 { // tbx keeps lanes with indices out of range
 			second := s.op("sub", "16b", index[p], s.constant(1, vectorBytes))
@@ -74,12 +74,13 @@ func (s *selector) permute(table []float32, at lane.Value) []alloc.Virt {
 	})
 }
 
-// tableIndices returns the indices of the bytes of the entries that the lanes of `at` select from a table of n entries.
-func (s *selector) tableIndices(n int, at lane.Value) []alloc.Virt {
-	key := indexKey{n, at}
+// tableIndices returns the indices of the bytes of the entries that the lanes of indices select from a table of n
+// entries.
+func (s *selector) tableIndices(n int, indices lane.Value) []alloc.Virt {
+	key := indexKey{n, indices}
 	if s.indices[key] == nil {
-		s.indices[key] = s.each(4, func(p int) alloc.Virt {
-			entry := s.bits("and", s.part(at, p), s.constant(4, uint64(n-1)))
+		s.indices[key] = s.makeParts(4, func(p int) alloc.Virt {
+			entry := s.bits("and", s.part(indices, p), s.constant(4, uint64(n-1)))
 			return s.onto("mla", "4s", s.constant(4, 0x03020100), entry, s.constant(4, 0x04040404))
 		})
 	}
@@ -102,7 +103,7 @@ func (s *selector) lookedUpTogether(i *lane.Inst) []*[32]float32 {
 
 // lookupRows selects instructions for lookups with the same indices. They load a row for each lane, and transpose the
 // rows.
-func (s *selector) lookupRows(group []*[32]float32, at lane.Value) {
+func (s *selector) lookupRows(group []*[32]float32, indices lane.Value) {
 	width := 1 // entries of a row
 	for width < len(group) {
 		width *= 2
@@ -115,7 +116,7 @@ func (s *selector) lookupRows(group []*[32]float32, at lane.Value) {
 	}
 	columns := make([][]alloc.Virt, len(group))
 	for p := range s.count(4) {
-		shifted := s.immediate("shl", "4s", s.part(at, p), 27)
+		shifted := s.immediate("shl", "4s", s.part(indices, p), 27)
 		offsets := s.immediate("ushr", "4s", shifted, int64(27-bits.TrailingZeros(uint(4*width))))
 		var r [4]alloc.Virt
 		for k := range r {
@@ -134,6 +135,6 @@ func (s *selector) lookupRows(group []*[32]float32, at lane.Value) {
 		}
 	}
 	for k, t := range group {
-		s.lookups[lookupKey{t, at}] = columns[k]
+		s.lookups[lookupKey{t, indices}] = columns[k]
 	}
 }

@@ -33,7 +33,7 @@ func (s *selector) load(i *lane.Inst) []alloc.Virt {
 	if !ok {
 		x := s.loadParts(m, i.Type, s.count(d.Size()))
 		for k, name := range []string{"uzp1", "uzp2"} {
-			pair[k] = s.each(size, func(p int) alloc.Virt {
+			pair[k] = s.makeParts(size, func(p int) alloc.Virt {
 				low, high := s.pair(x, p)
 				return s.op(name, vector(size), low, high)
 			})

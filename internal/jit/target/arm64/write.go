@@ -31,13 +31,13 @@ type writer struct {
 	accBase int    // the first register of accumulators
 
 	lanes     int // number of elements of the pass that is written
-	iteration int // number of the pass in a turn of the main loop
+	iteration int // index of the pass within an iteration of the main loop
 }
 
 // executed returns the number of instructions that the code so far executes if each loop has one iteration.
 func (w *writer) executed() int { return w.asm.Instructions() + w.inner }
 
-// repeats records that an expansion executes its instructions since the given number of instructions up to n times.
+// repeats records that the instructions after the first `since` instructions are executed up to n times.
 func (w *writer) repeats(since, n int) { w.inner += (w.asm.Instructions() - since) * (n - 1) }
 
 // write writes a list for a number of elements.

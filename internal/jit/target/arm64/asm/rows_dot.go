@@ -2,6 +2,8 @@ package asm
 
 // dotRows are dot products of bytes, half-precision numbers and bfloat16, and matrix products of 2 rows by 2 columns.
 // Each adds to elements of 32 bits.
+//
+// The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var dotRows = []row{
 	{"sdot", dot, 0x0E809400, eb},
 	{"udot", dot, 0x2E809400, eb},

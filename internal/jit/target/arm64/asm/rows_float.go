@@ -1,6 +1,8 @@
 package asm
 
 // floatRows are arithmetic, comparisons and conversions of floating-point numbers, element by element.
+//
+// The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var floatRows = []row{
 	{"fadd", sameFloat, 0x0E20D400, hsd},
 	{"fsub", sameFloat, 0x0EA0D400, hsd},

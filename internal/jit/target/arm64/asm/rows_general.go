@@ -3,6 +3,8 @@ package asm
 import "math/bits"
 
 // generalRows are instructions for general registers, and branches.
+//
+// The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var generalRows = []row{
 	{"add", addImmediate, 0x11000000, 0}, {"sub", addImmediate, 0x51000000, 0},
 	{"adds", addImmediate, 0x31000000, 0}, {"subs", addImmediate, 0x71000000, 0},

@@ -1,6 +1,8 @@
 package asm
 
 // integerRows are arithmetic, logic and comparisons of integers, element by element.
+//
+// The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var integerRows = []row{
 	{"add", same, 0x0E208400, bhsd},
 	{"sub", same, 0x2E208400, bhsd},

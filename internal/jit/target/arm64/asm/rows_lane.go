@@ -1,6 +1,8 @@
 package asm
 
 // laneRows move elements within and between vectors, and combine the elements of one vector.
+//
+// The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var laneRows = []row{
 	{"zip1", same, 0x0E003800, bhsd},
 	{"zip2", same, 0x0E007800, bhsd},

@@ -2,6 +2,8 @@ package asm
 
 // longRows are instructions with elements of two widths: products and sums that widen, conversions that widen or
 // narrow, and sums of pairs. The mnemonic ends in 2 if the wide elements belong to the upper half of the narrow vector.
+//
+// The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var longRows = []row{
 	{"smull", long, 0x0E20C000, bhs}, {"smull2", long, 0x4E20C000, bhs},
 	{"umull", long, 0x2E20C000, bhs}, {"umull2", long, 0x6E20C000, bhs},

@@ -2,6 +2,8 @@ package asm
 
 // memoryRows are loads, stores and prefetches. In single loads and stores, bits 31:30 and 23:22 have the width and the
 // direction.
+//
+// The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var memoryRows = []row{
 	{"ldr", access, 0xF9400000, ed}, {"str", access, 0xF9000000, ed},
 	{"ldrb", narrowAccess, 0x39400000, eb}, {"strb", narrowAccess, 0x39000000, eb},

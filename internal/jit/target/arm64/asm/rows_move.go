@@ -3,6 +3,8 @@ package asm
 import "math"
 
 // moveRows set vectors to constants, and move and convert between vector and general registers.
+//
+// The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var moveRows = []row{
 	{"movi", immediateBytes, 0x0F00E400, eb},
 	{"movi", immediateShifted, 0x0F000400, hs},

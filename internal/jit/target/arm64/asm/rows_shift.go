@@ -1,6 +1,8 @@
 package asm
 
 // shiftRows are shifts by a constant.
+//
+// The columns are mnemonic, encoder, opcode and element sizes: see [row].
 var shiftRows = []row{
 	{"shl", shiftLeft, 0x0F005400, bhsd},
 	{"sli", shiftLeft, 0x2F005400, bhsd},
