@@ -40,7 +40,7 @@ type cache[K, V comparable] struct {
 	mu       sync.Mutex
 	elements map[K]*list.Element // the element of order for each key
 	order    list.List           // elements are *entry[K, V], the most recently used first
-	bytes    int                 // total size of all values with a size
+	bytes    int                 // sum of the sizes of all values
 }
 
 type entry[K, V comparable] struct {
@@ -85,11 +85,11 @@ func (c *cache[K, V]) Count(key K, v V, bytes int) {
 	counted.Value.(*entry[K, V]).size = bytes
 	c.bytes += bytes
 	for e := c.order.Back(); e != nil && (c.order.Len() > c.maxNumber || c.bytes > c.limit()); {
-		before := e.Prev()
+		previous := e.Prev()
 		if e != counted {
 			c.remove(e)
 		}
-		e = before
+		e = previous
 	}
 }
 
@@ -121,9 +121,9 @@ func (c *cache[K, V]) remove(e *list.Element) {
 func (c *cache[K, V]) Clear() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	held := c.bytes > 0
+	hadSize := c.bytes > 0
 	clear(c.elements)
 	c.order.Init()
 	c.bytes = 0
-	return held
+	return hadSize
 }

@@ -29,6 +29,6 @@ func CutUnits(units, work, grain int) Cut {
 
 // Range returns the units [first, end) of a chunk.
 func (c Cut) Range(chunk int) (first, end int) {
-	each, rest := c.Units/c.Chunks, c.Units%c.Chunks
-	return each*chunk + rest*chunk/c.Chunks, each*(chunk+1) + rest*(chunk+1)/c.Chunks
+	size, rest := c.Units/c.Chunks, c.Units%c.Chunks
+	return size*chunk + rest*chunk/c.Chunks, size*(chunk+1) + rest*(chunk+1)/c.Chunks
 }

@@ -39,7 +39,7 @@ func ownLimits(fsys fs.FS) []Limit {
 	var limits []Limit
 	var status fields
 	lines(fsys, "proc/self/limits", func(line string) {
-		for _, l := range []struct{ key, counted, name string }{
+		for _, l := range []struct{ key, usageKey, name string }{
 			{"Max address space", "VmSize", "the address space of the process (ulimit -v)"},
 			{"Max data size", "VmData", "the data segment of the process (ulimit -d)"},
 		} {
@@ -55,16 +55,17 @@ func ownLimits(fsys fs.FS) []Limit {
 			if status == nil {
 				status = readFields(fsys, "proc/self/status")
 			}
-			limits = append(limits, Limit{total - status[l.counted], total, l.name})
+			limits = append(limits, Limit{total - status[l.usageKey], total, l.name})
 		}
 	})
 	return limits
 }
 
-// groups returns the limits of the process's control groups and of their visible ancestors.
-func groups(fsys fs.FS, m fields) []Limit {
+// groups returns the limits of the process's control groups and of their visible ancestors. memory has the fields of
+// /proc/meminfo.
+func groups(fsys fs.FS, memory fields) []Limit {
 	var limits []Limit
-	where := mounts(fsys)
+	mountOf := mounts(fsys)
 	lines(fsys, "proc/self/cgroup", func(line string) {
 		// hierarchy:controllers:path
 		part := strings.SplitN(line, ":", 3)
@@ -77,13 +78,13 @@ func groups(fsys fs.FS, m fields) []Limit {
 		} else if !contains(part[1], "memory") {
 			return
 		}
-		at, ok := where[files.kind]
+		m, ok := mountOf[files.kind]
 		if !ok {
 			return
 		}
-		dir, ok := at.groupPath(part[2])
+		dir, ok := m.groupPath(part[2])
 		for ok {
-			if l, is := files.limit(fsys, path.Join(at.dir, dir), m); is {
+			if l, found := files.limit(fsys, path.Join(m.dir, dir), memory); found {
 				l.Name = "the memory of control group " + path.Join("/", dir) + " (" + files.limitFile + ")"
 				limits = append(limits, l)
 			}
@@ -104,7 +105,7 @@ type mount struct{ root, dir string }
 func (m mount) groupPath(group string) (string, bool) {
 	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
 	if !ok || rest != "" && rest[0] != '/' {
-		// The process is outside the mounted part: the mount's own group is the bound if a container hides the rest.
+		// The process is outside the mounted part, because a container hides its group. The limit of the root applies.
 		return "", true
 	}
 	if strings.Contains(rest, "..") {
@@ -158,12 +159,15 @@ type groupFiles struct {
 }
 
 var (
-	version1 = groupFiles{"cgroup", "memory.limit_in_bytes", "memory.usage_in_bytes",
-		"memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes", true, "total_"}
-	version2 = groupFiles{"cgroup2", "memory.max", "memory.current", "memory.swap.max", "memory.swap.current", false, ""}
+	version1 = groupFiles{kind: "cgroup", limitFile: "memory.limit_in_bytes", usageFile: "memory.usage_in_bytes",
+		swapLimit: "memory.memsw.limit_in_bytes", swapUsage: "memory.memsw.usage_in_bytes", swapTogether: true,
+		cachePrefix: "total_"}
+	version2 = groupFiles{kind: "cgroup2", limitFile: "memory.max", usageFile: "memory.current",
+		swapLimit: "memory.swap.max", swapUsage: "memory.swap.current"}
 )
 
-// limit reads the limit of one group. Cached files count as used, but the kernel can evict them. Swap adds memory.
+// limit reads the limit of one group, in the folder dir. Cached files count as used, but the kernel can evict them.
+// Swap adds memory.
 func (g groupFiles) limit(fsys fs.FS, dir string, m fields) (Limit, bool) {
 	total, ok := number(fsys, path.Join(dir, g.limitFile))
 	used, known := number(fsys, path.Join(dir, g.usageFile))
@@ -182,11 +186,12 @@ func (g groupFiles) limit(fsys fs.FS, dir string, m fields) (Limit, bool) {
 	left := total - max(used-cache, 0)
 	swap := m["SwapFree"]
 	if most, ok := number(fsys, path.Join(dir, g.swapLimit)); ok && most <= maxRequest {
-		in, _ := number(fsys, path.Join(dir, g.swapUsage))
-		if g.swapTogether {
-			most, in = most-max(in-cache, 0), left
+		usage, _ := number(fsys, path.Join(dir, g.swapUsage))
+		free := most - usage
+		if g.swapTogether { // the limit and the usage include memory
+			free = most - max(usage-cache, 0) - left
 		}
-		swap = min(swap, max(most-in, 0))
+		swap = min(swap, max(free, 0))
 	}
 	return Limit{Left: left + swap, Total: total}, true
 }

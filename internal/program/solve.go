@@ -50,7 +50,7 @@ func solve(inputs []*graph.Value, shapeOf func(name string) ([]int, bool), sizes
 	for _, name := range sorted.Keys(s.ranges) {
 		if _, known := sizes[name]; !known {
 			w := s.ranges[name]
-			return fmt.Errorf("%s holds for all %s from %d to %d: the shapes of inputs do not determine the size, so it must "+
+			return fmt.Errorf("%s holds for %s from %d to %d: the shapes of inputs do not determine the size, so it must "+
 				"be given", w.equation, name, w.lo, w.hi)
 		}
 	}

@@ -39,8 +39,8 @@ store.float32 p0 v4
 `, b.String())
 }
 
-// TestRunAs computes a row of 45 elements in passes of 16, 16, 4, 4, 4 and 1 elements.
-func TestRunAs(t *testing.T) {
+// TestEmulate computes a row of 45 elements in passes of 16, 16, 4, 4, 4 and 1 elements.
+func TestEmulate(t *testing.T) {
 	words := func(n int) (m []byte) {
 		for k := range n {
 			m = binary.NativeEndian.AppendUint32(m, uint32(k))
