@@ -9,14 +9,13 @@ import (
 )
 
 // definition is a function written in the language itself. Operands other than plain numbers are promoted to a common
-// dtype first. The definitions for integers and complex numbers may be a text of their own, or one of the constants
-// sameAsFloats, rejected and asFloat.
+// dtype first.
 type definition struct {
 	params   string // names of the operands, separated by spaces
 	text     string // the definition for floats
-	integers string
-	complex  string
-	flags    uint8 // acceptsBools, ignoreNumbers
+	integers string // the definition for integers: a text, sameAsFloats, rejected or asFloat
+	complex  string // the definition for complex numbers: a text, sameAsFloats or rejected
+	flags    uint8  // acceptsBools, ignoreNumbers
 }
 
 const (
@@ -32,8 +31,8 @@ const (
 
 func (d definition) operandNames() []string { return strings.Fields(d.params) }
 
-// library maps a name to its definitions, one for each number of operands. Names with a space cannot be called from
-// formulas; they implement operators and functions of complex numbers.
+// library maps a name to its definitions, one for each number of operands. The columns are the fields of definition.
+// Names with a space cannot be called from formulas; they implement operators and functions of complex numbers.
 var library = map[string][]definition{
 	// Activations.
 	"sigmoid":     {{"x", "1 / (1 + exp(-x))", asFloat, sameAsFloats, acceptsBools}},

@@ -21,7 +21,7 @@ type attentionNode struct {
 // the mask, 3 the weights. The first version of the standard applied softcap after the mask, so that modes 1 and 2 were
 // exchanged.
 func attention(n *node) []*val {
-	a := n.attending()
+	a := n.attentionOperands()
 	scores := a.scores()
 	intermediate, mode := []*val{scores, nil, nil, nil}, n.int("qk_matmul_output_mode", 0)
 	if c := n.float("softcap", 0); c > 0 {
@@ -49,8 +49,8 @@ func attention(n *node) []*val {
 	return []*val{y, a.k, a.v, intermediate[mode]}
 }
 
-// attending converts the operands of an Attention node to the form of [attentionNode].
-func (n *node) attending() *attentionNode {
+// attentionOperands converts the operands of an Attention node to the form of [attentionNode].
+func (n *node) attentionOperands() *attentionNode {
 	a := &attentionNode{node: n, flat: n.rank(n.x(0)) == 3}
 	heads := []int{n.int("q_num_heads", 0), n.int("kv_num_heads", 0), n.int("kv_num_heads", 0)}
 	for i, to := range []**val{&a.q, &a.k, &a.v} {

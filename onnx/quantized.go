@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// perAxis reshapes scales or zero points p for broadcasting with x. A vector is aligned with the attribute axis. An
-// element for a block of x is repeated for each element of the block.
+// perAxis reshapes scales or zero points p for broadcasting with x. A vector is aligned with the attribute axis. If
+// p has one element for each block of x, this element is repeated for each element of the block.
 func (n *node) perAxis(p, x *val) *val {
 	if p == nil {
 		return nil
@@ -51,9 +51,9 @@ func (n *node) quantizeTo(x, zero *val, d tensor.DType) *val {
 // linearAttrs returns the attributes of the ops quantize_linear and dequantize_linear for x. It returns false if the
 // ops do not support the operands: a dtype is float64, or a shape depends on data.
 func (n *node) linearAttrs(x, scale, zero *val) (graph.Attrs, bool) {
-	serves := func(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
+	isFloat := func(d tensor.DType) bool { return d.IsFloat() && d != tensor.Float64 }
 	if x.dynamic() || scale.dynamic() || zero != nil && (zero.dynamic() || !isQuantized(zero.dtype())) ||
-		!serves(scale.dtype()) || !serves(x.dtype()) && !isQuantized(x.dtype()) {
+		!isFloat(scale.dtype()) || !isFloat(x.dtype()) && !isQuantized(x.dtype()) {
 		return nil, false
 	}
 	return graph.Attrs{"axis": n.int("axis", 1), "block_size": n.int("block_size", 0)}, true

@@ -250,15 +250,16 @@ func (n *node) element(x *val, i int) *val {
 	return n.op("select", graph.Attrs{"dim": 0, "index": i}, x).withRank(0)
 }
 
-func (n *node) sliceAxis(x, along, by, start, end *val) *val {
-	if by.data != nil && n.number(by).Int() > 0 {
-		return n.op("slice", graph.Attrs{"dim": n.refOne(along), "start": n.refOne(start), "end": n.refOne(end),
-			"step": n.refOne(by)}, x)
+// sliceAxis slices x along one axis. For a negative step, it slices in ascending order and flips the result.
+func (n *node) sliceAxis(x, axisOperand, stepOperand, start, end *val) *val {
+	if stepOperand.data != nil && n.number(stepOperand).Int() > 0 {
+		return n.op("slice", graph.Attrs{"dim": n.refOne(axisOperand), "start": n.refOne(start), "end": n.refOne(end),
+			"step": n.refOne(stepOperand)}, x)
 	}
-	if by.data == nil || along.data == nil || start.data == nil || end.data == nil || !n.isStatic(x) {
-		return n.sliceComputed(x, along, start, end, by)
+	if stepOperand.data == nil || axisOperand.data == nil || start.data == nil || end.data == nil || !n.isStatic(x) {
+		return n.sliceComputed(x, axisOperand, start, end, stepOperand)
 	}
-	axis, step := int(n.number(along).Int()), int(n.number(by).Int())
+	axis, step := int(n.number(axisOperand).Int()), int(n.number(stepOperand).Int())
 	if step == 0 || step < math.MinInt/2 {
 		n.failf("step %d is not supported", step)
 	}

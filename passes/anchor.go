@@ -16,7 +16,7 @@ import (
 func (g *grouper) joinAnchors() {
 	for _, n := range slices.Backward(g.p.Graph.Nodes) {
 		interrupt.Check(g.p.ctx)
-		if !g.offersEpilogue(n) {
+		if !g.canBeAnchor(n) {
 			continue
 		}
 		c, why := g.epilogueOf(n)
@@ -38,8 +38,8 @@ func (g *grouper) joinAnchors() {
 	}
 }
 
-// offersEpilogue reports whether a node can become an anchor: it is in no group, and its op accepts an epilogue.
-func (g *grouper) offersEpilogue(n *graph.Node) bool {
+// canBeAnchor reports whether a node can become an anchor: it is in no group, and its op accepts an epilogue.
+func (g *grouper) canBeAnchor(n *graph.Node) bool {
 	return len(n.Out) == 1 && g.group(n) == nil && fusion.TakesEpilogue(n.Op)
 }
 

@@ -42,7 +42,7 @@ func chooseLayouts(p *Plan) error {
 	if p.exact {
 		p.noteExact()
 	}
-	if err := storageErrors(p.Graph); err != nil {
+	if err := checkStoragePins(p.Graph); err != nil {
 		return err
 	}
 	a, err := p.choose(problem)

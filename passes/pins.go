@@ -36,28 +36,28 @@ func pinError(name string, pin graph.Pin, format string, args ...any) error {
 	return fmt.Errorf("pin %s=%v is not met: %s", name, pin, fmt.Sprintf(format, args...))
 }
 
-// storageErrors returns an error for a pin of an input or a constant that no copy can replace: because an op reads the
-// storage of the value, or because an output is a view that is possible only of the original value.
-func storageErrors(g *graph.Graph) error {
-	bad := func(v *graph.Value, anywhere bool) bool {
+// checkStoragePins returns an error for a pinned input or constant that a copy cannot replace. There are two reasons:
+// an op reads the storage of the value, or an output is a view that is possible only on the original value.
+func checkStoragePins(g *graph.Graph) error {
+	conflicts := func(v *graph.Value, anyOffset bool) bool {
 		pin := v.Demand()
-		return v.Node == nil && !pin.Holds(v.Meta) && (!v.Meta.IsNonOverlappingAndDense() || !anywhere && v.Meta.Offset != 0)
+		return v.Node == nil && !pin.Holds(v.Meta) && (!v.Meta.IsNonOverlappingAndDense() || !anyOffset && v.Meta.Offset != 0)
 	}
 	for _, n := range g.Nodes {
 		for _, a := range n.In {
 			if !n.Op.ReadsStorage || a.Kind != graph.TensorArg {
 				continue
 			}
-			if v := a.Value.Root(); bad(v, false) {
+			if v := a.Value.Root(); conflicts(v, false) {
 				return g.Fail(n, pinError(v.Name, v.Demand(), "it reads the storage of %q, %v, which is not dense from the start "+
 					"of its memory: no copy has that storage", v.Name, v.Meta))
 			}
 		}
 	}
 	for _, o := range g.Outputs {
-		if v := o.Value.Root(); !o.Demand().SetsLayout() && !o.Value.Meta.IsNonOverlappingAndDense() && bad(v, true) {
-			return g.FailOutput(o, pinError(v.Name, v.Demand(), "the output shows %q as it is laid out, %v: it can be shown "+
-				"in no copy of that", v.Name, v.Meta))
+		if v := o.Value.Root(); !o.Demand().SetsLayout() && !o.Value.Meta.IsNonOverlappingAndDense() && conflicts(v, true) {
+			return g.FailOutput(o, pinError(v.Name, v.Demand(), "the output is a view of %q in layout %v: a copy in "+
+				"the pinned layout has no such view", v.Name, v.Meta))
 		}
 	}
 	return nil

@@ -127,11 +127,11 @@ func compare(g *graph.Graph) error {
 		if err != nil {
 			return err
 		}
-		near := true
+		agree := true
 		for i := range want {
-			near = near && math.Abs(float64(have[i]-want[i])) < 1e-4*max(1, math.Abs(float64(want[i])))
+			agree = agree && math.Abs(float64(have[i]-want[i])) < 1e-4*max(1, math.Abs(float64(want[i])))
 		}
-		fmt.Printf("%s: %d elements agree with the references: %t\n", name, len(want), near)
+		fmt.Printf("%s: %d elements agree with the references: %t\n", name, len(want), agree)
 	}
 	return nil
 }

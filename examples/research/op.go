@@ -83,8 +83,8 @@ func lowerNorm(c *graph.Call) (*graph.Kernel, error) {
 	}}}}, nil
 }
 
-// normalize normalizes n elements of src and stores the results in dst. The distance of the elements is step, in src
-// and dst.
+// normalize normalizes n elements of src and stores the results in dst. The distance between elements is step, in both
+// src and dst.
 func normalize(dst, src []float32, n, step int, eps float64) {
 	var mean, variance float64
 	for c := range n {

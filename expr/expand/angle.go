@@ -14,15 +14,16 @@ import (
 // and the remainder r + low. The remainder of infinities and NaN is NaN.
 func (e *expander) angle(a expr.Value) (q, r, low expr.Value) {
 	near := e.lt(a, e.constant(0x1p25))
-	nq, nr, nl := e.angleNear(a)
-	fq, fr, fl := e.angleFar(a)
+	nq, nr, nl := e.smallAngle(a)
+	fq, fr, fl := e.largeAngle(a)
 	return e.int(e.choose(near, nq, fq)), e.choose(near, nr, fr), e.choose(near, nl, fl)
 }
 
 // roundingNumber returns a number whose sum with an integer n has n in its lowest bits.
 func (e *expander) roundingNumber() expr.Value { return e.constant(0x1.8p52) }
 
-func (e *expander) angleNear(a expr.Value) (q, r, low expr.Value) {
+// smallAngle is angle for numbers below 2^25.
+func (e *expander) smallAngle(a expr.Value) (q, r, low expr.Value) {
 	q = e.fma(a, e.constant(2/math.Pi), e.roundingNumber())
 	n := e.sub(q, e.roundingNumber())
 	first := e.fma(n, e.constant(-elementary.PiOver2[0]), a)
@@ -32,17 +33,18 @@ func (e *expander) angleNear(a expr.Value) (q, r, low expr.Value) {
 	return q, r, e.add(low, e.fma(n, e.constant(-elementary.PiOver2[2]), rest))
 }
 
-// twoSum returns the exact sum hi + lo of two numbers. Unlike sum, it does not require |a| >= |b| (Knuth's TwoSum).
+// twoSum returns the exact sum hi + lo of two numbers. Unlike fastTwoSum, it does not require |a| >= |b| (Knuth's
+// TwoSum).
 func (e *expander) twoSum(a, b expr.Value) (hi, lo expr.Value) {
 	hi = e.add(a, b)
 	v := e.sub(hi, a)
 	return hi, e.add(e.sub(a, e.sub(hi, v)), e.sub(b, v))
 }
 
-// angleFar reduces a = m*2^k with a 53-bit integer m. It multiplies m by (2/pi * 2^k) mod 4, which has four parts
+// largeAngle reduces a = m*2^k with a 53-bit integer m. It multiplies m by (2/pi * 2^k) mod 4, which has four parts
 // (twoOverPiBits). It adds the integers and the fractions of the products separately, so that the absolute error stays
 // below 2^-120 even if the remainder is near 0.
-func (e *expander) angleFar(a expr.Value) (q, r, low expr.Value) {
+func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 	m := e.float(e.Do(expr.Or, e.Do(expr.And, e.int(a), e.mask(1<<52-1)), e.bitsOf(0x1p52)))
 	part := e.twoOverPiBits(a)
 	hi0 := e.mul(m, part[0])

@@ -98,7 +98,7 @@ const minHalfSquare = (0.5 - 0x1p-26) * (0.5 - 0x1p-26)
 // shrinkV computes a - c where a > b, a + c where a < e, and 0 elsewhere. NaN is preserved.
 func shrinkV[T float, U uint32 | uint64](d, a, b, c, e, _ unsafe.Pointer, n int, by *strides) {
 	if by.b|by.c|by.e == 0 && *(*T)(b) >= 0 && *(*T)(e) == -*(*T)(b) {
-		shrinkEven[T, U](d, a, *(*T)(b), *(*U)(c), n, by)
+		shrinkSymmetric[T, U](d, a, *(*T)(b), *(*U)(c), n, by)
 		return
 	}
 	for i := range n {
@@ -115,9 +115,9 @@ func shrinkV[T float, U uint32 | uint64](d, a, b, c, e, _ unsafe.Pointer, n int,
 	}
 }
 
-// shrinkEven is shrinkV for e = -b. One comparison of the bits without the sign finds the numbers with a magnitude
+// shrinkSymmetric is shrinkV for e = -b. One comparison of the bits without the sign finds the numbers with a magnitude
 // above high, up to infinity. Other numbers are multiplied by 0.
-func shrinkEven[T float, U uint32 | uint64](d, a unsafe.Pointer, high T, bias U, n int, by *strides) {
+func shrinkSymmetric[T float, U uint32 | uint64](d, a unsafe.Pointer, high T, bias U, n int, by *strides) {
 	unit, infinity := T(1), T(math.Inf(1))
 	one, sign := bitsOf[U](unit), ^(^U(0) >> 1)
 	least := bitsOf[U](high)&^sign + 1 // -0 counts as 0
@@ -128,14 +128,14 @@ func shrinkEven[T float, U uint32 | uint64](d, a unsafe.Pointer, high T, bias U,
 	sd, sa := by.d, by.a
 	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
 		u := *(*U)(a)
-		less, times := u&sign^bias, one
+		subtrahend, factor := u&sign^bias, one
 		if u&^sign-least > span {
-			less = 0
+			subtrahend = 0
 		}
 		if u&^sign-least > span {
-			times = 0
+			factor = 0
 		}
-		*(*T)(d) = (*(*T)(a) - ofBits[T](less)) * ofBits[T](times)
+		*(*T)(d) = (*(*T)(a) - ofBits[T](subtrahend)) * ofBits[T](factor)
 		if n--; n == 0 {
 			return
 		}

@@ -24,9 +24,9 @@ func withinOf[U word, T float](x, low, high T) U {
 
 // replaceNearOf returns y if |x| <= limit, else x.
 func replaceNearOf[U word, T float](x, limit, y T) U {
-	r, there := bitsOf[U](x), bitsOf[U](y)
+	r, other := bitsOf[U](x), bitsOf[U](y)
 	if ofBits[T](r<<1>>1) <= limit {
-		r = there
+		r = other
 	}
 	return r
 }

@@ -9,10 +9,10 @@ import (
 
 // Scratch is the temporary memory of a [Runner]. Each goroutine needs a separate Scratch.
 type Scratch struct {
-	slots      []unsafe.Pointer // by slot: its address
-	mem        []uint64
-	totalLanes [][expr.Lanes]uint64 // accumulators of folds with totals
-	accs       []unsafe.Pointer     // addresses of lanes
+	slots      []unsafe.Pointer     // by slot: its address
+	mem        []uint64             // uniform values, then temporary blocks
+	totalLanes [][expr.Lanes]uint64 // by fold: the accumulators of a row, if the loop has Totals
+	accs       []unsafe.Pointer     // by fold: the address in totalLanes
 	runner     *Runner
 }
 

@@ -48,14 +48,14 @@ func (r *decoder) viewChoice(v *viewed, c *Choice) {
 				r.setFormCopy(y, to, s.copyOf(r, out, from, &v.node.Op.Impls[0], to))
 				continue
 			}
-			own := &Copy{Value: out, Order: f.order, From: from, Why: fmt.Sprintf("%q needs a buffer of its own", out.Name)}
+			separate := &Copy{Value: out, Order: f.order, From: from, Why: fmt.Sprintf("%q needs a buffer of its own", out.Name)}
 			if v.canView[i] {
-				own.From = s.copyOf(r, out, from, nil, to)
+				separate.From = s.copyOf(r, out, from, nil, to)
 			}
 			if to == 0 {
-				own.Strides = out.Meta.Strides
+				separate.Strides = out.Meta.Strides
 			}
-			r.setFormCopy(y, to, own)
+			r.setFormCopy(y, to, separate)
 		}
 		r.recordSteps(y, w.steps)
 	}
@@ -67,9 +67,9 @@ func (s *defaultView) copyOf(r *decoder, out *graph.Value, from *Copy, impl *gra
 	y := r.m.variables.At(out)
 	f := y.forms[to]
 	// The node is not removed if it is pinned, or if an output needs its strides in dimensions of size 1.
-	stays := s.v.node.Pin.SetsLayout() && y.pin == to || to == 0 && r.m.Problem.outputs[out] && ambiguous(out.Meta)
+	mustStay := s.v.node.Pin.SetsLayout() && y.pin == to || to == 0 && r.m.Problem.outputs[out] && ambiguous(out.Meta)
 	switch {
-	case s.v.identity && impl == nil && !stays:
+	case s.v.identity && impl == nil && !mustStay:
 		return from
 	case s.c.Drop:
 		s.c.Drop, s.from, s.impl, s.c.ExactStrides = false, from, impl, true

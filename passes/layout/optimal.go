@@ -28,9 +28,8 @@ func (p *Problem) Search() time.Duration {
 	return p.SolveLimit
 }
 
-// Solved returns a strategy that states the problem exactly ([Model]) and solves it with the given solver. If the
-// solver is not [wcsp.Exact], its cost, bound and proof are checked, and a bound without a valid proof is replaced by
-// 0.
+// Solved returns a strategy that states the problem exactly ([Model]) and solves it with the given solver. The cost,
+// bound and proof of a solver other than [wcsp.Exact] are checked. A bound without a valid proof is replaced by 0.
 func Solved(name string, solver wcsp.Solver) Strategy { return &solving{name: name, solver: solver} }
 
 // solving is a strategy that solves a [Model].

@@ -51,12 +51,12 @@ func numbers(rng *rand.Rand, shape ...int) *tensor.Tensor {
 
 // graphs returns graphs with an input x, and shapes of x for each graph.
 func graphs() (list []*graph.Graph, shapes [][][]int) {
-	add := func(name string, f func(x *graph.Value) []*graph.Value, dims []graph.Dim, of ...[]int) {
+	add := func(name string, f func(x *graph.Value) []*graph.Value, dims []graph.Dim, inputShapes ...[]int) {
 		g := graphrun.New(name)
 		for i, y := range f(g.InputDims("x", tensor.Float32, tensor.NoFormat, dims...)) {
 			g.Output(fmt.Sprint("y", i), y)
 		}
-		list, shapes = append(list, g), append(shapes, of)
+		list, shapes = append(list, g), append(shapes, inputShapes)
 	}
 	n := graph.Dim{Symbol: "N"}
 	add("pointwise", func(x *graph.Value) []*graph.Value {

@@ -84,8 +84,8 @@ func (f *function) add(g *Factor, sizes []int) {
 	rows, columns := sizes[g.Scope[0]], sizes[g.Scope[1]]
 	for i := range rows {
 		for k := range columns {
-			at := &f.table[k*rows+i]
-			*at = add(*at, g.Costs[i*columns+k])
+			entry := &f.table[k*rows+i]
+			*entry = add(*entry, g.Costs[i*columns+k])
 		}
 	}
 }
@@ -108,11 +108,11 @@ func (in *instance) restrict(labels [][]int) *instance {
 	}
 	out.functions = make([]*function, len(in.functions))
 	for i, f := range in.functions {
-		whole := true
+		unchanged := true
 		for _, v := range f.scope {
-			whole = whole && in.sizes[v] == out.sizes[v]
+			unchanged = unchanged && in.sizes[v] == out.sizes[v]
 		}
-		if out.functions[i] = f; whole {
+		if out.functions[i] = f; unchanged {
 			continue
 		}
 		g := &function{scope: f.scope, from: f.from}
@@ -155,16 +155,16 @@ func (in *instance) components() []*instance {
 		}
 	}
 	var list []*instance
-	of := map[int]*instance{}
+	byRoot := map[int]*instance{}
 	local := make([]int, len(in.names))
 	for v := range in.names {
 		if in.eliminated[v] {
 			continue
 		}
-		c := of[find(v)]
+		c := byRoot[find(v)]
 		if c == nil {
 			c = &instance{ctx: in.ctx, next: in.next}
-			of[find(v)] = c
+			byRoot[find(v)] = c
 			list = append(list, c)
 		}
 		local[v] = len(c.names)
@@ -178,7 +178,7 @@ func (in *instance) components() []*instance {
 		for i, v := range f.scope {
 			g.scope[i] = local[v]
 		}
-		c := of[find(f.scope[0])]
+		c := byRoot[find(f.scope[0])]
 		c.functions = append(c.functions, g)
 	}
 	return list
