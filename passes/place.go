@@ -205,7 +205,7 @@ func (t *trial) addReaders(v *graph.Value) {
 }
 
 // nodePrice is the cost of a node, in parts that are independent of each other ([graph.Impl.Read]). A trial changes the
-// layout of one value, so that only some parts of a node with many operands must be nodePrice again.
+// layout of one value, so that only some parts of a node with many operands must be priced again.
 type nodePrice struct {
 	parts []float64 // cost of the node's own work, then of reading each operand, in ns; nil if the op states no work
 	ns    float64   // sum of the parts
