@@ -12,17 +12,17 @@ import (
 // [graph.New] with the result of [Lookup].
 func New(name string) *graph.Graph { return graph.New(name, kernels.Lookup) }
 
-// Lookup returns a function that finds an op by name. It finds the ops of package kernels and the user-defined ops in
-// own. [fusion.Define] makes user-defined ops. The function is an argument of [graph.New] and a field of [Loader]:
+// Lookup returns a function that finds an op by name. It finds the ops of package kernels and the given user-defined
+// ops, which [fusion.Define] makes. The function is an argument of [graph.New] and a field of [Loader]:
 //
 //	lookup, err := graphrun.Lookup(swish)
 //	g := graph.New("net", lookup)                                // in Go
 //	g, err := graphrun.Loader{Lookup: lookup}.Load("model.json") // from a file
 //
 // Lookup fails if an op is nil or has no name, or if two ops have the same name. Built-in ops count, too.
-func Lookup(own ...*graph.Op) (graph.Lookup, error) {
-	byName := make(map[string]*graph.Op, len(own))
-	for i, o := range own {
+func Lookup(userOps ...*graph.Op) (graph.Lookup, error) {
+	byName := make(map[string]*graph.Op, len(userOps))
+	for i, o := range userOps {
 		switch {
 		case o == nil:
 			return nil, fmt.Errorf("op %d is nil", i)

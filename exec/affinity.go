@@ -51,20 +51,20 @@ func (a *affinity) lastUsesIn(at, end int) []lastUse {
 // size, the cost is -1, the best cost. In this case no byte is foreign, even if workers divide values by channels that
 // are interleaved in memory.
 func (a *affinity) foreignBytes(at, size int) int {
-	all, own := 0, 0
-	if was := a.lastUsesIn(at, at+size); len(was) == 1 && was[0].storageStart == at && was[0].storageBytes == size {
+	totalBytes, ownBytes := 0, 0
+	if uses := a.lastUsesIn(at, at+size); len(uses) == 1 && uses[0].storageStart == at && uses[0].storageBytes == size {
 		return -1
 	}
 	placed := lastUse{storageStart: at, storageBytes: size}
 	for _, t := range a.lastUsesIn(at, at+size) {
-		all += min(t.end, at+size) - max(t.at, at)
+		totalBytes += min(t.end, at+size) - max(t.at, at)
 		for w := range a.workers {
 			from, to := placed.workerRange(w, a.workers)
 			begin, end := t.workerRange(w, a.workers)
-			own += max(0, min(to, end, t.end)-max(from, begin, t.at))
+			ownBytes += max(0, min(to, end, t.end)-max(from, begin, t.at))
 		}
 	}
-	return all - own
+	return totalBytes - ownBytes
 }
 
 // record adds a storage of the given size at an address, as the last use of its range.

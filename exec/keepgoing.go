@@ -59,14 +59,14 @@ func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool)
 	slices.SortStableFunc(failed, func(a, b *graph.Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 	})
-	own := map[string]bool{}
+	hasError := map[string]bool{}
 	for _, f := range failed {
-		own[f.Node] = true
+		hasError[f.Node] = true
 	}
 	cause := map[*graph.Value]string{}
 	for _, n := range g.Nodes {
 		why := ""
-		if own[n.Name] {
+		if hasError[n.Name] {
 			why = n.Name
 		}
 		for _, a := range n.In {
@@ -255,7 +255,7 @@ func (p *Program) markMissing(n *graph.Node) {
 		p.omittedValues[v] = true
 		if p.storageIndex.At(v) > 0 {
 			s := p.storageOf(v)          // v's own storage: with KeepGoing, passes place no value inside another value
-			p.storages[s].kind = inArena // not allocated by runs
+			p.storages[s].kind = inArena // so that runs do not allocate it as an output
 			p.storages[s].bytes = 0
 		}
 	}

@@ -16,7 +16,7 @@ func (p *Program) Lifetimes() []Lifetime {
 		return nil
 	}
 	list := make([]Lifetime, 0, len(p.storages))
-	place := make([]int, len(p.storages)) // 1 + index in list, by storage
+	place := make([]int, len(p.storages)) // place[s] is 1 + the index in list of storage s
 	for i := range p.steps {
 		s := &p.steps[i]
 		for _, r := range s.refs {

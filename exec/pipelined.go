@@ -102,7 +102,7 @@ func (p *Program) readsFrom(i, first int) bool {
 // runPipelined runs the group of steps from first to end-1. Each iteration of its loop runs one chunk: the next chunk
 // of the last step that has all operands for it.
 func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end int) error {
-	var next [maxPipelined]int // by step of the group: its next chunk
+	var next [maxPipelined]int // next[k] is the next chunk of step k of the group
 	for i := end - 1; ; {
 		st := &s.p.steps[i]
 		ph, c := &st.kernel.Phases[0], next[i-first]

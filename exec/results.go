@@ -138,7 +138,8 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 	case inFresh:
 		f := &s.freshMemories[k]
 		if from := f.storage; f.givenOutput > 0 {
-			t, err = tensor.Over(m, tensor.StorageOf(from.Bytes()[f.shift:])) // the tensor belongs to another output
+			// The storage is the caller's tensor for another output.
+			t, err = tensor.Over(m, tensor.StorageOf(from.Bytes()[f.shift:]))
 		} else if t, err = tensor.Over(m, from); err == nil && out[i] == nil {
 			f.ownedByCaller = true
 		}

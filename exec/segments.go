@@ -242,7 +242,7 @@ func (p *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 			t = o.Value.Const
 		}
 		if t == nil {
-			continue // it is lost
+			continue // the value was not computed
 		}
 		if p.givenOutputs != nil {
 			out[i], made[o.Name] = t, true // fill copies it to the caller's tensor

@@ -294,18 +294,19 @@ func (s *Session) phaseParts(o openPhase) workerpool.Parts {
 // chunks works on a shared phase until all chunks are taken.
 func (s *Session) chunks(w *workerState, o openPhase) (int, int) {
 	r, st, parts := &s.sectionRun, &s.p.steps[o.step], s.phaseParts(o)
-	done, all, own := &r.finishedChunks[st.firstPhase+o.phase], int32(st.kernel.Phases[o.phase].Chunks), w.index%len(parts)
+	finishedTotal, all := &r.finishedChunks[st.firstPhase+o.phase], int32(st.kernel.Phases[o.phase].Chunks)
+	ownPart := w.index % len(parts)
 	for finished := int32(0); ; finished++ {
-		c := parts.Next(own)
+		c := parts.Next(ownPart)
 		if c < 0 && finished > 0 {
-			if atomic.AddInt32(done, finished) == all {
+			if atomic.AddInt32(finishedTotal, finished) == all {
 				r.withdraw(o)
 				return s.continueAfter(w, o)
 			}
 			finished = 0
 		}
 		if c < 0 {
-			if c = r.steal(o, parts, own); c < 0 {
+			if c = r.steal(o, parts, ownPart); c < 0 {
 				return -1, 0
 			}
 		}
@@ -364,10 +365,10 @@ func (s *Session) publish(o openPhase, chunks int) {
 
 // steal takes a chunk from the part of another worker, and moves further chunks of that part to the worker's own part.
 // If no chunk is left, it closes the phase.
-func (r *sectionRun) steal(o openPhase, parts workerpool.Parts, own int) int {
+func (r *sectionRun) steal(o openPhase, parts workerpool.Parts, ownPart int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := parts.Steal(own)
+	c := parts.Steal(ownPart)
 	if c < 0 {
 		r.remove(o)
 	}
@@ -392,28 +393,28 @@ func (r *sectionRun) remove(o openPhase) {
 func (s *Session) finish(w *workerState, step int) int {
 	r, sec := &s.sectionRun, s.sectionRun.sec
 	s.endStep(w, true)
-	own, others, worth := -1, 0, workerpool.Little
+	next, passedOn, worth := -1, 0, workerpool.Little
 	for _, n := range s.p.steps[step].waitingSteps {
 		k := int(n) - sec.first
 		if int(n) >= sec.end || sec.shared.waitCounts[k] > 1 && atomic.AddInt32(&r.waitCounts[k], -1) != 0 {
 			continue
 		}
-		if own < 0 {
-			own = int(n)
+		if next < 0 {
+			next = int(n)
 			continue
 		}
 		r.mu.Lock()
 		r.readySteps = append(r.readySteps, n)
 		r.mu.Unlock()
 		if r.worthSharing(int(n)) {
-			others, worth = others+1, max(worth, r.worthWaking(int(n)))
+			passedOn, worth = passedOn+1, max(worth, r.worthWaking(int(n)))
 		}
 	}
 	if r.unfinishedSteps.Add(-1) == 0 || r.stop.Load() {
 		return -1
 	}
-	if others > 0 {
-		r.requestHelpers(others, worth)
+	if passedOn > 0 {
+		r.requestHelpers(passedOn, worth)
 	}
-	return own
+	return next
 }

@@ -43,8 +43,8 @@ func (p *Program) splits(costs []float64, share float64) []bool {
 			float64(float64(phases)*share/distributeDivisor)
 	}
 	transfers := p.transfers(share / lineDivisor)
-	lost := make([]float64, len(p.steps)) // by step: loss from transfers to and from neighbours if it is shared
-	settle := func(to bool) {             // change steps to the given state until none improves
+	lost := make([]float64, len(p.steps)) // lost[i] is the loss from transfers to and from step i, if it is shared
+	settle := func(to bool) {             // changes steps to the given state until no change saves time
 		settled := false
 		for n := 0; n < maxPasses && !settled; n++ {
 			clear(lost)
@@ -79,7 +79,7 @@ func (m *transfer) loss(split bool) float64 {
 // value, only the last one counts. Steps without work, such as concatenations whose operands are in place, are skipped.
 func (p *Program) transfers(line float64) []transfer {
 	var list []transfer
-	writer := make([]int32, len(p.storages)) // by storage: the last writer, plus 1
+	writer := make([]int32, len(p.storages)) // writer[s] is 1 + the last step that writes storage s
 	for i := range p.steps {
 		s := &p.steps[i]
 		if !s.hasChunks() {

@@ -152,7 +152,7 @@ func runsFor2Percent(pairs []Pair, s *session) *int {
 	var most *int
 	for _, p := range pairs {
 		n, ok := turnsToDetect(turns[p.A], turns[p.B], 0.02, Significance/float64(len(pairs)))
-		if n *= s.perTurn(); !p.Significant && ok && (most == nil || n > *most) {
+		if n *= s.runsPerTurn(); !p.Significant && ok && (most == nil || n > *most) {
 			most = &n
 		}
 	}
@@ -174,7 +174,7 @@ func runsToDiffer(pairs []Pair, s *session) *int {
 	if n := len(turns); leastP(turns[n-1], turns[n-2]) < level {
 		return nil
 	}
-	return new((fewestSamples(level)-1)*s.perTurn() + 1)
+	return new((fewestSamples(level)-1)*s.runsPerTurn() + 1)
 }
 
 // testPower is the probability with which the test finds a difference, for the number of samples of turnsToDetect.

@@ -33,18 +33,18 @@ type session struct {
 // measure measures until the last round or until ctx ends.
 func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 	s.start = time.Now()
-	each := s.perTurn()
+	runsPerTurn := s.runsPerTurn()
 	total := 0
 	if s.Until == 0 {
-		total = 1 + (s.Runs+each-1)/each
+		total = 1 + (s.Runs+runsPerTurn-1)/runsPerTurn
 	}
 	for i := 0; i == 0 || !s.isComplete(); i++ {
 		s.Progress(i, total)
 		s.load.sample()
 		first, runs := warmUps, warmUps
 		if i > 0 {
-			first = s.Turn - each
-			runs = first + min(each, s.limit()-s.runs)
+			first = s.Turn - runsPerTurn
+			runs = first + min(runsPerTurn, s.limit()-s.runs)
 			s.runs += runs - first
 		}
 		for _, k := range s.random.Perm(len(s.contenders)) {
@@ -62,8 +62,8 @@ func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 	return false, nil
 }
 
-// perTurn returns the number of measured runs in a turn.
-func (s *session) perTurn() int { return max(1, s.Turn-1) }
+// runsPerTurn returns the number of measured runs in a turn.
+func (s *session) runsPerTurn() int { return max(1, s.Turn-1) }
 
 // limit returns the greatest number of measured runs.
 func (s *session) limit() int {

@@ -30,13 +30,13 @@ type Verdict struct {
 
 // CopiesVerdict is the part of a verdict on the copies of a plan.
 type CopiesVerdict struct {
-	Slack       float64 `json:"slack" doc:"The share of the lower bound that the plan may cost more."`
+	Slack       float64 `json:"slack" doc:"The share of the lower bound by which the plan may cost more."`
 	Copies      int     `json:"copies" doc:"The recomputed number of copies of the plan."`
-	Bytes       int64   `json:"bytes" doc:"The bytes of the copies, each rounded up to units."`
+	Bytes       int64   `json:"bytes" doc:"The total bytes of the copies; the bytes of each copy are rounded up to whole units."`
 	UnitBytes   int64   `json:"unit_bytes" doc:"The bytes of a unit; 0: memory does not count."`
 	AtLeast     int     `json:"at_least" doc:"The proved lower bound on the number of copies of the plans within the slack."`
 	Fewest      bool    `json:"fewest" doc:"Whether it is proved that no plan within the slack has fewer copies."`
-	LeastMemory bool    `json:"least_memory" doc:"Whether it is proved that no plan of least cost with as few copies has fewer bytes of copies, in units."`
+	LeastMemory bool    `json:"least_memory" doc:"Whether it is proved that, among the plans of least cost with this number of copies, none has fewer bytes of copies (in units)."`
 }
 
 // Verify checks a certificate against a graph as it was loaded. Sizes and pins are those of the certificate. Verify
@@ -45,7 +45,7 @@ type CopiesVerdict struct {
 // the solver. The error says which check fails. The graph is not changed.
 //
 // A valid certificate proves that no choice of the problem costs less at the prices of the profile. It does not prove
-// that the problem states all choices, or that the prices are true.
+// that the problem states all choices, or that the prices are correct.
 func Verify(g *graph.Graph, c *Certificate) (*Verdict, error) {
 	return VerifyContext(context.Background(), g, c)
 }
@@ -104,8 +104,8 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 	return v, nil
 }
 
-// verifyCopies checks the bound on the weighted cost, and derives the bounds on copies and memory from it and from the
-// bound on the cost.
+// verifyCopies checks the bound on the weighted cost. From this bound and the bound on the cost it derives the bounds
+// on copies and memory.
 func (c *Certificate) verifyCopies(ctx context.Context, m *layout.Model) (*CopiesVerdict, error) {
 	p, labels := c.Copies, c.Solution.Labels
 	made, err := m.WithWeights(p.Made)
@@ -156,11 +156,11 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	own := g.Clone()
-	if err := addPins(own, c.Options.Pins); err != nil {
+	pinned := g.Clone()
+	if err := addPins(pinned, c.Options.Pins); err != nil {
 		return nil, fmt.Errorf("the graph is not the certified one: %w", err)
 	}
-	p, err := program.New(own, program.Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion,
+	p, err := program.New(pinned, program.Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion,
 		Exact: c.Options.Exact, Costs: c.Profile, MemoryLimit: c.Options.MemoryLimit})
 	if err != nil {
 		return nil, fmt.Errorf("the graph is not the certified one: %w", err)

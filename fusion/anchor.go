@@ -110,8 +110,8 @@ func (a anchorImpl) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk
 	if err != nil {
 		return nil
 	}
-	own := f.Parts[0].Op.AnyOrder || isStandard(anchor.Out[0])
-	if m := anchor.Out[0]; !own {
+	writesInferred := f.Parts[0].Op.AnyOrder || isStandard(anchor.Out[0])
+	if m := anchor.Out[0]; !writesInferred {
 		anchor.Out = []tensor.Meta{tensor.New(m.DType, m.Shape...)}
 	}
 	list := a.Walks(anchor, candidates)
@@ -121,7 +121,7 @@ func (a anchorImpl) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk
 		if len(w.Out) > 0 {
 			layout = w.Out[0]
 		}
-		if layout == "" && !own {
+		if layout == "" && !writesInferred {
 			layout = tensor.RowMajorOrder(anchor.Out[0].Rank())
 		}
 		if layout != "" {
@@ -260,8 +260,8 @@ func (a anchorImpl) lower(c *graph.Call) (*graph.Kernel, error) {
 // phase returns a phase that applies the epilogue to all elements of the anchor's result.
 func (e *Epilogue) phase() graph.Phase {
 	var grain int
-	if each := e.loop.PerElement(); each > 0 {
-		grain = compiledGrain(each)
+	if elementNS := e.loop.PerElement(); elementNS > 0 {
+		grain = compiledGrain(elementNS)
 	} else {
 		grain = grainOf(e.code)
 	}

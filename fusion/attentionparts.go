@@ -199,7 +199,7 @@ func fineBatch(parts []*graph.Node) ([]int, error) {
 	if whole == 0 {
 		return nil, errors.New("the batch is empty")
 	}
-	ends := []int{rows} // numbers of rows that a trailing part of a batch shape has, with the rows of a matrix
+	ends := []int{rows} // products of trailing sizes of the parts' shapes, without the last dimension
 	for i, m := range parts {
 		if len(m.Out) != 1 {
 			return nil, fmt.Errorf("%q has several results", m.Name)

@@ -35,9 +35,9 @@ func EffortOf(c *expr.Code) (e Effort) {
 	}
 	row := make([]bool, len(c.Insts))
 	for i, in := range c.Insts {
-		each := 1.0
+		weight := 1.0
 		if in.DType.Size() == 8 {
-			each = 2
+			weight = 2
 		}
 		switch in.Op {
 		case expr.Const:
@@ -47,7 +47,7 @@ func EffortOf(c *expr.Code) (e Effort) {
 			continue
 		case expr.Reduce:
 			row[i] = true
-			e.Folds += each
+			e.Folds += weight
 			e.Passes++
 			continue
 		case expr.Scan:
@@ -60,11 +60,11 @@ func EffortOf(c *expr.Code) (e Effort) {
 		}
 		switch {
 		case row[i]:
-			e.Row += each
+			e.Row += weight
 		case in.Op == expr.Div || in.Op == expr.Sqrt || in.Op == expr.Mod:
-			e.Divide += each
+			e.Divide += weight
 		default:
-			e.Simple += each
+			e.Simple += weight
 		}
 	}
 	return e

@@ -74,16 +74,16 @@ func (e *Epilogue) Leave() {
 // newEpilogue prepares the epilogue of a fused node for a call of the node. The layouts are those of the call.
 func newEpilogue(f *Fusion, c *graph.Call) (*Epilogue, error) {
 	e := &Epilogue{code: f.code}
-	into, others := f.hostResult(), 1+len(c.In)
-	if into < 0 || len(c.Out) != len(f.code.Out) || len(f.code.In) != 1+len(c.In)-f.Anchor {
+	host, nextAddress := f.hostResult(), 1+len(c.In)
+	if host < 0 || len(c.Out) != len(f.code.Out) || len(f.code.In) != 1+len(c.In)-f.Anchor {
 		return nil, errors.New("an epilogue is made by passes")
 	}
-	result := c.Out[into]
+	result := c.Out[host]
 	metas := make([]tensor.Meta, 0, len(c.Out)+len(f.code.In))
 	for o, m := range c.Out {
 		s := stream{size: m.DType.Size()}
-		if o != into {
-			s.addressIndex, others = others, others+1
+		if o != host {
+			s.addressIndex, nextAddress = nextAddress, nextAddress+1
 		}
 		e.streams, metas = append(e.streams, s), append(metas, m)
 	}
@@ -146,7 +146,7 @@ func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error 
 			joins = joins && steps[i] == e.streams[i].strides[last]*e.sizes[last]
 		}
 		switch {
-		case e.sizes[last] == 1: // the first
+		case e.sizes[last] == 1: // the first dimension
 			e.sizes[last], joins = result.Shape[d], false
 		case joins:
 			e.sizes[last] *= result.Shape[d]

@@ -90,7 +90,7 @@ func (x *folding) splitShape() []int {
 // foldsFastest reports whether the fastest dimension of m is folded. m has the shape of the operand (operandShape).
 func (x *folding) foldsFastest(m tensor.Meta) bool {
 	d := graph.Fastest(m)
-	return d < 0 || x.isFolded(d) // one element
+	return d < 0 || x.isFolded(d) // d is negative if m has one element
 }
 
 // isFolded reports whether dimension d of the operand is folded. For a split dimension, the second part decides.

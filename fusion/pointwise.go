@@ -63,12 +63,13 @@ func CompileLoop(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 // chunkNS is the approximate minimum time in nanoseconds of a chunk of machine code: see compiledGrain.
 const chunkNS = 4e3
 
-// compiledGrain returns the number of elements per chunk of a compiled loop, a power of two. The loop takes `each`
-// nanoseconds per element. Expensive loops have smaller chunks. The grain does not affect results. Small chunks balance
-// the load better, but each chunk has a fixed cost: it sets up addresses, and waits for its non-temporal stores.
-func compiledGrain(each float64) int {
+// compiledGrain returns the number of elements per chunk of a compiled loop, a power of two. elementNS is the time of
+// the loop per element, in nanoseconds. Expensive loops have smaller chunks. The grain does not affect results. Small
+// chunks balance the load better, but each chunk has a fixed cost: it sets up addresses, and waits for its non-temporal
+// stores.
+func compiledGrain(elementNS float64) int {
 	grain := machine.MoveGrain
-	for grain > machine.CallGrain && float64(grain)*each > 1.5*chunkNS {
+	for grain > machine.CallGrain && float64(grain)*elementNS > 1.5*chunkNS {
 		grain /= 2
 	}
 	return grain
@@ -88,10 +89,10 @@ func loopKernel(c *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (
 	if err != nil {
 		return nil, err
 	}
-	each := loop.PerElement()
+	elementNS := loop.PerElement()
 	switch {
-	case each > 0:
-		grain = compiledGrain(each)
+	case elementNS > 0:
+		grain = compiledGrain(elementNS)
 	case grain == 0:
 		code, _ := it.InMemory(body) // Prepare has reported errors
 		grain = grainOf(code)
@@ -103,7 +104,7 @@ func loopKernel(c *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (
 	} else {
 		phase.Run = func(m *graph.Mem, chunk int) error { return loop.Chunk(cursorOf(m), m.Ptrs, chunk, grain) }
 	}
-	k := &graph.Kernel{Loop: it, Phases: []graph.Phase{phase}, Arithmetic: each * float64(it.Numel())}
+	k := &graph.Kernel{Loop: it, Phases: []graph.Phase{phase}, Arithmetic: elementNS * float64(it.Numel())}
 	if loop.Expression() {
 		k.Code = loop.Listings
 	}

@@ -108,7 +108,7 @@ func (g *Graph) decodeAll() {
 		}
 		a, ok := done[n.attrs]
 		if !ok || n.attrs == nil {
-			a, _ = n.decode(g.sizes) // inference repeats and reports an error
+			a, _ = n.decode(g.sizes) // inference decodes again and reports the error
 			done[n.attrs] = a
 		}
 		n.Attrs = a

@@ -256,11 +256,12 @@ const (
 	pageBytes = 4096
 )
 
-// runsOf returns the number of runs: maximal sequences of elements that are contiguous in operand m and in the result.
-// It returns 0 if m and the result have different numbers of elements, or if m repeats elements.
-func runsOf(m, to tensor.Meta) float64 {
+// runsOf returns the number of runs in an operand of layout m. A run is a maximal sequence of elements that are
+// contiguous in the operand and in the result. runsOf returns 0 if operand and result have different numbers of
+// elements, or if the operand repeats elements.
+func runsOf(m, result tensor.Meta) float64 {
 	length, total := 1, m.Numel()
-	if total != to.Numel() {
+	if total != result.Numel() {
 		return 0
 	}
 	for length < total {
@@ -269,7 +270,7 @@ func runsOf(m, to tensor.Meta) float64 {
 			if n > 1 && m.Strides[d] == 0 {
 				return 0
 			}
-			if n > 1 && m.Strides[d] == length && to.Strides[d] == length {
+			if n > 1 && m.Strides[d] == length && result.Strides[d] == length {
 				next = d
 			}
 		}

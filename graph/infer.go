@@ -242,7 +242,7 @@ func (v *Value) setType(t *tensor.Type, in []Arg) error {
 		}
 	}
 	if t.IsMeta(v.Meta) {
-		setFields(&v.Type, t) // inferred again
+		setFields(&v.Type, t) // the value was inferred before
 		return nil
 	}
 	m, known := t.Meta()

@@ -27,7 +27,7 @@ const (
 // nodes. It is recursive, and a graph of some millions of nodes exhausts the stack. It also moves nodes that are
 // already in order.
 func (g *Graph) Sort() error {
-	marks := make([]mark, g.nodeCount) // by the numbers of nodes
+	marks := make([]mark, g.nodeCount) // indexed by the numbers of nodes
 	if g.sorted(marks) {
 		return nil
 	}
@@ -130,7 +130,7 @@ func newDirected(g *Graph) *directed {
 		index[n] = i
 		d.nodes = append(d.nodes, nodeID(i))
 	}
-	usedBy := make([]int, len(g.Nodes)) // by producer: index of its last user, plus one
+	usedBy := make([]int, len(g.Nodes)) // usedBy[i] is 1 + the index of the last node that uses node i
 	for i, n := range g.Nodes {
 		for k := range n.depCount() {
 			v := n.dep(k)

@@ -266,7 +266,7 @@ func (o *Op) dimsAlong(c *Call, shape []int, d int) []int {
 // digit.
 func dimAlong(m tensor.Meta, strides, radix []int, size, d int) int {
 	digit := func(offset, i int) int { return offset / strides[i] % radix[i] }
-	greatest := make([]int, len(strides)) // by dimension of the operand: the greatest digit of all offsets in the view
+	greatest := make([]int, len(strides)) // greatest[i] is the greatest digit i of all offsets in the view
 	for i := range strides {
 		greatest[i] = digit(m.Offset, i)
 	}
@@ -286,7 +286,7 @@ func dimAlong(m tensor.Meta, strides, radix []int, size, d int) int {
 		}
 	}
 	for i := range strides {
-		if greatest[i] >= radix[i] { // a carry
+		if greatest[i] >= radix[i] { // the offset would carry into the next digit
 			return -1
 		}
 	}

@@ -180,11 +180,11 @@ func connect(g *Graph, all []Segment) {
 		}
 		return from
 	}
-	after := make([]int, len(all)) // by segment: the last segment, plus 1, whose After contains it
+	after := make([]int, len(all)) // after[s] is 1 + the last segment whose After contains segment s
 	for i := range all {
 		s := &all[i]
 		s.offsets = s.Dynamic // a RunDynamic function may depend on offsets
-		own, seen := map[*Value]bool{}, [2]map[*Value]bool{{}, {}}
+		computed, listed := map[*Value]bool{}, [2]map[*Value]bool{{}, {}}
 		for _, n := range s.Nodes {
 			s.offsets = s.offsets || n.Op.ReadsStorage
 			for k := range n.depCount() {
@@ -192,10 +192,10 @@ func connect(g *Graph, all []Segment) {
 				if k >= len(n.In) {
 					list, role = &s.Awaits, 1
 				}
-				if v == nil || v.Const != nil || own[v] || seen[role][v] {
+				if v == nil || v.Const != nil || computed[v] || listed[role][v] {
 					continue
 				}
-				seen[role][v] = true
+				listed[role][v] = true
 				*list = append(*list, v)
 				if from := export(v); from >= 0 && after[from] != i+1 {
 					after[from] = i + 1
@@ -203,10 +203,10 @@ func connect(g *Graph, all []Segment) {
 				}
 			}
 			for _, v := range n.Out {
-				own[v] = true
+				computed[v] = true
 			}
 		}
-		for v := range own {
+		for v := range computed {
 			maker.Set(v, i+1)
 		}
 		slices.Sort(s.After)

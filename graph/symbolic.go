@@ -399,15 +399,15 @@ func mergedType(cases []sym.Case[classResult], i int) tensor.Type {
 	last := len(cases) - 1
 	t := cases[last].Value.values[i].typ
 	for k := last - 1; k >= 0; k-- {
-		cond, own := cases[k].If, cases[k].Value.values[i].typ
-		if own.SameForm(t) {
+		cond, caseType := cases[k].If, cases[k].Value.values[i].typ
+		if caseType.SameForm(t) {
 			continue
 		}
 		merged := tensor.Type{DType: t.DType, Shape: make([]sym.Int, len(t.Shape)), Strides: make([]sym.Int, len(t.Shape)),
-			Offset: sym.Where(cond, own.Offset, t.Offset)}
+			Offset: sym.Where(cond, caseType.Offset, t.Offset)}
 		for d := range t.Shape {
-			merged.Shape[d] = sym.Where(cond, own.Shape[d], t.Shape[d])
-			merged.Strides[d] = sym.Where(cond, own.Strides[d], t.Strides[d])
+			merged.Shape[d] = sym.Where(cond, caseType.Shape[d], t.Shape[d])
+			merged.Strides[d] = sym.Where(cond, caseType.Strides[d], t.Strides[d])
 		}
 		t = merged
 	}

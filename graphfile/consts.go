@@ -60,11 +60,11 @@ func (l *loader) readDeclaration(at int, constant bool) (d *valueDecl, ok bool, 
 	return d, len(l.errs) == before && err == nil, err
 }
 
-// prefixErrors puts the kind (what) and the name of an input or a constant before the texts of its mistakes, which are
-// l.errs[before:].
-func (l *loader) prefixErrors(before int, what, name string) {
-	for _, e := range l.errs[before:] {
-		e.Err = fmt.Errorf("%s %q: %w", what, name, e.Err)
+// prefixErrors puts the kind and the name of an input or a constant before the texts of its mistakes, which are
+// l.errs[firstErr:].
+func (l *loader) prefixErrors(firstErr int, kind, name string) {
+	for _, e := range l.errs[firstErr:] {
+		e.Err = fmt.Errorf("%s %q: %w", kind, name, e.Err)
 	}
 }
 

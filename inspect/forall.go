@@ -305,7 +305,7 @@ func (f *prover) samples() [][]int {
 	if g := p.Generic(context.Background()); g != nil {
 		list = append(list, g)
 	}
-	each := make([][]int, len(p.Open()))
+	candidates := make([][]int, len(p.Open()))
 	for i, name := range p.Open() {
 		b := p.Source().Symbols[name]
 		values := []int{b.Min, b.Min + 1, b.Min + 2, 3, 8}
@@ -319,19 +319,19 @@ func (f *prover) samples() [][]int {
 			values[k] = p.Within(i, n)
 		}
 		slices.Sort(values)
-		each[i] = slices.Compact(values)
+		candidates[i] = slices.Compact(values)
 	}
-	all := [][]int{nil}
-	for _, values := range each {
-		var more [][]int
-		for _, begin := range all {
+	combinations := [][]int{nil}
+	for _, values := range candidates {
+		var extended [][]int
+		for _, begin := range combinations {
 			for _, n := range values {
-				more = append(more, append(slices.Clip(begin), n))
+				extended = append(extended, append(slices.Clip(begin), n))
 			}
 		}
-		all = more[:min(len(more), maxSamples)]
+		combinations = extended[:min(len(extended), maxSamples)]
 	}
-	return append(list, all...)
+	return append(list, combinations...)
 }
 
 // maxSamples bounds the combinations of sizes that are tried.

@@ -196,14 +196,14 @@ func regret(p *program.Program, k *program.Specialization, at pricedSizes) (r Re
 		return r, err
 	}
 	o.Follow, o.Price = k.Decisions, true
-	own, err := passes.Run(g, o)
+	applied, err := passes.Run(g, o)
 	switch {
 	case errors.As(err, new(*passes.Misfit)):
 		return r, nil
 	case err != nil:
 		return r, err
 	}
-	r.Fits, r.CostNS, r.BestNS = true, own.CostNS, min(best.CostNS, own.CostNS)
+	r.Fits, r.CostNS, r.BestNS = true, applied.CostNS, min(best.CostNS, applied.CostNS)
 	if r.BestNS > 0 {
 		r.Regret = r.CostNS/r.BestNS - 1
 	}

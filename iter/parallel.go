@@ -117,12 +117,12 @@ func (t *tasks) workCatchingPanic() {
 // work runs tasks until none are left or one fails.
 func (t *tasks) work() error {
 	var c Cursor
-	own := int(t.started.Add(1)-1) % len(t.parts)
+	ownPart := int(t.started.Add(1)-1) % len(t.parts)
 	for {
-		k := t.parts.Next(own)
+		k := t.parts.Next(ownPart)
 		if k < 0 {
 			t.mu.Lock()
-			k = t.parts.Steal(own)
+			k = t.parts.Steal(ownPart)
 			t.mu.Unlock()
 		}
 		if k < 0 {

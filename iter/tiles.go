@@ -246,14 +246,14 @@ func (t *tiles) appendTaskSize(it *Iterator, grain int, span []int) []int {
 		}
 	}
 	for _, d := range t.loopOrder {
-		n := (it.walkShape[d]-1)/span[d] + 1
-		others := countBoxes(it.walkShape, span) / n
-		if others >= minTasks {
+		tasks := (it.walkShape[d]-1)/span[d] + 1
+		otherTasks := countBoxes(it.walkShape, span) / tasks
+		if otherTasks >= minTasks {
 			span[d] = it.walkShape[d]
 			continue
 		}
-		if parts := (minTasks-1)/others + 1; parts < n {
-			span[d] *= n / parts
+		if parts := (minTasks-1)/otherTasks + 1; parts < tasks {
+			span[d] *= tasks / parts
 		}
 		break
 	}

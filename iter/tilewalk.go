@@ -140,23 +140,23 @@ func (w *tileWalk) tile(base []unsafe.Pointer) {
 // setOperand sets the address and strides of operand i for the loop, and fills its block if it is staged.
 func (w *tileWalk) setOperand(i int) {
 	it, c, b := w.prepared.iterator, w.cursor, &w.cursor.tileState
-	steps := b.tileStrides[maxTileDims*i : maxTileDims*(i+1)]
+	strides := b.tileStrides[maxTileDims*i : maxTileDims*(i+1)]
 	if !w.prepared.staged[i] {
 		b.loopAddr[i] = b.memoryAddr[i]
 		for k, d := range w.tileDims {
-			steps[k] = it.walkStrides[d*len(it.ops)+i]
+			strides[k] = it.walkStrides[d*len(it.ops)+i]
 		}
 		return
 	}
 	b.loopAddr[i] = unsafe.Pointer(&c.blockMemory[w.blockOffset[i]])
-	step := it.ops[i].MemoryDType.Size()
+	stride := it.ops[i].MemoryDType.Size()
 	for k, d := range w.tileDims {
 		if k > 0 && i >= it.noutputs && !w.prepared.joinsRows && it.walkStrides[d*len(it.ops)+i] == 0 {
-			steps[k] = 0 // the rows are identical, so the block has one of them
+			strides[k] = 0 // the rows are identical, so the block has one of them
 			continue
 		}
-		steps[k] = step
-		step *= b.tileSize[d]
+		strides[k] = stride
+		stride *= b.tileSize[d]
 	}
 	if i >= it.noutputs && c.filledFrom[i] != b.memoryAddr[i] {
 		w.moveBlock(i, false)
@@ -222,8 +222,8 @@ func (w *tileWalk) followsRow(k, n int) bool {
 	if k >= len(w.tileDims) {
 		return false
 	}
-	for steps := w.cursor.tileState.tileStrides; len(steps) > 0; steps = steps[maxTileDims:] {
-		if steps[k] != n*steps[0] {
+	for strides := w.cursor.tileState.tileStrides; len(strides) > 0; strides = strides[maxTileDims:] {
+		if strides[k] != n*strides[0] {
 			return false
 		}
 	}

@@ -219,15 +219,15 @@ func (v *Env) exclusion(b Bool) Bool {
 	if b.c == nil || b.c.kind != condOr {
 		return b
 	}
-	sides := slices.Clone(b.c.args)
-	for i := len(sides) - 1; i >= 0 && len(sides) > 1; i-- {
-		others := v.junctionOf(condOr, slices.Delete(slices.Clone(sides), i, i+1))
-		follows := func() bool { r := v.reduce(others); return r.known && r.truth }
-		if v.underHypothesis(Bool{v: sides[i].hint, c: sides[i]}, follows) {
-			sides = slices.Delete(sides, i, i+1)
+	parts := slices.Clone(b.c.args)
+	for i := len(parts) - 1; i >= 0 && len(parts) > 1; i-- {
+		rest := v.junctionOf(condOr, slices.Delete(slices.Clone(parts), i, i+1))
+		follows := func() bool { r := v.reduce(rest); return r.known && r.truth }
+		if v.underHypothesis(Bool{v: parts[i].hint, c: parts[i]}, follows) {
+			parts = slices.Delete(parts, i, i+1)
 		}
 	}
-	c := v.junctionOf(condOr, sides)
+	c := v.junctionOf(condOr, parts)
 	return Bool{v: c.hint, c: c}
 }
 

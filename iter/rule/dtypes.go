@@ -143,7 +143,7 @@ func (r *Rule) castTo(common tensor.DType, inputs bool) error {
 			// The number is stored in the common dtype, which avoids a second rounding.
 			o.Target, o.MemoryDType = common, common
 		case o.isOutput && r.flags.castOutputs && !o.willResize:
-			// A contiguous temporary takes part in the permutation first.
+			// The permutation uses the strides of PyTorch's contiguous temporary, before those of other operands.
 			o.Target, o.Cast = common, common
 			t := tensor.NewType(common, o.Type.Shape...)
 			o.sortType, o.temporary = &t, true
