@@ -106,12 +106,12 @@ func (w *byteWeight) address(m *graph.Mem) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch))
 }
 
-// initialSums returns a function that maps an output channel to the initial value of its sums: the bias minus zero, the
-// zero point of the input, times the sum of the channel's weights.
-func (w *byteWeight) initialSums(m *graph.Mem, zero int32) func(o int) int32 {
+// initialSums returns a function that maps an output channel to the initial value of its sums: the bias minus zeroPoint
+// times the sum of the channel's weights. zeroPoint is the zero point of the input.
+func (w *byteWeight) initialSums(m *graph.Mem, zeroPoint int32) func(o int) int32 {
 	sums := kit.ElementsOf[int32](kit.Elem[int8](w.address(m), w.bytes), w.conv.o)
 	bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], w.conv.o)
-	return func(o int) int32 { return bias[o] - zero*sums[o] }
+	return func(o int) int32 { return bias[o] - zeroPoint*sums[o] }
 }
 
 // inputZero returns the zero point of the input after the sign bits of the mask are flipped. signed says that the bytes

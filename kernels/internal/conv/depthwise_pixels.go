@@ -87,7 +87,7 @@ func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) 
 	t := &depthwiseWindow{conv: s, outPixelStride: s.outPixelStride()}
 	t.windowShape, _ = newWindowShape(s, d.Size())
 	t.epilogue = newCodeEpilogue(s.epilogue, s.o, depthwise.EpilogueOperands)
-	if t.epilogue.strips != nil && t.repeats() {
+	if t.epilogue.strips != nil && t.recomputesResults() {
 		s.epilogue.Leave()
 		t.epilogue.strips = nil
 	}
@@ -102,9 +102,9 @@ func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) 
 	return t, nil
 }
 
-// repeats reports whether the last block recomputes some results of the block before it. The epilogue may already have
-// been applied to these results.
-func (t *depthwiseWindow) repeats() bool {
+// recomputesResults reports whether the last block recomputes some results of the block before it. The epilogue may
+// already have been applied to these results.
+func (t *depthwiseWindow) recomputesResults() bool {
 	return t.overlap > 0 && t.blocks > 1 && t.vectors-(t.blocks-1)*t.block == 1
 }
 

@@ -141,8 +141,8 @@ func axisTiles(a *geometry.Axis, n int) (list, kinds []axisTile) {
 
 // cut makes the specs of an image's tiles. The number of strips is even if possible: two workers then each compute one
 // half of the rows. Neighbouring steps divide the image in the same way, so a worker mostly reads rows that it wrote
-// itself. The calls of a strip are listed when the strip is
-// computed (see callsOf), so that memory does not grow with the image.
+// itself. The calls of a strip are listed when the strip is computed (see callsOf), so that memory does not grow with
+// the image.
 func (t *depthwiseWindow) cut() {
 	s, f := t.conv, &t.windowShape
 	var across, down []axisTile

@@ -39,14 +39,14 @@ const minGroupChannels = 8
 // this sign (see [tile.ReadsSigned]). Words are signed numbers.
 type directBytes struct {
 	direct
-	image     *convShape                            // convolution of bytes; direct.conv is the convolution of elements
-	per       int                                   // number of channels of an element
-	copied    bool                                  // whether images are copied to scratch memory
-	signed    bool                                  // whether images are multiplied as signed numbers
-	flip      uint8                                 // mask that changes the sign of copied bytes
-	widen     *loops.Loop                           // conversion of bytes to words; nil if elements are bytes
-	scratchAt struct{ sums, zeroPoint, images int } // offsets in scratch memory
-	state     graph.PerWorker[loops.State]
+	image              *convShape                            // convolution of bytes; direct.conv is that of elements
+	channelsPerElement int                                   // number of channels of an element
+	copied             bool                                  // whether images are copied to scratch memory
+	signed             bool                                  // whether images are multiplied as signed numbers
+	flip               uint8                                 // mask that changes the sign of copied bytes
+	widen              *loops.Loop                           // conversion of bytes to words; nil if elements are bytes
+	scratchAt          struct{ sums, zeroPoint, images int } // offsets in scratch memory
+	state              graph.PerWorker[loops.State]
 }
 
 // packedShape returns the convolution of elements of `per` channels. Its input includes the padding.
@@ -102,16 +102,16 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	} else {
 		q.directWork(&w, directElements, directDType, false)
 	}
-	if per < elementBytes || s.copies(per) || flipsImages(c) != 0 {
+	if per < elementBytes || s.needsCopy(per) || flipsImages(c) != 0 {
 		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h.Size*s.w.Size + elementBytes*q.c*q.h.Size*q.w.Size))
 	}
 	w.Flops = byteConv.flops(c)
 	return w
 }
 
-// copies reports whether images must be copied, because windows reach outside the image or pixels are not whole
+// needsCopy reports whether images must be copied, because windows reach outside the image or pixels are not whole
 // elements.
-func (s *convShape) copies(per int) bool { return s.bordered() || s.inPerGroup%per != 0 }
+func (s *convShape) needsCopy(per int) bool { return s.bordered() || s.inPerGroup%per != 0 }
 
 // signBit returns a mask. The exclusive or of the mask and a byte of dtype d is an unsigned byte. For int8, this adds
 // 128 to the byte.
@@ -133,10 +133,10 @@ func flipsImages(c *graph.Call) uint8 {
 // weightAt returns the byte offset of a weight from the first weight of its output channel.
 func (t *directBytes) weightAt(kh, kw, c int) int {
 	term, i := (kh*t.conv.w.Taps+kw)*t.conv.inPerGroup, c
-	if t.image.joinsRow(t.per) {
+	if t.image.joinsRow(t.channelsPerElement) {
 		term, i = kh*t.conv.inPerGroup, kw*t.image.inPerGroup+c
 	}
-	return (term+i/t.per)*t.termBytes + i%t.per*(elementBytes/t.per)
+	return (term+i/t.channelsPerElement)*t.termBytes + i%t.channelsPerElement*(elementBytes/t.channelsPerElement)
 }
 
 // packedAt returns the byte offset of an output channel's weights in the packed form.
@@ -149,21 +149,21 @@ func (t *directBytes) packedAt(o int) int {
 // newDirectBytes describes the convolution of a call. The caller divides it into tiles and generates the code.
 func newDirectBytes(c *graph.Call) *directBytes {
 	s := byteConv.bytesShape(c)
-	t := &directBytes{image: s, per: perElement(), flip: flipsImages(c)}
+	t := &directBytes{image: s, channelsPerElement: perElement(), flip: flipsImages(c)}
 	signed := c.Meta(bytesInput).DType == tensor.Int8
-	t.copied, t.signed = s.copies(t.per) || t.flip != 0, tile.ReadsSigned(machine.Host(), signed)
-	if t.per < elementBytes {
+	t.copied, t.signed = s.needsCopy(t.channelsPerElement) || t.flip != 0, tile.ReadsSigned(machine.Host(), signed)
+	if t.channelsPerElement < elementBytes {
 		t.copied, t.signed, t.flip = true, signed, 0
 	}
-	q := s.packedShape(t.per)
-	shape := q.elementShape(t.per)
+	q := s.packedShape(t.channelsPerElement)
+	shape := q.elementShape(t.channelsPerElement)
 	t.direct = direct{conv: q, shape: shape, size: elementBytes, termBytes: shape.block() * elementBytes, images: q.n,
 		inPixelBytes: q.c * elementBytes, outPixelStride: q.o, requantize: tile.Unsigned, outSize: 1}
-	if s.joinsRow(t.per) {
-		t.inPixelBytes = s.c * (elementBytes / t.per)
+	if s.joinsRow(t.channelsPerElement) {
+		t.inPixelBytes = s.c * (elementBytes / t.channelsPerElement)
 	}
 	t.inImageBytes = q.h.Size * q.w.Size * t.inPixelBytes
-	t.byteElements, t.wordElements = t.per == elementBytes, t.per < elementBytes
+	t.byteElements, t.wordElements = t.channelsPerElement == elementBytes, t.channelsPerElement < elementBytes
 	t.signedElements = t.byteElements && t.signed
 	switch c.Out[0].DType {
 	case tensor.Int8:
@@ -178,11 +178,12 @@ func newDirectBytes(c *graph.Call) *directBytes {
 // are adjacent.
 func (t *directBytes) weight() *byteWeight {
 	order := "kh,kw,c"
-	if t.image.joinsRow(t.per) {
+	if t.image.joinsRow(t.channelsPerElement) {
 		order = "kh,kw*c"
 	}
 	return &byteWeight{conv: t.image, bytes: t.blocks() * t.panelBytes(), words: t.wordElements, offset: t.weightAt,
-		form: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 32/t.per, t.shape.block(), order, t.per),
+		form: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 32/t.channelsPerElement, t.shape.block(),
+			order, t.channelsPerElement),
 		channels: func(visit func(o, at int)) {
 			for o := range t.conv.o {
 				visit(o, t.packedAt(o))
@@ -281,7 +282,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 				continue
 			}
 			from := kit.Elem[uint8](m.Ptrs[1+bytesInput], row*line) // rows that need no padding are only widened
-			if s.copies(t.per) {
+			if s.needsCopy(t.channelsPerElement) {
 				s.paddedRow(kit.SliceOf[uint8](m.Worker, 0, line), q.w.Size, m, image, h, zero, t.move)
 				from = unsafe.Pointer(unsafe.SliceData(m.Worker))
 			}
@@ -293,7 +294,9 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 }
 
 // paddedChannels returns the number of channels per pixel in scratch memory.
-func (t *directBytes) paddedChannels() int { return t.pixelBytes() * t.per / elementBytes }
+func (t *directBytes) paddedChannels() int {
+	return t.pixelBytes() * t.channelsPerElement / elementBytes
+}
 
 // move copies pixels to whole elements and flips signs. Missing channels of the last element are 0.
 func (t *directBytes) move(to, from []uint8) {

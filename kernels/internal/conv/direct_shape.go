@@ -46,7 +46,8 @@ const (
 	// maxVectors is the maximum number of vectors of a block.
 	maxVectors = 6
 	// cachedPanel is the maximum size, in bytes, of the panel of a block with more than two vectors. Such a panel must
-	// stay in the L1 cache: each tile reads the whole panel, and tiles of more vectors have fewer rows.
+	// stay in the L1 cache, because each tile reads the whole panel. Tiles of more vectors have fewer rows, so there are
+	// more tiles.
 	cachedPanel = 32 << 10
 )
 
@@ -99,8 +100,9 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 }
 
 // rowsBeside returns the maximum number of rows of a tile. The registers hold all sums of the tile, `vectors` vectors
-// of weights, and two elements. If a load has several elements, the registers hold the elements of all rows instead: by
-// planes, a load has several rows, else several terms.
+// of weights, and two elements. If one load reads several elements (perLoad > 1), the registers hold the elements of
+// all rows instead of two elements. By planes, a load reads one element of each of several rows. By pixels, it reads
+// several terms of one row.
 func (f directShape) rowsBeside(vectors, registers int) int {
 	if f.perLoad > 1 {
 		for rows := registers / vectors; ; rows-- {

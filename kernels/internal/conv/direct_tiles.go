@@ -141,7 +141,7 @@ func (t *direct) flatSpec(rows int) *tile.Spec {
 }
 
 // rowTile identifies the spec of a tile of a row. pixels is the number of pixels. left and right are the numbers of
-// input columns of its windows that are left of the image and right of the image.
+// columns of its windows that are to the left and to the right of the image.
 type rowTile struct{ pixels, left, right int }
 
 // cutRows makes a strip of each row of the result, plane by plane. Adjacent tiles with the same spec share a call. The
@@ -213,20 +213,20 @@ func (t *direct) rowSpec(ow, n int) *tile.Spec {
 	return f
 }
 
-// overChannels returns the loops inside a loop over channels if the input has the layout by planes. Otherwise it
-// returns the loops unchanged.
-func (t *direct) overChannels(within ...tile.Loop) []tile.Loop {
+// overChannels puts the inner loops into a loop over channels if the input has the layout by planes. Otherwise it
+// returns them unchanged.
+func (t *direct) overChannels(inner ...tile.Loop) []tile.Loop {
 	if !t.shape.planes {
-		return within
+		return inner
 	}
 	channels := tile.Loop{In: t.channelBytes(), Vec: t.conv.taps() * t.termBytes, Trips: t.conv.inPerGroup,
 		Block: t.sums.channels}
-	return append([]tile.Loop{channels}, within...)
+	return append([]tile.Loop{channels}, inner...)
 }
 
-// windowRow adds the runs of a row of the window to the spec f. in and vec are the byte offsets of the row's first term
-// in the input and in the panel. inside reports whether tap kw of a row of the tile is inside the image. Adjacent taps
-// form one run if they are inside the image for the same rows of the tile.
+// windowRow adds the runs ([tile.Run]) of a row of the window to the spec f. in and vec are the byte offsets of the
+// row's first term in the input and in the panel. inside reports whether tap kw of a row of the tile is inside the
+// image. Adjacent taps form one run if they are inside the image for the same rows of the tile.
 func (t *direct) windowRow(f *tile.Spec, in, vec int, inside func(kw, row int) bool) {
 	s := t.conv
 	begin := len(f.Runs)

@@ -51,18 +51,18 @@ var implNames = [...]struct{ name, doc, volumes, volumesDoc string }{
 		"last, one input channel per output channel."},
 	depthwiseByPlanes: {name: "depthwise_planes", doc: "Convolves planes by depthwise windows, row by row; one input " +
 		"channel per output channel."},
-	directByPixels: {"direct_nhwc", "Multiplies pixels in place by the packed weight, in machine code generated for the " +
-		"window; channels last. Small groups share a vector.",
-		"direct_ndhwc", "Multiplies points in place by the packed weight, in machine code generated for the window; " +
-			"channels last."},
-	directFromPlanes: {"direct_planes", "Multiplies pixels of planes in place by the packed weight, in machine code " +
-		"generated for the window; the result is channels last.",
-		"direct_ncdhw", "Multiplies points of planes in place by the packed weight, in machine code generated for the " +
-			"window; the result is channels-last."},
+	directByPixels: {name: "direct_nhwc", doc: "Multiplies pixels in place by the packed weight, in machine code " +
+		"generated for the window; channels last. Small groups share a vector.",
+		volumes: "direct_ndhwc", volumesDoc: "Multiplies points in place by the packed weight, in machine code generated " +
+			"for the window; channels last."},
+	directFromPlanes: {name: "direct_planes", doc: "Multiplies pixels of planes in place by the packed weight, in machine " +
+		"code generated for the window; the result is channels last.",
+		volumes: "direct_ncdhw", volumesDoc: "Multiplies points of planes in place by the packed weight, in machine code " +
+			"generated for the window; the result is channels-last."},
 	convByPixels: {name: "nhwc", doc: "Multiplies windows of pixels by the packed weight, several images at once; " +
 		"channels last."},
-	convByPlanes: {"nchw", "Multiplies the packed weight by windows of planes, image by image.",
-		"planes", "Multiplies the packed weight by windows of volumes, volume by volume."},
+	convByPlanes: {name: "nchw", doc: "Multiplies the packed weight by windows of planes, image by image.",
+		volumes: "planes", volumesDoc: "Multiplies the packed weight by windows of volumes, volume by volume."},
 }
 
 // impls lists the implementations. Implementations by pixels come first, because they are faster for an image of one

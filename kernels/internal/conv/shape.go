@@ -28,7 +28,7 @@ type convShape struct {
 	epilogue                          *fusion.Epilogue // operations fused after the convolution; nil for none
 }
 
-// outPerGroup returns the output channels per group.
+// outPerGroup returns the number of output channels per group.
 func (s *convShape) outPerGroup() int { return s.o / s.groups }
 
 // termsPerOutput returns the number of terms of a result.
@@ -109,7 +109,7 @@ func (s *convShape) tapNames() string {
 }
 
 // weightPanels returns the panels of each group, with width output channels per panel. terms returns the weight offsets
-// of an output channel's terms, in the order of the panels. order names this order in the form of the packed weight.
+// of an output channel's terms, in the order of the panels. order is the name of this order, as a part of Panels.Form.
 func (s *convShape) weightPanels(d tensor.DType, width int, order string, terms func() []int) *multiply.Panels {
 	p := &multiply.Panels{DType: d, Width: width, Lanes: s.outPerGroup(), LaneStride: s.weightStride.n,
 		Depth: s.termsPerOutput(), Terms: terms}

@@ -220,7 +220,7 @@ func (v transposedConv) compile(c *graph.Call) (*graph.Kernel, error) {
 func (v transposedConv) windows(c *graph.Call) *transposedWindows {
 	p := v.params(c, v.dims)
 	x, w, out := c.Meta(0), c.Meta(1), c.Out[0]
-	s := &transposedWindows{n: 1, c: w.Shape[0], o: w.Shape[1] * p.groups, groups: p.groups, bias: c.Has(2)}
+	s := &transposedWindows{n: 1, c: w.Shape[0], o: w.Shape[1] * p.groups, groups: p.groups, hasBias: c.Has(2)}
 	if x.Rank() == v.dims+2 {
 		s.n = x.Shape[0]
 	}
@@ -292,7 +292,7 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 		ph, scratch, worker := w.Phases(0)
 		x.AddPhases(scratch, worker, []kit.Buffer{cols, ins[0], ins[1]}, ph...)
 		buffers := []kit.Buffer{out, cols}
-		if s.bias {
+		if s.hasBias {
 			buffers = append(buffers, ins[2])
 		}
 		x.AddPhases(0, adderBytes, buffers, copies.CutUnits(n*s.o, kit.BoundedProduct(points, s.taps())+s.pixelsIn(),
@@ -329,7 +329,7 @@ func addChannels[T int64 | float32 | float64 | complex64 | complex128](s *transp
 	channelElements, windows := s.pixelsIn(), s.pixelsOut()*s.taps()
 	for u := begin; u < end; u++ {
 		var bias T
-		if s.bias {
+		if s.hasBias {
 			bias = kit.ElementsOf[T](m.Ptrs[2], s.o)[u%s.o]
 		}
 		if adder != nil {

@@ -20,7 +20,7 @@ type transposedWindows struct {
 	window
 	n, groups int
 	c, o      int // channels that the transposed convolution reads and writes
-	bias      bool
+	hasBias   bool
 }
 
 // rows returns the number of elements in the windows of a group's output channels.

@@ -26,8 +26,7 @@ const (
 // channels instead of one.
 const multiResultCost = 3
 
-// rowPixels bounds the pixels of a row in estimates of the packer's moves: one move is assumed to copy at most this
-// many.
+// rowPixels is the maximum number of pixels that one move of the packer is assumed to copy, for estimates.
 const rowPixels = 28
 
 // cachedPixelBytes is the approximate size of the pixels that the L2 cache holds.

@@ -76,7 +76,7 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 		}
 		plans = append(plans, p)
 	}
-	cut := machine.CutUnits(total, 1, max(grain, total/maxCopyCuts))
+	cut := machine.CutUnits(total, 1, max(grain, total/maxCopyChunks))
 	if !slices.ContainsFunc(plans, func(p *copyPlan) bool { return p.Tiles() < cut.Chunks }) {
 		return partsOfEach(plans, cut.Chunks), worker
 	}
@@ -120,8 +120,8 @@ func partsOfEach(plans []*copyPlan, chunks int) graph.Phase {
 // tilePosition identifies a tile by the index of its plan and its index in the plan.
 type tilePosition struct{ plan, tile int }
 
-// maxCopyCuts bounds the number of chunks of a phase. Huge copies have larger chunks.
-const maxCopyCuts = 1 << 14
+// maxCopyChunks bounds the number of chunks of a phase. Huge copies have larger chunks.
+const maxCopyChunks = 1 << 14
 
 // cutCopies returns the tiles at which chunks start, followed by the end of the last chunk. elements divides the
 // elements of all plans, one plan after another, into chunks. A chunk starts at the tile boundary that is nearest to

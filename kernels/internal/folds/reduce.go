@@ -1,9 +1,9 @@
 // Package folds defines ops that reduce dimensions of one operand ([Define]), for reductions and poolings.
 //
-// A [Spec] describes a call: the reduced dimensions, the dtypes, and the computation of a result ([How]) as an
-// expression over a row. A row is the set of elements along the reduced dimensions that give one result. A loop in Go
-// (iter.Fold) replaces the expression if the interpreter of expressions would take longer, or if there is no
-// expression. The package comment of reduce has measurements.
+// A [Spec] describes a call: the reduced dimensions, the dtypes, and the [Computation] of a result as an expression
+// over a row. A row is the set of elements along the reduced dimensions that give one result. A loop in Go (iter.Fold)
+// replaces the expression if the interpreter of expressions would take longer, or if there is no expression. The
+// package comment of reduce has measurements.
 package folds
 
 import (
@@ -19,15 +19,15 @@ import (
 
 // Spec describes the reduction of one call. Infer, Compile and Ref follow from it.
 type Spec struct {
-	Mask    []bool         // by dimension of the operand: whether it is reduced
-	Keepdim bool           // reduced dimensions are kept with size 1
-	Cast    tensor.DType   // the dtype to which the operand is converted first, as in PyTorch
-	Outs    []tensor.DType // dtypes of the results
-	How     func() How     // the computation; inference does not call it
+	Mask        []bool             // by dimension of the operand: whether it is reduced
+	Keepdim     bool               // reduced dimensions are kept with size 1
+	Cast        tensor.DType       // the dtype to which the operand is converted first, as in PyTorch
+	Outs        []tensor.DType     // dtypes of the results
+	Computation func() Computation // the computation; inference does not call it
 }
 
-// How is the computation of a reduction.
-type How struct {
+// Computation is the computation of a reduction.
+type Computation struct {
 	// Row returns the results as expressions over a row. x is an element of the row, converted to dtype Cast and then
 	// to the dtype of the computation. The caller of Row converts each result to its dtype. Row is nil, or returns nil,
 	// if there is no expression.
@@ -35,8 +35,8 @@ type How struct {
 	// Fold is the computation in Go, for calls without an expression and for expressions without machine code. If Fold
 	// is nil, expressions without machine code are interpreted.
 	Fold func() *iter.Fold
-	// FoldUnsuitedRows: Fold is also used for rows that are unsuitable for row programs ([graph.Rows.Unsuited]).
-	FoldUnsuitedRows bool
+	// UseFoldForUnsuitedRows: Fold is also used for rows that are unsuitable for row programs ([graph.Rows.Unsuited]).
+	UseFoldForUnsuitedRows bool
 	// Ref computes the results of one row. The values of the row have dtype Cast and are in logical order.
 	Ref func(x []tensor.Scalar) []tensor.Scalar
 }
@@ -84,7 +84,7 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 	if k, err := s.compileRows(c); k != nil || err != nil {
 		return k, err
 	}
-	r, err := newReducer(c.Meta(0), s.Mask, c.Out, s.Keepdim, s.Cast, s.How().Fold())
+	r, err := newReducer(c.Meta(0), s.Mask, c.Out, s.Keepdim, s.Cast, s.Computation().Fold())
 	if err != nil {
 		return nil, err
 	}
@@ -100,13 +100,13 @@ func (s *Spec) Compile(c *graph.Call) (*graph.Kernel, error) {
 // compileRows returns the kernel of the expression over rows, or nil if Fold must be used.
 func (s *Spec) compileRows(c *graph.Call) (*graph.Kernel, error) {
 	rows, err := s.rows(c)
-	how := s.How()
+	computation := s.Computation()
 	switch {
 	case rows == nil || err != nil:
 		return nil, err
-	case how.Fold == nil:
+	case computation.Fold == nil:
 		return fusion.LowerRows(rows, c)
-	case c.Meta(0).Numel() == 0 || how.FoldUnsuitedRows && rows.Unsuited(c.Meta(0).Shape) != "":
+	case c.Meta(0).Numel() == 0 || computation.UseFoldForUnsuitedRows && rows.Unsuited(c.Meta(0).Shape) != "":
 		return nil, nil
 	}
 	return fusion.CompileRows(rows, c)
@@ -188,7 +188,7 @@ func (s *Spec) Reference(t *tensor.Tensor) []*tensor.Tensor {
 			rowShape[d] = t.Shape[d]
 		}
 	}
-	element, ref := make([]int, len(shape)), s.How().Ref
+	element, ref := make([]int, len(shape)), s.Computation().Ref
 	x := make([]tensor.Scalar, 0, min(tensor.Numel(rowShape), t.Numel()))
 	kit.EachIndex(shape, func(index []int) {
 		x = x[:0]

@@ -49,7 +49,7 @@ func Result(b *expr.Builder, p Part, d tensor.DType) expr.Output {
 
 // rows returns the expression of the call, or nil if the op has none.
 func (s *Spec) rows(c *graph.Call) (*graph.Rows, error) {
-	row := s.How().Row
+	row := s.Computation().Row
 	if row == nil {
 		return nil, nil
 	}

@@ -39,8 +39,9 @@ func refSum(d tensor.DType, divisor float64) func(x []tensor.Scalar) []tensor.Sc
 
 // Summing returns the computation that sums elements of dtype d. Sums of floats and complex numbers are divided by
 // divisor.
-func Summing(d tensor.DType, divisor float64) How {
-	return How{Fold: func() *iter.Fold { return sum(d, divisor) }, Row: sumExpression(d, divisor), Ref: refSum(d, divisor)}
+func Summing(d tensor.DType, divisor float64) Computation {
+	return Computation{Fold: func() *iter.Fold { return sum(d, divisor) }, Row: sumExpression(d, divisor),
+		Ref: refSum(d, divisor)}
 }
 
 // sum returns a fold that sums elements of dtype d and divides sums of floats by divisor.

@@ -163,7 +163,7 @@ func (a *Axis) MaxSpan(results int) int {
 }
 
 // MaxCount returns the maximum of [Range.Count] over all windows. It returns an upper bound of this maximum if windows
-// are dilated and all windows have padding.
+// are dilated and every window has taps in the padding.
 func (a *Axis) MaxCount() int {
 	if a.Results == 0 || a.Size == 0 {
 		return 0
@@ -199,7 +199,8 @@ func (a *Axis) TypicalCount() int {
 }
 
 // adaptiveCounts returns the number of elements of the smallest and of the largest window of an adaptive axis. Its
-// formulas use that each remainder of o*Size/Results is a multiple of the greatest common divisor of Size and Results.
+// formulas rely on this fact: each remainder of o*Size/Results is a multiple of the greatest common divisor of Size and
+// Results.
 func (a *Axis) adaptiveCounts() (least, most int) {
 	g, b := a.Size, a.Results
 	for b > 0 {
@@ -224,8 +225,8 @@ func (a *Axis) Uniform(padded bool) bool {
 	return padded && a.At(0).Padded == a.At(a.Results-1).Padded // Padded never increases
 }
 
-// Run is a sequence of Results neighbouring results from result First on. Their windows begin Step elements apart and
-// have the same number of taps inside the operand.
+// Run is a sequence of neighbouring results. First is the index of the first result, and Results is their number. Their
+// windows begin Step elements apart and have the same number of taps inside the operand.
 type Run struct{ First, Results, Step int }
 
 // RunAt returns a run of at most limit results that begins at result first. If padded is set, the windows of the run

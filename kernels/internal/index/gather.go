@@ -30,7 +30,7 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, t.Rank())
 			if err == nil && !kit.Empty(ix) { // PyTorch does not check empty indices
 				if err = gatherShapes("gather", t, ix, dim); err == nil {
-					err = indexDType("gather", ix.DType)
+					err = checkIndexDType("gather", ix.DType)
 				}
 			}
 			return c.One(ix.RowMajor().WithDType(t.DType)), err
@@ -221,7 +221,7 @@ var Take = kit.Define[kit.None](graph.Op{
 			if kit.Empty(t) && !kit.Empty(ix) {
 				return nil, errors.New("take(): tried to take from an empty tensor")
 			}
-			return c.One(ix.RowMajor().WithDType(t.DType)), indexDType("take", ix.DType)
+			return c.One(ix.RowMajor().WithDType(t.DType)), checkIndexDType("take", ix.DType)
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out := tensor.Zeros(in[0].DType, in[1].Shape...)

@@ -30,7 +30,7 @@ type tuples struct {
 // tuplesShape returns the shape of a walk over all tuples, and the length of a tuple. The length must be a known
 // number, because it determines the rank of the shape.
 func tuplesShape(op string, t, ix tensor.Type, batch int) (shape []sym.Int, k int, err error) {
-	if err := indexDType(op, ix.DType); err != nil {
+	if err := checkIndexDType(op, ix.DType); err != nil {
 		return nil, 0, err
 	}
 	if ix.Rank() == 0 || t.Rank() == 0 {

@@ -96,7 +96,7 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tenso
 	if ix.Rank() > 1 {
 		return fmt.Errorf("%s(): Index is supposed to be a vector", name)
 	}
-	if err := indexDType(name, ix.DType); err != nil {
+	if err := checkIndexDType(name, ix.DType); err != nil {
 		return err
 	}
 	// Only index_add supports slices without elements.

@@ -28,7 +28,7 @@ var IndexSelect = kit.Define[gatherAttrs](graph.Op{
 			if ix.Rank() > 1 {
 				return nil, errors.New("index_select(): Index is supposed to be a vector")
 			}
-			if err := indexDType("index_select", ix.DType); err != nil {
+			if err := checkIndexDType("index_select", ix.DType); err != nil {
 				return nil, err
 			}
 			if t.Rank() == 0 {

@@ -38,8 +38,8 @@ func (b *nmsBox) iou(o *nmsBox) float64 {
 	if !(w > 0 && h > 0) {
 		return 0
 	}
-	both := float64(w * h)
-	return both / (float64((b.x1-b.x0)*(b.y1-b.y0)) + float64((o.x1-o.x0)*(o.y1-o.y0)) - both)
+	intersection := float64(w * h)
+	return intersection / (float64((b.x1-b.x0)*(b.y1-b.y0)) + float64((o.x1-o.x0)*(o.y1-o.y0)) - intersection)
 }
 
 // scoredBox is the index of a box and its score.

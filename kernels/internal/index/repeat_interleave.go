@@ -21,14 +21,14 @@ type repeatInterleaveAttrs struct {
 	OutputSize *sym.Int `attr:"output_size" default:"none" doc:"size of the repeated dimension in the result; makes the shape known before the run"`
 }
 
-// RepeatInterleave is torch.repeat_interleave in its three forms: with a number, with a tensor of repeats, and of
-// repeats alone.
+// RepeatInterleave is torch.repeat_interleave in its three forms: with a number of repetitions, with a tensor of such
+// numbers, and with a tensor of such numbers as the only operand.
 var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "repeat_interleave",
-		Doc: "Repeats every element, or every slice along a dimension: by one number, or by a one-dimensional repeats with " +
-			"a number for each.\n" +
-			"Without repeats, self holds them and the result is the repeated indices: [2, 0, 1] gives [0, 0, 2].",
+		Doc: "Repeats every element, or every slice along a dimension. The attribute repeats is the number of repetitions " +
+			"of all; the operand repeats has a number for each.\n" +
+			"Without repeats, self has the numbers, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].",
 		Params: []graph.Param{kit.Self, {Name: "repeats", Optional: true, Overload: "tensor"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			r, err := newRepeating(c)
@@ -106,16 +106,16 @@ func newRepeating(c *graph.Call) (*repeating, error) {
 	}
 	n := r.valueType.Shape[r.dim]
 	if c.Has(1) {
-		by := c.Type(1)
+		repeatsType := c.Type(1)
 		r.perSlice, r.repeatsOperand = true, 1
 		switch {
-		case by.Rank() > 1:
+		case repeatsType.Rank() > 1:
 			return nil, errors.New("repeats must be 0-dim or 1-dim tensor")
-		case by.Rank() == 1 && by.Shape[0].Ne(sym.Of(1)).And(by.Shape[0].Ne(n)).Holds():
+		case repeatsType.Rank() == 1 && repeatsType.Shape[0].Ne(sym.Of(1)).And(repeatsType.Shape[0].Ne(n)).Holds():
 			return nil, fmt.Errorf("repeats must have the same size as input along dim, but got repeats.size(0) = %v and "+
-				"input.size(%d) = %v", by.Shape[0], r.dim, n)
+				"input.size(%d) = %v", repeatsType.Shape[0], r.dim, n)
 		}
-		return r, r.setSize(c, by.DType)
+		return r, r.setSize(c, repeatsType.DType)
 	}
 	if kit.Negative(*a.Repeats) {
 		return nil, errors.New("repeats can not be negative")
@@ -255,13 +255,14 @@ const positionsGrain = 1 << 16
 // positionsKernel returns the kernel for slices with different numbers of repetitions. It lists the index of the source
 // slice for each slice of the result in scratch memory, and then gathers the slices.
 func (r *repeating) positionsKernel(c *graph.Call) (*graph.Kernel, error) {
-	by, out := c.Meta(r.repeatsOperand), c.Out[0]
+	repeatsMeta, out := c.Meta(r.repeatsOperand), c.Out[0]
 	m, size := kit.KnownMeta(r.valueType), kit.KnownSize(r.size)
 	listed := size // positions to list: none if slices are empty
 	if out.Numel() == 0 {
 		listed = 0
 	}
-	k := &graph.Kernel{Phases: r.listingPhases(by, m.Shape[r.dim], size, listed), Scratch: 8 * (listed + m.Shape[r.dim])}
+	k := &graph.Kernel{Phases: r.listingPhases(repeatsMeta, m.Shape[r.dim], size, listed),
+		Scratch: 8 * (listed + m.Shape[r.dim])}
 	if out.Numel() == 0 {
 		return k, nil
 	}
@@ -289,21 +290,21 @@ func (r *repeating) positionsKernel(c *graph.Call) (*graph.Kernel, error) {
 }
 
 // listingPhases returns the phases that list positions in scratch memory. The first phase computes prefix sums of the
-// repeats. In the second phase, each chunk searches the prefix sums for its first position. by is the meta of the
-// repeats, and n their number. size is the size of the result, and listed the number of positions to list.
-func (r *repeating) listingPhases(by tensor.Meta, n, size, listed int) []graph.Phase {
-	load := tensor.Converter(tensor.Int64, by.DType)
+// repeats. In the second phase, each chunk searches the prefix sums for its first position. repeatsMeta is the meta of
+// the repeats, and n is their number. size is the size of the result, and listed the number of positions to list.
+func (r *repeating) listingPhases(repeatsMeta tensor.Meta, n, size, listed int) []graph.Phase {
+	load := tensor.Converter(tensor.Int64, repeatsMeta.DType)
 	lists := func(mem *graph.Mem) (positions, sums []int) {
 		return kit.SliceOf[int](mem.Scratch, 0, listed), kit.SliceOf[int](mem.Scratch, 8*listed, n)
 	}
 	add := graph.Phase{Chunks: 1, Run: func(mem *graph.Mem, _ int) error {
-		if by.Numel() == 0 || n == 0 { // an empty tensor has no address
+		if repeatsMeta.Numel() == 0 || n == 0 { // an empty tensor has no address
 			_, err := repeats(nil).checkTotal(mem.Context, 0, size)
 			return err
 		}
 		_, sums := lists(mem)
-		step := repeatStep(by)
-		if by.Numel() == 1 {
+		step := repeatStep(repeatsMeta)
+		if repeatsMeta.Numel() == 1 {
 			step = 0
 		}
 		kit.Blocks(mem.Context, n, func(begin, end int) {

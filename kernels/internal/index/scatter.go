@@ -107,7 +107,7 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 // scatterCheck returns PyTorch's error for an invalid call.
 func scatterCheck(name string, c *graph.Call, s *scattering) error {
 	t, ix, src := c.Type(0), c.Type(1), c.Type(2)
-	if err := indexDType(name, ix.DType); err != nil && !kit.Empty(ix) {
+	if err := checkIndexDType(name, ix.DType); err != nil && !kit.Empty(ix) {
 		return err
 	}
 	number := c.In[2].Kind == graph.NumberArg

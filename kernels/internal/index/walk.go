@@ -261,8 +261,8 @@ func (x *indexedWalk) runRow(m *graph.Mem, ops kit.RowOps, p *[maxOperands]unsaf
 	return nil
 }
 
-// indexDType rejects dtypes that cannot hold indices.
-func indexDType(op string, d tensor.DType) error {
+// checkIndexDType rejects dtypes that cannot hold indices.
+func checkIndexDType(op string, d tensor.DType) error {
 	if d != tensor.Int64 && d != tensor.Int32 {
 		return fmt.Errorf("%s(): Expected dtype int32/int64 for index", op)
 	}

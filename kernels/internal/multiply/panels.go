@@ -170,20 +170,20 @@ func PackingOf(list ...*Panels) graph.Packing {
 	return pk
 }
 
-// InPanels reports whether operand i is packed as the panels want. want is nil if the kernel reads the operand in
-// place. InPanels returns false if the operand is not packed, or is packed as a dense copy. It fails if the operand has
-// any other packed form.
-func InPanels(c *graph.Call, i int, want *Panels) (bool, error) {
+// InPanels reports whether operand i is packed in the form that the kernel requires. required is nil if the kernel
+// reads the operand in place. InPanels returns false if the operand is not packed, or is packed as a dense copy. It
+// fails if the operand has any other packed form.
+func InPanels(c *graph.Call, i int, required *Panels) (bool, error) {
 	packed := c.Packed(i)
 	switch {
 	case packed == nil || packed.Form == denseForm(packed.Meta.DType):
 		return false, nil
-	case want != nil && want.Form == packed.Form:
+	case required != nil && required.Form == packed.Form:
 		return true, nil
-	case want == nil:
+	case required == nil:
 		return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs it unpacked", i, packed.Form)
 	}
-	return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, packed.Form, want.Form)
+	return false, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", i, packed.Form, required.Form)
 }
 
 // MatrixPanels returns the panels of one operand of a product. Each matrix of the operand has `lanes` lanes and `depth`

@@ -70,9 +70,9 @@ var division = graph.Pointwise{
 var (
 	trueQuotients  = bodiesOf(formula("x / y"), floats, complexes)
 	truncQuotients = mergeTables(bodiesOf(formula("trunc_divide(x, y)"), floats, halfFloats),
-		integerDivision("trunc_divide(x, y)", "trunc_divide(x, y)"))
+		integerDivision(divisionFormulas{signed: "trunc_divide(x, y)", unsigned: "trunc_divide(x, y)"}))
 	floorQuotients = mergeTables(bodiesOf(formula("x // y"), floats, halfFloats),
-		integerDivision("x // y", "trunc_divide(x, y)"))
+		integerDivision(divisionFormulas{signed: "x // y", unsigned: "trunc_divide(x, y)"}))
 )
 
 // floorDiv is Python's floor division (c10::div_floor_floating). round rounds the result of each step to the dtype. The

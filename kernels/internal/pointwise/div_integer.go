@@ -10,11 +10,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// divisionFormulas has the formulas of an integer division or remainder. Signed and unsigned dtypes have separate
+// formulas, because rounding down and rounding toward 0 differ only for signed numbers.
+type divisionFormulas struct{ signed, unsigned string }
+
 // integerDivision returns the kernels of an integer division or remainder. A kernel first checks for a divisor of 0.
-// Signed and unsigned dtypes have separate formulas, because rounding down and rounding toward 0 differ only for signed
-// numbers.
-func integerDivision(signedFormula, unsignedFormula string) (t bodies) {
-	t = mergeTables(bodiesOf(formula(signedFormula), signed), bodiesOf(formula(unsignedFormula), unsigned))
+func integerDivision(f divisionFormulas) (t bodies) {
+	t = mergeTables(bodiesOf(formula(f.signed), signed), bodiesOf(formula(f.unsigned), unsigned))
 	t[tensor.Int8], t[tensor.Int16] = rejectZeros[int8](t[tensor.Int8]), rejectZeros[int16](t[tensor.Int16])
 	t[tensor.Int32], t[tensor.Int64] = rejectZeros[int32](t[tensor.Int32]), rejectZeros[int64](t[tensor.Int64])
 	t[tensor.Uint8], t[tensor.Uint16] = rejectZeros[uint8](t[tensor.Uint8]), rejectZeros[uint16](t[tensor.Uint16])

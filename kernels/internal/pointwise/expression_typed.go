@@ -43,7 +43,7 @@ func (a *expressionAttrs) Check() error {
 // typedExpression is an expression with the dtypes of its operations inferred for a call. It depends on the text, the
 // attributes and the dtypes of the operands.
 type typedExpression struct {
-	// The fields names, numbers and in are the key in the cache, beside the text.
+	// The fields names, numbers and in are the key in the cache, together with the text.
 
 	names   []string                 // attribute params; nil if it was omitted
 	numbers map[string]tensor.Scalar // attributes that the expression names

@@ -12,7 +12,8 @@ var Remainder = elementwise(kit.NoAttrs, "remainder",
 	"Returns the remainder of self divided by other, with the sign of other (Python's %). For integers a divisor of "+
 		"0 is an error in the run.",
 	numberParams, &graph.Pointwise{Config: binary, Body: tableBody("remainder",
-		mergeTables(bodiesOf(formula("x % y"), floats), integerDivision("x % y", "fmod(x, y)")))},
+		mergeTables(bodiesOf(formula("x % y"), floats),
+			integerDivision(divisionFormulas{signed: "x % y", unsigned: "fmod(x, y)"})))},
 	kit.ForAnyCall(kit.Unsigned(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByKind(
 		checkedReference(func(a, b int64) int64 { return a - floorQuotient(a, b)*b }),
 		func(x []float64) float64 { return modulus64(x[0], x[1]) }, nil))),
@@ -23,7 +24,8 @@ var Fmod = elementwise(kit.NoAttrs, "fmod",
 	"Returns the remainder of self divided by other, with the sign of self (C's fmod). For integers a divisor of "+
 		"0 is an error in the run.",
 	numberParams, &graph.Pointwise{Config: binary, Body: tableBody("fmod",
-		mergeTables(bodiesOf(formula("fmod(x, y)"), floats), integerDivision("fmod(x, y)", "fmod(x, y)")))},
+		mergeTables(bodiesOf(formula("fmod(x, y)"), floats),
+			integerDivision(divisionFormulas{signed: "fmod(x, y)", unsigned: "fmod(x, y)"})))},
 	kit.ForAnyCall(kit.Unsigned(checkedReference(func(a, b uint64) uint64 { return a % b }), kit.ByKind(
 		checkedReference(func(a, b int64) int64 { return a % b }),
 		func(x []float64) float64 { return math.Mod(x[0], x[1]) }, nil))),

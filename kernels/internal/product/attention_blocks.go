@@ -2,8 +2,8 @@ package product
 
 // This file has the kernel of scaled_dot_product_attention and of attentions that package fusion has found in a graph.
 // The kernel divides the queries of each entry of the batch into blocks. A worker multiplies the queries of a block by
-// all keys, which gives a row of scores for each query. The worker then runs the row program that computes weights from
-// scores, and multiplies the weights by the values.
+// all keys, which gives a row of scores for each query. The worker then runs a row program, an expression over rows,
+// that computes weights from scores. It multiplies the weights by the values.
 
 import (
 	"unsafe"

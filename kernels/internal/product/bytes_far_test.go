@@ -19,11 +19,11 @@ func unitShape() byteShape {
 // are too far apart for the matrix unit's code.
 func TestFarRowsLeaveTheMatrixUnit(t *testing.T) {
 	near := unitShape()
-	if s := near.writing(byteUnitStep / groupBytes); s != near {
+	if s := near.forRowStride(byteUnitStep / groupBytes); s != near {
 		t.Errorf("rows within reach: %+v becomes %+v", near, s)
 	}
 	for _, row := range []int{byteUnitStep/groupBytes + 1, 1 << 30, 1 << 45} {
-		if s := near.writing(row); s.unit || s.form() != near.form() || s.height < 1 || s.height > tile.DynamicRows {
+		if s := near.forRowStride(row); s.unit || s.form() != near.form() || s.height < 1 || s.height > tile.DynamicRows {
 			t.Errorf("rows %d elements apart: %+v becomes %+v", row, near, s)
 		}
 	}

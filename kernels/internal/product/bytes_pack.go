@@ -27,7 +27,7 @@ type bytePacker struct {
 	byteShape
 	signed        bool        // whether elements are int8
 	join          *loops.Loop // joins the elements of a group
-	ones          []byte      // a packed row of ones, whose product with a panel is the sums of columns
+	ones          []byte      // a packed row of ones; its product with a panel gives the sums of the columns
 	columnSumCode *jit.Func   // multiplies ones by a panel
 }
 
@@ -58,25 +58,25 @@ func newBytePacker(s byteShape, signed bool) (*bytePacker, error) {
 
 // joinLoop returns the loop that joins bytes of a column to a group. Each operand is one of the bytes. The loop
 // subtracts 128 from uint8 elements; in a group of four bytes, it does so by flipping the sign bits.
-func joinLoop(per int, signed bool) (*loops.Loop, error) {
-	names, types := []string{"a", "b", "c", "d"}[:per], make([]tensor.DType, per)
-	bits, offset, d := 32/per, 0, tensor.Uint8
-	if per < groupBytes && signed {
+func joinLoop(perGroup int, signed bool) (*loops.Loop, error) {
+	names, types := []string{"a", "b", "c", "d"}[:perGroup], make([]tensor.DType, perGroup)
+	bits, offset, d := 32/perGroup, 0, tensor.Uint8
+	if perGroup < groupBytes && signed {
 		d = tensor.Int8
-	} else if per < groupBytes {
+	} else if perGroup < groupBytes {
 		offset = signBit
 	}
 	var parts []string
 	for i, name := range names {
 		types[i] = d
 		part := fmt.Sprintf("((int32(%s) - %d) & %d) << %d", name, offset, 1<<bits-1, i*bits)
-		if offset == 0 && per == groupBytes {
+		if offset == 0 && perGroup == groupBytes {
 			part = fmt.Sprintf("int32(%s) << %d", name, i*bits)
 		}
 		parts = append(parts, "("+part+")")
 	}
 	text := strings.Join(parts, " | ")
-	if per == groupBytes && !signed {
+	if perGroup == groupBytes && !signed {
 		text = fmt.Sprintf("(%s) ^ int32(%d)", text, -0x7f7f7f80)
 	}
 	return kit.FormulaLoop(text, names, types, nil, tensor.Int32)
@@ -185,7 +185,7 @@ func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 	}
 	return graph.Packing{
 		Form:  s.form(),
-		DType: tensor.Int8, Len: ownMatrices(b) * s.matrixBytes(),
+		DType: tensor.Int8, Len: storedMatrices(b) * s.matrixBytes(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
 			all := kit.ElementsOf[int8](dst.Pointer(), dst.Numel())
 			kit.Blocks(ctx, len(all), func(begin, end int) { clear(all[begin:end]) })

@@ -72,10 +72,10 @@ func newByteShape(m, n, k, rows int) byteShape {
 	return s
 }
 
-// writing returns the shape for a result with the given row stride, in elements. If the stride is too large for the
-// matrix unit, the shape is for vector instructions. The width of panels does not change, and a packed operand can be
-// used by both.
-func (s byteShape) writing(row int) byteShape {
+// forRowStride returns the shape for a result with the given row stride, in elements. If the stride is too large for
+// the matrix unit, the shape is for vector instructions. The width of panels does not change, so a packed operand is
+// valid for either shape.
+func (s byteShape) forRowStride(row int) byteShape {
 	if s.unit && row > byteUnitStep/groupBytes {
 		const registers = 32 // a machine with the matrix unit has AVX-512
 		s.unit, s.height = false, min(tile.DynamicRows, (registers-s.vectors-1)/s.vectors)
@@ -104,7 +104,7 @@ func bytesContraction(c *graph.Call) (x *contraction, s byteShape, err error) {
 	if x, err = productOf(c, c.Out[0]); err != nil {
 		return nil, s, err
 	}
-	sharedMatrix := ownMatrices(c.Meta(bytesB)) == 1
+	sharedMatrix := storedMatrices(c.Meta(bytesB)) == 1
 	rows := x.m
 	if sharedMatrix {
 		rows *= x.entries()
@@ -115,9 +115,9 @@ func bytesContraction(c *graph.Call) (x *contraction, s byteShape, err error) {
 	return x, newByteShape(x.m, x.n, x.k, rows), nil
 }
 
-// ownMatrices returns the number of matrices that an operand stores. Broadcasting may repeat them in the batch of the
-// product.
-func ownMatrices(m tensor.Meta) int { return tensor.Numel(m.Shape[:max(0, m.Rank()-2)]) }
+// storedMatrices returns the number of matrices that an operand stores. Broadcasting may repeat them in the batch of
+// the product.
+func storedMatrices(m tensor.Meta) int { return tensor.Numel(m.Shape[:max(0, m.Rank()-2)]) }
 
 // bytesWalks returns the row-major walk if there is machine code and the products have terms. Users of the result may
 // prefer another layout, but tiles only write row-major results.

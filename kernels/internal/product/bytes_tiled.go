@@ -67,15 +67,15 @@ type byteCode struct {
 }
 
 const (
-	// callGroups bounds the groups of the depth that one call multiplies.
+	// callGroups is the maximum number of groups, along the depth, that one call multiplies.
 	callGroups = 4096
 	// byteCallMACs bounds the products of groups in a call of several tiles. Such a call takes less than 50 us with
 	// 256-bit vectors.
 	byteCallMACs = 1 << 19 / machine.CallDivisor
 	// byteUnitSums bounds the sums of a strip on the matrix unit.
 	byteUnitSums = 1 << 15
-	// byteAhead bounds the cache lines of the next panel that are prefetched per iteration.
-	byteAhead = 4
+	// bytePrefetchLines bounds the cache lines of the next panel that are prefetched per iteration.
+	bytePrefetchLines = 4
 	// byteStrip is the approximate number of sums of a strip. They stay in cache until they are converted.
 	byteStrip = 1 << 12
 	// byteBand is the approximate size, in bytes, of the rows of a band (see [multiply.Strips]). They stay in cache
@@ -91,7 +91,7 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 	if err != nil {
 		return nil, err
 	}
-	s = s.writing(x.c.row)
+	s = s.forRowStride(x.c.row)
 	if packed := c.Packed(bytesB); packed != nil && packed.Form != s.form() {
 		return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", bytesB, packed.Form, s.form())
 	}
@@ -182,8 +182,8 @@ func (t *byteTiles) chooseOrder() {
 	maxTiles := max(1, sums/(t.height*t.width()))
 	t.stripRows = kit.DivUp(t.m, kit.DivUp(tiles, maxTiles))
 	strips := kit.DivUp(t.m, t.stripRows)
-	turns := kit.DivUp(min(t.m, t.stripRows), t.height) * strips * kit.DivUp(t.groups, tile.DefaultUnroll)
-	t.prefetchLines = min(byteAhead, kit.DivUp(t.panelBytes()/machine.LineBytes, turns))
+	iterations := kit.DivUp(min(t.m, t.stripRows), t.height) * strips * kit.DivUp(t.groups, tile.DefaultUnroll)
+	t.prefetchLines = min(bytePrefetchLines, kit.DivUp(t.panelBytes()/machine.LineBytes, iterations))
 	t.order = multiply.Strips{Images: len(t.outOffsets), Blocks: t.blocks(), Strips: strips,
 		Band: kit.DivUp(strips, kit.DivUp(t.m*t.rowBytes(), byteBand))}
 	grain := byteGrain

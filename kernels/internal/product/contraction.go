@@ -14,7 +14,8 @@ import (
 )
 
 // contraction is the common form of all matrix products: c = alpha * a @ b + beta * add for every index of the batch.
-// The matrix a has m x k elements, b has k x n, and c and add have m x n.
+// The matrix a has m x k elements, b has k x n, and c and add have m x n. An entry is the product at one index of the
+// batch.
 type contraction struct {
 	batch   []int    // sizes of the batch dimensions
 	m, n, k int      // rows of the result, columns of the result, depth

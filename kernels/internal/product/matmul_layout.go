@@ -180,22 +180,23 @@ func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	return out.RowMajor(), nil
 }
 
-// rowsType returns the type of t times a matrix or vector `by`. The rows of the batch t are merged into one matrix.
-func rowsType(t, by tensor.Type) (tensor.Type, error) {
+// rowsType returns the type of the product of t and a matrix or vector. The rows of the batch t are merged into one
+// matrix.
+func rowsType(t, right tensor.Type) (tensor.Type, error) {
 	last := t.Rank() - 1
 	flat := [2]sym.Int{tensor.Product(t.Shape[:last]), t.Shape[last]}
 	rows := tensor.Type{DType: t.DType, Shape: flat[:], Strides: flat[:]} // strides are not used
 	shape := append(make([]sym.Int, 0, t.Rank()), t.Shape[:last]...)
-	if by.Rank() == 1 {
-		if err := checkMv(rows, by); err != nil {
+	if right.Rank() == 1 {
+		if err := checkMv(rows, right); err != nil {
 			return tensor.Type{}, err
 		}
-		return kit.FreshType(by.DType, shape)
+		return kit.FreshType(right.DType, shape)
 	}
-	if err := checkMm(rows, by); err != nil {
+	if err := checkMm(rows, right); err != nil {
 		return tensor.Type{}, err
 	}
-	return kit.FreshType(t.DType, append(shape, by.Shape[1]))
+	return kit.FreshType(t.DType, append(shape, right.Shape[1]))
 }
 
 // batchedType returns the type of a product whose batches are expanded and multiplied matrix by matrix.

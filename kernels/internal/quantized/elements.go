@@ -120,7 +120,7 @@ func (q *rewriting) addFormula(f formula, in ...graph.Arg) ([]*graph.Value, erro
 // boundDepth is the depth to which magnitudeBound follows operands.
 const boundDepth = 8
 
-// maxInspected bounds the constants that magnitudeBound inspects: they have fewer elements.
+// maxInspected is a limit: magnitudeBound inspects only constants with fewer elements.
 const maxInspected = 1 << 16
 
 // magnitudeBound returns a bound of the magnitudes of a value's elements, or infinity. It finds bounds for constants

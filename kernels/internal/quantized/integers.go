@@ -20,7 +20,8 @@ import (
 //
 //   - Ops that only move elements are applied to bytes. The bits of results do not change.
 //   - Products and convolutions multiply bytes. Their sums are exact, whereas sums of floats are rounded after each
-//     product. Therefore a result near a tie of quantization can differ by one step. Exact plans keep the floats.
+//     product. Therefore a result that is almost halfway between two quantized values can differ by one step. Exact
+//     plans keep the floats.
 
 // quantizedValues are quantized values with constant scales and zero points, as the operands of dequantize_linear.
 type quantizedValues struct {
@@ -68,8 +69,8 @@ func operand(c *graph.Call, i int) graph.Arg {
 func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 }
 
 // normalScales reports whether scales are known and between 2^-50 and 2^50. Products of a few such scales and 16-bit
-// integers are then finite, and so are their sums, and quotients of the sums. Rounding errors of subnormal numbers are
-// far below one quantization step.
+// integers are finite. Sums of these products and quotients of the sums are finite, too. Rounding errors of subnormal
+// numbers are far below one quantization step.
 func normalScales(t *tensor.Tensor) bool {
 	if t == nil || t.DType != tensor.Float32 {
 		return false
@@ -90,7 +91,7 @@ func firstElement(t *tensor.Tensor) float64 {
 	return t.At(make([]int, t.Rank())...).Float()
 }
 
-// sameParams reports whether l and m have a single scale each, the same scale and the same zero point.
+// sameParams reports whether l and m each have a single scale, and both the scales and the zero points are equal.
 func (l quantizedValues) sameParams(m quantizedValues) bool {
 	return l.scale.Numel() == 1 && m.scale.Numel() == 1 && firstElement(l.scale) == firstElement(m.scale) &&
 		firstElement(l.zero) == firstElement(m.zero)
@@ -204,8 +205,8 @@ func (q *rewriting) moveBefore(n *graph.Node) (r graph.Rewrite, err error) {
 	return r, err
 }
 
-// skipClamps skips clamping ops without other readers, such as relu, before the quantization. It returns the operand v
-// of the first skipped op, and the bounds to which the skipped ops clamp v.
+// skipClamps goes from the quantization back over ops that clamp, such as relu, if no other op reads their results. It
+// returns the value v that the skipped ops clamp, and their bounds.
 func (q *rewriting) skipClamps() (v *graph.Value, least, most float64) {
 	v, least, most = q.Call.In[0].Value, math.Inf(-1), math.Inf(1)
 	for {
@@ -255,7 +256,7 @@ func (q *rewriting) rewriteProduct() (r graph.Rewrite, err error) {
 	return r, err
 }
 
-// byteForm is the byte form of a node that multiplies operand 0 by a weight.
+// byteForm describes how a node that multiplies operand 0 by a weight is computed with bytes.
 type byteForm struct {
 	axis int // dimension of the output channels in the weight
 	// unsupported returns the reason why bytes x and w cannot be multiplied. It returns "" if they can be multiplied.

@@ -35,8 +35,8 @@ func truthOp(name, doc string, isAny bool) *graph.Op {
 			out = tensor.Uint8
 		}
 		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: tensor.Bool, Outs: []tensor.DType{out},
-			How: func() folds.How {
-				return folds.How{Fold: func() *iter.Fold { return folds.Truth(isAny) },
+			Computation: func() folds.Computation {
+				return folds.Computation{Fold: func() *iter.Fold { return folds.Truth(isAny) },
 					Row: func(b *expr.Builder, x folds.Part) []folds.Part { return extremumRow(b, x, isAny) },
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
 						r := !isAny

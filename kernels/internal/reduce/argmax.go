@@ -57,8 +57,9 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 			d = tensor.Float64 // any dtype works, because at most one element is reduced
 		}
 		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{tensor.Int64},
-			How: func() folds.How {
-				return folds.How{Fold: func() *iter.Fold { return bestFold(d, greatest, false) }, FoldUnsuitedRows: true,
+			Computation: func() folds.Computation {
+				return folds.Computation{Fold: func() *iter.Fold { return bestFold(d, greatest, false) },
+					UseFoldForUnsuitedRows: true,
 					Row: func(b *expr.Builder, x folds.Part) []folds.Part { return bestRow(b, x.Re, greatest, false) },
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
 						return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, greatest)))}
@@ -115,8 +116,9 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 		}
 		d := t.DType
 		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d, tensor.Int64},
-			How: func() folds.How {
-				return folds.How{Fold: func() *iter.Fold { return bestFold(d, greatest, true) }, FoldUnsuitedRows: true,
+			Computation: func() folds.Computation {
+				return folds.Computation{Fold: func() *iter.Fold { return bestFold(d, greatest, true) },
+					UseFoldForUnsuitedRows: true,
 					Row: func(b *expr.Builder, x folds.Part) []folds.Part { return bestRow(b, x.Re, greatest, true) },
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
 						i := refBest(x, greatest)

@@ -24,8 +24,8 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "batch_norm",
 		Doc: "Normalizes each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias. " +
-			"Graphs are pure: running statistics are not updated. The result has the memory format that the input suggests, " +
-			"row-major where it could be both.",
+			"Graphs are pure: running statistics are not updated. The result has the memory format that the strides of the " +
+			"input suggest; it is row-major if they fit both row-major and channels-last.",
 		Params: []graph.Param{kit.Input, kit.OptWeight, kit.OptBias, {Name: "running_mean", Optional: true},
 			{Name: "running_var", Optional: true}},
 		Infer: inferBatchNorm,
@@ -55,10 +55,10 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 	p, a, m := compose.NewParts(into, c), kit.Attrs[batchNormAttrs](c), c.Meta(0)
 	if m.Numel() == 0 {
-		return batchNormOfNothing(p)
+		return decomposeEmptyBatchNorm(p)
 	}
 	const f = tensor.Float64
-	loops, mean, variance := m.DType.OpMath(), graph.Arg{}, graph.Arg{}
+	loopDType, mean, variance := m.DType.OpMath(), graph.Arg{}, graph.Arg{}
 	if a.Training {
 		dims := []int{0}
 		for d := 2; d < m.Rank(); d++ {
@@ -76,8 +76,10 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 		scale = p.Add(pointwise.Reciprocal, nil, scale)
 	}
 	x := c.In[0]
-	if a.Training { // subtract the mean first: with values far from zero, products and shift cancel, which loses digits
-		center := p.To(loops, mean)
+	if a.Training {
+		// Subtract the mean first. Otherwise input * scale and shift nearly cancel for values far from zero, which loses
+		// digits. The shift contains the part of the mean that rounding to center has lost.
+		center := p.To(loopDType, mean)
 		x = p.Add(pointwise.Sub, nil, x, p.Along(center, 1, m.Rank()))
 		mean = p.Add(pointwise.Sub, nil, mean, p.To(f, center))
 	}
@@ -87,13 +89,14 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 	} else {
 		shift = p.Add(pointwise.Neg, nil, shift)
 	}
-	scale, shift = p.To(loops, scale), p.To(loops, shift)
+	scale, shift = p.To(loopDType, scale), p.To(loopDType, shift)
 	y := p.Add(pointwise.Mul, nil, x, p.Along(scale, 1, m.Rank()))
 	return p.Result(p.Add(pointwise.Add, nil, y, p.Along(shift, 1, m.Rank())))
 }
 
-// batchNormOfNothing computes the result of [emptyBatchNorm].
-func batchNormOfNothing(p *compose.Parts) ([]*graph.Value, error) {
+// decomposeEmptyBatchNorm computes the result for an input without elements. [emptyBatchNormType] describes this
+// result.
+func decomposeEmptyBatchNorm(p *compose.Parts) ([]*graph.Value, error) {
 	y := p.Add(view.Clone, nil, p.Call.In[0])
 	for i, op := range []*graph.Op{pointwise.Mul, pointwise.Add} {
 		if p.Call.Has(1 + i) {
@@ -106,7 +109,7 @@ func batchNormOfNothing(p *compose.Parts) ([]*graph.Value, error) {
 func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
 	m := c.Type(0)
 	if kit.Empty(m) {
-		out, err := emptyBatchNorm(c, m)
+		out, err := emptyBatchNormType(c, m)
 		return c.One(out), err
 	}
 	features := sym.Int{}
@@ -125,14 +128,14 @@ func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
 	if err := batchNormDTypes(c); err != nil {
 		return nil, err
 	}
-	rows := m.IsContiguous()
-	contiguous := rows || m.IsChannelsLast() || kit.SizeIs(m.Numel(), 1)
+	isRowMajor := m.IsContiguous()
+	contiguous := isRowMajor || m.IsChannelsLast() || kit.SizeIs(m.Numel(), 1)
 	for i := 1; i < 5; i++ {
 		contiguous = contiguous && (!c.Has(i) || c.Type(i).IsContiguous())
 	}
 	// As in PyTorch's suggest_memory_format_contig, a value in both formats is row-major.
 	f := m.SuggestMemoryFormat(false)
-	if contiguous && rows {
+	if contiguous && isRowMajor {
 		f = tensor.Contiguous
 	} else if contiguous {
 		f = tensor.ChannelsLast

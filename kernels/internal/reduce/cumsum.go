@@ -105,11 +105,11 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, z func(a, b comple
 			Impls: lineOp{
 				dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[cumAttrs](c).Dim }),
 				elementCost: graph.Each{Simple: fusion.ScanSimple},
-				lower: func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error) {
+				lower: func(c *graph.Call, dim int, by lineOrder) (*graph.Kernel, error) {
 					d := dtype(c)
 					l := scanLoopsOf(op, d, loops)
 					if c.Meta(0).DType != l.dtype || d != l.dtype {
-						k, err := lowerSuitedRows(c, by.ordered(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, d) }))
+						k, err := lowerSuitedRows(c, by.applyTo(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, d) }))
 						if k != nil || err != nil {
 							return k, err
 						}
@@ -134,7 +134,7 @@ func scanRows(c *graph.Call, op expr.Op, d tensor.DType) (*graph.Rows, error) {
 
 // compileScan returns the kernel of a scan along dim over elements converted to d. The operand is first copied if its
 // elements have another dtype than the loops, or are not contiguous in the order of the walk.
-func compileScan(c *graph.Call, dim int, by lineWalk, d tensor.DType, l scanLoops) (*graph.Kernel, error) {
+func compileScan(c *graph.Call, dim int, by lineOrder, d tensor.DType, l scanLoops) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}

@@ -34,8 +34,8 @@ func nonEmpty(name string, t tensor.Type, dims []int, hint string) error {
 
 func extremumSpec(d tensor.DType, mask []bool, keepdim, greatest bool) folds.Spec {
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: d, Outs: []tensor.DType{d},
-		How: func() folds.How {
-			return folds.How{Fold: func() *iter.Fold { return extremumFold(d, greatest) },
+		Computation: func() folds.Computation {
+			return folds.Computation{Fold: func() *iter.Fold { return extremumFold(d, greatest) },
 				Row: func(b *expr.Builder, x folds.Part) []folds.Part { return extremumRow(b, x, greatest) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					return []tensor.Scalar{x[refBest(x, greatest)]}

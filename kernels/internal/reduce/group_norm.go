@@ -221,7 +221,7 @@ func emptyInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 		return nil, err
 	}
 	one.Offset = sym.Int{}
-	if one, err = emptyBatchNorm(c, one); err != nil {
+	if one, err = emptyBatchNormType(c, one); err != nil {
 		return nil, err
 	}
 	out, err := one.View(m.Shape)

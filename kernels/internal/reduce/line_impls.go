@@ -10,12 +10,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// lineWalk is the order in which an op processes the lines along its dimension.
-type lineWalk uint8
+// lineOrder is the order in which an op processes the lines along its dimension.
+type lineOrder uint8
 
 const (
-	lineRows    lineWalk = iota // one line after another
-	lineColumns                 // many adjacent lines at once, element by element
+	lineRows    lineOrder = iota // one line after another
+	lineColumns                  // many adjacent lines at once, element by element
 )
 
 // lineOp describes an op along one dimension whose result has the shape of the operand. A line has all elements along
@@ -25,8 +25,8 @@ type lineOp struct {
 	typicalAttrs any                                      // attributes of a typical call, to price the expression
 	elementCost  graph.Each                               // cost of an element if there is no expression
 	rows         func(c *graph.Call) (*graph.Rows, error) // returns the expression over a row, or nil if there is none
-	// lower returns the kernel for the order by.
-	lower func(c *graph.Call, dim int, by lineWalk) (*graph.Kernel, error)
+	// lower returns the kernel that processes lines in the given order.
+	lower func(c *graph.Call, dim int, order lineOrder) (*graph.Kernel, error)
 }
 
 // columnUnit is the number of adjacent lines that lineColumns processes at once.
@@ -34,11 +34,11 @@ const columnUnit = 256
 
 // The rates of lines, by their names in machine profiles. Expressions have other rates.
 const (
-	lineBegin   = "line.begin"   // a line, or a step of adjacent lines
+	lineBegin   = "line.begin"   // the start of a line, or of one element in each of up to columnUnit adjacent lines
 	lineStrided = "line.strided" // an element that is copied to or from a contiguous run
 )
 
-// impls returns an implementation for each walk. Results may have any order of dimensions.
+// impls returns an implementation for each order. Results may have any order of dimensions.
 func (o lineOp) impls() []graph.Impl {
 	effort := sync.OnceValues(o.effort)
 	list := []graph.Impl{
@@ -46,13 +46,13 @@ func (o lineOp) impls() []graph.Impl {
 		lineColumns: {Name: "columns", Doc: "Processes hundreds of adjacent lines at once."},
 	}
 	for i := range list {
-		by := lineWalk(i)
+		order := lineOrder(i)
 		list[i].Work = func(c *graph.Call, w graph.Walk) graph.Work {
 			e, ok := effort()
-			return o.work(c, by, w, e, ok)
+			return o.work(c, order, w, e, ok)
 		}
 		list[i].Read = func(c *graph.Call, w graph.Walk, _ int, m tensor.Meta) (work graph.Work, ok bool) {
-			_, run, _ := o.runs(c, by, m, w.Lay(0, c.Out[0]))
+			_, run, _ := o.runs(c, order, m, w.Lay(0, c.Out[0]))
 			addStridedAccess(&work, m, run.N == 1 || run.In == m.DType.Size())
 			return work, true
 		}
@@ -61,26 +61,26 @@ func (o lineOp) impls() []graph.Impl {
 			if err != nil {
 				return nil, err
 			}
-			return o.lower(c, dim, by)
+			return o.lower(c, dim, order)
 		}
 	}
 	return list
 }
 
-// ordered returns a function that calls rows and sets the order in which the rows of the call are processed.
-func (by lineWalk) ordered(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
+// applyTo returns a function that calls rows and sets the order in which the rows of the call are processed.
+func (order lineOrder) applyTo(rows func(c *graph.Call) (*graph.Rows, error)) func(c *graph.Call) (*graph.Rows, error) {
 	return func(c *graph.Call) (*graph.Rows, error) {
 		r, err := rows(c)
 		if r != nil {
-			r.Way = [...]graph.RowWay{lineRows: graph.ByRows, lineColumns: graph.ByColumns}[by]
+			r.Way = [...]graph.RowWay{lineRows: graph.ByRows, lineColumns: graph.ByColumns}[order]
 		}
 		return r, err
 	}
 }
 
-// runs returns the axis along the lines, and the axis of a run: the elements that a walk accesses one after another. m
-// and out are the layouts of operand and result.
-func (o lineOp) runs(c *graph.Call, order lineWalk, m, out tensor.Meta) (line, run axes.Axis, err error) {
+// runs returns the axis along the lines, and the axis of a run: the elements that are accessed one after another. m and
+// out are the layouts of operand and result.
+func (o lineOp) runs(c *graph.Call, order lineOrder, m, out tensor.Meta) (line, run axes.Axis, err error) {
 	dim, err := o.dim(c)
 	if err != nil {
 		return line, run, err
@@ -120,7 +120,7 @@ func (o lineOp) effort() (e fusion.Effort, ok bool) {
 }
 
 // work returns the cost of the op if the operand has the layout of the result.
-func (o lineOp) work(c *graph.Call, order lineWalk, w graph.Walk, e fusion.Effort, compiled bool) graph.Work {
+func (o lineOp) work(c *graph.Call, order lineOrder, w graph.Walk, e fusion.Effort, compiled bool) graph.Work {
 	work, out := graph.Work{Steps: 1}, w.Lay(0, c.Out[0])
 	c.AddStreamed(&work)
 	line, run, err := o.runs(c, order, out, out)

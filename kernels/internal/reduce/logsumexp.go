@@ -35,8 +35,8 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 	mask, err := rule.ReduceMask(a.Dim, m.Rank())
 	d := tensor.FloatFor(m.DType)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
-		How: func() folds.How {
-			return folds.How{Row: logsumexpRow,
+		Computation: func() folds.Computation {
+			return folds.Computation{Row: logsumexpRow,
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					most := math.Inf(-1)
 					for _, v := range x {

@@ -19,17 +19,18 @@ type variance struct {
 	returnsStd, returnsMean bool // return the standard deviation instead of the variance; also return the mean
 }
 
-// spec returns the reduction to results of the given dtypes.
+// spec describes the variance as a reduction. outs are the dtypes of its results.
 func (v variance) spec(mask []bool, keepdim bool, outs ...tensor.DType) folds.Spec {
-	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: v.dtype, Outs: outs, How: func() folds.How {
-		how := folds.How{Row: v.row, Ref: v.ref}
+	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: v.dtype, Outs: outs, Computation: func() folds.Computation {
+		computation := folds.Computation{Row: v.row, Ref: v.ref}
 		if !v.dtype.IsComplex() {
-			how.Fold = v.fold
+			computation.Fold = v.fold
 		}
-		return how
+		return computation
 	}}
 }
 
+// divisor returns the number by which the sum of squared deviations is divided.
 func (v variance) divisor() float64 { return max(float64(kit.KnownSize(v.n))-v.correction, 0) }
 
 // fold returns the computation in Go, for real numbers.
@@ -40,6 +41,7 @@ func (v variance) fold() *iter.Fold {
 	return momentsFold[float64](v.divisor(), v.returnsStd, v.returnsMean)
 }
 
+// row returns the computation as an expression over a row.
 func (v variance) row(b *expr.Builder, x folds.Part) []folds.Part {
 	n := float64(kit.KnownSize(v.n))
 	y, mean := varRow(b, x.Re, n, v.divisor())
@@ -58,11 +60,13 @@ func (v variance) row(b *expr.Builder, x folds.Part) []folds.Part {
 	return []folds.Part{folds.Real(y), mu}
 }
 
+// ref computes the results of one row for the reference.
 func (v variance) ref(x []tensor.Scalar) []tensor.Scalar {
 	return refVar(v.dtype.IsComplex(), v.divisor(), v.returnsStd, v.returnsMean)(x)
 }
 
-func refVar(isComplex bool, divisor float64, root, mean bool) func(x []tensor.Scalar) []tensor.Scalar {
+// refVar returns the reference of a variance or, if returnsStd is set, of a standard deviation, for one row.
+func refVar(isComplex bool, divisor float64, returnsStd, returnsMean bool) func(x []tensor.Scalar) []tensor.Scalar {
 	return func(x []tensor.Scalar) []tensor.Scalar {
 		var sum complex128
 		for _, v := range x {
@@ -80,10 +84,10 @@ func refVar(isComplex bool, divisor float64, root, mean bool) func(x []tensor.Sc
 		if isComplex {
 			y += m2[1] / divisor
 		}
-		if root {
+		if returnsStd {
 			y = math.Sqrt(y)
 		}
-		if !mean {
+		if !returnsMean {
 			return []tensor.Scalar{tensor.FloatScalar(y)}
 		}
 		return []tensor.Scalar{tensor.FloatScalar(y), tensor.ComplexScalar(mu)}
@@ -94,18 +98,19 @@ func refVar(isComplex bool, divisor float64, root, mean bool) func(x []tensor.Sc
 // deviations from the mean.
 type moments struct{ n, mean, m2 float64 }
 
-// momentsFold returns the fold that computes the variance, or its root. If mean is set, the mean is its second result.
-func momentsFold[T float32 | float64](divisor float64, root, mean bool) *iter.Fold {
+// momentsFold returns the fold that computes the variance or, if returnsStd is set, the standard deviation. If
+// returnsMean is set, the mean is the second result.
+func momentsFold[T float32 | float64](divisor float64, returnsStd, returnsMean bool) *iter.Fold {
 	f := iter.Folding(moments{}, momentsRow[T], momentsColumns[T], mergeMoments).Weight(4)
 	f = iter.WithResult(f, func(dst []float64, a []moments) {
 		for i := range a {
 			dst[i] = a[i].m2 / divisor
-			if root {
+			if returnsStd {
 				dst[i] = math.Sqrt(dst[i])
 			}
 		}
 	})
-	if !mean {
+	if !returnsMean {
 		return f
 	}
 	return iter.WithResult(f, func(dst []float64, a []moments) {
@@ -158,6 +163,7 @@ func momentsColumns[T float32 | float64](a []moments, x []T, _ int) {
 	}
 }
 
+// mergeMoments adds the elements of each accumulator in from to the accumulator at the same index in a.
 func mergeMoments(a, from []moments) {
 	for i := range a {
 		a[i].merge(&from[i])

@@ -130,8 +130,8 @@ func emptyNorm(m tensor.Type, dims []int, ord tensor.Scalar) error {
 
 func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: d, Outs: []tensor.DType{d.ToReal()},
-		How: func() folds.How {
-			return folds.How{Fold: norm2Fold(d, p),
+		Computation: func() folds.Computation {
+			return folds.Computation{Fold: norm2Fold(d, p),
 				Row: func(b *expr.Builder, x folds.Part) []folds.Part { return normRow(b, x, p) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					sum, least, most := 0.0, math.Inf(1), 0.0

@@ -42,11 +42,11 @@ func normDTypes(c *graph.Call, params ...int) error {
 func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, param func(index []int) int, weight,
 	bias, mean, variance *tensor.Tensor) *tensor.Tensor {
 	sum, m2, n := map[int]float64{}, map[int]float64{}, map[int]float64{}
-	each := func(f func(index []int, g int, x float64)) {
+	forEach := func(f func(index []int, g int, x float64)) {
 		kit.EachIndex(t.Shape, func(index []int) { f(index, group(index), t.At(index...).Float()) })
 	}
-	each(func(_ []int, g int, x float64) { sum[g] += x; n[g]++ })
-	each(func(_ []int, g int, x float64) { d := x - sum[g]/n[g]; m2[g] += float64(d * d) })
+	forEach(func(_ []int, g int, x float64) { sum[g] += x; n[g]++ })
+	forEach(func(_ []int, g int, x float64) { d := x - sum[g]/n[g]; m2[g] += float64(d * d) })
 	out := tensor.Zeros(t.DType, t.Shape...)
 	at := func(p *tensor.Tensor, i int, otherwise float64) float64 {
 		if p == nil {
@@ -54,7 +54,7 @@ func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, p
 		}
 		return p.CopyTo(tensor.New(tensor.Float64, p.Shape...)).At(kit.Unravel(i, p.Shape)...).Float()
 	}
-	each(func(index []int, g int, x float64) {
+	forEach(func(index []int, g int, x float64) {
 		mu, v := sum[g]/n[g], m2[g]/n[g]
 		if mean != nil {
 			mu, v = at(mean, param(index), 0), at(variance, param(index), 0)
@@ -110,9 +110,9 @@ func batchNormDTypes(c *graph.Call) error {
 	return nil
 }
 
-// emptyBatchNorm returns the type of the result for an input without elements. PyTorch clones the input, multiplies it
-// by the first element of weight, adds the first element of bias, and ignores the other operands.
-func emptyBatchNorm(c *graph.Call, m tensor.Type) (tensor.Type, error) {
+// emptyBatchNormType returns the type of the result for an input without elements. PyTorch clones the input, multiplies
+// it by the first element of weight, adds the first element of bias, and ignores the other operands.
+func emptyBatchNormType(c *graph.Call, m tensor.Type) (tensor.Type, error) {
 	m.Offset = sym.Int{}
 	if !m.IsNonOverlappingAndDense() {
 		m.Strides = tensor.DenseStridesOf(m.Shape, m.Strides)

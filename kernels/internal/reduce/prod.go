@@ -25,8 +25,8 @@ var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{Semantics: graph.S
 	mask, err := folds.OneDim(a.Dim, t.Rank())
 	d := folds.SumDType(t.DType, a.DType)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
-		How: func() folds.How {
-			return folds.How{Fold: func() *iter.Fold { return prodFold(d) },
+		Computation: func() folds.Computation {
+			return folds.Computation{Fold: func() *iter.Fold { return prodFold(d) },
 				Row: func(b *expr.Builder, x folds.Part) []folds.Part { return prodRowOf(b, d, x) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					i, z := int64(1), complex128(1)

@@ -31,7 +31,7 @@ var Sum = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Sem
 	mask, err := rule.ReduceMask(a.Dim, t.Rank())
 	d := folds.SumDType(t.DType, a.DType)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
-		How: func() folds.How { return folds.Summing(d, 1) }}, err
+		Computation: func() folds.Computation { return folds.Summing(d, 1) }}, err
 })
 
 // Mean averages the elements over some dimensions, with the error bounds of Sum.
@@ -55,5 +55,5 @@ var Mean = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Se
 	}
 	n := folds.Sizes(t.Shape, mask)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
-		How: func() folds.How { return folds.Summing(d, float64(kit.KnownSize(n))) }}, nil
+		Computation: func() folds.Computation { return folds.Summing(d, float64(kit.KnownSize(n))) }}, nil
 })

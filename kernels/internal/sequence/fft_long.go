@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// longLine is the longest line that one chunk transforms.
+	// longLine is the length of the longest line that one chunk transforms.
 	longLine = 1 << 16
 	// longRadix bounds the prime factors of lengths above longLine. Lengths with greater factors use Bluestein's
 	// convolution.
@@ -42,8 +42,8 @@ func (t *rootTable) power(k int) complex128 {
 }
 
 // matrixFourier transforms a line of n = rows*cols elements as a matrix (Bailey's four-step method). It transforms the
-// columns, multiplies them by twiddle factors, and then transforms the rows. Row j and column i of the matrix have
-// element j*cols+i of the line. After the transform, row k has the frequencies k, k+rows, k+2*rows and so on.
+// columns, multiplies them by twiddle factors, and then transforms the rows. Element j*cols+i of the line is at row j
+// and column i of the matrix. After the transform, row k has the frequencies k, k+rows, k+2*rows and so on.
 type matrixFourier struct {
 	n, rows, cols                 int
 	columnTransform, rowTransform *fourier // transforms of the columns and of the rows
@@ -117,7 +117,7 @@ func (f *matrixFourier) transformLine(y, room []complex128, k int) []complex128 
 type longFourier struct {
 	*fourierSpec
 	*matrixFourier
-	chirp      *rootTable // the table for 2n, if the lines are transformed by a convolution; else nil
+	chirp      *rootTable // the table for 2n, if the lines are transformed by a convolution; otherwise nil
 	lines      *kit.LineSet
 	get        func(line unsafe.Pointer, i int) complex128                // reads an element of the operand
 	put        func(line unsafe.Pointer, x []complex128, first, step int) // writes elements of the result
@@ -159,7 +159,7 @@ func (s *fourierSpec) longKernel(c *graph.Call) *graph.Kernel {
 	return k
 }
 
-// matrix returns the matrix at position i of scratch memory.
+// matrix returns matrix i of scratch memory.
 func (f *longFourier) matrix(m *graph.Mem, i int) []complex128 {
 	n := f.matrixFourier.n
 	return kit.SliceOf[complex128](m.Scratch, 16*n*i, n)
@@ -253,7 +253,8 @@ func (f *longFourier) kernelPhases() []graph.Phase {
 		})}
 }
 
-// chirpAt returns element k of the chirp. k*k is reduced modulo 2n, because the table has only the powers below 2n.
+// chirpAt returns element k of the chirp, exp(-pi i k*k / n). k*k is reduced modulo 2n, because the table has only the
+// powers below 2n.
 func (f *longFourier) chirpAt(k int) complex128 {
 	return f.chirp.power(k * k % (2 * f.fourierSpec.points))
 }

@@ -36,8 +36,9 @@ var cells = [...]struct {
 func (k cellKind) gates() int { return cells[k].gates }
 
 // recurrent describes a recurrent layer in one or two directions. x has the inputs, y the outputs of all steps, h0 and
-// c0 the initial states and cells, and hn and cn the last. The input for step t of sequence b is row t*xStep + b*xBatch
-// of x. Thus x may be stored step by step or sequence by sequence.
+// c0 the initial states and cells, and hn and cn the last states and cells. w are the weights of the inputs, and r the
+// weights of the states. The input for step t of sequence b is row t*xStep + b*xBatch of x. Thus x may be stored step
+// by step or sequence by sequence.
 type recurrent struct {
 	kind                         cellKind
 	steps, batch, inputs, hidden int           // inputs and hidden are the lengths of the vectors of inputs and states
@@ -78,7 +79,7 @@ type stepper struct {
 	// by direction and product: offset in scratch memory of weights that a run packs, in bytes
 	packedOffsets      [2][2]int
 	prepack            bool             // products read packed weights, which planning or the run packs
-	secondPackedOffset int              // offset of the packed weights of the second product, in bytes
+	secondPackedOffset int              // bytes from the first product's packed weights to the second's
 	plans              [2][2]*gemm.Plan // by kind of block (full block, smaller last block) and product
 	loops              [2][]cellLoop    // by direction: the loops after the products of a step
 	// Sizes in bytes of the parts of worker memory: states and gates, scratch memory of a product, and panels of a
@@ -140,7 +141,7 @@ func addByDefinition[T complex128 | int64](x *copies.Compound, l *recurrent) err
 	return nil
 }
 
-// joinBiases stores the sum of the input bias and the state bias of n rows. Both biases may be nil. The part of the
+// joinBiases stores the sum of the input bias and the state bias of n rows. Either bias may be nil. The part of the
 // state bias that the reset gate of a GRU scales is not added.
 func joinBiases[T float32 | float64](l *recurrent, to, in, state unsafe.Pointer, n int) {
 	out := kit.ElementsOf[T](to, n)
@@ -281,11 +282,11 @@ func (s *stepper) pack(m *graph.Mem, dir int, room []byte, r unsafe.Pointer) {
 		if n > 0 {
 			from := unsafe.Add(r, s.firstRow(q)*s.hidden*s.size)
 			to, width := room[s.packedOffsets[dir][q]:], gemm.PanelCols(s.dtype)
-			each := max(1, kit.CheckEvery/(width*s.hidden)) * width
-			for j := 0; j < n; j += each {
+			colsPerCheck := max(1, kit.CheckEvery/(width*s.hidden)) * width
+			for j := 0; j < n; j += colsPerCheck {
 				m.CheckContext()
-				gemm.PackB(s.dtype, to[j*s.hidden*s.size:], unsafe.Add(from, j*s.hidden*s.size), s.hidden, min(each, n-j), 1,
-					s.hidden)
+				gemm.PackB(s.dtype, to[j*s.hidden*s.size:], unsafe.Add(from, j*s.hidden*s.size), s.hidden,
+					min(colsPerCheck, n-j), 1, s.hidden)
 			}
 		}
 	}

@@ -42,14 +42,14 @@ type cellLoop struct {
 	operands []cellOperand // results first
 }
 
-// cellText builds the formula of a loop. lets is the text of the definitions. operands[i] is the operand named
+// cellText builds the formula of a loop. definitions has the text of the definitions. operands[i] is the operand named
 // names[i].
 type cellText struct {
 	*recurrent
-	dir      int
-	lets     strings.Builder
-	names    []string
-	operands []cellOperand
+	dir         int
+	definitions strings.Builder
+	names       []string
+	operands    []cellOperand
 }
 
 // operand adds an operand and returns its name.
@@ -60,7 +60,7 @@ func (t *cellText) operand(name string, place cellPlace, first int) string {
 
 // define adds a definition and returns its name.
 func (t *cellText) define(name, value string) string {
-	fmt.Fprintf(&t.lets, "%s = %s; ", name, value)
+	fmt.Fprintf(&t.definitions, "%s = %s; ", name, value)
 	return name
 }
 
@@ -108,8 +108,8 @@ func (t *cellText) lstm() (string, []cellOperand) {
 	return fmt.Sprintf("(%s, %s, %s)", d, h, h), []cellOperand{{place: atCell}, {place: atState}, {place: atY}}
 }
 
-// gru is lstm for the last loop of a step of a GRU layer. It is the only loop if the reset gate applies after the
-// product.
+// gru returns the formula and the places for the last loop of a step of a GRU layer. It is the only loop if the reset
+// gate applies after the product.
 func (t *cellText) gru() (string, []cellOperand) {
 	h := t.operand("h", atState, 0)
 	var z, sum string
@@ -129,15 +129,15 @@ func (t *cellText) gru() (string, []cellOperand) {
 	return fmt.Sprintf("(%s, %s)", y, y), []cellOperand{{place: atState}, {place: atY}}
 }
 
-// resetLoop is lstm for the first loop of a step of a GRU layer in which the reset gate applies before a second
-// product.
+// resetLoop returns the formula and the places for the first loop of a step of a GRU layer, in which the reset gate
+// applies before a second product.
 func (t *cellText) resetLoop() (string, []cellOperand) {
 	h := t.operand("h", atState, 0)
 	z, r := t.gate("z", 0, t.sum(0)), t.gate("r", 0, t.sum(1))
 	return fmt.Sprintf("(%s, %s * %s)", z, r, h), []cellOperand{{atGates, t.order[0] * t.hidden}, {place: atReset}}
 }
 
-// rnn is lstm for a layer of simple recurrent cells.
+// rnn returns the formula and the places for the loop of a layer of simple recurrent cells.
 func (t *cellText) rnn() (string, []cellOperand) {
 	h := t.gate("h", 0, t.sum(0))
 	return fmt.Sprintf("(%s, %s)", h, h), []cellOperand{{place: atState}, {place: atY}}
@@ -161,7 +161,7 @@ func (l *recurrent) stepLoops(d tensor.DType, dir int) (list []cellLoop, err err
 		results, outs := text(t)
 		c := cellLoop{operands: append(outs, t.operands...)}
 		types := slices.Repeat([]tensor.DType{d}, len(t.names))
-		if c.loop, err = kit.FormulaLoop(t.lets.String()+results, t.names, types, nil); err != nil {
+		if c.loop, err = kit.FormulaLoop(t.definitions.String()+results, t.names, types, nil); err != nil {
 			return nil, err
 		}
 		list = append(list, c)

@@ -105,7 +105,7 @@ func (s *stepper) stateRow(p unsafe.Pointer, r *cellRun, i int) []byte {
 	return s.rowAt(p, r.dir*s.stateDir+(r.firstSequence+i)*s.stateBatch)
 }
 
-// record prepares product q, `from` times the weights, once, so that each step only runs it again.
+// record prepares product q once, so that each step only runs it again. The product multiplies `from` by the weights.
 func (s *stepper) record(r *cellRun, q int, from []byte) {
 	if plan := s.planOf(r, q); plan != nil {
 		s.operands(r, q, from)
@@ -139,8 +139,8 @@ func (s *stepper) multiply(r *cellRun, q int) {
 	s.planOf(r, q).RunAll(&r.args, r.work)
 }
 
-// placesOf returns two addresses for one step of sequence i of the block. At in are the products of the input with the
-// weights of all gates, which were computed before. The result is written to y.
+// placesOf returns two addresses for one step of sequence i of the block. in is the address of the products of the
+// input with the weights of all gates, which were computed before. y is the address of the result.
 func (s *stepper) placesOf(r *cellRun, step, i int) (in, y unsafe.Pointer) {
 	t := step
 	if s.backward[r.dir] {

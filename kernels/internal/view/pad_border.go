@@ -131,8 +131,8 @@ func checkCircular(pad, in, out []sym.Int) error {
 	return nil
 }
 
-// borderSpans returns the spans of a padded dimension of n elements. In modes replicate and reflect, there are at most
-// three spans.
+// borderSpans returns the spans ([copies.Span]) that fill a padded dimension. The operand has n elements along this
+// dimension. In modes replicate and reflect, there are at most three spans.
 func borderSpans(mode string, n, before, after int) (list []copies.Span) {
 	size := n + before + after
 	add := func(at, end, from, step int) {
@@ -226,7 +226,7 @@ func borderTable(mode string, n, before, after int) []int {
 }
 
 type padAttrs struct {
-	Pad   []sym.Int     `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers take away"`
+	Pad   []sym.Int     `attr:"pad" doc:"elements to add before and after, from the last dimension on; negative numbers remove elements"`
 	Mode  string        `attr:"mode" default:"constant" doc:"constant, reflect, replicate or circular"`
 	Value tensor.Scalar `attr:"value" default:"none" doc:"fill value for mode constant; default: 0"`
 }

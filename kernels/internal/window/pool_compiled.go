@@ -24,7 +24,7 @@ type tapLoops struct {
 	*pool
 	dtype, sumDType tensor.DType // dtypes of elements and sums
 	perLoop         int          // number of taps of a loop
-	single          bool         // whether the loop first folds all taps
+	single          bool         // whether one loop, the field first, folds all taps
 	first           *loops.Loop  // folds the first taps of windows
 	next            *loops.Loop  // folds more taps
 	last            *loops.Loop  // divides sums

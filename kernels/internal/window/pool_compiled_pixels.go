@@ -130,7 +130,7 @@ func (p *compiledPixels) row(m *graph.Mem, r *poolRun, n, d, h int) {
 			p.runMany(m, r, to, run, first, windows)
 			continue
 		}
-		full := p.streams(r, first, windows, run.Step*p.inStrides[4], unsafe.Pointer(unsafe.SliceData(m.Worker)))
+		full := p.listTaps(r, first, windows, run.Step*p.inStrides[4], unsafe.Pointer(unsafe.SliceData(m.Worker)))
 		if p.indices {
 			r.index = int64(p.index(ds, hs, ws))
 			p.runIndices(m, r, to, at(1, run.First), run)
@@ -140,9 +140,9 @@ func (p *compiledPixels) row(m *graph.Mem, r *poolRun, n, d, h int) {
 	}
 }
 
-// streams lists the taps of a window for one loop. Taps outside the operand read the neutral element. full is true if
+// listTaps lists the taps of a window for one loop. Taps outside the operand read the neutral element. full is true if
 // all taps are inside the operand.
-func (p *compiledPixels) streams(r *poolRun, firstTap unsafe.Pointer, w [maxDims]geometry.Range, step int,
+func (p *compiledPixels) listTaps(r *poolRun, firstTap unsafe.Pointer, w [maxDims]geometry.Range, step int,
 	neutral unsafe.Pointer) (full bool) {
 	full = true
 	r.taps = r.taps[:0]

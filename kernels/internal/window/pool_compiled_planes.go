@@ -77,9 +77,9 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 		c.first, c.taps, c.step, c.dilation = -axis.Before, axis.Taps, axis.Stride, axis.Dilation
 	}
 	// Folded rows with their padding must not be much longer than the rows of operand and results.
-	far := c.taps > 2*maxLoopTaps ||
+	tooLong := c.taps > 2*maxLoopTaps ||
 		kit.BoundedProduct(c.taps-1, c.dilation)+max(-c.first, 0) > 4*(axis.Size+axis.Results)
-	return c, c.taps > 0 && !far && (c.step == 1 || c.step == 2)
+	return c, c.taps > 0 && !tooLong && (c.step == 1 || c.step == 2)
 }
 
 // cut chooses the number of rows that are folded at once. The number depends on sizes only, and does not affect the
@@ -275,7 +275,7 @@ func newRowLoops(p *pool, sum tensor.DType, lines int, cols columns, uniform boo
 	return t, nil
 }
 
-// join folds two values: their maximum or their sum.
+// join combines two values: it returns their maximum or their sum.
 func (t *rowLoops) join(b *expr.Builder, x, y expr.Value) expr.Value {
 	if t.kind == poolMax {
 		return b.Do(expr.Max, y, x)

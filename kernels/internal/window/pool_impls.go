@@ -20,7 +20,7 @@ const (
 
 // The rates of poolings, by their names in machine profiles.
 var (
-	// poolElement has the rates of an element of a window, by loops in Go. poolLoops has them by compiled loops.
+	// poolElement has the rates of an element of a window in loops in Go, and poolLoops has the rates in compiled loops.
 	poolElement = map[poolKind][2]string{
 		poolMax:  {poolPlanes: "pool.max.planes", poolPixels: "pool.max.pixels"},
 		poolAvg:  {poolPlanes: "pool.avg.planes", poolPixels: "pool.avg.pixels"},
@@ -32,7 +32,7 @@ var (
 	}
 	// poolStep is the extra cost of a result by planes if neighbouring windows are more than one element apart.
 	poolStep = map[poolKind]string{poolMax: "pool.max.step", poolAvg: "pool.avg.step"}
-	// poolResult is the cost of a result, by loops in Go.
+	// poolResult is the cost of a result in loops in Go.
 	poolResult = [2]string{poolPlanes: "pool.result.planes", poolPixels: "pool.result.pixels"}
 )
 
@@ -94,9 +94,9 @@ func farApart(c *graph.Call) bool {
 // operand's layout, and the implementations read operands in the order of the walk. Otherwise the implementations write
 // any layout, and the implementation planes also reads any layout.
 func poolImpls(p func(c *graph.Call) *pooling, follows bool) []graph.Impl {
-	impl := func(by poolWalk, i graph.Impl) graph.Impl {
-		i.Lower = func(c *graph.Call) (*graph.Kernel, error) { return p(c).compile(c, by) }
-		i.Work = func(c *graph.Call, w graph.Walk) graph.Work { return p(c).work(c, by, w) }
+	impl := func(order poolWalk, i graph.Impl) graph.Impl {
+		i.Lower = func(c *graph.Call) (*graph.Kernel, error) { return p(c).compile(c, order) }
+		i.Work = func(c *graph.Call, w graph.Walk) graph.Work { return p(c).work(c, order, w) }
 		return i
 	}
 	pixels := graph.Impl{Name: "pixels", Writes: writesPixels,

@@ -109,7 +109,7 @@ func (p *pooling) mean(m tensor.Meta) *folds.Spec {
 	}
 	n := float64(folds.Count(m.Shape, mask))
 	return &folds.Spec{Mask: mask, Keepdim: true, Cast: m.DType, Outs: []tensor.DType{m.DType},
-		How: func() folds.How { return folds.Summing(m.DType, n) }}
+		Computation: func() folds.Computation { return folds.Summing(m.DType, n) }}
 }
 
 // compile makes the kernel that visits the operand in the order of walk.

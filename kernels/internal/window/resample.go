@@ -11,9 +11,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Separable interpolation resamples one dimension after another. axisTaps lists the taps of a dimension, resampling
-// joins the dimensions of a call, and resamplePass (resample_pass.go) computes the weighted sums of one dimension. If
-// each result is a copy of one element, selectionKernel copies all dimensions at once.
+// Separable interpolation resamples one dimension after another. An axisTaps lists the taps of one dimension, and a
+// resampling has the axisTaps of all dimensions of a call. A resamplePass (resample_pass.go) computes the weighted sums
+// of one dimension. If each result is a copy of one element, selectionKernel copies all dimensions at once.
 
 // axisTaps computes the taps of each index of an output dimension. A tap is an element of the input dimension with a
 // weight. An index whose position is outside the input may have no taps. Results without taps are
@@ -58,13 +58,13 @@ func (t *axisTaps) copiesOne(step int) bool {
 	return true
 }
 
-// pricedTaps is the number of indices that pricing samples.
-const pricedTaps = 64
+// sampledIndices is the approximate number of indices that estimate examines.
+const sampledIndices = 64
 
 // estimate examines a sample of indices. It estimates the number of taps per index, and the result of
 // [axisTaps.isSelection].
 func (t *axisTaps) estimate() (taps float64, picks bool) {
-	step := max(1, t.out/pricedTaps)
+	step := max(1, t.out/sampledIndices)
 	n, sampled := 0, 0
 	for i := 0; i < t.out; i += step {
 		sampled++
@@ -322,7 +322,7 @@ func resampled[T float32 | float64](r *resampling, t *tensor.Tensor) *tensor.Ten
 }
 
 // cubicWeights returns the weights of the four elements around a position. The position is between the second and the
-// third element, t after the second. a is the coefficient of cubic convolution.
+// third element, at distance t from the second. a is the coefficient of cubic convolution.
 func cubicWeights(t, a float64) [4]float64 {
 	inner := func(x float64) float64 { return float64((float64((a+2)*x)-(a+3))*x*x) + 1 }
 	outer := func(x float64) float64 {

@@ -279,7 +279,7 @@ func (p *resamplePass[T]) loops() error {
 // p.rows outer indices.
 func (p *resamplePass[T]) phase() graph.Phase {
 	if p.inner < minRowElements {
-		return p.gathers()
+		return p.gatherPhase()
 	}
 	n := p.taps.out
 	units := kit.DivUp(p.outer, p.rows) * n
@@ -298,8 +298,8 @@ func (p *resamplePass[T]) phase() graph.Phase {
 	}}
 }
 
-// sum computes the results at index i of the resampled dimension for some consecutive outer indices, the number of
-// which is rows. Each result is a weighted sum of rows of src.
+// sum computes the results at index i of the resampled dimension for consecutive outer indices; `rows` is their number.
+// Each result is a weighted sum of rows of src.
 func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsafe.Pointer, i, rows int) {
 	first, n := i*table.stride, p.taps.out
 	end := first + table.count[i]
@@ -329,8 +329,8 @@ func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsaf
 	}
 }
 
-// gathers returns the phase of a pass over rows that are too short for compiled loops.
-func (p *resamplePass[T]) gathers() graph.Phase {
+// gatherPhase returns the phase of a pass over rows that are too short for compiled loops.
+func (p *resamplePass[T]) gatherPhase() graph.Phase {
 	n := p.taps.out
 	units := p.outer * n
 	grain := max(1, machine.GatherGrain/max(1, kit.BoundedProduct(p.inner, p.taps.maxTaps)))

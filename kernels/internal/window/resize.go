@@ -345,7 +345,8 @@ func nearestWeights(mode string, t float64) []float64 {
 	return []float64{1, 0}
 }
 
-// resizeLoops returns the loops over the dimensions without a factor. Sizes of all dimensions are not divided.
+// resizeLoops returns the loops over the dimensions that are not resized. It returns no loops for a call with roi, or
+// with the sizes of all dimensions.
 func resizeLoops(c *graph.Call) []graph.Parallel {
 	a := kit.Attrs[resizeAttrs](c)
 	if a.Axes == nil && a.Sizes != nil || a.Roi != nil {
