@@ -54,7 +54,7 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 func readBytes(_ *graph.Call, _ graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 	switch i {
 	case bytesInput:
-		return w, byteConv.pixelOrder(m)
+		return w, byteConv.isChannelsLast(m)
 	case bytesBias, bytesScale:
 		return w, m.IsContiguous()
 	}

@@ -58,8 +58,8 @@ func (t *direct) chooseOrder() {
 		if t.shape.cut == alongRows {
 			tiles *= strips
 		}
-		turns := max(1, tiles*t.order.Band/strips*s.termsPerOutput()/tile.DefaultUnroll)
-		t.prefetch = min(maxPrefetch, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), turns))
+		iterations := max(1, tiles*t.order.Band/strips*s.termsPerOutput()/tile.DefaultUnroll)
+		t.prefetch = min(maxPrefetch, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), iterations))
 		t.stripPrefetch = kit.DivUp(t.panelBytes(), t.order.Band)
 	} else if t.shape.cut == flat && !t.shape.planes && s.n*s.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
 		t.prefetchesImage = true

@@ -55,8 +55,8 @@ var implNames = [...]struct{ name, doc, volumes, volumesDoc string }{
 		"generated for the window; channels last. Small groups share a vector.",
 		volumes: "direct_ndhwc", volumesDoc: "Multiplies points in place by the packed weight, in machine code generated " +
 			"for the window; channels last."},
-	directFromPlanes: {name: "direct_planes", doc: "Multiplies pixels of planes in place by the packed weight, in machine " +
-		"code generated for the window; the result is channels last.",
+	directFromPlanes: {name: "direct_planes", doc: "Multiplies pixels of planes in place by the packed weight, in " +
+		"machine code generated for the window; the result is channels last.",
 		volumes: "direct_ncdhw", volumesDoc: "Multiplies points of planes in place by the packed weight, in machine code " +
 			"generated for the window; the result is channels-last."},
 	convByPixels: {name: "nhwc", doc: "Multiplies windows of pixels by the packed weight, several images at once; " +
@@ -228,8 +228,8 @@ func (v convolution) onePixelOrChannel(m tensor.Meta) bool {
 	return size.c == 1 || size.d*size.h*size.w == 1
 }
 
-// pixelOrder reports whether an image, batched or not, is dense and channels-last.
-func (v convolution) pixelOrder(m tensor.Meta) bool { return denseChannelsLast(spatial(m, v.dims)) }
+// isChannelsLast reports whether an image, batched or not, is dense and channels-last.
+func (v convolution) isChannelsLast(m tensor.Meta) bool { return denseChannelsLast(spatial(m, v.dims)) }
 
 // read reports whether an algorithm reads operand i in layout m without a copy. Images must have the layout of the
 // algorithm. Sequences and volumes by planes may have any strides.
@@ -242,7 +242,7 @@ func (v convolution) read(c *graph.Call, a convAlgorithm, i int, m tensor.Meta) 
 	case (a == directByPixels || a == depthwiseByPixels) && v.readsSlice(c, a, m):
 		return w, true
 	case a.byPixels():
-		return w, v.pixelOrder(m)
+		return w, v.isChannelsLast(m)
 	case v.dims == 2:
 		return w, m.IsContiguous()
 	}

@@ -46,7 +46,7 @@ func Rates() []graph.Rate {
 			Calls: []graph.RateCall{conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 16, 28, 28), 96),
 				conv("direct_nhwc", 1, 8, 3, kit.NHWC(1, 64, 28, 28), 64),
 				conv("direct_nhwc", 1, 1, 1, kit.NHWC(1, 24, 28, 28), 144)}},
-		{Name: spreadAdd, Unit: "a product of a transposed convolution that is added to the result",
+		{Name: rateSpreadAdd, Unit: "a product of a transposed convolution that is added to the result",
 			Calls: []graph.RateCall{{Op: "conv_transpose2d", Attrs: graph.Attrs{"stride": 2},
 				In: []tensor.Meta{kit.F32(1, 64, 28, 28), kit.F32(64, 32, 2, 2)}, Constant: []int{1}}}},
 	})

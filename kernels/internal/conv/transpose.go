@@ -379,6 +379,6 @@ func (v transposedConv) work(c *graph.Call, _ graph.Walk) graph.Work {
 	w.Do(multiply.StartStep, 1)
 	multiply.AddProduct(&w, c.Out[0].DType, float64(s.n*s.groups), rows, points, s.c/s.groups)
 	w.Do(multiply.StartProduct, float64(s.n*s.groups))
-	w.Do(spreadAdd, float64(s.n*s.groups)*float64(rows)*float64(points))
+	w.Do(rateSpreadAdd, float64(s.n*s.groups)*float64(rows)*float64(points))
 	return w
 }

@@ -19,7 +19,7 @@ const (
 	rateGoMAC            = "depthwise.go"     // a multiply-add in Go, by planes or with several results per channel
 	rateGoChannelsMAC    = "depthwise.lanes"  // a multiply-add in Go, along channels
 	rateBytesInstruction = "depthwise.bytes"  // an instruction of a tile of bytes
-	spreadAdd            = "spread.add"       // a product of a transposed convolution that is added to the result
+	rateSpreadAdd        = "spread.add"       // a product of a transposed convolution that is added to the result
 )
 
 // multiResultCost is a factor for the time of multiply-adds in Go by pixels, if an input channel has several output

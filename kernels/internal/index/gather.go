@@ -22,8 +22,8 @@ type gatherGradAttrs struct {
 var Gather = kit.Define[gatherGradAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "gather",
-		Doc: "Takes, for every element of index, the element of self with that index in dimension dim and the element's " +
-			"own indices in the others. A negative index counts from the end.",
+		Doc: "Takes elements of self at positions given by index along dim. For dim 0 of matrices, result[i][j] is " +
+			"self[index[i][j]][j]. A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, indexParam},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, ix := c.Type(0), c.Type(1)

@@ -19,8 +19,8 @@ type tfidfAttrs struct {
 	MaxGramLength int       `attr:"max_gram_length" doc:"maximum length of n-grams to count"`
 	MinGramLength int       `attr:"min_gram_length" doc:"minimum length of n-grams to count"`
 	MaxSkipCount  int       `attr:"max_skip_count" doc:"maximum number of elements to skip between neighbours of an n-gram"`
-	Mode          string    `attr:"mode" oneof:"TF|IDF|TFIDF" doc:"return counts, the weights of n-grams that occur, or their product"`
-	NgramCounts   []int     `attr:"ngram_counts" doc:"begin of the n-grams of each length in the pool"`
+	Mode          string    `attr:"mode" oneof:"TF|IDF|TFIDF" doc:"TF: counts; IDF: the weights of the n-grams that occur; TFIDF: counts times weights"`
+	NgramCounts   []int     `attr:"ngram_counts" doc:"start, in the pool, of the n-grams of each length"`
 	NgramIndexes  []int     `attr:"ngram_indexes" doc:"position in the result of each n-gram of the pool"`
 	Pool          []int     `attr:"pool_int64s" range:"int64" doc:"the n-grams, concatenated by length"`
 	Weights       []float64 `attr:"weights" default:"none" doc:"weight of each n-gram of the pool; default: 1"`

@@ -34,8 +34,8 @@ type uniqueAttrs struct {
 // also returns the index of the first occurrence.
 var (
 	Unique2 = uniqueOp(graph.SchemaOf[unique2Attrs](), "_unique2",
-		"Returns the distinct elements, for every element of self its index "+
-			"among them, and the number of occurrences of each.",
+		"Returns the distinct elements; for each element of self, its index "+
+			"among them; and the number of occurrences of each distinct element.",
 		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, known []graph.Outline) {
 			a := kit.Attrs[unique2Attrs](c)
 			known[1].Sizes = unknownAt(c.Type(0).Shape, -1)
@@ -49,8 +49,8 @@ var (
 			return u.atenResults(in.Shape, a.ReturnInverse, a.ReturnCounts), nil
 		})
 	UniqueDim = uniqueOp(graph.SchemaOf[uniqueDimAttrs](), "unique_dim",
-		"Returns the distinct slices along a dimension, for every slice of "+
-			"self its index among them, and the number of occurrences of each.",
+		"Returns the distinct slices along a dimension; for each slice of "+
+			"self, its index among them; and the number of occurrences of each distinct slice.",
 		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, known []graph.Outline) {
 			a := kit.Attrs[uniqueDimAttrs](c)
 			known[0] = distinctSlices(c.Type(0), &a.Dim)
@@ -64,8 +64,9 @@ var (
 			return u.atenResults([]int{len(u.inverse)}, a.ReturnInverse, a.ReturnCounts), nil
 		})
 	Unique = uniqueOp(graph.SchemaOf[uniqueAttrs](), "unique",
-		"Returns the distinct elements, or slices along a dimension; the index of the "+
-			"first occurrence of each; for every one of self its index among them; and the number of occurrences of each.",
+		"Returns the distinct elements, or the distinct slices along a dimension; the index of the "+
+			"first occurrence of each; for each element or slice of self, its index among them; and the number of "+
+			"occurrences of each.",
 		[]string{"output", "first", "inverse", "counts"}, nil, func(c *graph.Call, known []graph.Outline) {
 			known[0] = distinctSlices(c.Type(0), kit.Attrs[uniqueAttrs](c).Dim)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {

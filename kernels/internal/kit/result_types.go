@@ -66,8 +66,8 @@ func RowMajorAs(ctx context.Context, t *tensor.Tensor, shape ...int) (*tensor.Te
 	return t.View(m)
 }
 
-// InferWithLayout returns the Infer function of an op that computes the loop p, but whose result has another layout
-// than the loop gives. layout returns the type of the result without its dtype. The loop p determines the dtype.
+// InferWithLayout returns the Infer function of an op that computes the loop p, but writes the result in another layout
+// than p. layout returns the type of the result; its dtype is ignored, because p determines the dtype.
 func InferWithLayout(p *graph.Pointwise,
 	layout func(c *graph.Call) (tensor.Type, error)) func(*graph.Call) ([]graph.Result, error) {
 	return func(c *graph.Call) ([]graph.Result, error) {

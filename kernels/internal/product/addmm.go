@@ -11,8 +11,8 @@ import (
 )
 
 type addmmAttrs struct {
-	Beta  tensor.Scalar `attr:"beta" default:"1" doc:"factor of self; 0 leaves self unread"`
-	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of the product; 0 leaves float32, float64 and complex matrices unread, in batches from m*k*n = 400 on"`
+	Beta  tensor.Scalar `attr:"beta" default:"1" doc:"factor of self; if it is 0, self is not read"`
+	Alpha tensor.Scalar `attr:"alpha" default:"1" doc:"factor of the product; if it is 0, float32, float64 and complex matrices are not read, in batches only if m*k*n >= 400"`
 }
 
 // Addmm is beta*self + alpha*(mat1 @ mat2).

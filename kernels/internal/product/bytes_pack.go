@@ -85,9 +85,9 @@ func joinLoop(perGroup int, signed bool) (*loops.Loop, error) {
 // transposeBytes returns the size in bytes of the worker memory in which a block of columns is transposed.
 func (p *bytePacker) transposeBytes() int { return p.k * p.width() }
 
-// block packs a block of columns of a matrix, and sums the columns. row and col are the strides of the matrix. room is
-// worker memory for a transposed block.
-func (p *bytePacker) block(r *byteRun, to, from unsafe.Pointer, row, col, block int, room unsafe.Pointer) {
+// packBlock packs a block of columns of a matrix, and sums the columns. row and col are the strides of the matrix. room
+// is worker memory for a transposed block.
+func (p *bytePacker) packBlock(r *byteRun, to, from unsafe.Pointer, row, col, block int, room unsafe.Pointer) {
 	width := p.width()
 	cols := min(width, p.n-block*width)
 	from = unsafe.Add(from, block*width*col)
@@ -190,13 +190,13 @@ func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 			all := kit.ElementsOf[int8](dst.Pointer(), dst.Numel())
 			kit.Blocks(ctx, len(all), func(begin, end int) { clear(all[begin:end]) })
 			memory := tensor.NewStorage(p.transposeBytes()).Bytes()
-			row, col, starts := ownLayout(src.Meta)
+			row, col, starts := matrixLayout(src.Meta)
 			var r byteRun
 			r.state.Context = ctx
 			for k, at := range starts {
 				for block := range p.blocks() {
 					interrupt.Check(ctx)
-					p.block(&r, unsafe.Add(dst.Pointer(), k*p.matrixBytes()), unsafe.Add(src.Pointer(), at), row, col, block,
+					p.packBlock(&r, unsafe.Add(dst.Pointer(), k*p.matrixBytes()), unsafe.Add(src.Pointer(), at), row, col, block,
 						unsafe.Pointer(unsafe.SliceData(memory)))
 				}
 			}
@@ -204,8 +204,8 @@ func packBytes(c *graph.Call, i int) (graph.Packing, bool) {
 		Unpack: func(dst, packed *tensor.Tensor) { p.unpack(dst, packed) }}, true
 }
 
-// ownLayout returns the row stride and the column stride of an operand's matrices, and the offset of each matrix.
-func ownLayout(m tensor.Meta) (row, col int, starts []int) {
+// matrixLayout returns the row stride and the column stride of an operand's matrices, and the offset of each matrix.
+func matrixLayout(m tensor.Meta) (row, col int, starts []int) {
 	lead := max(0, m.Rank()-2)
 	row = m.Strides[lead]
 	if m.Rank() > 1 {

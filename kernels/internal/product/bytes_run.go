@@ -25,7 +25,7 @@ func scratch(m *graph.Mem, offset int) unsafe.Pointer {
 // prepare returns the phase that packs operands and computes the contributions of zero points and bias.
 func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	aZero, bZero, bias := operandAddress(c, bytesAZero), operandAddress(c, bytesBZero), operandAddress(c, bytesBias)
-	bRow, bCol, _ := ownLayout(c.Meta(bytesB))
+	bRow, bCol, _ := matrixLayout(c.Meta(bytesB))
 	biasStep := perIndex(c, bytesBias)
 	rowChunks := t.rowCopier.chunks()
 	group := t.blocks() // number of blocks per chunk: all blocks if b is packed, because only sums are then computed
@@ -61,7 +61,7 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 			at := t.panels(m, matrix)
 			for block := from; block < min(t.blocks(), from+group); block++ {
 				if !t.packed {
-					t.packer.block(r, at, unsafe.Add(m.Ptrs[1+bytesB], t.bOffsets[matrix]), bRow, bCol, block,
+					t.packer.packBlock(r, at, unsafe.Add(m.Ptrs[1+bytesB], t.bOffsets[matrix]), bRow, bCol, block,
 						unsafe.Pointer(unsafe.SliceData(m.Worker)))
 				}
 				t.prepareColumns(m, matrix, block, at, aZero(m), bZero(m), bias(m), biasStep)

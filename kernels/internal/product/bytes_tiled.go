@@ -162,7 +162,7 @@ func (t *byteTiles) listEntries(c *graph.Call, x *contraction) {
 		t.aIndex = append(t.aIndex, k)
 	}
 	b := c.Meta(bytesB)
-	_, _, t.bOffsets = ownLayout(b)
+	_, _, t.bOffsets = matrixLayout(b)
 	t.bIndex = make([]int, x.entries())
 	if len(t.bOffsets) > 1 { // no batch dimension was merged into rows in this case
 		own := tensor.New(tensor.Uint8, b.Shape[:b.Rank()-2]...)

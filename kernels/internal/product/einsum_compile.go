@@ -139,10 +139,10 @@ func (p *einsumPlan) mergedStride(t *einsumTerm, labels []int) (int, bool) {
 	return step, true
 }
 
-// mergeable returns a term with the elements of t, in which the labels in rows can be merged into one dimension, and
-// the labels in cols into another dimension. It returns t itself if the strides of t permit both merges, otherwise a
-// copy. Each label of t is in batch, rows or cols.
-func (p *einsumPlan) mergeable(t einsumTerm, batch, rows, cols []int) einsumTerm {
+// makeMergeable returns a term with the elements of t, in which the labels in rows can be merged into one dimension,
+// and the labels in cols into another dimension. It returns t itself if the strides of t permit both merges, otherwise
+// a copy. Each label of t is in batch, rows or cols.
+func (p *einsumPlan) makeMergeable(t einsumTerm, batch, rows, cols []int) einsumTerm {
 	_, okRows := p.mergedStride(&t, rows)
 	_, okCols := p.mergedStride(&t, cols)
 	if okRows && okCols {
@@ -181,9 +181,9 @@ func (p *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTer
 			inner = append(inner, l)
 		}
 	}
-	a = p.mergeable(a, batch, rows, inner)
+	a = p.makeMergeable(a, batch, rows, inner)
 	if !b.buffer.IsData() {
-		b = p.mergeable(b, batch, inner, cols)
+		b = p.makeMergeable(b, batch, inner, cols)
 	}
 	before := p.kernel.Scratch
 	to := p.newTerm(slices.Concat(batch, rows, cols))

@@ -77,15 +77,15 @@ var Trace = composite[kit.None](graph.Op{
 	return []tensor.Type{m}, err
 })
 
-// composite defines an op without attributes as op `to` on views of the operands. Inference and reference are delegated
-// to `to`.
-func composite[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
+// composite defines an op without attributes as op base on views of the operands. The inference and the reference of
+// base are used.
+func composite[A any](o graph.Op, base *graph.Op, views func(c *graph.Call) ([]tensor.Type, error)) *graph.Op {
 	callOnViews := func(c *graph.Call) (*graph.Call, []tensor.Type, error) {
 		types, err := views(c)
 		if err != nil {
 			return nil, nil, err
 		}
-		a, err := to.Schema.Decode(nil, nil)
+		a, err := base.Schema.Decode(nil, nil)
 		return kit.DelegatedCall(c, a, types...), types, err
 	}
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
@@ -93,7 +93,7 @@ func composite[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]ten
 		if err != nil {
 			return nil, err
 		}
-		return to.Infer(inner)
+		return base.Infer(inner)
 	}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		inner, types, err := callOnViews(c)
@@ -103,7 +103,7 @@ func composite[A any](o graph.Op, to *graph.Op, views func(c *graph.Call) ([]ten
 		if in, err = viewsOf(in, types...); err != nil {
 			return nil, err
 		}
-		return to.Ref(inner, in)
+		return base.Ref(inner, in)
 	}
 	return kit.Define[A](o)
 }

@@ -21,8 +21,8 @@ var algorithms = []struct {
 	{"tiled", "Packs the matrices into panels, constant ones once, and multiplies tiles in registers.", gemm.Tiled},
 }
 
-// productImpls returns the implementations of an op whose calls are contractions. Results may have any order of
-// dimensions.
+// productImpls returns the implementations of an op whose calls are contractions. read describes a call as a
+// contraction. Results may have any order of dimensions.
 func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 	list := make([]graph.Impl, len(algorithms))
 	for i, w := range algorithms {

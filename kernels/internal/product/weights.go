@@ -62,15 +62,15 @@ func rewriteTransposedWeights(into *graph.Parts, c *graph.Call) (r graph.Rewrite
 }
 
 // untransposed returns the operand of a view that exchanges the last two dimensions, if x is such a view.
-func untransposed(x graph.Arg) (of graph.Arg, ok bool) {
+func untransposed(x graph.Arg) (operand graph.Arg, ok bool) {
 	if x.Kind != graph.TensorArg || x.Value.Node == nil || x.Value.Node.Op == nil || x.Value.Node.Op.Permutes == nil {
-		return of, false
+		return operand, false
 	}
 	n := x.Value.Node
 	rank := x.Type().Rank()
 	for i, d := range n.Op.Permutes(n.Call()) {
 		if want := map[int]int{rank - 2: rank - 1, rank - 1: rank - 2}; i < rank-2 && d != i || i >= rank-2 && d != want[i] {
-			return of, false
+			return operand, false
 		}
 	}
 	return n.In[0], rank >= 2 && len(n.Out) == 1

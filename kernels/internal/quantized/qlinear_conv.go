@@ -17,11 +17,11 @@ import (
 var (
 	ConvInteger = quantConvOp("conv_integer", "Convolves bytes after subtracting zero points, into int32: x [n, c, ...] "+
 		"and w [o, c/groups, ...]. x_zero_point has one element, w_zero_point one or one for each output channel.",
-		quantConv{"conv_integer", 1, 2, 3, false}, "x", "w", "?x_zero_point", "?w_zero_point")
+		quantConv{name: "conv_integer", w: 1, xZero: 2, wZero: 3}, "x", "w", "?x_zero_point", "?w_zero_point")
 	QLinearConv = quantConvOp("qlinear_conv", "Convolves quantized values and quantizes the result: x [n, c, ...] and w "+
 		"[o, c/groups, ...]. Scales and zero points of w have one element or one for each output channel; bias is int32 [o].",
-		quantConv{"qlinear_conv", 3, 2, 5, true}, "x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale",
-		"y_zero_point", "?bias")
+		quantConv{name: "qlinear_conv", w: 3, xZero: 2, wZero: 5, scaled: true},
+		"x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "?bias")
 )
 
 // quantConvOp defines an op that convolves quantized values.

@@ -21,18 +21,18 @@ type argmaxAttrs struct {
 
 // Argmax gives the index of the first greatest element, and Argmin the index of the first least element.
 var (
-	Argmax = argOp("argmax", "Returns the index of the first greatest element over a dimension, or of all. A NaN is "+
-		"greater than all.", true)
-	Argmin = argOp("argmin", "Returns the index of the first least element over a dimension, or of all. A NaN is "+
-		"less than all.", false)
+	Argmax = argOp("argmax", "Returns the index of the first greatest element along a dimension, or of all elements. "+
+		"NaN counts as greater than all numbers.", true)
+	Argmin = argOp("argmin", "Returns the index of the first least element along a dimension, or of all elements. "+
+		"NaN counts as less than all numbers.", false)
 )
 
 // Max and Min give the extreme of all elements. With a dim, they give the extremes along this dimension and their
 // indices. With a second tensor, they are the pointwise maximum and minimum.
 var (
-	Max = orOfTwo(bestOp("max", "Returns the greatest element of all; with dim, the greatest elements and their indices; "+
-		"with other, the greater of self and other at each place, as maximum does.", true), pointwise.Maximum)
-	Min = orOfTwo(bestOp("min", "Returns the least element of all; with dim, the least elements and their indices; "+
+	Max = withPairwise(bestOp("max", "Returns the greatest element of all; with dim, the greatest elements and their "+
+		"indices; with other, the greater of self and other at each place, as maximum does.", true), pointwise.Maximum)
+	Min = withPairwise(bestOp("min", "Returns the least element of all; with dim, the least elements and their indices; "+
 		"with other, the lesser of self and other at each place, as minimum does.", false), pointwise.Minimum)
 )
 
@@ -60,7 +60,9 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 			Computation: func() folds.Computation {
 				return folds.Computation{Fold: func() *iter.Fold { return bestFold(d, greatest, false) },
 					UseFoldForUnsuitedRows: true,
-					Row: func(b *expr.Builder, x folds.Part) []folds.Part { return bestRow(b, x.Re, greatest, false) },
+					Row: func(b *expr.Builder, x folds.Part) []folds.Part {
+						return bestRow(b, x.Re, greatest, false)
+					},
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
 						return []tensor.Scalar{tensor.IntScalar(int64(refBest(x, greatest)))}
 					}}
@@ -119,7 +121,9 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 			Computation: func() folds.Computation {
 				return folds.Computation{Fold: func() *iter.Fold { return bestFold(d, greatest, true) },
 					UseFoldForUnsuitedRows: true,
-					Row: func(b *expr.Builder, x folds.Part) []folds.Part { return bestRow(b, x.Re, greatest, true) },
+					Row: func(b *expr.Builder, x folds.Part) []folds.Part {
+						return bestRow(b, x.Re, greatest, true)
+					},
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
 						i := refBest(x, greatest)
 						return []tensor.Scalar{x[i], tensor.IntScalar(int64(i))}
@@ -128,10 +132,10 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 	})
 }
 
-// orOfTwo returns op one with an additional overload for two tensors. The overload computes the pointwise op two.
-func orOfTwo(one, two *graph.Op) *graph.Op {
-	infer, compile, reference, rows := one.Infer, one.Compile, one.Ref, one.Rows
-	o := *one
+// withPairwise returns a reduction with an additional overload for two tensors. The overload computes the op pairwise.
+func withPairwise(reduction, pairwise *graph.Op) *graph.Op {
+	infer, compile, reference, rows := reduction.Infer, reduction.Compile, reduction.Ref, reduction.Rows
+	o := *reduction
 	o.Impls = nil // derived from Compile
 	o.Params = []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}}
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
@@ -141,7 +145,7 @@ func orOfTwo(one, two *graph.Op) *graph.Op {
 		if a := kit.Attrs[argmaxAttrs](c); a.Dim != nil || a.Keepdim {
 			return nil, errors.New(o.Name + "(): of two tensors takes neither dim nor keepdim")
 		}
-		return two.Infer(c)
+		return pairwise.Infer(c)
 	}
 	if rows != nil {
 		o.Rows = func(c *graph.Call) (*graph.Rows, error) {
@@ -153,13 +157,13 @@ func orOfTwo(one, two *graph.Op) *graph.Op {
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
 		if c.Has(1) {
-			return two.Compile(c)
+			return pairwise.Compile(c)
 		}
 		return compile(c)
 	}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if c.Has(1) {
-			return two.Ref(c, in)
+			return pairwise.Ref(c, in)
 		}
 		return reference(c, in)
 	}

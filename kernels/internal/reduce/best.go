@@ -29,6 +29,7 @@ func bestFold(d tensor.DType, greatest, values bool) *iter.Fold {
 	return bestIndexFold[float64](greatest, values)
 }
 
+// bestIndexFold is bestFold for elements of type T.
 func bestIndexFold[T number](greatest, values bool) *iter.Fold {
 	f := bestElementFold[T](greatest).InOrder()
 	if values {
@@ -104,6 +105,7 @@ func greatestRow[T kit.Sortable](a *bestElement[T], x []T, position int) {
 	*a = b
 }
 
+// leastRow is greatestRow for the least element.
 func leastRow[T kit.Sortable](a *bestElement[T], x []T, position int) {
 	a.firstRow(x, position)
 	b, i := *a, 0
@@ -136,6 +138,7 @@ func firstColumns[T kit.Sortable](a []bestElement[T], x []T, position int) bool 
 	return true
 }
 
+// greatestColumns folds one element into each accumulator.
 func greatestColumns[T kit.Sortable](a []bestElement[T], x []T, position int) {
 	if firstColumns(a, x, position) {
 		return
@@ -147,6 +150,7 @@ func greatestColumns[T kit.Sortable](a []bestElement[T], x []T, position int) {
 	}
 }
 
+// leastColumns is greatestColumns for the least element.
 func leastColumns[T kit.Sortable](a []bestElement[T], x []T, position int) {
 	if firstColumns(a, x, position) {
 		return

@@ -78,7 +78,7 @@ func (s *channelNorm) statistics(x *copies.Compound, in kit.Buffer) []kit.Buffer
 // statistics are operands. The coefficients are computed in float64 and rounded once. shift includes the rounding error
 // of center.
 func (s *channelNorm) coefficients(x *copies.Compound, statistics []kit.Buffer) []kit.Buffer {
-	m, loops := x.C.Meta(0), x.C.Meta(0).DType.OpMath()
+	m, loopDType := x.C.Meta(0), x.C.Meta(0).DType.OpMath()
 	shape := slices.Repeat([]int{1}, m.Rank())
 	shape[1] = m.Shape[1]
 	if s.meanOperand == 0 {
@@ -100,12 +100,12 @@ func (s *channelNorm) coefficients(x *copies.Compound, statistics []kit.Buffer) 
 		}
 		v.weight, v.bias = kit.ElementsOf[float64](m.Ptrs[5], shape[1]), kit.ElementsOf[float64](m.Ptrs[6], shape[1])
 		for g := begin; g < end; g++ {
-			v.setGroup(g*n, n, s.eps, loops)
+			v.setGroup(g*n, n, s.eps, loopDType)
 		}
 		return nil
 	}))
 	for i, b := range out {
-		out[i] = x.Dense(b, loops)
+		out[i] = x.Dense(b, loopDType)
 	}
 	return out
 }
@@ -117,9 +117,9 @@ type channelValues struct {
 	channels                                           int
 }
 
-// setGroup computes the coefficients of a group: the n channels from first on. loops is the dtype of the loop that uses
-// the coefficients.
-func (v *channelValues) setGroup(first, n int, eps float64, loops tensor.DType) {
+// setGroup computes the coefficients of a group: the n channels from first on. loopDType is the dtype of the loop that
+// uses the coefficients.
+func (v *channelValues) setGroup(first, n int, eps float64, loopDType tensor.DType) {
 	mean, square := 0.0, 0.0
 	for _, e := range v.mean[first : first+n] {
 		mean += e
@@ -130,7 +130,7 @@ func (v *channelValues) setGroup(first, n int, eps float64, loops tensor.DType) 
 		square += v.variance[i] + float64(d*d)
 	}
 	center := mean
-	if loops == tensor.Float32 {
+	if loopDType == tensor.Float32 {
 		center = float64(float32(mean))
 	}
 	for i := first; i < first+n; i++ {

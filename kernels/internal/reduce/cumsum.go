@@ -105,16 +105,17 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, z func(a, b comple
 			Impls: lineOp{
 				dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[cumAttrs](c).Dim }),
 				elementCost: graph.Each{Simple: fusion.ScanSimple},
-				lower: func(c *graph.Call, dim int, by lineOrder) (*graph.Kernel, error) {
+				lower: func(c *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
 					d := dtype(c)
 					l := scanLoopsOf(op, d, loops)
 					if c.Meta(0).DType != l.dtype || d != l.dtype {
-						k, err := lowerSuitedRows(c, by.applyTo(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, d) }))
+						rows := order.applyTo(func(c *graph.Call) (*graph.Rows, error) { return scanRows(c, op, d) })
+						k, err := lowerSuitedRows(c, rows)
 						if k != nil || err != nil {
 							return k, err
 						}
 					}
-					return compileScan(c, dim, by, d, l)
+					return compileScan(c, dim, order, d, l)
 				}}.impls(),
 		},
 	})
@@ -133,15 +134,15 @@ func scanRows(c *graph.Call, op expr.Op, d tensor.DType) (*graph.Rows, error) {
 }
 
 // compileScan returns the kernel of a scan along dim over elements converted to d. The operand is first copied if its
-// elements have another dtype than the loops, or are not contiguous in the order of the walk.
-func compileScan(c *graph.Call, dim int, by lineOrder, d tensor.DType, l scanLoops) (*graph.Kernel, error) {
+// elements have another dtype than the loops, or are not contiguous in this order.
+func compileScan(c *graph.Call, dim int, order lineOrder, d tensor.DType, l scanLoops) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	x := copies.NewCompound(c)
 	in, out := x.In(0), kit.OutBuffer(c, 0)
 	n, inner := kit.SizeOf(c.Meta(0), dim), 1
-	if by == lineRows {
+	if order == lineRows {
 		in, out = withDimLast(in, dim), withDimLast(out, dim)
 	} else {
 		inner = tensor.Numel(c.Meta(0).Shape[min(dim+1, c.Meta(0).Rank()):])

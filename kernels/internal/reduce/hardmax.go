@@ -68,8 +68,8 @@ var Hardmax = kit.Define[hardmaxAttrs](graph.Op{
 		Impls: lineOp{
 			dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[hardmaxAttrs](c).Dim }),
 			elementCost: graph.Each{Simple: 2}, rows: hardmaxRows, typicalAttrs: &hardmaxAttrs{Dim: 1},
-			lower: func(c *graph.Call, dim int, by lineOrder) (*graph.Kernel, error) {
-				if k, err := compileSuitedRows(c, by.applyTo(hardmaxRows)); k != nil || err != nil {
+			lower: func(c *graph.Call, dim int, order lineOrder) (*graph.Kernel, error) {
+				if k, err := compileSuitedRows(c, order.applyTo(hardmaxRows)); k != nil || err != nil {
 					return k, err
 				}
 				return compileHardmax(c, dim)

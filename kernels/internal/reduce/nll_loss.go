@@ -44,7 +44,7 @@ var (
 		})
 )
 
-// nllLoss has the sizes and attributes of a call. There are n samples, and each sample has inner targets.
+// nllLoss has the sizes and attributes of a call.
 type nllLoss struct {
 	samples, classes, targetsPerSample int
 	reduction, ignoreIndex             int
@@ -231,14 +231,14 @@ func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
 func (l *lossData[T]) sumClasses(base int, share, sharePerClass T) T {
 	sum := 0.0
 	for k := range l.classes {
-		by := sharePerClass
+		factor := sharePerClass
 		if l.probs != nil {
-			by = T(l.probs[base+k*l.targetsPerSample]*share) + sharePerClass
+			factor = T(l.probs[base+k*l.targetsPerSample]*share) + sharePerClass
 		}
 		if l.classWeights != nil {
-			by *= l.classWeights[k]
+			factor *= l.classWeights[k]
 		}
-		sum += float64(l.elements[base+k*l.targetsPerSample] * by)
+		sum += float64(l.elements[base+k*l.targetsPerSample] * factor)
 	}
 	return T(sum)
 }
@@ -298,10 +298,10 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	if l.isCrossEntropy {
 		x = softmaxReference(x.CopyTo(tensor.New(tensor.Float64, x.Shape...)), min(1, x.Rank()-1), tensor.Float64, true)
 	}
-	each := tensor.Zeros(d, kit.KnownSizes(targetSizes(x.Meta.Type()))...)
+	losses := tensor.Zeros(d, kit.KnownSizes(targetSizes(x.Meta.Type()))...)
 	loss, total := 0.0, 0.0
 	var err error
-	kit.EachIndex(each.Shape, func(index []int) {
+	kit.EachIndex(losses.Shape, func(index []int) {
 		k, all, one := -1, l.smoothing/float64(l.classes), 0.0
 		if !l.hasProbabilities {
 			if k = int(t.At(index...).Int()); k == l.ignoreIndex {
@@ -313,33 +313,33 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 			}
 		}
 		for class := range l.classes {
-			at, by := []int{class}, 1.0
+			at, weight := []int{class}, 1.0
 			if x.Rank() > 1 {
 				at = append([]int{index[0], class}, index[1:]...)
 			}
 			if len(in) > 2 && in[2] != nil {
-				by = in[2].At(class).Float()
+				weight = in[2].At(class).Float()
 			}
 			prob := 0.0
 			if l.hasProbabilities {
 				prob = t.At(at...).Float()
 			} else if class == k {
 				prob = 1
-				total += by
+				total += weight
 			}
 			if prob = float64(prob*(1-l.smoothing)) + all; l.hasProbabilities || prob != 0 {
-				one -= float64(x.At(at...).Float() * prob * by)
+				one -= float64(x.At(at...).Float() * prob * weight)
 			}
 		}
 		if l.hasProbabilities {
 			total++
 		}
-		each.Set(tensor.FloatScalar(one), index...)
+		losses.Set(tensor.FloatScalar(one), index...)
 		loss += one
 	})
 	switch l.reduction {
 	case 0:
-		return []*tensor.Tensor{each}, err
+		return []*tensor.Tensor{losses}, err
 	case 1:
 		if loss /= total; total == 0 {
 			loss = math.NaN()

@@ -28,8 +28,8 @@ type vectorNormAttrs struct {
 	DType   tensor.DType  `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
 }
 
-const normDoc = "Computes the vector norm of an order: of 2 the root of the sum of squares, of inf and -inf the " +
-	"greatest and least magnitude, of 0 the number of elements that are not zero."
+const normDoc = "Computes the vector norm of the given order: for order 2, the root of the sum of squares; for inf " +
+	"and -inf, the greatest and the least magnitude; for 0, the number of nonzero elements."
 
 // Norm is the older form of the vector norm. It is 0 for no elements.
 var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{

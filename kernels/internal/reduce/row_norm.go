@@ -11,23 +11,23 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// compileRowNorm returns a kernel of layer_norm, or of rms_norm if root is set. Rows have the last dims dimensions of
+// compileRowNorm returns a kernel of layer_norm, or of rms_norm if rms is set. Rows have the last dims dimensions of
 // the input. The operands of the call are input, weight and bias. The loops of the kernel are in Go.
-func compileRowNorm(c *graph.Call, dims int, eps float64, root bool) (*graph.Kernel, error) {
+func compileRowNorm(c *graph.Call, dims int, eps float64, rms bool) (*graph.Kernel, error) {
 	if c.Meta(0).DType.OpMath() == tensor.Float32 {
-		return rowNormOf[float32](c, dims, eps, root)
+		return rowNormOf[float32](c, dims, eps, rms)
 	}
-	return rowNormOf[float64](c, dims, eps, root)
+	return rowNormOf[float64](c, dims, eps, rms)
 }
 
 // rowNormOf is compileRowNorm for a computation in T. Operands of another dtype, or not row-major, are copied first.
-func rowNormOf[T float32 | float64](c *graph.Call, dims int, eps float64, root bool) (*graph.Kernel, error) {
+func rowNormOf[T float32 | float64](c *graph.Call, dims int, eps float64, rms bool) (*graph.Kernel, error) {
 	m := c.Meta(0)
 	if m.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	normalize := normalizeRow[T]
-	if root {
+	if rms {
 		normalize = scaleRow[T]
 	}
 	x, d := copies.NewCompound(c), tensor.DTypeOf[T]()

@@ -46,11 +46,11 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 			Impls: lineOp{
 				dim:         dimOf(func(c *graph.Call) int { return kit.Attrs[softmaxAttrs](c).Dim }),
 				elementCost: graph.Each{Simple: 1, Function: 0.7}, rows: rows, typicalAttrs: &softmaxAttrs{Dim: 1},
-				lower: func(c *graph.Call, _ int, by lineOrder) (*graph.Kernel, error) {
+				lower: func(c *graph.Call, _ int, order lineOrder) (*graph.Kernel, error) {
 					if c.Out[0].Numel() == 0 {
 						return &graph.Kernel{}, nil
 					}
-					r, err := by.applyTo(rows)(c)
+					r, err := order.applyTo(rows)(c)
 					if err != nil {
 						return nil, err
 					}

@@ -21,13 +21,13 @@ type ifAttrs struct {
 }
 
 type loopAttrs struct {
-	Body    *graph.Graph `attr:"body" doc:"inputs: the number of the iteration, the condition, the carried values, then others; outputs: the condition, the carried values, then the collected values"`
+	Body    *graph.Graph `attr:"body" doc:"inputs: the number of the iteration, the condition, the carried values, then the values of the enclosing graph; outputs: the condition, the carried values, then the collected values"`
 	Carried int          `attr:"carried" default:"0" doc:"number of values that each iteration passes to the next"`
 	Trips   *sym.Int     `attr:"trips" default:"none" range:"int64" doc:"max_trip_count as an expression over sizes, for a loop whose condition stays true; when the sizes are known, the nodes of all iterations replace the node, unless there are too many; none: max_trip_count depends on data"`
 }
 
 type scanAttrs struct {
-	Body         *graph.Graph `attr:"body" doc:"inputs: the states, a slice of each scanned operand, then others; outputs: the states, then the collected values"`
+	Body         *graph.Graph `attr:"body" doc:"inputs: the states, a slice of each scanned operand, then the values of the enclosing graph; outputs: the states, then the collected values"`
 	States       int          `attr:"states" default:"0" doc:"number of operands that are initial states"`
 	Scanned      int          `attr:"num_scan_inputs" doc:"number of operands that are scanned, after the states"`
 	InputAxes    []int        `attr:"scan_input_axes" default:"" doc:"dimensions that are scanned; none: the first"`
@@ -319,7 +319,7 @@ func inferScan(c *graph.Call) ([]graph.Result, error) {
 	ins, outs := len(a.Body.Inputs), len(a.Body.Outputs)
 	if a.States < 0 || a.Scanned < 1 || ins < a.States+a.Scanned || outs < a.States || len(c.In) != ins {
 		return nil, fmt.Errorf("a body with %d inputs and %d outputs does not match %d operands, %d states and %d "+
-			"scanned ones", ins, outs, len(c.In), a.States, a.Scanned)
+			"scanned operands", ins, outs, len(c.In), a.States, a.Scanned)
 	}
 	if n := len(a.InputAxes); n != 0 && n != a.Scanned {
 		return nil, fmt.Errorf("scan_input_axes has %d numbers, want %d", n, a.Scanned)

@@ -16,7 +16,7 @@ import (
 type fftAttrs struct {
 	N    *sym.Int `attr:"n" default:"none" doc:"length of the transform: the operand is cut, or extended by zeros; none: the length of the operand"`
 	Dim  int      `attr:"dim" default:"-1" doc:"dimension to transform"`
-	Norm string   `attr:"norm" default:"backward" oneof:"backward|forward|ortho" doc:"direction that is scaled by 1/n; ortho: both are scaled by its root"`
+	Norm string   `attr:"norm" default:"backward" oneof:"backward|forward|ortho" doc:"direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n"`
 }
 
 // fourierSpec describes a call of a Fourier transform: a transform of the lines along a dimension.

@@ -22,21 +22,23 @@ var cellActs = map[string]struct {
 	"relu":     {text: "maximum(X, 0)", f: func(x, _, _ float64) float64 { return max(x, 0) }},
 	"softplus": {text: "softplus(X, 1, 40)", f: func(x, _, _ float64) float64 { return kit.Softplus(x, 1, 40) }},
 	"softsign": {text: "X / (1 + abs(X))", f: func(x, _, _ float64) float64 { return x / (1 + math.Abs(x)) }},
-	"affine":   {2, 1, 0, "A * X + B", func(x, a, b float64) float64 { return float64(a*x) + b }},
-	"scaledtanh": {2, 1, 1, "A * tanh(B * X)",
-		func(x, a, b float64) float64 { return a * math.Tanh(b*x) }},
-	"hardsigmoid": {2, 0.2, 0.5, "minimum(maximum(A * X + B, 0), 1)",
-		func(x, a, b float64) float64 { return min(max(float64(a*x)+b, 0), 1) }},
-	"leakyrelu": {1, 0.01, 0, "maximum(X, 0) + A * minimum(X, 0)",
-		func(x, a, _ float64) float64 { return max(x, 0) + float64(a*min(x, 0)) }},
-	"elu": {1, 1, 0, "maximum(X, 0) + A * expm1(minimum(X, 0))",
-		func(x, a, _ float64) float64 { return max(x, 0) + float64(a*math.Expm1(min(x, 0))) }},
-	"thresholdedrelu": {1, 1, 0, "where(X > A or X != X, X, 0)", func(x, a, _ float64) float64 {
-		if x > a || x != x {
-			return x
-		}
-		return 0
-	}},
+	"affine": {params: 2, alpha: 1, text: "A * X + B",
+		f: func(x, a, b float64) float64 { return float64(a*x) + b }},
+	"scaledtanh": {params: 2, alpha: 1, beta: 1, text: "A * tanh(B * X)",
+		f: func(x, a, b float64) float64 { return a * math.Tanh(b*x) }},
+	"hardsigmoid": {params: 2, alpha: 0.2, beta: 0.5, text: "minimum(maximum(A * X + B, 0), 1)",
+		f: func(x, a, b float64) float64 { return min(max(float64(a*x)+b, 0), 1) }},
+	"leakyrelu": {params: 1, alpha: 0.01, text: "maximum(X, 0) + A * minimum(X, 0)",
+		f: func(x, a, _ float64) float64 { return max(x, 0) + float64(a*min(x, 0)) }},
+	"elu": {params: 1, alpha: 1, text: "maximum(X, 0) + A * expm1(minimum(X, 0))",
+		f: func(x, a, _ float64) float64 { return max(x, 0) + float64(a*math.Expm1(min(x, 0))) }},
+	"thresholdedrelu": {params: 1, alpha: 1, text: "where(X > A or X != X, X, 0)",
+		f: func(x, a, _ float64) float64 {
+			if x > a || x != x {
+				return x
+			}
+			return 0
+		}},
 }
 
 // formula returns the formula that applies the function to the value named x.

@@ -185,7 +185,7 @@ func numeral(v float64) string {
 // bind returns the addresses of a loop's operands for sequence i of a block, and their strides from one sequence to the
 // next.
 func (s *stepper) bind(r *cellRun, c *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
-	in, y := s.placesOf(r, step, i)
+	in, y := s.stepAddresses(r, step, i)
 	row := func(v []byte, width int) unsafe.Pointer { return unsafe.Pointer(&v[i*width*s.size]) }
 	addresses := [cellPlaces]unsafe.Pointer{in, row(r.gates, s.rows), row(r.h, s.hidden), row(r.c, s.hidden),
 		row(r.resetState, s.hidden), y, r.mem.Ptrs[stepBias+r.dir], r.mem.Ptrs[stepPeeps+r.dir]}

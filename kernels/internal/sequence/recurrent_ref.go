@@ -120,13 +120,13 @@ func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
 		for k := range h {
 			reset[k] = c.gate(0, 1, k, t, h, 0)
 		}
-		kept := make([]T, len(h))
+		resetState := make([]T, len(h))
 		for k, v := range h {
-			kept[k] = reset[k] * v
+			resetState[k] = reset[k] * v
 		}
 		for k := range h {
 			z := c.gate(0, 0, k, t, h, 0)
-			in, state := c.gateParts(2, k, t, kept)
+			in, state := c.gateParts(2, k, t, resetState)
 			if c.resetAfter {
 				in, state = c.gateParts(2, k, t, h)
 				state *= reset[k]
@@ -164,8 +164,8 @@ func widestElements[T kit.Widest](t *tensor.Tensor) []T {
 
 // equalPart divides a slice into n equal parts and returns part i. A part of a nil slice is nil.
 func equalPart[T any](list []T, i, n int) []T {
-	each := len(list) / n
-	return list[i*each : (i+1)*each : (i+1)*each]
+	size := len(list) / n
+	return list[i*size : (i+1)*size : (i+1)*size]
 }
 
 // resultTensor returns the tensor of result r. Its elements are those of list, converted to the dtype of the result.

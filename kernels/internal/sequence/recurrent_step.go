@@ -108,7 +108,7 @@ func (s *stepper) stateRow(p unsafe.Pointer, r *cellRun, i int) []byte {
 // record prepares product q once, so that each step only runs it again. The product multiplies `from` by the weights.
 func (s *stepper) record(r *cellRun, q int, from []byte) {
 	if plan := s.planOf(r, q); plan != nil {
-		s.operands(r, q, from)
+		s.setOperands(r, q, from)
 		r.recorded[q] = plan.Repeat(&r.repeated[q], &r.args)
 	}
 }
@@ -121,8 +121,8 @@ func (s *stepper) planOf(r *cellRun, q int) *gemm.Plan {
 	return s.plans[0][q]
 }
 
-// operands sets the operands of product q.
-func (s *stepper) operands(r *cellRun, q int, from []byte) {
+// setOperands sets the operands of product q.
+func (s *stepper) setOperands(r *cellRun, q int, from []byte) {
 	r.args.A = unsafe.Pointer(unsafe.SliceData(from))
 	r.args.B = s.weights(r.mem, r.dir, q)
 	r.args.C = unsafe.Pointer(&r.gates[s.firstRow(q)*s.size])
@@ -135,13 +135,13 @@ func (s *stepper) multiply(r *cellRun, q int) {
 		r.repeated[q].Run()
 		return
 	}
-	s.operands(r, q, [2][]byte{r.h, r.resetState}[q])
+	s.setOperands(r, q, [2][]byte{r.h, r.resetState}[q])
 	s.planOf(r, q).RunAll(&r.args, r.work)
 }
 
-// placesOf returns two addresses for one step of sequence i of the block. in is the address of the products of the
+// stepAddresses returns two addresses for one step of sequence i of the block. in is the address of the products of the
 // input with the weights of all gates, which were computed before. y is the address of the result.
-func (s *stepper) placesOf(r *cellRun, step, i int) (in, y unsafe.Pointer) {
+func (s *stepper) stepAddresses(r *cellRun, step, i int) (in, y unsafe.Pointer) {
 	t := step
 	if s.backward[r.dir] {
 		t = s.length(r, i) - 1 - step

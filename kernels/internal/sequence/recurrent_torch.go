@@ -34,9 +34,9 @@ var (
 	RNNTanh = recurrentOp("rnn_tanh", cellRNN, "Tanh", "Runs sequences through layers of simple recurrent cells. "+
 		"Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih "+
 		"and b_hh [h]")
-	RNNRelu = recurrentOp("rnn_relu", cellRNN, "Relu", "Runs sequences through layers of simple recurrent cells that "+
-		"are bounded below by 0. Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, "+
-		"i], w_hh [h, h], b_ih and b_hh [h]")
+	RNNRelu = recurrentOp("rnn_relu", cellRNN, "Relu", "Runs sequences through layers of simple recurrent cells with "+
+		"the activation function relu. Operands are input [t, n, i], h0 [l*d, n, h], and for each layer and direction "+
+		"w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]")
 )
 
 // torchCell is one of PyTorch's recurrent ops.
@@ -330,7 +330,7 @@ func (o torchCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	return cellsReference[float64](o, c, in)
 }
 
-// cellsReference is ref for the numbers T.
+// cellsReference computes the reference with numbers of type T.
 func cellsReference[T kit.Widest](o torchCell, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	res, err := o.infer(c)
 	if err != nil {
@@ -364,7 +364,7 @@ func cellsReference[T kit.Widest](o torchCell, c *graph.Call, in []*tensor.Tenso
 	results[0] = x
 	out := make([]*tensor.Tensor, len(res))
 	for i, r := range res {
-		if sums, ok := any(results[i]).([]int64); ok && r.Meta().DType == tensor.Float32 { // of a tanh of integers
+		if sums, ok := any(results[i]).([]int64); ok && r.Meta().DType == tensor.Float32 { // a tanh of integers
 			out[i] = resultTensor(tanhs(sums), r)
 		} else {
 			out[i] = resultTensor(results[i], r)

@@ -39,7 +39,7 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 // example, the last concatenation of a block has dozens of operands and is inferred dozens of times.
 var partLists = sync.Pool{New: func() any { return new([]tensor.Type) }}
 
-// withParts is join with a pooled list. It calls look, which may be nil, with the list.
+// withParts is partTypes with a list from the pool. It calls look, which may be nil, with the list.
 func (j joinOp) withParts(c *graph.Call, look func(parts []tensor.Type)) (whole tensor.Type, dim int, err error) {
 	list := partLists.Get().(*[]tensor.Type)
 	parts, whole, dim, err := j.partTypes((*list)[:0], c)
@@ -165,7 +165,7 @@ func concatOp(name string) *graph.Op {
 // Hstack and Vstack are torch.hstack and torch.vstack.
 var (
 	Hstack = defineJoin(kit.NoAttrs, "hstack",
-		"Concatenates tensors along the second dimension, or vectors and numbers along their only one.",
+		"Concatenates tensors along the second dimension, or vectors and numbers along their only dimension.",
 		joinOp{rank: 1, dim: func(_ *graph.Call, t tensor.Type) int { return min(t.Rank(), 2) - 1 }},
 		[]graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(2, 4)}}})
 	Vstack = defineJoin(kit.NoAttrs, "vstack",

@@ -121,7 +121,7 @@ func (p *pool) windows(d, h, w int) [maxDims]geometry.Range {
 func (p *pool) index(d, h, w int) int { return (d*p.axes[1].Size+h)*p.axes[2].Size + w }
 
 // poolKernel makes the kernel of a pooling: compiled loops if they support the call, else loops in Go.
-func poolKernel(c *graph.Call, walk poolWalk, f poolFold, axes []geometry.Axis) (*graph.Kernel, error) {
+func poolKernel(c *graph.Call, walk poolOrder, f poolFold, axes []geometry.Axis) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}

@@ -113,7 +113,7 @@ func (t *tapLoops) loop(taps int, begin, end bool) (*expr.Loop, error) {
 			out = []expr.Output{b.Real(sum)}
 			break
 		}
-		out = []expr.Output{b.Real(b.Convert(t.dtype, b.Do(t.divides(), sum, b.Load(extra))))}
+		out = []expr.Output{b.Real(b.Convert(t.dtype, b.Do(t.averageOp(), sum, b.Load(extra))))}
 	}
 	c, err := b.Build(out...)
 	return &expr.Loop{Code: c, Scalar: scalar}, err
@@ -128,18 +128,18 @@ func (t *tapLoops) partialDType() tensor.DType {
 	return t.sumDType
 }
 
-// divides returns the operation that computes an average from a sum and the number that putDivisor writes.
-func (t *tapLoops) divides() expr.Op {
-	if inverse(t.dtype, t.sumDType) {
+// averageOp returns the operation that computes an average from a sum and the number that putDivisor writes.
+func (t *tapLoops) averageOp() expr.Op {
+	if multipliesByInverse(t.dtype, t.sumDType) {
 		return expr.Mul
 	}
 	return expr.Div
 }
 
-// inverse reports whether averages are computed by multiplying sums by the inverse of the divisor. d and sum are the
-// dtypes of averages and sums. Sums must have more bits than averages; otherwise the rounding of the inverse would
-// change averages.
-func inverse(d, sum tensor.DType) bool { return d.IsFloat() && d.Size() < sum.Size() }
+// multipliesByInverse reports whether averages are computed by multiplying sums by the inverse of the divisor. d and
+// sum are the dtypes of averages and sums. Sums must have more bits than averages; otherwise the rounding of the
+// inverse would change averages.
+func multipliesByInverse(d, sum tensor.DType) bool { return d.IsFloat() && d.Size() < sum.Size() }
 
 // putDivisor writes the divisor of a window of the given area, or the inverse of the divisor.
 func (f *poolFold) putDivisor(to []byte, d, sum tensor.DType, area float64) {
@@ -148,7 +148,7 @@ func (f *poolFold) putDivisor(to []byte, d, sum tensor.DType, area float64) {
 		return
 	}
 	x := divisorOf[float64](f, area)
-	if inverse(d, sum) {
+	if multipliesByInverse(d, sum) {
 		x = 1 / x
 	}
 	if sum == tensor.Float32 {

@@ -325,7 +325,7 @@ func (t *rowLoops) acrossLoop(uniform bool) (*expr.Loop, error) {
 	}
 	if t.kind == poolAvg {
 		divide := expr.Div
-		if inverse(t.dtype, t.sumDType) {
+		if multipliesByInverse(t.dtype, t.sumDType) {
 			divide = expr.Mul
 		}
 		v = b.Do(divide, v, b.Load(len(offsets)))

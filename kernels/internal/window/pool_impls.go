@@ -9,12 +9,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// poolWalk is the order in which a pooling visits elements: plane by plane, or pixel by pixel. Both support any
+// poolOrder is the order in which a pooling visits elements: plane by plane, or pixel by pixel. Both support any
 // strides.
-type poolWalk uint8
+type poolOrder uint8
 
 const (
-	poolPlanes poolWalk = iota
+	poolPlanes poolOrder = iota
 	poolPixels
 )
 
@@ -36,13 +36,13 @@ var (
 	poolResult = [2]string{poolPlanes: "pool.result.planes", poolPixels: "pool.result.pixels"}
 )
 
-// wideArea is the minimum length of a window's rows for which loops by planes sum a row as one run.
-const wideArea = 16
+// longRowTaps is the minimum length of a window's rows for which loops by planes sum a row as one run.
+const longRowTaps = 16
 
 // work returns the work of a pooling with a walk.
-func (p *pooling) work(c *graph.Call, order poolWalk, w graph.Walk) graph.Work {
+func (p *pooling) work(c *graph.Call, order poolOrder, w graph.Walk) graph.Work {
 	area, elementRate := p.area(c), poolElement[p.kind][order]
-	if order == poolPlanes && area > wideArea*wideArea {
+	if order == poolPlanes && area > longRowTaps*longRowTaps {
 		elementRate = poolElement[p.kind][poolPixels]
 	}
 	work := graph.Work{Steps: 1}
@@ -72,8 +72,8 @@ func strided(c *graph.Call) bool {
 
 // compiles predicts whether a walk uses compiled loops. Compiled loops write results in the walk's order. Compiled
 // loops by planes require windows of few elements, with steps of 1 or, for floats, 2.
-func (p *pooling) compiles(c *graph.Call, order poolWalk, w graph.Walk, area float64) bool {
-	if order == poolPlanes && (len(c.Out) > 1 || area > wideArea*wideArea || farApart(c)) {
+func (p *pooling) compiles(c *graph.Call, order poolOrder, w graph.Walk, area float64) bool {
+	if order == poolPlanes && (len(c.Out) > 1 || area > longRowTaps*longRowTaps || farApart(c)) {
 		return false
 	}
 	return loops.CodeAvailable() && p.kind != poolNorm && (len(c.Out) == 1 || area <= maxLoopTaps) &&
@@ -94,7 +94,7 @@ func farApart(c *graph.Call) bool {
 // operand's layout, and the implementations read operands in the order of the walk. Otherwise the implementations write
 // any layout, and the implementation planes also reads any layout.
 func poolImpls(p func(c *graph.Call) *pooling, follows bool) []graph.Impl {
-	impl := func(order poolWalk, i graph.Impl) graph.Impl {
+	impl := func(order poolOrder, i graph.Impl) graph.Impl {
 		i.Lower = func(c *graph.Call) (*graph.Kernel, error) { return p(c).compile(c, order) }
 		i.Work = func(c *graph.Call, w graph.Walk) graph.Work { return p(c).work(c, order, w) }
 		return i

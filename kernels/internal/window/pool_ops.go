@@ -13,7 +13,7 @@ import (
 type maxPoolAttrs struct {
 	KernelSize []int `attr:"kernel_size" doc:"sizes of the window"`
 	Stride     []int `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
-	Padding    []int `attr:"padding" default:"0" doc:"ignored elements on both sides of each dimension, or all begins and then all ends"`
+	Padding    []int `attr:"padding" default:"0" doc:"ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all ends"`
 	Dilation   []int `attr:"dilation" default:"1" doc:"distance between elements of the window"`
 	CeilMode   bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
 }
@@ -29,7 +29,7 @@ type maxPool1dAttrs struct {
 type avgPoolAttrs struct {
 	KernelSize      []int `attr:"kernel_size" doc:"sizes of the window"`
 	Stride          []int `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
-	Padding         []int `attr:"padding" default:"0" doc:"zeros on both sides of each dimension, or all begins and then all ends"`
+	Padding         []int `attr:"padding" default:"0" doc:"zeros on both sides of each dimension, or first the numbers for all beginnings and then for all ends"`
 	Dilation        []int `attr:"dilation" default:"1" doc:"distance between elements of the window; not in PyTorch"`
 	CeilMode        bool  `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
 	CountIncludePad bool  `attr:"count_include_pad" default:"true" doc:"count the padding in the divisor"`
@@ -48,7 +48,7 @@ type avgPool1dAttrs struct {
 type lpPoolAttrs struct {
 	KernelSize []int   `attr:"kernel_size" doc:"sizes of the window, one for each pooled dimension"`
 	Stride     []int   `attr:"stride" default:"" doc:"steps of the window; default: kernel_size"`
-	Padding    []int   `attr:"padding" default:"0" doc:"ignored elements on both sides of each dimension, or all begins and then all ends"`
+	Padding    []int   `attr:"padding" default:"0" doc:"ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all ends"`
 	Dilation   []int   `attr:"dilation" default:"1" doc:"distance between elements of the window"`
 	CeilMode   bool    `attr:"ceil_mode" default:"false" doc:"round the output size up, so that windows may reach past the end"`
 	NormType   float64 `attr:"norm_type" default:"2" doc:"the p of the p-norm"`

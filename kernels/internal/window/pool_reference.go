@@ -32,7 +32,7 @@ func poolReference(t *tensor.Tensor, shape []int, axes []geometry.Axis, f poolFo
 				src[lead+d] = r.Start + tap[d]*r.Step
 				at = at*sizes[d] + src[lead+d]
 			}
-			w.take(t.At(src...), at, &f)
+			w.add(t.At(src...), at, &f)
 		})
 		out[0].Set(w.result(&f, max(area, 1)), index...)
 		if f.indices {
@@ -62,8 +62,8 @@ func newFoldedWindow(d tensor.DType, start int) *foldedWindow {
 	return &foldedWindow{integers: true, best: tensor.IntScalar(least), sum: tensor.IntScalar(0), index: start}
 }
 
-// take folds an element with its index in the plane.
-func (w *foldedWindow) take(e tensor.Scalar, index int, f *poolFold) {
+// add folds an element with its index in the plane.
+func (w *foldedWindow) add(e tensor.Scalar, index int, f *poolFold) {
 	if w.integers {
 		if e.Int() > w.best.Int() {
 			w.best, w.index = e, index

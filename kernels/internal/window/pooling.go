@@ -113,7 +113,7 @@ func (p *pooling) mean(m tensor.Meta) *folds.Spec {
 }
 
 // compile makes the kernel that visits the operand in the order of walk.
-func (p *pooling) compile(c *graph.Call, walk poolWalk) (*graph.Kernel, error) {
+func (p *pooling) compile(c *graph.Call, walk poolOrder) (*graph.Kernel, error) {
 	if m := c.Meta(0); p.isMean(m) && c.Out[0].Numel() > 0 {
 		return p.mean(m).Compile(c)
 	}

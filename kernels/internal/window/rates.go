@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The rates of nearest-neighbour resizing, by their names in machine profiles.
+// The rates of nearest-neighbour resizing, order their names in machine profiles.
 const (
 	resizePixel   = "resize.pixel"   // a pixel whose channels are copied
 	resizeElement = "resize.element" // an element that is copied separately
@@ -16,37 +16,38 @@ const (
 // calibrate runs the calls of a rate to measure it.
 func Rates() []graph.Rate {
 	impls := [...]string{poolPlanes: "planes", poolPixels: "pixels"}
-	call := func(op string, by poolWalk, size, channels, side int) graph.RateCall {
+	call := func(op string, order poolOrder, size, channels, side int) graph.RateCall {
 		a, m := graph.Attrs{"kernel_size": size, "stride": 2}, kit.F32(1, channels, side, side)
 		if op == "lp_pool" {
 			a["kernel_size"], a["norm_type"] = []int{size, size}, 2.0
 		}
-		if by == poolPixels {
+		if order == poolPixels {
 			m = kit.NHWC(1, channels, side, side)
 		}
-		return graph.RateCall{Op: op, Attrs: a, In: []tensor.Meta{m}, Impl: impls[by]}
+		return graph.RateCall{Op: op, Attrs: a, In: []tensor.Meta{m}, Impl: impls[order]}
 	}
-	overlapping := func(op string, by poolWalk, channels, side int) graph.RateCall {
-		c := call(op, by, 3, channels, side)
+	overlapping := func(op string, order poolOrder, channels, side int) graph.RateCall {
+		c := call(op, order, 3, channels, side)
 		c.Attrs["stride"], c.Attrs["padding"] = 1, 1
 		return c
 	}
 	var list []graph.Rate
 	for kind, op := range map[poolKind]string{poolMax: "max_pool2d", poolAvg: "avg_pool2d", poolNorm: "lp_pool"} {
-		for by := range impls {
-			by := poolWalk(by)
-			list = append(list, graph.Rate{Name: poolElement[kind][by], Unit: "an element of a window",
-				Calls: []graph.RateCall{call(op, by, 3, 64, 56), call(op, by, 3, 192, 27)}})
+		for i := range impls {
+			order := poolOrder(i)
+			list = append(list, graph.Rate{Name: poolElement[kind][order], Unit: "an element of a window",
+				Calls: []graph.RateCall{call(op, order, 3, 64, 56), call(op, order, 3, 192, 27)}})
 		}
 	}
-	for by, names := range poolLoops {
+	for i, names := range poolLoops {
+		order := poolOrder(i)
 		for kind, name := range names {
 			op := map[poolKind]string{poolMax: "max_pool2d", poolAvg: "avg_pool2d"}[kind]
 			unit := [...]string{poolPlanes: "an element of a window, by compiled loops over rows",
-				poolPixels: "an element of a window, by compiled loops over channels"}[by]
-			list = append(list, graph.Rate{Name: name, Unit: unit, Calls: []graph.RateCall{call(op, poolWalk(by), 3, 64, 112),
-				call(op, poolWalk(by), 3, 256, 28), call(op, poolWalk(by), 3, 480, 14), overlapping(op, poolWalk(by), 192, 28),
-				overlapping(op, poolWalk(by), 512, 14)}})
+				poolPixels: "an element of a window, by compiled loops over channels"}[order]
+			list = append(list, graph.Rate{Name: name, Unit: unit, Calls: []graph.RateCall{call(op, order, 3, 64, 112),
+				call(op, order, 3, 256, 28), call(op, order, 3, 480, 14), overlapping(op, order, 192, 28),
+				overlapping(op, order, 512, 14)}})
 		}
 	}
 	for kind, name := range poolStep {
@@ -54,9 +55,9 @@ func Rates() []graph.Rate {
 		list = append(list, graph.Rate{Name: name, Unit: "a result in a row of windows with a step greater than 1",
 			Calls: []graph.RateCall{call(op, poolPlanes, 2, 64, 56), call(op, poolPlanes, 2, 128, 28)}})
 	}
-	for by, name := range poolResult {
+	for order, name := range poolResult {
 		list = append(list, graph.Rate{Name: name, Unit: "a result of a pooling",
-			Calls: []graph.RateCall{call("avg_pool2d", poolWalk(by), 2, 64, 56)}})
+			Calls: []graph.RateCall{call("avg_pool2d", poolOrder(order), 2, 64, 56)}})
 	}
 	nearest := func(m tensor.Meta) graph.RateCall {
 		return graph.RateCall{Op: "upsample_nearest2d", Attrs: graph.Attrs{"scale_factors": []float64{2, 2}},
