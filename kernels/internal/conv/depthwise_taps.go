@@ -18,8 +18,8 @@ const maxTaps = (expr.MaxOperands - 2) / 2
 // loops run one after another, and each loop adds to the result of the previous loop. The order of additions does not
 // depend on the division of rows into tiles.
 type tapSum struct {
-	parts []tapPart
-	bias  bool
+	parts   []tapPart
+	hasBias bool
 }
 
 // tapPart is the loop that adds taps [first, end).
@@ -69,7 +69,7 @@ func newTapSum(d tensor.DType, taps int, bias, scalar bool) (*tapSum, error) {
 	if !compilesTaps(d) {
 		return nil, nil
 	}
-	t := &tapSum{bias: bias}
+	t := &tapSum{hasBias: bias}
 	n := kit.DivUp(taps, maxTaps)
 	for k := range n {
 		p := tapPart{first: k * taps / n, end: (k + 1) * taps / n}
@@ -125,7 +125,7 @@ func (t *tapSum) run(r *tapRun, out, bias stream, n0, n1 int) {
 	for k, p := range t.parts {
 		r.operandCount = 0
 		r.add(out)
-		if t.bias || k > 0 {
+		if t.hasBias || k > 0 {
 			r.add(start)
 		}
 		for _, x := range r.x[p.first:p.end] {

@@ -43,7 +43,7 @@ func convNCHW(s *convShape) (*graph.Kernel, error) {
 	planeEntries(x, s, weight)
 	if !inPlace {
 		p := &windowPacker{window: s.window, inStride: s.inStride, width: plan.PackCols(), elem: strided.Move(d.Size())}
-		p.use(x)
+		p.attachTo(x)
 	}
 	return weight.kernel(x), nil
 }

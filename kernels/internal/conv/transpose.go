@@ -63,7 +63,7 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 			},
 		},
 		Facts: graph.Facts{
-			Parallel:   kit.Samples(dims+2, 0),
+			Parallel:   kit.BatchLoop(dims+2, 0),
 			AsInferred: "windows are summed in planes",
 			Flops: func(c *graph.Call) float64 {
 				w := c.Meta(1)

@@ -17,8 +17,8 @@ type windowPacker struct {
 	elem     strided.Elem
 }
 
-// use makes the product x gather its operand B with the packer.
-func (p *windowPacker) use(x *multiply.Multiplier) {
+// attachTo makes the product x gather its operand B with the packer.
+func (p *windowPacker) attachTo(x *multiply.Multiplier) {
 	taps := p.taps()
 	x.Prepare = func(j *multiply.Job) {
 		j.TapStart, j.TapPad = make([]int, taps+1), make([]int, taps)

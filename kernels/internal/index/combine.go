@@ -7,21 +7,21 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// combining is a reduction: a scatter combines an element of the plain operand into an element of the table by it. The
+// reduction is the way in which a scatter combines an element of the plain operand with an element of the table. The
 // package documentation explains "plain operand" and "table".
-type combining uint8
+type reduction uint8
 
 const (
-	combineSet combining = iota
+	combineSet reduction = iota
 	combineAdd
 	combineMul
 	combineMax
 	combineMin
 )
 
-// combiningByName maps the attribute values of scatter ops to reductions. A mean adds the elements; a later phase
+// reductionByName maps the attribute values of scatter ops to reductions. A mean adds the elements; a later phase
 // divides the sums.
-var combiningByName = map[string]combining{"": combineSet, "none": combineSet, "add": combineAdd, "sum": combineAdd,
+var reductionByName = map[string]reduction{"": combineSet, "none": combineSet, "add": combineAdd, "sum": combineAdd,
 	"mean":     combineAdd,
 	"multiply": combineMul, "mul": combineMul, "prod": combineMul, "amax": combineMax, "max": combineMax,
 	"amin": combineMin, "min": combineMin}
@@ -33,12 +33,12 @@ type realElement interface {
 
 // writeOps returns the loops over a row that combine elements of the plain operand into the table. combineAdd
 // multiplies the elements of the plain operand by alpha; the other reductions ignore alpha.
-func writeOps(d tensor.DType, how combining, alpha tensor.Scalar) kit.RowOps {
+func writeOps(d tensor.DType, how reduction, alpha tensor.Scalar) kit.RowOps {
 	if how == combineSet {
 		move := kit.Mover(d, d)
 		return kit.RowOps{
-			Block: func(plain, table unsafe.Pointer, ns, fs, n int) { move(table, plain, fs, ns, n) },
-			Each:  kit.WriteEach[d.Size()],
+			Strided:  func(plain, table unsafe.Pointer, ns, fs, n int) { move(table, plain, fs, ns, n) },
+			AtPlaces: kit.ScatterLoops[d.Size()],
 		}
 	}
 	switch d {
@@ -78,12 +78,12 @@ func writeOps(d tensor.DType, how combining, alpha tensor.Scalar) kit.RowOps {
 // plain into the element at the address table.
 func combinedOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
 	return kit.RowOps{
-		Block: func(plain, table unsafe.Pointer, ns, fs, n int) {
+		Strided: func(plain, table unsafe.Pointer, ns, fs, n int) {
 			for i := range n {
 				f(unsafe.Add(table, i*fs), unsafe.Add(plain, i*ns))
 			}
 		},
-		Each: func(plain, table unsafe.Pointer, ns int, positions []int) {
+		AtPlaces: func(plain, table unsafe.Pointer, ns int, positions []int) {
 			for i, at := range positions {
 				f(unsafe.Add(table, at), unsafe.Add(plain, i*ns))
 			}
@@ -93,7 +93,7 @@ func combinedOps(f func(table, plain unsafe.Pointer)) kit.RowOps {
 
 // combineReal returns the loops for real numbers. combineHalf returns the loops for 16-bit floats, combineComplex for
 // complex numbers, and combineBits for bools.
-func combineReal[T realElement](how combining, alpha T) kit.RowOps {
+func combineReal[T realElement](how reduction, alpha T) kit.RowOps {
 	switch how {
 	case combineAdd:
 		return combinedOps(func(table, plain unsafe.Pointer) { *(*T)(table) += T(alpha * *(*T)(plain)) })
@@ -108,7 +108,7 @@ func combineReal[T realElement](how combining, alpha T) kit.RowOps {
 	})
 }
 
-func combineHalf[H tensor.Half | tensor.BF16](how combining, alpha float32, load func(H) float32,
+func combineHalf[H tensor.Half | tensor.BF16](how reduction, alpha float32, load func(H) float32,
 	store func(float32) H) kit.RowOps {
 	return combinedOps(func(table, plain unsafe.Pointer) {
 		a, b := load(*(*H)(table)), load(*(*H)(plain))
@@ -124,7 +124,7 @@ func combineHalf[H tensor.Half | tensor.BF16](how combining, alpha float32, load
 	})
 }
 
-func combineComplex[T complex64 | complex128](how combining, alpha T) kit.RowOps {
+func combineComplex[T complex64 | complex128](how reduction, alpha T) kit.RowOps {
 	product := func(a, b T) T { return T(kit.TimesComplex(complex128(a), complex128(b))) }
 	if how == combineAdd {
 		return combinedOps(func(table, plain unsafe.Pointer) { *(*T)(table) += product(alpha, *(*T)(plain)) })
@@ -132,7 +132,7 @@ func combineComplex[T complex64 | complex128](how combining, alpha T) kit.RowOps
 	return combinedOps(func(table, plain unsafe.Pointer) { *(*T)(table) = product(*(*T)(table), *(*T)(plain)) })
 }
 
-func combineBits(how combining, alpha tensor.Scalar) kit.RowOps {
+func combineBits(how reduction, alpha tensor.Scalar) kit.RowOps {
 	if how == combineAdd && alpha.Complex() == 0 {
 		return combinedOps(func(_, _ unsafe.Pointer) {})
 	}
@@ -143,7 +143,7 @@ func combineBits(how combining, alpha tensor.Scalar) kit.RowOps {
 }
 
 // refCombine combines element b into element a in references. It computes in float64, int64 or complex128.
-func refCombine(d tensor.DType, how combining, alpha, a, b tensor.Scalar) tensor.Scalar {
+func refCombine(d tensor.DType, how reduction, alpha, a, b tensor.Scalar) tensor.Scalar {
 	if how == combineSet {
 		return b
 	}

@@ -131,7 +131,7 @@ func pickSlices(ctx context.Context, t *tensor.Tensor, dim int, positions []int)
 			for k, i := range positions[begin:end] {
 				at[k] = i * step
 			}
-			kit.ReadEach[size](unsafe.Add(out.Pointer(), begin*size), t.Pointer(), size, at[:end-begin])
+			kit.GatherLoops[size](unsafe.Add(out.Pointer(), begin*size), t.Pointer(), size, at[:end-begin])
 		})
 		return out, nil
 	}

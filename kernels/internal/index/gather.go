@@ -46,8 +46,8 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 			{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 4)}, Attrs: graph.Attrs{"dim": 0}},
 			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(3, 2)}, Attrs: graph.Attrs{"dim": 1}}},
 	},
-	Facts: graph.Facts{Parallel: kit.Except(func(c *graph.Call) []int { return []int{kit.Attrs[gatherGradAttrs](c).Dim} }),
-		AnyOrder: true, SelectsElements: true},
+	Facts: graph.Facts{AnyOrder: true, SelectsElements: true,
+		Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[gatherGradAttrs](c).Dim} })},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(false, func(c *graph.Call) (*graph.Kernel, error) {
 			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, c.Meta(0).Rank())
@@ -280,5 +280,5 @@ func takeAlongLoops(c *graph.Call) []graph.Parallel {
 	if dim == nil {
 		return nil
 	}
-	return kit.ExceptDims(*dim)(c)
+	return kit.LoopsExceptDims(*dim)(c)
 }

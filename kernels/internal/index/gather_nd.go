@@ -153,7 +153,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			if up.DType != t.DType {
 				return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
 			}
-			if how := combiningByName[kit.Attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() &&
+			if how := reductionByName[kit.Attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() &&
 				(how == combineMax || how == combineMin) {
 				return nil, kit.NotImplementedBy("scatter_nd", t.DType)
 			}
@@ -165,7 +165,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 				return nil, err
 			}
 			out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-			how := combiningByName[kit.Attrs[scatterNDAttrs](c).Reduce]
+			how := reductionByName[kit.Attrs[scatterNDAttrs](c).Reduce]
 			kit.EachIndex(t.shape, func(at []int) {
 				to, e := t.position(in[0].Meta, in[1], at)
 				if e != nil {
@@ -195,7 +195,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 				operands: []walkOperand{operandAt(3, c.Meta(2)), {kit.OutBuffer(c, 0), t.tableSteps},
 					{kit.InBuffer(c, 1), t.indexSteps}}}
 			k.Phases = append(k.Phases,
-				x.phase(writeOps(c.Out[0].DType, combiningByName[kit.Attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
+				x.phase(writeOps(c.Out[0].DType, reductionByName[kit.Attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
 			return k, nil
 		},
 	},

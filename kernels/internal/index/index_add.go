@@ -22,20 +22,20 @@ var (
 	IndexAdd = indexWriteOp(graph.SchemaOf[indexAddAttrs](), "index_add",
 		"Copies self and adds the slices of source to its slices along dim, "+
 			"at the positions in a one-dimensional index.",
-		func(c *graph.Call) (int, combining, tensor.Scalar) {
+		func(c *graph.Call) (int, reduction, tensor.Scalar) {
 			a := kit.Attrs[indexAddAttrs](c)
 			return a.Dim, combineAdd, a.Alpha
 		})
 	IndexCopy = indexWriteOp(graph.SchemaOf[gatherAttrs](), "index_copy",
 		"Copies self and replaces its slices along dim, at the positions "+
 			"in a one-dimensional index, by the slices of source.",
-		func(c *graph.Call) (int, combining, tensor.Scalar) {
+		func(c *graph.Call) (int, reduction, tensor.Scalar) {
 			return kit.Attrs[gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
 		})
 	IndexFill = indexWriteOp(graph.SchemaOf[gatherAttrs](), "index_fill",
 		"Copies self and fills its slices along dim, at the positions "+
 			"in a one-dimensional index, with a number or 0-dim value.",
-		func(c *graph.Call) (int, combining, tensor.Scalar) {
+		func(c *graph.Call) (int, reduction, tensor.Scalar) {
 			return kit.Attrs[gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
 		})
 )
@@ -43,7 +43,7 @@ var (
 // indexWriteOp defines index_add, index_copy or index_fill. spec returns the dimension, the reduction and the factor of
 // the source.
 func indexWriteOp(attrs *graph.Schema, name, doc string,
-	spec func(c *graph.Call) (int, combining, tensor.Scalar)) *graph.Op {
+	spec func(c *graph.Call) (int, reduction, tensor.Scalar)) *graph.Op {
 	fill := name == "index_fill"
 	source := graph.Param{Name: "source"}
 	example := []tensor.Meta{kit.F32(3, 4, 2), kit.I64(2), kit.F32(3, 2, 2).WithStrides([]int{1, 3, 6})}
@@ -77,7 +77,7 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 			},
 			Examples: []graph.Example{{In: example, Attrs: graph.Attrs{"dim": 1}}},
 		},
-		Facts: graph.Facts{AnyOrder: true, Parallel: kit.Except(func(c *graph.Call) []int {
+		Facts: graph.Facts{AnyOrder: true, Parallel: kit.LoopsExcept(func(c *graph.Call) []int {
 			dim, _, _ := spec(c)
 			return []int{dim}
 		})},
@@ -141,7 +141,7 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tenso
 }
 
 // compileIndexWrite returns a kernel that copies self and then writes the slices.
-func compileIndexWrite(c *graph.Call, dim int, how combining, alpha tensor.Scalar) (*graph.Kernel, error) {
+func compileIndexWrite(c *graph.Call, dim int, how reduction, alpha tensor.Scalar) (*graph.Kernel, error) {
 	out, ix, src := c.Out[0], c.Meta(1), c.Meta(2)
 	k := copySelf(c)
 	from := kit.InBuffer(c, 2)
@@ -197,7 +197,7 @@ func convertValue(k *graph.Kernel, d, from tensor.DType) kit.Buffer {
 }
 
 // indexWriteRef is the reference of index_add, index_copy and index_fill.
-func indexWriteRef(in []*tensor.Tensor, dim int, how combining, alpha tensor.Scalar) ([]*tensor.Tensor, error) {
+func indexWriteRef(in []*tensor.Tensor, dim int, how reduction, alpha tensor.Scalar) ([]*tensor.Tensor, error) {
 	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 	if in[2].Rank() == 0 && in[2].DType != out.DType {
 		if err := kit.NumberFits(in[2].At(), out.DType); err != nil {

@@ -245,7 +245,7 @@ func nonzeroRef(t *tensor.Tensor) (*tensor.Tensor, error) {
 // indexSelectLoops returns the loops over the other dimensions of self, and the loop over the indices.
 func indexSelectLoops(c *graph.Call) []graph.Parallel {
 	rank := c.Meta(0).Rank()
-	dim := kit.Wrapped(kit.Attrs[gatherAttrs](c).Dim, rank)
+	dim := kit.WrappedDim(kit.Attrs[gatherAttrs](c).Dim, rank)
 	if dim == nil || rank == 0 {
 		return nil
 	}

@@ -28,12 +28,12 @@ type scatterReduceAttrs struct {
 // scattering has the attributes of a call of scatter, scatter_add or scatter_reduce.
 type scattering struct {
 	dim         int    // dimension to index
-	reduce      string // name of the reduction (combiningByName)
+	reduce      string // name of the reduction (reductionByName)
 	includeSelf bool   // the reduction includes self's elements
 }
 
-// combining returns the reduction of elements.
-func (s *scattering) combining() combining { return combiningByName[s.reduce] }
+// reduction returns the reduction of elements.
+func (s *scattering) reduction() reduction { return reductionByName[s.reduce] }
 
 // Scatter, ScatterAdd and ScatterReduce write or reduce elements at indexed positions.
 var (
@@ -91,7 +91,8 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2, 3), kit.F32(3, 3).WithStrides([]int{1, 3})},
 				Attrs: example}},
 		},
-		Facts: graph.Facts{AnyOrder: true, Parallel: kit.Except(func(c *graph.Call) []int { return []int{spec(c).dim} })},
+		Facts: graph.Facts{AnyOrder: true,
+			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{spec(c).dim} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				s, err := scatteringOf(c)
@@ -114,7 +115,7 @@ func scatterCheck(name string, c *graph.Call, s *scattering) error {
 	if !number && src.DType != t.DType {
 		return fmt.Errorf("%s(): Expected self.dtype to be equal to src.dtype", name)
 	}
-	if how := s.combining(); t.DType.IsComplex() && (how == combineMax || how == combineMin) {
+	if how := s.reduction(); t.DType.IsComplex() && (how == combineMax || how == combineMin) {
 		return kit.NotImplementedBy(name, t.DType)
 	}
 	if s.reduce == "mean" && t.DType == tensor.Bool {
@@ -162,14 +163,14 @@ func (s *scattering) compile(c *graph.Call) (*graph.Kernel, error) {
 	}
 	out, one := c.Out[0], tensor.IntScalar(1)
 	if !s.includeSelf {
-		id := walkOperand{Buffer: kit.DataBuffer(identityOf(out.DType, s.combining()))}
+		id := walkOperand{Buffer: kit.DataBuffer(identityOf(out.DType, s.reduction()))}
 		k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), id).phase(writeOps(out.DType, combineSet, one)))
 	}
 	plain := operandAt(3, c.Meta(2))
 	if a := c.In[2]; a.Kind == graph.NumberArg {
 		plain = walkOperand{Buffer: kit.DataBuffer(a.Number.Tensor(out.DType))}
 	}
-	k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), plain).phase(writeOps(out.DType, s.combining(), one)))
+	k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), plain).phase(writeOps(out.DType, s.reduction(), one)))
 	if s.reduce == "mean" {
 		s.addMeanPhases(c, k)
 	}
@@ -177,7 +178,7 @@ func (s *scattering) compile(c *graph.Call) (*graph.Kernel, error) {
 }
 
 // identityOf returns the identity element of a reduction.
-func identityOf(d tensor.DType, how combining) *tensor.Tensor {
+func identityOf(d tensor.DType, how reduction) *tensor.Tensor {
 	s := tensor.IntScalar(0)
 	switch {
 	case how == combineMul:
@@ -186,10 +187,10 @@ func identityOf(d tensor.DType, how combining) *tensor.Tensor {
 	case d == tensor.Bool:
 		s = tensor.BoolScalar(how == combineMin)
 	case d.IsFloat():
-		s = tensor.FloatScalar(math.Inf(map[combining]int{combineMax: -1, combineMin: 1}[how]))
+		s = tensor.FloatScalar(math.Inf(map[reduction]int{combineMax: -1, combineMin: 1}[how]))
 	case d.IsSigned():
 		least := int64(-1) << (8*d.Size() - 1)
-		s = tensor.IntScalar(map[combining]int64{combineMax: least, combineMin: ^least}[how])
+		s = tensor.IntScalar(map[reduction]int64{combineMax: least, combineMin: ^least}[how])
 	case how == combineMin:
 		s = tensor.IntScalar(-1)
 	}
@@ -255,7 +256,7 @@ func (s *scattering) addMeanPhases(c *graph.Call, k *graph.Kernel) {
 // reference combines one element after another. counts has the number of elements combined so far at each position.
 func (s *scattering) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-	d, how, one := out.DType, s.combining(), tensor.IntScalar(1)
+	d, how, one := out.DType, s.reduction(), tensor.IntScalar(1)
 	counts := tensor.Zeros(tensor.Int64, out.Shape...)
 	var first error
 	kit.EachIndex(in[1].Shape, func(at []int) {

@@ -48,7 +48,7 @@ var (
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}, Attrs: graph.Attrs{"k": 2}},
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"k": 2, "dim": 1, "largest": false}}},
 		},
-		Facts: graph.Facts{Parallel: kit.Except(func(c *graph.Call) []int { return []int{kit.Attrs[topkAttrs](c).Dim} }),
+		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[topkAttrs](c).Dim} }),
 			AnyOrder: true, Each: graph.Each{Function: 7}},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) { return topkRank(c).compile(c) },
@@ -79,7 +79,7 @@ func sortOp(name, doc string, outputs int) *graph.Op {
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 5)}},
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1, "descending": true}}},
 		},
-		Facts: graph.Facts{Parallel: kit.Except(func(c *graph.Call) []int { return []int{kit.Attrs[sortAttrs](c).Dim} }),
+		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[sortAttrs](c).Dim} }),
 			AnyOrder: true, Each: graph.Each{Function: 7}},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {

@@ -62,8 +62,8 @@ var TfidfVectorizer = kit.Define[tfidfAttrs](graph.Op{
 				y := make([]float32, t.size)
 				for i := range t.grams {
 					g, count := &t.grams[i], 0
-					for skip := 1; skip <= t.skips(g, n); skip++ {
-						count += g.count(nil, all[r*n:(r+1)*n], skip)
+					for distance := 1; distance <= t.maxDistance(g, n); distance++ {
+						count += g.count(nil, all[r*n:(r+1)*n], distance)
 					}
 					if t.includes(g) {
 						t.writeCount(g, count, &y[g.position])
@@ -143,9 +143,9 @@ func (t *tfidf) includes(g *tfidfGram) bool {
 	return len(g.ids) >= t.attrs.MinGramLength && len(g.ids) <= t.attrs.MaxGramLength
 }
 
-// skips returns the greatest distance at which neighbouring elements of an n-gram are searched, in rows of n elements.
-// Distances start at 1. The result is 0 if the n-gram is not counted, and 1 for n-grams of one element.
-func (t *tfidf) skips(g *tfidfGram, n int) int {
+// maxDistance returns the greatest distance at which neighbouring elements of an n-gram are searched, in rows of n
+// elements. Distances start at 1. The result is 0 if the n-gram is not counted, and 1 for n-grams of one element.
+func (t *tfidf) maxDistance(g *tfidfGram, n int) int {
 	maxSkip := t.attrs.MaxSkipCount
 	switch {
 	case !t.includes(g) || maxSkip < 0:
@@ -157,14 +157,14 @@ func (t *tfidf) skips(g *tfidfGram, n int) int {
 	return min(longest-1, maxSkip) + 1
 }
 
-// count returns the number of occurrences of the n-gram in row x. The elements of an occurrence are skip elements
-// apart.
-func (g *tfidfGram) count(m *graph.Mem, x []int64, skip int) int {
+// count returns the number of occurrences of the n-gram in row x. `distance` is the distance between neighbouring
+// elements of an occurrence.
+func (g *tfidfGram) count(m *graph.Mem, x []int64, distance int) int {
 	count := 0
-	for from := 0; from+(len(g.ids)-1)*skip < len(x); from++ {
+	for from := 0; from+(len(g.ids)-1)*distance < len(x); from++ {
 		same := true
 		for k, id := range g.ids {
-			same = same && x[from+k*skip] == id
+			same = same && x[from+k*distance] == id
 		}
 		if same {
 			count++
@@ -202,7 +202,7 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 	distancesPerUnit := max(1, tfidfGrain/max(1, n)) // number of distances in a unit
 	units := []int{0}                                // units[i] is the number of units of the n-grams before i
 	for i := range t.grams {
-		units = append(units, units[i]+kit.DivUp(t.skips(&t.grams[i], n), distancesPerUnit))
+		units = append(units, units[i]+kit.DivUp(t.maxDistance(&t.grams[i], n), distancesPerUnit))
 	}
 	counts := func(m *graph.Mem) []int64 { return kit.SliceOf[int64](m.Scratch, 0, rows*grams) }
 	begin := copies.CutUnits(rows*grams, 1, func(m *graph.Mem, begin, end int) error {
@@ -218,8 +218,8 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 			g := &t.grams[i-1]
 			line := unsafe.Slice((*int64)(kit.Elem[int64](m.Ptrs[1], row*n)), n)
 			first, found := (u%unitsPerRow-units[i-1])*distancesPerUnit+1, 0
-			for skip := first; skip < min(first+distancesPerUnit, t.skips(g, n)+1); skip++ {
-				found += g.count(m, line, skip)
+			for distance := first; distance < min(first+distancesPerUnit, t.maxDistance(g, n)+1); distance++ {
+				found += g.count(m, line, distance)
 			}
 			atomic.AddInt64(&counts(m)[row*grams+i-1], int64(found))
 		}

@@ -234,7 +234,7 @@ func (x *indexedWalk) runRow(m *graph.Mem, ops kit.RowOps, p *[maxOperands]unsaf
 			off += at
 		}
 		kit.Blocks(m.Context, n, func(begin, end int) {
-			ops.Block(unsafe.Add(p[0], begin*plain), unsafe.Add(p[1], off+begin*table), plain, table, end-begin)
+			ops.Strided(unsafe.Add(p[0], begin*plain), unsafe.Add(p[1], off+begin*table), plain, table, end-begin)
 		})
 		m.Count(n)
 		return nil
@@ -255,7 +255,7 @@ func (x *indexedWalk) runRow(m *graph.Mem, ops kit.RowOps, p *[maxOperands]unsaf
 				b[k] += at
 			}
 		}
-		ops.Each(unsafe.Add(p[0], from*plain), p[1], plain, b)
+		ops.AtPlaces(unsafe.Add(p[0], from*plain), p[1], plain, b)
 		m.Count(len(b) * (1 + len(x.lookups)))
 	}
 	return nil

@@ -8,9 +8,9 @@ import (
 // parallel is the type of [graph.Facts].Parallel.
 type parallel = func(c *graph.Call) []graph.Parallel
 
-// Except returns the loops over all dimensions except the dimensions that an op combines. Negative dimensions count
-// from the end. Operands of the rank of the result are divided. Other operands are read as a whole.
-func Except(combined func(c *graph.Call) []int) parallel {
+// LoopsExcept returns the loops over all dimensions except the dimensions that an op combines. Negative dimensions
+// count from the end. Operands of the rank of the result are divided. Other operands are read as a whole.
+func LoopsExcept(combined func(c *graph.Call) []int) parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		dims, rank := combined(c), c.Out[0].Rank()
 		for i, d := range dims {
@@ -22,17 +22,17 @@ func Except(combined func(c *graph.Call) []int) parallel {
 	}
 }
 
-// ExceptDims is [Except] for dimensions that are the same in every call.
-func ExceptDims(dims ...int) parallel {
-	return Except(func(*graph.Call) []int { return append([]int(nil), dims...) })
+// LoopsExceptDims is [LoopsExcept] for dimensions that are the same in every call.
+func LoopsExceptDims(dims ...int) parallel {
+	return LoopsExcept(func(*graph.Call) []int { return append([]int(nil), dims...) })
 }
 
-// ExceptLast is [Except] for the last dimensions, at most three, which windows or interpolation combine.
-func ExceptLast(dims int) parallel { return ExceptDims([]int{-1, -2, -3}[:min(dims, 3)]...) }
+// LoopsExceptLast is [LoopsExcept] for the last dimensions, at most three, which windows or interpolation combine.
+func LoopsExceptLast(dims int) parallel { return LoopsExceptDims([]int{-1, -2, -3}[:min(dims, 3)]...) }
 
-// Samples returns the loop over the batch, which is dimension 0 of the results and of the given operands. There is a
+// BatchLoop returns the loop over the batch, which is dimension 0 of the results and of the given operands. There is a
 // batch only if operand 0 has the given rank.
-func Samples(rank int, operands ...int) parallel {
+func BatchLoop(rank int, operands ...int) parallel {
 	return func(c *graph.Call) []graph.Parallel {
 		if c.Meta(0).Rank() != rank {
 			return nil
@@ -66,9 +66,9 @@ func LoopOver(c *graph.Call, i, in, out int) graph.Parallel {
 	return p
 }
 
-// Wrapped returns a list of one dimension, or nil if a value of the given rank has no such dimension. A negative
+// WrappedDim returns a list of one dimension, or nil if a value of the given rank has no such dimension. A negative
 // dimension counts from the end.
-func Wrapped(dim, rank int) []int {
+func WrappedDim(dim, rank int) []int {
 	d, err := tensor.WrapDim(dim, rank)
 	if err != nil {
 		return nil

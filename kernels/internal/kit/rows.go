@@ -10,24 +10,24 @@ import (
 // far side is the value that is accessed at positions given by indices. The near side is the value that is accessed
 // with a constant stride. Steps and places are in bytes.
 type RowOps struct {
-	// Block moves n elements if both sides have a constant stride.
-	Block func(near, far unsafe.Pointer, nearStep, farStep, n int)
-	// Each moves one element for each offset in places. The offsets are relative to far.
-	Each func(near, far unsafe.Pointer, nearStep int, places []int)
+	// Strided moves n elements if both sides have a constant stride.
+	Strided func(near, far unsafe.Pointer, nearStep, farStep, n int)
+	// AtPlaces moves one element for each offset in places. The offsets are relative to far.
+	AtPlaces func(near, far unsafe.Pointer, nearStep int, places []int)
 }
 
 // ReadOps returns the loops that copy elements from the far side to the near side.
 func ReadOps(d tensor.DType) RowOps {
 	move := Mover(d, d)
 	return RowOps{
-		Block: func(near, far unsafe.Pointer, ns, fs, n int) { move(near, far, ns, fs, n) },
-		Each:  ReadEach[d.Size()],
+		Strided:  func(near, far unsafe.Pointer, ns, fs, n int) { move(near, far, ns, fs, n) },
+		AtPlaces: GatherLoops[d.Size()],
 	}
 }
 
-// ReadEach has the gather loops by element size in bytes. A loop copies the element at far + places[i] to near +
+// GatherLoops has the gather loops by element size in bytes. A loop copies the element at far + places[i] to near +
 // i*step.
-var ReadEach = [17]func(near, far unsafe.Pointer, step int, places []int){
+var GatherLoops = [17]func(near, far unsafe.Pointer, step int, places []int){
 	1: readPlaces[uint8], 2: readPlaces[uint16], 4: readPlaces[uint32], 8: readPlaces[uint64], 16: readPlaces[[2]uint64]}
 
 func readPlaces[T uint8 | uint16 | uint32 | uint64 | [2]uint64](near, far unsafe.Pointer, step int, places []int) {
@@ -36,9 +36,9 @@ func readPlaces[T uint8 | uint16 | uint32 | uint64 | [2]uint64](near, far unsafe
 	}
 }
 
-// WriteEach has the scatter loops by element size in bytes. A loop copies the element at near + i*step to far +
+// ScatterLoops has the scatter loops by element size in bytes. A loop copies the element at near + i*step to far +
 // places[i].
-var WriteEach = [17]func(near, far unsafe.Pointer, step int, places []int){
+var ScatterLoops = [17]func(near, far unsafe.Pointer, step int, places []int){
 	1: writePlaces[uint8], 2: writePlaces[uint16], 4: writePlaces[uint32], 8: writePlaces[uint64],
 	16: writePlaces[[2]uint64]}
 

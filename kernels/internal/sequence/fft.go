@@ -47,8 +47,8 @@ var (
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 6, 1)}, Attrs: graph.Attrs{"onesided": true}},
 				{In: []tensor.Meta{kit.F32(2, 67, 2)}, Attrs: graph.Attrs{"inverse": true, "dft_length": 71}}},
 		},
-		Facts: graph.Facts{Parallel: kit.Except(func(c *graph.Call) []int { return []int{kit.Attrs[dftAttrs](c).Dim, -1} }),
-			AnyOrder: true},
+		Facts: graph.Facts{AnyOrder: true,
+			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[dftAttrs](c).Dim, -1} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				s, _, err := newDft(c)
@@ -86,7 +86,7 @@ func fftOp(name, doc string, d tensor.DType, spec fourierSpec) *graph.Op {
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(d, 3, 5)}},
 				{In: []tensor.Meta{tensor.New(d, 6, 3)}, Attrs: graph.Attrs{"dim": 0, "n": 8, "norm": "ortho"}}},
 		},
-		Facts: graph.Facts{Parallel: kit.Except(func(c *graph.Call) []int { return []int{kit.Attrs[fftAttrs](c).Dim} }),
+		Facts: graph.Facts{Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[fftAttrs](c).Dim} }),
 			AnyOrder: true},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {

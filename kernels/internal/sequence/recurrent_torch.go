@@ -102,8 +102,8 @@ func recurrentOp(name string, kind cellKind, act, doc string) *graph.Op {
 // states.
 func (o torchCell) firstWeight() int { return cells[o.kind].results }
 
-// perLayer returns the number of parameters, weights and biases, of a layer in one direction.
-func (a *recurrentAttrs) perLayer() int {
+// paramsPerLayer returns the number of parameters, weights and biases, of a layer in one direction.
+func (a *recurrentAttrs) paramsPerLayer() int {
 	if a.HasBiases {
 		return 4
 	}
@@ -148,7 +148,7 @@ func (o torchCell) layer(c *graph.Call, i int) *recurrent {
 
 func (o torchCell) infer(c *graph.Call) ([]graph.Result, error) {
 	a, x := kit.Attrs[recurrentAttrs](c), c.Type(0)
-	if len(c.In) != o.firstWeight()+a.NumLayers*a.dirs()*a.perLayer() || a.NumLayers < 1 {
+	if len(c.In) != o.firstWeight()+a.NumLayers*a.dirs()*a.paramsPerLayer() || a.NumLayers < 1 {
 		return nil, errors.New("got an incorrect number of RNN parameters")
 	}
 	if x.Rank() != 3 || c.Type(1).Rank() != 3 {
@@ -235,7 +235,7 @@ func (o torchCell) checkWeights(c *graph.Call, a *recurrentAttrs, items sym.Int)
 		if i >= a.dirs() {
 			inputs = hidden.Mul(sym.Of(a.dirs()))
 		}
-		for k, want := range [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows}, {rows}}[:a.perLayer()] {
+		for k, want := range [][]sym.Int{{rows, inputs}, {rows, hidden}, {rows}, {rows}}[:a.paramsPerLayer()] {
 			t := c.Type(at)
 			switch {
 			case tensor.SameSizes(t.Shape, want):
@@ -291,7 +291,7 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 			l.c0, l.cn = part(ins[2]), part(last[1])
 		}
 		for dir := range l.dirs {
-			p := ins[o.firstWeight()+(i*l.dirs+dir)*a.perLayer():]
+			p := ins[o.firstWeight()+(i*l.dirs+dir)*a.paramsPerLayer():]
 			if l.w[dir], l.r[dir] = p[0], p[1]; a.HasBiases {
 				l.inBias[dir], l.stateBias[dir] = p[2], p[3]
 			}
@@ -311,12 +311,13 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 // pack is [graph.Impl.Pack] of PyTorch's ops. The weights of each layer and direction are separate operands.
 func (o torchCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
 	a, k := kit.Attrs[recurrentAttrs](c), i-o.firstWeight()
-	if k < 0 || k%a.perLayer() > 1 {
+	if k < 0 || k%a.paramsPerLayer() > 1 {
 		return graph.Packing{}, false
 	}
 	d := cellDType(c.Meta(0).DType)
 	m := copies.InDType(c, d).Meta(i)
-	return o.layer(c, k/a.perLayer()/a.dirs()).packing(d, k%a.perLayer() == 1, 1, 0, m.Strides[0], m.Strides[1])
+	l := o.layer(c, k/a.paramsPerLayer()/a.dirs())
+	return l.packing(d, k%a.paramsPerLayer() == 1, 1, 0, m.Strides[0], m.Strides[1])
 }
 
 // ref is the reference of PyTorch's recurrent ops. It computes layer by layer.
@@ -353,7 +354,7 @@ func cellsReference[T kit.Widest](o torchCell, c *graph.Call, in []*tensor.Tenso
 			r.c0, r.cn = part(all[2]), part(results[2])
 		}
 		for dir := range l.dirs {
-			p := all[o.firstWeight()+(i*l.dirs+dir)*a.perLayer():]
+			p := all[o.firstWeight()+(i*l.dirs+dir)*a.paramsPerLayer():]
 			if r.w[dir], r.r[dir] = p[0], p[1]; a.HasBiases {
 				r.inBias[dir], r.stateBias[dir] = p[2], p[3]
 			}

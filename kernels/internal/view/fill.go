@@ -48,7 +48,7 @@ func constantLike(name, doc string, v int64) *graph.Op {
 	return fillOp(graph.SchemaOf[likeAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc, Params: []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), nil),
-	}, Facts: graph.Facts{Parallel: kit.ExceptDims()}},
+	}, Facts: graph.Facts{Parallel: kit.LoopsExceptDims()}},
 		func(c *graph.Call) (tensor.Type, error) {
 			a := kit.Attrs[likeAttrs](c)
 			return likeOf(c.Type(0), a.DType, a.MemoryFormat)

@@ -31,7 +31,7 @@ var Flip = kit.Define[flipAttrs](graph.Op{
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"dims": []int{1, 3}}),
 	},
 	Facts: graph.Facts{
-		Parallel: kit.Except(func(c *graph.Call) []int { return slices.Clone(kit.Attrs[flipAttrs](c).Dims) }),
+		Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return slices.Clone(kit.Attrs[flipAttrs](c).Dims) }),
 		Each:     graph.Each{Simple: 0.1}, AnyOrder: true, ImageRole: graph.ImagePreserving,
 		SelectsElements: true},
 	Lowerings: graph.Lowerings{

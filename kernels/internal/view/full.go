@@ -77,7 +77,7 @@ var (
 		Doc:      "Creates a value filled with one number, with the shape, dtype and layout of self.",
 		Params:   []graph.Param{kit.Self},
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"fill_value": 1.5}),
-	}, Facts: graph.Facts{Parallel: kit.ExceptDims()}}, func(c *graph.Call) (tensor.Type, error) {
+	}, Facts: graph.Facts{Parallel: kit.LoopsExceptDims()}}, func(c *graph.Call) (tensor.Type, error) {
 		a := kit.Attrs[fullLikeAttrs](c)
 		return likeOf(c.Type(0), a.DType, a.MemoryFormat)
 	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[fullLikeAttrs](c).FillValue })

@@ -268,5 +268,5 @@ func unpaddedLoops(c *graph.Call, pad []sym.Int) []graph.Parallel {
 			dims = append(dims, -1-i/2)
 		}
 	}
-	return kit.ExceptDims(dims...)(c)
+	return kit.LoopsExceptDims(dims...)(c)
 }

@@ -190,5 +190,5 @@ func rollLoops(c *graph.Call) []graph.Parallel {
 	if len(dims) == 0 {
 		return nil
 	}
-	return kit.ExceptDims(dims...)(c)
+	return kit.LoopsExceptDims(dims...)(c)
 }

@@ -254,7 +254,7 @@ func channelShuffle(c *graph.Call) (s shuffle, err error) {
 // shuffleLoops returns the loops over the dimensions before channels and pixels.
 func shuffleLoops(c *graph.Call) []graph.Parallel {
 	if _, ok := c.Attrs.(*channelShuffleAttrs); ok {
-		return kit.ExceptDims(1)(c)
+		return kit.LoopsExceptDims(1)(c)
 	}
-	return kit.ExceptDims(-1, -2, -3)(c)
+	return kit.LoopsExceptDims(-1, -2, -3)(c)
 }

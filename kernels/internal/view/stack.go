@@ -99,7 +99,7 @@ func refStack(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 // stackLoops returns the loops over all dimensions of the operands.
 func stackLoops(c *graph.Call) []graph.Parallel {
 	rank := c.Meta(0).Rank()
-	at := kit.Wrapped(kit.Attrs[stackAttrs](c).Dim, rank+1)
+	at := kit.WrappedDim(kit.Attrs[stackAttrs](c).Dim, rank+1)
 	if at == nil {
 		return nil
 	}

@@ -44,7 +44,7 @@ var GridSampler = kit.Define[gridSamplerAttrs](graph.Op{
 				Attrs: graph.Attrs{"padding_mode": 1, "align_corners": true}}},
 	},
 	Facts: graph.Facts{AnyOrder: true, Parallel: func(c *graph.Call) []graph.Parallel {
-		return kit.Samples(c.Meta(0).Rank(), 0, 1)(c)
+		return kit.BatchLoop(c.Meta(0).Rank(), 0, 1)(c)
 	}},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {

@@ -94,7 +94,7 @@ func definePool[A any, P interface {
 }](name string, p pooling, doc string, examples ...graph.Example) *graph.Op {
 	p.args = func(c *graph.Call) poolArgs { return P(kit.Attrs[A](c)).args() }
 	o := graph.Op{Semantics: graph.Semantics{Name: name, Doc: doc, Examples: examples}}
-	o.Parallel = kit.ExceptLast(p.dims)
+	o.Parallel = kit.LoopsExceptLast(p.dims)
 	if p.dims == 2 {
 		o.Kind, o.ImageRole = graph.Requires, graph.ImageOp
 	}
@@ -231,7 +231,7 @@ var LpPool = kit.Define[lpPoolAttrs](poolOp(graph.Op{Semantics: graph.Semantics{
 		{In: []tensor.Meta{tensor.New(tensor.Float64, 2, 3, 7)}, Attrs: graph.Attrs{"kernel_size": 3, "norm_type": 3}},
 	},
 }, Facts: graph.Facts{Parallel: func(c *graph.Call) []graph.Parallel {
-	return kit.ExceptLast(len(kit.Attrs[lpPoolAttrs](c).KernelSize))(c)
+	return kit.LoopsExceptLast(len(kit.Attrs[lpPoolAttrs](c).KernelSize))(c)
 }}}, lpPool))
 
 // lpPool returns the pooling of a call of lp_pool. The length of kernel_size is the number of pooled dimensions.

@@ -241,7 +241,7 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 				row := offsets[first:min(cols, first+rowPiece)]
 				y := unsafe.Add(m.Ptrs[0], to+first*ds[last])
 				if !missing && !slices.ContainsFunc(row, func(at int) bool { return at < 0 }) {
-					kit.ReadEach[size](y, unsafe.Add(m.Ptrs[1], from), ds[last], row)
+					kit.GatherLoops[size](y, unsafe.Add(m.Ptrs[1], from), ds[last], row)
 					continue
 				}
 				for i, at := range row {

@@ -363,5 +363,5 @@ func resizeLoops(c *graph.Call) []graph.Parallel {
 			dims = append(dims, d)
 		}
 	}
-	return kit.ExceptDims(dims...)(c)
+	return kit.LoopsExceptDims(dims...)(c)
 }

@@ -31,7 +31,7 @@ var UpsampleNearest2d = kit.Define[upsampleNearestAttrs](graph.Op{
 		Ref:      refUpsampleNearest,
 		Examples: kit.OneExample(kit.NHWC(1, 2, 3, 4), graph.Attrs{"scale_factors": []float64{2, 1.5}}),
 	},
-	Facts: graph.Facts{Parallel: kit.ExceptLast(2), AnyOrder: true, ImageRole: graph.ImageOp},
+	Facts: graph.Facts{Parallel: kit.LoopsExceptLast(2), AnyOrder: true, ImageRole: graph.ImageOp},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{{Name: "plain", Doc: "Copies pixels with contiguous channels, else element by element.",
 			Lower: compileUpsampleNearest, Work: nearestWork, Read: nearestRead}},
@@ -171,7 +171,7 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 				d := unsafe.Add(m.Ptrs[0], rest*ds[0]+ch*ds[1]+y*ds[2]+first*ds[3])
 				s := unsafe.Add(m.Ptrs[1], rest*ss[0]+ch*ss[1]+rows[y]*ss[2])
 				if !pixels {
-					kit.ReadEach[size](d, s, ds[3], part)
+					kit.GatherLoops[size](d, s, ds[3], part)
 					continue
 				}
 				for x, at := range part {
