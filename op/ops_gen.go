@@ -26,8 +26,8 @@ type Unique2Attrs struct {
 
 // Unique2 is the op _unique2.
 //
-// Returns the distinct elements, for every element of self its index among them, and the number of occurrences
-// of each. NaN differs from every element, including itself.
+// Returns the distinct elements; for each element of self, its index among them; and the number of occurrences
+// of each distinct element. NaN differs from every element, including itself.
 func Unique2(self *graph.Value, attrs ...Unique2Attrs) (output, inverse, counts *graph.Value) {
 	made := node("_unique2", 3, nonzeroAttrs(attrs), self)
 	return made[0], made[1], made[2]
@@ -257,10 +257,10 @@ func Addcmul(self, tensor1, tensor2 *graph.Value, attrs ...AddcmulAttrs) *graph.
 
 // AddmmAttrs are the optional attributes of [Addmm].
 type AddmmAttrs struct {
-	// factor of self; 0 leaves self unread (default 1)
+	// factor of self; if it is 0, self is not read (default 1)
 	Beta tensor.Scalar `attr:"beta"`
-	// factor of the product; 0 leaves float32, float64 and complex matrices unread, in batches from m*k*n = 400 on
-	// (default 1)
+	// factor of the product; if it is 0, float32, float64 and complex matrices are not read, in batches only if
+	// m*k*n >= 400 (default 1)
 	Alpha tensor.Scalar `attr:"alpha"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -326,7 +326,7 @@ type AmaxAttrs struct {
 
 // Amax is the op amax.
 //
-// Returns the greatest element over the given dimensions. A NaN is greater than all.
+// Returns the greatest element over the given dimensions. NaN is greater than all numbers.
 func Amax(self *graph.Value, attrs ...AmaxAttrs) *graph.Value {
 	return node("amax", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -343,7 +343,7 @@ type AminAttrs struct {
 
 // Amin is the op amin.
 //
-// Returns the least element over the given dimensions. A NaN is less than all.
+// Returns the least element over the given dimensions. NaN is less than all numbers.
 func Amin(self *graph.Value, attrs ...AminAttrs) *graph.Value {
 	return node("amin", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -407,7 +407,8 @@ type ArgmaxAttrs struct {
 
 // Argmax is the op argmax.
 //
-// Returns the index of the first greatest element over a dimension, or of all. A NaN is greater than all.
+// Returns the index of the first greatest element along a dimension, or of all elements. NaN counts as greater
+// than all numbers.
 func Argmax(self *graph.Value, attrs ...ArgmaxAttrs) *graph.Value {
 	return node("argmax", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -424,7 +425,8 @@ type ArgminAttrs struct {
 
 // Argmin is the op argmin.
 //
-// Returns the index of the first least element over a dimension, or of all. A NaN is less than all.
+// Returns the index of the first least element along a dimension, or of all elements. NaN counts as less than
+// all numbers.
 func Argmin(self *graph.Value, attrs ...ArgminAttrs) *graph.Value {
 	return node("argmin", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -444,7 +446,7 @@ type ArgsortAttrs struct {
 // Argsort is the op argsort.
 //
 // Returns the indices that sort the elements along a dimension. Equal elements keep the order of their indices;
-// NaN is greater than all.
+// NaN is greater than all numbers.
 func Argsort(self *graph.Value, attrs ...ArgsortAttrs) *graph.Value {
 	return node("argsort", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -536,7 +538,8 @@ func AvgPool1d[A Ints](self *graph.Value, kernelSize A, attrs ...AvgPool1dAttrs)
 type AvgPool2dAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// zeros on both sides of each dimension, or all begins and then all ends (default 0)
+	// zeros on both sides of each dimension, or first the numbers for all beginnings and then for all ends (default
+	// 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window; not in PyTorch (default 1)
 	Dilation []int `attr:"dilation"`
@@ -566,7 +569,8 @@ func AvgPool2d[A Ints](self *graph.Value, kernelSize A, attrs ...AvgPool2dAttrs)
 type AvgPool3dAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// zeros on both sides of each dimension, or all begins and then all ends (default 0)
+	// zeros on both sides of each dimension, or first the numbers for all beginnings and then for all ends (default
+	// 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window; not in PyTorch (default 1)
 	Dilation []int `attr:"dilation"`
@@ -594,10 +598,10 @@ func AvgPool3d[A Ints](self *graph.Value, kernelSize A, attrs ...AvgPool3dAttrs)
 
 // BaddbmmAttrs are the optional attributes of [Baddbmm].
 type BaddbmmAttrs struct {
-	// factor of self; 0 leaves self unread (default 1)
+	// factor of self; if it is 0, self is not read (default 1)
 	Beta tensor.Scalar `attr:"beta"`
-	// factor of the product; 0 leaves float32, float64 and complex matrices unread, in batches from m*k*n = 400 on
-	// (default 1)
+	// factor of the product; if it is 0, float32, float64 and complex matrices are not read, in batches only if
+	// m*k*n >= 400 (default 1)
 	Alpha tensor.Scalar `attr:"alpha"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -627,8 +631,8 @@ type BatchNormAttrs struct {
 // BatchNorm is the op batch_norm.
 //
 // Normalizes each channel (dimension 1) by running or batch statistics, then scales by weight and adds bias.
-// Graphs are pure: running statistics are not updated. The result has the memory format that the input suggests,
-// row-major where it could be both.
+// Graphs are pure: running statistics are not updated. The result has the memory format that the strides of the
+// input suggest; it is row-major if they fit both row-major and channels-last.
 //
 // May be nil: weight, bias, runningMean, runningVar.
 func BatchNorm(input, weight, bias, runningMean, runningVar *graph.Value, attrs ...BatchNormAttrs) *graph.Value {
@@ -1065,7 +1069,8 @@ func Conv3d(input, weight, bias *graph.Value, attrs ...Conv3dAttrs) *graph.Value
 type ConvIntegerAttrs struct {
 	// steps of the window (default 1)
 	Stride []int `attr:"stride"`
-	// number of zero points around the input, for each dimension, or for all begins and then all ends (default 0)
+	// number of zero points around the input, for each dimension, or first for all beginnings and then for all ends
+	// (default 0)
 	Padding []int `attr:"padding"`
 	// distance between the elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -1634,7 +1639,7 @@ type FftFftAttrs struct {
 	N *int `attr:"n"`
 	// dimension to transform (default -1)
 	Dim *int `attr:"dim"`
-	// direction that is scaled by 1/n; ortho: both are scaled by its root (default backward)
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftFftNormWord `attr:"norm"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1663,7 +1668,7 @@ type FftIfftAttrs struct {
 	N *int `attr:"n"`
 	// dimension to transform (default -1)
 	Dim *int `attr:"dim"`
-	// direction that is scaled by 1/n; ortho: both are scaled by its root (default backward)
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftIfftNormWord `attr:"norm"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1692,7 +1697,7 @@ type FftIrfftAttrs struct {
 	N *int `attr:"n"`
 	// dimension to transform (default -1)
 	Dim *int `attr:"dim"`
-	// direction that is scaled by 1/n; ortho: both are scaled by its root (default backward)
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftIrfftNormWord `attr:"norm"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1722,7 +1727,7 @@ type FftRfftAttrs struct {
 	N *int `attr:"n"`
 	// dimension to transform (default -1)
 	Dim *int `attr:"dim"`
-	// direction that is scaled by 1/n; ortho: both are scaled by its root (default backward)
+	// direction that is scaled by 1/n; ortho: both directions are scaled by the root of 1/n (default backward)
 	Norm FftRfftNormWord `attr:"norm"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -1852,8 +1857,8 @@ type GatherAttrs struct {
 
 // Gather is the op gather.
 //
-// Takes, for every element of index, the element of self with that index in dimension dim and the element's own
-// indices in the others. A negative index counts from the end.
+// Takes elements of self at positions given by index along dim. For dim 0 of matrices, result[i][j] is
+// self[index[i][j]][j]. A negative index counts from the end.
 //
 // Attributes:
 //
@@ -2118,7 +2123,7 @@ func Heaviside(self, values *graph.Value) *graph.Value {
 
 // Hstack is the op hstack.
 //
-// Concatenates tensors along the second dimension, or vectors and numbers along their only one.
+// Concatenates tensors along the second dimension, or vectors and numbers along their only dimension.
 func Hstack(tensors []*graph.Value) *graph.Value {
 	return node("hstack", 1, nil, tensors)[0]
 }
@@ -2396,8 +2401,8 @@ type LinalgVectorNormAttrs struct {
 
 // LinalgVectorNorm is the op linalg_vector_norm.
 //
-// Computes the vector norm of an order: of 2 the root of the sum of squares, of inf and -inf the greatest and
-// least magnitude, of 0 the number of elements that are not zero.
+// Computes the vector norm of the given order: for order 2, the root of the sum of squares; for inf and -inf,
+// the greatest and the least magnitude; for 0, the number of nonzero elements.
 func LinalgVectorNorm(self *graph.Value, attrs ...LinalgVectorNormAttrs) *graph.Value {
 	return node("linalg_vector_norm", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -2600,8 +2605,8 @@ type LoopAttrs struct {
 //
 // Attributes:
 //
-//   - body: inputs: the number of the iteration, the condition, the carried values, then others; outputs: the
-//     condition, the carried values, then the collected values
+//   - body: inputs: the number of the iteration, the condition, the carried values, then the values of the
+//     enclosing graph; outputs: the condition, the carried values, then the collected values
 func Loop[A, B Optional](g *graph.Graph, maxTripCount A, condition B, values []*graph.Value, body *graph.Graph, attrs ...LoopAttrs) []*graph.Value {
 	return nodeIn(g, "loop", 0, withRequired(nonzeroAttrs(attrs), "body", body), maxTripCount, condition, values)
 }
@@ -2610,7 +2615,8 @@ func Loop[A, B Optional](g *graph.Graph, maxTripCount A, condition B, values []*
 type LpPoolAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// ignored elements on both sides of each dimension, or all begins and then all ends (default 0)
+	// ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all
+	// ends (default 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -2765,7 +2771,8 @@ func MaxPool1d[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool1dAttrs)
 type MaxPool1dWithIndicesAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// ignored elements on both sides of each dimension, or all begins and then all ends (default 0)
+	// ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all
+	// ends (default 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -2791,7 +2798,8 @@ func MaxPool1dWithIndices[A Ints](self *graph.Value, kernelSize A, attrs ...MaxP
 type MaxPool2dAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// ignored elements on both sides of each dimension, or all begins and then all ends (default 0)
+	// ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all
+	// ends (default 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -2817,7 +2825,8 @@ func MaxPool2d[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool2dAttrs)
 type MaxPool2dWithIndicesAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// ignored elements on both sides of each dimension, or all begins and then all ends (default 0)
+	// ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all
+	// ends (default 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -2844,7 +2853,8 @@ func MaxPool2dWithIndices[A Ints](self *graph.Value, kernelSize A, attrs ...MaxP
 type MaxPool3dAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// ignored elements on both sides of each dimension, or all begins and then all ends (default 0)
+	// ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all
+	// ends (default 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -2869,7 +2879,8 @@ func MaxPool3d[A Ints](self *graph.Value, kernelSize A, attrs ...MaxPool3dAttrs)
 type MaxPool3dWithIndicesAttrs struct {
 	// steps of the window; default: kernel_size
 	Stride []int `attr:"stride"`
-	// ignored elements on both sides of each dimension, or all begins and then all ends (default 0)
+	// ignored elements on both sides of each dimension, or first the numbers for all beginnings and then for all
+	// ends (default 0)
 	Padding []int `attr:"padding"`
 	// distance between elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -3228,8 +3239,8 @@ type NormAttrs struct {
 
 // Norm is the op norm.
 //
-// Computes the vector norm of an order: of 2 the root of the sum of squares, of inf and -inf the greatest and
-// least magnitude, of 0 the number of elements that are not zero.
+// Computes the vector norm of the given order: for order 2, the root of the sum of squares; for inf and -inf,
+// the greatest and the least magnitude; for 0, the number of nonzero elements.
 func Norm(self *graph.Value, attrs ...NormAttrs) *graph.Value {
 	return node("norm", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -3458,7 +3469,7 @@ type PadAttrs struct {
 //
 // Attributes:
 //
-//   - pad: elements to add before and after, from the last dimension on; negative numbers take away
+//   - pad: elements to add before and after, from the last dimension on; negative numbers remove elements
 func Pad[A Ints](self *graph.Value, pad A, attrs ...PadAttrs) *graph.Value {
 	return node("pad", 1, withRequired(nonzeroAttrs(attrs), "pad", pad), self)[0]
 }
@@ -3564,7 +3575,8 @@ func Prod(self *graph.Value, attrs ...ProdAttrs) *graph.Value {
 type QlinearConvAttrs struct {
 	// steps of the window (default 1)
 	Stride []int `attr:"stride"`
-	// number of zero points around the input, for each dimension, or for all begins and then all ends (default 0)
+	// number of zero points around the input, for each dimension, or first for all beginnings and then for all ends
+	// (default 0)
 	Padding []int `attr:"padding"`
 	// distance between the elements of the window (default 1)
 	Dilation []int `attr:"dilation"`
@@ -3806,9 +3818,9 @@ type RepeatInterleaveAttrs struct {
 
 // RepeatInterleave is the op repeat_interleave.
 //
-// Repeats every element, or every slice along a dimension: by one number, or by a one-dimensional repeats with a
-// number for each.
-// Without repeats, self holds them and the result is the repeated indices: [2, 0, 1] gives [0, 0, 2].
+// Repeats every element, or every slice along a dimension. The attribute repeats is the number of repetitions of
+// all; the operand repeats has a number for each.
+// Without repeats, self has the numbers, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].
 func RepeatInterleave(self *graph.Value, attrs ...RepeatInterleaveAttrs) *graph.Value {
 	return node("repeat_interleave", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -3960,9 +3972,9 @@ type RnnReluAttrs struct {
 
 // RnnRelu is the op rnn_relu.
 //
-// Runs sequences through layers of simple recurrent cells that are bounded below by 0. Operands are input [t, n,
-// i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]. The results
-// are output [t, n, d*h] and the last states.
+// Runs sequences through layers of simple recurrent cells with the activation function relu. Operands are input
+// [t, n, i], h0 [l*d, n, h], and for each layer and direction w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]. The
+// results are output [t, n, d*h] and the last states.
 func RnnRelu(operands []*graph.Value, attrs ...RnnReluAttrs) (output, hN *graph.Value) {
 	made := node("rnn_relu", 2, nonzeroAttrs(attrs), operands)
 	return made[0], made[1]
@@ -4136,8 +4148,8 @@ type ScanAttrs struct {
 //
 // Attributes:
 //
-//   - body: inputs: the states, a slice of each scanned operand, then others; outputs: the states, then the
-//     collected values
+//   - body: inputs: the states, a slice of each scanned operand, then the values of the enclosing graph;
+//     outputs: the states, then the collected values
 //   - numScanInputs: number of operands that are scanned, after the states
 func Scan[A Int](g *graph.Graph, values []*graph.Value, body *graph.Graph, numScanInputs A, attrs ...ScanAttrs) []*graph.Value {
 	return nodeIn(g, "scan", 0, withRequired(nonzeroAttrs(attrs), "body", body, "num_scan_inputs", numScanInputs), values)
@@ -4414,7 +4426,7 @@ type SortAttrs struct {
 // Sort is the op sort.
 //
 // Sorts the elements along a dimension and returns their indices. Equal elements keep the order of their
-// indices; NaN is greater than all.
+// indices; NaN is greater than all numbers.
 func Sort(self *graph.Value, attrs ...SortAttrs) (values, indices *graph.Value) {
 	made := node("sort", 2, nonzeroAttrs(attrs), self)
 	return made[0], made[1]
@@ -4686,8 +4698,8 @@ type TfidfVectorizerAttrs struct {
 //   - maxGramLength: maximum length of n-grams to count
 //   - minGramLength: minimum length of n-grams to count
 //   - maxSkipCount: maximum number of elements to skip between neighbours of an n-gram
-//   - mode: return counts, the weights of n-grams that occur, or their product
-//   - ngramCounts: begin of the n-grams of each length in the pool
+//   - mode: TF: counts; IDF: the weights of the n-grams that occur; TFIDF: counts times weights
+//   - ngramCounts: start, in the pool, of the n-grams of each length
 //   - ngramIndexes: position in the result of each n-gram of the pool
 //   - poolInt64s: the n-grams, concatenated by length
 func TfidfVectorizer[A, B, C Int, D, E, F Ints](self *graph.Value, maxGramLength A, minGramLength B, maxSkipCount C, mode TfidfVectorizerModeWord, ngramCounts D, ngramIndexes E, poolInt64s F, attrs ...TfidfVectorizerAttrs) *graph.Value {
@@ -4756,7 +4768,7 @@ type TopkAttrs struct {
 // Topk is the op topk.
 //
 // Takes the k largest or smallest elements along a dimension and their indices. Equal elements keep the order of
-// their indices; NaN is greater than all.
+// their indices; NaN is greater than all numbers.
 //
 // Attributes:
 //
@@ -4881,9 +4893,9 @@ type UniqueAttrs struct {
 
 // Unique is the op unique.
 //
-// Returns the distinct elements, or slices along a dimension; the index of the first occurrence of each; for
-// every one of self its index among them; and the number of occurrences of each. NaN differs from every element,
-// including itself.
+// Returns the distinct elements, or the distinct slices along a dimension; the index of the first occurrence of
+// each; for each element or slice of self, its index among them; and the number of occurrences of each. NaN
+// differs from every element, including itself.
 func Unique(self *graph.Value, attrs ...UniqueAttrs) (output, first, inverse, counts *graph.Value) {
 	made := node("unique", 4, nonzeroAttrs(attrs), self)
 	return made[0], made[1], made[2], made[3]
@@ -4901,8 +4913,8 @@ type UniqueDimAttrs struct {
 
 // UniqueDim is the op unique_dim.
 //
-// Returns the distinct slices along a dimension, for every slice of self its index among them, and the number of
-// occurrences of each. NaN differs from every element, including itself.
+// Returns the distinct slices along a dimension; for each slice of self, its index among them; and the number of
+// occurrences of each distinct slice. NaN differs from every element, including itself.
 //
 // Attributes:
 //

@@ -39,7 +39,7 @@ var (
 		Semantics: graph.Semantics{
 			Name: "topk",
 			Doc: "Takes the k largest or smallest elements along a dimension and their indices. Equal elements " +
-				"keep the order of their indices; NaN is greater than all.",
+				"keep the order of their indices; NaN is greater than all numbers.",
 			Params: []graph.Param{kit.Self}, Outputs: valuesAndIndices,
 			Infer: inferTopk,
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -60,7 +60,7 @@ var (
 func sortOp(name, doc string, outputs int) *graph.Op {
 	o := graph.Op{
 		Semantics: graph.Semantics{
-			Name: name, Doc: doc + " Equal elements keep the order of their indices; NaN is greater than all.",
+			Name: name, Doc: doc + " Equal elements keep the order of their indices; NaN is greater than all numbers.",
 			Params: []graph.Param{kit.Self},
 			Infer: func(c *graph.Call) ([]graph.Result, error) {
 				t := c.Type(0)

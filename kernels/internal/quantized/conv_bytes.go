@@ -14,7 +14,7 @@ import (
 
 type quantConvAttrs struct {
 	Stride   []int `attr:"stride" default:"1" doc:"steps of the window"`
-	Padding  []int `attr:"padding" default:"0" doc:"number of zero points around the input, for each dimension, or for all begins and then all ends"`
+	Padding  []int `attr:"padding" default:"0" doc:"number of zero points around the input, for each dimension, or first for all beginnings and then for all ends"`
 	Dilation []int `attr:"dilation" default:"1" doc:"distance between the elements of the window"`
 	Groups   int   `attr:"groups" default:"1" doc:"number of groups of channels that are convolved separately"`
 }

@@ -15,9 +15,9 @@ type extremaAttrs struct {
 
 // Amax and Amin return the greatest and the least element. NaN propagates.
 var (
-	Amax = extremumOp("amax", "Returns the greatest element over the given dimensions. A NaN is greater than all.",
+	Amax = extremumOp("amax", "Returns the greatest element over the given dimensions. NaN is greater than all numbers.",
 		"max_values", true)
-	Amin = extremumOp("amin", "Returns the least element over the given dimensions. A NaN is less than all.",
+	Amin = extremumOp("amin", "Returns the least element over the given dimensions. NaN is less than all numbers.",
 		"min_values", false)
 )
 
