@@ -49,7 +49,7 @@ var functions = joined(listedFunctions, map[string]any{
 	"iter.Slice4":              iter.Slice4[float32, float32, float32, float32, float32],
 	"iter.Slice4Out2":          iter.Slice4Out2[float32, float32, float32, float32, float32, float32],
 	"iter.Slice4Out3":          iter.Slice4Out3[float32, float32, float32, float32, float32, float32, float32],
-	"iter.WithResult":              iter.WithResult[float32, float32],
+	"iter.WithResult":          iter.WithResult[float32, float32],
 	"sym.Differing":            sym.Differing[int],
 	"sym.Fork":                 sym.Fork[int],
 	"sym.Join":                 sym.Join[int],
