@@ -53,7 +53,7 @@ EXTREMESEED ?= 1
 # Tests of kernels' results that take seconds. Without machine code they test the interpreter.
 VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
-.PHONY: check lint paths narrow nounit portable noasm loops extreme builds fused format vet staticcheck test race \
+.PHONY: check lint paths narrow nounit portable noasm loops extreme arm64 builds fused format vet staticcheck test race \
 	regenerate fuzz bench release releases
 
 check: test
@@ -61,7 +61,7 @@ check: test
 	$(MAKE) regenerate
 
 # The tests on the paths that this machine does not take by default, and the long test of machine code.
-paths: narrow nounit portable noasm loops extreme
+paths: narrow nounit portable noasm loops extreme arm64
 
 # Tests outside GENERATORS that run the code of both instruction sets: with AVX-512, make test has run all of it.
 BOTH_SETS = ^(TestCompiledLoops|TestEmittedForms)$$
@@ -107,6 +107,34 @@ portable:
 noasm:
 	$(GO) vet -tags noasm $(STUBS)
 	$(TEST) -short -tags noasm -vet=off $(STUBS)
+
+# Tests on an emulated arm64, for which qemu-user is needed. A test takes 20 to 50 times as long as on amd64: tests that
+# take seconds and do not depend on the processor are left out. The build cache has the packages, which fused builds.
+ARM64 = tensor iter expr expr/interp expr/expand expr/internal/elementary internal/jit internal/jit/lane \
+	internal/jit/vector internal/jit/tile internal/jit/depthwise internal/jit/target/arm64 kernels exec
+# The packages that generate code are also tested on older processors, which lack some instructions.
+ARM64_GENERATORS = internal/jit/vector internal/jit/tile internal/jit/depthwise
+ARM64_SLOW_BASE = TestFormulasAgreeWithPyTorch|TestSuggestedFormatsOfAllSmallSizes|TestConversions|TestSimplifyKeepsBits
+ARM64_SLOW_BASE := $(ARM64_SLOW_BASE)|TestPeepholes.*|TestFloorRatios16|TestTables|TestWholeQuotients|TestCopyElementsEnds
+ARM64_SLOW_BASE := $(ARM64_SLOW_BASE)|TestTiles|TestSumBound|TestNothingIsAllocatedByKernels|TestReleased.*|TestDropped.*
+ARM64_SLOW_CODE = TestForms|TestEmittedForms|TestDigests.*|TestRulesNEON|TestOperations
+ARM64_SLOW_KERNELS = TestAnyOrder|TestCompiled.*|TestCallsAreShort|TestGuarded|TestPointwise.*|Test.*Oracle|TestSelection.*
+ARM64_SLOW_KERNELS := $(ARM64_SLOW_KERNELS)|TestSpecialNumbers|TestRates|TestUnknownSizes
+ARM64_SLOW = ^($(ARM64_SLOW_BASE)|$(ARM64_SLOW_CODE)|$(ARM64_SLOW_KERNELS))$$
+QEMU ?= $$(command -v qemu-aarch64-static || command -v qemu-aarch64 || true)
+arm64: fused
+	@set -e; qemu=$(QEMU); \
+	if [ -z "$$qemu" ]; then echo "arm64: tests on an emulated arm64 are left out: qemu-user is not installed"; exit 0; fi; \
+	dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	try() { echo "arm64: $$1 on $$2"; (cd "$$1"; shift; cpu=$$1; shift; \
+		GOGC=400 "$$qemu" -cpu "$$cpu" "$$program" -test.short -test.skip '$(ARM64_SLOW)' "$$@"); }; \
+	for package in $(ARM64); do \
+		program="$$dir/test"; \
+		CGO_ENABLED=0 GOGC=800 GOOS=linux GOARCH=arm64 $(GO) test -c -trimpath -vet=off -ldflags=-w -o "$$program" "./$$package"; \
+		export GRAPHRUN_LOOPS=2000; try $$package max; \
+		case " $(ARM64_GENERATORS) " in *" $$package "*) export GRAPHRUN_LOOPS=400; \
+			for cpu in neoverse-n1 cortex-a72; do try $$package $$cpu -test.run '^TestRandom'; done ;; esac; \
+	done
 
 loops:
 	GRAPHRUN_LOOPS=$(LOOPS) $(TEST) -count=1 -run '^TestRandomLoops$$' -timeout 60m -v ./internal/jit/vector

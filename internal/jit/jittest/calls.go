@@ -61,10 +61,14 @@ func CheckCalls(t *testing.T, operands, size int, seeds uint64, draw func(rng *r
 	}
 }
 
-// CheckCallsFor is [CheckCalls] for one instruction set, which the processor must support.
+// CheckCallsFor is [CheckCalls] for one instruction set, which the processor must support. With -short it draws an
+// eighth of the calls.
 func CheckCallsFor(t *testing.T, cpu machine.Features, operands, size int, seeds uint64,
 	draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()
+	if testing.Short() {
+		seeds /= 8
+	}
 	mem, want := make([][]byte, operands), make([][]byte, operands)
 	for k := range mem {
 		mem[k], want[k] = Guarded(t, operandBytes), make([]byte, operandBytes)
