@@ -56,6 +56,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	m := &measurer{options: o, profile: machine.DefaultProfile(), rates: kernels.Rates()}
 	m.profile.CPU, m.profile.Instructions = machine.CPUName(), machine.Host().Name()
+	m.profile.Estimated = false
 	m.profile.Measured = time.Now().UTC().Format(time.RFC3339)
 	m.probes = append(memoryProbes(float64(o.MostBytes)), rateProbes(m.rates)...)
 	if err := m.run(ctx); err != nil {

@@ -13,7 +13,7 @@ import (
 // ProfileVersion is the version of the terms of a profile. Profiles of other versions are rejected.
 const ProfileVersion = 2
 
-// Profile holds the measured prices of work on one core of a machine. All cost decisions use it.
+// Profile holds the prices of work on one core of a machine. All cost decisions use it.
 //
 // Prices select among implementations, which may round differently. Within one implementation no number of a profile
 // may affect the bits of a result. Parameters that affect bits, such as the cuts of reductions and the depth of a
@@ -25,6 +25,8 @@ type Profile struct {
 	CPU          string `json:"cpu" doc:"The measured processor; of a default, the kind of processor."`
 	Instructions string `json:"instructions" doc:"The instruction set in use: avx512, avx2, arm64 or portable."`
 	Measured     string `json:"measured,omitzero" doc:"The time of the measurement (RFC 3339); omitted in a default."`
+	// Estimated means that the prices follow from published rates of processors, not from measurements.
+	Estimated bool `json:"estimated,omitzero" doc:"Whether the prices are estimated from published rates, not measured."`
 	// StepPS is the cost of starting a step, in picoseconds.
 	StepPS float64 `json:"step_ps" doc:"The cost of starting a step, in picoseconds."`
 	// Memory holds the cost per byte by access and by the bytes that a step touches.
@@ -112,15 +114,7 @@ const (
 
 // UsualProfile returns the shipped profile for the instruction set in use: the prices of an unmeasured
 // machine. It is shared and must not be changed.
-func UsualProfile() *Profile { return shippedProfiles[usualProfileName()]() }
-
-// usualProfileName returns the name of the shipped profile for the instruction set in use.
-func usualProfileName() string {
-	if Host().Has(NEON) {
-		return "portable" // no profile has been measured on arm64 yet
-	}
-	return Host().Name()
-}
+func UsualProfile() *Profile { return shippedProfiles[Host().Name()]() }
 
 // ShippedProfiles lists the names of the shipped profiles.
 func ShippedProfiles() []string { return sorted.Keys(shippedProfiles) }
@@ -170,6 +164,7 @@ var shippedProfiles = map[string]func() *Profile{
 	"portable": sync.OnceValue(func() *Profile { return shippedProfile("portable") }),
 	"avx2":     sync.OnceValue(func() *Profile { return shippedProfile("avx2") }),
 	"avx512":   sync.OnceValue(func() *Profile { return shippedProfile("avx512") }),
+	"arm64":    sync.OnceValue(func() *Profile { return shippedProfile("arm64") }),
 }
 
 // Keeping returns the profile for a run whose steps together read the given number of bytes of constants. This number

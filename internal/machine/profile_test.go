@@ -10,10 +10,10 @@ import (
 
 // TestShippedProfiles reads all of them: each prices the same kernels.
 func TestShippedProfiles(t *testing.T) {
-	for _, set := range []Features{Portable, AVX2, AVX512} {
+	for _, set := range []Features{Portable, AVX2, AVX512, NEON} {
 		p := shippedProfiles[set.Name()]()
-		if p.Instructions != set.Name() || p.Measured != "" {
-			t.Errorf("%v: %s, measured %q", set, p.Instructions, p.Measured)
+		if p.Instructions != set.Name() || p.Measured != "" || p.Estimated != (set == NEON) {
+			t.Errorf("%v: %s, measured %q, estimated %v", set, p.Instructions, p.Measured, p.Estimated)
 		}
 		for name := range shippedProfiles["avx512"]().Kernels {
 			if _, ok := p.Kernels[name]; !ok {

@@ -65,7 +65,7 @@ func profileOf(p *layout.Profile) report.Profile {
 		p = layout.DefaultProfile()
 	}
 	return report.Profile{Digest: p.Digest(), CPU: p.CPU, Instructions: p.Instructions, Measured: p.Measured,
-		Default: p.Shipped()}
+		Estimated: p.Estimated, Default: p.Shipped()}
 }
 
 // addBound adds the lower bound on the cost that the solution of the layout problem proves.

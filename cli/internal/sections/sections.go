@@ -93,7 +93,10 @@ func PricedBy(p report.Profile) string {
 	if len(digest) > ShortDigest {
 		digest = digest[:ShortDigest]
 	}
-	if p.Default {
+	switch {
+	case p.Default && p.Estimated:
+		return fmt.Sprintf("the default profile for %s, estimated (%s)", p.Instructions, digest)
+	case p.Default:
 		return fmt.Sprintf("the default profile for %s (%s)", p.Instructions, digest)
 	}
 	when, _, _ := strings.Cut(p.Measured, "T")
