@@ -110,14 +110,14 @@ noasm:
 
 # Tests on an emulated arm64, for which qemu-user is needed. A test takes 20 to 50 times as long as on amd64: tests that
 # take seconds and do not depend on the processor are left out. The build cache has the packages, which fused builds.
-ARM64 = tensor iter expr expr/interp expr/expand expr/internal/elementary internal/jit internal/jit/lane \
+ARM64 = tensor iter expr expr/expand expr/internal/elementary internal/jit internal/jit/lane \
 	internal/jit/vector internal/jit/tile internal/jit/depthwise internal/jit/target/arm64 kernels exec
 # The packages that generate code are also tested on older processors, which lack some instructions.
 ARM64_GENERATORS = internal/jit/vector internal/jit/tile internal/jit/depthwise
 ARM64_SLOW_BASE = TestFormulasAgreeWithPyTorch|TestSuggestedFormatsOfAllSmallSizes|TestConversions|TestSimplifyKeepsBits
-ARM64_SLOW_BASE := $(ARM64_SLOW_BASE)|TestPeepholes.*|TestFloorRatios16|TestTables|TestWholeQuotients|TestCopyElementsEnds
+ARM64_SLOW_BASE := $(ARM64_SLOW_BASE)|TestCopyElementsEnds
 ARM64_SLOW_BASE := $(ARM64_SLOW_BASE)|TestTiles|TestSumBound|TestNothingIsAllocatedByKernels|TestReleased.*|TestDropped.*
-ARM64_SLOW_CODE = TestForms|TestEmittedForms|TestDigests.*|TestRulesNEON|TestOperations
+ARM64_SLOW_CODE = TestSelectOps|TestForms|TestEmittedForms|TestDigests.*|TestRulesNEON|TestOperations
 ARM64_SLOW_KERNELS = TestAnyOrder|TestCompiled.*|TestCallsAreShort|TestGuarded|TestPointwise.*|Test.*Oracle|TestSelection.*
 ARM64_SLOW_KERNELS := $(ARM64_SLOW_KERNELS)|TestSpecialNumbers|TestRates|TestUnknownSizes
 ARM64_SLOW = ^($(ARM64_SLOW_BASE)|$(ARM64_SLOW_CODE)|$(ARM64_SLOW_KERNELS))$$

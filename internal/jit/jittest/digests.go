@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	updateDigests = flag.Bool("update", false, "rewrite the digests of generated code")
-	listingsDir   = flag.String("listings", "", "folder for listings of the code that has digests")
+	updateDigests = flag.Bool("update", false, "rewrite digests")
+	listingsDir   = flag.String("listings", "", "folder for listings of the pieces that have digests")
 )
 
 // AMD64Sets returns the instruction sets of amd64 with digests of generated code.
@@ -25,9 +25,9 @@ func AMD64Sets() []machine.Features {
 	return []machine.Features{avx2, avx2 | machine.DotBytes256, avx512, avx512 | machine.DotBytes256 | machine.DotBytes512}
 }
 
-// Digests compares generated code with the digests in a committed file, and does not run the code. A refactoring of a
-// generator must not change them. The tests have two flags: -update rewrites the file, and -listings writes the listing
-// of each piece to a folder. The folders of two revisions show where their code differs.
+// Digests compares generated code, or results as text, with the digests in a committed file, and does not run the code.
+// A refactoring of a generator must not change them. The tests have two flags: -update rewrites the file, and
+// -listings writes the listing of each piece to a folder. The folders of two revisions show where their code differs.
 type Digests struct {
 	t      testing.TB
 	path   string
@@ -53,11 +53,23 @@ func (d *Digests) Add(name string, funcs ...*jit.Func) {
 		hash.Write(code.Bytes)
 		listing += code.Listing
 	}
+	d.add(name, hash.Sum(nil), listing)
+}
+
+// AddText adds a piece that is text instead of code.
+func (d *Digests) AddText(name, text string) {
+	d.t.Helper()
+	sum := sha256.Sum256([]byte(text))
+	d.add(name, sum[:], text)
+}
+
+func (d *Digests) add(name string, sum []byte, listing string) {
+	d.t.Helper()
 	if d.names[name] {
 		d.t.Fatalf("two pieces have the name %s", name)
 	}
 	d.names[name] = true
-	d.pieces = append(d.pieces, fmt.Sprintf("%x  %s", hash.Sum(nil), name))
+	d.pieces = append(d.pieces, fmt.Sprintf("%x  %s", sum, name))
 	if *listingsDir != "" {
 		path := filepath.Join(*listingsDir, strings.ReplaceAll(name, " ", "_")+".s")
 		if err := os.WriteFile(path, []byte(listing), 0o666); err != nil {
@@ -87,7 +99,7 @@ func (d *Digests) Compare() {
 	}
 	for _, piece := range d.pieces {
 		if !want[piece] {
-			d.t.Errorf("the code of %s changed (-listings writes listings, -update accepts the change)", piece[66:])
+			d.t.Errorf("%s changed (-listings writes listings, -update accepts the change)", piece[66:])
 		}
 		delete(want, piece)
 	}

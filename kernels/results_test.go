@@ -1,0 +1,124 @@
+//go:build linux || darwin
+
+package kernels_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// onlyNear lists the ops whose bits depend on the processor, because Go fuses multiply-adds on arm64 where the module
+// cannot prevent it.
+var onlyNear = map[string]string{
+	"lgamma": "math.Lgamma", "lp_pool": "math.Pow", "linalg_det": "division of complex128", "det": "linalg_det",
+	"dft": "products of complex128", "atan": "math.Log1p of complex128", "erfinv": "math.Erfinv",
+}
+
+// TestResults compares the results of all ops with digests that were computed on amd64. Machine code gives the same
+// bits for all instruction sets and processors. So does Go code, but some of its functions differ from machine code.
+//
+// The digests leave out onlyNear and sums of products of complex128, which Go fuses in spite of conversions
+// (golang/go#36971). On other processors than amd64, Go code is not compared: package math has assembly.
+func TestResults(t *testing.T) {
+	path := "code"
+	if !loops.CodeAvailable() {
+		if path = "portable"; runtime.GOARCH != "amd64" {
+			t.Skip("package math has assembly for " + runtime.GOARCH)
+		}
+	}
+	d := jittest.NewDigests(t, "testdata/results/"+path+".sum")
+	for _, op := range kernels.All() {
+		if text := resultsOf(t, op); text != "" && onlyNear[op.Name] == "" {
+			d.AddText(op.Name, text)
+		}
+	}
+	d.Compare()
+}
+
+// resultsOf returns the results of the examples of an op as text. The first example has all dtypes.
+func resultsOf(t *testing.T, op *graph.Op) string {
+	var results strings.Builder
+	for i, ex := range op.Examples {
+		calls := [][]tensor.Meta{slices.Clone(ex.In)}
+		for _, d := range tensor.DTypes() {
+			if i == 0 && len(ex.In) > 0 && (d != tensor.Complex128 || op.Flops == nil) {
+				calls = append(calls, withDTypes(ex.In, d)[0])
+			}
+		}
+		for _, metas := range calls {
+			rng := rand.New(rand.NewPCG(7, uint64(i)))
+			in := make([]*tensor.Tensor, len(metas))
+			for k, m := range metas {
+				if m.DType != tensor.Invalid {
+					in[k] = randomOperand(rng, op, m)
+				}
+				if m.Rank() > 0 && op.Kind == graph.Follows {
+					metas[k] = in[k].Meta
+				}
+			}
+			c, err := kerneltest.CallOf(op, ex.Attrs, metas)
+			if err != nil {
+				t.Fatalf("%s, example %d: %v", op.Name, i, err)
+			}
+			if _, err := kerneltest.Infer(op, c); err != nil {
+				continue // the dtype is not supported
+			}
+			outs, err := kerneltest.RunCall(op, c, in)
+			fmt.Fprintln(&results, "example", i, err) // an error is a division by 0
+			for _, out := range outs {
+				printElements(&results, out)
+			}
+		}
+	}
+	return results.String()
+}
+
+// randomOperand returns an operand of a call of an op. Half of the elements of an op that follows layouts are special,
+// and few of other ops, so that not all sums are NaN.
+func randomOperand(rng *rand.Rand, op *graph.Op, m tensor.Meta) *tensor.Tensor {
+	if op.Kind == graph.Follows {
+		if m.Rank() > 0 {
+			m = tensor.New(m.DType, resultElements)
+		}
+		return tensor.Must(tensor.Over(m, tensor.StorageOf(jittest.RandomElements(rng, m.DType, m.Numel()))))
+	}
+	return kerneltest.Filled(m, kerneltest.IndexValues(rng))
+}
+
+// resultElements is the number of elements of an operand of a pointwise op; it is not a multiple of a vector's lanes.
+const resultElements = 151
+
+// printElements prints the bits of the elements in row-major order, those of complex elements in two numbers. All NaN
+// are alike, because processors and operations make different ones.
+func printElements(to *strings.Builder, t *tensor.Tensor) {
+	t = t.CopyTo(tensor.New(t.DType, t.Shape...))
+	part := t.DType
+	if part.IsComplex() {
+		part = part.ToReal()
+	}
+	nan := make([]byte, part.Size())
+	if part.IsFloat() {
+		x := math.NaN()
+		tensor.Converter(part, tensor.Float64)(unsafe.Pointer(&nan[0]), unsafe.Pointer(&x), 0, 0, 1)
+	}
+	fmt.Fprintln(to, t.Meta)
+	for element := range slices.Chunk(t.Storage().Bytes()[:t.Numel()*t.DType.Size()], part.Size()) {
+		if part.IsFloat() && jittest.Same(part, element, nan) {
+			element = nan
+		}
+		fmt.Fprintf(to, "%x\n", element)
+	}
+}
