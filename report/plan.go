@@ -59,7 +59,7 @@ type Profile struct {
 	CPU          string `json:"cpu" doc:"The processor that was measured."`
 	Instructions string `json:"instructions" doc:"The instruction set that was measured."`
 	Measured     string `json:"measured,omitzero" doc:"The time of the measurement (RFC 3339); left out for a default."`
-	Estimated    bool   `json:"estimated,omitzero" doc:"Whether the prices are estimated from published rates, not measured."`
+	Estimated    bool   `json:"estimated,omitzero" doc:"Whether the prices are estimates, not measurements."`
 	Default      bool   `json:"default" doc:"Whether it is a default profile, not a measurement of this machine."`
 }
 
