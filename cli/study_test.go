@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // studyJSON has the parts of a study's document that are tested.
@@ -307,6 +308,7 @@ func unpacked(t *testing.T, path string) []byte {
 func TestBadStudies(t *testing.T) {
 	const head, models1 = `{"version": 1, "name": "x", `, `"models": [{"file": "residual.json"}], `
 	const one = `"conditions": [{"name": "a"}]}`
+	profiles := strings.Join(machine.ShippedProfiles(), ", ")
 	for text, want := range map[string]string{
 		"":                                   "the file is empty",
 		`{"version": 2}`:                     "version 2: want 1",
@@ -325,8 +327,8 @@ func TestBadStudies(t *testing.T) {
 		head + models1 + `"conditions": [{"name": "a", "copies": -1}]}`:                          "copies: -1: want a positive number, or 0 for 1",
 		head + models1 + `"conditions": [{"name": "a", "copies": 1e30}]}`:                        "not a valid cost",
 		head + models1 + `"conditions": [{"name": "a", "threads": [0]}]}`:                        "threads[0]: 0",
-		head + models1 + `"conditions": [{"name": "a", "profile": "/x.json"}]}`:                  "want one of avx2, avx512, portable",
-		head + models1 + `"conditions": [{"name": "a", "profile": "none.json"}]}`:                `"none.json": there is no such file: want avx2, avx512, portable, or a file in the folder`,
+		head + models1 + `"conditions": [{"name": "a", "profile": "/x.json"}]}`:                  "want one of " + profiles,
+		head + models1 + `"conditions": [{"name": "a", "profile": "none.json"}]}`:                `"none.json": there is no such file: want ` + profiles + `, or a file in the folder`,
 		head + models1 + `"conditions": [{"name": "a", "threads": [1], "equal_layouts": true}]}`: "cannot be measured",
 		head + `"models": [{"file": "none.onnx"}], ` + one:                                       "none.onnx",
 	} {
