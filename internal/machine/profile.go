@@ -25,7 +25,7 @@ type Profile struct {
 	CPU          string `json:"cpu" doc:"The measured processor; of a default, the kind of processor."`
 	Instructions string `json:"instructions" doc:"The instruction set in use: avx512, avx2, arm64 or portable."`
 	Measured     string `json:"measured,omitzero" doc:"The time of the measurement (RFC 3339); omitted in a default."`
-	Estimated bool `json:"estimated,omitzero" doc:"Whether the prices are estimates, not measurements."`
+	Estimated    bool   `json:"estimated,omitzero" doc:"Whether the prices are estimates, not measurements."`
 	// StepPS is the cost of starting a step, in picoseconds.
 	StepPS float64 `json:"step_ps" doc:"The cost of starting a step, in picoseconds."`
 	// Memory holds the cost per byte by access and by the bytes that a step touches.
