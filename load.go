@@ -50,8 +50,8 @@ type Loader struct {
 	// package onnx.
 	Operators, Replaced onnx.Operators
 	// KeepGoing continues past invalid nodes and unreadable constants. Inference rejects these nodes and their
-	// dependents, and runs with [Options.KeepGoing] omit them. Mistakes outside of nodes are returned as a
-	// [graph.Errors] together with the graph.
+	// dependents. A run with [Options.KeepGoing] omits them. Mistakes outside of nodes are returned as a [graph.Errors]
+	// together with the graph.
 	KeepGoing bool
 	// Lost has the reasons why inputs are not available, by input. With KeepGoing, a model is read without these inputs
 	// and their dependents. [graph.Graph.DropValues] removes them from a graph.

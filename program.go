@@ -51,8 +51,9 @@ func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor
 
 // Report describes the program for the sizes that [Compile] planned: steps, copies, costs, memory, and the effects of
 // passes with their reasons. It has the keys of the document that graphrun plan --json prints. A graph whose shapes
-// depend on data runs in segments, and all segments except the first are planned in runs. Its report therefore
-// describes only the steps and copies of the first segment. Report returns nil if Compile did not make the program.
+// depend on data runs in segments. Compile plans only the first segment, and each run plans the other segments. The
+// report therefore describes only the steps and copies of the first segment. Report returns nil if Compile did not make
+// the program.
 func (p *Program) Report() *report.Plan { return p.unwrap().Report() }
 
 // Graph returns the graph that runs, with the chosen layouts, copies and implementations, for the sizes that [Compile]

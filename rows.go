@@ -20,7 +20,8 @@ import (
 // rowSymbol is the key of [Loader.Sizes] that sets the number of rows of a file without symbols.
 const rowSymbol = "N"
 
-// rowCount is a number of rows that the caller requests instead of the number in the file: see [Loader.Sizes].
+// rowCount is a number of rows that the caller requests instead of the number in the file: see [Loader.Sizes]. A row is
+// a slice of an input along one dimension, usually the batch dimension.
 type rowCount struct {
 	name  string         // the first key of Loader.Sizes with this number
 	count int            // the number of rows
@@ -85,8 +86,8 @@ func (f *File) rowDims(name string) map[string]int {
 	return dims
 }
 
-// withRows returns copies of inputs whose shapes have the changed number of rows. An input with gaps or overlaps in
-// memory keeps its meta, because no dense order gives its strides.
+// withRows returns copies of inputs whose shapes have the changed number of rows. An input that is not dense keeps its
+// shape and strides, because only a dense order determines the strides of the new shape.
 func (r *rowCount) withRows(inputs []*graph.Value) []*graph.Value {
 	inputs = slices.Clone(inputs)
 	for i, v := range inputs {

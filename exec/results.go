@@ -10,8 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// findInPlace finds the outputs that a step can write directly into the caller's tensor. Such an output covers all
-// bytes of its root value, so that no byte between the elements of the tensor is written.
+// findInPlace finds the outputs that a step can write directly into the caller's tensor. Such an output has memory of
+// its own in each run (inFresh). It covers all bytes of its root value, so that no byte between the elements of the
+// tensor is written.
 func (p *Program) findInPlace() {
 	p.inPlace = make([]bool, len(p.outputs))
 	for i, o := range p.outputs {
@@ -39,6 +40,7 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 			return err
 		}
 		f := &s.freshMemories[p.storageOf(o.Value)]
+		// givenOutput counts from 1, because 0 means that no tensor was given.
 		if p.inPlace[i] && f.storage == nil && t.SameAddresses(m) && t.Offset >= m.Offset && isAligned(t) {
 			*f = freshMemory{storage: t.Storage(), shift: (t.Offset - m.Offset) * m.DType.Size(), givenOutput: i + 1}
 		}
@@ -130,7 +132,7 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 	k := s.p.storageOf(root)
 	so, m := &s.p.storages[k], o.Value.Meta
 	if out[i] == nil && s.onlyGiven || s.freshMemories[k].givenOutput == i+1 {
-		return nil
+		return nil // not requested, or a step wrote the caller's tensor
 	}
 	var t *tensor.Tensor
 	var err error
@@ -143,7 +145,7 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 		} else if t, err = tensor.Over(m, from); err == nil && out[i] == nil {
 			f.ownedByCaller = true
 		}
-	case inInput:
+	case inInput: // a view of an input; the caller's tensor may begin at another offset than the program's input
 		x := in[so.input]
 		shift := (x.Offset - root.Meta.Offset) * x.DType.Size()
 		if shift%m.DType.Size() != 0 {
@@ -155,7 +157,7 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 		}
 		m.Offset += shift / m.DType.Size()
 		t, err = x.View(m)
-	default:
+	default: // inConst
 		if t, err = so.data.View(m); err == nil && out[i] == nil {
 			t, err = s.copyOf(ctx, t, m)
 		}

@@ -51,7 +51,7 @@ func (k *Kernel) NewMem() *Mem {
 }
 
 // Within sets *in to the memory for an inner kernel that runs as part of the kernel of m. The inner kernel gets the
-// memory of m from byte offset of m.Scratch, and no addresses.
+// memory of m without the addresses. Its Scratch begins at byte `offset` of m.Scratch.
 func (m *Mem) Within(in *Mem, offset int) {
 	in.Place, in.Ptrs = m.Place, in.Ptrs[:0]
 	in.Scratch, in.Worker, in.Walk, in.State = m.Scratch[offset:], m.Worker, m.Walk, m.State

@@ -30,7 +30,7 @@ type pendingArg struct {
 }
 
 // attrsKey identifies decoded attributes by the op and the text in the file. Many nodes of a model have equal
-// attributes; they share one attrsValue.
+// attributes, which are decoded once: they share one attrsValue.
 type attrsKey struct {
 	op   *graph.Op
 	text string
@@ -86,7 +86,8 @@ func (l *loader) skipNode(r *rawNode, firstErr int, lost bool) {
 	l.errs = l.errs[:firstErr]
 }
 
-// skipsMistakes reports whether the file is read by ParseSome, which continues past mistakes.
+// skipsMistakes reports whether the file is read by ParseSome, which continues past mistakes. The mistakes of nodes are
+// then held by the draft (Refuse), mistakes of other parts by l.skipped, and mistakes that reject the file by l.errs.
 func (l *loader) skipsMistakes() bool { return l.unavailable != nil }
 
 // nodeKey reads the value of a key of a node.
@@ -227,6 +228,7 @@ func (l *loader) resolve() {
 		r := &l.rawNodes[i]
 		waiting := l.pending[at:r.pendingEnd]
 		at = r.pendingEnd
+		// With ParseSome, skipNode has completed the nodes with mistakes.
 		if r.node != nil && r.op != "" && !(r.reported && l.skipsMistakes()) {
 			l.complete(r, waiting)
 		}

@@ -60,8 +60,9 @@ const (
 // LayoutRules lists the values of [Layout.Rule].
 func LayoutRules() []string { return []string{ruleGraph, ruleView, rulePermutation, ruleOp, ruleData} }
 
-// Explain tells why a value of the original graph has its layout, and how the program computes the value. If shapes
-// depend on data, steps are those of the compiled segment. It fails if there is no value with the name.
+// Explain tells why a value of the original graph has its layout, and how the program computes the value. A graph whose
+// shapes depend on data runs in segments. Only the first segment is compiled, so a value of another segment has no
+// step. Explain fails if there is no value with the name.
 func Explain(p *graphrun.Program, value string) (*Explanation, error) {
 	in, b, err := internals(p)
 	if err != nil {
@@ -76,9 +77,9 @@ func Explain(p *graphrun.Program, value string) (*Explanation, error) {
 	return e, nil
 }
 
-// ExplainLayout tells why a value of an inferred graph has its layout. Strides are expressions in a graph that
-// [graph.Graph.Symbolic] returned; if expressions and bounds do not decide a comparison, the hints decide it. It fails
-// if there is no value with the name.
+// ExplainLayout tells why a value of an inferred graph has its layout. In a graph from [graph.Graph.Symbolic], strides
+// are expressions. If the expressions and the bounds of their symbols do not decide a comparison, the hints do.
+// ExplainLayout fails if there is no value with the name.
 func ExplainLayout(g *graph.Graph, value string) (*Layout, error) {
 	v, err := ValueNamed(g, value)
 	if err != nil {
@@ -240,10 +241,10 @@ func (r *Layout) byPermutation(n *graph.Node, decided *rule.Rule) {
 	for i := outs; i < decided.Len() && i-outs < len(n.In); i++ {
 		r.Operands = append(r.Operands, Operand{name(i), report.SizesOf(mapSlice(decided.Effective(i), sym.Int.Simplify))})
 	}
-	for _, c := range decided.Sort() {
+	for _, c := range decided.Sort() { // empty if the dimensions were not sorted
 		d := Comparison{Faster: c.A, Slower: c.B, Exchanged: c.Exchanged}
 		switch {
-		case c.By < 0:
+		case c.By < 0: // no operand decided
 			d.Why = "in each operand, one of the two dimensions is repeated or both have equal strides and sizes, so they are " +
 				"not exchanged"
 		case c.Strides[0].Same(c.Strides[1]):
@@ -270,10 +271,10 @@ var fastPathReasons = map[rule.FastSetup]string{
 	rule.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, and so has the result",
 }
 
-// FirstBreak returns the first result in an inferred graph that is not in memory format f although its node reads a
-// value of the same rank in f. It returns nil if there is no such result. A value may be in two formats, such as an
-// image of one channel: as an operand it counts as being in neither format, and as a result it counts as being in both.
-// FirstBreak fails if f is not the format of any layout, such as Preserve.
+// FirstBreak returns the first result in an inferred graph that loses memory format f: its node reads a value that is
+// in f and has the rank of the result, but the result is not in f. FirstBreak returns nil if there is no such result. A
+// value may be in two formats, such as an image of one channel: as an operand it counts as being in neither format, and
+// as a result it counts as being in both. FirstBreak fails if f is not the format of any layout, such as Preserve.
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {
 	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d:

@@ -35,10 +35,10 @@ func Context(ctx context.Context) Option { return func(a *applyOptions) { a.ctx 
 // means [GrainSize].
 func Grain(n int) Option { return func(a *applyOptions) { a.grain = n } }
 
-// Allocator returns the tensor for output i of an iteration. The output is undefined, or defined with a wrong shape
-// (set_output_raw_strided). The tensor must have the shape, strides and dtype of m, and may start anywhere in its
-// storage. It must not share memory with another operand, except with an input that has the same elements and layout
-// (an in-place operation).
+// Allocator returns the tensor for output i of an iteration. It is called for an output that is undefined or has a
+// wrong shape, as PyTorch's set_output_raw_strided is. The tensor must have the shape, strides and dtype of m, and may
+// start anywhere in its storage. It must not share memory with another operand, except with an input that has the same
+// elements and layout (an in-place operation).
 type Allocator func(i int, m tensor.Meta) (*tensor.Tensor, error)
 
 // Allocate makes [Iterator.Apply] get outputs from f. By default, they are new zeroed tensors. f is called once for
@@ -80,6 +80,8 @@ func (it *Iterator) Apply(k Kernels, options ...Option) ([]*tensor.Tensor, error
 type Prepared struct {
 	iterator *Iterator
 
+	// Either body or loop is set. If singleRow is set, it is called once for a range of the iteration. Otherwise body is
+	// called for blocks, and loop for rows or tiles.
 	body       rule.Block // the function over blocks; nil for an expression
 	directRows bool       // rows of all operands are passed to body without copies
 
@@ -192,7 +194,7 @@ func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, wo
 
 // Chunks returns the number of parallel tasks of grain elements for the whole iteration. A grain of 0 means
 // [GrainSize]. The number depends on shape, strides and grain, never on the number of workers. If operands have
-// different dimension orders, each task is a box of the walk shape. Otherwise the tasks are the ranges of
+// different dimension orders, each task is a box within the walk shape. Otherwise the tasks are the ranges of
 // [Iterator.Chunks].
 func (p Prepared) Chunks(grain int) int {
 	switch {

@@ -43,7 +43,7 @@ func (u Unchecked) String() string {
 // checker compares the outputs of the graph after each pass with the outputs before the first pass.
 type checker struct {
 	inputs            map[string]*tensor.Tensor
-	comparableOutputs map[string]*tensor.Tensor // outputs that can be compared
+	comparableOutputs map[string]*tensor.Tensor // expected values, by output; without outputs that cannot be evaluated
 	unchecked         []Unchecked
 	partialOutputs    bool            // passes may remove outputs: see [Options.KeepGoing]
 	copies            map[string]bool // non-constant copies, by node name; nil before layouts are chosen
@@ -293,7 +293,8 @@ var tolerance = map[tensor.DType]float64{
 }
 
 // compareResults returns an error if two results differ by more than the pass permits. A pass that rounds permits
-// differences within the tolerance; any other pass permits no difference.
+// differences within the tolerance; any other pass permits no difference. If the pass has Levels, the permitted
+// difference is at least a twentieth of the largest finite value, and at least 1 for bytes.
 func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
 		return fmt.Errorf("%v, want %v", got.Meta, want.Meta)

@@ -168,8 +168,8 @@ func (e *elider) viewed(v *graph.Value) bool {
 }
 
 // reads reports whether c, a reader of `from`, can read `to` instead without a change of the layouts of its results.
-// This holds for pointwise nodes, which keep these layouts, and for nodes whose inference gives the same results for
-// both operands.
+// This holds for pointwise nodes, copies, and nodes whose results have a chosen layout, because they keep these
+// layouts. It holds for any other node whose inference gives the same results with `to` as with `from`.
 func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
 	if c.Op.ReadsStorage || c.Op.Kind == graph.View && !c.Op.Identity {
 		return false
@@ -219,7 +219,7 @@ func cancelPermutes(p *Plan) error {
 			continue
 		}
 		src := first.In[0].Value
-		if src.Demand().SetsLayout() { // readers of n might get another layout
+		if src.Demand().SetsLayout() { // src is pinned to a layout that the readers of n need not have
 			continue
 		}
 		if !identity(first.Op.Permutes(first.Call()), n.Op.Permutes(n.Call())) || !n.Out[0].Meta.SameLayout(src.Meta) {

@@ -52,8 +52,8 @@ type grid struct {
 // tilePanels are the widths and heights, in panels, of the tiles that chooseGrid considers.
 var tilePanels = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1 << 30}
 
-// gridWorkers are the numbers of workers for which a grid is evaluated. The entry 32 favors grids with spare tiles,
-// which balance the load of 16 workers of unequal speed.
+// gridWorkers are the numbers of workers for which a grid is evaluated. The entry 32 favors grids with at least two
+// tiles for each of 16 workers, so that a fast worker can take a tile of a slow worker.
 var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 
 // localPanels returns the maximum number of panels that a tile may pack for itself. More panels would not fit L2.
@@ -77,6 +77,7 @@ func (s *kernelSet) mostTiles(m, n, k int) int {
 func chooseGrid(a, b operandPlan, k, kc, most int) grid {
 	var best grid
 	bestCost := -1.0
+	// A has pa panels and B has pb. Tiles of at most ma by nb panels have mp by np panels after the tiles are made equal.
 	pa, pb := ceilDiv(a.lanes, a.panelWidth), ceilDiv(b.lanes, b.panelWidth)
 	lastM := 0
 	for _, ma := range tilePanels {

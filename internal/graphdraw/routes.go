@@ -32,7 +32,7 @@ func (l *layeredLayout) routes() *routes {
 		for k, to := range n.To {
 			from := l.cellAbove(i, l.cells[to].layer-l.cells[n.From].layer-1)
 			above[to] = append(above[to], connection{l.cells[from].x, &r.arriveX[i][k], len(above[to])})
-			if from == n.From {
+			if from == n.From { // the net has no trunk cell between the two boxes
 				sum, count = sum+l.cells[to].x, count+1
 			}
 		}
@@ -84,11 +84,12 @@ func (r *routes) segments(d *Drawing) [][]Segment {
 		across := func(layer int, from, to float64) {
 			s = append(s, Segment{Point{from, roundTenth(r.bottom[layer])}, Point{to, roundTenth(r.top[layer+1])}})
 		}
+		// The trunk has a cell in each layer from first+1 to the layer above the lowest box of the net.
 		first := r.cells[n.From].layer
 		if len(n.To) > 0 {
 			straight(r.leaveX[i], d.Corners[n.From].Y+r.boxes[n.From].Height, r.bottom[first])
 		}
-		x := func(k int) float64 { // x of the trunk at the bottom of the k-th layer, counted from the upper box
+		x := func(k int) float64 { // x of the trunk at the bottom of layer first+k
 			if k == 0 {
 				return r.leaveX[i]
 			}
@@ -99,7 +100,7 @@ func (r *routes) segments(d *Drawing) [][]Segment {
 			straight(r.cells[c].x, r.top[first+k+1], r.bottom[first+k+1])
 		}
 		for k, to := range n.To {
-			layer := r.cells[to].layer
+			layer := r.cells[to].layer // a branch leaves the trunk at the bottom of the layer above
 			across(layer-1, x(layer-1-first), r.arriveX[i][k])
 			straight(r.arriveX[i][k], r.top[layer], d.Corners[to].Y)
 		}

@@ -53,14 +53,14 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 	defer s.release()
 	s.loops.Context = s.Context
 	if p.needsFence {
-		defer loops.Fence()
+		defer loops.Fence() // completes the non-temporal stores before other goroutines read the outputs
 	}
 	switch {
 	case p.pipelineRows > 0:
 		p.runPipeline(s, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
 	case p.fused != nil:
 		p.runFusedTiles(s, chunk*p.tilesPerChunk, min((chunk+1)*p.tilesPerChunk, p.tiles), ptrs, worker)
-	case p.partsPerRow == 1:
+	case p.partsPerRow == 1: // rows are not cut
 		for u := chunk * p.tilesPerChunk; u < min((chunk+1)*p.tilesPerChunk, p.tiles); u++ {
 			t := p.setTile(s, u, ptrs, worker)
 			p.stageIn(s, t)
@@ -72,7 +72,7 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 			}
 			p.stageOut(s, t)
 		}
-	case phase == 0:
+	case phase == 0: // a chunk folds part `cut` of the rows of a tile, and stores the results in scratch
 		cut := chunk / p.tiles
 		t := p.setTile(s, chunk%p.tiles, ptrs, worker)
 		t.cutBegin = cut * p.cutLen
@@ -89,7 +89,7 @@ func (p *Plan) Run(s *State, phase, chunk int, ptrs []unsafe.Pointer, scratch, w
 			n := t.n * p.objects[f.result].size
 			copy(scratch[at:at+n], unsafe.Slice((*byte)(s.base[f.result]), n))
 		}
-	default:
+	default: // phase 1: a chunk is a tile
 		p.joinCuts(s, chunk, ptrs, scratch, worker)
 	}
 	return nil
@@ -373,7 +373,7 @@ func (p *Plan) stageOut(s *State, t tile) {
 	}
 }
 
-// copyPerRow copies a staged operand or output with one element per row to or from its staged copy.
+// copyPerRow copies one element per row: from the operand to its staged copy, or from the staged copy to the output.
 func (p *Plan) copyPerRow(s *State, t tile, mv stagedCopy) {
 	outside, staged := &p.objects[mv.outside], &p.objects[mv.staged]
 	a := strided.Axis{N: t.n, Dst: staged.keptStride, Src: outside.keptStride}
@@ -384,7 +384,8 @@ func (p *Plan) copyPerRow(s *State, t tile, mv stagedCopy) {
 	mv.elem.Block(s.base[mv.staged], s.base[mv.outside], a, strided.Axis{N: 1})
 }
 
-// copyElements copies a staged operand or output with all elements of the tile to or from its staged copy.
+// copyElements copies all elements of a tile: from the operand to its staged copy, or from the staged copy to the
+// output.
 func (p *Plan) copyElements(s *State, t tile, mv stagedCopy) {
 	outside, staged := &p.objects[mv.outside], &p.objects[mv.staged]
 	inner, outer := p.innerAxis(), p.outerAxis()

@@ -20,10 +20,10 @@ var (
 	jobs         []*Job       // jobs that request workers
 	workers      int          // number of workers
 	idle         atomic.Int32 // number of workers without a job; written with mu held
-	called       atomic.Int32 // len(jobs), read by spinning workers
-	open         atomic.Int32 // number of open jobs
-	futileStarts int          // 2^n - 1 after n consecutive workers that found no job, at most maxSkipped
-	skipCalls    int          // number of Try calls, from now on, that start no worker
+	called       atomic.Int32 // len(jobs), for spinning workers, which read it without mu
+	open         atomic.Int32 // number of jobs between Begin and End; while there are any, workers spin longer
+	futileStarts int          // skipCalls when the last worker ended: 1, 3, 7 and so on if workers find no job, else 0
+	skipCalls    int          // number of Try calls, from now on, that start no worker; at most maxSkipped
 )
 
 // Worth says how much work a call has, relative to the cost of starting a worker. A start takes some microseconds of
@@ -108,8 +108,8 @@ func begin(start int) {
 		go worker()
 	}
 	if start > 0 {
-		// The scheduler keeps the newest goroutine on this core for some tens of microseconds, because it expects this
-		// goroutine to block. The newest goroutine is therefore a dummy.
+		// The scheduler keeps the newest goroutine on its creator's core for some tens of microseconds, because it
+		// expects the creator to block. The newest goroutine is therefore a dummy.
 		go noop()
 	}
 }

@@ -102,7 +102,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 }
 
 // steps returns the times by step. A graph may be compiled for several shapes; steps with the same name and ops are
-// added up.
+// added up. The predicted times are those of p.prices, the cost profile of the machine.
 func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 	var list []stepDoc
 	type key struct{ name, op string }
@@ -143,8 +143,8 @@ func predicted(n *graph.Node, prices *machine.Profile) (ns float64) {
 	return ns
 }
 
-// stepsOf returns the steps of a run. In a run of several segments, the steps are the segments with data-dependent
-// shapes.
+// stepsOf returns the steps of a run. A run of several segments (see [graph.Segment]) has a step for each dynamic
+// segment. The steps of all other segments belong to nested runs.
 func stepsOf(r *exec.Run) []exec.Step {
 	if r.Program != nil {
 		return r.Program.Steps()
@@ -252,7 +252,7 @@ func (d *ProfileDoc) summary() string {
 	return text
 }
 
-// maxRange bounds the range of undisturbed times from the tenth to the ninetieth percentile, divided by the median.
+// maxRange bounds (p90 - p10) / median of the times of profiled runs. Above it, the measurement counts as disturbed.
 const maxRange = 0.2
 
 // noiseOf describes the noise of profiled runs.
@@ -300,7 +300,7 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	})
 }
 
-// workersCell is the index of the workers among the cells of a row.
+// workersCell is the index of the number of workers among the cells of a row. The report on a page omits this cell.
 const workersCell = 4
 
 // cells returns the cells of a row, one for each column of rates. The last cell is the greater of two shares: memory

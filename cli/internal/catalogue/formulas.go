@@ -28,8 +28,8 @@ type FunctionDoc struct {
 // expressionOp is the op that has a formula as attribute.
 const expressionOp = "pointwise"
 
-// formulasOf returns the formulas of an op for each dtype. Dtypes with the same formula share an element. It returns
-// nil for an op without formulas.
+// formulasOf returns the formulas of an op for each dtype. Dtypes with the same formula share an entry of the list. It
+// returns nil for an op without formulas.
 func formulasOf(o *graph.Op) (list []FormulaDoc) {
 	if o.Pointwise == nil || o.Name == expressionOp {
 		return nil

@@ -41,9 +41,10 @@ const (
 	maxRaised = 16
 )
 
-// raisedMinimumsOf infers the graph again with raised minimums. s is the inference with the present minimums; if s has
-// no guards, the result is nil. It first raises the minimums of all symbols, and then drops symbols as long as the same
-// number of guards disappears. It returns nil if no guard disappears.
+// raisedMinimumsOf infers the graph again with raised minimums. s is the result of SymbolicOf for g, errs and forked,
+// with the present minimums. raisedMinimumsOf first raises the minimums of all symbols, and then drops symbols as long
+// as the same number of guards disappears. It returns nil if s has no guards or is not valid for all sizes (Cut), or if
+// no guard disappears.
 func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, forked bool) *RaisedMinimums {
 	if s == nil || s.Cut != nil {
 		return nil

@@ -107,6 +107,7 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costs *machine.Profile
 	if cut := exit.Stopped(j.Context); cut != nil {
 		return cut
 	}
+	// A failed plan does not suppress the notes, which are about the graph and not about the sizes.
 	command.PrintNotes(cmd, path, first)
 	command.AddNotes(&r.Notes, report.NotesOf(first))
 	if err != nil {
@@ -126,7 +127,8 @@ func (f *flags) printSizes(cmd *cobra.Command, r *SizesDocument) error {
 }
 
 // bound returns a copy of the graph with a symbol bound to a size, pinned and inferred. If the graph lacks the symbol,
-// the file is loaded again with --dim SYMBOL=SIZE, which sets the number of rows of a file without symbols.
+// the file is loaded again with --dim SYMBOL=SIZE. In a file without symbols, this option changes the number of rows of
+// the inputs: see [graphrun.Loader].
 func (f *flags) bound(ctx context.Context, path string, g *graph.Graph, symbol string, size int) (h *graph.Graph,
 	err error) {
 	if _, ok := g.SymbolNamed(symbol); ok {

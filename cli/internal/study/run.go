@@ -57,7 +57,7 @@ func (r *runner) options(t *Task) (graphrun.Options, error) {
 	o := graphrun.Options{Threads: max(1, t.Threads), NoFusion: t.NoFusion, Exact: t.Exact, Costs: t.profile,
 		SolveLimit: t.solverLimit, InputsHeld: true, Passes: r.ext.Passes}
 	if t.Threads == 0 {
-		o.MemoryLimit = -1 // nothing runs
+		o.MemoryLimit = -1 // no limit, because nothing runs
 	}
 	if t.solverLimit == 0 {
 		o.SolveLimit = -1

@@ -17,14 +17,14 @@ type Column struct {
 	// Cut shortens a cell to a width. Nil means that cells are not shortened.
 	Cut       func(cell string, width int) string
 	floors    [rounds]int // the least width of the column in each round of shrinking
-	omitIfAll string      // on a narrow terminal, the column is omitted if all cells have this text
-	omitFirst bool        // whether the column is omitted before cells of other columns are shortened much
+	omitIfAll string      // on a narrow terminal, the column is omitted if all cells have this text, "" by default
+	omitFirst bool        // whether the column is omitted if round 0 does not make the table narrow enough
 	wraps     bool        // whether a long cell continues on further lines; only for the last column
 	Right     bool        // whether the column is aligned to the right
 }
 
-// rounds is the number of rounds of shrinking. Round 1 shrinks remarks, round 2 also names, round 3 also shapes and
-// strides, and round 4 shrinks all columns further.
+// rounds is the number of rounds of shrinking. Round 0 shrinks phrases and prose, round 1 also names, and round 2 also
+// lists. Round 3 shrinks all of them further.
 const rounds = 4
 
 // never is the floor of a column that does not shrink in a round.
@@ -47,7 +47,8 @@ func ListCol(head string) Column {
 	return Column{Head: head, Cut: cutList, floors: [rounds]int{never, never, 10, 6}}
 }
 
-// PhraseCol returns a column of short texts, cut at the end. The column keeps floor characters in most rounds.
+// PhraseCol returns a column of short texts, cut at the end. Except in the last round of shrinking, the column keeps at
+// least `floor` characters.
 func PhraseCol(head string, floor int) Column {
 	return Column{Head: head, Cut: CutEnd, floors: [rounds]int{floor, floor, floor, 6}}
 }
@@ -63,7 +64,7 @@ func (c Column) Unless(usual string) Column {
 	return c
 }
 
-// IfRoom returns a copy of the column that a narrow terminal omits before cells of other columns are shortened much.
+// IfRoom returns a copy of the column that a narrow terminal omits before it shortens names and lists.
 func (c Column) IfRoom() Column {
 	c.omitFirst = true
 	return c
@@ -170,6 +171,7 @@ func (t *Table) fit(limit int) []int {
 		}
 	}
 	for round := range rounds {
+		// If round 0 cannot make the table fit, the columns of IfRoom are omitted one by one, from the right.
 		for round == 0 {
 			shrunk := slices.Clone(widths)
 			t.shrink(shrunk, limit, round)
@@ -216,7 +218,7 @@ func (t *Table) shrink(widths []int, limit, round int) {
 			if widest < 0 || widths[i] > widths[widest] {
 				widest, i = i, widest
 			}
-			if i >= 0 {
+			if i >= 0 { // i is a column other than the widest, or -1
 				next = max(next, widths[i])
 			}
 		}

@@ -17,9 +17,10 @@ func Supports(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.H
 // else for Words on amd64. arm64 has no code for Words, because it would not be faster than that for float32.
 func SupportsIntegers(cpu machine.Features) bool { return cpu.Has(machine.AVX2) || cpu.DotsBytes() }
 
-// ReadsSigned reports whether tiles of Bytes read signed bytes from the broadcast operand if its dtype is signed or
-// unsigned. Bytes of the other kind must be converted by flipping their sign bits, which adds or subtracts 128.
-// VPDPBUSD multiplies unsigned by signed bytes, SDOT signed bytes, and SUDOT (I8MM) signed by unsigned bytes.
+// ReadsSigned reports whether tiles of Bytes read the broadcast operand as signed bytes. The parameter signed says
+// whether the dtype of the operand is signed. If the two differ, the sign bits of the operand must be flipped, which
+// adds or subtracts 128. VPDPBUSD multiplies unsigned by signed bytes, SDOT signed bytes, and SUDOT (I8MM) signed by
+// unsigned bytes.
 func ReadsSigned(cpu machine.Features, signed bool) bool {
 	return cpu.Has(machine.NEON) && (signed || !cpu.Has(machine.MatrixBytes))
 }
@@ -27,8 +28,9 @@ func ReadsSigned(cpu machine.Features, signed bool) bool {
 // Registers returns the number of vector registers of a tile, and their size in bytes.
 func Registers(cpu machine.Features) (count, bytes int) { return target.Vectors(cpu) }
 
-// ElementsPerLoad returns the maximum number of elements that are loaded from the broadcast operand at once: of
-// consecutive terms if a register is left for each row, or of rows that are adjacent in memory.
+// ElementsPerLoad returns the maximum number of elements that are loaded from the broadcast operand at once. They are
+// consecutive terms of one row, which requires a free register for each row, or one term of rows that are adjacent in
+// memory.
 func ElementsPerLoad(cpu machine.Features, size int) int { return target.ElementsPerVector(cpu, size) }
 
 // DynamicLanes reports whether the number of lanes of the last vector may be [Dynamic].
@@ -99,6 +101,7 @@ func (s *Spec) checkIntegers(cpu machine.Features) error {
 		return fmt.Errorf("tile: groups of %d bytes, want 4", s.Size)
 	case s.Words && (s.Size != 4 || s.Bytes):
 		return fmt.Errorf("tile: pairs of words in %d bytes, or words and bytes", s.Size)
+	// The requirements of [Spec.Quantized].
 	case s.Quantized > Signed,
 		s.Quantized != Sums && (!s.hasIntSums() || s.Out == nil || s.Start == FromResult || len(s.Epilogue) > 0):
 		return fmt.Errorf("tile: quantized result %d of these elements, with start %d", s.Quantized, s.Start)

@@ -2,7 +2,8 @@ package tile
 
 import "github.com/graphrun/graphrun/internal/jit/target"
 
-// storeQuantizedNEON is storeQuantized for NEON. The number of lanes is a constant.
+// storeQuantizedNEON is storeQuantized for NEON. The number of lanes is a constant. A vector has g.bytes/g.s.Size sums,
+// and a sum becomes one byte of the result.
 func (g *gen) storeQuantizedNEON() {
 	scales, zeroPoint := g.free(0), g.free(1)
 	g.operand(ZeroPoint, in)

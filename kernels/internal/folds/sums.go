@@ -46,7 +46,7 @@ func Summing(d tensor.DType, divisor float64) Computation {
 
 // sum returns a fold that sums elements of dtype d and divides sums of floats by divisor.
 func sum(d tensor.DType, divisor float64) *iter.Fold {
-	if d == tensor.Bool {
+	if d == tensor.Bool { // PyTorch's sum of bools as a bool is any
 		return Truth(true)
 	}
 	switch kit.LoopDType(d) {
@@ -83,7 +83,7 @@ func averagingComplex(f *iter.Fold, divisor float64) *iter.Fold {
 }
 
 // SumRow adds the elements of a row to *a. It computes eight partial sums, because each addition to a single sum would
-// wait for the previous addition.
+// wait for the previous addition. The last parameter is a position (see [iter.Folding]), which a sum does not use.
 func SumRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 	var s0, s1, s2, s3, s4, s5, s6, s7 A
 	for len(x) >= 8 {
@@ -111,7 +111,7 @@ func SumColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
 	}
 }
 
-// AddTo adds the accumulators from to the accumulators a.
+// AddTo adds the accumulators in `from` to the accumulators in a with the same indices.
 func AddTo[A int64 | float64 | complex128](a, from []A) {
 	from = from[:len(a)]
 	for i := range a {

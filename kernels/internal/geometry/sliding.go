@@ -8,7 +8,8 @@ import "github.com/graphrun/graphrun/kernels/internal/kit"
 
 // Clamped returns an axis with the same positions, for which Position does not overflow. Two attributes can be large
 // without effect on positions: the stride of a single window, and the dilation of windows of one tap. Clamped bounds
-// them by Size. All other windows are within the padded operand, which has a bounded size.
+// them by Size. The stride of several windows and the dilation of several taps are bounded already, because the windows
+// fit in the padded operand, whose size is bounded.
 func (a Axis) Clamped() Axis {
 	if a.Results <= 1 {
 		a.Stride = min(a.Stride, max(a.Size, 1))
@@ -65,7 +66,8 @@ func (a *Axis) Pointwise() bool {
 	return a.Taps == 1 && a.Stride == 1 && a.Before == 0 && a.Results == a.Size
 }
 
-// Bound returns an upper bound of the distance between two positions in windows.
+// Bound returns an upper bound of the distance between any two positions that windows contain, padding included. It is
+// at least Size.
 func (a *Axis) Bound() int {
 	return max(a.Size, a.Before, a.Results*a.Stride+(a.Taps-1)*a.Dilation+1)
 }

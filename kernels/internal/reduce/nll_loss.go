@@ -121,7 +121,8 @@ func targetSizes(m tensor.Type) []sym.Int {
 	return append([]sym.Int{m.Shape[0]}, m.Shape[2:]...)
 }
 
-// dtype returns the dtype of the result. It is promoted with the dtypes of probabilities and weights.
+// dtype returns the dtype of the result: the dtype of self. If targets are probabilities, it is promoted with the
+// dtypes of targets and weights.
 func (l *nllLoss) dtype(c *graph.Call) (tensor.DType, error) {
 	d := c.Type(0).DType
 	if !l.hasProbabilities {
@@ -254,6 +255,7 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 	}
 	chunks := kit.DivUp(n, machine.FunctionGrain)
 	out, sums := x.Result(0, d), x.Temp(tensor.Float64, chunks, 2)
+	// m.Ptrs has these buffers in order. A chunk stores the sum of its losses and the sum of their weights in sums.
 	x.AddPhases(0, 0, []kit.Buffer{out, sums, logs, ins[1], ins[2]},
 		graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 			data := &lossData[T]{nllLoss: l, elements: kit.ElementsOf[T](m.Ptrs[2], n*l.classes),
@@ -302,6 +304,7 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	loss, total := 0.0, 0.0
 	var err error
 	kit.EachIndex(losses.Shape, func(index []int) {
+		// The class of the target or -1, the probability that smoothing adds to each class, and the loss of the target.
 		k, all, one := -1, l.smoothing/float64(l.classes), 0.0
 		if !l.hasProbabilities {
 			if k = int(t.At(index...).Int()); k == l.ignoreIndex {

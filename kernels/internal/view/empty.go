@@ -53,7 +53,7 @@ var EmptyStrided = fillOp(graph.SchemaOf[emptyStridedAttrs](), graph.Op{Semantic
 }}, func(c *graph.Call) (tensor.Type, error) {
 	a := kit.Attrs[emptyStridedAttrs](c)
 	d := a.DType
-	if d == tensor.Invalid { // null
+	if d == tensor.Invalid { // the attribute is null, which selects PyTorch's default dtype
 		d = tensor.Float32
 	}
 	return stridedType(d, a.Size, a.Stride)

@@ -96,6 +96,7 @@ var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{Semantics: graph.Semantic
 		"lower_edge_hertz": 0.0, "upper_edge_hertz": 4096.0}}},
 }}, func(c *graph.Call) (tensor.Type, error) {
 	a := kit.Attrs[melAttrs](c)
+	// The mel scale, 2595*log10(1+hertz/700), is defined above -700 Hz.
 	if !kit.AtLeastSize(a.NumMelBins, 1) || !kit.AtLeastSize(a.DftLength, 1) || a.SampleRate < 1 ||
 		!(a.LowerEdgeHertz > -700) || !(a.UpperEdgeHertz > -700) {
 		return tensor.Type{}, errors.New("mel_weight_matrix: numbers of bins, length and rate must be positive and " +
@@ -107,6 +108,7 @@ var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{Semantics: graph.Semantic
 	bins, length := kit.KnownSize(a.NumMelBins), kit.KnownSize(a.DftLength)
 	mel := func(hertz float64) float64 { return float64(2595 * math.Log10(1+hertz/700)) }
 	low, step := mel(a.LowerEdgeHertz), (mel(a.UpperEdgeHertz)-mel(a.LowerEdgeHertz))/float64(bins+2)
+	// A band is a triangle over three consecutive edges, which are equidistant in mel. edge returns the row of edge k.
 	edge := func(k int) int {
 		hertz := 700 * (math.Pow(10, (float64(float64(k)*step)+low)/2595) - 1)
 		return int(math.Floor(float64(length+1) * hertz / float64(a.SampleRate)))
@@ -118,7 +120,7 @@ var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{Semantics: graph.Semantic
 		switch {
 		case j >= center && j < higher:
 			v = float64(higher-j) / float64(higher-center)
-		case lower == center && j == center:
+		case lower == center && j == center: // a triangle without a rising side
 			v = 1
 		case j >= lower && j <= center && lower != center:
 			v = float64(j-lower) / float64(center-lower)

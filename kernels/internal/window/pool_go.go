@@ -19,7 +19,8 @@ const goGrain = machine.ReduceGrain / 2
 // folded one by one, because a call for each tap would cost more than it saves.
 const minRun = 4
 
-// The dimensions of vectors of results (see goPool): channels for poolings by pixels, columns for poolings by planes.
+// The values of goPool.dim. A pooling by pixels has vectors of results along channels, a pooling by planes along
+// columns.
 const (
 	channelDim = 1
 	columnDim  = 1 + maxDims
@@ -38,7 +39,7 @@ type goPool struct {
 }
 
 // poolInGo returns the kernel with vectors along dimension dim. A unit of work is all results along dim at one index of
-// the other dimensions.
+// the other dimensions. The five dimensions are batch, channel, depth, row and column.
 func poolInGo(p *pool, dim int) *graph.Kernel {
 	sizes := [...]int{p.n, p.c, p.axes[0].Results, p.axes[1].Results, p.axes[2].Results}
 	length := sizes[dim]
@@ -78,7 +79,7 @@ func poolInGo(p *pool, dim int) *graph.Kernel {
 }
 
 // resultVector folds the windows of n neighbouring results at once. The window of result i+1 begins `step` bytes after
-// the window of result i. In indices of the plane, it begins indexStep later.
+// the window of result i. Their indices in the plane differ by indexStep, which is 0 for neighbouring channels.
 type resultVector struct {
 	*goPool
 	n, step, indexStep int

@@ -9,11 +9,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// integer selects an operation on integers of dtype d. Lanes have the width of the dtype, so results wrap. b is 0 for
-// one vector.
+// integer selects an operation on integers of dtype d. Lanes have the width of the dtype, so results wrap. b is 0 if
+// the operation has one operand.
 func (s *selector) integer(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	size := d.Size()
-	e := vector(size)
+	e := vector(size) // the arrangement
 	switch op {
 	case lane.Add:
 		return s.op("add", e, a, b)
@@ -44,15 +44,17 @@ func (s *selector) integer(op lane.Op, d tensor.DType, a, b alloc.Virt) alloc.Vi
 	return a
 }
 
-// multiplyLong multiplies integers of 64 bits. The products of 32-bit halves are added. The product of the upper halves
-// does not affect the result.
+// multiplyLong multiplies integers of 64 bits. Modulo 2^64, the product is the product of the lower halves plus 2^32
+// times the sum of the two products of a lower and an upper half. rev64 swaps the halves of b, so that one
+// multiplication computes both of these products.
 func (s *selector) multiplyLong(a, b alloc.Virt) alloc.Virt {
 	cross := s.op("mul", "4s", s.op("rev64", "4s", b), a)
 	upper := s.immediate("shl", "2d", s.op("uaddlp", "2d 4s", cross), 32)
 	return s.onto("umlal", "2d 2s", upper, s.op("xtn", "2s 2d", a), s.op("xtn", "2s 2d", b))
 }
 
-// divide divides integers by lane, because there is no such vector instruction. The quotient of a division by 0 is 0.
+// divide divides integers by lane, because there is no such vector instruction. A lane takes four instructions: two
+// moves to general registers, the division, and the move back. The quotient of a division by 0 is 0.
 func (s *selector) divide(d tensor.DType, a, b alloc.Virt) alloc.Virt {
 	name, move := "udiv", 4
 	if d.IsSigned() {
