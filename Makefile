@@ -20,7 +20,7 @@ PATHS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit/...
 
 # Code generators. Their tests generate code for every instruction set and run all code that the processor supports. On
 # a processor with AVX-512, make test therefore covers everything that target narrow would.
-GENERATORS = ./internal/jit/alloc ./internal/jit/asm ./internal/jit/depthwise ./internal/jit/jittest ./internal/jit/lane \
+GENERATORS = ./internal/jit/alloc ./internal/jit/depthwise ./internal/jit/jittest ./internal/jit/lane \
 	./internal/jit/requantize ./internal/jit/target/... ./internal/jit/tile ./internal/jit/vector ./internal/jit/winograd
 
 # Packages whose tests run with machine code switched off. Whole graphs run without machine code under the race

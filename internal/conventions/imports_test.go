@@ -70,13 +70,19 @@ func TestLayers(t *testing.T) {
 		// Package lane defines the primitive operations of expressions.
 		"expr": with("internal/jit/lane"),
 		// Machine code is independent of expressions, except for code that is generated from them.
-		"internal/jit": {"internal/machine"}, "internal/jit/asm": {}, "internal/jit/goasm": {},
-		"internal/jit/alloc":    {},
-		"internal/jit/lane":     tensors,
-		"internal/jit/vector":   with("internal/jit", "expr"),
-		"internal/jit/tile":     {"internal/jit", "internal/machine"},
-		"internal/jit/winograd": {"internal/jit", "internal/jit/tile", "internal/machine"},
-		"internal/loops":        with("expr", "internal/jit", "internal/interrupt"),
+		"internal/jit":                     {"internal/machine"},
+		"internal/jit/target":              {"internal/jit", "internal/machine"},
+		"internal/jit/target/amd64/asm":    {},
+		"internal/jit/target/amd64/writer": {"internal/jit", "internal/machine"},
+		"internal/jit/target/arm64":        with("internal/jit"),
+		"internal/jit/target/arm64/asm":    {},
+		"internal/jit/target/arm64/writer": {"internal/jit", "internal/machine"},
+		"internal/jit/alloc":               {},
+		"internal/jit/lane":                tensors,
+		"internal/jit/vector":              with("internal/jit", "expr"),
+		"internal/jit/tile":                {"internal/jit", "internal/machine"},
+		"internal/jit/winograd":            {"internal/jit", "internal/jit/tile", "internal/machine"},
+		"internal/loops":                   with("expr", "internal/jit", "internal/interrupt"),
 		// The decisions of an iteration need no memory and no code.
 		"iter/rule": with("expr", "internal/jit/lane"),
 		"iter": with("expr", "internal/axes", "internal/jit", "internal/loops", "internal/workerpool",
@@ -125,6 +131,18 @@ func TestLayers(t *testing.T) {
 			}
 			if within(d, never[rule]...) {
 				t.Errorf("%s must not import %s", name, d)
+			}
+		}
+	}
+}
+
+// TestAssemblers checks that instructions of a processor are written only in the package of its target.
+func TestAssemblers(t *testing.T) {
+	for name, imports := range imports(t, func(p listed) []string { return p.Imports }) {
+		for _, d := range imports {
+			target, ok := strings.CutSuffix(d, "/asm")
+			if ok && !within(name, target, "internal/jit/jittest") {
+				t.Errorf("%s imports %s", name, d)
 			}
 		}
 	}

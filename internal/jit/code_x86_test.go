@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 

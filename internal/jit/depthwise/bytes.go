@@ -5,6 +5,8 @@ import (
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/target"
+	amd64 "github.com/graphrun/graphrun/internal/jit/target/amd64/writer"
+	arm64 "github.com/graphrun/graphrun/internal/jit/target/arm64/writer"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 )
@@ -52,13 +54,10 @@ type Bytes struct {
 
 // MaxByteTile is the maximum number of results that fit into the registers.
 func MaxByteTile(cpu machine.Features) int {
-	switch {
-	case cpu.Has(machine.NEON):
-		return maxTileNEON
-	case cpu.Has(machine.Vector512):
-		return 6
+	if cpu.Has(machine.NEON) {
+		return arm64.MaxByteResults
 	}
-	return 2
+	return amd64.MaxByteResults(cpu)
 }
 
 // Rows is the number of window rows that one instruction multiplies and adds up.

@@ -3,6 +3,8 @@ package depthwise
 import (
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/target"
+	amd64 "github.com/graphrun/graphrun/internal/jit/target/amd64/writer"
+	arm64 "github.com/graphrun/graphrun/internal/jit/target/arm64/writer"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -16,15 +18,18 @@ type byteGen struct {
 
 // byteVectors writes the vector instructions of a byteGen for a processor.
 type byteVectors interface {
-	// begin loads constants. The address of the zero point is in register scratch.
-	begin()
-	// interleave loads the pixels of a column in a group of rows and interleaves their bytes by channel. Each of the four
-	// registers has a quarter of the channels.
-	interleave(col, group int) [4]target.V
-	// multiply adds the products of x and the weights to a sum.
-	multiply(weights target.Addr, x, sum target.V)
-	// finish writes the results of a tile: the sums, or bytes after scaling, rounding and saturation.
-	finish()
+	target.Writer
+	// Begin loads constants. point is the address of the zero point.
+	Begin(point target.Addr)
+	// Interleave loads the pixels of a column in rows and interleaves their bytes by channel. Rows that pad a group of
+	// window rows are left out. Each of the four registers has a quarter of the channels.
+	Interleave(rows []target.Addr) [4]target.V
+	// Multiply adds the products of x and the weights to a sum.
+	Multiply(weights target.Addr, x, sum target.V)
+	// LoadScales loads four vectors of scales, for StoreResult.
+	LoadScales(at target.Addr)
+	// StoreResult writes a result: the sums, or bytes after scaling, rounding and saturation.
+	StoreResult(sums [4]target.V, at target.Addr)
 }
 
 // scaleReg has the address of the scales.
@@ -32,11 +37,14 @@ const scaleReg = rowsLeft
 
 func newByteGen(s *Bytes, cpu machine.Features, list bool) *byteGen {
 	g := &byteGen{s: s, width: ByteChannels(cpu)}
+	w := target.ByteWindows{Flip: s.Flip, SignedIn: s.SignedIn, Signed: s.Signed, Sums: s.Sums, Words: s.Words,
+		Channels: s.Channels, ChannelMask: stepOf(Channels), Spill: spillWord(0), Temporary: scratch}
 	if cpu.Has(machine.NEON) {
-		g.vectors = newByteNEON(g, list)
+		g.vectors = arm64.NewByteWindows(w, list)
 	} else {
-		g.vectors = newByteAVX(g, cpu, list)
+		g.vectors = amd64.NewByteWindows(w, cpu, list)
 	}
+	g.Writer = g.vectors
 	return g
 }
 
@@ -53,7 +61,7 @@ func (g *byteGen) emit() {
 		operand(g, Scales, scaleReg)
 		operand(g, ZeroPoint, scratch)
 	}
-	g.vectors.begin()
+	g.vectors.Begin(target.Addr{Base: scratch})
 	g.Move(target.Word(jit.OffsetRows), tiles)
 	row, tile, rowDone := g.NewLabel(), g.NewLabel(), g.NewLabel()
 	g.Align(32)
@@ -64,7 +72,7 @@ func (g *byteGen) emit() {
 	g.Align(32)
 	g.Bind(tile)
 	g.windows()
-	g.vectors.finish()
+	g.finish()
 	g.Add(target.Imm(s.Tile*s.Stride[1]*s.In[1]), in)
 	g.Add(target.Imm(s.Tile*s.Out[1]), out)
 	g.CountDown(vectors, target.EQ, rowDone)
@@ -98,14 +106,34 @@ func (g *byteGen) windows() {
 					continue
 				}
 				if pixels == nil {
-					quarters := g.vectors.interleave(col, k)
+					quarters := g.vectors.Interleave(g.rows(col, k))
 					pixels = quarters[:]
 				}
 				for q, x := range pixels {
 					at := target.Addr{Base: weights, Disp: ((d/s.Dilation[1]*groups+k)*4 + q) * g.width}
-					g.vectors.multiply(at, x, g.sum(t, q))
+					g.vectors.Multiply(at, x, g.sum(t, q))
 				}
 			}
 		}
+	}
+}
+
+// rows returns the addresses of a column's pixels in a group of window rows.
+func (g *byteGen) rows(col, group int) (list []target.Addr) {
+	s := g.s
+	for row := group * s.Rows(); row < min((group+1)*s.Rows(), s.Window[0]); row++ {
+		list = append(list, target.Addr{Base: in, Disp: row*s.Dilation[0]*s.In[0] + col*s.In[1]})
+	}
+	return list
+}
+
+// finish writes the results of a tile.
+func (g *byteGen) finish() {
+	if !g.s.Sums {
+		g.vectors.LoadScales(target.Addr{Base: scaleReg})
+	}
+	for t := range g.s.Tile {
+		sums := [4]target.V{g.sum(t, 0), g.sum(t, 1), g.sum(t, 2), g.sum(t, 3)}
+		g.vectors.StoreResult(sums, target.Addr{Base: out, Disp: t * g.s.Out[1]})
 	}
 }

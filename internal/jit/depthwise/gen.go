@@ -6,10 +6,9 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/jit"
-	"github.com/graphrun/graphrun/internal/jit/asm"
 	"github.com/graphrun/graphrun/internal/jit/target"
-	"github.com/graphrun/graphrun/internal/jit/target/amd64"
-	"github.com/graphrun/graphrun/internal/jit/target/arm64/writer"
+	amd64 "github.com/graphrun/graphrun/internal/jit/target/amd64/writer"
+	arm64 "github.com/graphrun/graphrun/internal/jit/target/arm64/writer"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 )
@@ -50,17 +49,19 @@ type gen struct {
 	inputRegs  int // number of registers with inputs, after the weights; the permutation of grouped convolutions follows
 	nextInput  int // next input register
 
-	memoryOperands bool // multiplications read memory, so that vectors with one use need no register
+	clear          func(target.V) // sets a register below 16 to 0
+	memoryOperands bool           // multiplications read memory, so that vectors with one use need no register
 }
 
 func newGen(s *Spec, cpu machine.Features, list bool) *gen {
 	g := &gen{s: s, memoryOperands: !cpu.Has(machine.NEON), sumRegs: s.Tile[0] * s.Tile[1]}
 	if cpu.Has(machine.NEON) {
-		g.Writer = writer.New(s.Size, list)
+		g.Writer = arm64.New(s.Size, list)
+		g.clear = g.Clear
 	} else {
-		w := amd64.NewWriter(cpu, s.Size, list)
+		w := amd64.New(cpu, s.Size, list)
 		w.SetVectorBytes(s.Bytes)
-		g.Writer = w
+		g.Writer, g.clear = w, w.ClearShort
 	}
 	n, _ := target.Vectors(cpu)
 	n -= s.permutationRegs()
@@ -179,21 +180,11 @@ func (g *gen) initSums() {
 	if g.s.Bias {
 		g.Copy(target.Addr{Base: bias, Index: channel, Scale: 1}, target.V(0))
 	} else {
-		g.clear(target.V(0))
+		g.clear(0)
 	}
 	for i := 1; i < g.sumRegs; i++ {
 		g.Copy(target.V(0), target.V(i))
 	}
-}
-
-// clear sets a register below 16 to 0. On amd64, the instruction for 128 bits is the shortest.
-func (g *gen) clear(to target.V) {
-	if w, ok := g.Writer.(*amd64.Writer); ok {
-		x := asm.X(int(to))
-		w.Emit("VXORPS", x, x, x)
-		return
-	}
-	g.Clear(to)
 }
 
 // groupLoop adds up the windows of all channels of a group. Their weights are consecutive.

@@ -1,8 +1,7 @@
 // Package depthwise generates machine code for depthwise and grouped convolutions with adjacent channels (NHWC layout).
-// [Compile] generates code for floats from a [Spec], for AVX-512, AVX2 and NEON. [CompileBytes] generates code for
-// quantized values from a [Bytes], for AVX-512 and AVX2. A grouped convolution with small groups is not a matrix
-// product of a useful size. Instead, the generated code slides the window over the pixels and computes all channels of
-// a vector at once.
+// [Compile] generates code for floats from a [Spec] and [CompileBytes] for quantized values from a [Bytes], for
+// AVX-512, AVX2 and NEON. A grouped convolution with small groups is not a matrix product of a useful size. Instead,
+// the generated code slides the window over the pixels and computes all channels of a vector at once.
 //
 // The code computes tiles of results. The sums of a tile stay in vector registers, one vector of channels at a time. In
 // each row of the window, a weight is loaded once for the tile, and an element of the input once for all results of a

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/graphrun/graphrun/internal/jit/asm"
-	"github.com/graphrun/graphrun/internal/jit/goasm"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64/goasm"
 )
 
 // maxPerForm is the maximum number of compared instructions of a form.

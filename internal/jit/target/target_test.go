@@ -5,16 +5,16 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/internal/jit/target"
-	"github.com/graphrun/graphrun/internal/jit/target/amd64"
-	"github.com/graphrun/graphrun/internal/jit/target/arm64/writer"
+	amd64 "github.com/graphrun/graphrun/internal/jit/target/amd64/writer"
+	arm64 "github.com/graphrun/graphrun/internal/jit/target/arm64/writer"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // TestDeclare declares registers with one role, with two roles, and registers that do not exist.
 func TestDeclare(t *testing.T) {
 	for name, w := range map[string]func() target.Writer{
-		"amd64": func() target.Writer { return amd64.NewWriter(machine.AVX2, 4, false) },
-		"arm64": func() target.Writer { return writer.New(4, false) },
+		"amd64": func() target.Writer { return amd64.New(machine.AVX2, 4, false) },
+		"arm64": func() target.Writer { return arm64.New(4, false) },
 	} {
 		for _, tc := range []struct {
 			second target.Register

@@ -126,19 +126,6 @@ func (o EpilogueOp) VectorOp() target.Op {
 	return target.Add
 }
 
-// Instruction returns the instruction of an operation, without the letter for the size of elements.
-func (o EpilogueOp) Instruction() string {
-	switch o {
-	case MulTile, MulLanes, MulRows, Scale:
-		return "VMULP"
-	case AtLeast:
-		return "VMAXP"
-	case AtMost:
-		return "VMINP"
-	}
-	return "VADDP"
-}
-
 // Number returns the bound or the factor of an operation that has a number.
 func (t EpilogueStep) Number() float64 {
 	if t.Op == AtMost {

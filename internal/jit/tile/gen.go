@@ -6,8 +6,8 @@ import (
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/target"
-	"github.com/graphrun/graphrun/internal/jit/target/amd64"
-	"github.com/graphrun/graphrun/internal/jit/target/arm64/writer"
+	amd64 "github.com/graphrun/graphrun/internal/jit/target/amd64/writer"
+	arm64 "github.com/graphrun/graphrun/internal/jit/target/arm64/writer"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -62,8 +62,8 @@ const (
 // gen emits the code of a spec.
 type gen struct {
 	target.Writer
-	amd64 *amd64.Writer  // the same Writer on amd64, for instructions that only amd64 has
-	neon  *writer.Writer // the same Writer on arm64
+	amd64 *amd64.Writer // the same Writer on amd64, for instructions that only amd64 has
+	neon  *arm64.Writer // the same Writer on arm64
 	s     *Spec
 	cpu   machine.Features
 	bytes int // size of a vector in bytes
@@ -78,10 +78,10 @@ func newGen(s *Spec, cpu machine.Features, list bool) *gen {
 	n, bytes := target.Vectors(cpu)
 	g := &gen{s: s, cpu: cpu, bytes: bytes, sumCount: s.Rows * s.Vectors}
 	if cpu.Has(machine.NEON) {
-		g.neon = writer.New(s.Size, list)
+		g.neon = arm64.New(s.Size, list)
 		g.Writer = g.neon
 	} else {
-		g.amd64 = amd64.NewWriter(cpu, s.Size, list)
+		g.amd64 = amd64.New(cpu, s.Size, list)
 		g.Writer = g.amd64
 	}
 	if s.masksTerms(cpu) {

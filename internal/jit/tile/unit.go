@@ -1,13 +1,11 @@
 package tile
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
-	"github.com/graphrun/graphrun/internal/jit/asm"
 	"github.com/graphrun/graphrun/internal/jit/target"
-	"github.com/graphrun/graphrun/internal/jit/target/amd64"
+	amd64 "github.com/graphrun/graphrun/internal/jit/target/amd64/writer"
 )
 
 // Limits of the matrix unit (AMX), which multiplies tile registers. A group is four bytes: one element, and one term.
@@ -16,8 +14,6 @@ const (
 	UnitRows = 16
 	// UnitTerms is the maximum number of terms of a chunk: the terms that one instruction multiplies.
 	UnitTerms = 16
-	// unitTiles is the number of tile registers.
-	unitTiles = 8
 	// UnitVectors is the maximum number of vectors of a tile.
 	UnitVectors = 2
 	// UnitScratchBytes is the memory for the sums of a tile.
@@ -169,19 +165,19 @@ type unitGen struct {
 	*gen
 	split unitSplit
 	// registers for the broadcast and the vector operand of a chunk, and of a shorter last chunk
-	rowTiles, vecTiles, restRowTiles, restVecTiles []asm.Tile
+	rowTiles, vecTiles, restRowTiles, restVecTiles []amd64.Tile
 }
 
 func (g *gen) newUnitGen() *unitGen {
 	u, _ := g.s.splitForUnit()
 	x := &unitGen{gen: g, split: u}
 	sums := len(u.first) * g.s.Vectors
-	list := make([]asm.Tile, 0, unitTiles)
-	for i := sums; i < unitTiles; i++ {
-		list = append(list, asm.Tile(i))
+	list := make([]amd64.Tile, 0, amd64.Tiles)
+	for i := sums; i < amd64.Tiles; i++ {
+		list = append(list, amd64.Tile(i))
 	}
 	// share divides registers between the broadcast operand (a) and the vector operand (b).
-	share := func(list []asm.Tile) (a, b []asm.Tile) {
+	share := func(list []amd64.Tile) (a, b []amd64.Tile) {
 		n := 1
 		if g.s.Vectors < len(list) {
 			n = min(len(list)-g.s.Vectors, len(u.first))
@@ -197,32 +193,26 @@ func (g *gen) newUnitGen() *unitGen {
 }
 
 // sumTile returns the tile register with the accumulators of a part and a vector.
-func (x *unitGen) sumTile(part, v int) asm.Tile { return asm.Tile(part*x.s.Vectors + v) }
+func (x *unitGen) sumTile(part, v int) amd64.Tile { return amd64.Tile(part*x.s.Vectors + v) }
 
 // configure emits the configuration of the tile registers.
 func (x *unitGen) configure() {
-	c := make([]byte, lineBytes)
-	c[0] = 1 // the palette, which is always 1
-	set := func(list []asm.Tile, rows, bytes int) {
+	var shapes [amd64.Tiles]amd64.TileShape
+	set := func(list []amd64.Tile, rows, bytes int) {
 		for _, t := range list {
-			binary.LittleEndian.PutUint16(c[16+2*t:], uint16(bytes))
-			c[48+t] = byte(rows)
+			shapes[t] = amd64.TileShape{Rows: rows, RowBytes: bytes}
 		}
 	}
-	for part := range x.split.first {
-		for v := range x.s.Vectors {
-			set([]asm.Tile{x.sumTile(part, v)}, x.split.rows, lineBytes)
-		}
-	}
+	x.eachSum(func(t amd64.Tile, _, _ int) { set([]amd64.Tile{t}, x.split.rows, lineBytes) })
 	set(x.rowTiles, x.split.rows, x.split.terms*x.s.Size)
 	set(x.vecTiles, x.split.terms, lineBytes)
 	set(x.restRowTiles, x.split.rows, x.split.rest*x.s.Size)
 	set(x.restVecTiles, x.split.rest, lineBytes)
-	x.amd64.Emit("LDTILECFG", x.amd64.Constant(c))
+	x.amd64.ConfigureTiles(shapes)
 }
 
 // eachSum visits the accumulators; row is the first row of a part.
-func (x *unitGen) eachSum(visit func(t asm.Tile, row, v int)) {
+func (x *unitGen) eachSum(visit func(t amd64.Tile, row, v int)) {
 	for part, row := range x.split.first {
 		for v := range x.s.Vectors {
 			visit(x.sumTile(part, v), row, v)
@@ -236,8 +226,8 @@ func (g *gen) emitUnit() {
 	g.unitCode = x
 	g.begin()
 	x.configure()
-	g.amd64.Emit("MOVQ", asm.Imm(x.split.step), amd64.Reg(unitStep))
-	g.amd64.Emit("MOVQ", asm.Imm(x.split.vecStep), amd64.Reg(unitVecStep))
+	g.amd64.MoveDistance(x.split.step, unitStep)
+	g.amd64.MoveDistance(x.split.vecStep, unitVecStep)
 	g.Align(32)
 	tile := g.NewLabel()
 	g.Bind(tile)
@@ -245,20 +235,19 @@ func (g *gen) emitUnit() {
 	g.loops(0)
 	x.finish()
 	g.nextTile(tile)
-	g.amd64.Emit("TILERELEASE")
-	g.amd64.Emit("VZEROUPPER")
-	g.amd64.Emit("RET")
+	g.amd64.ReleaseTiles()
+	g.Return()
 }
 
 // start emits the initialization of the accumulators. A bias is loaded with distance 0 between rows, in whole vectors.
 func (x *unitGen) start() {
 	if x.s.Start != FromLanes {
-		x.eachSum(func(t asm.Tile, _, _ int) { x.amd64.Emit("TILEZERO", t) })
+		x.eachSum(func(t amd64.Tile, _, _ int) { x.amd64.ClearTile(t) })
 		return
 	}
 	x.operand(Bias, in)
-	x.eachSum(func(t asm.Tile, _, v int) {
-		x.amd64.Emit("TILELOADD", asm.Mem{Base: inReg, Disp: int32(v * lineBytes)}, t)
+	x.eachSum(func(t amd64.Tile, _, v int) {
+		x.amd64.LoadTile(target.Addr{Base: in, Disp: v * lineBytes}, t)
 	})
 }
 
@@ -281,9 +270,9 @@ func (x *unitGen) run(r *Run) {
 
 // chunk emits a chunk of terms and advances the addresses. Every other part visits the vectors in reverse order, to
 // reuse the operand that is in a register.
-func (x *unitGen) chunk(a, b []asm.Tile, terms int) {
+func (x *unitGen) chunk(a, b []amd64.Tile, terms int) {
 	x.prefetch(terms)
-	loadedRow, loadedVec := [unitTiles]int{}, [unitTiles]int{}
+	loadedRow, loadedVec := [amd64.Tiles]int{}, [amd64.Tiles]int{}
 	for part, row := range x.split.first {
 		ta := a[part%len(a)]
 		for i := range x.s.Vectors {
@@ -293,15 +282,14 @@ func (x *unitGen) chunk(a, b []asm.Tile, terms int) {
 			}
 			tb := b[v%len(b)]
 			if loadedRow[ta] != part+1 {
-				x.amd64.Emit("TILELOADD", asm.Mem{Base: inReg, Index: amd64.Reg(unitStep), Scale: 1, Disp: int32(x.s.In[row])}, ta)
+				x.amd64.LoadTile(target.Addr{Base: in, Index: unitStep, Scale: 1, Disp: x.s.In[row]}, ta)
 				loadedRow[ta] = part + 1
 			}
 			if loadedVec[tb] != v+1 {
-				at := asm.Mem{Base: vecReg, Index: amd64.Reg(unitVecStep), Scale: 1, Disp: int32(v * lineBytes)}
-				x.amd64.Emit("TILELOADD", at, tb)
+				x.amd64.LoadTile(target.Addr{Base: vec, Index: unitVecStep, Scale: 1, Disp: v * lineBytes}, tb)
 				loadedVec[tb] = v + 1
 			}
-			x.amd64.Emit("TDPBUSD", tb, ta, x.sumTile(part, v))
+			x.amd64.DotTiles(ta, tb, x.sumTile(part, v))
 		}
 	}
 	x.advance(in, terms*x.s.Size)
@@ -329,19 +317,17 @@ func (x *unitGen) finish() {
 	s := x.s
 	if s.Quantized == Sums && len(s.Epilogue) == 0 && s.Start != FromResult && x.split.outStep != 0 &&
 		!s.mayBePartial(x.cpu) {
-		x.amd64.Emit("MOVQ", asm.Imm(x.split.outStep), countReg)
-		x.eachSum(func(t asm.Tile, row, v int) {
-			at := asm.Mem{Base: outTileReg, Index: countReg, Scale: 1, Disp: int32(s.Out[row] + v*lineBytes)}
-			x.amd64.Emit("TILESTORED", t, at)
+		x.amd64.MoveDistance(x.split.outStep, count)
+		x.eachSum(func(t amd64.Tile, row, v int) {
+			x.amd64.StoreTile(t, target.Addr{Base: outTile, Index: count, Scale: 1, Disp: s.Out[row] + v*lineBytes})
 		})
 		return
 	}
 	line := s.Vectors * lineBytes
 	x.operand(Scratch, scratch)
-	x.amd64.Emit("MOVL", asm.Imm(line), countReg)
-	x.eachSum(func(t asm.Tile, row, v int) {
-		at := asm.Mem{Base: amd64.Reg(scratch), Index: countReg, Scale: 1, Disp: int32(row*line + v*lineBytes)}
-		x.amd64.Emit("TILESTORED", t, at)
+	x.Move(target.Imm(line), count)
+	x.eachSum(func(t amd64.Tile, row, v int) {
+		x.amd64.StoreTile(t, target.Addr{Base: scratch, Index: count, Scale: 1, Disp: row*line + v*lineBytes})
 	})
 	step := unitSumRegs / s.Vectors &^ 1
 	for row := 0; row < s.Rows; row += step {
@@ -357,14 +343,13 @@ func (x *unitGen) finishRows(row, rows int) {
 	x.gen.s, x.sumCount = &part, rows*part.Vectors
 	for i := range rows {
 		for v := range part.Vectors {
-			at := asm.Mem{Base: amd64.Reg(scratch), Disp: int32(((row+i)*part.Vectors + v) * lineBytes)}
-			x.amd64.Emit("VMOVUPS", at, x.sumVec(i, v))
+			x.Load(target.Addr{Base: scratch, Disp: ((row+i)*part.Vectors + v) * lineBytes}, x.sum(i, v), false)
 		}
 	}
 	if part.Start == FromResult {
 		x.eachResult(outTile, func(i, v int, at target.Addr) {
 			x.Load(at, x.free(0), x.partial(v))
-			x.amd64.Emit("VPADDD", x.freeVec(0), x.sumVec(i, v), x.sumVec(i, v))
+			x.amd64.AddIntegers(x.free(0), x.sum(i, v))
 		})
 	}
 	x.gen.finish()

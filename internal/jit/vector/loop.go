@@ -1,71 +1,37 @@
-// Package vector compiles loops of expressions ([expr.Loop]) to machine code. For arm64, it makes loops of lanes, which
-// package arm64 compiles. For AVX-512 and AVX2, [Compile] works in five steps:
-//
-//  1. Elementary functions are expanded into primitives (package expr/expand).
-//  2. Instructions are selected for each primitive (lower.go, arith.go, integer.go, convert.go, memory.go), in an order
-//     that keeps few values live. Row constants are values that depend only on constants and Scalar operands. They are
-//     computed once per row.
-//  3. Registers are allocated along the body, which has no jumps (package internal/jit/alloc).
-//  4. The number of row constants in registers is chosen by trial (frame.go), and two or four iterations are
-//     interleaved if that causes little spilling.
-//  5. The loops over elements and rows are written (emit.go), and the allocated instructions (write.go).
-//
-// One iteration computes 16 elements with AVX-512 and 8 with AVX2, or half as many if a value has 64 bits. Every value
-// then occupies one register. Integers of fewer than 32 bits are in lanes of 32 bits, and are sign- or zero-extended
-// only if the extension affects results. Bools are masks. The tail of a row is the elements after the last full
-// iteration. It is computed under masks, so that no byte beyond an operand is accessed.
+// Package vector compiles loops of expressions ([expr.Loop]) to machine code. [Compile] expands elementary functions
+// into primitives (package expr/expand) and orders the values so that few of them are live. The package of the target
+// then selects instructions, assigns registers and writes the code: package amd64, or package arm64, for which this
+// package makes loops of lanes.
 package vector
 
 import (
-	"errors"
 	"fmt"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit"
-	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64"
+	"github.com/graphrun/graphrun/internal/jit/target/arm64"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// ErrUnsupported is wrapped by the error for a loop that cannot be compiled. The error states the reason. Package
-// interp can run such a loop.
-var ErrUnsupported = errors.New("no machine code")
-
-func unsupported(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))
-}
+// ErrUnsupported is wrapped by the error for a loop that cannot be compiled.
+var ErrUnsupported = target.ErrUnsupported
 
 // Options affect the speed of a loop, and never its results.
-type Options struct {
-	// NonTemporal selects non-temporal stores, where there are such instructions, for the outputs that are not in
-	// CachedOutputs. A row has non-temporal stores if all these outputs are aligned to 64 bytes.
-	NonTemporal bool
-	// Unfenced omits the fence after non-temporal stores. The caller must then call [Fence] after its last run, before
-	// another goroutine reads the outputs.
-	Unfenced bool
-	// CachedOutputs is a bit set of outputs. These outputs have ordinary stores and stay in the caches.
-	CachedOutputs uint32
-	// Prefetch requests prefetching of operands.
-	Prefetch Prefetch
+type Options = target.LoopOptions
 
-	registers int // number of vector registers, for tests; 0 for all
-}
+// Prefetch describes the prefetching of operands.
+type Prefetch = target.Prefetch
 
-// key returns the text that represents the options in the key of the code cache. The key of default options is a
+// keyOf returns the text that represents the options in the key of the code cache. The key of default options is a
 // constant, because lookups are frequent and formatting is slow.
-func (o *Options) key() string {
-	if *o == (Options{}) {
+func keyOf(o Options) string {
+	if o == (Options{}) {
 		return " plain "
 	}
-	return fmt.Sprintf(" %v ", *o)
-}
-
-// Prefetch describes the prefetching of operands that advance along the row. The prefetched addresses need not be
-// mapped.
-type Prefetch struct {
-	Operands uint32 // bit set of the operands
-	Bytes    int32  // distance from the elements of an iteration; 0 means no prefetching
-	Near     bool   // prefetch into L1, else into L2
+	return fmt.Sprintf(" %v ", o)
 }
 
 // Loop is an [expr.Loop] as machine code. It is immutable and safe for concurrent use.
@@ -81,7 +47,7 @@ func Compile(l *expr.Loop, cpu machine.Features, opts Options) (*Loop, error) {
 		return nil, err
 	}
 	loop := *l // a copy, because the caller may change l later
-	fn, err := jit.Lookup(cpu.String()+opts.key()+l.Key(), func(list bool) (jit.Code, error) {
+	fn, err := jit.Lookup(cpu.String()+keyOf(opts)+l.Key(), func(list bool) (jit.Code, error) {
 		return assemble(&loop, cpu, opts, list)
 	})
 	if err != nil {
@@ -98,21 +64,15 @@ func assemble(l *expr.Loop, cpu machine.Features, opts Options, list bool) (jit.
 	if err != nil {
 		return jit.Code{}, err
 	}
-	if cpu.Has(machine.NEON) {
-		return assembleNEON(l, opts, list)
+	if !cpu.Has(machine.NEON) {
+		return amd64.Compile(l, evaluationOrder(l), cpu, opts, list)
 	}
-	g := newGen(l, cpu, opts)
-	if err := g.lower(); err != nil {
+	// There are no non-temporal stores, and prefetching is left to the processor.
+	lanes, err := lanesOf(l)
+	if err != nil {
 		return jit.Code{}, err
 	}
-	g.asm = &asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}
-	if err := g.emit(); err != nil {
-		return jit.Code{}, err
-	}
-	g.frame.free()
-	code, err := jit.Finish(g.asm)
-	code.Work = g.work
-	return code, err
+	return arm64.Compile(lanes, opts.Registers, list)
 }
 
 // Work returns a bound on the instructions of a run.

@@ -246,7 +246,7 @@ func newTrial(rng *rand.Rand, l *expr.Loop, cpu machine.Features, n, rows int) (
 		opts.Prefetch = Prefetch{Operands: rng.Uint32(), Bytes: int32(rng.IntN(1 << 20)), Near: rng.IntN(2) == 0}
 	}
 	if rng.IntN(3) == 0 && !l.Totals {
-		opts.registers = 8 // values go to memory and back
+		opts.Registers = 8 // values go to memory and back
 	}
 	c, err := Compile(l, cpu, opts)
 	return &trial{l, rng, cpu, c, n, rows}, err

@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/internal/jit/target"
-	"github.com/graphrun/graphrun/internal/jit/target/amd64"
-	"github.com/graphrun/graphrun/internal/jit/target/arm64/writer"
+	amd64 "github.com/graphrun/graphrun/internal/jit/target/amd64/writer"
+	arm64 "github.com/graphrun/graphrun/internal/jit/target/arm64/writer"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
@@ -83,8 +83,8 @@ func (p *plane) addr(c *code, row, col int) target.Addr {
 type code struct {
 	target.Writer
 	cpu          machine.Features
-	fused        map[opcode][]alloc.Form
-	registers    int // number of vector registers for values
+	fused        func(negate bool) []alloc.Form // forms of multiply-adds of the sources k, x and y
+	registers    int                            // number of vector registers for values
 	from, to     plane
 	partChannels int  // channels in the last, partial vector; 0 if all vectors are whole
 	toPixels     bool // the output is pixels; only points are padded to whole vectors
@@ -94,9 +94,9 @@ func newCode(cpu machine.Features, part int, results, list bool) (*code, error) 
 	c := &code{cpu: cpu, partChannels: part, toPixels: results}
 	switch {
 	case cpu.Has(machine.NEON):
-		c.Writer, c.fused = writer.New(4, list), arm64Fused
+		c.Writer, c.fused = arm64.New(4, list), arm64.FMAForms
 	case cpu.Has(machine.AVX2):
-		c.Writer, c.fused = amd64.NewWriter(cpu, 4, list), amd64Fused
+		c.Writer, c.fused = amd64.New(cpu, 4, list), amd64.FMAForms
 	default:
 		return nil, fmt.Errorf("winograd: no code for %v", cpu)
 	}

@@ -19,19 +19,6 @@ var (
 		"min": target.Min}
 )
 
-// amd64Fused and arm64Fused have the forms of multiply-adds of the sources k, x and y.
-var (
-	amd64Fused = map[opcode][]alloc.Form{opFMA: amd64Forms("VFMADD"), opFNMA: amd64Forms("VFNMADD")}
-	arm64Fused = map[opcode][]alloc.Form{opFMA: {{Name: "fmla", Tied: 2, Order: [2]int8{0, 1}}},
-		opFNMA: {{Name: "fmls", Tied: 2, Order: [2]int8{0, 1}}}}
-)
-
-func amd64Forms(name string) []alloc.Form {
-	return []alloc.Form{{Name: name + "231PS", Tied: 2, Order: [2]int8{0, 1}},
-		{Name: name + "231PS", Tied: 2, Order: [2]int8{1, 0}}, {Name: name + "213PS", Tied: 1, Order: [2]int8{2, 0}},
-		{Name: name + "132PS", Tied: 1, Order: [2]int8{0, 2}}}
-}
-
 // lower selects the instructions of a block.
 func (c *code) lower(b *block) *alloc.Builder {
 	l := &alloc.Builder{Values: make([]alloc.Value, 1, len(b.list)+1), Body: make([]alloc.Inst, 0, len(b.list))}
@@ -62,7 +49,7 @@ func (c *code) lower(b *block) *alloc.Builder {
 		case opMax, opMin:
 			in.Src = sources(o.x, o.k)
 		case opFMA, opFNMA:
-			in.Src, in.Forms = sources(o.k, o.x, o.y), c.fused[o.op]
+			in.Src, in.Forms = sources(o.k, o.x, o.y), c.fused(o.op == opFNMA)
 		}
 		at[i] = l.New(alloc.Value{Bytes: uint8(4 * Lanes(c.cpu))})
 		in.Dst = at[i]

@@ -6,6 +6,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -67,7 +68,7 @@ func (g *generator) layOut() error {
 	}
 	g.chooseLanes(n0)
 	if g.main == nil {
-		return unsupported("too many live values")
+		return target.Unsupported("too many live values")
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package arm64
 
 import (
-	"fmt"
 	"math/bits"
 
 	"github.com/graphrun/graphrun/internal/jit"
@@ -12,7 +11,7 @@ import (
 )
 
 // Compile compiles a loop. registers is the number of vector registers that may be used, or 0 for all. The error wraps
-// ErrUnsupported if the loop needs more registers or memory than there are.
+// [target.ErrUnsupported] if the loop needs more registers or memory than there are.
 //
 // A row has passes of n elements, then passes of n0 elements, which fill a register with the widest value, and at the
 // end passes of n0/2, n0/4, ... and 1 elements, which have the same instructions with narrower loads and stores.
@@ -31,10 +30,6 @@ func Compile(l *lane.Loop, registers int, list bool) (jit.Code, error) {
 	code, err := jit.Finish(g.w.asm)
 	code.Work = g.work
 	return code, err
-}
-
-func unsupported(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))
 }
 
 // emit writes the code.

@@ -2,19 +2,15 @@ package arm64
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
 // vectorBytes is the number of bytes of a vector register.
 const vectorBytes = 16
-
-// ErrUnsupported is wrapped by the error for a loop that cannot be compiled.
-var ErrUnsupported = errors.New("no machine code")
 
 // selector selects instructions for a loop. Its Builder has the row constants.
 type selector struct {
@@ -72,7 +68,7 @@ type knownKey struct {
 
 func (s *selector) fail(format string, args ...any) {
 	if s.err == nil {
-		s.err = fmt.Errorf("%w: "+format, append([]any{ErrUnsupported}, args...)...)
+		s.err = target.Unsupported(format, args...)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
 )
@@ -408,6 +409,15 @@ func (w *Writer) ToFloats(v target.V) { w.Emit("scvtf", w.vec(v), w.vec(v)) }
 // FMAMemory implements [target.Writer].
 func (w *Writer) FMAMemory(target.Addr, target.V, target.V) {
 	w.Fail(errors.New("writer: fmla has no operand in memory"))
+}
+
+// FMAForms returns the form of sum + x*y, or of sum - x*y, with the sources x, y and sum.
+func FMAForms(negate bool) []alloc.Form {
+	name := "fmla"
+	if negate {
+		name = "fmls"
+	}
+	return []alloc.Form{{Name: name, Tied: 2, Order: [2]int8{0, 1}}}
 }
 
 // MulAdd implements [target.Writer].

@@ -1,4 +1,4 @@
-package vector
+package amd64
 
 import (
 	"encoding/binary"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
 // tableRows is a pseudo-instruction that loads two rows of a table into the lower and the upper half of the result.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/graphrun/graphrun/internal/jit/goasm"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64/goasm"
 )
 
 // drawer draws random operands.

@@ -1,4 +1,4 @@
-package vector
+package amd64
 
 import (
 	"math"
@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -86,9 +87,9 @@ func (g *gen) layOut() error {
 	cost, ok := g.search(constants, slots)
 	switch {
 	case !ok && g.loop.Totals:
-		return unsupported("totals need more accumulators than there are registers")
+		return target.Unsupported("totals need more accumulators than there are registers")
 	case !ok:
-		return unsupported("too many live values")
+		return target.Unsupported("too many live values")
 	}
 	length := g.bodyCode.Length
 	g.tryInterleave(constants, slots, cost, length)
@@ -184,8 +185,8 @@ func (g *gen) attempt(permanent, constants []alloc.Virt, slots int, limit float6
 	if g.avx512 {
 		numRegs = 32
 	}
-	if g.opts.registers > 0 {
-		numRegs = g.opts.registers
+	if g.opts.Registers > 0 {
+		numRegs = g.opts.Registers
 	}
 	used, lastMask := 0, 7
 	for _, v := range permanent {

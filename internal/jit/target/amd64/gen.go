@@ -1,15 +1,28 @@
-package vector
+// Package amd64 compiles loops of expressions ([expr.Loop]) to machine code with AVX-512 or AVX2. [Compile] works in
+// four steps:
+//
+//  1. Instructions are selected for each primitive (lower.go, arith.go, integer.go, convert.go, memory.go). Row
+//     constants are values that depend only on constants and Scalar operands. They are computed once per row.
+//  2. Registers are allocated along the body, which has no jumps (package internal/jit/alloc).
+//  3. The number of row constants in registers is chosen by trial (frame.go), and two or four iterations are
+//     interleaved if that causes little spilling.
+//  4. The loops over elements and rows are written (emit.go), and the allocated instructions (write.go).
+//
+// One iteration computes 16 elements with AVX-512 and 8 with AVX2, or half as many if a value has 64 bits. Every value
+// then occupies one register. Integers of fewer than 32 bits are in lanes of 32 bits, and are sign- or zero-extended
+// only if the extension affects results. Bools are masks. The tail of a row is the elements after the last full
+// iteration. It is computed under masks, so that no byte beyond an operand is accessed.
+package amd64
 
 import (
 	"encoding/binary"
-	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/expr/expand"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -20,7 +33,7 @@ type gen struct {
 	alloc.Builder
 	loop      *expr.Loop
 	code      *expr.Code // loop.Code, with elementary functions expanded
-	opts      Options
+	opts      target.LoopOptions
 	has64Bits bool // a value has 64 bits
 	lanes     int  // number of elements of an iteration
 	avx512    bool // AVX-512: masks, 32 registers of 512 bits
@@ -65,22 +78,26 @@ type lowered struct {
 	dtype tensor.DType
 }
 
-// expanded checks that a loop can be compiled, and expands its functions.
-func expanded(l *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
-	if !cpu.Has(machine.AVX2) && !cpu.Has(machine.NEON) {
-		return nil, unsupported("for %v", cpu)
+// Compile compiles a loop whose functions are expanded. order has the values that its folds and outputs need, in the
+// order of their evaluation. The error wraps [target.ErrUnsupported] if the loop needs more registers or memory than
+// there are.
+func Compile(l *expr.Loop, order []expr.Value, cpu machine.Features, opts target.LoopOptions, list bool) (jit.Code,
+	error) {
+	g := newGen(l, cpu, opts)
+	if err := g.lower(order); err != nil {
+		return jit.Code{}, err
 	}
-	if !l.Code.Compilable() {
-		return nil, unsupported("a function without machine code")
+	g.asm = &asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}
+	if err := g.emit(); err != nil {
+		return jit.Code{}, err
 	}
-	if n := len(l.Code.Out) + len(l.Code.In) + len(l.Folds); n > jit.MaxOperands {
-		return nil, unsupported("%d pointers", n)
-	}
-	return expandLoop(l, TargetOf(cpu))
+	g.frame.free()
+	code, err := jit.Finish(g.asm)
+	code.Work = g.work
+	return code, err
 }
 
-// newGen returns a generator for amd64. The functions of the loop are expanded.
-func newGen(l *expr.Loop, cpu machine.Features, opts Options) *gen {
+func newGen(l *expr.Loop, cpu machine.Features, opts target.LoopOptions) *gen {
 	g := &gen{loop: l, code: l.Code, opts: opts, avx512: cpu.Has(machine.Vector512),
 		pairs: map[int][2]alloc.Virt{}, consts: map[alloc.Mem]alloc.Virt{}, bitMasks: map[[2]alloc.Virt]alloc.Virt{},
 		lookups: map[lookupKey]alloc.Virt{}, offsets: map[alloc.Virt]alloc.Virt{}, outputs: len(l.Code.Out)}
@@ -102,35 +119,9 @@ func newGen(l *expr.Loop, cpu machine.Features, opts Options) *gen {
 	return g
 }
 
-// TargetOf returns the optional instructions of an instruction set that expansions use.
-func TargetOf(cpu machine.Features) expand.Target {
-	return expand.Target{Scale: cpu.Has(machine.Vector512)}
-}
-
-// expandLoop replaces elementary functions by primitives. Expansion renumbers values. To find the folded values again,
-// expandLoop adds them to the outputs during the expansion.
-func expandLoop(l *expr.Loop, t expand.Target) (*expr.Loop, error) {
-	outs := len(l.Code.Out)
-	c := *l.Code
-	c.Out = slices.Clone(c.Out)
-	for _, f := range l.Folds {
-		c.Out = append(c.Out, expr.Output{DType: tensor.Invalid, Re: f.V, Im: expr.None})
-	}
-	e, err := expand.Functions(&c, t)
-	if err != nil {
-		return nil, unsupported("%v", err)
-	}
-	x := &expr.Loop{Code: e, Scalar: l.Scalar, Totals: l.Totals}
-	for k, f := range l.Folds {
-		x.Folds = append(x.Folds, expr.Fold{Op: f.Op, V: e.Out[outs+k].Re})
-	}
-	e.Out = e.Out[:outs]
-	return x, nil
-}
-
 func (g *gen) fail(format string, args ...any) {
 	if g.err == nil {
-		g.err = unsupported(format, args...)
+		g.err = target.Unsupported(format, args...)
 	}
 }
 

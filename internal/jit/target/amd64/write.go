@@ -1,9 +1,9 @@
-package vector
+package amd64
 
 import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
 // Registers of tail masks. With AVX-512, tailMask is the mask of elements. The next two registers are the masks of the

@@ -1,11 +1,11 @@
-package vector
+package amd64
 
 import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 )
 
 // emit writes the code. For each row, the code computes row constants, runs the full iterations, and then computes the

@@ -1,4 +1,4 @@
-package vector
+package amd64
 
 import (
 	"math"
@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// lower selects instructions for the whole loop.
-func (g *gen) lower() error {
-	for _, v := range evaluationOrder(g.loop) {
+// lower selects instructions for the whole loop, in the given order of its values.
+func (g *gen) lower(order []expr.Value) error {
+	for _, v := range order {
 		g.selected[v] = g.selectInst(v)
 	}
 	for k, o := range g.code.Out {

@@ -1,4 +1,4 @@
-package vector
+package amd64
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 	"github.com/graphrun/graphrun/tensor"
 )
 

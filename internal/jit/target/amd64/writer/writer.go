@@ -1,5 +1,5 @@
-// Package amd64 implements [target.Writer] for AVX2 and AVX-512.
-package amd64
+// Package writer implements [target.Writer] for AVX2 and AVX-512.
+package writer
 
 import (
 	"bytes"
@@ -8,13 +8,14 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/internal/jit"
-	"github.com/graphrun/graphrun/internal/jit/asm"
+	"github.com/graphrun/graphrun/internal/jit/alloc"
 	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// Writer implements [target.Writer]. Generators of code that only amd64 has use the embedded assembler. Masks of
-// partial vectors are in K1, or in the register that SetLanes names.
+// Writer implements [target.Writer], and instructions that only amd64 has. Masks of partial vectors are in K1, or in
+// the register that SetLanes names.
 type Writer struct {
 	asm.Assembler
 	target.Roles
@@ -23,8 +24,8 @@ type Writer struct {
 	mask  asm.Vec
 }
 
-// NewWriter returns a Writer for elements of a size in bytes.
-func NewWriter(cpu machine.Features, size int, list bool) *Writer {
+// New returns a Writer for elements of a size in bytes.
+func New(cpu machine.Features, size int, list bool) *Writer {
 	_, bytes := target.Vectors(cpu)
 	return &Writer{Assembler: asm.Assembler{NoEVEX: !cpu.Has(machine.Vector512), List: list}, size: size, bytes: bytes}
 }
@@ -250,6 +251,12 @@ func (w *Writer) Clear(to target.V) {
 	w.Emit(name, w.Vec(to), w.Vec(to), w.Vec(to))
 }
 
+// ClearShort sets a register below 16 to 0. The instruction for 128 bits is the shortest.
+func (w *Writer) ClearShort(to target.V) {
+	x := asm.X(int(to))
+	w.Emit("VXORPS", x, x, x)
+}
+
 // Copy implements [target.Writer].
 func (w *Writer) Copy(from, to target.Source) {
 	if c, ok := from.(target.Constant); ok && len(c) == w.size {
@@ -297,6 +304,20 @@ func (w *Writer) Dot(x target.Element, y, sum target.V, signed bool) {
 	w.Emit("VPDPBUSD", w.Vec(y), w.Vec(x.V), w.Vec(sum))
 }
 
+// BroadcastInteger loads 32 bits into all lanes.
+func (w *Writer) BroadcastInteger(at target.Addr, to target.V) {
+	w.Emit("VPBROADCASTD", Mem(at), w.Vec(to))
+}
+
+// DotWords adds the dot product of two words of each lane. It changes a temporary register, which may be y.
+func (w *Writer) DotWords(x target.Source, y, sum, temporary target.V) {
+	w.Emit("VPMADDWD", w.source(x), w.Vec(y), w.Vec(temporary))
+	w.AddIntegers(temporary, sum)
+}
+
+// AddIntegers adds int32.
+func (w *Writer) AddIntegers(x, sum target.V) { w.Emit("VPADDD", w.Vec(x), w.Vec(sum), w.Vec(sum)) }
+
 // ToFloats implements [target.Writer].
 func (w *Writer) ToFloats(v target.V) { w.Emit("VCVTDQ2PS", w.Vec(v), w.Vec(v)) }
 
@@ -305,6 +326,17 @@ func (w *Writer) FMAMemory(at target.Addr, y, sum target.V) {
 	m := Mem(at)
 	m.Broadcast = true
 	w.Emit(w.named("VFMADD231P"), m, w.Vec(y), w.Vec(sum))
+}
+
+// FMAForms returns the forms of sum + x*y, or of sum - x*y, with the sources x, y and sum, in float32.
+func FMAForms(negate bool) []alloc.Form {
+	name := "VFMADD"
+	if negate {
+		name = "VFNMADD"
+	}
+	return []alloc.Form{{Name: name + "231PS", Tied: 2, Order: [2]int8{0, 1}},
+		{Name: name + "231PS", Tied: 2, Order: [2]int8{1, 0}}, {Name: name + "213PS", Tied: 1, Order: [2]int8{2, 0}},
+		{Name: name + "132PS", Tied: 1, Order: [2]int8{0, 2}}}
 }
 
 // MulAdd implements [target.Writer].

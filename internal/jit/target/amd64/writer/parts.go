@@ -1,0 +1,141 @@
+package writer
+
+import (
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
+)
+
+// lastBytes is the mask of the last bytes of a row, with AVX-512.
+const lastBytes = asm.K2
+
+// SetLastBytes sets the mask that [Quantizer.StoreParts] applies to the last parts of a row: their number of bytes is n
+// + more. AVX2 has no masks of bytes.
+func (q *Quantizer) SetLastBytes(n target.Int, more int64, temporary [2]target.G) {
+	if q.NoEVEX {
+		return
+	}
+	mask, count := Reg(temporary[0]), Reg(temporary[1])
+	if constant, ok := n.(target.Imm); ok {
+		q.Emit("MOVL", asm.Imm(int64(constant)+more), count)
+	} else {
+		q.Emit("MOVQ", operand(n), count)
+		q.Emit("ADDQ", asm.Imm(more), count)
+	}
+	q.Emit("MOVQ", asm.Imm(-1), mask)
+	q.Emit("BZHIQ", count, mask, mask)
+	q.Emit("KMOVQ", mask, lastBytes)
+}
+
+// StoreParts stores n parts of an arranged register (see [Quantizer.Arrange]), from part `first` on. x is a free
+// register. If the last part ends a row and is partial, its number of bytes is `last`, a constant or a register, and
+// otherwise last is nil. With AVX2, `first` is even if n is not 1.
+func (q *Quantizer) StoreParts(from, x target.V, first, n int, at target.Addr, last target.Int, temporary [2]target.G) {
+	if !q.NoEVEX {
+		q.storeParts512(int(from), int(x), first, n, Mem(at), last != nil)
+		return
+	}
+	whole := n
+	if last != nil {
+		whole--
+	}
+	q.storeParts256(q.Vec(from), q.Vec(x), first, whole, Mem(at))
+	if last != nil {
+		at.Disp += whole * 8
+		q.movePart(q.Vec(from), q.Vec(x), first+whole, Reg(temporary[0]))
+		q.storeBytes(Reg(temporary[0]), Mem(at), last, Reg(temporary[1]))
+	}
+}
+
+// storeParts512 stores parts of 16 bytes.
+func (q *Quantizer) storeParts512(from, x, first, n int, at asm.Mem, last bool) {
+	sized := map[int]func(int) asm.Vec{1: asm.X, 2: asm.Y, 3: asm.Z, 4: asm.Z}[n]
+	name := map[int]string{1: "VEXTRACTI32X4", 2: "VEXTRACTI64X4"}[n]
+	masked := n == 3 || last
+	if first > 0 {
+		if !masked {
+			q.Emit(name, asm.Imm(first/n), asm.Z(from), at)
+			return
+		}
+		q.Emit(name, asm.Imm(first/n), asm.Z(from), sized(x))
+		from = x
+	}
+	if masked {
+		q.Emit("VMOVDQU8", sized(from), lastBytes, at)
+	} else {
+		q.Emit("VMOVDQU8", sized(from), at)
+	}
+}
+
+// storeParts256 stores parts of 8 bytes.
+func (q *Quantizer) storeParts256(from, x asm.Vec, first, n int, at asm.Mem) {
+	if n == 4 {
+		q.Emit("VMOVDQU", from, at)
+		return
+	}
+	for n > 0 {
+		part := from.X()
+		if first >= 2 {
+			part = x.X()
+			q.Emit("VEXTRACTI128", asm.Imm(1), from, part)
+		}
+		switch {
+		case n >= 2 && first%2 == 0:
+			q.Emit("VMOVDQU", part, at)
+			first, n, at.Disp = first+2, n-2, at.Disp+16
+			continue
+		case first%2 == 1:
+			q.Emit("VMOVHPS", part, at)
+		default:
+			q.Emit("VMOVQ", part, at)
+		}
+		first, n, at.Disp = first+1, n-1, at.Disp+8
+	}
+}
+
+// movePart moves a part of 8 bytes to a general register.
+func (q *Quantizer) movePart(from, x asm.Vec, part int, to asm.Reg) {
+	half := from.X()
+	if part >= 2 {
+		half = x.X()
+		q.Emit("VEXTRACTI128", asm.Imm(1), from, half)
+	}
+	if part%2 == 1 {
+		q.Emit("VPEXTRQ", asm.Imm(1), half, to)
+	} else {
+		q.Emit("VMOVQ", half, to)
+	}
+}
+
+// storeBytes stores the first n bytes of a general register.
+func (q *Quantizer) storeBytes(from asm.Reg, at asm.Mem, n target.Int, temporary asm.Reg) {
+	constant, ok := n.(target.Imm)
+	if !ok {
+		q.Emit("LEAQ", at, temporary)
+		at = asm.Mem{Base: temporary}
+	}
+	for _, k := range []int{8, 4, 2, 1} {
+		name := map[int]string{8: "MOVQ", 4: "MOVL", 2: "MOVW", 1: "MOVB"}[k]
+		if ok {
+			if int(constant)&k != 0 {
+				q.Emit(name, from, at)
+				at.Disp += int32(k)
+				q.dropBytes(from, k)
+			}
+			continue
+		}
+		skip := q.Assembler.NewLabel()
+		q.Emit("TESTL", asm.Imm(k), operand(n))
+		q.Emit("JEQ", skip)
+		q.Emit(name, from, at)
+		q.Emit("ADDQ", asm.Imm(k), temporary)
+		q.dropBytes(from, k)
+		q.Assembler.Bind(skip)
+	}
+}
+
+// dropBytes removes the first n bytes of a register, if other bytes follow.
+func (q *Quantizer) dropBytes(r asm.Reg, n int) {
+	if n == 2 || n == 4 {
+		q.Emit("SHRQ", asm.Imm(8*n), r)
+	}
+}

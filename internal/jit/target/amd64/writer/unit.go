@@ -1,0 +1,47 @@
+package writer
+
+import (
+	"encoding/binary"
+
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
+)
+
+// Tiles is the number of tile registers of the matrix unit (AMX).
+const Tiles = 8
+
+// Tile is a tile register, from 0.
+type Tile = asm.Tile
+
+// TileShape is the size of the part of a tile register that instructions use.
+type TileShape struct{ Rows, RowBytes int }
+
+// ConfigureTiles sets the shapes of the tile registers.
+func (w *Writer) ConfigureTiles(shapes [Tiles]TileShape) {
+	c := make([]byte, 64)
+	c[0] = 1 // the palette, which is always 1
+	for t, s := range shapes {
+		binary.LittleEndian.PutUint16(c[16+2*t:], uint16(s.RowBytes))
+		c[48+t] = byte(s.Rows)
+	}
+	w.Emit("LDTILECFG", w.Constant(c))
+}
+
+// ReleaseTiles frees the tile registers, at the end of the code.
+func (w *Writer) ReleaseTiles() { w.Emit("TILERELEASE") }
+
+// ClearTile sets a tile register to 0.
+func (w *Writer) ClearTile(to Tile) { w.Emit("TILEZERO", to) }
+
+// LoadTile loads rows, whose distance is in the index register of the address. Without an index, all rows are equal.
+func (w *Writer) LoadTile(at target.Addr, to Tile) { w.Emit("TILELOADD", Mem(at), to) }
+
+// StoreTile stores rows, whose distance is in the index register of the address.
+func (w *Writer) StoreTile(from Tile, at target.Addr) { w.Emit("TILESTORED", from, Mem(at)) }
+
+// DotTiles adds to each sum the dot products of the unsigned bytes of a row of x and the signed bytes of a column of y,
+// where a row of y has four bytes of each column.
+func (w *Writer) DotTiles(x, y, sum Tile) { w.Emit("TDPBUSD", y, x, sum) }
+
+// MoveDistance sets a register to a constant that may be negative.
+func (w *Writer) MoveDistance(n int, to target.G) { w.Emit("MOVQ", asm.Imm(n), Reg(to)) }

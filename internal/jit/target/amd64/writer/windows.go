@@ -1,0 +1,232 @@
+package writer
+
+import (
+	"bytes"
+
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
+	"github.com/graphrun/graphrun/internal/machine"
+)
+
+// MaxByteResults returns the maximum number of results of [ByteWindows] that fit into the registers.
+func MaxByteResults(cpu machine.Features) int {
+	if cpu.Has(machine.Vector512) {
+		return 6
+	}
+	return 2
+}
+
+// ByteWindows implements package depthwise's windows of bytes.
+type ByteWindows struct {
+	Quantizer
+	spec   target.ByteWindows
+	temps  [5]target.V // scratch registers, after the registers of the sums
+	zero   target.V
+	scales [4]target.Source
+}
+
+// Mask registers.
+const (
+	channelMask = asm.K1 // one bit for each existing channel
+
+	quarterMasks = asm.K3 // first of four masks of 16 channels each, for storing sums
+)
+
+// NewByteWindows returns a writer of windows.
+func NewByteWindows(spec target.ByteWindows, cpu machine.Features, list bool) *ByteWindows {
+	g := &ByteWindows{Quantizer: Quantizer{Writer: New(cpu, 4, list), Signed: spec.Signed}, spec: spec}
+	if cpu.Has(machine.Vector512) {
+		g.temps, g.zero = [5]target.V{28, 29, 24, 30, 25}, 31
+		g.ZeroPoint, g.MaxLevel, g.Ordered = 26, 27, asm.K2
+	} else {
+		g.temps, g.zero = [5]target.V{8, 9, 10, 11, 12}, 15
+		g.ZeroPointWord, g.Temp = spec.Spill, 14
+	}
+	return g
+}
+
+// xor emits an exclusive or.
+func (g *ByteWindows) xor(x asm.Arg, y, to asm.Vec) {
+	if !g.NoEVEX {
+		g.Emit("VPXORD", x, y, to)
+	} else {
+		g.Emit("VPXOR", x, y, to)
+	}
+}
+
+// Begin loads constants. point is the address of the zero point.
+func (g *ByteWindows) Begin(point target.Addr) {
+	if !g.spec.Sums {
+		g.Quantizer.Begin(point)
+	}
+	zero := g.Vec(g.zero)
+	g.xor(zero, zero, zero)
+	if !g.NoEVEX {
+		g.Emit("KMOVQ", Word(g.spec.ChannelMask), channelMask)
+		for q := 0; q < 4 && g.spec.Sums; q++ {
+			g.Emit("KSHIFTRQ", asm.Imm(16*q), channelMask, quarterMasks+asm.Mask(q))
+		}
+	}
+}
+
+// Multiply adds the products of x and the weights to a sum.
+func (g *ByteWindows) Multiply(weights target.Addr, x, sum target.V) {
+	if g.spec.Words {
+		g.DotWords(weights, x, sum, g.temps[4])
+		return
+	}
+	g.Emit("VPDPBUSD", Mem(weights), g.Vec(x), g.Vec(sum))
+}
+
+// load loads a row and converts its bytes to unsigned. Rows that do not exist are zero.
+func (g *ByteWindows) load(rows []target.Addr, row int, to asm.Vec) asm.Vec {
+	if row >= len(rows) {
+		return g.Vec(g.zero)
+	}
+	if !g.NoEVEX {
+		g.Emit("VMOVDQU8", Mem(rows[row]), channelMask.Zero(), to)
+	} else {
+		g.Emit("VMOVDQU", Mem(rows[row]), to)
+	}
+	if g.spec.Flip {
+		g.xor(g.Constant(bytes.Repeat([]byte{1 << 7}, g.bytes)), to, to)
+	}
+	return to
+}
+
+// interleaveRows interleaves the bytes of two rows: lo has the first eight of every 16 channels, and hi has the last
+// eight.
+func (g *ByteWindows) interleaveRows(a, b, lo, hi asm.Vec) (asm.Vec, asm.Vec) {
+	if zero := g.Vec(g.zero); a == zero && b == zero {
+		return a, a
+	}
+	g.Emit("VPUNPCKLBW", b, a, lo)
+	g.Emit("VPUNPCKHBW", b, a, hi)
+	return lo, hi
+}
+
+// Interleave loads rows and interleaves their bytes by channel. Each of the four registers has a quarter of the
+// channels.
+func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.V {
+	numbers := func(v ...asm.Vec) (list [4]target.V) {
+		for i, x := range v {
+			list[i] = target.V(x.Num())
+		}
+		return list
+	}
+	var t [len(g.temps)]asm.Vec
+	for i, v := range g.temps {
+		t[i] = g.Vec(v)
+	}
+	lo01, hi01 := g.interleaveRows(g.load(rows, 0, t[0]), g.load(rows, 1, t[1]), t[2], t[0])
+	if zero := g.Vec(g.zero); g.spec.Words {
+		g.Emit("VPUNPCKLBW", zero, lo01, t[1])
+		g.Emit("VPUNPCKHBW", zero, lo01, t[2])
+		g.Emit("VPUNPCKLBW", zero, hi01, t[3])
+		g.Emit("VPUNPCKHBW", zero, hi01, t[0])
+		return numbers(t[1], t[2], t[3], t[0])
+	}
+	lo23, hi23 := g.interleaveRows(g.load(rows, 2, t[1]), g.load(rows, 3, t[3]), t[4], t[1])
+	g.Emit("VPUNPCKLWD", lo23, lo01, t[3])
+	g.Emit("VPUNPCKHWD", lo23, lo01, t[2])
+	g.Emit("VPUNPCKLWD", hi23, hi01, t[4])
+	g.Emit("VPUNPCKHWD", hi23, hi01, t[0])
+	return numbers(t[3], t[2], t[4], t[0])
+}
+
+// LoadScales prepares the scales of StoreResult.
+func (g *ByteWindows) LoadScales(at target.Addr) {
+	for q, r := range []int{2, 4, 0, 1} {
+		if g.scales[q] = at; !g.NoEVEX {
+			g.scales[q] = g.temps[r]
+			g.Load(at, g.temps[r], false)
+		}
+		at.Disp += g.bytes
+	}
+}
+
+// StoreResult writes a result: the sums, or bytes after scaling, rounding and saturation.
+func (g *ByteWindows) StoreResult(sums [4]target.V, to target.Addr) {
+	if g.spec.Sums {
+		g.storeSums(sums, Mem(to))
+		return
+	}
+	for q, v := range sums {
+		g.ToFloats(v)
+		g.Level(v, g.scales[q])
+	}
+	g.Pack(sums)
+	from, at := g.Vec(sums[0]), Mem(to)
+	switch {
+	case !g.NoEVEX:
+		g.Emit("VMOVDQU8", from, channelMask, at)
+	case g.spec.Channels == 0:
+		g.Emit("VMOVDQU", from, at)
+	default:
+		g.storeSome(from, at)
+	}
+}
+
+// storeSums writes the sums of a result in the order of the channels. Each of the four registers has a quarter of the
+// channels, in lanes of 128 bits with four sums each. The lanes are permuted.
+func (g *ByteWindows) storeSums(sums [4]target.V, at asm.Mem) {
+	var q, x [4]asm.Vec
+	for i, v := range sums {
+		q[i], x[i] = g.Vec(v), g.Vec(g.temps[i])
+	}
+	if !g.NoEVEX {
+		for i, pair := range [2][2]asm.Vec{{q[0], q[1]}, {q[2], q[3]}} {
+			g.Emit("VSHUFI32X4", asm.Imm(0x44), pair[1], pair[0], x[2*i])
+			g.Emit("VSHUFI32X4", asm.Imm(0xEE), pair[1], pair[0], x[2*i+1])
+		}
+		for i := range 4 { // first the lower halves, then the upper halves; even lanes, then odd lanes
+			g.Emit("VSHUFI32X4", asm.Imm(0x88+0x55*(i%2)), x[2+i/2], x[i/2], q[0])
+			g.Emit("VMOVDQU32", q[0], quarterMasks+asm.Mask(i), at)
+			at.Disp += 64
+		}
+		return
+	}
+	for i := range 4 {
+		half := i % 2 * 2
+		g.Emit("VPERM2I128", asm.Imm(0x20+0x11*(i/2)), q[half+1], q[half], x[0])
+		n := 8
+		if g.spec.Channels > 0 {
+			n = min(8, g.spec.Channels-8*i)
+		}
+		switch {
+		case n == 8:
+			g.Emit("VMOVDQU", x[0], at)
+		case n > 0:
+			mask := append(bytes.Repeat([]byte{0xFF}, 4*n), make([]byte, 32-4*n)...)
+			g.Emit("VMOVDQU", g.Constant(mask), x[1])
+			g.Emit("VPMASKMOVD", x[0], x[1], at)
+		}
+		at.Disp += 32
+	}
+}
+
+// storeSome writes the existing channels of an AVX2 register of bytes.
+func (g *ByteWindows) storeSome(from asm.Vec, at asm.Mem) {
+	n, half, scratch := g.spec.Channels, from.X(), Reg(g.spec.Temporary)
+	if n >= 16 {
+		g.Emit("VMOVDQU", half, at)
+		g.Emit("VEXTRACTI128", asm.Imm(1), from, half)
+		n, at.Disp = n-16, at.Disp+16
+	}
+	if n >= 8 {
+		g.Emit("VMOVQ", half, at)
+		g.Emit("VPEXTRQ", asm.Imm(1), half, scratch)
+		n, at.Disp = n-8, at.Disp+8
+	} else if n > 0 {
+		g.Emit("VMOVQ", half, scratch)
+	}
+	for _, k := range []int{4, 2, 1} {
+		if n&k == 0 {
+			continue
+		}
+		g.Emit(map[int]string{4: "MOVL", 2: "MOVW", 1: "MOVB"}[k], scratch, at)
+		if at.Disp += int32(k); k > 1 {
+			g.Emit("SHRQ", asm.Imm(8*k), scratch)
+		}
+	}
+}

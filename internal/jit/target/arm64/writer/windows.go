@@ -1,0 +1,119 @@
+package writer
+
+import (
+	"strings"
+
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
+)
+
+// MaxByteResults is the maximum number of results of [ByteWindows] that fit into the registers.
+const MaxByteResults = 4
+
+// ByteWindows implements package depthwise's windows of bytes, with dot products of bytes.
+type ByteWindows struct {
+	*Writer
+	spec       target.ByteWindows
+	nextWeight int
+}
+
+// Vector registers, after those of the sums.
+const (
+	firstTemp   = target.V(4 * MaxByteResults) // six, for pixels or four scales
+	firstWeight = firstTemp + 6                // weightRegs
+	zeroRow     = firstWeight + weightRegs
+	signBits    = zeroRow + 1
+	zeroPoint   = zeroRow + 2
+
+	weightRegs = 4 // several registers let loads overlap with multiplications
+)
+
+// NewByteWindows returns a writer of windows.
+func NewByteWindows(spec target.ByteWindows, list bool) *ByteWindows {
+	return &ByteWindows{Writer: New(4, list), spec: spec}
+}
+
+func byteVec(v target.V) asm.Vec { return asm.V(int(v), asm.B) }
+
+// Begin loads constants. point is the address of the zero point.
+func (g *ByteWindows) Begin(point target.Addr) {
+	if !g.spec.Sums {
+		g.Broadcast(point, zeroPoint)
+	}
+	g.Clear(zeroRow)
+	if g.spec.Flip {
+		g.Copy(target.Constant(strings.Repeat("\x80", 16)), signBits)
+	}
+}
+
+// load loads a row. Rows that do not exist are zero.
+func (g *ByteWindows) load(rows []target.Addr, row int, to target.V) asm.Vec {
+	if row >= len(rows) {
+		return byteVec(zeroRow)
+	}
+	g.Load(rows[row], to, false)
+	if g.spec.Flip {
+		g.Emit("eor", byteVec(to), byteVec(to), byteVec(signBits))
+	}
+	return byteVec(to)
+}
+
+// Interleave loads rows and interleaves their bytes by channel. Each of the four registers has a quarter of the
+// channels.
+func (g *ByteWindows) Interleave(rows []target.Addr) [4]target.V {
+	temp := func(i int) target.V { return firstTemp + target.V(i) }
+	var pixels [4]asm.Vec
+	for i := range pixels {
+		pixels[i] = g.load(rows, i, temp(i))
+	}
+	zip := func(a, b asm.Vec, low, high target.V) { // high may be the register of a
+		g.Emit("zip1", byteVec(low).As(a.Elem), a, b)
+		g.Emit("zip2", byteVec(high).As(a.Elem), a, b)
+	}
+	zip(pixels[0], pixels[1], temp(4), temp(0))
+	zip(pixels[2], pixels[3], temp(5), temp(2))
+	words := func(i int) asm.Vec { return byteVec(temp(i)).As(asm.H) }
+	zip(words(4), words(5), temp(1), temp(3))
+	zip(words(0), words(2), temp(4), temp(5))
+	return [4]target.V{temp(1), temp(3), temp(4), temp(5)}
+}
+
+// Multiply adds the products of x and the weights to a sum.
+func (g *ByteWindows) Multiply(weights target.Addr, x, sum target.V) {
+	w := firstWeight + target.V(g.nextWeight%weightRegs)
+	g.nextWeight++
+	g.Load(weights, w, false)
+	name := "usdot"
+	if g.spec.SignedIn {
+		name = "sdot"
+	}
+	g.Emit(name, asm.V(int(sum), asm.S), byteVec(x), byteVec(w))
+}
+
+// LoadScales loads the scales of StoreResult.
+func (g *ByteWindows) LoadScales(at target.Addr) {
+	for q := range target.V(4) {
+		g.Load(at, firstTemp+q, false)
+		at.Disp += 16
+	}
+}
+
+// StoreResult writes a result: the sums, or bytes after scaling, rounding and saturation.
+func (g *ByteWindows) StoreResult(sums [4]target.V, at target.Addr) {
+	channels := 16
+	if g.spec.Channels > 0 {
+		channels = g.spec.Channels
+	}
+	for q, v := range sums {
+		if g.spec.Sums {
+			g.StoreBytes(v, at, min(max(channels-4*q, 0), 4)*4)
+			at.Disp += 16
+		} else {
+			g.Quantize(v, firstTemp+target.V(q), zeroPoint)
+		}
+	}
+	if !g.spec.Sums {
+		g.PackBytes(sums[:], g.spec.Signed)
+		g.StoreBytes(sums[0], at, channels)
+	}
+}

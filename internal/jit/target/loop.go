@@ -1,0 +1,39 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrUnsupported is wrapped by the error for a loop that cannot be compiled. The error states the reason. Package
+// interp can run such a loop.
+var ErrUnsupported = errors.New("no machine code")
+
+// Unsupported returns an error that wraps [ErrUnsupported].
+func Unsupported(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))
+}
+
+// LoopOptions affect the speed of a loop of expressions, and never its results.
+type LoopOptions struct {
+	// NonTemporal selects non-temporal stores, where there are such instructions, for the outputs that are not in
+	// CachedOutputs. A row has non-temporal stores if all these outputs are aligned to 64 bytes.
+	NonTemporal bool
+	// Unfenced omits the fence after non-temporal stores. The caller must then call [jit.Fence] after its last run,
+	// before another goroutine reads the outputs.
+	Unfenced bool
+	// CachedOutputs is a bit set of outputs. These outputs have ordinary stores and stay in the caches.
+	CachedOutputs uint32
+	// Prefetch requests prefetching of operands.
+	Prefetch Prefetch
+	// Registers is the number of vector registers that the code uses, for tests; 0 for all.
+	Registers int
+}
+
+// Prefetch describes the prefetching of operands that advance along the row. The prefetched addresses need not be
+// mapped.
+type Prefetch struct {
+	Operands uint32 // bit set of the operands
+	Bytes    int32  // distance from the elements of an iteration; 0 means no prefetching
+	Near     bool   // prefetch into L1, else into L2
+}

@@ -1,0 +1,12 @@
+package target
+
+// ByteWindows specifies the vectors of depthwise windows of bytes. Package depthwise describes the order of the
+// channels and the fields of the same names.
+type ByteWindows struct {
+	Flip, SignedIn, Signed, Sums, Words bool
+
+	Channels    int  // number of existing channels of partial vectors of AVX2 and NEON; 0 for all
+	ChannelMask Word // bit mask of the channels, with AVX-512
+	Spill       Word // first word of 32 bytes of scratch memory
+	Temporary   G    // free where results are stored
+}

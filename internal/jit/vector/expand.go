@@ -1,0 +1,52 @@
+package vector
+
+import (
+	"slices"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/expand"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// expanded checks that a loop can be compiled, and expands its functions.
+func expanded(l *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
+	if !cpu.Has(machine.AVX2) && !cpu.Has(machine.NEON) {
+		return nil, target.Unsupported("for %v", cpu)
+	}
+	if !l.Code.Compilable() {
+		return nil, target.Unsupported("a function without machine code")
+	}
+	if n := len(l.Code.Out) + len(l.Code.In) + len(l.Folds); n > jit.MaxOperands {
+		return nil, target.Unsupported("%d pointers", n)
+	}
+	return expandLoop(l, TargetOf(cpu))
+}
+
+// TargetOf returns the optional instructions of an instruction set that expansions use.
+func TargetOf(cpu machine.Features) expand.Target {
+	return expand.Target{Scale: cpu.Has(machine.Vector512)}
+}
+
+// expandLoop replaces elementary functions by primitives. Expansion renumbers values. To find the folded values again,
+// expandLoop adds them to the outputs during the expansion.
+func expandLoop(l *expr.Loop, t expand.Target) (*expr.Loop, error) {
+	outs := len(l.Code.Out)
+	c := *l.Code
+	c.Out = slices.Clone(c.Out)
+	for _, f := range l.Folds {
+		c.Out = append(c.Out, expr.Output{DType: tensor.Invalid, Re: f.V, Im: expr.None})
+	}
+	e, err := expand.Functions(&c, t)
+	if err != nil {
+		return nil, target.Unsupported("%v", err)
+	}
+	x := &expr.Loop{Code: e, Scalar: l.Scalar, Totals: l.Totals}
+	for k, f := range l.Folds {
+		x.Folds = append(x.Folds, expr.Fold{Op: f.Op, V: e.Out[outs+k].Re})
+	}
+	e.Out = e.Out[:outs]
+	return x, nil
+}
