@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/kernels"
 )
 
@@ -32,7 +33,7 @@ func TestOpsThatWereMeant(t *testing.T) {
 // TestSuggestionsAreOps runs every name that another library has, and every op with one
 // letter left out, through the suggester.
 func TestSuggestionsAreOps(t *testing.T) {
-	for name, op := range graph.Aliases {
+	for name, op := range suggest.OpAliases {
 		if kernels.Lookup(op) == nil {
 			t.Errorf("%q stands for %q, which is no op", name, op)
 		}

@@ -38,15 +38,15 @@ var NonMaxSuppression = eagerOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{Semantic
 	}
 	sides, scores := float64s(ctx, b), float64s(ctx, s)
 	count := b.Shape[1]
-	boxes := make([]nmsBox, count)
+	boxes := make([]Box, count)
 	var out []int64
 	for n := range s.Shape[0] {
 		for i := range boxes {
-			boxes[i] = newNMSBox(a.CenterPointBox != 0, [4]float64(sides[4*(n*count+i):]))
+			boxes[i] = NewBox(a.CenterPointBox != 0, [4]float64(sides[4*(n*count+i):]))
 		}
 		for k := range s.Shape[1] {
 			list := scores[(n*s.Shape[1]+k)*count:][:count]
-			for _, i := range suppress(ctx, boxes, list, a.IouThreshold, a.ScoreThreshold, a.MaxOutputBoxesPerClass) {
+			for _, i := range Suppress(ctx, boxes, list, a.IouThreshold, a.ScoreThreshold, a.MaxOutputBoxesPerClass) {
 				out = append(out, int64(n), int64(k), int64(i))
 			}
 		}
@@ -77,12 +77,12 @@ var Nms = eagerOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semantic
 		return nil, fmt.Errorf("boxes should be a 2d tensor with 4 columns and scores a 1d tensor of as many elements, "+
 			"got %s and %s", tensor.ListString(b.Shape), tensor.ListString(s.Shape))
 	}
-	boxes, sides := make([]nmsBox, b.Shape[0]), float64s(ctx, b)
+	boxes, sides := make([]Box, b.Shape[0]), float64s(ctx, b)
 	for i := range boxes {
 		v := [4]float64(sides[4*i:])
-		boxes[i] = nmsBox{v[0], v[1], v[2], v[3]}
+		boxes[i] = Box{v[0], v[1], v[2], v[3]}
 	}
-	kept := suppress(ctx, boxes, float64s(ctx, s), kit.Attrs[nmsAttrs](c).IouThreshold, nil, len(boxes))
+	kept := Suppress(ctx, boxes, float64s(ctx, s), kit.Attrs[nmsAttrs](c).IouThreshold, nil, len(boxes))
 	out := make([]int64, len(kept))
 	for k, i := range kept {
 		out[k] = int64(i)

@@ -19,27 +19,27 @@ func float64s(ctx context.Context, t *tensor.Tensor) []float64 {
 	return list
 }
 
-// nmsBox is a rectangle from (x0, y0) to (x1, y1).
-type nmsBox struct{ x0, y0, x1, y1 float64 }
+// Box is a rectangle from (X0, Y0) to (X1, Y1).
+type Box struct{ X0, Y0, X1, Y1 float64 }
 
-// newNMSBox returns the box that v describes. If center is set, v is x and y of the center, the width and the height.
+// NewBox returns the box that v describes. If center is set, v is x and y of the center, the width and the height.
 // Otherwise v has x and y of two opposite corners.
-func newNMSBox(center bool, v [4]float64) nmsBox {
+func NewBox(center bool, v [4]float64) Box {
 	a, b, c, d := v[0], v[1], v[2], v[3]
 	if center {
-		return nmsBox{a - float64(c/2), b - float64(d/2), a + float64(c/2), b + float64(d/2)}
+		return Box{a - float64(c/2), b - float64(d/2), a + float64(c/2), b + float64(d/2)}
 	}
-	return nmsBox{min(a, c), min(b, d), max(a, c), max(b, d)}
+	return Box{min(a, c), min(b, d), max(a, c), max(b, d)}
 }
 
-// iou returns the intersection over union of two boxes.
-func (b *nmsBox) iou(o *nmsBox) float64 {
-	w, h := min(b.x1, o.x1)-max(b.x0, o.x0), min(b.y1, o.y1)-max(b.y0, o.y0)
+// IOU returns the intersection over union of two boxes.
+func (b *Box) IOU(o *Box) float64 {
+	w, h := min(b.X1, o.X1)-max(b.X0, o.X0), min(b.Y1, o.Y1)-max(b.Y0, o.Y0)
 	if !(w > 0 && h > 0) {
 		return 0
 	}
 	intersection := float64(w * h)
-	return intersection / (float64((b.x1-b.x0)*(b.y1-b.y0)) + float64((o.x1-o.x0)*(o.y1-o.y0)) - intersection)
+	return intersection / (float64((b.X1-b.X0)*(b.Y1-b.Y0)) + float64((o.X1-o.X0)*(o.Y1-o.Y0)) - intersection)
 }
 
 // scoredBox is the index of a box and its score.
@@ -48,10 +48,10 @@ type scoredBox struct {
 	box   int
 }
 
-// suppress returns the indices of at most n boxes to keep, in descending order of score. A box is dropped if its
+// Suppress returns the indices of at most n boxes to keep, in descending order of score. A box is dropped if its
 // intersection over union with a kept box exceeds iou. If least is not nil, boxes with scores up to *least are dropped,
 // too. Boxes of equal score are in the order of their indices. NaN is the highest score, as in PyTorch's sort.
-func suppress(ctx context.Context, boxes []nmsBox, scores []float64, iou float64, least *float64, n int) []int {
+func Suppress(ctx context.Context, boxes []Box, scores []float64, iou float64, least *float64, n int) []int {
 	var order []scoredBox
 	for i, s := range scores {
 		if least == nil || s > *least {
@@ -81,42 +81,42 @@ func suppress(ctx context.Context, boxes []nmsBox, scores []float64, iou float64
 // strip of its left edge. A kept box overlaps a new box only if its left edge is in a certain range: from the new box's
 // left edge minus the width of the widest box, to the new box's right edge. Therefore only a few strips are searched.
 type keptBoxes struct {
-	iou    float64    // overlap above which a box is dropped
-	order  []int      // indices of the kept boxes, in the order in which they were kept
-	strips [][]nmsBox // kept boxes by strip
-	begin  float64    // least left edge of all boxes
-	scale  float64    // strips per unit of x
-	widest float64    // width of the widest box
+	iou    float64 // overlap above which a box is dropped
+	order  []int   // indices of the kept boxes, in the order in which they were kept
+	strips [][]Box // kept boxes by strip
+	begin  float64 // least left edge of all boxes
+	scale  float64 // strips per unit of x
+	widest float64 // width of the widest box
 }
 
 // maxStrips is the greatest number of strips.
 const maxStrips = 1024
 
 // newKeptBoxes returns an empty set for a selection from boxes.
-func newKeptBoxes(boxes []nmsBox, iou float64) *keptBoxes {
+func newKeptBoxes(boxes []Box, iou float64) *keptBoxes {
 	k := &keptBoxes{iou: iou}
 	// A negative iou also drops boxes that do not touch, so one strip has all boxes. A NaN drops no box.
 	if !(iou >= 0) {
-		k.strips = make([][]nmsBox, 1)
+		k.strips = make([][]Box, 1)
 		return k
 	}
 	first, last := false, 0.0
 	for i := range boxes {
 		b := &boxes[i]
-		if !first || b.x0 < k.begin {
-			k.begin = b.x0
+		if !first || b.X0 < k.begin {
+			k.begin = b.X0
 		}
-		if !first || b.x1 > last {
-			last = b.x1
+		if !first || b.X1 > last {
+			last = b.X1
 		}
 		first = true
-		k.widest = max(k.widest, b.x1-b.x0)
+		k.widest = max(k.widest, b.X1-b.X0)
 	}
 	n := min(maxStrips, len(boxes)/4+1)
 	if k.scale = float64(n) / (last - k.begin); !(k.scale > 0 && k.scale < 1e300 && k.widest < 1e300) {
 		n, k.scale = 1, 0
 	}
-	k.strips = make([][]nmsBox, n)
+	k.strips = make([][]Box, n)
 	return k
 }
 
@@ -129,21 +129,21 @@ func (k *keptBoxes) strip(x float64) int {
 }
 
 // keep adds box i.
-func (k *keptBoxes) keep(i int, b *nmsBox) {
-	at := k.strip(b.x0)
+func (k *keptBoxes) keep(i int, b *Box) {
+	at := k.strip(b.X0)
 	k.order, k.strips[at] = append(k.order, i), append(k.strips[at], *b)
 }
 
 // overlap reports whether the intersection over union of b and a kept box exceeds k.iou. It searches one more strip on
 // the left, because rounding may move the left edge of a kept box to a neighbouring strip.
-func (k *keptBoxes) overlap(b *nmsBox) bool {
-	first, last := max(0, k.strip(b.x0-k.widest)-1), k.strip(b.x1)
+func (k *keptBoxes) overlap(b *Box) bool {
+	first, last := max(0, k.strip(b.X0-k.widest)-1), k.strip(b.X1)
 	if first > last { // the box has negative width
 		return false
 	}
 	for _, strip := range k.strips[first : last+1] {
 		for i := range strip {
-			if strip[i].iou(b) > k.iou {
+			if strip[i].IOU(b) > k.iou {
 				return true
 			}
 		}

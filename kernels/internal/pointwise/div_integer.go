@@ -27,17 +27,17 @@ func integerDivision(f divisionFormulas) (t bodies) {
 // rejectZeros returns the kernel k, except that it fails if operand 1 has an element 0.
 func rejectZeros[T integer](k rule.Kernel) rule.Kernel {
 	return iter.Refusing(k, 1, func(b []T) error {
-		if hasZero(b) {
+		if HasZero(b) {
 			return kit.ErrZeroDivision
 		}
 		return nil
 	})
 }
 
-// hasZero reports whether an element is 0. It tests eight bytes at a time. Subtracting 1 from each element sets the
+// HasZero reports whether an element is 0. It tests eight bytes at a time. Subtracting 1 from each element sets the
 // highest bit of the lowest zero element, because 0-1 wraps. &^ w removes elements whose highest bit was already set.
 // If no element is 0, the masked result is 0.
-func hasZero[T integer](v []T) bool {
+func HasZero[T integer](v []T) bool {
 	size := int(unsafe.Sizeof(T(0)))
 	perWord := 8 / size
 	ones := ^uint64(0) / (1<<(8*size) - 1)

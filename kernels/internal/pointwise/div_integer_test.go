@@ -1,6 +1,10 @@
-package pointwise
+package pointwise_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/graphrun/graphrun/kernels/internal/pointwise"
+)
 
 // TestHasZero has a zero at every place among numbers whose bits are next to those of zero, and none.
 func TestHasZero(t *testing.T) {
@@ -14,19 +18,19 @@ func TestHasZero(t *testing.T) {
 	zeroFound(t, []uint64{1, 1 << 63, 1 << 32, 1 << 8})
 }
 
-func zeroFound[T integer](t *testing.T, others []T) {
+func zeroFound[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64](t *testing.T, others []T) {
 	for n := range 20 {
 		v := make([]T, n)
 		for _, x := range others {
 			for i := range v {
 				v[i] = x
 			}
-			if hasZero(v) {
+			if pointwise.HasZero(v) {
 				t.Errorf("%d elements %T(%d): reported a zero", n, x, x)
 			}
 			for i := range v {
 				v[i] = 0
-				if !hasZero(v) {
+				if !pointwise.HasZero(v) {
 					t.Errorf("a zero at %d of %d among %T(%d) was not found", i, n, x, x)
 				}
 				v[i] = x

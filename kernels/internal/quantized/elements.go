@@ -11,10 +11,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// quotient is the text of an expression that computes v = x / scale in float32 from the reciprocal of the scale. It is
+// Quotient is the text of an expression that computes v = x / scale in float32 from the reciprocal of the scale. It is
 // several times faster than a division. The product q has an error below two units in the last place. The first
 // correction, p, has an error below one unit. The second correction, v, is correctly rounded (Markstein 1990).
-const quotient = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); " +
+const Quotient = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); " +
 	"v = fma(fma(-p, scale, x), reciprocal, p)"
 
 // Magnitudes of quantized values before saturation, in quantization steps.
@@ -40,11 +40,11 @@ func (q *rewriting) rewriteAsLoop() (r graph.Rewrite, err error) {
 		}
 	}
 	scaleArg := q.To(tensor.Float32, q.Along(q.to.scaleArg, 0, 0))
-	f := formula{text: quotient, names: []string{"x", "reciprocal", "scale"}, zero: firstElement(q.to.zero),
+	f := formula{text: Quotient, names: []string{"x", "reciprocal", "scale"}, zero: firstElement(q.to.zero),
 		lowerBound: least, upperBound: most}
 	in := []graph.Arg{input, q.Add(pointwise.Reciprocal, nil, scaleArg), scaleArg}
 	if !finite {
-		f.text, f.valid = "x = minimum(maximum(number, -far), far); "+quotient, "number == number"
+		f.text, f.valid = "x = minimum(maximum(number, -far), far); "+Quotient, "number == number"
 		f.names, in = append(f.names, "far"), append(in, q.number(scale*saturatingLevel))
 		f.names[0] = "number"
 	}

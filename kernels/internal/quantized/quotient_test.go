@@ -1,4 +1,4 @@
-package quantized
+package quantized_test
 
 import (
 	"math"
@@ -8,13 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/kernels/internal/quantized"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // TestQuotient compares the bits of quotients by the reciprocal with divisions, also near the middle between two
 // quantized values.
 func TestQuotient(t *testing.T) {
-	f, err := expr.Parse(quotient+"; v", "x", "reciprocal", "scale")
+	f, err := expr.Parse(quantized.Quotient+"; v", "x", "reciprocal", "scale")
 	require.NoError(t, err)
 	const d = tensor.Float32
 	c, err := f.Code([]tensor.DType{d, d, d}, expr.Typing{})

@@ -176,7 +176,7 @@ func compilePad(c *graph.Call) (*graph.Kernel, error) {
 	spans, pad, in := copies.IdentitySpans(c.Out[0].Shape), kit.KnownSizes(a.Pad), c.Meta(0).Shape
 	for d := len(in) - len(pad)/2; d < len(in); d++ {
 		before, after := padCounts(pad, len(in), d)
-		spans[d] = borderSpans(a.Mode, in[d], before, after)
+		spans[d] = BorderSpans(a.Mode, in[d], before, after)
 	}
 	return copies.SpanKernel(kit.OutBuffer(c, 0), kit.InBuffer(c, 0), spans)
 }

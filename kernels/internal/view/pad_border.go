@@ -131,9 +131,9 @@ func checkCircular(pad, in, out []sym.Int) error {
 	return nil
 }
 
-// borderSpans returns the spans ([copies.Span]) that fill a padded dimension. The operand has n elements along this
+// BorderSpans returns the spans ([copies.Span]) that fill a padded dimension. The operand has n elements along this
 // dimension. In modes replicate and reflect, there are at most three spans.
-func borderSpans(mode string, n, before, after int) (list []copies.Span) {
+func BorderSpans(mode string, n, before, after int) (list []copies.Span) {
 	size := n + before + after
 	add := func(at, end, from, step int) {
 		if at < end {
@@ -157,7 +157,7 @@ func borderSpans(mode string, n, before, after int) (list []copies.Span) {
 	return list
 }
 
-// circularSpans is borderSpans for mode circular. [borderTable] describes the rule.
+// circularSpans is BorderSpans for mode circular. [BorderTable] describes the rule.
 func circularSpans(n, before, after int) (list []copies.Span) {
 	addSpans := func(at, count, from int) { // consecutive indices modulo n
 		for count > 0 {
@@ -187,13 +187,13 @@ func borderTables(a *padAttrs, shape []int) [][]int {
 	tables := make([][]int, len(shape))
 	for d := len(shape) - len(a.Pad)/2; d < len(shape); d++ {
 		before, after := padCounts(kit.KnownSizes(a.Pad), len(shape), d)
-		tables[d] = borderTable(a.Mode, shape[d], before, after)
+		tables[d] = BorderTable(a.Mode, shape[d], before, after)
 	}
 	return tables
 }
 
-// borderTable returns the table of a dimension of n elements.
-func borderTable(mode string, n, before, after int) []int {
+// BorderTable returns the table of a dimension of n elements.
+func BorderTable(mode string, n, before, after int) []int {
 	t := make([]int, n+before+after)
 	for i := range t {
 		at := i - before

@@ -1,8 +1,10 @@
-package view
+package view_test
 
 import (
 	"fmt"
 	"testing"
+
+	"github.com/graphrun/graphrun/kernels/internal/view"
 )
 
 // TestBorderSpans compares the spans of all small paddings with the table of indices.
@@ -17,8 +19,8 @@ func TestBorderSpans(t *testing.T) {
 						continue
 					}
 					calls++
-					table, next := borderTable(mode, n, before, after), 0
-					for _, s := range borderSpans(mode, n, before, after) {
+					table, next := view.BorderTable(mode, n, before, after), 0
+					for _, s := range view.BorderSpans(mode, n, before, after) {
 						for i := range s.N {
 							if at := s.From + i*s.Step; s.At != next-i || next >= len(table) || table[next] != at {
 								t.Fatalf("%s of %d by %d, %d: index %d reads %d; the table is %v", mode, n, before, after, next, at, table)
@@ -37,7 +39,7 @@ func TestBorderSpans(t *testing.T) {
 		t.Fatal("only", calls, "paddings were compared")
 	}
 	// The number of spans does not grow with the padding.
-	if s := borderSpans("replicate", 1, 0, 1<<40); len(s) != 2 {
+	if s := view.BorderSpans("replicate", 1, 0, 1<<40); len(s) != 2 {
 		t.Fatal("a replicated border of 2^40 elements has spans", s)
 	}
 }

@@ -150,7 +150,7 @@ func (a *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, scales
 		if n, known := shape[d].Known(); !(f > 0) || known && float64(n)*f > tensor.MaxBytes {
 			return nil, nil, fmt.Errorf("resize: scale %v is out of range", f)
 		}
-		sizes = append(sizes, scaledSize(shape[d], f))
+		sizes = append(sizes, ScaledSize(shape[d], f))
 	}
 	if a.Sizes != nil {
 		return a.Sizes, nil, nil

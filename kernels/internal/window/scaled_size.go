@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// scaledSize returns the integer part of the float64 product n*f, as PyTorch and ONNX do. For a symbolic size,
-// scaledSize returns n*p/q with integers p and q, and records a guard for a range of sizes in which both formulas
+// ScaledSize returns the integer part of the float64 product n*f, as PyTorch and ONNX do. For a symbolic size,
+// ScaledSize returns n*p/q with integers p and q, and records a guard for a range of sizes in which both formulas
 // agree. It fixes the symbolic size to the hint if it finds no such integers.
-func scaledSize(n sym.Int, f float64) sym.Int {
+func ScaledSize(n sym.Int, f float64) sym.Int {
 	if _, known := n.Known(); known {
 		return sym.Of(scaledNumber(n.Hint(), f))
 	}
@@ -31,7 +31,7 @@ func scaledSize(n sym.Int, f float64) sym.Int {
 	return sym.Of(scaledNumber(n.Specialize(), f))
 }
 
-// scaledNumber implements scaledSize for a known size.
+// scaledNumber implements ScaledSize for a known size.
 func scaledNumber(n int, f float64) int { return int(min(float64(n)*f, tensor.MaxBytes)) }
 
 // ratio returns the first convergent p/q of the continued fraction of f that rounds to f in float64, for example 3/5

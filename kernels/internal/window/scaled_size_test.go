@@ -1,4 +1,4 @@
-package window
+package window_test
 
 import (
 	"math"
@@ -8,16 +8,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/kernels/internal/window"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// symbolicSize returns scaledSize of a symbol, and the guard under which it holds.
+// symbolicSize returns window.ScaledSize of a symbol, and the guard under which it holds.
 func symbolicSize(t *testing.T, hint int, f float64) (sym.Int, sym.Bool) {
 	env := sym.NewEnv()
 	n, err := env.Symbol("N", 0, math.MaxInt, hint)
 	require.NoError(t, err)
-	size, holds := scaledSize(n, f), sym.Truth(true)
+	size, holds := window.ScaledSize(n, f), sym.Truth(true)
 	for _, g := range env.Guards() {
 		holds = holds.And(g)
 	}

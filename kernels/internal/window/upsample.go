@@ -128,7 +128,7 @@ func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float6
 	}
 	size := make([]sym.Int, spatial)
 	for i, f := range a.ScaleFactors {
-		size[i] = scaledSize(shape[2+i], f)
+		size[i] = ScaledSize(shape[2+i], f)
 	}
 	return size, a.ScaleFactors, nil
 }

@@ -77,7 +77,7 @@ func upsampledSize(a *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, error) 
 				"but got false.")
 		}
 		for i, f := range a.ScaleFactors {
-			size = append(size, scaledSize(shape[2+i], f))
+			size = append(size, ScaledSize(shape[2+i], f))
 		}
 	}
 	if len(size) != 2 {
