@@ -1,0 +1,154 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type affineGridAttrs struct {
+	Size         []sym.Int `attr:"size" doc:"sizes of the images or volumes to sample, [N,C,H,W] or [N,C,D,H,W]"`
+	AlignCorners bool      `attr:"align_corners" default:"false" doc:"-1 and 1 are the centres of the outermost elements, not their edges"`
+}
+
+// AffineGridGenerator is aten::affine_grid_generator.
+var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
+	Semantics: graph.Semantics{
+		Name:   "affine_grid_generator",
+		Doc:    "Creates the grid with which grid_sampler applies affine maps theta, [N,2,3] or [N,3,4].",
+		Params: []graph.Param{{Name: "theta"}},
+		Infer: func(c *graph.Call) ([]graph.Result, error) {
+			a, t := kit.Attrs[affineGridAttrs](c), c.Type(0)
+			n := len(a.Size) - 2
+			if n != 2 && n != 3 {
+				return nil, errors.New("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
+			}
+			if t.Rank() != 3 || t.Shape[0].Ne(a.Size[0]).Holds() || !kit.SizeIs(t.Shape[1], n) || !kit.SizeIs(t.Shape[2], n+1) {
+				return nil, fmt.Errorf("Expected a batch of %dD affine matrices of shape Nx%dx%d for size %s. Got %s.", n, n, n+1,
+					tensor.Sizes(a.Size), tensor.Sizes(t.Shape))
+			}
+			if t.DType == tensor.Bool {
+				return nil, kit.NotImplementedBy("linspace_cpu", t.DType)
+			}
+			out, err := kit.FreshType(t.DType, affineShape(a.Size))
+			return c.One(out), err
+		},
+		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			switch d := in[0].DType; {
+			case d.IsComplex():
+				return affineReference[complex128](c, in[0]), nil
+			case d.IsFloat():
+				return affineReference[float64](c, in[0]), nil
+			}
+			return affineReference[int64](c, in[0]), nil
+		},
+		Examples: kit.OneExample(kit.F32(2, 2, 3), graph.Attrs{"size": []int{2, 1, 3, 4}}),
+	},
+	Facts: graph.Facts{AnyOrder: true},
+	Lowerings: graph.Lowerings{
+		Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			switch d := c.Meta(0).DType; {
+			case d.IsComplex():
+				return affineKernel[complex128](c)
+			case d.IsFloat():
+				return affineKernel[float64](c)
+			}
+			return affineKernel[int64](c)
+		},
+	},
+})
+
+// affineKernel computes a grid in T, the widest dtype of theta's kind.
+func affineKernel[T kit.Widest](c *graph.Call) (*graph.Kernel, error) {
+	out, th := c.Out[0], c.Meta(0)
+	n := out.Rank() - 2
+	l := kit.NewLineSet(out.Shape, n+1, out)
+	if out.Numel() == 0 {
+		return &graph.Kernel{}, nil
+	}
+	var coordinates [3][]T
+	for k := range n {
+		coordinates[k] = affineCoordinates[T](out.Shape[n-k], th.DType, kit.Attrs[affineGridAttrs](c).AlignCorners)
+	}
+	size, d := th.DType.Size(), tensor.DTypeOf[T]()
+	read, write := tensor.Converter(d, th.DType), tensor.Converter(th.DType, d)
+	const group = machine.GatherGrain / 16 // positions of a chunk
+	chunks := kit.DivUp(l.Count, group)
+	return &graph.Kernel{Phases: []graph.Phase{{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
+		for i := chunk * group; i < min(l.Count, (chunk+1)*group); i++ {
+			var x [3]T
+			rest := i
+			for k := range n {
+				sz := out.Shape[n-k]
+				x[k] = coordinates[k][rest%sz]
+				rest /= sz
+			}
+			dst := unsafe.Add(m.Ptrs[0], l.At(i)[0])
+			for r := range n {
+				var sum T
+				for k := range n + 1 {
+					var v T
+					read(unsafe.Pointer(&v), unsafe.Add(m.Ptrs[1], (rest*th.Strides[0]+r*th.Strides[1]+k*th.Strides[2])*size), 0, 0, 1)
+					if k < n {
+						v *= x[k]
+					}
+					sum += v
+				}
+				write(unsafe.Add(dst, r*kit.StepAt(out, n+1)), unsafe.Pointer(&sum), 0, 0, 1)
+			}
+		}
+		return nil
+	}}}}, nil
+}
+
+// affineReference is the reference implementation of affineKernel.
+func affineReference[T kit.Widest](c *graph.Call, th *tensor.Tensor) []*tensor.Tensor {
+	a := kit.Attrs[affineGridAttrs](c)
+	n := len(a.Size) - 2
+	out := tensor.Zeros(th.DType, kit.KnownSizes(affineShape(a.Size))...)
+	kit.EachIndex(out.Shape, func(at []int) {
+		sum := kit.WidestOf[T](th.At(at[0], at[n+1], n))
+		for k := range n {
+			x := affineCoordinates[T](out.Shape[n-k], th.DType, a.AlignCorners)[at[n-k]]
+			sum += T(kit.WidestOf[T](th.At(at[0], at[n+1], k)) * x)
+		}
+		s, _ := tensor.ScalarOf(sum)
+		out.Set(s, at...)
+	})
+	return []*tensor.Tensor{out}
+}
+
+// affineShape returns the shape of the grid for images or volumes of the given sizes.
+func affineShape(size []sym.Int) []sym.Int {
+	return append(append([]sym.Int{size[0]}, size[2:]...), sym.Of(len(size)-2))
+}
+
+// affineCoordinates returns the coordinates of n elements along a dimension, from -1 to 1. Integer coordinates are the
+// numbers of linspace. Without align, these numbers are multiplied by n-1, divided by n as floats, and truncated.
+func affineCoordinates[T kit.Widest](n int, d tensor.DType, align bool) []T {
+	coordinates := make([]T, n)
+	if n <= 1 {
+		return coordinates
+	}
+	for i := range coordinates {
+		x := tensor.FloatScalar((2*float64(i)+1)/float64(n) - 1)
+		switch {
+		case d.IsIntegral(true):
+			x = kit.LinspaceElement(tensor.IntScalar(-1), tensor.IntScalar(1), n, d)(i).Tensor(d).At()
+			if !align {
+				product := tensor.IntScalar(x.Int() * int64(n-1)).Tensor(d).At()
+				x = tensor.IntScalar(int64(float32(product.Int()) / float32(n)))
+			}
+		case align:
+			x = tensor.FloatScalar(2*float64(i)/float64(n-1) - 1)
+		}
+		coordinates[i] = kit.WidestOf[T](x)
+	}
+	return coordinates
+}

@@ -1,0 +1,210 @@
+package window
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+const (
+	// maxGroup is the maximum number of positions whose taps are listed before the operand is read. groupTaps is the
+	// maximum number of their taps. A list stays in the L1 cache while it is used for all channels.
+	maxGroup, groupTaps = 256, 1024
+	// blockChannels is the maximum number of channels that one list is used for.
+	blockChannels = 256
+)
+
+// gridKernel samples groups of positions: it lists the taps of a group, and then sums them for each channel.
+type gridKernel struct {
+	*gridSampling
+	rows                *kit.LineSet // rows of positions, with offsets in grid, result and operand
+	length, channels    int          // positions of a row, channels
+	groups, blocks      int          // groups of a row, blocks of channels
+	group, maxTaps      int          // maximum number of positions of a group, and of taps of a position
+	channelsInside      bool         // whether the inner loop runs over channels: they are nearer in memory than columns
+	fromGrid, fromAxis  int          // steps in the grid to the next position and the next coordinate, in bytes
+	fromChannel         int          // step in the operand, in bytes
+	toPosition, channel int          // steps in the result, in bytes
+	read, write         tensor.ConvertFunc
+}
+
+// gridGroup is a worker's memory.
+type gridGroup struct {
+	points [maxGroup][3]float64
+	taps   [groupTaps]gridTap // gridKernel.maxTaps for each position
+	counts [maxGroup]int      // numbers of taps
+	along  [3][4]gridTap
+	value  float64
+}
+
+func newGridKernel(c *graph.Call, s *gridSampling) *gridKernel {
+	m, g, out := c.Meta(0), c.Meta(1), c.Out[0]
+	last := g.Rank() - 1
+	k := &gridKernel{gridSampling: s, channels: m.Shape[1], fromAxis: kit.StepAt(g, last),
+		fromChannel: kit.StepAt(m, 1), channel: kit.StepAt(out, 1), read: tensor.Converter(tensor.Float64, m.DType),
+		write: tensor.Converter(m.DType, tensor.Float64)}
+	k.maxTaps = maxTapsOf(k.mode, len(k.axes))
+	k.group = min(maxGroup, groupTaps/k.maxTaps)
+	columns := k.axes[len(k.axes)-1].step
+	k.channelsInside = max(k.fromChannel, -k.fromChannel) < max(columns, -columns)
+
+	positions := func(m tensor.Meta, strides ...int) tensor.Meta {
+		return tensor.Meta{DType: m.DType, Shape: slices.Clone(g.Shape[:last]), Strides: append([]int{}, strides...)}
+	}
+	operand := positions(m, make([]int, last)...) // all samples of an image have the same origin
+	operand.Strides[0] = m.Strides[0]
+	rows := []tensor.Meta{positions(g, g.Strides[:last]...),
+		positions(out, slices.Delete(slices.Clone(out.Strides), 1, 2)...), operand}
+	mergeDims(rows)
+	inner := rows[0].Rank() - 1
+	k.length, k.fromGrid, k.toPosition = rows[0].Shape[inner], kit.StepAt(rows[0], inner), kit.StepAt(rows[1], inner)
+	k.rows = kit.NewLineSet(rows[0].Shape, inner, rows...)
+	k.groups, k.blocks = kit.DivUp(k.length, k.group), kit.DivUp(k.channels, blockChannels)
+	return k
+}
+
+// mergeDims merges adjacent dimensions of metas of the same shape if all metas permit it. Images are not merged.
+func mergeDims(metas []tensor.Meta) {
+	for d := metas[0].Rank() - 1; d > 1; d-- {
+		outer, inner := metas[0].Shape[d-1], metas[0].Shape[d]
+		if outer > 1 && inner > 1 && slices.ContainsFunc(metas, func(m tensor.Meta) bool {
+			return m.Strides[d-1] != m.Strides[d]*inner
+		}) {
+			continue
+		}
+		for i := range metas {
+			m := &metas[i]
+			if inner > 1 {
+				m.Strides[d-1] = m.Strides[d]
+			}
+			m.Shape[d-1] = outer * inner
+			m.Shape, m.Strides = slices.Delete(m.Shape, d, d+1), slices.Delete(m.Strides, d, d+1)
+		}
+	}
+}
+
+// kernel returns the kernel. A unit of work is a group of positions with a block of channels.
+func (k *gridKernel) kernel() *graph.Kernel {
+	cost := min(k.group, k.length) * (listedTap + summedTaps*min(k.channels, blockChannels)) * k.maxTaps
+	units := k.rows.Count * k.groups * k.blocks
+	ph := copies.CutUnits(units, cost, func(mem *graph.Mem, begin, end int) error {
+		group := (*gridGroup)(unsafe.Pointer(unsafe.SliceData(mem.Worker)))
+		for u := begin; u < end; u++ {
+			k.unit(mem, group, u, u == begin)
+		}
+		return nil
+	})
+	return &graph.Kernel{Phases: []graph.Phase{ph}, Worker: int(unsafe.Sizeof(gridGroup{}))}
+}
+
+// unit computes unit u. If list is false, the worker's taps are those of the previous unit, which is unit u-1.
+func (k *gridKernel) unit(mem *graph.Mem, group *gridGroup, u int, list bool) {
+	block, at := u%k.blocks, u/k.blocks
+	first := at % k.groups * k.group
+	n, off := min(k.group, k.length-first), k.rows.At(at/k.groups)
+	if list || block == 0 {
+		k.list(group, unsafe.Add(mem.Ptrs[2], off[0]+first*k.fromGrid), n)
+		mem.Count(n * k.maxTaps)
+	}
+	channel := block * blockChannels
+	channels := min(blockChannels, k.channels-channel)
+	y := unsafe.Add(mem.Ptrs[0], off[1]+first*k.toPosition+channel*k.channel)
+	x := unsafe.Add(mem.Ptrs[1], off[2]+channel*k.fromChannel)
+	switch {
+	case k.dtype == tensor.Float32:
+		sumGroup[float32](k, group, y, x, n, channels)
+	case k.dtype == tensor.Float64:
+		sumGroup[float64](k, group, y, x, n, channels)
+	default:
+		k.sumConverted(group, y, x, n, channels)
+	}
+	mem.Count(n * k.maxTaps * channels)
+}
+
+// list lists the taps of n positions of the grid.
+func (k *gridKernel) list(group *gridGroup, grid unsafe.Pointer, n int) {
+	for a := range k.axes {
+		k.read(unsafe.Pointer(&group.points[0][a]), unsafe.Add(grid, a*k.fromAxis), int(unsafe.Sizeof(group.points[0])),
+			k.fromGrid, n)
+	}
+	bilinear := k.mode == 0 && len(k.axes) == 2
+	for i := range n {
+		point, taps := &group.points[i], group.taps[i*k.maxTaps:(i+1)*k.maxTaps]
+		if group.counts[i] = 4; !bilinear || !k.innerTaps(point, (*[4]gridTap)(taps)) {
+			group.counts[i] = k.taps(point, &group.along, taps)
+		}
+	}
+}
+
+// tapsOf returns the taps of position i of the group.
+func (k *gridKernel) tapsOf(group *gridGroup, i int) []gridTap {
+	first := i * k.maxTaps
+	return group.taps[first : first+group.counts[i]]
+}
+
+// sumGroup computes the results of n positions and the given number of channels. y is the first result, x the first
+// element of the first channel.
+func sumGroup[T float32 | float64](k *gridKernel, group *gridGroup, y, x unsafe.Pointer, n, channels int) {
+	if k.channelsInside {
+		for i := range n {
+			taps, to := k.tapsOf(group, i), unsafe.Add(y, i*k.toPosition)
+			for c := range channels {
+				sumTaps[T](unsafe.Add(to, c*k.channel), unsafe.Add(x, c*k.fromChannel), taps)
+			}
+		}
+		return
+	}
+	for c := range channels {
+		to, from := unsafe.Add(y, c*k.channel), unsafe.Add(x, c*k.fromChannel)
+		for i := range n {
+			sumTaps[T](unsafe.Add(to, i*k.toPosition), from, k.tapsOf(group, i))
+		}
+	}
+}
+
+// sumTaps computes one result, *y. x is the first element of the channel.
+func sumTaps[T float32 | float64](y, x unsafe.Pointer, taps []gridTap) {
+	if len(taps) == 4 { // a bilinear sample of an image, without a loop
+		t := (*[4]gridTap)(taps)
+		*(*T)(y) = T(0 + tapOf[T](x, &t[0]) + tapOf[T](x, &t[1]) + tapOf[T](x, &t[2]) + tapOf[T](x, &t[3]))
+		return
+	}
+	sum := 0.0
+	for i := range taps {
+		sum += tapOf[T](x, &taps[i])
+	}
+	*(*T)(y) = T(sum)
+}
+
+// tapOf returns the weighted element of a tap.
+func tapOf[T float32 | float64](x unsafe.Pointer, t *gridTap) float64 {
+	return float64(t.weight * float64(*(*T)(unsafe.Add(x, t.offset))))
+}
+
+// sumConverted is sumGroup for dtypes that Go does not have.
+func (k *gridKernel) sumConverted(group *gridGroup, y, x unsafe.Pointer, n, channels int) {
+	value := unsafe.Pointer(&group.value)
+	for c := range channels {
+		from, to := unsafe.Add(x, c*k.fromChannel), unsafe.Add(y, c*k.channel)
+		for i := range n {
+			sum := 0.0
+			for _, t := range k.tapsOf(group, i) {
+				k.read(value, unsafe.Add(from, t.offset), 0, 0, 1)
+				sum += float64(t.weight * group.value)
+			}
+			group.value = sum
+			k.write(unsafe.Add(to, i*k.toPosition), value, 0, 0, 1)
+		}
+	}
+}
+
+// The approximate costs of listing a tap and of summing a tap of one channel, in elements of a copy and in
+// graph.GoSimple operations.
+const (
+	listedTap, summedTaps     = 16, 2
+	listedTapGo, summedTapsGo = 1.0, 0.2
+)

@@ -1,0 +1,164 @@
+package window
+
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// gridTap is an element that a sample reads.
+type gridTap struct {
+	offset int // offset in the operand, in the unit of gridAxis.step
+	weight float64
+}
+
+// gridAxis is a spatial dimension of the operand. step is its stride, in bytes in kernels and in elements in the
+// reference.
+type gridAxis struct{ size, step int }
+
+// gridSampling describes a call of grid_sampler. It computes the taps of samples. mode and padding have the numbers of
+// the op's attributes.
+type gridSampling struct {
+	mode, padding int
+	alignCorners  bool
+	axes          []gridAxis
+	dtype         tensor.DType // dtype of operand, grid and result
+}
+
+// position maps a grid coordinate to a fractional index.
+func (s *gridSampling) position(x float64, size int) float64 {
+	if s.alignCorners {
+		return (x + 1) / 2 * float64(size-1)
+	}
+	return (float64((x+1)*float64(size)) - 1) / 2
+}
+
+// padded maps an index outside the axis to an index inside, as the padding mode requires. Zero padding keeps the index.
+func (s *gridSampling) padded(x float64, size int) float64 {
+	switch s.padding {
+	case 1:
+		return s.clip(x, size)
+	case 2:
+		low, span := -0.5, float64(size)
+		if s.alignCorners {
+			low, span = 0, float64(size-1)
+		}
+		if span == 0 {
+			return 0
+		}
+		x = math.Abs(x - low)
+		flips, extra := math.Floor(x/span), math.Mod(x, span)
+		if math.Mod(flips, 2) == 0 {
+			x = extra + low
+		} else {
+			x = span - extra + low
+		}
+		return s.clip(x, size)
+	}
+	return x
+}
+
+// clip clamps an index to the axis. NaN becomes the first index of images and the last index of volumes, because
+// PyTorch's vector and scalar comparisons differ.
+func (s *gridSampling) clip(x float64, size int) float64 {
+	switch last := float64(size - 1); {
+	case x > last, x != x && len(s.axes) == 3:
+		return last
+	case x > 0:
+		return x
+	}
+	return 0
+}
+
+// undefined reports whether the weights of a sample are NaN because a coordinate is not finite. For volumes, and for
+// positions that are clipped before weights are computed, weights are never NaN.
+func (s *gridSampling) undefined(point *[3]float64) bool {
+	if len(s.axes) == 3 || s.mode == 1 || s.mode == 0 && s.padding != 0 {
+		return false
+	}
+	return point[0]-point[0] != 0 || point[1]-point[1] != 0
+}
+
+// add adds the element with fractional index i to the n taps of an axis, unless it is outside.
+func (ax *gridAxis) add(taps *[4]gridTap, n int, i, weight float64) int {
+	if i >= 0 && i < float64(ax.size) {
+		taps[n] = gridTap{int(i) * ax.step, weight}
+		n++
+	}
+	return n
+}
+
+// axisTaps stores the taps of coordinate x along one axis, and returns their number.
+func (s *gridSampling) axisTaps(x float64, ax *gridAxis, taps *[4]gridTap) (n int) {
+	x = s.position(x, ax.size)
+	switch s.mode {
+	case 1:
+		return ax.add(taps, 0, math.RoundToEven(s.padded(x, ax.size)), 1)
+	case 2:
+		base := math.Floor(x)
+		for k, w := range cubicWeights(x-base, -0.75) {
+			n = ax.add(taps, n, s.padded(base-1+float64(k), ax.size), w)
+		}
+		return n
+	}
+	if s.padding != 0 {
+		x = s.padded(x, ax.size)
+	}
+	base := math.Floor(x)
+	n = ax.add(taps, 0, base, 1-(x-base))
+	return ax.add(taps, n, base+1, x-base)
+}
+
+// taps stores the taps of a sample, at most maxTapsOf, and returns their number. point[0] is the coordinate of the last
+// dimension. along is scratch memory: the taps along depth, height and width.
+func (s *gridSampling) taps(point *[3]float64, along *[3][4]gridTap, taps []gridTap) (count int) {
+	if s.undefined(point) {
+		taps[0] = gridTap{0, math.NaN()}
+		return 1
+	}
+	along[0][0] = gridTap{0, 1} // images have a depth of 1
+	counts, last := [3]int{1, 0, 0}, len(s.axes)-1
+	for d := range s.axes {
+		counts[2-d] = s.axisTaps(point[d], &s.axes[last-d], &along[2-d])
+	}
+	for _, z := range along[0][:counts[0]] {
+		for _, y := range along[1][:counts[1]] {
+			offset, weight := z.offset+y.offset, z.weight*y.weight
+			for _, x := range along[2][:counts[2]] {
+				taps[count] = gridTap{offset + x.offset, weight * x.weight}
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// innerTaps stores the same taps for a bilinear sample of an image, in less than half the time. It returns false if one
+// of the four taps is outside the image.
+func (s *gridSampling) innerTaps(point *[3]float64, taps *[4]gridTap) bool {
+	rows, columns := &s.axes[0], &s.axes[1]
+	y, x := s.position(point[1], rows.size), s.position(point[0], columns.size)
+	if s.padding != 0 {
+		y, x = s.padded(y, rows.size), s.padded(x, columns.size)
+	}
+	top, left := math.Floor(y), math.Floor(x)
+	if !(top >= 0 && left >= 0 && top < float64(rows.size-1) && left < float64(columns.size-1)) {
+		return false
+	}
+	lower, right := y-top, x-left
+	upper, first := 1-lower, int(top)*rows.step+int(left)*columns.step
+	taps[0] = gridTap{first, upper * (1 - right)}
+	taps[1] = gridTap{first + columns.step, upper * right}
+	taps[2] = gridTap{first + rows.step, lower * (1 - right)}
+	taps[3] = gridTap{first + rows.step + columns.step, lower * right}
+	return true
+}
+
+// maxTapsOf returns the maximum number of taps of a sample with the given number of axes.
+func maxTapsOf(mode, axes int) int {
+	n, perAxis := 1, [...]int{2, 1, 4}[mode]
+	for range axes {
+		n *= perAxis
+	}
+	return n
+}
