@@ -32,7 +32,7 @@ type rowCount struct {
 func (f *File) takeRows() error {
 	symbols, sizes := f.signature.Symbols, maps.Clone(f.Loader.Sizes)
 	for _, name := range sorted.Keys(f.Loader.Sizes) {
-		if _, is := symbols[name]; is {
+		if _, isSymbol := symbols[name]; isSymbol {
 			continue
 		}
 		dims := f.rowDims(name)
@@ -47,7 +47,8 @@ func (f *File) takeRows() error {
 		case f.rows == nil:
 			f.rows = &rowCount{name, n, map[string]int{}}
 		case f.rows.count != n:
-			return fmt.Errorf("%s=%d and %s=%d: all inputs with rows have the same number", f.rows.name, f.rows.count, name, n)
+			return fmt.Errorf("%s=%d and %s=%d: all inputs with rows must have the same number of rows", f.rows.name,
+				f.rows.count, name, n)
 		}
 		for input, dim := range dims {
 			if other, exists := f.rows.dims[input]; exists && other != dim {

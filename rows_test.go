@@ -113,7 +113,7 @@ func TestRowsThatDepend(t *testing.T) {
 	_, err := fixedGraph(t, fixed, map[string]int{"N": 0})
 	assert.ErrorContains(t, err, "want 1 row or more")
 	_, err = fixedGraph(t, fixed, map[string]int{"N": 2, "x.0": 3})
-	assert.ErrorContains(t, err, "all inputs with rows have the same number")
+	assert.ErrorContains(t, err, "all inputs with rows must have the same number of rows")
 	_, err = fixedGraph(t, fixed, map[string]int{"N": 2, "x.1": 2})
 	assert.ErrorContains(t, err, "in two dimensions")
 }

@@ -100,8 +100,8 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 		return err
 	})
 	j.End()
-	if cut := exit.Stopped(j.Context); cut != nil {
-		return cut
+	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+		return interruptErr
 	}
 	if err != nil {
 		return err
@@ -129,8 +129,8 @@ func storeProfile(cmd *cobra.Command, path string, p *machine.Profile) (string, 
 	if err != nil {
 		return "", err
 	}
-	given := path != ""
-	if !given {
+	hasPath := path != ""
+	if !hasPath {
 		if path, err = machine.ProfilePath(); err == nil {
 			err = os.MkdirAll(filepath.Dir(path), 0o755)
 		}
@@ -141,7 +141,7 @@ func storeProfile(cmd *cobra.Command, path string, p *machine.Profile) (string, 
 			return err
 		})
 	}
-	if err != nil && !given {
+	if err != nil && !hasPath {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the profile was not stored: %v; --out FILE writes it\n", outfile.Cause(err))
 		return "", nil
 	}

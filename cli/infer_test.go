@@ -225,7 +225,7 @@ func TestInferFewerGuards(t *testing.T) {
 		t.Errorf("%+v leaves %+v", f, after)
 	}
 	r := call(t, "infer", write(t, "g.json", transposing))
-	if want := "graphrun: note: with \"N\": {\"min\": 2} 1 of 1 guard disappears\n"; r.errors != want {
+	if want := "graphrun: note: with \"N\": {\"min\": 2}, 1 of 1 guard disappears\n"; r.errors != want {
 		t.Errorf("got %s, want %s", r.errors, want)
 	}
 }

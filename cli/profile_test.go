@@ -80,7 +80,7 @@ func TestProfile(t *testing.T) {
 	if !first.MatchString(strings.Join(strings.Fields(text), " ")) {
 		t.Errorf("no summary first in\n%s", text)
 	}
-	for _, want := range []string{"busy%", "profile of 1 run in between", "By op", "By step", "Workers", "GB/s",
+	for _, want := range []string{"busy%", "profile of 1 run, made between", "By op", "By step", "Workers", "GB/s",
 		"GFLOP/s"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -64,7 +64,7 @@ commands accept .onnx models, too.
 
 Results go to standard output, messages and progress to standard error. On a terminal, tables
 are cut to its width (or COLUMNS); output to pipes and files is complete.
-Ctrl-C ends a command: bench and compare print the measurements so far. A second one kills it.
+Ctrl-C ends a command: bench and compare print the measurements so far. A second one kills the process.
 
 Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 		Example: `  graphrun run examples/models/residual.json

@@ -33,7 +33,7 @@ func TestPlansOfSizes(t *testing.T) {
 		t.Errorf("the ranges end at %d", next-1)
 	}
 	out := succeed(t, "plan", path, "--sweep", "N=1..64")
-	for _, want := range []string{"ranges of N with equal plans", "cost/N", "From N=", "implementation"} {
+	for _, want := range []string{"ranges of N; all sizes of a range have", "cost/N", "From N=", "implementation"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

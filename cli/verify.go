@@ -73,8 +73,8 @@ func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate strin
 	var v *experiment.Verdict
 	err = j.Do(progress.Verifying, func() (err error) { v, err = experiment.VerifyContext(j.Context, g, c); return err })
 	j.End()
-	if cut := exit.Stopped(j.Context); cut != nil {
-		return cut
+	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+		return interruptErr
 	}
 	command.PrintWarnings(cmd, path, g)
 	if err != nil {
@@ -101,7 +101,7 @@ func loadSized(ctx context.Context, ext *command.Extensions, path string, sizes 
 	f.Loader.Sizes = map[string]int{}
 	symbols := f.Symbols()
 	for name, n := range sizes {
-		if _, there := symbols[name]; there {
+		if _, exists := symbols[name]; exists {
 			f.Loader.Sizes[name] = n
 		}
 	}

@@ -28,8 +28,8 @@ type Options struct {
 	// up caches and buffers.
 	Runs int
 	// Until, if set, continues the measurement until the half-width of the 95% confidence interval of each program's
-	// median is at most this part of the median: 0.01 is 1%. At least 20 runs are measured. The measurement ends early
-	// after Runs runs, or if Runs is 0 after 1000 runs or a minute: see [Ranking.Unreached].
+	// median is at most this part of the median: 0.01 is 1%. At least 20 runs are measured, and at most Runs. If Runs is
+	// 0, the limit is 1000 runs or a minute: see [Ranking.Unreached].
 	Until float64
 	// Turn is the number of consecutive runs of a program; 0 means 3. The first run of a turn is not measured, because the
 	// caches contain data of another program. The following runs measure the steady state. If Turn is 1, every run is
@@ -82,7 +82,7 @@ type Comparison struct {
 // Measurement has the times of a program and the costs of its plan.
 type Measurement struct {
 	Name       string `json:"strategy" doc:"The strategy that was applied, or the name of a candidate."`
-	MeasuredAs string `json:"measured_as,omitzero" doc:"The candidate with an equal plan whose runs these are; left out if the candidate was measured itself."`
+	MeasuredAs string `json:"measured_as,omitzero" doc:"The candidate with an equal plan that was measured instead; left out if the candidate was measured itself."`
 	Spread
 	Versus
 	report.Costs

@@ -91,8 +91,8 @@ func StepDifferences() []string { return []string{diffImpl, diffCost, diffCopy, 
 func Diff(a, b *graphrun.Program) (*Difference, error) { return diff(a, b, false) }
 
 // DiffSizes compares the plans of two programs of one graph with different sizes, as [Diff] does. Values and nodes are
-// matched by name first. Layouts are equal if they order the dimensions of more than one element equally. A step that
-// differs only in cost is not a difference, because the cost follows from the sizes.
+// matched by name first. Two layouts count as equal if they have the same order of the dimensions with more than one
+// element. A step that differs only in cost is not a difference, because the cost follows from the sizes.
 func DiffSizes(a, b *graphrun.Program) (*Difference, error) { return diff(a, b, true) }
 
 func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
@@ -226,15 +226,15 @@ func shareBound(first, second *Totals, a, b *graphrun.Program) {
 
 // copiesOnlyHere lists the copies that the other plan does not have.
 func (s *side) copiesOnlyHere(other *side) []report.Copy {
-	there := map[string]int{}
+	countByKey := map[string]int{}
 	for _, n := range other.copies {
-		there[other.copyKey(n)]++
+		countByKey[other.copyKey(n)]++
 	}
 	list := []report.Copy{}
 	e := s.p.Plan.Explainer()
 	for _, c := range s.p.Plan.Copies {
-		if k := s.copyKey(c.Node); there[k] > 0 {
-			there[k]--
+		if k := s.copyKey(c.Node); countByKey[k] > 0 {
+			countByKey[k]--
 		} else {
 			list = append(list, program.CopyOf(&c, e.Sides(&c)))
 		}

@@ -71,13 +71,13 @@ func (r ranked) exact() float64 {
 	ways[0][0] = 1
 	before := 0
 	for _, t := range r.ties {
-		twice := 2*before + t + 1
+		doubledRank := 2*before + t + 1
 		for k := r.n1; k > 0; k-- {
 			choices := 1.0 // the binomial coefficient of t and drawn: exact for t <= 2*maxExact
 			for drawn := 1; drawn <= min(k, t); drawn++ {
 				choices = choices * float64(t-drawn+1) / float64(drawn)
-				for s := min(len(ways[k])-1, 2*k*(before+t)); s >= drawn*twice; s-- { // no sum is greater
-					ways[k][s] += float64(choices * ways[k-drawn][s-drawn*twice])
+				for s := min(len(ways[k])-1, 2*k*(before+t)); s >= drawn*doubledRank; s-- { // no sum is greater
+					ways[k][s] += float64(choices * ways[k-drawn][s-drawn*doubledRank])
 				}
 			}
 		}
@@ -104,8 +104,8 @@ func (r ranked) normal() float64 {
 		ties += float64(float64(t) * (float64(float64(t)*float64(t)) - 1))
 	}
 	deviation := math.Sqrt(n1 * n2 / 12 * (n + 1 - ties/(n*(n-1))))
-	apart := max(0, math.Abs(float64(float64(r.sum)/2)-float64(n1*(n+1)/2))-0.5)
-	return min(1, 2*float64(normalCDF(-apart/deviation)))
+	distance := max(0, math.Abs(float64(float64(r.sum)/2)-float64(n1*(n+1)/2))-0.5)
+	return min(1, 2*float64(normalCDF(-distance/deviation)))
 }
 
 // normalCDF is the cumulative distribution function of the standard normal distribution.

@@ -39,7 +39,7 @@ func matchValues(a, b *graph.Graph, resized bool) *pairing {
 }
 
 // matchBy matches values of equal content and equal name, in their order. The function name returns the name to
-// compare. inA and inB have, by value, the number of its content.
+// compare. inA and inB map each value to the number of its content.
 func (p *pairing) matchBy(a, b *graph.Graph, name func(*graph.Value) string, inA, inB map[*graph.Value]int) {
 	type key struct {
 		content int

@@ -160,7 +160,7 @@ func runsFor2Percent(pairs []Pair, s *session) *int {
 }
 
 // runsToDiffer returns the least number of runs of each candidate with which a pair can differ significantly, or nil if
-// there were as many. The last turn may have a single run.
+// at least this many runs were measured. The last turn may have a single run.
 func runsToDiffer(pairs []Pair, s *session) *int {
 	if len(pairs) == 0 {
 		return nil

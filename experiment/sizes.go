@@ -13,16 +13,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SizeRanges lists ranges of one size with equal plans, in ascending order.
+// SizeRanges lists ranges of sizes. All sizes of a range have the same plan.
 type SizeRanges struct {
-	Ranges []SizeRange `json:"sweep" doc:"The ranges of sizes with equal plans, in ascending order."`
+	Ranges []SizeRange `json:"sweep" doc:"The ranges in ascending order; all sizes of a range have the same plan."`
 	Plans  int         `json:"plans" doc:"The number of sizes that were planned."`
-	// Complete is false if the limit of plans was reached first. Between two ranges there are then sizes that may
-	// belong to either range.
+	// Complete is false if the limit of plans ended the search. Sizes between two ranges may then belong to either
+	// range.
 	Complete bool `json:"complete" doc:"Whether every range begins where the one before it ends."`
 }
 
-// SizeRange is a range of sizes with equal plans.
+// SizeRange is a range of sizes with the same plan.
 type SizeRange struct {
 	From     int          `json:"from" doc:"The smallest planned size with this plan."`
 	To       int          `json:"to" doc:"The greatest planned size with this plan."`

@@ -137,11 +137,11 @@ func (c *Comparison) unresolved(plans []planTime) []string {
 	if len(pairs) > 0 {
 		list = append(list, "no significant difference between "+strings.Join(pairs, ", "))
 	}
-	alike := slices.ContainsFunc(c.Verdict.Pairs, func(p Pair) bool { return !p.Significant })
+	hasInsignificant := slices.ContainsFunc(c.Verdict.Pairs, func(p Pair) bool { return !p.Significant })
 	switch n := c.Verdict.RunsFor2Percent; {
 	case n != nil:
 		list = append(list, fmt.Sprintf("%d runs of each would find a difference of 2%%", *n))
-	case alike:
+	case hasInsignificant:
 		list = append(list, "times vary too much to estimate the number of runs that would find a difference of 2%")
 	}
 	return list

@@ -14,10 +14,10 @@ import (
 type CopyReason struct {
 	report.Copy
 	Written []string `json:"written" doc:"The reasons for the layout of the value, from the copy back to the node that determines it."`
-	Wanted  []string `json:"wanted" doc:"The reasons for the layout of the copy, from the copy on to the node that determines it."`
+	Wanted  []string `json:"wanted" doc:"The reasons for the layout of the copy, from the copy forward to the node that determines it."`
 	// WithoutNS is nil if there is no plan without the copy, or if the problem of layouts was not solved. It is also
 	// nil if too many copies were explained before, because each explanation requires another solution of the problem.
-	WithoutNS *float64       `json:"without_ns" doc:"The cost of the cheapest plan without the copy less that of the cheapest plan, in nanoseconds; null if unknown."`
+	WithoutNS *float64       `json:"without_ns" doc:"How many nanoseconds more the cheapest plan without the copy costs than the cheapest plan of all; null if unknown."`
 	Instead   *layout.Change `json:"instead" doc:"The differences between the cheapest plan without the copy and the cheapest plan; null if unknown."`
 }
 

@@ -105,11 +105,11 @@ func ValueNamed(g *graph.Graph, name string) (*graph.Value, error) {
 			return o.Value, nil
 		}
 	}
-	near := suggest.Nearest(name, func(yield func(string) bool) {
+	nearest := suggest.Nearest(name, func(yield func(string) bool) {
 		more := true
 		g.Values(func(v *graph.Value) { more = more && yield(v.Name) })
 	})
-	return nil, fmt.Errorf("there is no value %q%s", name, suggest.DidYouMean(near))
+	return nil, fmt.Errorf("there is no value %q%s", name, suggest.DidYouMean(nearest))
 }
 
 // layoutOf tells why a value has its inferred layout.

@@ -172,7 +172,7 @@ func (f *prover) cover() error {
 }
 
 // addProvedCase makes a case of the sizes that have the property for the same reasons as the given sizes. It records in
-// isProved whether the case has all sizes that the specialization serves.
+// isProved whether the case covers all sizes that the specialization serves.
 func (f *prover) addProvedCase(k *program.Specialization, sizes []int) {
 	form, err := f.program.FormOf(context.Background(), k, sizes)
 	if err != nil {
@@ -220,8 +220,8 @@ func (f *prover) nextUnproved() *program.Specialization {
 	for _, k := range p.Specializations() {
 		hintOnly := len(p.Hints()) == 0 && slices.Equal(k.Hint, p.Assumed()) &&
 			!slices.Equal(k.Hint, p.Generic(context.Background()))
-		shown, tried := f.isProved[k]
-		if !shown && (tried || !hintOnly) {
+		isProved, reached := f.isProved[k]
+		if !isProved && (reached || !hintOnly) {
 			return k
 		}
 	}

@@ -20,7 +20,7 @@ type Specialization struct {
 	Holds   []string        `json:"holds_while" doc:"The guards: it serves sizes that satisfy all of these conditions."`
 	Guards  []Guard         `json:"guards" doc:"The origins of these conditions, in the same order."`
 	Copies  int             `json:"copies" doc:"The number of copies that it inserts."`
-	Regret  []Regret        `json:"regret" doc:"Its cost at bounds of sizes, at hints, and at multiples of the hint without a bound, compared with a plan for these sizes."`
+	Regret  []Regret        `json:"regret" doc:"Comparisons with plans for other sizes: bounds, hints, and multiples of the hint of a symbol without an upper bound."`
 	Memory  *MemoryFormulas `json:"memory,omitzero" doc:"The sizes of its buffers; left out if they are long expressions."`
 	Unknown string          `json:"unknown,omitzero" doc:"Why the guards are unknown."`
 }
@@ -37,10 +37,10 @@ type Regret struct {
 	Sizes  map[string]int `json:"sizes" doc:"The sizes, by symbol."`
 	Which  string         `json:"which" doc:"The choice of these sizes: least, hint, greatest, or a multiple of the hint for a symbol without an upper bound."`
 	Fits   bool           `json:"fits" doc:"Whether these sizes satisfy the guards: otherwise another plan serves them."`
-	CostNS float64        `json:"cost_ns" doc:"The estimated cost of the specialization there, in nanoseconds."`
+	CostNS float64        `json:"cost_ns" doc:"The estimated cost of the specialization at these sizes, in nanoseconds."`
 	BestNS float64        `json:"best_ns" doc:"The estimated cost of a plan for these sizes, in nanoseconds."`
 	Regret float64        `json:"regret" doc:"The difference of the costs, divided by the cost of a plan for these sizes."`
-	Bytes  *int           `json:"bytes,omitzero" doc:"The value of the memory formulas there, in bytes."`
+	Bytes  *int           `json:"bytes,omitzero" doc:"The value of the memory formulas at these sizes, in bytes."`
 }
 
 // Specializations describes the plans that serve more than one set of sizes: the plans for the hints

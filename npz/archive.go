@@ -274,8 +274,8 @@ func WriteFile(path string, entries []Entry) error {
 		return files.InFile(path, err)
 	}
 	err = WriteNPZ(f, entries)
-	if closing := f.Close(); err == nil {
-		err = closing
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)

@@ -139,8 +139,8 @@ func hardmax(n *node) []*val {
 	}
 	axis = n.axis(axis, n.rank(in))
 	best := n.op("argmax", graph.Attrs{"dim": axis, "keepdim": true}, in)
-	places := n.op("cumsum", graph.Attrs{"dim": axis}, n.op("ones_like", graph.Attrs{"dtype": tensor.Int64}, in))
-	y := n.cast(n.op("eq", nil, n.op("sub", nil, places, 1), best), x.dtype())
+	positions := n.op("cumsum", graph.Attrs{"dim": axis}, n.op("ones_like", graph.Attrs{"dtype": tensor.Int64}, in))
+	y := n.cast(n.op("eq", nil, n.op("sub", nil, positions, 1), best), x.dtype())
 	if n.opset < 13 {
 		y = n.op("reshape", graph.Attrs{"shape": n.ref(n.shapeVector(x))}, y).withRank(rank)
 	}

@@ -166,16 +166,16 @@ func rotaryEmbedding(n *node) []*val {
 	if rank == 3 {
 		x, heads = n.splitHeads(x, n.int("num_heads", 0)), 2
 	}
-	turned := n.int("rotary_embedding_dim", 0)
-	if turned == 0 {
+	rotated := n.int("rotary_embedding_dim", 0)
+	if rotated == 0 {
 		last := []sym.Int{n.symShape(x)[3]}
 		if pairs := n.symShape(n.x(1)); len(pairs) > 0 && !n.isStatic(x) {
 			last[0] = pairs[len(pairs)-1].Mul(sym.Of(2))
 		}
-		turned = n.numbers("the elements of a head", last)[0]
+		rotated = n.numbers("the elements of a head", last)[0]
 	}
-	if turned < 0 || turned%2 != 0 {
-		n.failf("%d elements are not pairs", turned)
+	if rotated < 0 || rotated%2 != 0 {
+		n.failf("%d elements are not pairs", rotated)
 	}
 	angles := func(i int) *val {
 		t := n.x(i)
@@ -189,18 +189,18 @@ func rotaryEmbedding(n *node) []*val {
 		return n.op("slice", graph.Attrs{"dim": 3, "start": start, "end": end, "step": step}, x)
 	}
 	paired := n.flag("interleaved", false)
-	a, b := part(0, turned/2, 1), part(turned/2, turned, 1)
+	a, b := part(0, rotated/2, 1), part(rotated/2, rotated, 1)
 	if paired {
-		a, b = part(0, turned, 2), part(1, turned, 2)
+		a, b = part(0, rotated, 2), part(1, rotated, 2)
 	}
 	mul := func(a, b *val) *val { return n.op("mul", nil, a, b) }
 	a, b = n.op("sub", nil, mul(cos, a), mul(sin, b)), n.op("add", nil, mul(sin, a), mul(cos, b))
 	s, list := n.symShape(x), []any{a, b}
 	if paired {
-		list = []any{n.reshapeFor(n.op("stack", graph.Attrs{"dim": 4}, a, b), s[0], s[1], s[2], sym.Of(turned))}
+		list = []any{n.reshapeFor(n.op("stack", graph.Attrs{"dim": 4}, a, b), s[0], s[1], s[2], sym.Of(rotated))}
 	}
-	if !s[3].Same(sym.Of(turned)) {
-		list = append(list, part(turned, n.sizeAttrOne(s[3]), 1))
+	if !s[3].Same(sym.Of(rotated)) {
+		list = append(list, part(rotated, n.sizeAttrOne(s[3]), 1))
 	}
 	return one(n.reshapeFor(n.op("cat", graph.Attrs{"dim": 3}, list...), n.symShape(n.x(0))...))
 }

@@ -122,14 +122,14 @@ func (m *Model) dim(input string, i int, text string, fixed map[string]int) (gra
 		text = generatedName(input, i)
 	}
 	if symbol := m.Symbol(text); isSymbol(symbol) {
-		if n, is := fixed[symbol]; is {
+		if n, exists := fixed[symbol]; exists {
 			return graph.Dim{Size: n}, nil
 		}
 		return graph.Dim{Symbol: symbol}, nil
 	}
 	env := sym.NewEnv()
 	s, err := sym.Parse(text, func(name string) (sym.Int, bool) {
-		if n, is := fixed[name]; is {
+		if n, exists := fixed[name]; exists {
 			return sym.Of(n), true
 		}
 		s, err := env.Symbol(name, 0, math.MaxInt, 2)

@@ -31,7 +31,7 @@ type Model struct {
 	folder    files.Folder // the folder of external data
 	functions map[functionKey]*pb.FunctionProto
 	files     map[string]string                   // the path of each file of external data, by its location in the model
-	raw       map[*pb.TensorProto]*tensor.Storage // the raw data of initializers, whose messages have no raw data
+	raw       map[*pb.TensorProto]*tensor.Storage // the raw data of initializers, which their messages lack
 	weights   map[*pb.TensorProto]*tensor.Tensor  // decoded tensors
 	symbols   map[string]string                   // the symbol of each dim_param that is no identifier; see dimnames.go
 }
@@ -55,7 +55,7 @@ type Options struct {
 	// converter.
 	Replaced Operators
 
-	// Lost names inputs that are not available, with the reason. [Model.GraphSome] omits the nodes that use these
+	// Lost has the reasons why inputs are not available, by input. [Model.GraphSome] omits the nodes that use these
 	// inputs. [Model.Graph] ignores Lost.
 	Lost map[string]error
 
@@ -299,9 +299,9 @@ func (m *Model) importer(o Options) *importer {
 // convertAtHints converts the model's graph at the hints of the importer.
 func (im *importer) convertAtHints(f *frame) (*conversion, error) {
 	g, err := im.convert(f)
-	for name, most := range im.limits {
+	for name, limit := range im.limits {
 		b := im.g.Symbols[name]
-		b.Max = most
+		b.Max = limit
 		im.g.Symbols[name] = b
 	}
 	return &conversion{g: g, skipped: im.skipped, errorCount: len(im.skipped) + im.rejected}, err

@@ -185,7 +185,7 @@ func (n *node) nllOf(x, target, weight *val) *val {
 	if w != nil {
 		loss = n.op("mul", nil, loss, w)
 	}
-	switch how := n.text("reduction", "mean"); how {
+	switch reduction := n.text("reduction", "mean"); reduction {
 	case "none":
 		return loss
 	case "sum":
@@ -196,7 +196,7 @@ func (n *node) nllOf(x, target, weight *val) *val {
 		}
 		return n.op("div", nil, n.op("sum", nil, loss), n.op("sum", nil, w)).withRank(0)
 	default:
-		n.failf("reduction %q is not supported", how)
+		n.failf("reduction %q is not supported", reduction)
 		return nil
 	}
 }

@@ -19,8 +19,8 @@ type packedSequence struct {
 	rank   int  // rank of the members; -1 if no member was inserted yet
 	data   *val // the elements of all members, a vector
 	shapes *val // the shapes of the members, [members, rank], int64
-	// outer is set in the body of a loop that carries a sequence without members yet (rank -1): it is the sequence
-	// outside the body. The first member that the body inserts determines the rank: see [memberRank].
+	// In the body of a loop that carries a sequence without members (rank -1), outer is the sequence outside the body. The
+	// first member that the body inserts determines the rank: see [memberRank].
 	outer *packedSequence
 }
 

@@ -75,9 +75,10 @@ func (n *node) padBy(x, widths *val, mode string, value any) *val {
 			n.failf("%d widths do not suit %d axes", count, c)
 		}
 		axes = n.op("where", nil, n.op("lt", nil, axes, 0), n.op("add", nil, axes, rank), axes)
-		place := n.op("cat", nil, axes, n.op("add", nil, axes, rank))
+		positions := n.op("cat", nil, axes, n.op("add", nil, axes, rank))
 		all := constValue(intTensor(make([]int, 2*rank)...))
-		widths = n.op("scatter", graph.Attrs{"dim": 0}, all, place, n.cast(widths, tensor.Int64)).withType(tensor.Int64, 1)
+		widths = n.op("scatter", graph.Attrs{"dim": 0}, all, positions,
+			n.cast(widths, tensor.Int64)).withType(tensor.Int64, 1)
 	} else if count != 2*rank && count >= 0 {
 		n.failf("%d widths do not suit %d dimensions", count, rank)
 	}

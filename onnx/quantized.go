@@ -179,7 +179,7 @@ func (n *node) integerConv(x, w, xzero, wzero, bias *val) *val {
 
 func convInteger(n *node) []*val {
 	if r := n.rank(n.x(0)); r >= 3 && r <= 5 {
-		if _, attrs, whole := n.convAttrs(n.x(0), n.x(1)); whole {
+		if _, attrs, hasPadding := n.convAttrs(n.x(0), n.x(1)); hasPadding {
 			return one(n.op("conv_integer", attrs, n.x(0), n.x(1), n.opt(2), n.opt(3)))
 		}
 	}
@@ -189,7 +189,7 @@ func convInteger(n *node) []*val {
 func qlinearConv(n *node) []*val {
 	x, w := n.x(0), n.x(3)
 	if r := n.rank(x); r >= 3 && r <= 5 {
-		if _, attrs, whole := n.convAttrs(x, w); whole {
+		if _, attrs, hasPadding := n.convAttrs(x, w); hasPadding {
 			return one(n.op("qlinear_conv", attrs, x, n.x(1), n.x(2), w, n.x(4), n.x(5), n.x(6), n.x(7), n.opt(8)))
 		}
 	}

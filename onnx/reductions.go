@@ -16,12 +16,12 @@ type reduction struct {
 }
 
 // reductionOf returns the parameters of a Reduce operator on x. The axes are an operand from operator set operandSince
-// on, and an attribute in earlier sets. none is true if no dimension is reduced.
-func (n *node) reductionOf(x *val, operandSince int) (r reduction, none bool) {
+// on, and an attribute in earlier sets. pointwiseOnly is true if no dimension is reduced.
+func (n *node) reductionOf(x *val, operandSince int) (r reduction, pointwiseOnly bool) {
 	r.keepDims = n.flag("keepdims", true)
-	list, given := n.ints("axes")
+	list, hasAxes := n.ints("axes")
 	if n.opset >= operandSince {
-		list, given = nil, false
+		list, hasAxes = nil, false
 		if a := n.opt(1); a != nil && a.data == nil && n.isStatic(a) && a.meta().Numel() > 0 {
 			r.axes = n.ref(a)
 			r.rank = n.rank(x)
@@ -30,10 +30,10 @@ func (n *node) reductionOf(x *val, operandSince int) (r reduction, none bool) {
 			}
 			return r, false
 		} else if a != nil && (a.data != nil || !n.isStatic(a) || a.meta().Numel() > 0) {
-			list, given = n.list(1), true
+			list, hasAxes = n.list(1), true
 		}
 	}
-	if !given || len(list) == 0 {
+	if !hasAxes || len(list) == 0 {
 		if n.flag("noop_with_empty_axes", false) {
 			return r, true
 		}
@@ -62,16 +62,16 @@ func (r reduction) attrs() graph.Attrs {
 	return a
 }
 
-// reduce returns the converter of a Reduce operator. how names the reduction, as in [node.reduceBy].
-func reduce(how string) converter {
+// reduce returns the converter of a Reduce operator. kind names the reduction, as in [node.reduceBy].
+func reduce(kind string) converter {
 	return func(n *node) []*val {
-		since := 18
-		if how == "sum" {
-			since = 13
+		operandSince := 18
+		if kind == "sum" {
+			operandSince = 13
 		}
 		x := n.x(0)
-		r, none := n.reductionOf(x, since)
-		y := n.reduceBy(how, x, r, none)
+		r, pointwiseOnly := n.reductionOf(x, operandSince)
+		y := n.reduceBy(kind, x, r, pointwiseOnly)
 		if y.dynamic() {
 			y.withRank(r.rank)
 		}
@@ -79,19 +79,19 @@ func reduce(how string) converter {
 	}
 }
 
-// reduceBy applies a reduction and the pointwise ops of the operator. If none is true, it applies the pointwise ops
-// alone.
-func (n *node) reduceBy(how string, x *val, r reduction, none bool) *val {
+// reduceBy applies a reduction and the pointwise ops of the operator. If pointwiseOnly is true, it applies the
+// pointwise ops alone.
+func (n *node) reduceBy(kind string, x *val, r reduction, pointwiseOnly bool) *val {
 	over := func(op string, x *val) *val {
 		switch {
-		case none:
+		case pointwiseOnly:
 			return x
 		case op == "prod":
 			return n.product(x, r)
 		}
 		return n.reduceOp(op, x, r)
 	}
-	switch how {
+	switch kind {
 	case "l1":
 		return over("sum", n.op("abs", nil, x))
 	case "l2":
@@ -101,7 +101,7 @@ func (n *node) reduceBy(how string, x *val, r reduction, none bool) *val {
 	case "logsum":
 		return n.cast(n.op("log", nil, over("sum", x)), x.dtype())
 	case "logsumexp":
-		if none {
+		if pointwiseOnly {
 			return x
 		}
 		d := x.dtype()
@@ -110,7 +110,7 @@ func (n *node) reduceBy(how string, x *val, r reduction, none bool) *val {
 		}
 		return n.cast(over("logsumexp", x), d)
 	}
-	return over(how, x)
+	return over(kind, x)
 }
 
 func (n *node) reduceOp(op string, x *val, r reduction) *val {

@@ -36,8 +36,8 @@ func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 	}
 	length, sizes := n.lengthOf(shape), n.knownSizes(shape)
 	if !keepZero {
-		own := n.resizeVector(n.shapeVector(x), n.rank(x), length, true, 0)
-		shape = n.op("where", nil, n.op("eq", nil, shape, 0), own, shape)
+		xShape := n.resizeVector(n.shapeVector(x), n.rank(x), length, true, 0)
+		shape = n.op("where", nil, n.op("eq", nil, shape, 0), xShape, shape)
 	}
 	y := n.op("reshape", graph.Attrs{"shape": n.ref(shape)}, x).withRank(length)
 	if sizes != nil {
@@ -124,8 +124,8 @@ func expand(n *node) []*val {
 	}
 	full := max(length, rank)
 	want := n.resizeVector(shape, length, full, false, 1)
-	own := n.resizeVector(n.shapeVector(x), rank, full, false, 1)
-	want = n.op("where", nil, n.op("eq", nil, want, 1), own, want)
+	xShape := n.resizeVector(n.shapeVector(x), rank, full, false, 1)
+	want = n.op("where", nil, n.op("eq", nil, want, 1), xShape, want)
 	y := n.op("expand", graph.Attrs{"size": n.ref(want)}, x).withRank(full)
 	for i, s := range n.knownSizes(shape) {
 		if s > 1 {
@@ -146,8 +146,8 @@ func (n *node) expandComputed(x, shape *val) *val {
 		pad := n.op("cat", nil, n.reshape(count, 1), constValue(intTensor(0)))
 		return n.op("constant_pad_nd", graph.Attrs{"pad": n.ref(pad), "value": 1}, v).withType(tensor.Int64, 1)
 	}
-	want, own := prependOnes(shape, lack), prependOnes(n.shapeVector(x), n.op("neg", nil, lack))
-	want = n.op("where", nil, n.op("eq", nil, want, 1), own, want)
+	want, xShape := prependOnes(shape, lack), prependOnes(n.shapeVector(x), n.op("neg", nil, lack))
+	want = n.op("where", nil, n.op("eq", nil, want, 1), xShape, want)
 	return n.op("expand", graph.Attrs{"size": n.ref(want)}, x)
 }
 
@@ -158,10 +158,10 @@ func (n *node) broadcastTo(x, shape *val) []any {
 	if list == nil || n.rank(x) > maxRank {
 		return nil
 	}
-	own := n.shapeOf(x)
-	size := make([]any, max(len(own), len(list)))
+	xShape := n.shapeOf(x)
+	size := make([]any, max(len(xShape), len(list)))
 	for i := range size {
-		at, to := i-(len(size)-len(own)), i-(len(size)-len(list))
+		at, to := i-(len(size)-len(xShape)), i-(len(size)-len(list))
 		if at < 0 {
 			at = -1
 		}
@@ -170,11 +170,11 @@ func (n *node) broadcastTo(x, shape *val) []any {
 			want = list[to]
 		}
 		switch {
-		case at >= 0 && (want.Same(sym.Of(1)) || want.Same(own[at])):
+		case at >= 0 && (want.Same(sym.Of(1)) || want.Same(xShape[at])):
 			size[i] = -1 // the operand's own size
 			continue
-		case at >= 0 && !own[at].Same(sym.Of(1)):
-			want = broadcast(n, want, own[at])
+		case at >= 0 && !xShape[at].Same(sym.Of(1)):
+			want = broadcast(n, want, xShape[at])
 		}
 		if size[i], ok = n.intAttr(want); !ok {
 			return nil

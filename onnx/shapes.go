@@ -57,14 +57,14 @@ func flatten(n *node) []*val { return one(n.matrix(n.x(0), n.int("axis", 1))) }
 
 func squeeze(n *node) []*val {
 	x := n.x(0)
-	list, given := n.ints("axes")
+	list, hasAxes := n.ints("axes")
 	if n.opset >= 13 && n.has(1) {
 		if a := n.x(1); a.data == nil {
 			return one(n.squeezeComputed(x, a))
 		}
-		list, given = n.list(1), true
+		list, hasAxes = n.list(1), true
 	}
-	if !given {
+	if !hasAxes {
 		return one(n.op("squeeze", nil, x))
 	}
 	rank := n.rank(x)
@@ -143,7 +143,7 @@ func concat(n *node) []*val {
 func split(n *node) []*val {
 	x := n.x(0)
 	axis := n.int("axis", 0)
-	sizes, given := n.ints("split")
+	sizes, hasSizes := n.ints("split")
 	if n.opset >= 13 && n.has(1) {
 		if p := n.x(1); p.data == nil {
 			if list := n.expressions(p); len(list) == len(n.proto.Output) {
@@ -151,9 +151,9 @@ func split(n *node) []*val {
 			}
 			return n.splitComputed(x, p, axis, len(n.proto.Output))
 		}
-		sizes, given = n.list(1), true
+		sizes, hasSizes = n.list(1), true
 	}
-	if !given {
+	if !hasSizes {
 		parts := n.int("num_outputs", len(n.proto.Output))
 		if parts < 1 || parts > len(n.proto.Output) {
 			n.failf("%d parts do not suit %d outputs", parts, len(n.proto.Output))
@@ -379,10 +379,10 @@ func unique(n *node) []*val {
 		out[2].withType(tensor.Int64, 1)
 	// The first position of a value is the least position with the same inverse index.
 	length := n.op("select", graph.Attrs{"dim": 0, "index": dim}, n.shapeVector(x)).withRank(0)
-	places := n.op("arange", graph.Attrs{"end": n.refOne(length), "dtype": tensor.Int64}).withType(tensor.Int64, 1)
+	positions := n.op("arange", graph.Attrs{"end": n.refOne(length), "dtype": tensor.Int64}).withType(tensor.Int64, 1)
 	far := n.op("add", nil, n.op("zeros_like", nil, counts), length)
 	first := n.op("scatter_reduce", graph.Attrs{"dim": 0, "reduce": "amin"}, far, inverse,
-		places).withType(tensor.Int64, 1)
+		positions).withType(tensor.Int64, 1)
 	if n.flag("sorted", true) {
 		return []*val{values, first, inverse, counts}
 	}
@@ -406,13 +406,13 @@ func oneHot(n *node) []*val {
 	}
 	index = n.cast(n.op("remainder", nil, n.cast(index, tensor.Int64), n.cast(depth, tensor.Int64)), tensor.Int64)
 	index = n.op("unsqueeze", graph.Attrs{"dim": axis}, index).withRank(rank)
-	places := n.op("arange", graph.Attrs{"end": n.refOne(depth), "dtype": tensor.Int64}).withType(tensor.Int64, 1)
+	positions := n.op("arange", graph.Attrs{"end": n.refOne(depth), "dtype": tensor.Int64}).withType(tensor.Int64, 1)
 	shape := make([]int, rank-axis)
 	for i := range shape {
 		shape[i] = 1
 	}
 	shape[0] = -1
-	places = n.reshape(places, shape...)
-	hot := n.op("eq", nil, index, places)
+	positions = n.reshape(positions, shape...)
+	hot := n.op("eq", nil, index, positions)
 	return one(n.widened("where", nil, hot, n.element(values, 1), n.element(values, 0)))
 }

@@ -47,16 +47,16 @@ func (d *unavailableError) Error() string {
 	return fmt.Sprintf("depends on %s %q, which cannot be read", d.value.source, d.value.name)
 }
 
-// skipValue records that an initializer or an input is unavailable. what is "initializer" or "input".
-func (im *importer) skipValue(s *scope, what, name string, err error) {
+// skipValue records that an initializer or an input is unavailable. source is "initializer" or "input".
+func (im *importer) skipValue(s *scope, source, name string, err error) {
 	_ = im.g.TakeErr()
-	im.skipped = append(im.skipped, &graph.Error{Err: withSubject(what, name, err)})
-	s.values[name] = &val{name: name, kind: isUnavailable, source: what}
+	im.skipped = append(im.skipped, &graph.Error{Err: withSubject(source, name, err)})
+	s.values[name] = &val{name: name, kind: isUnavailable, source: source}
 }
 
 // withSubject prefixes an error with its subject, unless the error already begins with the subject.
-func withSubject(what, name string, err error) error {
-	if title := fmt.Sprintf("%s %q: ", what, name); !strings.HasPrefix(err.Error(), title) {
+func withSubject(kind, name string, err error) error {
+	if title := fmt.Sprintf("%s %q: ", kind, name); !strings.HasPrefix(err.Error(), title) {
 		return fmt.Errorf("%s%w", title, err)
 	}
 	return err

@@ -47,16 +47,16 @@ func (x symElement) withExact(n *node, size sym.Int, d tensor.DType) (symElement
 // digits. All symbols get the same bound, the greatest that suffices. ok is false if size depends on data, or if the
 // bound would exclude realistic sizes.
 func (im *importer) limitsFor(size sym.Int, digits int) (limits map[string]int, ok bool) {
-	most := 1 << digits
+	maxInt := 1 << digits
 	fits := func(x sym.Int) bool {
 		lo, hi := x.Bounds()
-		return lo >= -most && hi <= most
+		return lo >= -maxInt && hi <= maxInt
 	}
 	if digits == 0 || fits(size) {
 		return nil, digits > 0
 	}
 	// Bounds below 2^16 would reject realistic sizes.
-	for limit := most; limit >= 1<<16; limit >>= 4 {
+	for limit := maxInt; limit >= 1<<16; limit >>= 4 {
 		env := sym.NewEnv()
 		limits := map[string]int{}
 		bounded, err := sym.Parse(size.String(), func(name string) (sym.Int, bool) {

@@ -123,31 +123,31 @@ func (c *computation) evalSelection() [][]symElement {
 	const shift = min(1<<40, math.MaxInt/2)
 	var all []symElement
 	from := tensor.Invalid
-	at, again := make([]any, len(c.in)), make([]any, len(c.in))
+	positions, shiftedPositions := make([]any, len(c.in)), make([]any, len(c.in))
 	for i, e := range c.in {
 		switch {
 		case e == nil:
 		case isIndex(c.op, i):
-			at[i], again[i] = c.operands[i], c.operands[i]
+			positions[i], shiftedPositions[i] = c.operands[i], c.operands[i]
 		case from != tensor.Invalid && from != e.dtype:
 			return nil // the op converts elements
 		default:
 			from = e.dtype
-			at[i], again[i] = countFrom(len(all), e.shape), countFrom(len(all)+shift, e.shape)
+			positions[i], shiftedPositions[i] = countFrom(len(all), e.shape), countFrom(len(all)+shift, e.shape)
 			all = append(all, e.list...)
 		}
 	}
-	places, shifted := c.n.foldKnown(c.op, c.attrs, at), c.n.foldKnown(c.op, c.attrs, again)
-	if places == nil || shifted == nil {
+	results, shiftedResults := c.n.foldKnown(c.op, c.attrs, positions), c.n.foldKnown(c.op, c.attrs, shiftedPositions)
+	if results == nil || shiftedResults == nil {
 		return nil
 	}
 	lists := make([][]symElement, len(c.out))
 	for i := range c.out {
-		d, t := c.out[i].Type.DType, places[i].data
+		d, t := c.out[i].Type.DType, results[i].data
 		constants := elementsOfData(t)
 		for k := range t.Numel() {
 			index := indexAt(t.Shape, k)
-			p, q := t.At(index...).Int(), shifted[i].data.At(index...).Int()
+			p, q := t.At(index...).Int(), shiftedResults[i].data.At(index...).Int()
 			switch {
 			case q == p+shift && d == from:
 				lists[i] = append(lists[i], all[p])
@@ -243,14 +243,14 @@ func (c *computation) rows() *graph.Rows {
 // broadcastAt returns the row-major position of an element in an operand of the given shape: the element that
 // broadcasting uses for the result's element at the given index.
 func broadcastAt(shape, index []int) int {
-	place := 0
+	position := 0
 	index = index[len(index)-len(shape):]
 	for d, size := range shape {
 		i := index[d]
 		if size == 1 {
 			i = 0
 		}
-		place = place*size + i
+		position = position*size + i
 	}
-	return place
+	return position
 }

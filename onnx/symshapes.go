@@ -267,13 +267,13 @@ var errRank = errors.New("the number of dimensions depends on sizes")
 // that are equal under the conditions of the path share an index. For example, N and 1 share an index on a path on
 // which N is 1.
 func (a *pathSizes) enter(vals []*graph.Value, res []graph.Result) ([]int, error) {
-	var which []int
+	var indices []int
 	for i, v := range vals {
 		if len(res) != len(vals) || len(res[i].Type.Shape) != v.Meta.Rank() {
 			return nil, errRank
 		}
 		for _, s := range res[i].Type.Shape {
-			at := len(which)
+			at := len(indices)
 			if at == len(a.sizes) {
 				a.sizes = append(a.sizes, nil)
 			}
@@ -282,10 +282,10 @@ func (a *pathSizes) enter(vals []*graph.Value, res []graph.Result) ([]int, error
 				k = len(a.sizes[at])
 				a.sizes[at] = append(a.sizes[at], s)
 			}
-			which = append(which, k)
+			indices = append(indices, k)
 		}
 	}
-	return which, nil
+	return indices, nil
 }
 
 // merged merges the expressions of one size on all paths into one expression. at is the index of the size in a.sizes.

@@ -253,8 +253,8 @@ func tfIdf(n *node) []*val {
 	total := slices.Max(t.places) + 1
 	s := n.symShape(counts)
 	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(s[0], sym.Of(total)), "fill_value": 0, "dtype": tensor.Float32})
-	places := n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, constValue(intTensor(t.places...)))
-	y := n.op("scatter_reduce", graph.Attrs{"dim": 1, "reduce": "sum"}, zeros, places, counts)
+	positions := n.op("expand", graph.Attrs{"size": n.sizeAttr(s...)}, constValue(intTensor(t.places...)))
+	y := n.op("scatter_reduce", graph.Attrs{"dim": 1, "reduce": "sum"}, zeros, positions, counts)
 	if len(shape) == 1 {
 		y = n.reshape(y, total)
 	}
@@ -282,7 +282,7 @@ func (n *node) gramTable() gramTable {
 		n.failf("strings are not supported")
 	}
 	starts, _ := n.ints("ngram_counts")
-	places, _ := n.ints("ngram_indexes")
+	positions, _ := n.ints("ngram_indexes")
 	weights, weighted := n.floats("weights")
 	t := gramTable{skips: n.int("max_skip_count", 0)}
 	least, most := n.int("min_gram_length", 1), n.int("max_gram_length", 1)
@@ -303,10 +303,10 @@ func (n *node) gramTable() gramTable {
 		if length >= least && length <= most && count > 0 {
 			t.groups = append(t.groups, gramGroup{length, pool[from:to]})
 			for k := gram; k < gram+count; k++ {
-				if k >= len(places) || places[k] < 0 || places[k] > 1<<24 || weighted && k >= len(weights) {
+				if k >= len(positions) || positions[k] < 0 || positions[k] > 1<<24 || weighted && k >= len(weights) {
 					n.failf("ngram_indexes or weights do not suit the pool")
 				}
-				t.places = append(t.places, places[k])
+				t.places = append(t.places, positions[k])
 				w := 1.0
 				if weighted {
 					w = weights[k]

@@ -133,16 +133,16 @@ func (n *node) weightSizes(w *val, rank int) []sym.Int {
 
 // convolve adds a convolution with the attributes of the node.
 func (n *node) convolve(x, w, bias *val) *val {
-	g, attrs, whole := n.convAttrs(x, w)
-	if !whole {
+	g, attrs, hasPadding := n.convAttrs(x, w)
+	if !hasPadding {
 		x = n.padSpatial(x, g.before, g.after, 0)
 	}
 	return n.op(fmt.Sprintf("conv%dd", len(g.before)), attrs, x, w, bias)
 }
 
-// convAttrs returns the geometry and the attributes of a convolution. If whole is false, some padding is negative, and
-// the attributes have no padding: the caller must first pad and crop x.
-func (n *node) convAttrs(x, w *val) (g geometry, attrs graph.Attrs, whole bool) {
+// convAttrs returns the geometry and the attributes of a convolution. If hasPadding is false, some padding is negative,
+// and the attributes have no padding: the caller must first pad and crop x.
+func (n *node) convAttrs(x, w *val) (g geometry, attrs graph.Attrs, hasPadding bool) {
 	in := n.spatialSizes(x)
 	g = n.geometryOf(in, n.weightSizes(w, len(in)))
 	attrs = graph.Attrs{"stride": g.stride, "dilation": g.dilation, "groups": n.int("group", 1)}
@@ -256,17 +256,19 @@ func col2Im(n *node) []*val {
 	if count > 1<<24 || windows > math.MaxInt32 {
 		n.failf("%d blocks of %d elements are not supported", windows, count)
 	}
-	width, sure := s[1].Known()
-	if l, known := s[2].Known(); sure && width%count != 0 || known && windows != l || count > 1<<24/max(windows, 1) {
+	width, widthKnown := s[1].Known()
+	if l, known := s[2].Known(); widthKnown && width%count != 0 || known && windows != l ||
+		count > 1<<24/max(windows, 1) {
 		n.failf("operand %s does not hold %d blocks of %d elements", tensor.Sizes(s), windows, count)
 	}
 	index := b.imageIndices()
 	c := s[1].Div(sym.Of(count))
 	flat := n.reshapeFor(x, s[0], c, sym.Of(count*windows))
-	places := n.op("expand", graph.Attrs{"size": n.sizeAttr(s[0], c, sym.Of(len(index)))}, constValue(intTensor(index...)))
+	positions := n.op("expand", graph.Attrs{"size": n.sizeAttr(s[0], c, sym.Of(len(index)))},
+		constValue(intTensor(index...)))
 	zeros := n.op("full", graph.Attrs{"size": n.sizeAttr(s[0], c, sym.Of(tensor.Numel(b.padded))), "fill_value": 0,
 		"dtype": x.dtype()})
-	y := n.op("scatter_reduce", graph.Attrs{"dim": 2, "reduce": "sum"}, zeros, places, flat)
+	y := n.op("scatter_reduce", graph.Attrs{"dim": 2, "reduce": "sum"}, zeros, positions, flat)
 	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 	for i := range image {
 		before[i], after[i] = b.before[i].Neg(), b.after[i].Neg()
@@ -287,9 +289,9 @@ type blockGrid struct {
 func (n *node) blockGrid(image, block []int) blockGrid {
 	b := blockGrid{geometry: n.geometryOf(sym.Ints(image...), sym.Ints(block...)), block: block}
 	for i, size := range image {
-		whole := n.numbers("the padding", []sym.Int{b.before[i].Add(b.after[i]), b.windowExtent(i)})
-		size += whole[0]
-		span := size - whole[1]
+		numbers := n.numbers("the padding", []sym.Int{b.before[i].Add(b.after[i]), b.windowExtent(i)})
+		size += numbers[0]
+		span := size - numbers[1]
 		if span < 0 {
 			span = -b.stride[i]
 		}

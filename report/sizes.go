@@ -91,11 +91,11 @@ func (Sizes) JSONSchema() map[string]any {
 type Segment struct {
 	Segment int            `json:"segment" doc:"Its index in the order of execution."`
 	Nodes   []string       `json:"nodes" doc:"Its nodes."`
-	Planned bool           `json:"planned" doc:"Whether this document has its plan; other segments are planned in runs."`
-	Decides bool           `json:"decides_shapes" doc:"Whether it is one node whose results determine shapes."`
+	Planned bool           `json:"planned" doc:"Whether this document has its plan; each run plans the other segments."`
+	Decides bool           `json:"decides_shapes" doc:"Whether it is a single node whose results determine shapes."`
 	After   []int          `json:"after" doc:"The segments that produce its operands."`
 	Inputs  []SegmentValue `json:"inputs" doc:"The operands that it waits for."`
-	Awaits  []string       `json:"awaits" doc:"The values that attributes are read from."`
+	Awaits  []string       `json:"awaits" doc:"The values of other segments that its attributes are read from."`
 	Outputs []SegmentValue `json:"outputs" doc:"Its results that other segments or outputs use."`
 }
 

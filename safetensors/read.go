@@ -261,8 +261,8 @@ func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	e, ok := f.entries[name]
 	if !ok {
-		near := suggest.DidYouMean(suggest.Nearest(name, slices.Values(f.names)))
-		return nil, fmt.Errorf("%sno tensor %q: %s%s", f.prefix(), name, files.Keys(f.names), near)
+		nearest := suggest.DidYouMean(suggest.Nearest(name, slices.Values(f.names)))
+		return nil, fmt.Errorf("%sno tensor %q: %s%s", f.prefix(), name, files.Keys(f.names), nearest)
 	}
 	s := tensor.StorageOf(e.data)
 	invalidBools := e.meta.DType == tensor.Bool && slices.ContainsFunc(e.data, func(b byte) bool { return b > 1 })

@@ -100,7 +100,7 @@ func (p *listed) check(sizes types.Sizes, done map[string]*types.Package, files 
 	}
 	path, _, _ := strings.Cut(p.ImportPath, " ")
 	// A package that is compiled again for a test that imports it has been checked.
-	again := p.ForTest != "" && path != p.ForTest && path != p.ForTest+"_test"
+	isTestVariant := p.ForTest != "" && path != p.ForTest && path != p.ForTest+"_test"
 	config := types.Config{
 		Importer: importer(func(path string) (*types.Package, error) {
 			if at, ok := p.ImportMap[path]; ok {
@@ -112,7 +112,7 @@ func (p *listed) check(sizes types.Sizes, done map[string]*types.Package, files 
 			return done[path], nil
 		}),
 		Sizes:            sizes,
-		IgnoreFuncBodies: p.Module == nil || !p.Module.Main || again,
+		IgnoreFuncBodies: p.Module == nil || !p.Module.Main || isTestVariant,
 		Error:            func(err error) { errs = append(errs, err) },
 	}
 	pkg, err := config.Check(path, positions, parsed, nil)

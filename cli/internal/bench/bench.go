@@ -187,8 +187,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err != nil {
 		return t.Inputs.Blame(err)
 	}
-	cut := exit.Stopped(j.Context)
-	doc, err := r.doc(t.Graph, f, cut != nil)
+	interruptErr := exit.Stopped(j.Context)
+	doc, err := r.doc(t.Graph, f, interruptErr != nil)
 	if err != nil {
 		return err
 	}
@@ -202,8 +202,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 			return err
 		}
 	}
-	if cut != nil || f.trace == "" {
-		return cut
+	if interruptErr != nil || f.trace == "" {
+		return interruptErr
 	}
 	return outfile.Write(cmd.Context(), f.trace, func(w io.Writer) error {
 		return r.trace.write(w, filepath.Base(path), opsByName(t.Graph))
@@ -300,9 +300,9 @@ func (d *Document) writeTimes(w io.Writer, to term.Display) {
 	if d.Costs != nil {
 		peak = format.Bytes(d.PeakBytes)
 	}
-	for how, s := range [numWays]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
+	for way, s := range [numWays]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
 		if s.Runs > 0 {
-			cells := []any{d.Strategy, callWay(how).String(), s.Runs}
+			cells := []any{d.Strategy, callWay(way).String(), s.Runs}
 			for _, name := range symbols {
 				cells = append(cells, d.Dims[name])
 			}

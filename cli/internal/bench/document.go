@@ -106,7 +106,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 	var list []stepDoc
 	type key struct{ name, op string }
-	place := map[key]int{}
+	indexOf := map[key]int{}
 	for _, t := range p.order {
 		prices := layout.ProfileFor(p.prices, t.run.Graph)
 		sums := make([]stepTime, t.run.Steps)
@@ -122,10 +122,10 @@ func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 				continue
 			}
 			k := key{s.Name, kindOf(s, ops)}
-			at, known := place[k]
+			at, known := indexOf[k]
 			if !known {
 				at = len(list)
-				place[k] = at
+				indexOf[k] = at
 				list = append(list, stepDoc{Name: s.Name, Ops: document.NotNil(s.Ops), timeDoc: timeDoc{Op: k.op}})
 			}
 			list[at].addStep(sums[i], s.Node.Work(), predicted(s.Node, prices), float64(len(undisturbed)))
@@ -217,12 +217,12 @@ func (d *timeDoc) setRates(busy float64) {
 // byOp adds up the times of steps with the same ops.
 func byOp(steps []stepDoc) []timeDoc {
 	var list []timeDoc
-	place := map[string]int{}
+	indexOf := map[string]int{}
 	for _, s := range steps {
-		at, known := place[s.Op]
+		at, known := indexOf[s.Op]
 		if !known {
 			at = len(list)
-			place[s.Op] = at
+			indexOf[s.Op] = at
 			list = append(list, timeDoc{Op: s.Op})
 		}
 		d := &list[at]
@@ -272,8 +272,8 @@ const maxSteps = 40
 // write prints the profile. median is the median time of the runs without profiling.
 func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	p := &d.Profile
-	fmt.Fprintf(w, "\n%s, median %s (%+.1f%%); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
-		"profile of "+format.Count(p.Runs, "run")+" in between",
+	fmt.Fprintf(w, "\n%s median %s (%+.1f%%); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
+		"profile of "+format.Count(p.Runs, "run")+", made between the measured runs:",
 		format.Nanoseconds(p.Median), 100*(p.Median/median-1), p.GBs, p.GFLOPs)
 	rates := []term.Column{term.WholeCol("calls"), term.WholeCol("time"), term.WholeCol("predicted").IfRoom(),
 		term.WholeCol("busy%"), term.WholeCol("workers").IfRoom(),

@@ -38,11 +38,11 @@ type runner struct {
 }
 
 // runOnce runs the program. It records the time if measured is true.
-func (r *runner) runOnce(ctx context.Context, how callWay, measured bool) error {
+func (r *runner) runOnce(ctx context.Context, way callWay, measured bool) error {
 	start := time.Now()
 	var out map[string]*tensor.Tensor
 	var err error
-	if how == byRunInto {
+	if way == byRunInto {
 		err = r.program.RunInto(ctx, r.in, r.out)
 	} else {
 		out, err = r.program.Run(ctx, r.in)
@@ -50,7 +50,7 @@ func (r *runner) runOnce(ctx context.Context, how callWay, measured bool) error 
 	if err != nil {
 		return err
 	}
-	if how == byRelease {
+	if way == byRelease {
 		for _, t := range out {
 			if t.Storage().Releasable() {
 				_ = t.Release()
@@ -58,7 +58,7 @@ func (r *runner) runOnce(ctx context.Context, how callWay, measured bool) error 
 		}
 	}
 	if measured {
-		r.times[how] = append(r.times[how], float64(time.Since(start)))
+		r.times[way] = append(r.times[way], float64(time.Since(start)))
 	}
 	if r.out == nil {
 		r.out = make(map[string]*tensor.Tensor, len(out))
@@ -74,9 +74,9 @@ func (r *runner) runOnce(ctx context.Context, how callWay, measured bool) error 
 }
 
 // runTraced makes an unmeasured run with a tracer. If ctx ends, it returns nil.
-func (r *runner) runTraced(ctx context.Context, how callWay, tracer exec.Tracer) error {
+func (r *runner) runTraced(ctx context.Context, way callWay, tracer exec.Tracer) error {
 	r.observer.Tracer = tracer
-	err := r.runOnce(ctx, how, false)
+	err := r.runOnce(ctx, way, false)
 	r.observer.Tracer = nil
 	if ctx.Err() != nil {
 		return nil
@@ -132,13 +132,13 @@ func (r *runner) measure(ctx context.Context, enough until, report func(done, to
 	}
 	start, done := time.Now(), 0
 	for {
-		for how := range numWays {
-			if how > byRun {
+		for way := range numWays {
+			if way > byRun {
 				// Free the results of Run now. Otherwise Go's runtime frees them during the runs of another way, and a
 				// garbage collection limits short runs to one worker for 20 ms.
 				debug.FreeOSMemory()
 			}
-			if err := r.runWarmup(ctx, how); err != nil {
+			if err := r.runWarmup(ctx, way); err != nil {
 				return err
 			}
 			for first, n := time.Now(), 0; n < blockRuns || time.Since(first) < enough.block(); n++ {
@@ -146,10 +146,10 @@ func (r *runner) measure(ctx context.Context, enough until, report func(done, to
 				if ctx.Err() != nil {
 					return nil
 				}
-				if enough.isOver(len(r.times[how]), time.Since(start)) {
+				if enough.isOver(len(r.times[way]), time.Since(start)) {
 					break
 				}
-				if err := r.measureOne(ctx, how); err != nil {
+				if err := r.measureOne(ctx, way); err != nil {
 					return err
 				}
 				done++
@@ -162,18 +162,18 @@ func (r *runner) measure(ctx context.Context, enough until, report func(done, to
 }
 
 // runWarmup makes an unmeasured run. If ctx ends, it returns nil.
-func (r *runner) runWarmup(ctx context.Context, how callWay) error {
-	if err := r.runOnce(ctx, how, false); err != nil && ctx.Err() == nil {
+func (r *runner) runWarmup(ctx context.Context, way callWay) error {
+	if err := r.runOnce(ctx, way, false); err != nil && ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
 // measureOne makes a measured run, and then a profiled run if r.profiles says so. If ctx ends, it returns nil.
-func (r *runner) measureOne(ctx context.Context, how callWay) error {
-	err := r.runOnce(ctx, how, true)
-	if err == nil && how == byRunInto && r.profiles(len(r.times[how])-1) {
-		err = r.runTraced(ctx, how, r.profile)
+func (r *runner) measureOne(ctx context.Context, way callWay) error {
+	err := r.runOnce(ctx, way, true)
+	if err == nil && way == byRunInto && r.profiles(len(r.times[way])-1) {
+		err = r.runTraced(ctx, way, r.profile)
 	}
 	if ctx.Err() != nil {
 		return nil

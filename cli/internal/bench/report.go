@@ -64,18 +64,18 @@ func (d *Document) callsSection() page.Section {
 	}
 	data := &page.Table{Name: "runs", Heads: []string{"call", "run", "ns"}}
 	samples := [numWays][]float64{d.Samples, d.RunReleased.Samples, d.Into.Samples}
-	for how, s := range [numWays]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
+	for way, s := range [numWays]experiment.Spread{d.Spread, d.RunReleased.Spread, d.Into.Spread} {
 		if s.Median == nil {
 			continue
 		}
-		row := page.Interval{Label: callWay(how).String(), Value: *s.Median, Low: page.Unknown(), High: page.Unknown(),
+		row := page.Interval{Label: callWay(way).String(), Value: *s.Median, Low: page.Unknown(), High: page.Unknown(),
 			Text: format.Nanoseconds(*s.Median)}
 		if s.Low != nil {
 			row.Low, row.High = *s.Low, *s.High
 		}
 		chart.Rows = append(chart.Rows, row)
-		for i, ns := range samples[how] {
-			data.Rows = append(data.Rows, []string{callWay(how).String(), fmt.Sprint(i), fmt.Sprintf("%.0f", ns)})
+		for i, ns := range samples[way] {
+			data.Rows = append(data.Rows, []string{callWay(way).String(), fmt.Sprint(i), fmt.Sprintf("%.0f", ns)})
 		}
 	}
 	return page.Section{Title: "Time of a run", Chart: chart, Data: data,
@@ -146,11 +146,11 @@ func (d *Document) rooflineSection(prices *machine.Profile) page.Section {
 		Y: page.Axis{Title: "GFLOP/s", Log: true}}
 	var group func(string) int
 	chart.Groups, group = d.groups()
-	without := 0
+	omitted := 0
 	least, most := 0.0, 0.0
 	for i, s := range d.ByStep {
 		if s.ops <= 0 || s.bytes <= 0 || s.Time <= 0 {
-			without++
+			omitted++
 			continue
 		}
 		x := s.ops / s.bytes
@@ -170,9 +170,9 @@ func (d *Document) rooflineSection(prices *machine.Profile) page.Section {
 	note := fmt.Sprintf("Each point is a step; numbers are those of the table of steps. The dashed lines are the limits "+
 		"of %s in the cost profile: arithmetic (%.4g GFLOP/s, measured with products of matrices), memory (%.4g GB/s) and "+
 		"caches.", format.Count(d.Threads, "core"), top, workers*prices.GBs())
-	if without > 0 {
+	if omitted > 0 {
 		note += fmt.Sprintf(" %s without arithmetic or without a known number of bytes are left out.",
-			format.Count(without, "step"))
+			format.Count(omitted, "step"))
 	}
 	return page.Section{Title: "Roofline", Chart: chart, Note: note}
 }

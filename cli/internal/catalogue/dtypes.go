@@ -34,11 +34,11 @@ func (s dtypeSet) String() string {
 	}
 	var names []string
 	for _, g := range dtypeGroups {
-		whole := true
+		isComplete := true
 		for _, d := range g.members {
-			whole = whole && s[d]
+			isComplete = isComplete && s[d]
 		}
-		if whole {
+		if isComplete {
 			names = append(names, g.name)
 			continue
 		}

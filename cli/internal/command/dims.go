@@ -23,7 +23,7 @@ func ParseDims(list []string) (map[string]int, error) {
 		if !ok || name == "" || err != nil || n < 0 {
 			return nil, exit.Wrongf("--dim %s: want a symbol and its size, as in N=8", s)
 		}
-		if other, twice := dims[name]; twice {
+		if other, exists := dims[name]; exists {
 			return nil, exit.Wrongf("--dim gives %s twice: %d and %d", name, other, n)
 		}
 		dims[name] = n

@@ -58,7 +58,7 @@ func SplitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 		return nil, nil, err
 	}
 	for name, n := range hints[0] {
-		if other, twice := fixedSizes[name]; twice {
+		if other, exists := fixedSizes[name]; exists {
 			return nil, nil, exit.Wrongf("--dim gives %s twice: %d and %d", name, other, n)
 		}
 	}

@@ -39,7 +39,7 @@ func ApplyPins(ctx context.Context, g *graph.Graph, pins []string) error {
 			return exit.Wrongf("--pin %s: %w", text, err)
 		}
 		t := target{name, p.SetsLayout()}
-		if before, twice := seen[t]; twice && before != p {
+		if before, exists := seen[t]; exists && before != p {
 			return exit.Wrongf("--pin gives %s twice: %v and %v", name, before, p)
 		}
 		seen[t] = p

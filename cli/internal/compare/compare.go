@@ -53,8 +53,8 @@ type flags struct {
 
 const help = `Runs graphs under several strategies on the same inputs, in rounds. In each round every strategy has a
 turn, in random order, so that disturbances of the machine affect all strategies equally. A turn is
-three consecutive runs; the first is not measured, because another strategy left its caches (--turn 1
-measures every run). Inputs come from --inputs and --input, else they are generated from --seed, as in
+three consecutive runs; the first is not measured, because the caches have data of another strategy
+(--turn 1 measures every run). Inputs come from --inputs and --input, else they are generated from --seed, as in
 run. Every combination of files, sizes (--dim N=1,2,4) and numbers of threads (--threads 1,2) is
 measured. Strategies with equal plans are measured once.
 
@@ -244,15 +244,15 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	s := &comparison{flags: f, files: command.FileLabels(paths), commandLine: command.Line(cmd, paths),
 		printed: map[string]bool{}}
 	err = s.measureAll(cmd, paths, sizes)
-	cut := exit.Stopped(cmd.Context())
+	interruptErr := exit.Stopped(cmd.Context())
 	if err != nil && len(s.rows) == 0 {
 		return err
 	}
-	s.Interrupted = err != nil || cut != nil
+	s.Interrupted = err != nil || interruptErr != nil
 	showErr := s.show(cmd) // after a failure, the measurements so far are printed
 	switch {
-	case cut != nil:
-		return cmp.Or(showErr, cut)
+	case interruptErr != nil:
+		return cmp.Or(showErr, interruptErr)
 	case err != nil:
 		return err
 	}
@@ -370,12 +370,12 @@ func (s *comparison) compile(ctx context.Context, g *graph.Graph, o graphrun.Opt
 
 // add adds the measurements of one combination.
 func (s *comparison) add(path string, dims map[string]int, threads int, c *experiment.Comparison) {
-	place := Combination{s.files[path], dims, threads}
+	combination := Combination{s.files[path], dims, threads}
 	for _, m := range c.Rows {
-		s.rows = append(s.rows, Row{place, m})
+		s.rows = append(s.rows, Row{combination, m})
 	}
 	if c.Verdict != nil {
-		s.Verdicts = append(s.Verdicts, Verdict{place, *c.Verdict})
+		s.Verdicts = append(s.Verdicts, Verdict{combination, *c.Verdict})
 	}
 	for _, d := range c.Differences {
 		if len(s.flags.threads) > 1 || len(s.flags.dims) > 0 {

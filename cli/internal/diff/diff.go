@@ -50,9 +50,9 @@ their reasons), and the steps with other implementations, groups or costs. The s
 difference in cost, the greatest first.
 
 The plans use the two strategies of --strategies. --pin and --slack apply to the second plan only: with
-at most one strategy, the graph is thus compared with and without them. A second file is planned with the
-second strategy. If none of these flags
-and no second file is given, the strategies are propagate and channels_last.
+at most one strategy, the plans then differ only in these options. A second file is planned with the
+second strategy. If none of these flags and no second file is given, the strategies are propagate and
+channels_last.
 
 Values, copies and steps are matched by content: by the nodes that compute them, by their readers, and by
 name if both graphs have it; never by position.
@@ -134,7 +134,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	if err := f.splitDims(len(args), &r); err != nil {
 		return err
 	}
-	ways, err := f.strategyPair(cmd, len(args))
+	strategies, err := f.strategyPair(cmd, len(args))
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	var programs [2]*graphrun.Program
 	for i := range paths {
 		if err == nil {
-			graphs[i], programs[i], err = f.program(j, paths[i], ways[i], i)
+			graphs[i], programs[i], err = f.program(j, paths[i], strategies[i], i)
 		}
 	}
 	j.End()
@@ -187,7 +187,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 // two sizes, each plan gets one.
 func (f *flags) splitDims(files int, r *Document) error {
 	indexOf := map[string]int{} // the index of a symbol's value in f.sizes[1]
-	twice := map[string]bool{}
+	hasTwo := map[string]bool{}
 	var single []string // N=1,16 is N=1 and N=16
 	for _, dim := range f.dims {
 		name, sizes, equals := strings.Cut(dim, "=")
@@ -200,18 +200,18 @@ func (f *flags) splitDims(files int, r *Document) error {
 	}
 	for _, dim := range single {
 		name, _, _ := strings.Cut(dim, "=")
-		i, again := indexOf[name]
+		i, exists := indexOf[name]
 		switch {
-		case !again:
+		case !exists:
 			indexOf[name] = len(f.sizes[1])
 			f.sizes[0], f.sizes[1] = append(f.sizes[0], dim), append(f.sizes[1], dim)
 			continue
-		case twice[name]:
+		case hasTwo[name]:
 			return exit.Wrongf("--dim gives three sizes of %s: want one for each plan", name)
 		case files == 2:
 			return exit.Wrongf("--dim gives two sizes of %s: want one file, or one size", name)
 		}
-		twice[name], f.resized, f.sizes[1][i] = true, true, dim
+		hasTwo[name], f.resized, f.sizes[1][i] = true, true, dim
 	}
 	for _, dims := range f.sizes {
 		sizes, err := command.ParseDims(dims)
@@ -291,11 +291,11 @@ func writeDifference(w io.Writer, show term.Display, r *Document, first, second 
 			}
 			return []any{name, format.Ints(d.First.Strides), d.First.Layout, format.Ints(d.Second.Strides), d.Second.Layout}
 		})
-	for _, only := range []struct {
+	for _, side := range []struct {
 		plan   string
 		copies []report.Copy
 	}{{first, r.OnlyFirst}, {second, r.OnlySecond}} {
-		sections.WriteCopies(w, show, "Copies that only "+only.plan+" makes", only.copies)
+		sections.WriteCopies(w, show, "Copies that only "+side.plan+" makes", side.copies)
 	}
 	term.WriteList(w, show, "Steps that differ", r.Steps, []term.Column{term.WholeCol("differs"), term.NameCol("step"),
 		term.PhraseCol(first, 14), term.PhraseCol(second,
@@ -308,13 +308,13 @@ func writeDifference(w io.Writer, show term.Display, r *Document, first, second 
 			return []any{d.What, name, stepText(d.First), stepText(d.Second), format.Nanoseconds(d.FirstNS),
 				format.Nanoseconds(d.SecondNS), signed(d.DeltaNS)}
 		})
-	for _, only := range []struct {
+	for _, side := range []struct {
 		plan  string
 		nodes []string
 	}{{first, r.NodesFirst}, {second, r.NodesSecond}} {
-		if len(only.nodes) > 0 {
-			fmt.Fprintf(w, "\n%s\n%s\n", show.Paint(term.Strong, "Nodes that only "+only.plan+" has"),
-				format.Wrap(strings.Join(only.nodes, ", "), show.ProseWidth()))
+		if len(side.nodes) > 0 {
+			fmt.Fprintf(w, "\n%s\n%s\n", show.Paint(term.Strong, "Nodes that only "+side.plan+" has"),
+				format.Wrap(strings.Join(side.nodes, ", "), show.ProseWidth()))
 		}
 	}
 }

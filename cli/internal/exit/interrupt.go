@@ -28,11 +28,11 @@ func UntilSignal() context.Context {
 	go func() {
 		s := <-first
 		signal.Reset(os.Interrupt, syscall.SIGTERM)
-		what, ok := s.(syscall.Signal)
+		received, ok := s.(syscall.Signal)
 		if !ok {
-			what = syscall.SIGINT
+			received = syscall.SIGINT
 		}
-		cancel(signalled{what})
+		cancel(signalled{received})
 	}()
 	return ctx
 }
@@ -45,9 +45,9 @@ func Stopped(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	why := signalled{syscall.SIGINT}
-	errors.As(context.Cause(ctx), &why)
-	return &Error{exitSignalled + int(why.what), why}
+	cause := signalled{syscall.SIGINT}
+	errors.As(context.Cause(ctx), &cause)
+	return &Error{exitSignalled + int(cause.what), cause}
 }
 
 // StoppedOr returns err. If err is not nil and the context has ended, it returns [Stopped] instead, because err is then

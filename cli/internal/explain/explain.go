@@ -116,7 +116,7 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	if err != nil {
 		return err
 	}
-	costs, err := command.CostProfile(cmd, f.costs)
+	costProfile, err := command.CostProfile(cmd, f.costs)
 	if err != nil {
 		return err
 	}
@@ -133,14 +133,14 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 	var r *Document
 	err = j.Do(progress.Planning, func() (err error) {
 		r, err = f.explainValue(j.Context, g, path, value, format, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
-			Progress: j.Enter, Costs: costs, NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.Option(),
+			Progress: j.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.Option(),
 			Slack:       f.slack.Option(),
 			MemoryLimit: -1}) // the plan may be for another machine
 		return err
 	})
 	j.End()
-	if cut := exit.Stopped(j.Context); cut != nil {
-		return cut
+	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+		return interruptErr
 	}
 	command.PrintNotes(cmd, path, g)
 	if err != nil {

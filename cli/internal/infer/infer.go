@@ -86,8 +86,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	})
 	j.End()
-	if cut := exit.Stopped(j.Context); cut != nil {
-		return cut
+	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+		return interruptErr
 	}
 	if g == nil && !f.json {
 		return err

@@ -30,7 +30,7 @@ func (f *RaisedMinimums) String() string {
 	if f.Disappear == 1 {
 		verb = "disappears"
 	}
-	return fmt.Sprintf("with %s %d of %s %s", strings.Join(list, ", "), f.Disappear, format.Count(f.Of, "guard"), verb)
+	return fmt.Sprintf("with %s, %d of %s %s", strings.Join(list, ", "), f.Disappear, format.Count(f.Of, "guard"), verb)
 }
 
 const (
@@ -41,11 +41,11 @@ const (
 	maxRaised = 16
 )
 
-// raisedMinimumsOf infers the graph again with raised minimums. s is the result of SymbolicOf for g, errs and forked,
-// with the present minimums. raisedMinimumsOf first raises the minimums of all symbols, and then drops symbols as long
-// as the same number of guards disappears. It returns nil if s has no guards or is not valid for all sizes (Cut), or if
-// no guard disappears.
-func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, forked bool) *RaisedMinimums {
+// raisedMinimumsOf infers the graph again with raised minimums. s is the result of SymbolicOf for g, errs and
+// allBranches, with the present minimums. raisedMinimumsOf first raises the minimums of all symbols, and then drops
+// symbols as long as the same number of guards disappears. It returns nil if s has no guards or is not valid for all
+// sizes (Cut), or if no guard disappears.
+func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, allBranches bool) *RaisedMinimums {
 	if s == nil || s.Cut != nil {
 		return nil
 	}
@@ -70,8 +70,8 @@ func raisedMinimumsOf(g *graph.Graph, s *graph.Symbolic, errs []*graph.Error, fo
 			b.Min = raisedMin
 			raised.Symbols[name] = b
 		}
-		if again, err := SymbolicOf(raised, errs, forked); err == nil && again != nil && again.Cut == nil {
-			return len(GuardsOf(again))
+		if symbolic, err := SymbolicOf(raised, errs, allBranches); err == nil && symbolic != nil && symbolic.Cut == nil {
+			return len(GuardsOf(symbolic))
 		}
 		return f.Of
 	}

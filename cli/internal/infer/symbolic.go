@@ -15,10 +15,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SymbolicOf infers a graph for symbolic sizes. It drops rejected nodes, which errs lists. If forked is set, it follows
-// all branches on sizes. It returns nil if all sizes are known, or if shapes depend on data; program.Known.Unbacked is
-// the inference for such shapes.
-func SymbolicOf(g *graph.Graph, errs []*graph.Error, forked bool) (*graph.Symbolic, error) {
+// SymbolicOf infers a graph for symbolic sizes. It drops rejected nodes, which errs lists. If allBranches is set, it
+// follows all branches on sizes. It returns nil if all sizes are known, or if shapes depend on data;
+// program.Known.Unbacked is the inference for such shapes.
+func SymbolicOf(g *graph.Graph, errs []*graph.Error, allBranches bool) (*graph.Symbolic, error) {
 	if g == nil || g.Dynamic() {
 		return nil, nil
 	}
@@ -34,7 +34,7 @@ func SymbolicOf(g *graph.Graph, errs []*graph.Error, forked bool) (*graph.Symbol
 		rejected := g.InferAll()
 		g = g.Drop(rejected)
 	}
-	if forked {
+	if allBranches {
 		return g.SymbolicForked(nil)
 	}
 	return g.Symbolic(nil)

@@ -72,29 +72,29 @@ func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
 		v.Dims != nil && len(m.Shape) != len(v.Dims) {
 		return b.mismatchError(v, m)
 	}
-	own := map[string]int{}
+	newSizes := map[string]int{}
 	for i, d := range v.Dims {
 		n := m.Shape[i]
 		want, bound := b.dims[d.Symbol]
-		from := b.inputOf[d.Symbol]
-		if size, ok := own[d.Symbol]; ok {
-			want, bound, from = size, true, v.Name
+		otherInput := b.inputOf[d.Symbol]
+		if size, ok := newSizes[d.Symbol]; ok {
+			want, bound, otherInput = size, true, v.Name
 		}
 		limits := b.bounds[d.Symbol]
 		switch {
-		case d.IsNumber() && n != d.Size, d.Symbol != "" && bound && n != want && from == "":
+		case d.IsNumber() && n != d.Size, d.Symbol != "" && bound && n != want && otherInput == "":
 			return b.mismatchError(v, m)
 		case d.Symbol == "":
 		case bound && n != want:
-			return fmt.Errorf("%s is %d here, but %d in input %q", d.Symbol, n, want, from)
+			return fmt.Errorf("%s is %d here, but %d in input %q", d.Symbol, n, want, otherInput)
 		case n < limits.Min || limits.Max > 0 && n > limits.Max:
 			return fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", d.Symbol, n, limits.Min, limits.Max)
 		case !bound:
-			own[d.Symbol] = n
+			newSizes[d.Symbol] = n
 		}
 	}
-	maps.Copy(b.dims, own)
-	for symbol := range own {
+	maps.Copy(b.dims, newSizes)
+	for symbol := range newSizes {
 		b.inputOf[symbol] = v.Name
 	}
 	return nil

@@ -66,14 +66,14 @@ func (in *Set) names() string {
 	for _, v := range in.Generated {
 		names = append(names, v.Name)
 	}
-	what := "input "
+	noun := "input "
 	if len(names) > 1 {
-		what = "inputs "
+		noun = "inputs "
 	}
 	if n := len(names) - most; n > 0 {
-		return fmt.Sprintf("%s%s and %d more", what, strings.Join(names[:most], ", "), n)
+		return fmt.Sprintf("%s%s and %d more", noun, strings.Join(names[:most], ", "), n)
 	}
-	return what + strings.Join(names, ", ")
+	return noun + strings.Join(names, ", ")
 }
 
 // Blame adds a sentence to the error of a run: generated input values may be the cause.

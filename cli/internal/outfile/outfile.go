@@ -158,8 +158,8 @@ func writeAndClose(ctx context.Context, f *os.File, write func(io.Writer) error)
 	if err == nil {
 		err = w.Flush()
 	}
-	if closing := f.Close(); err == nil {
-		err = closing
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
 	}
 	return err
 }

@@ -77,16 +77,16 @@ func bytesNeeded(r *report.Plan) int {
 // rejected plans.
 func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, p *graphrun.Program, g *graph.Graph,
 	o graphrun.Options) (*graphrun.Program, *Document, error) {
-	wanted := planDocOf(p)
-	if l.memory == "" || bytesNeeded(&wanted.Plan) <= l.bytes {
-		return p, wanted, nil
+	requested := planDocOf(p)
+	if l.memory == "" || bytesNeeded(&requested.Plan) <= l.bytes {
+		return p, requested, nil
 	}
 	l.slack = o.Slack > 0
-	f := fitting{ext: ext, limit: l.bytes, graph: g, options: o, rejected: []RejectedPlan{rejectedOf(wanted)},
-		leastMemory: wanted}
+	f := fitting{ext: ext, limit: l.bytes, graph: g, options: o, rejected: []RejectedPlan{rejectedOf(requested)},
+		leastMemory: requested}
 	f.options.Dump = nil
 	for _, s := range f.ext.Strategies() {
-		if s.Name() == wanted.Strategy {
+		if s.Name() == requested.Strategy {
 			continue
 		}
 		if _, err := f.try(ctx, s, true); err != nil {
@@ -179,13 +179,13 @@ func (l *limits) refusal(rejected []RejectedPlan, least *Document,
 		needs = append(needs, format.Bytes(r.Bytes)+" with "+r.Strategy)
 	}
 	m := least.Memory
-	also := ""
+	othersText := ""
 	if within != nil {
-		also = fmt.Sprintf("; %s more than the limit, too", othersNeed(within.Tried))
+		othersText = fmt.Sprintf("; %s more than the limit, too", othersNeed(within.Tried))
 	}
 	text := fmt.Sprintf("no strategy has a plan within --max-memory %s: a run needs %s%s; the plan of %s "+
 		"needs %s for inputs, %s for constants, %s for packed constants, %s for all else", l.memory, strings.Join(needs,
-		", "), also,
+		", "), othersText,
 		least.Strategy,
 		format.Bytes(m.Inputs), format.Bytes(m.Constants), format.Bytes(m.Packed), format.Bytes(least.PeakBytes))
 	for i, h := range m.Largest {
@@ -211,11 +211,11 @@ func (l *limits) printRejected(cmd *cobra.Command, r *Document) {
 	if len(r.Rejected) == 0 {
 		return
 	}
-	wanted := r.Rejected[0]
+	requested := r.Rejected[0]
 	term.Note(cmd, "a run of the plan of %s needs %s, more than --max-memory %s; %s needs %s, for an estimated cost "+
-		"of %s instead of %s: %s", wanted.Strategy, format.Bytes(wanted.Bytes), l.memory, r.Strategy,
-		format.Bytes(bytesNeeded(&r.Plan)), format.Nanoseconds(r.CostNS), format.Nanoseconds(wanted.CostNS),
-		format.Difference(wanted.CostNS, r.CostNS, format.Nanoseconds))
+		"of %s instead of %s: %s", requested.Strategy, format.Bytes(requested.Bytes), l.memory, r.Strategy,
+		format.Bytes(bytesNeeded(&r.Plan)), format.Nanoseconds(r.CostNS), format.Nanoseconds(requested.CostNS),
+		format.Difference(requested.CostNS, r.CostNS, format.Nanoseconds))
 	if l.slack {
 		term.Note(cmd, "--slack does not apply to this plan: plans within --max-memory are compared by cost alone")
 	}

@@ -59,10 +59,10 @@ const (
 	measureSpan = time.Second
 )
 
-// measurePlan runs a program on generated inputs with one worker, and sets the median time of each step. watch is the
+// measurePlan runs a program on generated inputs with one worker, and sets the median time of each step. timer is the
 // tracer of the program. The sum of minimum times would be misleading: a busy processor lowers its clock rate, and no
 // single run has the minimum time of every step.
-func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, watch *stepWatch, r *Document) error {
+func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, timer *stepWatch, r *Document) error {
 	in, err := inputs.Sources{}.ReadValues(g, &inputs.Given{})
 	if err != nil {
 		return err
@@ -77,8 +77,8 @@ func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, watch *st
 		return nil
 	})
 	j.End()
-	if cut := exit.Stopped(j.Context); cut != nil {
-		return cut
+	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+		return interruptErr
 	}
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, watch *st
 	var relativeErrors []float64
 	for i := range r.Steps {
 		s := &r.Steps[i]
-		took := watch.samples[s.Name]
+		took := timer.samples[s.Name]
 		if len(took) == 0 {
 			continue
 		}

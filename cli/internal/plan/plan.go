@@ -80,7 +80,7 @@ another plan becomes the cheapest. These two flags concern the cheapest plan, wh
 
 With symbolic sizes, a plan serves all sizes that satisfy its guards, the conditions on sizes that inference
 and planning rely on. For each plan, the output has the sizes for which it was priced, its guards, and its regret:
-its extra cost over a plan for other sizes, at bounds and hints, and at 64 times the hint of an unbounded symbol.
+its extra cost compared with plans for other sizes: bounds, hints, and 64 times the hint of an unbounded symbol.
 --dim N=1,64 makes a plan for each of these sizes; other sizes use the nearest plan whose guards hold. Except for
 the first, sizes that cannot be planned are reported and skipped. --for-all proves a property for all sizes
 within bounds by cases with their conditions, or gives sizes that break it (exit code 1), or lists the sizes at
@@ -90,7 +90,7 @@ memory format.
 --strategies propagate,optimal lists the copies of each strategy with their reasons, and the cost of each plan;
 strategies with equal copies are listed together.
 
---sweep N=1..256 shows ranges of sizes with equal plans, and the layouts, copies, implementations and groups that
+--sweep N=1..256 shows ranges of sizes with the same plan, and the layouts, copies, implementations and groups that
 change between them. It plans the ends and the powers of two, and bisects between sizes with different plans, at
 most 64 plans. Sizes between two planned sizes with equal plans are not planned: a short range with another plan
 may be missed ("planned" in JSON lists the planned sizes).
@@ -188,7 +188,7 @@ func (f *flags) checked(cmd *cobra.Command) (*machine.Profile, error) {
 }
 
 func run(cmd *cobra.Command, path string, f flags) error {
-	costs, err := f.checked(cmd)
+	costProfile, err := f.checked(cmd)
 	if err != nil {
 		return err
 	}
@@ -200,9 +200,9 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	switch {
 	case f.sweep != "":
-		return f.runSweep(cmd, path, costs)
+		return f.runSweep(cmd, path, costProfile)
 	case len(f.strategies) > 0:
-		return f.runStrategies(cmd, path, costs)
+		return f.runStrategies(cmd, path, costProfile)
 	}
 	j := progress.Begin(cmd, filepath.Base(path))
 	defer j.End()
@@ -212,10 +212,10 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	var p *graphrun.Program
 	var r *Document
-	watch := newStepWatch()
+	timer := newStepWatch()
 	var dump bytes.Buffer // printed after the progress line is cleared
 	err = j.Do(progress.Planning, func() (err error) {
-		if p, r, err = f.plan(g, j, costs, watch, &dump); err != nil {
+		if p, r, err = f.plan(g, j, costProfile, timer, &dump); err != nil {
 			return err
 		}
 		if r.Classes, err = inspect.Specializations(p); err != nil {
@@ -229,8 +229,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if !f.measure {
 		j.End()
 	}
-	if cut := exit.Stopped(j.Context); cut != nil {
-		return cut
+	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+		return interruptErr
 	}
 	command.PrintNotes(cmd, path, g)
 	if err := f.showPasses(cmd, path, &dump); err != nil {
@@ -242,7 +242,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err != nil {
 		return exit.InFile(path, err)
 	}
-	return f.finish(cmd, path, j, p, g, r, watch)
+	return f.finish(cmd, path, j, p, g, r, timer)
 }
 
 // showPasses writes the page of --passes and prints the graphs of --dump. It is also called if planning failed.
@@ -263,7 +263,7 @@ func (f *flags) showPasses(cmd *cobra.Command, path string, dump *bytes.Buffer) 
 
 // finish measures and prints a plan, and returns an error if the plan violates --max-copies or --for-all.
 func (f *flags) finish(cmd *cobra.Command, path string, j *progress.Job, p *graphrun.Program, g *graph.Graph,
-	r *Document, watch *stepWatch) (err error) {
+	r *Document, timer *stepWatch) (err error) {
 	f.limits.printRejected(cmd, r)
 	if f.code != "" {
 		if r.Code, err = inspect.Code(p, f.code); err != nil {
@@ -271,7 +271,7 @@ func (f *flags) finish(cmd *cobra.Command, path string, j *progress.Job, p *grap
 		}
 	}
 	if f.measure {
-		if err := measurePlan(j, p, g, watch, r); err != nil {
+		if err := measurePlan(j, p, g, timer, r); err != nil {
 			return exit.InFile(path, err)
 		}
 	}
@@ -326,17 +326,17 @@ func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 }
 
 // plan compiles the graph. The result satisfies --max-memory.
-func (f *flags) plan(g *graph.Graph, j *progress.Job, costs *machine.Profile, watch *stepWatch,
+func (f *flags) plan(g *graph.Graph, j *progress.Job, costProfile *machine.Profile, timer *stepWatch,
 	dump io.Writer) (*graphrun.Program, *Document, error) {
 	o := graphrun.Options{Strategy: f.problem.strategy(f.ext, f.strategy), Check: f.check, Progress: j.Enter,
 		NoFusion: f.noFusion,
-		Exact:    f.exact, Costs: costs, Hints: f.hints, SolveLimit: f.solver.Option(), Slack: f.costSlack.Option(),
+		Exact:    f.exact, Costs: costProfile, Hints: f.hints, SolveLimit: f.solver.Option(), Slack: f.costSlack.Option(),
 		MemoryLimit: -1} // the plan may be for another machine
 	if f.dump || f.passes != "" {
 		o.Dump = dump
 	}
 	if f.measure {
-		o.Threads, o.Tracer = 1, watch
+		o.Threads, o.Tracer = 1, timer
 	}
 	p, err := f.ext.Compile(j.Context, g, o)
 	if err != nil {

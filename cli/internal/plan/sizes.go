@@ -58,7 +58,7 @@ func parseInterval(text string) (v interval, err error) {
 }
 
 // runSweep runs the command for a range of sizes.
-func (f *flags) runSweep(cmd *cobra.Command, path string, costs *machine.Profile) error {
+func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.Profile) error {
 	v, err := parseInterval(f.sweep)
 	if err != nil {
 		return err
@@ -87,8 +87,8 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costs *machine.Profile
 	if err := command.RejectDynamic(first, "the graph runs in segments and has no plan as a whole"); err != nil {
 		return exit.InFile(path, err)
 	}
-	o := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Progress: j.Enter, Costs: costs, NoFusion: f.noFusion,
-		Exact: f.exact, SolveLimit: f.solver.Option(), Slack: f.costSlack.Option(), MemoryLimit: -1}
+	o := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Progress: j.Enter, Costs: costProfile,
+		NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.Option(), Slack: f.costSlack.Option(), MemoryLimit: -1}
 	err = j.Do(progress.Planning, func() error {
 		all, err := experiment.PlansBySize(j.Context, v.from, v.to, maxPlans,
 			func(ctx context.Context, size int) (*graphrun.Program, error) {
@@ -104,8 +104,8 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costs *machine.Profile
 		return err
 	})
 	j.End()
-	if cut := exit.Stopped(j.Context); cut != nil {
-		return cut
+	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+		return interruptErr
 	}
 	// A failed plan does not suppress the notes, which are about the graph and not about the sizes.
 	command.PrintNotes(cmd, path, first)
@@ -159,9 +159,10 @@ func writeSizes(w io.Writer, show term.Display, r *SizesDocument) {
 			spanText(c.CostNS/float64(max(c.From, 1)), c.CostToNS/float64(max(c.To, 1))),
 			format.Count(len(c.Changes), "change"))
 	}
-	fmt.Fprintf(w, "strategy %s: %s of %s with equal plans, found by %s; sizes between two planned sizes with equal "+
-		"plans are not planned\n", r.Strategy, format.Count(len(r.Ranges), "range"), r.Symbol,
-		format.Count(r.Plans, "plan"))
+	fmt.Fprintf(w, "strategy %s: %s of %s; all sizes of a range have the same plan. %s planned; where two of them have "+
+		"the same plan, the sizes between them are assumed to have it too\n", r.Strategy,
+		format.Count(len(r.Ranges), "range"), r.Symbol,
+		format.CountIrregular(r.Plans, "size was", "sizes were"))
 	if !r.Complete {
 		fmt.Fprintf(w, "the limit of %d plans is reached: some changes are between the ranges, at an unknown size\n",
 			maxPlans)

@@ -78,7 +78,7 @@ func (f *flags) checkSeveral(cmd *cobra.Command) (err error) {
 }
 
 // runStrategies runs the command for several strategies.
-func (f *flags) runStrategies(cmd *cobra.Command, path string, costs *machine.Profile) error {
+func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *machine.Profile) error {
 	j := progress.Begin(cmd, filepath.Base(path))
 	defer j.End()
 	var g *graph.Graph
@@ -90,7 +90,7 @@ func (f *flags) runStrategies(cmd *cobra.Command, path string, costs *machine.Pr
 		return exit.InFile(path, err)
 	}
 	r := &StrategiesDocument{}
-	o := graphrun.Options{Progress: j.Enter, Costs: costs, NoFusion: f.noFusion, Exact: f.exact,
+	o := graphrun.Options{Progress: j.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
 		SolveLimit: f.solver.Option(), Slack: f.costSlack.Option(), MemoryLimit: -1}
 	err = j.Do(progress.Planning, func() error {
 		for _, name := range f.strategies {
@@ -102,8 +102,8 @@ func (f *flags) runStrategies(cmd *cobra.Command, path string, costs *machine.Pr
 		return nil
 	})
 	j.End()
-	if cut := exit.Stopped(j.Context); cut != nil {
-		return cut
+	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+		return interruptErr
 	}
 	command.PrintNotes(cmd, path, g)
 	command.AddNotes(&r.Notes, report.NotesOf(g))

@@ -101,7 +101,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	costs, err := command.CostProfile(cmd, f.costs)
+	costProfile, err := command.CostProfile(cmd, f.costs)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	var p *graphrun.Program
 	err = j.Do(progress.Planning, func() (err error) {
 		p, err = f.ext.Compile(j.Context, w.runGraph, graphrun.Options{Strategy: f.ext.Strategy(f.strategy),
-			Threads: f.threads, Tracer: j, InputsHeld: true, Costs: costs, KeepGoing: f.keepGoing,
+			Threads: f.threads, Tracer: j, InputsHeld: true, Costs: costProfile, KeepGoing: f.keepGoing,
 			NoFusion: f.noFusion, Exact: f.exact,
 			Progress: j.Enter, Hints: f.hints, Slack: f.slack.Option()})
 		return err
@@ -249,9 +249,9 @@ func entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 
 // printOutputs prints a line for each output: name, dtype, shape, strides and statistics.
 func printOutputs(w io.Writer, show term.Display, g *graph.Graph, out map[string]*tensor.Tensor, f flags,
-	left incomplete) error {
+	missing incomplete) error {
 	buf := bufio.NewWriter(w)
-	r := runReportOf(g, out, f.keepGoing, left)
+	r := runReportOf(g, out, f.keepGoing, missing)
 	if f.json {
 		document.Write(buf, r)
 		return buf.Flush()
@@ -287,7 +287,7 @@ type OutputDoc struct {
 	least, most, mean float64 // may be infinite or NaN
 }
 
-func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, left incomplete) *Document {
+func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, missing incomplete) *Document {
 	r := &Document{Notes: report.NotesOf(g)}
 	r.Outputs = document.StreamOf(entries(g, out), func(e npz.Entry) OutputDoc {
 		v := e.Tensor
@@ -296,7 +296,7 @@ func runReportOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, 
 			finite(least), finite(most), finite(mean), least, most, mean}
 	})
 	if keepGoing {
-		r.Errors, r.LeftOut = document.Mistakes(left.Failed), left.docs()
+		r.Errors, r.LeftOut = document.Mistakes(missing.Failed), missing.docs()
 	}
 	return r
 }

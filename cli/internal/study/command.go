@@ -134,9 +134,9 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	failures := work.runTasks(cmd, f.selected.tasksOf(list))
 	j.End()
-	cut := exit.Stopped(cmd.Context())
+	interruptErr := exit.Stopped(cmd.Context())
 	d := work.document(list, failures)
-	d.Interrupted = cut != nil
+	d.Interrupted = interruptErr != nil
 	if err := f.print(cmd, d); err != nil {
 		return err
 	}
@@ -148,8 +148,8 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		}
 	}
 	switch {
-	case cut != nil:
-		return cut
+	case interruptErr != nil:
+		return interruptErr
 	case len(failures) > 0:
 		return exit.Failed(fmt.Errorf("%s failed; first %s: %s", format.Count(len(failures), "task"), failures[0].Task,
 			failures[0].Message))

@@ -166,24 +166,29 @@ func (t *Table) fit(limit int) []int {
 		return widths
 	}
 	for i, c := range t.Columns {
-		if !slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != c.omitIfAll }) {
+		hasOtherText := func(row []string) bool { return row[i] != c.omitIfAll }
+		if len(t.Rows) > 0 && !slices.ContainsFunc(t.Rows, hasOtherText) {
 			widths[i] = omitted
 		}
 	}
+	t.omitOptional(widths, limit)
 	for round := range rounds {
-		// If round 0 cannot make the table fit, the columns of IfRoom are omitted one by one, from the right.
-		for round == 0 {
-			shrunk := slices.Clone(widths)
-			t.shrink(shrunk, limit, round)
-			spare := lastIndex(t.Columns, func(i int) bool { return t.Columns[i].omitFirst && widths[i] != omitted })
-			if total(shrunk) <= limit || spare < 0 {
-				break
-			}
-			widths[spare] = omitted
-		}
 		t.shrink(widths, limit, round)
 	}
 	return widths
+}
+
+// omitOptional omits the columns of IfRoom one by one, from the right, until round 0 of shrinking suffices.
+func (t *Table) omitOptional(widths []int, limit int) {
+	for {
+		shrunk := slices.Clone(widths)
+		t.shrink(shrunk, limit, 0)
+		last := lastIndex(t.Columns, func(i int) bool { return t.Columns[i].omitFirst && widths[i] != omitted })
+		if total(shrunk) <= limit || last < 0 {
+			return
+		}
+		widths[last] = omitted
+	}
 }
 
 // lastIndex returns the last index of list for which accept returns true, or -1.
@@ -210,16 +215,16 @@ func total(widths []int) int {
 // shrink narrows the widest columns until the line fits, or all columns have reached their floors.
 func (t *Table) shrink(widths []int, limit, round int) {
 	for over := total(widths) - limit; over > 0; {
-		widest, next := -1, 0
-		for i := range t.Columns {
-			if widths[i] <= t.floor(i, round) {
-				continue
-			}
-			if widest < 0 || widths[i] > widths[widest] {
-				widest, i = i, widest
-			}
-			if i >= 0 { // i is a column other than the widest, or -1
-				next = max(next, widths[i])
+		widest, next := -1, 0 // the index of the widest column, and the width of the second widest
+		for i, width := range widths {
+			switch {
+			case width <= t.floor(i, round): // the column cannot be shrunk
+			case widest < 0:
+				widest = i
+			case width > widths[widest]:
+				widest, next = i, widths[widest]
+			default:
+				next = max(next, width)
 			}
 		}
 		if widest < 0 {

@@ -117,6 +117,15 @@ func TestTableGives(t *testing.T) {
 	}
 }
 
+// TestTableWithoutRows checks that a narrow terminal shows the headings of a table without rows.
+func TestTableWithoutRows(t *testing.T) {
+	var b bytes.Buffer
+	NewTable(NameCol("node"), WholeCol("bytes")).Write(&b, Display{width: 8})
+	if want := "node  b…\n"; b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}
+
 func TestTableProse(t *testing.T) {
 	table := NewTable(NameCol("node"), ProseCol("why"))
 	table.Add("tidy", "its operand already has the layout asked for, with strides that are those of channels-last images")

@@ -107,9 +107,10 @@ func (b *svgBox) markup() string {
 		fmt.Fprintf(&w, `<path class="flag" d="M%s 0h-14l14 14z"/>`, width)
 	}
 	bar := func(class string, share float64) {
-		whole := b.size.Width - 2*boxPadding - 2
+		fullWidth := b.size.Width - 2*boxPadding - 2
 		fmt.Fprintf(&w, `<rect class="bar" x="%g" y="%s" width="%s" height="4"/><rect class="%s" x="%g" y="%s" width="%s" `+
-			`height="4"/>`, boxPadding+2, formatTenth(y+6), formatTenth(whole), class, boxPadding+2, formatTenth(y+6), formatTenth(share*whole))
+			`height="4"/>`, boxPadding+2, formatTenth(y+6), formatTenth(fullWidth), class, boxPadding+2, formatTenth(y+6),
+			formatTenth(share*fullWidth))
 		y += 6
 	}
 	if b.bar > 0 {

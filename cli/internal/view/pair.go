@@ -36,12 +36,13 @@ func (f *flags) checkPair() error {
 }
 
 // renderPair returns the content of the output file: a picture of the plans of two strategies, with marked differences.
-func (f *flags) renderPair(ctx context.Context, title string, g *graph.Graph, costs *machine.Profile) ([]byte, error) {
+func (f *flags) renderPair(ctx context.Context, title string, g *graph.Graph,
+	costProfile *machine.Profile) ([]byte, error) {
 	var programs [2]*graphrun.Program
 	var sides [2]*picture
 	for i, name := range f.strategies {
 		var err error
-		if programs[i], err = f.compile(ctx, g, name, costs); err != nil {
+		if programs[i], err = f.compile(ctx, g, name, costProfile); err != nil {
 			return nil, err
 		}
 		sides[i] = pictureOf(title, programs[i].Graph(), programs[i].Report())

@@ -390,7 +390,7 @@ func fusedNames(n *graph.Node) []string {
 // addOutputs adds a box for each output, and for each constant that is an output.
 func (p *painter) addOutputs(g *graph.Graph) {
 	for _, o := range g.Outputs {
-		if _, there := p.boxOf[o.Value]; !there {
+		if _, hasBox := p.boxOf[o.Value]; !hasBox {
 			v := o.Value
 			p.boxOf[v] = p.add(pictureBox{kind: constantBox, name: v.Name, head: v.Name,
 				lines: p.typeLines([]*graph.Value{v}, false), layout: p.layoutIndex(v),

@@ -186,8 +186,8 @@ func (w *svgWriter) group(g *item, origin graphdraw.Point) {
 		fmt.Fprintf(w, `<g class="frame" transform="translate(%s %s)"><rect class="box" width="%s" height="%s" rx="6"/>`+
 			`<text class="head" x="10" y="18">%s</text></g>`+"\n", formatTenth(real.X), formatTenth(real.Y), formatTenth(size.Width), formatTenth(size.Height),
 			escapeXML(t.frameLabel))
-		whole := w.orientBox(graphdraw.Box{Width: inner.Width, Height: inner.Height})
-		shift := w.orientPoint(graphdraw.Point{X: (size.Width - whole.Width) / 2, Y: frameHead})
+		innerSize := w.orientBox(graphdraw.Box{Width: inner.Width, Height: inner.Height})
+		shift := w.orientPoint(graphdraw.Point{X: (size.Width - innerSize.Width) / 2, Y: frameHead})
 		within := graphdraw.Point{X: at.X + shift.X, Y: at.Y + shift.Y}
 		w.connectPorts(l, i, len(x.items), inner, origin, within)
 		w.group(x, within)

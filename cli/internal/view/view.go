@@ -58,7 +58,7 @@ More than 60 boxes are folded: scopes of names (/layer1/layer1.0/conv1/Conv), th
 
 --profile shows measured times beside the predicted ones, as text and as a second bar.
 --strategies A,B draws two plans side by side. Boxes that differ have a corner and lines that begin with ≠,
-and boxes of one plan only a line that begins with +.
+and boxes that only one plan has have a line that begins with +.
 
 OUT.svg is a picture. OUT.html is a self-contained page with search, zoom and an overview; clicking a group
 opens it, and clicking a step shows its details and what graphrun explain prints for its values. OUT.dot is
@@ -135,7 +135,7 @@ func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
 }
 
 func run(cmd *cobra.Command, path string, f flags) error {
-	costs, err := f.check(cmd)
+	costProfile, err := f.check(cmd)
 	if err != nil {
 		return err
 	}
@@ -150,10 +150,10 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	}
 	var text []byte
-	err = j.Do(progress.Planning, func() (err error) { text, err = f.render(j.Context, path, g, costs); return err })
+	err = j.Do(progress.Planning, func() (err error) { text, err = f.render(j.Context, path, g, costProfile); return err })
 	j.End()
-	if cut := exit.Stopped(j.Context); cut != nil {
-		return cut
+	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+		return interruptErr
 	}
 	command.PrintNotes(cmd, path, g)
 	if err != nil {
@@ -167,15 +167,15 @@ func run(cmd *cobra.Command, path string, f flags) error {
 }
 
 // render returns the content of the output file: the picture of the graph, or of its plan.
-func (f *flags) render(ctx context.Context, path string, g *graph.Graph, costs *machine.Profile) ([]byte, error) {
+func (f *flags) render(ctx context.Context, path string, g *graph.Graph, costProfile *machine.Profile) ([]byte, error) {
 	title := filepath.Base(path)
 	if len(f.strategies) > 0 {
-		return f.renderPair(ctx, title, g, costs)
+		return f.renderPair(ctx, title, g, costProfile)
 	}
 	drawnGraph, p, plan := g, (*graphrun.Program)(nil), (*report.Plan)(nil)
 	if f.strategy != "" {
 		var err error
-		if p, err = f.compile(ctx, g, f.strategy, costs); err != nil {
+		if p, err = f.compile(ctx, g, f.strategy, costProfile); err != nil {
 			return nil, err
 		}
 		drawnGraph, plan = p.Graph(), p.Report()
@@ -209,12 +209,12 @@ func (f *flags) render(ctx context.Context, path string, g *graph.Graph, costs *
 
 // compile plans a graph with a strategy.
 func (f *flags) compile(ctx context.Context, g *graph.Graph, strategy string,
-	costs *machine.Profile) (*graphrun.Program, error) {
+	costProfile *machine.Profile) (*graphrun.Program, error) {
 	if err := command.RejectDynamic(g, "the graph runs in segments, which graphrun plan shows"); err != nil {
 		return nil, err
 	}
 	return f.ext.Compile(ctx, g, graphrun.Options{Strategy: f.ext.Strategy(strategy), NoFusion: f.noFusion, Exact: f.exact,
-		Costs: costs, Slack: f.slack.Option(), MemoryLimit: -1}) // the plan may be for another machine
+		Costs: costProfile, Slack: f.slack.Option(), MemoryLimit: -1}) // the plan may be for another machine
 }
 
 // neighbourhood returns the neighbourhood of the value of --around. Without --around it returns the whole picture.
