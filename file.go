@@ -206,7 +206,7 @@ func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
 func (f *File) convert(ctx context.Context, sizes map[string]int) (g *graph.Graph, err error) {
 	l := f.Loader
 	o := onnx.Options{Context: ctx, Dims: sizes, Shapes: l.Shapes, Lookup: l.Lookup, Operators: l.Operators,
-		Replaced: l.Replaced, Lost: l.Lost}
+		Replaced: l.Replaced, UnavailableInputs: l.UnavailableInputs}
 	if l.KeepGoing {
 		g, f.ignored, err = f.model.GraphSome(o)
 		return g, err

@@ -53,9 +53,9 @@ type Loader struct {
 	// dependents. A run with [Options.KeepGoing] omits them. Mistakes outside of nodes are returned as a [graph.Errors]
 	// together with the graph.
 	KeepGoing bool
-	// Lost has the reasons why inputs are not available, by input. With KeepGoing, a model is read without these inputs
-	// and their dependents. [graph.Graph.DropValues] removes them from a graph.
-	Lost map[string]error
+	// UnavailableInputs has the reasons why inputs are not available, by input. With KeepGoing, a model is read without
+	// these inputs and their dependents. [graph.Graph.DropValues] removes them from a graph.
+	UnavailableInputs map[string]error
 }
 
 // Load reads a graph file or an ONNX model and infers its types. The extension is .json or .onnx. For other extensions,

@@ -65,7 +65,7 @@ for --costs.`,
   graphrun calibrate --out server.json
   graphrun plan model.onnx --costs server.json`,
 		Args: command.NoArguments,
-		RunE: exit.Coded(func(cmd *cobra.Command, _ []string) error {
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, _ []string) error {
 			if f.rounds < 1 {
 				return exit.Wrongf("--rounds %d: want at least 1", f.rounds)
 			}
@@ -100,7 +100,7 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 		return err
 	})
 	j.End()
-	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
 		return interruptErr
 	}
 	if err != nil {

@@ -40,7 +40,7 @@ from fixed sizes are known, and the graph is simpler. OUT and the weights are wr
   graphrun convert model.onnx batch8.json --dim N=8`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return command.Misused(cmd, "convert wants a model and the graph file to write, got %s",
+				return command.UsageError(cmd, "convert wants a model and the graph file to write, got %s",
 					format.Count(len(args), "argument"))
 			}
 			return nil
@@ -54,7 +54,7 @@ from fixed sizes are known, and the graph is simpler. OUT and the weights are wr
 			}
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
 			return convert(cmd, ext, args[0], args[1], dims)
 		}),
 	}

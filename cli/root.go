@@ -141,7 +141,7 @@ func rejectUnknown(root *cobra.Command) {
 					return unknownCommand(root, remaining[0])
 				}
 				if len(remaining) > 0 && !topic.HasSubCommands() {
-					return command.Misused(cmd, "help wants one command, got %q too", remaining[0])
+					return command.UsageError(cmd, "help wants one command, got %q too", remaining[0])
 				}
 				topic.InitDefaultHelpFlag()
 				return topic.Help()

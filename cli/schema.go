@@ -41,7 +41,7 @@ further keys; each has its version. Documents of flags of plan have schemas, too
   graphrun schema plan | jq '."$defs".step.properties'`,
 		Args:      atMostOneDocument,
 		ValidArgs: schemaNames(),
-		RunE: exit.Coded(func(cmd *cobra.Command, args []string) (err error) {
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) (err error) {
 			var text []byte
 			if len(args) == 0 {
 				text, err = graphfile.Schema(ext.Ops())
@@ -60,7 +60,7 @@ further keys; each has its version. Documents of flags of plan have schemas, too
 // atMostOneDocument accepts no argument or the name of a document.
 func atMostOneDocument(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return command.Misused(cmd, "schema wants one command at most, got %d", len(args))
+		return command.UsageError(cmd, "schema wants one command at most, got %d", len(args))
 	}
 	if len(args) == 1 && documents[args[0]] == nil && planDocuments[args[0]] == nil {
 		return exit.Wrongf("schema: %s prints no document: %s", args[0], format.WantOneOf(args[0], schemaNames()))

@@ -36,13 +36,13 @@ Exit code 0: the certificate holds; 1: it does not, with the reason; 2: the file
   graphrun verify model.onnx plan.cert.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return command.Misused(cmd, "verify wants a graph file and a certificate, got %s",
+				return command.UsageError(cmd, "verify wants a graph file and a certificate, got %s",
 					format.Count(len(args), "argument"))
 			}
 			return nil
 		},
 		ValidArgsFunction: command.CompleteGraph,
-		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
 			return verify(cmd, ext, args[0], args[1], asJSON)
 		}),
 	}
@@ -73,7 +73,7 @@ func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate strin
 	var v *experiment.Verdict
 	err = j.Do(progress.Verifying, func() (err error) { v, err = experiment.VerifyContext(j.Context, g, c); return err })
 	j.End()
-	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
 		return interruptErr
 	}
 	command.PrintWarnings(cmd, path, g)

@@ -20,7 +20,7 @@ the version of Go, and the instruction set of the generated machine code, or the
 none. graphrun --version prints the same.`,
 		Example: `  graphrun version`,
 		Args:    command.NoArguments,
-		RunE:    exit.Coded(printVersion),
+		RunE:    exit.WithExitCode(printVersion),
 	}
 }
 

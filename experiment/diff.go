@@ -162,7 +162,7 @@ func sideOf(p *graphrun.Program, name string) *side {
 // assignKeys gives keys to the nodes and leaves of the original graph. A node with a match in the other graph gets the
 // key of the match. Any other node gets a new key.
 func (s *side) assignKeys(pairs *pairing, other *side) {
-	for i, v := range pairable(s.p.Runnable) {
+	for i, v := range matchable(s.p.Runnable) {
 		key := fmt.Sprintf("%s %d", s.name, i)
 		if pairs != nil && pairs.from[v] != nil {
 			w := pairs.from[v]

@@ -23,8 +23,8 @@ func (m *loadMeter) sample() {
 	if m == nil || runtime.GOOS != "linux" || time.Since(m.last) < sampleInterval {
 		return
 	}
-	if n, ok := runnable(); ok {
-		m.sum += max(0, n-ownRunnable())
+	if n, ok := countRunnable(); ok {
+		m.sum += max(0, n-countOwnRunnable())
 		m.samples++
 	}
 	m.last = time.Now()
@@ -38,9 +38,9 @@ func (m *loadMeter) mean() *float64 {
 	return new(float64(m.sum) / float64(m.samples))
 }
 
-// runnable returns the number of runnable threads of the machine. It is the number before the slash in /proc/loadavg,
-// such as 1 in "0.20 0.18 0.12 1/80 11206" (proc_loadavg(5)).
-func runnable() (int, bool) {
+// countRunnable returns the number of runnable threads of the machine. It is the number before the slash in
+// /proc/loadavg, such as 1 in "0.20 0.18 0.12 1/80 11206" (proc_loadavg(5)).
+func countRunnable() (int, bool) {
 	text, err := os.ReadFile("/proc/loadavg")
 	fields := bytes.Fields(text)
 	if err != nil || len(fields) < 4 {
@@ -51,9 +51,9 @@ func runnable() (int, bool) {
 	return n, err == nil
 }
 
-// ownRunnable returns the number of threads of this process in state R (runnable). The state follows the name in
+// countOwnRunnable returns the number of threads of this process in state R (runnable). The state follows the name in
 // parentheses in /proc/self/task/*/stat (proc_pid_stat(5)).
-func ownRunnable() int {
+func countOwnRunnable() int {
 	n := 0
 	paths, _ := filepath.Glob("/proc/self/task/*/stat")
 	for _, path := range paths {

@@ -9,17 +9,17 @@ import (
 // samples is close to normally distributed.
 const maxExact = 25
 
-// ranked has the rank statistics of two sides. Equal samples share the mean of their ranks. Ranks are doubled, so that
-// they are integers.
-type ranked struct {
+// rankStatistics has the rank statistics of two sides. Equal samples share the mean of their ranks. Ranks are doubled,
+// so that they are integers.
+type rankStatistics struct {
 	n1, n2 int   // numbers of samples of the sides
 	ties   []int // by distinct sample, in ascending order: the number of equal samples
 	sum    int   // sum of the doubled ranks of the first side
 }
 
 // rank ranks samples without NaN.
-func rank(a, b []float64) ranked {
-	r := ranked{n1: len(a), n2: len(b)}
+func rank(a, b []float64) rankStatistics {
+	r := rankStatistics{n1: len(a), n2: len(b)}
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 	for before := 0; len(a)+len(b) > 0; {
 		least := math.Inf(1)
@@ -29,7 +29,7 @@ func rank(a, b []float64) ranked {
 		if len(b) > 0 {
 			least = min(least, b[0])
 		}
-		i, j := equalTo(a, least), equalTo(b, least)
+		i, j := countEqual(a, least), countEqual(b, least)
 		r.ties = append(r.ties, i+j)
 		r.sum += i * (2*before + i + j + 1)
 		before += i + j
@@ -38,8 +38,8 @@ func rank(a, b []float64) ranked {
 	return r
 }
 
-// equalTo counts the samples at the start of a sorted list that equal x.
-func equalTo(sorted []float64, x float64) int {
+// countEqual counts the samples at the start of a sorted list that equal x.
+func countEqual(sorted []float64, x float64) int {
 	n := 0
 	for n < len(sorted) && sorted[n] == x {
 		n++
@@ -62,7 +62,7 @@ func mannWhitney(a, b []float64) float64 {
 
 // exact returns the exact p-value. It counts the choices of n1 ranks with at most the sum of the first side, and the
 // choices with at least this sum.
-func (r ranked) exact() float64 {
+func (r rankStatistics) exact() float64 {
 	// ways[k][s] is the number of ways to draw k of the ranks so far with doubled sum s.
 	ways := make([][]float64, r.n1+1)
 	for k := range ways {
@@ -97,7 +97,7 @@ func (r ranked) exact() float64 {
 }
 
 // normal is the p-value of the normal approximation, with corrections for ties and for continuity.
-func (r ranked) normal() float64 {
+func (r rankStatistics) normal() float64 {
 	n1, n2 := float64(r.n1), float64(r.n2)
 	n, ties := n1+n2, 0.0
 	for _, t := range r.ties {

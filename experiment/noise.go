@@ -47,7 +47,7 @@ func disturbancesOf(all []*contender, load *loadMeter) Disturbances {
 	}
 	if n.DriftP < driftLevel && math.Abs(n.Drift) > maxDrift {
 		list = append(list, fmt.Sprintf("times changed by %+.0f%% from the first to the last round (Mann-Kendall test, "+
-			"p %s)", 100*n.Drift, belowText(n.DriftP)))
+			"p %s)", 100*n.Drift, pValueBound(n.DriftP)))
 	}
 	if n.Load != nil && *n.Load > maxLoad {
 		list = append(list, fmt.Sprintf("%.1f threads of other processes were runnable on average", *n.Load))

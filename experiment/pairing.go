@@ -46,13 +46,13 @@ func (p *pairing) matchBy(a, b *graph.Graph, name func(*graph.Value) string, inA
 		name    string
 	}
 	left := map[key][]*graph.Value{}
-	for _, v := range pairable(b) {
+	for _, v := range matchable(b) {
 		if p.from[v] == nil {
 			k := key{inB[v], name(v)}
 			left[k] = append(left[k], v)
 		}
 	}
-	for _, v := range pairable(a) {
+	for _, v := range matchable(a) {
 		k := key{inA[v], name(v)}
 		if p.to[v] != nil || len(left[k]) == 0 {
 			continue
@@ -74,8 +74,8 @@ func (p *pairing) match(v, w *graph.Value) {
 	}
 }
 
-// pairable lists inputs, constants, and the first result of each node, which represents all of them.
-func pairable(g *graph.Graph) []*graph.Value {
+// matchable lists inputs, constants, and the first result of each node, which represents all of them.
+func matchable(g *graph.Graph) []*graph.Value {
 	list := slices.Concat(g.Inputs, g.Constants)
 	for _, n := range g.Nodes {
 		if len(n.Out) > 0 {
@@ -156,7 +156,7 @@ func byUse(g *graph.Graph, in interner) map[*graph.Value]int {
 // byName numbers values by name and kind.
 func byName(g *graph.Graph, in interner) map[*graph.Value]int {
 	ids := map[*graph.Value]int{}
-	for _, v := range pairable(g) {
+	for _, v := range matchable(g) {
 		ids[v] = in.id("called " + v.Kind() + " " + v.Name)
 	}
 	return ids

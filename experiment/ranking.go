@@ -47,7 +47,7 @@ func (c *Comparison) setVerdict(all []*contender, s *session) {
 		return
 	}
 	r := &Ranking{Pairs: pairsOf(s.contenders), SamePlan: samePlans(all), Disturbances: disturbancesOf(s.contenders,
-		s.load), Unreached: s.aboveUntil()}
+		s.load), Unreached: s.wideIntervals()}
 	for i := range c.Rows {
 		row := &c.Rows[i]
 		if p := r.pair(c.Rows[0].Name, cmp.Or(row.MeasuredAs, row.Name)); p != nil {

@@ -88,11 +88,11 @@ func (s *session) isComplete() bool {
 		return false
 	}
 	s.nextCheck = s.runs + s.runs/10 // a check sorts all times
-	return len(s.aboveUntil()) == 0
+	return len(s.wideIntervals()) == 0
 }
 
-// aboveUntil returns the names of the contenders whose confidence interval is wider than Until.
-func (s *session) aboveUntil() []string {
+// wideIntervals returns the names of the contenders whose confidence interval is wider than Until.
+func (s *session) wideIntervals() []string {
 	var names []string
 	for _, x := range s.contenders {
 		spread := SpreadOf(x.times)

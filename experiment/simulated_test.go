@@ -270,7 +270,7 @@ func TestLoad(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		require.NotNil(t, m.mean())
 		assert.Equal(t, 1, m.samples, "the second sample follows within the interval")
-		assert.Positive(t, ownRunnable())
+		assert.Positive(t, countOwnRunnable())
 	} else {
 		assert.Nil(t, m.mean())
 	}

@@ -221,7 +221,7 @@ func (d *Difference) changes() []PlanChange {
 		if s.What == diffCopy {
 			continue
 		}
-		first, second := summaryOf(s.First), summaryOf(s.Second)
+		first, second := stepsText(s.First), stepsText(s.Second)
 		list = append(list, PlanChange{s.What, cmp.Or(nodesOf(s.First), nodesOf(s.Second)), first, second})
 	}
 	return list
@@ -236,8 +236,8 @@ func nodesOf(steps []StepSummary) string {
 	return strings.Join(names, ", ")
 }
 
-// summaryOf returns the implementation of a single step, or the groups of nodes of several steps.
-func summaryOf(steps []StepSummary) string {
+// stepsText returns the implementation of a single step, or the groups of nodes of several steps.
+func stepsText(steps []StepSummary) string {
 	if len(steps) == 1 && steps[0].Impl != "" {
 		return steps[0].Impl
 	}

@@ -28,7 +28,7 @@ func (c *Comparison) differencesText(plans []planTime) []string {
 	for _, p := range plans {
 		if !fast(p) {
 			pair := c.Verdict.pair(plans[0].name, p.name)
-			list = append(list, fmt.Sprintf("%s %s (p %s)", p.title, p.slower(plans[0].ns), belowText(pair.PHolm)))
+			list = append(list, fmt.Sprintf("%s %s (p %s)", p.title, p.slower(plans[0].ns), pValueBound(pair.PHolm)))
 		}
 	}
 	return append(list, c.unresolved(plans)...)
@@ -94,7 +94,7 @@ func tooFewText(plans []planTime, runs, fewest int) string {
 		are = "run is"
 	}
 	return fmt.Sprintf("%d %s too few to find any difference between these plans: at least %d runs of each are needed; "+
-		"lowest medians: %s", runs, are, fewest, mediansText(plans[:min(len(plans), listedPlans)]))
+		"lowest medians: %s", runs, are, fewest, mediansText(plans[:min(len(plans), maxListedPlans)]))
 }
 
 // slower says how much slower a plan is than the fastest.
@@ -115,8 +115,8 @@ func (p *planTime) slower(least float64) string {
 
 // Bounds of the lists in the text of a verdict.
 const (
-	listedPairs = 4 // pairs without a significant difference
-	listedPlans = 4 // plans with the lowest medians
+	maxListedPairs = 4 // pairs without a significant difference
+	maxListedPlans = 4 // plans with the lowest medians
 )
 
 // unresolved lists the pairs without a significant difference, except pairs of two fastest plans. It also says how many
@@ -131,8 +131,8 @@ func (c *Comparison) unresolved(plans []planTime) []string {
 			}
 		}
 	}
-	if more := len(pairs) - listedPairs; more > 0 {
-		pairs = append(pairs[:listedPairs], fmt.Sprintf("%d more pairs", more))
+	if more := len(pairs) - maxListedPairs; more > 0 {
+		pairs = append(pairs[:maxListedPairs], fmt.Sprintf("%d more pairs", more))
 	}
 	if len(pairs) > 0 {
 		list = append(list, "no significant difference between "+strings.Join(pairs, ", "))
@@ -153,8 +153,8 @@ func timeText(ns float64) string {
 	return cells[0] + " " + unit
 }
 
-// belowText prints a p-value as a bound.
-func belowText(p float64) string {
+// pValueBound prints a p-value as a bound.
+func pValueBound(p float64) string {
 	for _, bound := range []float64{0.001, Significance} {
 		if p < bound {
 			return fmt.Sprintf("< %v", bound)

@@ -13,8 +13,8 @@ import (
 // CopyReason is a copy, with the reasons for the layouts on both sides and the cost of a plan without it.
 type CopyReason struct {
 	report.Copy
-	Written []string `json:"written" doc:"The reasons for the layout of the value, from the copy back to the node that determines it."`
-	Wanted  []string `json:"wanted" doc:"The reasons for the layout of the copy, from the copy forward to the node that determines it."`
+	SourceReasons []string `json:"written" doc:"The reasons for the layout of the value, from the copy back to the node that determines it."`
+	TargetReasons []string `json:"wanted" doc:"The reasons for the layout of the copy, from the copy forward to the node that determines it."`
 	// WithoutNS is nil if there is no plan without the copy, or if the problem of layouts was not solved. It is also
 	// nil if too many copies were explained before, because each explanation requires another solution of the problem.
 	WithoutNS *float64       `json:"without_ns" doc:"How many nanoseconds more the cheapest plan without the copy costs than the cheapest plan of all; null if unknown."`
@@ -34,7 +34,8 @@ func copyReasons(p *program.Program, v *graph.Value, o *Outcome, plan *passes.Pl
 			e = plan.Explainer()
 		}
 		sides := e.Sides(c)
-		r := CopyReason{Copy: program.CopyOf(c, sides), Written: notNil(sides.Written), Wanted: notNil(sides.Wanted)}
+		r := CopyReason{Copy: program.CopyOf(c, sides), SourceReasons: notNil(sides.Written),
+			TargetReasons: notNil(sides.Wanted)}
 		r.WithoutNS, r.Instead = p.WithoutCopy(c)
 		list = append(list, r)
 	}

@@ -134,7 +134,7 @@ func layoutOf(v *graph.Value) Layout {
 			n.Op.Name, v.Alias.Name, report.SizesOf(t.Shape), report.SizesOf(t.Strides))
 	case n.Op.Pointwise != nil:
 		if decided, err := n.Op.Pointwise.Rule(n.Call()); err == nil {
-			r.byPermutation(n, decided)
+			r.explainPermutation(n, decided)
 			break
 		}
 		fallthrough
@@ -155,13 +155,13 @@ func opRuleReason(v *graph.Value) string {
 	var read []string
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg && !a.Value.Dynamic && a.Value.Meta.Rank() > 1 {
-			read = append(read, fmt.Sprintf("%s is %s", a.Value.Name, layoutName(a.Value)))
+			read = append(read, fmt.Sprintf("%s is %s", a.Value.Name, valueLayoutName(a.Value)))
 		}
 	}
 	if len(read) > 0 {
 		why += "; " + strings.Join(read, ", ")
 	}
-	why += "; the result is " + layoutName(v)
+	why += "; the result is " + valueLayoutName(v)
 	for _, sentence := range strings.Split(strings.Join(strings.Fields(n.Op.Doc), " "), ". ") {
 		if slices.ContainsFunc(layoutWords, func(w string) bool { return strings.Contains(sentence, w) }) {
 			why += ". " + strings.TrimSuffix(sentence, ".")
@@ -201,9 +201,9 @@ func formatName(rowMajor, channelsLast bool) string {
 	return ""
 }
 
-// layoutName names the layout of a value whose sizes may be unknown. The name is the memory format that holds for all
-// sizes, or else the strides.
-func layoutName(v *graph.Value) string {
+// valueLayoutName names the layout of a value whose sizes may be unknown. The name is the memory format that holds for
+// all sizes, or else the strides.
+func valueLayoutName(v *graph.Value) string {
 	if _, known := v.Type.Meta(); known {
 		return LayoutName(v.Meta)
 	}
@@ -225,8 +225,8 @@ func layoutName(v *graph.Value) string {
 	return "by " + strides
 }
 
-// byPermutation explains a layout of the permutation rule.
-func (r *Layout) byPermutation(n *graph.Node, decided *rule.Rule) {
+// explainPermutation explains a layout of the permutation rule.
+func (r *Layout) explainPermutation(n *graph.Node, decided *rule.Rule) {
 	r.Rule = rulePermutation
 	outs := decided.NumOutputs()
 	name := func(i int) string {
@@ -287,7 +287,7 @@ func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	}
 	for _, n := range g.Nodes {
 		i := slices.IndexFunc(n.In, func(a graph.Arg) bool {
-			return a.Kind == graph.TensorArg && !a.Value.Dynamic && onlyIn(a.Value.Meta, f)
+			return a.Kind == graph.TensorArg && !a.Value.Dynamic && isOnlyIn(a.Value.Meta, f)
 		})
 		for _, v := range n.Out {
 			if i >= 0 && !v.Dynamic && v.Meta.Rank() == n.In[i].Value.Meta.Rank() && !v.Meta.Is(f) {
@@ -298,8 +298,8 @@ func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	return nil, nil
 }
 
-// onlyIn reports whether a value is in one format, and in no other.
-func onlyIn(m tensor.Meta, f tensor.MemoryFormat) bool {
+// isOnlyIn reports whether a value is in one format, and in no other.
+func isOnlyIn(m tensor.Meta, f tensor.MemoryFormat) bool {
 	if f == tensor.Contiguous {
 		return m.IsContiguous() && !m.IsChannelsLast() && !m.IsChannelsLast3d()
 	}

@@ -18,12 +18,12 @@ import (
 
 // Proof tells whether plans have a property at all sizes within bounds.
 type Proof struct {
-	Property string           `json:"property" doc:"The property."`
-	Proved   bool             `json:"proved" doc:"Whether it is proved for all sizes within bounds: the cases cover all these sizes, and every plan that serves some of them has the property for symbolic sizes."`
-	Cases    []Case           `json:"cases" doc:"The cases for which it is shown with symbolic sizes."`
-	Broken   map[string]int   `json:"broken,omitzero" doc:"Sizes at which it does not hold, by symbol."`
-	Why      string           `json:"why,omitzero" doc:"How the plan breaks it, or why it is not proved."`
-	Tried    []map[string]int `json:"tried" doc:"The sets of sizes, by symbol, that were planned one by one; their plans have the property."`
+	Property       string           `json:"property" doc:"The property."`
+	Proved         bool             `json:"proved" doc:"Whether it is proved for all sizes within bounds: the cases cover all these sizes, and every plan that serves some of them has the property for symbolic sizes."`
+	Cases          []Case           `json:"cases" doc:"The cases for which it is shown with symbolic sizes."`
+	Counterexample map[string]int   `json:"broken,omitzero" doc:"Sizes at which it does not hold, by symbol."`
+	Why            string           `json:"why,omitzero" doc:"How the plan breaks it, or why it is not proved."`
+	Tried          []map[string]int `json:"tried" doc:"The sets of sizes, by symbol, that were planned one by one; their plans have the property."`
 }
 
 // Case is a set of sizes for which a property is shown.
@@ -120,7 +120,7 @@ func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	}
 	f := &prover{program: in, property: q, result: &Proof{Property: text, Cases: []Case{}, Tried: []map[string]int{}},
 		isProved: map[*program.Specialization]bool{}}
-	if err := f.cover(); err != nil || f.result.Broken != nil {
+	if err := f.cover(); err != nil || f.result.Counterexample != nil {
 		return f.result, err
 	}
 	return f.result, f.conclude()
@@ -160,7 +160,7 @@ func (f *prover) cover() error {
 			continue
 		}
 		if why := f.property.violation(plan); why != "" {
-			f.result.Broken, f.result.Why = named, why
+			f.result.Counterexample, f.result.Why = named, why
 			return nil
 		}
 		f.result.Tried = append(f.result.Tried, named)
@@ -204,7 +204,7 @@ func (f *prover) firstUnproved() *program.Specialization {
 			return k
 		}
 		if why := f.property.violation(plan); why != "" {
-			f.result.Broken, f.result.Why = f.program.Named(k.Hint), why
+			f.result.Counterexample, f.result.Why = f.program.Named(k.Hint), why
 			return k
 		}
 		if f.addProvedCase(k, k.Hint); !f.isProved[k] {
@@ -285,7 +285,7 @@ func (f *prover) conclude() error {
 	rest := some.Decide()
 	truth, known := rest.Known()
 	switch {
-	case f.result.Broken != nil:
+	case f.result.Counterexample != nil:
 	case k != nil:
 		f.result.Why = fmt.Sprintf("the plan for %s has no proof for all sizes that it serves",
 			program.SizesText(f.program.Named(k.Hint)))

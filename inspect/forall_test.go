@@ -30,10 +30,10 @@ func TestForAll(t *testing.T) {
 	r, err = inspect.ForAll(p, "contiguous(conv2d)")
 	require.NoError(t, err)
 	assert.False(t, r.Proved)
-	assert.NotNil(t, r.Broken)
+	assert.NotNil(t, r.Counterexample)
 	r, err = inspect.ForAll(p, "no-copies")
 	require.NoError(t, err)
-	assert.NotNil(t, r.Broken, "the input is copied to channels_last")
+	assert.NotNil(t, r.Counterexample, "the input is copied to channels_last")
 	g = networks.Bottlenecks(4, 1) // another specialization serves N = 0
 	g.Symbols = map[string]graph.Bounds{"N": {Min: 0, Max: 64}, "H": {Min: 32, Max: 32}, "W": {Min: 32, Max: 32}}
 	require.NoError(t, g.BindOnly(nil))
@@ -41,7 +41,7 @@ func TestForAll(t *testing.T) {
 	require.NoError(t, err)
 	r, err = inspect.ForAll(whole, "no-copies")
 	require.NoError(t, err)
-	if r.Broken == nil { // a copy pays where convolutions are computed without machine code
+	if r.Counterexample == nil { // a copy pays where convolutions are computed without machine code
 		assert.True(t, r.Proved, "%s %v", r.Why, r.Cases)
 		assert.Greater(t, len(r.Cases), 1)
 	}

@@ -21,7 +21,7 @@ const (
 // memory has two sizes in bytes as expressions.
 type memory struct {
 	outputs sym.Int // outputs that steps write
-	atOnce  sym.Int // maximum of live intermediate values
+	peak    sym.Int // maximum of live intermediate values
 }
 
 // memoryOf adds up the values of a planned graph with unknown sizes. It returns false if the expressions would be long.
@@ -68,9 +68,9 @@ func memoryOf(g *graph.Graph) (m memory, ok bool) {
 	}
 	for i, at := range moments {
 		if i == 0 {
-			m.atOnce = at
+			m.peak = at
 		}
-		m.atOnce = m.atOnce.Max(at)
+		m.peak = m.peak.Max(at)
 	}
 	return m, true
 }

@@ -33,9 +33,9 @@ func TestMemoryFormulas(t *testing.T) {
 		assert.Equal(t, bytes[0], compiled.Need().Outputs)
 		m, ok := memoryOf(g)
 		require.True(t, ok)
-		atOnce, known := m.atOnce.Known()
+		peak, known := m.peak.Known()
 		require.True(t, known)
-		assert.Equal(t, atOnce, bytes[1], "%v", sizes)
+		assert.Equal(t, peak, bytes[1], "%v", sizes)
 		largest := 0
 		for _, n := range g.Nodes {
 			for _, v := range n.Out {

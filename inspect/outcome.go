@@ -37,7 +37,7 @@ func addOutcome(e *Explanation, p *program.Program, b *program.Binding, v *graph
 	if plan == nil || steps == nil {
 		plan, steps = &passes.Plan{Graph: graph.New("", nil)}, new(exec.Program)
 	}
-	o.What = whyNoStep(v, plan)
+	o.What = noStepReason(v, plan)
 	if now := plan.Graph.Value(v.Name); now != nil && isInGraph(now, plan.Graph) {
 		o.Strides = notNil(now.Meta.Strides)
 	}
@@ -65,8 +65,8 @@ func isInGraph(v *graph.Value, g *graph.Graph) bool {
 	return v.Node == nil || slices.Contains(g.Nodes, v.Node)
 }
 
-// whyNoStep states in words why no step computes a value. It returns "" for a value that a step may compute.
-func whyNoStep(v *graph.Value, plan *passes.Plan) string {
+// noStepReason states in words why no step computes a value. It returns "" for a value that a step may compute.
+func noStepReason(v *graph.Value, plan *passes.Plan) string {
 	if v.Node == nil {
 		if v.Const != nil {
 			return "it is a constant"

@@ -119,11 +119,11 @@ func addMemory(r *Specialization, p *program.Program, k *program.Specialization)
 	if !ok {
 		return nil
 	}
-	e, err := p.Evaluator(form.Symbolic, []sym.Int{m.outputs, m.atOnce}, nil)
+	e, err := p.Evaluator(form.Symbolic, []sym.Int{m.outputs, m.peak}, nil)
 	if err != nil {
 		return nil
 	}
-	r.Memory = &MemoryFormulas{m.outputs.String(), m.atOnce.String()}
+	r.Memory = &MemoryFormulas{m.outputs.String(), m.peak.String()}
 	return e
 }
 

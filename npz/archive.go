@@ -58,7 +58,7 @@ func NewArchive(name string, r io.ReaderAt, size int64) (*Archive, error) {
 	}
 	z, err := zip.NewReader(r, size)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, notArchive(r, size, err))
+		return nil, fmt.Errorf("%s: %w", name, notArchiveError(r, size, err))
 	}
 	a := &Archive{path: name, entries: make(map[string]*zip.File, len(z.File))}
 	type span struct {
@@ -117,7 +117,7 @@ func (a *Archive) read(name string, want *tensor.Meta) (*tensor.Tensor, error) {
 		t, err = readNPY(r, int64(f.UncompressedSize64), int64(f.CompressedSize64), want)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: entry %q: %w", a.path, name, plainError(err))
+		return nil, fmt.Errorf("%s: entry %q: %w", a.path, name, rewordError(err))
 	}
 	return t, nil
 }
@@ -132,7 +132,7 @@ func (a *Archive) Meta(name string) (tensor.Meta, error) {
 		m, _, err = readMeta(r, int64(f.UncompressedSize64))
 	}
 	if err != nil {
-		return m, fmt.Errorf("%s: entry %q: %w", a.path, name, plainError(err))
+		return m, fmt.Errorf("%s: entry %q: %w", a.path, name, rewordError(err))
 	}
 	return m, nil
 }
@@ -152,11 +152,11 @@ func (a *Archive) open(name string) (*zip.File, io.ReadCloser, error) {
 		return nil, nil, fmt.Errorf("claims %d bytes of data in %d compressed bytes", f.UncompressedSize64, compressed)
 	}
 	r, err := f.Open()
-	return f, r, plainError(err)
+	return f, r, rewordError(err)
 }
 
-// notArchive returns an error that names the kind of a file that is not a zip archive.
-func notArchive(r io.ReaderAt, size int64, err error) error {
+// notArchiveError returns an error that names the kind of a file that is not a zip archive.
+func notArchiveError(r io.ReaderAt, size int64, err error) error {
 	var start [8]byte
 	n, _ := r.ReadAt(start[:], 0)
 	switch b := string(start[:n]); {
@@ -169,11 +169,11 @@ func notArchive(r io.ReaderAt, size int64, err error) error {
 	case errors.Is(err, zip.ErrFormat):
 		return errors.New("not an .npz archive")
 	}
-	return plainError(err)
+	return rewordError(err)
 }
 
-// plainError rewords errors of the zip and flate packages.
-func plainError(err error) error {
+// rewordError rewords errors of the zip and flate packages.
+func rewordError(err error) error {
 	var bad flate.CorruptInputError
 	switch {
 	case errors.Is(err, zip.ErrChecksum):
@@ -193,7 +193,7 @@ func plainError(err error) error {
 // file.
 func offsetError(err error) error {
 	var system syscall.Errno
-	if reworded := plainError(err); reworded != err || errors.As(err, &system) {
+	if reworded := rewordError(err); reworded != err || errors.As(err, &system) {
 		return reworded
 	}
 	return errors.New("the archive is damaged")

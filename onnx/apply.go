@@ -23,7 +23,7 @@ func (n *node) ops(name string, attrs graph.Attrs, operands ...any) []*val {
 	if o == nil {
 		n.failf("the op %q is not in the catalogue", name)
 	}
-	if out := n.foldKnown(o, attrs, operands); out != nil {
+	if out := n.foldConstants(o, attrs, operands); out != nil {
 		return out
 	}
 	if out := n.applySymbolic(o, attrs, operands); out != nil {
@@ -91,20 +91,21 @@ func (n *node) asNumber(op string, i int, x *val, operands []any) any {
 		case !d.IsFloat():
 			return s.Int()
 		case d == tensor.Float32:
-			return shortest(float32(s.Float()))
+			return shortestDecimal(float32(s.Float()))
 		}
 		return s.Float()
 	}
 	return nil
 }
 
-// foldKnown evaluates an op on constant operands. It returns nil if an operand is not constant, or the op is too large.
-func (n *node) foldKnown(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
+// foldConstants evaluates an op on constant operands. It returns nil if an operand is not constant, or the op is too
+// large.
+func (n *node) foldConstants(o *graph.Op, attrs graph.Attrs, operands []any) []*val {
 	var args []graph.Arg
 	var in []*tensor.Tensor
 	size := 0
 	for _, op := range operands {
-		arg, t, ok := knownArg(op)
+		arg, t, ok := inferenceArg(op)
 		if !ok {
 			return nil
 		}
@@ -157,15 +158,15 @@ func minOperands(o *graph.Op) int {
 	return r
 }
 
-// knownArg returns an operand as an argument of inference, and its data; both are empty for an omitted operand. It
+// inferenceArg returns an operand as an argument of inference, and its data; both are empty for an omitted operand. It
 // returns false if the data are unknown.
-func knownArg(o any) (graph.Arg, *tensor.Tensor, bool) {
+func inferenceArg(o any) (graph.Arg, *tensor.Tensor, bool) {
 	x, isVal := o.(*val)
 	switch {
 	case o == nil || isVal && x == nil:
 		return graph.Arg{}, nil, true
 	case isVal:
-		if x.kind != isTensor || x.data == nil {
+		if x.kind != tensorKind || x.data == nil {
 			return graph.Arg{}, nil, false
 		}
 		return graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: x.name, Meta: x.data.Meta, Const: x.data}},
@@ -218,9 +219,9 @@ func (n *node) compute(o *graph.Op, c *graph.Call, in []*tensor.Tensor, res []gr
 	return out
 }
 
-// shortest returns a float64 with the decimal form of a float32, such as 0.1 in place of 0.10000000149011612. The
-// result makes graphs readable, and converts to the same float32.
-func shortest(f float32) float64 {
+// shortestDecimal returns a float64 with the decimal form of a float32, such as 0.1 in place of 0.10000000149011612.
+// The result makes graphs readable, and converts to the same float32.
+func shortestDecimal(f float32) float64 {
 	x, err := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', -1, 32), 64)
 	if err != nil {
 		return float64(f)
@@ -267,8 +268,8 @@ func (n *node) expressions(x *val) []any {
 	return list
 }
 
-// refOne returns a single integer as an attribute: a number, an expression, or a reference to the value.
-func (n *node) refOne(x *val) any {
+// scalarAttr returns a single integer as an attribute: a number, an expression, or a reference to the value.
+func (n *node) scalarAttr(x *val) any {
 	if x.data != nil {
 		return int(n.number(x).Int())
 	}
@@ -278,12 +279,13 @@ func (n *node) refOne(x *val) any {
 	return n.reference(x)
 }
 
-// refNumber returns a single number of any dtype as an attribute: a number, an expression, or a reference to the value.
-func (n *node) refNumber(x *val) any {
+// numberAttr returns a single number of any dtype as an attribute: a number, an expression, or a reference to the
+// value.
+func (n *node) numberAttr(x *val) any {
 	if x.data != nil && x.dtype().IsFloat() {
 		return n.number(x).Float()
 	}
-	return n.refOne(x)
+	return n.scalarAttr(x)
 }
 
 // list returns the integers of operand i, which must be constant.

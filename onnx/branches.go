@@ -158,7 +158,7 @@ func (b *branch) convertPart(n *node, f func() error) {
 		return f()
 	}()
 	n.nodeCount = b.im.nodeCount
-	if l, m := (limitError{}), (*memberRank)(nil); errors.As(b.err, &l) || errors.As(b.err, &m) {
+	if l, m := (limitError{}), (*memberRankError)(nil); errors.As(b.err, &l) || errors.As(b.err, &m) {
 		n.failf("%w", b.err)
 	}
 }
@@ -173,10 +173,11 @@ func (n *node) continuationDiffers(a, b *branch) bool {
 		if !n.wants(i) {
 			continue
 		}
-		if a.out[i].kind == isSequence && b.out[i].kind == isSequence && (a.out[i].packed != nil || b.out[i].packed != nil) {
+		if a.out[i].kind == sequenceKind && b.out[i].kind == sequenceKind &&
+			(a.out[i].packed != nil || b.out[i].packed != nil) {
 			continue
 		}
-		if a.out[i].kind != isTensor || b.out[i].kind != isTensor {
+		if a.out[i].kind != tensorKind || b.out[i].kind != tensorKind {
 			return true
 		}
 		o := a.outline(i).Join(b.outline(i))

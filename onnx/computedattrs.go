@@ -33,7 +33,7 @@ func (n *node) unsqueezeComputed(x, axes *val) *val {
 	rank := n.rank(x)
 	list := n.computedAxes(axes, rank+n.lengthOf(axes))
 	for i, a := range list {
-		x = n.op("unsqueeze", graph.Attrs{"dim": n.refOne(a)}, x).withRank(rank + i + 1)
+		x = n.op("unsqueeze", graph.Attrs{"dim": n.scalarAttr(a)}, x).withRank(rank + i + 1)
 	}
 	return x
 }
@@ -67,9 +67,9 @@ func (n *node) sliceComputed(x, axis, start, end, step *val) *val {
 	// If the end is before the start in the direction of the step, the slice is empty. The end is then the start.
 	end = n.op("where", nil, back, n.op("minimum", nil, start, end), n.op("maximum", nil, start,
 		end)).withType(tensor.Int64, 0)
-	index := n.op("arange", graph.Attrs{"start": n.refOne(start), "end": n.refOne(end), "step": n.refOne(step),
+	index := n.op("arange", graph.Attrs{"start": n.scalarAttr(start), "end": n.scalarAttr(end), "step": n.scalarAttr(step),
 		"dtype": tensor.Int64}).withType(tensor.Int64, 1)
-	return n.op("index_select", graph.Attrs{"dim": n.refOne(axis)}, x, index).withType(x.dtype(), n.rank(x))
+	return n.op("index_select", graph.Attrs{"dim": n.scalarAttr(axis)}, x, index).withType(x.dtype(), n.rank(x))
 }
 
 // splitComputed splits x into parts of computed sizes.
@@ -81,22 +81,22 @@ func (n *node) splitComputed(x, sizes *val, axis, parts int) []*val {
 	starts := n.op("sub", nil, n.op("cumsum", graph.Attrs{"dim": 0}, sizes), sizes)
 	out := make([]*val, parts)
 	for i := range out {
-		out[i] = n.op("narrow", graph.Attrs{"dim": axis, "start": n.refOne(n.element(starts, i)),
-			"length": n.refOne(n.element(sizes, i))}, x).withType(x.dtype(), n.rank(x))
+		out[i] = n.op("narrow", graph.Attrs{"dim": axis, "start": n.scalarAttr(n.element(starts, i)),
+			"length": n.scalarAttr(n.element(sizes, i))}, x).withType(x.dtype(), n.rank(x))
 	}
 	return out
 }
 
-// padComputed pads x with its own elements. widths is a vector: first the width before each dimension, then the width
-// after each dimension.
-func (n *node) padComputed(x, widths *val, mode string) *val {
+// padMirroredComputed pads x with its own elements. widths is a vector: first the width before each dimension, then the
+// width after each dimension.
+func (n *node) padMirroredComputed(x, widths *val, mode string) *val {
 	rank := n.rank(x)
 	sizes := n.shapeVector(x)
 	for a := range rank {
 		before, after := n.element(widths, a), n.element(widths, rank+a)
 		size := n.element(sizes, a)
 		from := n.op("neg", nil, before)
-		at := n.op("arange", graph.Attrs{"start": n.refOne(from), "end": n.refOne(n.op("add", nil, size, after)),
+		at := n.op("arange", graph.Attrs{"start": n.scalarAttr(from), "end": n.scalarAttr(n.op("add", nil, size, after)),
 			"dtype": tensor.Int64}).withType(tensor.Int64, 1)
 		last := n.op("sub", nil, size, 1)
 		switch mode {

@@ -196,7 +196,7 @@ func (b *nestedGraph) close() error {
 
 // addInput adds an input for value x of the enclosing graph, with the given symbolic shape.
 func (im *importer) addInput(name string, x *val, shape []sym.Int) (*val, error) {
-	if x.kind != isTensor {
+	if x.kind != tensorKind {
 		return nil, errors.New("sequences and optionals are not supported here")
 	}
 	name = im.g.Fresh(name)
@@ -411,7 +411,7 @@ func sequenceMap(n *node) []*val {
 		in := make([]*val, len(n.in))
 		for k, v := range n.in {
 			in[k] = v
-			if v != nil && v.kind == isSequence {
+			if v != nil && v.kind == sequenceKind {
 				if len(v.members) != count {
 					n.failf("sequences differ in length")
 				}

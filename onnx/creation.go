@@ -49,7 +49,7 @@ func constantOfShape(n *node) []*val {
 		if err != nil {
 			n.failf("%w", err)
 		}
-		attrs["fill_value"], attrs["dtype"] = n.refNumber(constValue(t)), t.DType
+		attrs["fill_value"], attrs["dtype"] = n.numberAttr(constValue(t)), t.DType
 	}
 	shape := n.x(0)
 	attrs["size"] = n.ref(shape)
@@ -70,8 +70,8 @@ func rangeOp(n *node) []*val {
 			end = n.op("minimum", nil, start, end)
 		}
 	}
-	attrs := graph.Attrs{"start": n.refNumber(start), "end": n.refNumber(end), "dtype": start.dtype()}
-	if attrs["step"] = n.refNumber(step); step.data == nil {
+	attrs := graph.Attrs{"start": n.numberAttr(start), "end": n.numberAttr(end), "dtype": start.dtype()}
+	if attrs["step"] = n.numberAttr(step); step.data == nil {
 		attrs["step"] = n.reference(step)
 	}
 	return one(n.op("arange", attrs).withType(start.dtype(), 1))
@@ -96,7 +96,7 @@ func trilu(n *node) []*val {
 	}
 	attrs := graph.Attrs{}
 	if k := n.opt(1); k != nil {
-		attrs["diagonal"] = n.refOne(k)
+		attrs["diagonal"] = n.scalarAttr(k)
 	}
 	return one(n.op(op, attrs, n.x(0)))
 }

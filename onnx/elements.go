@@ -227,12 +227,12 @@ func clip(n *node) []*val {
 	if lo == nil && hi == nil {
 		return one(x)
 	}
-	if knownOrNil(lo) && knownOrNil(hi) && !d.IsBareUnsigned() {
+	if isKnownOrNil(lo) && isKnownOrNil(hi) && !d.IsBareUnsigned() {
 		if lo != nil {
-			attrs["min"] = n.refNumber(lo)
+			attrs["min"] = n.numberAttr(lo)
 		}
 		if hi != nil {
-			attrs["max"] = n.refNumber(hi)
+			attrs["max"] = n.numberAttr(hi)
 		}
 		return one(n.op("clamp", attrs, x))
 	}
@@ -249,4 +249,4 @@ func clip(n *node) []*val {
 	return one(x)
 }
 
-func knownOrNil(x *val) bool { return x == nil || x.data != nil }
+func isKnownOrNil(x *val) bool { return x == nil || x.data != nil }

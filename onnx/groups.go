@@ -56,10 +56,10 @@ func (n *node) asGroupNorm(x *val, shape []sym.Int) *val {
 	}
 	sizes, rest := n.shapeOf(f.x), 0
 	if !slices.EqualFunc(sizes, shape, func(a, b sym.Int) bool {
-		if isInferred(b) {
+		if isMinusOne(b) {
 			rest++
 		}
-		return isInferred(b) || a.Same(b)
+		return isMinusOne(b) || a.Same(b)
 	}) || rest > 1 {
 		return nil
 	}

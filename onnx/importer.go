@@ -107,7 +107,7 @@ func (im *importer) capture(v *val) (*val, error) {
 	if c := im.captures[v]; c != nil {
 		return c, nil
 	}
-	if v.kind == isUnavailable {
+	if v.kind == unavailableKind {
 		return nil, &unavailableError{v}
 	}
 	c := &val{name: v.name, data: v.data, kind: v.kind, outline: v.outline}
@@ -124,7 +124,7 @@ func (im *importer) capture(v *val) (*val, error) {
 		}
 		c.packed = &packedSequence{dtype: v.packed.dtype, rank: v.packed.rank, data: data, shapes: shapes,
 			outer: v.packed.outer}
-	case v.kind == isSequence:
+	case v.kind == sequenceKind:
 		c.memberDType = v.memberDType
 		for _, m := range v.members {
 			mine, err := im.capture(m)
@@ -173,7 +173,7 @@ func (im *importer) convert(f *frame) (*graph.Graph, error) {
 		if s.values[in.Name] != nil {
 			continue // an initializer replaces the input
 		}
-		if why := im.opts.Lost[in.Name]; f.skipErrors && why != nil {
+		if why := im.opts.UnavailableInputs[in.Name]; f.skipErrors && why != nil {
 			im.skipValue(s, "input", in.Name, why)
 			continue
 		}
@@ -216,12 +216,12 @@ func (im *importer) output(name string, v *val) error {
 	switch {
 	case v == nil:
 		return errors.New("it is not made by any node")
-	case v.kind == isUnavailable && v.v == nil:
+	case v.kind == unavailableKind && v.v == nil:
 		return &unavailableError{v}
-	case v.kind == isUnavailable:
+	case v.kind == unavailableKind:
 		im.g.Output(name, v.v)
 		return nil
-	case v.kind != isTensor:
+	case v.kind != tensorKind:
 		return errors.New("sequences and optionals are not supported as results")
 	}
 	im.g.Output(name, im.materialise(v))

@@ -91,7 +91,7 @@ func (n *node) unroll(p *pb.GraphProto, trips, cond *val, carried []*val) []*val
 		count = 0
 	}
 	nodes := int64(max(len(p.Node), 1))
-	sequences := slices.ContainsFunc(carried, func(v *val) bool { return v != nil && v.kind == isSequence })
+	sequences := slices.ContainsFunc(carried, func(v *val) bool { return v != nil && v.kind == sequenceKind })
 	if count > int64(n.frame.unrollBudget)/nodes && !sequences || count > maxNodes/nodes || count < 1 {
 		if count < 1 && len(p.Output) == 1+len(carried) {
 			return slices.Clone(carried)
@@ -155,7 +155,7 @@ func (n *node) knownCondition(p *pb.GraphProto) bool {
 func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val, map[int]*packedSequence) {
 	carried = slices.Clone(carried)
 	for i, x := range carried {
-		if x != nil && x.kind == isSequence {
+		if x != nil && x.kind == sequenceKind {
 			carried[i] = n.packedOf(x, declaredRank(p.Input[2+i])).val()
 		}
 	}
@@ -166,7 +166,7 @@ func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val,
 			tensors, sequences := asTensors(carried)
 			return body, tensors, sequences
 		}
-		var first *memberRank
+		var first *memberRankError
 		i := -1
 		if errors.As(err, &first) {
 			i = slices.IndexFunc(carried, func(x *val) bool {
@@ -178,7 +178,7 @@ func (n *node) loopBody(p *pb.GraphProto, carried []*val) (*nestedGraph, []*val,
 			n.failf("%w", err)
 		case carried[i].packed.outer != nil:
 			// The enclosing loop carries the same sequence.
-			panic(failure{&memberRank{carried[i].packed, first.rank, first.dtype}})
+			panic(failure{&memberRankError{carried[i].packed, first.rank, first.dtype}})
 		}
 		carried[i] = (&packedSequence{dtype: first.dtype, rank: first.rank, data: constValue(tensor.Zeros(first.dtype, 0)),
 			shapes: constValue(tensor.Zeros(tensor.Int64, 0, first.rank))}).val()
@@ -247,15 +247,15 @@ func (n *node) splitSequences(b *nestedGraph, in []*val) (err error) {
 	for i, x := range in[2:] {
 		at := 1 + i
 		switch {
-		case at >= len(b.out) || (x == nil || x.packed == nil) && b.out[at].kind != isSequence:
+		case at >= len(b.out) || (x == nil || x.packed == nil) && b.out[at].kind != sequenceKind:
 			continue
-		case x == nil || x.packed == nil || b.out[at].kind != isSequence:
+		case x == nil || x.packed == nil || b.out[at].kind != sequenceKind:
 			return fmt.Errorf("carried value %d is a sequence in one iteration and not a sequence in another", i)
 		}
 		p := n.packedOf(b.out[at], x.packed.rank)
 		switch {
 		case x.packed.rank < 0 && p.rank >= 0:
-			return &memberRank{&packedSequence{outer: x.packed}, p.rank, p.dtype}
+			return &memberRankError{&packedSequence{outer: x.packed}, p.rank, p.dtype}
 		case p.rank >= 0 && p.rank != x.packed.rank:
 			return fmt.Errorf("a sequence has members of %d dimensions in one iteration and of %d dimensions in another",
 				x.packed.rank, p.rank)
@@ -274,7 +274,7 @@ func (n *node) sequencesOf(a, b *branch) (sequences map[int]*packedSequence) {
 	for i := range ranks {
 		ranks[i] = -1
 		for _, x := range both {
-			if x.err != nil || i >= len(x.out) || x.out[i] == nil || x.out[i].kind != isSequence {
+			if x.err != nil || i >= len(x.out) || x.out[i] == nil || x.out[i].kind != sequenceKind {
 				continue
 			}
 			if p := x.out[i].packed; p != nil {
@@ -288,7 +288,7 @@ func (n *node) sequencesOf(a, b *branch) (sequences map[int]*packedSequence) {
 		x.convertPart(n, func() error {
 			inner := &node{importer: x.im, scope: n.scope, frame: n.frame, proto: n.proto}
 			for i, y := range x.out {
-				if y == nil || y.kind != isSequence {
+				if y == nil || y.kind != sequenceKind {
 					continue
 				}
 				p := inner.packedOf(y, ranks[i])

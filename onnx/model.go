@@ -55,9 +55,9 @@ type Options struct {
 	// converter.
 	Replaced Operators
 
-	// Lost has the reasons why inputs are not available, by input. [Model.GraphSome] omits the nodes that use these
-	// inputs. [Model.Graph] ignores Lost.
-	Lost map[string]error
+	// UnavailableInputs has the reasons why inputs are not available, by input. [Model.GraphSome] omits the nodes that use
+	// these inputs. [Model.Graph] ignores UnavailableInputs.
+	UnavailableInputs map[string]error
 
 	// Context, if not nil, cancels the conversion. The error of a cancelled conversion is the context's cause.
 	Context context.Context

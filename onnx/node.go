@@ -94,10 +94,10 @@ func (n *node) operands() error {
 			if v = n.scope.lookup(name); v == nil {
 				return fmt.Errorf("operand %q is not defined before the node", name)
 			}
-			if v.kind == isUnavailable && n.unavailable == nil {
+			if v.kind == unavailableKind && n.unavailable == nil {
 				n.unavailable = v
 			}
-			if v.kind == isEmptyOptional && n.proto.OpType != "OptionalHasElement" {
+			if v.kind == emptyOptionalKind && n.proto.OpType != "OptionalHasElement" {
 				v = nil
 			}
 		}
@@ -179,7 +179,7 @@ func (n *node) call(f *pb.FunctionProto) ([]*val, error) {
 		if i < len(n.in) && n.in[i] != nil {
 			s.values[name] = n.in[i]
 		} else {
-			s.values[name] = &val{kind: isEmptyOptional}
+			s.values[name] = &val{kind: emptyOptionalKind}
 		}
 	}
 	body := &pb.GraphProto{Node: f.Node}
@@ -204,7 +204,7 @@ func (n *node) x(i int) *val {
 	if !n.has(i) {
 		n.failf("operand %d is missing", i)
 	}
-	if n.in[i].kind != isTensor {
+	if n.in[i].kind != tensorKind {
 		n.failf("operand %d must be a tensor", i)
 	}
 	return n.in[i]
@@ -283,7 +283,7 @@ func (n *node) flag(name string, def bool) bool {
 
 func (n *node) float(name string, def float64) float64 {
 	if a := n.attr(name, pb.AttributeProto_FLOAT); a != nil {
-		return shortest(a.F)
+		return shortestDecimal(a.F)
 	}
 	return def
 }
@@ -315,7 +315,7 @@ func (n *node) floats(name string) ([]float64, bool) {
 	}
 	out := make([]float64, len(a.Floats))
 	for i, x := range a.Floats {
-		out[i] = shortest(x)
+		out[i] = shortestDecimal(x)
 	}
 	return out, true
 }
@@ -338,7 +338,7 @@ func (n *node) value(x *val) *graph.Value {
 	if x == nil {
 		return nil
 	}
-	if x.kind != isTensor {
+	if x.kind != tensorKind {
 		n.failf("want a tensor, got %v", x.kind)
 	}
 	return n.materialise(x)

@@ -7,9 +7,9 @@ import (
 // TestKindsInErrors checks that a value of another kind than the wanted tensor is named by its own kind.
 func TestKindsInErrors(t *testing.T) {
 	for kind, want := range map[valKind]string{
-		isSequence:      "want a tensor, got a sequence",
-		isEmptyOptional: "want a tensor, got an optional without a value",
-		isUnavailable:   "want a tensor, got an unavailable value",
+		sequenceKind:      "want a tensor, got a sequence",
+		emptyOptionalKind: "want a tensor, got an optional without a value",
+		unavailableKind:   "want a tensor, got an unavailable value",
 	} {
 		err := func() (err error) {
 			defer recoverFailure(&err)

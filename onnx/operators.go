@@ -106,13 +106,13 @@ func (n *node) attrValue(a *pb.AttributeProto) (any, error) {
 	case pb.AttributeProto_INT:
 		return int(a.I), nil
 	case pb.AttributeProto_FLOAT:
-		return shortest(a.F), nil
+		return shortestDecimal(a.F), nil
 	case pb.AttributeProto_STRING:
 		return string(a.S), nil
 	case pb.AttributeProto_INTS:
 		return mapSlice(a.Ints, func(i int64) int { return int(i) }), nil
 	case pb.AttributeProto_FLOATS:
-		return mapSlice(a.Floats, shortest), nil
+		return mapSlice(a.Floats, shortestDecimal), nil
 	case pb.AttributeProto_STRINGS:
 		return mapSlice(a.Strings, func(s []byte) string { return string(s) }), nil
 	case pb.AttributeProto_TENSOR:
@@ -147,7 +147,7 @@ func (n Node) Apply(op string, attrs graph.Attrs, operands ...any) (out []Value,
 	for i, o := range operands {
 		switch x := o.(type) {
 		case Value:
-			if x.v != nil && x.v.kind != isTensor {
+			if x.v != nil && x.v.kind != tensorKind {
 				return nil, fmt.Errorf("operand %d of %s must be a tensor", i, op)
 			}
 			args[i] = x.v
@@ -178,7 +178,7 @@ func (v Value) Given() bool { return v.v != nil }
 // DType returns the dtype. It returns [tensor.Invalid] if the dtype is not known before the graph runs, or if the value
 // is not a tensor.
 func (v Value) DType() tensor.DType {
-	if v.v == nil || v.v.kind != isTensor {
+	if v.v == nil || v.v.kind != tensorKind {
 		return tensor.Invalid
 	}
 	return v.v.dtype()
@@ -196,7 +196,7 @@ func (v Value) Data() *tensor.Tensor {
 // Shape returns the sizes of an operand. Sizes that depend on symbols or data are -1. ok is false if the rank is
 // unknown.
 func (n Node) Shape(v Value) (sizes []int, ok bool) {
-	if n.n == nil || v.v == nil || v.v.kind != isTensor {
+	if n.n == nil || v.v == nil || v.v.kind != tensorKind {
 		return nil, false
 	}
 	if v.v.dynamic() {

@@ -20,19 +20,19 @@ type packedSequence struct {
 	data   *val // the elements of all members, a vector
 	shapes *val // the shapes of the members, [members, rank], int64
 	// In the body of a loop that carries a sequence without members (rank -1), outer is the sequence outside the body. The
-	// first member that the body inserts determines the rank: see [memberRank].
+	// first member that the body inserts determines the rank: see [memberRankError].
 	outer *packedSequence
 }
 
-// memberRank is the error of converting a loop body that inserts the first member into a carried sequence of unknown
-// rank. loopBody then converts the body again, with the rank and dtype of the member.
-type memberRank struct {
+// memberRankError is the error of converting a loop body that inserts the first member into a carried sequence of
+// unknown rank. loopBody then converts the body again, with the rank and dtype of the member.
+type memberRankError struct {
 	sequence *packedSequence // the sequence in the body
 	rank     int
 	dtype    tensor.DType
 }
 
-func (m *memberRank) Error() string {
+func (m *memberRankError) Error() string {
 	return fmt.Sprintf("a sequence that a loop carries gets members of %d dimensions", m.rank)
 }
 
@@ -115,7 +115,7 @@ func (n *node) checkMember(p *packedSequence, x *val) {
 	rank := n.rank(x)
 	switch {
 	case p.outer != nil:
-		panic(failure{&memberRank{p, rank, x.dtype()}})
+		panic(failure{&memberRankError{p, rank, x.dtype()}})
 	case p.rank >= 0 && p.rank != rank:
 		n.failf("a sequence of unknown length with members of %d and of %d dimensions is not supported", p.rank, rank)
 	case p.dtype != x.dtype() && p.rank >= 0:
@@ -143,7 +143,7 @@ func (n *node) appended(p *packedSequence, x *val) *packedSequence {
 		shapes: n.concatenated(p.shapes, shape).withSizes(tensor.Int64, -1, p.rank)}
 }
 
-func (p *packedSequence) val() *val { return &val{kind: isSequence, packed: p} }
+func (p *packedSequence) val() *val { return &val{kind: sequenceKind, packed: p} }
 
 // length returns the number of members as a 0-dim value.
 func (n *node) length(p *packedSequence) *val {
@@ -186,8 +186,8 @@ func (n *node) splitMembers(p *packedSequence, position *val, width int) (before
 	return before, one, after
 }
 
-// packedAt returns the member at a position.
-func (n *node) packedAt(p *packedSequence, position *val) *val {
+// packedMember returns the member at a position.
+func (n *node) packedMember(p *packedSequence, position *val) *val {
 	if p.rank < 0 {
 		n.failf("the sequence is empty, or its members' number of dimensions is unknown")
 	}
@@ -270,7 +270,7 @@ func (n *node) packedConcat(p *packedSequence, axis int, stack bool) *val {
 
 // concatenatedAlong concatenates the members along an axis other than the first, by a loop.
 func (n *node) concatenatedAlong(p *packedSequence, axis int) *val {
-	start := n.packedAt(p, scalarInt(0))
+	start := n.packedMember(p, scalarInt(0))
 	start = n.onnxOp("Slice", nil, start, vectorOf(0), vectorOf(0), vectorOf(axis)).withType(p.dtype, p.rank)
 	body := &pb.GraphProto{Name: "concat",
 		Node: []*pb.NodeProto{{OpType: "SequenceAt", Input: []string{"members", "i"}, Output: []string{"member"}},

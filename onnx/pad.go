@@ -15,7 +15,7 @@ func pad(n *node) []*val {
 	if n.opset >= 11 {
 		value = 0
 		if v := n.opt(2); v != nil {
-			value = n.refNumber(v)
+			value = n.numberAttr(v)
 		}
 	}
 	var widths []int
@@ -83,7 +83,7 @@ func (n *node) padBy(x, widths *val, mode string, value any) *val {
 		n.failf("%d widths do not suit %d dimensions", count, rank)
 	}
 	if mode != "constant" {
-		return n.padComputed(x, n.cast(widths, tensor.Int64), mode)
+		return n.padMirroredComputed(x, n.cast(widths, tensor.Int64), mode)
 	}
 	pairs := n.op("flip", graph.Attrs{"dims": []int{1}}, n.reshape(n.cast(widths, tensor.Int64), 2, rank))
 	pairs = n.reshape(n.op("permute", graph.Attrs{"dims": []int{1, 0}}, pairs), 2*rank)
@@ -119,14 +119,14 @@ func (n *node) padMirrored(x *val, mode string, before, after []int) *val {
 		if shape[a] < 0 {
 			widths := make([]int, 2*rank)
 			widths[a], widths[rank+a] = before[a], after[a]
-			x = n.padComputed(x, constValue(intTensor(widths...)), mode)
+			x = n.padMirroredComputed(x, constValue(intTensor(widths...)), mode)
 			continue
 		}
 		if shape[a] == 0 || size < 0 || before[a] < -maxPadding || before[a] > maxPadding || after[a] > maxPadding {
 			n.failf("dimension %d of size %d cannot be padded by %d and %d", a, shape[a], before[a], after[a])
 		}
 		if size > foldLimit {
-			return n.padComputed(x, constValue(intTensor(append(before, after...)...)), mode)
+			return n.padMirroredComputed(x, constValue(intTensor(append(before, after...)...)), mode)
 		}
 		index := make([]int, size)
 		for i := range index {

@@ -59,7 +59,7 @@ func maxPool(n *node) []*val {
 	attrs, padded := g.poolAttrs(kernel), in
 	if attrs == nil {
 		after := g.paddingAfter(in)
-		x = n.padSpatial(x, g.before, after, extreme(tensor.Float32, false))
+		x = n.padSpatial(x, g.before, after, extremeNumber(tensor.Float32, false))
 		attrs = graph.Attrs{"kernel_size": kernel, "stride": g.stride}
 		padded = make([]sym.Int, len(in))
 		for i := range in {

@@ -44,7 +44,7 @@ func (n *node) quantizeTo(x, zero *val, d tensor.DType) *val {
 	if zero != nil {
 		y = n.op("add", nil, y, n.cast(zero, x.dtype()))
 	}
-	y = n.op("clamp", graph.Attrs{"min": extreme(d, false), "max": extreme(d, true)}, y)
+	y = n.op("clamp", graph.Attrs{"min": extremeNumber(d, false), "max": extremeNumber(d, true)}, y)
 	return n.cast(y, d)
 }
 

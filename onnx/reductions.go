@@ -154,11 +154,12 @@ func (n *node) emptyExtremum(op string, x *val, r reduction) *val {
 			shape = append(shape, 1)
 		}
 	}
-	return n.op("full", graph.Attrs{"size": shape, "fill_value": extreme(x.dtype(), op == "amin"), "dtype": x.dtype()})
+	return n.op("full", graph.Attrs{"size": shape, "fill_value": extremeNumber(x.dtype(), op == "amin"),
+		"dtype": x.dtype()})
 }
 
-// extreme returns the greatest or the least number of a dtype.
-func extreme(d tensor.DType, greatest bool) any {
+// extremeNumber returns the greatest or the least number of a dtype.
+func extremeNumber(d tensor.DType, greatest bool) any {
 	if d.IsFloat() {
 		if greatest {
 			return math.Inf(1)
@@ -225,7 +226,7 @@ func cumSum(n *node) []*val {
 	if n.lengthOf(at) != 1 {
 		n.failf("want one axis")
 	}
-	axis := n.refOne(at)
+	axis := n.scalarAttr(at)
 	attrs := graph.Attrs{"dim": axis}
 	if x.dtype().IsIntegral(true) {
 		attrs["dtype"] = x.dtype()
@@ -259,7 +260,7 @@ func topK(n *node) []*val {
 	if n.opset < 10 {
 		attrs["k"] = n.int("k", 0)
 	} else {
-		attrs["k"] = n.refOne(n.x(1))
+		attrs["k"] = n.scalarAttr(n.x(1))
 	}
 	if !x.dtype().IsBareUnsigned() {
 		return n.ops("topk", attrs, x)

@@ -30,7 +30,7 @@ func (n *node) reshapeTo(x, shape *val, keepZero bool) *val {
 		if y := n.asGroupNorm(x, list); y != nil {
 			return y
 		}
-		if attr := n.sizesAttr(list); attr != nil {
+		if attr := n.reshapeAttr(list); attr != nil {
 			return n.reshapeBy(x, attr)
 		}
 	}
@@ -59,9 +59,9 @@ func (n *node) keepZeros(x *val, list []sym.Int) {
 	}
 }
 
-// sizesAttr returns a shape as an attribute of reshape. A size that depends on data becomes -1. If several sizes depend
-// on data, or if a -1 would be ambiguous because another size may be 0, the result is nil.
-func (n *node) sizesAttr(list []sym.Int) []any {
+// reshapeAttr returns a shape as an attribute of reshape. A size that depends on data becomes -1. If several sizes
+// depend on data, or if a -1 would be ambiguous because another size may be 0, the result is nil.
+func (n *node) reshapeAttr(list []sym.Int) []any {
 	attr, open := make([]any, len(list)), 0
 	for i, s := range list {
 		var ok bool
@@ -73,15 +73,15 @@ func (n *node) sizesAttr(list []sym.Int) []any {
 		}
 	}
 	for i, s := range list {
-		if open > 1 || open == 1 && attr[i] != -1 && !positive(s) && !slices.ContainsFunc(list, isInferred) {
+		if open > 1 || open == 1 && attr[i] != -1 && !positive(s) && !slices.ContainsFunc(list, isMinusOne) {
 			return nil
 		}
 	}
 	return attr
 }
 
-// isInferred reports whether a size in a shape is -1, which reshape computes from the other sizes.
-func isInferred(s sym.Int) bool { return s.Same(sym.Of(-1)) }
+// isMinusOne reports whether a size in a shape is -1, which reshape computes from the other sizes.
+func isMinusOne(s sym.Int) bool { return s.Same(sym.Of(-1)) }
 
 // integers returns the elements of an integer tensor as expressions. It returns nil if an element has no expression.
 func (n *node) integers(x *val) []sym.Int {

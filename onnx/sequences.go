@@ -20,7 +20,7 @@ func (n *node) sequence(i int) *val {
 	if !n.has(i) {
 		n.failf("operand %d is missing", i)
 	}
-	if n.in[i].kind != isSequence {
+	if n.in[i].kind != sequenceKind {
 		n.failf("operand %d must be a sequence", i)
 	}
 	return n.in[i]
@@ -69,7 +69,7 @@ func sequenceEmpty(n *node) []*val {
 
 func sequenceAt(n *node) []*val {
 	if p := n.packedOperand(0, 1); p != nil {
-		return one(n.packedAt(p, n.scalarOperand(1)))
+		return one(n.packedMember(p, n.scalarOperand(1)))
 	}
 	list := n.members(0)
 	return one(list[n.sequencePosition(1, len(list), false)])
@@ -170,16 +170,16 @@ func optional(n *node) []*val {
 	if n.has(0) {
 		return one(n.in[0])
 	}
-	return one(&val{kind: isEmptyOptional})
+	return one(&val{kind: emptyOptionalKind})
 }
 
 func optionalHasElement(n *node) []*val {
-	has := n.has(0) && n.in[0].kind != isEmptyOptional
+	has := n.has(0) && n.in[0].kind != emptyOptionalKind
 	return one(constValue(tensor.Must(tensor.FromSlice([]bool{has}))))
 }
 
 func optionalGetElement(n *node) []*val {
-	if !n.has(0) || n.in[0].kind == isEmptyOptional {
+	if !n.has(0) || n.in[0].kind == emptyOptionalKind {
 		n.failf("the optional has no element")
 	}
 	return one(n.in[0])

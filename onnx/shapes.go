@@ -253,8 +253,8 @@ func (n *node) element(x *val, i int) *val {
 // sliceAxis slices x along one axis. For a negative step, it slices in ascending order and flips the result.
 func (n *node) sliceAxis(x, axisOperand, stepOperand, start, end *val) *val {
 	if stepOperand.data != nil && n.number(stepOperand).Int() > 0 {
-		return n.op("slice", graph.Attrs{"dim": n.refOne(axisOperand), "start": n.refOne(start), "end": n.refOne(end),
-			"step": n.refOne(stepOperand)}, x)
+		return n.op("slice", graph.Attrs{"dim": n.scalarAttr(axisOperand), "start": n.scalarAttr(start),
+			"end": n.scalarAttr(end), "step": n.scalarAttr(stepOperand)}, x)
 	}
 	if stepOperand.data == nil || axisOperand.data == nil || start.data == nil || end.data == nil || !n.isStatic(x) {
 		return n.sliceComputed(x, axisOperand, start, end, stepOperand)
@@ -294,7 +294,7 @@ func gather(n *node) []*val {
 	axis = n.axis(axis, rank)
 	index = n.cast(index, tensor.Int64)
 	if irank == 0 && index.data != nil {
-		return one(n.op("select", graph.Attrs{"dim": axis, "index": n.refOne(index)}, x).withRank(rank - 1))
+		return one(n.op("select", graph.Attrs{"dim": axis, "index": n.scalarAttr(index)}, x).withRank(rank - 1))
 	}
 	if irank == 1 {
 		return one(n.op("index_select", graph.Attrs{"dim": axis}, x, index).withRank(rank))
@@ -379,7 +379,7 @@ func unique(n *node) []*val {
 		out[2].withType(tensor.Int64, 1)
 	// The first position of a value is the least position with the same inverse index.
 	length := n.op("select", graph.Attrs{"dim": 0, "index": dim}, n.shapeVector(x)).withRank(0)
-	positions := n.op("arange", graph.Attrs{"end": n.refOne(length), "dtype": tensor.Int64}).withType(tensor.Int64, 1)
+	positions := n.op("arange", graph.Attrs{"end": n.scalarAttr(length), "dtype": tensor.Int64}).withType(tensor.Int64, 1)
 	far := n.op("add", nil, n.op("zeros_like", nil, counts), length)
 	first := n.op("scatter_reduce", graph.Attrs{"dim": 0, "reduce": "amin"}, far, inverse,
 		positions).withType(tensor.Int64, 1)
@@ -406,7 +406,7 @@ func oneHot(n *node) []*val {
 	}
 	index = n.cast(n.op("remainder", nil, n.cast(index, tensor.Int64), n.cast(depth, tensor.Int64)), tensor.Int64)
 	index = n.op("unsqueeze", graph.Attrs{"dim": axis}, index).withRank(rank)
-	positions := n.op("arange", graph.Attrs{"end": n.refOne(depth), "dtype": tensor.Int64}).withType(tensor.Int64, 1)
+	positions := n.op("arange", graph.Attrs{"end": n.scalarAttr(depth), "dtype": tensor.Int64}).withType(tensor.Int64, 1)
 	shape := make([]int, rank-axis)
 	for i := range shape {
 		shape[i] = 1

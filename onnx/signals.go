@@ -23,7 +23,7 @@ func dft(n *node) []*val {
 	attrs := graph.Attrs{"dim": n.axis(axis, rank), "inverse": n.flag("inverse", false),
 		"onesided": n.flag("onesided", false)}
 	if l := n.opt(1); l != nil {
-		attrs["dft_length"] = n.refOne(l)
+		attrs["dft_length"] = n.scalarAttr(l)
 	}
 	return one(n.op("dft", attrs, x))
 }
@@ -35,7 +35,7 @@ func stft(n *node) []*val {
 	var length any
 	switch {
 	case n.has(3):
-		length = n.refOne(n.x(3))
+		length = n.scalarAttr(n.x(3))
 	case win != nil:
 		length = n.sizeAttrOne(n.symShape(win)[0])
 	default:
@@ -45,7 +45,8 @@ func stft(n *node) []*val {
 		x, rank = n.op("unsqueeze", graph.Attrs{"dim": 2}, x), 3
 	}
 	// [batch, frames, parts, length]
-	frames := n.op("unfold", graph.Attrs{"dimension": 1, "size": length, "step": n.refOne(n.x(1))}, x).withRank(rank + 1)
+	frames := n.op("unfold", graph.Attrs{"dimension": 1, "size": length, "step": n.scalarAttr(n.x(1))},
+		x).withRank(rank + 1)
 	frames = n.op("transpose", graph.Attrs{"dim0": 2, "dim1": 3}, frames)
 	if win != nil {
 		frames = n.op("mul", nil, frames, n.reshape(n.convertLike(win, x), -1, 1)).withRank(rank + 1)
@@ -72,8 +73,8 @@ func melWeightMatrix(n *node) []*val {
 	mel := func(f *val) *val { return do("mul", n.op("log10", nil, do("add", do("div", f, 700.0), 1.0)), 2595.0) }
 	low := mel(param(3))
 	step := do("div", do("sub", mel(param(4)), low), do("add", param(0), 2.0))
-	edges := n.op("arange", graph.Attrs{"end": n.refOne(n.op("add", nil, bands, 2)), "dtype": tensor.Float64}).withType(
-		tensor.Float64, 1)
+	edges := n.op("arange", graph.Attrs{"end": n.scalarAttr(n.op("add", nil, bands, 2)),
+		"dtype": tensor.Float64}).withType(tensor.Float64, 1)
 	edges = do("div", do("add", do("mul", edges, step), low), 2595.0)
 	hertz := do("mul", do("sub", n.op("pow", nil, 10.0, edges).withType(tensor.Float64, 1), 1.0), 700.0)
 	edges = n.op("floor", nil, do("div", do("mul", hertz, do("add", param(1), 1.0)), rate))
@@ -82,7 +83,7 @@ func melWeightMatrix(n *node) []*val {
 	}
 	left, centre, right := side(0, -2), side(1, -1), side(2, nil)
 	half := n.op("div", graph.Attrs{"rounding_mode": "floor"}, length, 2)
-	bins := n.op("arange", graph.Attrs{"end": n.refOne(n.op("add", nil, half, 1)), "dtype": tensor.Float64}).withType(
+	bins := n.op("arange", graph.Attrs{"end": n.scalarAttr(n.op("add", nil, half, 1)), "dtype": tensor.Float64}).withType(
 		tensor.Float64, 1)
 	at := n.reshape(bins, -1, 1)
 	both := func(a, b *val) *val { return n.op("logical_and", nil, a, b) }

@@ -51,7 +51,7 @@ func (d *unavailableError) Error() string {
 func (im *importer) skipValue(s *scope, source, name string, err error) {
 	_ = im.g.TakeErr()
 	im.skipped = append(im.skipped, &graph.Error{Err: withSubject(source, name, err)})
-	s.values[name] = &val{name: name, kind: isUnavailable, source: source}
+	s.values[name] = &val{name: name, kind: unavailableKind, source: source}
 }
 
 // withSubject prefixes an error with its subject, unless the error already begins with the subject.
@@ -83,7 +83,7 @@ func (n *node) skipNode(err error, outputs []string) {
 			continue
 		}
 		n.hasModelName[v] = true
-		n.scope.values[outputs[i]] = &val{name: outputs[i], v: v, kind: isUnavailable}
+		n.scope.values[outputs[i]] = &val{name: outputs[i], v: v, kind: unavailableKind}
 	}
 }
 

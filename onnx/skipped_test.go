@@ -147,7 +147,7 @@ func TestGraphSomeWithoutInputs(t *testing.T) {
 		Node: []*pb.NodeProto{node1("Shape", names("x"), names("shape")), node1("Reshape", names("y", "shape"), names("r")),
 			node1("Neg", names("y"), names("n"))},
 		Input: infos(info("x", tFloat, "N", 2), info("y", tFloat, 4)), Output: infos(info("r", tFloat), info("n", tFloat))}
-	lost := Options{Dims: map[string]int{"N": 2}, Lost: map[string]error{"x": errors.New("torn")}}
+	lost := Options{Dims: map[string]int{"N": 2}, UnavailableInputs: map[string]error{"x": errors.New("torn")}}
 	g, told := some(t, model(13, p), lost)
 	require.Equal(t, []string{"n"}, outputNames(g))
 	requireTold(t, told, `input "x": torn`, `node "shape" (Shape): depends on input "x", which cannot be read`)

@@ -78,7 +78,7 @@ func (n *node) reshapeFor(x *val, sizes ...sym.Int) *val {
 	if numbers, ok := numbersOf(sizes); ok {
 		return n.reshape(x, numbers...)
 	}
-	attr := n.sizesAttr(sizes)
+	attr := n.reshapeAttr(sizes)
 	if attr == nil {
 		n.failf("the shape %s of %q must be known before the graph runs, and it depends on data", tensor.Sizes(sizes), x.name)
 	}

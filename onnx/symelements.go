@@ -75,7 +75,7 @@ func (n *node) elementsOf(x *val, newSymbols bool) *symElements {
 	switch {
 	case x.elements != nil:
 		return x.elements
-	case x.kind != isTensor || !x.dtype().IsIntegral(true) && x.dtype() != tensor.Float32 && x.dtype() != tensor.Float64:
+	case x.kind != tensorKind || !x.dtype().IsIntegral(true) && x.dtype() != tensor.Float32 && x.dtype() != tensor.Float64:
 		return nil
 	case x.data != nil:
 		return elementsOfData(x.data)

@@ -169,12 +169,12 @@ func (e *evaluation) integer(op expr.Op, x []symElement) symElement {
 	case expr.Max:
 		return symElement{numerator: a.Max(b)}
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
-		return symElement{b: related(op, a, b)}
+		return symElement{b: compareInts(op, a, b)}
 	}
 	return e.fail()
 }
 
-func related(op expr.Op, a, b sym.Int) sym.Bool {
+func compareInts(op expr.Op, a, b sym.Int) sym.Bool {
 	switch op {
 	case expr.Eq:
 		return a.Eq(b)

@@ -177,7 +177,7 @@ func (e *evaluation) float(op expr.Op, d tensor.DType, x []symElement) symElemen
 		return a
 	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
 		e.node.applyLimits(y)
-		return symElement{b: related(op, left, right)}
+		return symElement{b: compareInts(op, left, right)}
 	default:
 		return e.fail()
 	}

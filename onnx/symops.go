@@ -54,7 +54,7 @@ func (n *node) applySymbolic(o *graph.Op, attrs graph.Attrs, operands []any) []*
 		}
 	}
 	c.out = slices.Clone(res)
-	if c.selects() {
+	if c.isSelection() {
 		return c.results(c.evalSelection())
 	}
 	return c.results(c.evalExpression())
@@ -108,8 +108,8 @@ func (c *computation) results(lists [][]symElement) []*val {
 	return out
 }
 
-// selects reports whether each element of the results is an element of an operand or a constant.
-func (c *computation) selects() bool {
+// isSelection reports whether each element of the results is an element of an operand or a constant.
+func (c *computation) isSelection() bool {
 	computes := func(r graph.Result) bool {
 		return r.Alias < 0 && !c.op.Identity || r.Type.DType != c.call.Type(0).DType
 	}
@@ -137,7 +137,8 @@ func (c *computation) evalSelection() [][]symElement {
 			all = append(all, e.list...)
 		}
 	}
-	results, shiftedResults := c.n.foldKnown(c.op, c.attrs, positions), c.n.foldKnown(c.op, c.attrs, shiftedPositions)
+	results := c.n.foldConstants(c.op, c.attrs, positions)
+	shiftedResults := c.n.foldConstants(c.op, c.attrs, shiftedPositions)
 	if results == nil || shiftedResults == nil {
 		return nil
 	}

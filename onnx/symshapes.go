@@ -230,13 +230,13 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 		}
 		return a.enter(vals, res)
 	})
-	if slices.ContainsFunc(cases, func(c answer) bool {
+	if slices.ContainsFunc(cases, func(c inferencePath) bool {
 		return errors.Is(c.Err, sym.ErrNumber) &&
 			!im.excludeUnrealistic(c.If)
 	}) {
 		err = sym.ErrNumber
 	}
-	cases = slices.DeleteFunc(cases, func(c answer) bool { return c.Err != nil }) // sizes that the op rejects
+	cases = slices.DeleteFunc(cases, func(c inferencePath) bool { return c.Err != nil }) // sizes that the op rejects
 	at := 0
 	for _, v := range vals {
 		shape := make([]sym.Int, v.Meta.Rank())
@@ -258,8 +258,8 @@ func (im *importer) inferShapes(vals []*graph.Value, attrs graph.Attrs) {
 // pathSizes holds, for each size of a node's results, the expressions of the different inference paths.
 type pathSizes struct{ sizes [][]sym.Int }
 
-// answer is one path through inference. For each size, it has the index of its expression in pathSizes.sizes.
-type answer = sym.Case[[]int]
+// inferencePath is one path through inference. For each size, it has the index of its expression in pathSizes.sizes.
+type inferencePath = sym.Case[[]int]
 
 var errRank = errors.New("the number of dimensions depends on sizes")
 
@@ -290,7 +290,7 @@ func (a *pathSizes) enter(vals []*graph.Value, res []graph.Result) ([]int, error
 
 // merged merges the expressions of one size on all paths into one expression. at is the index of the size in a.sizes.
 // It returns -1 if the result would be too long.
-func (a *pathSizes) merged(cases []answer, at int) sym.Int {
+func (a *pathSizes) merged(cases []inferencePath, at int) sym.Int {
 	last := cases[len(cases)-1].Value[at]
 	size, distinct := a.sizes[at][last], 0
 	for _, c := range slices.Backward(cases[:len(cases)-1]) {
@@ -329,7 +329,7 @@ func (n *node) outlines(o *graph.Op, attrs graph.Attrs, operands []any) []graph.
 		switch {
 		case !ok && a == nil || ok && x == nil:
 		case !ok:
-			in[i].Arg, _, _ = knownArg(a)
+			in[i].Arg, _, _ = inferenceArg(a)
 		default:
 			in[i] = n.outlined(x)
 		}

@@ -30,10 +30,10 @@ type val struct {
 type valKind uint8
 
 const (
-	isTensor valKind = iota
-	isSequence
-	isEmptyOptional // an optional without a value
-	isUnavailable   // a value that could not be converted: see skipped.go
+	tensorKind valKind = iota
+	sequenceKind
+	emptyOptionalKind // an optional without a value
+	unavailableKind   // a value that could not be converted: see skipped.go
 )
 
 // String describes the kind in errors.
@@ -45,7 +45,7 @@ func (k valKind) String() string {
 func constValue(t *tensor.Tensor) *val { return &val{data: t} }
 
 // sequence returns a sequence with known members.
-func sequence(list []*val) *val { return &val{members: list, kind: isSequence} }
+func sequence(list []*val) *val { return &val{members: list, kind: sequenceKind} }
 
 // meta returns the meta of a tensor, at the hints. Shape and strides are undefined if the shape depends on data.
 func (x *val) meta() tensor.Meta {

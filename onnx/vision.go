@@ -26,7 +26,7 @@ func resize(n *node) []*val {
 		return one(n.resizeByScales(x, n.setOldModes(attrs), n.x(1)))
 	}
 	if roi := n.opt(1); roi != nil && attrs["coordinate_transformation_mode"] == "tf_crop_and_resize" {
-		attrs["roi"] = n.refFloats(roi)
+		attrs["roi"] = n.floatsAttr(roi)
 	}
 	scales := n.opt(2)
 	if scales != nil && !scales.dynamic() && scales.meta().Numel() > 0 {
@@ -48,7 +48,7 @@ func (n *node) setOldModes(attrs graph.Attrs) graph.Attrs {
 
 // resizeByScales resizes by scales.
 func (n *node) resizeByScales(x *val, attrs graph.Attrs, scales *val) *val {
-	attrs["scales"] = n.refFloats(scales)
+	attrs["scales"] = n.floatsAttr(scales)
 	if list, ok := attrs["scales"].([]float64); ok {
 		if y := n.upsampleOp(x, attrs, nil, list); y != nil {
 			return y
@@ -57,8 +57,8 @@ func (n *node) resizeByScales(x *val, attrs graph.Attrs, scales *val) *val {
 	return n.op("resize", attrs, x).withRank(n.rank(x))
 }
 
-// refFloats returns a vector of floating-point numbers as an attribute: a list, or a reference to the value.
-func (n *node) refFloats(x *val) any {
+// floatsAttr returns a vector of floating-point numbers as an attribute: a list, or a reference to the value.
+func (n *node) floatsAttr(x *val) any {
 	if x.data == nil {
 		return n.reference(x)
 	}
@@ -68,7 +68,7 @@ func (n *node) refFloats(x *val) any {
 	out := make([]float64, 0, x.data.Numel())
 	list, _ := tensor.ToSlice[float32](x.data.CopyTo(tensor.New(tensor.Float32, x.data.Shape...))) // the dtype is right
 	for _, f := range list {
-		out = append(out, shortest(f))
+		out = append(out, shortestDecimal(f))
 	}
 	return out
 }
@@ -181,9 +181,9 @@ func nonMaxSuppression(n *node) []*val {
 		switch {
 		case p == nil:
 		case i == 0:
-			attrs[name] = n.refOne(p)
+			attrs[name] = n.scalarAttr(p)
 		default:
-			attrs[name] = n.refNumber(p)
+			attrs[name] = n.numberAttr(p)
 		}
 	}
 	return one(n.op("non_max_suppression", attrs, n.x(0), n.x(1)).withSizes(tensor.Int64, -1, 3))
@@ -197,7 +197,7 @@ func cosineWindow(a, b, c float64) converter {
 			d = tensor.Float32
 		}
 		size := n.x(0)
-		at := n.op("arange", graph.Attrs{"end": n.refOne(size), "dtype": tensor.Float64}).withType(tensor.Float64, 1)
+		at := n.op("arange", graph.Attrs{"end": n.scalarAttr(size), "dtype": tensor.Float64}).withType(tensor.Float64, 1)
 		span := n.cast(size, tensor.Float64)
 		if span.dynamic() || span.meta().Rank() > 0 {
 			span = n.reshape(span)

@@ -70,7 +70,7 @@ func Open(path string) (*File, error) {
 	}
 	defer f.Close()      // the mapping outlives the descriptor
 	if info.Size() < 8 { // an empty file cannot be mapped
-		return nil, fmt.Errorf("%s: %w", path, errShort)
+		return nil, fmt.Errorf("%s: %w", path, errTruncated)
 	}
 	m, err := mmap.Map(f, mmap.COPY, 0)
 	if err != nil {
@@ -85,7 +85,7 @@ func Open(path string) (*File, error) {
 	return out, nil
 }
 
-var errShort = errors.New("the file is truncated: it ends before its header")
+var errTruncated = errors.New("the file is truncated: it ends before its header")
 
 // Parse checks the header of a file in memory. Tensors of the result may alias data.
 func Parse(data []byte) (*File, error) {
@@ -93,7 +93,7 @@ func Parse(data []byte) (*File, error) {
 		return nil, errors.New("safetensors files are little-endian, and this machine is not")
 	}
 	if len(data) < 8 {
-		return nil, errShort
+		return nil, errTruncated
 	}
 	whole := data
 	n := binary.LittleEndian.Uint64(data)
@@ -122,12 +122,12 @@ func Parse(data []byte) (*File, error) {
 func (f *File) parseHeader(text []byte) error {
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(text, &members); err != nil {
-		return fmt.Errorf("header: %w", plainError(err))
+		return fmt.Errorf("header: %w", rewordError(err))
 	}
 	for name, v := range members {
 		if name == metadataKey {
 			if err := json.Unmarshal(v, &f.metadata); err != nil {
-				return fmt.Errorf("header: %s: %w", metadataKey, plainError(err))
+				return fmt.Errorf("header: %s: %w", metadataKey, rewordError(err))
 			}
 			continue
 		}
@@ -141,8 +141,8 @@ func (f *File) parseHeader(text []byte) error {
 	return nil
 }
 
-// plainError rewords JSON errors: it removes the names of Go's types.
-func plainError(err error) error {
+// rewordError rewords JSON errors: it removes the names of Go's types.
+func rewordError(err error) error {
 	var syntax *jsontext.SyntacticError
 	var wrong *json.SemanticError
 	switch {
@@ -173,7 +173,7 @@ func parseEntry(v jsontext.Value) (e entry, err error) {
 		Offsets []int64 `json:"data_offsets"`
 	}
 	if err := json.Unmarshal(v, &raw, json.RejectUnknownMembers(true)); err != nil {
-		return e, plainError(err)
+		return e, rewordError(err)
 	}
 	d, ok := dtypes[raw.DType]
 	if !ok {

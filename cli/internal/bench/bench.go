@@ -43,7 +43,7 @@ type flags struct {
 	dims, pins    []string
 	hints         []map[string]int
 	costs         string
-	prices        *machine.Profile // the cost profile: see command.CostProfile
+	costProfile   *machine.Profile // the cost profile: see command.CostProfile
 }
 
 func (f *flags) check(cmd *cobra.Command) error {
@@ -121,7 +121,7 @@ func Command(ext *command.Extensions) *cobra.Command {
   graphrun bench model.onnx --inputs in.npz --strategy channels_last`,
 		Args:              command.OneFile,
 		ValidArgsFunction: command.CompleteGraph,
-		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
 			switch changed := cmd.Flags().Changed; {
 			case changed("for") && changed("runs"):
 				return exit.Wrongf("--runs and --for exclude each other")
@@ -157,7 +157,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	}
 	var err error
-	if f.prices, err = command.CostProfile(cmd, f.costs); err != nil {
+	if f.costProfile, err = command.CostProfile(cmd, f.costs); err != nil {
 		return err
 	}
 	if f.dims, f.hints, err = command.SplitHints(f.dims); err != nil {
@@ -176,7 +176,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := j.Do(progress.Planning, func() (err error) { r, err = benchRunner(&t, f, j); return err }); err != nil {
 		return err
 	}
-	err = r.measure(j.Context, until{f.runs, f.span}, j.Report)
+	err = r.measure(j.Context, stopCondition{f.runs, f.span}, j.Report)
 	if err == nil {
 		err = r.traceRun(j.Context)
 	}
@@ -185,9 +185,9 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	command.NoteUnplanned(cmd, path, r.program)
 	t.Inputs.Print(cmd)
 	if err != nil {
-		return t.Inputs.Blame(err)
+		return t.Inputs.WithGeneratedHint(err)
 	}
-	interruptErr := exit.Stopped(j.Context)
+	interruptErr := exit.InterruptError(j.Context)
 	doc, err := r.doc(t.Graph, f, interruptErr != nil)
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	if f.report != "" && doc.Into.Runs > 0 { // also after an interruption
 		if err := outfile.Write(context.WithoutCancel(cmd.Context()), f.report, func(w io.Writer) error {
-			return r.writeReport(w, doc, command.Line(cmd, []string{path}), path)
+			return r.writeReport(w, doc, command.CommandLine(cmd, []string{path}), path)
 		}); err != nil {
 			return err
 		}
@@ -322,13 +322,13 @@ func benchRunner(t *inputs.Workload, f flags, j *progress.Job) (*runner, error) 
 	r := &runner{strategy: f.strategy, in: t.Inputs.Values}
 	// The inputs are in memory before the graph is compiled.
 	o := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsHeld: true, NoFusion: f.noFusion,
-		Exact: f.exact, Costs: f.prices, Hints: f.hints, Slack: f.slack.Option(), Progress: j.EnterUntilRun}
+		Exact: f.exact, Costs: f.costProfile, Hints: f.hints, Slack: f.slack.Option(), Progress: j.EnterUntilRun}
 	if f.trace != "" || f.report != "" {
 		r.trace = &chromeTrace{}
 	}
 	if f.profile || f.report != "" {
 		r.profile = newProfile()
-		r.profile.prices = f.prices
+		r.profile.costProfile = f.costProfile
 	}
 	if r.profile != nil || r.trace != nil {
 		o.Tracer = &r.observer

@@ -38,16 +38,16 @@ type profiledDoc struct {
 
 // timeDoc has the time of a step, or of all steps with the same ops. Times are nanoseconds in a run.
 type timeDoc struct {
-	Op     string   `json:"op" doc:"The op; for a step of several nodes the ops of all nodes, such as exp+neg*2."`
-	Calls  float64  `json:"calls" doc:"The number of calls in a run."`
-	Time   float64  `json:"time_ns" doc:"The time from the start of the first worker to the end of the last worker; if a single worker computes the step, the time of this worker in the step."`
-	Busy   float64  `json:"busy_ns" doc:"The sum of the times of all workers."`
-	Share  float64  `json:"share" doc:"The share of this busy_ns in the busy_ns of all steps."`
-	Priced float64  `json:"predicted_ns" doc:"The estimated time with one worker."`
-	GBs    *float64 `json:"gbs" doc:"The bytes read and written, divided by time_ns, in GB/s; null if the op does not state its bytes."`
-	GFLOPs *float64 `json:"gflops" doc:"The arithmetic operations divided by time_ns, in GFLOP/s; a function such as exp counts as one operation; null for none."`
-	bytes  float64  // bytes read and written in a run
-	ops    float64  // arithmetic operations in a run
+	Op        string   `json:"op" doc:"The op; for a step of several nodes the ops of all nodes, such as exp+neg*2."`
+	Calls     float64  `json:"calls" doc:"The number of calls in a run."`
+	Time      float64  `json:"time_ns" doc:"The time from the start of the first worker to the end of the last worker; if a single worker computes the step, the time of this worker in the step."`
+	Busy      float64  `json:"busy_ns" doc:"The sum of the times of all workers."`
+	Share     float64  `json:"share" doc:"The share of this busy_ns in the busy_ns of all steps."`
+	Predicted float64  `json:"predicted_ns" doc:"The estimated time with one worker."`
+	GBs       *float64 `json:"gbs" doc:"The bytes read and written, divided by time_ns, in GB/s; null if the op does not state its bytes."`
+	GFLOPs    *float64 `json:"gflops" doc:"The arithmetic operations divided by time_ns, in GFLOP/s; a function such as exp counts as one operation; null for none."`
+	bytes     float64  // bytes read and written in a run
+	ops       float64  // arithmetic operations in a run
 }
 
 type stepDoc struct {
@@ -68,7 +68,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	if len(undisturbed) == 0 {
 		return nil
 	}
-	prices, runs := cmp.Or(p.prices, machine.UsualProfile()), float64(len(undisturbed))
+	costProfile, runs := cmp.Or(p.costProfile, machine.UsualProfile()), float64(len(undisturbed))
 	var took, busy float64
 	workers := 0
 	all := make([]float64, len(p.samples))
@@ -89,9 +89,9 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 		d.ByWorker[w].Worker, d.ByWorker[w].Idle = w, max(0, took-d.ByWorker[w].Busy)
 	}
 	d.Profile = profiledDoc{Runs: len(p.samples), Median: *spread.Median, Noise: noiseOf(spread), Run: took,
-		Idle: max(0, 1-busy/max(1, took*float64(workers))), GBs: prices.GBs(), GFLOPs: prices.GFLOPs()}
+		Idle: max(0, 1-busy/max(1, took*float64(workers))), GBs: costProfile.GBs(), GFLOPs: costProfile.GFLOPs()}
 	d.ByStep = p.steps(undisturbed, ops)
-	d.ByOp = byOp(d.ByStep)
+	d.ByOp = timesByOp(d.ByStep)
 	for i := range d.ByStep {
 		d.ByStep[i].setRates(busy)
 	}
@@ -108,7 +108,7 @@ func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 	type key struct{ name, op string }
 	indexOf := map[key]int{}
 	for _, t := range p.order {
-		prices := layout.ProfileFor(p.prices, t.run.Graph)
+		costProfile := layout.ProfileFor(p.costProfile, t.run.Graph)
 		sums := make([]stepTime, t.run.Steps)
 		for _, sample := range undisturbed {
 			for i, s := range t.times[sample] {
@@ -128,7 +128,7 @@ func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 				indexOf[k] = at
 				list = append(list, stepDoc{Name: s.Name, Ops: document.NotNil(s.Ops), timeDoc: timeDoc{Op: k.op}})
 			}
-			list[at].addStep(sums[i], s.Node.Work(), predicted(s.Node, prices), float64(len(undisturbed)))
+			list[at].addStep(sums[i], s.Node.Work(), predicted(s.Node, costProfile), float64(len(undisturbed)))
 		}
 	}
 	slices.SortStableFunc(list, func(a, b stepDoc) int { return cmp.Compare(b.Busy, a.Busy) })
@@ -136,9 +136,9 @@ func (p *profile) steps(undisturbed []int, ops map[string]string) []stepDoc {
 }
 
 // predicted returns the estimated time of a node on one worker, in nanoseconds.
-func predicted(n *graph.Node, prices *machine.Profile) (ns float64) {
+func predicted(n *graph.Node, costProfile *machine.Profile) (ns float64) {
 	for _, w := range n.Works() {
-		ns += prices.NS(w)
+		ns += costProfile.NS(w)
 	}
 	return ns
 }
@@ -196,7 +196,7 @@ func (d *timeDoc) addStep(s stepTime, w graph.Work, predicted, runs float64) {
 	d.Calls += calls
 	d.Busy += float64(s.busy) / runs
 	d.Time += float64(s.span) / runs
-	d.Priced += predicted * calls
+	d.Predicted += predicted * calls
 	d.bytes += w.Moved() * calls
 	d.ops += w.Flops * calls
 }
@@ -214,8 +214,8 @@ func (d *timeDoc) setRates(busy float64) {
 	}
 }
 
-// byOp adds up the times of steps with the same ops.
-func byOp(steps []stepDoc) []timeDoc {
+// timesByOp adds up the times of steps with the same ops.
+func timesByOp(steps []stepDoc) []timeDoc {
 	var list []timeDoc
 	indexOf := map[string]int{}
 	for _, s := range steps {
@@ -229,7 +229,7 @@ func byOp(steps []stepDoc) []timeDoc {
 		d.Calls += s.Calls
 		d.Time += s.Time
 		d.Busy += s.Busy
-		d.Priced += s.Priced
+		d.Predicted += s.Predicted
 		d.bytes += s.bytes
 		d.ops += s.ops
 	}
@@ -245,7 +245,7 @@ func (d *ProfileDoc) summary() string {
 	op, slowest := &d.ByOp[0], slices.MaxFunc(d.ByStep, func(a, b stepDoc) int { return cmp.Compare(a.Time, b.Time) })
 	text := fmt.Sprintf("%s takes %s of the workers' time in steps; the slowest step is %s with %s, predicted %s on one "+
 		"core", op.Op, format.Percent(op.Share), slowest.Name, format.Nanoseconds(slowest.Time),
-		format.Nanoseconds(slowest.Priced))
+		format.Nanoseconds(slowest.Predicted))
 	if d.Profile.Noise != "" {
 		text += "; disturbed measurement: " + d.Profile.Noise
 	}
@@ -275,14 +275,14 @@ func (d *ProfileDoc) write(w *bufio.Writer, show term.Display, median float64) {
 	fmt.Fprintf(w, "\n%s median %s (%+.1f%%); a core of the machine: %.4g GB/s, %.4g GFLOP/s\n",
 		"profile of "+format.Count(p.Runs, "run")+", made between the measured runs:",
 		format.Nanoseconds(p.Median), 100*(p.Median/median-1), p.GBs, p.GFLOPs)
-	rates := []term.Column{term.WholeCol("calls"), term.WholeCol("time"), term.WholeCol("predicted").IfRoom(),
-		term.WholeCol("busy%"), term.WholeCol("workers").IfRoom(),
+	rates := []term.Column{term.WholeCol("calls"), term.WholeCol("time"), term.WholeCol("predicted").OmitFirst(),
+		term.WholeCol("busy%"), term.WholeCol("workers").OmitFirst(),
 		term.WholeCol("GB/s"), term.WholeCol("GFLOP/s"), term.WholeCol("of a core's peak")}
 	term.WriteList(w, show, "By op", d.ByOp, append([]term.Column{term.NameCol("op")}, rates...), func(t timeDoc) []any {
 		return append([]any{t.Op}, t.cells(p)...)
 	})
 	term.WriteList(w, show, "By step", d.ByStep[:min(len(d.ByStep), maxSteps)],
-		append([]term.Column{term.NameCol("step"), term.NameCol("op"), term.PhraseCol("nodes", 20).IfRoom()},
+		append([]term.Column{term.NameCol("step"), term.NameCol("op"), term.PhraseCol("nodes", 20).OmitFirst()},
 			rates...), func(s stepDoc) []any {
 			nodes := "-"
 			if len(s.Ops) > 1 {
@@ -323,7 +323,7 @@ func (d *timeDoc) cells(p *profiledDoc) []any {
 	if share > 0 {
 		ofCore = format.Percent(share)
 	}
-	return []any{fmt.Sprintf("%.6g", d.Calls), format.Nanoseconds(d.Time), format.Nanoseconds(d.Priced),
+	return []any{fmt.Sprintf("%.6g", d.Calls), format.Nanoseconds(d.Time), format.Nanoseconds(d.Predicted),
 		format.Percent(d.Share),
 		fmt.Sprintf("%.1f", d.Busy/max(1, d.Time)), rate(d.GBs), rate(d.GFLOPs), ofCore}
 }

@@ -84,14 +84,14 @@ func (r *runner) runTraced(ctx context.Context, way callWay, tracer exec.Tracer)
 	return err
 }
 
-// until is the condition that ends a measurement: a number of runs of each callWay, or a time.
-type until struct {
+// stopCondition is the condition that ends a measurement: a number of runs of each callWay, or a time.
+type stopCondition struct {
 	runs int           // ignored if span is not 0
 	span time.Duration // 0 means that runs applies
 }
 
 // isOver reports whether the measurement ends after the given number of runs of each callWay and the given time.
-func (u until) isOver(runs int, took time.Duration) bool {
+func (u stopCondition) isOver(runs int, took time.Duration) bool {
 	if u.span > 0 {
 		return runs > 0 && took >= u.span
 	}
@@ -99,7 +99,7 @@ func (u until) isOver(runs int, took time.Duration) bool {
 }
 
 // total returns the number of measured runs, or 0 if the number is unknown.
-func (u until) total() int {
+func (u stopCondition) total() int {
 	if u.span > 0 {
 		return 0
 	}
@@ -115,7 +115,7 @@ const (
 
 // block returns the minimum time of a block. It is blockTime, but short measurements have shorter blocks, so that each
 // way gets at least two blocks.
-func (u until) block() time.Duration {
+func (u stopCondition) block() time.Duration {
 	if u.span > 0 {
 		return min(blockTime, u.span/(2*time.Duration(numWays)))
 	}
@@ -124,7 +124,7 @@ func (u until) block() time.Duration {
 
 // measure makes warm-up runs and then measures the ways in alternation. If ctx ends, it returns nil; r.times has the
 // times so far.
-func (r *runner) measure(ctx context.Context, enough until, report func(done, total int)) error {
+func (r *runner) measure(ctx context.Context, enough stopCondition, report func(done, total int)) error {
 	for range warmUps - 1 {
 		if err := r.runWarmup(ctx, byRun); err != nil || ctx.Err() != nil {
 			return err

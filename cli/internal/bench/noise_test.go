@@ -25,7 +25,7 @@ func TestNoise(t *testing.T) {
 func TestProfileSummary(t *testing.T) {
 	d := &ProfileDoc{ByOp: []timeDoc{{Op: "conv2d", Share: 0.6}}, ByStep: []stepDoc{
 		{Name: "shared", timeDoc: timeDoc{Op: "conv2d", Time: 4e6, Busy: 8e6}},
-		{Name: "slow", timeDoc: timeDoc{Op: "linear", Time: 5.2e6, Busy: 5.2e6, Priced: 7e5}}}}
+		{Name: "slow", timeDoc: timeDoc{Op: "linear", Time: 5.2e6, Busy: 5.2e6, Predicted: 7e5}}}}
 	assert.Equal(t, "conv2d takes 60.0% of the workers' time in steps; the slowest step is slow with 5.2ms, predicted "+
 		"700µs on one core", d.summary())
 	assert.Equal(t, "no step was run", new(ProfileDoc).summary())

@@ -27,21 +27,21 @@ func (o *observer) EndRun(r *exec.Run, err error) {
 // profile is a tracer that collects the times of steps. During a run each worker writes to its own memory. At the end
 // of the run, the times of all workers are added up.
 type profile struct {
-	start     time.Time // start of the current run; all times are relative to it
-	tables    map[*graph.Graph]*profiledGraph
-	order     []*profiledGraph // the elements of tables, in the order of their first runs
-	busy      []time.Duration  // the time in steps of each worker, in the current run
-	samples   []profiledRun
-	stepsLeft int              // number of step times that may still be stored: see profileRoom
-	prices    *machine.Profile // nil for the usual profile
-	clock     time.Duration    // the cost of reading the clock, which each measured time of a step includes
+	start         time.Time // start of the current run; all times are relative to it
+	tables        map[*graph.Graph]*profiledGraph
+	order         []*profiledGraph // the elements of tables, in the order of their first runs
+	busy          []time.Duration  // the time in steps of each worker, in the current run
+	samples       []profiledRun
+	stepTimesLeft int              // number of step times that may still be stored: see maxStepTimes
+	costProfile   *machine.Profile // nil for the usual profile
+	clock         time.Duration    // the cost of reading the clock, which each measured time of a step includes
 }
 
-// profileRoom bounds the number of step times that a profile stores. The bound is approximate: the last run is stored
-// completely. profiledRuns bounds the number of profiled runs.
+// maxStepTimes bounds the number of step times that a profile stores. The bound is approximate: the last run is stored
+// completely. maxProfiledRuns bounds the number of profiled runs.
 const (
-	profileRoom  = 1 << 22
-	profiledRuns = 500
+	maxStepTimes    = 1 << 22
+	maxProfiledRuns = 500
 )
 
 // profiledRun has the time of a run, including its nested runs.
@@ -55,7 +55,7 @@ type profiledGraph struct {
 	run   *exec.Run          // the first run of the graph
 	sum   []stepTime         // the time of each step in the current run
 	times map[int][]stepTime // the time of each step in profile.samples[i], by i
-	free  []*runNotes        // memory that the next runs reuse
+	free  []*runRecord       // memory that the next runs reuse
 }
 
 // stepTime is the time of a step in a run, without the time of the runs that the step makes (nested runs).
@@ -65,30 +65,30 @@ type stepTime struct {
 	calls int           // number of executions
 }
 
-// runNotes has the times of a run that has not ended.
-type runNotes struct {
+// runRecord has the times of a run that has not ended.
+type runRecord struct {
 	graph   *profiledGraph
 	began   time.Duration
-	workers []workerNotes
+	workers []workerRecord
 }
 
-// workerNotes has the times of a worker in a run that has not ended. Only worker 0 makes nested runs.
-type workerNotes struct {
+// workerRecord has the times of a worker in a run that has not ended. Only worker 0 makes nested runs.
+type workerRecord struct {
 	began  time.Duration // start of the current step
 	nested time.Duration // time of nested runs in the current step
-	steps  []stepNotes
+	steps  []stepRecord
 	_      [64]byte // padding: workers write to different cache lines
 }
 
-// stepNotes has the times of a worker in a step. last is 0 if the worker has not computed the step.
-type stepNotes struct {
+// stepRecord has the times of a worker in a step. last is 0 if the worker has not computed the step.
+type stepRecord struct {
 	first, last  time.Duration // first start and last end
 	busy, nested time.Duration // time in the step, and time of nested runs
 	calls        int           // number of executions that the worker ended
 }
 
 func newProfile() *profile {
-	return &profile{tables: map[*graph.Graph]*profiledGraph{}, stepsLeft: profileRoom, start: time.Now(),
+	return &profile{tables: map[*graph.Graph]*profiledGraph{}, stepTimesLeft: maxStepTimes, start: time.Now(),
 		clock: ClockCost()}
 }
 
@@ -105,7 +105,7 @@ func ClockCost() time.Duration {
 
 // isComplete reports whether enough runs were profiled.
 func (p *profile) isComplete() bool {
-	return len(p.samples) > 0 && p.stepsLeft <= 0 || len(p.samples) >= profiledRuns
+	return len(p.samples) > 0 && p.stepTimesLeft <= 0 || len(p.samples) >= maxProfiledRuns
 }
 
 // BeginRun allocates the notes of a run before the run starts.
@@ -126,27 +126,27 @@ func (p *profile) BeginRun(r *exec.Run) bool {
 	if r.Parent == nil {
 		p.start = time.Now()
 	}
-	r.Data.(*runNotes).began = time.Since(p.start)
+	r.Data.(*runRecord).began = time.Since(p.start)
 	return true
 }
 
 // notes returns empty notes for a run of the graph.
-func (t *profiledGraph) notes(r *exec.Run) *runNotes {
+func (t *profiledGraph) notes(r *exec.Run) *runRecord {
 	if n := len(t.free); n > 0 {
 		notes := t.free[n-1]
 		t.free = t.free[:n-1]
 		return notes
 	}
-	notes := &runNotes{graph: t, workers: make([]workerNotes, r.Workers)}
+	notes := &runRecord{graph: t, workers: make([]workerRecord, r.Workers)}
 	for i := range notes.workers {
-		notes.workers[i].steps = make([]stepNotes, r.Steps)
+		notes.workers[i].steps = make([]stepRecord, r.Steps)
 	}
 	return notes
 }
 
 // BeginStep records the start of a step on a worker.
 func (p *profile) BeginStep(w exec.Work) {
-	at := &w.Run.Data.(*runNotes).workers[w.Worker]
+	at := &w.Run.Data.(*runRecord).workers[w.Worker]
 	at.nested = 0
 	at.began = time.Since(p.start)
 }
@@ -154,7 +154,7 @@ func (p *profile) BeginStep(w exec.Work) {
 // EndStep records the time of a worker in a step.
 func (p *profile) EndStep(w exec.Work, done bool) {
 	now := time.Since(p.start) - p.clock
-	at := &w.Run.Data.(*runNotes).workers[w.Worker]
+	at := &w.Run.Data.(*runRecord).workers[w.Worker]
 	s := &at.steps[w.Step]
 	if s.last == 0 {
 		s.first = at.began
@@ -177,7 +177,7 @@ func (p *profile) EndChunk(exec.Work, error) {}
 // EndRun adds up the times of all workers. It stores the times of an outer run, unless the run failed, and reports the
 // time of a nested run to the enclosing step.
 func (p *profile) EndRun(r *exec.Run, err error) {
-	notes, ok := r.Data.(*runNotes)
+	notes, ok := r.Data.(*runRecord)
 	if !ok {
 		return
 	}
@@ -188,7 +188,7 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 	}
 	t.free = append(t.free, notes)
 	if r.Parent != nil {
-		if outer, ok := r.Parent.Data.(*runNotes); ok {
+		if outer, ok := r.Parent.Data.(*runRecord); ok {
 			outer.workers[0].nested += took
 		}
 		return
@@ -197,7 +197,7 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 		if err == nil {
 			t.times[len(p.samples)] = t.sum
 			t.sum = make([]stepTime, len(t.sum))
-			p.stepsLeft -= len(t.sum)
+			p.stepTimesLeft -= len(t.sum)
 		}
 		clear(t.sum)
 	}
@@ -207,8 +207,8 @@ func (p *profile) EndRun(r *exec.Run, err error) {
 }
 
 // addStep adds the times of all workers in a step to the sum, and clears the notes.
-func (p *profile) addStep(notes *runNotes, step int) {
-	var all stepNotes
+func (p *profile) addStep(notes *runRecord, step int) {
+	var all stepRecord
 	var busy time.Duration
 	single := false // whether exactly one worker computed the step
 	sum := &notes.graph.sum[step]
@@ -227,7 +227,7 @@ func (p *profile) addStep(notes *runNotes, step int) {
 		sum.busy += s.busy
 		sum.calls += s.calls
 		p.busy[w] += s.busy
-		*s = stepNotes{}
+		*s = stepRecord{}
 	}
 	if span := max(0, all.last-all.first-all.nested); single {
 		sum.span += min(span, busy) // the worker computed other steps between its parts of this step

@@ -15,7 +15,7 @@ import (
 
 // writeReport writes the measurements as an HTML page. line is the command line, and path the file of the graph.
 func (r *runner) writeReport(w io.Writer, d *Document, line, path string) error {
-	prices := cmp.Or(r.profile.prices, machine.UsualProfile())
+	costProfile := cmp.Or(r.profile.costProfile, machine.UsualProfile())
 	about, err := page.About(line, []string{path}, &r.program.Report().Profile)
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (r *runner) writeReport(w io.Writer, d *Document, line, path string) error 
 		p.Warnings = append(p.Warnings, "the measurement was interrupted")
 	}
 	if d.ProfileDoc != nil {
-		p.Sections = append(p.Sections, d.predictionSection(), d.rooflineSection(prices))
+		p.Sections = append(p.Sections, d.predictionSection(), d.rooflineSection(costProfile))
 	}
 	if memory := r.trace.memory(); len(memory) > 0 {
 		p.Sections = append(p.Sections, memorySection(memory))
@@ -84,12 +84,12 @@ func (d *Document) callsSection() page.Section {
 			"RunInto writes existing tensors."}
 }
 
-// numbered is the number of steps whose points are labelled with a number: the row in the table of steps.
-const numbered = 12
+// maxNumbered is the number of steps whose points are labelled with a number: the row in the table of steps.
+const maxNumbered = 12
 
-// numberOf returns the label of a step's point in a chart, or "" for none. step is an index of ByStep.
-func numberOf(step int) string {
-	if step < numbered {
+// stepNumber returns the label of a step's point in a chart, or "" for none. step is an index of ByStep.
+func stepNumber(step int) string {
+	if step < maxNumbered {
 		return fmt.Sprint(step + 1)
 	}
 	return ""
@@ -120,20 +120,20 @@ func (d *Document) predictionSection() page.Section {
 	chart.Groups, group = d.groups()
 	least, most := 0.0, 0.0
 	for i, s := range d.ByStep {
-		if s.Priced <= 0 || s.Busy <= 0 {
+		if s.Predicted <= 0 || s.Busy <= 0 {
 			continue
 		}
-		least, most = min(cmp.Or(least, s.Priced), s.Priced), max(most, s.Priced)
-		chart.Points = append(chart.Points, page.Point{X: s.Priced, Y: s.Busy, Group: group(s.Op), Name: numberOf(i),
-			Label: fmt.Sprintf("%s (%s): predicted %s, measured %s", s.Name, s.Op, format.Nanoseconds(s.Priced),
+		least, most = min(cmp.Or(least, s.Predicted), s.Predicted), max(most, s.Predicted)
+		chart.Points = append(chart.Points, page.Point{X: s.Predicted, Y: s.Busy, Group: group(s.Op), Name: stepNumber(i),
+			Label: fmt.Sprintf("%s (%s): predicted %s, measured %s", s.Name, s.Op, format.Nanoseconds(s.Predicted),
 				format.Nanoseconds(s.Busy))})
 	}
 	chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{least, least}, {most, most}}}}
 	data := &page.Table{Name: "steps",
 		Heads: []string{"step", "op", "predicted_ns", "busy_ns", "time_ns", "flops", "bytes"}}
 	for _, s := range d.ByStep {
-		data.Rows = append(data.Rows, []string{s.Name, s.Op, number(s.Priced), number(s.Busy), number(s.Time), number(s.ops),
-			number(s.bytes)})
+		data.Rows = append(data.Rows, []string{s.Name, s.Op, number(s.Predicted), number(s.Busy), number(s.Time),
+			number(s.ops), number(s.bytes)})
 	}
 	return page.Section{Title: "Predicted against measured", Chart: chart, Data: data,
 		Note: "Each point is a step; numbers are those of the table of steps. Steps above the line take longer than the " +
@@ -141,7 +141,7 @@ func (d *Document) predictionSection() page.Section {
 }
 
 // rooflineSection shows the arithmetic speed of each step by its arithmetic intensity.
-func (d *Document) rooflineSection(prices *machine.Profile) page.Section {
+func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 	chart := &page.Scatter{X: page.Axis{Title: "operations per byte", Log: true},
 		Y: page.Axis{Title: "GFLOP/s", Log: true}}
 	var group func(string) int
@@ -155,21 +155,21 @@ func (d *Document) rooflineSection(prices *machine.Profile) page.Section {
 		}
 		x := s.ops / s.bytes
 		least, most = min(cmp.Or(least, x), x), max(most, x)
-		chart.Points = append(chart.Points, page.Point{X: x, Y: s.ops / s.Time, Group: group(s.Op), Name: numberOf(i),
+		chart.Points = append(chart.Points, page.Point{X: x, Y: s.ops / s.Time, Group: group(s.Op), Name: stepNumber(i),
 			Label: fmt.Sprintf("%s (%s): %.3g operations per byte, %.3g GFLOP/s", s.Name, s.Op, x, s.ops/s.Time)})
 	}
 	workers := float64(d.Threads)
-	top := workers * prices.GFLOPs()
+	top := workers * costProfile.GFLOPs()
 	roof := func(name string, gbs float64) page.Line {
 		gbs *= workers
 		left, ridge := min(cmp.Or(least, 1), top/gbs), top/gbs
 		return page.Line{Label: name, Points: [][2]float64{{left, left * gbs}, {ridge, top}, {max(most, ridge), top}}}
 	}
-	dense := prices.Memory.Dense
-	chart.Lines = []page.Line{roof("caches", 1000/dense.At(machine.L1Bytes)), roof("memory", prices.GBs())}
+	dense := costProfile.Memory.Dense
+	chart.Lines = []page.Line{roof("caches", 1000/dense.At(machine.L1Bytes)), roof("memory", costProfile.GBs())}
 	note := fmt.Sprintf("Each point is a step; numbers are those of the table of steps. The dashed lines are the limits "+
 		"of %s in the cost profile: arithmetic (%.4g GFLOP/s, measured with products of matrices), memory (%.4g GB/s) and "+
-		"caches.", format.Count(d.Threads, "core"), top, workers*prices.GBs())
+		"caches.", format.Count(d.Threads, "core"), top, workers*costProfile.GBs())
 	if omitted > 0 {
 		note += fmt.Sprintf(" %s without arithmetic or without a known number of bytes are left out.",
 			format.Count(omitted, "step"))

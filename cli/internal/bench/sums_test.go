@@ -20,11 +20,11 @@ func TestProfileSumsUp(t *testing.T) {
 	p := newProfile()
 	r := &exec.Run{Graph: g, Steps: 2, Workers: 2}
 	p.BeginRun(r)
-	notes := r.Data.(*runNotes)
+	notes := r.Data.(*runRecord)
 	ms := time.Millisecond
-	notes.workers[0].steps[0] = stepNotes{first: 1 * ms, last: 3 * ms, busy: 2 * ms, calls: 1}
-	notes.workers[1].steps[0] = stepNotes{first: 2 * ms, last: 5 * ms, busy: 3 * ms}
-	notes.workers[1].steps[1] = stepNotes{first: 5 * ms, last: 9 * ms, busy: 1 * ms, nested: 3 * ms, calls: 1}
+	notes.workers[0].steps[0] = stepRecord{first: 1 * ms, last: 3 * ms, busy: 2 * ms, calls: 1}
+	notes.workers[1].steps[0] = stepRecord{first: 2 * ms, last: 5 * ms, busy: 3 * ms}
+	notes.workers[1].steps[1] = stepRecord{first: 5 * ms, last: 9 * ms, busy: 1 * ms, nested: 3 * ms, calls: 1}
 	p.addStep(notes, 0)
 	p.addStep(notes, 1)
 	sum := p.tables[g].sum

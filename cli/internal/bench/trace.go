@@ -139,7 +139,7 @@ type nameArgs struct {
 	Name string `json:"name"`
 }
 
-type orderArgs struct {
+type sortIndexArgs struct {
 	Index int `json:"sort_index"`
 }
 
@@ -179,10 +179,10 @@ func (t *stepDescriptions) describe(s exec.Step, i int) *stepArgs {
 	return a
 }
 
-// micro returns a time in microseconds. Perfetto multiplies it by 1000 and truncates, so micro rounds up: the result is
-// then the exact number of nanoseconds. An error of one nanosecond matters, because Perfetto drops a span that ends
-// after its enclosing span.
-func micro(d time.Duration) *float64 {
+// microseconds returns a time in microseconds. Perfetto multiplies it by 1000 and truncates, so microseconds rounds up:
+// the result is then the exact number of nanoseconds. An error of one nanosecond matters, because Perfetto drops a span
+// that ends after its enclosing span.
+func microseconds(d time.Duration) *float64 {
 	us := float64(d.Nanoseconds()) / 1000
 	for int64(us*1000) < d.Nanoseconds() {
 		us = math.Nextafter(us, math.Inf(1))
@@ -192,7 +192,8 @@ func micro(d time.Duration) *float64 {
 
 // event returns the event of a span.
 func (s span) event(worker int, steps *stepDescriptions) traceEvent {
-	e := traceEvent{Phase: "X", TS: micro(s.from), Dur: micro(s.to - s.from), PID: tracePID, TID: firstTID + worker}
+	e := traceEvent{Phase: "X", TS: microseconds(s.from), Dur: microseconds(s.to - s.from),
+		PID: tracePID, TID: firstTID + worker}
 	switch {
 	case s.node == nil:
 		e.Name, e.Cat, e.Args = cmp.Or(s.run.Graph.Name, "run"), "run", runArgs{s.run.Steps, s.run.Workers}
@@ -223,7 +224,8 @@ func (c *chromeTrace) write(w io.Writer, title string, ops map[string]string) er
 		if err != nil {
 			break
 		}
-		err = put(traceEvent{Name: "memory", Phase: "C", TS: micro(m.at), PID: tracePID, TID: firstTID, Args: m.memory})
+		err = put(traceEvent{Name: "memory", Phase: "C", TS: microseconds(m.at), PID: tracePID, TID: firstTID,
+			Args: m.memory})
 	}
 	if err == nil {
 		_, err = io.WriteString(w, traceTail)
@@ -235,7 +237,7 @@ func (c *chromeTrace) writeTrack(worker int, steps *stepDescriptions, put func(t
 	name := traceEvent{Name: "thread_name", Phase: "M", PID: tracePID, TID: firstTID + worker,
 		Args: nameArgs{fmt.Sprint("worker ", worker)}}
 	order := name
-	order.Name, order.Args = "thread_sort_index", orderArgs{worker}
+	order.Name, order.Args = "thread_sort_index", sortIndexArgs{worker}
 	for _, e := range []traceEvent{name, order} {
 		if err := put(e); err != nil {
 			return err
@@ -279,7 +281,7 @@ func (c *chromeTrace) memory() []memoryAt {
 	}
 	var changes []memoryAt
 	for _, r := range runs {
-		changes = append(changes, changesOf(r, steps[r.run])...)
+		changes = append(changes, memoryChanges(r, steps[r.run])...)
 	}
 	// Releases precede allocations at the same time.
 	slices.SortFunc(changes, func(a, b memoryAt) int {
@@ -296,8 +298,8 @@ func (c *chromeTrace) memory() []memoryAt {
 	return all
 }
 
-// changesOf returns the allocations and releases of a run as changes of the memory in use.
-func changesOf(run span, steps []span) []memoryAt {
+// memoryChanges returns the allocations and releases of a run as changes of the memory in use.
+func memoryChanges(run span, steps []span) []memoryAt {
 	from, to := make([]time.Duration, run.run.Steps), make([]time.Duration, run.run.Steps)
 	seen := make([]bool, run.run.Steps)
 	for _, s := range steps {

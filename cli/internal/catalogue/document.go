@@ -59,8 +59,8 @@ type attrDoc struct {
 
 func docOf(o *graph.Op) OpDoc {
 	dtypes := dtypesOf(o)
-	d := OpDoc{Name: o.Name, Doc: o.Doc, Kind: o.Kind.String(), DTypes: dtypes.listed().names(), AsInferred: o.AsInferred,
-		Dynamic:  o.RunDynamic != nil,
+	d := OpDoc{Name: o.Name, Doc: o.Doc, Kind: o.Kind.String(), DTypes: dtypes.mostGeneral().names(),
+		AsInferred: o.AsInferred, Dynamic: o.RunDynamic != nil,
 		Operands: []operandDoc{}, Attributes: []attrDoc{}, Outputs: document.NotNil(o.Outputs)}
 	if !o.Many {
 		n := max(1, len(o.Outputs))

@@ -200,9 +200,9 @@ func dtypesOfAttr(o *graph.Op) dtypeSet {
 	return set
 }
 
-// listed returns the dtypes that listings show for an op: the dtypes of the operand with the most dtypes. For an op
-// without operands, these are the values of the attribute dtype.
-func (s dtypes) listed() dtypeSet {
+// mostGeneral returns the dtypes that listings show for an op: the dtypes of the operand with the most dtypes. For an
+// op without operands, these are the values of the attribute dtype.
+func (s dtypes) mostGeneral() dtypeSet {
 	best := s.attr
 	if len(s.operands) > 0 {
 		best = nil

@@ -42,7 +42,7 @@ func formulasOf(o *graph.Op) (list []FormulaDoc) {
 					continue
 				}
 				if f := o.Formula(c); f != nil {
-					list = withFormula(list, f.String(), d)
+					list = addFormula(list, f.String(), d)
 				}
 			}
 		}
@@ -50,7 +50,7 @@ func formulasOf(o *graph.Op) (list []FormulaDoc) {
 	return list
 }
 
-func withFormula(list []FormulaDoc, text string, d tensor.DType) []FormulaDoc {
+func addFormula(list []FormulaDoc, text string, d tensor.DType) []FormulaDoc {
 	k := slices.IndexFunc(list, func(f FormulaDoc) bool { return f.Expr == text })
 	if k < 0 {
 		k, list = len(list), append(list, FormulaDoc{Expr: text})

@@ -53,7 +53,7 @@ layout; the result has a layout of its own).`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return opNamesOf(ext.Ops()), cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
 			list, pages, err := f.choose(args)
 			if err != nil {
 				return err
@@ -81,13 +81,13 @@ func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 	if f.dtype != "" && dtypes == nil {
 		return nil, false, exit.Wrongf("--dtype %s: %s", f.dtype, format.WantOneOf(f.dtype, dtypeNames()))
 	}
-	list, pages, err = f.opsNamed(args)
+	list, pages, err = f.selectOps(args)
 	if err != nil {
 		return nil, false, err
 	}
 	list = slices.DeleteFunc(list, func(o *graph.Op) bool {
 		return f.kind != "" && o.Kind.String() != f.kind || !mentions(o, f.match) ||
-			dtypes != nil && !dtypesOf(o).listed().hasAll(dtypes)
+			dtypes != nil && !dtypesOf(o).mostGeneral().hasAll(dtypes)
 	})
 	if len(list) == 0 {
 		return nil, false, exit.Wrongf("no op matches; graphrun ops lists all of them")
@@ -95,9 +95,9 @@ func (f flags) choose(args []string) (list []*graph.Op, pages bool, err error) {
 	return list, pages, nil
 }
 
-// opsNamed returns the distinct ops that names and patterns select, or all ops if args is empty. named reports whether
+// selectOps returns the distinct ops that names and patterns select, or all ops if args is empty. named reports whether
 // each argument is the name of an op.
-func (f flags) opsNamed(args []string) (list []*graph.Op, named bool, err error) {
+func (f flags) selectOps(args []string) (list []*graph.Op, named bool, err error) {
 	if len(args) == 0 {
 		return slices.Clone(f.ext.Ops()), false, nil
 	}
@@ -106,7 +106,7 @@ func (f flags) opsNamed(args []string) (list []*graph.Op, named bool, err error)
 		var found []*graph.Op
 		if strings.ContainsAny(arg, "*?[") {
 			named = false
-			if found, err = f.opsLike(arg); err != nil {
+			if found, err = f.opsMatching(arg); err != nil {
 				return nil, false, err
 			}
 		} else if o := f.ext.Lookup(arg); o != nil {
@@ -123,8 +123,8 @@ func (f flags) opsNamed(args []string) (list []*graph.Op, named bool, err error)
 	return list, named, nil
 }
 
-// opsLike returns the ops whose names match a pattern.
-func (f flags) opsLike(pattern string) ([]*graph.Op, error) {
+// opsMatching returns the ops whose names match a pattern.
+func (f flags) opsMatching(pattern string) ([]*graph.Op, error) {
 	var found []*graph.Op
 	for _, o := range f.ext.Ops() {
 		switch ok, err := path.Match(pattern, o.Name); {
@@ -200,12 +200,12 @@ func showOps(cmd *cobra.Command, list []*graph.Op, pages, asJSON bool) error {
 
 func listOps(w io.Writer, show term.Display, list []*graph.Op) {
 	t := term.NewTable(term.NameCol("name"), term.WholeCol("kind"), term.PhraseCol("dtypes", 10),
-		term.PhraseCol("takes", 20).IfRoom(),
+		term.PhraseCol("takes", 20).OmitFirst(),
 		term.PhraseCol("does", 30))
 	for _, o := range list {
 		first, _, _ := strings.Cut(o.Doc, "\n")
 		first, _, _ = strings.Cut(first, ". ")
-		t.Add(o.Name, o.Kind, dtypesOf(o).listed(), shortened(signature(o), 72), strings.TrimSuffix(first, "."))
+		t.Add(o.Name, o.Kind, dtypesOf(o).mostGeneral(), shortened(signature(o), 72), strings.TrimSuffix(first, "."))
 	}
 	t.Write(w, show)
 }

@@ -17,7 +17,7 @@ import (
 // OneFile accepts exactly one graph file as argument.
 func OneFile(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return Misused(cmd, "%s wants one graph file, got %s", cmd.Name(), format.Count(len(args), "argument"))
+		return UsageError(cmd, "%s wants one graph file, got %s", cmd.Name(), format.Count(len(args), "argument"))
 	}
 	return nil
 }
@@ -33,13 +33,13 @@ func CompleteGraph(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 // NoArguments accepts no argument.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return Misused(cmd, "%s takes no arguments, got %q", cmd.Name(), args[0])
+		return UsageError(cmd, "%s takes no arguments, got %q", cmd.Name(), args[0])
 	}
 	return nil
 }
 
-// Misused returns an error about the arguments of a command. The message ends with the usage of the command.
-func Misused(cmd *cobra.Command, format string, args ...any) error {
+// UsageError returns an error about the arguments of a command. The message ends with the usage of the command.
+func UsageError(cmd *cobra.Command, format string, args ...any) error {
 	return exit.Wrongf("%s\nUsage: %s", fmt.Sprintf(format, args...), cmd.UseLine())
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Line returns the command line: the command, its arguments and the given flags. Folders of files are left out, so that
-// the line can be published.
-func Line(cmd *cobra.Command, args []string) string {
+// CommandLine returns the command line: the command, its arguments and the given flags. Folders of files are left out,
+// so that the line can be published.
+func CommandLine(cmd *cobra.Command, args []string) string {
 	words := []string{cmd.CommandPath()}
 	for _, a := range args {
 		words = append(words, quote(filepath.Base(a)))

@@ -13,9 +13,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// CollectEarly sets the memory limit of the garbage collector unless GOMEMLIMIT is set. Without a limit, garbage may
+// LimitGarbage sets the memory limit of the garbage collector unless GOMEMLIMIT is set. Without a limit, garbage may
 // grow to the size of the live heap, which ends the process if memory is short.
-func CollectEarly() {
+func LimitGarbage() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(max(machine.Memory().Left/10*9, minHeap)))
 	}
@@ -24,9 +24,9 @@ func CollectEarly() {
 // minHeap is the least memory limit, in bytes: enough for a small graph to run without frequent garbage collection.
 const minHeap = 256 << 20
 
-// NoteLimit warns if a run needs more memory than GOMEMLIMIT. GOMEMLIMIT is a soft limit: the run continues, but spends
-// much time in garbage collection.
-func NoteLimit(cmd *cobra.Command, p *graphrun.Program) {
+// NoteMemoryLimit warns if a run needs more memory than GOMEMLIMIT. GOMEMLIMIT is a soft limit: the run continues, but
+// spends much time in garbage collection.
+func NoteMemoryLimit(cmd *cobra.Command, p *graphrun.Program) {
 	limit := debug.SetMemoryLimit(-1)
 	if os.Getenv("GOMEMLIMIT") == "" || limit == math.MaxInt64 {
 		return

@@ -42,7 +42,7 @@ type flags struct {
 	untilText              string  // the value of --until, such as 1%
 	until                  float64 // the parsed value, such as 0.01; 0 without --until
 	costs                  string
-	prices                 *machine.Profile // the cost profile: see command.CostProfile
+	costProfile            *machine.Profile // the cost profile: see command.CostProfile
 	noFusion, exact        bool
 	solver                 command.SolveLimit
 	slack                  command.Slack
@@ -104,12 +104,12 @@ func Command(ext *command.Extensions) *cobra.Command {
   graphrun compare model.json --benchstat times.txt --report out.html`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return command.Misused(cmd, "compare wants a graph file, or several, got none")
+				return command.UsageError(cmd, "compare wants a graph file, or several, got none")
 			}
 			return nil
 		},
 		ValidArgsFunction: command.CompleteGraphs,
-		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
 			return run(cmd, args, f)
 		}),
 	}
@@ -228,7 +228,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 		return err
 	}
 	var err error
-	if f.prices, err = command.CostProfile(cmd, f.costs); err != nil {
+	if f.costProfile, err = command.CostProfile(cmd, f.costs); err != nil {
 		return err
 	}
 	sizes, err := command.Combinations(f.dims)
@@ -240,11 +240,11 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 			return exit.Wrong(files.InFile(path, err))
 		}
 	}
-	command.CollectEarly()
-	s := &comparison{flags: f, files: command.FileLabels(paths), commandLine: command.Line(cmd, paths),
+	command.LimitGarbage()
+	s := &comparison{flags: f, files: command.FileLabels(paths), commandLine: command.CommandLine(cmd, paths),
 		printed: map[string]bool{}}
 	err = s.measureAll(cmd, paths, sizes)
-	interruptErr := exit.Stopped(cmd.Context())
+	interruptErr := exit.InterruptError(cmd.Context())
 	if err != nil && len(s.rows) == 0 {
 		return err
 	}
@@ -319,7 +319,8 @@ func (s *comparison) measure(j *progress.Job, path string, t inputs.Workload, di
 	var list []experiment.Candidate
 	var bound *float64
 	o := graphrun.Options{Threads: threads, InputsHeld: true, NoFusion: s.flags.noFusion, Exact: s.flags.exact,
-		Costs: s.flags.prices, SolveLimit: s.flags.solver.Option(), Slack: s.flags.slack.Option(), Progress: j.EnterUntilRun}
+		Costs: s.flags.costProfile, SolveLimit: s.flags.solver.Option(), Slack: s.flags.slack.Option(),
+		Progress: j.EnterUntilRun}
 	err := j.Do(progress.Planning, func() (err error) {
 		list, bound, err = s.compile(j.Context, t.Graph, o)
 		return err
@@ -331,14 +332,14 @@ func (s *comparison) measure(j *progress.Job, path string, t inputs.Workload, di
 		experiment.Options{Runs: s.flags.runs, Until: s.flags.until, Turn: s.flags.turn,
 			BoundNS: bound, Seed: s.flags.src.Seed, Progress: j.Report})
 	if err != nil {
-		return t.Inputs.Blame(err)
+		return t.Inputs.WithGeneratedHint(err)
 	}
 	sizes, err := command.SizesOf(t.Graph, dims)
 	if err != nil {
 		return err
 	}
 	s.add(path, sizes, threads, c)
-	return exit.Stopped(j.Context)
+	return exit.InterruptError(j.Context)
 }
 
 // compile compiles a graph with every strategy, and returns a lower bound on the cost of any plan. All programs share

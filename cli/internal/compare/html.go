@@ -64,8 +64,8 @@ func (s *comparison) combinations() func(yield func([]Row) bool) {
 	}
 }
 
-// valueOf returns an optional number for a chart: NaN for nil.
-func valueOf(x *float64) float64 {
+// valueOrNaN returns an optional number for a chart: NaN for nil.
+func valueOrNaN(x *float64) float64 {
 	if x == nil {
 		return page.Unknown()
 	}
@@ -77,7 +77,7 @@ func timesSection(rows []Row) page.Section {
 	chart := &page.Intervals{Axis: page.Axis{Title: "median time of a run", Format: format.Nanoseconds},
 		Reference: page.Unknown()}
 	for _, r := range rows {
-		text := format.Nanoseconds(valueOf(r.Median))
+		text := format.Nanoseconds(valueOrNaN(r.Median))
 		switch {
 		case r.Median == nil:
 			text = "not measured"
@@ -86,8 +86,8 @@ func timesSection(rows []Row) page.Section {
 		case r.Significant:
 			text += fmt.Sprintf(", %+.1f%%", 100*(*r.Ratio-1))
 		}
-		chart.Rows = append(chart.Rows, page.Interval{Label: r.Name, Value: valueOf(r.Median), Low: valueOf(r.Low),
-			High: valueOf(r.High), Text: text})
+		chart.Rows = append(chart.Rows, page.Interval{Label: r.Name, Value: valueOrNaN(r.Median), Low: valueOrNaN(r.Low),
+			High: valueOrNaN(r.High), Text: text})
 	}
 	return page.Section{Title: "Measured: " + rows[0].Place(), Chart: chart,
 		Note: fmt.Sprintf("Medians of %s with 95%% confidence intervals; with too few runs there is no interval. "+
@@ -106,7 +106,7 @@ func costsSection(rows []Row) page.Section {
 			chart.Reference, chart.ReferenceName = *r.BoundNS, "lower bound"
 			note = "The estimated costs of the plans, their gaps to the proved lower bound on the cost of any plan, and " +
 				"their inserted copies."
-			text = fmt.Sprintf("%s, gap %.1f%%", text, 100*valueOf(r.Gap))
+			text = fmt.Sprintf("%s, gap %.1f%%", text, 100*valueOrNaN(r.Gap))
 		}
 		chart.Rows = append(chart.Rows, page.Interval{Label: r.Name, Value: r.CostNS, Low: page.Unknown(),
 			High: page.Unknown(), Text: text})

@@ -31,11 +31,11 @@ type flags struct {
 	strategies            []string
 	dims, pins            []string
 	sizes                 [2][]string // the values of --dim for each plan
-	resized               bool        // whether --dim gives two sizes of a symbol
+	hasTwoSizes           bool        // whether --dim gives two sizes of a symbol
 	json, noFusion, exact bool
 	costs                 string
-	costSlack             command.Slack
-	prices                *machine.Profile // the cost profile: see command.CostProfile
+	slackFlag             command.Slack
+	costProfile           *machine.Profile // the cost profile: see command.CostProfile
 }
 
 // Command returns the command diff.
@@ -68,12 +68,12 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
   graphrun diff model.onnx --dim N=1,16`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
-				return command.Misused(cmd, "diff wants one graph file or two, got %s", format.Count(len(args), "argument"))
+				return command.UsageError(cmd, "diff wants one graph file or two, got %s", format.Count(len(args), "argument"))
 			}
 			return nil
 		},
 		ValidArgsFunction: command.CompleteGraphs,
-		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
 			return run(cmd, args, f)
 		}),
 	}
@@ -89,13 +89,13 @@ Equal plans are reported as equal; the exit code is then 0, too.`,
 		"symbol, the first plan is for the first size, and the second plan for the second; "+
 		command.RowsHelp)
 	command.PinFlag(cmd, &f.pins)
-	f.costSlack.AddFlag(cmd)
+	f.slackFlag.AddFlag(cmd)
 	return cmd
 }
 
 // strategyPair returns the strategies of the two plans.
 func (f *flags) strategyPair(cmd *cobra.Command, files int) (list [2]string, err error) {
-	altered := len(f.pins) > 0 || f.resized || cmd.Flags().Changed("slack")
+	altered := len(f.pins) > 0 || f.hasTwoSizes || cmd.Flags().Changed("slack")
 	for _, s := range f.strategies {
 		if err := f.ext.CheckStrategy(s); err != nil {
 			return list, err
@@ -118,7 +118,7 @@ func (f *flags) strategyPair(cmd *cobra.Command, files int) (list [2]string, err
 	default:
 		return list, exit.Wrongf("--strategies %s: want two at most", strings.Join(f.strategies, ","))
 	}
-	return list, f.costSlack.Check(cmd, list[1])
+	return list, f.slackFlag.Check(cmd, list[1])
 }
 
 // Document is the output of diff.
@@ -138,7 +138,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	if err != nil {
 		return err
 	}
-	if f.prices, err = command.CostProfile(cmd, f.costs); err != nil {
+	if f.costProfile, err = command.CostProfile(cmd, f.costs); err != nil {
 		return err
 	}
 	paths := [2]string{args[0], args[len(args)-1]}
@@ -164,7 +164,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 		return err
 	}
 	compare := experiment.Diff
-	if f.resized {
+	if f.hasTwoSizes {
 		compare = experiment.DiffSizes
 	}
 	if r.Difference, err = compare(programs[0], programs[1]); err != nil {
@@ -211,14 +211,14 @@ func (f *flags) splitDims(files int, r *Document) error {
 		case files == 2:
 			return exit.Wrongf("--dim gives two sizes of %s: want one file, or one size", name)
 		}
-		hasTwo[name], f.resized, f.sizes[1][i] = true, true, dim
+		hasTwo[name], f.hasTwoSizes, f.sizes[1][i] = true, true, dim
 	}
 	for _, dims := range f.sizes {
 		sizes, err := command.ParseDims(dims)
 		if err != nil {
 			return err
 		}
-		if f.resized {
+		if f.hasTwoSizes {
 			r.Sizes = append(r.Sizes, sizes)
 		}
 	}
@@ -230,8 +230,8 @@ func (f *flags) program(j *progress.Job, path, strategy string, i int) (g *graph
 	err error) {
 	var pins []string
 	slack := 0.0
-	if i == 1 || f.resized {
-		pins, slack = f.pins, f.costSlack.Option()
+	if i == 1 || f.hasTwoSizes {
+		pins, slack = f.pins, f.slackFlag.Option()
 	}
 	err = j.Do(progress.Loading, func() (err error) {
 		g, err = f.ext.LoadPinned(j.Context, path, f.sizes[i], pins)
@@ -245,7 +245,7 @@ func (f *flags) program(j *progress.Job, path, strategy string, i int) (g *graph
 	}
 	err = j.Do(progress.Planning, func() (err error) {
 		p, err = f.ext.Compile(j.Context, g, graphrun.Options{Strategy: f.ext.Strategy(strategy), Progress: j.Enter,
-			Costs: f.prices, NoFusion: f.noFusion, Exact: f.exact, Slack: slack,
+			Costs: f.costProfile, NoFusion: f.noFusion, Exact: f.exact, Slack: slack,
 			MemoryLimit: -1}) // the plan may be for another machine
 		return err
 	})
@@ -272,8 +272,8 @@ func (f *flags) planNames(r *Document) (first, second string) {
 	if len(f.pins) > 0 {
 		second += " pinned"
 	}
-	if f.costSlack.Option() > 0 {
-		second += " --slack " + f.costSlack.String()
+	if f.slackFlag.Option() > 0 {
+		second += " --slack " + f.slackFlag.String()
 	}
 	return first, second
 }
@@ -339,8 +339,8 @@ func writeTotals(w io.Writer, show term.Display, r *Document, first, second stri
 		of     func(*experiment.Totals) int
 		format func(float64) string
 	}{
-		{"steps", func(p *experiment.Totals) int { return p.Steps }, whole},
-		{"inserted copies", func(p *experiment.Totals) int { return p.Copies }, whole},
+		{"steps", func(p *experiment.Totals) int { return p.Steps }, integerText},
+		{"inserted copies", func(p *experiment.Totals) int { return p.Copies }, integerText},
 		{"copied", func(p *experiment.Totals) int { return p.CopiedBytes }, bytesText},
 		{"moved", func(p *experiment.Totals) int { return p.MovedBytes }, bytesText},
 		{"peak memory", func(p *experiment.Totals) int { return p.PeakBytes }, bytesText},
@@ -365,8 +365,8 @@ func (r *Document) changedSymbols() []string {
 	return list
 }
 
-func whole(x float64) string     { return fmt.Sprintf("%.0f", x) }
-func bytesText(x float64) string { return format.Bytes(int(x)) }
+func integerText(x float64) string { return fmt.Sprintf("%.0f", x) }
+func bytesText(x float64) string   { return format.Bytes(int(x)) }
 
 func bound(ns *float64) string {
 	if ns == nil {

@@ -25,8 +25,8 @@ const Version = 1
 // written as an empty list.
 type Stream[T any] func(yield func(item *T) bool)
 
-// lister is a [Stream] of any item type.
-type lister interface {
+// anyStream is a [Stream] of any item type.
+type anyStream interface {
 	write(item func(v any))
 	Item() any
 }
@@ -99,7 +99,7 @@ func Write(w *bufio.Writer, doc any) {
 		w.WriteString(",\n ")
 		put(f.key)
 		w.WriteString(": ")
-		switch list, ok := v.Interface().(lister); {
+		switch list, ok := v.Interface().(anyStream); {
 		case ok:
 			writeLines(w, list.write, put)
 		case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
@@ -162,10 +162,10 @@ func memberOf(f reflect.StructField) (member, bool) {
 	return member{key, strings.Contains(options, "omit"), f}, key != "" && key != "-"
 }
 
-// errorOf converts an error of a graph to a part of a document. The message has no names of Go types.
-func errorOf(e *graph.Error) report.Mistake {
+// mistakeOf converts an error of a graph to a part of a document. The message has no names of Go types.
+func mistakeOf(e *graph.Error) report.Mistake {
 	m := report.MistakeOf(e)
-	m.Message = exit.Plain(e.Err)
+	m.Message = exit.Message(e.Err)
 	return m
 }
 
@@ -173,7 +173,7 @@ func errorOf(e *graph.Error) report.Mistake {
 func Mistakes(errs []*graph.Error) []report.Mistake {
 	list := make([]report.Mistake, len(errs))
 	for i, e := range errs {
-		list[i] = errorOf(e)
+		list[i] = mistakeOf(e)
 	}
 	return list
 }

@@ -100,7 +100,7 @@ func definitionOf(t reflect.Type) string {
 // value returns the schema of a type. If only some strings are allowed, `allowed` names the set of these strings;
 // otherwise it is empty.
 func (b schemaBuilder) value(t reflect.Type, allowed string) map[string]any {
-	if l, ok := reflect.Zero(t).Interface().(lister); ok {
+	if l, ok := reflect.Zero(t).Interface().(anyStream); ok {
 		return map[string]any{"type": "array", "items": b.value(reflect.TypeOf(l.Item()).Elem(), allowed)}
 	}
 	if custom, ok := reflect.Zero(t).Interface().(interface{ JSONSchema() map[string]any }); ok {

@@ -49,8 +49,9 @@ func Wrongf(format string, args ...any) error { return Wrong(fmt.Errorf(format, 
 // Failed returns an error with [CodeFailed].
 func Failed(err error) error { return &Error{CodeFailed, err} }
 
-// Coded wraps the action of a command. It gives [CodeFailed] to errors without an exit code, and to lack of memory.
-func Coded(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+// WithExitCode wraps the action of a command. It gives [CodeFailed] to errors without an exit code, and to lack of
+// memory.
+func WithExitCode(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		defer func() {
 			var short *tensor.MemoryError
@@ -68,8 +69,8 @@ func Coded(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command,
 	}
 }
 
-// Plain returns the message of an error. It rewords parts that name Go functions or system calls.
-func Plain(err error) string {
+// Message returns the message of an error. It rewords parts that name Go functions or system calls.
+func Message(err error) string {
 	text := err.Error()
 	var file *fs.PathError
 	if errors.As(err, &file) {

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// signalled is the cause of a context that a signal ended.
-type signalled struct{ what syscall.Signal }
+// signalError is the cause of a context that a signal ended.
+type signalError struct{ what syscall.Signal }
 
 // Error returns "terminated" or "interrupted".
-func (s signalled) Error() string {
+func (s signalError) Error() string {
 	if s.what == syscall.SIGTERM {
 		return "terminated"
 	}
@@ -32,7 +32,7 @@ func UntilSignal() context.Context {
 		if !ok {
 			received = syscall.SIGINT
 		}
-		cancel(signalled{received})
+		cancel(signalError{received})
 	}()
 	return ctx
 }
@@ -40,21 +40,21 @@ func UntilSignal() context.Context {
 // exitSignalled plus the number of a signal is the exit code after the signal, as in shells.
 const exitSignalled = 128
 
-// Stopped returns nil until the context has ended. Then it returns an [Error] with the exit code of the signal.
-func Stopped(ctx context.Context) error {
+// InterruptError returns nil until the context has ended. Then it returns an [Error] with the exit code of the signal.
+func InterruptError(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	cause := signalled{syscall.SIGINT}
+	cause := signalError{syscall.SIGINT}
 	errors.As(context.Cause(ctx), &cause)
 	return &Error{exitSignalled + int(cause.what), cause}
 }
 
-// StoppedOr returns err. If err is not nil and the context has ended, it returns [Stopped] instead, because err is then
-// a consequence of the end.
-func StoppedOr(ctx context.Context, err error) error {
+// InterruptErrorOr returns err. If err is not nil and the context has ended, it returns [InterruptError] instead,
+// because err is then a consequence of the end.
+func InterruptErrorOr(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
-		return Stopped(ctx)
+		return InterruptError(ctx)
 	}
 	return err
 }

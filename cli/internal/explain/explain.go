@@ -64,16 +64,16 @@ not in it, in the graph as written. VALUE is then omitted.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.firstBreak == "" && len(args) != 2:
-				return command.Misused(cmd, "explain wants a graph file and the name of a value, got %s",
+				return command.UsageError(cmd, "explain wants a graph file and the name of a value, got %s",
 					format.Count(len(args), "argument"))
 			case f.firstBreak != "" && len(args) != 1:
-				return command.Misused(cmd, "explain --first-break wants one graph file, got %s",
+				return command.UsageError(cmd, "explain --first-break wants one graph file, got %s",
 					format.Count(len(args), "argument"))
 			}
 			return nil
 		},
 		ValidArgsFunction: command.CompleteGraph,
-		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
 			return run(cmd, args[0], strings.Join(args[1:], ""), f)
 		}),
 	}
@@ -139,7 +139,7 @@ func run(cmd *cobra.Command, path, value string, f flags) error {
 		return err
 	})
 	j.End()
-	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
 		return interruptErr
 	}
 	command.PrintNotes(cmd, path, g)
@@ -324,19 +324,19 @@ func writeExecution(w io.Writer, show term.Display, e *inspect.Explanation, assu
 	}
 	sections.WriteCopies(w, show, "Copies", list)
 	for _, c := range e.Copies {
-		writeSides(w, show, c)
+		writeCopyReasons(w, show, c)
 	}
 	sections.WriteUnfused(w, show, e.Unfused)
 }
 
-// writeSides prints the reasons for a copy, and the cost of the cheapest plan without the copy. The reasons explain the
-// layout in which the value is written, and the layout in which its reader needs it.
-func writeSides(w io.Writer, show term.Display, c inspect.CopyReason) {
+// writeCopyReasons prints the reasons for a copy, and the cost of the cheapest plan without the copy. The reasons
+// explain the layout in which the value is written, and the layout in which its reader needs it.
+func writeCopyReasons(w io.Writer, show term.Display, c inspect.CopyReason) {
 	fmt.Fprintf(w, "\n%s\n", show.Paint(term.Strong, fmt.Sprintf("The copy of %s into %s", c.Value, format.Ints(c.To))))
 	for _, side := range []struct {
 		what string
 		path []string
-	}{{"computed so because", c.Written}, {"required so because", c.Wanted}} {
+	}{{"computed so because", c.SourceReasons}, {"required so because", c.TargetReasons}} {
 		for i, step := range side.path {
 			what := ""
 			if i == 0 {

@@ -72,8 +72,8 @@ func DistinctNanoseconds(times []float64) []string {
 	}
 }
 
-// DistinctFrom formats x and other with at least 4 significant digits, and more if different numbers would look equal.
-func DistinctFrom(x, other float64) (string, string) {
+// DistinctPair formats x and other with at least 4 significant digits, and more if different numbers would look equal.
+func DistinctPair(x, other float64) (string, string) {
 	for digits := 4; ; digits++ {
 		a, b := strconv.FormatFloat(x, 'g', digits, 64), strconv.FormatFloat(other, 'g', digits, 64)
 		if a != b || x == other || digits == maxDigits {
@@ -141,8 +141,8 @@ func Strings[T fmt.Stringer](list []T) []string {
 	return out
 }
 
-// Few joins items by commas. Of more than five items it lists the first four, and the number of further items.
-func Few(list []string) string {
+// JoinFirst joins items by commas. Of more than five items it lists the first four, and the number of further items.
+func JoinFirst(list []string) string {
 	const most = 4
 	if more := len(list) - most; more > 1 {
 		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), more)

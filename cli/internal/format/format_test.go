@@ -14,7 +14,7 @@ func TestDistinct(t *testing.T) {
 	assert.Len(t, DistinctNanoseconds([]float64{0.1 + 0.2, 0.3}), 2)
 	for x, want := range map[float64][2]string{27.384: {"27.384", "27.38"}, 14: {"14", "27.38"},
 		27.38: {"27.38", "27.38"}} {
-		a, b := DistinctFrom(x, 27.38)
+		a, b := DistinctPair(x, 27.38)
 		assert.Equal(t, want, [2]string{a, b})
 	}
 }

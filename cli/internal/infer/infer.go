@@ -57,7 +57,7 @@ runs in segments, which graphrun plan shows; the last column is the segment that
   graphrun infer model.json --dim N=16`,
 		Args:              command.OneFile,
 		ValidArgsFunction: command.CompleteGraph,
-		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
 			return run(cmd, args[0], f)
 		}),
 	}
@@ -86,7 +86,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	})
 	j.End()
-	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
 		return interruptErr
 	}
 	if g == nil && !f.json {
@@ -262,7 +262,7 @@ func writeInferTable(w io.Writer, show term.Display, r *Document) {
 	flags.Cut = term.CutFlags
 	t := term.NewTable(term.NameCol("name"), term.NameCol("op"), term.WholeCol("dtype"), term.ListCol("shape"),
 		term.ListCol("strides"),
-		term.WholeCol("offset").Unless("0"), flags, term.NameCol("alias of"))
+		term.WholeCol("offset").OmitIfAll("0"), flags, term.NameCol("alias of"))
 	if r.segments {
 		t.Columns = append(t.Columns, term.WholeCol("segment"))
 	}

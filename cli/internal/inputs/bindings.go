@@ -20,15 +20,15 @@ type bindings struct {
 	bounds  map[string]graph.Bounds
 }
 
-// bindGiven returns the graph of a file. --dim and the shapes of input arrays bind its symbols. An array that does not
-// match its input is rejected and binds no symbol. If only rejected arrays have the size of a symbol, bindGiven rejects
-// all inputs with this symbol, because a generated size would not be meaningful.
-func bindGiven(ctx context.Context, f *graphrun.File, given *Given) (g *graph.Graph, err error) {
+// bindArrays returns the graph of a file. --dim and the shapes of input arrays bind its symbols. An array that does not
+// match its input is rejected and binds no symbol. If only rejected arrays have the size of a symbol, bindArrays
+// rejects all inputs with this symbol, because a generated size would not be meaningful.
+func bindArrays(ctx context.Context, f *graphrun.File, given *Given) (g *graph.Graph, err error) {
 	inputs, l := f.Inputs(), &f.Loader
 	if err := given.bind(inputs, bindings{l.Sizes, map[string]string{}, f.Symbols()}); err != nil {
 		return nil, err
 	}
-	l.Shapes, l.Lost = map[string][]int{}, given.Unavailable
+	l.Shapes, l.UnavailableInputs = map[string][]int{}, given.Unavailable
 	for name, a := range given.arrays {
 		l.Shapes[name] = a.meta.Shape
 	}
@@ -36,7 +36,7 @@ func bindGiven(ctx context.Context, f *graphrun.File, given *Given) (g *graph.Gr
 	return g, err
 }
 
-// bind binds the symbols of all inputs with an array. With --keep-going it rejects inputs: see [bindGiven].
+// bind binds the symbols of all inputs with an array. With --keep-going it rejects inputs: see [bindArrays].
 func (g *Given) bind(inputs []*graph.Value, b bindings) error {
 	for _, v := range inputs {
 		a, ok := g.arrays[v.Name]
@@ -68,7 +68,7 @@ func (g *Given) bind(inputs []*graph.Value, b bindings) error {
 
 // bind binds the symbols of input v, whose array has meta m. If it returns an error, it has bound no symbol.
 func (b *bindings) bind(v *graph.Value, m tensor.Meta) error {
-	if !mayHold(m.DType, v.Meta.DType) || v.Dims == nil && !slices.Equal(m.Shape, v.Meta.Shape) ||
+	if !isCompatible(m.DType, v.Meta.DType) || v.Dims == nil && !slices.Equal(m.Shape, v.Meta.Shape) ||
 		v.Dims != nil && len(m.Shape) != len(v.Dims) {
 		return b.mismatchError(v, m)
 	}
@@ -123,8 +123,8 @@ func (b *bindings) mismatchError(v *graph.Value, m tensor.Meta) error {
 		strings.Join(shape, ", "))
 }
 
-// mayHold reports whether an array of dtype array can be given for an input of dtype input. The dtypes must be equal,
-// except that uint16 may hold the bits of bfloat16, which numpy lacks.
-func mayHold(array, input tensor.DType) bool {
+// isCompatible reports whether an array of dtype array can be given for an input of dtype input. The dtypes must be
+// equal, except that uint16 may hold the bits of bfloat16, which numpy lacks.
+func isCompatible(array, input tensor.DType) bool {
 	return array == input || array == tensor.Uint16 && input == tensor.BFloat16
 }

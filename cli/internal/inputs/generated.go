@@ -76,8 +76,8 @@ func (in *Set) names() string {
 	return noun + strings.Join(names, ", ")
 }
 
-// Blame adds a sentence to the error of a run: generated input values may be the cause.
-func (in *Set) Blame(err error) error {
+// WithGeneratedHint adds a sentence to the error of a run: generated input values may be the cause.
+func (in *Set) WithGeneratedHint(err error) error {
 	var e *exit.Error
 	if err == nil || len(in.Generated) == 0 || errors.As(err, &e) {
 		return err

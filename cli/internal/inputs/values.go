@@ -63,7 +63,7 @@ func (s Sources) value(v *graph.Value, a array, integers func(*graph.Value) []in
 	if t, err = a.read(); err != nil {
 		return nil, err
 	}
-	return inLayout(t, v.Meta)
+	return withMeta(t, v.Meta)
 }
 
 // checkMemory returns an error if the inputs do not fit into memory. With --keep-going it adds inputs to
@@ -111,8 +111,8 @@ func readers(g *graph.Graph) map[*graph.Value]int {
 	return reads
 }
 
-// inLayout returns t with the dtype and layout of m. If the dtypes differ, t has the bits of elements of m's dtype.
-func inLayout(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
+// withMeta returns t with the dtype and layout of m. If the dtypes differ, t has the bits of elements of m's dtype.
+func withMeta(t *tensor.Tensor, m tensor.Meta) (_ *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if t.DType != m.DType {
 		if t, err = t.View(t.Meta.WithDType(m.DType)); err != nil {

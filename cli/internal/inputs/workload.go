@@ -20,7 +20,7 @@ type Workload struct {
 // hints the combinations of the other values of --dim. pins has the values of --pin.
 func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dims, pins []string,
 	hints []map[string]int, src Sources) (t Workload, err error) {
-	command.CollectEarly()
+	command.LimitGarbage()
 	g, given, err := Load(ctx, ext, src, path, dims)
 	if err != nil {
 		return t, err
@@ -50,7 +50,7 @@ func Load(ctx context.Context, ext *command.Extensions, src Sources, path string
 	if err != nil {
 		return nil, nil, err
 	}
-	g, err := bindGiven(ctx, f, given)
+	g, err := bindArrays(ctx, f, given)
 	if err != nil {
 		given.Close()
 		return nil, nil, err
@@ -67,7 +67,7 @@ func (w *Workload) DropConstants() {
 			bytes += s.Len()
 		}
 	}
-	if bytes < minReturned {
+	if bytes < minDropped {
 		return
 	}
 	w.Graph = w.Graph.Clone()
@@ -81,6 +81,6 @@ func (w *Workload) DropConstants() {
 	debug.FreeOSMemory()
 }
 
-// minReturned is the least number of bytes for which DropConstants drops data. It returns the memory to the system
+// minDropped is the least number of bytes for which DropConstants drops data. It returns the memory to the system
 // explicitly, because runs allocate little and Go's runtime would keep the memory.
-const minReturned = 16 << 20
+const minDropped = 16 << 20

@@ -51,7 +51,7 @@ func tryWriting(path string) error {
 	} else if err == nil && !st.IsDir() {
 		return fmt.Errorf("%s is not a folder", dir)
 	}
-	f, err := createBeside(path)
+	f, err := createInFolderOf(path)
 	if err != nil {
 		return Cause(err)
 	}
@@ -92,8 +92,8 @@ func followLink(path string) string {
 	return path
 }
 
-// createBeside creates a file in the folder of path. The name of the file is path with a random suffix.
-func createBeside(path string) (*os.File, error) {
+// createInFolderOf creates a file in the folder of path. The name of the file is path with a random suffix.
+func createInFolderOf(path string) (*os.File, error) {
 	for try := 0; ; try++ {
 		name := fmt.Sprintf("%s.%08x", path, rand.Uint32())
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
@@ -108,7 +108,7 @@ func createBeside(path string) (*os.File, error) {
 func Write(ctx context.Context, path string, write func(io.Writer) error) error {
 	err := replaceFile(ctx, path, write)
 	if err == nil || ctx.Err() != nil {
-		return exit.StoppedOr(ctx, err)
+		return exit.InterruptErrorOr(ctx, err)
 	}
 	return fmt.Errorf("%s: %w", path, Cause(err))
 }
@@ -125,7 +125,7 @@ func replaceFile(ctx context.Context, path string, write func(io.Writer) error) 
 			return err
 		}
 	}
-	f, err := createBeside(real)
+	f, err := createInFolderOf(real)
 	if errors.Is(err, fs.ErrPermission) && old != nil {
 		return writeInPlace(ctx, path, write)
 	}
@@ -153,7 +153,7 @@ func writeInPlace(ctx context.Context, path string, write func(io.Writer) error)
 
 // writeAndClose writes f through a buffer, and closes f. It fails after ctx has ended.
 func writeAndClose(ctx context.Context, f *os.File, write func(io.Writer) error) error {
-	w := bufio.NewWriterSize(whileAlive{ctx, f}, 1<<16)
+	w := bufio.NewWriterSize(contextWriter{ctx, f}, 1<<16)
 	err := write(w)
 	if err == nil {
 		err = w.Flush()
@@ -164,14 +164,14 @@ func writeAndClose(ctx context.Context, f *os.File, write func(io.Writer) error)
 	return err
 }
 
-// whileAlive is a writer that fails after its context has ended.
-type whileAlive struct {
+// contextWriter is a writer that fails after its context has ended.
+type contextWriter struct {
 	ctx context.Context
 	w   io.Writer
 }
 
 // Write writes b unless the context has ended.
-func (a whileAlive) Write(b []byte) (int, error) {
+func (a contextWriter) Write(b []byte) (int, error) {
 	if a.ctx.Err() != nil {
 		return 0, context.Cause(a.ctx)
 	}

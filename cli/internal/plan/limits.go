@@ -51,14 +51,14 @@ func (l *limits) check(cmd *cobra.Command) (err error) {
 	return nil
 }
 
-// bytesOf maps a unit to its number of bytes.
-var bytesOf = map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+// bytesPerUnit maps a unit to its number of bytes.
+var bytesPerUnit = map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
 	"kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 
 // parseBytes parses a size: 64MiB, 1.5 GB, 4096.
 func parseBytes(text string) (int, error) {
 	at := strings.LastIndexAny(text, "0123456789.") + 1
-	unit, known := bytesOf[strings.TrimSpace(text[at:])]
+	unit, known := bytesPerUnit[strings.TrimSpace(text[at:])]
 	n, err := strconv.ParseFloat(text[:at], 64)
 	if err != nil || !known || n < 0 || n*unit >= math.MaxInt {
 		return 0, errors.New("want a size such as 64MiB, 1.5GB or 4096")
@@ -82,7 +82,7 @@ func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, p *grap
 		return p, requested, nil
 	}
 	l.slack = o.Slack > 0
-	f := fitting{ext: ext, limit: l.bytes, graph: g, options: o, rejected: []RejectedPlan{rejectedOf(requested)},
+	f := memorySearch{ext: ext, limit: l.bytes, graph: g, options: o, rejected: []RejectedPlan{rejectedOf(requested)},
 		leastMemory: requested}
 	f.options.Dump = nil
 	for _, s := range f.ext.Strategies() {
@@ -98,14 +98,14 @@ func (l *limits) fitMemory(ctx context.Context, ext *command.Extensions, p *grap
 		return nil, nil, err
 	}
 	if f.best == nil {
-		return nil, nil, l.refusal(f.rejected, f.leastMemory, within)
+		return nil, nil, l.limitError(f.rejected, f.leastMemory, within)
 	}
 	f.report.Rejected, f.report.Within = f.rejected, within
 	return f.best, f.report, nil
 }
 
-// fitting searches for the cheapest plan within a memory limit.
-type fitting struct {
+// memorySearch searches for the cheapest plan within a memory limit.
+type memorySearch struct {
 	ext         *command.Extensions
 	limit       int // in bytes
 	graph       *graph.Graph
@@ -118,7 +118,7 @@ type fitting struct {
 
 // try compiles the plan of a strategy, and updates best or leastMemory. It reports whether the plan is within the
 // limit. If listed is true, a rejected plan is added to rejected.
-func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) (within bool, err error) {
+func (f *memorySearch) try(ctx context.Context, s graphrun.Strategy, listed bool) (within bool, err error) {
 	f.options.Strategy = s
 	p, err := f.ext.Compile(ctx, f.graph, f.options)
 	if err != nil {
@@ -140,7 +140,7 @@ func (f *fitting) try(ctx context.Context, s graphrun.Strategy, listed bool) (wi
 
 // cheapest compiles plans of the layout problem: see [experiment.CheapestWithin]. It returns nil if the problem cannot
 // be solved.
-func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMemory, error) {
+func (f *memorySearch) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMemory, error) {
 	known := math.Inf(1)
 	if f.best != nil {
 		known = f.report.CostNS
@@ -164,15 +164,17 @@ func (f *fitting) cheapest(ctx context.Context, p *graphrun.Program) (*WithinMem
 }
 
 // isAsCheap reports whether the best program costs at most ns nanoseconds, except for rounding.
-func (f *fitting) isAsCheap(ns float64) bool { return f.best != nil && f.report.CostNS <= ns*(1+1e-9) }
+func (f *memorySearch) isAsCheap(ns float64) bool {
+	return f.best != nil && f.report.CostNS <= ns*(1+1e-9)
+}
 
 func rejectedOf(r *Document) RejectedPlan {
 	return RejectedPlan{Strategy: r.Strategy, Bytes: bytesNeeded(&r.Plan), CostNS: r.CostNS}
 }
 
-// refusal returns the error for the case that no plan is within the limit. It describes the plan that needs the least
-// memory.
-func (l *limits) refusal(rejected []RejectedPlan, least *Document,
+// limitError returns the error for the case that no plan is within the limit. It describes the plan that needs the
+// least memory.
+func (l *limits) limitError(rejected []RejectedPlan, least *Document,
 	within *WithinMemory) error {
 	var needs []string
 	for _, r := range rejected {

@@ -17,29 +17,29 @@ import (
 	"github.com/graphrun/graphrun/graph"
 )
 
-// stepWatch is a tracer that collects the times of steps, for runs of one worker.
-type stepWatch struct {
+// stepTimer is a tracer that collects the times of steps, for runs of one worker.
+type stepTimer struct {
 	samples  map[string][]float64  // by name of a step: its time in each finished run, in nanoseconds
 	runTimes map[int]time.Duration // by index of a step: the sum of its times so far in the current run
 	began    time.Time             // the last start of a step
 	clock    time.Duration         // the cost of reading the clock
 }
 
-func newStepWatch() *stepWatch {
-	return &stepWatch{samples: map[string][]float64{}, runTimes: map[int]time.Duration{}, clock: bench.ClockCost()}
+func newStepTimer() *stepTimer {
+	return &stepTimer{samples: map[string][]float64{}, runTimes: map[int]time.Duration{}, clock: bench.ClockCost()}
 }
 
 // BeginRun traces all runs.
-func (s *stepWatch) BeginRun(*exec.Run) bool { return true }
+func (s *stepTimer) BeginRun(*exec.Run) bool { return true }
 
 // EndRun does nothing.
-func (s *stepWatch) EndRun(*exec.Run, error) {}
+func (s *stepTimer) EndRun(*exec.Run, error) {}
 
 // BeginStep records the start of a step.
-func (s *stepWatch) BeginStep(exec.Work) { s.began = time.Now() }
+func (s *stepTimer) BeginStep(exec.Work) { s.began = time.Now() }
 
 // EndStep records the time of a step.
-func (s *stepWatch) EndStep(w exec.Work, done bool) {
+func (s *stepTimer) EndStep(w exec.Work, done bool) {
 	s.runTimes[w.Step] += max(time.Since(s.began)-s.clock, 1)
 	if done {
 		s.samples[w.Node.Name] = append(s.samples[w.Node.Name], float64(s.runTimes[w.Step]))
@@ -48,10 +48,10 @@ func (s *stepWatch) EndStep(w exec.Work, done bool) {
 }
 
 // BeginChunk does nothing.
-func (s *stepWatch) BeginChunk(exec.Work) {}
+func (s *stepTimer) BeginChunk(exec.Work) {}
 
 // EndChunk does nothing.
-func (s *stepWatch) EndChunk(exec.Work, error) {}
+func (s *stepTimer) EndChunk(exec.Work, error) {}
 
 // The least number and the least total time of the runs of --measure.
 const (
@@ -62,7 +62,7 @@ const (
 // measurePlan runs a program on generated inputs with one worker, and sets the median time of each step. timer is the
 // tracer of the program. The sum of minimum times would be misleading: a busy processor lowers its clock rate, and no
 // single run has the minimum time of every step.
-func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, timer *stepWatch, r *Document) error {
+func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, timer *stepTimer, r *Document) error {
 	in, err := inputs.Sources{}.ReadValues(g, &inputs.Given{})
 	if err != nil {
 		return err
@@ -71,13 +71,13 @@ func measurePlan(j *progress.Job, p *graphrun.Program, g *graph.Graph, timer *st
 	err = j.Do(progress.Running, func() error {
 		for ; runs < measureRuns || time.Since(start) < measureSpan; runs++ {
 			if _, err := p.Run(j.Context, in.Values); err != nil {
-				return in.Blame(err)
+				return in.WithGeneratedHint(err)
 			}
 		}
 		return nil
 	})
 	j.End()
-	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
 		return interruptErr
 	}
 	if err != nil {

@@ -43,7 +43,7 @@ func writePasses(w io.Writer, title, dump string) error {
 		c := passColumn{}
 		c.Pass, c.Doc, _ = strings.Cut(head, ": ")
 		rows := passRows(body)
-		c.Rows, c.Summary, c.Same = markedRows(before, rows, i == 0)
+		c.Rows, c.Summary, c.Same = markDifferences(before, rows, i == 0)
 		if c.Same {
 			c.Rows = nil
 		}
@@ -143,9 +143,9 @@ func passWords(line string, names map[string]bool) []passWord {
 	return words
 }
 
-// markedRows marks the rows of a graph that differ from the graph before, and inserts the removed rows at their former
-// positions. same is true if there is no difference. The first graph has no marks.
-func markedRows(before, rows []passRow, first bool) (marked []passRow, summary string, same bool) {
+// markDifferences marks the rows of a graph that differ from the graph before, and inserts the removed rows at their
+// former positions. same is true if there is no difference. The first graph has no marks.
+func markDifferences(before, rows []passRow, first bool) (marked []passRow, summary string, same bool) {
 	old, now := map[string]string{}, map[string]bool{}
 	for _, r := range before {
 		old[r.name] = r.text

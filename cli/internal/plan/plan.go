@@ -38,7 +38,7 @@ type flags struct {
 	hints                              []map[string]int // the combinations of sizes to plan for: see command.SplitHints
 	limits                             limits
 	solver                             command.SolveLimit
-	costSlack                          command.Slack
+	slackFlag                          command.Slack
 	problem                            problemFlags
 }
 
@@ -119,7 +119,7 @@ func Command(ext *command.Extensions) *cobra.Command {
   graphrun plan model.json --code sum`,
 		Args:              command.OneFile,
 		ValidArgsFunction: command.CompleteGraph,
-		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
 			return run(cmd, args[0], f)
 		}),
 	}
@@ -154,7 +154,7 @@ func (f *flags) add(cmd *cobra.Command) {
 	command.PinFlag(cmd, &f.pins)
 	f.limits.add(cmd)
 	f.solver.AddFlag(cmd)
-	f.costSlack.AddFlag(cmd)
+	f.slackFlag.AddFlag(cmd)
 	f.problem.add(cmd)
 }
 
@@ -181,7 +181,7 @@ func (f *flags) checked(cmd *cobra.Command) (*machine.Profile, error) {
 	if f.problem.solutionStrategy != nil {
 		strategy = f.problem.solutionStrategy.Name()
 	}
-	if err := f.costSlack.Check(cmd, strategy); err != nil {
+	if err := f.slackFlag.Check(cmd, strategy); err != nil {
 		return nil, err
 	}
 	return command.CostProfile(cmd, f.costs)
@@ -212,7 +212,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	var p *graphrun.Program
 	var r *Document
-	timer := newStepWatch()
+	timer := newStepTimer()
 	var dump bytes.Buffer // printed after the progress line is cleared
 	err = j.Do(progress.Planning, func() (err error) {
 		if p, r, err = f.plan(g, j, costProfile, timer, &dump); err != nil {
@@ -229,7 +229,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if !f.measure {
 		j.End()
 	}
-	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
 		return interruptErr
 	}
 	command.PrintNotes(cmd, path, g)
@@ -256,14 +256,14 @@ func (f *flags) showPasses(cmd *cobra.Command, path string, dump *bytes.Buffer) 
 		}
 	}
 	if f.dump {
-		_, _ = dump.WriteTo(dumpTo(cmd, f.json))
+		_, _ = dump.WriteTo(dumpWriter(cmd, f.json))
 	}
 	return nil
 }
 
 // finish measures and prints a plan, and returns an error if the plan violates --max-copies or --for-all.
 func (f *flags) finish(cmd *cobra.Command, path string, j *progress.Job, p *graphrun.Program, g *graph.Graph,
-	r *Document, timer *stepWatch) (err error) {
+	r *Document, timer *stepTimer) (err error) {
 	f.limits.printRejected(cmd, r)
 	if f.code != "" {
 		if r.Code, err = inspect.Code(p, f.code); err != nil {
@@ -286,9 +286,9 @@ func (f *flags) finish(cmd *cobra.Command, path string, j *progress.Job, p *grap
 		return exit.InFile(path, err)
 	}
 	for _, a := range r.ForAll {
-		if a.Broken != nil {
+		if a.Counterexample != nil {
 			return exit.Failed(fmt.Errorf("%s: --for-all %s: it does not hold at %s: %s", path, a.Property,
-				format.Sizes(a.Broken),
+				format.Sizes(a.Counterexample),
 				a.Why))
 		}
 	}
@@ -326,11 +326,11 @@ func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 }
 
 // plan compiles the graph. The result satisfies --max-memory.
-func (f *flags) plan(g *graph.Graph, j *progress.Job, costProfile *machine.Profile, timer *stepWatch,
+func (f *flags) plan(g *graph.Graph, j *progress.Job, costProfile *machine.Profile, timer *stepTimer,
 	dump io.Writer) (*graphrun.Program, *Document, error) {
 	o := graphrun.Options{Strategy: f.problem.strategy(f.ext, f.strategy), Check: f.check, Progress: j.Enter,
 		NoFusion: f.noFusion,
-		Exact:    f.exact, Costs: costProfile, Hints: f.hints, SolveLimit: f.solver.Option(), Slack: f.costSlack.Option(),
+		Exact:    f.exact, Costs: costProfile, Hints: f.hints, SolveLimit: f.solver.Option(), Slack: f.slackFlag.Option(),
 		MemoryLimit: -1} // the plan may be for another machine
 	if f.dump || f.passes != "" {
 		o.Dump = dump
@@ -360,8 +360,8 @@ func (f *flags) print(cmd *cobra.Command, j *progress.Job, p *graphrun.Program, 
 	})
 }
 
-// dumpTo returns the destination of --dump: stderr with --json, otherwise stdout.
-func dumpTo(cmd *cobra.Command, asJSON bool) io.Writer {
+// dumpWriter returns the destination of --dump: stderr with --json, otherwise stdout.
+func dumpWriter(cmd *cobra.Command, asJSON bool) io.Writer {
 	if asJSON {
 		return cmd.ErrOrStderr()
 	}

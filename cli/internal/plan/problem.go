@@ -195,8 +195,8 @@ func writeSensitivity(w io.Writer, show term.Display, s *layout.Sensitivity) {
 			fmt.Fprintf(w, "%s copies: the same plan, up to 1024 times\n", side.direction)
 			continue
 		}
-		times, _ := format.DistinctFrom(max(side.breakpoint.Factor, 1/side.breakpoint.Factor), 1)
-		rate, was := format.DistinctFrom(side.breakpoint.GBps, side.breakpoint.WasGBps)
+		times, _ := format.DistinctPair(max(side.breakpoint.Factor, 1/side.breakpoint.Factor), 1)
+		rate, was := format.DistinctPair(side.breakpoint.GBps, side.breakpoint.WasGBps)
 		fmt.Fprintf(w, "%s copies: another plan is the cheapest from %s times on, %s GB/s instead of %s%s\n", side.direction,
 			times, rate, was, changeText(side.breakpoint.Change))
 	}

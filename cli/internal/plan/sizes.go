@@ -88,7 +88,7 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 		return exit.InFile(path, err)
 	}
 	o := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Progress: j.Enter, Costs: costProfile,
-		NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.Option(), Slack: f.costSlack.Option(), MemoryLimit: -1}
+		NoFusion: f.noFusion, Exact: f.exact, SolveLimit: f.solver.Option(), Slack: f.slackFlag.Option(), MemoryLimit: -1}
 	err = j.Do(progress.Planning, func() error {
 		all, err := experiment.PlansBySize(j.Context, v.from, v.to, maxPlans,
 			func(ctx context.Context, size int) (*graphrun.Program, error) {
@@ -104,7 +104,7 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 		return err
 	})
 	j.End()
-	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
 		return interruptErr
 	}
 	// A failed plan does not suppress the notes, which are about the graph and not about the sizes.
@@ -152,11 +152,11 @@ func writeSizes(w io.Writer, show term.Display, r *SizesDocument) {
 		r.Symbol), term.ProseCol("changes"))
 	for _, c := range r.Ranges {
 		if c.Rejected != "" {
-			t.Add(rangeText(c.From, c.To), "-", "-", "-", c.Rejected)
+			t.Add(sizeRange(c.From, c.To), "-", "-", "-", c.Rejected)
 			continue
 		}
-		t.Add(rangeText(c.From, c.To), c.Copies, spanText(c.CostNS, c.CostToNS),
-			spanText(c.CostNS/float64(max(c.From, 1)), c.CostToNS/float64(max(c.To, 1))),
+		t.Add(sizeRange(c.From, c.To), c.Copies, costRange(c.CostNS, c.CostToNS),
+			costRange(c.CostNS/float64(max(c.From, 1)), c.CostToNS/float64(max(c.To, 1))),
 			format.Count(len(c.Changes), "change"))
 	}
 	fmt.Fprintf(w, "strategy %s: %s of %s; all sizes of a range have the same plan. %s planned; where two of them have "+
@@ -177,14 +177,14 @@ func writeSizes(w io.Writer, show term.Display, r *SizesDocument) {
 	}
 }
 
-func rangeText(from, to int) string {
+func sizeRange(from, to int) string {
 	if from == to {
 		return strconv.Itoa(from)
 	}
 	return fmt.Sprintf("%d to %d", from, to)
 }
 
-func spanText(from, to float64) string {
+func costRange(from, to float64) string {
 	if from == to {
 		return format.Nanoseconds(from)
 	}

@@ -70,8 +70,8 @@ func writeForAll(w io.Writer, show term.Display, list []inspect.Proof) {
 	for _, a := range list {
 		fmt.Fprintln(w, "\n"+show.Paint(term.Strong, a.Property+" for all sizes"))
 		switch {
-		case a.Broken != nil:
-			fmt.Fprintf(w, "does not hold at %s: %s\n", format.Sizes(a.Broken), a.Why)
+		case a.Counterexample != nil:
+			fmt.Fprintf(w, "does not hold at %s: %s\n", format.Sizes(a.Counterexample), a.Why)
 			continue
 		case a.Proved:
 			fmt.Fprintf(w, "proved for all sizes within bounds by %s; also planned at %d sizes\n",

@@ -59,7 +59,7 @@ func (f *flags) checkSeveral(cmd *cobra.Command) (err error) {
 		if f.strategies, err = f.ext.CheckStrategies(f.strategies); err != nil {
 			return err
 		}
-		if err := f.costSlack.Check(cmd, f.strategies...); err != nil {
+		if err := f.slackFlag.Check(cmd, f.strategies...); err != nil {
 			return err
 		}
 	} else if f.sweep == "" {
@@ -91,7 +91,7 @@ func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *mach
 	}
 	r := &StrategiesDocument{}
 	o := graphrun.Options{Progress: j.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
-		SolveLimit: f.solver.Option(), Slack: f.costSlack.Option(), MemoryLimit: -1}
+		SolveLimit: f.solver.Option(), Slack: f.slackFlag.Option(), MemoryLimit: -1}
 	err = j.Do(progress.Planning, func() error {
 		for _, name := range f.strategies {
 			o.Strategy = f.ext.Strategy(name)
@@ -102,7 +102,7 @@ func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *mach
 		return nil
 	})
 	j.End()
-	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
 		return interruptErr
 	}
 	command.PrintNotes(cmd, path, g)

@@ -31,7 +31,7 @@ func writePlan(w io.Writer, show term.Display, r *Document, need graphrun.Need) 
 		format.Nanoseconds(r.CostNS), format.Bytes(r.PeakBytes), took)
 	sections.WriteBound(w, &r.Plan)
 	writeProblemResults(w, show, r)
-	fmt.Fprintf(w, "priced by %s\n", sections.PricedBy(r.Profile))
+	fmt.Fprintf(w, "priced by %s\n", sections.ProfileText(r.Profile))
 	if r.NoCode != "" {
 		fmt.Fprintf(w, "no machine code: %s; all loops run in Go\n", r.NoCode)
 	}
@@ -92,7 +92,7 @@ func writeFolded(w io.Writer, show term.Display, r *Document) {
 	}
 	term.WriteList(w, show, "Folded nodes", rows, []term.Column{term.NameCol("op"), term.WholeCol("nodes"),
 		term.WholeCol("bytes"), term.NameCol("names"), term.ProseCol("why")}, func(r *row) []any {
-		return []any{r.op, len(r.nodes), format.Bytes(r.bytes), format.Few(r.nodes), r.why}
+		return []any{r.op, len(r.nodes), format.Bytes(r.bytes), format.JoinFirst(r.nodes), r.why}
 	})
 	if len(packed) > 0 {
 		fmt.Fprintf(w, "\n%s packed, %s; --json lists them\n", format.Count(len(packed), "weight"),
@@ -102,10 +102,10 @@ func writeFolded(w io.Writer, show term.Display, r *Document) {
 
 func writeSteps(w io.Writer, show term.Display, steps []report.Step) {
 	fmt.Fprintln(w, "\n"+show.Paint(term.Strong, "Steps"))
-	columns := []term.Column{term.NameCol("name"), term.NameCol("ops"), term.WholeCol("impl").IfRoom(),
+	columns := []term.Column{term.NameCol("name"), term.NameCol("ops"), term.WholeCol("impl").OmitFirst(),
 		term.ListCol("strides"),
-		term.WholeCol("buffer").IfRoom(), term.WholeCol("cost"), term.WholeCol("measured"),
-		term.WholeCol("fast set-up").Unless("none").IfRoom(), term.PhraseCol("loop", 24)}
+		term.WholeCol("buffer").OmitFirst(), term.WholeCol("cost"), term.WholeCol("measured"),
+		term.WholeCol("fast set-up").OmitIfAll("none").OmitFirst(), term.PhraseCol("loop", 24)}
 	const measuredColumn = 6 // index of the measured time
 	measured := slices.ContainsFunc(steps, func(d report.Step) bool { return d.MeasuredNS != nil })
 	if !measured {

@@ -128,13 +128,13 @@ func (j *Job) Left() string {
 	return fmt.Sprintf("about %v left", (took / time.Duration(done) * time.Duration(total-done)).Round(time.Second))
 }
 
-// Do runs f as a phase. After the context has ended, Do returns the error of [exit.Stopped].
+// Do runs f as a phase. After the context has ended, Do returns the error of [exit.InterruptError].
 func (j *Job) Do(phase string, f func() error) (err error) {
 	j.Enter(phase)
-	if err := exit.Stopped(j.Context); err != nil {
+	if err := exit.InterruptError(j.Context); err != nil {
 		return err
 	}
-	defer func() { err = exit.StoppedOr(j.Context, err) }()
+	defer func() { err = exit.InterruptErrorOr(j.Context, err) }()
 	defer tensor.CatchMemory(&err)
 	return f()
 }

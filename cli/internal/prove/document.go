@@ -119,13 +119,13 @@ func conclusionOf(p *contiguity.Report) string {
 		return fmt.Sprintf("Proved for rank %d: both forms agree on all %s.", p.Rank, format.Count(len(p.Ways), "way"))
 	case p.Predicate.Rank != 0:
 		return fmt.Sprintf("Proved: both forms agree on %s, for all sizes and strides, and the induction holds.",
-			everyWay(p))
+			allWays(p))
 	}
 	return fmt.Sprintf("Proved: both forms agree on %s, for all sizes and strides, and the induction holds for any rank.",
-		everyWay(p))
+		allWays(p))
 }
 
-func everyWay(p *contiguity.Report) string {
+func allWays(p *contiguity.Report) string {
 	if len(p.Ways) == 1 {
 		return "the only way"
 	}

@@ -58,12 +58,12 @@ Exit code 0: proved; 1: refuted, with sizes and strides, or not proved; 2: a wro
   graphrun prove channels_last --json | jq '.ways | length'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return command.Misused(cmd, "prove wants one predicate at most, got %d", len(args))
+				return command.UsageError(cmd, "prove wants one predicate at most, got %d", len(args))
 			}
 			return nil
 		},
 		ValidArgsFunction: completePredicate,
-		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listPredicates(cmd, f)
 			}
@@ -127,7 +127,7 @@ func (f *flags) choose(name string, rankGiven bool) (contiguity.Predicate, error
 // listPredicates prints the predicates.
 func listPredicates(cmd *cobra.Command, f flags) error {
 	if cmd.Flags().Changed("rank") || f.smt != "" {
-		return command.Misused(cmd, "--rank and --smt want a predicate: %s", strings.Join(predicateNames(), ", "))
+		return command.UsageError(cmd, "--rank and --smt want a predicate: %s", strings.Join(predicateNames(), ", "))
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	doc := &Document{Predicates: predicatesOf(contiguity.Predicates)}

@@ -75,7 +75,7 @@ In .npz and .npy files, bfloat16 values are stored as uint16 bit patterns.`,
   graphrun run model.json --input x=x.npy --dim N=8 --strategy channels_last --threads 4`,
 		Args:              command.OneFile,
 		ValidArgsFunction: command.CompleteGraph,
-		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
 			return run(cmd, args[0], f)
 		}),
 	}
@@ -109,7 +109,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 		return err
 	}
 	f.src.KeepGoing = f.keepGoing
-	command.CollectEarly()
+	command.LimitGarbage()
 	j := progress.Begin(cmd, filepath.Base(path))
 	defer j.End()
 	var w runWork
@@ -137,12 +137,12 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	var out map[string]*tensor.Tensor
 	err = j.Do(progress.Running, func() (err error) { out, err = p.Run(j.Context, w.in.Values); return err })
 	if err := w.merge(out, err); err != nil {
-		return w.in.Blame(err)
+		return w.in.WithGeneratedHint(err)
 	}
 	printNotes()
 	command.NoteUnplanned(cmd, path, p)
-	command.NoteLimit(cmd, p)
-	if err := w.deliver(j, cmd, out, f); err != nil {
+	command.NoteMemoryLimit(cmd, p)
+	if err := w.writeOutputs(j, cmd, out, f); err != nil {
 		return err
 	}
 	if w.incomplete.hasFailures() {
@@ -201,11 +201,11 @@ func loadRun(ctx context.Context, path string, f flags) (w runWork, err error) {
 	return w, err
 }
 
-// deliver writes the outputs to the file of --outputs, and prints them. With --keep-going it prints the outputs even if
-// the file cannot be written.
-func (w runWork) deliver(j *progress.Job, cmd *cobra.Command, out map[string]*tensor.Tensor, f flags) (err error) {
+// writeOutputs writes the outputs to the file of --outputs, and prints them. With --keep-going it prints the outputs
+// even if the file cannot be written.
+func (w runWork) writeOutputs(j *progress.Job, cmd *cobra.Command, out map[string]*tensor.Tensor, f flags) (err error) {
 	if f.outputs != "" {
-		err = checkWritten(out)
+		err = checkWriteMemory(out)
 	}
 	if f.outputs != "" && err == nil {
 		err = outfile.Write(cmd.Context(), f.outputs, func(file io.Writer) error {
@@ -220,9 +220,9 @@ func (w runWork) deliver(j *progress.Job, cmd *cobra.Command, out map[string]*te
 	}))
 }
 
-// checkWritten returns an error if writing an output needs more memory than is available. Elements of an output may
+// checkWriteMemory returns an error if writing an output needs more memory than is available. Elements of an output may
 // share memory, but the file has every element.
-func checkWritten(out map[string]*tensor.Tensor) error {
+func checkWriteMemory(out map[string]*tensor.Tensor) error {
 	for _, name := range sorted.Keys(out) {
 		t := out[name]
 		if t == nil || t.Bytes() <= t.Storage().Len() {

@@ -16,7 +16,7 @@ func TestPricedBy(t *testing.T) {
 		"arm64": "the default profile for arm64, estimated (0123456789ab)",
 	} {
 		p := machine.ShippedProfile(name)
-		assert.Equal(t, want, PricedBy(report.Profile{Digest: "0123456789abcdef", Instructions: p.Instructions,
+		assert.Equal(t, want, ProfileText(report.Profile{Digest: "0123456789abcdef", Instructions: p.Instructions,
 			Estimated: p.Estimated, Default: true}))
 	}
 }

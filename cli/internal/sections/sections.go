@@ -69,12 +69,12 @@ func WriteBound(w io.Writer, r *report.Plan) {
 			format.Nanoseconds(r.SavedNS))
 	}
 	fmt.Fprintln(w, "; the cost leaves out peak memory and overlap of steps")
-	writeFewest(w, r.FewestCopies)
+	writeFewestCopies(w, r.FewestCopies)
 }
 
-// writeFewest prints the number of copies of a plan with --slack, and the proof about it. Without slack it prints
+// writeFewestCopies prints the number of copies of a plan with --slack, and the proof about it. Without slack it prints
 // nothing.
-func writeFewest(w io.Writer, c *report.FewestCopies) {
+func writeFewestCopies(w io.Writer, c *report.FewestCopies) {
 	if c == nil || c.Slack == 0 {
 		return
 	}
@@ -87,8 +87,8 @@ func writeFewest(w io.Writer, c *report.FewestCopies) {
 	fmt.Fprintf(w, "a plan within the slack of %.3g%% has at least %d\n", 100*c.Slack, c.AtLeast)
 }
 
-// PricedBy describes the cost profile of a plan.
-func PricedBy(p report.Profile) string {
+// ProfileText describes the cost profile of a plan.
+func ProfileText(p report.Profile) string {
 	digest := p.Digest
 	if len(digest) > ShortDigest {
 		digest = digest[:ShortDigest]
@@ -161,7 +161,8 @@ func WriteSegments(w io.Writer, show term.Display, segments []report.Segment) {
 		for i, v := range s.Outputs {
 			gives[i] = fmt.Sprintf("%s %s%s", v.Name, dtypeText(v.DType), v.Shape.String())
 		}
-		t.Add(s.Segment, format.Few(s.Nodes), planned, format.Ints(s.After), format.Few(waits), format.Few(gives))
+		t.Add(s.Segment, format.JoinFirst(s.Nodes), planned, format.Ints(s.After), format.JoinFirst(waits),
+			format.JoinFirst(gives))
 	}
 	t.Write(w, show)
 }

@@ -69,11 +69,11 @@ func Command(ext *command.Extensions, build string) *cobra.Command {
   graphrun study studies/layoutbench.json --models exported --problems layoutbench`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return command.Misused(cmd, "study wants a study file, got %s", format.Count(len(args), "argument"))
+				return command.UsageError(cmd, "study wants a study file, got %s", format.Count(len(args), "argument"))
 			}
 			return nil
 		},
-		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error { return run(cmd, args[0], f) }),
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error { return run(cmd, args[0], f) }),
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.models, "models", "", "find models in `DIR` (default: the folder of the study)")
@@ -121,11 +121,11 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err != nil {
 		return err
 	}
-	command.CollectEarly()
+	command.LimitGarbage()
 	j := progress.Begin(cmd, filepath.Base(path))
 	defer j.End()
 	work := &session{flags: f, study: s, job: j, store: store{f.results},
-		runner: &runner{ext: f.ext, build: f.build, commandLine: command.Line(cmd, []string{path})}}
+		runner: &runner{ext: f.ext, build: f.build, commandLine: command.CommandLine(cmd, []string{path})}}
 	if f.problems != "" {
 		return work.problems(cmd, f.selected.tasksOf(list))
 	}
@@ -134,7 +134,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	failures := work.runTasks(cmd, f.selected.tasksOf(list))
 	j.End()
-	interruptErr := exit.Stopped(cmd.Context())
+	interruptErr := exit.InterruptError(cmd.Context())
 	d := work.document(list, failures)
 	d.Interrupted = interruptErr != nil
 	if err := f.print(cmd, d); err != nil {

@@ -19,7 +19,7 @@ var equalize = passes.Pass{Name: "equalize", Doc: "prices ops on images equally 
 			o := twins[n.Op]
 			if o == nil {
 				var err error
-				if o, err = withTwins(n.Op); err != nil {
+				if o, err = withOtherImpls(n.Op); err != nil {
 					return p.Graph.Fail(n, err)
 				}
 				twins[n.Op] = o
@@ -29,18 +29,18 @@ var equalize = passes.Pass{Name: "equalize", Doc: "prices ops on images equally 
 		return nil
 	}}
 
-// withTwins returns a copy of an op with a twin of each implementation.
-func withTwins(o *graph.Op) (*graph.Op, error) {
+// withOtherImpls returns a copy of an op with a twin of each implementation.
+func withOtherImpls(o *graph.Op) (*graph.Op, error) {
 	both := *o
 	both.Impls, both.Compile = nil, nil
 	for i := range o.Impls {
-		both.Impls = append(both.Impls, o.Impls[i], twin(&o.Impls[i]))
+		both.Impls = append(both.Impls, o.Impls[i], otherImpl(&o.Impls[i]))
 	}
 	return graph.Define(both)
 }
 
-// twin returns an implementation that supports a layout if m supports the other layout, with m's work.
-func twin(m *graph.Impl) graph.Impl {
+// otherImpl returns an implementation that supports a layout if m supports the other layout, with m's work.
+func otherImpl(m *graph.Impl) graph.Impl {
 	t := graph.Impl{Name: m.Name + ".twin", Doc: "Has the price of " + m.Name + " in the other layout of images.",
 		Inexact: m.Inexact,
 		Walks: func(c *graph.Call, candidates []tensor.Order) (list []graph.Walk) {

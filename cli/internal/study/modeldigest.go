@@ -68,22 +68,22 @@ func digestOfFile(path string) (digest string, external bool, err error) {
 		return "", false, exit.Wrong(err)
 	}
 	defer f.Close()
-	h, key := sha256.New(), &finder{text: []byte("location")}
+	h, key := sha256.New(), &textFinder{text: []byte("location")}
 	if _, err := io.Copy(io.MultiWriter(h, key), f); err != nil {
 		return "", false, err
 	}
 	return hex.EncodeToString(h.Sum(nil)), key.found || !strings.EqualFold(filepath.Ext(path), ".onnx"), nil
 }
 
-// finder is a writer that looks for a text.
-type finder struct {
+// textFinder is a writer that looks for a text.
+type textFinder struct {
 	text  []byte
 	tail  []byte // the end of the bytes written so far, shorter than text
 	found bool
 }
 
 // Write looks for the text in the bytes written so far and b.
-func (f *finder) Write(b []byte) (int, error) {
+func (f *textFinder) Write(b []byte) (int, error) {
 	if !f.found {
 		edge := append(f.tail, b[:min(len(b), len(f.text))]...)
 		f.found = bytes.Contains(b, f.text) || bytes.Contains(edge, f.text)

@@ -191,7 +191,7 @@ func (r *Result) measure(ctx context.Context, t *Task, list []experiment.Candida
 	c, err := experiment.Compare(ctx, list, in.Values, experiment.Options{Runs: t.Runs, Seed: uint64(t.Seed)})
 	switch {
 	case err != nil:
-		return in.Blame(err)
+		return in.WithGeneratedHint(err)
 	case c.Interrupted:
 		return context.Cause(ctx)
 	}

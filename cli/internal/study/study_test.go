@@ -200,7 +200,7 @@ func TestDigestOfModel(t *testing.T) {
 
 	text := "model with a location in it"
 	for size := 1; size < len(text); size++ {
-		f := &finder{text: []byte("location")}
+		f := &textFinder{text: []byte("location")}
 		for part := range slices.Chunk([]byte(text), size) {
 			_, _ = f.Write(part)
 		}

@@ -81,9 +81,9 @@ func colored(mode string, w io.Writer) bool {
 type style string
 
 const (
-	Strong  style = "1"    // headings
-	alarm   style = "1;31" // errors
-	caution style = "1;33" // notes
+	Strong     style = "1"    // headings
+	errorStyle style = "1;31" // errors
+	noteStyle  style = "1;33" // notes
 )
 
 // Paint returns s in a style, if the display supports colors.

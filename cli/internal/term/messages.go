@@ -17,16 +17,16 @@ import (
 func PrintError(cmd *cobra.Command, err error) {
 	w := cmd.ErrOrStderr()
 	d := displayOf(cmd, w)
-	text := strings.TrimSuffix(exit.Plain(err), "\n")
+	text := strings.TrimSuffix(exit.Message(err), "\n")
 	var located *graph.Error
 	if !errors.As(err, &located) || located.File == "" || placeLength(text, located.File) == 0 {
-		fmt.Fprintln(w, d.Paint(alarm, "graphrun:")+" "+text)
+		fmt.Fprintln(w, d.Paint(errorStyle, "graphrun:")+" "+text)
 		return
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if n := placeLength(line, located.File); n > 0 {
-			line = d.Paint(alarm, line[:n]) + line[n:]
+			line = d.Paint(errorStyle, line[:n]) + line[n:]
 		}
 		fmt.Fprintln(w, line)
 	}
@@ -46,5 +46,5 @@ func placeLength(line, file string) int {
 func Note(cmd *cobra.Command, message string, args ...any) {
 	w := cmd.ErrOrStderr()
 	text := format.Printable(fmt.Sprintf(message, args...))
-	fmt.Fprintf(w, "graphrun: %s %s\n", displayOf(cmd, w).Paint(caution, "note:"), text)
+	fmt.Fprintf(w, "graphrun: %s %s\n", displayOf(cmd, w).Paint(noteStyle, "note:"), text)
 }

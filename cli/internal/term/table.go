@@ -16,7 +16,7 @@ type Column struct {
 	Head string
 	// Cut shortens a cell to a width. Nil means that cells are not shortened.
 	Cut       func(cell string, width int) string
-	floors    [rounds]int // the least width of the column in each round of shrinking
+	minWidths [rounds]int // the least width of the column in each round of shrinking
 	omitIfAll string      // on a narrow terminal, the column is omitted if all cells have this text, "" by default
 	omitFirst bool        // whether the column is omitted if round 0 does not make the table narrow enough
 	wraps     bool        // whether a long cell continues on further lines; only for the last column
@@ -27,8 +27,8 @@ type Column struct {
 // lists. Round 3 shrinks all of them further.
 const rounds = 4
 
-// never is the floor of a column that does not shrink in a round.
-const never = 1 << 30
+// unshrinkable is the floor of a column that does not shrink in a round.
+const unshrinkable = 1 << 30
 
 // WholeCol returns a column whose cells are not shortened, such as a dtype.
 func WholeCol(head string) Column { return Column{Head: head} }
@@ -39,33 +39,33 @@ func NumberCol(head string) Column { return Column{Head: head, Right: true} }
 // NameCol returns a column of names. They are cut in the middle, because names such as layer1.0.conv2.weight differ at
 // both ends.
 func NameCol(head string) Column {
-	return Column{Head: head, Cut: CutMiddle, floors: [rounds]int{never, 14, 14, 6}}
+	return Column{Head: head, Cut: CutMiddle, minWidths: [rounds]int{unshrinkable, 14, 14, 6}}
 }
 
 // ListCol returns a column of lists such as [1,2,3]. Long lists lose items in the middle.
 func ListCol(head string) Column {
-	return Column{Head: head, Cut: cutList, floors: [rounds]int{never, never, 10, 6}}
+	return Column{Head: head, Cut: cutList, minWidths: [rounds]int{unshrinkable, unshrinkable, 10, 6}}
 }
 
 // PhraseCol returns a column of short texts, cut at the end. Except in the last round of shrinking, the column keeps at
 // least `floor` characters.
 func PhraseCol(head string, floor int) Column {
-	return Column{Head: head, Cut: CutEnd, floors: [rounds]int{floor, floor, floor, 6}}
+	return Column{Head: head, Cut: CutEnd, minWidths: [rounds]int{floor, floor, floor, 6}}
 }
 
 // ProseCol returns a column of sentences, which continue on further lines. It must be the last column.
 func ProseCol(head string) Column {
-	return Column{Head: head, Cut: CutEnd, floors: [rounds]int{30, 20, 20, 10}, wraps: true}
+	return Column{Head: head, Cut: CutEnd, minWidths: [rounds]int{30, 20, 20, 10}, wraps: true}
 }
 
-// Unless returns a copy of the column that a narrow terminal omits if all cells have the usual text.
-func (c Column) Unless(usual string) Column {
+// OmitIfAll returns a copy of the column that a narrow terminal omits if all cells have the usual text.
+func (c Column) OmitIfAll(usual string) Column {
 	c.omitIfAll = usual
 	return c
 }
 
-// IfRoom returns a copy of the column that a narrow terminal omits before it shortens names and lists.
-func (c Column) IfRoom() Column {
+// OmitFirst returns a copy of the column that a narrow terminal omits before it shortens names and lists.
+func (c Column) OmitFirst() Column {
 	c.omitFirst = true
 	return c
 }
@@ -178,7 +178,7 @@ func (t *Table) fit(limit int) []int {
 	return widths
 }
 
-// omitOptional omits the columns of IfRoom one by one, from the right, until round 0 of shrinking suffices.
+// omitOptional omits the columns of OmitFirst one by one, from the right, until round 0 of shrinking suffices.
 func (t *Table) omitOptional(widths []int, limit int) {
 	for {
 		shrunk := slices.Clone(widths)
@@ -241,9 +241,9 @@ func (t *Table) shrink(widths []int, limit, round int) {
 // floor returns the least width of a column in a round.
 func (t *Table) floor(i, round int) int {
 	if t.Columns[i].Cut == nil {
-		return never
+		return unshrinkable
 	}
-	return max(t.Columns[i].floors[round], Width(t.Columns[i].Head))
+	return max(t.Columns[i].minWidths[round], Width(t.Columns[i].Head))
 }
 
 // lines returns the lines of a row. A row has several lines if its prose is long.

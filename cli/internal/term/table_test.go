@@ -46,9 +46,9 @@ func TestCut(t *testing.T) {
 
 // anyTable is a table of all sorts of columns.
 func anyTable(r *rand.Rand) *Table {
-	sorts := []Column{NameCol("name"), WholeCol("dtype"), ListCol("shape"), WholeCol("offset").Unless("0"),
+	sorts := []Column{NameCol("name"), WholeCol("dtype"), ListCol("shape"), WholeCol("offset").OmitIfAll("0"),
 		PhraseCol("flags", 10),
-		NameCol("alias of"), WholeCol("buffer").IfRoom(), ProseCol("why")}
+		NameCol("alias of"), WholeCol("buffer").OmitFirst(), ProseCol("why")}
 	t := NewTable(sorts...)
 	word := func(most int) string {
 		letters := []rune("abcdefgh._0123层é")
@@ -95,9 +95,9 @@ func TestTableFits(t *testing.T) {
 
 // TestTableGives holds what gives way first to what is worth the least.
 func TestTableGives(t *testing.T) {
-	table := NewTable(NameCol("name"), WholeCol("dtype"), ListCol("shape"), WholeCol("offset").Unless("0"),
+	table := NewTable(NameCol("name"), WholeCol("dtype"), ListCol("shape"), WholeCol("offset").OmitIfAll("0"),
 		PhraseCol("flags", 10),
-		WholeCol("buffer").IfRoom(), NameCol("alias of"))
+		WholeCol("buffer").OmitFirst(), NameCol("alias of"))
 	table.Add("features.denseblock1.weight", "float32", "[2,8,16,16]", 0, "channels_last non_overlapping_and_dense", 17,
 		"")
 	for width, want := range map[int]string{

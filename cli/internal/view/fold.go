@@ -29,8 +29,8 @@ const (
 	minGroup     = 3   // the least number of boxes of a group
 )
 
-// folder builds the tree of groups.
-type folder struct {
+// groupBuilder builds the tree of groups.
+type groupBuilder struct {
 	*picture
 	order    []int   // the boxes in the order of the leaves of the tree
 	position []int   // for each box, its index in order
@@ -40,7 +40,7 @@ type folder struct {
 // fold returns the root of the tree of groups. It groups boxes by scopes of names, then equal blocks in sequence. If a
 // group still has too many items, it divides them into sections of consecutive items.
 func (p *picture) fold() *item {
-	f := &folder{picture: p, position: make([]int, len(p.boxes)), operands: make([][]int, len(p.boxes))}
+	f := &groupBuilder{picture: p, position: make([]int, len(p.boxes)), operands: make([][]int, len(p.boxes))}
 	for _, n := range p.nets {
 		for _, to := range n.to {
 			f.operands[to] = append(f.operands[to], n.from)
@@ -65,7 +65,7 @@ func (p *picture) fold() *item {
 }
 
 // terminals returns the items of the inputs or outputs in a range of order, as one group if they are many.
-func (f *folder) terminals(from, upTo int, name string) []*item {
+func (f *groupBuilder) terminals(from, upTo int, name string) []*item {
 	list := f.leaves(from, upTo)
 	if len(list) <= sectionItems/2 {
 		return list
@@ -74,7 +74,7 @@ func (f *folder) terminals(from, upTo int, name string) []*item {
 		upTo: upTo}}
 }
 
-func (f *folder) leaves(from, upTo int) []*item {
+func (f *groupBuilder) leaves(from, upTo int) []*item {
 	var list []*item
 	for i := from; i < upTo; i++ {
 		b := &f.boxes[f.order[i]]
@@ -96,7 +96,7 @@ func (b *pictureBox) rank() int {
 
 // sort sets f.order. The order is topological: among the boxes whose operands are computed, it takes next the box with
 // the longest common scope with the last box, and then the box with the least index.
-func (f *folder) sort() {
+func (f *groupBuilder) sort() {
 	readers := make([][]int, len(f.boxes))
 	unready := make([]int, len(f.boxes))
 	for to, list := range f.operands {
@@ -173,7 +173,7 @@ func (n *indexHeap) Pop() any {
 
 // groupScopes returns the items of a range of boxes. It makes a group of consecutive boxes with the same scope at a
 // depth, and divides this group at the next depth.
-func (f *folder) groupScopes(from, upTo, depth int) []*item {
+func (f *groupBuilder) groupScopes(from, upTo, depth int) []*item {
 	var list []*item
 	parts := map[string]int{} // the number of groups of each scope; other boxes may divide a scope into several groups
 	for from < upTo {
@@ -213,7 +213,7 @@ func (f *folder) groupScopes(from, upTo, depth int) []*item {
 }
 
 // sections divides items if they are too many for one drawing: first the boxes between groups, then all items.
-func (f *folder) sections(items []*item) []*item {
+func (f *groupBuilder) sections(items []*item) []*item {
 	if len(items) <= maxVisible {
 		return items
 	}
@@ -237,7 +237,7 @@ func (f *folder) sections(items []*item) []*item {
 }
 
 // divide returns sections of items. Few values pass from one section to the next.
-func (f *folder) divide(items []*item) []*item {
+func (f *groupBuilder) divide(items []*item) []*item {
 	if len(items) <= sectionItems {
 		return items
 	}
@@ -270,7 +270,7 @@ func (f *folder) divide(items []*item) []*item {
 
 // crossings returns, for each item, the number of values that are computed before the item and read by the item or
 // later items.
-func (f *folder) crossings(items []*item) []int {
+func (f *groupBuilder) crossings(items []*item) []int {
 	first, last := items[0].from, items[len(items)-1].upTo
 	count := make([]int, last-first+1)
 	for _, n := range f.nets {
@@ -327,8 +327,8 @@ func (g *item) depth() int {
 	return n
 }
 
-// openFew opens as many levels of groups as possible with at most `most` visible boxes.
-func (g *item) openFew(most int) {
+// openLevels opens as many levels of groups as possible with at most `most` visible boxes.
+func (g *item) openLevels(most int) {
 	depth := 0
 	for d := 1; d <= g.depth(); d++ {
 		if g.openTo(d); g.countVisible() <= most {

@@ -62,7 +62,7 @@ func (f *flags) groupTree(p *picture) (*item, error) {
 	case len(f.open) > 0:
 		root.openTo(0)
 	default:
-		root.openFew(firstVisible)
+		root.openLevels(firstVisible)
 	}
 	for _, scope := range f.open {
 		if !root.openScope(scope) {

@@ -133,7 +133,7 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 			box.Facts = append(box.Facts, fact{f.Name, format.Printable(f.Text)})
 		}
 		for _, name := range b.explain {
-			if err := exit.Stopped(ctx); err != nil {
+			if err := exit.InterruptError(ctx); err != nil {
 				return nil, err
 			}
 			box.Explain = append(box.Explain, explainers[b.side].texts(name)...)

@@ -14,18 +14,18 @@ func distinct(names []string, width int) []string {
 	for i, name := range names {
 		ends[i] = reversed(name)
 	}
-	before, after := sharedWithOthers(names), sharedWithOthers(ends)
+	before, after := sharedPrefixes(names), sharedPrefixes(ends)
 	list := make([]string, len(names))
 	for i, name := range names {
-		list[i] = keepPart(name, before[name], after[ends[i]], width)
+		list[i] = shortenName(name, before[name], after[ends[i]], width)
 	}
 	return list
 }
 
-// keepPart shortens a name to width columns. The first `before` and the last `after` characters of the name are shared
-// with other names; the characters between them differ. keepPart removes the middle if the differing characters are
-// near an end. Otherwise it keeps the differing characters and their neighbours.
-func keepPart(name string, before, after, width int) string {
+// shortenName shortens a name to width columns. The first `before` and the last `after` characters of the name are
+// shared with other names; the characters between them differ. shortenName removes the middle if the differing
+// characters are near an end. Otherwise it keeps the differing characters and their neighbours.
+func shortenName(name string, before, after, width int) string {
 	runes := []rune(name)
 	n := len(runes)
 	from, upTo := before, max(n-after, before+1)
@@ -44,8 +44,8 @@ func keepPart(name string, before, after, width int) string {
 	return term.Ellipsis + string(runes[from:upTo]) + term.Ellipsis
 }
 
-// sharedWithOthers maps each name to the length of the longest prefix that it shares with another name.
-func sharedWithOthers(names []string) map[string]int {
+// sharedPrefixes maps each name to the length of the longest prefix that it shares with another name.
+func sharedPrefixes(names []string) map[string]int {
 	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
 	shared := map[string]int{}
 	for k := 1; k < len(sorted); k++ {

@@ -36,7 +36,7 @@ type port struct {
 // Sizes in the frame of an open group, in pixels.
 const (
 	frameHead = 26.0 // height of the label
-	portGap   = 12.0 // width of a port
+	portWidth = 12.0 // width of a port
 )
 
 // scene is a picture with a tree of groups, and the positions of the boxes in each group.
@@ -85,7 +85,7 @@ func (s *scene) level(g *item, scope string, values []int, outerLine map[int]int
 		l.sizes = append(l.sizes, s.orientBox(size))
 	}
 	for _, p := range l.ports {
-		b := graphdraw.Box{Width: portGap, Side: graphdraw.First}
+		b := graphdraw.Box{Width: portWidth, Side: graphdraw.First}
 		if p.out {
 			b.Side = graphdraw.Last
 		}

@@ -109,7 +109,7 @@ func markDifferences(sides [2]*picture, d *experiment.Difference) {
 		stepsOf := [2][]experiment.StepSummary{s.First, s.Second}
 		cost := [2]float64{s.FirstNS, s.SecondNS}
 		for i := range sides {
-			text := differentStep(s.What, names[1-i], stepsOf[1-i], cost[1-i])
+			text := stepDifferenceText(s.What, names[1-i], stepsOf[1-i], cost[1-i])
 			for _, step := range stepsOf[i] {
 				steps[i][step.Name] = text
 			}
@@ -138,8 +138,8 @@ func markDifferences(sides [2]*picture, d *experiment.Difference) {
 	}
 }
 
-// differentStep describes how a step differs from the steps of the other plan.
-func differentStep(what, other string, steps []experiment.StepSummary, ns float64) string {
+// stepDifferenceText describes how a step differs from the steps of the other plan.
+func stepDifferenceText(what, other string, steps []experiment.StepSummary, ns float64) string {
 	switch {
 	case len(steps) == 0:
 		return "+ only here: not in " + other

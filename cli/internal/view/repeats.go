@@ -22,7 +22,7 @@ func (t tandem) upTo() int { return t.from + t.period*t.count }
 
 // groupRepeats groups sequences of equal blocks of items. Blocks are equal if their boxes have equal ops, attributes,
 // implementations, types and layouts, and equal connections.
-func (f *folder) groupRepeats(items []*item) []*item {
+func (f *groupBuilder) groupRepeats(items []*item) []*item {
 	codes := make([]uint64, len(items))
 	for i, x := range items {
 		codes[i] = f.code(x)
@@ -52,7 +52,7 @@ func (f *folder) groupRepeats(items []*item) []*item {
 }
 
 // repeatLabel returns the label of a sequence of equal blocks with the given first and last block.
-func (f *folder) repeatLabel(first, last *item, period int) string {
+func (f *groupBuilder) repeatLabel(first, last *item, period int) string {
 	op := func(i int) string { return f.boxes[f.order[i]].head }
 	switch {
 	case period == 1 && first.box < 0:
@@ -64,7 +64,7 @@ func (f *folder) repeatLabel(first, last *item, period int) string {
 }
 
 // code returns a hash that is equal for equal items.
-func (f *folder) code(x *item) uint64 {
+func (f *groupBuilder) code(x *item) uint64 {
 	const reach = 16 // the longest connections of a single box that are part of its hash
 	var h maphash.Hash
 	h.SetSeed(blockSeed)

@@ -225,7 +225,7 @@ func (s *scene) point(command string, p graphdraw.Point) string {
 func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, within graphdraw.Point) {
 	for k, p := range inner.ports {
 		at, n, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]
-		from := graphdraw.Point{X: within.X + at.X + portGap/2, Y: within.Y + at.Y}
+		from := graphdraw.Point{X: within.X + at.X + portWidth/2, Y: within.Y + at.Y}
 		to := graphdraw.Point{X: origin.X + route.Leave, Y: origin.Y + l.Corners[i].Y + l.sizes[i].Height}
 		if !p.out {
 			from, to = graphdraw.Point{X: origin.X + route.Arrive[slices.Index(n.to, i)], Y: origin.Y + l.Corners[i].Y}, from
@@ -281,7 +281,7 @@ func (s *scene) lineTip(l *line) string {
 		for _, to := range s.nets[v].to {
 			readers = append(readers, s.boxes[to].facts[0].Text)
 		}
-		list = append(list, s.nets[v].tip+"\nread by "+format.Few(readers))
+		list = append(list, s.nets[v].tip+"\nread by "+format.JoinFirst(readers))
 	}
 	const most = 4
 	if len(list) > most {

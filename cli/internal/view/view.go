@@ -73,7 +73,7 @@ a graph in Graphviz's language.`,
   graphrun view model.json -o model.dot && dot -Tpdf -O model.dot`,
 		Args:              command.OneFile,
 		ValidArgsFunction: command.CompleteGraph,
-		RunE: exit.Coded(func(cmd *cobra.Command, args []string) error {
+		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
 			return run(cmd, args[0], f)
 		}),
 	}
@@ -152,7 +152,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	var text []byte
 	err = j.Do(progress.Planning, func() (err error) { text, err = f.render(j.Context, path, g, costProfile); return err })
 	j.End()
-	if interruptErr := exit.Stopped(j.Context); interruptErr != nil {
+	if interruptErr := exit.InterruptError(j.Context); interruptErr != nil {
 		return interruptErr
 	}
 	command.PrintNotes(cmd, path, g)
