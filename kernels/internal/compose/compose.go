@@ -54,8 +54,8 @@ func (p *Parts) To(d tensor.DType, x graph.Arg) graph.Arg {
 	return p.Add(view.To, graph.Attrs{"dtype": d}, x)
 }
 
-// Along returns a view of a vector for operations with values of the given rank. In the view, the elements are along
-// dimension dim, and the other dimensions have size 1 and broadcast. A single element of any shape becomes a vector if
+// Along returns a view of the vector x that broadcasts to values of the given rank. In the view, the elements are along
+// dimension dim, and the other dimensions have size 1. A single element of any shape becomes a vector if
 // rank is positive, because type promotion treats operands without dimensions differently.
 func (p *Parts) Along(x graph.Arg, dim, rank int) graph.Arg {
 	if p.err != nil {

@@ -17,11 +17,11 @@ type laidAttrs struct {
 }
 
 // laid is an op that converts a value to a dtype and gives it exact strides. Memory formats do not determine the
-// strides of dimensions of size 1, but laid does. The op is not in the catalogue. If a pointwise node computes the
-// value, laid is fused with this node, and the fused loop writes the strided result without a copy.
+// strides of dimensions of size 1, but this op does. It is not in the catalogue. If a pointwise node computes the value,
+// the op is fused with this node, and the fused loop writes the strided result without a copy.
 var laid = kit.Define[laidAttrs](graph.Op{
 	Semantics: graph.Semantics{
-		Name:     "laid",
+		Name:     "cast_with_strides",
 		Doc:      "Converts self to a dtype and gives it strides.",
 		Params:   []graph.Param{kit.Self},
 		Infer:    inferLaid,
@@ -40,7 +40,7 @@ var laid = kit.Define[laidAttrs](graph.Op{
 func inferLaid(c *graph.Call) ([]graph.Result, error) {
 	a, t := kit.Attrs[laidAttrs](c), c.Type(0)
 	if len(a.Strides) != t.Rank() {
-		return nil, errors.New("laid: expected a stride for each dimension")
+		return nil, errors.New("cast_with_strides: expected a stride for each dimension")
 	}
 	t = t.WithDType(a.DType)
 	t.Offset, t.Strides = sym.Int{}, make([]sym.Int, len(a.Strides))
@@ -48,7 +48,7 @@ func inferLaid(c *graph.Call) ([]graph.Result, error) {
 		t.Strides[d] = sym.Of(s)
 	}
 	if m, ok := t.Meta(); ok && !m.IsNonOverlappingAndDense() {
-		return nil, errors.New("laid: expected strides of a dense value")
+		return nil, errors.New("cast_with_strides: expected strides of a dense value")
 	}
 	return c.One(t), nil
 }

@@ -136,7 +136,7 @@ func resultZero(m *graph.Mem, d tensor.DType) int32 {
 }
 
 // paddedRow writes row h of an image, with its padding, to dst. h may be in the padding. dst has the given number of
-// pixels. Padding is set to the zero point. move copies the pixels inside the image.
+// pixels. Padding is set to the zero point. copyPixels copies the pixels inside the image.
 func (s *convShape) paddedRow(dst []uint8, pixels int, m *graph.Mem, image, h int, zero uint8,
 	move func(to, from []uint8)) {
 	pixelBytes := len(dst) / pixels

@@ -92,7 +92,7 @@ func (t *byteWindow) firstChannel(block int) int {
 }
 
 // eachChannel calls visit for the channels of all blocks, in the order in which the machine code stores them. place is
-// the position of a channel in its block.
+// the index of a channel in its block.
 func (t *byteWindow) eachChannel(visit func(block, place, channel int)) {
 	for b := range t.blocks() {
 		for place := range t.blockChannels() {

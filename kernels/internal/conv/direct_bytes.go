@@ -19,7 +19,7 @@ import (
 // and sums: four bytes if the processor has such an instruction, else two 16-bit words.
 const elementBytes = 4
 
-// perElement returns the number of channels per element.
+// perElement returns the number of channels of an element.
 func perElement() int {
 	if machine.Host().DotsBytes() {
 		return elementBytes
@@ -39,7 +39,7 @@ const minGroupChannels = 8
 // this sign (see [tile.ReadsSigned]). Words are signed numbers.
 type directBytes struct {
 	direct
-	image              *convShape                            // convolution of bytes; direct.conv is that of elements
+	image              *convShape                            // convolution of bytes; directConv.conv is the convolution of elements
 	channelsPerElement int                                   // number of channels of an element
 	copied             bool                                  // whether images are copied to scratch memory
 	signed             bool                                  // whether images are multiplied as signed numbers
@@ -67,7 +67,7 @@ func (s *convShape) packedShape(per int) *convShape {
 	return &q
 }
 
-// joinsRow reports whether an element may span several pixels in a row of the window. Otherwise the channels of each
+// joinsRow reports whether an element of several channels may span pixels in a row of the window. Otherwise the channels of each
 // pixel are padded to whole elements, which takes more elements if there are few channels. For example, 7 pixels with 3
 // channels take 6 elements of four bytes if elements span pixels, and 7 otherwise.
 func (s *convShape) joinsRow(per int) bool {

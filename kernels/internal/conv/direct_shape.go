@@ -39,7 +39,7 @@ const (
 
 // Bounds of the tiles of direct convolution.
 const (
-	// The cut allTaps requires at most smallImage output pixels of an image, and at most shortTile output pixels of a
+	// allTaps requires at most smallImage output pixels of an image, and at most shortTile output pixels of a
 	// row.
 	smallImage = 64
 	shortTile  = 7

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Span maps consecutive indices of an output dimension to indices of the operand. For i from 0 to N-1, index At + i of
-// the output reads index From + i*Step. Step is 1, -1 or 0.
+// Span maps consecutive indices of an output dimension to indices of the operand. For i from 0 to Count-1, index
+// OutStart + i of the output reads index InStart + i*InStep. InStep is 1, -1 or 0.
 type Span struct{ At, N, From, Step int }
 
 // SpanKernel returns a kernel that copies src to dst by spans. spans[d] covers dimension d of dst. Each combination of

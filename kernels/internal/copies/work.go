@@ -40,7 +40,7 @@ var Rates = [][2]string{
 	{Transpose16, "a transposed element of 16 bytes"},
 }
 
-// transposes has the rates of transposed elements, by element size in bytes. The rate Tile includes the cost of
+// transposes has the rates of transposed elements, by element size in bytes. RateTile includes the cost of
 // elements of 4 bytes.
 var transposes = map[int]string{1: Transpose1, 2: Transpose2, 8: Transpose8, 16: Transpose16}
 

@@ -152,9 +152,9 @@ var Index = kit.Define[kit.None](graph.Op{
 		Name: "index",
 		Doc: "Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null to " +
 			"keep the whole dimension.\n" +
-			"The indices are broadcast to one shape, which replaces the indexed dimensions if those are adjacent, and else " +
-			"comes first. A mask stands for the indices of its true elements, one index operand for each of its dimensions; " +
-			"the operands after it index the dimensions that follow.",
+			"The indices are broadcast to one shape. This shape replaces the indexed dimensions if they are adjacent; " +
+			"otherwise it comes first. A mask stands for the indices of its true elements, one index operand for each of " +
+			"its dimensions; the operands after it index the dimensions that follow.",
 		Params: indexParams(),
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			if hasMask(c) {

@@ -23,7 +23,7 @@ type sortAttrs struct {
 
 type topkAttrs struct {
 	K       sym.Int `attr:"k" doc:"number of elements to take"`
-	Dim     int     `attr:"dim" default:"-1" doc:"dimension along which to take them"`
+	Dim     int     `attr:"dim" default:"-1" doc:"dimension along which to take elements"`
 	Largest bool    `attr:"largest" default:"true" doc:"take the largest elements, else the smallest"`
 	Sorted  bool    `attr:"sorted" default:"true" doc:"sort the result; always sorted here"`
 }

@@ -56,7 +56,7 @@ func WholeLoop(c *graph.Call) graph.Parallel {
 	return p
 }
 
-// LoopOver returns a loop that divides dimension in of operand i and dimension out of all results.
+// LoopOver returns a loop that divides dimension inDim of operand i and dimension outDim of all results.
 func LoopOver(c *graph.Call, i, in, out int) graph.Parallel {
 	p := WholeLoop(c)
 	p.In[i] = in

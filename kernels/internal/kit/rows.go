@@ -7,16 +7,16 @@ import (
 )
 
 // RowOps are the loops over one row of an op such as gather or scatter, which moves elements between two values. The
-// far side is the value that is accessed at positions given by indices. The near side is the value that is accessed
-// with a constant stride. Steps and places are in bytes.
+// table is the value that is accessed at positions given by indices. The plain value is accessed with a constant stride.
+// Steps and offsets are in bytes.
 type RowOps struct {
-	// Strided moves n elements if both sides have a constant stride.
+	// Strided moves n elements if both values are accessed with a constant stride.
 	Strided func(near, far unsafe.Pointer, nearStep, farStep, n int)
-	// AtPlaces moves one element for each offset in places. The offsets are relative to far.
+	// AtPlaces moves one element for each offset from the beginning of the table.
 	AtPlaces func(near, far unsafe.Pointer, nearStep int, places []int)
 }
 
-// ReadOps returns the loops that copy elements from the far side to the near side.
+// ReadOps returns the loops that copy elements of the table to the plain value.
 func ReadOps(d tensor.DType) RowOps {
 	move := Mover(d, d)
 	return RowOps{
@@ -25,8 +25,8 @@ func ReadOps(d tensor.DType) RowOps {
 	}
 }
 
-// GatherLoops has the gather loops by element size in bytes. A loop copies the element at far + places[i] to near +
-// i*step.
+// GatherLoops has the gather loops by element size in bytes. A loop copies the element at table + offsets[i] to plain
+// + i*step.
 var GatherLoops = [17]func(near, far unsafe.Pointer, step int, places []int){
 	1: readPlaces[uint8], 2: readPlaces[uint16], 4: readPlaces[uint32], 8: readPlaces[uint64], 16: readPlaces[[2]uint64]}
 
@@ -36,8 +36,8 @@ func readPlaces[T uint8 | uint16 | uint32 | uint64 | [2]uint64](near, far unsafe
 	}
 }
 
-// ScatterLoops has the scatter loops by element size in bytes. A loop copies the element at near + i*step to far +
-// places[i].
+// ScatterLoops has the scatter loops by element size in bytes. A loop copies the element at plain + i*step to table +
+// offsets[i].
 var ScatterLoops = [17]func(near, far unsafe.Pointer, step int, places []int){
 	1: writePlaces[uint8], 2: writePlaces[uint16], 4: writePlaces[uint32], 8: writePlaces[uint64],
 	16: writePlaces[[2]uint64]}

@@ -45,8 +45,8 @@ func KnownMeta(t tensor.Type) tensor.Meta {
 	return m
 }
 
-// NumberOrHint returns a number, or the hint of an unknown size. For an unknown size it adds the guard that the size
-// equals the hint.
+// NumberOrHint returns a number. For an unknown size it returns the hint, and adds the guard that the size equals the
+// hint.
 func NumberOrHint(n graph.NumberOrSize) tensor.Scalar {
 	if n.Number.DType() == tensor.Invalid {
 		return tensor.IntScalar(int64(n.Size.Specialize()))
@@ -54,8 +54,8 @@ func NumberOrHint(n graph.NumberOrSize) tensor.Scalar {
 	return n.Number
 }
 
-// NumberAtHint returns a number, or the hint of an unknown size. It adds no guard. It is for kernels and references.
-// Their sizes are unknown only while constants are folded for the hints.
+// NumberAtHint returns a number. For an unknown size it returns the hint, without a guard. It is for kernels and
+// references. Their sizes are unknown only while constants are folded for the hints.
 func NumberAtHint(n graph.NumberOrSize) tensor.Scalar {
 	if n.Number.IsSet() {
 		return n.Number

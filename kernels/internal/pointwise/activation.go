@@ -50,7 +50,7 @@ var (
 )
 
 type softplusAttrs struct {
-	Beta      float64 `attr:"beta" default:"1" doc:"steepness"`
+	Beta      float64 `attr:"beta" default:"1" doc:"factor of the elements in the exponential, and divisor of the result"`
 	Threshold float64 `attr:"threshold" default:"20" doc:"value of beta * x above which the function is linear"`
 }
 

@@ -83,7 +83,7 @@ var typingCache = struct {
 	byText map[string][]*typedExpression
 }{byText: map[string][]*typedExpression{}}
 
-// typedFor returns the typed expression of a call.
+// typedFor returns the typed expression of a call from the cache. It adds the expression if necessary.
 func typedFor(c *graph.Call, a *expressionAttrs) (*typedExpression, error) {
 	typingCache.Lock()
 	for _, t := range typingCache.byText[a.Expr] {

@@ -88,7 +88,7 @@ var LeakyRelu = attrCurve("leaky_relu", "leaky_relu_cpu", "Multiplies elements b
 
 type thresholdAttrs struct {
 	Threshold tensor.Scalar `attr:"threshold" doc:"upper bound, inclusive, of the elements to replace"`
-	Value     tensor.Scalar `attr:"value" doc:"replacement"`
+	Value     tensor.Scalar `attr:"value" doc:"number that replaces these elements"`
 }
 
 // Threshold replaces elements that do not exceed a threshold.

@@ -31,7 +31,7 @@ var Matmul = kit.Define[kit.None](graph.Op{
 var Mm = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "mm",
-		Doc:    "Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Nothing broadcasts.",
+		Doc:    "Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Operands do not broadcast.",
 		Params: []graph.Param{kit.Self, {Name: "mat2"}},
 		Infer:  inferBy(mmType),
 		Ref:    productRef,
@@ -48,7 +48,7 @@ var Mm = kit.Define[kit.None](graph.Op{
 var Bmm = kit.Define[kit.None](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "bmm",
-		Doc:    "Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Nothing broadcasts.",
+		Doc:    "Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Operands do not broadcast.",
 		Params: []graph.Param{kit.Self, {Name: "mat2"}},
 		Infer:  inferBy(func(a, b tensor.Type) (tensor.Type, error) { return bmmType("bmm", a, b) }),
 		Ref:    productRef,

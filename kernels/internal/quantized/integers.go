@@ -205,8 +205,8 @@ func (q *rewriting) moveBefore(n *graph.Node) (r graph.Rewrite, err error) {
 	return r, err
 }
 
-// skipClamps goes from the quantization back over ops that clamp, such as relu, if no other op reads their results. It
-// returns the value v that the skipped ops clamp, and their bounds.
+// skipClamps follows the operand of the quantization over ops that clamp, such as relu, if no other op reads their
+// results. It returns the value v that the skipped ops clamp, and their bounds.
 func (q *rewriting) skipClamps() (v *graph.Value, least, most float64) {
 	v, least, most = q.Call.In[0].Value, math.Inf(-1), math.Inf(1)
 	for {

@@ -25,12 +25,13 @@ type quantMatmul struct {
 // MatmulInteger and QLinearMatmul are ONNX's operators.
 var (
 	MatmulInteger = quantMatmulOp("matmul_integer", "Multiplies matrices of bytes after subtracting zero points, into "+
-		"int32. a_zero_point has one element or one for each row of a, b_zero_point one for each column of b.",
+		"int32. a_zero_point has one element, or one for each row of a. b_zero_point has one element, or one for each "+
+		"column of b.",
 		quantMatmul{name: "matmul_integer", a: 0, b: 1, aZero: 2, bZero: 3, aScale: -1, bScale: -1},
 		"a", "b", "?a_zero_point", "?b_zero_point")
-	QLinearMatmul = quantMatmulOp("qlinear_matmul", "Multiplies quantized matrices and quantizes the product: scales "+
-		"and zero points of a have one element or one for each row, those of b one or one for each column, those of y one. "+
-		"bias is int32, one element for each column, and is added to the sums.",
+	QLinearMatmul = quantMatmulOp("qlinear_matmul", "Multiplies quantized matrices and quantizes the product. The "+
+		"scale and the zero point of a have one element, or one for each row. Those of b have one element, or one for each "+
+		"column. Those of y have one element. bias is int32, one element for each column, and is added to the sums.",
 		quantMatmul{name: "qlinear_matmul", a: 0, b: 3, aZero: 2, bZero: 5, aScale: 1, bScale: 4},
 		"a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point",
 		"y_scale", "y_zero_point", "?bias")

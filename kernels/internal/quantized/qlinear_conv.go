@@ -16,7 +16,8 @@ import (
 // ConvInteger and QLinearConv are ONNX's operators. They convolve over one to three dimensions.
 var (
 	ConvInteger = quantConvOp("conv_integer", "Convolves bytes after subtracting zero points, into int32: x [n, c, ...] "+
-		"and w [o, c/groups, ...]. x_zero_point has one element, w_zero_point one or one for each output channel.",
+		"and w [o, c/groups, ...]. x_zero_point has one element. w_zero_point has one element, or one for each output "+
+		"channel.",
 		quantConv{name: "conv_integer", w: 1, xZero: 2, wZero: 3}, "x", "w", "?x_zero_point", "?w_zero_point")
 	QLinearConv = quantConvOp("qlinear_conv", "Convolves quantized values and quantizes the result: x [n, c, ...] and w "+
 		"[o, c/groups, ...]. Scales and zero points of w have one element or one for each output channel; bias is int32 [o].",

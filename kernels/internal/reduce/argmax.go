@@ -31,9 +31,9 @@ var (
 // indices. With a second tensor, they are the pointwise maximum and minimum.
 var (
 	Max = withPairwise(bestOp("max", "Returns the greatest element of all; with dim, the greatest elements and their "+
-		"indices; with other, the greater of self and other at each place, as maximum does.", true), pointwise.Maximum)
+		"indices; with other, the greater of self and other at each position, as maximum does.", true), pointwise.Maximum)
 	Min = withPairwise(bestOp("min", "Returns the least element of all; with dim, the least elements and their indices; "+
-		"with other, the lesser of self and other at each place, as minimum does.", false), pointwise.Minimum)
+		"with other, the lesser of self and other at each position, as minimum does.", false), pointwise.Minimum)
 )
 
 func argOp(name, doc string, greatest bool) *graph.Op {

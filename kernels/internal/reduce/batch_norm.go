@@ -14,9 +14,9 @@ import (
 
 type batchNormAttrs struct {
 	Training bool    `attr:"training" default:"false" doc:"use the statistics of the batch, not running_mean and running_var"`
-	Momentum float64 `attr:"momentum" default:"0.1" doc:"of the running statistics, which are not updated here"`
-	Eps      float64 `attr:"eps" default:"1e-5" doc:"added to the variance"`
-	CuDNN    bool    `attr:"cudnn_enabled" default:"true" doc:"of no effect"`
+	Momentum float64 `attr:"momentum" default:"0.1" doc:"has no effect, because running statistics are not updated"`
+	Eps      float64 `attr:"eps" default:"1e-5" doc:"number added to the variance"`
+	CuDNN    bool    `attr:"cudnn_enabled" default:"true" doc:"has no effect"`
 }
 
 // BatchNorm normalizes each channel (dimension 1).

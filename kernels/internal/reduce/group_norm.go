@@ -13,8 +13,8 @@ import (
 
 type groupNormAttrs struct {
 	NumGroups int     `attr:"num_groups" doc:"number of groups of channels"`
-	Eps       float64 `attr:"eps" default:"1e-5" doc:"added to the variance"`
-	CuDNN     bool    `attr:"cudnn_enabled" default:"true" doc:"of no effect"`
+	Eps       float64 `attr:"eps" default:"1e-5" doc:"number added to the variance"`
+	CuDNN     bool    `attr:"cudnn_enabled" default:"true" doc:"has no effect"`
 }
 
 // GroupNorm normalizes groups of channels of each sample.
@@ -133,9 +133,9 @@ func inferGroupNorm(c *graph.Call) ([]graph.Result, error) {
 
 type instanceNormAttrs struct {
 	UseInputStats bool    `attr:"use_input_stats" default:"true" doc:"use the statistics of the input, not running_mean and running_var"`
-	Momentum      float64 `attr:"momentum" default:"0.1" doc:"of the running statistics, which are not updated here"`
-	Eps           float64 `attr:"eps" default:"1e-5" doc:"added to the variance"`
-	CuDNN         bool    `attr:"cudnn_enabled" default:"true" doc:"of no effect"`
+	Momentum      float64 `attr:"momentum" default:"0.1" doc:"has no effect, because running statistics are not updated"`
+	Eps           float64 `attr:"eps" default:"1e-5" doc:"number added to the variance"`
+	CuDNN         bool    `attr:"cudnn_enabled" default:"true" doc:"has no effect"`
 }
 
 // InstanceNorm normalizes each channel of each sample. The result is row-major.

@@ -13,8 +13,8 @@ import (
 
 type layerNormAttrs struct {
 	NormalizedShape []sym.Int `attr:"normalized_shape" doc:"the last sizes of the input, over which it is normalized"`
-	Eps             float64   `attr:"eps" default:"1e-5" doc:"added to the variance"`
-	CuDNN           bool      `attr:"cudnn_enable" default:"true" doc:"of no effect"`
+	Eps             float64   `attr:"eps" default:"1e-5" doc:"number added to the variance"`
+	CuDNN           bool      `attr:"cudnn_enable" default:"true" doc:"has no effect"`
 }
 
 // LayerNorm normalizes over the last dimensions. The result is row-major.

@@ -97,7 +97,7 @@ func nllLossOp(attrs *graph.Schema, name, doc string, entropy bool,
 					Attrs: graph.Attrs{"reduction": 0, "ignore_index": 1}},
 			},
 		},
-		Facts: graph.Facts{AsInferred: "losses are written in order while they are summed"},
+		Facts: graph.Facts{AsInferred: "it writes the losses in row-major order while it sums them"},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
 				l, err := lossOf(c)
@@ -304,7 +304,7 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 	loss, total := 0.0, 0.0
 	var err error
 	kit.EachIndex(losses.Shape, func(index []int) {
-		// The class of the target or -1, the probability that smoothing adds to each class, and the loss of the target.
+		// The class of the target is -1 if targets are probabilities. Smoothing adds the share to each class.
 		k, all, one := -1, l.smoothing/float64(l.classes), 0.0
 		if !l.hasProbabilities {
 			if k = int(t.At(index...).Int()); k == l.ignoreIndex {

@@ -17,7 +17,7 @@ import (
 
 type rmsNormAttrs struct {
 	NormalizedShape []sym.Int `attr:"normalized_shape" doc:"the last sizes of the input, over which it is normalized"`
-	Eps             *float64  `attr:"eps" default:"none" doc:"added to the mean of squares; none: the dtype's least step above 1"`
+	Eps             *float64  `attr:"eps" default:"none" doc:"number added to the mean of squares; none: the dtype's least step above 1"`
 }
 
 type localResponseAttrs struct {

@@ -106,8 +106,8 @@ func inferRaise(c *graph.Call) ([]graph.Result, error) {
 	return slices.Repeat([]graph.Result{{Alias: graph.Fresh, Dynamic: true}}, n), nil
 }
 
-// byReference returns the reference of an op that runs graphs. It is the RunDynamic function of the op, eager, with a
-// runtime that computes the nodes of these graphs by their references.
+// byReference returns the reference of an op that runs graphs. The reference calls runDynamic, the op's RunDynamic
+// function, with a runtime that computes the nodes of these graphs by their references.
 func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error)) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -271,8 +271,8 @@ func metasOf(in []*tensor.Tensor) []tensor.Meta {
 	return metas
 }
 
-// stackCollected stacks tensors along a new dimension. If the list is empty, like gives the type of the result: its
-// result i has the dtype and the shape of one tensor. If backwards is set, the last tensor of the list comes first.
+// stackCollected stacks tensors along a new dimension. If the list is empty, result i of elementTypes
+// has the dtype and the shape of one tensor. If backwards is set, the last tensor of the list comes first.
 func stackCollected(list []*tensor.Tensor, axis int, backwards bool, i int,
 	like func() ([]graph.Result, error)) (*tensor.Tensor, error) {
 	var m tensor.Meta

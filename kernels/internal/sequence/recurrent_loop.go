@@ -29,7 +29,7 @@ const (
 	cellPlaces
 )
 
-// cellOperand is an operand or a result of a loop. Each sequence has a row at a place, and the operand is a part of
+// cellOperand is an operand or a result of a loop. Each sequence has a row in the buffer, and the operand is a part of
 // this row.
 type cellOperand struct {
 	place cellPlace
@@ -93,7 +93,7 @@ func (t *cellText) gate(name string, f int, sum string) string {
 	return t.define(name, t.acts[t.dir][f].formula(t.define("in_"+name, sum)))
 }
 
-// lstm returns the formula of an LSTM layer's loop, which has several results, and the place of each result.
+// lstm returns the formula of an LSTM layer's loop, which has several results, and the buffer of each result.
 func (t *cellText) lstm() (string, []cellOperand) {
 	c := t.operand("c", atCell, 0)
 	i := t.gate("i", 0, t.sum(0)+t.peephole(0, c))
@@ -108,7 +108,7 @@ func (t *cellText) lstm() (string, []cellOperand) {
 	return fmt.Sprintf("(%s, %s, %s)", d, h, h), []cellOperand{{place: atCell}, {place: atState}, {place: atY}}
 }
 
-// gru returns the formula and the places for the last loop of a step of a GRU layer. It is the only loop if the reset
+// gru returns the formula and the buffers for the last loop of a step of a GRU layer. It is the only loop if the reset
 // gate applies after the product.
 func (t *cellText) gru() (string, []cellOperand) {
 	h := t.operand("h", atState, 0)
@@ -129,7 +129,7 @@ func (t *cellText) gru() (string, []cellOperand) {
 	return fmt.Sprintf("(%s, %s)", y, y), []cellOperand{{place: atState}, {place: atY}}
 }
 
-// resetLoop returns the formula and the places for the first loop of a step of a GRU layer, in which the reset gate
+// resetLoop returns the formula and the buffers for the first loop of a step of a GRU layer, in which the reset gate
 // applies before a second product.
 func (t *cellText) resetLoop() (string, []cellOperand) {
 	h := t.operand("h", atState, 0)
@@ -137,7 +137,7 @@ func (t *cellText) resetLoop() (string, []cellOperand) {
 	return fmt.Sprintf("(%s, %s * %s)", z, r, h), []cellOperand{{atGates, t.order[0] * t.hidden}, {place: atReset}}
 }
 
-// rnn returns the formula and the places for the loop of a layer of simple recurrent cells.
+// rnn returns the formula and the buffers for the loop of a layer of simple recurrent cells.
 func (t *cellText) rnn() (string, []cellOperand) {
 	h := t.gate("h", 0, t.sum(0))
 	return fmt.Sprintf("(%s, %s)", h, h), []cellOperand{{place: atState}, {place: atY}}

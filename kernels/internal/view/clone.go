@@ -41,7 +41,7 @@ type contiguousAttrs struct {
 var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "contiguous",
-		Doc:    "Returns self if it is contiguous in the memory format, else a copy that is.",
+		Doc:    "Returns self if it is contiguous in the memory format, else a contiguous copy.",
 		Params: []graph.Param{kit.Self},
 		Kind:   graph.View,
 		Infer:  inferContiguous,

@@ -15,8 +15,8 @@ type copyAttrs struct {
 var CopyOp = kit.Define[copyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "copy",
-		Doc: "Returns the elements of src in the shape and dtype of self. The strides are those that to and expand give " +
-			"src, not self's; src itself is returned if it has the shape and dtype already.",
+		Doc: "Returns the elements of src in the shape and dtype of self. The strides are those of src after to " +
+			"and expand, not those of self. If src already has the shape and dtype, src itself is returned.",
 		Params: []graph.Param{kit.Self, {Name: "src"}},
 		Infer:  inferCopy,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

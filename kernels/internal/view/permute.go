@@ -91,7 +91,7 @@ var T = permuteOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 
 type movedimAttrs struct {
 	Source      []int `attr:"source" doc:"dimensions to move; a number stands for a list of one"`
-	Destination []int `attr:"destination" doc:"new position of each"`
+	Destination []int `attr:"destination" doc:"new position of each dimension in source"`
 }
 
 // Movedim and Moveaxis are torch.movedim under its two names.

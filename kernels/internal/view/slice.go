@@ -9,7 +9,7 @@ import (
 
 type sliceAttrs struct {
 	Dim   int      `attr:"dim" default:"0" doc:"dimension to slice"`
-	Start *sym.Int `attr:"start" default:"none" range:"int64" doc:"first index, from the end if negative; default: 0"`
+	Start *sym.Int `attr:"start" default:"none" range:"int64" doc:"first index; a negative index counts from the end; default: 0"`
 	End   *sym.Int `attr:"end" default:"none" range:"int64" doc:"exclusive end; default: the size"`
 	Step  sym.Int  `attr:"step" default:"1" range:"int64" doc:"step between indices, positive"`
 }
@@ -29,7 +29,7 @@ var Slice = viewOp(graph.SchemaOf[sliceAttrs](), graph.Op{
 
 type selectAttrs struct {
 	Dim   int     `attr:"dim" doc:"dimension to remove"`
-	Index sym.Int `attr:"index" doc:"index to take; from the end if negative"`
+	Index sym.Int `attr:"index" doc:"index to take; a negative index counts from the end"`
 }
 
 // Select is Tensor.select.
@@ -44,7 +44,7 @@ var Select = viewOp(graph.SchemaOf[selectAttrs](), graph.Op{Semantics: graph.Sem
 
 type narrowAttrs struct {
 	Dim    int     `attr:"dim" doc:"dimension to narrow"`
-	Start  sym.Int `attr:"start" range:"int64" doc:"first index; from the end if negative"`
+	Start  sym.Int `attr:"start" range:"int64" doc:"first index; a negative index counts from the end"`
 	Length sym.Int `attr:"length" doc:"number of indices"`
 }
 

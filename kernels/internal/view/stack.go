@@ -19,7 +19,7 @@ type stackAttrs struct {
 var Stack = kit.Define[stackAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "stack",
-		Doc:      "Concatenates tensors of the same shape along a new dimension. dtypes are promoted.",
+		Doc:      "Concatenates tensors of the same shape along a new dimension. Dtypes are promoted.",
 		Params:   []graph.Param{kit.Tensors},
 		Infer:    inferStack,
 		Ref:      refStack,

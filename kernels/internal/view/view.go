@@ -19,7 +19,7 @@ type viewAttrs struct {
 // View is Tensor.view. It takes either sizes or a dtype.
 var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "view",
-	Doc: "Views self in another shape with the same number of elements. It fails where a copy is needed: see reshape.\n" +
+	Doc: "Views self in another shape with the same number of elements. It fails if a copy is needed; reshape copies.\n" +
 		"With dtype it interprets self's bytes as elements of that dtype; the last size changes with the size of " +
 		"elements.",
 	Examples: append(kit.OneExample(kit.F32(4, 6), graph.Attrs{"size": []int{2, -1, 3}}),

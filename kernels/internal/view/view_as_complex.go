@@ -41,7 +41,7 @@ var (
 	ViewAsComplex = kit.Define[kit.None](graph.Op{Semantics: graph.Semantics{
 		Name: "view_as_complex",
 		Doc: "Views pairs of real numbers along the last dimension as complex ones. It fails " +
-			"where a copy is needed.",
+			"if a copy is needed.",
 		Params: []graph.Param{kit.Self}, Kind: graph.View,
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, err := asComplex(c.Type(0))

@@ -13,13 +13,13 @@ import (
 
 type windowAttrs struct {
 	WindowLength sym.Int      `attr:"window_length" doc:"number of elements"`
-	Periodic     bool         `attr:"periodic" default:"true" doc:"make one period without its last element; else a symmetric window"`
+	Periodic     bool         `attr:"periodic" default:"true" doc:"whether to omit the last element of a symmetric window of window_length+1 elements; otherwise the window is symmetric"`
 	DType        tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
 }
 
 type hammingAttrs struct {
 	WindowLength sym.Int      `attr:"window_length" doc:"number of elements"`
-	Periodic     bool         `attr:"periodic" default:"true" doc:"make one period without its last element; else a symmetric window"`
+	Periodic     bool         `attr:"periodic" default:"true" doc:"whether to omit the last element of a symmetric window of window_length+1 elements; otherwise the window is symmetric"`
 	Alpha        float64      `attr:"alpha" default:"0.54" doc:"constant part"`
 	Beta         float64      `attr:"beta" default:"0.46" doc:"factor of the cosine"`
 	DType        tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
@@ -90,8 +90,8 @@ type melAttrs struct {
 // MelWeightMatrix is ONNX's operator; PyTorch has no equivalent.
 var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{Semantics: graph.Semantics{
 	Name: "mel_weight_matrix",
-	Doc: "Creates the matrix that maps frequencies, dft_length/2+1 rows, to overlapping " +
-		"triangular bands of the mel scale, the columns.",
+	Doc: "Creates a matrix with a row for each of dft_length/2+1 frequencies and a column for each band. " +
+		"The bands are overlapping triangles on the mel scale.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"num_mel_bins": 8, "dft_length": 16, "sample_rate": 8192,
 		"lower_edge_hertz": 0.0, "upper_edge_hertz": 4096.0}}},
 }}, func(c *graph.Call) (tensor.Type, error) {
@@ -99,8 +99,8 @@ var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{Semantics: graph.Semantic
 	// The mel scale, 2595*log10(1+hertz/700), is defined above -700 Hz.
 	if !kit.AtLeastSize(a.NumMelBins, 1) || !kit.AtLeastSize(a.DftLength, 1) || a.SampleRate < 1 ||
 		!(a.LowerEdgeHertz > -700) || !(a.UpperEdgeHertz > -700) {
-		return tensor.Type{}, errors.New("mel_weight_matrix: numbers of bins, length and rate must be positive and " +
-			"frequencies not less than 0")
+		return tensor.Type{}, errors.New("mel_weight_matrix: num_mel_bins, dft_length and sample_rate must be positive, " +
+			"and frequencies greater than -700")
 	}
 	return kit.FreshType(a.DType, []sym.Int{a.DftLength.Div(sym.Of(2)).Add(sym.Of(1)), a.NumMelBins})
 }, func(c *graph.Call) func(int, []*tensor.Tensor) tensor.Scalar {

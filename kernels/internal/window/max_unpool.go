@@ -18,8 +18,8 @@ type maxUnpoolAttrs struct {
 
 type maxUnpool3dAttrs struct {
 	OutputSize []sym.Int `attr:"output_size" doc:"sizes of the volumes of the result"`
-	Stride     []int     `attr:"stride" default:"1" doc:"no effect; PyTorch only checks sizes with it"`
-	Padding    []int     `attr:"padding" default:"0" doc:"no effect; PyTorch only checks sizes with it"`
+	Stride     []int     `attr:"stride" default:"1" doc:"has no effect; PyTorch only checks sizes with it"`
+	Padding    []int     `attr:"padding" default:"0" doc:"has no effect; PyTorch only checks sizes with it"`
 }
 
 // Max unpoolings invert max poolings with indices: each element is written to the position of the maximum.

@@ -230,8 +230,8 @@ func (p *compiledPlanes) foldAcross(r *poolRun, to, from unsafe.Pointer, row, de
 	r.run(p.across, p.columns.results, n)
 }
 
-// rowLoops has the loops of a pooling by planes. The loop down folds the rows of windows into one row, and the loop
-// across folds columns of this row.
+// rowLoops has the loops of a pooling by planes. rowsLoop folds the rows of windows into one row, and columnsLoop folds
+// columns of this row.
 type rowLoops struct {
 	*pool
 	dtype, sumDType tensor.DType // dtypes of elements and sums
@@ -239,7 +239,7 @@ type rowLoops struct {
 	down, across    *loops.Loop
 }
 
-// operands returns, for each operand of the loop across, its offset from the first element of a window. An operand is a
+// operands returns, for each operand of columnsLoop, its offset from the first element of a window. An operand is a
 // row of elements. With steps of 2, it is a row of pairs.
 func (c *columns) operands() (list []int) {
 	for k := range c.taps {

@@ -17,7 +17,7 @@ type resizeAttrs struct {
 	Scales         []float64 `attr:"scales" default:"none" doc:"factors along axes"`
 	Axes           []int     `attr:"axes" default:"none" doc:"dimensions to which sizes, scales and roi refer; default: all"`
 	Roi            []float64 `attr:"roi" default:"none" doc:"for tf_crop_and_resize: starts, then ends, as fractions"`
-	Mode           string    `attr:"mode" default:"nearest" oneof:"nearest|linear|cubic" doc:"interpolation"`
+	Mode           string    `attr:"mode" default:"nearest" oneof:"nearest|linear|cubic" doc:"interpolation method"`
 	Coordinates    string    `attr:"coordinate_transformation_mode" default:"half_pixel" oneof:"half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|tf_crop_and_resize|tf_half_pixel_for_nn" doc:"mapping from indices of the result to positions in the input"`
 	NearestMode    string    `attr:"nearest_mode" default:"round_prefer_floor" oneof:"round_prefer_floor|round_prefer_ceil|floor|ceil" doc:"rounding of positions for mode nearest"`
 	CubicCoeffA    float64   `attr:"cubic_coeff_a" default:"-0.75" doc:"the coefficient a of cubic interpolation"`
