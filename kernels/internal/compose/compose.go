@@ -9,18 +9,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Parts builds the decomposition of a call node by node. After the first error it adds no more nodes.
-type Parts struct {
+// Builder builds the decomposition of a call node by node. After the first error it adds no more nodes.
+type Builder struct {
 	Call *graph.Call
 	into *graph.Parts
 	err  error
 }
 
-// NewParts starts the decomposition of a call.
-func NewParts(into *graph.Parts, c *graph.Call) *Parts { return &Parts{Call: c, into: into} }
+// NewBuilder starts the decomposition of a call.
+func NewBuilder(into *graph.Parts, c *graph.Call) *Builder { return &Builder{Call: c, into: into} }
 
 // AddMany adds a node with n results and returns the results.
-func (p *Parts) AddMany(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) []graph.Arg {
+func (p *Builder) AddMany(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) []graph.Arg {
 	args := make([]graph.Arg, n)
 	if p.err != nil {
 		return args
@@ -37,7 +37,7 @@ func (p *Parts) AddMany(n int, op *graph.Op, a graph.Attrs, in ...graph.Arg) []g
 }
 
 // Add adds a node with one result.
-func (p *Parts) Add(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg {
+func (p *Builder) Add(op *graph.Op, a graph.Attrs, in ...graph.Arg) graph.Arg {
 	return p.AddMany(1, op, a, in...)[0]
 }
 
@@ -46,18 +46,18 @@ func Number(x float64) graph.Arg {
 	return graph.Arg{Kind: graph.NumberArg, Number: tensor.FloatScalar(x)}
 }
 
-// To converts x to dtype d. It returns x unchanged if x has dtype d.
-func (p *Parts) To(d tensor.DType, x graph.Arg) graph.Arg {
+// Convert converts x to dtype d. It returns x unchanged if x has dtype d.
+func (p *Builder) Convert(d tensor.DType, x graph.Arg) graph.Arg {
 	if p.err != nil || x.Type().DType == d {
 		return x
 	}
 	return p.Add(view.To, graph.Attrs{"dtype": d}, x)
 }
 
-// Along returns a view of the vector x that broadcasts to values of the given rank. In the view, the elements are along
+// BroadcastAlong returns a view of the vector x that broadcasts to values of the given rank. In the view, the elements are along
 // dimension dim, and the other dimensions have size 1. A single element of any shape becomes a vector if
 // rank is positive, because type promotion treats operands without dimensions differently.
-func (p *Parts) Along(x graph.Arg, dim, rank int) graph.Arg {
+func (p *Builder) BroadcastAlong(x graph.Arg, dim, rank int) graph.Arg {
 	if p.err != nil {
 		return x
 	}
@@ -79,12 +79,12 @@ func (p *Parts) Along(x graph.Arg, dim, rank int) graph.Arg {
 
 // Result converts each value to the dtype and the layout of the corresponding result of the call. A Decompose function
 // returns the results of Result.
-func (p *Parts) Result(x ...graph.Arg) ([]*graph.Value, error) {
+func (p *Builder) Result(x ...graph.Arg) ([]*graph.Value, error) {
 	out := make([]*graph.Value, len(x))
 	for i, a := range x {
 		want := p.Call.Out[i]
 		if p.err == nil && (a.Meta().DType != want.DType || !a.Meta().SameLayout(want)) {
-			a = p.Add(laid, graph.Attrs{"dtype": want.DType, "strides": want.Strides}, a)
+			a = p.Add(castWithStrides, graph.Attrs{"dtype": want.DType, "strides": want.Strides}, a)
 		}
 		out[i] = a.Value
 	}

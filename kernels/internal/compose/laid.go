@@ -11,34 +11,34 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-type laidAttrs struct {
+type castWithStridesAttrs struct {
 	DType   tensor.DType `attr:"dtype" doc:"dtype of the result"`
 	Strides []int        `attr:"strides" doc:"strides of the result, in elements"`
 }
 
-// laid is an op that converts a value to a dtype and gives it exact strides. Memory formats do not determine the
+// castWithStrides is an op that converts a value to a dtype and gives it exact strides. Memory formats do not determine the
 // strides of dimensions of size 1, but this op does. It is not in the catalogue. If a pointwise node computes the value,
 // the op is fused with this node, and the fused loop writes the strided result without a copy.
-var laid = kit.Define[laidAttrs](graph.Op{
+var castWithStrides = kit.Define[castWithStridesAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "cast_with_strides",
 		Doc:      "Converts self to a dtype and gives it strides.",
 		Params:   []graph.Param{kit.Self},
-		Infer:    inferLaid,
-		Ref:      copies.Ref(inferLaid),
+		Infer:    inferCastWithStrides,
+		Ref:      copies.Ref(inferCastWithStrides),
 		Examples: kit.OneExample(kit.F32(2, 3), graph.Attrs{"dtype": "float32", "strides": []int{1, 2}}),
 	},
 	Facts: graph.Facts{AnyOrder: true},
 	Lowerings: graph.Lowerings{
-		Compile: copies.Call,
+		Compile: copies.CompileCopy,
 		Expression: func(c *graph.Call) (*expr.Code, error) {
-			return kit.Conversion(c.Type(0).DType, kit.Attrs[laidAttrs](c).DType)
+			return kit.Conversion(c.Type(0).DType, kit.Attrs[castWithStridesAttrs](c).DType)
 		},
 	},
 })
 
-func inferLaid(c *graph.Call) ([]graph.Result, error) {
-	a, t := kit.Attrs[laidAttrs](c), c.Type(0)
+func inferCastWithStrides(c *graph.Call) ([]graph.Result, error) {
+	a, t := kit.Attrs[castWithStridesAttrs](c), c.Type(0)
 	if len(a.Strides) != t.Rank() {
 		return nil, errors.New("cast_with_strides: expected a stride for each dimension")
 	}

@@ -42,7 +42,7 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 				Epilogues: true, Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes, Read: readBytes},
 			{Name: "depthwise_nhwc", Doc: "Applies depthwise windows to 64, 32 or 16 channels at a time, multiplies four or " +
 				"two rows of the window at once, and requantizes sums in registers; channels last.",
-				Epilogues: true, Walks: byteWindowWalks, Work: byteWindowWork, Pack: byteWindowPack, Lower: lowerByteWindow,
+				Epilogues: true, Walks: depthwiseBytesWalks, Work: depthwiseBytesWork, Pack: depthwiseBytesPack, Lower: lowerDepthwiseBytes,
 				Read: readBytes},
 			{Name: "loops", Doc: "Sums the window of each element of the result in Go.", Work: bytesLoopsWork,
 				Lower: lowerBytesLoops},
@@ -95,7 +95,7 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			out.Set(tensor.IntScalar(int64(sum)), at...)
 			return
 		}
-		out.Set(tensor.IntScalar(multiply.Requantized(m.DType, sum, float32(in[bytesScale].At(at[1]).Float()), zero)), at...)
+		out.Set(tensor.IntScalar(multiply.Requantize(m.DType, sum, float32(in[bytesScale].At(at[1]).Float()), zero)), at...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
@@ -124,24 +124,24 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	}
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: s.n * s.o, Run: func(m *graph.Mem, chunk int) error {
 		n, o := chunk/s.o, chunk%s.o
-		x := kit.Elem[uint8](m.Ptrs[1+bytesInput], n*s.inStride.n+o/s.outPerGroup()*s.inPerGroup*s.inStride.c)
-		flip := signBit(c.Meta(bytesInput).DType)
-		w := kit.Elem[int8](m.Ptrs[1+bytesWeight], o*s.weightStride.n)
-		zeroPoint := int32(*(*uint8)(m.Ptrs[1+bytesInputZero]) ^ flip)
-		initial := *(*int32)(kit.Elem[int32](m.Ptrs[1+bytesBias], o*bias))
-		scaleOf, zero := float32(0), float64(resultZero(m, d))
+		x := kit.AddressOf[uint8](m.Ptrs[1+bytesInput], n*s.inStride.n+o/s.outPerGroup()*s.inPerGroup*s.inStride.c)
+		signMask := signBit(c.Meta(bytesInput).DType)
+		w := kit.AddressOf[int8](m.Ptrs[1+bytesWeight], o*s.weightStride.n)
+		zeroPoint := int32(*(*uint8)(m.Ptrs[1+bytesInputZero]) ^ signMask)
+		initial := *(*int32)(kit.AddressOf[int32](m.Ptrs[1+bytesBias], o*bias))
+		scaleOf, zero := float32(0), float64(resultZeroPoint(m, d))
 		if d != tensor.Int32 {
-			scaleOf = *(*float32)(kit.Elem[float32](m.Ptrs[1+bytesScale], o*scale))
+			scaleOf = *(*float32)(kit.AddressOf[float32](m.Ptrs[1+bytesScale], o*scale))
 		}
 		for i := range s.h.Results * s.w.Results {
 			oh, ow := i/s.w.Results, i%s.w.Results
-			sum := initial + s.bytesSum(m, x, w, flip, zeroPoint, oh, ow)
+			sum := initial + s.bytesSum(m, x, w, signMask, zeroPoint, oh, ow)
 			at := n*s.outStride.n + o*s.outStride.c + oh*s.outStride.h + ow*s.outStride.w
 			if d == tensor.Int32 {
-				*(*int32)(kit.Elem[int32](m.Ptrs[0], at)) = sum
+				*(*int32)(kit.AddressOf[int32](m.Ptrs[0], at)) = sum
 				continue
 			}
-			*(*uint8)(kit.Elem[uint8](m.Ptrs[0], at)) = uint8(multiply.Requantized(d, sum, scaleOf, zero))
+			*(*uint8)(kit.AddressOf[uint8](m.Ptrs[0], at)) = uint8(multiply.Requantize(d, sum, scaleOf, zero))
 		}
 		return nil
 	}}}}, nil
@@ -149,7 +149,7 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 
 // bytesSum returns the sum of the window of result (oh, ow). It combines each byte of the input with the mask flip by
 // exclusive or, which makes the byte unsigned. zeroPoint is the zero point of the unsigned bytes.
-func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, flip uint8, zeroPoint int32, oh, ow int) (sum int32) {
+func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, signMask uint8, zeroPoint int32, oh, ow int) (sum int32) {
 	for kh := range s.h.Taps {
 		for kw := range s.w.Taps {
 			m.Count(2 + s.inPerGroup)
@@ -158,9 +158,9 @@ func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, flip uint8, zero
 				continue
 			}
 			for k := range s.inPerGroup {
-				a := *(*uint8)(kit.Elem[uint8](x, k*s.inStride.c+h*s.inStride.h+v*s.inStride.w))
+				a := *(*uint8)(kit.AddressOf[uint8](x, k*s.inStride.c+h*s.inStride.h+v*s.inStride.w))
 				at := k*s.weightStride.c + kh*s.weightStride.h + kw*s.weightStride.w
-				sum += (int32(a^flip) - zeroPoint) * int32(*(*int8)(kit.Elem[int8](w, at)))
+				sum += (int32(a^signMask) - zeroPoint) * int32(*(*int8)(kit.AddressOf[int8](w, at)))
 			}
 		}
 	}

@@ -47,9 +47,9 @@ func (w *byteWeight) fill(m *graph.Mem, dst []int8, src unsafe.Pointer, strides 
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&dst[w.bytes])), w.conv.o)
 	w.channels(func(o, at int) {
 		m.Count(len(terms))
-		row, sum := kit.Elem[int8](src, o*strides.n), int32(0)
+		row, sum := kit.AddressOf[int8](src, o*strides.n), int32(0)
 		for i, offset := range offsets {
-			v := *(*int8)(kit.Elem[int8](row, terms[i]))
+			v := *(*int8)(kit.AddressOf[int8](row, terms[i]))
 			to := &dst[at+offset]
 			if *to = v; w.words {
 				*(*int16)(unsafe.Pointer(to)) = int16(v)
@@ -109,23 +109,23 @@ func (w *byteWeight) address(m *graph.Mem) unsafe.Pointer {
 // initialSums returns a function that maps an output channel to the initial value of its sums: the bias minus zeroPoint
 // times the sum of the channel's weights. zeroPoint is the zero point of the input.
 func (w *byteWeight) initialSums(m *graph.Mem, zeroPoint int32) func(o int) int32 {
-	sums := kit.ElementsOf[int32](kit.Elem[int8](w.address(m), w.bytes), w.conv.o)
+	sums := kit.ElementsOf[int32](kit.AddressOf[int8](w.address(m), w.bytes), w.conv.o)
 	bias := kit.ElementsOf[int32](m.Ptrs[1+bytesBias], w.conv.o)
 	return func(o int) int32 { return bias[o] - zeroPoint*sums[o] }
 }
 
-// inputZero returns the zero point of the input after the sign bits of the mask are flipped. signed says that the bytes
+// inputZeroPoint returns the zero point of the input after the sign bits of the mask are flipped. signed says that the bytes
 // of the input are signed then.
-func inputZero(m *graph.Mem, flip uint8, signed bool) int32 {
-	zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ flip
+func inputZeroPoint(m *graph.Mem, signMask uint8, signed bool) int32 {
+	zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ signMask
 	if signed {
 		return int32(int8(zero))
 	}
 	return int32(zero)
 }
 
-// resultZero returns the zero point of a result of dtype d, or 0 if the results are int32 sums.
-func resultZero(m *graph.Mem, d tensor.DType) int32 {
+// resultZeroPoint returns the zero point of a result of dtype d, or 0 if the results are int32 sums.
+func resultZeroPoint(m *graph.Mem, d tensor.DType) int32 {
 	switch d {
 	case tensor.Int8:
 		return int32(*(*int8)(m.Ptrs[1+bytesResultZero]))
@@ -135,10 +135,10 @@ func resultZero(m *graph.Mem, d tensor.DType) int32 {
 	return 0
 }
 
-// paddedRow writes row h of an image, with its padding, to dst. h may be in the padding. dst has the given number of
+// copyPaddedRow writes row h of an image, with its padding, to dst. h may be in the padding. dst has the given number of
 // pixels. Padding is set to the zero point. copyPixels copies the pixels inside the image.
-func (s *convShape) paddedRow(dst []uint8, pixels int, m *graph.Mem, image, h int, zero uint8,
-	move func(to, from []uint8)) {
+func (s *convShape) copyPaddedRow(dst []uint8, pixels int, m *graph.Mem, image, h int, zero uint8,
+	copyPixels func(to, from []uint8)) {
 	pixelBytes := len(dst) / pixels
 	first, end := min(s.w.Before, pixels), min(s.w.Before+s.w.Size, pixels)
 	if !s.h.Contains(h) || first >= end {
@@ -148,8 +148,8 @@ func (s *convShape) paddedRow(dst []uint8, pixels int, m *graph.Mem, image, h in
 	fillBytes(dst[:first*pixelBytes], zero)
 	fillBytes(dst[end*pixelBytes:], zero)
 	at := ((image*s.h.Size+h)*s.w.Size + first - s.w.Before) * s.c
-	inside := kit.ElementsOf[uint8](kit.Elem[uint8](m.Ptrs[1+bytesInput], at), (end-first)*s.c)
-	move(dst[first*pixelBytes:end*pixelBytes], inside)
+	inside := kit.ElementsOf[uint8](kit.AddressOf[uint8](m.Ptrs[1+bytesInput], at), (end-first)*s.c)
+	copyPixels(dst[first*pixelBytes:end*pixelBytes], inside)
 }
 
 // fillBytes sets all bytes to v. It doubles the filled range with each copy.

@@ -46,7 +46,7 @@ var Conv2d = kit.Define[conv2dAttrs](graph.Op{
 		},
 	},
 	Facts:     graph.Facts{Parallel: kit.BatchLoop(4, 0), ImageRole: graph.ImageOp, Flops: conv2d.flops},
-	Lowerings: graph.Lowerings{Impls: conv2d.impls(), Rewrite: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: conv2d.impls(), Rewrite: compose.WidenToFloat32},
 })
 
 // Conv1d is the cross-correlation of sequences with a window.
@@ -66,7 +66,7 @@ var Conv1d = kit.Define[conv1dAttrs](graph.Op{
 		},
 	},
 	Facts:     graph.Facts{Parallel: kit.BatchLoop(3, 0), Flops: conv1d.flops},
-	Lowerings: graph.Lowerings{Impls: conv1d.impls(), Rewrite: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: conv1d.impls(), Rewrite: compose.WidenToFloat32},
 })
 
 var (
@@ -110,7 +110,7 @@ var Conv3d = kit.Define[conv3dAttrs](graph.Op{
 		},
 	},
 	Facts:     graph.Facts{Parallel: kit.BatchLoop(5, 0), Flops: conv3d.flops},
-	Lowerings: graph.Lowerings{Impls: conv3d.impls(), Rewrite: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: conv3d.impls(), Rewrite: compose.WidenToFloat32},
 })
 
 // InBytes returns the attributes of the [ConvBytes] call with the windows of conv2d call c. x and w are the dtypes of
@@ -138,5 +138,5 @@ func InBytes(c *graph.Call, x, w tensor.DType) (graph.Attrs, bool) {
 		return nil, false
 	}
 	d := kit.DelegatedCall(c, a, tensor.NewType(x, c.Type(0).Shape...), tensor.NewType(w, c.Type(1).Shape...))
-	return at, len(bytesWalks(d, nil)) > 0 || len(byteWindowWalks(d, nil)) > 0
+	return at, len(bytesWalks(d, nil)) > 0 || len(depthwiseBytesWalks(d, nil)) > 0
 }

@@ -58,7 +58,7 @@ func TestConvRandom(t *testing.T) {
 		}
 		at, in, k := randomConv(r, d, dims, channels)
 		name := []string{"conv1d", "conv2d"}[dims-1]
-		p, err := kerneltest.NewProductCall(name, at, in, kerneltest.SomeConstants(r, in)...)
+		p, err := kerneltest.NewProductCall(name, at, in, kerneltest.RandomConstants(r, in)...)
 		if err != nil {
 			t.Fatalf("%v: %v", at, err)
 		}
@@ -66,7 +66,7 @@ func TestConvRandom(t *testing.T) {
 		if dims == 1 || in[0].Rank() != 4 || in[0].Shape[0] == 0 {
 			continue
 		}
-		checkConvImpls(t, p, name, at, in, k, kerneltest.SomeConstants(r, in)...)
+		checkConvImpls(t, p, name, at, in, k, kerneltest.RandomConstants(r, in)...)
 	}
 }
 

@@ -78,7 +78,7 @@ func (a *deformConvAttrs) size(x, w tensor.Type) (oh, ow sym.Int) {
 
 // towardsZero divides by a positive number, truncating as C does.
 func towardsZero(n sym.Int, divisor int) sym.Int {
-	if kit.Negative(n) {
+	if kit.IsNegative(n) {
 		return n.Neg().Div(sym.Of(divisor)).Neg()
 	}
 	return n.Div(sym.Of(divisor))
@@ -106,7 +106,7 @@ func (a *deformConvAttrs) result(c *graph.Call) (tensor.Type, error) {
 		least int
 	}{{"weight", w.Shape[2:], 1}, {"stride", sym.Ints(a.Stride...), 1}, {"pad", sym.Ints(a.Padding...), 0},
 		{"dilation", sym.Ints(a.Dilation...), 1}} {
-		if !kit.AtLeastSize(l.pair[0], l.least) || !kit.AtLeastSize(l.pair[1], l.least) {
+		if !kit.SizeAtLeast(l.pair[0], l.least) || !kit.SizeAtLeast(l.pair[1], l.least) {
 			return x, fmt.Errorf("%s_h: %v %s_w: %v", l.name, l.pair[0], l.name, l.pair[1])
 		}
 	}
@@ -211,7 +211,7 @@ func compileDeform(c *graph.Call) (*graph.Kernel, error) {
 	if c.Meta(0).DType == tensor.Float64 {
 		d, sample = tensor.Float64, sampleColumns[float64]
 	}
-	x := copies.NewCompound(c)
+	x := copies.NewKernelBuilder(c)
 	in, weight := x.Dense(x.In(0), d), x.Dense(x.In(1), d)
 	offset, mask := x.Dense(x.In(2), d), x.Dense(x.In(deformMask), d)
 	bias := x.In(deformBias)
@@ -255,8 +255,8 @@ func compileDeform(c *graph.Call) (*graph.Kernel, error) {
 
 // product multiplies the weight by the columns of images [n0, n0+n).
 func (s *deform) product(d tensor.DType, n0, n int, bias bool) (*multiply.Multiplier, error) {
-	og, depth := s.o/s.groups, s.inPerGroup*s.taps()
-	spec := gemm.Spec{DType: d, M: og, N: s.points, K: depth,
+	outPerGroup, depth := s.o/s.groups, s.inPerGroup*s.taps()
+	spec := gemm.Spec{DType: d, M: outPerGroup, N: s.points, K: depth,
 		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: s.points, ColStride: 1},
 		CRowStride: s.points, CColStride: 1}
 	if bias {
@@ -266,9 +266,9 @@ func (s *deform) product(d tensor.DType, n0, n int, bias bool) (*multiply.Multip
 	if err != nil {
 		return nil, err
 	}
-	w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.BoundedProduct(og, s.points, depth),
-		A: entryOffsets(n, 0, s.groups, og*depth), B: entryOffsets(n, s.c*s.taps()*s.points, s.groups, depth*s.points),
-		C: entryOffsets(n, s.o*s.points, s.groups, og*s.points), Bias: entryOffsets(n, 0, s.groups, og)}
+	w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.BoundedProduct(outPerGroup, s.points, depth),
+		A: entryOffsets(n, 0, s.groups, outPerGroup*depth), B: entryOffsets(n, s.c*s.taps()*s.points, s.groups, depth*s.points),
+		C: entryOffsets(n, s.o*s.points, s.groups, outPerGroup*s.points), Bias: entryOffsets(n, 0, s.groups, outPerGroup)}
 	w.Bind = func(m *graph.Mem, j *multiply.Job) {
 		j.C, j.B, j.A = unsafe.Add(m.Ptrs[0], n0*s.o*s.points*d.Size()), m.Ptrs[1], m.Ptrs[2]
 		if bias {
@@ -297,7 +297,7 @@ const sampleBlock = 128
 func sampleColumns[T float32 | float64](s *deform, n0, n int) (ph graph.Phase, worker int) {
 	blocks, channels := kit.DivUp(s.points, sampleBlock), s.c/s.offsetGroups
 	size := kit.AlignUp(sampleBlock * int(unsafe.Sizeof(pointSample[T]{})))
-	return copies.CutUnits(n*s.offsetGroups*s.taps()*blocks, sampleBlock*(8+4*channels),
+	return copies.ChunkedPhase(n*s.offsetGroups*s.taps()*blocks, sampleBlock*(8+4*channels),
 		func(m *graph.Mem, begin, end int) error {
 			samples := kit.SliceOf[pointSample[T]](m.Worker, 0, sampleBlock)
 			for u := begin; u < end; u++ {

@@ -44,7 +44,7 @@ func TestDeformConv(t *testing.T) {
 			in[4] = kerneltest.RandomOperand(r, b, g*o)
 		}
 		at := graph.Attrs{"stride": stride, "padding": padding, "dilation": dilation, "groups": g, "offset_groups": og}
-		p, err := kerneltest.NewProductCall("deform_conv2d", at, in, kerneltest.SomeConstants(r, in)...)
+		p, err := kerneltest.NewProductCall("deform_conv2d", at, in, kerneltest.RandomConstants(r, in)...)
 		if err != nil {
 			t.Fatalf("%v %v: %v", at, kerneltest.MetasOf(in), err)
 		}
@@ -60,12 +60,12 @@ func TestDeformConvPlain(t *testing.T) {
 		tensor.Zeros(tensor.Float32, 5, 18, 70, 70)}
 	results := [2]*tensor.Tensor{}
 	for i, name := range []string{"deform_conv2d", "conv2d"} {
-		op, c, err := kerneltest.CompoundCall(name, graph.Attrs{"groups": 2, "padding": 1},
+		op, c, err := kerneltest.InferCall(name, graph.Attrs{"groups": 2, "padding": 1},
 			append([]*tensor.Tensor{in[0].Contiguous(), in[1]}, in[2:3-i]...))
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := kerneltest.CompoundRun(op, c, append([]*tensor.Tensor{in[0].Contiguous(), in[1]}, in[2:3-i]...),
+		out, err := kerneltest.RunInFilledMemory(op, c, append([]*tensor.Tensor{in[0].Contiguous(), in[1]}, in[2:3-i]...),
 			0x55, i == 0)
 		if err != nil {
 			t.Fatal(err)
@@ -88,12 +88,12 @@ func TestDeformConvFarOffsets(t *testing.T) {
 	for i, v := range []float64{math.Inf(1), math.Inf(-1), 1e30, math.NaN()} {
 		offset.Set(tensor.FloatScalar(v), 0, i%2, i/2, i%2)
 	}
-	kerneltest.CheckCompound(t, "deform_conv2d", nil, []*tensor.Tensor{x, w, offset})
-	_, c, err := kerneltest.CompoundCall("deform_conv2d", nil, []*tensor.Tensor{x, w, offset})
+	kerneltest.CheckKernel(t, "deform_conv2d", nil, []*tensor.Tensor{x, w, offset})
+	_, c, err := kerneltest.InferCall("deform_conv2d", nil, []*tensor.Tensor{x, w, offset})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := kerneltest.CompoundRun(kernels.Lookup("deform_conv2d"), c, []*tensor.Tensor{x, w, offset}, 0, false)
+	out, err := kerneltest.RunInFilledMemory(kernels.Lookup("deform_conv2d"), c, []*tensor.Tensor{x, w, offset}, 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,14 +106,14 @@ func TestDeformConvFarOffsets(t *testing.T) {
 
 func TestDeformConvEmpty(t *testing.T) {
 	z := func(shape ...int) *tensor.Tensor { return tensor.Zeros(tensor.Float32, shape...) }
-	kerneltest.CheckCompound(t, "deform_conv2d", nil, []*tensor.Tensor{z(0, 4, 5, 6), z(6, 4, 3, 2), z(0, 12, 3, 5),
+	kerneltest.CheckKernel(t, "deform_conv2d", nil, []*tensor.Tensor{z(0, 4, 5, 6), z(6, 4, 3, 2), z(0, 12, 3, 5),
 		z(0, 6, 3, 5), z(1)})
-	kerneltest.CheckCompound(t, "deform_conv2d", nil, []*tensor.Tensor{z(2, 4, 5, 6), z(0, 4, 3, 2), z(2, 12, 3, 5)})
+	kerneltest.CheckKernel(t, "deform_conv2d", nil, []*tensor.Tensor{z(2, 4, 5, 6), z(0, 4, 3, 2), z(2, 12, 3, 5)})
 	b := z(6)
 	b.Set(tensor.FloatScalar(2), 3)
-	kerneltest.CheckCompound(t, "deform_conv2d", nil,
+	kerneltest.CheckKernel(t, "deform_conv2d", nil,
 		[]*tensor.Tensor{z(2, 0, 5, 6), z(6, 0, 3, 2), z(2, 12, 3, 5), nil, b})
-	kerneltest.CheckCompound(t, "deform_conv2d", graph.Attrs{"padding": []int{2, 0}},
+	kerneltest.CheckKernel(t, "deform_conv2d", graph.Attrs{"padding": []int{2, 0}},
 		[]*tensor.Tensor{z(2, 4, 0, 6), z(6, 4, 3, 2), z(2, 12, 2, 5), nil, b})
 }
 
@@ -150,7 +150,7 @@ func TestDeformConvRefusals(t *testing.T) {
 	} {
 		ops := in()
 		ops[c.at] = c.to
-		if _, _, err := kerneltest.CompoundCall("deform_conv2d", c.a, ops); err == nil || err.Error() != want {
+		if _, _, err := kerneltest.InferCall("deform_conv2d", c.a, ops); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// byteWindow is the kernel of a depthwise convolution of bytes for channels-last images, which requantizes sums in
+// depthwiseBytes is the kernel of a depthwise convolution of bytes for channels-last images, which requantizes sums in
 // registers. A chunk computes some rows of the result. If windows reach outside the image, the chunk first copies its
 // input rows, with padding, to worker memory.
-type byteWindow struct {
+type depthwiseBytes struct {
 	conv           *convShape
 	cpu            machine.Features
 	spec           *depthwise.Bytes
@@ -27,14 +27,14 @@ type byteWindow struct {
 	rows           int                                   // number of rows of the result per chunk
 	inRows, inCols int                                   // numbers of rows and columns of a chunk's input
 	copied         bool                                  // whether the input is copied to worker memory
-	scratchAt      struct{ sums, scales, zeroPoint int } // offsets in scratch memory
+	scratchOffsets struct{ sums, scales, zeroPoint int } // offsets in scratch memory
 	outSize        int                                   // bytes of an element of the result: 1, or 4 for int32 sums
 	epilogue       *fusion.Epilogue                      // epilogue of int32 results, or nil
-	run            graph.PerWorker[byteWindowRun]
+	run            graph.PerWorker[depthwiseBytesRun]
 }
 
-// byteWindowRun is the state of a worker that runs a byteWindow.
-type byteWindowRun struct {
+// depthwiseBytesRun is the state of a worker that runs a depthwiseBytes.
+type depthwiseBytesRun struct {
 	args     jit.Args
 	epilogue fusion.EpilogueRun
 }
@@ -43,30 +43,30 @@ type byteWindowRun struct {
 // call must not take longer than 50 us.
 const windowCallUops = 1 << 15
 
-// byteWindowCompiles reports whether machine code supports a depthwise convolution of bytes by pixels.
-func (s *convShape) byteWindowCompiles() bool {
+// hasDepthwiseBytesCode reports whether machine code supports a depthwise convolution of bytes by pixels.
+func (s *convShape) hasDepthwiseBytesCode() bool {
 	return depthwise.SupportsBytes(machine.Host()) && jit.Available() == nil &&
 		s.inPerGroup == 1 && s.o == s.c && s.c > 1 && s.taps() > 0 &&
 		kit.BoundedProduct(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<8 && max(s.h.Stride, s.w.Stride) < 1<<8 &&
-		kit.BoundedProduct(s.h.Bound(), s.w.Bound(), s.c) < maxReach && kit.BoundedProduct(s.pixelsOut(), s.c, 4) < maxReach
+		kit.BoundedProduct(s.h.MaxDistance(), s.w.MaxDistance(), s.c) < maxReach && kit.BoundedProduct(s.pixelsOut(), s.c, 4) < maxReach
 }
 
-// byteWindowWalks returns the channels-last walk if machine code supports the call.
-func byteWindowWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
+// depthwiseBytesWalks returns the channels-last walk if machine code supports the call.
+func depthwiseBytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	o, supported := byteConv.order(depthwiseByPixels, c.Meta(bytesInput).Rank())
 	s := byteConv.bytesShape(c)
-	if !supported || s.n*s.o*s.h.Results*s.w.Results == 0 || !s.byteWindowCompiles() {
+	if !supported || s.n*s.o*s.h.Results*s.w.Results == 0 || !s.hasDepthwiseBytesCode() {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}
 }
 
-// byteWindowWork returns the cost of a depthwise convolution of bytes.
-func byteWindowWork(c *graph.Call, _ graph.Walk) graph.Work {
+// depthwiseBytesWork returns the cost of a depthwise convolution of bytes.
+func depthwiseBytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
 	c.AddStreamed(&w)
 	s := byteConv.bytesShape(c)
-	t := newByteWindow(c)
+	t := newDepthwiseBytes(c)
 	tiles := s.n * s.h.Results * kit.DivUp(s.w.Results, t.spec.Tile) * t.blocks()
 	w.Do(rateBytesInstruction, float64(tiles*t.spec.Uops()))
 	if t.copied {
@@ -78,36 +78,36 @@ func byteWindowWork(c *graph.Call, _ graph.Walk) graph.Work {
 
 // blocks returns the number of blocks of channels. The channels of a block are computed at once. If lanes cannot be
 // masked, the last of several blocks overlaps the previous block.
-func (t *byteWindow) blocks() int { return kit.DivUp(t.conv.c, t.blockChannels()) }
+func (t *depthwiseBytes) blocks() int { return kit.DivUp(t.conv.c, t.blockChannels()) }
 
 // blockChannels returns the number of channels of a block.
-func (t *byteWindow) blockChannels() int { return depthwise.ByteChannels(t.cpu) }
+func (t *depthwiseBytes) blockChannels() int { return depthwise.ByteChannels(t.cpu) }
 
 // firstChannel returns the first channel of a block.
-func (t *byteWindow) firstChannel(block int) int {
+func (t *depthwiseBytes) firstChannel(block int) int {
 	if t.cpu.Has(machine.Vector512) {
 		return block * t.blockChannels()
 	}
 	return max(0, min(block*t.blockChannels(), t.conv.c-t.blockChannels()))
 }
 
-// eachChannel calls visit for the channels of all blocks, in the order in which the machine code stores them. place is
+// eachChannel calls visit for the channels of all blocks, in the order in which the machine code stores them. index is
 // the index of a channel in its block.
-func (t *byteWindow) eachChannel(visit func(block, place, channel int)) {
+func (t *depthwiseBytes) eachChannel(visit func(block, index, channel int)) {
 	for b := range t.blocks() {
-		for place := range t.blockChannels() {
-			if c := t.firstChannel(b) + depthwise.ByteChannel(t.cpu, place); c < t.conv.c {
-				visit(b, place, c)
+		for index := range t.blockChannels() {
+			if c := t.firstChannel(b) + depthwise.ByteChannel(t.cpu, index); c < t.conv.c {
+				visit(b, index, c)
 			}
 		}
 	}
 }
 
-// newByteWindow chooses the tile size that takes the fewest instructions. The caller generates the code.
-func newByteWindow(c *graph.Call) *byteWindow {
+// newDepthwiseBytes chooses the tile size that takes the fewest instructions. The caller generates the code.
+func newDepthwiseBytes(c *graph.Call) *depthwiseBytes {
 	s := byteConv.bytesShape(c)
 	host := machine.Host()
-	t := &byteWindow{conv: s, cpu: host.Vectors256(), copied: s.bordered(), inRows: s.h.Size, inCols: s.w.Size,
+	t := &depthwiseBytes{conv: s, cpu: host.Vectors256(), copied: s.readsPadding(), inRows: s.h.Size, inCols: s.w.Size,
 		outSize: c.Out[0].DType.Size()}
 	if host.Has(machine.DotBytes512) {
 		t.cpu = host
@@ -125,7 +125,7 @@ func newByteWindow(c *graph.Call) *byteWindow {
 		p := &depthwise.Bytes{Tile: size, Overlap: n*size - s.w.Results, Window: [2]int{s.h.Taps, s.w.Taps},
 			Stride: [2]int{s.h.Stride, s.w.Stride}, Dilation: [2]int{s.h.Dilation, s.w.Dilation},
 			In: [2]int{t.inCols * s.c, s.c}, Out: [2]int{s.w.Results * s.c * t.outSize, s.c * t.outSize},
-			Sums: c.Out[0].DType == tensor.Int32, Flip: flipsImages(c) != 0,
+			Sums: c.Out[0].DType == tensor.Int32, Flip: imageSignMask(c) != 0,
 			SignedIn: tile.ReadsSigned(t.cpu, c.Meta(bytesInput).DType == tensor.Int8),
 			Signed:   c.Out[0].DType == tensor.Int8, Words: !t.cpu.DotsBytes(), Channels: channels}
 		if uops := n * p.Uops(); uops < best {
@@ -140,35 +140,37 @@ func newByteWindow(c *graph.Call) *byteWindow {
 }
 
 // blockBytes returns the bytes of a block of the packed weight.
-func (t *byteWindow) blockBytes() int { return t.conv.w.Taps * t.spec.Groups() * 4 * t.blockChannels() }
+func (t *depthwiseBytes) blockBytes() int {
+	return t.conv.w.Taps * t.spec.Groups() * 4 * t.blockChannels()
+}
 
 // weight describes the packed weight, which has blocks of channels in the order of the code.
-func (t *byteWindow) weight() *byteWeight {
+func (t *depthwiseBytes) weight() *byteWeight {
 	rows := t.spec.Rows()
 	return &byteWeight{conv: t.conv, bytes: t.blocks() * t.blockBytes(), words: t.spec.Words,
 		form: fmt.Sprintf("int%d by kw,kh in %ds of %d channels, and sums", 32/rows, rows, t.blockChannels()),
 		channels: func(visit func(o, at int)) {
-			t.eachChannel(func(block, place, channel int) { visit(channel, block*t.blockBytes()+place*4) })
+			t.eachChannel(func(block, index, channel int) { visit(channel, block*t.blockBytes()+index*4) })
 		},
 		offset: func(kh, kw, _ int) int {
 			return (kw*t.spec.Groups()+kh/rows)*t.blockChannels()*4 + kh%rows*(4/rows)
 		}}
 }
 
-// byteWindowPack returns the packing of the weight.
-func byteWindowPack(c *graph.Call, i int) (graph.Packing, bool) {
+// depthwiseBytesPack returns the packing of the weight.
+func depthwiseBytesPack(c *graph.Call, i int) (graph.Packing, bool) {
 	if i != bytesWeight || c.Out[0].Numel() == 0 {
 		return graph.Packing{}, false
 	}
-	return newByteWindow(c).weight().packing(), true
+	return newDepthwiseBytes(c).weight().packing(), true
 }
 
-// lowerByteWindow makes the kernel of a depthwise convolution of bytes.
-func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
+// lowerDepthwiseBytes makes the kernel of a depthwise convolution of bytes.
+func lowerDepthwiseBytes(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	t := newByteWindow(c)
+	t := newDepthwiseBytes(c)
 	s := t.conv
 	t.epilogue = fusion.EpilogueOf(c)
 	var err error
@@ -177,10 +179,10 @@ func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 	}
 	weight := t.weight()
 	vectors := t.blocks() * t.blockChannels() * 4
-	t.scratchAt.sums = weight.scratchBytes()
-	t.scratchAt.scales = t.scratchAt.sums + vectors
-	t.scratchAt.zeroPoint = t.scratchAt.scales + vectors
-	k := &graph.Kernel{Scratch: t.scratchAt.zeroPoint + kit.AlignUp(4),
+	t.scratchOffsets.sums = weight.scratchBytes()
+	t.scratchOffsets.scales = t.scratchOffsets.sums + vectors
+	t.scratchOffsets.zeroPoint = t.scratchOffsets.scales + vectors
+	k := &graph.Kernel{Scratch: t.scratchOffsets.zeroPoint + kit.AlignUp(4),
 		Code: func() []expr.Listing { return []expr.Listing{{Name: "rows", Assembly: t.code.Listing}} }}
 	if t.copied {
 		k.Worker = t.inRows*t.inCols*s.c + t.blockChannels() // vectors reach past the last pixel
@@ -191,21 +193,21 @@ func lowerByteWindow(c *graph.Call) (*graph.Kernel, error) {
 
 // prepare is the phase that stores the initial values of sums and the scales in the channel order of the code (see
 // eachChannel).
-func (t *byteWindow) prepare(weight *byteWeight) graph.Phase {
+func (t *depthwiseBytes) prepare(weight *byteWeight) graph.Phase {
 	s, c := t.conv, t.conv.call
 	return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-		initialSum := weight.initialSums(m, inputZero(m, flipsImages(c), t.spec.SignedIn))
+		initialSum := weight.initialSums(m, inputZeroPoint(m, imageSignMask(c), t.spec.SignedIn))
 		var scale []float32
 		if !t.spec.Sums {
 			scale = kit.ElementsOf[float32](m.Ptrs[1+bytesScale], s.c)
 		}
 		n := t.blocks() * t.blockChannels()
-		sums := kit.SliceOf[int32](m.Scratch, t.scratchAt.sums, n)
-		scales := kit.SliceOf[float32](m.Scratch, t.scratchAt.scales, n)
+		sums := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.sums, n)
+		scales := kit.SliceOf[float32](m.Scratch, t.scratchOffsets.scales, n)
 		clear(sums)
 		clear(scales)
-		t.eachChannel(func(block, place, channel int) {
-			i := block*t.blockChannels() + place
+		t.eachChannel(func(block, index, channel int) {
+			i := block*t.blockChannels() + index
 			if sums[i] = initialSum(channel); !t.spec.Sums {
 				scales[i] = scale[channel]
 			}
@@ -213,13 +215,13 @@ func (t *byteWindow) prepare(weight *byteWeight) graph.Phase {
 		if t.spec.Sums {
 			return nil
 		}
-		kit.SliceOf[int32](m.Scratch, t.scratchAt.zeroPoint, 1)[0] = resultZero(m, c.Out[0].DType)
+		kit.SliceOf[int32](m.Scratch, t.scratchOffsets.zeroPoint, 1)[0] = resultZeroPoint(m, c.Out[0].DType)
 		return nil
 	}}
 }
 
 // convolve is the phase that computes the result. A chunk computes some rows of an image of the result.
-func (t *byteWindow) convolve(weight *byteWeight) graph.Phase {
+func (t *depthwiseBytes) convolve(weight *byteWeight) graph.Phase {
 	s := t.conv
 	strips := kit.DivUp(s.h.Results, t.rows)
 	return graph.Phase{Chunks: s.n * strips, Run: func(m *graph.Mem, chunk int) error {
@@ -229,15 +231,15 @@ func (t *byteWindow) convolve(weight *byteWeight) graph.Phase {
 		rows := min(t.rows, s.h.Results-first)
 		a.Ptr[depthwise.In], a.Row[depthwise.In] = m.Ptrs[1+bytesInput], (image*s.h.Size+first*s.h.Stride)*s.w.Size*s.c
 		if t.copied {
-			t.border(m, image, first, rows)
+			t.copyPadded(m, image, first, rows)
 			a.Ptr[depthwise.In], a.Row[depthwise.In] = unsafe.Pointer(unsafe.SliceData(m.Worker)), 0
 		}
 		a.Ptr[depthwise.Weights], a.Ptr[depthwise.Out] = weight.address(m), m.Ptrs[0]
 		at := (image*s.h.Results + first) * s.w.Results * s.c
 		a.Row[depthwise.Out] = at * t.outSize
-		a.Ptr[depthwise.Bias] = unsafe.Pointer(&m.Scratch[t.scratchAt.sums])
-		a.Ptr[depthwise.Scales] = unsafe.Pointer(&m.Scratch[t.scratchAt.scales])
-		a.Ptr[depthwise.ZeroPoint] = unsafe.Pointer(&m.Scratch[t.scratchAt.zeroPoint])
+		a.Ptr[depthwise.Bias] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.sums])
+		a.Ptr[depthwise.Scales] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.scales])
+		a.Ptr[depthwise.ZeroPoint] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.zeroPoint])
 		err := t.compute(a, rows)
 		clear(a.Ptr[:])
 		if t.epilogue != nil && err == nil {
@@ -250,7 +252,7 @@ func (t *byteWindow) convolve(weight *byteWeight) graph.Phase {
 }
 
 // compute computes rows of the result for all channels.
-func (t *byteWindow) compute(a *jit.Args, rows int) error {
+func (t *depthwiseBytes) compute(a *jit.Args, rows int) error {
 	s := t.conv
 	a.N = kit.DivUp(s.w.Results, t.spec.Tile)
 	rowsPerCall := max(1, windowCallUops/(a.N*t.spec.Uops()))
@@ -272,12 +274,12 @@ func (t *byteWindow) compute(a *jit.Args, rows int) error {
 	return nil
 }
 
-// border copies the input of the given rows of the result to worker memory, with the zero point as padding.
-func (t *byteWindow) border(m *graph.Mem, image, first, rows int) {
+// copyPadded copies the input of the given rows of the result to worker memory, with the zero point as padding.
+func (t *depthwiseBytes) copyPadded(m *graph.Mem, image, first, rows int) {
 	s, line := t.conv, t.inCols*t.conv.c
 	zero := *(*uint8)(m.Ptrs[1+bytesInputZero])
 	for i := range s.h.Extent(rows) {
 		to := kit.SliceOf[uint8](m.Worker, i*line, line)
-		s.paddedRow(to, t.inCols, m, image, s.h.Begin(first)+i, zero, func(to, from []uint8) { copy(to, from) })
+		s.copyPaddedRow(to, t.inCols, m, image, s.h.Begin(first)+i, zero, func(to, from []uint8) { copy(to, from) })
 	}
 }

@@ -19,7 +19,7 @@ func smallDepthwise() *convShape {
 }
 
 // TestFarDepthwiseWindows grows the distances of depthwise windows from small ones to beyond 32 bits. Shapes that
-// [windowCompiles] accepts must compile; shapes that exceed 32 bits must be rejected, so that the loops in Go are used.
+// [hasWindowCode] accepts must compile; shapes that exceed 32 bits must be rejected, so that the loops in Go are used.
 func TestFarDepthwiseWindows(t *testing.T) {
 	if err := jit.Available(); err != nil {
 		t.Skip(err)
@@ -37,7 +37,7 @@ func TestFarDepthwiseWindows(t *testing.T) {
 			change(s, 1<<power)
 			s.inStride = ncdhw{n: s.h.Size * s.w.Size * s.c, c: 1, h: s.w.Size * s.c, w: s.c}
 			s.outStride = ncdhw{n: s.h.Results * s.w.Results * s.c, c: 1, h: s.w.Results * s.c, w: s.c}
-			if !windowCompiles(s, tensor.Float32) {
+			if !hasWindowCode(s, tensor.Float32) {
 				rejected++
 				continue
 			}
@@ -67,10 +67,10 @@ func TestFarByteWindows(t *testing.T) {
 		"wraps":    func(s *convShape) { s.w.Size, s.w.Results, s.c, s.o = 1<<32, 1<<32, 1<<32, 1<<32 },
 	} {
 		s := smallDepthwise()
-		if !s.byteWindowCompiles() {
+		if !s.hasDepthwiseBytesCode() {
 			t.Fatal("small windows are rejected")
 		}
-		if change(s); s.byteWindowCompiles() {
+		if change(s); s.hasDepthwiseBytesCode() {
 			t.Errorf("a far %s is accepted", what)
 		}
 	}

@@ -29,16 +29,16 @@ type depthwiseLoops struct {
 }
 
 var depthwiseByDType = map[tensor.DType]depthwiseLoops{
-	tensor.Uint8: depthwiseOf[uint8](), tensor.Int8: depthwiseOf[int8](), tensor.Int16: depthwiseOf[int16](),
-	tensor.Int32: depthwiseOf[int32](), tensor.Int64: depthwiseOf[int64](),
-	tensor.Float32: depthwiseOf[float32](), tensor.Float64: depthwiseOf[float64](),
-	tensor.Complex64: depthwiseOf[complex64](), tensor.Complex128: depthwiseOf[complex128](),
+	tensor.Uint8: newDepthwiseLoops[uint8](), tensor.Int8: newDepthwiseLoops[int8](), tensor.Int16: newDepthwiseLoops[int16](),
+	tensor.Int32: newDepthwiseLoops[int32](), tensor.Int64: newDepthwiseLoops[int64](),
+	tensor.Float32: newDepthwiseLoops[float32](), tensor.Float64: newDepthwiseLoops[float64](),
+	tensor.Complex64: newDepthwiseLoops[complex64](), tensor.Complex128: newDepthwiseLoops[complex128](),
 }
 
-func depthwiseOf[T number]() depthwiseLoops { return depthwiseLoops{planeRow[T], pixelRow[T]} }
+func newDepthwiseLoops[T number]() depthwiseLoops { return depthwiseLoops{planeRow[T], pixelRow[T]} }
 
-// depthwiseIn returns the loops of a dtype.
-func depthwiseIn(d tensor.DType) (depthwiseLoops, error) {
+// depthwiseLoopsFor returns the loops of a dtype.
+func depthwiseLoopsFor(d tensor.DType) (depthwiseLoops, error) {
 	l, ok := depthwiseByDType[d]
 	if !ok {
 		return l, fmt.Errorf("no convolution of %v", d)
@@ -65,7 +65,7 @@ func depthwisePlanes(s *convShape) (*graph.Kernel, error) {
 	} else if t != nil {
 		return t.kernel(), nil
 	}
-	loops, err := depthwiseIn(d)
+	loops, err := depthwiseLoopsFor(d)
 	if err != nil {
 		return nil, err
 	}
@@ -76,26 +76,26 @@ func depthwisePlanes(s *convShape) (*graph.Kernel, error) {
 // planeRow computes a row of one plane of the result.
 func planeRow[T number](s *convShape, m *graph.Mem, row int) {
 	oh, o, n := row%s.h.Results, row/s.h.Results%s.o, row/s.h.Results/s.o
-	out := kit.Elem[T](m.Ptrs[0], n*s.outStride.n+o*s.outStride.c+oh*s.outStride.h)
-	plane := kit.Elem[T](m.Ptrs[1], n*s.inStride.n+o/s.outPerGroup()*s.inStride.c)
-	w := kit.Elem[T](m.Ptrs[2], o*s.weightStride.n)
+	out := kit.AddressOf[T](m.Ptrs[0], n*s.outStride.n+o*s.outStride.c+oh*s.outStride.h)
+	plane := kit.AddressOf[T](m.Ptrs[1], n*s.inStride.n+o/s.outPerGroup()*s.inStride.c)
+	w := kit.AddressOf[T](m.Ptrs[2], o*s.weightStride.n)
 	var bias T
 	if s.hasBias {
-		bias = *(*T)(kit.Elem[T](m.Ptrs[3], o*s.biasStride))
+		bias = *(*T)(kit.AddressOf[T](m.Ptrs[3], o*s.biasStride))
 	}
 	for i := range s.w.Results {
-		*(*T)(kit.Elem[T](out, i*s.outStride.w)) = bias
+		*(*T)(kit.AddressOf[T](out, i*s.outStride.w)) = bias
 	}
 	for kh := range s.h.Taps {
 		if ih := s.h.Position(oh, kh); s.h.Contains(ih) {
-			addWindowRow[T](s, out, kit.Elem[T](plane, ih*s.inStride.h), kit.Elem[T](w, kh*s.weightStride.h))
+			addWindowRow[T](s, out, kit.AddressOf[T](plane, ih*s.inStride.h), kit.AddressOf[T](w, kh*s.weightStride.h))
 		}
 	}
 }
 
 // addWindowRow adds one row of the window to an output row.
 func addWindowRow[T number](s *convShape, out, in, w unsafe.Pointer) {
-	at := func(k int) T { return *(*T)(kit.Elem[T](w, k*s.weightStride.w)) }
+	at := func(k int) T { return *(*T)(kit.AddressOf[T](w, k*s.weightStride.w)) }
 	if s.w.Taps == 3 && s.w.Dilation == 1 && s.outStride.w == 1 && s.inStride.w == 1 {
 		// Results whose three taps are inside the image take one loop. The other results take one loop for each tap.
 		first, _ := s.w.ResultsOf(0)
@@ -104,8 +104,8 @@ func addWindowRow[T number](s *convShape, out, in, w unsafe.Pointer) {
 			addTap[T](s, out, in, at(0), 0, 0, first)
 			addTap[T](s, out, in, at(1), 1, 0, first)
 			addTap[T](s, out, in, at(2), 2, 0, first)
-			addThreeTaps(unsafe.Slice((*T)(kit.Elem[T](out, first)), end-first),
-				kit.Elem[T](in, s.w.Begin(first)), s.w.Stride, at(0), at(1), at(2))
+			addThreeTaps(unsafe.Slice((*T)(kit.AddressOf[T](out, first)), end-first),
+				kit.AddressOf[T](in, s.w.Begin(first)), s.w.Stride, at(0), at(1), at(2))
 			addTap[T](s, out, in, at(0), 0, end, s.w.Results)
 			addTap[T](s, out, in, at(1), 1, end, s.w.Results)
 			addTap[T](s, out, in, at(2), 2, end, s.w.Results)
@@ -137,9 +137,9 @@ func addThreeTaps[T number](out []T, in unsafe.Pointer, step int, w0, w1, w2 T) 
 // padding.
 func addTap[T number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int) {
 	iw := s.w.Position(o0, kw)
-	first, end := geometry.Valid(iw, s.w.Stride, s.w.Size, o1-o0)
+	first, end := geometry.IndicesInside(iw, s.w.Stride, s.w.Size, o1-o0)
 	for i := first; i < end; i++ {
-		*(*T)(kit.Elem[T](out, (o0+i)*s.outStride.w)) += T(w * *(*T)(kit.Elem[T](in, (iw+i*s.w.Stride)*s.inStride.w)))
+		*(*T)(kit.AddressOf[T](out, (o0+i)*s.outStride.w)) += T(w * *(*T)(kit.AddressOf[T](in, (iw+i*s.w.Stride)*s.inStride.w)))
 	}
 }
 
@@ -147,14 +147,14 @@ func addTap[T number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int)
 // time. The weight is packed in the order (kh, kw, channel).
 func depthwiseNHWC(s *convShape) (*graph.Kernel, error) {
 	d := s.call.Out[0].DType
-	if windowCompiles(s, d) {
+	if hasWindowCode(s, d) {
 		return depthwiseWindows(s, d)
 	}
 	weight, err := newPackedWeight(s.call, convPanels(s, depthwiseByPixels, d))
 	if err != nil {
 		return nil, err
 	}
-	loops, err := depthwiseIn(d)
+	loops, err := depthwiseLoopsFor(d)
 	if err != nil {
 		return nil, err
 	}
@@ -168,9 +168,9 @@ func depthwiseNHWC(s *convShape) (*graph.Kernel, error) {
 func pixelRow[T number](s *convShape, m *graph.Mem, weight unsafe.Pointer, row int) {
 	w := kit.ElementsOf[T](weight, s.h.Taps*s.w.Taps*s.o)
 	for ow := range s.w.Results {
-		out := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], (row*s.w.Results+ow)*s.o)), s.o)
+		out := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[0], (row*s.w.Results+ow)*s.o)), s.o)
 		fillBias(out, s.biasAt(m), s.biasStride)
-		depthwisePixel(s, out, kit.Elem[T](m.Ptrs[1], row/s.h.Results*s.h.Size*s.w.Size*s.c), w, row%s.h.Results, ow)
+		depthwisePixel(s, out, kit.AddressOf[T](m.Ptrs[1], row/s.h.Results*s.h.Size*s.w.Size*s.c), w, row%s.h.Results, ow)
 	}
 }
 
@@ -180,7 +180,7 @@ func fillBias[T number](out []T, bias unsafe.Pointer, stride int) {
 		return
 	}
 	for i := range out {
-		out[i] = *(*T)(kit.Elem[T](bias, i*stride))
+		out[i] = *(*T)(kit.AddressOf[T](bias, i*stride))
 	}
 }
 
@@ -195,19 +195,19 @@ func depthwisePixel[T number](s *convShape, out []T, img unsafe.Pointer, w []T, 
 		}
 		kw := first
 		for ; s.o == s.c && kw+3 <= end; kw += 3 {
-			p := kit.Elem[T](img, (ih*s.w.Size+iw+kw*s.w.Dilation)*s.c)
+			p := kit.AddressOf[T](img, (ih*s.w.Size+iw+kw*s.w.Dilation)*s.c)
 			at := (kh*s.w.Taps + kw) * s.o
-			addThree(out, unsafe.Slice((*T)(p), 2*s.w.Dilation*s.c+s.c), s.w.Dilation*s.c, w[at:at+3*s.o])
+			addThreePixels(out, unsafe.Slice((*T)(p), 2*s.w.Dilation*s.c+s.c), s.w.Dilation*s.c, w[at:at+3*s.o])
 		}
 		for ; kw < end; kw++ {
-			x := unsafe.Slice((*T)(kit.Elem[T](img, (ih*s.w.Size+iw+kw*s.w.Dilation)*s.c)), s.c)
-			addOne(out, x, w[(kh*s.w.Taps+kw)*s.o:][:s.o], s.outPerGroup())
+			x := unsafe.Slice((*T)(kit.AddressOf[T](img, (ih*s.w.Size+iw+kw*s.w.Dilation)*s.c)), s.c)
+			addPixel(out, x, w[(kh*s.w.Taps+kw)*s.o:][:s.o], s.outPerGroup())
 		}
 	}
 }
 
-// addThree adds three pixels, each times its weights. The pixels are step elements apart.
-func addThree[T number](out, x []T, step int, w []T) {
+// addThreePixels adds three pixels, each times its weights. The pixels are step elements apart.
+func addThreePixels[T number](out, x []T, step int, w []T) {
 	n := len(out)
 	x0, x1, x2 := x[:n], x[step:][:n], x[2*step:][:n]
 	w0, w1, w2 := w[:n], w[n:][:n], w[2*n:][:n]
@@ -216,8 +216,8 @@ func addThree[T number](out, x []T, step int, w []T) {
 	}
 }
 
-// addOne adds one pixel times its weights. Each input channel has outPerGroup output channels.
-func addOne[T number](out, x, w []T, outPerGroup int) {
+// addPixel adds one pixel times its weights. Each input channel has outPerGroup output channels.
+func addPixel[T number](out, x, w []T, outPerGroup int) {
 	w = w[:len(out)]
 	if outPerGroup == 1 {
 		x = x[:len(out)]

@@ -10,12 +10,12 @@ import (
 // groups, and each input channel is broadcast to the lanes of its group. In the register tiles of direct convolution, a
 // vector holds output channels of one group, so small groups would leave most lanes empty.
 
-// groupsByWindow reports whether direct convolution of NHWC images uses depthwise windows over several groups. They are
+// usesGroupWindows reports whether direct convolution of NHWC images uses depthwise windows over several groups. They are
 // used if they take fewer instructions than the register tiles of direct convolution. The choice depends only on sizes
 // and the instruction set.
-func (s *convShape) groupsByWindow(d tensor.DType) bool {
+func (s *convShape) usesGroupWindows(d tensor.DType) bool {
 	terms := s.termsPerOutput()
-	if s.groups == 1 || s.inPerGroup < 2 || s.volumetric() || terms == 0 || terms > blockTerms || !windowCompiles(s, d) {
+	if s.groups == 1 || s.inPerGroup < 2 || s.isVolumetric() || terms == 0 || terms > blockTerms || !hasWindowCode(s, d) {
 		return false
 	}
 	f, _ := newWindowShape(s, d.Size())
@@ -39,7 +39,7 @@ func (s *convShape) groupWork(w *graph.Work, d tensor.DType) {
 	multiply.ReclassifyStores(w, s.call)
 	w.DoUnoverlapped(directStart, 1)
 	if !s.call.Constant(1) {
-		w.Do(multiply.PackRow, float64(s.o*s.termsPerOutput()))
+		w.Do(multiply.RatePackRow, float64(s.o*s.termsPerOutput()))
 	}
 	pixels := float64(s.n * s.h.Results * s.w.Results)
 	w.Do(directTaps, pixels*rowTapShare*colTapShare*s.groupInstructions(&f)*float64(f.vectorBytes)/4)

@@ -41,14 +41,14 @@ type windowRun struct {
 	calls    []windowCall // of a strip
 }
 
-// windowCompiles reports whether machine code by pixels supports a convolution with groups of one or few channels.
-func windowCompiles(s *convShape, d tensor.DType) bool {
+// hasWindowCode reports whether machine code by pixels supports a convolution with groups of one or few channels.
+func hasWindowCode(s *convShape, d tensor.DType) bool {
 	if s.o != s.c || !depthwise.Supports(machine.Host()) || jit.Available() != nil ||
 		d != tensor.Float32 && d != tensor.Float64 {
 		return false
 	}
 	f, ok := newWindowShape(s, d.Size())
-	return ok && s.h.Taps > 0 && s.w.Taps > 0 && s.inReach(s.c, d.Size()) < maxReach &&
+	return ok && s.h.Taps > 0 && s.w.Taps > 0 && s.inputReach(s.c, d.Size()) < maxReach &&
 		kit.BoundedProduct(s.pixelsOut(), s.c, d.Size()) < maxReach &&
 		kit.BoundedProduct(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<16 &&
 		f.maxKinds(s) <= maxWindowKinds
@@ -82,7 +82,7 @@ func (s *convShape) windowPanels(d tensor.DType) *multiply.Panels {
 	return p
 }
 
-// newDepthwiseWindow generates the code of a convolution that windowCompiles accepts.
+// newDepthwiseWindow generates the code of a convolution that hasWindowCode accepts.
 func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) {
 	t := &depthwiseWindow{conv: s, outPixelStride: s.outPixelStride()}
 	t.windowShape, _ = newWindowShape(s, d.Size())
@@ -91,7 +91,7 @@ func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) 
 		s.epilogue.Leave()
 		t.epilogue.strips = nil
 	}
-	t.cut()
+	t.makeTiles()
 	for _, spec := range t.specs {
 		c, err := depthwise.Compile(spec, machine.Host())
 		if err != nil {
@@ -105,7 +105,7 @@ func newDepthwiseWindow(s *convShape, d tensor.DType) (*depthwiseWindow, error) 
 // recomputesResults reports whether the last block recomputes some results of the block before it. The epilogue may
 // already have been applied to these results.
 func (t *depthwiseWindow) recomputesResults() bool {
-	return t.overlap > 0 && t.blocks > 1 && t.vectors-(t.blocks-1)*t.block == 1
+	return t.overlap > 0 && t.blocks > 1 && t.vectors-(t.blocks-1)*t.blockVectors == 1
 }
 
 // phase returns the phase that computes the result. It iterates over images, over two halves of an image's strips, over
@@ -116,7 +116,7 @@ func (t *depthwiseWindow) recomputesResults() bool {
 func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.Phase {
 	s := t.conv
 	strips := len(t.tilesDown)
-	order := multiply.Strips{Images: s.n, Blocks: t.blocks, Strips: strips, Band: kit.DivUp(strips, 2)}
+	order := multiply.StripOrder{Images: s.n, Blocks: t.blocks, Strips: strips, Band: kit.DivUp(strips, 2)}
 	if strips <= fewStrips && t.blocks > 1 {
 		order.Band = strips
 	}
@@ -129,7 +129,7 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 		a.Ptr[depthwise.Bias] = s.denseBias(m, t.elemBytes)
 		t.epilogue.setOperands(a, &r.epilogue, m)
 		err := order.EachUnit(chunk, func(image, block, strip int) error {
-			if err := t.strip(r, image, block, strip); err != nil {
+			if err := t.computeStrip(r, image, block, strip); err != nil {
 				return err
 			}
 			t.finish(r, image, block, strip)
@@ -145,16 +145,16 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 // the multiply-adds.
 func (t *depthwiseWindow) work(strips int) int {
 	s := t.conv
-	results := kit.DivUp(s.h.Results, strips) * s.w.Results * t.block * t.lanes
+	results := kit.DivUp(s.h.Results, strips) * s.w.Results * t.blockVectors * t.lanes
 	return results * max(s.termsPerOutput(), movedElementMACs*(1+s.h.Stride*s.w.Stride))
 }
 
-// strip computes one strip of an image. block is its block of channels.
-func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
+// computeStrip computes one strip of an image. block is its block of channels.
+func (t *depthwiseWindow) computeStrip(r *windowRun, image, block, strip int) error {
 	s, a := t.conv, &r.args
-	first := block * t.block
+	first := block * t.blockVectors
 	channel := first * t.vectorBytes
-	a.N, a.Step[depthwise.Overlap] = min(t.block, t.vectors-first), 0
+	a.N, a.Step[depthwise.Overlap] = min(t.blockVectors, t.vectors-first), 0
 	if first+a.N == t.vectors {
 		a.Step[depthwise.Overlap] = t.overlap * t.elemBytes
 		if a.N == 1 { // the block has no vector to overlap
@@ -165,7 +165,7 @@ func (t *depthwiseWindow) strip(r *windowRun, image, block, strip int) error {
 	out := image*s.h.Results*s.w.Results*t.outPixelStride*t.elemBytes + channel
 	weights := first * s.termsPerOutput() * t.vectorBytes
 	a.Row[depthwise.Bias] = channel
-	r.calls = t.callsOf(r.calls[:0], strip)
+	r.calls = t.appendCalls(r.calls[:0], strip)
 	for _, c := range r.calls {
 		a.Row[depthwise.In], a.Row[depthwise.Out], a.Row[depthwise.Weights] = in+c.in, out+c.out, weights+c.weight
 		t.epilogue.SetOffsets(a, out+c.out, channel)
@@ -185,8 +185,8 @@ func (t *depthwiseWindow) finish(r *windowRun, image, block, strip int) {
 	}
 	s := t.conv
 	first, end := t.rowOf(strip), t.rowOf(strip+1)
-	channel := block * t.block * t.lanes
-	channels := min(t.block*t.lanes, s.c-channel)
+	channel := block * t.blockVectors * t.lanes
+	channels := min(t.blockVectors*t.lanes, s.c-channel)
 	at := (image*s.h.Results+first)*s.w.Results*t.outPixelStride + channel
 	t.epilogue.strips.Do(&r.epilogue, at, (end-first)*s.w.Results, t.outPixelStride, channels, 1)
 }
@@ -196,7 +196,7 @@ func (t *depthwiseWindow) rowOf(strip int) int {
 	if strip == len(t.tilesDown) {
 		return t.conv.h.Results
 	}
-	return t.tilesDown[strip].at
+	return t.tilesDown[strip].start
 }
 
 // listings returns the generated code.

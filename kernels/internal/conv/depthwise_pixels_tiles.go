@@ -51,7 +51,7 @@ type windowShape struct {
 	lanes, vectors         int    // lanes of a vector; number of vectors of all channels
 	overlap                int    // channels that the last vector shares with the previous vector
 	tile                   [2]int // rows and columns of a tile
-	block, blocks          int    // vectors per block; number of blocks
+	blockVectors, blocks   int    // vectors per block; number of blocks
 }
 
 // newWindowShape chooses the tiles. size is the number of bytes of an element. It returns false if the channels do not
@@ -87,8 +87,8 @@ func newWindowShape(s *convShape, size int) (f windowShape, ok bool) {
 	f.tile = [2]int{rows, cols}
 	maxVectors := max(1, blockWeights/(s.termsPerOutput()*f.vectorBytes))
 	f.blocks = kit.DivUp(f.vectors, maxVectors)
-	f.block = kit.DivUp(f.vectors, f.blocks)
-	f.blocks = kit.DivUp(f.vectors, f.block)
+	f.blockVectors = kit.DivUp(f.vectors, f.blocks)
+	f.blocks = kit.DivUp(f.vectors, f.blockVectors)
 	return f, true
 }
 
@@ -112,7 +112,7 @@ type windowCall struct {
 
 // axisTile describes a tile along one dimension.
 type axisTile struct {
-	at         int // index of the first result
+	start      int // index of the first result
 	n          int // number of results
 	first, end int // input positions [first, end) inside the image, counted from the first tap of the first window
 	kind       int // index of the kind; tiles of the same kind differ only in at
@@ -124,11 +124,11 @@ func axisTiles(a *geometry.Axis, n int) (list, kinds []axisTile) {
 	list = make([]axisTile, cut.Chunks)
 	for i := range list {
 		at, next := cut.Range(i)
-		first, end := geometry.Valid(a.Begin(at), 1, a.Size, a.Extent(next-at))
+		first, end := geometry.IndicesInside(a.Begin(at), 1, a.Size, a.Extent(next-at))
 		if first >= end {
 			first, end = 0, 0
 		}
-		x := axisTile{at: at, n: next - at, first: first, end: end}
+		x := axisTile{start: at, n: next - at, first: first, end: end}
 		x.kind = slices.IndexFunc(kinds, func(k axisTile) bool { return k.n == x.n && k.first == x.first && k.end == x.end })
 		if x.kind < 0 {
 			x.kind = len(kinds)
@@ -139,11 +139,11 @@ func axisTiles(a *geometry.Axis, n int) (list, kinds []axisTile) {
 	return list, kinds
 }
 
-// cut makes the specs of an image's tiles. The number of strips is even if possible: two workers then each compute one
+// makeTiles makes the specs of an image's tiles. The number of strips is even if possible: two workers then each compute one
 // half of the rows. Neighbouring steps divide the image in the same way, so a worker mostly reads rows that it wrote
-// itself. The calls of a strip are listed when the strip is computed (see callsOf), so that memory does not grow with
+// itself. The calls of a strip are listed when the strip is computed (see appendCalls), so that memory does not grow with
 // the image.
-func (t *depthwiseWindow) cut() {
+func (t *depthwiseWindow) makeTiles() {
 	s, f := t.conv, &t.windowShape
 	var across, down []axisTile
 	rows := kit.DivUp(s.h.Results, f.tile[0])
@@ -167,8 +167,8 @@ func (t *depthwiseWindow) cut() {
 	}
 }
 
-// callsOf appends the calls of a strip. One call computes all adjacent tiles that have the same code.
-func (t *depthwiseWindow) callsOf(calls []windowCall, strip int) []windowCall {
+// appendCalls appends the calls of a strip. One call computes all adjacent tiles that have the same code.
+func (t *depthwiseWindow) appendCalls(calls []windowCall, strip int) []windowCall {
 	down, begin := t.tilesDown[strip], len(calls)
 	for _, x := range t.tilesAcross {
 		c := t.call(down, x)
@@ -188,7 +188,7 @@ func (t *depthwiseWindow) callsOf(calls []windowCall, strip int) []windowCall {
 // maxTiles returns the maximum number of tiles of a call, if each tile has the given number of results.
 func (t *depthwiseWindow) maxTiles(results int) int {
 	s, f := t.conv, &t.windowShape
-	work := results * f.block
+	work := results * f.blockVectors
 	return max(1, min(windowCallMACs/(work*s.termsPerOutput()*f.lanes),
 		windowCallBytes/(work*f.vectorBytes*(1+s.h.Stride*s.w.Stride))))
 }
@@ -197,13 +197,13 @@ func (t *depthwiseWindow) maxTiles(results int) int {
 func (t *depthwiseWindow) call(down, across axisTile) windowCall {
 	s, f := t.conv, &t.windowShape
 	code := t.kinds[down.kind][across.kind]
-	c := windowCall{code: code, out: (down.at*s.w.Results + across.at) * t.outPixelStride * f.elemBytes, tiles: 1}
-	row, col := s.h.Begin(down.at)+down.first, s.w.Begin(across.at)+across.first
+	c := windowCall{code: code, out: (down.start*s.w.Results + across.start) * t.outPixelStride * f.elemBytes, tiles: 1}
+	row, col := s.h.Begin(down.start)+down.first, s.w.Begin(across.start)+across.first
 	dynamicRows := t.specs[code].RowsFromCall
 	if dynamicRows {
-		first, end := s.h.TapsOf(down.at)
+		first, end := s.h.TapsOf(down.start)
 		c.rows, c.weight = max(0, end-first), first*s.w.Taps*f.vectorBytes
-		row = s.h.Position(down.at, first)
+		row = s.h.Position(down.start, first)
 	}
 	if c.rows > 0 || !dynamicRows && down.end > down.first {
 		c.in = (row*s.w.Size + min(max(col, 0), s.w.Size-1)) * s.inPixelStride(false) * f.elemBytes

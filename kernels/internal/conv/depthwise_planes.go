@@ -42,7 +42,7 @@ type planeTiles struct {
 	partRows               int   // number of rows of a part
 	planeStride            int   // stride of planes, in bytes
 	tapOffsets             []int // by tap: byte offset of its first row
-	outAt, workerBytes     int   // offset of the result in worker memory, and size of worker memory, in bytes
+	outOffset, workerBytes int   // offset of the result in worker memory, and size of worker memory, in bytes
 	tapRuns                graph.PerWorker[tapRun]
 }
 
@@ -56,7 +56,7 @@ type planePart struct {
 
 // newPlaneTiles returns nil if there is no machine code, or if a tile exceeds the limit of worker memory.
 func newPlaneTiles(s *convShape, d tensor.DType) (*planeTiles, error) {
-	if !s.tilesPlanes(d) {
+	if !s.usesPlaneTiles(d) {
 		return nil, nil
 	}
 	t := &planeTiles{conv: s, size: d.Size(), elem: strided.Move(d.Size())}
@@ -70,8 +70,8 @@ func newPlaneTiles(s *convShape, d tensor.DType) (*planeTiles, error) {
 	if t.splitRow, err = moveLoop(d.ToComplex()); err != nil {
 		return nil, err
 	}
-	t.cut()
-	if t.layOut(); t.workerBytes > maxTapsBytes {
+	t.chooseTileSize()
+	if t.assignOffsets(); t.workerBytes > maxTapsBytes {
 		return nil, nil
 	}
 	return t, nil
@@ -93,9 +93,9 @@ func moveLoop(d tensor.DType) (*loops.Loop, error) {
 	return loops.New(&expr.Loop{Code: c, Scalar: make([]bool, 1)}, loops.Options{})
 }
 
-// cut chooses the tile size and the number of planes per tile. Tiles have whole rows if whole rows fit. All tiles have
+// chooseTileSize chooses the tile size and the number of planes per tile. Tiles have whole rows if whole rows fit. All tiles have
 // about the same size. The choice depends only on constants and the shape, and does not affect the bits of results.
-func (t *planeTiles) cut() {
+func (t *planeTiles) chooseTileSize() {
 	s := t.conv
 	maxElements := planeTileBytes / t.size
 	tileElements := func(planes, rows, cols int) int {
@@ -123,10 +123,10 @@ func (t *planeTiles) cut() {
 	})
 }
 
-// layOut assigns offsets to the parts of a tile. The zeros at the right end of a row may also be the zeros at the left
+// assignOffsets assigns offsets to the parts of a tile. The zeros at the right end of a row may also be the zeros at the left
 // end of the next row. Elements that come from the image start at a cache line, because a vector that crosses a line
 // costs two loads. Rows also start at a cache line if the padding to whole lines is short.
-func (t *planeTiles) layOut() {
+func (t *planeTiles) assignOffsets() {
 	s := t.conv
 	width := t.neededColumns(t.cols)
 	sharedZeros := width // zeros that pad both the right end of a row and the left end of the next row
@@ -138,11 +138,11 @@ func (t *planeTiles) layOut() {
 		tapParts = append(tapParts, t.gridPart(k/s.w.Taps*s.h.Dilation%s.h.Stride, k%s.w.Taps*s.w.Dilation%s.w.Stride))
 	}
 	for _, p := range t.parts {
-		if first, end := geometry.Valid(p.col-s.w.Before, s.w.Stride, s.w.Size, width); first < end {
+		if first, end := geometry.IndicesInside(p.col-s.w.Before, s.w.Stride, s.w.Size, width); first < end {
 			sharedZeros = min(sharedZeros, first, width-end)
 		}
 		if p.col == 0 && s.w.Stride == 2 && s.inStride.w == 1 {
-			p.oddColumns = t.find(p.row, 1)
+			p.oddColumns = t.findPart(p.row, 1)
 		}
 	}
 	t.rowStride = max(t.cols, width-sharedZeros)
@@ -153,7 +153,7 @@ func (t *planeTiles) layOut() {
 	t.partRows = t.rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
 	partBytes := kit.AlignUp(((t.partRows-1)*t.rowStride+width)*t.size) + machine.LineBytes
 	for i, p := range t.parts {
-		first, _ := geometry.Valid(p.col-s.w.Before, s.w.Stride, s.w.Size, width)
+		first, _ := geometry.IndicesInside(p.col-s.w.Before, s.w.Stride, s.w.Size, width)
 		p.offset = i*partBytes + (line-first%line)%line*t.size
 	}
 	t.planeStride = len(t.parts) * partBytes
@@ -162,14 +162,14 @@ func (t *planeTiles) layOut() {
 		row, col := kh*s.h.Dilation/s.h.Stride, kw*s.w.Dilation/s.w.Stride
 		t.tapOffsets = append(t.tapOffsets, p.offset+(row*t.rowStride+col)*t.size)
 	}
-	t.outAt = t.planes * t.planeStride
-	t.workerBytes = t.outAt + t.planes*t.rows*t.rowStride*t.size
+	t.outOffset = t.planes * t.planeStride
+	t.workerBytes = t.outOffset + t.planes*t.rows*t.rowStride*t.size
 }
 
 // gridPart returns the part whose first element is at (row, col) of the padded plane, with 0 <= row < sh and
 // 0 <= col < sw. It adds the part if it is missing.
 func (t *planeTiles) gridPart(row, col int) *planePart {
-	p := t.find(row, col)
+	p := t.findPart(row, col)
 	if p == nil {
 		p = &planePart{row: row, col: col}
 		t.parts = append(t.parts, p)
@@ -177,8 +177,8 @@ func (t *planeTiles) gridPart(row, col int) *planePart {
 	return p
 }
 
-// find returns the part whose first element is at (row, col) of the padded plane, or nil.
-func (t *planeTiles) find(row, col int) *planePart {
+// findPart returns the part whose first element is at (row, col) of the padded plane, or nil.
+func (t *planeTiles) findPart(row, col int) *planePart {
 	for _, p := range t.parts {
 		if p.row == row && p.col == col {
 			return p
@@ -207,17 +207,17 @@ func (t *planeTiles) kernel() *graph.Kernel {
 			for u := first; u < end; u++ {
 				// With one tile per plane, the zeros of the previous batch are still in place.
 				if tiles > 1 || u == first {
-					clear(m.Worker[:t.outAt])
+					clear(m.Worker[:t.outOffset])
 				}
-				t.tile(m, r, u/tiles, u%tiles)
+				t.computeTile(m, r, u/tiles, u%tiles)
 			}
 			r.release()
 			return nil
 		}}}}
 }
 
-// tile computes one tile, for all output channels of a batch of planes.
-func (t *planeTiles) tile(m *graph.Mem, r *tapRun, batch, tile int) {
+// computeTile computes one tile, for all output channels of a batch of planes.
+func (t *planeTiles) computeTile(m *graph.Mem, r *tapRun, batch, tile int) {
 	s := t.conv
 	n, g := batch/t.batches, batch%t.batches*t.planes
 	planes := min(t.planes, s.groups-g)
@@ -226,27 +226,27 @@ func (t *planeTiles) tile(m *graph.Mem, r *tapRun, batch, tile int) {
 	mem := unsafe.Pointer(unsafe.SliceData(m.Worker))
 	t.fill(r, mem, unsafe.Add(m.Ptrs[1], (n*s.inStride.n+g*s.inStride.c)*t.size), planes, row, col, rows, cols)
 	for k, at := range t.tapOffsets {
-		r.x[k] = stream{unsafe.Add(mem, at), t.planeStride}
+		r.x[k] = rowStream{unsafe.Add(mem, at), t.planeStride}
 	}
 	// Each output channel of a group is computed for all planes at once.
 	for o := g * s.outPerGroup(); o < (g+1)*s.outPerGroup(); o++ {
 		w := unsafe.Add(m.Ptrs[2], o*s.weightStride.n*t.size)
 		for k := range t.tapOffsets {
 			at := k/s.w.Taps*s.weightStride.h + k%s.w.Taps*s.weightStride.w
-			r.w[k] = stream{unsafe.Add(w, at*t.size), s.outPerGroup() * s.weightStride.n * t.size}
+			r.w[k] = rowStream{unsafe.Add(w, at*t.size), s.outPerGroup() * s.weightStride.n * t.size}
 		}
-		var bias stream
+		var bias rowStream
 		if s.hasBias {
-			bias = stream{unsafe.Add(m.Ptrs[3], o*s.biasStride*t.size), s.outPerGroup() * s.biasStride * t.size}
+			bias = rowStream{unsafe.Add(m.Ptrs[3], o*s.biasStride*t.size), s.outPerGroup() * s.biasStride * t.size}
 		}
 		loopRow := (rows-1)*t.rowStride + cols // elements of the tile of a plane, with unused elements between rows
 		at := n*s.outStride.n + o*s.outStride.c + row*s.outStride.h + col*s.outStride.w
-		out := stream{unsafe.Add(m.Ptrs[0], at*t.size), s.outPerGroup() * s.outStride.c * t.size}
+		out := rowStream{unsafe.Add(m.Ptrs[0], at*t.size), s.outPerGroup() * s.outStride.c * t.size}
 		if s.outStride.w == 1 && (rows == 1 || s.outStride.h == t.rowStride && cols == t.rowStride) {
 			t.sum.run(r, out, bias, loopRow, planes)
 			continue
 		}
-		sums := stream{unsafe.Add(mem, t.outAt), rows * t.rowStride * t.size}
+		sums := rowStream{unsafe.Add(mem, t.outOffset), rows * t.rowStride * t.size}
 		t.sum.run(r, sums, bias, loopRow, planes)
 		t.copy(r, out.ptr, sums.ptr, strided.Axis{N: cols, Dst: s.outStride.w * t.size, Src: t.size},
 			strided.Axis{N: rows, Dst: s.outStride.h * t.size, Src: t.rowStride * t.size},
@@ -261,8 +261,8 @@ func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col
 	height := rows + (s.h.Taps-1)*s.h.Dilation/s.h.Stride
 	planeAxis := strided.Axis{N: planes, Dst: t.planeStride, Src: s.inStride.c * t.size}
 	for _, p := range t.parts {
-		i0, i1 := geometry.Valid(top+p.row, s.h.Stride, s.h.Size, height)
-		j0, j1 := geometry.Valid(left+p.col, s.w.Stride, s.w.Size, t.neededColumns(cols))
+		i0, i1 := geometry.IndicesInside(top+p.row, s.h.Stride, s.h.Size, height)
+		j0, j1 := geometry.IndicesInside(left+p.col, s.w.Stride, s.w.Size, t.neededColumns(cols))
 		if i0 >= i1 {
 			continue
 		}
@@ -272,23 +272,23 @@ func (t *planeTiles) fill(r *tapRun, mem, plane unsafe.Pointer, planes, row, col
 		switch {
 		case p.oddColumns != nil:
 			t.split(r, to, unsafe.Add(to, p.oddColumns.offset-p.offset), from, left, s.w.Extent(cols), down, planeAxis)
-		case j0 < j1 && !t.splitFills(p):
+		case j0 < j1 && !t.isFilledBySplit(p):
 			t.copy(r, unsafe.Add(to, j0*t.size), unsafe.Add(from, (left+p.col+j0*s.w.Stride)*s.inStride.w*t.size),
 				strided.Axis{N: j1 - j0, Dst: t.size, Src: s.w.Stride * s.inStride.w * t.size}, down, planeAxis)
 		}
 	}
 }
 
-// splitFills reports whether split fills the part p together with the even columns of the same rows.
-func (t *planeTiles) splitFills(p *planePart) bool {
-	even := t.find(p.row, 0)
+// isFilledBySplit reports whether split fills the part p together with the even columns of the same rows.
+func (t *planeTiles) isFilledBySplit(p *planePart) bool {
+	even := t.findPart(p.row, 0)
 	return even != nil && even.oddColumns == p
 }
 
 // split copies even and odd columns to their parts in pairs. It copies the columns [left, left+width) and skips columns
 // outside the plane.
 func (t *planeTiles) split(r *tapRun, even, odd, from unsafe.Pointer, left, width int, down, planeAxis strided.Axis) {
-	first, end := geometry.Valid(left, 1, t.conv.w.Size, width)
+	first, end := geometry.IndicesInside(left, 1, t.conv.w.Size, width)
 	if first >= end {
 		return
 	}

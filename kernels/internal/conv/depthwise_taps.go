@@ -28,8 +28,8 @@ type tapPart struct {
 	first, end int
 }
 
-// stream is an operand of a loop: a sequence of rows with a constant stride, in bytes.
-type stream struct {
+// rowStream is an operand of a loop: a sequence of rows with a constant stride, in bytes.
+type rowStream struct {
 	ptr       unsafe.Pointer // address of the first row
 	rowStride int
 }
@@ -37,7 +37,7 @@ type stream struct {
 // tapRun is the state of a worker that runs a tapSum. It is released at the end of each chunk.
 type tapRun struct {
 	loops.State
-	x, w         []stream // inputs and weights by tap
+	x, w         []rowStream // inputs and weights by tap
 	ptrs         [expr.MaxOperands]unsafe.Pointer
 	strides      [expr.MaxOperands]int
 	operandCount int // number of operands in ptrs and strides
@@ -53,20 +53,20 @@ func (r *tapRun) release() {
 // reserve sets the length of x and w to the number of taps.
 func (r *tapRun) reserve(taps int) {
 	if cap(r.x) < taps {
-		r.x, r.w = make([]stream, taps), make([]stream, taps)
+		r.x, r.w = make([]rowStream, taps), make([]rowStream, taps)
 	}
 	r.x, r.w = r.x[:taps], r.w[:taps]
 }
 
-// compilesTaps reports whether sums of dtype d are compiled to machine code.
-func compilesTaps(d tensor.DType) bool {
+// hasTapCode reports whether sums of dtype d are compiled to machine code.
+func hasTapCode(d tensor.DType) bool {
 	return loops.CodeAvailable() && (d == tensor.Float32 || d == tensor.Float64)
 }
 
 // newTapSum returns nil if the loops cannot be compiled. If scalar is set, all elements of a row have the same bias and
 // the same weights. Otherwise each element has its own bias and weights.
 func newTapSum(d tensor.DType, taps int, bias, scalar bool) (*tapSum, error) {
-	if !compilesTaps(d) {
+	if !hasTapCode(d) {
 		return nil, nil
 	}
 	t := &tapSum{hasBias: bias}
@@ -120,7 +120,7 @@ func tapLoop(d tensor.DType, taps int, start, scalar, scalarStart bool) (*expr.L
 }
 
 // run computes n1 rows of n0 elements. The inputs and weights are the streams in r.
-func (t *tapSum) run(r *tapRun, out, bias stream, n0, n1 int) {
+func (t *tapSum) run(r *tapRun, out, bias rowStream, n0, n1 int) {
 	start := bias
 	for k, p := range t.parts {
 		r.operandCount = 0
@@ -139,7 +139,7 @@ func (t *tapSum) run(r *tapRun, out, bias stream, n0, n1 int) {
 	}
 }
 
-func (r *tapRun) add(s stream) {
+func (r *tapRun) add(s rowStream) {
 	r.ptrs[r.operandCount], r.strides[r.operandCount] = s.ptr, s.rowStride
 	r.operandCount++
 }

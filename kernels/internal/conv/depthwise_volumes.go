@@ -31,7 +31,7 @@ const maxTapsBytes = 4 << 20
 
 // newVolumeTaps returns nil if groups have several input channels, or if the loops cannot be compiled.
 func newVolumeTaps(s *convShape, d tensor.DType) *volumeTaps {
-	if s.inPerGroup != 1 || !compilesTaps(d) || s.outStride.w != 1 && s.w.Results > 1 {
+	if s.inPerGroup != 1 || !hasTapCode(d) || s.outStride.w != 1 && s.w.Results > 1 {
 		return nil
 	}
 	t := &volumeTaps{convShape: s, dtype: d, elem: strided.Move(d.Size()), rows: s.h.Extent(s.h.Results),
@@ -55,7 +55,7 @@ func (v convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	return copies.Converted(c, multiply.ComputesIn(c), func(c *graph.Call) (*graph.Kernel, error) {
+	return copies.CompileInDType(c, multiply.ComputationDType(c), func(c *graph.Call) (*graph.Kernel, error) {
 		s := v.shape(c)
 		t := newVolumeTaps(s, c.Out[0].DType)
 		if t == nil {
@@ -79,7 +79,7 @@ func (v convolution) lowerTaps(c *graph.Call) (*graph.Kernel, error) {
 						last = image*s.groups + from
 						t.copyChannel(m, unsafe.Add(m.Ptrs[1], (image*s.inStride.n+from*s.inStride.c)*t.dtype.Size()))
 					}
-					t.channel(m, r, image, o)
+					t.computeChannel(m, r, image, o)
 				}
 				r.release()
 				return nil
@@ -116,11 +116,11 @@ func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 	}
 }
 
-// channel computes a channel of the result, plane by plane.
-func (t *volumeTaps) channel(m *graph.Mem, r *tapRun, image, o int) {
+// computeChannel computes a channel of the result, plane by plane.
+func (t *volumeTaps) computeChannel(m *graph.Mem, r *tapRun, image, o int) {
 	size, memory := t.dtype.Size(), unsafe.Pointer(unsafe.SliceData(m.Worker))
 	r.reserve(t.taps())
-	var bias stream
+	var bias rowStream
 	if t.hasBias {
 		bias.ptr = unsafe.Add(m.Ptrs[3], o*t.biasStride*size)
 	}
@@ -130,11 +130,11 @@ func (t *volumeTaps) channel(m *graph.Mem, r *tapRun, image, o int) {
 			column := kw * t.w.Dilation
 			row := (d*t.d.Stride+kd*t.d.Dilation)*t.rows + kh*t.h.Dilation
 			at := row*t.pitch() + column%t.w.Stride*t.remainders + column/t.w.Stride
-			r.x[tap] = stream{unsafe.Add(memory, at*size), t.h.Stride * t.pitch() * size}
+			r.x[tap] = rowStream{unsafe.Add(memory, at*size), t.h.Stride * t.pitch() * size}
 			weight := o*t.weightStride.n + kd*t.weightStride.d + kh*t.weightStride.h + kw*t.weightStride.w
-			r.w[tap] = stream{unsafe.Add(m.Ptrs[2], weight*size), 0}
+			r.w[tap] = rowStream{unsafe.Add(m.Ptrs[2], weight*size), 0}
 		}
-		out := stream{unsafe.Add(m.Ptrs[0], (image*t.outStride.n+o*t.outStride.c+d*t.outStride.d)*size), t.outStride.h * size}
+		out := rowStream{unsafe.Add(m.Ptrs[0], (image*t.outStride.n+o*t.outStride.c+d*t.outStride.d)*size), t.outStride.h * size}
 		t.sum.run(r, out, bias, t.w.Results, t.h.Results)
 	}
 }
@@ -145,7 +145,7 @@ func (v convolution) tapsImpl() graph.Impl {
 		if c.Out[0].Numel() == 0 {
 			return nil
 		}
-		return newVolumeTaps(v.shape(c), multiply.ComputesIn(c))
+		return newVolumeTaps(v.shape(c), multiply.ComputationDType(c))
 	}
 	return graph.Impl{Name: "taps",
 		Doc: "Sums the elements of windows channel by channel, in compiled loops over planes.",

@@ -14,14 +14,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// direct computes a convolution in register tiles. A tile computes some output pixels for a block of output channels.
+// directConv computes a convolution in register tiles. A tile computes some output pixels for a block of output channels.
 // The channels of a block are contiguous in the result and in the packed weight. Pixels of the input are read in place,
 // in either layout. Taps outside the image are skipped: tiles at the left and at the right border have separate code,
 // and the number of rows of the window is an argument of the code.
 //
 // newDirect divides the results of an image into tiles and strips (cut), chooses their order (chooseOrder), and
-// generates code for each kind of tile (compile). When a strip is computed, callsOf lists the calls of the code.
-type direct struct {
+// generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.
+type directConv struct {
 	conv            *convShape
 	shape           directShape
 	size            int            // bytes of an element
@@ -31,7 +31,7 @@ type direct struct {
 	tiles           pieces         // tiles of an image's pixels, or of a row
 	rowTemplate     []directCall   // if strips are rows: calls of a row, without the offsets of the row
 	strips          int            // number of strips of an image
-	stripRanges     machine.Cut    // by strip: its tiles or, with the cut byBands, its bands; not used if strips are rows
+	stripRanges     machine.Cut    // by strip: its tiles or, with the cut bandTiling, its bands; not used if strips are rows
 	sums            sumBlocks      // blocks into which the sum of a result is divided
 	images          int            // number of images of the batch; 1 if each strip spans all images
 	inImageBytes    int            // stride of the input's images, in bytes
@@ -42,7 +42,7 @@ type direct struct {
 	byteElements    bool           // operands have 8 bits; an element is then a group of four of them
 	signedElements  bool           // bytes of the input are signed
 	wordElements    bool           // operands have 16 bits; an element is then a pair of them
-	order           multiply.Strips
+	order           multiply.StripOrder
 	prefetch        int  // cache lines that each step of the code prefetches
 	stripPrefetch   int  // bytes of the next block's weight that each strip prefetches
 	prefetchesImage bool // steps prefetch pixels of the next tile instead of weights
@@ -76,30 +76,30 @@ const (
 	directFlatMACs = 1 << 19
 )
 
-// directComputes reports whether machine code supports a convolution. It depends on sizes and dtype, not on strides.
-func directComputes(s *convShape, d tensor.DType) bool {
+// hasDirectCode reports whether machine code supports a convolution. It depends on sizes and dtype, not on strides.
+func hasDirectCode(s *convShape, d tensor.DType) bool {
 	return tile.Supports(machine.Host()) && jit.Available() == nil &&
 		(d == tensor.Float32 || d == tensor.Float64) && s.n*s.o*s.pixelsOut() > 0 &&
-		s.termsPerOutput() > 0 && s.termsPerOutput() <= directDepth && s.inReach(max(s.c, 1), d.Size()) < maxReach &&
-		s.outReach(d.Size()) < maxReach
+		s.termsPerOutput() > 0 && s.termsPerOutput() <= directDepth && s.inputReach(max(s.c, 1), d.Size()) < maxReach &&
+		s.outputReach(d.Size()) < maxReach
 }
 
-// newDirect generates the code of a convolution that directComputes accepts.
-func newDirect(s *convShape, d tensor.DType, planes bool) (*direct, error) {
+// newDirect generates the code of a convolution that hasDirectCode accepts.
+func newDirect(s *convShape, d tensor.DType, planes bool) (*directConv, error) {
 	shape := newDirectShape(s, d, planes)
-	t := &direct{conv: s, shape: shape, size: d.Size(), termBytes: shape.vectors * shape.lanes * d.Size(), images: s.n,
+	t := &directConv{conv: s, shape: shape, size: d.Size(), termBytes: shape.vectors * shape.lanes * d.Size(), images: s.n,
 		inImageBytes: s.inStride.n * d.Size(), inPixelBytes: s.inPixelStride(planes) * d.Size(),
 		outPixelStride: s.outPixelStride(), outSize: d.Size()}
 	t.epilogue = newCodeEpilogue(s.epilogue, s.o, tile.EpilogueOperands)
 	t.sums = newSumBlocks(s, &shape)
-	t.cut()
+	t.makeTiles()
 	t.chooseOrder()
 	return t, t.compile()
 }
 
 // compile generates the code of each kind of tile, once for whole blocks and once for the last block of a group.
-func (t *direct) compile() error {
-	blocks := []int{t.shape.block()}
+func (t *directConv) compile() error {
+	blocks := []int{t.shape.blockChannels()}
 	if remaining := t.conv.outPerGroup() % blocks[0]; remaining > 0 {
 		blocks = append(blocks, remaining)
 	}
@@ -126,7 +126,7 @@ func (t *direct) compile() error {
 
 // phase returns the phase that computes the result. bind sets the addresses of input, weight and bias and, if the
 // result is quantized, of scales and zero points.
-func (t *direct) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
+func (t *directConv) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
 	return graph.Phase{Chunks: t.order.Chunks(), Run: func(m *graph.Mem, chunk int) error {
 		r := t.run.Of(m)
 		a := &r.args
@@ -137,7 +137,7 @@ func (t *direct) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
 		}
 		t.epilogue.setOperands(a, &r.epilogue, m)
 		err := t.order.EachUnit(chunk, func(image, block, strip int) error {
-			if err := t.strip(r, image, block, strip); err != nil {
+			if err := t.computeStrip(r, image, block, strip); err != nil {
 				return err
 			}
 			t.finish(r, image, block, strip)
@@ -149,8 +149,8 @@ func (t *direct) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
 	}}
 }
 
-// strip computes a strip of an image for a block of output channels.
-func (t *direct) strip(r *directRun, image, block, strip int) error {
+// computeStrip computes a strip of an image for a block of output channels.
+func (t *directConv) computeStrip(r *directRun, image, block, strip int) error {
 	s, a := t.conv, &r.args
 	first, channels := t.channels(block)
 	channel := first * t.size
@@ -158,7 +158,7 @@ func (t *direct) strip(r *directRun, image, block, strip int) error {
 	out := (image*s.outStride.n + first) * t.outSize
 	vec := block * t.panelBytes()
 	codes := t.codes[0]
-	if channels < t.shape.block() {
+	if channels < t.shape.blockChannels() {
 		codes = t.codes[1]
 	}
 	a.Row[tile.Bias] = channel
@@ -166,7 +166,7 @@ func (t *direct) strip(r *directRun, image, block, strip int) error {
 		a.Row[tile.Scales] = channel
 	}
 	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.stripPrefetch
-	r.calls = t.callsOf(r.calls[:0], strip)
+	r.calls = t.appendCalls(r.calls[:0], strip)
 	for _, c := range r.calls {
 		a.Row[tile.In], a.Row[tile.Out], a.Row[tile.Vec] = in+c.in, out+c.out, vec+c.vec
 		if t.prefetchesImage {
@@ -185,7 +185,7 @@ func (t *direct) strip(r *directRun, image, block, strip int) error {
 }
 
 // listings returns the generated code.
-func (t *direct) listings() (list []expr.Listing) {
+func (t *directConv) listings() (list []expr.Listing) {
 	for i, codes := range t.codes {
 		for k, c := range codes {
 			name := fmt.Sprintf("tile %d, %d rows", k, t.specs[k].Rows)
@@ -201,7 +201,7 @@ func (t *direct) listings() (list []expr.Listing) {
 // convDirect is the kernel of direct convolution.
 func convDirect(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 	d := s.call.Out[0].DType
-	if a == directByPixels && s.groupsByWindow(d) {
+	if a == directByPixels && s.usesGroupWindows(d) {
 		return depthwiseWindows(s, d)
 	}
 	weight, err := newPackedWeight(s.call, convPanels(s, a, d))
@@ -222,7 +222,7 @@ func convDirect(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
 
 // finish applies the epilogue to a strip of an image and the channels of a block. It does nothing if the code has
 // applied the epilogue in registers.
-func (t *direct) finish(r *directRun, image, block, strip int) {
+func (t *directConv) finish(r *directRun, image, block, strip int) {
 	if t.epilogue.strips == nil {
 		return
 	}
@@ -234,8 +234,8 @@ func (t *direct) finish(r *directRun, image, block, strip int) {
 }
 
 // channels returns the first output channel of a block, and its number of channels.
-func (t *direct) channels(block int) (first, n int) {
-	groupBlocks := kit.DivUp(t.conv.outPerGroup(), t.shape.block())
-	inGroup := block % groupBlocks * t.shape.block()
-	return block/groupBlocks*t.conv.outPerGroup() + inGroup, min(t.shape.block(), t.conv.outPerGroup()-inGroup)
+func (t *directConv) channels(block int) (first, n int) {
+	groupBlocks := kit.DivUp(t.conv.outPerGroup(), t.shape.blockChannels())
+	inGroup := block % groupBlocks * t.shape.blockChannels()
+	return block/groupBlocks*t.conv.outPerGroup() + inGroup, min(t.shape.blockChannels(), t.conv.outPerGroup()-inGroup)
 }

@@ -21,7 +21,7 @@ func newSumBlocks(s *convShape, f *directShape) sumBlocks {
 	switch {
 	case s.termsPerOutput() <= blockTerms:
 		return sumBlocks{}
-	case f.planes && f.cut != flat:
+	case f.planes && f.tiling != pointwiseTiling:
 		return sumBlocks{channels: largestPart(s.inPerGroup, max(1, blockTerms/s.taps()))}
 	case s.inPerGroup > blockTerms:
 		return sumBlocks{terms: largestPart(s.inPerGroup, blockTerms), taps: 1}

@@ -19,8 +19,8 @@ import (
 // and sums: four bytes if the processor has such an instruction, else two 16-bit words.
 const elementBytes = 4
 
-// perElement returns the number of channels of an element.
-func perElement() int {
+// elementChannels returns the number of channels of an element.
+func elementChannels() int {
 	if machine.Host().DotsBytes() {
 		return elementBytes
 	}
@@ -38,41 +38,41 @@ const minGroupChannels = 8
 // cases: windows reach outside the image, pixels are not whole elements, or the machine code does not read bytes of
 // this sign (see [tile.ReadsSigned]). Words are signed numbers.
 type directBytes struct {
-	direct
-	image              *convShape                            // convolution of bytes; directConv.conv is the convolution of elements
-	channelsPerElement int                                   // number of channels of an element
-	copied             bool                                  // whether images are copied to scratch memory
-	signed             bool                                  // whether images are multiplied as signed numbers
-	flip               uint8                                 // mask that changes the sign of copied bytes
-	widen              *loops.Loop                           // conversion of bytes to words; nil if elements are bytes
-	scratchAt          struct{ sums, zeroPoint, images int } // offsets in scratch memory
-	state              graph.PerWorker[loops.State]
+	directConv
+	image           *convShape                            // convolution of bytes; directConv.conv is the convolution of elements
+	elementChannels int                                   // number of channels of an element
+	copied          bool                                  // whether images are copied to scratch memory
+	signed          bool                                  // whether images are multiplied as signed numbers
+	signMask        uint8                                 // mask that changes the sign of copied bytes
+	widen           *loops.Loop                           // conversion of bytes to words; nil if elements are bytes
+	scratchOffsets  struct{ sums, zeroPoint, images int } // offsets in scratch memory
+	state           graph.PerWorker[loops.State]
 }
 
-// packedShape returns the convolution of elements of `per` channels. Its input includes the padding.
-func (s *convShape) packedShape(per int) *convShape {
-	q := *s
-	q.h.Size, q.w.Size = s.h.Extent(s.h.Results), s.w.Extent(s.w.Results)
-	if !s.bordered() {
-		q.h.Size, q.w.Size = s.h.Size, s.w.Size
+// packedShape returns the convolution of elements of `channels` channels. Its input includes the padding.
+func (s *convShape) packedShape(channels int) *convShape {
+	packed := *s
+	packed.h.Size, packed.w.Size = s.h.Extent(s.h.Results), s.w.Extent(s.w.Results)
+	if !s.readsPadding() {
+		packed.h.Size, packed.w.Size = s.h.Size, s.w.Size
 	}
-	q.inPerGroup = kit.DivUp(s.inPerGroup, per)
-	if s.joinsRow(per) {
-		q.inPerGroup, q.w.Taps = kit.DivUp(s.w.Taps*s.inPerGroup, per), 1
+	packed.inPerGroup = kit.DivUp(s.inPerGroup, channels)
+	if s.spansPixels(channels) {
+		packed.inPerGroup, packed.w.Taps = kit.DivUp(s.w.Taps*s.inPerGroup, channels), 1
 	}
-	q.h.Before, q.w.Before, q.hasBias = 0, 0, true
-	q.c = s.groups * kit.DivUp(s.inPerGroup, per)
-	q.inStride = ncdhw{n: kit.BoundedProduct(q.h.Size, q.w.Size, q.c), c: 1, h: kit.BoundedProduct(q.w.Size, q.c), w: q.c}
-	q.outStride, q.epilogue = ncdhw{n: s.h.Results * s.w.Results * s.o, c: 1, h: s.w.Results * s.o, w: s.o}, nil
-	return &q
+	packed.h.Before, packed.w.Before, packed.hasBias = 0, 0, true
+	packed.c = s.groups * kit.DivUp(s.inPerGroup, channels)
+	packed.inStride = ncdhw{n: kit.BoundedProduct(packed.h.Size, packed.w.Size, packed.c), c: 1, h: kit.BoundedProduct(packed.w.Size, packed.c), w: packed.c}
+	packed.outStride, packed.epilogue = ncdhw{n: s.h.Results * s.w.Results * s.o, c: 1, h: s.w.Results * s.o, w: s.o}, nil
+	return &packed
 }
 
-// joinsRow reports whether an element of several channels may span pixels in a row of the window. Otherwise the channels of each
+// spansPixels reports whether an element of several channels may span pixels in a row of the window. Otherwise the channels of each
 // pixel are padded to whole elements, which takes more elements if there are few channels. For example, 7 pixels with 3
 // channels take 6 elements of four bytes if elements span pixels, and 7 otherwise.
-func (s *convShape) joinsRow(per int) bool {
+func (s *convShape) spansPixels(channels int) bool {
 	return s.groups == 1 && s.w.Dilation == 1 && s.h.Taps > 1 &&
-		kit.DivUp(s.w.Taps*s.inPerGroup, per) < s.w.Taps*kit.DivUp(s.inPerGroup, per)
+		kit.DivUp(s.w.Taps*s.inPerGroup, channels) < s.w.Taps*kit.DivUp(s.inPerGroup, channels)
 }
 
 // bytesWalks returns the channels-last walk if machine code supports the call.
@@ -83,8 +83,8 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 	if !supported || small || !tile.SupportsIntegers(machine.Host()) || s.n*s.o*s.h.Results*s.w.Results == 0 {
 		return nil
 	}
-	q := s.packedShape(perElement())
-	if !directComputes(q, directDType) || s.bordered() && !s.proportionate(kit.BoundedProduct(s.n, q.inStride.n)) {
+	packed := s.packedShape(elementChannels())
+	if !hasDirectCode(packed, directDType) || s.readsPadding() && !s.allowsScratch(kit.BoundedProduct(s.n, packed.inStride.n)) {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}
@@ -95,15 +95,15 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	w := graph.Work{Steps: 1}
 	c.AddStreamed(&w)
 	s := byteConv.bytesShape(c)
-	per := perElement()
-	q := s.packedShape(per)
-	if f := q.elementShape(per); f.unit {
-		q.unitWork(&w, &f)
+	channels := elementChannels()
+	packed := s.packedShape(channels)
+	if f := packed.elementShape(channels); f.unit {
+		packed.unitWork(&w, &f)
 	} else {
-		q.directWork(&w, directElements, directDType, false)
+		packed.directWork(&w, directElements, directDType, false)
 	}
-	if per < elementBytes || s.needsCopy(per) || flipsImages(c) != 0 {
-		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h.Size*s.w.Size + elementBytes*q.c*q.h.Size*q.w.Size))
+	if channels < elementBytes || s.needsCopy(channels) || imageSignMask(c) != 0 {
+		w.Bytes[graph.Copied] += float64(s.n * (s.c*s.h.Size*s.w.Size + elementBytes*packed.c*packed.h.Size*packed.w.Size))
 	}
 	w.Flops = byteConv.flops(c)
 	return w
@@ -111,7 +111,9 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 
 // needsCopy reports whether images must be copied, because windows reach outside the image or pixels are not whole
 // elements.
-func (s *convShape) needsCopy(per int) bool { return s.bordered() || s.inPerGroup%per != 0 }
+func (s *convShape) needsCopy(channels int) bool {
+	return s.readsPadding() || s.inPerGroup%channels != 0
+}
 
 // signBit returns a mask. The exclusive or of the mask and a byte of dtype d is an unsigned byte. For int8, this adds
 // 128 to the byte.
@@ -122,8 +124,8 @@ func signBit(d tensor.DType) uint8 {
 	return 0
 }
 
-// flipsImages returns the mask that makes the bytes of images readable for machine code, by exclusive or.
-func flipsImages(c *graph.Call) uint8 {
+// imageSignMask returns the mask that makes the bytes of images readable for machine code, by exclusive or.
+func imageSignMask(c *graph.Call) uint8 {
 	if signed := c.Meta(bytesInput).DType == tensor.Int8; tile.ReadsSigned(machine.Host(), signed) != signed {
 		return 1 << 7
 	}
@@ -133,15 +135,15 @@ func flipsImages(c *graph.Call) uint8 {
 // weightAt returns the byte offset of a weight from the first weight of its output channel.
 func (t *directBytes) weightAt(kh, kw, c int) int {
 	term, i := (kh*t.conv.w.Taps+kw)*t.conv.inPerGroup, c
-	if t.image.joinsRow(t.channelsPerElement) {
+	if t.image.spansPixels(t.elementChannels) {
 		term, i = kh*t.conv.inPerGroup, kw*t.image.inPerGroup+c
 	}
-	return (term+i/t.channelsPerElement)*t.termBytes + i%t.channelsPerElement*(elementBytes/t.channelsPerElement)
+	return (term+i/t.elementChannels)*t.termBytes + i%t.elementChannels*(elementBytes/t.elementChannels)
 }
 
 // packedAt returns the byte offset of an output channel's weights in the packed form.
 func (t *directBytes) packedAt(o int) int {
-	outPerGroup, width := t.conv.outPerGroup(), t.shape.block()
+	outPerGroup, width := t.conv.outPerGroup(), t.shape.blockChannels()
 	block := o/outPerGroup*kit.DivUp(outPerGroup, width) + o%outPerGroup/width
 	return block*t.panelBytes() + o%outPerGroup%width*elementBytes
 }
@@ -149,21 +151,21 @@ func (t *directBytes) packedAt(o int) int {
 // newDirectBytes describes the convolution of a call. The caller divides it into tiles and generates the code.
 func newDirectBytes(c *graph.Call) *directBytes {
 	s := byteConv.bytesShape(c)
-	t := &directBytes{image: s, channelsPerElement: perElement(), flip: flipsImages(c)}
+	t := &directBytes{image: s, elementChannels: elementChannels(), signMask: imageSignMask(c)}
 	signed := c.Meta(bytesInput).DType == tensor.Int8
-	t.copied, t.signed = s.needsCopy(t.channelsPerElement) || t.flip != 0, tile.ReadsSigned(machine.Host(), signed)
-	if t.channelsPerElement < elementBytes {
-		t.copied, t.signed, t.flip = true, signed, 0
+	t.copied, t.signed = s.needsCopy(t.elementChannels) || t.signMask != 0, tile.ReadsSigned(machine.Host(), signed)
+	if t.elementChannels < elementBytes {
+		t.copied, t.signed, t.signMask = true, signed, 0
 	}
-	q := s.packedShape(t.channelsPerElement)
-	shape := q.elementShape(t.channelsPerElement)
-	t.direct = direct{conv: q, shape: shape, size: elementBytes, termBytes: shape.block() * elementBytes, images: q.n,
-		inPixelBytes: q.c * elementBytes, outPixelStride: q.o, requantize: tile.Unsigned, outSize: 1}
-	if s.joinsRow(t.channelsPerElement) {
-		t.inPixelBytes = s.c * (elementBytes / t.channelsPerElement)
+	packed := s.packedShape(t.elementChannels)
+	shape := packed.elementShape(t.elementChannels)
+	t.directConv = directConv{conv: packed, shape: shape, size: elementBytes, termBytes: shape.blockChannels() * elementBytes, images: packed.n,
+		inPixelBytes: packed.c * elementBytes, outPixelStride: packed.o, requantize: tile.Unsigned, outSize: 1}
+	if s.spansPixels(t.elementChannels) {
+		t.inPixelBytes = s.c * (elementBytes / t.elementChannels)
 	}
-	t.inImageBytes = q.h.Size * q.w.Size * t.inPixelBytes
-	t.byteElements, t.wordElements = t.channelsPerElement == elementBytes, t.channelsPerElement < elementBytes
+	t.inImageBytes = packed.h.Size * packed.w.Size * t.inPixelBytes
+	t.byteElements, t.wordElements = t.elementChannels == elementBytes, t.elementChannels < elementBytes
 	t.signedElements = t.byteElements && t.signed
 	switch c.Out[0].DType {
 	case tensor.Int8:
@@ -178,12 +180,12 @@ func newDirectBytes(c *graph.Call) *directBytes {
 // are adjacent.
 func (t *directBytes) weight() *byteWeight {
 	order := "kh,kw,c"
-	if t.image.joinsRow(t.channelsPerElement) {
+	if t.image.spansPixels(t.elementChannels) {
 		order = "kh,kw*c"
 	}
 	return &byteWeight{conv: t.image, bytes: t.blocks() * t.panelBytes(), words: t.wordElements, offset: t.weightAt,
-		form: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 32/t.channelsPerElement, t.shape.block(),
-			order, t.channelsPerElement),
+		form: fmt.Sprintf("int%d panels of %d by %s in %ds, and sums", 32/t.elementChannels, t.shape.blockChannels(),
+			order, t.elementChannels),
 		channels: func(visit func(o, at int)) {
 			for o := range t.conv.o {
 				visit(o, t.packedAt(o))
@@ -208,7 +210,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	if t.requantize == tile.Sums {
 		t.epilogue = newCodeEpilogue(fusion.EpilogueOf(c), t.conv.o, tile.EpilogueOperands)
 	}
-	t.cut()
+	t.makeTiles()
 	t.chooseOrder()
 	if err := t.compile(); err != nil {
 		return nil, err
@@ -221,11 +223,11 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		}
 	}
 	weight := t.weight()
-	t.scratchAt.sums = weight.scratchBytes()
-	t.scratchAt.zeroPoint = t.scratchAt.sums + t.conv.o*elementBytes
+	t.scratchOffsets.sums = weight.scratchBytes()
+	t.scratchOffsets.zeroPoint = t.scratchOffsets.sums + t.conv.o*elementBytes
 	// The bias is read in whole vectors.
-	t.scratchAt.images = t.scratchAt.sums + kit.AlignUp(t.conv.o*elementBytes+machine.LineBytes)
-	k := &graph.Kernel{Scratch: t.scratchAt.images, Code: t.listings}
+	t.scratchOffsets.images = t.scratchOffsets.sums + kit.AlignUp(t.conv.o*elementBytes+machine.LineBytes)
+	k := &graph.Kernel{Scratch: t.scratchOffsets.images, Code: t.listings}
 	if t.copied {
 		// Reads extend past the last pixel.
 		k.Scratch += kit.AlignUp(t.conv.n*t.conv.h.Size*t.conv.w.Size*t.pixelBytes() + elementBytes)
@@ -239,11 +241,11 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	k.Phases = append(weight.phases(), t.prepare(weight), t.phase(func(a *jit.Args, m *graph.Mem) {
 		a.Ptr[tile.In], a.Ptr[tile.Vec] = m.Ptrs[1+bytesInput], weight.address(m)
 		if t.copied {
-			a.Ptr[tile.In] = unsafe.Pointer(&m.Scratch[t.scratchAt.images])
+			a.Ptr[tile.In] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.images])
 		}
-		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.scratchAt.sums])
+		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.sums])
 		if t.requantize != tile.Sums {
-			a.Ptr[tile.Scales], a.Ptr[tile.ZeroPoint] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.scratchAt.zeroPoint])
+			a.Ptr[tile.Scales], a.Ptr[tile.ZeroPoint] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.scratchOffsets.zeroPoint])
 		}
 		if t.shape.unit {
 			a.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(m.Worker))
@@ -255,38 +257,38 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 // prepare returns the phase before the products. Its first chunk computes the initial values of sums. Each other chunk
 // copies some rows of the images to scratch memory.
 func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
-	s, q := t.image, t.conv
+	s, packed := t.image, t.conv
 	rows := 0
 	if t.copied {
-		rows = q.n * q.h.Size
+		rows = packed.n * packed.h.Size
 	}
-	group := max(1, machine.MoveGrain/(q.w.Size*t.pixelBytes()))
+	group := max(1, machine.MoveGrain/(packed.w.Size*t.pixelBytes()))
 	return graph.Phase{Chunks: 1 + kit.DivUp(rows, group), Run: func(m *graph.Mem, chunk int) error {
-		zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ t.flip
+		zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ t.signMask
 		if chunk == 0 {
-			initialSum := weight.initialSums(m, inputZero(m, t.flip, t.signed))
-			sums := kit.SliceOf[int32](m.Scratch, t.scratchAt.sums, s.o)
+			initialSum := weight.initialSums(m, inputZeroPoint(m, t.signMask, t.signed))
+			sums := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.sums, s.o)
 			for o := range sums {
 				sums[o] = initialSum(o)
 			}
 			if t.requantize != tile.Sums {
-				kit.SliceOf[int32](m.Scratch, t.scratchAt.zeroPoint, 1)[0] = resultZero(m, s.call.Out[0].DType)
+				kit.SliceOf[int32](m.Scratch, t.scratchOffsets.zeroPoint, 1)[0] = resultZeroPoint(m, s.call.Out[0].DType)
 			}
 			return nil
 		}
-		line := q.w.Size * t.paddedChannels()
+		line := packed.w.Size * t.paddedChannels()
 		for row := (chunk - 1) * group; row < min(rows, chunk*group); row++ {
-			image, h := row/q.h.Size, row%q.h.Size-s.h.Before
+			image, h := row/packed.h.Size, row%packed.h.Size-s.h.Before
 			if t.widen == nil {
-				s.paddedRow(kit.SliceOf[uint8](m.Scratch, t.scratchAt.images+row*line, line), q.w.Size, m, image, h, zero, t.move)
+				s.copyPaddedRow(kit.SliceOf[uint8](m.Scratch, t.scratchOffsets.images+row*line, line), packed.w.Size, m, image, h, zero, t.copyPixels)
 				continue
 			}
-			from := kit.Elem[uint8](m.Ptrs[1+bytesInput], row*line) // rows that need no padding are only widened
-			if s.needsCopy(t.channelsPerElement) {
-				s.paddedRow(kit.SliceOf[uint8](m.Worker, 0, line), q.w.Size, m, image, h, zero, t.move)
+			from := kit.AddressOf[uint8](m.Ptrs[1+bytesInput], row*line) // rows that need no padding are only widened
+			if s.needsCopy(t.elementChannels) {
+				s.copyPaddedRow(kit.SliceOf[uint8](m.Worker, 0, line), packed.w.Size, m, image, h, zero, t.copyPixels)
 				from = unsafe.Pointer(unsafe.SliceData(m.Worker))
 			}
-			to := unsafe.Pointer(&m.Scratch[t.scratchAt.images+2*row*line])
+			to := unsafe.Pointer(&m.Scratch[t.scratchOffsets.images+2*row*line])
 			t.widen.Run(t.state.Of(m), []unsafe.Pointer{to, from}, []int{0, 0}, line, 1)
 		}
 		return nil
@@ -295,18 +297,18 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 
 // paddedChannels returns the number of channels per pixel in scratch memory.
 func (t *directBytes) paddedChannels() int {
-	return t.pixelBytes() * t.channelsPerElement / elementBytes
+	return t.pixelBytes() * t.elementChannels / elementBytes
 }
 
-// move copies pixels to whole elements and flips signs. Missing channels of the last element are 0.
-func (t *directBytes) move(to, from []uint8) {
+// copyPixels copies pixels to whole elements and flips signs. Missing channels of the last element are 0.
+func (t *directBytes) copyPixels(to, from []uint8) {
 	s, padded := t.image, t.paddedChannels()
 	if padded == s.c {
 		copy(to, from)
 	} else { // each group begins with a new element
 		padPixels(to, from, padded/s.groups, s.inPerGroup)
 	}
-	if t.flip != 0 {
+	if t.signMask != 0 {
 		flipSigns(to)
 	}
 }

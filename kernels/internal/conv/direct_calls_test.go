@@ -24,7 +24,7 @@ func TestDirectCallsAreShort(t *testing.T) {
 			a := geometry.Axis{Size: c.size, Results: c.size,
 				Window: geometry.Window{Taps: c.k, Stride: 1, Before: c.k / 2, Dilation: 1}}
 			s := &convShape{window: newWindow([]geometry.Axis{a, a}), n: c.n, c: c.c, o: c.o, inPerGroup: c.c, groups: 1}
-			if !directComputes(s, tensor.Float32) {
+			if !hasDirectCode(s, tensor.Float32) {
 				t.Errorf("%+v: not supported by machine code", c)
 				continue
 			}
@@ -34,10 +34,10 @@ func TestDirectCallsAreShort(t *testing.T) {
 			}
 			var calls []directCall
 			for strip := range d.strips {
-				calls = d.callsOf(calls, strip)
+				calls = d.appendCalls(calls, strip)
 			}
 			for _, call := range calls {
-				macs := call.tiles * d.specs[call.code].Rows * d.shape.block() * s.termsPerOutput()
+				macs := call.tiles * d.specs[call.code].Rows * d.shape.blockChannels() * s.termsPerOutput()
 				if most := d.callMACs(); macs > most {
 					t.Errorf("%+v, planes %v: a call of %d multiplications, want at most %d", c, planes, macs, most)
 				}
@@ -66,13 +66,13 @@ func TestUnitCallsAreShort(t *testing.T) {
 		if !f.unit {
 			t.Skip("there is no matrix unit")
 		}
-		d := &direct{conv: s, shape: f, size: elementBytes, termBytes: f.block() * elementBytes, images: 1,
+		d := &directConv{conv: s, shape: f, size: elementBytes, termBytes: f.blockChannels() * elementBytes, images: 1,
 			inPixelBytes: s.c * elementBytes, outPixelStride: s.o, outSize: 1}
-		d.cut()
+		d.makeTiles()
 		for strip := range d.strips {
-			for _, call := range d.callsOf(nil, strip) {
+			for _, call := range d.appendCalls(nil, strip) {
 				rows := kit.DivUp(d.specs[call.code].Rows, tile.UnitRows) * tile.UnitRows
-				if n := call.tiles * rows * f.block() * s.unitDepth(); n > tile.UnitCallGroups && call.tiles > 1 {
+				if n := call.tiles * rows * f.blockChannels() * s.unitDepth(); n > tile.UnitCallGroups && call.tiles > 1 {
 					t.Fatalf("%+v: a call of %d multiplications, want at most %d", c, n, tile.UnitCallGroups)
 				}
 			}

@@ -23,17 +23,17 @@ const (
 )
 
 // blocks returns the number of blocks of output channels in all groups.
-func (t *direct) blocks() int {
-	return t.conv.groups * kit.DivUp(t.conv.outPerGroup(), t.shape.block())
+func (t *directConv) blocks() int {
+	return t.conv.groups * kit.DivUp(t.conv.outPerGroup(), t.shape.blockChannels())
 }
 
 // panelBytes returns the bytes of a block's weight.
-func (t *direct) panelBytes() int { return t.conv.termsPerOutput() * t.termBytes }
+func (t *directConv) panelBytes() int { return t.conv.termsPerOutput() * t.termBytes }
 
 // largeWeight reports whether the weight is too large to stay in the L2 cache.
-func (t *direct) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedWeight }
+func (t *directConv) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedWeight }
 
-// chooseOrder chooses the order of blocks and strips (see [multiply.Strips]), and the memory that the code prefetches.
+// chooseOrder chooses the order of blocks and strips (see [multiply.StripOrder]), and the memory that the code prefetches.
 //
 // If the weight stays in cache, a band is one strip. Otherwise a band is a sequence of strips whose input stays in
 // cache. If the image has more bytes than the weight, a band is at most half of the image, so that two workers divide
@@ -42,10 +42,10 @@ func (t *direct) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedW
 // With a large weight, each strip prefetches an equal part of the weight of the next block. Otherwise the first tile of
 // the next block would wait for the whole panel. With a small weight and an image larger than the L2 cache, each tile
 // prefetches the pixels of the next tile, because the hardware prefetcher does not follow all rows that a tile reads.
-func (t *direct) chooseOrder() {
+func (t *directConv) chooseOrder() {
 	s := t.conv
 	strips := t.strips
-	t.order = multiply.Strips{Images: t.images, Blocks: t.blocks(), Strips: strips, Band: 1}
+	t.order = multiply.StripOrder{Images: t.images, Blocks: t.blocks(), Strips: strips, Band: 1}
 	if t.largeWeight() {
 		pixels := s.n / t.images * t.size
 		read, written := pixels*s.c*s.pixelsIn(), pixels*s.o*s.pixelsOut()
@@ -55,13 +55,13 @@ func (t *direct) chooseOrder() {
 		}
 		t.order.Band = kit.DivUp(strips, bands)
 		tiles := t.tiles.count
-		if t.shape.cut == alongRows {
+		if t.shape.tiling == rowTiling {
 			tiles *= strips
 		}
 		iterations := max(1, tiles*t.order.Band/strips*s.termsPerOutput()/tile.DefaultUnroll)
 		t.prefetch = min(maxPrefetch, kit.DivUp(kit.DivUp(t.panelBytes(), machine.LineBytes), iterations))
 		t.stripPrefetch = kit.DivUp(t.panelBytes(), t.order.Band)
-	} else if t.shape.cut == flat && !t.shape.planes && s.n*s.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
+	} else if t.shape.tiling == pointwiseTiling && !t.shape.planes && s.n*s.pixelsIn()*t.pixelBytes() > cachedPixelBytes {
 		t.prefetchesImage = true
 		lines := kit.DivUp(t.tileRows()*t.pixelBytes(), machine.LineBytes)
 		t.prefetch = min(maxPrefetch, kit.DivUp(lines, max(1, s.inPerGroup/tile.DefaultUnroll)))
@@ -71,5 +71,5 @@ func (t *direct) chooseOrder() {
 	if t.shape.unit {
 		grain *= tile.UnitGrain
 	}
-	t.order.Cut(kit.BoundedProduct(max(pixels, minStripPixels), t.shape.block(), s.termsPerOutput()), grain)
+	t.order.Cut(kit.BoundedProduct(max(pixels, minStripPixels), t.shape.blockChannels(), s.termsPerOutput()), grain)
 }

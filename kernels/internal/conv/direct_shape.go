@@ -19,27 +19,27 @@ type directShape struct {
 	vectors int  // number of vectors of a block
 	rows    int  // maximum number of rows of a tile; a row is an output pixel
 	perLoad int  // maximum number of elements of the input that are loaded at once
-	cut     directCut
+	tiling  directTiling
 	unit    bool // the code uses the matrix unit
 }
 
-// directCut is the way in which output pixels are divided into tiles.
-type directCut uint8
+// directTiling is the way in which output pixels are divided into tiles.
+type directTiling uint8
 
 const (
-	// alongRows: a tile has pixels of one row of the result. The code loops over the rows of the window.
-	alongRows directCut = iota
-	// allTaps: a tile has consecutive pixels of a small image. The window is fully unrolled.
-	allTaps
-	// flat: a tile has consecutive pixels of a pointwise convolution.
-	flat
-	// byBands: a tile has pixels of one or two rows of the result, for the matrix unit.
-	byBands
+	// rowTiling: a tile has pixels of one row of the result. The code loops over the rows of the window.
+	rowTiling directTiling = iota
+	// smallImageTiling: a tile has consecutive pixels of a small image. The window is fully unrolled.
+	smallImageTiling
+	// pointwiseTiling: a tile has consecutive pixels of a pointwise convolution.
+	pointwiseTiling
+	// bandTiling: a tile has pixels of one or two rows of the result, for the matrix unit.
+	bandTiling
 )
 
 // Bounds of the tiles of direct convolution.
 const (
-	// allTaps requires at most smallImage output pixels of an image, and at most shortTile output pixels of a
+	// smallImageTiling requires at most smallImage output pixels of an image, and at most shortTile output pixels of a
 	// row.
 	smallImage = 64
 	shortTile  = 7
@@ -51,8 +51,8 @@ const (
 	cachedPanel = 32 << 10
 )
 
-// block returns the number of output channels of a tile.
-func (f *directShape) block() int { return f.vectors * f.lanes }
+// blockChannels returns the number of output channels of a tile.
+func (f *directShape) blockChannels() int { return f.vectors * f.lanes }
 
 // windowLoop returns the index of the loop over the window's rows, from the outermost loop. The outer loops are a loop
 // over channels, for inputs by planes, and a loop over the window's planes, for volumes.
@@ -70,40 +70,40 @@ func (f *directShape) windowLoop() (loop int) {
 // fewer sums, a multiply-add would wait for the previous multiply-add of the same sum.
 func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	registers, bytes := tile.Registers(machine.Host())
-	f := directShape{planes: planes, volumes: s.volumetric(), lanes: bytes / d.Size(),
+	f := directShape{planes: planes, volumes: s.isVolumetric(), lanes: bytes / d.Size(),
 		perLoad: tile.ElementsPerLoad(machine.Host(), d.Size())}
-	const few = 16 // registers of AVX2
+	const avx2Registers = 16 // registers of AVX2
 	pixels := s.w.Results
 	switch {
-	case s.pointwise():
-		f.cut, pixels = flat, s.pixelsOut()
+	case s.isPointwise():
+		f.tiling, pixels = pointwiseTiling, s.pixelsOut()
 		if !planes {
 			pixels *= s.n
 		}
 	case !f.volumes && s.w.Results <= shortTile && s.h.Results*s.w.Results <= smallImage:
-		f.cut, pixels = allTaps, s.h.Results*s.w.Results
+		f.tiling, pixels = smallImageTiling, s.h.Results*s.w.Results
 	}
 	groupVectors := kit.DivUp(s.outPerGroup(), f.lanes)
 	f.vectors = min(2, groupVectors)
 	switch {
-	case groupVectors == 3 && registers > few:
+	case groupVectors == 3 && registers > avx2Registers:
 		f.vectors = 3
-	case pixels >= shortTile && registers > few:
+	case pixels >= shortTile && registers > avx2Registers:
 		f.vectors = f.fewestInstructions(groupVectors, pixels, registers, bytes*s.termsPerOutput())
 	case pixels <= 2:
 		f.vectors = min(groupVectors, registers/4)
 	case pixels < shortTile:
 		f.vectors = min(groupVectors, 4, registers/4-1)
 	}
-	f.rows = f.rowsBeside(f.vectors, registers)
+	f.rows = f.maxRows(f.vectors, registers)
 	return f
 }
 
-// rowsBeside returns the maximum number of rows of a tile. The registers hold all sums of the tile, `vectors` vectors
+// maxRows returns the maximum number of rows of a tile. The registers hold all sums of the tile, `vectors` vectors
 // of weights, and two elements. If one load reads several elements (perLoad > 1), the registers hold the elements of
 // all rows instead of two elements. By planes, a load reads one element of each of several rows. By pixels, it reads
 // several terms of one row.
-func (f directShape) rowsBeside(vectors, registers int) int {
+func (f directShape) maxRows(vectors, registers int) int {
 	if f.perLoad > 1 {
 		for rows := registers / vectors; ; rows-- {
 			elements := rows
@@ -130,7 +130,7 @@ func (f *directShape) fewestInstructions(groupVectors, pixels, registers, panel 
 	least := math.MaxInt
 	for v := min(2, groupVectors); v <= min(groupVectors, maxVectors) && (v <= 2 || v*panel <= cachedPanel); v++ {
 		n := 0
-		for _, kind := range split(pixels, f.rowsBeside(v, registers)).kinds() {
+		for _, kind := range splitEvenly(pixels, f.maxRows(v, registers)).kinds() {
 			rows := kind.n / kind.count
 			tileCost := func(vectors int) int { // for perLoad terms
 				return kind.count * max((rows*vectors+vectors)*f.perLoad+rows, 2*sumLatency*f.perLoad)
@@ -151,11 +151,11 @@ func (f *directShape) fewestInstructions(groupVectors, pixels, registers, panel 
 // is 0 if n is 0.
 type pieces struct{ n, count int }
 
-// split divides n into pieces of at most maxSize.
-func split(n, maxSize int) pieces { return pieces{n, kit.DivUp(n, maxSize)} }
+// splitEvenly divides n into pieces of at most maxSize.
+func splitEvenly(n, maxSize int) pieces { return pieces{n, kit.DivUp(n, maxSize)} }
 
-// at returns the start of piece i.
-func (p pieces) at(i int) int {
+// start returns the start of piece i.
+func (p pieces) start(i int) int {
 	if p.count == 0 {
 		return 0
 	}
@@ -163,7 +163,7 @@ func (p pieces) at(i int) int {
 }
 
 // size returns the size of piece i.
-func (p pieces) size(i int) int { return p.at(i+1) - p.at(i) }
+func (p pieces) size(i int) int { return p.start(i+1) - p.start(i) }
 
 // kinds returns the set of the longer pieces, if any, and the set of the shorter pieces.
 func (p pieces) kinds() (list []pieces) {
@@ -188,14 +188,14 @@ const (
 // directWork adds the cost of a direct convolution. rate is the name of the rate of its multiply-adds. Tiles of few
 // sums are priced like tiles of more sums, because they wait for previous multiply-adds or for loads.
 func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, planes bool) {
-	if !planes && rate == directTaps && s.groupsByWindow(d) {
+	if !planes && rate == directTaps && s.usesGroupWindows(d) {
 		s.groupWork(w, d)
 		return
 	}
 	f := newDirectShape(s, d, planes)
 	var tiles, turns float64 // a turn is the time of two multiply-adds of vectors
 	add := func(p pieces, n, taps float64) {
-		wholeBlocks, lastChannels := s.outPerGroup()/f.block(), s.outPerGroup()%f.block()
+		wholeBlocks, lastChannels := s.outPerGroup()/f.blockChannels(), s.outPerGroup()%f.blockChannels()
 		for _, kind := range p.kinds() {
 			rows := kind.n / kind.count
 			addBlocks := func(blocks, channels int) {
@@ -205,27 +205,27 @@ func (s *convShape) directWork(w *graph.Work, rate string, d tensor.DType, plane
 				turns += float64(tileCount * taps * float64(s.inPerGroup) *
 					max(float64(rows*v)/2, float64(rows+v)/2, sumLatency))
 			}
-			addBlocks(wholeBlocks, f.block())
+			addBlocks(wholeBlocks, f.blockChannels())
 			addBlocks(min(lastChannels, 1), lastChannels)
 		}
 	}
 	groups, images := float64(s.groups), s.n
-	switch pixels := s.pixelsOut(); f.cut {
-	case flat:
+	switch pixels := s.pixelsOut(); f.tiling {
+	case pointwiseTiling:
 		if !planes {
 			images, pixels = 1, s.n*pixels
 		}
-		add(split(pixels, f.rows), groups*float64(images), 1)
-	case allTaps:
-		add(split(pixels, f.rows), groups*float64(images), s.meanTaps())
-	case alongRows:
-		add(split(s.w.Results, f.rows), groups*float64(images*s.rowsOut()), s.meanTaps())
+		add(splitEvenly(pixels, f.rows), groups*float64(images), 1)
+	case smallImageTiling:
+		add(splitEvenly(pixels, f.rows), groups*float64(images), s.meanTaps())
+	case rowTiling:
+		add(splitEvenly(s.w.Results, f.rows), groups*float64(images*s.rowsOut()), s.meanTaps())
 	}
 	multiply.ReclassifyStores(w, s.call)
 	multiply.ReclassifyPanels(w, s.call, 1, s.n*s.pixelsOut())
 	w.DoUnoverlapped(directStart, 1)
 	if !s.call.Constant(1) {
-		w.Do(multiply.PackRow, float64(s.o*s.termsPerOutput()))
+		w.Do(multiply.RatePackRow, float64(s.o*s.termsPerOutput()))
 	}
 	page := float64(min(s.pixelsIn()*d.Size(), pageBytes)) / pageBytes
 	if planes && float64(s.inPerGroup)*page > tlbPages {

@@ -7,54 +7,54 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// cut divides an image into tiles and strips, and makes the spec of each kind of tile. The calls of a strip are listed
-// when the strip is computed (see callsOf), so that memory does not grow with the image.
-func (t *direct) cut() {
-	switch t.shape.cut {
-	case flat:
-		t.cutFlat()
-	case allTaps:
-		t.cutSmall()
-	case alongRows:
-		t.cutRows()
-	case byBands:
-		t.cutBands()
+// makeTiles divides an image into tiles and strips, and makes the spec of each kind of tile. The calls of a strip are listed
+// when the strip is computed (see appendCalls), so that memory does not grow with the image.
+func (t *directConv) makeTiles() {
+	switch t.shape.tiling {
+	case pointwiseTiling:
+		t.makePointwiseTiles()
+	case smallImageTiling:
+		t.makeSmallImageTiles()
+	case rowTiling:
+		t.makeRowTiles()
+	case bandTiling:
+		t.makeBandTiles()
 	}
 }
 
-// callsOf appends the calls of a strip.
-func (t *direct) callsOf(calls []directCall, strip int) []directCall {
-	switch t.shape.cut {
-	case flat:
-		return t.flatCalls(calls, strip)
-	case byBands:
-		return t.bandCalls(calls, strip)
-	case allTaps:
-		return append(calls, directCall{code: strip, tiles: 1, out: t.tiles.at(strip) * t.outPixelBytes()})
+// appendCalls appends the calls of a strip.
+func (t *directConv) appendCalls(calls []directCall, strip int) []directCall {
+	switch t.shape.tiling {
+	case pointwiseTiling:
+		return t.appendPointwiseCalls(calls, strip)
+	case bandTiling:
+		return t.appendBandCalls(calls, strip)
+	case smallImageTiling:
+		return append(calls, directCall{code: strip, tiles: 1, out: t.tiles.start(strip) * t.outPixelBytes()})
 	}
-	return t.rowCalls(calls, strip)
+	return t.appendRowCalls(calls, strip)
 }
 
 // firstPixel returns the first output pixel of a strip.
-func (t *direct) firstPixel(strip int) int {
-	if t.shape.cut == alongRows {
+func (t *directConv) firstPixel(strip int) int {
+	if t.shape.tiling == rowTiling {
 		return strip * t.conv.w.Results
 	}
 	first, _ := t.stripRanges.Range(strip)
-	if t.shape.cut == byBands {
+	if t.shape.tiling == bandTiling {
 		return min(first*t.bandRows(), t.conv.h.Results) * t.conv.w.Results
 	}
-	return t.tiles.at(first)
+	return t.tiles.start(first)
 }
 
 // pixelBytes returns the stride of the input's pixels, in bytes.
-func (t *direct) pixelBytes() int { return t.inPixelBytes }
+func (t *directConv) pixelBytes() int { return t.inPixelBytes }
 
 // channelBytes returns the stride of the input's channels, in bytes.
-func (t *direct) channelBytes() int { return t.conv.channelStride(t.shape.planes) * t.size }
+func (t *directConv) channelBytes() int { return t.conv.channelStride(t.shape.planes) * t.size }
 
 // outPixelBytes returns the stride of the result's pixels, in bytes.
-func (t *direct) outPixelBytes() int { return t.outPixelStride * t.outSize }
+func (t *directConv) outPixelBytes() int { return t.outPixelStride * t.outSize }
 
 // channelStride returns the stride of the input's channels, in elements.
 func (s *convShape) channelStride(planes bool) int {
@@ -65,7 +65,7 @@ func (s *convShape) channelStride(planes bool) int {
 }
 
 // spec returns the spec of a tile with the given number of rows. The caller sets the offsets and runs of the spec.
-func (t *direct) spec(rows int) *tile.Spec {
+func (t *directConv) spec(rows int) *tile.Spec {
 	s := &tile.Spec{Size: t.size, Rows: rows}
 	if !t.shape.unit { // prefetching does not help the matrix unit, whose loads have many cache lines
 		s.PrefetchDistance = prefetchDistance
@@ -74,7 +74,7 @@ func (t *direct) spec(rows int) *tile.Spec {
 }
 
 // callMACs returns the maximum number of multiply-adds of a call.
-func (t *direct) callMACs() int {
+func (t *directConv) callMACs() int {
 	if t.shape.unit {
 		return tile.UnitCallGroups
 	}
@@ -82,36 +82,36 @@ func (t *direct) callMACs() int {
 }
 
 // callTiles returns the maximum number of tiles of a call.
-func (t *direct) callTiles() int {
-	return max(1, t.callMACs()/(t.shape.rows*t.shape.block()*t.conv.termsPerOutput()))
+func (t *directConv) callTiles() int {
+	return max(1, t.callMACs()/(t.shape.rows*t.shape.blockChannels()*t.conv.termsPerOutput()))
 }
 
 // tileRows returns the maximum number of rows of a tile.
-func (t *direct) tileRows() int {
-	return min(t.shape.rows, max(1, t.callMACs()/(t.shape.block()*t.conv.termsPerOutput())))
+func (t *directConv) tileRows() int {
+	return min(t.shape.rows, max(1, t.callMACs()/(t.shape.blockChannels()*t.conv.termsPerOutput())))
 }
 
-// cutFlat makes strips of consecutive pixels. By pixels, strips continue from one image to the next.
-func (t *direct) cutFlat() {
+// makePointwiseTiles makes strips of consecutive pixels. By pixels, strips continue from one image to the next.
+func (t *directConv) makePointwiseTiles() {
 	s := t.conv
 	pixels := s.pixelsOut()
 	if !t.shape.planes {
 		pixels, t.images = pixels*s.n, 1
 	}
-	t.tiles = split(pixels, t.tileRows())
+	t.tiles = splitEvenly(pixels, t.tileRows())
 	strip, depth := directFlatMACs, s.termsPerOutput()
 	if t.shape.unit {
 		strip, depth = tile.UnitStripGroups, s.unitDepth()
 	}
-	t.stripRanges = machine.CutUnits(t.tiles.count, t.shape.rows*t.shape.block()*depth, strip)
+	t.stripRanges = machine.CutUnits(t.tiles.count, t.shape.rows*t.shape.blockChannels()*depth, strip)
 	t.strips = t.stripRanges.Chunks
 	for _, p := range t.tiles.kinds() {
-		t.specs = append(t.specs, t.flatSpec(p.n/p.count))
+		t.specs = append(t.specs, t.pointwiseSpec(p.n/p.count))
 	}
 }
 
-// flatCalls appends the calls of a strip: calls for the longer tiles and calls for the shorter tiles, if any.
-func (t *direct) flatCalls(calls []directCall, strip int) []directCall {
+// appendPointwiseCalls appends the calls of a strip: calls for the longer tiles and calls for the shorter tiles, if any.
+func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []directCall {
 	first, end := t.stripRanges.Range(strip)
 	longer := t.tiles.n % t.tiles.count
 	if longer == 0 {
@@ -120,7 +120,7 @@ func (t *direct) flatCalls(calls []directCall, strip int) []directCall {
 	most := t.callTiles()
 	for code, part := range [2][2]int{{first, min(end, longer)}, {max(first, longer), end}} {
 		for i := part[0]; i < part[1]; i += most {
-			at := t.tiles.at(i)
+			at := t.tiles.start(i)
 			calls = append(calls, directCall{code: code, tiles: min(most, part[1]-i),
 				in: at * t.pixelBytes(), out: at * t.outPixelBytes()})
 		}
@@ -128,8 +128,8 @@ func (t *direct) flatCalls(calls []directCall, strip int) []directCall {
 	return calls
 }
 
-// flatSpec returns the spec of a tile of consecutive pixels of a pointwise convolution.
-func (t *direct) flatSpec(rows int) *tile.Spec {
+// pointwiseSpec returns the spec of a tile of consecutive pixels of a pointwise convolution.
+func (t *directConv) pointwiseSpec(rows int) *tile.Spec {
 	s := t.spec(rows)
 	for i := range rows {
 		s.In, s.Out = append(s.In, i*t.pixelBytes()), append(s.Out, i*t.outPixelBytes())
@@ -144,15 +144,15 @@ func (t *direct) flatSpec(rows int) *tile.Spec {
 // columns of its windows that are to the left and to the right of the image.
 type rowTile struct{ pixels, left, right int }
 
-// cutRows makes a strip of each row of the result, plane by plane. Adjacent tiles with the same spec share a call. The
+// makeRowTiles makes a strip of each row of the result, plane by plane. Adjacent tiles with the same spec share a call. The
 // calls of two rows differ only in the rows and planes of the window that are inside the image.
-func (t *direct) cutRows() {
+func (t *directConv) makeRowTiles() {
 	s := t.conv
 	maxTiles := t.callTiles()
-	t.tiles, t.strips = split(s.w.Results, t.tileRows()), s.rowsOut()
+	t.tiles, t.strips = splitEvenly(s.w.Results, t.tileRows()), s.rowsOut()
 	codes := map[rowTile]int{}
 	for i := range t.tiles.count {
-		ow, n := t.tiles.at(i), t.tiles.size(i)
+		ow, n := t.tiles.start(i), t.tiles.size(i)
 		start, width := s.w.Begin(ow), s.w.Extent(n)
 		kind := rowTile{n, min(max(0, -start), width), min(max(0, start+width-s.w.Size), width)}
 		code, known := codes[kind]
@@ -170,14 +170,14 @@ func (t *direct) cutRows() {
 	}
 }
 
-// rowCalls appends the calls of a row of the result.
-func (t *direct) rowCalls(calls []directCall, row int) []directCall {
+// appendRowCalls appends the calls of a row of the result.
+func (t *directConv) appendRowCalls(calls []directCall, row int) []directCall {
 	s := t.conv
 	od, oh := row/s.h.Results, row%s.h.Results
 	plane, planesEnd := s.d.TapsOf(od)
 	first, end := s.h.TapsOf(oh)
 	in := (s.d.Position(od, plane)*s.h.Size + s.h.Position(oh, first)) * s.w.Size * t.pixelBytes()
-	vec := (plane*s.h.Taps + first) * s.w.Taps * t.runTerms() * t.termBytes
+	vec := (plane*s.h.Taps + first) * s.w.Taps * t.contiguousTerms() * t.termBytes
 	for _, c := range t.rowTemplate {
 		c.planes, c.rows, c.vec = max(0, planesEnd-plane), max(0, end-first), vec
 		c.in, c.out = in+c.in, row*s.w.Results*t.outPixelBytes()+c.out
@@ -186,8 +186,8 @@ func (t *direct) rowCalls(calls []directCall, row int) []directCall {
 	return calls
 }
 
-// runTerms returns the number of terms of one tap that are adjacent in a panel.
-func (t *direct) runTerms() int {
+// contiguousTerms returns the number of terms of one tap that are adjacent in a panel.
+func (t *directConv) contiguousTerms() int {
 	if t.shape.planes {
 		return 1
 	}
@@ -195,16 +195,16 @@ func (t *direct) runTerms() int {
 }
 
 // rowSpec returns the spec of a tile that has n pixels of an output row, from column ow on.
-func (t *direct) rowSpec(ow, n int) *tile.Spec {
+func (t *directConv) rowSpec(ow, n int) *tile.Spec {
 	s, f := t.conv, t.spec(n)
 	for i := range n {
 		f.In, f.Out = append(f.In, i*s.w.Stride*t.pixelBytes()), append(f.Out, i*t.outPixelBytes())
 	}
 	f.Tiles = tile.Loop{In: n * s.w.Stride * t.pixelBytes(), Out: n * t.outPixelBytes()}
 	t.windowRow(f, 0, 0, func(kw, i int) bool { return s.w.Contains(s.w.Position(ow+i, kw)) })
-	window := tile.Loop{In: s.h.Dilation * s.w.Size * t.pixelBytes(), Vec: s.w.Taps * t.runTerms() * t.termBytes,
+	window := tile.Loop{In: s.h.Dilation * s.w.Size * t.pixelBytes(), Vec: s.w.Taps * t.contiguousTerms() * t.termBytes,
 		Trips: tile.Dynamic}
-	f.Loops = t.overChannels(window)
+	f.Loops = t.withChannelLoop(window)
 	if t.shape.volumes {
 		plane := s.d.Dilation * s.h.Size * s.w.Size * t.pixelBytes()
 		planes := tile.Loop{In: plane, Vec: s.h.Taps * window.Vec, Trips: tile.Dynamic}
@@ -213,9 +213,9 @@ func (t *direct) rowSpec(ow, n int) *tile.Spec {
 	return f
 }
 
-// overChannels puts the inner loops into a loop over channels if the input has the layout by planes. Otherwise it
+// withChannelLoop puts the inner loops into a loop over channels if the input has the layout by planes. Otherwise it
 // returns them unchanged.
-func (t *direct) overChannels(inner ...tile.Loop) []tile.Loop {
+func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 	if !t.shape.planes {
 		return inner
 	}
@@ -227,7 +227,7 @@ func (t *direct) overChannels(inner ...tile.Loop) []tile.Loop {
 // windowRow adds the runs ([tile.Run]) of a row of the window to the spec f. in and vec are the byte offsets of the
 // row's first term in the input and in the panel. inside reports whether tap kw of a row of the tile is inside the
 // image. Adjacent taps form one run if they are inside the image for the same rows of the tile.
-func (t *direct) windowRow(f *tile.Spec, in, vec int, inside func(kw, row int) bool) {
+func (t *directConv) windowRow(f *tile.Spec, in, vec int, inside func(kw, row int) bool) {
 	s := t.conv
 	begin := len(f.Runs)
 	step := t.channelBytes()
@@ -241,9 +241,9 @@ func (t *direct) windowRow(f *tile.Spec, in, vec int, inside func(kw, row int) b
 				rows |= 1 << i
 			}
 		}
-		r := tile.Run{In: in + kw*s.w.Dilation*t.pixelBytes(), Vec: vec + kw*t.runTerms()*t.termBytes,
-			InStep: step, VecStep: t.termBytes, Terms: t.runTerms(), Rows: rows, Block: t.sums.terms}
-		if last := len(f.Runs) - 1; last >= begin && continues(&f.Runs[last], &r) {
+		r := tile.Run{In: in + kw*s.w.Dilation*t.pixelBytes(), Vec: vec + kw*t.contiguousTerms()*t.termBytes,
+			InStep: step, VecStep: t.termBytes, Terms: t.contiguousTerms(), Rows: rows, Block: t.sums.terms}
+		if last := len(f.Runs) - 1; last >= begin && canMergeRuns(&f.Runs[last], &r) {
 			f.Runs[last].Terms += r.Terms
 		} else if rows != 0 {
 			f.Runs = append(f.Runs, r)
@@ -254,26 +254,26 @@ func (t *direct) windowRow(f *tile.Spec, in, vec int, inside func(kw, row int) b
 	}
 }
 
-// continues reports whether run b can be merged into run a. Run b must have the rows of a and begin at the term after
+// canMergeRuns reports whether run b can be merged into run a. Run b must have the rows of a and begin at the term after
 // a. Both runs must divide sums into blocks of the same length, and a block must end at the end of a.
-func continues(a, b *tile.Run) bool {
+func canMergeRuns(a, b *tile.Run) bool {
 	n := a.Terms
 	return a.Rows == b.Rows && a.In+n*a.InStep == b.In && a.Vec+n*a.VecStep == b.Vec &&
 		a.Block == b.Block && (a.Block == 0 || a.Terms%a.Block == 0)
 }
 
-// cutSmall makes a strip of each tile of a small image. The pixels of a tile may be in several rows of the image.
-func (t *direct) cutSmall() {
-	t.tiles = split(t.conv.h.Results*t.conv.w.Results, t.tileRows())
+// makeSmallImageTiles makes a strip of each tile of a small image. The pixels of a tile may be in several rows of the image.
+func (t *directConv) makeSmallImageTiles() {
+	t.tiles = splitEvenly(t.conv.h.Results*t.conv.w.Results, t.tileRows())
 	t.strips = t.tiles.count
 	t.stripRanges = machine.Cut{Units: t.strips, Chunks: t.strips}
 	for i := range t.tiles.count {
-		t.specs = append(t.specs, t.smallSpec(t.tiles.at(i), t.tiles.size(i)))
+		t.specs = append(t.specs, t.smallImageSpec(t.tiles.start(i), t.tiles.size(i)))
 	}
 }
 
-// smallSpec returns the spec of a tile of n consecutive pixels, from pixel `at` on.
-func (t *direct) smallSpec(at, n int) *tile.Spec {
+// smallImageSpec returns the spec of a tile of n consecutive pixels, from pixel `at` on.
+func (t *directConv) smallImageSpec(at, n int) *tile.Spec {
 	s, f := t.conv, t.spec(n)
 	for i := range n {
 		oh, ow := (at+i)/s.w.Results, (at+i)%s.w.Results
@@ -281,11 +281,11 @@ func (t *direct) smallSpec(at, n int) *tile.Spec {
 		f.Out = append(f.Out, i*t.outPixelBytes())
 	}
 	for kh := range s.h.Taps {
-		t.windowRow(f, kh*s.h.Dilation*s.w.Size*t.pixelBytes(), kh*s.w.Taps*t.runTerms()*t.termBytes, func(kw, i int) bool {
+		t.windowRow(f, kh*s.h.Dilation*s.w.Size*t.pixelBytes(), kh*s.w.Taps*t.contiguousTerms()*t.termBytes, func(kw, i int) bool {
 			oh, ow := (at+i)/s.w.Results, (at+i)%s.w.Results
 			return s.h.Contains(s.h.Position(oh, kh)) && s.w.Contains(s.w.Position(ow, kw))
 		})
 	}
-	f.Loops = t.overChannels()
+	f.Loops = t.withChannelLoop()
 	return f
 }

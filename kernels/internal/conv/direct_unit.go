@@ -12,31 +12,31 @@ import (
 // of the weight.
 const unitPixels = 8
 
-// unitMultiplies reports whether the matrix unit computes a convolution of elements of four bytes.
-func (s *convShape) unitMultiplies() bool {
+// usesMatrixUnit reports whether the matrix unit computes a convolution of elements of four bytes.
+func (s *convShape) usesMatrixUnit() bool {
 	return machine.HostWithUnit().Has(machine.MatrixUnit) && s.outPerGroup() >= minGroupChannels &&
 		s.n*s.h.Results*s.w.Results >= unitPixels &&
 		kit.BoundedProduct(2, s.w.Results, s.o, elementBytes) < maxReach // a tile may span two rows of the result
 }
 
-// elementShape returns the tiles of a convolution whose elements have `per` channels each.
-func (s *convShape) elementShape(per int) directShape {
+// elementShape returns the tiles of a convolution whose elements have `channels` channels each.
+func (s *convShape) elementShape(channels int) directShape {
 	f := newDirectShape(s, directDType, false)
-	if per < elementBytes || !s.unitMultiplies() {
+	if channels < elementBytes || !s.usesMatrixUnit() {
 		return f
 	}
 	f.unit = true
 	f.vectors = min(tile.UnitVectors, kit.DivUp(s.outPerGroup(), f.lanes))
 	f.rows = 2 * tile.UnitRows
-	if f.cut != flat {
-		f.cut = byBands
+	if f.tiling != pointwiseTiling {
+		f.tiling = bandTiling
 	}
 	return f
 }
 
 // bandRows returns the number of rows of the result that a tile of the matrix unit spans. A tile spans two rows if they
 // fit, else one row.
-func (t *direct) bandRows() int {
+func (t *directConv) bandRows() int {
 	if t.conv.w.Results > tile.UnitRows || 2*t.conv.w.Results > t.tileRows() {
 		return 1
 	}
@@ -56,14 +56,14 @@ func (s *convShape) unitChunks() int {
 // multiply fewer terms.
 func (s *convShape) unitDepth() int { return s.unitChunks() * tile.UnitTerms }
 
-// cutBands makes strips of bands. A band is the rows of the result that a tile spans. Tiles of a strip at the same
+// makeBandTiles makes strips of bands. A band is the rows of the result that a tile spans. Tiles of a strip at the same
 // columns share a call. A last band with fewer rows has its own specs.
-func (t *direct) cutBands() {
+func (t *directConv) makeBandTiles() {
 	s, band := t.conv, t.bandRows()
-	t.tiles = split(s.w.Results, t.tileRows()/band)
+	t.tiles = splitEvenly(s.w.Results, t.tileRows()/band)
 	bands := kit.DivUp(s.h.Results, band)
 	rows := t.tiles.count * kit.DivUp(kit.DivUp(s.w.Results, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
-	t.stripRanges = machine.CutUnits(bands, rows*t.shape.block()*s.unitDepth(), tile.UnitStripGroups)
+	t.stripRanges = machine.CutUnits(bands, rows*t.shape.blockChannels()*s.unitDepth(), tile.UnitStripGroups)
 	t.strips = t.stripRanges.Chunks
 	for _, rows := range []int{band, s.h.Results % band} {
 		for _, p := range t.tiles.kinds() {
@@ -74,8 +74,8 @@ func (t *direct) cutBands() {
 	}
 }
 
-// bandCalls appends the calls of a strip: first the calls for whole bands, then the calls for a shorter last band.
-func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
+// appendBandCalls appends the calls of a strip: first the calls for whole bands, then the calls for a shorter last band.
+func (t *directConv) appendBandCalls(calls []directCall, strip int) []directCall {
 	s, band := t.conv, t.bandRows()
 	first, end := t.stripRanges.Range(strip)
 	wholeBands := min(end, s.h.Results/band)
@@ -85,7 +85,7 @@ func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 			if i > 0 && t.tiles.size(i) < t.tiles.size(i-1) {
 				code++
 			}
-			ow := t.tiles.at(i)
+			ow := t.tiles.start(i)
 			calls = append(calls, directCall{code: code, tiles: tiles, rows: s.h.Taps,
 				in:  (from*band*s.h.Stride*s.w.Size + ow*s.w.Stride) * t.pixelBytes(),
 				out: (from*band*s.w.Results + ow) * t.outPixelBytes()})
@@ -98,7 +98,7 @@ func (t *direct) bandCalls(calls []directCall, strip int) []directCall {
 
 // bandSpec returns the spec of a tile that has n pixels in each of several rows of the result. Images have been padded,
 // so that all taps are inside the image.
-func (t *direct) bandSpec(rows, n int) *tile.Spec {
+func (t *directConv) bandSpec(rows, n int) *tile.Spec {
 	s, f := t.conv, t.spec(rows*n)
 	for i := range rows * n {
 		row, col := i/n, i%n
@@ -107,28 +107,28 @@ func (t *direct) bandSpec(rows, n int) *tile.Spec {
 	}
 	f.Tiles = tile.Loop{In: rows * s.h.Stride * s.w.Size * t.pixelBytes(), Out: rows * s.w.Results * t.outPixelBytes()}
 	t.windowRow(f, 0, 0, func(_, _ int) bool { return true })
-	f.Loops = []tile.Loop{{In: s.h.Dilation * s.w.Size * t.pixelBytes(), Vec: s.w.Taps * t.runTerms() * t.termBytes,
+	f.Loops = []tile.Loop{{In: s.h.Dilation * s.w.Size * t.pixelBytes(), Vec: s.w.Taps * t.contiguousTerms() * t.termBytes,
 		Trips: tile.Dynamic}}
 	return f
 }
 
 // unitWork adds the cost of a convolution on the matrix unit.
 func (s *convShape) unitWork(w *graph.Work, f *directShape) {
-	t := &direct{conv: s, shape: *f, size: elementBytes}
+	t := &directConv{conv: s, shape: *f, size: elementBytes}
 	pixels, parts := s.n*s.h.Results*s.w.Results, 0
-	if f.cut == flat {
-		parts = split(pixels, tile.UnitRows).count
+	if f.tiling == pointwiseTiling {
+		parts = splitEvenly(pixels, tile.UnitRows).count
 	} else {
-		parts = s.n * s.h.Results * split(s.w.Results, tile.UnitRows).count
+		parts = s.n * s.h.Results * splitEvenly(s.w.Results, tile.UnitRows).count
 	}
 	multiply.ReclassifyStores(w, s.call)
 	multiply.ReclassifyPanels(w, s.call, 1, s.n*s.pixelsOut())
 	w.DoUnoverlapped(directStart, 1)
 	if !s.call.Constant(1) {
-		w.Do(multiply.PackRow, float64(s.o*s.termsPerOutput()))
+		w.Do(multiply.RatePackRow, float64(s.o*s.termsPerOutput()))
 	}
 	macs := multiply.UnitByteMACs(kit.DivUp(pixels, parts), s.outPerGroup(), s.unitChunks())
-	w.Do(multiply.UnitBytes, float64(parts*s.groups)*macs)
+	w.Do(multiply.RateUnitBytes, float64(parts*s.groups)*macs)
 	w.Do(directTiles, float64(kit.DivUp(parts, 2)*t.blocks()))
 	w.Flops = 2 * float64(pixels*s.o) * float64(s.termsPerOutput())
 }

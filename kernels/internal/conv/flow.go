@@ -11,7 +11,7 @@ import (
 // result must be dense and channels-last. The input must be dense and channels-last or have the layout by planes; each
 // chunk needs the whole of an input by planes. Otherwise flow returns nil. first returns the first output pixel of a
 // strip of an image. If order has one image, its strips span the whole batch.
-func (s *convShape) flow(order *multiply.Strips, first func(strip int) int, planes bool) *graph.Flow {
+func (s *convShape) flow(order *multiply.StripOrder, first func(strip int) int, planes bool) *graph.Flow {
 	if s.outPixelStride() != s.o || s.inPixelStride(planes) == 0 {
 		return nil
 	}

@@ -23,11 +23,11 @@ const (
 
 // byPixels reports whether an algorithm writes channels-last results. directFromPlanes reads planes but writes pixels.
 func (a convAlgorithm) byPixels() bool {
-	return a == depthwiseByPixels || a == convByPixels || a.direct()
+	return a == depthwiseByPixels || a == convByPixels || a.isDirect()
 }
 
-// direct reports whether an algorithm is direct convolution, which exists as machine code only.
-func (a convAlgorithm) direct() bool { return a == directByPixels || a == directFromPlanes }
+// isDirect reports whether an algorithm is direct convolution, which exists as machine code only.
+func (a convAlgorithm) isDirect() bool { return a == directByPixels || a == directFromPlanes }
 
 // lowerConv makes the kernel of a convolution whose operands have the result's dtype.
 func lowerConv(s *convShape, a convAlgorithm) (*graph.Kernel, error) {
@@ -87,7 +87,7 @@ func (v convolution) impls() (list []graph.Impl) {
 			},
 			Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool { return v.writesSlice(c, a, m) },
 			Lower:  func(c *graph.Call) (*graph.Kernel, error) { return v.lower(c, a) },
-			Pack: multiply.Packs(func(c *graph.Call, i int) (graph.Packing, bool) {
+			Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
 				d := c.Out[0].DType
 				if i != 1 || !gemm.Multiplies(d) {
 					return graph.Packing{}, false
@@ -127,13 +127,13 @@ func (v convolution) order(a convAlgorithm, rank int) (o tensor.Order, supported
 // walks returns the layouts in which an algorithm writes the result: the algorithm's own order, and each candidate that
 // its products can write. Sequences and volumes of any layout are convolved by planes.
 func (v convolution) walks(c *graph.Call, a convAlgorithm, candidates []tensor.Order) []graph.Walk {
-	if v.depthwise(c) != (a <= depthwiseByPlanes) && (v.dims < 3 || a != convByPlanes) {
+	if v.isDepthwise(c) != (a <= depthwiseByPlanes) && (v.dims < 3 || a != convByPlanes) {
 		return nil
 	}
 	rank := c.Meta(0).Rank()
 	o, supported := v.order(a, rank)
-	if a.direct() {
-		if !supported || !directComputes(v.shape(c), multiply.ComputesIn(c)) {
+	if a.isDirect() {
+		if !supported || !hasDirectCode(v.shape(c), multiply.ComputationDType(c)) {
 			return nil
 		}
 		w := c.InOrder(o)
@@ -162,8 +162,8 @@ func (v convolution) walks(c *graph.Call, a convAlgorithm, candidates []tensor.O
 	return list
 }
 
-// depthwise reports whether each group of a call has one input channel.
-func (v convolution) depthwise(c *graph.Call) bool {
+// isDepthwise reports whether each group of a call has one input channel.
+func (v convolution) isDepthwise(c *graph.Call) bool {
 	return c.Meta(1).Shape[1] == 1 && v.params(c).groups > 1
 }
 
@@ -183,13 +183,13 @@ func (v convolution) writesSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) 
 	sliced := *c
 	sliced.Out = []tensor.Meta{m}
 	s := v.shape(&sliced)
-	d := multiply.ComputesIn(c)
-	if d != m.DType || a == depthwiseByPixels && !windowCompiles(s, d) || a == depthwiseByPlanes {
+	d := multiply.ComputationDType(c)
+	if d != m.DType || a == depthwiseByPixels && !hasWindowCode(s, d) || a == depthwiseByPlanes {
 		return false
 	}
 	_, constant := s.pixelStride()
 	switch {
-	case a.direct() || a == depthwiseByPixels:
+	case a.isDirect() || a == depthwiseByPixels:
 		return s.outStride.c == 1 && s.outPixelStride() > 0 &&
 			kit.BoundedProduct(s.pixelsOut(), s.outPixelStride(), m.DType.Size()) < maxReach
 	case s.pixelsOut() == 1: // a product with one row
@@ -202,11 +202,11 @@ func (v convolution) writesSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) 
 // image along its channels. The code requires contiguous channels and a constant distance between pixels.
 func (v convolution) readsSlice(c *graph.Call, a convAlgorithm, m tensor.Meta) bool {
 	size, stride := spatial(m, v.dims)
-	if multiply.ComputesIn(c) != m.DType || a == depthwiseByPixels && !windowCompiles(v.shape(c), m.DType) {
+	if multiply.ComputationDType(c) != m.DType || a == depthwiseByPixels && !hasWindowCode(v.shape(c), m.DType) {
 		return false
 	}
 	pixel := pixelDistance(size, stride)
-	return stride.c == 1 && pixel >= size.c && v.shape(c).inReach(pixel, m.DType.Size()) < maxReach
+	return stride.c == 1 && pixel >= size.c && v.shape(c).inputReach(pixel, m.DType.Size()) < maxReach
 }
 
 // outPixelStride returns the constant distance between neighbouring pixels of the result, across rows and images too,
@@ -251,8 +251,8 @@ func (v convolution) read(c *graph.Call, a convAlgorithm, i int, m tensor.Meta) 
 		s := v.shape(c)
 		if s.w.Stride == 1 { // the method work has priced contiguous elements
 			all := s.windowElements()
-			w.Do(multiply.PackStep, all)
-			w.Do(multiply.PackTap, -all)
+			w.Do(multiply.RatePackStep, all)
+			w.Do(multiply.RatePackTap, -all)
 		}
 	}
 	return w, true
@@ -262,7 +262,7 @@ func (v convolution) lower(c *graph.Call, a convAlgorithm) (*graph.Kernel, error
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	return copies.Converted(c, multiply.ComputesIn(c), func(c *graph.Call) (*graph.Kernel, error) {
+	return copies.CompileInDType(c, multiply.ComputationDType(c), func(c *graph.Call) (*graph.Kernel, error) {
 		return lowerConv(v.shape(c), a)
 	})
 }

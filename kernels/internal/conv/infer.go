@@ -131,7 +131,7 @@ func (v convolution) result(c *graph.Call) (tensor.Type, error) {
 		if err := p.checkDTypes(c, x, w); err != nil {
 			return x, err
 		}
-		out = p.layOut(x, w, shape)
+		out = p.resultType(x, w, shape)
 	case tensor.SameSizes(shape, x.Shape):
 		out = emptyBatch(x)
 	default:
@@ -176,7 +176,7 @@ func (p convParams) checkShapes(shape []sym.Int, w tensor.Type) error {
 		return slices.ContainsFunc(list, func(n int) bool { return n < least })
 	}
 	switch g := sym.Of(p.groups); {
-	case slices.ContainsFunc(p.padding, kit.Negative) || slices.ContainsFunc(p.paddingAfter, kit.Negative):
+	case slices.ContainsFunc(p.padding, kit.IsNegative) || slices.ContainsFunc(p.paddingAfter, kit.IsNegative):
 		return errors.New("negative padding is not supported")
 	case below(p.outputPadding, 0):
 		return errors.New("negative output_padding is not supported")
@@ -217,12 +217,12 @@ func (p convParams) check(c *graph.Call, x, w tensor.Type) error {
 func (p convParams) checkWindow(x, w tensor.Type) error {
 	fits := sym.Truth(true)
 	for d := range len(p.stride) {
-		fits = fits.And(p.padded(x, d).Ge(p.window(w, d)))
+		fits = fits.And(p.paddedSize(x, d).Ge(p.windowExtent(w, d)))
 	}
 	if !fits.Holds() {
 		var have, want []string
 		for d := range len(p.stride) {
-			have, want = append(have, p.padded(x, d).String()), append(want, p.window(w, d).String())
+			have, want = append(have, p.paddedSize(x, d).String()), append(want, p.windowExtent(w, d).String())
 		}
 		return fmt.Errorf("Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size can't be greater "+
 			"than actual input size", strings.Join(have, " x "), strings.Join(want, " x "))
@@ -239,13 +239,13 @@ func (p convParams) checkWindow(x, w tensor.Type) error {
 	return nil
 }
 
-// padded returns the size of an input dimension with its padding.
-func (p convParams) padded(x tensor.Type, d int) sym.Int {
+// paddedSize returns the size of an input dimension with its padding.
+func (p convParams) paddedSize(x tensor.Type, d int) sym.Int {
 	return x.Shape[2+d].Add(p.padding[d].Add(p.paddingAfter[d]))
 }
 
-// window returns the distance from the first tap to the last tap of a window, plus 1.
-func (p convParams) window(w tensor.Type, d int) sym.Int {
+// windowExtent returns the distance from the first tap to the last tap of a window, plus 1.
+func (p convParams) windowExtent(w tensor.Type, d int) sym.Int {
 	return kit.BoundedSizeProduct(sym.Of(p.dilation[d]), w.Shape[2+d].Sub(sym.Of(1))).Add(sym.Of(1))
 }
 
@@ -265,12 +265,12 @@ func (p convParams) outShape(x, w tensor.Type) []sym.Int {
 		shape[1] = sym.Int{}
 	}
 	for d := range len(p.stride) {
-		shape = append(shape, p.padded(x, d).Sub(p.window(w, d)).Div(sym.Of(p.stride[d])).Add(sym.Of(1)))
+		shape = append(shape, p.paddedSize(x, d).Sub(p.windowExtent(w, d)).Div(sym.Of(p.stride[d])).Add(sym.Of(1)))
 	}
 	return shape
 }
 
-func (p convParams) dilated() bool {
+func (p convParams) isDilated() bool {
 	for _, d := range p.dilation {
 		if d != 1 {
 			return true
@@ -295,7 +295,7 @@ func (p convParams) checkDTypes(c *graph.Call, x, w tensor.Type) error {
 	case !sameBias && p.usesMKLDNN(x, w):
 		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same or input should be a MKLDNN tensor and "+
 			"bias is a dense tensor", legacyName(d), legacyName(c.Type(2).DType))
-	case p.dilated() && !(d.IsFloat() || d.IsComplex() || d == tensor.Int64):
+	case p.isDilated() && !(d.IsFloat() || d.IsComplex() || d == tensor.Int64):
 		return fmt.Errorf("\"slow_conv_dilated<>\" not implemented for '%s'", d.TorchName())
 	case (d == tensor.Bool || d.IsBareUnsigned()) && len(p.stride) == 3:
 		return fmt.Errorf("\"compute_columns3d\" not implemented for '%s'", d.TorchName())
@@ -314,7 +314,7 @@ func (p convParams) usesMKLDNN(x, w tensor.Type) bool {
 		return x.DType == tensor.BFloat16
 	}
 	dims := len(p.stride)
-	pointwise := !p.dilated()
+	pointwise := !p.isDilated()
 	for d := 0; pointwise && d < dims; d++ {
 		pointwise = p.stride[d] == 1 && kit.SizeIs(w.Shape[2+d], 1)
 	}
@@ -328,17 +328,17 @@ func (p convParams) usesMKLDNN(x, w tensor.Type) bool {
 	return p.groups > 1 || large || x.Shape[0].Gt(sym.Of(1)).Or(x.Numel().Gt(sym.Of(20480))).Holds()
 }
 
-// layOut returns the type of a batched, non-empty result. The result is channels-last if the strides of input or weight
+// resultType returns the type of a batched, non-empty result. The result is channels-last if the strides of input or weight
 // suggest this format, else row-major.
-func (p convParams) layOut(x, w tensor.Type, shape []sym.Int) tensor.Type {
+func (p convParams) resultType(x, w tensor.Type, shape []sym.Int) tensor.Type {
 	if len(shape) == 5 {
 		return tensor.NewType(x.DType, shape...)
 	}
 	if x.DType.IsComplex() {
-		return p.layOutComplex(x, w, shape)
+		return p.complexResultType(x, w, shape)
 	}
 	if len(shape) == 4 {
-		return p.layOut2d(x, w, shape, p.groups == 1 || p.usesMKLDNN(x, w))
+		return p.resultType2d(x, w, shape, p.groups == 1 || p.usesMKLDNN(x, w))
 	}
 	// A sequence is convolved as an image of height 1, from a row-major input.
 	if !x.IsContiguous() {
@@ -347,15 +347,15 @@ func (p convParams) layOut(x, w tensor.Type, shape []sym.Int) tensor.Type {
 	oneCall := p.groups == 1 || p.usesMKLDNN(x, w)
 	x, _ = x.Unsqueeze(2)
 	w, _ = w.Unsqueeze(2)
-	out := p.layOut2d(x, w, []sym.Int{shape[0], shape[1], sym.Of(1), shape[2]}, oneCall)
+	out := p.resultType2d(x, w, []sym.Int{shape[0], shape[1], sym.Of(1), shape[2]}, oneCall)
 	out, _ = out.Squeeze(2)
 	return out
 }
 
-// layOut2d chooses the format twice, as PyTorch does: in determine_backend_memory_format and in the backend. The
+// resultType2d chooses the format twice, as PyTorch does: in determine_backend_memory_format and in the backend. The
 // choices can differ, because the strides of an operand can be ambiguous after the operand is copied to channels-last.
 // allGroups is set if PyTorch computes all groups in one call.
-func (p convParams) layOut2d(x, w tensor.Type, shape []sym.Int, allGroups bool) tensor.Type {
+func (p convParams) resultType2d(x, w tensor.Type, shape []sym.Int, allGroups bool) tensor.Type {
 	f := suggestedFormat(x, w)
 	x, w = inFormat(x, f), inFormat(w, f)
 	if allGroups {
@@ -367,12 +367,12 @@ func (p convParams) layOut2d(x, w tensor.Type, shape []sym.Int, allGroups bool) 
 	return withFormat(x.DType, shape, withFormat(x.DType, part, suggestedFormat(xg, wg)).SuggestMemoryFormat(false))
 }
 
-// layOutComplex mirrors complex_convolution, which convolves the real parts (a), the imaginary parts (b) and the sums
+// complexResultType mirrors complex_convolution, which convolves the real parts (a), the imaginary parts (b) and the sums
 // of both parts (c). The result is (a - b) + i*(c - a - b).
-func (p convParams) layOutComplex(x, w tensor.Type, shape []sym.Int) tensor.Type {
+func (p convParams) complexResultType(x, w tensor.Type, shape []sym.Int) tensor.Type {
 	xr, wr := realPart(x), realPart(w)
-	a := p.layOut(xr, wr, shape)
-	c := p.layOut(kit.SumType(xr, xr), kit.SumType(wr, wr), shape)
+	a := p.resultType(xr, wr, shape)
+	c := p.resultType(kit.SumType(xr, xr), kit.SumType(wr, wr), shape)
 	out := kit.SumType(kit.SumType(a, a), kit.SumType(kit.SumType(c, a), a))
 	return out.WithDType(x.DType)
 }

@@ -41,7 +41,7 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 		A:          gemm.Operand{Source: gemm.Custom},
 		B:          gemm.Operand{Source: gemm.Prepacked},
 		CRowStride: pixel, CColStride: s.outStride.c}
-	if s.pointwise() {
+	if s.isPointwise() {
 		spec.A = gemm.Operand{RowStride: s.c, ColStride: 1}
 	}
 	if s.hasBias {
@@ -68,9 +68,9 @@ func convNHWC(s *convShape) (*graph.Kernel, error) {
 	mul.Bind = func(m *graph.Mem, j *multiply.Job) {
 		j.C, j.A, j.B, j.Bias = m.Ptrs[0], m.Ptrs[1], weight.address(m), s.biasAt(m)
 	}
-	if !s.pointwise() {
+	if !s.isPointwise() {
 		run, rows := pixelRun(s)
-		p := &pixelPacker{conv: s, width: plan.PackRows(), elem: strided.Move(d.Size()), run: run, rows: rows}
+		p := &pixelPacker{conv: s, width: plan.PackRows(), elem: strided.Move(d.Size()), run: run, runsAreRows: rows}
 		mul.Prepare = func(j *multiply.Job) {
 			j.Lanes, j.Windows = make([]unsafe.Pointer, p.width), make([]multiply.PixelWindow, p.width)
 			j.Args.PackA = func(dst []byte, k0, k1, l0, l1 int) { p.pack(j, dst, k0, k1, l0, l1) }
@@ -95,11 +95,11 @@ func imagesPerEntry(s *convShape) int {
 // which are contiguous in the image. A run is the channels of one pixel or, if there are few channels, a row of the
 // window.
 type pixelPacker struct {
-	conv  *convShape
-	width int // number of output pixels of a panel
-	elem  strided.Elem
-	run   int  // number of elements of a run
-	rows  bool // whether a run is a row of the window
+	conv        *convShape
+	width       int // number of output pixels of a panel
+	elem        strided.Elem
+	run         int  // number of elements of a run
+	runsAreRows bool // whether a run is a row of the window
 }
 
 // pack packs terms [k0, k1) of output pixels [l0, l1). It is a gemm.PackFunc.
@@ -114,7 +114,7 @@ func (p *pixelPacker) pack(j *multiply.Job, dst []byte, k0, k1, l0, l1 int) {
 			run, begin := k/p.run, k%p.run
 			end := min(p.run, begin+k1-k)
 			to := panel[(k-k0)*width:]
-			if p.rows {
+			if p.runsAreRows {
 				p.packRow(j, to, run, begin, end, lanes)
 			} else {
 				p.packPixel(j, to, run/p.conv.w.Taps, run%p.conv.w.Taps, begin, end, lanes)
@@ -160,23 +160,23 @@ func (p *pixelPacker) packPixel(j *multiply.Job, to []byte, kh, kw, a, b, lanes 
 // first set to zero, and then the pixels inside the image are copied.
 func (p *pixelPacker) packRow(j *multiply.Job, to []byte, kh, a, b, lanes int) {
 	s, size := p.conv, p.elem.SrcSize
-	for q := range lanes {
-		w := &j.Windows[q]
-		j.Lanes[q] = nil
+	for lane := range lanes {
+		w := &j.Windows[lane]
+		j.Lanes[lane] = nil
 		if ih := w.IH + kh*s.h.Dilation; s.h.Contains(ih) && w.IW >= 0 && w.IW+s.w.Taps <= s.w.Size {
-			j.Lanes[q] = unsafe.Add(w.Base, ((ih*s.w.Size+w.IW)*s.c+a)*size)
+			j.Lanes[lane] = unsafe.Add(w.Base, ((ih*s.w.Size+w.IW)*s.c+a)*size)
 		}
 	}
 	gemm.Interleave(p.elem.SrcSize, to, p.width, j.Lanes[:lanes], b-a)
-	for q := range lanes {
-		w := &j.Windows[q]
+	for lane := range lanes {
+		w := &j.Windows[lane]
 		ih := w.IH + kh*s.h.Dilation
-		if j.Lanes[q] != nil || !s.h.Contains(ih) {
+		if j.Lanes[lane] != nil || !s.h.Contains(ih) {
 			continue
 		}
 		if first, end := max(a, -w.IW*s.c), min(b, (s.w.Size-w.IW)*s.c); first < end {
 			from := unsafe.Add(w.Base, ((ih*s.w.Size+w.IW)*s.c+first)*size)
-			p.elem.Row(unsafe.Pointer(&to[((first-a)*p.width+q)*size]), from, p.width*size, size, end-first)
+			p.elem.Row(unsafe.Pointer(&to[((first-a)*p.width+lane)*size]), from, p.width*size, size, end-first)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func convNCHW(s *convShape) (*graph.Kernel, error) {
 		B:          gemm.Operand{Source: gemm.Custom},
 		CRowStride: s.outStride.c, CColStride: pixel}
 	from, even := pixelStride(s.inSize(), s.inStride)
-	inPlace := s.pointwise() && even
+	inPlace := s.isPointwise() && even
 	if inPlace {
 		spec.B = gemm.Operand{RowStride: s.inStride.c, ColStride: from}
 	}

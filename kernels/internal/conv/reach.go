@@ -14,15 +14,15 @@ const maxReach = math.MaxInt32 / 4
 // maxTileRows is larger than the number of pixels of any tile.
 const maxTileRows = 64
 
-// inReach returns an upper bound for the distance, in bytes, between two input elements of one window. pixel is the
+// inputReach returns an upper bound for the distance, in bytes, between two input elements of one window. pixel is the
 // distance of neighbouring pixels in elements, and size the size of an element in bytes.
-func (s *convShape) inReach(pixel, size int) int {
+func (s *convShape) inputReach(pixel, size int) int {
 	return kit.BoundedProduct(s.maxDistance(), pixel, size)
 }
 
-// outReach returns an upper bound for the distance, in bytes, between two results of one tile. The pixels of a tile may
+// outputReach returns an upper bound for the distance, in bytes, between two results of one tile. The pixels of a tile may
 // be in two rows.
-func (s *convShape) outReach(size int) int {
+func (s *convShape) outputReach(size int) int {
 	rows := min(maxTileRows, kit.BoundedProduct(s.n, s.pixelsOut()))
 	if s.w.Results <= maxTileRows {
 		rows *= 2
@@ -30,17 +30,17 @@ func (s *convShape) outReach(size int) int {
 	return kit.BoundedProduct(rows, max(s.outPixelStride(), s.o), size)
 }
 
-// proportionate reports whether scratch memory of the given number of elements is small, or at most 16 times as large
+// allowsScratch reports whether scratch memory of the given number of elements is small, or at most 16 times as large
 // as the input and its windows together.
-func (s *convShape) proportionate(elements int) bool {
+func (s *convShape) allowsScratch(elements int) bool {
 	const alwaysAllowed, maxRatio = 1 << 22, 16
 	data := kit.BoundedProduct(s.n, s.c, s.pixelsIn()) + kit.BoundedProduct(s.n, s.pixelsOut(), s.taps(), s.c)
 	return elements <= max(alwaysAllowed, kit.BoundedProduct(maxRatio, data))
 }
 
-// tilesPlanes reports whether planes are convolved by compiled loops over tiles (see planeTiles). The smallest tile
+// usesPlaneTiles reports whether planes are convolved by compiled loops over tiles (see planeTiles). The smallest tile
 // must fit in worker memory.
-func (s *convShape) tilesPlanes(d tensor.DType) bool {
+func (s *convShape) usesPlaneTiles(d tensor.DType) bool {
 	least := kit.BoundedProduct(s.h.Extent(1), s.w.Extent(min(s.w.Results, minTileCols)), d.Size())
-	return compilesTaps(d) && least <= maxTapsBytes
+	return hasTapCode(d) && least <= maxTapsBytes
 }

@@ -81,28 +81,28 @@ func convPanels(s *convShape, a convAlgorithm, d tensor.DType) *multiply.Panels 
 	case convByPlanes:
 		return s.weightPanels(d, gemm.PanelRows(d), "c,"+s.tapNames(), s.channelsFirstTerms)
 	case depthwiseByPixels:
-		if windowCompiles(s, d) {
+		if hasWindowCode(s, d) {
 			return s.windowPanels(d)
 		}
 		p := s.weightPanels(d, s.o, "kh,kw", s.channelsLastTerms)
 		p.Lanes, p.Starts = s.o, []int{0} // one panel covers all groups
 		return p
 	case directByPixels:
-		if s.groupsByWindow(d) {
+		if s.usesGroupWindows(d) {
 			return s.windowPanels(d)
 		}
 		f := newDirectShape(s, d, false)
-		return s.weightPanels(d, f.block(), s.tapNames()+",c", s.channelsLastTerms)
+		return s.weightPanels(d, f.blockChannels(), s.tapNames()+",c", s.channelsLastTerms)
 	case directFromPlanes:
 		f := newDirectShape(s, d, true)
-		return s.weightPanels(d, f.block(), "c,"+s.tapNames(), s.channelsFirstTerms)
+		return s.weightPanels(d, f.blockChannels(), "c,"+s.tapNames(), s.channelsFirstTerms)
 	}
 	return nil
 }
 
 // tapNames names the tap dimensions in the order of the weight.
 func (s *convShape) tapNames() string {
-	if s.volumetric() {
+	if s.isVolumetric() {
 		return "kd,kh,kw"
 	}
 	return "kh,kw"

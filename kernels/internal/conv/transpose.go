@@ -77,7 +77,7 @@ func convTransposeOp(name string, dims int, in, weightShape, out, size string) *
 			Impls: []graph.Impl{{Name: "spread", Doc: "Multiplies the weight by the input, and adds the " +
 				"resulting windows to the result.",
 				Work: v.work, Lower: v.compile, Pack: v.pack}},
-			Rewrite: compose.Widened,
+			Rewrite: compose.WidenToFloat32,
 		},
 	})
 }
@@ -153,7 +153,7 @@ func (v transposedConv) check(c *graph.Call, p *convParams, shape []sym.Int) err
 	for d := range p.stride {
 		switch {
 		case p.dilation[d] <= 0:
-			return errors.New("dilation should be greater than zero, but got" + v.named("dilation", p.dilation, 1))
+			return errors.New("dilation should be greater than zero, but got" + v.formatAttr("dilation", p.dilation, 1))
 		case kit.SizeIs(w.Shape[2+d], 0) || kit.SizeIs(w.Shape[1], 0):
 			return fmt.Errorf("non-empty weight tensor expected, but got: %s", tensor.Sizes(w.Shape))
 		case kit.SizeIs(shape[2+d], 0):
@@ -169,7 +169,7 @@ func (v transposedConv) checkSizes(p *convParams, in, out []sym.Int) error {
 	for d := range v.dims {
 		if p.outputPadding[d] >= p.stride[d] && p.outputPadding[d] >= p.dilation[d] {
 			return errors.New("output padding must be smaller than either stride or dilation, but got" +
-				v.named("output_padding", p.outputPadding, 0) + v.named("stride", p.stride, 1) + v.named("dilation", p.dilation, 1))
+				v.formatAttr("output_padding", p.outputPadding, 0) + v.formatAttr("stride", p.stride, 1) + v.formatAttr("dilation", p.dilation, 1))
 		}
 	}
 	for d := range v.dims {
@@ -182,9 +182,9 @@ func (v transposedConv) checkSizes(p *convParams, in, out []sym.Int) error {
 	return nil
 }
 
-// named formats an attribute by dimension for PyTorch's messages, in which a sequence is an image of height 1.
+// formatAttr formats an attribute by dimension for PyTorch's messages, in which a sequence is an image of height 1.
 // forHeight is the attribute's value for that height.
-func (v transposedConv) named(name string, list []int, forHeight int) string {
+func (v transposedConv) formatAttr(name string, list []int, forHeight int) string {
 	if v.dims == 1 {
 		list = []int{forHeight, list[0]}
 	}
@@ -251,16 +251,16 @@ func (v transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 // gives a product for each input element, output channel and tap. It then sums the overlapping windows in the result. d
 // is the dtype of sums.
 func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, error) {
-	s, x := v.windows(c), copies.NewCompound(c)
+	s, x := v.windows(c), copies.NewKernelBuilder(c)
 	ins := x.Operands(d)
 	out := x.Result(0, d)
-	points, cg, rows := s.pixelsOut(), s.c/s.groups, s.rows()
+	points, inPerGroup, rows := s.pixelsOut(), s.c/s.groups, s.rows()
 	panels := transposedPanels(s, d)
 	packed, err := multiply.InPanels(c, 1, panels)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := transposedPlan(d, rows, points, cg, packed)
+	plan, err := transposedPlan(d, rows, points, inPerGroup, packed)
 	if err != nil {
 		return nil, err
 	}
@@ -280,8 +280,8 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 	}
 	for n0 := 0; n0 < s.n; n0 += images {
 		n := min(images, s.n-n0)
-		w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.BoundedProduct(rows, points, cg),
-			A: entryOffsets(n, 0, s.groups, cg*rows), B: entryOffsets(n, s.c*points, s.groups, cg*points),
+		w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.BoundedProduct(rows, points, inPerGroup),
+			A: entryOffsets(n, 0, s.groups, inPerGroup*rows), B: entryOffsets(n, s.c*points, s.groups, inPerGroup*points),
 			C: entryOffsets(n, s.groups*rows*points, s.groups, rows*points)}
 		if packed {
 			w.A = panels.PackedOffsets(w.A)
@@ -295,7 +295,7 @@ func (v transposedConv) lower(c *graph.Call, d tensor.DType) (*graph.Kernel, err
 		if s.hasBias {
 			buffers = append(buffers, ins[2])
 		}
-		x.AddPhases(0, adderBytes, buffers, copies.CutUnits(n*s.o, kit.BoundedProduct(points, s.taps())+s.pixelsIn(),
+		x.AddPhases(0, adderBytes, buffers, copies.ChunkedPhase(n*s.o, kit.BoundedProduct(points, s.taps())+s.pixelsIn(),
 			func(m *graph.Mem, begin, end int) error {
 				add(s, adder, m, n0*s.o, begin, end)
 				return nil
@@ -333,7 +333,7 @@ func addChannels[T int64 | float32 | float64 | complex64 | complex128](s *transp
 			bias = kit.ElementsOf[T](m.Ptrs[2], s.o)[u%s.o]
 		}
 		if adder != nil {
-			adder.channel(m, kit.Elem[T](m.Ptrs[0], (first+u)*channelElements), kit.Elem[T](m.Ptrs[1], u*windows),
+			adder.sumChannel(m, kit.AddressOf[T](m.Ptrs[0], (first+u)*channelElements), kit.AddressOf[T](m.Ptrs[1], u*windows),
 				unsafe.Pointer(unsafe.SliceData(m.Worker)), realOf(bias))
 			continue
 		}
@@ -376,9 +376,9 @@ func (v transposedConv) work(c *graph.Call, _ graph.Walk) graph.Work {
 	points, rows := s.pixelsOut(), s.rows()
 	multiply.ReclassifyPanels(&w, c, 1, points)
 	multiply.ReclassifyStores(&w, c)
-	w.Do(multiply.StartStep, 1)
+	w.Do(multiply.RateStartStep, 1)
 	multiply.AddProduct(&w, c.Out[0].DType, float64(s.n*s.groups), rows, points, s.c/s.groups)
-	w.Do(multiply.StartProduct, float64(s.n*s.groups))
+	w.Do(multiply.RateStartProduct, float64(s.n*s.groups))
 	w.Do(rateSpreadAdd, float64(s.n*s.groups)*float64(rows)*float64(points))
 	return w
 }

@@ -99,9 +99,9 @@ func tapPhase(a *geometry.Axis, k int) (phase, shift, first, end int) {
 	return phase, (at - phase) / a.Stride, first, max(first, end)
 }
 
-// channel sums the windows of one channel and adds the bias. y is the channel of the result. cols has the products, tap
+// sumChannel sums the windows of one channel and adds the bias. y is the channel of the result. cols has the products, tap
 // by tap. to is worker memory for the phases.
-func (a *windowAdder) channel(m *graph.Mem, y, cols, to unsafe.Pointer, bias float64) {
+func (a *windowAdder) sumChannel(m *graph.Mem, y, cols, to unsafe.Pointer, bias float64) {
 	r := a.run.Of(m)
 	r.state.Context = m.Context
 	if a.inPlace() {
@@ -115,7 +115,7 @@ func (a *windowAdder) channel(m *graph.Mem, y, cols, to unsafe.Pointer, bias flo
 	}
 	points := a.pixelsOut()
 	for tap := range a.taps() {
-		a.window(m, r, to, unsafe.Add(cols, tap*points*a.size), tap)
+		a.addTap(m, r, to, unsafe.Add(cols, tap*points*a.size), tap)
 	}
 	r.state.Release()
 	r.ptrs = [3]unsafe.Pointer{}
@@ -124,8 +124,8 @@ func (a *windowAdder) channel(m *graph.Mem, y, cols, to unsafe.Pointer, bias flo
 	}
 }
 
-// window adds the products of one tap to its phase.
-func (a *windowAdder) window(m *graph.Mem, r *adderRun, to, cols unsafe.Pointer, tap int) {
+// addTap adds the products of one tap to its phase.
+func (a *windowAdder) addTap(m *graph.Mem, r *adderRun, to, cols unsafe.Pointer, tap int) {
 	kd, kh, kw := a.tap(tap)
 	pd, sd, d0, d1 := tapPhase(&a.d, kd)
 	ph, sh, h0, h1 := tapPhase(&a.h, kh)

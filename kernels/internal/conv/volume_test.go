@@ -22,7 +22,7 @@ func TestConvVolumes(t *testing.T) {
 			}
 			at["padding"] = pad
 		}
-		p, err := kerneltest.NewProductCall("conv3d", at, in, kerneltest.SomeConstants(r, in)...)
+		p, err := kerneltest.NewProductCall("conv3d", at, in, kerneltest.RandomConstants(r, in)...)
 		if err != nil {
 			t.Fatalf("%d %v %v: %v", i, at, kerneltest.MetasOf(in), err)
 		}
@@ -52,7 +52,7 @@ func TestDepthwiseVolumes(t *testing.T) {
 			in[2] = kerneltest.RandomOperand(r, d, w[0])
 		}
 		at := graph.Attrs{"stride": stride, "padding": padding, "dilation": dilation, "groups": g}
-		p, err := kerneltest.NewProductCall("conv3d", at, in, kerneltest.SomeConstants(r, in)...)
+		p, err := kerneltest.NewProductCall("conv3d", at, in, kerneltest.RandomConstants(r, in)...)
 		if err != nil {
 			t.Fatalf("%d %v %v: %v", i, at, kerneltest.MetasOf(in), err)
 		}
@@ -78,7 +78,7 @@ func TestConvBorders(t *testing.T) {
 			pad = append(pad, pad[len(pad)-dims]+r.IntN(3))
 		}
 		at["padding"] = pad
-		p, err := kerneltest.NewProductCall([]string{"conv1d", "conv2d"}[dims-1], at, in, kerneltest.SomeConstants(r, in)...)
+		p, err := kerneltest.NewProductCall([]string{"conv1d", "conv2d"}[dims-1], at, in, kerneltest.RandomConstants(r, in)...)
 		if err != nil {
 			t.Fatalf("%d %v %v: %v", i, at, kerneltest.MetasOf(in), err)
 		}
@@ -116,7 +116,7 @@ func TestConvTranspose(t *testing.T) {
 		}
 		at := graph.Attrs{"stride": stride, "padding": padding, "output_padding": output, "dilation": dilation, "groups": g}
 		p, err := kerneltest.NewProductCall([]string{"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"}[dims-1], at,
-			in, kerneltest.SomeConstants(r, in)...)
+			in, kerneltest.RandomConstants(r, in)...)
 		if err != nil {
 			t.Fatalf("%v %v: %v", at, kerneltest.MetasOf(in), err)
 		}

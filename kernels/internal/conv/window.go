@@ -29,8 +29,8 @@ func newAxes(input, result, taps, stride, padding, dilation []int) []geometry.Ax
 	return axes
 }
 
-// volumetric reports whether the input has more than one plane, including planes of padding.
-func (w *window) volumetric() bool { return w.d.Size != 1 || !w.d.Pointwise() }
+// isVolumetric reports whether the input has more than one plane, including planes of padding.
+func (w *window) isVolumetric() bool { return w.d.Size != 1 || !w.d.IsPointwise() }
 
 // taps returns the number of elements of the window.
 func (w *window) taps() int { return w.d.Taps * w.h.Taps * w.w.Taps }
@@ -48,11 +48,15 @@ func (w *window) rowsOut() int   { return w.d.Results * w.h.Results }
 func (w *window) pixelsIn() int  { return w.rowsIn() * w.w.Size }
 func (w *window) pixelsOut() int { return w.rowsOut() * w.w.Results }
 
-// pointwise reports whether each output pixel depends only on the input pixel at the same position.
-func (w *window) pointwise() bool { return w.d.Pointwise() && w.h.Pointwise() && w.w.Pointwise() }
+// isPointwise reports whether each output pixel depends only on the input pixel at the same position.
+func (w *window) isPointwise() bool {
+	return w.d.IsPointwise() && w.h.IsPointwise() && w.w.IsPointwise()
+}
 
-// bordered reports whether windows reach outside the input.
-func (w *window) bordered() bool { return w.d.Bordered() || w.h.Bordered() || w.w.Bordered() }
+// readsPadding reports whether windows reach outside the input.
+func (w *window) readsPadding() bool {
+	return w.d.ReadsPadding() || w.h.ReadsPadding() || w.w.ReadsPadding()
+}
 
 // meanTaps returns the average number of taps of a window that are inside the input.
 func (w *window) meanTaps() float64 {
@@ -62,11 +66,11 @@ func (w *window) meanTaps() float64 {
 
 // maxDistance returns an upper bound of the distance between two pixels of a window, in pixels.
 func (w *window) maxDistance() int {
-	rows := w.h.Bound()
-	if w.volumetric() {
-		rows += kit.BoundedProduct(w.d.Bound(), w.h.Size)
+	rows := w.h.MaxDistance()
+	if w.isVolumetric() {
+		rows += kit.BoundedProduct(w.d.MaxDistance(), w.h.Size)
 	}
-	return kit.BoundedProduct(rows, w.w.Size) + w.w.Bound()
+	return kit.BoundedProduct(rows, w.w.Size) + w.w.MaxDistance()
 }
 
 // ncdhw has a number for each dimension of an image or volume: a size, or a stride in elements. For a weight, n stands

@@ -82,7 +82,7 @@ func (p *windowPacker) plan(j *multiply.Job, out, lanes int) {
 		for lane := 0; lane < lanes; {
 			n := min(p.w.Results-ow, lanes-lane)
 			id, ih, iw := p.d.Position(od, kd), p.h.Position(oh, kh), p.w.Position(ow, kw)
-			first, end := geometry.Valid(iw, p.w.Stride, p.w.Size, n)
+			first, end := geometry.IndicesInside(iw, p.w.Stride, p.w.Size, n)
 			if p.d.Contains(id) && p.h.Contains(ih) && first < end {
 				from := id*p.inStride.d + ih*p.inStride.h + (iw+first*p.w.Stride)*p.inStride.w
 				j.Moves = append(j.Moves, multiply.RowMove{Lane: lane + first, N: end - first, From: from})

@@ -33,7 +33,7 @@ type winogradConv struct {
 	blockChannels          int // output channels of a block: one or two vectors
 	blocks                 int // number of blocks of output channels
 	tileStride             int // elements between two tiles of a point: the channels, rounded up to whole vectors
-	rows                   int // maximum number of tiles of a strip
+	stripTiles             int // maximum number of tiles of a strip
 }
 
 // tileSpan is a range of the batch's tiles, in the order of images, rows and columns.
@@ -47,14 +47,14 @@ const (
 	// streamedWeightBytes is the maximum size of weights that arrive from the L3 cache as fast as the products use
 	// them. Such weights do not stay in L2, but the points and products of a section stay there.
 	streamedWeightBytes = 5 << 20
-	// sharedPointBytes bounds the points of a section of the schedule byBlocks. These points stay in L2 while the
+	// sharedPointBytes bounds the points of a section of the schedule blockSchedule. These points stay in L2 while the
 	// weights stream from memory.
 	sharedPointBytes = 5 << 18
-	// pointsSectionBytes bounds the points and products of a section of the schedule byPoints, which do not stay in L2.
+	// pointsSectionBytes bounds the points and products of a section of the schedule pointSchedule, which do not stay in L2.
 	pointsSectionBytes = 16 << 20
 	// winogradChannels bounds the input channels, because product code addresses rows by 32-bit displacements.
 	winogradChannels = 1 << 20
-	// minSections is the minimum number of sections of the schedule perChunk, unless there are too few tiles. With this
+	// minSections is the minimum number of sections of the schedule chunkSchedule, unless there are too few tiles. With this
 	// number, all workers are busy.
 	minSections = 16
 	// pointPad is the number of unused bytes between the tiles of two points. Without them, the points of one tile would
@@ -82,13 +82,13 @@ func (v convolution) newWinograd(c *graph.Call, m int) *winogradConv {
 	}
 	lanes := winograd.Lanes(cpu)
 	registers, _ := tile.Registers(cpu)
-	rows := directShape{perLoad: tile.ElementsPerLoad(cpu, 4)}.rowsBeside
+	rows := directShape{perLoad: tile.ElementsPerLoad(cpu, 4)}.maxRows
 	w := &winogradConv{conv: s, form: winograd.Form{M: m}, cpu: cpu, tilesDown: kit.DivUp(s.h.Results, m),
 		tilesAcross: kit.DivUp(s.w.Results, m), blockChannels: 2 * lanes, tileStride: kit.DivUp(s.c, lanes) * lanes,
-		rows: rows(2, registers)}
+		stripTiles: rows(2, registers)}
 	// Up to this number of tiles, loading weights takes most of the time, and one strip reads them once and sequentially.
 	if oneStrip := rows(1, registers); w.tiles() <= oneStrip {
-		w.blockChannels, w.rows = lanes, oneStrip
+		w.blockChannels, w.stripTiles = lanes, oneStrip
 	}
 	w.blocks = kit.DivUp(s.o, w.blockChannels)
 	if w.tileStride*4%4096 == 0 { // all tiles of a point would fall in the same set of the L1 cache
@@ -104,16 +104,16 @@ func (w *winogradConv) tiles() int { return w.conv.n * w.tilesDown * w.tilesAcro
 type winogradSchedule uint8
 
 const (
-	// perChunk: a chunk does all the work of a section, in its worker's memory. The weights stay in cache or arrive
+	// chunkSchedule: a chunk does all the work of a section, in its worker's memory. The weights stay in cache or arrive
 	// fast enough.
-	perChunk winogradSchedule = iota
-	// byBlocks: all workers share the points of a section, which stay in cache. The weights stream from memory once per
+	chunkSchedule winogradSchedule = iota
+	// blockSchedule: all workers share the points of a section, which stay in cache. The weights stream from memory once per
 	// section, one block of output channels after another.
-	byBlocks
-	// byPoints: neither points nor weights stay in cache. Weights, points and products stream from memory once, point
+	blockSchedule
+	// pointSchedule: neither points nor weights stay in cache. Weights, points and products stream from memory once, point
 	// by point. This schedule is also used for weights in cache if there is a single section, because workers can share
 	// the points of that section.
-	byPoints
+	pointSchedule
 )
 
 // schedule chooses the order with the least traffic beyond the caches.
@@ -121,15 +121,15 @@ func (w *winogradConv) schedule() winogradSchedule {
 	weights := 4 * w.transformedWeights()
 	switch several := w.cachedSections() > 1; {
 	case several && weights <= streamedWeightBytes:
-		return perChunk
+		return chunkSchedule
 	case weights <= cachedWeightBytes:
-		return byPoints
+		return pointSchedule
 	}
 	points, products := w.memoryTraffic()
-	if k := w.sectionCount(byBlocks); weights*k <= weights*w.sectionCount(byPoints)+points+products {
-		return byBlocks
+	if k := w.sectionCount(blockSchedule); weights*k <= weights*w.sectionCount(pointSchedule)+points+products {
+		return blockSchedule
 	}
-	return byPoints
+	return pointSchedule
 }
 
 // memoryTraffic returns the bytes of points and of products that are written to memory and read back.
@@ -138,29 +138,29 @@ func (w *winogradConv) memoryTraffic() (points, products int) {
 	return perChannel * w.tileStride, perChannel * w.blocks * w.blockChannels
 }
 
-// sectionCount returns the number of sections of the schedules byBlocks and byPoints.
+// sectionCount returns the number of sections of the schedules blockSchedule and pointSchedule.
 func (w *winogradConv) sectionCount(order winogradSchedule) int {
 	tileBytes, sectionBytes := 4*w.form.Points()*w.tileStride, sharedPointBytes
-	if order == byPoints {
+	if order == pointSchedule {
 		tileBytes, sectionBytes = tileBytes+4*w.form.Points()*w.blocks*w.blockChannels, pointsSectionBytes
 	}
-	return kit.DivUp(w.tiles(), max(w.rows, sectionBytes/tileBytes))
+	return kit.DivUp(w.tiles(), max(w.stripTiles, sectionBytes/tileBytes))
 }
 
 // sections divides the tiles evenly into sections.
 func (w *winogradConv) sections() spans {
 	all := tileSpan{0, w.tiles()}
-	if order := w.schedule(); order != perChunk {
+	if order := w.schedule(); order != chunkSchedule {
 		return all.divide(w.sectionCount(order))
 	}
 	return all.divide(w.cachedSections())
 }
 
-// cachedSections returns the number of sections of the schedule perChunk.
+// cachedSections returns the number of sections of the schedule chunkSchedule.
 func (w *winogradConv) cachedSections() int {
 	tiles := w.tiles()
-	k := kit.DivUp(tiles, max(w.rows, cachedPointBytes/(4*w.form.Points()*w.tileStride)))
-	for k < minSections && tiles >= 2*k*w.rows {
+	k := kit.DivUp(tiles, max(w.stripTiles, cachedPointBytes/(4*w.form.Points()*w.tileStride)))
+	for k < minSections && tiles >= 2*k*w.stripTiles {
 		k *= 2
 	}
 	return k

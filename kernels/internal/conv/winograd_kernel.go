@@ -17,9 +17,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// winogradRun is the compiled code and the memory layout of a winogradConv. With the schedule perChunk, points and
+// winogradRun is the compiled code and the memory layout of a winogradConv. With the schedule chunkSchedule, points and
 // products are in the worker's memory. With the other schedules, sections are computed one after another, and their
-// points are in scratch memory, which workers share. With the schedule byPoints, products are shared as well.
+// points are in scratch memory, which workers share. With the schedule pointSchedule, products are shared as well.
 type winogradRun struct {
 	*winogradConv
 	sections    spans
@@ -27,13 +27,13 @@ type winogradRun struct {
 	packed      bool // the weight was transformed when the graph was planned
 	weightBytes int  // bytes of transformed weights in scratch memory, before the points; 0 if packed
 
-	operands map[winograd.Part]*winograd.Transform // transforms of tiles, by the part of the tile inside the image
-	inverses map[resultCode]*winograd.Transform    // inverse transforms of products
-	products map[int]*jit.Func                     // by number of tiles of the strip
+	inputTransforms   map[winograd.Part]*winograd.Transform // transforms of tiles, by the part of the tile inside the image
+	inverseTransforms map[resultCode]*winograd.Transform    // inverse transforms of products
+	products          map[int]*jit.Func                     // by number of tiles of the strip
 
 	pointStride   int // bytes between two points of a section's tiles
 	productStride int // bytes between two points of the products
-	blockStride   int // bytes between two blocks of products, with byPoints; else 0
+	blockStride   int // bytes between two blocks of products, with pointSchedule; else 0
 	prefetch      int // cache lines of the next weights to prefetch per step of the product code
 	epilogue      codeEpilogue
 	args          graph.PerWorker[winogradArgs]
@@ -59,7 +59,7 @@ func (a *winogradArgs) release() {
 const (
 	// transformGrain is the number of transformed elements per chunk of a transform.
 	transformGrain = 1 << 15
-	// pointMACs is the number of multiplications per chunk of the schedule byPoints.
+	// pointMACs is the number of multiplications per chunk of the schedule pointSchedule.
 	pointMACs = 1 << 19
 	// callMACs bounds the multiplications of one call of product code. A goroutine cannot be preempted within a call,
 	// so a call must not take longer than 50 us.
@@ -74,7 +74,7 @@ const (
 // kernel generates the code and returns the kernel.
 func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	r := &winogradRun{winogradConv: w, sections: w.sections(), schedule: w.schedule(),
-		operands: map[winograd.Part]*winograd.Transform{}, inverses: map[resultCode]*winograd.Transform{},
+		inputTransforms: map[winograd.Part]*winograd.Transform{}, inverseTransforms: map[resultCode]*winograd.Transform{},
 		products: map[int]*jit.Func{}}
 	r.epilogue = newCodeEpilogue(w.conv.epilogue, w.conv.o, winograd.EpilogueOperands)
 	var err error
@@ -89,12 +89,12 @@ func (w *winogradConv) kernel() (*graph.Kernel, error) {
 	points := w.form.Points()
 	k := &graph.Kernel{Scratch: r.weightBytes, Code: r.listings}
 	switch r.schedule {
-	case perChunk:
+	case chunkSchedule:
 		k.Worker = kit.AlignUp(points*r.productStride) + points*r.pointStride
-	case byBlocks:
+	case blockSchedule:
 		k.Worker = points * r.productStride
 		k.Scratch += points * r.pointStride
-	case byPoints:
+	case pointSchedule:
 		r.blockStride = section * w.blockChannels * 4
 		r.productStride = w.blocks*r.blockStride + pointPad
 		k.Scratch += points * (r.pointStride + r.productStride)
@@ -112,13 +112,13 @@ func (r *winogradRun) phases() (list []graph.Phase) {
 	if !r.packed {
 		list = append(list, r.packPhase())
 	}
-	if r.schedule == perChunk {
-		return append(list, r.wholePhase())
+	if r.schedule == chunkSchedule {
+		return append(list, r.chunkPhase())
 	}
 	for i := range r.sections.n {
 		s := r.sections.at(i)
 		list = append(list, r.transformPhase(s))
-		if r.schedule == byPoints {
+		if r.schedule == pointSchedule {
 			list = append(list, r.pointsPhase(s), r.inversePhase(s))
 		} else {
 			list = append(list, r.multiplyPhase(s))
@@ -139,7 +139,7 @@ func (r *winogradRun) sizeParts() (section, part int) {
 		}
 		minStrips = min(minStrips, strips)
 	}
-	if r.schedule != perChunk && minStrips > 1 {
+	if r.schedule != chunkSchedule && minStrips > 1 {
 		r.prefetch = kit.DivUp(tile.DefaultUnroll*r.blockChannels*4/machine.LineBytes, minStrips)
 	}
 	return r.sections.maxTiles(), part
@@ -148,8 +148,8 @@ func (r *winogradRun) sizeParts() (section, part int) {
 // compile generates the transforms of all distinct tiles, and the products of all strip sizes.
 func (r *winogradRun) compile() error {
 	s := r.conv
-	for _, ty := range r.distinct(r.tilesDown, s.h.Before, s.h.Size, s.h.Results) {
-		for _, tx := range r.distinct(r.tilesAcross, s.w.Before, s.w.Size, s.w.Results) {
+	for _, ty := range r.distinctTiles(r.tilesDown, s.h.Before, s.h.Size, s.h.Results) {
+		for _, tx := range r.distinctTiles(r.tilesAcross, s.w.Before, s.w.Size, s.w.Results) {
 			if err := r.compileTile(ty, tx); err != nil {
 				return err
 			}
@@ -170,9 +170,9 @@ func (r *winogradRun) compile() error {
 	return nil
 }
 
-// distinct returns one index for each boundary case among n rows or columns of tiles. Tiles of one case are equally
+// distinctTiles returns one index for each boundary case among n rows or columns of tiles. Tiles of one case are equally
 // clipped by the image and by the result.
-func (r *winogradRun) distinct(n, pad, size, results int) (list []int) {
+func (r *winogradRun) distinctTiles(n, pad, size, results int) (list []int) {
 	known := map[[3]int]bool{}
 	for i := range n {
 		first, end := r.insideImage(i, pad, size)
@@ -197,14 +197,14 @@ func (r *winogradRun) insideImage(i, pad, size int) (first, end int) {
 // compileTile generates the transforms that tile (ty, tx) needs.
 func (r *winogradRun) compileTile(ty, tx int) error {
 	p := r.tilePart(ty, tx)
-	if err := generateOnce(r.operands, p, func() (*winograd.Transform, error) {
+	if err := generateOnce(r.inputTransforms, p, func() (*winograd.Transform, error) {
 		return r.form.Operands(r.cpu, p, r.conv.c%winograd.Lanes(r.cpu))
 	}); err != nil {
 		return err
 	}
 	for _, block := range []int{0, r.blocks - 1} {
 		c := r.resultCode(ty, tx, block)
-		if err := generateOnce(r.inverses, c, func() (*winograd.Transform, error) {
+		if err := generateOnce(r.inverseTransforms, c, func() (*winograd.Transform, error) {
 			return r.form.Results(r.cpu, c.rows, c.cols, r.conv.hasBias, r.epilogue.Steps, c.lastLanes)
 		}); err != nil {
 			return err
@@ -257,14 +257,14 @@ func (r *winogradRun) channels(block int) int {
 }
 
 // strips divides tiles into the strips that register tiles of the product hold.
-func (w *winogradConv) strips(t tileSpan) spans { return t.limit(w.rows) }
+func (w *winogradConv) strips(t tileSpan) spans { return t.limit(w.stripTiles) }
 
-// chunkTiles divides a section into the tiles that a chunk multiplies. With the schedule byBlocks and a block of
+// chunkTiles divides a section into the tiles that a chunk multiplies. With the schedule blockSchedule and a block of
 // weights that stays in the L2 cache, a part is one strip. Otherwise a part is the whole section, so that the weights
 // are loaded once.
 func (r *winogradRun) chunkTiles(section tileSpan) spans {
 	w := r.winogradConv
-	if r.schedule != byBlocks || 4*w.form.Points()*w.pointWeights() > partWeights {
+	if r.schedule != blockSchedule || 4*w.form.Points()*w.pointWeights() > partWeights {
 		return section.divide(1)
 	}
 	return w.strips(section)
@@ -276,8 +276,8 @@ func (r *winogradRun) listings() (list []expr.Listing) {
 		list = append(list, expr.Listing{Name: fmt.Sprintf("products of %d tiles, point by point", rows),
 			Assembly: r.products[rows].Listing})
 	}
-	for _, transforms := range [][]*winograd.Transform{slices.Collect(maps.Values(r.operands)),
-		slices.Collect(maps.Values(r.inverses))} {
+	for _, transforms := range [][]*winograd.Transform{slices.Collect(maps.Values(r.inputTransforms)),
+		slices.Collect(maps.Values(r.inverseTransforms))} {
 		slices.SortFunc(transforms, func(a, b *winograd.Transform) int { return cmp.Compare(a.Name(), b.Name()) })
 		for _, t := range transforms {
 			list = append(list, expr.Listing{Name: t.Name(), Assembly: t.Listing})

@@ -67,7 +67,7 @@ func (r *winogradRun) transform(m *graph.Mem, a *jit.Args, t tileRun, index int)
 	from := r.pixels(m.Ptrs[1], x, s.inStride)
 	to := winograd.Plane{Ptr: unsafe.Add(r.pointsAt(m), 4*index*r.tileStride), Row: r.form.N() * r.pointStride,
 		Col: r.pointStride, Tile: 4 * r.tileStride}
-	return r.operands[p].Run(a, to, from, nil, s.c, t.n)
+	return r.inputTransforms[p].Run(a, to, from, nil, s.c, t.n)
 }
 
 // pixels describes a row of tiles of an image. The first pixel of the first tile has the given offset, in elements.
@@ -78,7 +78,7 @@ func (r *winogradRun) pixels(p unsafe.Pointer, offset int, strides ncdhw) winogr
 
 // pointsAt returns the address of the points of a section.
 func (r *winogradRun) pointsAt(m *graph.Mem) unsafe.Pointer {
-	if r.schedule == perChunk {
+	if r.schedule == chunkSchedule {
 		return unsafe.Pointer(unsafe.SliceData(m.Worker[kit.AlignUp(r.form.Points()*r.productStride):]))
 	}
 	return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weightBytes:]))
@@ -110,9 +110,9 @@ func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 	}}
 }
 
-// wholePhase returns the only compute phase of the schedule perChunk. A chunk transforms a section, multiplies, and
+// chunkPhase returns the only compute phase of the schedule chunkSchedule. A chunk transforms a section, multiplies, and
 // transforms the products back.
-func (r *winogradRun) wholePhase() graph.Phase {
+func (r *winogradRun) chunkPhase() graph.Phase {
 	return graph.Phase{Chunks: r.sections.n, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()
@@ -151,7 +151,7 @@ func (r *winogradRun) computePart(m *graph.Mem, a *winogradArgs, section, part t
 // loop over points is outermost: the first strip loads the weights of a point, and the other strips find them in cache.
 func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, index, block int, share [2]int) error {
 	n, matrix := r.form.Points(), 4*r.pointWeights()
-	once := max(1, callMACs/(r.rows*r.pointWeights()))
+	once := max(1, callMACs/(r.stripTiles*r.pointWeights()))
 	a.Ptr[tile.In], a.Ptr[tile.Vec] = r.pointsAt(m), unsafe.Add(r.weightsAt(m), block*n*matrix)
 	a.Ptr[tile.Out], a.Ptr[tile.Ahead] = r.productsAt(m), a.Ptr[tile.Vec]
 	a.Step[tile.InTile], a.Step[tile.VecTile], a.Step[tile.OutTile] = r.pointStride, matrix, r.productStride
@@ -239,7 +239,7 @@ func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
 
 // productsAt returns the address of the products.
 func (r *winogradRun) productsAt(m *graph.Mem) unsafe.Pointer {
-	if r.schedule == byPoints {
+	if r.schedule == pointSchedule {
 		return unsafe.Pointer(unsafe.SliceData(m.Scratch[r.weightBytes+r.form.Points()*r.pointStride:]))
 	}
 	return unsafe.Pointer(unsafe.SliceData(m.Worker))
@@ -259,7 +259,7 @@ func (r *winogradRun) finish(m *graph.Mem, a *winogradArgs, t tileRun, index, bl
 	}
 	code := r.resultCode(t.ty, t.tx, block)
 	r.epilogue.SetOffsets(&a.transform, 4*y, 4*first)
-	if err := r.inverses[code].Run(&a.transform, to, from, bias, r.channels(block), t.n); err != nil {
+	if err := r.inverseTransforms[code].Run(&a.transform, to, from, bias, r.channels(block), t.n); err != nil {
 		return err
 	}
 	if r.epilogue.strips != nil {

@@ -102,7 +102,7 @@ func (w *winogradConv) fill(to []float32, from unsafe.Pointer, strides []int, bl
 	}
 	transposed := make([]float32, 9*weightDepth*w.blockChannels)
 	for c := 0; c < w.conv.c; c += weightDepth {
-		w.fillPart(to, kit.Elem[float32](from, first*strides[0]+c*strides[1]), strides, c, lanes, transposed)
+		w.fillPart(to, kit.AddressOf[float32](from, first*strides[0]+c*strides[1]), strides, c, lanes, transposed)
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 
 // The rates of Winograd convolutions, by their names in machine profiles.
 const (
-	winogradOperand = "winograd.operand" // an element of a transformed tile
-	winogradResult  = "winograd.result"  // an element of a product that is transformed back
-	winogradProduct = "winograd.product" // a multiply-add at a point
-	winogradFar     = "winograd.far"     // a byte of weights or points that does not stay in cache
+	winogradOperand  = "winograd.operand" // an element of a transformed tile
+	winogradResult   = "winograd.result"  // an element of a product that is transformed back
+	winogradProduct  = "winograd.product" // a multiply-add at a point
+	winogradUncached = "winograd.far"     // a byte of weights or points that does not stay in cache
 )
 
 // winogradRates lists these rates, with the calls by which a machine is measured.
@@ -33,7 +33,7 @@ func winogradRates() []graph.Rate {
 			Calls: []graph.RateCall{at("winograd4", 64, 56, 64),
 				at("winograd4", 128, 28, 128),
 				at("winograd2", 96, 28, 96)}},
-		{Name: winogradFar, Unit: "a byte of weights or points that does not stay in cache",
+		{Name: winogradUncached, Unit: "a byte of weights or points that does not stay in cache",
 			Calls: []graph.RateCall{at("winograd2", 512, 7, 512),
 				at("winograd4", 256, 14, 256)}},
 	}
@@ -49,13 +49,13 @@ const (
 // weightTraffic returns the bytes of weights whose loads delay the products. The first strip of a section loads the
 // weights of a point at memory speed, and the other strips prefetch the next weights while they multiply. The weights
 // of a block are prefetched during the previous block, so half of the weights that do not fit in the L2 cache arrive in
-// time. With the schedule perChunk, only the first section loads weights from memory.
+// time. With the schedule chunkSchedule, only the first section loads weights from memory.
 func (w *winogradConv) weightTraffic() float64 {
 	tiles := w.tiles()
-	if w.schedule() != perChunk {
+	if w.schedule() != chunkSchedule {
 		tiles = w.sections().at(0).n
 	}
-	strips := kit.DivUp(tiles, w.rows)
+	strips := kit.DivUp(tiles, w.stripTiles)
 	bytes := 8 * float64(w.transformedWeights()) / float64(1+strips)
 	return (bytes + min(bytes, cachedWeightBytes)) / 2
 }
@@ -73,17 +73,17 @@ func (w *winogradConv) work(c *graph.Call) graph.Work {
 	points := float64(tiles * w.form.Points())
 	k.Do(winogradOperand, points*float64(w.tileStride))
 	k.Do(winogradResult, points*float64(w.blocks*w.blockChannels))
-	tileSums := float64(min(tiles, w.rows) * w.blockChannels / winograd.Lanes(w.cpu))
+	tileSums := float64(min(tiles, w.stripTiles) * w.blockChannels / winograd.Lanes(w.cpu))
 	k.Do(winogradProduct,
 		points*float64((w.conv.c+winogradSumCost)*w.blocks*w.blockChannels)*max(1, winogradSums/tileSums))
 	switch order := w.schedule(); {
-	case order == perChunk, weights <= cachedWeightBytes:
-	case order == byPoints:
+	case order == chunkSchedule, weights <= cachedWeightBytes:
+	case order == pointSchedule:
 		p, r := w.memoryTraffic()
-		k.Do(winogradFar, float64(p+r))
+		k.Do(winogradUncached, float64(p+r))
 		fallthrough
-	case order == byBlocks:
-		k.Do(winogradFar, weights*float64(w.sectionCount(order)-1))
+	case order == blockSchedule:
+		k.Do(winogradUncached, weights*float64(w.sectionCount(order)-1))
 	}
 	k.Flops = 18 * float64(c.Out[0].Numel()) * float64(w.conv.c)
 	return k

@@ -15,7 +15,7 @@ const (
 	ratePlanesPlane      = "depthwise.plane"  // a plane that is copied to tiles
 	ratePixelsMAC        = "depthwise.pixels" // a multiply-add, by pixels
 	ratePixelsUnaligned  = "depthwise.ragged" // extra cost of a multiply-add if pixels are not aligned to cache lines
-	ratePixelsFar        = "depthwise.far"    // a byte of pixels beyond the capacity of the L2 cache
+	ratePixelsUncached   = "depthwise.far"    // a byte of pixels beyond the capacity of the L2 cache
 	rateGoMAC            = "depthwise.go"     // a multiply-add in Go, by planes or with several results per channel
 	rateGoChannelsMAC    = "depthwise.lanes"  // a multiply-add in Go, along channels
 	rateBytesInstruction = "depthwise.bytes"  // an instruction of a tile of bytes
@@ -44,50 +44,50 @@ func (v convolution) work(c *graph.Call, a convAlgorithm, walk graph.Walk) graph
 	s, d := v.shape(&planned), c.Out[0].DType
 	pixels := s.n * s.pixelsOut()
 	if a == depthwiseByPixels || a == depthwiseByPlanes {
-		s.tapWork(&w, a, c.Out[0].Numel(), multiply.ComputesIn(c))
+		s.tapWork(&w, a, c.Out[0].Numel(), multiply.ComputationDType(c))
 		return w
 	}
-	if a.direct() {
-		s.directWork(&w, directTaps, multiply.ComputesIn(c), a == directFromPlanes)
+	if a.isDirect() {
+		s.directWork(&w, directTaps, multiply.ComputationDType(c), a == directFromPlanes)
 		return w
 	}
 	elements := s.windowElements()
 	multiply.ReclassifyStores(&w, c)
-	w.Do(multiply.StartStep, 1)
+	w.Do(multiply.RateStartStep, 1)
 	multiply.ReclassifyPanels(&w, c, 1, pixels)
 	if !c.Constant(1) {
-		w.Do(multiply.PackRow, float64(c.Meta(1).Numel()))
+		w.Do(multiply.RatePackRow, float64(c.Meta(1).Numel()))
 	}
 	if a == convByPixels {
 		multiply.AddProduct(&w, d, float64(s.groups), pixels, s.outPerGroup(), s.termsPerOutput())
-		w.Do(multiply.StartProduct, float64(s.groups))
+		w.Do(multiply.RateStartProduct, float64(s.groups))
 		if s.outStride.c != 1 {
 			multiply.AddScatter(&w, c.Out[0].Numel(), s.termsPerOutput())
 		}
-		if s.pointwise() {
-			w.Do(multiply.PackRow, elements)
+		if s.isPointwise() {
+			w.Do(multiply.RatePackRow, elements)
 			return w
 		}
 		run, _ := pixelRun(s)
-		w.Do(multiply.PackWin, elements)
-		w.Do(multiply.PackRun, elements/float64(run))
+		w.Do(multiply.RatePackWindow, elements)
+		w.Do(multiply.RatePackRun, elements/float64(run))
 		return w
 	}
 	multiply.AddProduct(&w, d, float64(s.n*s.groups), s.outPerGroup(), s.pixelsOut(), s.termsPerOutput())
-	w.Do(multiply.StartProduct, float64(s.n*s.groups))
+	w.Do(multiply.RateStartProduct, float64(s.n*s.groups))
 	if pixel, _ := s.pixelStride(); pixel != 1 {
 		multiply.AddScatter(&w, c.Out[0].Numel(), s.termsPerOutput())
 	}
 	switch {
-	case s.pointwise():
-		w.Do(multiply.PackCol, elements)
+	case s.isPointwise():
+		w.Do(multiply.RatePackCol, elements)
 		return w
 	case s.w.Stride != 1:
-		w.Do(multiply.PackStep, elements)
+		w.Do(multiply.RatePackStep, elements)
 	default:
-		w.Do(multiply.PackTap, elements)
+		w.Do(multiply.RatePackTap, elements)
 	}
-	w.Do(multiply.PackMove, elements/float64(min(s.w.Results, rowPixels)))
+	w.Do(multiply.RatePackMove, elements/float64(min(s.w.Results, rowPixels)))
 	return w
 }
 
@@ -102,12 +102,12 @@ func (s *convShape) tapWork(w *graph.Work, a convAlgorithm, outputs int, d tenso
 	single := float64(d.Size()) / 4 // relative to float32
 	w.Flops = 2 * taps * float64(outputs)
 	switch {
-	case a == depthwiseByPlanes && s.tilesPlanes(d):
+	case a == depthwiseByPlanes && s.usesPlaneTiles(d):
 		w.Do(ratePlanesMAC, single*taps*float64(outputs))
 		w.Do(ratePlanesElement, single*float64(s.n*s.c*s.h.Size*s.w.Size))
 		w.Do(ratePlanesRow, float64(s.n*s.c*s.h.Size))
 		w.Do(ratePlanesPlane, float64(s.n*s.c))
-	case a == depthwiseByPixels && windowCompiles(s, d):
+	case a == depthwiseByPixels && hasWindowCode(s, d):
 		s.windowWork(w, d.Size())
 	case a == depthwiseByPixels && s.o == s.c:
 		w.Do(rateGoChannelsMAC, taps*float64(outputs))
@@ -129,13 +129,13 @@ func (s *convShape) windowWork(w *graph.Work, size int) {
 		w.DoUnoverlapped(ratePixelsUnaligned, macs)
 	}
 	if bytes := s.c * size * (s.h.Size*s.w.Size + s.h.Results*s.w.Results) * s.n; bytes > cachedPixelBytes {
-		w.DoUnoverlapped(ratePixelsFar, float64(bytes-cachedPixelBytes))
+		w.DoUnoverlapped(ratePixelsUncached, float64(bytes-cachedPixelBytes))
 	}
 }
 
 // pixelRun returns the length of the runs of elements that are contiguous in a channels-last image and in a window. A
-// run has the channels of one pixel. If rows is true, it has the channels of a whole row of the window.
-func pixelRun(s *convShape) (run int, rows bool) {
+// run has the channels of one pixel. If wholeRows is true, it has the channels of a whole row of the window.
+func pixelRun(s *convShape) (run int, wholeRows bool) {
 	if s.groups == 1 && s.w.Dilation == 1 && s.c < rowChannels {
 		return s.w.Taps * s.c, true
 	}

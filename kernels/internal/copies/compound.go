@@ -10,14 +10,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Compound builds a kernel from parts that run one after another. There are three kinds of parts: copies into the
+// KernelBuilder builds a kernel from parts that run one after another. There are three kinds of parts: copies into the
 // layout and dtype that loops need, the kernel of another op, and phases of the op itself. Intermediate values are in
 // scratch memory.
 //
-// Ops use a Compound instead of Decompose if the nodes of a decomposition would access memory more often, or would
+// Ops use a KernelBuilder instead of Decompose if the nodes of a decomposition would access memory more often, or would
 // round intermediate values to their dtype.
-type Compound struct {
-	C            *graph.Call
+type KernelBuilder struct {
+	Call         *graph.Call
 	scratchBytes int // bytes of scratch memory for intermediate values
 	partScratch  int // maximum bytes of scratch memory that a part uses besides intermediate values
 	workerBytes  int // maximum bytes of worker memory that a phase uses
@@ -25,35 +25,35 @@ type Compound struct {
 	resultCopies []Job // copies of results from scratch memory to the outputs, the last phase
 	listings     []func() []expr.Listing
 	err          error
-	nest         kit.Nest
+	inner        kit.InnerKernels
 }
 
-// NewCompound starts the kernel of a call.
-func NewCompound(c *graph.Call) *Compound { return &Compound{C: c} }
+// NewKernelBuilder starts the kernel of a call.
+func NewKernelBuilder(c *graph.Call) *KernelBuilder { return &KernelBuilder{Call: c} }
 
 // In returns operand i in its own layout, or the zero Buffer if it was omitted. Offsets of views of the buffer are
 // relative to the operand's first element.
-func (x *Compound) In(i int) kit.Buffer {
-	b := kit.InBuffer(x.C, i)
+func (x *KernelBuilder) In(i int) kit.Buffer {
+	b := kit.InBuffer(x.Call, i)
 	b.Meta.Offset = 0
-	b.Data = x.C.Const(i)
+	b.Data = x.Call.Const(i)
 	return b
 }
 
 // Temp returns scratch memory for a row-major value.
-func (x *Compound) Temp(d tensor.DType, shape ...int) kit.Buffer {
+func (x *KernelBuilder) Temp(d tensor.DType, shape ...int) kit.Buffer {
 	return x.scratch(tensor.New(d, shape...))
 }
 
 // scratch returns scratch memory for a dense value.
-func (x *Compound) scratch(m tensor.Meta) kit.Buffer {
+func (x *KernelBuilder) scratch(m tensor.Meta) kit.Buffer {
 	b := kit.ScratchBuffer(x.scratchBytes, m)
 	x.scratchBytes += kit.AlignUp(m.Bytes())
 	return b
 }
 
 // Dense returns the elements of a buffer in dtype d and in row-major order: the buffer itself if possible, else a copy.
-func (x *Compound) Dense(s kit.Buffer, d tensor.DType) kit.Buffer {
+func (x *KernelBuilder) Dense(s kit.Buffer, d tensor.DType) kit.Buffer {
 	if !s.IsGiven() || s.Packed || s.Meta.DType == d && s.Meta.IsContiguous() {
 		return s
 	}
@@ -67,9 +67,9 @@ func (x *Compound) Dense(s kit.Buffer, d tensor.DType) kit.Buffer {
 
 // Operands returns all operands in row-major order. Floats and complex numbers are converted to d.OpMath(), the dtype
 // in which results of dtype d are computed.
-func (x *Compound) Operands(d tensor.DType) []kit.Buffer {
+func (x *KernelBuilder) Operands(d tensor.DType) []kit.Buffer {
 	var out []kit.Buffer
-	for i := range x.C.In {
+	for i := range x.Call.In {
 		s := x.In(i)
 		if s.Meta.DType.IsFloat() || s.Meta.DType.IsComplex() {
 			s = x.Dense(s, d.OpMath())
@@ -82,7 +82,7 @@ func (x *Compound) Operands(d tensor.DType) []kit.Buffer {
 }
 
 // AddCopies adds a phase of copies.
-func (x *Compound) AddCopies(jobs ...Job) {
+func (x *KernelBuilder) AddCopies(jobs ...Job) {
 	ph, worker := Phase(jobs...)
 	x.phases = append(x.phases, ph)
 	x.workerBytes = max(x.workerBytes, worker)
@@ -90,21 +90,21 @@ func (x *Compound) AddCopies(jobs ...Job) {
 
 // Result returns the row-major destination of output i in dtype d: the output itself if possible, else scratch memory
 // that is copied to the output in the last phase.
-func (x *Compound) Result(i int, d tensor.DType) kit.Buffer {
-	m := x.C.Out[i]
+func (x *KernelBuilder) Result(i int, d tensor.DType) kit.Buffer {
+	m := x.Call.Out[i]
 	if m.DType == d && m.IsContiguous() {
 		m.Offset = 0
 		return kit.PtrBuffer(i, m)
 	}
 	t := x.Temp(d, m.Shape...)
-	x.resultCopies = append(x.resultCopies, Job{Dst: kit.OutBuffer(x.C, i), Src: t})
+	x.resultCopies = append(x.resultCopies, Job{Dst: kit.OutBuffer(x.Call, i), Src: t})
 	return t
 }
 
-// StridedResult returns the destination of output i in dtype d, like [Compound.Result], for parts that write any
+// StridedResult returns the destination of output i in dtype d, like [KernelBuilder.Result], for parts that write any
 // strides. It is the output itself, or scratch memory if the dtype of the output is not d.
-func (x *Compound) StridedResult(i int, d tensor.DType) kit.Buffer {
-	if m := x.C.Out[i]; m.DType == d {
+func (x *KernelBuilder) StridedResult(i int, d tensor.DType) kit.Buffer {
+	if m := x.Call.Out[i]; m.DType == d {
 		m.Offset = 0
 		return kit.PtrBuffer(i, m)
 	}
@@ -113,18 +113,20 @@ func (x *Compound) StridedResult(i int, d tensor.DType) kit.Buffer {
 
 // AddPhases adds phases of the op. In the phases, Mem.Ptrs has the addresses of the buffers. scratch and worker are the
 // sizes in bytes of the scratch memory and of the worker memory that the phases use.
-func (x *Compound) AddPhases(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
+func (x *KernelBuilder) AddPhases(scratch, worker int, buffers []kit.Buffer, phases ...graph.Phase) {
 	x.partScratch, x.workerBytes = max(x.partScratch, scratch), max(x.workerBytes, worker)
 	for _, ph := range phases {
-		x.phases = append(x.phases, x.nest.Phase(ph, buffers))
+		x.phases = append(x.phases, x.inner.Phase(ph, buffers))
 	}
 }
 
 // AddListings adds the machine-code listings of a part.
-func (x *Compound) AddListings(code func() []expr.Listing) { x.listings = append(x.listings, code) }
+func (x *KernelBuilder) AddListings(code func() []expr.Listing) {
+	x.listings = append(x.listings, code)
+}
 
 // AddCall adds the kernel of another op. Operands without a meta are omitted operands.
-func (x *Compound) AddCall(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...kit.Buffer) {
+func (x *KernelBuilder) AddCall(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins ...kit.Buffer) {
 	attrs, err := op.Schema.Decode(a, nil)
 	if x.err == nil {
 		x.err = err
@@ -133,13 +135,13 @@ func (x *Compound) AddCall(op *graph.Op, a graph.Attrs, outs []kit.Buffer, ins .
 }
 
 // AddKernel adds the kernel that compile returns for a call without attributes. Errors contain name.
-func (x *Compound) AddKernel(name string, compile func(c *graph.Call) (*graph.Kernel, error), outs []kit.Buffer,
+func (x *KernelBuilder) AddKernel(name string, compile func(c *graph.Call) (*graph.Kernel, error), outs []kit.Buffer,
 	ins ...kit.Buffer) {
 	x.addKernel(name, compile, nil, outs, ins)
 }
 
 // addKernel adds the kernel that compile returns for a call with the given attributes.
-func (x *Compound) addKernel(name string, compile func(c *graph.Call) (*graph.Kernel, error), attrs any,
+func (x *KernelBuilder) addKernel(name string, compile func(c *graph.Call) (*graph.Kernel, error), attrs any,
 	outs, ins []kit.Buffer) {
 	if x.err != nil {
 		return
@@ -166,7 +168,7 @@ func (x *Compound) addKernel(name string, compile func(c *graph.Call) (*graph.Ke
 
 // addCompiled adds the phases of a kernel. Operands that are bound to the kernel (Kernel.Bound) replace the
 // corresponding elements of buffers.
-func (x *Compound) addCompiled(k *graph.Kernel, outs int, buffers []kit.Buffer) {
+func (x *KernelBuilder) addCompiled(k *graph.Kernel, outs int, buffers []kit.Buffer) {
 	for i, t := range k.Bound {
 		if t != nil {
 			buffers[outs+i] = kit.DataBuffer(t)
@@ -179,11 +181,11 @@ func (x *Compound) addCompiled(k *graph.Kernel, outs int, buffers []kit.Buffer) 
 }
 
 // Kernel returns the complete kernel.
-func (x *Compound) Kernel() (*graph.Kernel, error) {
+func (x *KernelBuilder) Kernel() (*graph.Kernel, error) {
 	if len(x.resultCopies) > 0 {
 		x.AddCopies(x.resultCopies...)
 	}
-	x.nest.Scratch = x.scratchBytes
+	x.inner.Scratch = x.scratchBytes
 	k := &graph.Kernel{Phases: x.phases, Scratch: x.scratchBytes + x.partScratch, Worker: x.workerBytes}
 	if list := x.listings; len(list) > 0 {
 		k.Code = func() (all []expr.Listing) {
@@ -196,9 +198,9 @@ func (x *Compound) Kernel() (*graph.Kernel, error) {
 	return k, x.err
 }
 
-// CutUnits returns a phase that divides units of work into chunks. f computes units [begin, end). A unit costs as much
+// ChunkedPhase returns a phase that divides units of work into chunks. f computes units [begin, end). A unit costs as much
 // as copying the given number of elements.
-func CutUnits(units, elements int, f func(m *graph.Mem, begin, end int) error) graph.Phase {
+func ChunkedPhase(units, elements int, f func(m *graph.Mem, begin, end int) error) graph.Phase {
 	cut := machine.CutUnits(units, elements, machine.MoveGrain)
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		begin, end := cut.Range(chunk)

@@ -6,18 +6,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Converted returns a kernel that computes a call in dtype d. compile returns the kernel for operands and results of
+// CompileInDType returns a kernel that computes a call in dtype d. compile returns the kernel for operands and results of
 // dtype d. The first phase of the kernel converts operands of other dtypes into scratch memory. The last phase converts
 // the results, which are therefore rounded once. Packed operands already have dtype d. The copy of a dense operand has
 // the layout of the operand.
 //
-// Converted is for kernels that use each element many times. The copies are cheap compared to such kernels.
-func Converted(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel, error) {
+// CompileInDType is for kernels that use each element many times. The copies are cheap compared to such kernels.
+func CompileInDType(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel, error) {
 	in := InDType(c, d)
 	if in == c {
 		return compile(c)
 	}
-	x := NewCompound(c)
+	x := NewKernelBuilder(c)
 	var buffers []kit.Buffer
 	var jobs []Job
 	for i, m := range c.Out {

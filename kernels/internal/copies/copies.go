@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Call compiles a copy of the first operand.
-func Call(c *graph.Call) (*graph.Kernel, error) {
+// CompileCopy compiles a copy of the first operand.
+func CompileCopy(c *graph.Call) (*graph.Kernel, error) {
 	return Kernel(Job{Dst: kit.OutBuffer(c, 0), Src: kit.InBuffer(c, 0)}), nil
 }
 

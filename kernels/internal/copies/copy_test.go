@@ -19,7 +19,7 @@ func TestCopies(t *testing.T) {
 	for _, src := range tensor.DTypes() {
 		for _, dst := range tensor.DTypes() {
 			for range 4 {
-				m := kerneltest.RandomStrides(rng, src, kerneltest.SomeViewShape(rng, rng.IntN(5)), true)
+				m := kerneltest.RandomStrides(rng, src, kerneltest.RandomViewShape(rng, rng.IntN(5)), true)
 				kerneltest.CheckAgainstRef(t, rng, "to", graph.Attrs{"dtype": dst, "copy": true}, m)
 				kerneltest.CheckAgainstRef(t, rng, "clone", graph.Attrs{"memory_format": formats[rng.IntN(3)]}, m)
 				kerneltest.CheckAgainstRef(t, rng, "contiguous", graph.Attrs{"memory_format": formats[2*rng.IntN(2)]}, m)
@@ -55,7 +55,7 @@ func TestCopyOrdered(t *testing.T) {
 	for range 300 {
 		src, dst := kerneltest.RandomStrides(rng, tensor.Int32, []int{2, 3, 4, 5}, true),
 			kerneltest.RandomStrides(rng, tensor.Int32, []int{6, 2, 10}, false)
-		k := copies.Ordered(kit.PtrBuffer(0, dst), kit.PtrBuffer(1, src))
+		k := copies.RowMajorKernel(kit.PtrBuffer(0, dst), kit.PtrBuffer(1, src))
 		phases[len(k.Phases)] = true
 		in, out := kerneltest.RandomElements(rng, src), tensor.Empty(dst)
 		kerneltest.RunViewKernel(t, k, []*tensor.Tensor{out}, []*tensor.Tensor{in})
@@ -75,7 +75,7 @@ func TestCopyAllocatesNothing(t *testing.T) {
 	dst := tensor.New(tensor.Float32, 300, 300)
 	k := copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, dst), Src: kit.PtrBuffer(1, src)})
 	m := &graph.Mem{Ptrs: []unsafe.Pointer{tensor.Empty(dst).Pointer(), tensor.Empty(src).Pointer()},
-		Worker: kerneltest.DirtyBytes(k.Worker)}
+		Worker: kerneltest.PatternBytes(k.Worker)}
 	if n := testing.AllocsPerRun(5, func() {
 		for i := range k.Phases[0].Chunks {
 			if err := k.Phases[0].Run(m, i); err != nil {

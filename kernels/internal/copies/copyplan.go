@@ -1,4 +1,4 @@
-// Package copies has kernels, and parts of kernels, that copy between layouts and dtypes. [Compound] and [Converted]
+// Package copies has kernels, and parts of kernels, that copy between layouts and dtypes. [KernelBuilder] and [CompileInDType]
 // make the copies that other kernels need for their operands and results.
 package copies
 
@@ -78,7 +78,7 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 	}
 	cut := machine.CutUnits(total, 1, max(grain, total/maxCopyChunks))
 	if !slices.ContainsFunc(plans, func(p *copyPlan) bool { return p.Tiles() < cut.Chunks }) {
-		return partsOfEach(plans, cut.Chunks), worker
+		return equalPartsPhase(plans, cut.Chunks), worker
 	}
 	cuts := cutCopies(plans, cut)
 	return graph.Phase{Chunks: len(cuts) - 1, Run: func(m *graph.Mem, chunk int) error {
@@ -97,9 +97,9 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 	}}, worker
 }
 
-// partsOfEach returns a phase in which each chunk copies an equal part of every plan. If the step that wrote an operand
+// equalPartsPhase returns a phase in which each chunk copies an equal part of every plan. If the step that wrote an operand
 // was divided in the same way, a worker copies the part of the operand that is in its cache.
-func partsOfEach(plans []*copyPlan, chunks int) graph.Phase {
+func equalPartsPhase(plans []*copyPlan, chunks int) graph.Phase {
 	if chunks == 1 {
 		return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
 			for _, p := range plans {
@@ -157,10 +157,10 @@ func Kernel(jobs ...Job) *graph.Kernel {
 	}}
 }
 
-// Ordered returns a kernel that copies src to dst in row-major order of their shapes, which may differ. If possible,
+// RowMajorKernel returns a kernel that copies src to dst in row-major order of their shapes, which may differ. If possible,
 // the kernel is a single copy through a view of src or dst in the shape of the other buffer. Otherwise the kernel
 // copies src to scratch memory and from there to dst.
-func Ordered(dst, src kit.Buffer) *graph.Kernel {
+func RowMajorKernel(dst, src kit.Buffer) *graph.Kernel {
 	if m, err := src.Meta.View(dst.Meta.Shape); err == nil {
 		return Kernel(Job{Dst: dst, Src: src.View(m)})
 	}

@@ -10,7 +10,7 @@ import (
 
 // Span maps consecutive indices of an output dimension to indices of the operand. For i from 0 to Count-1, index
 // OutStart + i of the output reads index InStart + i*InStep. InStep is 1, -1 or 0.
-type Span struct{ At, N, From, Step int }
+type Span struct{ OutStart, Count, InStart, InStep int }
 
 // SpanKernel returns a kernel that copies src to dst by spans. spans[d] covers dimension d of dst. Each combination of
 // spans is one job: a copy, a reversed copy or a broadcast.
@@ -22,14 +22,14 @@ func SpanKernel(dst, src kit.Buffer, spans [][]Span) (*graph.Kernel, error) {
 			for _, s := range spans[d] {
 				k := j
 				var err error
-				if k.Dst.Meta, err = j.Dst.Meta.Narrow(d, s.At, s.N); err != nil {
+				if k.Dst.Meta, err = j.Dst.Meta.Narrow(d, s.OutStart, s.Count); err != nil {
 					return nil, err
 				}
 				k.Dst = j.Dst.View(k.Dst.Meta)
 				if k.Src, err = spanView(j.Src, d, s); err != nil {
 					return nil, err
 				}
-				if s.Step < 0 {
+				if s.InStep < 0 {
 					k = k.Reversed(d)
 				}
 				next = append(next, k)
@@ -67,16 +67,16 @@ func SpanRef(in *tensor.Tensor, tables [][]int, shape []int) *tensor.Tensor {
 
 // spanView returns a view of the part of a buffer that a span reads along dimension d, in ascending order.
 func spanView(s kit.Buffer, d int, p Span) (kit.Buffer, error) {
-	least, n := p.From, p.N
-	switch p.Step {
+	least, n := p.InStart, p.Count
+	switch p.InStep {
 	case -1:
-		least = p.From - (n - 1)
+		least = p.InStart - (n - 1)
 	case 0:
 		n = 1
 	}
 	m, err := s.Meta.Narrow(d, least, n)
-	if err == nil && p.Step == 0 {
-		m.Shape[d], m.Strides[d] = p.N, 0
+	if err == nil && p.InStep == 0 {
+		m.Shape[d], m.Strides[d] = p.Count, 0
 	}
 	return s.View(m), err
 }

@@ -12,41 +12,41 @@ import (
 // The rates of copies, by their names in machine profiles. [Rates] describes the unit of each rate. The costs are added
 // to the costs of the copied bytes.
 const (
-	Row         = "copy.row"
-	Step        = "copy.step"
-	Tile        = "copy.tile"
-	Narrow      = "copy.narrow"
-	Single      = "copy.single"
-	Piece       = "copy.piece"
-	Convert     = "copy.convert"
-	Transpose1  = "copy.turn1"
-	Transpose2  = "copy.turn2"
-	Transpose8  = "copy.turn8"
-	Transpose16 = "copy.turn16"
+	RateRow         = "copy.row"
+	RateStep        = "copy.step"
+	RateTile        = "copy.tile"
+	RateNarrow      = "copy.narrow"
+	RateSingle      = "copy.single"
+	RatePiece       = "copy.piece"
+	RateConvert     = "copy.convert"
+	RateTranspose1  = "copy.turn1"
+	RateTranspose2  = "copy.turn2"
+	RateTranspose8  = "copy.turn8"
+	RateTranspose16 = "copy.turn16"
 )
 
 // Rates lists the rates of copies. A rate is the time of one unit of work.
 var Rates = [][2]string{
-	{Row, "a row of elements that are contiguous on both sides"},
-	{Step, "an element that is read or written with a stride"},
-	{Tile, "a tile that is transposed"},
-	{Narrow, "an element of three rows that are interleaved by vectors"},
-	{Single, "an element of tiles with too few rows or columns for registers"},
-	{Piece, "a piece of a row of such tiles whose cache line was evicted between two tiles"},
-	{Convert, "an element that is converted"},
-	{Transpose1, "a transposed element of 1 byte, in addition to one of 4 bytes"},
-	{Transpose2, "a transposed element of 2 bytes"},
-	{Transpose8, "a transposed element of 8 bytes"},
-	{Transpose16, "a transposed element of 16 bytes"},
+	{RateRow, "a row of elements that are contiguous on both sides"},
+	{RateStep, "an element that is read or written with a stride"},
+	{RateTile, "a tile that is transposed"},
+	{RateNarrow, "an element of three rows that are interleaved by vectors"},
+	{RateSingle, "an element of tiles with too few rows or columns for registers"},
+	{RatePiece, "a piece of a row of such tiles whose cache line was evicted between two tiles"},
+	{RateConvert, "an element that is converted"},
+	{RateTranspose1, "a transposed element of 1 byte, in addition to one of 4 bytes"},
+	{RateTranspose2, "a transposed element of 2 bytes"},
+	{RateTranspose8, "a transposed element of 8 bytes"},
+	{RateTranspose16, "a transposed element of 16 bytes"},
 }
 
-// transposes has the rates of transposed elements, by element size in bytes. RateTile includes the cost of
+// rateOfTranspose has the rates of transposed elements, by element size in bytes. RateTile includes the cost of
 // elements of 4 bytes.
-var transposes = map[int]string{1: Transpose1, 2: Transpose2, 8: Transpose8, 16: Transpose16}
+var rateOfTranspose = map[int]string{1: RateTranspose1, 2: RateTranspose2, 8: RateTranspose8, 16: RateTranspose16}
 
-// AddMove adds the cost of a copy from layout m to layout to: the bytes read and written, and the number of rows,
+// AddCopyCost adds the cost of a copy from layout m to layout to: the bytes read and written, and the number of rows,
 // transposed tiles or strided elements.
-func AddMove(w *graph.Work, m, to tensor.Meta) {
+func AddCopyCost(w *graph.Work, m, to tensor.Meta) {
 	e := kit.ElemOf(to.DType, m.DType)
 	axes := make([]strided.Axis, 0, 8)
 	for d, n := range to.Shape {
@@ -61,33 +61,33 @@ func AddMove(w *graph.Work, m, to tensor.Meta) {
 	switch way, length := plan.Way(); way {
 	case strided.Rows:
 		w.Bytes[graph.Copied] += bytes
-		w.Do(Row, n/float64(length))
+		w.Do(RateRow, n/float64(length))
 	case strided.Transposed:
 		w.Bytes[graph.Tiled] += bytes
-		if name := transposes[e.DstSize]; name != "" {
+		if name := rateOfTranspose[e.DstSize]; name != "" {
 			w.Do(name, n)
 		}
-		addTransposition(w, plan.Transposition(), n)
+		addTransposeCost(w, plan.Transposition(), n)
 	default:
 		w.Bytes[graph.Copied] += bytes
 		if m.DType != to.DType && m.SameLayout(to) {
-			w.Do(Convert, n)
+			w.Do(RateConvert, n)
 		} else {
-			w.Do(Step, n)
+			w.Do(RateStep, n)
 		}
 	}
 }
 
-// addTransposition adds the cost of transposing n elements in tiles.
-func addTransposition(w *graph.Work, t strided.Transposition, n float64) {
-	w.Do(Tile, float64(t.Tiles))
+// addTransposeCost adds the cost of transposing n elements in tiles.
+func addTransposeCost(w *graph.Work, t strided.Transposition, n float64) {
+	w.Do(RateTile, float64(t.Tiles))
 	switch t.Method {
 	case strided.Interleaved:
-		w.Do(Narrow, n)
+		w.Do(RateNarrow, n)
 	case strided.Elementwise:
-		w.Do(Single, n)
+		w.Do(RateSingle, n)
 		if t.Pieces > 0 {
-			w.Do(Piece, float64(t.Pieces))
+			w.Do(RatePiece, float64(t.Pieces))
 		}
 	}
 }
@@ -98,7 +98,7 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 		Lower: lower, Writes: anyStrides,
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 			w, out := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
-			AddMove(&w, out.WithDType(c.Meta(0).DType), out)
+			AddCopyCost(&w, out.WithDType(c.Meta(0).DType), out)
 			return w
 		},
 		Read: func(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
@@ -107,8 +107,8 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 			}
 			var least graph.Work
 			out := walk.Lay(0, c.Out[0])
-			AddMove(&least, out.WithDType(m.DType), out)
-			addOrdered(&w, m, out)
+			AddCopyCost(&least, out.WithDType(m.DType), out)
+			addRowMajorCopyCost(&w, m, out)
 			return w.Less(least), true
 		}}
 }
@@ -116,18 +116,18 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 // anyStrides implements Writes for copies, which write any strides.
 func anyStrides(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true }
 
-// addOrdered adds the cost of the copies of [Ordered], whose source and destination may have different shapes.
-func addOrdered(w *graph.Work, m, to tensor.Meta) {
+// addRowMajorCopyCost adds the cost of the copies of [RowMajorKernel], whose source and destination may have different shapes.
+func addRowMajorCopyCost(w *graph.Work, m, to tensor.Meta) {
 	if view, err := m.View(to.Shape); err == nil {
-		AddMove(w, view, to)
+		AddCopyCost(w, view, to)
 		return
 	}
 	if view, err := to.View(m.Shape); err == nil {
-		AddMove(w, m, view)
+		AddCopyCost(w, m, view)
 		return
 	}
-	AddMove(w, m, tensor.New(m.DType, m.Shape...))
-	AddMove(w, tensor.New(m.DType, to.Shape...), to)
+	AddCopyCost(w, m, tensor.New(m.DType, m.Shape...))
+	AddCopyCost(w, tensor.New(m.DType, to.Shape...), to)
 }
 
 // JoinImpl returns the implementation of an op that concatenates operands along a dimension of its result. An operand
@@ -140,23 +140,23 @@ func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 		Read: func(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
 			if m.Numel() > 0 && !c.Placed(i) {
 				w.Steps = 1 / float64(len(c.In))
-				AddMove(&w, m, placeInResult(m, walk.Lay(0, c.Out[0])))
+				AddCopyCost(&w, m, resultPart(m, walk.Lay(0, c.Out[0])))
 			}
 			return w, true
 		}}
 }
 
-// placeInResult returns the part of the result that holds an operand. It returns operands of another rank, which have
+// resultPart returns the part of the result that holds an operand. It returns operands of another rank, which have
 // no elements, in their own layout.
-func placeInResult(m, to tensor.Meta) tensor.Meta {
+func resultPart(m, to tensor.Meta) tensor.Meta {
 	if m.Rank() != to.Rank() {
 		return m.WithDType(to.DType)
 	}
 	return tensor.Meta{DType: to.DType, Shape: m.Shape, Strides: to.Strides}
 }
 
-// asResult returns the meta of an operand after its dimensions are stored in the order of the result.
-func asResult(m, to tensor.Meta) tensor.Meta {
+// inResultOrder returns the meta of an operand after its dimensions are stored in the order of the result.
+func inResultOrder(m, to tensor.Meta) tensor.Meta {
 	if o, dense := tensor.OrderOf(to); dense && m.Rank() == to.Rank() {
 		return m.WithStrides(o.Strides(m.Shape))
 	}
@@ -179,7 +179,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 			w, to := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
 			place := inner(c, c.Meta(0), to)
-			AddMove(&w, asResult(place, to), place)
+			AddCopyCost(&w, inResultOrder(place, to), place)
 			unfilled := to // the result without the slabs of the border that are already counted
 			unfilled.Shape = slices.Clone(to.Shape)
 			for d, b := range before(c) {
@@ -189,7 +189,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 					slab := unfilled
 					slab.Shape = slices.Clone(unfilled.Shape)
 					slab.Shape[d] = n
-					addFill(&w, slab)
+					addFillCost(&w, slab)
 				}
 				unfilled.Shape[d] -= b + after
 			}
@@ -199,17 +199,17 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 			var least graph.Work
 			to := walk.Lay(0, c.Out[0])
 			place := inner(c, m, to)
-			AddMove(&least, asResult(place, to), place)
+			AddCopyCost(&least, inResultOrder(place, to), place)
 			source := m
 			source.Shape = place.Shape
-			AddMove(&w, source, place)
+			AddCopyCost(&w, source, place)
 			return w.Less(least), true
 		}}
 }
 
-// addFill adds the cost of writing the same number to every element. The cost depends on the number of rows, which are
+// addFillCost adds the cost of writing the same number to every element. The cost depends on the number of rows, which are
 // runs of contiguous elements.
-func addFill(w *graph.Work, m tensor.Meta) {
+func addFillCost(w *graph.Work, m tensor.Meta) {
 	n, run := m.Numel(), 1
 	if n == 0 {
 		return
@@ -222,5 +222,5 @@ func addFill(w *graph.Work, m tensor.Meta) {
 		d++
 	}
 	w.Bytes[graph.Copied] += float64(n * m.DType.Size())
-	w.Do(Row, float64(n/run))
+	w.Do(RateRow, float64(n/run))
 }

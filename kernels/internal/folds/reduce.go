@@ -31,7 +31,7 @@ type Computation struct {
 	// Row returns the results as expressions over a row. x is an element of the row, converted to dtype Cast and then
 	// to the dtype of the computation. The caller of Row converts each result to its dtype. Row is nil, or returns nil,
 	// if there is no expression.
-	Row func(b *expr.Builder, x Part) []Part
+	Row func(b *expr.Builder, x Number) []Number
 	// Fold is the computation in Go, for calls without an expression and for expressions without machine code. If Fold
 	// is nil, expressions without machine code are interpreted.
 	Fold func() *iter.Fold
@@ -126,8 +126,8 @@ func newReducer(m tensor.Meta, mask []bool, outs []tensor.Meta, keepdim bool, ca
 	return it.Reducer(f)
 }
 
-// OneDim returns [rule.ReduceMask] for an op with one optional dimension. Without dim, all dimensions are reduced.
-func OneDim(dim *int, rank int) ([]bool, error) {
+// MaskOfDim returns [rule.ReduceMask] for an op with one optional dimension. Without dim, all dimensions are reduced.
+func MaskOfDim(dim *int, rank int) ([]bool, error) {
 	if dim == nil {
 		return rule.ReduceMask(nil, rank)
 	}
@@ -145,8 +145,8 @@ func Count(shape []int, mask []bool) int {
 	return n
 }
 
-// Sizes returns [Count] for sizes that may be symbolic.
-func Sizes(shape []sym.Int, mask []bool) sym.Int {
+// SymbolicCount returns [Count] for sizes that may be symbolic.
+func SymbolicCount(shape []sym.Int, mask []bool) sym.Int {
 	n := sym.Of(1)
 	for d, s := range shape {
 		if mask[d] {

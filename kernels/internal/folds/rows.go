@@ -6,14 +6,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Part is a real or complex number in an expression. Im is None for a real number.
-type Part struct{ Re, Im expr.Value }
+// Number is a real or complex number in an expression. Im is None for a real number.
+type Number struct{ Re, Im expr.Value }
 
 // Real returns a real number.
-func Real(v expr.Value) Part { return Part{v, expr.None} }
+func Real(v expr.Value) Number { return Number{v, expr.None} }
 
 // Operand loads operand i and converts it to dtype cast and, if cast is a 16-bit float, then to float32.
-func Operand(b *expr.Builder, i int, cast tensor.DType) Part {
+func Operand(b *expr.Builder, i int, cast tensor.DType) Number {
 	p := Real(b.Load(i))
 	if d := b.Operand(i); d.IsComplex() {
 		p.Im = b.LoadImag(i)
@@ -37,7 +37,7 @@ func Operand(b *expr.Builder, i int, cast tensor.DType) Part {
 }
 
 // Result converts a number to d, the dtype of a result.
-func Result(b *expr.Builder, p Part, d tensor.DType) expr.Output {
+func Result(b *expr.Builder, p Number, d tensor.DType) expr.Output {
 	o := expr.Output{DType: d, Re: b.Convert(d.ToReal(), p.Re), Im: expr.None}
 	if d.IsComplex() {
 		if o.Im = b.Const(d.ToReal(), 0); p.Im != expr.None {
@@ -81,13 +81,13 @@ func Total(b *expr.Builder, v expr.Value) expr.Value {
 }
 
 // sumExpression returns the expression of [Summing].
-func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, x Part) []Part {
-	return func(b *expr.Builder, x Part) []Part {
+func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, x Number) []Number {
+	return func(b *expr.Builder, x Number) []Number {
 		switch {
 		case d == tensor.Bool:
-			return []Part{Real(b.Reduce(expr.Or, x.Re))}
+			return []Number{Real(b.Reduce(expr.Or, x.Re))}
 		case d.IsIntegral(true):
-			return []Part{Real(Total(b, b.Convert(tensor.Int64, x.Re)))}
+			return []Number{Real(Total(b, b.Convert(tensor.Int64, x.Re)))}
 		}
 		mean := func(v expr.Value) expr.Value {
 			if v == expr.None {
@@ -99,7 +99,7 @@ func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, x Part
 			}
 			return b.Do(expr.Div, s, b.Const(tensor.Float64, divisor))
 		}
-		return []Part{{mean(x.Re), mean(x.Im)}}
+		return []Number{{mean(x.Re), mean(x.Im)}}
 	}
 }
 
@@ -108,22 +108,22 @@ func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, x Part
 // twice as many elements at a time as a loop in float64.
 const maxFloat32Sum = 256 * expr.Lanes
 
-// Exponentials returns the exponentials of a row of n numbers as softmax needs them: e^(x-most) for each element x,
-// where most is the maximum of the row. It also returns the sum of these exponentials, and most. The sum is a float64
+// Exponentials returns the exponentials of a row of n numbers as softmax needs them: e^(x-maximum) for each element x,
+// where maximum is the maximum of the row. It also returns the sum of these exponentials, and maximum. The sum is a float64
 // if n exceeds maxFloat32Sum.
-func Exponentials(b *expr.Builder, x expr.Value, n int) (e, sum, most expr.Value) {
-	most = b.Reduce(expr.Max, x)
-	e = b.Do(expr.Exp, b.Do(expr.Sub, x, most))
+func Exponentials(b *expr.Builder, x expr.Value, n int) (e, sum, maximum expr.Value) {
+	maximum = b.Reduce(expr.Max, x)
+	e = b.Do(expr.Exp, b.Do(expr.Sub, x, maximum))
 	if sum = e; n > maxFloat32Sum {
 		sum = InFloat64(b, e)
 	}
-	return e, b.Reduce(expr.Add, sum), most
+	return e, b.Reduce(expr.Add, sum), maximum
 }
 
 // Softmax returns the softmax of a row of n numbers x, and the maximum of the row.
-func Softmax(b *expr.Builder, x expr.Value, n int) (y, most expr.Value) {
-	e, sum, most := Exponentials(b, x, n)
+func Softmax(b *expr.Builder, x expr.Value, n int) (y, maximum expr.Value) {
+	e, sum, maximum := Exponentials(b, x, n)
 	// A float32 quotient that is rounded from float64 has the same bits as a float32 division.
 	f := b.Convert(b.DType(x), b.Do(expr.Div, b.Const(b.DType(sum), 1), sum))
-	return b.Do(expr.Mul, e, f), most
+	return b.Do(expr.Mul, e, f), maximum
 }

@@ -47,7 +47,7 @@ func Summing(d tensor.DType, divisor float64) Computation {
 // sum returns a fold that sums elements of dtype d and divides sums of floats by divisor.
 func sum(d tensor.DType, divisor float64) *iter.Fold {
 	if d == tensor.Bool { // PyTorch's sum of bools as a bool is any
-		return Truth(true)
+		return AnyOrAll(true)
 	}
 	switch kit.LoopDType(d) {
 	case tensor.Int64:
@@ -111,11 +111,11 @@ func SumColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
 	}
 }
 
-// AddTo adds the accumulators in `from` to the accumulators in a with the same indices.
-func AddTo[A int64 | float64 | complex128](a, from []A) {
-	from = from[:len(a)]
+// AddTo adds the accumulators in `src` to the accumulators in a with the same indices.
+func AddTo[A int64 | float64 | complex128](a, src []A) {
+	src = src[:len(a)]
 	for i := range a {
-		a[i] += from[i]
+		a[i] += src[i]
 	}
 }
 

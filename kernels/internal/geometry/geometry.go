@@ -61,9 +61,9 @@ func Unit() Axis {
 // most Start if all taps are padding.
 type Range struct {
 	Start, End, Step int
-	// Padded is the number of taps in the operand and its padding. It is less than Taps if the last window exceeds the
+	// PaddedCount is the number of taps in the operand and its padding. It is less than Taps if the last window exceeds the
 	// padding.
-	Padded int
+	PaddedCount int
 }
 
 // Count returns the number of taps inside the operand.
@@ -77,41 +77,41 @@ func (r Range) Count() int {
 // maxListed is the maximum number of windows in the table of an axis. Such a table has at most 32 KiB.
 const maxListed = 1 << 10
 
-// Listed returns the axis with a table of its windows, which makes [Axis.At] faster. It makes no table for more than
+// WithWindowTable returns the axis with a table of its windows, which makes [Axis.WindowAt] faster. It makes no table for more than
 // 1024 windows.
-func (a Axis) Listed() Axis {
+func (a Axis) WithWindowTable() Axis {
 	if a.Results <= maxListed {
 		list := make([]Range, max(0, a.Results))
 		for o := range list {
-			list[o] = a.compute(o)
+			list[o] = a.computeWindow(o)
 		}
 		a.windows = list
 	}
 	return a
 }
 
-// At returns the window of result o.
-func (a *Axis) At(o int) Range {
+// WindowAt returns the window of result o.
+func (a *Axis) WindowAt(o int) Range {
 	if o < len(a.windows) {
 		return a.windows[o]
 	}
-	return a.compute(o)
+	return a.computeWindow(o)
 }
 
-// compute returns the window of result o without the table.
-func (a *Axis) compute(o int) Range {
+// computeWindow returns the window of result o without the table.
+func (a *Axis) computeWindow(o int) Range {
 	if a.Adaptive {
 		start, _ := mulDiv(o, a.Size, a.Results)
 		end, remainder := mulDiv(o+1, a.Size, a.Results)
 		if remainder > 0 {
 			end++
 		}
-		return Range{Start: start, End: end, Step: 1, Padded: end - start}
+		return Range{Start: start, End: end, Step: 1, PaddedCount: end - start}
 	}
 	start := o*a.Stride - a.Before
 	end := start + a.Reach() + 1
 	r := Range{Start: start, End: min(end, a.Size), Step: a.Dilation,
-		Padded: kit.DivUp(min(end, a.Size+a.After)-start, a.Dilation)}
+		PaddedCount: kit.DivUp(min(end, a.Size+a.After)-start, a.Dilation)}
 	if start < 0 {
 		r.Start += kit.DivUp(-start, a.Dilation) * a.Dilation
 	}
@@ -146,11 +146,11 @@ func (a *Axis) inside() (first, end int) {
 // Span returns a range of elements that contains the windows of results first to end-1; first must be less than end.
 func (a *Axis) Span(first, end int) (from, to int) {
 	if a.Adaptive {
-		from = a.At(first).Start
+		from = a.WindowAt(first).Start
 	} else {
 		from = min(max(first*a.Stride-a.Before, 0), a.Size)
 	}
-	return from, max(from, a.At(end-1).End)
+	return from, max(from, a.WindowAt(end-1).End)
 }
 
 // MaxSpan bounds the length of [Axis.Span] for the given number of neighbouring results.
@@ -184,7 +184,7 @@ func (a *Axis) MaxCount() int {
 	most, clipped := 0, a.firstClippedEnd()
 	for _, o := range [...]int{0, first - 1, first, clipped - 1, clipped, a.Results - 1} {
 		if o >= 0 && o < a.Results {
-			most = max(most, a.At(o).Count())
+			most = max(most, a.WindowAt(o).Count())
 		}
 	}
 	return most
@@ -209,9 +209,9 @@ func (a *Axis) adaptiveCounts() (least, most int) {
 	return kit.DivUp(a.Size, a.Results), kit.DivUp(a.Size+a.Results-g, a.Results)
 }
 
-// Uniform reports whether all windows are known to have the same number of taps inside the operand or, with padded set,
+// Uniform reports whether all windows are known to have the same number of taps inside the operand or, with countPadding set,
 // inside the operand and its padding.
-func (a *Axis) Uniform(padded bool) bool {
+func (a *Axis) Uniform(countPadding bool) bool {
 	if a.Results <= 1 {
 		return true
 	}
@@ -222,27 +222,27 @@ func (a *Axis) Uniform(padded bool) bool {
 	if first, end := a.inside(); first == 0 && end == a.Results {
 		return true
 	}
-	return padded && a.At(0).Padded == a.At(a.Results-1).Padded // Padded never increases
+	return countPadding && a.WindowAt(0).PaddedCount == a.WindowAt(a.Results-1).PaddedCount // Padded never increases
 }
 
 // Run is a sequence of neighbouring results. First is the index of the first result, and Results is their number. Their
 // windows begin Step elements apart and have the same number of taps inside the operand.
 type Run struct{ First, Results, Step int }
 
-// RunAt returns a run of at most limit results that begins at result first. If padded is set, the windows of the run
+// RunAt returns a run of at most limit results that begins at result first. If countPadding is set, the windows of the run
 // also have the same number of taps inside the operand and its padding.
-func (a *Axis) RunAt(first, limit int, padded bool) Run {
+func (a *Axis) RunAt(first, limit int, countPadding bool) Run {
 	r := Run{First: first, Results: 1}
 	if !a.Adaptive {
 		if from, end := a.inside(); first >= from && first < end-1 && limit > 1 {
 			r.Results, r.Step = min(end-first, limit), a.Stride
 		}
 	}
-	begin, last := a.At(first), a.At(first+r.Results-1)
+	begin, last := a.WindowAt(first), a.WindowAt(first+r.Results-1)
 	for r.Results < limit && first+r.Results < a.Results {
-		w := a.At(first + r.Results)
+		w := a.WindowAt(first + r.Results)
 		step := w.Start - last.Start
-		if begin.Count() != w.Count() || padded && begin.Padded != w.Padded || r.Results > 1 && step != r.Step {
+		if begin.Count() != w.Count() || countPadding && begin.PaddedCount != w.PaddedCount || r.Results > 1 && step != r.Step {
 			break
 		}
 		r.Results, r.Step, last = r.Results+1, step, w

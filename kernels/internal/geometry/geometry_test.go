@@ -48,17 +48,17 @@ func TestWindows(t *testing.T) {
 	r := rand.New(rand.NewPCG(51, 1))
 	for range 4000 {
 		a := randomAxis(r)
-		listed := a.Listed()
+		listed := a.WithWindowTable()
 		var counts, paddeds []int
 		for o := range a.Results {
 			inside, padded := taps(&a, o)
-			w := a.At(o)
+			w := a.WindowAt(o)
 			var got []int
 			for i := w.Start; i < w.End; i += w.Step {
 				got = append(got, i)
 			}
-			if !slices.Equal(got, inside) || w.Count() != len(inside) || w.Padded != padded ||
-				listed.At(o) != w {
+			if !slices.Equal(got, inside) || w.Count() != len(inside) || w.PaddedCount != padded ||
+				listed.WindowAt(o) != w {
 				t.Fatalf("%+v: window %d is %+v; want %v, %d taps with padding", a, o, w, inside, padded)
 			}
 			counts, paddeds = append(counts, len(inside)), append(paddeds, padded)
@@ -90,7 +90,7 @@ func checkSpan(t *testing.T, a *Axis, r *rand.Rand) {
 		t.Fatalf("%+v: results %d to %d span %d to %d, bound %d", a, first, end, from, to, a.MaxSpan(end-first))
 	}
 	for o := first; o < end; o++ {
-		if w := a.At(o); w.Count() > 0 && (w.Start < from || w.End > to) {
+		if w := a.WindowAt(o); w.Count() > 0 && (w.Start < from || w.End > to) {
 			t.Fatalf("%+v: window %+v is outside the span %d to %d", a, w, from, to)
 		}
 	}
@@ -103,10 +103,10 @@ func checkRuns(t *testing.T, a *Axis, limit int, padded bool) {
 		if run.First != next || run.Results < 1 || run.Results > limit || next+run.Results > a.Results {
 			t.Fatalf("%+v: run %+v at result %d, limit %d", a, run, next, limit)
 		}
-		first := a.At(next)
+		first := a.WindowAt(next)
 		for i := range run.Results {
-			w := a.At(next + i)
-			if w.Count() != first.Count() || w.Start != first.Start+i*run.Step || padded && w.Padded != first.Padded {
+			w := a.WindowAt(next + i)
+			if w.Count() != first.Count() || w.Start != first.Start+i*run.Step || padded && w.PaddedCount != first.PaddedCount {
 				t.Fatalf("%+v: run %+v has windows %+v and %+v", a, run, first, w)
 			}
 		}
@@ -142,11 +142,11 @@ func TestResults(t *testing.T) {
 func TestHugeAxes(t *testing.T) {
 	const n = 1 << 40
 	a := Adaptive(n+1, n)
-	if w := a.At(n - 1); w.Start != n-1 || w.End != n+1 {
+	if w := a.WindowAt(n - 1); w.Start != n-1 || w.End != n+1 {
 		t.Errorf("the last window is %+v", w)
 	}
 	b := Axis{Window: Window{Taps: n, Stride: 1, Dilation: n}, Size: 10, Results: 1}
-	if w := b.At(0); w.Count() != 1 {
+	if w := b.WindowAt(0); w.Count() != 1 {
 		t.Errorf("a window that reaches far beyond the operand is %+v", w)
 	}
 }

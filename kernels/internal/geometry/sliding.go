@@ -31,12 +31,14 @@ func (a *Axis) Contains(position int) bool { return uint(position) < uint(a.Size
 
 // TapsOf returns the range of the taps of result o that are inside the operand. If there is no such tap, end is at most
 // first.
-func (a *Axis) TapsOf(o int) (first, end int) { return Valid(a.Begin(o), a.Dilation, a.Size, a.Taps) }
+func (a *Axis) TapsOf(o int) (first, end int) {
+	return IndicesInside(a.Begin(o), a.Dilation, a.Size, a.Taps)
+}
 
 // ResultsOf returns the range of results for which tap k is inside the operand. If there is no such result, end is at
 // most first.
 func (a *Axis) ResultsOf(k int) (first, end int) {
-	return Valid(a.Position(0, k), a.Stride, a.Size, a.Results)
+	return IndicesInside(a.Position(0, k), a.Stride, a.Size, a.Results)
 }
 
 // CountAll returns the number of taps inside the operand, summed over all windows.
@@ -58,23 +60,23 @@ func (a *Axis) CountAll() (n int) {
 // Extent returns the number of positions from the first tap to the last tap of n neighbouring windows.
 func (a *Axis) Extent(n int) int { return (n-1)*a.Stride + (a.Taps-1)*a.Dilation + 1 }
 
-// Bordered reports whether windows reach into the padding.
-func (a *Axis) Bordered() bool { return a.Before > 0 || a.Extent(a.Results) > a.Size }
+// ReadsPadding reports whether windows reach into the padding.
+func (a *Axis) ReadsPadding() bool { return a.Before > 0 || a.Extent(a.Results) > a.Size }
 
-// Pointwise reports whether each result reads the element of the same index and nothing else.
-func (a *Axis) Pointwise() bool {
+// IsPointwise reports whether each result reads the element of the same index and nothing else.
+func (a *Axis) IsPointwise() bool {
 	return a.Taps == 1 && a.Stride == 1 && a.Before == 0 && a.Results == a.Size
 }
 
-// Bound returns an upper bound of the distance between any two positions that windows contain, padding included. It is
+// MaxDistance returns an upper bound of the distance between any two positions that windows contain, padding included. It is
 // at least Size.
-func (a *Axis) Bound() int {
+func (a *Axis) MaxDistance() int {
 	return max(a.Size, a.Before, a.Results*a.Stride+(a.Taps-1)*a.Dilation+1)
 }
 
-// Valid returns the range of i in [0, n) for which begin + i*step is in [0, size). If there is no such i, end is at
+// IndicesInside returns the range of i in [0, n) for which begin + i*step is in [0, size). If there is no such i, end is at
 // most first.
-func Valid(begin, step, size, n int) (first, end int) {
+func IndicesInside(begin, step, size, n int) (first, end int) {
 	if begin < 0 {
 		first = kit.DivUp(-begin, step)
 	}

@@ -26,7 +26,7 @@ func TestSliding(t *testing.T) {
 					count++
 				}
 				reaches = reaches || !inside
-				if p := a.Position(o, k); p < a.Begin(o) || p >= a.Begin(o)+a.Extent(1) || p-a.Begin(0) >= a.Bound() {
+				if p := a.Position(o, k); p < a.Begin(o) || p >= a.Begin(o)+a.Extent(1) || p-a.Begin(0) >= a.MaxDistance() {
 					t.Fatalf("%+v: tap %d of result %d is at %d", a, k, o, p)
 				}
 				if clamped := a.Clamped(); clamped.Position(o, k) != a.Position(o, k) {
@@ -34,10 +34,10 @@ func TestSliding(t *testing.T) {
 				}
 			}
 		}
-		if n := a.CountAll(); n != count || reaches && !a.Bordered() {
-			t.Fatalf("%+v: %d taps, want %d; bordered %v, want %v", a, n, count, a.Bordered(), reaches)
+		if n := a.CountAll(); n != count || reaches && !a.ReadsPadding() {
+			t.Fatalf("%+v: %d taps, want %d; bordered %v, want %v", a, n, count, a.ReadsPadding(), reaches)
 		}
-		if a.Bordered() {
+		if a.ReadsPadding() {
 			bordered++
 		}
 	}

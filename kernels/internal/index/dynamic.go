@@ -12,10 +12,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// eagerOp defines an op with results whose shapes depend on data. outlines returns, for each result, the dtype and the
+// dynamicOp defines an op with results whose shapes depend on data. outlines returns, for each result, the dtype and the
 // sizes that are known before the run. f computes the results, and is also the reference. Long loops in f check the
 // context with [interrupt.Check].
-func eagerOp(attrs *graph.Schema, o graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
+func dynamicOp(attrs *graph.Schema, o graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
 	f func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		known, err := outlines(c)
@@ -77,15 +77,15 @@ func selectedSizes(t tensor.Type, dim *int) []int {
 	return nil // the run reports the error
 }
 
-// nonzeroBytes returns a flag for each element in row-major order: whether the element is not 0.
-func nonzeroBytes(ctx context.Context, t *tensor.Tensor) []bool {
+// nonzeroFlags returns a flag for each element in row-major order: whether the element is not 0.
+func nonzeroFlags(ctx context.Context, t *tensor.Tensor) []bool {
 	flags := kit.CopyTo(ctx, t, tensor.New(tensor.Bool, t.Shape...)) // its bytes are 0 or 1
 	return kit.SliceOf[bool](flags.Storage().Bytes(), 0, t.Numel())
 }
 
 // nonzeroIndices returns the indices of the n non-zero elements as a tensor of shape [n, rank] and strides [1, n].
 func nonzeroIndices(ctx context.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
-	flags := nonzeroBytes(ctx, t)
+	flags := nonzeroFlags(ctx, t)
 	n := countTrue(ctx, flags)
 	rank := t.Rank()
 	out := tensor.Zeros(tensor.Int64, rank, n)

@@ -28,7 +28,7 @@ var Gather = kit.Define[gatherGradAttrs](graph.Op{
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, ix := c.Type(0), c.Type(1)
 			dim, err := tensor.WrapDim(kit.Attrs[gatherGradAttrs](c).Dim, t.Rank())
-			if err == nil && !kit.Empty(ix) { // PyTorch does not check empty indices
+			if err == nil && !kit.IsEmpty(ix) { // PyTorch does not check empty indices
 				if err = gatherShapes("gather", t, ix, dim); err == nil {
 					err = checkIndexDType("gather", ix.DType)
 				}
@@ -91,7 +91,7 @@ func gatherKernel(c *graph.Call, m, ix tensor.Meta, dim int) *graph.Kernel {
 	}
 	x := &indexedWalk{shape: out.Shape, operands: []walkOperand{plain, {kit.PtrBuffer(1, m), table}, idx},
 		lookups: []lookup{lookupAlong(m, ix, dim)}}
-	return x.kernel(kit.ReadOps(out.DType))
+	return x.kernel(kit.GatherOps(out.DType))
 }
 
 // gatherRef is the reference of gather.
@@ -218,7 +218,7 @@ var Take = kit.Define[kit.None](graph.Op{
 		Params: []graph.Param{kit.Self, indexParam},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, ix := c.Type(0), c.Type(1)
-			if kit.Empty(t) && !kit.Empty(ix) {
+			if kit.IsEmpty(t) && !kit.IsEmpty(ix) {
 				return nil, errors.New("take(): tried to take from an empty tensor")
 			}
 			return c.One(ix.RowMajor().WithDType(t.DType)), checkIndexDType("take", ix.DType)
@@ -262,12 +262,12 @@ func takeKernel(c *graph.Call, ix tensor.Meta) *graph.Kernel {
 		operandAt(2, ix)},
 		lookups: []lookup{{operand: 2, isInt64: ix.DType == tensor.Int64, size: m.Numel(), step: m.DType.Size(),
 			flatLayout: &m}}}
-	return x.kernel(kit.ReadOps(out.DType))
+	return x.kernel(kit.GatherOps(out.DType))
 }
 
-func (a *gatherGradAttrs) indexed() (int, bool) { return a.Dim, true }
+func (a *gatherGradAttrs) indexedDim() (int, bool) { return a.Dim, true }
 
-func (a *takeAlongAttrs) indexed() (int, bool) {
+func (a *takeAlongAttrs) indexedDim() (int, bool) {
 	if a.Dim == nil {
 		return 0, false
 	}

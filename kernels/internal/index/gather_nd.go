@@ -16,10 +16,10 @@ type scatterNDAttrs struct {
 	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"reduction of updates with self's elements; none: replace them"`
 }
 
-// tuples describes the walk of a call of gather_nd or scatter_nd. These ops index a value by tuples of indices: a tuple
+// tupleWalk describes the walk of a call of gather_nd or scatter_nd. These ops index a value by tuples of indices: a tuple
 // has one index for each indexed dimension of the value. The indices of a tuple are along the last dimension of the
 // index operand.
-type tuples struct {
+type tupleWalk struct {
 	batchDims, length int   // number of batch dimensions, length of a tuple
 	shape             []int // shape of the walk
 	tableSteps        []int // strides of the walk in the value, in bytes
@@ -27,9 +27,9 @@ type tuples struct {
 	lookups           []lookup
 }
 
-// tuplesShape returns the shape of a walk over all tuples, and the length of a tuple. The length must be a known
+// tupleWalkShape returns the shape of a walk over all tuples, and the length of a tuple. The length must be a known
 // number, because it determines the rank of the shape.
-func tuplesShape(op string, t, ix tensor.Type, batch int) (shape []sym.Int, k int, err error) {
+func tupleWalkShape(op string, t, ix tensor.Type, batch int) (shape []sym.Int, k int, err error) {
 	if err := checkIndexDType(op, ix.DType); err != nil {
 		return nil, 0, err
 	}
@@ -49,27 +49,27 @@ func tuplesShape(op string, t, ix tensor.Type, batch int) (shape []sym.Int, k in
 	return append(slices.Clone(ix.Shape[:last]), t.Shape[batch+k:]...), k, nil
 }
 
-// newTuples returns the walk for a value with meta m and an index operand with meta ix. op is the op's name in errors.
-func newTuples(op string, m, ix tensor.Meta, batch int) (*tuples, error) {
-	shape, k, err := tuplesShape(op, m.Type(), ix.Type(), batch)
+// newTupleWalk returns the walk for a value with meta m and an index operand with meta ix. op is the op's name in errors.
+func newTupleWalk(op string, m, ix tensor.Meta, batch int) (*tupleWalk, error) {
+	shape, k, err := tupleWalkShape(op, m.Type(), ix.Type(), batch)
 	if err != nil {
 		return nil, err
 	}
-	t := &tuples{batchDims: batch, length: k, shape: kit.KnownSizes(shape)}
+	t := &tupleWalk{batchDims: batch, length: k, shape: kit.KnownSizes(shape)}
 	last := ix.Rank() - 1
-	ms, is := kit.ByteStrides(m), kit.ByteStrides(ix)
-	t.tableSteps = append(append(slices.Clone(ms[:batch]), make([]int, last-batch)...), ms[batch+t.length:]...)
-	t.indexSteps = append(slices.Clone(is[:last]), make([]int, m.Rank()-batch-t.length)...)
+	tableStrides, indexStrides := kit.ByteStrides(m), kit.ByteStrides(ix)
+	t.tableSteps = append(append(slices.Clone(tableStrides[:batch]), make([]int, last-batch)...), tableStrides[batch+t.length:]...)
+	t.indexSteps = append(slices.Clone(indexStrides[:last]), make([]int, m.Rank()-batch-t.length)...)
 	for k := range t.length {
 		d := batch + k
-		t.lookups = append(t.lookups, lookup{operand: 2, byteOffset: k * is[last], isInt64: ix.DType == tensor.Int64, dim: d,
-			size: m.Shape[d], step: ms[d]})
+		t.lookups = append(t.lookups, lookup{operand: 2, byteOffset: k * indexStrides[last], isInt64: ix.DType == tensor.Int64, dim: d,
+			size: m.Shape[d], step: tableStrides[d]})
 	}
 	return t, nil
 }
 
 // position returns the index in the value that belongs to an index of the walk. m is the meta of the value.
-func (t *tuples) position(m tensor.Meta, indices *tensor.Tensor, index []int) ([]int, error) {
+func (t *tupleWalk) position(m tensor.Meta, indices *tensor.Tensor, index []int) ([]int, error) {
 	lead := indices.Rank() - 1
 	to := slices.Clone(index[:t.batchDims])
 	for k := range t.length {
@@ -91,7 +91,7 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 			"A negative index counts from the end.",
 		Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfTuples}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			shape, _, err := tuplesShape("gather_nd", c.Type(0), c.Type(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
+			shape, _, err := tupleWalkShape("gather_nd", c.Type(0), c.Type(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
 			if err != nil {
 				return nil, err
 			}
@@ -99,7 +99,7 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 			return c.One(t), err
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			t, err := newTuples("gather_nd", in[0].Meta, in[1].Meta, kit.Attrs[gatherNDAttrs](c).BatchDims)
+			t, err := newTupleWalk("gather_nd", in[0].Meta, in[1].Meta, kit.Attrs[gatherNDAttrs](c).BatchDims)
 			if err != nil {
 				return nil, err
 			}
@@ -120,14 +120,14 @@ var GatherND = kit.Define[gatherNDAttrs](graph.Op{
 	Facts: graph.Facts{AnyOrder: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			t, err := newTuples("gather_nd", c.Meta(0), c.Meta(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
+			t, err := newTupleWalk("gather_nd", c.Meta(0), c.Meta(1), kit.Attrs[gatherNDAttrs](c).BatchDims)
 			if err != nil {
 				return nil, err
 			}
 			x := &indexedWalk{shape: t.shape, lookups: t.lookups, operands: []walkOperand{operandAt(0, c.Out[0]),
 				{kit.InBuffer(c, 0), t.tableSteps},
 				{kit.InBuffer(c, 1), t.indexSteps}}}
-			return x.kernel(kit.ReadOps(c.Out[0].DType)), nil
+			return x.kernel(kit.GatherOps(c.Out[0].DType)), nil
 		},
 	},
 })
@@ -142,7 +142,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 		Params: []graph.Param{kit.Self, {Name: "indices", Below: sizeOfTuples}, {Name: "updates"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			t, up := c.Type(0), c.Type(2)
-			shape, _, err := tuplesShape("scatter_nd", t, c.Type(1), 0)
+			shape, _, err := tupleWalkShape("scatter_nd", t, c.Type(1), 0)
 			if err != nil {
 				return nil, err
 			}
@@ -153,19 +153,19 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 			if up.DType != t.DType {
 				return nil, errors.New("scatter_nd(): Expected self.dtype to be equal to updates.dtype")
 			}
-			if how := reductionByName[kit.Attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() &&
+			if how := combineModeByName[kit.Attrs[scatterNDAttrs](c).Reduce]; t.DType.IsComplex() &&
 				(how == combineMax || how == combineMin) {
 				return nil, kit.NotImplementedBy("scatter_nd", t.DType)
 			}
 			return c.One(t.RowMajor()), nil
 		},
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			t, err := newTuples("scatter_nd", in[0].Meta, in[1].Meta, 0)
+			t, err := newTupleWalk("scatter_nd", in[0].Meta, in[1].Meta, 0)
 			if err != nil {
 				return nil, err
 			}
 			out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-			how := reductionByName[kit.Attrs[scatterNDAttrs](c).Reduce]
+			how := combineModeByName[kit.Attrs[scatterNDAttrs](c).Reduce]
 			kit.EachIndex(t.shape, func(at []int) {
 				to, e := t.position(in[0].Meta, in[1], at)
 				if e != nil {
@@ -183,7 +183,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 	Facts: graph.Facts{AnyOrder: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			t, err := newTuples("scatter_nd", c.Out[0], c.Meta(1), 0)
+			t, err := newTupleWalk("scatter_nd", c.Out[0], c.Meta(1), 0)
 			if err != nil {
 				return nil, err
 			}
@@ -195,7 +195,7 @@ var ScatterND = kit.Define[scatterNDAttrs](graph.Op{
 				operands: []walkOperand{operandAt(3, c.Meta(2)), {kit.OutBuffer(c, 0), t.tableSteps},
 					{kit.InBuffer(c, 1), t.indexSteps}}}
 			k.Phases = append(k.Phases,
-				x.phase(writeOps(c.Out[0].DType, reductionByName[kit.Attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
+				x.phase(scatterOps(c.Out[0].DType, combineModeByName[kit.Attrs[scatterNDAttrs](c).Reduce], tensor.IntScalar(1))))
 			return k, nil
 		},
 	},

@@ -22,20 +22,20 @@ var (
 	IndexAdd = indexWriteOp(graph.SchemaOf[indexAddAttrs](), "index_add",
 		"Copies self and adds the slices of source to its slices along dim, "+
 			"at the positions in a one-dimensional index.",
-		func(c *graph.Call) (int, reduction, tensor.Scalar) {
+		func(c *graph.Call) (int, combineMode, tensor.Scalar) {
 			a := kit.Attrs[indexAddAttrs](c)
 			return a.Dim, combineAdd, a.Alpha
 		})
 	IndexCopy = indexWriteOp(graph.SchemaOf[gatherAttrs](), "index_copy",
 		"Copies self and replaces its slices along dim, at the positions "+
 			"in a one-dimensional index, by the slices of source.",
-		func(c *graph.Call) (int, reduction, tensor.Scalar) {
+		func(c *graph.Call) (int, combineMode, tensor.Scalar) {
 			return kit.Attrs[gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
 		})
 	IndexFill = indexWriteOp(graph.SchemaOf[gatherAttrs](), "index_fill",
 		"Copies self and fills its slices along dim, at the positions "+
 			"in a one-dimensional index, with a number or 0-dim value.",
-		func(c *graph.Call) (int, reduction, tensor.Scalar) {
+		func(c *graph.Call) (int, combineMode, tensor.Scalar) {
 			return kit.Attrs[gatherAttrs](c).Dim, combineSet, tensor.IntScalar(1)
 		})
 )
@@ -43,7 +43,7 @@ var (
 // indexWriteOp defines index_add, index_copy or index_fill. spec returns the dimension, the reduction and the factor of
 // the source.
 func indexWriteOp(attrs *graph.Schema, name, doc string,
-	spec func(c *graph.Call) (int, reduction, tensor.Scalar)) *graph.Op {
+	spec func(c *graph.Call) (int, combineMode, tensor.Scalar)) *graph.Op {
 	fill := name == "index_fill"
 	source := graph.Param{Name: "source"}
 	example := []tensor.Meta{kit.F32(3, 4, 2), kit.I64(2), kit.F32(3, 2, 2).WithStrides([]int{1, 3, 6})}
@@ -68,12 +68,12 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 				return c.One(t.RowMajor()), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				dim, how, alpha := spec(c)
+				dim, mode, alpha := spec(c)
 				dim, err := tensor.WrapDim(dim, in[0].Rank())
 				if err != nil {
 					return nil, err
 				}
-				return indexWriteRef(in, dim, how, alpha)
+				return indexWriteRef(in, dim, mode, alpha)
 			},
 			Examples: []graph.Example{{In: example, Attrs: graph.Attrs{"dim": 1}}},
 		},
@@ -83,8 +83,8 @@ func indexWriteOp(attrs *graph.Schema, name, doc string,
 		})},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) {
-				dim, how, alpha := spec(c)
-				return compileIndexWrite(c, dim, how, alpha)
+				dim, mode, alpha := spec(c)
+				return compileIndexWrite(c, dim, mode, alpha)
 			},
 		},
 	})
@@ -100,7 +100,7 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tenso
 		return err
 	}
 	// Only index_add supports slices without elements.
-	if kit.SizeIs(kit.SizeAtDim(t, dim), 0) && !kit.Empty(ix) &&
+	if kit.SizeIs(kit.SizeAtDim(t, dim), 0) && !kit.IsEmpty(ix) &&
 		(name == "index_add" || !kit.SizeIs(tensor.Product(slices.Delete(slices.Clone(t.Shape), dim, dim+1)), 0)) {
 		return fmt.Errorf("%s(): index out of range: dimension %d has no elements", name, dim)
 	}
@@ -141,7 +141,7 @@ func indexWriteCheck(name string, c *graph.Call, dim int, fill bool, alpha tenso
 }
 
 // compileIndexWrite returns a kernel that copies self and then writes the slices.
-func compileIndexWrite(c *graph.Call, dim int, how reduction, alpha tensor.Scalar) (*graph.Kernel, error) {
+func compileIndexWrite(c *graph.Call, dim int, mode combineMode, alpha tensor.Scalar) (*graph.Kernel, error) {
 	out, ix, src := c.Out[0], c.Meta(1), c.Meta(2)
 	k := copySelf(c)
 	from := kit.InBuffer(c, 2)
@@ -176,7 +176,7 @@ func compileIndexWrite(c *graph.Call, dim int, how reduction, alpha tensor.Scala
 	table := walkOperand{kit.OutBuffer(c, 0), withoutStep(kit.ByteStrides(out), dim)}
 	x := &indexedWalk{shape: shape, operands: []walkOperand{plain, table, idx},
 		lookups: []lookup{lookupAlong(out, ix, dim)}, writesTable: true}
-	k.Phases = append(k.Phases, x.phase(writeOps(out.DType, how, alpha)))
+	k.Phases = append(k.Phases, x.phase(scatterOps(out.DType, mode, alpha)))
 	return k, nil
 }
 
@@ -197,7 +197,7 @@ func convertValue(k *graph.Kernel, d, from tensor.DType) kit.Buffer {
 }
 
 // indexWriteRef is the reference of index_add, index_copy and index_fill.
-func indexWriteRef(in []*tensor.Tensor, dim int, how reduction, alpha tensor.Scalar) ([]*tensor.Tensor, error) {
+func indexWriteRef(in []*tensor.Tensor, dim int, mode combineMode, alpha tensor.Scalar) ([]*tensor.Tensor, error) {
 	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
 	if in[2].Rank() == 0 && in[2].DType != out.DType {
 		if err := kit.NumberFits(in[2].At(), out.DType); err != nil {
@@ -229,10 +229,10 @@ func indexWriteRef(in []*tensor.Tensor, dim int, how reduction, alpha tensor.Sca
 			if src.Rank() != out.Rank() {
 				from = make([]int, src.Rank())
 			}
-			out.Set(refCombine(out.DType, how, alpha, out.At(to...), src.At(from...)), to...)
+			out.Set(refCombine(out.DType, mode, alpha, out.At(to...), src.At(from...)), to...)
 		})
 	}
 	return []*tensor.Tensor{out}, nil
 }
 
-func (a *indexAddAttrs) indexed() (int, bool) { return a.Dim, true }
+func (a *indexAddAttrs) indexedDim() (int, bool) { return a.Dim, true }

@@ -26,7 +26,7 @@ func hasMask(c *graph.Call) bool {
 // The other sizes are inferred from a call with one true element per mask.
 func maskedOutline(c *graph.Call) graph.Outline {
 	o := graph.Outline{DType: c.Type(0).DType}
-	p, err := newIndexing(withIndicesForMasks(c, sym.Of(1)))
+	p, err := newIndexCall(withIndicesForMasks(c, sym.Of(1)))
 	if err != nil {
 		return o // the run reports the error
 	}
@@ -42,7 +42,7 @@ func maskedOutline(c *graph.Call) graph.Outline {
 	}
 	if given == 1 { // otherwise the shape does not determine the number of true elements of each mask
 		o.Lay = func(shape []sym.Int) (tensor.Type, error) {
-			p, err := newIndexing(withIndicesForMasks(c, shape[p.firstIndexDim]))
+			p, err := newIndexCall(withIndicesForMasks(c, shape[p.firstIndexDim]))
 			if err != nil {
 				return tensor.Type{}, err
 			}
@@ -75,7 +75,7 @@ func indexByMasks(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tens
 	if err != nil {
 		return nil, err
 	}
-	return indexEager(ctx, c, full)
+	return runIndex(ctx, c, full)
 }
 
 // replaceMasks returns the call and its operands with index operands in place of masks. Each dimension of a mask
@@ -124,9 +124,9 @@ func replaceMasks(c *graph.Call, in []*tensor.Tensor, nonzero func(*tensor.Tenso
 	return &graph.Call{In: args, Attrs: c.Attrs}, full, nil
 }
 
-// indexEager compiles a call of index without masks and runs it in the calling goroutine.
-func indexEager(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	p, err := newIndexing(c)
+// runIndex compiles a call of index without masks and runs it in the calling goroutine.
+func runIndex(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	p, err := newIndexCall(c)
 	if err != nil {
 		return nil, err
 	}

@@ -160,7 +160,7 @@ var Index = kit.Define[kit.None](graph.Op{
 			if hasMask(c) {
 				return []graph.Result{maskedOutline(c).Result()}, nil
 			}
-			p, err := newIndexing(c)
+			p, err := newIndexCall(c)
 			if err != nil {
 				return nil, err
 			}
@@ -176,7 +176,7 @@ var Index = kit.Define[kit.None](graph.Op{
 	Lowerings: graph.Lowerings{
 		RunDynamic: indexByMasks,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			p, err := newIndexing(c)
+			p, err := newIndexCall(c)
 			if err != nil {
 				return nil, err
 			}
@@ -192,7 +192,7 @@ func indexRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return nil, err
 		}
 	}
-	p, err := newIndexing(c)
+	p, err := newIndexCall(c)
 	if err != nil {
 		return nil, err
 	}

@@ -35,11 +35,11 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	}
 	x := &indexedWalk{shape: out.Shape, operands: []walkOperand{plain, table, idx},
 		lookups: []lookup{lookupAlong(m, ix, dim)}}
-	return x.kernel(kit.ReadOps(out.DType))
+	return x.kernel(kit.GatherOps(out.DType))
 }
 
-// indexing is a call of index without masks. The types table and indices are expanded to the shape of the result.
-type indexing struct {
+// indexCall is a call of index without masks. The types table and indices are expanded to the shape of the result.
+type indexCall struct {
 	self          tensor.Type
 	table         tensor.Type   // self, with strides of 0 in the dimensions of the indices
 	indexedDims   []int         // the indexed dimensions of self
@@ -50,9 +50,9 @@ type indexing struct {
 	indexShape    []sym.Int     // the broadcast shape of the indices
 }
 
-// newIndexing checks a call of index and returns its description.
-func newIndexing(c *graph.Call) (*indexing, error) {
-	p := &indexing{self: c.Type(0)}
+// newIndexCall checks a call of index and returns its description.
+func newIndexCall(c *graph.Call) (*indexCall, error) {
+	p := &indexCall{self: c.Type(0)}
 	for i := 1; i < len(c.In); i++ {
 		if !c.Has(i) {
 			continue
@@ -88,7 +88,7 @@ func newIndexing(c *graph.Call) (*indexing, error) {
 }
 
 // expandTypes computes the shape of the result and expands all types to it.
-func (p *indexing) expandTypes() error {
+func (p *indexCall) expandTypes() error {
 	p.table = tensor.Type{DType: p.self.DType}
 	add := func(shape, strides []sym.Int) {
 		p.table.Shape, p.table.Strides = append(p.table.Shape, shape...), append(p.table.Strides, strides...)
@@ -128,7 +128,7 @@ func (p *indexing) expandTypes() error {
 
 // ruleType returns the type of an index operand for the permutation rule. The type has additional dimensions of size 1
 // for the dimensions of self that are not indexed (reshape_indexer in at::native).
-func (p *indexing) ruleType(t tensor.Type) tensor.Type {
+func (p *indexCall) ruleType(t tensor.Type) tensor.Type {
 	shape := slices.Repeat(sym.Ints(1), len(p.shape))
 	copy(shape[p.firstIndexDim:], p.indexShape)
 	if v, err := t.View(shape); err == nil {
@@ -138,7 +138,7 @@ func (p *indexing) ruleType(t tensor.Type) tensor.Type {
 }
 
 // kernel returns the kernel of the call.
-func (p *indexing) kernel(c *graph.Call) *graph.Kernel {
+func (p *indexCall) kernel(c *graph.Call) *graph.Kernel {
 	self := kit.KnownMeta(p.self)
 	x := &indexedWalk{shape: c.Out[0].Shape, operands: []walkOperand{operandAt(0, c.Out[0]),
 		operandAt(1, kit.KnownMeta(p.table))}}
@@ -148,11 +148,11 @@ func (p *indexing) kernel(c *graph.Call) *graph.Kernel {
 		x.lookups = append(x.lookups, lookup{operand: 2 + k, isInt64: ix.DType == tensor.Int64, dim: d, size: self.Shape[d],
 			step: kit.StepAt(self, d)})
 	}
-	return x.kernel(kit.ReadOps(c.Out[0].DType))
+	return x.kernel(kit.GatherOps(c.Out[0].DType))
 }
 
 // layout returns the type of the result. Its layout follows from PyTorch's permutation rule.
-func (p *indexing) layout() (tensor.Type, error) {
+func (p *indexCall) layout() (tensor.Type, error) {
 	if t, err := kit.FreshType(p.self.DType, p.shape); err != nil {
 		return t, err
 	}
@@ -160,7 +160,7 @@ func (p *indexing) layout() (tensor.Type, error) {
 	for _, t := range p.ruleTypes {
 		cfg = cfg.Input(rule.OfType(t))
 	}
-	return kit.LaidOutType(cfg)
+	return kit.FirstResultType(cfg)
 }
 
 // copySelf returns a kernel that copies operand 0 to the output. The op adds phases that modify the output.

@@ -18,7 +18,7 @@ type nonMaxAttrs struct {
 }
 
 // NonMaxSuppression is ONNX's operator; PyTorch has no equivalent.
-var NonMaxSuppression = eagerOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{Semantics: graph.Semantics{
+var NonMaxSuppression = dynamicOp(graph.SchemaOf[nonMaxAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "non_max_suppression",
 	Doc: "Keeps, class by class, the boxes with the highest scores that do not overlap a " +
 		"better one too much: boxes [N,B,4] and scores [N,C,B] give [n,3] of image, class and box.",
@@ -60,7 +60,7 @@ type nmsAttrs struct {
 }
 
 // Nms is torchvision's nms.
-var Nms = eagerOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semantics{
+var Nms = dynamicOp(graph.SchemaOf[nmsAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "nms",
 	Doc: "Keeps the boxes with the highest scores that do not overlap a better one too much: " +
 		"boxes [n,4] of x1, y1, x2, y2 and scores [n] give indices, best first.",

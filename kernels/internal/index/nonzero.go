@@ -13,7 +13,7 @@ import (
 )
 
 // Nonzero is torch.nonzero.
-var Nonzero = eagerOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
+var Nonzero = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name: "nonzero", Doc: "Returns the indices of the non-zero elements in row-major order: [n, rank].",
 	Params: []graph.Param{kit.Self}, Examples: kit.OneExample(kit.F32(2, 3).WithStrides([]int{1, 2}), nil),
 }}, func(c *graph.Call) ([]graph.Outline, error) {
@@ -35,7 +35,7 @@ func indicesType(shape []sym.Int) (tensor.Type, error) {
 }
 
 // MaskedSelect is torch.masked_select.
-var MaskedSelect = eagerOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
+var MaskedSelect = dynamicOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Name: "masked_select",
 	Doc: "Takes the elements of self where mask is true, in row-major order, after both are " +
 		"broadcast together.",
@@ -63,7 +63,7 @@ var MaskedSelect = eagerOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	if err != nil {
 		return nil, err
 	}
-	out, err := keepSlices(ctx, flat, 0, nonzeroBytes(ctx, mask))
+	out, err := keepSlices(ctx, flat, 0, nonzeroFlags(ctx, mask))
 	return []*tensor.Tensor{out}, err
 })
 
@@ -85,7 +85,7 @@ type compressAttrs struct {
 }
 
 // Compress is ONNX's Compress and numpy.compress; PyTorch has no equivalent.
-var Compress = eagerOp(graph.SchemaOf[compressAttrs](), graph.Op{Semantics: graph.Semantics{
+var Compress = dynamicOp(graph.SchemaOf[compressAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "compress",
 	Doc: "Takes the slices of self along a dimension where a one-dimensional condition is true. A " +
 		"condition that is too short is false for the rest.",
@@ -111,7 +111,7 @@ var Compress = eagerOp(graph.SchemaOf[compressAttrs](), graph.Op{Semantics: grap
 	if in[1].Rank() != 1 || x.Rank() == 0 {
 		return nil, errors.New("compress: condition must have one dimension and self at least one")
 	}
-	flags := nonzeroBytes(ctx, in[1])
+	flags := nonzeroFlags(ctx, in[1])
 	if n := x.Shape[dim]; len(flags) > n {
 		if slices.Contains(flags[n:], true) {
 			return nil, fmt.Errorf("compress: %w", outOfBounds(int64(len(flags)-1), dim, n))

@@ -31,7 +31,7 @@ var OneHot = kit.Define[oneHotAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.I64(2, 3)}, Attrs: graph.Attrs{"num_classes": 4}},
 			{In: []tensor.Meta{kit.I64(2, 3), kit.F32(2)}, Attrs: graph.Attrs{"num_classes": 3, "dim": 1}}},
 	},
-	Lowerings: graph.Lowerings{Compile: compileOneHot, RunDynamic: eagerOneHot},
+	Lowerings: graph.Lowerings{Compile: compileOneHot, RunDynamic: runOneHot},
 })
 
 // sizeOfClasses returns the bound on the indices of one_hot ([graph.Param.Below]); -1 stands for no bound. If the
@@ -64,14 +64,14 @@ func inferOneHot(c *graph.Call) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	some := kit.AtLeastSize(a.NumClasses, 1)
+	hasClassCount := kit.SizeAtLeast(a.NumClasses, 1)
 	switch {
-	case !some && kit.Empty(t):
+	case !hasClassCount && kit.IsEmpty(t):
 		return nil, errors.New("Can not infer total number of classes from empty tensor.")
-	case !some && kit.SizeIs(a.NumClasses, -1):
+	case !hasClassCount && kit.SizeIs(a.NumClasses, -1):
 		sizes := unknownAt(slices.Insert(slices.Clone(t.Shape), dim, a.NumClasses), dim)
 		return []graph.Result{rowMajor(d, sizes...).Result()}, nil
-	case !some:
+	case !hasClassCount:
 		return nil, errors.New("Class values must be smaller than num_classes.")
 	}
 	out, err := kit.FreshType(d, slices.Insert(slices.Clone(t.Shape), dim, a.NumClasses))
@@ -86,32 +86,32 @@ func compileOneHot(c *graph.Call) (*graph.Kernel, error) {
 	}
 	indices := tensor.Meta{DType: m.DType, Shape: out.Shape, Strides: slices.Insert(slices.Clone(m.Strides), dim, 0)}
 	l := kit.NewLineSet(out.Shape, dim, out, indices)
-	step, n, size, given := kit.StepAt(out, dim), kit.KnownSize(a.NumClasses), out.DType.Size(), c.Has(1)
+	step, n, size, hasValues := kit.StepAt(out, dim), kit.KnownSize(a.NumClasses), out.DType.Size(), c.Has(1)
 	zero, one := tensor.IntScalar(0).Tensor(out.DType), tensor.IntScalar(1).Tensor(out.DType)
 	move := kit.Mover(out.DType, out.DType)
 	return &graph.Kernel{Phases: []graph.Phase{l.Phase(n, func(mem *graph.Mem, off [4]int) error {
-		at, p := 0, unsafe.Add(mem.Ptrs[1], off[1])
+		class, p := 0, unsafe.Add(mem.Ptrs[1], off[1])
 		if m.DType == tensor.Int64 {
-			at = int(*(*int64)(p))
+			class = int(*(*int64)(p))
 		} else {
-			at = int(*(*int32)(p))
+			class = int(*(*int32)(p))
 		}
-		low, high := zero.Pointer(), one.Pointer()
-		if given {
-			low = mem.Ptrs[2]
-			high = unsafe.Add(low, kit.StepAt(c.Meta(1), 0))
-			if at < 0 {
-				at += n
+		offValue, onValue := zero.Pointer(), one.Pointer()
+		if hasValues {
+			offValue = mem.Ptrs[2]
+			onValue = unsafe.Add(offValue, kit.StepAt(c.Meta(1), 0))
+			if class < 0 {
+				class += n
 			}
-		} else if at < 0 {
+		} else if class < 0 {
 			return errors.New("Class values must be non-negative.")
-		} else if at >= n {
+		} else if class >= n {
 			return errors.New("Class values must be smaller than num_classes.")
 		}
 		dst := unsafe.Add(mem.Ptrs[0], off[0])
-		kit.Blocks(mem.Context, n, func(begin, end int) { move(unsafe.Add(dst, begin*step), low, step, 0, end-begin) })
-		if at >= 0 && at < n {
-			kit.CopyElement(unsafe.Add(dst, at*step), high, size)
+		kit.Blocks(mem.Context, n, func(begin, end int) { move(unsafe.Add(dst, begin*step), offValue, step, 0, end-begin) })
+		if class >= 0 && class < n {
+			kit.CopyElement(unsafe.Add(dst, class*step), onValue, size)
 		}
 		return nil
 	})}}, nil
@@ -130,8 +130,8 @@ func withClasses(c *graph.Call, index *tensor.Tensor) *graph.Call {
 	return &graph.Call{In: c.In, Attrs: &a}
 }
 
-// eagerOneHot compiles and runs a call whose number of classes depends on the indices.
-func eagerOneHot(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+// runOneHot compiles and runs a call whose number of classes depends on the indices.
+func runOneHot(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	c = withClasses(c, in[0])
 	res, err := inferOneHot(c)
 	if err != nil {
@@ -159,10 +159,10 @@ func refOneHot(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	if !c.Has(1) {
 		kit.EachIndex(in[0].Shape, func(at []int) {
-			switch v := in[0].At(at...).Int(); {
-			case v < 0:
+			switch class := in[0].At(at...).Int(); {
+			case class < 0:
 				err = errors.New("Class values must be non-negative.")
-			case v >= int64(classes) && err == nil:
+			case class >= int64(classes) && err == nil:
 				err = errors.New("Class values must be smaller than num_classes.")
 			}
 		})
@@ -172,18 +172,18 @@ func refOneHot(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	out := tensor.Zeros(m.DType, m.Shape...)
 	kit.EachIndex(m.Shape, func(at []int) {
-		v := int(in[0].At(slices.Delete(slices.Clone(at), dim, dim+1)...).Int())
-		low, high := tensor.IntScalar(0), tensor.IntScalar(1)
+		class := int(in[0].At(slices.Delete(slices.Clone(at), dim, dim+1)...).Int())
+		offValue, onValue := tensor.IntScalar(0), tensor.IntScalar(1)
 		if c.Has(1) {
-			low, high = in[1].At(0), in[1].At(1)
-			if v < 0 {
-				v += classes
+			offValue, onValue = in[1].At(0), in[1].At(1)
+			if class < 0 {
+				class += classes
 			}
 		}
-		if v == at[dim] {
-			low = high
+		if class == at[dim] {
+			offValue = onValue
 		}
-		out.Set(low, at...)
+		out.Set(offValue, at...)
 	})
 	return []*tensor.Tensor{out}, nil
 }

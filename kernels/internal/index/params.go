@@ -9,17 +9,17 @@ import (
 
 // This file has the bounds on indices ([graph.Param.Below]) and the attributes that several ops share.
 
-// dimensioned is implemented by the attributes of ops that index one dimension. indexed returns the dimension. ok is
+// oneDimAttrs is implemented by the attributes of ops that index one dimension. indexed returns the dimension. ok is
 // false if the indices are flat indices into self.
-type dimensioned interface {
-	indexed() (dim int, ok bool)
+type oneDimAttrs interface {
+	indexedDim() (dim int, ok bool)
 }
 
 // sizeOfSelf returns the bound on indices into operand 0.
 func sizeOfSelf(c *graph.Call) int {
 	m := c.Meta(0)
-	if a, ok := c.Attrs.(dimensioned); ok {
-		if dim, one := a.indexed(); one {
+	if a, ok := c.Attrs.(oneDimAttrs); ok {
+		if dim, one := a.indexedDim(); one {
 			return kit.SizeOf(m, dim)
 		}
 	}
@@ -64,4 +64,4 @@ type gatherNDAttrs struct {
 	BatchDims int `attr:"batch_dims" default:"0" doc:"number of leading dimensions that self and indices share"`
 }
 
-func (a *gatherAttrs) indexed() (int, bool) { return a.Dim, true }
+func (a *gatherAttrs) indexedDim() (int, bool) { return a.Dim, true }

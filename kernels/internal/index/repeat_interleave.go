@@ -31,7 +31,7 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 			"Without repeats, self has the numbers, and the result repeats indices: [2, 0, 1] gives [0, 0, 2].",
 		Params: []graph.Param{kit.Self, {Name: "repeats", Optional: true, Overload: "tensor"}},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
-			r, err := newRepeating(c)
+			r, err := newRepeatCall(c)
 			if err != nil {
 				return nil, err
 			}
@@ -52,7 +52,7 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			r, err := newRepeating(c)
+			r, err := newRepeatCall(c)
 			if err != nil || c.Out[0].Numel() == 0 && !r.perSlice {
 				return &graph.Kernel{}, err
 			}
@@ -67,8 +67,8 @@ var RepeatInterleave = kit.Define[repeatInterleaveAttrs](graph.Op{
 	},
 })
 
-// repeating is a call of repeat_interleave.
-type repeating struct {
+// repeatCall is a call of repeat_interleave.
+type repeatCall struct {
 	valueType      tensor.Type  // type of the repeated value, after it is flattened
 	dtype          tensor.DType // dtype of the result
 	flattened      bool         // the value is flattened, because the attribute dim is absent
@@ -80,13 +80,13 @@ type repeating struct {
 	sizeKnown      bool         // whether size is known before the run
 }
 
-// newRepeating checks a call of repeat_interleave and returns its description.
-func newRepeating(c *graph.Call) (*repeating, error) {
+// newRepeatCall checks a call of repeat_interleave and returns its description.
+func newRepeatCall(c *graph.Call) (*repeatCall, error) {
 	a, t := kit.Attrs[repeatInterleaveAttrs](c), c.Type(0)
 	if c.Has(1) && a.Repeats != nil {
 		return nil, errors.New("repeat_interleave: repeats is given twice, as an operand and as an attribute")
 	}
-	r := &repeating{valueType: t, dtype: t.DType}
+	r := &repeatCall{valueType: t, dtype: t.DType}
 	if !c.Has(1) && a.Repeats == nil {
 		return r, r.setIndexForm(c)
 	}
@@ -117,7 +117,7 @@ func newRepeating(c *graph.Call) (*repeating, error) {
 		}
 		return r, r.setSize(c, repeatsType.DType)
 	}
-	if kit.Negative(*a.Repeats) {
+	if kit.IsNegative(*a.Repeats) {
 		return nil, errors.New("repeats can not be negative")
 	}
 	r.count, r.sizeKnown = *a.Repeats, true
@@ -133,7 +133,7 @@ func newRepeating(c *graph.Call) (*repeating, error) {
 
 // setIndexForm sets the fields for a call without repeats. In such a call, self has the repeats, and the result has
 // index i repeated self[i] times.
-func (r *repeating) setIndexForm(c *graph.Call) error {
+func (r *repeatCall) setIndexForm(c *graph.Call) error {
 	t := r.valueType
 	switch {
 	case kit.Attrs[repeatInterleaveAttrs](c).Dim != nil:
@@ -146,12 +146,12 @@ func (r *repeating) setIndexForm(c *graph.Call) error {
 }
 
 // setSize sets r.size and r.sizeKnown. d is the dtype of the operand that has the repeats.
-func (r *repeating) setSize(c *graph.Call, d tensor.DType) error {
+func (r *repeatCall) setSize(c *graph.Call, d tensor.DType) error {
 	if d != tensor.Int64 && d != tensor.Int32 {
 		return errors.New("repeats has to be Long or Int tensor")
 	}
 	if size := kit.Attrs[repeatInterleaveAttrs](c).OutputSize; size != nil {
-		if kit.Negative(*size) {
+		if kit.IsNegative(*size) {
 			return errors.New("repeat_interleave: output_size can not be negative")
 		}
 		r.size, r.sizeKnown = *size, true
@@ -233,7 +233,7 @@ func repeatedPositions(ctx context.Context, t *tensor.Tensor, n, size int) ([]in
 
 // uniformKernel returns the kernel for a number of repetitions that is the same for all slices. It copies a view of
 // self. In the view, the repetitions are a dimension of stride 0 after the repeated dimension.
-func (r *repeating) uniformKernel(c *graph.Call) (*graph.Kernel, error) {
+func (r *repeatCall) uniformKernel(c *graph.Call) (*graph.Kernel, error) {
 	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	d := r.dim + 1
 	if r.flattened {
@@ -254,7 +254,7 @@ const positionsGrain = 1 << 16
 
 // positionsKernel returns the kernel for slices with different numbers of repetitions. It lists the index of the source
 // slice for each slice of the result in scratch memory, and then gathers the slices.
-func (r *repeating) positionsKernel(c *graph.Call) (*graph.Kernel, error) {
+func (r *repeatCall) positionsKernel(c *graph.Call) (*graph.Kernel, error) {
 	repeatsMeta, out := c.Meta(r.repeatsOperand), c.Out[0]
 	m, size := kit.KnownMeta(r.valueType), kit.KnownSize(r.size)
 	listed := size // positions to list: none if slices are empty
@@ -284,7 +284,7 @@ func (r *repeating) positionsKernel(c *graph.Call) (*graph.Kernel, error) {
 		k.Phases, k.Worker = append(k.Phases, inner.Phases...), inner.Worker
 		return k, nil
 	}
-	inner := x.kernel(kit.ReadOps(out.DType))
+	inner := x.kernel(kit.GatherOps(out.DType))
 	k.Phases, k.Worker = append(k.Phases, inner.Phases...), inner.Worker
 	return k, nil
 }
@@ -292,7 +292,7 @@ func (r *repeating) positionsKernel(c *graph.Call) (*graph.Kernel, error) {
 // listingPhases returns the phases that list positions in scratch memory. The first phase computes prefix sums of the
 // repeats. In the second phase, each chunk searches the prefix sums for its first position. repeatsMeta is the meta of
 // the repeats, and n is their number. size is the size of the result, and listed the number of positions to list.
-func (r *repeating) listingPhases(repeatsMeta tensor.Meta, n, size, listed int) []graph.Phase {
+func (r *repeatCall) listingPhases(repeatsMeta tensor.Meta, n, size, listed int) []graph.Phase {
 	load := tensor.Converter(tensor.Int64, repeatsMeta.DType)
 	lists := func(mem *graph.Mem) (positions, sums []int) {
 		return kit.SliceOf[int](mem.Scratch, 0, listed), kit.SliceOf[int](mem.Scratch, 8*listed, n)
@@ -347,7 +347,7 @@ func repeatStep(m tensor.Meta) int {
 // with shapes that depend on data.
 func repeatInterleave(ctx context.Context, c *graph.Call, in []*tensor.Tensor) (res []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
-	r, err := newRepeating(c)
+	r, err := newRepeatCall(c)
 	if err != nil {
 		return nil, err
 	}

@@ -25,15 +25,15 @@ type scatterReduceAttrs struct {
 	IncludeSelf bool   `attr:"include_self" default:"true" doc:"include self's element in the reduction"`
 }
 
-// scattering has the attributes of a call of scatter, scatter_add or scatter_reduce.
-type scattering struct {
+// scatterCall has the attributes of a call of scatter, scatter_add or scatter_reduce.
+type scatterCall struct {
 	dim         int    // dimension to index
-	reduce      string // name of the reduction (reductionByName)
+	reduce      string // name of the reduction (combineModeByName)
 	includeSelf bool   // the reduction includes self's elements
 }
 
-// reduction returns the reduction of elements.
-func (s *scattering) reduction() reduction { return reductionByName[s.reduce] }
+// mode returns the reduction of elements.
+func (s *scatterCall) mode() combineMode { return combineModeByName[s.reduce] }
 
 // Scatter, ScatterAdd and ScatterReduce write or reduce elements at indexed positions.
 var (
@@ -41,29 +41,29 @@ var (
 		"Copies self and writes src's elements into it, each at its own indices "+
 			"except in dimension dim, where index gives the position. "+
 			"src may be a number. Among elements with the same position, the last wins.",
-		graph.Attrs{"dim": 1}, func(c *graph.Call) scattering {
+		graph.Attrs{"dim": 1}, func(c *graph.Call) scatterCall {
 			a := kit.Attrs[scatterAttrs](c)
-			return scattering{a.Dim, a.Reduce, true}
+			return scatterCall{a.Dim, a.Reduce, true}
 		})
 	ScatterAdd = scatterOp(graph.SchemaOf[gatherAttrs](), "scatter_add",
 		"Copies self and adds src's elements to it, each at its own "+
 			"indices except in dimension dim, where index gives the position.",
-		graph.Attrs{"dim": 0}, func(c *graph.Call) scattering {
-			return scattering{kit.Attrs[gatherAttrs](c).Dim, "add", true}
+		graph.Attrs{"dim": 0}, func(c *graph.Call) scatterCall {
+			return scatterCall{kit.Attrs[gatherAttrs](c).Dim, "add", true}
 		})
 	ScatterReduce = scatterOp(graph.SchemaOf[scatterReduceAttrs](), "scatter_reduce",
 		"Copies self and reduces src's elements into it, each "+
 			"at its own indices except in dimension dim, where index gives the position.",
-		graph.Attrs{"dim": 1, "reduce": "mean", "include_self": false}, func(c *graph.Call) scattering {
+		graph.Attrs{"dim": 1, "reduce": "mean", "include_self": false}, func(c *graph.Call) scatterCall {
 			a := kit.Attrs[scatterReduceAttrs](c)
-			return scattering{a.Dim, a.Reduce, a.IncludeSelf}
+			return scatterCall{a.Dim, a.Reduce, a.IncludeSelf}
 		})
 )
 
 // scatterOp defines scatter, scatter_add or scatter_reduce. spec returns the attributes of a call.
 func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
-	spec func(c *graph.Call) scattering) *graph.Op {
-	scatteringOf := func(c *graph.Call) (scattering, error) {
+	spec func(c *graph.Call) scatterCall) *graph.Op {
+	scatteringOf := func(c *graph.Call) (scatterCall, error) {
 		s := spec(c)
 		d, err := tensor.WrapDim(s.dim, c.Type(0).Rank())
 		s.dim = d
@@ -106,22 +106,22 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 }
 
 // scatterCheck returns PyTorch's error for an invalid call.
-func scatterCheck(name string, c *graph.Call, s *scattering) error {
+func scatterCheck(name string, c *graph.Call, s *scatterCall) error {
 	t, ix, src := c.Type(0), c.Type(1), c.Type(2)
-	if err := checkIndexDType(name, ix.DType); err != nil && !kit.Empty(ix) {
+	if err := checkIndexDType(name, ix.DType); err != nil && !kit.IsEmpty(ix) {
 		return err
 	}
 	number := c.In[2].Kind == graph.NumberArg
 	if !number && src.DType != t.DType {
 		return fmt.Errorf("%s(): Expected self.dtype to be equal to src.dtype", name)
 	}
-	if how := s.reduction(); t.DType.IsComplex() && (how == combineMax || how == combineMin) {
+	if mode := s.mode(); t.DType.IsComplex() && (mode == combineMax || mode == combineMin) {
 		return kit.NotImplementedBy(name, t.DType)
 	}
 	if s.reduce == "mean" && t.DType == tensor.Bool {
 		return kit.NotImplementedBy(name, t.DType)
 	}
-	if kit.Empty(ix) {
+	if kit.IsEmpty(ix) {
 		return nil
 	}
 	if max(1, ix.Rank()) != max(1, t.Rank()) || !number && max(1, ix.Rank()) != max(1, src.Rank()) {
@@ -138,7 +138,7 @@ func scatterCheck(name string, c *graph.Call, s *scattering) error {
 }
 
 // walk returns a walk over all elements of index. It combines elements of the plain operand into the table.
-func (s *scattering) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *indexedWalk {
+func (s *scatterCall) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *indexedWalk {
 	ix := c.Meta(1)
 	steps := withoutStep(kit.ByteStrides(table.Meta), s.dim)
 	if ix.Rank() == 0 {
@@ -156,21 +156,21 @@ func (s *scattering) walk(c *graph.Call, table kit.Buffer, plain walkOperand) *i
 // compile returns a kernel with up to four phases. The first copies self to the output. Without includeSelf, the second
 // sets the indexed elements to the identity of the reduction. The third combines the elements of src into the output.
 // For a mean, the last divides the sums.
-func (s *scattering) compile(c *graph.Call) (*graph.Kernel, error) {
+func (s *scatterCall) compile(c *graph.Call) (*graph.Kernel, error) {
 	k := copySelf(c)
 	if c.Meta(1).Numel() == 0 {
 		return k, nil
 	}
 	out, one := c.Out[0], tensor.IntScalar(1)
 	if !s.includeSelf {
-		id := walkOperand{Buffer: kit.DataBuffer(identityOf(out.DType, s.reduction()))}
-		k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), id).phase(writeOps(out.DType, combineSet, one)))
+		id := walkOperand{Buffer: kit.DataBuffer(identityOf(out.DType, s.mode()))}
+		k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), id).phase(scatterOps(out.DType, combineSet, one)))
 	}
 	plain := operandAt(3, c.Meta(2))
 	if a := c.In[2]; a.Kind == graph.NumberArg {
 		plain = walkOperand{Buffer: kit.DataBuffer(a.Number.Tensor(out.DType))}
 	}
-	k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), plain).phase(writeOps(out.DType, s.reduction(), one)))
+	k.Phases = append(k.Phases, s.walk(c, kit.OutBuffer(c, 0), plain).phase(scatterOps(out.DType, s.mode(), one)))
 	if s.reduce == "mean" {
 		s.addMeanPhases(c, k)
 	}
@@ -178,20 +178,20 @@ func (s *scattering) compile(c *graph.Call) (*graph.Kernel, error) {
 }
 
 // identityOf returns the identity element of a reduction.
-func identityOf(d tensor.DType, how reduction) *tensor.Tensor {
+func identityOf(d tensor.DType, mode combineMode) *tensor.Tensor {
 	s := tensor.IntScalar(0)
 	switch {
-	case how == combineMul:
+	case mode == combineMul:
 		s = tensor.IntScalar(1)
-	case how == combineAdd || how == combineSet:
+	case mode == combineAdd || mode == combineSet:
 	case d == tensor.Bool:
-		s = tensor.BoolScalar(how == combineMin)
+		s = tensor.BoolScalar(mode == combineMin)
 	case d.IsFloat():
-		s = tensor.FloatScalar(math.Inf(map[reduction]int{combineMax: -1, combineMin: 1}[how]))
+		s = tensor.FloatScalar(math.Inf(map[combineMode]int{combineMax: -1, combineMin: 1}[mode]))
 	case d.IsSigned():
 		least := int64(-1) << (8*d.Size() - 1)
-		s = tensor.IntScalar(map[reduction]int64{combineMax: least, combineMin: ^least}[how])
-	case how == combineMin:
+		s = tensor.IntScalar(map[combineMode]int64{combineMax: least, combineMin: ^least}[mode])
+	case mode == combineMin:
 		s = tensor.IntScalar(-1)
 	}
 	return s.Tensor(d)
@@ -199,7 +199,7 @@ func identityOf(d tensor.DType, how reduction) *tensor.Tensor {
 
 // addMeanPhases adds the phases that turn sums into means. They count the elements of each sum in scratch memory and
 // divide the sum by the count.
-func (s *scattering) addMeanPhases(c *graph.Call, k *graph.Kernel) {
+func (s *scatterCall) addMeanPhases(c *graph.Call, k *graph.Kernel) {
 	out := c.Out[0]
 	n, size := out.Numel(), out.DType.Size()
 	initialCount := tensor.IntScalar(0)
@@ -223,7 +223,7 @@ func (s *scattering) addMeanPhases(c *graph.Call, k *graph.Kernel) {
 	})
 	one := kit.DataBuffer(tensor.IntScalar(1).Tensor(tensor.Int64))
 	counting := s.walk(c, count, walkOperand{Buffer: one}).
-		phase(writeOps(tensor.Int64, combineAdd, tensor.IntScalar(1)))
+		phase(scatterOps(tensor.Int64, combineAdd, tensor.IntScalar(1)))
 	wideD := kit.LoopDType(out.DType)
 	load, store := tensor.Converter(wideD, out.DType), tensor.Converter(out.DType, wideD)
 	divideSums := eachBlock(func(m *graph.Mem, counts []int64, at int) {
@@ -254,9 +254,9 @@ func (s *scattering) addMeanPhases(c *graph.Call, k *graph.Kernel) {
 }
 
 // reference combines one element after another. counts has the number of elements combined so far at each position.
-func (s *scattering) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (s *scatterCall) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := in[0].CopyTo(tensor.New(in[0].DType, in[0].Shape...))
-	d, how, one := out.DType, s.reduction(), tensor.IntScalar(1)
+	d, mode, one := out.DType, s.mode(), tensor.IntScalar(1)
 	counts := tensor.Zeros(tensor.Int64, out.Shape...)
 	var first error
 	kit.EachIndex(in[1].Shape, func(at []int) {
@@ -276,7 +276,7 @@ func (s *scattering) reference(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		n := counts.At(to...).Int()
 		v := in[2].CopyTo(tensor.New(d, in[2].Shape...)).At(from...)
 		if n > 0 || s.includeSelf {
-			v = refCombine(d, how, one, out.At(to...), v)
+			v = refCombine(d, mode, one, out.At(to...), v)
 		}
 		out.Set(v, to...)
 		counts.Set(tensor.IntScalar(n+1), to...)
@@ -314,6 +314,6 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-func (a *scatterAttrs) indexed() (int, bool) { return a.Dim, true }
+func (a *scatterAttrs) indexedDim() (int, bool) { return a.Dim, true }
 
-func (a *scatterReduceAttrs) indexed() (int, bool) { return a.Dim, true }
+func (a *scatterReduceAttrs) indexedDim() (int, bool) { return a.Dim, true }

@@ -121,7 +121,7 @@ func inferTopk(c *graph.Call) ([]graph.Result, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case kit.Negative(a.K) || a.K.Gt(kit.SizeAtDim(t, dim)).Holds():
+	case kit.IsNegative(a.K) || a.K.Gt(kit.SizeAtDim(t, dim)).Holds():
 		return nil, errors.New("selected index k out of range")
 	case t.DType == tensor.Bool || t.DType.IsComplex():
 		return nil, kit.NotImplemented("topk", t.DType)
@@ -133,14 +133,14 @@ func inferTopk(c *graph.Call) ([]graph.Result, error) {
 	return kit.WithIndices(c, tensor.NewType(t.DType, shape...)), nil
 }
 
-// ranked is an element and its index in the line.
-type ranked[T kit.Sortable] struct {
+// rankedElement is an element and its index in the line.
+type rankedElement[T kit.Sortable] struct {
 	value T
 	index int64
 }
 
 // compareUp compares elements in ascending order. NaN is last. Equal elements are ordered by index.
-func compareUp[T kit.Sortable](a, b ranked[T]) int {
+func compareUp[T kit.Sortable](a, b rankedElement[T]) int {
 	switch {
 	case a.value < b.value || b.value != b.value && a.value == a.value:
 		return -1
@@ -151,7 +151,7 @@ func compareUp[T kit.Sortable](a, b ranked[T]) int {
 }
 
 // compareDown compares elements in descending order. NaN is first. Equal elements are ordered by index.
-func compareDown[T kit.Sortable](a, b ranked[T]) int {
+func compareDown[T kit.Sortable](a, b rankedElement[T]) int {
 	switch {
 	case a.value > b.value || a.value != a.value && b.value == b.value:
 		return -1
@@ -185,7 +185,7 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 	load := tensor.Converter(kit.LoopDType(d), d)
 	inStep, valueStep, indexStep := kit.StepAt(m, r.dim), kit.StepAt(c.Out[0], r.dim), kit.StepAt(c.Out[len(c.Out)-1],
 		r.dim)
-	var z ranked[T]
+	var z rankedElement[T]
 	unsigned := d == tensor.Uint64
 	log2 := 1
 	for 1<<log2 < n {
@@ -193,7 +193,7 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 	}
 	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(z)),
 		Phases: []graph.Phase{l.Phase(4*n*log2, func(mem *graph.Mem, off [4]int) error {
-			line := unsafe.Slice((*ranked[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
+			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
 			src := unsafe.Add(mem.Ptrs[len(c.Out)], off[0])
 			loadRanked(mem.Context, line, load, src, inStep, unsigned)
 			line = takeBest(mem.Context, line, r.k, r.descending)
@@ -217,7 +217,7 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 }
 
 // loadRanked reads a line of elements that are step bytes apart from src. unsigned is set for uint64 elements.
-func loadRanked[T kit.Sortable](ctx context.Context, line []ranked[T], load tensor.ConvertFunc, src unsafe.Pointer,
+func loadRanked[T kit.Sortable](ctx context.Context, line []rankedElement[T], load tensor.ConvertFunc, src unsafe.Pointer,
 	step int, unsigned bool) {
 	kit.Blocks(ctx, len(line), func(begin, end int) {
 		part := line[begin:end]
@@ -232,7 +232,7 @@ func loadRanked[T kit.Sortable](ctx context.Context, line []ranked[T], load tens
 }
 
 // flipSigns maps unsigned numbers to signed numbers that have the same order.
-func flipSigns[T kit.Sortable](line []ranked[T]) {
+func flipSigns[T kit.Sortable](line []rankedElement[T]) {
 	for i := range line {
 		p := (*int64)(unsafe.Pointer(&line[i].value))
 		*p = int64(uint64(*p) ^ 1<<63)
@@ -241,7 +241,7 @@ func flipSigns[T kit.Sortable](line []ranked[T]) {
 
 // takeBest returns the first k elements of the line in sorted order. If k is small, a heap holds the best k elements
 // found so far, with the worst of them at the root. Only these k elements are sorted at the end.
-func takeBest[T kit.Sortable](ctx context.Context, line []ranked[T], k int, descending bool) []ranked[T] {
+func takeBest[T kit.Sortable](ctx context.Context, line []rankedElement[T], k int, descending bool) []rankedElement[T] {
 	cmp := compareUp[T]
 	if descending {
 		cmp = compareDown[T]
@@ -273,7 +273,7 @@ func takeBest[T kit.Sortable](ctx context.Context, line []ranked[T], k int, desc
 }
 
 // siftDown restores the order of a heap after element i was replaced.
-func siftDown[T kit.Sortable](h []ranked[T], i int, cmp func(a, b ranked[T]) int) {
+func siftDown[T kit.Sortable](h []rankedElement[T], i int, cmp func(a, b rankedElement[T]) int) {
 	for {
 		k := 2*i + 1
 		if k >= len(h) {
@@ -444,10 +444,10 @@ func kthKernel[T kit.Sortable](c *graph.Call, dim, k int) *graph.Kernel {
 	n, in := sizeAt(m, dim), kit.StepAt(m, dim)
 	l := kit.NewLineSet(m.Shape, dim, m, outs[0], outs[1])
 	load := tensor.Converter(kit.LoopDType(d), d)
-	var z ranked[T]
+	var z rankedElement[T]
 	return &graph.Kernel{Worker: n * int(unsafe.Sizeof(z)),
 		Phases: []graph.Phase{l.Phase(32*n, func(mem *graph.Mem, off [4]int) error {
-			line := unsafe.Slice((*ranked[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
+			line := unsafe.Slice((*rankedElement[T])(unsafe.Pointer(unsafe.SliceData(mem.Worker))), n)
 			src := unsafe.Add(mem.Ptrs[2], off[0])
 			loadRanked(mem.Context, line, load, src, in, d == tensor.Uint64)
 			at := takeBest(mem.Context, line, k, false)[k-1].index

@@ -194,7 +194,7 @@ const tfidfGrain = 1 << 20
 // kernel returns the kernel of the call. It first counts the occurrences of each n-gram at all distances in scratch
 // memory. Then it writes the results. A unit of work counts one n-gram in one row, at some of the distances.
 func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
-	x := copies.NewCompound(c)
+	x := copies.NewKernelBuilder(c)
 	buffers := []kit.Buffer{x.Result(0, tensor.Float32), x.Dense(x.In(0), tensor.Int64)}
 	m := c.Meta(0)
 	n := m.Shape[m.Rank()-1]
@@ -205,18 +205,18 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 		units = append(units, units[i]+kit.DivUp(t.maxDistance(&t.grams[i], n), distancesPerUnit))
 	}
 	counts := func(m *graph.Mem) []int64 { return kit.SliceOf[int64](m.Scratch, 0, rows*grams) }
-	begin := copies.CutUnits(rows*grams, 1, func(m *graph.Mem, begin, end int) error {
+	begin := copies.ChunkedPhase(rows*grams, 1, func(m *graph.Mem, begin, end int) error {
 		clear(counts(m)[begin:end])
 		return nil
 	})
 	unitsPerRow := units[grams]
-	count := copies.CutUnits(rows*unitsPerRow, min(n, math.MaxInt32)*distancesPerUnit, func(m *graph.Mem, begin,
+	count := copies.ChunkedPhase(rows*unitsPerRow, min(n, math.MaxInt32)*distancesPerUnit, func(m *graph.Mem, begin,
 		end int) error {
 		for u := begin; u < end; u++ {
 			row := u / unitsPerRow
 			i, _ := slices.BinarySearch(units, u%unitsPerRow+1)
 			g := &t.grams[i-1]
-			line := unsafe.Slice((*int64)(kit.Elem[int64](m.Ptrs[1], row*n)), n)
+			line := unsafe.Slice((*int64)(kit.AddressOf[int64](m.Ptrs[1], row*n)), n)
 			first, found := (u%unitsPerRow-units[i-1])*distancesPerUnit+1, 0
 			for distance := first; distance < min(first+distancesPerUnit, t.maxDistance(g, n)+1); distance++ {
 				found += g.count(m, line, distance)
@@ -225,9 +225,9 @@ func (t *tfidf) kernel(c *graph.Call) (*graph.Kernel, error) {
 		}
 		return nil
 	})
-	write := copies.CutUnits(rows, t.size+grams, func(m *graph.Mem, begin, end int) error {
+	write := copies.ChunkedPhase(rows, t.size+grams, func(m *graph.Mem, begin, end int) error {
 		for row := begin; row < end; row++ {
-			y := unsafe.Slice((*float32)(kit.Elem[float32](m.Ptrs[0], row*t.size)), t.size)
+			y := unsafe.Slice((*float32)(kit.AddressOf[float32](m.Ptrs[0], row*t.size)), t.size)
 			kit.Blocks(m.Context, len(y), func(begin, end int) { clear(y[begin:end]) })
 			for i := range t.grams {
 				m.Count(1)

@@ -39,7 +39,7 @@ var (
 		[]string{"output", "inverse", "counts"}, nil, func(c *graph.Call, known []graph.Outline) {
 			a := kit.Attrs[unique2Attrs](c)
 			known[1].Sizes = unknownAt(c.Type(0).Shape, -1)
-			unrequested(known, a.ReturnInverse, a.ReturnCounts)
+			clearUnrequested(known, a.ReturnInverse, a.ReturnCounts)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[unique2Attrs](c)
 			u, err := findUnique(ctx, in, nil, a.Sorted)
@@ -54,7 +54,7 @@ var (
 		[]string{"output", "inverse", "counts"}, graph.Attrs{"dim": 1}, func(c *graph.Call, known []graph.Outline) {
 			a := kit.Attrs[uniqueDimAttrs](c)
 			known[0] = distinctSlices(c.Type(0), &a.Dim)
-			unrequested(known, a.ReturnInverse, a.ReturnCounts)
+			clearUnrequested(known, a.ReturnInverse, a.ReturnCounts)
 		}, func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error) {
 			a := kit.Attrs[uniqueDimAttrs](c)
 			u, err := findUnique(ctx, in, &a.Dim, a.Sorted)
@@ -84,7 +84,7 @@ var (
 func uniqueOp(attrs *graph.Schema, name, doc string, outputs []string, example graph.Attrs,
 	shapes func(*graph.Call, []graph.Outline),
 	f func(ctx context.Context, c *graph.Call, in *tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
-	return eagerOp(attrs, graph.Op{Semantics: graph.Semantics{
+	return dynamicOp(attrs, graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc + " NaN differs from every element, including itself.",
 		Params: []graph.Param{kit.Self}, Outputs: outputs,
 		Examples: kit.OneExample(tensor.New(tensor.Int32, 3, 4).WithStrides([]int{1, 3}), example),
@@ -131,8 +131,8 @@ func distinctSlices(t tensor.Type, dim *int) graph.Outline {
 	return o
 }
 
-// unrequested sets the sizes of inverse and counts in their outlines to 0 if the results are not requested.
-func unrequested(outlines []graph.Outline, inverse, counts bool) {
+// clearUnrequested sets the sizes of inverse and counts in their outlines to 0 if the results are not requested.
+func clearUnrequested(outlines []graph.Outline, inverse, counts bool) {
 	for i, requested := range []bool{inverse, counts} {
 		if !requested {
 			outlines[1+i].Sizes = []int{0}
@@ -280,12 +280,12 @@ func (u *uniques) find(ctx context.Context, n int, sorted bool, compare func(a, 
 		u.counts[k]++
 	}
 	if !sorted {
-		u.byOccurrence(ctx)
+		u.sortByOccurrence(ctx)
 	}
 }
 
-// byOccurrence reorders the distinct slices by first occurrence.
-func (u *uniques) byOccurrence(ctx context.Context) {
+// sortByOccurrence reorders the distinct slices by first occurrence.
+func (u *uniques) sortByOccurrence(ctx context.Context) {
 	order := kit.NewInts[int](len(u.first))
 	for i := range order {
 		order[i] = i

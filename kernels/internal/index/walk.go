@@ -94,8 +94,8 @@ const (
 	positionBlock = 512 // greatest number of positions that are looked up at once, in worker memory
 )
 
-// serial reports whether dimension d is serial.
-func (x *indexedWalk) serial(d int) bool { return x.writesTable && x.operands[1].steps[d] == 0 }
+// isSerial reports whether dimension d is serial.
+func (x *indexedWalk) isSerial(d int) bool { return x.writesTable && x.operands[1].steps[d] == 0 }
 
 // merge merges dimensions that are contiguous in all operands, and drops dimensions of size 1.
 func (x *indexedWalk) merge() {
@@ -105,7 +105,7 @@ func (x *indexedWalk) merge() {
 		if n == 1 && len(shape) > 1 {
 			continue
 		}
-		if k := len(dims) - 1; k >= 0 && x.serial(dims[k]) == x.serial(d) {
+		if k := len(dims) - 1; k >= 0 && x.isSerial(dims[k]) == x.isSerial(d) {
 			p, mergeable := dims[k], true
 			for _, s := range x.operands {
 				mergeable = mergeable && s.steps[p] == s.steps[d]*n
@@ -143,7 +143,7 @@ func (x *indexedWalk) divideWork() {
 	x.innerDim = len(x.shape) - 1
 	x.serialCount, x.units = 1, 1
 	for d := range x.innerDim {
-		if x.serial(d) {
+		if x.isSerial(d) {
 			x.serialDims = append(x.serialDims, d)
 			x.serialCount *= x.shape[d]
 		} else {
@@ -153,7 +153,7 @@ func (x *indexedWalk) divideWork() {
 	}
 	n := x.shape[x.innerDim]
 	x.pieceLen = max(1, n)
-	if !x.serial(x.innerDim) {
+	if !x.isSerial(x.innerDim) {
 		x.pieceLen = max(1, min(n, max(64, machine.GatherGrain/max(1, x.serialCount))))
 	}
 	x.pieces = kit.DivUp(n, x.pieceLen)
@@ -186,8 +186,8 @@ func (x *indexedWalk) kernel(ops kit.RowOps) *graph.Kernel {
 	return &graph.Kernel{Phases: []graph.Phase{x.phase(ops)}, Worker: positionBlock * 8}
 }
 
-// moveTo moves the addresses p of the operands to index i of the dimensions dims.
-func (x *indexedWalk) moveTo(p *[maxOperands]unsafe.Pointer, dims []int, i int) {
+// moveAddresses moves the addresses p of the operands to index i of the dimensions dims.
+func (x *indexedWalk) moveAddresses(p *[maxOperands]unsafe.Pointer, dims []int, i int) {
 	for k := len(dims) - 1; k >= 0; k-- {
 		d := dims[k]
 		at := i % x.shape[d]
@@ -205,14 +205,14 @@ func (x *indexedWalk) runUnit(m *graph.Mem, ops kit.RowOps, u int, positions []i
 		start[s] = x.operands[s].Address(m)
 	}
 	at := u % x.pieces * x.pieceLen
-	x.moveTo(&start, x.parallelDims, u/x.pieces)
+	x.moveAddresses(&start, x.parallelDims, u/x.pieces)
 	for s := range x.operands {
 		start[s] = unsafe.Add(start[s], at*x.operands[s].steps[x.innerDim])
 	}
 	n := min(x.pieceLen, x.shape[x.innerDim]-at)
 	for i := range x.serialCount {
 		p := start
-		x.moveTo(&p, x.serialDims, i)
+		x.moveAddresses(&p, x.serialDims, i)
 		if err := x.runRow(m, ops, &p, n, positions); err != nil {
 			return err
 		}
@@ -255,7 +255,7 @@ func (x *indexedWalk) runRow(m *graph.Mem, ops kit.RowOps, p *[maxOperands]unsaf
 				b[k] += at
 			}
 		}
-		ops.AtPlaces(unsafe.Add(p[0], from*plain), p[1], plain, b)
+		ops.AtOffsets(unsafe.Add(p[0], from*plain), p[1], plain, b)
 		m.Count(len(b) * (1 + len(x.lookups)))
 	}
 	return nil

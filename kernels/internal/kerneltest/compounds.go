@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CompoundAllocs returns the number of allocations during one run of a call.
-func CompoundAllocs(t *testing.T, op *graph.Op, c *graph.Call, in []*tensor.Tensor) float64 {
+// KernelAllocs returns the number of allocations during one run of a call.
+func KernelAllocs(t *testing.T, op *graph.Op, c *graph.Call, in []*tensor.Tensor) float64 {
 	k, err := CompileAny(op, c)
 	if err != nil {
 		t.Fatal(err)
@@ -32,9 +32,9 @@ func CompoundAllocs(t *testing.T, op *graph.Op, c *graph.Call, in []*tensor.Tens
 	})
 }
 
-// CompoundCall infers a call of the named op on tensors. The operands with the indices in constants are known when the
+// InferCall infers a call of the named op on tensors. The operands with the indices in constants are known when the
 // kernel is compiled.
-func CompoundCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) (*graph.Op, *graph.Call, error) {
+func InferCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) (*graph.Op, *graph.Call, error) {
 	op := kernels.Lookup(name)
 	attrs, err := op.Schema.Decode(a, nil)
 	if err != nil {
@@ -56,9 +56,9 @@ func CompoundCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...
 	return op, c, err
 }
 
-// CompoundRun runs the call. Scratch memory is first filled with the byte fill. The chunks run in ascending order, or
+// RunInFilledMemory runs the call. Scratch memory is first filled with the byte fill. The chunks run in ascending order, or
 // in descending order if backward is set.
-func CompoundRun(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill byte, backward bool) ([]*tensor.Tensor, error) {
+func RunInFilledMemory(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill byte, backward bool) ([]*tensor.Tensor, error) {
 	if op.Decompose != nil {
 		return RunParts(op, encodeAttrs(c.Attrs), in)
 	}
@@ -89,25 +89,25 @@ func CompoundRun(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill byte, ba
 	return outs, nil
 }
 
-// CheckCompound compares the results of a call's kernel with the reference. It also checks that the order of chunks
+// CheckKernel compares the results of a call's kernel with the reference. It also checks that the order of chunks
 // does not change bits of the results.
-func CheckCompound(t *testing.T, name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) {
+func CheckKernel(t *testing.T, name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) {
 	t.Helper()
 	if kernels.Lookup(name).Decompose != nil {
 		CheckParts(t, name, a, in)
 		return
 	}
-	op, c, err := CompoundCall(name, a, in, constants...)
+	op, c, err := InferCall(name, a, in, constants...)
 	if err != nil {
 		t.Errorf("%s %v %v: %v", name, a, MetasOf(in), err)
 		return
 	}
-	got, err := CompoundRun(op, c, in, 0x7f, false)
+	got, err := RunInFilledMemory(op, c, in, 0x7f, false)
 	if err != nil {
 		t.Errorf("%s %v %v: %v", name, a, MetasOf(in), err)
 		return
 	}
-	again, _ := CompoundRun(op, c, in, 0x55, true)
+	again, _ := RunInFilledMemory(op, c, in, 0x55, true)
 	want, err := op.Ref(c, in)
 	if err != nil {
 		t.Errorf("%s %v %v: reference: %v", name, a, MetasOf(in), err)
@@ -126,7 +126,7 @@ func CheckCompound(t *testing.T, name string, a graph.Attrs, in []*tensor.Tensor
 // CheckParts compares the decomposition of a composite call with its reference.
 func CheckParts(t *testing.T, name string, a graph.Attrs, in []*tensor.Tensor) {
 	t.Helper()
-	op, c, err := CompoundCall(name, a, in)
+	op, c, err := InferCall(name, a, in)
 	if err != nil {
 		t.Errorf("%s %v %v: %v", name, a, MetasOf(in), err)
 		return

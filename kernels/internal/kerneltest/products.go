@@ -17,8 +17,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// SomeConstants draws the indices of operands that a test declares as constants.
-func SomeConstants(r *rand.Rand, in []*tensor.Tensor) (list []int) {
+// RandomConstants draws the indices of operands that a test declares as constants.
+func RandomConstants(r *rand.Rand, in []*tensor.Tensor) (list []int) {
 	for i, t := range in {
 		if t != nil && r.IntN(3) == 0 {
 			list = append(list, i)
@@ -33,7 +33,7 @@ func SomeConstants(r *rand.Rand, in []*tensor.Tensor) (list []int) {
 func CheckLarge(t *testing.T, r *rand.Rand, op string, attrs graph.Attrs, summands int,
 	want func(v [][]float64) []float64, in ...*tensor.Tensor) {
 	t.Helper()
-	p, err := NewProductCall(op, attrs, in, SomeConstants(r, in)...)
+	p, err := NewProductCall(op, attrs, in, RandomConstants(r, in)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,12 +70,12 @@ func BenchProduct(b *testing.B, op string, attrs graph.Attrs, in []*tensor.Tenso
 	b.ReportMetric(p.Op.Flops(p.Call)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }
 
-// farBytes is a number of bytes that exceeds the size of a core's L2 cache.
-const farBytes = 96 << 20
+// uncachedBytes is a number of bytes that exceeds the size of a core's L2 cache.
+const uncachedBytes = 96 << 20
 
-// BenchImpl measures the named implementation of the call with the implementation's preferred walk. If far is set, each
+// BenchImpl measures the named implementation of the call with the implementation's preferred walk. If uncached is set, each
 // run uses another copy of operand 1, a constant, so that the operand is not in the L1 and L2 caches, as in a network.
-func (p *ProductCall) BenchImpl(b *testing.B, name string, far bool) {
+func (p *ProductCall) BenchImpl(b *testing.B, name string, uncached bool) {
 	i := slices.IndexFunc(p.Op.Impls, func(m graph.Impl) bool { return m.Name == name })
 	if i < 0 {
 		b.Fatalf("%s has no %s", p.Op.Name, name)
@@ -88,8 +88,8 @@ func (p *ProductCall) BenchImpl(b *testing.B, name string, far bool) {
 	p.Call.Impl, p.Call.Walk, p.Call.Out[0] = m, walks[0], walks[0].Lay(0, p.Call.Out[0])
 	r := p.Compile(b)
 	copies := []unsafe.Pointer{r.mem.Ptrs[2]}
-	if bytes := p.Call.In[1].Value.Const.Storage().Bytes(); far {
-		for range farBytes / len(bytes) {
+	if bytes := p.Call.In[1].Value.Const.Storage().Bytes(); uncached {
+		for range uncachedBytes / len(bytes) {
 			s := tensor.NewStorage(len(bytes))
 			copy(s.Bytes(), bytes)
 			copies = append(copies, unsafe.Pointer(unsafe.SliceData(s.Bytes())))
@@ -290,20 +290,20 @@ func RandomOperand(r *rand.Rand, d tensor.DType, shape ...int) *tensor.Tensor {
 	} else if len(shape) == 4 && r.IntN(2) == 0 {
 		perm = []int{0, 2, 3, 1}
 	}
-	st := make([]int, len(shape))
+	strides := make([]int, len(shape))
 	step := 1 + r.IntN(5)/4
 	for i := len(perm) - 1; i >= 0; i-- {
 		dim := perm[i]
-		st[dim] = step
+		strides[dim] = step
 		step *= max(shape[dim], 1)
 		if r.IntN(12) == 0 {
-			st[dim], step = 0, max(st[dim], 1)
+			strides[dim], step = 0, max(strides[dim], 1)
 		}
 		if r.IntN(8) == 0 {
 			step += r.IntN(4)
 		}
 	}
-	t := tensor.Empty(tensor.Meta{DType: d, Shape: shape, Strides: st, Offset: r.IntN(3)})
+	t := tensor.Empty(tensor.Meta{DType: d, Shape: shape, Strides: strides, Offset: r.IntN(3)})
 	FillProduct(r, t)
 	return t
 }

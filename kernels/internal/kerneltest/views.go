@@ -74,7 +74,7 @@ func RunViewNode(t *testing.T, n *graph.Node, in []*tensor.Tensor) []*tensor.Ten
 // RunViewKernel runs a kernel. Outputs and scratch memory are first filled with patterns.
 func RunViewKernel(t *testing.T, k *graph.Kernel, out, in []*tensor.Tensor) {
 	t.Helper()
-	m := &graph.Mem{Scratch: DirtyBytes(k.Scratch), Worker: DirtyBytes(k.Worker)}
+	m := &graph.Mem{Scratch: PatternBytes(k.Scratch), Worker: PatternBytes(k.Worker)}
 	for _, o := range out {
 		b := o.Storage().Bytes()
 		for i := range b {
@@ -101,8 +101,8 @@ func RunViewKernel(t *testing.T, k *graph.Kernel, out, in []*tensor.Tensor) {
 	}
 }
 
-// DirtyBytes returns memory filled with a pattern.
-func DirtyBytes(n int) []byte {
+// PatternBytes returns memory filled with a pattern.
+func PatternBytes(n int) []byte {
 	b := tensor.NewStorage(n).Bytes()
 	for i := range b {
 		b[i] = 0x5A
@@ -149,8 +149,8 @@ func RandomStrides(rng *rand.Rand, d tensor.DType, shape []int, zeros bool) tens
 	return m
 }
 
-// SomeViewShape draws a small shape. A size may be 0.
-func SomeViewShape(rng *rand.Rand, rank int) []int {
+// RandomViewShape draws a small shape. A size may be 0.
+func RandomViewShape(rng *rand.Rand, rank int) []int {
 	shape := make([]int, rank)
 	for d := range shape {
 		shape[d] = []int{0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 17}[rng.IntN(11)]
@@ -208,8 +208,8 @@ func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, a graph.Attrs, met
 	return true
 }
 
-// SomeDType draws a dtype.
-func SomeDType(rng *rand.Rand) tensor.DType {
+// RandomDType draws a dtype.
+func RandomDType(rng *rand.Rand) tensor.DType {
 	d := tensor.DTypes()
 	return d[rng.IntN(len(d))]
 }

@@ -17,7 +17,7 @@ type Accumulator struct {
 func (s *Accumulator) Mul(a, b tensor.Scalar) {
 	switch {
 	case s.DType.IsComplex():
-		s.complexSum += TimesComplex(a.Complex(), b.Complex())
+		s.complexSum += MulComplex(a.Complex(), b.Complex())
 	case s.DType.IsFloat():
 		s.floatSum += float64(a.Float() * b.Float())
 	default:

@@ -62,7 +62,7 @@ func TestBuffer(t *testing.T) {
 
 // TestNest runs a kernel within a kernel.
 func TestNest(t *testing.T) {
-	var nest Nest
+	var nest InnerKernels
 	var got []unsafe.Pointer
 	scratch := 0
 	ph := nest.Phase(graph.Phase{Chunks: 3, Run: func(m *graph.Mem, chunk int) error {

@@ -42,13 +42,13 @@ func HaveOneElement(c *graph.Call, operands ...int) bool {
 
 // Common operands. An operand named ...Num may be a plain number. An operand named Opt... may be omitted.
 var (
-	Self      = graph.Param{Name: "self"}
-	SelfNum   = graph.Param{Name: "self", Number: true}
-	Other     = graph.Param{Name: "other"}
-	OtherNum  = graph.Param{Name: "other", Number: true}
-	Input     = graph.Param{Name: "input"}
-	Tensors   = graph.Param{Name: "tensors", Variadic: true}
-	Weight    = graph.Param{Name: "weight"}
-	OptWeight = graph.Param{Name: "weight", Optional: true}
-	OptBias   = graph.Param{Name: "bias", Optional: true}
+	Self          = graph.Param{Name: "self"}
+	SelfOrNumber  = graph.Param{Name: "self", Number: true}
+	Other         = graph.Param{Name: "other"}
+	OtherOrNumber = graph.Param{Name: "other", Number: true}
+	Input         = graph.Param{Name: "input"}
+	Tensors       = graph.Param{Name: "tensors", Variadic: true}
+	Weight        = graph.Param{Name: "weight"}
+	OptWeight     = graph.Param{Name: "weight", Optional: true}
+	OptBias       = graph.Param{Name: "bias", Optional: true}
 )

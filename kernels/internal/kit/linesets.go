@@ -44,8 +44,8 @@ func NewLineSet(shape []int, dim int, metas ...tensor.Meta) *LineSet {
 	return l
 }
 
-// At returns the offset of line i in each value, in bytes.
-func (l *LineSet) At(i int) (off [4]int) {
+// Offsets returns the offset of line i in each value, in bytes.
+func (l *LineSet) Offsets(i int) (off [4]int) {
 	for d := len(l.shape) - 1; d >= 0; d-- {
 		k := i % l.shape[d]
 		i /= l.shape[d]
@@ -62,7 +62,7 @@ func (l *LineSet) Phase(cost int, f func(m *graph.Mem, off [4]int) error) graph.
 	group := max(1, machine.GatherGrain/max(1, cost)) // number of lines per chunk
 	return graph.Phase{Chunks: DivUp(l.Count, group), Run: func(m *graph.Mem, chunk int) error {
 		for i := chunk * group; i < min(l.Count, (chunk+1)*group); i++ {
-			if err := f(m, l.At(i)); err != nil {
+			if err := f(m, l.Offsets(i)); err != nil {
 				return err
 			}
 		}

@@ -17,9 +17,9 @@ func LinspaceElement(from, to tensor.Scalar, n int, d tensor.DType) func(i int) 
 		step := (end - start) / complex(float64(max(n-1, 1)), 0)
 		return func(i int) tensor.Scalar {
 			if i < half || n == 1 {
-				return tensor.ComplexScalar(start + TimesComplex(step, complex(float64(i), 0)))
+				return tensor.ComplexScalar(start + MulComplex(step, complex(float64(i), 0)))
 			}
-			return tensor.ComplexScalar(end - TimesComplex(step, complex(float64(n-i-1), 0)))
+			return tensor.ComplexScalar(end - MulComplex(step, complex(float64(n-i-1), 0)))
 		}
 	case d == tensor.Float32:
 		start, end := float32(first.Float()), float32(last.Float())

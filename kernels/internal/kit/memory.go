@@ -16,11 +16,11 @@ func ElementsOf[T any](p unsafe.Pointer, n int) []T {
 
 // PlaneOf returns plane i, of n elements, of a row-major value at p.
 func PlaneOf[T any](p unsafe.Pointer, i, n int) []T {
-	return unsafe.Slice((*T)(Elem[T](p, i*n)), n)
+	return unsafe.Slice((*T)(AddressOf[T](p, i*n)), n)
 }
 
-// Elem returns the address of element i of a row-major value at p.
-func Elem[T any](p unsafe.Pointer, i int) unsafe.Pointer {
+// AddressOf returns the address of element i of a row-major value at p.
+func AddressOf[T any](p unsafe.Pointer, i int) unsafe.Pointer {
 	return unsafe.Add(p, i*int(unsafe.Sizeof(*(*T)(nil))))
 }
 

@@ -2,8 +2,8 @@ package kit
 
 import "github.com/graphrun/graphrun/graph"
 
-// Nest runs inner kernels within an outer kernel, in the memory of the outer kernel.
-type Nest struct {
+// InnerKernels runs inner kernels within an outer kernel, in the memory of the outer kernel.
+type InnerKernels struct {
 	// Scratch is the offset in bytes of the inner kernels' scratch memory within the outer kernel's scratch memory. It
 	// must be set before the outer kernel runs.
 	Scratch int
@@ -13,7 +13,7 @@ type Nest struct {
 
 // Phase returns the phase of the outer kernel that runs ph, a phase of an inner kernel. The inner kernel's Mem.Ptrs are
 // the addresses of the buffers.
-func (n *Nest) Phase(ph graph.Phase, buffers []Buffer) graph.Phase {
+func (n *InnerKernels) Phase(ph graph.Phase, buffers []Buffer) graph.Phase {
 	return graph.Phase{Chunks: ph.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		in := n.mems.Of(m)
 		m.Within(in, n.Scratch)

@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Operand returns i if operand i is given, else -1.
-func Operand(c *graph.Call, i int) int {
+// OperandIndex returns i if operand i is given, else -1.
+func OperandIndex(c *graph.Call, i int) int {
 	if c.Has(i) {
 		return i
 	}

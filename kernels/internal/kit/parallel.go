@@ -57,11 +57,11 @@ func WholeLoop(c *graph.Call) graph.Parallel {
 }
 
 // LoopOver returns a loop that divides dimension inDim of operand i and dimension outDim of all results.
-func LoopOver(c *graph.Call, i, in, out int) graph.Parallel {
+func LoopOver(c *graph.Call, i, inDim, outDim int) graph.Parallel {
 	p := WholeLoop(c)
-	p.In[i] = in
+	p.In[i] = inDim
 	for k := range p.Out {
-		p.Out[k] = out
+		p.Out[k] = outDim
 	}
 	return p
 }

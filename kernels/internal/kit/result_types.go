@@ -21,13 +21,13 @@ func LikeType(t tensor.Type, f tensor.MemoryFormat) (tensor.Type, error) {
 
 // FreshType returns the row-major type of new memory with user-given sizes. The type shares the slice size.
 func FreshType(d tensor.DType, size []sym.Int) (tensor.Type, error) {
-	return FreshTypeFormat(d, size, tensor.Contiguous)
+	return FreshTypeInFormat(d, size, tensor.Contiguous)
 }
 
-// FreshTypeFormat is [FreshType] with a memory format.
-func FreshTypeFormat(d tensor.DType, size []sym.Int, f tensor.MemoryFormat) (tensor.Type, error) {
+// FreshTypeInFormat is [FreshType] with a memory format.
+func FreshTypeInFormat(d tensor.DType, size []sym.Int, f tensor.MemoryFormat) (tensor.Type, error) {
 	for _, s := range size {
-		if Negative(s) {
+		if IsNegative(s) {
 			return tensor.Type{}, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", s, tensor.Sizes(size))
 		}
 	}
@@ -83,9 +83,9 @@ func InferWithLayout(p *graph.Pointwise,
 	}
 }
 
-// LaidOutType returns the type of the first result of an iteration. PyTorch's permutation rule (package rule)
+// FirstResultType returns the type of the first result of an iteration. PyTorch's permutation rule (package rule)
 // determines its layout. The dtypes of the operands may differ.
-func LaidOutType(c rule.Config) (tensor.Type, error) {
+func FirstResultType(c rule.Config) (tensor.Type, error) {
 	r, err := c.CheckAllSameDType(false).Rule()
 	if err != nil {
 		return tensor.Type{}, err

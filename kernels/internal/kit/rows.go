@@ -11,39 +11,41 @@ import (
 // Steps and offsets are in bytes.
 type RowOps struct {
 	// Strided moves n elements if both values are accessed with a constant stride.
-	Strided func(near, far unsafe.Pointer, nearStep, farStep, n int)
-	// AtPlaces moves one element for each offset from the beginning of the table.
-	AtPlaces func(near, far unsafe.Pointer, nearStep int, places []int)
+	Strided func(plain, table unsafe.Pointer, plainStep, tableStep, n int)
+	// AtOffsets moves one element for each offset from the beginning of the table.
+	AtOffsets func(plain, table unsafe.Pointer, plainStep int, offsets []int)
 }
 
-// ReadOps returns the loops that copy elements of the table to the plain value.
-func ReadOps(d tensor.DType) RowOps {
+// GatherOps returns the loops that copy elements of the table to the plain value.
+func GatherOps(d tensor.DType) RowOps {
 	move := Mover(d, d)
 	return RowOps{
-		Strided:  func(near, far unsafe.Pointer, ns, fs, n int) { move(near, far, ns, fs, n) },
-		AtPlaces: GatherLoops[d.Size()],
+		Strided: func(plain, table unsafe.Pointer, plainStep, tableStep, n int) {
+			move(plain, table, plainStep, tableStep, n)
+		},
+		AtOffsets: GatherLoops[d.Size()],
 	}
 }
 
 // GatherLoops has the gather loops by element size in bytes. A loop copies the element at table + offsets[i] to plain
 // + i*step.
-var GatherLoops = [17]func(near, far unsafe.Pointer, step int, places []int){
-	1: readPlaces[uint8], 2: readPlaces[uint16], 4: readPlaces[uint32], 8: readPlaces[uint64], 16: readPlaces[[2]uint64]}
+var GatherLoops = [17]func(plain, table unsafe.Pointer, step int, offsets []int){
+	1: gatherElements[uint8], 2: gatherElements[uint16], 4: gatherElements[uint32], 8: gatherElements[uint64], 16: gatherElements[[2]uint64]}
 
-func readPlaces[T uint8 | uint16 | uint32 | uint64 | [2]uint64](near, far unsafe.Pointer, step int, places []int) {
-	for i, at := range places {
-		*(*T)(unsafe.Add(near, i*step)) = *(*T)(unsafe.Add(far, at))
+func gatherElements[T uint8 | uint16 | uint32 | uint64 | [2]uint64](plain, table unsafe.Pointer, step int, offsets []int) {
+	for i, at := range offsets {
+		*(*T)(unsafe.Add(plain, i*step)) = *(*T)(unsafe.Add(table, at))
 	}
 }
 
 // ScatterLoops has the scatter loops by element size in bytes. A loop copies the element at plain + i*step to table +
 // offsets[i].
-var ScatterLoops = [17]func(near, far unsafe.Pointer, step int, places []int){
-	1: writePlaces[uint8], 2: writePlaces[uint16], 4: writePlaces[uint32], 8: writePlaces[uint64],
-	16: writePlaces[[2]uint64]}
+var ScatterLoops = [17]func(plain, table unsafe.Pointer, step int, offsets []int){
+	1: scatterElements[uint8], 2: scatterElements[uint16], 4: scatterElements[uint32], 8: scatterElements[uint64],
+	16: scatterElements[[2]uint64]}
 
-func writePlaces[T uint8 | uint16 | uint32 | uint64 | [2]uint64](near, far unsafe.Pointer, step int, places []int) {
-	for i, at := range places {
-		*(*T)(unsafe.Add(far, at)) = *(*T)(unsafe.Add(near, i*step))
+func scatterElements[T uint8 | uint16 | uint32 | uint64 | [2]uint64](plain, table unsafe.Pointer, step int, offsets []int) {
+	for i, at := range offsets {
+		*(*T)(unsafe.Add(table, at)) = *(*T)(unsafe.Add(plain, i*step))
 	}
 }

@@ -15,14 +15,14 @@ import (
 // SizeIs reports whether a size is n.
 func SizeIs(s sym.Int, n int) bool { return s.Eq(sym.Of(n)).Holds() }
 
-// AtLeastSize reports whether a size is n or more.
-func AtLeastSize(s sym.Int, n int) bool { return s.Ge(sym.Of(n)).Holds() }
+// SizeAtLeast reports whether a size is n or more.
+func SizeAtLeast(s sym.Int, n int) bool { return s.Ge(sym.Of(n)).Holds() }
 
-// Negative reports whether a user-given size is negative.
-func Negative(s sym.Int) bool { return s.Lt(sym.Int{}).Holds() }
+// IsNegative reports whether a user-given size is negative.
+func IsNegative(s sym.Int) bool { return s.Lt(sym.Int{}).Holds() }
 
-// Empty reports whether a value has no elements.
-func Empty(t tensor.Type) bool { return SizeIs(t.Numel(), 0) }
+// IsEmpty reports whether a value has no elements.
+func IsEmpty(t tensor.Type) bool { return SizeIs(t.Numel(), 0) }
 
 // KnownSize returns a known size as an int. It is for kernels and references, whose sizes are always known.
 func KnownSize(s sym.Int) int {
@@ -45,18 +45,18 @@ func KnownMeta(t tensor.Type) tensor.Meta {
 	return m
 }
 
-// NumberOrHint returns a number. For an unknown size it returns the hint, and adds the guard that the size equals the
+// SpecializedNumber returns a number. For an unknown size it returns the hint, and adds the guard that the size equals the
 // hint.
-func NumberOrHint(n graph.NumberOrSize) tensor.Scalar {
+func SpecializedNumber(n graph.NumberOrSize) tensor.Scalar {
 	if n.Number.DType() == tensor.Invalid {
 		return tensor.IntScalar(int64(n.Size.Specialize()))
 	}
 	return n.Number
 }
 
-// NumberAtHint returns a number. For an unknown size it returns the hint, without a guard. It is for kernels and
+// NumberForHints returns a number. For an unknown size it returns the hint, without a guard. It is for kernels and
 // references. Their sizes are unknown only while constants are folded for the hints.
-func NumberAtHint(n graph.NumberOrSize) tensor.Scalar {
+func NumberForHints(n graph.NumberOrSize) tensor.Scalar {
 	if n.Number.IsSet() {
 		return n.Number
 	}

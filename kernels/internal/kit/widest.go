@@ -2,11 +2,11 @@ package kit
 
 import "github.com/graphrun/graphrun/tensor"
 
-// Widest are the types in which references compute. Integers wrap when they are converted to a narrower dtype.
-type Widest interface{ float64 | complex128 | int64 }
+// WidestNumber are the types in which references compute. Integers wrap when they are converted to a narrower dtype.
+type WidestNumber interface{ float64 | complex128 | int64 }
 
-// WidestOf converts s to T.
-func WidestOf[T Widest](s tensor.Scalar) T {
+// ScalarAs converts s to T.
+func ScalarAs[T WidestNumber](s tensor.Scalar) T {
 	var v T
 	switch p := any(&v).(type) {
 	case *float64:

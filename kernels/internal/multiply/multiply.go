@@ -1,6 +1,6 @@
 // Package multiply runs batches of matrix products as phases of a kernel ([Multiplier]). Each product C = A·B is
 // computed by package gemm. The package also has code that products and convolutions share: packed operands ([Panels]),
-// the order of work ([Strips]), epilogues in registers ([TileEpilogue]), the conversion of sums to bytes
+// the order of work ([StripOrder]), epilogues in registers ([TileEpilogue]), the conversion of sums to bytes
 // ([SumConversion], [Requantizer]), and the names of rates (work.go).
 //
 // The depth of a product is the size of the dimension that is summed. A term is an index of this dimension. A lane is a
@@ -64,16 +64,16 @@ type Job struct {
 }
 
 const (
-	// wholeMACs is the maximum number of multiplications of an entry that is packed and computed by one worker, if there
+	// undividedMACs is the maximum number of multiplications of an entry that is packed and computed by one worker, if there
 	// are many entries. The panels of such an entry stay in the worker's cache, and no barrier separates packing from
 	// computing.
-	wholeMACs = 32 << 20
+	undividedMACs = 32 << 20
 	// smallMACs is the maximum number of multiplications of an entry that is never divided among workers.
 	smallMACs = machine.MACGrain
-	// wholeEntries is the minimum number of undivided entries that keeps all workers busy.
-	wholeEntries = 16
-	// checkEntries is the number of entries between two checks of the context.
-	checkEntries = 256
+	// undividedEntries is the minimum number of undivided entries that keeps all workers busy.
+	undividedEntries = 16
+	// entriesPerCheck is the number of entries between two checks of the context.
+	entriesPerCheck = 256
 	// panelBytes bounds the packed panels in scratch memory. A wave is a set of entries that are computed together;
 	// their panels fit in panelBytes.
 	panelBytes = 64 << 20
@@ -85,30 +85,30 @@ const (
 // starts at scratchOffset.
 func (x *Multiplier) Phases(scratchOffset int) (ph []graph.Phase, scratch, worker int) {
 	x.size = x.Plan.DType().Size()
-	shared, own := kit.AlignUp(x.Plan.SharedBytes()), kit.AlignUp(x.Plan.WorkerBytes())
+	sharedBytes, workerBytes := kit.AlignUp(x.Plan.SharedBytes()), kit.AlignUp(x.Plan.WorkerBytes())
 	if x.Entries == 0 || x.Plan.Tiles(0) == 0 {
 		return nil, 0, 0
 	}
-	if x.Entries > 1 && (x.MACs <= smallMACs || x.Entries >= wholeEntries && x.MACs <= wholeMACs) {
+	if x.Entries > 1 && (x.MACs <= smallMACs || x.Entries >= undividedEntries && x.MACs <= undividedMACs) {
 		group := max(1, x.chunkMACs()/max(1, x.MACs))
 		return []graph.Phase{{
 			Chunks: kit.DivUp(x.Entries, group),
 			Run: func(m *graph.Mem, chunk int) error {
-				x.runWhole(m, chunk*group, min(x.Entries, (chunk+1)*group), own)
+				x.runEntries(m, chunk*group, min(x.Entries, (chunk+1)*group), workerBytes)
 				return nil
 			},
-		}}, 0, own + shared
+		}}, 0, workerBytes + sharedBytes
 	}
 	wave := x.Entries
-	if shared > 0 {
-		wave = min(wave, max(1, panelBytes/shared, kit.DivUp(x.Entries, maxWaves)))
+	if sharedBytes > 0 {
+		wave = min(wave, max(1, panelBytes/sharedBytes, kit.DivUp(x.Entries, maxWaves)))
 	}
 	for e := 0; e < x.Entries; e += wave {
 		for p := range x.Plan.Phases() {
-			ph = append(ph, x.wave(e, min(wave, x.Entries-e), p, scratchOffset, shared))
+			ph = append(ph, x.wavePhase(e, min(wave, x.Entries-e), p, scratchOffset, sharedBytes))
 		}
 	}
-	return ph, wave * shared, own
+	return ph, wave * sharedBytes, workerBytes
 }
 
 // Listings returns the machine code of the plan.
@@ -128,8 +128,8 @@ func (x *Multiplier) chunkMACs() int {
 	return machine.PortableMACGrain
 }
 
-// wave returns phase p of the plan for n entries from e0 on. Each entry has its own panels in shared scratch memory.
-func (x *Multiplier) wave(e0, n, p, scratchOffset, shared int) graph.Phase {
+// wavePhase returns phase p of the plan for n entries from e0 on. Each entry has its own panels in shared scratch memory.
+func (x *Multiplier) wavePhase(e0, n, p, scratchOffset, sharedBytes int) graph.Phase {
 	tiles := x.Plan.Tiles(p)
 	return graph.Phase{
 		Chunks: n * tiles,
@@ -141,7 +141,7 @@ func (x *Multiplier) wave(e0, n, p, scratchOffset, shared int) graph.Phase {
 			if x.Plan.Repeat(&j.repeated, &j.Args) {
 				x.Plan.RunRepeated(&j.repeated, chunk%tiles, &j.Args)
 			} else {
-				j.Args.Shared = m.Scratch[scratchOffset+e*shared:][:x.Plan.SharedBytes()]
+				j.Args.Shared = m.Scratch[scratchOffset+e*sharedBytes:][:x.Plan.SharedBytes()]
 				x.Plan.Run(p, chunk%tiles, &j.Args, m.Worker)
 			}
 			return nil
@@ -149,14 +149,14 @@ func (x *Multiplier) wave(e0, n, p, scratchOffset, shared int) graph.Phase {
 	}
 }
 
-// runWhole runs all phases of entries [e0, e1), one entry after another. Worker memory holds the plan's worker memory
+// runEntries runs all phases of entries [e0, e1), one entry after another. Worker memory holds the plan's worker memory
 // and, from offset panelsAt on, the panels.
-func (x *Multiplier) runWhole(m *graph.Mem, e0, e1, panelsAt int) {
+func (x *Multiplier) runEntries(m *graph.Mem, e0, e1, panelsAt int) {
 	j := x.prepareJob(m)
 	defer j.release()
 	j.Args.Shared = m.Worker[panelsAt:][:x.Plan.SharedBytes()]
 	for e := e0; e < e1; e++ {
-		if (e-e0)%checkEntries == checkEntries-1 {
+		if (e-e0)%entriesPerCheck == entriesPerCheck-1 {
 			m.CheckContext()
 		}
 		x.setEntry(j, e)

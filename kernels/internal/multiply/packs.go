@@ -20,12 +20,12 @@ func densePacking(m tensor.Meta, d tensor.DType) graph.Packing {
 
 func denseForm(d tensor.DType) string { return d.String() }
 
-// Packs returns the Pack function of an implementation whose kernel uses [copies.Converted]. form returns the packing
+// PackFunc returns the Pack function of an implementation whose kernel uses [copies.CompileInDType]. form returns the packing
 // of an operand in the dtype of the computation, or false if the kernel does not pack the operand. form may be nil. If
-// form does not pack an operand of another dtype, Packs packs it as a copy in the dtype of the computation.
-func Packs(form func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Call, int) (graph.Packing, bool) {
+// form does not pack an operand of another dtype, PackFunc packs it as a copy in the dtype of the computation.
+func PackFunc(form func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Call, int) (graph.Packing, bool) {
 	return func(c *graph.Call, i int) (graph.Packing, bool) {
-		d, m := ComputesIn(c), c.Meta(i)
+		d, m := ComputationDType(c), c.Meta(i)
 		if c.Out[0].Numel() == 0 || m.Numel() == 0 {
 			return graph.Packing{}, false
 		}
@@ -41,11 +41,11 @@ func Packs(form func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Ca
 	}
 }
 
-// ComputesIn returns the dtype in which products compute a result.
-func ComputesIn(c *graph.Call) tensor.DType { return computesIn(c.Out[0].DType) }
+// ComputationDType returns the dtype in which products compute a result.
+func ComputationDType(c *graph.Call) tensor.DType { return computationDType(c.Out[0].DType) }
 
-// computesIn returns the dtype in which products compute a result of dtype d. Bools are multiplied as uint8.
-func computesIn(d tensor.DType) tensor.DType {
+// computationDType returns the dtype in which products compute a result of dtype d. Bools are multiplied as uint8.
+func computationDType(d tensor.DType) tensor.DType {
 	if d = d.OpMath(); d != tensor.Bool {
 		return d
 	}

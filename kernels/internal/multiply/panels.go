@@ -58,7 +58,7 @@ func (p *Panels) FillPanel(ctx context.Context, terms []int, dst []byte, src uns
 	e, to := strided.Move(size), unsafe.Pointer(unsafe.SliceData(dst))
 	for k, filled := 0, 0; k < len(terms); {
 		n, step := evenSteps(terms[k:])
-		if filled += n * p.Width; filled >= filledElements {
+		if filled += n * p.Width; filled >= elementsPerCheck {
 			interrupt.Check(ctx)
 			filled = 0
 		}
@@ -86,8 +86,8 @@ func evenSteps(offsets []int) (n, spacing int) {
 	return n, spacing
 }
 
-// filledElements is the number of elements that are packed between two checks of the context.
-const filledElements = 1 << 17
+// elementsPerCheck is the number of elements that are packed between two checks of the context.
+const elementsPerCheck = 1 << 17
 
 // fill packs the matrix at src into dst.
 func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
@@ -95,12 +95,12 @@ func (p *Panels) fill(ctx context.Context, dst []byte, src unsafe.Pointer) {
 	if p.Terms != nil {
 		terms = p.terms()
 	}
-	panels, size := max(1, filledElements/max(1, p.Width*p.Depth)), p.DType.Size()
+	panels, size := max(1, elementsPerCheck/max(1, p.Width*p.Depth)), p.DType.Size()
 	for first := 0; first < p.Lanes; first += panels * p.Width {
 		interrupt.Check(ctx)
 		lanes := min(panels*p.Width, p.Lanes-first)
 		to, from := dst[first*p.Depth*size:], unsafe.Add(src, first*p.LaneStride*size)
-		switch depth := filledElements / p.Width; {
+		switch depth := elementsPerCheck / p.Width; {
 		case p.Terms != nil:
 			for i := range kit.DivUp(lanes, p.Width) {
 				p.FillPanel(ctx, terms, dst, src, first/p.Width+i)
@@ -133,16 +133,16 @@ func (p *Panels) unpack(dst unsafe.Pointer, src []byte) {
 // PackingOf returns the packing of an operand that is packed in several forms of the same dtype, one after another.
 func PackingOf(list ...*Panels) graph.Packing {
 	d := list[0].DType
-	pk := graph.Packing{DType: d}
+	packing := graph.Packing{DType: d}
 	for i, p := range list {
 		if i > 0 {
-			pk.Form += " and "
+			packing.Form += " and "
 		}
-		pk.Form, pk.Len = pk.Form+p.Form, pk.Len+kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
+		packing.Form, packing.Len = packing.Form+p.Form, packing.Len+kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
 	}
 	forEachMatrix := func(row, matrices *tensor.Tensor, f func(p *Panels, panels []byte, matrix unsafe.Pointer)) {
 		size := d.Size()
-		all := kit.ElementsOf[byte](row.Pointer(), pk.Len*size)
+		all := kit.ElementsOf[byte](row.Pointer(), packing.Len*size)
 		for _, p := range list {
 			for _, start := range p.Starts {
 				n := p.MatrixLen() * size
@@ -151,13 +151,13 @@ func PackingOf(list ...*Panels) graph.Packing {
 			}
 		}
 	}
-	pk.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
+	packing.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
 		if src.DType != d {
 			src = kit.CopyTo(ctx, src, copies.DenseAs(src.Meta, d))
 		}
 		forEachMatrix(dst, src, func(p *Panels, to []byte, from unsafe.Pointer) { p.fill(ctx, to, from) })
 	}
-	pk.Unpack = func(dst, packed *tensor.Tensor) {
+	packing.Unpack = func(dst, packed *tensor.Tensor) {
 		t := dst
 		if dst.DType != d {
 			t = tensor.Empty(copies.DenseAs(dst.Meta, d))
@@ -167,7 +167,7 @@ func PackingOf(list ...*Panels) graph.Packing {
 			tensor.CopyElements(dst, t)
 		}
 	}
-	return pk
+	return packing
 }
 
 // InPanels reports whether operand i is packed in the form that the kernel requires. required is nil if the kernel

@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Requantized converts a sum of products of bytes to the byte dtype d. It multiplies by the scale in float32, rounds
+// Requantize converts a sum of products of bytes to the byte dtype d. It multiplies by the scale in float32, rounds
 // ties to even, adds the zero point and clamps. NaN gives 0.
-func Requantized(d tensor.DType, sum int32, scale float32, zeroPoint float64) int64 {
+func Requantize(d tensor.DType, sum int32, scale float32, zeroPoint float64) int64 {
 	v := math.RoundToEven(float64(float32(sum)*scale)) + zeroPoint
 	least, most := byteBounds(d)
 	if v != v {
@@ -36,7 +36,7 @@ type SumConversion struct {
 	AddsProduct bool
 	// SubtractsProduct: the loop subtracts a second product of the same kind.
 	SubtractsProduct bool
-	// Scaled: the loop scales the sums and rounds them to DType, as [Requantized] does. The operands are the scale, with
+	// Scaled: the loop scales the sums and rounds them to DType, as [Requantize] does. The operands are the scale, with
 	// one element or one for each column, and the zero point. Without Scaled, results are int32.
 	Scaled   bool
 	OneScale bool         // whether all columns have the same scale

@@ -61,11 +61,11 @@ func (r *Requantizer) ConvertRows(m *graph.Mem, out, sums, scales, zeroPoint uns
 	a.Step[requantize.NextOut], a.Step[requantize.NextSums] = pitch, sumsPitch
 	for first := 0; first < columns; first += requantize.Columns {
 		a.Step[requantize.ColumnMask] = int(^uint64(0) >> max(0, requantize.Columns-(columns-first)))
-		a.Ptr[requantize.Scales] = kit.Elem[float32](scales, first)
+		a.Ptr[requantize.Scales] = kit.AddressOf[float32](scales, first)
 		for row := 0; row < rows; row += requantize.CallRows {
 			a.Rows = min(rows-row, requantize.CallRows)
-			a.Ptr[requantize.Out] = kit.Elem[uint8](out, row*pitch+first)
-			a.Ptr[requantize.Sums] = kit.Elem[uint8](sums, row*sumsPitch+4*first)
+			a.Ptr[requantize.Out] = kit.AddressOf[uint8](out, row*pitch+first)
+			a.Ptr[requantize.Sums] = kit.AddressOf[uint8](sums, row*sumsPitch+4*first)
 			if err := r.code.Call(a); err != nil {
 				return err
 			}

@@ -2,9 +2,9 @@ package multiply
 
 import "github.com/graphrun/graphrun/internal/jit/tile"
 
-// UnitBytes is the rate of byte products on the matrix unit, by its name in machine profiles. It is the time of one
+// RateUnitBytes is the rate of byte products on the matrix unit, by its name in machine profiles. It is the time of one
 // multiply-add. Multiply-adds of the padding of tiles are counted.
-const UnitBytes = "matrix.bytes"
+const RateUnitBytes = "matrix.bytes"
 
 // UnitByteMACs returns the multiply-adds of m rows by n columns on the matrix unit, including padding. chunks is the
 // depth in tiles. Columns are padded to whole tiles. Rows are padded to half tiles, because a partial last tile takes

@@ -9,35 +9,35 @@ import (
 
 // The rates of products, by their names in machine profiles. A rate is the time of one unit of work.
 const (
-	Tile32       = "gemm.f32"     // a multiply-add of float32 in register tiles
-	Tile64       = "gemm.f64"     // a multiply-add of float64
-	TileGo       = "gemm.go"      // a multiply-add of other dtypes, in Go
-	TileBytes    = "gemm.bytes"   // a multiply-add of bytes
-	TileCall     = "gemm.tile"    // the overhead of one register tile in one block of the depth
-	Scattered    = "gemm.scatter" // an element that is stored alone, because the result is not contiguous along the lanes
-	Thin32       = "gemm.thin"    // a multiply-add of a product of few rows or columns
-	Loops        = "gemm.loops"   // a multiply-add of plain loops
-	AddTo        = "gemm.add"     // an element of an addend that is not a vector
-	StartStep    = "gemm.start"   // the start of a step that computes products
-	StartProduct = "gemm.begin"   // the start of each product in a step
-	PackRow      = "pack.row"     // an element packed from a matrix that is contiguous along the depth
-	PackCol      = "pack.column"  // an element packed from a matrix that is contiguous along the lanes
-	PackWin      = "pack.window"  // an element of a window, packed from pixels
-	PackRun      = "pack.run"     // a run of elements, packed from pixels for one tap of a window
-	PackTap      = "pack.tap"     // an element of a window, packed from planes
-	PackMove     = "pack.move"    // a run of elements, packed from planes for one tap of a window
-	PackStep     = "pack.strided" // an element of a window with strided pixels, packed from planes
+	RateTile32       = "gemm.f32"     // a multiply-add of float32 in register tiles
+	RateTile64       = "gemm.f64"     // a multiply-add of float64
+	RateTileGo       = "gemm.go"      // a multiply-add of other dtypes, in Go
+	RateTileBytes    = "gemm.bytes"   // a multiply-add of bytes
+	RateTileCall     = "gemm.tile"    // the overhead of one register tile in one block of the depth
+	RateScattered    = "gemm.scatter" // an element that is stored alone, because the result is not contiguous along the lanes
+	RateThin32       = "gemm.thin"    // a multiply-add of a product of few rows or columns
+	RateLoops        = "gemm.loops"   // a multiply-add of plain loops
+	RateAddTo        = "gemm.add"     // an element of an addend that is not a vector
+	RateStartStep    = "gemm.start"   // the start of a step that computes products
+	RateStartProduct = "gemm.begin"   // the start of each product in a step
+	RatePackRow      = "pack.row"     // an element packed from a matrix that is contiguous along the depth
+	RatePackCol      = "pack.column"  // an element packed from a matrix that is contiguous along the lanes
+	RatePackWindow   = "pack.window"  // an element of a window, packed from pixels
+	RatePackRun      = "pack.run"     // a run of elements, packed from pixels for one tap of a window
+	RatePackTap      = "pack.tap"     // an element of a window, packed from planes
+	RatePackMove     = "pack.move"    // a run of elements, packed from planes for one tap of a window
+	RatePackStep     = "pack.strided" // an element of a window with strided pixels, packed from planes
 )
 
 // tileRate returns the rate of a multiply-add in register tiles.
 func tileRate(d tensor.DType) string {
 	switch d {
 	case tensor.Float32, tensor.Float16, tensor.BFloat16: // 16-bit floats are converted
-		return Tile32
+		return RateTile32
 	case tensor.Float64:
-		return Tile64
+		return RateTile64
 	}
-	return TileGo
+	return RateTileGo
 }
 
 // ReclassifyStores counts the bytes of the result as copied. [graph.Call.AddStreamed] has counted them as dense, but no
@@ -50,9 +50,9 @@ func ReclassifyStores(w *graph.Work, c *graph.Call) {
 
 // AddProduct adds the cost of products in register tiles. The matrices are m x k and k x n, of dtype d.
 func AddProduct(w *graph.Work, d tensor.DType, entries float64, m, n, k int) {
-	macs, calls := gemm.Effort(computesIn(d), m, n, k)
+	macs, calls := gemm.Effort(computationDType(d), m, n, k)
 	w.Do(tileRate(d), entries*macs)
-	w.Do(TileCall, entries*calls)
+	w.Do(RateTileCall, entries*calls)
 	w.Flops += float64(entries * 2 * float64(m) * float64(n) * float64(k))
 }
 
@@ -81,12 +81,12 @@ func ReclassifyPanels(w *graph.Work, c *graph.Call, i, rows int) {
 func AddThinProduct(w *graph.Work, d tensor.DType, entries, macs float64) {
 	costFactor := 1.0
 	switch tileRate(d) {
-	case Tile64:
+	case RateTile64:
 		costFactor = 2
-	case TileGo:
+	case RateTileGo:
 		costFactor = 16
 	}
-	w.Do(Thin32, entries*macs*costFactor)
+	w.Do(RateThin32, entries*macs*costFactor)
 	w.Flops += float64(entries * 2 * macs)
 }
 
@@ -96,5 +96,5 @@ const passTerms = 256
 // AddScatter adds the extra cost of a result whose rows are not contiguous. Its tiles are stored element by element,
 // once for each block of the depth k.
 func AddScatter(w *graph.Work, elements, k int) {
-	w.Do(Scattered, float64(elements)*float64(kit.DivUp(k, passTerms)))
+	w.Do(RateScattered, float64(elements)*float64(kit.DivUp(k, passTerms)))
 }

@@ -19,7 +19,7 @@ var Add = kit.Define[addAttrs](graph.Op{
 		Name: "add",
 		Doc: "Adds alpha times other to self, with broadcasting. For bools it is the logical or, or self if " +
 			"alpha is false.",
-		Params: []graph.Param{kit.SelfNum, kit.OtherNum},
+		Params: []graph.Param{kit.SelfOrNumber, kit.OtherOrNumber},
 		Ref:    kit.PointwiseRef(&addition, addRef(1)),
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)},
 			Attrs: graph.Attrs{"alpha": 2}}},
@@ -27,8 +27,8 @@ var Add = kit.Define[addAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Pointwise: &addition},
 })
 
-// Adds reports whether a node is an add with alpha 1.
-func Adds(n *graph.Node) bool {
+// IsPlainAdd reports whether a node is an add with alpha 1.
+func IsPlainAdd(n *graph.Node) bool {
 	if n == nil || n.Op != Add {
 		return false
 	}
@@ -41,7 +41,7 @@ var Sub = kit.Define[addAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "sub",
 		Doc:      "Subtracts alpha times other from self, with broadcasting. Bools are not supported.",
-		Params:   []graph.Param{kit.SelfNum, kit.OtherNum},
+		Params:   []graph.Param{kit.SelfOrNumber, kit.OtherOrNumber},
 		Ref:      kit.PointwiseRef(&subtraction, addRef(-1)),
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
 	},
@@ -53,7 +53,7 @@ var Rsub = kit.Define[addAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name:   "rsub",
 		Doc:    "Subtracts alpha times self from other, with broadcasting. Bools are not supported.",
-		Params: []graph.Param{kit.Self, kit.OtherNum},
+		Params: []graph.Param{kit.Self, kit.OtherOrNumber},
 		Infer: func(c *graph.Call) ([]graph.Result, error) {
 			// aten calls sub with exchanged operands, so the layout of other has precedence.
 			return subtraction.Infer(&graph.Call{In: []graph.Arg{c.In[1], c.In[0]}, Attrs: c.Attrs})
@@ -118,9 +118,9 @@ func alphaConfig(config func(*graph.Call, []rule.Operand) (rule.Config, error)) 
 }
 
 var (
-	addBodies = mergeTables(bodiesOf(formula("x + y", "x", "y"), signed, unsigned, floats, complexes),
-		bodiesOf(formula("x | y", "x", "y"), boolean))
-	subBodies    = bodiesOf(formula("x - y", "x", "y"), signed, unsigned, floats, complexes)
+	addBodies = mergeTables(bodiesOf(formula("x + y", "x", "y"), signedInts, unsignedInts, floats, complexes),
+		bodiesOf(formula("x | y", "x", "y"), bools))
+	subBodies    = bodiesOf(formula("x - y", "x", "y"), signedInts, unsignedInts, floats, complexes)
 	axpy         = formula("x + alpha * y", "x", "y")
 	firstOperand = formula("x", "x", "y")
 )
@@ -147,7 +147,7 @@ func addBody(plain bodies, sign int64) func(*graph.Call, *rule.Rule) (rule.Kerne
 func timesSign(s tensor.Scalar, sign int64) tensor.Scalar {
 	switch d := s.DType(); {
 	case d.IsComplex():
-		return tensor.ComplexScalar(kit.TimesComplex(complex(float64(sign), 0), s.Complex()))
+		return tensor.ComplexScalar(kit.MulComplex(complex(float64(sign), 0), s.Complex()))
 	case d.IsFloat():
 		return tensor.FloatScalar(float64(sign) * s.Float())
 	}
@@ -162,8 +162,8 @@ func addRef(sign int64) func(*graph.Call) kit.ScalarFunc {
 			func(x []int64) int64 { return x[0] + sign*alpha.Int()*x[1] },
 			func(x []float64) float64 { return x[0] + float64(float64(sign)*alpha.Float()*x[1]) },
 			func(x []complex128) complex128 {
-				factor := kit.TimesComplex(complex(float64(sign), 0), alpha.Complex())
-				return x[0] + kit.TimesComplex(factor, x[1])
+				factor := kit.MulComplex(complex(float64(sign), 0), alpha.Complex())
+				return x[0] + kit.MulComplex(factor, x[1])
 			})
 		return func(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if d == tensor.Bool {

@@ -33,7 +33,7 @@ var Addcmul = elementwise(graph.SchemaOf[valueAttrs](), "addcmul",
 				},
 				func(x []complex128) complex128 {
 					round := roundComplexTo(d)
-					return x[0] + round(kit.TimesComplex(round(kit.TimesComplex(round(v.Complex()), x[1])), x[2]))
+					return x[0] + round(kit.MulComplex(round(kit.MulComplex(round(v.Complex()), x[1])), x[2]))
 				})(d, x)
 		}
 	},
@@ -52,7 +52,7 @@ var Addcdiv = elementwise(graph.SchemaOf[valueAttrs](), "addcdiv",
 			round := roundTo(d) // a product may underflow before a division by 0
 			return kit.ByKind(nil,
 				func(x []float64) float64 { return x[0] + round(round(round(v.Float())*x[1])/x[2]) },
-				func(x []complex128) complex128 { return x[0] + kit.TimesComplex(v.Complex(), x[1])/x[2] })(d, x)
+				func(x []complex128) complex128 { return x[0] + kit.MulComplex(v.Complex(), x[1])/x[2] })(d, x)
 		}
 	},
 	kit.Example(graph.Attrs{"value": 0.5}, kit.ExTransposed, kit.ExRow, kit.ExMatrix))

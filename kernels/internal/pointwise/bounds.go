@@ -26,15 +26,15 @@ type clampMaxAttrs struct {
 	Max tensor.Scalar `attr:"max" default:"none" doc:"upper bound, if it is a plain number"`
 }
 
-// Bounds returns the range to which a node such as relu or clamp clamps operand 0. The node computes
+// ClampRange returns the range to which a node such as relu or clamp clamps operand 0. The node computes
 // min(max(x, least), most). A missing bound is infinite. ok is false if the node computes another function or reads its
 // bounds from operands.
-func Bounds(n *graph.Node) (least, most float64, ok bool) {
+func ClampRange(n *graph.Node) (least, most float64, ok bool) {
 	least, most = math.Inf(-1), math.Inf(1)
 	if n == nil || n.Op == nil {
 		return least, most, false
 	}
-	bound := func(k clamping) {
+	bound := func(k clampBounds) {
 		if ok = !k.hasLower && !k.hasUpper; !ok {
 			return
 		}
@@ -56,11 +56,11 @@ func Bounds(n *graph.Node) (least, most float64, ok bool) {
 		least, most, ok = a.Min.Float(), a.Max.Float(), true
 	case Clamp:
 		a := kit.Attrs[clampAttrs](c)
-		bound(clamping{min: a.Min, max: a.Max, hasLower: c.Has(1), hasUpper: c.Has(2)})
+		bound(clampBounds{min: a.Min, max: a.Max, hasLower: c.Has(1), hasUpper: c.Has(2)})
 	case ClampMin:
-		bound(clamping{min: kit.Attrs[clampMinAttrs](c).Min, hasLower: c.Has(1)})
+		bound(clampBounds{min: kit.Attrs[clampMinAttrs](c).Min, hasLower: c.Has(1)})
 	case ClampMax:
-		bound(clamping{max: kit.Attrs[clampMaxAttrs](c).Max, hasUpper: c.Has(1)})
+		bound(clampBounds{max: kit.Attrs[clampMaxAttrs](c).Max, hasUpper: c.Has(1)})
 	}
 	return least, most, ok && least == least && most == most
 }

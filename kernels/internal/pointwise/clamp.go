@@ -20,28 +20,28 @@ var (
 		"Clamps self to at least min and at most max; one of them may be omitted. If min is above max the result is "+
 			"max. A bound of a higher dtype category (integer, float) promotes self.",
 		[]graph.Param{kit.Self, minParam, maxParam},
-		func(c *graph.Call) clamping {
+		func(c *graph.Call) clampBounds {
 			a := *kit.Attrs[clampAttrs](c)
 			if !a.Min.IsSet() || !a.Max.IsSet() {
 				// As in PyTorch, a NaN bound has no effect if it is the only bound. With clamp_min the result would be
 				// NaN.
 				a.Min, a.Max = infinityForNaN(a.Min, -1), infinityForNaN(a.Max, 1)
 			}
-			return clamping{min: a.Min, max: a.Max, hasLower: c.Has(1), hasUpper: c.Has(2)}
+			return clampBounds{min: a.Min, max: a.Max, hasLower: c.Has(1), hasUpper: c.Has(2)}
 		},
 		kit.Example(graph.Attrs{"min": -0.5, "max": 1}, kit.ExTransposed), kit.Example(graph.Attrs{"max": 2}, kit.ExInts),
 		kit.Example(nil, kit.ExTransposed, kit.ExRow, kit.ExMatrix),
 		kit.Example(nil, kit.ExTransposed, tensor.Meta{}, kit.ExRow))
 	ClampMin = clampOp(graph.SchemaOf[clampMinAttrs](), "clamp_min",
 		"Clamps self to at least min.", []graph.Param{kit.Self, minParam},
-		func(c *graph.Call) clamping {
-			return clamping{min: kit.Attrs[clampMinAttrs](c).Min, hasLower: c.Has(1)}
+		func(c *graph.Call) clampBounds {
+			return clampBounds{min: kit.Attrs[clampMinAttrs](c).Min, hasLower: c.Has(1)}
 		},
 		kit.Example(graph.Attrs{"min": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
 	ClampMax = clampOp(graph.SchemaOf[clampMaxAttrs](), "clamp_max",
 		"Clamps self to at most max.", []graph.Param{kit.Self, maxParam},
-		func(c *graph.Call) clamping {
-			return clamping{max: kit.Attrs[clampMaxAttrs](c).Max, hasUpper: c.Has(1)}
+		func(c *graph.Call) clampBounds {
+			return clampBounds{max: kit.Attrs[clampMaxAttrs](c).Max, hasUpper: c.Has(1)}
 		},
 		kit.Example(graph.Attrs{"max": 0.5}, kit.ExTransposed), kit.Example(nil, kit.ExTransposed, kit.ExRow))
 )
@@ -55,7 +55,7 @@ func infinityForNaN(s tensor.Scalar, sign int) tensor.Scalar {
 }
 
 // clampOp defines an op that clamps self. bounds returns the bounds of a call.
-func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds func(c *graph.Call) clamping,
+func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds func(c *graph.Call) clampBounds,
 	examples ...graph.Example) *graph.Op {
 	p := &graph.Pointwise{
 		Config: func(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
@@ -82,7 +82,7 @@ func clampOp(attrs *graph.Schema, name, doc string, params []graph.Param, bounds
 		},
 		Lowerings: graph.Lowerings{
 			Pointwise:  p,
-			Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compilePresent(p, c) },
+			Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compileWithOmitted(p, c) },
 			Expression: p.Expression, // only calls without omitted operands are fused
 		},
 	})

@@ -12,14 +12,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// clamping has the bounds of a call. The bounds are either all attributes, or all operands (tensors or plain numbers).
-type clamping struct {
+// clampBounds has the bounds of a call. The bounds are either all attributes, or all operands (tensors or plain numbers).
+type clampBounds struct {
 	min, max           tensor.Scalar // bounds given as attributes; unset if absent
 	hasLower, hasUpper bool          // whether the lower and the upper bound are operands
 }
 
 // check rejects calls without bounds, calls with bounds of both forms, and complex operands.
-func (k clamping) check(c *graph.Call) error {
+func (k clampBounds) check(c *graph.Call) error {
 	operands, numbers := k.hasLower || k.hasUpper, k.min.IsSet() || k.max.IsSet()
 	switch {
 	case operands && numbers:
@@ -35,7 +35,7 @@ func (k clamping) check(c *graph.Call) error {
 }
 
 // config returns the configuration of the iteration. Attributes promote self like plain numbers.
-func (k clamping) config(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+func (k clampBounds) config(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	if k.hasLower || k.hasUpper {
 		cfg := rule.New().Output(outs[0]).PromoteInputsToCommonDType(true).CastCommonDTypeToOutputs(true).
 			EnforceSafeCastingToOutput(true).OpMath(true)
@@ -62,7 +62,7 @@ func (k clamping) config(c *graph.Call, outs []rule.Operand) (rule.Config, error
 }
 
 // body returns the kernel for the given forms of bounds. name is the op in errors.
-func (k clamping) body(name string, it *rule.Rule) (rule.Kernel, error) {
+func (k clampBounds) body(name string, it *rule.Rule) (rule.Kernel, error) {
 	switch {
 	case k.hasLower && k.hasUpper:
 		return clampBodies.kernelFor(name, it)
@@ -78,11 +78,11 @@ func (k clamping) body(name string, it *rule.Rule) (rule.Kernel, error) {
 }
 
 var (
-	clampBodies = bodiesOf(formula("minimum(maximum(x, y), z)"), integers, floats)
-	clampBoth   = formula("minimum(maximum(x, lo), hi)", "x")
-	clampBelow  = formula("maximum(x, lo)", "x")
-	clampAbove  = formula("minimum(x, hi)", "x")
-	clampTypes  = slices.Concat(integers, floats)
+	clampBodies       = bodiesOf(formula("minimum(maximum(x, y), z)"), integers, floats)
+	clampFormula      = formula("minimum(maximum(x, lo), hi)", "x")
+	lowerClampFormula = formula("maximum(x, lo)", "x")
+	upperClampFormula = formula("minimum(x, hi)", "x")
+	clampTypes        = slices.Concat(integers, floats)
 )
 
 // clampBetween returns the kernel that clamps to [lo, hi]. A bound that is not set has no effect.
@@ -99,11 +99,11 @@ func clampKernel(it *rule.Rule, lo, hi tensor.Scalar) rule.Kernel {
 	bounds := numbers{"lo": toIntegerOrFloat(d, lo), "hi": toIntegerOrFloat(d, hi)}
 	switch {
 	case !hi.IsSet():
-		return kernelWith(clampBelow, it, bounds)
+		return kernelWith(lowerClampFormula, it, bounds)
 	case !lo.IsSet():
-		return kernelWith(clampAbove, it, bounds)
+		return kernelWith(upperClampFormula, it, bounds)
 	}
-	return kernelWith(clampBoth, it, bounds)
+	return kernelWith(clampFormula, it, bounds)
 }
 
 // fitsNumber returns an error if a plain number overflows the integer dtype d (c10::checked_convert). A negative number
@@ -136,7 +136,7 @@ func wrapBound(d tensor.DType, s tensor.Scalar, neutral int64) int64 {
 }
 
 // ref is the reference function of one element. x holds the element of self, followed by the bounds that are operands.
-func (k clamping) ref(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
+func (k clampBounds) ref(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	lo, hi := k.min, k.max
 	if k.hasLower {
 		lo = x[1]

@@ -35,11 +35,11 @@ var FloorDivide = elementwise(kit.NoAttrs, "floor_divide",
 		return floorRef(&floorDivision, c)
 	}, kit.ExBinary, kit.ExIntegers)
 
-var floorDivision = graph.Pointwise{Config: binaryStepwise, Body: tableBody("div_floor", floorQuotients)}
+var floorDivision = graph.Pointwise{Config: binaryWithoutWidening, Body: tableBody("div_floor", floorDivBodies)}
 
-// binaryStepwise is binary without the conversion of 16-bit floats to float32. The formulas compute in the 16-bit dtype
+// binaryWithoutWidening is binary without the conversion of 16-bit floats to float32. The formulas compute in the 16-bit dtype
 // and round after every step, as PyTorch does.
-func binaryStepwise(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
+func binaryWithoutWidening(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	cfg, err := binary(c, outs)
 	return cfg.OpMath(false), err
 }
@@ -50,7 +50,7 @@ var division = graph.Pointwise{
 		case "":
 			return binaryFloat(c, outs)
 		case "floor", "trunc":
-			return binaryStepwise(c, outs)
+			return binaryWithoutWidening(c, outs)
 		default:
 			return rule.Config{}, fmt.Errorf("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'",
 				mode)
@@ -59,19 +59,19 @@ var division = graph.Pointwise{
 	Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 		switch kit.Attrs[divAttrs](c).mode() {
 		case "floor":
-			return floorQuotients.kernelFor("div_floor", it)
+			return floorDivBodies.kernelFor("div_floor", it)
 		case "trunc":
-			return truncQuotients.kernelFor("div_trunc", it)
+			return truncDivBodies.kernelFor("div_trunc", it)
 		}
-		return trueQuotients.kernelFor("div_true", it)
+		return trueDivBodies.kernelFor("div_true", it)
 	},
 }
 
 var (
-	trueQuotients  = bodiesOf(formula("x / y"), floats, complexes)
-	truncQuotients = mergeTables(bodiesOf(formula("trunc_divide(x, y)"), floats, halfFloats),
+	trueDivBodies  = bodiesOf(formula("x / y"), floats, complexes)
+	truncDivBodies = mergeTables(bodiesOf(formula("trunc_divide(x, y)"), floats, halfFloats),
 		integerDivision(divisionFormulas{signed: "trunc_divide(x, y)", unsigned: "trunc_divide(x, y)"}))
-	floorQuotients = mergeTables(bodiesOf(formula("x // y"), floats, halfFloats),
+	floorDivBodies = mergeTables(bodiesOf(formula("x // y"), floats, halfFloats),
 		integerDivision(divisionFormulas{signed: "x // y", unsigned: "trunc_divide(x, y)"}))
 )
 

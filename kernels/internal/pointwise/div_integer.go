@@ -16,7 +16,7 @@ type divisionFormulas struct{ signed, unsigned string }
 
 // integerDivision returns the kernels of an integer division or remainder. A kernel first checks for a divisor of 0.
 func integerDivision(f divisionFormulas) (t bodies) {
-	t = mergeTables(bodiesOf(formula(f.signed), signed), bodiesOf(formula(f.unsigned), unsigned))
+	t = mergeTables(bodiesOf(formula(f.signed), signedInts), bodiesOf(formula(f.unsigned), unsignedInts))
 	t[tensor.Int8], t[tensor.Int16] = rejectZeros[int8](t[tensor.Int8]), rejectZeros[int16](t[tensor.Int16])
 	t[tensor.Int32], t[tensor.Int64] = rejectZeros[int32](t[tensor.Int32]), rejectZeros[int64](t[tensor.Int64])
 	t[tensor.Uint8], t[tensor.Uint16] = rejectZeros[uint8](t[tensor.Uint8]), rejectZeros[uint16](t[tensor.Uint16])

@@ -83,8 +83,8 @@ var typingCache = struct {
 	byText map[string][]*typedExpression
 }{byText: map[string][]*typedExpression{}}
 
-// typedFor returns the typed expression of a call from the cache. It adds the expression if necessary.
-func typedFor(c *graph.Call, a *expressionAttrs) (*typedExpression, error) {
+// cachedExpression returns the typed expression of a call from the cache. It adds the expression if necessary.
+func cachedExpression(c *graph.Call, a *expressionAttrs) (*typedExpression, error) {
 	typingCache.Lock()
 	for _, t := range typingCache.byText[a.Expr] {
 		if t.matches(c, a) {
@@ -141,7 +141,7 @@ func sameNumber(a, b tensor.Scalar) bool {
 
 // expressionOf returns the typed expression of a call.
 func expressionOf(c *graph.Call) (*typedExpression, error) {
-	return typedFor(c, kit.Attrs[expressionAttrs](c))
+	return cachedExpression(c, kit.Attrs[expressionAttrs](c))
 }
 
 // parseExpression parses the text with the names of the call's operands and checks the attributes against the names in

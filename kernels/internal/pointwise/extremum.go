@@ -7,8 +7,8 @@ import (
 
 // This file has the parts that maximum, minimum, fmax and fmin share with other ops.
 
-// extremumPart returns the computation of an extremum with the kernels t.
-func extremumPart(name string, t bodies) *graph.Pointwise {
+// extremumPointwise returns the computation of an extremum with the kernels t.
+func extremumPointwise(name string, t bodies) *graph.Pointwise {
 	return &graph.Pointwise{Config: rejectComplex(binary, name+" not implemented for complex tensors."),
 		Body: tableBody(name, t)}
 }
@@ -25,8 +25,8 @@ func extremumRef(i func(a, b int64) int64, u func(a, b uint64) uint64,
 }
 
 var (
-	maximumBodies = mergeTables(bodiesOf(formula("maximum(x, y)"), integers, floats), bodiesOf(formula("x | y"), boolean))
-	minimumBodies = mergeTables(bodiesOf(formula("minimum(x, y)"), integers, floats), bodiesOf(formula("x & y"), boolean))
+	maximumBodies = mergeTables(bodiesOf(formula("maximum(x, y)"), integers, floats), bodiesOf(formula("x | y"), bools))
+	minimumBodies = mergeTables(bodiesOf(formula("minimum(x, y)"), integers, floats), bodiesOf(formula("x & y"), bools))
 )
 
 // greatest returns a if a is NaN or a > b, else b ([expr.Max]). least returns a if a is NaN or a < b, else b

@@ -15,13 +15,13 @@ func formula(text string, params ...string) *expr.Formula { return kit.Formula(t
 
 // The dtypes in which ops compute. 16-bit floats are computed as float32, except in ops that round intermediate steps.
 var (
-	floats     = []tensor.DType{tensor.Float32, tensor.Float64}
-	halfFloats = []tensor.DType{tensor.Float16, tensor.BFloat16}
-	complexes  = []tensor.DType{tensor.Complex64, tensor.Complex128}
-	signed     = []tensor.DType{tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64}
-	unsigned   = []tensor.DType{tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64}
-	integers   = slices.Concat(signed, unsigned)
-	boolean    = []tensor.DType{tensor.Bool}
+	floats       = []tensor.DType{tensor.Float32, tensor.Float64}
+	halfFloats   = []tensor.DType{tensor.Float16, tensor.BFloat16}
+	complexes    = []tensor.DType{tensor.Complex64, tensor.Complex128}
+	signedInts   = []tensor.DType{tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64}
+	unsignedInts = []tensor.DType{tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64}
+	integers     = slices.Concat(signedInts, unsignedInts)
+	bools        = []tensor.DType{tensor.Bool}
 )
 
 // bodiesOf returns the kernels of a formula without attributes for the given dtypes. The operands and the result of a

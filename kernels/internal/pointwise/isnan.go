@@ -33,7 +33,7 @@ var (
 // are not supported. layout returns the layout of the result. If layout is nil, the iteration determines it.
 func predicateOp(name, doc, text string, layout func(*graph.Call) (tensor.Type, error), f func(float64) bool,
 	z func(complex128) bool) *graph.Op {
-	cfg, t := unaryTo(tensor.Bool), bodiesTo(formula(text), toBool, boolean, integers, floats)
+	cfg, t := unaryTo(tensor.Bool), bodiesTo(formula(text), toBool, bools, integers, floats)
 	switch {
 	case z != nil:
 		t = mergeTables(t, bodiesTo(formula(text), toBool, complexes))
@@ -79,7 +79,7 @@ func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 		return preservedLayout(c)
 	}
 	t := realPart(c.Type(0))
-	same, err := kit.LaidOutType(rule.Comparison(rule.Undefined(), rule.OfType(t), rule.OfType(t)))
+	same, err := kit.FirstResultType(rule.Comparison(rule.Undefined(), rule.OfType(t), rule.OfType(t)))
 	if err != nil {
 		return same, err
 	}
@@ -87,15 +87,15 @@ func isfiniteLayout(c *graph.Call) (tensor.Type, error) {
 	if err != nil {
 		return size, err
 	}
-	return kit.LaidOutType(rule.Binary(rule.Undefined(), rule.OfType(same), rule.OfType(size)))
+	return kit.FirstResultType(rule.Binary(rule.Undefined(), rule.OfType(same), rule.OfType(size)))
 }
 
 // magnitudeAgainstInf returns the layout of a comparison of t.abs() with infinity.
 func magnitudeAgainstInf(t tensor.Type) (tensor.Type, error) {
-	abs, err := kit.LaidOutType(rule.Unary(rule.Undefined(), rule.OfType(t)))
+	abs, err := kit.FirstResultType(rule.Unary(rule.Undefined(), rule.OfType(t)))
 	if err != nil {
 		return abs, err
 	}
-	return kit.LaidOutType(rule.Comparison(rule.Undefined(), rule.OfType(abs),
+	return kit.FirstResultType(rule.Comparison(rule.Undefined(), rule.OfType(abs),
 		rule.Number(tensor.FloatScalar(math.Inf(1)))))
 }

@@ -28,7 +28,7 @@ var Lerp = kit.Define[lerpAttrs](graph.Op{
 				return res, err
 			}
 			// A plain weight does not affect the layout.
-			t, err := kit.LaidOutType(rule.Binary(rule.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
+			t, err := kit.FirstResultType(rule.Binary(rule.Undefined(), c.In[0].Operand(), c.In[1].Operand()))
 			return c.One(t), err
 		},
 		Ref: kit.PointwiseRef(&interpolation, lerpRef),
@@ -37,7 +37,7 @@ var Lerp = kit.Define[lerpAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Pointwise:  &interpolation,
-		Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compilePresent(&interpolation, c) },
+		Compile:    func(c *graph.Call) (*graph.Kernel, error) { return compileWithOmitted(&interpolation, c) },
 		Expression: interpolation.Expression, // only calls without omitted operands are fused
 	},
 })
@@ -113,9 +113,9 @@ func lerpRef(c *graph.Call) kit.ScalarFunc {
 				round := roundComplexTo(d)
 				diff := round(x[1] - x[0])
 				if cmplx.Abs(x[2]) < 0.5 {
-					return x[0] + round(kit.TimesComplex(x[2], diff))
+					return x[0] + round(kit.MulComplex(x[2], diff))
 				}
-				return x[1] - round(kit.TimesComplex(diff, round(1-x[2])))
+				return x[1] - round(kit.MulComplex(diff, round(1-x[2])))
 			})(d, x)
 	}
 }

@@ -42,5 +42,5 @@ var LogicalNot = elementwise(kit.NoAttrs, "logical_not", "Returns whether self i
 // of a bool with the literal 0 would first promote the bool.
 func predicateBodies(ofNumbers, ofBools string) bodies {
 	return mergeTables(bodiesTo(formula(ofNumbers), toBool, integers, floats, complexes),
-		bodiesOf(formula(ofBools), boolean))
+		bodiesOf(formula(ofBools), bools))
 }

@@ -13,8 +13,8 @@ var Mul = elementwise(kit.NoAttrs, "mul",
 	kit.ForAnyCall(kit.ByKind(
 		func(x []int64) int64 { return x[0] * x[1] },
 		func(x []float64) float64 { return x[0] * x[1] },
-		func(x []complex128) complex128 { return kit.TimesComplex(x[0], x[1]) })),
+		func(x []complex128) complex128 { return kit.MulComplex(x[0], x[1]) })),
 	kit.ExBinary, kit.ExIntegers, kit.Example(nil, kit.ExBools, kit.ExBools))
 
-var mulBodies = mergeTables(bodiesOf(formula("x * y", "x", "y"), signed, unsigned, floats, complexes),
-	bodiesOf(formula("x & y", "x", "y"), boolean))
+var mulBodies = mergeTables(bodiesOf(formula("x * y", "x", "y"), signedInts, unsignedInts, floats, complexes),
+	bodiesOf(formula("x & y", "x", "y"), bools))

@@ -31,7 +31,7 @@ func elementwise(attrs *graph.Schema, name, doc string, params []graph.Param, p 
 var (
 	unaryParams  = []graph.Param{kit.Self}
 	binaryParams = []graph.Param{kit.Self, kit.Other}
-	numberParams = []graph.Param{kit.SelfNum, kit.OtherNum}
+	numberParams = []graph.Param{kit.SelfOrNumber, kit.OtherOrNumber}
 )
 
 // preservedLayout returns the layout of empty_like(self).
@@ -47,7 +47,7 @@ func rowMajorLayout(c *graph.Call) (tensor.Type, error) {
 
 // castLayout returns the layout of the result if self, of type t, is converted to d before a unary op.
 func castLayout(t tensor.Type, d tensor.DType) (tensor.Type, error) {
-	return kit.LaidOutType(rule.Unary(rule.UndefinedOf(d), rule.OfType(rule.CastType(t, d))))
+	return kit.FirstResultType(rule.Unary(rule.UndefinedOf(d), rule.OfType(rule.CastType(t, d))))
 }
 
 // resultType mirrors torch.result_type of operands and numbers.
@@ -98,9 +98,9 @@ func boolInt(b bool) int64 {
 	return 0
 }
 
-// compilePresent compiles a call of a pointwise op with omitted operands. The loop is compiled for the operands that
+// compileWithOmitted compiles a call of a pointwise op with omitted operands. The loop is compiled for the operands that
 // are present, and the kernel passes it the addresses of these operands.
-func compilePresent(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
+func compileWithOmitted(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	present := graph.Call{Attrs: c.Attrs, Out: c.Out, Impl: c.Impl, Walk: c.Walk}
 	var positions []int // indices in c.In of the operands that are present
 	for i, a := range c.In {

@@ -17,7 +17,7 @@ var Pow = kit.Define[kit.None](graph.Op{
 		Name: "pow",
 		Doc: "Raises self to the power of exponent, with broadcasting. Integers stay integers: a negative plain exponent " +
 			"is an error, and a negative exponent in a tensor gives 0 except for bases 1 and -1.",
-		Params:   []graph.Param{kit.SelfNum, {Name: "exponent", Number: true}},
+		Params:   []graph.Param{kit.SelfOrNumber, {Name: "exponent", Number: true}},
 		Infer:    powInfer,
 		Ref:      kit.PointwiseRef(&power, kit.ForAnyCall(powRef)),
 		Examples: []graph.Example{kit.ExBinary, kit.ExIntegers},
@@ -42,7 +42,7 @@ var Square = kit.Define[kit.None](graph.Op{
 		Ref: kit.PointwiseRef(&squaring, kit.ForAnyCall(kit.ByKind(
 			func(x []int64) int64 { return x[0] * x[0] },
 			func(x []float64) float64 { return x[0] * x[0] },
-			func(x []complex128) complex128 { return kit.TimesComplex(x[0], x[0]) }))),
+			func(x []complex128) complex128 { return kit.MulComplex(x[0], x[0]) }))),
 		Examples: []graph.Example{kit.ExUnary, kit.Example(nil, kit.ExBools)},
 	},
 	Lowerings: graph.Lowerings{Pointwise: &squaring},
@@ -61,8 +61,8 @@ var (
 			}
 			return unary(c, outs)
 		},
-		Body: tableBody("pow", mergeTables(squares,
-			bodiesTo(formula("int64(x)"), func(tensor.DType) tensor.DType { return tensor.Int64 }, boolean))),
+		Body: tableBody("pow", mergeTables(squareBodies,
+			bodiesTo(formula("int64(x)"), func(tensor.DType) tensor.DType { return tensor.Int64 }, bools))),
 	}
 )
 
@@ -111,13 +111,13 @@ func powBody(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
 	var special *bodies
 	switch e.Number.Complex() {
 	case 2:
-		special = &squares
+		special = &squareBodies
 	case 3:
-		special = &cubes
+		special = &cubeBodies
 	case -1:
-		special = &inverses
+		special = &reciprocalBodies
 	case 0.5:
-		special = &roots
+		special = &rootBodies
 	default:
 		return body, nil
 	}
@@ -155,6 +155,6 @@ func powRef(d tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if x[0] == 0 {
 				return cmplx.Pow(0, x[1])
 			}
-			return complexExp(kit.TimesComplex(x[1], complexLog(x[0])))
+			return complexExp(kit.MulComplex(x[1], complexLog(x[0])))
 		}))(d, x)
 }

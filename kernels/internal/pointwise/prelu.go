@@ -60,8 +60,8 @@ var Prelu = kit.Define[kit.None](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			p, x, rank := compose.NewParts(into, c), c.In[0], c.Meta(0).Rank()
-			w := p.Along(c.In[1], min(1, max(rank-1, 0)), rank)
+			p, x, rank := compose.NewBuilder(into, c), c.In[0], c.Meta(0).Rank()
+			w := p.BroadcastAlong(c.In[1], min(1, max(rank-1, 0)), rank)
 			return p.Result(p.Add(Where, nil, p.Add(Gt, nil, x, compose.Number(0)), x, p.Add(Mul, nil, x, w)))
 		},
 	},
@@ -104,13 +104,13 @@ var Glu = kit.Define[gluAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			p, dim := compose.NewParts(into, c), kit.Attrs[gluAttrs](c).Dim
+			p, dim := compose.NewBuilder(into, c), kit.Attrs[gluAttrs](c).Dim
 			half := func(i int) graph.Arg {
 				n := kit.SizeOf(kit.KnownMeta(a), dim)
 				return p.Add(view.Narrow, graph.Attrs{"dim": dim, "start": i * n, "length": n}, c.In[0])
 			}
 			// The sigmoid is computed in OpMath, so that only the product is rounded to the dtype.
-			left, right := half(0), p.To(a.DType.OpMath(), half(1))
+			left, right := half(0), p.Convert(a.DType.OpMath(), half(1))
 			return p.Result(p.Add(Mul, nil, left, p.Add(Sigmoid, nil, right)))
 		},
 	},

@@ -10,16 +10,16 @@ import (
 // references use W. Kahan's formulas (Branch Cuts for Complex Elementary Functions, 1987). For operands that are not
 // finite they call package cmplx.
 
-func finiteParts(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) }
+func hasFiniteParts(z complex128) bool { return isFinite(real(z)) && isFinite(imag(z)) }
 
 // squareOverflows reports whether the square of z may overflow.
 func squareOverflows(z complex128) bool { return max(math.Abs(real(z)), math.Abs(imag(z))) > 1e150 }
 
-// halved returns z/2. A complex product is a sum of products, which the compiler may fuse.
-func halved(z complex128) complex128 { return complex(0.5*real(z), 0.5*imag(z)) }
+// half returns z/2. A complex product is a sum of products, which the compiler may fuse.
+func half(z complex128) complex128 { return complex(0.5*real(z), 0.5*imag(z)) }
 
 // logOfTwice returns log(|2z|). The result is correct even if 2z overflows.
-func logOfTwice(z complex128) float64 { return math.Log(cmplx.Abs(halved(z))) + 2*math.Ln2 }
+func logOfTwice(z complex128) float64 { return math.Log(cmplx.Abs(half(z))) + 2*math.Ln2 }
 
 // rootOf is cmplx.Sqrt, except that the imaginary part of the result has the sign of imag(z) even if imag(z) is 0.
 func rootOf(z complex128) complex128 {
@@ -27,8 +27,8 @@ func rootOf(z complex128) complex128 {
 	return complex(real(w), math.Copysign(imag(w), imag(z)))
 }
 
-// alongImaginary returns f(i*z)/i.
-func alongImaginary(f func(complex128) complex128, z complex128) complex128 {
+// applyRotated returns f(i*z)/i.
+func applyRotated(f func(complex128) complex128, z complex128) complex128 {
 	w := f(complex(-imag(z), real(z)))
 	return complex(imag(w), -real(w))
 }
@@ -37,7 +37,7 @@ func alongImaginary(f func(complex128) complex128, z complex128) complex128 {
 // exp(a/2)*s*exp(a/2), because the product may be finite although exp(a) overflows.
 func complexSinh(z complex128) complex128 {
 	a := math.Abs(real(z))
-	if !finiteParts(z) || a < 600 {
+	if !hasFiniteParts(z) || a < 600 {
 		return cmplx.Sinh(z)
 	}
 	sin, cos := math.Sincos(imag(z))
@@ -47,7 +47,7 @@ func complexSinh(z complex128) complex128 {
 
 func complexCosh(z complex128) complex128 {
 	a := math.Abs(real(z))
-	if !finiteParts(z) || a < 600 {
+	if !hasFiniteParts(z) || a < 600 {
 		return cmplx.Cosh(z)
 	}
 	sin, cos := math.Sincos(imag(z))
@@ -56,14 +56,14 @@ func complexCosh(z complex128) complex128 {
 }
 
 func complexSin(z complex128) complex128 {
-	if !finiteParts(z) {
+	if !hasFiniteParts(z) {
 		return cmplx.Sin(z)
 	}
-	return alongImaginary(complexSinh, z)
+	return applyRotated(complexSinh, z)
 }
 
 func complexCos(z complex128) complex128 {
-	if !finiteParts(z) {
+	if !hasFiniteParts(z) {
 		return cmplx.Cos(z)
 	}
 	return complexCosh(complex(-imag(z), real(z)))
@@ -71,7 +71,7 @@ func complexCos(z complex128) complex128 {
 
 func complexTan(z complex128) complex128 {
 	b := imag(z)
-	if !finiteParts(z) || math.Abs(b) < 100 && !squareOverflows(z) {
+	if !hasFiniteParts(z) || math.Abs(b) < 100 && !squareOverflows(z) {
 		return cmplx.Tan(z)
 	}
 	sin, cos := math.Sincos(real(z))
@@ -84,16 +84,16 @@ func complexTan(z complex128) complex128 {
 
 // complexTanh is computed by complexTan. Unlike cmplx.Tanh, cmplx.Tan uses a series for operands at which terms cancel.
 func complexTanh(z complex128) complex128 {
-	if !finiteParts(z) {
+	if !hasFiniteParts(z) {
 		return cmplx.Tanh(z)
 	}
-	return alongImaginary(complexTan, z)
+	return applyRotated(complexTan, z)
 }
 
 func complexAsinh(z complex128) complex128 {
 	a, b := real(z), imag(z)
 	switch {
-	case !finiteParts(z):
+	case !hasFiniteParts(z):
 		return cmplx.Asinh(z)
 	case squareOverflows(z):
 		return complex(math.Copysign(logOfTwice(z), a), angle64(b, math.Abs(a)))
@@ -104,16 +104,16 @@ func complexAsinh(z complex128) complex128 {
 }
 
 func complexAsin(z complex128) complex128 {
-	if !finiteParts(z) {
+	if !hasFiniteParts(z) {
 		return cmplx.Asin(z)
 	}
-	return alongImaginary(complexAsinh, z)
+	return applyRotated(complexAsinh, z)
 }
 
 func complexAcos(z complex128) complex128 {
 	a, b := real(z), imag(z)
 	switch {
-	case !finiteParts(z):
+	case !hasFiniteParts(z):
 		return cmplx.Acos(z)
 	case squareOverflows(z):
 		return complex(angle64(math.Abs(b), a), -math.Copysign(logOfTwice(z), b))
@@ -125,7 +125,7 @@ func complexAcos(z complex128) complex128 {
 func complexAcosh(z complex128) complex128 {
 	a, b := real(z), imag(z)
 	switch {
-	case !finiteParts(z):
+	case !hasFiniteParts(z):
 		return cmplx.Acosh(z)
 	case squareOverflows(z):
 		return complex(logOfTwice(z), angle64(b, a))
@@ -138,13 +138,13 @@ func complexAcosh(z complex128) complex128 {
 func complexAtanh(z complex128) complex128 {
 	a, b := real(z), imag(z)
 	switch {
-	case !finiteParts(z):
+	case !hasFiniteParts(z):
 		return cmplx.Atanh(z)
 	case math.Signbit(a):
 		w := complexAtanh(complex(-a, -b))
 		return complex(-real(w), -imag(w))
 	case squareOverflows(z):
-		h := cmplx.Abs(halved(z))
+		h := cmplx.Abs(half(z))
 		return complex(a/4/h/h, math.Copysign(math.Pi/2, b))
 	case a == 1 && b == 0:
 		return complex(math.Inf(1), b)
@@ -156,8 +156,8 @@ func complexAtanh(z complex128) complex128 {
 }
 
 func complexAtan(z complex128) complex128 {
-	if !finiteParts(z) {
+	if !hasFiniteParts(z) {
 		return cmplx.Atan(z)
 	}
-	return alongImaginary(complexAtanh, z)
+	return applyRotated(complexAtanh, z)
 }

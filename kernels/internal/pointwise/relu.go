@@ -16,7 +16,7 @@ var Relu = elementwise(kit.NoAttrs, "relu", "Clamps self to at least 0; NaN prop
 	&graph.Pointwise{
 		Config: withCheck(rejectComplex(unary, "clamp is not supported for complex types"),
 			boolCheck("Boolean inputs not supported for relu")),
-		Body: tableBody("clamp_min", bodiesOf(formula("maximum(x, 0)", "x"), signed, unsigned, floats)),
+		Body: tableBody("clamp_min", bodiesOf(formula("maximum(x, 0)", "x"), signedInts, unsignedInts, floats)),
 	},
 	kit.ForAnyCall(kit.Unsigned(func(x []uint64) uint64 { return x[0] },
 		kit.ByKind(
@@ -62,7 +62,7 @@ func hardtanhOp(attrs *graph.Schema, name, doc string, bounds func(c *graph.Call
 			Infer: kit.InferWithLayout(p, preservedLayout), Examples: examples,
 			Ref: kit.PointwiseRef(p, func(c *graph.Call) kit.ScalarFunc {
 				lo, hi := bounds(c)
-				return clamping{min: lo, max: hi}.ref
+				return clampBounds{min: lo, max: hi}.ref
 			}),
 		},
 		Lowerings: graph.Lowerings{Pointwise: p},

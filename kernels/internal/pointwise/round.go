@@ -20,7 +20,7 @@ var (
 func roundingOp(name, doc string, f func(float64) float64) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, unaryParams,
 		&graph.Pointwise{Config: rejectComplex(unary, name+" is not supported for complex inputs"),
-			Body: namedBody(name+"_vml_cpu", mergeTables(integerCopies, bodiesOf(formula(name+"(x)"), floats)))},
+			Body: namedBody(name+"_vml_cpu", mergeTables(integerCopyBodies, bodiesOf(formula(name+"(x)"), floats)))},
 		kit.ForAnyCall(kit.ByKind(func(x []int64) int64 { return x[0] },
 			func(x []float64) float64 { return f(x[0]) }, nil)),
 		kit.ExUnary, kit.Example(nil, kit.ExInts))
@@ -58,8 +58,8 @@ var Round = elementwise(graph.SchemaOf[roundAttrs](), "round",
 	kit.ExUnary, kit.Example(nil, kit.ExInts), kit.Example(graph.Attrs{"decimals": 2}, kit.ExTransposed),
 	kit.Example(graph.Attrs{"decimals": -1}, kit.ExTransposed))
 
-// integerCopies are the kernels for integers: copies.
-var integerCopies = bodiesOf(formula("x"), integers)
+// integerCopyBodies are the kernels for integers: copies.
+var integerCopyBodies = bodiesOf(formula("x"), integers)
 
 // roundConfig is unary with one exception: if decimals is not 0, 16-bit floats are not converted to float32, because
 // PyTorch rounds the scaled numbers to the 16-bit dtype.
@@ -69,7 +69,7 @@ func roundConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 }
 
 var (
-	roundBodies = mergeTables(integerCopies, bodiesOf(formula("rint(x)"), floats))
+	roundBodies = mergeTables(integerCopyBodies, bodiesOf(formula("rint(x)"), floats))
 	// As in native::round_decimals, the scaled number is rounded to the dtype of x.
 	roundToDecimals = attrBody("round_cpu", formula("u = type_as(up, x); rint(type_as(x * u, x)) / u", "x"),
 		func(c *graph.Call) numbers {

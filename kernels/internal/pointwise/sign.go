@@ -24,9 +24,9 @@ var Sgn = elementwise(kit.NoAttrs, "sgn",
 		bodiesOf(formula("sgn(x)"), complexes)))},
 	kit.ForAnyCall(signRef), kit.ExUnary, kit.Example(nil, kit.ExComplex))
 
-var signBodies = mergeTables(bodiesOf(formula("minimum(maximum(x, -1), 1)"), signed),
-	bodiesOf(formula("minimum(x, 1)"), unsigned), bodiesOf(formula("sign(x)"), floats),
-	bodiesOf(formula("x"), boolean))
+var signBodies = mergeTables(bodiesOf(formula("minimum(maximum(x, -1), 1)"), signedInts),
+	bodiesOf(formula("minimum(x, 1)"), unsignedInts), bodiesOf(formula("sign(x)"), floats),
+	bodiesOf(formula("x"), bools))
 
 // complexSign returns z / abs(z). abs(z) is first rounded to the dtype of z's parts, as in kernels.
 func complexSign(d tensor.DType, z complex128) complex128 {

@@ -21,7 +21,7 @@ var (
 		floatRef2(math.Hypot), kit.ExBinary)
 	Copysign = binaryFunction("copysign",
 		"Returns the absolute value of self with the sign of other, including the sign of -0.",
-		"copysign(x, y)", []graph.Param{kit.Self, kit.OtherNum}, binaryFloat, math.Copysign, kit.ExIntegers)
+		"copysign(x, y)", []graph.Param{kit.Self, kit.OtherOrNumber}, binaryFloat, math.Copysign, kit.ExIntegers)
 	Logaddexp = binaryFunction("logaddexp",
 		"Returns the logarithm of the sum of the exponentials of self and other. Supports "+
 			"floats only.", "where(x == y and isinf(x), x, maximum(x, y) + log1p(exp(-abs(x - y))))", binaryParams, binary,
@@ -80,7 +80,7 @@ var Heaviside = elementwise(kit.NoAttrs, "heaviside",
 				return nil
 			}),
 		Body: tableBody("heaviside",
-			mergeTables(bodiesOf(formula("heaviside(x, y)"), integers, floats), bodiesOf(formula("x | y"), boolean))),
+			mergeTables(bodiesOf(formula("heaviside(x, y)"), integers, floats), bodiesOf(formula("x | y"), bools))),
 	},
 	kit.ForAnyCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 		switch {
@@ -123,7 +123,7 @@ var nanReplacement = graph.Pointwise{Config: unary, Body: func(c *graph.Call, it
 }}
 
 var (
-	copyBodies     = bodiesOf(formula("x"), boolean, integers)
+	copyBodies     = bodiesOf(formula("x"), bools, integers)
 	replaceFormula = formula("nan_to_num(x, n, up, down)", "x")
 )
 

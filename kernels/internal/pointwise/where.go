@@ -15,7 +15,7 @@ var Where = kit.Define[kit.None](graph.Op{
 		Name: "where",
 		Doc: "Takes self where condition is true and other elsewhere, with broadcasting. The condition is bool, or " +
 			"uint8 for compatibility; self and other are promoted.",
-		Params: []graph.Param{{Name: "condition"}, kit.SelfNum, kit.OtherNum},
+		Params: []graph.Param{{Name: "condition"}, kit.SelfOrNumber, kit.OtherOrNumber},
 		Infer:  kit.InferWithLayout(&selection, whereLayout),
 		Ref: kit.PointwiseRef(&selection, kit.ForAnyCall(func(_ tensor.DType, x []tensor.Scalar) tensor.Scalar {
 			if x[0].Int() != 0 {
@@ -76,14 +76,14 @@ func whereLayout(c *graph.Call) (tensor.Type, error) {
 	for i := 1; i < 3; i++ {
 		cfg = cfg.Input(rule.OfType(rule.CastType(c.Type(i), d)))
 	}
-	return kit.LaidOutType(cfg)
+	return kit.FirstResultType(cfg)
 }
 
 // byteConditionBodies has the kernels for a condition of one byte, by the dtype of the condition.
 // convertedConditionBodies has the kernels for a condition that is converted to the dtype of self and other.
 var (
 	selectFormula       = formula("where(c, x, y)", "c", "x", "y")
-	allDTypes           = [][]tensor.DType{boolean, integers, halfFloats, floats, complexes}
+	allDTypes           = [][]tensor.DType{bools, integers, halfFloats, floats, complexes}
 	byteConditionBodies = map[tensor.DType]bodies{tensor.Bool: selectBodies(tensor.Bool),
 		tensor.Uint8: selectBodies(tensor.Uint8)}
 	convertedConditionBodies = bodiesOf(selectFormula, allDTypes...)

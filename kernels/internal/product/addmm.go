@@ -32,7 +32,7 @@ var Addmm = kit.Define[addmmAttrs](graph.Op{
 		},
 	},
 	Facts:     graph.Facts{Parallel: addmmLoops, AnyOrder: true, Flops: addmmFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(addmmWithSkip), Rewrite: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: productImpls(addmmWithSkip), Rewrite: compose.WidenToFloat32},
 })
 
 // Baddbmm is beta*self + alpha*(batch1 @ batch2).
@@ -48,7 +48,7 @@ var Baddbmm = kit.Define[addmmAttrs](graph.Op{
 			tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 2, 4, 5)}, Attrs: graph.Attrs{"beta": 2}}},
 	},
 	Facts:     graph.Facts{Parallel: addmmLoops, AnyOrder: true, Flops: addmmFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(addmmWithSkip), Rewrite: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: productImpls(addmmWithSkip), Rewrite: compose.WidenToFloat32},
 })
 
 // baddbmmType checks that self broadcasts before it checks the other operands, as PyTorch does.
@@ -91,8 +91,8 @@ func inferAddmm(f func(s, a, b tensor.Type) (tensor.Type, error)) func(*graph.Ca
 	}
 }
 
-// addmmOf describes a call of addmm or baddbmm as a contraction that does not skip the product.
-func addmmOf(c *graph.Call) (*contraction, error) {
+// addmmContraction describes a call of addmm or baddbmm as a contraction that does not skip the product.
+func addmmContraction(c *graph.Call) (*contraction, error) {
 	at, out := kit.Attrs[addmmAttrs](c), c.Out[0]
 	s, a, b := c.Meta(0), c.Meta(1), c.Meta(2)
 	lead := out.Rank() - 2
@@ -141,9 +141,9 @@ func skipsProduct(c *graph.Call) bool {
 	return lead == 0 || a.Shape[lead]*a.Shape[lead+1]*b.Shape[lead+1] >= 400
 }
 
-// addmmWithSkip describes a call like addmmOf, but with depth 0 if the product is skipped.
+// addmmWithSkip describes a call like addmmContraction, but with depth 0 if the product is skipped.
 func addmmWithSkip(c *graph.Call) (*contraction, error) {
-	x, err := addmmOf(c)
+	x, err := addmmContraction(c)
 	if err == nil && skipsProduct(c) {
 		x.k = 0
 	}
@@ -151,7 +151,7 @@ func addmmWithSkip(c *graph.Call) (*contraction, error) {
 }
 
 func addmmFlops(c *graph.Call) float64 {
-	x, err := addmmOf(c)
+	x, err := addmmContraction(c)
 	if err != nil {
 		return 0
 	}

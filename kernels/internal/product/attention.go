@@ -141,7 +141,7 @@ func (at *attentionAttrs) groupOf(query, key tensor.Meta) int {
 // Package fusion uses the same description for attentions that it finds in a graph. Operands in 16-bit floats are
 // converted first.
 func lowerAttention(c *graph.Call) (*graph.Kernel, error) {
-	at, x, d := kit.Attrs[attentionAttrs](c), copies.NewCompound(c), c.Out[0].DType.OpMath()
+	at, x, d := kit.Attrs[attentionAttrs](c), copies.NewKernelBuilder(c), c.Out[0].DType.OpMath()
 	out := x.StridedResult(0, d)
 	buffers := []kit.Buffer{out}
 	for i := range 4 {

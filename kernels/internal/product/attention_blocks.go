@@ -18,8 +18,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// attend is the implementation of attention for package fusion.
-var attend = &graph.Attend{
+// blockedAttention is the implementation of attention for package fusion.
+var blockedAttention = &graph.Attend{
 	Doc:  "Computes blocks of rows of scores, which stay in the cache until they are multiplied by the values.",
 	Work: attentionWork, Read: attentionRead, Lower: compileAttention,
 }
@@ -75,8 +75,8 @@ func (z attentionSizes) specs(a *graph.Attention, n int) (scores, values gemm.Sp
 func attentionWork(a *graph.Attention) (w graph.Work) {
 	z, d := attentionSizesOf(a), a.Out.DType
 	n := float64(z.entries * z.blocks)
-	w.Do(multiply.StartStep, 1)
-	w.Do(multiply.StartProduct, 2*n)
+	w.Do(multiply.RateStartStep, 1)
+	w.Do(multiply.RateStartProduct, 2*n)
 	thin := thinProducts(a)
 	for i, mnk := range [2][3]int{{z.rows, z.keys, z.keySize}, {z.rows, z.valueSize, z.keys}} {
 		if thin[i] {
@@ -201,7 +201,7 @@ func compileAttention(a *graph.Attention) (*graph.Kernel, error) {
 		Worker: x.scoresBytes + x.productBytes + x.panelBytes + x.loopBytes, Code: x.listings,
 		Phases: []graph.Phase{{Chunks: kit.DivUp(count, group), Run: func(m *graph.Mem, chunk int) error {
 			for i := chunk * group; i < min(count, (chunk+1)*group); i++ {
-				if err := x.block(m, i/x.attentionSizes.blocks, i%x.attentionSizes.blocks*x.rows); err != nil {
+				if err := x.computeBlock(m, i/x.attentionSizes.blocks, i%x.attentionSizes.blocks*x.rows); err != nil {
 					return err
 				}
 			}
@@ -221,8 +221,8 @@ func (x *attention) listings() (list []expr.Listing) {
 	return list
 }
 
-// block computes one block of an entry. row is the first row of the block.
-func (x *attention) block(m *graph.Mem, entry, row int) error {
+// computeBlock computes one block of an entry. row is the first row of the block.
+func (x *attention) computeBlock(m *graph.Mem, entry, row int) error {
 	b := x.blocks[0]
 	if x.queries-row < b.rows {
 		b = x.blocks[1]

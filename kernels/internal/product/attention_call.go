@@ -15,7 +15,7 @@ import (
 
 // queryAndKey adds the computation of two values, which a causal attention compares: the indices 0, 1, ... of the
 // queries as a column, and of the keys as a row. Both broadcast to the shape of the scores.
-func queryAndKey(x *copies.Compound, queries, keys int) (list [2]kit.Buffer) {
+func queryAndKey(x *copies.KernelBuilder, queries, keys int) (list [2]kit.Buffer) {
 	n, d := max(queries, keys), tensor.Int32
 	if n > math.MaxInt32 {
 		d = tensor.Int64

@@ -49,7 +49,7 @@ func TestAttention(t *testing.T) {
 		if r.IntN(3) == 0 {
 			at["scale"] = 0.5
 		}
-		kerneltest.CheckCompound(t, "scaled_dot_product_attention", at, in)
+		kerneltest.CheckKernel(t, "scaled_dot_product_attention", at, in)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestAttentionOfNothing(t *testing.T) {
 		for _, d := range []tensor.DType{tensor.Float32, tensor.Float16} {
 			in := []*tensor.Tensor{tensor.Zeros(d, 2, l, e), tensor.Zeros(d, 2, s, e), tensor.Zeros(d, 2, s, v)}
 			for _, causal := range []bool{false, true} {
-				kerneltest.CheckCompound(t, "scaled_dot_product_attention", graph.Attrs{"scale": 0.5, "is_causal": causal}, in)
+				kerneltest.CheckKernel(t, "scaled_dot_product_attention", graph.Attrs{"scale": 0.5, "is_causal": causal}, in)
 			}
 		}
 	}
@@ -69,11 +69,11 @@ func TestAttentionDoesNotAllocate(t *testing.T) {
 	r := rand.New(rand.NewPCG(72, 1))
 	in := []*tensor.Tensor{kerneltest.RandomOperand(r, tensor.Float32, 2, 70, 16),
 		kerneltest.RandomOperand(r, tensor.Float32, 2, 70, 16), kerneltest.RandomOperand(r, tensor.Float32, 2, 70, 16)}
-	op, c, err := kerneltest.CompoundCall("scaled_dot_product_attention", nil, in)
+	op, c, err := kerneltest.InferCall("scaled_dot_product_attention", nil, in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := kerneltest.CompoundAllocs(t, op, c, in); n > 0 {
+	if n := kerneltest.KernelAllocs(t, op, c, in); n > 0 {
 		t.Errorf("a run allocates %v times", n)
 	}
 }
@@ -88,18 +88,18 @@ func TestChannelwise(t *testing.T) {
 		}
 		x := kerneltest.RandomOperand(r, d, shape...)
 		dim := r.IntN(len(shape))
-		kerneltest.CheckCompound(t, "hardmax", graph.Attrs{"dim": dim}, []*tensor.Tensor{x})
-		kerneltest.CheckCompound(t, "glu", graph.Attrs{"dim": 1}, []*tensor.Tensor{x},
-			kerneltest.SomeConstants(r, []*tensor.Tensor{x})...)
-		kerneltest.CheckCompound(t, "prelu", nil,
+		kerneltest.CheckKernel(t, "hardmax", graph.Attrs{"dim": dim}, []*tensor.Tensor{x})
+		kerneltest.CheckKernel(t, "glu", graph.Attrs{"dim": 1}, []*tensor.Tensor{x},
+			kerneltest.RandomConstants(r, []*tensor.Tensor{x})...)
+		kerneltest.CheckKernel(t, "prelu", nil,
 			[]*tensor.Tensor{x, kerneltest.RandomOperand(r, d, []int{1, shape[1]}[r.IntN(2)])})
 		norm := graph.Attrs{"normalized_shape": shape[dim:]}
 		if r.IntN(2) == 0 {
 			norm["eps"] = 1e-3
 		}
-		kerneltest.CheckCompound(t, "rms_norm", norm,
+		kerneltest.CheckKernel(t, "rms_norm", norm,
 			[]*tensor.Tensor{x, kerneltest.RandomOperand(r, d, shape[dim:]...)}[:1+r.IntN(2)])
-		kerneltest.CheckCompound(t, "local_response_norm", graph.Attrs{"size": 1 + r.IntN(5), "alpha": 0.3,
+		kerneltest.CheckKernel(t, "local_response_norm", graph.Attrs{"size": 1 + r.IntN(5), "alpha": 0.3,
 			"beta": []float64{0.75, 0.5, 0.6}[r.IntN(3)], "k": 0.5 + r.Float64()}, []*tensor.Tensor{x})
 		target := tensor.Zeros(tensor.Int64, append([]int{shape[0]}, shape[2:]...)...)
 		kit.EachIndex(target.Shape, func(i []int) { target.Set(tensor.IntScalar(r.Int64N(int64(shape[1]))), i...) })
@@ -110,19 +110,19 @@ func TestChannelwise(t *testing.T) {
 			kit.EachIndex(in[2].Shape, func(i []int) { in[2].Set(tensor.FloatScalar(0.5+r.Float64()), i...) })
 			break
 		}
-		kerneltest.CheckCompound(t, "nll_loss", at, in)
-		kerneltest.CheckCompound(t, "cross_entropy_loss", at, in)
+		kerneltest.CheckKernel(t, "nll_loss", at, in)
+		kerneltest.CheckKernel(t, "cross_entropy_loss", at, in)
 	}
 	x := kerneltest.RandomOperand(r, tensor.Float32, 3, 4)
 	for _, name := range []string{"softshrink", "shrink"} {
-		kerneltest.CheckCompound(t, name, graph.Attrs{"lambd": 0.2}, []*tensor.Tensor{x})
+		kerneltest.CheckKernel(t, name, graph.Attrs{"lambd": 0.2}, []*tensor.Tensor{x})
 	}
 	target := tensor.Must(tensor.FromSlice([]int64{0, 1, 4}, 3))
-	op, c, err := kerneltest.CompoundCall("nll_loss", nil, []*tensor.Tensor{x, target})
+	op, c, err := kerneltest.InferCall("nll_loss", nil, []*tensor.Tensor{x, target})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kerneltest.CompoundRun(op, c, []*tensor.Tensor{x, target}, 0, false); err == nil ||
+	if _, err := kerneltest.RunInFilledMemory(op, c, []*tensor.Tensor{x, target}, 0, false); err == nil ||
 		err.Error() != "Target 4 is out of bounds." {
 		t.Errorf("a target out of bounds: %v", err)
 	}

@@ -89,9 +89,9 @@ func byteAt(p unsafe.Pointer, d tensor.DType, i int) int32 {
 	return int32(*(*uint8)(unsafe.Add(p, i)))
 }
 
-// perIndex returns the stride of operand k, a vector with an element for each row or column. The stride is 0 if the
+// vectorStride returns the stride of operand k, a vector with an element for each row or column. The stride is 0 if the
 // operand is omitted or has a single element for all rows or columns.
-func perIndex(c *graph.Call, k int) int {
+func vectorStride(c *graph.Call, k int) int {
 	if m := c.Meta(k); c.Has(k) && m.Numel() > 1 {
 		return m.Strides[0]
 	}

@@ -87,7 +87,7 @@ func (p *bytePacker) transposeBytes() int { return p.k * p.width() }
 
 // packBlock packs a block of columns of a matrix, and sums the columns. row and col are the strides of the matrix. room
 // is worker memory for a transposed block.
-func (p *bytePacker) packBlock(r *byteRun, to, from unsafe.Pointer, row, col, block int, room unsafe.Pointer) {
+func (p *bytePacker) packBlock(r *byteRun, to, from unsafe.Pointer, row, col, block int, transposeBuffer unsafe.Pointer) {
 	width := p.width()
 	cols := min(width, p.n-block*width)
 	from = unsafe.Add(from, block*width*col)
@@ -95,10 +95,10 @@ func (p *bytePacker) packBlock(r *byteRun, to, from unsafe.Pointer, row, col, bl
 		e, rows := strided.Move(1), max(1, kit.CheckEvery/cols)
 		for k := 0; k < p.k; k += rows {
 			interrupt.Check(r.state.Context)
-			e.Block(unsafe.Add(room, k*cols), unsafe.Add(from, k*row), strided.Axis{N: cols, Dst: 1, Src: col},
+			e.Block(unsafe.Add(transposeBuffer, k*cols), unsafe.Add(from, k*row), strided.Axis{N: cols, Dst: 1, Src: col},
 				strided.Axis{N: min(rows, p.k-k), Dst: cols, Src: row})
 		}
-		from, row = room, cols
+		from, row = transposeBuffer, cols
 	}
 	panel := unsafe.Add(to, block*p.panelBytes())
 	p.joinGroups(r, panel, from, row, 0, p.k/p.perGroup, cols)

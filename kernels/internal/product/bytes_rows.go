@@ -156,7 +156,7 @@ type byteZeroPoints struct {
 
 func newByteZeroPoints(c *graph.Call) (f byteZeroPoints) {
 	for i, zero := range [2]int{bytesAZero, bytesBZero} {
-		f.dtype[i], f.step[i] = c.Meta(i).DType, perIndex(c, zero)
+		f.dtype[i], f.step[i] = c.Meta(i).DType, vectorStride(c, zero)
 		f.signed[i] = f.dtype[i] == tensor.Int8
 		switch read := i == bytesB || tile.ReadsSigned(machine.Host(), f.signed[i]); {
 		case f.signed[i] && !read:

@@ -26,7 +26,7 @@ func scratch(m *graph.Mem, offset int) unsafe.Pointer {
 func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 	aZero, bZero, bias := operandAddress(c, bytesAZero), operandAddress(c, bytesBZero), operandAddress(c, bytesBias)
 	bRow, bCol, _ := matrixLayout(c.Meta(bytesB))
-	biasStep := perIndex(c, bytesBias)
+	biasStep := vectorStride(c, bytesBias)
 	rowChunks := t.rowCopier.chunks()
 	group := t.blocks() // number of blocks per chunk: all blocks if b is packed, because only sums are then computed
 	if !t.packed {
@@ -48,7 +48,7 @@ func (t *byteTiles) prepare(c *graph.Call) graph.Phase {
 		defer r.state.Release()
 		switch {
 		case chunk < zeroPointChunks:
-			list := kit.SliceOf[int32](m.Scratch, t.scratchAt.rowZeros, t.m)
+			list := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.rowZeros, t.m)
 			for i := range list {
 				list[i] = t.zeroPoints.zeroPoint(bytesA, aZero(m), i)
 			}
@@ -77,18 +77,18 @@ func (t *byteTiles) panels(m *graph.Mem, matrix int) unsafe.Pointer {
 	if t.packed {
 		return unsafe.Add(m.Ptrs[1+bytesB], at)
 	}
-	return scratch(m, t.scratchAt.panels+at)
+	return scratch(m, t.scratchOffsets.panels+at)
 }
 
 // prepareRows prepares a chunk of the rows of a matrix.
 func (t *byteTiles) prepareRows(m *graph.Mem, r *byteRun, matrix, chunk int, zero unsafe.Pointer) {
 	var sum func(row int, total int32)
 	if t.conversion.AddsProduct {
-		list := kit.SliceOf[int32](m.Scratch, t.scratchAt.rowSums+matrix*t.m*groupBytes, t.m)
+		list := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.rowSums+matrix*t.m*groupBytes, t.m)
 		sum = func(row int, total int32) { list[row] = int32(t.k)*t.zeroPoints.zeroPoint(bytesA, zero, row) - total }
 	}
 	from := chunk * t.rowCopier.rowsPerChunk
-	t.rowCopier.copyRows(&r.state, scratch(m, t.scratchAt.packedRows+matrix*t.m*t.rowBytes()),
+	t.rowCopier.copyRows(&r.state, scratch(m, t.scratchOffsets.packedRows+matrix*t.m*t.rowBytes()),
 		unsafe.Add(m.Ptrs[1+bytesA], t.aOffsets[matrix]),
 		from, min(t.m, from+t.rowCopier.rowsPerChunk), unsafe.Pointer(unsafe.SliceData(m.Worker)), sum)
 }
@@ -100,21 +100,21 @@ func (t *byteTiles) prepareColumns(m *graph.Mem, matrix, block int, panels, aZer
 	first := block * t.width()
 	cols := min(t.width(), t.n-first)
 	if t.hasInitialSums {
-		begin := kit.SliceOf[int32](m.Scratch, t.scratchAt.initialSums+(matrix*t.blocks()+block)*t.width()*groupBytes, cols)
+		initial := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.initialSums+(matrix*t.blocks()+block)*t.width()*groupBytes, cols)
 		totals := kit.ElementsOf[int32](t.columnSums(panels, block), cols)
-		za := int32(0)
+		aZeroPoint := int32(0)
 		if !t.conversion.SubtractsProduct {
-			za = t.zeroPoints.zeroPoint(bytesA, aZero, 0)
+			aZeroPoint = t.zeroPoints.zeroPoint(bytesA, aZero, 0)
 		}
-		for j := range begin {
-			begin[j] = -za * totals[j]
+		for j := range initial {
+			initial[j] = -aZeroPoint * totals[j]
 			if bias != nil {
-				begin[j] += *(*int32)(kit.Elem[int32](bias, (first+j)*biasStep))
+				initial[j] += *(*int32)(kit.AddressOf[int32](bias, (first+j)*biasStep))
 			}
 		}
 	}
 	if t.conversion.AddsProduct && matrix == 0 {
-		list := kit.SliceOf[int32](m.Scratch, t.scratchAt.columnZeros+first*groupBytes, cols)
+		list := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.columnZeros+first*groupBytes, cols)
 		for j := range list {
 			list[j] = t.zeroPoints.zeroPoint(bytesB, bZero, first+j)
 		}
@@ -129,9 +129,9 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 		a := &r.args
 		t.epilogue.SetOperands(a, m, &r.lanes)
 		if t.hasInitialSums {
-			a.Ptr[tile.Bias] = scratch(m, t.scratchAt.initialSums)
+			a.Ptr[tile.Bias] = scratch(m, t.scratchOffsets.initialSums)
 		}
-		t.enterUnit(m, r, scale, zero)
+		t.setUnitArgs(m, r, scale, zero)
 		err := t.order.EachUnit(chunk, func(entry, block, strip int) error {
 			first := strip * t.stripRows
 			rows := min(t.m, first+t.stripRows) - first
@@ -139,13 +139,13 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 			if t.storesSums() {
 				to = unsafe.Pointer(unsafe.SliceData(m.Worker))
 			}
-			if err := t.strip(m, r, entry, block, first, rows, to, step); err != nil {
+			if err := t.computeStrip(m, r, entry, block, first, rows, to, step); err != nil {
 				return err
 			}
 			if t.requantizer != nil {
 				column := block * t.width()
 				return t.requantizer.ConvertRows(m, unsafe.Add(m.Ptrs[0], t.resultByteOffset(entry, first, block)), to,
-					kit.Elem[float32](scale(m), column),
+					kit.AddressOf[float32](scale(m), column),
 					zero(m), t.outRowStride*t.resultDType.Size(), step, min(t.width(), t.n-column), rows)
 			}
 			if t.conversionLoop != nil {
@@ -173,8 +173,8 @@ func (t *byteTiles) outStep() int {
 	return t.outRowStride * groupBytes
 }
 
-// enterUnit sets the arguments that only tiles on the matrix unit have.
-func (t *byteTiles) enterUnit(m *graph.Mem, r *byteRun, scale, zero func(m *graph.Mem) unsafe.Pointer) {
+// setUnitArgs sets the arguments that only tiles on the matrix unit have.
+func (t *byteTiles) setUnitArgs(m *graph.Mem, r *byteRun, scale, zero func(m *graph.Mem) unsafe.Pointer) {
 	if !t.unit {
 		return
 	}
@@ -200,14 +200,14 @@ func (t *byteTiles) resultByteOffset(entry, row, block int) int {
 	return t.resultOffset(entry, row, block) * t.resultDType.Size()
 }
 
-// strip computes the sums of a strip in a block of columns. The strip has the given number of rows, from row `first`
+// computeStrip computes the sums of a strip in a block of columns. The strip has the given number of rows, from row `first`
 // on. It writes the sums to `to`, with `step` bytes between rows.
-func (t *byteTiles) strip(m *graph.Mem, r *byteRun, entry, block, first, rows int, to unsafe.Pointer,
+func (t *byteTiles) computeStrip(m *graph.Mem, r *byteRun, entry, block, first, rows int, to unsafe.Pointer,
 	step int) error {
 	a, matrix := &r.args, t.bIndex[entry]
 	a.Ptr[tile.In] = unsafe.Add(m.Ptrs[1+bytesA], t.aOffsets[t.aIndex[entry]])
 	if t.rowCopier.copied {
-		a.Ptr[tile.In] = scratch(m, t.scratchAt.packedRows+t.aIndex[entry]*t.m*t.rowBytes())
+		a.Ptr[tile.In] = scratch(m, t.scratchOffsets.packedRows+t.aIndex[entry]*t.m*t.rowBytes())
 	}
 	a.Ptr[tile.Vec], a.Ptr[tile.Out] = t.panels(m, matrix), to
 	a.Step[tile.InRow], a.Step[tile.OutRow] = t.rowCopier.step(), step
@@ -262,15 +262,15 @@ func (t *byteTiles) finishStrip(m *graph.Mem, r *byteRun, entry, block, first, r
 	operand(unsafe.Add(m.Ptrs[0], t.resultByteOffset(entry, first, block)), t.outRowStride*t.resultDType.Size())
 	operand(from, step)
 	if t.conversion.AddsProduct {
-		operand(scratch(m, t.scratchAt.rowSums+(t.aIndex[entry]*t.m+first)*groupBytes), groupBytes)
-		operand(scratch(m, t.scratchAt.columnZeros+column*groupBytes), 0)
+		operand(scratch(m, t.scratchOffsets.rowSums+(t.aIndex[entry]*t.m+first)*groupBytes), groupBytes)
+		operand(scratch(m, t.scratchOffsets.columnZeros+column*groupBytes), 0)
 	}
 	if t.conversion.SubtractsProduct {
-		operand(scratch(m, t.scratchAt.rowZeros+first*groupBytes), groupBytes)
+		operand(scratch(m, t.scratchOffsets.rowZeros+first*groupBytes), groupBytes)
 		operand(t.columnSums(t.panels(m, t.bIndex[entry]), block), 0)
 	}
 	if t.conversion.Scaled {
-		operand(kit.Elem[float32](scale, column*t.scaleStep), 0)
+		operand(kit.AddressOf[float32](scale, column*t.scaleStep), 0)
 		operand(zero, 0)
 	}
 	t.conversionLoop.Run(&r.state, ptrs[:n], strides[:n], min(t.width(), t.n-column), rows)

@@ -101,7 +101,7 @@ func (s *byteShape) rowBytes() int { return s.groups * groupBytes }
 // bytesContraction describes a call as a contraction, and divides it into tiles. Batch dimensions become rows of one
 // matrix if possible.
 func bytesContraction(c *graph.Call) (x *contraction, s byteShape, err error) {
-	if x, err = productOf(c, c.Out[0]); err != nil {
+	if x, err = productContraction(c, c.Out[0]); err != nil {
 		return nil, s, err
 	}
 	sharedMatrix := storedMatrices(c.Meta(bytesB)) == 1
@@ -109,7 +109,7 @@ func bytesContraction(c *graph.Call) (x *contraction, s byteShape, err error) {
 	if sharedMatrix {
 		rows *= x.entries()
 	}
-	if sharedMatrix && x.n > 1 && perIndex(c, bytesAZero) == 0 {
+	if sharedMatrix && x.n > 1 && vectorStride(c, bytesAZero) == 0 {
 		x.mergeBatch()
 	}
 	return x, newByteShape(x.m, x.n, x.k, rows), nil
@@ -157,14 +157,14 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	entries := float64(x.entries())
 	multiply.ReclassifyStores(&w, c)
 	multiply.ReclassifyPanels(&w, c, bytesB, s.m)
-	w.Do(multiply.StartStep, 1)
-	w.Do(multiply.StartProduct, entries)
+	w.Do(multiply.RateStartStep, 1)
+	w.Do(multiply.RateStartProduct, entries)
 	if s.unit {
-		w.Do(multiply.UnitBytes, entries*multiply.UnitByteMACs(s.m, s.n, kit.DivUp(s.groups, tile.UnitTerms)))
+		w.Do(multiply.RateUnitBytes, entries*multiply.UnitByteMACs(s.m, s.n, kit.DivUp(s.groups, tile.UnitTerms)))
 	} else {
-		w.Do(multiply.TileBytes, entries*float64(s.m)*float64(kit.DivUp(s.n, s.lanes)*s.lanes)*float64(s.groups*s.perGroup))
+		w.Do(multiply.RateTileBytes, entries*float64(s.m)*float64(kit.DivUp(s.n, s.lanes)*s.lanes)*float64(s.groups*s.perGroup))
 	}
-	w.Do(multiply.TileCall, entries*float64(kit.DivUp(s.m, s.height)*s.blocks()))
+	w.Do(multiply.RateTileCall, entries*float64(kit.DivUp(s.m, s.height)*s.blocks()))
 	if a := c.Meta(bytesA); s.perGroup < groupBytes || a.DType == tensor.Int8 || s.k%s.perGroup > 0 {
 		w.Bytes[graph.Copied] += float64(a.Numel() * (1 + groupBytes/s.perGroup))
 	}

@@ -45,8 +45,8 @@ type byteTiles struct {
 	conversion           multiply.SumConversion // the corrections and the scaling of sums
 	epilogue             multiply.TileEpilogue
 	codes                map[byteCode]*jit.Func
-	order                multiply.Strips
-	scratchAt            byteScratch
+	order                multiply.StripOrder
+	scratchOffsets       byteScratch
 	prefetchLines        int // cache lines of the next panel that tiles of the matrix unit prefetch per iteration
 	run                  graph.PerWorker[byteRun]
 }
@@ -78,7 +78,7 @@ const (
 	bytePrefetchLines = 4
 	// byteStrip is the approximate number of sums of a strip. They stay in cache until they are converted.
 	byteStrip = 1 << 12
-	// byteBand is the approximate size, in bytes, of the rows of a band (see [multiply.Strips]). They stay in cache
+	// byteBand is the approximate size, in bytes, of the rows of a band (see [multiply.StripOrder]). They stay in cache
 	// while all columns are processed.
 	byteBand = 1 << 20
 	// byteGrain is the approximate number of multiplications of a chunk.
@@ -96,7 +96,7 @@ func newByteTiles(c *graph.Call) (*byteTiles, error) {
 		return nil, fmt.Errorf("operand %d is packed as %s, but the kernel needs %s", bytesB, packed.Form, s.form())
 	}
 	t := &byteTiles{byteShape: s, zeroPoints: newByteZeroPoints(c), resultDType: c.Out[0].DType, outRowStride: x.c.row,
-		packed: c.Packed(bytesB) != nil, scaleStep: perIndex(c, bytesScale), codes: map[byteCode]*jit.Func{}}
+		packed: c.Packed(bytesB) != nil, scaleStep: vectorStride(c, bytesScale), codes: map[byteCode]*jit.Func{}}
 	perRow := t.zeroPoints.step[bytesA] > 0
 	t.conversion = multiply.SumConversion{AddsProduct: t.zeroPoints.nonzero[bytesB], SubtractsProduct: perRow,
 		Scaled: c.Has(bytesScale), OneScale: t.scaleStep == 0, DType: t.resultDType}
@@ -184,7 +184,7 @@ func (t *byteTiles) chooseOrder() {
 	strips := kit.DivUp(t.m, t.stripRows)
 	iterations := kit.DivUp(min(t.m, t.stripRows), t.height) * strips * kit.DivUp(t.groups, tile.DefaultUnroll)
 	t.prefetchLines = min(bytePrefetchLines, kit.DivUp(t.panelBytes()/machine.LineBytes, iterations))
-	t.order = multiply.Strips{Images: len(t.outOffsets), Blocks: t.blocks(), Strips: strips,
+	t.order = multiply.StripOrder{Images: len(t.outOffsets), Blocks: t.blocks(), Strips: strips,
 		Band: kit.DivUp(strips, kit.DivUp(t.m*t.rowBytes(), byteBand))}
 	grain := byteGrain
 	if t.unit {
@@ -196,7 +196,7 @@ func (t *byteTiles) chooseOrder() {
 
 // layOutScratch assigns offsets in scratch memory to the values that the kernel needs.
 func (t *byteTiles) layOutScratch() {
-	s := &t.scratchAt
+	s := &t.scratchOffsets
 	allocate := func(needed bool, bytes int) int {
 		offset := s.size
 		if needed {
@@ -291,7 +291,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &graph.Kernel{Scratch: t.scratchAt.size, Code: t.listings}
+	k := &graph.Kernel{Scratch: t.scratchOffsets.size, Code: t.listings}
 	if t.unit {
 		k.Worker = tile.UnitScratchBytes
 	}

@@ -65,7 +65,7 @@ func (x *contraction) mergeBatch() {
 	for len(x.batch) > 0 {
 		d := len(x.batch) - 1
 		switch {
-		case x.b.batch[d] == 0 && x.rowsFollow(d):
+		case x.b.batch[d] == 0 && x.canMergeRows(d):
 			if x.m == 1 {
 				x.a.row, x.c.row = x.a.batch[d], x.c.batch[d]
 				if x.hasAdd {
@@ -73,7 +73,7 @@ func (x *contraction) mergeBatch() {
 				}
 			}
 			x.m *= x.batch[d]
-		case x.a.batch[d] == 0 && x.colsFollow(d):
+		case x.a.batch[d] == 0 && x.canMergeCols(d):
 			if x.n == 1 {
 				x.b.col, x.c.col = x.b.batch[d], x.c.batch[d]
 				if x.hasAdd {
@@ -88,16 +88,16 @@ func (x *contraction) mergeBatch() {
 	}
 }
 
-// rowsFollow reports whether the rows of a, c and add have the same stride within and between entries of dimension d.
-func (x *contraction) rowsFollow(d int) bool {
-	follow := func(p matrices) bool { return x.m == 1 || p.batch[d] == x.m*p.row }
-	return follow(x.a) && follow(x.c) && (!x.hasAdd || follow(x.add))
+// canMergeRows reports whether the rows of a, c and add have the same stride within and between entries of dimension d.
+func (x *contraction) canMergeRows(d int) bool {
+	evenlySpaced := func(p matrices) bool { return x.m == 1 || p.batch[d] == x.m*p.row }
+	return evenlySpaced(x.a) && evenlySpaced(x.c) && (!x.hasAdd || evenlySpaced(x.add))
 }
 
-// colsFollow is rowsFollow for the columns of b, c and add.
-func (x *contraction) colsFollow(d int) bool {
-	follow := func(p matrices) bool { return x.n == 1 || p.batch[d] == x.n*p.col }
-	return follow(x.b) && follow(x.c) && (!x.hasAdd || follow(x.add))
+// canMergeCols is canMergeRows for the columns of b, c and add.
+func (x *contraction) canMergeCols(d int) bool {
+	evenlySpaced := func(p matrices) bool { return x.n == 1 || p.batch[d] == x.n*p.col }
+	return evenlySpaced(x.b) && evenlySpaced(x.c) && (!x.hasAdd || evenlySpaced(x.add))
 }
 
 // dropBatchDim removes a dimension from the batch.
@@ -230,30 +230,30 @@ type affine struct {
 type affineLoop = func(c, add unsafe.Pointer, i0, i1, j0, j1 int)
 
 var affineLoops = map[tensor.DType]func(f *affine) affineLoop{
-	tensor.Uint8: affineOf[uint8], tensor.Int8: affineOf[int8],
-	tensor.Uint16: affineOf[uint16], tensor.Int16: affineOf[int16],
-	tensor.Uint32: affineOf[uint32], tensor.Int32: affineOf[int32],
-	tensor.Uint64: affineOf[uint64], tensor.Int64: affineOf[int64],
-	tensor.Float32: affineOf[float32], tensor.Float64: affineOf[float64],
-	tensor.Complex64: affineOf[complex64], tensor.Complex128: affineOf[complex128],
+	tensor.Uint8: newAffineLoop[uint8], tensor.Int8: newAffineLoop[int8],
+	tensor.Uint16: newAffineLoop[uint16], tensor.Int16: newAffineLoop[int16],
+	tensor.Uint32: newAffineLoop[uint32], tensor.Int32: newAffineLoop[int32],
+	tensor.Uint64: newAffineLoop[uint64], tensor.Int64: newAffineLoop[int64],
+	tensor.Float32: newAffineLoop[float32], tensor.Float64: newAffineLoop[float64],
+	tensor.Complex64: newAffineLoop[complex64], tensor.Complex128: newAffineLoop[complex128],
 }
 
-func affineOf[T number](f *affine) affineLoop {
+func newAffineLoop[T number](f *affine) affineLoop {
 	alpha, beta := scalarOf[T](f.alpha), T(0)
 	if f.hasAdd {
 		beta = scalarOf[T](f.beta)
 	}
 	return func(c, add unsafe.Pointer, i0, i1, j0, j1 int) {
 		for i := i0; i < i1; i++ {
-			for q := j0; q < j1; q++ {
-				v := (*T)(kit.Elem[T](c, i*f.c.row+q*f.c.col))
+			for j := j0; j < j1; j++ {
+				v := (*T)(kit.AddressOf[T](c, i*f.c.row+j*f.c.col))
 				if alpha != 1 {
 					*v *= alpha
 				}
 				if beta == 0 {
 					continue
 				}
-				w := *(*T)(kit.Elem[T](add, i*f.add.row+q*f.add.col))
+				w := *(*T)(kit.AddressOf[T](add, i*f.add.row+j*f.add.col))
 				if beta != 1 {
 					w *= beta
 				}
@@ -280,7 +280,7 @@ func scalarOf[T number](s tensor.Scalar) (v T) {
 
 // productFlops counts the operations of a product of two operands.
 func productFlops(c *graph.Call) float64 {
-	x, err := productOf(c, c.Out[0])
+	x, err := productContraction(c, c.Out[0])
 	if err != nil {
 		return 0
 	}

@@ -46,9 +46,9 @@ var Einsum = kit.Define[einsumAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{{Name: "gemm", Doc: "Multiplies the operands one after another as matrices.",
 			Lower: func(c *graph.Call) (*graph.Kernel, error) {
-				return copies.Converted(c, multiply.ComputesIn(c), compileEinsum)
+				return copies.CompileInDType(c, multiply.ComputationDType(c), compileEinsum)
 			},
-			Pack: multiply.Packs(nil)}},
+			Pack: multiply.PackFunc(nil)}},
 		Rewrite: rewriteEinsum,
 	},
 })
@@ -96,7 +96,7 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			}
 			x := tensor.Must(in[i].View(tensor.Meta{DType: in[i].DType, Shape: []int{}, Strides: []int{},
 				Offset: in[i].Offset + off})).At()
-			v, n = kit.TimesComplex(v, x.Complex()), n*x.Int()
+			v, n = kit.MulComplex(v, x.Complex()), n*x.Int()
 		}
 		key := fmt.Sprint(at[:len(e.out)])
 		sums[key] += v

@@ -12,12 +12,12 @@ import (
 // einsumPlan builds the kernel of an einsum. It multiplies the terms of the equation as matrices, from left to right. A
 // copy makes dimensions adjacent in memory if they must be merged for a product.
 type einsumPlan struct {
-	equation       *einsum
+	einsum         *einsum
 	call           *graph.Call
 	dtype          tensor.DType
 	kernel         *graph.Kernel
 	productScratch int // scratch memory of the product that needs the most, in bytes
-	nest           kit.Nest
+	inner          kit.InnerKernels
 }
 
 // compileEinsum makes the kernel of an einsum.
@@ -26,7 +26,7 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 	if err != nil || c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, err
 	}
-	p := &einsumPlan{equation: e, call: c, dtype: c.Out[0].DType, kernel: &graph.Kernel{}}
+	p := &einsumPlan{einsum: e, call: c, dtype: c.Out[0].DType, kernel: &graph.Kernel{}}
 	for i := range e.terms {
 		t := &e.terms[i]
 		t.buffer.Meta = t.meta(e, p.dtype)
@@ -44,7 +44,7 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	if cur.buffer.IsPtr(0) {
-		return p.done(), nil
+		return p.finish(), nil
 	}
 	out := kit.OutBuffer(c, 0)
 	src := cur.buffer
@@ -53,12 +53,12 @@ func compileEinsum(c *graph.Call) (*graph.Kernel, error) {
 		src.Meta.Strides[i] = cur.stride(l)
 	}
 	p.copy(out, src)
-	return p.done(), nil
+	return p.finish(), nil
 }
 
-// done returns the kernel. Its scratch memory has the intermediate terms, followed by the memory of one product.
-func (p *einsumPlan) done() *graph.Kernel {
-	p.nest.Scratch = p.kernel.Scratch
+// finish returns the kernel. Its scratch memory has the intermediate terms, followed by the memory of one product.
+func (p *einsumPlan) finish() *graph.Kernel {
+	p.inner.Scratch = p.kernel.Scratch
 	p.kernel.Scratch += p.productScratch
 	return p.kernel
 }
@@ -66,7 +66,7 @@ func (p *einsumPlan) done() *graph.Kernel {
 // allLabels returns the labels of all terms, with repetitions.
 func (p *einsumPlan) allLabels() []int {
 	var all []int
-	for _, t := range p.equation.terms {
+	for _, t := range p.einsum.terms {
 		all = append(all, t.labels...)
 	}
 	return all
@@ -75,8 +75,8 @@ func (p *einsumPlan) allLabels() []int {
 // keptLabels returns the labels that must not be summed before term i: the labels of the result and of the terms from i
 // on.
 func (p *einsumPlan) keptLabels(i int) []int {
-	all := slices.Clone(p.equation.out)
-	for _, t := range p.equation.terms[i:] {
+	all := slices.Clone(p.einsum.out)
+	for _, t := range p.einsum.terms[i:] {
 		all = append(all, t.labels...)
 	}
 	return all
@@ -90,7 +90,7 @@ func (p *einsumPlan) copy(dst, src kit.Buffer) {
 
 // newTerm returns a new row-major term in scratch memory.
 func (p *einsumPlan) newTerm(labels []int) einsumTerm {
-	m := tensor.New(p.dtype, p.equation.shape(labels)...)
+	m := tensor.New(p.dtype, p.einsum.shape(labels)...)
 	t := einsumTerm{labels: labels, strides: m.Strides, buffer: kit.ScratchBuffer(p.kernel.Scratch, m)}
 	p.kernel.Scratch += kit.AlignUp(m.Bytes())
 	return t
@@ -123,7 +123,7 @@ func (p *einsumPlan) product(a, b einsumTerm, kept []int, last bool) (einsumTerm
 func (p *einsumPlan) mergedStride(t *einsumTerm, labels []int) (int, bool) {
 	step, span, started := 0, 0, false // span is the stride that the next label must have
 	for i := len(labels) - 1; i >= 0; i-- {
-		n := p.equation.sizes[labels[i]]
+		n := p.einsum.sizes[labels[i]]
 		if n == 1 {
 			continue
 		}
@@ -162,7 +162,7 @@ func (p *einsumPlan) makeMergeable(t einsumTerm, batch, rows, cols []int) einsum
 // directly if its dimensions permit.
 func (p *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTerm, error) {
 	var batch, rows, cols, inner []int
-	order := slices.Clone(p.equation.out)
+	order := slices.Clone(p.einsum.out)
 	for _, l := range slices.Concat(a.labels, b.labels) {
 		if !slices.Contains(order, l) {
 			order = append(order, l)
@@ -187,9 +187,9 @@ func (p *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTer
 	}
 	before := p.kernel.Scratch
 	to := p.newTerm(slices.Concat(batch, rows, cols))
-	if last && len(to.labels) == len(p.equation.out) {
+	if last && len(to.labels) == len(p.einsum.out) {
 		o := p.call.Out[0]
-		direct := einsumTerm{labels: p.equation.out, strides: o.Strides, buffer: kit.OutBuffer(p.call, 0)}
+		direct := einsumTerm{labels: p.einsum.out, strides: o.Strides, buffer: kit.OutBuffer(p.call, 0)}
 		_, okRows := p.mergedStride(&direct, rows)
 		_, okCols := p.mergedStride(&direct, cols)
 		if okRows && okCols {
@@ -202,9 +202,9 @@ func (p *einsumPlan) contract(a, b einsumTerm, kept []int, last bool) (einsumTer
 
 // gemm adds the phases of a batch of matrix products.
 func (p *einsumPlan) gemm(a, b, to *einsumTerm, batch, rows, cols, inner []int) error {
-	x := &contraction{batch: p.equation.shape(batch), opA: 0, opB: 1, alpha: tensor.IntScalar(1),
-		m: tensor.Numel(p.equation.shape(rows)), n: tensor.Numel(p.equation.shape(cols)),
-		k: tensor.Numel(p.equation.shape(inner))}
+	x := &contraction{batch: p.einsum.shape(batch), opA: 0, opB: 1, alpha: tensor.IntScalar(1),
+		m: tensor.Numel(p.einsum.shape(rows)), n: tensor.Numel(p.einsum.shape(cols)),
+		k: tensor.Numel(p.einsum.shape(inner))}
 	for _, l := range batch {
 		x.a.batch, x.b.batch, x.c.batch = append(x.a.batch, a.stride(l)), append(x.b.batch, b.stride(l)),
 			append(x.c.batch, to.stride(l))
@@ -231,7 +231,7 @@ func (p *einsumPlan) gemm(a, b, to *einsumTerm, batch, rows, cols, inner []int) 
 	p.productScratch = max(p.productScratch, k.Scratch)
 	p.kernel.Worker = max(p.kernel.Worker, k.Worker)
 	for _, ph := range k.Phases {
-		p.kernel.Phases = append(p.kernel.Phases, p.nest.Phase(ph, []kit.Buffer{to.buffer, a.buffer, b.buffer}))
+		p.kernel.Phases = append(p.kernel.Phases, p.inner.Phase(ph, []kit.Buffer{to.buffer, a.buffer, b.buffer}))
 	}
 	return nil
 }

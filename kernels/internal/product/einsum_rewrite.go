@@ -37,7 +37,7 @@ func rewriteEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 	if !ok {
 		return r, nil
 	}
-	p := compose.NewParts(into, c)
+	p := compose.NewBuilder(into, c)
 	last := len(m.rows) - 1
 	a := addPermute(p, in[0], e.operandLabels[0], slices.Concat(m.batch, m.rows, []int{m.sum}))
 	b := addPermute(p, in[1], e.operandLabels[1], slices.Concat(m.batch, []int{m.sum, m.col}))
@@ -51,7 +51,7 @@ func rewriteEinsum(into *graph.Parts, c *graph.Call, _ graph.Around) (r graph.Re
 }
 
 // addPermute adds a view that permutes the dimensions of a value from the order of labels to another order.
-func addPermute(p *compose.Parts, x graph.Arg, labels, order []int) graph.Arg {
+func addPermute(p *compose.Builder, x graph.Arg, labels, order []int) graph.Arg {
 	if slices.Equal(labels, order) {
 		return x
 	}

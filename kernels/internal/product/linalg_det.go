@@ -85,7 +85,7 @@ func determinant(ctx context.Context, a []complex128, n int) complex128 {
 			}
 		}
 		p := a[at*n+k]
-		d = kit.TimesComplex(d, p)
+		d = kit.MulComplex(d, p)
 		if p == 0 {
 			return 0
 		}
@@ -101,7 +101,7 @@ func determinant(ctx context.Context, a []complex128, n int) complex128 {
 			}
 			f := a[i*n+k] / p
 			for j := k + 1; j < n; j++ {
-				a[i*n+j] -= kit.TimesComplex(f, a[k*n+j])
+				a[i*n+j] -= kit.MulComplex(f, a[k*n+j])
 			}
 		}
 	}
@@ -131,8 +131,8 @@ func refDet(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				if used>>j&1 != 0 {
 					continue
 				}
-				x := kit.TimesComplex(sign, in[0].At(append(append([]int{}, at...), row, j)...).Complex())
-				sum += kit.TimesComplex(x, expand(row+1, used|1<<j))
+				x := kit.MulComplex(sign, in[0].At(append(append([]int{}, at...), row, j)...).Complex())
+				sum += kit.MulComplex(x, expand(row+1, used|1<<j))
 				sign = -sign
 			}
 			return sum

@@ -29,7 +29,7 @@ var Linear = kit.Define[kit.None](graph.Op{
 		},
 	},
 	Facts:     graph.Facts{Parallel: linearLoops, AnyOrder: true, Flops: linearFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(linearOf), Rewrite: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: productImpls(linearContraction), Rewrite: compose.WidenToFloat32},
 })
 
 // transposed mirrors Tensor.t. It transposes a matrix and returns a vector unchanged.
@@ -88,8 +88,8 @@ func checkInPlaceAdd(out, bias tensor.Type) error {
 	return err
 }
 
-// linearOf describes a call as a contraction.
-func linearOf(c *graph.Call) (*contraction, error) {
+// linearContraction describes a call as a contraction.
+func linearContraction(c *graph.Call) (*contraction, error) {
 	out, w := c.Out[0], c.Meta(1)
 	if w.Rank() == 2 {
 		var err error
@@ -98,7 +98,7 @@ func linearOf(c *graph.Call) (*contraction, error) {
 		}
 	}
 	t := graph.Call{In: []graph.Arg{c.In[0], {Kind: graph.TensorArg, Value: &graph.Value{Meta: w}}}}
-	x, err := productOf(&t, out)
+	x, err := productContraction(&t, out)
 	if err != nil || !c.Has(2) {
 		return x, err
 	}
@@ -136,7 +136,7 @@ func linearOf(c *graph.Call) (*contraction, error) {
 }
 
 func linearFlops(c *graph.Call) float64 {
-	x, err := linearOf(c)
+	x, err := linearContraction(c)
 	if err != nil {
 		return 0
 	}

@@ -24,7 +24,7 @@ var Matmul = kit.Define[kit.None](graph.Op{
 		},
 	},
 	Facts:     graph.Facts{Parallel: productLoops, AnyOrder: true, Flops: productFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Rewrite: rewriteMatmul, Attend: attend},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: rewriteMatmul, Attend: blockedAttention},
 })
 
 // Mm is the product of two matrices.
@@ -41,7 +41,7 @@ var Mm = kit.Define[kit.None](graph.Op{
 		},
 	},
 	Facts:     graph.Facts{Parallel: productLoops, AnyOrder: true, Flops: productFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Rewrite: compose.Widened, Attend: attend},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32, Attend: blockedAttention},
 })
 
 // Bmm is the product of two batches of matrices.
@@ -56,7 +56,7 @@ var Bmm = kit.Define[kit.None](graph.Op{
 			tensor.New(tensor.Float32, 2, 3, 4).WithStrides([]int{4, 8, 1}), tensor.New(tensor.Float32, 2, 4, 5)}}},
 	},
 	Facts:     graph.Facts{Parallel: productLoops, AnyOrder: true, Flops: productFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Rewrite: compose.Widened, Attend: attend},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32, Attend: blockedAttention},
 })
 
 // Mv is the product of a matrix and a vector.
@@ -70,7 +70,7 @@ var Mv = kit.Define[kit.None](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
 	},
 	Facts:     graph.Facts{Parallel: productLoops, Flops: productFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Rewrite: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32},
 })
 
 // Dot is the inner product of two vectors.
@@ -84,7 +84,7 @@ var Dot = kit.Define[kit.None](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}}},
 	},
 	Facts:     graph.Facts{Flops: productFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(matmulOf), Rewrite: compose.Widened},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32},
 })
 
 // inferBy returns an Infer function. f returns the type of the result for the types of both operands.
@@ -98,8 +98,8 @@ func inferBy(f func(a, b tensor.Type) (tensor.Type, error)) func(*graph.Call) ([
 	}
 }
 
-// matmulOf describes a call as a contraction. The op is matmul or one of its special cases, such as mm.
-func matmulOf(c *graph.Call) (*contraction, error) { return productOf(c, c.Out[0]) }
+// matmulContraction describes a call as a contraction. The op is matmul or one of its special cases, such as mm.
+func matmulContraction(c *graph.Call) (*contraction, error) { return productContraction(c, c.Out[0]) }
 
 // productLoops returns the loops over batch dimensions, over the rows of the first matrix, and over the columns of the
 // second matrix. An operand that is broadcast along a batch dimension is read as a whole.

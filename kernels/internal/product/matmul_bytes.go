@@ -79,7 +79,7 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		sum := int32(int64(sums[0].At(at...).Float())) + int32(elementOrZero(bytesBias, at, last))
 		v := int64(sum)
 		if in[bytesScale] != nil {
-			v = multiply.Requantized(m.DType, sum, float32(elementOrZero(bytesScale, at, last)),
+			v = multiply.Requantize(m.DType, sum, float32(elementOrZero(bytesScale, at, last)),
 				elementOrZero(bytesZero, at, last))
 		}
 		out.Set(tensor.IntScalar(v), at...)
@@ -89,14 +89,14 @@ func bytesRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 
 // lowerBytesLoops makes the kernel in Go. A chunk computes some rows of the result of one entry.
 func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
-	x, err := productOf(c, c.Out[0])
+	x, err := productContraction(c, c.Out[0])
 	if err != nil {
 		return nil, err
 	}
-	d, da, db := c.Out[0].DType, c.Meta(bytesA).DType, c.Meta(bytesB).DType
+	d, aDType, bDType := c.Out[0].DType, c.Meta(bytesA).DType, c.Meta(bytesB).DType
 	var step [1 + bytesZero]int
 	for k := bytesAZero; k <= bytesZero; k++ {
-		step[k] = perIndex(c, k)
+		step[k] = vectorStride(c, k)
 	}
 	batch := [3][]int{x.a.offsets(x.batch), x.b.offsets(x.batch), x.c.offsets(x.batch)}
 	offset := func(side, entry int) int {
@@ -117,27 +117,27 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 		entry := chunk / chunks
 		for i := chunk % chunks * group; i < min(x.m, (chunk%chunks+1)*group); i++ {
 			for j := range x.n {
-				za := byteAt(ptr(m, bytesAZero), da, i*step[bytesAZero])
-				zb := byteAt(ptr(m, bytesBZero), db, j*step[bytesBZero])
+				za := byteAt(ptr(m, bytesAZero), aDType, i*step[bytesAZero])
+				zb := byteAt(ptr(m, bytesBZero), bDType, j*step[bytesBZero])
 				var sum int32
 				if p := ptr(m, bytesBias); p != nil {
-					sum = *(*int32)(kit.Elem[int32](p, j*step[bytesBias]))
+					sum = *(*int32)(kit.AddressOf[int32](p, j*step[bytesBias]))
 				}
 				kit.Blocks(m.Context, x.k, func(begin, end int) {
 					for k := begin; k < end; k++ {
-						a := byteAt(m.Ptrs[1+bytesA], da, offset(0, entry)+i*x.a.row+k*x.a.col)
-						b := byteAt(m.Ptrs[1+bytesB], db, offset(1, entry)+k*x.b.row+j*x.b.col)
+						a := byteAt(m.Ptrs[1+bytesA], aDType, offset(0, entry)+i*x.a.row+k*x.a.col)
+						b := byteAt(m.Ptrs[1+bytesB], bDType, offset(1, entry)+k*x.b.row+j*x.b.col)
 						sum += (a - za) * (b - zb)
 					}
 				})
 				m.Count(2 * x.k)
 				at := offset(2, entry) + i*x.c.row + j*x.c.col
 				if p := ptr(m, bytesScale); p != nil {
-					scale := *(*float32)(kit.Elem[float32](p, j*step[bytesScale]))
-					v := multiply.Requantized(d, sum, scale, float64(byteAt(ptr(m, bytesZero), d, 0)))
+					scale := *(*float32)(kit.AddressOf[float32](p, j*step[bytesScale]))
+					v := multiply.Requantize(d, sum, scale, float64(byteAt(ptr(m, bytesZero), d, 0)))
 					*(*uint8)(unsafe.Add(m.Ptrs[0], at)) = uint8(v)
 				} else {
-					*(*int32)(kit.Elem[int32](m.Ptrs[0], at)) = sum
+					*(*int32)(kit.AddressOf[int32](m.Ptrs[0], at)) = sum
 				}
 			}
 		}

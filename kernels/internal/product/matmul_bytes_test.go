@@ -101,7 +101,7 @@ func TestMatmulBytesDeep(t *testing.T) {
 // checkBytes runs a call by all implementations, and returns the number of those with machine code.
 func checkBytes(t *testing.T, r *rand.Rand, i int, in []*tensor.Tensor) (tiled int) {
 	t.Helper()
-	p, err := kerneltest.NewProductCall("matmul_bytes", nil, in, append(kerneltest.SomeConstants(r, in), 1)...)
+	p, err := kerneltest.NewProductCall("matmul_bytes", nil, in, append(kerneltest.RandomConstants(r, in), 1)...)
 	if err != nil {
 		t.Fatalf("%d: %v", i, err)
 	}

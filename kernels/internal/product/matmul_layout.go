@@ -120,15 +120,15 @@ func checkBmm(kernel string, a, b tensor.Type) error {
 
 // matmulType infers at::matmul.
 func matmulType(a, b tensor.Type) (tensor.Type, error) {
-	da, db := a.Rank(), b.Rank()
+	rankA, rankB := a.Rank(), b.Rank()
 	switch {
-	case da == 0 || db == 0:
-		return tensor.Type{}, fmt.Errorf("both arguments to matmul need to be at least 1D, but they are %dD and %dD", da, db)
-	case da == 1 && db == 1:
+	case rankA == 0 || rankB == 0:
+		return tensor.Type{}, fmt.Errorf("both arguments to matmul need to be at least 1D, but they are %dD and %dD", rankA, rankB)
+	case rankA == 1 && rankB == 1:
 		return dotType(a, b)
-	case da == 2 && db == 1:
+	case rankA == 2 && rankB == 1:
 		return mvType(a, b)
-	case da == 1 && db == 2:
+	case rankA == 1 && rankB == 2:
 		row, err := a.Unsqueeze(0)
 		if err != nil {
 			return tensor.Type{}, err
@@ -138,9 +138,9 @@ func matmulType(a, b tensor.Type) (tensor.Type, error) {
 			return tensor.Type{}, err
 		}
 		return m.Squeeze(0)
-	case da == 2 && db == 2:
+	case rankA == 2 && rankB == 2:
 		return mmType(a, b)
-	case foldsBatch(a, db) || foldsBatch(b, da):
+	case foldsBatch(a, rankB) || foldsBatch(b, rankA):
 		return foldedType(a, b)
 	}
 	return batchedType(a, b)
@@ -202,19 +202,19 @@ func rowsType(t, right tensor.Type) (tensor.Type, error) {
 // batchedType returns the type of a product whose batches are expanded and multiplied matrix by matrix.
 func batchedType(a, b tensor.Type) (tensor.Type, error) {
 	n, p := sym.Of(1), sym.Of(1)
-	k1, k2 := a.Shape[a.Rank()-1], b.Shape[0]
+	depthA, depthB := a.Shape[a.Rank()-1], b.Shape[0]
 	if a.Rank() > 1 {
 		n = a.Shape[a.Rank()-2]
 	}
 	if b.Rank() > 1 {
-		k2, p = b.Shape[b.Rank()-2], b.Shape[b.Rank()-1]
+		depthB, p = b.Shape[b.Rank()-2], b.Shape[b.Rank()-1]
 	}
 	batch, err := tensor.BroadcastSizes(a.Shape[:max(a.Rank()-2, 0)], b.Shape[:max(b.Rank()-2, 0)])
 	if err != nil {
 		return tensor.Type{}, err
 	}
 	entries := tensor.Product(batch)
-	l, r := [3]sym.Int{entries, n, k1}, [3]sym.Int{entries, k2, p}
+	l, r := [3]sym.Int{entries, n, depthA}, [3]sym.Int{entries, depthB, p}
 	if err := checkBmm("bmm", tensor.Type{DType: a.DType, Shape: l[:], Strides: l[:]},
 		tensor.Type{DType: b.DType, Shape: r[:], Strides: r[:]}); err != nil { // strides are not used
 		return tensor.Type{}, err
@@ -264,27 +264,27 @@ func checkAddmm(s, a, b tensor.Type) error {
 // flattensInput reports whether linear with a bias flattens the input x to a matrix.
 func flattensInput(x tensor.Type) bool { return x.Rank() == 3 && x.IsContiguous() }
 
-// productOf describes a call as a contraction. The op is matmul or one of its special cases, such as mm.
-func productOf(c *graph.Call, out tensor.Meta) (*contraction, error) {
+// productContraction describes a call as a contraction. The op is matmul or one of its special cases, such as mm.
+func productContraction(c *graph.Call, out tensor.Meta) (*contraction, error) {
 	a, b := c.Meta(0), c.Meta(1)
 	x := &contraction{m: 1, n: 1, opA: 0, opB: 1, alpha: tensor.IntScalar(1)}
-	na, nb, no := a.Rank(), b.Rank(), out.Rank()
-	x.k = a.Shape[na-1]
-	x.a.col, x.b.row = a.Strides[na-1], b.Strides[max(nb-2, 0)]
-	if nb > 1 {
-		no--
-		x.n, x.b.col, x.c.col = b.Shape[nb-1], b.Strides[nb-1], out.Strides[no]
+	rankA, rankB, outDims := a.Rank(), b.Rank(), out.Rank()
+	x.k = a.Shape[rankA-1]
+	x.a.col, x.b.row = a.Strides[rankA-1], b.Strides[max(rankB-2, 0)]
+	if rankB > 1 {
+		outDims--
+		x.n, x.b.col, x.c.col = b.Shape[rankB-1], b.Strides[rankB-1], out.Strides[outDims]
 	}
-	if na > 1 {
-		no--
-		x.m, x.a.row, x.c.row = a.Shape[na-2], a.Strides[na-2], out.Strides[no]
+	if rankA > 1 {
+		outDims--
+		x.m, x.a.row, x.c.row = a.Shape[rankA-2], a.Strides[rankA-2], out.Strides[outDims]
 	}
-	x.batch, x.c.batch = out.Shape[:no], out.Strides[:no]
+	x.batch, x.c.batch = out.Shape[:outDims], out.Strides[:outDims]
 	var err error
-	if x.a.batch, err = expandedStrides(a, max(na-2, 0), x.batch); err != nil {
+	if x.a.batch, err = expandedStrides(a, max(rankA-2, 0), x.batch); err != nil {
 		return nil, err
 	}
-	x.b.batch, err = expandedStrides(b, max(nb-2, 0), x.batch)
+	x.b.batch, err = expandedStrides(b, max(rankB-2, 0), x.batch)
 	return x, err
 }
 

@@ -24,7 +24,7 @@ func productSize(r *rand.Rand) int {
 
 func checkProduct(t *testing.T, r *rand.Rand, op string, at graph.Attrs, k int, in ...*tensor.Tensor) {
 	t.Helper()
-	p, err := kerneltest.NewProductCall(op, at, in, kerneltest.SomeConstants(r, in)...)
+	p, err := kerneltest.NewProductCall(op, at, in, kerneltest.RandomConstants(r, in)...)
 	if err != nil {
 		t.Fatalf("%s: %v", op, err)
 	}

@@ -3,7 +3,7 @@
 // entry is one matrix product of a batch. The depth is the dimension that is summed. A term is an index of the depth.
 //
 // Byte products have a separate kernel, byteTiles, because zero points and scales must be applied. The terms group,
-// block and panel are defined in bytes_shape.go, strip in bytes_tiled.go, and band in [multiply.Strips].
+// block and panel are defined in bytes_shape.go, strip in bytes_tiled.go, and band in [multiply.StripOrder].
 package product
 
 import "github.com/graphrun/graphrun/graph"

@@ -23,13 +23,13 @@ var algorithms = []struct {
 
 // productImpls returns the implementations of an op whose calls are contractions. read describes a call as a
 // contraction. Results may have any order of dimensions.
-func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
+func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Impl {
 	list := make([]graph.Impl, len(algorithms))
 	for i, w := range algorithms {
 		list[i] = graph.Impl{Name: w.name, Doc: w.doc, Epilogues: true,
 			Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 				rows := rowMajor(c)
-				x, err := read(rows)
+				x, err := describe(rows)
 				if err != nil || !x.supports(c, w.way) {
 					return nil
 				}
@@ -42,13 +42,13 @@ func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 				return walks
 			},
 			Read: func(c *graph.Call, _ graph.Walk, k int, m tensor.Meta) (graph.Work, bool) {
-				return readProduct(c, w.way, read, k, m)
+				return readProduct(c, w.way, describe, k, m)
 			},
 			Work: func(c *graph.Call, walk graph.Walk) graph.Work {
 				work, laid := graph.Work{Steps: 1}, rowMajor(c)
 				c.AddStreamed(&work)
 				laid.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
-				if x, err := read(laid); err == nil {
+				if x, err := describe(laid); err == nil {
 					x.work(c, w.way, &work)
 				}
 				return work
@@ -56,12 +56,12 @@ func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 			Writes: func(c *graph.Call, _ graph.Walk, _ int, m tensor.Meta) bool {
 				laid := *c
 				laid.Out = []tensor.Meta{m}
-				x, err := read(&laid)
-				return err == nil && multiply.ComputesIn(c) == m.DType && x.supports(c, w.way)
+				x, err := describe(&laid)
+				return err == nil && multiply.ComputationDType(c) == m.DType && x.supports(c, w.way)
 			},
-			Lower: func(c *graph.Call) (*graph.Kernel, error) { return lowerProduct(c, w.way, read) },
-			Pack: multiply.Packs(func(c *graph.Call, i int) (graph.Packing, bool) {
-				x, err := read(c)
+			Lower: func(c *graph.Call) (*graph.Kernel, error) { return lowerProduct(c, w.way, describe) },
+			Pack: multiply.PackFunc(func(c *graph.Call, i int) (graph.Packing, bool) {
+				x, err := describe(c)
 				d := c.Out[0].DType
 				if err != nil || !gemm.Multiplies(d) || x.k == 0 || i != x.opA && i != x.opB {
 					return graph.Packing{}, false
@@ -79,13 +79,13 @@ func productImpls(read func(c *graph.Call) (*contraction, error)) []graph.Impl {
 }
 
 // lowerProduct makes the kernel of the products of a call by algorithm w.
-func lowerProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contraction, error)) (*graph.Kernel, error) {
-	given, err := read(c)
+func lowerProduct(c *graph.Call, w gemm.Way, describe func(c *graph.Call) (*contraction, error)) (*graph.Kernel, error) {
+	given, err := describe(c)
 	if err != nil {
 		return nil, err
 	}
-	return copies.Converted(c, multiply.ComputesIn(c), func(c *graph.Call) (*graph.Kernel, error) {
-		x, err := read(c)
+	return copies.CompileInDType(c, multiply.ComputationDType(c), func(c *graph.Call) (*graph.Kernel, error) {
+		x, err := describe(c)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (x *contraction) setAlgorithm(c *graph.Call, w gemm.Way) {
 func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
 	y := *x
 	y.mergeBatch()
-	s := y.spec(multiply.ComputesIn(c))
+	s := y.spec(multiply.ComputationDType(c))
 	if empty := s.M == 0 || s.N == 0 || s.K == 0; empty || w == gemm.Loops {
 		return w == gemm.Loops && (empty || kit.BoundedProduct(s.M, s.N, s.K) <= tinyMACs)
 	}
@@ -136,18 +136,18 @@ func withLayout(v *graph.Value, m tensor.Meta) *graph.Value {
 
 // readProduct returns the additional cost of reading operand k in layout m, or false if the algorithm does not support
 // this layout.
-func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contraction, error), k int,
+func readProduct(c *graph.Call, w gemm.Way, describe func(c *graph.Call) (*contraction, error), k int,
 	m tensor.Meta) (work graph.Work, ok bool) {
 	if m.IsContiguous() || c.Constant(k) && w == gemm.Tiled { // constants are packed when the graph is planned
 		return work, true
 	}
 	rows := rowMajor(c)
-	rowMajorProduct, err := read(rows)
+	rowMajorProduct, err := describe(rows)
 	if err != nil {
 		return work, true
 	}
 	rows.In[k] = graph.Of(withLayout(c.In[k].Value, m))
-	product, err := read(rows)
+	product, err := describe(rows)
 	switch {
 	case err != nil:
 		return work, true
@@ -174,7 +174,7 @@ func readProduct(c *graph.Call, w gemm.Way, read func(c *graph.Call) (*contracti
 func (x *contraction) packingRates(c *graph.Call) (a, b string) {
 	y := *x
 	y.mergeBatch()
-	packsA, packsB := gemm.Packs(y.spec(multiply.ComputesIn(c)))
+	packsA, packsB := gemm.Packs(y.spec(multiply.ComputationDType(c)))
 	if packsA {
 		a = packingRate(y.a.col, y.a.row)
 	}
@@ -196,11 +196,11 @@ func addPacking(w *graph.Work, rate string, elements float64) {
 func packingRate(depth, lane int) string {
 	switch {
 	case depth == 1:
-		return multiply.PackRow
+		return multiply.RatePackRow
 	case lane == 1:
-		return multiply.PackCol
+		return multiply.RatePackCol
 	}
-	return multiply.PackStep
+	return multiply.RatePackStep
 }
 
 // work adds the cost of the products of a call.
@@ -209,19 +209,19 @@ func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 	y.mergeBatch()
 	entries, d := float64(y.entries()), c.Out[0].DType
 	macs := float64(y.m) * float64(y.n) * float64(y.k)
-	work.Do(multiply.StartStep, 1)
+	work.Do(multiply.RateStartStep, 1)
 	switch w {
 	case gemm.Loops:
-		work.Do(multiply.Loops, entries*macs)
+		work.Do(multiply.RateLoops, entries*macs)
 		work.Flops += float64(2 * entries * macs)
 	case gemm.Thin:
-		work.Do(multiply.StartProduct, entries)
+		work.Do(multiply.RateStartProduct, entries)
 		multiply.AddThinProduct(work, d, entries, macs)
 	default:
 		multiply.ReclassifyStores(work, c)
 		multiply.ReclassifyPanels(work, c, y.opA, y.n)
 		multiply.ReclassifyPanels(work, c, y.opB, y.m)
-		work.Do(multiply.StartProduct, entries)
+		work.Do(multiply.RateStartProduct, entries)
 		multiply.AddProduct(work, d, entries, y.m, y.n, y.k)
 		transposed := y.c.row == 1 && !c.Constant(y.opA) && !c.Constant(y.opB) // gemm computes the transposed product
 		if y.n > 1 && y.c.col != 1 && !transposed {
@@ -237,7 +237,7 @@ func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
 	}
 	if y.hasAdd {
 		if _, _, vector := y.vectorBias(); !vector {
-			work.Do(multiply.AddTo, entries*float64(y.m)*float64(y.n))
+			work.Do(multiply.RateAddTo, entries*float64(y.m)*float64(y.n))
 		}
 	}
 }

@@ -45,11 +45,11 @@ func productTerms(a, b *tensor.Tensor, index []int, s *kit.Accumulator) {
 	if a.Rank() > 1 {
 		lead, row = lead[:len(lead)-1], lead[len(lead)-1]
 	}
-	ia := append([]int{}, lead...)
+	indexA := append([]int{}, lead...)
 	if row >= 0 {
-		ia = append(ia, row)
+		indexA = append(indexA, row)
 	}
-	ia = append(ia, 0)
+	indexA = append(indexA, 0)
 	ib := append(append([]int{}, lead...), 0)
 	if col >= 0 {
 		ib = append(ib, col)
@@ -59,8 +59,8 @@ func productTerms(a, b *tensor.Tensor, index []int, s *kit.Accumulator) {
 		kb--
 	}
 	for k := range a.Shape[a.Rank()-1] {
-		ia[len(ia)-1], ib[kb] = k, k
-		s.Mul(termAt(a, ia, 1+btoi(row >= 0)), termAt(b, ib, 1+btoi(col >= 0)))
+		indexA[len(indexA)-1], ib[kb] = k, k
+		s.Mul(termAt(a, indexA, 1+btoi(row >= 0)), termAt(b, ib, 1+btoi(col >= 0)))
 	}
 }
 

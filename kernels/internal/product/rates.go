@@ -38,48 +38,48 @@ func Rates() []graph.Rate {
 			Calls: []graph.RateCall{{Op: "scaled_dot_product_attention", In: []tensor.Meta{heads, heads, heads}},
 				{Op: "einsum", Attrs: graph.Attrs{"equation": "bij,bjk->bik"},
 					In: []tensor.Meta{kit.F32(16, 49, 32), kit.F32(16, 32, 49)}}}},
-		{Name: multiply.Tile32, Unit: "a multiply-add of float32 in register tiles",
+		{Name: multiply.RateTile32, Unit: "a multiply-add of float32 in register tiles",
 			Calls: []graph.RateCall{mm("tiled", f32, 784, 192, 576, 1), mm("tiled", f32, 196, 768, 384, 1),
 				mm("tiled", f32, 784, 384, 192, 1), mm("tiled", f32, 128, 256, 512, 1)}},
-		{Name: multiply.Tile64, Unit: "a multiply-add of float64 in register tiles",
+		{Name: multiply.RateTile64, Unit: "a multiply-add of float64 in register tiles",
 			Calls: []graph.RateCall{mm("tiled", tensor.Float64, 120, 384, 128, 1)}},
-		{Name: multiply.TileGo, Unit: "a multiply-add of other dtypes, in Go",
+		{Name: multiply.RateTileGo, Unit: "a multiply-add of other dtypes, in Go",
 			Calls: []graph.RateCall{mm("tiled", tensor.Int64, 64, 64, 64, 1)}},
-		{Name: multiply.TileBytes, Unit: "a multiply-add of bytes in register tiles",
-			Calls: append(manyBytes(), bytes(4, 512, 2048), bytes(7, 2048, 512))},
-		{Name: multiply.UnitBytes, Unit: "a multiply-add of bytes on the matrix unit, including the padding of tiles",
-			Calls: manyBytes()},
-		{Name: multiply.TileCall, Unit: "the overhead of one register tile in one block of the depth",
+		{Name: multiply.RateTileBytes, Unit: "a multiply-add of bytes in register tiles",
+			Calls: append(largeByteProducts(), byteProduct(4, 512, 2048), byteProduct(7, 2048, 512))},
+		{Name: multiply.RateUnitBytes, Unit: "a multiply-add of bytes on the matrix unit, including the padding of tiles",
+			Calls: largeByteProducts()},
+		{Name: multiply.RateTileCall, Unit: "the overhead of one register tile in one block of the depth",
 			Calls: []graph.RateCall{mm("tiled", f32, 480, 16, 256, 1), mm("tiled", f32, 960, 32, 96, 1)}},
-		{Name: multiply.StartStep, Unit: "the start of a step that computes products",
+		{Name: multiply.RateStartStep, Unit: "the start of a step that computes products",
 			Calls: []graph.RateCall{row(8, 48), row(32, 120), row(144, 40), row(52, 208)}},
-		{Name: multiply.StartProduct, Unit: "the start of each product in a step",
+		{Name: multiply.RateStartProduct, Unit: "the start of each product in a step",
 			Calls: []graph.RateCall{bmm(64, 16, 16, 32), bmm(24, 49, 32, 49),
 				bmm(48, 49, 49, 32), bmm(12, 50, 64, 50)}},
-		{Name: multiply.Thin32, Unit: "a multiply-add of a product of few rows or columns",
+		{Name: multiply.RateThin32, Unit: "a multiply-add of a product of few rows or columns",
 			Calls: []graph.RateCall{{Op: "linear", In: []tensor.Meta{kit.F32(4, 256), kit.F32(64, 256)}, Constant: []int{1},
 				Impl: "thin"}, {Op: "linear", In: []tensor.Meta{kit.F32(1, 256), kit.F32(32, 256)}, Impl: "thin"}}},
-		{Name: multiply.Loops, Unit: "a multiply-add of plain loops",
+		{Name: multiply.RateLoops, Unit: "a multiply-add of plain loops",
 			Calls: []graph.RateCall{mm("loops", f32, 16, 16, 16)}},
-		{Name: multiply.AddTo, Unit: "an element of an addend that is not a vector", Calls: []graph.RateCall{matrixAddend}},
-		{Name: multiply.PackRow, Unit: "an element packed from a matrix that is contiguous along the depth",
+		{Name: multiply.RateAddTo, Unit: "an element of an addend that is not a vector", Calls: []graph.RateCall{matrixAddend}},
+		{Name: multiply.RatePackRow, Unit: "an element packed from a matrix that is contiguous along the depth",
 			Calls: []graph.RateCall{weight(8, 256, 768), weight(16, 96, 1536)}},
-		{Name: multiply.PackCol, Unit: "an element packed from a matrix that is contiguous along the lanes",
+		{Name: multiply.RatePackCol, Unit: "an element packed from a matrix that is contiguous along the lanes",
 			Calls: []graph.RateCall{mm("tiled", f32, 32, 1024, 1024)}},
-		{Name: multiply.Scattered,
+		{Name: multiply.RateScattered,
 			Unit: "an element that is stored alone, because the result is not contiguous along the lanes",
 			Calls: []graph.RateCall{{Op: "mm", In: []tensor.Meta{columns, kit.F32(128, 256)}, Constant: []int{1},
 				Impl: "tiled"}}},
 	}
 }
 
-// bytes returns a product of byte matrices, of which the second is constant.
-func bytes(m, k, n int) graph.RateCall {
+// byteProduct returns a product of byte matrices, of which the second is constant.
+func byteProduct(m, k, n int) graph.RateCall {
 	return graph.RateCall{Op: "matmul_bytes", In: []tensor.Meta{tensor.New(tensor.Uint8, m, k),
 		tensor.New(tensor.Int8, k, n)}, Constant: []int{1}, Impl: "tiled"}
 }
 
-// manyBytes returns products of byte matrices with enough rows for a matrix unit.
-func manyBytes() []graph.RateCall {
-	return []graph.RateCall{bytes(64, 512, 2048), bytes(784, 192, 576), bytes(128, 2048, 512)}
+// largeByteProducts returns products of byte matrices with enough rows for a matrix unit.
+func largeByteProducts() []graph.RateCall {
+	return []graph.RateCall{byteProduct(64, 512, 2048), byteProduct(784, 192, 576), byteProduct(128, 2048, 512)}
 }

@@ -14,7 +14,7 @@ import (
 // repeats matrices becomes a product by each distinct matrix. This removes the copies of keys and values in attention
 // with grouped queries, where several heads use the same keys and values.
 func rewriteMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {
-	if r, err = compose.Widened(into, c, a); err != nil || r.Results != nil {
+	if r, err = compose.WidenToFloat32(into, c, a); err != nil || r.Results != nil {
 		return r, err
 	}
 	if r, err = rewriteTransposedWeights(into, c); err != nil || r.Results != nil {
@@ -24,16 +24,16 @@ func rewriteMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 	if x.Kind != graph.TensorArg || y.Kind != graph.TensorArg {
 		return r, nil
 	}
-	repetition, ok := repeatedOf(y.Value, repeatDepth)
+	repetition, ok := findRepetition(y.Value, repeatDepth)
 	if !ok {
-		return rewriteShared(into, c)
+		return rewriteSharedMatrix(into, c)
 	}
 	rank := len(y.Type().Shape)
 	dim := repetition.dim
 	if dim >= rank-2 || x.Type().Rank() != rank || !x.Type().Shape[dim].Same(y.Type().Shape[dim]) {
 		return r, nil
 	}
-	p := compose.NewParts(into, c)
+	p := compose.NewBuilder(into, c)
 	groups, matrices := repetition.operands(p, x)
 	if _, err = p.Result(); err != nil {
 		return r, err
@@ -51,23 +51,23 @@ func rewriteMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 	return r, err
 }
 
-// rewriteShared rewrites a batch of products if each entry multiplies a single row by the same matrix. The result is
+// rewriteSharedMatrix rewrites a batch of products if each entry multiplies a single row by the same matrix. The result is
 // one product of all rows with this matrix.
-func rewriteShared(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error) {
+func rewriteSharedMatrix(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error) {
 	x, y := c.In[0], c.In[1]
 	rank := x.Type().Rank()
 	if rank < 3 || y.Type().Rank() != rank || y.Value.Const != nil {
 		return r, nil
 	}
-	one := func(a graph.Arg, d int) bool {
+	isOne := func(a graph.Arg, d int) bool {
 		n, known := a.Type().Shape[d].Known()
 		return known && n == 1
 	}
 	n, known := x.Type().Shape[rank-3].Known()
-	if !one(x, rank-2) || !one(y, rank-3) || !known || n < 2 {
+	if !isOne(x, rank-2) || !isOne(y, rank-3) || !known || n < 2 {
 		return r, nil
 	}
-	p := compose.NewParts(into, c)
+	p := compose.NewBuilder(into, c)
 	rows := p.Add(view.Flatten, graph.Attrs{"start_dim": rank - 3, "end_dim": rank - 2}, x)
 	matrix := p.Add(view.Squeeze, graph.Attrs{"dim": []int{rank - 3}}, y)
 	if _, err = p.Result(); err != nil {
@@ -84,7 +84,7 @@ func rewriteShared(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error
 
 // joinsRows reports whether the matrices of x are single rows, and rows that are multiplied by the same matrix are
 // adjacent. These rows then form one matrix.
-func (r repeated) joinsRows(x graph.Arg) bool {
+func (r repeatedSlices) joinsRows(x graph.Arg) bool {
 	t := x.Type()
 	rows, known := t.Shape[t.Rank()-2].Known()
 	return known && rows == 1 && r.dim == t.Rank()-3
@@ -92,7 +92,7 @@ func (r repeated) joinsRows(x graph.Arg) bool {
 
 // operands adds views of both operands for a product by each distinct matrix. matrices has the distinct matrices.
 // groups is a view of x in which the matrices with a common right operand form a group.
-func (r repeated) operands(p *compose.Parts, x graph.Arg) (groups, matrices graph.Arg) {
+func (r repeatedSlices) operands(p *compose.Builder, x graph.Arg) (groups, matrices graph.Arg) {
 	groups, matrices = x, r.matrices(p)
 	if r.joinsRows(x) {
 		groups = p.Add(view.Flatten, graph.Attrs{"start_dim": r.dim, "end_dim": r.dim + 1}, groups)
@@ -104,10 +104,10 @@ func (r repeated) operands(p *compose.Parts, x graph.Arg) (groups, matrices grap
 // repeatDepth bounds the length of the chain of nodes that is searched for a repetition.
 const repeatDepth = 6
 
-// repeated describes a value that repeats each slice of another value, the source, several times along one dimension.
+// repeatedSlices describes a value that repeats each slice of another value, the source, several times along one dimension.
 // For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. For the product, the source gets a dimension of
 // size 1 after the repeated dimension.
-type repeated struct {
+type repeatedSlices struct {
 	source       *graph.Value
 	lacksUnitDim bool // whether the source does not have the dimension of size 1 yet
 	dim          int  // the repeated dimension of the value
@@ -118,7 +118,7 @@ type repeated struct {
 }
 
 // matrices adds views of the source: one inserts the dimension of size 1, and one permutes the dimensions by order.
-func (r repeated) matrices(p *compose.Parts) graph.Arg {
+func (r repeatedSlices) matrices(p *compose.Builder) graph.Arg {
 	x := graph.Of(r.source)
 	if r.lacksUnitDim {
 		x = p.Add(view.Unsqueeze, graph.Attrs{"dim": r.sourceDim() + 1}, x)
@@ -130,41 +130,41 @@ func (r repeated) matrices(p *compose.Parts) graph.Arg {
 }
 
 // sourceDim returns the dimension of the source that is repeated.
-func (r repeated) sourceDim() int {
+func (r repeatedSlices) sourceDim() int {
 	if r.order != nil {
 		return r.order[r.dim]
 	}
 	return r.dim
 }
 
-// repeatedOf reports whether v repeats another value, and describes the repetition. It recognizes three forms: copies
+// findRepetition reports whether v repeats another value, and describes the repetition. It recognizes three forms: copies
 // of broadcast values, results of repeat_interleave, and concatenations of repeated parts. It also recognizes
 // permutations of these forms.
-func repeatedOf(v *graph.Value, depth int) (r repeated, ok bool) {
+func findRepetition(v *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	n := v.Node
 	if n == nil || n.Op == nil || n.Op.ReadsStorage || depth == 0 || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
 		return r, false
 	}
 	switch from := n.In[0].Value; {
 	case n.Op.Permutes != nil && len(n.Out) == 1:
-		if r, ok = repeatedOf(from, depth-1); ok {
+		if r, ok = findRepetition(from, depth-1); ok {
 			r.permute(n.Op.Permutes(n.Call()))
 		}
 		return r, ok
 	case n.Op == index.RepeatInterleave && len(n.In) == 1:
-		return repeatsOf(from, v)
+		return repetitionByInterleave(from, v)
 	case n.Op == view.Cat || n.Op == view.Concat || n.Op == view.Concatenate:
-		return joinedRepeats(n, v, depth-1)
+		return repetitionByConcat(n, v, depth-1)
 	case n.Op.Identity && v.Alias == nil && v.Type.DType == from.Type.DType && sameSizes(v.Type.Shape, from.Type.Shape):
-		return repeatedOf(from, depth-1)
+		return findRepetition(from, depth-1)
 	case n.Op.Kind == graph.View && v.Type.DType == from.Type.DType:
-		return copiedBroadcast(from, v)
+		return repetitionByBroadcast(from, v)
 	}
 	return r, false
 }
 
 // permute changes the description for a permutation of the value's dimensions.
-func (r *repeated) permute(dims []int) {
+func (r *repeatedSlices) permute(dims []int) {
 	var order []int
 	at := 0
 	for i, d := range dims {
@@ -186,9 +186,9 @@ func (r *repeated) permute(dims []int) {
 	r.dim, r.order = at, order
 }
 
-// copiedBroadcast recognizes a value in which a broadcast dimension is merged with the dimension before it. It rejects
+// repetitionByBroadcast recognizes a value in which a broadcast dimension is merged with the dimension before it. It rejects
 // results of as_strided, whose sizes do not determine their elements.
-func copiedBroadcast(from, v *graph.Value) (r repeated, ok bool) {
+func repetitionByBroadcast(from, v *graph.Value) (r repeatedSlices, ok bool) {
 	t, n := from.Type, from.Node
 	if n == nil || n.Op.ReadsStorage || from.Alias == nil || t.Rank() != v.Type.Rank()+1 || n.In[0].Value != from.Alias {
 		return r, false
@@ -204,19 +204,19 @@ func copiedBroadcast(from, v *graph.Value) (r repeated, ok bool) {
 		single := slices.Clone(t.Shape)
 		single[d] = sym.Of(1)
 		if sameSizes(joined, v.Type.Shape) && sameSizes(single, from.Alias.Type.Shape) {
-			return repeated{source: from.Alias, dim: d - 1, times: times}, true
+			return repeatedSlices{source: from.Alias, dim: d - 1, times: times}, true
 		}
 	}
 	return r, false
 }
 
-// repeatsOf recognizes repeat_interleave along one dimension with the same number of repetitions for all indexes.
-func repeatsOf(from, v *graph.Value) (r repeated, ok bool) {
+// repetitionByInterleave recognizes repeat_interleave along one dimension with the same number of repetitions for all indexes.
+func repetitionByInterleave(from, v *graph.Value) (r repeatedSlices, ok bool) {
 	a, b := from.Type.Shape, v.Type.Shape
 	if len(a) != len(b) {
 		return r, false
 	}
-	r = repeated{source: from, lacksUnitDim: true, dim: -1}
+	r = repeatedSlices{source: from, lacksUnitDim: true, dim: -1}
 	for d := range a {
 		if a[d].Same(b[d]) {
 			continue
@@ -231,14 +231,14 @@ func repeatsOf(from, v *graph.Value) (r repeated, ok bool) {
 	return r, r.dim >= 0 && r.times > 1
 }
 
-// joinedRepeats recognizes a concatenation of values that repeat the successive parts of another value.
-func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok bool) {
+// repetitionByConcat recognizes a concatenation of values that repeat the successive parts of another value.
+func repetitionByConcat(n *graph.Node, v *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	var whole *graph.Value
 	for i, a := range n.In {
 		if a.Kind != graph.TensorArg {
 			return r, false
 		}
-		part, ok := repeatedOf(a.Value, depth)
+		part, ok := findRepetition(a.Value, depth)
 		if !ok || part.order != nil {
 			return r, false
 		}
@@ -269,12 +269,12 @@ func joinedRepeats(n *graph.Node, v *graph.Value, depth int) (r repeated, ok boo
 	joined := slices.Clone(whole.Type.Shape)
 	joined[r.dim] = joined[r.dim].Mul(sym.Of(r.times))
 	r.source, r.lacksUnitDim = whole, true
-	return r, len(n.In) > 1 && sameSizes(joined, v.Type.Shape) && cutsAlong(n.In[0], r)
+	return r, len(n.In) > 1 && sameSizes(joined, v.Type.Shape) && isCutAlong(n.In[0], r)
 }
 
-// cutsAlong reports whether a value is cut into parts along the repeated dimension: in all other dimensions, the first
+// isCutAlong reports whether a value is cut into parts along the repeated dimension: in all other dimensions, the first
 // part has the sizes of the value.
-func cutsAlong(first graph.Arg, r repeated) bool {
+func isCutAlong(first graph.Arg, r repeatedSlices) bool {
 	shape, whole := slices.Clone(first.Type().Shape), slices.Clone(r.source.Type.Shape)
 	shape[r.dim], whole[r.dim] = sym.Int{}, sym.Int{}
 	return sameSizes(shape, whole)

@@ -46,7 +46,7 @@ func rewriteTransposedWeights(into *graph.Parts, c *graph.Call) (r graph.Rewrite
 		mayBeWeights(x) {
 		return r, nil
 	}
-	p := compose.NewParts(into, c)
+	p := compose.NewBuilder(into, c)
 	transposed := func(x graph.Arg) graph.Arg { return p.Add(view.Transpose, graph.Attrs{"dim0": -2, "dim1": -1}, x) }
 	values := transposed(x)
 	if _, err = p.Result(); err != nil {

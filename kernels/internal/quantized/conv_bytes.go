@@ -22,18 +22,18 @@ type quantConvAttrs struct {
 // quantConv describes a quantized convolution op. Operands are given by their indices.
 type quantConv struct {
 	name         string
-	w            int  // index of the weight
+	weight       int  // index of the weight
 	xZero, wZero int  // indices of the input's zero points and of the weight's zero points
 	scaled       bool // the op scales sums to a byte dtype; otherwise the result is int32
 }
 
-// inBytes reports whether a quantized convolution should be computed as a byte convolution. It must be a convolution of
+// usesBytes reports whether a quantized convolution should be computed as a byte convolution. It must be a convolution of
 // images with a constant weight, in shapes that have machine code. If the op scales sums, the sums and the bias must be
 // far from the bounds of int32. If the weight minus its zero points does not fit int8, sums of windows are also needed
 // (see correctedSums). They are supported only for one group, or if each channel is a group.
-func (q *quantConv) inBytes(c *graph.Call) bool {
-	w := c.Meta(q.w)
-	if w.Rank() != 4 || c.Const(q.w) == nil || tensor.Numel(w.Shape[1:]) > maxTerms || !sameZeroDType(c, 0, q.xZero) {
+func (q *quantConv) usesBytes(c *graph.Call) bool {
+	w := c.Meta(q.weight)
+	if w.Rank() != 4 || c.Const(q.weight) == nil || tensor.Numel(w.Shape[1:]) > maxTerms || !sameZeroDType(c, 0, q.xZero) {
 		return false
 	}
 	if q.scaled && c.Has(8) && !magnitudesAtMost(c.Const(8), math.MaxInt32/2) {
@@ -51,14 +51,14 @@ func (q *quantConv) inBytes(c *graph.Call) bool {
 	if !fits {
 		floats.Out = []tensor.Meta{c.Out[0].WithDType(tensor.Int32)}
 	}
-	_, served := conv.InBytes(floats, c.Type(0).DType, tensor.Int8)
-	return served
+	_, supported := conv.InBytes(floats, c.Type(0).DType, tensor.Int8)
+	return supported
 }
 
 // weightFitsInt8 reports whether the constant weight minus its zero points fits int8. It returns false if the zero
 // points are unknown.
 func (q *quantConv) weightFitsInt8(c *graph.Call) bool {
-	w, zero := c.Const(q.w), c.Const(q.wZero)
+	w, zero := c.Const(q.weight), c.Const(q.wZero)
 	if c.Has(q.wZero) && zero == nil {
 		return false
 	}
@@ -75,11 +75,11 @@ func (q *quantConv) weightFitsInt8(c *graph.Call) bool {
 
 // bytesConv adds a byte convolution that computes the op, and returns the result. The byte convolution also scales the
 // sums if the weight minus its zero points fits int8. Otherwise the sums are first corrected and then scaled.
-func (p parts) bytesConv(q *quantConv) graph.Arg {
+func (p quantBuilder) bytesConv(q *quantConv) graph.Arg {
 	const f = tensor.Float32
-	c, n := p.Call, p.Call.Meta(q.w).Shape[0]
+	c, n := p.Call, p.Call.Meta(q.weight).Shape[0]
 	fits := q.weightFitsInt8(c)
-	scalar := func(i int) graph.Arg { return p.Along(c.In[i], 0, 0) }
+	scalar := func(i int) graph.Arg { return p.BroadcastAlong(c.In[i], 0, 0) }
 	var scale, bias, xZero, yZero graph.Arg
 	if q.scaled && fits {
 		scale = p.Add(pointwise.Mul, nil, p.vector(1, 0, 1, f), p.vector(4, 0, 1, f))
@@ -117,29 +117,29 @@ func (p parts) bytesConv(q *quantConv) graph.Arg {
 
 // int8Weight returns the weight minus its zero points as int8. The differences must fit int8. They are exact in
 // float32.
-func (p parts) int8Weight(q *quantConv) graph.Arg {
-	w := p.Call.In[q.w]
+func (p quantBuilder) int8Weight(q *quantConv) graph.Arg {
+	w := p.Call.In[q.weight]
 	if p.Call.Has(q.wZero) && !magnitudesAtMost(p.Call.Const(q.wZero), 0) {
-		w = p.minusZero(q.w, q.wZero, 0, tensor.Float32)
+		w = p.minusZeroPoint(q.weight, q.wZero, 0, tensor.Float32)
 	}
-	return p.To(tensor.Int8, w)
+	return p.Convert(tensor.Int8, w)
 }
 
 // correctedSums returns the sums for a weight that does not fit int8 after the subtraction of its zero points. It
 // convolves with the weight itself, and subtracts the weight's zero point times the sum of the window's inputs. This
 // sum is the result of an additional output channel with weights of 1. If each channel is a group, it is the result of
 // a second convolution.
-func (p parts) correctedSums(q *quantConv, bias graph.Arg, convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
+func (p quantBuilder) correctedSums(q *quantConv, bias graph.Arg, convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
 	const f, i32 = tensor.Float32, tensor.Int32
-	m := p.Call.Meta(q.w)
-	w, least := p.Call.In[q.w], 0.0
+	m := p.Call.Meta(q.weight)
+	w, least := p.Call.In[q.weight], 0.0
 	if m.DType == tensor.Uint8 {
 		least = 1 << 7
-		w = p.To(tensor.Int8, p.Add(pointwise.Sub, nil, p.To(f, w), compose.Number(least)))
+		w = p.Convert(tensor.Int8, p.Add(pointwise.Sub, nil, p.Convert(f, w), compose.Number(least)))
 	}
 	zero := p.Add(view.Full, graph.Attrs{"size": []int{1}, "fill_value": -int(least), "dtype": i32})
 	if p.Call.Has(q.wZero) {
-		zero = p.To(i32, p.Add(pointwise.Sub, nil, p.vector(q.wZero, 1, 4, f), compose.Number(least)))
+		zero = p.Convert(i32, p.Add(pointwise.Sub, nil, p.vector(q.wZero, 1, 4, f), compose.Number(least)))
 	}
 	groups, n := kit.Attrs[quantConvAttrs](p.Call).Groups, m.Shape[0]
 	ones := p.Add(view.Full, graph.Attrs{"size": append([]int{groups}, m.Shape[1:]...), "fill_value": 1,

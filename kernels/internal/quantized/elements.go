@@ -11,10 +11,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Quotient is the text of an expression that computes v = x / scale in float32 from the reciprocal of the scale. It is
+// QuotientText is the text of an expression that computes v = x / scale in float32 from the reciprocal of the scale. It is
 // several times faster than a division. The product q has an error below two units in the last place. The first
 // correction, p, has an error below one unit. The second correction, v, is correctly rounded (Markstein 1990).
-const Quotient = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); " +
+const QuotientText = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); " +
 	"v = fma(fma(-p, scale, x), reciprocal, p)"
 
 // Magnitudes of quantized values before saturation, in quantization steps.
@@ -28,9 +28,9 @@ const (
 // rewriteAsLoop rewrites a quantization as one loop over elements. Clamping ops before the quantization become part of
 // the loop. The loop clamps quantized values, which gives the same results because quantization is monotonic. Numbers
 // that may be large or infinite are clamped before the division. NaN becomes 0.
-func (q *rewriting) rewriteAsLoop() (r graph.Rewrite, err error) {
+func (q *quantizeRewriter) rewriteAsLoop() (r graph.Rewrite, err error) {
 	v, least, most := q.skipClamps()
-	input, scale := graph.Of(v), firstElement(q.to.scale)
+	input, scale := graph.Of(v), firstElement(q.result.scale)
 	r.Of = v.Node
 	finite := magnitudeBound(input, boundDepth)/scale < maxExactLevel
 	if finite {
@@ -39,12 +39,12 @@ func (q *rewriting) rewriteAsLoop() (r graph.Rewrite, err error) {
 			return r, err
 		}
 	}
-	scaleArg := q.To(tensor.Float32, q.Along(q.to.scaleArg, 0, 0))
-	f := formula{text: Quotient, names: []string{"x", "reciprocal", "scale"}, zero: firstElement(q.to.zero),
+	scaleArg := q.Convert(tensor.Float32, q.BroadcastAlong(q.result.scaleArg, 0, 0))
+	f := formula{text: QuotientText, names: []string{"x", "reciprocal", "scale"}, zero: firstElement(q.result.zero),
 		lowerBound: least, upperBound: most}
 	in := []graph.Arg{input, q.Add(pointwise.Reciprocal, nil, scaleArg), scaleArg}
 	if !finite {
-		f.text, f.valid = "x = minimum(maximum(number, -far), far); "+Quotient, "number == number"
+		f.text, f.valid = "x = minimum(maximum(number, -far), far); "+QuotientText, "number == number"
 		f.names, in = append(f.names, "far"), append(in, q.number(scale*saturatingLevel))
 		f.names[0] = "number"
 	}
@@ -56,38 +56,38 @@ func (q *rewriting) rewriteAsLoop() (r graph.Rewrite, err error) {
 // rewritePair rewrites the quantization of node n, a sum or a product of two dequantized operands. The rewritten graph
 // computes the quantized result directly from the quantized operands. rewritePair returns nil in exact plans, because
 // the results round differently.
-func (q *rewriting) rewritePair(n *graph.Node, least, most float64) ([]*graph.Value, error) {
-	if q.Exact || n == nil || n.Op != pointwise.Mul && !pointwise.Adds(n) {
+func (q *quantizeRewriter) rewritePair(n *graph.Node, least, most float64) ([]*graph.Value, error) {
+	if q.Exact || n == nil || n.Op != pointwise.Mul && !pointwise.IsPlainAdd(n) {
 		return nil, nil
 	}
-	var of [2]quantizedValues
-	for i := range of {
+	var operands [2]quantizedValues
+	for i := range operands {
 		var ok bool
-		if of[i], ok = dequantized(n.In[i]); !ok || of[i].scale.Numel() != 1 || !isByte(of[i].bytes.Type().DType) {
+		if operands[i], ok = dequantized(n.In[i]); !ok || operands[i].scale.Numel() != 1 || !isByte(operands[i].bytes.Type().DType) {
 			return nil, nil
 		}
 	}
-	a, b, to := of[0], of[1], firstElement(q.to.scale)
+	a, b, resultScale := operands[0], operands[1], firstElement(q.result.scale)
 	// Ties round to even. Only the even part of the zero point may be added before rounding: adding 1 would exchange even
 	// and odd neighbours.
-	odd := math.Abs(math.Mod(firstElement(q.to.zero), 2))
-	zero := firstElement(q.to.zero) - odd
+	odd := math.Abs(math.Mod(firstElement(q.result.zero), 2))
+	zero := firstElement(q.result.zero) - odd
 	f := formula{zero: odd, lowerBound: least, upperBound: most}
 	if n.Op == pointwise.Mul {
 		f.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
 		f.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
 		return q.addFormula(f, a.bytes, b.bytes, q.number(firstElement(a.zero)), q.number(firstElement(b.zero)),
-			q.number(firstElement(a.scale)*firstElement(b.scale)/to), q.number(zero))
+			q.number(firstElement(a.scale)*firstElement(b.scale)/resultScale), q.number(zero))
 	}
 	f.text = "v = fma(float32(x), xscale, fma(float32(y), yscale, zero))"
 	f.names = []string{"x", "y", "xscale", "yscale", "zero"}
-	factors := [2]float64{firstElement(a.scale) / to, firstElement(b.scale) / to}
+	factors := [2]float64{firstElement(a.scale) / resultScale, firstElement(b.scale) / resultScale}
 	return q.addFormula(f, a.bytes, b.bytes, q.number(factors[0]), q.number(factors[1]),
 		q.number(zero-float64(factors[0]*firstElement(a.zero))-float64(factors[1]*firstElement(b.zero))))
 }
 
 // number returns a float32 constant.
-func (q *rewriting) number(v float64) graph.Arg {
+func (q *quantizeRewriter) number(v float64) graph.Arg {
 	return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": v, "dtype": tensor.Float32})
 }
 
@@ -102,19 +102,19 @@ type formula struct {
 }
 
 // addFormula returns the quantized values that formula f computes from the operands in.
-func (q *rewriting) addFormula(f formula, in ...graph.Arg) ([]*graph.Value, error) {
+func (q *quantizeRewriter) addFormula(f formula, in ...graph.Arg) ([]*graph.Value, error) {
 	d := q.Call.Out[0].DType
 	level := "int32(rint(v))"
 	if f.zero != 0 {
 		level += fmt.Sprintf(" + %v", f.zero)
 	}
-	level = fmt.Sprintf("minimum(maximum(%s, %d), %d)", level, q.to.quantize(d, f.lowerBound),
-		q.to.quantize(d, f.upperBound))
+	level = fmt.Sprintf("minimum(maximum(%s, %d), %d)", level, q.result.quantize(d, f.lowerBound),
+		q.result.quantize(d, f.upperBound))
 	if f.valid != "" {
 		level = fmt.Sprintf("where(%s, %s, 0)", f.valid, level)
 	}
 	y := q.Add(pointwise.Pointwise, graph.Attrs{"expr": f.text + "; " + level, "params": f.names}, in...)
-	return q.Result(q.To(d, y))
+	return q.Result(q.Convert(d, y))
 }
 
 // boundDepth is the depth to which magnitudeBound follows operands.
@@ -148,7 +148,7 @@ func magnitudeBound(a graph.Arg, depth int) float64 {
 		return bound
 	}
 	n := a.Value.Node
-	if least, most, ok := pointwise.Bounds(n); ok {
+	if least, most, ok := pointwise.ClampRange(n); ok {
 		bound := magnitudeBound(n.In[0], depth-1)
 		for _, limit := range []float64{least, most} {
 			if !math.IsInf(limit, 0) {
@@ -157,7 +157,7 @@ func magnitudeBound(a graph.Arg, depth int) float64 {
 		}
 		return bound
 	}
-	if n.Op != pointwise.Mul && !pointwise.Adds(n) {
+	if n.Op != pointwise.Mul && !pointwise.IsPlainAdd(n) {
 		return unknown
 	}
 	x, y := magnitudeBound(n.In[0], depth-1), magnitudeBound(n.In[1], depth-1)

@@ -99,15 +99,15 @@ func (l quantizedValues) sameParams(m quantizedValues) bool {
 
 // quantize returns the quantized value, in dtype d, of the number x.
 func (l quantizedValues) quantize(d tensor.DType, x float64) int64 {
-	return saturated(d, math.RoundToEven(float64(float32(x)/float32(firstElement(l.scale))))+firstElement(l.zero))
+	return saturate(d, math.RoundToEven(float64(float32(x)/float32(firstElement(l.scale))))+firstElement(l.zero))
 }
 
-// rewriting rewrites one call of quantize_linear. Its methods add the nodes of the rewritten graph.
-type rewriting struct {
-	parts
+// quantizeRewriter rewrites one call of quantize_linear. Its methods add the nodes of the rewritten graph.
+type quantizeRewriter struct {
+	quantBuilder
 	graph.Around
-	into *graph.Parts
-	to   quantizedValues // the scale and the zero point of the call
+	into   *graph.Parts
+	result quantizedValues // the scale and the zero point of the call
 }
 
 // rewriteQuantize rewrites a quantization by the first of these rules that applies:
@@ -121,7 +121,7 @@ func rewriteQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 	if !ok || c.In[0].Kind != graph.TensorArg {
 		return r, nil
 	}
-	q := &rewriting{parts{compose.NewParts(into, c)}, a, into, to}
+	q := &quantizeRewriter{quantBuilder{compose.NewBuilder(into, c)}, a, into, to}
 	n := c.In[0].Value.Node
 	if n == nil {
 		return q.rewriteAsLoop()
@@ -132,7 +132,7 @@ func rewriteQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 		return r, err
 	}
 	if q.isMoveOp(n) {
-		return q.moveBefore(n)
+		return q.quantizeBefore(n)
 	}
 	if r, err = q.rewriteMaxPool(n); err != nil || r.Results != nil {
 		return r, err
@@ -145,7 +145,7 @@ func rewriteQuantize(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.
 
 // isMoveOp reports whether node n computes the operand of the quantization by moving elements only, and can be applied
 // to bytes.
-func (q *rewriting) isMoveOp(n *graph.Node) bool {
+func (q *quantizeRewriter) isMoveOp(n *graph.Node) bool {
 	views := n.Op.Kind == graph.View && !n.Op.ReadsStorage && n.Op.Expression == nil
 	if !views && !n.Op.SelectsElements || len(n.Out) != 1 || !q.Alone(n.Out[0]) || len(n.In) == 0 {
 		return false
@@ -174,15 +174,15 @@ func (q *rewriting) isMoveOp(n *graph.Node) bool {
 }
 
 // movedOperands returns the operands from which a node moves elements.
-func (q *rewriting) movedOperands(n *graph.Node) []graph.Arg {
+func (q *quantizeRewriter) movedOperands(n *graph.Node) []graph.Arg {
 	if n.Op.Params[0].Variadic {
 		return n.In
 	}
 	return n.In[:1]
 }
 
-// moveBefore quantizes the operands of a node that only moves elements, and applies the node to the bytes.
-func (q *rewriting) moveBefore(n *graph.Node) (r graph.Rewrite, err error) {
+// quantizeBefore quantizes the operands of a node that only moves elements, and applies the node to the bytes.
+func (q *quantizeRewriter) quantizeBefore(n *graph.Node) (r graph.Rewrite, err error) {
 	in := slices.Clone(n.In)
 	for i, a := range q.movedOperands(n) {
 		args := append([]graph.Arg{a}, q.Call.In[1:]...)
@@ -207,11 +207,11 @@ func (q *rewriting) moveBefore(n *graph.Node) (r graph.Rewrite, err error) {
 
 // skipClamps follows the operand of the quantization over ops that clamp, such as relu, if no other op reads their
 // results. It returns the value v that the skipped ops clamp, and their bounds.
-func (q *rewriting) skipClamps() (v *graph.Value, least, most float64) {
+func (q *quantizeRewriter) skipClamps() (v *graph.Value, least, most float64) {
 	v, least, most = q.Call.In[0].Value, math.Inf(-1), math.Inf(1)
 	for {
 		n := v.Node
-		lo, hi, ok := pointwise.Bounds(n)
+		lo, hi, ok := pointwise.ClampRange(n)
 		if !ok || !q.Alone(v) || n.In[0].Kind != graph.TensorArg || n.In[0].Value.Node == nil {
 			return v, least, most
 		}
@@ -222,7 +222,7 @@ func (q *rewriting) skipClamps() (v *graph.Value, least, most float64) {
 
 // rewriteProduct rewrites a convolution or a matrix product of dequantized numbers as a product of bytes. Clamping ops
 // between the product and the quantization become a clamp of the quantized values.
-func (q *rewriting) rewriteProduct() (r graph.Rewrite, err error) {
+func (q *quantizeRewriter) rewriteProduct() (r graph.Rewrite, err error) {
 	v, least, most := q.skipClamps()
 	n := v.Node
 	form := q.byteFormOf(n)
@@ -252,7 +252,7 @@ func (q *rewriting) rewriteProduct() (r graph.Rewrite, err error) {
 		return r, nil
 	}
 	r.Why = fmt.Sprintf("%s multiplies bytes", n.Name)
-	r.Results, err = q.Result(q.clamped(form.build(x, w, b), least, most))
+	r.Results, err = q.Result(q.clamp(form.build(x, w, b), least, most))
 	return r, err
 }
 
@@ -266,7 +266,7 @@ type byteForm struct {
 }
 
 // byteFormOf returns the byte form of a node, or nil if the node does not multiply by a weight.
-func (q *rewriting) byteFormOf(n *graph.Node) *byteForm {
+func (q *quantizeRewriter) byteFormOf(n *graph.Node) *byteForm {
 	switch n.Op {
 	case conv.Conv2d:
 		return q.convolution(n)
@@ -279,15 +279,15 @@ func (q *rewriting) byteFormOf(n *graph.Node) *byteForm {
 }
 
 // convolution returns the byte form of a convolution of images.
-func (q *rewriting) convolution(n *graph.Node) *byteForm {
+func (q *quantizeRewriter) convolution(n *graph.Node) *byteForm {
 	var at graph.Attrs
 	return &byteForm{unsupported: func(x, w quantizedValues) (why string) {
-		served := false
-		at, served = conv.InBytes(n.Call(), x.bytes.Type().DType, tensor.Int8)
+		supported := false
+		at, supported = conv.InBytes(n.Call(), x.bytes.Type().DType, tensor.Int8)
 		switch {
 		case !w.fitsInt8():
 			return "its weight minus its zero points does not fit int8"
-		case !served:
+		case !supported:
 			return "no machine code multiplies bytes of such shapes"
 		}
 		return ""
@@ -295,7 +295,7 @@ func (q *rewriting) convolution(n *graph.Node) *byteForm {
 }
 
 // linear returns the byte form of a product by a matrix. axis is the dimension of the output channels in the matrix.
-func (q *rewriting) linear(n *graph.Node, axis int) *byteForm {
+func (q *quantizeRewriter) linear(n *graph.Node, axis int) *byteForm {
 	return &byteForm{axis: axis, unsupported: func(x, w quantizedValues) string {
 		m := n.In[1].Meta()
 		if !product.MultipliesBytes() || m.Rank() != 2 || n.In[0].Type().Rank() < 2 || m.Shape[1-axis] > maxTerms {
@@ -319,13 +319,13 @@ func (q *rewriting) linear(n *graph.Node, axis int) *byteForm {
 			added = q.biasOf(b, sums, n.In[1].Meta().Shape[axis])
 		}
 		return q.Add(product.MatmulBytes, nil, x.bytes, bytes, zeros(x), zeros(w), added,
-			q.Add(pointwise.Div, nil, sums, q.asVector(q.to.scaleArg)),
-			q.asVector(q.zeroPointArg(q.to.zeroArg, q.Call.Out[0].DType)))
+			q.Add(pointwise.Div, nil, sums, q.asVector(q.result.scaleArg)),
+			q.asVector(q.zeroPointArg(q.result.zeroArg, q.Call.Out[0].DType)))
 	}}
 }
 
 // zeroPointArg returns zero point a, or a constant 0 of dtype d if a is omitted.
-func (q *rewriting) zeroPointArg(a graph.Arg, d tensor.DType) graph.Arg {
+func (q *quantizeRewriter) zeroPointArg(a graph.Arg, d tensor.DType) graph.Arg {
 	if a.Kind == graph.Null {
 		return q.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": d})
 	}
@@ -333,24 +333,24 @@ func (q *rewriting) zeroPointArg(a graph.Arg, d tensor.DType) graph.Arg {
 }
 
 // addConvolution adds the convolution of bytes that computes node n and quantizes the sums.
-func (q *rewriting) addConvolution(n *graph.Node, attrs graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
+func (q *quantizeRewriter) addConvolution(n *graph.Node, attrs graph.Attrs, x, w quantizedValues, b bias) graph.Arg {
 	o := n.In[1].Meta().Shape[0]
 	sums := q.Add(pointwise.Mul, nil, q.asVector(x.scaleArg), q.asVector(w.scaleArg))
-	scale := q.Add(pointwise.Div, nil, sums, q.asVector(q.to.scaleArg))
+	scale := q.Add(pointwise.Div, nil, sums, q.asVector(q.result.scaleArg))
 	scale = q.Add(view.Expand, graph.Attrs{"size": []int{o}}, scale)
-	zero := func(a graph.Arg, d tensor.DType) graph.Arg { return q.Along(q.zeroPointArg(a, d), 0, 0) }
+	zero := func(a graph.Arg, d tensor.DType) graph.Arg { return q.BroadcastAlong(q.zeroPointArg(a, d), 0, 0) }
 	return q.Add(conv.ConvBytes, attrs, x.bytes, q.int8Weight(w), q.biasOf(b, sums, o), scale,
-		zero(x.zeroArg, x.bytes.Type().DType), zero(q.to.zeroArg, q.Call.Out[0].DType))
+		zero(x.zeroArg, x.bytes.Type().DType), zero(q.result.zeroArg, q.Call.Out[0].DType))
 }
 
 // asVector returns scales or zero points as a vector.
-func (q *rewriting) asVector(a graph.Arg) graph.Arg { return q.Along(a, 0, 1) }
+func (q *quantizeRewriter) asVector(a graph.Arg) graph.Arg { return q.BroadcastAlong(a, 0, 1) }
 
-// clamped clamps quantized values y to the quantized values of the numbers least and most. It adds no op if the
+// clamp clamps quantized values y to the quantized values of the numbers least and most. It adds no op if the
 // quantized bounds are the bounds of the dtype.
-func (q *rewriting) clamped(y graph.Arg, least, most float64) graph.Arg {
+func (q *quantizeRewriter) clamp(y graph.Arg, least, most float64) graph.Arg {
 	d := q.Call.Out[0].DType
-	lo, hi := q.to.quantize(d, least), q.to.quantize(d, most)
+	lo, hi := q.result.quantize(d, least), q.result.quantize(d, most)
 	dtypeLeast, dtypeMost := bounds(d)
 	if float64(lo) == dtypeLeast && float64(hi) == dtypeMost {
 		return y
@@ -392,15 +392,15 @@ func (l quantizedValues) elementsFitInt8() bool {
 }
 
 // int8Weight returns the weight minus its zero points as int8. The differences must fit int8.
-func (q *rewriting) int8Weight(w quantizedValues) graph.Arg {
+func (q *quantizeRewriter) int8Weight(w quantizedValues) graph.Arg {
 	if w.bytes.Type().DType == tensor.Int8 && (w.zero == nil || magnitudesAtMost(w.zero, 0)) {
 		return w.bytes
 	}
-	differences := q.To(tensor.Int16, w.bytes)
+	differences := q.Convert(tensor.Int16, w.bytes)
 	if w.zero != nil {
-		differences = q.Add(pointwise.Sub, nil, differences, q.To(tensor.Int16, q.Along(w.zeroArg, 0, w.bytes.Meta().Rank())))
+		differences = q.Add(pointwise.Sub, nil, differences, q.Convert(tensor.Int16, q.BroadcastAlong(w.zeroArg, 0, w.bytes.Meta().Rank())))
 	}
-	return q.To(tensor.Int8, differences)
+	return q.Convert(tensor.Int8, differences)
 }
 
 // bias is the bias of a convolution or product: a constant that is added to the sums. The constant is float, or it is
@@ -439,7 +439,7 @@ func (b *bias) isInt32Constant(x, w quantizedValues) bool {
 
 // biasOf returns an int32 bias of o elements in units of the sums, rounded half to even. step is the operand that has
 // the units, one for each output channel or one for all.
-func (q *rewriting) biasOf(b bias, step graph.Arg, o int) graph.Arg {
+func (q *quantizeRewriter) biasOf(b bias, step graph.Arg, o int) graph.Arg {
 	switch {
 	case b.operand.Kind == graph.Null:
 		return q.Add(view.Full, graph.Attrs{"size": []int{o}, "fill_value": 0, "dtype": tensor.Int32})
@@ -447,9 +447,9 @@ func (q *rewriting) biasOf(b bias, step graph.Arg, o int) graph.Arg {
 		return b.values.bytes
 	}
 	const d = tensor.Float64
-	v := q.To(d, b.operand)
+	v := q.Convert(d, b.operand)
 	if b.values.scale != nil {
-		v = q.Add(pointwise.Mul, nil, q.To(d, b.values.bytes), q.To(d, q.asVector(b.values.scaleArg)))
+		v = q.Add(pointwise.Mul, nil, q.Convert(d, b.values.bytes), q.Convert(d, q.asVector(b.values.scaleArg)))
 	}
-	return q.To(tensor.Int32, q.Add(pointwise.Round, nil, q.Add(pointwise.Div, nil, v, q.To(d, step))))
+	return q.Convert(tensor.Int32, q.Add(pointwise.Round, nil, q.Add(pointwise.Div, nil, v, q.Convert(d, step))))
 }

@@ -21,57 +21,57 @@ func exactDType(n int, a, b tensor.DType) tensor.DType {
 	return tensor.Float64
 }
 
-// parts builds the nodes into which a call of a quantized op decomposes.
-type parts struct{ *compose.Parts }
+// quantBuilder builds the nodes into which a call of a quantized op decomposes.
+type quantBuilder struct{ *compose.Builder }
 
 // vector returns operand i in dtype d. It is a view that has its elements along dimension dim and broadcasts over the
 // other dimensions of values of the given rank.
-func (p parts) vector(i, dim, rank int, d tensor.DType) graph.Arg {
-	return p.To(d, p.Along(p.Call.In[i], dim, max(rank, 1)))
+func (p quantBuilder) vector(i, dim, rank int, d tensor.DType) graph.Arg {
+	return p.Convert(d, p.BroadcastAlong(p.Call.In[i], dim, max(rank, 1)))
 }
 
-// minusZero returns operand i minus its zero points, in dtype d. zero is the index of the operand that has the zero
+// minusZeroPoint returns operand i minus its zero points, in dtype d. zero is the index of the operand that has the zero
 // points along dimension dim. This operand may be omitted.
-func (p parts) minusZero(i, zero, dim int, d tensor.DType) graph.Arg {
+func (p quantBuilder) minusZeroPoint(i, zero, dim int, d tensor.DType) graph.Arg {
 	if !p.Call.Has(zero) {
-		return p.To(d, p.Call.In[i])
+		return p.Convert(d, p.Call.In[i])
 	}
 	return p.Add(pointwise.Sub, nil, p.Call.In[i], p.vector(zero, dim, p.Call.Meta(i).Rank(), d))
 }
 
 // toInt32 converts exact sums of n products to int32. Sums beyond int32 wrap.
-func (p parts) toInt32(sums graph.Arg, n int) graph.Arg {
+func (p quantBuilder) toInt32(sums graph.Arg, n int) graph.Arg {
 	if n > 1<<15 { // the sums may exceed 2^31
-		sums = p.To(tensor.Int64, sums)
+		sums = p.Convert(tensor.Int64, sums)
 	}
 	return p.Add(view.To, graph.Attrs{"dtype": tensor.Int32, "memory_format": tensor.Contiguous}, sums)
 }
 
 // requantize scales exact sums and quantizes them. a and b are the scales of the operands that were multiplied. Operand
 // 6 is the scale of the result, and operand 7 its zero point.
-func (p parts) requantize(sums, a, b graph.Arg) graph.Arg {
+func (p quantBuilder) requantize(sums, a, b graph.Arg) graph.Arg {
 	const f = tensor.Float32
 	d, rank := p.Call.Out[0].DType, len(p.Call.Out[0].Shape)
 	scale := p.Add(pointwise.Div, nil, p.Add(pointwise.Mul, nil, a, b), p.vector(6, 0, 0, f))
 	if rank == 0 {
-		scale = p.Along(scale, 0, 0)
+		scale = p.BroadcastAlong(scale, 0, 0)
 	}
-	scaled := p.Add(pointwise.Mul, nil, p.To(f, sums), scale)
-	return p.quantize(scaled, p.Along(p.Call.In[7], 0, rank), d)
+	scaled := p.Add(pointwise.Mul, nil, p.Convert(f, sums), scale)
+	return p.quantize(scaled, p.BroadcastAlong(p.Call.In[7], 0, rank), d)
 }
 
 // quantize rounds x half to even, adds the zero points and saturates to dtype d. zero may be null. NaN becomes 0. The
 // dtype of the computation represents every integer of d exactly: float32 for up to 16 bits, float64 for 32 bits.
-func (p parts) quantize(x, zero graph.Arg, d tensor.DType) graph.Arg {
+func (p quantBuilder) quantize(x, zero graph.Arg, d tensor.DType) graph.Arg {
 	f := tensor.Float32
 	if d.Size() > 2 {
 		f = tensor.Float64
 	}
-	x = p.Add(pointwise.Round, nil, p.To(f, x))
+	x = p.Add(pointwise.Round, nil, p.Convert(f, x))
 	if zero.Kind != graph.Null {
-		x = p.Add(pointwise.Add, nil, x, p.To(f, zero))
+		x = p.Add(pointwise.Add, nil, x, p.Convert(f, zero))
 	}
 	least, most := bounds(d)
 	x = p.Add(pointwise.NanToNum, graph.Attrs{"nan": 0}, x)
-	return p.To(d, p.Add(pointwise.Clamp, graph.Attrs{"min": least, "max": most}, x))
+	return p.Convert(d, p.Add(pointwise.Clamp, graph.Attrs{"min": least, "max": most}, x))
 }

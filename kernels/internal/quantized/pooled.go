@@ -10,7 +10,7 @@ import (
 // rewriteMaxPool rewrites a quantization whose operand is the result of n, a max_pool2d of dequantized numbers. The
 // result is a max_pool2d of bytes. The results are the same, because quantization is monotonic and dequantized numbers
 // are not NaN.
-func (q *rewriting) rewriteMaxPool(n *graph.Node) (r graph.Rewrite, err error) {
+func (q *quantizeRewriter) rewriteMaxPool(n *graph.Node) (r graph.Rewrite, err error) {
 	if n.Op != window.MaxPool2d || !q.Alone(n.Out[0]) {
 		return r, nil
 	}

@@ -40,10 +40,10 @@ var (
 // quantMatmulOp defines an op that multiplies quantized matrices.
 func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.Op {
 	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
-	ex := []graph.Example{{In: []tensor.Meta{u8(2, 3, 4), tensor.New(tensor.Int8, 4, 5), u8(3),
+	examples := []graph.Example{{In: []tensor.Meta{u8(2, 3, 4), tensor.New(tensor.Int8, 4, 5), u8(3),
 		tensor.New(tensor.Int8, 5)}}, {In: []tensor.Meta{u8(3, 4), u8(4, 2)}}}
 	if q.aScale > 0 {
-		ex = []graph.Example{{In: []tensor.Meta{u8(3, 4), f32, u8(), u8(4, 5), tensor.New(tensor.Float32, 5), u8(5),
+		examples = []graph.Example{{In: []tensor.Meta{u8(3, 4), f32, u8(), u8(4, 5), tensor.New(tensor.Float32, 5), u8(5),
 			f32, u8(), tensor.New(tensor.Int32, 5)}}}
 	}
 	return kit.Define[kit.None](graph.Op{
@@ -54,7 +54,7 @@ func quantMatmulOp(name, doc string, q quantMatmul, operands ...string) *graph.O
 				return c.One(t), err
 			},
 			Ref:      q.ref,
-			Examples: ex,
+			Examples: examples,
 		},
 		Lowerings: graph.Lowerings{Decompose: q.decompose},
 	})
@@ -121,7 +121,7 @@ func (q *quantMatmul) check(c *graph.Call) error {
 
 // decompose multiplies bytes if there is machine code for the operands, else floats.
 func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-	p := parts{compose.NewParts(into, c)}
+	p := quantBuilder{compose.NewBuilder(into, c)}
 	a, b := c.Meta(q.a), c.Meta(q.b)
 	k := a.Shape[a.Rank()-1]
 	inBytes := product.MultipliesBytes() && (q.aScale < 0 || k <= maxTerms) && sameZeroDType(c, q.a, q.aZero) &&
@@ -135,14 +135,14 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 		sums = p.bytesProduct(q, false)
 	} else {
 		d := exactDType(k, a.DType, b.DType)
-		sums = p.Add(product.Matmul, nil, p.minusZero(q.a, q.aZero, a.Rank()-2, d), p.minusZero(q.b, q.bZero, b.Rank()-1, d))
+		sums = p.Add(product.Matmul, nil, p.minusZeroPoint(q.a, q.aZero, a.Rank()-2, d), p.minusZeroPoint(q.b, q.bZero, b.Rank()-1, d))
 	}
 	if q.aScale < 0 {
 		return p.Result(p.toInt32(sums, k))
 	}
 	rank := len(c.Out[0].Shape)
 	if c.Has(8) {
-		sums = p.Add(pointwise.Add, nil, sums, p.To(tensor.Float64, p.Along(c.In[8], rank-1, rank)))
+		sums = p.Add(pointwise.Add, nil, sums, p.Convert(tensor.Float64, p.BroadcastAlong(c.In[8], rank-1, rank)))
 	}
 	rows := rank - 1 - min(b.Rank()-1, 1) // dimension of rows in the result: the last dimension if b is a vector
 	return p.Result(p.requantize(sums, p.vector(q.aScale, rows, rank, tensor.Float32),
@@ -151,11 +151,11 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 
 // bytesProduct adds a product of bytes and returns its result. The result is int32 sums. If scaled is set, the bias is
 // added to the sums, and the sums are scaled and quantized to a byte dtype.
-func (p parts) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
+func (p quantBuilder) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
 	const f = tensor.Float32
 	flat := func(i int) graph.Arg { // a vector or a single element
 		if p.Call.Meta(i).Rank() > 1 {
-			return p.Along(p.Call.In[i], 0, 1)
+			return p.BroadcastAlong(p.Call.In[i], 0, 1)
 		}
 		return p.Call.In[i]
 	}
@@ -167,8 +167,8 @@ func (p parts) bytesProduct(q *quantMatmul, scaled bool) graph.Arg {
 	}
 	in := []graph.Arg{p.Call.In[q.a], p.Call.In[q.b], zero(q.aZero), zero(q.bZero)}
 	if scaled {
-		scale := p.Add(pointwise.Mul, nil, p.To(f, flat(q.aScale)), p.To(f, flat(q.bScale)))
-		scale = p.Add(pointwise.Div, nil, scale, p.To(f, flat(6)))
+		scale := p.Add(pointwise.Mul, nil, p.Convert(f, flat(q.aScale)), p.Convert(f, flat(q.bScale)))
+		scale = p.Add(pointwise.Div, nil, scale, p.Convert(f, flat(6)))
 		bias := graph.Arg{}
 		if p.Call.Has(8) {
 			bias = p.Call.In[8]
@@ -208,7 +208,7 @@ func (q *quantMatmul) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor,
 			}
 			s := float32(kit.ElementAlong(in[1], index, len(index)-2)) * float32(kit.ElementAlong(in[4], index, len(index)-1)) /
 				float32(kit.ElementAlong(in[6], index, 0))
-			v = float64(saturated(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.ElementAlong(in[7], index, 0)))
+			v = float64(saturate(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.ElementAlong(in[7], index, 0)))
 		}
 		out.Set(tensor.IntScalar(int64(v)), index...)
 	})

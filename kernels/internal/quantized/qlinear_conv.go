@@ -18,20 +18,20 @@ var (
 	ConvInteger = quantConvOp("conv_integer", "Convolves bytes after subtracting zero points, into int32: x [n, c, ...] "+
 		"and w [o, c/groups, ...]. x_zero_point has one element. w_zero_point has one element, or one for each output "+
 		"channel.",
-		quantConv{name: "conv_integer", w: 1, xZero: 2, wZero: 3}, "x", "w", "?x_zero_point", "?w_zero_point")
+		quantConv{name: "conv_integer", weight: 1, xZero: 2, wZero: 3}, "x", "w", "?x_zero_point", "?w_zero_point")
 	QLinearConv = quantConvOp("qlinear_conv", "Convolves quantized values and quantizes the result: x [n, c, ...] and w "+
 		"[o, c/groups, ...]. Scales and zero points of w have one element or one for each output channel; bias is int32 [o].",
-		quantConv{name: "qlinear_conv", w: 3, xZero: 2, wZero: 5, scaled: true},
+		quantConv{name: "qlinear_conv", weight: 3, xZero: 2, wZero: 5, scaled: true},
 		"x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "?bias")
 )
 
 // quantConvOp defines an op that convolves quantized values.
 func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 	u8, f32 := func(shape ...int) tensor.Meta { return tensor.New(tensor.Uint8, shape...) }, tensor.New(tensor.Float32)
-	ex := graph.Example{In: []tensor.Meta{u8(1, 2, 5, 4), tensor.New(tensor.Int8, 3, 2, 3, 3), u8(),
+	example := graph.Example{In: []tensor.Meta{u8(1, 2, 5, 4), tensor.New(tensor.Int8, 3, 2, 3, 3), u8(),
 		tensor.New(tensor.Int8, 3)}, Attrs: graph.Attrs{"padding": []int{1, 0, 1, 1}}}
 	if q.scaled {
-		ex = graph.Example{In: []tensor.Meta{u8(1, 2, 5), f32, u8(), u8(4, 1, 3), tensor.New(tensor.Float32, 4), u8(4), f32,
+		example = graph.Example{In: []tensor.Meta{u8(1, 2, 5), f32, u8(), u8(4, 1, 3), tensor.New(tensor.Float32, 4), u8(4), f32,
 			u8(), tensor.New(tensor.Int32, 4)}, Attrs: graph.Attrs{"groups": 2}}
 	}
 	return kit.Define[quantConvAttrs](graph.Op{
@@ -42,7 +42,7 @@ func quantConvOp(name, doc string, q quantConv, operands ...string) *graph.Op {
 				return c.One(t), err
 			},
 			Ref:      q.ref,
-			Examples: []graph.Example{ex},
+			Examples: []graph.Example{example},
 		},
 		Lowerings: graph.Lowerings{Decompose: q.decompose},
 	})
@@ -69,12 +69,12 @@ func (q *quantConv) floatCall(c *graph.Call, d tensor.DType) (*graph.Op, *graph.
 		return nil, nil, err
 	}
 	return op, kit.DelegatedCall(&graph.Call{}, attrs, tensor.NewType(d, c.Type(0).Shape...),
-		tensor.NewType(d, c.Type(q.w).Shape...)), nil
+		tensor.NewType(d, c.Type(q.weight).Shape...)), nil
 }
 
 // result infers the type of the result.
 func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
-	if err := byteDType(q.name, c, 0, q.w, q.xZero, q.wZero); err != nil {
+	if err := byteDType(q.name, c, 0, q.weight, q.xZero, q.wZero); err != nil {
 		return tensor.Type{}, err
 	}
 	op, in, err := q.floatCall(c, tensor.Float32)
@@ -111,7 +111,7 @@ func (q *quantConv) result(c *graph.Call) (tensor.Type, error) {
 
 // check checks the sizes of the weight's zero points and scales against its output channels.
 func (q *quantConv) check(c *graph.Call) error {
-	n := c.Type(q.w).Shape[0]
+	n := c.Type(q.weight).Shape[0]
 	if err := checkParamCount(q.name, "w_zero_point", c.Type(q.wZero), n); err != nil || !q.scaled {
 		return err
 	}
@@ -124,11 +124,11 @@ func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value,
 	if err != nil {
 		return nil, err
 	}
-	p := parts{compose.NewParts(into, c)}
-	if q.inBytes(c) {
+	p := quantBuilder{compose.NewBuilder(into, c)}
+	if q.usesBytes(c) {
 		return p.Result(p.bytesConv(q))
 	}
-	w := c.Meta(q.w)
+	w := c.Meta(q.weight)
 	n := tensor.Numel(w.Shape[1:])
 	d := exactDType(n, c.Meta(0).DType, w.DType)
 	inexact := func(m graph.Impl) bool { return m.Inexact }
@@ -136,7 +136,7 @@ func (q *quantConv) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Value,
 	if groups == 1 && n > w.Shape[1] && slices.ContainsFunc(op.Impls, inexact) {
 		d = tensor.Float64 // without groups, float32 convolutions may use Winograd's formula, whose sums are rounded
 	}
-	sums := p.Add(op, at, p.minusZero(0, q.xZero, 0, d), p.minusZero(q.w, q.wZero, 0, d))
+	sums := p.Add(op, at, p.minusZeroPoint(0, q.xZero, 0, d), p.minusZeroPoint(q.weight, q.wZero, 0, d))
 	if !q.scaled {
 		return p.Result(p.toInt32(sums, n))
 	}
@@ -160,7 +160,7 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 		return nil, err
 	}
 	sums, err := op.Ref(call, []*tensor.Tensor{minusZeroPoints(in[0], in[q.xZero], 0),
-		minusZeroPoints(in[q.w], in[q.wZero], 0)})
+		minusZeroPoints(in[q.weight], in[q.wZero], 0)})
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (q *quantConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 			}
 			s := float32(kit.ElementAlong(in[1], index, 0)) * float32(kit.ElementAlong(in[4], index, 1)) /
 				float32(kit.ElementAlong(in[6], index, 0))
-			v = float64(saturated(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.ElementAlong(in[7], index, 0)))
+			v = float64(saturate(m.DType, math.RoundToEven(float64(float32(v)*s))+kit.ElementAlong(in[7], index, 0)))
 		}
 		out.Set(tensor.IntScalar(int64(v)), index...)
 	})

@@ -49,7 +49,7 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 			a := kit.Attrs[quantizeAttrs](c)
 			d := quantDType(c, a.DType)
 			return quantReference(c, in, a.Axis, a.BlockSize, d, func(x, scale, zero float64) tensor.Scalar {
-				return tensor.IntScalar(saturated(d, math.RoundToEven(float64(float32(x)/float32(scale)))+zero))
+				return tensor.IntScalar(saturate(d, math.RoundToEven(float64(float32(x)/float32(scale)))+zero))
 			})
 		},
 		Examples: []graph.Example{
@@ -62,12 +62,12 @@ var QuantizeLinear = kit.Define[quantizeAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			p, a, d := parts{compose.NewParts(into, c)}, kit.Attrs[quantizeAttrs](c), c.Out[0].DType
-			scale, zero := p.To(tensor.Float32, p.broadcastParam(1, a.Axis, a.BlockSize)), graph.Arg{}
+			p, a, d := quantBuilder{compose.NewBuilder(into, c)}, kit.Attrs[quantizeAttrs](c), c.Out[0].DType
+			scale, zero := p.Convert(tensor.Float32, p.broadcastParam(1, a.Axis, a.BlockSize)), graph.Arg{}
 			if c.Has(2) {
 				zero = p.broadcastParam(2, a.Axis, a.BlockSize)
 			}
-			x := p.Add(pointwise.Div, nil, p.To(tensor.Float32, c.In[0]), scale)
+			x := p.Add(pointwise.Div, nil, p.Convert(tensor.Float32, c.In[0]), scale)
 			return p.Result(p.quantize(x, zero, d))
 		},
 		Rewrite: rewriteQuantize,
@@ -108,16 +108,16 @@ var DequantizeLinear = kit.Define[dequantizeAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Decompose: func(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-			p, a, x := parts{compose.NewParts(into, c)}, kit.Attrs[dequantizeAttrs](c), c.In[0]
+			p, a, x := quantBuilder{compose.NewBuilder(into, c)}, kit.Attrs[dequantizeAttrs](c), c.In[0]
 			const f = tensor.Float32
 			d := f // differences of 16-bit integers are exact in float32
 			if x.Type().DType.Size() > 2 {
 				d = tensor.Int64
 			}
 			if c.Has(2) {
-				x = p.Add(pointwise.Sub, nil, p.To(d, x), p.To(d, p.broadcastParam(2, a.Axis, a.BlockSize)))
+				x = p.Add(pointwise.Sub, nil, p.Convert(d, x), p.Convert(d, p.broadcastParam(2, a.Axis, a.BlockSize)))
 			}
-			return p.Result(p.Add(pointwise.Mul, nil, p.To(f, x), p.To(f, p.broadcastParam(1, a.Axis, a.BlockSize))))
+			return p.Result(p.Add(pointwise.Mul, nil, p.Convert(f, x), p.Convert(f, p.broadcastParam(1, a.Axis, a.BlockSize))))
 		},
 	},
 })
@@ -172,10 +172,10 @@ func checkScales(c *graph.Call, axis, block int) error {
 
 // broadcastParam returns operand i, the scales or the zero points, in a shape that broadcasts to operand 0. Scales and
 // zero points differ along axis. If block is not 0, each of them applies to `block` adjacent elements along axis.
-func (p parts) broadcastParam(i, axis, block int) graph.Arg {
+func (p quantBuilder) broadcastParam(i, axis, block int) graph.Arg {
 	x, m := p.Call.In[i], p.Call.Meta(0)
 	if m.Rank() == 0 || block == 0 {
-		return p.Along(x, (axis+m.Rank())%max(m.Rank(), 1), m.Rank())
+		return p.BroadcastAlong(x, (axis+m.Rank())%max(m.Rank(), 1), m.Rank())
 	}
 	axis = (axis + m.Rank()) % m.Rank()
 	repeatedShape := slices.Insert(slices.Clone(x.Meta().Shape), axis+1, min(block, max(m.Shape[axis], 1)))
@@ -248,7 +248,7 @@ var DynamicQuantizeLinear = kit.Define[kit.None](graph.Op{
 			z.Set(tensor.IntScalar(int64(zero)))
 			kit.EachIndex(in[0].Shape, func(index []int) {
 				q := math.RoundToEven(float64(float32(in[0].At(index...).Float()) / scale))
-				y.Set(tensor.IntScalar(saturated(tensor.Uint8, q+float64(zero))), index...)
+				y.Set(tensor.IntScalar(saturate(tensor.Uint8, q+float64(zero))), index...)
 			})
 			return []*tensor.Tensor{y, s, z}, nil
 		},
@@ -262,12 +262,12 @@ func rangeScale(least, most float32) (scale float32, zero int32) {
 	if scale = (most - least) / 255; scale == 0 {
 		scale = 1
 	}
-	return scale, int32(saturated(tensor.Uint8, math.RoundToEven(float64(-least/scale))))
+	return scale, int32(saturate(tensor.Uint8, math.RoundToEven(float64(-least/scale))))
 }
 
 // dynamicQuantizeParts decomposes dynamic_quantize_linear.
 func dynamicQuantizeParts(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-	p := parts{compose.NewParts(into, c)}
+	p := quantBuilder{compose.NewBuilder(into, c)}
 	zero := p.Add(view.Full, graph.Attrs{"size": []int{}, "fill_value": 0, "dtype": tensor.Float32})
 	least, most := zero, zero
 	if c.Meta(0).Numel() > 0 {

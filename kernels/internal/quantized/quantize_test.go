@@ -62,14 +62,14 @@ func TestQuantize(t *testing.T) {
 		if r.IntN(4) == 0 {
 			in, q = in[:2], q[:2]
 		}
-		kerneltest.CheckCompound(t, "quantize_linear", at, in, kerneltest.SomeConstants(r, in)...)
-		kerneltest.CheckCompound(t, "dequantize_linear", at, q, kerneltest.SomeConstants(r, q)...)
+		kerneltest.CheckKernel(t, "quantize_linear", at, in, kerneltest.RandomConstants(r, in)...)
+		kerneltest.CheckKernel(t, "dequantize_linear", at, q, kerneltest.RandomConstants(r, q)...)
 		if f == tensor.Float32 {
-			kerneltest.CheckCompound(t, "dynamic_quantize_linear", nil, in[:1])
+			kerneltest.CheckKernel(t, "dynamic_quantize_linear", nil, in[:1])
 		}
 	}
-	kerneltest.CheckCompound(t, "dynamic_quantize_linear", nil, []*tensor.Tensor{tensor.Zeros(tensor.Float32, 3)})
-	kerneltest.CheckCompound(t, "dynamic_quantize_linear", nil,
+	kerneltest.CheckKernel(t, "dynamic_quantize_linear", nil, []*tensor.Tensor{tensor.Zeros(tensor.Float32, 3)})
+	kerneltest.CheckKernel(t, "dynamic_quantize_linear", nil,
 		[]*tensor.Tensor{kerneltest.Filled(tensor.New(tensor.Float32, 300, 301), kerneltest.MixedValues(r))})
 }
 

@@ -76,8 +76,8 @@ func bounds(d tensor.DType) (least, most float64) {
 	return 0, math.Ldexp(1, bits) - 1
 }
 
-// saturated converts x, an integer or NaN, to the integer dtype d. It clamps x to the range of d. NaN becomes 0.
-func saturated(d tensor.DType, x float64) int64 {
+// saturate converts x, an integer or NaN, to the integer dtype d. It clamps x to the range of d. NaN becomes 0.
+func saturate(d tensor.DType, x float64) int64 {
 	least, most := bounds(d)
 	if x != x {
 		return 0

@@ -15,7 +15,7 @@ import (
 // TestQuotient compares the bits of quotients by the reciprocal with divisions, also near the middle between two
 // quantized values.
 func TestQuotient(t *testing.T) {
-	f, err := expr.Parse(quantized.Quotient+"; v", "x", "reciprocal", "scale")
+	f, err := expr.Parse(quantized.QuotientText+"; v", "x", "reciprocal", "scale")
 	require.NoError(t, err)
 	const d = tensor.Float32
 	c, err := f.Code([]tensor.DType{d, d, d}, expr.Typing{})

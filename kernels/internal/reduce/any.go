@@ -16,14 +16,14 @@ type anyAttrs struct {
 }
 
 // Any is torch.any. It tells whether any element is nonzero.
-var Any = truthOp("any", "Returns whether any element is not zero. The result is bool, and uint8 for uint8.", true)
+var Any = anyOrAllOp("any", "Returns whether any element is not zero. The result is bool, and uint8 for uint8.", true)
 
 // Every is torch.all. It tells whether all elements are nonzero.
-var Every = truthOp("all", "Returns whether all elements are not zero. The result is bool, and uint8 "+
+var Every = anyOrAllOp("all", "Returns whether all elements are not zero. The result is bool, and uint8 "+
 	"for uint8.", false)
 
-// truthOp defines Any if isAny is set, else Every.
-func truthOp(name, doc string, isAny bool) *graph.Op {
+// anyOrAllOp defines Any if isAny is set, else Every.
+func anyOrAllOp(name, doc string, isAny bool) *graph.Op {
 	return folds.Define(graph.SchemaOf[anyAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Bool, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
@@ -36,8 +36,8 @@ func truthOp(name, doc string, isAny bool) *graph.Op {
 		}
 		return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: tensor.Bool, Outs: []tensor.DType{out},
 			Computation: func() folds.Computation {
-				return folds.Computation{Fold: func() *iter.Fold { return folds.Truth(isAny) },
-					Row: func(b *expr.Builder, x folds.Part) []folds.Part { return extremumRow(b, x, isAny) },
+				return folds.Computation{Fold: func() *iter.Fold { return folds.AnyOrAll(isAny) },
+					Row: func(b *expr.Builder, x folds.Number) []folds.Number { return extremumRow(b, x, isAny) },
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
 						r := !isAny
 						for _, v := range x {

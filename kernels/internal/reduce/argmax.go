@@ -48,10 +48,10 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 		if err := nonEmptyDim(name, t, a.Dim, ""); err != nil {
 			return folds.Spec{}, err
 		}
-		mask, err := folds.OneDim(a.Dim, t.Rank())
+		mask, err := folds.MaskOfDim(a.Dim, t.Rank())
 		d := t.DType
 		if d == tensor.Bool || d.IsComplex() || d.IsBareUnsigned() {
-			if err == nil && !kit.Empty(t) && !hasOneElement(t, mask, a.Dim) {
+			if err == nil && !kit.IsEmpty(t) && !hasOneElement(t, mask, a.Dim) {
 				err = kit.NotImplemented(name, d)
 			}
 			d = tensor.Float64 // any dtype works, because at most one element is reduced
@@ -60,7 +60,7 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 			Computation: func() folds.Computation {
 				return folds.Computation{Fold: func() *iter.Fold { return bestFold(d, greatest, false) },
 					UseFoldForUnsuitedRows: true,
-					Row: func(b *expr.Builder, x folds.Part) []folds.Part {
+					Row: func(b *expr.Builder, x folds.Number) []folds.Number {
 						return bestRow(b, x.Re, greatest, false)
 					},
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {
@@ -72,7 +72,7 @@ func argOp(name, doc string, greatest bool) *graph.Op {
 
 // hasOneElement reports whether dim is given and has size 1. PyTorch then returns index 0 and does not check the dtype.
 func hasOneElement(t tensor.Type, mask []bool, dim *int) bool {
-	return dim != nil && t.Rank() > 0 && kit.SizeIs(folds.Sizes(t.Shape, mask), 1)
+	return dim != nil && t.Rank() > 0 && kit.SizeIs(folds.SymbolicCount(t.Shape, mask), 1)
 }
 
 func nonEmptyDim(name string, t tensor.Type, dim *int, hint string) error {
@@ -100,7 +100,7 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 		if err := nonEmptyDim(name, t, a.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
 			return folds.Spec{}, err
 		}
-		mask, err := folds.OneDim(a.Dim, t.Rank())
+		mask, err := folds.MaskOfDim(a.Dim, t.Rank())
 		if err != nil {
 			return folds.Spec{}, err
 		}
@@ -121,7 +121,7 @@ func bestOp(name, doc string, greatest bool) *graph.Op {
 			Computation: func() folds.Computation {
 				return folds.Computation{Fold: func() *iter.Fold { return bestFold(d, greatest, true) },
 					UseFoldForUnsuitedRows: true,
-					Row: func(b *expr.Builder, x folds.Part) []folds.Part {
+					Row: func(b *expr.Builder, x folds.Number) []folds.Number {
 						return bestRow(b, x.Re, greatest, true)
 					},
 					Ref: func(x []tensor.Scalar) []tensor.Scalar {

@@ -53,7 +53,7 @@ var BatchNorm = kit.Define[batchNormAttrs](graph.Op{
 // (input - mean) * scale + shift. The scale and the shift of each channel are computed in float64 and rounded once.
 // They are constants if the parameters are constants.
 func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
-	p, a, m := compose.NewParts(into, c), kit.Attrs[batchNormAttrs](c), c.Meta(0)
+	p, a, m := compose.NewBuilder(into, c), kit.Attrs[batchNormAttrs](c), c.Meta(0)
 	if m.Numel() == 0 {
 		return decomposeEmptyBatchNorm(p)
 	}
@@ -64,14 +64,14 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 		for d := 2; d < m.Rank(); d++ {
 			dims = append(dims, d)
 		}
-		moments := p.AddMany(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, p.To(f, c.In[0]))
+		moments := p.AddMany(2, VarMean, graph.Attrs{"dim": dims, "correction": 0}, p.Convert(f, c.In[0]))
 		variance, mean = moments[0], moments[1]
 	} else {
-		mean, variance = p.To(f, c.In[3]), p.To(f, c.In[4])
+		mean, variance = p.Convert(f, c.In[3]), p.Convert(f, c.In[4])
 	}
 	scale := p.Add(pointwise.Sqrt, nil, p.Add(pointwise.Add, nil, variance, compose.Number(a.Eps)))
 	if c.Has(1) {
-		scale = p.Add(pointwise.Div, nil, p.To(f, c.In[1]), scale)
+		scale = p.Add(pointwise.Div, nil, p.Convert(f, c.In[1]), scale)
 	} else {
 		scale = p.Add(pointwise.Reciprocal, nil, scale)
 	}
@@ -79,24 +79,24 @@ func decomposeBatchNorm(into *graph.Parts, c *graph.Call) ([]*graph.Value, error
 	if a.Training {
 		// Subtract the mean first. Otherwise input * scale and shift nearly cancel for values far from zero, which loses
 		// digits. The shift contains the part of the mean that rounding to center has lost.
-		center := p.To(loopDType, mean)
-		x = p.Add(pointwise.Sub, nil, x, p.Along(center, 1, m.Rank()))
-		mean = p.Add(pointwise.Sub, nil, mean, p.To(f, center))
+		center := p.Convert(loopDType, mean)
+		x = p.Add(pointwise.Sub, nil, x, p.BroadcastAlong(center, 1, m.Rank()))
+		mean = p.Add(pointwise.Sub, nil, mean, p.Convert(f, center))
 	}
 	shift := p.Add(pointwise.Mul, nil, mean, scale)
 	if c.Has(2) {
-		shift = p.Add(pointwise.Sub, nil, p.To(f, c.In[2]), shift)
+		shift = p.Add(pointwise.Sub, nil, p.Convert(f, c.In[2]), shift)
 	} else {
 		shift = p.Add(pointwise.Neg, nil, shift)
 	}
-	scale, shift = p.To(loopDType, scale), p.To(loopDType, shift)
-	y := p.Add(pointwise.Mul, nil, x, p.Along(scale, 1, m.Rank()))
-	return p.Result(p.Add(pointwise.Add, nil, y, p.Along(shift, 1, m.Rank())))
+	scale, shift = p.Convert(loopDType, scale), p.Convert(loopDType, shift)
+	y := p.Add(pointwise.Mul, nil, x, p.BroadcastAlong(scale, 1, m.Rank()))
+	return p.Result(p.Add(pointwise.Add, nil, y, p.BroadcastAlong(shift, 1, m.Rank())))
 }
 
 // decomposeEmptyBatchNorm computes the result for an input without elements. [emptyBatchNormType] describes this
 // result.
-func decomposeEmptyBatchNorm(p *compose.Parts) ([]*graph.Value, error) {
+func decomposeEmptyBatchNorm(p *compose.Builder) ([]*graph.Value, error) {
 	y := p.Add(view.Clone, nil, p.Call.In[0])
 	for i, op := range []*graph.Op{pointwise.Mul, pointwise.Add} {
 		if p.Call.Has(1 + i) {
@@ -108,7 +108,7 @@ func decomposeEmptyBatchNorm(p *compose.Parts) ([]*graph.Value, error) {
 
 func inferBatchNorm(c *graph.Call) ([]graph.Result, error) {
 	m := c.Type(0)
-	if kit.Empty(m) {
+	if kit.IsEmpty(m) {
 		out, err := emptyBatchNormType(c, m)
 		return c.One(out), err
 	}

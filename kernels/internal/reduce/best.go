@@ -33,7 +33,7 @@ func bestFold(d tensor.DType, greatest, values bool) *iter.Fold {
 func bestIndexFold[T number](greatest, values bool) *iter.Fold {
 	f := bestElementFold[T](greatest).InOrder()
 	if values {
-		f = yieldsValue[T](f)
+		f = withValueResult[T](f)
 	}
 	return iter.WithResult(f, func(dst []int64, a []bestElement[T]) {
 		for i := range a {
@@ -44,7 +44,7 @@ func bestIndexFold[T number](greatest, values bool) *iter.Fold {
 
 // bestValueFold returns the fold of the best element without its index.
 func bestValueFold[T number](greatest bool) *iter.Fold {
-	return yieldsValue[T](bestElementFold[T](greatest))
+	return withValueResult[T](bestElementFold[T](greatest))
 }
 
 type number interface {
@@ -68,7 +68,7 @@ func bestElementFold[T number](greatest bool) *iter.Fold {
 	}).Weight(2)
 }
 
-func yieldsValue[T number](f *iter.Fold) *iter.Fold {
+func withValueResult[T number](f *iter.Fold) *iter.Fold {
 	return iter.WithResult(f, func(dst []T, a []bestElement[T]) {
 		for i := range a {
 			dst[i] = a[i].value
@@ -165,14 +165,14 @@ func leastColumns[T kit.Sortable](a []bestElement[T], x []T, position int) {
 // bestRow returns the best element of a row (if values is set) and its index as expressions. It first folds the
 // extreme, and then the least position of an element equal to the extreme. The first NaN is the best element. Workers
 // can share a row, because [expr.Code.Pieces] recognizes an argmax. Without machine code, bestFold runs instead.
-func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Part {
+func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Number {
 	best := extremumRow(b, folds.Real(x), greatest)[0].Re
 	if !values || !b.DType(x).IsFloat() {
 		index := folds.Real(b.Convert(tensor.Int64, firstWhere(b, isBest(b, x, best), b.Position())))
 		if !values {
-			return []folds.Part{index}
+			return []folds.Number{index}
 		}
-		return []folds.Part{folds.Real(best), index}
+		return []folds.Number{folds.Real(best), index}
 	}
 	// A fold of extremes treats zeros of both signs as equal and may return either. The sign of the best element is
 	// therefore stored in the last bit of the folded position.
@@ -184,7 +184,7 @@ func bestRow(b *expr.Builder, x expr.Value, greatest, values bool) []folds.Part 
 	zero := b.Const(b.DType(x), 0)
 	signed := b.Do(expr.Select, b.Do(expr.Eq, b.Do(expr.And, first, one), one), b.Do(expr.Neg, zero), zero)
 	best = b.Do(expr.Select, b.Do(expr.Eq, best, zero), signed, best)
-	return []folds.Part{folds.Real(best), folds.Real(b.Convert(tensor.Int64, b.Do(expr.Shr, first, one)))}
+	return []folds.Number{folds.Real(best), folds.Real(b.Convert(tensor.Int64, b.Do(expr.Shr, first, one)))}
 }
 
 // isBest returns the condition that an element equals the extreme of its row or is NaN.

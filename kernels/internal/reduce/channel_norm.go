@@ -39,7 +39,7 @@ func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
 	if m.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	x := copies.NewCompound(c)
+	x := copies.NewKernelBuilder(c)
 	in := x.In(0)
 	coefficients := s.coefficients(x, s.statistics(x, in))
 	p, err := affineLoop(m.DType)
@@ -57,7 +57,7 @@ func (s *channelNorm) compile(c *graph.Call) (*graph.Kernel, error) {
 
 // statistics returns the variance and the mean of each channel in float64. Their shape is [N, C, 1, ...], or [C] if the
 // statistics are operands.
-func (s *channelNorm) statistics(x *copies.Compound, in kit.Buffer) []kit.Buffer {
+func (s *channelNorm) statistics(x *copies.KernelBuilder, in kit.Buffer) []kit.Buffer {
 	if s.meanOperand != 0 {
 		return []kit.Buffer{x.Dense(x.In(s.varianceOperand), tensor.Float64), x.Dense(x.In(s.meanOperand), tensor.Float64)}
 	}
@@ -77,8 +77,8 @@ func (s *channelNorm) statistics(x *copies.Compound, in kit.Buffer) []kit.Buffer
 // coefficients computes center, scale and shift of each channel. Each sample has its own coefficients, unless the
 // statistics are operands. The coefficients are computed in float64 and rounded once. shift includes the rounding error
 // of center.
-func (s *channelNorm) coefficients(x *copies.Compound, statistics []kit.Buffer) []kit.Buffer {
-	m, loopDType := x.C.Meta(0), x.C.Meta(0).DType.OpMath()
+func (s *channelNorm) coefficients(x *copies.KernelBuilder, statistics []kit.Buffer) []kit.Buffer {
+	m, loopDType := x.Call.Meta(0), x.Call.Meta(0).DType.OpMath()
 	shape := slices.Repeat([]int{1}, m.Rank())
 	shape[1] = m.Shape[1]
 	if s.meanOperand == 0 {
@@ -93,7 +93,7 @@ func (s *channelNorm) coefficients(x *copies.Compound, statistics []kit.Buffer) 
 		buffers = append(buffers, x.Dense(x.In(i), tensor.Float64))
 	}
 	n, samples := shape[1]/s.groups, shape[0]
-	x.AddPhases(0, 0, buffers, copies.CutUnits(samples*s.groups, n, func(m *graph.Mem, begin, end int) error {
+	x.AddPhases(0, 0, buffers, copies.ChunkedPhase(samples*s.groups, n, func(m *graph.Mem, begin, end int) error {
 		v := channelValues{channels: shape[1]}
 		for i, list := range []*[]float64{&v.center, &v.scale, &v.shift, &v.variance, &v.mean} {
 			*list = kit.ElementsOf[float64](m.Ptrs[i], samples*shape[1])
@@ -120,21 +120,21 @@ type channelValues struct {
 // setGroup computes the coefficients of a group: the n channels from first on. loopDType is the dtype of the loop that
 // uses the coefficients.
 func (v *channelValues) setGroup(first, n int, eps float64, loopDType tensor.DType) {
-	mean, square := 0.0, 0.0
+	mean, squares := 0.0, 0.0
 	for _, e := range v.mean[first : first+n] {
 		mean += e
 	}
 	mean /= float64(n)
 	for i := first; i < first+n; i++ {
 		d := v.mean[i] - mean
-		square += v.variance[i] + float64(d*d)
+		squares += v.variance[i] + float64(d*d)
 	}
 	center := mean
 	if loopDType == tensor.Float32 {
 		center = float64(float32(mean))
 	}
 	for i := first; i < first+n; i++ {
-		scale, bias := 1/math.Sqrt(square/float64(n)+eps), 0.0
+		scale, bias := 1/math.Sqrt(squares/float64(n)+eps), 0.0
 		if v.weight != nil {
 			scale *= v.weight[i%v.channels]
 		}

@@ -21,13 +21,13 @@ type cumAttrs struct {
 // Cumsum and Cumprod are running sums and products. Floats are accumulated in float64.
 var (
 	Cumsum = scanOp("cumsum", "Returns the running sum along a dimension. Bools and integers give int64.", expr.Add,
-		[2]scanLoops{scanOf(0, sumScanZ[complex64], sumLinesZ[complex64]),
-			scanOf(0, sumScanZ[complex128], sumLinesZ[complex128])},
+		[2]scanLoops{newComplexScan(0, sumScanZ[complex64], sumLinesZ[complex64]),
+			newComplexScan(0, sumScanZ[complex128], sumLinesZ[complex128])},
 		func(a, b complex128) complex128 { return a + b }, func(a, b int64) int64 { return a + b })
 	Cumprod = scanOp("cumprod", "Returns the running product along a dimension. Bools and integers give int64.", expr.Mul,
-		[2]scanLoops{scanOf(1, prodScanZ[complex64], prodLinesZ[complex64]),
-			scanOf(1, prodScanZ[complex128], prodLinesZ[complex128])},
-		kit.TimesComplex, func(a, b int64) int64 { return a * b })
+		[2]scanLoops{newComplexScan(1, prodScanZ[complex64], prodLinesZ[complex64]),
+			newComplexScan(1, prodScanZ[complex128], prodLinesZ[complex128])},
+		kit.MulComplex, func(a, b int64) int64 { return a * b })
 )
 
 // scanLoops has the loops of a running sum or product (a scan) over elements of one dtype.
@@ -36,8 +36,8 @@ type scanLoops struct {
 	expr.Scanner
 }
 
-// scanOf returns the loops for complex numbers, whose scans expressions do not support. first is the initial value.
-func scanOf[T tensor.Element](first complex128, row func(a *complex128, dst, x []T),
+// newComplexScan returns the loops for complex numbers, whose scans expressions do not support. first is the initial value.
+func newComplexScan[T tensor.Element](first complex128, row func(a *complex128, dst, x []T),
 	columns func(a []complex128, dst, x []T)) scanLoops {
 	return scanLoops{tensor.DTypeOf[T](), expr.Scanner{
 		Carry: int(unsafe.Sizeof(first)),
@@ -82,7 +82,7 @@ func scanOp(name, doc string, op expr.Op, loops [2]scanLoops, z func(a, b comple
 				if _, err := tensor.WrapDim(kit.Attrs[cumAttrs](c).Dim, m.Rank()); err != nil {
 					return nil, err
 				}
-				if d == tensor.Bool && m.Rank() > 0 && !kit.Empty(m) {
+				if d == tensor.Bool && m.Rank() > 0 && !kit.IsEmpty(m) {
 					return nil, kit.NotImplemented(name+"_out", d)
 				}
 				return c.One(m.RowMajor().WithDType(d)), nil
@@ -139,7 +139,7 @@ func compileScan(c *graph.Call, dim int, order lineOrder, d tensor.DType, l scan
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	x := copies.NewCompound(c)
+	x := copies.NewKernelBuilder(c)
 	in, out := x.In(0), kit.OutBuffer(c, 0)
 	n, inner := kit.SizeOf(c.Meta(0), dim), 1
 	if order == lineRows {
@@ -153,7 +153,7 @@ func compileScan(c *graph.Call, dim int, order lineOrder, d tensor.DType, l scan
 	}
 	blocks, size := kit.DivUp(inner, columnUnit), l.dtype.Size()
 	units := out.Meta.Numel() / (n * inner) * blocks
-	x.AddPhases(0, columnUnit*l.Carry, []kit.Buffer{result, in}, copies.CutUnits(units, n*min(inner, columnUnit),
+	x.AddPhases(0, columnUnit*l.Carry, []kit.Buffer{result, in}, copies.ChunkedPhase(units, n*min(inner, columnUnit),
 		func(m *graph.Mem, begin, end int) error {
 			for u := begin; u < end; u++ {
 				first := u%blocks*columnUnit + u/blocks*n*inner
@@ -244,7 +244,7 @@ func sumScanZ[T complex64 | complex128](a *complex128, dst, x []T) {
 func prodScanZ[T complex64 | complex128](a *complex128, dst, x []T) {
 	s := *a
 	for i, v := range x {
-		s = kit.TimesComplex(s, complex128(v))
+		s = kit.MulComplex(s, complex128(v))
 		dst[i] = T(s)
 	}
 	*a = s
@@ -259,7 +259,7 @@ func sumLinesZ[T complex64 | complex128](a []complex128, dst, x []T) {
 
 func prodLinesZ[T complex64 | complex128](a []complex128, dst, x []T) {
 	for i := range a {
-		a[i] = kit.TimesComplex(a[i], complex128(x[i]))
+		a[i] = kit.MulComplex(a[i], complex128(x[i]))
 		dst[i] = T(a[i])
 	}
 }

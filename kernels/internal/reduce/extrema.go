@@ -32,7 +32,7 @@ func extremumOp(name, doc, kernel string, greatest bool) *graph.Op {
 			return folds.Spec{}, err
 		}
 		mask, err := rule.ReduceMask(a.Dim, t.Rank())
-		if err == nil && !kit.Empty(t) && (t.DType.IsComplex() || t.DType.IsBareUnsigned()) {
+		if err == nil && !kit.IsEmpty(t) && (t.DType.IsComplex() || t.DType.IsBareUnsigned()) {
 			err = kit.NotImplemented(kernel, t.DType)
 		}
 		return extremumSpec(t.DType, mask, a.Keepdim, greatest), err

@@ -14,7 +14,7 @@ import (
 
 // nonEmpty rejects a reduction without identity over no elements (zero_numel_check_dims).
 func nonEmpty(name string, t tensor.Type, dims []int, hint string) error {
-	if !kit.Empty(t) {
+	if !kit.IsEmpty(t) {
 		return nil
 	}
 	if len(dims) == 0 {
@@ -36,7 +36,7 @@ func extremumSpec(d tensor.DType, mask []bool, keepdim, greatest bool) folds.Spe
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: d, Outs: []tensor.DType{d},
 		Computation: func() folds.Computation {
 			return folds.Computation{Fold: func() *iter.Fold { return extremumFold(d, greatest) },
-				Row: func(b *expr.Builder, x folds.Part) []folds.Part { return extremumRow(b, x, greatest) },
+				Row: func(b *expr.Builder, x folds.Number) []folds.Number { return extremumRow(b, x, greatest) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					return []tensor.Scalar{x[refBest(x, greatest)]}
 				}}
@@ -64,12 +64,12 @@ func refBest(x []tensor.Scalar, greatest bool) int {
 }
 
 // extremumRow returns the greatest or least element of a row as an expression.
-func extremumRow(b *expr.Builder, x folds.Part, greatest bool) []folds.Part {
+func extremumRow(b *expr.Builder, x folds.Number, greatest bool) []folds.Number {
 	op := map[bool]expr.Op{false: expr.Min, true: expr.Max}[greatest]
 	if b.DType(x.Re) == tensor.Bool {
 		op = map[bool]expr.Op{false: expr.And, true: expr.Or}[greatest]
 	}
-	return []folds.Part{folds.Real(b.Reduce(op, x.Re))}
+	return []folds.Number{folds.Real(b.Reduce(op, x.Re))}
 }
 
 // extremumFold returns the fold of the greatest or least element in Go. The fold of floats also finds the position,

@@ -194,7 +194,7 @@ func inferInstanceNorm(c *graph.Call) ([]graph.Result, error) {
 	if m.Rank() < 2 {
 		return nil, fmt.Errorf("Expected input to have 2 or more dimensions, got %d", m.Rank())
 	}
-	if !kit.Empty(m) {
+	if !kit.IsEmpty(m) {
 		if err := checkFeatures(c, m.Shape[1], a.UseInputStats); err != nil {
 			return nil, err
 		}

@@ -100,7 +100,7 @@ func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 	if m.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	x, n, shape := copies.NewCompound(c), kit.SizeOf(m, dim), slices.Clone(m.Shape)
+	x, n, shape := copies.NewKernelBuilder(c), kit.SizeOf(m, dim), slices.Clone(m.Shape)
 	if m.Rank() > 0 {
 		shape[dim] = 1
 	}
@@ -109,7 +109,7 @@ func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 	x.AddCall(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, []kit.Buffer{positions}, x.In(0))
 	inner := tensor.Numel(m.Shape[min(dim+1, m.Rank()):])
 	x.AddPhases(0, 0, []kit.Buffer{x.Result(0, d), positions, kit.DataBuffer(one)},
-		copies.CutUnits(m.Numel()/(n*inner), n*inner, func(m *graph.Mem, begin, end int) error {
+		copies.ChunkedPhase(m.Numel()/(n*inner), n*inner, func(m *graph.Mem, begin, end int) error {
 			for u := begin; u < end; u++ {
 				y := kit.PlaneOf[byte](m.Ptrs[0], u, n*inner*d.Size())
 				kit.Blocks(m.Context, len(y), func(from, to int) { clear(y[from:to]) })

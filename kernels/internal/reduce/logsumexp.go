@@ -56,12 +56,12 @@ var Logsumexp = folds.Define(graph.SchemaOf[logsumexpAttrs](), graph.Op{
 
 // logsumexpRow returns an expression: the logarithm of the sum of a row's exponentials. The maximum of the row is
 // subtracted before the exponentials are computed, unless it is infinite.
-func logsumexpRow(b *expr.Builder, x folds.Part) []folds.Part {
+func logsumexpRow(b *expr.Builder, x folds.Number) []folds.Number {
 	d := b.DType(x.Re)
 	zero := b.Const(d, 0)
 	most := b.Reduce(expr.Max, x.Re)
 	infinite := b.Do(expr.Eq, b.Do(expr.Abs, most), b.Const(d, math.Inf(1)))
 	shift := b.Do(expr.Select, infinite, zero, most)
 	sum := folds.Total(b, folds.InFloat64(b, b.Do(expr.Exp, b.Do(expr.Sub, x.Re, shift))))
-	return []folds.Part{folds.Real(b.Do(expr.Add, folds.InFloat64(b, shift), b.Do(expr.Log, sum)))}
+	return []folds.Number{folds.Real(b.Do(expr.Add, folds.InFloat64(b, shift), b.Do(expr.Log, sum)))}
 }

@@ -42,7 +42,7 @@ func (v variance) fold() *iter.Fold {
 }
 
 // row returns the computation as an expression over a row.
-func (v variance) row(b *expr.Builder, x folds.Part) []folds.Part {
+func (v variance) row(b *expr.Builder, x folds.Number) []folds.Number {
 	n := float64(kit.KnownSize(v.n))
 	y, mean := varRow(b, x.Re, n, v.divisor())
 	mu := folds.Real(mean)
@@ -55,9 +55,9 @@ func (v variance) row(b *expr.Builder, x folds.Part) []folds.Part {
 		y = b.Do(expr.Sqrt, y)
 	}
 	if !v.returnsMean {
-		return []folds.Part{folds.Real(y)}
+		return []folds.Number{folds.Real(y)}
 	}
-	return []folds.Part{folds.Real(y), mu}
+	return []folds.Number{folds.Real(y), mu}
 }
 
 // ref computes the results of one row for the reference.
@@ -163,10 +163,10 @@ func momentsColumns[T float32 | float64](a []moments, x []T, _ int) {
 	}
 }
 
-// mergeMoments adds the elements of each accumulator in from to the accumulator at the same index in a.
-func mergeMoments(a, from []moments) {
+// mergeMoments adds the elements of each accumulator in src to the accumulator at the same index in a.
+func mergeMoments(a, src []moments) {
 	for i := range a {
-		a[i].merge(&from[i])
+		a[i].merge(&src[i])
 	}
 }
 

@@ -53,15 +53,15 @@ type nllLoss struct {
 	smoothing                          float64 // share of the target that is spread over all classes
 }
 
-func nllLossOp(attrs *graph.Schema, name, doc string, entropy bool,
-	read func(c *graph.Call) (reduction, ignore int, smoothing float64)) *graph.Op {
+func nllLossOp(attrs *graph.Schema, name, doc string, isCrossEntropy bool,
+	readAttrs func(c *graph.Call) (reduction, ignore int, smoothing float64)) *graph.Op {
 	lossOf := func(c *graph.Call) (*nllLoss, error) {
-		l := &nllLoss{isCrossEntropy: entropy}
-		l.reduction, l.ignoreIndex, l.smoothing = read(c)
+		l := &nllLoss{isCrossEntropy: isCrossEntropy}
+		l.reduction, l.ignoreIndex, l.smoothing = readAttrs(c)
 		if !(l.smoothing > 0) { // PyTorch ignores negative numbers and NaN
 			l.smoothing = 0
 		}
-		l.hasProbabilities = entropy && tensor.SameSizes(c.Type(0).Shape, c.Type(1).Shape)
+		l.hasProbabilities = isCrossEntropy && tensor.SameSizes(c.Type(0).Shape, c.Type(1).Shape)
 		return l, l.check(c)
 	}
 	f := func(shape ...int) tensor.Meta { return tensor.New(tensor.Float32, shape...) }
@@ -246,7 +246,7 @@ func (l *lossData[T]) sumClasses(base int, share, sharePerClass T) T {
 
 func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kernel, error) {
 	d, n := tensor.DTypeOf[T](), l.samples*l.targetsPerSample
-	x := copies.NewCompound(c)
+	x := copies.NewKernelBuilder(c)
 	ins := append(x.Operands(d), kit.Buffer{})
 	logs := ins[0]
 	if l.isCrossEntropy && logs.Meta.Numel() > 0 {
@@ -265,7 +265,7 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 			} else {
 				data.target = kit.ElementsOf[int64](m.Ptrs[3], n)
 			}
-			loss, total := 0.0, 0.0
+			loss, weightSum := 0.0, 0.0
 			for i := chunk * machine.FunctionGrain; i < min(n, (chunk+1)*machine.FunctionGrain); i++ {
 				targetLoss, weight, err := data.lossAt(i)
 				if err != nil {
@@ -274,19 +274,19 @@ func compileNllLoss[T float32 | float64](c *graph.Call, l *nllLoss) (*graph.Kern
 				if l.reduction == 0 {
 					kit.ElementsOf[T](m.Ptrs[0], n)[i] = targetLoss
 				}
-				loss, total = loss+float64(targetLoss), total+float64(weight)
+				loss, weightSum = loss+float64(targetLoss), weightSum+float64(weight)
 			}
-			*(*[2]float64)(kit.Elem[[2]float64](m.Ptrs[1], chunk)) = [2]float64{loss, total}
+			*(*[2]float64)(kit.AddressOf[[2]float64](m.Ptrs[1], chunk)) = [2]float64{loss, weightSum}
 			return nil
 		}})
 	if l.reduction != 0 {
 		x.AddPhases(0, 0, []kit.Buffer{out, sums}, graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
-			loss, total := 0.0, 0.0
+			loss, weightSum := 0.0, 0.0
 			for _, s := range kit.ElementsOf[[2]float64](m.Ptrs[1], chunks) {
-				loss, total = loss+s[0], total+s[1]
+				loss, weightSum = loss+s[0], weightSum+s[1]
 			}
 			if l.reduction == 1 {
-				loss /= total
+				loss /= weightSum
 			}
 			*(*T)(m.Ptrs[0]) = T(loss)
 			return nil
@@ -301,17 +301,17 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 		x = softmaxReference(x.CopyTo(tensor.New(tensor.Float64, x.Shape...)), min(1, x.Rank()-1), tensor.Float64, true)
 	}
 	losses := tensor.Zeros(d, kit.KnownSizes(targetSizes(x.Meta.Type()))...)
-	loss, total := 0.0, 0.0
+	loss, weightSum := 0.0, 0.0
 	var err error
 	kit.EachIndex(losses.Shape, func(index []int) {
 		// The class of the target is -1 if targets are probabilities. Smoothing adds the share to each class.
-		k, all, one := -1, l.smoothing/float64(l.classes), 0.0
+		targetClass, sharePerClass, targetLoss := -1, l.smoothing/float64(l.classes), 0.0
 		if !l.hasProbabilities {
-			if k = int(t.At(index...).Int()); k == l.ignoreIndex {
+			if targetClass = int(t.At(index...).Int()); targetClass == l.ignoreIndex {
 				return
 			}
-			if k < 0 || k >= l.classes {
-				err = cmp.Or(err, fmt.Errorf("Target %d is out of bounds.", k))
+			if targetClass < 0 || targetClass >= l.classes {
+				err = cmp.Or(err, fmt.Errorf("Target %d is out of bounds.", targetClass))
 				return
 			}
 		}
@@ -326,25 +326,25 @@ func (l *nllLoss) ref(d tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor, er
 			prob := 0.0
 			if l.hasProbabilities {
 				prob = t.At(at...).Float()
-			} else if class == k {
+			} else if class == targetClass {
 				prob = 1
-				total += weight
+				weightSum += weight
 			}
-			if prob = float64(prob*(1-l.smoothing)) + all; l.hasProbabilities || prob != 0 {
-				one -= float64(x.At(at...).Float() * prob * weight)
+			if prob = float64(prob*(1-l.smoothing)) + sharePerClass; l.hasProbabilities || prob != 0 {
+				targetLoss -= float64(x.At(at...).Float() * prob * weight)
 			}
 		}
 		if l.hasProbabilities {
-			total++
+			weightSum++
 		}
-		losses.Set(tensor.FloatScalar(one), index...)
-		loss += one
+		losses.Set(tensor.FloatScalar(targetLoss), index...)
+		loss += targetLoss
 	})
 	switch l.reduction {
 	case 0:
 		return []*tensor.Tensor{losses}, err
 	case 1:
-		if loss /= total; total == 0 {
+		if loss /= weightSum; weightSum == 0 {
 			loss = math.NaN()
 		}
 	}

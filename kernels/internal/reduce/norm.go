@@ -51,7 +51,7 @@ var Norm = folds.Define(graph.SchemaOf[normAttrs](), graph.Op{
 	}
 	mask, err := rule.ReduceMask(a.Dim, m.Rank())
 	p := a.P.Float()
-	if kit.Empty(m) {
+	if kit.IsEmpty(m) {
 		p = 0 // without elements, norms of all orders are 0
 	}
 	return normSpec(d, mask, a.Keepdim, p), err
@@ -71,7 +71,7 @@ var VectorNorm = folds.Define(graph.SchemaOf[vectorNormAttrs](), graph.Op{
 	if err != nil {
 		return folds.Spec{}, err
 	}
-	if p := a.Ord.Float(); (p < 0 || math.IsInf(p, 1)) && kit.Empty(m) {
+	if p := a.Ord.Float(); (p < 0 || math.IsInf(p, 1)) && kit.IsEmpty(m) {
 		err = emptyNorm(m, a.Dim, a.Ord)
 	}
 	if err != nil {
@@ -132,7 +132,7 @@ func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: d, Outs: []tensor.DType{d.ToReal()},
 		Computation: func() folds.Computation {
 			return folds.Computation{Fold: norm2Fold(d, p),
-				Row: func(b *expr.Builder, x folds.Part) []folds.Part { return normRow(b, x, p) },
+				Row: func(b *expr.Builder, x folds.Number) []folds.Number { return normRow(b, x, p) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					sum, least, most := 0.0, math.Inf(1), 0.0
 					for _, v := range x {
@@ -158,7 +158,7 @@ func normSpec(d tensor.DType, mask []bool, keepdim bool, p float64) folds.Spec {
 }
 
 // normRow returns the norm of a row of real or complex numbers as an expression in float64.
-func normRow(b *expr.Builder, x folds.Part, p float64) []folds.Part {
+func normRow(b *expr.Builder, x folds.Number, p float64) []folds.Number {
 	const f64 = tensor.Float64
 	zero := b.Const(f64, 0)
 	var v expr.Value
@@ -176,14 +176,14 @@ func normRow(b *expr.Builder, x folds.Part, p float64) []folds.Part {
 	default:
 		v = b.Do(expr.Pow, folds.Total(b, b.Do(expr.Pow, r, b.Const(f64, p))), b.Const(f64, 1/p))
 	}
-	return []folds.Part{folds.Real(v)}
+	return []folds.Number{folds.Real(v)}
 }
 
 // hypotenuse computes the magnitude of a complex number from its parts.
 var hypotenuse = kit.Formula("hypot(x, y)", "x", "y")
 
 // magnitude returns the absolute value of a number in float64.
-func magnitude(b *expr.Builder, x folds.Part) expr.Value {
+func magnitude(b *expr.Builder, x folds.Number) expr.Value {
 	const f64 = tensor.Float64
 	re := folds.InFloat64(b, x.Re)
 	if x.Im == expr.None {

@@ -41,12 +41,12 @@ func normDTypes(c *graph.Call, params ...int) error {
 // weight, bias, mean and variance. If mean and variance are nil, the statistics of each group are computed from x.
 func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, param func(index []int) int, weight,
 	bias, mean, variance *tensor.Tensor) *tensor.Tensor {
-	sum, m2, n := map[int]float64{}, map[int]float64{}, map[int]float64{}
+	sum, squares, n := map[int]float64{}, map[int]float64{}, map[int]float64{}
 	forEach := func(f func(index []int, g int, x float64)) {
 		kit.EachIndex(t.Shape, func(index []int) { f(index, group(index), t.At(index...).Float()) })
 	}
 	forEach(func(_ []int, g int, x float64) { sum[g] += x; n[g]++ })
-	forEach(func(_ []int, g int, x float64) { d := x - sum[g]/n[g]; m2[g] += float64(d * d) })
+	forEach(func(_ []int, g int, x float64) { d := x - sum[g]/n[g]; squares[g] += float64(d * d) })
 	out := tensor.Zeros(t.DType, t.Shape...)
 	at := func(p *tensor.Tensor, i int, otherwise float64) float64 {
 		if p == nil {
@@ -55,7 +55,7 @@ func normReference(t *tensor.Tensor, eps float64, group func(index []int) int, p
 		return p.CopyTo(tensor.New(tensor.Float64, p.Shape...)).At(kit.Unravel(i, p.Shape)...).Float()
 	}
 	forEach(func(index []int, g int, x float64) {
-		mu, v := sum[g]/n[g], m2[g]/n[g]
+		mu, v := sum[g]/n[g], squares[g]/n[g]
 		if mean != nil {
 			mu, v = at(mean, param(index), 0), at(variance, param(index), 0)
 		}

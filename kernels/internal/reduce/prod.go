@@ -22,19 +22,19 @@ var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{Semantics: graph.S
 	Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 }}, func(c *graph.Call) (folds.Spec, error) {
 	a, t := kit.Attrs[prodAttrs](c), c.Type(0)
-	mask, err := folds.OneDim(a.Dim, t.Rank())
+	mask, err := folds.MaskOfDim(a.Dim, t.Rank())
 	d := folds.SumDType(t.DType, a.DType)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
 		Computation: func() folds.Computation {
 			return folds.Computation{Fold: func() *iter.Fold { return prodFold(d) },
-				Row: func(b *expr.Builder, x folds.Part) []folds.Part { return prodRowOf(b, d, x) },
+				Row: func(b *expr.Builder, x folds.Number) []folds.Number { return prodRowOf(b, d, x) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
 					i, z := int64(1), complex128(1)
 					f := 1.0
 					for _, v := range x {
 						i *= v.Int()
 						f *= v.Float()
-						z = kit.TimesComplex(z, v.Complex())
+						z = kit.MulComplex(z, v.Complex())
 					}
 					switch {
 					case d.IsIntegral(true):
@@ -48,21 +48,21 @@ var Prod = folds.Define(graph.SchemaOf[prodAttrs](), graph.Op{Semantics: graph.S
 })
 
 // prodRowOf returns the product of a row as an expression, or nil for complex numbers.
-func prodRowOf(b *expr.Builder, d tensor.DType, x folds.Part) []folds.Part {
+func prodRowOf(b *expr.Builder, d tensor.DType, x folds.Number) []folds.Number {
 	switch {
 	case d.IsComplex():
 		return nil
 	case d == tensor.Bool:
-		return []folds.Part{folds.Real(b.Reduce(expr.And, x.Re))}
+		return []folds.Number{folds.Real(b.Reduce(expr.And, x.Re))}
 	case d.IsIntegral(true):
-		return []folds.Part{folds.Real(b.Reduce(expr.Mul, b.Convert(tensor.Int64, x.Re)))}
+		return []folds.Number{folds.Real(b.Reduce(expr.Mul, b.Convert(tensor.Int64, x.Re)))}
 	}
-	return []folds.Part{folds.Real(b.Reduce(expr.Mul, folds.InFloat64(b, x.Re)))}
+	return []folds.Number{folds.Real(b.Reduce(expr.Mul, folds.InFloat64(b, x.Re)))}
 }
 
 func prodFold(d tensor.DType) *iter.Fold {
 	if d == tensor.Bool {
-		return folds.Truth(false)
+		return folds.AnyOrAll(false)
 	}
 	switch kit.LoopDType(d) {
 	case tensor.Int64:
@@ -99,7 +99,7 @@ func prodRow[T, A int64 | float32 | float64](a *A, x []T, _ int) {
 func prodRowZ[T complex64 | complex128](a *complex128, x []T, _ int) {
 	p := *a
 	for _, v := range x {
-		p = kit.TimesComplex(p, complex128(v))
+		p = kit.MulComplex(p, complex128(v))
 	}
 	*a = p
 }
@@ -113,17 +113,17 @@ func prodColumns[T, A int64 | float32 | float64](a []A, x []T, _ int) {
 }
 
 // mulTo and mulToZ multiply the accumulators a by the accumulators from.
-func mulTo[A int64 | float64](a, from []A) {
-	from = from[:len(a)]
+func mulTo[A int64 | float64](a, src []A) {
+	src = src[:len(a)]
 	for i := range a {
-		a[i] *= from[i]
+		a[i] *= src[i]
 	}
 }
 
-func mulToZ(a, from []complex128) {
-	from = from[:len(a)]
+func mulToZ(a, src []complex128) {
+	src = src[:len(a)]
 	for i := range a {
-		a[i] = kit.TimesComplex(a[i], from[i])
+		a[i] = kit.MulComplex(a[i], src[i])
 	}
 }
 
@@ -131,6 +131,6 @@ func mulToZ(a, from []complex128) {
 func prodColumnsZ[T complex64 | complex128](a []complex128, x []T, _ int) {
 	x = x[:len(a)]
 	for i := range a {
-		a[i] = kit.TimesComplex(a[i], complex128(x[i]))
+		a[i] = kit.MulComplex(a[i], complex128(x[i]))
 	}
 }

@@ -170,26 +170,26 @@ const localBlock = 256
 
 func compileLocalResponse[T float32 | float64](c *graph.Call) (*graph.Kernel, error) {
 	a, d, m := kit.Attrs[localResponseAttrs](c), tensor.DTypeOf[T](), c.Meta(0)
-	channels, inner, all := m.Shape[1], tensor.Numel(m.Shape[2:]), m.Numel()
+	channels, inner, total := m.Shape[1], tensor.Numel(m.Shape[2:]), m.Numel()
 	blocks := kit.DivUp(inner, localBlock)
 	power := localPower(a.Beta)
-	x := copies.NewCompound(c)
+	x := copies.NewKernelBuilder(c)
 	buffers := []kit.Buffer{x.Result(0, d), x.Dense(x.In(0), d)}
-	x.AddPhases(0, 8*localBlock, buffers, copies.CutUnits(m.Shape[0]*blocks*channels,
+	x.AddPhases(0, 8*localBlock, buffers, copies.ChunkedPhase(m.Shape[0]*blocks*channels,
 		min(inner, localBlock)*(min(a.Size, channels)+8), func(mem *graph.Mem, begin, end int) error {
-			y, v := kit.ElementsOf[T](mem.Ptrs[0], all), kit.ElementsOf[T](mem.Ptrs[1], all)
-			for u := begin; u < end; u++ {
-				ch, from := u%channels, u/channels%blocks*localBlock
-				sample := u / channels / blocks * channels
-				n := min(localBlock, inner-from)
+			y, v := kit.ElementsOf[T](mem.Ptrs[0], total), kit.ElementsOf[T](mem.Ptrs[1], total)
+			for unit := begin; unit < end; unit++ {
+				channel, first := unit%channels, unit/channels%blocks*localBlock
+				sample := unit / channels / blocks * channels
+				n := min(localBlock, inner-first)
 				sums := kit.SliceOf[float64](mem.Worker, 0, n)
 				clear(sums)
-				for k := max(0, ch-a.Size/2); k < min(channels, ch-a.Size/2+a.Size); k++ {
-					for i, e := range v[(sample+k)*inner+from:][:n] {
+				for k := max(0, channel-a.Size/2); k < min(channels, channel-a.Size/2+a.Size); k++ {
+					for i, e := range v[(sample+k)*inner+first:][:n] {
 						sums[i] += float64(float64(e) * float64(e))
 					}
 				}
-				at := (sample+ch)*inner + from
+				at := (sample+channel)*inner + first
 				for i, s := range sums {
 					y[at+i] = T(float64(v[at+i]) / power(a.K+a.Alpha*s/float64(a.Size)))
 				}

@@ -13,24 +13,24 @@ import (
 
 // compileRowNorm returns a kernel of layer_norm, or of rms_norm if rms is set. Rows have the last dims dimensions of
 // the input. The operands of the call are input, weight and bias. The loops of the kernel are in Go.
-func compileRowNorm(c *graph.Call, dims int, eps float64, rms bool) (*graph.Kernel, error) {
+func compileRowNorm(c *graph.Call, dims int, eps float64, isRMS bool) (*graph.Kernel, error) {
 	if c.Meta(0).DType.OpMath() == tensor.Float32 {
-		return rowNormOf[float32](c, dims, eps, rms)
+		return compileRowNormAs[float32](c, dims, eps, isRMS)
 	}
-	return rowNormOf[float64](c, dims, eps, rms)
+	return compileRowNormAs[float64](c, dims, eps, isRMS)
 }
 
-// rowNormOf is compileRowNorm for a computation in T. Operands of another dtype, or not row-major, are copied first.
-func rowNormOf[T float32 | float64](c *graph.Call, dims int, eps float64, rms bool) (*graph.Kernel, error) {
+// compileRowNormAs is compileRowNorm for a computation in T. Operands of another dtype, or not row-major, are copied first.
+func compileRowNormAs[T float32 | float64](c *graph.Call, dims int, eps float64, isRMS bool) (*graph.Kernel, error) {
 	m := c.Meta(0)
 	if m.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
 	normalize := normalizeRow[T]
-	if rms {
+	if isRMS {
 		normalize = scaleRow[T]
 	}
-	x, d := copies.NewCompound(c), tensor.DTypeOf[T]()
+	x, d := copies.NewKernelBuilder(c), tensor.DTypeOf[T]()
 	n := tensor.Numel(m.Shape[m.Rank()-dims:])
 	buffers := []kit.Buffer{x.Result(0, d), x.Dense(x.In(0), d), x.Dense(x.In(1), d), x.Dense(x.In(2), d)}
 	cut := machine.CutUnits(m.Numel()/n, n, machine.ReduceGrain/2)

@@ -56,14 +56,14 @@ func singleResultRows(b *expr.Builder, mask []bool, in []int, y expr.Value, d te
 	return &graph.Rows{Mask: mask, In: in, Code: code}, nil
 }
 
-// softmaxRows returns the softmax, or its logarithm if logs is set, of a line converted to d. Exponentials have the
+// softmaxRows returns the softmax, or its logarithm if isLog is set, of a line converted to d. Exponentials have the
 // dtype of the computation. Sums of many exponentials are float64.
-func softmaxRows(c *graph.Call, dim int, d tensor.DType, logs bool) (*graph.Rows, error) {
+func softmaxRows(c *graph.Call, dim int, d tensor.DType, isLog bool) (*graph.Rows, error) {
 	b := expr.NewBuilder(c.Meta(0).DType)
 	x := folds.Operand(b, 0, d).Re
 	mask := lineMask(c.Meta(0).Rank(), dim)
 	n := folds.Count(c.Meta(0).Shape, mask)
-	if !logs {
+	if !isLog {
 		y, _ := folds.Softmax(b, x, n)
 		return singleResultRows(b, mask, []int{0}, y, d)
 	}

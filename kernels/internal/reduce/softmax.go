@@ -19,13 +19,13 @@ var (
 	LogSoftmax = softmaxOp("log_softmax", "Computes the logarithm of softmax along a dimension.", true)
 )
 
-func softmaxOp(name, doc string, logs bool) *graph.Op {
+func softmaxOp(name, doc string, isLog bool) *graph.Op {
 	rows := func(c *graph.Call) (*graph.Rows, error) {
 		dim, err := tensor.WrapDim(kit.Attrs[softmaxAttrs](c).Dim, c.Meta(0).Rank())
 		if err != nil {
 			return nil, err
 		}
-		return softmaxRows(c, dim, softmaxDType(c), logs)
+		return softmaxRows(c, dim, softmaxDType(c), isLog)
 	}
 	return kit.Define[softmaxAttrs](graph.Op{
 		Semantics: graph.Semantics{
@@ -36,7 +36,7 @@ func softmaxOp(name, doc string, logs bool) *graph.Op {
 				if err != nil {
 					return nil, err
 				}
-				return []*tensor.Tensor{softmaxReference(in[0], dim, softmaxDType(c), logs)}, nil
+				return []*tensor.Tensor{softmaxReference(in[0], dim, softmaxDType(c), isLog)}, nil
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
@@ -75,7 +75,7 @@ func inferSoftmax(c *graph.Call, name string) ([]graph.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !d.IsFloat() && !kit.Empty(m) {
+	if !d.IsFloat() && !kit.IsEmpty(m) {
 		kernel := "softmax_kernel_impl"
 		if dim >= m.Rank()-1 {
 			kernel = name + "_lastdim_kernel_impl"

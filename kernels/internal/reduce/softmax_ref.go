@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-func softmaxReference(t *tensor.Tensor, dim int, d tensor.DType, logs bool) *tensor.Tensor {
+func softmaxReference(t *tensor.Tensor, dim int, d tensor.DType, isLog bool) *tensor.Tensor {
 	t = t.CopyTo(tensor.New(d, t.Shape...))
 	out := tensor.Zeros(d, t.Shape...)
 	kit.EachIndex(t.Shape, func(index []int) {
@@ -29,7 +29,7 @@ func softmaxReference(t *tensor.Tensor, dim int, d tensor.DType, logs bool) *ten
 			sum += math.Exp(v - most)
 		}
 		y := t.At(index...).Float() - most
-		if y = math.Exp(y) / sum; logs {
+		if y = math.Exp(y) / sum; isLog {
 			y = t.At(index...).Float() - most - math.Log(sum)
 		}
 		out.Set(tensor.FloatScalar(y), index...)

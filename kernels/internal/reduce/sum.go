@@ -53,7 +53,7 @@ var Mean = folds.Define(graph.SchemaOf[sumAttrs](), graph.Op{Semantics: graph.Se
 	if err != nil {
 		return folds.Spec{}, err
 	}
-	n := folds.Sizes(t.Shape, mask)
+	n := folds.SymbolicCount(t.Shape, mask)
 	return folds.Spec{Mask: mask, Keepdim: a.Keepdim, Cast: d, Outs: []tensor.DType{d},
 		Computation: func() folds.Computation { return folds.Summing(d, float64(kit.KnownSize(n))) }}, nil
 })

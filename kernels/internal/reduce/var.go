@@ -36,7 +36,7 @@ var (
 	StdMean = varOp("std_mean", "Computes the standard deviation and the mean over the given dimensions.", true, true)
 )
 
-func varOp(name, doc string, root, mean bool) *graph.Op {
+func varOp(name, doc string, returnsStd, returnsMean bool) *graph.Op {
 	o := graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: doc,
@@ -45,13 +45,13 @@ func varOp(name, doc string, root, mean bool) *graph.Op {
 		},
 		Facts: graph.Facts{Each: graph.Each{Simple: 2}},
 	}
-	if mean {
+	if returnsMean {
 		o.Outputs = []string{name[:3], "mean"}
 	}
 	return folds.Define(graph.SchemaOf[varAttrs](), o, func(c *graph.Call) (folds.Spec, error) {
 		a, t := kit.Attrs[varAttrs](c), c.Type(0)
 		if !t.DType.IsFloat() && !t.DType.IsComplex() {
-			if mean {
+			if returnsMean {
 				return folds.Spec{}, errors.New(name + " only support floating point and complex dtypes")
 			}
 			return folds.Spec{}, errors.New("std and var only support floating point and complex dtypes")
@@ -60,10 +60,10 @@ func varOp(name, doc string, root, mean bool) *graph.Op {
 		if err != nil {
 			return folds.Spec{}, err
 		}
-		v := variance{dtype: t.DType, n: folds.Sizes(t.Shape, mask), correction: a.correction(), returnsStd: root,
-			returnsMean: mean}
+		v := variance{dtype: t.DType, n: folds.SymbolicCount(t.Shape, mask), correction: a.correction(), returnsStd: returnsStd,
+			returnsMean: returnsMean}
 		outs := []tensor.DType{t.DType.ToReal()}
-		if mean {
+		if returnsMean {
 			outs = append(outs, t.DType)
 		}
 		return v.spec(mask, a.Keepdim, outs...), nil

@@ -108,10 +108,10 @@ func inferRaise(c *graph.Call) ([]graph.Result, error) {
 
 // byReference returns the reference of an op that runs graphs. The reference calls runDynamic, the op's RunDynamic
 // function, with a runtime that computes the nodes of these graphs by their references.
-func byReference(eager func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error)) func(*graph.Call,
+func byReference(runDynamic func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error)) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		return eager(graph.Reference{}, c, in)
+		return runDynamic(graph.Reference{}, c, in)
 	}
 }
 
@@ -222,11 +222,11 @@ func runLoop(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		copy(values, out[1:1+a.Carried])
 	}
 	out := slices.Clone(values[:a.Carried])
-	like := func() ([]graph.Result, error) {
+	elementTypes := func() ([]graph.Result, error) {
 		return a.Body.ResultsFor(append([]tensor.Meta{tensor.New(tensor.Int64), tensor.New(tensor.Bool)}, metasOf(values)...))
 	}
 	for k, list := range collected {
-		t, err := stackCollected(list, 0, false, 1+a.Carried+k, like)
+		t, err := stackCollected(list, 0, false, 1+a.Carried+k, elementTypes)
 		if err != nil {
 			return nil, err
 		}
@@ -274,12 +274,12 @@ func metasOf(in []*tensor.Tensor) []tensor.Meta {
 // stackCollected stacks tensors along a new dimension. If the list is empty, result i of elementTypes
 // has the dtype and the shape of one tensor. If backwards is set, the last tensor of the list comes first.
 func stackCollected(list []*tensor.Tensor, axis int, backwards bool, i int,
-	like func() ([]graph.Result, error)) (*tensor.Tensor, error) {
+	elementTypes func() ([]graph.Result, error)) (*tensor.Tensor, error) {
 	var m tensor.Meta
 	if len(list) > 0 {
 		m = list[0].Meta
 	} else {
-		res, err := like()
+		res, err := elementTypes()
 		switch {
 		case err != nil:
 			return nil, err
@@ -393,7 +393,7 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 func (a *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Tensor,
 	collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := slices.Clone(values[:a.States])
-	like := func() ([]graph.Result, error) {
+	elementTypes := func() ([]graph.Result, error) {
 		slice := metasOf(in)
 		for k, axis := range axes {
 			m := &slice[a.States+k]
@@ -406,7 +406,7 @@ func (a *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Te
 		if k < len(a.OutputAxes) {
 			axis = a.OutputAxes[k]
 		}
-		t, err := stackCollected(list, axis, k < len(a.OutBackwards) && a.OutBackwards[k], a.States+k, like)
+		t, err := stackCollected(list, axis, k < len(a.OutBackwards) && a.OutBackwards[k], a.States+k, elementTypes)
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,7 @@ var (
 	FftRfft = fftOp("fft_rfft", "Transforms a real value along a dimension. The result has the first half of the "+
 		"frequencies; the other half is its mirror.", tensor.Float32, fourierSpec{onesided: true, fromReal: true})
 	FftIrfft = fftOp("fft_irfft", "Transforms the first half of the frequencies along a dimension to a real value. "+
-		"The other half is the mirror of the first.", tensor.Complex64, fourierSpec{inverse: true, mirrored: true})
+		"The other half is the mirror of the first.", tensor.Complex64, fourierSpec{inverse: true, toReal: true})
 	Dft = kit.Define[dftAttrs](graph.Op{
 		Semantics: graph.Semantics{
 			Name: "dft",
@@ -110,10 +110,10 @@ func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 	if last < 1 || !kit.SizeIs(m.Shape[last], 1) && !kit.SizeIs(m.Shape[last], 2) {
 		return nil, m, fmt.Errorf("dft: expected a last dimension of size 1 or 2 and another, got %s", tensor.Sizes(m.Shape))
 	}
-	s := &fourierSpec{inverse: a.Inverse, onesided: a.Onesided && !a.Inverse, pairs: true,
+	s := &fourierSpec{inverse: a.Inverse, onesided: a.Onesided && !a.Inverse, complexPairs: true,
 		fromReal: kit.SizeIs(m.Shape[last], 1),
 		scale:    1}
-	s.mirrored = a.Onesided && a.Inverse
+	s.toReal = a.Onesided && a.Inverse
 	var err error
 	if s.dim, err = tensor.WrapDim(a.Dim, m.Rank()); err != nil {
 		return nil, m, err
@@ -129,7 +129,7 @@ func newDft(c *graph.Call) (*fourierSpec, tensor.Type, error) {
 		s.scale = 1 / float64(s.points)
 	}
 	shape[last] = sym.Of(2)
-	if s.mirrored {
+	if s.toReal {
 		shape[last] = sym.Of(1)
 	}
 	t, err := kit.FreshType(m.DType, shape)

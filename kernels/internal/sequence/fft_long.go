@@ -38,7 +38,7 @@ func newRootTable(n int) rootTable {
 
 // power returns the root to the power of k, from 0 to n-1.
 func (t *rootTable) power(k int) complex128 {
-	return kit.TimesComplex(t.high[k>>rootBits], t.low[k&(1<<rootBits-1)])
+	return kit.MulComplex(t.high[k>>rootBits], t.low[k&(1<<rootBits-1)])
 }
 
 // matrixFourier transforms a line of n = rows*cols elements as a matrix (Bailey's four-step method). It transforms the
@@ -86,28 +86,28 @@ func (f *matrixFourier) workLen() int {
 // write may be the first access to a large page, which the system must clear.
 const columnCheckEvery = 64
 
-// column transforms column i of a matrix and writes it to column i of matrix y. get(j) returns element j of the line,
-// which is the matrix in row-major order. room is memory of the worker.
-func (f *matrixFourier) column(m *graph.Mem, y, room []complex128, i int, get func(j int) complex128) {
-	x, room := room[:f.rows], room[f.rows:]
+// transformColumn transforms column i of a matrix and writes it to column i of matrix y. get(j) returns element j of the line,
+// which is the matrix in row-major order. scratch is memory of the worker.
+func (f *matrixFourier) transformColumn(m *graph.Mem, y, scratch []complex128, i int, get func(j int) complex128) {
+	x, scratch := scratch[:f.rows], scratch[f.rows:]
 	for j := range x {
 		x[j] = get(j*f.cols + i)
 	}
-	f.columnTransform.forward(x, room)
+	f.columnTransform.forward(x, scratch)
 	for k, v := range x {
 		if k%columnCheckEvery == 0 {
 			m.CheckContext()
 		}
-		y[k*f.cols+i] = kit.TimesComplex(v, f.twiddles.power(i*k))
+		y[k*f.cols+i] = kit.MulComplex(v, f.twiddles.power(i*k))
 	}
 }
 
-// transformLine returns the transform of row k of matrix y. It has the frequencies k, k+rows, k+2*rows and so on of the
+// transformRow returns the transform of row k of matrix y. It has the frequencies k, k+rows, k+2*rows and so on of the
 // line.
-func (f *matrixFourier) transformLine(y, room []complex128, k int) []complex128 {
-	x, room := room[:f.cols], room[f.cols:]
+func (f *matrixFourier) transformRow(y, scratch []complex128, k int) []complex128 {
+	x, scratch := scratch[:f.cols], scratch[f.cols:]
 	copy(x, y[k*f.cols:])
-	f.rowTransform.forward(x, room)
+	f.rowTransform.forward(x, scratch)
 	return x
 }
 
@@ -165,13 +165,13 @@ func (f *longFourier) matrix(m *graph.Mem, i int) []complex128 {
 	return kit.SliceOf[complex128](m.Scratch, 16*n*i, n)
 }
 
-// phase returns a phase that calls do for each unit (a row or a column) of each line. room is memory of the worker.
+// phase returns a phase that calls do for each unit (a row or a column) of each line. scratch is memory of the worker.
 func (f *longFourier) phase(lines, units, work int,
-	do func(m *graph.Mem, room []complex128, line, unit int)) graph.Phase {
-	return copies.CutUnits(lines*units, 32*work, func(m *graph.Mem, begin, end int) error {
-		room := kit.SliceOf[complex128](m.Worker, 0, f.workLen())
+	do func(m *graph.Mem, scratch []complex128, line, unit int)) graph.Phase {
+	return copies.ChunkedPhase(lines*units, 32*work, func(m *graph.Mem, begin, end int) error {
+		scratch := kit.SliceOf[complex128](m.Worker, 0, f.workLen())
 		for u := begin; u < end; u++ {
-			do(m, room, u/units, u%units)
+			do(m, scratch, u/units, u%units)
 		}
 		return nil
 	})
@@ -180,46 +180,46 @@ func (f *longFourier) phase(lines, units, work int,
 // phases returns the phases that transform the group. maxLines is the maximum number of lines of a group, for which
 // scratch memory has room.
 func (f *longFourier) phases(maxLines int) []graph.Phase {
-	line := func(i int) [4]int { return f.lines.At(f.firstLine + i) }
-	columns := f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, room []complex128, i, col int) {
+	line := func(i int) [4]int { return f.lines.Offsets(f.firstLine + i) }
+	columns := f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, scratch []complex128, i, col int) {
 		src := unsafe.Add(m.Ptrs[1], line(i)[0])
-		f.column(m, f.matrix(m, i), room, col, func(j int) complex128 {
+		f.transformColumn(m, f.matrix(m, i), scratch, col, func(j int) complex128 {
 			if f.chirp == nil {
 				return f.lineValue(src, j)
 			}
 			if j >= f.fourierSpec.points {
 				return 0
 			}
-			return kit.TimesComplex(f.lineValue(src, j), f.chirpAt(j))
+			return kit.MulComplex(f.lineValue(src, j), f.chirpAt(j))
 		})
 	})
 	if f.chirp == nil {
-		return []graph.Phase{columns, f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
-			f.writeFrequencies(unsafe.Add(m.Ptrs[0], line(i)[1]), f.transformLine(f.matrix(m, i), room, k), k)
+		return []graph.Phase{columns, f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
+			f.writeFrequencies(unsafe.Add(m.Ptrs[0], line(i)[1]), f.transformRow(f.matrix(m, i), scratch, k), k)
 		})}
 	}
 	scale := complex(1/float64(f.matrixFourier.n), 0)
 	return []graph.Phase{columns,
-		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
+		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
 			z, kern := f.matrix(m, maxLines+i), f.matrix(m, 2*maxLines)
-			for l, v := range f.transformLine(f.matrix(m, i), room, k) {
+			for l, v := range f.transformRow(f.matrix(m, i), scratch, k) {
 				if l%columnCheckEvery == 0 {
 					m.CheckContext()
 				}
 				at := k + l*f.rows
 				// conj(forward(conj(v))) is the inverse transform of v, without its scale.
-				z[at] = conj(kit.TimesComplex(v, kern[at]))
+				z[at] = conj(kit.MulComplex(v, kern[at]))
 			}
 		}),
-		f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, room []complex128, i, col int) {
+		f.phase(f.groupLines, f.cols, f.rows, func(m *graph.Mem, scratch []complex128, i, col int) {
 			z := f.matrix(m, maxLines+i)
-			f.column(m, f.matrix(m, i), room, col, func(j int) complex128 { return z[j] })
+			f.transformColumn(m, f.matrix(m, i), scratch, col, func(j int) complex128 { return z[j] })
 		}),
-		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, room []complex128, i, k int) {
-			x := f.transformLine(f.matrix(m, i), room, k)
+		f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
+			x := f.transformRow(f.matrix(m, i), scratch, k)
 			for l, v := range x {
 				if at := k + l*f.rows; at < f.fourierSpec.points {
-					x[l] = kit.TimesComplex(kit.TimesComplex(conj(v), scale), f.chirpAt(at))
+					x[l] = kit.MulComplex(kit.MulComplex(conj(v), scale), f.chirpAt(at))
 				}
 			}
 			f.writeFrequencies(unsafe.Add(m.Ptrs[0], line(i)[1]), x, k)
@@ -231,8 +231,8 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 func (f *longFourier) kernelPhases() []graph.Phase {
 	n, m, at := f.fourierSpec.points, f.matrixFourier.n, 2*f.groupLines
 	return []graph.Phase{
-		f.phase(1, f.cols, f.rows, func(mem *graph.Mem, room []complex128, _, col int) {
-			f.column(mem, f.matrix(mem, 0), room, col, func(j int) complex128 {
+		f.phase(1, f.cols, f.rows, func(mem *graph.Mem, scratch []complex128, _, col int) {
+			f.transformColumn(mem, f.matrix(mem, 0), scratch, col, func(j int) complex128 {
 				switch {
 				case j < n:
 					return conj(f.chirpAt(j))
@@ -242,9 +242,9 @@ func (f *longFourier) kernelPhases() []graph.Phase {
 				return 0
 			})
 		}),
-		f.phase(1, f.rows, f.cols, func(mem *graph.Mem, room []complex128, _, k int) {
+		f.phase(1, f.rows, f.cols, func(mem *graph.Mem, scratch []complex128, _, k int) {
 			kern := f.matrix(mem, at)
-			for l, v := range f.transformLine(f.matrix(mem, 0), room, k) {
+			for l, v := range f.transformRow(f.matrix(mem, 0), scratch, k) {
 				if l%columnCheckEvery == 0 {
 					mem.CheckContext()
 				}
@@ -265,16 +265,16 @@ func conj(x complex128) complex128 { return complex(real(x), -imag(x)) }
 // the same elements as [fourierSpec.load]. For an inverse transform it returns the conjugate.
 func (f *longFourier) lineValue(line unsafe.Pointer, j int) (v complex128) {
 	n, have := f.fourierSpec.points, min(f.inLen, f.fourierSpec.points)
-	if f.mirrored {
+	if f.toReal {
 		have = min(f.inLen, n/2+1)
 	}
 	switch {
 	case j < have:
 		v = f.get(line, j)
-	case f.mirrored && n-j < have:
+	case f.toReal && n-j < have:
 		v = conj(f.get(line, n-j))
 	}
-	if f.mirrored && (j == 0 || 2*j == n) {
+	if f.toReal && (j == 0 || 2*j == n) {
 		v = complex(real(v), 0)
 	}
 	if f.inverse {

@@ -76,7 +76,7 @@ func specOf(t *testing.T, op *graph.Op, c *graph.Call) *fourierSpec {
 		return s
 	}
 	s := map[*graph.Op]fourierSpec{FftFft: {}, FftIfft: {inverse: true}, FftRfft: {onesided: true, fromReal: true},
-		FftIrfft: {inverse: true, mirrored: true}}[op]
+		FftIrfft: {inverse: true, toReal: true}}[op]
 	if _, err := s.fromAten(op.Name, kit.Attrs[fftAttrs](c), c.Type(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func transformLines(s *fourierSpec, c *graph.Call, out, in *tensor.Tensor) {
 	f := newFourier(s.points)
 	x, room := make([]complex128, s.points), make([]complex128, f.workLen())
 	for i := range l.Count {
-		off := l.At(i)
+		off := l.Offsets(i)
 		s.load(x, func(i int) complex128 { return get(unsafe.Add(in.Pointer(), off[0]), i) })
 		s.transform(f, x, room)
 		put(unsafe.Add(out.Pointer(), off[1]), x[:s.outLen], 0, 1)

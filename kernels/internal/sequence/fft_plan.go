@@ -90,13 +90,13 @@ func (f *fourier) workLen() int {
 	return f.n
 }
 
-// forward transforms x, which has n elements, in place. room is temporary memory of f.workLen() elements.
-func (f *fourier) forward(x, room []complex128) {
+// forward transforms x, which has n elements, in place. scratch is temporary memory of f.workLen() elements.
+func (f *fourier) forward(x, scratch []complex128) {
 	if f.convolver != nil {
-		f.convolve(x, room)
+		f.convolve(x, scratch)
 		return
 	}
-	src, dst := x, room[:f.n]
+	src, dst := x, scratch[:f.n]
 	l := 1 // length of the transforms so far
 	for _, r := range f.factors {
 		f.stage(dst, src, r, l)
@@ -119,12 +119,12 @@ func (f *fourier) stage(dst, src []complex128, r, l int) {
 			out := j*m + k
 			switch r {
 			case 2:
-				a, b := src[j*2*m+k], kit.TimesComplex(src[j*2*m+m+k], f.roots[j*m])
+				a, b := src[j*2*m+k], kit.MulComplex(src[j*2*m+m+k], f.roots[j*m])
 				dst[out], dst[out+l*m] = a+b, a-b
 			case 4:
-				a, b := src[j*4*m+k], kit.TimesComplex(src[j*4*m+m+k], f.roots[j*m])
-				c := kit.TimesComplex(src[j*4*m+2*m+k], f.roots[2*j*m])
-				d := kit.TimesComplex(src[j*4*m+3*m+k], f.roots[3*j*m])
+				a, b := src[j*4*m+k], kit.MulComplex(src[j*4*m+m+k], f.roots[j*m])
+				c := kit.MulComplex(src[j*4*m+2*m+k], f.roots[2*j*m])
+				d := kit.MulComplex(src[j*4*m+3*m+k], f.roots[3*j*m])
 				ac, aC, bd, bD := a+c, a-c, b+d, b-d
 				rotated := complex(imag(bD), -real(bD))
 				dst[out], dst[out+l*m], dst[out+2*l*m], dst[out+3*l*m] = ac+bd, aC+rotated, ac-bd, aC-rotated
@@ -132,7 +132,7 @@ func (f *fourier) stage(dst, src []complex128, r, l int) {
 				for p := range r {
 					var s complex128
 					for q, root := 0, 0; q < r; q++ {
-						s += kit.TimesComplex(src[j*r*m+q*m+k], f.roots[root])
+						s += kit.MulComplex(src[j*r*m+q*m+k], f.roots[root])
 						if root += (j + p*l) * m; root >= f.n {
 							root -= f.n
 						}
@@ -145,22 +145,22 @@ func (f *fourier) stage(dst, src []complex128, r, l int) {
 }
 
 // convolve transforms x in place by Bluestein's algorithm.
-func (f *fourier) convolve(x, room []complex128) {
+func (f *fourier) convolve(x, scratch []complex128) {
 	m := f.convolver.n
-	a, rest := room[:m], room[m:]
+	a, rest := scratch[:m], scratch[m:]
 	clear(a)
 	for k, v := range x[:f.n] {
-		a[k] = kit.TimesComplex(v, f.chirp[k])
+		a[k] = kit.MulComplex(v, f.chirp[k])
 	}
 	f.convolver.forward(a, rest)
 	for k := range a {
-		v := kit.TimesComplex(a[k], f.kernelTransform[k])
+		v := kit.MulComplex(a[k], f.kernelTransform[k])
 		a[k] = complex(real(v), -imag(v)) // conj(forward(conj(v))) is the inverse transform of v, without its scale
 	}
 	f.convolver.forward(a, rest)
 	scale := 1 / float64(m)
 	for k := range x[:f.n] {
-		x[k] = kit.TimesComplex(complex(real(a[k])*scale, -imag(a[k])*scale), f.chirp[k])
+		x[k] = kit.MulComplex(complex(real(a[k])*scale, -imag(a[k])*scale), f.chirp[k])
 	}
 }
 
@@ -174,7 +174,7 @@ func refDFT(x []complex128, n int, inverse bool) []complex128 {
 			if inverse {
 				w = complex(real(w), -imag(w))
 			}
-			out[k] += kit.TimesComplex(x[j], w)
+			out[k] += kit.MulComplex(x[j], w)
 		}
 	}
 	return out

@@ -21,11 +21,11 @@ type fftAttrs struct {
 
 // fourierSpec describes a call of a Fourier transform: a transform of the lines along a dimension.
 type fourierSpec struct {
-	inverse  bool // frequencies are transformed to values
-	onesided bool // the result has only the first half of the frequencies
-	fromReal bool // the operand is real
-	mirrored bool // the operand has only the first half of the frequencies, and the result is real
-	pairs    bool // complex numbers are pairs along the last dimension of operand and result
+	inverse      bool // frequencies are transformed to values
+	onesided     bool // the result has only the first half of the frequencies
+	fromReal     bool // the operand is real
+	toReal       bool // the operand has only the first half of the frequencies, and the result is real
+	complexPairs bool // complex numbers are pairs along the last dimension of operand and result
 
 	dim                   int
 	points, inLen, outLen int     // numbers of elements of a line: in the transform, in the operand, in the result
@@ -60,7 +60,7 @@ func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Type) (tensor.
 	case (a.Norm == "backward") == s.inverse:
 		s.scale = 1 / float64(s.points)
 	}
-	if s.mirrored {
+	if s.toReal {
 		return kit.FreshType(d.ToReal(), shape)
 	}
 	return kit.FreshType(d.ToComplex(), shape)
@@ -71,7 +71,7 @@ func (s *fourierSpec) fromAten(name string, a *fftAttrs, m tensor.Type) (tensor.
 func (s *fourierSpec) lengths(m tensor.Type, n *sym.Int) ([]sym.Int, error) {
 	in := m.Shape[s.dim]
 	points := in
-	if s.mirrored {
+	if s.toReal {
 		points = in.Sub(sym.Of(1)).Mul(sym.Of(2))
 	}
 	if n != nil {
@@ -100,16 +100,16 @@ func (s *fourierSpec) load(x []complex128, get func(i int) complex128) {
 		x[i] = 0
 	}
 	have := min(s.inLen, s.points)
-	if s.mirrored {
+	if s.toReal {
 		have = min(s.inLen, s.points/2+1)
 	}
 	for i := range have {
 		x[i] = get(i)
-		if s.mirrored && i > 0 && i < s.points-i {
+		if s.toReal && i > 0 && i < s.points-i {
 			x[s.points-i] = complex(real(x[i]), -imag(x[i]))
 		}
 	}
-	if s.mirrored {
+	if s.toReal {
 		x[0] = complex(real(x[0]), 0)
 		if s.points%2 == 0 {
 			x[s.points/2] = complex(real(x[s.points/2]), 0)
@@ -130,10 +130,10 @@ func (s *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	return &graph.Kernel{Worker: 16 * (s.points + f.workLen()),
 		Phases: []graph.Phase{l.Phase(32*s.points, func(mem *graph.Mem, off [4]int) error {
 			all := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.Worker))), s.points+f.workLen())
-			x, room := all[:s.points], all[s.points:]
+			x, scratch := all[:s.points], all[s.points:]
 			src := unsafe.Add(mem.Ptrs[1], off[0])
 			s.load(x, func(i int) complex128 { return get(src, i) })
-			s.transform(f, x, room)
+			s.transform(f, x, scratch)
 			put(unsafe.Add(mem.Ptrs[0], off[1]), x[:s.outLen], 0, 1)
 			return nil
 		})}}
@@ -147,7 +147,7 @@ func (s *fourierSpec) access(c *graph.Call) (l *kit.LineSet, get func(line unsaf
 	in, inStep, outStep := m, kit.StepAt(m, s.dim), kit.StepAt(out, s.dim)
 	partIn, partOut := 0, 0
 	shape, dst := m.Shape, out
-	if s.pairs {
+	if s.complexPairs {
 		last := m.Rank() - 1
 		partIn, partOut = kit.StepAt(m, last), kit.StepAt(out, last)
 		drop := func(m tensor.Meta) tensor.Meta {
@@ -160,7 +160,7 @@ func (s *fourierSpec) access(c *graph.Call) (l *kit.LineSet, get func(line unsaf
 	store, store64 := tensor.Converter(out.DType, tensor.Complex128), tensor.Converter(out.DType, tensor.Float64)
 	get = func(line unsafe.Pointer, i int) (v complex128) {
 		p := unsafe.Add(line, i*inStep)
-		if !s.pairs {
+		if !s.complexPairs {
 			number(unsafe.Pointer(&v), p, 0, 0, 1)
 			return v
 		}
@@ -173,12 +173,12 @@ func (s *fourierSpec) access(c *graph.Call) (l *kit.LineSet, get func(line unsaf
 	}
 	put = func(line unsafe.Pointer, x []complex128, first, step int) {
 		to, n := unsafe.Add(line, first*outStep), len(x)
-		if !s.pairs {
+		if !s.complexPairs {
 			store(to, unsafe.Pointer(&x[0]), step*outStep, 16, n)
 			return
 		}
 		store64(to, unsafe.Pointer(&x[0]), step*outStep, 16, n)
-		if !s.mirrored {
+		if !s.toReal {
 			parts := unsafe.Slice((*float64)(unsafe.Pointer(&x[0])), 2*n)
 			store64(unsafe.Add(to, partOut), unsafe.Pointer(&parts[1]), step*outStep, 16, n)
 		}
@@ -187,13 +187,13 @@ func (s *fourierSpec) access(c *graph.Call) (l *kit.LineSet, get func(line unsaf
 }
 
 // transform transforms line x and scales it. The inverse transform of x is conj(forward(conj(x))), without its scale.
-func (s *fourierSpec) transform(f *fourier, x, room []complex128) {
+func (s *fourierSpec) transform(f *fourier, x, scratch []complex128) {
 	if s.inverse {
 		for i, v := range x {
 			x[i] = complex(real(v), -imag(v))
 		}
 	}
-	f.forward(x, room)
+	f.forward(x, scratch)
 	sign := s.scale
 	if s.inverse {
 		sign = -sign
@@ -208,7 +208,7 @@ func (s *fourierSpec) reference(t *tensor.Tensor, m tensor.Meta) []*tensor.Tenso
 	out := tensor.Zeros(m.DType, m.Shape...)
 	lead := slices.Clone(m.Shape)
 	lead[s.dim] = 1
-	if s.pairs {
+	if s.complexPairs {
 		lead[len(lead)-1] = 1
 	}
 	kit.EachIndex(lead, func(at []int) {
@@ -217,7 +217,7 @@ func (s *fourierSpec) reference(t *tensor.Tensor, m tensor.Meta) []*tensor.Tenso
 		s.load(x, func(i int) complex128 {
 			at[s.dim] = i
 			v := t.At(at...).Complex()
-			if s.pairs && !s.fromReal {
+			if s.complexPairs && !s.fromReal {
 				at[len(at)-1] = 1
 				v = complex(real(v), t.At(at...).Float())
 				at[len(at)-1] = 0
@@ -225,14 +225,14 @@ func (s *fourierSpec) reference(t *tensor.Tensor, m tensor.Meta) []*tensor.Tenso
 			return v
 		})
 		for i, v := range refDFT(x, s.points, s.inverse)[:s.outLen] {
-			v = kit.TimesComplex(v, complex(s.scale, 0))
+			v = kit.MulComplex(v, complex(s.scale, 0))
 			at[s.dim] = i
-			if !s.pairs {
+			if !s.complexPairs {
 				out.Set(tensor.ComplexScalar(v), at...)
 				continue
 			}
 			out.Set(tensor.FloatScalar(real(v)), at...)
-			if !s.mirrored {
+			if !s.toReal {
 				at[len(at)-1] = 1
 				out.Set(tensor.FloatScalar(imag(v)), at...)
 				at[len(at)-1] = 0

@@ -24,18 +24,18 @@ var IfSizes = kit.Define[ifSizesAttrs](graph.Op{
 		Params: []graph.Param{{Name: "values", Variadic: true, Optional: true}}, Many: true,
 		Infer: inferIfSizes,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			body, _ := choose(c)
+			body, _ := chooseBranch(c)
 			if a := kit.Attrs[ifSizesAttrs](c); body == a.Else {
 				return graph.Reference{}.Run(body, in[len(a.Then.Inputs):])
 			}
 			return graph.Reference{}.Run(body, in[:len(body.Inputs)])
 		},
 	},
-	Lowerings: graph.Lowerings{Chooses: choose},
+	Lowerings: graph.Lowerings{Chooses: chooseBranch},
 })
 
-// choose returns the branch that the sizes select, and the operands of the branch.
-func choose(c *graph.Call) (*graph.Graph, []graph.Arg) {
+// chooseBranch returns the branch that the sizes select, and the operands of the branch.
+func chooseBranch(c *graph.Call) (*graph.Graph, []graph.Arg) {
 	a := kit.Attrs[ifSizesAttrs](c)
 	n := min(len(a.Then.Inputs), len(c.In))
 	if a.Condition.Holds() {
@@ -53,7 +53,7 @@ func inferIfSizes(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("the branches take %d and %d values, got %d", len(a.Then.Inputs), len(a.Else.Inputs),
 			len(c.In))
 	}
-	body, args := choose(c)
+	body, args := chooseBranch(c)
 	metas := make([]tensor.Meta, len(args))
 	for i, x := range args {
 		if metas[i] = x.Meta(); x.Kind != graph.TensorArg {

@@ -35,31 +35,31 @@ var cells = [...]struct {
 
 func (k cellKind) gates() int { return cells[k].gates }
 
-// recurrent describes a recurrent layer in one or two directions. x has the inputs, y the outputs of all steps, h0 and
+// recurrentLayer describes a recurrent layer in one or two directions. x has the inputs, y the outputs of all steps, h0 and
 // c0 the initial states and cells, and hn and cn the last states and cells. w are the weights of the inputs, and r the
 // weights of the states. The input for step t of sequence b is row t*xStep + b*xBatch of x. Thus x may be stored step
 // by step or sequence by sequence.
-type recurrent struct {
+type recurrentLayer struct {
 	kind                         cellKind
-	steps, batch, inputs, hidden int           // inputs and hidden are the lengths of the vectors of inputs and states
-	dirs                         int           // number of directions
-	backward                     [2]bool       // by direction: whether it starts at the last step
-	xStep, xBatch                int           // strides of x, in rows
-	yStep, yBatch, yDir          int           // strides of y, in elements
-	stateBatch, stateDir         int           // strides of h0, c0, hn and cn, in elements
-	order                        [4]int        // by gate: the index of its block of rows in the weights
-	resetAfter                   bool          // GRU: the reset gate applies after the product with the state
-	coupledGates                 bool          // LSTM: the forget gate is 1 minus the input gate
-	clip                         float64       // bound of the arguments of activation functions; 0: none
-	integerDType                 tensor.DType  // dtype in which the integers of an integer layer wrap
-	acts                         [2][3]cellAct // by direction: the activation functions f, g and h
+	steps, batch, inputs, hidden int              // inputs and hidden are the lengths of the vectors of inputs and states
+	dirs                         int              // number of directions
+	backward                     [2]bool          // by direction: whether it starts at the last step
+	xStep, xBatch                int              // strides of x, in rows
+	yStep, yBatch, yDir          int              // strides of y, in elements
+	stateBatch, stateDir         int              // strides of h0, c0, hn and cn, in elements
+	order                        [4]int           // by gate: the index of its block of rows in the weights
+	resetAfter                   bool             // GRU: the reset gate applies after the product with the state
+	coupledGates                 bool             // LSTM: the forget gate is 1 minus the input gate
+	clip                         float64          // bound of the arguments of activation functions; 0: none
+	integerDType                 tensor.DType     // dtype in which the integers of an integer layer wrap
+	activations                  [2][3]activation // by direction: the activation functions f, g and h
 
 	x, h0, c0, lengths, y, hn, cn      kit.Buffer
 	w, r, inBias, stateBias, peepholes [2]kit.Buffer // by direction
 }
 
-// cellAct is an activation function with its parameters.
-type cellAct struct {
+// activation is an activation function with its parameters.
+type activation struct {
 	name        string
 	alpha, beta float64
 }
@@ -71,7 +71,7 @@ const cellBlock = 16
 // Each step multiplies the states of the block by the weights, and then runs the loop that computes the gates. A step
 // of a GRU may have two products, each followed by a loop.
 type stepper struct {
-	*recurrent
+	*recurrentLayer
 	dtype tensor.DType
 	size  int // bytes of an element
 	rows  int // rows of the weights, for all gates together
@@ -91,7 +91,7 @@ type stepper struct {
 
 // addRecurrent adds the phases of a layer to x. They add the two biases, multiply the inputs of all steps by the
 // weights, and run the steps.
-func addRecurrent(x *copies.Compound, l *recurrent, d tensor.DType) error {
+func addRecurrent(x *copies.KernelBuilder, l *recurrentLayer, d tensor.DType) error {
 	rows := l.kind.gates() * l.hidden
 	join := joinBiases[float64]
 	if d == tensor.Float32 {
@@ -119,13 +119,13 @@ func addRecurrent(x *copies.Compound, l *recurrent, d tensor.DType) error {
 // addByDefinition adds the phase of a layer in a dtype without fast products. A chunk runs one sequence through all
 // steps of one direction, by the code of the reference. Only layers of PyTorch have these dtypes, so there are no
 // lengths, peepholes or clip.
-func addByDefinition[T complex128 | int64](x *copies.Compound, l *recurrent) error {
+func addByDefinition[T complex128 | int64](x *copies.KernelBuilder, l *recurrentLayer) error {
 	buffers := []kit.Buffer{l.x, l.y, l.hn, l.cn, l.h0, l.c0}
 	for dir := range 2 {
 		buffers = append(buffers, l.w[dir], l.r[dir], l.inBias[dir], l.stateBias[dir])
 	}
 	x.AddPhases(0, 0, buffers, graph.Phase{Chunks: l.dirs * l.batch, Run: func(m *graph.Mem, chunk int) error {
-		c := &cellReference[T]{recurrent: l, ctx: m.Context}
+		c := &cellReference[T]{recurrentLayer: l, ctx: m.Context}
 		parts := []*[]T{&c.x, &c.y, &c.hn, &c.cn, &c.h0, &c.c0}
 		for dir := range 2 {
 			parts = append(parts, &c.w[dir], &c.r[dir], &c.inBias[dir], &c.stateBias[dir])
@@ -143,7 +143,7 @@ func addByDefinition[T complex128 | int64](x *copies.Compound, l *recurrent) err
 
 // joinBiases stores the sum of the input bias and the state bias of n rows. Either bias may be nil. The part of the
 // state bias that the reset gate of a GRU scales is not added.
-func joinBiases[T float32 | float64](l *recurrent, to, in, state unsafe.Pointer, n int) {
+func joinBiases[T float32 | float64](l *recurrentLayer, to, in, state unsafe.Pointer, n int) {
 	out := kit.ElementsOf[T](to, n)
 	clear(out)
 	copy(out, kit.ElementsOf[T](in, n))
@@ -156,7 +156,7 @@ func joinBiases[T float32 | float64](l *recurrent, to, in, state unsafe.Pointer,
 }
 
 // project adds the phases that compute to = from @ wᵀ + bias. to is an m by n matrix, and from is an m by k matrix.
-func project(x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) error {
+func project(x *copies.KernelBuilder, to, from, w, bias kit.Buffer, m, n, k int) error {
 	spec := gemm.Spec{DType: to.Meta.DType, M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1},
 		B:          gemm.Operand{RowStride: 1, ColStride: k},
 		CRowStride: n, CColStride: 1, Bias: gemm.BiasCols, BiasStride: 1}
@@ -179,8 +179,8 @@ func project(x *copies.Compound, to, from, w, bias kit.Buffer, m, n, k int) erro
 
 // addSteps adds the phases of the steps. A chunk runs a block of sequences through all steps of one direction.
 // projected has the products of the inputs with the weights.
-func addSteps(x *copies.Compound, l *recurrent, d tensor.DType, projected kit.Buffer) error {
-	s := &stepper{recurrent: l, dtype: d, size: d.Size(), rows: l.kind.gates() * l.hidden, block: l.blockSize()}
+func addSteps(x *copies.KernelBuilder, l *recurrentLayer, d tensor.DType, projected kit.Buffer) error {
+	s := &stepper{recurrentLayer: l, dtype: d, size: d.Size(), rows: l.kind.gates() * l.hidden, block: l.blockSize()}
 	s.prepack = s.r[0].Packed || s.r[1].Packed || l.packsSteps(d) && (s.block > multiply.MaxThin || s.steps > fewSteps)
 	if err := s.plan(); err != nil {
 		return err
@@ -192,7 +192,7 @@ func addSteps(x *copies.Compound, l *recurrent, d tensor.DType, projected kit.Bu
 		}
 	}
 	x.AddListings(s.listings)
-	packs := x.Temp(d, s.packingRoom()/s.size)
+	packs := x.Temp(d, s.assignPackedOffsets()/s.size)
 	buffers := []kit.Buffer{packs, projected, l.y, l.hn, l.cn, l.h0, l.c0, l.lengths}
 	buffers = append(buffers, l.r[:]...)
 	buffers = append(buffers, l.stateBias[:]...)
@@ -221,17 +221,17 @@ const (
 	stepCN
 	stepH0
 	stepC0
-	stepLens
+	stepLengths
 	stepR
-	stepBias  = stepR + 2
-	stepPeeps = stepBias + 2
+	stepBias      = stepR + 2
+	stepPeepholes = stepBias + 2
 )
 
 // plan prepares the products of a step.
 func (s *stepper) plan() error {
 	h := s.hidden
 	for i, m := range []int{s.block, s.batch % s.block} {
-		for q, n := range s.products() {
+		for product, n := range s.products() {
 			if m == 0 || n == 0 {
 				continue
 			}
@@ -245,7 +245,7 @@ func (s *stepper) plan() error {
 			if err != nil {
 				return err
 			}
-			s.plans[i][q] = p
+			s.plans[i][product] = p
 			s.gemmWork = max(s.gemmWork, kit.AlignUp(p.WorkerBytes()))
 			s.shared = max(s.shared, kit.AlignUp(p.SharedBytes()))
 		}
@@ -255,9 +255,9 @@ func (s *stepper) plan() error {
 	return nil
 }
 
-// packingRoom sets the offsets of the weights that a run packs, and returns the size of these weights in bytes.
-func (s *stepper) packingRoom() int {
-	room := 0
+// assignPackedOffsets sets the offsets of the weights that a run packs, and returns the size of these weights in bytes.
+func (s *stepper) assignPackedOffsets() int {
+	bytes := 0
 	if !s.prepack {
 		return 0
 	}
@@ -265,23 +265,23 @@ func (s *stepper) packingRoom() int {
 	for dir := range s.dirs {
 		for q, n := range s.products() {
 			if n > 0 && !s.r[dir].Packed {
-				s.packedOffsets[dir][q] = room
-				room += kit.AlignUp(gemm.PackedBBytes(s.dtype, s.hidden, n))
+				s.packedOffsets[dir][q] = bytes
+				bytes += kit.AlignUp(gemm.PackedBBytes(s.dtype, s.hidden, n))
 			}
 		}
 	}
-	return room
+	return bytes
 }
 
-// pack packs the weights r of a direction into room. It does nothing if planning packed the weights.
-func (s *stepper) pack(m *graph.Mem, dir int, room []byte, r unsafe.Pointer) {
+// pack packs the weights r of a direction into memory. It does nothing if planning packed the weights.
+func (s *stepper) pack(m *graph.Mem, dir int, memory []byte, r unsafe.Pointer) {
 	if s.r[dir].Packed {
 		return
 	}
 	for q, n := range s.products() {
 		if n > 0 {
 			from := unsafe.Add(r, s.firstRow(q)*s.hidden*s.size)
-			to, width := room[s.packedOffsets[dir][q]:], gemm.PanelCols(s.dtype)
+			to, width := memory[s.packedOffsets[dir][q]:], gemm.PanelCols(s.dtype)
 			colsPerCheck := max(1, kit.CheckEvery/(width*s.hidden)) * width
 			for j := 0; j < n; j += colsPerCheck {
 				m.CheckContext()

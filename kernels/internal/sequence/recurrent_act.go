@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellActs are the activation functions, by ONNX's names in lower case. softplus(X, 1, 40) is X for arguments above 40,
+// activationsByName are the activation functions, by ONNX's names in lower case. softplus(X, 1, 40) is X for arguments above 40,
 // which is exact in every dtype.
-var cellActs = map[string]struct {
+var activationsByName = map[string]struct {
 	params      int     // number of parameters: 0, 1 (alpha) or 2 (alpha and beta)
 	alpha, beta float64 // defaults of the parameters
 	text        string  // formula of X with the parameters A and B
@@ -42,21 +42,21 @@ var cellActs = map[string]struct {
 }
 
 // formula returns the formula that applies the function to the value named x.
-func (a cellAct) formula(x string) string {
-	f := cellActs[strings.ToLower(a.name)]
+func (a activation) formula(x string) string {
+	f := activationsByName[strings.ToLower(a.name)]
 	return strings.NewReplacer("X", x, "A", numeral(a.alpha), "B", numeral(a.beta)).Replace(f.text)
 }
 
 // scalar returns the function as a Go function.
-func (a cellAct) scalar() func(float64) float64 {
-	f := cellActs[strings.ToLower(a.name)].f
+func (a activation) scalar() func(float64) float64 {
+	f := activationsByName[strings.ToLower(a.name)].f
 	return func(x float64) float64 { return f(x, a.alpha, a.beta) }
 }
 
 // cellScalar returns the function for the numbers of a [cellReference]. For complex numbers there are only sigmoid and
 // tanh. Integers wrap in the dtype of the layer before a relu. A tanh of integers is a float, so it is not computed
 // here but at the end of the layer.
-func cellScalar[T kit.Widest](l *recurrent, a cellAct) func(T) T {
+func cellScalar[T kit.WidestNumber](l *recurrentLayer, a activation) func(T) T {
 	var f any
 	switch any(T(0)).(type) {
 	case float64:

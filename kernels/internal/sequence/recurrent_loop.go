@@ -14,26 +14,26 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellPlace is a buffer that the loops of a step access. Each sequence of a block has a row in the buffer.
-type cellPlace uint8
+// cellBuffer is a buffer that the loops of a step access. Each sequence of a block has a row in the buffer.
+type cellBuffer uint8
 
 const (
-	atInputs cellPlace = iota // the products of the inputs with the weights of all gates
-	atGates                   // the products of the states with the weights of all gates
-	atState
-	atCell
-	atReset // the state times the reset gate of a GRU
-	atY
-	atBias  // the bias of the state, the same for all sequences
-	atPeeps // the peephole weights, the same for all sequences
-	cellPlaces
+	inputsBuffer cellBuffer = iota // the products of the inputs with the weights of all gates
+	gatesBuffer                    // the products of the states with the weights of all gates
+	stateBuffer
+	cellStateBuffer
+	resetBuffer // the state times the reset gate of a GRU
+	yBuffer
+	biasBuffer      // the bias of the state, the same for all sequences
+	peepholesBuffer // the peephole weights, the same for all sequences
+	cellBufferCount
 )
 
 // cellOperand is an operand or a result of a loop. Each sequence has a row in the buffer, and the operand is a part of
 // this row.
 type cellOperand struct {
-	place cellPlace
-	first int // index of the part's first element in the row
+	buffer cellBuffer
+	first  int // index of the part's first element in the row
 }
 
 // cellLoop is the loop that computes gates or states after a product of a step.
@@ -42,10 +42,10 @@ type cellLoop struct {
 	operands []cellOperand // results first
 }
 
-// cellText builds the formula of a loop. definitions has the text of the definitions. operands[i] is the operand named
+// cellFormula builds the formula of a loop. definitions has the text of the definitions. operands[i] is the operand named
 // names[i].
-type cellText struct {
-	*recurrent
+type cellFormula struct {
+	*recurrentLayer
 	dir         int
 	definitions strings.Builder
 	names       []string
@@ -53,49 +53,49 @@ type cellText struct {
 }
 
 // operand adds an operand and returns its name.
-func (t *cellText) operand(name string, place cellPlace, first int) string {
+func (t *cellFormula) operand(name string, place cellBuffer, first int) string {
 	t.names, t.operands = append(t.names, name), append(t.operands, cellOperand{place, first})
 	return name
 }
 
 // define adds a definition and returns its name.
-func (t *cellText) define(name, value string) string {
+func (t *cellFormula) define(name, value string) string {
 	fmt.Fprintf(&t.definitions, "%s = %s; ", name, value)
 	return name
 }
 
 // sum returns the formula of a gate's argument: the sum of its input part and its state part.
-func (t *cellText) sum(gate int) string {
+func (t *cellFormula) sum(gate int) string {
 	x, g := t.part(gate)
 	return x + " + " + g
 }
 
 // part returns the names of a gate's input part and state part.
-func (t *cellText) part(gate int) (x, g string) {
+func (t *cellFormula) part(gate int) (x, g string) {
 	first := t.order[gate] * t.hidden
-	return t.operand(fmt.Sprint("x", gate), atInputs, first), t.operand(fmt.Sprint("g", gate), atGates, first)
+	return t.operand(fmt.Sprint("x", gate), inputsBuffer, first), t.operand(fmt.Sprint("g", gate), gatesBuffer, first)
 }
 
 // peephole returns the summand of the argument of gate i, o or f: the peephole weights times the value v. It is empty
 // if the layer has no peepholes.
-func (t *cellText) peephole(gate int, v string) string {
+func (t *cellFormula) peephole(gate int, v string) string {
 	if !t.peepholes[t.dir].IsGiven() {
 		return ""
 	}
-	return " + " + t.operand(fmt.Sprint("p", gate), atPeeps, gate*t.hidden) + " * " + v
+	return " + " + t.operand(fmt.Sprint("p", gate), peepholesBuffer, gate*t.hidden) + " * " + v
 }
 
 // gate defines the named value as activation function f of a sum. The sum is first clipped.
-func (t *cellText) gate(name string, f int, sum string) string {
+func (t *cellFormula) gate(name string, f int, sum string) string {
 	if t.clip > 0 {
 		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-t.clip), numeral(t.clip))
 	}
-	return t.define(name, t.acts[t.dir][f].formula(t.define("in_"+name, sum)))
+	return t.define(name, t.activations[t.dir][f].formula(t.define("in_"+name, sum)))
 }
 
 // lstm returns the formula of an LSTM layer's loop, which has several results, and the buffer of each result.
-func (t *cellText) lstm() (string, []cellOperand) {
-	c := t.operand("c", atCell, 0)
+func (t *cellFormula) lstm() (string, []cellOperand) {
+	c := t.operand("c", cellStateBuffer, 0)
 	i := t.gate("i", 0, t.sum(0)+t.peephole(0, c))
 	f := "(1 - i)"
 	if !t.coupledGates {
@@ -104,60 +104,60 @@ func (t *cellText) lstm() (string, []cellOperand) {
 	n := t.gate("n", 1, t.sum(3))
 	d := t.define("d", f+" * c + "+i+" * "+n)
 	o := t.gate("o", 0, t.sum(1)+t.peephole(1, d))
-	h := t.define("h", o+" * "+"("+t.acts[t.dir][2].formula(d)+")")
-	return fmt.Sprintf("(%s, %s, %s)", d, h, h), []cellOperand{{place: atCell}, {place: atState}, {place: atY}}
+	h := t.define("h", o+" * "+"("+t.activations[t.dir][2].formula(d)+")")
+	return fmt.Sprintf("(%s, %s, %s)", d, h, h), []cellOperand{{buffer: cellStateBuffer}, {buffer: stateBuffer}, {buffer: yBuffer}}
 }
 
 // gru returns the formula and the buffers for the last loop of a step of a GRU layer. It is the only loop if the reset
 // gate applies after the product.
-func (t *cellText) gru() (string, []cellOperand) {
-	h := t.operand("h", atState, 0)
+func (t *cellFormula) gru() (string, []cellOperand) {
+	h := t.operand("h", stateBuffer, 0)
 	var z, sum string
 	if t.resetAfter {
 		z = t.gate("z", 0, t.sum(0))
 		reset := t.gate("r", 0, t.sum(1))
 		x, g := t.part(2)
 		if t.stateBias[t.dir].IsGiven() {
-			g = "(" + g + " + " + t.operand("b", atBias, t.order[2]*t.hidden) + ")"
+			g = "(" + g + " + " + t.operand("b", biasBuffer, t.order[2]*t.hidden) + ")"
 		}
 		sum = x + " + " + reset + " * " + g
 	} else {
-		z, sum = t.operand("z", atGates, t.order[0]*t.hidden), t.sum(2)
+		z, sum = t.operand("z", gatesBuffer, t.order[0]*t.hidden), t.sum(2)
 	}
 	n := t.gate("n", 1, sum)
 	y := t.define("y", fmt.Sprintf("(1 - %s) * %s + %s * %s", z, n, z, h))
-	return fmt.Sprintf("(%s, %s)", y, y), []cellOperand{{place: atState}, {place: atY}}
+	return fmt.Sprintf("(%s, %s)", y, y), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
 }
 
 // resetLoop returns the formula and the buffers for the first loop of a step of a GRU layer, in which the reset gate
 // applies before a second product.
-func (t *cellText) resetLoop() (string, []cellOperand) {
-	h := t.operand("h", atState, 0)
+func (t *cellFormula) resetLoop() (string, []cellOperand) {
+	h := t.operand("h", stateBuffer, 0)
 	z, r := t.gate("z", 0, t.sum(0)), t.gate("r", 0, t.sum(1))
-	return fmt.Sprintf("(%s, %s * %s)", z, r, h), []cellOperand{{atGates, t.order[0] * t.hidden}, {place: atReset}}
+	return fmt.Sprintf("(%s, %s * %s)", z, r, h), []cellOperand{{gatesBuffer, t.order[0] * t.hidden}, {buffer: resetBuffer}}
 }
 
 // rnn returns the formula and the buffers for the loop of a layer of simple recurrent cells.
-func (t *cellText) rnn() (string, []cellOperand) {
+func (t *cellFormula) rnn() (string, []cellOperand) {
 	h := t.gate("h", 0, t.sum(0))
-	return fmt.Sprintf("(%s, %s)", h, h), []cellOperand{{place: atState}, {place: atY}}
+	return fmt.Sprintf("(%s, %s)", h, h), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
 }
 
 // stepLoops compiles the loops of a step in direction dir, in dtype d.
-func (l *recurrent) stepLoops(d tensor.DType, dir int) (list []cellLoop, err error) {
-	var texts []func(*cellText) (string, []cellOperand)
+func (l *recurrentLayer) stepLoops(d tensor.DType, dir int) (list []cellLoop, err error) {
+	var texts []func(*cellFormula) (string, []cellOperand)
 	switch {
 	case l.kind == cellLSTM:
-		texts = append(texts, (*cellText).lstm)
+		texts = append(texts, (*cellFormula).lstm)
 	case l.kind == cellRNN:
-		texts = append(texts, (*cellText).rnn)
+		texts = append(texts, (*cellFormula).rnn)
 	case l.resetAfter:
-		texts = append(texts, (*cellText).gru)
+		texts = append(texts, (*cellFormula).gru)
 	default:
-		texts = append(texts, (*cellText).resetLoop, (*cellText).gru)
+		texts = append(texts, (*cellFormula).resetLoop, (*cellFormula).gru)
 	}
 	for _, text := range texts {
-		t := &cellText{recurrent: l, dir: dir}
+		t := &cellFormula{recurrentLayer: l, dir: dir}
 		results, outs := text(t)
 		c := cellLoop{operands: append(outs, t.operands...)}
 		types := slices.Repeat([]tensor.DType{d}, len(t.names))
@@ -187,12 +187,12 @@ func numeral(v float64) string {
 func (s *stepper) bind(r *cellRun, c *cellLoop, step, i int) (ptrs []unsafe.Pointer, strides []int) {
 	in, y := s.stepAddresses(r, step, i)
 	row := func(v []byte, width int) unsafe.Pointer { return unsafe.Pointer(&v[i*width*s.size]) }
-	addresses := [cellPlaces]unsafe.Pointer{in, row(r.gates, s.rows), row(r.h, s.hidden), row(r.c, s.hidden),
-		row(r.resetState, s.hidden), y, r.mem.Ptrs[stepBias+r.dir], r.mem.Ptrs[stepPeeps+r.dir]}
-	steps := [cellPlaces]int{s.xBatch * s.rows, s.rows, s.hidden, s.hidden, s.hidden, s.yBatch, 0, 0}
+	addresses := [cellBufferCount]unsafe.Pointer{in, row(r.gates, s.rows), row(r.h, s.hidden), row(r.c, s.hidden),
+		row(r.resetState, s.hidden), y, r.mem.Ptrs[stepBias+r.dir], r.mem.Ptrs[stepPeepholes+r.dir]}
+	steps := [cellBufferCount]int{s.xBatch * s.rows, s.rows, s.hidden, s.hidden, s.hidden, s.yBatch, 0, 0}
 	for k, o := range c.operands {
-		r.ptrs[k] = unsafe.Add(addresses[o.place], o.first*s.size)
-		r.strides[k] = steps[o.place] * s.size
+		r.ptrs[k] = unsafe.Add(addresses[o.buffer], o.first*s.size)
+		r.strides[k] = steps[o.buffer] * s.size
 	}
 	return r.ptrs[:len(c.operands)], r.strides[:len(c.operands)]
 }
@@ -200,7 +200,7 @@ func (s *stepper) bind(r *cellRun, c *cellLoop, step, i int) (ptrs []unsafe.Poin
 // runCellLoop runs loop k of a step for the sequences of a block that have not ended.
 func (s *stepper) runCellLoop(r *cellRun, k, step int) {
 	c := &s.loops[r.dir][k]
-	if r.lens == nil { // all sequences are at the same step
+	if r.lengths == nil { // all sequences are at the same step
 		ptrs, strides := s.bind(r, c, step, 0)
 		c.loop.Run(&r.loopState, ptrs, strides, s.hidden, r.n)
 		return

@@ -30,9 +30,9 @@ type onnxCell struct {
 }
 
 // shape returns the layer of a call without the buffers of its operands and without its activation functions.
-func (o onnxCell) shape(c *graph.Call) *recurrent {
+func (o onnxCell) shape(c *graph.Call) *recurrentLayer {
 	a, x, r := kit.Attrs[onnxCellAttrs](c), c.Meta(0), c.Meta(2)
-	l := &recurrent{kind: o.kind, dirs: a.dirs(), hidden: r.Shape[2], inputs: x.Shape[2], steps: x.Shape[0],
+	l := &recurrentLayer{kind: o.kind, dirs: a.dirs(), hidden: r.Shape[2], inputs: x.Shape[2], steps: x.Shape[0],
 		batch: x.Shape[1],
 		order: [4]int{0, 1, 2, 3}, resetAfter: a.ResetAfter != 0, coupledGates: a.InputForget != 0, clip: a.Clip,
 		backward: [2]bool{a.Direction == "reverse", true}}
@@ -95,7 +95,7 @@ func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
 				t.DType, tensor.Sizes(t.Shape))
 		}
 	}
-	if err := o.activations(a, &recurrent{dirs: a.dirs()}); err != nil {
+	if err := o.activations(a, &recurrentLayer{dirs: a.dirs()}); err != nil {
 		return nil, err
 	}
 	res := c.One(tensor.NewType(x.DType, y...))
@@ -106,7 +106,7 @@ func (o onnxCell) infer(c *graph.Call) ([]graph.Result, error) {
 }
 
 // activations sets the activation functions of layer l.
-func (o onnxCell) activations(a *onnxCellAttrs, l *recurrent) error {
+func (o onnxCell) activations(a *onnxCellAttrs, l *recurrentLayer) error {
 	standard := cells[o.kind].acts
 	names, alpha, beta := a.Activations, a.Alpha, a.Beta
 	if len(names) == 0 {
@@ -118,18 +118,18 @@ func (o onnxCell) activations(a *onnxCellAttrs, l *recurrent) error {
 		return fmt.Errorf("%s: expected %d activations, but got %d", o.name, l.dirs*len(standard), len(names))
 	}
 	for i, name := range names {
-		f, ok := cellActs[strings.ToLower(name)]
+		f, ok := activationsByName[strings.ToLower(name)]
 		if !ok {
 			return fmt.Errorf("%s: unknown activation %q", o.name, name)
 		}
-		act := cellAct{name, f.alpha, f.beta}
+		act := activation{name, f.alpha, f.beta}
 		if f.params > 0 && len(alpha) > 0 {
 			act.alpha, alpha = alpha[0], alpha[1:]
 		}
 		if f.params > 1 && len(beta) > 0 {
 			act.beta, beta = beta[0], beta[1:]
 		}
-		l.acts[i/len(standard)][i%len(standard)] = act
+		l.activations[i/len(standard)][i%len(standard)] = act
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (o onnxCell) compile(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	d := c.Meta(0).DType.OpMath()
-	x := copies.NewCompound(c)
+	x := copies.NewKernelBuilder(c)
 	ins := x.Operands(d)
 	for len(ins) < 8 {
 		ins = append(ins, kit.Buffer{})
@@ -177,7 +177,7 @@ func (o onnxCell) compile(c *graph.Call) (*graph.Kernel, error) {
 }
 
 // addPhases adds the phases of the layer to x. d is the dtype of its computation.
-func (l *recurrent) addPhases(x *copies.Compound, d tensor.DType) error {
+func (l *recurrentLayer) addPhases(x *copies.KernelBuilder, d tensor.DType) error {
 	switch d {
 	case tensor.Complex128:
 		return addByDefinition[complex128](x, l)

@@ -12,7 +12,7 @@ import (
 )
 
 // blockSize returns the number of sequences of a block.
-func (l *recurrent) blockSize() int {
+func (l *recurrentLayer) blockSize() int {
 	if l.batch > cellBlock/2 {
 		return min(cellBlock, kit.DivUp(l.batch, 2))
 	}
@@ -21,7 +21,7 @@ func (l *recurrent) blockSize() int {
 
 // products returns, for each of the two products of a step, the number of rows of weights that it multiplies. Only a
 // GRU whose reset gate applies before the product has a second product.
-func (l *recurrent) products() [2]int {
+func (l *recurrentLayer) products() [2]int {
 	if l.kind == cellGRU && !l.resetAfter {
 		return [2]int{2 * l.hidden, l.hidden}
 	}
@@ -29,21 +29,21 @@ func (l *recurrent) products() [2]int {
 }
 
 // firstRow returns the first row of weights in product q. Gate h of a GRU has the last rows, for ONNX and for PyTorch.
-func (l *recurrent) firstRow(q int) int { return q * 2 * l.hidden }
+func (l *recurrentLayer) firstRow(q int) int { return q * 2 * l.hidden }
 
 // If blocks are small and there are at most fewSteps steps, a run does not pack weights, because packing takes as long
 // as a few products.
 const fewSteps = 2
 
 // packsSteps reports whether the products of steps are faster with packed weights.
-func (l *recurrent) packsSteps(d tensor.DType) bool {
+func (l *recurrentLayer) packsSteps(d tensor.DType) bool {
 	return l.blockSize() > multiply.MaxThin || !gemm.PadsRows(d)
 }
 
 // packing returns the packed form of the weights that multiply the inputs or, if ofState is set, the states. It returns
 // false if products read the weights without packing. The weights of dirs directions have strides dir, row and col, in
 // elements.
-func (l *recurrent) packing(d tensor.DType, ofState bool, dirs, dir, row, col int) (graph.Packing, bool) {
+func (l *recurrentLayer) packing(d tensor.DType, ofState bool, dirs, dir, row, col int) (graph.Packing, bool) {
 	switch {
 	case d != tensor.Float32 && d != tensor.Float64, // addByDefinition computes the layer
 		l.hidden == 0,

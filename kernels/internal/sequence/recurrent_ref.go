@@ -12,8 +12,8 @@ import (
 // cellReference computes a layer step by step, by its definition. The operands and results are row-major and in the
 // widest dtype of their kind. An omitted operand is nil. Weights, biases and peepholes have one slice for each
 // direction.
-type cellReference[T kit.Widest] struct {
-	*recurrent
+type cellReference[T kit.WidestNumber] struct {
+	*recurrentLayer
 	x, y, h0, c0, hn, cn          []T
 	w, r, inBias, stateBias, peep [2][]T
 	lens                          []int32
@@ -34,9 +34,9 @@ func (c *cellReference[T]) run() {
 
 // runSequence runs sequence b through all steps of a direction.
 func (c *cellReference[T]) runSequence(dir, b int) {
-	for i, a := range c.acts[dir] {
+	for i, a := range c.activations[dir] {
 		if c.functions[i] = nil; a.name != "" {
-			c.functions[i] = cellScalar[T](c.recurrent, a)
+			c.functions[i] = cellScalar[T](c.recurrentLayer, a)
 		}
 	}
 	c.direction, c.sequence = dir, b
@@ -154,7 +154,7 @@ func (c *cellReference[T]) step(t int, h, cell []T) (newH, newC []T) {
 }
 
 // widestElements returns the elements of a tensor in row-major order, converted to T. It returns nil for a nil tensor.
-func widestElements[T kit.Widest](t *tensor.Tensor) []T {
+func widestElements[T kit.WidestNumber](t *tensor.Tensor) []T {
 	if t == nil {
 		return nil
 	}
@@ -169,7 +169,7 @@ func equalPart[T any](list []T, i, n int) []T {
 }
 
 // resultTensor returns the tensor of result r. Its elements are those of list, converted to the dtype of the result.
-func resultTensor[T kit.Widest](list []T, r graph.Result) *tensor.Tensor {
+func resultTensor[T kit.WidestNumber](list []T, r graph.Result) *tensor.Tensor {
 	m := r.Meta()
 	return tensor.Must(tensor.FromSlice(list, m.Shape...)).CopyTo(tensor.New(m.DType, m.Shape...))
 }
@@ -188,7 +188,7 @@ func (o onnxCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, err
 	for i, t := range in {
 		all[i] = widestElements[float64](t)
 	}
-	r := &cellReference[float64]{recurrent: l, x: all[0], h0: all[5], c0: all[6]}
+	r := &cellReference[float64]{recurrentLayer: l, x: all[0], h0: all[5], c0: all[6]}
 	if len(in) > 4 && in[4] != nil {
 		lens := in[4].CopyTo(tensor.New(tensor.Int32, l.batch))
 		r.lens = kit.ElementsOf[int32](lens.Pointer(), l.batch)

@@ -16,7 +16,7 @@ type cellRun struct {
 	mem                     *graph.Mem
 	dir, firstSequence, n   int    // direction, first sequence of the block, number of sequences
 	h, c, gates, resetState []byte // rows of the block: state, cell, gates, and the state after the reset gate of a GRU
-	lens                    []int32
+	lengths                 []int32
 	args                    gemm.Args
 	repeated                *[2]gemm.Repeated // recorded products: each step repeats a product with the same operands
 	check                   func()            // checks the context of mem
@@ -39,7 +39,7 @@ func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 		mem: m, dir: dir, firstSequence: b0, n: n,
 		h: buffers[:n*rowBytes], c: buffers[s.block*rowBytes:][:n*rowBytes],
 		resetState: buffers[2*s.block*rowBytes:][:n*rowBytes], gates: buffers[3*s.block*rowBytes:],
-		lens: kit.ElementsOf[int32](m.Ptrs[stepLens], s.batch)}
+		lengths: kit.ElementsOf[int32](m.Ptrs[stepLengths], s.batch)}
 	r.loopState.Context = m.Context
 	r.work = m.Worker[s.bufferBytes:][:s.gemmWork]
 	r.args.Shared = m.Worker[s.bufferBytes+s.gemmWork:][:s.shared]
@@ -69,10 +69,10 @@ func (s *stepper) run(m *graph.Mem, dir, b0 int) {
 
 // length returns the length of sequence i of a block, in steps.
 func (s *stepper) length(r *cellRun, i int) int {
-	if r.lens == nil {
+	if r.lengths == nil {
 		return s.steps
 	}
-	return min(max(int(r.lens[r.firstSequence+i]), 0), s.steps)
+	return min(max(int(r.lengths[r.firstSequence+i]), 0), s.steps)
 }
 
 // begin sets the initial states of a block.

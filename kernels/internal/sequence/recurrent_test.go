@@ -64,7 +64,7 @@ func TestOnnxCells(t *testing.T) {
 		if name == "onnx_lstm" {
 			in = append(in, some(state...), some(dirs, 3*hidden))
 		}
-		kerneltest.CheckCompound(t, name, at, in, kerneltest.SomeConstants(r, in)...)
+		kerneltest.CheckKernel(t, name, at, in, kerneltest.RandomConstants(r, in)...)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestTorchCells(t *testing.T) {
 				in = append(in, kerneltest.RandomOperand(r, d, rows), kerneltest.RandomOperand(r, d, rows))
 			}
 		}
-		kerneltest.CheckCompound(t, name, at, in, kerneltest.SomeConstants(r, in)...)
+		kerneltest.CheckKernel(t, name, at, in, kerneltest.RandomConstants(r, in)...)
 	}
 }
 
@@ -116,11 +116,11 @@ func TestCellsDoNotAllocate(t *testing.T) {
 	}{{"onnx_lstm", 4, 20}, {"onnx_lstm", 4, 1}, {"onnx_gru", 3, 20}, {"onnx_gru", 3, 2}, {"onnx_rnn", 1, 1}} {
 		in := []*tensor.Tensor{kerneltest.RandomOperand(r, d, 5, c.batch, 8),
 			kerneltest.RandomOperand(r, d, 2, 16*c.gates, 8), kerneltest.RandomOperand(r, d, 2, 16*c.gates, 16)}
-		op, call, err := kerneltest.CompoundCall(c.op, graph.Attrs{"direction": "bidirectional"}, in, 1, 2)
+		op, call, err := kerneltest.InferCall(c.op, graph.Attrs{"direction": "bidirectional"}, in, 1, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := kerneltest.CompoundAllocs(t, op, call, in); n > 0 {
+		if n := kerneltest.KernelAllocs(t, op, call, in); n > 0 {
 			t.Errorf("a run of %s allocates %v times", c.op, n)
 		}
 	}
@@ -131,7 +131,7 @@ func TestCellsAreListed(t *testing.T) {
 	r := rand.New(rand.NewPCG(55, 1))
 	in := []*tensor.Tensor{kerneltest.RandomOperand(r, tensor.Float32, 5, 1, 8),
 		kerneltest.RandomOperand(r, tensor.Float32, 1, 48, 8), kerneltest.RandomOperand(r, tensor.Float32, 1, 48, 16)}
-	op, c, err := kerneltest.CompoundCall("onnx_gru", nil, in, 1, 2)
+	op, c, err := kerneltest.InferCall("onnx_gru", nil, in, 1, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -293,11 +293,11 @@ func TestOnnxCellsByTheText(t *testing.T) {
 	r := rand.New(rand.NewPCG(57, 1))
 	for i := range 300 {
 		c := drawText(r)
-		op, call, err := kerneltest.CompoundCall(c.kind, c.attrs, c.in, kerneltest.SomeConstants(r, c.in)...)
+		op, call, err := kerneltest.InferCall(c.kind, c.attrs, c.in, kerneltest.RandomConstants(r, c.in)...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := kerneltest.CompoundRun(op, call, c.in, 0xcd, false)
+		out, err := kerneltest.RunInFilledMemory(op, call, c.in, 0xcd, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,9 +41,9 @@ var (
 
 // torchCell is one of PyTorch's recurrent ops.
 type torchCell struct {
-	name string
-	kind cellKind
-	act  string // activation function of the state
+	name       string
+	kind       cellKind
+	activation string // activation function of the state
 }
 
 // recurrentOp defines an op of recurrent layers. kind is the kind of their cells, and act the activation function of
@@ -119,9 +119,9 @@ func (a *recurrentAttrs) dirs() int {
 }
 
 // layer returns layer i of a call without the buffers of its operands.
-func (o torchCell) layer(c *graph.Call, i int) *recurrent {
+func (o torchCell) layer(c *graph.Call, i int) *recurrentLayer {
 	a, x := kit.Attrs[recurrentAttrs](c), c.Meta(0)
-	l := &recurrent{kind: o.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2],
+	l := &recurrentLayer{kind: o.kind, dirs: a.dirs(), steps: x.Shape[0], batch: x.Shape[1], inputs: x.Shape[2],
 		hidden:       c.Meta(1).Shape[2],
 		integerDType: x.DType, resetAfter: true, backward: [2]bool{false, true},
 		order: cells[o.kind].torch}
@@ -137,10 +137,10 @@ func (o torchCell) layer(c *graph.Call, i int) *recurrent {
 	l.stateDir, l.stateBatch = l.batch*l.hidden, l.hidden
 	for dir := range l.dirs {
 		for i, name := range cells[o.kind].acts {
-			l.acts[dir][i] = cellAct{name: name}
+			l.activations[dir][i] = activation{name: name}
 		}
 		if o.kind == cellRNN {
-			l.acts[dir][0].name = o.act
+			l.activations[dir][0].name = o.activation
 		}
 	}
 	return l
@@ -206,9 +206,9 @@ func (o torchCell) dtype(a *recurrentAttrs, d tensor.DType, steps sym.Int) (tens
 	switch {
 	case d == tensor.Bool:
 		return d, kit.NotImplementedBy("addmm_impl_cpu_", d)
-	case d.IsComplex() && o.act == "Relu":
+	case d.IsComplex() && o.activation == "Relu":
 		return d, errors.New("clamp is not supported for complex types")
-	case d.IsFloat() || d.IsComplex() || o.act == "Relu":
+	case d.IsFloat() || d.IsComplex() || o.activation == "Relu":
 		return d, nil
 	case o.kind != cellRNN:
 		return d, fmt.Errorf("result type Float can't be cast to the desired output type %s", d.TorchName())
@@ -260,12 +260,12 @@ func (o torchCell) compile(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	d := cellDType(c.Meta(0).DType)
-	x := copies.NewCompound(c)
+	x := copies.NewKernelBuilder(c)
 	var ins, outs []kit.Buffer
 	for i := range c.In {
 		ins = append(ins, x.Dense(x.In(i), d))
 	}
-	floats := o.act == "Tanh" && d == tensor.Int64 // the layer computes integers, and the result is their tanh
+	floats := o.activation == "Tanh" && d == tensor.Int64 // the layer computes integers, and the result is their tanh
 	for i, m := range c.Out {
 		if floats {
 			outs = append(outs, x.Temp(d, m.Shape...))
@@ -324,15 +324,15 @@ func (o torchCell) pack(c *graph.Call, i int) (graph.Packing, bool) {
 func (o torchCell) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	switch cellDType(c.Type(0).DType) {
 	case tensor.Complex128:
-		return cellsReference[complex128](o, c, in)
+		return torchReference[complex128](o, c, in)
 	case tensor.Int64:
-		return cellsReference[int64](o, c, in)
+		return torchReference[int64](o, c, in)
 	}
-	return cellsReference[float64](o, c, in)
+	return torchReference[float64](o, c, in)
 }
 
-// cellsReference computes the reference with numbers of type T.
-func cellsReference[T kit.Widest](o torchCell, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+// torchReference computes the reference with numbers of type T.
+func torchReference[T kit.WidestNumber](o torchCell, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	res, err := o.infer(c)
 	if err != nil {
 		return nil, err
@@ -349,7 +349,7 @@ func cellsReference[T kit.Widest](o torchCell, c *graph.Call, in []*tensor.Tenso
 	for i := range a.NumLayers {
 		l := o.layer(c, i)
 		part := func(states []T) []T { return equalPart(states, i, a.NumLayers) }
-		r := &cellReference[T]{recurrent: l, x: x, y: make([]T, len(results[0])), h0: part(all[1]), hn: part(results[1])}
+		r := &cellReference[T]{recurrentLayer: l, x: x, y: make([]T, len(results[0])), h0: part(all[1]), hn: part(results[1])}
 		if o.kind == cellLSTM {
 			r.c0, r.cn = part(all[2]), part(results[2])
 		}

@@ -40,7 +40,7 @@ func inferArange(c *graph.Call) ([]graph.Result, error) {
 	if t, ok, err := a.symbolicType(); ok {
 		return c.One(t), err
 	}
-	first, last := kit.NumberOrHint(a.Start), kit.NumberOrHint(a.End)
+	first, last := kit.SpecializedNumber(a.Start), kit.SpecializedNumber(a.End)
 	for _, s := range []tensor.Scalar{first, last, a.Step} {
 		if s.DType().IsComplex() {
 			return nil, errors.New("value cannot be converted to type double without overflow")
@@ -94,7 +94,7 @@ func (a *arangeAttrs) symbolicType() (t tensor.Type, ok bool, err error) {
 	if by < 0 {
 		span, by = span.Neg(), -by
 	}
-	if kit.Negative(span) {
+	if kit.IsNegative(span) {
 		return t, true, errors.New("upper bound and larger bound inconsistent with step sign")
 	}
 	n := sym.Of(int(by))
@@ -137,9 +137,9 @@ func (a *arangeAttrs) dtype() tensor.DType {
 func arangeAt(c *graph.Call) func(i int) tensor.Scalar {
 	a := kit.Attrs[arangeAttrs](c)
 	if a.dtype().IsIntegral(false) {
-		start, step := kit.NumberAtHint(a.Start).Int(), a.Step.Int()
+		start, step := kit.NumberForHints(a.Start).Int(), a.Step.Int()
 		return func(i int) tensor.Scalar { return tensor.IntScalar(start + int64(i)*step) }
 	}
-	start, step := kit.NumberAtHint(a.Start).Float(), a.Step.Float()
+	start, step := kit.NumberForHints(a.Start).Float(), a.Step.Float()
 	return func(i int) tensor.Scalar { return tensor.FloatScalar(start + float64(float64(i)*step)) }
 }

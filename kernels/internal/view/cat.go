@@ -39,15 +39,15 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 // example, the last concatenation of a block has dozens of operands and is inferred dozens of times.
 var partLists = sync.Pool{New: func() any { return new([]tensor.Type) }}
 
-// withParts is partTypes with a list from the pool. It calls look, which may be nil, with the list.
-func (j joinOp) withParts(c *graph.Call, look func(parts []tensor.Type)) (whole tensor.Type, dim int, err error) {
+// withParts is partTypes with a list from the pool. It calls use, which may be nil, with the list.
+func (j joinOp) withParts(c *graph.Call, use func(parts []tensor.Type)) (whole tensor.Type, dim int, err error) {
 	list := partLists.Get().(*[]tensor.Type)
 	parts, whole, dim, err := j.partTypes((*list)[:0], c)
 	if err != nil {
 		return whole, 0, err
 	}
-	if look != nil {
-		look(parts)
+	if use != nil {
+		use(parts)
 	}
 	clear(parts)
 	*list = parts
@@ -92,14 +92,14 @@ func (j joinOp) concatDim(c *graph.Call) (int, bool) {
 // part is not copied.
 func (j joinOp) compile(c *graph.Call) (*graph.Kernel, error) {
 	parts, whole, dim, err := j.partTypes(nil, c)
-	if err != nil || kit.Empty(whole) {
+	if err != nil || kit.IsEmpty(whole) {
 		return &graph.Kernel{}, err
 	}
 	out := kit.OutBuffer(c, 0)
 	var jobs []copies.Job
 	at := 0
 	for i, t := range parts {
-		if legacyEmpty(&t) {
+		if isLegacyEmpty(&t) {
 			continue
 		}
 		p := kit.KnownMeta(t)
@@ -128,7 +128,7 @@ func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error
 	out := tensor.Zeros(whole.DType, kit.KnownSizes(whole.Shape)...)
 	at := 0
 	for i, part := range parts {
-		if legacyEmpty(&part) {
+		if isLegacyEmpty(&part) {
 			continue
 		}
 		p := kit.KnownMeta(part)

@@ -23,7 +23,7 @@ func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 		if len(t.Shape) == 0 {
 			return *t, 0, fmt.Errorf("zero-dimensional tensor (at position %d) cannot be concatenated", i)
 		}
-		if valid < 0 && !legacyEmpty(t) {
+		if valid < 0 && !isLegacyEmpty(t) {
 			valid = i
 		}
 		p.Add(t.DType, len(t.Shape))
@@ -39,7 +39,7 @@ func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 	shape[dim] = sym.Int{}
 	for i := range parts {
 		t := &parts[i]
-		if legacyEmpty(t) {
+		if isLegacyEmpty(t) {
 			continue
 		}
 		if err := checkJoinShape(parts[valid].Shape, t.Shape, dim, i); err != nil {
@@ -58,8 +58,8 @@ func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 	return out, dim, err
 }
 
-// legacyEmpty reports whether t is an empty one-dimensional value.
-func legacyEmpty(t *tensor.Type) bool { return len(t.Shape) == 1 && kit.SizeIs(t.Shape[0], 0) }
+// isLegacyEmpty reports whether t is an empty one-dimensional value.
+func isLegacyEmpty(t *tensor.Type) bool { return len(t.Shape) == 1 && kit.SizeIs(t.Shape[0], 0) }
 
 // checkJoinShape returns an error if shape, the shape of an operand, differs from the first shape in another dimension
 // than dim (check_cat_shape_except_dim).

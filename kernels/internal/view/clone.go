@@ -24,7 +24,7 @@ var Clone = kit.Define[cloneAttrs](graph.Op{
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"memory_format": "contiguous"}),
 	},
 	Facts:     graph.Facts{Identity: true, AnyOrder: true, Copies: true},
-	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.Call)}},
+	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.CompileCopy)}},
 })
 
 // inferClone infers the type of the copy.
@@ -50,7 +50,7 @@ var ContiguousOp = kit.Define[contiguousAttrs](graph.Op{
 			{In: []tensor.Meta{kit.F32(2, 3, 4, 5)}, Attrs: graph.Attrs{"memory_format": "channels_last"}}},
 	},
 	Facts:     graph.Facts{AsInferred: "its purpose is a specific layout", Identity: true},
-	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.Call)}},
+	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.CompileCopy)}},
 })
 
 func inferContiguous(c *graph.Call) ([]graph.Result, error) {

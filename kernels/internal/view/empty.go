@@ -13,8 +13,10 @@ import (
 // zeroedDoc is a sentence of the docs of this file's ops.
 const zeroedDoc = "The elements, which PyTorch leaves uninitialized, are zeros."
 
-// zero returns 0, the number with which the ops of this file fill their results.
-func zero(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(0)} }
+// zeroNumber returns 0, the number with which the ops of this file fill their results.
+func zeroNumber(*graph.Call) graph.NumberOrSize {
+	return graph.NumberOrSize{Number: tensor.IntScalar(0)}
+}
 
 // EmptyLike is torch.empty_like.
 var EmptyLike = constantLike("empty_like", "Creates a value with the shape, dtype and layout of self. "+zeroedDoc, 0)
@@ -37,7 +39,7 @@ var NewEmpty = fillOp(graph.SchemaOf[newEmptyAttrs](), graph.Op{Semantics: graph
 		d = c.Type(0).DType
 	}
 	return kit.FreshType(d, a.Size)
-}, zero)
+}, zeroNumber)
 
 type emptyStridedAttrs struct {
 	Size   []sym.Int    `attr:"size" doc:"sizes of the result"`
@@ -57,7 +59,7 @@ var EmptyStrided = fillOp(graph.SchemaOf[emptyStridedAttrs](), graph.Op{Semantic
 		d = tensor.Float32
 	}
 	return stridedType(d, a.Size, a.Stride)
-}, zero)
+}, zeroNumber)
 
 // stridedType returns the type of the result of empty_strided, or PyTorch's error.
 func stridedType(d tensor.DType, size, stride []sym.Int) (tensor.Type, error) {
@@ -70,7 +72,7 @@ func stridedType(d tensor.DType, size, stride []sym.Int) (tensor.Type, error) {
 		return t, err
 	}
 	t = t.WithStrides(slices.Clone(stride))
-	if slices.ContainsFunc(stride, kit.Negative) || t.Check() != nil {
+	if slices.ContainsFunc(stride, kit.IsNegative) || t.Check() != nil {
 		return t, fmt.Errorf("Storage size calculation overflowed with sizes=%s and strides=%s", tensor.Sizes(size),
 			tensor.Sizes(stride))
 	}

@@ -36,7 +36,7 @@ func inferEye(c *graph.Call) ([]graph.Result, error) {
 		size[1] = *a.M
 	}
 	for i, name := range []string{"n", "m"} {
-		if kit.Negative(size[i]) {
+		if kit.IsNegative(size[i]) {
 			return nil, fmt.Errorf("%s must be greater or equal to 0, got %v", name, size[i])
 		}
 	}

@@ -20,7 +20,7 @@ func fillOp(attrs *graph.Schema, o graph.Op, resultType func(c *graph.Call) (ten
 		return c.One(t), err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) {
-		m, number := c.Out[0], kit.NumberAtHint(value(c))
+		m, number := c.Out[0], kit.NumberForHints(value(c))
 		if extent := m.Extent() - m.Offset; m.Numel() > extent { // if elements overlap, write the memory once
 			m = tensor.New(m.DType, extent)
 		}
@@ -32,7 +32,7 @@ func fillOp(attrs *graph.Schema, o graph.Op, resultType func(c *graph.Call) (ten
 			return nil, err
 		}
 		out := tensor.Zeros(t.DType, kit.KnownSizes(t.Shape)...)
-		kit.EachIndex(out.Shape, func(index []int) { out.Set(kit.NumberAtHint(value(c)), index...) })
+		kit.EachIndex(out.Shape, func(index []int) { out.Set(kit.NumberForHints(value(c)), index...) })
 		return []*tensor.Tensor{out}, nil
 	}
 	return kit.DefineWith(attrs, o)
@@ -51,12 +51,12 @@ func constantLike(name, doc string, v int64) *graph.Op {
 	}, Facts: graph.Facts{Parallel: kit.LoopsExceptDims()}},
 		func(c *graph.Call) (tensor.Type, error) {
 			a := kit.Attrs[likeAttrs](c)
-			return likeOf(c.Type(0), a.DType, a.MemoryFormat)
+			return emptyLikeType(c.Type(0), a.DType, a.MemoryFormat)
 		}, func(*graph.Call) graph.NumberOrSize { return graph.NumberOrSize{Number: tensor.IntScalar(v)} })
 }
 
-// likeOf returns the type of empty_like for the operand type t and the attributes d, which may be omitted, and f.
-func likeOf(t tensor.Type, d tensor.DType, f tensor.MemoryFormat) (tensor.Type, error) {
+// emptyLikeType returns the type of empty_like for the operand type t and the attributes d, which may be omitted, and f.
+func emptyLikeType(t tensor.Type, d tensor.DType, f tensor.MemoryFormat) (tensor.Type, error) {
 	if d != tensor.Invalid {
 		t = t.WithDType(d)
 	}

@@ -79,7 +79,7 @@ var (
 		Examples: kit.OneExample(kit.NHWC(2, 3, 4, 5), graph.Attrs{"fill_value": 1.5}),
 	}, Facts: graph.Facts{Parallel: kit.LoopsExceptDims()}}, func(c *graph.Call) (tensor.Type, error) {
 		a := kit.Attrs[fullLikeAttrs](c)
-		return likeOf(c.Type(0), a.DType, a.MemoryFormat)
+		return emptyLikeType(c.Type(0), a.DType, a.MemoryFormat)
 	}, func(c *graph.Call) graph.NumberOrSize { return kit.Attrs[fullLikeAttrs](c).FillValue })
 	ZerosLike = constantLike("zeros_like", "Creates a value of zeros, with the shape, dtype and layout of self.", 0)
 	OnesLike  = constantLike("ones_like", "Creates a value of ones, with the shape, dtype and layout of self.", 1)

@@ -19,8 +19,8 @@ func TestJoins(t *testing.T) {
 	done := map[string]int{}
 	for range 1500 {
 		op := []string{"cat", "stack", "hstack", "vstack", "concat"}[rng.IntN(5)]
-		shape := kerneltest.SomeViewShape(rng, rng.IntN(5))
-		d := kerneltest.SomeDType(rng)
+		shape := kerneltest.RandomViewShape(rng, rng.IntN(5))
+		d := kerneltest.RandomDType(rng)
 		var a graph.Attrs
 		if op != "hstack" && op != "vstack" {
 			a = graph.Attrs{"dim": rng.IntN(len(shape) + 1)}
@@ -35,7 +35,7 @@ func TestJoins(t *testing.T) {
 				s = []int{0}
 			}
 			if rng.IntN(4) == 0 {
-				d = kerneltest.SomeDType(rng)
+				d = kerneltest.RandomDType(rng)
 			}
 			metas = append(metas, kerneltest.RandomStrides(rng, d, s, true))
 		}
@@ -102,10 +102,10 @@ func TestRearranged(t *testing.T) {
 			}
 			d := tensor.Float32
 			if rng.IntN(2) == 0 {
-				d = kerneltest.SomeDType(rng)
+				d = kerneltest.RandomDType(rng)
 			}
 			if kerneltest.CheckAgainstRef(t, rng, op, attrsOf(rank),
-				kerneltest.RandomStrides(rng, d, kerneltest.SomeViewShape(rng, rank), true)) {
+				kerneltest.RandomStrides(rng, d, kerneltest.RandomViewShape(rng, rank), true)) {
 				done++
 			}
 		}

@@ -49,7 +49,7 @@ func inferLinspace(c *graph.Call) ([]graph.Result, error) {
 	case (a.Start.DType().IsComplex() || a.End.DType().IsComplex()) && !d.IsComplex():
 		return nil, fmt.Errorf("torch.linspace(): inferred dtype c10::complex<float> can't be safely cast to passed dtype %s",
 			d.TorchName())
-	case kit.Negative(a.Steps):
+	case kit.IsNegative(a.Steps):
 		return nil, errors.New("number of steps must be non-negative")
 	case d == tensor.Bool && a.Steps.Gt(sym.Of(1)).Holds():
 		return nil, kit.NotImplemented("linspace", d)

@@ -36,7 +36,7 @@ var Multinomial = kit.Define[multinomialAttrs](graph.Op{
 				return nil, errors.New("prob_dist must be 1 or 2 dim")
 			case !t.DType.IsFloat():
 				return nil, fmt.Errorf("multinomial only supports floating-point dtypes for input, got: %s", t.DType.TorchName())
-			case !kit.AtLeastSize(a.NumSamples, 1):
+			case !kit.SizeAtLeast(a.NumSamples, 1):
 				return nil, errors.New("cannot sample n_sample <= 0 samples")
 			case !a.Replacement && a.NumSamples.Gt(t.Shape[r-1]).Holds():
 				return nil, errors.New("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
@@ -212,7 +212,7 @@ func (p *multinomial) kernel() *graph.Kernel {
 func (p *multinomial) load(m *graph.Mem, t weightTree, row int) error {
 	w := t[len(t)/2:][:p.n]
 	if p.n > 0 {
-		from := unsafe.Add(m.Ptrs[1], p.lines.At(row)[0])
+		from := unsafe.Add(m.Ptrs[1], p.lines.Offsets(row)[0])
 		kit.Blocks(m.Context, p.n, func(begin, end int) {
 			p.read(unsafe.Pointer(&w[begin]), unsafe.Add(from, begin*p.step), 8, p.step, end-begin)
 		})
@@ -222,7 +222,7 @@ func (p *multinomial) load(m *graph.Mem, t weightTree, row int) error {
 
 // runBlock makes the draws of block b of a row.
 func (p *multinomial) runBlock(m *graph.Mem, t weightTree, row, b int) error {
-	to := unsafe.Add(m.Ptrs[0], p.lines.At(row)[1])
+	to := unsafe.Add(m.Ptrs[0], p.lines.Offsets(row)[1])
 	for k := b * drawBlock; k < min((b+1)*drawBlock, p.draws); k++ {
 		if k%drawsPerCheck == 0 {
 			m.CheckContext()

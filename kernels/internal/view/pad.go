@@ -117,12 +117,12 @@ func inferConstantPad(c *graph.Call, t tensor.Type, pad []sym.Int, value tensor.
 		if exceedsSizes(b) || exceedsSizes(a) {
 			return nil, errors.New("numel: integer multiplication overflow")
 		}
-		if shape[d] = shape[d].Add(b.Add(a)); !kit.AtLeastSize(shape[d], 1) {
+		if shape[d] = shape[d].Add(b.Add(a)); !kit.SizeAtLeast(shape[d], 1) {
 			return nil, fmt.Errorf("The input size %v, plus negative padding %v and %v resulted in a negative output size, "+
 				"which is invalid. Check dimension %d of your input.", t.Shape[d], b, a, d)
 		}
 	}
-	out, err := kit.FreshTypeFormat(t.DType, shape, t.SuggestMemoryFormat(false))
+	out, err := kit.FreshTypeInFormat(t.DType, shape, t.SuggestMemoryFormat(false))
 	if err == nil {
 		err = kit.NumberFits(value, t.DType)
 	}
@@ -150,13 +150,13 @@ func croppedPart(t tensor.Type, pad []sym.Int) (inner tensor.Type, grows bool, e
 	inner = t
 	for d := n - len(pad)/2; d < n; d++ {
 		b, a := padCounts(pad, n, d)
-		grows = grows || kit.AtLeastSize(b, 1) || kit.AtLeastSize(a, 1)
-		if kit.Negative(b) {
+		grows = grows || kit.SizeAtLeast(b, 1) || kit.SizeAtLeast(a, 1)
+		if kit.IsNegative(b) {
 			if inner, err = inner.Narrow(d, b.Neg(), inner.Shape[d].Add(b)); err != nil {
 				return inner, false, err
 			}
 		}
-		if kit.Negative(a) {
+		if kit.IsNegative(a) {
 			if inner, err = inner.Narrow(d, sym.Int{}, inner.Shape[d].Add(a)); err != nil {
 				return inner, false, err
 			}

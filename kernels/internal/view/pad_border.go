@@ -40,7 +40,7 @@ func borderShape(a *padAttrs, t tensor.Type) ([]sym.Int, error) {
 				"got: padding (%v, %v) at dimension %d of input %s", 4+2*k, b, e, d, input)
 		}
 	}
-	if !slices.ContainsFunc(shape[rank-n:], func(s sym.Int) bool { return kit.AtLeastSize(s, 1) }) {
+	if !slices.ContainsFunc(shape[rank-n:], func(s sym.Int) bool { return kit.SizeAtLeast(s, 1) }) {
 		return nil, fmt.Errorf("input (%s) is too small. Calculated output %s", sizesByName(t.Shape[rank-n:]),
 			sizesByName(shape[rank-n:]))
 	}
@@ -123,8 +123,8 @@ func checkCircular(pad, in, out []sym.Int) error {
 		if b.Gt(in[d]).Or(a.Gt(in[d])).Holds() {
 			return errors.New("Padding value causes wrapping around more than once.")
 		}
-		if kit.Negative(out[d]) || kit.AtLeastSize(out[d], 1) &&
-			kit.Negative(in[d].Add(b.Min(sym.Int{})).Add(a.Min(sym.Int{}))) {
+		if kit.IsNegative(out[d]) || kit.SizeAtLeast(out[d], 1) &&
+			kit.IsNegative(in[d].Add(b.Min(sym.Int{})).Add(a.Min(sym.Int{}))) {
 			return errors.New("Negative padding value is resulting in an empty dimension")
 		}
 	}
@@ -137,7 +137,7 @@ func BorderSpans(mode string, n, before, after int) (list []copies.Span) {
 	size := n + before + after
 	add := func(at, end, from, step int) {
 		if at < end {
-			list = append(list, copies.Span{At: at, N: end - at, From: from, Step: step})
+			list = append(list, copies.Span{OutStart: at, Count: end - at, InStart: from, InStep: step})
 		}
 	}
 	if mode == "circular" {
@@ -162,9 +162,9 @@ func circularSpans(n, before, after int) (list []copies.Span) {
 	addSpans := func(at, count, from int) { // consecutive indices modulo n
 		for count > 0 {
 			from = (from%n + n) % n
-			s := copies.Span{At: at, N: min(count, n-from), From: from, Step: 1}
+			s := copies.Span{OutStart: at, Count: min(count, n-from), InStart: from, InStep: 1}
 			list = append(list, s)
-			at, count, from = at+s.N, count-s.N, from+s.N
+			at, count, from = at+s.Count, count-s.Count, from+s.Count
 		}
 	}
 	first, last := max(before, 0), n+before+min(after, 0)

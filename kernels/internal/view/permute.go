@@ -10,21 +10,21 @@ import (
 )
 
 // permuteOp defines a view that only reorders dimensions. show maps the type of the operand to the type of the view.
-func permuteOp(attrs *graph.Schema, o graph.Op, show viewTypeFunc) *graph.Op {
+func permuteOp(attrs *graph.Schema, o graph.Op, viewType viewTypeFunc) *graph.Op {
 	o.Permutes = func(c *graph.Call) []int {
 		// The operand gets stride d in dimension d, so the strides of the view are the permutation.
 		m := tensor.Meta{DType: c.Meta(0).DType, Shape: c.Meta(0).Shape, Strides: make([]int, c.Meta(0).Rank())}
 		for d := range m.Strides {
 			m.Strides[d] = d
 		}
-		t, err := show(c, m.Type(), sym.Int{})
+		t, err := viewType(c, m.Type(), sym.Int{})
 		if err != nil {
 			return nil
 		}
 		m, _ = t.Meta()
 		return m.Strides
 	}
-	return viewOp(attrs, o, show)
+	return viewOp(attrs, o, viewType)
 }
 
 type permuteAttrs struct {

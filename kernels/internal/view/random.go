@@ -175,7 +175,7 @@ func drawKernel(c *graph.Call, f func(i int, x float64) (float64, error)) *graph
 	const grain = machine.CallGrain
 	m, out := c.Meta(0), c.Out[0]
 	n := out.Numel()
-	os, ms := kit.ByteStrides(out), kit.ByteStrides(m)
+	outStrides, inStrides := kit.ByteStrides(out), kit.ByteStrides(m)
 	read, write := tensor.Converter(tensor.Float64, m.DType), tensor.Converter(out.DType, tensor.Float64)
 	return &graph.Kernel{Phases: []graph.Phase{{Chunks: kit.DivUp(n, grain), Run: func(mem *graph.Mem, chunk int) error {
 		for i := chunk * grain; i < min(n, (chunk+1)*grain); i++ {
@@ -183,7 +183,7 @@ func drawKernel(c *graph.Call, f func(i int, x float64) (float64, error)) *graph
 			for d := out.Rank() - 1; d >= 0; d-- {
 				k := rest % out.Shape[d]
 				rest /= out.Shape[d]
-				to, from = to+k*os[d], from+k*ms[d]
+				to, from = to+k*outStrides[d], from+k*inStrides[d]
 			}
 			var x float64
 			read(unsafe.Pointer(&x), unsafe.Add(mem.Ptrs[1], from), 0, 0, 1)
@@ -243,7 +243,7 @@ var Dropout = kit.Define[dropoutAttrs](graph.Op{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			a := kit.Attrs[dropoutAttrs](c)
 			if !a.Train {
-				return copies.Call(c) // the result is pinned to another layout
+				return copies.CompileCopy(c) // the result is pinned to another layout
 			}
 			return drawKernel(c, func(i int, x float64) (float64, error) { return a.element(i, x), nil }), nil
 		},

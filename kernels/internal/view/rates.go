@@ -26,19 +26,19 @@ func Rates() []graph.Rate {
 	stepped := kit.F32(64, 256)
 	stepped.Strides = []int{512, 2}
 	calls := map[string][]graph.RateCall{
-		copies.Row: {{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"}, In: []tensor.Meta{sliced}},
+		copies.RateRow: {{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"}, In: []tensor.Meta{sliced}},
 			{Op: "cat", Attrs: graph.Attrs{"dim": 1}, In: []tensor.Meta{kit.F32(1024, 24), kit.F32(1024, 24)}}},
-		copies.Step:   {{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"}, In: []tensor.Meta{stepped}}},
-		copies.Tile:   {permuted([]int{784, 8, 8}, 0, 2, 1), permuted([]int{196, 16, 16}, 0, 2, 1)},
-		copies.Narrow: {transposed(tensor.Float32, 1, 3, 64, 64)},
-		copies.Single: {permuted([]int{196, 2, 64}, 0, 2, 1), permuted([]int{64, 7, 256}, 0, 2, 1)},
-		copies.Piece:  {permuted([]int{2, 24, 784}, 2, 1, 0), permuted([]int{2, 58, 784}, 2, 1, 0)},
-		copies.Convert: {{Op: "to", Attrs: graph.Attrs{"dtype": "float32"},
+		copies.RateStep:   {{Op: "clone", Attrs: graph.Attrs{"memory_format": "contiguous"}, In: []tensor.Meta{stepped}}},
+		copies.RateTile:   {permuted([]int{784, 8, 8}, 0, 2, 1), permuted([]int{196, 16, 16}, 0, 2, 1)},
+		copies.RateNarrow: {transposed(tensor.Float32, 1, 3, 64, 64)},
+		copies.RateSingle: {permuted([]int{196, 2, 64}, 0, 2, 1), permuted([]int{64, 7, 256}, 0, 2, 1)},
+		copies.RatePiece:  {permuted([]int{2, 24, 784}, 2, 1, 0), permuted([]int{2, 58, 784}, 2, 1, 0)},
+		copies.RateConvert: {{Op: "to", Attrs: graph.Attrs{"dtype": "float32"},
 			In: []tensor.Meta{tensor.New(tensor.Int32, 16384)}}},
-		copies.Transpose1:  {transposed(tensor.Uint8, 1, 64, 56, 56)},
-		copies.Transpose2:  {transposed(tensor.Float16, 1, 64, 56, 56)},
-		copies.Transpose8:  {transposed(tensor.Float64, 1, 64, 28, 28)},
-		copies.Transpose16: {transposed(tensor.Complex128, 1, 64, 28, 28)},
+		copies.RateTranspose1:  {transposed(tensor.Uint8, 1, 64, 56, 56)},
+		copies.RateTranspose2:  {transposed(tensor.Float16, 1, 64, 56, 56)},
+		copies.RateTranspose8:  {transposed(tensor.Float64, 1, 64, 28, 28)},
+		copies.RateTranspose16: {transposed(tensor.Complex128, 1, 64, 28, 28)},
 	}
 	var list []graph.Rate
 	for _, r := range copies.Rates {

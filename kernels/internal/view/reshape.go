@@ -32,7 +32,7 @@ func shapeOp(attrs *graph.Schema, o graph.Op, shape func(c *graph.Call, t tensor
 	}
 	o.AnyOrder, o.Reshapes = true, true
 	o.Impls = []graph.Impl{copies.Impl(func(c *graph.Call) (*graph.Kernel, error) {
-		return copies.Ordered(kit.OutBuffer(c, 0), kit.InBuffer(c, 0)), nil
+		return copies.RowMajorKernel(kit.OutBuffer(c, 0), kit.InBuffer(c, 0)), nil
 	})}
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		res, err := o.Infer(c)

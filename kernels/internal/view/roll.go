@@ -40,7 +40,7 @@ func inferRoll(c *graph.Call) ([]graph.Result, error) {
 	switch {
 	case len(a.Shifts) == 0:
 		return nil, errors.New("`shifts` required")
-	case len(a.Dims) == 0 && len(a.Shifts) == 1 && t.Rank() == 1 && kit.Empty(t):
+	case len(a.Dims) == 0 && len(a.Shifts) == 1 && t.Rank() == 1 && kit.IsEmpty(t):
 		return c.One(rule.PreserveType(t)), nil
 	case len(a.Dims) == 0 && len(a.Shifts) == 1:
 		return c.One(t.RowMajor()), nil
@@ -49,7 +49,7 @@ func inferRoll(c *graph.Call) ([]graph.Result, error) {
 	}
 	t = t.WithStrides(t.Strides)
 	for i, d := range a.Dims {
-		if kit.Empty(t) {
+		if kit.IsEmpty(t) {
 			t = rule.PreserveType(t)
 			continue
 		}
@@ -105,7 +105,7 @@ func rollSpans(shape, starts []int) [][]copies.Span {
 	spans := copies.IdentitySpans(shape)
 	for d, s := range starts {
 		if s > 0 {
-			spans[d] = []copies.Span{{N: shape[d] - s, From: s, Step: 1}, {At: shape[d] - s, N: s, Step: 1}}
+			spans[d] = []copies.Span{{Count: shape[d] - s, InStart: s, InStep: 1}, {OutStart: shape[d] - s, Count: s, InStep: 1}}
 		}
 	}
 	return spans

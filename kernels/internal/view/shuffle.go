@@ -61,7 +61,7 @@ var (
 			"h*r, w*r] gives [..., c*r*r, h, w]. As in PyTorch, an empty self is unchanged.",
 		graph.Attrs{"downscale_factor": 2}, kit.F32(2, 3, 4, 6), func(c *graph.Call) (shuffle, error) {
 			s, err := fromBlocks("pixel_unshuffle", c.Type(0), kit.Attrs[pixelUnshuffleAttrs](c).DownscaleFactor, false)
-			s.copiesSelf = kit.Empty(c.Type(0))
+			s.copiesSelf = kit.IsEmpty(c.Type(0))
 			return s, err
 		})
 	DepthToSpace = shuffleOp(graph.SchemaOf[depthToSpaceAttrs](), "depth_to_space",
@@ -242,7 +242,7 @@ func channelShuffle(c *graph.Call) (s shuffle, err error) {
 	case !kit.SizeIs(t.Shape[1].Mod(sym.Of(g)), 0):
 		return s, fmt.Errorf("Number of channels must be divisible by groups. Got %v channels and %d groups.", t.Shape[1], g)
 	}
-	s.shape, s.copiesSelf = t.Shape, kit.Empty(t)
+	s.shape, s.copiesSelf = t.Shape, kit.IsEmpty(t)
 	s.split = append([]sym.Int{t.Shape[0], sym.Of(g), t.Shape[1].Div(sym.Of(g))}, t.Shape[2:]...)
 	s.perm = []int{0, 2, 1}
 	for d := 3; d < len(s.split); d++ {

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// partsOp defines an op that returns several views of its operand. parts returns the types of the views.
-func partsOp(attrs *graph.Schema, o graph.Op,
+// multiViewOp defines an op that returns several views of its operand. parts returns the types of the views.
+func multiViewOp(attrs *graph.Schema, o graph.Op,
 	parts func(c *graph.Call, t tensor.Type) ([]tensor.Type, error)) *graph.Op {
 	o.Params, o.Kind, o.Many = []graph.Param{kit.Self}, graph.View, true
 	o.Infer = func(c *graph.Call) ([]graph.Result, error) {
@@ -42,7 +42,7 @@ type splitAttrs struct {
 }
 
 // Split is Tensor.split with one size, or with a list (split.sizes).
-var Split = partsOp(graph.SchemaOf[splitAttrs](), graph.Op{
+var Split = multiViewOp(graph.SchemaOf[splitAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name: "split",
 		Doc: "Splits a dimension into parts of split_size, of which the last may be smaller, or into parts of the " +
@@ -65,7 +65,7 @@ type splitSizesAttrs struct {
 }
 
 // SplitWithSizes is torch.split_with_sizes.
-var SplitWithSizes = partsOp(graph.SchemaOf[splitSizesAttrs](), graph.Op{Semantics: graph.Semantics{
+var SplitWithSizes = multiViewOp(graph.SchemaOf[splitSizesAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "split_with_sizes",
 	Doc:      "Splits a dimension into parts of the given sizes.",
 	Examples: kit.OneExample(kit.F32(5, 2), graph.Attrs{"split_sizes": []int{1, 4}}),
@@ -80,7 +80,7 @@ type chunkAttrs struct {
 }
 
 // Chunk is Tensor.chunk.
-var Chunk = partsOp(graph.SchemaOf[chunkAttrs](), graph.Op{
+var Chunk = multiViewOp(graph.SchemaOf[chunkAttrs](), graph.Op{
 	Semantics: graph.Semantics{
 		Name:     "chunk",
 		Doc:      "Splits a dimension into at most chunks parts of equal size; the last may be smaller.",
@@ -101,7 +101,7 @@ type unbindAttrs struct {
 const maxViews = 1 << 20
 
 // Unbind is Tensor.unbind.
-var Unbind = partsOp(graph.SchemaOf[unbindAttrs](), graph.Op{Semantics: graph.Semantics{
+var Unbind = multiViewOp(graph.SchemaOf[unbindAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "unbind",
 	Doc:      "Returns every index of a dimension as a separate value.",
 	Examples: kit.OneExample(kit.F32(3, 2), nil),

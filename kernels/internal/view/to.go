@@ -33,7 +33,7 @@ var To = kit.Define[toAttrs](graph.Op{
 	},
 	Facts: graph.Facts{AnyOrder: true, Identity: true},
 	Lowerings: graph.Lowerings{
-		Impls: []graph.Impl{copies.Impl(copies.Call)},
+		Impls: []graph.Impl{copies.Impl(copies.CompileCopy)},
 		// As an expression, a conversion can be fused with other loops, so that its result is not stored in memory.
 		Expression: func(c *graph.Call) (*expr.Code, error) {
 			res, err := inferTo(c)
@@ -84,7 +84,7 @@ var TypeAs = kit.Define[kit.None](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), tensor.New(tensor.Int32)}}},
 	},
 	Facts:     graph.Facts{AnyOrder: true, Identity: true},
-	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.Call)}},
+	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.CompileCopy)}},
 })
 
 func inferTypeAs(c *graph.Call) ([]graph.Result, error) {

@@ -88,33 +88,33 @@ func compileTriangle(c *graph.Call, keep func(c *graph.Call, row, cols int) (fro
 	rows := dst.Numel() / cols
 	grain := max(1, machine.MoveGrain/cols)
 	mover := kit.Mover(dst.DType, src.DType)
-	move := func(m *graph.Mem, to, from unsafe.Pointer, ds, ss, n int) {
+	move := func(m *graph.Mem, to, from unsafe.Pointer, dstStep, srcStep, n int) {
 		kit.Blocks(m.Context, n, func(begin, end int) {
-			mover(unsafe.Add(to, begin*ds), unsafe.Add(from, begin*ss), ds, ss, end-begin)
+			mover(unsafe.Add(to, begin*dstStep), unsafe.Add(from, begin*srcStep), dstStep, srcStep, end-begin)
 		})
 	}
-	ds, ss := dst.Strides[n-1]*size, src.Strides[n-1]*size
+	dstStep, srcStep := dst.Strides[n-1]*size, src.Strides[n-1]*size
 	zero := tensor.Zeros(dst.DType).Pointer()
 	return &graph.Kernel{
 		Phases: []graph.Phase{{Chunks: (rows + grain - 1) / grain, Run: func(m *graph.Mem, chunk int) error {
 			for r := chunk * grain; r < min(rows, (chunk+1)*grain); r++ {
 				row := r % dst.Shape[n-2]
-				d, s, rest := row*dst.Strides[n-2], row*src.Strides[n-2], r/dst.Shape[n-2]
+				dstOffset, srcOffset, rest := row*dst.Strides[n-2], row*src.Strides[n-2], r/dst.Shape[n-2]
 				for k := n - 3; k >= 0; k-- {
 					i := rest % dst.Shape[k]
 					rest /= dst.Shape[k]
-					d, s = d+i*dst.Strides[k], s+i*src.Strides[k]
+					dstOffset, srcOffset = dstOffset+i*dst.Strides[k], srcOffset+i*src.Strides[k]
 				}
-				to, from := unsafe.Add(m.Ptrs[0], d*size), unsafe.Add(m.Ptrs[1], s*size)
-				a, b := keep(c, row, cols)
-				if a > 0 {
-					move(m, to, zero, ds, 0, a)
+				to, from := unsafe.Add(m.Ptrs[0], dstOffset*size), unsafe.Add(m.Ptrs[1], srcOffset*size)
+				first, last := keep(c, row, cols)
+				if first > 0 {
+					move(m, to, zero, dstStep, 0, first)
 				}
-				if b > a {
-					move(m, unsafe.Add(to, a*ds), unsafe.Add(from, a*ss), ds, ss, b-a)
+				if last > first {
+					move(m, unsafe.Add(to, first*dstStep), unsafe.Add(from, first*srcStep), dstStep, srcStep, last-first)
 				}
-				if b < cols {
-					move(m, unsafe.Add(to, b*ds), zero, ds, 0, cols-b)
+				if last < cols {
+					move(m, unsafe.Add(to, last*dstStep), zero, dstStep, 0, cols-last)
 				}
 			}
 			return nil

@@ -40,9 +40,9 @@ var View = viewOp(graph.SchemaOf[viewAttrs](), graph.Op{Semantics: graph.Semanti
 // t is the type of the value.
 func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 	old, size, last := t.DType.Size(), d.Size(), t.Rank()-1
-	mismatch := func(what string, by int, got sym.Int) error {
+	mismatch := func(what string, ratio int, got sym.Int) error {
 		return fmt.Errorf("%s must be %d to view %s as %s (different element sizes), but got %v",
-			what, by, t.DType.TorchName(), d.TorchName(), got)
+			what, ratio, t.DType.TorchName(), d.TorchName(), got)
 	}
 	out := tensor.Type{DType: d, Shape: slices.Clone(t.Shape), Strides: slices.Clone(t.Strides), Offset: t.Offset}
 	switch {
@@ -54,19 +54,19 @@ func viewDType(t tensor.Type, d tensor.DType) (tensor.Type, error) {
 	case t.Strides[last].Ne(sym.Of(1)).Holds():
 		return t, mismatch("self.stride(-1)", 1, t.Strides[last])
 	case old > size:
-		by := sym.Of(old / size)
-		out.Offset, out.Shape[last] = out.Offset.Mul(by), out.Shape[last].Mul(by)
+		ratio := sym.Of(old / size)
+		out.Offset, out.Shape[last] = out.Offset.Mul(ratio), out.Shape[last].Mul(ratio)
 		for i := range last {
-			out.Strides[i] = out.Strides[i].Mul(by)
+			out.Strides[i] = out.Strides[i].Mul(ratio)
 		}
 		return out, nil
 	}
-	by := sym.Of(size / old)
+	ratio := sym.Of(size / old)
 	fits := func(what string, s *sym.Int) error {
-		if rest := s.Mod(by); rest.Ne(sym.Int{}).Holds() {
-			return mismatch(fmt.Sprintf("%s %% %v", what, by), 0, rest)
+		if rest := s.Mod(ratio); rest.Ne(sym.Int{}).Holds() {
+			return mismatch(fmt.Sprintf("%s %% %v", what, ratio), 0, rest)
 		}
-		*s = s.Div(by)
+		*s = s.Div(ratio)
 		return nil
 	}
 	if err := fits("self.size(-1)", &out.Shape[last]); err != nil {

@@ -120,7 +120,7 @@ var Complex = kit.Define[kit.None](graph.Op{
 					d.TorchName(),
 					other.TorchName())
 			}
-			t, err := kit.LaidOutType(rule.New().Output(rule.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(
+			t, err := kit.FirstResultType(rule.New().Output(rule.UndefinedOf(d.ToComplex())).Input(c.In[0].Operand()).Input(
 				c.In[1].Operand()))
 			return c.One(t), err
 		},

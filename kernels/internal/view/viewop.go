@@ -16,7 +16,7 @@ type viewTypeFunc func(c *graph.Call, t tensor.Type, storage sym.Int) (tensor.Ty
 
 // viewOp defines a view: an op with a result that shares the storage of its first operand. show returns the type of the
 // result.
-func viewOp(attrs *graph.Schema, o graph.Op, show viewTypeFunc) *graph.Op {
+func viewOp(attrs *graph.Schema, o graph.Op, viewType viewTypeFunc) *graph.Op {
 	if o.Params == nil {
 		o.Params = []graph.Param{kit.Self}
 	}
@@ -26,12 +26,12 @@ func viewOp(attrs *graph.Schema, o graph.Op, show viewTypeFunc) *graph.Op {
 		if o.ReadsStorage { // other views avoid the walk to the root of a chain of views
 			storage = c.In[0].Value.StorageLen()
 		}
-		t, err := show(c, c.Type(0), storage)
+		t, err := viewType(c, c.Type(0), storage)
 		return c.Shared(t, 0), err
 	}
 	o.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, o.Infer) }
 	o.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		shown, err := show(c, in[0].Meta.Type(), sym.Of(in[0].Storage().Len()/in[0].DType.Size()))
+		shown, err := viewType(c, in[0].Meta.Type(), sym.Of(in[0].Storage().Len()/in[0].DType.Size()))
 		if err != nil {
 			return nil, err
 		}

@@ -56,7 +56,7 @@ func windowOp(attrs *graph.Schema, name, doc string,
 		switch {
 		case !a.DType.IsFloat():
 			return tensor.Type{}, fmt.Errorf("%s expects floating point dtypes, got: %s", o.Name, a.DType)
-		case kit.Negative(a.WindowLength):
+		case kit.IsNegative(a.WindowLength):
 			return tensor.Type{}, fmt.Errorf("%s requires non-negative window_length, got window_length=%v", o.Name,
 				a.WindowLength)
 		}
@@ -97,7 +97,7 @@ var MelWeightMatrix = kit.ElementOp[melAttrs](graph.Op{Semantics: graph.Semantic
 }}, func(c *graph.Call) (tensor.Type, error) {
 	a := kit.Attrs[melAttrs](c)
 	// The mel scale, 2595*log10(1+hertz/700), is defined above -700 Hz.
-	if !kit.AtLeastSize(a.NumMelBins, 1) || !kit.AtLeastSize(a.DftLength, 1) || a.SampleRate < 1 ||
+	if !kit.SizeAtLeast(a.NumMelBins, 1) || !kit.SizeAtLeast(a.DftLength, 1) || a.SampleRate < 1 ||
 		!(a.LowerEdgeHertz > -700) || !(a.UpperEdgeHertz > -700) {
 		return tensor.Type{}, errors.New("mel_weight_matrix: num_mel_bins, dft_length and sample_rate must be positive, " +
 			"and frequencies greater than -700")

@@ -65,7 +65,7 @@ var AffineGridGenerator = kit.Define[affineGridAttrs](graph.Op{
 })
 
 // affineKernel computes a grid in T, the widest dtype of theta's kind.
-func affineKernel[T kit.Widest](c *graph.Call) (*graph.Kernel, error) {
+func affineKernel[T kit.WidestNumber](c *graph.Call) (*graph.Kernel, error) {
 	out, th := c.Out[0], c.Meta(0)
 	n := out.Rank() - 2
 	l := kit.NewLineSet(out.Shape, n+1, out)
@@ -108,15 +108,15 @@ func affineKernel[T kit.Widest](c *graph.Call) (*graph.Kernel, error) {
 }
 
 // affineReference is the reference implementation of affineKernel.
-func affineReference[T kit.Widest](c *graph.Call, th *tensor.Tensor) []*tensor.Tensor {
+func affineReference[T kit.WidestNumber](c *graph.Call, th *tensor.Tensor) []*tensor.Tensor {
 	a := kit.Attrs[affineGridAttrs](c)
 	n := len(a.Size) - 2
 	out := tensor.Zeros(th.DType, kit.KnownSizes(affineShape(a.Size))...)
 	kit.EachIndex(out.Shape, func(at []int) {
-		sum := kit.WidestOf[T](th.At(at[0], at[n+1], n))
+		sum := kit.ScalarAs[T](th.At(at[0], at[n+1], n))
 		for k := range n {
 			x := affineCoordinates[T](out.Shape[n-k], th.DType, a.AlignCorners)[at[n-k]]
-			sum += T(kit.WidestOf[T](th.At(at[0], at[n+1], k)) * x)
+			sum += T(kit.ScalarAs[T](th.At(at[0], at[n+1], k)) * x)
 		}
 		s, _ := tensor.ScalarOf(sum)
 		out.Set(s, at...)
@@ -131,7 +131,7 @@ func affineShape(size []sym.Int) []sym.Int {
 
 // affineCoordinates returns the coordinates of n elements along a dimension, from -1 to 1. Integer coordinates are the
 // numbers of linspace. Without align, these numbers are multiplied by n-1, divided by n as floats, and truncated.
-func affineCoordinates[T kit.Widest](n int, d tensor.DType, align bool) []T {
+func affineCoordinates[T kit.WidestNumber](n int, d tensor.DType, align bool) []T {
 	coordinates := make([]T, n)
 	if n <= 1 {
 		return coordinates
@@ -148,7 +148,7 @@ func affineCoordinates[T kit.Widest](n int, d tensor.DType, align bool) []T {
 		case align:
 			x = tensor.FloatScalar(2*float64(i)/float64(n-1) - 1)
 		}
-		coordinates[i] = kit.WidestOf[T](x)
+		coordinates[i] = kit.ScalarAs[T](x)
 	}
 	return coordinates
 }

@@ -91,7 +91,7 @@ func mergeDims(metas []tensor.Meta) {
 func (k *gridKernel) kernel() *graph.Kernel {
 	cost := min(k.group, k.length) * (listedTap + summedTaps*min(k.channels, blockChannels)) * k.maxTaps
 	units := k.rows.Count * k.groups * k.blocks
-	ph := copies.CutUnits(units, cost, func(mem *graph.Mem, begin, end int) error {
+	ph := copies.ChunkedPhase(units, cost, func(mem *graph.Mem, begin, end int) error {
 		group := (*gridGroup)(unsafe.Pointer(unsafe.SliceData(mem.Worker)))
 		for u := begin; u < end; u++ {
 			k.unit(mem, group, u, u == begin)

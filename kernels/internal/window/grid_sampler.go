@@ -74,7 +74,7 @@ func gridCheck(a *gridSamplerAttrs, t, g tensor.Type) error {
 		return kit.NotImplementedBy("grid_sampler_2d_cpu", t.DType)
 	}
 	for d := 2; d < n; d++ {
-		if !kit.AtLeastSize(t.Shape[d], 1) {
+		if !kit.SizeAtLeast(t.Shape[d], 1) {
 			return fmt.Errorf("grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s "+
 				"with dimension %d being empty", tensor.Sizes(t.Shape), d)
 		}

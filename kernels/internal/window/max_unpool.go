@@ -108,7 +108,7 @@ func maxUnpoolType(dims int, size []sym.Int, t, index tensor.Type) (tensor.Type,
 		}
 	}
 	for _, n := range size {
-		if kit.Negative(n) {
+		if kit.IsNegative(n) {
 			return t, fmt.Errorf("Trying to create tensor with negative dimension %v: %s", n, tensor.Sizes(size))
 		}
 	}
@@ -133,7 +133,7 @@ func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
 	if out.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	x := copies.NewCompound(c)
+	x := copies.NewKernelBuilder(c)
 	buffers := []kit.Buffer{x.Result(0, out.DType), x.Dense(x.In(0), out.DType), x.Dense(x.In(1), tensor.Int64)}
 	lead := out.Rank() - dims
 	p := unpooling{size: out.Shape[lead:], to: tensor.Numel(out.Shape[lead:]), from: tensor.Numel(c.Meta(0).Shape[lead:])}
@@ -144,7 +144,7 @@ func compileMaxUnpool(c *graph.Call, dims int) (*graph.Kernel, error) {
 	case 8:
 		run = unpoolPlanes[uint64]
 	}
-	x.AddPhases(0, 0, buffers, copies.CutUnits(tensor.Numel(out.Shape[:lead]), p.from+p.to,
+	x.AddPhases(0, 0, buffers, copies.ChunkedPhase(tensor.Numel(out.Shape[:lead]), p.from+p.to,
 		func(m *graph.Mem, begin, end int) error {
 			return run(&p, m, begin, end)
 		}))
@@ -160,9 +160,9 @@ type unpooling struct {
 // unpoolPlanes scatters the elements of planes [begin, end).
 func unpoolPlanes[T uint16 | uint32 | uint64](p *unpooling, m *graph.Mem, begin, end int) error {
 	for n := begin; n < end; n++ {
-		y := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[0], n*p.to)), p.to)
-		x := unsafe.Slice((*T)(kit.Elem[T](m.Ptrs[1], n*p.from)), p.from)
-		index := unsafe.Slice((*int64)(kit.Elem[int64](m.Ptrs[2], n*p.from)), p.from)
+		y := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[0], n*p.to)), p.to)
+		x := unsafe.Slice((*T)(kit.AddressOf[T](m.Ptrs[1], n*p.from)), p.from)
+		index := unsafe.Slice((*int64)(kit.AddressOf[int64](m.Ptrs[2], n*p.from)), p.from)
 		clear(y)
 		for i, at := range index {
 			if uint64(at) >= uint64(p.to) {

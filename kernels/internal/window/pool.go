@@ -33,7 +33,7 @@ type poolFold struct {
 // because products of counts may exceed 2^63.
 func (f *poolFold) averageCount(w geometry.Range) float64 {
 	if f.countPadding {
-		return float64(w.Padded)
+		return float64(w.PaddedCount)
 	}
 	return float64(w.Count())
 }
@@ -90,7 +90,7 @@ func newPool(c *graph.Call, f poolFold, axes []geometry.Axis) *pool {
 		if lead := maxDims - dims; d >= lead {
 			p.axes[d] = axes[d-lead]
 		}
-		p.axes[d] = p.axes[d].Listed()
+		p.axes[d] = p.axes[d].WithWindowTable()
 		p.maxTaps[d] = p.axes[d].MaxCount()
 		p.planeElements *= p.axes[d].Size
 	}
@@ -114,7 +114,7 @@ func poolStrides(m tensor.Meta, dims int) (st [2 + maxDims]int) {
 
 // windows returns the window of a result along each spatial dimension.
 func (p *pool) windows(d, h, w int) [maxDims]geometry.Range {
-	return [...]geometry.Range{p.axes[0].At(d), p.axes[1].At(h), p.axes[2].At(w)}
+	return [...]geometry.Range{p.axes[0].WindowAt(d), p.axes[1].WindowAt(h), p.axes[2].WindowAt(w)}
 }
 
 // index returns the index of an element in its plane.

@@ -79,14 +79,14 @@ func compilePixels(p *pool) (*graph.Kernel, error) {
 
 // offset returns the index of tap k of a window in the plane, minus the index of the window's first element.
 func (p *pool) offset(k int) int {
-	step := func(d int) int { return max(1, p.axes[d].At(0).Step) }
+	step := func(d int) int { return max(1, p.axes[d].WindowAt(0).Step) }
 	return p.index(k/(p.maxTaps[1]*p.maxTaps[2])*step(0), k/p.maxTaps[2]%p.maxTaps[1]*step(1), k%p.maxTaps[2]*step(2))
 }
 
 // kernel returns the kernel, which iterates over rows of results.
 func (p *compiledPixels) kernel() *graph.Kernel {
-	nd, nh := p.axes[0].Results, p.axes[1].Results
-	rows := p.n * nd * nh
+	depths, heights := p.axes[0].Results, p.axes[1].Results
+	rows := p.n * depths * heights
 	cut := machine.CutUnits(rows, kit.BoundedProduct(p.axes[2].Results, p.c, p.taps), machine.ReduceGrain)
 	neutral := kit.AlignUp(p.c * p.size)
 	k := &graph.Kernel{Worker: neutral, Code: p.listings}
@@ -98,7 +98,7 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 		r.begin(m)
 		p.fill(p.dtype, m.Worker[:p.c*p.size])
 		for row, end := cut.Range(chunk); row < end; row++ {
-			p.row(m, r, row/nh/nd, row/nh%nd, row%nh)
+			p.computeRow(m, r, row/heights/depths, row/heights%depths, row%heights)
 		}
 		clear(r.taps[:cap(r.taps)])
 		clear(r.ptrs[:])
@@ -108,8 +108,8 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 	return k
 }
 
-// row computes a row of results.
-func (p *compiledPixels) row(m *graph.Mem, r *poolRun, n, d, h int) {
+// computeRow computes a row of results.
+func (p *compiledPixels) computeRow(m *graph.Mem, r *poolRun, n, d, h int) {
 	columns := &p.axes[2]
 	at := func(i, w int) unsafe.Pointer {
 		o := &p.outStrides[i]
@@ -120,8 +120,8 @@ func (p *compiledPixels) row(m *graph.Mem, r *poolRun, n, d, h int) {
 		next += run.Results
 		m.Count(loopCall + p.c*run.Results)
 		windows := p.windows(d, h, run.First)
-		ds, hs, ws := windows[0].Start, windows[1].Start, windows[2].Start
-		first := unsafe.Add(m.Ptrs[len(p.results)], n*p.inStrides[0]+ds*p.inStrides[2]+hs*p.inStrides[3]+ws*p.inStrides[4])
+		d0, h0, w0 := windows[0].Start, windows[1].Start, windows[2].Start
+		first := unsafe.Add(m.Ptrs[len(p.results)], n*p.inStrides[0]+d0*p.inStrides[2]+h0*p.inStrides[3]+w0*p.inStrides[4])
 		to := at(0, run.First)
 		if p.kind == poolAvg {
 			p.putDivisor(r.divisor[:], p.dtype, p.sumDType, p.area(windows))
@@ -132,7 +132,7 @@ func (p *compiledPixels) row(m *graph.Mem, r *poolRun, n, d, h int) {
 		}
 		full := p.listTaps(r, first, windows, run.Step*p.inStrides[4], unsafe.Pointer(unsafe.SliceData(m.Worker)))
 		if p.indices {
-			r.index = int64(p.index(ds, hs, ws))
+			r.index = int64(p.index(d0, h0, w0))
 			p.runIndices(m, r, to, at(1, run.First), run)
 			continue
 		}
@@ -215,8 +215,8 @@ func (p *compiledPixels) runMany(m *graph.Mem, r *poolRun, to unsafe.Pointer, ru
 	if p.kind == poolAvg {
 		carried, step = unsafe.Pointer(&m.Worker[kit.AlignUp(p.c*p.size)]), p.c*p.sumDType.Size()
 	}
-	ht, wt := w[1].Count(), w[2].Count()
-	all := w[0].Count() * ht * wt
+	rowTaps, columnTaps := w[1].Count(), w[2].Count()
+	all := w[0].Count() * rowTaps * columnTaps
 	for first := 0; first < all || first == 0; first += tapsPerLoop {
 		l := p.first
 		r.add(carried, step)
@@ -229,7 +229,7 @@ func (p *compiledPixels) runMany(m *graph.Mem, r *poolRun, to unsafe.Pointer, ru
 				r.add(unsafe.Pointer(unsafe.SliceData(m.Worker)), 0)
 				continue
 			}
-			r.add(unsafe.Add(from, p.tapAt(w, t/wt/ht, t/wt%ht, t%wt)), run.Step*p.inStrides[4])
+			r.add(unsafe.Add(from, p.tapAt(w, t/columnTaps/rowTaps, t/columnTaps%rowTaps, t%columnTaps)), run.Step*p.inStrides[4])
 		}
 		m.Count(loopCall + tapsPerLoop*p.c*run.Results)
 		r.run(l, p.c, run.Results)

@@ -53,7 +53,7 @@ func compilePlanes(p *pool) (*graph.Kernel, error) {
 	if x.rowLoops, err = newRowLoops(p, sum, lines, cols, x.uniform); x.rowLoops == nil || err != nil {
 		return nil, err
 	}
-	x.cut()
+	x.chooseRowCount()
 	return x.kernel(), nil
 }
 
@@ -64,7 +64,7 @@ type columns struct{ first, step, taps, dilation, results int }
 // newColumns returns false if the windows of an axis are not equally spaced, or the loops do not support them.
 func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 	c = columns{step: 1, dilation: 1, results: axis.Results}
-	first := axis.At(0)
+	first := axis.WindowAt(0)
 	switch {
 	case axis.Results == 1:
 		c.first, c.taps, c.dilation = first.Start, first.Count(), max(1, first.Step)
@@ -82,9 +82,9 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 	return c, c.taps > 0 && !tooLong && (c.step == 1 || c.step == 2)
 }
 
-// cut chooses the number of rows that are folded at once. The number depends on sizes only, and does not affect the
+// chooseRowCount chooses the number of rows that are folded at once. The number depends on sizes only, and does not affect the
 // bits of results.
-func (p *compiledPlanes) cut() {
+func (p *compiledPlanes) chooseRowCount() {
 	p.paddingBefore = max(0, -p.columns.first)
 	last := p.columns.first + (p.columns.results-1)*p.columns.step + (p.columns.taps-1)*p.columns.dilation
 	p.rowStride = p.paddingBefore + max(p.width, last+2) + 1 // one more element for the last pair
@@ -105,21 +105,21 @@ func (p *compiledPlanes) setDivisors(pooled *pool, sum tensor.DType) bool {
 	if p.uniform = pooled.kind != poolAvg; p.uniform {
 		return true
 	}
-	nd, nh, nw := pooled.axes[0].Results, pooled.axes[1].Results, pooled.axes[2].Results
+	depths, heights, widths := pooled.axes[0].Results, pooled.axes[1].Results, pooled.axes[2].Results
 	p.uniform = pooled.divisor != 0 || !slices.ContainsFunc(pooled.axes[:], func(a geometry.Axis) bool {
 		return !a.Uniform(pooled.countPadding)
 	})
 	if p.uniform {
-		nd, nh, nw = 1, 1, 1
+		depths, heights, widths = 1, 1, 1
 	}
-	n := kit.BoundedProduct(nd, nh, nw)
+	n := kit.BoundedProduct(depths, heights, widths)
 	if n > maxDivisors {
 		return false
 	}
 	size := sum.Size()
 	p.divisors = make([]byte, n*size)
 	for i := range n {
-		area := pooled.area(pooled.windows(i/nw/nh, i/nw%nh, i%nw))
+		area := pooled.area(pooled.windows(i/widths/heights, i/widths%heights, i%widths))
 		pooled.putDivisor(p.divisors[i*size:], pooled.meta.DType, sum, area)
 	}
 	return true
@@ -140,7 +140,7 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 			p.fill(p.dtype, m.Worker[:p.width*p.size])
 			p.fill(p.sumDType, m.Worker[neutral:][:p.batchPlanes*p.rows*p.rowStride*p.sumDType.Size()])
 			for u, end := cut.Range(chunk); u < end; u++ {
-				p.block(m, r, u/blocks/depths, u/blocks%depths, u%blocks*p.rows)
+				p.computeBlock(m, r, u/blocks/depths, u/blocks%depths, u%blocks*p.rows)
 			}
 			clear(r.taps[:cap(r.taps)])
 			clear(r.ptrs[:])
@@ -149,8 +149,8 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 		}}}}
 }
 
-// block computes a block of rows in each plane of a batch.
-func (p *compiledPlanes) block(m *graph.Mem, r *poolRun, batch, depth, row int) {
+// computeBlock computes a block of rows in each plane of a batch.
+func (p *compiledPlanes) computeBlock(m *graph.Mem, r *poolRun, batch, depth, row int) {
 	first := batch * p.batchPlanes
 	planes, rows := min(p.batchPlanes, p.planes-first), min(p.rows, p.axes[1].Results-row)
 	in := unsafe.Add(m.Ptrs[1], first*p.planeElements*p.size)
@@ -165,11 +165,11 @@ func (p *compiledPlanes) block(m *graph.Mem, r *poolRun, batch, depth, row int) 
 		switch {
 		case planes > end-from: // plane by plane, row after row
 			for h := from; h < end; h++ {
-				p.foldDown(m, r, in, depth, h, rowStream{at(0, h), rows * line}, p.planeElements*p.size, planes)
+				p.foldRows(m, r, in, depth, h, rowStream{at(0, h), rows * line}, p.planeElements*p.size, planes)
 			}
 		default:
 			for i := range planes {
-				p.foldDown(m, r, unsafe.Add(in, i*p.planeElements*p.size), depth, from, rowStream{at(i, from), line},
+				p.foldRows(m, r, unsafe.Add(in, i*p.planeElements*p.size), depth, from, rowStream{at(i, from), line},
 					run.Step*p.width*p.size, end-from)
 			}
 		}
@@ -179,11 +179,11 @@ func (p *compiledPlanes) block(m *graph.Mem, r *poolRun, batch, depth, row int) 
 	out := unsafe.Add(m.Ptrs[0], ((first*p.axes[0].Results+depth)*results+row*p.columns.results)*p.size)
 	begin := unsafe.Add(at(0, row), p.columns.first*p.sumDType.Size())
 	if p.uniform && (planes == 1 || p.axes[0].Results == 1) { // results of all planes are adjacent
-		p.foldAcross(r, out, begin, 0, depth, planes*rows)
+		p.foldColumns(r, out, begin, 0, depth, planes*rows)
 		return
 	}
 	for i := range planes {
-		p.foldAcross(r, unsafe.Add(out, i*p.axes[0].Results*results*p.size), unsafe.Add(begin, i*rows*line), row, depth, rows)
+		p.foldColumns(r, unsafe.Add(out, i*p.axes[0].Results*results*p.size), unsafe.Add(begin, i*rows*line), row, depth, rows)
 	}
 }
 
@@ -193,27 +193,27 @@ type rowStream struct {
 	rowStride int
 }
 
-// foldDown folds the rows of n windows, which are step bytes apart in the operand.
-func (p *compiledPlanes) foldDown(m *graph.Mem, r *poolRun, in unsafe.Pointer, depth, h int, to rowStream,
+// foldRows folds the rows of n windows, which are step bytes apart in the operand.
+func (p *compiledPlanes) foldRows(m *graph.Mem, r *poolRun, in unsafe.Pointer, depth, h int, to rowStream,
 	step, n int) {
-	ds, hs := p.axes[0].At(depth), p.axes[1].At(h)
+	depthRange, rowRange := p.axes[0].WindowAt(depth), p.axes[1].WindowAt(h)
 	neutral := unsafe.Pointer(unsafe.SliceData(m.Worker))
 	m.Count(loopCall + p.width*n)
 	r.add(to.ptr, to.rowStride)
 	for d := range p.maxTaps[0] {
 		for k := range p.maxTaps[1] {
-			if d < ds.Count() && k < hs.Count() {
-				r.add(unsafe.Add(in, p.index(ds.Start+d*ds.Step, hs.Start+k*hs.Step, 0)*p.size), step)
+			if d < depthRange.Count() && k < rowRange.Count() {
+				r.add(unsafe.Add(in, p.index(depthRange.Start+d*depthRange.Step, rowRange.Start+k*rowRange.Step, 0)*p.size), step)
 			} else {
 				r.add(neutral, 0)
 			}
 		}
 	}
-	r.run(p.down, p.width, n)
+	r.run(p.rowsLoop, p.width, n)
 }
 
-// foldAcross folds the columns of n folded rows, from row on, into results.
-func (p *compiledPlanes) foldAcross(r *poolRun, to, from unsafe.Pointer, row, depth, n int) {
+// foldColumns folds the columns of n folded rows, from row on, into results.
+func (p *compiledPlanes) foldColumns(r *poolRun, to, from unsafe.Pointer, row, depth, n int) {
 	size := p.sumDType.Size()
 	r.add(to, p.columns.results*p.size)
 	for _, o := range p.columns.operands() {
@@ -227,16 +227,16 @@ func (p *compiledPlanes) foldAcross(r *poolRun, to, from unsafe.Pointer, row, de
 		step := p.columns.results * size
 		r.add(unsafe.Pointer(&p.divisors[(depth*p.axes[1].Results+row)*step]), step)
 	}
-	r.run(p.across, p.columns.results, n)
+	r.run(p.columnsLoop, p.columns.results, n)
 }
 
 // rowLoops has the loops of a pooling by planes. rowsLoop folds the rows of windows into one row, and columnsLoop folds
 // columns of this row.
 type rowLoops struct {
 	*pool
-	dtype, sumDType tensor.DType // dtypes of elements and sums
-	columns         columns
-	down, across    *loops.Loop
+	dtype, sumDType       tensor.DType // dtypes of elements and sums
+	columns               columns
+	rowsLoop, columnsLoop *loops.Loop
 }
 
 // operands returns, for each operand of columnsLoop, its offset from the first element of a window. An operand is a
@@ -258,18 +258,18 @@ func newRowLoops(p *pool, sum tensor.DType, lines int, cols columns, uniform boo
 		cols.step > 1 && !sum.IsFloat() {
 		return nil, nil
 	}
-	down, err := t.downLoop(lines)
+	down, err := t.newRowsLoop(lines)
 	if err != nil {
 		return nil, err
 	}
-	across, err := t.acrossLoop(uniform)
+	across, err := t.newColumnsLoop(uniform)
 	if err != nil {
 		return nil, err
 	}
-	if t.down, err = loops.New(down, loops.Options{}); err != nil || !t.down.Compiled() {
+	if t.rowsLoop, err = loops.New(down, loops.Options{}); err != nil || !t.rowsLoop.Compiled() {
 		return nil, err
 	}
-	if t.across, err = loops.New(across, loops.Options{}); err != nil || !t.across.Compiled() {
+	if t.columnsLoop, err = loops.New(across, loops.Options{}); err != nil || !t.columnsLoop.Compiled() {
 		return nil, err
 	}
 	return t, nil
@@ -283,8 +283,8 @@ func (t *rowLoops) join(b *expr.Builder, x, y expr.Value) expr.Value {
 	return b.Do(expr.Add, x, y)
 }
 
-// downLoop returns a loop that folds the given number of rows.
-func (t *rowLoops) downLoop(lines int) (*expr.Loop, error) {
+// newRowsLoop returns a loop that folds the given number of rows.
+func (t *rowLoops) newRowsLoop(lines int) (*expr.Loop, error) {
 	b := expr.NewBuilder(slices.Repeat([]tensor.DType{t.dtype}, lines)...)
 	v := b.Convert(t.sumDType, b.Load(0))
 	if t.kind == poolAvg {
@@ -297,9 +297,9 @@ func (t *rowLoops) downLoop(lines int) (*expr.Loop, error) {
 	return &expr.Loop{Code: c, Scalar: make([]bool, lines)}, err
 }
 
-// acrossLoop returns a loop that folds columns of folded rows. For averages, the loop divides by the last operand,
+// newColumnsLoop returns a loop that folds columns of folded rows. For averages, the loop divides by the last operand,
 // which is a scalar if divisors are uniform.
-func (t *rowLoops) acrossLoop(uniform bool) (*expr.Loop, error) {
+func (t *rowLoops) newColumnsLoop(uniform bool) (*expr.Loop, error) {
 	offsets := t.columns.operands()
 	operandDType := t.sumDType
 	if t.columns.step == 2 {
@@ -336,5 +336,5 @@ func (t *rowLoops) acrossLoop(uniform bool) (*expr.Loop, error) {
 
 // listings returns the machine code of the loops.
 func (t *rowLoops) listings() []expr.Listing {
-	return []expr.Listing{t.down.Listing("rows of windows"), t.across.Listing("columns of windows")}
+	return []expr.Listing{t.rowsLoop.Listing("rows of windows"), t.columnsLoop.Listing("columns of windows")}
 }

@@ -31,11 +31,11 @@ const (
 // is a run of neighbouring results of a row.
 type goPool struct {
 	*pool
-	dim   int                   // dimension of the vectors
-	load  axes.Loader           // converts elements to the dtype of the loops
-	store [2]tensor.ConvertFunc // by output: converts from the dtype of the loops, or copies
-	fold  windowFold
-	block int // maximum number of results of a vector
+	vectorDim int                   // dimension of the vectors
+	load      axes.Loader           // converts elements to the dtype of the loops
+	store     [2]tensor.ConvertFunc // by output: converts from the dtype of the loops, or copies
+	fold      windowFold
+	block     int // maximum number of results of a vector
 }
 
 // poolInGo returns the kernel with vectors along dimension dim. A unit of work is all results along dim at one index of
@@ -45,7 +45,7 @@ func poolInGo(p *pool, dim int) *graph.Kernel {
 	length := sizes[dim]
 	sizes[dim] = 1
 	d := p.meta.DType.OpMath()
-	g := &goPool{pool: p, dim: dim, load: axes.NewLoader(p.meta.DType, p.meta.DType, d),
+	g := &goPool{pool: p, vectorDim: dim, load: axes.NewLoader(p.meta.DType, p.meta.DType, d),
 		fold: newWindowFold(d, &p.poolFold), block: min(length, axes.BlockLen)}
 	g.store = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, d), tensor.Converter(tensor.Int64, tensor.Int64)}
 	cut := machine.CutUnits(tensor.Numel(sizes[:]), kit.BoundedProduct(length, max(1, p.taps)), goGrain)
@@ -92,7 +92,7 @@ func (g *goPool) vectorAt(m *graph.Mem, first int) resultVector {
 	r := kit.RegionOf(m.Worker)
 	f := resultVector{goPool: g, acc: r.Take(g.fold.size(g.block)), buf: r.Take(axes.BlockBytes),
 		tmp: r.Take(axes.BlockBytes), out: r.Take(g.block * 8)}
-	if g.dim == channelDim {
+	if g.vectorDim == channelDim {
 		f.n, f.step = min(g.block, g.c-first), g.inStrides[channelDim]
 		return f
 	}
@@ -108,16 +108,16 @@ func (g *goPool) vectorAt(m *graph.Mem, first int) resultVector {
 // dimensions.
 func (f *resultVector) compute(m *graph.Mem, at *[2 + maxDims]int) {
 	f.windows = f.pool.windows(at[2], at[3], at[4])
-	ds, hs := &f.windows[0], &f.windows[1]
-	f.fold.begin(f.acc, f.n, f.index(ds.Start, hs.Start, f.windows[2].Start), f.indexStep)
+	depthRange, rowRange := &f.windows[0], &f.windows[1]
+	f.fold.begin(f.acc, f.n, f.index(depthRange.Start, rowRange.Start, f.windows[2].Start), f.indexStep)
 	x := unsafe.Add(m.Ptrs[len(f.results)], at[0]*f.inStrides[0]+at[1]*f.inStrides[1])
-	for d := ds.Start; d < ds.End; d += ds.Step {
+	for d := depthRange.Start; d < depthRange.End; d += depthRange.Step {
 		if f.n == 1 && f.load.Direct {
-			f.plane(x, d)
+			f.foldPlane(x, d)
 			continue
 		}
-		for h := hs.Start; h < hs.End; h += hs.Step {
-			f.row(unsafe.Add(x, d*f.inStrides[2]+h*f.inStrides[3]), f.index(d, h, 0))
+		for h := rowRange.Start; h < rowRange.End; h += rowRange.Step {
+			f.foldRow(unsafe.Add(x, d*f.inStrides[2]+h*f.inStrides[3]), f.index(d, h, 0))
 		}
 	}
 	m.Count(2 * f.n * f.taps)
@@ -127,8 +127,8 @@ func (f *resultVector) compute(m *graph.Mem, at *[2 + maxDims]int) {
 	}
 }
 
-// plane folds the taps of a single window at one depth; x is the address of the channel.
-func (f *resultVector) plane(x unsafe.Pointer, depth int) {
+// foldPlane folds the taps of a single window at one depth; x is the address of the channel.
+func (f *resultVector) foldPlane(x unsafe.Pointer, depth int) {
 	hs, ws := &f.windows[1], &f.windows[2]
 	if hs.Start < hs.End && ws.Start < ws.End {
 		x = unsafe.Add(x, depth*f.inStrides[2]+hs.Start*f.inStrides[3]+ws.Start*f.inStrides[4])
@@ -138,27 +138,27 @@ func (f *resultVector) plane(x unsafe.Pointer, depth int) {
 	}
 }
 
-// row folds the taps of one row of the operand, which begins at x and at the given index in the plane.
-func (f *resultVector) row(x unsafe.Pointer, index int) {
-	ws, column := &f.windows[2], f.inStrides[4]
+// foldRow folds the taps of one row of the operand, which begins at x and at the given index in the plane.
+func (f *resultVector) foldRow(x unsafe.Pointer, index int) {
+	columnRange, column := &f.windows[2], f.inStrides[4]
 	if f.load.Direct {
-		for w := ws.Start; w < ws.End; w += ws.Step {
+		for w := columnRange.Start; w < columnRange.End; w += columnRange.Step {
 			f.fold.foldTap(f.acc, unsafe.Add(x, w*column), f.n, f.step, index+w, f.indexStep)
 		}
 		return
 	}
 	// In a pooling by planes, the elements from the first tap of the first window to the last tap of the last window
 	// are converted at once if they fit in a block.
-	span := (f.n-1)*f.indexStep + ws.End - ws.Start
-	if f.dim == columnDim && span > 0 && span <= axes.BlockLen {
-		f.load.Load(f.buf, f.tmp, unsafe.Add(x, ws.Start*column), column, span)
-		for w := ws.Start; w < ws.End; w += ws.Step {
-			from := unsafe.Add(f.buf, (w-ws.Start)*f.load.Size)
+	span := (f.n-1)*f.indexStep + columnRange.End - columnRange.Start
+	if f.vectorDim == columnDim && span > 0 && span <= axes.BlockLen {
+		f.load.Load(f.buf, f.tmp, unsafe.Add(x, columnRange.Start*column), column, span)
+		for w := columnRange.Start; w < columnRange.End; w += columnRange.Step {
+			from := unsafe.Add(f.buf, (w-columnRange.Start)*f.load.Size)
 			f.fold.foldTap(f.acc, from, f.n, f.indexStep*f.load.Size, index+w, f.indexStep)
 		}
 		return
 	}
-	for w := ws.Start; w < ws.End; w += ws.Step {
+	for w := columnRange.Start; w < columnRange.End; w += columnRange.Step {
 		f.load.Load(f.buf, f.tmp, unsafe.Add(x, w*column), f.step, f.n)
 		f.fold.foldTap(f.acc, f.buf, f.n, f.load.Size, index+w, f.indexStep)
 	}
@@ -167,7 +167,7 @@ func (f *resultVector) row(x unsafe.Pointer, index int) {
 // finish writes output i to address to. If the output has another dtype, or its elements are not contiguous, the
 // results are first written to worker memory.
 func (f *resultVector) finish(i int, to unsafe.Pointer) {
-	step, size := f.pool.outStrides[i][f.dim], tensor.Int64.Size()
+	step, size := f.pool.outStrides[i][f.vectorDim], tensor.Int64.Size()
 	if i == 0 {
 		size = f.load.Size
 	}

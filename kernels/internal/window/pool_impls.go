@@ -52,7 +52,7 @@ func (p *pooling) work(c *graph.Call, order poolOrder, w graph.Walk) graph.Work 
 		// Loops wait for each row of an image, because the rows are not adjacent.
 		single := float64(max(4, c.Out[0].DType.Size())) / 4
 		work.DoUnoverlapped(poolLoops[order][p.kind], n*area*single)
-		if order == poolPlanes && strided(c) {
+		if order == poolPlanes && windowsAreStrided(c) {
 			work.DoUnoverlapped(poolStep[p.kind], n*single)
 		}
 	} else {
@@ -64,8 +64,8 @@ func (p *pooling) work(c *graph.Call, order poolOrder, w graph.Walk) graph.Work 
 	return work
 }
 
-// strided estimates from the sizes of rows whether neighbouring windows are more than one element apart.
-func strided(c *graph.Call) bool {
+// windowsAreStrided estimates from the sizes of rows whether neighbouring windows are more than one element apart.
+func windowsAreStrided(c *graph.Call) bool {
 	last := c.Out[0].Rank() - 1
 	return last >= 0 && 2*c.Meta(0).Shape[c.Meta(0).Rank()-1] >= 3*c.Out[0].Shape[last]
 }
@@ -73,15 +73,15 @@ func strided(c *graph.Call) bool {
 // compiles predicts whether a walk uses compiled loops. Compiled loops write results in the walk's order. Compiled
 // loops by planes require windows of few elements, with steps of 1 or, for floats, 2.
 func (p *pooling) compiles(c *graph.Call, order poolOrder, w graph.Walk, area float64) bool {
-	if order == poolPlanes && (len(c.Out) > 1 || area > longRowTaps*longRowTaps || farApart(c)) {
+	if order == poolPlanes && (len(c.Out) > 1 || area > longRowTaps*longRowTaps || windowsAreFarApart(c)) {
 		return false
 	}
 	return loops.CodeAvailable() && p.kind != poolNorm && (len(c.Out) == 1 || area <= maxLoopTaps) &&
 		w.Order.Rank() == c.Out[0].Rank() && w.Order.Holds(w.Lay(0, c.Out[0]))
 }
 
-// farApart estimates whether windows are too far apart for the compiled loops by planes.
-func farApart(c *graph.Call) bool {
+// windowsAreFarApart estimates whether windows are too far apart for the compiled loops by planes.
+func windowsAreFarApart(c *graph.Call) bool {
 	m, out := c.Meta(0), c.Out[0]
 	if out.Numel() == 0 {
 		return false
@@ -93,7 +93,7 @@ func farApart(c *graph.Call) bool {
 // poolImpls returns the implementations of a pooling. If follows is set, the op is over images, its result has the
 // operand's layout, and the implementations read operands in the order of the walk. Otherwise the implementations write
 // any layout, and the implementation planes also reads any layout.
-func poolImpls(p func(c *graph.Call) *pooling, follows bool) []graph.Impl {
+func poolImpls(p func(c *graph.Call) *pooling, followsOperand bool) []graph.Impl {
 	impl := func(order poolOrder, i graph.Impl) graph.Impl {
 		i.Lower = func(c *graph.Call) (*graph.Kernel, error) { return p(c).compile(c, order) }
 		i.Work = func(c *graph.Call, w graph.Walk) graph.Work { return p(c).work(c, order, w) }
@@ -102,7 +102,7 @@ func poolImpls(p func(c *graph.Call) *pooling, follows bool) []graph.Impl {
 	pixels := graph.Impl{Name: "pixels", Writes: writesPixels,
 		Doc: "Folds the elements of a window, all channels at once; channels last."}
 	planes := graph.Impl{Name: "planes", Doc: "Folds the windows of planes, row by row."}
-	if follows {
+	if followsOperand {
 		pixels.Walks, pixels.Read = pixelWalks, readsPixels
 		planes.Walks, planes.Read = func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 			return walksFrom(c, tensor.RowMajorOrder(c.Out[0].Rank()), candidates)

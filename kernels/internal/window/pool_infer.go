@@ -160,13 +160,13 @@ func (p *pooling) shape(t tensor.Type, windows []geometry.Window, asymmetric boo
 		return nil, err
 	}
 	for i, w := range windows {
-		if p.kind == poolAvg && p.dims == 3 && !kit.AtLeastSize(t.Shape[lead+i].Add(sym.Of(w.Before+w.After)), w.Taps) {
+		if p.kind == poolAvg && p.dims == 3 && !kit.SizeAtLeast(t.Shape[lead+i].Add(sym.Of(w.Before+w.After)), w.Taps) {
 			return nil, fmt.Errorf("input image (T: %v H: %v W: %v) smaller than kernel size (kT: %d kH: %d kW: %d)",
 				t.Shape[lead], t.Shape[lead+1], t.Shape[lead+2], windows[0].Taps, windows[1].Taps, windows[2].Taps)
 		}
 	}
 	for _, n := range shape[lead:] {
-		if !kit.AtLeastSize(n, 1) {
+		if !kit.SizeAtLeast(n, 1) {
 			return nil, fmt.Errorf("Given input size: (%s). Calculated output size: (%s). Output size is too small",
 				joinSizes(t.Shape[lead-1:]), joinSizes(shape[lead-1:]))
 		}
@@ -281,7 +281,7 @@ func (p *pooling) inferMaxPool1d(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("max_pool1d() dilation must be greater than zero, but got %d", w.Dilation)
 	}
 	n := w.Results(t.Shape[t.Rank()-1])
-	if kit.Negative(n) {
+	if kit.IsNegative(n) {
 		return nil, fmt.Errorf("max_pool1d() Invalid computed output size: %v", n)
 	}
 	if !p.supports(a, t.DType) {
@@ -314,7 +314,7 @@ func (p *pooling) inferAdaptive(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("%s: output_size must be %d", name, dims)
 	}
 	for _, n := range size {
-		if p.kind == poolAvg && kit.Negative(n) {
+		if p.kind == poolAvg && kit.IsNegative(n) {
 			return nil, fmt.Errorf("adaptive_avg_pool2d: elements of output_size must be greater than or equal to 0 but "+
 				"received {%s}", strings.Trim(tensor.Sizes(size), "[]"))
 		}
@@ -327,7 +327,7 @@ func (p *pooling) inferAdaptive(c *graph.Call) ([]graph.Result, error) {
 	if err := p.checkAdaptive(name, t, dims); err != nil {
 		return nil, err
 	}
-	if !t.DType.IsFloat() && !(single && t.DType.IsComplex()) && !(p.kind == poolAvg && dims == 2 && kit.Empty(t)) {
+	if !t.DType.IsFloat() && !(single && t.DType.IsComplex()) && !(p.kind == poolAvg && dims == 2 && kit.IsEmpty(t)) {
 		return nil, p.dtypeError(t)
 	}
 	shape := kit.ReplaceSizes(t.Shape, t.Rank()-dims, size...)

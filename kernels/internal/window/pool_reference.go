@@ -21,14 +21,14 @@ func poolReference(t *tensor.Tensor, shape []int, axes []geometry.Axis, f poolFo
 	kit.EachIndex(shape, func(index []int) {
 		counts, start, area := make([]int, len(axes)), 0, 1.0
 		for d := range axes {
-			w := axes[d].At(index[lead+d])
+			w := axes[d].WindowAt(index[lead+d])
 			counts[d], start, area = w.Count(), start*sizes[d]+w.Start, area*f.averageCount(w)
 		}
 		src, w := slices.Clone(index), newFoldedWindow(t.DType, start)
 		kit.EachIndex(counts, func(tap []int) {
 			at := 0
 			for d := range axes {
-				r := axes[d].At(index[lead+d])
+				r := axes[d].WindowAt(index[lead+d])
 				src[lead+d] = r.Start + tap[d]*r.Step
 				at = at*sizes[d] + src[lead+d]
 			}

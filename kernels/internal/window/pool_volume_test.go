@@ -45,18 +45,18 @@ func TestVolumePools(t *testing.T) {
 		a["dilation"] = 1 + r.IntN(2)
 		switch i % 4 {
 		case 0:
-			kerneltest.CheckCompound(t, "max_pool"+suffix, a, []*tensor.Tensor{x})
+			kerneltest.CheckKernel(t, "max_pool"+suffix, a, []*tensor.Tensor{x})
 		case 1:
-			kerneltest.CheckCompound(t, "max_pool"+suffix+"_with_indices", a, []*tensor.Tensor{x})
+			kerneltest.CheckKernel(t, "max_pool"+suffix+"_with_indices", a, []*tensor.Tensor{x})
 		case 2:
 			a["count_include_pad"] = r.IntN(2) == 0
 			if dims > 1 && r.IntN(3) == 0 {
 				a["divisor_override"] = 3
 			}
-			kerneltest.CheckCompound(t, "avg_pool"+suffix, a, []*tensor.Tensor{x})
+			kerneltest.CheckKernel(t, "avg_pool"+suffix, a, []*tensor.Tensor{x})
 		default:
 			a["norm_type"] = []float64{1, 2, 3}[r.IntN(3)]
-			kerneltest.CheckCompound(t, "lp_pool", a, []*tensor.Tensor{x})
+			kerneltest.CheckKernel(t, "lp_pool", a, []*tensor.Tensor{x})
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestAdaptiveVolumes(t *testing.T) {
 		shape = shape[r.IntN(2):]
 		x := kerneltest.RandomTensor(r,
 			kerneltest.RandomLayout(r, kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))], shape))
-		kerneltest.CheckCompound(t, name, graph.Attrs{"output_size": size}, []*tensor.Tensor{x})
+		kerneltest.CheckKernel(t, name, graph.Attrs{"output_size": size}, []*tensor.Tensor{x})
 	}
 }
 
@@ -98,13 +98,13 @@ func TestMaxUnpool(t *testing.T) {
 			kerneltest.RandomLayout(r, kerneltest.FloatDTypes[r.IntN(len(kerneltest.FloatDTypes))], shape))
 		index := tensor.Zeros(tensor.Int64, shape...)
 		kit.EachIndex(shape, func(at []int) { index.Set(tensor.IntScalar(int64(r.IntN(tensor.Numel(size)))), at...) })
-		kerneltest.CheckCompound(t, name, graph.Attrs{"output_size": size}, []*tensor.Tensor{x, index})
+		kerneltest.CheckKernel(t, name, graph.Attrs{"output_size": size}, []*tensor.Tensor{x, index})
 		index.Set(tensor.IntScalar(int64(tensor.Numel(size))), make([]int, len(shape))...)
-		op, c, err := kerneltest.CompoundCall(name, graph.Attrs{"output_size": size}, []*tensor.Tensor{x, index})
+		op, c, err := kerneltest.InferCall(name, graph.Attrs{"output_size": size}, []*tensor.Tensor{x, index})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := kerneltest.CompoundRun(op, c, []*tensor.Tensor{x, index}, 0, false); err == nil {
+		if _, err := kerneltest.RunInFilledMemory(op, c, []*tensor.Tensor{x, index}, 0, false); err == nil {
 			t.Errorf("%s takes an index out of range", name)
 		}
 	}
@@ -146,7 +146,7 @@ func TestVolumeRefusals(t *testing.T) {
 		{"adaptive_max_pool1d", []int{2, 3, 0}, graph.Attrs{"output_size": 2}, "adaptive_max_pool2d(): Expected input to " +
 			"have non-zero size for non-batch dimensions, but input has sizes [2, 3, 1, 0] with dimension 3 being empty"},
 	} {
-		if _, _, err := kerneltest.CompoundCall(c.name, c.a,
+		if _, _, err := kerneltest.InferCall(c.name, c.a,
 			[]*tensor.Tensor{tensor.Zeros(tensor.Float32, c.shape...)}); err == nil || err.Error() != c.want {
 			t.Errorf("%s %v: %v, want %s", c.name, c.a, err, c.want)
 		}

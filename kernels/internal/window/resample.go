@@ -29,8 +29,10 @@ type axisTaps struct {
 // length has about 1 MiB. A phase of the kernel computes longer tables.
 const maxListedTaps = 1 << 16
 
-// listed reports whether the table of taps is computed when the kernel is made, and not by a phase of the kernel.
-func (t *axisTaps) listed() bool { return kit.BoundedProduct(t.out, t.maxTaps) <= maxListedTaps }
+// hasStaticTable reports whether the table of taps is computed when the kernel is made, and not by a phase of the kernel.
+func (t *axisTaps) hasStaticTable() bool {
+	return kit.BoundedProduct(t.out, t.maxTaps) <= maxListedTaps
+}
 
 // eachNonzero calls add for the taps of index i whose weight is not 0.
 func (t *axisTaps) eachNonzero(i int, add func(at int, w float64)) {
@@ -43,7 +45,7 @@ func (t *axisTaps) eachNonzero(i int, add func(at int, w float64)) {
 
 // isSelection reports whether each index is known to have at most one tap, and this tap has weight 1.
 func (t *axisTaps) isSelection() bool {
-	return t.nearest || t.listed() && t.copiesOne(1)
+	return t.nearest || t.hasStaticTable() && t.copiesOne(1)
 }
 
 // copiesOne reports whether each of the indices 0, step, 2*step, ... has one tap of weight 1.
@@ -63,7 +65,7 @@ const sampledIndices = 64
 
 // estimate examines a sample of indices. It estimates the number of taps per index, and the result of
 // [axisTaps.isSelection].
-func (t *axisTaps) estimate() (taps float64, picks bool) {
+func (t *axisTaps) estimate() (taps float64, isSelection bool) {
 	step := max(1, t.out/sampledIndices)
 	n, sampled := 0, 0
 	for i := 0; i < t.out; i += step {
@@ -100,8 +102,8 @@ func (t *tapTable[T]) fill(a *axisTaps, begin, end int) {
 // indexTable lists a number for each index of a dimension. A list of at most maxListedTaps numbers is computed when the
 // kernel is made. A phase of the kernel computes a longer list, in scratch memory.
 type indexTable struct {
-	list              []int
-	length, scratchAt int // length of the list; offset of a long list in scratch memory, in bytes
+	list                  []int
+	length, scratchOffset int // length of the list; offset of a long list in scratch memory, in bytes
 }
 
 // newIndexTable lists f(i) for i from 0 to n-1. It adds a phase and scratch memory to the kernel if the list is long.
@@ -117,9 +119,9 @@ func newIndexTable(k *graph.Kernel, n int, f func(i int) int) indexTable {
 		fill(t.list, 0, n)
 		return t
 	}
-	t.scratchAt = k.Scratch
+	t.scratchOffset = k.Scratch
 	k.Scratch += kit.AlignUp(8 * n)
-	k.Phases = append(k.Phases, copies.CutUnits(n, 1, func(m *graph.Mem, begin, end int) error {
+	k.Phases = append(k.Phases, copies.ChunkedPhase(n, 1, func(m *graph.Mem, begin, end int) error {
 		fill(t.indicesOf(m), begin, end)
 		return nil
 	}))
@@ -131,7 +133,7 @@ func (t *indexTable) indicesOf(m *graph.Mem) []int {
 	if t.list != nil || t.length == 0 {
 		return t.list
 	}
-	return kit.SliceOf[int](m.Scratch, t.scratchAt, t.length)
+	return kit.SliceOf[int](m.Scratch, t.scratchOffset, t.length)
 }
 
 // resampling describes a separable interpolation of an operand.
@@ -186,7 +188,7 @@ func (r *resampling) compile(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	if c.Out[0].Rank() == 0 {
-		return copies.Call(c)
+		return copies.CompileCopy(c)
 	}
 	if r.isSelection() {
 		return r.selectionKernel(c), nil
@@ -216,32 +218,32 @@ const rowPiece = 1 << 20
 func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 	src, dst := c.Meta(0), c.Out[0]
 	size, last := dst.DType.Size(), dst.Rank()-1
-	ss, ds := kit.ByteStrides(src), kit.ByteStrides(dst)
+	srcStrides, dstStrides := kit.ByteStrides(src), kit.ByteStrides(dst)
 	k, tables := &graph.Kernel{}, make([]indexTable, last+1)
 	for d, n := range dst.Shape {
-		tables[d] = newIndexTable(k, n, func(i int) int { return r.sourceIndex(d, i) * ss[d] })
+		tables[d] = newIndexTable(k, n, func(i int) int { return r.sourceIndex(d, i) * srcStrides[d] })
 	}
 	outside := make([]byte, size)
 	tensor.Converter(dst.DType, tensor.Float64)(unsafe.Pointer(&outside[0]), unsafe.Pointer(&r.outsideValue), 0, 0, 1)
 	cols := dst.Shape[last]
 	pieces := kit.DivUp(cols, rowPiece)
-	k.Phases = append(k.Phases, copies.CutUnits(dst.Numel()/cols*pieces, min(cols, rowPiece),
+	k.Phases = append(k.Phases, copies.ChunkedPhase(dst.Numel()/cols*pieces, min(cols, rowPiece),
 		func(m *graph.Mem, begin, end int) error {
 			offsets := tables[last].indicesOf(m)
-			for u := begin; u < end; u++ {
-				to, from, rest, missing := 0, 0, u/pieces, false
+			for unit := begin; unit < end; unit++ {
+				to, from, rest, missing := 0, 0, unit/pieces, false
 				for d := last - 1; d >= 0; d-- {
 					i := rest % dst.Shape[d]
 					rest /= dst.Shape[d]
 					at := tables[d].indicesOf(m)[i]
 					missing = missing || at < 0
-					to, from = to+i*ds[d], from+at
+					to, from = to+i*dstStrides[d], from+at
 				}
-				first := u % pieces * rowPiece
+				first := unit % pieces * rowPiece
 				row := offsets[first:min(cols, first+rowPiece)]
-				y := unsafe.Add(m.Ptrs[0], to+first*ds[last])
+				y := unsafe.Add(m.Ptrs[0], to+first*dstStrides[last])
 				if !missing && !slices.ContainsFunc(row, func(at int) bool { return at < 0 }) {
-					kit.GatherLoops[size](y, unsafe.Add(m.Ptrs[1], from), ds[last], row)
+					kit.GatherLoops[size](y, unsafe.Add(m.Ptrs[1], from), dstStrides[last], row)
 					continue
 				}
 				for i, at := range row {
@@ -249,7 +251,7 @@ func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 					if !missing && at >= 0 {
 						x = unsafe.Add(m.Ptrs[1], from+at)
 					}
-					kit.CopyElement(unsafe.Add(y, i*ds[last]), x, size)
+					kit.CopyElement(unsafe.Add(y, i*dstStrides[last]), x, size)
 				}
 			}
 			return nil

@@ -41,8 +41,8 @@ type resamplePass[T float32 | float64] struct {
 	outer, in, inner int
 	rows             int // maximum number of rows that share a call of a loop
 	taps             *axisTaps
-	list             tapTable[T]              // the table of taps if axisTaps.listed
-	table            int                      // offset in scratch memory of a table that is not listed, in bytes
+	knownTaps        tapTable[T]              // the table of taps if axisTaps.listed
+	tableOffset      int                      // offset in scratch memory of a table that is not listed, in bytes
 	outsideValue     T                        // result at indices without taps
 	sums             [2][loopTaps]*loops.Loop // sums[0][k] sums k+1 taps; sums[1][k] adds k+1 taps to the result
 	state            graph.PerWorker[resampleRun]
@@ -103,7 +103,7 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.K
 		if p.to = last; i < len(passes)-1 || !direct {
 			p.to = scratch([]int{one.outer, one.taps.out, one.inner})
 		}
-		if err := p.loops(); err != nil {
+		if err := p.compileLoops(); err != nil {
 			return nil, err
 		}
 		k.Phases = append(k.Phases, p.phase())
@@ -119,15 +119,15 @@ func resampleKernel[T float32 | float64](r *resampling, c *graph.Call) (*graph.K
 // tabulate lists the taps in a table, or adds a phase to the kernel that lists the taps in scratch memory.
 func (p *resamplePass[T]) tabulate(k *graph.Kernel) {
 	n := p.taps.out * p.taps.maxTaps
-	if p.taps.listed() {
-		p.list = tapTable[T]{stride: p.taps.maxTaps, count: make([]int, p.taps.out), element: make([]int, n),
+	if p.taps.hasStaticTable() {
+		p.knownTaps = tapTable[T]{stride: p.taps.maxTaps, count: make([]int, p.taps.out), element: make([]int, n),
 			weight: make([]T, n)}
-		p.list.fill(p.taps, 0, p.taps.out)
+		p.knownTaps.fill(p.taps, 0, p.taps.out)
 		return
 	}
-	p.table = k.Scratch
+	p.tableOffset = k.Scratch
 	k.Scratch += kit.AlignUp(8*(p.taps.out+n) + int(unsafe.Sizeof(p.outsideValue))*n)
-	k.Phases = append(k.Phases, copies.CutUnits(p.taps.out, tabulatedTap*p.taps.maxTaps,
+	k.Phases = append(k.Phases, copies.ChunkedPhase(p.taps.out, tabulatedTap*p.taps.maxTaps,
 		func(m *graph.Mem, begin, end int) error {
 			t := p.tapsOf(m)
 			t.fill(p.taps, begin, end)
@@ -140,12 +140,12 @@ const tabulatedTap = 16
 
 // tapsOf returns the table of taps.
 func (p *resamplePass[T]) tapsOf(m *graph.Mem) tapTable[T] {
-	if p.taps.listed() {
-		return p.list
+	if p.taps.hasStaticTable() {
+		return p.knownTaps
 	}
 	out, n := p.taps.out, p.taps.out*p.taps.maxTaps
-	return tapTable[T]{stride: p.taps.maxTaps, count: kit.SliceOf[int](m.Scratch, p.table, out),
-		element: kit.SliceOf[int](m.Scratch, p.table+8*out, n), weight: kit.SliceOf[T](m.Scratch, p.table+8*(out+n), n)}
+	return tapTable[T]{stride: p.taps.maxTaps, count: kit.SliceOf[int](m.Scratch, p.tableOffset, out),
+		element: kit.SliceOf[int](m.Scratch, p.tableOffset+8*out, n), weight: kit.SliceOf[T](m.Scratch, p.tableOffset+8*(out+n), n)}
 }
 
 // axisPass has the geometry of a [resamplePass].
@@ -240,8 +240,8 @@ func (r *resampling) mayBeSelection() bool {
 	return true
 }
 
-// loops compiles the loops of a pass over rows.
-func (p *resamplePass[T]) loops() error {
+// compileLoops compiles the loops of a pass over rows.
+func (p *resamplePass[T]) compileLoops() error {
 	if p.inner < minRowElements {
 		return nil
 	}
@@ -290,7 +290,7 @@ func (p *resamplePass[T]) phase() graph.Phase {
 		s.Context = m.Context
 		for u := chunk * grain; u < min(units, (chunk+1)*grain); u++ {
 			o, i := u/n*p.rows, u%n
-			p.sum(s, &table, kit.Elem[T](to, (o*n+i)*p.inner), kit.Elem[T](from, o*p.in*p.inner), i, min(p.rows, p.outer-o))
+			p.sum(s, &table, kit.AddressOf[T](to, (o*n+i)*p.inner), kit.AddressOf[T](from, o*p.in*p.inner), i, min(p.rows, p.outer-o))
 		}
 		clear(s.ptrs[:])
 		s.Release()
@@ -305,7 +305,7 @@ func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsaf
 	end := first + table.count[i]
 	if first == end {
 		for row := range rows {
-			to := unsafe.Slice((*T)(kit.Elem[T](dst, row*n*p.inner)), p.inner)
+			to := unsafe.Slice((*T)(kit.AddressOf[T](dst, row*n*p.inner)), p.inner)
 			for at := range to {
 				to[at] = p.outsideValue
 			}
@@ -317,7 +317,7 @@ func (p *resamplePass[T]) sum(s *resampleRun, table *tapTable[T], dst, src unsaf
 		taps := min(end-k, loopTaps)
 		s.ptrs[0], s.steps[0] = dst, n*p.inner*size
 		for t := range taps {
-			s.ptrs[1+2*t], s.steps[1+2*t] = kit.Elem[T](src, table.element[k+t]*p.inner), p.in*p.inner*size
+			s.ptrs[1+2*t], s.steps[1+2*t] = kit.AddressOf[T](src, table.element[k+t]*p.inner), p.in*p.inner*size
 			s.ptrs[2+2*t], s.steps[2+2*t] = unsafe.Pointer(&table.weight[k+t]), 0
 		}
 		if adds > 0 {
@@ -346,18 +346,18 @@ func (p *resamplePass[T]) gather(ctx context.Context, table *tapTable[T], from, 
 	n := p.taps.out
 	for u := begin; u < end; {
 		o, i := u/n, u%n
-		src := unsafe.Slice((*T)(kit.Elem[T](from, o*p.in*p.inner)), p.in*p.inner)
+		src := unsafe.Slice((*T)(kit.AddressOf[T](from, o*p.in*p.inner)), p.in*p.inner)
 		last := min(n, i+end-u)
-		dst := unsafe.Slice((*T)(kit.Elem[T](to, u*p.inner)), (last-i)*p.inner)
+		dst := unsafe.Slice((*T)(kit.AddressOf[T](to, u*p.inner)), (last-i)*p.inner)
 		for at := range p.inner {
-			p.line(ctx, table, dst[at:], src[at:], i, last)
+			p.gatherLine(ctx, table, dst[at:], src[at:], i, last)
 		}
 		u += last - i
 	}
 }
 
-// line computes the indices from i to last-1 of the dimension for one inner index. Elements are p.inner elements apart.
-func (p *resamplePass[T]) line(ctx context.Context, table *tapTable[T], dst, src []T, i, last int) {
+// gatherLine computes the indices from i to last-1 of the dimension for one inner index. Elements are p.inner elements apart.
+func (p *resamplePass[T]) gatherLine(ctx context.Context, table *tapTable[T], dst, src []T, i, last int) {
 	inner, to := p.inner, 0
 	for ; i < last; i++ {
 		begin := i * table.stride

@@ -69,7 +69,7 @@ func resizePlan(c *graph.Call) (axes []int, sizes []sym.Int, scales []float64, o
 	}
 	shape := slices.Clone(t.Shape)
 	for i, d := range axes {
-		if kit.SizeIs(t.Shape[d], 0) && kit.AtLeastSize(sizes[i], 1) {
+		if kit.SizeIs(t.Shape[d], 0) && kit.SizeAtLeast(sizes[i], 1) {
 			return nil, nil, nil, out, fmt.Errorf("resize: dimension %d has no elements", d)
 		}
 		shape[d] = sizes[i]
@@ -141,7 +141,7 @@ func (a *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, scales
 	}
 	for i, d := range axes {
 		if a.Sizes != nil {
-			if kit.Negative(a.Sizes[i]) {
+			if kit.IsNegative(a.Sizes[i]) {
 				return nil, nil, fmt.Errorf("resize: size %v is out of range", a.Sizes[i])
 			}
 			continue
@@ -168,11 +168,11 @@ func (a *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, 
 	for i, d := range axes {
 		size, in := a.Sizes[i], shape[d]
 		switch {
-		case !kit.AtLeastSize(size, 1) || kit.AtLeastSize(size, aspectLimit):
+		case !kit.SizeAtLeast(size, 1) || kit.SizeAtLeast(size, aspectLimit):
 			return nil, nil, fmt.Errorf("resize: size %v is out of range", size)
 		case kit.SizeIs(in, 0):
 			return nil, nil, fmt.Errorf("resize: dimension %d has no elements", d)
-		case kit.AtLeastSize(in, aspectLimit):
+		case kit.SizeAtLeast(in, aspectLimit):
 			return nil, nil, fmt.Errorf("resize: dimension %d is too large to keep the aspect ratio", d)
 		}
 		factor, bestFactor := size.Mul(shape[axes[best]]), a.Sizes[best].Mul(in) // over a common denominator

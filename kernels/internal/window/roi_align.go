@@ -38,7 +38,7 @@ var RoiAlign = kit.Define[roiAlignAttrs](graph.Op{
 				return nil, errors.New("roi_align_forward_kernel: expected input and rois to have the same dtype")
 			case !t.DType.IsFloat():
 				return nil, kit.NotImplementedBy("ROIAlign_forward", t.DType)
-			case !kit.AtLeastSize(a.PooledHeight, 1) || !kit.AtLeastSize(a.PooledWidth, 1):
+			case !kit.SizeAtLeast(a.PooledHeight, 1) || !kit.SizeAtLeast(a.PooledWidth, 1):
 				return nil, errors.New("roi_align: pooled_height and pooled_width must be positive")
 			case a.SamplingRatio > maxRoiSamples:
 				return nil, fmt.Errorf("roi_align: sampling_ratio must be at most %d, but got %d", maxRoiSamples, a.SamplingRatio)
@@ -92,11 +92,11 @@ func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, pix
 		shift = 0.5
 	}
 	x0, y0 := float64(roi[1]*a.SpatialScale)-shift, float64(roi[2]*a.SpatialScale)-shift
-	rw, rh := float64(roi[3]*a.SpatialScale)-shift-x0, float64(roi[4]*a.SpatialScale)-shift-y0
+	roiWidth, roiHeight := float64(roi[3]*a.SpatialScale)-shift-x0, float64(roi[4]*a.SpatialScale)-shift-y0
 	if !a.Aligned {
-		rw, rh = max(rw, 1), max(rh, 1)
+		roiWidth, roiHeight = max(roiWidth, 1), max(roiHeight, 1)
 	}
-	bh, bw := rh/float64(kit.KnownSize(a.PooledHeight)), rw/float64(kit.KnownSize(a.PooledWidth))
+	binHeight, binWidth := roiHeight/float64(kit.KnownSize(a.PooledHeight)), roiWidth/float64(kit.KnownSize(a.PooledWidth))
 	samples := func(b float64) int {
 		if a.SamplingRatio > 0 {
 			return a.SamplingRatio
@@ -106,28 +106,28 @@ func (a *roiAlignAttrs) bin(m *graph.Mem, roi *[5]float64, ph, pw, h, w int, pix
 		}
 		return int(min(math.Ceil(b), maxRoiSamples))
 	}
-	nh, nw := samples(bh), samples(bw)
+	rowSamples, colSamples := samples(binHeight), samples(binWidth)
 	sum, maximum := 0.0, math.Inf(-1)
-	for i := range nh {
-		y := y0 + float64(float64(ph)*bh) + (float64(i)+0.5)*bh/float64(nh)
-		if !(y >= -1 && y <= float64(h)) && nw > 0 { // a row of zeros
+	for i := range rowSamples {
+		y := y0 + float64(float64(ph)*binHeight) + (float64(i)+0.5)*binHeight/float64(rowSamples)
+		if !(y >= -1 && y <= float64(h)) && colSamples > 0 { // a row of zeros
 			maximum = max(maximum, 0)
 			continue
 		}
-		for j := range nw {
-			x := x0 + float64(float64(pw)*bw) + (float64(j)+0.5)*bw/float64(nw)
+		for j := range colSamples {
+			x := x0 + float64(float64(pw)*binWidth) + (float64(j)+0.5)*binWidth/float64(colSamples)
 			m.Count(roiTap)
 			s, top := bilinearAt(y, x, h, w, pixel)
 			sum, maximum = sum+s, max(maximum, top)
 		}
 	}
 	if a.Mode == "max" {
-		if nh*nw == 0 {
+		if rowSamples*colSamples == 0 {
 			return 0
 		}
 		return maximum
 	}
-	return sum / float64(max(1, nh*nw))
+	return sum / float64(max(1, rowSamples*colSamples))
 }
 
 // bilinearAt samples a plane of h by w pixels at (y, x). Samples more than a pixel outside the plane are 0. sum is the
@@ -157,14 +157,14 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 	if out.Numel() == 0 {
 		return &graph.Kernel{}, nil
 	}
-	ms, rs, os := kit.ByteStrides(m), kit.ByteStrides(r), kit.ByteStrides(out)
+	inStrides, roiStrides, outStrides := kit.ByteStrides(m), kit.ByteStrides(r), kit.ByteStrides(out)
 	read, write := tensor.Converter(tensor.Float64, m.DType), tensor.Converter(m.DType, tensor.Float64)
 	height, width := out.Shape[2], out.Shape[3]
 	bin := func(mem *graph.Mem, roi *[5]float64, k, at int) {
 		j, i, ch := at%width, at/width%height, at/width/height%out.Shape[1]
-		x := unsafe.Add(mem.Ptrs[1], int(roi[0])*ms[0]+ch*ms[1])
+		x := unsafe.Add(mem.Ptrs[1], int(roi[0])*inStrides[0]+ch*inStrides[1])
 		v := a.bin(mem, roi, i, j, m.Shape[2], m.Shape[3], func(h, w int) float64 {
-			p := unsafe.Add(x, h*ms[2]+w*ms[3])
+			p := unsafe.Add(x, h*inStrides[2]+w*inStrides[3])
 			if m.DType == tensor.Float32 {
 				return float64(*(*float32)(p))
 			}
@@ -172,14 +172,14 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 			read(unsafe.Pointer(&v), p, 0, 0, 1)
 			return v
 		})
-		write(unsafe.Add(mem.Ptrs[0], k*os[0]+ch*os[1]+i*os[2]+j*os[3]), unsafe.Pointer(&v), 0, 0, 1)
+		write(unsafe.Add(mem.Ptrs[0], k*outStrides[0]+ch*outStrides[1]+i*outStrides[2]+j*outStrides[3]), unsafe.Pointer(&v), 0, 0, 1)
 	}
-	ph := copies.CutUnits(out.Numel(), roiTap*a.samples(m, out), func(mem *graph.Mem, begin, end int) error {
+	ph := copies.ChunkedPhase(out.Numel(), roiTap*a.samples(m, out), func(mem *graph.Mem, begin, end int) error {
 		var roi [5]float64
 		bins := out.Numel() / out.Shape[0] // bins of a roi, over all channels
 		for at := begin; at < end; {
 			k := at / bins
-			read(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], k*rs[0]), 8, rs[1], 5)
+			read(unsafe.Pointer(&roi), unsafe.Add(mem.Ptrs[2], k*roiStrides[0]), 8, roiStrides[1], 5)
 			if err := roiImage(roi[0], m.Shape[0]); err != nil {
 				return err
 			}

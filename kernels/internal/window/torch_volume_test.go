@@ -41,12 +41,12 @@ func TestVolumesAgainstTorch(t *testing.T) {
 		for k, shape := range c.Shapes {
 			in = append(in, torchOperand(k, shape, slices.Contains(c.Ints, k)))
 		}
-		op, call, err := kerneltest.CompoundCall(c.Op, graph.Attrs(c.Attrs), in)
+		op, call, err := kerneltest.InferCall(c.Op, graph.Attrs(c.Attrs), in)
 		if err != nil {
 			t.Errorf("%s %v: %v", c.Op, c.Attrs, err)
 			continue
 		}
-		out, err := kerneltest.CompoundRun(op, call, in, 0x55, false)
+		out, err := kerneltest.RunInFilledMemory(op, call, in, 0x55, false)
 		if err != nil || len(out) != len(c.Out) {
 			t.Errorf("%s %v: %d results, %v", c.Op, c.Attrs, len(out), err)
 			continue

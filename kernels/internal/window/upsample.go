@@ -82,7 +82,7 @@ func upsampleOp(name, doc string, spatial int, mode string) *graph.Op {
 				if !rowMajor {
 					f = t.SuggestMemoryFormat(false)
 				}
-				out, err := kit.FreshTypeFormat(t.DType, kit.ReplaceSizes(t.Shape, 2, size...), f)
+				out, err := kit.FreshTypeInFormat(t.DType, kit.ReplaceSizes(t.Shape, 2, size...), f)
 				return c.One(out), err
 			},
 			Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -136,7 +136,7 @@ func (a *upsampleAttrs) sizes(shape []sym.Int, spatial int) ([]sym.Int, []float6
 // upsampleCheck makes PyTorch's checks. copies is set if the op copies elements. Such an op also supports uint8.
 func upsampleCheck(name string, t tensor.Type, size []sym.Int, copies bool) error {
 	for i, n := range size {
-		if !kit.AtLeastSize(n, 1) || !kit.AtLeastSize(t.Shape[2+i], 1) {
+		if !kit.SizeAtLeast(n, 1) || !kit.SizeAtLeast(t.Shape[2+i], 1) {
 			return fmt.Errorf("Input and output sizes should be greater than 0, but got input %s output %s",
 				tensor.Sizes(t.Shape[2:]), tensor.Sizes(size))
 		}

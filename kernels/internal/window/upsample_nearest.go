@@ -46,7 +46,7 @@ func inferUpsampleNearest(c *graph.Call) ([]graph.Result, error) {
 	}
 	h, w := t.Shape[2], t.Shape[3]
 	switch {
-	case !kit.AtLeastSize(h, 1) || !kit.AtLeastSize(w, 1) || !kit.AtLeastSize(size[0], 1) || !kit.AtLeastSize(size[1], 1):
+	case !kit.SizeAtLeast(h, 1) || !kit.SizeAtLeast(w, 1) || !kit.SizeAtLeast(size[0], 1) || !kit.SizeAtLeast(size[1], 1):
 		return nil, fmt.Errorf("Input and output sizes should be greater than 0, but got input (H: %v, W: %v) output "+
 			"(H: %v, W: %v)", h, w, size[0], size[1])
 	case kit.SizeIs(t.Shape[1], 0):
@@ -55,7 +55,7 @@ func inferUpsampleNearest(c *graph.Call) ([]graph.Result, error) {
 		return nil, fmt.Errorf("\"compute_indices_weights_nearest\" not implemented for '%s'", t.DType.TorchName())
 	}
 	shape := kit.ReplaceSizes(t.Shape, 2, size...)
-	out, err := kit.FreshTypeFormat(t.DType, shape, t.SuggestMemoryFormat(false))
+	out, err := kit.FreshTypeInFormat(t.DType, shape, t.SuggestMemoryFormat(false))
 	return c.One(out), err
 }
 
@@ -102,18 +102,18 @@ func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 	return nearestIndex(m.DType, m.Shape[2], shape[2], f[0]), nearestIndex(m.DType, m.Shape[3], shape[3], f[1])
 }
 
-// byPixels reports whether each pixel has several contiguous channels.
-func byPixels(m tensor.Meta) bool { return m.Strides[1] == 1 && m.Shape[1] > 1 }
+// hasContiguousPixels reports whether each pixel has several contiguous channels.
+func hasContiguousPixels(m tensor.Meta) bool { return m.Strides[1] == 1 && m.Shape[1] > 1 }
 
 // nearestWork returns the work for an operand with the layout of the result.
 func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
 	w, out := graph.Work{Steps: 1}, walk.Lay(0, c.Out[0])
-	nearestCopies(&w, out, byPixels(out))
+	addNearestWork(&w, out, hasContiguousPixels(out))
 	return w
 }
 
-// nearestCopies adds the work of copying the result: by whole pixels if pixels is set, else element by element.
-func nearestCopies(w *graph.Work, out tensor.Meta, pixels bool) {
+// addNearestWork adds the work of copying the result: by whole pixels if pixels is set, else element by element.
+func addNearestWork(w *graph.Work, out tensor.Meta, pixels bool) {
 	if !pixels {
 		w.Do(resizeElement, float64(out.Numel()))
 		return
@@ -125,10 +125,10 @@ func nearestCopies(w *graph.Work, out tensor.Meta, pixels bool) {
 // nearestRead returns the additional work if the channels of the operand are not contiguous. Pixels are then copied
 // element by element.
 func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.Work, ok bool) {
-	if out := walk.Lay(0, c.Out[0]); byPixels(out) && !byPixels(m) {
+	if out := walk.Lay(0, c.Out[0]); hasContiguousPixels(out) && !hasContiguousPixels(m) {
 		var pixels graph.Work
-		nearestCopies(&w, out, false)
-		nearestCopies(&pixels, out, true)
+		addNearestWork(&w, out, false)
+		addNearestWork(&pixels, out, true)
 		w = w.Less(pixels)
 	}
 	return w, true
@@ -144,38 +144,38 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	row, col := nearestIndices(c, dst.Shape)
 	size := dst.DType.Size()
 	move := kit.Mover(dst.DType, src.DType)
-	ds, ss := kit.ByteStrides(dst), kit.ByteStrides(src)
+	dstStrides, srcStrides := kit.ByteStrides(dst), kit.ByteStrides(src)
 	k := &graph.Kernel{}
 	rowTable := newIndexTable(k, dst.Shape[2], row)
-	colTable := newIndexTable(k, dst.Shape[3], func(i int) int { return col(i) * ss[3] })
-	chans, width := dst.Shape[1], dst.Shape[3]
-	pixels := ds[1] == size && ss[1] == size && chans > 1
+	colTable := newIndexTable(k, dst.Shape[3], func(i int) int { return col(i) * srcStrides[3] })
+	channels, width := dst.Shape[1], dst.Shape[3]
+	pixels := dstStrides[1] == size && srcStrides[1] == size && channels > 1
 	pieces := kit.DivUp(width, rowPiece)
 	units := dst.Shape[0] * dst.Shape[2] * pieces
-	unitElements := chans * min(width, rowPiece)
+	unitElements := channels * min(width, rowPiece)
 	if !pixels {
-		units, unitElements = units*chans, min(width, rowPiece)
+		units, unitElements = units*channels, min(width, rowPiece)
 	}
 	grain := max(1, machine.MoveGrain/unitElements)
 	k.Phases = append(k.Phases, graph.Phase{Chunks: kit.DivUp(units, grain),
 		Run: func(m *graph.Mem, chunk int) error {
 			rows, cols := rowTable.indicesOf(m), colTable.indicesOf(m)
-			for u := chunk * grain; u < min(units, (chunk+1)*grain); u++ {
-				first, r := u%pieces*rowPiece, u/pieces
+			for unit := chunk * grain; unit < min(units, (chunk+1)*grain); unit++ {
+				first, r := unit%pieces*rowPiece, unit/pieces
 				part := cols[first:min(width, first+rowPiece)]
 				y, rest := r%dst.Shape[2], r/dst.Shape[2]
-				ch := 0
+				channel := 0
 				if !pixels {
-					ch, rest = rest%chans, rest/chans
+					channel, rest = rest%channels, rest/channels
 				}
-				d := unsafe.Add(m.Ptrs[0], rest*ds[0]+ch*ds[1]+y*ds[2]+first*ds[3])
-				s := unsafe.Add(m.Ptrs[1], rest*ss[0]+ch*ss[1]+rows[y]*ss[2])
+				dstRow := unsafe.Add(m.Ptrs[0], rest*dstStrides[0]+channel*dstStrides[1]+y*dstStrides[2]+first*dstStrides[3])
+				srcRow := unsafe.Add(m.Ptrs[1], rest*srcStrides[0]+channel*srcStrides[1]+rows[y]*srcStrides[2])
 				if !pixels {
-					kit.GatherLoops[size](d, s, ds[3], part)
+					kit.GatherLoops[size](dstRow, srcRow, dstStrides[3], part)
 					continue
 				}
 				for x, at := range part {
-					move(unsafe.Add(d, x*ds[3]), unsafe.Add(s, at), size, size, chans)
+					move(unsafe.Add(dstRow, x*dstStrides[3]), unsafe.Add(srcRow, at), size, size, channels)
 				}
 			}
 			return nil
