@@ -54,9 +54,9 @@ func (p *Builder) Convert(d tensor.DType, x graph.Arg) graph.Arg {
 	return p.Add(view.To, graph.Attrs{"dtype": d}, x)
 }
 
-// BroadcastAlong returns a view of the vector x that broadcasts to values of the given rank. In the view, the elements are along
-// dimension dim, and the other dimensions have size 1. A single element of any shape becomes a vector if
-// rank is positive, because type promotion treats operands without dimensions differently.
+// BroadcastAlong returns a view of the vector x that broadcasts to values of the given rank. In the view, the elements
+// are along dimension dim, and the other dimensions have size 1. A single element of any shape becomes a vector if rank
+// is positive, because type promotion treats operands without dimensions differently.
 func (p *Builder) BroadcastAlong(x graph.Arg, dim, rank int) graph.Arg {
 	if p.err != nil {
 		return x

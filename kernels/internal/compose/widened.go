@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// WidenToFloat32 rewrites an op on 16-bit floats as conversions of the operands to float32, the same op in float32, and a
-// conversion of the result. The bits of the result do not change, because the op computes in float32 and rounds once.
+// WidenToFloat32 rewrites an op on 16-bit floats as conversions of the operands to float32, the same op in float32, and
+// a conversion of the result. The bits of the result do not change, because the op computes in float32 and rounds once.
 // After the rewrite, conversions of constants can be folded. Other conversions can be fused with the nodes that compute
 // the operands or use the result.
 func WidenToFloat32(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Rewrite, err error) {

@@ -42,8 +42,9 @@ var ConvBytes = kit.Define[bytesAttrs](graph.Op{
 				Epilogues: true, Walks: bytesWalks, Work: bytesWork, Pack: bytesPack, Lower: lowerBytes, Read: readBytes},
 			{Name: "depthwise_nhwc", Doc: "Applies depthwise windows to 64, 32 or 16 channels at a time, multiplies four or " +
 				"two rows of the window at once, and requantizes sums in registers; channels last.",
-				Epilogues: true, Walks: depthwiseBytesWalks, Work: depthwiseBytesWork, Pack: depthwiseBytesPack, Lower: lowerDepthwiseBytes,
-				Read: readBytes},
+				Epilogues: true, Walks: depthwiseBytesWalks, Work: depthwiseBytesWork, Pack: depthwiseBytesPack,
+				Lower: lowerDepthwiseBytes,
+				Read:  readBytes},
 			{Name: "loops", Doc: "Sums the window of each element of the result in Go.", Work: bytesLoopsWork,
 				Lower: lowerBytesLoops},
 		},
@@ -147,9 +148,10 @@ func lowerBytesLoops(c *graph.Call) (*graph.Kernel, error) {
 	}}}}, nil
 }
 
-// bytesSum returns the sum of the window of result (oh, ow). It combines each byte of the input with the mask flip by
+// bytesSum returns the sum of the window of result (oh, ow). It combines each byte of the input with signMask by
 // exclusive or, which makes the byte unsigned. zeroPoint is the zero point of the unsigned bytes.
-func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, signMask uint8, zeroPoint int32, oh, ow int) (sum int32) {
+func (s *convShape) bytesSum(m *graph.Mem, x, w unsafe.Pointer, signMask uint8, zeroPoint int32, oh,
+	ow int) (sum int32) {
 	for kh := range s.h.Taps {
 		for kw := range s.w.Taps {
 			m.Count(2 + s.inPerGroup)

@@ -114,8 +114,8 @@ func (w *byteWeight) initialSums(m *graph.Mem, zeroPoint int32) func(o int) int3
 	return func(o int) int32 { return bias[o] - zeroPoint*sums[o] }
 }
 
-// inputZeroPoint returns the zero point of the input after the sign bits of the mask are flipped. signed says that the bytes
-// of the input are signed then.
+// inputZeroPoint returns the zero point of the input after the sign bits of the mask are flipped. signed says that the
+// bytes of the input are signed then.
 func inputZeroPoint(m *graph.Mem, signMask uint8, signed bool) int32 {
 	zero := *(*uint8)(m.Ptrs[1+bytesInputZero]) ^ signMask
 	if signed {
@@ -135,8 +135,8 @@ func resultZeroPoint(m *graph.Mem, d tensor.DType) int32 {
 	return 0
 }
 
-// copyPaddedRow writes row h of an image, with its padding, to dst. h may be in the padding. dst has the given number of
-// pixels. Padding is set to the zero point. copyPixels copies the pixels inside the image.
+// copyPaddedRow writes row h of an image, with its padding, to dst. h may be in the padding. dst has the given number
+// of pixels. Padding is set to the zero point. copyPixels copies the pixels inside the image.
 func (s *convShape) copyPaddedRow(dst []uint8, pixels int, m *graph.Mem, image, h int, zero uint8,
 	copyPixels func(to, from []uint8)) {
 	pixelBytes := len(dst) / pixels

@@ -267,7 +267,8 @@ func (s *deform) product(d tensor.DType, n0, n int, bias bool) (*multiply.Multip
 		return nil, err
 	}
 	w := &multiply.Multiplier{Plan: plan, Entries: n * s.groups, MACs: kit.BoundedProduct(outPerGroup, s.points, depth),
-		A: entryOffsets(n, 0, s.groups, outPerGroup*depth), B: entryOffsets(n, s.c*s.taps()*s.points, s.groups, depth*s.points),
+		A: entryOffsets(n, 0, s.groups, outPerGroup*depth), B: entryOffsets(n, s.c*s.taps()*s.points, s.groups,
+			depth*s.points),
 		C: entryOffsets(n, s.o*s.points, s.groups, outPerGroup*s.points), Bias: entryOffsets(n, 0, s.groups, outPerGroup)}
 	w.Bind = func(m *graph.Mem, j *multiply.Job) {
 		j.C, j.B, j.A = unsafe.Add(m.Ptrs[0], n0*s.o*s.points*d.Size()), m.Ptrs[1], m.Ptrs[2]

@@ -48,7 +48,8 @@ func (s *convShape) hasDepthwiseBytesCode() bool {
 	return depthwise.SupportsBytes(machine.Host()) && jit.Available() == nil &&
 		s.inPerGroup == 1 && s.o == s.c && s.c > 1 && s.taps() > 0 &&
 		kit.BoundedProduct(s.taps(), max(s.h.Dilation, s.w.Dilation)) < 1<<8 && max(s.h.Stride, s.w.Stride) < 1<<8 &&
-		kit.BoundedProduct(s.h.MaxDistance(), s.w.MaxDistance(), s.c) < maxReach && kit.BoundedProduct(s.pixelsOut(), s.c, 4) < maxReach
+		kit.BoundedProduct(s.h.MaxDistance(), s.w.MaxDistance(), s.c) < maxReach &&
+		kit.BoundedProduct(s.pixelsOut(), s.c, 4) < maxReach
 }
 
 // depthwiseBytesWalks returns the channels-last walk if machine code supports the call.

@@ -29,7 +29,8 @@ type depthwiseLoops struct {
 }
 
 var depthwiseByDType = map[tensor.DType]depthwiseLoops{
-	tensor.Uint8: newDepthwiseLoops[uint8](), tensor.Int8: newDepthwiseLoops[int8](), tensor.Int16: newDepthwiseLoops[int16](),
+	tensor.Uint8: newDepthwiseLoops[uint8](), tensor.Int8: newDepthwiseLoops[int8](),
+	tensor.Int16: newDepthwiseLoops[int16](),
 	tensor.Int32: newDepthwiseLoops[int32](), tensor.Int64: newDepthwiseLoops[int64](),
 	tensor.Float32: newDepthwiseLoops[float32](), tensor.Float64: newDepthwiseLoops[float64](),
 	tensor.Complex64: newDepthwiseLoops[complex64](), tensor.Complex128: newDepthwiseLoops[complex128](),
@@ -139,7 +140,8 @@ func addTap[T number](s *convShape, out, in unsafe.Pointer, w T, kw, o0, o1 int)
 	iw := s.w.Position(o0, kw)
 	first, end := geometry.IndicesInside(iw, s.w.Stride, s.w.Size, o1-o0)
 	for i := first; i < end; i++ {
-		*(*T)(kit.AddressOf[T](out, (o0+i)*s.outStride.w)) += T(w * *(*T)(kit.AddressOf[T](in, (iw+i*s.w.Stride)*s.inStride.w)))
+		*(*T)(kit.AddressOf[T](out,
+			(o0+i)*s.outStride.w)) += T(w * *(*T)(kit.AddressOf[T](in, (iw+i*s.w.Stride)*s.inStride.w)))
 	}
 }
 

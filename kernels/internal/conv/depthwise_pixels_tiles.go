@@ -139,10 +139,10 @@ func axisTiles(a *geometry.Axis, n int) (list, kinds []axisTile) {
 	return list, kinds
 }
 
-// makeTiles makes the specs of an image's tiles. The number of strips is even if possible: two workers then each compute one
-// half of the rows. Neighbouring steps divide the image in the same way, so a worker mostly reads rows that it wrote
-// itself. The calls of a strip are listed when the strip is computed (see appendCalls), so that memory does not grow with
-// the image.
+// makeTiles makes the specs of an image's tiles. The number of strips is even if possible: two workers then each
+// compute one half of the rows. Neighbouring steps divide the image in the same way, so a worker mostly reads rows that
+// it wrote itself. The calls of a strip are listed when the strip is computed (see appendCalls), so that memory does
+// not grow with the image.
 func (t *depthwiseWindow) makeTiles() {
 	s, f := t.conv, &t.windowShape
 	var across, down []axisTile

@@ -93,8 +93,9 @@ func moveLoop(d tensor.DType) (*loops.Loop, error) {
 	return loops.New(&expr.Loop{Code: c, Scalar: make([]bool, 1)}, loops.Options{})
 }
 
-// chooseTileSize chooses the tile size and the number of planes per tile. Tiles have whole rows if whole rows fit. All tiles have
-// about the same size. The choice depends only on constants and the shape, and does not affect the bits of results.
+// chooseTileSize chooses the tile size and the number of planes per tile. Tiles have whole rows if whole rows fit. All
+// tiles have about the same size. The choice depends only on constants and the shape, and does not affect the bits of
+// results.
 func (t *planeTiles) chooseTileSize() {
 	s := t.conv
 	maxElements := planeTileBytes / t.size
@@ -123,9 +124,9 @@ func (t *planeTiles) chooseTileSize() {
 	})
 }
 
-// assignOffsets assigns offsets to the parts of a tile. The zeros at the right end of a row may also be the zeros at the left
-// end of the next row. Elements that come from the image start at a cache line, because a vector that crosses a line
-// costs two loads. Rows also start at a cache line if the padding to whole lines is short.
+// assignOffsets assigns offsets to the parts of a tile. The zeros at the right end of a row may also be the zeros at
+// the left end of the next row. Elements that come from the image start at a cache line, because a vector that crosses
+// a line costs two loads. Rows also start at a cache line if the padding to whole lines is short.
 func (t *planeTiles) assignOffsets() {
 	s := t.conv
 	width := t.neededColumns(t.cols)

@@ -134,7 +134,8 @@ func (t *volumeTaps) computeChannel(m *graph.Mem, r *tapRun, image, o int) {
 			weight := o*t.weightStride.n + kd*t.weightStride.d + kh*t.weightStride.h + kw*t.weightStride.w
 			r.w[tap] = rowStream{unsafe.Add(m.Ptrs[2], weight*size), 0}
 		}
-		out := rowStream{unsafe.Add(m.Ptrs[0], (image*t.outStride.n+o*t.outStride.c+d*t.outStride.d)*size), t.outStride.h * size}
+		out := rowStream{unsafe.Add(m.Ptrs[0], (image*t.outStride.n+o*t.outStride.c+d*t.outStride.d)*size),
+			t.outStride.h * size}
 		t.sum.run(r, out, bias, t.w.Results, t.h.Results)
 	}
 }

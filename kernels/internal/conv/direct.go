@@ -14,10 +14,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// directConv computes a convolution in register tiles. A tile computes some output pixels for a block of output channels.
-// The channels of a block are contiguous in the result and in the packed weight. Pixels of the input are read in place,
-// in either layout. Taps outside the image are skipped: tiles at the left and at the right border have separate code,
-// and the number of rows of the window is an argument of the code.
+// directConv computes a convolution in register tiles. A tile computes some output pixels for a block of output
+// channels. The channels of a block are contiguous in the result and in the packed weight. Pixels of the input are read
+// in place, in either layout. Taps outside the image are skipped: tiles at the left and at the right border have
+// separate code, and the number of rows of the window is an argument of the code.
 //
 // newDirect divides the results of an image into tiles and strips (cut), chooses their order (chooseOrder), and
 // generates code for each kind of tile (compile). When a strip is computed, appendCalls lists the calls of the code.
@@ -31,7 +31,7 @@ type directConv struct {
 	tiles           pieces         // tiles of an image's pixels, or of a row
 	rowTemplate     []directCall   // if strips are rows: calls of a row, without the offsets of the row
 	strips          int            // number of strips of an image
-	stripRanges     machine.Cut    // by strip: its tiles or, with the cut bandTiling, its bands; not used if strips are rows
+	stripRanges     machine.Cut    // by strip: its tiles or, with bandTiling, its bands; not used if strips are rows
 	sums            sumBlocks      // blocks into which the sum of a result is divided
 	images          int            // number of images of the batch; 1 if each strip spans all images
 	inImageBytes    int            // stride of the input's images, in bytes

@@ -39,7 +39,7 @@ const minGroupChannels = 8
 // this sign (see [tile.ReadsSigned]). Words are signed numbers.
 type directBytes struct {
 	directConv
-	image           *convShape                            // convolution of bytes; directConv.conv is the convolution of elements
+	image           *convShape                            // convolution of bytes; directConv.conv is that of elements
 	elementChannels int                                   // number of channels of an element
 	copied          bool                                  // whether images are copied to scratch memory
 	signed          bool                                  // whether images are multiplied as signed numbers
@@ -62,14 +62,15 @@ func (s *convShape) packedShape(channels int) *convShape {
 	}
 	packed.h.Before, packed.w.Before, packed.hasBias = 0, 0, true
 	packed.c = s.groups * kit.DivUp(s.inPerGroup, channels)
-	packed.inStride = ncdhw{n: kit.BoundedProduct(packed.h.Size, packed.w.Size, packed.c), c: 1, h: kit.BoundedProduct(packed.w.Size, packed.c), w: packed.c}
+	packed.inStride = ncdhw{n: kit.BoundedProduct(packed.h.Size, packed.w.Size, packed.c), c: 1,
+		h: kit.BoundedProduct(packed.w.Size, packed.c), w: packed.c}
 	packed.outStride, packed.epilogue = ncdhw{n: s.h.Results * s.w.Results * s.o, c: 1, h: s.w.Results * s.o, w: s.o}, nil
 	return &packed
 }
 
-// spansPixels reports whether an element of several channels may span pixels in a row of the window. Otherwise the channels of each
-// pixel are padded to whole elements, which takes more elements if there are few channels. For example, 7 pixels with 3
-// channels take 6 elements of four bytes if elements span pixels, and 7 otherwise.
+// spansPixels reports whether an element of several channels may span pixels in a row of the window. Otherwise the
+// channels of each pixel are padded to whole elements, which takes more elements if there are few channels. For
+// example, 7 pixels with 3 channels take 6 elements of four bytes if elements span pixels, and 7 otherwise.
 func (s *convShape) spansPixels(channels int) bool {
 	return s.groups == 1 && s.w.Dilation == 1 && s.h.Taps > 1 &&
 		kit.DivUp(s.w.Taps*s.inPerGroup, channels) < s.w.Taps*kit.DivUp(s.inPerGroup, channels)
@@ -84,7 +85,8 @@ func bytesWalks(c *graph.Call, _ []tensor.Order) []graph.Walk {
 		return nil
 	}
 	packed := s.packedShape(elementChannels())
-	if !hasDirectCode(packed, directDType) || s.readsPadding() && !s.allowsScratch(kit.BoundedProduct(s.n, packed.inStride.n)) {
+	if !hasDirectCode(packed, directDType) || s.readsPadding() &&
+		!s.allowsScratch(kit.BoundedProduct(s.n, packed.inStride.n)) {
 		return nil
 	}
 	return []graph.Walk{c.InOrder(o)}
@@ -159,7 +161,8 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	}
 	packed := s.packedShape(t.elementChannels)
 	shape := packed.elementShape(t.elementChannels)
-	t.directConv = directConv{conv: packed, shape: shape, size: elementBytes, termBytes: shape.blockChannels() * elementBytes, images: packed.n,
+	t.directConv = directConv{conv: packed, shape: shape, size: elementBytes,
+		termBytes: shape.blockChannels() * elementBytes, images: packed.n,
 		inPixelBytes: packed.c * elementBytes, outPixelStride: packed.o, requantize: tile.Unsigned, outSize: 1}
 	if s.spansPixels(t.elementChannels) {
 		t.inPixelBytes = s.c * (elementBytes / t.elementChannels)
@@ -245,7 +248,8 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		}
 		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.sums])
 		if t.requantize != tile.Sums {
-			a.Ptr[tile.Scales], a.Ptr[tile.ZeroPoint] = m.Ptrs[1+bytesScale], unsafe.Pointer(&m.Scratch[t.scratchOffsets.zeroPoint])
+			a.Ptr[tile.Scales] = m.Ptrs[1+bytesScale]
+			a.Ptr[tile.ZeroPoint] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.zeroPoint])
 		}
 		if t.shape.unit {
 			a.Ptr[tile.Scratch] = unsafe.Pointer(unsafe.SliceData(m.Worker))
@@ -280,7 +284,8 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 		for row := (chunk - 1) * group; row < min(rows, chunk*group); row++ {
 			image, h := row/packed.h.Size, row%packed.h.Size-s.h.Before
 			if t.widen == nil {
-				s.copyPaddedRow(kit.SliceOf[uint8](m.Scratch, t.scratchOffsets.images+row*line, line), packed.w.Size, m, image, h, zero, t.copyPixels)
+				s.copyPaddedRow(kit.SliceOf[uint8](m.Scratch, t.scratchOffsets.images+row*line, line), packed.w.Size, m, image, h,
+					zero, t.copyPixels)
 				continue
 			}
 			from := kit.AddressOf[uint8](m.Ptrs[1+bytesInput], row*line) // rows that need no padding are only widened

@@ -33,7 +33,8 @@ func (t *directConv) panelBytes() int { return t.conv.termsPerOutput() * t.termB
 // largeWeight reports whether the weight is too large to stay in the L2 cache.
 func (t *directConv) largeWeight() bool { return t.blocks()*t.panelBytes() > cachedWeight }
 
-// chooseOrder chooses the order of blocks and strips (see [multiply.StripOrder]), and the memory that the code prefetches.
+// chooseOrder chooses the order of blocks and strips (see [multiply.StripOrder]), and the memory that the code
+// prefetches.
 //
 // If the weight stays in cache, a band is one strip. Otherwise a band is a sequence of strips whose input stays in
 // cache. If the image has more bytes than the weight, a band is at most half of the image, so that two workers divide

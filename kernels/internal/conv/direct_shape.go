@@ -99,9 +99,9 @@ func newDirectShape(s *convShape, d tensor.DType, planes bool) directShape {
 	return f
 }
 
-// maxRows returns the maximum number of rows of a tile. The registers hold all sums of the tile, `vectors` vectors
-// of weights, and two elements. If one load reads several elements (perLoad > 1), the registers hold the elements of
-// all rows instead of two elements. By planes, a load reads one element of each of several rows. By pixels, it reads
+// maxRows returns the maximum number of rows of a tile. The registers hold all sums of the tile, `vectors` vectors of
+// weights, and two elements. If one load reads several elements (perLoad > 1), the registers hold the elements of all
+// rows instead of two elements. By planes, a load reads one element of each of several rows. By pixels, it reads
 // several terms of one row.
 func (f directShape) maxRows(vectors, registers int) int {
 	if f.perLoad > 1 {

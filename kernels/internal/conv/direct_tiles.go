@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// makeTiles divides an image into tiles and strips, and makes the spec of each kind of tile. The calls of a strip are listed
-// when the strip is computed (see appendCalls), so that memory does not grow with the image.
+// makeTiles divides an image into tiles and strips, and makes the spec of each kind of tile. The calls of a strip are
+// listed when the strip is computed (see appendCalls), so that memory does not grow with the image.
 func (t *directConv) makeTiles() {
 	switch t.shape.tiling {
 	case pointwiseTiling:
@@ -110,7 +110,8 @@ func (t *directConv) makePointwiseTiles() {
 	}
 }
 
-// appendPointwiseCalls appends the calls of a strip: calls for the longer tiles and calls for the shorter tiles, if any.
+// appendPointwiseCalls appends the calls of a strip: calls for the longer tiles and calls for the shorter tiles, if
+// any.
 func (t *directConv) appendPointwiseCalls(calls []directCall, strip int) []directCall {
 	first, end := t.stripRanges.Range(strip)
 	longer := t.tiles.n % t.tiles.count
@@ -144,8 +145,8 @@ func (t *directConv) pointwiseSpec(rows int) *tile.Spec {
 // columns of its windows that are to the left and to the right of the image.
 type rowTile struct{ pixels, left, right int }
 
-// makeRowTiles makes a strip of each row of the result, plane by plane. Adjacent tiles with the same spec share a call. The
-// calls of two rows differ only in the rows and planes of the window that are inside the image.
+// makeRowTiles makes a strip of each row of the result, plane by plane. Adjacent tiles with the same spec share a call.
+// The calls of two rows differ only in the rows and planes of the window that are inside the image.
 func (t *directConv) makeRowTiles() {
 	s := t.conv
 	maxTiles := t.callTiles()
@@ -254,15 +255,16 @@ func (t *directConv) windowRow(f *tile.Spec, in, vec int, inside func(kw, row in
 	}
 }
 
-// canMergeRuns reports whether run b can be merged into run a. Run b must have the rows of a and begin at the term after
-// a. Both runs must divide sums into blocks of the same length, and a block must end at the end of a.
+// canMergeRuns reports whether run b can be merged into run a. Run b must have the rows of a and begin at the term
+// after a. Both runs must divide sums into blocks of the same length, and a block must end at the end of a.
 func canMergeRuns(a, b *tile.Run) bool {
 	n := a.Terms
 	return a.Rows == b.Rows && a.In+n*a.InStep == b.In && a.Vec+n*a.VecStep == b.Vec &&
 		a.Block == b.Block && (a.Block == 0 || a.Terms%a.Block == 0)
 }
 
-// makeSmallImageTiles makes a strip of each tile of a small image. The pixels of a tile may be in several rows of the image.
+// makeSmallImageTiles makes a strip of each tile of a small image. The pixels of a tile may be in several rows of the
+// image.
 func (t *directConv) makeSmallImageTiles() {
 	t.tiles = splitEvenly(t.conv.h.Results*t.conv.w.Results, t.tileRows())
 	t.strips = t.tiles.count
@@ -281,10 +283,11 @@ func (t *directConv) smallImageSpec(at, n int) *tile.Spec {
 		f.Out = append(f.Out, i*t.outPixelBytes())
 	}
 	for kh := range s.h.Taps {
-		t.windowRow(f, kh*s.h.Dilation*s.w.Size*t.pixelBytes(), kh*s.w.Taps*t.contiguousTerms()*t.termBytes, func(kw, i int) bool {
-			oh, ow := (at+i)/s.w.Results, (at+i)%s.w.Results
-			return s.h.Contains(s.h.Position(oh, kh)) && s.w.Contains(s.w.Position(ow, kw))
-		})
+		t.windowRow(f, kh*s.h.Dilation*s.w.Size*t.pixelBytes(), kh*s.w.Taps*t.contiguousTerms()*t.termBytes,
+			func(kw, i int) bool {
+				oh, ow := (at+i)/s.w.Results, (at+i)%s.w.Results
+				return s.h.Contains(s.h.Position(oh, kh)) && s.w.Contains(s.w.Position(ow, kw))
+			})
 	}
 	f.Loops = t.withChannelLoop()
 	return f

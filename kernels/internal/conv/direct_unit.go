@@ -74,7 +74,8 @@ func (t *directConv) makeBandTiles() {
 	}
 }
 
-// appendBandCalls appends the calls of a strip: first the calls for whole bands, then the calls for a shorter last band.
+// appendBandCalls appends the calls of a strip: first the calls for whole bands, then the calls for a shorter last
+// band.
 func (t *directConv) appendBandCalls(calls []directCall, strip int) []directCall {
 	s, band := t.conv, t.bandRows()
 	first, end := t.stripRanges.Range(strip)

@@ -328,8 +328,8 @@ func (p convParams) usesMKLDNN(x, w tensor.Type) bool {
 	return p.groups > 1 || large || x.Shape[0].Gt(sym.Of(1)).Or(x.Numel().Gt(sym.Of(20480))).Holds()
 }
 
-// resultType returns the type of a batched, non-empty result. The result is channels-last if the strides of input or weight
-// suggest this format, else row-major.
+// resultType returns the type of a batched, non-empty result. The result is channels-last if the strides of input or
+// weight suggest this format, else row-major.
 func (p convParams) resultType(x, w tensor.Type, shape []sym.Int) tensor.Type {
 	if len(shape) == 5 {
 		return tensor.NewType(x.DType, shape...)
@@ -367,8 +367,8 @@ func (p convParams) resultType2d(x, w tensor.Type, shape []sym.Int, allGroups bo
 	return withFormat(x.DType, shape, withFormat(x.DType, part, suggestedFormat(xg, wg)).SuggestMemoryFormat(false))
 }
 
-// complexResultType mirrors complex_convolution, which convolves the real parts (a), the imaginary parts (b) and the sums
-// of both parts (c). The result is (a - b) + i*(c - a - b).
+// complexResultType mirrors complex_convolution, which convolves the real parts (a), the imaginary parts (b) and the
+// sums of both parts (c). The result is (a - b) + i*(c - a - b).
 func (p convParams) complexResultType(x, w tensor.Type, shape []sym.Int) tensor.Type {
 	xr, wr := realPart(x), realPart(w)
 	a := p.resultType(xr, wr, shape)

@@ -20,8 +20,8 @@ func (s *convShape) inputReach(pixel, size int) int {
 	return kit.BoundedProduct(s.maxDistance(), pixel, size)
 }
 
-// outputReach returns an upper bound for the distance, in bytes, between two results of one tile. The pixels of a tile may
-// be in two rows.
+// outputReach returns an upper bound for the distance, in bytes, between two results of one tile. The pixels of a tile
+// may be in two rows.
 func (s *convShape) outputReach(size int) int {
 	rows := min(maxTileRows, kit.BoundedProduct(s.n, s.pixelsOut()))
 	if s.w.Results <= maxTileRows {

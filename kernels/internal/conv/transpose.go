@@ -169,7 +169,8 @@ func (v transposedConv) checkSizes(p *convParams, in, out []sym.Int) error {
 	for d := range v.dims {
 		if p.outputPadding[d] >= p.stride[d] && p.outputPadding[d] >= p.dilation[d] {
 			return errors.New("output padding must be smaller than either stride or dilation, but got" +
-				v.formatAttr("output_padding", p.outputPadding, 0) + v.formatAttr("stride", p.stride, 1) + v.formatAttr("dilation", p.dilation, 1))
+				v.formatAttr("output_padding", p.outputPadding, 0) + v.formatAttr("stride", p.stride, 1) + v.formatAttr("dilation",
+				p.dilation, 1))
 		}
 	}
 	for d := range v.dims {

@@ -99,8 +99,8 @@ func tapPhase(a *geometry.Axis, k int) (phase, shift, first, end int) {
 	return phase, (at - phase) / a.Stride, first, max(first, end)
 }
 
-// sumChannel sums the windows of one channel and adds the bias. y is the channel of the result. cols has the products, tap
-// by tap. to is worker memory for the phases.
+// sumChannel sums the windows of one channel and adds the bias. y is the channel of the result. cols has the products,
+// tap by tap. to is worker memory for the phases.
 func (a *windowAdder) sumChannel(m *graph.Mem, y, cols, to unsafe.Pointer, bias float64) {
 	r := a.run.Of(m)
 	r.state.Context = m.Context

@@ -78,7 +78,8 @@ func TestConvBorders(t *testing.T) {
 			pad = append(pad, pad[len(pad)-dims]+r.IntN(3))
 		}
 		at["padding"] = pad
-		p, err := kerneltest.NewProductCall([]string{"conv1d", "conv2d"}[dims-1], at, in, kerneltest.RandomConstants(r, in)...)
+		p, err := kerneltest.NewProductCall([]string{"conv1d", "conv2d"}[dims-1], at, in,
+			kerneltest.RandomConstants(r, in)...)
 		if err != nil {
 			t.Fatalf("%d %v %v: %v", i, at, kerneltest.MetasOf(in), err)
 		}

@@ -47,15 +47,16 @@ const (
 	// streamedWeightBytes is the maximum size of weights that arrive from the L3 cache as fast as the products use
 	// them. Such weights do not stay in L2, but the points and products of a section stay there.
 	streamedWeightBytes = 5 << 20
-	// sharedPointBytes bounds the points of a section of the schedule blockSchedule. These points stay in L2 while the
+	// sharedPointBytes bounds the points of a section of blockSchedule. These points stay in L2 while the
 	// weights stream from memory.
 	sharedPointBytes = 5 << 18
-	// pointsSectionBytes bounds the points and products of a section of the schedule pointSchedule, which do not stay in L2.
+	// pointsSectionBytes bounds the points and products of a section of pointSchedule, which do not stay in
+	// L2.
 	pointsSectionBytes = 16 << 20
 	// winogradChannels bounds the input channels, because product code addresses rows by 32-bit displacements.
 	winogradChannels = 1 << 20
-	// minSections is the minimum number of sections of the schedule chunkSchedule, unless there are too few tiles. With this
-	// number, all workers are busy.
+	// minSections is the minimum number of sections of chunkSchedule, unless there are too few tiles. With
+	// this number, all workers are busy.
 	minSections = 16
 	// pointPad is the number of unused bytes between the tiles of two points. Without them, the points of one tile would
 	// be in the same set of the L1 cache.
@@ -107,8 +108,8 @@ const (
 	// chunkSchedule: a chunk does all the work of a section, in its worker's memory. The weights stay in cache or arrive
 	// fast enough.
 	chunkSchedule winogradSchedule = iota
-	// blockSchedule: all workers share the points of a section, which stay in cache. The weights stream from memory once per
-	// section, one block of output channels after another.
+	// blockSchedule: all workers share the points of a section, which stay in cache. The weights stream from memory once
+	// per section, one block of output channels after another.
 	blockSchedule
 	// pointSchedule: neither points nor weights stay in cache. Weights, points and products stream from memory once, point
 	// by point. This schedule is also used for weights in cache if there is a single section, because workers can share
@@ -138,7 +139,7 @@ func (w *winogradConv) memoryTraffic() (points, products int) {
 	return perChannel * w.tileStride, perChannel * w.blocks * w.blockChannels
 }
 
-// sectionCount returns the number of sections of the schedules blockSchedule and pointSchedule.
+// sectionCount returns the number of sections of blockSchedule and pointSchedule.
 func (w *winogradConv) sectionCount(order winogradSchedule) int {
 	tileBytes, sectionBytes := 4*w.form.Points()*w.tileStride, sharedPointBytes
 	if order == pointSchedule {
@@ -156,7 +157,7 @@ func (w *winogradConv) sections() spans {
 	return all.divide(w.cachedSections())
 }
 
-// cachedSections returns the number of sections of the schedule chunkSchedule.
+// cachedSections returns the number of sections of chunkSchedule.
 func (w *winogradConv) cachedSections() int {
 	tiles := w.tiles()
 	k := kit.DivUp(tiles, max(w.stripTiles, cachedPointBytes/(4*w.form.Points()*w.tileStride)))

@@ -17,9 +17,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// winogradRun is the compiled code and the memory layout of a winogradConv. With the schedule chunkSchedule, points and
+// winogradRun is the compiled code and the memory layout of a winogradConv. With chunkSchedule, points and
 // products are in the worker's memory. With the other schedules, sections are computed one after another, and their
-// points are in scratch memory, which workers share. With the schedule pointSchedule, products are shared as well.
+// points are in scratch memory, which workers share. With pointSchedule, products are shared as well.
 type winogradRun struct {
 	*winogradConv
 	sections    spans
@@ -27,7 +27,7 @@ type winogradRun struct {
 	packed      bool // the weight was transformed when the graph was planned
 	weightBytes int  // bytes of transformed weights in scratch memory, before the points; 0 if packed
 
-	inputTransforms   map[winograd.Part]*winograd.Transform // transforms of tiles, by the part of the tile inside the image
+	inputTransforms   map[winograd.Part]*winograd.Transform // by the part of the tile inside the image
 	inverseTransforms map[resultCode]*winograd.Transform    // inverse transforms of products
 	products          map[int]*jit.Func                     // by number of tiles of the strip
 
@@ -59,7 +59,7 @@ func (a *winogradArgs) release() {
 const (
 	// transformGrain is the number of transformed elements per chunk of a transform.
 	transformGrain = 1 << 15
-	// pointMACs is the number of multiplications per chunk of the schedule pointSchedule.
+	// pointMACs is the number of multiplications per chunk of pointSchedule.
 	pointMACs = 1 << 19
 	// callMACs bounds the multiplications of one call of product code. A goroutine cannot be preempted within a call,
 	// so a call must not take longer than 50 us.
@@ -170,8 +170,8 @@ func (r *winogradRun) compile() error {
 	return nil
 }
 
-// distinctTiles returns one index for each boundary case among n rows or columns of tiles. Tiles of one case are equally
-// clipped by the image and by the result.
+// distinctTiles returns one index for each boundary case among n rows or columns of tiles. Tiles of one case are
+// equally clipped by the image and by the result.
 func (r *winogradRun) distinctTiles(n, pad, size, results int) (list []int) {
 	known := map[[3]int]bool{}
 	for i := range n {
@@ -259,7 +259,7 @@ func (r *winogradRun) channels(block int) int {
 // strips divides tiles into the strips that register tiles of the product hold.
 func (w *winogradConv) strips(t tileSpan) spans { return t.limit(w.stripTiles) }
 
-// chunkTiles divides a section into the tiles that a chunk multiplies. With the schedule blockSchedule and a block of
+// chunkTiles divides a section into the tiles that a chunk multiplies. With blockSchedule and a block of
 // weights that stays in the L2 cache, a part is one strip. Otherwise a part is the whole section, so that the weights
 // are loaded once.
 func (r *winogradRun) chunkTiles(section tileSpan) spans {

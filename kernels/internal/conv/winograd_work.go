@@ -49,7 +49,7 @@ const (
 // weightTraffic returns the bytes of weights whose loads delay the products. The first strip of a section loads the
 // weights of a point at memory speed, and the other strips prefetch the next weights while they multiply. The weights
 // of a block are prefetched during the previous block, so half of the weights that do not fit in the L2 cache arrive in
-// time. With the schedule chunkSchedule, only the first section loads weights from memory.
+// time. With chunkSchedule, only the first section loads weights from memory.
 func (w *winogradConv) weightTraffic() float64 {
 	tiles := w.tiles()
 	if w.schedule() != chunkSchedule {

@@ -6,13 +6,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// CompileInDType returns a kernel that computes a call in dtype d. compile returns the kernel for operands and results of
-// dtype d. The first phase of the kernel converts operands of other dtypes into scratch memory. The last phase converts
-// the results, which are therefore rounded once. Packed operands already have dtype d. The copy of a dense operand has
-// the layout of the operand.
+// CompileInDType returns a kernel that computes a call in dtype d. compile returns the kernel for operands and results
+// of dtype d. The first phase of the kernel converts operands of other dtypes into scratch memory. The last phase
+// converts the results, which are therefore rounded once. Packed operands already have dtype d. The copy of a dense
+// operand has the layout of the operand.
 //
 // CompileInDType is for kernels that use each element many times. The copies are cheap compared to such kernels.
-func CompileInDType(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel, error) {
+func CompileInDType(c *graph.Call, d tensor.DType, compile func(*graph.Call) (*graph.Kernel, error)) (*graph.Kernel,
+	error) {
 	in := InDType(c, d)
 	if in == c {
 		return compile(c)

@@ -1,5 +1,5 @@
-// Package copies has kernels, and parts of kernels, that copy between layouts and dtypes. [KernelBuilder] and [CompileInDType]
-// make the copies that other kernels need for their operands and results.
+// Package copies has kernels, and parts of kernels, that copy between layouts and dtypes. [KernelBuilder] and
+// [CompileInDType] make the copies that other kernels need for their operands and results.
 package copies
 
 import (
@@ -97,8 +97,8 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 	}}, worker
 }
 
-// equalPartsPhase returns a phase in which each chunk copies an equal part of every plan. If the step that wrote an operand
-// was divided in the same way, a worker copies the part of the operand that is in its cache.
+// equalPartsPhase returns a phase in which each chunk copies an equal part of every plan. If the step that wrote an
+// operand was divided in the same way, a worker copies the part of the operand that is in its cache.
 func equalPartsPhase(plans []*copyPlan, chunks int) graph.Phase {
 	if chunks == 1 {
 		return graph.Phase{Chunks: 1, Run: func(m *graph.Mem, _ int) error {
@@ -157,9 +157,9 @@ func Kernel(jobs ...Job) *graph.Kernel {
 	}}
 }
 
-// RowMajorKernel returns a kernel that copies src to dst in row-major order of their shapes, which may differ. If possible,
-// the kernel is a single copy through a view of src or dst in the shape of the other buffer. Otherwise the kernel
-// copies src to scratch memory and from there to dst.
+// RowMajorKernel returns a kernel that copies src to dst in row-major order of their shapes, which may differ. If
+// possible, the kernel is a single copy through a view of src or dst in the shape of the other buffer. Otherwise the
+// kernel copies src to scratch memory and from there to dst.
 func RowMajorKernel(dst, src kit.Buffer) *graph.Kernel {
 	if m, err := src.Meta.View(dst.Meta.Shape); err == nil {
 		return Kernel(Job{Dst: dst, Src: src.View(m)})

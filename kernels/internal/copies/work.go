@@ -116,7 +116,8 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 // anyStrides implements Writes for copies, which write any strides.
 func anyStrides(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true }
 
-// addRowMajorCopyCost adds the cost of the copies of [RowMajorKernel], whose source and destination may have different shapes.
+// addRowMajorCopyCost adds the cost of the copies of [RowMajorKernel], whose source and destination may have different
+// shapes.
 func addRowMajorCopyCost(w *graph.Work, m, to tensor.Meta) {
 	if view, err := m.View(to.Shape); err == nil {
 		AddCopyCost(w, view, to)
@@ -146,8 +147,8 @@ func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 		}}
 }
 
-// resultPart returns the part of the result that holds an operand. It returns operands of another rank, which have
-// no elements, in their own layout.
+// resultPart returns the part of the result that holds an operand. It returns operands of another rank, which have no
+// elements, in their own layout.
 func resultPart(m, to tensor.Meta) tensor.Meta {
 	if m.Rank() != to.Rank() {
 		return m.WithDType(to.DType)
@@ -207,8 +208,8 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 		}}
 }
 
-// addFillCost adds the cost of writing the same number to every element. The cost depends on the number of rows, which are
-// runs of contiguous elements.
+// addFillCost adds the cost of writing the same number to every element. The cost depends on the number of rows, which
+// are runs of contiguous elements.
 func addFillCost(w *graph.Work, m tensor.Meta) {
 	n, run := m.Numel(), 1
 	if n == 0 {

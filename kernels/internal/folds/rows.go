@@ -109,8 +109,8 @@ func sumExpression(d tensor.DType, divisor float64) func(b *expr.Builder, x Numb
 const maxFloat32Sum = 256 * expr.Lanes
 
 // Exponentials returns the exponentials of a row of n numbers as softmax needs them: e^(x-maximum) for each element x,
-// where maximum is the maximum of the row. It also returns the sum of these exponentials, and maximum. The sum is a float64
-// if n exceeds maxFloat32Sum.
+// where maximum is the maximum of the row. It also returns the sum of these exponentials, and maximum. The sum is a
+// float64 if n exceeds maxFloat32Sum.
 func Exponentials(b *expr.Builder, x expr.Value, n int) (e, sum, maximum expr.Value) {
 	maximum = b.Reduce(expr.Max, x)
 	e = b.Do(expr.Exp, b.Do(expr.Sub, x, maximum))

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/iter"
 )
 
-// AnyOrAll returns the fold of the op any if isAny is set, else of the op all. It folds bools as bytes of 0 and 1. A row
-// ends at the first byte that decides the result: 1 for any, 0 for all.
+// AnyOrAll returns the fold of the op any if isAny is set, else of the op all. It folds bools as bytes of 0 and 1. A
+// row ends at the first byte that decides the result: 1 for any, 0 for all.
 func AnyOrAll(isAny bool) *iter.Fold {
 	var initial, decisive uint8 = 1, 0
 	columns := allColumns

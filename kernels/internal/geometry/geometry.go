@@ -61,8 +61,8 @@ func Unit() Axis {
 // most Start if all taps are padding.
 type Range struct {
 	Start, End, Step int
-	// PaddedCount is the number of taps in the operand and its padding. It is less than Taps if the last window exceeds the
-	// padding.
+	// PaddedCount is the number of taps in the operand and its padding. It is less than Taps if the last window exceeds
+	// the padding.
 	PaddedCount int
 }
 
@@ -77,8 +77,8 @@ func (r Range) Count() int {
 // maxListed is the maximum number of windows in the table of an axis. Such a table has at most 32 KiB.
 const maxListed = 1 << 10
 
-// WithWindowTable returns the axis with a table of its windows, which makes [Axis.WindowAt] faster. It makes no table for more than
-// 1024 windows.
+// WithWindowTable returns the axis with a table of its windows, which makes [Axis.WindowAt] faster. It makes no table
+// for more than 1024 windows.
 func (a Axis) WithWindowTable() Axis {
 	if a.Results <= maxListed {
 		list := make([]Range, max(0, a.Results))
@@ -209,8 +209,8 @@ func (a *Axis) adaptiveCounts() (least, most int) {
 	return kit.DivUp(a.Size, a.Results), kit.DivUp(a.Size+a.Results-g, a.Results)
 }
 
-// Uniform reports whether all windows are known to have the same number of taps inside the operand or, with countPadding set,
-// inside the operand and its padding.
+// Uniform reports whether all windows are known to have the same number of taps inside the operand or, with
+// countPadding set, inside the operand and its padding.
 func (a *Axis) Uniform(countPadding bool) bool {
 	if a.Results <= 1 {
 		return true
@@ -229,8 +229,8 @@ func (a *Axis) Uniform(countPadding bool) bool {
 // windows begin Step elements apart and have the same number of taps inside the operand.
 type Run struct{ First, Results, Step int }
 
-// RunAt returns a run of at most limit results that begins at result first. If countPadding is set, the windows of the run
-// also have the same number of taps inside the operand and its padding.
+// RunAt returns a run of at most limit results that begins at result first. If countPadding is set, the windows of the
+// run also have the same number of taps inside the operand and its padding.
 func (a *Axis) RunAt(first, limit int, countPadding bool) Run {
 	r := Run{First: first, Results: 1}
 	if !a.Adaptive {
@@ -242,7 +242,8 @@ func (a *Axis) RunAt(first, limit int, countPadding bool) Run {
 	for r.Results < limit && first+r.Results < a.Results {
 		w := a.WindowAt(first + r.Results)
 		step := w.Start - last.Start
-		if begin.Count() != w.Count() || countPadding && begin.PaddedCount != w.PaddedCount || r.Results > 1 && step != r.Step {
+		if begin.Count() != w.Count() || countPadding && begin.PaddedCount != w.PaddedCount || r.Results > 1 &&
+			step != r.Step {
 			break
 		}
 		r.Results, r.Step, last = r.Results+1, step, w

@@ -68,14 +68,14 @@ func (a *Axis) IsPointwise() bool {
 	return a.Taps == 1 && a.Stride == 1 && a.Before == 0 && a.Results == a.Size
 }
 
-// MaxDistance returns an upper bound of the distance between any two positions that windows contain, padding included. It is
-// at least Size.
+// MaxDistance returns an upper bound of the distance between any two positions that windows contain, padding included.
+// It is at least Size.
 func (a *Axis) MaxDistance() int {
 	return max(a.Size, a.Before, a.Results*a.Stride+(a.Taps-1)*a.Dilation+1)
 }
 
-// IndicesInside returns the range of i in [0, n) for which begin + i*step is in [0, size). If there is no such i, end is at
-// most first.
+// IndicesInside returns the range of i in [0, n) for which begin + i*step is in [0, size). If there is no such i, end
+// is at most first.
 func IndicesInside(begin, step, size, n int) (first, end int) {
 	if begin < 0 {
 		first = kit.DivUp(-begin, step)

@@ -9,7 +9,7 @@
 // If several elements may have the same position, one worker visits them in order, so that results are deterministic.
 // Indices are checked during the run.
 //
-// The shape of some results depends on data. Ops with such results are dynamic (dynamic.go): they run when the elements of
-// their operands are known, and inference returns an outline with the known sizes. Tests and tools use the bounds on
+// The shape of some results depends on data. Ops with such results are dynamic (dynamic.go): they run when the elements
+// of their operands are known, and inference returns an outline with the known sizes. Tests and tools use the bounds on
 // indices (params.go) to generate valid operands.
 package index

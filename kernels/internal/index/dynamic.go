@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// dynamicOp defines an op with results whose shapes depend on data. outlines returns, for each result, the dtype and the
-// sizes that are known before the run. f computes the results, and is also the reference. Long loops in f check the
+// dynamicOp defines an op with results whose shapes depend on data. outlines returns, for each result, the dtype and
+// the sizes that are known before the run. f computes the results, and is also the reference. Long loops in f check the
 // context with [interrupt.Check].
 func dynamicOp(attrs *graph.Schema, o graph.Op, outlines func(c *graph.Call) ([]graph.Outline, error),
 	f func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {

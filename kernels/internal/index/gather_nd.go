@@ -16,9 +16,9 @@ type scatterNDAttrs struct {
 	Reduce string `attr:"reduce" default:"none" oneof:"none|add|mul|amax|amin" doc:"reduction of updates with self's elements; none: replace them"`
 }
 
-// tupleWalk describes the walk of a call of gather_nd or scatter_nd. These ops index a value by tuples of indices: a tuple
-// has one index for each indexed dimension of the value. The indices of a tuple are along the last dimension of the
-// index operand.
+// tupleWalk describes the walk of a call of gather_nd or scatter_nd. These ops index a value by tuples of indices: a
+// tuple has one index for each indexed dimension of the value. The indices of a tuple are along the last dimension of
+// the index operand.
 type tupleWalk struct {
 	batchDims, length int   // number of batch dimensions, length of a tuple
 	shape             []int // shape of the walk
@@ -49,7 +49,8 @@ func tupleWalkShape(op string, t, ix tensor.Type, batch int) (shape []sym.Int, k
 	return append(slices.Clone(ix.Shape[:last]), t.Shape[batch+k:]...), k, nil
 }
 
-// newTupleWalk returns the walk for a value with meta m and an index operand with meta ix. op is the op's name in errors.
+// newTupleWalk returns the walk for a value with meta m and an index operand with meta ix. op is the op's name in
+// errors.
 func newTupleWalk(op string, m, ix tensor.Meta, batch int) (*tupleWalk, error) {
 	shape, k, err := tupleWalkShape(op, m.Type(), ix.Type(), batch)
 	if err != nil {
@@ -58,12 +59,14 @@ func newTupleWalk(op string, m, ix tensor.Meta, batch int) (*tupleWalk, error) {
 	t := &tupleWalk{batchDims: batch, length: k, shape: kit.KnownSizes(shape)}
 	last := ix.Rank() - 1
 	tableStrides, indexStrides := kit.ByteStrides(m), kit.ByteStrides(ix)
-	t.tableSteps = append(append(slices.Clone(tableStrides[:batch]), make([]int, last-batch)...), tableStrides[batch+t.length:]...)
+	t.tableSteps = append(append(slices.Clone(tableStrides[:batch]), make([]int, last-batch)...),
+		tableStrides[batch+t.length:]...)
 	t.indexSteps = append(slices.Clone(indexStrides[:last]), make([]int, m.Rank()-batch-t.length)...)
 	for k := range t.length {
 		d := batch + k
-		t.lookups = append(t.lookups, lookup{operand: 2, byteOffset: k * indexStrides[last], isInt64: ix.DType == tensor.Int64, dim: d,
-			size: m.Shape[d], step: tableStrides[d]})
+		t.lookups = append(t.lookups,
+			lookup{operand: 2, byteOffset: k * indexStrides[last], isInt64: ix.DType == tensor.Int64, dim: d,
+				size: m.Shape[d], step: tableStrides[d]})
 	}
 	return t, nil
 }

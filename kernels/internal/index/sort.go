@@ -217,7 +217,8 @@ func rankKernel[T kit.Sortable](r *ranking, c *graph.Call, d tensor.DType) *grap
 }
 
 // loadRanked reads a line of elements that are step bytes apart from src. unsigned is set for uint64 elements.
-func loadRanked[T kit.Sortable](ctx context.Context, line []rankedElement[T], load tensor.ConvertFunc, src unsafe.Pointer,
+func loadRanked[T kit.Sortable](ctx context.Context, line []rankedElement[T], load tensor.ConvertFunc,
+	src unsafe.Pointer,
 	step int, unsigned bool) {
 	kit.Blocks(ctx, len(line), func(begin, end int) {
 		part := line[begin:end]

@@ -7,8 +7,8 @@ import (
 )
 
 // RowOps are the loops over one row of an op such as gather or scatter, which moves elements between two values. The
-// table is the value that is accessed at positions given by indices. The plain value is accessed with a constant stride.
-// Steps and offsets are in bytes.
+// table is the value that is accessed at positions given by indices. The plain value is accessed with a constant
+// stride. Steps and offsets are in bytes.
 type RowOps struct {
 	// Strided moves n elements if both values are accessed with a constant stride.
 	Strided func(plain, table unsafe.Pointer, plainStep, tableStep, n int)
@@ -27,12 +27,14 @@ func GatherOps(d tensor.DType) RowOps {
 	}
 }
 
-// GatherLoops has the gather loops by element size in bytes. A loop copies the element at table + offsets[i] to plain
-// + i*step.
+// GatherLoops has the gather loops by element size in bytes. A loop copies the element at table + offsets[i] to plain +
+// i*step.
 var GatherLoops = [17]func(plain, table unsafe.Pointer, step int, offsets []int){
-	1: gatherElements[uint8], 2: gatherElements[uint16], 4: gatherElements[uint32], 8: gatherElements[uint64], 16: gatherElements[[2]uint64]}
+	1: gatherElements[uint8], 2: gatherElements[uint16], 4: gatherElements[uint32], 8: gatherElements[uint64],
+	16: gatherElements[[2]uint64]}
 
-func gatherElements[T uint8 | uint16 | uint32 | uint64 | [2]uint64](plain, table unsafe.Pointer, step int, offsets []int) {
+func gatherElements[T uint8 | uint16 | uint32 | uint64 | [2]uint64](plain, table unsafe.Pointer, step int,
+	offsets []int) {
 	for i, at := range offsets {
 		*(*T)(unsafe.Add(plain, i*step)) = *(*T)(unsafe.Add(table, at))
 	}
@@ -44,7 +46,8 @@ var ScatterLoops = [17]func(plain, table unsafe.Pointer, step int, offsets []int
 	1: scatterElements[uint8], 2: scatterElements[uint16], 4: scatterElements[uint32], 8: scatterElements[uint64],
 	16: scatterElements[[2]uint64]}
 
-func scatterElements[T uint8 | uint16 | uint32 | uint64 | [2]uint64](plain, table unsafe.Pointer, step int, offsets []int) {
+func scatterElements[T uint8 | uint16 | uint32 | uint64 | [2]uint64](plain, table unsafe.Pointer, step int,
+	offsets []int) {
 	for i, at := range offsets {
 		*(*T)(unsafe.Add(table, at)) = *(*T)(unsafe.Add(plain, i*step))
 	}

@@ -45,8 +45,8 @@ func KnownMeta(t tensor.Type) tensor.Meta {
 	return m
 }
 
-// SpecializedNumber returns a number. For an unknown size it returns the hint, and adds the guard that the size equals the
-// hint.
+// SpecializedNumber returns a number. For an unknown size it returns the hint, and adds the guard that the size equals
+// the hint.
 func SpecializedNumber(n graph.NumberOrSize) tensor.Scalar {
 	if n.Number.DType() == tensor.Invalid {
 		return tensor.IntScalar(int64(n.Size.Specialize()))

@@ -64,9 +64,9 @@ type Job struct {
 }
 
 const (
-	// undividedMACs is the maximum number of multiplications of an entry that is packed and computed by one worker, if there
-	// are many entries. The panels of such an entry stay in the worker's cache, and no barrier separates packing from
-	// computing.
+	// undividedMACs is the maximum number of multiplications of an entry that is packed and computed by one worker, if
+	// there are many entries. The panels of such an entry stay in the worker's cache, and no barrier separates packing
+	// from computing.
 	undividedMACs = 32 << 20
 	// smallMACs is the maximum number of multiplications of an entry that is never divided among workers.
 	smallMACs = machine.MACGrain
@@ -128,7 +128,8 @@ func (x *Multiplier) chunkMACs() int {
 	return machine.PortableMACGrain
 }
 
-// wavePhase returns phase p of the plan for n entries from e0 on. Each entry has its own panels in shared scratch memory.
+// wavePhase returns phase p of the plan for n entries from e0 on. Each entry has its own panels in shared scratch
+// memory.
 func (x *Multiplier) wavePhase(e0, n, p, scratchOffset, sharedBytes int) graph.Phase {
 	tiles := x.Plan.Tiles(p)
 	return graph.Phase{

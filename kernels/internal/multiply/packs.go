@@ -20,9 +20,9 @@ func densePacking(m tensor.Meta, d tensor.DType) graph.Packing {
 
 func denseForm(d tensor.DType) string { return d.String() }
 
-// PackFunc returns the Pack function of an implementation whose kernel uses [copies.CompileInDType]. form returns the packing
-// of an operand in the dtype of the computation, or false if the kernel does not pack the operand. form may be nil. If
-// form does not pack an operand of another dtype, PackFunc packs it as a copy in the dtype of the computation.
+// PackFunc returns the Pack function of an implementation whose kernel uses [copies.CompileInDType]. form returns the
+// packing of an operand in the dtype of the computation, or false if the kernel does not pack the operand. form may be
+// nil. If form does not pack an operand of another dtype, PackFunc packs it as a copy in the dtype of the computation.
 func PackFunc(form func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Call, int) (graph.Packing, bool) {
 	return func(c *graph.Call, i int) (graph.Packing, bool) {
 		d, m := ComputationDType(c), c.Meta(i)

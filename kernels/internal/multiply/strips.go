@@ -2,10 +2,10 @@ package multiply
 
 import "github.com/graphrun/graphrun/internal/machine"
 
-// StripOrder is the order in which a product of several images (or matrices) is computed, and its division into chunks. The
-// rows of an image are divided into strips, and the columns of the result into blocks. A unit of work is one strip by
-// one block. A band is a sequence of strips. All strips of a band are computed for one block, while the weights of the
-// block are in cache, before the next block. The loops are, from the outermost: images, bands, blocks, strips of a
+// StripOrder is the order in which a product of several images (or matrices) is computed, and its division into chunks.
+// The rows of an image are divided into strips, and the columns of the result into blocks. A unit of work is one strip
+// by one block. A band is a sequence of strips. All strips of a band are computed for one block, while the weights of
+// the block are in cache, before the next block. The loops are, from the outermost: images, bands, blocks, strips of a
 // band.
 type StripOrder struct {
 	Images int // number of images

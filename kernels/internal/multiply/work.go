@@ -14,7 +14,7 @@ const (
 	RateTileGo       = "gemm.go"      // a multiply-add of other dtypes, in Go
 	RateTileBytes    = "gemm.bytes"   // a multiply-add of bytes
 	RateTileCall     = "gemm.tile"    // the overhead of one register tile in one block of the depth
-	RateScattered    = "gemm.scatter" // an element that is stored alone, because the result is not contiguous along the lanes
+	RateScattered    = "gemm.scatter" // an element stored alone, because the result is not contiguous along the lanes
 	RateThin32       = "gemm.thin"    // a multiply-add of a product of few rows or columns
 	RateLoops        = "gemm.loops"   // a multiply-add of plain loops
 	RateAddTo        = "gemm.add"     // an element of an addend that is not a vector

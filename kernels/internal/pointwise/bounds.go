@@ -26,9 +26,9 @@ type clampMaxAttrs struct {
 	Max tensor.Scalar `attr:"max" default:"none" doc:"upper bound, if it is a plain number"`
 }
 
-// ClampRange returns the range to which a node such as relu or clamp clamps operand 0. The node computes
-// min(max(x, least), most). A missing bound is infinite. ok is false if the node computes another function or reads its
-// bounds from operands.
+// ClampRange returns the range to which a node such as relu or clamp clamps operand 0. The node computes min(max(x,
+// least), most). A missing bound is infinite. ok is false if the node computes another function or reads its bounds
+// from operands.
 func ClampRange(n *graph.Node) (least, most float64, ok bool) {
 	least, most = math.Inf(-1), math.Inf(1)
 	if n == nil || n.Op == nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// clampBounds has the bounds of a call. The bounds are either all attributes, or all operands (tensors or plain numbers).
+// clampBounds has the bounds of a call. The bounds are either all attributes, or all operands (tensors or plain
+// numbers).
 type clampBounds struct {
 	min, max           tensor.Scalar // bounds given as attributes; unset if absent
 	hasLower, hasUpper bool          // whether the lower and the upper bound are operands

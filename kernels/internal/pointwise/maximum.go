@@ -36,6 +36,7 @@ var (
 // floats.
 func extremumOp(name, doc string, t bodies, i func(a, b int64) int64, u func(a, b uint64) uint64,
 	f func(a, b float64) float64) *graph.Op {
-	return elementwise(kit.NoAttrs, name, doc, binaryParams, extremumPointwise(name, t), extremumRef(i, u, f), kit.ExBinary,
+	return elementwise(kit.NoAttrs, name, doc, binaryParams, extremumPointwise(name, t), extremumRef(i, u, f),
+		kit.ExBinary,
 		kit.ExIntegers)
 }

@@ -98,8 +98,8 @@ func boolInt(b bool) int64 {
 	return 0
 }
 
-// compileWithOmitted compiles a call of a pointwise op with omitted operands. The loop is compiled for the operands that
-// are present, and the kernel passes it the addresses of these operands.
+// compileWithOmitted compiles a call of a pointwise op with omitted operands. The loop is compiled for the operands
+// that are present, and the kernel passes it the addresses of these operands.
 func compileWithOmitted(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	present := graph.Call{Attrs: c.Attrs, Out: c.Out, Impl: c.Impl, Walk: c.Walk}
 	var positions []int // indices in c.In of the operands that are present

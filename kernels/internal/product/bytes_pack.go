@@ -85,9 +85,10 @@ func joinLoop(perGroup int, signed bool) (*loops.Loop, error) {
 // transposeBytes returns the size in bytes of the worker memory in which a block of columns is transposed.
 func (p *bytePacker) transposeBytes() int { return p.k * p.width() }
 
-// packBlock packs a block of columns of a matrix, and sums the columns. row and col are the strides of the matrix. room
-// is worker memory for a transposed block.
-func (p *bytePacker) packBlock(r *byteRun, to, from unsafe.Pointer, row, col, block int, transposeBuffer unsafe.Pointer) {
+// packBlock packs a block of columns of a matrix, and sums the columns. row and col are the strides of the matrix.
+// transposeBuffer is worker memory for a transposed block.
+func (p *bytePacker) packBlock(r *byteRun, to, from unsafe.Pointer, row, col, block int,
+	transposeBuffer unsafe.Pointer) {
 	width := p.width()
 	cols := min(width, p.n-block*width)
 	from = unsafe.Add(from, block*width*col)

@@ -100,7 +100,8 @@ func (t *byteTiles) prepareColumns(m *graph.Mem, matrix, block int, panels, aZer
 	first := block * t.width()
 	cols := min(t.width(), t.n-first)
 	if t.hasInitialSums {
-		initial := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.initialSums+(matrix*t.blocks()+block)*t.width()*groupBytes, cols)
+		initial := kit.SliceOf[int32](m.Scratch, t.scratchOffsets.initialSums+(matrix*t.blocks()+block)*t.width()*groupBytes,
+			cols)
 		totals := kit.ElementsOf[int32](t.columnSums(panels, block), cols)
 		aZeroPoint := int32(0)
 		if !t.conversion.SubtractsProduct {
@@ -200,8 +201,8 @@ func (t *byteTiles) resultByteOffset(entry, row, block int) int {
 	return t.resultOffset(entry, row, block) * t.resultDType.Size()
 }
 
-// computeStrip computes the sums of a strip in a block of columns. The strip has the given number of rows, from row `first`
-// on. It writes the sums to `to`, with `step` bytes between rows.
+// computeStrip computes the sums of a strip in a block of columns. The strip has the given number of rows, from row
+// `first` on. It writes the sums to `to`, with `step` bytes between rows.
 func (t *byteTiles) computeStrip(m *graph.Mem, r *byteRun, entry, block, first, rows int, to unsafe.Pointer,
 	step int) error {
 	a, matrix := &r.args, t.bIndex[entry]

@@ -162,7 +162,8 @@ func bytesWork(c *graph.Call, _ graph.Walk) graph.Work {
 	if s.unit {
 		w.Do(multiply.RateUnitBytes, entries*multiply.UnitByteMACs(s.m, s.n, kit.DivUp(s.groups, tile.UnitTerms)))
 	} else {
-		w.Do(multiply.RateTileBytes, entries*float64(s.m)*float64(kit.DivUp(s.n, s.lanes)*s.lanes)*float64(s.groups*s.perGroup))
+		w.Do(multiply.RateTileBytes,
+			entries*float64(s.m)*float64(kit.DivUp(s.n, s.lanes)*s.lanes)*float64(s.groups*s.perGroup))
 	}
 	w.Do(multiply.RateTileCall, entries*float64(kit.DivUp(s.m, s.height)*s.blocks()))
 	if a := c.Meta(bytesA); s.perGroup < groupBytes || a.DType == tensor.Int8 || s.k%s.perGroup > 0 {

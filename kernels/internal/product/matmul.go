@@ -40,8 +40,9 @@ var Mm = kit.Define[kit.None](graph.Op{
 			{In: []tensor.Meta{tensor.New(tensor.BFloat16, 2, 3), tensor.New(tensor.BFloat16, 3, 4)}},
 		},
 	},
-	Facts:     graph.Facts{Parallel: productLoops, AnyOrder: true, Flops: productFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32, Attend: blockedAttention},
+	Facts: graph.Facts{Parallel: productLoops, AnyOrder: true, Flops: productFlops},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32,
+		Attend: blockedAttention},
 })
 
 // Bmm is the product of two batches of matrices.
@@ -55,8 +56,9 @@ var Bmm = kit.Define[kit.None](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{
 			tensor.New(tensor.Float32, 2, 3, 4).WithStrides([]int{4, 8, 1}), tensor.New(tensor.Float32, 2, 4, 5)}}},
 	},
-	Facts:     graph.Facts{Parallel: productLoops, AnyOrder: true, Flops: productFlops},
-	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32, Attend: blockedAttention},
+	Facts: graph.Facts{Parallel: productLoops, AnyOrder: true, Flops: productFlops},
+	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32,
+		Attend: blockedAttention},
 })
 
 // Mv is the product of a matrix and a vector.

@@ -123,7 +123,8 @@ func matmulType(a, b tensor.Type) (tensor.Type, error) {
 	rankA, rankB := a.Rank(), b.Rank()
 	switch {
 	case rankA == 0 || rankB == 0:
-		return tensor.Type{}, fmt.Errorf("both arguments to matmul need to be at least 1D, but they are %dD and %dD", rankA, rankB)
+		return tensor.Type{}, fmt.Errorf("both arguments to matmul need to be at least 1D, but they are %dD and %dD", rankA,
+			rankB)
 	case rankA == 1 && rankB == 1:
 		return dotType(a, b)
 	case rankA == 2 && rankB == 1:

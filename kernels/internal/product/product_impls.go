@@ -79,7 +79,8 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 }
 
 // lowerProduct makes the kernel of the products of a call by algorithm w.
-func lowerProduct(c *graph.Call, w gemm.Way, describe func(c *graph.Call) (*contraction, error)) (*graph.Kernel, error) {
+func lowerProduct(c *graph.Call, w gemm.Way, describe func(c *graph.Call) (*contraction, error)) (*graph.Kernel,
+	error) {
 	given, err := describe(c)
 	if err != nil {
 		return nil, err

@@ -51,8 +51,8 @@ func rewriteMatmul(into *graph.Parts, c *graph.Call, a graph.Around) (r graph.Re
 	return r, err
 }
 
-// rewriteSharedMatrix rewrites a batch of products if each entry multiplies a single row by the same matrix. The result is
-// one product of all rows with this matrix.
+// rewriteSharedMatrix rewrites a batch of products if each entry multiplies a single row by the same matrix. The result
+// is one product of all rows with this matrix.
 func rewriteSharedMatrix(into *graph.Parts, c *graph.Call) (r graph.Rewrite, err error) {
 	x, y := c.In[0], c.In[1]
 	rank := x.Type().Rank()
@@ -104,9 +104,9 @@ func (r repeatedSlices) operands(p *compose.Builder, x graph.Arg) (groups, matri
 // repeatDepth bounds the length of the chain of nodes that is searched for a repetition.
 const repeatDepth = 6
 
-// repeatedSlices describes a value that repeats each slice of another value, the source, several times along one dimension.
-// For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. For the product, the source gets a dimension of
-// size 1 after the repeated dimension.
+// repeatedSlices describes a value that repeats each slice of another value, the source, several times along one
+// dimension. For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. For the product, the source gets a
+// dimension of size 1 after the repeated dimension.
 type repeatedSlices struct {
 	source       *graph.Value
 	lacksUnitDim bool // whether the source does not have the dimension of size 1 yet
@@ -137,8 +137,8 @@ func (r repeatedSlices) sourceDim() int {
 	return r.dim
 }
 
-// findRepetition reports whether v repeats another value, and describes the repetition. It recognizes three forms: copies
-// of broadcast values, results of repeat_interleave, and concatenations of repeated parts. It also recognizes
+// findRepetition reports whether v repeats another value, and describes the repetition. It recognizes three forms:
+// copies of broadcast values, results of repeat_interleave, and concatenations of repeated parts. It also recognizes
 // permutations of these forms.
 func findRepetition(v *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	n := v.Node
@@ -186,8 +186,8 @@ func (r *repeatedSlices) permute(dims []int) {
 	r.dim, r.order = at, order
 }
 
-// repetitionByBroadcast recognizes a value in which a broadcast dimension is merged with the dimension before it. It rejects
-// results of as_strided, whose sizes do not determine their elements.
+// repetitionByBroadcast recognizes a value in which a broadcast dimension is merged with the dimension before it. It
+// rejects results of as_strided, whose sizes do not determine their elements.
 func repetitionByBroadcast(from, v *graph.Value) (r repeatedSlices, ok bool) {
 	t, n := from.Type, from.Node
 	if n == nil || n.Op.ReadsStorage || from.Alias == nil || t.Rank() != v.Type.Rank()+1 || n.In[0].Value != from.Alias {
@@ -210,7 +210,8 @@ func repetitionByBroadcast(from, v *graph.Value) (r repeatedSlices, ok bool) {
 	return r, false
 }
 
-// repetitionByInterleave recognizes repeat_interleave along one dimension with the same number of repetitions for all indexes.
+// repetitionByInterleave recognizes repeat_interleave along one dimension with the same number of repetitions for all
+// indexes.
 func repetitionByInterleave(from, v *graph.Value) (r repeatedSlices, ok bool) {
 	a, b := from.Type.Shape, v.Type.Shape
 	if len(a) != len(b) {

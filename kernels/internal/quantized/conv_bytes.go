@@ -27,10 +27,10 @@ type quantConv struct {
 	scaled       bool // the op scales sums to a byte dtype; otherwise the result is int32
 }
 
-// usesBytes reports whether a quantized convolution should be computed as a byte convolution. It must be a convolution of
-// images with a constant weight, in shapes that have machine code. If the op scales sums, the sums and the bias must be
-// far from the bounds of int32. If the weight minus its zero points does not fit int8, sums of windows are also needed
-// (see correctedSums). They are supported only for one group, or if each channel is a group.
+// usesBytes reports whether a quantized convolution should be computed as a byte convolution. It must be a convolution
+// of images with a constant weight, in shapes that have machine code. If the op scales sums, the sums and the bias must
+// be far from the bounds of int32. If the weight minus its zero points does not fit int8, sums of windows are also
+// needed (see correctedSums). They are supported only for one group, or if each channel is a group.
 func (q *quantConv) usesBytes(c *graph.Call) bool {
 	w := c.Meta(q.weight)
 	if w.Rank() != 4 || c.Const(q.weight) == nil || tensor.Numel(w.Shape[1:]) > maxTerms || !sameZeroDType(c, 0, q.xZero) {
@@ -129,7 +129,8 @@ func (p quantBuilder) int8Weight(q *quantConv) graph.Arg {
 // convolves with the weight itself, and subtracts the weight's zero point times the sum of the window's inputs. This
 // sum is the result of an additional output channel with weights of 1. If each channel is a group, it is the result of
 // a second convolution.
-func (p quantBuilder) correctedSums(q *quantConv, bias graph.Arg, convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
+func (p quantBuilder) correctedSums(q *quantConv, bias graph.Arg,
+	convolve func(w, bias graph.Arg) graph.Arg) graph.Arg {
 	const f, i32 = tensor.Float32, tensor.Int32
 	m := p.Call.Meta(q.weight)
 	w, least := p.Call.In[q.weight], 0.0

@@ -346,8 +346,8 @@ func (q *quantizeRewriter) addConvolution(n *graph.Node, attrs graph.Attrs, x, w
 // asVector returns scales or zero points as a vector.
 func (q *quantizeRewriter) asVector(a graph.Arg) graph.Arg { return q.BroadcastAlong(a, 0, 1) }
 
-// clamp clamps quantized values y to the quantized values of the numbers least and most. It adds no op if the
-// quantized bounds are the bounds of the dtype.
+// clamp clamps quantized values y to the quantized values of the numbers least and most. It adds no op if the quantized
+// bounds are the bounds of the dtype.
 func (q *quantizeRewriter) clamp(y graph.Arg, least, most float64) graph.Arg {
 	d := q.Call.Out[0].DType
 	lo, hi := q.result.quantize(d, least), q.result.quantize(d, most)
@@ -398,7 +398,8 @@ func (q *quantizeRewriter) int8Weight(w quantizedValues) graph.Arg {
 	}
 	differences := q.Convert(tensor.Int16, w.bytes)
 	if w.zero != nil {
-		differences = q.Add(pointwise.Sub, nil, differences, q.Convert(tensor.Int16, q.BroadcastAlong(w.zeroArg, 0, w.bytes.Meta().Rank())))
+		differences = q.Add(pointwise.Sub, nil, differences,
+			q.Convert(tensor.Int16, q.BroadcastAlong(w.zeroArg, 0, w.bytes.Meta().Rank())))
 	}
 	return q.Convert(tensor.Int8, differences)
 }

@@ -135,7 +135,8 @@ func (q *quantMatmul) decompose(into *graph.Parts, c *graph.Call) ([]*graph.Valu
 		sums = p.bytesProduct(q, false)
 	} else {
 		d := exactDType(k, a.DType, b.DType)
-		sums = p.Add(product.Matmul, nil, p.minusZeroPoint(q.a, q.aZero, a.Rank()-2, d), p.minusZeroPoint(q.b, q.bZero, b.Rank()-1, d))
+		sums = p.Add(product.Matmul, nil, p.minusZeroPoint(q.a, q.aZero, a.Rank()-2, d),
+			p.minusZeroPoint(q.b, q.bZero, b.Rank()-1, d))
 	}
 	if q.aScale < 0 {
 		return p.Result(p.toInt32(sums, k))

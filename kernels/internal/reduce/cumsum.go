@@ -36,7 +36,8 @@ type scanLoops struct {
 	expr.Scanner
 }
 
-// newComplexScan returns the loops for complex numbers, whose scans expressions do not support. first is the initial value.
+// newComplexScan returns the loops for complex numbers, whose scans expressions do not support. first is the initial
+// value.
 func newComplexScan[T tensor.Element](first complex128, row func(a *complex128, dst, x []T),
 	columns func(a []complex128, dst, x []T)) scanLoops {
 	return scanLoops{tensor.DTypeOf[T](), expr.Scanner{

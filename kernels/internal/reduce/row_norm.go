@@ -20,7 +20,8 @@ func compileRowNorm(c *graph.Call, dims int, eps float64, isRMS bool) (*graph.Ke
 	return compileRowNormAs[float64](c, dims, eps, isRMS)
 }
 
-// compileRowNormAs is compileRowNorm for a computation in T. Operands of another dtype, or not row-major, are copied first.
+// compileRowNormAs is compileRowNorm for a computation in T. Operands of another dtype, or not row-major, are copied
+// first.
 func compileRowNormAs[T float32 | float64](c *graph.Call, dims int, eps float64, isRMS bool) (*graph.Kernel, error) {
 	m := c.Meta(0)
 	if m.Numel() == 0 {

@@ -60,7 +60,8 @@ func varOp(name, doc string, returnsStd, returnsMean bool) *graph.Op {
 		if err != nil {
 			return folds.Spec{}, err
 		}
-		v := variance{dtype: t.DType, n: folds.SymbolicCount(t.Shape, mask), correction: a.correction(), returnsStd: returnsStd,
+		v := variance{dtype: t.DType, n: folds.SymbolicCount(t.Shape, mask), correction: a.correction(),
+			returnsStd:  returnsStd,
 			returnsMean: returnsMean}
 		outs := []tensor.DType{t.DType.ToReal()}
 		if returnsMean {

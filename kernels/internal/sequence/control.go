@@ -108,7 +108,8 @@ func inferRaise(c *graph.Call) ([]graph.Result, error) {
 
 // byReference returns the reference of an op that runs graphs. The reference calls runDynamic, the op's RunDynamic
 // function, with a runtime that computes the nodes of these graphs by their references.
-func byReference(runDynamic func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error)) func(*graph.Call,
+func byReference(runDynamic func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor,
+	error)) func(*graph.Call,
 	[]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return runDynamic(graph.Reference{}, c, in)
@@ -271,8 +272,8 @@ func metasOf(in []*tensor.Tensor) []tensor.Meta {
 	return metas
 }
 
-// stackCollected stacks tensors along a new dimension. If the list is empty, result i of elementTypes
-// has the dtype and the shape of one tensor. If backwards is set, the last tensor of the list comes first.
+// stackCollected stacks tensors along a new dimension. If the list is empty, result i of elementTypes has the dtype and
+// the shape of one tensor. If backwards is set, the last tensor of the list comes first.
 func stackCollected(list []*tensor.Tensor, axis int, backwards bool, i int,
 	elementTypes func() ([]graph.Result, error)) (*tensor.Tensor, error) {
 	var m tensor.Meta

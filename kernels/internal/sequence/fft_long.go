@@ -86,8 +86,8 @@ func (f *matrixFourier) workLen() int {
 // write may be the first access to a large page, which the system must clear.
 const columnCheckEvery = 64
 
-// transformColumn transforms column i of a matrix and writes it to column i of matrix y. get(j) returns element j of the line,
-// which is the matrix in row-major order. scratch is memory of the worker.
+// transformColumn transforms column i of a matrix and writes it to column i of matrix y. get(j) returns element j of
+// the line, which is the matrix in row-major order. scratch is memory of the worker.
 func (f *matrixFourier) transformColumn(m *graph.Mem, y, scratch []complex128, i int, get func(j int) complex128) {
 	x, scratch := scratch[:f.rows], scratch[f.rows:]
 	for j := range x {
@@ -194,9 +194,10 @@ func (f *longFourier) phases(maxLines int) []graph.Phase {
 		})
 	})
 	if f.chirp == nil {
-		return []graph.Phase{columns, f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
-			f.writeFrequencies(unsafe.Add(m.Ptrs[0], line(i)[1]), f.transformRow(f.matrix(m, i), scratch, k), k)
-		})}
+		return []graph.Phase{columns,
+			f.phase(f.groupLines, f.rows, f.cols, func(m *graph.Mem, scratch []complex128, i, k int) {
+				f.writeFrequencies(unsafe.Add(m.Ptrs[0], line(i)[1]), f.transformRow(f.matrix(m, i), scratch, k), k)
+			})}
 	}
 	scale := complex(1/float64(f.matrixFourier.n), 0)
 	return []graph.Phase{columns,

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// activationsByName are the activation functions, by ONNX's names in lower case. softplus(X, 1, 40) is X for arguments above 40,
-// which is exact in every dtype.
+// activationsByName are the activation functions, by ONNX's names in lower case. softplus(X, 1, 40) is X for arguments
+// above 40, which is exact in every dtype.
 var activationsByName = map[string]struct {
 	params      int     // number of parameters: 0, 1 (alpha) or 2 (alpha and beta)
 	alpha, beta float64 // defaults of the parameters

@@ -42,8 +42,8 @@ type cellLoop struct {
 	operands []cellOperand // results first
 }
 
-// cellFormula builds the formula of a loop. definitions has the text of the definitions. operands[i] is the operand named
-// names[i].
+// cellFormula builds the formula of a loop. definitions has the text of the definitions. operands[i] is the operand
+// named names[i].
 type cellFormula struct {
 	*recurrentLayer
 	dir         int
@@ -105,7 +105,8 @@ func (t *cellFormula) lstm() (string, []cellOperand) {
 	d := t.define("d", f+" * c + "+i+" * "+n)
 	o := t.gate("o", 0, t.sum(1)+t.peephole(1, d))
 	h := t.define("h", o+" * "+"("+t.activations[t.dir][2].formula(d)+")")
-	return fmt.Sprintf("(%s, %s, %s)", d, h, h), []cellOperand{{buffer: cellStateBuffer}, {buffer: stateBuffer}, {buffer: yBuffer}}
+	return fmt.Sprintf("(%s, %s, %s)", d, h, h), []cellOperand{{buffer: cellStateBuffer}, {buffer: stateBuffer},
+		{buffer: yBuffer}}
 }
 
 // gru returns the formula and the buffers for the last loop of a step of a GRU layer. It is the only loop if the reset
@@ -134,7 +135,8 @@ func (t *cellFormula) gru() (string, []cellOperand) {
 func (t *cellFormula) resetLoop() (string, []cellOperand) {
 	h := t.operand("h", stateBuffer, 0)
 	z, r := t.gate("z", 0, t.sum(0)), t.gate("r", 0, t.sum(1))
-	return fmt.Sprintf("(%s, %s * %s)", z, r, h), []cellOperand{{gatesBuffer, t.order[0] * t.hidden}, {buffer: resetBuffer}}
+	return fmt.Sprintf("(%s, %s * %s)", z, r, h), []cellOperand{{gatesBuffer, t.order[0] * t.hidden},
+		{buffer: resetBuffer}}
 }
 
 // rnn returns the formula and the buffers for the loop of a layer of simple recurrent cells.

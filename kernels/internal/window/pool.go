@@ -11,6 +11,15 @@ import (
 // dimensions of size 1.
 const maxDims = 3
 
+// The dimensions of a pooling's operand and results.
+const (
+	batchDim = iota
+	channelDim
+	depthDim
+	rowDim
+	columnDim
+)
+
 // poolKind is the reduction of a pooling.
 type poolKind uint8
 

@@ -58,9 +58,9 @@ func (r *poolRun) add(p unsafe.Pointer, step int) {
 // compilePixels returns no kernel if there is no machine code, or if channels are not contiguous.
 func compilePixels(p *pool) (*graph.Kernel, error) {
 	x := &compiledPixels{size: p.meta.DType.Size()}
-	strided := p.c > 1 && p.inStrides[1] != x.size
+	strided := p.c > 1 && p.inStrides[channelDim] != x.size
 	for i, o := range p.results {
-		strided = strided || p.c > 1 && p.outStrides[i][1] != o.DType.Size()
+		strided = strided || p.c > 1 && p.outStrides[i][channelDim] != o.DType.Size()
 	}
 	if strided || p.taps == 0 {
 		return nil, nil
@@ -69,7 +69,8 @@ func compilePixels(p *pool) (*graph.Kernel, error) {
 	if x.tapLoops, err = newTapLoops(p); x.tapLoops == nil || err != nil {
 		return nil, err
 	}
-	x.mergeable = p.inStrides[4] == p.c*x.size && p.outStrides[0][4] == p.inStrides[4] && !p.indices
+	x.mergeable = p.inStrides[columnDim] == p.c*x.size && p.outStrides[0][columnDim] == p.inStrides[columnDim] &&
+		!p.indices
 	x.maxRunResults = max(1, runElements/(p.c*min(p.taps, maxLoopTaps)))
 	if !x.single && p.kind == poolAvg {
 		x.maxRunResults = max(1, carriedBytes/(p.c*x.sumDType.Size()))
@@ -121,7 +122,8 @@ func (p *compiledPixels) computeRow(m *graph.Mem, r *poolRun, n, d, h int) {
 		m.Count(loopCall + p.c*run.Results)
 		windows := p.windows(d, h, run.First)
 		d0, h0, w0 := windows[0].Start, windows[1].Start, windows[2].Start
-		first := unsafe.Add(m.Ptrs[len(p.results)], n*p.inStrides[0]+d0*p.inStrides[2]+h0*p.inStrides[3]+w0*p.inStrides[4])
+		first := unsafe.Add(m.Ptrs[len(p.results)],
+			n*p.inStrides[batchDim]+d0*p.inStrides[depthDim]+h0*p.inStrides[rowDim]+w0*p.inStrides[columnDim])
 		to := at(0, run.First)
 		if p.kind == poolAvg {
 			p.putDivisor(r.divisor[:], p.dtype, p.sumDType, p.area(windows))
@@ -130,7 +132,7 @@ func (p *compiledPixels) computeRow(m *graph.Mem, r *poolRun, n, d, h int) {
 			p.runMany(m, r, to, run, first, windows)
 			continue
 		}
-		full := p.listTaps(r, first, windows, run.Step*p.inStrides[4], unsafe.Pointer(unsafe.SliceData(m.Worker)))
+		full := p.listTaps(r, first, windows, run.Step*p.inStrides[columnDim], unsafe.Pointer(unsafe.SliceData(m.Worker)))
 		if p.indices {
 			r.index = int64(p.index(d0, h0, w0))
 			p.runIndices(m, r, to, at(1, run.First), run)
@@ -163,7 +165,7 @@ func (p *compiledPixels) listTaps(r *poolRun, firstTap unsafe.Pointer, w [maxDim
 
 // tapAt returns the distance in bytes from the first tap of a window to tap (d, h, k).
 func (p *compiledPixels) tapAt(w [maxDims]geometry.Range, d, h, k int) int {
-	return d*w[0].Step*p.inStrides[2] + h*w[1].Step*p.inStrides[3] + k*w[2].Step*p.inStrides[4]
+	return d*w[0].Step*p.inStrides[depthDim] + h*w[1].Step*p.inStrides[rowDim] + k*w[2].Step*p.inStrides[columnDim]
 }
 
 // begin prepares r for a chunk. It removes the operands of an interrupted chunk.
@@ -177,7 +179,7 @@ func (r *poolRun) run(l *loops.Loop, n0, n1 int) {
 
 // runSingle computes a run of results by one loop.
 func (p *compiledPixels) runSingle(r *poolRun, to unsafe.Pointer, run geometry.Run, full bool) {
-	r.add(to, p.outStrides[0][4])
+	r.add(to, p.outStrides[0][columnDim])
 	for _, t := range r.taps {
 		r.add(t.ptr, t.resultStride)
 	}
@@ -195,8 +197,8 @@ func (p *compiledPixels) runSingle(r *poolRun, to unsafe.Pointer, run geometry.R
 // from result to result, so each result takes one call.
 func (p *compiledPixels) runIndices(m *graph.Mem, r *poolRun, to, index unsafe.Pointer, run geometry.Run) {
 	for i := range run.Results {
-		r.add(unsafe.Add(to, i*p.outStrides[0][4]), 0)
-		r.add(unsafe.Add(index, i*p.outStrides[1][4]), 0)
+		r.add(unsafe.Add(to, i*p.outStrides[0][columnDim]), 0)
+		r.add(unsafe.Add(index, i*p.outStrides[1][columnDim]), 0)
 		for _, t := range r.taps {
 			r.add(unsafe.Add(t.ptr, i*t.resultStride), 0)
 		}
@@ -211,7 +213,7 @@ func (p *compiledPixels) runIndices(m *graph.Mem, r *poolRun, to, index unsafe.P
 // at from. The last loop reads the neutral element in place of missing elements.
 func (p *compiledPixels) runMany(m *graph.Mem, r *poolRun, to unsafe.Pointer, run geometry.Run, from unsafe.Pointer,
 	w [maxDims]geometry.Range) {
-	carried, step := to, p.outStrides[0][4]
+	carried, step := to, p.outStrides[0][columnDim]
 	if p.kind == poolAvg {
 		carried, step = unsafe.Pointer(&m.Worker[kit.AlignUp(p.c*p.size)]), p.c*p.sumDType.Size()
 	}
@@ -229,13 +231,14 @@ func (p *compiledPixels) runMany(m *graph.Mem, r *poolRun, to unsafe.Pointer, ru
 				r.add(unsafe.Pointer(unsafe.SliceData(m.Worker)), 0)
 				continue
 			}
-			r.add(unsafe.Add(from, p.tapAt(w, t/columnTaps/rowTaps, t/columnTaps%rowTaps, t%columnTaps)), run.Step*p.inStrides[4])
+			r.add(unsafe.Add(from, p.tapAt(w, t/columnTaps/rowTaps, t/columnTaps%rowTaps, t%columnTaps)),
+				run.Step*p.inStrides[columnDim])
 		}
 		m.Count(loopCall + tapsPerLoop*p.c*run.Results)
 		r.run(l, p.c, run.Results)
 	}
 	if p.kind == poolAvg {
-		r.add(to, p.outStrides[0][4])
+		r.add(to, p.outStrides[0][columnDim])
 		r.add(carried, step)
 		r.add(unsafe.Pointer(&r.divisor), 0)
 		r.run(p.last, p.c, run.Results)

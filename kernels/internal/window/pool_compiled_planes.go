@@ -82,8 +82,8 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 	return c, c.taps > 0 && !tooLong && (c.step == 1 || c.step == 2)
 }
 
-// chooseRowCount chooses the number of rows that are folded at once. The number depends on sizes only, and does not affect the
-// bits of results.
+// chooseRowCount chooses the number of rows that are folded at once. The number depends on sizes only, and does not
+// affect the bits of results.
 func (p *compiledPlanes) chooseRowCount() {
 	p.paddingBefore = max(0, -p.columns.first)
 	last := p.columns.first + (p.columns.results-1)*p.columns.step + (p.columns.taps-1)*p.columns.dilation
@@ -183,7 +183,8 @@ func (p *compiledPlanes) computeBlock(m *graph.Mem, r *poolRun, batch, depth, ro
 		return
 	}
 	for i := range planes {
-		p.foldColumns(r, unsafe.Add(out, i*p.axes[0].Results*results*p.size), unsafe.Add(begin, i*rows*line), row, depth, rows)
+		p.foldColumns(r, unsafe.Add(out, i*p.axes[0].Results*results*p.size), unsafe.Add(begin, i*rows*line), row, depth,
+			rows)
 	}
 }
 
@@ -239,8 +240,8 @@ type rowLoops struct {
 	rowsLoop, columnsLoop *loops.Loop
 }
 
-// operands returns, for each operand of columnsLoop, its offset from the first element of a window. An operand is a
-// row of elements. With steps of 2, it is a row of pairs.
+// operands returns, for each operand of columnsLoop, its offset from the first element of a window. An operand is a row
+// of elements. With steps of 2, it is a row of pairs.
 func (c *columns) operands() (list []int) {
 	for k := range c.taps {
 		at := k * c.dilation / c.step * c.step

@@ -19,19 +19,12 @@ const goGrain = machine.ReduceGrain / 2
 // folded one by one, because a call for each tap would cost more than it saves.
 const minRun = 4
 
-// The values of goPool.dim. A pooling by pixels has vectors of results along channels, a pooling by planes along
-// columns.
-const (
-	channelDim = 1
-	columnDim  = 1 + maxDims
-)
-
 // goPool is a pooling in Go, for all windows, dtypes and layouts. It folds the windows of a vector of results at once,
 // tap by tap. In a pooling by pixels, a vector is a sequence of neighbouring channels. In a pooling by planes, a vector
 // is a run of neighbouring results of a row.
 type goPool struct {
 	*pool
-	vectorDim int                   // dimension of the vectors
+	vectorDim int                   // dimension of the vectors: channelDim by pixels, columnDim by planes
 	load      axes.Loader           // converts elements to the dtype of the loops
 	store     [2]tensor.ConvertFunc // by output: converts from the dtype of the loops, or copies
 	fold      windowFold
@@ -107,23 +100,26 @@ func (g *goPool) vectorAt(m *graph.Mem, first int) resultVector {
 // compute computes the results of the vector. at is the index of the first result: batch, channel and spatial
 // dimensions.
 func (f *resultVector) compute(m *graph.Mem, at *[2 + maxDims]int) {
-	f.windows = f.pool.windows(at[2], at[3], at[4])
+	f.windows = f.pool.windows(at[depthDim], at[rowDim], at[columnDim])
 	depthRange, rowRange := &f.windows[0], &f.windows[1]
 	f.fold.begin(f.acc, f.n, f.index(depthRange.Start, rowRange.Start, f.windows[2].Start), f.indexStep)
-	x := unsafe.Add(m.Ptrs[len(f.results)], at[0]*f.inStrides[0]+at[1]*f.inStrides[1])
+	x := unsafe.Add(m.Ptrs[len(f.results)], at[batchDim]*f.inStrides[batchDim]+at[channelDim]*f.inStrides[channelDim])
 	for d := depthRange.Start; d < depthRange.End; d += depthRange.Step {
 		if f.n == 1 && f.load.Direct {
 			f.foldPlane(x, d)
 			continue
 		}
 		for h := rowRange.Start; h < rowRange.End; h += rowRange.Step {
-			f.foldRow(unsafe.Add(x, d*f.inStrides[2]+h*f.inStrides[3]), f.index(d, h, 0))
+			f.foldRow(unsafe.Add(x, d*f.inStrides[depthDim]+h*f.inStrides[rowDim]), f.index(d, h, 0))
 		}
 	}
 	m.Count(2 * f.n * f.taps)
 	for i := range f.results {
-		o := &f.pool.outStrides[i]
-		f.finish(i, unsafe.Add(m.Ptrs[i], at[0]*o[0]+at[1]*o[1]+at[2]*o[2]+at[3]*o[3]+at[4]*o[4]))
+		offset := 0
+		for d, stride := range f.pool.outStrides[i] {
+			offset += at[d] * stride
+		}
+		f.finish(i, unsafe.Add(m.Ptrs[i], offset))
 	}
 }
 
@@ -131,16 +127,16 @@ func (f *resultVector) compute(m *graph.Mem, at *[2 + maxDims]int) {
 func (f *resultVector) foldPlane(x unsafe.Pointer, depth int) {
 	hs, ws := &f.windows[1], &f.windows[2]
 	if hs.Start < hs.End && ws.Start < ws.End {
-		x = unsafe.Add(x, depth*f.inStrides[2]+hs.Start*f.inStrides[3]+ws.Start*f.inStrides[4])
-		f.fold.foldWindow(f.acc, x, tapGrid{rows: hs.Count(), rowStep: hs.Step * f.inStrides[3],
+		x = unsafe.Add(x, depth*f.inStrides[depthDim]+hs.Start*f.inStrides[rowDim]+ws.Start*f.inStrides[columnDim])
+		f.fold.foldWindow(f.acc, x, tapGrid{rows: hs.Count(), rowStep: hs.Step * f.inStrides[rowDim],
 			rowIndex: f.index(0, hs.Step, 0),
-			taps:     ws.Count(), step: ws.Step * f.inStrides[4], tapIndex: ws.Step}, f.index(depth, hs.Start, ws.Start))
+			taps:     ws.Count(), step: ws.Step * f.inStrides[columnDim], tapIndex: ws.Step}, f.index(depth, hs.Start, ws.Start))
 	}
 }
 
 // foldRow folds the taps of one row of the operand, which begins at x and at the given index in the plane.
 func (f *resultVector) foldRow(x unsafe.Pointer, index int) {
-	columnRange, column := &f.windows[2], f.inStrides[4]
+	columnRange, column := &f.windows[2], f.inStrides[columnDim]
 	if f.load.Direct {
 		for w := columnRange.Start; w < columnRange.End; w += columnRange.Step {
 			f.fold.foldTap(f.acc, unsafe.Add(x, w*column), f.n, f.step, index+w, f.indexStep)

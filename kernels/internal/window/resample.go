@@ -29,7 +29,8 @@ type axisTaps struct {
 // length has about 1 MiB. A phase of the kernel computes longer tables.
 const maxListedTaps = 1 << 16
 
-// hasStaticTable reports whether the table of taps is computed when the kernel is made, and not by a phase of the kernel.
+// hasStaticTable reports whether the table of taps is computed when the kernel is made, and not by a phase of the
+// kernel.
 func (t *axisTaps) hasStaticTable() bool {
 	return kit.BoundedProduct(t.out, t.maxTaps) <= maxListedTaps
 }

@@ -145,7 +145,8 @@ func (p *resamplePass[T]) tapsOf(m *graph.Mem) tapTable[T] {
 	}
 	out, n := p.taps.out, p.taps.out*p.taps.maxTaps
 	return tapTable[T]{stride: p.taps.maxTaps, count: kit.SliceOf[int](m.Scratch, p.tableOffset, out),
-		element: kit.SliceOf[int](m.Scratch, p.tableOffset+8*out, n), weight: kit.SliceOf[T](m.Scratch, p.tableOffset+8*(out+n), n)}
+		element: kit.SliceOf[int](m.Scratch, p.tableOffset+8*out, n), weight: kit.SliceOf[T](m.Scratch,
+			p.tableOffset+8*(out+n), n)}
 }
 
 // axisPass has the geometry of a [resamplePass].
@@ -290,7 +291,8 @@ func (p *resamplePass[T]) phase() graph.Phase {
 		s.Context = m.Context
 		for u := chunk * grain; u < min(units, (chunk+1)*grain); u++ {
 			o, i := u/n*p.rows, u%n
-			p.sum(s, &table, kit.AddressOf[T](to, (o*n+i)*p.inner), kit.AddressOf[T](from, o*p.in*p.inner), i, min(p.rows, p.outer-o))
+			p.sum(s, &table, kit.AddressOf[T](to, (o*n+i)*p.inner), kit.AddressOf[T](from, o*p.in*p.inner), i,
+				min(p.rows, p.outer-o))
 		}
 		clear(s.ptrs[:])
 		s.Release()
@@ -356,7 +358,8 @@ func (p *resamplePass[T]) gather(ctx context.Context, table *tapTable[T], from, 
 	}
 }
 
-// gatherLine computes the indices from i to last-1 of the dimension for one inner index. Elements are p.inner elements apart.
+// gatherLine computes the indices from i to last-1 of the dimension for one inner index. Elements are p.inner elements
+// apart.
 func (p *resamplePass[T]) gatherLine(ctx context.Context, table *tapTable[T], dst, src []T, i, last int) {
 	inner, to := p.inner, 0
 	for ; i < last; i++ {

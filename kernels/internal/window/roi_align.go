@@ -172,7 +172,8 @@ func compileRoiAlign(c *graph.Call) (*graph.Kernel, error) {
 			read(unsafe.Pointer(&v), p, 0, 0, 1)
 			return v
 		})
-		write(unsafe.Add(mem.Ptrs[0], k*outStrides[0]+ch*outStrides[1]+i*outStrides[2]+j*outStrides[3]), unsafe.Pointer(&v), 0, 0, 1)
+		write(unsafe.Add(mem.Ptrs[0], k*outStrides[0]+ch*outStrides[1]+i*outStrides[2]+j*outStrides[3]), unsafe.Pointer(&v),
+			0, 0, 1)
 	}
 	ph := copies.ChunkedPhase(out.Numel(), roiTap*a.samples(m, out), func(mem *graph.Mem, begin, end int) error {
 		var roi [5]float64

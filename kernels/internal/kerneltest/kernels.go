@@ -56,9 +56,10 @@ func InferCall(name string, a graph.Attrs, in []*tensor.Tensor, constants ...int
 	return op, c, err
 }
 
-// RunInFilledMemory runs the call. Scratch memory is first filled with the byte fill. The chunks run in ascending order, or
-// in descending order if backward is set.
-func RunInFilledMemory(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill byte, backward bool) ([]*tensor.Tensor, error) {
+// RunInFilledMemory runs the call. Scratch memory is first filled with the byte fill. The chunks run in ascending
+// order, or in descending order if backward is set.
+func RunInFilledMemory(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill byte, backward bool) ([]*tensor.Tensor,
+	error) {
 	if op.Decompose != nil {
 		return RunParts(op, encodeAttrs(c.Attrs), in)
 	}
@@ -89,8 +90,8 @@ func RunInFilledMemory(op *graph.Op, c *graph.Call, in []*tensor.Tensor, fill by
 	return outs, nil
 }
 
-// CheckKernel compares the results of a call's kernel with the reference. It also checks that the order of chunks
-// does not change bits of the results.
+// CheckKernel compares the results of a call's kernel with the reference. It also checks that the order of chunks does
+// not change bits of the results.
 func CheckKernel(t *testing.T, name string, a graph.Attrs, in []*tensor.Tensor, constants ...int) {
 	t.Helper()
 	if kernels.Lookup(name).Decompose != nil {

@@ -30,8 +30,8 @@ func (p quantBuilder) vector(i, dim, rank int, d tensor.DType) graph.Arg {
 	return p.Convert(d, p.BroadcastAlong(p.Call.In[i], dim, max(rank, 1)))
 }
 
-// minusZeroPoint returns operand i minus its zero points, in dtype d. zero is the index of the operand that has the zero
-// points along dimension dim. This operand may be omitted.
+// minusZeroPoint returns operand i minus its zero points, in dtype d. zero is the index of the operand that has the
+// zero points along dimension dim. This operand may be omitted.
 func (p quantBuilder) minusZeroPoint(i, zero, dim int, d tensor.DType) graph.Arg {
 	if !p.Call.Has(zero) {
 		return p.Convert(d, p.Call.In[i])
