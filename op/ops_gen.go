@@ -618,11 +618,11 @@ func Baddbmm(self, batch1, batch2 *graph.Value, attrs ...BaddbmmAttrs) *graph.Va
 type BatchNormAttrs struct {
 	// use the statistics of the batch, not running_mean and running_var
 	Training bool `attr:"training"`
-	// of the running statistics, which are not updated here (default 0.1)
+	// has no effect, because running statistics are not updated (default 0.1)
 	Momentum *float64 `attr:"momentum"`
-	// added to the variance (default 1e-5)
+	// number added to the variance (default 1e-5)
 	Eps *float64 `attr:"eps"`
-	// of no effect (default true)
+	// has no effect (default true)
 	CudnnEnabled *bool `attr:"cudnn_enabled"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -698,7 +698,8 @@ func BitwiseXor[A, B Operand](self A, other B) *graph.Value {
 
 // BlackmanWindowAttrs are the optional attributes of [BlackmanWindow].
 type BlackmanWindowAttrs struct {
-	// make one period without its last element; else a symmetric window (default true)
+	// whether to omit the last element of a symmetric window of window_length+1 elements; otherwise the window is
+	// symmetric (default true)
 	Periodic *bool `attr:"periodic"`
 	// dtype of the result (default float32)
 	DType tensor.DType `attr:"dtype"`
@@ -717,7 +718,7 @@ func BlackmanWindow[A Int](g *graph.Graph, windowLength A, attrs ...BlackmanWind
 
 // Bmm is the op bmm.
 //
-// Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Nothing broadcasts.
+// Multiplies two batches of matrices: [b, m, k] by [b, k, n] gives [b, m, n]. Operands do not broadcast.
 func Bmm(self, mat2 *graph.Value) *graph.Value {
 	return node("bmm", 1, nil, self, mat2)[0]
 }
@@ -743,8 +744,8 @@ type CatAttrs struct {
 
 // Cat is the op cat.
 //
-// Concatenates tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the
-// memory format that all tensors suggest, else it is row-major.
+// Concatenates tensors along a dimension. Their other sizes must be equal. Dtypes are promoted. The result has
+// the memory format that all tensors suggest, else it is row-major.
 func Cat(tensors []*graph.Value, attrs ...CatAttrs) *graph.Value {
 	return node("cat", 1, nonzeroAttrs(attrs), tensors)[0]
 }
@@ -869,8 +870,8 @@ type ConcatAttrs struct {
 
 // Concat is the op concat.
 //
-// Concatenates tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the
-// memory format that all tensors suggest, else it is row-major.
+// Concatenates tensors along a dimension. Their other sizes must be equal. Dtypes are promoted. The result has
+// the memory format that all tensors suggest, else it is row-major.
 func Concat(tensors []*graph.Value, attrs ...ConcatAttrs) *graph.Value {
 	return node("concat", 1, nonzeroAttrs(attrs), tensors)[0]
 }
@@ -885,8 +886,8 @@ type ConcatenateAttrs struct {
 
 // Concatenate is the op concatenate.
 //
-// Concatenates tensors along a dimension; the other sizes are equal. dtypes are promoted. The result has the
-// memory format that all tensors suggest, else it is row-major.
+// Concatenates tensors along a dimension. Their other sizes must be equal. Dtypes are promoted. The result has
+// the memory format that all tensors suggest, else it is row-major.
 func Concatenate(tensors []*graph.Value, attrs ...ConcatenateAttrs) *graph.Value {
 	return node("concatenate", 1, nonzeroAttrs(attrs), tensors)[0]
 }
@@ -925,7 +926,7 @@ type ContiguousAttrs struct {
 
 // Contiguous is the op contiguous.
 //
-// Returns self if it is contiguous in the memory format, else a copy that is.
+// Returns self if it is contiguous in the memory format, else a contiguous copy.
 func Contiguous(self *graph.Value, attrs ...ContiguousAttrs) *graph.Value {
 	return node("contiguous", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -1083,7 +1084,7 @@ type ConvIntegerAttrs struct {
 // ConvInteger is the op conv_integer.
 //
 // Convolves bytes after subtracting zero points, into int32: x [n, c, ...] and w [o, c/groups, ...].
-// x_zero_point has one element, w_zero_point one or one for each output channel.
+// x_zero_point has one element. w_zero_point has one element, or one for each output channel.
 //
 // May be nil: xZeroPoint, wZeroPoint.
 func ConvInteger(x, w, xZeroPoint, wZeroPoint *graph.Value, attrs ...ConvIntegerAttrs) *graph.Value {
@@ -1179,8 +1180,8 @@ type CopyAttrs struct {
 
 // Copy is the op copy.
 //
-// Returns the elements of src in the shape and dtype of self. The strides are those that to and expand give src,
-// not self's; src itself is returned if it has the shape and dtype already.
+// Returns the elements of src in the shape and dtype of self. The strides are those of src after to and expand,
+// not those of self. If src already has the shape and dtype, src itself is returned.
 func Copy(self, src *graph.Value, attrs ...CopyAttrs) *graph.Value {
 	return node("copy", 1, nonzeroAttrs(attrs), self, src)[0]
 }
@@ -1950,9 +1951,9 @@ func GridSampler(input, grid *graph.Value, attrs ...GridSamplerAttrs) *graph.Val
 
 // GroupNormAttrs are the optional attributes of [GroupNorm].
 type GroupNormAttrs struct {
-	// added to the variance (default 1e-5)
+	// number added to the variance (default 1e-5)
 	Eps *float64 `attr:"eps"`
-	// of no effect (default true)
+	// has no effect (default true)
 	CudnnEnabled *bool `attr:"cudnn_enabled"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2009,7 +2010,8 @@ func Gt[A, B Operand](self A, other B) *graph.Value {
 
 // HammingWindowAttrs are the optional attributes of [HammingWindow].
 type HammingWindowAttrs struct {
-	// make one period without its last element; else a symmetric window (default true)
+	// whether to omit the last element of a symmetric window of window_length+1 elements; otherwise the window is
+	// symmetric (default true)
 	Periodic *bool `attr:"periodic"`
 	// constant part (default 0.54)
 	Alpha *float64 `attr:"alpha"`
@@ -2034,7 +2036,8 @@ func HammingWindow[A Int](g *graph.Graph, windowLength A, attrs ...HammingWindow
 
 // HannWindowAttrs are the optional attributes of [HannWindow].
 type HannWindowAttrs struct {
-	// make one period without its last element; else a symmetric window (default true)
+	// whether to omit the last element of a symmetric window of window_length+1 elements; otherwise the window is
+	// symmetric (default true)
 	Periodic *bool `attr:"periodic"`
 	// dtype of the result (default float32)
 	DType tensor.DType `attr:"dtype"`
@@ -2172,9 +2175,9 @@ func Imag(self *graph.Value) *graph.Value {
 //
 // Takes elements as self[index0, index1, ...] does: operand i+1 holds indices of dimension i, or is null to keep
 // the whole dimension.
-// The indices are broadcast to one shape, which replaces the indexed dimensions if those are adjacent, and else
-// comes first. A mask stands for the indices of its true elements, one index operand for each of its dimensions;
-// the operands after it index the dimensions that follow.
+// The indices are broadcast to one shape. This shape replaces the indexed dimensions if they are adjacent;
+// otherwise it comes first. A mask stands for the indices of its true elements, one index operand for each of
+// its dimensions; the operands after it index the dimensions that follow.
 //
 // May be nil: index0, index1, index2, index3, index4, index5, index6, index7.
 func Index(self, index0, index1, index2, index3, index4, index5, index6, index7 *graph.Value) *graph.Value {
@@ -2241,11 +2244,11 @@ func IndexSelect[A Int](self, index *graph.Value, dim A) *graph.Value {
 type InstanceNormAttrs struct {
 	// use the statistics of the input, not running_mean and running_var (default true)
 	UseInputStats *bool `attr:"use_input_stats"`
-	// of the running statistics, which are not updated here (default 0.1)
+	// has no effect, because running statistics are not updated (default 0.1)
 	Momentum *float64 `attr:"momentum"`
-	// added to the variance (default 1e-5)
+	// number added to the variance (default 1e-5)
 	Eps *float64 `attr:"eps"`
-	// of no effect (default true)
+	// has no effect (default true)
 	CudnnEnabled *bool `attr:"cudnn_enabled"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2320,9 +2323,9 @@ func Kthvalue[A Int](self *graph.Value, k A, attrs ...KthvalueAttrs) (values, in
 
 // LayerNormAttrs are the optional attributes of [LayerNorm].
 type LayerNormAttrs struct {
-	// added to the variance (default 1e-5)
+	// number added to the variance (default 1e-5)
 	Eps *float64 `attr:"eps"`
-	// of no effect (default true)
+	// has no effect (default true)
 	CudnnEnable *bool `attr:"cudnn_enable"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2711,8 +2714,8 @@ func MatmulBytes(input, other, inputZeroPoint, otherZeroPoint, bias, scale, zero
 
 // MatmulInteger is the op matmul_integer.
 //
-// Multiplies matrices of bytes after subtracting zero points, into int32. a_zero_point has one element or one
-// for each row of a, b_zero_point one for each column of b.
+// Multiplies matrices of bytes after subtracting zero points, into int32. a_zero_point has one element, or one
+// for each row of a. b_zero_point has one element, or one for each column of b.
 //
 // May be nil: aZeroPoint, bZeroPoint.
 func MatmulInteger(a, b, aZeroPoint, bZeroPoint *graph.Value) *graph.Value {
@@ -2732,7 +2735,7 @@ type MaxAttrs struct {
 // Max is the op max.
 //
 // Returns the greatest element of all; with dim, the greatest elements and their indices; with other, the
-// greater of self and other at each place, as maximum does.
+// greater of self and other at each position, as maximum does.
 func Max(self *graph.Value, attrs ...MaxAttrs) []*graph.Value {
 	return node("max", 0, nonzeroAttrs(attrs), self)
 }
@@ -2928,9 +2931,9 @@ func MaxUnpool2d[A Ints](self, indices *graph.Value, outputSize A) *graph.Value 
 
 // MaxUnpool3dAttrs are the optional attributes of [MaxUnpool3d].
 type MaxUnpool3dAttrs struct {
-	// no effect; PyTorch only checks sizes with it (default 1)
+	// has no effect; PyTorch only checks sizes with it (default 1)
 	Stride []int `attr:"stride"`
-	// no effect; PyTorch only checks sizes with it (default 0)
+	// has no effect; PyTorch only checks sizes with it (default 0)
 	Padding []int `attr:"padding"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -2982,8 +2985,8 @@ type MelWeightMatrixAttrs struct {
 
 // MelWeightMatrix is the op mel_weight_matrix.
 //
-// Creates the matrix that maps frequencies, dft_length/2+1 rows, to overlapping triangular bands of the mel
-// scale, the columns.
+// Creates a matrix with a row for each of dft_length/2+1 frequencies and a column for each band. The bands are
+// overlapping triangles on the mel scale.
 //
 // Attributes:
 //
@@ -3009,7 +3012,7 @@ type MinAttrs struct {
 // Min is the op min.
 //
 // Returns the least element of all; with dim, the least elements and their indices; with other, the lesser of
-// self and other at each place, as minimum does.
+// self and other at each position, as minimum does.
 func Min(self *graph.Value, attrs ...MinAttrs) []*graph.Value {
 	return node("min", 0, nonzeroAttrs(attrs), self)
 }
@@ -3035,7 +3038,7 @@ func Mish(self *graph.Value) *graph.Value {
 
 // Mm is the op mm.
 //
-// Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Nothing broadcasts.
+// Multiplies two matrices: [m, k] by [k, n] gives [m, n]. Operands do not broadcast.
 func Mm(self, mat2 *graph.Value) *graph.Value {
 	return node("mm", 1, nil, self, mat2)[0]
 }
@@ -3047,7 +3050,7 @@ func Mm(self, mat2 *graph.Value) *graph.Value {
 // Attributes:
 //
 //   - source: dimensions to move; a number stands for a list of one
-//   - destination: new position of each
+//   - destination: new position of each dimension in source
 func Moveaxis[A, B Ints](self *graph.Value, source A, destination B) *graph.Value {
 	return node("moveaxis", 1, withRequired(nil, "source", source, "destination", destination), self)[0]
 }
@@ -3059,7 +3062,7 @@ func Moveaxis[A, B Ints](self *graph.Value, source A, destination B) *graph.Valu
 // Attributes:
 //
 //   - source: dimensions to move; a number stands for a list of one
-//   - destination: new position of each
+//   - destination: new position of each dimension in source
 func Movedim[A, B Ints](self *graph.Value, source A, destination B) *graph.Value {
 	return node("movedim", 1, withRequired(nil, "source", source, "destination", destination), self)[0]
 }
@@ -3125,7 +3128,7 @@ func NanToNum(self *graph.Value, attrs ...NanToNumAttrs) *graph.Value {
 // Attributes:
 //
 //   - dim: dimension to narrow
-//   - start: first index; from the end if negative
+//   - start: first index; a negative index counts from the end
 //   - length: number of indices
 func Narrow[A, B, C Int](self *graph.Value, dim A, start B, length C) *graph.Value {
 	return node("narrow", 1, withRequired(nil, "dim", dim, "start", start, "length", length), self)[0]
@@ -3265,8 +3268,9 @@ type OneHotAttrs struct {
 // OneHot is the op one_hot.
 //
 // Adds a dimension of num_classes in which the element at self's index is on and the others are off.
-// values holds the values of off and on; without it these are 0 and 1 of int64, and indices outside of 0 to
-// num_classes-1 are errors. With it, negative indices count from the end, and others turn no element on.
+// values holds the off value and the on value. Without values, they are 0 and 1 of int64, and indices outside 0
+// to num_classes-1 are errors. With values, negative indices count from the end, and indices outside the range
+// turn no element on.
 //
 // May be nil: values.
 func OneHot(self, values *graph.Value, attrs ...OneHotAttrs) *graph.Value {
@@ -3598,9 +3602,9 @@ func QlinearConv(x, xScale, xZeroPoint, w, wScale, wZeroPoint, yScale, yZeroPoin
 
 // QlinearMatmul is the op qlinear_matmul.
 //
-// Multiplies quantized matrices and quantizes the product: scales and zero points of a have one element or one
-// for each row, those of b one or one for each column, those of y one. bias is int32, one element for each
-// column, and is added to the sums.
+// Multiplies quantized matrices and quantizes the product. The scale and the zero point of a have one element,
+// or one for each row. Those of b have one element, or one for each column. Those of y have one element. bias is
+// int32, one element for each column, and is added to the sums.
 //
 // May be nil: bias.
 func QlinearMatmul(a, aScale, aZeroPoint, b, bScale, bZeroPoint, yScale, yZeroPoint, bias *graph.Value) *graph.Value {
@@ -3903,7 +3907,7 @@ type ResizeAttrs struct {
 	Axes []int `attr:"axes"`
 	// for tf_crop_and_resize: starts, then ends, as fractions
 	Roi []float64 `attr:"roi"`
-	// interpolation (default nearest)
+	// interpolation method (default nearest)
 	Mode ResizeModeWord `attr:"mode"`
 	// mapping from indices of the result to positions in the input (default half_pixel)
 	CoordinateTransformationMode ResizeCoordinateTransformationModeWord `attr:"coordinate_transformation_mode"`
@@ -3932,7 +3936,7 @@ func Resize(input *graph.Value, attrs ...ResizeAttrs) *graph.Value {
 
 // RmsNormAttrs are the optional attributes of [RmsNorm].
 type RmsNormAttrs struct {
-	// added to the mean of squares; none: the dtype's least step above 1
+	// number added to the mean of squares; none: the dtype's least step above 1
 	Eps *float64 `attr:"eps"`
 	// Values holds attributes that are values of the graph, by aten's names.
 	Values map[string]*graph.Value
@@ -4261,7 +4265,7 @@ func ScatterReduce[A Int](self, index, src *graph.Value, dim A, reduce ScatterRe
 // Attributes:
 //
 //   - dim: dimension to remove
-//   - index: index to take; from the end if negative
+//   - index: index to take; a negative index counts from the end
 func Select[A, B Int](self *graph.Value, dim A, index B) *graph.Value {
 	return node("select", 1, withRequired(nil, "dim", dim, "index", index), self)[0]
 }
@@ -4344,7 +4348,7 @@ func Sinh(self *graph.Value) *graph.Value {
 type SliceAttrs struct {
 	// dimension to slice
 	Dim int `attr:"dim"`
-	// first index, from the end if negative; default: 0
+	// first index; a negative index counts from the end; default: 0
 	Start *int `attr:"start"`
 	// exclusive end; default: the size
 	End *int `attr:"end"`
@@ -4380,7 +4384,7 @@ func Softmax[A Int](self *graph.Value, dim A, attrs ...SoftmaxAttrs) *graph.Valu
 
 // SoftplusAttrs are the optional attributes of [Softplus].
 type SoftplusAttrs struct {
-	// steepness (default 1)
+	// factor of the elements in the exponential, and divisor of the result (default 1)
 	Beta *float64 `attr:"beta"`
 	// value of beta * x above which the function is linear (default 20)
 	Threshold *float64 `attr:"threshold"`
@@ -4521,7 +4525,7 @@ type StackAttrs struct {
 
 // Stack is the op stack.
 //
-// Concatenates tensors of the same shape along a new dimension. dtypes are promoted.
+// Concatenates tensors of the same shape along a new dimension. Dtypes are promoted.
 func Stack(tensors []*graph.Value, attrs ...StackAttrs) *graph.Value {
 	return node("stack", 1, nonzeroAttrs(attrs), tensors)[0]
 }
@@ -4713,7 +4717,7 @@ func TfidfVectorizer[A, B, C Int, D, E, F Ints](self *graph.Value, maxGramLength
 // Attributes:
 //
 //   - threshold: upper bound, inclusive, of the elements to replace
-//   - value: replacement
+//   - value: number that replaces these elements
 func Threshold[A, B Operand](self *graph.Value, threshold A, value B) *graph.Value {
 	return node("threshold", 1, withRequired(nil, "threshold", threshold, "value", value), self)[0]
 }
@@ -4755,7 +4759,7 @@ func ToOther(self, other *graph.Value, attrs ...ToAttrs) *graph.Value {
 
 // TopkAttrs are the optional attributes of [Topk].
 type TopkAttrs struct {
-	// dimension along which to take them (default -1)
+	// dimension along which to take elements (default -1)
 	Dim *int `attr:"dim"`
 	// take the largest elements, else the smallest (default true)
 	Largest *bool `attr:"largest"`
@@ -5176,7 +5180,7 @@ type ViewAttrs struct {
 
 // View is the op view.
 //
-// Views self in another shape with the same number of elements. It fails where a copy is needed: see reshape.
+// Views self in another shape with the same number of elements. It fails if a copy is needed; reshape copies.
 // With dtype it interprets self's bytes as elements of that dtype; the last size changes with the size of
 // elements.
 func View(self *graph.Value, attrs ...ViewAttrs) *graph.Value {
@@ -5192,7 +5196,7 @@ func ViewAs(self, other *graph.Value) *graph.Value {
 
 // ViewAsComplex is the op view_as_complex.
 //
-// Views pairs of real numbers along the last dimension as complex ones. It fails where a copy is needed.
+// Views pairs of real numbers along the last dimension as complex ones. It fails if a copy is needed.
 func ViewAsComplex(self *graph.Value) *graph.Value {
 	return node("view_as_complex", 1, nil, self)[0]
 }
