@@ -47,16 +47,15 @@ const (
 	// streamedWeightBytes is the maximum size of weights that arrive from the L3 cache as fast as the products use
 	// them. Such weights do not stay in L2, but the points and products of a section stay there.
 	streamedWeightBytes = 5 << 20
-	// sharedPointBytes bounds the points of a section of blockSchedule. These points stay in L2 while the
-	// weights stream from memory.
+	// sharedPointBytes bounds the points of a section of blockSchedule. These points stay in L2 while the weights stream
+	// from memory.
 	sharedPointBytes = 5 << 18
-	// pointsSectionBytes bounds the points and products of a section of pointSchedule, which do not stay in
-	// L2.
+	// pointsSectionBytes bounds the points and products of a section of pointSchedule, which do not stay in L2.
 	pointsSectionBytes = 16 << 20
 	// winogradChannels bounds the input channels, because product code addresses rows by 32-bit displacements.
 	winogradChannels = 1 << 20
-	// minSections is the minimum number of sections of chunkSchedule, unless there are too few tiles. With
-	// this number, all workers are busy.
+	// minSections is the minimum number of sections of chunkSchedule, unless there are too few tiles. With this number,
+	// all workers are busy.
 	minSections = 16
 	// pointPad is the number of unused bytes between the tiles of two points. Without them, the points of one tile would
 	// be in the same set of the L1 cache.

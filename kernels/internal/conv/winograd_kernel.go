@@ -17,9 +17,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// winogradRun is the compiled code and the memory layout of a winogradConv. With chunkSchedule, points and
-// products are in the worker's memory. With the other schedules, sections are computed one after another, and their
-// points are in scratch memory, which workers share. With pointSchedule, products are shared as well.
+// winogradRun is the compiled code and the memory layout of a winogradConv. With chunkSchedule, points and products are
+// in the worker's memory. With the other schedules, sections are computed one after another, and their points are in
+// scratch memory, which workers share. With pointSchedule, products are shared as well.
 type winogradRun struct {
 	*winogradConv
 	sections    spans
@@ -259,9 +259,9 @@ func (r *winogradRun) channels(block int) int {
 // strips divides tiles into the strips that register tiles of the product hold.
 func (w *winogradConv) strips(t tileSpan) spans { return t.limit(w.stripTiles) }
 
-// chunkTiles divides a section into the tiles that a chunk multiplies. With blockSchedule and a block of
-// weights that stays in the L2 cache, a part is one strip. Otherwise a part is the whole section, so that the weights
-// are loaded once.
+// chunkTiles divides a section into the tiles that a chunk multiplies. With blockSchedule and a block of weights that
+// stays in the L2 cache, a part is one strip. Otherwise a part is the whole section, so that the weights are loaded
+// once.
 func (r *winogradRun) chunkTiles(section tileSpan) spans {
 	w := r.winogradConv
 	if r.schedule != blockSchedule || 4*w.form.Points()*w.pointWeights() > partWeights {

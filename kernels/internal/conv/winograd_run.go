@@ -110,8 +110,8 @@ func (r *winogradRun) multiplyPhase(section tileSpan) graph.Phase {
 	}}
 }
 
-// chunkPhase returns the only compute phase of chunkSchedule. A chunk transforms a section, multiplies,
-// and transforms the products back.
+// chunkPhase returns the only compute phase of chunkSchedule. A chunk transforms a section, multiplies, and transforms
+// the products back.
 func (r *winogradRun) chunkPhase() graph.Phase {
 	return graph.Phase{Chunks: r.sections.n, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)

@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// QuotientText is the text of an expression that computes v = x / scale in float32 from the reciprocal of the scale. It is
-// several times faster than a division. The product q has an error below two units in the last place. The first
+// QuotientText is the text of an expression that computes v = x / scale in float32 from the reciprocal of the scale. It
+// is several times faster than a division. The product q has an error below two units in the last place. The first
 // correction, p, has an error below one unit. The second correction, v, is correctly rounded (Markstein 1990).
 const QuotientText = "q = x * reciprocal; p = fma(fma(-q, scale, x), reciprocal, q); " +
 	"v = fma(fma(-p, scale, x), reciprocal, p)"
@@ -63,7 +63,8 @@ func (q *quantizeRewriter) rewritePair(n *graph.Node, least, most float64) ([]*g
 	var operands [2]quantizedValues
 	for i := range operands {
 		var ok bool
-		if operands[i], ok = dequantized(n.In[i]); !ok || operands[i].scale.Numel() != 1 || !isByte(operands[i].bytes.Type().DType) {
+		if operands[i], ok = dequantized(n.In[i]); !ok || operands[i].scale.Numel() != 1 ||
+			!isByte(operands[i].bytes.Type().DType) {
 			return nil, nil
 		}
 	}

@@ -89,7 +89,7 @@ func affineKernel[T kit.WidestNumber](c *graph.Call) (*graph.Kernel, error) {
 				x[k] = coordinates[k][rest%sz]
 				rest /= sz
 			}
-			dst := unsafe.Add(m.Ptrs[0], l.At(i)[0])
+			dst := unsafe.Add(m.Ptrs[0], l.Offsets(i)[0])
 			for r := range n {
 				var sum T
 				for k := range n + 1 {

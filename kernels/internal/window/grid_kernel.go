@@ -105,7 +105,7 @@ func (k *gridKernel) kernel() *graph.Kernel {
 func (k *gridKernel) unit(mem *graph.Mem, group *gridGroup, u int, list bool) {
 	block, at := u%k.blocks, u/k.blocks
 	first := at % k.groups * k.group
-	n, off := min(k.group, k.length-first), k.rows.At(at/k.groups)
+	n, off := min(k.group, k.length-first), k.rows.Offsets(at/k.groups)
 	if list || block == 0 {
 		k.list(group, unsafe.Add(mem.Ptrs[2], off[0]+first*k.fromGrid), n)
 		mem.Count(n * k.maxTaps)
