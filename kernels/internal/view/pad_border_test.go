@@ -21,8 +21,8 @@ func TestBorderSpans(t *testing.T) {
 					calls++
 					table, next := view.BorderTable(mode, n, before, after), 0
 					for _, s := range view.BorderSpans(mode, n, before, after) {
-						for i := range s.N {
-							if at := s.From + i*s.Step; s.At != next-i || next >= len(table) || table[next] != at {
+						for i := range s.Count {
+							if at := s.InStart + i*s.InStep; s.OutStart != next-i || next >= len(table) || table[next] != at {
 								t.Fatalf("%s of %d by %d, %d: index %d reads %d; the table is %v", mode, n, before, after, next, at, table)
 							}
 							next++
