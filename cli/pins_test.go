@@ -117,7 +117,7 @@ func TestPinRefusals(t *testing.T) {
 		block + " --pin conv1": "--pin conv1: want NAME=FORMAT, NAME=order:0,2,3,1 or " +
 			"NODE=impl:NAME",
 		block + " --pin b1=channels_last":                           `"b1": required rank 4 tensor to use channels_last format`,
-		block + " --pin image=impl:nhwc":                            `"image": it is no node: only nodes have implementations`,
+		block + " --pin image=impl:nhwc":                            `"image": it is not a node: only nodes have implementations`,
 		block + " --pin image=contiguous --pin image=channels_last": "--pin gives image twice: contiguous and channels_last",
 		block + " --pin conv1=impl:nhwc --pin conv1=impl:nchw":      "--pin gives conv1 twice: impl:nhwc and impl:nchw",
 

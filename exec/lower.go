@@ -81,13 +81,13 @@ func lower(ctx context.Context, n *graph.Node) (k *graph.Kernel, err error) {
 		return nil, errors.New("it is a composite op: the graph must be planned first")
 	}
 	if n.Op.Compile == nil {
-		return nil, fmt.Errorf("no kernel makes this value")
+		return nil, fmt.Errorf("no kernel computes this value")
 	}
 	if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
 		return nil, fmt.Errorf("some of its outputs are views and some are not: the graph must be planned first")
 	}
 	if k, err = n.Op.Compile(n.Call()); err == nil && k == nil {
-		err = errors.New("its op gives no kernel")
+		err = errors.New("its op returned no kernel")
 	}
 	if err != nil {
 		return k, err

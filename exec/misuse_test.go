@@ -43,7 +43,7 @@ func TestOpWithoutKernel(t *testing.T) {
 	g.Output("y", g.Apply("hollow", nil, g.Input("x", tensor.Float32, 4))[0])
 	require.NoError(t, g.Err())
 	_, err = exec.Compile(g, exec.Options{})
-	assert.ErrorContains(t, err, `node "hollow" (hollow): its op gives no kernel`)
+	assert.ErrorContains(t, err, `node "hollow" (hollow): its op returned no kernel`)
 }
 
 // A program runs on the host: it rejects the kernel of another place.

@@ -92,7 +92,7 @@ func (b *Builder) LoadImag(operand int) Value { return b.load(operand, 1) }
 
 func (b *Builder) load(operand int, part uint64) Value {
 	if operand < 0 || operand >= len(b.code.In) {
-		return b.Fail(fmt.Errorf("expr: operand %d of %d", operand, len(b.code.In)))
+		return b.Fail(fmt.Errorf("expr: operand %d of a code with %d operands", operand, len(b.code.In)))
 	}
 	d := b.code.In[operand]
 	if d.IsComplex() {
@@ -140,7 +140,7 @@ func (b *Builder) Int(d tensor.DType, x int64) Value {
 func (b *Builder) Element(d tensor.DType, bytes []byte) Value {
 	var imm [8]byte
 	if !d.Valid() || d.IsComplex() || len(bytes) != d.Size() {
-		return b.Fail(fmt.Errorf("expr: an element of %v in %d bytes", d, len(bytes)))
+		return b.Fail(fmt.Errorf("expr: %d bytes for an element of %v", len(bytes), d))
 	}
 	copy(imm[:], bytes)
 	return b.Make(Inst{Op: Const, DType: d, Imm: binary.LittleEndian.Uint64(imm[:])})
@@ -149,7 +149,7 @@ func (b *Builder) Element(d tensor.DType, bytes []byte) Value {
 // Number returns a plain number as a constant of a dtype. part is 0 or, for the imaginary part of a complex dtype, 1.
 func (b *Builder) Number(d tensor.DType, s tensor.Scalar, part int) Value {
 	if !d.Valid() || !s.IsSet() || part < 0 || part > 1 || part == 1 && !d.IsComplex() {
-		return b.Fail(fmt.Errorf("expr: part %d of a number as %v", part, d))
+		return b.Fail(fmt.Errorf("expr: a constant of %v has no part %d", d, part))
 	}
 	bytes := s.Tensor(d).Storage().Bytes()
 	if d.IsComplex() {
@@ -162,7 +162,7 @@ func (b *Builder) Number(d tensor.DType, s tensor.Scalar, part int) Value {
 // comparisons.
 func (b *Builder) Do(o Op, args ...Value) Value {
 	if len(args) != o.Args() || len(args) == 0 {
-		return b.Fail(fmt.Errorf("expr: %v of %d operands, not %d", o, len(args), o.Args()))
+		return b.Fail(fmt.Errorf("expr: %v takes %d operands, not %d", o, o.Args(), len(args)))
 	}
 	i := Inst{Op: o, DType: b.DType(args[len(args)-1]), A: args[0], B: None, C: None}
 	if o == Eq || o == Ne || o == Lt || o == Le {
@@ -210,10 +210,10 @@ func (b *Builder) Position() Value { return b.Make(Inst{Op: Position, DType: ten
 // Call applies a Go function, in float32 or float64.
 func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
 	if f == nil {
-		return b.Fail(errors.New("expr: a call of no function"))
+		return b.Fail(errors.New("expr: Call needs a function"))
 	}
 	if len(args) != f.Args || f.Args < 1 || f.Args > 3 {
-		return b.Fail(fmt.Errorf("expr: %s of %d operands, not %d", f.Name, len(args), f.Args))
+		return b.Fail(fmt.Errorf("expr: %s takes %d operands, not %d", f.Name, f.Args, len(args)))
 	}
 	at := -1
 	for k, have := range b.code.Funcs {
@@ -327,7 +327,7 @@ func (b *Builder) Build(out ...Output) (*Code, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, errors.New("expr: a code without outputs")
+		return nil, errors.New("expr: the code has no outputs")
 	}
 	return c.prune(), nil
 }

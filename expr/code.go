@@ -322,7 +322,7 @@ func (c *Code) checkOut(o Output) error {
 		}
 	}
 	if o.Im != None && !o.DType.IsComplex() {
-		return errors.New("an imaginary part of a real output")
+		return errors.New("a real output has an imaginary part")
 	}
 	return nil
 }
@@ -356,7 +356,7 @@ func (c *Code) checkDTypes(i Inst) error {
 		return checkSame(tensor.Int32, i.DType)
 	case Bits:
 		if of(i.A).Size() != i.DType.Size() || i.DType == tensor.Bool {
-			return fmt.Errorf("bits of %v as %v", of(i.A), i.DType)
+			return fmt.Errorf("Bits cannot reinterpret %v as %v", of(i.A), i.DType)
 		}
 		return nil
 	case Eq, Ne, Lt, Le:
@@ -401,7 +401,7 @@ func (c *Code) checkLoad(i Inst) error {
 	if d.IsComplex() {
 		d = d.ToReal()
 	} else if i.Imm != 0 {
-		return errors.New("an imaginary part of a real operand")
+		return errors.New("a real operand has no imaginary part")
 	}
 	if i.Imm > 1 {
 		return fmt.Errorf("there is no part %d", i.Imm)

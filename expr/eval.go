@@ -19,7 +19,7 @@ type Number struct {
 // package is accurate. Eval panics if there are fewer operands than the code has.
 func (c *Code) Eval(in ...Number) []Number {
 	if len(in) < len(c.In) {
-		panic("expr: Eval of fewer operands than the code has")
+		panic("expr: Eval needs all operands of the code")
 	}
 	v := make([]uint64, len(c.Insts))
 	for k, i := range c.Insts {

@@ -204,7 +204,7 @@ func (p *parser) node(n node) *node {
 		n.depth = max(n.depth, a.depth+1)
 	}
 	if n.depth > maxChain {
-		p.fail(n.col, "operators are nested more than %d deep; name values ahead: t = ...;", maxChain)
+		p.fail(n.col, "operators are nested more than %d deep; give names to parts of the formula: t = ...;", maxChain)
 	}
 	return &n
 }

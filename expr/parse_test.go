@@ -78,7 +78,7 @@ func TestMistakes(t *testing.T) {
 		"- not x":                 "column 3: not needs parentheses here",
 		strings.Repeat("(", 1000): "column 202: parentheses and operators are nested more than 200 deep",
 		strings.Repeat("x + ", 1200) + "x": "column 4003: operators are nested more than 1000 deep; " +
-			"name values ahead: t = ...;",
+			"give names to parts of the formula: t = ...;",
 	} {
 		_, err := expr.Parse(text)
 		var e *expr.Error
@@ -94,7 +94,7 @@ func TestTypingMistakes(t *testing.T) {
 		text, want string
 		in         []tensor.DType
 	}{
-		{"x * alpa", `column 5: unknown name "alpa": it is no operand, and no such number is given; did you mean alpha?`,
+		{"x * alpa", `column 5: unknown name "alpa": it is neither an operand nor a given number; did you mean alpha?`,
 			[]tensor.DType{tensor.Float32}},
 		{"1 + (x & 2)", "column 8: an operation on bits of float32 is undefined", []tensor.DType{tensor.Float32}},
 		{"t = x;\n1 + (t & 2)", "line 2, column 8: an operation on bits of float32 is undefined",

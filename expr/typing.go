@@ -141,7 +141,7 @@ func (t *typer) eval(n *node, env scope) value {
 		if s, ok := constants[n.text]; ok {
 			return value{num: s}
 		}
-		t.require(n.col, false, "unknown name %q: it is no operand, and no such number is given%s", n.text,
+		t.require(n.col, false, "unknown name %q: it is neither an operand nor a given number%s", n.text,
 			suggest.DidYouMean(suggest.Nearest(n.text, slices.Values(sorted.Keys(env)))))
 	}
 	args := make([]value, len(n.args))

@@ -74,7 +74,7 @@ func (a anchorImpl) impl() graph.Impl {
 func anchorOf(c *graph.Call) (*Fusion, *graph.Call, error) {
 	f, ok := c.Attrs.(*Fusion)
 	if !ok || f.Anchor == 0 || f.Anchor > len(c.In) || len(c.Out) == 0 {
-		return nil, nil, errors.New("a fused node is made by passes")
+		return nil, nil, errors.New("only passes can make fused nodes")
 	}
 	into := f.hostResult()
 	if into < 0 || into >= len(c.Out) {

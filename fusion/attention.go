@@ -126,7 +126,7 @@ func (x attentionImpl) impl(name, doc string) graph.Impl {
 func (x attentionImpl) attentionOf(c *graph.Call) (*graph.Attention, error) {
 	f, ok := c.Attrs.(*Fusion)
 	if !ok || f.Seen == nil || len(f.Seen) != len(c.In)+1 || len(c.Out) != 1 || f.code == nil {
-		return nil, errors.New("a fused node is made by passes")
+		return nil, errors.New("only passes can make fused nodes")
 	}
 	metas := make([]tensor.Meta, 0, len(c.In)+1)
 	for i, seen := range f.Seen {

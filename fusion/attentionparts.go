@@ -53,7 +53,7 @@ func (w *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep func(*gra
 			return err
 		}
 		if reshapesBatch(m) && w.fusion.Parts[i].In[0].Part < 0 {
-			return fmt.Errorf("%q is no view of a result of the first product", m.Name)
+			return fmt.Errorf("%q is not a view of a result of the first product", m.Name)
 		}
 		for _, a := range w.fusion.Parts[i].In {
 			if a.Part >= 0 || a.Number.IsSet() {
@@ -82,7 +82,7 @@ func betweenProducts(parts []*graph.Node) error {
 	case !loops.CodeAvailable():
 		return errors.New("loops have no machine code")
 	case !Attends(first.Op) || !Attends(last.Op) || len(first.Out) != 1 || len(first.In) != 2 || len(last.In) != 2:
-		return errors.New("it does not begin and end with products of matrices")
+		return errors.New("the nodes do not begin and end with products of matrices")
 	case slices.ContainsFunc(parts, func(m *graph.Node) bool { return slices.Contains(m.Out, last.In[1].Value) }):
 		return fmt.Errorf("needs all of %q before it multiplies weights by it", last.In[1].Value.Name)
 	}
@@ -187,9 +187,8 @@ func reshapesBatch(m *graph.Node) bool {
 }
 
 // fineBatch returns a shape for the batch of the attention, without sizes of 1. Parts may split and join dimensions of
-// the batch, and fineBatch has their splits together: every part's batch is a view of it, and no coarser shape has this
-// property. For example, the batches [6, 4] and [2, 12] give [2, 3, 4]. Dimensions within the rows of a matrix do not
-// belong to the batch.
+// the batch. fineBatch is the coarsest shape that has the batch of every part as a view. For example, the batches [6, 4]
+// and [2, 12] give [2, 3, 4]. Dimensions within the rows of a matrix do not belong to the batch.
 func fineBatch(parts []*graph.Node) ([]int, error) {
 	scores := parts[0].Out[0].Meta.Shape
 	if len(scores) < 2 {

@@ -76,7 +76,7 @@ func newEpilogue(f *Fusion, c *graph.Call) (*Epilogue, error) {
 	e := &Epilogue{code: f.code}
 	host, nextAddress := f.hostResult(), 1+len(c.In)
 	if host < 0 || len(c.Out) != len(f.code.Out) || len(f.code.In) != 1+len(c.In)-f.Anchor {
-		return nil, errors.New("an epilogue is made by passes")
+		return nil, errors.New("only passes can make epilogues")
 	}
 	result := c.Out[host]
 	metas := make([]tensor.Meta, 0, len(c.Out)+len(f.code.In))

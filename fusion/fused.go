@@ -134,7 +134,7 @@ func inferredTypes(p *FusedPart, c *graph.Call) ([]tensor.Type, error) {
 func inferFused(c *graph.Call) ([]graph.Result, error) {
 	f, ok := c.Attrs.(*Fusion)
 	if !ok {
-		return nil, errors.New("a fused node is made by passes")
+		return nil, errors.New("only passes can make fused nodes")
 	}
 	types, err := f.visitParts(c.In, inferredTypes)
 	if err != nil {
@@ -164,11 +164,11 @@ func (f *Fusion) Code() *expr.Code {
 func lowerFused(c *graph.Call) (*graph.Kernel, error) {
 	f, ok := c.Attrs.(*Fusion)
 	if !ok {
-		return nil, errors.New("a fused node is made by passes")
+		return nil, errors.New("only passes can make fused nodes")
 	}
 	code := f.code
 	if code == nil {
-		return nil, errors.New("a fused node is made by passes")
+		return nil, errors.New("only passes can make fused nodes")
 	}
 	if f.Mask != nil {
 		return f.lowerRows(c, code)
@@ -297,7 +297,7 @@ func (f *Fusion) folds(c *graph.Call) (x folding, ok bool) {
 func fusedRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	f, ok := c.Attrs.(*Fusion)
 	if !ok {
-		return nil, errors.New("a fused node is made by passes")
+		return nil, errors.New("only passes can make fused nodes")
 	}
 	made := make([][]*tensor.Tensor, 0, len(f.Parts))
 	_, err := f.visitParts(c.In, func(p *FusedPart, c *graph.Call) ([]tensor.Type, error) {

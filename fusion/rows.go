@@ -166,7 +166,7 @@ type rowState struct {
 
 func (w *rowWork) run(m *graph.Mem, phase, chunk int) error {
 	if len(m.Ptrs) < w.numAddresses {
-		return fmt.Errorf("%d addresses of %d", len(m.Ptrs), w.numAddresses)
+		return fmt.Errorf("got %d of %d addresses", len(m.Ptrs), w.numAddresses)
 	}
 	s := w.state.Of(m)
 	s.ptrs = append(s.ptrs[:0], m.Ptrs[:w.numOuts]...)

@@ -278,7 +278,7 @@ func notAnInteger(text string, symbols map[string]sym.Int) error {
 		m.hint = suggest.DidYouMean(text)
 	case len(symbols) > 0 && !numerals.IsSpecial(text):
 		known := slices.Values(sorted.Keys(symbols))
-		m.hint = ", which is no symbol of the graph" + suggest.DidYouMean(suggest.Nearest(text, known))
+		m.hint = ", which is not a symbol of the graph" + suggest.DidYouMean(suggest.Nearest(text, known))
 	}
 	return m
 }
@@ -341,7 +341,7 @@ func toCondition(v any, symbols map[string]sym.Int) (sym.Bool, error) {
 func (g *Graph) ResizeInput(v *Value, dim, size int) error {
 	switch {
 	case !g.Owns(v) || v.Node != nil || v.Const != nil:
-		return errors.New("it is no input of the graph")
+		return errors.New("it is not an input of the graph")
 	case v.Dims != nil:
 		return errors.New("its sizes depend on symbols")
 	case dim < 0 || dim >= v.Meta.Rank() || size < 0:

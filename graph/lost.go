@@ -91,7 +91,7 @@ func (g *Graph) Refuse(name, op string, results []string, err error, operands ..
 	g.rejectNode(n, cmp.Or(err, errNoCause))
 	for i, v := range operands {
 		if v == nil || v.graph != g {
-			g.recordError(&Error{Node: n.Name, Op: op, Err: fmt.Errorf("operand %d is no value of the graph", i)})
+			g.recordError(&Error{Node: n.Name, Op: op, Err: fmt.Errorf("operand %d is not a value of the graph", i)})
 			continue
 		}
 		n.In = append(n.In, Arg{Kind: TensorArg, Value: v})

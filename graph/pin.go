@@ -49,7 +49,7 @@ func ParsePin(text string) (Pin, error) {
 	}
 	f, err := tensor.ParseMemoryFormat(text)
 	if err != nil || f == tensor.Preserve {
-		return Pin{}, fmt.Errorf("%q is no layout to be demanded: want contiguous, channels_last, channels_last_3d, "+
+		return Pin{}, fmt.Errorf("%q is not a layout that a pin can demand: want contiguous, channels_last, channels_last_3d, "+
 			"order:0,2,3,1 or impl:NAME%s", text, suggest.DidYouMean(suggest.Nearest(text, slices.Values(layoutNames))))
 	}
 	return Pin{Format: f}, nil
@@ -150,7 +150,7 @@ func (g *Graph) Pin(name string, p Pin) error {
 	}
 	err := p.check()
 	if err == nil && p.Impl != "" {
-		err = fmt.Errorf("it is no node: only nodes have implementations")
+		err = fmt.Errorf("it is not a node: only nodes have implementations")
 	}
 	if err == nil && p.SetsLayout() {
 		_, err = p.For(v.Meta.Rank())

@@ -63,7 +63,7 @@ func (g *Graph) insert(name string, o *Op, in []Arg, attrs Attrs) (*Node, error)
 func (g *Graph) insertNode(n *Node) error {
 	for i, x := range n.In {
 		if x.Kind == TensorArg && (x.Value == nil || x.Value.graph != g) {
-			return fmt.Errorf("operand %d is no value of the graph", i)
+			return fmt.Errorf("operand %d is not a value of the graph", i)
 		}
 	}
 	if err := n.checkArity(); err != nil {
@@ -129,7 +129,7 @@ func (g *Graph) MakeConstant(v *Value, t *tensor.Tensor) {
 // mustOwn panics if v is not a value of the graph.
 func (g *Graph) mustOwn(v *Value) {
 	if v == nil || g.nameIndex().values[v.Name] != v {
-		panic("graph: the value is not one of the graph's")
+		panic("graph: the value belongs to another graph")
 	}
 }
 

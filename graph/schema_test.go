@@ -83,7 +83,7 @@ func TestSchemaRefuses(t *testing.T) {
 		`attribute "int": want an integer, got 1.5`:                                  {"int": 1.5},
 		`attribute "int": want an integer, got 1e+300`:                               {"int": 1e300},
 		`attribute "int": want an integer, got true`:                                 {"int": true},
-		`attribute "int": want an integer, got "M", which is no symbol of the graph`: {"int": "M"},
+		`attribute "int": want an integer, got "M", which is not a symbol of the graph`: {"int": "M"},
 		`attribute "int": must not be null`:                                          {"int": nil},
 		`attribute "float": want a number, got "0x1p3"`:                              {"float": "0x1p3"},
 		`attribute "text": "c" is not one of a, b`:                                   {"text": "c"},

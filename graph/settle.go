@@ -126,7 +126,7 @@ func (s *settling) replaceNode(n *Node) error {
 	values := make([]*Value, len(in))
 	for i, a := range in {
 		if values[i] = a.Value; a.Kind != TensorArg {
-			return fmt.Errorf("operand %q of the graph it runs is no value", body.Inputs[i].Name)
+			return fmt.Errorf("operand %q of the graph it runs is not a value", body.Inputs[i].Name)
 		}
 	}
 	out, err := s.splice(n, body, values)
@@ -281,7 +281,7 @@ func (s *settling) repeat(n *Node) error {
 	values := make([]*Value, len(r.Values))
 	for i, a := range r.Values {
 		if values[i] = a.Value; a.Kind != TensorArg {
-			return fmt.Errorf("operand %q of the graph it runs is no value", r.Body.Inputs[2+i].Name)
+			return fmt.Errorf("operand %q of the graph it runs is not a value", r.Body.Inputs[2+i].Name)
 		}
 	}
 	g.nameIndex().dropNode(n)

@@ -199,7 +199,7 @@ func (v *verifier) checkOperands(n *Node) {
 		case a.Value == nil:
 			v.fail(n, "operand %d is a tensor, but its value is nil", i)
 		case !v.visibleValues[a.Value]:
-			v.fail(n, "operand %d, %q, is no input, constant, or output of an earlier node", i, a.Value.Name)
+			v.fail(n, "operand %d, %q, is not an input, a constant, or an output of an earlier node", i, a.Value.Name)
 		}
 	}
 	if err := n.checkArity(); err != nil {
@@ -213,7 +213,7 @@ func (v *Value) checkAlias() error {
 		return nil
 	}
 	if !slices.ContainsFunc(v.Node.In, func(a Arg) bool { return a.Value == v.Alias }) {
-		return fmt.Errorf("value %q shares storage with %q, which is no operand", v.Name, v.Alias.Name)
+		return fmt.Errorf("value %q shares storage with %q, which is not an operand", v.Name, v.Alias.Name)
 	}
 	root, have := v.Root(), 0
 	if root.Const != nil {

@@ -31,10 +31,10 @@ func sound(t testing.TB) *graph.Graph {
 func TestVerifyFindsWhatIsBroken(t *testing.T) {
 	strides := func(v *graph.Value, st ...int) { v.Meta = v.Meta.WithStrides(st) }
 	for want, breakIt := range map[string]func(g *graph.Graph){
-		`operand 0, "y", is no input, constant, or output of an earlier node`: func(g *graph.Graph) {
+		`operand 0, "y", is not an input, a constant, or an output of an earlier node`: func(g *graph.Graph) {
 			g.Nodes[0], g.Nodes[1] = g.Nodes[1], g.Nodes[0]
 		},
-		`operand 0, "s", is no input`: func(g *graph.Graph) {
+		`operand 0, "s", is not an input`: func(g *graph.Graph) {
 			g.Nodes = append(g.Nodes[:1:1], g.Nodes[2])
 		},
 		`operand 0 is a tensor, but its value is nil`: func(g *graph.Graph) {
@@ -56,7 +56,7 @@ func TestVerifyFindsWhatIsBroken(t *testing.T) {
 			g.Nodes[1].Name = "t"
 		},
 		`it has no op`: func(g *graph.Graph) { g.Nodes[1].Op = nil },
-		`"p" shares storage with "y", which is no operand`: func(g *graph.Graph) {
+		`"p" shares storage with "y", which is not an operand`: func(g *graph.Graph) {
 			g.Value("p").Alias = g.Value("y")
 		},
 		`needs 804 bytes of the storage of "s", which has 800`: func(g *graph.Graph) {

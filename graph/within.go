@@ -92,14 +92,14 @@ func (v *Value) checkWithin() error {
 	case w == nil:
 		return nil
 	case v.Alias != nil || v.Node == nil:
-		return fmt.Errorf("value %q is within %q, but is a view or no result of a node", v.Name, w.Name)
+		return fmt.Errorf("value %q is within %q, but is a view or not the result of a node", v.Name, w.Name)
 	case w.graph != v.graph || w.Alias != nil || w.Node == nil || w.Node.Op.ConcatDim == nil:
 		return fmt.Errorf("value %q is within %q, which is not the result of a concatenation", v.Name, w.Name)
 	case v.Meta.DType != w.Meta.DType || v.Meta.Rank() != w.Meta.Rank():
 		return fmt.Errorf("value %q, %v, is within %q, %v", v.Name, v.Meta, w.Name, w.Meta)
 	}
 	if _, _, ok := v.sliceRanges(w); !ok {
-		return fmt.Errorf("value %q, %v at %d, is no slice of %q, %v at %d", v.Name, v.Meta, v.Meta.Offset, w.Name,
+		return fmt.Errorf("value %q, %v at %d, is not a slice of %q, %v at %d", v.Name, v.Meta, v.Meta.Offset, w.Name,
 			w.Meta, w.Meta.Offset)
 	}
 	return nil

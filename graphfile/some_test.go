@@ -190,7 +190,7 @@ func TestRefuse(t *testing.T) {
 		t.Errorf("%v are left", rest.Outputs)
 	}
 	g.Refuse("odd", "NoSuch", nil, nil, nil, graph.New("", lookup).Input("z", tensor.Float32))
-	if err := g.TakeErr(); err == nil || strings.Count(err.Error(), "is no value of the graph") != 2 || g.Err() != nil {
+	if err := g.TakeErr(); err == nil || strings.Count(err.Error(), "is not a value of the graph") != 2 || g.Err() != nil {
 		t.Errorf("got %v, then %v", err, g.Err())
 	}
 }

@@ -149,7 +149,7 @@ func (e *elider) redundancyReason(n *graph.Node) string {
 	case len(e.uses.readers.At(v)) == 0:
 		return ""
 	case v.Meta.SameLayout(src.Meta) && (v.Meta.Offset == src.Meta.Offset || !e.viewed(v)):
-		return fmt.Sprintf("%q has the same layout, and neither value is overwritten", src.Name)
+		return fmt.Sprintf("%q has the same elements in the same layout", src.Name)
 	}
 	for _, c := range e.uses.readers.At(v) {
 		if !e.reads(c, v, src) {

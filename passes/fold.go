@@ -276,11 +276,11 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 		return out, nil
 	}
 	if n.Op.Compile == nil || slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
-		return nil, &uncompiled{errors.New("no kernel makes this value")}
+		return nil, &uncompiled{errors.New("no kernel computes this value")}
 	}
 	k, err := n.Op.Compile(n.Call())
 	if err == nil && k == nil {
-		err = errors.New("its op gives no kernel")
+		err = errors.New("its op returned no kernel")
 	}
 	if err != nil {
 		return nil, &uncompiled{err}

@@ -90,10 +90,10 @@ func TestPinMistakes(t *testing.T) {
 		`order 1,0 has 2 dimensions, the value has 4`: func(g *graph.Graph) error {
 			return g.Pin("conv", graph.Pin{Order: order(t, "1,0")})
 		},
-		`it is no node: only nodes have implementations`: func(g *graph.Graph) error {
+		`it is not a node: only nodes have implementations`: func(g *graph.Graph) error {
 			return g.Pin("x", graph.Pin{Impl: "nhwc"})
 		},
-		`it is pinned to implementation "depthwise_nhwc", which does not support these operands: want `: func(g *graph.Graph) error {
+		`it is pinned to implementation "depthwise_nhwc", which does not support these operands: use `: func(g *graph.Graph) error {
 			require.NoError(t, g.Pin("conv", graph.Pin{Impl: "depthwise_nhwc"}))
 			_, err := passes.Run(g, passes.Options{})
 			return err

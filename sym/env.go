@@ -49,7 +49,7 @@ func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 	case !token.IsIdentifier(name) || slices.Contains(reserved, name):
 		return Int{}, fmt.Errorf("sym: %q is not a valid symbol name", name)
 	case lo > hi:
-		return Int{}, fmt.Errorf("sym: symbol %s has bounds %d to %d", name, lo, hi)
+		return Int{}, fmt.Errorf("sym: the bounds of symbol %s are invalid: %d to %d", name, lo, hi)
 	case hint < lo || hint > hi:
 		return Int{}, fmt.Errorf("sym: symbol %s has the hint %d, outside its bounds %d to %d", name, hint, lo, hi)
 	}

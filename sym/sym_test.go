@@ -272,7 +272,7 @@ func TestSymbolsAreChecked(t *testing.T) {
 	_, err = env.Symbol("Max", 0, 1, 0)
 	assert.Error(t, err)
 	_, err = env.Symbol("a", 2, 1, 1)
-	assert.EqualError(t, err, "sym: symbol a has bounds 2 to 1")
+	assert.EqualError(t, err, "sym: the bounds of symbol a are invalid: 2 to 1")
 	_, err = env.Symbol("a", 0, 1, 2)
 	assert.Error(t, err)
 	one := at(t, env, "one", 1, 1, 1)

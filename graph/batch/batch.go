@@ -184,7 +184,7 @@ func (p *Proof) forget(nodes []*graph.Node) {
 
 // follow sets the places of the results of a node.
 func (p *Proof) follow(n *graph.Node) error {
-	var rowOperands []int // operands rowOperands rows
+	var rowOperands []int // indices of the operands that have rows
 	for i, a := range n.In {
 		if a.Kind == graph.TensorArg && p.Dim(a.Value) >= 0 {
 			rowOperands = append(rowOperands, i)

@@ -161,12 +161,12 @@ func (p *Problem) supportedBy(n *graph.Node, call *graph.Call) string {
 			if text == "no implementation does" {
 				text = m.Name
 			} else {
-				text += " and " + m.Name
+				text += " or " + m.Name
 			}
 		}
 	}
 	if text != "no implementation does" {
-		text = "want " + text
+		text = "use " + text
 	}
 	return text
 }

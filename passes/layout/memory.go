@@ -35,7 +35,7 @@ const (
 // packed or not (Lagrangian relaxation). The plans of least cost for a price are the vertices of the convex hull of the
 // points (bytes, cost). The price moves along the hull to the edge between a plan that fits and a plan that does not.
 // The plans nearest to this edge are then listed, because a cheaper plan that fits may be above the hull. The least
-// cost for a price, less the price of the bytes within the limit, is a lower bound for all plans within the limit.
+// cost for a price, minus the price of as many bytes as the limit, is a lower bound for all plans within the limit.
 //
 // If the plan with the smallest constants fits, CheapestWithin finds a plan. The time limit of one search applies to
 // all its problems together.

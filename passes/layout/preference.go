@@ -16,7 +16,7 @@ import (
 // Proof, is at least Bound. Therefore a plan within the budget has at least FewestCopies copies
 // ([Weights.MinCopiesWithin]).
 type Preference struct {
-	Slack    float64 // the share of LeastPS that the plan may cost more; see [Problem.Slack]
+	Slack    float64 // how much more than LeastPS the plan may cost, as a share of LeastPS; see [Problem.Slack]
 	LeastPS  int64   // a proved lower bound on the cost of every plan, in picoseconds
 	BudgetPS int64   // LeastPS and the slack
 	CostPS   int64   // the cost of the plan; above BudgetPS only if the search found no plan within the budget

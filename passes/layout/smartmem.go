@@ -79,7 +79,7 @@ func bySmartMem(m *Model) ([]int, error) {
 	return list, nil
 }
 
-// through passes the wishes for the results of a view on to its operand.
+// through adds the wishes for the results of a view to the wishes for its operand.
 func (w wishList) through(v *viewed) {
 	for k, out := range v.node.Out {
 		if f := w.wanted(out); f >= 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// Weights combine the time, the copies and the copied bytes of a plan into one number, the weighted cost. Each
-// picosecond counts Time, each copy counts Copy, and each unit of copied bytes counts 1. A unit has UnitBytes bytes;
-// the last unit of a copy may be incomplete. [Model.Weighted] has these costs.
+// Weights combine the time, the copies and the copied bytes of a plan into one number, the weighted cost. A
+// picosecond has the weight Time, a copy the weight Copy, and a unit of copied bytes the weight 1. A unit has UnitBytes
+// bytes; the last unit of a copy may be incomplete. [Model.Weighted] has these costs.
 //
 // The weights of a new model are lexicographic: a picosecond weighs more than all copies and units that a plan can
 // have, and a copy weighs more than all units. The plan with the least weighted cost is thus a plan of least time; of

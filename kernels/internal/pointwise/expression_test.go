@@ -140,7 +140,7 @@ func TestExpressionErrors(t *testing.T) {
 	for _, c := range []struct{ text, more, want string }{
 		{"x + sigmod(y)", "", at + `column 5: unknown function "sigmod"; did you mean sigmoid?`},
 		{"", "", at + "column 1: an expression is missing"},
-		{"x + z", "", at + `column 5: unknown name "z": it is no operand, and no such number is given`},
+		{"x + z", "", at + `column 5: unknown name "z": it is neither an operand nor a given number`},
 		{"x & y", "", at + "column 3: an operation on bits of float32 is undefined"},
 		{"t = t + x; t", "", at + "column 1: t is defined by itself"},
 		{deep, "", at + "column 202: parentheses and operators are nested more than 200 deep"},

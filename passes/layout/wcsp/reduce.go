@@ -157,7 +157,7 @@ func (order inOrder) Solve(p *Problem, o Options) (_ *Solution, err error) {
 	sorted := slices.Sorted(slices.Values(order))
 	if len(sorted) != len(in.names) || len(sorted) > 0 && (sorted[0] != 0 || sorted[len(sorted)-1] != len(sorted)-1) ||
 		len(slices.Compact(sorted)) != len(order) {
-		return nil, errors.New("wcsp: the order does not have each variable once")
+		return nil, errors.New("wcsp: the order must contain each variable exactly once")
 	}
 	left := int64(defaultTable)
 	if o.MaxTable > 0 {

@@ -234,8 +234,8 @@ func (s *search) tablesOrBranch(in *instance, r result, cutoff int64, top bool) 
 	return r
 }
 
-// bounded returns a relaxation of the remaining problem. The constant of the relaxation is a lower bound. Tables are
-// minimal if the bound then reaches the limit, and larger otherwise.
+// bounded returns a relaxation of the remaining problem. The constant of the relaxation is a lower bound. Larger
+// tables give a higher bound; they are used only if the smallest tables do not reach the limit.
 func (s *search) bounded(e *elimination, limit int64, top bool) *elimination {
 	relaxed := e.clone()
 	if relaxed.relax(1); relaxed.constant >= limit {

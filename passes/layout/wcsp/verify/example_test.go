@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
-// A solution with a proof can be checked; one that claims more than is proved is found out.
+// The proof of a solution can be checked. A solution that claims more than its proof shows is rejected.
 func ExampleSolution() {
 	labels := []string{"nchw", "nhwc"}
 	p := &wcsp.Problem{

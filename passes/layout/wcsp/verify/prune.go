@@ -39,7 +39,7 @@ func (c *checker) prune(pr wcsp.Pruning) error {
 		return fmt.Errorf("labels %d and %d of variable %d are not two remaining labels", pr.Label, pr.By, v)
 	}
 	var sum int64
-	never, worse := false, false // whether Label is never allowed; whether By is forbidden for an entry that Label is not
+	never, worse := false, false // Label is never allowed; By is forbidden where Label is allowed
 	others := c.factorsOf(v)
 	for _, other := range slices.Sorted(maps.Keys(others)) {
 		least := wcsp.Forbidden
