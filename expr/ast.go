@@ -55,7 +55,7 @@ type Formula struct {
 	params  []string
 	lets    []let
 	results []*node
-	tuple   bool // the results are in parentheses
+	isTuple bool // the results are in parentheses
 }
 
 // let is a definition of a name: "name = value;".
@@ -134,11 +134,11 @@ func (f *Formula) Attrs() []string {
 // usedOperands returns the number of operands of a formula whose operands have the default names params. It is the
 // position, from 1, of the last of these names that occurs in the formula.
 func (f *Formula) usedOperands(params []string) int {
-	most := 0
+	count := 0
 	var walk func(n *node)
 	walk = func(n *node) {
 		if n.kind == nameNode {
-			most = max(most, slices.Index(params, n.text)+1)
+			count = max(count, slices.Index(params, n.text)+1)
 		}
 		for _, a := range n.args {
 			walk(a)
@@ -150,7 +150,7 @@ func (f *Formula) usedOperands(params []string) int {
 	for _, r := range f.results {
 		walk(r)
 	}
-	return most
+	return count
 }
 
 // String returns the canonical text, with spaces around operators and without redundant parentheses. [Parse] parses
@@ -162,7 +162,7 @@ func (f *Formula) String() string {
 		l.value.print(&b, 0)
 		b.WriteString("; ")
 	}
-	if f.tuple {
+	if f.isTuple {
 		b.WriteByte('(')
 	}
 	for k, r := range f.results {
@@ -171,10 +171,10 @@ func (f *Formula) String() string {
 		}
 		r.print(&b, 0)
 	}
-	if f.tuple && len(f.results) == 1 {
+	if f.isTuple && len(f.results) == 1 {
 		b.WriteByte(',')
 	}
-	if f.tuple {
+	if f.isTuple {
 		b.WriteByte(')')
 	}
 	return b.String()

@@ -72,16 +72,16 @@ func (b *Builder) Make(i Inst) Value {
 	if v, ok := b.seen[i]; ok {
 		return v
 	}
-	at := Value(len(b.code.Insts))
+	value := Value(len(b.code.Insts))
 	if b.err != nil {
 		return None
 	}
-	if err := b.code.check(at, i); err != nil {
+	if err := b.code.check(value, i); err != nil {
 		return b.Fail(fmt.Errorf("expr: %v: %w", i.Op, err))
 	}
 	b.code.Insts = append(b.code.Insts, i)
-	b.seen[i] = at
-	return at
+	b.seen[i] = value
+	return value
 }
 
 // Load returns the element of an operand, or its real part if the operand is complex.
@@ -215,18 +215,18 @@ func (b *Builder) Call(f *Func, d tensor.DType, args ...Value) Value {
 	if len(args) != f.Args || f.Args < 1 || f.Args > 3 {
 		return b.Fail(fmt.Errorf("expr: %s takes %d operands, not %d", f.Name, f.Args, len(args)))
 	}
-	at := -1
-	for k, have := range b.code.Funcs {
-		if have == f {
-			at = k
+	index := -1
+	for k, known := range b.code.Funcs {
+		if known == f {
+			index = k
 		}
 	}
-	if at < 0 {
-		at = len(b.code.Funcs)
+	if index < 0 {
+		index = len(b.code.Funcs)
 		b.code.Funcs = append(b.code.Funcs, f)
 	}
 	// A Call always has three operands. The first operand takes the places of missing operands.
-	i := Inst{Op: Call, DType: d, A: args[0], B: args[0], C: args[0], Imm: uint64(at)}
+	i := Inst{Op: Call, DType: d, A: args[0], B: args[0], C: args[0], Imm: uint64(index)}
 	if len(args) > 1 {
 		i.B = args[1]
 	}
@@ -245,37 +245,37 @@ func (b *Builder) Inline(c *Code, load func(operand, part int) Value) []Output {
 // inline is Inline, but calls add for each instruction other than loads and calls. The arguments of add are the
 // instruction's value in c, and the instruction with operands of b.
 func (b *Builder) inline(c *Code, load func(operand, part int) Value, add func(Value, Inst) Value) []Output {
-	at := make([]Value, len(c.Insts))
-	move := func(v Value) Value {
+	newValue := make([]Value, len(c.Insts))
+	mapped := func(v Value) Value {
 		if v == None {
 			return None
 		}
-		return at[v]
+		return newValue[v]
 	}
 	for k, i := range c.Insts {
 		switch i.Op {
 		case Load:
-			at[k] = load(int(i.A), int(i.Imm))
+			newValue[k] = load(int(i.A), int(i.Imm))
 			continue
 		case Call:
 			f := c.Funcs[i.Imm]
-			at[k] = b.Call(f, i.DType, []Value{move(i.A), move(i.B), move(i.C)}[:f.Args]...)
+			newValue[k] = b.Call(f, i.DType, []Value{mapped(i.A), mapped(i.B), mapped(i.C)}[:f.Args]...)
 			continue
 		}
 		if i.Op.Args() > 0 {
-			i.A = move(i.A)
+			i.A = mapped(i.A)
 		}
 		if i.Op.Args() > 1 {
-			i.B = move(i.B)
+			i.B = mapped(i.B)
 		}
 		if i.Op.Args() > 2 {
-			i.C = move(i.C)
+			i.C = mapped(i.C)
 		}
-		at[k] = add(Value(k), i)
+		newValue[k] = add(Value(k), i)
 	}
 	out := make([]Output, len(c.Out))
 	for k, o := range c.Out {
-		out[k] = Output{o.DType, move(o.Re), move(o.Im)}
+		out[k] = Output{o.DType, mapped(o.Re), mapped(o.Im)}
 	}
 	return out
 }
@@ -291,22 +291,22 @@ func (c *Code) Rewrite(replace func(b *Builder, i Inst) Value) (*Code, error) {
 	}
 	b := NewBuilder(c.In...)
 	b.code.Funcs = c.Funcs
-	at := make([]Value, len(c.Insts))
-	move := func(v Value) Value {
+	newValue := make([]Value, len(c.Insts))
+	mapped := func(v Value) Value {
 		if v == None {
 			return None
 		}
-		return at[v]
+		return newValue[v]
 	}
 	for k, i := range c.Insts {
 		if i.Op != Load {
-			i.A, i.B, i.C = move(i.A), move(i.B), move(i.C)
+			i.A, i.B, i.C = mapped(i.A), mapped(i.B), mapped(i.C)
 		}
-		at[k] = replace(b, i)
+		newValue[k] = replace(b, i)
 	}
 	out := make([]Output, len(c.Out))
 	for k, o := range c.Out {
-		out[k] = Output{o.DType, move(o.Re), move(o.Im)}
+		out[k] = Output{o.DType, mapped(o.Re), mapped(o.Im)}
 	}
 	return b.Build(out...)
 }
@@ -352,25 +352,25 @@ func (c *Code) prune() *Code {
 		}
 	}
 	p := &Code{In: c.In, Funcs: c.Funcs}
-	at := make([]Value, len(c.Insts))
-	move := func(v Value) Value {
+	newValue := make([]Value, len(c.Insts))
+	mapped := func(v Value) Value {
 		if v == None {
 			return None
 		}
-		return at[v]
+		return newValue[v]
 	}
 	for v, i := range c.Insts {
 		if !live[v] {
 			continue
 		}
 		if i.Op != Load {
-			i.A, i.B, i.C = move(i.A), move(i.B), move(i.C)
+			i.A, i.B, i.C = mapped(i.A), mapped(i.B), mapped(i.C)
 		}
-		at[v] = Value(len(p.Insts))
+		newValue[v] = Value(len(p.Insts))
 		p.Insts = append(p.Insts, i)
 	}
 	for _, o := range c.Out {
-		p.Out = append(p.Out, Output{o.DType, move(o.Re), move(o.Im)})
+		p.Out = append(p.Out, Output{o.DType, mapped(o.Re), mapped(o.Im)})
 	}
 	return p
 }

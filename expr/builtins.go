@@ -57,18 +57,18 @@ func init() {
 }
 
 // arity returns the least and the greatest number of operands of a function. ok is false for an unknown name.
-func arity(name string) (least, most int, ok bool) {
+func arity(name string) (minOperands, maxOperands int, ok bool) {
 	if b, ok := builtins[name]; ok && isName(name) && !keywords[name] {
 		return b.minOperands, b.maxOperands, true
 	}
 	for _, d := range library[name] {
 		n := len(d.operandNames())
 		if !ok {
-			least, most, ok = n, n, true
+			minOperands, maxOperands, ok = n, n, true
 		}
-		least, most = min(least, n), max(most, n)
+		minOperands, maxOperands = min(minOperands, n), max(maxOperands, n)
 	}
-	return least, most, ok && isName(name)
+	return minOperands, maxOperands, ok && isName(name)
 }
 
 // libraryFunction returns the implementation of an operator that calls a function of the library.
@@ -119,8 +119,8 @@ func mul(t *typer, x []value) value {
 	case !d.IsComplex():
 		return t.eachPart(Mul, d, x...)
 	}
-	part := func(v Value) Value { return t.b.Convert(tensor.Float64, v) }
-	a, b, c, e := part(x[0].re), part(x[0].im), part(x[1].re), part(x[1].im)
+	toFloat64 := func(v Value) Value { return t.b.Convert(tensor.Float64, v) }
+	a, b, c, e := toFloat64(x[0].re), toFloat64(x[0].im), toFloat64(x[1].re), toFloat64(x[1].im)
 	product := func(u, v Value) Value { return t.b.Do(Mul, u, v) }
 	return value{dtype: d,
 		re: t.b.Convert(d.ToReal(), t.b.Do(Sub, product(a, c), product(b, e))),
@@ -176,21 +176,21 @@ func shift(o Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promote(x...)
 		t.reject(d, !d.IsIntegral(false), "a shift")
-		wide := d
+		computed := d
 		if d.Size() < 4 {
-			if wide = tensor.Uint32; d.IsSigned() {
-				wide = tensor.Int32
+			if computed = tensor.Uint32; d.IsSigned() {
+				computed = tensor.Int32
 			}
 		}
-		v := t.b.Do(o, t.b.Convert(wide, x[0].re), t.b.Convert(wide, x[1].re))
+		v := t.b.Do(o, t.b.Convert(computed, x[0].re), t.b.Convert(computed, x[1].re))
 		return value{dtype: d, re: t.b.Convert(d, v), im: None}
 	}
 }
 
-func compare(o Op, exchange bool) func(t *typer, x []value) value {
+func compare(o Op, swapOperands bool) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promote(x...)
-		if exchange {
+		if swapOperands {
 			x[0], x[1] = x[1], x[0]
 		}
 		v := value{dtype: tensor.Bool, re: t.b.Do(o, x[0].re, x[1].re), im: None}
@@ -219,12 +219,12 @@ func where(t *typer, x []value) value {
 	return v
 }
 
-func extremum(o, ofBools Op) func(t *typer, x []value) value {
+func extremum(o, boolOp Op) func(t *typer, x []value) value {
 	return func(t *typer, x []value) value {
 		d, x := t.promote(x...)
 		t.reject(d, d.IsComplex(), "an order")
 		if d == tensor.Bool {
-			return t.eachPart(ofBools, d, x...)
+			return t.eachPart(boolOp, d, x...)
 		}
 		return t.eachPart(o, d, x...)
 	}
@@ -314,13 +314,13 @@ func truncDivide(t *typer, x []value) value {
 func copysign(t *typer, x []value) value {
 	d, x := t.promoteFloat(x...)
 	t.reject(d, d.IsComplex(), "a sign")
-	asBits, part := tensor.Uint32, d.OpMath()
+	bitDType, part := tensor.Uint32, d.OpMath()
 	sign := uint64(1) << 31
 	if part == tensor.Float64 {
-		asBits, sign = tensor.Uint64, 1<<63
+		bitDType, sign = tensor.Uint64, 1<<63
 	}
-	magnitude := t.b.Bits(asBits, t.b.Do(Abs, x[0].re))
-	signed := t.b.Do(And, t.b.Bits(asBits, x[1].re), t.b.Int(asBits, int64(sign)))
+	magnitude := t.b.Bits(bitDType, t.b.Do(Abs, x[0].re))
+	signed := t.b.Do(And, t.b.Bits(bitDType, x[1].re), t.b.Int(bitDType, int64(sign)))
 	return value{dtype: d, re: t.b.Bits(part, t.b.Do(Or, magnitude, signed)), im: None}
 }
 
@@ -390,40 +390,40 @@ func finiteLimit(greatest bool) func(t *typer, x []value) value {
 			}
 			return value{dtype: d, re: t.b.Int(d, int64(Neutral(o, d))), im: None}
 		}
-		most := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127,
+		limit := map[tensor.DType]float64{tensor.Float16: 65504, tensor.BFloat16: 0x1.fep127,
 			tensor.Float32: math.MaxFloat32, tensor.Float64: math.MaxFloat64}[d]
 		if !greatest {
-			most = -most
+			limit = -limit
 		}
-		return value{dtype: d, re: t.b.Const(d.OpMath(), most), im: None}
+		return value{dtype: d, re: t.b.Const(d.OpMath(), limit), im: None}
 	}
 }
 
 // pow uses cheaper operations for the plain exponents 2, 3, -1 and 0.5, as pow_tensor_scalar_optimized_kernel of
 // PyTorch does, and repeated squaring for integers.
 func pow(t *typer, x []value) value {
-	e := x[1]
+	exponent := x[1]
 	d, x := t.promote(x...)
 	t.reject(d, d == tensor.Bool, "a power")
 	if d.IsIntegral(false) {
-		if e.isPlainNumber() {
-			if e.num.Int() < 0 {
+		if exponent.isPlainNumber() {
+			if exponent.number.Int() < 0 {
 				t.fail("integers to negative integer powers are not allowed")
 			}
-			return value{dtype: d, re: t.powConst(x[0].re, e.num.Int()), im: None}
+			return value{dtype: d, re: t.powConst(x[0].re, exponent.number.Int()), im: None}
 		}
 		return value{dtype: d, re: t.powInt(x[0].re, x[1].re), im: None}
 	}
-	if e.isPlainNumber() {
+	if exponent.isPlainNumber() {
 		square := func() value { return mul(t, []value{x[0], x[0]}) }
 		switch {
-		case e.num.Complex() == 2:
+		case exponent.number.Complex() == 2:
 			return square()
-		case e.num.Complex() == 3:
+		case exponent.number.Complex() == 3:
 			return mul(t, []value{square(), x[0]})
-		case e.num.Complex() == -1:
-			return div(t, []value{{num: tensor.IntScalar(1)}, x[0]})
-		case e.num.Complex() == 0.5:
+		case exponent.number.Complex() == -1:
+			return div(t, []value{{number: tensor.IntScalar(1)}, x[0]})
+		case exponent.number.Complex() == 0.5:
 			return elementaryFunction(Sqrt)(t, x[:1])
 		}
 	}
@@ -433,18 +433,18 @@ func pow(t *typer, x []value) value {
 	return t.eachPart(Pow, d, x...)
 }
 
-// powConst returns a to the power of e >= 0. Overflow wraps.
-func (t *typer) powConst(a Value, e int64) Value {
+// powConst returns a to the power of exponent >= 0. Overflow wraps.
+func (t *typer) powConst(a Value, exponent int64) Value {
 	r := None
-	for ; e > 0; e >>= 1 {
-		if e&1 != 0 {
+	for ; exponent > 0; exponent >>= 1 {
+		if exponent&1 != 0 {
 			if r == None {
 				r = a
 			} else {
 				r = t.b.Do(Mul, r, a)
 			}
 		}
-		if e > 1 {
+		if exponent > 1 {
 			a = t.b.Do(Mul, a, a)
 		}
 	}
@@ -454,24 +454,24 @@ func (t *typer) powConst(a Value, e int64) Value {
 	return r
 }
 
-// powInt returns base to the power of e, as native::powi of PyTorch does. A negative exponent gives 0, except for bases
-// 1 and -1. The instructions process all bits of the exponent, because an expression has no loops.
-func (t *typer) powInt(base, e Value) Value {
+// powInt returns base to the power of exponent, as native::powi of PyTorch does. A negative exponent gives 0, except
+// for bases 1 and -1. The instructions process all bits of the exponent, because an expression has no loops.
+func (t *typer) powInt(base, exponent Value) Value {
 	d := t.b.DType(base)
 	zero, one := t.b.Int(d, 0), t.b.Int(d, 1)
 	n := bits.Len64(Neutral(Min, d)) // bits of the greatest exponent
-	odd := t.b.Do(Ne, t.b.Do(And, e, one), zero)
+	odd := t.b.Do(Ne, t.b.Do(And, exponent, one), zero)
 	r, a := t.b.Do(Select, odd, base, one), base
 	for k := 1; k < n; k++ {
 		a = t.b.Do(Mul, a, a)
-		has := t.b.Do(Ne, t.b.Do(And, e, t.b.Int(d, 1<<k)), zero)
-		r = t.b.Do(Select, has, t.b.Do(Mul, r, a), r)
+		isBitSet := t.b.Do(Ne, t.b.Do(And, exponent, t.b.Int(d, 1<<k)), zero)
+		r = t.b.Do(Select, isBitSet, t.b.Do(Mul, r, a), r)
 	}
 	if !d.IsSigned() {
 		return r
 	}
-	minus := t.b.Int(d, -1)
-	ofMinus := t.b.Do(Select, t.b.Do(Eq, base, minus), t.b.Do(Select, odd, minus, one), zero)
-	inverse := t.b.Do(Select, t.b.Do(Eq, base, one), one, ofMinus)
-	return t.b.Do(Select, t.b.Do(Lt, e, zero), inverse, r)
+	minusOne := t.b.Int(d, -1)
+	powerOfMinusOne := t.b.Do(Select, t.b.Do(Eq, base, minusOne), t.b.Do(Select, odd, minusOne, one), zero)
+	inverse := t.b.Do(Select, t.b.Do(Eq, base, one), one, powerOfMinusOne)
+	return t.b.Do(Select, t.b.Do(Lt, exponent, zero), inverse, r)
 }

@@ -23,7 +23,7 @@ var complexCalls = func() map[string][2]*Func {
 	for name, f := range elementary.Complex {
 		im := &Func{Name: name + ".im", Args: 2, F: func(a, b, _ float64) float64 { return imag(f(complex(a, b))) }}
 		re := &Func{Name: name + ".re", Args: 2, F: func(a, b, _ float64) float64 { return real(f(complex(a, b))) },
-			imag: im, both: f}
+			imag: im, complex: f}
 		calls[name] = [2]*Func{re, im}
 	}
 	return calls
@@ -34,4 +34,4 @@ func (f *Func) Unary() func(float64) float64 { return f.real }
 
 // Complex returns the function of a complex number whose real part F computes, and the Func of its imaginary part. It
 // returns nil if F computes something else.
-func (f *Func) Complex() (both func(complex128) complex128, imag *Func) { return f.both, f.imag }
+func (f *Func) Complex() (complex func(complex128) complex128, imag *Func) { return f.complex, f.imag }

@@ -146,8 +146,8 @@ type Func struct {
 
 	// A complex function has a Func for its real part and a Func for its imaginary part. The next fields are set in the
 	// Func of the real part.
-	imag *Func                       // the Func of the imaginary part
-	both func(complex128) complex128 // computes both parts
+	imag    *Func                       // the Func of the imaginary part
+	complex func(complex128) complex128 // computes both parts
 }
 
 // Output is a result.
@@ -327,9 +327,9 @@ func (c *Code) checkOut(o Output) error {
 	return nil
 }
 
-func (c *Code) check(at Value, i Inst) error {
+func (c *Code) check(value Value, i Inst) error {
 	for _, u := range i.Uses() {
-		if u < 0 || u >= at {
+		if u < 0 || u >= value {
 			return fmt.Errorf("uses v%d, which is not an earlier value", u)
 		}
 	}
@@ -344,7 +344,7 @@ func (c *Code) check(at Value, i Inst) error {
 
 // checkDTypes checks the dtypes of the operands and the result of an instruction.
 func (c *Code) checkDTypes(i Inst) error {
-	of := func(v Value) tensor.DType { return c.Insts[v].DType }
+	dtypeOf := func(v Value) tensor.DType { return c.Insts[v].DType }
 	switch i.Op {
 	case Const:
 		return checkConstBits(i.DType, i.Imm)
@@ -355,29 +355,31 @@ func (c *Code) checkDTypes(i Inst) error {
 	case Position:
 		return checkSame(tensor.Int32, i.DType)
 	case Bits:
-		if of(i.A).Size() != i.DType.Size() || i.DType == tensor.Bool {
-			return fmt.Errorf("Bits cannot reinterpret %v as %v", of(i.A), i.DType)
+		if dtypeOf(i.A).Size() != i.DType.Size() || i.DType == tensor.Bool {
+			return fmt.Errorf("Bits cannot reinterpret %v as %v", dtypeOf(i.A), i.DType)
 		}
 		return nil
 	case Eq, Ne, Lt, Le:
-		return errors.Join(checkSame(i.DType, tensor.Bool), checkSame(of(i.A), of(i.B)), checkStorageOnly(of(i.A)))
+		return errors.Join(checkSame(i.DType, tensor.Bool), checkSame(dtypeOf(i.A), dtypeOf(i.B)),
+			checkStorageOnly(dtypeOf(i.A)))
 	case Select:
-		return errors.Join(checkSame(of(i.A), tensor.Bool), checkSame(i.DType, of(i.B)), checkSame(i.DType, of(i.C)))
+		return errors.Join(checkSame(dtypeOf(i.A), tensor.Bool), checkSame(i.DType, dtypeOf(i.B)),
+			checkSame(i.DType, dtypeOf(i.C)))
 	case Reduce:
 		if err := checkFold(Op(i.Imm), i.DType); err != nil {
 			return err
 		}
-		return checkSame(i.DType, of(i.A))
+		return checkSame(i.DType, dtypeOf(i.A))
 	case Lookup:
 		if i.Imm >= uint64(len(elementary.Tables)) {
 			return fmt.Errorf("there is no table %d", i.Imm)
 		}
-		return errors.Join(checkSame(i.DType, tensor.Float32), checkSame(i.DType, of(i.A)))
+		return errors.Join(checkSame(i.DType, tensor.Float32), checkSame(i.DType, dtypeOf(i.A)))
 	case Scan:
 		if Scanning(Op(i.Imm), i.DType) == nil {
 			return fmt.Errorf("%v cannot scan %v", Op(i.Imm), i.DType)
 		}
-		return checkSame(i.DType, of(i.A))
+		return checkSame(i.DType, dtypeOf(i.A))
 	case Call:
 		if i.Imm >= uint64(len(c.Funcs)) {
 			return fmt.Errorf("there is no function %d", i.Imm)
@@ -388,7 +390,7 @@ func (c *Code) checkDTypes(i Inst) error {
 	}
 	err := errors.Join(checkStorageOnly(i.DType), checkOperation(i.Op, i.DType))
 	for _, u := range i.Uses() {
-		err = errors.Join(err, checkSame(i.DType, of(u)))
+		err = errors.Join(err, checkSame(i.DType, dtypeOf(u)))
 	}
 	return err
 }

@@ -37,9 +37,9 @@ func (c *Code) FlushExp(least float64) (*Code, bool) {
 			return b.Make(i)
 		}
 		bound := b.Const(i.DType, least)
-		below := b.Do(Lt, i.A, bound)
-		i.A = b.Do(Select, below, bound, i.A)
-		return b.Do(Select, below, b.Const(i.DType, 0), b.Make(i))
+		isTiny := b.Do(Lt, i.A, bound)
+		i.A = b.Do(Select, isTiny, bound, i.A)
+		return b.Do(Select, isTiny, b.Const(i.DType, 0), b.Make(i))
 	})
 	flushed, err := b.Build(out...)
 	if err != nil {
@@ -54,41 +54,41 @@ func (c *Code) isExpBelowMax(v Value) bool {
 	if i.Op != Exp || i.DType != tensor.Float32 || c.Insts[i.A].Op != Sub {
 		return false
 	}
-	from := c.Insts[i.A]
-	most := c.Insts[from.B]
-	return most.Op == Reduce && Op(most.Imm) == Max && most.A == from.A
+	difference := c.Insts[i.A]
+	maximum := c.Insts[difference.B]
+	return maximum.Op == Reduce && Op(maximum.Imm) == Max && maximum.A == difference.A
 }
 
-// onlyAdds reports whether exponential e affects the results only through sums over whole rows, and through sums and
+// onlyAdds reports whether the exponential affects the results only through sums over whole rows, and through sums and
 // products of elements.
-func (c *Code) onlyAdds(e Value) bool {
-	whole := make([]bool, len(c.Insts)) // by value: it is e, possibly converted
-	small := make([]bool, len(c.Insts)) // by value: it may be as small as e, because it depends on e
-	whole[e], small[e] = true, true
-	for v := int(e) + 1; v < len(c.Insts); v++ {
+func (c *Code) onlyAdds(exponential Value) bool {
+	isExponential := make([]bool, len(c.Insts)) // by value: it is the exponential, possibly converted
+	dependsOnIt := make([]bool, len(c.Insts))   // by value: it may be as small as the exponential
+	isExponential[exponential], dependsOnIt[exponential] = true, true
+	for v := int(exponential) + 1; v < len(c.Insts); v++ {
 		i := c.Insts[v]
 		args := []Value{i.A, i.B, i.C}[:i.Op.Args()]
-		if !slices.ContainsFunc(args, func(a Value) bool { return a != None && small[a] }) {
+		if !slices.ContainsFunc(args, func(a Value) bool { return a != None && dependsOnIt[a] }) {
 			continue
 		}
-		small[v] = true
+		dependsOnIt[v] = true
 		switch i.Op {
 		case Convert:
-			whole[v] = whole[i.A]
+			isExponential[v] = isExponential[i.A]
 			if !i.DType.IsFloat() {
 				return false
 			}
 		case Add, Sub, Mul, Neg, FMA:
 		case Div:
-			if small[i.B] {
+			if dependsOnIt[i.B] {
 				return false
 			}
 		case Select:
-			if small[i.A] {
+			if dependsOnIt[i.A] {
 				return false
 			}
 		case Reduce:
-			if small[v] = false; Op(i.Imm) != Add || !whole[i.A] {
+			if dependsOnIt[v] = false; Op(i.Imm) != Add || !isExponential[i.A] {
 				return false
 			}
 		default:

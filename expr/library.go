@@ -220,9 +220,9 @@ func (t *typer) call(name string, x []value) value {
 		d = t.floatDType
 	}
 	env := scope{}
-	for at, param := range list[k].operandNames() {
-		if env[param] = x[at]; !x[at].isPlainNumber() {
-			v := t.convert(x[at], d)
+	for index, param := range list[k].operandNames() {
+		if env[param] = x[index]; !x[index].isPlainNumber() {
+			v := t.convert(x[index], d)
 			v.zeroDim = false // within the function all operands have dimensions
 			env[param] = v
 		}

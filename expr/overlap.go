@@ -12,7 +12,7 @@ import (
 // [Place.Element] is the index of the pass. folds are the folds of all passes, in order. The values of the folds are
 // the last outputs, which are not stored.
 func (s *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, err error) {
-	o := passJoiner{s: s, b: NewBuilder(), group: 1}
+	o := passJoiner{program: s, builder: NewBuilder(), group: 1}
 	return o.build(o.load)
 }
 
@@ -38,7 +38,7 @@ func (s *RowProgram) Pipeline(group int, isConstant func(operand int) bool) (c *
 			return nil, nil, nil, nil, nil
 		}
 	}
-	o := passJoiner{s: s, b: NewBuilder(), group: group, isConstant: isConstant, numbers: map[Place][]Output{}}
+	o := passJoiner{program: s, builder: NewBuilder(), group: group, isConstant: isConstant, numbers: map[Place][]Output{}}
 	return o.build(o.loadOrCompute)
 }
 
@@ -54,8 +54,8 @@ func (c *Code) has64Bits() bool {
 
 // passJoiner builds one code for all passes.
 type passJoiner struct {
-	s          *RowProgram
-	b          *Builder
+	program    *RowProgram
+	builder    *Builder
 	group      int                    // number of rows that a pass processes together
 	isConstant func(operand int) bool // for Pipeline
 	in         []Place                // by operand of the new code
@@ -68,27 +68,27 @@ type passJoiner struct {
 func (o *passJoiner) build(from func(p Place, d tensor.DType, part int) Value) (c *Code, folds []Fold, in, out []Place,
 	err error) {
 	var stored, folded []Output
-	for e := range o.group * len(o.s.Passes) {
-		w := &o.s.Passes[e/o.group]
-		if w.Code == nil {
+	for e := range o.group * len(o.program.Passes) {
+		pass := &o.program.Passes[e/o.group]
+		if pass.Code == nil {
 			return nil, nil, nil, nil, errors.New("expr: a pass has no loop")
 		}
-		made := o.b.Inline(w.Code, func(n, part int) Value {
-			p := w.In[n]
+		values := o.builder.Inline(pass.Code, func(n, part int) Value {
+			p := pass.In[n]
 			p.Element = e
-			return from(p, w.Code.In[n], part)
+			return from(p, pass.Code.In[n], part)
 		})
-		for n, p := range w.Out {
+		for n, p := range pass.Out {
 			if p.Kind == Nowhere {
-				folded = append(folded, made[n])
+				folded = append(folded, values[n])
 				continue
 			}
 			p.Element = e
-			stored, out = append(stored, made[n]), append(out, p)
+			stored, out = append(stored, values[n]), append(out, p)
 		}
-		folds = append(folds, w.Folds...)
+		folds = append(folds, pass.Folds...)
 	}
-	if c, err = o.b.Build(append(stored, folded...)...); err != nil {
+	if c, err = o.builder.Build(append(stored, folded...)...); err != nil {
 		return nil, nil, nil, nil, err
 	}
 	for n := range folds {
@@ -103,9 +103,9 @@ func (o *passJoiner) load(p Place, d tensor.DType, part int) Value {
 	n := slices.Index(o.in, p)
 	if n < 0 {
 		n = len(o.in)
-		o.in, o.b.code.In = append(o.in, p), append(o.b.code.In, d)
+		o.in, o.builder.code.In = append(o.in, p), append(o.builder.code.In, d)
 	}
-	return o.b.load(n, uint64(part))
+	return o.builder.load(n, uint64(part))
 }
 
 // loadOrCompute returns a part of the value at a place. If the value is computed once per row, loadOrCompute adds the
@@ -118,23 +118,23 @@ func (o *passJoiner) loadOrCompute(p Place, d tensor.DType, part int) Value {
 	if n < 0 {
 		return o.load(p, d, part)
 	}
-	w, at := &o.s.Passes[k], Place{N: k, Element: p.Element}
-	if o.numbers[at] == nil {
-		o.numbers[at] = o.b.Inline(w.After, func(n, part int) Value {
-			q := w.AfterIn[n]
+	pass, place := &o.program.Passes[k], Place{N: k, Element: p.Element}
+	if o.numbers[place] == nil {
+		o.numbers[place] = o.builder.Inline(pass.After, func(n, part int) Value {
+			q := pass.AfterIn[n]
 			q.Element = p.Element
-			return o.loadOrCompute(q, w.After.In[n], part)
+			return o.loadOrCompute(q, pass.After.In[n], part)
 		})
 	}
-	return o.numbers[at][n].Re
+	return o.numbers[place][n].Re
 }
 
 // computedAfter returns the pass k after which the number at p is computed, and its index n among the results of that
 // computation. For a place of another kind, n is -1.
 func (o *passJoiner) computedAfter(p Place) (k, n int) {
 	if p.Kind == AtNumber {
-		for k := range o.s.Passes {
-			if n := slices.Index(o.s.Passes[k].AfterOut, Place{Kind: AtNumber, N: p.N}); n >= 0 {
+		for k := range o.program.Passes {
+			if n := slices.Index(o.program.Passes[k].AfterOut, Place{Kind: AtNumber, N: p.N}); n >= 0 {
 				return k, n
 			}
 		}

@@ -265,14 +265,14 @@ func usesName(n *node, name string) bool {
 
 // tuple parses several results in parentheses. If there is no comma, it restores the parser and returns false.
 func (p *parser) tuple(f *Formula) bool {
-	before := *p
+	start := *p
 	p.next()
 	first := p.expr(0)
 	if p.kind != opToken || p.tok != "," {
-		*p = before
+		*p = start
 		return false
 	}
-	f.results, f.tuple = []*node{first}, true
+	f.results, f.isTuple = []*node{first}, true
 	for p.accept(",") {
 		if p.kind == opToken && p.tok == ")" {
 			break
@@ -383,7 +383,7 @@ func (p *parser) number(tok string, col int) tensor.Scalar {
 // call parses the operands of a function.
 func (p *parser) call(name string, col int) *node {
 	n := node{kind: callNode, text: name, col: col}
-	least, most, ok := arity(name)
+	minOperands, maxOperands, ok := arity(name)
 	if !ok {
 		p.fail(col, "unknown function %q%s", name, suggest.DidYouMean(suggest.Nearest(name, functionNames())))
 	}
@@ -393,8 +393,8 @@ func (p *parser) call(name string, col int) *node {
 		}
 		n.args = append(n.args, p.expr(0))
 	}
-	if k := len(n.args); k < least || k > most {
-		p.fail(col, "%s takes %s, not %d", name, operandCount(least, most), k)
+	if k := len(n.args); k < minOperands || k > maxOperands {
+		p.fail(col, "%s takes %s, not %d", name, operandCount(minOperands, maxOperands), k)
 	}
 	return p.node(n)
 }

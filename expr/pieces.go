@@ -64,7 +64,7 @@ func (c *Code) Pieces(uniform []bool) (*Pieces, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Pieces{PieceCode: pieceCode, Join: join, In: p.in, DependentFolds: dependent}, nil
+	return &Pieces{PieceCode: pieceCode, Join: join, In: p.operands, DependentFolds: dependent}, nil
 }
 
 // pieceSplitter builds a [Pieces].
@@ -74,10 +74,10 @@ type pieceSplitter struct {
 	dependsOnFold []bool  // by value: it depends on a fold
 	folds         []Value // the folds of the code
 
-	b      *Builder        // the builder of Join
-	joined map[Value]Value // by value of the code: its value in Join
-	in     []int           // Pieces.In
-	err    error           // the first error
+	b        *Builder        // the builder of Join
+	joined   map[Value]Value // by value of the code: its value in Join
+	operands []int           // Pieces.In
+	err      error           // the first error
 }
 
 // buildPieceCode builds PieceCode.
@@ -128,8 +128,8 @@ func (p *pieceSplitter) valueInJoin(v Value) Value {
 	if v == None || p.err != nil {
 		return None
 	}
-	if made, ok := p.joined[v]; ok {
-		return made
+	if joined, ok := p.joined[v]; ok {
+		return joined
 	}
 	i := p.code.Insts[v]
 	switch {
@@ -160,12 +160,12 @@ func (p *pieceSplitter) valueInJoin(v Value) Value {
 
 // operand returns the operand of Join for operand i of the code.
 func (p *pieceSplitter) operand(i int) int {
-	for k, have := range p.in {
-		if have == i {
+	for k, operand := range p.operands {
+		if operand == i {
 			return len(p.folds) + k
 		}
 	}
-	p.in = append(p.in, i)
+	p.operands = append(p.operands, i)
 	p.b.code.In = append(p.b.code.In, p.code.In[i])
 	return len(p.b.code.In) - 1
 }
@@ -186,12 +186,13 @@ func (p *pieceSplitter) joinFold(v Value) Value {
 	if !p.dependsOnFold[v] {
 		return p.b.Reduce(Op(i.Imm), p.joinPiece(v))
 	}
-	from := p.code.Insts[i.A]
-	best, nan, ok := None, false, Op(i.Imm) == Min && from.Op == Select
+	difference := p.code.Insts[i.A]
+	best, nan, ok := None, false, Op(i.Imm) == Min && difference.Op == Select
 	if ok {
-		best, nan, ok = p.matchExtreme(from.A)
+		best, nan, ok = p.matchExtreme(difference.A)
 	}
-	if !ok || p.code.Insts[from.B].Op == Reduce || p.dependsOnFold[from.B] || p.code.Insts[from.C].Op != Const {
+	if !ok || p.code.Insts[difference.B].Op == Reduce || p.dependsOnFold[difference.B] ||
+		p.code.Insts[difference.C].Op != Const {
 		return p.fail("a fold depends on another one and is not an argmin or argmax")
 	}
 	x := p.joinPiece(best)
@@ -199,7 +200,7 @@ func (p *pieceSplitter) joinFold(v Value) Value {
 	if nan {
 		matches = p.b.Do(Or, matches, p.b.Do(Ne, x, x))
 	}
-	return p.b.Reduce(Min, p.b.Do(Select, matches, p.joinPiece(v), p.valueInJoin(from.C)))
+	return p.b.Reduce(Min, p.b.Do(Select, matches, p.joinPiece(v), p.valueInJoin(difference.C)))
 }
 
 // matchExtreme reports whether v tests that an element equals an extreme of its row. best is the extreme. nan is true

@@ -226,16 +226,16 @@ func (s *splitter) placeOfNumber(v Value) Place {
 
 // emitter builds the code of a pass, or of the computation after a pass, from values of the whole code.
 type emitter struct {
-	s      *splitter
-	b      *Builder
-	marked []bool  // by value: the new code needs it
-	places []Place // by operand of the new code
+	splitter *splitter
+	builder  *Builder
+	marked   []bool  // by value: the new code needs it
+	places   []Place // by operand of the new code
 	// load returns the place from which the new code loads a value, or false if the new code computes the value.
 	load func(v Value) (Place, bool)
 }
 
 func (s *splitter) emitter(from func(v Value) (Place, bool)) *emitter {
-	return &emitter{s: s, b: NewBuilder(), marked: make([]bool, len(s.code.Insts)), load: from}
+	return &emitter{splitter: s, builder: NewBuilder(), marked: make([]bool, len(s.code.Insts)), load: from}
 }
 
 // mark marks the values on which the roots depend.
@@ -253,7 +253,7 @@ func (e *emitter) mark(roots ...Value) {
 		if _, ready := e.load(v); ready {
 			continue
 		}
-		for _, u := range e.s.code.Insts[v].Uses() {
+		for _, u := range e.splitter.code.Insts[v].Uses() {
 			e.marked[u] = true
 		}
 	}
@@ -261,44 +261,44 @@ func (e *emitter) mark(roots ...Value) {
 
 // operand returns the operand of the new code that is loaded from a place.
 func (e *emitter) operand(p Place, d tensor.DType) int {
-	for k, have := range e.places {
-		if have == p {
+	for k, place := range e.places {
+		if place == p {
 			return k
 		}
 	}
 	e.places = append(e.places, p)
-	e.b.code.In = append(e.b.code.In, d)
+	e.builder.code.In = append(e.builder.code.In, d)
 	return len(e.places) - 1
 }
 
 // emit builds the marked values. It returns, for each value of the code, the value of the new code.
 func (e *emitter) emit() []Value {
-	c := e.s.code
-	at := make([]Value, len(c.Insts))
+	c := e.splitter.code
+	newValue := make([]Value, len(c.Insts))
 	for v, i := range c.Insts {
-		at[v] = None
+		newValue[v] = None
 		if !e.marked[v] {
 			continue
 		}
 		if p, ready := e.load(Value(v)); ready {
-			at[v] = e.b.Load(e.operand(p, i.DType))
+			newValue[v] = e.builder.Load(e.operand(p, i.DType))
 			continue
 		}
 		switch i.Op {
 		case Load:
-			at[v] = e.b.load(e.operand(Place{Kind: AtOperand, N: int(i.A)}, c.In[i.A]), i.Imm)
+			newValue[v] = e.builder.load(e.operand(Place{Kind: AtOperand, N: int(i.A)}, c.In[i.A]), i.Imm)
 			continue
 		case Call:
 			f := c.Funcs[i.Imm]
-			at[v] = e.b.Call(f, i.DType, []Value{at[i.A], at[i.B], at[i.C]}[:f.Args]...)
+			newValue[v] = e.builder.Call(f, i.DType, []Value{newValue[i.A], newValue[i.B], newValue[i.C]}[:f.Args]...)
 			continue
 		}
 		for _, u := range []*Value{&i.A, &i.B, &i.C}[:i.Op.Args()] {
-			*u = at[*u]
+			*u = newValue[*u]
 		}
-		at[v] = e.b.Make(i)
+		newValue[v] = e.builder.Make(i)
 	}
-	return at
+	return newValue
 }
 
 // buildAfter builds the computation after pass k.
@@ -326,13 +326,13 @@ func (s *splitter) buildAfter(k int) error {
 	if len(outs) == 0 {
 		return nil
 	}
-	at := e.emit()
+	newValue := e.emit()
 	for n := range outs {
-		if outs[n].Re = at[outs[n].Re]; outs[n].Im != None {
-			outs[n].Im = at[outs[n].Im]
+		if outs[n].Re = newValue[outs[n].Re]; outs[n].Im != None {
+			outs[n].Im = newValue[outs[n].Im]
 		}
 	}
-	c, err := e.b.Build(outs...)
+	c, err := e.builder.Build(outs...)
 	if err != nil {
 		return err
 	}
@@ -378,13 +378,13 @@ func (s *splitter) buildPass(k int) error {
 	for _, o := range outs {
 		e.mark(o.Re, o.Im)
 	}
-	at := e.emit()
+	newValue := e.emit()
 	for n := range outs {
-		if outs[n].Re = at[outs[n].Re]; outs[n].Im != None {
-			outs[n].Im = at[outs[n].Im]
+		if outs[n].Re = newValue[outs[n].Re]; outs[n].Im != None {
+			outs[n].Im = newValue[outs[n].Im]
 		}
 	}
-	c, err := e.b.Build(outs...)
+	c, err := e.builder.Build(outs...)
 	if err != nil {
 		return err
 	}
@@ -413,8 +413,8 @@ func (s *splitter) loadPlace(v Value, k int) (Place, bool) {
 
 // storedValue returns the value that row r stores.
 func (s *splitter) storedValue(r int) Value {
-	for v, have := range s.rowIndex {
-		if have == r {
+	for v, row := range s.rowIndex {
+		if row == r {
 			return Value(v)
 		}
 	}
@@ -423,10 +423,10 @@ func (s *splitter) storedValue(r int) Value {
 
 // reuseOutputMemory stores rows in the memory of outputs that are written after the last read of the row.
 func (s *splitter) reuseOutputMemory() {
-	taken := make([]bool, len(s.code.Out))
+	isUsed := make([]bool, len(s.code.Out))
 	for _, r := range s.Rows {
 		if r.Out >= 0 {
-			taken[r.Out] = true
+			isUsed[r.Out] = true
 		}
 	}
 	for r := range s.Rows {
@@ -434,8 +434,8 @@ func (s *splitter) reuseOutputMemory() {
 			if s.Rows[r].Out >= 0 {
 				break
 			}
-			if s.Whole[o] && !taken[o] && s.outputPass(o) >= s.lastReader[r] && out.DType.Size() == s.Rows[r].DType.Size() {
-				s.Rows[r].Out, taken[o] = o, true
+			if s.Whole[o] && !isUsed[o] && s.outputPass(o) >= s.lastReader[r] && out.DType.Size() == s.Rows[r].DType.Size() {
+				s.Rows[r].Out, isUsed[o] = o, true
 			}
 		}
 	}

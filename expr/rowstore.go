@@ -43,17 +43,17 @@ func (s *splitter) storeRows(k int, roots ...Value) {
 func (s *splitter) store(v Value, k int) {
 	expensive := func(u Value) bool { return s.variesInRow[u] && s.rowIndex[u] < 0 && s.cost(u) > recomputeCost }
 	for steps := 0; expensive(v) && steps < 3; steps++ {
-		from, count := None, 0
+		source, count := None, 0
 		for _, u := range s.code.Insts[v].Uses() {
-			if u != from && expensive(u) {
-				from = u
+			if u != source && expensive(u) {
+				source = u
 				count++
 			}
 		}
-		if count != 1 || opCost(s.code.Insts[v].Op) > 1 || s.useCount(from) == 1 && s.hasOtherOperand(v, from) {
+		if count != 1 || opCost(s.code.Insts[v].Op) > 1 || s.useCount(source) == 1 && s.hasOtherOperand(v, source) {
 			break
 		}
-		v = from
+		v = source
 	}
 	if !expensive(v) {
 		return
@@ -131,14 +131,14 @@ func (s *RowProgram) Columns(k, elements int) (c *Code, in, out []Place, err err
 	if k < 0 || k >= len(s.Passes) {
 		return nil, nil, nil, fmt.Errorf("expr: pass %d of %d", k, len(s.Passes))
 	}
-	w := &s.Passes[k]
-	if w.Code == nil || elements < 1 || elements > MaxOperands {
+	pass := &s.Passes[k]
+	if pass.Code == nil || elements < 1 || elements > MaxOperands {
 		return nil, nil, nil, errors.New("expr: the pass has no loop")
 	}
 	b := NewBuilder()
 	operand := func(p Place, d tensor.DType) int {
-		for n, have := range in {
-			if have == p {
+		for n, place := range in {
+			if place == p {
 				return n
 			}
 		}
@@ -146,28 +146,28 @@ func (s *RowProgram) Columns(k, elements int) (c *Code, in, out []Place, err err
 		return len(in) - 1
 	}
 	var outs []Output
-	folds := make([][]Value, len(w.Folds))
+	folds := make([][]Value, len(pass.Folds))
 	for e := range elements {
-		made := b.Inline(w.Code, func(n, part int) Value {
-			p := w.In[n]
+		values := b.Inline(pass.Code, func(n, part int) Value {
+			p := pass.In[n]
 			if p.Element = e; p.Kind == AtNumber || p.Kind == AtOperand && s.Uniform[p.N] {
 				p.Element = 0
 			}
-			return b.load(operand(p, w.Code.In[n]), uint64(part))
+			return b.load(operand(p, pass.Code.In[n]), uint64(part))
 		})
-		for n, p := range w.Out {
+		for n, p := range pass.Out {
 			if p.Kind != Nowhere {
 				p.Element = e
-				outs, out = append(outs, made[n]), append(out, p)
+				outs, out = append(outs, values[n]), append(out, p)
 			}
 		}
-		first := len(made) - len(w.Folds)
+		first := len(values) - len(pass.Folds)
 		for n := range folds {
-			folds[n] = append(folds[n], made[first+n].Re)
+			folds[n] = append(folds[n], values[first+n].Re)
 		}
 	}
-	for n, f := range w.Folds {
-		p := Place{Kind: AtNumber, N: w.Into[n]}
+	for n, f := range pass.Folds {
+		p := Place{Kind: AtNumber, N: pass.Into[n]}
 		acc := b.Load(operand(p, b.DType(folds[n][0])))
 		for _, v := range folds[n] {
 			acc = b.Do(f.Op, acc, v)

@@ -50,9 +50,9 @@ func (b *Builder) isConst(v Value, x float64) bool {
 // computes. It returns None for other instructions, and for integer divisions, because division by 0 is unspecified.
 func (b *Builder) foldConstant(i Inst) Value {
 	uses := i.Uses()
-	if v, known := b.foldComparison(i); known {
+	if truth, known := b.foldComparison(i); known {
 		result := Inst{Op: Const, DType: tensor.Bool, A: None, B: None, C: None}
-		if v {
+		if truth {
 			result.Imm = 1
 		}
 		return b.Make(result)
@@ -60,17 +60,17 @@ func (b *Builder) foldConstant(i Inst) Value {
 	if !i.Op.Primitive() || len(uses) == 0 || i.Op == Div && !i.DType.IsFloat() {
 		return None
 	}
-	small := NewBuilder()
+	evaluated := NewBuilder()
 	var args [3]Value
 	for k, u := range uses {
 		imm, ok := b.constantBits(u)
 		if !ok {
 			return None
 		}
-		args[k] = small.Make(Inst{Op: Const, DType: b.DType(u), A: None, B: None, C: None, Imm: imm})
+		args[k] = evaluated.Make(Inst{Op: Const, DType: b.DType(u), A: None, B: None, C: None, Imm: imm})
 	}
-	c, err := small.Build(small.Real(small.Make(Inst{Op: i.Op, DType: i.DType, A: args[0], B: args[1], C: args[2],
-		Imm: i.Imm})))
+	c, err := evaluated.Build(evaluated.Real(evaluated.Make(Inst{Op: i.Op, DType: i.DType, A: args[0], B: args[1],
+		C: args[2], Imm: i.Imm})))
 	if err != nil {
 		return None
 	}
@@ -142,7 +142,7 @@ func (b *Builder) equalOperand(i Inst) Value {
 		if b.DType(i.A) == i.DType {
 			return i.A
 		}
-		if a := b.Inst(i.A); a.Op == Convert && b.DType(a.A) == i.DType && contains(a.DType, i.DType) {
+		if a := b.Inst(i.A); a.Op == Convert && b.DType(a.A) == i.DType && representsAll(a.DType, i.DType) {
 			return a.A
 		}
 	case Bits:
@@ -189,7 +189,7 @@ func (b *Builder) canonical(i Inst) Inst {
 			i.A, i.B, i.C = a.A, i.C, i.B
 		}
 	case Convert:
-		if a := b.Inst(i.A); a.Op == Convert && i.DType.IsFloat() && contains(a.DType, b.DType(a.A)) {
+		if a := b.Inst(i.A); a.Op == Convert && i.DType.IsFloat() && representsAll(a.DType, b.DType(a.A)) {
 			i.A = a.A
 		}
 	}
@@ -202,8 +202,8 @@ func (b *Builder) canonical(i Inst) Inst {
 	return i
 }
 
-// contains reports whether dtype large represents every number of dtype small.
-func contains(large, small tensor.DType) bool {
+// representsAll reports whether dtype large represents every number of dtype small.
+func representsAll(large, small tensor.DType) bool {
 	bits := func(d tensor.DType) int { return 8 * d.Size() }
 	switch {
 	case large == small:

@@ -51,7 +51,7 @@ func (f *Formula) Code(in []tensor.DType, o Typing) (c *Code, err error) {
 	env := scope{}
 	for name, s := range o.Attrs {
 		if s.IsSet() {
-			env[name] = value{num: s}
+			env[name] = value{number: s}
 		}
 	}
 	for k, d := range in {
@@ -86,11 +86,11 @@ type value struct {
 	dtype   tensor.DType
 	re      Value         // the value or its real part; a float32 if dtype is a 16-bit float
 	im      Value         // the imaginary part of a complex value, else None
-	num     tensor.Scalar // the plain number; not set for a typed value
+	number  tensor.Scalar // the plain number; not set for a typed value
 	zeroDim bool          // the operands on which the value depends have no dimensions
 }
 
-func (v value) isPlainNumber() bool { return v.num.IsSet() }
+func (v value) isPlainNumber() bool { return v.number.IsSet() }
 
 // scope maps names to values.
 type scope map[string]value
@@ -133,13 +133,13 @@ func (t *typer) evalFormula(f *Formula, env scope) []value {
 func (t *typer) eval(n *node, env scope) value {
 	switch n.kind {
 	case numberNode:
-		return value{num: n.num}
+		return value{number: n.num}
 	case nameNode:
 		if v, ok := env[n.text]; ok {
 			return v
 		}
 		if s, ok := constants[n.text]; ok {
-			return value{num: s}
+			return value{number: s}
 		}
 		t.require(n.col, false, "unknown name %q: it is neither an operand nor a given number%s", n.text,
 			suggest.DidYouMean(suggest.Nearest(n.text, slices.Values(sorted.Keys(env)))))
@@ -166,14 +166,14 @@ func (t *typer) eval(n *node, env scope) value {
 // allZeroDim reports whether all values that are not plain numbers have no dimensions. It returns false if all values
 // are plain numbers.
 func allZeroDim(args []value) bool {
-	some := false
+	hasTyped := false
 	for _, v := range args {
 		if !v.isPlainNumber() && !v.zeroDim {
 			return false
 		}
-		some = some || !v.isPlainNumber()
+		hasTyped = hasTyped || !v.isPlainNumber()
 	}
-	return some
+	return hasTyped
 }
 
 // apply evaluates an operator or a function. If all operands are plain numbers, the result is a plain number, except
@@ -194,7 +194,7 @@ func (t *typer) evalNumbers(name string, args []value) value {
 	u := &typer{text: t.text, b: NewBuilder(), floatDType: tensor.Float64, errorNode: t.errorNode, depth: t.depth}
 	typed := make([]value, len(args))
 	for k, a := range args {
-		typed[k] = u.convert(a, a.num.DType())
+		typed[k] = u.convert(a, a.number.DType())
 	}
 	var v value
 	if f := builtins[name]; f.apply != nil {
@@ -221,13 +221,13 @@ func (t *typer) evalNumbers(name string, args []value) value {
 	x := c.Eval()[0]
 	switch d {
 	case tensor.Bool:
-		return value{num: tensor.BoolScalar(x.Re != 0)}
+		return value{number: tensor.BoolScalar(x.Re != 0)}
 	case tensor.Int64:
-		return value{num: tensor.IntScalar(int64(x.Re))}
+		return value{number: tensor.IntScalar(int64(x.Re))}
 	case tensor.Float64:
-		return value{num: tensor.FloatScalar(math.Float64frombits(x.Re))}
+		return value{number: tensor.FloatScalar(math.Float64frombits(x.Re))}
 	}
-	return value{num: tensor.ComplexScalar(complex(math.Float64frombits(x.Re), math.Float64frombits(x.Im)))}
+	return value{number: tensor.ComplexScalar(complex(math.Float64frombits(x.Re), math.Float64frombits(x.Im)))}
 }
 
 // operand loads an operand.
@@ -266,7 +266,7 @@ func (t *typer) promotion(args ...value) (tensor.DType, error) {
 	for _, v := range args {
 		switch {
 		case v.isPlainNumber():
-			p.AddNumber(v.num)
+			p.AddNumber(v.number)
 		case v.zeroDim:
 			p.Add(v.dtype, 0)
 		default:
@@ -314,13 +314,13 @@ func (t *typer) convert(v value, d tensor.DType) value {
 	part := d.ToReal().OpMath()
 	switch {
 	case v.isPlainNumber() && d == tensor.Bool:
-		return value{dtype: d, re: t.b.Const(d, boolNumber(v.num.Complex() != 0)), im: None}
+		return value{dtype: d, re: t.b.Const(d, boolNumber(v.number.Complex() != 0)), im: None}
 	case v.isPlainNumber() && d.IsIntegral(false):
-		return value{dtype: d, re: t.b.Int(d, v.num.Int()), im: None}
+		return value{dtype: d, re: t.b.Int(d, v.number.Int()), im: None}
 	case v.isPlainNumber():
-		w := value{dtype: d, re: t.float64Const(part, v.num), im: None}
+		w := value{dtype: d, re: t.float64Const(part, v.number), im: None}
 		if d.IsComplex() {
-			w.im = t.b.Const(part, imag(v.num.Complex()))
+			w.im = t.b.Const(part, imag(v.number.Complex()))
 		}
 		return w
 	case v.dtype == d:

@@ -36,7 +36,7 @@ func makeWithEpilogue(o *graph.Op) *graph.Op {
 	if !slices.ContainsFunc(o.Impls, func(m graph.Impl) bool { return m.Epilogues }) {
 		return nil
 	}
-	t := graph.Op{
+	definition := graph.Op{
 		Semantics: graph.Semantics{
 			Name: "fused_" + o.Name, Kind: o.Kind, Many: true,
 			Doc:    fmt.Sprintf("Computes %s, and pointwise ops on its result. %s", o.Name, o.Doc),
@@ -46,15 +46,15 @@ func makeWithEpilogue(o *graph.Op) *graph.Op {
 		Facts: graph.Facts{AnyOrder: o.AnyOrder, AsInferred: o.AsInferred, ImageRole: o.ImageRole},
 	}
 	if o.Ref != nil {
-		t.Ref = fusedRef
+		definition.Ref = fusedRef
 	}
 	if o.Flops != nil {
-		t.Flops = anchorFlops
+		definition.Flops = anchorFlops
 	}
 	for i := range o.Impls {
-		t.Impls = append(t.Impls, anchorImpl{&o.Impls[i]}.impl())
+		definition.Impls = append(definition.Impls, anchorImpl{&o.Impls[i]}.impl())
 	}
-	op, err := graph.Define(t)
+	op, err := graph.Define(definition)
 	if err != nil {
 		panic("graph: " + err.Error())
 	}
@@ -66,7 +66,7 @@ type anchorImpl struct{ *graph.Impl }
 
 func (a anchorImpl) impl() graph.Impl {
 	return graph.Impl{Name: a.Name, Doc: a.Doc, Inexact: a.Inexact,
-		Walks: a.walks, Read: a.read, Writes: a.writes, Work: a.work, Pack: a.pack, Lower: a.lower}
+		Walks: a.walks, Read: a.read, Writes: a.writes, Work: a.work, Pack: a.packAnchorOperand, Lower: a.lower}
 }
 
 // anchorOf returns the call of the anchor within a call of the whole. The anchor's result has the layout of the result
@@ -76,13 +76,13 @@ func anchorOf(c *graph.Call) (*Fusion, *graph.Call, error) {
 	if !ok || f.Anchor == 0 || f.Anchor > len(c.In) || len(c.Out) == 0 {
 		return nil, nil, errors.New("only passes can make fused nodes")
 	}
-	into := f.hostResult()
-	if into < 0 || into >= len(c.Out) {
+	host := f.hostResult()
+	if host < 0 || host >= len(c.Out) {
 		return nil, nil, errNoRoom
 	}
-	made := c.Out[into]
-	made.DType = f.code.In[0] // a dtype of the same size: see HasRoom
-	return f, &graph.Call{Attrs: f.Parts[0].Attrs, In: c.In[:f.Anchor:f.Anchor], Out: []tensor.Meta{made}}, nil
+	anchorResult := c.Out[host]
+	anchorResult.DType = f.code.In[0] // a dtype of the same size: see HasRoom
+	return f, &graph.Call{Attrs: f.Parts[0].Attrs, In: c.In[:f.Anchor:f.Anchor], Out: []tensor.Meta{anchorResult}}, nil
 }
 
 // anchorFlops returns the number of operations of the anchor.
@@ -97,8 +97,8 @@ func anchorFlops(c *graph.Call) float64 {
 // anchorWalk returns the walk of the anchor within a walk of the whole.
 func (f *Fusion) anchorWalk(whole graph.Walk) graph.Walk {
 	walk := graph.Walk{Order: whole.Order}
-	if into := f.hostResult(); into < len(whole.Out) {
-		walk.Out = whole.Out[into : into+1]
+	if host := f.hostResult(); host < len(whole.Out) {
+		walk.Out = whole.Out[host : host+1]
 	}
 	return walk
 }
@@ -145,29 +145,29 @@ func (a anchorImpl) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
 		return w
 	}
 	w = a.Work(anchor, f.anchorWalk(walk))
-	into := f.hostResult()
-	epilogue := graph.Call{In: c.In[f.Anchor:], Out: slices.Delete(slices.Clone(c.Out), into, into+1)}
-	var after graph.Work
-	epilogue.AddStreamed(&after)
-	f.effort().Do(&after, float64(c.Out[into].Numel()), 0)
+	host := f.hostResult()
+	epilogue := graph.Call{In: c.In[f.Anchor:], Out: slices.Delete(slices.Clone(c.Out), host, host+1)}
+	var epilogueWork graph.Work
+	epilogue.AddStreamed(&epilogueWork)
+	f.effort().Do(&epilogueWork, float64(c.Out[host].Numel()), 0)
 	if !a.Epilogues {
 		// The second pass reads and writes the anchor's result again.
-		after.Bytes[graph.Copied] = after.Bytes[graph.Dense] + 2*float64(c.Out[into].Bytes())
-		after.Bytes[graph.Dense] = 0
-		epilogue.AddRuns(&after, walk.Lay(into, c.Out[into]))
+		epilogueWork.Bytes[graph.Copied] = epilogueWork.Bytes[graph.Dense] + 2*float64(c.Out[host].Bytes())
+		epilogueWork.Bytes[graph.Dense] = 0
+		epilogue.AddRuns(&epilogueWork, walk.Lay(host, c.Out[host]))
 	}
-	w = w.Plus(after)
+	w = w.Plus(epilogueWork)
 	w.Footprint = c.Footprint()
 	return w
 }
 
 func (a anchorImpl) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w graph.Work, ok bool) {
-	f, is := c.Attrs.(*Fusion)
-	if into := 0; is && i >= f.Anchor {
-		if into = f.hostResult(); into < 0 || into >= len(c.Out) {
+	f, isFusion := c.Attrs.(*Fusion)
+	if host := 0; isFusion && i >= f.Anchor {
+		if host = f.hostResult(); host < 0 || host >= len(c.Out) {
 			return w, true
 		}
-		w, ok = graph.ReadWork(m, walk.Lay(into, c.Out[into])), true
+		w, ok = graph.ReadWork(m, walk.Lay(host, c.Out[host])), true
 	} else {
 		_, anchor, err := anchorOf(c)
 		if err != nil {
@@ -186,7 +186,7 @@ func (a anchorImpl) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (
 // contiguous runs, because layouts without them are slow.
 func (a anchorImpl) writes(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) bool {
 	f, anchor, err := anchorOf(c)
-	if err != nil || runOf(m) < 2 {
+	if err != nil || longestRun(m) < 2 {
 		return false
 	}
 	if i != f.hostResult() {
@@ -195,8 +195,8 @@ func (a anchorImpl) writes(c *graph.Call, walk graph.Walk, i int, m tensor.Meta)
 	return a.Writes != nil && a.Writes(anchor, f.anchorWalk(walk), 0, m)
 }
 
-// runOf returns the largest number of elements that are contiguous along one dimension.
-func runOf(m tensor.Meta) (n int) {
+// longestRun returns the largest number of elements that are contiguous along one dimension.
+func longestRun(m tensor.Meta) (n int) {
 	for d, step := range m.Strides {
 		if step == 1 {
 			n = max(n, m.Shape[d])
@@ -205,7 +205,7 @@ func runOf(m tensor.Meta) (n int) {
 	return n
 }
 
-func (a anchorImpl) pack(c *graph.Call, i int) (graph.Packing, bool) {
+func (a anchorImpl) packAnchorOperand(c *graph.Call, i int) (graph.Packing, bool) {
 	f, anchor, err := anchorOf(c)
 	if err != nil || i >= f.Anchor || a.Pack == nil {
 		return graph.Packing{}, false
@@ -242,8 +242,8 @@ func (a anchorImpl) lower(c *graph.Call) (*graph.Kernel, error) {
 		whole.Phases = append(slices.Clone(k.Phases), epilogue.phase())
 		whole.Arithmetic += float64(epilogue.loop.PerElement() * float64(epilogue.numel))
 	}
-	if into := f.hostResult(); len(c.Out) > 1 {
-		whole.Phases = withReorderedAddresses(whole.Phases, into, len(c.Out))
+	if host := f.hostResult(); len(c.Out) > 1 {
+		whole.Phases = withReorderedAddresses(whole.Phases, host, len(c.Out))
 	}
 	whole.Code = func() (list []expr.Listing) {
 		if k.Code != nil {
@@ -284,25 +284,25 @@ func (e *Epilogue) phase() graph.Phase {
 
 // withReorderedAddresses returns phases that reorder the addresses of the whole for the kernel of the anchor. The
 // addresses of the whole are its results and then its operands. The kernel of the anchor expects the result with index
-// `into`, then all operands, and then the other results.
-func withReorderedAddresses(phases []graph.Phase, into, results int) []graph.Phase {
-	mems, out := new(graph.PerWorker[graph.Mem]), make([]graph.Phase, len(phases))
-	for i, ph := range phases {
-		out[i] = graph.Phase{Chunks: ph.Chunks, Run: func(m *graph.Mem, chunk int) error {
-			in := mems.Of(m)
-			m.Within(in, 0)
-			in.Ptrs = append(append(in.Ptrs, m.Ptrs[into]), m.Ptrs[results:]...)
-			for o, p := range m.Ptrs[:results] {
-				if o != into {
-					in.Ptrs = append(in.Ptrs, p)
+// `host`, then all operands, and then the other results.
+func withReorderedAddresses(phases []graph.Phase, host, resultCount int) []graph.Phase {
+	mems, reordered := new(graph.PerWorker[graph.Mem]), make([]graph.Phase, len(phases))
+	for i, phase := range phases {
+		reordered[i] = graph.Phase{Chunks: phase.Chunks, Run: func(m *graph.Mem, chunk int) error {
+			anchorMem := mems.Of(m)
+			m.Within(anchorMem, 0)
+			anchorMem.Ptrs = append(append(anchorMem.Ptrs, m.Ptrs[host]), m.Ptrs[resultCount:]...)
+			for o, p := range m.Ptrs[:resultCount] {
+				if o != host {
+					anchorMem.Ptrs = append(anchorMem.Ptrs, p)
 				}
 			}
-			err := ph.Run(in, chunk)
-			in.Release()
+			err := phase.Run(anchorMem, chunk)
+			anchorMem.Release()
 			return err
 		}}
 	}
-	return out
+	return reordered
 }
 
 // Anchors returns nil if a node can be the anchor of an epilogue, otherwise an error with the reason. The result

@@ -30,37 +30,38 @@ func (x attentionImpl) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 	if i < 3 || !c.Constant(i) || len(c.Out) != 1 {
 		return p, false
 	}
-	d := denseCall(c)
-	a, err := x.attentionOf(d)
-	if err != nil || !a.ByColumns() || !differs(a.Others[i-3]) {
+	dense := denseCall(c)
+	a, err := x.attentionOf(dense)
+	if err != nil || !a.ByColumns() || !variesInBothDimensions(a.Others[i-3]) {
 		return p, false
 	}
-	seen := c.Attrs.(*Fusion).Seen[i]
-	if _, err = c.Meta(i).View(seen); err != nil {
+	viewShape := c.Attrs.(*Fusion).Seen[i]
+	if _, err = c.Meta(i).View(viewShape); err != nil {
 		return p, false
 	}
-	m := transposed(tensor.New(c.Meta(i).DType, seen...))
-	from := func(t *tensor.Tensor) *tensor.Tensor {
-		v, err := t.Meta.View(seen)
+	m := transposed(tensor.New(c.Meta(i).DType, viewShape...))
+	viewOf := func(t *tensor.Tensor) *tensor.Tensor {
+		v, err := t.Meta.View(viewShape)
 		if err != nil {
 			panic("graph: " + err.Error()) // the view succeeded above
 		}
 		return tensor.Must(t.View(v))
 	}
-	as := func(row *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(m, row.Storage())) }
-	return graph.Packing{Form: fmt.Sprintf("%v of %s by columns", m.DType, tensor.ListString(seen)),
+	byColumns := func(row *tensor.Tensor) *tensor.Tensor { return tensor.Must(tensor.Over(m, row.Storage())) }
+	return graph.Packing{Form: fmt.Sprintf("%v of %s by columns", m.DType, tensor.ListString(viewShape)),
 		DType: m.DType, Len: m.Numel(),
 		Fill: func(ctx context.Context, dst, src *tensor.Tensor) {
-			if err := iter.CopyInto(ctx, as(dst), from(src), 1); err != nil {
+			if err := iter.CopyInto(ctx, byColumns(dst), viewOf(src), 1); err != nil {
 				interrupt.Check(ctx)
 				panic(err)
 			}
 		},
-		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(from(dst), as(packed)) }}, true
+		Unpack: func(dst, packed *tensor.Tensor) { tensor.CopyElements(viewOf(dst), byColumns(packed)) }}, true
 }
 
-// differs reports whether an operand of row programs differs both from row to row and from column to column.
-func differs(m tensor.Meta) bool {
+// variesInBothDimensions reports whether an operand of row programs differs both from row to row and from column to
+// column.
+func variesInBothDimensions(m tensor.Meta) bool {
 	rank := m.Rank()
 	return m.Shape[rank-2] > 1 && m.Shape[rank-1] > 1 && m.Strides[rank-2] != 0 && m.Strides[rank-1] != 0
 }
@@ -87,7 +88,7 @@ func makeAttentionOp(o *graph.Op) *graph.Op {
 	if o.Attend == nil {
 		return nil
 	}
-	t := graph.Op{
+	definition := graph.Op{
 		Semantics: graph.Semantics{
 			Name: "fused_attention", Kind: graph.Own, Many: true,
 			Doc:    "Computes a product of matrices, a row program on its result, and a product of these rows.",
@@ -104,7 +105,7 @@ func makeAttentionOp(o *graph.Op) *graph.Op {
 			},
 		},
 	}
-	op, err := graph.Define(t)
+	op, err := graph.Define(definition)
 	if err != nil {
 		panic("graph: " + err.Error())
 	}
@@ -114,11 +115,12 @@ func makeAttentionOp(o *graph.Op) *graph.Op {
 // attentionImpl is an implementation of fused attentions. If flush is set, it replaces small exponentials by 0.
 type attentionImpl struct {
 	*graph.Attend
-	flush bool
+	flushesWeights bool
 }
 
 func (x attentionImpl) impl(name, doc string) graph.Impl {
-	return graph.Impl{Name: name, Doc: doc, Inexact: x.flush, Walks: x.walks, Work: x.work, Read: x.read, Pack: x.pack,
+	return graph.Impl{Name: name, Doc: doc, Inexact: x.flushesWeights, Walks: x.walks, Work: x.work, Read: x.read,
+		Pack:  x.pack,
 		Lower: x.lower}
 }
 
@@ -129,12 +131,12 @@ func (x attentionImpl) attentionOf(c *graph.Call) (*graph.Attention, error) {
 		return nil, errors.New("only passes can make fused nodes")
 	}
 	metas := make([]tensor.Meta, 0, len(c.In)+1)
-	for i, seen := range f.Seen {
+	for i, viewShape := range f.Seen {
 		m := c.Out[0]
 		if i < len(c.In) {
 			m = c.Meta(i)
 		}
-		m, err := m.View(seen)
+		m, err := m.View(viewShape)
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +156,7 @@ func (x attentionImpl) attentionOf(c *graph.Call) (*graph.Attention, error) {
 			return nil, err
 		}
 	}
-	if x.flush {
+	if x.flushesWeights {
 		if a.Code, ok = f.code.FlushExp(minExponent); !ok {
 			return nil, errors.New("the row program has no exponential to flush")
 		}
@@ -175,12 +177,12 @@ func denseCall(c *graph.Call) *graph.Call {
 }
 
 func (x attentionImpl) walks(c *graph.Call, candidates []tensor.Order) []graph.Walk {
-	d := denseCall(c)
+	dense := denseCall(c)
 	if len(c.Out) != 1 {
 		return nil
 	}
-	d.Out = []tensor.Meta{tensor.New(c.Out[0].DType, c.Out[0].Shape...)}
-	if _, err := x.attentionOf(d); err != nil {
+	dense.Out = []tensor.Meta{tensor.New(c.Out[0].DType, c.Out[0].Shape...)}
+	if _, err := x.attentionOf(dense); err != nil {
 		return nil
 	}
 	walks := []graph.Walk{{}}
@@ -194,25 +196,25 @@ func (x attentionImpl) walks(c *graph.Call, candidates []tensor.Order) []graph.W
 
 // work returns the work of the products and of the row program, plus one access to every byte of operands and results.
 func (x attentionImpl) work(c *graph.Call, walk graph.Walk) (w graph.Work) {
-	d := denseCall(c)
-	d.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
+	dense := denseCall(c)
+	dense.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
 	f, ok := c.Attrs.(*Fusion)
-	a, err := x.attentionOf(d)
+	a, err := x.attentionOf(dense)
 	if err != nil || !ok {
 		return w
 	}
 	w = x.Work(a)
 	w.Steps = 1
-	var moved graph.Work
-	c.AddStreamed(&moved)
+	var streamed graph.Work
+	c.AddStreamed(&streamed)
 	l, s, _, _ := a.Sizes()
 	rows := float64(tensor.Numel(a.Batch) * l)
 	n := rows * float64(s)
 	if a.ByColumns() {
 		rows = 0
 	}
-	f.effort().Do(&moved, n, rows)
-	w = w.Plus(moved)
+	f.effort().Do(&streamed, n, rows)
+	w = w.Plus(streamed)
 	w.Footprint = c.Footprint()
 	return w
 }
@@ -221,16 +223,16 @@ func (x attentionImpl) read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta
 	if i < 3 && m.IsContiguous() {
 		return w, true
 	}
-	d := denseCall(c)
-	d.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
-	d.In[i] = graph.Of(&graph.Value{Meta: m, Type: m.Type()})
-	a, err := x.attentionOf(d)
+	dense := denseCall(c)
+	dense.Out = []tensor.Meta{walk.Lay(0, c.Out[0])}
+	dense.In[i] = graph.Of(&graph.Value{Meta: m, Type: m.Type()})
+	a, err := x.attentionOf(dense)
 	switch {
 	case err != nil: // the operand has no view in the shape of Seen
 		return w, false
 	case i < 3:
 		w = x.Read(a, i)
-	case c.Constant(i) && a.ByColumns() && differs(a.Others[i-3]): // the constant is packed
+	case c.Constant(i) && a.ByColumns() && variesInBothDimensions(a.Others[i-3]): // the constant is packed
 	default:
 		l, s, _, _ := a.Sizes()
 		scores := tensor.New(m.DType, append(slices.Clone(a.Batch), l, s)...)

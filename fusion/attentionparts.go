@@ -20,7 +20,7 @@ func (w *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep func(*gra
 	if err := betweenProducts(parts); err != nil {
 		return err
 	}
-	fine, err := fineBatch(parts)
+	finestBatch, err := fineBatch(parts)
 	if err != nil {
 		return err
 	}
@@ -30,24 +30,24 @@ func (w *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep func(*gra
 	if err := checkProductOperands(append(slices.Clone(w.node.In), graph.Of(first.Out[0]), last.In[0])); err != nil {
 		return err
 	}
-	scores, folds := first.Out[0].Meta.Shape, false
+	scores, hasFold := first.Out[0].Meta.Shape, false
 	for i, v := range []*graph.Value{first.Out[0], first.Out[0], last.Out[0]} {
-		seen, ok := productView(w.node.In[i].Meta().Shape, v.Meta.Shape, fine)
-		if err := w.recordView(i, seen, ok); err != nil {
+		viewShape, ok := productView(w.node.In[i].Meta().Shape, v.Meta.Shape, finestBatch)
+		if err := w.recordView(i, viewShape, ok); err != nil {
 			return err
 		}
 	}
-	rows := append(slices.Clone(fine), scores[len(scores)-2])
+	batchAndRows := append(slices.Clone(finestBatch), scores[len(scores)-2])
 	for i, m := range parts {
-		local := m.Out[0].Meta.Shape
-		switch between, err := f.checkBetween(m, scores); {
+		broadcastTo := m.Out[0].Meta.Shape
+		switch foldsRows, err := f.checkBetween(m, scores); {
 		case i == 0 || i == len(parts)-1:
 			w.addProduct(i, m, keep)
 			continue
 		case err != nil:
 			return fmt.Errorf("%q %w", m.Name, err)
-		case between:
-			folds, local = true, m.In[0].Meta().Shape
+		case foldsRows:
+			hasFold, broadcastTo = true, m.In[0].Meta().Shape
 		}
 		if err := w.addPart(i, m, func(int) bool { return false }, keep); err != nil {
 			return err
@@ -59,19 +59,19 @@ func (w *nodeBuilder) addAttention(f *Fuser, parts []*graph.Node, keep func(*gra
 			if a.Part >= 0 || a.Number.IsSet() {
 				continue
 			}
-			seen, ok := rowView(w.node.In[a.Place].Meta().Shape, local, rows)
-			if err := w.recordView(a.Place, seen, ok); err != nil {
+			viewShape, ok := rowView(w.node.In[a.Place].Meta().Shape, broadcastTo, batchAndRows)
+			if err := w.recordView(a.Place, viewShape, ok); err != nil {
 				return err
 			}
 		}
 	}
-	if w.fusion.Parts[len(parts)-1].In[0].Part < 0 || !folds {
+	if w.fusion.Parts[len(parts)-1].In[0].Part < 0 || !hasFold {
 		return errors.New("no node between the products folds rows")
 	}
 	rank := last.Out[0].Meta.Rank()
-	w.fusion.Seen = append(w.fusion.Seen, append(slices.Clone(fine), last.Out[0].Meta.Shape[rank-2:]...))
-	w.fusion.Mask = make([]bool, len(fine)+2)
-	w.fusion.Mask[len(fine)+1] = true
+	w.fusion.Seen = append(w.fusion.Seen, append(slices.Clone(finestBatch), last.Out[0].Meta.Shape[rank-2:]...))
+	w.fusion.Mask = make([]bool, len(finestBatch)+2)
+	w.fusion.Mask[len(finestBatch)+1] = true
 	return nil
 }
 
@@ -114,8 +114,8 @@ func (w *nodeBuilder) addProduct(i int, m *graph.Node, keep func(*graph.Value) b
 	in := []FusedArg{{Part: -1, Place: 0}, {Part: -1, Place: 1}}
 	if i > 0 {
 		in[1].Place = 2
-		made, inner := w.producers[m.In[0].Value]
-		if in[0] = (FusedArg{Part: made[0], Place: made[1]}); !inner {
+		producer, isInner := w.producers[m.In[0].Value]
+		if in[0] = (FusedArg{Part: producer[0], Place: producer[1]}); !isInner {
 			in[0] = FusedArg{Part: -1, Place: -1}
 		}
 	}
@@ -123,14 +123,14 @@ func (w *nodeBuilder) addProduct(i int, m *graph.Node, keep func(*graph.Value) b
 	w.fusion.Parts = append(w.fusion.Parts, FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: in, Outs: 1})
 }
 
-// recordView records `seen`, the shape in which the attention reads operand k. It returns an error if ok is false, or
-// if two parts require different shapes.
-func (w *nodeBuilder) recordView(k int, seen []int, ok bool) error {
+// recordView records `viewShape`, the shape in which the attention reads operand k. It returns an error if ok is false,
+// or if two parts require different shapes.
+func (w *nodeBuilder) recordView(k int, viewShape []int, ok bool) error {
 	switch known := k < len(w.fusion.Seen); {
-	case !ok || known && !slices.Equal(w.fusion.Seen[k], seen):
+	case !ok || known && !slices.Equal(w.fusion.Seen[k], viewShape):
 		return fmt.Errorf("%q has other dimensions than the scores", w.node.In[k].Value.Name)
 	case !known:
-		w.fusion.Seen = append(w.fusion.Seen, seen)
+		w.fusion.Seen = append(w.fusion.Seen, viewShape)
 	}
 	return nil
 }
@@ -187,15 +187,15 @@ func reshapesBatch(m *graph.Node) bool {
 }
 
 // fineBatch returns a shape for the batch of the attention, without sizes of 1. Parts may split and join dimensions of
-// the batch. fineBatch is the coarsest shape that has the batch of every part as a view. For example, the batches [6, 4]
-// and [2, 12] give [2, 3, 4]. Dimensions within the rows of a matrix do not belong to the batch.
+// the batch. fineBatch is the coarsest shape that has the batch of every part as a view. For example, the batches [6,
+// 4] and [2, 12] give [2, 3, 4]. Dimensions within the rows of a matrix do not belong to the batch.
 func fineBatch(parts []*graph.Node) ([]int, error) {
 	scores := parts[0].Out[0].Meta.Shape
 	if len(scores) < 2 {
 		return nil, errors.New("its first product is not of two matrices")
 	}
-	rows, whole := scores[len(scores)-2], tensor.Numel(scores[:len(scores)-1])
-	if whole == 0 {
+	rows, numRows := scores[len(scores)-2], tensor.Numel(scores[:len(scores)-1])
+	if numRows == 0 {
 		return nil, errors.New("the batch is empty")
 	}
 	ends := []int{rows} // products of trailing sizes of the parts' shapes, without the last dimension
@@ -204,15 +204,15 @@ func fineBatch(parts []*graph.Node) ([]int, error) {
 			return nil, fmt.Errorf("%q has several results", m.Name)
 		}
 		shape := m.Out[0].Meta.Shape
-		lead := shape[:max(0, len(shape)-1)]
-		if tensor.Numel(lead) != whole {
+		leading := shape[:max(0, len(shape)-1)]
+		if tensor.Numel(leading) != numRows {
 			return nil, fmt.Errorf("%q has another number of rows", m.Name)
 		}
-		if i == len(parts)-1 && (len(lead) == 0 || lead[len(lead)-1] != rows) {
+		if i == len(parts)-1 && (len(leading) == 0 || leading[len(leading)-1] != rows) {
 			return nil, fmt.Errorf("%q multiplies matrices with another number of rows", m.Name)
 		}
 		n := 1
-		for _, size := range slices.Backward(lead) {
+		for _, size := range slices.Backward(leading) {
 			if n *= size; n > rows {
 				ends = append(ends, n)
 			}
@@ -220,72 +220,74 @@ func fineBatch(parts []*graph.Node) ([]int, error) {
 	}
 	slices.Sort(ends)
 	ends = slices.Compact(ends)
-	var fine []int
+	var batch []int
 	for i := len(ends) - 1; i > 0; i-- {
 		if ends[i]%ends[i-1] != 0 {
 			return nil, errors.New("no shape has the batches of all parts as views")
 		}
-		fine = append(fine, ends[i]/ends[i-1])
+		batch = append(batch, ends[i]/ends[i-1])
 	}
-	return fine, nil
+	return batch, nil
 }
 
-// productView returns the shape of a view of a product's operand: the view has the batch `fine`, with size 1 in
-// broadcast dimensions. shape is the shape of the operand, and local the shape to which the product broadcasts it.
-// productView returns false if there is no such view.
-func productView(shape, local, fine []int) ([]int, bool) {
-	rank := len(local) - 2
-	lead, ok := leadingView(shape, local, rank, fine)
-	return append(lead, sizeIn(shape, local, rank), sizeIn(shape, local, rank+1)), ok
+// productView returns the shape of a view of a product's operand: the view has the batch `batch`, with size 1 in
+// broadcast dimensions. shape is the shape of the operand, and broadcastTo the shape to which the product broadcasts
+// it. productView returns false if there is no such view.
+func productView(shape, broadcastTo, batch []int) ([]int, bool) {
+	rank := len(broadcastTo) - 2
+	leadingDims, ok := leadingView(shape, broadcastTo, rank, batch)
+	return append(leadingDims, sizeIn(shape, broadcastTo, rank), sizeIn(shape, broadcastTo, rank+1)), ok
 }
 
-// rowView is productView for an operand of the row program. fine has the shape of the batch, followed by the number of
-// rows of a matrix. If the operand differs between the rows of a matrix, the view has a row for each row of the matrix.
-func rowView(shape, local, fine []int) ([]int, bool) {
-	rank := len(local) - 1
-	lead, ok := leadingView(shape, local, rank, fine)
-	return append(lead, sizeIn(shape, local, rank)), ok
+// rowView is productView for an operand of the row program. leading has the shape of the batch, followed by the number
+// of rows of a matrix. If the operand differs between the rows of a matrix, the view has a row for each row of the
+// matrix.
+func rowView(shape, broadcastTo, leading []int) ([]int, bool) {
+	rank := len(broadcastTo) - 1
+	leadingDims, ok := leadingView(shape, broadcastTo, rank, leading)
+	return append(leadingDims, sizeIn(shape, broadcastTo, rank)), ok
 }
 
-// sizeIn returns the size of a value in dimension d of local. The value has the given shape and is broadcast to local.
-func sizeIn(shape, local []int, d int) int {
-	if d -= len(local) - len(shape); d < 0 {
+// sizeIn returns the size of a value in dimension d of broadcastTo. The value has the given shape and is broadcast to
+// broadcastTo.
+func sizeIn(shape, broadcastTo []int, d int) int {
+	if d -= len(broadcastTo) - len(shape); d < 0 {
 		return 1
 	}
 	return shape[d]
 }
 
-// leadingView returns the shape of a view of a value that is broadcast to local. The view has the dimensions `fine`
-// instead of the first `rank` dimensions of local, with size 1 in broadcast dimensions. shape is the shape of the
-// value.
-func leadingView(shape, local []int, rank int, fine []int) ([]int, bool) {
-	if len(shape) > len(local) {
+// leadingView returns the shape of a view of a value that is broadcast to broadcastTo. The view has the dimensions
+// `leading` instead of the first `rank` dimensions of broadcastTo, with size 1 in broadcast dimensions. shape is the
+// shape of the value.
+func leadingView(shape, broadcastTo []int, rank int, leading []int) ([]int, bool) {
+	if len(shape) > len(broadcastTo) {
 		return nil, false
 	}
-	at, left := len(fine), 1 // left is the part of fine[at] that no dimension of local has matched yet
-	once := slices.Repeat([]bool{false}, len(fine))
-	seen := slices.Repeat([]int{1}, len(fine))
+	k, unmatched := len(leading), 1 // unmatched is the part of leading[k] that no dimension of broadcastTo has matched yet
+	matched := slices.Repeat([]bool{false}, len(leading))
+	viewShape := slices.Repeat([]int{1}, len(leading))
 	for d := rank - 1; d >= 0; d-- {
-		size := sizeIn(shape, local, d)
-		if size != 1 && size != local[d] {
+		size := sizeIn(shape, broadcastTo, d)
+		if size != 1 && size != broadcastTo[d] {
 			return nil, false
 		}
-		for n := local[d]; n > 1; {
-			if left == 1 {
-				if at--; at < 0 {
+		for n := broadcastTo[d]; n > 1; {
+			if unmatched == 1 {
+				if k--; k < 0 {
 					return nil, false
 				}
-				left = fine[at]
+				unmatched = leading[k]
 			}
-			step := min(n, left)
-			if n%step != 0 || left%step != 0 || once[at] && (size != 1) != (seen[at] != 1) {
+			step := min(n, unmatched)
+			if n%step != 0 || unmatched%step != 0 || matched[k] && (size != 1) != (viewShape[k] != 1) {
 				return nil, false
 			}
-			if once[at] = true; size != 1 {
-				seen[at] = fine[at]
+			if matched[k] = true; size != 1 {
+				viewShape[k] = leading[k]
 			}
-			n, left = n/step, left/step
+			n, unmatched = n/step, unmatched/step
 		}
 	}
-	return seen, true
+	return viewShape, true
 }

@@ -16,7 +16,7 @@ import (
 type ScoreRows struct {
 	plan        *rowprog.Plan
 	inPlace     bool           // weights overwrite the scores
-	others      []scoreOperand // by operand of the attention after query, key and value
+	operands    []scoreOperand // by operand of the attention after query, key and value
 	weightBytes int            // bytes of the weights if they do not overwrite the scores, else 0
 	state       graph.PerWorker[rowState]
 }
@@ -27,31 +27,31 @@ type scoreOperand struct {
 	rowStride     int   // stride of rows in bytes
 }
 
-// NewScoreRows prepares the row program of an attention for n rows of scores. row and col are the strides of the scores
-// between rows and between columns, in elements. One of them must be 1. Inner loops run along the dimension of stride
-// 1.
-func NewScoreRows(a *graph.Attention, n, row, col int) (*ScoreRows, error) {
-	if a == nil || a.Code == nil || n <= 0 || row != 1 && col != 1 {
+// NewScoreRows prepares the row program of an attention for blocks of scores with the given number of rows. rowStride
+// and colStride are the strides of the scores between rows and between columns, in elements. One of them must be 1.
+// Inner loops run along the dimension of stride 1.
+func NewScoreRows(a *graph.Attention, rows, rowStride, colStride int) (*ScoreRows, error) {
+	if a == nil || a.Code == nil || rows <= 0 || rowStride != 1 && colStride != 1 {
 		return nil, errors.New("an attention needs code, rows, and scores that are contiguous along rows or columns")
 	}
 	_, s, _, _ := a.Sizes()
-	block := func(d tensor.DType, row, col int) tensor.Meta {
-		return tensor.Meta{DType: d, Shape: []int{n, s}, Strides: []int{row, col}}
+	block := func(d tensor.DType, rowStride, colStride int) tensor.Meta {
+		return tensor.Meta{DType: d, Shape: []int{rows, s}, Strides: []int{rowStride, colStride}}
 	}
 	r, rank := &ScoreRows{}, len(a.Batch)
-	outs := []tensor.Meta{block(a.Code.Out[0].DType, row, col)}
-	ins := []tensor.Meta{block(a.Code.In[0], row, col)}
+	outs := []tensor.Meta{block(a.Code.Out[0].DType, rowStride, colStride)}
+	ins := []tensor.Meta{block(a.Code.In[0], rowStride, colStride)}
 	way := rowprog.ByRows
-	if row == 1 {
+	if rowStride == 1 {
 		way = rowprog.ByColumns
 	}
 	for _, m := range a.Others {
-		row, col, size := m.Strides[rank], m.Strides[rank+1], m.DType.Size()
-		ins = append(ins, block(m.DType, row, col))
-		r.others = append(r.others, scoreOperand{a.Entries(m), row * size})
-		at := r.others[len(r.others)-1].matrixOffsets
-		for i := range at {
-			at[i] *= size
+		rowStride, colStride, size := m.Strides[rank], m.Strides[rank+1], m.DType.Size()
+		ins = append(ins, block(m.DType, rowStride, colStride))
+		r.operands = append(r.operands, scoreOperand{a.Entries(m), rowStride * size})
+		offsets := r.operands[len(r.operands)-1].matrixOffsets
+		for i := range offsets {
+			offsets[i] *= size
 		}
 	}
 	var err error
@@ -84,29 +84,29 @@ func (r *ScoreRows) Listings() []expr.Listing {
 	return r.plan.Listings()
 }
 
-// Do computes the weights of a block of scores. The block starts at the given row of matrix number entry of the batch.
+// Do computes the weights of a block of scores. The block starts at the given row of the given matrix of the batch.
 // Do returns the address of the weights, which is `scores` or an address in `memory`. memory must be 64-byte aligned
 // and have [ScoreRows.Bytes] bytes. Addresses are not checked.
-func (r *ScoreRows) Do(m *graph.Mem, scores unsafe.Pointer, entry, row int, memory []byte) (unsafe.Pointer, error) {
+func (r *ScoreRows) Do(m *graph.Mem, scores unsafe.Pointer, matrix, row int, memory []byte) (unsafe.Pointer, error) {
 	weights := scores
 	if !r.inPlace {
 		weights = unsafe.Pointer(unsafe.SliceData(memory))
 		memory = memory[align(r.weightBytes):]
 	}
-	s := r.state.Of(m)
-	s.ptrs = append(s.ptrs[:0], weights, scores)
-	for i, o := range r.others {
-		s.ptrs = append(s.ptrs, unsafe.Add(m.Ptrs[4+i], o.matrixOffsets[entry]+row*o.rowStride))
+	state := r.state.Of(m)
+	state.ptrs = append(state.ptrs[:0], weights, scores)
+	for i, o := range r.operands {
+		state.ptrs = append(state.ptrs, unsafe.Add(m.Ptrs[4+i], o.matrixOffsets[matrix]+row*o.rowStride))
 	}
 	worker, scratch := memory, memory[align(r.plan.Worker()):]
 	for phase := range r.plan.Phases() {
 		for chunk := range r.plan.Chunks(phase) {
-			s.Context = m.Context
-			if err := r.plan.Run(&s.State, phase, chunk, s.ptrs, scratch, worker); err != nil {
+			state.Context = m.Context
+			if err := r.plan.Run(&state.State, phase, chunk, state.ptrs, scratch, worker); err != nil {
 				return nil, err
 			}
 		}
 	}
-	clear(s.ptrs)
+	clear(state.ptrs)
 	return weights, nil
 }

@@ -30,19 +30,19 @@ func (e *Epilogue) Chain() []EpilogueStep {
 		return nil
 	}
 	insts := e.code.Insts
-	is := func(v expr.Value, op expr.Op) bool { return v >= 0 && insts[v].Op == op }
+	isOp := func(v expr.Value, op expr.Op) bool { return v >= 0 && insts[v].Op == op }
 	v, d := e.code.Out[0].Re, e.code.In[0]
-	begins := func(v expr.Value) bool { return is(v, expr.Load) && insts[v].A == 0 }
+	isAnchorResult := func(v expr.Value) bool { return isOp(v, expr.Load) && insts[v].A == 0 }
 	if d == tensor.Int32 {
 		d = tensor.Float32
-		anchor := begins
-		begins = func(v expr.Value) bool { return is(v, expr.Convert) && insts[v].DType == d && anchor(insts[v].A) }
+		isLoad := isAnchorResult
+		isAnchorResult = func(v expr.Value) bool { return isOp(v, expr.Convert) && insts[v].DType == d && isLoad(insts[v].A) }
 	}
 	if !d.IsFloat() {
 		return nil
 	}
-	var back []EpilogueStep
-	for !begins(v) {
+	var steps []EpilogueStep
+	for !isAnchorResult(v) {
 		if v < 0 || insts[v].DType != d {
 			return nil
 		}
@@ -52,18 +52,18 @@ func (e *Epilogue) Chain() []EpilogueStep {
 		default:
 			return nil
 		}
-		rest, by := i.A, i.B
-		if is(rest, expr.Const) || is(rest, expr.Load) && insts[rest].A != 0 {
-			rest, by = by, rest
+		previous, second := i.A, i.B
+		if isOp(previous, expr.Const) || isOp(previous, expr.Load) && insts[previous].A != 0 {
+			previous, second = second, previous
 		}
-		s, ok := e.step(i.Op, by, d)
+		s, ok := e.step(i.Op, second, d)
 		if !ok {
 			return nil
 		}
-		back, v = append(back, s), rest
+		steps, v = append(steps, s), previous
 	}
-	slices.Reverse(back)
-	return back
+	slices.Reverse(steps)
+	return steps
 }
 
 // step returns the step with operation op and the given second operand, in dtype d. It returns false if the second
@@ -82,15 +82,15 @@ func (e *Epilogue) step(op expr.Op, second expr.Value, d tensor.DType) (s Epilog
 	default:
 		result, operand := e.streams[0], e.streams[1+int(i.A)]
 		s.Place, s.Width = operand.addressIndex, e.sizes[0]
-		alike := true
+		sameStrides := true
 		s.One = true
 		s.Lanes = operand.strides[0] == operand.size
 		for d, step := range operand.strides {
-			alike = alike && step == result.strides[d]
+			sameStrides = sameStrides && step == result.strides[d]
 			s.One = s.One && step == 0
 			s.Lanes = s.Lanes && (d == 0 || step == 0)
 		}
-		s.Lanes = s.Lanes && !alike
-		return s, alike || s.Lanes || s.One
+		s.Lanes = s.Lanes && !sameStrides
+		return s, sameStrides || s.Lanes || s.One
 	}
 }

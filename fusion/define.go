@@ -44,7 +44,7 @@ func (p *pricing) Work(c *graph.Call, walk graph.Walk) (w graph.Work, ok bool) {
 	w.Steps = 1
 	c.AddStreamed(&w)
 	if e.Folds > 0 {
-		x := foldsOf(c)
+		x := exampleFolding(c)
 		x.work(&w, e, c, walk)
 		return w, true
 	}
@@ -62,6 +62,6 @@ func (p *pricing) Read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (w 
 	if !ok || e.Folds == 0 {
 		return w, false
 	}
-	x := foldsOf(c)
+	x := exampleFolding(c)
 	return x.read(e, c, walk, i, m), true
 }

@@ -204,143 +204,143 @@ func (r *EpilogueRun) Release() {
 }
 
 // Do applies the epilogue to a rectangle of the anchor's result whose elements are final. The rectangle has `rows` rows
-// of `cols` elements. `at` is the offset of its first element in memory, `step` is the stride between rows, and `col`
-// is the stride between columns. The offset and the strides are in elements.
-func (e *Epilogue) Do(r *EpilogueRun, at, rows, step, cols, col int) {
-	if cols == 1 || col != 1 && step == 1 { // contiguous elements become rows
-		rows, step, cols, col = cols, col, rows, step
+// of `cols` elements. `offset` is the offset of its first element in memory, `rowStride` is the stride between rows,
+// and `colStride` is the stride between columns. The offset and the strides are in elements.
+func (e *Epilogue) Do(r *EpilogueRun, offset, rows, rowStride, cols, colStride int) {
+	if cols == 1 || colStride != 1 && rowStride == 1 { // contiguous elements become rows
+		rows, rowStride, cols, colStride = cols, colStride, rows, rowStride
 	}
 	switch {
 	case rows <= 0 || cols <= 0:
 		return
-	case col != 1 && cols > 1: // neither rows nor columns are contiguous
+	case colStride != 1 && cols > 1: // neither rows nor columns are contiguous
 		for c := range cols {
-			e.applyRows(r, at+c*col, rows, step, 1)
+			e.applyRows(r, offset+c*colStride, rows, rowStride, 1)
 		}
 		return
-	case rows > 1 && step == cols && cols < e.sizes[0]: // adjacent rows within the fastest dimension
+	case rows > 1 && rowStride == cols && cols < e.sizes[0]: // adjacent rows within the fastest dimension
 		rows, cols = 1, rows*cols
 	}
-	e.applyRows(r, at, rows, step, cols)
+	e.applyRows(r, offset, rows, rowStride, cols)
 }
 
 // applyRows applies the epilogue to rows of contiguous elements. It groups rows that one call of applyBlock can
 // process: rows at a constant stride along one dimension.
-func (e *Epilogue) applyRows(r *EpilogueRun, at, rows, step, cols int) {
-	along := 0 // the dimension along which consecutive rows differ
+func (e *Epilogue) applyRows(r *EpilogueRun, offset, rows, rowStride, cols int) {
+	dim := 0 // the dimension along which consecutive rows differ
 	for d := range e.sizes {
-		if step%e.strides[d] == 0 {
-			along = d
+		if rowStride%e.strides[d] == 0 {
+			dim = d
 		}
 	}
-	by := step / e.strides[along]
+	indexStep := rowStride / e.strides[dim]
 	last := len(e.sizes) - 1
 	for rows > 0 {
-		for done := 0; done < cols; {
-			e.locate(r, at+done)
-			n := min(cols-done, e.sizes[0]-r.coords[0])
-			if done > 0 || n < cols { // the row crosses the end of the fastest dimension
+		for doneCols := 0; doneCols < cols; {
+			e.locate(r, offset+doneCols)
+			n := min(cols-doneCols, e.sizes[0]-r.coords[0])
+			if doneCols > 0 || n < cols { // the row crosses the end of the fastest dimension
 				e.applyBlock(r, 1, 0, 0, n)
-				done += n
+				doneCols += n
 				continue
 			}
-			together := rows
+			rowCount := rows
 			switch {
 			case rows == 1:
-			case along == 0:
-				together = min(rows, (e.sizes[0]-r.coords[0]-cols)/by+1)
-			case along < last:
-				together = min(rows, (e.sizes[along]-1-r.coords[along])/by+1)
+			case dim == 0:
+				rowCount = min(rows, (e.sizes[0]-r.coords[0]-cols)/indexStep+1)
+			case dim < last:
+				rowCount = min(rows, (e.sizes[dim]-1-r.coords[dim])/indexStep+1)
 			}
-			e.applyBlock(r, together, along, by, cols)
-			at, rows = at+(together-1)*step, rows-(together-1)
-			done = cols
+			e.applyBlock(r, rowCount, dim, indexStep, cols)
+			offset, rows = offset+(rowCount-1)*rowStride, rows-(rowCount-1)
+			doneCols = cols
 		}
-		at, rows = at+step, rows-1
+		offset, rows = offset+rowStride, rows-1
 	}
 }
 
 // offset returns the offset in memory of an element of the anchor's result. index counts the elements in the order of
 // memory.
-func (e *Epilogue) offset(index int) (at int) {
+func (e *Epilogue) offset(index int) (memoryOffset int) {
 	if e.dense {
 		return index
 	}
 	for d, n := range e.sizes {
-		at += index % n * e.strides[d]
+		memoryOffset += index % n * e.strides[d]
 		index /= n
 	}
-	return at
+	return memoryOffset
 }
 
 // locate sets r.coords to the coordinates of the element at an offset.
-func (e *Epilogue) locate(r *EpilogueRun, at int) {
+func (e *Epilogue) locate(r *EpilogueRun, offset int) {
 	for d := len(e.sizes) - 1; d >= 0; d-- {
-		r.coords[d], at = at/e.strides[d], at%e.strides[d]
+		r.coords[d], offset = offset/e.strides[d], offset%e.strides[d]
 	}
 }
 
 // applyBlock applies the epilogue to rows of cols elements. r.coords has the coordinates of the first element.
-// Consecutive rows are `by` indices apart along dimension `along`.
-func (e *Epilogue) applyBlock(r *EpilogueRun, rows, along, by, cols int) {
+// Consecutive rows are indexStep indices apart along dimension dim.
+func (e *Epilogue) applyBlock(r *EpilogueRun, rows, dim, indexStep, cols int) {
 	if len(e.staged) > 0 && (cols > stageElems || rows*cols > stageElems) {
-		e.applyParts(r, rows, along, by, cols)
+		e.applyParts(r, rows, dim, indexStep, cols)
 		return
 	}
-	e.setStreamAddresses(r, along, by)
+	e.setStreamAddresses(r, dim, indexStep)
 	e.stageRows(r, rows, cols, false)
 	e.loop.Run(&r.state, r.ptrs, r.rowStrides, cols, rows)
 	if results := len(e.code.Out); len(e.staged) > 0 && e.staged[0] < results {
-		e.setStreamAddresses(r, along, by)
+		e.setStreamAddresses(r, dim, indexStep)
 		e.stageRows(r, rows, cols, true)
 	}
 }
 
 // setStreamAddresses sets the addresses of all streams at r.coords, and their strides between rows.
-func (e *Epilogue) setStreamAddresses(r *EpilogueRun, along, by int) {
+func (e *Epilogue) setStreamAddresses(r *EpilogueRun, dim, indexStep int) {
 	for i, s := range e.streams {
 		off := 0
 		for d, x := range r.coords {
 			off += x * s.strides[d]
 		}
-		r.ptrs[i], r.rowStrides[i] = unsafe.Add(r.base[i], off), by*s.strides[along]
+		r.ptrs[i], r.rowStrides[i] = unsafe.Add(r.base[i], off), indexStep*s.strides[dim]
 	}
 }
 
-// stageRows copies the staged streams. Before the loop (results is false) it copies operands to the buffer and points
+// stageRows copies the staged streams. Before the loop (afterLoop is false) it copies operands to the buffer and points
 // all staged streams to it. After the loop it copies results from the buffer.
-func (e *Epilogue) stageRows(r *EpilogueRun, rows, cols int, results bool) {
-	room := unsafe.Pointer(unsafe.SliceData(r.stage))
+func (e *Epilogue) stageRows(r *EpilogueRun, rows, cols int, afterLoop bool) {
+	free := unsafe.Pointer(unsafe.SliceData(r.stage))
 	for _, i := range e.staged {
-		s, here := e.streams[i], room
-		room = unsafe.Add(room, stageElems*s.size)
+		s, staged := e.streams[i], free
+		free = unsafe.Add(free, stageElems*s.size)
 		mover := strided.Move(s.size)
 		along := strided.Axis{N: cols, Dst: s.size, Src: s.strides[0]}
 		across := strided.Axis{N: rows, Dst: cols * s.size, Src: r.rowStrides[i]}
 		switch isResult := i < len(e.code.Out); {
-		case isResult && results:
-			mover.Block(r.ptrs[i], here, along.Swapped(), across.Swapped())
+		case isResult && afterLoop:
+			mover.Block(r.ptrs[i], staged, along.Swapped(), across.Swapped())
 			continue
-		case !isResult && !results:
-			mover.Block(here, r.ptrs[i], along, across)
+		case !isResult && !afterLoop:
+			mover.Block(staged, r.ptrs[i], along, across)
 		}
-		r.ptrs[i], r.rowStrides[i] = here, cols*s.size
+		r.ptrs[i], r.rowStrides[i] = staged, cols*s.size
 	}
 }
 
 // applyParts calls applyBlock for parts of a rectangle that fit in the buffer.
-func (e *Epilogue) applyParts(r *EpilogueRun, rows, along, by, cols int) {
-	first, column := r.coords[along], r.coords[0]
+func (e *Epilogue) applyParts(r *EpilogueRun, rows, dim, indexStep, cols int) {
+	first, column := r.coords[dim], r.coords[0]
 	for row := 0; row < rows; {
 		n := max(1, min(rows-row, stageElems/cols))
 		for c := 0; c < cols; c += stageElems {
 			r.coords[0] = column + c
-			r.coords[along] += row * by
-			e.applyBlock(r, n, along, by, min(stageElems, cols-c))
-			r.coords[along] = first
+			r.coords[dim] += row * indexStep
+			e.applyBlock(r, n, dim, indexStep, min(stageElems, cols-c))
+			r.coords[dim] = first
 		}
 		r.coords[0] = column
-		r.coords[along] = first
+		r.coords[dim] = first
 		row += n
 	}
 }

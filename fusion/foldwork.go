@@ -20,17 +20,17 @@ type folding struct {
 	split        int    // if not 0, the number of parts into which dimension 1 is split
 }
 
-// lanes is the number of float32 elements of a 64-byte register. The last elements of a row are processed with a partly
-// filled register.
-const lanes = 16
+// floatsPerRegister is the number of float32 elements of a 64-byte register. The last elements of a row are processed
+// with a partly filled register.
+const floatsPerRegister = 16
 
-// foldKernel returns the name `one` if the expression has at most one fold, otherwise `several`. Both are names of
+// foldKernel returns the name `single` if the expression has at most one fold, otherwise `several`. Both are names of
 // inner kernels.
-func (e Effort) foldKernel(one, several string) string {
+func (e Effort) foldKernel(single, several string) string {
 	if e.Passes > 1 {
 		return several
 	}
-	return one
+	return single
 }
 
 // addRowLoops adds to w the work of starting and ending loops along rows. n is the number of elements of all rows
@@ -40,14 +40,14 @@ func (e Effort) addRowLoops(w *graph.Work, n, rows float64) {
 		return
 	}
 	w.DoUnoverlapped(e.foldKernel(graph.FoldRow, graph.MultipassRow), rows*e.Passes)
-	if math.Mod(n/rows, lanes) != 0 {
+	if math.Mod(n/rows, floatsPerRegister) != 0 {
 		w.DoUnoverlapped(e.foldKernel(graph.FoldTail, graph.MultipassTail), rows*e.Passes)
 	}
 }
 
-// foldsOf returns the dimensions that a call folds: the dimensions that its first result lacks, or the last dimension
-// if the result has the shape of the operand.
-func foldsOf(c *graph.Call) folding {
+// exampleFolding returns the dimensions that a call folds: the dimensions that its first result lacks, or the last
+// dimension if the result has the shape of the operand.
+func exampleFolding(c *graph.Call) folding {
 	x := folding{}
 	if len(c.In) == 0 || c.In[0].Kind != graph.TensorArg || len(c.Out) == 0 {
 		return x
@@ -107,20 +107,20 @@ const columnTile = 256
 // columnRuns returns the number of runs of columns. A run is contiguous in m. m has the shape of the operand
 // (operandShape).
 func (x *folding) columnRuns(m tensor.Meta) float64 {
-	n, side := m.Numel(), 1
+	n, run := m.Numel(), 1
 	for {
 		next := -1
 		for d, s := range m.Strides {
-			if s == side && m.Shape[d] > 1 && !x.isFolded(d) {
+			if s == run && m.Shape[d] > 1 && !x.isFolded(d) {
 				next = d
 			}
 		}
 		if next < 0 {
 			break
 		}
-		side *= m.Shape[next]
+		run *= m.Shape[next]
 	}
-	return float64(n/max(1, side)) * math.Ceil(float64(side)/columnTile)
+	return float64(n/max(1, run)) * math.Ceil(float64(run)/columnTile)
 }
 
 // addLoopStarts adds to w the work of starting rows or runs of columns of m. m has the shape of the operand
@@ -157,9 +157,9 @@ func (x *folding) read(e Effort, c *graph.Call, walk graph.Walk, i int, m tensor
 	if !slices.Equal(m.Shape, x.operandShape) {
 		return w
 	}
-	lead := x.firstFullResult(c)
-	if lead >= 0 {
-		if graph.Fastest(m) != graph.Fastest(walk.Lay(lead, c.Out[lead])) {
+	fullResult := x.firstFullResult(c)
+	if fullResult >= 0 {
+		if graph.Fastest(m) != graph.Fastest(walk.Lay(fullResult, c.Out[fullResult])) {
 			w.Do(graph.FoldTransposed, float64(m.Numel()))
 		}
 		return w

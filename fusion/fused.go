@@ -201,7 +201,7 @@ func lowerFused(c *graph.Call) (*graph.Kernel, error) {
 func (f *Fusion) lowerRows(c *graph.Call, code *expr.Code) (*graph.Kernel, error) {
 	r := &graph.Rows{Mask: f.Mask, Split: f.Split, Channels: f.Channels, Code: code}
 	var err error
-	if r.Shape, err = f.spaceOf(c); err != nil {
+	if r.Shape, err = f.broadcastShape(c); err != nil {
 		return nil, err
 	}
 	for i := range c.In {
@@ -214,8 +214,8 @@ func (f *Fusion) lowerRows(c *graph.Call, code *expr.Code) (*graph.Kernel, error
 	return rowKernel(r, c, p), nil
 }
 
-// spaceOf returns the shape to which all operands are broadcast.
-func (f *Fusion) spaceOf(c *graph.Call) ([]int, error) {
+// broadcastShape returns the shape to which all operands are broadcast.
+func (f *Fusion) broadcastShape(c *graph.Call) ([]int, error) {
 	var full []int
 	for i := range c.In {
 		if i < len(f.Channels) && f.Channels[i] {
@@ -262,7 +262,7 @@ func fusedWork(c *graph.Call, walk graph.Walk) (w graph.Work) {
 		c.AddRuns(&w, walk.Lay(0, c.Out[0]))
 		return w
 	}
-	if x, ok := f.folds(c); ok {
+	if x, ok := f.foldingOf(c); ok {
 		x.work(&w, f.effort(), c, walk)
 	}
 	return w
@@ -280,16 +280,16 @@ func (fusedPricing) Read(c *graph.Call, walk graph.Walk, i int, m tensor.Meta) (
 	if !ok || f.Mask == nil || f.effort == nil {
 		return w, false
 	}
-	x, ok := f.folds(c)
+	x, ok := f.foldingOf(c)
 	if !ok {
 		return w, false
 	}
 	return x.read(f.effort(), c, walk, i, m), true
 }
 
-// folds returns the dimensions that the parts fold.
-func (f *Fusion) folds(c *graph.Call) (x folding, ok bool) {
-	full, err := f.spaceOf(c)
+// foldingOf returns the dimensions that the parts fold.
+func (f *Fusion) foldingOf(c *graph.Call) (x folding, ok bool) {
+	full, err := f.broadcastShape(c)
 	return folding{operandShape: full, mask: f.Mask, split: f.Split}, err == nil
 }
 
@@ -299,7 +299,7 @@ func fusedRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if !ok {
 		return nil, errors.New("only passes can make fused nodes")
 	}
-	made := make([][]*tensor.Tensor, 0, len(f.Parts))
+	results := make([][]*tensor.Tensor, 0, len(f.Parts))
 	_, err := f.visitParts(c.In, func(p *FusedPart, c *graph.Call) ([]tensor.Type, error) {
 		types, err := inferredTypes(p, c)
 		if err != nil {
@@ -314,7 +314,7 @@ func fusedRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			case a.Part < 0:
 				operands[k] = in[a.Place]
 			default:
-				operands[k] = made[a.Part][a.Place]
+				operands[k] = results[a.Part][a.Place]
 			}
 		}
 		for _, t := range types {
@@ -325,7 +325,7 @@ func fusedRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if err == nil && len(out) != len(types) {
 			err = fmt.Errorf("the reference of %q returns %d values, not %d", p.Name, len(out), len(types))
 		}
-		made = append(made, out)
+		results = append(results, out)
 		return types, err
 	})
 	if err != nil {
@@ -333,7 +333,7 @@ func fusedRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	out := make([]*tensor.Tensor, len(f.Results))
 	for i, r := range f.Results {
-		out[i] = made[r[0]][r[1]]
+		out[i] = results[r[0]][r[1]]
 	}
 	return out, nil
 }

@@ -128,44 +128,44 @@ func (f *Fuser) Fuse(groups []Together, keep func(*graph.Value) bool) ([]*graph.
 	if f == nil || f.graph == nil || keep == nil {
 		return nil, errors.New("Fuse needs a Fuser of NewFuser and a keep function")
 	}
-	g, made, nodes := f.graph, make([]*graph.Node, len(groups)), make([][]*graph.Node, len(groups))
-	for i, t := range groups {
+	g, fused, nodes := f.graph, make([]*graph.Node, len(groups)), make([][]*graph.Node, len(groups))
+	for i, group := range groups {
 		if err := g.Ended(); err != nil {
 			return nil, err
 		}
-		n, err := f.fusedNode(t, keep)
+		n, err := f.fusedNode(group, keep)
 		if err != nil {
-			if last := len(t.Nodes) - 1; last >= 0 && t.Nodes[last] != nil {
-				err = g.Fail(t.Nodes[last], err)
+			if last := len(group.Nodes) - 1; last >= 0 && group.Nodes[last] != nil {
+				err = g.Fail(group.Nodes[last], err)
 			}
 			return nil, err
 		}
-		made[i], nodes[i] = n, t.Nodes
+		fused[i], nodes[i] = n, group.Nodes
 	}
 	if len(groups) == 0 {
 		return nil, nil
 	}
-	if err := g.Merge(nodes, made); err != nil {
+	if err := g.Merge(nodes, fused); err != nil {
 		return nil, err
 	}
-	return made, nil
+	return fused, nil
 }
 
 // fusedNode returns the fused node of a group. It does not add the node to the graph.
-func (f *Fuser) fusedNode(t Together, keep func(*graph.Value) bool) (*graph.Node, error) {
-	parts := t.Nodes
+func (f *Fuser) fusedNode(group Together, keep func(*graph.Value) bool) (*graph.Node, error) {
+	parts := group.Nodes
 	if len(parts) < 2 {
 		return nil, errors.New("a group has at least two nodes")
 	}
-	w := &nodeBuilder{fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(t.Mask),
-		Split: t.Split}, node: &graph.Node{Op: Fused}, producers: make(map[*graph.Value][2]int, len(parts)),
+	w := &nodeBuilder{fusion: &Fusion{Parts: make([]FusedPart, 0, len(parts)), Mask: slices.Clone(group.Mask),
+		Split: group.Split}, node: &graph.Node{Op: Fused}, producers: make(map[*graph.Value][2]int, len(parts)),
 		operandIndex: map[operandKey]int{}}
 	for i, m := range parts {
 		if m == nil || m.Op == nil || len(m.Out) == 0 || !f.graph.Owns(m.Out[0]) {
 			return nil, fmt.Errorf("part %d is not a node of the graph", i)
 		}
 	}
-	if err := w.addParts(f, t, keep); err != nil {
+	if err := w.addParts(f, group, keep); err != nil {
 		return nil, err
 	}
 	n, last := w.node, parts[len(parts)-1]
@@ -181,13 +181,13 @@ func (f *Fuser) fusedNode(t Together, keep func(*graph.Value) bool) (*graph.Node
 }
 
 // addParts adds all nodes of a group as parts.
-func (w *nodeBuilder) addParts(f *Fuser, t Together, keep func(*graph.Value) bool) error {
-	if t.Attention {
-		return w.addAttention(f, t.Nodes, keep)
+func (w *nodeBuilder) addParts(f *Fuser, group Together, keep func(*graph.Value) bool) error {
+	if group.Attention {
+		return w.addAttention(f, group.Nodes, keep)
 	}
-	for i, m := range t.Nodes {
-		add := func() error { return w.addPart(i, m, f.channels(m, t), keep) }
-		if i == 0 && t.Anchor {
+	for i, m := range group.Nodes {
+		add := func() error { return w.addPart(i, m, f.channelVectorTest(m, group), keep) }
+		if i == 0 && group.Anchor {
 			add = func() error { return w.addAnchor(m, keep) }
 		}
 		if err := add(); err != nil {
@@ -212,10 +212,11 @@ type operandKey struct {
 	isChannelVector bool
 }
 
-// channels returns a function that reports whether operand k of node m is a vector along dimension 1, such as a bias.
-func (f *Fuser) channels(m *graph.Node, t Together) func(k int) bool {
+// channelVectorTest returns a function that reports whether operand k of node m is a vector along dimension 1, such as
+// a bias.
+func (f *Fuser) channelVectorTest(m *graph.Node, group Together) func(k int) bool {
 	var r *graph.Rows
-	if t.Mask != nil && m.Op.Expression == nil {
+	if group.Mask != nil && m.Op.Expression == nil {
 		r = f.Rows(m)
 	}
 	return func(k int) bool { return r != nil && r.Along(slices.Index(r.In, k)) }
@@ -252,21 +253,22 @@ func (w *nodeBuilder) recordOutputs(i int, m *graph.Node, keep func(*graph.Value
 	}
 }
 
-// addPart adds node m as part i. along reports whether operand k of m is a vector along dimension 1.
-func (w *nodeBuilder) addPart(i int, m *graph.Node, along func(k int) bool, keep func(*graph.Value) bool) error {
+// addPart adds node m as part i. isChannelVector reports whether operand k of m is a vector along dimension 1.
+func (w *nodeBuilder) addPart(i int, m *graph.Node, isChannelVector func(k int) bool,
+	keep func(*graph.Value) bool) error {
 	p := FusedPart{Name: m.Name, Op: m.Op, Attrs: m.Attrs, In: make([]FusedArg, 0, len(m.In)), Outs: len(m.Out)}
 	for k, a := range m.In {
-		switch made, inner := w.producers[a.Value]; {
+		switch producer, isInner := w.producers[a.Value]; {
 		case a.Kind == graph.NumberArg:
 			p.In = append(p.In, FusedArg{Number: a.Number})
 		case a.Kind == graph.Null:
 			return fmt.Errorf("operand %d of %q is absent", k, m.Name)
-		case inner && along(k):
+		case isInner && isChannelVector(k):
 			return fmt.Errorf("operand %d of %q is a vector along dimension 1 that another part computes", k, m.Name)
-		case inner:
-			p.In = append(p.In, FusedArg{Part: made[0], Place: made[1]})
+		case isInner:
+			p.In = append(p.In, FusedArg{Part: producer[0], Place: producer[1]})
 		default:
-			key := operandKey{a.Value, along(k)}
+			key := operandKey{a.Value, isChannelVector(k)}
 			place, known := w.operandIndex[key]
 			if !known {
 				place = len(w.node.In)
@@ -293,14 +295,14 @@ func (w *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 		dtypes = append(dtypes, a.Type().DType)
 	}
 	b := expr.NewBuilder(dtypes...)
-	made := make([][]expr.Output, len(parts))
+	outputs := make([][]expr.Output, len(parts))
 	for i, m := range parts {
-		switch attends := w.fusion.Seen != nil; {
+		switch isAttention := w.fusion.Seen != nil; {
 		case i == 0 && anchor > 0:
-			made[i] = []expr.Output{b.Real(b.Load(0))}
+			outputs[i] = []expr.Output{b.Real(b.Load(0))}
 			continue
-		case attends && (i == len(parts)-1 || reshapesBatch(m)): // computes no elements
-			made[i] = made[w.fusion.Parts[i].In[0].Part]
+		case isAttention && (i == len(parts)-1 || reshapesBatch(m)): // computes no elements
+			outputs[i] = outputs[w.fusion.Parts[i].In[0].Part]
 			continue
 		}
 		code, operandOf, err := f.partExpression(m, w.fusion.Mask != nil)
@@ -308,15 +310,15 @@ func (w *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 			return fmt.Errorf("%q: %w", m.Name, err)
 		}
 		in := w.fusion.Parts[i].In
-		made[i] = b.Inline(code, func(operand, part int) expr.Value {
+		outputs[i] = b.Inline(code, func(operand, part int) expr.Value {
 			a := in[operandOf(operand)]
 			switch {
 			case a.Number.IsSet(): // an op such as where or masked_fill takes a number as an element
 				return b.Number(code.In[operand], a.Number, part)
 			case a.Part >= 0 && part == 0:
-				return made[a.Part][a.Place].Re
+				return outputs[a.Part][a.Place].Re
 			case a.Part >= 0:
-				return made[a.Part][a.Place].Im
+				return outputs[a.Part][a.Place].Im
 			case part == 0:
 				return b.Load(a.Place + shift)
 			}
@@ -325,7 +327,7 @@ func (w *nodeBuilder) inline(f *Fuser, parts []*graph.Node) error {
 	}
 	out := make([]expr.Output, len(w.fusion.Results))
 	for i, r := range w.fusion.Results {
-		out[i] = made[r[0]][r[1]]
+		out[i] = outputs[r[0]][r[1]]
 	}
 	code, err := b.Build(out...)
 	w.fusion.code = code

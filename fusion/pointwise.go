@@ -44,11 +44,11 @@ func CompileLoop(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	if len(c.Out) != len(outs) {
 		return nil, fmt.Errorf("the op has %d results, the call %d", len(outs), len(c.Out))
 	}
-	same := true
+	sameLayouts := true
 	for i, m := range c.Out {
-		same = same && it.Meta(i).SameLayout(m)
+		sameLayouts = sameLayouts && it.Meta(i).SameLayout(m)
 	}
-	if !same {
+	if !sameLayouts {
 		outs := make([]rule.Operand, len(c.Out))
 		for i, m := range c.Out {
 			outs[i] = rule.Of(m)

@@ -36,8 +36,8 @@ func CompileRows(r *graph.Rows, c *graph.Call) (*graph.Kernel, error) {
 	return rowKernel(r, c, p), nil
 }
 
-// rowprogWays translates the loop directions of package graph to package rowprog.
-var rowprogWays = [...]rowprog.Way{graph.AnyWay: rowprog.Choose, graph.ByRows: rowprog.ByRows,
+// rowprogWay translates the loop directions of package graph to package rowprog.
+var rowprogWay = [...]rowprog.Way{graph.AnyWay: rowprog.Choose, graph.ByRows: rowprog.ByRows,
 	graph.ByColumns: rowprog.ByColumns}
 
 // rowPlan is a compiled row program: a [rowprog.Plan], or a [rowprog.Pieces] if rows are cut into pieces.
@@ -57,7 +57,7 @@ type rowPlan interface {
 func rowKernel(r *graph.Rows, c *graph.Call, p rowPlan) *graph.Kernel {
 	w := &rowWork{plan: p, operands: r.In, numOuts: len(c.Out), numAddresses: len(c.Out) + len(c.In)}
 	k := &graph.Kernel{Scratch: p.Scratch(), Worker: p.Worker(), Code: p.Listings}
-	k.Arithmetic = p.PerElement() * float64(tensor.Numel(spaceOf(r, c)))
+	k.Arithmetic = p.PerElement() * float64(tensor.Numel(rowShapeOf(r, c)))
 	for phase := range p.Phases() {
 		k.Phases = append(k.Phases, graph.Phase{Chunks: p.Chunks(phase), Run: func(m *graph.Mem, chunk int) error {
 			return w.run(m, phase, chunk)
@@ -71,8 +71,8 @@ func rowKernel(r *graph.Rows, c *graph.Call, p rowPlan) *graph.Kernel {
 	return k
 }
 
-// spaceOf returns the shape to which all operands are broadcast.
-func spaceOf(r *graph.Rows, c *graph.Call) []int {
+// rowShapeOf returns the shape to which all operands are broadcast.
+func rowShapeOf(r *graph.Rows, c *graph.Call) []int {
 	if r.Shape != nil {
 		return r.Shape
 	}
@@ -81,7 +81,7 @@ func spaceOf(r *graph.Rows, c *graph.Call) []int {
 
 // planRows compiles the row program for the layouts of the call.
 func planRows(r *graph.Rows, c *graph.Call) (rowPlan, error) {
-	full := spaceOf(r, c)
+	full := rowShapeOf(r, c)
 	if r.Split != 0 && (r.Split < 0 || len(full) < 2 || full[1]%r.Split != 0) {
 		return nil, fmt.Errorf("dimension 1 of shape %s cannot be split into %d parts", tensor.ListString(full), r.Split)
 	}
@@ -90,17 +90,17 @@ func planRows(r *graph.Rows, c *graph.Call) (rowPlan, error) {
 	}
 	var outs, ins []tensor.Meta
 	for i, m := range c.Out {
-		kept := m.Rank() == len(full)
+		keepsDims := m.Rank() == len(full)
 		switch {
 		case slices.Equal(m.Shape, full):
 			m = splitRows(r, m)
 		case r.Split != 0:
 			return nil, fmt.Errorf("result %d has shape %s, not the shape of the operand", i, tensor.ListString(m.Shape))
-		case !slices.Equal(m.Shape, rule.ReduceShape(full, r.Mask, kept)):
+		case !slices.Equal(m.Shape, rule.ReduceShape(full, r.Mask, keepsDims)):
 			return nil, fmt.Errorf("result %d has shape %s, neither the operand's shape nor its reduced shape", i,
 				tensor.ListString(m.Shape))
 		default:
-			m = rule.ReduceOutput(m, r.Mask, kept)
+			m = rule.ReduceOutput(m, r.Mask, keepsDims)
 		}
 		outs = append(outs, m)
 	}
@@ -121,7 +121,7 @@ func planRows(r *graph.Rows, c *graph.Call) (rowPlan, error) {
 		}
 		ins = append(ins, splitRows(r, m))
 	}
-	way := rowprogWays[r.Way]
+	way := rowprogWay[r.Way]
 	if r.Cut(full) || r.Unsuited(full) != "" {
 		if p, err := rowprog.NewPieces(r.Code, outs, ins, r.Mask, way); p != nil || err != nil {
 			return p, err

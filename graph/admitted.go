@@ -16,49 +16,49 @@ import (
 // Uses are found through element-wise ops (pointwise ops, copies, conversions) and through views, but not through ops
 // that combine two inputs or move elements.
 func (g *Graph) Admitted(candidates []int64) map[*Value][]int64 {
-	w := admission{candidates: candidates, seen: map[*Value]*outcome{}, admitted: map[*Value][]int64{}}
-	leads := g.leadToIndices()
+	w := admission{candidates: candidates, outcomes: map[*Value]*outcome{}, admitted: map[*Value][]int64{}}
+	sources := g.indexSources()
 	for _, v := range g.Inputs {
-		if leads[v] && v.Meta.DType.IsIntegral(false) && !v.Dynamic {
+		if sources[v] && v.Meta.DType.IsIntegral(false) && !v.Dynamic {
 			w.addInput(v)
 		}
 	}
 	for _, n := range g.Nodes {
 		w.dropRejected(n)
-		if slices.ContainsFunc(n.Out, func(v *Value) bool { return leads[v] }) {
+		if slices.ContainsFunc(n.Out, func(v *Value) bool { return sources[v] }) {
 			w.addNode(n)
 		}
 	}
 	return w.admitted
 }
 
-// leadToIndices returns the values that are used as indices, and all values from which the indices are computed.
-func (g *Graph) leadToIndices() map[*Value]bool {
-	leads := map[*Value]bool{}
+// indexSources returns the values that are used as indices, and all values from which the indices are computed.
+func (g *Graph) indexSources() map[*Value]bool {
+	sources := map[*Value]bool{}
 	for _, n := range slices.Backward(g.Nodes) {
-		all := slices.ContainsFunc(n.Out, func(v *Value) bool { return leads[v] })
+		all := slices.ContainsFunc(n.Out, func(v *Value) bool { return sources[v] })
 		for i, a := range n.In {
 			if a.Kind == TensorArg && (all || i < len(n.Op.Params) && n.Op.Params[i].Below != nil) {
-				leads[a.Value] = true
+				sources[a.Value] = true
 			}
 		}
 	}
-	return leads
+	return sources
 }
 
 // outcome describes a value whose elements are functions of exactly one element of an input each.
 type outcome struct {
 	input   *Value
 	results *tensor.Tensor // the function's result for each candidate
-	// frame identifies the mapping from the value's positions to positions of the input. If two values have the same
+	// mapping identifies the mapping from the value's positions to positions of the input. If two values have the same
 	// frame, their elements at the same position depend on the same element of the input.
-	frame *Value
+	mapping *Value
 }
 
 // admission is the state of [Graph.Admitted].
 type admission struct {
 	candidates []int64
-	seen       map[*Value]*outcome
+	outcomes   map[*Value]*outcome
 	admitted   map[*Value][]int64
 }
 
@@ -68,7 +68,7 @@ func (w *admission) addInput(v *Value) {
 	for i, c := range w.candidates {
 		t.SetFlat(i, tensor.IntScalar(c))
 	}
-	w.seen[v] = &outcome{input: v, results: t, frame: v}
+	w.outcomes[v] = &outcome{input: v, results: t, mapping: v}
 }
 
 // dropRejected removes from admitted the candidates that the node would reject as an index.
@@ -81,20 +81,20 @@ func (w *admission) dropRejected(n *Node) {
 		if p.Below == nil || i >= len(n.In) || n.In[i].Kind != TensorArg {
 			continue
 		}
-		f := w.seen[n.In[i].Value]
-		if f == nil || !f.results.DType.IsIntegral(false) {
+		source := w.outcomes[n.In[i].Value]
+		if source == nil || !source.results.DType.IsIntegral(false) {
 			continue
 		}
 		limit := p.Below(n.Call())
 		if limit < 0 {
 			continue
 		}
-		left, ok := w.admitted[f.input]
+		remaining, ok := w.admitted[source.input]
 		if !ok {
-			left = w.candidates
+			remaining = w.candidates
 		}
-		w.admitted[f.input] = slices.DeleteFunc(slices.Clone(left), func(c int64) bool {
-			x := f.results.At(slices.Index(w.candidates, c)).Int()
+		w.admitted[source.input] = slices.DeleteFunc(slices.Clone(remaining), func(c int64) bool {
+			x := source.results.At(slices.Index(w.candidates, c)).Int()
 			return x < 0 || x >= int64(limit)
 		})
 	}
@@ -105,13 +105,13 @@ func (w *admission) addNode(n *Node) {
 	if n.Op.Kind == View && !n.Op.ReadsStorage && !n.Op.Identity {
 		for _, v := range n.Out {
 			if f := w.outcomeOf(n, 0); f != nil && !v.Dynamic && v.Meta.DType == f.results.DType {
-				w.seen[v] = &outcome{f.input, f.results, v}
+				w.outcomes[v] = &outcome{f.input, f.results, v}
 			}
 		}
 		return
 	}
 	if f := w.outcomeOf(n, 0); n.Op.Identity && f != nil && len(n.Out) == 1 && n.Out[0].Meta.DType == f.results.DType {
-		w.seen[n.Out[0]] = f
+		w.outcomes[n.Out[0]] = f
 		return
 	}
 	elementwise := n.Op.Pointwise != nil || n.Op.Identity
@@ -128,7 +128,7 @@ func (w *admission) addNode(n *Node) {
 			in[i] = broadcastable(a.Value.Const)
 		case a.Kind == TensorArg:
 			f := w.outcomeOf(n, i)
-			if f == nil || from != nil && f.frame != from.frame {
+			if f == nil || from != nil && f.mapping != from.mapping {
 				return
 			}
 			from, in[i] = f, f.results
@@ -170,7 +170,7 @@ func (w *admission) apply(n *Node, from *outcome, in []*tensor.Tensor) {
 	if len(out) != 1 || out[0].DType != n.Out[0].Meta.DType || !slices.Equal(out[0].Shape, []int{len(w.candidates)}) {
 		return
 	}
-	w.seen[n.Out[0]] = &outcome{from.input, out[0], from.frame}
+	w.outcomes[n.Out[0]] = &outcome{from.input, out[0], from.mapping}
 }
 
 // evaluateReference computes an op by its reference. It returns nil if the reference rejects the operands or panics:
@@ -193,5 +193,5 @@ func (w *admission) outcomeOf(n *Node, i int) *outcome {
 	if i >= len(n.In) || n.In[i].Kind != TensorArg {
 		return nil
 	}
-	return w.seen[n.In[i].Value]
+	return w.outcomes[n.In[i].Value]
 }

@@ -57,13 +57,13 @@ func (a *Attention) Entries(m tensor.Meta) []int {
 		return nil
 	}
 	rank := len(a.Batch)
-	lead := tensor.Meta{Shape: a.Batch, Strides: slices.Clone(m.Strides[:rank])}
-	for d := range lead.Strides {
+	leading := tensor.Meta{Shape: a.Batch, Strides: slices.Clone(m.Strides[:rank])}
+	for d := range leading.Strides {
 		if m.Shape[d] == 1 {
-			lead.Strides[d] = 0
+			leading.Strides[d] = 0
 		}
 	}
-	at := make([]int, 0, tensor.Numel(a.Batch))
-	lead.Walk(func(i int) { at = append(at, i) })
-	return at
+	offsets := make([]int, 0, tensor.Numel(a.Batch))
+	leading.Walk(func(i int) { offsets = append(offsets, i) })
+	return offsets
 }

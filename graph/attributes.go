@@ -64,8 +64,8 @@ func (a *attributes) clone(copyOf func(*Value) *Value) *attributes {
 	return attributesOf(given)
 }
 
-// written returns the attributes as they were given.
-func (n *Node) written() Attrs {
+// givenAttrs returns the attributes as they were given.
+func (n *Node) givenAttrs() Attrs {
 	if n.attrs == nil {
 		return nil
 	}
@@ -136,16 +136,16 @@ func (s *Schema) isDefault(f Field, v any, symbols map[string]sym.Int) bool {
 
 // decode decodes the attributes. It returns nil without an error if an attribute is a value that is not constant.
 func (n *Node) decode(symbols map[string]sym.Int) (any, error) {
-	given, ok, err := n.attrs.resolved(func(v *Value) *tensor.Tensor { return v.Const })
+	given, ok, err := n.attrs.withData(func(v *Value) *tensor.Tensor { return v.Const })
 	if err != nil || !ok {
 		return nil, err
 	}
 	return n.Op.Schema.Decode(given, symbols)
 }
 
-// resolved returns the attributes with every Ref replaced by the elements of its value. ok is false if the data of a
+// withData returns the attributes with every Ref replaced by the elements of its value. ok is false if the data of a
 // referenced value are not known.
-func (a *attributes) resolved(data func(*Value) *tensor.Tensor) (given Attrs, ok bool, err error) {
+func (a *attributes) withData(data func(*Value) *tensor.Tensor) (given Attrs, ok bool, err error) {
 	if a == nil {
 		return nil, true, nil
 	}
@@ -179,9 +179,9 @@ func attrFromTensor(t *tensor.Tensor) (any, error) {
 	flat := t.CopyTo(tensor.New(t.DType, t.Shape...))
 	list := make(elements, t.Numel())
 	for i := range list {
-		at := flat.Meta
-		at.Shape, at.Strides, at.Offset = nil, nil, i
-		x := tensor.Must(flat.View(at)).At()
+		meta := flat.Meta
+		meta.Shape, meta.Strides, meta.Offset = nil, nil, i
+		x := tensor.Must(flat.View(meta)).At()
 		switch {
 		case t.DType == tensor.Bool:
 			list[i] = x.Int() != 0
@@ -416,7 +416,7 @@ func (n *Node) SetAttr(name string, value any) {
 	if n == nil {
 		return
 	}
-	given := maps.Clone(n.written())
+	given := maps.Clone(n.givenAttrs())
 	if given == nil {
 		given = Attrs{}
 	}

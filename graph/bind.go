@@ -82,7 +82,7 @@ func (g *Graph) SizesNamed(given map[string]int) (map[string]int, error) {
 			return nil, fmt.Errorf("the graph has no symbolic dimension %q%s", name,
 				suggest.DidYouMean(suggest.Nearest(name, maps.Keys(g.Symbols))))
 		}
-		if _, twice := sizes[symbol]; twice {
+		if _, isDuplicate := sizes[symbol]; isDuplicate {
 			return nil, fmt.Errorf("the size %s is given twice: it is also called %s", symbol, g.Symbols[symbol].Spelled)
 		}
 		sizes[symbol] = given[name]

@@ -298,7 +298,7 @@ func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 // checkBodies checks attributes that are graphs. It fails if such a graph has errors, or if it contains g, the graph of
 // the node, because the recursion would be endless.
 func (n *Node) checkBodies(g *Graph) error {
-	for _, name := range sorted.Keys(n.written()) {
+	for _, name := range sorted.Keys(n.givenAttrs()) {
 		body, ok := n.attrs.given[name].(*Graph)
 		if !ok || body == nil {
 			continue
@@ -320,7 +320,7 @@ func (g *Graph) containsGraph(other *Graph, seen map[*Graph]bool) bool {
 	}
 	seen[g] = true
 	for _, n := range g.Nodes {
-		for _, v := range n.written() {
+		for _, v := range n.givenAttrs() {
 			if b, ok := v.(*Graph); ok && b != nil && !seen[b] && b.containsGraph(other, seen) {
 				return true
 			}

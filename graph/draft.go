@@ -44,7 +44,7 @@ func take[T any](block *[]T, n int) []T {
 func NewDraft(lookup Lookup, nodes int, places Places) *Draft {
 	nodes = min(max(nodes, 0), maxReserved)
 	g := New("", lookup)
-	g.names, g.Nodes, g.places = newNames(nodes), make([]*Node, 0, nodes), places
+	g.names, g.Nodes, g.places = newNameIndex(nodes), make([]*Node, 0, nodes), places
 	return &Draft{g: g}
 }
 
@@ -229,29 +229,29 @@ func (d *Draft) Refuse(n *Node, err error) {
 	}
 }
 
-// Without removes the inputs and constants in lost, which could not be read. It rejects the nodes that read lost
-// values. It removes the outputs that are lost values, and returns an error for each removed output.
-func (d *Draft) Without(lost map[*Value]bool) Errors {
+// Without removes the unavailable inputs and constants, which could not be read. It rejects the nodes that read
+// unavailable values. It removes the outputs that are unavailable values, and returns an error for each removed output.
+func (d *Draft) Without(unavailable map[*Value]bool) Errors {
 	g := d.graph()
-	if len(lost) == 0 {
+	if len(unavailable) == 0 {
 		return nil
 	}
 	for _, n := range g.Nodes {
-		for i := range n.depCount() {
-			if v := n.dep(i); lost[v] {
-				d.Refuse(n, lostError(v))
+		for i := range n.dependencyCount() {
+			if v := n.dependency(i); unavailable[v] {
+				d.Refuse(n, unavailableError(v))
 			}
 		}
 	}
 	var errs Errors
 	g.Outputs = slices.DeleteFunc(g.Outputs, func(o Output) bool {
-		if lost[o.Value] {
-			errs = append(errs, g.FailOutput(o, lostError(o.Value)))
+		if unavailable[o.Value] {
+			errs = append(errs, g.FailOutput(o, unavailableError(o.Value)))
 		}
-		return lost[o.Value]
+		return unavailable[o.Value]
 	})
-	isLost := func(v *Value) bool { return lost[v] }
-	g.Inputs, g.Constants = slices.DeleteFunc(g.Inputs, isLost), slices.DeleteFunc(g.Constants, isLost)
+	isUnavailable := func(v *Value) bool { return unavailable[v] }
+	g.Inputs, g.Constants = slices.DeleteFunc(g.Inputs, isUnavailable), slices.DeleteFunc(g.Constants, isUnavailable)
 	return errs
 }
 

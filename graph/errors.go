@@ -135,7 +135,7 @@ func callSite() (file string, line int) {
 func (g *Graph) Assumed() map[string]int {
 	used := map[string]int{}
 	for name, n := range g.assumed {
-		if _, own := g.Symbols[name]; !own || g.usesSymbol(name) {
+		if _, isDeclared := g.Symbols[name]; !isDeclared || g.usesSymbol(name) {
 			used[name] = n
 		}
 	}
@@ -166,7 +166,7 @@ func (g *Graph) usesSymbol(symbol string) bool {
 		}
 	}
 	for _, n := range g.Nodes {
-		for _, a := range n.written() {
+		for _, a := range n.givenAttrs() {
 			if attrDependsOn(a, symbol) {
 				return true
 			}
@@ -263,7 +263,7 @@ func (g *Graph) placeOf(n *Node, err error) Place {
 	case errors.As(err, &dim):
 		attr = n.attrOfDim(dim.Dim)
 	case err != nil:
-		attr = attrNamed(err.Error(), func(name string) bool {
+		attr = namedAttr(err.Error(), func(name string) bool {
 			_, ok := g.places.Node(number, name)
 			return ok
 		})
@@ -277,9 +277,9 @@ func (g *Graph) placeOf(n *Node, err error) Place {
 	return p
 }
 
-// attrNamed returns the attribute that an op's message names ("expected stride to be ..."). Only names for which
+// namedAttr returns the attribute that an op's message names ("expected stride to be ..."). Only names for which
 // hasAttr returns true are considered. The result is empty if the message names no such attribute or several.
-func attrNamed(message string, hasAttr func(name string) bool) string {
+func namedAttr(message string, hasAttr func(name string) bool) string {
 	isWordChar := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 	found := ""
 	for word := range strings.FieldsFuncSeq(message, func(r rune) bool { return !isWordChar(r) }) {
@@ -298,7 +298,7 @@ func attrNamed(message string, hasAttr func(name string) bool) string {
 // or several attributes contain it.
 func (n *Node) attrOfDim(dim int) string {
 	found := ""
-	for name, v := range n.written() {
+	for name, v := range n.givenAttrs() {
 		list, ok := v.([]any)
 		if !ok {
 			list = []any{v}

@@ -135,7 +135,7 @@ func (n *Node) reference(g *Graph, vals map[*Value]*tensor.Tensor, dynamic bool)
 	inferred := n
 	if dynamic {
 		// Infer metas and attributes from the data.
-		s, err := (&Segment{Nodes: []*Node{n}, graph: g, offsets: true}).At(g.Context(), vals)
+		s, err := (&Segment{Nodes: []*Node{n}, graph: g, readsOffsets: true}).At(g.Context(), vals)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -117,7 +117,7 @@ type Output struct {
 
 // New returns an empty graph whose ops are found by lookup (kernels.Lookup).
 func New(name string, lookup Lookup) *Graph {
-	return &Graph{Name: name, lookup: lookup, names: newNames(0), folded: &foldCache{}}
+	return &Graph{Name: name, lookup: lookup, names: newNameIndex(0), folded: &foldCache{}}
 }
 
 // Op returns an op of the graph's catalogue by name. It returns nil if the catalogue has no such op, or if [Define] did

@@ -393,12 +393,12 @@ func (o *Op) completeImpls() {
 		if o.Compile == nil {
 			return
 		}
-		one := Impl{Name: "plain", Doc: "The only implementation.", Lower: o.Compile}
+		impl := Impl{Name: "plain", Doc: "The only implementation.", Lower: o.Compile}
 		if o.Pointwise != nil {
-			one = Impl{Name: "loop", Doc: "One loop over the elements, in the order that the iterator gives.", Lower: o.Compile,
+			impl = Impl{Name: "loop", Doc: "One loop over the elements, in the order that the iterator gives.", Lower: o.Compile,
 				Writes: func(*Call, Walk, int, tensor.Meta) bool { return true }}
 		}
-		o.Impls = []Impl{one}
+		o.Impls = []Impl{impl}
 	} else {
 		o.Impls = slices.Clone(o.Impls)
 		o.Compile = o.compileByImpl

@@ -55,18 +55,18 @@ func (n *Node) infer(s *inference) error {
 	if g.symbolicState != nil {
 		return n.inferSymbolic(g, s)
 	}
-	return n.inferIn(g, s)
+	return n.inferInGraph(g, s)
 }
 
 // inferSymbolic is infer for a node of a graph g with unknown sizes.
 func (n *Node) inferSymbolic(g *Graph, s *inference) error {
 	defer g.symbolicState.record(Guard{Node: n})
-	return n.inferIn(g, s)
+	return n.inferInGraph(g, s)
 }
 
-// inferIn is infer for a node of graph g. The function is short on purpose: in a graph of a million similar nodes
+// inferInGraph is infer for a node of graph g. The function is short on purpose: in a graph of a million similar nodes
 // memory latency dominates, and the processor overlaps the memory accesses of more nodes if the function is short.
-func (n *Node) inferIn(g *Graph, s *inference) error {
+func (n *Node) inferInGraph(g *Graph, s *inference) error {
 	if len(g.rejected) > 0 && g.rejected[n.number] != nil {
 		return g.rejected[n.number]
 	}
@@ -100,8 +100,8 @@ func (n *Node) inferByOp(g *Graph, s *inference) error {
 	c.In, c.Attrs, c.Out, c.Impl, c.Walk, c.bindsSizes = n.In, n.Attrs, nil, n.Impl, n.Walk, g.symbolicState != nil
 	var res []Result
 	var err error
-	if g.symbolicState != nil && !g.symbolicState.forking {
-		res, err = g.symbolicState.inferJoined(n)
+	if g.symbolicState != nil && !g.symbolicState.inferringCases {
+		res, err = g.symbolicState.inferAllPaths(n)
 	} else {
 		res, err = n.Op.Infer(c)
 	}
@@ -149,8 +149,8 @@ func (a *Arg) sameOperand(b *Arg) bool {
 		return false
 	}
 	t, u := &a.Value.Type, &b.Value.Type
-	return a.Value.Const == nil && b.Value.Const == nil && t.DType == u.DType && sameMemory(t.Shape, u.Shape) &&
-		sameMemory(t.Strides, u.Strides) && t.Offset.Same(u.Offset)
+	return a.Value.Const == nil && b.Value.Const == nil && t.DType == u.DType && sameSlice(t.Shape, u.Shape) &&
+		sameSlice(t.Strides, u.Strides) && t.Offset.Same(u.Offset)
 }
 
 // checkCall checks the operands, and the number of outputs if the op determines it.
@@ -167,17 +167,17 @@ func (n *Node) checkCall() error {
 // outputsError is the error of a node that does not have as many output names as its op makes results. results is the
 // number of results.
 func (n *Node) outputsError(results int) error {
-	made := fmt.Sprintf("%d values", results)
+	count := fmt.Sprintf("%d values", results)
 	if results == 1 {
-		made = "one value"
+		count = "one value"
 	}
 	switch {
 	case len(n.Op.Outputs) == results && results > 1:
-		return fmt.Errorf("makes %s: name them under \"outputs\": %s", made, strings.Join(n.Op.Outputs, ", "))
+		return fmt.Errorf("makes %s: name them under \"outputs\": %s", count, strings.Join(n.Op.Outputs, ", "))
 	case len(n.Out) == 1 && results > 1:
-		return fmt.Errorf("makes %s: name them under \"outputs\"", made)
+		return fmt.Errorf("makes %s: name them under \"outputs\"", count)
 	}
-	return fmt.Errorf("makes %s, \"outputs\" names %d", made, len(n.Out))
+	return fmt.Errorf("makes %s, \"outputs\" names %d", count, len(n.Out))
 }
 
 // setInferred sets the inferred types of the outputs, and applies the layout of the node's pin.
@@ -208,7 +208,7 @@ func (n *Node) setInferred(res []Result) error {
 				return err
 			}
 		}
-		if g := v.graph; g.symbolicState != nil && g.symbolicState.forking {
+		if g := v.graph; g.symbolicState != nil && g.symbolicState.inferringCases {
 			if err := v.Type.Check(); err != nil {
 				return err
 			}
@@ -234,7 +234,7 @@ func (v *Value) setLayout(p Pin) error {
 // shares the operand's slices as well, so that a long chain of values of one shape needs no additional memory.
 func (v *Value) setType(t *tensor.Type, in []Arg) error {
 	for i := range in {
-		if o := in[i].Value; o != nil && sameMemory(t.Shape, o.Type.Shape) && sameMemory(t.Strides, o.Type.Strides) {
+		if o := in[i].Value; o != nil && sameSlice(t.Shape, o.Type.Shape) && sameSlice(t.Strides, o.Type.Strides) {
 			if offset, known := t.Offset.Known(); known {
 				v.Type, v.Meta = *t, tensor.Meta{DType: t.DType, Shape: o.Meta.Shape, Strides: o.Meta.Strides, Offset: offset}
 				return nil
@@ -253,8 +253,8 @@ func (v *Value) setType(t *tensor.Type, in []Arg) error {
 	return nil
 }
 
-// sameMemory reports whether two lists of sizes have the same address and length.
-func sameMemory(a, b []sym.Int) bool {
+// sameSlice reports whether two lists of sizes have the same address and length.
+func sameSlice(a, b []sym.Int) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
@@ -294,8 +294,8 @@ func (g *Graph) InferAll() map[*Node]*Error {
 
 // dependsOn returns an error if an operand or an attribute is a result of a rejected node.
 func (n *Node) dependsOn(rejected map[*Node]*Error) error {
-	for i := range n.depCount() {
-		if v := n.dep(i); v != nil && v.Node != nil && rejected[v.Node] != nil {
+	for i := range n.dependencyCount() {
+		if v := n.dependency(i); v != nil && v.Node != nil && rejected[v.Node] != nil {
 			return &dependencyError{v.Name}
 		}
 	}
@@ -303,11 +303,11 @@ func (n *Node) dependsOn(rejected map[*Node]*Error) error {
 }
 
 // dependencyError is the error of a node that depends on a rejected node.
-type dependencyError struct{ on string }
+type dependencyError struct{ operand string }
 
 // Error names the operand that was rejected.
 func (e *dependencyError) Error() string {
-	return fmt.Sprintf("depends on %q, which was rejected", e.on)
+	return fmt.Sprintf("depends on %q, which was rejected", e.operand)
 }
 
 // InferFor infers the node for operands of the given types, in the order of In, and for the given values of symbols. It
@@ -336,8 +336,8 @@ func (n *Node) Results() ([]Result, error) {
 	if n == nil || n.Op == nil || n.Op.Infer == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
 		return nil, errors.New("the node was not made by a graph")
 	}
-	if state := n.Out[0].graph.symbolicState; state != nil && !state.forking {
-		return state.inferJoined(n)
+	if state := n.Out[0].graph.symbolicState; state != nil && !state.inferringCases {
+		return state.inferAllPaths(n)
 	}
 	return n.Op.Infer(&Call{In: n.In, Attrs: n.Attrs})
 }

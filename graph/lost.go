@@ -12,43 +12,43 @@ import (
 // errNoCause replaces a nil error as the reason of a rejection.
 var errNoCause = errors.New("no cause was given")
 
-// lostError is the error of a node or an output that reads a lost input or constant.
-func lostError(v *Value) error {
+// unavailableError is the error of a node or an output that reads an unavailable input or constant.
+func unavailableError(v *Value) error {
 	return fmt.Errorf("depends on %s %q, which cannot be read", v.Kind(), v.Name)
 }
 
-// DropValues returns a copy of the graph without lost values, and without the nodes and outputs that depend on them.
-// Lost values are inputs and constants that could not be read; lost maps each of them to the reason. unknown lists the
-// symbols that occur only in the sizes of lost inputs. Nodes with such a symbol in an attribute are dropped as well.
-// The returned errors are sorted by place. There is an error for each lost value, and for each node or output that
-// reads a lost value directly.
-func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Errors) {
+// DropValues returns a copy of the graph without unavailable values, and without the nodes and outputs that depend on
+// them. Unavailable values are inputs and constants that could not be read; unavailable maps each of them to the
+// reason. unknown lists the symbols that occur only in the sizes of unavailable inputs. Nodes with such a symbol in an
+// attribute are dropped as well. The returned errors are sorted by place. There is an error for each unavailable value,
+// and for each node or output that reads an unavailable value directly.
+func (g *Graph) DropValues(unavailable map[*Value]error, unknown ...string) (*Graph, Errors) {
 	var errs Errors
-	isLost := map[*Value]bool{}
+	isUnavailable := map[*Value]bool{}
 	for _, list := range [][]*Value{g.Inputs, g.Constants} {
 		for _, v := range list {
-			if err, ok := lost[v]; ok {
-				isLost[v] = true
+			if err, ok := unavailable[v]; ok {
+				isUnavailable[v] = true
 				errs = append(errs, g.failValue(v, cmp.Or(err, errNoCause)))
 			}
 		}
 	}
 	rejected := map[*Node]*Error{}
 	for _, n := range g.Nodes {
-		if err := n.missingDependency(isLost, unknown); err != nil {
+		if err := n.missingDependency(isUnavailable, unknown); err != nil {
 			rejected[n] = g.Fail(n, err)
 			errs = append(errs, rejected[n])
 		}
 	}
 	d := g.Drop(rejected)
-	d.Outputs = slices.DeleteFunc(d.Outputs, func(o Output) bool { return copyIsLost(g, isLost, o.Value) })
+	d.Outputs = slices.DeleteFunc(d.Outputs, func(o Output) bool { return copyIsUnavailable(g, isUnavailable, o.Value) })
 	for _, o := range g.Outputs {
-		if isLost[o.Value] {
-			errs = append(errs, g.FailOutput(o, lostError(o.Value)))
+		if isUnavailable[o.Value] {
+			errs = append(errs, g.FailOutput(o, unavailableError(o.Value)))
 		}
 	}
 	drop := func(v *Value) bool {
-		if !copyIsLost(g, isLost, v) {
+		if !copyIsUnavailable(g, isUnavailable, v) {
 			return false
 		}
 		d.nameIndex().dropValue(v)
@@ -59,19 +59,21 @@ func (g *Graph) DropValues(lost map[*Value]error, unknown ...string) (*Graph, Er
 	return d, errs
 }
 
-// copyIsLost reports whether v is the copy of a lost value. v belongs to a copy of g.
-func copyIsLost(g *Graph, lost map[*Value]bool, v *Value) bool { return lost[g.Value(v.Name)] }
+// copyIsUnavailable reports whether v is the copy of a unavailable value. v belongs to a copy of g.
+func copyIsUnavailable(g *Graph, unavailable map[*Value]bool, v *Value) bool {
+	return unavailable[g.Value(v.Name)]
+}
 
-// missingDependency returns an error if the node reads a value in lost, or if an attribute depends on an unknown
+// missingDependency returns an error if the node reads a value in unavailable, or if an attribute depends on an unknown
 // symbol.
-func (n *Node) missingDependency(lost map[*Value]bool, unknown []string) error {
-	for i := range n.depCount() {
-		if v := n.dep(i); lost[v] {
-			return lostError(v)
+func (n *Node) missingDependency(unavailable map[*Value]bool, unknown []string) error {
+	for i := range n.dependencyCount() {
+		if v := n.dependency(i); unavailable[v] {
+			return unavailableError(v)
 		}
 	}
 	for _, s := range unknown {
-		for name, a := range n.written() {
+		for name, a := range n.givenAttrs() {
 			if attrDependsOn(a, s) {
 				return &AttrError{name, fmt.Errorf("attribute %q: the size %s is not known: "+
 					"only an input that cannot be read determines it", name, s)}

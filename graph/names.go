@@ -24,28 +24,28 @@ type nameIndex struct {
 	indexedGraph *Graph
 }
 
-// newNames returns an empty index with memory for size values.
-func newNames(size int) *nameIndex {
+// newNameIndex returns an empty index with memory for size values.
+func newNameIndex(size int) *nameIndex {
 	return &nameIndex{values: make(map[string]*Value, size), nodes: map[string]*Node{}}
 }
 
 // nameIndex returns the graph's names, ready for use.
 func (g *Graph) nameIndex() *nameIndex {
 	if g.names == nil { // New did not make the graph
-		g.names = newNames(0)
+		g.names = newNameIndex(0)
 	}
-	g.names.index.Do(g.names.fill)
+	g.names.index.Do(g.names.build)
 	return g.names
 }
 
-// fill builds the index if it is missing.
-func (s *nameIndex) fill() {
+// build builds the index if it is missing.
+func (s *nameIndex) build() {
 	if s.values != nil {
 		return
 	}
 	if g := s.indexedGraph; g != nil {
 		s.indexedGraph = nil
-		s.fillFrom(g)
+		s.buildFrom(g)
 		return
 	}
 	s.values, s.nodes = make(map[string]*Value, len(s.allValues)), map[string]*Node{}
@@ -58,8 +58,8 @@ func (s *nameIndex) fill() {
 	s.allValues, s.allNodes = nil, nil
 }
 
-// fillFrom builds the index from a graph.
-func (s *nameIndex) fillFrom(g *Graph) {
+// buildFrom builds the index from a graph.
+func (s *nameIndex) buildFrom(g *Graph) {
 	s.values, s.nodes = make(map[string]*Value, len(g.Inputs)+len(g.Constants)+len(g.Nodes)), map[string]*Node{}
 	for _, list := range [][]*Value{g.Inputs, g.Constants} {
 		for _, v := range list {

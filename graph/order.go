@@ -46,13 +46,13 @@ func (g *Graph) Sort() error {
 		stack = append(stack[:0], frame{root, 0})
 		for len(stack) > 0 {
 			top := &stack[len(stack)-1]
-			if top.next == top.node.depCount() {
+			if top.next == top.node.dependencyCount() {
 				marks[top.node.number] = placed
 				order = append(order, top.node)
 				stack = stack[:len(stack)-1]
 				continue
 			}
-			v := top.node.dep(top.next)
+			v := top.node.dependency(top.next)
 			top.next++
 			if v == nil || v.Node == nil || marks[v.Node.number] == placed {
 				continue
@@ -71,8 +71,8 @@ func (g *Graph) Sort() error {
 // sorted reports whether the nodes are already in order, as in most files. It marks them.
 func (g *Graph) sorted(marks []mark) bool {
 	for _, n := range g.Nodes {
-		for i := range n.depCount() {
-			if v := n.dep(i); v != nil && v.Node != nil && marks[v.Node.number] != placed {
+		for i := range n.dependencyCount() {
+			if v := n.dependency(i); v != nil && v.Node != nil && marks[v.Node.number] != placed {
 				return false
 			}
 		}
@@ -132,22 +132,22 @@ func newDirected(g *Graph) *directed {
 	}
 	usedBy := make([]int, len(g.Nodes)) // usedBy[i] is 1 + the index of the last node that uses node i
 	for i, n := range g.Nodes {
-		for k := range n.depCount() {
-			v := n.dep(k)
+		for k := range n.dependencyCount() {
+			v := n.dependency(k)
 			if v == nil || v.Node == nil {
 				continue
 			}
-			from := index[v.Node]
-			if usedBy[from] == i+1 {
+			producer := index[v.Node]
+			if usedBy[producer] == i+1 {
 				continue
 			}
-			usedBy[from] = i + 1
-			if from == i {
+			usedBy[producer] = i + 1
+			if producer == i {
 				d.selfUsers = append(d.selfUsers, int64(i))
 				continue
 			}
-			d.next[from] = append(d.next[from], d.nodes[i])
-			d.prev[i] = append(d.prev[i], d.nodes[from])
+			d.next[producer] = append(d.next[producer], d.nodes[i])
+			d.prev[i] = append(d.prev[i], d.nodes[producer])
 		}
 	}
 	return d
@@ -207,21 +207,21 @@ func (d *directed) cycle(component []gonum.Node) []int64 {
 		in[n.ID()] = true
 		start = min(start, n.ID())
 	}
-	from := map[int64]int64{}
+	predecessor := map[int64]int64{}
 	for queue := []int64{start}; ; queue = queue[1:] {
 		for _, n := range d.next[queue[0]] {
 			id := n.ID()
 			if id == start {
 				path := []int64{}
-				for at := queue[0]; at != start; at = from[at] {
-					path = append(path, at)
+				for node := queue[0]; node != start; node = predecessor[node] {
+					path = append(path, node)
 				}
 				path = append(path, start)
 				slices.Reverse(path)
 				return path
 			}
-			if _, seen := from[id]; in[id] && !seen {
-				from[id] = queue[0]
+			if _, seen := predecessor[id]; in[id] && !seen {
+				predecessor[id] = queue[0]
 				queue = append(queue, id)
 			}
 		}

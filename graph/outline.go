@@ -76,8 +76,8 @@ func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int,
 	var all [][]Outline
 	for _, d := range q.dtypes() {
 		for rank := range q.ranks() {
-			if found := q.infer(d, rank); found != nil {
-				all = append(all, found)
+			if outlines := q.infer(d, rank); outlines != nil {
+				all = append(all, outlines)
 			}
 		}
 	}
@@ -87,15 +87,15 @@ func (o *Op) Outline(in []Outlined, attrs Attrs, refs func(*Value) (shape []int,
 // joinOutlines joins alternatives. An alternative is a list with an outline for each result of a node. joinOutlines
 // returns nil if there are no alternatives, or if their lengths differ.
 func joinOutlines(all [][]Outline) (out []Outline) {
-	for k, found := range all {
+	for k, outlines := range all {
 		switch {
 		case k == 0:
-			out = slices.Clone(found)
-		case len(found) != len(out):
+			out = slices.Clone(outlines)
+		case len(outlines) != len(out):
 			return nil
 		}
 		for i := range out {
-			out[i] = out[i].Join(found[i])
+			out[i] = out[i].Join(outlines[i])
 		}
 	}
 	return out
@@ -275,9 +275,9 @@ func (q *outlineInference) inferEachAttrs(c *Call, symbols map[string]sym.Int) [
 		if err != nil {
 			continue
 		}
-		found := make([]Outline, len(res))
+		outlines := make([]Outline, len(res))
 		for i, r := range res {
-			found[i] = Outline{DType: r.Type.DType, Sizes: slices.Clone(r.Sizes)}
+			outlines[i] = Outline{DType: r.Type.DType, Sizes: slices.Clone(r.Sizes)}
 			if r.Dynamic {
 				continue
 			}
@@ -285,9 +285,9 @@ func (q *outlineInference) inferEachAttrs(c *Call, symbols map[string]sym.Int) [
 			for k := range shape {
 				shape[k] = shape[k].Simplify()
 			}
-			found[i].Sizes = knownSizes(shape)
+			outlines[i].Sizes = knownSizes(shape)
 		}
-		all = append(all, found)
+		all = append(all, outlines)
 	}
 	return joinOutlines(all)
 }
@@ -340,7 +340,7 @@ func (n *Node) resultOutlines() []Outline {
 	refs := func(v *Value) (shape []int, list []any, ok bool) {
 		if v.Const != nil {
 			a, err := attrFromTensor(v.Const)
-			if list, several := a.(elements); several {
+			if list, isList := a.(elements); isList {
 				return v.Const.Shape, list, err == nil
 			}
 			return v.Const.Shape, []any{a}, err == nil
@@ -356,5 +356,5 @@ func (n *Node) resultOutlines() []Outline {
 	if len(n.Out) > 0 && n.Out[0].graph != nil {
 		symbols = n.Out[0].graph.sizes
 	}
-	return n.Op.Outline(in, n.written(), refs, symbols)
+	return n.Op.Outline(in, n.givenAttrs(), refs, symbols)
 }

@@ -206,9 +206,9 @@ func (o *Op) viewLoops(c *Call) []Parallel {
 			continue
 		}
 		// The view must not depend on the size, unless an attribute has the sizes of the result.
-		for _, other := range []int{1, size + 1} {
+		for _, otherSize := range []int{1, size + 1} {
 			shape := slices.Clone(in.Shape)
-			if shape[d] = other; o.Sizes == "" && !slices.Equal(o.dimsAlong(c, shape, d), out) {
+			if shape[d] = otherSize; o.Sizes == "" && !slices.Equal(o.dimsAlong(c, shape, d), out) {
 				out = nil
 				break
 			}
@@ -229,13 +229,13 @@ func (o *Op) viewLoops(c *Call) []Parallel {
 // dimsAlong infers the view of a probe operand of the given shape. It returns, for each result, the dimension that is a
 // loop over dimension d of the operand: see viewLoops. It returns nil if a result has no such dimension.
 func (o *Op) dimsAlong(c *Call, shape []int, d int) []int {
-	strides, radix, next := make([]int, len(shape)), make([]int, len(shape)), 1
+	strides, radix, stride := make([]int, len(shape)), make([]int, len(shape)), 1
 	for i := len(shape) - 1; i >= 0; i-- {
-		strides[i], radix[i] = next, 2*shape[i]+1
-		if next > math.MaxInt/4/radix[i] { // offsets would overflow
+		strides[i], radix[i] = stride, 2*shape[i]+1
+		if stride > math.MaxInt/4/radix[i] { // offsets would overflow
 			return nil
 		}
-		next *= radix[i]
+		stride *= radix[i]
 	}
 	t := tensor.Type{DType: c.In[0].Meta().DType, Shape: sizesOf(shape), Strides: sizesOf(strides)}
 	probe := &Call{In: slices.Clone(c.In), Attrs: c.Attrs}

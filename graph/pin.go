@@ -49,8 +49,9 @@ func ParsePin(text string) (Pin, error) {
 	}
 	f, err := tensor.ParseMemoryFormat(text)
 	if err != nil || f == tensor.Preserve {
-		return Pin{}, fmt.Errorf("%q is not a layout that a pin can demand: want contiguous, channels_last, channels_last_3d, "+
-			"order:0,2,3,1 or impl:NAME%s", text, suggest.DidYouMean(suggest.Nearest(text, slices.Values(layoutNames))))
+		return Pin{}, fmt.Errorf("%q is not a layout that a pin can demand: want contiguous, channels_last, "+
+			"channels_last_3d, order:0,2,3,1 or impl:NAME%s", text,
+			suggest.DidYouMean(suggest.Nearest(text, slices.Values(layoutNames))))
 	}
 	return Pin{Format: f}, nil
 }
@@ -130,18 +131,18 @@ func dimsText(o tensor.Order) string {
 // in which all nodes read the value. Pin infers a pinned node again. The caller must then call [Graph.Infer], because
 // other nodes may depend on the pinned node.
 func (g *Graph) Pin(name string, p Pin) error {
-	known := g.nameIndex()
-	v, n := known.values[name], known.node(name)
+	index := g.nameIndex()
+	v, n := index.values[name], index.node(name)
 	switch {
 	case v != nil && v.Node != nil:
 		n = v.Node
 	case v == nil && n == nil && p.Impl == "" && g.pinOutput(name, p):
 		return nil
 	case v == nil && n == nil:
-		names := sorted.Keys(known.values)
+		names := sorted.Keys(index.values)
 		hint := ""
-		if near := suggest.Nearest(name, slices.Values(names)); near != "" {
-			hint = fmt.Sprintf("; did you mean %q?", near)
+		if similar := suggest.Nearest(name, slices.Values(names)); similar != "" {
+			hint = fmt.Sprintf("; did you mean %q?", similar)
 		}
 		return fmt.Errorf("there is no value or node %q%s", name, hint)
 	}

@@ -111,15 +111,15 @@ func (r *Rows) Suits(shape []sym.Int) (fits, cut sym.Bool) {
 			count = count.Mul(size)
 		}
 	}
-	within := length.Ge(sym.Of(1)).And(length.Le(sym.Of(maxRow)))
+	isWithinLimits := length.Ge(sym.Of(1)).And(length.Le(sym.Of(maxRow)))
 	if most := r.maxCutLength(); most > 0 {
 		few := length.Gt(sym.Of(longRow)).And(count.Lt(sym.Of(minRows)))
-		cut = length.Ge(sym.Of(1)).And(count.Ge(sym.Of(1))).And(within.Not().Or(few))
+		cut = length.Ge(sym.Of(1)).And(count.Ge(sym.Of(1))).And(isWithinLimits.Not().Or(few))
 		if most < math.MaxInt {
 			cut = cut.And(length.Le(sym.Of(most)))
 		}
 	}
-	return within.Or(cut), cut
+	return isWithinLimits.Or(cut), cut
 }
 
 // lengths returns the length of rows in elements and the number of rows, if operand 0 has the given shape. It returns

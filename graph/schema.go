@@ -93,55 +93,58 @@ func SchemaOf[A any]() *Schema {
 }
 
 func schemaOf(empty any) *Schema {
-	t := reflect.TypeOf(empty)
-	if t == nil || t.Kind() != reflect.Struct {
+	structType := reflect.TypeOf(empty)
+	if structType == nil || structType.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("graph: attributes are the fields of a struct, not %T", empty))
 	}
-	s := &Schema{empty: empty, byName: map[string]int{}}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, ok := f.Tag.Lookup("attr")
+	schema := &Schema{empty: empty, byName: map[string]int{}}
+	for i := range structType.NumField() {
+		structField := structType.Field(i)
+		name, ok := structField.Tag.Lookup("attr")
 		if !ok {
-			panic("graph: field " + f.Name + " of " + t.String() + " has no attr tag")
+			panic("graph: field " + structField.Name + " of " + structType.String() + " has no attr tag")
 		}
-		if name == anyName && f.IsExported() && f.Type == reflect.TypeFor[map[string]tensor.Scalar]() && s.Others == nil {
-			s.Others = &Field{Name: name, Doc: f.Tag.Get("doc"), Type: "number", index: i}
+		if name == anyName && structField.IsExported() && schema.Others == nil &&
+			structField.Type == reflect.TypeFor[map[string]tensor.Scalar]() {
+			schema.Others = &Field{Name: name, Doc: structField.Tag.Get("doc"), Type: "number", index: i}
 			continue
 		}
-		if !f.IsExported() || !decodable(f.Type) || name == anyName {
-			panic("graph: field " + f.Name + " of " + t.String() + " is not exported, or no attribute can have its type")
+		if !structField.IsExported() || !decodable(structField.Type) || name == anyName {
+			panic("graph: field " + structField.Name + " of " + structType.String() +
+				" is not exported, or no attribute can have its type")
 		}
-		def, has := f.Tag.Lookup("default")
-		fd := Field{Name: name, Doc: f.Tag.Get("doc"), Default: def, Required: !has, Type: typeName(f.Type), index: i}
-		if l := f.Tag.Get("len"); l != "" {
-			n, err := strconv.Atoi(l)
-			if err != nil || n < 1 || f.Type.Kind() != reflect.Slice {
-				panic("graph: field " + f.Name + " of " + t.String() + ": len is for lists, and a number")
+		defaultText, hasDefault := structField.Tag.Lookup("default")
+		field := Field{Name: name, Doc: structField.Tag.Get("doc"), Default: defaultText, Required: !hasDefault,
+			Type: typeName(structField.Type), index: i}
+		if length := structField.Tag.Get("len"); length != "" {
+			n, err := strconv.Atoi(length)
+			if err != nil || n < 1 || structField.Type.Kind() != reflect.Slice {
+				panic("graph: field " + structField.Name + " of " + structType.String() + ": len is for lists, and a number")
 			}
-			fd.Len = n
+			field.Len = n
 		}
-		if o := f.Tag.Get("oneof"); o != "" {
-			fd.OneOf = strings.Split(o, "|")
+		if oneOf := structField.Tag.Get("oneof"); oneOf != "" {
+			field.OneOf = strings.Split(oneOf, "|")
 		}
-		switch r := f.Tag.Get("range"); r {
+		switch intRange := structField.Tag.Get("range"); intRange {
 		case "", "int64":
-			fd.AnyInt = r != ""
+			field.AnyInt = intRange != ""
 		default:
-			panic("graph: field " + f.Name + " of " + t.String() + ": the only range is int64")
+			panic("graph: field " + structField.Name + " of " + structType.String() + ": the only range is int64")
 		}
-		if w := f.Tag.Get("words"); w != "" {
-			fd.Words = strings.Split(w, "|")
-			fd.Type += "|" + strings.Join(fd.Words, "|")
+		if words := structField.Tag.Get("words"); words != "" {
+			field.Words = strings.Split(words, "|")
+			field.Type += "|" + strings.Join(field.Words, "|")
 		}
-		s.byName[name] = len(s.Fields)
-		s.Fields = append(s.Fields, fd)
+		schema.byName[name] = len(schema.Fields)
+		schema.Fields = append(schema.Fields, field)
 	}
-	zero, err := s.Decode(nil, nil)
-	s.zero = zero
-	if err != nil && !slices.ContainsFunc(s.Fields, func(f Field) bool { return f.Required }) {
-		panic("graph: default of " + t.String() + ": " + err.Error())
+	zero, err := schema.Decode(nil, nil)
+	schema.zero = zero
+	if err != nil && !slices.ContainsFunc(schema.Fields, func(structField Field) bool { return structField.Required }) {
+		panic("graph: default of " + structType.String() + ": " + err.Error())
 	}
-	return s
+	return schema
 }
 
 // anyName is the name of the field for attributes without a field of their own.

@@ -30,8 +30,8 @@ type Segment struct {
 	After      []int    // ascending indices of the earlier segments that compute In and Awaits
 	Dynamic    bool     // the segment is one node of an op with [Op.RunDynamic]
 
-	graph   *Graph
-	offsets bool // an op of the segment depends on the offset of an operand within its storage
+	graph        *Graph
+	readsOffsets bool // an op of the segment depends on the offset of an operand within its storage
 }
 
 // Segments divides the graph, which must be sorted and inferred, into segments, and returns them in an order in which
@@ -79,23 +79,23 @@ func (n *Node) isDynamic() bool {
 
 // setStage sets the stage of a node's results.
 func (c *segmenter) setStage(n *Node) {
-	p := stageOfValue{dynamic: n.isDynamic()}
-	p.constant = !p.dynamic
-	for i := range n.depCount() {
-		v := n.dep(i)
+	stage := stageOfValue{dynamic: n.isDynamic()}
+	stage.constant = !stage.dynamic
+	for i := range n.dependencyCount() {
+		v := n.dependency(i)
 		if v == nil || v.Const != nil {
 			continue
 		}
-		from := c.stages.At(v)
-		p.constant = p.constant && from.constant && i < len(n.In)
-		if v.Node != nil && !p.dynamic && (from.dynamic || i >= len(n.In)) {
-			from.round++ // attributes are read before the segment is planned
+		operandStage := c.stages.At(v)
+		stage.constant = stage.constant && operandStage.constant && i < len(n.In)
+		if v.Node != nil && !stage.dynamic && (operandStage.dynamic || i >= len(n.In)) {
+			operandStage.round++ // attributes are read before the segment is planned
 		}
-		p.round = max(p.round, from.round)
+		stage.round = max(stage.round, operandStage.round)
 	}
-	c.lastRound = max(c.lastRound, p.round)
+	c.lastRound = max(c.lastRound, stage.round)
 	for _, v := range n.Out {
-		c.stages.Set(v, p)
+		c.stages.Set(v, stage)
 	}
 }
 
@@ -103,29 +103,29 @@ func (c *segmenter) setStage(n *Node) {
 // output, a dynamic node or an attribute needs it, it is in round 0.
 func (c *segmenter) findRounds(nodes []*Node) {
 	c.rounds = map[*Node][]int{}
-	want := func(v *Value, rounds ...int) {
+	addRounds := func(v *Value, rounds ...int) {
 		if v == nil || v.Node == nil || !c.stages.At(v).constant {
 			return
 		}
 		c.rounds[v.Node] = append(c.rounds[v.Node], rounds...)
 	}
 	for _, o := range c.graph.Outputs {
-		want(o.Value, 0)
+		addRounds(o.Value, 0)
 	}
 	for _, n := range slices.Backward(nodes) {
-		p := c.stageOf(n)
-		if p.constant {
+		stage := c.stageOf(n)
+		if stage.constant {
 			slices.Sort(c.rounds[n]) // the list is complete, because all readers follow n
 			c.rounds[n] = slices.Compact(c.rounds[n])
 		}
-		for i := range n.depCount() {
+		for i := range n.dependencyCount() {
 			switch {
-			case p.constant:
-				want(n.dep(i), c.rounds[n]...)
-			case p.dynamic || i >= len(n.In):
-				want(n.dep(i), 0)
+			case stage.constant:
+				addRounds(n.dependency(i), c.rounds[n]...)
+			case stage.dynamic || i >= len(n.In):
+				addRounds(n.dependency(i), 0)
 			default:
-				want(n.dep(i), p.round)
+				addRounds(n.dependency(i), stage.round)
 			}
 		}
 	}
@@ -141,27 +141,27 @@ func (c *segmenter) stageOf(n *Node) stageOfValue {
 
 // formSegments returns the segments of nodes whose results have stages.
 func (c *segmenter) formSegments(nodes []*Node) []Segment {
-	together, single := make([][]*Node, c.lastRound+1), make([][]*Node, c.lastRound+1)
+	static, dynamic := make([][]*Node, c.lastRound+1), make([][]*Node, c.lastRound+1)
 	for _, n := range nodes {
-		p := c.stageOf(n)
+		stage := c.stageOf(n)
 		switch {
-		case p.dynamic:
-			single[p.round] = append(single[p.round], n)
-		case p.constant:
+		case stage.dynamic:
+			dynamic[stage.round] = append(dynamic[stage.round], n)
+		case stage.constant:
 			for _, r := range c.rounds[n] {
-				together[r] = append(together[r], n)
+				static[r] = append(static[r], n)
 			}
 		default:
-			together[p.round] = append(together[p.round], n)
+			static[stage.round] = append(static[stage.round], n)
 		}
 	}
 	var all []Segment
-	for round := range together {
-		if len(together[round]) > 0 {
-			all = append(all, Segment{Nodes: together[round], graph: c.graph})
+	for round := range static {
+		if len(static[round]) > 0 {
+			all = append(all, Segment{Nodes: static[round], graph: c.graph})
 		}
-		for i := range single[round] {
-			all = append(all, Segment{Nodes: single[round][i : i+1 : i+1], Dynamic: true, graph: c.graph})
+		for i := range dynamic[round] {
+			all = append(all, Segment{Nodes: dynamic[round][i : i+1 : i+1], Dynamic: true, graph: c.graph})
 		}
 	}
 	connect(c.graph, all)
@@ -171,34 +171,34 @@ func (c *segmenter) formSegments(nodes []*Node) []Segment {
 // connect sets In, Awaits, Out and After of all segments. If several segments compute a value, a reader gets it from
 // the last of these segments before its own.
 func connect(g *Graph, all []Segment) {
-	maker, exporter := NewByValue[int](g), NewByValue[int](g) // index of the segment, plus 1
+	segmentOf, exportedFrom := NewByValue[int](g), NewByValue[int](g) // index of the segment, plus 1
 	export := func(v *Value) (from int) {
-		from = maker.At(v) - 1
-		if from >= 0 && exporter.At(v) != from+1 {
-			exporter.Set(v, from+1)
+		from = segmentOf.At(v) - 1
+		if from >= 0 && exportedFrom.At(v) != from+1 {
+			exportedFrom.Set(v, from+1)
 			all[from].Out = append(all[from].Out, v)
 		}
 		return from
 	}
-	after := make([]int, len(all)) // after[s] is 1 + the last segment whose After contains segment s
+	lastReader := make([]int, len(all)) // lastReader[s] is 1 + the last segment whose After contains segment s
 	for i := range all {
 		s := &all[i]
-		s.offsets = s.Dynamic // a RunDynamic function may depend on offsets
+		s.readsOffsets = s.Dynamic // a RunDynamic function may depend on offsets
 		computed, listed := map[*Value]bool{}, [2]map[*Value]bool{{}, {}}
 		for _, n := range s.Nodes {
-			s.offsets = s.offsets || n.Op.ReadsStorage
-			for k := range n.depCount() {
-				v, list, role := n.dep(k), &s.In, 0
+			s.readsOffsets = s.readsOffsets || n.Op.ReadsStorage
+			for k := range n.dependencyCount() {
+				v, list, listIndex := n.dependency(k), &s.In, 0
 				if k >= len(n.In) {
-					list, role = &s.Awaits, 1
+					list, listIndex = &s.Awaits, 1
 				}
-				if v == nil || v.Const != nil || computed[v] || listed[role][v] {
+				if v == nil || v.Const != nil || computed[v] || listed[listIndex][v] {
 					continue
 				}
-				listed[role][v] = true
+				listed[listIndex][v] = true
 				*list = append(*list, v)
-				if from := export(v); from >= 0 && after[from] != i+1 {
-					after[from] = i + 1
+				if from := export(v); from >= 0 && lastReader[from] != i+1 {
+					lastReader[from] = i + 1
 					s.After = append(s.After, from)
 				}
 			}
@@ -207,7 +207,7 @@ func connect(g *Graph, all []Segment) {
 			}
 		}
 		for v := range computed {
-			maker.Set(v, i+1)
+			segmentOf.Set(v, i+1)
 		}
 		slices.Sort(s.After)
 	}
@@ -228,47 +228,47 @@ func (g *Graph) neededNodes() []*Node {
 			continue
 		}
 		nodes = append(nodes, n)
-		for i := range n.depCount() {
-			live.Set(n.dep(i), true)
+		for i := range n.dependencyCount() {
+			live.Set(n.dependency(i), true)
 		}
 	}
 	slices.Reverse(nodes)
 	return nodes
 }
 
-// Without returns the segment without the nodes that depend on lost values, and adds the results of these nodes to
-// lost.
-func (s *Segment) Without(lost map[*Value]bool) Segment {
-	rest := *s
-	if len(lost) == 0 {
-		return rest
+// Without returns the segment without the nodes that depend on unavailable values, and adds the results of these nodes
+// to unavailable.
+func (s *Segment) Without(unavailable map[*Value]bool) Segment {
+	remaining := *s
+	if len(unavailable) == 0 {
+		return remaining
 	}
-	rest.Nodes, rest.Out = nil, nil
+	remaining.Nodes, remaining.Out = nil, nil
 	for _, n := range s.Nodes {
 		if n == nil {
 			continue
 		}
-		follows := false
-		for i := range n.depCount() {
-			follows = follows || lost[n.dep(i)]
+		dependsOnLost := false
+		for i := range n.dependencyCount() {
+			dependsOnLost = dependsOnLost || unavailable[n.dependency(i)]
 		}
-		if !follows {
-			rest.Nodes = append(rest.Nodes, n)
+		if !dependsOnLost {
+			remaining.Nodes = append(remaining.Nodes, n)
 			continue
 		}
 		for _, v := range n.Out {
-			lost[v] = true
+			unavailable[v] = true
 		}
 	}
 	for _, v := range s.Out {
-		if !lost[v] {
-			rest.Out = append(rest.Out, v)
+		if !unavailable[v] {
+			remaining.Out = append(remaining.Out, v)
 		}
 	}
-	isLost := func(v *Value) bool { return lost[v] }
-	rest.In = slices.DeleteFunc(slices.Clone(s.In), isLost)
-	rest.Awaits = slices.DeleteFunc(slices.Clone(s.Awaits), isLost)
-	return rest
+	isUnavailable := func(v *Value) bool { return unavailable[v] }
+	remaining.In = slices.DeleteFunc(slices.Clone(s.In), isUnavailable)
+	remaining.Awaits = slices.DeleteFunc(slices.Clone(s.Awaits), isUnavailable)
+	return remaining
 }
 
 // At returns the segment as an inferred graph for the known values. known has the tensors of In and Awaits, and of the
@@ -286,12 +286,12 @@ func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Gra
 			return tensor.Meta{}, fmt.Errorf("value %q is not known", v.Name)
 		}
 		m := t.Meta
-		if !s.offsets {
+		if !s.readsOffsets {
 			m.Offset = 0
 		}
 		return m, nil
 	}
-	return s.graph.segmentGraph(ctx, s, meta, known, s.graph.boundBy(known))
+	return s.graph.segmentGraph(ctx, s, meta, known, s.graph.sizesBoundBy(known))
 }
 
 var errNoSegment = errors.New("the segment was not made by Graph.Segments")
@@ -324,7 +324,7 @@ func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
 		for _, n := range t.Strides {
 			b = binary.AppendVarint(b, int64(n))
 		}
-		if s.offsets {
+		if s.readsOffsets {
 			b = binary.AppendVarint(b, int64(t.Offset))
 		}
 	}
@@ -357,9 +357,9 @@ func appendShape(b []byte, t *tensor.Tensor) []byte {
 	return b
 }
 
-// boundBy returns the sizes of symbols. It takes them from the shapes of the known inputs; all other symbols have the
-// sizes bound in the graph.
-func (g *Graph) boundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
+// sizesBoundBy returns the sizes of symbols. It takes them from the shapes of the known inputs; all other symbols have
+// the sizes bound in the graph.
+func (g *Graph) sizesBoundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
 	bound := g.sizes
 	for _, v := range g.Inputs {
 		if t := known[v]; v.Dims != nil && t != nil {
@@ -444,7 +444,7 @@ func (g *Graph) copyOf(n *Node, data func(*Value) *tensor.Tensor, importValue fu
 			m.In[i].Value = w
 		}
 	}
-	given, ok, err := n.attrs.resolved(data)
+	given, ok, err := n.attrs.withData(data)
 	switch {
 	case err != nil:
 		g.rejected[m.number] = err

@@ -14,20 +14,20 @@ import (
 // results of replaced nodes are removed, or become results of the new nodes. After Settle the graph must be inferred.
 // Settle does not change a graph without such nodes.
 func (g *Graph) Settle() error {
-	first := slices.IndexFunc(g.Nodes, (*Node).isReplacedBySettle)
+	first := slices.IndexFunc(g.Nodes, (*Node).isInlined)
 	if first < 0 {
 		return nil
 	}
-	s := &settling{g: g, replacements: map[*Value]*Value{}}
+	s := &inlining{g: g, replacements: map[*Value]*Value{}}
 	nodes := g.Nodes[first:]
 	g.Nodes = slices.Clone(g.Nodes[:first])
 	for i, n := range nodes {
 		s.redirect(n)
-		if !n.isReplacedBySettle() {
+		if !n.isInlined() {
 			g.Nodes = append(g.Nodes, n)
 			continue
 		}
-		if err := s.replaceNode(n); err != nil {
+		if err := s.inlineNode(n); err != nil {
 			g.Nodes = append(g.Nodes, nodes[i:]...)
 			return g.Fail(n, err)
 		}
@@ -40,7 +40,7 @@ func (g *Graph) Settle() error {
 
 // Settled returns the graph if Settle would not change it, otherwise a settled and inferred copy.
 func (g *Graph) Settled() (*Graph, error) {
-	if !slices.ContainsFunc(g.Nodes, (*Node).isReplacedBySettle) {
+	if !slices.ContainsFunc(g.Nodes, (*Node).isInlined) {
 		return g, nil
 	}
 	c := g.Clone()
@@ -54,14 +54,14 @@ func (g *Graph) settleAndInfer() error {
 	return g.Infer()
 }
 
-// settling is the state of Settle.
-type settling struct {
+// inlining is the state of Settle.
+type inlining struct {
 	g            *Graph
 	replacements map[*Value]*Value // indexed by the results of replaced nodes
 }
 
 // replacementOf returns the replacement of a value, or the value if it has none.
-func (s *settling) replacementOf(v *Value) *Value {
+func (s *inlining) replacementOf(v *Value) *Value {
 	if w := s.replacements[v]; w != nil {
 		return w
 	}
@@ -69,15 +69,15 @@ func (s *settling) replacementOf(v *Value) *Value {
 }
 
 // redirect makes a node read the replacements of its operands.
-func (s *settling) redirect(n *Node) {
+func (s *inlining) redirect(n *Node) {
 	for i := range n.In {
 		n.In[i].Value = s.replacementOf(n.In[i].Value)
 	}
-	n.attrs = n.attrs.replaced(s.replacementOf)
+	n.attrs = n.attrs.withReplacements(s.replacementOf)
 }
 
-// isReplacedBySettle reports whether Settle replaces the node.
-func (n *Node) isReplacedBySettle() bool {
+// isInlined reports whether Settle replaces the node.
+func (n *Node) isInlined() bool {
 	if n.Op == nil || n.Op.Chooses == nil && n.Op.Repeats == nil {
 		return false
 	}
@@ -102,14 +102,14 @@ func (n *Node) decodeAttrs() (err error) {
 	return err
 }
 
-// replaceNode adds the nodes that replace n: those of the chosen graph, or those of all iterations.
-func (s *settling) replaceNode(n *Node) error {
+// inlineNode adds the nodes that replace n: those of the chosen graph, or those of all iterations.
+func (s *inlining) inlineNode(n *Node) error {
 	g := s.g
 	if err := n.decodeAttrs(); err != nil {
 		return err
 	}
 	if n.Op.Chooses == nil {
-		return s.repeat(n)
+		return s.unroll(n)
 	}
 	body, in := n.Op.Chooses(n.Call())
 	if g.symbolicState != nil {
@@ -129,16 +129,16 @@ func (s *settling) replaceNode(n *Node) error {
 			return fmt.Errorf("operand %q of the graph it runs is not a value", body.Inputs[i].Name)
 		}
 	}
-	out, err := s.splice(n, body, values)
+	out, err := s.inlineGraph(n, body, values)
 	for i := range out {
 		s.setReplacement(n.Out[i], out[i], n)
 	}
 	return err
 }
 
-// splice replaces node n, which runs the graph body: it adds copies of the nodes of body. values are the inputs of
-// body. splice returns the copies of its outputs.
-func (s *settling) splice(n *Node, body *Graph, values []*Value) ([]*Value, error) {
+// inlineGraph replaces node n, which runs the graph body: it adds copies of the nodes of body. values are the inputs of
+// body. inlineGraph returns the copies of its outputs.
+func (s *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]*Value, error) {
 	g := s.g
 	copies := map[*Value]*Value{}
 	for i, v := range body.Inputs {
@@ -150,7 +150,7 @@ func (s *settling) splice(n *Node, body *Graph, values []*Value) ([]*Value, erro
 			return nil, err
 		}
 		c := &Node{Name: g.Fresh(n.Name + "." + m.Name), Op: m.Op, In: slices.Clone(m.In), Pin: m.Pin, Part: n,
-			attrs: m.attrs.replaced(copyOf)}
+			attrs: m.attrs.withReplacements(copyOf)}
 		for i := range c.In {
 			c.In[i].Value = copyOf(c.In[i].Value)
 		}
@@ -158,11 +158,11 @@ func (s *settling) splice(n *Node, body *Graph, values []*Value) ([]*Value, erro
 			copies[v] = s.addResult(c, i, n.Name+"."+v.Name)
 		}
 		s.addNode(c)
-		if !c.isReplacedBySettle() {
+		if !c.isInlined() {
 			g.Nodes = append(g.Nodes, c)
 			continue
 		}
-		if err := s.replaceNode(c); err != nil {
+		if err := s.inlineNode(c); err != nil {
 			return nil, err
 		}
 		for _, v := range m.Out {
@@ -177,7 +177,7 @@ func (s *settling) splice(n *Node, body *Graph, values []*Value) ([]*Value, erro
 }
 
 // addResult adds result i to node c.
-func (s *settling) addResult(c *Node, i int, name string) *Value {
+func (s *inlining) addResult(c *Node, i int, name string) *Value {
 	w := &Value{Name: s.g.Fresh(name), Node: c, Index: i, graph: s.g}
 	s.g.assignNumber(w)
 	s.g.nameIndex().values[w.Name] = w
@@ -186,13 +186,13 @@ func (s *settling) addResult(c *Node, i int, name string) *Value {
 }
 
 // addNode assigns a number to a node that has all its results, and adds the node to the index of names.
-func (s *settling) addNode(c *Node) {
+func (s *inlining) addNode(c *Node) {
 	s.g.assignNodeNumber(c)
 	s.g.nameIndex().addNode(c)
 }
 
 // copyConstant returns the copy of v, a value of the graph that node n runs. It copies a constant at its first use.
-func (s *settling) copyConstant(n *Node, v *Value, copies map[*Value]*Value) *Value {
+func (s *inlining) copyConstant(n *Node, v *Value, copies map[*Value]*Value) *Value {
 	if v == nil || copies[v] != nil || v.Const == nil {
 		return copies[v]
 	}
@@ -207,7 +207,7 @@ func (s *settling) copyConstant(n *Node, v *Value, copies map[*Value]*Value) *Va
 
 // setReplacement makes v the replacement of old, a result of the replaced node n. If a node that was added for n
 // computes v, then v and that node get the names of old and n.
-func (s *settling) setReplacement(old, v *Value, n *Node) {
+func (s *inlining) setReplacement(old, v *Value, n *Node) {
 	s.replacements[old] = v
 	if v.Node == nil || v.Node.Part != n || s.g.nameIndex().isTaken(old.Name) {
 		return
@@ -221,8 +221,8 @@ func (s *settling) setReplacement(old, v *Value, n *Node) {
 	}
 }
 
-// replaced returns the attributes with the replacement of each value.
-func (a *attributes) replaced(replacement func(*Value) *Value) *attributes {
+// withReplacements returns the attributes with the replacement of each value.
+func (a *attributes) withReplacements(replacement func(*Value) *Value) *attributes {
 	if a == nil || len(a.refs) == 0 {
 		return a
 	}
@@ -240,14 +240,14 @@ func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := c
+	typed := c
 	if c.Dynamic() {
-		known = c.Unbacked().Graph
+		typed = c.Unbacked().Graph
 	}
 	res := make([]Result, len(c.Outputs))
 	for i, o := range c.Outputs {
 		if o.Value.Dynamic {
-			res[i] = known.Outputs[i].Value.outline().Result()
+			res[i] = typed.Outputs[i].Value.outline().Result()
 			continue
 		}
 		res[i] = Result{Type: o.Value.Meta.Type(), Alias: Fresh}
@@ -265,40 +265,41 @@ type Repetition struct {
 	Values  []Arg // inputs of Body in the first iteration, without the index and the condition
 }
 
-// repeat replaces node n by the nodes of all iterations. The results of n are the carried values after the last
+// unroll replaces node n by the nodes of all iterations. The results of n are the carried values after the last
 // iteration, and the collected values of all iterations stacked along a new first dimension.
-func (s *settling) repeat(n *Node) error {
+func (s *inlining) unroll(n *Node) error {
 	g := s.g
-	r, _ := n.Op.Repeats(n.Call())
+	repetition, _ := n.Op.Repeats(n.Call())
 	if g.symbolicState != nil {
 		g.symbolicState.record(Guard{Node: n})
 	}
-	stacked := len(n.Out) - r.Carried
-	if r.Body == nil || r.Carried < 0 || stacked < 0 || len(r.Values) < r.Carried ||
-		len(r.Body.Inputs) != 2+len(r.Values) || len(r.Body.Outputs) != 1+len(n.Out) {
+	collectedCount := len(n.Out) - repetition.Carried
+	if repetition.Body == nil || repetition.Carried < 0 || collectedCount < 0 ||
+		len(repetition.Values) < repetition.Carried ||
+		len(repetition.Body.Inputs) != 2+len(repetition.Values) || len(repetition.Body.Outputs) != 1+len(n.Out) {
 		return errors.New("its inputs and outputs do not match those of its graph")
 	}
-	values := make([]*Value, len(r.Values))
-	for i, a := range r.Values {
+	values := make([]*Value, len(repetition.Values))
+	for i, a := range repetition.Values {
 		if values[i] = a.Value; a.Kind != TensorArg {
-			return fmt.Errorf("operand %q of the graph it runs is not a value", r.Body.Inputs[2+i].Name)
+			return fmt.Errorf("operand %q of the graph it runs is not a value", repetition.Body.Inputs[2+i].Name)
 		}
 	}
 	g.nameIndex().dropNode(n)
-	going := s.addConstant(n, "going", tensor.BoolScalar(true).Tensor(tensor.Bool))
-	collected := make([][]Arg, stacked)
-	for i := range r.Times {
-		at := s.addConstant(n, "iteration", tensor.IntScalar(int64(i)).Tensor(tensor.Int64))
-		out, err := s.splice(n, r.Body, append([]*Value{at, going}, values...))
+	condition := s.addConstant(n, "going", tensor.BoolScalar(true).Tensor(tensor.Bool))
+	collected := make([][]Arg, collectedCount)
+	for i := range repetition.Times {
+		iteration := s.addConstant(n, "iteration", tensor.IntScalar(int64(i)).Tensor(tensor.Int64))
+		out, err := s.inlineGraph(n, repetition.Body, append([]*Value{iteration, condition}, values...))
 		if err != nil {
 			return fmt.Errorf("iteration %d: %w", i, err)
 		}
-		copy(values, out[1:1+r.Carried])
-		for k, v := range out[1+r.Carried:] {
+		copy(values, out[1:1+repetition.Carried])
+		for k, v := range out[1+repetition.Carried:] {
 			collected[k] = append(collected[k], Of(v))
 		}
 	}
-	for i := range r.Carried {
+	for i := range repetition.Carried {
 		s.setReplacement(n.Out[i], values[i], n)
 	}
 	for k, list := range collected {
@@ -306,18 +307,18 @@ func (s *settling) repeat(n *Node) error {
 		if err != nil {
 			return err
 		}
-		s.setReplacement(n.Out[r.Carried+k], v, n)
+		s.setReplacement(n.Out[repetition.Carried+k], v, n)
 	}
 	return nil
 }
 
 // addConstant adds a constant for the nodes that replace n.
-func (s *settling) addConstant(n *Node, name string, t *tensor.Tensor) *Value {
+func (s *inlining) addConstant(n *Node, name string, t *tensor.Tensor) *Value {
 	return s.copyConstant(n, &Value{Name: name, Type: t.Meta.Type(), Meta: t.Meta, Const: t}, map[*Value]*Value{})
 }
 
 // stack adds a node that stacks values along a new first dimension.
-func (s *settling) stack(n *Node, list []Arg) (*Value, error) {
+func (s *inlining) stack(n *Node, list []Arg) (*Value, error) {
 	op := s.g.lookup("stack")
 	if op == nil {
 		return nil, errors.New("the catalogue has no op stack, which collects the values of iterations")

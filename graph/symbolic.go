@@ -31,7 +31,7 @@ type Symbolic struct {
 
 	bound             map[string]bool // open symbols that guards restrict to one size
 	symbolicAttrNodes []*Node         // nodes whose attributes depend on symbols
-	forking           bool            // SymbolicForked is inferring cases: new guards belong to a case, not to the graph
+	inferringCases    bool            // SymbolicForked is inferring cases: new guards belong to a case, not to the graph
 
 	unbacked *unbacked // state of [Graph.Unbacked]; nil for a Symbolic of other functions
 }
@@ -104,26 +104,27 @@ func (s *Symbolic) decodeLater() {
 
 // symbol returns the size of a symbol of g: a number if the size was given, otherwise an open symbol.
 func (s *Symbolic) symbol(g *Graph, name string, hints map[string]int) (sym.Int, error) {
-	b := g.Symbols[name]
-	hint, open := hints[name]
-	if !open {
-		if hint, open = g.assumed[name]; !open {
+	bounds := g.Symbols[name]
+	hint, isOpen := hints[name]
+	if !isOpen {
+		if hint, isOpen = g.assumed[name]; !isOpen {
 			if n, bound := g.sizes[name]; bound {
 				return n, nil
 			}
-			hint = b.assumed()
+			hint = bounds.assumed()
 		}
 	}
 	hi := math.MaxInt
-	if b.Max > 0 {
-		hi = b.Max
+	if bounds.Max > 0 {
+		hi = bounds.Max
 	}
-	if hint < b.Min || hint > hi {
-		return sym.Int{}, fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", g.SymbolText(name), hint, b.Min, b.Max)
+	if hint < bounds.Min || hint > hi {
+		return sym.Int{}, fmt.Errorf("%s=%d is outside its bounds: min %d, max %d", g.SymbolText(name), hint,
+			bounds.Min, bounds.Max)
 	}
 	envName := s.Name(name)
 	s.Hints[envName] = hint
-	return s.Env.Symbol(envName, b.Min, hi, hint)
+	return s.Env.Symbol(envName, bounds.Min, hi, hint)
 }
 
 // Name returns the name in Env of a symbol of the graph. It is the symbol's own name if that is an identifier,
@@ -144,7 +145,7 @@ func (s *Symbolic) Name(symbol string) string {
 	if s.Graph == nil {
 		return name
 	}
-	for _, taken := s.Graph.Symbols[name]; taken; _, taken = s.Graph.Symbols[name] {
+	for _, isTaken := s.Graph.Symbols[name]; isTaken; _, isTaken = s.Graph.Symbols[name] {
 		name += "_"
 	}
 	return name
@@ -167,9 +168,9 @@ func (s *Symbolic) Binding(sizes map[string]int) sym.Binding {
 
 // Holds reports whether all guards hold at the given sizes of the graph's symbols.
 func (s *Symbolic) Holds(sizes map[string]int) bool {
-	at := s.Binding(sizes)
+	binding := s.Binding(sizes)
 	return !slices.ContainsFunc(s.Guards, func(g Guard) bool {
-		holds, err := g.Cond.At(at)
+		holds, err := g.Cond.At(binding)
 		return err != nil || !holds
 	})
 }
@@ -211,12 +212,12 @@ func (s *Symbolic) checkNonNegative(t tensor.Type) error {
 	return nil
 }
 
-// maxJoined is the maximum number of paths through the branches of a node's inference that inferJoined explores.
-const maxJoined = 8
+// maxPaths is the maximum number of paths through the branches of a node's inference that inferAllPaths explores.
+const maxPaths = 8
 
-// inferJoined infers a node. Branches that do not affect its results leave no guards.
-func (s *Symbolic) inferJoined(n *Node) ([]Result, error) {
-	return sym.Join(s.Env, maxJoined, func() ([]Result, error) {
+// inferAllPaths infers a node. Branches that do not affect its results leave no guards.
+func (s *Symbolic) inferAllPaths(n *Node) ([]Result, error) {
+	return sym.Join(s.Env, maxPaths, func() ([]Result, error) {
 		c := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk, bindsSizes: true}
 		return n.Op.Infer(c)
 	}, func(first, other []Result, _ sym.Bool) bool { return slices.EqualFunc(first, other, sameResult) })
@@ -242,25 +243,25 @@ func sameType(a, b tensor.Type) bool {
 
 // record adds the new guards of Env to Guards, with the Node and the Value of origin.
 func (s *Symbolic) record(origin Guard) {
-	if s.forking {
+	if s.inferringCases {
 		return
 	}
-	all := s.Env.Guards()
-	if len(all) == len(s.Guards) {
+	guards := s.Env.Guards()
+	if len(guards) == len(s.Guards) {
 		return
 	}
 	first := len(s.Guards)
-	for _, cond := range all[first:] {
+	for _, cond := range guards[first:] {
 		origin.Cond = cond
 		s.Guards = append(s.Guards, origin)
 	}
 	for _, name := range sorted.Keys(s.Graph.sizes) {
 		size := s.Graph.sizes[name]
-		if _, number := size.Known(); number || s.bound[name] {
+		if _, isNumber := size.Known(); isNumber || s.bound[name] {
 			continue
 		}
 		cond := size.Eq(sym.Of(size.Hint()))
-		if fixed, known := cond.Known(); fixed && known {
+		if isFixed, known := cond.Known(); isFixed && known {
 			i := slices.IndexFunc(s.Guards[first:], func(g Guard) bool { return g.Cond.Same(cond) })
 			if i < 0 {
 				i = len(s.Guards) - first - 1
@@ -280,7 +281,7 @@ const maxCases = 16
 // value has another rank, dtype or alias than for the hints. If there are more classes, the graph is inferred only for
 // the class of the hints, and [Symbolic.Cut] has the reason.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
-	if i := slices.IndexFunc(g.Nodes, (*Node).isReplacedBySettle); i >= 0 {
+	if i := slices.IndexFunc(g.Nodes, (*Node).isInlined); i >= 0 {
 		s, err := g.Symbolic(hints)
 		if s != nil {
 			s.Cut = fmt.Errorf("sizes decide which graph node %q runs, or how often", g.Nodes[i].Name)
@@ -291,7 +292,7 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.forking = true
+	s.inferringCases = true
 	cases, err := sym.Fork(s.Env, maxCases, s.inferCase)
 	if err != nil || len(cases) == 0 || cases[0].Value.err != nil {
 		single, singleErr := g.Symbolic(hints)
@@ -300,7 +301,7 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 		}
 		return single, singleErr
 	}
-	s.forking = false
+	s.inferringCases = false
 	s.merge(cases)
 	return s, nil
 }

@@ -20,7 +20,7 @@ import (
 // a Dynamic value remain Dynamic, too. A value that is a view only for some sizes has no Alias.
 func (g *Graph) Unbacked() *Symbolic {
 	u := new(unbacked)
-	u.symbolic = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), forking: true, unbacked: u}
+	u.symbolic = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), inferringCases: true, unbacked: u}
 	c := u.symbolic.Graph
 	c.symbolicState = u.symbolic
 	for _, n := range c.Nodes {
@@ -40,7 +40,7 @@ type unbacked struct {
 
 // infer infers a node for all classes of the sizes on which it branches.
 func (u *unbacked) infer(n *Node) {
-	cases, err := sym.Fork(u.symbolic.Env, maxJoined, func() (classResult, error) { return u.inferCase(n) })
+	cases, err := sym.Fork(u.symbolic.Env, maxPaths, func() (classResult, error) { return u.inferCase(n) })
 	if err != nil || !u.merge(n, cases) {
 		u.setDynamicResults(n)
 	}
@@ -146,12 +146,12 @@ func (u *unbacked) shape(sizes []int) []sym.Int {
 // unbackedHint is the hint of unbacked symbols. The case that contains the hints is first.
 const unbackedHint = 3
 
-// depCount returns the number of values on which a node depends: see dep.
-func (n *Node) depCount() int { return len(n.In) + len(n.refs()) }
+// dependencyCount returns the number of values on which a node depends: see dep.
+func (n *Node) dependencyCount() int { return len(n.In) + len(n.refs()) }
 
-// dep returns value i on which the node depends. Indices below len(n.In) are operands; the result is nil for a number
-// or an absent operand. Higher indices are values of attributes.
-func (n *Node) dep(i int) *Value {
+// dependency returns value i on which the node depends. Indices below len(n.In) are operands; the result is nil for a
+// number or an absent operand. Higher indices are values of attributes.
+func (n *Node) dependency(i int) *Value {
 	if i < len(n.In) {
 		return n.In[i].Value
 	}
@@ -160,8 +160,8 @@ func (n *Node) dep(i int) *Value {
 
 // needsData reports whether the node can be inferred only after a part of the graph has run.
 func (n *Node) needsData() bool {
-	for i := range n.depCount() {
-		v := n.dep(i)
+	for i := range n.dependencyCount() {
+		v := n.dependency(i)
 		if v != nil && (v.Dynamic || i >= len(n.In) && v.Const == nil) {
 			return true
 		}

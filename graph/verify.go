@@ -28,9 +28,9 @@ const (
 // Each returns the properties of p, each as a set of one property.
 func (p Props) Each() []Props {
 	var list []Props
-	for one := Props(1); one != 0; one <<= 1 {
-		if p&one != 0 {
-			list = append(list, one)
+	for prop := Props(1); prop != 0; prop <<= 1 {
+		if p&prop != 0 {
+			list = append(list, prop)
 		}
 	}
 	return list
@@ -215,15 +215,15 @@ func (v *Value) checkAlias() error {
 	if !slices.ContainsFunc(v.Node.In, func(a Arg) bool { return a.Value == v.Alias }) {
 		return fmt.Errorf("value %q shares storage with %q, which is not an operand", v.Name, v.Alias.Name)
 	}
-	root, have := v.Root(), 0
+	root, length := v.Root(), 0
 	if root.Const != nil {
-		have = root.Const.Storage().Len()
+		length = root.Const.Storage().Len()
 	} else {
-		have = root.Meta.Extent() * root.Meta.DType.Size()
+		length = root.Meta.Extent() * root.Meta.DType.Size()
 	}
-	if need := v.Meta.Extent() * v.Meta.DType.Size(); need > have {
+	if need := v.Meta.Extent() * v.Meta.DType.Size(); need > length {
 		return fmt.Errorf("value %q, %v, needs %d bytes of the storage of %q, which has %d", v.Name, v.Meta, need,
-			root.Name, have)
+			root.Name, length)
 	}
 	return nil
 }

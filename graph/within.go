@@ -24,7 +24,7 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 	if !ok || len(out.Shape) != n.Out[0].Meta.Rank() {
 		return nil
 	}
-	at, rank := sym.Int{}, len(out.Shape)
+	index, rank := sym.Int{}, len(out.Shape)
 	list, shapes := make([]tensor.Type, len(n.In)), make([]sym.Int, rank*len(n.In))
 	for i, a := range n.In {
 		t := a.Type()
@@ -35,8 +35,8 @@ func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 		list[i].Shape, shapes = shapes[:rank:rank], shapes[rank:]
 		copy(list[i].Shape, out.Shape)
 		list[i].Shape[dim] = t.Shape[dim]
-		list[i].Offset = out.Offset.Add(at.Mul(out.Strides[dim]))
-		at = at.Add(t.Shape[dim])
+		list[i].Offset = out.Offset.Add(index.Mul(out.Strides[dim]))
+		index = index.Add(t.Shape[dim])
 	}
 	return list
 }
@@ -112,25 +112,25 @@ func (v *Value) sliceRanges(w *Value) (first, end []int, ok bool) {
 }
 
 // sliceRangesOf is sliceRanges for metas.
-func sliceRangesOf(m, in tensor.Meta) (first, end []int, ok bool) {
-	rest := m.Offset - in.Offset
+func sliceRangesOf(m, whole tensor.Meta) (first, end []int, ok bool) {
+	offset := m.Offset - whole.Offset
 	first, end = make([]int, m.Rank()), make([]int, m.Rank())
 	dims := make([]int, 0, m.Rank())
 	for d := range m.Shape {
 		dims = append(dims, d)
 	}
-	slices.SortStableFunc(dims, func(a, b int) int { return in.Strides[b] - in.Strides[a] })
+	slices.SortStableFunc(dims, func(a, b int) int { return whole.Strides[b] - whole.Strides[a] })
 	for _, d := range dims {
-		if in.Shape[d] > 1 && in.Strides[d] > 0 && rest > 0 {
-			first[d] = rest / in.Strides[d]
-			rest %= in.Strides[d]
+		if whole.Shape[d] > 1 && whole.Strides[d] > 0 && offset > 0 {
+			first[d] = offset / whole.Strides[d]
+			offset %= whole.Strides[d]
 		}
 		end[d] = first[d] + m.Shape[d]
-		if end[d] > in.Shape[d] || m.Shape[d] > 1 && m.Strides[d] != in.Strides[d] {
+		if end[d] > whole.Shape[d] || m.Shape[d] > 1 && m.Strides[d] != whole.Strides[d] {
 			return nil, nil, false
 		}
 	}
-	return first, end, rest == 0
+	return first, end, offset == 0
 }
 
 // checkConcatMemory checks that no element in the memory of a concatenation is written twice. Two kinds of nodes write

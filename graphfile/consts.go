@@ -28,15 +28,15 @@ const (
 )
 
 // readDeclaration reads the object of an input or a constant. ok reports that no mistake was found.
-func (l *loader) readDeclaration(at int, constant bool) (d *valueDecl, ok bool, err error) {
+func (l *loader) readDeclaration(at int, isConstant bool) (d *valueDecl, ok bool, err error) {
 	d = &valueDecl{at: at}
-	before := len(l.errs)
-	err = l.scan.object(func(key string, at int) error { return l.declarationKey(d, key, at, constant) })
+	firstErr := len(l.errs)
+	err = l.scan.object(func(key string, at int) error { return l.declarationKey(d, key, at, isConstant) })
 	what := "input"
-	if constant {
+	if isConstant {
 		what = "constant"
 	}
-	if len(l.errs) == before && err == nil {
+	if len(l.errs) == firstErr && err == nil {
 		switch {
 		case d.name == "":
 			l.failAt(at, "\"name\" is missing")
@@ -56,8 +56,8 @@ func (l *loader) readDeclaration(at int, constant bool) (d *valueDecl, ok bool, 
 			l.checkLayout(d.decl.Layout, at)
 		}
 	}
-	l.prefixErrors(before, what, d.name)
-	return d, len(l.errs) == before && err == nil, err
+	l.prefixErrors(firstErr, what, d.name)
+	return d, len(l.errs) == firstErr && err == nil, err
 }
 
 // prefixErrors puts the kind and the name of an input or a constant before the texts of its mistakes, which are
@@ -68,7 +68,7 @@ func (l *loader) prefixErrors(firstErr int, kind, name string) {
 	}
 }
 
-func (l *loader) declarationKey(d *valueDecl, key string, at int, constant bool) error {
+func (l *loader) declarationKey(d *valueDecl, key string, at int, isConstant bool) error {
 	switch {
 	case key == "name":
 		return l.scan.stringTo(&d.name)
@@ -78,7 +78,7 @@ func (l *loader) declarationKey(d *valueDecl, key string, at int, constant bool)
 	case key == "shape":
 		d.hasShape = true
 		return l.scan.array(func(at int) error {
-			dim, err := l.readDim(d, "shape", at, constant)
+			dim, err := l.readDim(d, "shape", at, isConstant)
 			if dim.Size < 0 {
 				l.failAt(at, "negative size %d", dim.Size)
 			}
@@ -88,39 +88,39 @@ func (l *loader) declarationKey(d *valueDecl, key string, at int, constant bool)
 	case key == "strides":
 		d.decl.Strides = []graph.Dim{}
 		return l.scan.array(func(at int) error {
-			dim, err := l.readDim(d, "strides", at, constant)
+			dim, err := l.readDim(d, "strides", at, isConstant)
 			d.decl.Strides = append(d.decl.Strides, dim)
 			return err
 		})
 	case key == "offset":
-		dim, err := l.readDim(d, "offset", l.scan.at(), constant)
+		dim, err := l.readDim(d, "offset", l.scan.at(), isConstant)
 		d.decl.Offset = dim
 		return err
 	case key == "memory_format":
 		return l.scan.formatTo(&d.decl.Layout.Format)
 	case key == "order":
 		return l.scan.orderTo(&d.decl.Layout.Order)
-	case key == "data" && constant:
+	case key == "data" && isConstant:
 		d.dataAt = l.scan.at()
 		raw, err := l.scan.raw()
 		d.data = raw
 		return err
-	case key == "file" && constant:
+	case key == "file" && isConstant:
 		return l.scan.stringTo(&d.file)
-	case key == "key" && constant:
+	case key == "key" && isConstant:
 		return l.scan.stringTo(&d.key)
-	case constant:
+	case isConstant:
 		return l.unknownKey(key, at, constantKeys)
 	}
 	return l.unknownKey(key, at, inputKeys)
 }
 
 // readDim reads a size, a stride or an offset.
-func (l *loader) readDim(d *valueDecl, what string, at int, constant bool) (graph.Dim, error) {
+func (l *loader) readDim(d *valueDecl, what string, at int, isConstant bool) (graph.Dim, error) {
 	var dim graph.Dim
 	if !l.scan.nextIsString() {
 		want := "an integer, a symbol or an expression"
-		if constant {
+		if isConstant {
 			want = "an integer"
 		}
 		if ok, err := l.scan.expect('0', want); !ok {
@@ -132,7 +132,7 @@ func (l *loader) readDim(d *valueDecl, what string, at int, constant bool) (grap
 	err := l.scan.stringTo(&text)
 	_, number := strconv.Atoi(text)
 	switch {
-	case constant:
+	case isConstant:
 		l.failAt(at, "a constant's %s cannot be symbolic", what)
 	case text == "":
 		l.failAt(at, "a symbol needs a name")
@@ -170,10 +170,10 @@ func (l *loader) checkExpressions() {
 }
 
 func (l *loader) readInput(at int) error {
-	before := len(l.errs)
+	firstErr := len(l.errs)
 	d, ok, err := l.readDeclaration(at, false)
 	if !ok {
-		l.skipValue(l.standIn(d.name, false), before, err)
+		l.skipValue(l.standIn(d.name, false), firstErr, err)
 		return err
 	}
 	if d.decl.DType, err = tensor.ParseDType(d.dtype); err != nil {
@@ -184,7 +184,7 @@ func (l *loader) readInput(at int) error {
 			l.addSymbol(dim.Symbol)
 		}
 	}
-	if len(l.errs) == before {
+	if len(l.errs) == firstErr {
 		v, err := l.draft.Input(d.name, d.decl)
 		if err == nil {
 			l.places.setValue(v, at)
@@ -192,16 +192,16 @@ func (l *loader) readInput(at int) error {
 		}
 		l.failAt(at, "%w", err)
 	}
-	l.prefixErrors(before, "input", d.name)
-	l.skipValue(l.standIn(d.name, false), before, nil)
+	l.prefixErrors(firstErr, "input", d.name)
+	l.skipValue(l.standIn(d.name, false), firstErr, nil)
 	return nil
 }
 
 // skipValue lets ParseSome continue past the mistakes of an input or a constant, which are l.errs[firstErr:]. It marks
-// v as unavailable. v is nil if the declaration has no name or the name of another value. lost is a syntax error, after
-// which the position in the file is unknown. skipValue does nothing if lost is not nil.
-func (l *loader) skipValue(v *graph.Value, firstErr int, lost error) {
-	if v == nil || !l.skipsMistakes() || lost != nil || len(l.errs) == firstErr {
+// v as unavailable. v is nil if the declaration has no name or the name of another value. It does nothing after a
+// syntax error, because the position in the file is then unknown.
+func (l *loader) skipValue(v *graph.Value, firstErr int, syntaxErr error) {
+	if v == nil || !l.skipsMistakes() || syntaxErr != nil || len(l.errs) == firstErr {
 		return
 	}
 	l.unavailable[v] = true
@@ -210,8 +210,8 @@ func (l *loader) skipValue(v *graph.Value, firstErr int, lost error) {
 
 // standIn declares a placeholder with the name of a rejected input or constant, so that nodes that read it are not
 // rejected for an unknown name. It returns nil if the name is empty, or if another value has the name.
-func (l *loader) standIn(name string, constant bool) (v *graph.Value) {
-	if constant {
+func (l *loader) standIn(name string, isConstant bool) (v *graph.Value) {
+	if isConstant {
 		v, _ = l.draft.Constant(name, graph.Pin{}, tensor.Zeros(tensor.Float32))
 	} else {
 		v, _ = l.draft.Input(name, graph.Decl{DType: tensor.Float32})
@@ -221,17 +221,17 @@ func (l *loader) standIn(name string, constant bool) (v *graph.Value) {
 
 func (l *loader) readConstant(at int) error {
 	interrupt.Check(l.ctx)
-	before := len(l.errs)
+	firstErr := len(l.errs)
 	d, ok, err := l.readDeclaration(at, true)
 	if !ok {
-		l.skipValue(l.standIn(d.name, true), before, err)
+		l.skipValue(l.standIn(d.name, true), firstErr, err)
 		return err
 	}
 	t, wrongAt, err := l.constData(d)
 	if err != nil {
 		l.failAt(wrongAt, "%w", err)
-		l.prefixErrors(before, "constant", d.name)
-		l.skipValue(l.standIn(d.name, true), before, nil)
+		l.prefixErrors(firstErr, "constant", d.name)
+		l.skipValue(l.standIn(d.name, true), firstErr, nil)
 		return nil
 	}
 	if d.file != "" {

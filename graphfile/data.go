@@ -51,9 +51,9 @@ func parseData(raw []byte, base int, m tensor.Meta) (*tensor.Tensor, int, error)
 // readList reads a number, or a list of lists or numbers, at the given nesting depth. n is the number of members of a
 // list, and -1 for a number.
 func (r *dataReader) readList(depth int) (n int, err error) {
-	at := r.scan.at()
+	offset := r.scan.at()
 	if r.scan.dec.PeekKind() != '[' {
-		return -1, r.readNumber(at)
+		return -1, r.readNumber(offset)
 	}
 	firstLen := -2
 	err = r.scan.array(func(int) error {

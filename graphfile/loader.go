@@ -40,12 +40,12 @@ type loader struct {
 	rawNodes      []rawNode
 	pending       []pendingArg // in the order of the nodes
 	operandBuffer []graph.Arg  // the operands of the node that is being read
-	freeArgs      []graph.Arg  // the unused part of a block of operands: see argBlock
+	unusedArgs    []graph.Arg  // the unused part of a block of operands: see argBlock
 	outputs       []rawOutput
 
 	outputsAt int // offset of the key "outputs"
 
-	attrsCache map[attrsKey]*attrsValue // cache of decoded attributes
+	attrsCache map[attrsKey]*decodedAttrs // cache of decoded attributes
 
 	declaredSymbols map[string]bool // the keys of "symbols"
 	expressions     []expression    // checked after all symbols are known
@@ -65,7 +65,7 @@ func newLoader(src *source, lookup graph.Lookup, data []byte) *loader {
 	d := graph.NewDraft(lookup, n, p)
 	return &loader{draft: d, g: d.Graph(), places: p, src: src, lookup: lookup, data: data,
 		rawNodes:   make([]rawNode, 0, n),
-		attrsCache: map[attrsKey]*attrsValue{}, declaredSymbols: map[string]bool{}}
+		attrsCache: map[attrsKey]*decodedAttrs{}, declaredSymbols: map[string]bool{}}
 }
 
 // parse reads, resolves and sorts the graph in l.data.
@@ -176,10 +176,10 @@ func (l *loader) readSymbols() error {
 			case "max":
 				return l.scan.integerTo(&b.Max)
 			case "hint":
-				before := len(l.errs)
+				firstErr := len(l.errs)
 				var hint int
 				err := l.scan.integerTo(&hint)
-				if len(l.errs) == before { // else hint is not an integer
+				if len(l.errs) == firstErr { // else hint is not an integer
 					b.Hint, hintAt = &hint, at
 				}
 				return err
@@ -231,7 +231,7 @@ func (l *loader) readOutput(at int) error {
 	if ok, err := l.scan.expect('{', "a value's name or an object"); !ok {
 		return err
 	}
-	before := len(l.errs)
+	firstErr := len(l.errs)
 	err := l.scan.object(func(key string, at int) error {
 		switch key {
 		case "value":
@@ -249,7 +249,7 @@ func (l *loader) readOutput(at int) error {
 		r.out.Name = r.value
 	}
 	l.checkLayout(r.out.Pin, at)
-	if len(l.errs) == before {
+	if len(l.errs) == firstErr {
 		l.outputs = append(l.outputs, r)
 	}
 	return err

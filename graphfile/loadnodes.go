@@ -30,13 +30,13 @@ type pendingArg struct {
 }
 
 // attrsKey identifies decoded attributes by the op and the text in the file. Many nodes of a model have equal
-// attributes, which are decoded once: they share one attrsValue.
+// attributes, which are decoded once: they share one decodedAttrs.
 type attrsKey struct {
 	op   *graph.Op
 	text string
 }
 
-type attrsValue struct {
+type decodedAttrs struct {
 	attrs  *graph.NodeAttrs
 	places map[string]int // offset of each attribute in bytes, relative to the start of the attributes
 	err    error          // the mistake in the attributes, such as the name of an unknown value; nil if there is none
@@ -76,8 +76,8 @@ func (l *loader) readNode(at int) error {
 // skipNode lets ParseSome continue past the mistakes of a node, which are l.errs[firstErr:]. Inference then returns the
 // first of these mistakes as the node's error. skipNode does nothing if the position in the file is lost, or if the
 // node has the name of another value.
-func (l *loader) skipNode(r *rawNode, firstErr int, lost bool) {
-	if !l.skipsMistakes() || lost || r.node == nil || r.duplicate || len(l.errs) == firstErr {
+func (l *loader) skipNode(r *rawNode, firstErr int, positionLost bool) {
+	if !l.skipsMistakes() || positionLost || r.node == nil || r.duplicate || len(l.errs) == firstErr {
 		return
 	}
 	l.draft.Refuse(r.node, l.errs[firstErr].Err)
@@ -152,10 +152,10 @@ func (l *loader) readOperands(r *rawNode) error {
 		return err
 	})
 	n := len(l.operandBuffer)
-	if len(l.freeArgs) < n {
-		l.freeArgs = make([]graph.Arg, max(n, argBlock))
+	if len(l.unusedArgs) < n {
+		l.unusedArgs = make([]graph.Arg, max(n, argBlock))
 	}
-	r.in, l.freeArgs = l.freeArgs[:n:n], l.freeArgs[n:]
+	r.in, l.unusedArgs = l.unusedArgs[:n:n], l.unusedArgs[n:]
 	copy(r.in, l.operandBuffer)
 	return err
 }
@@ -222,15 +222,15 @@ func (l *loader) declare(d *declaredNode, at, firstErr int) (n *graph.Node, take
 
 // resolve completes the nodes and the outputs after the whole file was read.
 func (l *loader) resolve() {
-	at := 0
+	pendingStart := 0
 	for i := range l.rawNodes {
 		interrupt.Check(l.ctx)
 		r := &l.rawNodes[i]
-		waiting := l.pending[at:r.pendingEnd]
-		at = r.pendingEnd
+		pending := l.pending[pendingStart:r.pendingEnd]
+		pendingStart = r.pendingEnd
 		// With ParseSome, skipNode has completed the nodes with mistakes.
 		if r.node != nil && r.op != "" && !(r.reported && l.skipsMistakes()) {
-			l.complete(r, waiting)
+			l.complete(r, pending)
 		}
 	}
 	for _, r := range l.outputs {
@@ -336,19 +336,19 @@ func (l *loader) addRefusals() {
 
 // decode parses and decodes attributes. Equal attributes are decoded once. Symbolic sizes are decoded when the graph is
 // bound.
-func (l *loader) decode(op *graph.Op, raw []byte, at int) *attrsValue {
+func (l *loader) decode(op *graph.Op, raw []byte, at int) *decodedAttrs {
 	if a, ok := l.attrsCache[attrsKey{op, string(raw)}]; ok {
 		return a
 	}
-	a := &attrsValue{places: map[string]int{}}
+	a := &decodedAttrs{places: map[string]int{}}
 	l.attrsCache[attrsKey{op, string(raw)}] = a
 	s := newScanner(raw, func(bad int, err error) { a.err, a.errAt = err, bad-at })
 	s.base = at
-	given := graph.Attrs{}
-	if err := l.attrValues(op.Schema, s, given, a.places); err != nil {
+	attrs := graph.Attrs{}
+	if err := l.readAttrs(op.Schema, s, attrs, a.places); err != nil {
 		a.err, a.errAt = err, s.at()-at
 	}
-	for attr, v := range given {
+	for attr, v := range attrs {
 		name, ok := nameInRef(v)
 		if !ok {
 			continue
@@ -358,16 +358,16 @@ func (l *loader) decode(op *graph.Op, raw []byte, at int) *attrsValue {
 			a.err = &graph.AttrError{Attr: attr, Err: fmt.Errorf("attribute %q: %w", attr, l.noValue(name))}
 			a.errAt = a.places[attr]
 		}
-		given[attr] = graph.Ref{Value: value}
+		attrs[attr] = graph.Ref{Value: value}
 	}
 	if a.err == nil {
-		a.attrs = l.draft.Attributes(op, given)
+		a.attrs = l.draft.Attributes(op, attrs)
 	}
 	return a
 }
 
-// attrValues reads the attributes of an object into given, and their offsets relative to s.base into places.
-func (l *loader) attrValues(schema *graph.Schema, s *scanner, given graph.Attrs, places map[string]int) error {
+// readAttrs reads the attributes of an object into given, and their offsets relative to s.base into places.
+func (l *loader) readAttrs(schema *graph.Schema, s *scanner, given graph.Attrs, places map[string]int) error {
 	return s.object(func(key string, at int) error {
 		places[key] = at - s.base
 		if !isGraph(schema, key) {

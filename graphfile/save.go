@@ -293,10 +293,10 @@ func (s *saver) constant(v *graph.Value) error {
 	}
 	s.valueHead(v)
 	s.layout(v)
-	from := constFileOf(s.g, v)
-	file, key := from.path, from.key
+	ref := constFileOf(s.g, v)
+	file, key := ref.path, ref.key
 	switch {
-	case s.pathLeadsToFile(from.path):
+	case s.pathLeadsToFile(ref.path):
 	case s.sideFile != "" && s.inSideFile(v):
 		file, key = s.sideFile, s.keyPrefix+v.Name
 		s.names, s.data = append(s.names, key), append(s.data, v.Const)

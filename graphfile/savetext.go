@@ -151,22 +151,22 @@ func elementText(t *tensor.Tensor) func(b *bytes.Buffer, at int) {
 		bits = 64
 	}
 	base := t.Pointer()
-	to := tensor.Int64
+	dtype := tensor.Int64
 	switch {
 	case t.DType.IsComplex():
-		to = tensor.Complex128
+		dtype = tensor.Complex128
 	case t.DType.IsFloat():
-		to = tensor.Float64
+		dtype = tensor.Float64
 	}
-	convert := tensor.Converter(to, t.DType)
+	convert := tensor.Converter(dtype, t.DType)
 	return func(b *bytes.Buffer, at int) {
 		p := unsafe.Add(base, at*size)
 		switch {
-		case to == tensor.Complex128:
+		case dtype == tensor.Complex128:
 			var z complex128
 			convert(unsafe.Pointer(&z), p, 0, 0, 1)
 			fmt.Fprintf(b, "[%s, %s]", plainFloat(real(z), bits), plainFloat(imag(z), bits))
-		case to == tensor.Float64:
+		case dtype == tensor.Float64:
 			var x float64
 			convert(unsafe.Pointer(&x), p, 0, 0, 1)
 			b.WriteString(plainFloat(x, bits))

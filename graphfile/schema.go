@@ -33,7 +33,7 @@ func Schema(ops []*graph.Op) ([]byte, error) {
 		"number":   numberSchema,
 		"scalar":   anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, pairSchema, complexTextSchema),
 		"data":     anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, arrayOf(ref("data"))),
-		"value":    closed(object{"value": described(ref("name"), "the value that the attribute is read from")}, "value"),
+		"value":    closedObject(object{"value": withDoc(ref("name"), "the value that the attribute is read from")}, "value"),
 		"input":    inputSchema(),
 		"constant": constantSchema(),
 		"node":     nodeSchema(ops),
@@ -42,14 +42,14 @@ func Schema(ops []*graph.Op) ([]byte, error) {
 	for _, o := range ops {
 		defs["op."+o.Name] = opSchema(o)
 	}
-	root := closed(object{
+	root := closedObject(object{
 		"version": object{"const": 1},
 		"name":    object{"type": "string"},
 		"symbols": object{
 			"description":   "bounds and hints of symbolic dimensions",
 			"type":          "object",
 			"propertyNames": ref("name"),
-			"additionalProperties": closed(object{
+			"additionalProperties": closedObject(object{
 				"min": object{"type": "integer", "minimum": 0},
 				"max": object{"type": "integer", "minimum": 0},
 				"hint": object{"type": "integer", "minimum": 0,
@@ -83,15 +83,15 @@ func ref(name string) object              { return object{"$ref": "#/$defs/" + n
 func anyOf(alternatives ...object) object { return object{"anyOf": alternatives} }
 func arrayOf(item object) object          { return object{"type": "array", "items": item} }
 
-func described(s object, doc string) object {
+func withDoc(s object, doc string) object {
 	if doc != "" {
 		s["description"] = doc
 	}
 	return s
 }
 
-// closed describes an object without other members.
-func closed(members object, required ...string) object {
+// closedObject describes an object without other members.
+func closedObject(members object, required ...string) object {
 	o := object{"type": "object", "properties": members, "additionalProperties": false}
 	if len(required) > 0 {
 		o["required"] = required
@@ -112,9 +112,9 @@ func layoutMembers() object {
 	return object{
 		"name":  ref("name"),
 		"dtype": ref("dtype"),
-		"strides": described(arrayOf(symbolic),
+		"strides": withDoc(arrayOf(symbolic),
 			"in elements; if absent, the layout is row-major, or that of memory_format or order"),
-		"offset":        described(anyOf(object{"type": "integer", "minimum": 0}, ref("name")), "in elements"),
+		"offset":        withDoc(anyOf(object{"type": "integer", "minimum": 0}, ref("name")), "in elements"),
 		"memory_format": ref("memory_format"),
 		"order":         ref("order"),
 	}
@@ -130,7 +130,7 @@ var formatAndOrder = object{"required": []string{"memory_format", "order"}}
 func inputSchema() object {
 	m := layoutMembers()
 	m["shape"] = arrayOf(ref("dim"))
-	s := closed(m, "name", "dtype", "shape")
+	s := closedObject(m, "name", "dtype", "shape")
 	s["not"] = conflictingLayouts
 	return s
 }
@@ -138,11 +138,11 @@ func inputSchema() object {
 func constantSchema() object {
 	m := layoutMembers()
 	m["shape"] = arrayOf(object{"type": "integer", "minimum": 0})
-	m["data"] = described(ref("data"), "elements in row-major order, nested or flat")
+	m["data"] = withDoc(ref("data"), "elements in row-major order, nested or flat")
 	m["file"] = object{"type": "string", "minLength": 1, "pattern": `\.(npy|npz|safetensors|NPY|NPZ|SAFETENSORS)$`,
 		"description": "a file in the folder of the graph file"}
 	m["key"] = object{"type": "string", "description": "name of the array in the file"}
-	s := closed(m, "name", "dtype", "shape")
+	s := closedObject(m, "name", "dtype", "shape")
 	s["not"] = conflictingLayouts
 	s["oneOf"] = []object{{"required": []string{"data"}}, {"required": []string{"file"}}}
 	s["dependentRequired"] = object{"key": []string{"file"}}
@@ -150,8 +150,9 @@ func constantSchema() object {
 }
 
 func outputSchema() object {
-	full := closed(object{"value": ref("name"), "name": object{"type": "string"}, "memory_format": ref("memory_format"),
-		"order": ref("order")}, "value")
+	full := closedObject(object{"value": ref("name"), "name": object{"type": "string"},
+		"memory_format": ref("memory_format"),
+		"order":         ref("order")}, "value")
 	full["not"] = formatAndOrder
 	return anyOf(ref("name"), full)
 }
@@ -166,15 +167,15 @@ func nodeSchema(ops []*graph.Op) object {
 		opMatches := object{"required": []string{"op"}, "properties": object{"op": object{"const": o.Name}}}
 		cases = append(cases, object{"if": opMatches, "then": ref("op." + o.Name)})
 	}
-	s := closed(object{
-		"name":          described(ref("name"), "the name of the node, and of its value if outputs is absent"),
+	s := closedObject(object{
+		"name":          withDoc(ref("name"), "the name of the node, and of its value if outputs is absent"),
 		"op":            object{"enum": names, "enumDescriptions": docs},
 		"inputs":        object{"type": "array"},
 		"attrs":         object{"type": []string{"object", "null"}},
 		"outputs":       object{"type": "array", "items": ref("name"), "minItems": 1},
-		"memory_format": described(ref("memory_format"), "the layout that the output must have"),
-		"order":         described(ref("order"), "the layout that the output must have"),
-		"impl":          described(object{"type": "string", "minLength": 1}, "the implementation that must compute it"),
+		"memory_format": withDoc(ref("memory_format"), "the layout that the output must have"),
+		"order":         withDoc(ref("order"), "the layout that the output must have"),
+		"impl":          withDoc(object{"type": "string", "minLength": 1}, "the implementation that must compute it"),
 	}, "name", "op")
 	s["not"] = formatAndOrder
 	if len(cases) > 0 {
@@ -198,13 +199,13 @@ func opSchema(o *graph.Op) object {
 			required = append(required, f.Name)
 		}
 	}
-	a := closed(attrs, required...)
+	a := closedObject(attrs, required...)
 	if o.Schema.Others != nil {
 		a["additionalProperties"] = attrSchema(*o.Schema.Others)
 	}
 	for _, p := range o.Params {
 		if name := o.NumberAttr(p); name != "" {
-			attrs[name] = described(anyOf(ref("scalar"), ref("value")), "operand "+p.Name+", given as a number")
+			attrs[name] = withDoc(anyOf(ref("scalar"), ref("value")), "operand "+p.Name+", given as a number")
 		}
 	}
 	inputs, minInputs := inputsSchema(o)
@@ -311,8 +312,8 @@ func operandSchema(p graph.Param) object {
 		return object{"type": types, "description": doc}
 	}
 	types = append(types, "number", "boolean")
-	numberForm := closed(object{"number": ref("scalar")}, "number")
-	return described(anyOf(object{"type": types}, numberForm),
+	numberForm := closedObject(object{"number": ref("scalar")}, "number")
+	return withDoc(anyOf(object{"type": types}, numberForm),
 		doc+", a value or a plain number; \"Infinity\", \"-Infinity\" and \"NaN\" are numbers unless a value has that name")
 }
 
@@ -341,7 +342,7 @@ func attrSchema(f graph.Field) object {
 	if strings.HasSuffix(f.Type, "?") || f.Default == "none" {
 		alternatives = append(alternatives, object{"type": "null"})
 	}
-	s := described(anyOf(alternatives...), f.Doc)
+	s := withDoc(anyOf(alternatives...), f.Doc)
 	if v, ok := f.DefaultValue(); ok {
 		s["default"] = v
 	}

@@ -271,11 +271,11 @@ func (s *syntax) unquotedSpecial(at int, name string) {
 func (s *syntax) number() {
 	start := s.at
 	digits := func() int {
-		from := s.at
+		digitsStart := s.at
 		for s.at < len(s.data) && s.data[s.at] >= '0' && s.data[s.at] <= '9' {
 			s.at++
 		}
-		return s.at - from
+		return s.at - digitsStart
 	}
 	next := func(chars string) bool {
 		if s.at < len(s.data) && strings.IndexByte(chars, s.data[s.at]) >= 0 {

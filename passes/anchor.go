@@ -14,8 +14,8 @@ import (
 // or from registers. A group has at most one anchor: the last candidate in the graph. Readers of the anchor's result
 // outside the group must come after the group.
 func (g *grouper) joinAnchors() {
-	for _, n := range slices.Backward(g.p.Graph.Nodes) {
-		interrupt.Check(g.p.ctx)
+	for _, n := range slices.Backward(g.plan.Graph.Nodes) {
+		interrupt.Check(g.plan.ctx)
 		if !g.canBeAnchor(n) {
 			continue
 		}
@@ -45,7 +45,7 @@ func (g *grouper) canBeAnchor(n *graph.Node) bool {
 
 // epilogueOf returns the group that can become the epilogue of a node: the group of the node's first reader. If this
 // group cannot, epilogueOf returns the reason.
-func (g *grouper) epilogueOf(n *graph.Node) (*cluster, string) {
+func (g *grouper) epilogueOf(n *graph.Node) (*nodeGroup, string) {
 	var reader *graph.Node
 	v := n.Out[0]
 	for _, r := range g.uses.readers.At(v) {
@@ -71,7 +71,7 @@ func (g *grouper) epilogueOf(n *graph.Node) (*cluster, string) {
 }
 
 // whyNoAnchor returns why a node cannot be the anchor of a group, or "".
-func (g *grouper) whyNoAnchor(c *cluster, n *graph.Node) string {
+func (g *grouper) whyNoAnchor(c *nodeGroup, n *graph.Node) string {
 	v := n.Out[0]
 	switch err := g.fuser.Anchors(n); {
 	case err != nil:
@@ -81,8 +81,8 @@ func (g *grouper) whyNoAnchor(c *cluster, n *graph.Node) string {
 	case v.Meta.Numel() == 0:
 		return n.Name + " has no elements"
 	}
-	results, reads := c.results, len(c.reads) // the anchor's result is read, and may also be stored
-	if g.storedBy(v, c, n) {
+	results, reads := c.resultCount, len(c.operands) // the anchor's result is read, and may also be stored
+	if g.isReadOutside(v, c, n) {
 		results++
 	} else if !g.hasRoomFor(c, v) {
 		return fmt.Sprintf("no result of the step of %s has elements of the size of %v, whose buffer it could share",
@@ -91,24 +91,24 @@ func (g *grouper) whyNoAnchor(c *cluster, n *graph.Node) string {
 	return overLimit(len(c.nodes)+1, results, reads)
 }
 
-// storedBy reports whether v, which node n of group c computes, has readers outside of c.
-func (g *grouper) storedBy(v *graph.Value, c *cluster, n *graph.Node) bool {
+// isReadOutside reports whether v, which node n of group c computes, has readers outside of c.
+func (g *grouper) isReadOutside(v *graph.Value, c *nodeGroup, n *graph.Node) bool {
 	return g.uses.isOutput[v] || slices.ContainsFunc(g.uses.readers.At(v), func(r *graph.Node) bool {
 		return r != n && g.group(r) != c
 	})
 }
 
 // hasRoomFor reports whether a stored result of the group can hold v in its buffer: see [fusion.HasRoom].
-func (g *grouper) hasRoomFor(c *cluster, v *graph.Value) bool {
+func (g *grouper) hasRoomFor(c *nodeGroup, v *graph.Value) bool {
 	return slices.ContainsFunc(c.nodes, func(n *graph.Node) bool {
 		return slices.ContainsFunc(n.Out, func(w *graph.Value) bool {
-			return fusion.HasRoom(w.Meta.DType, v.Meta.DType) && g.stored(w, c)
+			return fusion.HasRoom(w.Meta.DType, v.Meta.DType) && g.isStored(w, c)
 		})
 	})
 }
 
 // checkAnchor returns an error if the anchor that was decided for a group is impossible at the current sizes.
-func (g *grouper) checkAnchor(c *cluster) error {
+func (g *grouper) checkAnchor(c *nodeGroup) error {
 	n := c.anchor
 	if len(n.Out) != 1 || !slices.Equal(n.Out[0].Meta.Shape, c.space.shape) {
 		return misfit("the result of %s does not have the shape of its epilogue", n.Name)

@@ -11,38 +11,39 @@ import (
 // become a separate group: the epilogue of n. splitPrefix divides a group only if this reduces the traffic to memory.
 // An example is a sum that is stored and that a norm reads: the step of n then writes the sum, and the result of n is
 // never stored. If splitPrefix does not divide the group, it returns the reason.
-func (g *grouper) splitPrefix(c *cluster, n *graph.Node) (*cluster, string) {
+func (g *grouper) splitPrefix(c *nodeGroup, n *graph.Node) (*nodeGroup, string) {
 	v := n.Out[0]
-	t := g.prefix(c, v)
+	prefixNodes := g.prefix(c, v)
 	switch {
-	case len(t) == 0 || !g.reducesTraffic(c, t, v):
+	case len(prefixNodes) == 0 || !g.reducesTraffic(c, prefixNodes, v):
 		return nil, fmt.Sprintf("the step of %s reduces rows of it", c.nodes[0].Name)
-	case t[0] == c.nodes[0]:
-		return nil, fmt.Sprintf("%s comes after the rest of its group", t[0].Name)
+	case prefixNodes[0] == c.nodes[0]:
+		return nil, fmt.Sprintf("%s comes after the rest of its group", prefixNodes[0].Name)
 	}
-	first := &cluster{nodes: t, position: g.positions.At(t[0].Out[0]), space: space{shape: v.Meta.Shape}}
-	for _, m := range append(slices.Clone(t), n) {
+	first := &nodeGroup{nodes: prefixNodes, position: g.positions.At(prefixNodes[0].Out[0]),
+		space: space{shape: v.Meta.Shape}}
+	for _, m := range append(slices.Clone(prefixNodes), n) {
 		for _, a := range m.In {
-			if w := a.Value; a.Kind == graph.TensorArg && w.Node != nil && w.Node != n && !slices.Contains(t, w.Node) &&
-				g.position(w.Node) >= first.position {
+			if w := a.Value; a.Kind == graph.TensorArg && w.Node != nil && w.Node != n &&
+				!slices.Contains(prefixNodes, w.Node) && g.position(w.Node) >= first.position {
 				return nil, fmt.Sprintf("%s needs %s earlier", m.Name, w.Name)
 			}
 		}
 	}
 	for _, r := range g.uses.readers.At(v) {
-		if !slices.Contains(t, r) && g.position(r) <= first.position {
+		if !slices.Contains(prefixNodes, r) && g.position(r) <= first.position {
 			return nil, fmt.Sprintf("%s also reads it, and comes earlier", r.Name)
 		}
 	}
 	if err := g.fuser.Anchors(n); err != nil {
 		return nil, n.Name + " " + err.Error()
 	}
-	c.nodes = slices.DeleteFunc(c.nodes, func(m *graph.Node) bool { return slices.Contains(t, m) })
-	for _, m := range t {
+	c.nodes = slices.DeleteFunc(c.nodes, func(m *graph.Node) bool { return slices.Contains(prefixNodes, m) })
+	for _, m := range prefixNodes {
 		g.groupOf.Set(m.Out[0], first)
 	}
-	g.clusters = append(g.clusters, first)
-	slices.SortStableFunc(g.clusters, func(a, b *cluster) int { return b.position - a.position })
+	g.groups = append(g.groups, first)
+	slices.SortStableFunc(g.groups, func(a, b *nodeGroup) int { return b.position - a.position })
 	g.recount(c)
 	g.recount(first)
 	return first, ""
@@ -50,7 +51,7 @@ func (g *grouper) splitPrefix(c *cluster, n *graph.Node) (*cluster, string) {
 
 // prefix returns, in order, the pointwise nodes of a group that depend on v and do not depend on a row reduction of the
 // group.
-func (g *grouper) prefix(c *cluster, v *graph.Value) (t []*graph.Node) {
+func (g *grouper) prefix(c *nodeGroup, v *graph.Value) (nodes []*graph.Node) {
 	dependent := map[*graph.Value]bool{v: true} // v and the values that the prefix computes from v
 	for _, m := range slices.Backward(c.nodes) {
 		s, _ := g.spaceOf(m)
@@ -65,46 +66,46 @@ func (g *grouper) prefix(c *cluster, v *graph.Value) (t []*graph.Node) {
 			}
 		}
 		if reads && ready {
-			t = append([]*graph.Node{m}, t...)
+			nodes = append([]*graph.Node{m}, nodes...)
 			for _, w := range m.Out {
 				dependent[w] = true
 			}
 		}
 	}
-	return t
+	return nodes
 }
 
-// reducesTraffic reports whether memory traffic falls if t becomes the epilogue of the producer of v. It counts reads
-// and writes of values of the size of v, by the step of t and by the step of all other nodes of the group.
-func (g *grouper) reducesTraffic(c *cluster, t []*graph.Node, v *graph.Value) bool {
-	within := func(n *graph.Node) bool { return slices.Contains(t, n) }
-	rest := func(n *graph.Node) bool { return g.group(n) == c && !within(n) }
+// reducesTraffic reports whether memory traffic falls if prefix becomes the epilogue of the producer of v. It counts
+// reads and writes of values of the size of v, by the step of prefix and by the step of all other nodes of the group.
+func (g *grouper) reducesTraffic(c *nodeGroup, prefix []*graph.Node, v *graph.Value) bool {
+	inPrefix := func(n *graph.Node) bool { return slices.Contains(prefix, n) }
+	inRest := func(n *graph.Node) bool { return g.group(n) == c && !inPrefix(n) }
 	readBy := func(w *graph.Value, by func(*graph.Node) bool) bool {
 		return slices.ContainsFunc(g.uses.readers.At(w), by)
 	}
-	outside := func(w *graph.Value) bool {
+	isReadOutside := func(w *graph.Value) bool {
 		return g.uses.isOutput[w] || readBy(w, func(n *graph.Node) bool { return g.group(n) != c })
 	}
 	saved := 1 // the group no longer reads v
-	if readBy(v, rest) {
+	if readBy(v, inRest) {
 		saved--
-	} else if !outside(v) {
+	} else if !isReadOutside(v) {
 		saved++ // and v is no longer written
 	}
 	seen := map[*graph.Value]bool{}
-	for _, m := range t {
+	for _, m := range prefix {
 		for _, w := range m.Out {
-			if readBy(w, rest) {
+			if readBy(w, inRest) {
 				saved--
-				if !outside(w) {
+				if !isReadOutside(w) {
 					saved--
 				}
 			}
 		}
 		for _, a := range m.In {
 			w := a.Value
-			if a.Kind == graph.TensorArg && w != v && !seen[w] && !within(w.Node) && w.Meta.Numel() == v.Meta.Numel() &&
-				readBy(w, rest) {
+			if a.Kind == graph.TensorArg && w != v && !seen[w] && !inPrefix(w.Node) && w.Meta.Numel() == v.Meta.Numel() &&
+				readBy(w, inRest) {
 				saved--
 			}
 			seen[w] = true

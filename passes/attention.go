@@ -16,8 +16,8 @@ import (
 // scores.
 func (g *grouper) joinAttentions() {
 	found := 0
-	for i, n := range g.p.Graph.Nodes {
-		interrupt.Check(g.p.ctx)
+	for i, n := range g.plan.Graph.Nodes {
+		interrupt.Check(g.plan.ctx)
 		if n.Op == nil || !fusion.Attends(n.Op) || len(n.Out) != 1 || len(n.In) != 2 || n.In[0].Kind != graph.TensorArg ||
 			n.In[1].Kind != graph.TensorArg || n.In[1].Value.Const != nil { // the weight of a layer
 			continue
@@ -33,24 +33,24 @@ func (g *grouper) joinAttentions() {
 			}
 		}
 		if why != "" {
-			g.p.Unfused = append(g.p.Unfused, Unfused{nodes[0].Name, n.Name, "as an attention it " + why})
+			g.plan.Unfused = append(g.plan.Unfused, Unfused{nodes[0].Name, n.Name, "as an attention it " + why})
 			continue
 		}
 		slices.Reverse(nodes)
 		g.addAttention(nodes, i)
 		found++
 	}
-	g.p.Note("%s", counted(found, "attention", "attentions"))
+	g.plan.Note("%s", counted(found, "attention", "attentions"))
 }
 
 // addAttention makes a group of nodes, given last first, at position `at` of the graph.
 func (g *grouper) addAttention(nodes []*graph.Node, at int) {
-	c := &cluster{nodes: nodes, position: at, results: 1, isAttention: true, space: space{shape: []int{-1}}}
+	c := &nodeGroup{nodes: nodes, position: at, resultCount: 1, isAttention: true, space: space{shape: []int{-1}}}
 	for _, m := range nodes {
 		g.groupOf.Set(m.Out[0], c)
 	}
 	g.unfused[nodes[0]] = "it is the last node of an attention"
-	g.clusters = append(g.clusters, c)
+	g.groups = append(g.groups, c)
 }
 
 // betweenProducts returns the nodes of a possible attention that ends with product n, in a valid order: the last
@@ -87,7 +87,7 @@ func (g *grouper) betweenProducts(n *graph.Node) (nodes []*graph.Node, folds boo
 	nodes = []*graph.Node{first}
 	inside := map[*graph.Node]bool{first: true}
 	for at := g.positions.At(first.Out[0]) + 1; at < g.positions.At(n.Out[0]); at++ {
-		m := g.p.Graph.Nodes[at]
+		m := g.plan.Graph.Nodes[at]
 		if seen[m] && slices.ContainsFunc(m.In, func(a graph.Arg) bool {
 			return a.Kind == graph.TensorArg && inside[a.Value.Node]
 		}) {

@@ -42,12 +42,12 @@ func (u Unchecked) String() string {
 
 // checker compares the outputs of the graph after each pass with the outputs before the first pass.
 type checker struct {
-	inputs            map[string]*tensor.Tensor
-	comparableOutputs map[string]*tensor.Tensor // expected values, by output; without outputs that cannot be evaluated
-	unchecked         []Unchecked
-	partialOutputs    bool            // passes may remove outputs: see [Options.KeepGoing]
-	copies            map[string]bool // non-constant copies, by node name; nil before layouts are chosen
-	evaluated         *snapshot       // the graph that was last found correct
+	inputs          map[string]*tensor.Tensor
+	expectedOutputs map[string]*tensor.Tensor // expected values, by output; without outputs that cannot be evaluated
+	unchecked       []Unchecked
+	partialOutputs  bool            // passes may remove outputs: see [Options.KeepGoing]
+	copies          map[string]bool // non-constant copies, by node name; nil before layouts are chosen
+	evaluated       *snapshot       // the graph that was last found correct
 }
 
 // newChecker evaluates g by reference on generated inputs. It records the parts that cannot be evaluated: a graph that
@@ -81,7 +81,7 @@ func newChecker(g *graph.Graph) *checker {
 			Why: fmt.Sprintf("its reference rejects the generated data: %v", e.Err)})
 		return c
 	}
-	c.comparableOutputs, c.evaluated = want, snapshotOf(g)
+	c.expectedOutputs, c.evaluated = want, snapshotOf(g)
 	return c
 }
 
@@ -186,7 +186,7 @@ func (c *checker) checkAfter(g *graph.Graph, props graph.Props, pass Pass) error
 	if err := c.checkCopies(g, props, pass); err != nil {
 		return err
 	}
-	if len(c.comparableOutputs) == 0 {
+	if len(c.expectedOutputs) == 0 {
 		return nil
 	}
 	now := snapshotOf(g)
@@ -199,19 +199,19 @@ func (c *checker) checkAfter(g *graph.Graph, props graph.Props, pass Pass) error
 		return err
 	}
 	c.evaluated = now
-	for _, name := range sorted.Keys(c.comparableOutputs) {
+	for _, name := range sorted.Keys(c.expectedOutputs) {
 		if got[name] == nil && c.partialOutputs {
 			continue
 		}
 		if got[name] == nil {
 			return fmt.Errorf("output %q cannot be evaluated any more", name)
 		}
-		if err := compareResults(got[name], c.comparableOutputs[name], pass); err != nil {
+		if err := compareResults(got[name], c.expectedOutputs[name], pass); err != nil {
 			return fmt.Errorf("output %q changed its value: %w", name, err)
 		}
 	}
 	if pass.Rounds {
-		c.comparableOutputs = got // the next pass is compared with the rounded values
+		c.expectedOutputs = got // the next pass is compared with the rounded values
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (c *checker) checkCopies(g *graph.Graph, props graph.Props, pass Pass) erro
 		c.copies = nil
 		return nil
 	}
-	now := settledCopies(g)
+	now := liveVaryingCopies(g)
 	if c.copies != nil && pass.Makes&graph.LaidOut == 0 && !maps.Equal(now, c.copies) {
 		for _, name := range sorted.Keys(now) {
 			if !c.copies[name] {
@@ -240,8 +240,8 @@ func (c *checker) checkCopies(g *graph.Graph, props graph.Props, pass Pass) erro
 	return nil
 }
 
-// settledCopies returns the names of the live nodes that copy a value that depends on inputs.
-func settledCopies(g *graph.Graph) map[string]bool {
+// liveVaryingCopies returns the names of the live nodes that copy a value that depends on inputs.
+func liveVaryingCopies(g *graph.Graph) map[string]bool {
 	varies := map[*graph.Value]bool{}
 	for _, v := range g.Inputs {
 		varies[v] = true
@@ -251,9 +251,11 @@ func settledCopies(g *graph.Graph) map[string]bool {
 		live[o.Value] = true
 	}
 	for _, n := range g.Nodes {
-		from := slices.ContainsFunc(n.In, func(a graph.Arg) bool { return a.Kind == graph.TensorArg && varies[a.Value] })
+		dependsOnInputs := slices.ContainsFunc(n.In, func(a graph.Arg) bool {
+			return a.Kind == graph.TensorArg && varies[a.Value]
+		})
 		for _, v := range n.Out {
-			varies[v] = from
+			varies[v] = dependsOnInputs
 		}
 	}
 	copies := map[string]bool{}
@@ -299,21 +301,22 @@ func compareResults(got, want *tensor.Tensor, pass Pass) error {
 	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
 		return fmt.Errorf("%v, want %v", got.Meta, want.Meta)
 	}
-	f := tensor.New(tensor.Complex128, want.Shape...)
-	a, _ := tensor.ToSlice[complex128](got.CopyTo(f))
-	b, _ := tensor.ToSlice[complex128](want.CopyTo(f))
-	relative, level := tolerance[got.DType], 0.0
-	for i := range b {
-		if pass.Levels && cmplx.Abs(b[i]) <= math.MaxFloat32 {
-			level = max(level, cmplx.Abs(b[i])/20)
+	complexLayout := tensor.New(tensor.Complex128, want.Shape...)
+	gotElements, _ := tensor.ToSlice[complex128](got.CopyTo(complexLayout))
+	wantElements, _ := tensor.ToSlice[complex128](want.CopyTo(complexLayout))
+	relative, levelSize := tolerance[got.DType], 0.0
+	for i := range wantElements {
+		if pass.Levels && cmplx.Abs(wantElements[i]) <= math.MaxFloat32 {
+			levelSize = max(levelSize, cmplx.Abs(wantElements[i])/20)
 		}
 	}
 	if pass.Levels && got.DType.Size() == 1 {
-		level = max(level, 1)
+		levelSize = max(levelSize, 1)
 	}
-	for i := range a {
-		if bits(a[i]) != bits(b[i]) && !(pass.Rounds && cmplx.Abs(a[i]-b[i]) <= max(level, relative*(1+cmplx.Abs(b[i])))) {
-			return fmt.Errorf("element %d is %v, want %v", i, a[i], b[i])
+	for i := range gotElements {
+		x, y := gotElements[i], wantElements[i]
+		if bits(x) != bits(y) && !(pass.Rounds && cmplx.Abs(x-y) <= max(levelSize, relative*(1+cmplx.Abs(y)))) {
+			return fmt.Errorf("element %d is %v, want %v", i, x, y)
 		}
 	}
 	return nil

@@ -9,36 +9,36 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 )
 
-// cluster is a group of nodes under construction: the nodes of one future fused node.
-type cluster struct {
+// nodeGroup is a group of nodes under construction: the nodes of one future fused node.
+type nodeGroup struct {
 	nodes       []*graph.Node         // in reverse order
 	position    int                   // position of the last node, where the fused node is inserted
 	space       space                 // iteration space of all nodes except the anchor
-	results     int                   // number of values that the fused node stores
-	reads       map[*graph.Value]bool // operands computed outside of the group
+	resultCount int                   // number of values that the fused node stores
+	operands    map[*graph.Value]bool // operands computed outside of the group
 	isAttention bool                  // the group is an attention, to which no node is added
 	anchor      *graph.Node           // the first node, if it is a product or a convolution; the others are its epilogue
 }
 
 // addNode adds a node, which becomes the first of the group.
-func (c *cluster) addNode(g *grouper, n *graph.Node) {
+func (c *nodeGroup) addNode(g *grouper, n *graph.Node) {
 	c.nodes = append(c.nodes, n)
 	g.groupOf.Set(n.Out[0], c)
 	for _, v := range n.Out {
-		delete(c.reads, v)
-		if g.stored(v, c) {
-			c.results++
+		delete(c.operands, v)
+		if g.isStored(v, c) {
+			c.resultCount++
 		}
 	}
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {
-			c.reads[a.Value] = true
+			c.operands[a.Value] = true
 		}
 	}
 }
 
 // group returns the group of a node, or nil.
-func (g *grouper) group(n *graph.Node) *cluster {
+func (g *grouper) group(n *graph.Node) *nodeGroup {
 	if n == nil || len(n.Out) == 0 {
 		return nil
 	}
@@ -53,26 +53,26 @@ func (g *grouper) position(n *graph.Node) int {
 	return g.positions.At(n.Out[0])
 }
 
-// stored reports whether a value of group c is read outside of c, so that the group must store the value.
-func (g *grouper) stored(v *graph.Value, c *cluster) bool {
+// isStored reports whether a value of group c is read outside of c, so that the group must store the value.
+func (g *grouper) isStored(v *graph.Value, c *nodeGroup) bool {
 	return g.uses.isOutput[v] || slices.ContainsFunc(g.uses.readers.At(v), func(n *graph.Node) bool {
 		return g.group(n) != c
 	})
 }
 
 // whyTooLarge returns why a group cannot take another node, or "".
-func (g *grouper) whyTooLarge(c *cluster, n *graph.Node) string {
-	results, reads := c.results, len(c.reads)
+func (g *grouper) whyTooLarge(c *nodeGroup, n *graph.Node) string {
+	results, reads := c.resultCount, len(c.operands)
 	for _, v := range n.Out {
-		if c.reads[v] {
+		if c.operands[v] {
 			reads--
 		}
-		if g.stored(v, c) {
+		if g.isStored(v, c) {
 			results++
 		}
 	}
 	for _, a := range n.In {
-		if a.Kind == graph.TensorArg && !c.reads[a.Value] {
+		if a.Kind == graph.TensorArg && !c.operands[a.Value] {
 			reads++
 		}
 	}
@@ -114,8 +114,8 @@ func (g *grouper) recordUnfused(n *graph.Node, why string) {
 // merge unites groups a and b at the position of the later group, and returns the later group. Nodes outside of both
 // groups that read the earlier group or node n, if n is not nil, must come after the later group. If the groups cannot
 // be united, merge records the reason for n and returns the earlier group.
-func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
-	interrupt.Check(g.p.ctx)
+func (g *grouper) merge(a, b *nodeGroup, n *graph.Node) *nodeGroup {
+	interrupt.Check(g.plan.ctx)
 	if a.position > b.position {
 		a, b = b, a
 	}
@@ -128,13 +128,13 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 		g.recordUnfused(n, why)
 		return a
 	}
-	reads := len(b.reads)
-	for v := range a.reads {
-		if !b.reads[v] {
+	reads := len(b.operands)
+	for v := range a.operands {
+		if !b.operands[v] {
 			reads++
 		}
 	}
-	if why := overLimit(len(a.nodes)+len(b.nodes)+1, a.results+b.results, reads); why != "" {
+	if why := overLimit(len(a.nodes)+len(b.nodes)+1, a.resultCount+b.resultCount, reads); why != "" {
 		g.recordUnfused(n, why)
 		return a
 	}
@@ -164,17 +164,17 @@ func (g *grouper) merge(a, b *cluster, n *graph.Node) *cluster {
 }
 
 // recount recomputes the values that a group reads, and how many it stores.
-func (g *grouper) recount(c *cluster) {
-	c.results, c.reads = 0, map[*graph.Value]bool{}
+func (g *grouper) recount(c *nodeGroup) {
+	c.resultCount, c.operands = 0, map[*graph.Value]bool{}
 	for _, n := range c.nodes {
 		for _, x := range n.In {
 			if x.Kind == graph.TensorArg && g.group(x.Value.Node) != c {
-				c.reads[x.Value] = true
+				c.operands[x.Value] = true
 			}
 		}
 		for _, v := range n.Out {
-			if g.stored(v, c) {
-				c.results++
+			if g.isStored(v, c) {
+				c.resultCount++
 			}
 		}
 	}

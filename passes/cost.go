@@ -13,7 +13,7 @@ func (p *Plan) Cost(n *graph.Node) float64 {
 			return c.ns
 		}
 	}
-	return cost(n, p.profile)
+	return nodeNS(n, p.profile)
 }
 
 // ConstantBytes returns the total size of the graph's constants. The profile's prices of memory accesses depend on this
@@ -25,15 +25,15 @@ func (p *Plan) ConstantBytes() float64 {
 	return p.profile.Kept()
 }
 
-// costOf is the cost of a node, computed at the end of planning.
-type costOf struct {
+// nodeCost is the cost of a node, computed at the end of planning.
+type nodeCost struct {
 	node *graph.Node
 	ns   float64
 }
 
-// cost returns the price of a node in nanoseconds: the price of its own work plus the prices of reading each operand in
-// its layout. If no implementation is chosen, it prices the first implementation.
-func cost(n *graph.Node, p *layout.Profile) (ns float64) {
+// nodeNS returns the price of a node in nanoseconds: the price of its own work plus the prices of reading each operand
+// in its layout. If no implementation is chosen, it prices the first implementation.
+func nodeNS(n *graph.Node, p *layout.Profile) (ns float64) {
 	for _, w := range n.Works() {
 		ns += float64(layout.PS(p, w)) / 1e3
 	}

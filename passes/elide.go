@@ -18,17 +18,17 @@ type uses struct {
 
 func usesOf(g *graph.Graph) *uses {
 	u := &uses{graph.NewByValue[[]*graph.Node](g), make(map[*graph.Value]bool, len(g.Outputs))}
-	count, all := graph.NewByValue[int](g), 0
+	count, total := graph.NewByValue[int](g), 0
 	for a := range tensorArgs(g) {
 		count.Set(a.Value, count.At(a.Value)+1)
-		all++
+		total++
 	}
-	room := make([]*graph.Node, all) // one allocation for all lists of readers
+	free := make([]*graph.Node, total) // one allocation for all lists of readers
 	for a, n := range tensorArgs(g) {
-		if most := count.At(a.Value); most > 0 {
+		if readers := count.At(a.Value); readers > 0 {
 			count.Set(a.Value, 0)
-			u.readers.Set(a.Value, room[:0:most])
-			room = room[most:]
+			u.readers.Set(a.Value, free[:0:readers])
+			free = free[readers:]
 		}
 		u.add(a.Value, n)
 	}
@@ -94,7 +94,7 @@ func elideCopies(p *Plan) error {
 			if e.uses == nil {
 				e.uses = usesOf(p.Graph)
 			}
-			if !p.copiesWeighed {
+			if !p.strategyChoseCopies {
 				e.shorten(n)
 			}
 			if why := e.redundancyReason(n); why != "" {
@@ -116,20 +116,21 @@ func (e *elider) drop(n *graph.Node, why string) {
 // reader.
 func (e *elider) shorten(n *graph.Node) {
 	for {
-		mid := n.In[0].Value
-		if mid.Node == nil || !mid.Node.Op.Identity || mid.Alias != nil || mid.Node.Pin.SetsLayout() ||
-			mid.Node.In[0].Kind != graph.TensorArg || mid.Node.In[0].Meta().DType != mid.Meta.DType || n.Out[0].Alias != nil {
+		between := n.In[0].Value
+		if between.Node == nil || !between.Node.Op.Identity || between.Alias != nil || between.Node.Pin.SetsLayout() ||
+			between.Node.In[0].Kind != graph.TensorArg || between.Node.In[0].Meta().DType != between.Meta.DType ||
+			n.Out[0].Alias != nil {
 			return
 		}
-		src := mid.Node.In[0].Value
-		if !e.reads(n, mid, src) {
+		src := between.Node.In[0].Value
+		if !e.canRead(n, between, src) {
 			return
 		}
-		e.uses.readers.Set(mid, slices.DeleteFunc(e.uses.readers.At(mid), func(u *graph.Node) bool { return u == n }))
+		e.uses.readers.Set(between, slices.DeleteFunc(e.uses.readers.At(between), func(u *graph.Node) bool { return u == n }))
 		e.uses.add(src, n)
 		n.In[0].Value = src
-		if len(e.uses.readers.At(mid)) == 0 && !e.uses.isOutput[mid] && !e.removed[mid.Node] {
-			e.drop(mid.Node, fmt.Sprintf("a copy of a copy: %q reads %q itself", n.Name, src.Name))
+		if len(e.uses.readers.At(between)) == 0 && !e.uses.isOutput[between] && !e.removed[between.Node] {
+			e.drop(between.Node, fmt.Sprintf("a copy of a copy: %q reads %q itself", n.Name, src.Name))
 		}
 	}
 }
@@ -142,35 +143,35 @@ func (e *elider) redundancyReason(n *graph.Node) string {
 		return ""
 	case v.Alias != nil && v.Meta.SameLayout(src.Meta):
 		return fmt.Sprintf("%q already has the layout asked for, strides %v", src.Name, tensor.ListString(src.Meta.Strides))
-	case e.plan.copiesWeighed: // the strategy has decided about the other copies
+	case e.plan.strategyChoseCopies: // the strategy has decided about the other copies
 		return ""
 	case e.uses.isOutput[v]:
 		return ""
 	case len(e.uses.readers.At(v)) == 0:
 		return ""
-	case v.Meta.SameLayout(src.Meta) && (v.Meta.Offset == src.Meta.Offset || !e.viewed(v)):
+	case v.Meta.SameLayout(src.Meta) && (v.Meta.Offset == src.Meta.Offset || !e.hasView(v)):
 		return fmt.Sprintf("%q has the same elements in the same layout", src.Name)
 	}
 	for _, c := range e.uses.readers.At(v) {
-		if !e.reads(c, v, src) {
+		if !e.canRead(c, v, src) {
 			return ""
 		}
 	}
 	return fmt.Sprintf("all its readers can read %q in its present layout", src.Name)
 }
 
-// viewed reports whether a view of v exists. Then v cannot be replaced, because the offset of the view counts from the
+// hasView reports whether a view of v exists. Then v cannot be replaced, because the offset of the view counts from the
 // start of v's storage.
-func (e *elider) viewed(v *graph.Value) bool {
+func (e *elider) hasView(v *graph.Value) bool {
 	return slices.ContainsFunc(e.uses.readers.At(v), func(c *graph.Node) bool {
 		return slices.ContainsFunc(c.Out, func(o *graph.Value) bool { return o.Alias == v })
 	})
 }
 
-// reads reports whether c, a reader of `from`, can read `to` instead without a change of the layouts of its results.
+// canRead reports whether c, a reader of `from`, can read `to` instead without a change of the layouts of its results.
 // This holds for pointwise nodes, copies, and nodes whose results have a chosen layout, because they keep these
 // layouts. It holds for any other node whose inference gives the same results with `to` as with `from`.
-func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
+func (e *elider) canRead(c *graph.Node, from, to *graph.Value) bool {
 	if c.Op.ReadsStorage || c.Op.Kind == graph.View && !c.Op.Identity {
 		return false
 	}
@@ -209,7 +210,7 @@ func (e *elider) reads(c *graph.Node, from, to *graph.Value) bool {
 func cancelPermutes(p *Plan) error {
 	g := p.Graph
 	var u *uses // created at the first pair
-	gone := map[*graph.Node]bool{}
+	removed := map[*graph.Node]bool{}
 	for _, n := range g.Nodes {
 		if n.Pin.SetsLayout() || n.Op.Permutes == nil || n.In[0].Kind != graph.TensorArg {
 			continue
@@ -222,22 +223,22 @@ func cancelPermutes(p *Plan) error {
 		if src.Demand().SetsLayout() { // src is pinned to a layout that the readers of n need not have
 			continue
 		}
-		if !identity(first.Op.Permutes(first.Call()), n.Op.Permutes(n.Call())) || !n.Out[0].Meta.SameLayout(src.Meta) {
+		if !areInverse(first.Op.Permutes(first.Call()), n.Op.Permutes(n.Call())) || !n.Out[0].Meta.SameLayout(src.Meta) {
 			continue
 		}
 		if u == nil {
 			u = usesOf(g)
 		}
 		u.redirect(g, n.Out[0], src)
-		gone[n] = true
+		removed[n] = true
 		p.Elided = append(p.Elided, Elision{n.Name, fmt.Sprintf("undoes %q: its readers read %q", first.Name, src.Name)})
 	}
-	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *graph.Node) bool { return gone[n] })
+	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *graph.Node) bool { return removed[n] })
 	return nil
 }
 
-// identity reports whether permutation a followed by b is the identity.
-func identity(a, b []int) bool {
+// areInverse reports whether permutation a followed by b is the identity.
+func areInverse(a, b []int) bool {
 	for i, d := range b {
 		if a[d] != i {
 			return false

@@ -41,11 +41,11 @@ func foldConstants(p *Plan) error {
 		return nil
 	}
 	before, bytes := len(p.Folded), 0
-	p.packAhead(p.Graph.Nodes[first:])
+	p.packInParallel(p.Graph.Nodes[first:])
 	rest := p.Graph.Nodes[:first:first]
 	for _, n := range p.Graph.Nodes[first:] {
 		interrupt.Check(p.ctx)
-		data, err := p.computed(n)
+		data, err := p.resultsIfFolded(n)
 		switch {
 		case err != nil:
 			return p.Graph.Fail(n, err)
@@ -61,7 +61,7 @@ func foldConstants(p *Plan) error {
 		if !n.IsView() {
 			f.Bytes = resultBytes(n)
 		}
-		p.foldBudget.usedBytes, bytes = sum(p.foldBudget.usedBytes, f.Bytes), sum(bytes, f.Bytes)
+		p.foldBudget.usedBytes, bytes = saturatedSum(p.foldBudget.usedBytes, f.Bytes), saturatedSum(bytes, f.Bytes)
 		p.Folded = append(p.Folded, f)
 		for i, v := range n.Out {
 			v.Pin = graph.Pin{Format: n.Pin.Format, Order: n.Pin.Order}
@@ -79,8 +79,9 @@ func foldConstants(p *Plan) error {
 	return nil
 }
 
-// computed returns the results of a node if the node is folded. It returns nil for a node that is computed in each run.
-func (p *Plan) computed(n *graph.Node) ([]*tensor.Tensor, error) {
+// resultsIfFolded returns the results of a node if the node is folded. It returns nil for a node that is computed in
+// each run.
+func (p *Plan) resultsIfFolded(n *graph.Node) ([]*tensor.Tensor, error) {
 	if !p.shouldFold(n) {
 		return nil, nil
 	}
@@ -109,10 +110,10 @@ type foldedNode struct {
 // errNotPacked is the error of a call of [graph.Graph.Fold] that only looks up results and finds none.
 var errNotPacked = errors.New("no plan has packed this constant yet")
 
-// packAhead computes the nodes that pack constants in parallel. These nodes are independent of each other, and the
-// results do not depend on the number of workers. packAhead first looks up results that other plans of the graph have
-// computed, because that needs no goroutines.
-func (p *Plan) packAhead(nodes []*graph.Node) {
+// packInParallel computes the nodes that pack constants in parallel. These nodes are independent of each other, and the
+// results do not depend on the number of workers. packInParallel first looks up results that other plans of the graph
+// have computed, because that needs no goroutines.
+func (p *Plan) packInParallel(nodes []*graph.Node) {
 	if p.threads < 2 {
 		return
 	}
@@ -160,17 +161,18 @@ func (p *Plan) shouldFold(n *graph.Node) bool {
 	if n.Op.RunDynamic != nil || p.nodesToFold != nil && n.Packing() == nil && !p.nodesToFold[n.Number()] {
 		return false
 	}
-	return n.IsView() || n.Packing() != nil || (p.nodesToFold != nil || worthKeeping(n)) && p.foldBudget.allows(n, p.Graph)
+	return n.IsView() || n.Packing() != nil || (p.nodesToFold != nil || isSmallEnough(n)) &&
+		p.foldBudget.allows(n, p.Graph)
 }
 
-// worthKeeping reports whether the results are small enough to be stored. The limit is the larger of foldLimit and 8
+// isSmallEnough reports whether the results are small enough to be stored. The limit is the larger of foldLimit and 8
 // times the size of the stored operands. The size of the operands with expanded dimensions may be at most the larger of
 // this limit and expandedLimit.
-func worthKeeping(n *graph.Node) bool {
+func isSmallEnough(n *graph.Node) bool {
 	stored, read := 0, 0
 	for _, a := range n.In {
 		if a.Kind == graph.TensorArg {
-			stored, read = sum(stored, a.Value.Const.Storage().Len()), sum(read, a.Value.Meta.Bytes())
+			stored, read = saturatedSum(stored, a.Value.Const.Storage().Len()), saturatedSum(read, a.Value.Meta.Bytes())
 		}
 	}
 	limit := max(foldLimit, 8*stored) // 8: int8 weights become float64 for exact products
@@ -185,14 +187,14 @@ type foldBudget struct {
 	usedBytes int // total size of the results so far in bytes
 }
 
-// alwaysAllowed is the size in bytes below which the memory limit of the process is not queried: the query takes longer
-// than planning a small graph.
-const alwaysAllowed = 64 << 20
+// uncheckedBytes is the size in bytes below which the memory limit of the process is not queried: the query takes
+// longer than planning a small graph.
+const uncheckedBytes = 64 << 20
 
 // allows reports whether the results of a node fit into the budget. Results up to foldLimit always fit.
 func (b *foldBudget) allows(n *graph.Node, g *graph.Graph) bool {
-	after := sum(b.usedBytes, resultBytes(n))
-	if after < alwaysAllowed && b.limit == 0 || b.limit < 0 {
+	total := saturatedSum(b.usedBytes, resultBytes(n))
+	if total < uncheckedBytes && b.limit == 0 || b.limit < 0 {
 		return true
 	}
 	if b.maxBytes == 0 {
@@ -205,19 +207,19 @@ func (b *foldBudget) allows(n *graph.Node, g *graph.Graph) bool {
 			b.maxBytes = max(b.maxBytes/2, 1)
 		}
 	}
-	return after <= max(b.maxBytes, foldLimit)
+	return total <= max(b.maxBytes, foldLimit)
 }
 
 func resultBytes(n *graph.Node) int {
 	bytes := 0
 	for _, v := range n.Out {
-		bytes = sum(bytes, v.Meta.Extent()*v.Meta.DType.Size())
+		bytes = saturatedSum(bytes, v.Meta.Extent()*v.Meta.DType.Size())
 	}
 	return bytes
 }
 
-// sum adds sizes and saturates instead of overflowing.
-func sum(a, b int) int {
+// saturatedSum adds sizes and saturates instead of overflowing.
+func saturatedSum(a, b int) int {
 	if b > math.MaxInt-a {
 		return math.MaxInt
 	}

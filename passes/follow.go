@@ -76,11 +76,11 @@ func (s *signature) matches(n *graph.Node) bool {
 // decidedFolds returns the numbers of the nodes that the current fold pass must fold. It returns nil if there are no
 // decisions to follow.
 func (p *Plan) decidedFolds() map[int]bool {
-	at := p.foldings
-	p.foldings++
+	pass := p.foldPasses
+	p.foldPasses++
 	switch {
-	case p.follow != nil && at < len(p.follow.foldedNodes):
-		return p.follow.foldedNodes[at]
+	case p.follow != nil && pass < len(p.follow.foldedNodes):
+		return p.follow.foldedNodes[pass]
 	case p.follow != nil:
 		return map[int]bool{}
 	case p.Decisions != nil:
@@ -92,7 +92,7 @@ func (p *Plan) decidedFolds() map[int]bool {
 // noteFolded records that a node was folded.
 func (p *Plan) noteFolded(n *graph.Node) {
 	if p.Decisions != nil {
-		p.Decisions.foldedNodes[p.foldings-1][n.Number()] = true
+		p.Decisions.foldedNodes[p.foldPasses-1][n.Number()] = true
 	}
 }
 
@@ -113,12 +113,12 @@ func (p *Plan) noteGroups(groups []fusion.Together) {
 
 // followGroups rebuilds the recorded groups.
 func (g *grouper) followGroups() error {
-	byNumber := make(map[int]*graph.Node, len(g.p.Graph.Nodes))
-	for _, n := range g.p.Graph.Nodes {
+	byNumber := make(map[int]*graph.Node, len(g.plan.Graph.Nodes))
+	for _, n := range g.plan.Graph.Nodes {
 		byNumber[n.Number()] = n
 	}
-	for _, d := range slices.Backward(g.p.follow.groups) {
-		c := &cluster{space: space{mask: d.mask, split: d.split}, results: 1}
+	for _, d := range slices.Backward(g.plan.follow.groups) {
+		c := &nodeGroup{space: space{mask: d.mask, split: d.split}, resultCount: 1}
 		for _, number := range slices.Backward(d.nodes) {
 			n := byNumber[number]
 			if n == nil || len(n.Out) == 0 {
@@ -134,7 +134,7 @@ func (g *grouper) followGroups() error {
 				return err
 			}
 			c.isAttention = true
-			g.clusters = append(g.clusters, c)
+			g.groups = append(g.groups, c)
 			continue
 		}
 		if d.anchor {
@@ -143,20 +143,20 @@ func (g *grouper) followGroups() error {
 		if err := g.checkGroup(c); err != nil {
 			return err
 		}
-		g.clusters = append(g.clusters, c)
+		g.groups = append(g.groups, c)
 	}
 	return g.build()
 }
 
 // checkGroup returns an error if the nodes of a recorded group no longer iterate over one space.
-func (g *grouper) checkGroup(c *cluster) error {
+func (g *grouper) checkGroup(c *nodeGroup) error {
 	spaces := make([]space, 0, len(c.nodes))
 	loops := c.nodes
 	if c.anchor != nil {
 		loops = loops[:len(loops)-1]
 	}
 	for _, n := range loops {
-		s, why := g.loopOf(n)
+		s, why := g.expressionSpace(n)
 		if why != "" {
 			return misfit("%s %s", n.Name, why)
 		}
@@ -188,7 +188,7 @@ func (g *grouper) checkGroup(c *cluster) error {
 
 // iteratesOverReduced reports whether a node with space s iterates over the shape of the group's reduced results
 // without the reduced dimensions. All its operands from outside of the group must have one element: see [mergedSpace].
-func (c *cluster) iteratesOverReduced(s space, n *graph.Node) bool {
+func (c *nodeGroup) iteratesOverReduced(s space, n *graph.Node) bool {
 	if c.space.mask == nil || c.space.split != 0 || s.mask != nil || !slices.Equal(s.shape, c.space.withoutReduced()) {
 		return false
 	}
@@ -221,7 +221,7 @@ func (p *Plan) followLayouts() error {
 		}
 	}
 	a := d.layout.Of(p.Graph)
-	p.copiesWeighed = a.Final
+	p.strategyChoseCopies = a.Final
 	written, pins := make([]writtenLayout, len(p.Graph.Outputs)), make([]graph.Pin, len(p.Graph.Outputs))
 	for i, o := range p.Graph.Outputs {
 		pins[i] = o.Demand()

@@ -10,7 +10,7 @@ import (
 
 // guard records, if sizes are unknown, the conditions under which the nodes of a recorded group iterate over the same
 // elements. [grouper.checkGroup] has checked the same conditions at the hints.
-func (g *grouper) guard(c *cluster) {
+func (g *grouper) guard(c *nodeGroup) {
 	if !slices.ContainsFunc(c.nodes, func(n *graph.Node) bool { return !numeric(n.Out[0].Type) }) {
 		return
 	}
@@ -41,7 +41,7 @@ func (g *grouper) guard(c *cluster) {
 
 // spaceOfType returns the iteration space of a grouped node, and its shape with possibly unknown sizes.
 func (g *grouper) spaceOfType(n *graph.Node) (space, []sym.Int) {
-	s, _ := g.loopOf(n)
+	s, _ := g.expressionSpace(n)
 	if s.mask != nil {
 		return s, n.In[0].Type().Shape
 	}
@@ -50,11 +50,11 @@ func (g *grouper) spaceOfType(n *graph.Node) (space, []sym.Int) {
 
 // guardReads records as guards that operands whose rank differs from the rank of the node's iteration space have one
 // element.
-func (g *grouper) guardReads(n *graph.Node, c *cluster) {
+func (g *grouper) guardReads(n *graph.Node, c *nodeGroup) {
 	if c.space.mask == nil {
 		return
 	}
-	s, _ := g.loopOf(n)
+	s, _ := g.expressionSpace(n)
 	iteratesOverReduced := s.mask == nil && c.iteratesOverReduced(s, n)
 	for _, a := range n.In {
 		if a.Kind != graph.TensorArg || a.Value.Meta.Numel() != 1 {
@@ -99,15 +99,15 @@ func equal(a, b []sym.Int) sym.Bool {
 	return same
 }
 
-// masked returns a shape in which the dimensions that mask marks have size 1 (keep is true) or are removed (keep is
-// false).
-func masked(shape []sym.Int, mask []bool, keep bool) []sym.Int {
+// masked returns a shape in which the dimensions that mask marks have size 1 (keepDims is true) or are removed
+// (keepDims is false).
+func masked(shape []sym.Int, mask []bool, keepDims bool) []sym.Int {
 	var kept []sym.Int
 	for d, size := range shape {
 		switch {
 		case d >= len(mask) || !mask[d]:
 			kept = append(kept, size)
-		case keep:
+		case keepDims:
 			kept = append(kept, sym.Of(1))
 		}
 	}

@@ -24,12 +24,12 @@ const (
 // grouper is the state of the group pass. It visits nodes in reverse, so that the readers of a node are assigned to
 // groups before the node.
 type grouper struct {
-	p         *Plan
+	plan      *Plan
 	fuser     *fusion.Fuser
-	positions graph.ByValue[int]      // position of a node, by its first output
-	groupOf   graph.ByValue[*cluster] // group of a node, by its first output
+	positions graph.ByValue[int]        // position of a node, by its first output
+	groupOf   graph.ByValue[*nodeGroup] // group of a node, by its first output
 	uses      *uses
-	clusters  []*cluster
+	groups    []*nodeGroup
 	unfusable map[*graph.Node]string // for nodes that cannot be in a group: the reason
 	unfused   map[*graph.Node]string // for nodes that are not in the group of their readers: the reason
 }
@@ -40,8 +40,8 @@ type grouper struct {
 // dtypes and inferred layouts.
 func groupNodes(p *Plan) error {
 	p.dropNodes() // dead readers would force values to be stored
-	g := &grouper{p: p, fuser: fusion.NewFuser(p.Graph), positions: graph.NewByValue[int](p.Graph),
-		groupOf: graph.NewByValue[*cluster](p.Graph), uses: usesOf(p.Graph), unfusable: map[*graph.Node]string{},
+	g := &grouper{plan: p, fuser: fusion.NewFuser(p.Graph), positions: graph.NewByValue[int](p.Graph),
+		groupOf: graph.NewByValue[*nodeGroup](p.Graph), uses: usesOf(p.Graph), unfusable: map[*graph.Node]string{},
 		unfused: map[*graph.Node]string{}}
 	if p.follow != nil {
 		return g.followGroups()
@@ -77,8 +77,8 @@ type space struct {
 	inPieces bool   // rows are processed in pieces, in a single pass
 }
 
-// rows returns the shape after the reduction, with size 1 in the row dimensions. The space must not be split.
-func (s space) rows() []int {
+// reducedShape returns the shape after the reduction, with size 1 in the row dimensions. The space must not be split.
+func (s space) reducedShape() []int {
 	kept := slices.Clone(s.shape)
 	for d, folded := range s.mask {
 		if folded {
@@ -101,15 +101,15 @@ func (g *grouper) spaceOf(n *graph.Node) (s space, why string) {
 	case n.Out[0].Meta.Numel() == 0:
 		return s, "has no elements"
 	}
-	if s, why = g.loopOf(n); why == "" && s.mask != nil {
+	if s, why = g.expressionSpace(n); why == "" && s.mask != nil {
 		why = g.fuser.Rows(n).Unsuited(s.shape)
 	}
 	return s, why
 }
 
-// loopOf returns the iteration space of a node whose op has a pointwise expression, or a row reduction by an
+// expressionSpace returns the iteration space of a node whose op has a pointwise expression, or a row reduction by an
 // expression. For other nodes it returns the reason why the node cannot be fused.
-func (g *grouper) loopOf(n *graph.Node) (s space, why string) {
+func (g *grouper) expressionSpace(n *graph.Node) (s space, why string) {
 	if r := g.fuser.Rows(n); r != nil && r.Code.Compilable() {
 		shape := n.In[0].Meta().Shape
 		return space{shape, r.Mask, r.Split, r.Cut(shape)}, ""
@@ -140,9 +140,9 @@ func commonSpace(a, b space) space {
 	switch {
 	case a.mask == nil && b.mask == nil && same:
 		return a
-	case a.mask == nil && b.mask != nil && (same || b.split == 0 && slices.Equal(a.shape, b.rows())):
+	case a.mask == nil && b.mask != nil && (same || b.split == 0 && slices.Equal(a.shape, b.reducedShape())):
 		return b
-	case a.mask != nil && b.mask == nil && (same || a.split == 0 && slices.Equal(b.shape, a.rows())):
+	case a.mask != nil && b.mask == nil && (same || a.split == 0 && slices.Equal(b.shape, a.reducedShape())):
 		return a
 	case a.mask != nil && b.mask != nil && same && a.split == b.split && slices.Equal(a.mask, b.mask):
 		return a
@@ -166,14 +166,14 @@ func (s space) withoutReduced() []int {
 // iterate over the shape of the first group's reduced results without the reduced dimensions. All other operands of b
 // must then have one element, because larger operands would be indexed by other dimensions. inFirst reports whether the
 // first group computes a value.
-func mergedSpace(a space, b *cluster, inFirst func(*graph.Value) bool) space {
+func mergedSpace(a space, b *nodeGroup, inFirst func(*graph.Value) bool) space {
 	if s := commonSpace(a, b.space); s.shape != nil {
 		return s
 	}
 	if a.mask == nil || a.split != 0 || b.space.mask != nil || !slices.Equal(b.space.shape, a.withoutReduced()) {
 		return space{}
 	}
-	for v := range b.reads {
+	for v := range b.operands {
 		if !inFirst(v) && v.Meta.Numel() != 1 {
 			return space{}
 		}
@@ -181,9 +181,10 @@ func mergedSpace(a space, b *cluster, inFirst func(*graph.Value) bool) space {
 	return a
 }
 
-// aligned reports whether node r can read value v of the same step: v has the rank of the node's space, or one element.
-func (g *grouper) aligned(v *graph.Value, r *graph.Node) bool {
-	s, why := g.loopOf(r)
+// isAligned reports whether node r can read value v of the same step: v has the rank of the node's space, or one
+// element.
+func (g *grouper) isAligned(v *graph.Value, r *graph.Node) bool {
+	s, why := g.expressionSpace(r)
 	return why == "" && (v.Meta.Rank() == len(s.shape) || v.Meta.Numel() == 1)
 }
 
@@ -204,7 +205,7 @@ func (g *grouper) whyMisaligned(shared space, nodes ...*graph.Node) string {
 		for _, a := range n.In {
 			switch v := a.Value; {
 			case a.Kind != graph.TensorArg || !computed[v]:
-			case !g.aligned(v, n):
+			case !g.isAligned(v, n):
 				return otherDims
 			case shared.inPieces && g.iteratesOverAll(n, shared) && !slices.Equal(v.Meta.Shape, shared.shape):
 				return secondPass
@@ -224,16 +225,16 @@ func (g *grouper) iteratesOverAll(n *graph.Node, whole space) bool {
 func (g *grouper) add(i int, n *graph.Node, s space) {
 	c := g.groupFor(n, s)
 	if c == nil {
-		c = &cluster{position: i, space: s, reads: map[*graph.Value]bool{}}
-		g.clusters = append(g.clusters, c)
+		c = &nodeGroup{position: i, space: s, operands: map[*graph.Value]bool{}}
+		g.groups = append(g.groups, c)
 	}
 	c.addNode(g, n)
 }
 
 // groupFor returns the group that a node can join: the merged group of all readers, or the group of the first reader.
 // It returns nil if there is no such group.
-func (g *grouper) groupFor(n *graph.Node, s space) *cluster {
-	var first *cluster
+func (g *grouper) groupFor(n *graph.Node, s space) *nodeGroup {
+	var first *nodeGroup
 	var reader *graph.Node
 	firstPosition, several := -1, false
 	for _, v := range n.Out {
@@ -280,7 +281,7 @@ func (g *grouper) groupFor(n *graph.Node, s space) *cluster {
 }
 
 // mergeReaders merges the groups of a node's readers as far as possible, and returns the group that the node can join.
-func (g *grouper) mergeReaders(n *graph.Node, s space, first *cluster) *cluster {
+func (g *grouper) mergeReaders(n *graph.Node, s space, first *nodeGroup) *nodeGroup {
 	for _, v := range n.Out {
 		for _, r := range g.uses.readers.At(v) {
 			if c := g.group(r); c != nil && c != first &&
@@ -295,17 +296,17 @@ func (g *grouper) mergeReaders(n *graph.Node, s space, first *cluster) *cluster 
 // joinRows merges groups that reduce rows with groups that read the reduced values. For example, the group of a mean of
 // squares is merged with the group that divides by the root of that mean.
 func (g *grouper) joinRows() {
-	for _, c := range g.clusters {
+	for _, c := range g.groups {
 		if c.space.mask == nil {
 			continue
 		}
-		for again := true; again; {
-			again = false
+		for changed := true; changed; {
+			changed = false
 			for _, n := range slices.Clone(c.nodes) {
 				for _, v := range n.Out {
 					for _, r := range g.uses.readers.At(v) {
 						if d := g.group(r); d != nil && d != c && len(c.nodes) > 0 && g.merge(c, d, nil) == d {
-							c, again = d, true
+							c, changed = d, true
 						}
 					}
 				}
@@ -316,11 +317,11 @@ func (g *grouper) joinRows() {
 
 // build creates the fused nodes. Groups that no output depends on stay unfused.
 func (g *grouper) build() error {
-	keep := func(v *graph.Value) bool { return g.stored(v, g.group(v.Node)) }
+	keep := func(v *graph.Value) bool { return g.isStored(v, g.group(v.Node)) }
 	var groups []fusion.Together
 	parts := 0
-	for _, c := range slices.Backward(g.clusters) {
-		if len(c.nodes) < 2 || c.results == 0 {
+	for _, c := range slices.Backward(g.groups) {
+		if len(c.nodes) < 2 || c.resultCount == 0 {
 			continue
 		}
 		slices.Reverse(c.nodes)
@@ -328,16 +329,16 @@ func (g *grouper) build() error {
 			Mask: c.space.mask, Split: c.space.split})
 		parts += len(c.nodes)
 	}
-	g.p.noteGroups(groups)
+	g.plan.noteGroups(groups)
 	fused, err := g.fuser.Fuse(groups, keep)
 	if err != nil {
 		return err
 	}
 	for _, n := range fused {
-		g.p.Groups = append(g.p.Groups, Group{n.Name, n.Attrs.(*fusion.Fusion).Names()})
+		g.plan.Groups = append(g.plan.Groups, Group{n.Name, n.Attrs.(*fusion.Fusion).Names()})
 	}
 	if len(fused) > 0 {
-		g.p.Note("%s as %d", counted(parts, "node", "nodes"), len(fused))
+		g.plan.Note("%s as %d", counted(parts, "node", "nodes"), len(fused))
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func chooseLayouts(p *Plan) error {
 		return p.followLayouts()
 	}
 	problem := layout.NewProblem(p.Graph, p.profile)
-	p.profile, p.priced = problem.Profile, true // the plan must show the costs that the strategy minimizes
+	p.profile, p.profileAdjusted = problem.Profile, true // the plan must show the costs that the strategy minimizes
 	problem.KeepGoing, problem.Exact = p.keepGoing, p.exact
 	problem.SolveLimit, problem.Slack = p.solveLimit, p.slack
 	if p.exact {
@@ -57,7 +57,7 @@ func chooseLayouts(p *Plan) error {
 			len(a.Nodes), len(p.Graph.Nodes), len(a.Outputs), len(p.Graph.Outputs))
 	}
 	p.placementsChosen = graph.NewByValue[bool](p.Graph)
-	p.Failed, p.copiesWeighed = append(p.Failed, a.Failed...), a.Final
+	p.Failed, p.strategyChoseCopies = append(p.Failed, a.Failed...), a.Final
 	p.Model, p.Solution, p.Preference = a.Model, a.Solution, a.Preference
 	for _, v := range a.Placed {
 		p.placementsChosen.Set(v, true)

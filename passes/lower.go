@@ -23,14 +23,14 @@ type RunPacking struct{ Value, Form, Node string }
 
 // packer inserts one node that packs for each constant and form.
 type packer struct {
-	g      *graph.Graph
-	nodes  []*graph.Node // nodes of the resulting graph so far; nil until the first packing node is inserted
-	byForm map[formOf]*packNode
-	order  []*packNode
+	g         *graph.Graph
+	nodes     []*graph.Node // nodes of the resulting graph so far; nil until the first packing node is inserted
+	byForm    map[constantForm]*packNode
+	packNodes []*packNode
 }
 
-// formOf is a constant and a form.
-type formOf struct {
+// constantForm is a constant and a form.
+type constantForm struct {
 	value *graph.Value
 	form  string
 }
@@ -43,7 +43,7 @@ type packNode struct {
 
 // packConstants inserts nodes that pack constant operands into the forms that the chosen implementations read.
 func packConstants(p *Plan) error {
-	k := packer{g: p.Graph, byForm: map[formOf]*packNode{}}
+	k := packer{g: p.Graph, byForm: map[constantForm]*packNode{}}
 	for i, n := range p.Graph.Nodes {
 		interrupt.Check(p.ctx)
 		if n.Impl != nil && n.Impl.Pack != nil && slices.ContainsFunc(n.In, isPackable) {
@@ -59,10 +59,10 @@ func packConstants(p *Plan) error {
 		return nil
 	}
 	p.Graph.Nodes = k.nodes
-	for _, n := range k.order {
+	for _, n := range k.packNodes {
 		n.Why = "packed for " + strings.Join(n.readers, ", ")
 	}
-	p.Note("%s to be packed", counted(len(k.order), "constant", "constants"))
+	p.Note("%s to be packed", counted(len(k.packNodes), "constant", "constants"))
 	return nil
 }
 
@@ -98,7 +98,7 @@ func (k *packer) node(n *graph.Node, at int) (err error) {
 
 // packNodeFor returns the node that packs a constant into a form. A new node is inserted at position `at`.
 func (k *packer) packNodeFor(v *graph.Value, form graph.Packing, at int) (*packNode, error) {
-	key := formOf{v, form.Form}
+	key := constantForm{v, form.Form}
 	if c := k.byForm[key]; c != nil {
 		return c, nil
 	}
@@ -110,7 +110,7 @@ func (k *packer) packNodeFor(v *graph.Value, form graph.Packing, at int) (*packN
 		k.nodes = append(make([]*graph.Node, 0, len(k.g.Nodes)+8), k.g.Nodes[:at]...)
 	}
 	c := &packNode{Node: n}
-	k.nodes, k.order = append(k.nodes, n), append(k.order, c)
+	k.nodes, k.packNodes = append(k.nodes, n), append(k.packNodes, c)
 	k.byForm[key] = c
 	return c, nil
 }
@@ -127,8 +127,8 @@ func unpack(n *graph.Node, nodes []*graph.Node) {
 	}
 }
 
-// packings sets Packed and PackedInRuns.
-func (p *Plan) packings() {
+// listPackings sets Packed and PackedInRuns.
+func (p *Plan) listPackings() {
 	at := map[*graph.Value]int{}
 	for _, n := range p.Graph.Nodes {
 		if n.Impl == nil || n.Impl.Pack == nil {

@@ -16,9 +16,9 @@ type pinned struct {
 
 // pinsOf lists the values of a graph that are pinned to a layout and that an output depends on.
 func pinsOf(g *graph.Graph) (list []pinned) {
-	some := slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Pin.SetsLayout() }) ||
+	hasPins := slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Pin.SetsLayout() }) ||
 		slices.ContainsFunc(slices.Concat(g.Inputs, g.Constants), func(v *graph.Value) bool { return v.Pin.SetsLayout() })
-	if !some {
+	if !hasPins {
 		return nil
 	}
 	live := liveValues(g)

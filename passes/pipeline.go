@@ -74,7 +74,7 @@ func Passes() []Pass { return slices.Clone(pipeline) }
 // Before returns a copy of the list with p inserted before the first pass with that name, or an error if there is none.
 func Before(list []Pass, name string, p Pass) ([]Pass, error) {
 	i := slices.IndexFunc(list, func(p Pass) bool { return p.Name == name })
-	return inserted(list, i, i, name, p)
+	return insertPass(list, i, i, name, p)
 }
 
 // After returns a copy of the list with p inserted after the last pass with that name, or an error if there is none.
@@ -83,11 +83,11 @@ func After(list []Pass, name string, p Pass) ([]Pass, error) {
 	for i >= 0 && list[i].Name != name {
 		i--
 	}
-	return inserted(list, i, i+1, name, p)
+	return insertPass(list, i, i+1, name, p)
 }
 
-// inserted inserts p at index `at`, or returns an error if found is negative.
-func inserted(list []Pass, found, at int, name string, p Pass) ([]Pass, error) {
+// insertPass inserts p at index `at`, or returns an error if found is negative.
+func insertPass(list []Pass, found, at int, name string, p Pass) ([]Pass, error) {
 	if found >= 0 {
 		return slices.Insert(slices.Clone(list), at, p), nil
 	}
@@ -117,7 +117,7 @@ func checkList(list []Pass) error {
 			return fmt.Errorf("pass %s names unknown properties: %#x", p.Name, uint(unknown))
 		}
 		if missing := p.Needs &^ props; missing != 0 {
-			return fmt.Errorf("pass %s needs a graph that is %v%s", p.Name, missing, whoBroke(missing, broken))
+			return fmt.Errorf("pass %s needs a graph that is %v%s", p.Name, missing, breakingPass(missing, broken))
 		}
 		props = props&^p.Breaks | p.Makes
 		for _, one := range p.Breaks.Each() {
@@ -125,13 +125,13 @@ func checkList(list []Pass) error {
 		}
 	}
 	if missing := requiredProps &^ props; missing != 0 {
-		return fmt.Errorf("after all passes the graph is not %v%s", missing, whoBroke(missing, broken))
+		return fmt.Errorf("after all passes the graph is not %v%s", missing, breakingPass(missing, broken))
 	}
 	return nil
 }
 
-// whoBroke names the pass that last broke a missing property.
-func whoBroke(missing graph.Props, broken map[graph.Props]string) string {
+// breakingPass names the pass that last broke a missing property.
+func breakingPass(missing graph.Props, broken map[graph.Props]string) string {
 	for _, one := range missing.Each() {
 		if name := broken[one]; name != "" {
 			return fmt.Sprintf(": pass %s broke it, and no later pass restores it", name)
@@ -170,7 +170,7 @@ type Options struct {
 	Exact bool
 	// SolveLimit is the maximum time of a strategy's search after variable elimination: [layout.Problem.SolveLimit].
 	SolveLimit time.Duration
-	// Slack is the share of the least cost that fewer copies may cost: [layout.Problem.Slack].
+	// Slack is how much more than the least cost a plan with fewer copies may cost: [layout.Problem.Slack].
 	Slack float64
 	// Follow, if set, has decisions for the same graph at other sizes. Run applies them without a search. The graph must
 	// be inferred. Run returns a [*Misfit] if the decisions do not apply.
@@ -219,26 +219,26 @@ type Plan struct {
 	// Decisions are recorded with [Options.Record].
 	Decisions *Decisions
 
-	ctx              context.Context
-	follow           *Decisions
-	nodesToFold      map[int]bool        // numbers of the nodes to fold; nil: the pass decides
-	foldings         int                 // number of fold passes that have begun
-	copiesWeighed    bool                // the strategy has decided which copies of the graph are removed
-	placementsChosen graph.ByValue[bool] // values whose placement in others the strategy chose and priced
-	pins             []pinned
-	unpinned         map[*graph.Value]string // indexed by the sources of pinned copies: name of the copy
-	strategy         layout.Strategy
-	profile          *layout.Profile
-	priced           bool // the profile is adjusted to the constants of the graph
-	keepGoing        bool // see [Options.KeepGoing]
-	exact            bool // see [Options.Exact]
+	ctx                 context.Context
+	follow              *Decisions
+	nodesToFold         map[int]bool        // numbers of the nodes to fold; nil: the pass decides
+	foldPasses          int                 // number of fold passes that have begun
+	strategyChoseCopies bool                // the strategy has decided which copies of the graph are removed
+	placementsChosen    graph.ByValue[bool] // values whose placement in others the strategy chose and priced
+	pins                []pinned
+	unpinned            map[*graph.Value]string // indexed by the sources of pinned copies: name of the copy
+	strategy            layout.Strategy
+	profile             *layout.Profile
+	profileAdjusted     bool // the profile is adjusted to the constants of the graph
+	keepGoing           bool // see [Options.KeepGoing]
+	exact               bool // see [Options.Exact]
 	// See [Options.SolveLimit].
 	solveLimit time.Duration
 	slack      float64
 	foldBudget foldBudget
 	threads    int
-	packed     map[*graph.Node]foldedNode // results of packAhead in the current fold pass
-	costs      graph.ByValue[costOf]      // cost of a node, by its first output
+	packed     map[*graph.Node]foldedNode // results of packInParallel in the current fold pass
+	costs      graph.ByValue[nodeCost]    // cost of a node, by its first output
 }
 
 // PassRecord is the record of one pass.
@@ -449,16 +449,16 @@ func counted(n int, one, many string) string {
 
 // summarize lists the remaining copies and adds up the costs.
 func (p *Plan) summarize() {
-	p.costs = graph.NewByValue[costOf](p.Graph)
-	p.packings()
-	if !p.priced {
+	p.costs = graph.NewByValue[nodeCost](p.Graph)
+	p.listPackings()
+	if !p.profileAdjusted {
 		p.profile = layout.ProfileFor(p.profile, p.Graph)
 	}
 	for _, n := range p.Graph.Nodes {
 		interrupt.Check(p.ctx)
-		cost := cost(n, p.profile)
+		cost := nodeNS(n, p.profile)
 		if len(n.Out) > 0 {
-			p.costs.Set(n.Out[0], costOf{n, cost})
+			p.costs.Set(n.Out[0], nodeCost{n, cost})
 		}
 		p.CostNS += cost
 		if n.Why == "" || n.IsView() || n.Packing() != nil || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {

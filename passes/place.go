@@ -45,7 +45,7 @@ func placeResults(p *Plan) error {
 
 // placer holds the readers of values, and the values that need a buffer of their own.
 type placer struct {
-	p              *Plan
+	plan           *Plan
 	profile        *layout.Profile
 	readers        graph.ByValue[[]*graph.Node]
 	needsOwnBuffer graph.ByValue[bool]       // by root value
@@ -53,9 +53,9 @@ type placer struct {
 }
 
 func newPlacer(p *Plan) *placer {
-	w := &placer{p: p, profile: p.profile, readers: graph.NewByValue[[]*graph.Node](p.Graph),
+	w := &placer{plan: p, profile: p.profile, readers: graph.NewByValue[[]*graph.Node](p.Graph),
 		needsOwnBuffer: graph.NewByValue[bool](p.Graph), costs: map[*graph.Node]nodePrice{}}
-	if !p.priced {
+	if !p.profileAdjusted {
 		w.profile = layout.ProfileFor(p.profile, p.Graph)
 	}
 	for _, n := range p.Graph.Nodes {
@@ -63,8 +63,8 @@ func newPlacer(p *Plan) *placer {
 			if a.Kind != graph.TensorArg {
 				continue
 			}
-			again := slices.ContainsFunc(n.In[:i], func(b graph.Arg) bool { return b.Value == a.Value })
-			if !again {
+			isDuplicate := slices.ContainsFunc(n.In[:i], func(b graph.Arg) bool { return b.Value == a.Value })
+			if !isDuplicate {
 				w.readers.Set(a.Value, append(w.readers.At(a.Value), n))
 			}
 			if n.Op.ReadsStorage {
@@ -114,34 +114,34 @@ func (w *placer) placeResult(n *graph.Node) {
 	}
 }
 
-// state is the layout of a value before a trial.
-type state struct {
-	v      *graph.Value
+// savedLayout is the layout of a value before a trial.
+type savedLayout struct {
+	value  *graph.Value
 	typ    tensor.Type
 	meta   tensor.Meta
 	alias  *graph.Value
 	within *graph.Value
 }
 
-// trial changes the layout of a value and of its views, and records the affected nodes.
-type trial struct {
-	w         *placer
-	oldStates []state       // of changed values
+// placementTrial changes the layout of a value and of its views, and records the affected nodes.
+type placementTrial struct {
+	placer    *placer
+	oldStates []savedLayout // of changed values
 	nodes     []*graph.Node // affected nodes that compute; the first produces the value
 	views     []*graph.Node
 }
 
 // place sets the layout of v to m, a slice of another value. All affected nodes must support that layout. The cost must
-// decrease, unless the strategy or the decisions of another plan chose this placement. If filled is set, the operands
+// decrease, unless the strategy or the decisions of another plan chose this placement. If inPlace is set, the operands
 // of v are already in that memory, and must be at the positions that v needs.
-func (w *placer) place(v, within *graph.Value, m tensor.Meta, filled bool) {
-	p := w.p
+func (w *placer) place(v, within *graph.Value, m tensor.Meta, inPlace bool) {
+	p := w.plan
 	if v.Within != nil || v.Alias != nil || v.Node == nil || v.Const != nil || v.Node.Impl == nil ||
 		w.needsOwnBuffer.At(v) || v.Node.Op.RunDynamic != nil || !numeric(v.Type) ||
 		p.follow != nil && !p.follow.placedValues[v.Number()] {
 		return
 	}
-	t := &trial{w: w, nodes: []*graph.Node{v.Node}}
+	t := &placementTrial{placer: w, nodes: []*graph.Node{v.Node}}
 	t.addReaders(v)
 	cost := t.cost()
 	t.oldStates = append(t.oldStates, stateOf(v))
@@ -149,14 +149,14 @@ func (w *placer) place(v, within *graph.Value, m tensor.Meta, filled bool) {
 		m.Strides = v.Meta.Strides // if only the offset differs, dimensions of size 1 keep their strides
 	}
 	v.SetMeta(m)
-	if filled && !allInPlace(v.Node) || !t.check() {
+	if inPlace && !allInPlace(v.Node) || !t.check() {
 		t.undo()
 		return
 	}
-	costs, after := t.costs()
-	saved := cost - after
+	costs, newCost := t.costs()
+	savedNS := cost - newCost
 	chosen := p.placementsChosen.At(v)
-	if p.follow == nil && !chosen && saved <= 0 {
+	if p.follow == nil && !chosen && savedNS <= 0 {
 		t.undo()
 		return
 	}
@@ -170,9 +170,9 @@ func (w *placer) place(v, within *graph.Value, m tensor.Meta, filled bool) {
 		w.costs[n] = costs[i]
 	}
 	if !chosen {
-		p.SavedNS += saved
+		p.SavedNS += savedNS
 	}
-	p.Placed = append(p.Placed, Placed{v.Name, within.Name, v.Meta.Bytes(), saved})
+	p.Placed = append(p.Placed, Placed{v.Name, within.Name, v.Meta.Bytes(), savedNS})
 }
 
 // allInPlace reports whether all nonempty operands of n are at their positions in its result.
@@ -186,11 +186,11 @@ func allInPlace(n *graph.Node) bool {
 	return true
 }
 
-func stateOf(v *graph.Value) state { return state{v, v.Type, v.Meta, v.Alias, v.Within} }
+func stateOf(v *graph.Value) savedLayout { return savedLayout{v, v.Type, v.Meta, v.Alias, v.Within} }
 
 // addReaders adds the readers of v to the trial, through views.
-func (t *trial) addReaders(v *graph.Value) {
-	for _, n := range t.w.readers.At(v) {
+func (t *placementTrial) addReaders(v *graph.Value) {
+	for _, n := range t.placer.readers.At(v) {
 		if !n.IsView() {
 			if !slices.Contains(t.nodes, n) {
 				t.nodes = append(t.nodes, n)
@@ -231,12 +231,12 @@ func (w *placer) price(n *graph.Node, known nodePrice, moved func(*graph.Value) 
 
 // cost returns the total cost of the trial's nodes before the change. The cost of a node is reused until a trial that
 // touches it is accepted.
-func (t *trial) cost() (ns float64) {
+func (t *placementTrial) cost() (ns float64) {
 	for _, n := range t.nodes {
-		c, known := t.w.costs[n]
+		c, known := t.placer.costs[n]
 		if !known {
-			c = t.w.price(n, c, nil)
-			t.w.costs[n] = c
+			c = t.placer.price(n, c, nil)
+			t.placer.costs[n] = c
 		}
 		ns += c.ns
 	}
@@ -244,26 +244,26 @@ func (t *trial) cost() (ns float64) {
 }
 
 // costs returns the costs of the trial's nodes at the current layouts, and their sum.
-func (t *trial) costs() (prices []nodePrice, ns float64) {
+func (t *placementTrial) costs() (prices []nodePrice, ns float64) {
 	prices = make([]nodePrice, len(t.nodes))
 	for i, n := range t.nodes {
-		known := t.w.costs[n]
+		known := t.placer.costs[n]
 		if i == 0 {
 			known = nodePrice{} // the layout of its result changes, and thereby all parts
 		}
-		prices[i] = t.w.price(n, known, t.changesLayout)
+		prices[i] = t.placer.price(n, known, t.changesLayout)
 		ns += prices[i].ns
 	}
 	return prices, ns
 }
 
 // changesLayout reports whether the trial changes the layout of a value.
-func (t *trial) changesLayout(v *graph.Value) bool {
-	return slices.ContainsFunc(t.oldStates, func(s state) bool { return s.v == v })
+func (t *placementTrial) changesLayout(v *graph.Value) bool {
+	return slices.ContainsFunc(t.oldStates, func(s savedLayout) bool { return s.value == v })
 }
 
 // check infers the views again, and reports whether they are still views and all nodes support the new layouts.
-func (t *trial) check() bool {
+func (t *placementTrial) check() bool {
 	for _, n := range t.views {
 		for _, o := range n.Out {
 			t.oldStates = append(t.oldStates, stateOf(o))
@@ -285,8 +285,8 @@ func (t *trial) check() bool {
 	return true
 }
 
-func (t *trial) undo() {
+func (t *placementTrial) undo() {
 	for _, s := range t.oldStates {
-		s.v.Type, s.v.Meta, s.v.Alias, s.v.Within = s.typ, s.meta, s.alias, s.within
+		s.value.Type, s.value.Meta, s.value.Alias, s.value.Within = s.typ, s.meta, s.alias, s.within
 	}
 }

@@ -29,7 +29,7 @@ func (e *Explainer) Sides(c *Copy) (s Sides) {
 	}
 	from, to := c.Node.In[0].Value, c.Node.Out[0]
 	s.Written, s.Wanted = e.explainWritten(from), e.explainWanted(to)
-	s.Producer, s.Reader = e.producer(from), e.demand(c)
+	s.Producer, s.Reader = e.describeProducer(from), e.describeReader(c)
 	s.Producer.Layout, s.Reader.Layout = e.layoutOf(from), e.layoutOf(to)
 	source, dense := tensor.OrderOf(from.Meta)
 	s.Producer.Padded = !dense
@@ -50,8 +50,8 @@ func (e *Explainer) Sides(c *Copy) (s Sides) {
 	return s
 }
 
-// producer describes the origin of a value's layout.
-func (e *Explainer) producer(v *graph.Value) Producer {
+// describeProducer describes the origin of a value's layout.
+func (e *Explainer) describeProducer(v *graph.Value) Producer {
 	s, n := Producer{Name: v.Name}, v.Node
 	if pinned := e.plan.unpinned[v]; pinned != v.Name { // inputs and constants keep their name
 		s.Pinned = pinned
@@ -77,8 +77,8 @@ func (e *Explainer) producer(v *graph.Value) Producer {
 	return s
 }
 
-// demand describes the reader of a copy.
-func (e *Explainer) demand(c *Copy) Reader {
+// describeReader describes the reader of a copy.
+func (e *Explainer) describeReader(c *Copy) Reader {
 	to := c.Node.Out[0]
 	if c.Node.Pin.SetsLayout() {
 		name := to.Name
@@ -111,12 +111,12 @@ func (e *Explainer) demand(c *Copy) Reader {
 	if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias == to }) {
 		s.Kind = viewSide
 	}
-	s.For = e.determines(n)
+	s.For = e.determiningNode(n)
 	return s
 }
 
-// determines names the node, output or pin after n that requires the layout of n's first result; empty for none.
-func (e *Explainer) determines(n *graph.Node) string {
+// determiningNode names the node, output or pin after n that requires the layout of n's first result; empty for none.
+func (e *Explainer) determiningNode(n *graph.Node) string {
 	seen := map[*graph.Node]bool{}
 	for n != nil && !seen[n] {
 		seen[n] = true
@@ -137,7 +137,7 @@ func (e *Explainer) determines(n *graph.Node) string {
 
 // advice returns a change by the caller that avoids the copy; empty if none is known.
 func (e *Explainer) advice(from, to *graph.Value, s *Sides) string {
-	only := len(e.uses.readers.At(from)) == 1 && !e.uses.isOutput[from]
+	isOnlyReader := len(e.uses.readers.At(from)) == 1 && !e.uses.isOutput[from]
 	order, dense := tensor.OrderOf(from.Meta)
 	switch {
 	case s.Producer.Kind == inputSide && s.Reader.Kind == pinSide:
@@ -149,9 +149,9 @@ func (e *Explainer) advice(from, to *graph.Value, s *Sides) string {
 			graph.Pin{Format: order.Format(), Order: orderUnlessNamed(order)})
 	case s.Producer.Kind == pinSide:
 		return fmt.Sprintf("remove the pin of `%s`", from.Name)
-	case s.Producer.Kind == inputSide && only && s.Reader.Dense:
+	case s.Producer.Kind == inputSide && isOnlyReader && s.Reader.Dense:
 		return fmt.Sprintf("pass `%s` dense", from.Name)
-	case (s.Producer.Kind == inputSide || s.Producer.Kind == constantSide) && only:
+	case (s.Producer.Kind == inputSide || s.Producer.Kind == constantSide) && isOnlyReader:
 		verb := map[string]string{inputSide: "pass", constantSide: "store"}[s.Producer.Kind]
 		return fmt.Sprintf("%s `%s` in %s", verb, from.Name, e.layoutOf(to))
 	}
@@ -197,34 +197,34 @@ func shareText(x float64) string {
 
 // String describes the layout of a copy's source and its reason.
 func (p Producer) String() string {
-	in := p.Layout
+	layout := p.Layout
 	if p.Padded {
-		in += " (padded)"
+		layout += " (padded)"
 	}
-	who := "`" + p.Name + "`"
+	name := "`" + p.Name + "`"
 	if p.Pinned != "" {
-		who = "`" + p.Pinned + "` before its pin"
+		name = "`" + p.Pinned + "` before its pin"
 	}
 	switch p.Kind {
 	case inputSide, constantSide:
-		return fmt.Sprintf("%s %s is stored in %s", p.Kind, who, in)
+		return fmt.Sprintf("%s %s is stored in %s", p.Kind, name, layout)
 	case pinSide:
-		return fmt.Sprintf("%s is pinned to %s", who, in)
+		return fmt.Sprintf("%s is pinned to %s", name, layout)
 	case viewSide:
-		return fmt.Sprintf("%s views `%s` in %s", who, p.From, in)
+		return fmt.Sprintf("%s views `%s` in %s", name, p.From, layout)
 	}
 	if p.Impl != "" {
-		who += " (" + p.Impl + ")"
+		name += " (" + p.Impl + ")"
 	}
-	text := fmt.Sprintf("%s writes %s", who, in)
+	text := fmt.Sprintf("%s writes %s", name, layout)
 	if p.From != "" {
 		text += fmt.Sprintf(", as its operand `%s` is stored", p.From)
 	}
 	return text
 }
 
-// named formats the name of a node and of its implementation.
-func named(name, impl string) string {
+// nodeText formats the name of a node and of its implementation.
+func nodeText(name, impl string) string {
 	if impl == "" {
 		return "`" + name + "`"
 	}
@@ -233,9 +233,9 @@ func named(name, impl string) string {
 
 // text describes the demand of a copy's reader; empty if nothing reads the copy.
 func (r Reader) text() string {
-	what := r.Layout
+	layout := r.Layout
 	if r.Dense {
-		what = "it dense"
+		layout = "it dense"
 	}
 	switch r.Kind {
 	case outputSide:
@@ -246,14 +246,14 @@ func (r Reader) text() string {
 		return ""
 	}
 	verb := "needs"
-	who := named(r.Name, r.Impl)
+	readers := nodeText(r.Name, r.Impl)
 	switch {
 	case r.More == 1:
-		who, verb = who+" and 1 other reader", "need"
+		readers, verb = readers+" and 1 other reader", "need"
 	case r.More > 1:
-		who, verb = fmt.Sprintf("%s and %d other readers", who, r.More), "need"
+		readers, verb = fmt.Sprintf("%s and %d other readers", readers, r.More), "need"
 	}
-	text := fmt.Sprintf("%s %s %s", who, verb, what)
+	text := fmt.Sprintf("%s %s %s", readers, verb, layout)
 	if r.Pin != "" {
 		text += ", pinned to " + r.Pin
 	}

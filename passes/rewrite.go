@@ -12,7 +12,7 @@ import (
 // dequantized values becomes an int8 product. Nodes are visited in order, so that earlier nodes are already rewritten.
 // New nodes are visited, too.
 func rewrite(p *Plan) error {
-	r := &rewriting{p: p, unaryResults: map[*graph.Value][]*graph.Value{}, around: graph.Around{Exact: p.exact},
+	r := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{}, around: graph.Around{Exact: p.exact},
 		readers: graph.NewByValue[int](p.Graph)}
 	r.around.Alone = func(v *graph.Value) bool { return v != nil && r.readers.At(v) == 1 }
 	r.around.Made = func(v *graph.Value) []*graph.Value { return r.unaryResults[v] }
@@ -47,7 +47,7 @@ func rewrite(p *Plan) error {
 
 // rewriting is the state of the pass.
 type rewriting struct {
-	p                  *Plan
+	plan               *Plan
 	around             graph.Around
 	readers            graph.ByValue[int]              // by value: number of operands of needed nodes that are the value
 	nodes              []*graph.Node                   // nodes of the rewritten graph, so far
@@ -66,7 +66,7 @@ func (r *rewriting) add(n *graph.Node) error {
 		return nil
 	}
 	reads := n.In
-	s, parts, err := r.p.Graph.Rewrite(n, r.around)
+	s, parts, err := r.plan.Graph.Rewrite(n, r.around)
 	if err != nil {
 		return err
 	}
@@ -131,9 +131,10 @@ func (r *rewriting) report(n *graph.Node, name string) {
 	switch {
 	case len(r.reasons) > 0:
 		why := strings.Join(slices.Compact(r.reasons), "; ")
-		r.p.Decomposed = append(r.p.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: r.replacements, Why: why})
+		r.plan.Decomposed = append(r.plan.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: r.replacements,
+			Why: why})
 	case r.notRewritten != nil:
-		r.p.Unfused = append(r.p.Unfused, Unfused{r.notRewritten.Name, name, r.notRewrittenReason})
+		r.plan.Unfused = append(r.plan.Unfused, Unfused{r.notRewritten.Name, name, r.notRewrittenReason})
 	}
 	r.replacements, r.reasons, r.notRewrittenReason, r.notRewritten = nil, nil, "", nil
 }

@@ -23,7 +23,7 @@ func isCandidate(n *graph.Node) bool {
 // reportUnfused lists the pairs of nodes that could be fused but are in different groups, ordered by the first node.
 func (g *grouper) reportUnfused() {
 	reported := map[*graph.Node]*graph.Node{} // by reader: the last reported node; a reader may read it several times
-	for _, n := range g.p.Graph.Nodes {
+	for _, n := range g.plan.Graph.Nodes {
 		if !isCandidate(n) && !fusion.TakesEpilogue(n.Op) {
 			continue
 		}
@@ -34,7 +34,7 @@ func (g *grouper) reportUnfused() {
 				}
 				reported[r] = n
 				if c := g.group(n); c == nil || c != g.group(r) {
-					g.p.Unfused = append(g.p.Unfused, Unfused{n.Name, r.Name, g.whyUnfused(n, r)})
+					g.plan.Unfused = append(g.plan.Unfused, Unfused{n.Name, r.Name, g.whyUnfused(n, r)})
 				}
 			}
 		}

@@ -17,12 +17,12 @@ const (
 	kindMin
 	kindWhere
 	// A sum or product of two operands that is not expanded, because a coefficient would overflow an int.
-	kindSum
-	kindProduct
+	kindUnexpandedSum
+	kindUnexpandedProduct
 )
 
 // atom is a factor of a product: a symbol, or a function whose operands are expressions, such as Max or //. A sum or a
-// product is an atom only if it is not expanded (kindSum, kindProduct).
+// product is an atom only if it is not expanded (kindUnexpandedSum, kindUnexpandedProduct).
 type atom struct {
 	kind   kind
 	name   string // the name of a symbol
@@ -32,13 +32,13 @@ type atom struct {
 	lo, hi int
 	hint   int
 	size   int   // number of symbols and numbers in the printed form
-	self   *expr // the atom as an expression
+	asExpr *expr // the atom as an expression
 
 	// The following fields depend on the current facts. replacement follows from a fact, and the other fields are
 	// caches.
-	replacement *expr // an expression that equals the atom and replaces it
-	gen         int   // the generation of facts for which span, the bounds, is valid
-	span        [2]int
+	replacement   *expr // an expression that equals the atom and replaces it
+	generation    int   // the generation of facts for which span, the bounds, is valid
+	currentBounds [2]int
 	// residueState identifies the facts for which residue is valid: 0 for none, 1 for bounds only, else 1 plus the
 	// generation of facts.
 	residueState int
@@ -62,10 +62,10 @@ func (v *Env) atomIf(k kind, c *cond, args ...*expr) *expr {
 		a = &atom{kind: k, cond: c, args: args, id: len(v.symbols) + len(v.atoms)}
 		a.lo, a.hi = a.boundsFrom((*expr).bounds)
 		a.hint, a.size = a.hintValue(), a.count()
-		a.self = v.sum([]term{{1, []*atom{a}}}, 0)
+		a.asExpr = v.sum([]term{{1, []*atom{a}}}, 0)
 		v.atoms[string(key)] = a
 	}
-	return a.self
+	return a.asExpr
 }
 
 func (e *expr) bounds() (lo, hi int) { return e.lo, e.hi }
@@ -91,9 +91,9 @@ func (a *atom) boundsFrom(bounds func(*expr) (lo, hi int)) (lo, hi int) {
 		return 0, top
 	case kindWhere:
 		return min(lo, l), max(hi, h)
-	case kindSum:
+	case kindUnexpandedSum:
 		return addLower(lo, l), addUpper(hi, h)
-	case kindProduct:
+	case kindUnexpandedProduct:
 		return mulRange(lo, hi, l, h)
 	}
 	for _, e := range a.args[1:] {
@@ -115,9 +115,9 @@ func (a *atom) hintValue() int {
 		return x
 	case a.kind == kindWhere:
 		return y
-	case a.kind == kindSum:
+	case a.kind == kindUnexpandedSum:
 		return satAdd(x, y)
-	case a.kind == kindProduct:
+	case a.kind == kindUnexpandedProduct:
 		return satMul(x, y)
 	case a.kind == kindDiv || a.kind == kindMod:
 		if y == 0 {
@@ -158,7 +158,9 @@ func (v *Env) unexpanded(k kind, a, b *expr) *expr {
 }
 
 // unexpanded reports whether a is a sum or product whose coefficients overflow an int.
-func (a *atom) unexpanded() bool { return a.kind == kindSum || a.kind == kindProduct }
+func (a *atom) unexpanded() bool {
+	return a.kind == kindUnexpandedSum || a.kind == kindUnexpandedProduct
+}
 
 // single returns the atom if e is exactly one atom, else nil.
 func (e *expr) single() *atom {
@@ -198,10 +200,10 @@ func (v *Env) extreme(k kind, operands ...*expr) *expr {
 	}
 	var kept []*expr
 	for i, e := range args {
-		redundant := slices.ContainsFunc(kept, func(o *expr) bool { return v.neverAbove(e, o, sign) })
+		redundant := slices.ContainsFunc(kept, func(o *expr) bool { return v.isAtMost(e, o, sign) })
 		for _, o := range args[i+1:] {
 			// Of two equal operands, the first operand is kept.
-			redundant = redundant || v.neverAbove(e, o, sign)
+			redundant = redundant || v.isAtMost(e, o, sign)
 		}
 		if !redundant {
 			kept = append(kept, e)
@@ -220,8 +222,8 @@ func (v *Env) extreme(k kind, operands ...*expr) *expr {
 	return v.atom(k, kept...)
 }
 
-// neverAbove reports whether sign*e is at most sign*o for all sizes.
-func (v *Env) neverAbove(e, o *expr, sign int) bool {
+// isAtMost reports whether sign*e is at most sign*o for all sizes.
+func (v *Env) isAtMost(e, o *expr, sign int) bool {
 	if sign < 0 {
 		o, e = e, o
 	}

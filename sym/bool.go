@@ -88,7 +88,7 @@ func (a Bool) Known() (v, ok bool) {
 	if a.c == nil {
 		return a.v, true
 	}
-	r := a.c.env.ask(a.c)
+	r := a.c.env.reduceByFacts(a.c)
 	return r.truth, r.known
 }
 
@@ -98,7 +98,7 @@ func (a Bool) Decide() Bool {
 	if a.c == nil {
 		return a
 	}
-	r := a.c.env.ask(a.c)
+	r := a.c.env.reduceByFacts(a.c)
 	if r.known {
 		return Bool{v: r.truth}
 	}

@@ -18,7 +18,7 @@ const (
 // beginQuestion begins a question under the facts. The returned function ends it.
 func (v *Env) beginQuestion() func() {
 	f := &v.facts
-	inUse, left := f.inUse, f.stepsLeft
+	inUse, savedSteps := f.inUse, f.stepsLeft
 	granted := questionSteps
 	if f.stepsSpent >= envSteps {
 		granted = fewSteps
@@ -26,7 +26,7 @@ func (v *Env) beginQuestion() func() {
 	f.inUse, f.stepsLeft = true, granted
 	return func() {
 		f.stepsSpent += granted - f.stepsLeft
-		f.inUse, f.stepsLeft = inUse, left
+		f.inUse, f.stepsLeft = inUse, savedSteps
 	}
 }
 
@@ -48,7 +48,7 @@ func (f *facts) shallow() bool { return f.stepsLeft < questionSteps/2 || f.hypot
 // question's budget.
 func (f *facts) state() int {
 	if f.stepsLeft < questionSteps/2 {
-		return -f.gen
+		return -f.generation
 	}
-	return f.gen
+	return f.generation
 }

@@ -56,18 +56,18 @@ func Catch(err *error) {
 	}
 }
 
-// checked computes with ints. It sets wraps if a result overflows.
-type checked struct{ wraps bool }
+// checked computes with ints. It sets overflowed if a result overflows.
+type checked struct{ overflowed bool }
 
 func (x *checked) sum(a, b int) int {
 	n, fits := addFits(a, b)
-	x.wraps = x.wraps || !fits
+	x.overflowed = x.overflowed || !fits
 	return n
 }
 
 func (x *checked) product(a, b int) int {
 	n, fits := mulFits(a, b)
-	x.wraps = x.wraps || !fits
+	x.overflowed = x.overflowed || !fits
 	return n
 }
 
@@ -150,9 +150,9 @@ func (w *bigValuation) function(a *atom) (*big.Int, error) {
 			if larger != (a.kind == kindMax) {
 				n = x
 			}
-		case a.kind == kindSum:
+		case a.kind == kindUnexpandedSum:
 			n = new(big.Int).Add(n, x)
-		case a.kind == kindProduct:
+		case a.kind == kindUnexpandedProduct:
 			if n = new(big.Int).Mul(n, x); n.BitLen() > maxBits {
 				return nil, errBits
 			}

@@ -22,19 +22,19 @@ const (
 
 // cond is a condition that neither its form nor bounds decide. Equal conditions of an Env are the same cond.
 type cond struct {
-	env  *Env
-	kind condKind
-	d    *expr
-	args []*cond // the operands of condAnd and condOr, sorted
-	id   int
-	hint bool // the truth at the hints of symbols
-	neg  *cond
+	env        *Env
+	kind       condKind
+	difference *expr
+	args       []*cond // the operands of condAnd and condOr, sorted
+	id         int
+	hint       bool // the truth at the hints of symbols
+	negation   *cond
 	// The following fields are for display: the sides as first written, the relation between them, and the number of
 	// symbols and numbers.
-	a, b *expr
-	rel  string
-	size int
-	text atomic.Value // the result of String, once it is known
+	left, right *expr
+	relation    string
+	size        int
+	text        atomic.Value // the result of String, once it is known
 
 	isFact bool // the current facts contain the condition
 }
@@ -174,26 +174,26 @@ func (v *Env) equalsOperand(n *expr) (b Bool, ok bool) {
 			continue
 		}
 		a := t.atoms[0]
-		other := v.addMultiple(a.self, n, -t.coeff)
+		candidate := v.addMultiple(a.asExpr, n, -t.coeff)
 		b = Bool{v: true}
-		if !slices.Contains(a.args, other) {
+		if !slices.Contains(a.args, candidate) {
 			// n = 0 states that a maximum of constants and terms equals another number m. The constant operand c comes
 			// first. If c > m, the statement is false; otherwise c can be dropped. A minimum is the mirror case.
-			if len(other.terms) > 0 || len(a.args[0].terms) > 0 {
+			if len(candidate.terms) > 0 || len(a.args[0].terms) > 0 {
 				continue
 			}
-			if (other.c < a.args[0].c) == (a.kind == kindMax) {
+			if (candidate.c < a.args[0].c) == (a.kind == kindMax) {
 				return Bool{}, true
 			}
-			return v.extreme(a.kind, a.args[1:]...).int().Eq(other.int()), true
+			return v.extreme(a.kind, a.args[1:]...).int().Eq(candidate.int()), true
 		}
 		for _, e := range a.args {
 			switch {
-			case e == other:
+			case e == candidate:
 			case a.kind == kindMax:
-				b = b.And(e.int().Le(other.int()))
+				b = b.And(e.int().Le(candidate.int()))
 			default:
-				b = b.And(other.int().Le(e.int()))
+				b = b.And(candidate.int().Le(e.int()))
 			}
 		}
 		return b, true
@@ -241,11 +241,11 @@ func (v *Env) extremeAtLeast(n *expr) (b Bool, ok bool) {
 		len(a.args[0].terms) > 0 {
 		return Bool{}, false
 	}
-	at := v.addMultiple(v.constant(n.c), a.args[0], t.coeff)
+	numberCase := v.addMultiple(v.constant(n.c), a.args[0], t.coeff)
 	switch decided := (t.coeff > 0) == (a.kind == kindMax); {
-	case len(at.terms) > 0:
+	case len(numberCase.terms) > 0:
 		return Bool{}, false
-	case (at.c >= 0) == decided:
+	case (numberCase.c >= 0) == decided:
 		return Bool{v: decided}, true
 	}
 	return Int{}.Le(v.addMultiple(v.constant(n.c), a.args[1], t.coeff).int()), true
@@ -274,14 +274,15 @@ func (v *Env) relation(k condKind, d *expr, rel string, x, y *expr) *cond {
 	if c := v.conds[key]; c != nil {
 		return c
 	}
-	c := &cond{env: v, kind: k, d: d, id: len(v.conds), a: x, b: y, rel: rel, size: satAdd(x.size, y.size)}
+	c := &cond{env: v, kind: k, difference: d, id: len(v.conds), left: x, right: y, relation: rel,
+		size: satAdd(x.size, y.size)}
 	c.hint = k == condEq && d.hint == 0 || k == condNe && d.hint != 0 || k == condGe && d.hint >= 0
 	if d.hint == math.MinInt || d.hint == math.MaxInt {
-		at := Binding{}
+		hints := Binding{}
 		for name, s := range v.symbols {
-			at[name] = s.Hint()
+			hints[name] = s.Hint()
 		}
-		c.hint, _ = (&valuation{binding: at}).cond(c)
+		c.hint, _ = (&valuation{binding: hints}).cond(c)
 	}
 	v.conds[key] = c
 	return c
@@ -289,31 +290,31 @@ func (v *Env) relation(k condKind, d *expr, rel string, x, y *expr) *cond {
 
 // not returns the negation. De Morgan's laws give the negation of a conjunction or disjunction.
 func (c *cond) not() *cond {
-	if c.neg != nil {
-		return c.neg
+	if c.negation != nil {
+		return c.negation
 	}
 	v := c.env
 	switch c.kind {
 	case condEq:
-		c.neg = v.relation(condNe, c.d, "Ne", c.a, c.b)
+		c.negation = v.relation(condNe, c.difference, "Ne", c.left, c.right)
 	case condNe:
-		c.neg = v.relation(condEq, c.d, "Eq", c.a, c.b)
+		c.negation = v.relation(condEq, c.difference, "Eq", c.left, c.right)
 	case condGe:
-		d, rel := v.strictDifference(c.d, v.constant(0)), "Lt"
-		if c.rel == "Lt" {
+		d, rel := v.strictDifference(c.difference, v.constant(0)), "Lt"
+		if c.relation == "Lt" {
 			rel = "Le"
 		}
-		c.neg = v.relation(condGe, d, rel, c.b, c.a)
+		c.negation = v.relation(condGe, d, rel, c.right, c.left)
 	default:
 		parts := make([]*cond, len(c.args))
 		for i, p := range c.args {
 			parts[i] = p.not()
 		}
 		slices.SortFunc(parts, compareConds)
-		c.neg = v.intern(condAnd+condOr-c.kind, parts)
+		c.negation = v.internJunction(condAnd+condOr-c.kind, parts)
 	}
-	c.neg.neg = c
-	return c.neg
+	c.negation.negation = c
+	return c.negation
 }
 
 // junction returns the conjunction or the disjunction of two operands, at least one of which is a condition.
@@ -354,7 +355,7 @@ func (v *Env) junctionOf(k condKind, parts []*cond) *cond {
 	if len(parts) == 1 {
 		return parts[0]
 	}
-	return v.intern(k, parts)
+	return v.internJunction(k, parts)
 }
 
 // absorb drops redundant parts: p & (p | q) is p.
@@ -382,7 +383,7 @@ func compareConds(a, b *cond) int {
 	return a.id - b.id
 }
 
-func (v *Env) intern(k condKind, parts []*cond) *cond {
+func (v *Env) internJunction(k condKind, parts []*cond) *cond {
 	key := []byte{byte(k)}
 	for _, p := range parts {
 		key = binary.AppendVarint(key, int64(p.id))
@@ -411,7 +412,7 @@ func (c *cond) String() string {
 	}
 	var text string
 	if c.kind < condAnd {
-		text = c.rel + "(" + c.a.String() + ", " + c.b.String() + ")"
+		text = c.relation + "(" + c.left.String() + ", " + c.right.String() + ")"
 	} else {
 		parts := make([]string, len(c.args))
 		for i, p := range c.args {

@@ -49,11 +49,11 @@ func (v *Env) floorQuotient(a, b *expr) *expr {
 	if len(b.terms) == 1 && b.c == 0 {
 		// (q*b + r) // b = q + r // b
 		q, r := v.splitMultiples(a, b.terms[0])
-		rest, by := v.cancel(r, b)
-		return v.addMultiple(q, v.quotientAtom(rest, by), 1)
+		dividend, divisor := v.cancel(r, b)
+		return v.addMultiple(q, v.quotientAtom(dividend, divisor), 1)
 	}
-	rest, by := v.cancel(a, b)
-	return v.quotientAtom(rest, by)
+	dividend, divisor := v.cancel(a, b)
+	return v.quotientAtom(dividend, divisor)
 }
 
 // quotientAtom returns 0 if the quotient a // b provably is 0, else an atom.
@@ -101,49 +101,49 @@ func (v *Env) floorConstant(a *expr, c int) *expr {
 
 // splitCoefficients returns q and r with a = c*q + r, where the coefficients of r are from 0 to c-1.
 func (v *Env) splitCoefficients(a *expr, c int) (q, r *expr) {
-	var whole, rest []term
+	var quotient, remainder []term
 	for _, t := range a.terms {
 		k := floorDiv(t.coeff, c)
 		if k != 0 {
-			whole = append(whole, term{k, t.atoms})
+			quotient = append(quotient, term{k, t.atoms})
 		}
-		if left := t.coeff - k*c; left != 0 {
-			rest = append(rest, term{left, t.atoms})
+		if coeff := t.coeff - k*c; coeff != 0 {
+			remainder = append(remainder, term{coeff, t.atoms})
 		}
 	}
 	k := floorDiv(a.c, c)
-	return v.sum(whole, k), v.sum(rest, a.c-k*c)
+	return v.sum(quotient, k), v.sum(remainder, a.c-k*c)
 }
 
 // splitMultiples returns q and r with a = q*d + r, where no term of r is a multiple of d.
 func (v *Env) splitMultiples(a *expr, d term) (q, r *expr) {
-	var whole, rest []term
+	var quotient, remainder []term
 	c := 0
 	for _, t := range a.terms {
 		m, ok := withoutAtoms(t.atoms, d.atoms)
 		switch {
 		case !ok || t.coeff%d.coeff != 0:
-			rest = append(rest, t)
+			remainder = append(remainder, t)
 		case len(m) == 0:
 			c += t.coeff / d.coeff
 		default:
-			whole = append(whole, term{t.coeff / d.coeff, m})
+			quotient = append(quotient, term{t.coeff / d.coeff, m})
 		}
 	}
-	return v.sum(whole, c), v.sum(rest, a.c)
+	return v.sum(quotient, c), v.sum(remainder, a.c)
 }
 
 // exactQuotient divides polynomials. ok reports whether b divides a.
 func (v *Env) exactQuotient(a, b *expr) (q *expr, ok bool) {
 	q = v.constant(0)
 	for steps := len(a.terms) + 1; a.c != 0 || len(a.terms) > 0; steps-- {
-		top, by := a.leadingTerm(), b.leadingTerm()
-		m, divides := withoutAtoms(top.atoms, by.atoms)
-		if !divides || top.coeff%by.coeff != 0 || steps == 0 {
+		dividend, divisor := a.leadingTerm(), b.leadingTerm()
+		m, divides := withoutAtoms(dividend.atoms, divisor.atoms)
+		if !divides || dividend.coeff%divisor.coeff != 0 || steps == 0 {
 			return nil, false
 		}
-		t := v.termExpr(term{top.coeff / by.coeff, m})
-		q, a = v.addMultiple(q, t, 1), v.addMultiple(a, v.times(t, b), -1)
+		t := v.termExpr(term{dividend.coeff / divisor.coeff, m})
+		q, a = v.addMultiple(q, t, 1), v.addMultiple(a, v.multiply(t, b), -1)
 	}
 	return q, true
 }
@@ -153,21 +153,21 @@ func (v *Env) cancel(a, b *expr) (*expr, *expr) {
 	if a.c != 0 || b.c != 0 || len(a.terms) == 0 {
 		return a, b
 	}
-	shared := b.terms[0].atoms
+	common := b.terms[0].atoms
 	for _, e := range []*expr{a, b} {
 		for _, t := range e.terms {
-			shared = commonAtoms(shared, t.atoms)
+			common = commonAtoms(common, t.atoms)
 		}
 	}
 	g := gcd(a.gcd(), b.gcd())
-	if len(shared) == 0 && g == 1 {
+	if len(common) == 0 && g == 1 {
 		return a, b
 	}
-	without := func(e *expr) *expr {
+	divided := func(e *expr) *expr {
 		var terms []term
 		c := 0
 		for _, t := range e.terms {
-			if m, _ := withoutAtoms(t.atoms, shared); len(m) > 0 {
+			if m, _ := withoutAtoms(t.atoms, common); len(m) > 0 {
 				terms = append(terms, term{t.coeff / g, m})
 			} else {
 				c += t.coeff / g
@@ -175,7 +175,7 @@ func (v *Env) cancel(a, b *expr) (*expr, *expr) {
 		}
 		return v.sum(terms, c)
 	}
-	return without(a), without(b)
+	return divided(a), divided(b)
 }
 
 // commonAtoms returns the common atoms of two products.

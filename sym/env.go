@@ -60,8 +60,8 @@ func (v *Env) Symbol(name string, lo, hi, hint int) (Int, error) {
 		if lo < hi {
 			a := &atom{kind: kindSymbol, name: name, id: len(v.symbols) + len(v.atoms), lo: lo, hi: hi, hint: hint,
 				size: 1}
-			a.self = v.sum([]term{{1, []*atom{a}}}, 0)
-			s = a.self.int()
+			a.asExpr = v.sum([]term{{1, []*atom{a}}}, 0)
+			s = a.asExpr.int()
 		}
 		v.symbols[name] = s
 	}

@@ -61,7 +61,7 @@ func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, erro
 	b.e.sizes, b.e.conds = slices.Clone(sizes), slices.Clone(conds)
 	for _, s := range sizes {
 		if s.e == nil {
-			b.e.sizeCells = append(b.e.sizeCells, b.put(opSum, s.n))
+			b.e.sizeCells = append(b.e.sizeCells, b.emit(opSum, s.n))
 		} else {
 			b.e.sizeCells = append(b.e.sizeCells, b.expr(s.e))
 		}
@@ -71,9 +71,9 @@ func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, erro
 		case c.c != nil:
 			b.e.condCells = append(b.e.condCells, b.cond(c.c))
 		case c.v:
-			b.e.condCells = append(b.e.condCells, b.put(opAnd, 0)) // an empty conjunction is true
+			b.e.condCells = append(b.e.condCells, b.emit(opAnd, 0)) // an empty conjunction is true
 		default:
-			b.e.condCells = append(b.e.condCells, b.put(opOr, 0)) // an empty disjunction is false
+			b.e.condCells = append(b.e.condCells, b.emit(opOr, 0)) // an empty disjunction is false
 		}
 	}
 	if b.err != nil {
@@ -138,15 +138,15 @@ func (e *Evaluator) Sizes(list, values []int) ([]int, error) {
 	}
 	var buffer [stackCells]cell
 	cells := e.run(values, buffer[:])
-	for i, at := range e.sizeCells {
-		n := cells[at].n
+	for i, index := range e.sizeCells {
+		n := cells[index].n
 		switch {
-		case cells[at].overflows:
+		case cells[index].overflows:
 			var err error
 			if n, err = e.sizes[i].At(e.binding(values)); err != nil {
 				return list, err
 			}
-		case cells[at].undefined:
+		case cells[index].undefined:
 			return list, errZero
 		}
 		list = append(list, n)
@@ -196,9 +196,9 @@ func (e *Evaluator) run(values []int, buffer []cell) []cell {
 
 // floorCell returns the floor of x / y. If remainder is set, it returns the remainder instead.
 func floorCell(remainder bool, x, y cell) cell {
-	wide := x.overflows || y.overflows || x.n == math.MinInt && y.n == -1
-	if wide || x.undefined || y.undefined || y.n == 0 {
-		return cell{undefined: true, overflows: wide}
+	overflows := x.overflows || y.overflows || x.n == math.MinInt && y.n == -1
+	if overflows || x.undefined || y.undefined || y.n == 0 {
+		return cell{undefined: true, overflows: overflows}
 	}
 	q := floorDiv(x.n, y.n)
 	if remainder {
@@ -210,8 +210,8 @@ func floorCell(remainder bool, x, y cell) cell {
 // accumulate computes a sum, a product, a maximum or a minimum.
 func accumulate(in *instruction, args []int32, cells []cell) cell {
 	c := cell{n: in.n}
-	for k, at := range args {
-		x := cells[at]
+	for k, index := range args {
+		x := cells[index]
 		c.undefined, c.overflows = c.undefined || x.undefined, c.overflows || x.overflows
 		fits := true
 		switch {
@@ -236,8 +236,8 @@ func accumulate(in *instruction, args []int32, cells []cell) cell {
 // junctionCell computes a disjunction if isOr is set, else a conjunction. As in [Bool.At], the first operand that
 // decides the result ends the computation. Later operands are ignored, even if they are undefined.
 func junctionCell(isOr bool, args []int32, cells []cell) cell {
-	for _, at := range args {
-		if x := cells[at]; x.undefined || (x.n != 0) == isOr {
+	for _, index := range args {
+		if x := cells[index]; x.undefined || (x.n != 0) == isOr {
 			return x
 		}
 	}
@@ -257,16 +257,16 @@ type evaluatorBuilder struct {
 	err   error
 }
 
-func (b *evaluatorBuilder) put(op opcode, n int, args ...int32) int32 {
-	from := len(b.e.operands)
+func (b *evaluatorBuilder) emit(op opcode, n int, args ...int32) int32 {
+	first := len(b.e.operands)
 	b.e.operands = append(b.e.operands, args...)
-	b.e.code = append(b.e.code, instruction{op, int32(from), int32(len(b.e.operands)), n})
+	b.e.code = append(b.e.code, instruction{op, int32(first), int32(len(b.e.operands)), n})
 	return int32(len(b.e.code) - 1)
 }
 
 func (b *evaluatorBuilder) expr(x *expr) int32 {
-	if at, done := b.exprs[x]; done {
-		return at
+	if index, done := b.exprs[x]; done {
+		return index
 	}
 	var terms []int32
 	for _, t := range x.terms {
@@ -278,16 +278,16 @@ func (b *evaluatorBuilder) expr(x *expr) int32 {
 			terms = append(terms, factors[0])
 			continue
 		}
-		terms = append(terms, b.put(opProduct, t.coeff, factors...))
+		terms = append(terms, b.emit(opProduct, t.coeff, factors...))
 	}
-	at := b.put(opSum, x.c, terms...)
-	b.exprs[x] = at
-	return at
+	index := b.emit(opSum, x.c, terms...)
+	b.exprs[x] = index
+	return index
 }
 
 func (b *evaluatorBuilder) atom(a *atom) int32 {
-	if at, done := b.atoms[a]; done {
-		return at
+	if index, done := b.atoms[a]; done {
+		return index
 	}
 	var args []int32
 	if a.cond != nil {
@@ -297,16 +297,16 @@ func (b *evaluatorBuilder) atom(a *atom) int32 {
 		args = append(args, b.expr(x))
 	}
 	op, n := map[kind]opcode{kindSymbol: opSymbol, kindDiv: opDiv, kindMod: opMod, kindMax: opMax, kindMin: opMin,
-		kindWhere: opWhere, kindSum: opSum, kindProduct: opProduct}[a.kind], 0
+		kindWhere: opWhere, kindUnexpandedSum: opSum, kindUnexpandedProduct: opProduct}[a.kind], 0
 	switch op {
 	case opSymbol:
 		n = b.symbol(a.name)
 	case opProduct:
 		n = 1
 	}
-	at := b.put(op, n, args...)
-	b.atoms[a] = at
-	return at
+	index := b.emit(op, n, args...)
+	b.atoms[a] = index
+	return index
 }
 
 // symbol returns the index of a symbol.
@@ -319,18 +319,18 @@ func (b *evaluatorBuilder) symbol(name string) int {
 }
 
 func (b *evaluatorBuilder) cond(c *cond) int32 {
-	if at, done := b.conds[c]; done {
-		return at
+	if index, done := b.conds[c]; done {
+		return index
 	}
 	var args []int32
 	for _, p := range c.args {
 		args = append(args, b.cond(p))
 	}
 	if c.kind < condAnd {
-		args = append(args, b.expr(c.d))
+		args = append(args, b.expr(c.difference))
 	}
 	op := map[condKind]opcode{condEq: opEq, condNe: opNe, condGe: opGe, condAnd: opAnd, condOr: opOr}[c.kind]
-	at := b.put(op, 0, args...)
-	b.conds[c] = at
-	return at
+	index := b.emit(op, 0, args...)
+	b.conds[c] = index
+	return index
 }

@@ -21,10 +21,10 @@ type expr struct {
 	zero, nonNegative proven
 
 	// The following fields depend on the current facts.
-	fact       *fact // facts about the sum that lo and hi do not express; only for sums that linear returns
-	spanGen    int   // the generation of facts in which span is valid, 0 for none
-	span       [2]int
-	simplified *expr // the sum, simplified under the facts
+	fact             *fact // facts about the sum that lo and hi do not express; only for sums that linear returns
+	boundsGeneration int   // the generation of facts in which span is valid, 0 for none
+	currentBounds    [2]int
+	simplified       *expr // the sum, simplified under the facts
 
 	simplifiedState int // the state of facts in which simplified is valid
 }
@@ -196,7 +196,7 @@ func mul(a, b Int) Int {
 		return Int{n: n}
 	}
 	v := envOf(a, b)
-	return v.times(v.exprOf(a), v.exprOf(b)).int()
+	return v.multiply(v.exprOf(a), v.exprOf(b)).int()
 }
 
 // addMultiple returns a + k*b.
@@ -219,19 +219,19 @@ func (v *Env) scaledSum(a, b *expr, k int) *expr {
 		terms = append(terms, term{arith.product(k, t.coeff), t.atoms})
 	}
 	c := arith.sum(a.c, arith.product(k, b.c))
-	if !arith.wraps {
+	if !arith.overflowed {
 		if e := v.sum(terms, c); e != nil {
 			return e
 		}
 	}
-	return v.unexpanded(kindSum, a, v.times(v.constant(k), b))
+	return v.unexpanded(kindUnexpandedSum, a, v.multiply(v.constant(k), b))
 }
 
-func (v *Env) times(a, b *expr) *expr {
-	return v.memoized('*', a, b, func() *expr { return v.product(a, b) })
+func (v *Env) multiply(a, b *expr) *expr {
+	return v.memoized('*', a, b, func() *expr { return v.expandProduct(a, b) })
 }
 
-func (v *Env) product(a, b *expr) *expr {
+func (v *Env) expandProduct(a, b *expr) *expr {
 	terms := make([]term, 0, (len(a.terms)+1)*(len(b.terms)+1))
 	var arith checked
 	for _, s := range a.terms {
@@ -248,12 +248,12 @@ func (v *Env) product(a, b *expr) *expr {
 		}
 	}
 	c := arith.product(a.c, b.c)
-	if !arith.wraps {
+	if !arith.overflowed {
 		if e := v.sum(terms, c); e != nil {
 			return e
 		}
 	}
-	return v.unexpanded(kindProduct, a, b)
+	return v.unexpanded(kindUnexpandedProduct, a, b)
 }
 
 // mergeAtoms merges the atoms of two products.

@@ -11,7 +11,7 @@ import (
 // the replaced states, so that reset can restore them.
 type facts struct {
 	inUse          bool                      // whether questions use facts in addition to bounds
-	gen            int                       // generation: identifies the current set of facts; 0 is the empty set
+	generation     int                       // generation: identifies the current set of facts; 0 is the empty set
 	lastGeneration int                       // the latest generation
 	generations    map[step]int              // the generation to which each step led
 	answers        map[questionKey]reduction // cached answers
@@ -44,13 +44,13 @@ type change struct {
 
 // mark is a state of the facts to which reset returns.
 type mark struct {
-	gen, trail, trueRelations, clauses, sumFacts, guards, hypotheses int
-	contradiction                                                    bool
+	generation, trail, trueRelations, clauses, sumFacts, guards, hypotheses int
+	contradiction                                                           bool
 }
 
 func (v *Env) mark() mark {
 	f := &v.facts
-	return mark{f.gen, len(f.trail), len(f.trueRelations), len(f.clauses), f.sumFacts, len(v.guards), f.hypotheses,
+	return mark{f.generation, len(f.trail), len(f.trueRelations), len(f.clauses), f.sumFacts, len(v.guards), f.hypotheses,
 		f.contradiction}
 }
 
@@ -69,7 +69,7 @@ func (v *Env) reset(m mark) {
 			c.e.fact = c.fact
 		}
 	}
-	f.gen, f.sumFacts, f.contradiction, f.hypotheses = m.gen, m.sumFacts, m.contradiction, m.hypotheses
+	f.generation, f.sumFacts, f.contradiction, f.hypotheses = m.generation, m.sumFacts, m.contradiction, m.hypotheses
 	f.trueRelations, f.clauses = f.trueRelations[:m.trueRelations], f.clauses[:m.clauses]
 	v.guards = v.guards[:m.guards]
 }
@@ -78,15 +78,15 @@ func (v *Env) reset(m mark) {
 // forms use bounds only. The form of an expression therefore does not depend on the facts that are known when the
 // expression is built.
 func (v *Env) withFacts(inUse bool) func() {
-	before := v.facts.inUse
+	wasInUse := v.facts.inUse
 	v.facts.inUse = inUse
-	return func() { v.facts.inUse = before }
+	return func() { v.facts.inUse = wasInUse }
 }
 
 // newGeneration starts a new generation of facts.
 func (f *facts) newGeneration() {
 	f.lastGeneration++
-	f.gen = f.lastGeneration
+	f.generation = f.lastGeneration
 }
 
 // step identifies a transition from one set of facts to another set. In a step a condition is marked as true, or is
@@ -104,11 +104,11 @@ func (f *facts) reuseGeneration(s step) {
 	if f.generations == nil {
 		f.generations = map[step]int{}
 	}
-	if name, again := f.generations[s]; again {
-		f.gen = name
+	if generation, known := f.generations[s]; known {
+		f.generation = generation
 		return
 	}
-	f.generations[s] = f.gen
+	f.generations[s] = f.generation
 }
 
 // questionKey is a condition in a state of the facts: the key of a cached answer.
@@ -121,22 +121,22 @@ type questionKey struct {
 const maxAnswers = 1 << 16
 
 // cache caches an answer.
-func (f *facts) cache(at questionKey, r reduction) {
+func (f *facts) cache(key questionKey, r reduction) {
 	if f.answers == nil || len(f.answers) >= maxAnswers {
 		f.answers = map[questionKey]reduction{}
 	}
-	f.answers[at] = r
+	f.answers[key] = r
 }
 
-func (f *facts) active() bool { return f.inUse && f.gen != 0 }
+func (f *facts) active() bool { return f.inUse && f.generation != 0 }
 
 // bounds returns bounds of e, under the current facts if these are in use.
 func (v *Env) bounds(e *expr) (lo, hi int) {
 	if !v.facts.active() || len(e.terms) == 0 {
 		return e.lo, e.hi
 	}
-	if e.spanGen == v.facts.gen {
-		return e.span[0], e.span[1]
+	if e.boundsGeneration == v.facts.generation {
+		return e.currentBounds[0], e.currentBounds[1]
 	}
 	lo, hi = constantRange(e.c)
 	for _, t := range e.terms {
@@ -152,7 +152,7 @@ func (v *Env) bounds(e *expr) (lo, hi int) {
 			lo, hi = max(lo, addLower(l, c)), min(hi, addUpper(h, c))
 		}
 	}
-	e.spanGen, e.span = v.facts.gen, [2]int{lo, hi}
+	e.boundsGeneration, e.currentBounds = v.facts.generation, [2]int{lo, hi}
 	return lo, hi
 }
 
@@ -169,19 +169,19 @@ func (v *Env) atomBounds(a *atom) (lo, hi int) {
 	if !v.facts.active() {
 		return a.lo, a.hi
 	}
-	if a.gen == v.facts.gen {
-		return a.span[0], a.span[1]
+	if a.generation == v.facts.generation {
+		return a.currentBounds[0], a.currentBounds[1]
 	}
 	lo, hi = a.boundsFrom(v.bounds)
 	lo, hi = max(lo, a.lo), min(hi, a.hi)
-	if f := a.self.fact; f != nil {
+	if f := a.asExpr.fact; f != nil {
 		lo, hi = max(lo, f.lo), min(hi, f.hi)
 	}
 	if a.replacement != nil {
 		l, h := v.bounds(a.replacement)
 		lo, hi = max(lo, l), min(hi, h)
 	}
-	a.gen, a.span = v.facts.gen, [2]int{lo, hi}
+	a.generation, a.currentBounds = v.facts.generation, [2]int{lo, hi}
 	return lo, hi
 }
 
@@ -241,7 +241,7 @@ func modulo(m, r int) (int, int) {
 func (v *Env) atomResidue(a *atom) (m, r int) {
 	state := 1
 	if v.facts.active() {
-		state += v.facts.gen
+		state += v.facts.generation
 	}
 	if a.residueState != state {
 		m, r = v.findResidue(a)
@@ -259,7 +259,7 @@ func (v *Env) findResidue(a *atom) (m, r int) {
 		if a.replacement != nil {
 			return v.residue(a.replacement)
 		}
-		if f := a.self.fact; f != nil {
+		if f := a.asExpr.fact; f != nil {
 			m, r = f.mod, f.rem
 		}
 	}
@@ -268,15 +268,15 @@ func (v *Env) findResidue(a *atom) (m, r int) {
 	}
 	x, y := a.args[0], a.args[1]
 	xm, xr := v.residue(x)
-	by := y.c
-	switch number := len(y.terms) == 0 && by > 0; {
-	case a.kind == kindDiv && number && xm != 0 && xm%by == 0:
-		return modulo(xm/by, floorDiv(xr, by))
-	case a.kind == kindMod && number && xm != 0 && gcd(xm, by) > 1:
-		if xm%by == 0 {
-			return modulo(0, xr-by*floorDiv(xr, by))
+	divisor := y.c
+	switch number := len(y.terms) == 0 && divisor > 0; {
+	case a.kind == kindDiv && number && xm != 0 && xm%divisor == 0:
+		return modulo(xm/divisor, floorDiv(xr, divisor))
+	case a.kind == kindMod && number && xm != 0 && gcd(xm, divisor) > 1:
+		if xm%divisor == 0 {
+			return modulo(0, xr-divisor*floorDiv(xr, divisor))
 		}
-		return modulo(gcd(xm, by), xr)
+		return modulo(gcd(xm, divisor), xr)
 	case a.kind == kindMax || a.kind == kindMin || a.kind == kindWhere:
 		for _, e := range a.args[1:] {
 			em, er := v.residue(e)

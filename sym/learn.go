@@ -7,22 +7,22 @@ import (
 
 // learn adds a condition and its immediate consequences to the facts.
 func (v *Env) learn(c *cond) {
-	from := v.facts.gen
-	defer func() { v.facts.reuseGeneration(step{from, c, true, v.facts.hypotheses}) }()
+	generation := v.facts.generation
+	defer func() { v.facts.reuseGeneration(step{generation, c, true, v.facts.hypotheses}) }()
 	v.assume(c)
-	for again := true; again && !v.facts.contradiction && v.facts.stepsLeft > 0; {
-		again = false
+	for learned := true; learned && !v.facts.contradiction && v.facts.stepsLeft > 0; {
+		learned = false
 		// A disjunction with a single undecided operand implies that operand (unit propagation).
 		for i := 0; i < len(v.facts.clauses) && !v.facts.contradiction; i++ {
-			open, undecided := v.undecidedOperands(v.facts.clauses[i])
+			candidate, undecided := v.undecidedOperands(v.facts.clauses[i])
 			switch {
 			case undecided == 0:
 				v.contradict()
-			case undecided == 1 && !open.isFact:
-				// Even after open is a fact, bounds may not show that open holds. The test of isFact prevents a second
+			case undecided == 1 && !candidate.isFact:
+				// Even after candidate is a fact, bounds may not show that it holds. The test of isFact prevents a second
 				// assumption.
-				v.assume(open)
-				again = true
+				v.assume(candidate)
+				learned = true
 			}
 		}
 	}
@@ -30,7 +30,7 @@ func (v *Env) learn(c *cond) {
 
 // undecidedOperands returns one of the undecided operands of a disjunction, and their number. If the disjunction is
 // known to hold, or if an operand is not a relation, the number is 2 or more, so that the caller draws no conclusion.
-func (v *Env) undecidedOperands(c *cond) (open *cond, undecided int) {
+func (v *Env) undecidedOperands(c *cond) (operand *cond, undecided int) {
 	for _, p := range c.args {
 		if p.kind >= condAnd {
 			return nil, len(c.args) + 1
@@ -39,21 +39,21 @@ func (v *Env) undecidedOperands(c *cond) (open *cond, undecided int) {
 		case known && truth:
 			return nil, len(c.args) + 1
 		case !known:
-			open = p
+			operand = p
 			undecided++
 		}
 	}
-	return open, undecided
+	return operand, undecided
 }
 
 // markTrue marks a condition as true.
 func (v *Env) markTrue(c *cond) {
 	if !c.isFact {
-		from := v.facts.gen
+		generation := v.facts.generation
 		c.isFact = true
 		v.facts.trail = append(v.facts.trail, change{c: c})
 		v.facts.newGeneration()
-		v.facts.reuseGeneration(step{from, c, false, v.facts.hypotheses})
+		v.facts.reuseGeneration(step{generation, c, false, v.facts.hypotheses})
 	}
 }
 
@@ -76,9 +76,9 @@ func (v *Env) assume(c *cond) {
 		v.facts.newGeneration()
 	default:
 		v.facts.trueRelations = append(v.facts.trueRelations, c)
-		simplified := v.simplify(c.d)
-		v.assumeRelation(c.kind, c.d)
-		if simplified != c.d {
+		simplified := v.simplify(c.difference)
+		v.assumeRelation(c.kind, c.difference)
+		if simplified != c.difference {
 			v.assumeRelation(c.kind, simplified)
 		}
 		if c.kind == condEq {
@@ -127,13 +127,13 @@ func (v *Env) narrow(e *expr, lo, hi int) {
 		hi = floorDiv(hi, k)
 	}
 	f := v.factOf(p)
-	before := [2]int{f.lo, f.hi}
+	oldBounds := [2]int{f.lo, f.hi}
 	f.lo, f.hi = max(f.lo, lo), min(f.hi, hi)
 	f.tighten()
 	switch {
 	case f.lo > f.hi:
 		v.contradict()
-	case before != [2]int{f.lo, f.hi}:
+	case oldBounds != [2]int{f.lo, f.hi}:
 		v.setFact(p, f)
 		v.propagate(p, f.lo, f.hi)
 	}
@@ -145,21 +145,21 @@ func (v *Env) exclude(d *expr) {
 	if len(d.terms) == 1 && c == 0 && len(d.terms[0].atoms) > 1 {
 		// No factor of a non-zero product is 0.
 		for _, a := range d.terms[0].atoms {
-			v.exclude(a.self)
+			v.exclude(a.asExpr)
 		}
 	}
 	if c%k != 0 {
 		return
 	}
 	f := v.factOf(p)
-	before := [2]int{f.lo, f.hi}
+	oldBounds := [2]int{f.lo, f.hi}
 	f.excluded = append(slices.Clone(f.excluded), -c/k)
 	f.tighten()
 	v.setFact(p, f)
 	switch {
 	case f.lo > f.hi:
 		v.contradict()
-	case before != [2]int{f.lo, f.hi}:
+	case oldBounds != [2]int{f.lo, f.hi}:
 		v.propagate(p, f.lo, f.hi)
 	}
 }
@@ -169,17 +169,17 @@ func (v *Env) propagateZero(d *expr) {
 	if len(d.terms) != 1 || d.c != 0 || len(d.terms[0].atoms) < 2 {
 		return
 	}
-	var open []*expr
+	var possiblyZero []*expr
 	for i, a := range d.terms[0].atoms {
 		if lo, hi := v.atomBounds(a); lo <= 0 && hi >= 0 && (i == 0 || a != d.terms[0].atoms[i-1]) {
-			open = append(open, a.self)
+			possiblyZero = append(possiblyZero, a.asExpr)
 		}
 	}
-	switch len(open) {
+	switch len(possiblyZero) {
 	case 0:
 		v.contradict()
 	case 1:
-		v.narrow(open[0], 0, 0)
+		v.narrow(possiblyZero[0], 0, 0)
 	}
 }
 
@@ -236,7 +236,7 @@ func (v *Env) propagateProduct(m []*atom, lo, hi int) {
 			most = hi / others[i]
 		}
 		if least > math.MinInt || most < math.MaxInt {
-			v.narrow(a.self, least, most)
+			v.narrow(a.asExpr, least, most)
 		}
 	}
 }
@@ -311,9 +311,9 @@ func (v *Env) narrowResidue(e *expr, m, r int) {
 	// The residue modulo the least common multiple, by the Chinese remainder theorem.
 	g := gcd(m, f.mod)
 	n := f.mod / g
-	_, times := modulo(n, (f.rem-r)/g)
-	_, times = modulo(n, times*inverse(m/g, n))
-	f.mod, f.rem = m*n, r+m*times
+	_, multiple := modulo(n, (f.rem-r)/g)
+	_, multiple = modulo(n, multiple*inverse(m/g, n))
+	f.mod, f.rem = m*n, r+m*multiple
 	f.tighten()
 	if f.lo > f.hi {
 		v.contradict()
@@ -358,12 +358,12 @@ func (v *Env) substitute(d *expr) {
 		return
 	}
 	lo, hi := v.atomBounds(solved)
-	solved.replacement = v.addMultiple(solved.self, d, -sign)
+	solved.replacement = v.addMultiple(solved.asExpr, d, -sign)
 	v.facts.trail = append(v.facts.trail, change{a: solved})
 	v.facts.newGeneration()
 	v.narrow(solved.replacement, lo, hi)
 	for _, c := range slices.Clone(v.facts.trueRelations) {
-		if simplified := v.simplify(c.d); simplified != c.d {
+		if simplified := v.simplify(c.difference); simplified != c.difference {
 			v.assumeRelation(c.kind, simplified)
 		}
 	}
@@ -384,9 +384,9 @@ func (s *search) visited(part any) bool {
 	if s.seen == nil {
 		s.seen = map[any]bool{}
 	}
-	before := s.seen[part]
+	wasVisited := s.seen[part]
 	s.seen[part] = true
-	return before
+	return wasVisited
 }
 
 func (s *search) atom(a *atom) bool {
@@ -407,7 +407,7 @@ func (s *search) cond(c *cond) bool {
 	if c.size > maxUnmemoizedSize && c.kind >= condAnd && s.visited(c) {
 		return false
 	}
-	return c.d != nil && s.expr(c.d) || slices.ContainsFunc(c.args, s.cond)
+	return c.difference != nil && s.expr(c.difference) || slices.ContainsFunc(c.args, s.cond)
 }
 
 // maxUnmemoizedSize is the size above which results for shared parts are memoized. Smaller parts are visited

@@ -96,12 +96,12 @@ func (p *parser) sum() (Int, error) {
 // sumFits reports whether all numbers in a sum or a difference fit an int.
 func sumFits(v, w Int, minus bool) bool {
 	a, number := v.Known()
-	b, other := w.Known()
+	b, isNumber := w.Known()
 	switch {
-	case number && other && minus:
+	case number && isNumber && minus:
 		_, fits := subFits(a, b)
 		return fits
-	case number && other:
+	case number && isNumber:
 		_, fits := addFits(a, b)
 		return fits
 	}

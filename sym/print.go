@@ -78,9 +78,9 @@ func (a *atom) String() string {
 		return dividend(a.args[0]) + "//" + operand(a.args[1])
 	case kindMod:
 		return dividend(a.args[0]) + " % " + operand(a.args[1])
-	case kindSum:
+	case kindUnexpandedSum:
 		return "(" + a.args[0].String() + " + " + operand(a.args[1]) + ")"
-	case kindProduct:
+	case kindUnexpandedProduct:
 		return "(" + operand(a.args[0]) + "*" + operand(a.args[1]) + ")"
 	}
 	args := make([]string, len(a.args))

@@ -19,11 +19,11 @@ func (v *Env) proves(d *expr) bool {
 	}
 	v.facts.proofSteps = maxProofSteps
 	for depth := range maxProofDepth + 1 {
-		left := v.facts.proofSteps
+		savedSteps := v.facts.proofSteps
 		if v.provesAtDepth(d, depth) {
 			return true
 		}
-		if v.facts.proofSteps < 0 || depth > 0 && v.facts.proofSteps == left-1 {
+		if v.facts.proofSteps < 0 || depth > 0 && v.facts.proofSteps == savedSteps-1 {
 			return false // a deeper search finds nothing new, or no steps are left
 		}
 	}
@@ -92,8 +92,8 @@ func (v *Env) divideTerms(e *expr, m []*atom) *expr {
 	var terms []term
 	c := 0
 	for _, t := range e.terms {
-		if left, _ := withoutAtoms(t.atoms, m); len(left) > 0 {
-			terms = append(terms, term{t.coeff, left})
+		if atoms, _ := withoutAtoms(t.atoms, m); len(atoms) > 0 {
+			terms = append(terms, term{t.coeff, atoms})
 		} else {
 			c += t.coeff
 		}
@@ -163,13 +163,13 @@ func (v *Env) provesByFunction(d *expr, depth int) bool {
 			if a.kind == kindSymbol || a.kind == kindMod || a.unexpanded() {
 				continue
 			}
-			times, rest, ok := v.splitByAtom(d, a)
+			multiplier, rest, ok := v.splitByAtom(d, a)
 			if !ok {
 				continue
 			}
-			lo, hi := v.bounds(times)
+			lo, hi := v.bounds(multiplier)
 			if a.kind == kindDiv {
-				if v.provesByQuotient(a, times, rest, depth) {
+				if v.provesByQuotient(a, multiplier, rest, depth) {
 					return true
 				}
 				continue
@@ -177,7 +177,7 @@ func (v *Env) provesByFunction(d *expr, depth int) bool {
 			oneSuffices := a.kind == kindMax && lo >= 0 || a.kind == kindMin && hi <= 0
 			proved := 0
 			for _, e := range a.args {
-				if v.provesSum(times, e, rest, depth) {
+				if v.provesSum(multiplier, e, rest, depth) {
 					proved++
 				} else if !oneSuffices {
 					break
@@ -191,44 +191,44 @@ func (v *Env) provesByFunction(d *expr, depth int) bool {
 	return false
 }
 
-func (v *Env) provesByQuotient(a *atom, times, rest *expr, depth int) bool {
+func (v *Env) provesByQuotient(a *atom, multiplier, rest *expr, depth int) bool {
 	x, y := a.args[0], a.args[1]
 	if l, _ := v.bounds(y); l < 1 {
 		return false
 	}
-	switch lo, hi := v.bounds(times); {
+	switch lo, hi := v.bounds(multiplier); {
 	case hi <= 0:
 	case lo >= 0:
 		x = v.addMultiple(v.addMultiple(x, y, -1), v.constant(1), 1)
 	default:
 		return false
 	}
-	return v.provesSum(times, x, v.times(y, rest), depth)
+	return v.provesSum(multiplier, x, v.multiply(y, rest), depth)
 }
 
 // provesSum proves a*b + c >= 0.
 func (v *Env) provesSum(a, b, c *expr, depth int) bool {
-	return v.provesAtDepth(v.addMultiple(v.times(a, b), c, 1), depth)
+	return v.provesAtDepth(v.addMultiple(v.multiply(a, b), c, 1), depth)
 }
 
-// splitByAtom returns times and rest such that d = times*a + rest. times and rest do not contain the factor a. ok is
-// false if d has a higher power of a.
-func (v *Env) splitByAtom(d *expr, a *atom) (times, rest *expr, ok bool) {
-	var with, without []term
+// splitByAtom returns multiplier and rest such that d = multiplier*a + rest. multiplier and rest do not contain the
+// factor a. ok is false if d has a higher power of a.
+func (v *Env) splitByAtom(d *expr, a *atom) (multiplier, rest *expr, ok bool) {
+	var multiples, others []term
 	c := 0
 	for _, t := range d.terms {
 		switch m, has := withoutAtoms(t.atoms, []*atom{a}); {
 		case !has:
-			without = append(without, t)
+			others = append(others, t)
 		case slices.Contains(m, a):
 			return nil, nil, false
 		case len(m) == 0:
 			c += t.coeff
 		default:
-			with = append(with, term{t.coeff, m})
+			multiples = append(multiples, term{t.coeff, m})
 		}
 	}
-	return v.sum(with, c), v.sum(without, d.c), true
+	return v.sum(multiples, c), v.sum(others, d.c), true
 }
 
 // provesByFact uses known facts s >= 0. It proves d >= 0 by a proof of d - s >= 0, if d - s does not have more terms
@@ -238,14 +238,15 @@ func (v *Env) provesByFact(d *expr, depth int) bool {
 		return false
 	}
 	for _, c := range v.facts.trueRelations {
-		if c.kind == condNe || len(c.d.terms) < 2 {
+		if c.kind == condNe || len(c.difference.terms) < 2 {
 			continue
 		}
-		if less := v.addMultiple(d, c.d, -1); len(less.terms) <= len(d.terms) && v.provesAtDepth(less, depth) {
+		difference := v.addMultiple(d, c.difference, -1)
+		if len(difference.terms) <= len(d.terms) && v.provesAtDepth(difference, depth) {
 			return true
 		}
 		if c.kind == condEq {
-			if more := v.addMultiple(d, c.d, 1); len(more.terms) <= len(d.terms) && v.provesAtDepth(more, depth) {
+			if sum := v.addMultiple(d, c.difference, 1); len(sum.terms) <= len(d.terms) && v.provesAtDepth(sum, depth) {
 				return true
 			}
 		}
@@ -259,20 +260,20 @@ func (v *Env) provesByFact(d *expr, depth int) bool {
 // provesByBound replaces an atom of d by its lower bound from a fact, or by its upper bound if its factor is
 // negative.
 func (v *Env) provesByBound(d *expr, c *cond, depth int) bool {
-	for _, t := range c.d.terms {
+	for _, t := range c.difference.terms {
 		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || !d.hasFactor(t.atoms[0]) {
 			continue
 		}
-		times, rest, ok := v.splitByAtom(d, t.atoms[0])
+		multiplier, rest, ok := v.splitByAtom(d, t.atoms[0])
 		if !ok {
 			continue
 		}
-		lo, hi := v.bounds(times)
+		lo, hi := v.bounds(multiplier)
 		if lo < 0 && hi > 0 || c.kind == condGe && (t.coeff > 0 && lo < 0 || t.coeff < 0 && hi > 0) {
 			continue
 		}
-		bound := v.addMultiple(t.atoms[0].self, c.d, -t.coeff)
-		if v.provesSum(times, bound, rest, depth) {
+		bound := v.addMultiple(t.atoms[0].asExpr, c.difference, -t.coeff)
+		if v.provesSum(multiplier, bound, rest, depth) {
 			return true
 		}
 	}
@@ -289,14 +290,14 @@ func (v *Env) relationKnown(c *cond) (truth, known bool) {
 	if !v.facts.spendSteps(1) {
 		return false, false
 	}
-	simplified := v.simplify(c.d)
+	simplified := v.simplify(c.difference)
 	if c.kind == condGe {
-		if lo, hi := v.bounds(c.d); lo >= 0 || hi < 0 {
+		if lo, hi := v.bounds(c.difference); lo >= 0 || hi < 0 {
 			return lo >= 0, true
 		}
 		return v.isNonNegative(simplified)
 	}
-	truth, known = v.zeroByBounds(c.d)
+	truth, known = v.zeroByBounds(c.difference)
 	if !known {
 		truth, known = v.isZero(simplified)
 	}
@@ -336,7 +337,7 @@ func (v *Env) isZero(d *expr) (truth, known bool) {
 	}
 	if len(d.terms) == 1 && d.c == 0 && len(d.terms[0].atoms) > 1 {
 		for _, a := range d.terms[0].atoms {
-			if t, ok := v.isZero(a.self); !ok || t {
+			if t, ok := v.isZero(a.asExpr); !ok || t {
 				return t, ok
 			}
 		}

@@ -8,8 +8,8 @@ type reduction struct {
 
 func knownTruth(truth bool) reduction { return reduction{truth: truth, known: true} }
 
-// ask calls reduce as a separate question, which uses facts.
-func (v *Env) ask(c *cond) reduction {
+// reduceByFacts calls reduce as a separate question, which uses facts.
+func (v *Env) reduceByFacts(c *cond) reduction {
 	defer v.beginQuestion()()
 	return v.reduce(c)
 }
@@ -26,9 +26,9 @@ func (v *Env) reduce(c *cond) reduction {
 	case c.not().isFact:
 		return knownTruth(false)
 	}
-	at := questionKey{c, v.facts.state()}
-	r, again := v.facts.answers[at]
-	if again {
+	key := questionKey{c, v.facts.state()}
+	r, cached := v.facts.answers[key]
+	if cached {
 		return r
 	}
 	if c.kind < condAnd {
@@ -41,8 +41,8 @@ func (v *Env) reduce(c *cond) reduction {
 	switch {
 	case v.facts.stepsLeft == 0 && !r.known:
 		return reduction{remaining: c}
-	case at.state == v.facts.state():
-		v.facts.cache(at, r)
+	case key.state == v.facts.state():
+		v.facts.cache(key, r)
 	}
 	return r
 }

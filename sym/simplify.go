@@ -20,7 +20,7 @@ func (v *Env) simplify(e *expr) *expr {
 		for _, t := range e.terms {
 			p := v.constant(t.coeff)
 			for _, a := range t.atoms {
-				p = v.times(p, v.simplifyAtom(a))
+				p = v.multiply(p, v.simplifyAtom(a))
 			}
 			out = v.addMultiple(out, p, 1)
 		}
@@ -36,7 +36,7 @@ func (v *Env) simplify(e *expr) *expr {
 func (v *Env) isSimplifiable(e *expr) bool {
 	for _, t := range e.terms {
 		for _, a := range t.atoms {
-			if v.simplifyAtom(a) != a.self {
+			if v.simplifyAtom(a) != a.asExpr {
 				return true
 			}
 		}
@@ -52,7 +52,7 @@ func (v *Env) simplifyAtom(a *atom) *expr {
 		return v.simplify(a.replacement)
 	}
 	if a.kind == kindSymbol {
-		return a.self
+		return a.asExpr
 	}
 	args := make([]*expr, len(a.args))
 	for i, e := range a.args {
@@ -63,11 +63,11 @@ func (v *Env) simplifyAtom(a *atom) *expr {
 		if lo, hi := v.bounds(args[1]); lo > 0 || hi < 0 {
 			return v.floorQuotient(args[0], args[1])
 		}
-		return a.self
+		return a.asExpr
 	case kindMod:
 		lo, hi := v.bounds(args[1])
 		if lo <= 0 && hi >= 0 {
-			return a.self
+			return a.asExpr
 		}
 		if m, r := v.atomResidue(a); m == 0 {
 			return v.constant(r)
@@ -84,10 +84,10 @@ func (v *Env) simplifyAtom(a *atom) *expr {
 			return args[0]
 		}
 		return v.atomIf(kindWhere, a.cond, args...)
-	case kindSum:
+	case kindUnexpandedSum:
 		return v.addMultiple(args[0], args[1], 1)
-	case kindProduct:
-		return v.times(args[0], args[1])
+	case kindUnexpandedProduct:
+		return v.multiply(args[0], args[1])
 	}
 	return v.extreme(a.kind, args...)
 }
@@ -108,7 +108,7 @@ func (v *Env) expandQuotients(e *expr) *expr {
 			if m != 0 {
 				continue
 			}
-			whole := v.times(rest, v.addMultiple(x, v.constant(r), -1))
+			whole := v.multiply(rest, v.addMultiple(x, v.constant(r), -1))
 			return v.expandQuotients(v.addMultiple(v.addMultiple(e, v.termExpr(t), -1), whole, 1))
 		}
 	}

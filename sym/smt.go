@@ -46,9 +46,9 @@ type definitions struct {
 }
 
 // define writes a named definition.
-func (d *definitions) define(what any, sort, prefix, text string) string {
+func (d *definitions) define(part any, sort, prefix, text string) string {
 	name := prefix + strconv.Itoa(len(d.names))
-	d.names[what] = name
+	d.names[part] = name
 	fmt.Fprintf(d.out, "(define-fun %s () %s %s)\n", name, sort, text)
 	return name
 }
@@ -75,11 +75,11 @@ func (d *definitions) cond(c *cond) string {
 	var text string
 	switch c.kind {
 	case condEq:
-		text = "(= " + d.expr(c.d) + " 0)"
+		text = "(= " + d.expr(c.difference) + " 0)"
 	case condNe:
-		text = "(not (= " + d.expr(c.d) + " 0))"
+		text = "(not (= " + d.expr(c.difference) + " 0))"
 	case condGe:
-		text = "(>= " + d.expr(c.d) + " 0)"
+		text = "(>= " + d.expr(c.difference) + " 0)"
 	default:
 		args := make([]string, len(c.args))
 		for i, p := range c.args {
@@ -132,9 +132,9 @@ func (d *definitions) atom(a *atom) string {
 		text = fmt.Sprintf("(ite (> %[2]s 0) (mod %[1]s %[2]s) (- (mod (- %[1]s) (- %[2]s))))", x, y)
 	case kindWhere:
 		text = fmt.Sprintf("(ite %s %s %s)", d.cond(a.cond), x, y)
-	case kindSum:
+	case kindUnexpandedSum:
 		text = "(+ " + x + " " + y + ")"
-	case kindProduct:
+	case kindUnexpandedProduct:
 		text = "(* " + x + " " + y + ")"
 	default:
 		relation := map[kind]string{kindMax: ">=", kindMin: "<="}[a.kind]

@@ -92,10 +92,10 @@ func (s *trends) function(a *atom) (sign int, ok bool) {
 			return 0, false
 		}
 		switch {
-		case a.kind == kindMax || a.kind == kindMin || a.kind == kindSum:
+		case a.kind == kindMax || a.kind == kindMin || a.kind == kindUnexpandedSum:
 			x, ok = combineTrends(x, y)
 		case x == 0 && y == 0:
-		case a.kind == kindMod || a.kind == kindProduct || e.lo < 1 || y != 0 && a.args[0].lo < 0:
+		case a.kind == kindMod || a.kind == kindUnexpandedProduct || e.lo < 1 || y != 0 && a.args[0].lo < 0:
 			return 0, false
 		default:
 			x, ok = combineTrends(x, -y)

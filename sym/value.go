@@ -103,12 +103,12 @@ func (w *valuation) function(a *atom) (int, error) {
 			n = min(n, x)
 		case a.unexpanded():
 			arith := checked{}
-			if a.kind == kindSum {
+			if a.kind == kindUnexpandedSum {
 				n = arith.sum(n, x)
 			} else {
 				n = arith.product(n, x)
 			}
-			if arith.wraps {
+			if arith.overflowed {
 				err = errOverflow
 			}
 		case x == 0:
@@ -134,10 +134,10 @@ func (w *valuation) cond(c *cond) (bool, error) {
 		}
 		return c.kind == condAnd, nil
 	}
-	d, err := w.expr(c.d)
+	d, err := w.expr(c.difference)
 	if err == errOverflow {
 		var x *big.Int
-		if x, err = (&bigValuation{binding: w.binding}).expr(c.d); err == nil {
+		if x, err = (&bigValuation{binding: w.binding}).expr(c.difference); err == nil {
 			d = x.Sign()
 		}
 	}

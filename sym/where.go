@@ -100,8 +100,8 @@ func (f *pathSearch) advance() bool {
 	if n == 0 {
 		return false
 	}
-	t := &f.branches[n-1]
-	t.answer, t.otherTried = !t.answer, true
+	last := &f.branches[n-1]
+	last.answer, last.otherTried = !last.answer, true
 	return true
 }
 
@@ -174,11 +174,11 @@ func runPath[T any](v *Env, f *pathSearch, run func() (T, error)) (c Case[T], po
 
 // Join runs a computation and records guards only for branches that affect the result. It explores up to limit paths as
 // [Fork] does, and returns the first result, which is the result at the hints. It records guards that exclude two kinds
-// of paths: paths that fail, and paths whose results differ from the first result. alike reports whether another result
-// equals the first result under the condition when. The condition is a fact during the call of alike. Within a [Fork],
+// of paths: paths that fail, and paths whose results differ from the first result. same reports whether another result
+// equals the first result under the condition when. The condition is a fact during the call of same. Within a [Fork],
 // and if there are more than limit paths, the computation runs once and its branches leave guards as usual.
-func Join[T any](v *Env, limit int, run func() (T, error), alike func(first, other T, when Bool) bool) (T, error) {
-	if v == nil || run == nil || alike == nil {
+func Join[T any](v *Env, limit int, run func() (T, error), same func(first, other T, when Bool) bool) (T, error) {
+	if v == nil || run == nil || same == nil {
 		panic("sym: Join needs an Env, a computation and a comparison")
 	}
 	if v.fork != nil {
@@ -190,7 +190,7 @@ func Join[T any](v *Env, limit int, run func() (T, error), alike func(first, oth
 	}
 	first := cases[0].Value
 	for _, c := range slices.Backward(cases[1:]) { // the last cases differ in the earliest branches
-		if c.Err != nil || !v.underHypothesis(c.If, func() bool { return alike(first, c.Value, c.If) }) {
+		if c.Err != nil || !v.underHypothesis(c.If, func() bool { return same(first, c.Value, c.If) }) {
 			v.exclusion(c.If).Holds()
 		}
 	}
@@ -198,14 +198,14 @@ func Join[T any](v *Env, limit int, run func() (T, error), alike func(first, oth
 }
 
 // Differing returns the first case of a [Fork], and each other case whose value differs from the first value.
-// alike(first, other) reports whether two values are equal. During the call, the condition of the other case is a fact.
-func Differing[T any](cases []Case[T], alike func(first, other T) bool) []Case[T] {
-	if alike == nil {
+// same(first, other) reports whether two values are equal. During the call, the condition of the other case is a fact.
+func Differing[T any](cases []Case[T], same func(first, other T) bool) []Case[T] {
+	if same == nil {
 		panic("sym: Differing needs a comparison")
 	}
 	var list []Case[T]
 	for i, c := range cases {
-		ask := func() bool { return alike(cases[0].Value, c.Value) }
+		ask := func() bool { return same(cases[0].Value, c.Value) }
 		if i == 0 || c.If.c == nil && !ask() || c.If.c != nil && !c.If.c.env.underHypothesis(c.If, ask) {
 			list = append(list, c)
 		}
@@ -222,8 +222,8 @@ func (v *Env) exclusion(b Bool) Bool {
 	parts := slices.Clone(b.c.args)
 	for i := len(parts) - 1; i >= 0 && len(parts) > 1; i-- {
 		rest := v.junctionOf(condOr, slices.Delete(slices.Clone(parts), i, i+1))
-		follows := func() bool { r := v.reduce(rest); return r.known && r.truth }
-		if v.underHypothesis(Bool{v: parts[i].hint, c: parts[i]}, follows) {
+		isImplied := func() bool { r := v.reduce(rest); return r.known && r.truth }
+		if v.underHypothesis(Bool{v: parts[i].hint, c: parts[i]}, isImplied) {
 			parts = slices.Delete(parts, i, i+1)
 		}
 	}
@@ -231,13 +231,13 @@ func (v *Env) exclusion(b Bool) Bool {
 	return Bool{v: c.hint, c: c}
 }
 
-// underHypothesis calls ask with b as an additional fact, and then removes this fact.
-func (v *Env) underHypothesis(b Bool, ask func() bool) bool {
+// underHypothesis calls question with b as an additional fact, and then removes this fact.
+func (v *Env) underHypothesis(b Bool, question func() bool) bool {
 	if b.c == nil {
-		return ask()
+		return question()
 	}
 	defer v.reset(v.mark())
 	defer v.beginQuestion()()
 	v.learn(b.c)
-	return ask()
+	return question()
 }

@@ -75,23 +75,23 @@ func (e *expander) largeAngle(a expr.Value) (q, r, low expr.Value) {
 // branches. For each bit of the index of the first word, from 16 down to 1, all words move down by this number of words
 // if the bit is set.
 func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
-	at := e.Do(expr.Sub, e.Do(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
+	bitOffset := e.Do(expr.Sub, e.Do(expr.Shr, e.int(a), e.mask(52)), e.mask(1013))
 	word := make([]expr.Value, len(elementary.TwoOverPi))
 	for k, w := range elementary.TwoOverPi {
 		word[k] = e.mask(w)
 	}
 	for step := 16; step > 0; step /= 2 {
 		bit := uint64(step) << 6
-		on := e.Do(expr.Eq, e.Do(expr.And, at, e.mask(bit)), e.mask(bit))
+		on := e.Do(expr.Eq, e.Do(expr.And, bitOffset, e.mask(bit)), e.mask(bit))
 		for k := 0; k < step+3 && k+step < len(word); k++ {
 			word[k] = e.choose(on, word[k+step], word[k])
 		}
 	}
-	shift := e.Do(expr.And, at, e.mask(63))
-	back := e.Do(expr.Xor, shift, e.mask(63))
+	shift := e.Do(expr.And, bitOffset, e.mask(63))
+	backShift := e.Do(expr.Xor, shift, e.mask(63))
 	var w [3]expr.Value
 	for k := range w {
-		w[k] = e.Do(expr.Or, e.Do(expr.Shl, word[k], shift), e.Do(expr.Shr, e.Do(expr.Shr, word[k+1], e.mask(1)), back))
+		w[k] = e.Do(expr.Or, e.Do(expr.Shl, word[k], shift), e.Do(expr.Shr, e.Do(expr.Shr, word[k+1], e.mask(1)), backShift))
 	}
 	left := func(v expr.Value, n uint64) expr.Value { return e.Do(expr.Shl, v, e.mask(n)) }
 	right := func(v expr.Value, n uint64) expr.Value { return e.Do(expr.Shr, v, e.mask(n)) }
@@ -112,8 +112,8 @@ func (e *expander) sinCosOf(r, low expr.Value) (sin, cos expr.Value) {
 	z, one := e.mul(r, r), e.constant(1)
 	w := e.fma(z, e.constant(-0.5), one)
 	sin = e.add(r, e.fma(e.mul(r, z), e.eval(elementary.SinPoly, z), e.mul(low, w)))
-	beyond := e.fma(e.Do(expr.Neg, r), low, e.mul(e.productError(r, r, z), e.constant(-0.5)))
-	tail := e.fma(e.mul(z, z), e.eval(elementary.CosPoly, z), beyond)
+	roundingError := e.fma(e.Do(expr.Neg, r), low, e.mul(e.productError(r, r, z), e.constant(-0.5)))
+	tail := e.fma(e.mul(z, z), e.eval(elementary.CosPoly, z), roundingError)
 	cos = e.add(w, e.add(e.fma(z, e.constant(-0.5), e.sub(one, w)), tail))
 	return sin, cos
 }

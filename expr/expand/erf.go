@@ -34,7 +34,7 @@ var erfPower = elementary.Poly{
 // erf is 1 - exp(-g), where g is a polynomial of |x|. The difference is computed like expm1, which is accurate for
 // small x. Beyond the bound of |x|, the result is 1.
 func (e *expander) erf(x expr.Value) expr.Value {
-	a := e.clampAbove(e.Do(expr.Abs, x), byDType(e, 3.93, 5.93))
+	a := e.clampMax(e.Do(expr.Abs, x), byDType(e, 3.93, 5.93))
 	g := e.fma(a, e.constant(1.1283791670955126), e.mul(e.eval(erfPoly, a), a))
 	n, s := e.nearest(g, -math.Log2E, 0)
 	hi, lo := e.ln2()
@@ -51,7 +51,7 @@ func (e *expander) erf(x expr.Value) expr.Value {
 // results below 1, the error is at most 7e-8, or 6e-8 for the c of gelu, and the sum of 1 and erf would have a greater
 // error.
 func (e *expander) onePlusErf(x expr.Value, c float64) expr.Value {
-	tail := e.evalPiecewise(&elementary.ErfcPieces, e.clampAbove(e.Do(expr.Abs, x), 4.3/c), c) // erfc(|c*x|)
+	tail := e.evalPiecewise(&elementary.ErfcPieces, e.clampMax(e.Do(expr.Abs, x), 4.3/c), c) // erfc(|c*x|)
 	return e.choose(e.lt(e.constant(0), x), e.sub(e.constant(2), tail), tail)
 }
 
@@ -105,7 +105,7 @@ func (e *expander) erfc(x expr.Value) expr.Value {
 	if !e.isFloat64() {
 		return e.inFloat64((*expander).erfc, x)
 	}
-	a, one := e.clampAbove(e.Do(expr.Abs, x), 27.3), e.constant(1)
+	a, one := e.clampMax(e.Do(expr.Abs, x), 27.3), e.constant(1)
 	four := e.constant(4)
 	c := e.eval(elementary.ErfcPoly, e.div(e.sub(a, four), e.add(a, four)))
 	z := e.mul(a, a)

@@ -47,9 +47,9 @@ func (e *expander) ln2() (hi, lo float64) {
 func (e *expander) expRange(x expr.Value) expr.Value {
 	least, most := byDType(e, -104.0, -746.0), byDType(e, 90.0, 711.0)
 	if i := e.Inst(x); i.Op == expr.Neg {
-		return e.Do(expr.Neg, e.clampBelow(e.clampAbove(i.A, -least), -most))
+		return e.Do(expr.Neg, e.clampMin(e.clampMax(i.A, -least), -most))
 	}
-	return e.clampBelow(e.clampAbove(x, most), least)
+	return e.clampMin(e.clampMax(x, most), least)
 }
 
 // expParts returns a polynomial p and a power of two s such that exp(x) = p*s*s. s is a normal number even if exp(x)
@@ -66,7 +66,7 @@ func (e *expander) expParts(x expr.Value) (p, s expr.Value) {
 // expSum is expParts with the polynomial as a sum p + low, within 2^-56. It compensates the rounding errors of r and of
 // the last two steps.
 func (e *expander) expSum(x expr.Value) (p, low, s expr.Value) {
-	x, one := e.clampBelow(e.clampAbove(x, 711), -746), e.constant(1)
+	x, one := e.clampMin(e.clampMax(x, 711), -746), e.constant(1)
 	hi, lo := e.ln2()
 	n, s := e.nearest(x, 0.5*math.Log2E, 0)
 	r1 := e.fma(n, e.constant(-2*hi), x)
@@ -161,7 +161,7 @@ func (e *expander) expSquared(x expr.Value) expr.Value {
 
 // exp2 needs no constant in two parts, because x = 2n + r is exact.
 func (e *expander) exp2(x expr.Value) expr.Value {
-	x = e.clampBelow(e.clampAbove(x, byDType(e, 129.0, 1025.0)), byDType(e, -151.0, -1076.0))
+	x = e.clampMin(e.clampMax(x, byDType(e, 129.0, 1025.0)), byDType(e, -151.0, -1076.0))
 	n, s := e.nearest(x, 0.5, 0)
 	r := e.fma(n, e.constant(-2), x)
 	p := e.fma(e.eval(elementary.Exp2Poly, r), r, e.constant(1))
@@ -186,13 +186,13 @@ func (e *expander) expm1Scaled(x expr.Value, shift int) expr.Value {
 // expm1 computes half of the result and doubles it, because 2^n may overflow although the result does not. For tiny x,
 // half of the result may be subnormal or lose the sign of 0. The result is then x.
 func (e *expander) expm1(x expr.Value) expr.Value {
-	in := e.clampBelow(e.clampAbove(x, byDType(e, 89.0, 710.0)), byDType(e, -18.0, -40.0))
+	in := e.clampMin(e.clampMax(x, byDType(e, 89.0, 710.0)), byDType(e, -18.0, -40.0))
 	h := e.expm1Scaled(in, -1)
-	return e.orIfTiny(x, e.add(h, h))
+	return e.identityIfTiny(x, e.add(h, h))
 }
 
-// orIfTiny returns x if |x| is so small that f(x) rounds to x. Otherwise it returns y, which is f(x).
-func (e *expander) orIfTiny(x, y expr.Value) expr.Value {
+// identityIfTiny returns x if |x| is so small that f(x) rounds to x. Otherwise it returns y, which is f(x).
+func (e *expander) identityIfTiny(x, y expr.Value) expr.Value {
 	return e.choose(e.lt(e.Do(expr.Abs, x), e.constant(byDType(e, 0x1p-25, 0x1p-54))), x, y)
 }
 
@@ -206,9 +206,9 @@ var tanhPoly = []float64{-1.0000000000000011, 0.66666666666666352, -0.3333333333
 // 1+q. Beyond the bound of |x|, the result is 1.
 func (e *expander) tanh(x expr.Value) expr.Value {
 	if !e.isFloat64() {
-		return e.withSign(e.evalPiecewise(&elementary.TanhPieces, e.clampAbove(e.Do(expr.Abs, x), 9.2), 1), e.signBit(x))
+		return e.withSign(e.evalPiecewise(&elementary.TanhPieces, e.clampMax(e.Do(expr.Abs, x), 9.2), 1), e.signBit(x))
 	}
-	a := e.clampAbove(e.Do(expr.Abs, x), 19.2)
+	a := e.clampMax(e.Do(expr.Abs, x), 19.2)
 	n, s := e.nearest(a, -2*math.Log2E, 0)
 	hi, lo := e.ln2()
 	r := e.fma(n, e.constant(lo/2), e.fma(n, e.constant(hi/2), a))

@@ -97,11 +97,11 @@ func byDType[T any](e *expander, f32, f64 T) T {
 	return f32
 }
 
-// word is the dtype of integers with the size of the floats. mantissa is the number of bits below the exponent. bias is
-// the bias of the exponent.
-func (e *expander) word() tensor.DType { return byDType(e, tensor.Int32, tensor.Uint64) }
-func (e *expander) mantissa() int      { return byDType(e, 23, 52) }
-func (e *expander) bias() int          { return byDType(e, 127, 1023) }
+// intDType is the dtype of integers with the size of the floats. mantissa is the number of bits below the exponent.
+// bias is the bias of the exponent.
+func (e *expander) intDType() tensor.DType { return byDType(e, tensor.Int32, tensor.Uint64) }
+func (e *expander) mantissa() int          { return byDType(e, 23, 52) }
+func (e *expander) bias() int              { return byDType(e, 127, 1023) }
 
 func (e *expander) constant(x float64) expr.Value           { return e.Const(e.dtype, x) }
 func (e *expander) add(a, b expr.Value) expr.Value          { return e.Do(expr.Add, a, b) }
@@ -112,22 +112,22 @@ func (e *expander) fma(a, b, c expr.Value) expr.Value       { return e.Do(expr.F
 func (e *expander) lt(a, b expr.Value) expr.Value           { return e.Do(expr.Lt, a, b) }
 func (e *expander) choose(c, yes, no expr.Value) expr.Value { return e.Do(expr.Select, c, yes, no) }
 
-// clampBelow returns max(x, bound), and clampAbove returns min(x, bound). NaN is preserved.
-func (e *expander) clampBelow(x expr.Value, bound float64) expr.Value {
+// clampMin returns max(x, bound), and clampMax returns min(x, bound). NaN is preserved.
+func (e *expander) clampMin(x expr.Value, bound float64) expr.Value {
 	return e.Do(expr.Max, x, e.constant(bound))
 }
-func (e *expander) clampAbove(x expr.Value, bound float64) expr.Value {
+func (e *expander) clampMax(x expr.Value, bound float64) expr.Value {
 	return e.Do(expr.Min, x, e.constant(bound))
 }
 
 // int and float reinterpret bits. mask is an integer constant.
-func (e *expander) int(x expr.Value) expr.Value   { return e.Bits(e.word(), x) }
+func (e *expander) int(x expr.Value) expr.Value   { return e.Bits(e.intDType(), x) }
 func (e *expander) float(i expr.Value) expr.Value { return e.Bits(e.dtype, i) }
 func (e *expander) mask(bits uint64) expr.Value {
 	if !e.isFloat64() {
 		bits &= math.MaxUint32
 	}
-	return e.Make(expr.Inst{Op: expr.Const, DType: e.word(), Imm: bits})
+	return e.Make(expr.Inst{Op: expr.Const, DType: e.intDType(), Imm: bits})
 }
 
 // bitsOf returns the bits of a float constant as an integer constant.

@@ -18,11 +18,11 @@ func (e *expander) cosh(x expr.Value) expr.Value {
 // sinh is d + d/(2d+1) with d = expm1(|x|)/2. For small d it is 2d - d*2d/(2d+1), which has smaller rounding errors
 // there. d overflows only if the result does, and the quotient uses half of d.
 func (e *expander) sinh(x expr.Value) expr.Value {
-	h := e.expm1Scaled(e.clampAbove(e.Do(expr.Abs, x), byDType(e, 89.7, 710.7)), -2)
+	h := e.expm1Scaled(e.clampMax(e.Do(expr.Abs, x), byDType(e, 89.7, 710.7)), -2)
 	d, q := e.add(h, h), e.div(h, e.add(h, e.constant(0.25)))
 	small := e.fma(e.Do(expr.Neg, d), q, e.add(d, d))
 	r := e.choose(e.lt(d, e.constant(0.5)), small, e.fma(q, e.constant(0.5), d))
-	return e.orIfTiny(x, e.withSign(r, e.signBit(x)))
+	return e.identityIfTiny(x, e.withSign(r, e.signBit(x)))
 }
 
 // asinh is log1p(a + (sqrt(a^2+1)-1)) with a = |x|. For float32, the inner difference is accurate enough in float64.

@@ -121,7 +121,7 @@ func (e *expander) log10(x expr.Value) expr.Value {
 func (e *expander) log1p(x expr.Value) expr.Value {
 	n, _, f, u := e.frexpOf1p(x)
 	ln2, _ := e.ln2()
-	return e.orIfTiny(x, e.logSpecial(u, x, e.fma(n, e.constant(ln2), e.logOf1p(logPoly, f))))
+	return e.identityIfTiny(x, e.logSpecial(u, x, e.fma(n, e.constant(ln2), e.logOf1p(logPoly, f))))
 }
 
 // log1pOf is log1p(x + low) for a small low. It compensates the rounding error of f.
@@ -131,7 +131,7 @@ func (e *expander) log1pOf(x, low expr.Value) expr.Value {
 	lost = e.fma(e.mul(low, e.constant(0.25)), s, lost)
 	ln2, _ := e.ln2()
 	r := e.fma(n, e.constant(ln2), e.add(f, e.fma(e.mul(f, f), e.eval(logPoly, f), lost)))
-	return e.orIfTiny(x, e.logSpecial(u, x, r))
+	return e.identityIfTiny(x, e.logSpecial(u, x, r))
 }
 
 // frexpOf1p returns n, s = 4/2^n, f, and u = 1+x, rounded, for log1p.

@@ -9,8 +9,8 @@ import (
 // a point of the interval. The distance is computed from a without rounding c*a. Operations: 5, and 2 for each degree.
 func (e *expander) evalPiecewise(p *elementary.Pieces, a expr.Value, c float64) expr.Value {
 	t := e.fma(a, e.constant(c*p.Scale), e.constant(p.Offset))
-	at := e.float(e.Do(expr.Shr, e.int(t), e.mask(p.Shift)))
-	point := e.lookup(p.First, at)
+	index := e.float(e.Do(expr.Shr, e.int(t), e.mask(p.Shift)))
+	point := e.lookup(p.First, index)
 	var beyond expr.Value
 	if c == 1 {
 		beyond = e.sub(a, point)
@@ -18,14 +18,14 @@ func (e *expander) evalPiecewise(p *elementary.Pieces, a expr.Value, c float64) 
 		beyond = e.fma(a, e.constant(c), e.Do(expr.Neg, point))
 	}
 	constant := p.First + 1
-	v := e.lookup(constant+p.Degree, at)
+	v := e.lookup(constant+p.Degree, index)
 	for k := constant + p.Degree; k > constant; k-- {
-		v = e.fma(v, beyond, e.lookup(k-1, at))
+		v = e.fma(v, beyond, e.lookup(k-1, index))
 	}
 	return v
 }
 
 // lookup returns the entry of a table whose index is the lowest 5 bits of a value.
-func (e *expander) lookup(table uint64, at expr.Value) expr.Value {
-	return e.Make(expr.Inst{Op: expr.Lookup, DType: e.dtype, A: at, B: expr.None, C: expr.None, Imm: table})
+func (e *expander) lookup(table uint64, index expr.Value) expr.Value {
+	return e.Make(expr.Inst{Op: expr.Lookup, DType: e.dtype, A: index, B: expr.None, C: expr.None, Imm: table})
 }

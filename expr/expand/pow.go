@@ -13,7 +13,7 @@ import (
 // infinite for every x except 1 and -1.
 func (e *expander) pow(x, y expr.Value) expr.Value {
 	a, inf := e.Do(expr.Abs, x), e.constant(math.Inf(1))
-	y0 := e.clampBelow(e.clampAbove(y, 0x1p100), -0x1p100)
+	y0 := e.clampMin(e.clampMax(y, 0x1p100), -0x1p100)
 	var r expr.Value
 	if e.isFloat64() {
 		r = e.power(a, y0)
@@ -54,7 +54,7 @@ func (e *expander) powerFloat32(a, y expr.Value) expr.Value {
 	n, m := e.frexp(a)
 	f := e.sub(m, e.constant(1))
 	l := e.fma(e.fma(e.mul(f, f), e.horner(powLogPoly, f), f), e.constant(math.Log2E), n)
-	t := e.clampBelow(e.clampAbove(e.mul(y, e.logOfSpecialBase(a, l)), 300), -300)
+	t := e.clampMin(e.clampMax(e.mul(y, e.logOfSpecialBase(a, l)), 300), -300)
 	n, s := e.nearest(t, 1, 0)
 	r := e.sub(t, n)
 	return e.mul(e.fma(e.horner(powExpPoly, r), r, e.constant(1)), s)
@@ -67,7 +67,7 @@ func (e *expander) power(a, y expr.Value) expr.Value {
 	t := e.mul(y, e.logOfSpecialBase(a, hi))
 	rest := e.fma(y, lo, e.productError(y, hi, t))
 	rest = e.choose(e.lt(e.Do(expr.Abs, t), e.constant(2000)), rest, e.constant(0))
-	t = e.clampBelow(e.clampAbove(t, 1100), -1100)
+	t = e.clampMin(e.clampMax(t, 1100), -1100)
 	n, s := e.nearest(t, 0.5, 0)
 	r := e.add(e.fma(n, e.constant(-2), t), rest)
 	p := e.fma(e.eval(elementary.Exp2Poly, r), r, e.constant(1))

@@ -10,14 +10,15 @@ import (
 
 // The circular functions. x = q*pi/2 + r with |r| <= pi/4, and the functions are polynomials of r.
 
-// turns is 1/(2*pi) as a sum of float64 numbers.
-var turns = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e493ad4cep-111, 0x1.e21c820ff28b2p-165}
+// turnsPerRadian is 1/(2*pi) as a sum of float64 numbers.
+var turnsPerRadian = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e493ad4cep-111,
+	0x1.e21c820ff28b2p-165}
 
-// quarters returns q as an integer, and r, for any float32 x. It computes x/(2*pi) modulo 1 in float64, as the sum of
-// the products of x with the four parts of 1/(2*pi). It drops the integer parts of the products with the first two of
-// these parts, and of the rounding errors of these products. The integer part of the third product is small, and the
+// quarterTurns returns q as an integer, and r, for any float32 x. It computes x/(2*pi) modulo 1 in float64, as the sum
+// of the products of x with the four parts of 1/(2*pi). It drops the integer parts of the products with the first two
+// of these parts, and of the rounding errors of these products. The integer part of the third product is small, and the
 // fourth product is below 1.
-func (e *expander) quarters(x expr.Value) (q, r expr.Value) {
+func (e *expander) quarterTurns(x expr.Value) (q, r expr.Value) {
 	w := &expander{e.Builder, e.target, tensor.Float64, true}
 	x = w.Convert(tensor.Float64, x)
 	fraction := func(c float64) expr.Value {
@@ -25,9 +26,10 @@ func (e *expander) quarters(x expr.Value) (q, r expr.Value) {
 		return w.fma(x, w.constant(c), whole)
 	}
 	withoutInteger := func(f expr.Value) expr.Value { return w.sub(f, w.Do(expr.Rint, f)) }
-	t := w.add(w.add(withoutInteger(fraction(turns[0])), withoutInteger(fraction(turns[1]))), fraction(turns[2]))
+	t := w.add(w.add(withoutInteger(fraction(turnsPerRadian[0])), withoutInteger(fraction(turnsPerRadian[1]))),
+		fraction(turnsPerRadian[2]))
 	n := w.Do(expr.Rint, w.mul(t, w.constant(4)))
-	t = w.fma(x, w.constant(turns[3]), w.fma(n, w.constant(-0.25), t))
+	t = w.fma(x, w.constant(turnsPerRadian[3]), w.fma(n, w.constant(-0.25), t))
 	return w.Convert(tensor.Int32, n), w.Convert(e.dtype, w.mul(t, w.constant(2*math.Pi)))
 }
 
@@ -39,15 +41,15 @@ func (e *expander) sinCos(r expr.Value) (sin, cos expr.Value) {
 	return sin, cos
 }
 
-// odd reports whether bit 0 of q is set.
-func (e *expander) odd(q expr.Value) expr.Value {
+// isOdd reports whether bit 0 of q is set.
+func (e *expander) isOdd(q expr.Value) expr.Value {
 	d := e.DType(q)
 	return e.Do(expr.Eq, e.Do(expr.And, q, e.Int(d, 1)), e.Int(d, 1))
 }
 
 // quadrant returns the sine of an angle, given its quadrant q and the sine and cosine of its remainder.
 func (e *expander) quadrant(q, sin, cos expr.Value) expr.Value {
-	v := e.choose(e.odd(q), cos, sin)
+	v := e.choose(e.isOdd(q), cos, sin)
 	sign := e.Do(expr.Shl, q, e.Int(e.DType(q), int64(8*e.dtype.Size()-2)))
 	return e.float(e.Do(expr.Xor, e.int(v), e.Do(expr.And, sign, e.bitsOf(math.Copysign(0, -1)))))
 }
@@ -59,7 +61,7 @@ func (e *expander) sin(x expr.Value) expr.Value {
 		sin, cos := e.sinCosOf(r, low)
 		return e.float(e.Do(expr.Xor, e.int(e.quadrant(q, sin, cos)), e.signBit(x)))
 	}
-	q, r := e.quarters(x)
+	q, r := e.quarterTurns(x)
 	sin, cos := e.sinCos(r)
 	return e.choose(e.Do(expr.Eq, x, e.constant(0)), x, e.quadrant(q, sin, cos))
 }
@@ -73,7 +75,7 @@ func (e *expander) cos(x expr.Value) expr.Value {
 		sin, cos = e.sinCosOf(r, low)
 	} else {
 		var r expr.Value
-		q, r = e.quarters(x)
+		q, r = e.quarterTurns(x)
 		sin, cos = e.sinCos(r)
 	}
 	return e.quadrant(e.Do(expr.Add, q, e.Int(e.DType(q), 1)), sin, cos)
@@ -87,13 +89,13 @@ func (e *expander) tan(x expr.Value) expr.Value {
 	}
 	var q, sin, cos, r, low expr.Value
 	if e.lowPrecision {
-		q, r = e.quarters(x)
+		q, r = e.quarterTurns(x)
 		sin, cos = e.sinCos(r)
 	} else {
 		q, r, low = e.angle(e.Do(expr.Abs, x))
 		sin, cos = e.sinCosOf(r, low)
 	}
-	odd := e.odd(q)
+	odd := e.isOdd(q)
 	v := e.div(e.choose(odd, cos, sin), e.choose(odd, e.Do(expr.Neg, sin), cos))
 	if e.lowPrecision {
 		return e.choose(e.Do(expr.Eq, x, e.constant(0)), x, v)
@@ -120,9 +122,9 @@ func (e *expander) halfPi() (hi, lo expr.Value) {
 	return e.splitConstant(math.Pi/2, 6.123233995736766e-17)
 }
 
-// arc returns s+t = asin(|x|) for |x| <= 1/2. For greater |x|, far is true, and s+t is asin(sqrt((1-|x|)/2)), which is
-// half of acos(|x|).
-func (e *expander) arc(x expr.Value) (s, t, far expr.Value) {
+// arcsinParts returns s+t = asin(|x|) for |x| <= 1/2. For greater |x|, far is true, and s+t is asin(sqrt((1-|x|)/2)),
+// which is half of acos(|x|).
+func (e *expander) arcsinParts(x expr.Value) (s, t, far expr.Value) {
 	a := e.Do(expr.Abs, x)
 	far = e.lt(e.constant(0.5), a)
 	z := e.choose(far, e.fma(a, e.constant(-0.5), e.constant(0.5)), e.mul(a, a))
@@ -131,7 +133,7 @@ func (e *expander) arc(x expr.Value) (s, t, far expr.Value) {
 }
 
 func (e *expander) asin(x expr.Value) expr.Value {
-	s, t, far := e.arc(x)
+	s, t, far := e.arcsinParts(x)
 	_, lo := e.halfPi()
 	quarter := e.constant(math.Pi / 4)
 	other := e.add(quarter, e.add(e.fma(s, e.constant(-2), quarter), e.fma(t, e.constant(-2), lo)))
@@ -141,7 +143,7 @@ func (e *expander) asin(x expr.Value) expr.Value {
 // acos is computed from p = s+t of arc. For x > 1/2 it is 2p, for x < -1/2 it is pi - 2p. Otherwise it is pi/2 - p for
 // a positive x, and pi/2 + p for a negative x.
 func (e *expander) acos(x expr.Value) expr.Value {
-	s, t, far := e.arc(x)
+	s, t, far := e.arcsinParts(x)
 	p := e.add(s, t)
 	hi, lo := e.halfPi()
 	negative := e.lt(x, e.constant(0))
@@ -171,8 +173,8 @@ func (e *expander) atan2(y, x expr.Value) expr.Value {
 	ay, ax := e.Do(expr.Abs, y), e.Do(expr.Abs, x)
 	swap := e.lt(ax, ay)
 	n, d := e.choose(swap, ax, ay), e.choose(swap, ay, ax)
-	same := e.choose(e.Do(expr.Eq, n, e.constant(0)), n, e.constant(1))
-	p := e.arctan(e.choose(e.Do(expr.Eq, n, d), same, e.div(n, d)))
+	sameDirection := e.choose(e.Do(expr.Eq, n, e.constant(0)), n, e.constant(1))
+	p := e.arctan(e.choose(e.Do(expr.Eq, n, d), sameDirection, e.div(n, d)))
 	hi, lo := e.halfPi()
 	p = e.choose(swap, e.add(e.sub(hi, p), lo), p)
 	signs := e.Do(expr.Eq, e.signBit(x), e.bitsOf(0))

@@ -24,10 +24,10 @@ type Proof struct {
 	// Rows is the number of rows of the graph.
 	Rows int
 
-	graph  *graph.Graph
-	inputs map[string]int
-	places map[*graph.Value]rowPlace // only of values that depend on the rows
-	lifted map[operand]rowPlace      // operands that do not depend on the rows, and have a slice for each row
+	graph            *graph.Graph
+	inputs           map[string]int
+	places           map[*graph.Value]rowPlace // only of values that depend on the rows
+	repeatedOperands map[operand]rowPlace      // operands that do not depend on the rows, and have a slice for each row
 	// choices are the followed nodes whose results have further possible places, in the order of the nodes.
 	choices []choice
 }
@@ -35,7 +35,7 @@ type Proof struct {
 // rowPlace says where the rows of a value are. Dimension dim is divided into outer blocks, and each block contains all
 // rows. Row r has the indices (o*Rows + r)*k to (o*Rows + r + 1)*k in block o, where k is the number of slices of a row
 // in a block.
-type rowPlace struct{ dim, outer int }
+type rowPlace struct{ dim, blocks int }
 
 // noRows is the place of values that do not depend on the rows.
 var noRows = rowPlace{graph.Whole, 1}
@@ -61,8 +61,8 @@ func (p *Proof) Dim(v *graph.Value) int {
 }
 
 func (p *Proof) placeOf(v *graph.Value) rowPlace {
-	if at, ok := p.places[v]; ok {
-		return at
+	if place, ok := p.places[v]; ok {
+		return place
 	}
 	return noRows
 }
@@ -86,7 +86,8 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 	if g == nil || len(inputs) == 0 {
 		return nil, errors.New("rows need a graph and an input")
 	}
-	p := &Proof{graph: g, inputs: maps.Clone(inputs), places: map[*graph.Value]rowPlace{}, lifted: map[operand]rowPlace{}}
+	p := &Proof{graph: g, inputs: maps.Clone(inputs), places: map[*graph.Value]rowPlace{},
+		repeatedOperands: map[operand]rowPlace{}}
 	first := ""
 	for _, name := range sorted.Keys(inputs) {
 		v, dim := g.Value(name), inputs[name]
@@ -162,9 +163,9 @@ func (p *Proof) step(nodes []*graph.Node, i int) (*graph.Node, error) {
 		return nodes[i], p.follow(nodes[i])
 	}
 	for _, o := range p.graph.Outputs {
-		if at := p.placeOf(o.Value); at.outer > 1 {
-			return o.Value.Node, fmt.Errorf("dimension %d of output %q has parts of each row in %d places", at.dim, o.Name,
-				at.outer)
+		if place := p.placeOf(o.Value); place.blocks > 1 {
+			return o.Value.Node, fmt.Errorf("dimension %d of output %q has parts of each row in %d places", place.dim, o.Name,
+				place.blocks)
 		}
 	}
 	return nil, nil
@@ -177,7 +178,7 @@ func (p *Proof) forget(nodes []*graph.Node) {
 			delete(p.places, v)
 		}
 		for k := range n.In {
-			delete(p.lifted, operand{n, k})
+			delete(p.repeatedOperands, operand{n, k})
 		}
 	}
 }
@@ -204,7 +205,7 @@ func (p *Proof) follow(n *graph.Node) error {
 		}
 	}
 	if n.Op.Reshapes && slices.Equal(rowOperands, []int{0}) {
-		if list := p.reshaped(n); len(list) > 0 {
+		if list := p.placesAfterReshape(n); len(list) > 0 {
 			p.places[n.Out[0]] = list[0]
 			if len(list) > 1 {
 				p.choices = append(p.choices, choice{0, list[1:]})
@@ -228,74 +229,74 @@ func (p *Proof) follow(n *graph.Node) error {
 // several loops it prefers the fewest lifted operands (see fits). It returns false if there is no such loop.
 func (p *Proof) choose(n *graph.Node, loops []graph.Parallel) bool {
 	var best *graph.Parallel
-	var lifted []int
-	outer := 0
+	var repeated []int
+	bestBlocks := 0
 	for i := range loops {
-		if operands, blocks, ok := p.fits(n, &loops[i]); ok && (best == nil || len(operands) < len(lifted)) {
-			best, lifted, outer = &loops[i], operands, blocks
+		if operands, blocks, ok := p.fits(n, &loops[i]); ok && (best == nil || len(operands) < len(repeated)) {
+			best, repeated, bestBlocks = &loops[i], operands, blocks
 		}
 	}
 	if best == nil {
 		return false
 	}
 	for i, v := range n.Out {
-		p.places[v] = rowPlace{best.Out[i], outer}
+		p.places[v] = rowPlace{best.Out[i], bestBlocks}
 	}
-	for _, i := range lifted {
-		p.lifted[operand{n, i}] = rowPlace{best.In[i], outer}
+	for _, i := range repeated {
+		p.repeatedOperands[operand{n, i}] = rowPlace{best.In[i], bestBlocks}
 	}
 	return true
 }
 
-// fits reports whether a loop divides the operands by their rows. The lifted operands are constants with equal slices
-// for all rows; the loop divides them although they do not depend on the rows. outer is the number of outer blocks.
-func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (lifted []int, outer int, ok bool) {
+// fits reports whether a loop divides the operands by their rows. The repeated operands are constants with equal slices
+// for all rows; the loop divides them although they do not depend on the rows. blocks is the number of blocks blocks.
+func (p *Proof) fits(n *graph.Node, loop *graph.Parallel) (repeated []int, blocks int, ok bool) {
 	for i, a := range n.In {
 		if a.Kind != graph.TensorArg || p.Dim(a.Value) < 0 {
 			continue
 		}
-		at := p.placeOf(a.Value)
-		if at.dim != loop.In[i] || outer != 0 && outer != at.outer {
+		place := p.placeOf(a.Value)
+		if place.dim != loop.In[i] || blocks != 0 && blocks != place.blocks {
 			return nil, 0, false
 		}
-		outer = at.outer
+		blocks = place.blocks
 	}
 	for i, a := range n.In {
 		divided := loop.In[i]
 		switch {
 		case a.Kind != graph.TensorArg || divided == graph.Whole || p.Dim(a.Value) >= 0:
 		case loop.Repeats != nil && loop.Repeats[i] && a.Meta().Shape[divided] == 1:
-		case a.Value.Const != nil && equalRows(a.Value.Const, rowPlace{divided, outer}, p.Rows):
-			lifted = append(lifted, i)
+		case a.Value.Const != nil && equalRows(a.Value.Const, rowPlace{divided, blocks}, p.Rows):
+			repeated = append(repeated, i)
 		default:
 			return nil, 0, false
 		}
 	}
-	return lifted, outer, outer > 0
+	return repeated, blocks, blocks > 0
 }
 
-// reshaped returns the possible places of the rows of a value in a new shape. At each place, one dimension contains all
-// rows. The places differ in the dimensions with which the rows are merged. Places with fewer slices of a row come
-// first, then places with fewer blocks, then places near the present dimension. If the first dimension has exactly one
-// slice for each row, all places with merged rows are omitted.
-func (p *Proof) reshaped(n *graph.Node) []rowPlace {
-	from, to, at := n.In[0].Meta(), n.Out[0].Meta, p.placeOf(n.In[0].Value)
+// placesAfterReshape returns the possible places of the rows of a value in a new shape. At each place, one dimension
+// contains all rows. The places differ in the dimensions with which the rows are merged. Places with fewer slices of a
+// row come first, then places with fewer blocks, then places near the present dimension. If the first dimension has
+// exactly one slice for each row, all places with merged rows are omitted.
+func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
+	from, to, place := n.In[0].Meta(), n.Out[0].Meta, p.placeOf(n.In[0].Value)
 	if from.DType.Size() != to.DType.Size() || from.Numel() != to.Numel() || from.Numel() == 0 {
 		return nil
 	}
-	blocks, before := product(from.Shape[:at.dim])*at.outer, 1
+	blocks, leading := product(from.Shape[:place.dim])*place.blocks, 1
 	var list []rowPlace
 	for d, size := range to.Shape {
-		if blocks%before == 0 && size%(blocks/before*p.Rows) == 0 {
-			list = append(list, rowPlace{d, blocks / before})
+		if blocks%leading == 0 && size%(blocks/leading*p.Rows) == 0 {
+			list = append(list, rowPlace{d, blocks / leading})
 		}
-		before *= size
+		leading *= size
 	}
 	slices.SortStableFunc(list, func(a, b rowPlace) int {
-		return cmp.Or(cmp.Compare(to.Shape[a.dim]/a.outer, to.Shape[b.dim]/b.outer), cmp.Compare(a.outer, b.outer),
-			cmp.Compare(distance(a.dim, at.dim), distance(b.dim, at.dim)))
+		return cmp.Or(cmp.Compare(to.Shape[a.dim]/a.blocks, to.Shape[b.dim]/b.blocks), cmp.Compare(a.blocks, b.blocks),
+			cmp.Compare(distance(a.dim, place.dim), distance(b.dim, place.dim)))
 	})
-	unmerged := func(q rowPlace) bool { return q.outer == 1 && to.Shape[q.dim] == p.Rows }
+	unmerged := func(q rowPlace) bool { return q.blocks == 1 && to.Shape[q.dim] == p.Rows }
 	if len(list) > 0 && unmerged(list[0]) {
 		list = slices.DeleteFunc(list, func(q rowPlace) bool { return !unmerged(q) })
 	}
@@ -314,8 +315,9 @@ func product(sizes []int) int {
 
 // decompose follows the parts of a composite node.
 func (p *Proof) decompose(n *graph.Node) error {
-	h := graph.New(p.graph.Name, p.graph.Op)
-	q := &Proof{Rows: p.Rows, graph: h, places: map[*graph.Value]rowPlace{}, lifted: map[operand]rowPlace{}}
+	partGraph := graph.New(p.graph.Name, p.graph.Op)
+	partProof := &Proof{Rows: p.Rows, graph: partGraph, places: map[*graph.Value]rowPlace{},
+		repeatedOperands: map[operand]rowPlace{}}
 	copies := map[*graph.Value]*graph.Value{}
 	operands := make([]any, len(n.In))
 	for i, a := range n.In {
@@ -326,44 +328,44 @@ func (p *Proof) decompose(n *graph.Node) error {
 			if copies[a.Value] == nil {
 				name := fmt.Sprint("operand", i)
 				if a.Value.Const != nil {
-					copies[a.Value] = h.Constant(name, a.Value.Const)
+					copies[a.Value] = partGraph.Constant(name, a.Value.Const)
 				} else {
-					copies[a.Value] = h.InputMeta(name, a.Meta())
+					copies[a.Value] = partGraph.InputMeta(name, a.Meta())
 				}
-				if at := p.placeOf(a.Value); at != noRows {
-					q.places[copies[a.Value]] = at
+				if place := p.placeOf(a.Value); place != noRows {
+					partProof.places[copies[a.Value]] = place
 				}
 			}
 			operands[i] = copies[a.Value]
 		}
 	}
-	out := h.ApplyExactly(n.Op.Name, len(n.Out), maps.Collect(n.Written()), operands...)
-	if err := errors.Join(h.Err(), h.Infer()); err != nil {
+	out := partGraph.ApplyExactly(n.Op.Name, len(n.Out), maps.Collect(n.Written()), operands...)
+	if err := errors.Join(partGraph.Err(), partGraph.Infer()); err != nil {
 		return fmt.Errorf("its parts are not known: %w", err)
 	}
-	parts, err := h.Decompose(out[0].Node)
+	parts, err := partGraph.Decompose(out[0].Node)
 	if err != nil {
 		return fmt.Errorf("its parts are not known: %w", err)
 	}
-	if i := unread(n, parts, copies, p); i >= 0 {
+	if i := unreadOperand(n, parts, copies, p); i >= 0 {
 		return fmt.Errorf("its parts do not read the elements of %q, which has rows", n.In[i].Value.Name)
 	}
-	if part, err := q.followAll(parts); err != nil {
+	if part, err := partProof.followAll(parts); err != nil {
 		return fmt.Errorf("its part %s: %w", part.Op.Name, err)
 	}
-	if len(q.lifted) > 0 {
+	if len(partProof.repeatedOperands) > 0 {
 		return errors.New("an operand of its parts does not depend on the rows, and is not repeated for each")
 	}
 	for i, v := range n.Out {
-		if at := q.placeOf(out[i]); at != noRows {
-			p.places[v] = at
+		if place := partProof.placeOf(out[i]); place != noRows {
+			p.places[v] = place
 		}
 	}
 	return nil
 }
 
-// unread returns the index of an operand with rows that no part reads, or a negative number if there is none.
-func unread(n *graph.Node, parts []*graph.Node, copies map[*graph.Value]*graph.Value, p *Proof) int {
+// unreadOperand returns the index of an operand with rows that no part reads, or a negative number if there is none.
+func unreadOperand(n *graph.Node, parts []*graph.Node, copies map[*graph.Value]*graph.Value, p *Proof) int {
 	return slices.IndexFunc(n.In, func(a graph.Arg) bool {
 		return a.Kind == graph.TensorArg && p.Dim(a.Value) >= 0 && !slices.ContainsFunc(parts, func(m *graph.Node) bool {
 			return slices.ContainsFunc(m.In, func(b graph.Arg) bool { return b.Value == copies[a.Value] })
@@ -387,7 +389,7 @@ func (p *Proof) rejection(n *graph.Node, loops []graph.Parallel, rowOperands []i
 				continue
 			}
 			q := &Proof{Rows: p.Rows, places: maps.Clone(p.places)}
-			q.places[a.Value] = rowPlace{loop.In[i], p.placeOf(n.In[rowOperands[0]].Value).outer}
+			q.places[a.Value] = rowPlace{loop.In[i], p.placeOf(n.In[rowOperands[0]].Value).blocks}
 			if _, _, ok := q.fits(n, &loop); ok {
 				return fmt.Errorf("dimension %d of its operand %q, which does not depend on the rows, would have a slice for "+
 					"each row of %s", loop.In[i], a.Value.Name, rows)

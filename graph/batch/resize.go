@@ -35,7 +35,7 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 	for i, n := range p.graph.Nodes {
 		m := g.Nodes[i]
 		for k, a := range m.In {
-			at, ok := p.lifted[operand{n, k}]
+			at, ok := p.repeatedOperands[operand{n, k}]
 			if !ok {
 				continue
 			}
@@ -93,13 +93,13 @@ func hasAttr(n *graph.Node, name string) bool {
 // equalRows reports whether all rows of a constant are equal, bit by bit.
 func equalRows(t *tensor.Tensor, p rowPlace, rows int) bool {
 	dim, size := p.dim, t.Shape[p.dim]
-	if size%(rows*p.outer) != 0 || size == 0 {
+	if size%(rows*p.blocks) != 0 || size == 0 {
 		return false
 	}
 	if rows == 1 {
 		return true
 	}
-	rowSlices := size / rows / p.outer
+	rowSlices := size / rows / p.blocks
 	same := true
 	eachIndex(t.Shape, func(_ int, index []int) bool {
 		at := index[dim]
@@ -114,10 +114,10 @@ func equalRows(t *tensor.Tensor, p rowPlace, rows int) bool {
 }
 
 // repeated returns a constant with another number of equal rows.
-func repeated(t *tensor.Tensor, p rowPlace, rows, to int) (*tensor.Tensor, error) {
-	dim, rowSlices := p.dim, t.Shape[p.dim]/rows/p.outer
+func repeated(t *tensor.Tensor, p rowPlace, rows, newRows int) (*tensor.Tensor, error) {
+	dim, rowSlices := p.dim, t.Shape[p.dim]/rows/p.blocks
 	shape := slices.Clone(t.Shape)
-	shape[dim] = rowSlices * to * p.outer
+	shape[dim] = rowSlices * newRows * p.blocks
 	m := tensor.New(t.DType, shape...)
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func repeated(t *tensor.Tensor, p rowPlace, rows, to int) (*tensor.Tensor, error
 	out := tensor.Empty(m)
 	eachIndex(shape, func(i int, index []int) bool {
 		at := index[dim]
-		index[dim] = at/(rowSlices*to)*(rowSlices*rows) + at%rowSlices
+		index[dim] = at/(rowSlices*newRows)*(rowSlices*rows) + at%rowSlices
 		out.SetFlat(i, t.At(index...))
 		index[dim] = at
 		return true

@@ -17,7 +17,7 @@ import (
 // so the assignment may cost less than the labels.
 func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
-	r, err := m.decoder(labels)
+	r, err := m.newDecoder(labels)
 	if err != nil {
 		return nil, err
 	}
@@ -36,13 +36,13 @@ type decoder struct {
 	m          *Model
 	labels     []int // by variable of WCSP
 	assignment *Assignment
-	needed     graph.ByValue[uint]    // by value: mask of the forms that are read
-	formCopies graph.ByValue[[]*Copy] // by value and form: the copy that has this form
-	views      graph.ByValue[*viewed] // by result of a view; used for an Outcome
+	needed     graph.ByValue[uint]      // by value: mask of the forms that are read
+	formCopies graph.ByValue[[]*Copy]   // by value and form: the copy that has this form
+	viewNodes  graph.ByValue[*viewNode] // by result of a view; used for an Outcome
 }
 
-// decoder returns the initial state. If labels are infeasible, the error names the forbidden combination.
-func (m *Model) decoder(labels []int) (*decoder, error) {
+// newDecoder returns the initial state. If labels are infeasible, the error names the forbidden combination.
+func (m *Model) newDecoder(labels []int) (*decoder, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (r *decoder) existingForms(x *variable) uint {
 }
 
 // chosen returns the chosen label of a node.
-func (r *decoder) chosen(t *task) *label {
+func (r *decoder) chosen(t *computedNode) *label {
 	if t.id < 0 {
 		return &t.labels[0]
 	}
@@ -88,20 +88,20 @@ func (r *decoder) backward() {
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := g.Nodes[i]
-		if r.m.lost(i) {
+		if r.m.isLost(i) {
 			continue
 		}
-		if v := r.m.views[i]; v != nil {
+		if v := r.m.viewNodes[i]; v != nil {
 			in := n.In[v.operand].Value
 			for k := range n.Out {
-				r.sources(v, k, func(form int) { r.markNeeded(in, form) })
+				r.eachSource(v, k, func(form int) { r.markNeeded(in, form) })
 			}
 			continue
 		}
-		l := r.chosen(r.m.tasks[i])
+		l := r.chosen(r.m.computedNodes[i])
 		for k, a := range n.In {
 			if a.Kind == graph.TensorArg && !readsConstant(n, k) {
-				f, _ := l.reads(k, r.existingForms(r.m.variables.At(a.Value)))
+				f, _ := l.cheapestRead(k, r.existingForms(r.m.variables.At(a.Value)))
 				r.markNeeded(a.Value, f)
 			}
 		}
@@ -124,13 +124,13 @@ func (r *decoder) recipe(x *variable, roots uint, operandCopies []operandCopy) r
 		return out
 	}
 	w := r.m.priceForms(x, roots, operandCopies)
-	have := roots
+	existing := roots
 	if x.pin >= 0 {
-		have = 1 << x.pin
-		need |= have
+		existing = 1 << x.pin
+		need |= existing
 	}
-	out.steps = slices.Concat(w.pinSteps, w.steps(w.cheapest(need), have))
-	out.usedForms = need & have & roots
+	out.steps = slices.Concat(w.pinSteps, w.steps(w.cheapest(need), existing))
+	out.usedForms = need & existing & roots
 	for _, s := range out.steps {
 		if s.from >= 0 {
 			out.usedForms |= 1 << s.from & roots
@@ -139,8 +139,8 @@ func (r *decoder) recipe(x *variable, roots uint, operandCopies []operandCopy) r
 	return out
 }
 
-// sources calls needs for each form of the view's operand from which a needed form of result k is made.
-func (r *decoder) sources(v *viewed, k int, needs func(form int)) {
+// eachSource calls needs for each form of the view's operand from which a needed form of result k is made.
+func (r *decoder) eachSource(v *viewNode, k int, needs func(form int)) {
 	in := v.node.In[v.operand].Value
 	set := r.existingForms(r.m.variables.At(in)) & v.allowed
 	y := r.m.variables.At(v.node.Out[k])
@@ -162,29 +162,29 @@ func (r *decoder) sources(v *viewed, k int, needs func(form int)) {
 
 // source returns a form of the operand, from the mask set, whose view is form f of result k. It prefers forms in the
 // mask needed, which other nodes read. It returns -1 if set has no such form.
-func (v *viewed) source(k, f int, set, needed uint) int {
-	at := -1
+func (v *viewNode) source(k, f int, set, needed uint) int {
+	source := -1
 	for i := range v.resultForm[k] {
-		if v.view(k, i) == f && set>>i&1 != 0 && (at < 0 || needed>>i&1 != 0 && needed>>at&1 == 0) {
-			at = i
+		if v.viewedForm(k, i) == f && set>>i&1 != 0 && (source < 0 || needed>>i&1 != 0 && needed>>source&1 == 0) {
+			source = i
 		}
 	}
-	return at
+	return source
 }
 
 // copySource returns the form of the operand, from the mask set, that can be copied to form f of result k at the least
 // weighted cost. It returns -1 if set has no such form.
-func (m *Model) copySource(v *viewed, k, f int, set uint) int {
-	at, best := -1, forbidden.weighted
+func (m *Model) copySource(v *viewNode, k, f int, set uint) int {
+	source, best := -1, forbidden.weighted
 	for i, costs := range v.copyCosts[k] {
 		if set>>i&1 == 0 || costs == nil {
 			continue
 		}
-		if c := m.operandCopy(v, k, i, f); at < 0 || c.weighted < best {
-			at, best = i, c.weighted
+		if c := m.operandCopy(v, k, i, f); source < 0 || c.weighted < best {
+			source, best = i, c.weighted
 		}
 	}
-	return at
+	return source
 }
 
 // forward visits the nodes in order, records their choices, and records the copies that make the needed forms.
@@ -199,7 +199,7 @@ func (r *decoder) forward() {
 			r.setFormCopy(x, f, r.constantCopy(x, f))
 		}
 	}
-	for x := range r.m.sources() {
+	for x := range r.m.inputVariables() {
 		v := x.value
 		r.setFormCopy(x, 0, &Copy{Value: v, Original: true})
 		roots := uint(1)
@@ -215,16 +215,16 @@ func (r *decoder) forward() {
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
-		if r.m.lost(i) {
+		if r.m.isLost(i) {
 			for _, v := range n.Out {
 				r.assignment.Lost[v] = true
 			}
 			continue
 		}
-		if v := r.m.views[i]; v != nil {
+		if v := r.m.viewNodes[i]; v != nil {
 			r.viewChoice(v, &r.assignment.Nodes[i])
 		} else {
-			r.taskChoice(r.m.tasks[i], &r.assignment.Nodes[i])
+			r.taskChoice(r.m.computedNodes[i], &r.assignment.Nodes[i])
 		}
 		r.insertPinned(n, &r.assignment.Nodes[i])
 	}
@@ -308,7 +308,7 @@ func (r *decoder) copyOrNil(v *graph.Value, c *Copy) *Copy {
 }
 
 // taskChoice records the choice for a node that computes, and the copies of its results.
-func (r *decoder) taskChoice(t *task, c *Choice) {
+func (r *decoder) taskChoice(t *computedNode, c *Choice) {
 	l, n := r.chosen(t), t.node
 	c.Impl, c.Walk = l.impl, l.walk
 	for k, a := range n.In {
@@ -317,7 +317,7 @@ func (r *decoder) taskChoice(t *task, c *Choice) {
 		}
 		x, f := r.m.variables.At(a.Value), l.constantForms[k]
 		if !readsConstant(n, k) {
-			f, _ = l.reads(k, r.existingForms(x))
+			f, _ = l.cheapestRead(k, r.existingForms(x))
 		}
 		r.setInput(c, n, k, r.formCopies.At(a.Value)[f])
 	}

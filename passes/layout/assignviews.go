@@ -11,7 +11,7 @@ import (
 // defaultView is the choice for a view node of the graph. The node itself makes one form (layout) of its results from
 // one form of its operand. Additional nodes with the same op make the other needed forms.
 type defaultView struct {
-	v    *viewed
+	v    *viewNode
 	c    *Choice
 	from *Copy       // the operand that the node itself reads
 	impl *graph.Impl // the implementation that copies; nil if the node makes a view
@@ -19,7 +19,7 @@ type defaultView struct {
 
 // viewChoice records the choice for a view node: from which forms of the operand the needed forms of the results are
 // made.
-func (r *decoder) viewChoice(v *viewed, c *Choice) {
+func (r *decoder) viewChoice(v *viewNode, c *Choice) {
 	in := v.node.In[v.operand].Value
 	x := r.m.variables.At(in)
 	set := r.existingForms(x) & v.allowed

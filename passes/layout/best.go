@@ -26,7 +26,7 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 	}
 	c := &comparer{model: m, outcomes: map[string]*Outcome{}}
 	options := m.Problem.options()
-	list, timedOut, err := wcsp.KBest(m.withoutDominated(), k, options, c.same)
+	list, timedOut, err := wcsp.KBest(m.withoutDominated(), k, options, c.samePlan)
 	if err != nil {
 		return nil, false, err
 	}
@@ -37,7 +37,7 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 		}
 		timedOut = timedOut || limited
 		for _, s := range more {
-			if !slices.ContainsFunc(list, func(o *wcsp.Solution) bool { return c.same(o.Labels, s.Labels) }) {
+			if !slices.ContainsFunc(list, func(o *wcsp.Solution) bool { return c.samePlan(o.Labels, s.Labels) }) {
 				list = append(list, s)
 			}
 		}
@@ -49,8 +49,8 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 		}
 		out = append(out, c.outcome(s.Labels))
 	}
-	if c.failed != nil {
-		return nil, false, c.failed
+	if c.err != nil {
+		return nil, false, c.err
 	}
 	slices.SortStableFunc(out, func(a, b *Outcome) int { return cmp.Compare(a.PS, b.PS) })
 	return out[:min(k, len(out))], timedOut && len(out) < k, nil
@@ -60,7 +60,7 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 type comparer struct {
 	model    *Model
 	outcomes map[string]*Outcome // by labels
-	failed   error
+	err      error
 }
 
 // outcome returns the outcome of labels. After an error, which sets failed, the outcome is empty.
@@ -68,26 +68,26 @@ func (c *comparer) outcome(labels []int) *Outcome {
 	key := fmt.Sprint(labels)
 	if c.outcomes[key] == nil {
 		o, err := c.model.Outcome(labels)
-		c.failed = cmp.Or(c.failed, err)
+		c.err = cmp.Or(c.err, err)
 		c.outcomes[key] = cmp.Or(o, &Outcome{})
 	}
 	return c.outcomes[key]
 }
 
-// same reports whether two assignments have the same plan.
-func (c *comparer) same(a, b []int) bool { return c.outcome(a).samePlan(c.outcome(b)) }
+// samePlan reports whether two assignments have the same plan.
+func (c *comparer) samePlan(a, b []int) bool { return c.outcome(a).samePlan(c.outcome(b)) }
 
 // computedClasses returns, by variable and label, the class of each label of a node. Labels that give equal [Computed]
 // have the same class. Variables of values have no classes.
 func (m *Model) computedClasses() [][]int {
 	classes := make([][]int, len(m.WCSP.Variables))
-	for _, t := range m.tasks {
+	for _, t := range m.computedNodes {
 		if t == nil || t.id < 0 {
 			continue
 		}
 		var known []Computed
 		for i := range t.labels {
-			c := m.computed(t, &t.labels[i])
+			c := m.describeComputation(t, &t.labels[i])
 			k := slices.Index(known, c)
 			if k < 0 {
 				k, known = len(known), append(known, c)
@@ -103,7 +103,7 @@ func (m *Model) computedClasses() [][]int {
 // each would give 2^n assignments for every plan.
 func (m *Model) withoutDominated() *wcsp.Problem {
 	p := &wcsp.Problem{Version: m.WCSP.Version, Variables: m.WCSP.Variables, Factors: slices.Clone(m.WCSP.Factors)}
-	for _, t := range m.tasks {
+	for _, t := range m.computedNodes {
 		if t == nil || t.id < 0 {
 			continue
 		}
@@ -111,7 +111,7 @@ func (m *Model) withoutDominated() *wcsp.Problem {
 		dominated := false
 		for b := range t.labels {
 			for a := range t.labels {
-				if a != b && t.labels[a].covers(&t.labels[b]) && (a < b || !t.labels[b].covers(&t.labels[a])) {
+				if a != b && t.labels[a].dominates(&t.labels[b]) && (a < b || !t.labels[b].dominates(&t.labels[a])) {
 					costs[b], dominated = wcsp.Forbidden, true
 				}
 			}
@@ -123,9 +123,9 @@ func (m *Model) withoutDominated() *wcsp.Problem {
 	return p
 }
 
-// covers reports whether l has the implementation and result forms of o, and costs no more for any forms of the
+// dominates reports whether l has the implementation and result forms of o, and costs no more for any forms of the
 // operands.
-func (l *label) covers(o *label) bool {
+func (l *label) dominates(o *label) bool {
 	return l.impl == o.impl && l.cost <= o.cost && slices.Equal(l.resultForms, o.resultForms) &&
 		slices.EqualFunc(l.readCosts, o.readCosts, func(a, b []int64) bool {
 			return slices.EqualFunc(a, b, func(x, y int64) bool { return x <= y })

@@ -27,38 +27,38 @@ func (m *Model) check() error {
 func (m *Model) build() error {
 	m.WCSP, m.Weighted, m.isCopyFactor = &wcsp.Problem{Version: 1}, &wcsp.Problem{Version: 1}, nil
 	s := &builder{m: m, names: map[string][]string{}}
-	for _, x := range m.values {
+	for _, x := range m.variableList {
 		if !freeConstant(x.value) && len(x.sets) > 1 {
-			x.id = s.variable("value "+x.value.Name, s.setNames(x))
+			x.id = s.addVariable("value "+x.value.Name, s.setNames(x))
 		}
 	}
-	for _, t := range m.tasks {
+	for _, t := range m.computedNodes {
 		if t != nil && len(t.labels) > 1 {
 			names := make([]string, len(t.labels))
 			for i := range t.labels {
 				names[i] = t.labels[i].text()
 			}
-			t.id = s.variable("node "+t.node.Name, numberEqual(names))
+			t.id = s.addVariable("node "+t.node.Name, numberEqual(names))
 		}
 	}
-	for x := range m.sources() {
+	for x := range m.inputVariables() {
 		w := m.priceForms(x, 1<<m.inputForm(x), nil)
-		s.copyFactor(x.id, -1, len(x.sets), 1, func(i, _ int) cost { return w.least(x.sets[i]) })
+		s.copyFactor(x.id, -1, len(x.sets), 1, func(i, _ int) cost { return w.leastCost(x.sets[i]) })
 	}
 	for i, n := range m.Problem.Graph.Nodes {
 		interrupt.Check(m.Problem.Context())
-		switch v := m.views[i]; {
-		case m.lost(i):
+		switch v := m.viewNodes[i]; {
+		case m.isLost(i):
 		case v != nil:
-			s.view(v)
+			s.addViewFactors(v)
 		default:
-			s.task(m.tasks[i], n)
+			s.addNodeFactors(m.computedNodes[i], n)
 		}
 		if s.err != nil {
 			return m.Problem.Graph.Fail(n, s.err)
 		}
 	}
-	s.constant()
+	s.addConstantFactor()
 	m.Weighted.Variables = m.WCSP.Variables
 	return nil
 }
@@ -75,7 +75,7 @@ func (m *Model) Without(v *graph.Value, meta tensor.Meta) (_ *Model, err error) 
 	if x == nil || x.value != v {
 		return nil, errors.New("the value is not part of the problem")
 	}
-	form := x.find(meta)
+	form := x.formOf(meta)
 	if form < 0 {
 		return nil, fmt.Errorf("%q has no form %v", v.Name, meta)
 	}
@@ -149,18 +149,18 @@ func numberEqual(names []string) []string {
 	return names
 }
 
-// variable adds a variable and returns its index.
-func (s *builder) variable(name string, labels []string) int {
+// addVariable adds a variable and returns its index.
+func (s *builder) addVariable(name string, labels []string) int {
 	p := s.m.WCSP
 	p.Variables = append(p.Variables, wcsp.Variable{Name: name, Labels: labels})
 	return len(p.Variables) - 1
 }
 
-// workFactor adds a factor for the cost of work, in picoseconds, of variables a and b with na and nb labels. A variable
-// with a single label is not part of the problem; its index is -1.
-func (s *builder) workFactor(a, b, na, nb int, ps func(i, j int) int64) {
+// workFactor adds a factor for the cost of work, in picoseconds, of variables a and b. labelsA and labelsB are the
+// numbers of their labels. A variable with a single label is not part of the problem; its index is -1.
+func (s *builder) workFactor(a, b, labelsA, labelsB int, ps func(i, j int) int64) {
 	time := s.m.Weights.Time
-	s.factor(a, b, na, nb, 0, func(i, j int) cost {
+	s.factor(a, b, labelsA, labelsB, 0, func(i, j int) cost {
 		c := ps(i, j)
 		if c >= wcsp.Forbidden {
 			return forbidden
@@ -170,23 +170,23 @@ func (s *builder) workFactor(a, b, na, nb int, ps func(i, j int) int64) {
 }
 
 // copyFactor adds a factor for the cost of copies: see workFactor.
-func (s *builder) copyFactor(a, b, na, nb int, costOf func(i, j int) cost) {
-	s.factor(a, b, na, nb, 1, costOf)
+func (s *builder) copyFactor(a, b, labelsA, labelsB int, costOf func(i, j int) cost) {
+	s.factor(a, b, labelsA, labelsB, 1, costOf)
 }
 
 // factor adds a factor to WCSP and to Weighted. kind is 1 for costs of copies, and 0 for costs of work.
-func (s *builder) factor(a, b, na, nb, kind int, costOf func(i, j int) cost) {
-	if na == 1 && nb == 1 { // the common case of a graph without choices
+func (s *builder) factor(a, b, labelsA, labelsB, kind int, costOf func(i, j int) cost) {
+	if labelsA == 1 && labelsB == 1 { // the common case of a graph without choices
 		c := costOf(0, 0)
 		if s.constantCosts[kind] = s.constantCosts[kind].plus(c); c.weighted >= wcsp.Forbidden && s.err == nil {
 			s.err = errIncompatible
 		}
 		return
 	}
-	f, g := wcsp.Factor{Costs: make([]int64, 0, na*nb)}, wcsp.Factor{Costs: make([]int64, 0, na*nb)}
+	f, g := wcsp.Factor{Costs: make([]int64, 0, labelsA*labelsB)}, wcsp.Factor{Costs: make([]int64, 0, labelsA*labelsB)}
 	zero, infeasible := true, true
-	for i := range na {
-		for j := range nb {
+	for i := range labelsA {
+		for j := range labelsB {
 			c := costOf(i, j)
 			f.Costs, g.Costs = append(f.Costs, c.ps), append(g.Costs, c.weighted)
 			zero, infeasible = zero && c.weighted == 0, infeasible && c.weighted >= wcsp.Forbidden
@@ -213,8 +213,8 @@ func (s *builder) add(f, weighted wcsp.Factor, kind int) {
 	s.m.Weighted.Factors = append(s.m.Weighted.Factors, weighted)
 }
 
-// constant adds a factor for the costs that do not depend on labels.
-func (s *builder) constant() {
+// addConstantFactor adds a factor for the costs that do not depend on labels.
+func (s *builder) addConstantFactor() {
 	for kind, c := range s.constantCosts {
 		if c.weighted > 0 {
 			s.add(wcsp.Factor{Scope: []int{}, Costs: []int64{c.ps}},
@@ -223,28 +223,28 @@ func (s *builder) constant() {
 	}
 }
 
-// view adds the factors of a view: the costs of making each set of forms of a result from each set of forms of the
-// operand.
-func (s *builder) view(v *viewed) {
+// addViewFactors adds the factors of a view: the costs of making each set of forms of a result from each set of forms
+// of the operand.
+func (s *builder) addViewFactors(v *viewNode) {
 	x := s.m.variables.At(v.node.In[v.operand].Value)
 	for k, out := range v.node.Out {
 		y := s.m.variables.At(out)
 		if freeConstant(x.value) {
 			w := s.m.priceForms(y, v.viewForms(k, v.allowed), s.m.operandCopies(v, k, v.allowed))
-			s.copyFactor(y.id, -1, len(y.sets), 1, func(i, _ int) cost { return w.least(y.sets[i]) })
+			s.copyFactor(y.id, -1, len(y.sets), 1, func(i, _ int) cost { return w.leastCost(y.sets[i]) })
 			continue
 		}
 		costs := make([]formCosts, len(x.sets))
 		for i, set := range x.sets {
 			costs[i] = s.m.priceForms(y, v.viewForms(k, set&v.allowed), s.m.operandCopies(v, k, set&v.allowed))
 		}
-		s.copyFactor(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) cost { return costs[i].least(y.sets[j]) })
+		s.copyFactor(x.id, y.id, len(x.sets), len(y.sets), func(i, j int) cost { return costs[i].leastCost(y.sets[j]) })
 	}
 }
 
-// task adds the factors of a node that computes: for its work, for the copies of its results, and for reading its
-// operands.
-func (s *builder) task(t *task, n *graph.Node) {
+// addNodeFactors adds the factors of a node that computes: for its work, for the copies of its results, and for reading
+// its operands.
+func (s *builder) addNodeFactors(t *computedNode, n *graph.Node) {
 	s.workFactor(t.id, -1, len(t.labels), 1, func(i, _ int) int64 { return t.labels[i].cost })
 	for k, v := range n.Out {
 		y := s.m.variables.At(v)
@@ -263,7 +263,7 @@ func (s *builder) task(t *task, n *graph.Node) {
 			if place := y.forms[f].slot; place != nil && place.operand >= 0 && y.sets[j]>>f&1 == 0 {
 				return forbidden // a value in a slot must be read in the slot
 			}
-			return costs[f].least(y.sets[j])
+			return costs[f].leastCost(y.sets[j])
 		})
 	}
 	for k, a := range n.In {
@@ -279,7 +279,7 @@ func (s *builder) task(t *task, n *graph.Node) {
 			var sum int64
 			for q := k; q < len(n.In); q++ {
 				if n.In[q].Kind == graph.TensorArg && n.In[q].Value == a.Value {
-					_, c := t.labels[i].reads(q, x.sets[j])
+					_, c := t.labels[i].cheapestRead(q, x.sets[j])
 					sum = min(sum+c, wcsp.Forbidden)
 				}
 			}
@@ -298,9 +298,9 @@ func (m *Model) readBefore(n *graph.Node, k int) bool {
 	return false
 }
 
-// reads returns the form of operand k that the label reads at the least cost, and this cost. Only forms in the mask set
-// exist. The form is -1 if none of these can be read.
-func (l *label) reads(k int, set uint) (int, int64) {
+// cheapestRead returns the form of operand k that the label reads at the least cost, and this cost. Only forms in the
+// mask set exist. The form is -1 if none of these can be read.
+func (l *label) cheapestRead(k int, set uint) (int, int64) {
 	best, cost := -1, int64(wcsp.Forbidden)
 	for i, c := range l.readCosts[k] {
 		if set>>i&1 != 0 && c < cost {

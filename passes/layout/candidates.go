@@ -13,9 +13,9 @@ import (
 // of the graph as written, row-major order, and the orders that pins, outputs and implementations request. From each
 // form, formFinder derives forms of the operands and results of the nodes next to the value.
 type formFinder struct {
-	m    *Model
-	todo []addedForm    // forms from which no other forms were derived yet
-	done []spreadOrders // by index of the node
+	m            *Model
+	queue        []addedForm    // forms from which no other forms were derived yet
+	spreadByNode []spreadOrders // by index of the node
 }
 
 // spreadOrders has the orders that were already propagated through one node. It avoids quadratic work for nodes with
@@ -36,27 +36,27 @@ func addNew(list *[]tensor.Order, o tensor.Order) bool {
 
 // addedForm is a form of variable x in the queue.
 type addedForm struct {
-	x    *variable
-	form int
+	variable *variable
+	form     int
 }
 
 // findForms finds the forms of all values.
 func (m *Model) findForms() error {
-	w := &formFinder{m: m, done: make([]spreadOrders, len(m.Problem.Graph.Nodes))}
+	w := &formFinder{m: m, spreadByNode: make([]spreadOrders, len(m.Problem.Graph.Nodes))}
 	g := m.Problem.Graph
-	for _, v := range m.views { // forms that certainly exist are added first, because the number of forms is limited
+	for _, v := range m.viewNodes { // forms that certainly exist are added first, because the number of forms is limited
 		if v != nil {
 			x := m.variables.At(v.node.In[v.operand].Value)
 			for i := range x.forms {
-				w.throughView(v, x, i)
+				w.addViewForms(v, x, i)
 			}
 		}
 	}
 	w.addPinned()
-	w.todo = nil
-	for _, x := range m.values {
+	w.queue = nil
+	for _, x := range m.variableList {
 		for i := range x.forms {
-			w.todo = append(w.todo, addedForm{x, i})
+			w.queue = append(w.queue, addedForm{x, i})
 		}
 	}
 	for _, o := range g.Outputs {
@@ -67,29 +67,30 @@ func (m *Model) findForms() error {
 			}
 			x := m.variables.At(o.Value)
 			w.addOrder(x, order)
-			if x != nil && x.value.Meta.Numel() > 1 && x.find(x.value.Meta.WithStrides(order.Strides(x.value.Meta.Shape))) < 0 {
+			if x != nil && x.value.Meta.Numel() > 1 &&
+				x.formOf(x.value.Meta.WithStrides(order.Strides(x.value.Meta.Shape))) < 0 {
 				return g.FailOutput(o, fmt.Errorf("%q needs more than %d layouts", o.Value.Name, maxForms))
 			}
 		}
 	}
 	for i, n := range g.Nodes {
-		if m.tasks[i] != nil {
+		if m.computedNodes[i] != nil {
 			w.addRequested(n)
 		}
 	}
-	w.run()
+	w.propagateAll()
 	// Row-major order is considered for each value.
-	for _, x := range m.values {
+	for _, x := range m.variableList {
 		w.addOrder(x, tensor.RowMajorOrder(x.value.Meta.Rank()))
 	}
-	w.run()
+	w.propagateAll()
 	// Channels-last is considered for each image, because strategy ChannelsLast chooses this order.
-	for _, x := range m.values {
+	for _, x := range m.variableList {
 		if x.value.Const == nil && m.Problem.Image(x.value) {
 			w.addOrder(x, lastOrder(x.value.Meta.Rank()))
 		}
 	}
-	w.run()
+	w.propagateAll()
 	return nil
 }
 
@@ -106,7 +107,7 @@ func (w *formFinder) addPinned() {
 		interrupt.Check(w.m.Problem.Context())
 		c, changed := &graph.Call{In: slices.Clone(n.In), Attrs: n.Attrs}, n.Pin.SetsLayout()
 		for k, a := range n.In {
-			if m, other := layouts[a.Value]; other {
+			if m, isChanged := layouts[a.Value]; isChanged {
 				c.In[k], changed = callWith(n, k, m).In[k], true
 			}
 		}
@@ -119,40 +120,40 @@ func (w *formFinder) addPinned() {
 		}
 		for k, r := range res {
 			m := r.Meta()
-			if i := w.add(w.m.variables.At(n.Out[k]), m); i > 0 && !n.Pin.SetsLayout() {
+			if i := w.addForm(w.m.variables.At(n.Out[k]), m); i > 0 && !n.Pin.SetsLayout() {
 				layouts[n.Out[k]] = m
 			}
 		}
 	}
 }
 
-// run propagates all forms in the queue.
-func (w *formFinder) run() {
-	for len(w.todo) > 0 {
+// propagateAll propagates all forms in the queue.
+func (w *formFinder) propagateAll() {
+	for len(w.queue) > 0 {
 		interrupt.Check(w.m.Problem.Context())
-		next := w.todo[len(w.todo)-1]
-		w.todo = w.todo[:len(w.todo)-1]
-		w.spread(next.x, next.form)
+		next := w.queue[len(w.queue)-1]
+		w.queue = w.queue[:len(w.queue)-1]
+		w.propagate(next.variable, next.form)
 	}
 }
 
-// add adds a form and queues it if it is new.
-func (w *formFinder) add(x *variable, meta tensor.Meta) int {
+// addForm adds a form and queues it if it is new.
+func (w *formFinder) addForm(x *variable, meta tensor.Meta) int {
 	if x == nil {
 		return -1
 	}
 	n := len(x.forms)
-	i := x.add(meta)
+	i := x.addForm(meta)
 	if len(x.forms) > n {
-		w.todo = append(w.todo, addedForm{x, i})
+		w.queue = append(w.queue, addedForm{x, i})
 	}
 	return i
 }
 
 // addOrder adds the dense form of order o.
 func (w *formFinder) addOrder(x *variable, o tensor.Order) {
-	if x != nil && o.Rank() == x.value.Meta.Rank() && x.value.Meta.Numel() > 1 && x.withOrder(o) < 0 {
-		w.add(x, x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
+	if x != nil && o.Rank() == x.value.Meta.Rank() && x.value.Meta.Numel() > 1 && x.formWithOrder(o) < 0 {
+		w.addForm(x, x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
 	}
 }
 
@@ -199,11 +200,11 @@ func (w *formFinder) addWalk(n *graph.Node, call *graph.Call, m *graph.Impl, wal
 	}
 }
 
-// spread derives forms of other values from form i of x.
-func (w *formFinder) spread(x *variable, i int) {
+// propagate derives forms of other values from form i of x.
+func (w *formFinder) propagate(x *variable, i int) {
 	f := x.forms[i]
 	if n := x.value.Node; n != nil {
-		w.toOperands(n, x, f)
+		w.addOperandForms(n, x, f)
 	}
 	strideOrder := f.order
 	if !f.dense {
@@ -211,9 +212,9 @@ func (w *formFinder) spread(x *variable, i int) {
 	}
 	for _, u := range w.m.readers.At(x.value) {
 		n := w.m.Problem.Graph.Nodes[u.node]
-		if v := w.m.views[u.node]; v != nil {
+		if v := w.m.viewNodes[u.node]; v != nil {
 			if v.operand == u.operand {
-				w.throughView(v, x, i)
+				w.addViewForms(v, x, i)
 			}
 			continue
 		}
@@ -222,7 +223,7 @@ func (w *formFinder) spread(x *variable, i int) {
 		}
 		if hasExpandedDims(f.meta) {
 			w.addInferred(n, u.operand, f.meta)
-		} else if (f.dense || i > 0) && addNew(&w.done[u.node].results, strideOrder) {
+		} else if (f.dense || i > 0) && addNew(&w.spreadByNode[u.node].results, strideOrder) {
 			for _, out := range n.Out {
 				if out.Meta.Rank() == x.value.Meta.Rank() {
 					w.addOrder(w.m.variables.At(out), strideOrder)
@@ -261,16 +262,16 @@ func followsOperands(n *graph.Node) bool {
 	return n.Op.Kind == graph.Follows || n.Op.AnyOrder || n.Op.ImageRole == graph.ImagePreserving
 }
 
-// toOperands adds the forms of a node's operands from which the node makes form f of its result y.
-func (w *formFinder) toOperands(n *graph.Node, y *variable, f form) {
-	if v := w.m.views[w.m.nodeIndex[n.Number()]]; v != nil {
+// addOperandForms adds the forms of a node's operands from which the node makes form f of its result y.
+func (w *formFinder) addOperandForms(n *graph.Node, y *variable, f form) {
+	if v := w.m.viewNodes[w.m.nodeIndex[n.Number()]]; v != nil {
 		x := w.m.variables.At(n.In[v.operand].Value)
 		if meta, ok := v.inverse(y, f); ok && x != nil && x.value.Const == nil {
-			w.add(x, meta)
+			w.addForm(x, meta)
 		}
 		return
 	}
-	if !f.dense || !followsOperands(n) || !addNew(&w.done[w.m.nodeIndex[n.Number()]].all, f.order) {
+	if !f.dense || !followsOperands(n) || !addNew(&w.spreadByNode[w.m.nodeIndex[n.Number()]].all, f.order) {
 		return
 	}
 	for _, a := range n.In {
@@ -285,8 +286,8 @@ func (w *formFinder) toOperands(n *graph.Node, y *variable, f form) {
 	}
 }
 
-// throughView records the forms of a view's results for form i of the operand x, and adds new forms.
-func (w *formFinder) throughView(v *viewed, x *variable, i int) {
+// addViewForms records the forms of a view's results for form i of the operand x, and adds new forms.
+func (w *formFinder) addViewForms(v *viewNode, x *variable, i int) {
 	if v.inferredForms>>i&1 != 0 {
 		return
 	}
@@ -304,35 +305,35 @@ func (w *formFinder) throughView(v *viewed, x *variable, i int) {
 		}
 		y := w.m.variables.At(out)
 		forms := len(y.forms)
-		to := w.add(y, metas[k])
-		if l := x.forms[i].ownBufferForm; to == forms && l >= 0 {
-			y.forms[to].ownBufferForm = v.resultForm[k][l]
+		resultForm := w.addForm(y, metas[k])
+		if l := x.forms[i].ownBufferForm; resultForm == forms && l >= 0 {
+			y.forms[resultForm].ownBufferForm = v.resultForm[k][l]
 		}
-		v.resultForm[k][i] = to
+		v.resultForm[k][i] = resultForm
 	}
 }
 
 // markInside sets insideBuffer of a view's results. If an op reads the storage of a result, markInside also removes
 // views that would change this storage: the result must be the same view as in the graph as written or, if it has its
 // own buffer in that graph, a view that begins at the start of a buffer.
-func (m *Model) markInside(v *viewed, x *variable) {
-	if len(m.Problem.storage) == 0 {
+func (m *Model) markInside(v *viewNode, x *variable) {
+	if len(m.Problem.readAsStorage) == 0 {
 		return
 	}
-	known := make([][]tensor.Meta, len(x.forms)) // inferred on demand
+	inferred := make([][]tensor.Meta, len(x.forms)) // inferred on demand
 	metas := func(i int) []tensor.Meta {
-		if known[i] == nil {
-			known[i] = v.results(x.forms[i].meta)
+		if inferred[i] == nil {
+			inferred[i] = v.results(x.forms[i].meta)
 		}
-		return known[i]
+		return inferred[i]
 	}
 	for k, out := range v.node.Out {
-		y, stored := m.variables.At(out), m.Problem.storage[out]
+		y, stored := m.variables.At(out), m.Problem.readAsStorage[out]
 		for i, to := range v.resultForm[k] {
-			if v.view(k, i) < 0 {
+			if v.viewedForm(k, i) < 0 {
 				continue
 			}
-			inside := m.inside(x, i) || metas(i)[k].Offset != 0
+			inside := m.isInsideBuffer(x, i) || metas(i)[k].Offset != 0
 			if to == 0 && stored && (i > 0 || out.Alias == nil) && (out.Alias != nil || inside) {
 				v.resultForm[k][i] = -1
 			} else if inside {
@@ -342,13 +343,13 @@ func (m *Model) markInside(v *viewed, x *variable) {
 	}
 }
 
-// inside reports whether the first element of a form may not be at the start of its buffer.
-func (m *Model) inside(x *variable, i int) bool {
+// isInsideBuffer reports whether the first element of a form may not be at the start of its buffer.
+func (m *Model) isInsideBuffer(x *variable, i int) bool {
 	return x.insideBuffer>>i&1 != 0 || x.forms[i].slot != nil || x.value.Node == nil && x.forms[i].meta.Offset != 0
 }
 
 // results returns the layouts of a view's results for a layout of the operand, or nil if the operand must be copied.
-func (v *viewed) results(meta tensor.Meta) []tensor.Meta {
+func (v *viewNode) results(meta tensor.Meta) []tensor.Meta {
 	if v.identity {
 		return []tensor.Meta{meta}
 	}
@@ -378,7 +379,7 @@ func callWith(n *graph.Node, operand int, meta tensor.Meta) *graph.Call {
 
 // inverse returns a layout of the operand for which the view's result y has form f. It returns false if it finds no
 // such layout.
-func (v *viewed) inverse(y *variable, f form) (tensor.Meta, bool) {
+func (v *viewNode) inverse(y *variable, f form) (tensor.Meta, bool) {
 	x := v.node.In[v.operand].Meta()
 	if !f.dense || x.Numel() < 2 {
 		return x, false
@@ -398,8 +399,8 @@ func (v *viewed) inverse(y *variable, f form) (tensor.Meta, bool) {
 		if err != nil || !m.IsNonOverlappingAndDense() {
 			return x, false
 		}
-		back := v.results(m)
-		return m, back != nil && back[y.value.Index].SameAddresses(f.meta)
+		results := v.results(m)
+		return m, results != nil && results[y.value.Index].SameAddresses(f.meta)
 	case x.Rank() == f.meta.Rank(): // a slice of the operand, or all of it
 		return x.WithStrides(f.order.Strides(x.Shape)), true
 	}

@@ -118,7 +118,7 @@ func (d *Draft) best(n *graph.Node, call *graph.Call, want tensor.Order) (*offer
 		}
 		return best, nil
 	case n.Pin.Impl != "" && !supported:
-		return nil, d.Problem.refusedPin(n, call)
+		return nil, d.Problem.pinnedImplError(n, call)
 	}
 	return nil, errors.New("no kernel supports these operands")
 }
@@ -143,18 +143,18 @@ func (d *Draft) orders(n *graph.Node, want tensor.Order) []tensor.Order {
 	return list
 }
 
-// refusedPin returns the error for a node whose pinned implementation cannot compute it.
-func (p *Problem) refusedPin(n *graph.Node, call *graph.Call) error {
+// pinnedImplError returns the error for a node whose pinned implementation cannot compute it.
+func (p *Problem) pinnedImplError(n *graph.Node, call *graph.Call) error {
 	if m, err := n.Op.Impl(n.Pin.Impl); err == nil && p.Exact && m.Inexact {
 		return fmt.Errorf("it is pinned to implementation %q, which is inexact, and the plan must be exact: %s",
-			n.Pin.Impl, p.supportedBy(n, call))
+			n.Pin.Impl, p.supportingImpls(n, call))
 	}
 	return fmt.Errorf("it is pinned to implementation %q, which does not support these operands: %s", n.Pin.Impl,
-		p.supportedBy(n, call))
+		p.supportingImpls(n, call))
 }
 
-// supportedBy lists the implementations that support a call.
-func (p *Problem) supportedBy(n *graph.Node, call *graph.Call) string {
+// supportingImpls lists the implementations that support a call.
+func (p *Problem) supportingImpls(n *graph.Node, call *graph.Call) string {
 	text := "no implementation does"
 	for i := range n.Op.Impls {
 		if m := &n.Op.Impls[i]; !(p.Exact && m.Inexact) && len(m.Walks(call, nil)) > 0 {
@@ -176,16 +176,16 @@ func (p *Problem) supportedBy(n *graph.Node, call *graph.Call) string {
 func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Order) bool {
 	p := d.Problem.Profile
 	o.ns += Price(p, o.impl.Work(call, o.walk))
-	reads := o.impl.Reader(call, o.walk)
+	readWork := o.impl.Reader(call, o.walk)
 	for k, a := range call.In {
 		if a.Kind != graph.TensorArg {
 			continue
 		}
 		m := a.Meta()
-		read, ok := reads(k, m)
+		read, ok := readWork(k, m)
 		if !ok {
-			order, found := o.readable(call, k, m)
-			if !found {
+			order, canRead := o.readable(call, k, m)
+			if !canRead {
 				return false
 			}
 			if o.copies == nil {
@@ -195,10 +195,10 @@ func (d *Draft) price(o *offer, n *graph.Node, call *graph.Call, want tensor.Ord
 				o.pinMisses = append(o.pinMisses, k)
 			}
 			o.copies[k] = order
-			to := m.WithStrides(order.Strides(m.Shape))
-			read, _ = reads(k, to)
+			copied := m.WithStrides(order.Strides(m.Shape))
+			read, _ = readWork(k, copied)
 			if v := n.In[k].Value; !freeConstant(v) && d.copies[copyKey{value: v, order: order}] == nil {
-				o.ns += d.Problem.copyNS(m, to) // a separate step
+				o.ns += d.Problem.copyNS(m, copied) // a separate step
 			}
 		}
 		o.ns += Price(p, read)

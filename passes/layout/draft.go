@@ -14,11 +14,11 @@ import (
 // Draft is an assignment under construction. Nodes are decided in the order of the graph. The choices for earlier nodes
 // determine layouts and copies of values, which the draft records.
 type Draft struct {
-	Problem    *Problem
-	assignment *Assignment
-	changed    map[*graph.Value]valueLayout // values whose layout differs from the graph as written
-	shared     map[*graph.Value]*Copy       // copies that all readers share
-	copies     map[copyKey]*Copy            // all copies so far
+	Problem        *Problem
+	assignment     *Assignment
+	changedLayouts map[*graph.Value]valueLayout // values whose layout differs from the graph as written
+	sharedCopies   map[*graph.Value]*Copy       // copies that all readers share
+	copies         map[copyKey]*Copy            // all copies so far
 
 	// call, res and outs are buffers that are reused for each node with unchanged operands.
 	call graph.Call
@@ -42,7 +42,7 @@ type copyKey struct {
 
 // NewDraft starts an assignment.
 func NewDraft(p *Problem) *Draft {
-	return &Draft{Problem: p, changed: map[*graph.Value]valueLayout{}, shared: map[*graph.Value]*Copy{},
+	return &Draft{Problem: p, changedLayouts: map[*graph.Value]valueLayout{}, sharedCopies: map[*graph.Value]*Copy{},
 		copies: map[copyKey]*Copy{},
 		assignment: &Assignment{Nodes: make([]Choice, len(p.Graph.Nodes)), Outputs: make([]*Copy, len(p.Graph.Outputs)),
 			LostOutputs: make([]bool, len(p.Graph.Outputs)), Lost: map[*graph.Value]bool{}}}
@@ -53,7 +53,7 @@ func (d *Draft) Meta(v *graph.Value) tensor.Meta {
 	if v == nil {
 		return tensor.Meta{}
 	}
-	if l, ok := d.changed[v]; ok {
+	if l, ok := d.changedLayouts[v]; ok {
 		return l.meta
 	}
 	return v.Meta
@@ -73,7 +73,7 @@ func (d *Draft) copy(key copyKey, why string) *Copy {
 		if key.exactStrides {
 			c.Strides = key.value.Meta.Strides
 		}
-		if pinned := d.shared[key.value]; pinned != nil && pinned.Pinned {
+		if pinned := d.sharedCopies[key.value]; pinned != nil && pinned.Pinned {
 			c.From = pinned
 		}
 		d.copies[key] = c
@@ -86,10 +86,10 @@ func (d *Draft) copyMeta(c *Copy) tensor.Meta {
 	return c.Lay(d.Meta(c.Value))
 }
 
-// reads returns the layout in which other nodes read v, and the shared copy that they read. The copy is nil if they
-// read v itself.
-func (d *Draft) reads(v *graph.Value) (tensor.Meta, *Copy) {
-	if c := d.shared[v]; c != nil {
+// readLayout returns the layout in which other nodes read v, and the shared copy that they read. The copy is nil if
+// they read v itself.
+func (d *Draft) readLayout(v *graph.Value) (tensor.Meta, *Copy) {
+	if c := d.sharedCopies[v]; c != nil {
 		return d.copyMeta(c), c
 	}
 	return d.Meta(v), nil
@@ -124,7 +124,7 @@ func Solve(p *Problem, wish Wish) (*Assignment, error) {
 		if err := interrupt.Err(p.Context()); err != nil {
 			return nil, err
 		}
-		if d.losesOperand(n) {
+		if d.dependsOnLost(n) {
 			continue
 		}
 		if err := d.decideOrRecord(i, n, wish); err != nil {
@@ -139,8 +139,8 @@ func Solve(p *Problem, wish Wish) (*Assignment, error) {
 	return d.assignment, nil
 }
 
-// losesOperand reports whether a node depends on a lost value. If so, it marks the node's results as lost.
-func (d *Draft) losesOperand(n *graph.Node) bool {
+// dependsOnLost reports whether a node depends on a lost value. If so, it marks the node's results as lost.
+func (d *Draft) dependsOnLost(n *graph.Node) bool {
 	lost := d.assignment.Lost
 	if len(lost) == 0 || !slices.ContainsFunc(n.In, func(a graph.Arg) bool { return lost[a.Value] }) {
 		return false
@@ -164,11 +164,11 @@ func (d *Draft) decideOrRecord(i int, n *graph.Node, wish Wish) (err error) {
 		if err == nil {
 			return
 		}
-		var at *graph.Error
-		if !errors.As(err, &at) {
-			at = d.Problem.Graph.Fail(n, err)
+		var located *graph.Error
+		if !errors.As(err, &located) {
+			located = d.Problem.Graph.Fail(n, err)
 		}
-		d.assignment.Failed = append(d.assignment.Failed, at)
+		d.assignment.Failed = append(d.assignment.Failed, located)
 		for _, v := range n.Out {
 			d.assignment.Lost[v] = true
 		}
@@ -213,12 +213,12 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 		if a.Kind != graph.TensorArg || n.Op.RunDynamic != nil && a.Value.Const != nil {
 			continue // inference reads the data of the constant itself
 		}
-		m, c := d.reads(a.Value)
+		m, c := d.readLayout(a.Value)
 		if c != nil && c.Pinned && d.Problem.needsWritten(n) && a.Value.Meta.IsNonOverlappingAndDense() {
 			c = d.copyAsWritten(a.Value, fmt.Sprintf("%s views %q in the layout of the graph as written", n.Name, a.Value.Name))
 			m = d.copyMeta(c)
 		}
-		if _, moved := d.changed[a.Value]; moved || c != nil {
+		if _, isChanged := d.changedLayouts[a.Value]; isChanged || c != nil {
 			if !modified {
 				call.In, modified = slices.Clone(n.In), true
 			}
@@ -266,7 +266,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 func (d *Draft) viewOperands(n *graph.Node) []*Copy {
 	v, why := n.In[0].Value, fmt.Sprintf("%s cannot view the chosen layout", n.Name)
 	list := []*Copy{d.Copy(v, tensor.RowMajorOrder(v.Meta.Rank()), why)}
-	if _, moved := d.changed[v]; !moved && !v.Demand().SetsLayout() {
+	if _, isChanged := d.changedLayouts[v]; !isChanged && !v.Demand().SetsLayout() {
 		return append(list, nil)
 	}
 	return append(list, d.copyAsWritten(v, why))
@@ -304,7 +304,7 @@ func (d *Draft) recordResult(v *graph.Value, choice *Choice, r graph.Result, k i
 		}
 	}
 	if view != (v.Alias != nil) || !m.SameLayout(v.Meta) || m.Offset != v.Meta.Offset {
-		d.changed[v] = valueLayout{m.Type(), m, view}
+		d.changedLayouts[v] = valueLayout{m.Type(), m, view}
 	}
 }
 
@@ -322,23 +322,23 @@ func (d *Draft) sharedCopy(v *graph.Value, wish Wish) (*Copy, error) {
 		}
 		c := d.copy(copyKey{v, o, pin.Holds(v.Meta)}, whyPinned(v))
 		c.Pinned = true
-		d.shared[v] = c
+		d.sharedCopies[v] = c
 		return c, nil
 	}
 	if d.Problem.Fixed(v) {
-		l, moved := d.changed[v]
-		if !moved || l.view && v.Alias != nil || !l.view && l.meta.SameAddresses(v.Meta) {
+		l, isChanged := d.changedLayouts[v]
+		if !isChanged || l.view && v.Alias != nil || !l.view && l.meta.SameAddresses(v.Meta) {
 			return nil, nil
 		}
-		d.shared[v] = d.copyAsWritten(v, fmt.Sprintf("%q is read in the layout of the graph as written", v.Name))
-		return d.shared[v], nil
+		d.sharedCopies[v] = d.copyAsWritten(v, fmt.Sprintf("%q is read in the layout of the graph as written", v.Name))
+		return d.sharedCopies[v], nil
 	}
 	o, why := wish(v)
 	if o == "" || o.Rank() != m.Rank() || o.Holds(m) || d.unreadOutput(v) {
 		return nil, nil
 	}
-	d.shared[v] = d.Copy(v, o, why)
-	return d.shared[v], nil
+	d.sharedCopies[v] = d.Copy(v, o, why)
+	return d.sharedCopies[v], nil
 }
 
 // copyAsWritten returns a copy with the strides of the graph as written.
@@ -366,7 +366,7 @@ func (d *Draft) output(i int) error {
 		if m := d.Meta(v); m.SameLayout(v.Meta) {
 			return nil
 		}
-		if c := d.shared[v]; c != nil && d.copyMeta(c).SameLayout(v.Meta) {
+		if c := d.sharedCopies[v]; c != nil && d.copyMeta(c).SameLayout(v.Meta) {
 			d.assignment.Outputs[i] = c
 			return nil
 		}
@@ -374,7 +374,7 @@ func (d *Draft) output(i int) error {
 		d.assignment.Outputs[i] = d.copyAsWritten(v, why)
 		return nil
 	}
-	m, c := d.reads(v)
+	m, c := d.readLayout(v)
 	if d.assignment.Outputs[i] = c; pin.Holds(m) {
 		return nil
 	}

@@ -48,19 +48,19 @@ func newEdgeModel(m *Model, follows func(*graph.Node) bool) *edgeModel {
 			e.sources.Set(v, source{-1, [][]int64{row}})
 		}
 	}
-	for x := range m.sources() {
+	for x := range m.inputVariables() {
 		e.sources.Set(x.value, source{-1, [][]int64{e.costsFromWritten(x, m.inputForm(x))}})
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
-		switch v := m.views[i]; {
-		case m.lost(i):
+		switch v := m.viewNodes[i]; {
+		case m.isLost(i):
 		case v != nil:
 			e.addView(v)
-		case follows != nil && follows(n) && firstRead(m.tasks[i]) >= 0:
-			e.addFollower(i, m.tasks[i])
+		case follows != nil && follows(n) && firstRead(m.computedNodes[i]) >= 0:
+			e.addFollower(i, m.computedNodes[i])
 		default:
-			e.addDecided(i, m.tasks[i])
+			e.addDecided(i, m.computedNodes[i])
 		}
 	}
 	for _, o := range g.Outputs {
@@ -77,7 +77,7 @@ func newEdgeModel(m *Model, follows func(*graph.Node) bool) *edgeModel {
 func notComputeBound(n *graph.Node) bool { return n.Op.Flops == nil }
 
 // firstRead returns the index of the first operand that is not a constant, or -1 if all operands are constants.
-func firstRead(t *task) int {
+func firstRead(t *computedNode) int {
 	return slices.IndexFunc(t.labels[0].readCosts, func(costs []int64) bool { return costs != nil })
 }
 
@@ -85,12 +85,12 @@ func firstRead(t *task) int {
 func (e *edgeModel) costsFromWritten(x *variable, f int) []int64 {
 	row := slices.Repeat([]int64{wcsp.Forbidden}, len(x.forms))
 	row[f] = 0
-	return e.throughPin(x, row)
+	return e.withPinnedCopyChains(x, row)
 }
 
-// throughPin lowers the cost of each form to the cost of the cheapest chain of copies from other forms. If the value is
-// pinned, each chain passes the pinned form.
-func (e *edgeModel) throughPin(x *variable, row []int64) []int64 {
+// withPinnedCopyChains lowers the cost of each form to the cost of the cheapest chain of copies from other forms. If
+// the value is pinned, each chain passes the pinned form.
+func (e *edgeModel) withPinnedCopyChains(x *variable, row []int64) []int64 {
 	if x.pin < 0 {
 		return e.withCopyChains(x, row)
 	}
@@ -105,7 +105,7 @@ func (e *edgeModel) withCopyChains(x *variable, row []int64) []int64 {
 	if k == 1 {
 		return row
 	}
-	copies := e.m.copies(x)
+	copies := e.m.copyCostMatrix(x)
 	for changed := true; changed; {
 		changed = false
 		for from, c := range row {
@@ -120,7 +120,7 @@ func (e *edgeModel) withCopyChains(x *variable, row []int64) []int64 {
 }
 
 // addView sets the sources of a view's results. A view node has no label.
-func (e *edgeModel) addView(v *viewed) {
+func (e *edgeModel) addView(v *viewNode) {
 	in := e.sources.At(v.node.In[v.operand].Value)
 	for k, out := range v.node.Out {
 		y := e.m.variables.At(out)
@@ -132,7 +132,7 @@ func (e *edgeModel) addView(v *viewed) {
 					continue
 				}
 				if i < len(v.resultForm[k]) {
-					if to := v.view(k, i); to >= 0 {
+					if to := v.viewedForm(k, i); to >= 0 {
 						row[to] = min(row[to], c)
 					}
 				}
@@ -140,7 +140,7 @@ func (e *edgeModel) addView(v *viewed) {
 					row[to] = min(row[to], c+copied.ps)
 				}
 			}
-			s.rows = append(s.rows, e.throughPin(y, row))
+			s.rows = append(s.rows, e.withPinnedCopyChains(y, row))
 		}
 		e.sources.Set(out, s)
 	}
@@ -157,7 +157,7 @@ func (l *label) readFrom(k int, row []int64) int64 {
 
 // addDecided adds a node with its own variable. It omits labels that write into a concatenation, because pass place
 // later writes results into concatenations for all strategies.
-func (e *edgeModel) addDecided(i int, t *task) {
+func (e *edgeModel) addDecided(i int, t *computedNode) {
 	var labels []int
 	for k := range t.labels {
 		if t.labels[k].concatName == "" {
@@ -177,7 +177,7 @@ func (e *edgeModel) addDecided(i int, t *task) {
 }
 
 // addReads adds the costs of the operands of node i, except operand `except`, and sets the sources of its results.
-func (e *edgeModel) addReads(i int, t *task, except int) {
+func (e *edgeModel) addReads(i int, t *computedNode, except int) {
 	n := e.nodes[i]
 	for k, a := range t.node.In {
 		if t.labels[0].readCosts[k] == nil || k == except {
@@ -198,13 +198,13 @@ func (e *edgeModel) addReads(i int, t *task, except int) {
 }
 
 // addFollower adds a node that follows its first operand.
-func (e *edgeModel) addFollower(i int, t *task) {
+func (e *edgeModel) addFollower(i int, t *computedNode) {
 	first := firstRead(t)
 	s := e.sources.At(t.node.In[first].Value)
 	n := edgeNode{variable: s.variable, follows: true}
 	var costs []int64
 	for _, row := range s.rows {
-		l, cost := t.following(first, row)
+		l, cost := t.followingLabel(first, row)
 		n.labels, costs = append(n.labels, l), append(costs, cost)
 	}
 	e.nodes[i] = n
@@ -212,10 +212,10 @@ func (e *edgeModel) addFollower(i int, t *task) {
 	e.addReads(i, t, first)
 }
 
-// following returns the label that reads operand k at the least cost, and this cost. row has, by form, the cost of
+// followingLabel returns the label that reads operand k at the least cost, and this cost. row has, by form, the cost of
 // making the operand. Of labels with equal read costs, it returns the label that costs least if all operands have their
 // preferred forms.
-func (t *task) following(k int, row []int64) (at int, cost int64) {
+func (t *computedNode) followingLabel(k int, row []int64) (chosen int, cost int64) {
 	cost = wcsp.Forbidden
 	var work int64
 	for i := range t.labels {
@@ -224,10 +224,10 @@ func (t *task) following(k int, row []int64) (at int, cost int64) {
 			continue
 		}
 		if c, w := l.readFrom(k, row), l.costAtPreferred(); c < cost || c == cost && c < wcsp.Forbidden && w < work {
-			at, cost, work = i, c, w
+			chosen, cost, work = i, c, w
 		}
 	}
-	return at, cost
+	return chosen, cost
 }
 
 // addFactor adds costs that depend on the labels of variables a and b. Index -1 means no variable, that is, label 0.

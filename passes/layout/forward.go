@@ -52,7 +52,7 @@ func (s *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 	}
 	chosen := map[int]int{}
 	for i, l := range labels {
-		if t := m.tasks[i]; t != nil && t.id >= 0 {
+		if t := m.computedNodes[i]; t != nil && t.id >= 0 {
 			chosen[t.id] = l
 		}
 	}
@@ -69,8 +69,8 @@ func (s *perNode) Choose(p *Problem) (_ *Assignment, err error) {
 
 // favouriteLabels returns the labels that are cheapest if all operands have their preferred forms.
 func favouriteLabels(m *Model) ([]int, error) {
-	list := make([]int, len(m.tasks))
-	for i, t := range m.tasks {
+	list := make([]int, len(m.computedNodes))
+	for i, t := range m.computedNodes {
 		if t == nil {
 			continue
 		}
@@ -82,7 +82,7 @@ func favouriteLabels(m *Model) ([]int, error) {
 // cheapest returns the permitted label that costs least if all operands have their preferred forms, or -1 if no label
 // is permitted. A nil function permits all labels. Labels that write into a concatenation are excluded, because pass
 // place later writes results into concatenations for strategies of this kind.
-func (t *task) cheapest(permitted func(*label) bool) int {
+func (t *computedNode) cheapest(permitted func(*label) bool) int {
 	best, cost := -1, wcsp.Forbidden
 	for k := range t.labels {
 		l := &t.labels[k]
@@ -120,14 +120,14 @@ func (l *label) leastReadCost(k int) int64 {
 // forwardWalk is the state of a visit of the nodes in the order of the graph: the forms that exist so far.
 type forwardWalk struct {
 	m             *Model
-	have          graph.ByValue[uint]          // by value: mask of the forms that exist so far
+	existingForms graph.ByValue[uint]          // by value: mask of the forms that exist so far
 	operandCopies graph.ByValue[[]operandCopy] // by value and form: making the form from another value; nil if impossible
 }
 
 // forward chooses the label with the least price for each node in turn.
-func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) ([]int, error) {
+func forward(m *Model, price func(w *forwardWalk, t *computedNode, l *label) int64) ([]int, error) {
 	g := m.Problem.Graph
-	w := &forwardWalk{m: m, have: graph.NewByValue[uint](g), operandCopies: graph.NewByValue[[]operandCopy](g)}
+	w := &forwardWalk{m: m, existingForms: graph.NewByValue[uint](g), operandCopies: graph.NewByValue[[]operandCopy](g)}
 	list := make([]int, len(g.Nodes))
 	for _, v := range g.Inputs {
 		w.setForms(m.variables.At(v), 1, nil)
@@ -137,11 +137,11 @@ func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) ([]i
 	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
-		if v := m.views[i]; v != nil {
-			w.view(v)
+		if v := m.viewNodes[i]; v != nil {
+			w.recordView(v)
 			continue
 		}
-		t, best := m.tasks[i], int64(wcsp.Forbidden)
+		t, best := m.computedNodes[i], int64(wcsp.Forbidden)
 		if t == nil {
 			continue
 		}
@@ -157,7 +157,7 @@ func forward(m *Model, price func(w *forwardWalk, t *task, l *label) int64) ([]i
 		for k, a := range n.In {
 			if l.readCosts[k] != nil {
 				if f, _ := w.cheapestRead(l, k, a.Value); f >= 0 {
-					w.have.Set(a.Value, w.have.At(a.Value)|1<<f)
+					w.existingForms.Set(a.Value, w.existingForms.At(a.Value)|1<<f)
 				}
 			}
 		}
@@ -174,29 +174,29 @@ func (w *forwardWalk) setForms(x *variable, forms uint, operandCopies []operandC
 	if x.pin >= 0 {
 		forms, operandCopies = 1<<x.pin, nil
 	}
-	w.have.Set(x.value, forms)
+	w.existingForms.Set(x.value, forms)
 	w.operandCopies.Set(x.value, operandCopies)
 }
 
-// view records the forms that the result of a view has. If no existing form of the operand can be viewed, it first
-// makes the cheapest form of the operand that can be viewed.
-func (w *forwardWalk) view(v *viewed) {
+// recordView records the forms that the result of a view has. If no existing form of the operand can be viewed, it
+// first makes the cheapest form of the operand that can be viewed.
+func (w *forwardWalk) recordView(v *viewNode) {
 	in := v.node.In[v.operand].Value
 	x := w.m.variables.At(in)
-	have := w.have.At(in) & v.allowed
+	existing := w.existingForms.At(in) & v.allowed
 	for k, out := range v.node.Out {
-		forms, operandCopies := v.viewForms(k, have), w.m.operandCopies(v, k, have)
+		forms, operandCopies := v.viewForms(k, existing), w.m.operandCopies(v, k, existing)
 		if forms == 0 && operandCopies == nil {
-			best, at := int64(wcsp.Forbidden), -1
+			best, source := int64(wcsp.Forbidden), -1
 			for f := range x.forms {
 				if c := w.makeCost(x, f); v.allowed>>f&1 != 0 && v.viewForms(k, 1<<f) != 0 && c < best {
-					best, at = c, f
+					best, source = c, f
 				}
 			}
-			if at >= 0 {
-				have |= 1 << at
-				w.have.Set(in, w.have.At(in)|1<<at)
-				forms = v.viewForms(k, have)
+			if source >= 0 {
+				existing |= 1 << source
+				w.existingForms.Set(in, w.existingForms.At(in)|1<<source)
+				forms = v.viewForms(k, existing)
 			}
 		}
 		w.setForms(w.m.variables.At(out), forms, operandCopies)
@@ -205,17 +205,17 @@ func (w *forwardWalk) view(v *viewed) {
 
 // makeCost returns the cost of making form f of a value from its existing forms; 0 if f exists.
 func (w *forwardWalk) makeCost(x *variable, f int) int64 {
-	have := w.have.At(x.value)
-	if have>>f&1 != 0 {
+	existing := w.existingForms.At(x.value)
+	if existing>>f&1 != 0 {
 		return 0
 	}
 	cost := int64(wcsp.Forbidden)
 	if operandCopies := w.operandCopies.At(x.value); operandCopies != nil {
 		cost = operandCopies[f].ps
 	}
-	copies := w.m.copies(x)
+	copies := w.m.copyCostMatrix(x)
 	for i := range x.forms {
-		if have>>i&1 != 0 {
+		if existing>>i&1 != 0 {
 			cost = min(cost, copies[i*len(x.forms)+f])
 		}
 	}
@@ -226,18 +226,18 @@ func (w *forwardWalk) makeCost(x *variable, f int) int64 {
 // form is -1 if no form can be read.
 func (w *forwardWalk) cheapestRead(l *label, k int, v *graph.Value) (int, int64) {
 	x := w.m.variables.At(v)
-	best, at := int64(wcsp.Forbidden), -1
+	best, form := int64(wcsp.Forbidden), -1
 	for f, c := range l.readCosts[k] {
 		if c = min(c+w.makeCost(x, f), wcsp.Forbidden); c < best {
-			best, at = c, f
+			best, form = c, f
 		}
 	}
-	return at, best
+	return form, best
 }
 
 // greedyLabels returns the labels of strategy Greedy.
 func greedyLabels(m *Model) ([]int, error) {
-	return forward(m, func(w *forwardWalk, t *task, l *label) int64 {
+	return forward(m, func(w *forwardWalk, t *computedNode, l *label) int64 {
 		sum := l.cost
 		for k, a := range t.node.In {
 			if l.readCosts[k] != nil {
@@ -252,7 +252,7 @@ func greedyLabels(m *Model) ([]int, error) {
 // pushLabels returns the labels of strategy Push. A node that is not layout-sensitive gets the label with the smallest
 // total rank of operands that must be copied. Dimensions of size 1 do not count.
 func pushLabels(m *Model) ([]int, error) {
-	return forward(m, func(w *forwardWalk, t *task, l *label) int64 {
+	return forward(m, func(w *forwardWalk, t *computedNode, l *label) int64 {
 		if layoutSensitive(t.node) {
 			return l.costAtPreferred()
 		}
@@ -280,13 +280,13 @@ func layoutSensitive(n *graph.Node) bool {
 
 // inPreferredForm reports whether operand k already exists in a form that the label reads at the least cost.
 func (w *forwardWalk) inPreferredForm(l *label, k int, v *graph.Value) bool {
-	have, best := w.have.At(v), l.leastReadCost(k)
-	for have != 0 {
-		f := bits.TrailingZeros(have)
+	existing, best := w.existingForms.At(v), l.leastReadCost(k)
+	for existing != 0 {
+		f := bits.TrailingZeros(existing)
 		if f < len(l.readCosts[k]) && l.readCosts[k][f] == best {
 			return true
 		}
-		have &^= 1 << f
+		existing &^= 1 << f
 	}
 	return false
 }

@@ -138,16 +138,16 @@ func (g givenLabels) solve(p *wcsp.Problem) (*wcsp.Solution, error) {
 // blame describes the first factor that forbids the labels.
 func blame(p *wcsp.Problem, labels []int) string {
 	for _, f := range p.Factors {
-		at, text := 0, ""
+		index, text := 0, ""
 		for i, v := range f.Scope {
 			x := &p.Variables[v]
-			at = at*len(x.Labels) + labels[v]
+			index = index*len(x.Labels) + labels[v]
 			if i > 0 {
 				text += " together with "
 			}
 			text += fmt.Sprintf("variable %d (%q) as %q", v, x.Name, x.Labels[labels[v]])
 		}
-		if f.Costs[at] >= wcsp.Forbidden {
+		if f.Costs[index] >= wcsp.Forbidden {
 			return text + " is forbidden"
 		}
 	}

@@ -13,11 +13,11 @@ import (
 // This file finds the labels of nodes. A label is one way to compute a node: an implementation, a walk (the order of
 // the loops) and the forms of the results. A form is a layout in which a value may exist. See [Model].
 
-// label finds the labels of node n, which has index i and computes its results.
-func (m *Model) label(i int, n *graph.Node) error {
-	t, call := m.tasks[i], n.Call()
+// findLabels finds the labels of node n, which has index i and computes its results.
+func (m *Model) findLabels(i int, n *graph.Node) error {
+	t, call := m.computedNodes[i], n.Call()
 	if len(n.Op.Impls) == 0 {
-		t.labels = m.inferred(n, call, nil, graph.Walk{})
+		t.labels = m.inferredLabels(n, call, nil, graph.Walk{})
 		return nil
 	}
 	var orders []tensor.Order
@@ -30,9 +30,9 @@ func (m *Model) label(i int, n *graph.Node) error {
 		if !m.Problem.Offers(n, impl) {
 			continue
 		}
-		for _, w := range distinct(impl.Walks(call, orders), n.Out) {
+		for _, w := range distinctWalks(impl.Walks(call, orders), n.Out) {
 			supported = true
-			for _, l := range m.walk(n, call, impl, w) {
+			for _, l := range m.walkLabels(n, call, impl, w) {
 				switch k := slices.IndexFunc(t.labels, l.equivalent); {
 				case k < 0:
 					t.labels = append(t.labels, l)
@@ -47,7 +47,7 @@ func (m *Model) label(i int, n *graph.Node) error {
 	case len(t.labels) > 0:
 		return nil
 	case n.Pin.Impl != "" && !supported:
-		return m.Problem.refusedPin(n, call)
+		return m.Problem.pinnedImplError(n, call)
 	}
 	return errors.New("no kernel supports these operands")
 }
@@ -59,17 +59,17 @@ func (l label) equivalent(o label) bool {
 		slices.EqualFunc(l.readCosts, o.readCosts, slices.Equal[[]int64])
 }
 
-// distinct removes duplicate walks. If the node has a single dense result, it also removes the walk that leaves the
-// layout of the result to inference: another walk then gives the same layout.
-func distinct(list []graph.Walk, results []*graph.Value) []graph.Walk {
+// distinctWalks removes duplicate walks. If the node has a single dense result, it also removes the walk that leaves
+// the layout of the result to inference: another walk then gives the same layout.
+func distinctWalks(list []graph.Walk, results []*graph.Value) []graph.Walk {
 	var out []graph.Walk
 	covered := len(results) == 1 && len(list) > 1 && !list[1].Inferred() && results[0].Meta.IsNonOverlappingAndDense()
 	for i, w := range list {
-		again := covered && i == 0 && w.Inferred()
+		isDuplicate := covered && i == 0 && w.Inferred()
 		for _, o := range out {
-			again = again || sameWalk(o, w)
+			isDuplicate = isDuplicate || sameWalk(o, w)
 		}
-		if !again {
+		if !isDuplicate {
 			out = append(out, w)
 		}
 	}
@@ -89,13 +89,13 @@ func sameWalk(a, b graph.Walk) bool {
 	return true
 }
 
-// walk returns the labels of a walk. A walk that determines the layouts of all results has one label. For other walks,
-// inference determines the layouts: see method inferred.
-func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
+// walkLabels returns the labels of a walk. A walk that determines the layouts of all results has one label. For other
+// walks, inference determines the layouts: see inferredLabels.
+func (m *Model) walkLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
 	out := make([]int, len(n.Out))
 	for k, v := range n.Out {
 		if k >= len(w.Out) || w.Out[k] == "" || w.Out[k].Rank() != v.Meta.Rank() {
-			return m.inferred(n, call, impl, w)
+			return m.inferredLabels(n, call, impl, w)
 		}
 		if out[k] = m.variables.At(v).addOrder(w.Out[k]); out[k] < 0 {
 			return nil
@@ -106,16 +106,16 @@ func (m *Model) walk(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.
 	for k, v := range n.Out {
 		resultCall.Out[k] = w.Lay(k, v.Meta)
 	}
-	if l, ok := m.priced(n, &resultCall, impl, w, out, nil); ok {
+	if l, ok := m.pricedLabel(n, &resultCall, impl, w, out, nil); ok {
 		return []label{l}
 	}
 	return nil
 }
 
-// priced returns the label that writes the given forms of the results, with its costs. It returns false if an operand
-// cannot be read. requiredForms has, by operand, the required form, or -1 if any form is permitted. A nil list permits
-// any forms.
-func (m *Model) priced(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk,
+// pricedLabel returns the label that writes the given forms of the results, with its costs. It returns false if an
+// operand cannot be read. requiredForms has, by operand, the required form, or -1 if any form is permitted. A nil list
+// permits any forms.
+func (m *Model) pricedLabel(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk,
 	resultForms, requiredForms []int) (label, bool) {
 	l := label{impl: impl, walk: w, resultForms: resultForms, requiredForms: requiredForms,
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In))}
@@ -186,9 +186,9 @@ func preferPinned[T any](alternatives []T, pinMisses func(*T) []int) []T {
 	for i := range alternatives {
 		misses := pinMisses(&alternatives[i])
 		better := slices.ContainsFunc(alternatives, func(a T) bool {
-			other := pinMisses(&a)
-			return len(other) < len(misses) &&
-				!slices.ContainsFunc(other, func(k int) bool { return !slices.Contains(misses, k) })
+			otherMisses := pinMisses(&a)
+			return len(otherMisses) < len(misses) &&
+				!slices.ContainsFunc(otherMisses, func(k int) bool { return !slices.Contains(misses, k) })
 		})
 		if !better {
 			out = append(out, alternatives[i])
@@ -216,10 +216,10 @@ func (m *Model) readCosts(read reader, k int, x *variable, byData bool) []int64 
 	return costs
 }
 
-// inferred returns the labels of a walk that leaves the layouts of results to inference. The inferred layouts may
+// inferredLabels returns the labels of a walk that leaves the layouts of results to inference. The inferred layouts may
 // depend on the layouts of some operands. There is a label for the forms of these operands in the graph as written, a
 // label for their pinned forms, and a label for each order that all of them can have.
-func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
+func (m *Model) inferredLabels(n *graph.Node, call *graph.Call, impl *graph.Impl, w graph.Walk) []label {
 	layoutDependent := m.layoutDependent(n)
 	if !slices.Contains(layoutDependent, true) && !n.Pin.SetsLayout() {
 		if l, ok := m.inferredLabel(n, call, impl, w, nil, nil); ok {
@@ -241,7 +241,7 @@ func (m *Model) inferred(n *graph.Node, call *graph.Call, impl *graph.Impl, w gr
 			x := m.variables.At(a.Value)
 			requiredForms[k] = base(x)
 			if o != "" && o.Rank() == a.Meta().Rank() {
-				if requiredForms[k] = x.find(a.Meta().WithStrides(o.Strides(a.Meta().Shape))); requiredForms[k] < 0 {
+				if requiredForms[k] = x.formOf(a.Meta().WithStrides(o.Strides(a.Meta().Shape))); requiredForms[k] < 0 {
 					return
 				}
 			}
@@ -285,11 +285,11 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 			if v.Alias != nil {
 				return label{}, false
 			}
-			if out[k] = m.variables.At(v).add(w.Lay(k, v.Meta)); out[k] < 0 {
+			if out[k] = m.variables.At(v).addForm(w.Lay(k, v.Meta)); out[k] < 0 {
 				return label{}, false
 			}
 		}
-		return m.priced(n, &resultCall, impl, w, out, requiredForms)
+		return m.pricedLabel(n, &resultCall, impl, w, out, requiredForms)
 	}
 	res, err := n.Op.Infer(in)
 	if err != nil || len(res) != len(n.Out) {
@@ -304,11 +304,11 @@ func (m *Model) inferredLabel(n *graph.Node, call *graph.Call, impl *graph.Impl,
 		if n.Pin.SetsLayout() { // inference gives the layouts before the copy to the pinned layouts
 			resultCall.Out[k] = n.Out[k].Meta.WithStrides(resultCall.Out[k].Strides)
 		}
-		if out[k] = m.variables.At(n.Out[k]).add(w.Lay(k, resultCall.Out[k])); out[k] < 0 {
+		if out[k] = m.variables.At(n.Out[k]).addForm(w.Lay(k, resultCall.Out[k])); out[k] < 0 {
 			return label{}, false
 		}
 	}
-	return m.priced(n, &resultCall, impl, w, out, requiredForms)
+	return m.pricedLabel(n, &resultCall, impl, w, out, requiredForms)
 }
 
 // layoutDependent marks the operands whose layouts affect the inferred results. It also marks operands with a form that
@@ -345,11 +345,11 @@ func (m *Model) layoutDependent(n *graph.Node) []bool {
 }
 
 // priceViewCopies prices the copies to forms of a view's results that cannot be views of the operand.
-func (m *Model) priceViewCopies(v *viewed) {
+func (m *Model) priceViewCopies(v *viewNode) {
 	n := v.node
 	x := m.variables.At(n.In[v.operand].Value)
 	for i := len(v.resultForm[0]); i < len(x.forms); i++ { // forms added by labels
-		(&formFinder{m: m}).throughView(v, x, i)
+		(&formFinder{m: m}).addViewForms(v, x, i)
 	}
 	if v.identity && (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil {
 		for i := range x.forms {
@@ -372,7 +372,7 @@ func (m *Model) priceViewCopies(v *viewed) {
 		}
 		v.canView[i] = res[0].Alias != graph.Fresh
 		for k, r := range res {
-			if v.view(k, i) >= 0 && v.outputCopies>>i&1 == 0 {
+			if v.viewedForm(k, i) >= 0 && v.outputCopies>>i&1 == 0 {
 				continue
 			}
 			if v.copyCosts[k] == nil {
@@ -382,7 +382,7 @@ func (m *Model) priceViewCopies(v *viewed) {
 			if v.canView[i] { // the view must not be used, or its form exceeds maxForms: the view is copied
 				v.copyCosts[k][i] = m.copyCosts(y, r.Meta())
 			} else if len(res) == 1 {
-				v.copyCosts[k][i] = m.reshape(v, calls[i], y, r.Meta(), x.forms[i].meta)
+				v.copyCosts[k][i] = m.reshapeCosts(v, calls[i], y, r.Meta(), x.forms[i].meta)
 				if n.Op.Identity {
 					v.insertedCosts[i] = m.copyCosts(y, x.forms[i].meta)
 				}
@@ -393,7 +393,7 @@ func (m *Model) priceViewCopies(v *viewed) {
 
 // inferView infers the results of a view for each form of its operand x. An entry of results is nil if the op rejects
 // the form. If the result must be a copy, its inferred layout is added to the forms of the result.
-func (m *Model) inferView(v *viewed, x *variable) (calls []*graph.Call, results [][]graph.Result) {
+func (m *Model) inferView(v *viewNode, x *variable) (calls []*graph.Call, results [][]graph.Result) {
 	n := v.node
 	calls, results = make([]*graph.Call, len(x.forms)), make([][]graph.Result, len(x.forms))
 	for i := range x.forms {
@@ -408,7 +408,7 @@ func (m *Model) inferView(v *viewed, x *variable) (calls []*graph.Call, results 
 		}
 		results[i] = res
 		if res[0].Alias == graph.Fresh {
-			m.variables.At(n.Out[0]).add(res[0].Meta())
+			m.variables.At(n.Out[0]).addForm(res[0].Meta())
 		}
 	}
 	return calls, results
@@ -417,7 +417,7 @@ func (m *Model) inferView(v *viewed, x *variable) (calls []*graph.Call, results 
 // setAllowed sets v.allowed, the operand forms that a view may use. If the operand is pinned and the op accepts the
 // pinned form, only this form is allowed, and the form as written if results need the layout of the graph as written.
 // For other operands, all forms are allowed.
-func (m *Model) setAllowed(v *viewed) {
+func (m *Model) setAllowed(v *viewNode) {
 	x := m.variables.At(v.node.In[v.operand].Value)
 	v.allowed = ^uint(0)
 	if x.pin < 0 {
@@ -444,9 +444,9 @@ func (m *Model) copyCosts(y *variable, from tensor.Meta) []int64 {
 	return costs
 }
 
-// reshape returns, by form of result y, the price of the copy that the node of a view makes if it cannot make a view.
-// inferred is the layout that the node writes by default, from is the layout of the operand.
-func (m *Model) reshape(v *viewed, call *graph.Call, y *variable, inferred, from tensor.Meta) []int64 {
+// reshapeCosts returns, by form of result y, the price of the copy that the node of a view makes if it cannot make a
+// view. inferred is the layout that the node writes by default, from is the layout of the operand.
+func (m *Model) reshapeCosts(v *viewNode, call *graph.Call, y *variable, inferred, from tensor.Meta) []int64 {
 	call.Out = []tensor.Meta{inferred}
 	costs, impl := make([]int64, len(y.forms)), &v.node.Op.Impls[0]
 	for j, f := range y.forms {

@@ -94,16 +94,16 @@ type Problem struct {
 	// number means no search, so that plans do not depend on time. If the search does not finish, a gap remains between
 	// the cost and the lower bound.
 	SolveLimit time.Duration
-	// Slack is the share of the least cost that the plan of strategy Optimal may cost more, to have fewer copies: 0.005
-	// for 0.5%. With 0, only plans of least cost are considered. It is at most MaxSlack.
+	// Slack is how much more than the least cost the plan of strategy Optimal may cost to have fewer copies, as a share
+	// of the least cost: 0.005 for 0.5%. With 0, only plans of least cost are considered. It is at most MaxSlack.
 	Slack float64
 
-	fixed       map[*graph.Value]bool         // see Fixed
-	storage     map[*graph.Value]bool         // values that are fixed because an op depends on their storage
-	images      map[*graph.Value]bool         // see Image; nil until it is needed
-	outputs     map[*graph.Value]bool         // see Output
-	readers     map[*graph.Value]int          // number of reads of outputs by nodes
-	inputOrders map[*graph.Value]tensor.Order // replacements of the orders of inputs: see [Advise]
+	fixed         map[*graph.Value]bool         // see Fixed
+	readAsStorage map[*graph.Value]bool         // values that are fixed because an op depends on their storage
+	images        map[*graph.Value]bool         // see Image; nil until it is needed
+	outputs       map[*graph.Value]bool         // see Output
+	readers       map[*graph.Value]int          // number of reads of outputs by nodes
+	inputOrders   map[*graph.Value]tensor.Order // replacements of the orders of inputs: see [Advise]
 }
 
 // NewProblem returns the problem of a graph; nil means an empty graph. A nil profile means [DefaultProfile].
@@ -111,9 +111,10 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 	if g == nil {
 		g = graph.New("", nil)
 	}
-	pr := &Problem{Graph: g, Profile: ProfileFor(p, g), fixed: map[*graph.Value]bool{}, storage: map[*graph.Value]bool{},
-		outputs: map[*graph.Value]bool{},
-		readers: map[*graph.Value]int{}}
+	pr := &Problem{Graph: g, Profile: ProfileFor(p, g), fixed: map[*graph.Value]bool{},
+		readAsStorage: map[*graph.Value]bool{},
+		outputs:       map[*graph.Value]bool{},
+		readers:       map[*graph.Value]int{}}
 	fix := func(v *graph.Value) {
 		for ; v != nil; v = v.Alias {
 			pr.fixed[v] = true
@@ -136,7 +137,7 @@ func NewProblem(g *graph.Graph, p *Profile) *Problem {
 			if n.Op.ReadsStorage {
 				fix(a.Value)
 				for v := a.Value; v != nil; v = v.Alias {
-					pr.storage[v] = true
+					pr.readAsStorage[v] = true
 				}
 			}
 			if pr.outputs[a.Value] {

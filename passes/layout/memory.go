@@ -53,15 +53,15 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 	s.options.Context = ctx
 	s.options.TimeLimit /= maxPrices
 	s.bytes = m.constantBytes()
-	s.room = float64(limit)
+	s.availableBytes = float64(limit)
 	for _, v := range m.Problem.Graph.Inputs {
 		if len(m.readers.At(v)) > 0 {
-			s.room -= float64(storageBytes(v))
+			s.availableBytes -= float64(storageBytes(v))
 		}
 	}
-	for i, t := range m.tasks {
+	for i, t := range m.computedNodes {
 		if s.bytes[i] != nil && t.id < 0 {
-			s.room -= float64(s.bytes[i][0])
+			s.availableBytes -= float64(s.bytes[i][0])
 		}
 	}
 	price, err := s.findPrice()
@@ -74,22 +74,22 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 
 // memorySearch is the state of [Model.CheapestWithin].
 type memorySearch struct {
-	model        *Model
-	problem      *wcsp.Problem // without prices of memory
-	options      wcsp.Options
-	fits         func(*Outcome) (bool, error)
-	fitsByLabels map[string]bool // by labels: results of fits
-	bytes        [][]int64       // see constantBytes
-	room         float64         // the limit without inputs and constants that do not depend on labels
-	leastPS      int64           // the cost of the cheapest plan within the limit
-	result       *Within
+	model          *Model
+	problem        *wcsp.Problem // without prices of memory
+	options        wcsp.Options
+	fits           func(*Outcome) (bool, error)
+	fitsByLabels   map[string]bool // by labels: results of fits
+	bytes          [][]int64       // see constantBytes
+	availableBytes float64         // the limit without inputs and constants that do not depend on labels
+	leastPS        int64           // the cost of the cheapest plan within the limit
+	result         *Within
 }
 
 // pricedPlan is a plan with its bytes of constants.
 type pricedPlan struct {
 	*Outcome
-	bytes  int64
-	priced int64 // its cost with the price of its bytes
+	bytes      int64
+	pricedCost int64 // its cost with the price of its bytes
 }
 
 // findPrice returns the price of the edge of the hull between a plan that fits and a plan that does not. It returns 0
@@ -162,7 +162,7 @@ func (s *memorySearch) examineNearEdge(price float64) error {
 		return err
 	}
 	for _, p := range list {
-		if p.PS >= s.leastPS || float64(p.bytes) > s.room {
+		if p.PS >= s.leastPS || float64(p.bytes) > s.availableBytes {
 			continue
 		}
 		if _, err := s.checkFit(p); err != nil {
@@ -170,7 +170,7 @@ func (s *memorySearch) examineNearEdge(price float64) error {
 		}
 	}
 	if len(list) > 1 { // the first plan is optimal for the price, and the others follow in order
-		s.raise(list[len(list)-1].priced, price)
+		s.raiseBound(list[len(list)-1].pricedCost, price)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (s *memorySearch) checkFit(p *pricedPlan) (bool, error) {
 func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 	p := *s.problem
 	p.Factors = slices.Clone(p.Factors)
-	for i, t := range s.model.tasks {
+	for i, t := range s.model.computedNodes {
 		if s.bytes[i] == nil || t.id < 0 {
 			continue
 		}
@@ -210,8 +210,8 @@ func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 		p.Factors = append(p.Factors, wcsp.Factor{Scope: []int{t.id}, Costs: costs})
 	}
 	c := &comparer{model: s.model, outcomes: map[string]*Outcome{}}
-	list, _, err := wcsp.KBest(&p, k, s.options, c.same)
-	if err = cmp.Or(err, c.failed); err != nil {
+	list, _, err := wcsp.KBest(&p, k, s.options, c.samePlan)
+	if err = cmp.Or(err, c.err); err != nil {
 		return nil, err
 	}
 	var plans []*pricedPlan
@@ -219,20 +219,20 @@ func (s *memorySearch) cheapest(k int, price float64) ([]*pricedPlan, error) {
 		plans = append(plans, &pricedPlan{c.outcome(found.Labels), s.bytesOf(found.Labels), found.Cost})
 	}
 	if price < s.topPrice() { // at the top price, rounding may exceed the bound
-		s.raise(list[0].Bound, price)
+		s.raiseBound(list[0].Bound, price)
 	}
-	return plans, c.failed
+	return plans, c.err
 }
 
-// raise raises the bound: every plan that is not examined costs at least priced, with the price of its bytes.
-func (s *memorySearch) raise(priced int64, price float64) {
-	bound := min(float64(priced)-math.Ceil(price*s.room), float64(wcsp.Forbidden))
+// raiseBound raises the bound: every plan that is not examined costs at least priced, with the price of its bytes.
+func (s *memorySearch) raiseBound(priced int64, price float64) {
+	bound := min(float64(priced)-math.Ceil(price*s.availableBytes), float64(wcsp.Forbidden))
 	s.result.BoundPS = max(s.result.BoundPS, int64(bound))
 }
 
 // bytesOf returns the bytes of constants that labels read, except for nodes with a single label.
 func (s *memorySearch) bytesOf(labels []int) (sum int64) {
-	for i, t := range s.model.tasks {
+	for i, t := range s.model.computedNodes {
 		if s.bytes[i] != nil && t.id >= 0 {
 			sum += s.bytes[i][labels[t.id]]
 		}
@@ -250,9 +250,9 @@ func (m *Model) constantBytes() [][]int64 {
 			values[v.Const.Storage()]++
 		}
 	})
-	bytes := make([][]int64, len(m.tasks))
+	bytes := make([][]int64, len(m.computedNodes))
 	m.eachConstant(func(i, k int, v *graph.Value) {
-		t := m.tasks[i]
+		t := m.computedNodes[i]
 		if bytes[i] == nil {
 			bytes[i] = make([]int64, len(t.labels))
 		}
@@ -266,7 +266,7 @@ func (m *Model) constantBytes() [][]int64 {
 
 // eachConstant calls f for each constant operand k of each task i.
 func (m *Model) eachConstant(f func(i, k int, v *graph.Value)) {
-	for i, t := range m.tasks {
+	for i, t := range m.computedNodes {
 		if t == nil {
 			continue
 		}
@@ -279,7 +279,7 @@ func (m *Model) eachConstant(f func(i, k int, v *graph.Value)) {
 }
 
 // callOf returns the call of a node with the layouts of results and constants that a label determines.
-func (m *Model) callOf(t *task, l *label) *graph.Call {
+func (m *Model) callOf(t *computedNode, l *label) *graph.Call {
 	call := *t.node.Call()
 	call.Out = make([]tensor.Meta, len(t.node.Out))
 	for k, v := range t.node.Out {

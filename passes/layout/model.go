@@ -53,9 +53,9 @@ type Model struct {
 	planBounds      planBounds               // bounds for weights
 	isCopyFactor    []bool                   // by factor: whether it has costs of copies
 	variables       graph.ByValue[*variable] // by value
-	values          []*variable              // in the order of the graph
-	tasks           []*task                  // by index of the node; nil for views
-	views           []*viewed                // by index of the node; nil unless the node is a view
+	variableList    []*variable              // in the order of the graph
+	computedNodes   []*computedNode          // by index of the node; nil for views
+	viewNodes       []*viewNode              // by index of the node; nil unless the node is a view
 	copyOp          *graph.Op                // the op that copies values
 	readers         graph.ByValue[[]use]     // by value: the operands that are the value
 	nodeIndex       []int                    // by number of a node: its index
@@ -96,8 +96,8 @@ type variable struct {
 	copyMatrix   []int64        // by source form and target form, row-major: cost of the copy; nil until it is needed
 }
 
-// task is a node that computes.
-type task struct {
+// computedNode is a node that computes.
+type computedNode struct {
 	node   *graph.Node
 	labels []label
 	id     int // index of the variable in WCSP; -1 if there is a single label
@@ -119,8 +119,8 @@ type label struct {
 	ownSlots []uint
 }
 
-// viewed is a node whose results are views of its operand, or copies where a view is impossible.
-type viewed struct {
+// viewNode is a node whose results are views of its operand, or copies where a view is impossible.
+type viewNode struct {
 	node          *graph.Node
 	operand       int       // index of the viewed operand
 	identity      bool      // whether the node copies its operand unchanged, so that the copy can be omitted
@@ -160,7 +160,7 @@ func NewModel(p *Problem) (_ *Model, err error) {
 	}
 	g := p.Graph
 	m := &Model{Problem: p, variables: graph.NewByValue[*variable](g), readers: graph.NewByValue[[]use](g),
-		tasks: make([]*task, len(g.Nodes)), views: make([]*viewed, len(g.Nodes))}
+		computedNodes: make([]*computedNode, len(g.Nodes)), viewNodes: make([]*viewNode, len(g.Nodes))}
 	op, err := g.CopyOp()
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func NewModel(p *Problem) (_ *Model, err error) {
 	}
 	m.countReads()
 	m.findPlanBounds()
-	m.Weights = m.lexicographic()
+	m.Weights = m.lexicographicWeights()
 	if err := m.build(); err != nil {
 		return nil, err
 	}
@@ -199,19 +199,19 @@ func (m *Model) decide(i int, n *graph.Node) (err error) {
 			if x := recover(); x != nil {
 				err = m.Problem.Graph.Fail(n, fmt.Errorf("internal error: %v\n%s", x, debug.Stack()))
 			}
-			var at *graph.Error
-			if errors.As(err, &at) {
-				m.failed = append(m.failed, at)
+			var located *graph.Error
+			if errors.As(err, &located) {
+				m.failed = append(m.failed, located)
 				m.markLost(i)
 				err = nil
 			}
 		}()
 	}
-	if v := m.views[i]; v != nil {
+	if v := m.viewNodes[i]; v != nil {
 		m.priceViewCopies(v)
 		return nil
 	}
-	if err := m.label(i, n); err != nil {
+	if err := m.findLabels(i, n); err != nil {
 		return m.Problem.Graph.Fail(n, err)
 	}
 	m.addSlots(i, n)
@@ -223,14 +223,14 @@ func (m *Model) markLost(i int) {
 	if m.lostValues == nil {
 		m.lostValues = map[*graph.Value]bool{}
 	}
-	m.views[i], m.tasks[i] = nil, nil
+	m.viewNodes[i], m.computedNodes[i] = nil, nil
 	for _, v := range m.Problem.Graph.Nodes[i].Out {
 		m.lostValues[v] = true
 	}
 }
 
-// lost reports whether a node has failed or depends on a failed node.
-func (m *Model) lost(i int) bool { return m.views[i] == nil && m.tasks[i] == nil }
+// isLost reports whether a node has failed or depends on a failed node.
+func (m *Model) isLost(i int) bool { return m.viewNodes[i] == nil && m.computedNodes[i] == nil }
 
 // declare makes the variables of values, with their forms in the graph as written. It also separates views from nodes
 // that compute, and sets readers and nodeIndex.
@@ -239,7 +239,7 @@ func (m *Model) declare() error {
 	var err error
 	g.Values(func(v *graph.Value) {
 		if err == nil {
-			err = m.variable(v)
+			err = m.makeVariable(v)
 		}
 	})
 	if err != nil {
@@ -256,20 +256,20 @@ func (m *Model) declare() error {
 			}
 		}
 		if k := viewedOperand(n); k >= 0 {
-			m.views[i] = &viewed{node: n, operand: k, identity: m.isIdentityCopy(n), resultForm: make([][]int, len(n.Out))}
+			m.viewNodes[i] = &viewNode{node: n, operand: k, identity: m.isIdentityCopy(n), resultForm: make([][]int, len(n.Out))}
 		} else {
-			m.tasks[i] = &task{node: n, id: -1}
+			m.computedNodes[i] = &computedNode{node: n, id: -1}
 		}
 	}
 	return nil
 }
 
-// variable makes the variable of a value, with its form in the graph as written and its pinned form.
-func (m *Model) variable(v *graph.Value) error {
+// makeVariable makes the variable of a value, with its form in the graph as written and its pinned form.
+func (m *Model) makeVariable(v *graph.Value) error {
 	interrupt.Check(m.Problem.Context())
 	x := &variable{value: v, id: -1, pin: -1}
-	x.add(v.Meta)
-	x.firstIsView = m.Problem.storage[v] && v.Alias != nil
+	x.addForm(v.Meta)
+	x.firstIsView = m.Problem.readAsStorage[v] && v.Alias != nil
 	if pin := v.Demand(); pin.SetsLayout() {
 		o, err := pin.For(v.Meta.Rank())
 		if err != nil {
@@ -278,10 +278,10 @@ func (m *Model) variable(v *graph.Value) error {
 			}
 			return fmt.Errorf("%q: %w", v.Name, err)
 		}
-		x.pin = x.add(v.Meta.WithStrides(o.Strides(v.Meta.Shape)))
+		x.pin = x.addForm(v.Meta.WithStrides(o.Strides(v.Meta.Shape)))
 	}
 	m.variables.Set(v, x)
-	m.values = append(m.values, x)
+	m.variableList = append(m.variableList, x)
 	return nil
 }
 
@@ -320,9 +320,10 @@ func (m *Model) isIdentityCopy(n *graph.Node) bool {
 // set of forms.
 const maxForms = 8
 
-// add adds a form if it does not exist, and returns its index. It returns -1 if the value has maxForms forms already.
-func (x *variable) add(meta tensor.Meta) int {
-	if i := x.find(meta); i >= 0 || len(x.forms) == maxForms {
+// addForm adds a form if it does not exist, and returns its index. It returns -1 if the value has maxForms forms
+// already.
+func (x *variable) addForm(meta tensor.Meta) int {
+	if i := x.formOf(meta); i >= 0 || len(x.forms) == maxForms {
 		return i
 	}
 	o, dense := tensor.OrderOf(meta)
@@ -333,8 +334,8 @@ func (x *variable) add(meta tensor.Meta) int {
 	return len(x.forms) - 1
 }
 
-// find returns the index of a form, or -1.
-func (x *variable) find(meta tensor.Meta) int {
+// formOf returns the index of a form, or -1.
+func (x *variable) formOf(meta tensor.Meta) int {
 	for i := range x.forms {
 		if x.forms[i].slot == nil && x.forms[i].meta.SameAddresses(meta) {
 			return i
@@ -343,8 +344,8 @@ func (x *variable) find(meta tensor.Meta) int {
 	return -1
 }
 
-// withOrder returns the index of the dense form of order o, or -1.
-func (x *variable) withOrder(o tensor.Order) int {
+// formWithOrder returns the index of the dense form of order o, or -1.
+func (x *variable) formWithOrder(o tensor.Order) int {
 	return slices.IndexFunc(x.forms, func(f form) bool { return f.dense && f.order == o })
 }
 
@@ -354,10 +355,10 @@ func (x *variable) addOrder(o tensor.Order) int {
 	if o.Rank() != x.value.Meta.Rank() {
 		return -1
 	}
-	if i := x.withOrder(o); i >= 0 {
+	if i := x.formWithOrder(o); i >= 0 {
 		return i
 	}
-	return x.add(x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
+	return x.addForm(x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape)))
 }
 
 // orders returns the orders of the dense forms.

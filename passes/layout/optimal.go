@@ -82,7 +82,7 @@ func (s *solving) Choose(p *Problem) (*Assignment, error) {
 // optimum returns the assignment of strategy Optimal.
 func (m *Model) optimum() (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
-	best, preference, err := m.prefer(m.Problem.options())
+	best, preference, err := m.preferFewerCopies(m.Problem.options())
 	if err != nil {
 		return nil, err
 	}

@@ -60,24 +60,24 @@ type Recomputed struct {
 // forbidden combination.
 func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 	defer interrupt.Catch(&err)
-	r, err := m.decoder(labels)
+	r, err := m.newDecoder(labels)
 	if err != nil {
 		return nil, err
 	}
 	r.backward()
 	out := &Outcome{Nodes: []Computed{}, Copies: []Copied{}, Labels: slices.Clone(labels)}
-	r.views = graph.NewByValue[*viewed](m.Problem.Graph)
-	for x := range m.sources() {
+	r.viewNodes = graph.NewByValue[*viewNode](m.Problem.Graph)
+	for x := range m.inputVariables() {
 		r.addCopies(out, x, 1<<m.inputForm(x), nil)
 	}
 	for i, n := range m.Problem.Graph.Nodes {
 		interrupt.Check(m.Problem.Context())
-		switch v, t := m.views[i], m.tasks[i]; {
+		switch v, t := m.viewNodes[i], m.computedNodes[i]; {
 		case v != nil:
 			x := m.variables.At(n.In[v.operand].Value)
 			set := r.existingForms(x) & v.allowed
 			for k, value := range n.Out {
-				r.views.Set(value, v)
+				r.viewNodes.Set(value, v)
 				r.addCopies(out, m.variables.At(value), v.viewForms(k, set), r.m.operandCopies(v, k, set))
 			}
 		case t != nil:
@@ -86,7 +86,7 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 				r.addCopies(out, m.variables.At(value), 1<<l.resultForms[k], nil)
 			}
 			out.PS += r.workCost(t, l)
-			out.Nodes = append(out.Nodes, m.computed(t, l))
+			out.Nodes = append(out.Nodes, m.describeComputation(t, l))
 		}
 	}
 	out.PS += out.Copying
@@ -97,19 +97,19 @@ func (m *Model) Outcome(labels []int) (_ *Outcome, err error) {
 }
 
 // workCost returns the cost of a label, including its reads.
-func (r *decoder) workCost(t *task, l *label) int64 {
+func (r *decoder) workCost(t *computedNode, l *label) int64 {
 	sum := l.cost
 	for k, costs := range l.readCosts {
 		if costs != nil {
-			_, c := l.reads(k, r.existingForms(r.m.variables.At(t.node.In[k].Value)))
+			_, c := l.cheapestRead(k, r.existingForms(r.m.variables.At(t.node.In[k].Value)))
 			sum += c
 		}
 	}
 	return sum
 }
 
-// computed describes the computation of a node with label l.
-func (m *Model) computed(t *task, l *label) Computed {
+// describeComputation describes the computation of a node with label l.
+func (m *Model) describeComputation(t *computedNode, l *label) Computed {
 	c := Computed{Node: t.node.Name}
 	if l.impl != nil {
 		c.Impl = l.impl.Name
@@ -134,9 +134,9 @@ func (r *decoder) addCopies(out *Outcome, x *variable, roots uint, operandCopies
 		if s.from < 0 {
 			cost = operandCopies[s.to].ps
 		} else {
-			cost = r.m.copies(x)[int(s.from)*len(x.forms)+int(s.to)]
+			cost = r.m.copyCostMatrix(x)[int(s.from)*len(x.forms)+int(s.to)]
 		}
-		c := r.copied(x, int(s.from), int(s.to))
+		c := r.describeCopy(x, int(s.from), int(s.to))
 		c.CostNS = float64(cost) / 1000
 		if s.from >= 0 || !operandCopies[s.to].byNode {
 			out.Inserted++
@@ -146,12 +146,12 @@ func (r *decoder) addCopies(out *Outcome, x *variable, roots uint, operandCopies
 	}
 }
 
-// copied describes a copy of x to form `to`. The source is form `from` of x or, if `from` is negative, the operand of
-// the view whose result is x. Copying the operand of a view is equivalent to copying the result. The description
-// therefore names the first value of the chain of views, so that equal plans have equal descriptions.
-func (r *decoder) copied(x *variable, from, to int) Copied {
+// describeCopy describes a copy of x to form `to`. The source is form `from` of x or, if `from` is negative, the
+// operand of the view whose result is x. Copying the operand of a view is equivalent to copying the result. The
+// description therefore names the first value of the chain of views, so that equal plans have equal descriptions.
+func (r *decoder) describeCopy(x *variable, from, to int) Copied {
 	for {
-		v := r.views.At(x.value)
+		v := r.viewNodes.At(x.value)
 		if v == nil {
 			break
 		}
@@ -184,26 +184,27 @@ func (o *Outcome) samePlan(p *Outcome) bool {
 	return slices.Equal(o.Nodes, p.Nodes) && slices.Equal(o.Copies, p.Copies)
 }
 
-// Since returns the changes from outcome `was` to outcome o. Both must be outcomes of the same graph. Nil means an
+// Since returns the changes from outcome `earlier` to outcome o. Both must be outcomes of the same graph. Nil means an
 // empty outcome.
-func (o *Outcome) Since(was *Outcome) Change {
+func (o *Outcome) Since(earlier *Outcome) Change {
 	c := Change{Nodes: []Recomputed{}, Gone: []Copied{}, Added: []Copied{}}
 	if o == nil {
 		o = &Outcome{}
 	}
-	if was == nil {
-		was = &Outcome{}
+	if earlier == nil {
+		earlier = &Outcome{}
 	}
-	before := make(map[string]Computed, len(was.Nodes))
-	for _, n := range was.Nodes {
-		before[n.Node] = n
+	earlierNodes := make(map[string]Computed, len(earlier.Nodes))
+	for _, n := range earlier.Nodes {
+		earlierNodes[n.Node] = n
 	}
 	for _, n := range o.Nodes {
-		if b := before[n.Node]; b != n {
+		if b := earlierNodes[n.Node]; b != n {
 			c.Nodes = append(c.Nodes, Recomputed{n.Node, b.Impl, b.Order, n.Impl, n.Order})
 		}
 	}
-	c.Gone, c.Added = append(c.Gone, missing(was.Copies, o.Copies)...), append(c.Added, missing(o.Copies, was.Copies)...)
+	c.Gone = append(c.Gone, missing(earlier.Copies, o.Copies)...)
+	c.Added = append(c.Added, missing(o.Copies, earlier.Copies)...)
 	return c
 }
 

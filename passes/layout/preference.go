@@ -87,7 +87,7 @@ func (m *Model) solve(o wcsp.Options) (*weightedSolution, error) {
 // optimal reports whether no plan has a smaller weighted cost.
 func (s *weightedSolution) optimal() bool { return s.cost == s.bound }
 
-// prefer solves the problem. Of the plans within the slack, it takes a plan with the fewest copies.
+// preferFewerCopies solves the problem. Of the plans within the slack, it takes a plan with the fewest copies.
 //
 // Factors cannot express a limit on the cost. They can express the Lagrangian a*cost + b*copies with fixed weights a
 // and b. It is minimized exactly, and each minimum is a vertex of the convex hull of the points (cost, number of
@@ -95,7 +95,7 @@ func (s *weightedSolution) optimal() bool { return s.cost == s.bound }
 // no plan within the budget has fewer copies. Otherwise the weights move along the hull to the edge that crosses the
 // budget. The bound of this edge limits the copies of all plans within the budget. A plan between the hull and the
 // budget may remain unfound.
-func (m *Model) prefer(o wcsp.Options) (*weightedSolution, *Preference, error) {
+func (m *Model) preferFewerCopies(o wcsp.Options) (*weightedSolution, *Preference, error) {
 	best, err := m.solve(o)
 	if err != nil {
 		return nil, nil, err
@@ -120,10 +120,10 @@ const maxEdges = 64
 // findFewerCopies looks for a plan within the budget that has fewer copies, and sets the proof of the preference.
 func (m *Model) findFewerCopies(o wcsp.Options, best *weightedSolution, p *Preference) (*weightedSolution, error) {
 	timeWeight, copyWeight := int64(1), p.BudgetPS-p.LeastPS+1
-	var over *weightedSolution // the plan above the budget at the other end of the edge
+	var overBudget *weightedSolution // the plan above the budget at the other end of the edge
 	for range maxEdges {
 		interrupt.Check(o.Context)
-		w, ok := m.weigh(timeWeight, copyWeight)
+		w, ok := m.findWeights(timeWeight, copyWeight)
 		if !ok {
 			return best, nil
 		}
@@ -138,18 +138,18 @@ func (m *Model) findFewerCopies(o wcsp.Options, best *weightedSolution, p *Prefe
 			return nil, err
 		}
 		p.Proof, p.Bound = w, s.bound
-		below := timeWeight*s.ps+copyWeight*int64(s.copies) < timeWeight*best.ps+copyWeight*int64(best.copies)
-		within := s.ps <= p.BudgetPS
-		if within && s.copies < best.copies {
+		isBetter := timeWeight*s.ps+copyWeight*int64(s.copies) < timeWeight*best.ps+copyWeight*int64(best.copies)
+		isWithinBudget := s.ps <= p.BudgetPS
+		if isWithinBudget && s.copies < best.copies {
 			best = s
 		}
-		if !s.optimal() || over != nil && !below || over == nil && within {
+		if !s.optimal() || overBudget != nil && !isBetter || overBudget == nil && isWithinBudget {
 			return best, nil
 		}
-		if !within {
-			over = s
+		if !isWithinBudget {
+			overBudget = s
 		}
-		timeWeight, copyWeight = int64(best.copies-over.copies), over.ps-best.ps
+		timeWeight, copyWeight = int64(best.copies-overBudget.copies), overBudget.ps-best.ps
 	}
 	return best, nil
 }

@@ -33,7 +33,7 @@ func costOf(t *testing.T, m *Model, s Strategy) int64 {
 	require.NoError(t, err)
 	fixed := map[int]int{}
 	for i, l := range labels {
-		if t := m.tasks[i]; t != nil && t.id >= 0 {
+		if t := m.computedNodes[i]; t != nil && t.id >= 0 {
 			fixed[t.id] = l
 		}
 	}
@@ -132,9 +132,9 @@ func TestCopyForEachReader(t *testing.T) {
 	sol, err := wcsp.PBQP.Solve(e.problem, wcsp.Options{})
 	require.NoError(t, err)
 	v := m.variables.At(x)
-	last := v.withOrder(lastOrder(4))
+	last := v.formWithOrder(lastOrder(4))
 	require.Positive(t, last)
-	assert.Equal(t, costOf(t, m, PBQP)+m.copies(v)[last], sol.Cost)
+	assert.Equal(t, costOf(t, m, PBQP)+m.copyCostMatrix(v)[last], sol.Cost)
 }
 
 // results returns the layouts in which the nodes of a graph write their first results under a strategy, by op.
@@ -200,10 +200,10 @@ func TestSmartMemWishes(t *testing.T) {
 	assert.Equal(t, "contiguous", got["sigmoid"], "as the output demands")
 
 	w := wishList{graph.NewByValue[[]int](f.Graph)}
-	assert.Equal(t, -1, w.wanted(x))
+	assert.Equal(t, -1, w.mostWanted(x))
 	for _, c := range []struct{ add, want int }{{1, 1}, {2, 2}, {1, 1}, {2, 2}, {0, 2}} {
 		w.add(x, c.add) // the last reader first
-		assert.Equal(t, c.want, w.wanted(x))
+		assert.Equal(t, c.want, w.mostWanted(x))
 	}
 }
 

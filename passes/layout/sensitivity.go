@@ -66,7 +66,7 @@ func (l *line) cost(factor float64) float64 {
 
 // cheapestAt returns the line of the assignment that is cheapest at a factor.
 func (m *Model) cheapestAt(factor float64) (*line, error) {
-	p, err := m.scaled(factor)
+	p, err := m.withScaledCopies(factor)
 	if err != nil {
 		return nil, err
 	}
@@ -79,24 +79,24 @@ func (m *Model) cheapestAt(factor float64) (*line, error) {
 	}
 	l := &line{}
 	for i, f := range m.WCSP.Factors {
-		at := 0
+		index := 0
 		for _, v := range f.Scope {
-			at = at*len(m.WCSP.Variables[v].Labels) + s.Labels[v]
+			index = index*len(m.WCSP.Variables[v].Labels) + s.Labels[v]
 		}
 		if m.isCopyFactor[i] {
-			l.copies += f.Costs[at]
+			l.copies += f.Costs[index]
 		} else {
-			l.otherCosts += f.Costs[at]
+			l.otherCosts += f.Costs[index]
 		}
 	}
 	l.outcome, err = m.Outcome(s.Labels)
 	return l, err
 }
 
-// scaled returns the problem with the cost of copies multiplied by a factor. For factor 1 it returns the problem that
-// strategy Optimal solves. To keep costs integers, costs of copies are multiplied by p and all other costs by q. p/q is
-// the best approximation of the factor that the range of costs permits.
-func (m *Model) scaled(factor float64) (*wcsp.Problem, error) {
+// withScaledCopies returns the problem with the cost of copies multiplied by a factor. For factor 1 it returns the
+// problem that strategy Optimal solves. To keep costs integers, costs of copies are multiplied by p and all other costs
+// by q. p/q is the best approximation of the factor that the range of costs permits.
+func (m *Model) withScaledCopies(factor float64) (*wcsp.Problem, error) {
 	if factor == 1 {
 		return m.Weighted, nil
 	}
@@ -110,8 +110,8 @@ func (m *Model) scaled(factor float64) (*wcsp.Problem, error) {
 		}
 		most += float64(large)
 	}
-	room := float64(wcsp.Forbidden) / 4 / (most + 1) / max(1, factor)
-	q := int64(min(room, 1<<24))
+	headroom := float64(wcsp.Forbidden) / 4 / (most + 1) / max(1, factor)
+	q := int64(min(headroom, 1<<24))
 	p := int64(float64(float64(q)*factor) + 0.5)
 	if p < 1 || q < 1 {
 		return nil, fmt.Errorf("the costs are too large to be multiplied by %g", factor)

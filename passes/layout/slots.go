@@ -81,7 +81,7 @@ func (m *Model) newSlots() *slots {
 // views.
 func (m *Model) viewRoot(v *graph.Value) *graph.Value {
 	for v.Node != nil {
-		view := m.views[m.nodeIndex[v.Node.Number()]]
+		view := m.viewNodes[m.nodeIndex[v.Node.Number()]]
 		if view == nil {
 			break
 		}
@@ -131,7 +131,7 @@ func (m *Model) addOperandSlots(i int, n *graph.Node, k int, x *variable) {
 		return
 	}
 	for _, o := range y.orders() {
-		ownBufferForm, layouts := x.withOrder(o), m.operandSlots(concat, y, o)
+		ownBufferForm, layouts := x.formWithOrder(o), m.operandSlots(concat, y, o)
 		if ownBufferForm < 0 || operand >= len(layouts) || layouts[operand].Rank() != x.value.Meta.Rank() {
 			continue
 		}
@@ -155,7 +155,7 @@ func keepStrides(place, separate tensor.Meta) tensor.Meta {
 // isConcat reports whether node i computes a concatenation.
 func (m *Model) isConcat(i int) bool {
 	n := m.Problem.Graph.Nodes[i]
-	return m.tasks[i] != nil && n.Op.ConcatDim != nil && len(n.Out) == 1 && n.Out[0].Meta.Numel() > 0
+	return m.computedNodes[i] != nil && n.Op.ConcatDim != nil && len(n.Out) == 1 && n.Out[0].Meta.Numel() > 0
 }
 
 // operandSlots returns the layouts of a concatenation's operands inside its result, which is dense and has order o.
@@ -164,7 +164,7 @@ func (m *Model) operandSlots(concat int, y *variable, o tensor.Order) []tensor.M
 	if ok {
 		return known
 	}
-	f := y.withOrder(o)
+	f := y.formWithOrder(o)
 	for _, t := range m.Problem.Graph.Nodes[concat].PlacesIn(y.forms[f].meta.Type()) {
 		p, _ := t.Meta()
 		known = append(known, p)
@@ -189,7 +189,7 @@ func (x *variable) addSlotForm(meta tensor.Meta, ownBufferForm int, s *slot) int
 // writeSlot adds labels that write result k in slot form f. Each added label is a copy of a label that writes the
 // corresponding form with its own buffer. The implementation must support the strides of the slot.
 func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
-	t, call := m.tasks[i], n.Call()
+	t, call := m.computedNodes[i], n.Call()
 	x := m.variables.At(n.Out[k])
 	slotMeta := x.forms[f].meta
 	slotMeta.Offset = 0 // kernels get the address of the first element
@@ -207,7 +207,7 @@ func (m *Model) writeSlot(i int, n *graph.Node, k, f int) {
 		if !dense && (l.impl.Writes == nil || !l.impl.Writes(&slotCall, l.walk, k, slotMeta)) {
 			continue
 		}
-		if p, ok := m.priced(n, &slotCall, l.impl, l.walk, resultForms, l.requiredForms); ok {
+		if p, ok := m.pricedLabel(n, &slotCall, l.impl, l.walk, resultForms, l.requiredForms); ok {
 			p.concatName = x.forms[f].slot.concatName
 			t.labels = append(t.labels, p)
 		}
@@ -229,23 +229,23 @@ func (m *Model) addAdjacentSlots(i int, n *graph.Node, y *variable) {
 		if f.slot == nil || f.slot.concat == i {
 			continue
 		}
-		ownBufferForm := y.withOrder(f.slot.order)
+		ownBufferForm := y.formWithOrder(f.slot.order)
 		if ownBufferForm < 0 || f.meta.Rank() != y.value.Meta.Rank() {
 			continue
 		}
 		home := m.variables.At(m.Problem.Graph.Nodes[f.slot.concat].Out[0])
-		slotMeta := y.value.Meta.WithStrides(home.forms[home.withOrder(f.slot.order)].meta.Strides)
+		slotMeta := y.value.Meta.WithStrides(home.forms[home.formWithOrder(f.slot.order)].meta.Strides)
 		slotMeta.Offset = f.meta.Offset
 		slotMeta = keepStrides(slotMeta, y.forms[ownBufferForm].meta)
 		in := m.formsIn(n, slotMeta, f.slot)
 		if in == nil {
 			continue
 		}
-		at := y.addSlotForm(slotMeta, ownBufferForm, &slot{f.slot.concat, -1, f.slot.order, f.slot.concatName})
-		if at < 0 {
+		slotForm := y.addSlotForm(slotMeta, ownBufferForm, &slot{f.slot.concat, -1, f.slot.order, f.slot.concatName})
+		if slotForm < 0 {
 			return
 		}
-		m.addNoopLabel(i, n, at, in)
+		m.addNoopLabel(i, n, slotForm, in)
 	}
 }
 
@@ -272,7 +272,7 @@ func (m *Model) formsIn(n *graph.Node, slotMeta tensor.Meta, s *slot) []int {
 // addNoopLabel adds a label with which concatenation i does nothing: each operand k in form in[k] is already at its
 // position in the result, which has form out.
 func (m *Model) addNoopLabel(i int, n *graph.Node, out int, in []int) {
-	t, call, impl := m.tasks[i], n.Call(), &n.Op.Impls[0]
+	t, call, impl := m.computedNodes[i], n.Call(), &n.Op.Impls[0]
 	y := m.variables.At(n.Out[0])
 	call.InPlace = make([]bool, len(n.In))
 	for k := range n.In {
@@ -305,27 +305,27 @@ func (m *Model) priceOwnSlots(n *graph.Node, k int, out []int, x *variable, l *l
 		return
 	}
 	i, f := m.nodeIndex[n.Number()], &m.variables.At(n.Out[0]).forms[out[0]]
-	for at := range x.forms {
-		s := x.forms[at].slot
+	for slotForm := range x.forms {
+		s := x.forms[slotForm].slot
 		if s == nil || s.concat != i {
 			continue
 		}
 		if l.ownSlots == nil {
 			l.ownSlots = make([]uint, len(n.In))
 		}
-		l.ownSlots[k] |= 1 << at
+		l.ownSlots[k] |= 1 << slotForm
 		switch {
 		case f.slot != nil || s.order != f.order:
-			costs[at] = wcsp.Forbidden
+			costs[slotForm] = wcsp.Forbidden
 		case s.operand == k:
-			costs[at] = 0
+			costs[slotForm] = 0
 		}
 	}
 }
 
 // wrongSlots returns one bit mask for each label of a concatenation. The mask has the operand's forms that are inside
 // the result but do not match the result form that the label writes. It returns nil if the operand has no such form.
-func (m *Model) wrongSlots(t *task, x *variable) (list []uint) {
+func (m *Model) wrongSlots(t *computedNode, x *variable) (list []uint) {
 	if t.node.Op.ConcatDim == nil {
 		return nil
 	}

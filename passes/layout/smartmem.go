@@ -40,9 +40,9 @@ type wishList struct{ forms graph.ByValue[[]int] }
 // add adds the wish of a reader.
 func (w wishList) add(v *graph.Value, form int) { w.forms.Set(v, append(w.forms.At(v), form)) }
 
-// wanted returns the form that most readers want and, on a tie, the form of the first such reader. It returns -1 if no
-// reader wants a form.
-func (w wishList) wanted(v *graph.Value) int {
+// mostWanted returns the form that most readers want and, on a tie, the form of the first such reader. It returns -1 if
+// no reader wants a form.
+func (w wishList) mostWanted(v *graph.Value) int {
 	best, most := -1, 0
 	count := map[int]int{}
 	list := w.forms.At(v)
@@ -66,23 +66,23 @@ func bySmartMem(m *Model) ([]int, error) {
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		interrupt.Check(g.Context())
-		switch v := m.views[i]; {
-		case m.lost(i):
+		switch v := m.viewNodes[i]; {
+		case m.isLost(i):
 		case v != nil:
-			w.through(v)
+			w.passToOperand(v)
 		case layoutSensitive(g.Nodes[i]) && !g.Nodes[i].Op.SelectsElements:
-			list[i] = w.dependent(m, m.tasks[i])
+			list[i] = w.dependentLabel(m, m.computedNodes[i])
 		default:
-			list[i] = w.independent(m, m.tasks[i])
+			list[i] = w.independentLabel(m, m.computedNodes[i])
 		}
 	}
 	return list, nil
 }
 
-// through adds the wishes for the results of a view to the wishes for its operand.
-func (w wishList) through(v *viewed) {
+// passToOperand adds the wishes for the results of a view to the wishes for its operand.
+func (w wishList) passToOperand(v *viewNode) {
 	for k, out := range v.node.Out {
-		if f := w.wanted(out); f >= 0 {
+		if f := w.mostWanted(out); f >= 0 {
 			if from := v.source(k, f, v.allowed, 0); from >= 0 {
 				w.add(v.node.In[v.operand].Value, from)
 			}
@@ -90,10 +90,11 @@ func (w wishList) through(v *viewed) {
 	}
 }
 
-// dependent returns the label of a node whose speed depends on the layouts of its operands, and adds the wishes for the
-// operands. It returns the cheapest label, unless this label does not write the wanted form. Then it returns the
-// cheapest label that reads the same forms and writes the wanted form, if this label costs at most as much as a copy.
-func (w wishList) dependent(m *Model, t *task) int {
+// dependentLabel returns the label of a node whose speed depends on the layouts of its operands, and adds the wishes
+// for the operands. It returns the cheapest label, unless this label does not write the wanted form. Then it returns
+// the cheapest label that reads the same forms and writes the wanted form, if this label costs at most as much as a
+// copy.
+func (w wishList) dependentLabel(m *Model, t *computedNode) int {
 	best := t.cheapest(nil)
 	l := &t.labels[best]
 	w.addOperands(m, t, best)
@@ -106,16 +107,16 @@ func (w wishList) dependent(m *Model, t *task) int {
 	other := t.cheapest(func(o *label) bool {
 		return o.resultForms[0] == wanted && slices.Equal(m.preferred(t, o), reads)
 	})
-	copyCost := m.copies(x)[l.resultForms[0]*len(x.forms)+wanted]
+	copyCost := m.copyCostMatrix(x)[l.resultForms[0]*len(x.forms)+wanted]
 	if other >= 0 && t.labels[other].costAtPreferred() <= l.costAtPreferred()+copyCost {
 		return other
 	}
 	return best
 }
 
-// independent returns the label of a node whose speed does not depend on layouts: the cheapest label that writes the
-// wanted form. It adds the wishes for the operands only if a reader of the result wants a form.
-func (w wishList) independent(m *Model, t *task) int {
+// independentLabel returns the label of a node whose speed does not depend on layouts: the cheapest label that writes
+// the wanted form. It adds the wishes for the operands only if a reader of the result wants a form.
+func (w wishList) independentLabel(m *Model, t *computedNode) int {
 	wanted := w.wantedResult(t)
 	if wanted >= 0 {
 		if k := t.cheapest(func(l *label) bool { return l.resultForms[0] == wanted }); k >= 0 {
@@ -127,15 +128,15 @@ func (w wishList) independent(m *Model, t *task) int {
 }
 
 // wantedResult returns the wanted form of the first result, or -1 if no form is wanted.
-func (w wishList) wantedResult(t *task) int {
+func (w wishList) wantedResult(t *computedNode) int {
 	if len(t.node.Out) == 0 {
 		return -1
 	}
-	return w.wanted(t.node.Out[0])
+	return w.mostWanted(t.node.Out[0])
 }
 
 // addOperands adds a wish for each operand for which the chosen label prefers a form.
-func (w wishList) addOperands(m *Model, t *task, chosen int) {
+func (w wishList) addOperands(m *Model, t *computedNode, chosen int) {
 	for k, f := range m.preferred(t, &t.labels[chosen]) {
 		if f >= 0 {
 			w.add(t.node.In[k].Value, f)
@@ -145,7 +146,7 @@ func (w wishList) addOperands(m *Model, t *task, chosen int) {
 
 // preferred returns, by operand, the form that label l reads at the least cost. The form is -1 for a constant, and if
 // all forms with their own buffers cost the same.
-func (m *Model) preferred(t *task, l *label) []int {
+func (m *Model) preferred(t *computedNode, l *label) []int {
 	forms := make([]int, len(l.readCosts))
 	for k, costs := range l.readCosts {
 		forms[k] = -1

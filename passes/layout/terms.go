@@ -23,10 +23,10 @@ func (m *Model) countReads() {
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := g.Nodes[i]
-		if m.lost(i) {
+		if m.isLost(i) {
 			continue
 		}
-		if v := m.views[i]; v != nil {
+		if v := m.viewNodes[i]; v != nil {
 			x := m.variables.At(n.In[v.operand].Value)
 			for _, out := range n.Out {
 				x.neededForms += m.variables.At(out).neededForms
@@ -41,7 +41,7 @@ func (m *Model) countReads() {
 			}
 		}
 	}
-	for _, x := range m.values {
+	for _, x := range m.variableList {
 		m.listSets(x)
 	}
 }
@@ -76,8 +76,8 @@ func (x *variable) maxSetSize(required uint) int {
 	return min(x.neededForms+bits.OnesCount(required), maxForms) // the pinned form may exist without a reader
 }
 
-// sources iterates over inputs and pinned constants.
-func (m *Model) sources() iter.Seq[*variable] {
+// inputVariables iterates over inputs and pinned constants.
+func (m *Model) inputVariables() iter.Seq[*variable] {
 	return func(yield func(*variable) bool) {
 		for _, v := range m.Problem.Graph.Inputs {
 			if !yield(m.variables.At(v)) {
@@ -99,7 +99,7 @@ func (m *Model) inputForm(x *variable) int {
 		return x.baseForm()
 	}
 	if o, replaced := m.Problem.inputOrders[x.value]; replaced {
-		return max(0, x.find(x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape))))
+		return max(0, x.formOf(x.value.Meta.WithStrides(o.Strides(x.value.Meta.Shape))))
 	}
 	return 0
 }
@@ -119,8 +119,9 @@ func (m *Model) outputForm(x *variable, o graph.Output) int {
 	return max(0, x.addOrder(order)) // findForms has added the form
 }
 
-// copies returns the costs of copying a value from one form to another, as a row-major matrix. The row is the source.
-func (m *Model) copies(x *variable) []int64 {
+// copyCostMatrix returns the costs of copying a value from one form to another, as a row-major matrix. The row is the
+// source.
+func (m *Model) copyCostMatrix(x *variable) []int64 {
 	if x.copyMatrix == nil {
 		k := len(x.forms)
 		x.copyMatrix = make([]int64, k*k)
@@ -168,8 +169,8 @@ func (c cost) plus(d cost) cost {
 // made from the operand of the view.
 type step struct{ from, to int8 }
 
-// least returns the cost of the cheapest way to make all forms of a set, and possibly other forms.
-func (w *formCosts) least(set uint) cost { return w.setCosts[w.superset[set]].plus(w.pinCost) }
+// leastCost returns the cost of the cheapest way to make all forms of a set, and possibly other forms.
+func (w *formCosts) leastCost(set uint) cost { return w.setCosts[w.superset[set]].plus(w.pinCost) }
 
 // priceForms prices the sets of forms of x. roots is the mask of the forms that exist without a copy. If x is the
 // result of a view, operandCopies has, by form, the cost of making the form from the view's operand; nil if this is
@@ -190,7 +191,7 @@ func (m *Model) makePinned(x *variable, roots uint, operandCopies []operandCopy)
 		return nil, cost{}
 	}
 	w := m.priceSets(x, roots, operandCopies)
-	if total = w.least(1 << x.pin); total.weighted < wcsp.Forbidden {
+	if total = w.leastCost(1 << x.pin); total.weighted < wcsp.Forbidden {
 		steps = w.steps(w.cheapest(1<<x.pin), roots)
 	}
 	return steps, total
@@ -216,7 +217,7 @@ func (m *Model) priceSets(x *variable, roots uint, operandCopies []operandCopy) 
 				continue
 			}
 			if copies == nil {
-				copies = m.copies(x)
+				copies = m.copyCostMatrix(x)
 			}
 			ps, from := wcsp.Forbidden, -1
 			for f := range k {
@@ -285,7 +286,7 @@ type operandCopy struct {
 
 // operandCopies returns, by form of result k of a view, the cheapest copy from an operand form. It considers the
 // operand forms in the mask set that result k cannot view. It returns nil if there are none.
-func (m *Model) operandCopies(v *viewed, k int, set uint) []operandCopy {
+func (m *Model) operandCopies(v *viewNode, k int, set uint) []operandCopy {
 	if v.copyCosts == nil {
 		return nil
 	}
@@ -308,7 +309,7 @@ func (m *Model) operandCopies(v *viewed, k int, set uint) []operandCopy {
 }
 
 // operandCopy prices the copy of form i of a view's operand into form j of result k.
-func (m *Model) operandCopy(v *viewed, k, i, j int) operandCopy {
+func (m *Model) operandCopy(v *viewNode, k, i, j int) operandCopy {
 	w := m.Weights
 	units := w.UnitsOf(v.node.Out[k].Meta.Bytes())
 	best := operandCopy{cost: forbidden}
@@ -326,17 +327,17 @@ func (m *Model) operandCopy(v *viewed, k, i, j int) operandCopy {
 }
 
 // viewForms returns the mask of the forms of result k that are views of an operand form in the mask set.
-func (v *viewed) viewForms(k int, set uint) (roots uint) {
+func (v *viewNode) viewForms(k int, set uint) (roots uint) {
 	for i := range v.resultForm[k] {
-		if to := v.view(k, i); set>>i&1 != 0 && to >= 0 {
+		if to := v.viewedForm(k, i); set>>i&1 != 0 && to >= 0 {
 			roots |= 1 << to
 		}
 	}
 	return roots
 }
 
-// view returns the form of result k that is a view of operand form i, or -1.
-func (v *viewed) view(k, i int) int {
+// viewedForm returns the form of result k that is a view of operand form i, or -1.
+func (v *viewNode) viewedForm(k, i int) int {
 	if to := v.resultForm[k][i]; to != 0 || v.outputCopies>>i&1 == 0 {
 		return to
 	}

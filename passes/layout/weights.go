@@ -87,7 +87,7 @@ func (m *Model) MaxUnits() int64 {
 // findPlanBounds sets planBounds.
 func (m *Model) findPlanBounds() {
 	m.planBounds = planBounds{}
-	for i, t := range m.tasks {
+	for i, t := range m.computedNodes {
 		if t == nil {
 			continue
 		}
@@ -108,8 +108,8 @@ func (m *Model) findPlanBounds() {
 
 // addCopyBounds adds the copies of all values to planBounds.
 func (m *Model) addCopyBounds() {
-	views := graph.NewByValue[*viewed](m.Problem.Graph)
-	for _, v := range m.views {
+	views := graph.NewByValue[*viewNode](m.Problem.Graph)
+	for _, v := range m.viewNodes {
 		if v == nil {
 			continue
 		}
@@ -117,7 +117,7 @@ func (m *Model) addCopyBounds() {
 			views.Set(out, v)
 		}
 	}
-	for _, x := range m.values {
+	for _, x := range m.variableList {
 		v := views.At(x.value)
 		if x.neededForms == 0 || freeConstant(x.value) || v == nil && len(x.forms) == 1 {
 			continue
@@ -127,7 +127,7 @@ func (m *Model) addCopyBounds() {
 			maxCopies *= 2 // the copies that make the pinned form, and the copies of the pinned form
 		}
 		if len(x.forms) > 1 {
-			maxCost = largest(m.copies(x))
+			maxCost = largest(m.copyCostMatrix(x))
 		}
 		if v != nil && v.copyCosts != nil { // copies from the operand of the view
 			for _, costs := range v.copyCosts[x.value.Index] {
@@ -157,28 +157,28 @@ func largest(costs []int64) float64 {
 // maxUnitBytes is the largest unit that weigh tries.
 const maxUnitBytes = 1 << 40
 
-// weigh returns weights whose ratio Time/Copy is timeWeight/copyWeight. Units decide only between plans that are equal
-// otherwise. weigh returns false if sums of weighted costs could exceed the range.
-func (m *Model) weigh(timeWeight, copyWeight int64) (Weights, bool) {
+// findWeights returns weights whose ratio Time/Copy is timeWeight/copyWeight. Units decide only between plans that are
+// equal otherwise. weigh returns false if sums of weighted costs could exceed the range.
+func (m *Model) findWeights(timeWeight, copyWeight int64) (Weights, bool) {
 	for unit := int64(1); unit <= maxUnitBytes; unit *= 2 {
 		scale := m.planBounds.maxUnits(unit) + 1
-		if m.fits(float64(timeWeight)*float64(scale), float64(copyWeight)*float64(scale), unit) {
+		if m.weightsFit(float64(timeWeight)*float64(scale), float64(copyWeight)*float64(scale), unit) {
 			return Weights{Time: timeWeight * scale, Copy: copyWeight * scale, UnitBytes: unit}, true
 		}
 	}
-	return Weights{Time: timeWeight, Copy: copyWeight}, m.fits(float64(timeWeight), float64(copyWeight), 0)
+	return Weights{Time: timeWeight, Copy: copyWeight}, m.weightsFit(float64(timeWeight), float64(copyWeight), 0)
 }
 
-// fits reports whether sums of weighted costs stay in range for the given weights of a picosecond and of a copy.
-func (m *Model) fits(timeWeight, copyWeight float64, unitBytes int64) bool {
+// weightsFit reports whether sums of weighted costs stay in range for the given weights of a picosecond and of a copy.
+func (m *Model) weightsFit(timeWeight, copyWeight float64, unitBytes int64) bool {
 	sum := float64(timeWeight*(m.planBounds.ps+1)) + float64(copyWeight*float64(m.planBounds.copies+1)) +
 		float64(m.planBounds.maxUnits(unitBytes))
 	return sum < float64(wcsp.Forbidden)/2
 }
 
-// lexicographic returns the weights of a new model. If the costs are too large, only time counts.
-func (m *Model) lexicographic() Weights {
-	if w, ok := m.weigh(m.planBounds.copies+1, 1); ok {
+// lexicographicWeights returns the weights of a new model. If the costs are too large, only time counts.
+func (m *Model) lexicographicWeights() Weights {
+	if w, ok := m.findWeights(m.planBounds.copies+1, 1); ok {
 		return w
 	}
 	return Weights{Time: 1}
@@ -191,7 +191,7 @@ func (m *Model) WithWeights(w Weights) (_ *Model, err error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	if w.Time < 1 || w.Copy < 0 || w.UnitBytes < 0 || !m.fits(float64(w.Time), float64(w.Copy), w.UnitBytes) {
+	if w.Time < 1 || w.Copy < 0 || w.UnitBytes < 0 || !m.weightsFit(float64(w.Time), float64(w.Copy), w.UnitBytes) {
 		return nil, fmt.Errorf("weights %d for a picosecond, %d for a copy and units of %d bytes are out of range", w.Time,
 			w.Copy, w.UnitBytes)
 	}

@@ -2,9 +2,9 @@ package elementary
 
 import "math"
 
-// overflowFrom is slightly below the least x for which math.Exp, math.Sinh and math.Cosh overflow. Some of the
+// overflowThreshold is slightly below the least x for which math.Exp, math.Sinh and math.Cosh overflow. Some of the
 // overflowing results have a finite true value.
-const overflowFrom = 709
+const overflowThreshold = 709
 
 // halfSquare is e^2 / 2.
 const halfSquare = math.E * math.E / 2
@@ -27,14 +27,14 @@ func sinh(x float64) float64 {
 		p, _, k := powerOfSum(t, math.FMA(a, math.Log2E, -t)+float64(a*Log2ERounding))
 		p = float64(p * (0.5 * powerOf2(k)))
 		return math.Copysign(p-0.25/p, x)
-	case a > overflowFrom:
+	case a > overflowThreshold:
 		return math.Copysign(math.Exp(a-2)*halfSquare, x)
 	}
 	return math.Sinh(x)
 }
 
 func cosh(x float64) float64 {
-	if a := math.Abs(x); a > overflowFrom {
+	if a := math.Abs(x); a > overflowThreshold {
 		return math.Exp(a-2) * halfSquare
 	}
 	return math.Cosh(x)

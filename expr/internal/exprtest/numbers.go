@@ -84,7 +84,7 @@ func Ulps[T Float](y T, want, low float64) float64 {
 
 // EachExact reads values that were computed with 113 bits: the name of a function, its operands, the value rounded to
 // float64, and the rounding error.
-func EachExact(t testing.TB, each func(name string, x, y, want, low float64)) {
+func EachExact(t testing.TB, visit func(name string, x, y, want, low float64)) {
 	t.Helper()
 	f, err := exactValues.Open("testdata/elementary.txt")
 	if err != nil {
@@ -99,6 +99,6 @@ func EachExact(t testing.TB, each func(name string, x, y, want, low float64)) {
 				t.Fatal(err)
 			}
 		}
-		each(words[0], v[0], v[1], v[2], v[3])
+		visit(words[0], v[0], v[1], v[2], v[3])
 	}
 }

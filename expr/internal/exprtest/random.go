@@ -61,19 +61,19 @@ func RandomCode(t testing.TB, rng *rand.Rand) *expr.Code {
 			values = append(values, b.LoadImag(k))
 		}
 	}
-	one := func() expr.Value { return values[rng.IntN(len(values))] }
+	operand := func() expr.Value { return values[rng.IntN(len(values))] }
 	for range 1 + rng.IntN(12) {
-		values = append(values, RandomInst(b, rng, one))
+		values = append(values, RandomInst(b, rng, operand))
 	}
 	var outs []expr.Output
 	for k := range 1 + rng.IntN(3) {
-		v := one()
+		v := operand()
 		if k == 0 {
 			v = values[len(values)-1]
 		}
 		o := b.Real(v)
 		if d := b.DType(v); d == tensor.Float32 || d == tensor.Float64 {
-			if w := one(); rng.IntN(3) == 0 && b.DType(w) == d {
+			if w := operand(); rng.IntN(3) == 0 && b.DType(w) == d {
 				o = expr.Output{DType: d.ToComplex(), Re: v, Im: w}
 			}
 		}
@@ -86,11 +86,11 @@ func RandomCode(t testing.TB, rng *rand.Rand) *expr.Code {
 	return c
 }
 
-// RandomInst adds a random valid operation to b. one returns a random value of b. Operands after the first are
+// RandomInst adds a random valid operation to b. operand returns a random value of b. Operands after the first are
 // converted to the dtype of the first.
-func RandomInst(b *expr.Builder, rng *rand.Rand, one func() expr.Value) expr.Value {
+func RandomInst(b *expr.Builder, rng *rand.Rand, operand func() expr.Value) expr.Value {
 	for {
-		v := one()
+		v := operand()
 		d := b.DType(v)
 		if d.IsReducedFloat() || rng.IntN(6) == 0 {
 			v = b.Convert([]tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Uint8, tensor.Float16,
@@ -104,7 +104,7 @@ func RandomInst(b *expr.Builder, rng *rand.Rand, one func() expr.Value) expr.Val
 				return b.Make(expr.Inst{Op: expr.Const, DType: d, A: expr.None, B: expr.None, C: expr.None, Imm: RandomBits(rng,
 					d)})
 			}
-			return b.Convert(d, one())
+			return b.Convert(d, operand())
 		}
 		o := expr.Op(1 + rng.IntN(int(expr.Scan)))
 		switch o {
@@ -115,7 +115,7 @@ func RandomInst(b *expr.Builder, rng *rand.Rand, one func() expr.Value) expr.Val
 				4: {tensor.Int32, tensor.Float32, tensor.Uint32}, 8: {tensor.Int64, tensor.Float64}}[d.Size()]
 			return b.Bits(to[rng.IntN(len(to))], v)
 		case expr.Select:
-			return b.Do(expr.Select, b.Convert(tensor.Bool, one()), v, arg())
+			return b.Do(expr.Select, b.Convert(tensor.Bool, operand()), v, arg())
 		case expr.Lookup:
 			if d != tensor.Float32 {
 				continue

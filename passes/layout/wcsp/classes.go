@@ -37,7 +37,7 @@ func Classes(p *Problem, k int, o Options, classes [][]int) (list []*Solution, l
 	if err := c.boundClasses(); err != nil {
 		return nil, false, err
 	}
-	c.parts = partition{{bound: first.Cost, solved: first, barred: make([][]bool, len(classes))}}
+	c.parts = partition{{bound: first.Cost, solution: first, barred: make([][]bool, len(classes))}}
 	for len(list) < k {
 		s, err := c.next()
 		if err != nil {
@@ -54,23 +54,23 @@ func Classes(p *Problem, k int, o Options, classes [][]int) (list []*Solution, l
 
 // classLister is the state of [Classes]. It divides the assignments that are not listed yet into parts.
 type classLister struct {
-	problem  *Problem
-	options  Options
-	classes  [][]int
-	least    [][]int64 // by variable and label: lower bound for assignments with a label of the same class
-	deadline time.Time
-	parts    partition
-	count    int  // number of parts so far
-	limited  bool // whether a part had no solution within the limits
+	problem     *Problem
+	options     Options
+	classes     [][]int
+	classBounds [][]int64 // by variable and label: lower bound for assignments with a label of the same class
+	deadline    time.Time
+	parts       partition
+	count       int  // number of parts so far
+	limited     bool // whether a part had no solution within the limits
 }
 
 // part is the set of all assignments without barred labels. If the part is solved, its bound is the cost of its
 // cheapest assignment.
 type part struct {
-	bound  int64     // lower bound on the cost
-	number int       // in order of creation, to break ties
-	solved *Solution // the cheapest assignment; nil until it is needed
-	barred [][]bool  // by variable and label; nil: no label of the variable is barred
+	bound    int64     // lower bound on the cost
+	number   int       // in order of creation, to break ties
+	solution *Solution // the cheapest assignment; nil until it is needed
+	barred   [][]bool  // by variable and label; nil: no label of the variable is barred
 }
 
 // partition is a priority queue of parts by bound.
@@ -92,15 +92,15 @@ func (q *partition) Pop() any {
 
 // boundClasses computes a lower bound for each class. The bounds of unsolved parts follow from these bounds.
 func (c *classLister) boundClasses() error {
-	c.least = make([][]int64, len(c.classes))
+	c.classBounds = make([][]int64, len(c.classes))
 	for v, list := range c.classes {
 		if list == nil {
 			continue
 		}
-		c.least[v] = make([]int64, len(list))
+		c.classBounds[v] = make([]int64, len(list))
 		for label, class := range list {
 			if first := slices.Index(list, class); first < label {
-				c.least[v][label] = c.least[v][first]
+				c.classBounds[v][label] = c.classBounds[v][first]
 				continue
 			}
 			barred := make([][]bool, len(c.classes))
@@ -111,9 +111,9 @@ func (c *classLister) boundClasses() error {
 			case err != nil:
 				return err
 			case s == nil:
-				c.least[v][label] = Forbidden
+				c.classBounds[v][label] = Forbidden
 			default:
-				c.least[v][label] = s.Bound
+				c.classBounds[v][label] = s.Bound
 			}
 		}
 	}
@@ -164,9 +164,9 @@ func (c *classLister) solve(barred [][]bool) (*Solution, error) {
 func (c *classLister) next() (*Solution, error) {
 	for len(c.parts) > 0 {
 		x := heap.Pop(&c.parts).(*part)
-		if x.solved != nil {
+		if x.solution != nil {
 			c.divide(x)
-			return x.solved, nil
+			return x.solution, nil
 		}
 		s, err := c.solve(x.barred)
 		switch {
@@ -175,7 +175,7 @@ func (c *classLister) next() (*Solution, error) {
 		case err != nil:
 			return nil, err
 		case s != nil:
-			x.bound, x.solved = s.Cost, s
+			x.bound, x.solution = s.Cost, s
 			heap.Push(&c.parts, x)
 		}
 	}
@@ -191,7 +191,7 @@ func (c *classLister) divide(x *part) {
 		if list == nil {
 			continue
 		}
-		class := list[x.solved.Labels[v]]
+		class := list[x.solution.Labels[v]]
 		barredBefore := x.barred[v]
 		// restrict bars the labels of v that are not in the class or, without keep, the labels in the class. It returns the
 		// barred labels and a lower bound for the remaining labels.
@@ -199,7 +199,7 @@ func (c *classLister) divide(x *part) {
 			bound, barred := Forbidden, barredClasses(list, func(other int) bool { return (other == class) != keep })
 			for label := range barred {
 				if barred[label] = barred[label] || barredBefore != nil && barredBefore[label]; !barred[label] {
-					bound = min(bound, c.least[v][label])
+					bound = min(bound, c.classBounds[v][label])
 				}
 			}
 			return barred, bound

@@ -32,9 +32,9 @@ type elimination struct {
 
 // eliminate returns an elimination for a copy of the instance.
 func (in *instance) eliminate() *elimination {
-	e := &elimination{instance: *in, functionsOf: make([][]*function, len(in.names))}
+	e := &elimination{instance: *in, functionsOf: make([][]*function, len(in.problemVariables))}
 	e.eliminated = slices.Clone(in.eliminated)
-	count := make([]int, len(in.names))
+	count := make([]int, len(in.problemVariables))
 	for _, f := range in.functions {
 		for _, v := range f.scope {
 			count[v]++
@@ -86,13 +86,13 @@ func (e *elimination) eliminateVariable(v, limit int) {
 	s := step{variable: v}
 	for _, functions := range e.buckets(v, limit) {
 		m := e.message(v, functions)
-		m.from = []int{e.next}
-		e.next++
+		m.terms = []int{e.nextMessage}
+		e.nextMessage++
 		s.buckets = append(s.buckets, bucket{functions, m})
 	}
 	for _, b := range s.buckets {
 		for _, u := range b.message.scope {
-			e.functionsOf[u] = slices.DeleteFunc(e.functionsOf[u], func(f *function) bool { return f.has(v) })
+			e.functionsOf[u] = slices.DeleteFunc(e.functionsOf[u], func(f *function) bool { return f.dependsOn(v) })
 		}
 	}
 	for _, b := range s.buckets {
@@ -117,8 +117,8 @@ func (e *elimination) buckets(v, limit int) [][]*function {
 	if e.sizes[v] == 1 {
 		limit = 0
 	} else if len(functions) > 0 {
-		whole := e.others(v, functions)
-		if e.entries(whole) <= int64(limit) {
+		whole := e.otherVariables(v, functions)
+		if e.tableEntries(whole) <= int64(limit) {
 			return [][]*function{functions}
 		}
 	}
@@ -127,19 +127,19 @@ func (e *elimination) buckets(v, limit int) [][]*function {
 next:
 	for _, f := range sorted {
 		for i := range list {
-			scope := e.others(v, append(list[i][:len(list[i]):len(list[i])], f))
-			if len(scope) == len(scopes[i]) || e.entries(scope) <= int64(limit) {
+			scope := e.otherVariables(v, append(list[i][:len(list[i]):len(list[i])], f))
+			if len(scope) == len(scopes[i]) || e.tableEntries(scope) <= int64(limit) {
 				list[i], scopes[i] = append(list[i], f), scope
 				continue next
 			}
 		}
-		list, scopes = append(list, []*function{f}), append(scopes, e.others(v, []*function{f}))
+		list, scopes = append(list, []*function{f}), append(scopes, e.otherVariables(v, []*function{f}))
 	}
 	return list
 }
 
-// others returns the variables of the functions, except v, in ascending order.
-func (e *elimination) others(v int, functions []*function) []int {
+// otherVariables returns the variables of the functions, except v, in ascending order.
+func (e *elimination) otherVariables(v int, functions []*function) []int {
 	var scope []int
 	for _, f := range functions {
 		for _, u := range f.scope {
@@ -152,8 +152,8 @@ func (e *elimination) others(v int, functions []*function) []int {
 	return scope
 }
 
-// entries returns the number of entries of a table over a scope.
-func (e *elimination) entries(scope []int) int64 {
+// tableEntries returns the number of entries of a table over a scope.
+func (e *elimination) tableEntries(scope []int) int64 {
 	n := int64(1)
 	for _, u := range scope {
 		n = product(n, e.sizes[u])
@@ -197,9 +197,9 @@ func (f *function) cost(sizes, labels []int) int64 { return f.table[f.index(size
 
 // index returns the index of the entry for labels.
 func (f *function) index(sizes, labels []int) int {
-	at := 0
+	index := 0
 	for _, v := range f.scope {
-		at = at*sizes[v] + labels[v]
+		index = index*sizes[v] + labels[v]
 	}
-	return at
+	return index
 }

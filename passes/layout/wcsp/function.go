@@ -11,31 +11,31 @@ import (
 type function struct {
 	scope []int   // ascending
 	table []int64 // row-major
-	from  []int   // for a proof: the numbers of the functions that add up to this function
+	terms []int   // for a proof: the numbers of the functions that add up to this function
 }
 
-// has reports whether a variable is in the scope.
-func (f *function) has(v int) bool { return slices.Contains(f.scope, v) }
+// dependsOn reports whether a variable is in the scope.
+func (f *function) dependsOn(v int) bool { return slices.Contains(f.scope, v) }
 
 // instance is a problem in progress: variables, including eliminated variables, and functions of the remaining
 // variables.
 type instance struct {
-	ctx        context.Context // nil: none
-	names      []int           // index of each variable in the problem
-	outer      []int           // index of each variable in the enclosing instance, for a component
-	sizes      []int           // numbers of labels
-	labels     [][]int         // index of each label in the problem, if labels were removed
-	eliminated []bool          // whether a variable is eliminated
-	functions  []*function     // all have at least one variable
-	constant   int64           // sum of the functions without variables
-	next       int             // number of the next message in the proof
+	ctx              context.Context // nil: none
+	problemVariables []int           // index of each variable in the problem
+	outerVariables   []int           // index of each variable in the enclosing instance, for a component
+	sizes            []int           // numbers of labels
+	problemLabels    [][]int         // index of each label in the problem, if labels were removed
+	eliminated       []bool          // whether a variable is eliminated
+	functions        []*function     // all have at least one variable
+	constant         int64           // sum of the functions without variables
+	nextMessage      int             // number of the next message in the proof
 }
 
 // remainingCount returns the number of variables that are not eliminated.
 func (in *instance) remainingCount() int {
 	n := 0
-	for _, gone := range in.eliminated {
-		if !gone {
+	for _, isEliminated := range in.eliminated {
+		if !isEliminated {
 			n++
 		}
 	}
@@ -44,12 +44,12 @@ func (in *instance) remainingCount() int {
 
 // newInstance adds up the factors with equal sets of variables, and sorts their scopes.
 func newInstance(ctx context.Context, p *Problem) *instance {
-	in := &instance{ctx: ctx, next: len(p.Factors)}
+	in := &instance{ctx: ctx, nextMessage: len(p.Factors)}
 	for v := range p.Variables {
-		in.names = append(in.names, v)
+		in.problemVariables = append(in.problemVariables, v)
 		in.sizes = append(in.sizes, len(p.Variables[v].Labels))
 	}
-	in.eliminated = make([]bool, len(in.names))
+	in.eliminated = make([]bool, len(in.problemVariables))
 	type pair struct{ a, b int }
 	found := map[pair]*function{}
 	for i := range p.Factors {
@@ -67,7 +67,7 @@ func newInstance(ctx context.Context, p *Problem) *instance {
 			found[key] = sum
 			in.functions = append(in.functions, sum)
 		}
-		sum.from = append(sum.from, i)
+		sum.terms = append(sum.terms, i)
 		sum.add(f, in.sizes)
 	}
 	return in
@@ -93,12 +93,12 @@ func (f *function) add(g *Factor, sizes []int) {
 // restrict returns the instance restricted to the given labels of each variable.
 func (in *instance) restrict(labels [][]int) *instance {
 	out := *in
-	out.labels = labels
-	if in.labels != nil {
-		out.labels = make([][]int, len(labels))
+	out.problemLabels = labels
+	if in.problemLabels != nil {
+		out.problemLabels = make([][]int, len(labels))
 		for v, list := range labels {
 			for _, l := range list {
-				out.labels[v] = append(out.labels[v], in.labels[v][l])
+				out.problemLabels[v] = append(out.problemLabels[v], in.problemLabels[v][l])
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func (in *instance) restrict(labels [][]int) *instance {
 		if out.functions[i] = f; unchanged {
 			continue
 		}
-		g := &function{scope: f.scope, from: f.from}
+		g := &function{scope: f.scope, terms: f.terms}
 		places := []int{0}
 		for _, v := range f.scope {
 			next := make([]int, 0, len(places)*len(labels[v]))
@@ -137,7 +137,7 @@ func (in *instance) restrict(labels [][]int) *instance {
 
 // components returns the connected components as instances, ordered by their least variables.
 func (in *instance) components() []*instance {
-	root := make([]int, len(in.names))
+	root := make([]int, len(in.problemVariables))
 	for v := range root {
 		root[v] = v
 	}
@@ -156,25 +156,25 @@ func (in *instance) components() []*instance {
 	}
 	var list []*instance
 	byRoot := map[int]*instance{}
-	local := make([]int, len(in.names))
-	for v := range in.names {
+	local := make([]int, len(in.problemVariables))
+	for v := range in.problemVariables {
 		if in.eliminated[v] {
 			continue
 		}
 		c := byRoot[find(v)]
 		if c == nil {
-			c = &instance{ctx: in.ctx, next: in.next}
+			c = &instance{ctx: in.ctx, nextMessage: in.nextMessage}
 			byRoot[find(v)] = c
 			list = append(list, c)
 		}
-		local[v] = len(c.names)
-		c.names, c.outer = append(c.names, in.names[v]), append(c.outer, v)
+		local[v] = len(c.problemVariables)
+		c.problemVariables, c.outerVariables = append(c.problemVariables, in.problemVariables[v]), append(c.outerVariables, v)
 		c.sizes = append(c.sizes, in.sizes[v])
-		c.labels = append(c.labels, in.labels[v])
+		c.problemLabels = append(c.problemLabels, in.problemLabels[v])
 		c.eliminated = append(c.eliminated, false)
 	}
 	for _, f := range in.functions {
-		g := &function{scope: make([]int, len(f.scope)), table: f.table, from: f.from}
+		g := &function{scope: make([]int, len(f.scope)), table: f.table, terms: f.terms}
 		for i, v := range f.scope {
 			g.scope[i] = local[v]
 		}

@@ -39,8 +39,8 @@ func (g *guess) localCost(v, l int) int64 {
 func (g *guess) improve() {
 	for range improvePasses {
 		better := false
-		for v, gone := range g.in.eliminated {
-			if gone {
+		for v, isEliminated := range g.in.eliminated {
+			if isEliminated {
 				continue
 			}
 			interrupt.Check(g.in.ctx)
@@ -74,8 +74,8 @@ func (g *guess) depthFirst(steps []step) bool {
 			best, bestCost := -1, Forbidden
 			for l := range g.in.sizes[s.variable] {
 				c := s.cost(g.in.sizes, g.labels, l)
-				after := c > lastCost || c == lastCost && l > last
-				if after && c < bestCost {
+				isUntried := c > lastCost || c == lastCost && l > last
+				if isUntried && c < bestCost {
 					best, bestCost = l, c
 				}
 			}

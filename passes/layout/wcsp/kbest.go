@@ -35,7 +35,7 @@ func KBest(p *Problem, k int, o Options, same func(a, b []int) bool) (list []*So
 		return nil, false, err
 	}
 	l := lister{search: newSearch(o), tries: triesPerResult * min(k, maxTries/triesPerResult)}
-	l.push(&cell{bound: in.constant, open: in.eliminate()})
+	l.push(&cell{bound: in.constant, remaining: in.eliminate()})
 	for ; len(list) < k && l.tries > 0; l.tries-- {
 		labels, cost := l.next()
 		if labels == nil {
@@ -66,10 +66,10 @@ type lister struct {
 // listedLabels in all variables eliminated after a stage, and that have a given label at this stage. Its bound is the
 // cost of its cheapest assignment.
 type cell struct {
-	bound  int64
-	number int          // in order of creation, to break ties
-	stages []stage      // eliminations so far
-	open   *elimination // the remaining problem of an open cell, otherwise nil
+	bound     int64
+	number    int          // in order of creation, to break ties
+	stages    []stage      // eliminations so far
+	remaining *elimination // the remaining problem of an open cell, otherwise nil
 
 	listedLabels []int // labels of an assignment that was listed
 	stage        int   // index of a stage; len(stages) means all assignments
@@ -116,12 +116,12 @@ func (l *lister) push(c *cell) {
 // trim keeps the l.tries cheapest closed cells and removes the others, which the enumeration cannot reach.
 func (l *lister) trim() {
 	sort.Sort(l.cells)
-	known := 0
+	listed := 0
 	l.cells = slices.DeleteFunc(l.cells, func(c *cell) bool {
-		if c.open == nil {
-			known++
+		if c.remaining == nil {
+			listed++
 		}
-		return c.open == nil && known > l.tries
+		return c.remaining == nil && listed > l.tries
 	})
 }
 
@@ -130,7 +130,7 @@ func (l *lister) next() ([]int, int64) {
 	for len(l.cells) > 0 {
 		interrupt.Check(l.ctx)
 		c := heap.Pop(&l.cells).(*cell)
-		if c.open == nil {
+		if c.remaining == nil {
 			return l.list(c), c.bound
 		}
 		if !l.expand(c) {
@@ -145,16 +145,16 @@ func (l *lister) next() ([]int, int64) {
 // expand replaces an open cell by a closed cell, or by one cell for each label of a variable. It returns false if time
 // runs out.
 func (l *lister) expand(c *cell) bool {
-	e := c.open
+	e := c.remaining
 	before := len(e.steps)
-	l.reduce(e)
+	l.eliminateCheapVariables(e)
 	for _, s := range e.steps[before:] {
 		c.stages = append(c.stages, stage{s, e.sizes, -1})
 	}
 	c.stages = slices.Clip(c.stages)
 	if e.remainingCount() == 0 {
-		c.open, c.bound, c.stage = nil, e.constant, len(c.stages)
-		c.listedLabels = make([]int, len(e.names))
+		c.remaining, c.bound, c.stage = nil, e.constant, len(c.stages)
+		c.listedLabels = make([]int, len(e.problemVariables))
 		l.push(c)
 		return true
 	}
@@ -167,7 +167,7 @@ func (l *lister) expand(c *cell) bool {
 		stages := append(c.stages, stage{child.steps[0], child.sizes, label})
 		relaxed := child.clone()
 		relaxed.relax(l.maxRelaxedTable)
-		l.push(&cell{bound: relaxed.constant, open: child, stages: stages})
+		l.push(&cell{bound: relaxed.constant, remaining: child, stages: stages})
 	}
 	return true
 }

@@ -41,8 +41,8 @@ func (e *elimination) operands(v int, scope []int, functions []*function) []oper
 // message returns the minimum of the sum of functions over the labels of v. It works row by row along the last variable
 // of the scope. Functions that do not depend on this variable are added once per row.
 func (e *elimination) message(v int, functions []*function) *function {
-	scope := e.others(v, functions)
-	m := &function{scope: scope, table: make([]int64, e.entries(scope))}
+	scope := e.otherVariables(v, functions)
+	m := &function{scope: scope, table: make([]int64, e.tableEntries(scope))}
 	operands := e.operands(v, scope, functions)
 	n, last := 1, len(scope)-1
 	fixed := operands
@@ -97,17 +97,17 @@ func minima(row, sums []int64, along []operand, last int) {
 			}
 		case 1:
 			a := &along[0]
-			at := a.at + i*a.strides[last]
+			aIndex := a.at + i*a.strides[last]
 			for _, s := range sums {
-				best = min(best, s+a.table[at])
-				at += a.eliminatedStride
+				best = min(best, s+a.table[aIndex])
+				aIndex += a.eliminatedStride
 			}
 		case 2:
 			a, b := &along[0], &along[1]
-			at, bt := a.at+i*a.strides[last], b.at+i*b.strides[last]
+			aIndex, bIndex := a.at+i*a.strides[last], b.at+i*b.strides[last]
 			for _, s := range sums {
-				best = min(best, s+a.table[at]+b.table[bt])
-				at, bt = at+a.eliminatedStride, bt+b.eliminatedStride
+				best = min(best, s+a.table[aIndex]+b.table[bIndex])
+				aIndex, bIndex = aIndex+a.eliminatedStride, bIndex+b.eliminatedStride
 			}
 		default:
 			for l, s := range sums {

@@ -82,8 +82,8 @@ const tooLarge = math.MaxInt64
 
 // order returns the elimination order of a rule.
 func (in *instance) order(limit int, r rule) plan {
-	o := &ordering{instance: in, rule: r, limit: int64(limit), neighbours: make([][]int, len(in.names)),
-		keys: make([]int64, len(in.names))}
+	o := &ordering{instance: in, rule: r, limit: int64(limit), neighbours: make([][]int, len(in.problemVariables)),
+		keys: make([]int64, len(in.problemVariables))}
 	var p plan
 	for _, f := range in.functions {
 		for _, v := range f.scope {
@@ -128,7 +128,7 @@ func (o *ordering) run(p *plan) {
 			continue // stale entry
 		}
 		table := o.table(v)
-		if entries += table; entries > 4*o.limit+entriesPerVariable*int64(len(o.names)) {
+		if entries += table; entries > 4*o.limit+entriesPerVariable*int64(len(o.problemVariables)) {
 			return
 		}
 		o.keys[v] = -1
@@ -208,7 +208,7 @@ func (o *ordering) eliminate(v int) []int {
 				continue
 			}
 			if o.rule == leastFill {
-				changed = append(changed, shared(o.neighbours[u], o.neighbours[w])...)
+				changed = append(changed, intersection(o.neighbours[u], o.neighbours[w])...)
 			}
 			o.neighbours[u] = slices.Insert(o.neighbours[u], at, w)
 			at, _ = slices.BinarySearch(o.neighbours[w], u)
@@ -223,8 +223,8 @@ func (o *ordering) eliminate(v int) []int {
 	return changed
 }
 
-// shared returns the intersection of two ascending lists.
-func shared(a, b []int) []int {
+// intersection returns the intersection of two ascending lists.
+func intersection(a, b []int) []int {
 	if len(a) > len(b) {
 		a, b = b, a
 	}

@@ -34,8 +34,9 @@ type edge struct {
 
 // prune returns the remaining labels by variable, and the prunings.
 func prune(in *instance) ([][]int, []Pruning) {
-	p := &pruner{instance: in, unary: make([][]int64, len(in.names)), edges: make([][]edge, len(in.names)),
-		remaining: make([][]int, len(in.names))}
+	p := &pruner{instance: in, unary: make([][]int64, len(in.problemVariables)),
+		edges:     make([][]edge, len(in.problemVariables)),
+		remaining: make([][]int, len(in.problemVariables))}
 	for v, n := range in.sizes {
 		for a := range n {
 			p.remaining[v] = append(p.remaining[v], a)
@@ -50,7 +51,7 @@ func prune(in *instance) ([][]int, []Pruning) {
 		p.edges[a] = append(p.edges[a], edge{f.table, b, in.sizes[b], 1})
 		p.edges[b] = append(p.edges[b], edge{f.table, a, 1, in.sizes[b]})
 	}
-	queue, queued := make([]int, len(in.names)), make([]bool, len(in.names))
+	queue, queued := make([]int, len(in.problemVariables)), make([]bool, len(in.problemVariables))
 	for v := range queue {
 		queue[v], queued[v] = v, true
 	}
@@ -58,7 +59,7 @@ func prune(in *instance) ([][]int, []Pruning) {
 		interrupt.Check(in.ctx)
 		v := queue[0]
 		queue, queued[v] = queue[1:], false
-		if !p.variable(v) {
+		if !p.pruneVariable(v) {
 			continue
 		}
 		for _, e := range p.edges[v] {
@@ -70,8 +71,8 @@ func prune(in *instance) ([][]int, []Pruning) {
 	return p.remaining, p.list
 }
 
-// variable prunes the labels of v and reports whether any was removed.
-func (p *pruner) variable(v int) bool {
+// pruneVariable prunes the labels of v and reports whether any was removed.
+func (p *pruner) pruneVariable(v int) bool {
 	labels := p.remaining[v]
 	if len(labels) == 1 {
 		return false
@@ -79,9 +80,9 @@ func (p *pruner) variable(v int) bool {
 	p.prepare(v)
 	before := len(p.list)
 	for i := len(labels) - 1; i >= 0 && p.work < pruneWork; i-- {
-		for _, by := range labels {
-			if k := labels[i]; by != k && p.dominates(v, by, k) {
-				p.list = append(p.list, Pruning{v, k, by})
+		for _, other := range labels {
+			if k := labels[i]; other != k && p.dominates(v, other, k) {
+				p.list = append(p.list, Pruning{v, k, other})
 				labels = slices.Delete(labels, i, i+1)
 				break
 			}
@@ -107,13 +108,13 @@ func (p *pruner) prepare(v int) {
 		for _, e := range p.edges[v] {
 			others := p.remaining[e.other]
 			p.work += len(others)
-			at, cost := others[0], e.table[k*e.stride+others[0]*e.otherStride]
+			bestLabel, cost := others[0], e.table[k*e.stride+others[0]*e.otherStride]
 			for _, l := range others[1:] {
 				if c := e.table[k*e.stride+l*e.otherStride]; c < cost {
-					at, cost = l, c
+					bestLabel, cost = l, c
 				}
 			}
-			least, sum = append(least, at), add(sum, cost)
+			least, sum = append(least, bestLabel), add(sum, cost)
 		}
 		p.least[k], p.sums[k] = least, sum
 	}

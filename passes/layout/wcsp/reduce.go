@@ -28,8 +28,8 @@ func (pbqp) Solve(p *Problem, o Options) (_ *Solution, err error) {
 		return nil, err
 	}
 	e, exact := in.eliminate(), true
-	degrees := make([]int, len(in.names))
-	count := func(v int) { degrees[v] = len(e.others(v, e.functionsOf[v])) }
+	degrees := make([]int, len(in.problemVariables))
+	count := func(v int) { degrees[v] = len(e.otherVariables(v, e.functionsOf[v])) }
 	for v := range degrees {
 		count(v)
 	}
@@ -39,7 +39,7 @@ func (pbqp) Solve(p *Problem, o Options) (_ *Solution, err error) {
 		if degrees[least] > 2 {
 			v, exact = most, false
 		}
-		neighbours := e.others(v, e.functionsOf[v])
+		neighbours := e.otherVariables(v, e.functionsOf[v])
 		if degrees[v] <= 2 {
 			e.eliminateVariable(v, largestTable)
 		} else {
@@ -73,7 +73,7 @@ func (e *elimination) extremes(degrees []int) (least, most int) {
 // neighbour, the least sum of the cost of their common function and of the neighbour's own cost.
 func (e *elimination) localBest(v int) int {
 	labels := make([]int, len(e.sizes))
-	best, at := Forbidden, 0
+	best, bestLabel := Forbidden, 0
 	for l := range e.sizes[v] {
 		labels[v] = l
 		var sum int64
@@ -82,12 +82,12 @@ func (e *elimination) localBest(v int) int {
 				sum = add(sum, f.cost(e.sizes, labels))
 			}
 		}
-		for _, u := range e.others(v, e.functionsOf[v]) {
+		for _, u := range e.otherVariables(v, e.functionsOf[v]) {
 			least := Forbidden
 			for labels[u] = range e.sizes[u] {
 				var c int64
 				for _, f := range e.functionsOf[u] {
-					if len(f.scope) == 1 || f.has(v) {
+					if len(f.scope) == 1 || f.dependsOn(v) {
 						c = add(c, f.cost(e.sizes, labels))
 					}
 				}
@@ -96,10 +96,10 @@ func (e *elimination) localBest(v int) int {
 			sum = add(sum, least)
 		}
 		if sum < best {
-			best, at = sum, l
+			best, bestLabel = sum, l
 		}
 	}
-	return at
+	return bestLabel
 }
 
 // fixLocally fixes the label of v and removes v. Each function of v and of another variable becomes a function of the
@@ -155,17 +155,18 @@ func (order inOrder) Solve(p *Problem, o Options) (_ *Solution, err error) {
 		return nil, err
 	}
 	sorted := slices.Sorted(slices.Values(order))
-	if len(sorted) != len(in.names) || len(sorted) > 0 && (sorted[0] != 0 || sorted[len(sorted)-1] != len(sorted)-1) ||
+	if len(sorted) != len(in.problemVariables) ||
+		len(sorted) > 0 && (sorted[0] != 0 || sorted[len(sorted)-1] != len(sorted)-1) ||
 		len(slices.Compact(sorted)) != len(order) {
 		return nil, errors.New("wcsp: the order must contain each variable exactly once")
 	}
-	left := int64(defaultTable)
+	entriesLeft := int64(defaultTable)
 	if o.MaxTable > 0 {
-		left = int64(o.MaxTable)
+		entriesLeft = int64(o.MaxTable)
 	}
 	e := in.eliminate()
 	for _, v := range order {
-		if left -= product(e.entries(e.others(v, e.functionsOf[v])), e.sizes[v]); left < 0 {
+		if entriesLeft -= product(e.tableEntries(e.otherVariables(v, e.functionsOf[v])), e.sizes[v]); entriesLeft < 0 {
 			return nil, ErrTooLarge
 		}
 		e.eliminateVariable(v, largestTable)

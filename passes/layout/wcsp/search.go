@@ -54,52 +54,52 @@ type result struct {
 	tree   tree  // proof of bound
 }
 
-// node minimizes an instance. Assignments at or above the cutoff are irrelevant. At the top, elimination ignores the
-// time limit.
-func (s *search) node(in *instance, cutoff int64, top bool) result {
+// minimize minimizes an instance. Assignments at or above the cutoff are irrelevant. At the root, elimination ignores
+// the time limit.
+func (s *search) minimize(in *instance, cutoff int64, isRoot bool) result {
 	s.nodes++
 	e := in.eliminate()
-	if top || !s.expired() {
-		s.reduce(e)
+	if isRoot || !s.expired() {
+		s.eliminateCheapVariables(e)
 	}
 	if e.remainingCount() == 0 {
-		r := result{bound: e.constant, cost: e.constant, tree: tree{bound: e.constant, steps: s.steps(e)}}
+		r := result{bound: e.constant, cost: e.constant, tree: tree{bound: e.constant, steps: s.proofSteps(e)}}
 		s.recordInfeasible(e)
 		if r.cost >= cutoff {
 			r.cost = Forbidden
 		}
-		return s.finish(e, r)
+		return s.withEliminatedLabels(e, r)
 	}
-	return s.finish(e, s.parts(e, e.remaining().components(), cutoff, top))
+	return s.withEliminatedLabels(e, s.minimizeParts(e, e.remaining().components(), cutoff, isRoot))
 }
 
-// reduce eliminates all variables if that is cheap, otherwise the variables with small tables.
-func (s *search) reduce(e *elimination) {
+// eliminateCheapVariables eliminates all variables if that is cheap, otherwise the variables with small tables.
+func (s *search) eliminateCheapVariables(e *elimination) {
 	in := e.remaining()
 	plan := in.plan(s.maxTable)
-	if plan.tooLargeCount > 0 || plan.work > lightWork+lightVariableWork*int64(len(in.names)) {
+	if plan.tooLargeCount > 0 || plan.work > lightWork+lightVariableWork*int64(len(in.problemVariables)) {
 		plan = in.plan(min(s.maxTable, lightTable))
 	}
 	e.eliminateAll(plan.order, s.maxTable)
 }
 
-// finish computes the labels of the eliminated variables.
-func (s *search) finish(e *elimination, r result) result {
+// withEliminatedLabels computes the labels of the eliminated variables.
+func (s *search) withEliminatedLabels(e *elimination, r result) result {
 	if r.cost == Forbidden {
 		r.labels = nil
 		return r
 	}
 	if r.labels == nil {
-		r.labels = make([]int, len(e.names))
+		r.labels = make([]int, len(e.problemVariables))
 	}
 	decode(e.sizes, e.steps, r.labels)
 	return r
 }
 
-// parts minimizes independent parts one by one.
-func (s *search) parts(e *elimination, parts []*instance, cutoff int64, top bool) result {
-	r := result{labels: make([]int, len(e.names)), bound: e.constant, cost: e.constant,
-		tree: tree{steps: s.steps(e), constant: e.constant}}
+// minimizeParts minimizes independent parts one by one.
+func (s *search) minimizeParts(e *elimination, parts []*instance, cutoff int64, isRoot bool) result {
+	r := result{labels: make([]int, len(e.problemVariables)), bound: e.constant, cost: e.constant,
+		tree: tree{steps: s.proofSteps(e), constant: e.constant}}
 	bounds := make([]int64, len(parts))
 	for i, part := range parts {
 		if len(parts) > 1 {
@@ -119,11 +119,11 @@ func (s *search) parts(e *elimination, parts []*instance, cutoff int64, top bool
 		if cutoff < Forbidden {
 			limit = max(cutoff-others, 0)
 		}
-		found := s.tightenAndCut(part, limit, top)
+		found := s.tightenAndCut(part, limit, isRoot)
 		bounds[i] = found.bound
 		r.bound, r.cost = add(r.bound, found.bound), add(r.cost, found.cost)
 		for v, l := range found.labels {
-			r.labels[part.outer[v]] = l
+			r.labels[part.outerVariables[v]] = l
 		}
 		r.tree.parts = append(r.tree.parts, found.tree)
 	}
@@ -137,48 +137,49 @@ func (s *search) parts(e *elimination, parts []*instance, cutoff int64, top bool
 // tightenAndCut minimizes a connected instance that small tables do not solve. It tightens the bound, and cuts labels
 // that cannot be part of a better assignment. It then continues with the remaining labels, or splits the instance if
 // few labels are cut.
-func (s *search) tightenAndCut(in *instance, cutoff int64, top bool) result {
+func (s *search) tightenAndCut(in *instance, cutoff int64, isRoot bool) result {
 	r := result{cost: Forbidden}
-	if !top && s.expired() {
-		return s.tablesOrBranch(in, r, cutoff, top)
+	if !isRoot && s.expired() {
+		return s.tablesOrBranch(in, r, cutoff, isRoot)
 	}
-	left, cuts, all := in.supported()
+	remaining, cuts, feasible := in.supported()
 	switch {
-	case !all:
-		return s.tablesOrBranch(in, r, cutoff, top)
+	case !feasible:
+		return s.tablesOrBranch(in, r, cutoff, isRoot)
 	case len(cuts) > 0:
-		return s.afterCuts(in, left, cuts, r, Forbidden, cutoff, top)
+		return s.minimizeAfterCuts(in, remaining, cuts, r, Forbidden, cutoff, isRoot)
 	}
-	t := in.tighten(cutoff)
-	if t == nil {
-		return s.tablesOrBranch(in, r, cutoff, top)
+	tightening := in.tighten(cutoff)
+	if tightening == nil {
+		return s.tablesOrBranch(in, r, cutoff, isRoot)
 	}
-	if t.cost < cutoff {
-		r.cost, r.labels = t.cost, t.best
+	if tightening.bestCost < cutoff {
+		r.cost, r.labels = tightening.bestCost, tightening.bestLabels
 	}
-	tight, shifts := t.shifted()
-	bound, limit := t.bound(), min(cutoff, r.cost)
+	tightened, shifts := tightening.withCurrentCosts()
+	bound, limit := tightening.bound(), min(cutoff, r.cost)
 	labels := 0
 	for _, n := range in.sizes {
 		labels += n
 	}
-	if left, cut := t.cut(limit - bound); bound < limit && cut*minCutShare >= labels {
-		r = s.afterCuts(tight, left, tight.cuts(left), r, limit, limit, top)
+	if remaining, cutCount := tightening.cutLabels(limit - bound); bound < limit && cutCount*minCutShare >= labels {
+		r = s.minimizeAfterCuts(tightened, remaining, tightened.cuts(remaining), r, limit, limit, isRoot)
 	} else {
-		r = s.tablesOrBranch(tight, r, cutoff, top)
+		r = s.tablesOrBranch(tightened, r, cutoff, isRoot)
 	}
 	r.tree.shifts = shifts
 	return r
 }
 
-// afterCuts minimizes an instance after cuts. Assignments with a cut label cost at least cutBound. r is the best result
-// so far.
-func (s *search) afterCuts(in *instance, left [][]int, cuts []Cut, r result, cutBound, cutoff int64, top bool) result {
-	found := s.node(in.restrict(left), cutoff, top)
+// minimizeAfterCuts minimizes an instance after cuts. Assignments with a cut label cost at least cutBound. r is the
+// best result so far.
+func (s *search) minimizeAfterCuts(in *instance, remaining [][]int, cuts []Cut, r result,
+	cutBound, cutoff int64, isRoot bool) result {
+	found := s.minimize(in.restrict(remaining), cutoff, isRoot)
 	if found.cost < r.cost {
 		r.cost, r.labels = found.cost, found.labels
 		for v, l := range r.labels {
-			r.labels[v] = left[v][l]
+			r.labels[v] = remaining[v][l]
 		}
 	}
 	r.tree = found.tree
@@ -189,29 +190,29 @@ func (s *search) afterCuts(in *instance, left [][]int, cuts []Cut, r result, cut
 }
 
 // tablesOrBranch minimizes a connected instance by large tables or by branching; r is the best result so far.
-func (s *search) tablesOrBranch(in *instance, r result, cutoff int64, top bool) result {
+func (s *search) tablesOrBranch(in *instance, r result, cutoff int64, isRoot bool) result {
 	e := in.eliminate()
-	table := branchTable
-	if top {
-		table = s.maxTable
+	maxEntries := branchTable
+	if isRoot {
+		maxEntries = s.maxTable
 	}
-	if plan := in.plan(min(s.maxTable, table)); plan.tooLargeCount == 0 && (top || !s.expired()) {
+	if plan := in.plan(min(s.maxTable, maxEntries)); plan.tooLargeCount == 0 && (isRoot || !s.expired()) {
 		e.eliminateAll(plan.order, s.maxTable)
 		s.recordInfeasible(e)
-		found := result{bound: e.constant, cost: Forbidden, tree: tree{bound: e.constant, steps: s.steps(e)}}
+		found := result{bound: e.constant, cost: Forbidden, tree: tree{bound: e.constant, steps: s.proofSteps(e)}}
 		if e.constant < min(cutoff, r.cost) {
 			found.cost = e.constant
 		} else {
 			found.cost, found.labels = r.cost, r.labels
 			return found
 		}
-		return s.finish(e, found)
+		return s.withEliminatedLabels(e, found)
 	}
 	limit := min(cutoff, r.cost)
-	relaxed := s.bounded(e, limit, top)
+	relaxed := s.relaxation(e, limit, isRoot)
 	r.bound = relaxed.constant
 	if r.bound < limit && r.cost == Forbidden {
-		labels := make([]int, len(e.names))
+		labels := make([]int, len(e.problemVariables))
 		decode(e.sizes, relaxed.steps, labels)
 		g := guess{in: in, functionsOf: e.functionsOf, labels: labels}
 		g.improve()
@@ -224,47 +225,47 @@ func (s *search) tablesOrBranch(in *instance, r result, cutoff int64, top bool) 
 	}
 	if r.bound < min(cutoff, r.cost) && !s.expired() {
 		// An interrupted search may return a bound below the known one.
-		if r = s.branch(e, r, cutoff); r.bound > relaxed.constant {
+		if r = s.minimizeByBranching(e, r, cutoff); r.bound > relaxed.constant {
 			return r
 		}
 		r.bound = relaxed.constant
 	}
 	s.recordInfeasible(relaxed)
-	r.tree = tree{bound: r.bound, steps: s.steps(relaxed)}
+	r.tree = tree{bound: r.bound, steps: s.proofSteps(relaxed)}
 	return r
 }
 
-// bounded returns a relaxation of the remaining problem. The constant of the relaxation is a lower bound. Larger
+// relaxation returns a relaxation of the remaining problem. The constant of the relaxation is a lower bound. Larger
 // tables give a higher bound; they are used only if the smallest tables do not reach the limit.
-func (s *search) bounded(e *elimination, limit int64, top bool) *elimination {
+func (s *search) relaxation(e *elimination, limit int64, isRoot bool) *elimination {
 	relaxed := e.clone()
 	if relaxed.relax(1); relaxed.constant >= limit {
 		return relaxed
 	}
-	table := s.maxRelaxedTable
-	if top {
-		table = min(s.maxTable, boundTable)
+	maxEntries := s.maxRelaxedTable
+	if isRoot {
+		maxEntries = min(s.maxTable, boundTable)
 	}
 	relaxed = e.clone()
-	relaxed.relax(table)
+	relaxed.relax(maxEntries)
 	return relaxed
 }
 
-// relax eliminates the remaining variables with messages of at most table entries. The constant is then a lower bound.
-// If there are very many functions, messages are even smaller, so that relax takes at most about a second.
-func (e *elimination) relax(table int) {
+// relax eliminates the remaining variables with messages of at most maxEntries entries. The constant is then a lower
+// bound. If there are very many functions, messages are even smaller, so that relax takes at most about a second.
+func (e *elimination) relax(maxEntries int) {
 	in := e.remaining()
-	table = min(table, max(relaxedWork/max(len(in.functions), 1), 1))
-	e.eliminateAll(in.plan(largestTable).order, table)
-	for v, gone := range e.eliminated {
-		if !gone { // too dense to be planned
-			e.eliminateVariable(v, table)
+	maxEntries = min(maxEntries, max(relaxedWork/max(len(in.functions), 1), 1))
+	e.eliminateAll(in.plan(largestTable).order, maxEntries)
+	for v, isEliminated := range e.eliminated {
+		if !isEliminated { // too dense to be planned
+			e.eliminateVariable(v, maxEntries)
 		}
 	}
 }
 
-// branch splits on a variable; r is the best result so far.
-func (s *search) branch(e *elimination, r result, cutoff int64) result {
+// minimizeByBranching splits on a variable; r is the best result so far.
+func (s *search) minimizeByBranching(e *elimination, r result, cutoff int64) result {
 	v := e.mostConnected()
 	type child struct {
 		label        int
@@ -273,20 +274,20 @@ func (s *search) branch(e *elimination, r result, cutoff int64) result {
 	var children []child
 	for l := range e.sizes[v] {
 		c := e.fixLabel(v, l)
-		children = append(children, child{l, c, s.bounded(c, min(cutoff, r.cost), false)})
+		children = append(children, child{l, c, s.relaxation(c, min(cutoff, r.cost), false)})
 	}
 	slices.SortStableFunc(children, func(a, b child) int {
 		return compare(a.bound.constant, b.bound.constant)
 	})
-	r.tree = tree{steps: s.steps(e), variable: e.names[v]}
+	r.tree = tree{steps: s.proofSteps(e), variable: e.problemVariables[v]}
 	r.bound = Forbidden
 	for _, c := range children {
 		limit := min(cutoff, r.cost)
-		steps := s.steps(c.begun)
-		name := e.labels[v][c.label]
-		t := tree{label: name, bound: c.bound.constant, steps: slices.Concat(steps, s.steps(c.bound))}
+		steps := s.proofSteps(c.begun)
+		name := e.problemLabels[v][c.label]
+		t := tree{label: name, bound: c.bound.constant, steps: slices.Concat(steps, s.proofSteps(c.bound))}
 		if t.bound < limit && !s.expired() {
-			found := s.node(c.begun.remaining(), limit, false)
+			found := s.minimize(c.begun.remaining(), limit, false)
 			if found.cost < limit {
 				r.cost, r.labels = found.cost, found.labels
 				r.labels[v] = c.label
@@ -300,7 +301,7 @@ func (s *search) branch(e *elimination, r result, cutoff int64) result {
 	}
 	r.tree.bound = r.bound
 	if !s.hasInfeasible && r.bound == Forbidden {
-		s.infeasibleVariable, s.hasInfeasible = e.names[v], true
+		s.infeasibleVariable, s.hasInfeasible = e.problemVariables[v], true
 	}
 	return r
 }
@@ -319,11 +320,11 @@ func compare(a, b int64) int {
 // mostConnected returns the variable with the most neighbours and, among these, the fewest labels.
 func (e *elimination) mostConnected() int {
 	best, most := -1, 0
-	for v, gone := range e.eliminated {
-		if gone {
+	for v, isEliminated := range e.eliminated {
+		if isEliminated {
 			continue
 		}
-		n := len(e.others(v, e.functionsOf[v]))
+		n := len(e.otherVariables(v, e.functionsOf[v]))
 		if best < 0 || n > most || n == most && e.sizes[v] < e.sizes[best] {
 			best, most = v, n
 		}
@@ -336,7 +337,7 @@ func (e *elimination) fixLabel(v, label int) *elimination {
 	in := e.remaining()
 	in.sizes = slices.Clone(in.sizes)
 	for i, f := range in.functions {
-		if f.has(v) {
+		if f.dependsOn(v) {
 			in.functions[i] = f.slice(v, label, e.sizes)
 		}
 	}
@@ -352,9 +353,9 @@ func (f *function) slice(v, label int, sizes []int) *function {
 	for _, u := range f.scope[slices.Index(f.scope, v)+1:] {
 		inner *= sizes[u]
 	}
-	g := &function{scope: f.scope, from: f.from, table: make([]int64, 0, len(f.table)/sizes[v])}
-	for at := label * inner; at < len(f.table); at += sizes[v] * inner {
-		g.table = append(g.table, f.table[at:at+inner]...)
+	g := &function{scope: f.scope, terms: f.terms, table: make([]int64, 0, len(f.table)/sizes[v])}
+	for start := label * inner; start < len(f.table); start += sizes[v] * inner {
+		g.table = append(g.table, f.table[start:start+inner]...)
 	}
 	return g
 }
@@ -367,30 +368,30 @@ func (s *search) recordInfeasible(e *elimination) {
 	for _, step := range e.steps {
 		for _, b := range step.buckets {
 			if !slices.ContainsFunc(b.message.table, func(c int64) bool { return c < Forbidden }) {
-				s.infeasibleVariable, s.hasInfeasible = e.names[step.variable], true
+				s.infeasibleVariable, s.hasInfeasible = e.problemVariables[step.variable], true
 				return
 			}
 		}
 	}
 }
 
-// steps returns the steps for a proof, if one is requested.
-func (s *search) steps(e *elimination) []Step {
+// proofSteps returns the steps for a proof, if one is requested.
+func (s *search) proofSteps(e *elimination) []Step {
 	if !s.wantProof {
 		return nil
 	}
 	list := make([]Step, 0, len(e.steps))
 	for _, step := range e.steps {
-		out := Step{Variable: e.names[step.variable]}
+		out := Step{Variable: e.problemVariables[step.variable]}
 		for _, b := range step.buckets {
 			bucket := Bucket{From: []int{}, Scope: make([]int, len(b.message.scope)), Table: b.message.table}
 			for _, f := range b.functions {
-				bucket.From = append(bucket.From, f.from...)
+				bucket.From = append(bucket.From, f.terms...)
 			}
 			slices.Sort(bucket.From)
 			s.proofEntries += len(bucket.Table)
 			for i, v := range b.message.scope {
-				bucket.Scope[i] = e.names[v]
+				bucket.Scope[i] = e.problemVariables[v]
 			}
 			out.Buckets = append(out.Buckets, bucket)
 		}

@@ -107,8 +107,8 @@ func (s *search) solve(p *Problem) (_ *Solution, err error) {
 	if err != nil {
 		return nil, err
 	}
-	left, prunings := prune(in)
-	r := s.node(in.restrict(left), Forbidden, true)
+	remaining, prunings := prune(in)
+	r := s.minimize(in.restrict(remaining), Forbidden, true)
 	switch {
 	case r.bound == Forbidden:
 		return nil, &InfeasibleError{Variable: s.infeasibleVariable, Factor: -1, Name: p.Variables[s.infeasibleVariable].Name}
@@ -117,7 +117,7 @@ func (s *search) solve(p *Problem) (_ *Solution, err error) {
 	}
 	solution := &Solution{Version: Version, Labels: r.labels, Bound: r.bound}
 	for v, l := range r.labels {
-		r.labels[v] = left[v][l]
+		r.labels[v] = remaining[v][l]
 	}
 	if solution.Cost = p.cost(r.labels); solution.Cost != r.cost || r.cost < r.bound {
 		panic(fmt.Sprintf("wcsp: an assignment costs %d, but was computed as %d with bound %d", solution.Cost, r.cost,

@@ -23,8 +23,8 @@ type tightening struct {
 	positions         [][]place       // by variable: its positions in functions
 	overflow          bool            // whether costs have overflowed
 	shares            []int64         // buffer, by label
-	best              []int           // the best assignment found
-	cost              int64           // cost of best
+	bestLabels        []int           // the best assignment found
+	bestCost          int64           // cost of best
 	originalFunctions [][]*function   // by variable: its original functions
 }
 
@@ -59,36 +59,37 @@ func (in *instance) tighten(cutoff int64) *tightening {
 	for i := range t.functions {
 		entries += len(t.functions[i].table)
 	}
-	before, steady := t.bound(), 0
+	oldBound, stalledPasses := t.bound(), 0
 	for pass := range min(tightenPasses, tightenWork/entries) {
-		for v := range in.names {
-			t.variable(v, true)
+		for v := range in.problemVariables {
+			t.tightenVariable(v, true)
 		}
-		for v := len(in.names) - 1; v >= 0; v-- {
-			t.variable(v, false)
+		for v := len(in.problemVariables) - 1; v >= 0; v-- {
+			t.tightenVariable(v, false)
 		}
 		if t.overflow {
 			return nil
 		}
 		if pass&(pass-1) == 0 {
-			t.round()
+			t.findAssignment()
 		}
-		now, goal := t.bound(), min(cutoff, t.cost)
-		if steady++; now-before > (goal-now)/steadyPart {
-			before, steady = now, 0
+		bound, goal := t.bound(), min(cutoff, t.bestCost)
+		if stalledPasses++; bound-oldBound > (goal-bound)/steadyPart {
+			oldBound, stalledPasses = bound, 0
 		}
-		if now >= goal || steady >= steadyPasses {
+		if bound >= goal || stalledPasses >= steadyPasses {
 			break
 		}
 	}
-	t.round()
+	t.findAssignment()
 	return t
 }
 
 // newTightening returns the state before any move.
 func (in *instance) newTightening() *tightening {
-	t := &tightening{instance: in, unary: make([][]int64, len(in.names)), least: make([]int64, len(in.names)),
-		positions: make([][]place, len(in.names)), originalFunctions: in.eliminate().functionsOf, cost: Forbidden}
+	t := &tightening{instance: in, unary: make([][]int64, len(in.problemVariables)),
+		least: make([]int64, len(in.problemVariables)), positions: make([][]place, len(in.problemVariables)),
+		originalFunctions: in.eliminate().functionsOf, bestCost: Forbidden}
 	for v, n := range in.sizes {
 		t.unary[v] = make([]int64, n)
 		t.shares = append(t.shares, make([]int64, max(0, n-len(t.shares)))...)
@@ -96,7 +97,7 @@ func (in *instance) newTightening() *tightening {
 	for _, f := range in.functions {
 		if len(f.scope) == 1 {
 			for l, c := range f.table {
-				t.unary[f.scope[0]][l] = t.sum(t.unary[f.scope[0]][l], c)
+				t.unary[f.scope[0]][l] = t.checkedSum(t.unary[f.scope[0]][l], c)
 			}
 			continue
 		}
@@ -113,8 +114,8 @@ func (in *instance) newTightening() *tightening {
 	return t
 }
 
-// sum returns a sum of costs that must stay below Forbidden, and records an overflow.
-func (t *tightening) sum(a, b int64) int64 {
+// checkedSum returns a sum of costs that must stay below Forbidden, and records an overflow.
+func (t *tightening) checkedSum(a, b int64) int64 {
 	if a += b; a >= Forbidden {
 		t.overflow = true
 		return Forbidden - 1
@@ -122,71 +123,71 @@ func (t *tightening) sum(a, b int64) int64 {
 	return a
 }
 
-// variable collects costs from the functions of v. It then distributes the costs in shares to the functions that have
-// another variable after v in the pass.
-func (t *tightening) variable(v int, forward bool) {
+// tightenVariable collects costs from the functions of v. It then distributes the costs in shares to the functions that
+// have another variable after v in the pass.
+func (t *tightening) tightenVariable(v int, forward bool) {
 	interrupt.Check(t.ctx)
-	after, before := 0, 0
+	later, earlier := 0, 0
 	unary := t.unary[v]
 	for _, p := range t.positions[v] {
-		t.gather(v, p)
+		t.collectCosts(v, p)
 		if !p.last {
-			after++
+			later++
 		}
 		if !p.first {
-			before++
+			earlier++
 		}
 	}
 	least := unary[0]
 	for _, c := range unary {
 		least = min(least, c)
 	}
-	shares := int64(max(after, before, 1))
-	t.least[v] = t.sum(t.least[v], least)
-	some := int64(0)
+	shares := int64(max(later, earlier, 1))
+	t.least[v] = t.checkedSum(t.least[v], least)
+	allShares := int64(0)
 	for l := range unary {
 		unary[l] -= least
 		t.shares[l] = unary[l] / shares
-		some |= t.shares[l]
+		allShares |= t.shares[l]
 	}
-	if some == 0 {
+	if allShares == 0 {
 		return
 	}
 	for _, p := range t.positions[v] {
 		if forward && !p.last || !forward && !p.first {
-			t.give(v, p)
+			t.distributeShares(v, p)
 		}
 	}
 }
 
-// gather moves the least cost of each label of v from a function to v.
-func (t *tightening) gather(v int, p place) {
+// collectCosts moves the least cost of each label of v from a function to v.
+func (t *tightening) collectCosts(v int, p place) {
 	f, n := &t.functions[p.function], t.sizes[v]
-	unary, given := t.unary[v], f.received[p.scope]
+	unary, received := t.unary[v], f.received[p.scope]
 	for l := range n {
 		least := Forbidden
-		for at := l * p.inner; at < len(f.table); at += n * p.inner {
-			for _, c := range f.table[at : at+p.inner] {
+		for start := l * p.inner; start < len(f.table); start += n * p.inner {
+			for _, c := range f.table[start : start+p.inner] {
 				least = min(least, c)
 			}
 		}
 		if least == 0 {
 			continue
 		}
-		for at := l * p.inner; at < len(f.table); at += n * p.inner {
-			for i, c := range f.table[at : at+p.inner] {
+		for start := l * p.inner; start < len(f.table); start += n * p.inner {
+			for i, c := range f.table[start : start+p.inner] {
 				if c < Forbidden {
-					f.table[at+i] = c - least
+					f.table[start+i] = c - least
 				}
 			}
 		}
-		unary[l] = t.sum(unary[l], least)
-		given[l] += least
+		unary[l] = t.checkedSum(unary[l], least)
+		received[l] += least
 	}
 }
 
-// give moves the shares from v to a function.
-func (t *tightening) give(v int, p place) {
+// distributeShares moves the shares from v to a function.
+func (t *tightening) distributeShares(v int, p place) {
 	f, n := &t.functions[p.function], t.sizes[v]
 	for l := range n {
 		share := t.shares[l]
@@ -195,10 +196,10 @@ func (t *tightening) give(v int, p place) {
 		}
 		t.unary[v][l] -= share
 		f.received[p.scope][l] -= share
-		for at := l * p.inner; at < len(f.table); at += n * p.inner {
-			for i, c := range f.table[at : at+p.inner] {
+		for start := l * p.inner; start < len(f.table); start += n * p.inner {
+			for i, c := range f.table[start : start+p.inner] {
 				if c < Forbidden {
-					f.table[at+i] = t.sum(c, share)
+					f.table[start+i] = t.checkedSum(c, share)
 				}
 			}
 		}
@@ -209,11 +210,11 @@ func (t *tightening) give(v int, p place) {
 func (t *tightening) bound() int64 {
 	sum := t.constant
 	for v, least := range t.least {
-		more := Forbidden
+		excess := Forbidden
 		for _, c := range t.unary[v] {
-			more = min(more, c)
+			excess = min(excess, c)
 		}
-		sum = add(sum, add(least, more))
+		sum = add(sum, add(least, excess))
 	}
 	for i := range t.functions {
 		least := Forbidden
@@ -225,9 +226,9 @@ func (t *tightening) bound() int64 {
 	return sum
 }
 
-// round constructs an assignment greedily, in the order of the variables, and improves it.
-func (t *tightening) round() {
-	labels := make([]int, len(t.names))
+// findAssignment constructs an assignment greedily, in the order of the variables, and improves it.
+func (t *tightening) findAssignment() {
+	labels := make([]int, len(t.problemVariables))
 	for v := range labels {
 		best := Forbidden + 1
 		for l, c := range t.unary[v] {
@@ -246,75 +247,77 @@ func (t *tightening) round() {
 	}
 	g := guess{in: t.instance, functionsOf: t.originalFunctions, labels: labels}
 	g.improve()
-	if c := g.cost(); c < t.cost {
-		t.cost, t.best = c, labels
+	if c := g.cost(); c < t.bestCost {
+		t.bestCost, t.bestLabels = c, labels
 	}
 }
 
-// cut returns, by variable, the labels that remain, and the number of cut labels. A label remains if its cost exceeds
-// the least cost of the variable by less than gap.
-func (t *tightening) cut(gap int64) (left [][]int, cut int) {
-	left = make([][]int, len(t.names))
+// cutLabels returns, by variable, the labels that remain, and the number of cut labels. A label remains if its cost
+// exceeds the least cost of the variable by less than gap.
+func (t *tightening) cutLabels(gap int64) (remaining [][]int, cutCount int) {
+	remaining = make([][]int, len(t.problemVariables))
 	for v, unary := range t.unary {
 		least := slices.Min(unary)
 		for l, c := range unary {
 			if c-least < gap {
-				left[v] = append(left[v], l)
+				remaining[v] = append(remaining[v], l)
 			}
 		}
-		cut += len(unary) - len(left[v])
+		cutCount += len(unary) - len(remaining[v])
 	}
-	return left, cut
+	return remaining, cutCount
 }
 
-// shifted returns the instance with the current costs, and the shifts that lead from the original costs to these costs.
-func (t *tightening) shifted() (*instance, []Shift) {
+// withCurrentCosts returns the instance with the current costs, and the shifts that lead from the original costs to
+// these costs.
+func (t *tightening) withCurrentCosts() (*instance, []Shift) {
 	out := *t.instance
 	out.functions = nil
 	var shifts []Shift
-	given := make([]bool, len(t.names))
+	hasReceived := make([]bool, len(t.problemVariables))
 	for i := range t.functions {
 		f := &t.functions[i]
-		if !slices.ContainsFunc(f.received, func(by []int64) bool {
-			return slices.ContainsFunc(by, func(c int64) bool { return c != 0 })
+		if !slices.ContainsFunc(f.received, func(costs []int64) bool {
+			return slices.ContainsFunc(costs, func(c int64) bool { return c != 0 })
 		}) {
 			out.functions = append(out.functions, f.original)
 			continue
 		}
-		s := Shift{From: slices.Sorted(slices.Values(f.original.from))}
+		s := Shift{From: slices.Sorted(slices.Values(f.original.terms))}
 		for k, v := range f.original.scope {
-			given[v] = true
+			hasReceived[v] = true
 			s.By = append(s.By, f.received[k])
 		}
 		shifts = append(shifts, s)
-		out.functions = append(out.functions, &function{scope: f.original.scope, table: f.table, from: []int{out.next}})
-		out.next++
+		out.functions = append(out.functions,
+			&function{scope: f.original.scope, table: f.table, terms: []int{out.nextMessage}})
+		out.nextMessage++
 	}
 	for _, f := range t.instance.functions {
-		if len(f.scope) == 1 && !given[f.scope[0]] {
+		if len(f.scope) == 1 && !hasReceived[f.scope[0]] {
 			out.functions = append(out.functions, f)
 		}
 	}
-	for v, moved := range given {
-		if moved {
+	for v, received := range hasReceived {
+		if received {
 			table := slices.Clone(t.unary[v])
 			for l := range table {
 				table[l] += t.least[v]
 			}
-			out.functions = append(out.functions, &function{scope: []int{v}, table: table, from: []int{out.next}})
-			out.next++
+			out.functions = append(out.functions, &function{scope: []int{v}, table: table, terms: []int{out.nextMessage}})
+			out.nextMessage++
 		}
 	}
 	return &out, shifts
 }
 
-// cuts returns the labels that are not left, by their indices in the problem.
-func (in *instance) cuts(left [][]int) []Cut {
+// cuts returns the labels that do not remain, by their indices in the problem.
+func (in *instance) cuts(remaining [][]int) []Cut {
 	var list []Cut
 	for v, n := range in.sizes {
 		for l := range n {
-			if !slices.Contains(left[v], l) {
-				list = append(list, Cut{Variable: in.names[v], Label: in.labels[v][l]})
+			if !slices.Contains(remaining[v], l) {
+				list = append(list, Cut{Variable: in.problemVariables[v], Label: in.problemLabels[v][l]})
 			}
 		}
 	}
@@ -324,44 +327,44 @@ func (in *instance) cuts(left [][]int) []Cut {
 // supported returns, by variable, the supported labels (arc consistency). A label is supported if each function has an
 // allowed entry for this label and supported labels of the other variables. supported also returns the removed labels
 // in order of removal, and whether each variable has a supported label.
-func (in *instance) supported() (left [][]int, cuts []Cut, all bool) {
-	at := in.eliminate().functionsOf
-	left, all = make([][]int, len(in.names)), true
+func (in *instance) supported() (remaining [][]int, cuts []Cut, feasible bool) {
+	functionsOf := in.eliminate().functionsOf
+	remaining, feasible = make([][]int, len(in.problemVariables)), true
 	for v, n := range in.sizes {
 		for l := range n {
-			left[v] = append(left[v], l)
+			remaining[v] = append(remaining[v], l)
 		}
 	}
 	for changed := true; changed; {
 		changed = false
-		for v := range in.names {
+		for v := range in.problemVariables {
 			interrupt.Check(in.ctx)
-			left[v] = slices.DeleteFunc(left[v], func(l int) bool {
-				if !slices.ContainsFunc(at[v], func(f *function) bool { return !f.supports(v, l, in.sizes, left) }) {
+			remaining[v] = slices.DeleteFunc(remaining[v], func(l int) bool {
+				if !slices.ContainsFunc(functionsOf[v], func(f *function) bool { return !f.supports(v, l, in.sizes, remaining) }) {
 					return false
 				}
-				changed, cuts = true, append(cuts, Cut{Variable: in.names[v], Label: in.labels[v][l]})
+				changed, cuts = true, append(cuts, Cut{Variable: in.problemVariables[v], Label: in.problemLabels[v][l]})
 				return true
 			})
-			all = all && len(left[v]) > 0
+			feasible = feasible && len(remaining[v]) > 0
 		}
 	}
-	return left, cuts, all
+	return remaining, cuts, feasible
 }
 
 // supports reports whether a function has an allowed entry for a label of v and remaining labels of its other
 // variables.
-func (f *function) supports(v, label int, sizes []int, left [][]int) bool {
-	var try func(k, at int) bool
-	try = func(k, at int) bool {
+func (f *function) supports(v, label int, sizes []int, remaining [][]int) bool {
+	var try func(k, index int) bool
+	try = func(k, index int) bool {
 		if k == len(f.scope) {
-			return f.table[at] < Forbidden
+			return f.table[index] < Forbidden
 		}
 		u := f.scope[k]
 		if u == v {
-			return try(k+1, at*sizes[u]+label)
+			return try(k+1, index*sizes[u]+label)
 		}
-		return slices.ContainsFunc(left[u], func(l int) bool { return try(k+1, at*sizes[u]+l) })
+		return slices.ContainsFunc(remaining[u], func(l int) bool { return try(k+1, index*sizes[u]+l) })
 	}
 	return try(0, 0)
 }

@@ -139,11 +139,11 @@ func (p *Problem) Cost(labels []int) (int64, error) {
 func (p *Problem) cost(labels []int) int64 {
 	var sum int64
 	for _, f := range p.Factors {
-		at := 0
+		index := 0
 		for _, v := range f.Scope {
-			at = at*len(p.Variables[v].Labels) + labels[v]
+			index = index*len(p.Variables[v].Labels) + labels[v]
 		}
-		sum = add(sum, f.Costs[at])
+		sum = add(sum, f.Costs[index])
 	}
 	return sum
 }

@@ -12,8 +12,8 @@ import (
 // at the first call.
 func (c *checker) factorsOf(v int) map[int][]int {
 	if c.pairs == nil {
-		c.pairs = make([]map[int][]int, len(c.p.Variables))
-		for i, f := range c.p.Factors {
+		c.pairs = make([]map[int][]int, len(c.problem.Variables))
+		for i, f := range c.problem.Factors {
 			for k, u := range f.Scope {
 				if c.pairs[u] == nil {
 					c.pairs[u] = map[int][]int{}
@@ -34,12 +34,12 @@ func (c *checker) prune(pr wcsp.Pruning) error {
 	if v < 0 || v >= len(c.remainingLabels) {
 		return fmt.Errorf("no variable %d", v)
 	}
-	at := slices.Index(c.remainingLabels[v], pr.Label)
-	if at < 0 || !slices.Contains(c.remainingLabels[v], pr.By) || pr.Label == pr.By {
+	index := slices.Index(c.remainingLabels[v], pr.Label)
+	if index < 0 || !slices.Contains(c.remainingLabels[v], pr.By) || pr.Label == pr.By {
 		return fmt.Errorf("labels %d and %d of variable %d are not two remaining labels", pr.Label, pr.By, v)
 	}
 	var sum int64
-	never, worse := false, false // Label is never allowed; By is forbidden where Label is allowed
+	isForbidden, byIsWorse := false, false // Label is never allowed; By is forbidden where Label is allowed
 	others := c.factorsOf(v)
 	for _, other := range slices.Sorted(maps.Keys(others)) {
 		least := wcsp.Forbidden
@@ -49,41 +49,41 @@ func (c *checker) prune(pr wcsp.Pruning) error {
 		}
 		c.count(2 * len(labels) * len(others[other]))
 		for _, l := range labels {
-			a, b := c.pair(others[other], v, pr.Label, l), c.pair(others[other], v, pr.By, l)
+			a, b := c.pairCost(others[other], v, pr.Label, l), c.pairCost(others[other], v, pr.By, l)
 			switch {
 			case a == wcsp.Forbidden:
 			case b == wcsp.Forbidden:
-				least, worse = min(least, 0), true
+				least, byIsWorse = min(least, 0), true
 			default:
 				least = min(least, a-b)
 			}
 		}
 		if least == wcsp.Forbidden {
-			never = true
+			isForbidden = true
 		} else {
 			sum += least // sums are exact: problem has checked their range
 		}
 	}
-	if !never && (worse || sum < 0) {
+	if !isForbidden && (byIsWorse || sum < 0) {
 		return fmt.Errorf("variable %d: label %d can cost less than label %d", v, pr.Label, pr.By)
 	}
-	c.remainingLabels[v] = slices.Delete(slices.Clone(c.remainingLabels[v]), at, at+1)
+	c.remainingLabels[v] = slices.Delete(slices.Clone(c.remainingLabels[v]), index, index+1)
 	return nil
 }
 
-// pair returns a sum of factors over v alone, or over v and one other variable. k is the label of v, and l the label of
-// the other variable.
-func (c *checker) pair(factors []int, v, k, l int) int64 {
+// pairCost returns a sum of factors over v alone, or over v and one other variable. k is the label of v, and l the
+// label of the other variable.
+func (c *checker) pairCost(factors []int, v, k, l int) int64 {
 	var sum int64
 	for _, i := range factors {
-		f := &c.p.Factors[i]
-		at := k
+		f := &c.problem.Factors[i]
+		index := k
 		if len(f.Scope) == 2 && f.Scope[0] == v {
-			at = k*len(c.p.Variables[f.Scope[1]].Labels) + l
+			index = k*len(c.problem.Variables[f.Scope[1]].Labels) + l
 		} else if len(f.Scope) == 2 {
-			at = l*len(c.p.Variables[v].Labels) + k
+			index = l*len(c.problem.Variables[v].Labels) + k
 		}
-		sum = add(sum, f.Costs[at])
+		sum = add(sum, f.Costs[index])
 	}
 	return sum
 }

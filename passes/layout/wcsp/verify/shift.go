@@ -9,16 +9,16 @@ import (
 )
 
 // shifts checks and applies the shifts of a node, and adds the resulting functions of single variables.
-func (c *checker) shifts(list []wcsp.Shift, at live) error {
-	given := map[int][]int64{} // by variable and remaining label
+func (c *checker) shifts(list []wcsp.Shift, functionsOf functionsByVariable) error {
+	received := map[int][]int64{} // by variable and remaining label
 	for i := range list {
-		if err := c.shift(&list[i], at, given); err != nil {
+		if err := c.shift(&list[i], functionsOf, received); err != nil {
 			return fmt.Errorf("shift %d: %w", i, err)
 		}
 	}
-	for _, v := range slices.Sorted(maps.Keys(given)) {
-		sum, rest := given[v], []int(nil)
-		for _, f := range at[v] {
+	for _, v := range slices.Sorted(maps.Keys(received)) {
+		sum, rest := received[v], []int(nil)
+		for _, f := range functionsOf[v] {
 			if len(c.functions[f].scope) > 1 {
 				rest = append(rest, f)
 				continue
@@ -32,7 +32,7 @@ func (c *checker) shifts(list []wcsp.Shift, at live) error {
 				return fmt.Errorf("variable %d has cost %d at label %d", v, cost, c.remainingLabels[v][i])
 			}
 		}
-		at[v] = append(rest, len(c.functions))
+		functionsOf[v] = append(rest, len(c.functions))
 		c.functions = append(c.functions, function{scope: []int{v}, labels: [][]int{c.remainingLabels[v]}, table: sum})
 	}
 	return nil
@@ -46,8 +46,9 @@ func plus(a, cost int64) int64 {
 	return a + cost
 }
 
-// shift replaces functions of the same variables by their sum minus the moved costs. It adds the moved costs to given.
-func (c *checker) shift(s *wcsp.Shift, at live, given map[int][]int64) error {
+// shift replaces functions of the same variables by their sum minus the moved costs. It adds the moved costs to
+// received.
+func (c *checker) shift(s *wcsp.Shift, functionsOf functionsByVariable, received map[int][]int64) error {
 	if len(s.From) == 0 {
 		return fmt.Errorf("it lists no function")
 	}
@@ -60,7 +61,7 @@ func (c *checker) shift(s *wcsp.Shift, at live, given map[int][]int64) error {
 		if scope == nil {
 			scope = variables
 		}
-		if len(variables) < 2 || !slices.Equal(variables, scope) || !slices.Contains(at[scope[0]], f) {
+		if len(variables) < 2 || !slices.Equal(variables, scope) || !slices.Contains(functionsOf[scope[0]], f) {
 			return fmt.Errorf("function %d was used before, or has other variables, or fewer than two", f)
 		}
 	}
@@ -71,24 +72,24 @@ func (c *checker) shift(s *wcsp.Shift, at live, given map[int][]int64) error {
 		if len(s.By[k]) != len(c.remainingLabels[v]) {
 			return fmt.Errorf("%d costs do not match the remaining labels of variable %d", len(s.By[k]), v)
 		}
-		if given[v] == nil {
-			given[v] = make([]int64, len(c.remainingLabels[v]))
+		if received[v] == nil {
+			received[v] = make([]int64, len(c.remainingLabels[v]))
 		}
-		for i, by := range s.By[k] {
-			if by <= -wcsp.Forbidden || by >= wcsp.Forbidden {
-				return fmt.Errorf("it moves %d to variable %d", by, v)
+		for i, moved := range s.By[k] {
+			if moved <= -wcsp.Forbidden || moved >= wcsp.Forbidden {
+				return fmt.Errorf("it moves %d to variable %d", moved, v)
 			}
-			given[v][i] += by
-			if sum := given[v][i]; sum <= -wcsp.Forbidden || sum >= wcsp.Forbidden {
+			received[v][i] += moved
+			if sum := received[v][i]; sum <= -wcsp.Forbidden || sum >= wcsp.Forbidden {
 				return fmt.Errorf("variable %d receives %d", v, sum)
 			}
 		}
 	}
-	return c.replace(s, scope, at)
+	return c.replace(s, scope, functionsOf)
 }
 
 // replace adds the shifted function and removes the original functions.
-func (c *checker) replace(s *wcsp.Shift, scope []int, at live) error {
+func (c *checker) replace(s *wcsp.Shift, scope []int, functionsOf functionsByVariable) error {
 	terms := make([]term, len(s.From))
 	for i, f := range s.From {
 		terms[i] = c.term(&c.functions[f], scope, -1)
@@ -103,7 +104,7 @@ func (c *checker) replace(s *wcsp.Shift, scope []int, at live) error {
 	err := c.each(terms, scope, func(labels []int) error {
 		var cost int64
 		for i := range terms {
-			cost = add(cost, terms[i].table[terms[i].at])
+			cost = add(cost, terms[i].table[terms[i].index])
 		}
 		for k, l := range labels {
 			if cost == wcsp.Forbidden {
@@ -123,15 +124,15 @@ func (c *checker) replace(s *wcsp.Shift, scope []int, at live) error {
 		return err
 	}
 	for _, v := range scope {
-		at[v] = slices.DeleteFunc(at[v], func(f int) bool { return slices.Contains(s.From, f) })
-		at[v] = append(at[v], len(c.functions))
+		functionsOf[v] = slices.DeleteFunc(functionsOf[v], func(f int) bool { return slices.Contains(s.From, f) })
+		functionsOf[v] = append(functionsOf[v], len(c.functions))
 	}
 	c.functions = append(c.functions, g)
 	return nil
 }
 
-// group is the sum of functions of the same variables.
-type group struct {
+// functionGroup is the sum of functions of the same variables.
+type functionGroup struct {
 	scope []int // the variables, ascending
 	from  []int // numbers of the functions
 	least int64 // least entry of the sum, over remaining labels
@@ -139,28 +140,29 @@ type group struct {
 
 // cuts checks and removes labels. No assignment with a cut label may cost less than the cutoff. Restricted to the
 // label, the least entries of all groups of functions must therefore add up to at least the cutoff.
-func (c *checker) cuts(list []wcsp.Cut, cutoff int64, at live) error {
+func (c *checker) cuts(list []wcsp.Cut, cutoff int64, functionsOf functionsByVariable) error {
 	if cutoff < 0 || cutoff > wcsp.Forbidden {
 		return fmt.Errorf("the cutoff is %d", cutoff)
 	}
-	sum, by := c.grouped(at)
+	sum, groupsOf := c.grouped(functionsOf)
 	for i, cut := range list {
 		v := cut.Variable
-		if _, there := at[v]; !there || !slices.Contains(c.remainingLabels[v], cut.Label) || len(c.remainingLabels[v]) == 1 {
+		if _, remains := functionsOf[v]; !remains || !slices.Contains(c.remainingLabels[v], cut.Label) ||
+			len(c.remainingLabels[v]) == 1 {
 			return fmt.Errorf("cut %d: label %d of variable %d does not remain, or is the last one", i, cut.Label, v)
 		}
-		left := c.remainingLabels[v]
-		with := sum
+		remaining := c.remainingLabels[v]
+		withLabel := sum
 		c.remainingLabels[v] = []int{cut.Label}
-		for _, a := range by[v] {
-			with.count(a.least, -1)
-			with.count(c.least(a), 1)
+		for _, a := range groupsOf[v] {
+			withLabel.count(a.least, -1)
+			withLabel.count(c.least(a), 1)
 		}
-		if with.forbidden == 0 && with.sum < cutoff {
-			return fmt.Errorf("cut %d: with label %d of variable %d the bound is only %d", i, cut.Label, v, with.sum)
+		if withLabel.forbidden == 0 && withLabel.sum < cutoff {
+			return fmt.Errorf("cut %d: with label %d of variable %d the bound is only %d", i, cut.Label, v, withLabel.sum)
 		}
-		c.remainingLabels[v] = slices.DeleteFunc(slices.Clone(left), func(l int) bool { return l == cut.Label })
-		for _, a := range by[v] {
+		c.remainingLabels[v] = slices.DeleteFunc(slices.Clone(remaining), func(l int) bool { return l == cut.Label })
+		for _, a := range groupsOf[v] {
 			sum.count(a.least, -1)
 			a.least = c.least(a)
 			sum.count(a.least, 1)
@@ -170,13 +172,13 @@ func (c *checker) cuts(list []wcsp.Cut, cutoff int64, at live) error {
 }
 
 // grouped returns, by variable, the groups of the remaining functions, and the sum of the least entries of all groups.
-func (c *checker) grouped(at live) (total, map[int][]*group) {
-	var sum total
-	by, found := map[int][]*group{}, map[string]*group{}
+func (c *checker) grouped(functionsOf functionsByVariable) (saturatedTotal, map[int][]*functionGroup) {
+	var sum saturatedTotal
+	groupsOf, found := map[int][]*functionGroup{}, map[string]*functionGroup{}
 	seen := map[int]bool{}
-	for _, v := range slices.Sorted(maps.Keys(at)) {
-		c.count(1 + len(at[v]))
-		for _, f := range at[v] {
+	for _, v := range slices.Sorted(maps.Keys(functionsOf)) {
+		c.count(1 + len(functionsOf[v]))
+		for _, f := range functionsOf[v] {
 			if seen[f] {
 				continue
 			}
@@ -184,34 +186,34 @@ func (c *checker) grouped(at live) (total, map[int][]*group) {
 			scope := slices.Sorted(slices.Values(c.functions[f].scope))
 			key := fmt.Sprint(scope)
 			if found[key] == nil {
-				found[key] = &group{scope: scope}
+				found[key] = &functionGroup{scope: scope}
 				for _, u := range scope {
-					by[u] = append(by[u], found[key])
+					groupsOf[u] = append(groupsOf[u], found[key])
 				}
 			}
 			found[key].from = append(found[key].from, f)
 		}
 	}
-	for _, v := range slices.Sorted(maps.Keys(by)) {
-		for _, a := range by[v] {
+	for _, v := range slices.Sorted(maps.Keys(groupsOf)) {
+		for _, a := range groupsOf[v] {
 			if a.scope[0] == v {
 				a.least = c.least(a)
 				sum.count(a.least, 1)
 			}
 		}
 	}
-	return sum, by
+	return sum, groupsOf
 }
 
-// total is a sum of costs that counts forbidden terms separately.
-type total struct {
+// saturatedTotal is a sum of costs that counts forbidden terms separately.
+type saturatedTotal struct {
 	sum       int64
 	forbidden int
 }
 
 // count adds a cost (sign 1) or subtracts it (sign -1). The sum saturates at Forbidden, and is too low if a cost is
 // subtracted afterwards.
-func (t *total) count(cost int64, sign int) {
+func (t *saturatedTotal) count(cost int64, sign int) {
 	if cost == wcsp.Forbidden {
 		t.forbidden += sign
 	} else {
@@ -220,7 +222,7 @@ func (t *total) count(cost int64, sign int) {
 }
 
 // least returns the least entry of the sum of a group, over remaining labels.
-func (c *checker) least(a *group) int64 {
+func (c *checker) least(a *functionGroup) int64 {
 	terms := make([]term, len(a.from))
 	for i, f := range a.from {
 		terms[i] = c.term(&c.functions[f], a.scope, -1)
@@ -229,7 +231,7 @@ func (c *checker) least(a *group) int64 {
 	_ = c.each(terms, a.scope, func([]int) error { // the callback returns no error
 		var sum int64
 		for i := range terms {
-			sum = add(sum, terms[i].table[terms[i].at])
+			sum = add(sum, terms[i].table[terms[i].index])
 		}
 		least = min(least, sum)
 		return nil

@@ -8,80 +8,80 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
-// live maps each variable that is not eliminated to the numbers of the functions that depend on it.
-type live map[int][]int
+// functionsByVariable maps each variable that is not eliminated to the numbers of the functions that depend on it.
+type functionsByVariable map[int][]int
 
 // This file checks the tree of a proof: eliminations, splits and parts. See [wcsp.Proof].
 
 // root returns the bound that the proof proves.
 func (c *checker) root(n *wcsp.Node) (int64, error) {
 	var constant int64
-	at := live{}
+	functionsOf := functionsByVariable{}
 	for v := range c.remainingLabels {
-		at[v] = nil
+		functionsOf[v] = nil
 	}
 	for i, f := range c.functions {
 		if len(f.scope) == 0 {
 			constant = add(constant, f.table[0])
 		}
 		for _, v := range f.scope {
-			at[v] = append(at[v], i)
+			functionsOf[v] = append(functionsOf[v], i)
 		}
 	}
-	bound, err := c.node(n, at)
+	bound, err := c.node(n, functionsOf)
 	return add(constant, bound), err
 }
 
 // node checks a node and returns its bound: the sum of its constants and of the bounds of its branches or parts. It
 // modifies at.
-func (c *checker) node(n *wcsp.Node, at live) (int64, error) {
+func (c *checker) node(n *wcsp.Node, functionsOf functionsByVariable) (int64, error) {
 	before := len(c.functions)
 	defer func() { c.functions = c.functions[:before] }()
-	if err := c.shifts(n.Shifts, at); err != nil {
+	if err := c.shifts(n.Shifts, functionsOf); err != nil {
 		return 0, err
 	}
 	if len(n.Cuts) > 0 {
-		left := slices.Clone(c.remainingLabels)
-		defer func() { c.remainingLabels = left }()
-		if err := c.cuts(n.Cuts, n.Cutoff, at); err != nil {
+		remainingLabels := slices.Clone(c.remainingLabels)
+		defer func() { c.remainingLabels = remainingLabels }()
+		if err := c.cuts(n.Cuts, n.Cutoff, functionsOf); err != nil {
 			return 0, err
 		}
 	}
 	var bound int64
 	for i := range n.Steps {
-		constants, err := c.step(&n.Steps[i], at)
+		constants, err := c.step(&n.Steps[i], functionsOf)
 		if err != nil {
 			return 0, fmt.Errorf("variable %d: %w", n.Steps[i].Variable, err)
 		}
 		bound = add(bound, constants)
 	}
-	var below int64
+	var childBound int64
 	var err error
 	switch {
 	case len(n.Branches) > 0 && len(n.Parts) > 0:
 		err = fmt.Errorf("a node has branches and parts")
 	case len(n.Branches) > 0:
-		below, err = c.split(n, at)
+		childBound, err = c.split(n, functionsOf)
 	case len(n.Parts) > 0:
-		below, err = c.parts(n.Parts, at)
-	case len(at) > 0:
-		err = fmt.Errorf("variable %d is never eliminated", slices.Min(slices.Collect(maps.Keys(at))))
+		childBound, err = c.parts(n.Parts, functionsOf)
+	case len(functionsOf) > 0:
+		err = fmt.Errorf("variable %d is never eliminated", slices.Min(slices.Collect(maps.Keys(functionsOf))))
 	}
-	if bound = add(bound, below); len(n.Cuts) > 0 {
+	if bound = add(bound, childBound); len(n.Cuts) > 0 {
 		bound = min(bound, n.Cutoff)
 	}
 	return bound, err
 }
 
 // step checks the elimination of a variable and returns the sum of the resulting constants.
-func (c *checker) step(s *wcsp.Step, at live) (int64, error) {
+func (c *checker) step(s *wcsp.Step, functionsOf functionsByVariable) (int64, error) {
 	v := s.Variable
-	waiting, there := at[v]
-	if !there {
+	dependents, remains := functionsOf[v]
+	if !remains {
 		return 0, fmt.Errorf("the variable does not remain")
 	}
 	unused := map[int]bool{}
-	for _, f := range waiting {
+	for _, f := range dependents {
 		unused[f] = true
 	}
 	for _, b := range s.Buckets {
@@ -92,18 +92,18 @@ func (c *checker) step(s *wcsp.Step, at live) (int64, error) {
 			unused[f] = false
 		}
 	}
-	for _, f := range waiting {
+	for _, f := range dependents {
 		if unused[f] {
 			return 0, fmt.Errorf("function %d depends on it but is in no bucket", f)
 		}
 		for _, u := range c.functions[f].scope {
 			if u != v {
-				c.count(len(at[u]))
-				at[u] = slices.DeleteFunc(at[u], func(g int) bool { return g == f })
+				c.count(len(functionsOf[u]))
+				functionsOf[u] = slices.DeleteFunc(functionsOf[u], func(g int) bool { return g == f })
 			}
 		}
 	}
-	delete(at, v)
+	delete(functionsOf, v)
 	var constants int64
 	for i := range s.Buckets {
 		b := &s.Buckets[i]
@@ -113,7 +113,7 @@ func (c *checker) step(s *wcsp.Step, at live) (int64, error) {
 		m := function{scope: b.Scope, table: b.Table}
 		for _, u := range b.Scope {
 			m.labels = append(m.labels, c.remainingLabels[u])
-			at[u] = append(at[u], len(c.functions))
+			functionsOf[u] = append(functionsOf[u], len(c.functions))
 		}
 		if len(b.Scope) == 0 {
 			constants = add(constants, b.Table[0])
@@ -158,7 +158,7 @@ func (c *checker) message(v int, b *wcsp.Bucket) error {
 // term is a function in a sum.
 type term struct {
 	table        []int64
-	at           int     // current index, for the labels of the scope
+	index        int     // current index, for the labels of the scope
 	scopeOffsets [][]int // by variable of the scope: index offset of each label; nil if the function does not depend on it
 	ownOffsets   []int   // index offset of each label of the eliminated variable
 }
@@ -176,8 +176,8 @@ func (c *checker) sums(from, scope []int, v int, f func(least int64) error) erro
 		c.count(len(sums) * len(terms))
 		for i := range terms {
 			t := &terms[i]
-			for l, of := range t.ownOffsets {
-				sums[l] = add(sums[l], t.table[t.at+of])
+			for l, offset := range t.ownOffsets {
+				sums[l] = add(sums[l], t.table[t.index+offset])
 			}
 		}
 		return f(slices.Min(sums))
@@ -197,8 +197,8 @@ func (c *checker) each(terms []term, scope []int, f func(labels []int) error) er
 			before := labels[k]
 			labels[k] = (before + 1) % len(c.remainingLabels[scope[k]])
 			for i := range terms {
-				if of := terms[i].scopeOffsets[k]; of != nil {
-					terms[i].at += of[labels[k]] - of[before]
+				if offsets := terms[i].scopeOffsets[k]; offsets != nil {
+					terms[i].index += offsets[labels[k]] - offsets[before]
 				}
 			}
 			if labels[k] > 0 {
@@ -218,15 +218,15 @@ func (c *checker) term(f *function, scope []int, v int) term {
 	stride := 1
 	for k := len(f.scope) - 1; k >= 0; k-- {
 		u := f.scope[k]
-		of := make([]int, len(c.remainingLabels[u]))
+		offsets := make([]int, len(c.remainingLabels[u]))
 		for i, l := range c.remainingLabels[u] {
-			of[i] = slices.Index(f.labels[k], l) * stride
+			offsets[i] = slices.Index(f.labels[k], l) * stride
 		}
-		if at := slices.Index(scope, u); at >= 0 {
-			t.scopeOffsets[at] = of
-			t.at += of[0]
+		if position := slices.Index(scope, u); position >= 0 {
+			t.scopeOffsets[position] = offsets
+			t.index += offsets[0]
 		} else {
-			t.ownOffsets = of
+			t.ownOffsets = offsets
 		}
 		stride *= len(f.labels[k])
 	}
@@ -234,9 +234,9 @@ func (c *checker) term(f *function, scope []int, v int) term {
 }
 
 // split returns the least bound of the branches. There must be one branch for each remaining label.
-func (c *checker) split(n *wcsp.Node, at live) (int64, error) {
+func (c *checker) split(n *wcsp.Node, functionsOf functionsByVariable) (int64, error) {
 	v := n.Variable
-	if _, there := at[v]; !there {
+	if _, remains := functionsOf[v]; !remains {
 		return 0, fmt.Errorf("a split on variable %d, which does not remain", v)
 	}
 	labels := c.remainingLabels[v]
@@ -252,52 +252,52 @@ func (c *checker) split(n *wcsp.Node, at live) (int64, error) {
 		}
 		seen[b.Label] = true
 		c.remainingLabels[v] = []int{b.Label}
-		below := live{}
-		for u, list := range at {
+		branchFunctions := functionsByVariable{}
+		for u, list := range functionsOf {
 			c.count(1 + len(list))
-			below[u] = slices.Clone(list)
+			branchFunctions[u] = slices.Clone(list)
 		}
-		worth, err := c.node(&b.Node, below)
+		bound, err := c.node(&b.Node, branchFunctions)
 		if err != nil {
 			return 0, fmt.Errorf("label %d of variable %d: %w", b.Label, v, err)
 		}
-		least = min(least, worth)
+		least = min(least, bound)
 	}
 	return least, nil
 }
 
 // parts returns the sum of the bounds of independent parts.
-func (c *checker) parts(nodes []wcsp.Node, at live) (int64, error) {
-	list := c.components(at)
+func (c *checker) parts(nodes []wcsp.Node, functionsOf functionsByVariable) (int64, error) {
+	list := c.components(functionsOf)
 	if len(list) != len(nodes) {
 		return 0, fmt.Errorf("%d parts; the remaining problem has %d", len(nodes), len(list))
 	}
 	var sum int64
 	for i := range nodes {
-		worth, err := c.node(&nodes[i], list[i])
+		bound, err := c.node(&nodes[i], list[i])
 		if err != nil {
 			return 0, fmt.Errorf("part %d: %w", i, err)
 		}
-		sum = add(sum, worth)
+		sum = add(sum, bound)
 	}
 	return sum, nil
 }
 
 // components divides the remaining problem into independent parts, ordered by their least variables.
-func (c *checker) components(at live) []live {
-	var list []live
+func (c *checker) components(functionsOf functionsByVariable) []functionsByVariable {
+	var list []functionsByVariable
 	seen := map[int]bool{}
-	for _, first := range slices.Sorted(maps.Keys(at)) {
+	for _, first := range slices.Sorted(maps.Keys(functionsOf)) {
 		if seen[first] {
 			continue
 		}
 		seen[first] = true
-		part, next := live{}, []int{first}
+		part, next := functionsByVariable{}, []int{first}
 		for len(next) > 0 {
 			v := next[0]
-			c.count(1 + len(at[v]))
-			next, part[v] = next[1:], at[v]
-			for _, f := range at[v] {
+			c.count(1 + len(functionsOf[v]))
+			next, part[v] = next[1:], functionsOf[v]
+			for _, f := range functionsOf[v] {
 				for _, u := range c.functions[f].scope {
 					if !seen[u] {
 						seen[u], next = true, append(next, u)

@@ -125,7 +125,7 @@ type checker struct {
 	ctx   context.Context
 	steps int // steps since the last check of ctx
 
-	p *wcsp.Problem
+	problem *wcsp.Problem
 	// remainingLabels has the remaining labels of each variable at the current node.
 	remainingLabels [][]int
 	// functions has the factors and the messages on the path to the current node, by their numbers in the proof.
@@ -154,7 +154,7 @@ func (c *checker) count(steps int) {
 
 // newChecker returns the initial state, in which all labels remain.
 func newChecker(ctx context.Context, p *wcsp.Problem) *checker {
-	c := &checker{ctx: ctx, p: p, remainingLabels: make([][]int, len(p.Variables))}
+	c := &checker{ctx: ctx, problem: p, remainingLabels: make([][]int, len(p.Variables))}
 	for v := range p.Variables {
 		for l := range p.Variables[v].Labels {
 			c.remainingLabels[v] = append(c.remainingLabels[v], l)
