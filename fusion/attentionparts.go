@@ -230,7 +230,7 @@ func fineBatch(parts []*graph.Node) ([]int, error) {
 	return batch, nil
 }
 
-// productView returns the shape of a view of a product's operand: the view has the batch `batch`, with size 1 in
+// productView returns the shape of a view of a product's operand: the view has the given batch, with size 1 in
 // broadcast dimensions. shape is the shape of the operand, and broadcastTo the shape to which the product broadcasts
 // it. productView returns false if there is no such view.
 func productView(shape, broadcastTo, batch []int) ([]int, bool) {

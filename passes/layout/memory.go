@@ -240,7 +240,7 @@ func (s *memorySearch) bytesOf(labels []int) (sum int64) {
 	return sum
 }
 
-// constantBytes returns, by task and label, a lower bound on the bytes of the constants that the label reads: see
+// constantBytes returns, by node and label, a lower bound on the bytes of the constants that the label reads: see
 // [constantBytes]. The bytes of a constant with several readers are divided among the readers, so that the sum does not
 // exceed the memory if the readers share a form.
 func (m *Model) constantBytes() [][]int64 {
@@ -264,7 +264,7 @@ func (m *Model) constantBytes() [][]int64 {
 	return bytes
 }
 
-// eachConstant calls f for each constant operand k of each task i.
+// eachConstant calls f for each constant operand k of each computed node i.
 func (m *Model) eachConstant(f func(i, k int, v *graph.Value)) {
 	for i, t := range m.computedNodes {
 		if t == nil {

@@ -154,11 +154,11 @@ func largest(costs []int64) float64 {
 	return float64(most)
 }
 
-// maxUnitBytes is the largest unit that weigh tries.
+// maxUnitBytes is the largest unit that findWeights tries.
 const maxUnitBytes = 1 << 40
 
 // findWeights returns weights whose ratio Time/Copy is timeWeight/copyWeight. Units decide only between plans that are
-// equal otherwise. weigh returns false if sums of weighted costs could exceed the range.
+// equal otherwise. findWeights returns false if sums of weighted costs could exceed the range.
 func (m *Model) findWeights(timeWeight, copyWeight int64) (Weights, bool) {
 	for unit := int64(1); unit <= maxUnitBytes; unit *= 2 {
 		scale := m.planBounds.maxUnits(unit) + 1
