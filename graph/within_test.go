@@ -95,7 +95,7 @@ func TestVerifyFindsWhatLiesWrongWithin(t *testing.T) {
 	for want, breakIt := range map[string]func(g *graph.Graph){
 		`it writes elements of "c" that a also writes`: func(g *graph.Graph) { g.Value("b").Meta.Offset = 3 },
 		`it writes elements of "c" that b also writes`: func(g *graph.Graph) { g.Value("b").Meta.Offset = 9 },
-		`is no slice of "c"`:                           func(g *graph.Graph) { g.Value("b").Meta.Offset = 15 },
+		`is not a slice of "c"`:                        func(g *graph.Graph) { g.Value("b").Meta.Offset = 15 },
 		`has a producer or shares storage`:             func(g *graph.Graph) { g.Value("x").Within = g.Value("c") },
 		`which is not the result of a concatenation`:   func(g *graph.Graph) { g.Value("a").Within = g.Value("y") },
 		`writes output 0 dense, but "a" is float32`: func(g *graph.Graph) {
