@@ -141,13 +141,6 @@ type Func struct {
 	Name string // unique among all functions
 	F    func(a, b, c float64) float64
 	Args int // number of operands, 1 to 3
-
-	real func(float64) float64 // the result of Unary
-
-	// A complex function has a Func for its real part and a Func for its imaginary part. The next fields are set in the
-	// Func of the real part.
-	imag    *Func                       // the Func of the imaginary part
-	complex func(complex128) complex128 // computes both parts
 }
 
 // Output is a result.

@@ -2,62 +2,111 @@ package interp
 
 import "unsafe"
 
-//go:generate go run ../../internal/genloops -out loops_gen.go
-
-// Each operation has a separate loop, because a loop that calls a function for each element is several times slower.
-// Loops that differ only in their operation are generated (loops_gen.go). Operands have any stride, for example the
-// stride of a part of complex numbers, or 0 for a single element. Loops over contiguous operands are unrolled by four,
-// and other loops by two if their body is short. Loops compute no address beyond the last element. There is at least
-// one element.
-
-type integer interface {
-	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
+// operand is the memory of a result or an operand of a [loop].
+type operand struct {
+	p  unsafe.Pointer
+	at int // offset of the first element in bytes
+	by int // bytes between elements; 0 if all elements are the same number
 }
 
-type float interface{ float32 | float64 }
-
-type realNumber interface{ integer | float }
-
-// word is an unsigned integer with the bits of an element.
-type word interface {
-	uint8 | uint16 | uint32 | uint64
+// operands are the arguments of a [loop]. Its elements are indexed by offsets, so that no address beyond the last
+// element is computed.
+type operands struct {
+	d, a, b, c operand // the result and the operands
+	n          int     // the number of elements
 }
 
-// strides are the bytes between elements of each operand, or 0 for an operand that is a single element.
-type strides struct{ d, a, b, c, e, g int }
+// loop computes the elements of a result. The elements of the result are contiguous and begin at offset 0, except in
+// moves. The result may have the address of an operand with the same distance of elements, and must not overlap operands
+// otherwise.
+type loop func(o operands)
 
-// loopFunc computes n elements of the result d from the operands a, b, c and e. g is a second result. A result may have
-// the same address as an operand with the same stride, and must not overlap operands otherwise.
-type loopFunc func(d, a, b, c, e, g unsafe.Pointer, n int, by *strides)
-
-func absInt[T integer](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa := by.d, by.a
-	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
-		x := *(*T)(a)
-		*(*T)(d) = max(x, -x)
-		if n--; n == 0 {
-			return
-		}
+// each1 computes an operation with one operand. The compiler inlines each1 and the operation, if it is a function
+// literal, into the caller: the result is a loop without calls.
+func each1[T, R any](o *operands, f func(x T) R) {
+	a, dst := o.a, unsafe.Slice((*R)(o.d.p), o.n)
+	for i := range dst {
+		dst[i] = f(*(*T)(unsafe.Add(a.p, a.at)))
+		a.at += a.by
 	}
 }
 
-// reluV computes max(x, 0) by comparing bits. Numbers from -0 to negative infinity become 0, and NaN is preserved. The
-// loop has no branch and takes two thirds of the time of the built-in max.
-func reluV[T uint32 | uint64](d, a, _, _, _, _ unsafe.Pointer, n int, by *strides) {
-	sd, sa := by.d, by.a
-	sign := ^T(0)>>1 + 1
-	infinity := T(0xff) << 23
-	if unsafe.Sizeof(sign) == 8 {
-		infinity = T(uint64(0x7ff) << 52 & uint64(^T(0)))
+// each2 is each1 for two operands. A longer function would not be inlined.
+func each2[T, R any](o *operands, f func(x, y T) R) {
+	a, b, dst := o.a, o.b, unsafe.Slice((*R)(o.d.p), o.n)
+	for i := range dst {
+		dst[i] = f(*(*T)(unsafe.Add(a.p, a.at)), *(*T)(unsafe.Add(b.p, b.at)))
+		a.at += a.by
+		b.at += b.by
 	}
-	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
-		v := *(*T)(a)
-		if v-sign <= infinity {
-			v = 0
-		}
-		*(*T)(d) = v
-		if n--; n == 0 {
-			return
-		}
+}
+
+// each3 is each1 for three operands. It calls f for each element.
+func each3[T any](o *operands, f func(x, y, z T) T) {
+	a, b, c, dst := o.a, o.b, o.c, unsafe.Slice((*T)(o.d.p), o.n)
+	for i := range dst {
+		dst[i] = f(*(*T)(unsafe.Add(a.p, a.at)), *(*T)(unsafe.Add(b.p, b.at)), *(*T)(unsafe.Add(c.p, c.at)))
+		a.at += a.by
+		b.at += b.by
+		c.at += c.by
 	}
+}
+
+// moveOf copies elements of the size of U, or repeats one element.
+func moveOf[U word](o operands) {
+	size, d, a := int(unsafe.Sizeof(U(0))), o.d, o.a
+	if d.by == size && (a.by == size || a.by == 0) {
+		dst := unsafe.Slice((*U)(unsafe.Add(d.p, d.at)), o.n)
+		done := copy(dst, unsafe.Slice((*U)(unsafe.Add(a.p, a.at)), max(1, o.n*min(a.by, 1))))
+		for done < o.n {
+			done += copy(dst[done:], dst[:done])
+		}
+		return
+	}
+	for range o.n {
+		*(*U)(unsafe.Add(d.p, d.at)) = *(*U)(unsafe.Add(a.p, a.at))
+		d.at += d.by
+		a.at += a.by
+	}
+}
+
+// selectOf selects elements of the size of U. It selects 64 bits, because there is no conditional move of bytes, and a
+// branch would be unpredictable.
+func selectOf[U word](o operands) {
+	b, c, dst := o.b, o.c, unsafe.Slice((*U)(o.d.p), o.n)
+	mask := unsafe.Slice((*uint8)(unsafe.Add(o.a.p, o.a.at)), max(1, o.n*o.a.by))
+	if o.a.by == 0 {
+		if o.a = c; mask[0] != 0 {
+			o.a = b
+		}
+		moveOf[U](o)
+		return
+	}
+	for i, m := range mask[:len(dst)] {
+		x, y := uint64(*(*U)(unsafe.Add(b.p, b.at))), uint64(*(*U)(unsafe.Add(c.p, c.at)))
+		if m != 0 {
+			y = x
+		}
+		dst[i] = U(y)
+		b.at += b.by
+		c.at += c.by
+	}
+}
+
+var (
+	moves   = [4]loop{moveOf[uint8], moveOf[uint16], moveOf[uint32], moveOf[uint64]}
+	selects = [4]loop{selectOf[uint8], selectOf[uint16], selectOf[uint32], selectOf[uint64]}
+)
+
+// sizeIndex returns the index in tables of an element size of 1, 2, 4 or 8 bytes.
+func sizeIndex(size int) int {
+	switch size {
+	case 1:
+		return 0
+	case 2:
+		return 1
+	case 4:
+		return 2
+	}
+	return 3
 }

@@ -1,16 +1,13 @@
 package interp
 
 import (
-	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
 // A predicated block has the instructions whose values only one side of a selection needs. These instructions run
-// directly before the selection. They are skipped in a block of elements whose mask never selects that side. Elementary
-// functions are called only for selected elements.
+// directly before the selection. They are skipped in a block of elements whose mask never selects that side.
 
 // predicatedBlock is a range of instructions, first to end-1, that are needed only for elements whose mask equals want.
 type predicatedBlock struct {
@@ -34,7 +31,6 @@ type branch struct {
 // blockFinder finds the branch in which each value is needed. Branch 0 is unconditional.
 type blockFinder struct {
 	code     *expr.Code
-	uses     [][]expr.Value
 	branches []branch
 	branchOf []int    // by value: its branch, or -1 if the value is not needed
 	sides    [][2]int // by value: the branches of the two sides of a selection; 0 for other instructions
@@ -42,10 +38,9 @@ type blockFinder struct {
 
 // predicateBlocks reorders the code so that the instructions of each predicated block are adjacent, and removes dead
 // instructions. It returns the new code, the new value of each old value, and the blocks. An outer block precedes its
-// inner blocks. uses has the operands of each value.
-func predicateBlocks(c *expr.Code, uses [][]expr.Value, folds []expr.Fold) (*expr.Code, []expr.Value,
-	[]predicatedBlock) {
-	f := blockFinder{code: c, uses: uses, branches: make([]branch, 1), branchOf: make([]int, len(c.Insts)),
+// inner blocks.
+func predicateBlocks(c *expr.Code, folds []expr.Fold) (*expr.Code, []expr.Value, []predicatedBlock) {
+	f := blockFinder{code: c, branches: make([]branch, 1), branchOf: make([]int, len(c.Insts)),
 		sides: make([][2]int, len(c.Insts))}
 	for v := range f.branchOf {
 		f.branchOf[v] = -1
@@ -90,8 +85,8 @@ func (f *blockFinder) markOperands(v expr.Value) {
 	}
 	b := f.branchOf[v]
 	f.branches[b].work += workOfOp(i.Op)
-	if i.Op != expr.Select || !slices.Equal(f.uses[v], i.Uses()) || i.A == i.B || i.A == i.C || i.B == i.C {
-		for _, u := range f.uses[v] {
+	if i.Op != expr.Select || i.A == i.B || i.A == i.C || i.B == i.C {
+		for _, u := range i.Uses() {
 			f.markNeeded(u, b)
 		}
 		return
@@ -157,7 +152,7 @@ func (f *blockFinder) order() (*expr.Code, []expr.Value, []predicatedBlock) {
 			}
 			if i.Op != expr.Load {
 				for _, u := range []*expr.Value{&i.A, &i.B, &i.C} {
-					if *u != expr.None { // the result is None if only a peephole would have used the operand
+					if *u != expr.None {
 						*u = at[*u]
 					}
 				}
@@ -181,8 +176,7 @@ func (m *preparer) openPredicates(v expr.Value) {
 	for len(m.predicated) > 0 && m.predicated[0].first == v {
 		a := m.predicated[0]
 		m.predicated, m.openBlocks = m.predicated[1:], append(m.openBlocks, openBlock{a, len(m.body)})
-		mask := m.locations[a.mask]
-		m.body = append(m.body, step{a: mask.address(), strides: strides{a: mask.stride}, want: a.want})
+		m.body = append(m.body, step{a: m.places[a.mask], want: a.want})
 	}
 }
 
@@ -195,88 +189,15 @@ func (m *preparer) closePredicates(v expr.Value) {
 	}
 }
 
-// addMask changes the step of an elementary function in a predicated block: the new step calls the function only for
-// selected elements.
-func (m *preparer) addMask(s *step, v expr.Value, i expr.Inst) {
-	single := i.DType.Size() == 4
-	// The remainder of float32 takes less time than a branch for each element.
-	if len(m.openBlocks) == 0 || m.uniform[v] || m.jointLoop[v] != nil || i.Op == expr.Mod && single {
-		return
-	}
-	f, g, a := elementary.Unary[i.Op.String()], elementary.Binary[i.Op.String()], m.openBlocks[len(m.openBlocks)-1].block
-	switch {
-	case f != nil && single:
-		s.loop = map1Where[float32](f, a.want)
-	case f != nil:
-		s.loop = map1Where[float64](f, a.want)
-	case g != nil && single:
-		s.loop = map2Where[float32](g, a.want)
-	case g != nil:
-		s.loop = map2Where[float64](g, a.want)
-	default:
-		return
-	}
-	s.e, s.strides.e = m.locations[a.mask].address(), m.locations[a.mask].stride
-}
-
 // noElementWanted reports whether no element of a mask equals want.
-func noElementWanted(mask unsafe.Pointer, n, stride int, want bool) bool {
-	if stride == 0 {
-		return *(*bool)(mask) != want
+func noElementWanted(mask operand, n int, want bool) bool {
+	if mask.by == 0 {
+		n = 1
 	}
-	all := unsafe.Slice((*uint8)(mask), n)
-	same := byte(0)
-	if !want {
-		same = 1
-	}
-	for len(all) >= 8 {
-		w := (*[8]uint8)(all)
-		if w[0] != same || w[1] != same || w[2] != same || w[3] != same || w[4] != same || w[5] != same || w[6] != same ||
-			w[7] != same {
-			return false
-		}
-		all = all[8:]
-	}
-	for _, b := range all {
-		if b != same {
+	for _, b := range unsafe.Slice((*uint8)(unsafe.Add(mask.p, mask.at)), n) {
+		if (b != 0) == want {
 			return false
 		}
 	}
 	return true
-}
-
-// map1Where returns the loop that calls f for the elements whose mask e equals want.
-func map1Where[T float](f func(float64) float64, want bool) loopFunc {
-	g, plain := any(f).(func(T) T)
-	if !plain {
-		g = func(x T) T { return T(f(float64(x))) }
-	}
-	return func(d, a, _, _, e, _ unsafe.Pointer, n int, by *strides) {
-		if size := int(unsafe.Sizeof(T(0))); by.d == size && by.a == size && by.e == 1 {
-			mask := contiguousElements[bool](e, n)
-			dst, x := contiguousElements[T](d, n)[:len(mask)], contiguousElements[T](a, n)[:len(mask)]
-			for i, m := range mask {
-				if m == want {
-					dst[i] = g(x[i])
-				}
-			}
-			return
-		}
-		for i := range n {
-			if *(*bool)(unsafe.Add(e, i*by.e)) == want {
-				*(*T)(unsafe.Add(d, i*by.d)) = g(*(*T)(unsafe.Add(a, i*by.a)))
-			}
-		}
-	}
-}
-
-func map2Where[T float](f func(a, b float64) float64, want bool) loopFunc {
-	g := func(x, y T) T { return T(f(float64(x), float64(y))) }
-	return func(d, a, b, _, e, _ unsafe.Pointer, n int, by *strides) {
-		for i := range n {
-			if *(*bool)(unsafe.Add(e, i*by.e)) == want {
-				*(*T)(unsafe.Add(d, i*by.d)) = g(*(*T)(unsafe.Add(a, i*by.a)), *(*T)(unsafe.Add(b, i*by.b)))
-			}
-		}
-	}
 }

@@ -393,7 +393,6 @@ var listedReceivers = []reflect.Type{
 	reflect.TypeFor[*expr.Code](),
 	reflect.TypeFor[*expr.Error](),
 	reflect.TypeFor[*expr.Formula](),
-	reflect.TypeFor[*expr.Func](),
 	reflect.TypeFor[expr.Inst](),
 	reflect.TypeFor[*expr.Loop](),
 	reflect.TypeFor[expr.Op](),

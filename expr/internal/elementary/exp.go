@@ -1,9 +1,6 @@
 package elementary
 
-import (
-	"math"
-	"unsafe"
-)
+import "math"
 
 // exp(x) is 2^(k/128), from a table, times a polynomial of the remainder r = x - k/128*log(2). The error is at most
 // 0.51 ulp in float64 and float32. The time is a third to a half of that of math.Exp.
@@ -80,22 +77,4 @@ func Exp32(x float32) float32 {
 	k, r := math.Float64bits(t), float64((y-(t-roundingSum))*(math.Ln2/expSteps))
 	s := math.Float64frombits(expPowers[k%expSteps].bits + k<<expStepsShift)
 	return float32(s + float64(s*(r+float64(r*r*(0.5+float64(r*(1./6)))))))
-}
-
-// ExpStrided writes the exponentials of the n > 0 numbers at a to d. sd and sa are the distances in bytes between
-// numbers at d and at a.
-func ExpStrided(d, a unsafe.Pointer, n, sd, sa int) {
-	for ; ; d, a = unsafe.Add(d, sd), unsafe.Add(a, sa) {
-		x := *(*float64)(a)
-		y := 0.0
-		if math.Abs(x) <= expLimit {
-			y = expOfParts(expReduced(x))
-		} else {
-			y = expExtreme(x)
-		}
-		*(*float64)(d) = y
-		if n--; n == 0 {
-			return
-		}
-	}
 }

@@ -31,7 +31,7 @@ func TestCombine(t *testing.T) {
 			const n = 3
 			acc, dst := make([]uint64, n*expr.Lanes), make([]uint64, n)
 			at := func(p unsafe.Pointer, i int) (bits uint64) {
-				moves[sizeIndex(d.Size())](unsafe.Pointer(&bits), unsafe.Add(p, i*d.Size()), nil, nil, nil, nil, 1, &strides{})
+				moves[sizeIndex(d.Size())](operands{d: operand{p: unsafe.Pointer(&bits)}, a: operand{p: p, at: i * d.Size()}, n: 1})
 				return bits
 			}
 			want := make([]uint64, n)
@@ -39,8 +39,8 @@ func TestCombine(t *testing.T) {
 				lanes := make([]expr.Number, expr.Lanes)
 				for k := range lanes {
 					lanes[k].Re = exprtest.RandomBits(rng, d)
-					moves[sizeIndex(d.Size())](unsafe.Add(unsafe.Pointer(&acc[0]), (i*expr.Lanes+k)*d.Size()),
-						unsafe.Pointer(&lanes[k].Re), nil, nil, nil, nil, 1, &strides{})
+					moves[sizeIndex(d.Size())](operands{d: operand{p: unsafe.Pointer(&acc[0]), at: (i*expr.Lanes + k) * d.Size()},
+						a: operand{p: unsafe.Pointer(&lanes[k].Re)}, n: 1})
 				}
 				for half := expr.Lanes / 2; half > 0; half /= 2 {
 					for k := range half {

@@ -1,0 +1,218 @@
+package interp
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/expr/internal/elementary"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+type integer interface {
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
+}
+
+type float interface{ float32 | float64 }
+
+// word is an unsigned integer with the bits of an element.
+type word interface {
+	uint8 | uint16 | uint32 | uint64
+}
+
+// loopTable has the loops of operations by the dtype of the operands.
+type loopTable [expr.Scan + 1][tensor.Complex64]loop
+
+// table has all operations, except operations that only move bits (loopFor).
+var table = func() *loopTable {
+	t := new(loopTable)
+	setIntegers[int8, int32](t, tensor.Int8)
+	setIntegers[int16, int32](t, tensor.Int16)
+	setIntegers[int32, int32](t, tensor.Int32)
+	setIntegers[int64, int64](t, tensor.Int64)
+	setIntegers[uint8, int32](t, tensor.Uint8)
+	setIntegers[uint16, int32](t, tensor.Uint16)
+	setIntegers[uint32, uint32](t, tensor.Uint32)
+	setIntegers[uint64, uint64](t, tensor.Uint64)
+	setFloats[float32, uint32](t, tensor.Float32)
+	setFloats[float64, uint64](t, tensor.Float64)
+	for _, o := range []expr.Op{expr.And, expr.Or, expr.Xor, expr.Eq, expr.Ne, expr.Lt, expr.Le} {
+		t[o][tensor.Bool] = t[o][tensor.Uint8]
+	}
+	t[expr.Not][tensor.Bool] = func(o operands) { each1(&o, func(x uint8) uint8 { return x ^ 1 }) }
+	t[expr.FMA][tensor.Float32] = func(o operands) { each3(&o, fma32) }
+	t[expr.FMA][tensor.Float64] = func(o operands) { each3(&o, math.FMA) }
+	t[expr.Mod][tensor.Float32] = func(o operands) { each2(&o, mod32) }
+	t[expr.Exp][tensor.Float32] = func(o operands) { each1(&o, elementary.Exp32) }
+	for _, o := range []expr.Op{expr.And, expr.Or, expr.Xor} {
+		for _, d := range []tensor.DType{tensor.Bool, tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Int32,
+			tensor.Uint32} {
+			t[o][d] = inWords(t[o][d], t[o][tensor.Uint64], d.Size())
+		}
+	}
+	return t
+}()
+
+// setNumbers sets the operations that are Go operators for all numbers.
+func setNumbers[T integer | float](t *loopTable, d tensor.DType) {
+	t[expr.Add][d] = func(o operands) { each2(&o, func(x, y T) T { return x + y }) }
+	t[expr.Sub][d] = func(o operands) { each2(&o, func(x, y T) T { return x - y }) }
+	t[expr.Mul][d] = func(o operands) { each2(&o, func(x, y T) T { return x * y }) }
+	t[expr.Neg][d] = func(o operands) { each1(&o, func(x T) T { return -x }) }
+	t[expr.Eq][d] = func(o operands) { each2(&o, func(x, y T) bool { return x == y }) }
+	t[expr.Ne][d] = func(o operands) { each2(&o, func(x, y T) bool { return x != y }) }
+	t[expr.Lt][d] = func(o operands) { each2(&o, func(x, y T) bool { return x < y }) }
+	t[expr.Le][d] = func(o operands) { each2(&o, func(x, y T) bool { return x <= y }) }
+}
+
+// setIntegers sets the operations of an integer dtype. W is a wider type in which elements are compared, because bytes
+// have no conditional moves.
+func setIntegers[T, W integer](t *loopTable, d tensor.DType) {
+	setNumbers[T](t, d)
+	bits := uint64(8*d.Size() - 1)
+	t[expr.Div][d] = func(o operands) { each2(&o, func(x, y T) T { return T(quotient(W(x), W(y))) }) }
+	t[expr.Min][d] = func(o operands) { each2(&o, func(x, y T) T { return T(min(W(x), W(y))) }) }
+	t[expr.Max][d] = func(o operands) { each2(&o, func(x, y T) T { return T(max(W(x), W(y))) }) }
+	t[expr.Abs][d] = func(o operands) { each1(&o, func(x T) T { return T(max(W(x), W(-x))) }) }
+	if !d.IsSigned() {
+		t[expr.Abs][d] = moves[sizeIndex(d.Size())]
+	}
+	t[expr.And][d] = func(o operands) { each2(&o, func(x, y T) T { return x & y }) }
+	t[expr.Or][d] = func(o operands) { each2(&o, func(x, y T) T { return x | y }) }
+	t[expr.Xor][d] = func(o operands) { each2(&o, func(x, y T) T { return x ^ y }) }
+	t[expr.Not][d] = func(o operands) { each1(&o, func(x T) T { return ^x }) }
+	t[expr.Shl][d] = func(o operands) { each2(&o, func(x, y T) T { return x << (uint64(y) & bits) }) }
+	t[expr.Shr][d] = func(o operands) { each2(&o, func(x, y T) T { return x >> (uint64(y) & bits) }) }
+}
+
+// setFloats sets the operations of float32 or float64. U has the bits of a float: Go selects integers by conditional
+// moves, and floats by branches, which would be unpredictable.
+func setFloats[T float, U word](t *loopTable, d tensor.DType) {
+	setNumbers[T](t, d)
+	t[expr.Div][d] = func(o operands) { each2(&o, func(x, y T) T { return x / y }) }
+	t[expr.Min][d] = func(o operands) { each2(&o, func(x, y T) U { return firstIf[U](x < y, x, y) }) }
+	t[expr.Max][d] = func(o operands) { each2(&o, func(x, y T) U { return firstIf[U](x > y, x, y) }) }
+	t[expr.Abs][d] = func(o operands) { each1(&o, func(x U) U { return x & (^U(0) >> 1) }) }
+	t[expr.Sqrt][d] = func(o operands) { each1(&o, func(x T) T { return T(math.Sqrt(float64(x))) }) }
+	t[expr.Floor][d] = func(o operands) { each1(&o, func(x T) T { return T(math.Floor(float64(x))) }) }
+	t[expr.Ceil][d] = func(o operands) { each1(&o, func(x T) T { return T(math.Ceil(float64(x))) }) }
+	t[expr.Trunc][d] = func(o operands) { each1(&o, func(x T) T { return T(math.Trunc(float64(x))) }) }
+	t[expr.Rint][d] = func(o operands) { each1(&o, func(x T) T { return T(math.RoundToEven(float64(x))) }) }
+	for o := range expr.Call {
+		if f := elementary.Unary[o.String()]; f != nil {
+			g := func(x T) T { return T(f(float64(x))) }
+			t[o][d] = func(o operands) { each1(&o, g) }
+		}
+		if f := elementary.Binary[o.String()]; f != nil {
+			g := func(x, y T) T { return T(f(float64(x), float64(y))) }
+			t[o][d] = func(o operands) { each2(&o, g) }
+		}
+	}
+}
+
+// inWords returns the loop of a bitwise operation of elements of the given size, which uses the loop of uint64 for
+// contiguous elements.
+func inWords(elements, uint64s loop, size int) loop {
+	return func(o operands) {
+		words := o.n * size / 8
+		if words > 0 && o.a.by == size && o.b.by == size && (uintptr(o.d.p)|uintptr(o.a.p)|uintptr(o.b.p))%8 == 0 &&
+			(o.a.at|o.b.at)%8 == 0 {
+			uint64s(operands{d: o.d, a: operand{o.a.p, o.a.at, 8}, b: operand{o.b.p, o.b.at, 8}, n: words})
+			if o.n -= 8 * words / size; o.n == 0 {
+				return
+			}
+			o.d.p = unsafe.Add(o.d.p, 8*words)
+			o.a.at += 8 * words
+			o.b.at += 8 * words
+		}
+		elements(o)
+	}
+}
+
+// firstIf returns the bits of x if the condition is true or x is NaN, else the bits of y.
+func firstIf[U word, T float](condition bool, x, y T) U {
+	first, r := *(*U)(unsafe.Pointer(&x)), *(*U)(unsafe.Pointer(&y))
+	if condition {
+		r = first
+	}
+	if x != x {
+		r = first
+	}
+	return r
+}
+
+// quotient returns x / y. A quotient by 0 is unspecified; it is 0 here.
+func quotient[W integer](x, y W) W {
+	if y == 0 {
+		return 0
+	}
+	return x / y
+}
+
+// mod32 is math.Mod of float32, but several times faster for quotients below 2^29. The product of the quotient and b,
+// which has 24 bits, is then exact in float64.
+func mod32(a, b float32) float32 {
+	x, y := float64(a), float64(b)
+	q := math.Trunc(x / y)
+	if !(math.Abs(q) < 1<<29) || math.IsInf(y, 0) {
+		return float32(math.Mod(x, y))
+	}
+	r := x - float64(q*y)
+	// The quotient may have been rounded up to the next integer.
+	if r != 0 && (r < 0) != (x < 0) {
+		r += math.Copysign(y, x)
+	}
+	return float32(math.Copysign(r, x))
+}
+
+// fma32 returns a*b + c, rounded once. The product is exact in float64. Rounding the float64 sum s to float32 would be
+// a second rounding, which is wrong if s is halfway between two float32 numbers. Making s odd if bits were lost
+// prevents ties (Boldo and Melquiond).
+func fma32(a, b, c float32) float32 {
+	p, q := float64(float64(a)*float64(b)), float64(c)
+	s := p + q
+	t := s - p
+	lost := (p - (s - t)) + (q - t)
+	if bits := math.Float64bits(s); (lost > 0 || lost < 0) && bits&1 == 0 {
+		if (lost > 0) == (s > 0) {
+			bits++
+		} else {
+			bits--
+		}
+		s = math.Float64frombits(bits)
+	}
+	return float32(s)
+}
+
+// loopFor returns the loop of an instruction, or nil if there is no loop for it.
+func loopFor(c *expr.Code, i expr.Inst) loop {
+	d := i.DType
+	switch i.Op {
+	case expr.Load, expr.Bits:
+		return moves[sizeIndex(d.Size())]
+	case expr.Select:
+		return selects[sizeIndex(d.Size())]
+	case expr.Convert:
+		convert := tensor.Converter(d, c.Insts[i.A].DType)
+		return func(o operands) {
+			convert(o.d.p, unsafe.Add(o.a.p, o.a.at), o.d.by, o.a.by, o.n)
+		}
+	case expr.Lookup:
+		entries := &elementary.Tables[i.Imm]
+		return func(o operands) { each1(&o, func(x uint32) float32 { return entries[x&31] }) }
+	case expr.Call:
+		if d == tensor.Float32 {
+			return callOf[float32](c.Funcs[i.Imm])
+		}
+		return callOf[float64](c.Funcs[i.Imm])
+	case expr.Eq, expr.Ne, expr.Lt, expr.Le:
+		d = c.Insts[i.A].DType
+	}
+	return table[i.Op][d]
+}
+
+// callOf returns the loop of an [expr.Func].
+func callOf[T float](f *expr.Func) loop {
+	g := func(x, y, z T) T { return T(f.F(float64(x), float64(y), float64(z))) }
+	return func(o operands) { each3(&o, g) }
+}
