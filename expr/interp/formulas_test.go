@@ -53,7 +53,8 @@ func TestFormulas(t *testing.T) {
 func TestFunctionsOfBytes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	for _, d := range []tensor.DType{tensor.Int8, tensor.Uint8, tensor.Bool} {
-		for _, text := range []string{"sin(x)", "float64(exp(x))", "float16(tanh(x))", "exp(x) > 2", "exp(complex(sin(x), x))"} {
+		for _, text := range []string{"sin(x)", "float64(exp(x))", "float16(tanh(x))", "exp(x) > 2",
+			"exp(complex(sin(x), x))"} {
 			for range 10 {
 				if c := codeOf(t, text, d); !againstEval(t, rng, c, []int{1, 33, 1100}[rng.IntN(3)], 1+rng.IntN(3)) {
 					t.Fatalf("%s\n%v", text, c)

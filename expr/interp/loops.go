@@ -17,8 +17,8 @@ type operands struct {
 }
 
 // loop computes the elements of a result. The elements of the result are contiguous and begin at offset 0, except in
-// moves. The result may have the address of an operand with the same distance of elements, and must not overlap operands
-// otherwise.
+// moves. The result may have the address of an operand with the same distance of elements, and must not overlap
+// operands otherwise.
 type loop func(o operands)
 
 // each1 computes an operation with one operand. The compiler inlines each1 and the operation, if it is a function
