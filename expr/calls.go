@@ -1,14 +1,12 @@
 package expr
 
 import (
-	"math"
-
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 )
 
 // calls has the functions of one number that have no expansion into primitive operations. They are computed in Go.
 var calls = map[string]*Func{
-	"lgamma": realFunc("lgamma", elementary.Lgamma), "erfinv": realFunc("erfinv", math.Erfinv),
+	"lgamma": realFunc("lgamma", elementary.Lgamma), "erfinv": realFunc("erfinv", elementary.Erfinv),
 	"digamma": realFunc("digamma", elementary.Digamma),
 }
 
@@ -27,3 +25,10 @@ var complexCalls = func() map[string][2]*Func {
 	}
 	return calls
 }()
+
+// Unary returns the function of float64 that an elementary operation of one number computes in Go, or nil. Its results
+// have the same bits on all processors, and errors of at most 2 ulp.
+func (o Op) Unary() func(x float64) float64 { return elementary.Unary[o.String()] }
+
+// Binary is [Op.Unary] for operations of two numbers.
+func (o Op) Binary() func(x, y float64) float64 { return elementary.Binary[o.String()] }

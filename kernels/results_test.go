@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,28 +19,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// onlyNear lists the ops whose bits depend on the processor, because Go fuses multiply-adds on arm64 where the module
-// cannot prevent it.
-var onlyNear = map[string]string{
-	"lgamma": "math.Lgamma", "lp_pool": "math.Pow", "linalg_det": "division of complex128", "det": "linalg_det",
-	"dft": "products of complex128", "atan": "math.Log1p of complex128", "erfinv": "math.Erfinv",
-}
-
 // TestResults compares the results of all ops with digests that were computed on amd64. Machine code gives the same
 // bits for all instruction sets and processors. So does Go code, but some of its functions differ from machine code.
 //
-// The digests leave out onlyNear and sums of products of complex128, which Go fuses in spite of conversions
-// (golang/go#36971). On other processors than amd64, Go code is not compared: package math has assembly.
+// The digests leave out sums of products of complex128, which Go fuses in spite of conversions (golang/go#36971).
 func TestResults(t *testing.T) {
 	path := "code"
 	if !loops.CodeAvailable() {
-		if path = "portable"; runtime.GOARCH != "amd64" {
-			t.Skip("package math has assembly for " + runtime.GOARCH)
-		}
+		path = "portable"
 	}
 	d := jittest.NewDigests(t, "testdata/results/"+path+".sum")
 	for _, op := range kernels.All() {
-		if text := resultsOf(t, op); text != "" && onlyNear[op.Name] == "" {
+		if text := resultsOf(t, op); text != "" {
 			d.AddText(op.Name, text)
 		}
 	}

@@ -241,12 +241,17 @@ func arctan(y, x float64) float64 {
 		return arctanSpecial(y, x)
 	}
 	t := (float64(y*e.x) - float64(x*e.y)) / math.Float64frombits(d)
+	return e.angle + (t + (float64(t*t*t*arcRest(t)) + e.rest))
+}
+
+// arcRest returns (atan(t)-t)/t^3 for |t| <= tan(pi/8).
+func arcRest(t float64) float64 {
 	c, z := &arcPoly, t*t
 	w := z * z
 	v := w * w
 	even := (c[0] + float64(w*c[2])) + float64(v*((c[4]+float64(w*c[6]))+float64(v*(c[8]+float64(w*c[10])))))
 	odd := (c[1] + float64(w*c[3])) + float64(v*((c[5]+float64(w*c[7]))+float64(v*c[9])))
-	return e.angle + (t + (float64(t*z*(even+float64(z*odd))) + e.rest))
+	return even + float64(z*odd)
 }
 
 const (
@@ -271,6 +276,19 @@ func arctanSpecial(y, x float64) float64 {
 		y, x = y*0.25, x*0.25
 	}
 	return arctan(y, x)
+}
+
+// atan subtracts an eighth or a quarter of a turn.
+func atan(x float64) float64 {
+	t := math.Abs(x)
+	e := &eighths[0]
+	switch {
+	case t > 1+math.Sqrt2:
+		t, e = -1/t, &eighths[2]
+	case t > tanSixteenth:
+		t, e = (t-1)/(t+1), &eighths[1]
+	}
+	return math.Copysign(e.angle+(t+(float64(t*t*t*arcRest(t))+e.rest)), x)
 }
 
 // atan2 has the sign of y even if y/x underflows.

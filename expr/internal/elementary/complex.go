@@ -22,7 +22,7 @@ func complexSqrt(z complex128) complex128 {
 			up, scale = 0.25, 2
 		}
 		a, b = a*up, b*up
-		size = math.Hypot(a, b)
+		size = Hypot(a, b)
 	}
 	r := math.Sqrt(float64(0.5*size) + float64(0.5*math.Abs(a)))
 	large, small := math.Float64bits(r*scale), math.Float64bits(scale*math.Abs(0.5*b/r))

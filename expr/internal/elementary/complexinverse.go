@@ -11,17 +11,7 @@ import (
 // The sign of a zero selects the side of a branch cut.
 
 // logOfTwice returns the logarithm of twice the magnitude of a large complex number.
-func logOfTwice(a, b float64) float64 { return Log(math.Hypot(0.5*a, 0.5*b)) + 2*math.Ln2 }
-
-// asinh returns the inverse hyperbolic sine of x. The square of x must not overflow.
-func asinh(x float64) float64 {
-	a := math.Abs(x)
-	root := math.Sqrt(float64(a*a) + 1)
-	if a > 2 {
-		return math.Copysign(Log(2*a+1/(root+a)), x)
-	}
-	return math.Copysign(math.Log1p(a+a*a/(1+root)), x)
-}
+func logOfTwice(a, b float64) float64 { return Log(Hypot(0.5*a, 0.5*b)) + 2*math.Ln2 }
 
 func complexAsinh(z complex128) complex128 {
 	a, b := real(z), imag(z)
@@ -77,7 +67,7 @@ func complexAtanh(z complex128) complex128 {
 	var re, im float64
 	switch {
 	case !inBounds(z, squareLimit, squareLimit):
-		h := math.Hypot(0.5*a, 0.5*b)
+		h := Hypot(0.5*a, 0.5*b)
 		re, im = 0.25*a/h/h, math.Copysign(math.Pi/2, b)
 	case a == 1 && math.Abs(b) < 1/squareLimit: // the square of b might underflow
 		re, im = 0.5*(math.Ln2-Log(math.Abs(b))), math.Copysign(math.Pi/4, b)
@@ -86,7 +76,7 @@ func complexAtanh(z complex128) complex128 {
 		}
 	default:
 		d := 1 - a
-		re, im = 0.25*math.Log1p(4*a/(float64(d*d)+float64(b*b))), 0.5*atan2(2*b, float64(d*(1+a))-float64(b*b))
+		re, im = 0.25*log1p(4*a/(float64(d*d)+float64(b*b))), 0.5*atan2(2*b, float64(d*(1+a))-float64(b*b))
 	}
 	return complex(sign*re, sign*im)
 }

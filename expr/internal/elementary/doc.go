@@ -1,6 +1,7 @@
 // Package elementary computes elementary functions of float64 and complex128 in Go, within 2 ulp. It also has the
-// polynomials and tables that it shares with package expand. It replaces functions of packages math and math/cmplx that
-// are less accurate or slower:
+// polynomials and tables that it shares with package expand. The results have the same bits on all processors. The
+// functions of packages math and math/cmplx do not: they have assembly on some processors, and Go fuses their products
+// with sums on others. Some are also less accurate or slower:
 //
 //   - sin, cos, tan: near multiples of pi/2 package math loses most digits. Small angles are reduced by pi/2 in two
 //     parts, others by 192 bits of 2/pi (Payne and Hanek).
@@ -8,6 +9,7 @@
 //   - log, log2, log10, pow: package math cancels near 1, and is wrong for subnormal numbers on some processors. pow
 //     uses the logarithm to base 2 as a sum of two float64, exact to 2^-63.
 //   - erfc: a polynomial times exp(-x^2) as a sum of two float64.
+//   - lgamma: package math cancels near 1 and 2.
 //   - complex functions: the formulas of math/cmplx on top of these functions; inverse functions by W. Kahan's
 //     formulas.
 //

@@ -11,13 +11,43 @@ var (
 	erfcMiddle = [2]float64{0.34202347284016327, -2.4914856076776855e-17}
 )
 
-// erfc calls math.Erfc for operands for which it is accurate. For other operands, math.Erfc cancels in 1 - erf, or
-// rounds exponentials twice.
+// erfPoly is (erf(x)-x)/x in x^2 for |x| <= 1/2: its series, exact to 2^-63.
+var erfPoly = [...]float64{0.1283791670955126, -0.37612638903183754, 0.11283791670955126, -0.026866170645131252,
+	0.005223977625442188, -0.0008548327023450853, 0.00012055332981789664, -1.492565035840625e-05,
+	1.6462114365889248e-06, -1.6365844691234924e-07, 1.4807192815879218e-08, -1.2290555301717928e-09,
+	9.422759064650411e-11}
+
+// erfLess returns erf(x) - x for |x| <= 1/2.
+func erfLess(x float64) float64 {
+	c, z := &erfPoly, x*x
+	u := z * z
+	w := u * u
+	even := (c[8] + float64(u*c[10])) + float64(w*c[12])
+	even = (c[0] + float64(u*c[2])) + float64(w*((c[4]+float64(u*c[6]))+float64(w*even)))
+	odd := (c[1] + float64(u*c[3])) + float64(w*((c[5]+float64(u*c[7]))+float64(w*(c[9]+float64(u*c[11])))))
+	return float64(x * (even + float64(z*odd)))
+}
+
+func erf(x float64) float64 {
+	switch a := math.Abs(x); {
+	case a <= 0.5:
+		return x + erfLess(x)
+	case x != x:
+		return x
+	case a > 6:
+		return math.Copysign(1, x)
+	default:
+		return math.Copysign(1-erfc(a), x)
+	}
+}
+
 func erfc(x float64) float64 {
 	switch {
-	case x >= 1.25 && x < 28:
+	case x >= 28:
+		return 0
+	case x >= 0.84375:
 		return erfcTail(x)
-	case x > 0.5 && x < 0.84375:
+	case x > 0.5:
 		d, c := x-43.0/64, &erfcPart
 		z := d * d
 		u := z * z
@@ -25,8 +55,10 @@ func erfc(x float64) float64 {
 		even = (c[0] + float64(z*c[2])) + float64(u*((c[4]+float64(z*c[6]))+float64(u*even)))
 		odd := (c[1] + float64(z*c[3])) + float64(u*((c[5]+float64(z*c[7]))+float64(u*(c[9]+float64(z*c[11])))))
 		return erfcMiddle[0] + (float64(d*(even+float64(d*odd))) + erfcMiddle[1])
+	case x > 0.25:
+		return 0.5 - ((x - 0.5) + erfLess(x))
 	}
-	return math.Erfc(x)
+	return 1 - erf(x)
 }
 
 // erfcTail is exp(-a^2) * ErfcPoly / (1+2a), as erfc of package expand. Products and quotients are sums of two numbers.
@@ -50,4 +82,52 @@ func erfcTail(a float64) float64 {
 	q := h / d
 	lost := low + math.FMA(p, v, -h) + math.FMA(-q, d, h) - float64(q*(1-(d-float64(2*a))))
 	return (q + lost/d) * powerOf2(k>>1) * powerOf2(k-k>>1)
+}
+
+// inverse has the coefficients of a quotient of two polynomials in the distance from an end of an interval.
+type inverse struct{ over, under [8]float64 }
+
+// Erfinv is x times inverseMiddle in 9/16 - x^2 up to 3/4. For greater |x| it is a quotient in sqrt(-log(1-|x|)):
+// inverseNear from 1.175, inverseFar from 2.75. The relative errors are below 2^-53.
+var (
+	inverseMiddle = inverse{over: [8]float64{1.0845597967968248, 7.160921199707379, 18.039487150473597,
+		21.727106021614006, 12.832151510619875, 3.408658782601145, 0.31730417194039606, 0.004629517836199464},
+		under: [8]float64{1, 7.121354241112377, 19.70783200731746, 26.78300806716227, 18.607684554381887,
+			6.247619308964538, 0.8535064285470091, 0.030108495873496597}}
+	inverseNear = inverse{over: [8]float64{0.8109834824333282, 3.0136707809141834, 4.690242649256962,
+		3.935682578084236, 1.8920872541615683, 0.5049083040532555, 0.06566718467335704, 0.003023136494884774},
+		under: [8]float64{1, 2.4697309508025342, 2.6177361444624343, 1.4637060077497044, 0.438415192578641,
+			0.062165436701459506, 0.0030221856081606878, 1.561887469535752e-08}}
+	inverseFar = inverse{over: [8]float64{2.453983256287524, 5.3411725702207296, 4.675909621802425, 2.129400865369979,
+		0.5398604428161864, 0.07491685936197641, 0.0051257798429259985, 0.00012739805065419753},
+		under: [8]float64{1, 1.750913704292424, 1.162384760581555, 0.37698021029078504, 0.06209454604688779,
+			0.004776619224453628, 0.00012738596626895806, 1.0422241086293693e-10}}
+)
+
+func (q *inverse) at(t float64) float64 {
+	a, b, z := &q.over, &q.under, t*t
+	w := z * z
+	over := (a[4] + float64(t*a[5])) + float64(z*(a[6]+float64(t*a[7])))
+	over = ((a[0] + float64(t*a[1])) + float64(z*(a[2]+float64(t*a[3])))) + float64(w*over)
+	under := (b[4] + float64(t*b[5])) + float64(z*(b[6]+float64(t*b[7])))
+	under = ((b[0] + float64(t*b[1])) + float64(z*(b[2]+float64(t*b[3])))) + float64(w*under)
+	return over / under
+}
+
+// Erfinv returns the inverse of the error function.
+func Erfinv(x float64) float64 {
+	a := math.Abs(x)
+	switch {
+	case a == 1:
+		return math.Copysign(math.Inf(1), x)
+	case !(a < 1):
+		return math.NaN()
+	case a <= 0.75:
+		return x * inverseMiddle.at(0.5625-float64(x*x))
+	}
+	s := math.Sqrt(-Log(1 - a))
+	if s < 2.75 {
+		return math.Copysign(inverseNear.at(s-1.175), x)
+	}
+	return math.Copysign(inverseFar.at(s-2.75), x)
 }

@@ -57,13 +57,61 @@ func Exp(x float64) float64 {
 	return expOfParts(expReduced(x))
 }
 
-// expExtreme is Exp for infinities, NaN, and results that are subnormal or large. math.Exp overflows for some x for
-// which e^x is finite. For large x the result is therefore a product.
+// expExtreme is Exp for infinities, NaN, and results that are subnormal or large. It computes e^x / 2^64 or e^x * 2^64.
 func expExtreme(x float64) float64 {
-	if x > overflowThreshold {
-		return math.Exp(x-1) * math.E
+	switch {
+	case x != x:
+		return x
+	case x > 710:
+		return math.Inf(1)
+	case x < -746:
+		return 0
 	}
-	return math.Exp(x)
+	shift := math.Copysign(64, x)
+	y, low := Exp(x-shift*ln2First), shift*ln2Rest
+	return (y - float64(y*(low-float64(0.5*low*low)))) * powerOf2(int64(shift))
+}
+
+// expm1Poly is (e^x-1-x-x^2/2)/x^3 for |x| <= 0.35, exact to 2^-61.
+var expm1Poly = [...]float64{1. / 6, 1. / 24, 1. / 120, 1. / 720, 1. / 5040, 1. / 40320, 1. / 362880, 1. / 3628800,
+	1. / 39916800, 1. / 479001600, 1. / 6227020800, 1. / 87178291200}
+
+func expm1(x float64) float64 {
+	a := math.Abs(x)
+	switch {
+	case a < 0x1p-54:
+		return x
+	case a <= 0.35:
+		c, z := &expm1Poly, x*x
+		w := z * z
+		u := w * w
+		even := (c[0] + float64(z*c[2])) + float64(w*(c[4]+float64(z*c[6]))) + float64(u*(c[8]+float64(z*c[10])))
+		odd := (c[1] + float64(z*c[3])) + float64(w*(c[5]+float64(z*c[7]))) + float64(u*(c[9]+float64(z*c[11])))
+		return x + (float64(0.5*z) + float64(x*z*(even+float64(x*odd))))
+	case x < -40:
+		return -1
+	case !(a <= expLimit):
+		return Exp(x)
+	}
+	k, r := expReduced(x)
+	e := &expPowers[k%expSteps]
+	s, z := math.Float64frombits(e.bits+k<<expStepsShift), r*r
+	p := e.rest + r + float64(z*(0.5+float64(r*(1./6)))) + float64(z*z*(1./24+float64(r*(1./120))))
+	d := s - 1
+	return d + (float64(s*p) + (s - (d + 1)))
+}
+
+func exp2(x float64) float64 {
+	switch {
+	case x != x:
+		return x
+	case x > 1100:
+		return math.Inf(1)
+	case x < -1100:
+		return 0
+	}
+	p, _, k := powerOfSum(x, 0)
+	return p * powerOf2(k>>1) * powerOf2(k-k>>1)
 }
 
 // Exp32 is Exp of float32. It computes in float64 without correction terms, which is accurate enough.

@@ -11,10 +11,9 @@ import (
 // have greater errors.
 var (
 	Unary = map[string]func(float64) float64{
-		"exp": Exp, "exp2": math.Exp2, "expm1": math.Expm1, "log": Log, "log2": log2, "log10": log10,
-		"log1p": math.Log1p, "sin": sin, "cos": cos, "tan": tan, "asin": asin, "acos": acos, "atan": math.Atan,
-		"sinh": sinh, "cosh": cosh, "tanh": math.Tanh, "asinh": math.Asinh, "acosh": math.Acosh, "atanh": math.Atanh,
-		"erf": math.Erf, "erfc": erfc,
+		"exp": Exp, "exp2": exp2, "expm1": expm1, "log": Log, "log2": log2, "log10": log10, "log1p": log1p, "sin": sin,
+		"cos": cos, "tan": tan, "asin": asin, "acos": acos, "atan": atan, "sinh": sinh, "cosh": cosh, "tanh": tanh,
+		"asinh": asinh, "acosh": acosh, "atanh": atanh, "erf": erf, "erfc": erfc,
 	}
 	Binary = map[string]func(a, b float64) float64{
 		"pow": Pow, "atan2": atan2, "mod": math.Mod, "scale": lane.Scaled, "limit": lane.Limited,

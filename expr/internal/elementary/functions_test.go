@@ -3,6 +3,7 @@ package elementary_test
 import (
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/graphrun/graphrun/expr"
@@ -103,6 +104,43 @@ func TestFunctionsEnds(t *testing.T) {
 			if special && !exprtest.SameNumber(got, want) {
 				t.Errorf("pow(%v, %v) = %v, want %v", x, y, got, want)
 			}
+		}
+	}
+}
+
+// TestLgammaAndErfinv compares with package math, whose Lgamma loses digits near its zeros 1 and 2.
+func TestLgammaAndErfinv(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 100000 {
+		x := math.Exp(10*rng.Float64() - 5)
+		if rng.IntN(4) == 0 {
+			x = -x
+		}
+		want, _ := math.Lgamma(x)
+		if got := elementary.Lgamma(x); !(math.Abs(got-want) <= 1e-13*max(math.Abs(want), 1)) {
+			t.Fatalf("lgamma of %v is %v, want %v", x, got, want)
+		}
+		u := 1 - math.Exp(-36*rng.Float64())
+		want = math.Erfinv(u)
+		if got := elementary.Erfinv(u); !(math.Abs(got-want) <= 1.5e-15*want) || elementary.Erfinv(-u) != -got {
+			t.Fatalf("erfinv of %v is %v, want %v", u, got, want)
+		}
+	}
+	for _, c := range [][2]float64{{1, 0}, {2, 0}, {0, exprtest.Inf}, {-3, exprtest.Inf}, {-1e300, exprtest.Inf},
+		{-exprtest.Inf, exprtest.Inf}, {exprtest.Inf, exprtest.Inf}, {3, math.Ln2}, {-0.5, 1.2655121234846454},
+		{5e-324, 744.4400719213812}, {exprtest.Nan, exprtest.Nan}, {0.19305753429923445, 1.5614302140483907},
+		{1.0001, -5.771334222047127e-05}, {1.23, -0.0934815108295696},
+		{1.9375, -0.02514761940298887}, {2.0625, 0.027667521522857022}, {2.75, 0.47521466691493713}, {7.7,
+			7.926541356269005}, {9.99, 12.779315214350193}, {10.5, 13.940625219403763}, {1234.5, 7550.550901077895},
+		{-1.3, 1.2024757863901114}, {1e-20, 46.051701859880914}} {
+		if got := elementary.Lgamma(c[0]); !(exprtest.Ulps(got, c[1], 0) <= 2) {
+			t.Errorf("lgamma of %v is %v, want %v", c[0], got, c[1])
+		}
+	}
+	for _, c := range [][2]float64{{1, exprtest.Inf}, {-1, -exprtest.Inf}, {exprtest.NegZero, exprtest.NegZero},
+		{1.5, exprtest.Nan}, {-exprtest.Inf, exprtest.Nan}, {exprtest.Nan, exprtest.Nan}} {
+		if got := elementary.Erfinv(c[0]); !exprtest.SameNumber(got, c[1]) {
+			t.Errorf("erfinv of %v is %v, want %v", c[0], got, c[1])
 		}
 	}
 }

@@ -2,25 +2,63 @@ package elementary
 
 import "math"
 
-// Lgamma returns the logarithm of the absolute value of the Gamma function. One comparison finds all operands for which
-// math.Lgamma is wrong.
+// lgammaPoly is log(Gamma(2+f))/f for |f| <= 1/2. Its relative error is below 2^-55.
+var lgammaPoly = [...]float64{0.42278433509846713, 0.3224670334241132, -0.06735230105319809, 0.020580808427784546,
+	-0.0073855510286741114, 0.0028905103307415836, -0.0011927539116954181, 0.0005096695247392805,
+	-0.00022315475870367355, 9.945751290176889e-05, -4.492623209360517e-05, 2.05072105479096e-05,
+	-9.439541921024715e-06, 4.374892520636031e-06, -2.0388192484564222e-06, 9.549510392959532e-07,
+	-4.511181191016309e-07, 2.129692727315228e-07, -9.501416425423385e-08, 4.509983567521808e-08,
+	-3.1314285360886705e-08, 1.4963573191192003e-08}
+
+// stirling are the coefficients of the asymptotic series of log(Gamma(x)) in 1/x^2 (Abramowitz and Stegun 6.1.41).
+var stirling = [...]float64{1. / 12, -1. / 360, 1. / 1260, -1. / 1680, 1. / 1188, -691. / 360360, 1. / 156}
+
+// Lgamma returns the logarithm of the absolute value of the Gamma function. It applies the reflection formula to
+// negative numbers and the recurrence to numbers below 10. As in C, the result for negative infinity is infinity.
 func Lgamma(x float64) float64 {
-	const least, infinity = 1 << 53, infinityBits << 1
-	if b := math.Float64bits(x) << 1; b-least >= infinity-least {
-		return lgammaSpecial(x)
+	a := math.Abs(x)
+	switch {
+	case x <= -0.5 && a < 1<<52:
+		n := math.Floor(a)
+		frac := a - n
+		if frac == 0 {
+			return math.Inf(1)
+		}
+		if frac > 0.5 {
+			frac = 1 - frac
+		}
+		return Log(math.Pi/float64(a*sin(float64(math.Pi*frac)))) - Lgamma(a)
+	case !(x > -0.5 && x <= math.MaxFloat64): // also negative integers
+		if x == x {
+			return math.Inf(1)
+		}
+		return x
+	case x < 0.5:
+		return (lgammaAt2(x) - log1p(x)) - Log(a)
+	case x < 1.5:
+		return lgammaAt2(x-1) - Log(x)
+	case x < 10:
+		product := 1.0
+		for ; x > 2.5; product *= x {
+			x--
+		}
+		return lgammaAt2(x-2) + Log(product)
 	}
-	v, _ := math.Lgamma(x)
-	return v
+	series, z := 0.0, 1/float64(x*x)
+	for k := len(stirling) - 1; k >= 0; k-- {
+		series = stirling[k] + float64(z*series)
+	}
+	return float64((x-0.5)*(Log(x)-1)) + (0.4189385332046727 + series/x)
 }
 
-// lgammaSpecial is Lgamma for infinities, NaN and numbers near 0. As in C and unlike math.Lgamma, the result for
-// negative infinity is positive infinity. Near 0, math.Lgamma uses a logarithm that is wrong for subnormal numbers on
-// some processors.
-func lgammaSpecial(x float64) float64 {
-	if a := math.Abs(x); a < 1 {
-		return -Log(a)
+// lgammaAt2 returns Lgamma(2+f) for |f| <= 1/2.
+func lgammaAt2(f float64) float64 {
+	c, z := &lgammaPoly, f*f
+	even, odd := c[20], c[21]
+	for k := 18; k >= 0; k -= 2 {
+		even, odd = c[k]+float64(z*even), c[k+1]+float64(z*odd)
 	}
-	return x * x
+	return float64(f * (even + float64(f*odd)))
 }
 
 // Digamma returns the derivative of the logarithm of the Gamma function. It applies the reflection formula to negative
@@ -34,7 +72,7 @@ func Digamma(x float64) float64 {
 		return math.NaN()
 	case x < 0:
 		_, frac := math.Modf(x)
-		return Digamma(1-x) - math.Pi/math.Tan(math.Pi*frac)
+		return Digamma(1-x) - math.Pi/tan(float64(math.Pi*frac))
 	}
 	r := 0.0
 	for x < 10 {
@@ -44,5 +82,5 @@ func Digamma(x float64) float64 {
 	z := 1 / (x * x)
 	series := 1./240 - float64(z*(1./132-float64(z*(691./32760-z/12))))
 	series = float64(z * (1./12 - float64(z*(1./120-float64(z*(1./252-float64(z*series)))))))
-	return r + math.Log(x) - 0.5/x - series
+	return r + Log(x) - 0.5/x - series
 }

@@ -2,8 +2,7 @@ package elementary
 
 import "math"
 
-// overflowThreshold is slightly below the least x for which math.Exp, math.Sinh and math.Cosh overflow. Some of the
-// overflowing results have a finite true value.
+// overflowThreshold is slightly below the least x for which e^x overflows. sinh and cosh overflow for greater numbers.
 const overflowThreshold = 709
 
 // halfSquare is e^2 / 2.
@@ -27,15 +26,89 @@ func sinh(x float64) float64 {
 		p, _, k := powerOfSum(t, math.FMA(a, math.Log2E, -t)+float64(a*Log2ERounding))
 		p = float64(p * (0.5 * powerOf2(k)))
 		return math.Copysign(p-0.25/p, x)
-	case a > overflowThreshold:
-		return math.Copysign(math.Exp(a-2)*halfSquare, x)
+	case a <= overflowThreshold:
+		return math.Copysign(0.5*Exp(a), x)
+	default:
+		return math.Copysign(Exp(a-2)*halfSquare, x)
 	}
-	return math.Sinh(x)
 }
 
 func cosh(x float64) float64 {
-	if a := math.Abs(x); a > overflowThreshold {
-		return math.Exp(a-2) * halfSquare
+	switch a := math.Abs(x); {
+	case a <= 22:
+		e := Exp(a)
+		return 0.5*e + 0.5/e
+	case a <= overflowThreshold:
+		return 0.5 * Exp(a)
+	default:
+		return Exp(a-2) * halfSquare
 	}
-	return math.Cosh(x)
+}
+
+func tanh(x float64) float64 {
+	a := math.Abs(x)
+	y := 1.0
+	switch {
+	case a < 0.5:
+		t := expm1(2 * a)
+		y = t / (2 + t)
+	case !(a > 22):
+		y = 1 - 2/(Exp(2*a)+1)
+	}
+	return math.Copysign(y, x)
+}
+
+func asinh(x float64) float64 {
+	a := math.Abs(x)
+	y := 0.0
+	switch {
+	case !(a < 1<<28):
+		y = Log(a) + math.Ln2
+	case a > 2:
+		y = Log(2*a + 1/(math.Sqrt(float64(a*a)+1)+a))
+	default:
+		y = log1p(a + float64(a*a)/(1+math.Sqrt(float64(a*a)+1)))
+	}
+	return math.Copysign(y, x)
+}
+
+func acosh(x float64) float64 {
+	switch {
+	case x < 1:
+		return math.NaN()
+	case !(x < 1<<28):
+		return Log(x) + math.Ln2
+	case x > 2:
+		return Log(2*x - 1/(x+math.Sqrt(float64(x*x)-1)))
+	}
+	t := x - 1
+	return log1p(t + math.Sqrt(2*t+float64(t*t)))
+}
+
+func atanh(x float64) float64 {
+	a := math.Abs(x)
+	y := 0.0
+	if a < 0.5 {
+		t := 2 * a
+		y = 0.5 * log1p(t+float64(t*a)/(1-a))
+	} else {
+		y = 0.5 * log1p(2*a/(1-a))
+	}
+	return math.Copysign(y, x)
+}
+
+// Hypot returns the root of a^2 + b^2.
+func Hypot(a, b float64) float64 {
+	large, small := math.Abs(a), math.Abs(b)
+	switch {
+	case math.IsInf(a, 0) || math.IsInf(b, 0):
+		return math.Inf(1)
+	case large < small:
+		large, small = small, large
+	}
+	if large == 0 {
+		return 0
+	}
+	small /= large
+	return large * math.Sqrt(1+float64(small*small))
 }

@@ -79,6 +79,34 @@ func Log(x float64) float64 {
 	return float64(n*ln2First) - ((half - (float64(s*(half+p)) + float64(n*ln2Rest))) - f)
 }
 
+func log1p(x float64) float64 {
+	switch a := math.Abs(x); {
+	case !(x > -1 && x <= math.MaxFloat64):
+		return logSpecial(1 + x)
+	case a < 0x1p-54:
+		return x
+	}
+	u := 1 + x
+	lost := x - (u - 1)
+	if x > 1 {
+		lost = 1 - (u - x)
+	}
+	n, m := mantissaOf(u)
+	f := m - 1
+	if n == 0 {
+		f, lost = x, 0
+	}
+	s := f / (2 + f)
+	z := s * s
+	w := z * z
+	c := (*[8]float64)(AtanhPoly)
+	even := c[0] + float64(w*(c[2]+float64(w*(c[4]+float64(w*c[6])))))
+	odd := c[1] + float64(w*(c[3]+float64(w*(c[5]+float64(w*c[7])))))
+	p := float64(z * ((2.0/3 + float64(w*odd)) + float64(z*even)))
+	half := float64(0.5 * f * f)
+	return float64(n*ln2First) - ((half - (float64(s*(half+p)) + (float64(n*ln2Rest) + lost/u))) - f)
+}
+
 func log2(x float64) float64 {
 	if !(x > 0 && x <= math.MaxFloat64) {
 		return logSpecial(x)

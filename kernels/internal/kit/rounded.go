@@ -1,7 +1,38 @@
 package kit
 
+import "math"
+
 // MulComplex returns a*b. Each product and each sum is rounded. Go's operator may fuse them on processors other than
 // amd64, and a conversion of its result does not prevent that (golang/go#36971).
 func MulComplex(a, b complex128) complex128 {
 	return complex(float64(real(a)*real(b))-float64(imag(a)*imag(b)), float64(real(a)*imag(b))+float64(imag(a)*real(b)))
+}
+
+// DivComplex returns a/b, by the algorithm of Go's operator (R. L. Smith, Algorithm 116, 1962). Each product and
+// each sum is rounded.
+func DivComplex(a, b complex128) complex128 {
+	re, im, swapped := real(b), imag(b), math.Abs(real(b)) < math.Abs(imag(b))
+	if swapped { // a/b = (-i a)/(-i b)
+		a, re, im = complex(imag(a), -real(a)), im, -re
+	}
+	ratio := im / re
+	divisor := re + float64(ratio*im)
+	q := complex((real(a)+float64(imag(a)*ratio))/divisor, (imag(a)-float64(real(a)*ratio))/divisor)
+	if math.IsNaN(real(q)) || math.IsNaN(imag(q)) { // an operand is NaN, infinite or 0
+		return a / complex(re, im)
+	}
+	return q
+}
+
+// AbsComplex returns the magnitude of a finite number.
+func AbsComplex(a complex128) float64 {
+	large, small := math.Abs(real(a)), math.Abs(imag(a))
+	if large < small {
+		large, small = small, large
+	}
+	if large == 0 {
+		return 0
+	}
+	small /= large
+	return large * math.Sqrt(1+float64(small*small))
 }

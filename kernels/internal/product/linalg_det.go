@@ -3,7 +3,6 @@ package product
 import (
 	"context"
 	"fmt"
-	"math/cmplx"
 	"slices"
 	"unsafe"
 
@@ -80,7 +79,7 @@ func determinant(ctx context.Context, a []complex128, n int) complex128 {
 	for k := range n {
 		at := k
 		for i := k + 1; i < n; i++ {
-			if cmplx.Abs(a[i*n+k]) > cmplx.Abs(a[at*n+k]) {
+			if kit.AbsComplex(a[i*n+k]) > kit.AbsComplex(a[at*n+k]) {
 				at = i
 			}
 		}
@@ -99,7 +98,7 @@ func determinant(ctx context.Context, a []complex128, n int) complex128 {
 			if i*n%kit.CheckEvery < n {
 				interrupt.Check(ctx)
 			}
-			f := a[i*n+k] / p
+			f := kit.DivComplex(a[i*n+k], p)
 			for j := k + 1; j < n; j++ {
 				a[i*n+j] -= kit.MulComplex(f, a[k*n+j])
 			}

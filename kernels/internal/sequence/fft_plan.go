@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -27,10 +28,13 @@ type fourier struct {
 // use Bluestein's algorithm.
 const maxRadix = 61
 
+// sin and cos have the same bits on all processors.
+var sin, cos = expr.Sin.Unary(), expr.Cos.Unary()
+
 // unitRoot returns exp(-2 pi i k / n).
 func unitRoot(k, n int) complex128 {
-	s, c := math.Sincos(-2 * math.Pi * float64(k) / float64(n))
-	return complex(c, s)
+	angle := -2 * math.Pi * float64(k) / float64(n)
+	return complex(cos(angle), sin(angle))
 }
 
 // zeroTable returns n zeros for a table of a transform. It panics with a [*tensor.MemoryError] if memory is short.

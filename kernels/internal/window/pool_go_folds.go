@@ -4,6 +4,7 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -152,8 +153,9 @@ func newSumFold[T float32 | float64](f *poolFold) windowFold {
 	case 2:
 		s.power, s.root = func(x float64) float64 { return x * x }, math.Sqrt
 	default:
-		s.power = func(x float64) float64 { return math.Pow(math.Abs(x), p) }
-		s.root = func(x float64) float64 { return math.Pow(x, 1/p) }
+		pow := expr.Pow.Binary() // with the same bits on all processors
+		s.power = func(x float64) float64 { return pow(math.Abs(x), p) }
+		s.root = func(x float64) float64 { return pow(x, 1/p) }
 	}
 	return s
 }
