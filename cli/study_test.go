@@ -304,6 +304,39 @@ func unpacked(t *testing.T, path string) []byte {
 	return text
 }
 
+// TestStudyWithoutSomeModels continues without the models that are missing. With the models, --resume completes it.
+func TestStudyWithoutSomeModels(t *testing.T) {
+	folder := t.TempDir()
+	place := func(name string) {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(sized), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place("b.json")
+	file := write(t, "study.json", `{"version": 1, "name": "parts", "strategies": ["propagate", "optimal"],
+ "models": [{"file": "a.json"}, {"file": "b.json"}, {"file": "c.json"}], "conditions": [`+twoConditions+`]}`)
+	args := []string{"study", file, "--models", folder, "--resume", "--json"}
+	r := call(t, args...)
+	d := studyDocument(t, r.out)
+	want := fmt.Sprintf(`4 tasks failed; --resume makes the missing results
+  a, usual and 1 other task: %s: there is no such file
+  c, usual and 1 other task: %s: there is no such file`, filepath.Join(folder, "a.json"), filepath.Join(folder, "c.json"))
+	if r.code != exit.CodeFailed || len(d.Results) != 2 || len(d.Missing) != 4 || len(d.Failures) != 4 ||
+		!strings.Contains(r.errors, want) {
+		t.Errorf("exit %d, %d results, missing %v: %s", r.code, len(d.Results), d.Missing, r.errors)
+	}
+	problems := filepath.Join(t.TempDir(), "problems")
+	if r := call(t, append(args[:4:4], "--problems", problems)...); r.code != exit.CodeWrong ||
+		!strings.Contains(r.errors, "a.json: there is no such file") {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+	place("a.json")
+	place("c.json")
+	if d := studyDocument(t, succeed(t, args...)); len(d.Results) != 6 || len(d.Missing) != 0 {
+		t.Errorf("%d results, missing %v", len(d.Results), d.Missing)
+	}
+}
+
 // TestBadStudies rejects files and flags, and names the place.
 func TestBadStudies(t *testing.T) {
 	const head, models1 = `{"version": 1, "name": "x", `, `"models": [{"file": "residual.json"}], `

@@ -5,7 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -53,6 +53,9 @@ Members of the study: runs (measured runs of a plan, 20), seed, solver_time_limi
 A task is a model with sizes under one condition. Its result is a file in STUDY.results, named by the digest of the
 model, the sizes, the options and the prices. --resume keeps the results that exist and are intact; --shard 2/8 makes
 the second of eight parts. The tables are made from all results in the folder; missing ones are counted.
+
+A task that fails, for example because its model is missing, does not end the study. Failures are listed at the end
+with their reasons, and the exit code is 1. If no model is found, nothing is planned, and the exit code is 2.
 
 --problems DIR writes the layout problem of every task instead, as JSON and in the format of toulbar2, with its optimal
 solution and the digests of the files, and prints the times of the solver.`
@@ -117,13 +120,13 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err != nil {
 		return exit.Wrong(err)
 	}
-	list, err := s.tasks(f.ext, f.models)
-	if err != nil {
-		return err
-	}
 	command.LimitGarbage()
 	j := progress.Begin(cmd, filepath.Base(path))
 	defer j.End()
+	list := s.tasks(j.Context, f.ext, f.models)
+	if err := missingModel(list, f.problems != ""); err != nil && j.Context.Err() == nil {
+		return err
+	}
 	work := &session{flags: f, study: s, job: j, store: store{f.results},
 		runner: &runner{ext: f.ext, build: f.build, commandLine: command.CommandLine(cmd, []string{path})}}
 	if f.problems != "" {
@@ -147,14 +150,38 @@ func run(cmd *cobra.Command, path string, f flags) error {
 			return err
 		}
 	}
-	switch {
-	case interruptErr != nil:
-		return interruptErr
-	case len(failures) > 0:
-		return exit.Failed(fmt.Errorf("%s failed; first %s: %s", format.Count(len(failures), "task"), failures[0].Task,
-			failures[0].Message))
+	switch failed := failureError(failures); {
+	case interruptErr == nil && failed != nil:
+		return exit.Failed(failed)
+	case failed != nil:
+		term.Note(cmd, "%v", failed)
 	}
-	return nil
+	return interruptErr
+}
+
+// failureError lists the reasons of failures, each with its tasks; nil without failures.
+func failureError(failures []Failure) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	byReason := map[string][]string{}
+	var reasons []string
+	for _, f := range failures {
+		if byReason[f.Message] == nil {
+			reasons = append(reasons, f.Message)
+		}
+		byReason[f.Message] = append(byReason[f.Message], f.Task)
+	}
+	text := format.Count(len(failures), "task") + " failed; --resume makes the missing results"
+	for _, reason := range reasons {
+		tasks := byReason[reason]
+		text += "\n  " + tasks[0]
+		if n := len(tasks) - 1; n > 0 {
+			text += " and " + format.Count(n, "other task")
+		}
+		text += ": " + strings.ReplaceAll(reason, "\n", "\n  ")
+	}
+	return errors.New(text)
 }
 
 // session runs the tasks of a study.

@@ -36,6 +36,9 @@ func (r *runner) workload(ctx context.Context, t *Task) (inputs.Workload, error)
 	if r.lastTask != nil && r.lastTask.file == t.file && r.lastTask.Seed == t.Seed && r.lastTask.graph() == t.graph() {
 		return r.lastWorkload, nil
 	}
+	if t.unreadable != nil {
+		return inputs.Workload{}, t.unreadable
+	}
 	var dims []string
 	for name, n := range t.Dims {
 		dims = append(dims, fmt.Sprintf("%s=%d", name, n))

@@ -63,9 +63,6 @@ func (d *Document) write(p *printer) {
 			fmt.Fprintln(p.w, "misordered: "+pair)
 		}
 	}
-	for _, f := range d.Failures[min(1, len(d.Failures)):] { // the error of the command has the first failure
-		fmt.Fprintf(p.w, "\nfailed: %s: %s\n", f.Task, f.Message)
-	}
 }
 
 // firstCondition names the condition of tables that show one condition only.

@@ -1,6 +1,8 @@
 package study
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -36,6 +38,7 @@ type Task struct {
 	Instructions string         `json:"instructions" doc:"The instruction set, which determines the implementations."`
 
 	file        string           // path of the model
+	unreadable  error            // the reason why the model has no digest; nil if it has one
 	profile     *machine.Profile // the prices, whose digest is Profile
 	solverLimit time.Duration    // SolverLimit
 }
@@ -61,13 +64,14 @@ func (t *Task) String() string {
 }
 
 // tasks returns the tasks of a study, sorted by model, sizes, condition and threads. Tasks of the same graph are
-// consecutive, so that each graph is read once. models is the folder of the models.
-func (s *Study) tasks(ext *command.Extensions, models string) (list []*Task, err error) {
+// consecutive, so that each graph is read once. models is the folder of the models. Tasks of a missing model are in the
+// list, too, so that the parts of --shard are the same on each machine. After the end of ctx no model is read.
+func (s *Study) tasks(ctx context.Context, ext *command.Extensions, models string) (list []*Task) {
 	for _, m := range s.Models {
 		path := filepath.Join(models, filepath.FromSlash(m.File))
-		digest, err := digestOfModel(ext, path)
-		if err != nil {
-			return nil, err
+		digest, err := "", ctx.Err()
+		if err == nil {
+			digest, err = digestOfModel(ext, path)
 		}
 		for _, dims := range m.Dims {
 			for _, c := range s.Conditions {
@@ -75,7 +79,8 @@ func (s *Study) tasks(ext *command.Extensions, models string) (list []*Task, err
 					t := &Task{PlanFormat: planFormat, Model: m.Name, ModelDigest: digest, Dims: dims, Condition: c.Name,
 						Profile: c.profile.Digest(), EqualLayouts: c.EqualLayouts, NoFusion: c.NoFusion, Exact: c.Exact,
 						Threads: threads, Strategies: s.Strategies, SolverLimit: s.solverLimit.String(),
-						Instructions: machine.Host().Name(), file: path, profile: c.profile, solverLimit: s.solverLimit}
+						Instructions: machine.Host().Name(), file: path, unreadable: err, profile: c.profile,
+						solverLimit: s.solverLimit}
 					if threads > 0 {
 						t.Runs, t.Seed = s.Runs, s.Seed
 					}
@@ -84,7 +89,23 @@ func (s *Study) tasks(ext *command.Extensions, models string) (list []*Task, err
 			}
 		}
 	}
-	return list, nil
+	return list
+}
+
+// missingModel returns the error of the first unreadable model if no model is readable. If all models are wanted, one
+// unreadable model is enough.
+func missingModel(list []*Task, wantAll bool) (first error) {
+	unreadable := 0
+	for _, t := range list {
+		if t.unreadable != nil {
+			first = cmp.Or(first, t.unreadable)
+			unreadable++
+		}
+	}
+	if wantAll || unreadable == len(list) {
+		return first
+	}
+	return nil
 }
 
 // threads returns the numbers of workers of a condition's tasks; 0 stands for no measurement.
