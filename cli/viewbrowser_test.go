@@ -87,7 +87,19 @@ for (const name of ["error", "unhandledrejection", "securitypolicyviolation"]) a
   window.seenErrors.push(name + ": " + (e.message || e.reason || e.blockedURI)), true);
 </script>`
 	page = strings.Replace(page, "<style>", watch+"<style>", 1)
-	page = strings.Replace(page, "</html>", "<script>"+script+"</script></html>", 1)
+	dom, console := opened(t, chromium, strings.Replace(page, "</html>", "<script>"+script+"</script></html>", 1))
+	assert.Empty(t, console, "the page writes to the console")
+	found := regexp.MustCompile(`<pre id="result">(.*?)</pre>`).FindStringSubmatch(dom)
+	require.NotNil(t, found, "the script did not end: %s", dom[max(0, len(dom)-1000):])
+	var failures []string
+	require.NoError(t, json.Unmarshal([]byte(html.UnescapeString(found[1])), &failures))
+	assert.Empty(t, failures)
+}
+
+// opened opens a page in a browser, and returns its elements and its messages on the console, such as errors and
+// forbidden requests.
+func opened(t *testing.T, chromium, page string) (dom string, console []string) {
+	t.Helper()
 	file := write(t, "page.html", page)
 	cmd := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
 		"--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--v=0",
@@ -95,14 +107,42 @@ for (const name of ["error", "unhandledrejection", "securitypolicyviolation"]) a
 		"--dump-dom", "file://"+file)
 	var messages bytes.Buffer
 	cmd.Stderr = &messages
-	dom, err := cmd.Output()
+	out, err := cmd.Output()
 	require.NoError(t, err, messages.String())
 	for line := range strings.Lines(messages.String()) {
-		assert.NotContains(t, line, "CONSOLE", "the page writes to the console")
+		if strings.Contains(line, "CONSOLE") {
+			console = append(console, line)
+		}
 	}
-	found := regexp.MustCompile(`<pre id="result">(.*?)</pre>`).FindSubmatch(dom)
-	require.NotNil(t, found, "the script did not end: %s", messages.String())
-	var failures []string
-	require.NoError(t, json.Unmarshal([]byte(html.UnescapeString(string(found[1]))), &failures))
-	assert.Empty(t, failures)
+	return string(out), console
+}
+
+// TestReportsInBrowser opens the reports of bench, compare and study and the page of plan --passes in a browser. There
+// must be no error, and no request.
+func TestReportsInBrowser(t *testing.T) {
+	chromium := browser(t)
+	sized := residual + " --dim N=2 "
+	for name, c := range map[string]struct{ command, want string }{
+		"bench":   {"bench " + sized + "--runs 6 --report", "<svg"},
+		"compare": {"compare " + sized + "--runs 6 --report", "<svg"},
+		"study": {"study " + studied(t, `{"name": "measured", "threads": [1]}, {"name": "planned"}`) + " --models " + models +
+			" --report", "<svg"},
+		"passes": {"plan " + sized + "--passes", "</ol>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "out.html")
+			succeed(t, append(strings.Fields(c.command), file)...)
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			dom, console := opened(t, chromium, string(text))
+			assert.Empty(t, console, "the page writes to the console")
+			assert.Contains(t, dom, c.want)
+			assert.Contains(t, dom, `content="default-src 'none'; `)
+			if name == "bench" { // the policy forbids a page to load something, which it would write to the console
+				loading := strings.Replace(string(text), "</html>", `<img src="http://a.example/b.png"></html>`, 1)
+				_, console = opened(t, chromium, loading)
+				assert.NotEmpty(t, console)
+			}
+		})
+	}
 }
