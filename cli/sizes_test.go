@@ -49,6 +49,7 @@ func TestPlansOfSizes(t *testing.T) {
 		"--sweep M=1..4":                 `no symbolic dimension "M"`,
 		"--sweep N=1..4 --code y":        "--sweep and --code exclude each other",
 		"--sweep N=1..4 --dim N=4,8":     "give each remaining symbol one size",
+		"--sweep N=1..4 --dim N=3":       "--sweep N=1..4 and --dim N=3 give sizes of the same symbol",
 		"--sweep N=1..4 --strategy none": "unknown strategy",
 	} {
 		if r := call(t, append([]string{"plan", path}, strings.Fields(args)...)...); r.code != exit.CodeWrong ||

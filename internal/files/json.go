@@ -41,7 +41,10 @@ func JSON(text []byte, into any) error {
 		return inText(text, wrong.Offset-1, mistake)
 	}
 	if key, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
-		return errors.New("unknown key " + key)
+		if bytes.Count(text, []byte(key)) == 1 {
+			return inText(text, int64(bytes.Index(text, []byte(key))), "unknown key "+key)
+		}
+		return errors.New("unknown key " + key) // the place is unknown
 	}
 	return err
 }

@@ -63,6 +63,11 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	if err != nil {
 		return err
 	}
+	for _, dim := range f.dims {
+		if strings.HasPrefix(dim, v.symbol+"=") {
+			return exit.Wrongf("--sweep %s and --dim %s give sizes of the same symbol", f.sweep, dim)
+		}
+	}
 	j := progress.Begin(cmd, filepath.Base(path))
 	defer j.End()
 	r := &SizesDocument{Symbol: v.symbol, Strategy: f.strategy}

@@ -65,10 +65,15 @@ func (f *flags) groupTree(p *picture) (*item, error) {
 		root.openLevels(firstVisible)
 	}
 	for _, scope := range f.open {
-		if !root.openScope(scope) {
-			return nil, exit.Wrongf("--open %s: the picture has no such group; want all or one of %s", scope,
-				strings.Join(root.scopes(), ", "))
+		if root.openScope(scope) {
+			continue
 		}
+		names := root.scopes()
+		if len(names) == 0 {
+			return nil, exit.Wrongf("--open %s: the picture has no groups", scope)
+		}
+		return nil, exit.Wrongf("--open %s: the picture has no such group; want all or one of %s", scope,
+			strings.Join(names, ", "))
 	}
 	return root, nil
 }
