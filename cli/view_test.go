@@ -110,7 +110,7 @@ func TestViewOptions(t *testing.T) {
 	assert.NotContains(t, plain, "nchw")
 	assert.Contains(t, drawn("--pin", "act1=contiguous"), "pinned to contiguous\nfloat32")
 	assert.NotContains(t, drawn("--strategy", "propagate", "--no-fusion"), " + ")
-	assert.Contains(t, drawn("--strategy", "optimal"), "proved: no plan costs less")
+	assert.Contains(t, drawn("--strategy", "optimal"), "proved: least cost among the forms considered")
 	slow := machine.DefaultProfile()
 	slow.StepPS = 1e9
 	text, err := slow.JSON()

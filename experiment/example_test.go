@@ -7,7 +7,8 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 )
 
-// A certificate proves that no plan costs less at the prices of its profile, to anyone who has the graph.
+// A certificate proves to anyone who has the graph that no plan of the forms considered costs less at the prices of its
+// profile.
 func ExampleVerify() {
 	g, err := graphrun.Load("../examples/models/residual.json")
 	check(err)

@@ -17,7 +17,7 @@ import (
 
 // Verdict is the result of checking a certificate.
 type Verdict struct {
-	Optimal   bool    `json:"optimal" doc:"Whether it is proved that no plan costs less."`
+	Optimal   bool    `json:"optimal" doc:"Whether it is proved that the cost is the least among the forms considered, at the stated prices."`
 	CostNS    float64 `json:"cost_ns" doc:"The recomputed cost of the plan, in nanoseconds."`
 	BoundNS   float64 `json:"lower_bound_ns" doc:"The proved lower bound on the cost of any plan, in nanoseconds."`
 	Strategy  string  `json:"strategy" doc:"The strategy that made the plan."`

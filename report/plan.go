@@ -15,7 +15,7 @@ import "github.com/graphrun/graphrun/passes"
 type Plan struct {
 	Strategy     string          `json:"strategy" doc:"The strategy that was applied."`
 	Exact        bool            `json:"exact,omitempty" doc:"Whether implementations that compute by another formula than the op's definition were excluded; left out if false."`
-	Optimal      bool            `json:"optimal" doc:"Whether it is proved that no plan costs less."`
+	Optimal      bool            `json:"optimal" doc:"Whether it is proved that the cost is the least among the forms considered, at the stated prices."`
 	CostNS       float64         `json:"cost_ns" doc:"The estimated cost of the plan, in nanoseconds."`
 	SavedNS      float64         `json:"saved_ns,omitzero" doc:"The estimated saving of writing values in place, in nanoseconds, if the strategy did not include this saving: bounds and certificates do not include it."`
 	LowerBoundNS *float64        `json:"lower_bound_ns" doc:"A lower bound on the cost of any plan, without the saving of values that are written in place; null if unknown."`

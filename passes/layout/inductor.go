@@ -22,9 +22,9 @@ import (
 // Deviations: Inductor also prefers channels-last for all nodes that lead to a convolution and for all that follow one;
 // here such nodes follow their operands, and only the operand of the first convolution is converted. Nodes are counted
 // after the fusions of graphrun, so that there are fewer nodes. A convolution counts only if it has implementations for
-// both layouts; transposed convolutions do not count. For symbolic sizes, Inductor keeps eager layouts, while this
-// strategy chooses layouts for numeric sizes. On CPUs with oneDNN, Inductor always takes channels-last; this strategy
-// applies the general rule.
+// both layouts; Inductor also counts convolutions of one and three dimensions and transposed ones. For symbolic sizes,
+// Inductor keeps eager layouts, while this strategy chooses layouts for numeric sizes. On CPUs with oneDNN, Inductor
+// always takes channels-last; this strategy applies the general rule.
 var Inductor Strategy = inductor{}
 
 type inductor struct{}

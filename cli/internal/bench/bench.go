@@ -90,7 +90,8 @@ existing tensors. In JSON the times of Run are at the top, those of the others u
 and "into". The time of a run includes its set-up and the delivery of results; --profile shows
 the time of the steps alone.
 
---for measures for a time instead of a number of runs, at least one run of each way.
+--for measures for a time instead of a number of runs, at least one run of each way. graphrun compare FILE
+--strategies S --until 1% measures until the confidence interval of the median is that narrow.
 
 --profile shows the time by op, step and worker, and the rates as parts of the speed of a core. "time" is
 from the start of the first worker to the end of the last; "busy%" is the share in the sum of the times

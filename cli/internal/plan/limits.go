@@ -35,7 +35,7 @@ func (l *limits) add(cmd *cobra.Command) {
 		"list them with their reasons")
 	cmd.Flags().StringVar(&l.memory, "max-memory", "",
 		"reject plans whose run needs more than `BYTES`, such as 64MiB, and "+
-			"take the cheapest plan within the limit instead")
+			"take the cheapest plan found within the limit instead")
 }
 
 func (l *limits) check(cmd *cobra.Command) (err error) {

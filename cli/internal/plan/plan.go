@@ -66,7 +66,8 @@ machine code, or the reason why the loop is interpreted.
 lists them with their reasons. --max-memory BYTES rejects plans whose run on one worker needs more memory. The
 cheapest plan found within the limit, by other strategies or by a search with a price on the bytes of constants,
 is shown instead, with the difference in cost ("rejected" in JSON) and a lower bound for plans within the limit
-("within_memory"); --slack does not apply to it. If there is none, the error lists the largest values.
+("within_memory"); --slack does not apply to it. If none is found, the error lists the largest values: a plan that
+needs slightly less memory than those found may exist.
 
 --slack holds at the sizes that are planned. Other sizes follow the decisions of the nearest plan; the output shows
 their regret.

@@ -58,7 +58,7 @@ func WriteBound(w io.Writer, r *report.Plan) {
 		return
 	}
 	if r.Optimal {
-		fmt.Fprint(w, "proved: no plan costs less")
+		fmt.Fprint(w, "proved: least cost among the forms considered, at the stated prices")
 	} else {
 		fmt.Fprintf(w, "proved lower bound %s, gap %s (%.2g%%)",
 			format.Nanoseconds(*r.LowerBoundNS), format.Nanoseconds(r.CostNS+r.SavedNS-*r.LowerBoundNS),
