@@ -43,8 +43,8 @@ type interval struct {
 	from, to int
 }
 
-// parseInterval parses an interval such as N=1..256.
-func parseInterval(text string) (v interval, err error) {
+// parseInterval parses an interval such as N=1..256. The values of --dim must not name its symbol.
+func parseInterval(text string, dims []string) (v interval, err error) {
 	name, sizes, ok := strings.Cut(text, "=")
 	from, to, dots := strings.Cut(sizes, "..")
 	v.symbol = name
@@ -54,19 +54,19 @@ func parseInterval(text string) (v interval, err error) {
 	if !ok || !dots || name == "" || errors.Join(errs[:]...) != nil || v.from < 0 || v.to < v.from {
 		return v, exit.Wrongf("--sweep %s: want a symbol and its sizes in ascending order, as in N=1..256", text)
 	}
+	for _, dim := range dims {
+		if strings.HasPrefix(dim, name+"=") {
+			return v, exit.Wrongf("--sweep %s and --dim %s give sizes of the same symbol", text, dim)
+		}
+	}
 	return v, nil
 }
 
 // runSweep runs the command for a range of sizes.
 func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.Profile) error {
-	v, err := parseInterval(f.sweep)
+	v, err := parseInterval(f.sweep, f.dims)
 	if err != nil {
 		return err
-	}
-	for _, dim := range f.dims {
-		if strings.HasPrefix(dim, v.symbol+"=") {
-			return exit.Wrongf("--sweep %s and --dim %s give sizes of the same symbol", f.sweep, dim)
-		}
 	}
 	j := progress.Begin(cmd, filepath.Base(path))
 	defer j.End()
