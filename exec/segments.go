@@ -298,7 +298,7 @@ func (p *segmentRun) runDynamic(s *graph.Segment, cached bool) (err error) {
 		return err
 	}
 	if len(out) != len(n.Out) {
-		return fmt.Errorf("made %d values, \"outputs\" names %d", len(out), len(n.Out))
+		return fmt.Errorf("the op made %d values, but \"outputs\" names %d", len(out), len(n.Out))
 	}
 	for i, v := range n.Out {
 		if p.knownValues[v], err = p.inPinnedLayout(out[i], n.Pin); err != nil {

@@ -248,7 +248,7 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 		case o.Number.IsSet():
 			out[i] = o.Number.Tensor(o.Meta.DType)
 		case o.Tensor() == nil:
-			return nil, fmt.Errorf("iter: %s, has no data: it was given as a meta", it.Describe(i))
+			return nil, fmt.Errorf("iter: no data for %s: it was given as a meta", it.Describe(i))
 		default:
 			out[i] = o.Tensor()
 		}
@@ -276,7 +276,7 @@ func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {
 // checkAllocated returns an error for a tensor that cannot be output i.
 func (it *Iterator) checkAllocated(i int, t *tensor.Tensor, all []*tensor.Tensor) error {
 	if err := it.checkTensor(i, t); err != nil {
-		return fmt.Errorf("%w, which was allocated", err)
+		return fmt.Errorf("allocated tensor: %w", err)
 	}
 	for j, o := range all {
 		if o == nil || j == i {

@@ -77,7 +77,7 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 		iter.Map1(func(a float32) float32 {
 			return a
 		}))
-	assert.EqualError(t, err, "iter: input 0, float32[2]@(1), has no data: it was given as a meta")
+	assert.EqualError(t, err, "iter: no data for input 0, float32[2]@(1): it was given as a meta")
 }
 
 func TestTableChooses(t *testing.T) {
@@ -255,8 +255,8 @@ func TestAllocateIsChecked(t *testing.T) {
 	give := func(y *tensor.Tensor) iter.Allocator {
 		return func(int, tensor.Meta) (*tensor.Tensor, error) { return y, nil }
 	}
-	assert.ErrorContains(t, try(give(nil)), "iter: a nil tensor, or one without storage, for output 0, which "+
-		"was allocated")
+	assert.ErrorContains(t, try(give(nil)), "allocated tensor: iter: a nil tensor, or one without "+
+		"storage, for output 0")
 	assert.ErrorContains(t, try(give(tensor.Zeros(tensor.Float64, 2, 3))), "iter: float64[2,3]@(3,1) for output 0, "+
 		"which was set up as float32[2,3]@(3,1)")
 	assert.ErrorContains(t, try(give(tensor.Zeros(tensor.Float32, 3, 2))), "which was set up as")

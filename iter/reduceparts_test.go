@@ -155,7 +155,7 @@ func TestReduceRefusals(t *testing.T) {
 	assert.EqualError(t, it.Reduce(context.Background(), nil, 1, sumFold), "iter: 0 addresses for a reduction with 1 "+
 		"outputs and an input")
 	_, err = it.RunReduce(context.Background(), 1, sumFold)
-	assert.EqualError(t, err, "iter: output 0, float32[2,1]@(1,1), has no data: it was given as a meta")
+	assert.EqualError(t, err, "iter: no data for output 0, float32[2,1]@(1,1): it was given as a meta")
 	_, err = sumFold.Over(tensor.Zeros(tensor.Float32, 2, 3), false, 1, -1)
 	assert.EqualError(t, err, "dim 1 appears multiple times in the list of dims")
 

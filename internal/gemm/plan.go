@@ -162,8 +162,8 @@ type workerLayout struct {
 
 var (
 	errShape  = errors.New("gemm: negative dimension")
-	errOption = errors.New("gemm: unknown source, bias, way or panel")
-	errWay    = errors.New("gemm: the requested way cannot compute the product")
+	errOption = errors.New("gemm: unknown source, bias, algorithm or panel")
+	errWay    = errors.New("gemm: the requested algorithm cannot compute the product")
 )
 
 // NewPlan schedules a product. The schedule depends only on the spec and on the CPU's kernel set.

@@ -51,12 +51,12 @@ func (l *layeredLayout) weight(a, b int) float64 {
 
 // block is a group of adjacent cells, placed at the weighted mean of their desired positions.
 type block struct {
-	position float64 // the position, less the minimum distance from the first cell of the layer
+	position float64 // the position minus the minimum distance from the first cell of the layer
 	weight   float64
 	cells    int // number of cells
 }
 
-// regress places one layer. The desired position of a cell, less the minimum distance from the first cell, must not
+// regress places one layer. The desired position of a cell minus the minimum distance from the first cell must not
 // decrease from left to right. Cells whose positions decrease are joined to a block (pool adjacent violators).
 func (l *layeredLayout) regress(layer int, sides func(*cell) [][]int) {
 	var blocks []block

@@ -45,7 +45,7 @@ type Binding struct {
 	// from Graph: see release.
 	packedConstants map[string]*graph.Value
 
-	problemOnce sync.Once // guards the fields below: see layouts
+	problemOnce sync.Once // guards the fields below: see ProblemOf
 	problem     *layout.Problem
 	problemErr  error
 }

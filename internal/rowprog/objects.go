@@ -222,7 +222,7 @@ func (b *builder) perRowOperand(i int) int {
 	return to
 }
 
-// perRowOutput returns the object of output i, which has one element for each row, as numberOperand does for operands.
+// perRowOutput returns the object of output i, which has one element for each row, as perRowOperand does for operands.
 func (b *builder) perRowOutput(i int) int {
 	o := &b.objects[i]
 	if o.keptStride == o.size || b.tileLen == 1 {

@@ -17,7 +17,7 @@ const (
 	maxTransposedBytes = 1 << 20
 )
 
-// chooseWay sets p.columns and p.batchesRows.
+// chooseWay sets p.alongColumns and p.batchesRows.
 func (p *Plan) chooseWay(way Way) {
 	k, a, i := p.kept[0], p.reduced[0], p.leadOperand()
 	switch {

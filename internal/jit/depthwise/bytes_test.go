@@ -61,7 +61,7 @@ func (c *byteCall) wide() int { return depthwise.ByteChannels(c.cpu) }
 func (c *byteCall) results() int { return c.tiles*c.spec.Tile - c.spec.Overlap }
 
 // Place fills memory with the operands.
-func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
+func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 	s := c.spec
 	high := (c.rows-1)*s.Stride[0] + (s.Window[0]-1)*s.Dilation[0] + 1
 	bytes := make([]int, len(mem))
@@ -77,7 +77,7 @@ func (c *byteCall) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 		if n > len(mem[k]) {
 			return nil
 		}
-		if !behind {
+		if !atStart {
 			c.at[k] = len(mem[k]) - n
 		}
 		for i := range n {

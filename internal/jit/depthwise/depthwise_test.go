@@ -125,7 +125,7 @@ func (c *call[T]) told() (first, rows int) {
 }
 
 // Place fills memory with the operands.
-func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
+func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 	s := c.spec
 	bytes := make([]int, operands)
 	bytes[depthwise.In] = c.size[0] * int(s.In[0])
@@ -139,7 +139,7 @@ func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 		if n > len(mem[k]) {
 			return nil
 		}
-		if !behind {
+		if !atStart {
 			c.at[k] = len(mem[k]) - n
 		}
 		for i := 0; i < n; i += s.Size {

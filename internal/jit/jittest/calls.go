@@ -39,9 +39,9 @@ func InstructionSets(t testing.TB, required machine.Features) []machine.Features
 // Call is a randomly drawn call of generated code. Each operand has memory of its own, mem[k].
 type Call interface {
 	Compile(cpu machine.Features) (*jit.Func, error)
-	// Place writes operand k to the start of mem[k] if behind is true, and else to its end. It returns the offsets of
+	// Place writes operand k to the start of mem[k] if atStart is true, and else to its end. It returns the offsets of
 	// the operands in mem, or nil if an operand does not fit.
-	Place(rng *rand.Rand, mem [][]byte, behind bool) []int
+	Place(rng *rand.Rand, mem [][]byte, atStart bool) []int
 	// Fill sets the arguments of the call except for the addresses of the operands.
 	Fill(a *jit.Args)
 	// Reference computes the call in Go, in mem, which is a copy of the memory of the operands.

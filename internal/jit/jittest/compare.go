@@ -196,8 +196,8 @@ func (b *Comparison) run(at offsets, n, rows, same, over int) error {
 			d = b.ptrs[same].dtype
 		}
 		if why := b.difference(k, d, at[k], n, rows); why != "" {
-			return fmt.Errorf("%d rows of %d, addresses %v, output %d over %d: %s", rows, n, at[:len(b.ptrs)], same, over,
-				why)
+			return fmt.Errorf("%d rows of %d, addresses %v, output %d in the memory of operand %d: %s", rows, n,
+				at[:len(b.ptrs)], same, over, why)
 		}
 	}
 	return nil
@@ -273,11 +273,11 @@ func (b *Comparison) difference(k int, d tensor.DType, at, n, rows int) string {
 	return ""
 }
 
-// guardOffsets returns offsets next to guard pages. If behind is true, the memory of each pointer starts after a guard
+// guardOffsets returns offsets next to guard pages. If atStart is true, the memory of each pointer starts after a guard
 // page, otherwise it ends before a guard page.
-func (b *Comparison) guardOffsets(n, rows int, behind bool) (at offsets) {
+func (b *Comparison) guardOffsets(n, rows int, atStart bool) (at offsets) {
 	for k := range b.ptrs {
-		if _, size := b.ptrs[k].size(n, rows); !behind {
+		if _, size := b.ptrs[k].size(n, rows); !atStart {
 			at[k] = guardedBytes - size
 		}
 	}

@@ -34,10 +34,10 @@ func random(rng *rand.Rand, _ machine.Features) jittest.Call {
 }
 
 // Place fills memory: sums of all sizes, and scales among which are numbers that saturate, and none.
-func (c *call) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
+func (c *call) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 	c.at = make([]int, len(mem))
 	for k, n := range []int{(c.rows-1)*c.nextOut + c.columns, (c.rows-1)*c.nextSum + 4*c.columns, 4 * c.columns, 4} {
-		if !behind {
+		if !atStart {
 			c.at[k] = len(mem[k]) - n
 		}
 		for i := c.at[k]; k == requantize.Sums && i < c.at[k]+n; i += 4 {

@@ -45,23 +45,25 @@ func (s *Spec) check(cpu machine.Features) error {
 	case s.Lanes == Dynamic && !DynamicLanes(cpu):
 		return fmt.Errorf("tile: the number of lanes must be constant for %v", cpu)
 	case s.Size != 4 && s.Size != 8:
-		return fmt.Errorf("tile: elements of %d bytes", s.Size)
+		return fmt.Errorf("tile: elements of %d bytes, want 4 or 8", s.Size)
 	case s.Unit && !cpu.Has(machine.Vector512):
 		return fmt.Errorf("tile: no matrix unit for %v", cpu)
 	case s.Rows < 1 || s.Vectors < 1 || !s.Unit && s.minRegisters(cpu) > n:
 		return fmt.Errorf("tile: %d rows of %d vectors do not fit into %d registers", s.Rows, s.Vectors, n)
 	case s.Lanes != Dynamic && (s.Lanes < 0 || s.Lanes > bytes/s.Size):
-		return fmt.Errorf("tile: %d lanes in vectors of %d", s.Lanes, bytes/s.Size)
+		return fmt.Errorf("tile: %d lanes in vectors of %d: want neither less than 0 nor more", s.Lanes, bytes/s.Size)
 	case s.In != nil && len(s.In) != s.Rows || s.Out != nil && len(s.Out) != s.Rows:
-		return fmt.Errorf("tile: %d offsets in the operand and %d in the result for %d rows", len(s.In), len(s.Out), s.Rows)
+		return fmt.Errorf("tile: %d offsets in the operand and %d in the result, want %d (one for each row) or none",
+			len(s.In), len(s.Out), s.Rows)
 	case s.In == nil && s.Rows > DynamicRows:
-		return fmt.Errorf("tile: %d rows with dynamic offsets", s.Rows)
+		return fmt.Errorf("tile: %d rows with dynamic offsets, want at most %d", s.Rows, DynamicRows)
 	case s.Start > FromResult:
 		return fmt.Errorf("tile: unknown start %d", s.Start)
 	case s.Unroll < 0 || s.AheadLines < 0:
-		return fmt.Errorf("tile: %d terms per iteration, %d lines ahead", s.Unroll, s.AheadLines)
+		return fmt.Errorf("tile: %d terms per iteration, %d prefetched lines: want no negative number", s.Unroll,
+			s.AheadLines)
 	case len(s.Loops) > MaxLoops:
-		return fmt.Errorf("tile: %d loops", len(s.Loops))
+		return fmt.Errorf("tile: %d loops, want at most %d", len(s.Loops), MaxLoops)
 	case s.hasBlocks() && (s.In == nil || s.hasIntSums()):
 		return fmt.Errorf("tile: blocks of terms require rows at constant offsets, and floats")
 	}
@@ -96,22 +98,23 @@ func (s *Spec) checkIntegers(cpu machine.Features) error {
 	case s.Words && cpu.Has(machine.NEON):
 		return fmt.Errorf("tile: no words for %v", cpu)
 	case s.SignedIn && !s.Bytes, s.Bytes && ReadsSigned(cpu, s.SignedIn) != s.SignedIn:
-		return fmt.Errorf("tile: no products of these elements, signed %v, for %v", s.SignedIn, cpu)
+		return fmt.Errorf("tile: SignedIn requires Bytes and the result of ReadsSigned: signed %v, for %v", s.SignedIn, cpu)
 	case s.Bytes && s.Size != 4:
 		return fmt.Errorf("tile: groups of %d bytes, want 4", s.Size)
 	case s.Words && (s.Size != 4 || s.Bytes):
-		return fmt.Errorf("tile: pairs of words in %d bytes, or words and bytes", s.Size)
+		return fmt.Errorf("tile: pairs of words in %d bytes, want 4, without Bytes", s.Size)
 	// The requirements of [Spec.Quantized].
 	case s.Quantized > Signed,
 		s.Quantized != Sums && (!s.hasIntSums() || s.Out == nil || s.Start == FromResult || len(s.Epilogue) > 0):
-		return fmt.Errorf("tile: quantized result %d of these elements, with start %d", s.Quantized, s.Start)
+		return fmt.Errorf("tile: a quantized result (%d) requires bytes or words, constant rows of the result, no epilogue, "+
+			"and a start other than FromResult", s.Quantized)
 	}
 	return nil
 }
 
 func (s *Spec) checkPrefetch() error {
 	if s.PackStep != 0 && (len(s.Runs) != 1 || len(s.Loops) > 0) {
-		return fmt.Errorf("tile: %d runs and %d loops cannot pack the vector operand", len(s.Runs), len(s.Loops))
+		return fmt.Errorf("tile: %d runs and %d loops: packing requires one run without loops", len(s.Runs), len(s.Loops))
 	}
 	dynamic := len(s.Runs) == 1 && s.Runs[0].Terms == Dynamic && len(s.Loops) == 0 && s.Unroll == 0
 	most := maxPrefetches
@@ -119,7 +122,8 @@ func (s *Spec) checkPrefetch() error {
 		most-- // its address occupies one of the registers
 	}
 	if len(s.Prefetch) > most || len(s.Prefetch) > 0 && !dynamic {
-		return fmt.Errorf("tile: %d operands to prefetch in %d runs", len(s.Prefetch), len(s.Runs))
+		return fmt.Errorf("tile: %d operands to prefetch: want at most %d, one dynamic run, no loops, and no Unroll",
+			len(s.Prefetch), most)
 	}
 	for i, f := range s.Prefetch {
 		if f.Lines < 1 || f.Every < DefaultUnroll || f.Every&(f.Every-1) != 0 {
@@ -134,7 +138,7 @@ func (s *Spec) checkRuns() error {
 		dynamic := r.Terms == Dynamic || r.InStep == Dynamic || r.VecStep == Dynamic
 		switch {
 		case dynamic && len(s.Runs) > 1:
-			return fmt.Errorf("tile: run %d of %d is dynamic", i, len(s.Runs))
+			return fmt.Errorf("tile: run %d of %d is dynamic: want a single run", i, len(s.Runs))
 		case r.Terms < 1 && r.Terms != Dynamic || r.In == Dynamic || r.Vec == Dynamic || r.Rows>>s.Rows != 0,
 			r.Block < 0, r.Block > 0 && r.Terms == Dynamic:
 			return fmt.Errorf("tile: run %d is invalid: %+v", i, r)

@@ -49,7 +49,7 @@ type Spec struct {
 	// int32. If there is an epilogue, the accumulators are converted to float32 first. Size is 4. The processor must have
 	// a byte dot product for these vectors: VPDPBUSD, or SDOT and SUDOT.
 	Bytes bool
-	// SignedIn says that the bytes of the broadcast operand are signed. It must be as [ReadsSigned] returns.
+	// SignedIn says that the bytes of the broadcast operand are signed. It must equal the result of [ReadsSigned].
 	SignedIn bool
 	// Unit executes Bytes with the processor's matrix unit (AMX). It requires AVX-512, In, Out, constant numbers of
 	// terms, InStep equal to Size, equal VecSteps, all rows in every run, and rows at constant distances in one or two

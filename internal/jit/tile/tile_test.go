@@ -203,7 +203,7 @@ func (c *call[T]) extents() (from, to []int) {
 }
 
 // Place fills memory with the operands.
-func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
+func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 	c.mem, c.at = mem, nil
 	from, to := c.extents()
 	for k := range from {
@@ -211,7 +211,7 @@ func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, behind bool) []int {
 			return nil
 		}
 		at := len(mem[k]) - to[k]
-		if behind {
+		if atStart {
 			at = -from[k]
 		}
 		c.at = append(c.at, at)
