@@ -348,7 +348,7 @@ func TestKeepGoing(t *testing.T) {
 	out, err := p.Run(ctx, map[string]*tensor.Tensor{"x": floats(2, 3)})
 	var part *exec.Incomplete
 	require.ErrorAs(t, err, &part)
-	assert.Equal(t, []exec.LeftOut{{Output: "b", Node: "a"}}, part.LeftOut)
+	assert.Equal(t, []exec.MissingOutput{{Output: "b", Node: "a"}}, part.MissingOutputs)
 	assert.Len(t, part.Failed, 1)
 	assert.Len(t, out, 1)
 	assert.NotNil(t, out["c"])
@@ -388,8 +388,8 @@ func TestLoadKeepsGoing(t *testing.T) {
 			out, err := p.Run(ctx, map[string]*tensor.Tensor{"x": floats(n, 3)})
 			var part *graphrun.Incomplete
 			require.ErrorAs(t, err, &part)
-			require.Len(t, part.LeftOut, 1)
-			assert.Equal(t, "y", part.LeftOut[0].Output)
+			require.Len(t, part.MissingOutputs, 1)
+			assert.Equal(t, "y", part.MissingOutputs[0].Output)
 			assert.Equal(t, []int{n, 3}, out["r"].Shape)
 		}
 	}

@@ -34,12 +34,12 @@ func (p panicker) does(method string) {
 	}
 }
 
-func (p panicker) BeginRun(*exec.Run) bool         { p.does("BeginRun"); return true }
-func (p panicker) EndRun(*exec.Run, error)         { p.does("EndRun") }
-func (p panicker) BeginStep(exec.Work)             { p.does("BeginStep") }
-func (p panicker) EndStep(exec.Work, bool)         { p.does("EndStep") }
-func (p panicker) BeginChunk(exec.Work)            { p.does("BeginChunk") }
-func (p panicker) EndChunk(w exec.Work, err error) { p.does("EndChunk") }
+func (p panicker) BeginRun(*exec.Run) bool             { p.does("BeginRun"); return true }
+func (p panicker) EndRun(*exec.Run, error)             { p.does("EndRun") }
+func (p panicker) BeginStep(exec.Position)             { p.does("BeginStep") }
+func (p panicker) EndStep(exec.Position, bool)         { p.does("EndStep") }
+func (p panicker) BeginChunk(exec.Position)            { p.does("BeginChunk") }
+func (p panicker) EndChunk(w exec.Position, err error) { p.does("EndChunk") }
 
 // TestPanicsOfOthers checks that a panic in a strategy, a pass, an op or a tracer of the caller is an error that names
 // it and has the stack.

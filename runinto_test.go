@@ -216,7 +216,7 @@ func TestRunIntoKeepsGoing(t *testing.T) {
 	var into *exec.Incomplete
 	require.ErrorAs(t, p.RunInto(ctx, in, out), &into)
 	assert.Equal(t, ran.Error(), into.Error())
-	assert.Len(t, into.LeftOut, 2)
+	assert.Len(t, into.MissingOutputs, 2)
 	equal(t, want["good"], out["good"])
 }
 

@@ -129,7 +129,7 @@ func (m *measurer) result() *Result {
 	for _, p := range m.probes {
 		point := Point{Of: p.name(), Unit: p.unit, NS: p.ns}
 		for _, w := range p.works {
-			point.PredictedNS += m.prices(p).NS(w)
+			point.PredictedNS += m.profileFor(p).NS(w)
 			point.Bytes = max(point.Bytes, w.Footprint)
 		}
 		r.Points = append(r.Points, point)

@@ -28,7 +28,7 @@ func (p *probe) measure(ctx context.Context, callTime time.Duration) error {
 			p.works = append(p.works, n.Works()...)
 		}
 	}
-	if err := r.run(ctx, callTime); err != nil {
+	if err := r.runRepeatedly(ctx, callTime); err != nil {
 		return err
 	}
 	p.runTimes = append(p.runTimes, r.watch.runTimes...)
@@ -56,31 +56,31 @@ type runnable struct {
 }
 
 // prepare creates a graph in which the call runs under the conditions of a network. Steps before the call write its
-// operands, if a step can write their layout. For a probe of an inner kernel, an earlier step floods the caches, so
-// that constants and code are as cold as in a network. The memory of results is in the caches.
+// operands, if a step can write their layout. For a probe of an inner kernel, an earlier step evicts the data in the
+// caches, so that constants and code are as cold as in a network. The memory of results is in the caches.
 func (p *probe) prepare() (*runnable, error) {
 	b := newBuilder(p.call.Make != nil)
 	switch {
 	case p.rate != "":
-		b.flood("relu", floodBytes)
-		for _, v := range newBuilder(b.fuse).results(p.call) {
+		b.evictCaches("relu", evictionBytes)
+		for _, v := range newBuilder(b.mayFuse).addCall(p.call) {
 			b.addWarmup(v.Meta)
 		}
 	case p.interveningBytes() > 0:
-		// The step that floods the caches takes about as long as a network with these constants, so that other processes
+		// The step that evicts the data takes about as long as a network with these constants, so that other processes
 		// have the same time to evict data from shared caches.
-		b.flood("lgamma", p.interveningBytes())
+		b.evictCaches("lgamma", p.interveningBytes())
 	}
-	values := b.results(p.call)
+	values := b.addCall(p.call)
 	for range p.chainedCalls {
-		values = b.apply(p.call, values[0])
+		values = b.addTimedCall(p.call, values[0])
 	}
 	if err := b.graph.Err(); err != nil {
 		return nil, err
 	}
 	for i, v := range values {
 		if p.rate != "" && !v.Node.Op.Identity { // without a reader, passes would replace a copy by its original
-			v = b.untimed(b.reader(v))
+			v = b.excludeFromTiming(b.addReader(v))
 		}
 		b.graph.Output(fmt.Sprint("y", i), v)
 	}
@@ -89,16 +89,16 @@ func (p *probe) prepare() (*runnable, error) {
 
 // builder builds the graph of a probe.
 type builder struct {
-	graph *graph.Graph
-	in    []*tensor.Tensor
-	watch *stopWatch
-	rng   *rand.Rand
-	fuse  bool // nodes may be fused
+	graph   *graph.Graph
+	in      []*tensor.Tensor
+	watch   *stopWatch
+	rng     *rand.Rand
+	mayFuse bool // nodes may be fused
 }
 
-func newBuilder(fuses bool) *builder {
-	return &builder{graph: graph.New("calibrate", kernels.Lookup), rng: rand.New(rand.NewPCG(1, 2)), fuse: fuses,
-		watch: &stopWatch{untimed: map[string]bool{}, clock: clockNS()}}
+func newBuilder(mayFuse bool) *builder {
+	return &builder{graph: graph.New("calibrate", kernels.Lookup), rng: rand.New(rand.NewPCG(1, 2)), mayFuse: mayFuse,
+		watch: &stopWatch{untimed: map[string]bool{}, clockCostNS: clockCost()}}
 }
 
 // input adds an input of the graph with random elements. Integers are in [0, limit).
@@ -107,8 +107,8 @@ func (b *builder) input(m tensor.Meta, limit int) *graph.Value {
 	return b.graph.InputMeta(fmt.Sprint("x", len(b.in)), m)
 }
 
-// untimed excludes the step that computes the values from the timing, and returns the first value.
-func (b *builder) untimed(values []*graph.Value) *graph.Value {
+// excludeFromTiming excludes the step that computes the values from the timing, and returns the first value.
+func (b *builder) excludeFromTiming(values []*graph.Value) *graph.Value {
 	if len(values) == 0 {
 		return nil
 	}
@@ -116,10 +116,10 @@ func (b *builder) untimed(values []*graph.Value) *graph.Value {
 	return values[0]
 }
 
-// reader adds a step that reads a value, and writes a value with the same layout.
-func (b *builder) reader(v *graph.Value) []*graph.Value {
+// addReader adds a step that reads a value, and writes a value with the same layout.
+func (b *builder) addReader(v *graph.Value) []*graph.Value {
 	switch d := v.Meta.DType; {
-	case b.fuse: // flip cannot be fused
+	case b.mayFuse: // flip cannot be fused
 		return b.graph.Apply("flip", graph.Attrs{"dims": []int{0}}, v)
 	case d.IsFloat() || d == tensor.Int64 || d == tensor.Int32 || d == tensor.Uint8:
 		return b.graph.Apply("relu", nil, v)
@@ -128,30 +128,30 @@ func (b *builder) reader(v *graph.Value) []*graph.Value {
 }
 
 const (
-	// floodBytes is the number of bytes that a step accesses before a call that measures an inner kernel. It is several
+	// evictionBytes is the number of bytes that a step accesses before a call that measures an inner kernel. It is several
 	// times the size of a core's private caches.
-	floodBytes = 8 << 20
+	evictionBytes = 8 << 20
 	// networkBytes is the size of the constants of a typical network. It determines the cache level from which a call
 	// reads its constants.
 	networkBytes = 2 << 20
 )
 
-// flood adds a step that accesses the given number of bytes.
-func (b *builder) flood(op string, bytes float64) {
+// evictCaches adds a step that accesses the given number of bytes.
+func (b *builder) evictCaches(op string, bytes float64) {
 	m := tensor.New(tensor.Float32, max(1, int(bytes)/8))
-	b.graph.Output("flood", b.untimed(b.graph.Apply(op, nil, b.input(m, 1))))
+	b.graph.Output("flood", b.excludeFromTiming(b.graph.Apply(op, nil, b.input(m, 1))))
 }
 
 // addWarmup adds steps that write and read memory of the size of a value. The value is then assigned memory that is in
 // the caches.
 func (b *builder) addWarmup(m tensor.Meta) {
-	v := b.untimed(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, max(1, m.Bytes()/4)), 1)))
-	last := b.untimed(b.graph.Apply("amax", graph.Attrs{"dim": []int{0}}, v))
+	v := b.excludeFromTiming(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, max(1, m.Bytes()/4)), 1)))
+	last := b.excludeFromTiming(b.graph.Apply("amax", graph.Attrs{"dim": []int{0}}, v))
 	b.graph.Output(fmt.Sprint("warm", len(b.in)), last)
 }
 
-// results adds the operands of a call, and then the call. It returns the results of the call.
-func (b *builder) results(c graph.RateCall) []*graph.Value {
+// addCall adds the operands of a call, and then the call. It returns the results of the call.
+func (b *builder) addCall(c graph.RateCall) []*graph.Value {
 	var list []any
 	for i, m := range c.In {
 		if !m.DType.Valid() {
@@ -164,7 +164,7 @@ func (b *builder) results(c graph.RateCall) []*graph.Value {
 		}
 		v := b.input(m, indexBound(c))
 		if m.DType.IsFloat() || m.DType == tensor.Int64 {
-			copied := b.untimed(b.reader(v))
+			copied := b.excludeFromTiming(b.addReader(v))
 			if _, dense := tensor.OrderOf(m); dense {
 				v = copied
 			} else { // no step writes this layout: the operand is only read, which brings it into the caches
@@ -173,11 +173,11 @@ func (b *builder) results(c graph.RateCall) []*graph.Value {
 		}
 		list = append(list, v)
 	}
-	return b.apply(c, list...)
+	return b.addTimedCall(c, list...)
 }
 
-// apply adds a call that is timed.
-func (b *builder) apply(c graph.RateCall, operands ...any) []*graph.Value {
+// addTimedCall adds a call that is timed.
+func (b *builder) addTimedCall(c graph.RateCall, operands ...any) []*graph.Value {
 	if c.Make != nil {
 		return c.Make(b.graph, operands)
 	}
@@ -190,9 +190,9 @@ func (b *builder) apply(c graph.RateCall, operands ...any) []*graph.Value {
 	return values
 }
 
-// runnable plans and compiles the graph for one worker. Unless fuse is set, each node is a step.
+// runnable plans and compiles the graph for one worker. Unless mayFuse is set, each node is a step.
 func (b *builder) runnable() (*runnable, error) {
-	list := slices.DeleteFunc(passes.Passes(), func(p passes.Pass) bool { return !b.fuse && p.Name == "group" })
+	list := slices.DeleteFunc(passes.Passes(), func(p passes.Pass) bool { return !b.mayFuse && p.Name == "group" })
 	plan, err := passes.Run(b.graph, passes.Options{Passes: list})
 	if err != nil {
 		return nil, err
@@ -210,13 +210,13 @@ func (b *builder) runnable() (*runnable, error) {
 
 // indexBound returns an upper bound for the elements of integer operands, which may be indices of rows.
 func indexBound(c graph.RateCall) int {
-	most := 0
+	largest := 0
 	for _, m := range c.In {
 		if m.DType.IsFloat() && m.Rank() > 0 {
-			most = max(most, m.Shape[0])
+			largest = max(largest, m.Shape[0])
 		}
 	}
-	return max(1, most)
+	return max(1, largest)
 }
 
 // randomTensor returns a tensor of random numbers of moderate size. Integers are in [0, limit).
@@ -235,8 +235,8 @@ func randomTensor(m tensor.Meta, rng *rand.Rand, limit int) *tensor.Tensor {
 	return tensor.Must(tensor.FromSlice(numbers, m.Shape...)).CopyTo(m)
 }
 
-// run runs the graph repeatedly for the given time.
-func (r *runnable) run(ctx context.Context, callTime time.Duration) error {
+// runRepeatedly runs the graph repeatedly for the given time.
+func (r *runnable) runRepeatedly(ctx context.Context, callTime time.Duration) error {
 	start := time.Now()
 	for n := 0; n < minRuns || time.Since(start) < callTime; n++ {
 		if err := r.session.RunInto(ctx, r.in, r.out); err != nil {
@@ -253,16 +253,16 @@ func (r *runnable) run(ctx context.Context, callTime time.Duration) error {
 const minRuns = 4
 
 // stepNS returns the time of a step with almost no work, in nanoseconds. It is the mean over several steps with
-// different code, with flooded or warm caches.
-func stepNS(ctx context.Context, callTime time.Duration, flooded bool) (float64, error) {
+// different code, with cold or warm caches.
+func stepNS(ctx context.Context, callTime time.Duration, coldCaches bool) (float64, error) {
 	b := newBuilder(false)
-	if flooded {
-		b.flood("relu", floodBytes)
+	if coldCaches {
+		b.evictCaches("relu", evictionBytes)
 	}
-	v := b.untimed(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, 32), 1)))
+	v := b.excludeFromTiming(b.graph.Apply("relu", nil, b.input(tensor.New(tensor.Float32, 32), 1)))
 	ops := []string{"neg", "abs", "square", "sqrt", "ceil", "exp", "reciprocal", "floor"}
 	for _, op := range ops {
-		v = b.apply(graph.RateCall{Op: op}, v)[0]
+		v = b.addTimedCall(graph.RateCall{Op: op}, v)[0]
 	}
 	b.graph.Output("y", v)
 	if err := b.graph.Err(); err != nil {
@@ -272,6 +272,6 @@ func stepNS(ctx context.Context, callTime time.Duration, flooded bool) (float64,
 	if err != nil {
 		return 0, err
 	}
-	err = r.run(ctx, callTime)
+	err = r.runRepeatedly(ctx, callTime)
 	return median(r.watch.runTimes) / float64(len(ops)), err
 }

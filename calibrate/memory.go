@@ -27,12 +27,12 @@ const panelRows = 48
 // denseChain is the number of chained calls ([probe]) that measure dense accesses.
 const denseChain = 7
 
-// memoryProbes returns the probes of memory curves, for sizes of up to `most` bytes.
-func memoryProbes(most float64) []*probe {
+// memoryProbes returns the probes of memory curves, for sizes of up to `maxBytes` bytes.
+func memoryProbes(maxBytes float64) []*probe {
 	var list []*probe
 	for a, call := range accessCalls {
 		for _, bytes := range levels {
-			if bytes > most && bytes > levels[0] {
+			if bytes > maxBytes && bytes > levels[0] {
 				continue
 			}
 			p := &probe{access: graph.Access(a), footprintBytes: bytes, unit: "a byte", call: call(int(bytes))}
@@ -119,7 +119,7 @@ func isAvailable(c graph.RateCall) bool {
 	if c.Impl == "" {
 		return true
 	}
-	values := newBuilder(false).results(c)
+	values := newBuilder(false).addCall(c)
 	if len(values) == 0 {
 		return true // measuring reports the error
 	}

@@ -26,7 +26,7 @@ func TestProbes(t *testing.T) {
 	}
 	for _, p := range probes {
 		b := newBuilder(p.call.Make != nil)
-		for i, v := range b.results(p.call) {
+		for i, v := range b.addCall(p.call) {
 			b.graph.Output(fmt.Sprint("y", i), v)
 		}
 		_, err := b.runnable()

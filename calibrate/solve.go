@@ -72,12 +72,12 @@ func (m *measurer) bytesPS(p *probe) float64 {
 	rest, bytes := p.ns*1e3, 0.0
 	for _, w := range p.works {
 		bytes += w.Bytes[p.access]
-		v := w
-		v.Bytes[p.access] = 0
+		others := w
+		others.Bytes[p.access] = 0
 		if p.access == graph.Dense { // computation overlaps with memory access
-			v.Parts = [machine.MaxParts]machine.Part{}
+			others.Parts = [machine.MaxParts]machine.Part{}
 		}
-		rest -= m.priceOf(p, v)
+		rest -= m.priceOf(p, others)
 	}
 	if bytes <= 0 {
 		return m.profile.Memory.Of(p.access).At(p.footprintBytes)
@@ -92,18 +92,18 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	for _, p := range probes {
 		rest, units := p.ns*1e3, 0.0
 		for _, w := range p.works {
-			v, waits := w, false
-			for i := range v.Parts {
-				if v.Parts[i].Kernel == name {
-					waits = v.Parts[i].Unoverlapped
-					units += v.Parts[i].Units
-					v.Parts[i].Units = 0
+			others, unoverlapped := w, false
+			for i := range others.Parts {
+				if others.Parts[i].Kernel == name {
+					unoverlapped = others.Parts[i].Unoverlapped
+					units += others.Parts[i].Units
+					others.Parts[i].Units = 0
 				}
 			}
-			if v != w && !waits { // memory access overlaps with computation
-				v.Bytes[graph.Dense] = 0
+			if others != w && !unoverlapped { // memory access overlaps with computation
+				others.Bytes[graph.Dense] = 0
 			}
-			rest -= m.priceOf(p, v)
+			rest -= m.priceOf(p, others)
 		}
 		t := p.ns * 1e3
 		numerator += units / t * rest / t
@@ -115,8 +115,8 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	return max(minPS, numerator/denominator)
 }
 
-// prices returns the profile that predicts the time of a probe.
-func (m *measurer) prices(p *probe) *machine.Profile {
+// profileFor returns the profile that predicts the time of a probe.
+func (m *measurer) profileFor(p *probe) *machine.Profile {
 	r := m.profile.Keeping(p.interveningBytes())
 	if p.interveningBytes() == 0 {
 		r.StepPS = m.warmStepPS
@@ -137,4 +137,4 @@ func (p *probe) interveningBytes() float64 {
 }
 
 // priceOf returns the price of work in a probe, in picoseconds.
-func (m *measurer) priceOf(p *probe, w graph.Work) float64 { return m.prices(p).Sum(w) }
+func (m *measurer) priceOf(p *probe, w graph.Work) float64 { return m.profileFor(p).Sum(w) }

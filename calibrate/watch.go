@@ -9,11 +9,11 @@ import (
 
 // stopWatch is a tracer that sums the times of the timed steps of each run.
 type stopWatch struct {
-	untimed  map[string]bool // by name: nodes that are not timed
-	runTimes []float64       // by run: the sum of the times of its timed steps, in nanoseconds
-	sum      float64         // of the current run, in nanoseconds
-	began    time.Time       // start of the current step
-	clock    float64         // cost of reading the clock, in nanoseconds
+	untimed     map[string]bool // by name: nodes that are not timed
+	runTimes    []float64       // by run: the sum of the times of its timed steps, in nanoseconds
+	runNS       float64         // of the current run, in nanoseconds
+	stepStart   time.Time       // start of the current step
+	clockCostNS float64         // cost of reading the clock, in nanoseconds
 }
 
 // isTimed reports whether the step of a node is timed.
@@ -21,32 +21,32 @@ func (w *stopWatch) isTimed(n *graph.Node) bool { return !w.untimed[n.Name] }
 
 // BeginRun traces every run.
 func (w *stopWatch) BeginRun(*exec.Run) bool {
-	w.sum = 0
+	w.runNS = 0
 	return true
 }
 
 // EndRun stores the sum of the run's timed steps.
-func (w *stopWatch) EndRun(*exec.Run, error) { w.runTimes = append(w.runTimes, w.sum) }
+func (w *stopWatch) EndRun(*exec.Run, error) { w.runTimes = append(w.runTimes, w.runNS) }
 
 // BeginStep starts the clock.
-func (w *stopWatch) BeginStep(exec.Work) { w.began = time.Now() }
+func (w *stopWatch) BeginStep(exec.Position) { w.stepStart = time.Now() }
 
 // EndStep adds the time of the step, without the cost of reading the clock.
-func (w *stopWatch) EndStep(at exec.Work, _ bool) {
-	took := float64(time.Since(w.began)) - w.clock
-	if w.isTimed(at.Node) {
-		w.sum += max(took, 1)
+func (w *stopWatch) EndStep(p exec.Position, _ bool) {
+	took := float64(time.Since(w.stepStart)) - w.clockCostNS
+	if w.isTimed(p.Node) {
+		w.runNS += max(took, 1)
 	}
 }
 
 // BeginChunk does nothing: steps are timed, not chunks.
-func (w *stopWatch) BeginChunk(exec.Work) {}
+func (w *stopWatch) BeginChunk(exec.Position) {}
 
 // EndChunk does nothing.
-func (w *stopWatch) EndChunk(exec.Work, error) {}
+func (w *stopWatch) EndChunk(exec.Position, error) {}
 
-// clockNS returns the cost of reading the clock, in nanoseconds.
-func clockNS() float64 {
+// clockCost returns the cost of reading the clock, in nanoseconds.
+func clockCost() float64 {
 	least := time.Hour
 	for range 100 {
 		start := time.Now()

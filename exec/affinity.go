@@ -23,7 +23,7 @@ const (
 
 // lastUse records which storage occupied a range of the arena last. The range may hold only a piece of this storage.
 type lastUse struct {
-	at, end      int // the range in bytes: [at, end)
+	begin, end   int // the range in bytes: [at, end)
 	storageStart int // address of the storage
 	storageBytes int // size of the storage
 }
@@ -42,7 +42,7 @@ func (t *lastUse) workerRange(w, workers int) (begin, end int) {
 // lastUsesIn returns the last uses of the arena's bytes [at, end).
 func (a *affinity) lastUsesIn(at, end int) []lastUse {
 	first := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].end > at })
-	last := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].at >= end })
+	last := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].begin >= end })
 	return a.lastUses[first:max(first, last)]
 }
 
@@ -57,11 +57,11 @@ func (a *affinity) foreignBytes(at, size int) int {
 	}
 	placed := lastUse{storageStart: at, storageBytes: size}
 	for _, t := range a.lastUsesIn(at, at+size) {
-		totalBytes += min(t.end, at+size) - max(t.at, at)
+		totalBytes += min(t.end, at+size) - max(t.begin, at)
 		for w := range a.workers {
 			from, to := placed.workerRange(w, a.workers)
 			begin, end := t.workerRange(w, a.workers)
-			ownBytes += max(0, min(to, end, t.end)-max(from, begin, t.at))
+			ownBytes += max(0, min(to, end, t.end)-max(from, begin, t.begin))
 		}
 	}
 	return totalBytes - ownBytes
@@ -71,32 +71,32 @@ func (a *affinity) foreignBytes(at, size int) int {
 func (a *affinity) record(at, size int) {
 	end := at + size
 	first := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].end > at })
-	last := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].at >= end })
-	now := make([]lastUse, 0, 3)
+	last := sort.Search(len(a.lastUses), func(i int) bool { return a.lastUses[i].begin >= end })
+	replacement := make([]lastUse, 0, 3)
 	if first < last {
-		if t := a.lastUses[first]; t.at < at {
+		if t := a.lastUses[first]; t.begin < at {
 			t.end = at
-			now = append(now, t)
+			replacement = append(replacement, t)
 		}
 	}
-	now = append(now, lastUse{at, end, at, size})
+	replacement = append(replacement, lastUse{at, end, at, size})
 	if first < last {
 		if t := a.lastUses[last-1]; t.end > end {
-			t.at = end
-			now = append(now, t)
+			t.begin = end
+			replacement = append(replacement, t)
 		}
 	}
-	a.lastUses = slices.Replace(a.lastUses, first, max(first, last), now...)
+	a.lastUses = slices.Replace(a.lastUses, first, max(first, last), replacement...)
 }
 
-// choose returns the index of a free block, and an address in the block, with the fewest foreign bytes. Among blocks
-// with equally few foreign bytes it prefers the smallest block. It returns -1 if no block is large enough.
-func (a *affinity) choose(blocks []block, size int) (best, at int) {
-	best, least := -1, 0
-	try := func(k, place int) {
+// chooseAddress returns the index of a free block, and an address in the block, with the fewest foreign bytes. Among
+// blocks with equally few foreign bytes it prefers the smallest block. It returns -1 if no block is large enough.
+func (a *affinity) chooseAddress(blocks []block, size int) (best, at int) {
+	best, minForeign := -1, 0
+	consider := func(k, place int) {
 		n := a.foreignBytes(place, size)
-		if best < 0 || n < least || n == least && k != best && blocks[k].size < blocks[best].size {
-			best, at, least = k, place, n
+		if best < 0 || n < minForeign || n == minForeign && k != best && blocks[k].size < blocks[best].size {
+			best, at, minForeign = k, place, n
 		}
 	}
 	for k := range blocks {
@@ -104,12 +104,12 @@ func (a *affinity) choose(blocks []block, size int) (best, at int) {
 		if b.size < size {
 			continue
 		}
-		last := b.at + b.size - size
-		try(k, b.at)
-		try(k, last)
-		for _, t := range a.lastUsesIn(b.at, b.at+b.size) {
+		last := b.offset + b.size - size
+		consider(k, b.offset)
+		consider(k, last)
+		for _, t := range a.lastUsesIn(b.offset, b.offset+b.size) {
 			middle := (t.storageStart + (t.storageBytes-size)/2) &^ (tensor.Align - 1)
-			try(k, min(max(middle, b.at), last))
+			consider(k, min(max(middle, b.offset), last))
 		}
 	}
 	return best, at

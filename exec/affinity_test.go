@@ -41,13 +41,14 @@ func TestChoose(t *testing.T) {
 		best, at   int
 		everywhere string
 	}{
-		{[]block{{at: 0, size: 64 * kib}}, 96 * kib, -1, 0, "there is no room"},
-		{[]block{{at: 0, size: 64 * kib}}, 32 * kib, 0, 16 * kib, "in the middle"},
-		{[]block{{at: 0, size: 64 * kib}, {at: 64 * kib, size: 128 * kib}}, 128 * kib, 1, 64 * kib, "all of it"},
-		{[]block{{at: 32 * kib, size: 160 * kib}}, 64 * kib, 0, 96 * kib, "in the middle of what is free in part"},
-		{[]block{{at: 256 * kib, size: 64 * kib}, {at: 512 * kib, size: 32 * kib}}, 8 * kib, 1, 512 * kib, "the smallest"},
+		{[]block{{offset: 0, size: 64 * kib}}, 96 * kib, -1, 0, "there is no room"},
+		{[]block{{offset: 0, size: 64 * kib}}, 32 * kib, 0, 16 * kib, "in the middle"},
+		{[]block{{offset: 0, size: 64 * kib}, {offset: 64 * kib, size: 128 * kib}}, 128 * kib, 1, 64 * kib, "all of it"},
+		{[]block{{offset: 32 * kib, size: 160 * kib}}, 64 * kib, 0, 96 * kib, "in the middle of what is free in part"},
+		{[]block{{offset: 256 * kib, size: 64 * kib}, {offset: 512 * kib, size: 32 * kib}}, 8 * kib, 1, 512 * kib,
+			"the smallest"},
 	} {
-		best, at := a.choose(c.blocks, c.size)
+		best, at := a.chooseAddress(c.blocks, c.size)
 		assert.Equal(t, []int{c.best, c.at}, []int{best, at}, c.everywhere)
 	}
 }

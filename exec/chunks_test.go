@@ -13,7 +13,7 @@ import (
 func TestChunksThatAreTooManyAreJoined(t *testing.T) {
 	const all = 5<<31 + 3
 	var ran []int
-	k := countable(&graph.Kernel{Scratch: 7, Phases: []graph.Phase{{Chunks: 3}, {Chunks: all, Run: func(_ *graph.Mem,
+	k := limitChunks(&graph.Kernel{Scratch: 7, Phases: []graph.Phase{{Chunks: 3}, {Chunks: all, Run: func(_ *graph.Mem,
 		chunk int) error {
 		ran = append(ran, chunk)
 		return nil

@@ -52,8 +52,8 @@ type classKey struct {
 // cacheEntry is an entry of segmentCache. Its lock is held during preparation. A concurrent run that needs the entry
 // waits for the lock instead of preparing the segment again. The wait ends early if the context of the run ends.
 type cacheEntry struct {
-	lock  interrupt.Mutex
-	ready *prepared
+	lock    interrupt.Mutex
+	segment *prepared
 }
 
 // maxEntries is the maximum number of entries. The limit on bytes hardly limits the number of small segments.
@@ -61,16 +61,16 @@ const maxEntries = 1024
 
 // get returns the entry for a class. If the entry is new, make prepares it.
 func (c *segmentCache) get(ctx context.Context, key classKey, make func() (*prepared, error)) (*prepared, error) {
-	x, ok := c.prepared.Find(key)
+	entry, ok := c.prepared.Find(key)
 	if !ok {
-		x = c.prepared.Put(key, &cacheEntry{})
+		entry = c.prepared.Put(key, &cacheEntry{})
 	}
-	if err := x.lock.Lock(ctx); err != nil {
+	if err := entry.lock.Lock(ctx); err != nil {
 		return nil, err
 	}
-	defer x.lock.Unlock()
-	if x.ready != nil {
-		return x.ready, nil
+	defer entry.lock.Unlock()
+	if entry.segment != nil {
+		return entry.segment, nil
 	}
 	p, err := make()
 	if isMemoryShortage(err) && c.prepared.Clear() {
@@ -79,11 +79,11 @@ func (c *segmentCache) get(ctx context.Context, key classKey, make func() (*prep
 		p, err = make()
 	}
 	if err != nil || !p.isCacheable() {
-		c.prepared.Drop(key, x)
+		c.prepared.Drop(key, entry)
 		return p, err
 	}
-	x.ready = p
-	c.prepared.Count(key, x, p.bytes())
+	entry.segment = p
+	c.prepared.Count(key, entry, p.bytes())
 	return p, nil
 }
 

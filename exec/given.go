@@ -17,10 +17,10 @@ type callerOutputs struct {
 }
 
 // newCallerOutputs returns the callerOutputs of a list of tensors, which has an entry for each output.
-func newCallerOutputs(outputs []graph.Output, to []*tensor.Tensor) *callerOutputs {
-	g := &callerOutputs{outputs: outputs, tensors: to, outputIndex: map[string]int{}}
+func newCallerOutputs(outputs []graph.Output, tensors []*tensor.Tensor) *callerOutputs {
+	g := &callerOutputs{outputs: outputs, tensors: tensors, outputIndex: map[string]int{}}
 	for i, o := range outputs {
-		if to[i] != nil && g.outputIndex[o.Value.Name] == 0 {
+		if tensors[i] != nil && g.outputIndex[o.Value.Name] == 0 {
 			g.outputIndex[o.Value.Name] = i + 1
 		}
 	}
@@ -33,7 +33,7 @@ func (g *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) error {
 	if g == nil {
 		return nil
 	}
-	storage := readsStorage(whole)
+	readsGaps := readsStorage(whole)
 	for i, t := range g.tensors {
 		if t == nil {
 			continue
@@ -48,18 +48,18 @@ func (g *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) error {
 			}
 		}
 		for k, x := range in {
-			if reads(x, t, storage) {
-				return sharesMemory(o.Name, "input", whole.Inputs[k].Name)
+			if mayRead(x, t, readsGaps) {
+				return sharedMemoryError(o.Name, "input", whole.Inputs[k].Name)
 			}
 		}
 		for k, x := range g.tensors[:i] {
 			if x != nil && tensor.Overlap(t, x) {
-				return sharesMemory(o.Name, "the tensor given for output", g.outputs[k].Name)
+				return sharedMemoryError(o.Name, "the tensor given for output", g.outputs[k].Name)
 			}
 		}
 		for _, c := range whole.Constants {
 			if c.Const != nil && rangeOf(t).overlaps(rangeOf(c.Const)) {
-				return sharesMemory(o.Name, "constant", c.Name)
+				return sharedMemoryError(o.Name, "constant", c.Name)
 			}
 		}
 	}
@@ -68,7 +68,7 @@ func (g *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) error {
 
 // checkTensor returns an error unless the tensor given for output i has the given dtype and shape.
 func (g *callerOutputs) checkTensor(i int, d tensor.DType, shape []int) error {
-	return checkGiven(g.outputs[i].Name, d, shape, g.tensors[i])
+	return checkOutputTensor(g.outputs[i].Name, d, shape, g.tensors[i])
 }
 
 // writableTensors returns, by output of a segment's program, the caller's tensor that the program can write directly,
@@ -85,8 +85,8 @@ func (g *callerOutputs) writableTensors(c *segmentedGraph, s *graph.Segment, p *
 			continue
 		}
 		v, t, m := g.outputs[k].Value, g.tensors[k], o.Value.Meta
-		alike := t.SameAddresses(m) && t.Offset == m.Offset
-		if slices.Contains(s.Out, v) && g.checkTensor(k, m.DType, m.Shape) == nil && (alike || !c.reads(v)) {
+		sameLayout := t.SameAddresses(m) && t.Offset == m.Offset
+		if slices.Contains(s.Out, v) && g.checkTensor(k, m.DType, m.Shape) == nil && (sameLayout || !c.reads(v)) {
 			out[i] = t
 		}
 	}
@@ -101,8 +101,8 @@ func (c *segmentedGraph) reads(v *graph.Value) bool {
 }
 
 // copyRemaining copies to the caller's tensors all outputs that segments did not write there directly.
-func (g *callerOutputs) copyRemaining(ctx context.Context, made []*tensor.Tensor, workers int) error {
-	for i, t := range made {
+func (g *callerOutputs) copyRemaining(ctx context.Context, results []*tensor.Tensor, workers int) error {
+	for i, t := range results {
 		if t == nil || g.tensors[i] == nil || t == g.tensors[i] {
 			continue
 		}

@@ -18,16 +18,17 @@ import (
 
 // Incomplete is the error of a run that omitted nodes. All other outputs were computed.
 type Incomplete struct {
-	Failed  graph.Errors // errors of nodes and outputs, without nodes that only depend on failed nodes
-	LeftOut []LeftOut    // outputs that depend on failed nodes, in graph order; then outputs that the graph lacks
+	Failed graph.Errors // errors of nodes and outputs, without nodes that only depend on failed nodes
+	// MissingOutputs are the outputs that depend on failed nodes, in graph order, and then outputs that the graph lacks.
+	MissingOutputs []MissingOutput
 }
 
-// LeftOut is an output that was not computed, and the failed node that the output depends on. Node is empty if the
-// failed node is not in the graph.
-type LeftOut struct{ Output, Node string }
+// MissingOutput is an output that was not computed, and the failed node that the output depends on. Node is empty if
+// the failed node is not in the graph.
+type MissingOutput struct{ Output, Node string }
 
 // String returns the reason in one line.
-func (l LeftOut) String() string {
+func (l MissingOutput) String() string {
 	if l.Node == "" || l.Node == l.Output {
 		return fmt.Sprintf("output %q is left out", l.Output)
 	}
@@ -40,7 +41,7 @@ func (e *Incomplete) Error() string {
 	for _, f := range e.Failed {
 		lines = append(lines, f.Error())
 	}
-	for _, l := range e.LeftOut {
+	for _, l := range e.MissingOutputs {
 		lines = append(lines, l.String())
 	}
 	return strings.Join(lines, "\n")
@@ -49,9 +50,9 @@ func (e *Incomplete) Error() string {
 // Unwrap returns the failures.
 func (e *Incomplete) Unwrap() []error { return e.Failed.Unwrap() }
 
-// Without returns the error of a run that omitted the failed nodes: an [*Incomplete], or nil if no node failed. made
-// reports whether an output was computed. If made is nil, no output was computed.
-func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool) error {
+// IncompleteError returns the error of a run that omitted the failed nodes: an [*Incomplete], or nil if no node failed.
+// isComputed reports whether an output was computed. If isComputed is nil, no output was computed.
+func IncompleteError(g *graph.Graph, failed graph.Errors, isComputed func(output string) bool) error {
 	failed = slices.DeleteFunc(slices.Clone(failed), func(e *graph.Error) bool { return e == nil })
 	if len(failed) == 0 || g == nil {
 		return nil
@@ -65,19 +66,19 @@ func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool)
 	}
 	cause := map[*graph.Value]string{}
 	for _, n := range g.Nodes {
-		why := ""
+		source := ""
 		if hasError[n.Name] {
-			why = n.Name
+			source = n.Name
 		}
 		for _, a := range n.In {
-			why = cmp.Or(why, cause[a.Value])
+			source = cmp.Or(source, cause[a.Value])
 		}
 		for _, v := range n.Refs() {
-			why = cmp.Or(why, cause[v])
+			source = cmp.Or(source, cause[v])
 		}
-		if why != "" {
+		if source != "" {
 			for _, v := range n.Out {
-				cause[v] = why
+				cause[v] = source
 			}
 		}
 	}
@@ -85,45 +86,46 @@ func Without(g *graph.Graph, failed graph.Errors, made func(output string) bool)
 	has := map[string]bool{}
 	for _, o := range g.Outputs {
 		has[o.Name] = true
-		if made == nil || !made(o.Name) {
-			e.LeftOut = append(e.LeftOut, LeftOut{o.Name, cause[o.Value]})
+		if isComputed == nil || !isComputed(o.Name) {
+			e.MissingOutputs = append(e.MissingOutputs, MissingOutput{o.Name, cause[o.Value]})
 		}
 	}
 	for _, f := range failed {
 		if f.Output != "" && !has[f.Output] {
-			e.LeftOut = append(e.LeftOut, LeftOut{Output: f.Output})
+			e.MissingOutputs = append(e.MissingOutputs, MissingOutput{Output: f.Output})
 		}
 	}
 	return e
 }
 
-// compileSome compiles as much of the graph as fits into memory. It omits the nodes with the largest results first. The
-// arena shrinks only when all values that share a part of it are omitted. Each attempt may therefore omit twice as many
-// nodes as the previous attempt. If this suffices, binary search finds the smallest sufficient number of nodes.
-func compileSome(g *graph.Graph, o Options) (*Program, error) {
+// compileWithOmissions compiles as much of the graph as fits into memory. It omits the nodes with the largest results
+// first. The arena shrinks only when all values that share a part of it are omitted. Each attempt may therefore omit
+// twice as many nodes as the previous attempt. If this suffices, binary search finds the smallest sufficient number of
+// nodes.
+func compileWithOmissions(g *graph.Graph, o Options) (*Program, error) {
 	remaining, omissions := g, graph.Errors{}
 	for maxOmissions := 1; ; maxOmissions *= 2 {
 		p, err := compile(remaining, o)
 		if err == nil {
-			p.restore(g, omissions)
+			p.addMissingOutputs(g, omissions)
 			return p, nil
 		}
-		var short *MemoryError
-		if !errors.As(err, &short) {
+		var memoryErr *MemoryError
+		if !errors.As(err, &memoryErr) {
 			return nil, err
 		}
-		s := tooLarge(remaining, short)
+		s := tooLarge(remaining, memoryErr)
 		if s.minOmissions == 0 {
 			return nil, err
 		}
 		n := s.minOmissions + sort.Search(max(min(maxOmissions, len(s.order))-s.minOmissions, 0), func(more int) bool {
-			some, _ := s.dropLargest(s.minOmissions + more)
-			_, err := compile(some, o)
+			rest, _ := s.dropLargest(s.minOmissions + more)
+			_, err := compile(rest, o)
 			return err == nil
 		})
-		var why graph.Errors
-		remaining, why = s.dropLargest(n)
-		omissions = append(omissions, why...)
+		var reasons graph.Errors
+		remaining, reasons = s.dropLargest(n)
+		omissions = append(omissions, reasons...)
 	}
 }
 
@@ -151,9 +153,9 @@ func tooLarge(g *graph.Graph, e *MemoryError) *shortage {
 	s.order = slices.SortedFunc(maps.Keys(s.bytes), func(a, b *graph.Node) int {
 		return cmp.Or(cmp.Compare(s.bytes[b], s.bytes[a]), strings.Compare(a.Name, b.Name))
 	})
-	over := e.Need.Total() - e.Held - e.Left
-	for s.minOmissions < len(s.order) && (over > 0 || s.bytes[s.order[s.minOmissions]] > e.Left) {
-		over -= s.bytes[s.order[s.minOmissions]]
+	excess := e.Need.Total() - e.Held - e.Left
+	for s.minOmissions < len(s.order) && (excess > 0 || s.bytes[s.order[s.minOmissions]] > e.Left) {
+		excess -= s.bytes[s.order[s.minOmissions]]
 		s.minOmissions++
 	}
 	return s
@@ -162,34 +164,34 @@ func tooLarge(g *graph.Graph, e *MemoryError) *shortage {
 // dropLargest returns the graph without the count nodes that have the largest results, and the reason for each omitted
 // node. A node that is omitted only because it depends on another omitted node has no reason.
 func (s *shortage) dropLargest(count int) (*graph.Graph, graph.Errors) {
-	drop := map[*graph.Node]*graph.Error{}
+	omitted := map[*graph.Node]*graph.Error{}
 	for _, n := range s.order[:count] {
-		drop[n] = s.g.Fail(n, noRoomFor(s.bytes[n], s.err))
+		omitted[n] = s.g.Fail(n, memoryErrorFor(s.bytes[n], s.err))
 	}
-	gone := map[*graph.Value]bool{}
+	missing := map[*graph.Value]bool{}
 	for _, n := range s.g.Nodes {
-		follows := slices.ContainsFunc(n.In, func(a graph.Arg) bool { return gone[a.Value] })
-		if follows {
-			delete(drop, n)
+		readsMissing := slices.ContainsFunc(n.In, func(a graph.Arg) bool { return missing[a.Value] })
+		if readsMissing {
+			delete(omitted, n)
 		}
-		if follows || drop[n] != nil {
+		if readsMissing || omitted[n] != nil {
 			for _, v := range n.Out {
-				gone[v] = true
+				missing[v] = true
 			}
 		}
 	}
-	why := make(graph.Errors, 0, len(drop))
+	reasons := make(graph.Errors, 0, len(omitted))
 	for _, n := range s.order[:count] {
-		if drop[n] != nil {
-			why = append(why, drop[n])
+		if omitted[n] != nil {
+			reasons = append(reasons, omitted[n])
 		}
 	}
-	return s.g.Drop(drop), why
+	return s.g.Drop(omitted), reasons
 }
 
-// noRoomFor returns the reason why a node with results of the given size is omitted. If the results alone would fit
-// into memory, the error also states the total need of the run.
-func noRoomFor(bytes int, e *MemoryError) error {
+// memoryErrorFor returns the reason why a node with results of the given size is omitted. If the results alone would
+// fit into memory, the error also states the total need of the run.
+func memoryErrorFor(bytes int, e *MemoryError) error {
 	alone := &tensor.MemoryError{Bytes: bytes, Left: e.Left, Limit: e.Limit, From: e.From}
 	if bytes > e.Left {
 		return alone
@@ -212,21 +214,21 @@ func (e *jointMemoryError) Error() string {
 // Unwrap returns the error without the total.
 func (e *jointMemoryError) Unwrap() error { return e.MemoryError }
 
-// restore adds missing outputs to the program: the outputs of the complete graph that the program does not compute.
-// omissions has the errors of the nodes that were omitted before the program was compiled.
-func (p *Program) restore(whole *graph.Graph, omissions graph.Errors) {
+// addMissingOutputs adds missing outputs to the program: the outputs of the complete graph that the program does not
+// compute. omissions has the errors of the nodes that were omitted before the program was compiled.
+func (p *Program) addMissingOutputs(whole *graph.Graph, omissions graph.Errors) {
 	p.failed = append(omissions, p.failed...)
 	if len(omissions) == 0 {
 		return
 	}
-	of := map[string]graph.Output{}
+	outputByName := map[string]graph.Output{}
 	for _, o := range p.outputs {
-		of[o.Name] = o
+		outputByName[o.Name] = o
 	}
 	p.outputs = slices.Clone(whole.Outputs)
 	for i, o := range p.outputs {
-		if made, ok := of[o.Name]; ok {
-			p.outputs[i] = made
+		if computed, ok := outputByName[o.Name]; ok {
+			p.outputs[i] = computed
 		} else {
 			p.omittedValues[o.Value] = true
 		}
@@ -263,25 +265,25 @@ func (p *Program) markMissing(n *graph.Node) {
 
 // findSources records for every step the steps that compute its operands.
 func (p *Program) findSources() {
-	maker := map[*graph.Node]int32{}
+	stepOfNode := map[*graph.Node]int32{}
 	p.sources = make([][]int32, len(p.steps))
 	for i, s := range p.steps {
 		for _, a := range s.node.In {
 			if a.Kind != graph.TensorArg {
 				continue
 			}
-			if k, ok := maker[a.Value.Root().Node]; ok && a.Value.Root().Node != nil {
+			if k, ok := stepOfNode[a.Value.Root().Node]; ok && a.Value.Root().Node != nil {
 				p.sources[i] = append(p.sources[i], k)
 			}
 		}
-		maker[s.node] = int32(i)
+		stepOfNode[s.node] = int32(i)
 	}
 }
 
 // stepFailures records the steps of a run that failed or that depend on failed steps.
 type stepFailures struct {
 	p         *Program
-	any       atomic.Bool
+	anyFailed atomic.Bool
 	lostSteps []atomic.Bool // by step
 
 	mu     sync.Mutex
@@ -290,7 +292,7 @@ type stepFailures struct {
 
 // reset clears the failures of the previous run.
 func (l *stepFailures) reset() {
-	if l.any.Swap(false) {
+	if l.anyFailed.Swap(false) {
 		for i := range l.lostSteps {
 			l.lostSteps[i].Store(false)
 		}
@@ -305,7 +307,7 @@ func (l *stepFailures) add(step int, err error) {
 	if !l.lostSteps[step].Swap(true) {
 		l.failed = append(l.failed, l.p.graph.Fail(l.p.steps[step].node, err))
 	}
-	l.any.Store(true)
+	l.anyFailed.Store(true)
 }
 
 // isLost reports whether a step is lost.
@@ -314,7 +316,7 @@ func (l *stepFailures) isLost(step int) bool { return l.lostSteps[step].Load() }
 // propagate reports whether a step reads from a lost step. If so, it marks the step as lost. All steps that the step
 // reads from must be finished.
 func (l *stepFailures) propagate(step int) bool {
-	if !l.any.Load() {
+	if !l.anyFailed.Load() {
 		return false
 	}
 	for _, s := range l.p.sources[step] {
@@ -329,32 +331,33 @@ func (l *stepFailures) propagate(step int) bool {
 // computedOutputs returns, by output of the program, whether the output was computed. It returns nil if all outputs
 // were computed.
 func (l *stepFailures) computedOutputs() []bool {
-	if len(l.p.omittedValues) == 0 && !l.any.Load() {
+	if len(l.p.omittedValues) == 0 && !l.anyFailed.Load() {
 		return nil
 	}
-	bad := map[*graph.Node]bool{}
+	lostNodes := map[*graph.Node]bool{}
 	for i := range l.lostSteps {
 		if l.lostSteps[i].Load() {
-			bad[l.p.steps[i].node] = true
+			lostNodes[l.p.steps[i].node] = true
 		}
 	}
-	made := make([]bool, len(l.p.outputs))
+	computed := make([]bool, len(l.p.outputs))
 	for i, o := range l.p.outputs {
 		root := o.Value.Root()
-		made[i] = !l.p.omittedValues[o.Value] && !l.p.omittedValues[root] && (root.Node == nil || !bad[root.Node])
+		computed[i] = !l.p.omittedValues[o.Value] && !l.p.omittedValues[root] && (root.Node == nil || !lostNodes[root.Node])
 	}
-	return made
+	return computed
 }
 
-// summary returns the error of a run with lost steps, or nil if no step was lost.
-func (l *stepFailures) summary(made []bool) error {
-	there := map[string]bool{}
+// runError returns the error of a run with lost steps, or nil if no step was lost.
+func (l *stepFailures) runError(computed []bool) error {
+	isComputed := map[string]bool{}
 	for i, o := range l.p.outputs {
-		there[o.Name] = made == nil || made[i]
+		isComputed[o.Name] = computed == nil || computed[i]
 	}
 	g := l.p.completeGraph
 	if g == nil {
 		g = l.p.graph
 	}
-	return Without(g, append(slices.Clone(l.p.failed), l.failed...), func(name string) bool { return there[name] })
+	return IncompleteError(g, append(slices.Clone(l.p.failed), l.failed...),
+		func(name string) bool { return isComputed[name] })
 }

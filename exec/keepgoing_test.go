@@ -132,7 +132,7 @@ func TestKeepGoing(t *testing.T) {
 				left := map[string]bool{}
 				var part *exec.Incomplete
 				if errors.As(err, &part) {
-					for _, l := range part.LeftOut {
+					for _, l := range part.MissingOutputs {
 						left[l.Output] = true
 						assert.NotEmpty(t, l.Node)
 					}
@@ -245,12 +245,12 @@ func TestKeepGoingPiecewise(t *testing.T) {
 		assert.Equal(t, []float32{1, 3, 5}, bits(t, out["p"]))
 		assert.Equal(t, []float32{1, -2, 3, -4, 5, -6}, bits(t, out["first"]))
 		assert.Len(t, part.Failed, 4, "%v", err)
-		assert.Len(t, part.LeftOut, 6, "%v", err)
+		assert.Len(t, part.MissingOutputs, 6, "%v", err)
 		for _, want := range []string{"nothing is positive", "refused by the kernel", "no kernel for this",
 			`node "head" (head)`} {
 			assert.ErrorContains(t, err, want)
 		}
-		for _, l := range part.LeftOut {
+		for _, l := range part.MissingOutputs {
 			assert.NotEmpty(t, l.Node, l.Output)
 		}
 	}
@@ -293,8 +293,8 @@ func TestPlannersMayLeaveOut(t *testing.T) {
 	require.ErrorAs(t, err, &part)
 	assert.ErrorIs(t, err, refused)
 	assert.True(t, len(out) == 1 && out["a"] != nil)
-	assert.Equal(t, []exec.LeftOut{{Output: "b", Node: "total"}}, part.LeftOut)
-	assert.Equal(t, `output "b" is left out`, exec.LeftOut{Output: "b", Node: "b"}.String())
+	assert.Equal(t, []exec.MissingOutput{{Output: "b", Node: "total"}}, part.MissingOutputs)
+	assert.Equal(t, `output "b" is left out`, exec.MissingOutput{Output: "b", Node: "b"}.String())
 	_, err = exec.NewRunner(g, plan, exec.Options{})
 	assert.ErrorIs(t, err, refused)
 }

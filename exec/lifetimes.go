@@ -16,23 +16,23 @@ func (p *Program) Lifetimes() []Lifetime {
 		return nil
 	}
 	list := make([]Lifetime, 0, len(p.storages))
-	place := make([]int, len(p.storages)) // place[s] is 1 + the index in list of storage s
+	listIndex := make([]int, len(p.storages)) // listIndex[s] is 1 + the index in list of storage s
 	for i := range p.steps {
 		s := &p.steps[i]
 		for _, r := range s.refs {
 			if r.storage < 0 {
 				continue
 			}
-			so := &p.storages[r.storage]
-			if so.kind != inArena && so.kind != inFresh {
+			storage := &p.storages[r.storage]
+			if storage.kind != inArena && storage.kind != inNewMemory {
 				continue
 			}
-			at := &place[r.storage]
-			if *at == 0 {
-				list = append(list, Lifetime{Bytes: so.bytes, Output: so.kind == inFresh})
-				*at = len(list)
+			index := &listIndex[r.storage]
+			if *index == 0 {
+				list = append(list, Lifetime{Bytes: storage.bytes, Output: storage.kind == inNewMemory})
+				*index = len(list)
 			}
-			l := &list[*at-1]
+			l := &list[*index-1]
 			if n := len(l.Steps); n == 0 || l.Steps[n-1] != i {
 				l.Steps = append(l.Steps, i)
 			}

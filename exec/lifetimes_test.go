@@ -107,7 +107,7 @@ func (k *keeper) BeginRun(r *exec.Run) bool {
 	return true
 }
 
-func (k *keeper) BeginStep(w exec.Work) { assert.Same(k.t, k, w.Run.Data) }
+func (k *keeper) BeginStep(w exec.Position) { assert.Same(k.t, k, w.Run.Data) }
 
 func (k *keeper) EndRun(r *exec.Run, _ error) {
 	assert.Same(k.t, k, r.Data)

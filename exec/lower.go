@@ -73,7 +73,7 @@ func inBatches(n, threads int, do func(begin, end int)) {
 
 // lower compiles the kernel of a node that is not a view.
 func lower(ctx context.Context, n *graph.Node) (k *graph.Kernel, err error) {
-	defer recovered(&err)
+	defer recoverPanic(&err)
 	if err := interrupt.Err(ctx); err != nil {
 		return nil, err
 	}
@@ -95,5 +95,5 @@ func lower(ctx context.Context, n *graph.Node) (k *graph.Kernel, err error) {
 	if k.Place != tensor.Host {
 		return nil, fmt.Errorf("its kernel runs on %v, the program runs on the %v", k.Place, tensor.Host)
 	}
-	return countable(k), nil
+	return limitChunks(k), nil
 }

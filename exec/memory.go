@@ -73,7 +73,7 @@ func (p *Program) planFor(ctx context.Context, anywhere []bool, maxBytes int) *m
 			m.groupStart, end = i, p.steps[i].pipelineEnd
 		}
 		interrupt.Check(ctx)
-		m.step(i)
+		m.planStep(i)
 		if anywhere != nil && m.arenaSize > maxBytes {
 			break
 		}
@@ -101,8 +101,8 @@ type memoryPlanner struct {
 
 // block is a free part of the arena.
 type block struct {
-	at, size int     // offset in the arena and size, in bytes
-	users    []int32 // the steps that used the memory last
+	offset, size int     // offset in the arena and size, in bytes
+	users        []int32 // the steps that used the memory last
 }
 
 // find returns the storage whose memory a storage uses.
@@ -113,20 +113,20 @@ func (m *memoryPlanner) find(s int) int {
 	return s
 }
 
-// step assigns memory to the results and the scratch memory of step i, and frees memory after its last use.
-func (m *memoryPlanner) step(i int) {
+// planStep assigns memory to the results and the scratch memory of step i, and frees memory after its last use.
+func (m *memoryPlanner) planStep(i int) {
 	p := m.p
 	s := &p.steps[i]
 	nout := len(s.node.Out)
 	for k := range s.refs {
 		if r := &s.refs[k]; r.storage >= 0 {
 			r.storage = m.find(r.storage)
-			if k >= nout && m.planned(r.storage) && s.node.In[k-nout].Kind == graph.TensorArg {
-				m.wait(i, m.writer.At(s.node.In[k-nout].Value.Root()))
+			if k >= nout && m.isPlanned(r.storage) && s.node.In[k-nout].Kind == graph.TensorArg {
+				m.addWait(i, m.writer.At(s.node.In[k-nout].Value.Root()))
 			}
 		}
 	}
-	m.inPlace(i)
+	m.reuseInPlace(i)
 	for k := range nout {
 		r := s.refs[k]
 		if r.storage < 0 {
@@ -139,34 +139,34 @@ func (m *memoryPlanner) step(i int) {
 		s.scratch, _ = m.alloc(i, s.kernel.Scratch, len(p.storages)+i)
 	}
 	for _, r := range s.refs {
-		if r.storage >= 0 && m.planned(r.storage) && !slices.Contains(m.lastUsers(r.storage), int32(i)) {
+		if r.storage >= 0 && m.isPlanned(r.storage) && !slices.Contains(m.lastUsers(r.storage), int32(i)) {
 			m.users[r.storage] = append(m.users[r.storage], int32(i))
 		}
 	}
-	m.release(i)
+	m.freeAfter(i)
 }
 
 // placeStorage assigns arena memory to the storage of v, a result of step i, unless the result reuses the memory of an
 // operand. If v is stored within another value, an earlier step may have placed the storage already. Step i then waits
 // for the previous users of the memory, but not for that earlier step.
 func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
-	st := &m.p.storages[storage]
+	s := &m.p.storages[storage]
 	switch {
-	case st.kind != inArena:
+	case s.kind != inArena:
 	case !m.isPlaced[storage] && storage == m.p.storageOf(v):
-		st.arenaOffset, m.previousUsers[storage] = m.alloc(i, st.bytes, storage)
+		s.arenaOffset, m.previousUsers[storage] = m.alloc(i, s.bytes, storage)
 		m.isPlaced[storage] = true
 	case v.Within != nil:
 		for _, u := range m.previousUsers[storage] {
-			m.wait(i, u)
+			m.addWait(i, u)
 		}
 	}
 }
 
-// planned reports whether a step of the program writes storage s.
-func (m *memoryPlanner) planned(s int) bool {
+// isPlanned reports whether a step of the program writes storage s.
+func (m *memoryPlanner) isPlanned(s int) bool {
 	k := m.p.storages[s].kind
-	return k == inArena || k == inFresh
+	return k == inArena || k == inNewMemory
 }
 
 // lastUsers returns a list with the last step that uses a storage. The list is empty if no step uses the storage.
@@ -175,8 +175,8 @@ func (m *memoryPlanner) lastUsers(storage int) []int32 {
 	return u[max(0, len(u)-1):]
 }
 
-// wait makes step i wait for an earlier step, unless it already does.
-func (m *memoryPlanner) wait(i int, earlier int32) {
+// addWait makes step i wait for an earlier step, unless it already does.
+func (m *memoryPlanner) addWait(i int, earlier int32) {
 	if int(earlier) == i || m.waits[earlier] == int32(i) {
 		return
 	}
@@ -184,26 +184,27 @@ func (m *memoryPlanner) wait(i int, earlier int32) {
 	m.p.steps[earlier].waitingSteps = append(m.p.steps[earlier].waitingSteps, int32(i))
 }
 
-// inPlace lets the results of step i reuse the memory of operands that no later step uses, if the kernel permits it.
-func (m *memoryPlanner) inPlace(i int) {
+// reuseInPlace lets the results of step i reuse the memory of operands that no later step uses, if the kernel permits
+// it.
+func (m *memoryPlanner) reuseInPlace(i int) {
 	p := m.p
 	s := &p.steps[i]
 	nout := len(s.node.Out)
-	taken := map[int]bool{}
+	reused := map[int]bool{}
 	for _, pair := range s.kernel.InPlace {
 		out, in := &s.refs[pair.Out], s.refs[nout+pair.In]
-		if out.storage < 0 || in.storage < 0 || taken[in.storage] || m.merged[out.storage] != out.storage ||
+		if out.storage < 0 || in.storage < 0 || reused[in.storage] || m.merged[out.storage] != out.storage ||
 			out.storage != p.storageOf(s.node.Out[pair.Out]) || m.isPlaced[out.storage] || s.node.Out[pair.Out].Within != nil {
 			continue
 		}
 		from, to := &p.storages[in.storage], &p.storages[out.storage]
 		if from.kind != inArena || to.kind != inArena || from.lastStep != i || in.offset != 0 || from.bytes < to.bytes ||
-			!m.readsAlike(i, pair.In) {
+			!m.readsSameElements(i, pair.In) {
 			continue
 		}
-		taken[in.storage] = true
+		reused[in.storage] = true
 		for _, u := range m.users[in.storage] {
-			m.wait(i, u)
+			m.addWait(i, u)
 		}
 		m.users[in.storage] = nil
 		from.lastStep = to.lastStep
@@ -212,9 +213,9 @@ func (m *memoryPlanner) inPlace(i int) {
 	}
 }
 
-// readsAlike reports whether all operands of step i that share the storage of operand `in` have each element at the
-// same address as operand `in`. Overwriting the elements in order is then safe.
-func (m *memoryPlanner) readsAlike(i, in int) bool {
+// readsSameElements reports whether all operands of step i that share the storage of operand `in` have each element at
+// the same address as operand `in`. Overwriting the elements in order is then safe.
+func (m *memoryPlanner) readsSameElements(i, in int) bool {
 	s := &m.p.steps[i]
 	nout := len(s.node.Out)
 	meta := s.node.In[in].Meta()
@@ -252,13 +253,13 @@ func (m *memoryPlanner) alloc(i, size, slot int) (at int, before []int32) {
 	}
 	b := m.blocks[best]
 	for _, u := range b.users {
-		m.wait(i, u)
+		m.addWait(i, u)
 	}
 	var rest []block
-	if at > b.at {
-		rest = append(rest, block{b.at, at - b.at, b.users})
+	if at > b.offset {
+		rest = append(rest, block{b.offset, at - b.offset, b.users})
 	}
-	if end := b.at + b.size; at+size < end {
+	if end := b.offset + b.size; at+size < end {
 		rest = append(rest, block{at + size, end - at - size, b.users})
 	}
 	m.blocks = slices.Replace(m.blocks, best, best+1, rest...)
@@ -278,12 +279,12 @@ func (m *memoryPlanner) dropAffinity(slot int) {
 // affinity it returns the smallest such block.
 func (m *memoryPlanner) pickBlock(size, slot int) (best, at int) {
 	if m.ignoresAffinity != nil && !m.ignoresAffinity[slot] {
-		return m.affinity.choose(m.blocks, size)
+		return m.affinity.chooseAddress(m.blocks, size)
 	}
 	best = -1
 	for k := range m.blocks {
 		if b := &m.blocks[k]; b.size >= size && (best < 0 || b.size < m.blocks[best].size) {
-			best, at = k, b.at
+			best, at = k, b.offset
 			if b.size == size {
 				break
 			}
@@ -292,9 +293,9 @@ func (m *memoryPlanner) pickBlock(size, slot int) (best, at int) {
 	return best, at
 }
 
-// release frees memory whose last use was step i. At the end of a pipelined group, it frees memory whose last use was
+// freeAfter frees memory whose last use was step i. At the end of a pipelined group, it frees memory whose last use was
 // any step of the group.
-func (m *memoryPlanner) release(i int) {
+func (m *memoryPlanner) freeAfter(i int) {
 	p := m.p
 	s := &p.steps[i]
 	if s.kernel.Scratch > 0 {
@@ -305,9 +306,9 @@ func (m *memoryPlanner) release(i int) {
 			if r.storage < 0 {
 				continue
 			}
-			st := &p.storages[r.storage]
-			if st.kind == inArena && st.lastStep == i && m.users[r.storage] != nil {
-				m.freeBlock(st.arenaOffset, st.bytes, m.users[r.storage])
+			storage := &p.storages[r.storage]
+			if storage.kind == inArena && storage.lastStep == i && m.users[r.storage] != nil {
+				m.freeBlock(storage.arenaOffset, storage.bytes, m.users[r.storage])
 				m.users[r.storage] = nil
 			}
 		}
@@ -320,7 +321,7 @@ func (m *memoryPlanner) freeBlock(at, size int, users []int32) {
 	if size == 0 {
 		return
 	}
-	k := sort.Search(len(m.blocks), func(k int) bool { return m.blocks[k].at > at })
+	k := sort.Search(len(m.blocks), func(k int) bool { return m.blocks[k].offset > at })
 	m.blocks = slices.Insert(m.blocks, k, block{at, size, m.truncateUsers(users)})
 	m.join(k)
 	m.join(k - 1)
@@ -332,12 +333,12 @@ func (m *memoryPlanner) join(k int) {
 		return
 	}
 	a, b := m.blocks[k], m.blocks[k+1]
-	if a.at+a.size != b.at {
+	if a.offset+a.size != b.offset {
 		return
 	}
 	users := slices.Concat(a.users, b.users)
 	slices.Sort(users)
-	m.blocks[k] = block{a.at, a.size + b.size, m.truncateUsers(slices.Compact(users))}
+	m.blocks[k] = block{a.offset, a.size + b.size, m.truncateUsers(slices.Compact(users))}
 	m.blocks = slices.Delete(m.blocks, k+1, k+2)
 }
 
@@ -349,7 +350,7 @@ func (m *memoryPlanner) truncateUsers(users []int32) []int32 {
 	}
 	latest := users[len(users)-1]
 	for _, u := range users[:len(users)-1] {
-		m.wait(int(latest), u)
+		m.addWait(int(latest), u)
 	}
 	return []int32{latest}
 }

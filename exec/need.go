@@ -115,26 +115,26 @@ func (n Need) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Together returns the need of several programs of the same graph that run concurrently. Their runs share inputs and
-// constants.
-func Together(programs ...*Program) Need {
-	var all Need
+// CombinedNeed returns the need of several programs of the same graph that run concurrently. Their runs share inputs
+// and constants.
+func CombinedNeed(programs ...*Program) Need {
+	var total Need
 	seen := map[string]bool{}
 	for _, p := range programs {
 		n := p.need
-		all.Inputs, all.Constants = max(all.Inputs, n.Inputs), max(all.Constants, n.Constants)
-		all.Originals = max(all.Originals, n.Originals)
-		all.Packed, all.Arena = sum(all.Packed, n.Packed), sum(all.Arena, n.Arena)
-		all.Outputs, all.Scratch = sum(all.Outputs, n.Outputs), sum(all.Scratch, n.Scratch)
+		total.Inputs, total.Constants = max(total.Inputs, n.Inputs), max(total.Constants, n.Constants)
+		total.Originals = max(total.Originals, n.Originals)
+		total.Packed, total.Arena = sum(total.Packed, n.Packed), sum(total.Arena, n.Arena)
+		total.Outputs, total.Scratch = sum(total.Outputs, n.Outputs), sum(total.Scratch, n.Scratch)
 		for _, h := range n.Largest {
 			if !seen[h.Name] {
 				seen[h.Name] = true
-				all.Largest = append(all.Largest, h)
+				total.Largest = append(total.Largest, h)
 			}
 		}
 	}
-	all.sortLargest()
-	return all
+	total.sortLargest()
+	return total
 }
 
 // MemoryError reports that a run needs more memory than the limit.
@@ -167,16 +167,16 @@ func (e *MemoryError) Error() string {
 	return b.String()
 }
 
-// alwaysAllowed is the need in bytes below which the memory limit of the process is not queried: the query takes longer
-// than compiling a small graph.
-const alwaysAllowed = 64 << 20
+// uncheckedBytes is the need in bytes below which the memory limit of the process is not queried: the query takes
+// longer than compiling a small graph.
+const uncheckedBytes = 64 << 20
 
 // Check returns a [*MemoryError] if the need exceeds the limit, as defined in [Options.MemoryLimit]. held is the part
 // of the need that the process already holds.
 func (n Need) Check(limit, held int) error {
 	total := n.Total()
 	switch {
-	case limit < 0, limit == 0 && total-held < alwaysAllowed:
+	case limit < 0, limit == 0 && total-held < uncheckedBytes:
 		return nil
 	case limit > 0:
 		if total > limit {
@@ -197,8 +197,8 @@ func (p *Program) Need() Need {
 	return n
 }
 
-// measure computes the program's need.
-func (p *Program) measure() {
+// computeNeed computes the program's need.
+func (p *Program) computeNeed() {
 	n := Need{Arena: p.arena, Scratch: p.workerBytes * p.threads}
 	seen := map[*tensor.Storage]bool{}
 	for _, s := range p.storages {
@@ -213,7 +213,7 @@ func (p *Program) measure() {
 		switch {
 		case s.kind == inInput:
 			n.AddInput(s.root)
-		case s.kind == inFresh:
+		case s.kind == inNewMemory:
 			n.Outputs = sum(n.Outputs, bytes)
 			n.add("output", s.root, bytes)
 		case s.kind == inArena:
@@ -239,13 +239,13 @@ func (p *Program) measure() {
 
 // addOriginal adds the original data of a packed constant, if they are kept.
 func (n *Need) addOriginal(packed *graph.Value, seen map[*tensor.Storage]bool) {
-	kept := packed.Packed.Kept()
-	if kept == nil || seen[kept.Storage()] {
+	original := packed.Packed.Kept()
+	if original == nil || seen[original.Storage()] {
 		return
 	}
-	seen[kept.Storage()] = true
-	n.Constants = sum(n.Constants, kept.Storage().Len())
-	n.Originals = sum(n.Originals, kept.Storage().Len())
+	seen[original.Storage()] = true
+	n.Constants = sum(n.Constants, original.Storage().Len())
+	n.Originals = sum(n.Originals, original.Storage().Len())
 }
 
 // minNeed returns a lower bound on the need, which is known before compilation: inputs, constants, outputs, and the

@@ -102,7 +102,7 @@ func TestTogether(t *testing.T) {
 	require.NoError(t, err)
 	b, err := exec.Compile(chain(1000), exec.Options{Threads: 1})
 	require.NoError(t, err)
-	one, both := a.Need(), exec.Together(a, b)
+	one, both := a.Need(), exec.CombinedNeed(a, b)
 	assert.Equal(t, one.Inputs, both.Inputs)
 	assert.Equal(t, one.Constants, both.Constants)
 	assert.Equal(t, 2*one.Arena, both.Arena)
@@ -152,7 +152,7 @@ func TestKeepGoingWithinALimit(t *testing.T) {
 		require.True(t, errors.As(err, &part))
 		assert.Nil(t, out["large"])
 		assert.GreaterOrEqual(t, len(out), least)
-		assert.Equal(t, 42, len(out)+len(part.LeftOut))
+		assert.Equal(t, 42, len(out)+len(part.MissingOutputs))
 		assert.LessOrEqual(t, p.Need().Total(), limit)
 	}
 }

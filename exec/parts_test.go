@@ -24,12 +24,12 @@ type chunksSeen struct {
 	by          map[int][]int
 }
 
-func (*chunksSeen) BeginRun(*exec.Run) bool   { return true }
-func (*chunksSeen) EndRun(*exec.Run, error)   {}
-func (*chunksSeen) BeginStep(exec.Work)       {}
-func (*chunksSeen) EndStep(exec.Work, bool)   {}
-func (*chunksSeen) EndChunk(exec.Work, error) {}
-func (s *chunksSeen) BeginChunk(w exec.Work) {
+func (*chunksSeen) BeginRun(*exec.Run) bool       { return true }
+func (*chunksSeen) EndRun(*exec.Run, error)       {}
+func (*chunksSeen) BeginStep(exec.Position)       {}
+func (*chunksSeen) EndStep(exec.Position, bool)   {}
+func (*chunksSeen) EndChunk(exec.Position, error) {}
+func (s *chunksSeen) BeginChunk(w exec.Position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.by[w.Worker] = append(s.by[w.Worker], w.Chunk)

@@ -16,26 +16,26 @@ import (
 // better into its own cache. At the boundaries of its part, a worker would have to wait for rows of another worker.
 
 const (
-	// minPipelined is the minimum size in bytes of a value that is worth pipelining. Smaller values stay in the cache
+	// minPipelinedBytes is the minimum size in bytes of a value that is worth pipelining. Smaller values stay in the cache
 	// anyway.
-	minPipelined = machine.L2Bytes
-	// maxBuffered is the maximum number of bytes that are computed but not yet read, summed over all values between the
-	// steps of a group. It is about the part of the L2 cache that weights and results leave free.
-	maxBuffered = machine.L2Bytes
-	// maxPipelined is the maximum number of steps in a group.
-	maxPipelined = 16
+	minPipelinedBytes = machine.L2Bytes
+	// maxBufferedBytes is the maximum number of bytes that are computed but not yet read, summed over all values between
+	// the steps of a group. It is about the part of the L2 cache that weights and results leave free.
+	maxBufferedBytes = machine.L2Bytes
+	// maxGroupSteps is the maximum number of steps in a group.
+	maxGroupSteps = 16
 )
 
 // findPipelines marks the first step of each group. The memory plan depends on the groups.
 func (p *Program) findPipelines() {
 	for i := 0; i < len(p.steps); {
-		end, held := i+1, 0
-		for end < min(len(p.steps), i+maxPipelined) {
-			between := p.bufferedBytes(end)
-			if between < 0 || held+between > maxBuffered || p.readsFrom(end, i) {
+		end, buffered := i+1, 0
+		for end < min(len(p.steps), i+maxGroupSteps) {
+			bytes := p.bufferedBytes(end)
+			if bytes < 0 || buffered+bytes > maxBufferedBytes || p.readsFrom(end, i) {
 				break
 			}
-			held += between
+			buffered += bytes
 			end++
 		}
 		if end > i+1 {
@@ -61,29 +61,29 @@ func (s *step) pipelinePhase() *graph.Phase {
 // bufferedBytes returns the maximum number of bytes that step i-1 has written and step i still has to read, if they are
 // interleaved. It is negative if they cannot be interleaved, or if interleaving saves nothing.
 func (p *Program) bufferedBytes(i int) int {
-	before, st := &p.steps[i-1], &p.steps[i]
-	from, to := before.pipelinePhase(), st.pipelinePhase()
+	previous, st := &p.steps[i-1], &p.steps[i]
+	from, to := previous.pipelinePhase(), st.pipelinePhase()
 	if from == nil || to == nil || len(st.node.In) == 0 || st.node.In[0].Kind != graph.TensorArg ||
-		st.refs[1] != before.refs[0] {
+		st.refs[1] != previous.refs[0] {
 		return -1
 	}
-	made, read := before.node.Out[0].Meta, st.node.In[0].Meta()
-	if made.DType != read.DType || made.Numel() != read.Numel() || !made.SameAddresses(read) ||
-		made.Bytes() < minPipelined {
+	written, read := previous.node.Out[0].Meta, st.node.In[0].Meta()
+	if written.DType != read.DType || written.Numel() != read.Numel() || !written.SameAddresses(read) ||
+		written.Bytes() < minPipelinedBytes {
 		return -1
 	}
-	most, ready, done := 0, 0, 0
+	maxBuffered, ready, done := 0, 0, 0
 	for c := range to.Chunks {
-		used := 0
+		consumed := 0
 		if c > 0 {
-			used = to.Flow.Needs(c - 1)
+			consumed = to.Flow.Needs(c - 1)
 		}
 		for needs := to.Flow.Needs(c); ready < needs && done < from.Chunks; done++ {
 			ready = from.Flow.Made(done)
 		}
-		most = max(most, ready-used)
+		maxBuffered = max(maxBuffered, ready-consumed)
 	}
-	return most * made.DType.Size()
+	return maxBuffered * written.DType.Size()
 }
 
 // readsFrom reports whether step i reads a result of the steps from first to i-1 by an operand other than its first
@@ -102,7 +102,7 @@ func (p *Program) readsFrom(i, first int) bool {
 // runPipelined runs the group of steps from first to end-1. Each iteration of its loop runs one chunk: the next chunk
 // of the last step that has all operands for it.
 func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end int) error {
-	var next [maxPipelined]int // next[k] is the next chunk of step k of the group
+	var next [maxGroupSteps]int // next[k] is the next chunk of step k of the group
 	for i := end - 1; ; {
 		st := &s.p.steps[i]
 		ph, c := &st.kernel.Phases[0], next[i-first]
@@ -112,7 +112,7 @@ func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end i
 		case c == ph.Chunks: // the next step has all of its operands
 			i++
 			continue
-		case i > first && s.p.needsMore(i, c, next[i-1-first]):
+		case i > first && s.p.mustWait(i, c, next[i-1-first]):
 			i--
 			continue
 		case ctx.Err() != nil:
@@ -130,11 +130,11 @@ func (s *Session) runPipelined(ctx context.Context, w *workerState, first, end i
 	}
 }
 
-// needsMore reports whether a chunk of step i must wait for further chunks of step i-1. made is the number of chunks of
-// step i-1 that have finished.
-func (p *Program) needsMore(i, chunk, made int) bool {
+// mustWait reports whether a chunk of step i must wait for further chunks of step i-1. finished is the number of chunks
+// of step i-1 that have finished.
+func (p *Program) mustWait(i, chunk, finished int) bool {
 	from, to := &p.steps[i-1].kernel.Phases[0], &p.steps[i].kernel.Phases[0]
-	return made == 0 || made < from.Chunks && from.Flow.Made(made-1) < to.Flow.Needs(chunk)
+	return finished == 0 || finished < from.Chunks && from.Flow.Made(finished-1) < to.Flow.Needs(chunk)
 }
 
 // extendLifetimes keeps all memory that a group uses until the last step of the group, because no step of the group is

@@ -89,7 +89,7 @@ const (
 	inArena storageKind = iota
 	inInput
 	inConst
-	inFresh // allocated for each run: outputs
+	inNewMemory // allocated for each run: outputs
 )
 
 // storage is the memory of one root value and its views.
@@ -144,7 +144,7 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 		return nil, err
 	}
 	if o.KeepGoing {
-		return compileSome(g, o)
+		return compileWithOmissions(g, o)
 	}
 	return compile(g, o)
 }
@@ -153,21 +153,21 @@ func Compile(g *graph.Graph, o Options) (*Program, error) {
 // groups keep more values live at the same time.
 func compile(g *graph.Graph, o Options) (*Program, error) {
 	pipelined := o.Threads == 1 && !o.KeepGoing
-	p, err := compileBy(g, o, pipelined)
+	p, err := compileWith(g, o, pipelined)
 	if pipelined && errors.As(err, new(*MemoryError)) {
-		return compileBy(g, o, false)
+		return compileWith(g, o, false)
 	}
 	return p, err
 }
 
-// compileBy is compile with pipelined groups if pipelined is true, otherwise without groups.
-func compileBy(g *graph.Graph, o Options, pipelined bool) (_ *Program, err error) {
+// compileWith is compile with pipelined groups if pipelined is true, otherwise without groups.
+func compileWith(g *graph.Graph, o Options, pipelined bool) (_ *Program, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
 	if err := o.check(minNeed(g)); err != nil {
 		return nil, err
 	}
-	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: guardedTracer(o.Tracer), graph: g,
+	p := &Program{inputs: g.Inputs, outputs: g.Outputs, threads: o.Threads, tracer: newSafeTracer(o.Tracer), graph: g,
 		storageIndex: graph.NewByValue[int32](g), pool: o.Pool}
 	if p.pool == nil {
 		p.pool = new(tensor.Pool)
@@ -206,7 +206,7 @@ func compileBy(g *graph.Graph, o Options, pipelined bool) (_ *Program, err error
 	p.cutSections(o.Costs)
 	p.findConstants()
 	p.findInPlace()
-	p.measure()
+	p.computeNeed()
 	interrupt.Check(o.Context)
 	if err := o.check(p.need); err != nil {
 		return nil, err
@@ -223,16 +223,16 @@ func (o Options) check(n Need) error {
 	return n.Check(o.MemoryLimit, held)
 }
 
-// recovered is deferred and converts a panic in an op to an error: see panicked.
-func recovered(err *error) {
+// recoverPanic is deferred and converts a panic in an op to an error: see panicError.
+func recoverPanic(err *error) {
 	if x := recover(); x != nil {
-		*err = panicked(x)
+		*err = panicError(x)
 	}
 }
 
-// panicked returns the error for a recovered panic in an op: a failed allocation, a cancelled context, or an internal
+// panicError returns the error for a recovered panic in an op: a failed allocation, a cancelled context, or an internal
 // error. A panic must not end other work of the process.
-func panicked(x any) error {
+func panicError(x any) error {
 	switch x := x.(type) {
 	case *tensor.MemoryError:
 		return x
@@ -266,7 +266,7 @@ func (p *Program) addStorages(g *graph.Graph) {
 	}
 	for _, o := range g.Outputs {
 		if s := &p.storages[p.storageOf(o.Value)]; s.kind == inArena {
-			s.kind = inFresh
+			s.kind = inNewMemory
 		}
 	}
 }
@@ -276,7 +276,7 @@ func (p *Program) storageOf(v *graph.Value) int { return int(max(p.storageIndex.
 
 // addStep adds a step for a node and its kernel.
 func (p *Program) addStep(n *graph.Node, k *graph.Kernel) (err error) {
-	defer recovered(&err)
+	defer recoverPanic(&err)
 	s := step{node: n, kernel: k, firstPtr: p.pointerCount, firstPhase: p.phases,
 		refs: make([]ref, 0, len(n.Out)+len(n.In))}
 	for _, v := range n.Out {
@@ -362,7 +362,7 @@ func (p *Program) ArenaBytes() int { return p.arena }
 func (p *Program) PeakBytes() int {
 	total := p.arena + p.workerBytes
 	for _, s := range p.storages {
-		if s.kind == inFresh {
+		if s.kind == inNewMemory {
 			total += s.bytes
 		}
 	}

@@ -11,13 +11,13 @@ import (
 )
 
 // findInPlace finds the outputs that a step can write directly into the caller's tensor. Such an output has memory of
-// its own in each run (inFresh). It covers all bytes of its root value, so that no byte between the elements of the
+// its own in each run (inNewMemory). It covers all bytes of its root value, so that no byte between the elements of the
 // tensor is written.
 func (p *Program) findInPlace() {
 	p.inPlace = make([]bool, len(p.outputs))
 	for i, o := range p.outputs {
 		m, root := o.Value.Meta, o.Value.Root().Meta
-		p.inPlace[i] = !p.omittedValues[o.Value] && m.Numel() > 0 && p.storages[p.storageOf(o.Value)].kind == inFresh &&
+		p.inPlace[i] = !p.omittedValues[o.Value] && m.Numel() > 0 && p.storages[p.storageOf(o.Value)].kind == inNewMemory &&
 			m.Bytes() == root.Bytes() && m.Offset*m.DType.Size() == root.Offset*root.DType.Size() &&
 			root.IsNonOverlappingAndDense() && !m.OverlapsItself()
 	}
@@ -33,21 +33,21 @@ func (s *Session) allocate(in, out []*tensor.Tensor) error {
 			continue
 		}
 		m := o.Value.Meta
-		if err := checkGiven(o.Name, m.DType, m.Shape, t); err != nil {
+		if err := checkOutputTensor(o.Name, m.DType, m.Shape, t); err != nil {
 			return err
 		}
-		if err := p.mayWrite(i, in, out); err != nil {
+		if err := p.checkWritable(i, in, out); err != nil {
 			return err
 		}
-		f := &s.freshMemories[p.storageOf(o.Value)]
-		// givenOutput counts from 1, because 0 means that no tensor was given.
+		f := &s.outputMemories[p.storageOf(o.Value)]
+		// directOutput counts from 1, because 0 means that no tensor was given.
 		if p.inPlace[i] && f.storage == nil && t.SameAddresses(m) && t.Offset >= m.Offset && isAligned(t) {
-			*f = freshMemory{storage: t.Storage(), shift: (t.Offset - m.Offset) * m.DType.Size(), givenOutput: i + 1}
+			*f = outputMemory{storage: t.Storage(), shift: (t.Offset - m.Offset) * m.DType.Size(), directOutput: i + 1}
 		}
 	}
 	for k := range p.storages {
-		if so := &p.storages[k]; so.kind == inFresh && s.freshMemories[k].storage == nil {
-			s.freshMemories[k].storage = p.pool.Take(so.bytes, !coversStorage(so.root.Meta))
+		if storage := &p.storages[k]; storage.kind == inNewMemory && s.outputMemories[k].storage == nil {
+			s.outputMemories[k].storage = p.pool.Take(storage.bytes, !coversStorage(storage.root.Meta))
 		}
 	}
 	return nil
@@ -61,8 +61,8 @@ func isAligned(t *tensor.Tensor) bool {
 	return uintptr(t.Pointer())%uintptr(min(t.DType.Size(), int(unsafe.Sizeof(uintptr(0))))) == 0
 }
 
-// checkGiven returns an error for a tensor that cannot receive an output.
-func checkGiven(name string, d tensor.DType, shape []int, t *tensor.Tensor) error {
+// checkOutputTensor returns an error for a tensor that cannot receive an output.
+func checkOutputTensor(name string, d tensor.DType, shape []int, t *tensor.Tensor) error {
 	switch err := t.Check(); {
 	case err != nil:
 		return fmt.Errorf("the tensor given for output %q: %w", name, err)
@@ -125,28 +125,28 @@ func (s *Session) passToCaller(t *tensor.Tensor) {
 }
 
 // deliver sets output i: to the storage that the run wrote, a view of an input, or a copy of a constant. With
-// onlyGiven, it sets only outputs for which the caller gave a tensor.
+// onlyGivenOutputs, it sets only outputs for which the caller gave a tensor.
 func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) error {
 	o := s.p.outputs[i]
 	root := o.Value.Root()
 	k := s.p.storageOf(root)
-	so, m := &s.p.storages[k], o.Value.Meta
-	if out[i] == nil && s.onlyGiven || s.freshMemories[k].givenOutput == i+1 {
+	storage, m := &s.p.storages[k], o.Value.Meta
+	if out[i] == nil && s.onlyGivenOutputs || s.outputMemories[k].directOutput == i+1 {
 		return nil // not requested, or a step wrote the caller's tensor
 	}
 	var t *tensor.Tensor
 	var err error
-	switch so.kind {
-	case inFresh:
-		f := &s.freshMemories[k]
-		if from := f.storage; f.givenOutput > 0 {
+	switch storage.kind {
+	case inNewMemory:
+		f := &s.outputMemories[k]
+		if from := f.storage; f.directOutput > 0 {
 			// The storage is the caller's tensor for another output.
 			t, err = tensor.Over(m, tensor.StorageOf(from.Bytes()[f.shift:]))
 		} else if t, err = tensor.Over(m, from); err == nil && out[i] == nil {
 			f.ownedByCaller = true
 		}
 	case inInput: // a view of an input; the caller's tensor may begin at another offset than the program's input
-		x := in[so.input]
+		x := in[storage.input]
 		shift := (x.Offset - root.Meta.Offset) * x.DType.Size()
 		if shift%m.DType.Size() != 0 {
 			// The start is not a multiple of the view's element size.
@@ -158,7 +158,7 @@ func (s *Session) deliver(ctx context.Context, i int, in, out []*tensor.Tensor) 
 		m.Offset += shift / m.DType.Size()
 		t, err = x.View(m)
 	default: // inConst
-		if t, err = so.data.View(m); err == nil && out[i] == nil {
+		if t, err = storage.data.View(m); err == nil && out[i] == nil {
 			t, err = s.copyOf(ctx, t, m)
 		}
 	}

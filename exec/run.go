@@ -28,11 +28,11 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 // run is [Program.Run] as a part of the run parent. parent is nil for a run that a caller started: see [Run.Parent].
 func (p *Program) run(ctx context.Context, parent *Run,
 	in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	s, err := p.acquire()
+	s, err := p.acquireSession()
 	if err != nil {
 		return nil, err
 	}
-	defer p.giveBack(s)
+	defer p.releaseSession(s)
 	return s.runNamed(ctx, parent, in)
 }
 
@@ -64,13 +64,13 @@ func (s *Session) runNamed(ctx context.Context, parent *Run,
 
 // runNamedInto is [Runner.RunInto] for a static graph.
 func (p *Program) runNamedInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
-	s, err := p.acquire()
+	s, err := p.acquireSession()
 	if err != nil {
 		return err
 	}
-	defer p.giveBack(s)
-	s.onlyGiven = true
-	defer func() { clear(s.in); clear(s.out); s.onlyGiven = false }()
+	defer p.releaseSession(s)
+	s.onlyGivenOutputs = true
+	defer func() { clear(s.in); clear(s.out); s.onlyGivenOutputs = false }()
 	if err := listInputs(p.inputs, in, s.in); err != nil {
 		return err
 	}
@@ -152,11 +152,11 @@ func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 
 // runInto is [Program.RunInto] as a part of the run parent, which may be nil.
 func (p *Program) runInto(ctx context.Context, parent *Run, in, out []*tensor.Tensor) error {
-	s, err := p.acquire()
+	s, err := p.acquireSession()
 	if err != nil {
 		return err
 	}
-	defer p.giveBack(s)
+	defer p.releaseSession(s)
 	return s.runInto(ctx, parent, in, out)
 }
 
@@ -166,8 +166,8 @@ func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
 	return s.runInto(ctx, nil, in, out)
 }
 
-// fill executes the run: it reads the inputs in and sets the outputs out.
-func (s *Session) fill(ctx context.Context, in, out []*tensor.Tensor) (err error) {
+// runUntraced executes the run: it reads the inputs in and sets the outputs out.
+func (s *Session) runUntraced(ctx context.Context, in, out []*tensor.Tensor) (err error) {
 	defer tensor.CatchMemory(&err)
 	p := s.p
 	if ctx == nil {
@@ -196,12 +196,12 @@ func (s *Session) fill(ctx context.Context, in, out []*tensor.Tensor) (err error
 	if err := s.execute(ctx); err != nil {
 		return err
 	}
-	var made []bool // nil: all outputs are computed
+	var computed []bool // nil: all outputs are computed
 	if s.stepFailures != nil {
-		made = s.stepFailures.computedOutputs()
+		computed = s.stepFailures.computedOutputs()
 	}
 	for i, o := range p.outputs {
-		if made != nil && !made[i] {
+		if computed != nil && !computed[i] {
 			continue
 		}
 		if err := s.deliver(ctx, i, in, out); err != nil {
@@ -209,7 +209,7 @@ func (s *Session) fill(ctx context.Context, in, out []*tensor.Tensor) (err error
 		}
 	}
 	if s.stepFailures != nil {
-		return s.stepFailures.summary(made)
+		return s.stepFailures.runError(computed)
 	}
 	return nil
 }

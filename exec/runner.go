@@ -52,7 +52,7 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 		o.Pool = new(tensor.Pool)
 	}
 	r := &Runner{graph: g, plan: plan, options: o, bodies: map[*graph.Graph]*segmentedGraph{}}
-	r.options.Context, r.options.Tracer = nil, guardedTracer(o.Tracer)
+	r.options.Context, r.options.Tracer = nil, newSafeTracer(o.Tracer)
 	r.segmentCache.prepared = lru.New[classKey, *cacheEntry](maxEntries, max(o.MemoryLimit, 0))
 	if g.Dynamic() {
 		r.segmented = newSegmentedGraph(g)
@@ -68,10 +68,10 @@ func NewRunner(g *graph.Graph, plan Planner, o Options) (*Runner, error) {
 // Program returns the compiled program, or nil for a graph that runs in segments.
 func (r *Runner) Program() *Program { return r.static }
 
-// Ahead prepares the first segment whose shapes are known before a run ([graph.Segment.Ahead]), for inputs in the
-// declared layouts. It returns the index of the segment and its program. If the graph has no segments, or none with
-// known shapes, it returns -1 and nil. It stops when ctx ends.
-func (r *Runner) Ahead(ctx context.Context) (segment int, p *Program, err error) {
+// PrepareBeforeRun prepares the first segment whose shapes are known before a run ([graph.Segment.Ahead]), for inputs
+// in the declared layouts. It returns the index of the segment and its program. If the graph has no segments, or none
+// with known shapes, it returns -1 and nil. It stops when ctx ends.
+func (r *Runner) PrepareBeforeRun(ctx context.Context) (segment int, p *Program, err error) {
 	if r.segmented == nil {
 		return -1, nil, nil
 	}
@@ -112,11 +112,11 @@ func (r *Runner) compile(g *graph.Graph, o Options) (_ *Program, failed graph.Er
 }
 
 // prepare prepares a segment for known values. The result is a program, the call of the segment's dynamic node, or, if
-// shapes inside the segment are still unknown, its inner segments. With keep, the nodes that inference or planning
+// shapes inside the segment are still unknown, its inner segments. With keepGoing, the nodes that inference or planning
 // rejects are omitted. prepare stops when ctx ends.
 func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph.Value]*tensor.Tensor,
-	keep bool) (_ *prepared, err error) {
-	defer recovered(&err)
+	keepGoing bool) (_ *prepared, err error) {
+	defer recoverPanic(&err)
 	g, err := s.At(ctx, known)
 	defer func() {
 		if g != nil { // the graph is cached
@@ -128,10 +128,10 @@ func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph
 		return nil, ended
 	}
 	if err != nil {
-		if !keep || g == nil || s.Dynamic {
+		if !keepGoing || g == nil || s.Dynamic {
 			return nil, err
 		}
-		g, p.failed = inferSome(g)
+		g, p.failed = inferWithOmissions(g)
 	}
 	switch {
 	case s.Dynamic:
@@ -142,27 +142,27 @@ func (r *Runner) prepare(ctx context.Context, s *graph.Segment, known map[*graph
 		return p, nil
 	}
 	o := r.options
-	o.Context, o.InputsHeld, o.KeepGoing = ctx, true, keep
-	program, refused, err := r.compile(g, o)
-	p.program, p.failed = program, append(p.failed, refused...)
+	o.Context, o.InputsHeld, o.KeepGoing = ctx, true, keepGoing
+	program, rejected, err := r.compile(g, o)
+	p.program, p.failed = program, append(p.failed, rejected...)
 	return p, err
 }
 
-// inferSome returns a segment without the nodes that inference rejects, and the errors of these nodes. A node that is
-// removed only because it depends on a rejected node has no error.
-func inferSome(s *graph.Graph) (*graph.Graph, graph.Errors) {
-	refused := s.InferAll()
-	return s.Drop(refused), s.RootErrors(refused)
+// inferWithOmissions returns a segment without the nodes that inference rejects, and the errors of these nodes. A node
+// that is removed only because it depends on a rejected node has no error.
+func inferWithOmissions(s *graph.Graph) (*graph.Graph, graph.Errors) {
+	rejected := s.InferAll()
+	return s.Drop(rejected), s.RootErrors(rejected)
 }
 
 // Run runs the graph on inputs by name, like [Program.Run].
 func (r *Runner) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if r.static != nil {
 		out, err := r.static.Run(ctx, in)
-		return out, r.complete(err)
+		return out, r.addRejectedNodes(err)
 	}
 	list := make([]*tensor.Tensor, len(r.graph.Outputs))
-	err := r.dynamic(ctx, in, list, nil)
+	err := r.runInSegments(ctx, in, list, nil)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return nil, err
 	}
@@ -192,13 +192,13 @@ func (r *Runner) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor)
 		}
 	}
 	if r.static != nil {
-		return r.complete(r.static.runNamedInto(ctx, in, out))
+		return r.addRejectedNodes(r.static.runNamedInto(ctx, in, out))
 	}
 	list := make([]*tensor.Tensor, len(outputs))
 	for i, o := range outputs {
 		list[i] = out[o.Name]
 	}
-	return r.dynamic(ctx, in, list, newCallerOutputs(outputs, list))
+	return r.runInSegments(ctx, in, list, newCallerOutputs(outputs, list))
 }
 
 // outputs returns the outputs of the graph that planning did not remove.
@@ -209,8 +209,8 @@ func (r *Runner) outputs() []graph.Output {
 	return r.graph.Outputs
 }
 
-// dynamic runs a graph in segments. It sets the entries of out, or writes the tensors that the caller gave.
-func (r *Runner) dynamic(ctx context.Context, in map[string]*tensor.Tensor, out []*tensor.Tensor,
+// runInSegments runs a graph in segments. It sets the entries of out, or writes the tensors that the caller gave.
+func (r *Runner) runInSegments(ctx context.Context, in map[string]*tensor.Tensor, out []*tensor.Tensor,
 	given *callerOutputs) (err error) {
 	defer tensor.CatchMemory(&err)
 	if ctx == nil {
@@ -237,15 +237,15 @@ func (r *Runner) dynamic(ctx context.Context, in map[string]*tensor.Tensor, out 
 		}
 		list[i] = tensor.Must(t.View(v.Meta))
 	}
-	made, err := r.runSegments(ctx, nil, r.segmented, list, r.options.KeepGoing, given)
+	results, err := r.runSegments(ctx, nil, r.segmented, list, r.options.KeepGoing, given)
 	if err != nil && !errors.As(err, new(*Incomplete)) {
 		return err
 	}
 	if given == nil {
-		copy(out, made)
+		copy(out, results)
 		r.makeReleasable(out, in)
-	} else if wrong := given.copyRemaining(ctx, made, r.options.Threads); wrong != nil {
-		return wrong
+	} else if copyErr := given.copyRemaining(ctx, results, r.options.Threads); copyErr != nil {
+		return copyErr
 	}
 	return err
 }
@@ -270,34 +270,34 @@ func (r *Runner) makeReleasable(out []*tensor.Tensor, in map[string]*tensor.Tens
 	}
 }
 
-// complete adds the nodes that planning rejected to the error of a static run.
-func (r *Runner) complete(err error) error {
+// addRejectedNodes adds the nodes that planning rejected to the error of a static run.
+func (r *Runner) addRejectedNodes(err error) error {
 	if len(r.failed) == 0 {
 		return err
 	}
-	return After(err, r.graph, r.failed, r.static.outputs)
+	return AddFailures(err, r.graph, r.failed, r.static.outputs)
 }
 
-// After returns the error of a run, extended by the nodes that failed before the run. err is the error of the run
+// AddFailures returns the error of a run, extended by the nodes that failed before the run. err is the error of the run
 // alone. whole is the graph that contains the failed nodes. outputs are the outputs of the run. Outputs that err lists
 // as left out count as not computed.
-func After(err error, whole *graph.Graph, failed graph.Errors, outputs []graph.Output) error {
-	var part *Incomplete
-	if err != nil && !errors.As(err, &part) {
+func AddFailures(err error, whole *graph.Graph, failed graph.Errors, outputs []graph.Output) error {
+	var incomplete *Incomplete
+	if err != nil && !errors.As(err, &incomplete) {
 		return err
 	}
-	made := map[string]bool{}
+	computed := map[string]bool{}
 	for _, o := range outputs {
-		made[o.Name] = true
+		computed[o.Name] = true
 	}
 	failed = slices.Clone(failed)
-	if part != nil {
-		failed = append(failed, part.Failed...)
-		for _, l := range part.LeftOut {
-			delete(made, l.Output)
+	if incomplete != nil {
+		failed = append(failed, incomplete.Failed...)
+		for _, l := range incomplete.MissingOutputs {
+			delete(computed, l.Output)
 		}
 	}
-	return Without(whole, failed, func(name string) bool { return made[name] })
+	return IncompleteError(whole, failed, func(name string) bool { return computed[name] })
 }
 
 // nodeRuntime implements [graph.Runtime]: it gives an op with RunDynamic access to the run that calls the op.

@@ -10,8 +10,8 @@ import (
 // panic in a worker would end the process. After a panic only EndRun is called.
 type safeTracer struct{ tracer Tracer }
 
-// guardedTracer wraps a tracer in a safeTracer, unless it is wrapped already. It returns nil for nil.
-func guardedTracer(t Tracer) Tracer {
+// newSafeTracer wraps a tracer in a safeTracer, unless it is wrapped already. It returns nil for nil.
+func newSafeTracer(t Tracer) Tracer {
 	if _, already := t.(safeTracer); t == nil || already {
 		return t
 	}
@@ -28,18 +28,18 @@ func (b *tracerPanic) recordPanic(method string) {
 	}
 }
 
-// guard calls a method of the tracer, unless a method of the tracer has panicked before.
-func (b *tracerPanic) guard(method string, call func()) {
+// callGuarded calls a method of the tracer, unless a method of the tracer has panicked before.
+func (b *tracerPanic) callGuarded(method string, call func()) {
 	if b.err.Load() == nil {
 		defer b.recordPanic(method)
 		call()
 	}
 }
 
-// orPanic returns the error of a run. If this error is nil, it returns the panic of the run's tracer.
-func (b *tracerPanic) orPanic(err error) error {
-	if why, panicked := b.err.Load().(error); err == nil && panicked {
-		return why
+// errorOrPanic returns the error of a run. If this error is nil, it returns the panic of the run's tracer.
+func (b *tracerPanic) errorOrPanic(err error) error {
+	if panicErr, panicked := b.err.Load().(error); err == nil && panicked {
+		return panicErr
 	}
 	return err
 }
@@ -57,21 +57,21 @@ func (g safeTracer) EndRun(r *Run, err error) {
 }
 
 // BeginStep implements [Tracer].
-func (g safeTracer) BeginStep(w Work) {
-	w.Run.tracerPanic.guard("BeginStep", func() { g.tracer.BeginStep(w) })
+func (g safeTracer) BeginStep(w Position) {
+	w.Run.tracerPanic.callGuarded("BeginStep", func() { g.tracer.BeginStep(w) })
 }
 
 // EndStep implements [Tracer].
-func (g safeTracer) EndStep(w Work, done bool) {
-	w.Run.tracerPanic.guard("EndStep", func() { g.tracer.EndStep(w, done) })
+func (g safeTracer) EndStep(w Position, done bool) {
+	w.Run.tracerPanic.callGuarded("EndStep", func() { g.tracer.EndStep(w, done) })
 }
 
 // BeginChunk implements [Tracer].
-func (g safeTracer) BeginChunk(w Work) {
-	w.Run.tracerPanic.guard("BeginChunk", func() { g.tracer.BeginChunk(w) })
+func (g safeTracer) BeginChunk(w Position) {
+	w.Run.tracerPanic.callGuarded("BeginChunk", func() { g.tracer.BeginChunk(w) })
 }
 
 // EndChunk implements [Tracer].
-func (g safeTracer) EndChunk(w Work, err error) {
-	w.Run.tracerPanic.guard("EndChunk", func() { g.tracer.EndChunk(w, err) })
+func (g safeTracer) EndChunk(w Position, err error) {
+	w.Run.tracerPanic.callGuarded("EndChunk", func() { g.tracer.EndChunk(w, err) })
 }

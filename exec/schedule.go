@@ -19,9 +19,9 @@ func (s *Session) execute(ctx context.Context) error {
 		case sec.shared != nil && workerpool.Ready(sec.shared.maxWorth):
 			err = s.runShared(ctx, sec)
 		case s.stepFailures != nil || s.tracedRun != nil:
-			err = s.runWatched(ctx, sec)
+			err = s.runSerialObserved(ctx, sec)
 		default:
-			err = s.serial(ctx, sec)
+			err = s.runSerial(ctx, sec)
 		}
 		if err != nil {
 			return err
@@ -30,12 +30,12 @@ func (s *Session) execute(ctx context.Context) error {
 	return nil
 }
 
-// serial runs steps in order in the calling goroutine. A step of one chunk costs a check of the context and a call.
-func (s *Session) serial(ctx context.Context, sec *section) (err error) {
+// runSerial runs steps in order in the calling goroutine. A step of one chunk costs a check of the context and a call.
+func (s *Session) runSerial(ctx context.Context, sec *section) (err error) {
 	i, w := sec.first, &s.workers[0]
 	defer func() {
 		if x := recover(); x != nil {
-			err = s.failure(ctx, i, panicked(x))
+			err = s.failure(ctx, i, panicError(x))
 		}
 	}()
 	w.mem.Scratch = nil
@@ -76,9 +76,9 @@ func (s *Session) failure(ctx context.Context, i int, err error) error {
 	return s.p.graph.Fail(s.p.steps[i].node, err)
 }
 
-// runWatched does what [Session.serial] does, for runs that have a tracer, and for runs that continue after a failed
-// step.
-func (s *Session) runWatched(ctx context.Context, sec *section) error {
+// runSerialObserved does what [Session.runSerial] does, for runs that have a tracer, and for runs that continue after a
+// failed step.
+func (s *Session) runSerialObserved(ctx context.Context, sec *section) error {
 	w := &s.workers[0]
 	for i := sec.first; i < sec.end; i++ {
 		if b := s.p.steps[i].pipelineEnd; b > 0 {
@@ -130,11 +130,11 @@ func (s *Session) prepare(w *workerState, st *step) {
 	}
 }
 
-// call runs one chunk. A panic in a kernel becomes an error: see panicked.
+// call runs one chunk. A panic in a kernel becomes an error: see panicError.
 func (s *Session) call(w *workerState, st *step, phase, c int) (err error) {
 	defer func() {
 		if x := recover(); x != nil {
-			err = panicked(x)
+			err = panicError(x)
 		}
 	}()
 	return st.kernel.Phases[phase].Run(&w.mem, c)

@@ -53,11 +53,11 @@ func (p *Program) cutSections(costs *machine.Profile) {
 		costs = machine.UsualProfile()
 	}
 	s := sharing{minShared: cmp.Or(costs.ShareNS, machine.UsualShareNS)}
-	s.costs = p.price(costs, s.minShared)
+	s.costs = p.stepCosts(costs, s.minShared)
 	split := p.splits(s.costs, s.minShared)
 	saved := p.savings(s.costs, split, s.minShared)
 	s.worth = wakeWorths(s.costs, saved, cmp.Or(costs.WakeNS, machine.UsualWakeNS))
-	at := 0 // end of the sections so far
+	covered := 0 // end of the sections so far
 	for i := 0; i < n; i++ {
 		if saved[i] == 0 {
 			continue
@@ -68,14 +68,14 @@ func (p *Program) cutSections(costs *machine.Profile) {
 				end = k + 1
 			}
 		}
-		if i > at {
-			p.addSerial(s.costs, at, i, s.worth[i])
+		if i > covered {
+			p.addSerial(s.costs, covered, i, s.worth[i])
 		}
-		p.sections = append(p.sections, section{first: i, end: end, shared: p.shared(s, i, end)})
-		at, i = end, end-1
+		p.sections = append(p.sections, section{first: i, end: end, shared: p.sectionSharing(s, i, end)})
+		covered, i = end, end-1
 	}
-	if at < n {
-		p.sections = append(p.sections, section{first: at, end: n})
+	if covered < n {
+		p.sections = append(p.sections, section{first: covered, end: n})
 	}
 	if len(p.sections) > 1 || p.sections[0].shared != nil {
 		p.setParts(split)
@@ -85,15 +85,15 @@ func (p *Program) cutSections(costs *machine.Profile) {
 // addSerial adds the serial steps from first to end, which precede a section with the given worth. Workers are woken
 // about wakeAheadNS before the last of these steps ends, so the steps are split into two sections there.
 func (p *Program) addSerial(costs []float64, first, end int, worth workerpool.Worth) {
-	left, at := 0.0, end
-	for at > first && left < wakeAheadNS {
-		at--
-		left += costs[at]
+	remainingNS, split := 0.0, end
+	for split > first && remainingNS < wakeAheadNS {
+		split--
+		remainingNS += costs[split]
 	}
-	if at > first {
-		p.sections = append(p.sections, section{first: first, end: at})
+	if split > first {
+		p.sections = append(p.sections, section{first: first, end: split})
 	}
-	p.sections = append(p.sections, section{first: at, end: end, nextWorth: worth})
+	p.sections = append(p.sections, section{first: split, end: end, nextWorth: worth})
 }
 
 // setParts sets the number of parts of each phase. A part is the group of chunks that one worker takes. The phases of
@@ -115,8 +115,8 @@ func (p *Program) setParts(split []bool) {
 	}
 }
 
-// shared returns the part of the sharing all that describes the steps from first to end-1.
-func (p *Program) shared(all sharing, first, end int) *sharing {
+// sectionSharing returns the part of the sharing all that describes the steps from first to end-1.
+func (p *Program) sectionSharing(all sharing, first, end int) *sharing {
 	worth := all.worth[first:end]
 	s := sharing{make([]int32, end-first), all.costs[first:end], worth, slices.Max(worth), all.minShared}
 	for i := first; i < end; i++ {
@@ -132,22 +132,22 @@ func (p *Program) shared(all sharing, first, end int) *sharing {
 // maxElementNS is an upper estimate of the time for one element of a pointwise step, in nanoseconds.
 const maxElementNS = 20
 
-// price estimates the time of each step on one worker, in nanoseconds. The code of a compiled kernel gives its
+// stepCosts estimates the time of each step on one worker, in nanoseconds. The code of a compiled kernel gives its
 // arithmetic. For other kernels the number of chunks gives a lower estimate, even if the op states no work. The stated
 // work of small pointwise steps is not computed, because they are not worth sharing.
-func (p *Program) price(costs *machine.Profile, share float64) []float64 {
+func (p *Program) stepCosts(costs *machine.Profile, share float64) []float64 {
 	list := make([]float64, len(p.steps))
 	inBatches(len(list), p.threads, func(begin, end int) {
 		for i := begin; i < end; i++ {
-			list[i] = p.steps[i].price(costs, share)
+			list[i] = p.steps[i].cost(costs, share)
 		}
 	})
 	return list
 }
 
-// price estimates the time of one step on one worker, in nanoseconds: see [Program.price].
-func (s *step) price(costs *machine.Profile, share float64) (ns float64) {
-	large := s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*maxElementNS >= share
+// cost estimates the time of one step on one worker, in nanoseconds: see [Program.stepCosts].
+func (s *step) cost(costs *machine.Profile, share float64) (ns float64) {
+	isWorthPricing := s.kernel.Loop == nil || float64(s.kernel.Loop.Numel())*maxElementNS >= share
 	ns = max(s.kernel.Arithmetic, 0)
 	compiled := ns > 0
 	if !compiled {
@@ -156,15 +156,15 @@ func (s *step) price(costs *machine.Profile, share float64) (ns float64) {
 			ns += float64(float64(max(ph.Chunks-1, 0)) * chunk)
 		}
 	}
-	if large {
-		ns = max(ns, priceOf(s.node, costs, compiled))
+	if isWorthPricing {
+		ns = max(ns, workCost(s.node, costs, compiled))
 	}
 	return ns
 }
 
-// priceOf estimates a node's time from the work that its implementation states, or only from its memory accesses if
-// memory is true. It returns 0 if the implementation states no work.
-func priceOf(n *graph.Node, costs *machine.Profile, memory bool) (ns float64) {
+// workCost estimates a node's time from the work that its implementation states, or only from its memory accesses if
+// onlyMemory is true. It returns 0 if the implementation states no work.
+func workCost(n *graph.Node, costs *machine.Profile, onlyMemory bool) (ns float64) {
 	defer func() { _ = recover() }() // a faulty price must not fail the compilation
 	c := n.Call()
 	m := n.Op.Fitting(c)
@@ -173,7 +173,7 @@ func priceOf(n *graph.Node, costs *machine.Profile, memory bool) (ns float64) {
 	}
 	price := func(w graph.Work) float64 {
 		w.Steps = 0
-		if memory {
+		if onlyMemory {
 			w.Parts = [len(w.Parts)]graph.Part{}
 		}
 		return costs.NS(w)
@@ -227,14 +227,14 @@ func (p *Program) savings(costs []float64, split []bool, share float64) []float6
 // wakeWindow.
 func wakeWorths(costs, saved []float64, wake float64) []workerpool.Worth {
 	list := make([]workerpool.Worth, len(costs))
-	for w, least := range map[workerpool.Worth]float64{workerpool.Try: wake / trialDivisor, workerpool.Much: wake} {
+	for w, minSaving := range map[workerpool.Worth]float64{workerpool.Try: wake / trialDivisor, workerpool.Much: wake} {
 		sum, span, end := 0.0, 0.0, 0
 		for i := range costs {
-			for end < len(costs) && (end <= i || span+costs[end] <= wakeWindow*least) {
+			for end < len(costs) && (end <= i || span+costs[end] <= wakeWindow*minSaving) {
 				sum, span = sum+saved[end], span+costs[end]
 				end++
 			}
-			if sum >= least {
+			if sum >= minSaving {
 				list[i] = max(list[i], w)
 			}
 			sum, span = sum-saved[i], span-costs[i]

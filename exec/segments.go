@@ -34,14 +34,14 @@ func newSegmentedGraph(g *graph.Graph) *segmentedGraph {
 			c.dynamicCount++
 		}
 	}
-	c.findDone()
+	c.findLastReads()
 	return c
 }
 
-// findDone finds, for each value, the last segment that reads the value. If no segment reads the value, it finds the
-// segment that produces it. Outputs are kept. Inputs are kept too, because the caller holds them and their shapes bind
-// symbols.
-func (c *segmentedGraph) findDone() {
+// findLastReads finds, for each value, the last segment that reads the value. If no segment reads the value, it finds
+// the segment that produces it. Outputs are kept. Inputs are kept too, because the caller holds them and their shapes
+// bind symbols.
+func (c *segmentedGraph) findLastReads() {
 	c.lastReads = make([][]*graph.Value, len(c.segments))
 	seen := graph.NewByValue[bool](c.graph)
 	for _, list := range [][]*graph.Value{c.graph.Inputs, c.graph.Constants} {
@@ -53,11 +53,11 @@ func (c *segmentedGraph) findDone() {
 		seen.Set(o.Value, true)
 	}
 	for i, s := range slices.Backward(c.segments) {
-		made := s.Out
+		results := s.Out
 		if s.Dynamic {
-			made = s.Nodes[0].Out // all outputs of a dynamic node are stored
+			results = s.Nodes[0].Out // all outputs of a dynamic node are stored
 		}
-		for _, list := range [][]*graph.Value{s.In, s.Awaits, made} {
+		for _, list := range [][]*graph.Value{s.In, s.Awaits, results} {
 			for _, v := range list {
 				if !seen.At(v) {
 					seen.Set(v, true)
@@ -86,15 +86,15 @@ type segmentRun struct {
 	failed        graph.Errors
 	missingValues map[*graph.Value]bool // values that are missing because of failures
 
-	givenOutputs *callerOutputs // nil if no tensors are given for outputs
+	callerOutputs *callerOutputs // nil if no tensors are given for outputs
 }
 
-// runSegments runs a graph in segments and returns its outputs in order. With keep, the error may be an [*Incomplete].
-// Outputs that were not computed are then nil.
+// runSegments runs a graph in segments and returns its outputs in order. With keepGoing, the error may be an
+// [*Incomplete]. Outputs that were not computed are then nil.
 func (r *Runner) runSegments(ctx context.Context, parent *Run, c *segmentedGraph, in []*tensor.Tensor,
-	keep bool, given *callerOutputs) (_ []*tensor.Tensor, err error) {
+	keepGoing bool, given *callerOutputs) (_ []*tensor.Tensor, err error) {
 	p := &segmentRun{nodeRuntime: nodeRuntime{r: r, ctx: ctx, run: parent}, segmentedGraph: c,
-		keepGoing: keep, givenOutputs: given,
+		keepGoing: keepGoing, callerOutputs: given,
 		knownValues: make(map[*graph.Value]*tensor.Tensor, 2*len(in)), missingValues: map[*graph.Value]bool{}}
 	for i, v := range c.graph.Inputs {
 		p.knownValues[v] = in[i]
@@ -103,7 +103,7 @@ func (r *Runner) runSegments(ctx context.Context, parent *Run, c *segmentedGraph
 		p.beginRun(parent)
 		defer func() {
 			r.options.Tracer.EndRun(p.run, err)
-			err = p.run.tracerPanic.orPanic(err)
+			err = p.run.tracerPanic.errorOrPanic(err)
 		}()
 	}
 	for i := range c.segments {
@@ -115,20 +115,20 @@ func (r *Runner) runSegments(ctx context.Context, parent *Run, c *segmentedGraph
 		case err == nil:
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case !keep:
+		case !keepGoing:
 			return nil, err
 		default:
 			p.fail(s, err)
 		}
 		for _, v := range c.lastReads[i] {
-			p.drop(v)
+			p.dropValue(v)
 		}
 	}
 	return p.outputs()
 }
 
-// drop removes a value that has no further reader. The memory returns to the pool unless another value shares it.
-func (p *segmentRun) drop(v *graph.Value) {
+// dropValue removes a value that has no further reader. The memory returns to the pool unless another value shares it.
+func (p *segmentRun) dropValue(v *graph.Value) {
 	t := p.knownValues[v]
 	delete(p.knownValues, v)
 	if t == nil || !t.Storage().Releasable() || p.sharedConstants[t.Storage()] {
@@ -157,7 +157,7 @@ func (p *segmentRun) segment(i int) error {
 	if s.Dynamic {
 		return p.dynamicNode(s, p.dynamicIndex[i], cached)
 	}
-	return p.runSegment(s, cached)
+	return p.runCompiled(s, cached)
 }
 
 // preparedSegment returns a prepared segment. If cached is true, it takes the segment from the cache, or adds the
@@ -171,30 +171,30 @@ func (p *segmentRun) preparedSegment(s *graph.Segment, cached bool) (*prepared, 
 	return p.r.segmentCache.get(p.ctx, classKey{s, s.Class(p.knownValues)}, prepare)
 }
 
-// runSegment runs a compiled segment and stores its results.
-func (p *segmentRun) runSegment(s *graph.Segment, cached bool) error {
-	ready, err := p.preparedSegment(s, cached)
+// runCompiled runs a compiled segment and stores its results.
+func (p *segmentRun) runCompiled(s *graph.Segment, cached bool) error {
+	segment, err := p.preparedSegment(s, cached)
 	if err != nil {
 		return err
 	}
-	failed := slices.Clone(ready.failed)
+	failed := slices.Clone(segment.failed)
 	in := make([]*tensor.Tensor, len(s.In))
 	for i, v := range s.In {
 		in[i] = p.knownValues[v]
 	}
 	var out []*tensor.Tensor
 	var outputs []graph.Output
-	if ready.innerSegments != nil {
-		outputs = ready.innerSegments.graph.Outputs
-		out, err = p.r.runSegments(p.ctx, p.run, ready.innerSegments, in, p.keepGoing, nil)
+	if segment.innerSegments != nil {
+		outputs = segment.innerSegments.graph.Outputs
+		out, err = p.r.runSegments(p.ctx, p.run, segment.innerSegments, in, p.keepGoing, nil)
 	} else {
-		outputs = ready.program.outputs
-		out = p.givenOutputs.writableTensors(p.segmentedGraph, s, ready.program)
-		err = ready.program.runInto(p.ctx, p.run, in, out)
+		outputs = segment.program.outputs
+		out = p.callerOutputs.writableTensors(p.segmentedGraph, s, segment.program)
+		err = segment.program.runInto(p.ctx, p.run, in, out)
 	}
-	var part *Incomplete
-	if errors.As(err, &part) {
-		failed = append(failed, part.Failed...)
+	var incomplete *Incomplete
+	if errors.As(err, &incomplete) {
+		failed = append(failed, incomplete.Failed...)
 	} else if err != nil {
 		return err
 	}
@@ -215,11 +215,11 @@ func (p *segmentRun) runSegment(s *graph.Segment, cached bool) error {
 
 // fail records the error of a segment and marks the results that the segment did not compute as missing.
 func (p *segmentRun) fail(s *graph.Segment, err error) {
-	var part *Incomplete
-	if errors.As(err, &part) {
-		p.failed = append(p.failed, part.Failed...)
-	} else if one, ok := err.(*graph.Error); ok {
-		p.failed = append(p.failed, one)
+	var incomplete *Incomplete
+	if errors.As(err, &incomplete) {
+		p.failed = append(p.failed, incomplete.Failed...)
+	} else if nodeErr, ok := err.(*graph.Error); ok {
+		p.failed = append(p.failed, nodeErr)
 	} else {
 		// The error belongs to no node: all results of the segment are lost.
 		p.failed = append(p.failed, &graph.Error{Err: err})
@@ -234,7 +234,7 @@ func (p *segmentRun) fail(s *graph.Segment, err error) {
 // outputs returns the outputs in their pinned layouts.
 func (p *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
-	made := map[string]bool{}
+	isComputed := map[string]bool{}
 	out := make([]*tensor.Tensor, len(p.graph.Outputs))
 	for i, o := range p.graph.Outputs {
 		t := p.knownValues[o.Value]
@@ -244,8 +244,8 @@ func (p *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 		if t == nil {
 			continue // the value was not computed
 		}
-		if p.givenOutputs != nil {
-			out[i], made[o.Name] = t, true // fill copies it to the caller's tensor
+		if p.callerOutputs != nil {
+			out[i], isComputed[o.Name] = t, true // copyRemaining copies it to the caller's tensor
 			continue
 		}
 		if !o.Pin.Holds(t.Meta) {
@@ -269,16 +269,16 @@ func (p *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 				return nil, err
 			}
 		}
-		out[i], made[o.Name] = t, true
+		out[i], isComputed[o.Name] = t, true
 	}
-	return out, Without(p.graph, p.failed, func(name string) bool { return made[name] })
+	return out, IncompleteError(p.graph, p.failed, func(name string) bool { return isComputed[name] })
 }
 
 // runDynamic runs a dynamic node.
 func (p *segmentRun) runDynamic(s *graph.Segment, cached bool) (err error) {
-	defer recovered(&err)
+	defer recoverPanic(&err)
 	n := s.Nodes[0]
-	ready, err := p.preparedSegment(s, cached)
+	segment, err := p.preparedSegment(s, cached)
 	if err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ func (p *segmentRun) runDynamic(s *graph.Segment, cached bool) (err error) {
 			in[i] = a.Number.Tensor(a.Number.DType())
 		}
 	}
-	out, err := n.Op.RunDynamic(p.nodeRuntime, ready.call, in)
+	out, err := n.Op.RunDynamic(p.nodeRuntime, segment.call, in)
 	if err != nil {
 		return err
 	}

@@ -12,16 +12,16 @@ import (
 // Session is the memory of a run: the arena, the addresses of all operands, and the state of the schedule. It serves
 // one run at a time. It is not safe for concurrent use. [Program.Run] reuses sessions automatically.
 type Session struct {
-	p             *Program
-	arena         *tensor.Storage
-	ptrs          []unsafe.Pointer
-	patches       []patch
-	freshMemories []freshMemory     // by storage, during a run
-	copies        []*tensor.Storage // copies of inputs with other layouts, during a run
-	workers       []workerState
-	in, out       []*tensor.Tensor // lists for a run by names, during that run
-	// onlyGiven means that only outputs for which the caller gave a tensor are returned.
-	onlyGiven bool
+	p              *Program
+	arena          *tensor.Storage
+	ptrs           []unsafe.Pointer
+	patches        []patch
+	outputMemories []outputMemory    // by storage, during a run
+	copies         []*tensor.Storage // copies of inputs with other layouts, during a run
+	workers        []workerState
+	in, out        []*tensor.Tensor // lists for a run by names, during that run
+	// onlyGivenOutputs means that only outputs for which the caller gave a tensor are returned.
+	onlyGivenOutputs bool
 
 	sectionRun sectionRun // state of shared sections
 
@@ -29,11 +29,11 @@ type Session struct {
 	tracedRun    *Run          // the present run if its steps are traced, otherwise nil
 }
 
-// freshMemory is the memory of an output's storage during a run.
-type freshMemory struct {
+// outputMemory is the memory of an output's storage during a run.
+type outputMemory struct {
 	storage       *tensor.Storage
 	shift         int  // byte offset of the first element from its position in the program's storage
-	givenOutput   int  // 1 + index of the output whose tensor is written directly; 0 for none
+	directOutput  int  // 1 + index of the output whose tensor is written directly; 0 for none
 	ownedByCaller bool // the caller owns the storage
 }
 
@@ -55,10 +55,10 @@ type workerState struct {
 // memory.
 func (p *Program) NewSession() *Session {
 	s := &Session{p: p, arena: p.pool.Take(p.arena, false), ptrs: make([]unsafe.Pointer, p.pointerCount),
-		freshMemories: make([]freshMemory, len(p.storages)), workers: make([]workerState, p.threads)}
+		outputMemories: make([]outputMemory, len(p.storages)), workers: make([]workerState, p.threads)}
 	s.in, s.out = make([]*tensor.Tensor, len(p.inputs)), make([]*tensor.Tensor, len(p.outputs))
 	s.sectionRun.prepare(p)
-	s.sectionRun.job.Help = s.help
+	s.sectionRun.job.Help = s.runHelper
 	if p.omittedValues != nil {
 		s.stepFailures = &stepFailures{p: p, lostSteps: make([]atomic.Bool, len(p.steps))}
 	}
@@ -74,11 +74,11 @@ func (p *Program) NewSession() *Session {
 			if r.storage < 0 {
 				continue
 			}
-			switch so := &p.storages[r.storage]; so.kind {
+			switch storage := &p.storages[r.storage]; storage.kind {
 			case inArena:
-				s.ptrs[st.firstPtr+k] = address(s.arena.Bytes(), so.arenaOffset+r.offset)
+				s.ptrs[st.firstPtr+k] = address(s.arena.Bytes(), storage.arenaOffset+r.offset)
 			case inConst:
-				s.ptrs[st.firstPtr+k] = address(so.data.Storage().Bytes(), r.offset)
+				s.ptrs[st.firstPtr+k] = address(storage.data.Storage().Bytes(), r.offset)
 			default:
 				s.patches = append(s.patches, patch{st.firstPtr + k, r})
 			}
@@ -93,14 +93,14 @@ func address(b []byte, off int) unsafe.Pointer { return unsafe.Pointer(&b[off]) 
 // bind sets the addresses of the run's inputs and outputs.
 func (s *Session) bind(in []*tensor.Tensor) {
 	for _, pt := range s.patches {
-		so := &s.p.storages[pt.ref.storage]
-		if so.kind == inFresh {
-			f := &s.freshMemories[pt.ref.storage]
+		storage := &s.p.storages[pt.ref.storage]
+		if storage.kind == inNewMemory {
+			f := &s.outputMemories[pt.ref.storage]
 			s.ptrs[pt.ptr] = address(f.storage.Bytes(), f.shift+pt.ref.offset)
 			continue
 		}
-		t := in[so.input]
-		shift := (t.Offset - so.root.Meta.Offset) * t.DType.Size()
+		t := in[storage.input]
+		shift := (t.Offset - storage.root.Meta.Offset) * t.DType.Size()
 		s.ptrs[pt.ptr] = address(t.Storage().Bytes(), shift+pt.ref.offset)
 	}
 }
@@ -116,12 +116,12 @@ func (s *Session) setContext(ctx context.Context) {
 // memory that the caller does not own.
 func (s *Session) release() {
 	s.setContext(context.Background())
-	for k := range s.freshMemories {
-		if f := &s.freshMemories[k]; f.storage != nil && f.givenOutput == 0 && !f.ownedByCaller {
+	for k := range s.outputMemories {
+		if f := &s.outputMemories[k]; f.storage != nil && f.directOutput == 0 && !f.ownedByCaller {
 			_ = f.storage.Release()
 		}
 	}
-	clear(s.freshMemories)
+	clear(s.outputMemories)
 	for _, c := range s.copies {
 		if c != nil {
 			_ = c.Release()
@@ -133,8 +133,8 @@ func (s *Session) release() {
 	}
 }
 
-// acquire returns a cached session or a new one. It fails if memory is insufficient.
-func (p *Program) acquire() (*Session, error) {
+// acquireSession returns a cached session or a new one. It fails if memory is insufficient.
+func (p *Program) acquireSession() (*Session, error) {
 	p.mu.Lock()
 	if n := len(p.free); n > 0 {
 		s := p.free[n-1]
@@ -152,14 +152,14 @@ func (p *Program) newSession() (s *Session, err error) {
 	return p.NewSession(), nil
 }
 
-// keptSessions is the maximum number of sessions that a program keeps between runs.
-const keptSessions = 4
+// maxCachedSessions is the maximum number of sessions that a program keeps between runs.
+const maxCachedSessions = 4
 
-// giveBack returns a session to the program's cache.
-func (p *Program) giveBack(s *Session) {
+// releaseSession returns a session to the program's cache.
+func (p *Program) releaseSession(s *Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.free) < keptSessions {
+	if len(p.free) < maxCachedSessions {
 		p.free = append(p.free, s)
 	}
 }

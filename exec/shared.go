@@ -14,8 +14,8 @@ import (
 // maxChunks is the maximum number of chunks of a phase, which are counted in 32 bits.
 const maxChunks = math.MaxInt32
 
-// countable returns a kernel with at most maxChunks chunks per phase. It joins chunks if necessary.
-func countable(k *graph.Kernel) *graph.Kernel {
+// limitChunks returns a kernel with at most maxChunks chunks per phase. It joins chunks if necessary.
+func limitChunks(k *graph.Kernel) *graph.Kernel {
 	if !slices.ContainsFunc(k.Phases, func(ph graph.Phase) bool { return ph.Chunks > maxChunks }) {
 		return k
 	}
@@ -25,12 +25,12 @@ func countable(k *graph.Kernel) *graph.Kernel {
 		if ph.Chunks <= maxChunks {
 			continue
 		}
-		per := (ph.Chunks-1)/maxChunks + 1
-		last := func(chunk int) int { return min((chunk+1)*per, ph.Chunks) - 1 }
-		to := &joined.Phases[i]
-		to.Chunks = (ph.Chunks-1)/per + 1
-		to.Run = func(m *graph.Mem, chunk int) error {
-			for c := chunk * per; c <= last(chunk); c++ {
+		chunksPerGroup := (ph.Chunks-1)/maxChunks + 1
+		last := func(chunk int) int { return min((chunk+1)*chunksPerGroup, ph.Chunks) - 1 }
+		group := &joined.Phases[i]
+		group.Chunks = (ph.Chunks-1)/chunksPerGroup + 1
+		group.Run = func(m *graph.Mem, chunk int) error {
+			for c := chunk * chunksPerGroup; c <= last(chunk); c++ {
 				if err := ph.Run(m, c); err != nil {
 					return err
 				}
@@ -38,7 +38,7 @@ func countable(k *graph.Kernel) *graph.Kernel {
 			return nil
 		}
 		if f := ph.Flow; f != nil {
-			to.Flow = &graph.Flow{Made: func(chunk int) int { return f.Made(last(chunk)) },
+			group.Flow = &graph.Flow{Made: func(chunk int) int { return f.Made(last(chunk)) },
 				Needs: func(chunk int) int { return f.Needs(last(chunk)) }}
 		}
 	}
@@ -73,7 +73,7 @@ type sectionRun struct {
 	openPhases []openPhase     // phases with chunks that no worker has taken
 	idleStates []*workerState  // states without a worker
 	err        error
-	failed     int // the step of err; -1 if err is the cause of the context
+	failedStep int // the step of err; -1 if err is the cause of the context
 }
 
 // prepare allocates the counters for the sections of a program.
@@ -102,14 +102,14 @@ func (s *Session) runLeader() {
 	r := &s.sectionRun
 	r.job.Begin()
 	defer r.job.End() // also if a kernel calls runtime.Goexit
-	worthy := 0
+	shareable := 0
 	for _, step := range r.readySteps {
-		if r.worthSharing(int(step)) {
-			worthy++
+		if r.isWorthSharing(int(step)) {
+			shareable++
 		}
 	}
-	if worthy > 1 {
-		r.requestHelpers(min(worthy, len(s.workers))-1, r.worthWaking(r.sec.first))
+	if shareable > 1 {
+		r.requestHelpers(min(shareable, len(s.workers))-1, r.wakeWorth(r.sec.first))
 	}
 	for {
 		seen := r.job.Seen()
@@ -117,7 +117,7 @@ func (s *Session) runLeader() {
 		if r.isOver() {
 			return
 		}
-		if !r.job.Wait(seen) && r.idle() {
+		if !r.job.Wait(seen) && r.isIdle() {
 			s.fail(-1, errEnded)
 		}
 	}
@@ -128,7 +128,7 @@ var errEnded = errors.New("a kernel called runtime.Goexit")
 // reset initializes the counters.
 func (s *Session) reset(ctx context.Context, sec *section) {
 	r, p := &s.sectionRun, s.p
-	r.ctx, r.sec, r.err, r.failed = ctx, sec, nil, -1
+	r.ctx, r.sec, r.err, r.failedStep = ctx, sec, nil, -1
 	r.readySteps, r.openPhases, r.idleStates = r.readySteps[:0], r.openPhases[:0], r.idleStates[:0]
 	for i := len(s.workers) - 1; i > 0; i-- {
 		r.idleStates = append(r.idleStates, &s.workers[i])
@@ -148,8 +148,8 @@ func (s *Session) reset(ctx context.Context, sec *section) {
 // isOver reports whether the section is finished or has failed.
 func (r *sectionRun) isOver() bool { return r.stop.Load() || r.unfinishedSteps.Load() == 0 }
 
-// idle reports whether there is no step or chunk to take.
-func (r *sectionRun) idle() bool {
+// isIdle reports whether there is no step or chunk to take.
+func (r *sectionRun) isIdle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.readySteps)+len(r.openPhases) == 0 && !r.isOver()
@@ -161,14 +161,14 @@ func (s *Session) fail(step int, err error) {
 	r := &s.sectionRun
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.err == nil || step < r.failed && step >= 0 {
-		r.err, r.failed = err, step
+	if r.err == nil || step < r.failedStep && step >= 0 {
+		r.err, r.failedStep = err, step
 	}
 	r.stop.Store(true)
 }
 
-// help is the loop of a helper from the worker pool.
-func (s *Session) help() {
+// runHelper is the loop of a helper from the worker pool.
+func (s *Session) runHelper() {
 	r := &s.sectionRun
 	r.mu.Lock()
 	n := len(r.idleStates) - 1
@@ -191,17 +191,17 @@ func (s *Session) help() {
 			return
 		}
 		r.waitingHelpers.Add(1)
-		again := r.job.Linger(seen)
+		hasWork := r.job.Linger(seen)
 		r.waitingHelpers.Add(-1)
-		if !again {
+		if !hasWork {
 			return
 		}
 	}
 }
 
 // requestHelpers asks for n helpers, one for each further part of work. It wakes idle helpers of this section first.
-func (r *sectionRun) requestHelpers(n int, worth workerpool.Worth) {
-	r.job.Call(max(0, n-int(r.waitingHelpers.Load())), worth)
+func (r *sectionRun) requestHelpers(count int, worth workerpool.Worth) {
+	r.job.Call(max(0, count-int(r.waitingHelpers.Load())), worth)
 }
 
 // runWorker works until there is nothing to take.
@@ -214,7 +214,7 @@ func (s *Session) runWorker(w *workerState) {
 		for step >= 0 {
 			if join {
 				s.prepare(w, &s.p.steps[step])
-				step, phase = s.chunks(w, openPhase{step, phase})
+				step, phase = s.runChunks(w, openPhase{step, phase})
 			} else {
 				step, phase = s.advance(w, step, phase)
 			}
@@ -247,13 +247,13 @@ func (r *sectionRun) take() (step, phase int, join bool) {
 	return -1, 0, false
 }
 
-// worthSharing reports whether a step is worth passing to another worker.
-func (r *sectionRun) worthSharing(step int) bool {
+// isWorthSharing reports whether a step is worth passing to another worker.
+func (r *sectionRun) isWorthSharing(step int) bool {
 	return r.sec.shared.costs[step-r.sec.first] >= r.sec.shared.minShared
 }
 
-// worthWaking returns whether sharing from a step on is worth waking workers.
-func (r *sectionRun) worthWaking(step int) workerpool.Worth {
+// wakeWorth returns whether sharing from a step on is worth waking workers.
+func (r *sectionRun) wakeWorth(step int) workerpool.Worth {
 	return r.sec.shared.worth[step-r.sec.first]
 }
 
@@ -262,12 +262,12 @@ func (r *sectionRun) worthWaking(step int) workerpool.Worth {
 func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 	st := &s.p.steps[step]
 	phases := st.kernel.Phases
-	lost := phase == 0 && s.stepFailures != nil && s.stepFailures.propagate(step)
+	isLost := phase == 0 && s.stepFailures != nil && s.stepFailures.propagate(step)
 	for phase < len(phases) && phases[phase].Chunks == 0 {
 		phase++
 	}
 	s.prepare(w, st)
-	if phase >= len(phases) || lost {
+	if phase >= len(phases) || isLost {
 		s.beginStep(w, step)
 		return s.finish(w, step), 0
 	}
@@ -275,10 +275,10 @@ func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 	if parts := s.phaseParts(o); len(parts) > 0 {
 		parts.Deal(chunks)
 		s.publish(o, chunks)
-		return s.chunks(w, o)
+		return s.runChunks(w, o)
 	}
 	for c := range chunks {
-		if !s.attempt(w, o, c) {
+		if !s.tryChunk(w, o, c) {
 			return -1, 0
 		}
 	}
@@ -291,15 +291,15 @@ func (s *Session) phaseParts(o openPhase) workerpool.Parts {
 	return s.sectionRun.parts[at[0]:at[1]]
 }
 
-// chunks works on a shared phase until all chunks are taken.
-func (s *Session) chunks(w *workerState, o openPhase) (int, int) {
+// runChunks works on a shared phase until all chunks are taken.
+func (s *Session) runChunks(w *workerState, o openPhase) (int, int) {
 	r, st, parts := &s.sectionRun, &s.p.steps[o.step], s.phaseParts(o)
-	finishedTotal, all := &r.finishedChunks[st.firstPhase+o.phase], int32(st.kernel.Phases[o.phase].Chunks)
+	finishedTotal, chunkCount := &r.finishedChunks[st.firstPhase+o.phase], int32(st.kernel.Phases[o.phase].Chunks)
 	ownPart := w.index % len(parts)
 	for finished := int32(0); ; finished++ {
 		c := parts.Next(ownPart)
 		if c < 0 && finished > 0 {
-			if atomic.AddInt32(finishedTotal, finished) == all {
+			if atomic.AddInt32(finishedTotal, finished) == chunkCount {
 				r.withdraw(o)
 				return s.continueAfter(w, o)
 			}
@@ -310,7 +310,7 @@ func (s *Session) chunks(w *workerState, o openPhase) (int, int) {
 				return -1, 0
 			}
 		}
-		if !s.attempt(w, o, c) {
+		if !s.tryChunk(w, o, c) {
 			return -1, 0
 		}
 	}
@@ -324,9 +324,9 @@ func (s *Session) continueAfter(w *workerState, o openPhase) (int, int) {
 	return o.step, o.phase + 1
 }
 
-// attempt runs a chunk unless the section has ended. With KeepGoing, a failure is recorded and the rest of the step is
+// tryChunk runs a chunk unless the section has ended. With KeepGoing, a failure is recorded and the rest of the step is
 // skipped. It reports whether the section continues.
-func (s *Session) attempt(w *workerState, o openPhase, c int) bool {
+func (s *Session) tryChunk(w *workerState, o openPhase, c int) bool {
 	r := &s.sectionRun
 	if r.ctx.Err() != nil {
 		s.fail(-1, context.Cause(r.ctx))
@@ -360,7 +360,7 @@ func (s *Session) publish(o openPhase, chunks int) {
 	r.openPhases = append(r.openPhases, o)
 	r.mu.Unlock()
 	// Include workers that are about to leave.
-	r.requestHelpers(min(chunks, len(s.workers))-1, r.worthWaking(o.step))
+	r.requestHelpers(min(chunks, len(s.workers))-1, r.wakeWorth(o.step))
 }
 
 // steal takes a chunk from the part of another worker, and moves further chunks of that part to the worker's own part.
@@ -393,10 +393,10 @@ func (r *sectionRun) remove(o openPhase) {
 func (s *Session) finish(w *workerState, step int) int {
 	r, sec := &s.sectionRun, s.sectionRun.sec
 	s.endStep(w, true)
-	next, passedOn, worth := -1, 0, workerpool.Little
+	next, newShareable, worth := -1, 0, workerpool.Little
 	for _, n := range s.p.steps[step].waitingSteps {
-		k := int(n) - sec.first
-		if int(n) >= sec.end || sec.shared.waitCounts[k] > 1 && atomic.AddInt32(&r.waitCounts[k], -1) != 0 {
+		waiting := int(n) - sec.first
+		if int(n) >= sec.end || sec.shared.waitCounts[waiting] > 1 && atomic.AddInt32(&r.waitCounts[waiting], -1) != 0 {
 			continue
 		}
 		if next < 0 {
@@ -406,15 +406,15 @@ func (s *Session) finish(w *workerState, step int) int {
 		r.mu.Lock()
 		r.readySteps = append(r.readySteps, n)
 		r.mu.Unlock()
-		if r.worthSharing(int(n)) {
-			passedOn, worth = passedOn+1, max(worth, r.worthWaking(int(n)))
+		if r.isWorthSharing(int(n)) {
+			newShareable, worth = newShareable+1, max(worth, r.wakeWorth(int(n)))
 		}
 	}
 	if r.unfinishedSteps.Add(-1) == 0 || r.stop.Load() {
 		return -1
 	}
-	if passedOn > 0 {
-		r.requestHelpers(passedOn, worth)
+	if newShareable > 0 {
+		r.requestHelpers(newShareable, worth)
 	}
 	return next
 }

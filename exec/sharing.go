@@ -23,18 +23,18 @@ func rangeOf(t *tensor.Tensor) addressRange {
 // overlaps reports whether two ranges have a byte in common.
 func (a addressRange) overlaps(b addressRange) bool { return a.from < b.to && b.from < a.to }
 
-// mayWrite returns an error if the caller's tensor for output i shares memory with an input, a constant, or the
+// checkWritable returns an error if the caller's tensor for output i shares memory with an input, a constant, or the
 // caller's tensor for an earlier output.
-func (p *Program) mayWrite(i int, in, out []*tensor.Tensor) error {
+func (p *Program) checkWritable(i int, in, out []*tensor.Tensor) error {
 	name, t := p.outputs[i].Name, out[i]
 	for k, x := range in {
-		if reads(x, t, p.readsStorage) {
-			return sharesMemory(name, "input", p.inputs[k].Name)
+		if mayRead(x, t, p.readsStorage) {
+			return sharedMemoryError(name, "input", p.inputs[k].Name)
 		}
 	}
 	for k, x := range out[:i] {
 		if x != nil && tensor.Overlap(t, x) {
-			return sharesMemory(name, "the tensor given for output", p.outputs[k].Name)
+			return sharedMemoryError(name, "the tensor given for output", p.outputs[k].Name)
 		}
 	}
 	if p.constantOverlaps(rangeOf(t)) {
@@ -43,10 +43,10 @@ func (p *Program) mayWrite(i int, in, out []*tensor.Tensor) error {
 	return nil
 }
 
-// sharesMemory returns the error for a caller's tensor that shares memory with another tensor. name is the output, and
-// what and other describe the other tensor.
-func sharesMemory(name, what, other string) error {
-	return fmt.Errorf("the tensor given for output %q shares memory with %s %q", name, what, other)
+// sharedMemoryError returns the error for a caller's tensor that shares memory with another tensor. name is the output,
+// and otherKind and other describe the other tensor.
+func sharedMemoryError(name, otherKind, other string) error {
+	return fmt.Errorf("the tensor given for output %q shares memory with %s %q", name, otherKind, other)
 }
 
 // readsStorage reports whether an op of the graph may read bytes between the elements of its operand.
@@ -54,10 +54,10 @@ func readsStorage(g *graph.Graph) bool {
 	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Op != nil && n.Op.ReadsStorage })
 }
 
-// reads reports whether a run that reads input x may read an element of t. storage says that the run may also read
+// mayRead reports whether a run that reads input x may read an element of t. readsGaps says that the run may also read
 // bytes between the elements of x.
-func reads(x, t *tensor.Tensor, storage bool) bool {
-	return rangeOf(t).overlaps(rangeOf(x)) && (storage || tensor.Overlap(t, x))
+func mayRead(x, t *tensor.Tensor, readsGaps bool) bool {
+	return rangeOf(t).overlaps(rangeOf(x)) && (readsGaps || tensor.Overlap(t, x))
 }
 
 // constantOverlaps reports whether a constant overlaps a range.

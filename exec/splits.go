@@ -28,7 +28,7 @@ type transfer struct {
 // long as the transfers saved outweigh the cost. Finally it removes steps, as long as this saves time.
 func (p *Program) splits(costs []float64, share float64) []bool {
 	split, gains := make([]bool, len(p.steps)), make([]float64, len(p.steps))
-	several := make([]bool, len(p.steps))
+	hasSeveralChunks := make([]bool, len(p.steps))
 	for i := range p.steps {
 		chunks, phases := 1, 0
 		for _, ph := range p.steps[i].kernel.Phases {
@@ -37,31 +37,31 @@ func (p *Program) splits(costs []float64, share float64) []bool {
 				phases++
 			}
 		}
-		several[i] = chunks > 1
-		split[i] = several[i] && costs[i] >= share
+		hasSeveralChunks[i] = chunks > 1
+		split[i] = hasSeveralChunks[i] && costs[i] >= share
 		gains[i] = float64(costs[i]*(1-1/float64(min(chunks, p.threads)))) -
 			float64(float64(phases)*share/distributeDivisor)
 	}
 	transfers := p.transfers(share / lineDivisor)
-	lost := make([]float64, len(p.steps)) // lost[i] is the loss from transfers to and from step i, if it is shared
-	settle := func(to bool) {             // changes steps to the given state until no change saves time
-		settled := false
-		for n := 0; n < maxPasses && !settled; n++ {
-			clear(lost)
-			for _, m := range transfers {
-				lost[m.from] += m.loss(split[m.to])
-				lost[m.to] += m.loss(split[m.from])
+	losses := make([]float64, len(p.steps))  // losses[i] is the loss from transfers to and from step i, if it is shared
+	changeWhileFaster := func(shared bool) { // changes steps to the given state until no change saves time
+		unchanged := false
+		for n := 0; n < maxPasses && !unchanged; n++ {
+			clear(losses)
+			for _, t := range transfers {
+				losses[t.from] += t.loss(split[t.to])
+				losses[t.to] += t.loss(split[t.from])
 			}
-			settled = true
+			unchanged = true
 			for i := range split {
-				if split[i] != to && several[i] && (gains[i] < lost[i]) != to {
-					split[i], settled = to, false
+				if split[i] != shared && hasSeveralChunks[i] && (gains[i] < losses[i]) != shared {
+					split[i], unchanged = shared, false
 				}
 			}
 		}
 	}
-	settle(true)
-	settle(false)
+	changeWhileFaster(true)
+	changeWhileFaster(false)
 	return split
 }
 

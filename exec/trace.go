@@ -40,13 +40,13 @@ type Tracer interface {
 	// EndRun is called at the end of a run; err is the result of Run.
 	EndRun(r *Run, err error)
 	// BeginStep is called when a worker starts or joins a step. Phase and chunk are undefined.
-	BeginStep(w Work)
+	BeginStep(w Position)
 	// EndStep is called when a worker leaves a step. done is true if the worker finished the step.
-	EndStep(w Work, done bool)
+	EndStep(w Position, done bool)
 	// BeginChunk is called before a chunk of a phase.
-	BeginChunk(w Work)
+	BeginChunk(w Position)
 	// EndChunk is called after a chunk; err is the error of the chunk, without the place in the graph.
-	EndChunk(w Work, err error)
+	EndChunk(w Position, err error)
 }
 
 // Run describes a run to a [Tracer]. All calls of one run get the same pointer.
@@ -54,16 +54,16 @@ type Run struct {
 	Graph   *graph.Graph // the graph that runs: for a program, as compiled
 	Program *Program     // nil if the steps are nodes whose result shapes depend on data
 	Parent  *Run         // the enclosing run; nil for a run that a caller started
-	Steps   int          // number of steps; [Work.Step] counts from 0
-	Workers int          // maximum number of workers; [Work.Worker] counts from 0
+	Steps   int          // number of steps; [Position.Step] counts from 0
+	Workers int          // maximum number of workers; [Position.Worker] counts from 0
 	// Data is for the tracer, which may set it in BeginRun.
 	Data any
 
 	tracerPanic tracerPanic
 }
 
-// Work is a position in a run.
-type Work struct {
+// Position is a position in a run.
+type Position struct {
 	Run    *Run
 	Node   *graph.Node // the node of the step
 	Step   int         // index in [Program.Steps], or among the nodes whose result shapes depend on data
@@ -75,13 +75,13 @@ type Work struct {
 // runInto is [Session.RunInto] as a part of the run parent, which is nil if no enclosing run is traced.
 func (s *Session) runInto(ctx context.Context, parent *Run, in, out []*tensor.Tensor) error {
 	if s.p.tracer == nil {
-		return s.fill(ctx, in, out)
+		return s.runUntraced(ctx, in, out)
 	}
-	return s.traced(ctx, parent, in, out)
+	return s.runTraced(ctx, parent, in, out)
 }
 
-// traced is [Session.fill] with calls of the program's tracer.
-func (s *Session) traced(ctx context.Context, parent *Run, in, out []*tensor.Tensor) (err error) {
+// runTraced is [Session.runUntraced] with calls of the program's tracer.
+func (s *Session) runTraced(ctx context.Context, parent *Run, in, out []*tensor.Tensor) (err error) {
 	t, r := s.p.tracer, &Run{Graph: s.p.graph, Program: s.p, Parent: parent, Steps: len(s.p.steps),
 		Workers: len(s.workers)}
 	if t.BeginRun(r) {
@@ -90,16 +90,16 @@ func (s *Session) traced(ctx context.Context, parent *Run, in, out []*tensor.Ten
 	defer func() {
 		s.tracedRun = nil
 		t.EndRun(r, err)
-		err = r.tracerPanic.orPanic(err)
+		err = r.tracerPanic.errorOrPanic(err)
 	}()
-	return s.fill(ctx, in, out)
+	return s.runUntraced(ctx, in, out)
 }
 
 // beginStep reports to the tracer that a worker begins a step, unless this was reported already.
 func (s *Session) beginStep(w *workerState, step int) {
 	if s.tracedRun != nil && w.tracedStep != step+1 {
 		w.tracedStep = step + 1
-		s.p.tracer.BeginStep(s.work(w, step, 0, 0))
+		s.p.tracer.BeginStep(s.position(w, step, 0, 0))
 	}
 }
 
@@ -108,13 +108,13 @@ func (s *Session) endStep(w *workerState, done bool) {
 	if s.tracedRun != nil && w.tracedStep != 0 {
 		step := w.tracedStep - 1
 		w.tracedStep = 0
-		s.p.tracer.EndStep(s.work(w, step, 0, 0), done)
+		s.p.tracer.EndStep(s.position(w, step, 0, 0), done)
 	}
 }
 
-// work returns the position of a worker.
-func (s *Session) work(w *workerState, step, phase, chunk int) Work {
-	return Work{Run: s.tracedRun, Node: s.p.steps[step].node, Step: step, Worker: w.index, Phase: phase, Chunk: chunk}
+// position returns the position of a worker.
+func (s *Session) position(w *workerState, step, phase, chunk int) Position {
+	return Position{Run: s.tracedRun, Node: s.p.steps[step].node, Step: step, Worker: w.index, Phase: phase, Chunk: chunk}
 }
 
 // chunk runs one chunk and reports it to the tracer.
@@ -123,10 +123,10 @@ func (s *Session) chunk(w *workerState, step, phase, c int) error {
 	if s.tracedRun == nil {
 		return s.call(w, st, phase, c)
 	}
-	at := s.work(w, step, phase, c)
-	s.p.tracer.BeginChunk(at)
+	p := s.position(w, step, phase, c)
+	s.p.tracer.BeginChunk(p)
 	err := s.call(w, st, phase, c)
-	s.p.tracer.EndChunk(at, err)
+	s.p.tracer.EndChunk(p, err)
 	return err
 }
 
@@ -141,12 +141,12 @@ func (p *segmentRun) dynamicNode(s *graph.Segment, number int, cached bool) erro
 	n := s.Nodes[0]
 	var err error
 	if p.traced {
-		t, at := p.r.options.Tracer, Work{Run: p.run, Node: n, Step: number}
-		t.BeginStep(at)
-		t.BeginChunk(at)
+		t, pos := p.r.options.Tracer, Position{Run: p.run, Node: n, Step: number}
+		t.BeginStep(pos)
+		t.BeginChunk(pos)
 		err = p.runDynamic(s, cached)
-		t.EndChunk(at, err)
-		t.EndStep(at, err == nil || p.keepGoing && p.ctx.Err() == nil)
+		t.EndChunk(pos, err)
+		t.EndStep(pos, err == nil || p.keepGoing && p.ctx.Err() == nil)
 	} else {
 		err = p.runDynamic(s, cached)
 	}

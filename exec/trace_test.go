@@ -20,7 +20,7 @@ import (
 // event is one call of a tracer's method.
 type event struct {
 	what string
-	exec.Work
+	exec.Position
 	done bool
 	err  error
 }
@@ -43,19 +43,19 @@ func (r *recorder) note(e event) {
 }
 
 func (r *recorder) BeginRun(run *exec.Run) bool {
-	r.note(event{what: "begin run", Work: exec.Work{Run: run}})
+	r.note(event{what: "begin run", Position: exec.Position{Run: run}})
 	return !r.blind
 }
 func (r *recorder) EndRun(run *exec.Run, err error) {
-	r.note(event{what: "end run", Work: exec.Work{Run: run}, err: err})
+	r.note(event{what: "end run", Position: exec.Position{Run: run}, err: err})
 }
-func (r *recorder) BeginStep(w exec.Work) { r.note(event{what: "begin step", Work: w}) }
-func (r *recorder) EndStep(w exec.Work, done bool) {
-	r.note(event{what: "end step", Work: w, done: done})
+func (r *recorder) BeginStep(w exec.Position) { r.note(event{what: "begin step", Position: w}) }
+func (r *recorder) EndStep(w exec.Position, done bool) {
+	r.note(event{what: "end step", Position: w, done: done})
 }
-func (r *recorder) BeginChunk(w exec.Work) { r.note(event{what: "begin chunk", Work: w}) }
-func (r *recorder) EndChunk(w exec.Work, err error) {
-	r.note(event{what: "end chunk", Work: w, err: err})
+func (r *recorder) BeginChunk(w exec.Position) { r.note(event{what: "begin chunk", Position: w}) }
+func (r *recorder) EndChunk(w exec.Position, err error) {
+	r.note(event{what: "end chunk", Position: w, err: err})
 }
 func (r *recorder) take() (e []event) { e, r.events = r.events, nil; return e }
 func (r *recorder) options(threads int) exec.Options {
@@ -147,11 +147,11 @@ func (r *traced) add(e event) {
 		r.begun[at]++
 		r.stacks[e.Worker] = append(stack, e)
 	case "end chunk":
-		r.must(len(stack) == 2 && stack[1].Work == e.Work, "the end of another chunk")
+		r.must(len(stack) == 2 && stack[1].Position == e.Position, "the end of another chunk")
 		r.ended[at]++
 		r.stacks[e.Worker] = stack[:len(stack)-1]
 	case "end step":
-		r.must(len(stack) == 1 && stack[0].Work == e.Work, "the end of another step")
+		r.must(len(stack) == 1 && stack[0].Position == e.Position, "the end of another step")
 		if e.done {
 			r.done[e.Step]++
 		}

@@ -35,7 +35,7 @@ func Together(programs ...*graphrun.Program) graphrun.Need {
 	for i, p := range programs {
 		list[i] = (*program.Program)(p)
 	}
-	return program.Together(list...)
+	return program.CombinedNeed(list...)
 }
 
 // notNil returns an empty slice for nil, so that JSON has a list.

@@ -188,7 +188,7 @@ func lowerFused(c *graph.Call) (*graph.Kernel, error) {
 	}
 	outs := make([]rule.Operand, len(c.Out))
 	for i, m := range c.Out {
-		outs[i] = rule.Of(m)
+		outs[i] = rule.OfMeta(m)
 	}
 	it, body, err := buildIteration(&p, c, outs)
 	if err != nil {

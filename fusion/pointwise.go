@@ -51,7 +51,7 @@ func CompileLoop(p *graph.Pointwise, c *graph.Call) (*graph.Kernel, error) {
 	if !sameLayouts {
 		outs := make([]rule.Operand, len(c.Out))
 		for i, m := range c.Out {
-			outs[i] = rule.Of(m)
+			outs[i] = rule.OfMeta(m)
 		}
 		if it, body, err = buildIteration(p, c, outs); err != nil {
 			return nil, err
@@ -100,9 +100,9 @@ func loopKernel(c *graph.Call, it *iter.Iterator, body rule.Kernel, grain int) (
 	grain = evenGrain(it.Numel(), grain)
 	phase := graph.Phase{Chunks: loop.Chunks(grain)}
 	if phase.Chunks == 1 {
-		phase.Run = func(m *graph.Mem, _ int) error { return loop.All(cursorOf(m), m.Ptrs) }
+		phase.Run = func(m *graph.Mem, _ int) error { return loop.RunAll(cursorOf(m), m.Ptrs) }
 	} else {
-		phase.Run = func(m *graph.Mem, chunk int) error { return loop.Chunk(cursorOf(m), m.Ptrs, chunk, grain) }
+		phase.Run = func(m *graph.Mem, chunk int) error { return loop.RunChunk(cursorOf(m), m.Ptrs, chunk, grain) }
 	}
 	k := &graph.Kernel{Loop: it, Phases: []graph.Phase{phase}, Arithmetic: elementNS * float64(it.Numel())}
 	if loop.Expression() {
@@ -141,5 +141,5 @@ func cursorOf(m *graph.Mem) *iter.Cursor {
 
 // RunChunk runs a chunk of a prepared loop with the worker's iteration state.
 func RunChunk(loop iter.Prepared, m *graph.Mem, ptrs []unsafe.Pointer, chunk, grain int) error {
-	return loop.Chunk(cursorOf(m), ptrs, chunk, grain)
+	return loop.RunChunk(cursorOf(m), ptrs, chunk, grain)
 }

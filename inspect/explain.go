@@ -211,7 +211,7 @@ func valueLayoutName(v *graph.Value) string {
 		if rank := p.Rank(); rank > 0 && rank != v.Type.Rank() {
 			return false
 		}
-		holds, known := v.Type.If(p).Decide().Known()
+		holds, known := v.Type.Condition(p).Decide().Known()
 		return known && holds
 	}
 	name := formatName(always(tensor.IsContiguous), always(tensor.IsChannelsLast) || always(tensor.IsChannelsLast3d))
@@ -244,17 +244,18 @@ func (r *Layout) explainPermutation(n *graph.Node, decided *rule.Rule) {
 	for _, c := range decided.Sort() { // empty if the dimensions were not sorted
 		d := Comparison{Faster: c.A, Slower: c.B, Exchanged: c.Exchanged}
 		switch {
-		case c.By < 0: // no operand decided
+		case c.DecidingOperand < 0: // no operand decided
 			d.Why = "in each operand, one of the two dimensions is repeated or both have equal strides and sizes, so they are " +
 				"not exchanged"
 		case c.Strides[0].Same(c.Strides[1]):
-			d.By, d.Why = name(c.By), fmt.Sprintf("equal strides %v, sizes %v and %v", c.Strides[0], c.Sizes[0], c.Sizes[1])
+			d.By = name(c.DecidingOperand)
+			d.Why = fmt.Sprintf("equal strides %v, sizes %v and %v", c.Strides[0], c.Sizes[0], c.Sizes[1])
 		default:
-			d.By, d.Why = name(c.By), fmt.Sprintf("strides %v and %v", c.Strides[0], c.Strides[1])
+			d.By, d.Why = name(c.DecidingOperand), fmt.Sprintf("strides %v and %v", c.Strides[0], c.Strides[1])
 		}
 		r.Sort = append(r.Sort, d)
 	}
-	if why := decided.Unsorted(); why != "" {
+	if why := decided.UnsortedReason(); why != "" {
 		r.Why = "nothing was sorted: " + why + fastPathReasons[decided.FastSetup()]
 	} else {
 		r.Order = decided.Perm()

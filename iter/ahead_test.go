@@ -48,7 +48,7 @@ func TestReadAhead(t *testing.T) {
 		{tensor.Float32, false, tensor.New(tensor.Float32, far), tensor.New(tensor.Float32, far), 0},
 		{tensor.BFloat16, false, tensor.New(tensor.BFloat16, far), tensor.New(tensor.BFloat16, far), 2},
 	} {
-		it, err := iter.Binary(iter.Undefined(), iter.Of(tc.a), iter.Of(tc.b)).Build()
+		it, err := iter.Binary(iter.Undefined(), iter.OfMeta(tc.a), iter.OfMeta(tc.b)).Build()
 		require.NoError(t, err)
 		p, err := it.Prepare(expAdd(t, tc.d, tc.exp))
 		require.NoError(t, err)

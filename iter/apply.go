@@ -113,11 +113,12 @@ func (it *Iterator) Prepare(k Kernels) (Prepared, error) {
 	return Prepared{iterator: it, body: chosen.Block(), directRows: direct, singleRow: single}, nil
 }
 
-// Range computes a range of the iteration at the given addresses. Contiguous operands are passed to the kernel without
-// copies. Strided, broadcast and converted operands are copied to blocks, each of which may hold several short rows.
+// RunRange computes a range of the iteration at the given addresses. Contiguous operands are passed to the kernel
+// without copies. Strided, broadcast and converted operands are copied to blocks, each of which may hold several short
+// rows.
 //
 // It is as unsafe as [Iterator.ForRange]: addresses are not checked against the operands.
-func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
+func (p Prepared) RunRange(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	if p.body == nil && p.loop == nil {
 		return errNotPrepared
 	}
@@ -130,9 +131,9 @@ func (p Prepared) Range(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 	return p.walk(c, ptrs, r)
 }
 
-// All computes the whole iteration at the given addresses. It is as unsafe as [Prepared.Range]. If the iteration is one
-// contiguous row, All costs little more than a call of the kernel.
-func (p Prepared) All(c *Cursor, ptrs []unsafe.Pointer) error {
+// RunAll computes the whole iteration at the given addresses. It is as unsafe as [Prepared.RunRange]. If the iteration
+// is one contiguous row, All costs little more than a call of the kernel.
+func (p Prepared) RunAll(c *Cursor, ptrs []unsafe.Pointer) error {
 	if !p.singleRow || c == nil || len(ptrs) != len(p.iterator.ops) {
 		return p.runWhole(c, ptrs)
 	}
@@ -155,7 +156,7 @@ func (p Prepared) runWhole(c *Cursor, ptrs []unsafe.Pointer) error {
 	if p.body == nil && p.loop == nil {
 		return errNotPrepared
 	}
-	return p.Range(c, ptrs, p.iterator.All())
+	return p.RunRange(c, ptrs, p.iterator.All())
 }
 
 // walk computes a range. The caller has checked the arguments with checkWalk.
@@ -181,7 +182,7 @@ func (p *Prepared) walk(c *Cursor, ptrs []unsafe.Pointer, r Range) error {
 
 // Parallel computes the whole iteration at the given addresses, in tasks of grain elements, on at most the given number
 // of worker goroutines. A grain of 0 means [GrainSize], and 0 workers means all cores. It is as unsafe as
-// [Prepared.Range].
+// [Prepared.RunRange].
 func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, workers int) error {
 	if p.body == nil && p.loop == nil {
 		return errNotPrepared
@@ -189,7 +190,7 @@ func (p Prepared) Parallel(ctx context.Context, ptrs []unsafe.Pointer, grain, wo
 	if err := p.iterator.checkWalk(ptrs, p.iterator.All()); err != nil {
 		return err
 	}
-	return forTasks(ctx, p.Chunks(grain), workers, func(c *Cursor, i int) error { return p.Chunk(c, ptrs, i, grain) })
+	return forTasks(ctx, p.Chunks(grain), workers, func(c *Cursor, i int) error { return p.RunChunk(c, ptrs, i, grain) })
 }
 
 // Chunks returns the number of parallel tasks of grain elements for the whole iteration. A grain of 0 means
@@ -207,14 +208,14 @@ func (p Prepared) Chunks(grain int) int {
 	return countBoxes(p.iterator.walkShape, p.tiles.appendTaskSize(p.iterator, grain, span[:0]))
 }
 
-// Chunk computes task i of the [Prepared.Chunks] tasks at the given addresses. It is as unsafe as [Prepared.Range], and
-// panics if i is out of range. If c is nil, a new Cursor is used.
-func (p Prepared) Chunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
+// RunChunk computes task i of the [Prepared.Chunks] tasks at the given addresses. It is as unsafe as
+// [Prepared.RunRange], and panics if i is out of range. If c is nil, a new Cursor is used.
+func (p Prepared) RunChunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
 	switch {
 	case p.body == nil && p.loop == nil:
 		return errNotPrepared
 	case p.tiles == nil || !p.tiles.transposed:
-		return p.Range(c, ptrs, p.iterator.Chunk(i, grain))
+		return p.RunRange(c, ptrs, p.iterator.Chunk(i, grain))
 	}
 	if err := p.iterator.checkWalk(ptrs, p.iterator.All()); err != nil {
 		return err
@@ -233,7 +234,7 @@ func (p Prepared) Chunk(c *Cursor, ptrs []unsafe.Pointer, i, grain int) error {
 var errNotPrepared = errors.New("iter: the zero Prepared")
 
 // Tensors returns the operands as tensors: the caller's tensors, a new tensor for each output whose layout the rule
-// chose, and a 0-dim tensor for a number. It fails for operands made by [Of] or [OfType], which have no data.
+// chose, and a 0-dim tensor for a number. It fails for operands made by [OfMeta] or [OfType], which have no data.
 func (it *Iterator) Tensors() ([]*tensor.Tensor, error) { return it.tensors(nil) }
 
 func (it *Iterator) tensors(allocate Allocator) ([]*tensor.Tensor, error) {

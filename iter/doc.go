@@ -22,8 +22,8 @@
 //
 // The result is an [Iterator]. [Iterator.String] describes these decisions, and [Iterator.Explain] also the steps to
 // them, with each comparison of the sort. An Iterator is immutable and safe for concurrent use. It can be built from
-// metas without data ([Of]); addresses are supplied when it runs. [Config.Rule] is the part of Build that also accepts
-// symbolic sizes.
+// metas without data ([OfMeta]); addresses are supplied when it runs. [Config.Rule] is the part of Build that also
+// accepts symbolic sizes.
 //
 // # Computing
 //

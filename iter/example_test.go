@@ -163,7 +163,7 @@ func ExampleAllocate() {
 func ExampleIterator_String() {
 	left, _ := tensor.New(tensor.Float32, 3, 2).Transpose(0, 1)
 	right := tensor.New(tensor.Float32, 2, 3)
-	it, _ := iter.Binary(iter.Undefined(), iter.Of(left), iter.Of(right)).Build()
+	it, _ := iter.Binary(iter.Undefined(), iter.OfMeta(left), iter.OfMeta(right)).Build()
 	fmt.Println(it)
 	fmt.Println("perm", it.Perm(), "walk", it.WalkShape(), "strides", it.WalkStrides(0), it.WalkStrides(1),
 		it.WalkStrides(2))
@@ -180,7 +180,7 @@ func ExampleIterator_String() {
 func ExampleIterator_Explain() {
 	left, _ := tensor.New(tensor.Float32, 3, 2).Transpose(0, 1)
 	row := tensor.New(tensor.Int32, 3)
-	it, _ := iter.Binary(iter.Undefined(), iter.Of(row), iter.Of(left)).Build()
+	it, _ := iter.Binary(iter.Undefined(), iter.OfMeta(row), iter.OfMeta(left)).Build()
 	fmt.Print(it.Explain())
 	// Output:
 	// operands

@@ -55,7 +55,7 @@ func (it *Iterator) explainEffective(b *strings.Builder) {
 }
 
 func (it *Iterator) explainSort(b *strings.Builder) {
-	if why := it.Unsorted(); why != "" {
+	if why := it.UnsortedReason(); why != "" {
 		fmt.Fprintf(b, "no sort: %s\n", why)
 		return
 	}
@@ -66,7 +66,7 @@ func (it *Iterator) explainSort(b *strings.Builder) {
 	fmt.Fprintf(b, "sort of %v\n", initial)
 	for _, c := range it.Sort() {
 		fmt.Fprintf(b, "  %d before %d: ", c.A, c.B)
-		if c.By < 0 {
+		if c.DecidingOperand < 0 {
 			b.WriteString("no operand decides\n")
 			continue
 		}
@@ -74,7 +74,7 @@ func (it *Iterator) explainSort(b *strings.Builder) {
 		if c.Exchanged {
 			outcome = "is exchanged"
 		}
-		fmt.Fprintf(b, "%s, %s has strides %v and %v", outcome, it.Place(c.By), c.Strides[0], c.Strides[1])
+		fmt.Fprintf(b, "%s, %s has strides %v and %v", outcome, it.Place(c.DecidingOperand), c.Strides[0], c.Strides[1])
 		if c.Strides[0].Same(c.Strides[1]) {
 			fmt.Fprintf(b, " and sizes %v and %v", c.Sizes[0], c.Sizes[1])
 		}

@@ -19,10 +19,10 @@ func newKernel(results int, isNil bool, body rule.Block, types ...tensor.DType) 
 	return rule.NewKernel(results, body, types...)
 }
 
-// Refusing returns the kernel with a check of operand i, counted without the results. Before a block is computed, f
+// WithCheck returns the kernel with a check of operand i, counted without the results. Before a block is computed, f
 // checks the block's elements of the operand. If f returns an error, such as for a division by zero, the run ends with
 // this error. The results of other blocks may have been written by then. T must be the element type of the operand.
-func Refusing[T tensor.Element](k Kernel, i int, f func(v []T) error) Kernel {
+func WithCheck[T tensor.Element](k Kernel, i int, f func(v []T) error) Kernel {
 	switch d := tensor.DTypeOf[T](); {
 	case k.Err() != nil || k.IsZero():
 		return k

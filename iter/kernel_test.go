@@ -52,9 +52,9 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 			"iter: a kernel with more than 4 operands"},
 		{iter.Map2(nop).Ignoring(tensor.Invalid),
 			"iter: a kernel that ignores an operand of invalid dtype invalid"},
-		{iter.Refusing(iter.Map2(nop), 1, func([]int8) error { return nil }),
+		{iter.WithCheck(iter.Map2(nop), 1, func([]int8) error { return nil }),
 			"iter: a check of operand 1 as int8 of the kernel (float32, float32) -> float32"},
-		{iter.Refusing(iter.Map2(nop), 2, func([]float32) error { return nil }),
+		{iter.WithCheck(iter.Map2(nop), 2, func([]float32) error { return nil }),
 			"iter: a check of operand 2 of a kernel with 2 operands"},
 		{iter.NewTable("add", unset),
 			"iter: kernel 0 of table \"add\" is the zero Kernel"},
@@ -73,7 +73,7 @@ func TestKernelsOfOtherTypesAreRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "run it by a Fold")
 	err = sum.Parallel(context.Background(), nil, 0, 0, mark)
 	assert.ErrorContains(t, err, "run it by a Fold")
-	_, err = build(t, iter.Unary(iter.Undefined(), iter.Of(tensor.New(tensor.Float32, 2)))).Apply(
+	_, err = build(t, iter.Unary(iter.Undefined(), iter.OfMeta(tensor.New(tensor.Float32, 2)))).Apply(
 		iter.Map1(func(a float32) float32 {
 			return a
 		}))
@@ -213,7 +213,7 @@ func TestKernelVariations(t *testing.T) {
 	_, err := it.Apply(iter.Slice2(func(d, _, b []uint64) { copy(d, b) }).Bits())
 	assert.ErrorContains(t, err, "(uint64, uint64) -> uint64 by bits")
 	boom := errors.New("boom")
-	_, err = it.Apply(iter.Refusing(sub, 1, func(b []float32) error {
+	_, err = it.Apply(iter.WithCheck(sub, 1, func(b []float32) error {
 		if b[0] == 10 {
 			return boom
 		}

@@ -28,7 +28,7 @@ var fuzzKernels = []iter.Kernel{
 	iter.Map2(func(a, b int64) int64 { return a + b }),
 	iter.Map2(func(a, b complex128) complex128 { return a * b }),
 	iter.Slice2(func(d, a, b []complex64) {}).Bits(),
-	iter.Refusing(iter.Map2(func(a, b uint8) uint8 { return a | b }), 1, func([]uint8) error { return nil }),
+	iter.WithCheck(iter.Map2(func(a, b uint8) uint8 { return a | b }), 1, func([]uint8) error { return nil }),
 	iter.Map2Out2(func(a, b float32) (float32, float32) { return a, b }),
 	iter.Map3(func(a, b, c float32) float32 { return a + b + c }),
 	iter.Map1(func(a float32) float32 { return -a }).Ignoring(tensor.Float32).Ignoring(tensor.Float32),

@@ -19,7 +19,7 @@ func TestBuildRefusesWhatDoesNotHoldTogether(t *testing.T) {
 	far := &tensor.Tensor{}
 	*far = *x
 	far.Meta.Offset = 1
-	bad := func(m tensor.Meta) iter.Operand { return iter.Of(m) }
+	bad := func(m tensor.Meta) iter.Operand { return iter.OfMeta(m) }
 	for _, c := range []struct {
 		of   iter.Config
 		want string
@@ -38,7 +38,7 @@ func TestBuildRefusesWhatDoesNotHoldTogether(t *testing.T) {
 			"iter: output 0 is a plain number, which cannot be written"},
 		{iter.Unary(out, iter.OfTensor(x)).Output(out),
 			"iter: output 1 was added after 1 inputs: outputs must be added first"},
-		{iter.Unary(out, iter.Of(tensor.Meta{Shape: []int{2}, Strides: []int{1}})),
+		{iter.Unary(out, iter.OfMeta(tensor.Meta{Shape: []int{2}, Strides: []int{1}})),
 			"iter: input 0: it has no dtype"},
 		{iter.Unary(iter.UndefinedOf(99), iter.OfTensor(x)),
 			"iter: output 0: invalid dtype dtype(99)"},
@@ -76,16 +76,16 @@ func TestRawWalksCheckWhatTheyCan(t *testing.T) {
 	var c iter.Cursor
 	for want, got := range map[string][]error{
 		"iter: 0 addresses for 1 operands": {it.ForEach(nil, mark), it.Parallel(ctx, nil, 0, 0, mark),
-			p.Parallel(ctx, nil, 0, 0), p.Range(&c, nil, it.All())},
+			p.Parallel(ctx, nil, 0, 0), p.RunRange(&c, nil, it.All())},
 		"iter: a nil address for output 0, uint8[6]@(1)": {it.ForEach([]unsafe.Pointer{nil}, mark),
-			p.Range(&c, []unsafe.Pointer{nil}, it.All())},
+			p.RunRange(&c, []unsafe.Pointer{nil}, it.All())},
 		"iter: range [3, 7) of an iteration over 6 elements": {
-			it.ForRange(&c, ptrs, iter.Range{Begin: 3, End: 7}, mark), p.Range(&c, ptrs, iter.Range{Begin: 3, End: 7})},
+			it.ForRange(&c, ptrs, iter.Range{Begin: 3, End: 7}, mark), p.RunRange(&c, ptrs, iter.Range{Begin: 3, End: 7})},
 		"iter: range [-1, 2) of an iteration over 6 elements": {it.ForRange(&c, ptrs, iter.Range{Begin: -1, End: 2}, mark)},
 		"iter: range [4, 2) of an iteration over 6 elements":  {it.ForRange(&c, ptrs, iter.Range{Begin: 4, End: 2}, mark)},
 		"iter: a nil Loop": {it.ForEach(ptrs, nil), it.Parallel(ctx, ptrs, 0, 0, nil),
 			it.ForEach(ptrs, iter.Rows(nil))},
-		"iter: the zero Prepared": {iter.Prepared{}.Range(&c, ptrs, it.All()), iter.Prepared{}.Parallel(ctx, ptrs, 0, 0)},
+		"iter: the zero Prepared": {iter.Prepared{}.RunRange(&c, ptrs, it.All()), iter.Prepared{}.Parallel(ctx, ptrs, 0, 0)},
 	} {
 		for i, err := range got {
 			assert.EqualError(t, err, want, "%d", i)
@@ -93,7 +93,7 @@ func TestRawWalksCheckWhatTheyCan(t *testing.T) {
 	}
 	assert.Equal(t, make([]byte, 6), x.Storage().Bytes(), "nothing was written")
 	assert.NoError(t, it.ForRange(nil, ptrs, it.All(), mark), "a nil cursor stands for a fresh one")
-	assert.NoError(t, p.Range(nil, ptrs, it.All()))
+	assert.NoError(t, p.RunRange(nil, ptrs, it.All()))
 	var none context.Context
 	assert.NoError(t, it.Parallel(none, ptrs, -1, -1, mark))
 	_, err = it.Bind(x, x)
@@ -110,7 +110,7 @@ func TestRawWalksCheckWhatTheyCan(t *testing.T) {
 // Tensors that are bound to borrowed operands must not overlap either.
 func TestBindChecksOverlap(t *testing.T) {
 	m := tensor.New(tensor.Float32, 4)
-	it := build(t, iter.Unary(iter.Of(m), iter.Of(m)))
+	it := build(t, iter.Unary(iter.OfMeta(m), iter.OfMeta(m)))
 	x := numbers(5, 5)
 	part := func(at int) *tensor.Tensor {
 		return tensor.Must(x.View(tensor.Meta{DType: tensor.Float32, Shape: []int{4}, Strides: []int{1}, Offset: at}))
@@ -119,7 +119,7 @@ func TestBindChecksOverlap(t *testing.T) {
 	assert.ErrorContains(t, err, "some elements of the input tensor and the written-to tensor")
 	_, err = it.Bind(part(1), part(1))
 	assert.NoError(t, err)
-	free := build(t, iter.Unary(iter.Of(m), iter.Of(m)).CheckMemOverlap(false))
+	free := build(t, iter.Unary(iter.OfMeta(m), iter.OfMeta(m)).CheckMemOverlap(false))
 	_, err = free.Bind(part(0), part(1))
 	assert.NoError(t, err)
 }
@@ -158,7 +158,7 @@ func TestAccessorsPanicWithIndexAndLength(t *testing.T) {
 	}
 	assert.PanicsWithValue(t, "iter: no operand 3: the iteration has 3", func() { it.WalkStrides(3) })
 	assert.PanicsWithValue(t, "iter: the iteration has no output", func() {
-		build(t, iter.New().Input(iter.Of(tensor.New(tensor.Int8)))).Output()
+		build(t, iter.New().Input(iter.OfMeta(tensor.New(tensor.Int8)))).Output()
 	})
 	assert.PanicsWithValue(t, "iter: task 2 of an iteration with 2 tasks of 4 elements", func() { it.Chunk(2, 4) })
 	assert.Panics(t, func() { it.Chunk(-1, 4) })
@@ -199,13 +199,13 @@ func TestHasContiguousFirstDim(t *testing.T) {
 	x := numbers(12, 3, 4)
 	m, err := x.Transpose(0, 1)
 	require.NoError(t, err)
-	transposed, wide := iter.Of(m), iter.Of(tensor.New(tensor.Float64, 3, 4))
+	transposed, wide := iter.OfMeta(m), iter.OfMeta(tensor.New(tensor.Float64, 3, 4))
 	assert.True(t, doubling(t, 3, 4).HasContiguousFirstDim())
 	assert.True(t, build(t, iter.Unary(iter.Undefined(), transposed)).HasContiguousFirstDim())
-	assert.False(t, build(t, iter.Copy(iter.Of(tensor.New(tensor.Float32, 4, 3)), transposed)).HasContiguousFirstDim())
+	assert.False(t, build(t, iter.Copy(iter.OfMeta(tensor.New(tensor.Float32, 4, 3)), transposed)).HasContiguousFirstDim())
 	mixed := build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x), wide))
 	assert.True(t, mixed.HasContiguousFirstDim(), "each by its own size")
-	single := build(t, iter.Unary(iter.Undefined(), iter.Of(tensor.New(tensor.Int8))))
+	single := build(t, iter.Unary(iter.Undefined(), iter.OfMeta(tensor.New(tensor.Int8))))
 	assert.True(t, single.HasContiguousFirstDim(), "no dimension")
 	number := build(t, iter.Binary(iter.Undefined(), iter.OfTensor(x), iter.Number(tensor.IntScalar(1))))
 	assert.False(t, number.HasContiguousFirstDim())

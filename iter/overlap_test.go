@@ -194,7 +194,7 @@ func TestOutputsMustNotOverlapInPart(t *testing.T) {
 		return iter.OfTensor(tensor.Must(x.View(tensor.Meta{DType: tensor.Float32, Shape: []int{8}, Strides: []int{1},
 			Offset: at})))
 	}
-	_, err := iter.New().Output(part(0)).Output(part(1)).Input(iter.Of(tensor.New(tensor.Float32, 8))).Build()
+	_, err := iter.New().Output(part(0)).Output(part(1)).Input(iter.OfMeta(tensor.New(tensor.Float32, 8))).Build()
 	assert.ErrorContains(t, err, "output 0, float32[8]@(1), and output 1, float32[8]@(1)+1")
 }
 

@@ -38,8 +38,8 @@ func TestNames(t *testing.T) {
 			}
 			return tensor.New(tensor.Float32, s...)
 		}
-		it, err := iter.Binary(iter.Undefined(), iter.Of(two(len(c.a))).Named(c.a...),
-			iter.Of(two(len(c.b))).Named(c.b...)).Build()
+		it, err := iter.Binary(iter.Undefined(), iter.OfMeta(two(len(c.a))).Named(c.a...),
+			iter.OfMeta(two(len(c.b))).Named(c.b...)).Build()
 		if c.err != "" {
 			assert.EqualError(t, err, c.err)
 			continue
@@ -48,7 +48,7 @@ func TestNames(t *testing.T) {
 		assert.Equal(t, c.want, it.Names())
 	}
 	m := tensor.New(tensor.Float32, 2, 2)
-	_, err := iter.Binary(iter.Of(m).Named("N", "D"), iter.Of(m).Named("N", "C"), iter.Of(m)).Build()
+	_, err := iter.Binary(iter.OfMeta(m).Named("N", "D"), iter.OfMeta(m).Named("N", "C"), iter.OfMeta(m)).Build()
 	assert.EqualError(t, err, "Name mismatch: specified out tensor with names ['N', 'D'] are not the same as the "+
 		"computed output names ['N', 'C']. Please rename the out tensor's dims with `Tensor.rename`.")
 }
@@ -128,7 +128,7 @@ func TestSelectAllAndRemoveOperand(t *testing.T) {
 // Only metas are needed to see how a huge iteration is cut.
 func TestSplit32(t *testing.T) {
 	m := tensor.New(tensor.Float32, 3, 1<<30)
-	it, err := iter.Copy(iter.Of(m), iter.Of(m)).Build()
+	it, err := iter.Copy(iter.OfMeta(m), iter.OfMeta(m)).Build()
 	require.NoError(t, err)
 	assert.False(t, it.CanUse32Bit())
 	total := 0
@@ -141,8 +141,8 @@ func TestSplit32(t *testing.T) {
 	assert.Equal(t, it.Numel(), total)
 
 	out := tensor.Meta{DType: tensor.Float32, Shape: []int{3, 1 << 30}, Strides: []int{1, 0}}
-	reduced, err := iter.Reduction(iter.Of(out),
-		iter.Of(m)).Build()
+	reduced, err := iter.Reduction(iter.OfMeta(out),
+		iter.OfMeta(m)).Build()
 	require.NoError(t, err)
 	final, accumulating := 0, 0
 	for _, part := range reduced.Split32() {
@@ -170,7 +170,7 @@ func TestParallel(t *testing.T) {
 			require.EqualValues(t, 1, v)
 		}
 	}
-	it, err := iter.Nullary(iter.Of(m)).Build()
+	it, err := iter.Nullary(iter.OfMeta(m)).Build()
 	require.NoError(t, err)
 	boom := errors.New("boom")
 	ptrs := []unsafe.Pointer{tensor.Empty(m).Pointer()}

@@ -105,7 +105,7 @@ func TestReducePartWithoutPositions(t *testing.T) {
 	out := tensor.Meta{DType: tensor.Float32, Shape: []int{1, 5, 1}, Strides: []int{0, 1, 0}}
 	first := iter.FoldOf(int64(-1), func(a int64, _ float32, at int) int64 { return max(a, int64(at)) },
 		func(a, b int64) int64 { return max(a, b) }, func(a int64) float32 { return float32(a) }).InOrder()
-	it := build(t, iter.Reduction(iter.Of(out), iter.Of(x)))
+	it := build(t, iter.Reduction(iter.OfMeta(out), iter.OfMeta(x)))
 	require.Equal(t, []int{6, 4, 5}, it.WalkShape())
 	_, err := narrowed(t, it, 1, 1, 2).Reducer(first)
 	assert.NoError(t, err)
@@ -114,7 +114,7 @@ func TestReducePartWithoutPositions(t *testing.T) {
 		"positions with gaps")
 	m := x
 	m.Strides = []int{1, 24, 4}
-	it = build(t, iter.Reduction(iter.Of(out), iter.Of(m)))
+	it = build(t, iter.Reduction(iter.OfMeta(out), iter.OfMeta(m)))
 	_, err = it.Reducer(first)
 	assert.NoError(t, err)
 	_, err = narrowed(t, it, 1, 1, 2).Reducer(first)
@@ -122,7 +122,7 @@ func TestReducePartWithoutPositions(t *testing.T) {
 }
 
 func TestReduceRefusals(t *testing.T) {
-	in, out := iter.Of(tensor.New(tensor.Float32, 2, 3)), iter.Of(tensor.New(tensor.Float32, 2, 1))
+	in, out := iter.OfMeta(tensor.New(tensor.Float32, 2, 3)), iter.OfMeta(tensor.New(tensor.Float32, 2, 1))
 	two := iter.New().IsReduction(true).ResizeOutputs(false).CheckAllSameDType(false)
 	for want, c := range map[string]iter.Config{
 		"iter: the iteration is not marked as " +
@@ -132,11 +132,11 @@ func TestReduceRefusals(t *testing.T) {
 		"iter: a fold with 1 results for an iteration " +
 			"with 2 outputs": two.Output(out).Output(out).Input(in),
 		"iter: the fold takes float32, the iteration has input 0, " +
-			"float64[2,3]@(3,1), as float64": iter.Reduction(out, iter.Of(tensor.New(tensor.Float64, 2, 3))),
+			"float64[2,3]@(3,1), as float64": iter.Reduction(out, iter.OfMeta(tensor.New(tensor.Float64, 2, 3))),
 		"iter: the fold takes float32, the iteration has input 0, " +
-			"int32[2,3]@(3,1), as int32": iter.Reduction(out, iter.Of(tensor.New(tensor.Int32, 2, 3))),
+			"int32[2,3]@(3,1), as int32": iter.Reduction(out, iter.OfMeta(tensor.New(tensor.Int32, 2, 3))),
 		"result type Float can't be cast to the desired output type Int (output 0, " +
-			"int32[2,1]@(1,1))": iter.Reduction(iter.Of(tensor.New(tensor.Int32, 2, 1)), in),
+			"int32[2,1]@(1,1))": iter.Reduction(iter.OfMeta(tensor.New(tensor.Int32, 2, 1)), in),
 		"iter: output 0 of a reduction is undefined or has another shape; it must be given with the " +
 			"shape of the result, and " +
 			"ResizeOutputs(false)": iter.Reduction(out, in).ResizeOutputs(true),
@@ -144,7 +144,7 @@ func TestReduceRefusals(t *testing.T) {
 		_, err := build(t, c).Reducer(sumFold)
 		assert.EqualError(t, err, want)
 	}
-	full := iter.Of(tensor.New(tensor.Int64, 2, 3))
+	full := iter.OfMeta(tensor.New(tensor.Int64, 2, 3))
 	_, err := build(t, two.Output(out).Output(full).Input(in)).Reducer(maxFold())
 	assert.EqualError(t, err, "iter: dimension 1 of shape [2, 3] is reduced in one output and kept in another: output "+
 		"0, float32[2,1]@(1,1), and output 1, int64[2,3]@(3,1)")
@@ -216,7 +216,7 @@ func tensorSlice[T tensor.Element](t *testing.T, x *tensor.Tensor) []T {
 }
 
 func TestResultType(t *testing.T) {
-	of := func(d tensor.DType, shape ...int) iter.Operand { return iter.Of(tensor.New(d, shape...)) }
+	of := func(d tensor.DType, shape ...int) iter.Operand { return iter.OfMeta(tensor.New(d, shape...)) }
 	for _, c := range []struct {
 		want tensor.DType
 		ops  []iter.Operand

@@ -31,7 +31,7 @@ func TestRuleOfUnknownSizes(t *testing.T) {
 		}
 		unknown, known := iter.New().Output(iter.Undefined()), iter.New().Output(iter.Undefined())
 		for k := range types {
-			unknown, known = unknown.Input(iter.OfType(types[k])), known.Input(iter.Of(metas[k]))
+			unknown, known = unknown.Input(iter.OfType(types[k])), known.Input(iter.OfMeta(metas[k]))
 		}
 		want, wantErr := known.PromoteInputsToCommonDType(true).Build()
 		got, err := unknown.PromoteInputsToCommonDType(true).Rule()

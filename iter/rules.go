@@ -9,7 +9,7 @@ import (
 // These types are aliases of types of package [rule]. That package makes the decisions of an iteration that need
 // neither memory nor code.
 type (
-	Operand   = rule.Operand   // an output or input: [Of], [OfTensor], [OfType], [Undefined], [Number]
+	Operand   = rule.Operand   // an output or input: [OfMeta], [OfTensor], [OfType], [Undefined], [Number]
 	Rule      = rule.Rule      // the decisions: shape, dtypes, permutation, layouts
 	FastSetup = rule.FastSetup // a shortcut for the layouts of an iteration
 	SortStep  = rule.SortStep  // a comparison of the sort that determines the permutation
@@ -45,9 +45,9 @@ const (
 // OfType returns an operand whose sizes may be symbolic, for [Config.Rule]. [Config.Build] requires numbers.
 func OfType(t tensor.Type) Operand { return rule.OfType(t) }
 
-// Of returns an operand without data: only its meta is known, as for a borrowed operand of PyTorch. The caller supplies
-// its address when the iteration runs.
-func Of(m tensor.Meta) Operand { return rule.Of(m) }
+// OfMeta returns an operand without data: only its meta is known, as for a borrowed operand of PyTorch. The caller
+// supplies its address when the iteration runs.
+func OfMeta(m tensor.Meta) Operand { return rule.OfMeta(m) }
 
 // OfTensor returns an operand with storage, like an owned operand of PyTorch. The iteration can check overlap, and run
 // over the tensor's data. If an output and an input are the same *Tensor, the output is read-write (an in-place

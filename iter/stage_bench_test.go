@@ -31,7 +31,7 @@ func BenchmarkStage(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			x, y := tensor.New(f, c.y.Shape...), c.y
-			it, err := iter.Binary(iter.Of(x), iter.Of(x), iter.Of(y)).Build()
+			it, err := iter.Binary(iter.OfMeta(x), iter.OfMeta(x), iter.OfMeta(y)).Build()
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func BenchmarkStage(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for i := range it.Chunks(0) {
-					if err := p.Range(&cursor, ptrs, it.Chunk(i, 0)); err != nil {
+					if err := p.RunRange(&cursor, ptrs, it.Chunk(i, 0)); err != nil {
 						b.Fatal(err)
 					}
 				}

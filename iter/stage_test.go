@@ -33,7 +33,7 @@ func TestTurned(t *testing.T) {
 				xs[i], ys[i] = float32(i%8191), float32(i*7%127)
 			}
 			tensor.Converter(c.d, f)(y.Pointer(), raw.Pointer(), c.d.Size(), 4, n)
-			it, err := iter.Binary(iter.Of(out.Meta), iter.Of(x.Meta), iter.Of(y.Meta)).Build()
+			it, err := iter.Binary(iter.OfMeta(out.Meta), iter.OfMeta(x.Meta), iter.OfMeta(y.Meta)).Build()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,7 +44,7 @@ func TestTurned(t *testing.T) {
 			var cursor iter.Cursor
 			for i := range it.Chunks(0) {
 				ptrs := []unsafe.Pointer{out.Pointer(), x.Pointer(), y.Pointer()}
-				if err := p.Range(&cursor, ptrs, it.Chunk(i, 0)); err != nil {
+				if err := p.RunRange(&cursor, ptrs, it.Chunk(i, 0)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -64,7 +64,7 @@ func TestTurnedTasks(t *testing.T) {
 	} {
 		transposed := tensor.Meta{DType: tensor.Float32, Shape: []int{c.rows, c.cols}, Strides: []int{1, c.rows}}
 		x := tensor.New(tensor.Float32, c.rows, c.cols)
-		it, err := iter.Binary(iter.Of(x), iter.Of(x), iter.Of(transposed)).Build()
+		it, err := iter.Binary(iter.OfMeta(x), iter.OfMeta(x), iter.OfMeta(transposed)).Build()
 		if err != nil {
 			t.Fatal(err)
 		}

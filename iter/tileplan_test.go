@@ -24,7 +24,7 @@ func ordered(shape []int, order ...int) tensor.Meta {
 
 func sumOf(t *testing.T, out, x, y tensor.Meta) iter.Prepared {
 	t.Helper()
-	it, err := iter.Binary(iter.Of(out), iter.Of(x), iter.Of(y)).CheckMemOverlap(false).Build()
+	it, err := iter.Binary(iter.OfMeta(out), iter.OfMeta(x), iter.OfMeta(y)).CheckMemOverlap(false).Build()
 	require.NoError(t, err)
 	p, err := it.Prepare(mulAdd(t, tensor.Float32))
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestNoTiles(t *testing.T) {
 		x.Strides[0], x.Strides[1] = 1, 300
 		p := sumOf(t, y, y, x)
 		assert.Zero(t, p.Chunks(0))
-		assert.NoError(t, p.All(nil, make([]unsafe.Pointer, 3)))
+		assert.NoError(t, p.RunAll(nil, make([]unsafe.Pointer, 3)))
 	}
 }
 
@@ -98,18 +98,18 @@ func TestTileMisuse(t *testing.T) {
 	p := sumOf(t, rows, rows, transposed)
 	var none iter.Prepared
 	assert.Zero(t, none.Chunks(0))
-	assert.Error(t, none.Chunk(nil, nil, 0, 0))
-	assert.Error(t, p.Chunk(nil, make([]unsafe.Pointer, 2), 0, 0))
-	assert.Error(t, p.Chunk(nil, make([]unsafe.Pointer, 3), 0, 0))
+	assert.Error(t, none.RunChunk(nil, nil, 0, 0))
+	assert.Error(t, p.RunChunk(nil, make([]unsafe.Pointer, 2), 0, 0))
+	assert.Error(t, p.RunChunk(nil, make([]unsafe.Pointer, 3), 0, 0))
 	ptrs := []unsafe.Pointer{tensor.Empty(rows).Pointer(), tensor.Empty(rows).Pointer(),
 		tensor.Empty(transposed).Pointer()}
-	assert.NoError(t, p.Chunk(nil, ptrs, 0, 0))
-	assert.Panics(t, func() { _ = p.Chunk(nil, ptrs, -1, 0) })
-	assert.Panics(t, func() { _ = p.Chunk(nil, ptrs, p.Chunks(0), 0) })
+	assert.NoError(t, p.RunChunk(nil, ptrs, 0, 0))
+	assert.Panics(t, func() { _ = p.RunChunk(nil, ptrs, -1, 0) })
+	assert.Panics(t, func() { _ = p.RunChunk(nil, ptrs, p.Chunks(0), 0) })
 
 	var cursor iter.Cursor
-	assertNoAllocs(t, func() { _ = p.Chunk(&cursor, ptrs, 0, 0) })
-	assertNoAllocs(t, func() { _ = p.All(&cursor, ptrs) })
+	assertNoAllocs(t, func() { _ = p.RunChunk(&cursor, ptrs, 0, 0) })
+	assertNoAllocs(t, func() { _ = p.RunAll(&cursor, ptrs) })
 }
 
 // assertNoAllocs holds a function to taking no memory. Under the race detector pools forget what they have, by intent.
@@ -131,5 +131,5 @@ func TestTasksOfManyDimensions(t *testing.T) {
 	require.Greater(t, p.Chunks(1<<12), 1)
 	ptrs := []unsafe.Pointer{tensor.Empty(rows).Pointer(), tensor.Empty(rows).Pointer(), tensor.Empty(mixed).Pointer()}
 	var cursor iter.Cursor
-	assertNoAllocs(t, func() { _ = p.Chunk(&cursor, ptrs, 1, 1<<12) })
+	assertNoAllocs(t, func() { _ = p.RunChunk(&cursor, ptrs, 1, 1<<12) })
 }

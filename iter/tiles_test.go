@@ -93,10 +93,10 @@ func drawTiled(t *testing.T, r *rand.Rand) *tiled {
 func (c *tiled) prepared(t *testing.T, outs, ins []*tensor.Tensor) (iter.Prepared, *iter.Iterator) {
 	cfg := iter.New().CheckAllSameDType(false)
 	for _, o := range outs {
-		cfg = cfg.Output(iter.Of(o.Meta))
+		cfg = cfg.Output(iter.OfMeta(o.Meta))
 	}
 	for _, i := range ins {
-		cfg = cfg.Input(iter.Of(i.Meta))
+		cfg = cfg.Input(iter.OfMeta(i.Meta))
 	}
 	it, err := cfg.Build()
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func (c *tiled) want(t *testing.T) [][]byte {
 		ptrs = append(ptrs, ins[len(ins)-1].Pointer())
 	}
 	p, _ := c.prepared(t, outs, ins)
-	require.NoError(t, p.All(nil, ptrs))
+	require.NoError(t, p.RunAll(nil, ptrs))
 	var bytes [][]byte
 	for k, o := range c.outs {
 		whole := another(o)
@@ -160,7 +160,7 @@ func (c *tiled) inHalves(t *testing.T, r *rand.Rand, it *iter.Iterator, ptrs []u
 	if len(shape) == 0 {
 		p, err := it.Prepare(iter.Expr(c.code))
 		require.NoError(t, err)
-		return p.All(nil, ptrs)
+		return p.RunAll(nil, ptrs)
 	}
 	dim := r.IntN(len(shape))
 	cut := r.IntN(shape[dim])
@@ -173,7 +173,7 @@ func (c *tiled) inHalves(t *testing.T, r *rand.Rand, it *iter.Iterator, ptrs []u
 		p, err := half.Prepare(iter.Expr(c.code))
 		require.NoError(t, err)
 		for i := range p.Chunks(0) {
-			if err := p.Chunk(nil, ptrs, i, 0); err != nil {
+			if err := p.RunChunk(nil, ptrs, i, 0); err != nil {
 				return err
 			}
 		}
@@ -203,11 +203,11 @@ func TestTiles(t *testing.T) {
 			transposed++
 		}
 		var cursor iter.Cursor
-		require.Equal(t, want, c.run(t, func(ptrs []unsafe.Pointer) error { return p.All(&cursor, ptrs) }), "%v", it)
+		require.Equal(t, want, c.run(t, func(ptrs []unsafe.Pointer) error { return p.RunAll(&cursor, ptrs) }), "%v", it)
 		for _, grain := range []int{0, 1 + r.IntN(5000)} {
 			require.Equal(t, want, c.run(t, func(ptrs []unsafe.Pointer) error {
 				for _, i := range r.Perm(p.Chunks(grain)) {
-					if err := p.Chunk(&cursor, ptrs, i, grain); err != nil {
+					if err := p.RunChunk(&cursor, ptrs, i, grain); err != nil {
 						return err
 					}
 				}
@@ -217,7 +217,7 @@ func TestTiles(t *testing.T) {
 		require.Equal(t, want, c.run(t, func(ptrs []unsafe.Pointer) error {
 			for at := 0; at < it.Numel(); {
 				end := min(it.Numel(), at+1+r.IntN(max(1, it.Numel()/3)))
-				if err := p.Range(&cursor, ptrs, iter.Range{Begin: at, End: end}); err != nil {
+				if err := p.RunRange(&cursor, ptrs, iter.Range{Begin: at, End: end}); err != nil {
 					return err
 				}
 				at = end

@@ -93,7 +93,7 @@ func TestWalkPairs(t *testing.T) {
 			require.NoError(t, err)
 			var c iter.Cursor
 			if blocks {
-				err = prepared(t, it, body).Range(&c, ptrs, r)
+				err = prepared(t, it, body).RunRange(&c, ptrs, r)
 			} else {
 				err = it.ForRange(&c, ptrs, r, loop)
 			}
@@ -150,7 +150,7 @@ func FuzzSplitVisitsOnce(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s0, s1, s2 uint8, begin, end uint16, grain uint8) {
 		shape := []int{int(s2%20) + 1, int(s1%20) + 1, int(s0%20) + 1}
 		m := tensor.Meta{DType: tensor.Uint8, Shape: shape, Strides: []int{2000, 50, 2}}
-		it, err := iter.Nullary(iter.Of(m)).Build()
+		it, err := iter.Nullary(iter.OfMeta(m)).Build()
 		require.NoError(t, err)
 		n := it.Numel()
 		r := iter.Range{Begin: int(begin) % (n + 1), End: int(end) % (n + 1)}

@@ -156,7 +156,7 @@ func TestWalkOutputs(t *testing.T) {
 			},
 			func(it *iter.Iterator, ptrs []unsafe.Pointer) error {
 				body, _ := adders(it.DType(0))
-				return pieces(it, func(r iter.Range) error { return prepared(t, it, body).Range(&cur, ptrs, r) })
+				return pieces(it, func(r iter.Range) error { return prepared(t, it, body).RunRange(&cur, ptrs, r) })
 			},
 		}
 		for _, workers := range []int{1, 2, 7} {
@@ -192,7 +192,7 @@ func TestRepeatedRowsComeBack(t *testing.T) {
 		require.NoError(t, err)
 		ptrs, err := it.Bind(ts...)
 		require.NoError(t, err)
-		require.NoError(t, prepared(t, it, body).Range(&cur, ptrs, r))
+		require.NoError(t, prepared(t, it, body).RunRange(&cur, ptrs, r))
 		at := 0
 		eachOf(a.Shape, func(index []int) {
 			if at >= r.Begin && at < r.End {

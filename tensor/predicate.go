@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Predicate is one of PyTorch's tests of the layout of a value, given its shape and strides. [Type.If] returns the test
-// as a condition on sizes and strides, [Type.Holds] decides it and records guards, and [Meta.Holds] evaluates it for
-// numbers.
+// Predicate is one of PyTorch's tests of the layout of a value, given its shape and strides. [Type.Condition] returns
+// the test as a condition on sizes and strides, [Type.Holds] decides it and records guards, and [Meta.Holds] evaluates
+// it for numbers.
 type Predicate uint8
 
 // The predicates. NoOverlap is the test of as_strided's gradient. If NoOverlap holds, no two elements share memory. If
@@ -84,11 +84,11 @@ func ParsePredicate(name string) (Predicate, error) {
 		suggest.DidYouMean(suggest.Nearest(name, slices.Values(names))))
 }
 
-// If returns the condition under which p holds for t. The condition is a constant if sizes and strides decide p.
+// Condition returns the condition under which p holds for t. The condition is a constant if sizes and strides decide p.
 // Otherwise it is a formula over sizes and strides. The method records no guard, and assumes that sizes and strides are
 // not negative. The condition of an invalid predicate is false. The method panics if shape and strides differ in
 // length.
-func (t Type) If(p Predicate) sym.Bool {
+func (t Type) Condition(p Predicate) sym.Bool {
 	t.mustMatch()
 	if !p.Valid() {
 		return sym.Truth(false)
@@ -99,7 +99,7 @@ func (t Type) If(p Predicate) sym.Bool {
 // Holds reports whether p holds for t. If neither the expressions of the sizes nor their bounds decide p, Holds follows
 // the branches of PyTorch's code and records a guard for each branch.
 func (t Type) Holds(p Predicate) bool {
-	if v, known := t.If(p).Known(); known {
+	if v, known := t.Condition(p).Known(); known {
 		return v
 	}
 	return contiguity.Predicates[p].Path(t.Shape, t.Strides)
@@ -125,6 +125,6 @@ func (m Meta) Holds(p Predicate) bool {
 	case SuggestsChannelsLastExactly, SuggestsChannelsLast3dExactly:
 		return m.SuggestMemoryFormat(true) == ChannelsLast+MemoryFormat(p-SuggestsChannelsLastExactly)
 	}
-	holds, _ := m.Type().If(p).Known()
+	holds, _ := m.Type().Condition(p).Known()
 	return holds
 }

@@ -75,15 +75,16 @@ func ExampleType_Holds() {
 }
 
 // The formula needs no guards: it is a constant, or the condition that must hold.
-func ExampleType_If() {
+func ExampleType_Condition() {
 	env := sym.NewEnv()
 	x := unknown(env, []string{"x"}, 7)[0]
-	fmt.Println(tensor.Type{Shape: sym.Ints(3, 1, 5), Strides: []sym.Int{sym.Of(5), x, sym.Of(1)}}.If(tensor.IsContiguous))
+	v := tensor.Type{Shape: sym.Ints(3, 1, 5), Strides: []sym.Int{sym.Of(5), x, sym.Of(1)}}
+	fmt.Println(v.Condition(tensor.IsContiguous))
 	t := tensor.Type{
 		Shape:   unknown(env, []string{"x1", "x2", "x3"}, 3, 1, 5),
 		Strides: unknown(env, []string{"y1", "y2", "y3"}, 5, 99999, 1),
 	}
-	fmt.Println(t.If(tensor.IsContiguous))
+	fmt.Println(t.Condition(tensor.IsContiguous))
 	fmt.Println(len(env.Guards()))
 	// Output:
 	// True
@@ -100,9 +101,9 @@ func TestPredicatesAgree(t *testing.T) {
 			env, at := sym.NewEnv(), sym.Binding{}
 			typ := hidden(t, env, m, at)
 			want := m.Holds(p)
-			got, err := typ.If(p).At(at)
+			got, err := typ.Condition(p).At(at)
 			require.NoError(t, err)
-			require.Equal(t, want, got, "%v of %v: %v", p, m, typ.If(p))
+			require.Equal(t, want, got, "%v of %v: %v", p, m, typ.Condition(p))
 			require.Empty(t, env.Guards())
 			require.Equal(t, want, typ.Holds(p), "%v of %v", p, typ)
 			guarded(t, env, at)
@@ -147,9 +148,9 @@ func TestFormulasAgreeWithPyTorch(t *testing.T) {
 			}
 			typ := tensor.Type{DType: m.DType, Shape: unknown(env, sizes, r.Shape...),
 				Strides: unknown(env, strides, r.Strides...)}
-			got, err := typ.If(p).At(at)
+			got, err := typ.Condition(p).At(at)
 			require.NoError(t, err)
-			require.Equal(t, holds, got, "%v of %v by %v", p, m, typ.If(p))
+			require.Equal(t, holds, got, "%v of %v by %v", p, m, typ.Condition(p))
 			require.Equal(t, holds, typ.Holds(p), "%v of %v", p, m)
 			require.Equal(t, holds, m.Holds(p), "%v of %v", p, m)
 			if seen[p] == nil {

@@ -90,10 +90,10 @@ func newSuggested(t *testing.T, rank int) *suggested {
 	env, hints := sym.NewEnv(), slices.Repeat([]int{3}, rank)
 	typ := tensor.Type{DType: tensor.Float32, Shape: unknown(env, s.sizes, hints...),
 		Strides: unknown(env, s.strides, hints...)}
-	s.like, s.exact = typ.If(like), typ.If(exact)
+	s.like, s.exact = typ.Condition(like), typ.Condition(exact)
 	own, err := tensor.NewTypeFormat(tensor.Float32, typ.Shape, s.format)
 	require.NoError(t, err)
-	s.own = own.If(like)
+	s.own = own.Condition(like)
 	require.Empty(t, env.Guards())
 	return s
 }

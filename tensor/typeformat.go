@@ -143,7 +143,8 @@ func (t *Type) likeOrder(p Predicate, order []int) bool {
 	if like, known := t.likeOrderKnown(order); known {
 		return like
 	}
-	return t.If(p).Holds() // one guard; PyTorch's branches would add a guard on the last size, which does not matter
+	// One guard. PyTorch's branches would add a guard on the last size, which does not matter.
+	return t.Condition(p).Holds()
 }
 
 // SuggestMemoryFormat is [Meta.SuggestMemoryFormat].

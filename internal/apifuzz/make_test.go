@@ -328,7 +328,7 @@ func fold() *iter.Fold {
 
 func reducer() *iter.Reducer {
 	x := tensor.Zeros(tensor.Float32, 2, 3)
-	it, err := iter.Reduction(iter.Of(iter.ReduceOutput(tensor.New(tensor.Float32, 2), []bool{false, true}, false)),
+	it, err := iter.Reduction(iter.OfMeta(iter.ReduceOutput(tensor.New(tensor.Float32, 2), []bool{false, true}, false)),
 		iter.OfTensor(x)).Build()
 	if err != nil {
 		panic(err)

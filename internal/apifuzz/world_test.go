@@ -210,7 +210,7 @@ func (w *world) operand() iter.Operand {
 	case 1:
 		return iter.Number(tensor.FloatScalar(2))
 	case 2:
-		return iter.Of(w.meta())
+		return iter.OfMeta(w.meta())
 	case 3:
 		return iter.Operand{}
 	}

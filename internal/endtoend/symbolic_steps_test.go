@@ -36,7 +36,7 @@ func TestStepsOfBroadcast(t *testing.T) {
 	require.NoError(t, s.Cut)
 	typ := s.Graph.Value(y.Name).Type.Simplify()
 	for k, p := range predicates {
-		cond := typ.If(p).Decide()
+		cond := typ.Condition(p).Decide()
 		for i := range 81 {
 			sizes := map[string]int{"N": 1 + i%3, "C": 1 + i/3%3, "H": 1 + i/9%3, "W": 1 + i/27}
 			holds, err := cond.At(s.Binding(sizes))
@@ -68,7 +68,7 @@ func TestStepsOfRandomGraphs(t *testing.T) {
 			}
 			typ := v.Type.Simplify()
 			for _, p := range predicates {
-				typ.If(p).Decide()
+				typ.Condition(p).Decide()
 			}
 		})
 		assert.Less(t, s.Env.Steps(), mostSteps, fmt.Sprintf("seed %d", seed))

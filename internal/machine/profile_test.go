@@ -104,7 +104,7 @@ func TestPrices(t *testing.T) {
 		{func(w *Work) { w.Footprint = 1e9 }, 250},
 		{func(w *Work) { w.Steps = math.Inf(1) }, maxPS},
 		{func(w *Work) { w.Steps = math.NaN() }, 0},
-		{func(w *Work) { *w = w.Less(*w); w.Steps = -5 }, 0},
+		{func(w *Work) { *w = w.Minus(*w); w.Steps = -5 }, 0},
 	} {
 		v := w
 		c.change(&v)

@@ -91,16 +91,16 @@ func (w Work) Plus(v Work) Work {
 	return w
 }
 
-// Moved returns the sum of all bytes.
-func (w *Work) Moved() (bytes float64) {
+// TotalBytes returns the sum of all bytes.
+func (w *Work) TotalBytes() (bytes float64) {
 	for _, b := range w.Bytes {
 		bytes += b
 	}
 	return bytes
 }
 
-// Less returns the difference w - v. Its parts may be negative.
-func (w Work) Less(v Work) Work {
+// Minus returns the difference w - v. Its parts may be negative.
+func (w Work) Minus(v Work) Work {
 	for i := range v.Bytes {
 		w.Bytes[i] -= v.Bytes[i]
 	}

@@ -206,7 +206,7 @@ func (b *Binding) withRejected(err error) error {
 	if len(b.rejected) == 0 {
 		return err
 	}
-	return exec.After(err, b.Graph, b.rejected, b.Runnable.Outputs)
+	return exec.AddFailures(err, b.Graph, b.rejected, b.Runnable.Outputs)
 }
 
 // bindingForInputs returns the binding for the sizes of a run's inputs.

@@ -337,15 +337,15 @@ func (p *Program) Need() exec.Need {
 	return exec.Need{}
 }
 
-// Together returns the memory of simultaneous runs of programs of one graph, which share inputs and constants.
-func Together(programs ...*Program) exec.Need {
+// CombinedNeed returns the memory of simultaneous runs of programs of one graph, which share inputs and constants.
+func CombinedNeed(programs ...*Program) exec.Need {
 	var list []*exec.Program
 	for _, p := range programs {
 		if b := p.First(); b != nil && b.Program != nil {
 			list = append(list, b.Program)
 		}
 	}
-	return exec.Together(list...)
+	return exec.CombinedNeed(list...)
 }
 
 // Options returns the options with their defaults. It is nil for a program that was not compiled.

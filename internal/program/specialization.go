@@ -195,7 +195,7 @@ func (b *Binding) plan(ctx context.Context, p *Program, decisions passes.Options
 		return err
 	}
 	if b.Program = b.runner.Program(); b.Program == nil {
-		b.Segment, b.Program, err = b.runner.Ahead(ctx)
+		b.Segment, b.Program, err = b.runner.PrepareBeforeRun(ctx)
 	}
 	beforeRun = false // runs plan the other segments
 	b.Took += time.Since(start)

@@ -16,7 +16,7 @@ type Operand struct {
 	Number  tensor.Scalar // set for a plain number; only its category (bool, integer, float, complex) affects promotion
 	Storage *tensor.Storage
 	source  *tensor.Tensor // the argument of OfTensor, else nil
-	meta    *tensor.Meta   // Type in numbers, for an operand made by Of or OfTensor; else nil
+	meta    *tensor.Meta   // Type in numbers, for an operand made by OfMeta or OfTensor; else nil
 	extra   *operandExtra  // nil if the operand has neither names nor a mistake
 }
 
@@ -40,9 +40,9 @@ func (o *Operand) names() []string {
 // OfType returns an operand whose sizes may be symbolic, for [Config.Rule]. [Config.Measure] requires numbers.
 func OfType(t tensor.Type) Operand { return Operand{Type: t, Defined: true} }
 
-// Of returns an operand without data: only its meta is known, as for a borrowed operand of PyTorch. The caller supplies
-// its address when the iteration runs.
-func Of(m tensor.Meta) Operand { return Operand{Type: m.Type(), meta: &m, Defined: true} }
+// OfMeta returns an operand without data: only its meta is known, as for a borrowed operand of PyTorch. The caller
+// supplies its address when the iteration runs.
+func OfMeta(m tensor.Meta) Operand { return Operand{Type: m.Type(), meta: &m, Defined: true} }
 
 // OfTensor returns an operand with storage, like an owned operand of PyTorch. The iteration can check overlap, and run
 // over the tensor's data. If an output and an input are the same *Tensor, the output is read-write (an in-place

@@ -11,24 +11,24 @@ import (
 // SortStep is one comparison of two dimensions in the sort that determines the permutation, which lists the fastest
 // dimension first. Before the comparison, A precedes B.
 type SortStep struct {
-	A, B      int
-	Exchanged bool // after the comparison, B precedes A
-	By        int  // index of the operand that decided, outputs first; negative if no operand decided
+	A, B            int
+	Exchanged       bool // after the comparison, B precedes A
+	DecidingOperand int  // index of the operand that decided, outputs first; negative if no operand decided
 	// Strides are the effective strides of operand By in dimensions A and B. Sizes are the sizes of A and B, which
 	// decide if the strides are equal.
 	Strides, Sizes [2]sym.Int
 }
 
 // Sort repeats the sort of the dimensions and returns its comparisons in order. It returns nil if the dimensions were
-// not sorted; [Rule.Unsorted] has the reason.
+// not sorted; [Rule.UnsortedReason] has the reason.
 func (r *Rule) Sort() []SortStep {
-	if r.Unsorted() != "" {
+	if r.UnsortedReason() != "" {
 		return nil
 	}
 	var list []SortStep
 	tensor.SortDims(reversed(len(r.sizes)), func(x, y int) int {
 		swap, stay, by := r.compare(x, y)
-		c := SortStep{A: x, B: y, Exchanged: swap.Hint(), By: by, Sizes: [2]sym.Int{r.sizes[x], r.sizes[y]}}
+		c := SortStep{A: x, B: y, Exchanged: swap.Hint(), DecidingOperand: by, Sizes: [2]sym.Int{r.sizes[x], r.sizes[y]}}
 		if by >= 0 {
 			t := r.ops[by].sortType
 			c.Strides = [2]sym.Int{r.effectiveStride(t, x), r.effectiveStride(t, y)}
@@ -45,8 +45,8 @@ func (r *Rule) Sort() []SortStep {
 	return list
 }
 
-// Unsorted returns the reason for which the dimensions were not sorted, or "" if they were.
-func (r *Rule) Unsorted() string {
+// UnsortedReason returns the reason for which the dimensions were not sorted, or "" if they were.
+func (r *Rule) UnsortedReason() string {
 	switch {
 	case r == nil:
 		return errNilRule.Error()

@@ -68,7 +68,7 @@ func (p *profile) doc(ops map[string]string) *ProfileDoc {
 	if len(undisturbed) == 0 {
 		return nil
 	}
-	costProfile, runs := cmp.Or(p.costProfile, machine.UsualProfile()), float64(len(undisturbed))
+	costProfile, runs := cmp.Or(p.costProfile, machine.SharedDefaultProfile()), float64(len(undisturbed))
 	var took, busy float64
 	workers := 0
 	all := make([]float64, len(p.samples))
@@ -197,7 +197,7 @@ func (d *timeDoc) addStep(s stepTime, w graph.Work, predicted, runs float64) {
 	d.Busy += float64(s.busy) / runs
 	d.Time += float64(s.span) / runs
 	d.Predicted += predicted * calls
-	d.bytes += w.Moved() * calls
+	d.bytes += w.TotalBytes() * calls
 	d.ops += w.Flops * calls
 }
 

@@ -145,14 +145,14 @@ func (t *profiledGraph) notes(r *exec.Run) *runRecord {
 }
 
 // BeginStep records the start of a step on a worker.
-func (p *profile) BeginStep(w exec.Work) {
+func (p *profile) BeginStep(w exec.Position) {
 	at := &w.Run.Data.(*runRecord).workers[w.Worker]
 	at.nested = 0
 	at.began = time.Since(p.start)
 }
 
 // EndStep records the time of a worker in a step.
-func (p *profile) EndStep(w exec.Work, done bool) {
+func (p *profile) EndStep(w exec.Position, done bool) {
 	now := time.Since(p.start) - p.clock
 	at := &w.Run.Data.(*runRecord).workers[w.Worker]
 	s := &at.steps[w.Step]
@@ -169,10 +169,10 @@ func (p *profile) EndStep(w exec.Work, done bool) {
 }
 
 // BeginChunk does nothing.
-func (p *profile) BeginChunk(exec.Work) {}
+func (p *profile) BeginChunk(exec.Position) {}
 
 // EndChunk does nothing.
-func (p *profile) EndChunk(exec.Work, error) {}
+func (p *profile) EndChunk(exec.Position, error) {}
 
 // EndRun adds up the times of all workers. It stores the times of an outer run, unless the run failed, and reports the
 // time of a nested run to the enclosing step.

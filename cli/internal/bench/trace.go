@@ -69,18 +69,18 @@ func (c *chromeTrace) EndRun(r *exec.Run, _ error) {
 }
 
 // BeginStep records the start of a step on a worker.
-func (c *chromeTrace) BeginStep(w exec.Work) { c.tracks[w.Worker].push(time.Since(c.start)) }
+func (c *chromeTrace) BeginStep(w exec.Position) { c.tracks[w.Worker].push(time.Since(c.start)) }
 
 // EndStep records a worker's part of a step.
-func (c *chromeTrace) EndStep(w exec.Work, _ bool) {
+func (c *chromeTrace) EndStep(w exec.Position, _ bool) {
 	c.tracks[w.Worker].pop(span{run: w.Run, node: w.Node, step: w.Step, phase: -1}, time.Since(c.start))
 }
 
 // BeginChunk records the start of a chunk.
-func (c *chromeTrace) BeginChunk(w exec.Work) { c.tracks[w.Worker].push(time.Since(c.start)) }
+func (c *chromeTrace) BeginChunk(w exec.Position) { c.tracks[w.Worker].push(time.Since(c.start)) }
 
 // EndChunk records a chunk.
-func (c *chromeTrace) EndChunk(w exec.Work, _ error) {
+func (c *chromeTrace) EndChunk(w exec.Position, _ error) {
 	c.tracks[w.Worker].pop(span{run: w.Run, node: w.Node, step: w.Step, phase: w.Phase, chunk: w.Chunk},
 		time.Since(c.start))
 }

@@ -196,7 +196,7 @@ func Flags() []string {
 // outcomes of its comparisons. If p has the same value for all combinations, this value is the condition.
 func conditionOf(env *sym.Env, t tensor.Type, p tensor.Predicate) sym.Bool {
 	before := env.Steps()
-	formula := t.If(p).Decide()
+	formula := t.Condition(p).Decide()
 	if _, known := formula.Known(); known || env.Steps()-before > maxFormulaSteps {
 		return formula
 	}

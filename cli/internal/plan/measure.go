@@ -36,10 +36,10 @@ func (s *stepTimer) BeginRun(*exec.Run) bool { return true }
 func (s *stepTimer) EndRun(*exec.Run, error) {}
 
 // BeginStep records the start of a step.
-func (s *stepTimer) BeginStep(exec.Work) { s.began = time.Now() }
+func (s *stepTimer) BeginStep(exec.Position) { s.began = time.Now() }
 
 // EndStep records the time of a step.
-func (s *stepTimer) EndStep(w exec.Work, done bool) {
+func (s *stepTimer) EndStep(w exec.Position, done bool) {
 	s.runTimes[w.Step] += max(time.Since(s.began)-s.clock, 1)
 	if done {
 		s.samples[w.Node.Name] = append(s.samples[w.Node.Name], float64(s.runTimes[w.Step]))
@@ -48,10 +48,10 @@ func (s *stepTimer) EndStep(w exec.Work, done bool) {
 }
 
 // BeginChunk does nothing.
-func (s *stepTimer) BeginChunk(exec.Work) {}
+func (s *stepTimer) BeginChunk(exec.Position) {}
 
 // EndChunk does nothing.
-func (s *stepTimer) EndChunk(exec.Work, error) {}
+func (s *stepTimer) EndChunk(exec.Position, error) {}
 
 // The least number and the least total time of the runs of --measure.
 const (

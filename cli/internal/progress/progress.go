@@ -89,7 +89,7 @@ func (j *Job) BeginRun(r *exec.Run) bool {
 }
 
 // EndStep counts a finished step.
-func (j *Job) EndStep(w exec.Work, done bool) {
+func (j *Job) EndStep(w exec.Position, done bool) {
 	if done && j.run.Load() == w.Run {
 		j.done.Add(1)
 	}
@@ -99,13 +99,13 @@ func (j *Job) EndStep(w exec.Work, done bool) {
 func (j *Job) EndRun(*exec.Run, error) {}
 
 // BeginStep does nothing.
-func (j *Job) BeginStep(exec.Work) {}
+func (j *Job) BeginStep(exec.Position) {}
 
 // BeginChunk does nothing.
-func (j *Job) BeginChunk(exec.Work) {}
+func (j *Job) BeginChunk(exec.Position) {}
 
 // EndChunk does nothing.
-func (j *Job) EndChunk(exec.Work, error) {}
+func (j *Job) EndChunk(exec.Position, error) {}
 
 // Report enters the phase [Running], and sets its numbers of finished parts and of all parts.
 func (j *Job) Report(done, total int) {

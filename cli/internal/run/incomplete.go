@@ -90,7 +90,7 @@ func (w *runWork) merge(out map[string]*tensor.Tensor, err error) error {
 	} else if err != nil {
 		return err
 	}
-	all := exec.Without(w.fileGraph, failed, func(name string) bool { return out[name] != nil })
+	all := exec.IncompleteError(w.fileGraph, failed, func(name string) bool { return out[name] != nil })
 	if errors.As(all, &part) {
 		w.incomplete = incomplete{*part}
 	}
@@ -102,7 +102,7 @@ func (o incomplete) printError(cmd *cobra.Command, path string) {
 	for _, e := range o.Failed {
 		term.PrintError(cmd, exit.InFile(path, e))
 	}
-	for _, l := range o.LeftOut {
+	for _, l := range o.MissingOutputs {
 		fmt.Fprintf(cmd.ErrOrStderr(), "graphrun: %v\n", l)
 	}
 }
@@ -114,8 +114,8 @@ type LeftOutDoc struct {
 }
 
 func (o incomplete) docs() []LeftOutDoc {
-	list := make([]LeftOutDoc, len(o.LeftOut))
-	for i, l := range o.LeftOut {
+	list := make([]LeftOutDoc, len(o.MissingOutputs))
+	for i, l := range o.MissingOutputs {
 		list[i] = LeftOutDoc{l.Output, l.Node}
 	}
 	return list

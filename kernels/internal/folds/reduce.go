@@ -117,9 +117,9 @@ func newReducer(m tensor.Meta, mask []bool, outs []tensor.Meta, keepdim bool, ca
 	f *iter.Fold) (*iter.Reducer, error) {
 	c := rule.New().CheckMemOverlap(false).ResizeOutputs(false).IsReduction(true).CastInputs(cast)
 	for _, o := range outs {
-		c = c.Output(rule.Of(rule.ReduceOutput(o, mask, keepdim)))
+		c = c.Output(rule.OfMeta(rule.ReduceOutput(o, mask, keepdim)))
 	}
-	it, err := iter.Build(c.Input(rule.Of(m)))
+	it, err := iter.Build(c.Input(rule.OfMeta(m)))
 	if err != nil {
 		return nil, err
 	}

@@ -138,7 +138,7 @@ func fillBy[T, V elementBits](d, v tensor.DType) rule.Kernel {
 			dst[i] = y
 		}
 	})
-	return iter.Refusing(k, 2, func(value []V) error {
+	return iter.WithCheck(k, 2, func(value []V) error {
 		if len(value) == 0 {
 			return nil
 		}
