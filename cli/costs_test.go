@@ -16,7 +16,7 @@ func TestCosts(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	graph := write(t, "g.json", small)
 	usual := decode[planJSON](t, succeed(t, "plan", graph, "--json"))
-	if !usual.Profile.Default || usual.Profile.Digest != machine.UsualProfile().Digest() {
+	if !usual.Profile.Default || usual.Profile.Digest != machine.SharedDefaultProfile().Digest() {
 		t.Errorf("%+v", usual.Profile)
 	}
 	p := machine.DefaultProfile()

@@ -50,13 +50,13 @@ func (p *Program) cutSections(costs *machine.Profile) {
 		return
 	}
 	if costs == nil {
-		costs = machine.UsualProfile()
+		costs = machine.SharedDefaultProfile()
 	}
-	s := sharing{minShared: cmp.Or(costs.ShareNS, machine.UsualShareNS)}
+	s := sharing{minShared: cmp.Or(costs.ShareNS, machine.DefaultShareNS)}
 	s.costs = p.stepCosts(costs, s.minShared)
 	split := p.splits(s.costs, s.minShared)
 	saved := p.savings(s.costs, split, s.minShared)
-	s.worth = wakeWorths(s.costs, saved, cmp.Or(costs.WakeNS, machine.UsualWakeNS))
+	s.worth = wakeWorths(s.costs, saved, cmp.Or(costs.WakeNS, machine.DefaultWakeNS))
 	covered := 0 // end of the sections so far
 	for i := 0; i < n; i++ {
 		if saved[i] == 0 {
@@ -151,7 +151,7 @@ func (s *step) cost(costs *machine.Profile, share float64) (ns float64) {
 	ns = max(s.kernel.Arithmetic, 0)
 	compiled := ns > 0
 	if !compiled {
-		chunk := 10 * cmp.Or(costs.ChunkNS, machine.UsualChunkNS)
+		chunk := 10 * cmp.Or(costs.ChunkNS, machine.DefaultChunkNS)
 		for _, ph := range s.kernel.Phases {
 			ns += float64(float64(max(ph.Chunks-1, 0)) * chunk)
 		}

@@ -91,7 +91,7 @@ func (it *Iterator) loopOptions(c *expr.Code, t *tiles, staged []bool) loops.Opt
 		for i := range it.noutputs {
 			outputBytes = max(outputBytes, it.numel*it.ops[i].MemoryDType.Size())
 		}
-		opts.NonTemporal = outputBytes >= machine.FarBytes
+		opts.NonTemporal = outputBytes >= machine.NonTemporalMinBytes
 	}
 	if t == nil && opts.NonTemporal && isComputeBound(c) {
 		opts.Prefetch = it.prefetchInOrder()

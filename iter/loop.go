@@ -15,7 +15,7 @@ import (
 // newLoop compiles a loop. bytes is the size of the outputs. If the outputs exceed the caches, the loop uses
 // non-temporal stores.
 func newLoop(l *expr.Loop, bytes int) (*loops.Loop, error) {
-	return loops.New(l, loops.Options{NonTemporal: bytes >= machine.FarBytes})
+	return loops.New(l, loops.Options{NonTemporal: bytes >= machine.NonTemporalMinBytes})
 }
 
 // prefetchBytes is the prefetch distance in bytes of compute-bound loops, for operands read in order. The hardware

@@ -226,13 +226,13 @@ func halfNotZero(dst, src unsafe.Pointer, ds, ss, n int) {
 
 // fillHalves sets the conversions from and to the 16-bit floats.
 func fillHalves(t *[numDTypes][numDTypes]ConvertFunc) {
-	t[Int8][Float16], t[Int8][BFloat16] = halfBy32[int8], bf16By32[int8]
-	t[Int16][Float16], t[Int16][BFloat16] = halfBy32[int16], bf16By32[int16]
-	t[Int32][Float16], t[Int32][BFloat16] = halfBy32[int32], bf16By32[int32]
-	t[Int64][Float16], t[Int64][BFloat16] = halfBy64[int64], bf16By64[int64]
-	t[Uint8][Float16], t[Uint8][BFloat16] = halfBy64[uint8], bf16By64[uint8]
-	t[Uint16][Float16], t[Uint16][BFloat16] = halfBy32[uint16], bf16By32[uint16]
-	t[Uint32][Float16], t[Uint32][BFloat16] = halfBy64[uint32], bf16By64[uint32]
+	t[Int8][Float16], t[Int8][BFloat16] = halfViaInt32[int8], bf16ViaInt32[int8]
+	t[Int16][Float16], t[Int16][BFloat16] = halfViaInt32[int16], bf16ViaInt32[int16]
+	t[Int32][Float16], t[Int32][BFloat16] = halfViaInt32[int32], bf16ViaInt32[int32]
+	t[Int64][Float16], t[Int64][BFloat16] = halfViaInt64[int64], bf16ViaInt64[int64]
+	t[Uint8][Float16], t[Uint8][BFloat16] = halfViaInt64[uint8], bf16ViaInt64[uint8]
+	t[Uint16][Float16], t[Uint16][BFloat16] = halfViaInt32[uint16], bf16ViaInt32[uint16]
+	t[Uint32][Float16], t[Uint32][BFloat16] = halfViaInt64[uint32], bf16ViaInt64[uint32]
 	t[Uint64][Float16], t[Uint64][BFloat16] = halfToUint64, bf16ToUint64
 	t[Float32][Float16], t[Float32][BFloat16] = fromHalf[float32], fromBF16[float32]
 	t[Float64][Float16], t[Float64][BFloat16] = fromHalf[float64], fromBF16[float64]

@@ -27,19 +27,20 @@ type releasedArray struct {
 	size  int
 }
 
-// A pool keeps at most maxKept arrays with a total size of at most maxKeptBytes, or a single larger array. Arrays of
-// less than minKept bytes are not kept: Go allocates and clears such an array in less than a microsecond.
+// A pool keeps at most maxPooledArrays arrays with a total size of at most maxPooledBytes, or a single larger array.
+// Arrays of less than minPooledBytes bytes are not kept: Go allocates and clears such an array in less than a
+// microsecond.
 const (
-	maxKept      = 32
-	maxKeptBytes = 1 << 30
-	minKept      = 4 << 10
+	maxPooledArrays = 32
+	maxPooledBytes  = 1 << 30
+	minPooledBytes  = 4 << 10
 )
 
 // Take returns storage of n bytes, aligned to [Align], that [Storage.Release] returns to the pool. The bytes are 0 if
 // zeroed is set. Otherwise they are arbitrary, and the caller must write them before it reads them. Take panics where
 // [NewStorage] does.
 func (p *Pool) Take(n int, zeroed bool) *Storage {
-	if n < minKept {
+	if n < minPooledBytes {
 		s := NewStorage(n)
 		s.pool = p
 		return s
@@ -100,12 +101,12 @@ func (p *Pool) release(s *Storage) error {
 	}
 	b := s.data
 	s.data, s.released = nil, true
-	if s.recyclableBytes < minKept {
+	if s.recyclableBytes < minPooledBytes {
 		return nil
 	}
 	p.entries = append(p.entries, releasedArray{weak.Make(unsafe.SliceData(b)), s.recyclableBytes})
 	p.bytes += s.recyclableBytes
-	for len(p.entries) > maxKept || p.bytes > maxKeptBytes && len(p.entries) > 1 {
+	for len(p.entries) > maxPooledArrays || p.bytes > maxPooledBytes && len(p.entries) > 1 {
 		p.removeEntry(0)
 	}
 	return nil

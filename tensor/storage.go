@@ -62,7 +62,7 @@ func (s *Storage) Bytes() []byte {
 		return nil
 	}
 	if s.released {
-		panic("tensor: " + errUsedAfter.Error())
+		panic("tensor: " + errUsedAfterRelease.Error())
 	}
 	return s.data
 }
@@ -101,13 +101,13 @@ func Over(m Meta, s *Storage) (*Tensor, error) {
 	return &Tensor{Meta: m, storage: s}, nil
 }
 
-var errUsedAfter = errors.New("used after Release")
+var errUsedAfterRelease = errors.New("used after Release")
 
 // checkExtent returns an error if a checked meta reaches past the end of the storage, or if the storage was
 // released.
 func checkExtent(m Meta, s *Storage) error {
 	if s != nil && s.released {
-		return errUsedAfter
+		return errUsedAfterRelease
 	}
 	need := m.Extent() * m.DType.Size()
 	if need <= s.Len() {

@@ -39,12 +39,14 @@ func uint64Of[S float32 | float64](x S) uint64 {
 
 // fillFloat sets the conversions from S to integers.
 func fillFloat[S float32 | float64](t *[numDTypes][numDTypes]ConvertFunc, s DType) {
-	t[Int8][s], t[Int16][s], t[Int32][s], t[Uint16][s] = by32[int8, S], by32[int16, S], by32[int32, S], by32[uint16, S]
-	t[Int64][s], t[Uint8][s], t[Uint32][s], t[Uint64][s] = by64[int64, S], by64[uint8, S], by64[uint32, S], toUint64[S]
+	t[Int8][s], t[Int16][s] = viaInt32[int8, S], viaInt32[int16, S]
+	t[Int32][s], t[Uint16][s] = viaInt32[int32, S], viaInt32[uint16, S]
+	t[Int64][s], t[Uint8][s], t[Uint32][s] = viaInt64[int64, S], viaInt64[uint8, S], viaInt64[uint32, S]
+	t[Uint64][s] = toUint64[S]
 }
 
-// by32 converts through int32, by64 through int64.
-func by32[D int8 | int16 | int32 | uint16, S float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
+// viaInt32 converts through int32, viaInt64 through int64.
+func viaInt32[D int8 | int16 | int32 | uint16, S float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == int(unsafe.Sizeof(S(0))) {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]
 		for i := range out {
@@ -58,7 +60,7 @@ func by32[D int8 | int16 | int32 | uint16, S float32 | float64](dst, src unsafe.
 	}
 }
 
-func by64[D uint8 | uint32 | int64, S float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
+func viaInt64[D uint8 | uint32 | int64, S float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == int(unsafe.Sizeof(S(0))) {
 		in := unsafe.Slice((*S)(src), n)[:len(out)]
 		for i := range out {
@@ -86,7 +88,7 @@ func toUint64[S float32 | float64](dst, src unsafe.Pointer, ds, ss, n int) {
 	}
 }
 
-func halfBy32[D int8 | int16 | int32 | uint16](dst, src unsafe.Pointer, ds, ss, n int) {
+func halfViaInt32[D int8 | int16 | int32 | uint16](dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
 		in := unsafe.Slice((*Half)(src), n)[:len(out)]
 		for i := range out {
@@ -100,7 +102,7 @@ func halfBy32[D int8 | int16 | int32 | uint16](dst, src unsafe.Pointer, ds, ss, 
 	}
 }
 
-func halfBy64[D uint8 | uint32 | int64](dst, src unsafe.Pointer, ds, ss, n int) {
+func halfViaInt64[D uint8 | uint32 | int64](dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
 		in := unsafe.Slice((*Half)(src), n)[:len(out)]
 		for i := range out {
@@ -128,7 +130,7 @@ func halfToUint64(dst, src unsafe.Pointer, ds, ss, n int) {
 	}
 }
 
-func bf16By32[D int8 | int16 | int32 | uint16](dst, src unsafe.Pointer, ds, ss, n int) {
+func bf16ViaInt32[D int8 | int16 | int32 | uint16](dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
 		in := unsafe.Slice((*BF16)(src), n)[:len(out)]
 		for i := range out {
@@ -142,7 +144,7 @@ func bf16By32[D int8 | int16 | int32 | uint16](dst, src unsafe.Pointer, ds, ss, 
 	}
 }
 
-func bf16By64[D uint8 | uint32 | int64](dst, src unsafe.Pointer, ds, ss, n int) {
+func bf16ViaInt64[D uint8 | uint32 | int64](dst, src unsafe.Pointer, ds, ss, n int) {
 	if out := unsafe.Slice((*D)(dst), n); ds == int(unsafe.Sizeof(D(0))) && ss == 2 {
 		in := unsafe.Slice((*BF16)(src), n)[:len(out)]
 		for i := range out {

@@ -173,7 +173,7 @@ func ProveClaim(c Claim, rank int) (*ClaimReport, error) {
 	p.Formula = c.If(p.shape, p.strides)
 	p.Predicate.Path = func(shape, strides []sym.Int) bool { return true }
 	r := &ClaimReport{Claim: c, Rank: rank, Formula: p.Formula, Proved: true, env: p.env}
-	cases, err := sym.Fork(p.env, maxWays, func() (bool, error) { return p.Formula.Holds(), nil })
+	cases, err := sym.Fork(p.env, maxPaths, func() (bool, error) { return p.Formula.Holds(), nil })
 	if err != nil {
 		return nil, err
 	}

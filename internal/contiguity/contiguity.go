@@ -54,9 +54,9 @@ var Predicates = []Predicate{
 	{"channels_last_3d", "The value is dense in the order NDHWC; dimensions of size 1 do not count.",
 		5, denseIf(Order3d), dense(Order3d), []Step{denseStep}, nil},
 	{"strides_like_channels_last", "The strides, dense or not, order the dimensions as NHWC.",
-		4, likeIf(Order2d), like(Order2d), []Step{likeStep, likeFirstStep}, nil},
+		4, orderedIf(Order2d), ordered(Order2d), []Step{orderedStep, orderedFirstStep}, nil},
 	{"strides_like_channels_last_3d", "The strides, dense or not, order the dimensions as NDHWC.",
-		5, likeIf(Order3d), like(Order3d), []Step{likeStep, likeFirstStep}, nil},
+		5, orderedIf(Order3d), ordered(Order3d), []Step{orderedStep, orderedFirstStep}, nil},
 	{"non_overlapping_and_dense", "Some order of the dimensions makes the value dense.",
 		0, nonOverlappingAndDenseIf, nonOverlappingAndDense,
 		[]Step{denseStep, elementsStep, lastStep, sizesStep, anyStep}, []part{
@@ -74,17 +74,18 @@ var Predicates = []Predicate{
 		}},
 	{"suggests_contiguous", "suggest_memory_format gives contiguous.",
 		0, func(shape, strides []sym.Int) sym.Bool { return suggestsIf(shape, strides).Not() },
-		func(shape, strides []sym.Int) bool { return suggests(shape, strides) == 0 }, []Step{likeStep, likeFirstStep}, nil},
+		func(shape, strides []sym.Int) bool { return suggests(shape, strides) == 0 },
+		[]Step{orderedStep, orderedFirstStep}, nil},
 	{"suggests_channels_last", "suggest_memory_format gives channels_last.",
-		4, likeIf(Order2d), func(shape, strides []sym.Int) bool { return suggests(shape, strides) == 4 },
-		[]Step{likeStep, likeFirstStep}, nil},
+		4, orderedIf(Order2d), func(shape, strides []sym.Int) bool { return suggests(shape, strides) == 4 },
+		[]Step{orderedStep, orderedFirstStep}, nil},
 	{"suggests_channels_last_3d", "suggest_memory_format gives channels_last_3d.",
-		5, likeIf(Order3d), func(shape, strides []sym.Int) bool { return suggests(shape, strides) == 5 },
-		[]Step{likeStep, likeFirstStep}, nil},
+		5, orderedIf(Order3d), func(shape, strides []sym.Int) bool { return suggests(shape, strides) == 5 },
+		[]Step{orderedStep, orderedFirstStep}, nil},
 	{"suggests_channels_last_exactly", "suggest_memory_format with an exact match gives channels_last.",
-		4, exactIf(Order2d), exact(Order2d), []Step{likeStep, likeFirstStep, exactStep}, nil},
+		4, exactIf(Order2d), exact(Order2d), []Step{orderedStep, orderedFirstStep, exactStep}, nil},
 	{"suggests_channels_last_3d_exactly", "suggest_memory_format with an exact match gives channels_last_3d.",
-		5, exactIf(Order3d), exact(Order3d), []Step{likeStep, likeFirstStep, exactStep}, nil},
+		5, exactIf(Order3d), exact(Order3d), []Step{orderedStep, orderedFirstStep, exactStep}, nil},
 }
 
 func one() sym.Int { return sym.Of(1) }
@@ -170,11 +171,11 @@ func contiguous(shape, strides []sym.Int) bool {
 	return all
 }
 
-// likeFrom returns the condition that sizes are not 0 and that strides do not decrease along the order. least is a
+// orderedFrom returns the condition that sizes are not 0 and that strides do not decrease along the order. least is a
 // lower bound for the first stride, and after a lower bound for the stride of a further dimension. channels is the
 // stride of the channel dimension. At dimension 0, the lower bound must differ from channels, which rejects values
 // whose other sizes are all 1.
-func likeFrom(order []int, shape, strides []sym.Int, least, channels sym.Int) (all sym.Bool, after sym.Int) {
+func orderedFrom(order []int, shape, strides []sym.Int, least, channels sym.Int) (all sym.Bool, after sym.Int) {
 	all = sym.Truth(true)
 	for _, d := range order {
 		all = all.And(shape[d].Ne(sym.Int{})).And(strides[d].Ge(least))
@@ -186,8 +187,8 @@ func likeFrom(order []int, shape, strides []sym.Int, least, channels sym.Int) (a
 	return all, least
 }
 
-// likeLoop is the loop of is_channels_last_strides_2d_s4 and 3d_s5, with the parameters of likeFrom.
-func likeLoop(order []int, shape, strides []sym.Int, least, channels sym.Int) (all bool, after sym.Int) {
+// orderedLoop is the loop of is_channels_last_strides_2d_s4 and 3d_s5, with the parameters of orderedFrom.
+func orderedLoop(order []int, shape, strides []sym.Int, least, channels sym.Int) (all bool, after sym.Int) {
 	for _, d := range order {
 		if shape[d].Eq(sym.Int{}).Holds() {
 			return false, least
@@ -206,22 +207,22 @@ func likeLoop(order []int, shape, strides []sym.Int, least, channels sym.Int) (a
 	return true, least
 }
 
-func likeIf(order []int) func(shape, strides []sym.Int) sym.Bool {
+func orderedIf(order []int) func(shape, strides []sym.Int) sym.Bool {
 	return func(shape, strides []sym.Int) sym.Bool {
 		if len(shape) != len(order) {
 			return sym.Truth(false)
 		}
-		all, _ := likeFrom(order, shape, strides, sym.Int{}, strides[1])
+		all, _ := orderedFrom(order, shape, strides, sym.Int{}, strides[1])
 		return strides[1].Ne(sym.Int{}).And(all)
 	}
 }
 
-func like(order []int) func(shape, strides []sym.Int) bool {
+func ordered(order []int) func(shape, strides []sym.Int) bool {
 	return func(shape, strides []sym.Int) bool {
 		if len(shape) != len(order) || strides[1].Eq(sym.Int{}).Holds() {
 			return false
 		}
-		all, _ := likeLoop(order, shape, strides, sym.Int{}, strides[1])
+		all, _ := orderedLoop(order, shape, strides, sym.Int{}, strides[1])
 		return all
 	}
 }
@@ -249,21 +250,21 @@ func exactLoop(order []int, shape, strides []sym.Int, step sym.Int) (all bool, a
 	return true, step
 }
 
-// exactIf returns the condition that strides resemble the strides of a channels-last format (likeFrom) and also equal
-// them (exactFrom).
+// exactIf returns the condition that strides resemble the strides of a channels-last format (orderedFrom) and also
+// equal them (exactFrom).
 func exactIf(order []int) func(shape, strides []sym.Int) sym.Bool {
 	return func(shape, strides []sym.Int) sym.Bool {
 		if len(shape) != len(order) {
 			return sym.Truth(false)
 		}
 		all, _ := exactFrom(order, shape, strides, one())
-		return likeIf(order)(shape, strides).And(all)
+		return orderedIf(order)(shape, strides).And(all)
 	}
 }
 
 func exact(order []int) func(shape, strides []sym.Int) bool {
 	return func(shape, strides []sym.Int) bool {
-		if !like(order)(shape, strides) {
+		if !ordered(order)(shape, strides) {
 			return false
 		}
 		all, _ := exactLoop(order, shape, strides, one())
@@ -273,13 +274,13 @@ func exact(order []int) func(shape, strides []sym.Int) bool {
 
 // suggestsIf is the condition that the strides are like those of a channels-last format.
 func suggestsIf(shape, strides []sym.Int) sym.Bool {
-	return likeIf(Order2d)(shape, strides).Or(likeIf(Order3d)(shape, strides))
+	return orderedIf(Order2d)(shape, strides).Or(orderedIf(Order3d)(shape, strides))
 }
 
 // suggests is TensorBase::suggest_memory_format: it returns the rank of the suggested channels-last format,
 // or 0.
 func suggests(shape, strides []sym.Int) int {
-	if like(Order2d)(shape, strides) || like(Order3d)(shape, strides) {
+	if ordered(Order2d)(shape, strides) || ordered(Order3d)(shape, strides) {
 		return len(shape)
 	}
 	return 0

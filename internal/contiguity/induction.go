@@ -56,23 +56,23 @@ var anyStep = Step{
 	},
 }
 
-var likeStep = Step{
+var orderedStep = Step{
 	Claim: "Suppose both forms hold for some dimensions, with the lower bound z for the next stride. With one " +
 		"more dimension that is not dimension 0, both hold or neither does; if they hold, the next bound is " +
 		"the same. For no dimensions both hold, with z = 0.",
-	Check: func(symbol func(string) sym.Int) bool { return likeAt(symbol, 1) },
+	Check: func(symbol func(string) sym.Int) bool { return orderedAt(symbol, 1) },
 }
 
-var likeFirstStep = Step{
+var orderedFirstStep = Step{
 	Claim: "The same for dimension 0, at which the channels' stride is compared.",
-	Check: func(symbol func(string) sym.Int) bool { return likeAt(symbol, 0) },
+	Check: func(symbol func(string) sym.Int) bool { return orderedAt(symbol, 0) },
 }
 
-func likeAt(symbol func(string) sym.Int, d int) bool {
+func orderedAt(symbol func(string) sym.Int, d int) bool {
 	shape, strides := []sym.Int{symbol("s"), symbol("s")}, []sym.Int{symbol("t"), symbol("t")}
 	z, channels := symbol("z"), symbol("c")
-	path, next := likeLoop([]int{d}, shape, strides, z, channels)
-	all, after := likeFrom([]int{d}, shape, strides, z, channels)
+	path, next := orderedLoop([]int{d}, shape, strides, z, channels)
+	all, after := orderedFrom([]int{d}, shape, strides, z, channels)
 	return path == all.Holds() && (!path || isCertain(next.Eq(after)))
 }
 
@@ -169,7 +169,7 @@ var reachStep = Step{
 // check reports whether a step holds on every path of its branches. ways is the number of paths.
 func (s Step) check() (holds bool, ways int, err error) {
 	env := sym.NewEnv()
-	cases, err := sym.Fork(env, maxWays, func() (bool, error) {
+	cases, err := sym.Fork(env, maxPaths, func() (bool, error) {
 		return s.Check(func(name string) sym.Int { return symbol(env, name) }), nil
 	})
 	holds = err == nil

@@ -60,8 +60,8 @@ type Counterexample struct {
 	Sizes, Strides []int
 }
 
-// maxWays bounds the paths that a proof follows.
-const maxWays = 200_000
+// maxPaths bounds the paths that a proof follows.
+const maxPaths = 200_000
 
 // minRankByParts is the smallest rank at which predicates with a sort are proved by their parts.
 const minRankByParts = 5
@@ -118,7 +118,7 @@ func (p *Report) explorePaths(part part) error {
 			}
 		}
 	}
-	cases, err := sym.Fork(p.env, maxWays, func() (Way, error) {
+	cases, err := sym.Fork(p.env, maxPaths, func() (Way, error) {
 		for _, b := range assumed {
 			if err := p.env.Assume(b); err != nil {
 				return Way{}, err

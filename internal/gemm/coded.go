@@ -21,11 +21,11 @@ import (
 const (
 	maxVectors = 4  // greatest width of a register tile, in vectors
 	maxHeight  = 14 // greatest height of a register tile, in rows
-	// codedDepth is the greatest depth of a block of K, in terms. Sums stay in registers for a whole block. A panel of
+	// maxBlockDepth is the greatest depth of a block of K, in terms. Sums stay in registers for a whole block. A panel of
 	// B of this depth exceeds L1, but L2 is fast enough to read it from.
-	codedDepth = 1024
-	// packedDepth replaces codedDepth if a PackFunc packs an operand, so that the packed panel stays in L1.
-	packedDepth = 256
+	maxBlockDepth = 1024
+	// maxPackedDepth replaces maxBlockDepth if a PackFunc packs an operand, so that the packed panel stays in L1.
+	maxPackedDepth = 256
 	// If the rows of B are contiguous and A has at most fewRows rows, B is not packed. If A has at most moderateRows rows,
 	// B is then packed only if its strides make elements of a panel evict one another from L2.
 	fewRows      = 24
@@ -33,8 +33,8 @@ const (
 	// maxPrefetchLines is the greatest number of cache lines to prefetch per loop iteration (tile.DefaultUnroll terms)
 	// if several tiles read a panel. More prefetches would wait for one another.
 	maxPrefetchLines = 4
-	// aheadBytes is the prefetch distance in bytes within a panel that only one tile reads.
-	aheadBytes = 16 << 10
+	// prefetchBytes is the prefetch distance in bytes within a panel that only one tile reads.
+	prefetchBytes = 16 << 10
 	// callMACs bounds the multiplications of one call, because a call cannot be interrupted. A call of this size takes
 	// about 10 microseconds, or about 30 if its operands come from memory.
 	callMACs = 3 << 19 / machine.CallDivisor
@@ -58,27 +58,27 @@ var codeSets = []codeSet{
 	{machine.NEON, 8, 4, [...]int{0, 12, 9, 7, 5}},
 }
 
-// codedSets lists the kernel sets of machine code for a dtype on this processor, best first.
-func codedSets(d tensor.DType) (list []*kernelSet) {
+// machineCodeSets lists the kernel sets of machine code for a dtype on this processor, best first.
+func machineCodeSets(d tensor.DType) (list []*kernelSet) {
 	if d != tensor.Float32 && d != tensor.Float64 || jit.Available() != nil {
 		return nil
 	}
 	for _, set := range codeSets {
 		if machine.Host().Has(set.cpu) {
-			list = append(list, codedSet(d, set))
+			list = append(list, machineCodeSet(d, set))
 		}
 	}
 	return list
 }
 
-// codedSet returns the kernel set of machine code for a dtype.
-func codedSet(d tensor.DType, set codeSet) *kernelSet {
+// machineCodeSet returns the kernel set of machine code for a dtype.
+func machineCodeSet(d tensor.DType, set codeSet) *kernelSet {
 	const narrow = 2 // vectors of a narrow panel
 	routines, ok := thinRoutines[set.cpu][d]
 	if !ok {
 		routines = portable[d].thin
 	}
-	s := &kernelSet{name: set.cpu.String() + " code", cpu: set.cpu, mr: set.panelRows, kc: codedDepth, size: d.Size(),
+	s := &kernelSet{name: set.cpu.String() + " code", cpu: set.cpu, mr: set.panelRows, kc: maxBlockDepth, size: d.Size(),
 		maxHeights: set.maxHeights, thin: routines, plain: portable[d].plain}
 	_, bytes := tile.Registers(set.cpu)
 	s.lanes = bytes / s.size
@@ -86,8 +86,8 @@ func codedSet(d tensor.DType, set codeSet) *kernelSet {
 	return s
 }
 
-// coded reports whether the kernel set is machine code.
-func (s *kernelSet) coded() bool { return s.lanes > 0 }
+// hasMachineCode reports whether the kernel set is machine code.
+func (s *kernelSet) hasMachineCode() bool { return s.lanes > 0 }
 
 // vectors returns the number of vectors that hold cols columns.
 func (s *kernelSet) vectors(cols int) int { return ceilDiv(cols, s.lanes) }
@@ -160,29 +160,29 @@ const (
 	readDirect  readMode = iota // from panels, or in place
 	readAndCopy                 // in place, and copies it into a panel
 	readCopied                  // from a panel that another tile has copied; prefetches the next panel from B itself
-	readModes
+	numReadModes
 )
 
 // codeTable has the machine code of a plan, by stage, by readMode, and by whether the last vector is partial. Unused
 // entries are nil.
-type codeTable [stages][readModes][2]*codeBySize
+type codeTable [stages][numReadModes][2]*codeBySize
 
 // codeBySize has the code of register tiles, by number of vectors and by height.
 type codeBySize [maxVectors + 1][maxHeight + 1]*jit.Func
 
-// entry returns the entry for a stage, a readMode, and whether the last vector is partial (ragged). Code for one such
+// entry returns the entry for a stage, a readMode, and whether the last vector is partial. Code for one such
 // combination exists in several sizes.
-func (c *codeTable) entry(st stage, how readMode, ragged bool) **codeBySize {
+func (c *codeTable) entry(st stage, how readMode, partial bool) **codeBySize {
 	part := 0
-	if ragged {
+	if partial {
 		part = 1
 	}
 	return &c[st][how][part]
 }
 
 // at returns the entry for register tiles of one size. The entry is nil if the code has not been generated.
-func (c *codeTable) at(st stage, how readMode, ragged bool, vectors, height int) **jit.Func {
-	sizes := c.entry(st, how, ragged)
+func (c *codeTable) at(st stage, how readMode, partial bool, vectors, height int) **jit.Func {
+	sizes := c.entry(st, how, partial)
 	if *sizes == nil {
 		*sizes = new(codeBySize)
 	}
@@ -190,14 +190,14 @@ func (c *codeTable) at(st stage, how readMode, ragged bool, vectors, height int)
 }
 
 // tileSpec describes the code of one kind of register tile to package tile.
-func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int) *tile.Spec {
+func (p *Plan) tileSpec(st stage, how readMode, partial bool, vectors, height int) *tile.Spec {
 	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.inPlace || how == readAndCopy,
 		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs:  []tile.Run{{InStep: p.set.size, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
 	switch {
-	case ragged && tile.DynamicLanes(p.set.cpu):
+	case partial && tile.DynamicLanes(p.set.cpu):
 		s.Lanes = tile.Dynamic
-	case ragged:
+	case partial:
 		s.Lanes = p.spec.N % p.set.lanes
 	}
 	s.Prefetch = p.prefetchSpec(how, vectors, height)
@@ -229,12 +229,12 @@ func (p *Plan) tileSpec(st stage, how readMode, ragged bool, vectors, height int
 	return s
 }
 
-// fetchAhead returns the number of cache lines of B that a register tile prefetches per loop iteration
+// linesToPrefetch returns the number of cache lines of B that a register tile prefetches per loop iteration
 // (tile.DefaultUnroll terms). It is 0 if B is in the caches. The tile prefetches lines of the next panel. If only one
-// tile reads a panel, it prefetches lines of the same panel at a distance of aheadBytes instead. Prefetching pays for
-// two reasons. B is often a constant that was last read in the previous run, so it is no longer in the caches. And the
-// hardware prefetcher stops at page boundaries.
-func (p *Plan) fetchAhead(how readMode) int {
+// tile reads a panel, it prefetches lines of the same panel at a distance of prefetchBytes instead. Prefetching pays
+// for two reasons. B is often a constant that was last read in the previous run, so it is no longer in the caches. And
+// the hardware prefetcher stops at page boundaries.
+func (p *Plan) linesToPrefetch(how readMode) int {
 	if p.spec.Near || p.b.inPlace || p.b.local() && how == readDirect || p.spec.N <= p.b.panelWidth {
 		return 0
 	}
@@ -258,10 +258,10 @@ func (p *Plan) blockTiles() (n int) {
 // compile generates the code of all kinds of register tiles of the plan. It fails if no executable memory is available.
 func (p *Plan) compile() error {
 	p.codes = new(codeTable)
-	for how := range readModes {
-		p.prefetchLines[how] = p.fetchAhead(how)
+	for how := range numReadModes {
+		p.prefetchLines[how] = p.linesToPrefetch(how)
 	}
-	p.severalPanels = p.callsSpanPanels()
+	p.severalPanels = p.spansPanels()
 	p.prefetchResult = p.prefetchesResult() && !p.severalPanels
 	p.prefetchInterval = powerOfTwoAtMost(p.blockTiles())
 	block := p.block
@@ -302,9 +302,9 @@ func (p *Plan) compile() error {
 
 // compileTile generates the code of one kind of register tile, unless the code exists already.
 func (p *Plan) compileTile(st stage, how readMode, cols, height int) (err error) {
-	v, ragged := p.set.vectors(cols), cols%p.set.lanes > 0
-	if at := p.codes.at(st, how, ragged, v, height); *at == nil {
-		*at, err = tile.Compile(p.tileSpec(st, how, ragged, v, height), p.set.cpu)
+	v, partial := p.set.vectors(cols), cols%p.set.lanes > 0
+	if at := p.codes.at(st, how, partial, v, height); *at == nil {
+		*at, err = tile.Compile(p.tileSpec(st, how, partial, v, height), p.set.cpu)
 	}
 	return err
 }
@@ -319,7 +319,7 @@ func (p *Plan) Listings(visit func(name string, assembly func() string)) {
 		for how, byPart := range byReading {
 			for part, sizes := range byPart {
 				suffix := [stages]string{"", ", later terms", ", to a temporary tile"}[st] +
-					[readModes]string{"", ", copies B into a panel", ", reads a copied panel"}[how] +
+					[numReadModes]string{"", ", copies B into a panel", ", reads a copied panel"}[how] +
 					[2]string{"", ", last columns"}[part]
 				sizes.listings(suffix, visit)
 			}
@@ -343,10 +343,10 @@ func (c *codeBySize) listings(suffix string, visit func(name string, assembly fu
 // calls pools the arguments of calls: a plan may run on any number of goroutines, and Run must not allocate.
 var calls = sync.Pool{New: func() any { return new(jit.Args) }}
 
-// callsSpanPanels reports whether one call processes several panels of B. This pays if one register tile has all rows
+// spansPanels reports whether one call processes several panels of B. This pays if one register tile has all rows
 // of A: computing such a tile takes little longer than the overhead of a call. There must be no bias and no prefetching
 // of B, because their addresses depend on the panel.
-func (p *Plan) callsSpanPanels() bool {
+func (p *Plan) spansPanels() bool {
 	s := &p.spec
 	few := p.a.inPlace && !p.b.packedByFirstRow && s.M <= p.set.maxHeights[p.set.vectors(p.b.panelWidth)]
 	return few && p.prefetchLines[readDirect] == 0 && s.CColStride == 1 && s.Bias == NoBias
@@ -361,9 +361,9 @@ func (t *tileState) panels(j, j1 int) int {
 	return max(1, min((j1-j)/w, callMACs/(t.spec.M*w*t.kc)))
 }
 
-// panelsOf computes C[i0:i1, j0:j1] for one block of K. The outer loop is over blocks of A that fit L2, and the inner
-// loop over panels of B.
-func (t *tileState) panelsOf(x *jit.Args, a, b *operandView, i0, i1, j0, j1 int) {
+// computePanels computes C[i0:i1, j0:j1] for one block of K. The outer loop is over blocks of A that fit L2, and the
+// inner loop over panels of B.
+func (t *tileState) computePanels(x *jit.Args, a, b *operandView, i0, i1, j0, j1 int) {
 	w, block := t.Plan.b.panelWidth, t.block
 	for ib := i0; ib < i1; ib += block {
 		ie := min(ib+block, i1)
@@ -431,12 +431,12 @@ func (t *tileState) strip(x *jit.Args, a, b *operandView, ib, ie, j, cols, furth
 	}
 }
 
-// setPrefetch sets the address from which tiles prefetch B while they read the panel at column j: see fetchAhead.
+// setPrefetch sets the address from which tiles prefetch B while they read the panel at column j: see linesToPrefetch.
 func (t *tileState) setPrefetch(x *jit.Args, b *operandView, j int) {
 	p, size := t.Plan, t.set.size
 	switch next := j - t.j0; {
 	case p.prefetchLines[readDirect] > maxPrefetchLines:
-		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size+aheadBytes
+		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size+prefetchBytes
 	case p.prefetchLines[readDirect] > 0 || p.prefetchLines[readCopied] > 0:
 		if j+p.b.panelWidth < t.spec.N { // otherwise panel j is the last panel
 			next += p.b.panelWidth
@@ -459,7 +459,7 @@ func (t *tileState) setOperands(x *jit.Args, a, b *operandView, j, cols int) {
 // tiles computes n register tiles of stack k, from row i on.
 func (t *tileState) tiles(x *jit.Args, a *operandView, k stack, st stage, how readMode, i, n, j, cols int) {
 	p := t.Plan
-	code := t.placeTiles(x, a, k, st, how, i, n, j, cols)
+	code := t.setTileAddresses(x, a, k, st, how, i, n, j, cols)
 	if t.record != nil {
 		*t.record = append(*t.record, callOf(code, x))
 	} else if err := code.Call(x); err != nil {
@@ -474,8 +474,8 @@ func (t *tileState) tiles(x *jit.Args, a *operandView, k stack, st stage, how re
 	}
 }
 
-// placeTiles sets the addresses of n register tiles of stack k and returns their code.
-func (t *tileState) placeTiles(x *jit.Args, a *operandView, k stack, st stage, how readMode,
+// setTileAddresses sets the addresses of n register tiles of stack k and returns their code.
+func (t *tileState) setTileAddresses(x *jit.Args, a *operandView, k stack, st stage, how readMode,
 	i, n, j, cols int) *jit.Func {
 	p, s, set := t.Plan, &t.spec, t.set
 	size := set.size

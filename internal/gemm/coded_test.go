@@ -52,7 +52,7 @@ func testGuarded[T float](t *testing.T, set *kernelSet) {
 
 // TestPlaces checks which operands are read in place.
 func TestPlaces(t *testing.T) {
-	if len(codedSets(tensor.Float32)) == 0 {
+	if len(machineCodeSets(tensor.Float32)) == 0 {
 		t.Skip("there is no machine code here")
 	}
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ func TestAcross(t *testing.T) {
 }
 
 func testAcross[T float](t *testing.T, set *kernelSet) {
-	if !set.coded() {
+	if !set.hasMachineCode() {
 		t.Skip("panels are multiplied one by one in Go")
 	}
 	r := rand.New(rand.NewPCG(10, 3))
@@ -111,7 +111,7 @@ func testAcross[T float](t *testing.T, set *kernelSet) {
 // TestCallMACs checks the number of panels of a call, which arm64 bounds to a quarter of the multiplications of amd64.
 func TestCallMACs(t *testing.T) {
 	most, ok := map[string]int{"amd64": 1_572_864, "arm64": 393_216}[runtime.GOARCH]
-	if !ok || len(codedSets(tensor.Float32)) == 0 {
+	if !ok || len(machineCodeSets(tensor.Float32)) == 0 {
 		t.Skip("there is no machine code here")
 	}
 	const rows, terms = 4, 60
@@ -162,7 +162,7 @@ func TestBits(t *testing.T) {
 }
 
 func testBits[T float](t *testing.T, set *kernelSet, want string) {
-	if !set.coded() {
+	if !set.hasMachineCode() {
 		t.Skip("the depth of blocks in Go differs")
 	}
 	r, hash := rand.New(rand.NewPCG(11, 30)), sha256.New()

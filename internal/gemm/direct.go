@@ -176,15 +176,15 @@ func (x *exec) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
 	return x.worker, depth
 }
 
-// nearBytes is the size in bytes of a part of B. All rows of A read the part from L1 before the next part is read.
-const nearBytes = 16 << 10
+// l1PartBytes is the size in bytes of a part of B. All rows of A read the part from L1 before the next part is read.
+const l1PartBytes = 16 << 10
 
 // dotColumns computes sums as dot products of rows of A and columns of B. It reads depth terms of n columns of B, four
-// columns at a time. Every row of A is multiplied by nearBytes of columns before the next columns are read.
+// columns at a time. Every row of A is multiplied by l1PartBytes of columns before the next columns are read.
 func (x *exec) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc, n int) {
 	s, size := &x.spec, x.set.size
 	ldb := s.B.ColStride * size
-	near := max(1, nearBytes/(4*depth*size))
+	near := max(1, l1PartBytes/(4*depth*size))
 	if s.M == 1 {
 		near = max(1, checkMACs/(4*depth))
 	}
@@ -208,7 +208,7 @@ func (x *exec) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth 
 	}
 }
 
-// shortRow is the number of columns up to which the sums of a row stay in registers while nearBytes of B are read.
+// shortRow is the number of columns up to which the sums of a row stay in registers while l1PartBytes of B are read.
 const shortRow = 128
 
 // axpyColumns adds multiples of the rows of B to the sums. It reads depth rows of n columns of B, four rows at a time,
@@ -223,7 +223,7 @@ func (x *exec) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth
 	if n <= shortRow {
 		near := max(4, checkMACs/n&^63)
 		if s.M > 1 {
-			near = max(4, nearBytes/(n*size))
+			near = max(4, l1PartBytes/(n*size))
 		}
 		for ; k < depth; k += near {
 			terms := min(near, depth-k)

@@ -6,7 +6,7 @@ import "github.com/graphrun/graphrun/tensor"
 // all register tiles, including multiply-adds on padding. calls is the number of calls of an inner kernel.
 func Effort(d tensor.DType, m, n, k int) (macs, calls float64) {
 	set := kernelsOf(d)
-	if set.coded() {
+	if set.hasMachineCode() {
 		return set.effort(m, n, k)
 	}
 	tiles := float64(ceilDiv(m, set.mr) * ceilDiv(n, set.nr))
@@ -14,7 +14,7 @@ func Effort(d tensor.DType, m, n, k int) (macs, calls float64) {
 }
 
 // PadsRows reports whether [Tiled] computes whole panels of rows even if A has fewer rows.
-func PadsRows(d tensor.DType) bool { return !kernelsOf(d).coded() }
+func PadsRows(d tensor.DType) bool { return !kernelsOf(d).hasMachineCode() }
 
 // fewSums is the number of accumulator vectors below which the latency of additions limits the speed of a tile.
 const fewSums = 8

@@ -16,7 +16,7 @@ func TestKept(t *testing.T) {
 }
 
 func testKept[T float](t *testing.T, set *kernelSet) {
-	if !set.coded() {
+	if !set.hasMachineCode() {
 		t.Skip("panels are packed before they are multiplied in Go")
 	}
 	r := rand.New(rand.NewPCG(17, 5))
@@ -60,7 +60,7 @@ func testKeptBias(t *testing.T, set *kernelSet) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if set.coded() && !pl.b.packedByFirstRow {
+	if set.hasMachineCode() && !pl.b.packedByFirstRow {
 		t.Fatal("B is not kept")
 	}
 	args, before := p.args(pl), append([]float64(nil), p.c.buf...)

@@ -81,7 +81,7 @@ type kernelSet struct {
 
 // panelRows returns the width of the narrowest panels of A that a plan with m rows can use.
 func (s *kernelSet) panelRows(m int) int {
-	if s.coded() {
+	if s.hasMachineCode() {
 		return min(s.mr, m)
 	}
 	return s.mr
@@ -89,13 +89,13 @@ func (s *kernelSet) panelRows(m int) int {
 
 // candidates lists the kernel sets for a dtype on this machine, best first.
 func candidates(d tensor.DType) []*kernelSet {
-	return append(codedSets(d), portable[d])
+	return append(machineCodeSets(d), portable[d])
 }
 
 // kernelsOf returns the kernel set that new plans of a dtype use, or nil if there are no products of the dtype. The
 // choice depends only on the CPU, so packed buffers fit every plan of the same process.
 func kernelsOf(d tensor.DType) *kernelSet {
-	if s := codedSets(d); len(s) > 0 {
+	if s := machineCodeSets(d); len(s) > 0 {
 		return s[0]
 	}
 	s := portable[d]
@@ -132,7 +132,7 @@ func PanelCols(d tensor.DType) int { return kernelsOf(d).nr }
 // L2 is free for loading the next panel.
 func PanelColsOf(d tensor.DType, rows int) int {
 	s := kernelsOf(d)
-	if s.coded() && rows > s.maxHeights[s.vectors(s.nr)] && rows <= moderateRows {
+	if s.hasMachineCode() && rows > s.maxHeights[s.vectors(s.nr)] && rows <= moderateRows {
 		return s.narrowPanel
 	}
 	return s.nr
@@ -140,7 +140,7 @@ func PanelColsOf(d tensor.DType, rows int) int {
 
 // hasPanel reports whether the kernel set supports the panel width of operand b.
 func (s *kernelSet) hasPanel(b Operand) bool {
-	return b.Panel == 0 || b.Source == Prepacked && (b.Panel == s.nr || s.coded() && b.Panel == s.narrowPanel)
+	return b.Panel == 0 || b.Source == Prepacked && (b.Panel == s.nr || s.hasMachineCode() && b.Panel == s.narrowPanel)
 }
 
 // zeroRow is the initial value of tiles that overwrite C. It is a row of zeros with the width of the widest register

@@ -14,7 +14,7 @@ func TestPanels(t *testing.T) {
 func testPanels[T float](t *testing.T, set *kernelSet) {
 	r := rand.New(rand.NewPCG(4, 4))
 	widths := []int{set.nr}
-	if set.coded() {
+	if set.hasMachineCode() {
 		widths = append(widths, set.narrowPanel)
 	}
 	for _, d := range [][3]int{{1, 7, 3}, {7, 33, 9}, {14, 64, 20}, {50, 97, 65}, {128, 200, 31}, {30, 70, 1100}} {

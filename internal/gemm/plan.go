@@ -145,14 +145,14 @@ type Plan struct {
 	tileRows, tileCols int // rows and columns of a tile
 	mTiles, nTiles     int // numbers of rows and columns of tiles
 	worker             workerLayout
-	shared             int            // size of Args.Shared in bytes
-	codes              *codeTable     // generated machine code; nil for kernels in Go
-	firstRowCols       int            // columns of a tile in the first row of tiles, if this row copies B into panels
-	prefetchInterval   int            // terms between prefetches, in tiles that copy B and in tiles that read the copy
-	prefetchResult     bool           // rows of the result are prefetched before they are written
-	prefetchLines      [readModes]int // cache lines of B to prefetch per tile.DefaultUnroll terms; see fetchAhead
-	severalPanels      bool           // one call processes several panels of B; see callsSpanPanels
-	recorded           *recordedCalls // the recorded calls of every run; nil if they are not recorded
+	shared             int               // size of Args.Shared in bytes
+	codes              *codeTable        // generated machine code; nil for kernels in Go
+	firstRowCols       int               // columns of a tile in the first row of tiles, if this row copies B into panels
+	prefetchInterval   int               // terms between prefetches, in tiles that copy B and in tiles that read the copy
+	prefetchResult     bool              // rows of the result are prefetched before they are written
+	prefetchLines      [numReadModes]int // cache lines of B to prefetch per tile.DefaultUnroll terms; see linesToPrefetch
+	severalPanels      bool              // one call processes several panels of B; see spansPanels
+	recorded           *recordedCalls    // the recorded calls of every run; nil if they are not recorded
 }
 
 // workerLayout holds offsets into an aligned worker scratch, in bytes.
@@ -198,11 +198,11 @@ func newPlan(set *kernelSet, s Spec, maxShared int) (*Plan, error) {
 	default:
 		p.chooseSides()
 		p.planTiled(maxShared)
-		if set.coded() {
+		if set.hasMachineCode() {
 			if err := p.compile(); err != nil {
 				return nil, err
 			}
-			p.listCalls()
+			p.recordCalls()
 		}
 	}
 	return p, nil
@@ -233,8 +233,8 @@ func (p *Plan) chooseSides() {
 		p.swap()
 	}
 	depth := p.set.kc
-	if p.set.coded() && (s.A.Source == Custom || s.B.Source == Custom) {
-		depth = packedDepth
+	if p.set.hasMachineCode() && (s.A.Source == Custom || s.B.Source == Custom) {
+		depth = maxPackedDepth
 	}
 	p.kc = ceilDiv(s.K, ceilDiv(s.K, depth))
 	p.a = operandPlan{source: s.A.Source, size: size, panelWidth: p.set.mr, lanes: s.M,
@@ -247,7 +247,7 @@ func (p *Plan) chooseSides() {
 	if s.B.Panel > 0 {
 		p.b.panelWidth = s.B.Panel
 	}
-	if p.set.coded() {
+	if p.set.hasMachineCode() {
 		p.placeOperands()
 	}
 }
@@ -269,7 +269,7 @@ func Packs(s Spec) (a, b bool) {
 func (p *Plan) planTiled(maxShared int) {
 	s, size := &p.spec, p.set.size
 	p.path = pathTiled
-	g := chooseGrid(p.a, p.b, s.K, p.kc, p.set.mostTiles(s.M, s.N, s.K))
+	g := chooseGrid(p.a, p.b, s.K, p.kc, p.set.maxTiles(s.M, s.N, s.K))
 	p.tileRows, p.tileCols, p.mTiles, p.nTiles = g.mt, g.nt, g.mTiles, g.nTiles
 	p.a.packedOnce, p.b.packedOnce = g.shareA, g.shareB
 
@@ -376,8 +376,8 @@ const (
 	otherRows             // the other rows of tiles
 )
 
-// perBlock returns the number of phases of a super-block of K.
-func (p *Plan) perBlock() int {
+// phasesPerBlock returns the number of phases of a super-block of K.
+func (p *Plan) phasesPerBlock() int {
 	if p.b.packedByFirstRow && p.mTiles == 1 {
 		return 1
 	}
@@ -389,7 +389,7 @@ func (p *Plan) phase(phase int) (block int, what part) {
 	if !p.sharesPanels() {
 		return 0, allRows
 	}
-	per := p.perBlock()
+	per := p.phasesPerBlock()
 	block, phase = phase/per, phase%per
 	switch {
 	case phase == 0 && p.b.packedByFirstRow:
@@ -408,7 +408,7 @@ func (p *Plan) Phases() int {
 	if !p.sharesPanels() {
 		return 1
 	}
-	return p.perBlock() * ceilDiv(p.spec.K, p.kd)
+	return p.phasesPerBlock() * ceilDiv(p.spec.K, p.kd)
 }
 
 // Tiles returns the number of tiles of a phase.

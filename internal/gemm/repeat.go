@@ -43,8 +43,8 @@ func callOf(code *jit.Func, x *jit.Args) call {
 		outTile: x.Step[tile.OutTile], lanes: x.Step[tile.LastLanes]}
 }
 
-// listCalls records the calls of a small product whose operands and bias are read in place.
-func (p *Plan) listCalls() {
+// recordCalls records the calls of a small product whose operands and bias are read in place.
+func (p *Plan) recordCalls() {
 	s := &p.spec
 	switch {
 	case s.CColStride != 1, p.prefetchResult, p.a.inPanels(), p.b.inPanels(), p.kc < s.K, s.M*s.N > recordedMACs/s.K:
@@ -64,7 +64,7 @@ func (p *Plan) listCalls() {
 	for i := range all.tiles {
 		t.record = &all.tiles[i]
 		i0, i1, j0, j1 := p.tile(allRows, i)
-		t.panelsOf(&args, &a, &b, i0, i1, j0, j1)
+		t.computePanels(&args, &a, &b, i0, i1, j0, j1)
 	}
 	all.n, all.outRow = args.N, args.Step[tile.OutRow]
 	all.inRow, all.inTerm, all.vecTerm = args.Step[tile.InRow], args.Step[tile.InTerm], args.Step[tile.VecTerm]

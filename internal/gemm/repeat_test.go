@@ -31,7 +31,7 @@ func testRepeat[T float](t *testing.T, set *kernelSet) {
 			if d.packed {
 				p.spec.B.Source = Prepacked
 			}
-			if got := repeats(t, r, set, p); got != (d.few && set.coded()) {
+			if got := repeats(t, r, set, p); got != (d.few && set.hasMachineCode()) {
 				t.Errorf("%+v: prepared: %v", d, got)
 			}
 		}

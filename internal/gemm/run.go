@@ -209,7 +209,7 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 		x.gatherBias(i0, i1, j0, j1)
 	}
 	var args *jit.Args
-	if p.set.coded() {
+	if p.set.hasMachineCode() {
 		args = calls.Get().(*jit.Args)
 		defer release(args)
 	}
@@ -224,7 +224,7 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 		t.k0, t.kc, t.first, t.last = k0, k1-k0, k0 == 0, k1 == s.K
 		x.count(packCost * (i1 - i0 + j1 - j0) * t.kc)
 		if args != nil {
-			t.panelsOf(args, &a, &b, i0, i1, j0, j1)
+			t.computePanels(args, &a, &b, i0, i1, j0, j1)
 			continue
 		}
 		for ib := i0; ib < i1; ib += p.block {

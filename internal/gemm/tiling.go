@@ -59,12 +59,12 @@ var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 // localPanels returns the maximum number of panels that a tile may pack for itself. More panels would not fit L2.
 func (d operandPlan) localPanels(kc int) int { return max(1, blockBytes/(d.panelWidth*kc*d.size)) }
 
-// mostTiles returns the greatest useful number of tiles of a product. Usually it follows from the number of
+// maxTiles returns the greatest useful number of tiles of a product. Usually it follows from the number of
 // multiplications. With few rows or columns it follows from the size of the larger operand, because reading that
 // operand takes most of the time.
-func (s *kernelSet) mostTiles(m, n, k int) int {
+func (s *kernelSet) maxTiles(m, n, k int) int {
 	grain := machine.PortableMACGrain
-	if s.coded() {
+	if s.hasMachineCode() {
 		grain = machine.MACGrain
 	}
 	macs := min(2*float64(m)*float64(n)*float64(k)/float64(grain), 1<<62)

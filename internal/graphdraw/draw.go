@@ -64,12 +64,12 @@ type Route struct {
 
 // Distances between elements, in the units of Box.
 const (
-	margin   = 20.0 // around the drawing
-	boxGap   = 24.0 // between boxes of a layer
-	netGap   = 12.0 // in a layer, between nets that cross the layer, and between such a net and a box
-	leastGap = 34.0 // between layers
-	mostGap  = 110.0
-	slope    = 0.09 // increase of a layer gap per horizontal distance of its widest segment
+	margin      = 20.0 // around the drawing
+	boxGap      = 24.0 // between boxes of a layer
+	netGap      = 12.0 // in a layer, between nets that cross the layer, and between such a net and a box
+	minLayerGap = 34.0 // between layers
+	maxLayerGap = 110.0
+	slope       = 0.09 // increase of a layer gap per horizontal distance of its widest segment
 )
 
 // MaxCells bounds the number of cells of a drawing. A cell is a box, or the crossing of a net through a layer.

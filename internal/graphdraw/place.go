@@ -24,15 +24,15 @@ func (l *layeredLayout) assignX() {
 	both := func(c *cell) [][]int { return [][]int{c.up, c.down} }
 	for range rounds {
 		for k := range l.layers {
-			l.regress(k, up)
+			l.placeLayer(k, up)
 		}
 		for k := len(l.layers) - 1; k >= 0; k-- {
-			l.regress(k, down)
+			l.placeLayer(k, down)
 		}
 	}
 	for range 4 {
 		for k := range l.layers {
-			l.regress(k, both)
+			l.placeLayer(k, both)
 		}
 	}
 }
@@ -56,9 +56,9 @@ type block struct {
 	cells    int // number of cells
 }
 
-// regress places one layer. The desired position of a cell minus the minimum distance from the first cell must not
+// placeLayer places one layer. The desired position of a cell minus the minimum distance from the first cell must not
 // decrease from left to right. Cells whose positions decrease are joined to a block (pool adjacent violators).
-func (l *layeredLayout) regress(layer int, sides func(*cell) [][]int) {
+func (l *layeredLayout) placeLayer(layer int, sides func(*cell) [][]int) {
 	var blocks []block
 	offset := 0.0
 	cells := l.layers[layer]

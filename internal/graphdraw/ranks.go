@@ -8,13 +8,13 @@ import (
 
 var errCycle = errors.New("graphdraw: the nets have a cycle")
 
-// netsAt has the indices of the nets that go to a box (in) and leave the box (out).
-type netsAt struct{ incoming, outgoing []int }
+// boxNets has the indices of the nets that go to a box (in) and leave the box (out).
+type boxNets struct{ incoming, outgoing []int }
 
 // assignLayers assigns each box to a layer below those of its predecessors. It starts with the highest possible
 // layers, and then moves boxes down while that does not increase the total length of nets.
 func assignLayers(boxes []Box, nets []Net) ([]int, error) {
-	netsOf := make([]netsAt, len(boxes))
+	netsOf := make([]boxNets, len(boxes))
 	for i, n := range nets {
 		netsOf[n.From].outgoing = append(netsOf[n.From].outgoing, i)
 		for _, to := range n.To {
@@ -45,7 +45,7 @@ func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 }
 
 // fixSides moves boxes with a side to a layer of their own, above or below all others.
-func fixSides(boxes []Box, ranks []int, netsOf []netsAt, nets []Net) error {
+func fixSides(boxes []Box, ranks []int, netsOf []boxNets, nets []Net) error {
 	last := 0
 	for i := range ranks {
 		ranks[i]++
@@ -68,7 +68,7 @@ func fixSides(boxes []Box, ranks []int, netsOf []netsAt, nets []Net) error {
 
 // longestPath returns the boxes in topological order, and the layer of each box: the length of the longest path to it.
 // order lacks boxes on cycles and boxes below them.
-func longestPath(nets []Net, netsOf []netsAt) (order, ranks []int) {
+func longestPath(nets []Net, netsOf []boxNets) (order, ranks []int) {
 	ranks = make([]int, len(netsOf))
 	pending := make([]int, len(netsOf))
 	for b := range netsOf {
@@ -91,7 +91,7 @@ func longestPath(nets []Net, netsOf []netsAt) (order, ranks []int) {
 }
 
 // lowestLayer returns the lowest layer for box b that does not increase the total length of its nets.
-func lowestLayer(b int, ranks []int, nets []Net, atBox *netsAt) int {
+func lowestLayer(b int, ranks []int, nets []Net, atBox *boxNets) int {
 	if len(atBox.outgoing) == 0 {
 		return ranks[b]
 	}
@@ -127,7 +127,7 @@ func lowestLayer(b int, ranks []int, nets []Net, atBox *netsAt) int {
 
 // candidates returns the layers that lowestLayer tries for a box. Between two adjacent candidates the net lengths are
 // linear, so that no other layer is better.
-func candidates(b, lowest int, ranks []int, nets []Net, atBox *netsAt) []int {
+func candidates(b, lowest int, ranks []int, nets []Net, atBox *boxNets) []int {
 	list := []int{}
 	for _, n := range atBox.incoming {
 		if f := lastLayer(b, ranks, &nets[n]); f > ranks[b] && f < lowest {

@@ -68,7 +68,7 @@ func (r *routes) layerGap(layer int) float64 {
 			far = max(far, math.Abs(r.cells[a].x-r.cells[b].x))
 		}
 	}
-	return min(mostGap, leastGap+slope*far)
+	return min(maxLayerGap, minLayerGap+slope*far)
 }
 
 // segments returns the segments of all nets.

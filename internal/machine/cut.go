@@ -4,11 +4,11 @@ package machine
 type Cut struct{ Units, Chunks int }
 
 // A grain is the usual amount of work per chunk. A step with less work than fewChunks grains is still cut into up to
-// fewChunks chunks, each of at least grain/leastPart. An additional chunk costs less than a worker that waits while
-// another worker computes a whole grain.
+// fewChunks chunks, each of at least grain/minChunkDivisor. An additional chunk costs less than a worker that waits
+// while another worker computes a whole grain.
 const (
-	fewChunks = 2
-	leastPart = 4
+	fewChunks       = 2
+	minChunkDivisor = 4
 )
 
 // CutUnits cuts units into chunks of about one grain. work is the amount of work of one unit. The number of chunks is 1
@@ -18,7 +18,7 @@ func CutUnits(units, work, grain int) Cut {
 	all := float64(units) * float64(max(1, work))
 	n := all / float64(max(1, grain))
 	if n < fewChunks {
-		n = min(fewChunks, n*leastPart)
+		n = min(fewChunks, n*minChunkDivisor)
 	}
 	k := int(min(n, float64(units)))
 	if k > 1 && k%2 == 1 {

@@ -51,12 +51,12 @@ const (
 )
 
 type extra struct {
-	feature, with Features
-	name          string
+	feature, requires Features
+	name              string
 }
 
-// extras are the members that [Features.String] adds to the name of a set. with holds the members of the set that the
-// member requires.
+// extras are the members that [Features.String] adds to the name of a set. requires holds the members of the set that
+// the member requires.
 var extras = []extra{
 	{DotBytes256, AVX2, "dotbytes256"}, {DotBytes512, AVX512, "dotbytes512"},
 	{MatrixUnit, AVX512, "matrix"},
@@ -116,13 +116,13 @@ func Host() Features { return host &^ MatrixUnit }
 // TargetError returns why GRAPHRUN_TARGET is invalid, or nil. [Host] is [Portable] then.
 func TargetError() error { return errTarget }
 
-var host, errTarget = narrow(os.Getenv(targetVariable))
+var host, errTarget = parseTarget(os.Getenv(targetVariable))
 
 const targetVariable = "GRAPHRUN_TARGET"
 
-// narrow returns the features of the processor that a target names. Without a name it returns all of them, and the
+// parseTarget returns the features of the processor that a target names. Without a name it returns all of them, and the
 // matrix unit as permitted.
-func narrow(target string) (Features, error) {
+func parseTarget(target string) (Features, error) {
 	if target == "" {
 		return detected | MatrixUnit, nil
 	}
@@ -134,11 +134,11 @@ func narrow(target string) (Features, error) {
 	}
 	if rest != "" {
 		for part := range strings.SplitSeq(rest, "-") {
-			k := slices.IndexFunc(extras, func(x extra) bool { return x.name == part && (set|x.with).Name() == name })
+			k := slices.IndexFunc(extras, func(x extra) bool { return x.name == part && (set|x.requires).Name() == name })
 			if k < 0 {
 				return Portable, fmt.Errorf("%s=%s: %s has no feature %q", targetVariable, target, name, part)
 			}
-			set |= extras[k].feature | extras[k].with
+			set |= extras[k].feature | extras[k].requires
 		}
 	}
 	if lacking := set &^ (detected | MatrixUnit); lacking != 0 || set.Has(MatrixUnit) && !matrixUnit() {

@@ -107,29 +107,29 @@ func TestTarget(t *testing.T) {
 	for _, x := range extras {
 		for name, set := range map[string]Features{"avx2": AVX2, "avx512": AVX512, "arm64": NEON} {
 			target := name + "-" + x.name
-			got, err := narrow(target)
-			belongs := (set | x.with).Name() == name
+			got, err := parseTarget(target)
+			belongs := (set | x.requires).Name() == name
 			switch {
 			case !belongs && (err == nil || !strings.Contains(err.Error(), "has no feature")):
 				t.Errorf("%s: %v, %v", target, got, err)
-			case belongs && err == nil && got != set|x.with|x.feature:
+			case belongs && err == nil && got != set|x.requires|x.feature:
 				t.Errorf("%s: %v", target, got)
 			case belongs && err != nil && (got != Portable || !strings.Contains(err.Error(), "this processor has")):
 				t.Errorf("%s: %v, %v", target, got, err)
-			case belongs && x.feature != MatrixUnit && (err == nil) != detected.Has(set|x.with|x.feature):
+			case belongs && x.feature != MatrixUnit && (err == nil) != detected.Has(set|x.requires|x.feature):
 				t.Errorf("%s: %v for a processor with %v", target, err, detected)
 			}
 		}
 	}
 	for _, target := range []string{"neon", "arm64-", "arm64-sve", "avx2-dotbytes512", "-", "portable-dotprod"} {
-		if got, err := narrow(target); err == nil || got != Portable || !strings.Contains(err.Error(), targetVariable) {
+		if got, err := parseTarget(target); err == nil || got != Portable || !strings.Contains(err.Error(), targetVariable) {
 			t.Errorf("%s: %v, %v", target, got, err)
 		}
 	}
-	if got, err := narrow("portable"); got != Portable || err != nil {
+	if got, err := parseTarget("portable"); got != Portable || err != nil {
 		t.Error(got, err)
 	}
-	if got, err := narrow(""); got&^MatrixUnit != detected || err != nil {
+	if got, err := parseTarget(""); got&^MatrixUnit != detected || err != nil {
 		t.Error(got, err)
 	}
 }

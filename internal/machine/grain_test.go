@@ -17,8 +17,8 @@ func TestGrains(t *testing.T) {
 		"PortableMACGrain": PortableMACGrain * 0.2,
 		"DirectMACGrain":   DirectMACGrain * 0.08,
 	} {
-		if ns < 10*UsualChunkNS || ns > 1e5 {
-			t.Errorf("%s takes %.0f ns, and %d to hand out", name, ns, UsualChunkNS)
+		if ns < 10*DefaultChunkNS || ns > 1e5 {
+			t.Errorf("%s takes %.0f ns, and %d to hand out", name, ns, DefaultChunkNS)
 		}
 	}
 	if 8*BlockBytes > L1Bytes {

@@ -99,21 +99,21 @@ func (c Curve) At(bytes float64) float64 {
 const (
 	L1Bytes = 32 << 10 // a typical L1 data cache
 	L2Bytes = 1 << 20  // a typical L2 cache
-	// FarBytes is the size of a result from which non-temporal stores are faster, because the result and its
+	// NonTemporalMinBytes is the size of a result from which non-temporal stores are faster, because the result and its
 	// operands together exceed the last-level cache.
-	FarBytes = 16 << 20
+	NonTemporalMinBytes = 16 << 20
 )
 
 // Defaults of Profile.ChunkNS, ShareNS and WakeNS in nanoseconds, measured on a Zen 5 desktop.
 const (
-	UsualChunkNS = 425
-	UsualShareNS = 5e3
-	UsualWakeNS  = 5e4
+	DefaultChunkNS = 425
+	DefaultShareNS = 5e3
+	DefaultWakeNS  = 5e4
 )
 
-// UsualProfile returns the shipped profile for the instruction set in use: the prices of an unmeasured
+// SharedDefaultProfile returns the shipped profile for the instruction set in use: the prices of an unmeasured
 // machine. It is shared and must not be changed.
-func UsualProfile() *Profile { return shippedProfiles[Host().Name()]() }
+func SharedDefaultProfile() *Profile { return shippedProfiles[Host().Name()]() }
 
 // ShippedProfiles lists the names of the shipped profiles.
 func ShippedProfiles() []string { return sorted.Keys(shippedProfiles) }
@@ -126,8 +126,8 @@ func ShippedProfile(name string) *Profile {
 	return nil
 }
 
-// DefaultProfile returns a copy of [UsualProfile], which the caller owns.
-func DefaultProfile() *Profile { return UsualProfile().clone() }
+// DefaultProfile returns a copy of [SharedDefaultProfile], which the caller owns.
+func DefaultProfile() *Profile { return SharedDefaultProfile().clone() }
 
 // ScaleCopies returns a copy of the profile with the prices of copies multiplied by a factor. These are the prices of
 // copied and tiled bytes and of the inner kernels of copies. Loops that read a transposed operand also pay for tiled

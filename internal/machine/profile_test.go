@@ -46,7 +46,7 @@ func TestProfileFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if q.Kernels["gemm.f32"] != UsualProfile().Kernels["gemm.f32"] {
+	if q.Kernels["gemm.f32"] != SharedDefaultProfile().Kernels["gemm.f32"] {
 		t.Errorf("a kernel that the file does not name costs %v", q.Kernels["gemm.f32"])
 	}
 	p.Complete()

@@ -93,7 +93,7 @@ func isRate(x float64) bool { return x >= 0 && x <= maxProfileRate }
 
 // Complete adds the default rates of kernels that the profile lacks, and returns their number.
 func (p *Profile) Complete() (missing int) {
-	usual := UsualProfile()
+	usual := SharedDefaultProfile()
 	for name, rate := range usual.Kernels {
 		if _, ok := p.Kernels[name]; !ok {
 			if p.Kernels == nil {
@@ -119,7 +119,7 @@ func (p *Profile) JSON() ([]byte, error) {
 // prices of a plan. It is empty for a profile with numbers that JSON cannot represent.
 func (p *Profile) Digest() string {
 	if p == nil {
-		p = UsualProfile()
+		p = SharedDefaultProfile()
 	}
 	return DigestOfJSON(p)
 }
@@ -140,7 +140,7 @@ func DigestOfJSON(v any) string {
 }
 
 // Shipped reports whether the profile equals the shipped profile for the instruction set in use. A nil profile does.
-func (p *Profile) Shipped() bool { return p == nil || p.Digest() == UsualProfile().Digest() }
+func (p *Profile) Shipped() bool { return p == nil || p.Digest() == SharedDefaultProfile().Digest() }
 
 // ReadProfile reads a profile from a file, and completes it.
 func ReadProfile(path string) (*Profile, error) {

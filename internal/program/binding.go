@@ -57,9 +57,9 @@ func (b *Binding) Segmented() bool { return b.runner.Program() == nil }
 // to their specializations.
 type bindings = lru.Cache[sizesKey, *Binding]
 
-// keptBindings bounds the number of bindings, because the limit on memory alone would admit very many bindings of a
+// maxBindings bounds the number of bindings, because the limit on memory alone would admit very many bindings of a
 // small graph.
-const keptBindings = 256
+const maxBindings = 256
 
 // bytes estimates the memory of a binding with one session, without the constants that it shares with its
 // specialization.

@@ -24,14 +24,14 @@ func (p *Program) Generic(ctx context.Context) []int {
 	}
 	defer p.genericLock.Unlock()
 	if !p.genericFound {
-		p.genericSizes = p.findGeneric(ctx)
+		p.genericSizes = p.findGenericSizes(ctx)
 		p.genericFound = true
 	}
 	return p.genericSizes
 }
 
-// findGeneric is the search of Generic.
-func (p *Program) findGeneric(ctx context.Context) []int {
+// findGenericSizes is the search of Generic.
+func (p *Program) findGenericSizes(ctx context.Context) []int {
 	sizes := slices.Clone(p.assumed)
 	if len(p.hints) > 0 {
 		sizes = slices.Clone(p.hints[0])

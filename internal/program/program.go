@@ -150,7 +150,7 @@ func New(g *graph.Graph, o Options) (*Program, error) {
 	}
 	p := &Program{graph: g, origin: weak.Make(g), options: o, fixed: givenSizes(g), hasOwnPasses: own,
 		pool: new(tensor.Pool)}
-	p.bindings = lru.New[sizesKey, *Binding](keptBindings, max(o.MemoryLimit, 0))
+	p.bindings = lru.New[sizesKey, *Binding](maxBindings, max(o.MemoryLimit, 0))
 	maps.Copy(p.fixed, o.Sizes)
 	for _, hint := range o.Hints { // the loader's sizes of hinted symbols serve generated inputs only
 		for name := range hint {
@@ -159,7 +159,7 @@ func New(g *graph.Graph, o Options) (*Program, error) {
 			}
 		}
 	}
-	p.findOpen()
+	p.findOpenSymbols()
 	if err := p.checkHints(); err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (o *Options) complete(g *graph.Graph) (err error) {
 	if o.Threads < 0 {
 		return fmt.Errorf("Options.Threads is %d: want a positive number, or 0, which stands for GOMAXPROCS", o.Threads)
 	}
-	if o.Sizes, err = sizesNamed(g, o.Sizes); err != nil {
+	if o.Sizes, err = sizesByName(g, o.Sizes); err != nil {
 		return fmt.Errorf("Options.Sizes: %w", err)
 	}
 	if err := layout.CheckSlack(o.Slack); err != nil {
@@ -183,7 +183,7 @@ func (o *Options) complete(g *graph.Graph) (err error) {
 	}
 	o.Hints = slices.Clone(o.Hints)
 	for i, hint := range o.Hints {
-		if o.Hints[i], err = sizesNamed(g, hint); err != nil {
+		if o.Hints[i], err = sizesByName(g, hint); err != nil {
 			return fmt.Errorf("Options.Hints[%d]: %w", i, err)
 		}
 	}
@@ -216,14 +216,14 @@ func inferred(g *graph.Graph) bool {
 	})
 }
 
-// findOpen finds the symbols whose sizes come from runs, and the inputs that have symbols.
-func (p *Program) findOpen() {
+// findOpenSymbols finds the symbols whose sizes come from runs, and the inputs that have symbols.
+func (p *Program) findOpenSymbols() {
 	for i, v := range p.graph.Inputs {
 		symbolic := false
 		for _, d := range v.Dims {
 			if d.Expr != "" {
 				symbolic = true
-				p.openWithin(d.Expr)
+				p.addOpenSymbols(d.Expr)
 			}
 			if d.Symbol == "" {
 				continue
@@ -245,8 +245,8 @@ func (p *Program) findOpen() {
 	}
 }
 
-// openWithin adds the symbols of an expression that have no fixed size.
-func (p *Program) openWithin(text string) {
+// addOpenSymbols adds the symbols of an expression that have no fixed size.
+func (p *Program) addOpenSymbols(text string) {
 	open := map[string]sym.Int{}
 	lookupSymbols(text, sym.NewEnv(), open, map[string]int{}, p.fixed)
 	for name := range open {

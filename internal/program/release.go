@@ -29,27 +29,27 @@ func (b *Binding) release() {
 	b.packedConstants = map[string]*graph.Value{}
 	for _, v := range g.Constants {
 		p, s := packed[v.Name], v.Const.Storage()
-		if p == nil || held[s] || v.Packed != nil || !samePlaces(p.Packed.Meta, v.Const.Meta) {
+		if p == nil || held[s] || v.Packed != nil || !sameAddresses(p.Packed.Meta, v.Const.Meta) {
 			continue
 		}
 		bytes += s.Len()
 		b.packedConstants[v.Name], v.Const = p, &tensor.Tensor{Meta: v.Const.Meta}
 	}
 	b.Graph, b.Runnable = g, g
-	if bytes >= returnedBytes {
+	if bytes >= minReturnedBytes {
 		debug.FreeOSMemory()
 	}
 }
 
-// samePlaces reports whether two metas have each element at the same address in a storage.
-func samePlaces(a, b tensor.Meta) bool {
+// sameAddresses reports whether two metas have each element at the same address in a storage.
+func sameAddresses(a, b tensor.Meta) bool {
 	return a.DType == b.DType && a.Offset == b.Offset && a.SameLayout(b)
 }
 
-// returnedBytes is the number of freed bytes from which memory is returned to the system immediately. This takes some
-// milliseconds, less than reading the weights. Otherwise the process would keep the memory for minutes, because the
-// garbage collector rarely runs in a process that hardly allocates.
-const returnedBytes = 16 << 20
+// minReturnedBytes is the number of freed bytes from which memory is returned to the system immediately. This takes
+// some milliseconds, less than reading the weights. Otherwise the process would keep the memory for minutes, because
+// the garbage collector rarely runs in a process that hardly allocates.
+const minReturnedBytes = 16 << 20
 
 // Whole returns the graph with the data of all constants.
 func (b *Binding) Whole() *graph.Graph {

@@ -35,7 +35,7 @@ func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specializ
 			return k
 		}
 	}
-	return p.inRegion(ctx, sizes)
+	return p.specializeRegion(ctx, sizes)
 }
 
 // region is the set of all sizes at which inference takes the same branches. These sizes satisfy the guards of the
@@ -45,8 +45,8 @@ type region struct {
 	points [][]int // by open symbol: candidate sizes for pricing, usual sizes first
 }
 
-// keptRegions bounds the number of regions that are kept. A dropped region is found again when it is needed.
-const keptRegions = 32
+// maxRegions bounds the number of regions that are kept. A dropped region is found again when it is needed.
+const maxRegions = 32
 
 // regionOf returns the region of sizes, or nil if inference for unknown sizes fails.
 func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
@@ -66,7 +66,7 @@ func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 	if err != nil {
 		return nil
 	}
-	if len(p.regions) == keptRegions {
+	if len(p.regions) == maxRegions {
 		p.regions = slices.Delete(p.regions, 0, 1)
 	}
 	r := &region{guards, p.points(s, generic, sizes)}
@@ -74,10 +74,10 @@ func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 	return r
 }
 
-// inRegion returns a specialization for the region of sizes. The sizes at which the specialization is priced depend
-// only on the region, so that the result is the same for any order of runs. If guards of its planning fail at the given
-// sizes, inRegion continues with the part of the region where the same guards fail.
-func (p *Program) inRegion(ctx context.Context, sizes []int) *Specialization {
+// specializeRegion returns a specialization for the region of sizes. The sizes at which the specialization is priced
+// depend only on the region, so that the result is the same for any order of runs. If guards of its planning fail at
+// the given sizes, specializeRegion continues with the part of the region where the same guards fail.
+func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specialization {
 	r := p.regionOf(ctx, sizes)
 	if r == nil {
 		return nil

@@ -26,9 +26,9 @@ func UnknownSymbol(name string, g *graph.Graph) error {
 	return fmt.Errorf("there is no symbolic dimension %q%s", name, hint)
 }
 
-// sizesNamed returns sizes by the names of the graph's symbols. The keys of sizes are these names or the names in the
+// sizesByName returns sizes by the names of the graph's symbols. The keys of sizes are these names or the names in the
 // original model.
-func sizesNamed(g *graph.Graph, sizes map[string]int) (map[string]int, error) {
+func sizesByName(g *graph.Graph, sizes map[string]int) (map[string]int, error) {
 	for _, name := range sorted.Keys(sizes) {
 		if _, ok := g.SymbolNamed(name); !ok {
 			return nil, UnknownSymbol(name, g)

@@ -31,8 +31,8 @@ type Specialization struct {
 	guardsErr      error          // why they are unknown
 }
 
-// keptSpecializations is the maximum number of specializations that are kept in addition to those of the hints.
-const keptSpecializations = 32
+// maxSpecializations is the maximum number of specializations that are kept in addition to those of the hints.
+const maxSpecializations = 32
 
 // Specializes reports whether plans serve more than one set of sizes. This requires that sizes are open, and that
 // shapes do not depend on data. A graph whose shapes depend on data is planned for every set of layouts and sizes that
@@ -84,7 +84,7 @@ func (p *Program) lock(ctx context.Context) (unlock func()) {
 // addSpecialization adds a specialization and returns its index. If there are too many, it drops the oldest
 // specialization that does not belong to a hint.
 func (p *Program) addSpecialization(k *Specialization) int {
-	if len(p.specializations) >= keptSpecializations+len(p.hints) {
+	if len(p.specializations) >= maxSpecializations+len(p.hints) {
 		i := slices.IndexFunc(p.specializations, func(k *Specialization) bool {
 			return !slices.ContainsFunc(p.hints, func(h []int) bool { return slices.Equal(h, k.Hint) })
 		})

@@ -277,7 +277,7 @@ func (p *Plan) variesInRow(i int) bool {
 // an output must be written only once, so stored rows are then in the worker's memory instead of the output.
 func (p *Plan) nonTemporal(o int) bool {
 	m := p.metas[o]
-	return p.program.Whole[o] && p.isDirect(o) && m.Numel()*m.DType.Size() >= machine.FarBytes
+	return p.program.Whole[o] && p.isDirect(o) && m.Numel()*m.DType.Size() >= machine.NonTemporalMinBytes
 }
 
 // hasStaged reports whether some output or operand that varies within a row is staged.

@@ -70,7 +70,7 @@ const (
 )
 
 // streamBytes is the size of dst in bytes from which non-temporal stores are used. Tests change it.
-var streamBytes = machine.FarBytes
+var streamBytes = machine.NonTemporalMinBytes
 
 // New plans a copy. Axes may be in any order. New coalesces contiguous axes. The strides of dst must not be negative.
 func New(e Elem, axes []Axis) *Copy {
@@ -97,7 +97,7 @@ func Coalesce(axes []Axis) []Axis {
 		}
 		at := len(out)
 		out = append(out, x)
-		for ; at > 0 && strideLess(x, out[at-1]); at-- {
+		for ; at > 0 && hasSmallerStride(x, out[at-1]); at-- {
 			out[at] = out[at-1]
 		}
 		out[at] = x
@@ -114,7 +114,7 @@ func Coalesce(axes []Axis) []Axis {
 	return out[:k]
 }
 
-func strideLess(x, y Axis) bool {
+func hasSmallerStride(x, y Axis) bool {
 	if x.Dst != y.Dst {
 		return y.Dst == 0 || x.Dst != 0 && x.Dst < y.Dst
 	}

@@ -13,8 +13,8 @@ type rowsFunc = func(n int, dst unsafe.Pointer, dstStep int, src unsafe.Pointer,
 // hardwarePrefetchBytes is the row length from which hardware prefetching suffices.
 const hardwarePrefetchBytes = 2048
 
-// aheadRows is the prefetch distance in rows.
-const aheadRows = 16
+// prefetchRows is the prefetch distance in rows.
+const prefetchRows = 16
 
 // copyRows copies b.N rows of n bytes. For typical row lengths of panels and pixels it makes no function call per row.
 func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
@@ -24,7 +24,7 @@ func copyRows(dst, src unsafe.Pointer, n int, b Axis) {
 	}
 	switch {
 	case vectorRows != nil && machine.LineBytes <= n && n < hardwarePrefetchBytes:
-		vectorRows(b.N, dst, b.Dst, src, b.Src, n, aheadRows*b.Src)
+		vectorRows(b.N, dst, b.Dst, src, b.Src, n, prefetchRows*b.Src)
 		return
 	case n < len(fixedRows) && fixedRows[n] != nil:
 		fixedRows[n](dst, src, b)
@@ -63,7 +63,7 @@ func streamBlock(dst, src unsafe.Pointer, n int, b Axis) bool {
 	case streamRows == nil || n < line || !whole && n < 16*line:
 		return false
 	case whole && n < hardwarePrefetchBytes:
-		streamRows(b.N, dst, b.Dst, src, b.Src, n, aheadRows*b.Src)
+		streamRows(b.N, dst, b.Dst, src, b.Src, n, prefetchRows*b.Src)
 		return true
 	}
 	for i := range b.N {

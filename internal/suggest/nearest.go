@@ -51,8 +51,8 @@ func Nearest(name string, names iter.Seq[string]) string {
 	return best
 }
 
-// leastContained is the least length of a name that counts as a part of another name.
-const leastContained = 3
+// minContained is the least length of a name that counts as a part of another name.
+const minContained = 3
 
 // containment has the shortest name that contains the given name (around), and the longest name that the given name
 // contains (inside).
@@ -61,11 +61,11 @@ type containment struct{ around, inside string }
 // consider updates c for a known name other, whose lower-case form is lower. name is the given name in lower case.
 func (c *containment) consider(name, lower, other string) {
 	switch {
-	case len(name) >= leastContained && strings.Contains(lower, name):
+	case len(name) >= minContained && strings.Contains(lower, name):
 		if n := len(c.around); n == 0 || len(other) < n || len(other) == n && other < c.around {
 			c.around = other
 		}
-	case len(other) >= leastContained && strings.Contains(name, lower):
+	case len(other) >= minContained && strings.Contains(name, lower):
 		if n := len(c.inside); len(other) > n || len(other) == n && other < c.inside {
 			c.inside = other
 		}

@@ -16,14 +16,14 @@ import (
 )
 
 var (
-	mu           Lock
-	jobs         []*Job       // jobs that request workers
-	workers      int          // number of workers
-	idle         atomic.Int32 // number of workers without a job; written with mu held
-	called       atomic.Int32 // len(jobs), for spinning workers, which read it without mu
-	open         atomic.Int32 // number of jobs between Begin and End; while there are any, workers spin longer
-	futileStarts int          // skipCalls when the last worker ended: 1, 3, 7 and so on if workers find no job, else 0
-	skipCalls    int          // number of Try calls, from now on, that start no worker; at most maxSkipped
+	mu                    Lock
+	jobs                  []*Job       // jobs that request workers
+	workers               int          // number of workers
+	idle                  atomic.Int32 // number of workers without a job; written with mu held
+	requestingJobs        atomic.Int32 // len(jobs), for spinning workers, which read it without mu
+	open                  atomic.Int32 // number of jobs between Begin and End; while there are any, workers spin longer
+	skipsAfterFutileStart int          // skipCalls when the last worker ended: 1, 3, 7 ... if workers find no job, else 0
+	skipCalls             int          // number of Try calls, from now on, that start no worker; at most maxSkipped
 )
 
 // Worth says how much work a call has, relative to the cost of starting a worker. A start takes some microseconds of
@@ -66,7 +66,7 @@ func (j *Job) Call(n int, worth Worth) {
 	if n > 0 {
 		if j.wanted == 0 {
 			jobs = append(jobs, j)
-			called.Store(int32(len(jobs)))
+			requestingJobs.Store(int32(len(jobs)))
 		}
 		j.wanted = max(j.wanted, n)
 		start = workersToStart(n, worth)
@@ -76,7 +76,7 @@ func (j *Job) Call(n int, worth Worth) {
 	if asleep {
 		j.wake <- struct{}{}
 	}
-	begin(start)
+	startWorkers(start)
 }
 
 // Expect announces a Call. It starts workers if fewer than n are awake, so that the job does not wait some tens of
@@ -88,7 +88,7 @@ func Expect(n int, worth Worth) {
 	mu.Lock()
 	start := workersToStart(n, worth)
 	mu.Unlock()
-	begin(start)
+	startWorkers(start)
 }
 
 // workersToStart returns the number of workers to start so that n workers are awake. It adds this number to the workers
@@ -102,8 +102,8 @@ func workersToStart(n int, worth Worth) (start int) {
 	return start
 }
 
-// begin starts the workers that workersToStart counted.
-func begin(start int) {
+// startWorkers starts the workers that workersToStart counted.
+func startWorkers(start int) {
 	for range start {
 		go worker()
 	}
@@ -193,7 +193,7 @@ func (j *Job) sleep(seen uint32) {
 // worker has not left the job, so a Call need not request it.
 func (j *Job) Linger(seen uint32) bool {
 	for l := (spinner{}); j.events.Load() == seen; {
-		if called.Load() > 0 || !l.spin() {
+		if requestingJobs.Load() > 0 || !l.spin() {
 			return false
 		}
 	}
@@ -223,7 +223,7 @@ func (j *Job) End() {
 func withdraw(j *Job) {
 	if i := slices.Index(jobs, j); i >= 0 {
 		jobs = slices.Delete(jobs, i, i+1)
-		called.Store(int32(len(jobs)))
+		requestingJobs.Store(int32(len(jobs)))
 	}
 }
 
@@ -231,7 +231,7 @@ func withdraw(j *Job) {
 func worker() {
 	joined := false
 	for l := (spinner{}); ; {
-		if called.Load() > 0 {
+		if requestingJobs.Load() > 0 {
 			if j := join(); j != nil {
 				joined = true
 				j.help()
@@ -293,10 +293,10 @@ func leave(joined bool) bool {
 	workers--
 	idle.Add(-1)
 	if joined {
-		futileStarts, skipCalls = 0, 0
+		skipsAfterFutileStart, skipCalls = 0, 0
 	} else {
-		futileStarts = min(2*futileStarts+1, maxSkipped)
-		skipCalls = futileStarts
+		skipsAfterFutileStart = min(2*skipsAfterFutileStart+1, maxSkipped)
+		skipCalls = skipsAfterFutileStart
 	}
 	return true
 }

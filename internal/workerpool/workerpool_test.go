@@ -46,8 +46,8 @@ func TestWorkersJoinAndEnd(t *testing.T) {
 	}
 	nobody(t)
 	eventually(t, "goroutines are left", func() bool { return runtime.NumGoroutine() <= before })
-	if idle.Load() != 0 || open.Load() != 0 || called.Load() != 0 {
-		t.Fatalf("idle %d, open %d, called %d", idle.Load(), open.Load(), called.Load())
+	if idle.Load() != 0 || open.Load() != 0 || requestingJobs.Load() != 0 {
+		t.Fatalf("idle %d, open %d, called %d", idle.Load(), open.Load(), requestingJobs.Load())
 	}
 }
 
@@ -128,7 +128,7 @@ func TestWorkThatEndsItsGoroutine(t *testing.T) {
 func TestTries(t *testing.T) {
 	nobody(t)
 	mu.Lock()
-	futileStarts, skipCalls = 0, 0
+	skipsAfterFutileStart, skipCalls = 0, 0
 	mu.Unlock()
 	j := &Job{Help: func() {}}
 	starts := 0

@@ -108,7 +108,7 @@ func (r *Rule) markReadWrite() {
 func (r *Rule) computeShape(c Config) error {
 	if c.flags.staticShape {
 		r.sizes = c.shape
-		return r.coverStatic()
+		return r.checkStaticShape()
 	}
 	for i := range r.ops {
 		o := &r.ops[i]
@@ -210,8 +210,8 @@ func (r *Rule) checkSize() error {
 	return nil
 }
 
-// coverStatic rejects operands that are smaller than the static shape.
-func (r *Rule) coverStatic() error {
+// checkStaticShape rejects operands that are smaller than the static shape.
+func (r *Rule) checkStaticShape() error {
 	for i := range r.ops {
 		o := &r.ops[i]
 		if !o.Defined {

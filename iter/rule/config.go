@@ -26,8 +26,8 @@ type operandExtra struct {
 	mistake string   // the end of an error message ("is a nil tensor"), which Rule returns; "" for none
 }
 
-// wrongOperand returns an operand that Rule rejects.
-func wrongOperand(why string) Operand { return Operand{extra: &operandExtra{mistake: why}} }
+// invalidOperand returns an operand that Rule rejects.
+func invalidOperand(why string) Operand { return Operand{extra: &operandExtra{mistake: why}} }
 
 // names returns the names of the dimensions, or nil.
 func (o *Operand) names() []string {
@@ -49,7 +49,7 @@ func OfMeta(m tensor.Meta) Operand { return Operand{Type: m.Type(), meta: &m, De
 // operation). [Config.Rule] rejects a nil tensor, and a tensor without storage.
 func OfTensor(t *tensor.Tensor) Operand {
 	if t == nil || t.Storage() == nil {
-		return wrongOperand("is a nil tensor, or one without storage")
+		return invalidOperand("is a nil tensor, or one without storage")
 	}
 	m := t.Meta
 	return Operand{Type: m.Type(), meta: &m, Defined: true, Storage: t.Storage(), source: t}
@@ -70,7 +70,7 @@ func Number(s tensor.Scalar) Operand {
 	d := s.DType()
 	switch d {
 	case tensor.Invalid:
-		return wrongOperand("is an unset number")
+		return invalidOperand("is an unset number")
 	case tensor.Float64:
 		d = tensor.Float32
 	case tensor.Complex128:

@@ -16,8 +16,8 @@ func (r *Rule) layOut() {
 		r.fast = r.fastKind()
 	}
 	if r.fast == FastNone {
-		r.permByRule()
-		r.outputsByPerm()
+		r.sortDims()
+		r.setOutputStrides()
 		return
 	}
 	var strides []sym.Int
@@ -149,9 +149,9 @@ func (r *Rule) effectiveStride(t *tensor.Type, d int) sym.Int {
 	return sym.Where(t.Shape[ownDim].Eq(one).And(r.sizes[d].Ne(one)).Decide(), sym.Int{}, t.Strides[ownDim])
 }
 
-// permByRule sorts the dimensions by the strides of the operands in order, outputs first
+// sortDims sorts the dimensions by the strides of the operands in order, outputs first
 // (TensorIteratorBase::reorder_dimensions).
-func (r *Rule) permByRule() {
+func (r *Rule) sortDims() {
 	r.perm = reversed(len(r.sizes))
 	if r.flags.linear || len(r.sizes) <= 1 {
 		return
@@ -250,9 +250,9 @@ func (r *Rule) isRowMajor(o *Resolved) bool {
 	return o.sortType.IsRowMajor()
 }
 
-// outputsByPerm sets dense strides in the order of the permutation for the outputs whose layout the rule chooses
+// setOutputStrides sets dense strides in the order of the permutation for the outputs whose layout the rule chooses
 // (allocate_or_resize_outputs).
-func (r *Rule) outputsByPerm() {
+func (r *Rule) setOutputStrides() {
 	for i := range r.noutputs {
 		if r.ops[i].IsLaidOut() {
 			r.layOutputs(r.stridesByPerm())

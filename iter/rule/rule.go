@@ -114,12 +114,12 @@ func (r *Rule) CommonDType() tensor.DType { return r.common }
 // Operand returns operand i, outputs first. It panics if i is out of range.
 func (r *Rule) Operand(i int) *Resolved {
 	if uint(i) >= uint(len(r.ops)) {
-		r.noOperand(i)
+		r.panicNoOperand(i)
 	}
 	return &r.ops[i]
 }
 
-func (r *Rule) noOperand(i int) {
+func (r *Rule) panicNoOperand(i int) {
 	panic(fmt.Sprintf("iter: no operand %d: the iteration has %d", i, len(r.ops)))
 }
 

@@ -51,7 +51,7 @@ func DefaultProfile() *Profile { return machine.DefaultProfile() }
 // Price returns the time of work on one worker in nanoseconds. A nil profile means [DefaultProfile].
 func Price(p *Profile, w graph.Work) float64 {
 	if p == nil {
-		p = machine.UsualProfile()
+		p = machine.SharedDefaultProfile()
 	}
 	return p.NS(w)
 }
@@ -59,7 +59,7 @@ func Price(p *Profile, w graph.Work) float64 {
 // PS is [Price] in whole picoseconds, at least 0.
 func PS(p *Profile, w graph.Work) int64 {
 	if p == nil {
-		p = machine.UsualProfile()
+		p = machine.SharedDefaultProfile()
 	}
 	return p.PS(w)
 }
@@ -68,7 +68,7 @@ func PS(p *Profile, w graph.Work) int64 {
 // fits into the caches. A nil profile means [DefaultProfile]. A nil graph has no constants.
 func ProfileFor(p *Profile, g *graph.Graph) *Profile {
 	if p == nil {
-		p = machine.UsualProfile()
+		p = machine.SharedDefaultProfile()
 	}
 	constantBytes := 0.0
 	if g != nil {

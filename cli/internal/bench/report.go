@@ -15,7 +15,7 @@ import (
 
 // writeReport writes the measurements as an HTML page. line is the command line, and path the file of the graph.
 func (r *runner) writeReport(w io.Writer, d *Document, line, path string) error {
-	costProfile := cmp.Or(r.profile.costProfile, machine.UsualProfile())
+	costProfile := cmp.Or(r.profile.costProfile, machine.SharedDefaultProfile())
 	about, err := page.About(line, []string{path}, &r.program.Report().Profile)
 	if err != nil {
 		return err

@@ -219,13 +219,13 @@ func (g *gen) tailLoop() {
 			g.tailMasks()
 		} else {
 			g.tailVectors()
-			g.bounceIn()
+			g.copyTailIn()
 		}
 		g.inTail = true
 		g.writeInsts(g.tailCode.Out, 0)
 		g.inTail = false
 		if !g.avx512 {
-			g.bounceOut()
+			g.copyTailOut()
 		}
 		g.advance(g.lanes)
 	}
@@ -277,19 +277,19 @@ func (g *gen) tailVectors() {
 	}
 }
 
-// bounceIn copies the elements of a tail to bounce buffers in the spill area, for operands that AVX2 cannot load with a
-// mask.
-func (g *gen) bounceIn() {
+// copyTailIn copies the elements of a tail to bounce buffers in the spill area, for operands that AVX2 cannot load with
+// a mask.
+func (g *gen) copyTailIn() {
 	for k := g.outputs; k < g.outputs+len(g.code.In); k++ {
 		if _, ok := g.bounceVectors[k]; ok {
-			g.bounceCopy(k, g.code.In[k-g.outputs].Size(), true)
+			g.copyTail(k, g.code.In[k-g.outputs].Size(), true)
 		}
 	}
 	g.restoreDoubleIndex()
 }
 
-// bounceOut copies the results of a tail from bounce buffers to outputs.
-func (g *gen) bounceOut() {
+// copyTailOut copies the results of a tail from bounce buffers to outputs.
+func (g *gen) copyTailOut() {
 	any := false
 	for k := range g.outputs {
 		if _, ok := g.bounceVectors[k]; ok {
@@ -303,7 +303,7 @@ func (g *gen) bounceOut() {
 	g.asm.Emit("SUBQ", regIndex, regLimit)
 	for k := range g.outputs {
 		if _, ok := g.bounceVectors[k]; ok {
-			g.bounceCopy(k, g.code.Out[k].DType.Size(), false)
+			g.copyTail(k, g.code.Out[k].DType.Size(), false)
 		}
 	}
 	g.restoreDoubleIndex()
@@ -315,10 +315,10 @@ func (g *gen) restoreDoubleIndex() {
 	}
 }
 
-// bounceCopy writes a loop that copies min(regLimit, g.lanes) elements between pointer k and its bounce buffer, one
+// copyTail writes a loop that copies min(regLimit, g.lanes) elements between pointer k and its bounce buffer, one
 // element at a time. If `in` is set, the loop copies into the buffer, else out of the buffer. size is the size of an
 // element in bytes. The loop changes regDoubleIndex and regTemp.
-func (g *gen) bounceCopy(k, size int, in bool) {
+func (g *gen) copyTail(k, size int, in bool) {
 	e, a := g.asm.Emit, g.asm
 	r := g.loadPointer(k)
 	scale := min(size, 8)

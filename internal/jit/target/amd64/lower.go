@@ -96,7 +96,7 @@ func (g *gen) foldInRegisters(k int) {
 	}
 	acc := &lowered{reg: g.newAcc(proto), dtype: d, dirty: true}
 	ordered := alloc.Virt(0)
-	if g.losesNaN(f.Op, d) {
+	if g.mayLoseNaN(f.Op, d) {
 		ordered = g.newAcc(g.boolVal())
 	}
 	folded := g.Collect(func() { g.foldInto(f.Op, acc.reg, ordered, v) })
@@ -119,9 +119,9 @@ func (g *gen) foldInRegisters(k int) {
 	})...)
 }
 
-// losesNaN reports whether the instruction of a fold may replace a NaN in the accumulator by a number. Such a fold also
-// has a mask of the lanes without NaN, whose computation is off the critical path.
-func (g *gen) losesNaN(op expr.Op, d tensor.DType) bool {
+// mayLoseNaN reports whether the instruction of a fold may replace a NaN in the accumulator by a number. Such a fold
+// also has a mask of the lanes without NaN, whose computation is off the critical path.
+func (g *gen) mayLoseNaN(op expr.Op, d tensor.DType) bool {
 	return g.avx512 && d.IsFloat() && (op == expr.Min || op == expr.Max)
 }
 

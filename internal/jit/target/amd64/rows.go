@@ -38,15 +38,15 @@ func (g *gen) lookupOf(i expr.Inst) alloc.Virt {
 		return v
 	}
 	table := i.Table()
-	if group := g.lookedUpTogether(i); len(group) > 1 {
+	if group := g.combinedLookups(i); len(group) > 1 {
 		g.lookupRows(group, at)
 		return g.lookups[lookupKey{i.Imm, at}]
 	}
 	return g.lookup(table[:], at)
 }
 
-// lookedUpTogether returns i and the lookups with the same index that are combined with i, or nil if i is not combined.
-func (g *gen) lookedUpTogether(i expr.Inst) []expr.Inst {
+// combinedLookups returns i and the lookups with the same index that are combined with i, or nil if i is not combined.
+func (g *gen) combinedLookups(i expr.Inst) []expr.Inst {
 	if g.avx512 || g.has64Bits || g.width(4) != 32 {
 		return nil
 	}

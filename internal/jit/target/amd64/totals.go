@@ -22,7 +22,7 @@ func (g *gen) foldTotal(k int) {
 	acc := g.newAcc(proto)
 	neutral := g.constOf(d, expr.Neutral(f.Op, d))
 	ordered := alloc.Virt(0)
-	if g.losesNaN(f.Op, d) {
+	if g.mayLoseNaN(f.Op, d) {
 		ordered = g.newAcc(g.boolVal())
 	}
 	folded := g.Collect(func() { g.foldInto(f.Op, acc, ordered, v) })
