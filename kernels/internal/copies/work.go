@@ -109,7 +109,7 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 			out := walk.Lay(0, c.Out[0])
 			AddCopyCost(&least, out.WithDType(m.DType), out)
 			addRowMajorCopyCost(&w, m, out)
-			return w.Less(least), true
+			return w.Minus(least), true
 		}}
 }
 
@@ -204,7 +204,7 @@ func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), before func(c 
 			source := m
 			source.Shape = place.Shape
 			AddCopyCost(&w, source, place)
-			return w.Less(least), true
+			return w.Minus(least), true
 		}}
 }
 

@@ -129,7 +129,7 @@ func nearestRead(c *graph.Call, walk graph.Walk, _ int, m tensor.Meta) (w graph.
 		var pixels graph.Work
 		addNearestWork(&w, out, false)
 		addNearestWork(&pixels, out, true)
-		w = w.Less(pixels)
+		w = w.Minus(pixels)
 	}
 	return w, true
 }
