@@ -48,29 +48,42 @@ func (t *Tensor) element(index []int) unsafe.Pointer {
 // from 0 to size - 1. For a 0-dim tensor it is empty. At panics for any other index, with a message that states the
 // index and the shape.
 func (t *Tensor) At(index ...int) Scalar {
-	p := t.element(index)
-	switch {
-	case t.DType == Uint64:
+	return scalarAt(t.DType, t.element(index))
+}
+
+// scalarAt returns the number of dtype d at p. It calls no Converter, because operands of Converters are allocated.
+func scalarAt(d DType, p unsafe.Pointer) Scalar {
+	switch d {
+	case Bool:
+		return BoolScalar(*(*uint8)(p) != 0)
+	case Uint8:
+		return IntScalar(int64(*(*uint8)(p)))
+	case Int8:
+		return IntScalar(int64(*(*int8)(p)))
+	case Int16:
+		return IntScalar(int64(*(*int16)(p)))
+	case Int32:
+		return IntScalar(int64(*(*int32)(p)))
+	case Int64:
+		return IntScalar(*(*int64)(p))
+	case Uint16:
+		return IntScalar(int64(*(*uint16)(p)))
+	case Uint32:
+		return IntScalar(int64(*(*uint32)(p)))
+	case Uint64:
 		return Scalar{intScalar, *(*int64)(p), complex(float64(*(*uint64)(p)), 0)}
-	case t.DType == Float32: // a fast path: a call of a Converter allocates the operands
+	case Float16:
+		return FloatScalar(float64((*(*Half)(p)).Float32()))
+	case BFloat16:
+		return FloatScalar(float64((*(*BF16)(p)).Float32()))
+	case Float32:
 		return FloatScalar(float64(*(*float32)(p)))
-	case t.DType == Float64:
+	case Float64:
 		return FloatScalar(*(*float64)(p))
-	case t.DType.IsFloat():
-		var f float64
-		Converter(Float64, t.DType)(unsafe.Pointer(&f), p, 0, 0, 1)
-		return FloatScalar(f)
-	case t.DType.IsComplex():
-		var c complex128
-		Converter(Complex128, t.DType)(unsafe.Pointer(&c), p, 0, 0, 1)
-		return ComplexScalar(c)
+	case Complex64:
+		return ComplexScalar(complex128(*(*complex64)(p)))
 	}
-	var i int64
-	Converter(Int64, t.DType)(unsafe.Pointer(&i), p, 0, 0, 1)
-	if t.DType == Bool {
-		return BoolScalar(i != 0)
-	}
-	return IntScalar(i)
+	return ComplexScalar(*(*complex128)(p))
 }
 
 // Set writes the element at a logical index, converted to the tensor's dtype. It panics where [Tensor.At]

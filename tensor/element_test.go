@@ -2,7 +2,9 @@ package tensor
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -143,4 +145,44 @@ func TestViewsRefuseBrokenMetas(t *testing.T) {
 	_, err = m.View([]int{6})
 	assert.Error(t, err)
 	assert.PanicsWithValue(t, "tensor: a meta has 2 sizes and 1 strides", func() { m.Extent() })
+}
+
+// TestScalarsConvert checks that elements are read and written as Converters do, for random bits and special numbers.
+func TestScalarsConvert(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 1))
+	special := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 255, 256, 65504, 65520, 1e-8, 1e300, math.Inf(1), math.NaN()}
+	for range 2000 {
+		bits := [2]uint64{r.Uint64(), r.Uint64()}
+		if r.IntN(2) == 0 {
+			bits[0], bits[1] = math.Float64bits(special[r.IntN(len(special))]), uint64(r.IntN(4))<<62
+		}
+		for _, d := range DTypes() {
+			x := Zeros(d)
+			p := x.Pointer()
+			copy(unsafe.Slice((*byte)(p), d.Size()), unsafe.Slice((*byte)(unsafe.Pointer(&bits)), d.Size()))
+			if d == Bool {
+				*(*bool)(p) = bits[0]&1 != 0
+			}
+			s := x.At()
+			var f float64
+			Converter(Float64, d)(unsafe.Pointer(&f), p, 0, 0, 1)
+			if math.Float64bits(f) != math.Float64bits(s.Float()) {
+				t.Fatalf("%v %#x: %v, the Converter gives %v", d, bits, s, f)
+			}
+			for _, to := range DTypes() {
+				var got, want [2]uint64
+				s.Store(to, unsafe.Pointer(&got))
+				if s.DType() == Int64 || s.DType() == Bool {
+					i := s.Int()
+					Converter(to, Int64)(unsafe.Pointer(&want), unsafe.Pointer(&i), 0, 0, 1)
+				} else {
+					c := s.Complex()
+					Converter(to, Complex128)(unsafe.Pointer(&want), unsafe.Pointer(&c), 0, 0, 1)
+				}
+				if got != want {
+					t.Fatalf("%v %#x to %v: %#x, the Converter gives %#x", d, bits, to, got, want)
+				}
+			}
+		}
+	}
 }

@@ -111,11 +111,54 @@ func (s Scalar) Store(d DType, p unsafe.Pointer) {
 	if !s.IsSet() || p == nil {
 		panic("tensor: Store needs a number and an address")
 	}
-	if s.kind == complexScalar || s.kind == floatScalar {
+	switch {
+	case s.storesItself(d, p):
+	case s.kind == complexScalar || s.kind == floatScalar:
 		c := s.c
 		Converter(d, Complex128)(p, unsafe.Pointer(&c), 0, 0, 1)
-		return
+	default:
+		i := s.i
+		Converter(d, Int64)(p, unsafe.Pointer(&i), 0, 0, 1)
 	}
-	i := s.i
-	Converter(d, Int64)(p, unsafe.Pointer(&i), 0, 0, 1)
+}
+
+// storesItself writes the number without a Converter, whose operand is allocated. It returns false for less frequent
+// conversions.
+func (s Scalar) storesItself(d DType, p unsafe.Pointer) bool {
+	integer := s.kind == boolScalar || s.kind == intScalar
+	f := real(s.c)
+	if integer {
+		f = float64(s.i) // of an element of uint64, real(s.c) may be greater
+	}
+	switch {
+	case d == Float32 && !integer:
+		*(*float32)(p) = float32(f)
+	case d == Float32:
+		*(*float32)(p) = float32(s.i) // rounded once
+	case d == Float64:
+		*(*float64)(p) = f
+	case d == Complex64 && !integer:
+		*(*complex64)(p) = complex64(s.c)
+	case d == Complex128 && !integer:
+		*(*complex128)(p) = s.c
+	case d == Float16 && !integer:
+		*(*Half)(p) = HalfOf(float32(f))
+	case d == BFloat16 && !integer:
+		*(*BF16)(p) = BF16Of(float32(f))
+	case !integer:
+		return false
+	case d == Bool:
+		*(*bool)(p) = s.i != 0
+	case d == Uint8 || d == Int8:
+		*(*uint8)(p) = uint8(s.i)
+	case d == Int16 || d == Uint16:
+		*(*uint16)(p) = uint16(s.i)
+	case d == Int32 || d == Uint32:
+		*(*uint32)(p) = uint32(s.i)
+	case d == Int64 || d == Uint64:
+		*(*int64)(p) = s.i
+	default:
+		return false
+	}
+	return true
 }

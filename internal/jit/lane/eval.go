@@ -14,9 +14,7 @@ import (
 func Eval(op Op, d, from tensor.DType, x [3]uint64) uint64 {
 	switch {
 	case op == Convert:
-		var to uint64
-		tensor.Converter(d, from)(unsafe.Pointer(&to), unsafe.Pointer(&x[0]), 0, 0, 1)
-		return to
+		return evalConvert(d, from, x[0])
 	case op == Bits || op == Remask:
 		return x[0]
 	case op == Select:
@@ -28,6 +26,12 @@ func Eval(op Op, d, from tensor.DType, x [3]uint64) uint64 {
 		return evalInt(from, op, x)
 	}
 	return evalFloats(from, op, x)
+}
+
+// evalConvert is a function so that only conversions allocate the operand.
+func evalConvert(d, from tensor.DType, x uint64) (to uint64) {
+	tensor.Converter(d, from)(unsafe.Pointer(&to), unsafe.Pointer(&x), 0, 0, 1)
+	return to
 }
 
 // evalFloats computes with float32 or float64.
@@ -73,6 +77,11 @@ func evalFMA(a, b, c float64) float32 {
 	s := p + c
 	if s == 0 || math.IsInf(s, 0) || s != s {
 		return float32(s) // a sum that is 0 in float64 is exact
+	}
+	// Two roundings give another result than one only if the first one gives the middle of two numbers of float32.
+	const dropped, normal = 1<<29 - 1, 0x1p-126
+	if math.Abs(s) >= normal && math.Float64bits(s)&dropped != (dropped+1)/2 {
+		return float32(s)
 	}
 	sum := new(big.Float).SetPrec(2000).SetFloat64(p)
 	r, _ := sum.Add(sum, new(big.Float).SetFloat64(c)).Float32()

@@ -129,6 +129,10 @@ func compareBytes(t *testing.T, at graph.Attrs, in []*tensor.Tensor) (direct int
 	if err != nil {
 		t.Fatalf("%v: %v", at, err)
 	}
+	want, err := p.Op.Ref(p.Call, in)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for k := range p.Op.Impls {
 		m := &p.Op.Impls[k]
 		for _, w := range m.Walks(p.Call, nil) {
@@ -142,10 +146,6 @@ func compareBytes(t *testing.T, at graph.Attrs, in []*tensor.Tensor) (direct int
 				t.Fatal(err)
 			}
 			q.Call.Impl, q.Call.Walk, q.Call.Out[0] = m, w, w.Lay(0, q.Call.Out[0])
-			want, err := q.Op.Ref(q.Call, given)
-			if err != nil {
-				t.Fatal(err)
-			}
 			for _, packed := range []bool{false, true} {
 				if err := kerneltest.CompareTensors(q.Result(t, packed), want[0]); err != nil {
 					t.Fatalf("%s, packed %v, %v of %v by %v: %v", m.Name, packed, at, in[0].Meta, in[1].Meta, err)

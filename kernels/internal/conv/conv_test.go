@@ -66,34 +66,30 @@ func TestConvRandom(t *testing.T) {
 		if dims == 1 || in[0].Rank() != 4 || in[0].Shape[0] == 0 {
 			continue
 		}
-		checkConvImpls(t, p, name, at, in, k, kerneltest.RandomConstants(r, in)...)
+		checkConvImpls(t, p, at, in[0], k, kerneltest.RandomConstants(r, in)...)
 	}
 }
 
 // checkConvImpls runs every implementation that supports the call, with the layouts that passes would choose.
-func checkConvImpls(t *testing.T, p *kerneltest.ProductCall, name string, at graph.Attrs, in []*tensor.Tensor, k int,
-	consts ...int) {
-	if ran := runConvImpls(t, p, name, at, in, k, consts...); ran < 2 {
+func checkConvImpls(t *testing.T, p *kerneltest.ProductCall, at graph.Attrs, x *tensor.Tensor, k int, consts ...int) {
+	if ran := runConvImpls(t, p, at, x, k, consts...); ran < 2 {
 		t.Errorf("%v: %d implementations support the call", at, ran)
 	}
 }
 
-func runConvImpls(t *testing.T, p *kerneltest.ProductCall, name string, at graph.Attrs, in []*tensor.Tensor, k int,
+func runConvImpls(t *testing.T, p *kerneltest.ProductCall, at graph.Attrs, x *tensor.Tensor, k int,
 	consts ...int) (ran int) {
 	for i := range p.Op.Impls {
 		m := &p.Op.Impls[i]
 		for _, w := range m.Walks(p.Call, nil) {
-			x := in[0]
+			y := x
 			if w.Order != "" {
-				x = x.CopyTo(x.Meta.WithStrides(w.Order.Strides(x.Shape)))
+				y = x.CopyTo(x.Meta.WithStrides(w.Order.Strides(x.Shape)))
 			}
-			q, err := kerneltest.NewProductCall(name, at, append([]*tensor.Tensor{x}, in[1:]...), consts...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			q := p.WithInput(t, at, y, consts...)
 			q.Call.Impl, q.Call.Walk, q.Call.Out[0] = m, w, w.Lay(0, q.Call.Out[0])
 			if !m.Reads(q.Call, w) {
-				t.Errorf("%s does not read %v", m.Name, x.Meta)
+				t.Errorf("%s does not read %v", m.Name, y.Meta)
 			}
 			q.Check(t, k)
 			ran++
@@ -140,10 +136,13 @@ func naiveConv(v [][]float64, n, c, h, w, o, k, stride, pad, groups int) []float
 		for y := -pad; y+k <= h+pad; y += stride {
 			for z := -pad; z+k <= w+pad; z += stride {
 				sum := bias[ch]
-				for q := range c / groups * k * k {
-					ci, i, j := ch/(o/groups)*(c/groups)+q/k/k, y+q/k%k, z+q%k
-					if i >= 0 && i < h && j >= 0 && j < w {
-						sum += x[((img*c+ci)*h+i)*w+j] * wt[ch*(c/groups)*k*k+q]
+				for ci := range c / groups {
+					plane := x[(img*c+ch/(o/groups)*(c/groups)+ci)*h*w:][:h*w]
+					window := wt[(ch*(c/groups)+ci)*k*k:][:k*k]
+					for i := max(0, -y); i < min(k, h-y); i++ {
+						for j := max(0, -z); j < min(k, w-z); j++ {
+							sum += plane[(y+i)*w+z+j] * window[i*k+j]
+						}
 					}
 				}
 				out = append(out, sum)

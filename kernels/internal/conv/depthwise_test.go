@@ -56,7 +56,7 @@ func checkDepthwise(t *testing.T, name string, at graph.Attrs, in []*tensor.Tens
 	}
 	p.Check(t, terms)
 	if name == "conv2d" {
-		checkConvImpls(t, p, name, at, in, terms, consts...)
+		checkConvImpls(t, p, at, in[0], terms, consts...)
 	}
 }
 

@@ -55,19 +55,23 @@ func (d *directCase) attrs() graph.Attrs {
 }
 
 // naive computes the result by its definition, channels last.
-func (d *directCase) naive(x, w, b func(i ...int) float64) []float64 {
+func (d *directCase) naive(x, w, b elements) []float64 {
 	var out []float64
 	oh := (d.h+d.ph+d.ph1-(d.kh-1)*d.dh-1)/d.sh + 1
 	ow := (d.w+d.pw+d.pw1-(d.kw-1)*d.dw-1)/d.sw + 1
 	for e := range d.n * oh * ow * d.o {
 		o, ox, oy, n := e%d.o, e/d.o%ow, e/d.o/ow%oh, e/d.o/ow/oh
-		sum := b(o)
+		sum := 0.0
+		if b.values != nil {
+			sum = b.values[o]
+		}
 		for k := range d.kh * d.kw {
 			y, z := oy*d.sh-d.ph+k/d.kw*d.dh, ox*d.sw-d.pw+k%d.kw*d.dw
+			if y < 0 || y >= d.h || z < 0 || z >= d.w {
+				continue
+			}
 			for c := range d.c / d.groups {
-				if y >= 0 && y < d.h && z >= 0 && z < d.w {
-					sum += x(n, o/(d.o/d.groups)*(d.c/d.groups)+c, y, z) * w(o, c, k/d.kw, k%d.kw)
-				}
+				sum += x.at(n, o/(d.o/d.groups)*(d.c/d.groups)+c, y, z) * w.at(o, c, k/d.kw, k%d.kw)
 			}
 		}
 		out = append(out, sum)
@@ -171,21 +175,33 @@ func (d *directCase) run(t *testing.T, dtype tensor.DType, name string, mem [4][
 	return out, in
 }
 
-// at returns the elements of an operand; those of nil are zero.
-func at(v *tensor.Tensor) func(i ...int) float64 {
-	return func(i ...int) float64 {
-		if v == nil {
-			return 0
-		}
-		return v.At(i...).Float()
+// elements has the elements of an operand in row-major order, none of nil.
+type elements struct {
+	values []float64
+	shape  []int
+}
+
+func elementsOf(v *tensor.Tensor) elements {
+	if v == nil {
+		return elements{}
 	}
+	list, err := tensor.ToSlice[float64](v.CopyTo(tensor.New(tensor.Float64, v.Shape...)))
+	if err != nil {
+		panic(err)
+	}
+	return elements{list, v.Shape}
+}
+
+// at returns an element of an operand with four dimensions.
+func (e elements) at(i, j, k, l int) float64 {
+	return e.values[((i*e.shape[1]+j)*e.shape[2]+k)*e.shape[3]+l]
 }
 
 func (d *directCase) compare(t *testing.T, name string, out *tensor.Tensor, in []*tensor.Tensor) {
 	eps := map[tensor.DType]float64{tensor.Float32: 1e-6, tensor.Float64: 2e-15}[out.DType]
 	eps *= math.Sqrt(float64(1 + d.c/d.groups*d.kh*d.kw))
 	oh, ow := out.Shape[2], out.Shape[3]
-	for e, want := range d.naive(at(in[0]), at(in[1]), at(in[2])) {
+	for e, want := range d.naive(elementsOf(in[0]), elementsOf(in[1]), elementsOf(in[2])) {
 		got := out.At(e/d.o/ow/oh, e%d.o, e/d.o/ow%oh, e/d.o%ow).Float()
 		if !(math.Abs(got-want) <= eps*(1+math.Abs(want))) {
 			t.Fatalf("%s %v of %+v: element %d is %v, want %v", name, out.DType, *d, e, got, want)
@@ -286,15 +302,15 @@ func TestDirectSumsAreNear(t *testing.T) {
 func (d *directCase) errors(out *tensor.Tensor, in []*tensor.Tensor) (ours, chain float64) {
 	oh, ow := out.Shape[2], out.Shape[3]
 	add := func(sum *float64, got, want float64) { *sum += (got/want - 1) * (got/want - 1) }
-	x, w := at(in[0]), at(in[1])
-	for e, want := range d.naive(x, w, at(nil)) {
+	x, w := elementsOf(in[0]), elementsOf(in[1])
+	for e, want := range d.naive(x, w, elements{}) {
 		o, ox, oy := e%d.o, e/d.o%ow, e/d.o/ow
 		sum := float32(0)
 		for k := range d.kh * d.kw {
 			y, z := oy*d.sh-d.ph+k/d.kw, ox*d.sw-d.pw+k%d.kw
 			for c := range d.c {
 				if y >= 0 && y < d.h && z >= 0 && z < d.w {
-					sum = float32(math.FMA(x(0, c, y, z), w(o, c, k/d.kw, k%d.kw), float64(sum)))
+					sum = float32(math.FMA(x.at(0, c, y, z), w.at(o, c, k/d.kw, k%d.kw), float64(sum)))
 				}
 			}
 		}

@@ -65,16 +65,16 @@ func perDim[T any](v []T, n int) []T {
 type tapPair struct{ element, tap int }
 
 // addProducts adds the products of one element of the result to s. pairs[d][i] lists the products along dimension d for
-// index i of the result. ix and iw are indices of an element of the input and of the weight; addProducts sets their
-// spatial entries, the last len(pairs).
-func addProducts(s *kit.Accumulator, x, w *tensor.Tensor, ix, iw []int, pairs [][][]tapPair, result []int) {
+// index i of the result. ix and iw are the storage indices of the first element of a channel of the input and of the
+// first tap of a window. The dimensions of pairs are the last ones of the input and of the weight.
+func addProducts(s *kit.Accumulator, x, w *kit.Factors, ix, iw int, pairs [][][]tapPair, result []int) {
 	n := len(pairs)
+	dx, dw := x.Strides[x.Rank()-n], w.Strides[w.Rank()-n]
 	for _, m := range pairs[0][result[0]] {
-		ix[len(ix)-n], iw[len(iw)-n] = m.element, m.tap
 		if n == 1 {
-			s.Mul(x.At(ix...), w.At(iw...))
+			s.MulAt(x, ix+m.element*dx, w, iw+m.tap*dw)
 		} else {
-			addProducts(s, x, w, ix, iw, pairs[1:], result[1:])
+			addProducts(s, x, w, ix+m.element*dx, iw+m.tap*dw, pairs[1:], result[1:])
 		}
 	}
 }
@@ -86,7 +86,7 @@ func addProducts(s *kit.Accumulator, x, w *tensor.Tensor, ix, iw []int, pairs []
 func reference(m tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geometry.Axis,
 	pairsOf func(a *geometry.Axis) [][]tapPair, indices func(o, k int) (channel, row, column int)) ([]*tensor.Tensor,
 	error) {
-	x, w, out := in[0], in[1], tensor.Zeros(m.DType, m.Shape...)
+	out := tensor.Zeros(m.DType, m.Shape...)
 	if out.Numel() == 0 { // an empty result may have axes of any size
 		return []*tensor.Tensor{out}, nil
 	}
@@ -94,14 +94,18 @@ func reference(m tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geomet
 	for d := range axes {
 		pairs[d] = pairsOf(&axes[d])
 	}
+	x, w := kit.FactorsOf(m.DType, in[0]), kit.FactorsOf(m.DType, in[1])
 	lead := x.Rank() - len(axes) - 1 // 1 with a batch
-	ix, iw := make([]int, m.Rank()), make([]int, w.Rank())
 	kit.EachIndex(m.Shape, func(index []int) {
 		s := kit.Accumulator{DType: m.DType}
-		copy(ix, index)
+		image := x.Offset
+		if lead > 0 {
+			image += index[0] * x.Strides[0]
+		}
 		for k := range inPerGroup {
-			ix[lead], iw[0], iw[1] = indices(index[lead], k)
-			addProducts(&s, x, w, ix, iw, pairs, index[lead+1:])
+			channel, row, column := indices(index[lead], k)
+			addProducts(&s, x, w, image+channel*x.Strides[lead], w.Offset+row*w.Strides[0]+column*w.Strides[1], pairs,
+				index[lead+1:])
 		}
 		if len(in) > 2 && in[2] != nil {
 			s.Add(in[2].At(index[lead]))

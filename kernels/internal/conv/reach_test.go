@@ -62,7 +62,7 @@ func TestFarWindows(t *testing.T) {
 				continue
 			}
 			p.Check(t, tensor.Numel(c.w))
-			runConvImpls(t, p, c.op, c.at, in, tensor.Numel(c.w), 1)
+			runConvImpls(t, p, c.at, x, tensor.Numel(c.w), 1)
 		}
 	}
 }

@@ -151,6 +151,7 @@ type ProductCall struct {
 	Op   *graph.Op
 	in   []*tensor.Tensor // nil for an omitted operand
 	Call *graph.Call
+	want *tensor.Tensor // the result of the reference, computed once
 }
 
 // NewProductCall infers a call of the named op. The operands with the indices in constants are known when the call is
@@ -247,20 +248,39 @@ func (p *ProductCall) Check(t testing.TB, summands int) {
 	if !bytes.Equal(got.Storage().Bytes(), again.Storage().Bytes()) {
 		t.Fatalf("%s %v: the order of chunks changes the result", p.Op.Name, p.describe())
 	}
-	want, err := p.Op.Ref(p.Call, p.in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want[0].DType != got.DType || !slices.Equal(want[0].Shape, got.Shape) {
-		t.Fatalf("%s: reference gives %v, inference %v", p.Op.Name, want[0].Meta, got.Meta)
+	want := p.reference(t)
+	if want.DType != got.DType || !slices.Equal(want.Shape, got.Shape) {
+		t.Fatalf("%s: reference gives %v, inference %v", p.Op.Name, want.Meta, got.Meta)
 	}
 	tol := productTolerance(got.DType, summands)
 	kit.EachIndex(got.Shape, func(i []int) {
-		a, b := got.At(i...), want[0].At(i...)
+		a, b := got.At(i...), want.At(i...)
 		if d := cmplx.Abs(a.Complex() - b.Complex()); !(d <= tol*(1+cmplx.Abs(b.Complex()))) {
 			t.Fatalf("%s %v: at %v got %v, want %v", p.Op.Name, p.describe(), i, a, b)
 		}
 	})
+}
+
+// reference returns the result of the op's reference.
+func (p *ProductCall) reference(t testing.TB) *tensor.Tensor {
+	if p.want == nil {
+		want, err := p.Op.Ref(p.Call, p.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.want = want[0]
+	}
+	return p.want
+}
+
+// WithInput returns the call with operand 0 in another layout, whose elements must be equal, and other constants.
+func (p *ProductCall) WithInput(t testing.TB, attrs graph.Attrs, x *tensor.Tensor, constants ...int) *ProductCall {
+	q, err := NewProductCall(p.Op.Name, attrs, append([]*tensor.Tensor{x}, p.in[1:]...), constants...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.want = p.reference(t)
+	return q
 }
 
 // describe returns the attributes and the metas of the call for messages.

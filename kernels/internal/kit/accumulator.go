@@ -25,6 +25,49 @@ func (s *Accumulator) Mul(a, b tensor.Scalar) {
 	}
 }
 
+// MulAt adds the product of two factors, at indices of their storages.
+func (s *Accumulator) MulAt(a *Factors, i int, b *Factors, k int) {
+	switch {
+	case a.floats != nil:
+		s.floatSum += float64(a.floats[i] * b.floats[k])
+	case a.ints != nil:
+		s.intSum += a.ints[i] * b.ints[k]
+	default:
+		s.complexSum += TimesComplex(a.complexes[i], b.complexes[k])
+	}
+}
+
+// Factors has the elements of an operand, by index of the storage, converted to the type of an [Accumulator]'s sum.
+type Factors struct {
+	tensor.Meta
+	ints      []int64
+	floats    []float64
+	complexes []complex128
+}
+
+// FactorsOf converts the elements of an operand for an [Accumulator] of dtype d.
+func FactorsOf(d tensor.DType, t *tensor.Tensor) *Factors {
+	f := &Factors{Meta: t.Meta}
+	all := tensor.Must(t.View(tensor.New(t.DType, t.Extent())))
+	switch {
+	case d.IsComplex():
+		f.complexes = sliceOf[complex128](all)
+	case d.IsFloat():
+		f.floats = sliceOf[float64](all)
+	default:
+		f.ints = sliceOf[int64](all)
+	}
+	return f
+}
+
+func sliceOf[T tensor.Element](t *tensor.Tensor) []T {
+	list, err := tensor.ToSlice[T](t.CopyTo(tensor.New(tensor.DTypeOf[T](), t.Shape...)))
+	if err != nil {
+		panic(err)
+	}
+	return list
+}
+
 // Add adds a number.
 func (s *Accumulator) Add(a tensor.Scalar) {
 	if s.DType.IsComplex() {

@@ -168,10 +168,11 @@ func addmmRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	// PyTorch converts the factors to the dtype of the computation before it multiplies.
 	alpha, beta := at.Alpha.Tensor(d.OpMath()).At(), at.Beta.Tensor(d.OpMath()).At()
 	skips := skipsProduct(c)
+	x, y := kit.FactorsOf(d, in[1]), kit.FactorsOf(d, in[2])
 	kit.EachIndex(shape, func(index []int) {
 		p, s := kit.Accumulator{DType: d}, kit.Accumulator{DType: d}
 		if !skips {
-			productTerms(in[1], in[2], index, &p)
+			productTerms(x, y, index, &p)
 		}
 		addTimes(&s, alpha, p.Value())
 		if beta.Complex() != 0 {

@@ -153,13 +153,18 @@ func linearRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	out := tensor.Zeros(x.DType, shape...)
 	flat := flattensInput(x.Meta.Type())
+	fx, fw := kit.FactorsOf(x.DType, x), kit.FactorsOf(x.DType, w)
 	kit.EachIndex(shape, func(index []int) {
 		s := kit.Accumulator{DType: x.DType}
-		ix := append(append([]int{}, index[:len(lead)]...), 0)
-		iw := append(append([]int{}, index[len(lead):]...), 0)
+		ix, iw := x.Offset, w.Offset
+		for d, i := range index[:len(lead)] {
+			ix += i * x.Strides[d]
+		}
+		if w.Rank() == 2 {
+			iw += index[len(lead)] * w.Strides[0]
+		}
 		for k := range x.Shape[len(lead)] {
-			ix[len(ix)-1], iw[len(iw)-1] = k, k
-			s.Mul(x.At(ix...), w.At(iw...))
+			s.MulAt(fx, ix+k*x.Strides[len(lead)], fw, iw+k*w.Strides[w.Rank()-1])
 		}
 		if len(in) > 2 && in[2] != nil {
 			at := index

@@ -28,16 +28,20 @@ func productRef(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	out := tensor.Zeros(m.DType, m.Shape...)
+	if out.Numel() == 0 {
+		return []*tensor.Tensor{out}, nil
+	}
+	x, y := kit.FactorsOf(m.DType, in[0]), kit.FactorsOf(m.DType, in[1])
 	kit.EachIndex(m.Shape, func(index []int) {
 		s := kit.Accumulator{DType: m.DType}
-		productTerms(in[0], in[1], index, &s)
+		productTerms(x, y, index, &s)
 		out.Set(s.Value(), index...)
 	})
 	return []*tensor.Tensor{out}, nil
 }
 
 // productTerms adds the terms of one element of a matmul.
-func productTerms(a, b *tensor.Tensor, index []int, s *kit.Accumulator) {
+func productTerms(a, b *kit.Factors, index []int, s *kit.Accumulator) {
 	lead, row, col := index, -1, -1
 	if b.Rank() > 1 {
 		lead, col = lead[:len(lead)-1], lead[len(lead)-1]
@@ -45,22 +49,16 @@ func productTerms(a, b *tensor.Tensor, index []int, s *kit.Accumulator) {
 	if a.Rank() > 1 {
 		lead, row = lead[:len(lead)-1], lead[len(lead)-1]
 	}
-	indexA := append([]int{}, lead...)
+	ia, ib := matrixAt(a, lead, 1+btoi(row >= 0)), matrixAt(b, lead, 1+btoi(col >= 0))
+	da, db := a.Strides[a.Rank()-1], b.Strides[b.Rank()-1]
 	if row >= 0 {
-		indexA = append(indexA, row)
+		ia += row * a.Strides[a.Rank()-2]
 	}
-	indexA = append(indexA, 0)
-	ib := append(append([]int{}, lead...), 0)
 	if col >= 0 {
-		ib = append(ib, col)
-	}
-	kb := len(ib) - 1
-	if col >= 0 {
-		kb--
+		ib, db = ib+col*db, b.Strides[b.Rank()-2]
 	}
 	for k := range a.Shape[a.Rank()-1] {
-		indexA[len(indexA)-1], ib[kb] = k, k
-		s.Mul(termAt(a, indexA, 1+btoi(row >= 0)), termAt(b, ib, 1+btoi(col >= 0)))
+		s.MulAt(a, ia+k*da, b, ib+k*db)
 	}
 }
 
@@ -71,15 +69,14 @@ func btoi(b bool) int {
 	return 0
 }
 
-// termAt returns an element of t, a batch of matrices whose batch dimensions broadcast. The last dims entries of index
-// are the position in the matrix.
-func termAt(t *tensor.Tensor, index []int, dims int) tensor.Scalar {
-	var onStack [8]int
-	at := append(onStack[:0], index[len(index)-t.Rank():]...)
-	for d := range t.Rank() - dims {
-		if t.Shape[d] == 1 {
-			at[d] = 0
+// matrixAt returns the storage index of a matrix of a batch whose batch dimensions broadcast to index. The matrix has
+// the last dims dimensions.
+func matrixAt(t *kit.Factors, index []int, dims int) int {
+	at, batch := t.Offset, t.Rank()-dims
+	for d := range batch {
+		if t.Shape[d] != 1 {
+			at += index[len(index)-batch+d] * t.Strides[d]
 		}
 	}
-	return t.At(at...)
+	return at
 }
