@@ -56,8 +56,10 @@ VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 .PHONY: check lint paths narrow nounit portable noasm loops extreme arm64 builds fused format vet staticcheck test race \
 	regenerate fuzz bench release releases
 
+# make test draws few cases of random tests, make check all of them.
+check: export GRAPHRUN_TESTS = all
 check: test
-	$(MAKE) -j2 --output-sync=target lint paths
+	GRAPHRUN_TESTS= $(MAKE) -j2 --output-sync=target lint paths
 	$(MAKE) regenerate
 
 # The tests on the paths that this machine does not take by default, and the long test of machine code.
@@ -70,8 +72,8 @@ BOTH_SETS = ^(TestCompiledLoops|TestEmittedForms)$$
 SAID = said=$$($(GO) test -count=1 -v -run '^TestInstructions$$' ./internal/machine 2>&1) || { echo "$$said"; exit 1; }
 
 # Tests on the paths of processors with fewer instructions: with AVX2, and without machine code and assembly. Each test
-# program is linked once and runs once for each path. With -short, tests of whole graphs draw fewer of the graphs that
-# make test draws. -count=1: go test's cache does not know the paths. The target extreme draws calls for these paths.
+# program is linked once and runs once for each path. -count=1: go test's cache does not know the paths. The target
+# extreme draws calls for these paths.
 narrow:
 	@$(SAID); \
 	case "$$said" in \
@@ -80,7 +82,7 @@ narrow:
 	*'this process: '*) narrow=GRAPHRUN_TARGET=portable ;; \
 	*) echo "narrow: TestInstructions does not tell what this process has"; exit 1 ;; \
 	esac; set -x; \
-	NARROW="$$narrow" $(TEST) -short -count=1 -vet=off -skip '$(BOTH_SETS)' -exec '$(CURDIR)/scripts/narrow.sh' \
+	NARROW="$$narrow" $(TEST) -count=1 -vet=off -skip '$(BOTH_SETS)' -exec '$(CURDIR)/scripts/narrow.sh' \
 		$$($(GO) list $(PATHS) | grep -vxF "$$($(GO) list $(GENERATORS) ./kernels/internal/extreme)")
 
 # Without the matrix unit, but with everything else. GODEBUG is set only for the test processes: Go's compiler reports
@@ -106,7 +108,7 @@ portable:
 # type-checks them.
 noasm:
 	$(GO) vet -tags noasm $(STUBS)
-	$(TEST) -short -tags noasm -vet=off $(STUBS)
+	$(TEST) -tags noasm -vet=off $(STUBS)
 
 # Tests on an emulated arm64, for which qemu-user is needed. A test takes 20 to 50 times as long as on amd64: tests that
 # take seconds and do not depend on the processor are left out. The build cache has the packages, which fused builds.
@@ -127,7 +129,7 @@ arm64: fused
 	if [ -z "$$qemu" ]; then echo "arm64: tests on an emulated arm64 are left out: qemu-user is not installed"; exit 0; fi; \
 	dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	try() { echo "arm64: $$1 on $$2"; (cd "$$1"; shift; cpu=$$1; shift; \
-		GOGC=400 "$$qemu" -cpu "$$cpu" "$$program" -test.short -test.skip '$(ARM64_SLOW)' "$$@"); }; \
+		GOGC=400 "$$qemu" -cpu "$$cpu" "$$program" -test.skip '$(ARM64_SLOW)' "$$@"); }; \
 	for package in $(ARM64); do \
 		program="$$dir/test"; \
 		CGO_ENABLED=0 GOGC=800 GOOS=linux GOARCH=arm64 $(GO) test -c -trimpath -vet=off -ldflags=-w -o "$$program" "./$$package"; \

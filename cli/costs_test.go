@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/sections"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 // TestCosts uses the profile of a file, the stored one of this machine, and the default.
@@ -88,7 +89,7 @@ func TestHostileCosts(t *testing.T) {
 
 // TestCalibrate measures roughly, and keeps what it found.
 func TestCalibrate(t *testing.T) {
-	if testing.Short() {
+	if !testsize.All() {
 		t.Skip("it takes seconds")
 	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())

@@ -60,7 +60,7 @@ func largeGraph(n int, node func(rng *rand.Rand, i int) string) []byte {
 // must not grow with the number of nodes. A million are taken with -benchtime 1x alone.
 func BenchmarkPhases(b *testing.B) {
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
-		if n == 1_000_000 && (testing.Short() || flag.Lookup("test.benchtime").Value.String() != "1x") {
+		if n == 1_000_000 && flag.Lookup("test.benchtime").Value.String() != "1x" {
 			continue
 		}
 		for _, large := range largeGraphs {

@@ -251,12 +251,12 @@ func TestCallsAreShort(t *testing.T) {
 			if !r.Compiled() {
 				continue
 			}
-			listing := r.Listing(op.Name).Assembly()
+			instructions, err := jittest.CountInstructions(cpu, r.Listing(op.Name).Assembly())
+			if err != nil {
+				t.Fatalf("%s: %v", op.Name, err)
+			}
 			for _, n0 := range []int{1, 7, r.MaxElements()} {
-				n, err := jittest.MaxInstructions(cpu, listing, n0, r.RowsPerCall(n0))
-				if err != nil {
-					t.Fatalf("%s: %v", op.Name, err)
-				}
+				n := instructions.Max(n0, r.RowsPerCall(n0))
 				if counted++; n > callLimit/machine.CallDivisor {
 					t.Errorf("%s: a call of %d rows of %d elements executes %d instructions\n%v", op.Name, r.RowsPerCall(n0), n0, n,
 						l.Code)

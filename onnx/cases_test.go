@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -36,7 +37,7 @@ func TestCases(t *testing.T) {
 		name, _ := filepath.Rel(casesDir, filepath.Dir(path))
 		name = filepath.ToSlash(name)
 		kind, _, _ := strings.Cut(name, "/")
-		if kind == "light" && testing.Short() {
+		if kind == "light" && !testsize.All() {
 			return nil
 		}
 		total[kind]++

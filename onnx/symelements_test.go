@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -132,11 +133,7 @@ func sizesModel(r *rand.Rand) *pb.ModelProto {
 // TestSizeArithmetic compares a model with symbolic sizes, and the graph file that it is converted to, with the model
 // converted for fixed sizes, which are computed as numbers.
 func TestSizeArithmetic(t *testing.T) {
-	models := 40
-	if testing.Short() {
-		models = 10
-	}
-	expressions := 0
+	models, expressions := testsize.Of(10, 40), 0
 	for seed := range models {
 		m := sizesModel(rand.New(rand.NewPCG(uint64(seed), 1)))
 		for i := range m.Graph.Node { // before operator set 13 axes are attributes

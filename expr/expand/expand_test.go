@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/expr/expand"
 	"github.com/graphrun/graphrun/expr/internal/exprtest"
 	"github.com/graphrun/graphrun/expr/interp"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -165,10 +166,7 @@ func TestExpandFloat32(t *testing.T) {
 }
 
 func strideOf(t *testing.T) uint64 {
-	stride := uint64(40009)
-	if testing.Short() {
-		stride = 400009
-	}
+	stride := testsize.Of[uint64](400009, 40009)
 	if s := os.Getenv("GRAPHRUN_STRIDE"); s != "" {
 		n, err := strconv.ParseUint(s, 10, 32)
 		if err != nil || n == 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/expr/internal/exprtest"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -65,11 +66,7 @@ func (m *memory) ptr() unsafe.Pointer { return unsafe.Pointer(&m.bytes[0]) }
 // TestInterpAgainstEval runs random codes over rows of ragged lengths, some outputs in the memory of an operand.
 func TestInterpAgainstEval(t *testing.T) {
 	lengths := []int{1, 2, 7, 31, 33, 255, 256, 257, 513, 1100}
-	rounds := 2000
-	if testing.Short() {
-		rounds = 500
-	}
-	for seed := range uint64(rounds) {
+	for seed := range testsize.Of[uint64](500, 2000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		c := exprtest.RandomCode(t, rng)
 		n0, n1 := lengths[rng.IntN(len(lengths))], 1+rng.IntN(3)

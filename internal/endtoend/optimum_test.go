@@ -18,6 +18,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -327,11 +328,7 @@ func without(list []passes.Pass, name string) []passes.Pass {
 
 // TestOptimum goes over random graphs; GRAPHRUN_OPTIMUM=FIRST:COUNT over others.
 func TestOptimum(t *testing.T) {
-	first, count := uint64(0), uint64(1000)
-	if testing.Short() || raceEnabled || os.Getenv("GRAPHRUN_JIT") != "" || os.Getenv("GODEBUG") != "" ||
-		!machine.Host().Has(machine.AVX2) { // what is chosen does not depend on how it is computed
-		count = 200
-	}
+	first, count := uint64(0), testsize.Of[uint64](200, 1000)
 	if text := os.Getenv("GRAPHRUN_OPTIMUM"); text != "" {
 		_, err := fmt.Sscanf(text, "%d:%d", &first, &count)
 		require.NoError(t, err, "want FIRST:COUNT, not %s", strconv.Quote(text))

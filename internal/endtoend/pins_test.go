@@ -2,7 +2,6 @@ package endtoend_test
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
@@ -137,10 +136,7 @@ func pinsHold(t *testing.T, seed uint64) (pins int, compared, below bool) {
 				require.Equal(t, o.Value.Meta.Strides, lies.Strides, "seed %d, %s, output %s", seed, s.Name(), o.Name)
 			}
 			x, y := floats(want[o.Name]), floats(got[o.Name])
-			for i := range x {
-				require.LessOrEqual(t, math.Abs(float64(x[i]-y[i])), 1e-4*(1+math.Abs(float64(x[i]))), "seed %d, %s, output %s",
-					seed, s.Name(), o.Name)
-			}
+			require.Empty(t, farFrom(x, y), "seed %d, %s, output %s", seed, s.Name(), o.Name)
 		}
 	}
 	return pins, compared, below
@@ -170,10 +166,7 @@ var rarePins = []uint64{1225, 1235, 1330, 1460, 1708, 1894}
 // TestPinsHold draws graphs and pins. Under every strategy pinned values of the program have the demanded layout,
 // results equal the reference, and the optimum costs what brute force finds. GRAPHRUN_PINS=FIRST:COUNT draws others.
 func TestPinsHold(t *testing.T) {
-	first, count := uint64(0), uint64(150)
-	if testing.Short() || raceEnabled || !machine.Host().Has(machine.AVX2) {
-		count = 60
-	}
+	first, count := uint64(0), testsize.Of[uint64](60, 150)
 	if text := os.Getenv("GRAPHRUN_PINS"); text != "" {
 		_, err := fmt.Sscanf(text, "%d:%d", &first, &count)
 		require.NoError(t, err, "want FIRST:COUNT, not %s", strconv.Quote(text))

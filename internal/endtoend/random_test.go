@@ -12,6 +12,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -176,14 +177,21 @@ func agree(t *testing.T, seed uint64) {
 			}
 			for name, w := range want {
 				x, y := floats(w), floats(got[name])
-				for i := range x {
-					require.LessOrEqual(t, math.Abs(float64(x[i]-y[i])), 1e-4*(1+math.Abs(float64(x[i]))), "seed %d, %s, output %s",
-						seed, s, name)
-				}
+				require.Empty(t, farFrom(x, y), "seed %d, %s, output %s", seed, s, name)
 				require.True(t, slices.Equal(floats(first[name]), y), "seed %d, %s, %d threads, output %s", seed, s, threads, name)
 			}
 		}
 	}
+}
+
+// farFrom describes the first element of y that differs from x by more than roundings.
+func farFrom(x, y []float32) string {
+	for i := range x {
+		if !(math.Abs(float64(x[i]-y[i])) <= 1e-4*(1+math.Abs(float64(x[i])))) {
+			return fmt.Sprintf("element %d is %v, want %v", i, y[i], x[i])
+		}
+	}
+	return ""
 }
 
 // shownNodes are the nodes of a planned graph that are no views, by name.
@@ -204,15 +212,8 @@ func stepNodes(p *exec.Program) (names []string) {
 	return names
 }
 
-// randomGraphs returns how many of n random graphs a test draws. Under the race detector, and with -short on the other
-// paths, it draws fewer: plans and agreement of strategies hardly depend on the instruction set, and the tests of
-// kernels compare results in full on each path.
-func randomGraphs(n uint64) uint64 {
-	if raceEnabled || testing.Short() {
-		return n / 6
-	}
-	return n
-}
+// randomGraphs returns how many of n random graphs a test draws.
+func randomGraphs(n uint64) uint64 { return testsize.Of(n/6, n) }
 
 // leavesOut says that case i is left to runs without the race detector, as randomGraphs leaves some: with it one case
 // of each so many runs.

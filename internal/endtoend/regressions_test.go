@@ -30,7 +30,7 @@ func iota32(n int, shape ...int) *tensor.Tensor {
 
 // holds checks that every strategy, on any number of workers, gives what the reference
 // evaluation of the graph as written gives, and meets the outputs' pins.
-func holds(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor) {
+func holds(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor) (want map[string]*tensor.Tensor) {
 	t.Helper()
 	require.NoError(t, g.Err())
 	want, err := graph.Evaluate(g, in)
@@ -54,6 +54,7 @@ func holds(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor) {
 			}
 		}
 	}
+	return want
 }
 
 func floats(x *tensor.Tensor) []float32 {

@@ -103,12 +103,24 @@ func newProblem[T float](r *rand.Rand, m, n, k, la, lb, lc int) *problem[T] {
 func (p *problem[T]) want() (sum, scale []float64) {
 	s := p.spec
 	sum, scale = make([]float64, s.M*s.N), make([]float64, s.M*s.N)
+	rows, columns := make([]float64, s.M*s.K), make([]float64, s.N*s.K)
+	for k := range s.K {
+		for i := range s.M {
+			rows[i*s.K+k] = float64(p.a.at(i, k))
+		}
+		for j := range s.N {
+			columns[j*s.K+k] = float64(p.b.at(k, j))
+		}
+	}
 	for i := range s.M {
 		for j := range s.N {
 			v, mag := 0.0, 0.0
 			add := func(x float64) { v += x; mag += math.Abs(x) }
-			for k := range s.K {
-				add(float64(p.a.at(i, k)) * float64(p.b.at(k, j)))
+			column := columns[j*s.K:][:s.K]
+			for k, a := range rows[i*s.K:][:s.K] {
+				x := a * column[k]
+				v += x
+				mag += math.Abs(x)
 			}
 			switch s.Bias {
 			case BiasRows:

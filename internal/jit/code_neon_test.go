@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 // finishARM64 ends code and returns it.
@@ -93,10 +94,7 @@ func TestRemapped(t *testing.T) {
 	if runtime.GOARCH != "arm64" {
 		t.Skip("amd64 has coherent caches")
 	}
-	rounds := 2000
-	if testing.Short() {
-		rounds = 200
-	}
+	rounds := testsize.Of(200, 2000)
 	var workers sync.WaitGroup
 	for w := range 4 {
 		workers.Go(func() {

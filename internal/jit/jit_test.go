@@ -17,6 +17,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 // needCode skips a test where no code can be called. Neither the race detector nor a missing generator is a reason
@@ -218,10 +219,7 @@ func TestConcurrent(t *testing.T) {
 			}
 		}
 	})
-	rounds := 300
-	if raceEnabled || testing.Short() {
-		rounds = 60
-	}
+	rounds := testsize.Of(60, 300)
 	for w := range 4 {
 		workers.Go(func() {
 			var args Args

@@ -44,69 +44,65 @@ func TestGuarded(t *testing.T) {
 	for i, front := range []bool{false, true} {
 		edges[i] = [2][]byte{fenced(t, room, front), fenced(t, room, front)}
 	}
-	withFeatures(t, func(t *testing.T) {
-		r := rand.New(rand.NewPCG(7, 8))
-		for range 1500 {
-			front := r.IntN(2)
-			size := sizes[r.IntN(len(sizes))]
-			na, nb := sides[r.IntN(len(sides))], sides[r.IntN(len(sides))]
-			a, b := Axis{na, size, nb * size}, Axis{nb, na * size, size}
-			if r.IntN(2) == 0 {
-				a.Src += r.IntN(70)
-				b.Dst += r.IntN(70)
+	background := bytes.Repeat([]byte{0x55}, room)
+	r := rand.New(rand.NewPCG(7, 8))
+	for range 1500 {
+		front := r.IntN(2)
+		size := sizes[r.IntN(len(sizes))]
+		na, nb := sides[r.IntN(len(sides))], sides[r.IntN(len(sides))]
+		a, b := Axis{na, size, nb * size}, Axis{nb, na * size, size}
+		if r.IntN(2) == 0 {
+			a.Src += r.IntN(70)
+			b.Dst += r.IntN(70)
+		}
+		if r.IntN(4) == 0 {
+			a, b = Axis{na, size, size}, Axis{nb, b.Dst, na*size + r.IntN(70)}
+		}
+		if r.IntN(4) == 0 {
+			b.Dst = (b.Dst + 63) / 64 * 64
+		}
+		nd, ns := (nb-1)*b.Dst+na*size, (na-1)*a.Src+(nb-1)*b.Src+size
+		if nd > room-64 || ns > room-64 {
+			continue
+		}
+		offD, offS := r.IntN(65), r.IntN(65)
+		if r.IntN(2) == 0 {
+			offD, offS = 0, 0
+		}
+		dst, src := place(edges[front][0], nd, offD, front == 1), place(edges[front][1], ns, offS, front == 1)
+		fillRandom(r, src)
+		want := bytes.Clone(background[:nd])
+		first := 0
+		if r.IntN(4) == 0 {
+			first, a.Src = (na-1)*a.Src, -a.Src
+		}
+		for i := range na {
+			for j := range nb {
+				copy(want[i*size+j*b.Dst:][:size], src[first+i*a.Src+j*b.Src:][:size])
 			}
-			if r.IntN(4) == 0 {
-				a, b = Axis{na, size, size}, Axis{nb, b.Dst, na*size + r.IntN(70)}
-			}
-			if r.IntN(4) == 0 {
-				b.Dst = (b.Dst + 63) / 64 * 64
-			}
-			nd, ns := (nb-1)*b.Dst+na*size, (na-1)*a.Src+(nb-1)*b.Src+size
-			if nd > room-64 || ns > room-64 {
-				continue
-			}
-			offD, offS := r.IntN(65), r.IntN(65)
-			if r.IntN(2) == 0 {
-				offD, offS = 0, 0
-			}
-			dst, src := place(edges[front][0], nd, offD, front == 1), place(edges[front][1], ns, offS, front == 1)
-			for i := range src {
-				src[i] = byte(r.Uint32())
-			}
-			want := make([]byte, nd)
-			for i := range dst {
-				dst[i], want[i] = 0x55, 0x55
-			}
-			first := 0
-			if r.IntN(4) == 0 {
-				first, a.Src = (na-1)*a.Src, -a.Src
-			}
-			for i := range na {
-				for j := range nb {
-					copy(want[i*size+j*b.Dst:][:size], src[first+i*a.Src+j*b.Src:][:size])
-				}
-			}
-			e := Move(size)
+		}
+		e := Move(size)
+		withFeatures(func(name string) {
 			p := New(e, []Axis{a, b})
 			mem := make([]uint64, p.ScratchBytes()/8+1)
 			scratch := unsafe.Slice((*byte)(unsafe.Pointer(&mem[0])), p.ScratchBytes())
+			copy(dst, background)
 			p.Run(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[first]), scratch, 0, p.Tiles())
 			if !bytes.Equal(dst, want) {
-				t.Fatalf("%d by %d elements of %d bytes, %v %v, at %d and %d: wrong", na, nb, size, a, b, offD, offS)
+				t.Fatalf("%s, %d by %d elements of %d bytes, %v %v, at %d and %d: wrong", name, na, nb, size, a, b, offD, offS)
 			}
 			type block = func(dst, src unsafe.Pointer, a, b Axis)
 			for how, block := range map[string]block{"Block": e.Block, "BlockPast": e.StreamBlock} {
-				for i := range dst {
-					dst[i] = 0x55
-				}
+				copy(dst, background)
 				block(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[first]), a, b)
 				Fence()
 				if !bytes.Equal(dst, want) {
-					t.Fatalf("%s of %d by %d elements of %d bytes, %v %v, at %d and %d: wrong", how, na, nb, size, a, b, offD, offS)
+					t.Fatalf("%s, %s of %d by %d elements of %d bytes, %v %v, at %d and %d: wrong", name, how, na, nb, size,
+						a, b, offD, offS)
 				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // place returns n bytes of m, off bytes from the guard page at its front or end.

@@ -28,11 +28,10 @@ func room(r *rand.Rand, axes []strided.Axis, size int, step func(strided.Axis) i
 		low, high = low+min(0, (x.N-1)*step(x)), high+max(0, (x.N-1)*step(x))
 	}
 	words := make([]uint64, (high-low+size+7)/8+1)
-	data := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
-	for i := range data {
-		data[i] = byte(r.Uint32())
+	for i := range words {
+		words[i] = r.Uint64()
 	}
-	return buffer{data, -low}
+	return buffer{unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words)), -low}
 }
 
 func (b buffer) pointer() unsafe.Pointer { return unsafe.Pointer(&b.data[b.first]) }
@@ -46,8 +45,12 @@ func plain(dst, src buffer, axes []strided.Axis, size int) []byte {
 			copy(out[d:d+size], src.data[s:s+size])
 			return
 		}
-		for i := range axes[0].N {
-			walk(axes[1:], d+i*axes[0].Dst, s+i*axes[0].Src)
+		x := axes[0]
+		for i := 0; len(axes) == 1 && i < x.N; i++ {
+			copy(out[d+i*x.Dst:][:size], src.data[s+i*x.Src:][:size])
+		}
+		for i := 0; len(axes) > 1 && i < x.N; i++ {
+			walk(axes[1:], d+i*x.Dst, s+i*x.Src)
 		}
 	}
 	walk(axes, dst.first, src.first)

@@ -2,6 +2,7 @@ package strided
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -36,14 +37,24 @@ func layout(r *rand.Rand, shape []int, size int, reads bool) (steps []int, bytes
 	return steps, at + size, first
 }
 
-// each calls f with the offsets of every element on both sides, in order.
-func each(axes []Axis, f func(dst, src int)) {
-	if len(axes) == 0 {
-		f(0, 0)
+// eachRow calls f with the offsets on both sides of every row of the last axis, in order.
+func eachRow(axes []Axis, dst, src int, f func(dst, src int)) {
+	if len(axes) < 2 {
+		f(dst, src)
 		return
 	}
 	for i := range axes[0].N {
-		each(axes[1:], func(d, s int) { f(d+i*axes[0].Dst, s+i*axes[0].Src) })
+		eachRow(axes[1:], dst+i*axes[0].Dst, src+i*axes[0].Src, f)
+	}
+}
+
+// fillRandom fills b with random bytes.
+func fillRandom(r *rand.Rand, b []byte) {
+	for ; len(b) >= 8; b = b[8:] {
+		binary.LittleEndian.PutUint64(b, r.Uint64())
+	}
+	for i := range b {
+		b[i] = byte(r.Uint32())
 	}
 }
 
@@ -77,18 +88,20 @@ func newProblem(r *rand.Rand, e Elem, shape []int) problem {
 		p.axes = append(p.axes, Axis{n, ds[d], ss[d]})
 	}
 	p.src, p.srcFirst = room(ns), first
-	for i := range p.src {
-		p.src[i] = byte(r.Uint32())
-	}
+	fillRandom(r, p.src)
 	p.background = room(nd)
 	for i := range p.background {
 		p.background[i] = 0x55
 	}
 	p.want = slices.Clone(p.background)
-	each(p.axes, func(d, s int) {
-		copy(p.want[d:d+e.DstSize], p.src[first+s:first+s+e.SrcSize])
-		for k := e.SrcSize; k < e.DstSize; k++ {
-			p.want[d+k] = 0xAA
+	row := p.axes[len(p.axes)-1]
+	eachRow(p.axes, 0, first, func(d, s int) {
+		for range row.N {
+			copy(p.want[d:d+e.DstSize], p.src[s:s+e.SrcSize])
+			for k := e.SrcSize; k < e.DstSize; k++ {
+				p.want[d+k] = 0xAA
+			}
+			d, s = d+row.Dst, s+row.Src
 		}
 	})
 	return p
@@ -110,9 +123,9 @@ func (p *problem) check(t *testing.T, how string, run func(dst, src unsafe.Point
 	}
 }
 
-// withFeatures runs a test with the routines of each instruction set of this processor, with non-temporal stores always
-// or never.
-func withFeatures(t *testing.T, f func(t *testing.T)) {
+// withFeatures calls f with the routines of each instruction set of this processor, with non-temporal stores always or
+// never, and with their name.
+func withFeatures(f func(name string)) {
 	routines, rows, stream, three, least := tileRoutines, vectorRows, streamRows, hasThreeChannels, streamBytes
 	defer func() {
 		tileRoutines, vectorRows, streamRows, hasThreeChannels, streamBytes = routines, rows, stream, three, least
@@ -129,18 +142,16 @@ func withFeatures(t *testing.T, f func(t *testing.T)) {
 			if streamBytes == 0 {
 				name += "/stream"
 			}
-			t.Run(name, f)
+			f(name)
 		}
 	}
 }
 
 // TestCopies copies random shapes between random layouts in every way.
-func TestCopies(t *testing.T) { withFeatures(t, testCopies) }
-
-func testCopies(t *testing.T) {
+func TestCopies(t *testing.T) {
 	r, order := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(1, 3)) // problems do not depend on the number of tiles
 	ns := []int{1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 33}
-	staged, blocks, between := 0, 0, 0
+	blocks, staged, between := 0, map[string]int{}, map[string]int{}
 	for i := range 500 {
 		e := Move(sizes[r.IntN(len(sizes))])
 		if i%5 == 0 {
@@ -158,34 +169,46 @@ func testCopies(t *testing.T) {
 			shape = []int{2 + r.IntN(3), 100 + r.IntN(200), 20 + r.IntN(40)}
 		}
 		p := newProblem(r, e, shape)
-		c := New(e, p.axes)
-		if c.staged {
-			staged++
-		}
-		p.check(t, "New", func(dst, src unsafe.Pointer) {
-			mem := room(c.ScratchBytes())
-			for _, tile := range order.Perm(c.Tiles()) {
-				c.Run(dst, src, mem, tile, tile+1)
-			}
-		})
-		p.check(t, "parts", func(dst, src unsafe.Pointer) {
-			mem, step := room(c.ScratchBytes()), 1+order.IntN(max(1, c.Tiles()))
-			for from := 0; from < c.Tiles(); from += step {
-				c.Run(dst, src, mem, from, min(from+step, c.Tiles()))
-			}
-		})
-		if slices.ContainsFunc(c.outer, func(x outerAxis) bool { return x.isAxisB }) {
-			between++
-		}
-		p.check(t, "Run", func(dst, src unsafe.Pointer) { e.Run(dst, src, slices.Clone(p.axes)) })
-		p.check(t, "InOrder", func(dst, src unsafe.Pointer) { e.InOrder(dst, src, p.axes) })
 		if len(shape) == 2 {
 			blocks++
-			p.check(t, "Block", func(dst, src unsafe.Pointer) { e.Block(dst, src, p.axes[0], p.axes[1]) })
 		}
+		withFeatures(func(name string) {
+			c := New(e, p.axes)
+			p.copies(t, name, c, order)
+			if c.staged {
+				staged[name]++
+			}
+			if slices.ContainsFunc(c.outer, func(x outerAxis) bool { return x.isAxisB }) {
+				between[name]++
+			}
+		})
 	}
-	if staged < 8 || blocks < 33 || between < 8 {
-		t.Errorf("only %d copies staged, %d blocks, %d with interleaved rows", staged, blocks, between)
+	withFeatures(func(name string) {
+		if staged[name] < 8 || blocks < 33 || between[name] < 8 {
+			t.Errorf("%s: only %d copies staged, %d blocks, %d with interleaved rows", name, staged[name], blocks, between[name])
+		}
+	})
+}
+
+// copies copies by tiles in any order, by parts of tiles, and by the functions without a plan.
+func (p *problem) copies(t *testing.T, name string, c *Copy, order *rand.Rand) {
+	t.Helper()
+	p.check(t, name+" New", func(dst, src unsafe.Pointer) {
+		mem := room(c.ScratchBytes())
+		for _, tile := range order.Perm(c.Tiles()) {
+			c.Run(dst, src, mem, tile, tile+1)
+		}
+	})
+	p.check(t, name+" parts", func(dst, src unsafe.Pointer) {
+		mem, step := room(c.ScratchBytes()), 1+order.IntN(max(1, c.Tiles()))
+		for from := 0; from < c.Tiles(); from += step {
+			c.Run(dst, src, mem, from, min(from+step, c.Tiles()))
+		}
+	})
+	p.check(t, name+" Run", func(dst, src unsafe.Pointer) { p.elem.Run(dst, src, slices.Clone(p.axes)) })
+	p.check(t, name+" InOrder", func(dst, src unsafe.Pointer) { p.elem.InOrder(dst, src, p.axes) })
+	if len(p.axes) == 2 {
+		p.check(t, name+" Block", func(dst, src unsafe.Pointer) { p.elem.Block(dst, src, p.axes[0], p.axes[1]) })
 	}
 }
 
@@ -250,9 +273,7 @@ func TestInterleave(t *testing.T) {
 		runs := make([]unsafe.Pointer, lanes)
 		for l := range runs {
 			data := room(n*size + 1)
-			for i := range data {
-				data[i] = byte(r.Uint32())
-			}
+			fillRandom(r, data)
 			if r.IntN(9) == 0 {
 				clear(data)
 			} else {

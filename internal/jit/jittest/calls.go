@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 // InstructionSets returns the instruction sets whose code this processor executes and that have the required features.
@@ -61,14 +62,12 @@ func CheckCalls(t *testing.T, operands, size int, seeds uint64, draw func(rng *r
 	}
 }
 
-// CheckCallsFor is [CheckCalls] for one instruction set, which the processor must support. With -short it draws an
-// eighth of the calls.
+// CheckCallsFor is [CheckCalls] for one instruction set, which the processor must support. It draws an
+// eighth of the calls unless testsize.All.
 func CheckCallsFor(t *testing.T, cpu machine.Features, operands, size int, seeds uint64,
 	draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()
-	if testing.Short() {
-		seeds /= 8
-	}
+	seeds = testsize.Of(seeds/8, seeds)
 	mem, want := make([][]byte, operands), make([][]byte, operands)
 	for k := range mem {
 		mem[k], want[k] = Guarded(t, operandBytes), make([]byte, operandBytes)

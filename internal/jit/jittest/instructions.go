@@ -20,18 +20,16 @@ const reduceRounds = 42
 type syntax struct {
 	data     string         // the text with which the constants begin
 	jump     *regexp.Regexp // a jump and its label
-	advances *regexp.Regexp // the step of a loop over elements
+	advances [2]string      // before and after the step of a loop over elements
 	index    string         // the end of a line that changes the number of elements
 }
 
 var (
-	labelled    = regexp.MustCompile(`^(L\d+):$`)
 	counted     = regexp.MustCompile(`^\tMOVL\t\$(\d+), AX$`)
 	piece       = regexp.MustCompile(`^\ttbz\tx25, #(\d+), (L\d+)$`)
-	amd64Syntax = syntax{"DATA ", regexp.MustCompile(`^\tJ\w+\t(L\d+)$`), regexp.MustCompile(`^\tADDQ\t\$(\d+), CX$`),
-		"CX\n"}
+	amd64Syntax = syntax{"DATA ", regexp.MustCompile(`^\tJ\w+\t(L\d+)$`), [2]string{"\tADDQ\t$", ", CX"}, "CX\n"}
 	arm64Syntax = syntax{"constants:", regexp.MustCompile(`^\t(?:b|cb|tb).*\b(L\d+)$`),
-		regexp.MustCompile(`^\tsubs\tx25, x25, #(\d+)$`), "x25"}
+		[2]string{"\tsubs\tx25, x25, #", ""}, "x25"}
 )
 
 // rowPiece is arm64 code that computes a number of elements, a power of two, at the end of a row. It is executed if
@@ -41,49 +39,55 @@ type rowPiece struct{ begin, cost, elements int }
 // elementLoop is a loop over the elements of a row: the numbers of instructions and of elements of an iteration.
 type elementLoop struct{ cost, elements int }
 
-// MaxInstructions returns the maximum number of instructions that a call of the listed loop executes for rows of n0
-// elements. It analyzes the text. On amd64, a loop over elements adds their number to CX in each iteration. On arm64,
-// it ends in the subtraction of their number from X25. The loop around these loops is the loop over rows. A loop inside
-// a loop over elements either copies elements, whose number is in AX, or reduces remainders.
-func MaxInstructions(cpu machine.Features, listing string, n0, rows int) (int, error) {
-	s := &amd64Syntax
-	if cpu.Has(machine.NEON) {
-		s = &arm64Syntax
-	}
-	code, _, _ := strings.Cut(listing, s.data)
-	c := instructionCounter{syntax: s, lines: strings.Split(strings.TrimSuffix(code, "\n"), "\n"),
-		labels: map[string]int{}, pieces: map[string]*rowPiece{}}
-	c.cost = make([]int, len(c.lines))
-	for k := range c.lines {
-		c.count(k)
-	}
-	if len(c.loops) == 0 {
-		return 0, fmt.Errorf("no loop over elements in\n%s", code)
-	}
-	return c.row(n0) * rows, nil
-}
-
-// instructionCounter counts the instructions of a listing.
-type instructionCounter struct {
+// InstructionCount has the numbers of instructions of the parts of a listed loop.
+type InstructionCount struct {
 	*syntax
 	lines  []string
 	labels map[string]int // by label: its line
 	cost   []int          // by line: instructions that the line executes in an iteration of the surrounding loop
 	loops  []elementLoop
 	pieces map[string]*rowPiece // by the label that follows the piece
+	row    int                  // instructions of a row outside the loops over elements and the pieces
+}
+
+// CountInstructions counts the instructions of a listed loop. It analyzes the text. On amd64, a loop over elements adds
+// their number to CX in each iteration. On arm64, it ends in the subtraction of their number from X25. The loop around
+// these loops is the loop over rows. A loop inside a loop over elements either copies elements, whose number is in AX,
+// or reduces remainders.
+func CountInstructions(cpu machine.Features, listing string) (*InstructionCount, error) {
+	s := &amd64Syntax
+	if cpu.Has(machine.NEON) {
+		s = &arm64Syntax
+	}
+	code, _, _ := strings.Cut(listing, s.data)
+	c := &InstructionCount{syntax: s, lines: strings.Split(strings.TrimSuffix(code, "\n"), "\n"),
+		labels: map[string]int{}, pieces: map[string]*rowPiece{}}
+	c.cost = make([]int, len(c.lines))
+	for k := range c.lines {
+		c.count(k)
+	}
+	if len(c.loops) == 0 {
+		return nil, fmt.Errorf("no loop over elements in\n%s", code)
+	}
+	c.row = c.takeCost(0, len(c.lines))
+	slices.SortFunc(c.loops, func(a, b elementLoop) int { return b.elements - a.elements })
+	return c, nil
 }
 
 // count counts the instructions up to line k.
-func (c *instructionCounter) count(k int) {
+func (c *InstructionCount) count(k int) {
 	line := c.lines[k]
-	if m := labelled.FindStringSubmatch(line); m != nil {
-		c.labels[m[1]] = k
-		if p, ok := c.pieces[m[1]]; ok {
+	if label, ok := strings.CutSuffix(line, ":"); ok {
+		c.labels[label] = k
+		if p, ok := c.pieces[label]; ok {
 			p.cost = c.takeCost(p.begin, k)
 		}
 		return
 	}
 	c.cost[k] = 1
+	if !strings.Contains(line, "\tL") && !strings.Contains(line, " L") { // no label
+		return
+	}
 	if m := piece.FindStringSubmatch(line); m != nil {
 		bit, _ := strconv.Atoi(m[1])
 		c.pieces[m[2]] = &rowPiece{begin: k + 1, elements: 1 << bit}
@@ -98,9 +102,8 @@ func (c *instructionCounter) count(k int) {
 	}
 	step := 0
 	for at := begin; at <= k; at++ {
-		a := c.advances.FindStringSubmatch(c.lines[at])
-		if a != nil && c.cost[at] > 0 && (c.syntax == &amd64Syntax || at == k-1) {
-			step, _ = strconv.Atoi(a[1])
+		if n, ok := c.step(c.lines[at]); ok && c.cost[at] > 0 && (c.syntax == &amd64Syntax || at == k-1) {
+			step = n
 		}
 	}
 	switch {
@@ -111,8 +114,19 @@ func (c *instructionCounter) count(k int) {
 	}
 }
 
+// step returns the step of a loop over elements, if the line advances such a loop.
+func (s *syntax) step(line string) (elements int, ok bool) {
+	line, before := strings.CutPrefix(line, s.advances[0])
+	line, after := strings.CutSuffix(line, s.advances[1])
+	if !before || !after {
+		return 0, false
+	}
+	elements, err := strconv.Atoi(line)
+	return elements, err == nil
+}
+
 // takeCost returns the cost of lines, and removes it from them.
-func (c *instructionCounter) takeCost(begin, end int) (sum int) {
+func (c *InstructionCount) takeCost(begin, end int) (sum int) {
 	for _, n := range c.cost[begin:end] {
 		sum += n
 	}
@@ -120,10 +134,9 @@ func (c *instructionCounter) takeCost(begin, end int) (sum int) {
 	return sum
 }
 
-// row returns the number of instructions for a row of n elements.
-func (c *instructionCounter) row(n int) int {
-	sum := c.takeCost(0, len(c.lines)) // outside the loops over elements
-	slices.SortFunc(c.loops, func(a, b elementLoop) int { return b.elements - a.elements })
+// Max returns the maximum number of instructions that a call executes for rows of n elements.
+func (c *InstructionCount) Max(n, rows int) int {
+	sum := c.row
 	for k, t := range c.loops {
 		times := n / t.elements
 		if n -= times * t.elements; k == len(c.loops)-1 && n > 0 && c.syntax == &amd64Syntax {
@@ -136,7 +149,7 @@ func (c *instructionCounter) row(n int) int {
 			sum += p.cost
 		}
 	}
-	return sum
+	return sum * rows
 }
 
 // rounds returns the maximum number of iterations of a loop inside a loop over elements: the initial value of AX, twice

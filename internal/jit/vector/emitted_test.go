@@ -65,12 +65,12 @@ func TestWork(t *testing.T) {
 				continue
 			}
 			listing := c.Listing()
+			instructions, err := jittest.CountInstructions(cpu, listing)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, n := range []int{1, 7, 64, 1000} {
-				want, err := jittest.MaxInstructions(cpu, listing, n, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got := c.Work().Of(n)
+				got, want := c.Work().Of(n), instructions.Max(n, 1)
 				less := got < want && !l.Totals          // of which the listing's tails are counted all or none
 				short := cpu == machine.NEON && n < 1000 // the bound counts all pieces of the end of a row
 				if less || got > want*5/4+10 && !short && !strings.Contains(strings.ToLower(listing), "div") {

@@ -15,17 +15,14 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/expr/expand"
 	"github.com/graphrun/graphrun/expr/interp"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // TestLanesOfRandomLoops interprets the lanes of random loops, with several numbers of lanes, and compares the results
 // with those of Code.Eval and of the interpreter of expressions.
 func TestLanesOfRandomLoops(t *testing.T) {
-	seeds := uint64(4000)
-	if testing.Short() {
-		seeds = 400
-	}
-	for seed := range seeds {
+	for seed := range testsize.Of[uint64](400, 4000) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		l, err := randomLoop(rng, 12)
 		require.NoError(t, err)
@@ -40,13 +37,15 @@ func TestLanesOfRandomLoops(t *testing.T) {
 		evaluated.eval(l)
 		interpreted.interpret(t, l)
 		require.NoError(t, lanes.Emulate(n, rest, row.n, row.mem))
-		context := func(what string) string {
-			return fmt.Sprintf("seed %d, %s, row of %d by %d and %d\n%v%v", seed, what, row.n, n, rest, l.Code, lanes)
+		equal := func(what, difference string) {
+			if difference != "" {
+				t.Fatalf("seed %d, %s, row of %d by %d and %d: %s\n%v%v", seed, what, row.n, n, rest, difference, l.Code, lanes)
+			}
 		}
 		outs := len(l.Code.Out)
-		require.Empty(t, row.difference(evaluated, 0, outs), context("Eval"))
-		require.Empty(t, row.difference(interpreted, 0, outs), context("interpreter"))
-		require.Empty(t, row.difference(interpreted, outs+len(l.Code.In), len(row.mem)), context("interpreter"))
+		equal("Eval", row.difference(evaluated, 0, outs))
+		equal("interpreter", row.difference(interpreted, 0, outs))
+		equal("interpreter", row.difference(interpreted, outs+len(l.Code.In), len(row.mem)))
 	}
 }
 
