@@ -20,6 +20,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -219,11 +220,8 @@ func share(seed, n int) (set int, drawn uint64) {
 // seedsOf reads which seeds are to be drawn, and whether they are shared out among the instruction sets.
 func seedsOf(t *testing.T) (from, to int, shared bool) {
 	s := os.Getenv("GRAPHRUN_LOOPS")
-	switch {
-	case s == "" && testing.Short():
-		return 0, 300, false
-	case s == "":
-		return 0, 3000, false
+	if s == "" {
+		return 0, testsize.Of(300, 3000), false
 	}
 	begin, end, ok := strings.Cut(s, ":")
 	if !ok {
