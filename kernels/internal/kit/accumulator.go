@@ -33,7 +33,7 @@ func (s *Accumulator) MulAt(a *Factors, i int, b *Factors, k int) {
 	case a.ints != nil:
 		s.intSum += a.ints[i] * b.ints[k]
 	default:
-		s.complexSum += TimesComplex(a.complexes[i], b.complexes[k])
+		s.complexSum += MulComplex(a.complexes[i], b.complexes[k])
 	}
 }
 
