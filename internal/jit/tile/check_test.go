@@ -30,7 +30,7 @@ func TestInvalid(t *testing.T) {
 		"run 0 of 2 is dynamic":          func(s *tile.Spec) { s.Runs = []tile.Run{{Terms: tile.Dynamic}, {Terms: 1}} },
 		"run 0 is invalid: {In:0 Vec:0":  func(s *tile.Spec) { s.Runs[0].Rows = 64 },
 		"groups of 8 bytes":              func(s *tile.Spec) { s.Rows, s.Bytes, s.Size = 5, true, 8 },
-		"a quantized result (1)":            func(s *tile.Spec) { s.Quantized = tile.Unsigned },
+		"a quantized result (1)":         func(s *tile.Spec) { s.Quantized = tile.Unsigned },
 		"pairs of words in 8 bytes":      func(s *tile.Spec) { s.Rows, s.Words, s.Size = 5, true, 8 },
 		"1 operands to prefetch":         func(s *tile.Spec) { s.Prefetch = []tile.Prefetch{{Lines: 1, Every: 8}} },
 		"prefetched operand 0": func(s *tile.Spec) {
