@@ -68,7 +68,7 @@ func expExtreme(x float64) float64 {
 		return 0
 	}
 	shift := math.Copysign(64, x)
-	y, low := Exp(x-shift*ln2First), shift*ln2Rest
+	y, low := Exp(x-float64(shift*ln2First)), float64(shift*ln2Rest)
 	return (y - float64(y*(low-float64(0.5*low*low)))) * powerOf2(int64(shift))
 }
 

@@ -37,7 +37,7 @@ func cosh(x float64) float64 {
 	switch a := math.Abs(x); {
 	case a <= 22:
 		e := Exp(a)
-		return 0.5*e + 0.5/e
+		return float64(0.5*e) + 0.5/e
 	case a <= overflowThreshold:
 		return 0.5 * Exp(a)
 	default:
