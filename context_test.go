@@ -41,16 +41,16 @@ func someModels(t *testing.T) []string {
 // whole call.
 func sweep(t *testing.T, f func(ctx context.Context) error) {
 	t.Helper()
-	all := interrupttest.After(0)
+	all := interrupttest.EndAtCheck(0)
 	require.NoError(t, f(all))
 	require.Positive(t, all.Checks(), "it checks the context")
 	for n := 1; n <= all.Checks(); n += 1 + n/3 {
-		err := f(interrupttest.After(n))
+		err := f(interrupttest.EndAtCheck(n))
 		if err == nil && n > all.Checks()*9/10 {
 			continue // another order of workers may check less often
 		}
-		require.ErrorIs(t, err, interrupttest.ErrLooked, "at check %d of %d", n, all.Checks())
-		require.NotEqual(t, interrupttest.ErrLooked.Error(), err.Error(), "it has a place")
+		require.ErrorIs(t, err, interrupttest.ErrEnded, "at check %d of %d", n, all.Checks())
+		require.NotEqual(t, interrupttest.ErrEnded.Error(), err.Error(), "it has a place")
 	}
 }
 
@@ -207,9 +207,9 @@ func TestNothingGoesOn(t *testing.T) {
 	var group sync.WaitGroup
 	for n := 1; n < 400; n += 7 {
 		group.Go(func() {
-			_, err := graphrun.CompileContext(interrupttest.After(n), g, graphrun.Options{Threads: 2})
+			_, err := graphrun.CompileContext(interrupttest.EndAtCheck(n), g, graphrun.Options{Threads: 2})
 			if err != nil {
-				assert.ErrorIs(t, err, interrupttest.ErrLooked)
+				assert.ErrorIs(t, err, interrupttest.ErrEnded)
 			}
 		})
 	}

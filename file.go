@@ -78,7 +78,7 @@ func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File,
 	from, err := files.Contents(ctx, r)
 	switch {
 	case err != nil:
-		err = files.InFile(name, err)
+		err = files.WithPath(name, err)
 	case isModel(name, from):
 		err = f.openModel(ctx, from, dir)
 	default:

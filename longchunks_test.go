@@ -84,13 +84,13 @@ func TestRunsEndWithinChunks(t *testing.T) {
 	for name, l := range longChunks {
 		t.Run(name, func(t *testing.T) {
 			p, in := l.program(t)
-			all := interrupttest.After(0)
+			all := interrupttest.EndAtCheck(0)
 			_, err := p.Run(all, in)
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, all.Checks(), l.looks, "looks at the context")
 			for n := 1; n <= all.Checks(); n += 1 + 2*n {
-				_, err := p.Run(interrupttest.After(n), in)
-				require.Equal(t, interrupttest.ErrLooked, err, "at look %d of %d", n, all.Checks())
+				_, err := p.Run(interrupttest.EndAtCheck(n), in)
+				require.Equal(t, interrupttest.ErrEnded, err, "at look %d of %d", n, all.Checks())
 			}
 			_, err = p.Run(t.Context(), in)
 			require.NoError(t, err)

@@ -91,13 +91,13 @@ func TestRunsEndWithinRows(t *testing.T) {
 			}
 			want, err := run(t.Context())
 			require.NoError(t, err)
-			all := interrupttest.After(0)
+			all := interrupttest.EndAtCheck(0)
 			_, err = run(all)
 			require.NoError(t, err)
 			require.GreaterOrEqual(t, all.Checks(), 8, "looks at the context")
 			for n := 1; n <= all.Checks(); n += 1 + n {
-				_, err := run(interrupttest.After(n))
-				require.Equal(t, interrupttest.ErrLooked, err, "at look %d of %d", n, all.Checks())
+				_, err := run(interrupttest.EndAtCheck(n))
+				require.Equal(t, interrupttest.ErrEnded, err, "at look %d of %d", n, all.Checks())
 			}
 			got, err := run(t.Context())
 			require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestRunsEndWithinRows(t *testing.T) {
 // TestPackingEnds holds that packing of one weight looks at the context.
 func TestPackingEnds(t *testing.T) {
 	looks := func(g *graph.Graph) int {
-		ctx := interrupttest.After(0)
+		ctx := interrupttest.EndAtCheck(0)
 		p, err := graphrun.CompileContext(ctx, g, graphrun.Options{Threads: 1})
 		require.NoError(t, err)
 		require.NotEmpty(t, p.Report().Packed)

@@ -33,12 +33,12 @@ func (m *measurer) solve() {
 				p.footprintBytes = max(p.footprintBytes, w.Footprint)
 			}
 		}
-		curvePoint(&c, p.footprintBytes).PS = m.profile.Memory.Of(p.access).At(p.footprintBytes)
+		curvePoint(&c, p.footprintBytes).PS = m.profile.Memory.CurveOf(p.access).At(p.footprintBytes)
 		curves[p.access] = c
 	}
 	for a, c := range curves {
 		slices.SortFunc(c, func(x, y machine.Level) int { return int(x.Bytes - y.Bytes) })
-		*m.profile.Memory.Of(a) = c
+		*m.profile.Memory.CurveOf(a) = c
 	}
 	for range fitPasses {
 		for _, r := range m.rates {
@@ -48,13 +48,13 @@ func (m *measurer) solve() {
 		}
 		for _, p := range m.probes {
 			if p.rate == "" {
-				c := m.profile.Memory.Of(p.access)
+				c := m.profile.Memory.CurveOf(p.access)
 				curvePoint(c, p.footprintBytes).PS = m.bytesPS(p)
 			}
 		}
 	}
 	for a := range curves {
-		makeMonotone(*m.profile.Memory.Of(a))
+		makeMonotone(*m.profile.Memory.CurveOf(a))
 	}
 }
 
@@ -80,7 +80,7 @@ func (m *measurer) bytesPS(p *probe) float64 {
 		rest -= m.priceOf(p, others)
 	}
 	if bytes <= 0 {
-		return m.profile.Memory.Of(p.access).At(p.footprintBytes)
+		return m.profile.Memory.CurveOf(p.access).At(p.footprintBytes)
 	}
 	return max(minPS, rest/bytes)
 }
@@ -117,7 +117,7 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 
 // profileFor returns the profile that predicts the time of a probe.
 func (m *measurer) profileFor(p *probe) *machine.Profile {
-	r := m.profile.Keeping(p.interveningBytes())
+	r := m.profile.WithConstants(p.interveningBytes())
 	if p.interveningBytes() == 0 {
 		r.StepPS = m.warmStepPS
 	}

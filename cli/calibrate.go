@@ -190,7 +190,7 @@ func memoryRows(p *machine.Profile) [][]any {
 	m := &p.Memory
 	for _, l := range m.Dense {
 		row := []any{format.Bytes(int(l.Bytes))}
-		for _, c := range []machine.Curve{m.Dense, m.Kept, m.Panels, m.Copied, m.Tiled, m.Strided, m.Gathered} {
+		for _, c := range []machine.Curve{m.Dense, m.DenseConstants, m.Panels, m.Copied, m.Tiled, m.Strided, m.Gathered} {
 			rate := "-"
 			if ps := c.At(l.Bytes); ps > 0 {
 				rate = fmt.Sprintf("%.3g GB/s", 1e3/ps)

@@ -112,7 +112,7 @@ func (s *Session) runLeader() {
 		r.requestHelpers(min(shareable, len(s.workers))-1, r.wakeWorth(r.sec.first))
 	}
 	for {
-		seen := r.job.Seen()
+		seen := r.job.EventCount()
 		s.runWorker(&s.workers[0])
 		if r.isOver() {
 			return
@@ -185,7 +185,7 @@ func (s *Session) runHelper() {
 		r.mu.Unlock()
 	}()
 	for {
-		seen := r.job.Seen()
+		seen := r.job.EventCount()
 		s.runWorker(w)
 		if r.isOver() {
 			return
@@ -273,7 +273,7 @@ func (s *Session) advance(w *workerState, step, phase int) (int, int) {
 	}
 	o, chunks := openPhase{step, phase}, phases[phase].Chunks
 	if parts := s.phaseParts(o); len(parts) > 0 {
-		parts.Deal(chunks)
+		parts.Distribute(chunks)
 		s.publish(o, chunks)
 		return s.runChunks(w, o)
 	}

@@ -169,7 +169,7 @@ func ReadCertificate(r io.Reader) (*Certificate, error) {
 		return nil, err
 	}
 	c := new(Certificate)
-	if err := files.JSON(text, c); err != nil {
+	if err := files.DecodeJSON(text, c); err != nil {
 		return nil, fmt.Errorf("this is no certificate: %w", err)
 	}
 	return c, c.check()

@@ -78,7 +78,7 @@ func compiledGrain(elementNS float64) int {
 // evenGrain returns a number of elements near grain that makes all chunks about equal in size. The number is a multiple
 // of LineBytes, so that chunks end at cache lines for every element size.
 func evenGrain(elements, grain int) int {
-	chunks := machine.CutUnits(elements, 1, grain).Chunks
+	chunks := machine.DivideUnits(elements, 1, grain).Chunks
 	line := max(1, chunks) * machine.LineBytes // chunks is 0 if there are no elements
 	return max(1, (elements+line-1)/line) * machine.LineBytes
 }

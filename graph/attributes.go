@@ -290,7 +290,7 @@ func valueText(v any) string {
 func notANumber(v any) error {
 	m := &mismatchError{got: v}
 	if text, ok := v.(string); ok {
-		if meant := numerals.Meant(text); meant != "" {
+		if meant := numerals.IntendedLiteral(text); meant != "" {
 			m.hint = suggest.DidYouMean(strconv.Quote(meant))
 		} else if _, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "+-.0123456789eE") == "" {
 			m.hint = suggest.DidYouMean(text)

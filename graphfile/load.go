@@ -95,7 +95,7 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.V
 	}
 	data, err := readAll(o.Context, r)
 	if err != nil {
-		return nil, nil, files.InFile(o.Name, err)
+		return nil, nil, files.WithPath(o.Name, err)
 	}
 	folder := files.FolderOf(o.FS, o.Dir, "the graph file")
 	l := newLoader(newSource(o.Name, folder, data), lookup, data)

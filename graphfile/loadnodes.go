@@ -315,7 +315,7 @@ func (l *loader) valueNames(yield func(string) bool) {
 
 // noOperand is noValue for an operand. The user may also have meant a number.
 func (l *loader) noOperand(name string) error {
-	if meant := numerals.Meant(name); meant != "" {
+	if meant := numerals.IntendedLiteral(name); meant != "" {
 		return fmt.Errorf("there is no value %q; did you mean the number %q?", name, meant)
 	}
 	if _, err := strconv.ParseFloat(name, 64); err == nil {

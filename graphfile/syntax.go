@@ -252,7 +252,7 @@ func (s *syntax) literal() {
 		}
 		s.fail(s.at, "want a value, got %q", r)
 	}
-	if meant := numerals.Meant(name); meant != "" || numerals.IsSpecial(name) {
+	if meant := numerals.IntendedLiteral(name); meant != "" || numerals.IsSpecial(name) {
 		s.unquotedSpecial(s.at, name)
 	}
 	s.fail(s.at, "want a value, got %s: a string needs double quotes", name)
@@ -260,7 +260,7 @@ func (s *syntax) literal() {
 
 // unquotedSpecial reports an infinity or NaN without quotes.
 func (s *syntax) unquotedSpecial(at int, name string) {
-	meant := numerals.Meant(name)
+	meant := numerals.IntendedLiteral(name)
 	if meant == "" {
 		meant = name
 	}

@@ -144,11 +144,11 @@ func TestCopyElementsEnds(t *testing.T) {
 		tensor.New(tensor.Int32, 4, n).WithStrides([]int{1, 0})} {
 		want := tensor.Empty(m)
 		tensor.CopyElements(want, src)
-		got, all := tensor.Empty(m), interrupttest.After(0)
+		got, all := tensor.Empty(m), interrupttest.EndAtCheck(0)
 		require.NoError(t, iter.CopyElements(all, got, src, 1))
 		require.Equal(t, want.Storage().Bytes(), got.Storage().Bytes(), "%v", m)
 		require.GreaterOrEqual(t, all.Checks(), 8, "%v", m)
-		require.Equal(t, interrupttest.ErrLooked, iter.CopyElements(interrupttest.After(all.Checks()/2), got, src, 1), "%v",
+		require.Equal(t, interrupttest.ErrEnded, iter.CopyElements(interrupttest.EndAtCheck(all.Checks()/2), got, src, 1), "%v",
 			m)
 	}
 	require.EqualError(t, iter.CopyElements(t.Context(), tensor.Zeros(tensor.Int32, 2), tensor.Zeros(tensor.Int32, 1), 1),

@@ -51,7 +51,7 @@ func forTasks(ctx context.Context, n, workers int, f func(c *Cursor, task int) e
 	t := &tasks{ctx: ctx, count: n, runTask: f, groupSize: n>>31 + 1}
 	workers = min(workersOf(workers), n)
 	t.parts = make(workerpool.Parts, min(max(workers, 1), maxParts))
-	t.parts.Deal((n + t.groupSize - 1) / t.groupSize)
+	t.parts.Distribute((n + t.groupSize - 1) / t.groupSize)
 	if workers <= 1 {
 		return t.work()
 	}

@@ -141,7 +141,7 @@ func (a *Archive) Meta(name string) (tensor.Meta, error) {
 func (a *Archive) open(name string) (*zip.File, io.ReadCloser, error) {
 	f := a.entries[name]
 	if f == nil {
-		return nil, nil, errors.New("no such entry: " + files.Keys(a.names))
+		return nil, nil, errors.New("no such entry: " + files.KeysMessage(a.names))
 	}
 	const encrypted = 1
 	if f.Flags&encrypted != 0 {
@@ -271,7 +271,7 @@ func WriteNPZ(w io.Writer, entries []Entry) error {
 func WriteFile(path string, entries []Entry) error {
 	f, err := os.Create(path)
 	if err != nil {
-		return files.InFile(path, err)
+		return files.WithPath(path, err)
 	}
 	err = WriteNPZ(f, entries)
 	if closeErr := f.Close(); err == nil {

@@ -207,7 +207,7 @@ func (m *Model) readRange(location string, offset, length int) (*tensor.Storage,
 	}
 	f, err := m.folder.Open(path)
 	if err != nil {
-		return nil, files.OfFile(location, err)
+		return nil, files.Reword(location, err)
 	}
 	defer f.Close()
 	if size := int(f.Size); offset < 0 || offset > size || length > size-offset {

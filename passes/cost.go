@@ -22,7 +22,7 @@ func (p *Plan) ConstantBytes() float64 {
 	if p == nil || p.profile == nil {
 		return 0
 	}
-	return p.profile.Kept()
+	return p.profile.ConstantBytes()
 }
 
 // nodeCost is the cost of a node, computed at the end of planning.

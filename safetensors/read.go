@@ -262,7 +262,7 @@ func (f *File) Tensor(name string) (_ *tensor.Tensor, err error) {
 	e, ok := f.entries[name]
 	if !ok {
 		nearest := suggest.DidYouMean(suggest.Nearest(name, slices.Values(f.names)))
-		return nil, fmt.Errorf("%sno tensor %q: %s%s", f.prefix(), name, files.Keys(f.names), nearest)
+		return nil, fmt.Errorf("%sno tensor %q: %s%s", f.prefix(), name, files.KeysMessage(f.names), nearest)
 	}
 	s := tensor.StorageOf(e.data)
 	invalidBools := e.meta.DType == tensor.Bool && slices.ContainsFunc(e.data, func(b byte) bool { return b > 1 })

@@ -14,7 +14,7 @@ var phone = func() *layout.Profile {
 	p := layout.DefaultProfile()
 	for access, ps := range map[graph.Access]float64{graph.Dense: 125, graph.DenseConstants: 125, graph.Copied: 250,
 		graph.Tiled: 500, graph.Strided: 2000, graph.Gathered: 2000} {
-		*p.Memory.Of(access) = []layout.Level{{Bytes: 1, PS: ps}}
+		*p.Memory.CurveOf(access) = []layout.Level{{Bytes: 1, PS: ps}}
 	}
 	p.StepPS = 500e3
 	return p

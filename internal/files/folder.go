@@ -44,14 +44,14 @@ func (f Folder) Path(name string) (string, error) {
 	}
 	root, err := filepath.EvalSymlinks(f.dir)
 	if err != nil {
-		return "", OfFile(name, err)
+		return "", Reword(name, err)
 	}
 	resolved := filepath.Join(root, local)
 	if _, err := os.Stat(resolved); errors.Is(err, syscall.ELOOP) { // EvalSymlinks does not wrap this error
-		return "", OfFile(name, err)
+		return "", Reword(name, err)
 	}
 	if resolved, err = filepath.EvalSymlinks(resolved); err != nil {
-		return "", OfFile(name, err)
+		return "", Reword(name, err)
 	}
 	if root, err = filepath.Abs(root); err != nil {
 		return "", err
@@ -99,7 +99,7 @@ func OpenFS(fsys fs.FS, name string) (_ File, err error) {
 	}
 	file, err := fsys.Open(name)
 	if err != nil {
-		return File{}, InFile(name, err)
+		return File{}, WithPath(name, err)
 	}
 	defer func() {
 		if err != nil {
@@ -109,7 +109,7 @@ func OpenFS(fsys fs.FS, name string) (_ File, err error) {
 	info, err := file.Stat()
 	switch {
 	case err != nil:
-		return File{}, InFile(name, err)
+		return File{}, WithPath(name, err)
 	case info.IsDir():
 		return File{}, &fileError{name, "this is a folder, not a file", syscall.EISDIR}
 	case !info.Mode().IsRegular():
@@ -120,7 +120,7 @@ func OpenFS(fsys fs.FS, name string) (_ File, err error) {
 	}
 	data, err := io.ReadAll(file)
 	if err != nil {
-		return File{}, InFile(name, err)
+		return File{}, WithPath(name, err)
 	}
 	return File{bytes.NewReader(data), int64(len(data)), file}, nil
 }

@@ -10,47 +10,47 @@ import (
 	"strings"
 )
 
-// JSON decodes a text, which must be one JSON document. into is a pointer to the result. JSON rejects unknown keys, and
+// DecodeJSON decodes a text, which must be one DecodeJSON document. into is a pointer to the result. DecodeJSON rejects unknown keys, and
 // text after the document. The errors have the line, the column and the mistake, without names of Go types.
-func JSON(text []byte, into any) error {
+func DecodeJSON(text []byte, result any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
-	offset, err := int64(-1), dec.Decode(into)
+	offset, err := int64(-1), dec.Decode(result)
 	if err == nil {
 		offset = dec.InputOffset()
 		if len(bytes.TrimSpace(text[offset:])) == 0 {
 			return nil
 		}
 		offset += int64(len(text[offset:]) - len(bytes.TrimLeft(text[offset:], " \t\r\n")))
-		return inText(text, offset, "something follows the document")
+		return errorAt(text, offset, "something follows the document")
 	}
-	var syntax *json.SyntaxError
-	var wrong *json.UnmarshalTypeError
+	var syntaxErr *json.SyntaxError
+	var typeErr *json.UnmarshalTypeError
 	switch {
 	case errors.Is(err, io.EOF):
 		return errors.New("the file is empty")
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return inText(text, int64(len(text)), "the text ends before the document does")
-	case errors.As(err, &syntax):
-		return inText(text, syntax.Offset-1, syntax.Error())
-	case errors.As(err, &wrong):
-		mistake := fmt.Sprintf("found %s, want %s", jsonValue(wrong.Value), jsonType(wrong.Type))
-		if wrong.Field != "" {
-			mistake = wrong.Field + ": " + mistake
+		return errorAt(text, int64(len(text)), "the text ends before the document does")
+	case errors.As(err, &syntaxErr):
+		return errorAt(text, syntaxErr.Offset-1, syntaxErr.Error())
+	case errors.As(err, &typeErr):
+		mistake := fmt.Sprintf("found %s, want %s", jsonValue(typeErr.Value), jsonType(typeErr.Type))
+		if typeErr.Field != "" {
+			mistake = typeErr.Field + ": " + mistake
 		}
-		return inText(text, wrong.Offset-1, mistake)
+		return errorAt(text, typeErr.Offset-1, mistake)
 	}
 	if key, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
 		if bytes.Count(text, []byte(key)) == 1 {
-			return inText(text, int64(bytes.Index(text, []byte(key))), "unknown key "+key)
+			return errorAt(text, int64(bytes.Index(text, []byte(key))), "unknown key "+key)
 		}
 		return errors.New("unknown key " + key) // the place is unknown
 	}
 	return err
 }
 
-// inText returns the error for a mistake at a byte offset of a text.
-func inText(text []byte, offset int64, what string) error {
+// errorAt returns the error for a mistake at a byte offset of a text.
+func errorAt(text []byte, offset int64, what string) error {
 	before := text[:max(0, min(offset, int64(len(text))))]
 	line := bytes.Count(before, []byte("\n")) + 1
 	return fmt.Errorf("line %d, column %d: %s", line, len(before)-bytes.LastIndexByte(before, '\n'), what)
@@ -74,7 +74,7 @@ func jsonValue(value string) string {
 	return value
 }
 
-// jsonType describes the JSON values that can be decoded to a type.
+// jsonType describes the DecodeJSON values that can be decoded to a type.
 func jsonType(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -2,7 +2,7 @@ package files
 
 import "testing"
 
-// What is wrong with a document is said in words of JSON, with the place.
+// What is wrong with a document is said in words of DecodeJSON, with the place.
 func TestJSON(t *testing.T) {
 	type document struct {
 		Name  string `json:"name"`
@@ -30,7 +30,7 @@ func TestJSON(t *testing.T) {
 		"{\"name\":\n x}":               "line 2, column 2: invalid character 'x' looking for beginning of value",
 	} {
 		got := ""
-		if err := JSON([]byte(text), new(document)); err != nil {
+		if err := DecodeJSON([]byte(text), new(document)); err != nil {
 			got = err.Error()
 		}
 		if got != want {

@@ -8,8 +8,8 @@ import (
 // maxListed is the maximum number of names in a list.
 const maxListed = 12
 
-// Keys returns the end of a message about a missing array: "the file has x, y".
-func Keys(names []string) string { return "the file has " + List(names) }
+// KeysMessage returns the end of a message about a missing array: "the file has x, y".
+func KeysMessage(names []string) string { return "the file has " + List(names) }
 
 // List joins names by commas. It lists at most the first 12.
 func List(names []string) string {

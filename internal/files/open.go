@@ -20,7 +20,7 @@ func open(path string, accepted fs.FileMode) (*os.File, fs.FileInfo, error) {
 	check := func(info fs.FileInfo, err error) error {
 		switch {
 		case err != nil:
-			return InFile(path, err)
+			return WithPath(path, err)
 		case info.IsDir():
 			return &fileError{path, "this is a folder, not a file", syscall.EISDIR}
 		case info.Mode().Type()&^accepted != 0:
@@ -33,7 +33,7 @@ func open(path string, accepted fs.FileMode) (*os.File, fs.FileInfo, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, InFile(path, err)
+		return nil, nil, WithPath(path, err)
 	}
 	info, err := f.Stat()
 	if err := check(info, err); err != nil {

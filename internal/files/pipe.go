@@ -49,7 +49,7 @@ func readPipe(ctx context.Context, path string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(contextReader{ctx, f}, maxPipe+1))
 	switch {
 	case err != nil:
-		return nil, InFile(path, err)
+		return nil, WithPath(path, err)
 	case len(data) > maxPipe:
 		return nil, &fileError{path, "more than 1 GiB in a pipe", nil}
 	}

@@ -43,9 +43,9 @@ var systemTexts = []struct {
 	{syscall.EIO, "the disk could not be read"},
 }
 
-// OfFile rewords an error of the operating system for users. errors.Is still finds the cause. path is the user's name
-// of the file; if path is empty, the path in the error is used. OfFile returns nil and errors of other kinds unchanged.
-func OfFile(path string, err error) error {
+// Reword rewords an error of the operating system for users. errors.Is still finds the cause. path is the user's name
+// of the file; if path is empty, the path in the error is used. Reword returns nil and errors of other kinds unchanged.
+func Reword(path string, err error) error {
 	var pe *fs.PathError
 	var reworded *fileError
 	if err == nil {
@@ -72,11 +72,11 @@ func OfFile(path string, err error) error {
 	return err
 }
 
-// InFile prefixes an error from reading a file with the file's path. [OfFile] rewords errors of the operating system.
-func InFile(path string, err error) error {
+// WithPath prefixes an error from reading a file with the file's path. [Reword] rewords errors of the operating system.
+func WithPath(path string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
-		return OfFile(path, err)
+		return Reword(path, err)
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }

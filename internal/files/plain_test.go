@@ -28,12 +28,12 @@ func TestFilesInPlainWords(t *testing.T) {
 		{"f", odd, "odd", odd},
 		{"f", &fs.PathError{Op: "read", Path: "g", Err: odd}, "f: odd", odd},
 	} {
-		got := OfFile(c.path, c.err)
+		got := Reword(c.path, c.err)
 		if got.Error() != c.want || c.is != nil && !errors.Is(got, c.is) {
 			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
 		}
 	}
-	if OfFile("x", nil) != nil {
+	if Reword("x", nil) != nil {
 		t.Error("nil is an error")
 	}
 }

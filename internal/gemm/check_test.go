@@ -15,10 +15,10 @@ var lookedAt = map[string]Spec{
 	"axpy":      {M: 1, N: 64, K: 2*directDepth + 7, B: Operand{RowStride: 0, ColStride: 1}},
 	"axpy rows": {M: 4, N: 999, K: 1 << 14, B: Operand{RowStride: 0, ColStride: 1}},
 	"tiled":     {M: 64, N: 96, K: 1<<13 + 1, B: Operand{RowStride: 0, ColStride: 1}},
-	"deep":      {M: 5, N: 7, K: 1 << 20, B: Operand{RowStride: 0, ColStride: 1}, Way: Tiled},
-	"loops":     {M: 3, N: 5, K: 5<<19 + 1, B: Operand{RowStride: 0, ColStride: 1}, Way: Loops},
-	"many rows": {M: 1 << 20, N: 5, K: 3, B: Operand{RowStride: 0, ColStride: 1}, Way: Tiled},
-	"wide":      {M: 5, N: 1 << 20, K: 3, B: Operand{RowStride: 0, ColStride: 1}, Way: Loops},
+	"deep":      {M: 5, N: 7, K: 1 << 20, B: Operand{RowStride: 0, ColStride: 1}, Algorithm: Tiled},
+	"loops":     {M: 3, N: 5, K: 5<<19 + 1, B: Operand{RowStride: 0, ColStride: 1}, Algorithm: Loops},
+	"many rows": {M: 1 << 20, N: 5, K: 3, B: Operand{RowStride: 0, ColStride: 1}, Algorithm: Tiled},
+	"wide":      {M: 5, N: 1 << 20, K: 3, B: Operand{RowStride: 0, ColStride: 1}, Algorithm: Loops},
 }
 
 // TestLooks checks that tiles call Args.Check in proportion to their work, that its panic ends them, and that the sums

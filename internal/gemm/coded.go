@@ -92,9 +92,9 @@ func (s *kernelSet) hasMachineCode() bool { return s.lanes > 0 }
 // vectors returns the number of vectors that hold cols columns.
 func (s *kernelSet) vectors(cols int) int { return ceilDiv(cols, s.lanes) }
 
-// evenly divides n elements into the fewest parts of at most limit elements. It returns the size of the larger parts,
+// divideEvenly divides n elements into the fewest parts of at most limit elements. It returns the size of the larger parts,
 // their number (count), and the number of parts that have one element less (smallerCount).
-func evenly(n, limit int) (size, count, smallerCount int) {
+func divideEvenly(n, limit int) (size, count, smallerCount int) {
 	parts := ceilDiv(n, limit)
 	size = ceilDiv(n, parts)
 	count = n - parts*(size-1)
@@ -112,7 +112,7 @@ type stack struct {
 // stacks divides a block of rows into stacks of register tiles with the given number of vectors. The stacks are the
 // first n entries of list.
 func (p *Plan) stacks(rows, vectors int) (list [4]stack, n int) {
-	most := p.set.maxHeights[vectors]
+	heightLimit := p.set.maxHeights[vectors]
 	add := func(row, height, count, rowStep int) {
 		if count > 0 {
 			list[n] = stack{row, height, count, rowStep}
@@ -120,7 +120,7 @@ func (p *Plan) stacks(rows, vectors int) (list [4]stack, n int) {
 		}
 	}
 	if p.a.inPlace {
-		size, count, smallerCount := evenly(rows, most)
+		size, count, smallerCount := divideEvenly(rows, heightLimit)
 		add(0, size, count, size)
 		add(count*size, size-1, smallerCount, size-1)
 		return list, n
@@ -130,7 +130,7 @@ func (p *Plan) stacks(rows, vectors int) (list [4]stack, n int) {
 		if part.rows == 0 || part.count == 0 {
 			continue
 		}
-		size, count, smallerCount := evenly(part.rows, most)
+		size, count, smallerCount := divideEvenly(part.rows, heightLimit)
 		for i := range count + smallerCount {
 			h := size
 			if i >= count {
@@ -150,7 +150,7 @@ const (
 	firstBlock  stage = iota // writes C: the sums plus the bias and, with Accumulate, the old C
 	laterBlock               // adds the sums to C
 	toTemporary              // writes the sums to a temporary tile
-	stages
+	numStages
 )
 
 // readMode is the way in which tiles read B.
@@ -165,24 +165,24 @@ const (
 
 // codeTable has the machine code of a plan, by stage, by readMode, and by whether the last vector is partial. Unused
 // entries are nil.
-type codeTable [stages][numReadModes][2]*codeBySize
+type codeTable [numStages][numReadModes][2]*codeBySize
 
 // codeBySize has the code of register tiles, by number of vectors and by height.
 type codeBySize [maxVectors + 1][maxHeight + 1]*jit.Func
 
 // entry returns the entry for a stage, a readMode, and whether the last vector is partial. Code for one such
 // combination exists in several sizes.
-func (c *codeTable) entry(st stage, how readMode, partial bool) **codeBySize {
-	part := 0
+func (c *codeTable) entry(st stage, mode readMode, partial bool) **codeBySize {
+	index := 0
 	if partial {
-		part = 1
+		index = 1
 	}
-	return &c[st][how][part]
+	return &c[st][mode][index]
 }
 
 // at returns the entry for register tiles of one size. The entry is nil if the code has not been generated.
-func (c *codeTable) at(st stage, how readMode, partial bool, vectors, height int) **jit.Func {
-	sizes := c.entry(st, how, partial)
+func (c *codeTable) at(st stage, mode readMode, partial bool, vectors, height int) **jit.Func {
+	sizes := c.entry(st, mode, partial)
 	if *sizes == nil {
 		*sizes = new(codeBySize)
 	}
@@ -190,8 +190,8 @@ func (c *codeTable) at(st stage, how readMode, partial bool, vectors, height int
 }
 
 // tileSpec describes the code of one kind of register tile to package tile.
-func (p *Plan) tileSpec(st stage, how readMode, partial bool, vectors, height int) *tile.Spec {
-	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.inPlace || how == readAndCopy,
+func (p *Plan) tileSpec(st stage, mode readMode, partial bool, vectors, height int) *tile.Spec {
+	s := &tile.Spec{Size: p.set.size, Rows: height, Vectors: vectors, Masked: p.b.inPlace || mode == readAndCopy,
 		Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs:  []tile.Run{{InStep: p.set.size, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
 	switch {
@@ -200,9 +200,9 @@ func (p *Plan) tileSpec(st stage, how readMode, partial bool, vectors, height in
 	case partial:
 		s.Lanes = p.spec.N % p.set.lanes
 	}
-	s.Prefetch = p.prefetchSpec(how, vectors, height)
-	s.AheadLines = p.prefetchLines[how]
-	if how == readAndCopy {
+	s.Prefetch = p.prefetchSpec(mode, vectors, height)
+	s.PrefetchedLines = p.prefetchLines[mode]
+	if mode == readAndCopy {
 		s.PackStep = p.b.panelWidth * p.set.size
 	}
 	if p.severalPanels {
@@ -216,7 +216,7 @@ func (p *Plan) tileSpec(st stage, how readMode, partial bool, vectors, height in
 	}
 	step := func(op tile.EpilogueOp) { s.Epilogue = append(s.Epilogue, tile.EpilogueStep{Op: op}) }
 	if st == laterBlock || st == firstBlock && p.spec.Accumulate {
-		s.PrefetchResult = !p.prefetchResult || how != readDirect
+		s.PrefetchResult = !p.prefetchResult || mode != readDirect
 		step(tile.AddResult)
 	}
 	switch {
@@ -235,7 +235,7 @@ func (p *Plan) tileSpec(st stage, how readMode, partial bool, vectors, height in
 // for two reasons. B is often a constant that was last read in the previous run, so it is no longer in the caches. And
 // the hardware prefetcher stops at page boundaries.
 func (p *Plan) linesToPrefetch(how readMode) int {
-	if p.spec.Near || p.b.inPlace || p.b.local() && how == readDirect || p.spec.N <= p.b.panelWidth {
+	if p.spec.BInCache || p.b.inPlace || p.b.packsPerTile() && how == readDirect || p.spec.N <= p.b.panelWidth {
 		return 0
 	}
 	tiles := p.blockTiles()
@@ -272,11 +272,11 @@ func (p *Plan) compile() error {
 	for _, n := range []int{p.tileCols, p.spec.N - (p.nTiles-1)*p.tileCols} {
 		cols = append(cols, min(n, p.b.panelWidth), n-(n-1)/p.b.panelWidth*p.b.panelWidth)
 	}
-	list := []stage{toTemporary}
+	stages := []stage{toTemporary}
 	if p.spec.CColStride == 1 {
-		list = []stage{firstBlock}
+		stages = []stage{firstBlock}
 		if p.spec.K > p.kc {
-			list = append(list, laterBlock)
+			stages = append(stages, laterBlock)
 		}
 	}
 	how := []readMode{readDirect}
@@ -287,7 +287,7 @@ func (p *Plan) compile() error {
 		for _, n := range cols {
 			stacks, count := p.stacks(m, p.set.vectors(n))
 			for _, k := range stacks[:count] {
-				for _, st := range list {
+				for _, st := range stages {
 					for _, h := range how {
 						if err := p.compileTile(st, h, n, k.height); err != nil {
 							return err
@@ -301,10 +301,10 @@ func (p *Plan) compile() error {
 }
 
 // compileTile generates the code of one kind of register tile, unless the code exists already.
-func (p *Plan) compileTile(st stage, how readMode, cols, height int) (err error) {
+func (p *Plan) compileTile(st stage, mode readMode, cols, height int) (err error) {
 	v, partial := p.set.vectors(cols), cols%p.set.lanes > 0
-	if at := p.codes.at(st, how, partial, v, height); *at == nil {
-		*at, err = tile.Compile(p.tileSpec(st, how, partial, v, height), p.set.cpu)
+	if at := p.codes.at(st, mode, partial, v, height); *at == nil {
+		*at, err = tile.Compile(p.tileSpec(st, mode, partial, v, height), p.set.cpu)
 	}
 	return err
 }
@@ -316,10 +316,10 @@ func (p *Plan) Listings(visit func(name string, assembly func() string)) {
 		return
 	}
 	for st, byReading := range p.codes {
-		for how, byPart := range byReading {
+		for mode, byPart := range byReading {
 			for part, sizes := range byPart {
-				suffix := [stages]string{"", ", later terms", ", to a temporary tile"}[st] +
-					[numReadModes]string{"", ", copies B into a panel", ", reads a copied panel"}[how] +
+				suffix := [numStages]string{"", ", later terms", ", to a temporary tile"}[st] +
+					[numReadModes]string{"", ", copies B into a panel", ", reads a copied panel"}[mode] +
 					[2]string{"", ", last columns"}[part]
 				sizes.listings(suffix, visit)
 			}
@@ -352,8 +352,8 @@ func (p *Plan) spansPanels() bool {
 	return few && p.prefetchLines[readDirect] == 0 && s.CColStride == 1 && s.Bias == NoBias
 }
 
-// panels returns the number of full-width panels of B from column j on that one call processes.
-func (t *tileState) panels(j, j1 int) int {
+// panelsPerCall returns the number of full-width panels of B from column j on that one call processes.
+func (t *tileState) panelsPerCall(j, j1 int) int {
 	w := t.Plan.b.panelWidth
 	if !t.severalPanels {
 		return 1
@@ -368,34 +368,34 @@ func (t *tileState) computePanels(x *jit.Args, a, b *operandView, i0, i1, j0, j1
 	for ib := i0; ib < i1; ib += block {
 		ie := min(ib+block, i1)
 		for j, n := j0, 1; j < j1; j += n * w {
-			n = t.panels(j, j1)
-			t.strip(x, a, b, ib, ie, j, min(w, j1-j), n-1)
+			n = t.panelsPerCall(j, j1)
+			t.computeStrip(x, a, b, ib, ie, j, min(w, j1-j), n-1)
 			if t.last {
-				t.final(ib, ie, j, min(j+n*w, j1))
+				t.runEpilogue(ib, ie, j, min(j+n*w, j1))
 			}
 			if t.record == nil {
-				t.count(stripCost + (ie-ib)*n*w*t.kc)
+				t.countMACs(stripCost + (ie-ib)*n*w*t.kc)
 			}
 		}
 	}
 }
 
-// strip computes rows [ib, ie) of C in the columns of the panel of B that starts at column j, and in the columns of the
+// computeStrip computes rows [ib, ie) of C in the columns of the panel of B that starts at column j, and in the columns of the
 // given number of further panels.
-func (t *tileState) strip(x *jit.Args, a, b *operandView, ib, ie, j, cols, further int) {
+func (t *tileState) computeStrip(x *jit.Args, a, b *operandView, ib, ie, j, cols, morePanels int) {
 	p, s, set := t.Plan, &t.spec, t.set
 	size, vectors := set.size, set.vectors(cols)
 	t.setOperands(x, a, b, j, cols)
-	st, each := laterBlock, max(1, callMACs/(p.b.panelWidth*t.kc))
+	st, tilesPerCall := laterBlock, max(1, callMACs/(p.b.panelWidth*t.kc))
 	switch {
 	case s.CColStride != 1:
-		st, each = toTemporary, 1
+		st, tilesPerCall = toTemporary, 1
 		x.Ptr[tile.Out], x.Row[tile.Out], x.Step[tile.OutRow] = t.temporary(), 0, set.nr*size
 	case t.first:
 		st = firstBlock
 		switch s.Bias {
 		case BiasRows:
-			each = 1 // the address of the bias is set per call
+			tilesPerCall = 1 // the address of the bias is set per call
 			x.Ptr[tile.EpilogueOperands] = t.biasRows()
 		case BiasCols:
 			x.Ptr[tile.EpilogueOperands], x.Row[tile.EpilogueOperands] = t.biasCols(), (j-t.j0)*size
@@ -404,7 +404,7 @@ func (t *tileState) strip(x *jit.Args, a, b *operandView, ib, ie, j, cols, furth
 	t.setPrefetch(x, b, j)
 	if p.severalPanels {
 		x.Step[tile.VecTile] = b.at(p.b.panelWidth) * size
-		t.tiles(x, a, stack{0, ie - ib, 1 + further, 0}, st, readDirect, ib, 1+further, j, cols)
+		t.computeTiles(x, a, stack{0, ie - ib, 1 + morePanels, 0}, st, readDirect, ib, 1+morePanels, j, cols)
 		return
 	}
 	// Stacks are interleaved, so that each panel of A is read once.
@@ -412,20 +412,20 @@ func (t *tileState) strip(x *jit.Args, a, b *operandView, ib, ie, j, cols, furth
 		t.rows, t.vectors = ie-ib, vectors
 		t.stacks, t.stackCount = p.stacks(ie-ib, vectors)
 	}
-	how, done := readDirect, [len(t.stacks)]int{}
+	mode, finished := readDirect, [len(t.stacks)]int{}
 	if t.copyPanels && ib == t.i0 {
-		how, done[0] = readCopied, 1
+		mode, finished[0] = readCopied, 1
 		t.computeAndCopyPanel(x, a, t.stacks[0], st, ib, j, cols)
 	}
-	each = max(1, each/t.stacks[0].height)
+	tilesPerCall = max(1, tilesPerCall/t.stacks[0].height)
 	for more := true; more; {
 		more = false
 		for i := range t.stackCount {
-			k, from := t.stacks[i], done[i]
+			k, from := t.stacks[i], finished[i]
 			if from < k.n {
-				done[i] = min(from+each, k.n)
-				t.tiles(x, a, k, st, how, ib+k.row+from*k.rowStep, done[i]-from, j, cols)
-				more = more || done[i] < k.n
+				finished[i] = min(from+tilesPerCall, k.n)
+				t.computeTiles(x, a, k, st, mode, ib+k.row+from*k.rowStep, finished[i]-from, j, cols)
+				more = more || finished[i] < k.n
 			}
 		}
 	}
@@ -436,12 +436,12 @@ func (t *tileState) setPrefetch(x *jit.Args, b *operandView, j int) {
 	p, size := t.Plan, t.set.size
 	switch next := j - t.j0; {
 	case p.prefetchLines[readDirect] > maxPrefetchLines:
-		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size+prefetchBytes
+		x.Ptr[tile.Prefetched], x.Row[tile.Prefetched] = b.base, b.at(next)*size+prefetchBytes
 	case p.prefetchLines[readDirect] > 0 || p.prefetchLines[readCopied] > 0:
 		if j+p.b.panelWidth < t.spec.N { // otherwise panel j is the last panel
 			next += p.b.panelWidth
 		}
-		x.Ptr[tile.Ahead], x.Row[tile.Ahead] = b.base, b.at(next)*size
+		x.Ptr[tile.Prefetched], x.Row[tile.Prefetched] = b.base, b.at(next)*size
 	}
 }
 
@@ -456,17 +456,17 @@ func (t *tileState) setOperands(x *jit.Args, a, b *operandView, j, cols int) {
 	x.Ptr[tile.Out], x.Step[tile.OutRow] = t.pc, t.spec.CRowStride*size
 }
 
-// tiles computes n register tiles of stack k, from row i on.
-func (t *tileState) tiles(x *jit.Args, a *operandView, k stack, st stage, how readMode, i, n, j, cols int) {
+// computeTiles computes n register tiles of stack k, from row i on.
+func (t *tileState) computeTiles(x *jit.Args, a *operandView, k stack, st stage, mode readMode, i, n, j, cols int) {
 	p := t.Plan
-	code := t.setTileAddresses(x, a, k, st, how, i, n, j, cols)
+	code := t.setTileAddresses(x, a, k, st, mode, i, n, j, cols)
 	if t.record != nil {
 		*t.record = append(*t.record, callOf(code, x))
 	} else if err := code.Call(x); err != nil {
 		panic(err) // the plan has linked this code already
 	}
-	x.Row[tile.Ahead] += n * (t.kc / tile.DefaultUnroll) * p.prefetchLines[how] * machine.LineBytes
-	if how != readDirect {
+	x.Row[tile.Prefetched] += n * (t.kc / tile.DefaultUnroll) * p.prefetchLines[mode] * machine.LineBytes
+	if mode != readDirect {
 		x.Row[tile.PrefetchOperands] += n * prefetchCount(t.kc, p.prefetchInterval) * x.Step[tile.PrefetchStep]
 	}
 	if st == toTemporary {

@@ -40,7 +40,7 @@ func testGuarded[T float](t *testing.T, set *kernelSet) {
 			for _, lb := range []int{rowMajor, colMajor, rowPadded} {
 				for _, atEnd := range []bool{false, true} {
 					p := newProblem[T](r, d[0], d[1], d[2], la, lb, rowMajor)
-					p.spec.Way, p.spec.Bias, p.spec.Accumulate = Tiled, Bias(d[1]%3), la == lb
+					p.spec.Algorithm, p.spec.Bias, p.spec.Accumulate = Tiled, Bias(d[1]%3), la == lb
 					p.a.buf, p.b.buf = guarded(t, p.a.buf, atEnd), guarded(t, p.b.buf, atEnd)
 					p.c.buf = guarded(t, p.c.buf, atEnd)
 					p.check(t, set, sharedElems)
@@ -92,7 +92,7 @@ func testAcross[T float](t *testing.T, set *kernelSet) {
 	for _, d := range [][3]int{{1, 128, 64}, {1, 200, 1500}, {2, 640, 33}, {3, 129, 5}, {6, 500, 128}, {1, 5000, 700}} {
 		for _, lb := range []int{rowMajor, rowPadded} {
 			p := newProblem[T](r, d[0], d[1], d[2], rowMajor, lb, rowPadded)
-			p.spec.Way, p.spec.Near, p.spec.Accumulate = Tiled, true, lb == rowPadded
+			p.spec.Algorithm, p.spec.BInCache, p.spec.Accumulate = Tiled, true, lb == rowPadded
 			if lb == rowPadded {
 				p.spec.B.Source = Prepacked
 			}
@@ -115,14 +115,14 @@ func TestCallMACs(t *testing.T) {
 		t.Skip("there is no machine code here")
 	}
 	const rows, terms = 4, 60
-	p, err := NewPlan(Spec{DType: tensor.Float32, M: rows, N: 1 << 16, K: terms, Way: Tiled, Near: true,
+	p, err := NewPlan(Spec{DType: tensor.Float32, M: rows, N: 1 << 16, K: terms, Algorithm: Tiled, BInCache: true,
 		A: Operand{RowStride: terms, ColStride: 1}, B: Operand{RowStride: 1 << 16, ColStride: 1}, CRowStride: 1 << 16,
 		CColStride: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	panel := rows * terms * p.b.panelWidth
-	if n := (&tileState{exec: &exec{Plan: p}, kc: terms}).panels(0, 1<<16); n != most/panel {
+	if n := (&tileState{exec: &exec{Plan: p}, kc: terms}).panelsPerCall(0, 1<<16); n != most/panel {
 		t.Errorf("%d panels of %d multiplications in a call, want at most %d multiplications", n, panel, most)
 	}
 }
@@ -170,7 +170,7 @@ func testBits[T float](t *testing.T, set *kernelSet, want string) {
 		for _, la := range []int{rowMajor, colMajor, scattered} {
 			for _, lb := range []int{rowMajor, colMajor} {
 				p := newProblem[T](r, d[0], d[1], d[2], la, lb, rowPadded)
-				p.spec.Way, p.spec.Bias, p.spec.Accumulate = Tiled, Bias(i%3), la == lb
+				p.spec.Algorithm, p.spec.Bias, p.spec.Accumulate = Tiled, Bias(i%3), la == lb
 				p.check(t, set, sharedElems)
 				hash.Write(bytesOf(p.c.buf))
 			}

@@ -30,7 +30,7 @@ const (
 // group of rows.
 func (p *Plan) planSimple() {
 	s := &p.spec
-	p.path, p.kd = pathSimple, s.K
+	p.path, p.maxSuperDepth = pathSimple, s.K
 	p.tileRows, p.tileCols, p.mTiles, p.nTiles = max(1, s.M), max(1, s.N), 1, 1
 	if s.M == 0 || s.N == 0 {
 		p.mTiles = 0
@@ -53,14 +53,14 @@ func (p *Plan) planDirect() bool {
 		p.swap()
 	}
 	s := &p.spec
-	per := max(1, s.M*s.K)
+	macsPerCol := max(1, s.M*s.K)
 	switch {
 	case s.B.RowStride == 1:
 		p.path = pathDot
-		p.tileCols = roundUp(max(ceilDiv(s.N, 32), ceilDiv(directMACs, per)), 4)
+		p.tileCols = roundUp(max(ceilDiv(s.N, 32), ceilDiv(directMACs, macsPerCol)), 4)
 	case s.B.ColStride == 1 && s.N >= 16:
 		p.path = pathAxpy
-		p.tileCols = roundUp(max(ceilDiv(s.N, 16), 128, ceilDiv(directMACs, per)), 32)
+		p.tileCols = roundUp(max(ceilDiv(s.N, 16), 128, ceilDiv(directMACs, macsPerCol)), 32)
 		p.tileCols = min(p.tileCols, 1024)
 	default:
 		if swap {
@@ -69,14 +69,14 @@ func (p *Plan) planDirect() bool {
 		return false
 	}
 	p.tileCols = min(p.tileCols, directCols, s.N)
-	p.kd, p.tileRows, p.mTiles, p.nTiles = min(s.K, directDepth), s.M, 1, ceilDiv(s.N, p.tileCols)
+	p.maxSuperDepth, p.tileRows, p.mTiles, p.nTiles = min(s.K, directDepth), s.M, 1, ceilDiv(s.N, p.tileCols)
 	size := s.DType.Size()
 	if s.A.ColStride != 1 {
-		p.worker.b = roundUp(s.M*p.kd*size, alignBytes)
+		p.worker.packedB = roundUp(s.M*p.maxSuperDepth*size, alignBytes)
 	}
-	p.worker.tile = p.worker.b + roundUp(p.tileCols*s.M*size, alignBytes)
+	p.worker.tile = p.worker.packedB + roundUp(p.tileCols*s.M*size, alignBytes)
 	p.worker.total = p.worker.tile + alignBytes
-	if p.kd < s.K {
+	if p.maxSuperDepth < s.K {
 		p.worker.total += p.tileCols * s.M * size
 	}
 	return true
@@ -104,7 +104,7 @@ func (x *exec) runSimple(i0, i1, j0, j1 int) {
 				b := matrix{x.elem(x.pb, j*right.ColStride+k*right.RowStride), right.RowStride, right.ColStride}
 				x.set.product(m, n, min(depth, s.K-k), a, b, x.result(i, j), bias, add)
 				bias, add = matrix{}, true
-				x.count(m * n * depth)
+				x.countMACs(m * n * depth)
 			}
 		}
 	}
@@ -133,26 +133,26 @@ func (x *exec) biasAt(i, j int) matrix {
 func (x *exec) runDirect(j0, j1 int) {
 	s := &x.spec
 	n := j1 - j0
-	sums, ldc := unsafe.Add(x.worker, x.Plan.worker.b), n
+	sums, ldc := unsafe.Add(x.worker, x.Plan.worker.packedB), n
 	sumsInC := s.CColStride == 1 && s.Bias == NoBias && !s.Accumulate
 	if sumsInC {
 		sums, ldc = x.elem(x.pc, j0), s.CRowStride
 	}
-	for k0 := 0; k0 < s.K; k0 += x.kd {
-		depth := min(x.kd, s.K-k0)
+	for k0 := 0; k0 < s.K; k0 += x.maxSuperDepth {
+		depth := min(x.maxSuperDepth, s.K-k0)
 		rows, lda := x.rowsOf(k0, depth)
-		to, ld := sums, ldc
+		target, targetLd := sums, ldc
 		if k0 > 0 {
-			to, ld = unsafe.Add(x.worker, x.Plan.worker.tile), n
+			target, targetLd = unsafe.Add(x.worker, x.Plan.worker.tile), n
 		}
 		b := x.elem(x.pb, k0*s.B.RowStride+j0*s.B.ColStride)
 		if x.path == pathDot {
-			x.dotColumns(rows, lda, b, depth, to, ld, n)
+			x.dotColumns(rows, lda, b, depth, target, targetLd, n)
 		} else {
-			x.axpyColumns(rows, lda, b, depth, to, ld, n)
+			x.axpyColumns(rows, lda, b, depth, target, targetLd, n)
 		}
 		if k0 > 0 {
-			x.set.store(s.M, n, matrix{to, ld, 1}, matrix{sums, ldc, 1}, matrix{}, true)
+			x.set.store(s.M, n, matrix{target, targetLd, 1}, matrix{sums, ldc, 1}, matrix{}, true)
 		}
 	}
 	if sumsInC {
@@ -172,7 +172,7 @@ func (x *exec) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
 	e := strided.Move(size)
 	e.Block(x.worker, from, strided.Axis{N: depth, Dst: size, Src: s.A.ColStride * size},
 		strided.Axis{N: s.M, Dst: depth * size, Src: s.A.RowStride * size})
-	x.count(depth * s.M)
+	x.countMACs(depth * s.M)
 	return x.worker, depth
 }
 
@@ -184,15 +184,15 @@ const l1PartBytes = 16 << 10
 func (x *exec) dotColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth int, sums unsafe.Pointer, ldc, n int) {
 	s, size := &x.spec, x.set.size
 	ldb := s.B.ColStride * size
-	near := max(1, l1PartBytes/(4*depth*size))
+	quadsPerPart := max(1, l1PartBytes/(4*depth*size))
 	if s.M == 1 {
-		near = max(1, checkMACs/(4*depth))
+		quadsPerPart = max(1, checkMACs/(4*depth))
 	}
 	for j := 0; j < n; {
-		quads := min(near, (n-j)/4)
+		quads := min(quadsPerPart, (n-j)/4)
 		for i := range s.M {
 			row, out := x.elem(rows, i*lda), x.elem(sums, i*ldc+j)
-			x.count(depth * max(4*quads, min(n-j, 3)))
+			x.countMACs(depth * max(4*quads, min(n-j, 3)))
 			if quads > 0 {
 				x.set.dots(depth, row, unsafe.Add(b, j*ldb), ldb, out, quads)
 				continue
@@ -221,16 +221,16 @@ func (x *exec) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth
 	ldb := s.B.RowStride * size
 	k := 0
 	if n <= shortRow {
-		near := max(4, checkMACs/n&^63)
+		termsPerPart := max(4, checkMACs/n&^63)
 		if s.M > 1 {
-			near = max(4, l1PartBytes/(n*size))
+			termsPerPart = max(4, l1PartBytes/(n*size))
 		}
-		for ; k < depth; k += near {
-			terms := min(near, depth-k)
+		for ; k < depth; k += termsPerPart {
+			terms := min(termsPerPart, depth-k)
 			for i := range s.M {
 				x.set.axpys(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k), terms)
 			}
-			x.count(s.M * n * terms)
+			x.countMACs(s.M * n * terms)
 		}
 		return
 	}
@@ -238,7 +238,7 @@ func (x *exec) axpyColumns(rows unsafe.Pointer, lda int, b unsafe.Pointer, depth
 		for i := range s.M {
 			x.set.axpy4(n, x.elem(sums, i*ldc), unsafe.Add(b, k*ldb), ldb, x.elem(rows, i*lda+k))
 		}
-		x.count(4 * s.M * n)
+		x.countMACs(4 * s.M * n)
 	}
 	if k < depth {
 		for i := range s.M {

@@ -27,7 +27,7 @@ func (s *kernelSet) effort(m, n, k int) (macs, calls float64) {
 			return
 		}
 		v := s.vectors(cols)
-		size, whole, smallerCount := evenly(max(m, 1), s.maxHeights[v])
+		size, whole, smallerCount := divideEvenly(max(m, 1), s.maxHeights[v])
 		for _, t := range [2]struct{ rows, n int }{{size, whole}, {size - 1, smallerCount}} {
 			cycles := max(t.rows*v, t.rows+v, fewSums)
 			macs += float64(float64(count*t.n) * float64(cycles*s.lanes) * float64(k))

@@ -264,14 +264,14 @@ func testRandom[T float](t *testing.T, set *kernelSet) {
 		p.spec.Accumulate = r.IntN(2) == 0
 		p.spec.Bias = Bias(r.IntN(3))
 		p.spec.BiasStride = r.IntN(3)
-		p.spec.Near = r.IntN(2) == 0
+		p.spec.BInCache = r.IntN(2) == 0
 		p.spec.A.Source = Source(r.IntN(3))
 		p.spec.B.Source = Source(r.IntN(3))
 		if r.IntN(2) == 0 {
 			p.spec.A.Source, p.spec.B.Source = Strided, Strided
 		}
-		if w := Way(r.IntN(4)); Supports(p.spec, w) {
-			p.spec.Way = w
+		if w := Algorithm(r.IntN(4)); Supports(p.spec, w) {
+			p.spec.Algorithm = w
 		}
 		p.check(t, set, sharedElems)
 	}

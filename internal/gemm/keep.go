@@ -31,17 +31,17 @@ func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.Defaul
 // smaller result gains nothing, because the tiles also prefetch lines of B.
 func (p *Plan) prefetchesResult() bool {
 	s := &p.spec
-	far := s.M*s.N*p.set.size > machine.L2Bytes/2 ||
+	leavesCaches := s.M*s.N*p.set.size > machine.L2Bytes/2 ||
 		s.B.Source != Prepacked && p.leavesCache(s.M*s.N, machine.L2Bytes/4, machine.L2Bytes)
-	return s.CColStride == 1 && far
+	return s.CColStride == 1 && leavesCaches
 }
 
-// prefetchSpec returns the prefetches of tiles that read B in mode `how` and have the given numbers of vectors and
+// prefetchSpec returns the prefetches of tiles that read B in mode `mode` and have the given numbers of vectors and
 // rows.
-func (p *Plan) prefetchSpec(how readMode, vectors, height int) []tile.Prefetch {
+func (p *Plan) prefetchSpec(mode readMode, vectors, height int) []tile.Prefetch {
 	lines := ceilDiv(vectors*p.set.lanes*p.set.size, machine.LineBytes)
 	switch {
-	case how != readDirect:
+	case mode != readDirect:
 		return []tile.Prefetch{{Lines: lines, Every: p.prefetchInterval}}
 	case p.prefetchResult:
 		return []tile.Prefetch{{Lines: lines, Every: powerOfTwoAtMost(p.kc / height)}}
@@ -58,7 +58,7 @@ func (t *tileState) computeAndCopyPanel(x *jit.Args, a *operandView, k stack, st
 	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = t.pb, (t.k0*b.termStride+j)*size, b.termStride*size
 	x.Ptr[tile.PrefetchOperands], x.Row[tile.PrefetchOperands] = t.pb, t.nextPanelOffset(j)*size
 	x.Step[tile.PrefetchStep] = b.termStride * size
-	t.tiles(x, a, k, st, readAndCopy, i, 1, j, cols)
+	t.computeTiles(x, a, k, st, readAndCopy, i, 1, j, cols)
 	x.Ptr[tile.Vec], x.Row[tile.Vec], x.Step[tile.VecTerm] = panel, at, step
 }
 

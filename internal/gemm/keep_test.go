@@ -23,7 +23,7 @@ func testKept[T float](t *testing.T, set *kernelSet) {
 	for i, d := range [][3]int{{31, 512, 1100}, {140, 197, 1500}, {150, 1021, 270}} {
 		for _, lc := range []int{rowMajor, rowPadded, scattered} {
 			p := newProblem[T](r, d[0], d[1], d[2], rowMajor, rowMajor, lc)
-			p.spec.Way, p.spec.Bias, p.spec.Accumulate = Tiled, Bias(i%3), lc == rowPadded
+			p.spec.Algorithm, p.spec.Bias, p.spec.Accumulate = Tiled, Bias(i%3), lc == rowPadded
 			p.b.buf = guarded(t, p.b.buf, true)
 			pl, err := newPlan(set, p.spec, sharedElems)
 			if err != nil {
@@ -55,7 +55,7 @@ func TestKeptBias(t *testing.T) { eachKernel[float64](t, testKeptBias) }
 func testKeptBias(t *testing.T, set *kernelSet) {
 	r := rand.New(rand.NewPCG(18, 5))
 	p := newProblem[float64](r, 131, 62, 2125, rowMajor, rowMajor, rowMajor)
-	p.spec.Way, p.spec.Bias = Tiled, BiasCols
+	p.spec.Algorithm, p.spec.Bias = Tiled, BiasCols
 	pl, err := newPlan(set, p.spec, sharedElems)
 	if err != nil {
 		t.Fatal(err)

@@ -45,13 +45,13 @@ const (
 	BiasCols      // bias[j] is added to all of column j: n elements
 )
 
-// Way is an algorithm for a product.
-type Way uint8
+// Algorithm is an algorithm for a product.
+type Algorithm uint8
 
 const (
 	// Any selects an algorithm: Loops for tiny products, Thin for products with few rows or columns whose strides allow
 	// it, and otherwise Tiled.
-	Any Way = iota
+	Any Algorithm = iota
 	// Loops are nested loops over strided operands.
 	Loops
 	// Thin reads the larger operand once, in place. It needs strided operands and a product with few rows or columns.
@@ -62,9 +62,9 @@ const (
 )
 
 // Supports reports whether an algorithm can compute a product with the shape and strides of s. It ignores the dtype.
-func Supports(s Spec, w Way) bool {
+func Supports(s Spec, algorithm Algorithm) bool {
 	strided := s.A.Source == Strided && s.B.Source == Strided
-	switch w {
+	switch algorithm {
 	case Loops:
 		return strided
 	case Thin:
@@ -73,7 +73,7 @@ func Supports(s Spec, w Way) bool {
 	case Tiled:
 		return s.M > 0 && s.N > 0 && s.K > 0
 	}
-	return w == Any
+	return algorithm == Any
 }
 
 // Spec describes a product C = A·B + bias, or C += A·B + bias with Accumulate, without addresses. All strides are in
@@ -87,10 +87,10 @@ type Spec struct {
 	Accumulate bool
 	Bias       Bias
 	BiasStride int
-	Way        Way
-	// Near states that B is in the caches, for example because consecutive products share B. It disables prefetching of
+	Algorithm        Algorithm
+	// BInCache states that B is in the caches, for example because consecutive products share B. It disables prefetching of
 	// B.
-	Near bool
+	BInCache bool
 }
 
 // Args are the inputs of one execution of a plan. A, B and Bias may overlap one another. C must not overlap A, B, Bias
@@ -127,7 +127,7 @@ type operandPlan struct {
 	packedByFirstRow       bool // whether the first row of tiles reads the operand in place and copies it into panels
 	panelWidth             int  // width of a panel, in lanes
 	size                   int  // bytes of an element
-	lanes                  int  // number of lanes: m or n
+	extent                  int  // number of lanes: m or n
 	laneStride, termStride int  // strides from lane to lane and along K, in elements
 }
 
@@ -141,7 +141,7 @@ type Plan struct {
 	a, b               operandPlan
 	block              int // rows of A that are processed per panel of B, in a block that fits L2
 	kc                 int // depth of a K block, in terms
-	kd                 int // depth of a K super-block, in terms; on the direct paths, terms per call
+	maxSuperDepth                 int // depth of a K super-block, in terms; on the direct paths, terms per call
 	tileRows, tileCols int // rows and columns of a tile
 	mTiles, nTiles     int // numbers of rows and columns of tiles
 	worker             workerLayout
@@ -157,13 +157,13 @@ type Plan struct {
 
 // workerLayout holds offsets into an aligned worker scratch, in bytes.
 type workerLayout struct {
-	b, tile, rowBias, colBias, total int
+	packedB, tile, rowBias, colBias, total int
 }
 
 var (
 	errShape  = errors.New("gemm: negative dimension")
 	errOption = errors.New("gemm: unknown source, bias, algorithm or panel")
-	errWay    = errors.New("gemm: the requested algorithm cannot compute the product")
+	errAlgorithm    = errors.New("gemm: the requested algorithm cannot compute the product")
 )
 
 // NewPlan schedules a product. The schedule depends only on the spec and on the CPU's kernel set.
@@ -179,22 +179,22 @@ func newPlan(set *kernelSet, s Spec, maxShared int) (*Plan, error) {
 	if s.M < 0 || s.N < 0 || s.K < 0 {
 		return nil, errShape
 	}
-	if s.A.Source > Custom || s.B.Source > Custom || s.Bias > BiasCols || s.Way > Tiled || !set.hasPanel(s.B) {
+	if s.A.Source > Custom || s.B.Source > Custom || s.Bias > BiasCols || s.Algorithm > Tiled || !set.hasPanel(s.B) {
 		return nil, errOption
 	}
 	p := &Plan{spec: s, set: set}
 	if s.N == 1 {
 		p.spec.CColStride = 1
 	}
-	if !Supports(s, s.Way) && s.M > 0 && s.N > 0 && s.K > 0 {
-		return nil, errWay
+	if !Supports(s, s.Algorithm) && s.M > 0 && s.N > 0 && s.K > 0 {
+		return nil, errAlgorithm
 	}
 	strided := s.A.Source == Strided && s.B.Source == Strided
 	tiny := s.M*s.N <= simpleMACs && s.M*s.N*s.K <= simpleMACs
 	switch {
-	case s.M == 0 || s.N == 0 || s.K == 0, s.Way == Loops, s.Way == Any && strided && tiny:
+	case s.M == 0 || s.N == 0 || s.K == 0, s.Algorithm == Loops, s.Algorithm == Any && strided && tiny:
 		p.planSimple()
-	case (s.Way == Any || s.Way == Thin) && strided && p.planDirect():
+	case (s.Algorithm == Any || s.Algorithm == Thin) && strided && p.planDirect():
 	default:
 		p.chooseSides()
 		p.planTiled(maxShared)
@@ -237,9 +237,9 @@ func (p *Plan) chooseSides() {
 		depth = maxPackedDepth
 	}
 	p.kc = ceilDiv(s.K, ceilDiv(s.K, depth))
-	p.a = operandPlan{source: s.A.Source, size: size, panelWidth: p.set.mr, lanes: s.M,
+	p.a = operandPlan{source: s.A.Source, size: size, panelWidth: p.set.mr, extent: s.M,
 		laneStride: s.A.RowStride, termStride: s.A.ColStride}
-	p.b = operandPlan{source: s.B.Source, size: size, panelWidth: p.set.nr, lanes: s.N,
+	p.b = operandPlan{source: s.B.Source, size: size, panelWidth: p.set.nr, extent: s.N,
 		laneStride: s.B.ColStride, termStride: s.B.RowStride}
 	if s.A.Source == Strided {
 		p.a.panelWidth = p.set.panelRows(s.M)
@@ -260,9 +260,9 @@ func Packs(s Spec) (a, b bool) {
 	p := &Plan{spec: s, set: kernelsOf(s.DType)}
 	p.chooseSides()
 	if p.swapped {
-		return p.b.inPanels(), p.a.inPanels()
+		return p.b.createsPanels(), p.a.createsPanels()
 	}
-	return p.a.inPanels(), p.b.inPanels()
+	return p.a.createsPanels(), p.b.createsPanels()
 }
 
 // planTiled chooses the blocking of the tiled path.
@@ -270,32 +270,32 @@ func (p *Plan) planTiled(maxShared int) {
 	s, size := &p.spec, p.set.size
 	p.path = pathTiled
 	g := chooseGrid(p.a, p.b, s.K, p.kc, p.set.maxTiles(s.M, s.N, s.K))
-	p.tileRows, p.tileCols, p.mTiles, p.nTiles = g.mt, g.nt, g.mTiles, g.nTiles
+	p.tileRows, p.tileCols, p.mTiles, p.nTiles = g.tileRows, g.tileCols, g.mTiles, g.nTiles
 	p.a.packedOnce, p.b.packedOnce = g.shareA, g.shareB
 
 	lanes := 0
 	for _, d := range []operandPlan{p.a, p.b} {
 		if d.packedOnce {
-			lanes += roundUp(d.lanes, d.panelWidth)
+			lanes += roundUp(d.extent, d.panelWidth)
 		}
 	}
 	p.block = p.blockRows()
 	// The number is at most p.nt, because a worker's scratch has room for p.nt elements of the bias.
 	p.firstRowCols = min(p.tileCols, p.b.panelWidth*max(1, machine.MACGrain/(p.tileRows*p.b.panelWidth*min(s.K, p.kc))))
-	p.kd = s.K
+	p.maxSuperDepth = s.K
 	if lanes*s.K > maxShared {
-		p.kd = min(s.K, max(p.kc, maxShared/lanes/p.kc*p.kc))
+		p.maxSuperDepth = min(s.K, max(p.kc, maxShared/lanes/p.kc*p.kc))
 	}
 	if lanes > 0 {
-		p.shared = lanes*p.kd*size + alignBytes
+		p.shared = lanes*p.maxSuperDepth*size + alignBytes
 	}
 	l := &p.worker
 	room := func(elems int) int { return roundUp(elems*size, alignBytes) }
-	if p.a.local() {
-		l.b = room(p.tileRows * p.kc)
+	if p.a.packsPerTile() {
+		l.packedB = room(p.tileRows * p.kc)
 	}
-	l.tile = l.b
-	if p.b.local() {
+	l.tile = l.packedB
+	if p.b.packsPerTile() {
 		l.tile += room(p.tileCols * p.kc)
 	}
 	l.rowBias = l.tile + room(max(p.set.mr, maxHeight)*p.set.nr)
@@ -316,9 +316,9 @@ func (p *Plan) placeOperands() {
 		p.a.inPlace = p.a.termStride == 1 || p.a.laneStride == 1 && !p.a.evictsItself(p.kc)
 	}
 	if s.B.Source == Strided && p.b.laneStride == 1 {
-		small := s.M <= moderateRows || !p.leavesCache(s.K*s.N, machine.L2Bytes/2, machine.L2Bytes/4*5)
-		p.b.inPlace = s.M <= fewRows || small && !p.b.evictsItself(p.kc)
-		p.b.packedByFirstRow = !p.b.inPlace && !p.a.packs()
+		isSmall := s.M <= moderateRows || !p.leavesCache(s.K*s.N, machine.L2Bytes/2, machine.L2Bytes/4*5)
+		p.b.inPlace = s.M <= fewRows || isSmall && !p.b.evictsItself(p.kc)
+		p.b.packedByFirstRow = !p.b.inPlace && !p.a.packsBeforeTiles()
 	}
 }
 
@@ -339,14 +339,14 @@ func (p *Plan) leavesCache(elems, minBytes, minTotal int) bool {
 // contiguousAlongK reports whether the operand is read in place with each lane contiguous along K.
 func (d operandPlan) contiguousAlongK() bool { return d.inPlace && d.termStride == 1 }
 
-// packs reports whether panels of the operand are packed before tiles are computed.
-func (d operandPlan) packs() bool { return d.inPanels() && !d.packedByFirstRow }
+// packsBeforeTiles reports whether panels of the operand are packed before tiles are computed.
+func (d operandPlan) packsBeforeTiles() bool { return d.createsPanels() && !d.packedByFirstRow }
 
-// inPanels reports whether the plan creates panels of the operand while it runs.
-func (d operandPlan) inPanels() bool { return d.source != Prepacked && !d.inPlace }
+// createsPanels reports whether the plan creates panels of the operand while it runs.
+func (d operandPlan) createsPanels() bool { return d.source != Prepacked && !d.inPlace }
 
-// local reports whether each tile has its own panels of the operand in worker scratch.
-func (d operandPlan) local() bool { return d.inPanels() && !d.packedOnce }
+// packsPerTile reports whether each tile has its own panels of the operand in worker scratch.
+func (d operandPlan) packsPerTile() bool { return d.createsPanels() && !d.packedOnce }
 
 // DType returns the dtype of the operands.
 func (p *Plan) DType() tensor.DType { return p.spec.DType }
@@ -385,12 +385,12 @@ func (p *Plan) phasesPerBlock() int {
 }
 
 // phase returns the index of a phase's super-block of K, and the part of the work that the phase does.
-func (p *Plan) phase(phase int) (block int, what part) {
+func (p *Plan) phase(phase int) (block int, work part) {
 	if !p.sharesPanels() {
 		return 0, allRows
 	}
-	per := p.phasesPerBlock()
-	block, phase = phase/per, phase%per
+	perBlock := p.phasesPerBlock()
+	block, phase = phase/perBlock, phase%perBlock
 	switch {
 	case phase == 0 && p.b.packedByFirstRow:
 		return block, firstRows
@@ -408,13 +408,13 @@ func (p *Plan) Phases() int {
 	if !p.sharesPanels() {
 		return 1
 	}
-	return p.phasesPerBlock() * ceilDiv(p.spec.K, p.kd)
+	return p.phasesPerBlock() * ceilDiv(p.spec.K, p.maxSuperDepth)
 }
 
 // Tiles returns the number of tiles of a phase.
 func (p *Plan) Tiles(phase int) int {
-	block, what := p.phase(phase)
-	switch what {
+	block, work := p.phase(phase)
+	switch work {
 	case packing:
 		depth := p.superDepth(block)
 		return p.a.packTiles(depth) + p.b.packTiles(depth)
@@ -427,17 +427,17 @@ func (p *Plan) Tiles(phase int) int {
 }
 
 // tile returns the rows [i0, i1) and columns [j0, j1) of a tile, in a phase that computes.
-func (p *Plan) tile(what part, tile int) (i0, i1, j0, j1 int) {
-	rows, above, cols := p.mTiles, 0, p.tileCols
-	switch what {
+func (p *Plan) tile(work part, tile int) (i0, i1, j0, j1 int) {
+	rows, skippedRows, cols := p.mTiles, 0, p.tileCols
+	switch work {
 	case firstRows:
 		rows, cols = 1, p.firstRowCols
 	case otherRows:
-		rows, above = p.mTiles-1, 1
+		rows, skippedRows = p.mTiles-1, 1
 	}
-	i0, j0 = (tile%rows+above)*p.tileRows, tile/rows*cols
+	i0, j0 = (tile%rows+skippedRows)*p.tileRows, tile/rows*cols
 	return i0, min(i0+p.tileRows, p.spec.M), j0, min(j0+cols, p.spec.N)
 }
 
 // superDepth returns the depth of super-block i of K. Only the last super-block may be shorter than the others.
-func (p *Plan) superDepth(i int) int { return min(p.kd, p.spec.K-i*p.kd) }
+func (p *Plan) superDepth(i int) int { return min(p.maxSuperDepth, p.spec.K-i*p.maxSuperDepth) }

@@ -213,8 +213,8 @@ func TestNoAllocation(t *testing.T) {
 }
 
 func TestBadSpec(t *testing.T) {
-	for _, s := range []Spec{{M: -1}, {K: -2}, {A: Operand{Source: 9}}, {Bias: 7}, {Way: 9},
-		{M: 9, N: 9, K: 9, Way: Thin}, {M: 2, N: 2, K: 2, Way: Loops, A: Operand{Source: Prepacked}}} {
+	for _, s := range []Spec{{M: -1}, {K: -2}, {A: Operand{Source: 9}}, {Bias: 7}, {Algorithm: 9},
+		{M: 9, N: 9, K: 9, Algorithm: Thin}, {M: 2, N: 2, K: 2, Algorithm: Loops, A: Operand{Source: Prepacked}}} {
 		s.DType = tensor.Float32
 		if _, err := NewPlan(s); err == nil {
 			t.Errorf("%+v: no error", s)

@@ -31,14 +31,14 @@ type recordedCalls struct {
 type call struct {
 	code                            *jit.Func
 	tiles                           int // number of adjacent tiles
-	in, vec, out, bias, ahead       int // offsets from A, B, C and the bias, and of the prefetched panel from B
+	in, vec, out, bias, prefetched       int // offsets from A, B, C and the bias, and of the prefetched panel from B
 	inTile, vecTile, outTile, lanes int // steps from tile to tile; lanes is the number of lanes of the last vector
 }
 
 // callOf returns the call with these arguments.
 func callOf(code *jit.Func, x *jit.Args) call {
 	return call{code: code, tiles: x.Rows, in: x.Row[tile.In], vec: x.Row[tile.Vec], out: x.Row[tile.Out],
-		bias: x.Row[tile.EpilogueOperands], ahead: x.Row[tile.Ahead],
+		bias: x.Row[tile.EpilogueOperands], prefetched: x.Row[tile.Prefetched],
 		inTile: x.Step[tile.InTile], vecTile: x.Step[tile.VecTile],
 		outTile: x.Step[tile.OutTile], lanes: x.Step[tile.LastLanes]}
 }
@@ -47,7 +47,7 @@ func callOf(code *jit.Func, x *jit.Args) call {
 func (p *Plan) recordCalls() {
 	s := &p.spec
 	switch {
-	case s.CColStride != 1, p.prefetchResult, p.a.inPanels(), p.b.inPanels(), p.kc < s.K, s.M*s.N > recordedMACs/s.K:
+	case s.CColStride != 1, p.prefetchResult, p.a.createsPanels(), p.b.createsPanels(), p.kc < s.K, s.M*s.N > recordedMACs/s.K:
 		return
 	case s.Bias != NoBias && s.BiasStride != 1:
 		return
@@ -88,7 +88,7 @@ func (p *Plan) Repeat(r *Repeated, args *Args) bool {
 	if p.swapped {
 		pa, pb = pb, pa
 	}
-	x.Ptr[tile.In], x.Ptr[tile.Vec], x.Ptr[tile.Out], x.Ptr[tile.Ahead] = pa, pb, args.C, pb
+	x.Ptr[tile.In], x.Ptr[tile.Vec], x.Ptr[tile.Out], x.Ptr[tile.Prefetched] = pa, pb, args.C, pb
 	if c.hasBias {
 		x.Ptr[tile.EpilogueOperands] = args.Bias
 	}
@@ -109,7 +109,7 @@ func (r *Repeated) tile(i int) {
 		c := &r.calls.tiles[i][k]
 		x.Rows, x.Step[tile.LastLanes] = c.tiles, c.lanes
 		x.Row[tile.In], x.Row[tile.Vec], x.Row[tile.Out] = c.in, c.vec, c.out
-		x.Row[tile.EpilogueOperands], x.Row[tile.Ahead] = c.bias, c.ahead
+		x.Row[tile.EpilogueOperands], x.Row[tile.Prefetched] = c.bias, c.prefetched
 		x.Step[tile.InTile], x.Step[tile.VecTile], x.Step[tile.OutTile] = c.inTile, c.vecTile, c.outTile
 		if err := c.code.Call(x); err != nil {
 			panic(err) // cannot happen: a call fails only before its code is linked, and the plan has linked it
@@ -120,18 +120,18 @@ func (r *Repeated) tile(i int) {
 // RunRepeated is Plan.Run for a tile of the only phase of the plan. Repeat must have prepared r with args.
 func (p *Plan) RunRepeated(r *Repeated, tile int, args *Args) {
 	r.tile(tile)
-	if after := args.Epilogue; after != nil {
+	if epilogue := args.Epilogue; epilogue != nil {
 		i0, i1, j0, j1 := p.tile(allRows, tile)
 		if p.swapped {
 			i0, i1, j0, j1 = j0, j1, i0, i1
 		}
-		after(i0, i1, j0, j1)
+		epilogue(i0, i1, j0, j1)
 	}
 }
 
 // Release drops the references to the operands.
 func (r *Repeated) Release() {
 	x := &r.args
-	x.Ptr[tile.In], x.Ptr[tile.Vec], x.Ptr[tile.Out], x.Ptr[tile.Ahead] = nil, nil, nil, nil
+	x.Ptr[tile.In], x.Ptr[tile.Vec], x.Ptr[tile.Out], x.Ptr[tile.Prefetched] = nil, nil, nil, nil
 	x.Ptr[tile.EpilogueOperands] = nil
 }

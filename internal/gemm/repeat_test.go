@@ -27,7 +27,7 @@ func testRepeat[T float](t *testing.T, set *kernelSet) {
 		{150, 3*w - 2, 100, false, true}, {97, 2*w + 5, 40, true, true}, {300, 300, 300, true, false}} {
 		for _, bias := range []Bias{NoBias, BiasRows, BiasCols} {
 			p := newProblem[T](r, d.m, d.n, d.k, rowMajor, rowMajor, rowMajor)
-			p.spec.Way, p.spec.Near, p.spec.Bias, p.spec.BiasStride = Tiled, true, bias, 1
+			p.spec.Algorithm, p.spec.BInCache, p.spec.Bias, p.spec.BiasStride = Tiled, true, bias, 1
 			if d.packed {
 				p.spec.B.Source = Prepacked
 			}
@@ -40,7 +40,7 @@ func testRepeat[T float](t *testing.T, set *kernelSet) {
 		for _, lb := range []int{rowMajor, colMajor, rowPadded} {
 			for _, lc := range []int{rowMajor, colMajor, rowPadded} {
 				p := newProblem[T](r, 37, w+9, 50, la, lb, lc)
-				p.spec.Way, p.spec.Accumulate = Tiled, true
+				p.spec.Algorithm, p.spec.Accumulate = Tiled, true
 				repeats(t, r, set, p)
 			}
 		}

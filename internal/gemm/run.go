@@ -34,9 +34,9 @@ const (
 	packCost, stripCost = 16, 1 << 12
 )
 
-// count adds n multiplications, or packing work with the cost of n multiplications. It calls Args.Check after every
+// countMACs adds n multiplications, or packing work with the cost of n multiplications. It calls Args.Check after every
 // checkMACs multiplications.
-func (x *exec) count(n int) {
+func (x *exec) countMACs(n int) {
 	if x.macsSinceCheck += n; x.macsSinceCheck >= checkMACs && x.check != nil {
 		x.macsSinceCheck = 0
 		x.check()
@@ -57,24 +57,24 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	if n := p.worker.total; n > 0 {
 		x.worker = aligned(worker[:n])
 	}
-	block, what := p.phase(phase)
-	x.copyPanels = p.b.packedByFirstRow && what != otherRows
+	block, work := p.phase(phase)
+	x.copyPanels = p.b.packedByFirstRow && work != otherRows
 	if p.sharesPanels() {
-		x.superK = block * p.kd
+		x.superK = block * p.maxSuperDepth
 		x.depth = p.superDepth(block)
 		x.sharedA = aligned(args.Shared[:p.shared])
 		x.sharedB = x.sharedA
 		if p.a.packedOnce {
-			x.sharedB = p.elem(x.sharedA, roundUp(p.a.lanes, p.a.panelWidth)*p.kd)
+			x.sharedB = p.elem(x.sharedA, roundUp(p.a.extent, p.a.panelWidth)*p.maxSuperDepth)
 		}
-		if what == packing {
+		if work == packing {
 			x.runPack(tile)
 			return
 		}
 	} else {
 		x.depth = p.spec.K
 	}
-	i0, i1, j0, j1 := p.tile(what, tile)
+	i0, i1, j0, j1 := p.tile(work, tile)
 	if x.superK+x.depth == p.spec.K {
 		x.epilogue = args.Epilogue
 	}
@@ -87,12 +87,12 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	default:
 		x.runDirect(j0, j1)
 	}
-	x.final(i0, i1, j0, j1)
+	x.runEpilogue(i0, i1, j0, j1)
 }
 
-// final calls the epilogue for a part of C. The epilogue gets rows and columns of the caller's C, even if the plan
+// runEpilogue calls the epilogue for a part of C. The epilogue gets rows and columns of the caller's C, even if the plan
 // computes the transposed product.
-func (x *exec) final(i0, i1, j0, j1 int) {
+func (x *exec) runEpilogue(i0, i1, j0, j1 int) {
 	switch {
 	case x.epilogue == nil:
 	case x.swapped:
@@ -131,19 +131,19 @@ func (x *exec) runPack(tile int) {
 }
 
 func (x *exec) packShared(tile int, d operandPlan, src unsafe.Pointer, fn PackFunc, to unsafe.Pointer) {
-	panels, chunk := d.packChunk(x.depth)
-	groups := ceilDiv(ceilDiv(d.lanes, d.panelWidth), panels)
-	l0 := tile % groups * panels * d.panelWidth
-	l1 := min(l0+panels*d.panelWidth, d.lanes)
-	k0 := tile / groups * chunk
-	k1 := min(k0+chunk, x.depth)
-	if chunk == x.depth {
+	panels, depth := d.packChunk(x.depth)
+	panelGroups := ceilDiv(ceilDiv(d.extent, d.panelWidth), panels)
+	l0 := tile % panelGroups * panels * d.panelWidth
+	l1 := min(l0+panels*d.panelWidth, d.extent)
+	k0 := tile / panelGroups * depth
+	k1 := min(k0+depth, x.depth)
+	if depth == x.depth {
 		// Whole panels follow one another, so one call packs the group.
 		x.pack(x.elem(to, l0*x.depth), &d, src, fn, x.superK, x.superK+x.depth, l0, l1)
 		return
 	}
 	for l := l0; l < l1; l += d.panelWidth {
-		x.pack(x.elem(to, l*x.depth+k0*d.panelWidth), &d, src, fn, x.superK+k0, x.superK+k1, l, min(l+d.panelWidth, d.lanes))
+		x.pack(x.elem(to, l*x.depth+k0*d.panelWidth), &d, src, fn, x.superK+k0, x.superK+k1, l, min(l+d.panelWidth, d.extent))
 	}
 }
 
@@ -161,26 +161,26 @@ func (p *Plan) pack(dst unsafe.Pointer, d *operandPlan, src unsafe.Pointer, fn P
 // operand itself. Distances are in elements.
 type operandView struct {
 	base  unsafe.Pointer // address of the tile's first lane
-	w     int            // lanes of a panel
+	panelWidth     int            // lanes of a panel
 	panel int            // distance between panels
 	lane  int            // distance between lanes, for an operand read in place
 	term  int            // distance between terms
-	place bool
+	inPlace bool
 }
 
 // at returns the offset of lane l from base, in elements.
 func (f *operandView) at(l int) int {
-	if f.place {
+	if f.inPlace {
 		return l * f.lane
 	}
-	return l/f.w*f.panel + l%f.w
+	return l/f.panelWidth*f.panel + l%f.panelWidth
 }
 
 // locate sets f for the block of terms [k0, k1) of lanes [l0, l1). If the tile packs its own panels, locate packs them
 // into the worker's buffer.
 func (x *exec) locate(f *operandView, d *operandPlan, src, shared, local unsafe.Pointer, fn PackFunc,
 	k0, k1, l0, l1 int) {
-	f.w, f.term, f.place = d.panelWidth, d.panelWidth, d.inPlace
+	f.panelWidth, f.term, f.inPlace = d.panelWidth, d.panelWidth, d.inPlace
 	switch {
 	case d.inPlace:
 		f.base, f.lane, f.term = x.elem(src, l0*d.laneStride+k0*d.termStride), d.laneStride, d.termStride
@@ -213,7 +213,7 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 		args = calls.Get().(*jit.Args)
 		defer release(args)
 	}
-	localB := unsafe.Add(x.worker, p.worker.b)
+	localB := unsafe.Add(x.worker, p.worker.packedB)
 	end := x.superK + x.depth
 	t := tileState{exec: x, i0: i0, j0: j0, j1: j1}
 	var a, b operandView
@@ -222,7 +222,7 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 		x.locate(&a, &p.a, x.pa, x.sharedA, x.worker, x.packA, k0, k1, i0, i1)
 		x.locate(&b, &p.b, x.pb, x.sharedB, localB, x.packB, k0, k1, j0, j1)
 		t.k0, t.kc, t.first, t.last = k0, k1-k0, k0 == 0, k1 == s.K
-		x.count(packCost * (i1 - i0 + j1 - j0) * t.kc)
+		x.countMACs(packCost * (i1 - i0 + j1 - j0) * t.kc)
 		if args != nil {
 			t.computePanels(args, &a, &b, i0, i1, j0, j1)
 			continue
@@ -236,9 +236,9 @@ func (x *exec) runTile(i0, i1, j0, j1 int) {
 					t.micro(x.elem(a.base, a.at(i-i0)), bp, i, j, min(p.a.panelWidth, ie-i), cols)
 				}
 				if t.last {
-					x.final(ib, ie, j, j+cols)
+					x.runEpilogue(ib, ie, j, j+cols)
 				}
-				x.count(stripCost + (ie-ib)*cols*t.kc)
+				x.countMACs(stripCost + (ie-ib)*cols*t.kc)
 			}
 		}
 	}
@@ -264,7 +264,7 @@ func (x *exec) gatherBias(i0, i1, j0, j1 int) {
 	for e := strided.Move(size); l0 < l1; {
 		n := min(l1-l0, checkMACs/packCost)
 		e.Row(to, x.elem(x.bias, l0*x.spec.BiasStride), size, x.spec.BiasStride*size, n)
-		x.count(packCost * n)
+		x.countMACs(packCost * n)
 		to, l0 = x.elem(to, n), l0+n
 	}
 }
@@ -300,8 +300,8 @@ func (t *tileState) micro(ap, bp unsafe.Pointer, i, j, rows, cols int) {
 	size, fn := p.set.size, p.set.micro
 	astep := p.a.panelWidth * size
 	c := t.elem(t.pc, i*s.CRowStride+j*s.CColStride)
-	clash := t.first && s.Accumulate && s.Bias == BiasCols // both need init
-	if s.CColStride != 1 || clash {
+	bothNeedInit := t.first && s.Accumulate && s.Bias == BiasCols // both need init
+	if s.CColStride != 1 || bothNeedInit {
 		tmp := t.temporary()
 		fn(t.kc, ap, astep, bp, tmp, p.set.nr*size, unsafe.Pointer(&zeroRow), 0, nil, rows, cols)
 		t.merge(tmp, i, j, rows, cols)

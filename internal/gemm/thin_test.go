@@ -39,7 +39,7 @@ func guardedThin[T float](t *testing.T) {
 				d[0], d[1] = d[1], d[0]
 			}
 			p := newProblem[T](r, d[0], d[1], d[2], r.IntN(rowPadded+1), r.IntN(rowPadded+1), r.IntN(rowPadded+1))
-			if p.spec.Way = Thin; !Supports(p.spec, Thin) {
+			if p.spec.Algorithm = Thin; !Supports(p.spec, Thin) {
 				continue
 			}
 			p.spec.Bias, p.spec.Accumulate = Bias(r.IntN(2)*r.IntN(3)), r.IntN(4) == 0

@@ -44,7 +44,7 @@ var prices = price{mac: 1. / 96, tile: 425, phase: 1280, pack: packNS, custom: 2
 // grid is a division of C into mTiles×nTiles tiles of mt×nt elements. If shareA or shareB is set, a packing phase packs
 // the operand for all tiles; otherwise each tile packs its own panels.
 type grid struct {
-	mt, nt         int
+	tileRows, tileCols         int
 	mTiles, nTiles int
 	shareA, shareB bool
 }
@@ -74,31 +74,31 @@ func (s *kernelSet) maxTiles(m, n, k int) int {
 // chooseGrid picks the grid with the least core time summed over several worker counts. Small tiles balance the load,
 // and large tiles reuse packed panels. The same grid serves all numbers of workers, so that the result does not depend
 // on the number of workers.
-func chooseGrid(a, b operandPlan, k, kc, most int) grid {
+func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 	var best grid
 	bestCost := -1.0
 	// A has pa panels and B has pb. Tiles of at most ma by nb panels have mp by np panels after the tiles are made equal.
-	pa, pb := ceilDiv(a.lanes, a.panelWidth), ceilDiv(b.lanes, b.panelWidth)
-	lastM := 0
-	for _, ma := range tilePanels {
-		mTiles := ceilDiv(pa, min(ma, pa))
-		mp := ceilDiv(pa, mTiles)
-		if mp == lastM {
+	aPanels, bPanels := ceilDiv(a.extent, a.panelWidth), ceilDiv(b.extent, b.panelWidth)
+	lastHeight := 0
+	for _, heightLimit := range tilePanels {
+		mTiles := ceilDiv(aPanels, min(heightLimit, aPanels))
+		height := ceilDiv(aPanels, mTiles)
+		if height == lastHeight {
 			continue
 		}
-		lastM = mp
-		lastN := 0
-		for _, nb := range tilePanels {
-			nTiles := ceilDiv(pb, min(nb, pb))
-			np := ceilDiv(pb, nTiles)
-			if np == lastN {
+		lastHeight = height
+		lastWidth := 0
+		for _, widthLimit := range tilePanels {
+			nTiles := ceilDiv(bPanels, min(widthLimit, bPanels))
+			width := ceilDiv(bPanels, nTiles)
+			if width == lastWidth {
 				continue
 			}
-			lastN = np
-			g := grid{mt: mp * a.panelWidth, nt: np * b.panelWidth, mTiles: ceilDiv(pa, mp), nTiles: ceilDiv(pb, np)}
-			g.shareA = a.inPanels() && (g.nTiles > 1 || mp > a.localPanels(kc))
-			g.shareB = b.inPanels() && (g.mTiles > 1 || np > b.localPanels(kc))
-			if g.mTiles*g.nTiles > most {
+			lastWidth = width
+			g := grid{tileRows: height * a.panelWidth, tileCols: width * b.panelWidth, mTiles: ceilDiv(aPanels, height), nTiles: ceilDiv(bPanels, width)}
+			g.shareA = a.createsPanels() && (g.nTiles > 1 || height > a.localPanels(kc))
+			g.shareB = b.createsPanels() && (g.mTiles > 1 || width > b.localPanels(kc))
+			if g.mTiles*g.nTiles > maxTiles {
 				continue
 			}
 			if c := g.cost(a, b, k, kc); bestCost < 0 || c < bestCost {
@@ -113,15 +113,15 @@ func chooseGrid(a, b operandPlan, k, kc, most int) grid {
 func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 	depth := float64(k)
 	blocks := float64(ceilDiv(k, kc))
-	mt, nt := float64(min(g.mt, roundUp(a.lanes, a.panelWidth))), float64(min(g.nt, roundUp(b.lanes, b.panelWidth)))
-	tile := float64(mt*nt*depth*prices.mac) + prices.tile + float64(mt*nt*blocks*prices.c) +
-		float64(mt*depth*prices.loadA) + float64(nt*depth*prices.loadB)
+	height, width := float64(min(g.tileRows, roundUp(a.extent, a.panelWidth))), float64(min(g.tileCols, roundUp(b.extent, b.panelWidth)))
+	tile := float64(height*width*depth*prices.mac) + prices.tile + float64(height*width*blocks*prices.c) +
+		float64(height*depth*prices.loadA) + float64(width*depth*prices.loadB)
 	shared := 0.0
 	for _, s := range []struct {
 		operandPlan
 		extent float64
 		shared bool
-	}{{a, mt, g.shareA}, {b, nt, g.shareB}} {
+	}{{a, height, g.shareA}, {b, width, g.shareB}} {
 		packPrice := prices.pack
 		switch {
 		case s.packedByFirstRow:
@@ -131,8 +131,8 @@ func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 		}
 		switch {
 		case s.shared:
-			shared += float64(float64(roundUp(s.lanes, s.panelWidth)) * depth * (packPrice + prices.share))
-		case s.inPanels():
+			shared += float64(float64(roundUp(s.extent, s.panelWidth)) * depth * (packPrice + prices.share))
+		case s.createsPanels():
 			tile += float64(s.extent * depth * packPrice)
 		}
 	}
@@ -160,5 +160,5 @@ func (d operandPlan) packTiles(depth int) int {
 		return 0
 	}
 	panels, k := d.packChunk(depth)
-	return ceilDiv(ceilDiv(d.lanes, d.panelWidth), panels) * ceilDiv(depth, k)
+	return ceilDiv(ceilDiv(d.extent, d.panelWidth), panels) * ceilDiv(depth, k)
 }

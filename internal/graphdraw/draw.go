@@ -57,9 +57,9 @@ type Band struct{ Top, Bottom float64 }
 
 // Route has the x coordinates of a net. The route and the layers determine the segments of the net.
 type Route struct {
-	Leave  float64   // at the upper box
-	Cross  []float64 // at each layer that the trunk crosses, from top to bottom
-	Arrive []float64 // at the lower box of each element of Net.To
+	LeaveX  float64   // at the upper box
+	CrossX  []float64 // at each layer that the trunk crosses, from top to bottom
+	ArriveX []float64 // at the lower box of each element of Net.To
 }
 
 // Distances between elements, in the units of Box.

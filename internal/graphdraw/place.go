@@ -2,8 +2,8 @@ package graphdraw
 
 import "math"
 
-// rounds is the number of placement passes, each downwards and upwards.
-const rounds = 10
+// placementRounds is the number of placement passes, each downwards and upwards.
+const placementRounds = 10
 
 // assignX assigns x coordinates. It places the cells of each layer in turn as close to their connected cells as order
 // and minimum distances allow. An isotonic regression minimizes the weighted sum of squared distances.
@@ -22,7 +22,7 @@ func (l *layeredLayout) assignX() {
 	}
 	up, down := func(c *cell) [][]int { return [][]int{c.up} }, func(c *cell) [][]int { return [][]int{c.down} }
 	both := func(c *cell) [][]int { return [][]int{c.up, c.down} }
-	for range rounds {
+	for range placementRounds {
 		for k := range l.layers {
 			l.placeLayer(k, up)
 		}
@@ -144,9 +144,9 @@ func (l *layeredLayout) drawing() *Drawing {
 		d.Ranks = append(d.Ranks, l.cells[i].layer)
 	}
 	for i := range l.nets {
-		route := Route{Leave: r.leaveX[i], Arrive: r.arriveX[i]}
+		route := Route{LeaveX: r.leaveX[i], ArriveX: r.arriveX[i]}
 		for _, c := range l.trunks[i] {
-			route.Cross = append(route.Cross, l.cells[c].x)
+			route.CrossX = append(route.CrossX, l.cells[c].x)
 		}
 		d.Routes = append(d.Routes, route)
 	}

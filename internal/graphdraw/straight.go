@@ -9,7 +9,7 @@ import (
 // straightenLines makes lines vertical where neighbouring cells leave enough space, because placement layer by layer
 // leaves lines slightly bent. A line is the trunk of a net or a chain of boxes.
 func (l *layeredLayout) straightenLines() {
-	lines := slices.Concat(l.trunks, l.columns())
+	lines := slices.Concat(l.trunks, l.boxChains())
 	lines = slices.DeleteFunc(lines, func(line []int) bool { return len(line) < 2 })
 	slices.SortStableFunc(lines, func(a, b []int) int { return cmp.Compare(len(b), len(a)) })
 	for range 3 { // a moved line makes room for others
@@ -19,9 +19,9 @@ func (l *layeredLayout) straightenLines() {
 	}
 }
 
-// columns returns the longest chains of boxes. In a chain, each box is the only successor of the previous box, and has
+// boxChains returns the longest chains of boxes. In a chain, each box is the only successor of the previous box, and has
 // no other predecessor.
-func (l *layeredLayout) columns() [][]int {
+func (l *layeredLayout) boxChains() [][]int {
 	next := func(c int) int {
 		if down := l.cells[c].down; len(down) == 1 && l.cells[down[0]].box >= 0 && len(l.cells[down[0]].up) == 1 {
 			return down[0]

@@ -143,11 +143,11 @@ func init() {
 		if o.Compile == nil && o.Pointwise == nil && o.Impls == nil {
 			o.Compile = func(*graph.Call) (*graph.Kernel, error) { return nil, errors.New("nothing is run here") }
 		}
-		Catalogue[o.Name] = defined(*o)
+		Catalogue[o.Name] = define(*o)
 	}
 }
 
-func defined(o graph.Op) *graph.Op {
+func define(o graph.Op) *graph.Op {
 	d, err := fusion.Define(o)
 	if err != nil {
 		panic(err)

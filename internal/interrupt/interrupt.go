@@ -67,9 +67,9 @@ func (m *Mutex) Lock(ctx context.Context) error {
 func (m *Mutex) Unlock() { <-m.locked }
 
 // Wait waits until a channel is closed. It returns the cause of the context if the context ends first.
-func Wait(ctx context.Context, until <-chan struct{}) error {
+func Wait(ctx context.Context, closed <-chan struct{}) error {
 	select {
-	case <-until:
+	case <-closed:
 		return nil
 	case <-done(ctx):
 		return context.Cause(ctx)

@@ -11,9 +11,9 @@ import (
 
 // Available returns nil if loops may be compiled, and otherwise an error with the reason. GRAPHRUN_JIT=off disables
 // compilation. The result does not change while the process runs.
-func Available() error { return available() }
+func Available() error { return availability() }
 
-var available = sync.OnceValue(func() error {
+var availability = sync.OnceValue(func() error {
 	mode := os.Getenv("GRAPHRUN_JIT")
 	switch {
 	case mode == "off":
@@ -27,8 +27,8 @@ var available = sync.OnceValue(func() error {
 	case raceEnabled && mode != "on":
 		return errors.New("the race detector cannot observe machine code (GRAPHRUN_JIT=on compiles it anyway)")
 	}
-	return probe()
+	return probeCall()
 })
 
-// probe maps and calls a function that only returns. The error says why executable memory is unavailable.
-func probe() error { return newFunc("probe", returnCode).Call(new(Args)) }
+// probeCall maps and calls a function that only returns. The error says why executable memory is unavailable.
+func probeCall() error { return newFunc("probe", returnCode).Call(new(Args)) }

@@ -93,8 +93,8 @@ type Work struct {
 	IterationElements, TailElements int
 }
 
-// Of returns the instructions for a row of n elements.
-func (w Work) Of(n int) int {
+// RowInstructions returns the instructions for a row of n elements.
+func (w Work) RowInstructions(n int) int {
 	left := n % w.IterationElements
 	return w.Row + n/w.IterationElements*w.Iteration + (left+w.TailElements-1)/w.TailElements*w.TailIteration
 }
@@ -170,7 +170,7 @@ func Fence() { fence() }
 // generate the code, but get the same function. The code must be position-independent and follow the rules of the
 // package comment. It is mapped by the next [Link], or at the first call. The function keeps make for listings.
 func Lookup(key string, make func(list bool) (Code, error)) (*Func, error) {
-	if f := cached(key); f != nil {
+	if f := lookupCached(key); f != nil {
 		return f, nil
 	}
 	code, err := make(false)
@@ -192,7 +192,7 @@ func Lookup(key string, make func(list bool) (Code, error)) (*Func, error) {
 	return f, nil
 }
 
-func cached(key string) *Func {
+func lookupCached(key string) *Func {
 	cache.Lock()
 	defer cache.Unlock()
 	return cache.funcs[key].Value()

@@ -37,7 +37,7 @@ func Link() error {
 	for _, w := range pending.funcs {
 		if f := w.Value(); f != nil {
 			funcs = append(funcs, f)
-			size += padded(f)
+			size += paddedSize(f)
 		}
 	}
 	if len(funcs) > 0 {
@@ -49,14 +49,14 @@ func Link() error {
 	return nil
 }
 
-func padded(f *Func) int { return (len(f.code) + codeAlign - 1) &^ (codeAlign - 1) }
+func paddedSize(f *Func) int { return (len(f.code) + codeAlign - 1) &^ (codeAlign - 1) }
 
 // mapFuncs copies code to new memory and makes it executable.
 func mapFuncs(funcs []*Func, size int) error {
 	memory, err := mapExecutable(size, func(to []byte) {
 		for _, f := range funcs {
 			copy(to, f.code)
-			to = to[padded(f):]
+			to = to[paddedSize(f):]
 		}
 	})
 	if err != nil {
@@ -67,7 +67,7 @@ func mapFuncs(funcs []*Func, size int) error {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
 	for _, f := range funcs {
 		reportToPerf(at, len(f.code), f.name)
-		n := padded(f)
+		n := paddedSize(f)
 		f.code, f.mapping = nil, m
 		f.entry.Store(at)
 		at += uintptr(n)

@@ -102,7 +102,7 @@ func minRowElements() int {
 
 // RowsPerCall returns the maximum number of rows of n0 elements in one call of machine code.
 func (l *Loop) RowsPerCall(n0 int) int {
-	return max(1, min(callElements/max(n0, minRowElements()), callWork/l.code.Work().Of(n0)))
+	return max(1, min(callElements/max(n0, minRowElements()), callWork/l.code.Work().RowInstructions(n0)))
 }
 
 // Compiled reports whether the loop is machine code.
@@ -163,7 +163,7 @@ const (
 // setMaxPerCall computes the maximum number of elements in a call.
 func (l *Loop) setMaxPerCall() {
 	w := l.code.Work()
-	iterations := (callWork - w.Of(w.IterationElements-1)) / w.Iteration
+	iterations := (callWork - w.RowInstructions(w.IterationElements-1)) / w.Iteration
 	l.maxPerCall = max(expr.Lanes, min(callElements, iterations*w.IterationElements)&^(expr.Lanes-1))
 }
 

@@ -1,7 +1,7 @@
 package machine
 
-// Cut divides units of work, such as rows of an image, into chunks of nearly equal size.
-type Cut struct{ Units, Chunks int }
+// Division divides units of work, such as rows of an image, into chunks of nearly equal size.
+type Division struct{ Units, Chunks int }
 
 // A grain is the usual amount of work per chunk. A step with less work than fewChunks grains is still cut into up to
 // fewChunks chunks, each of at least grain/minChunkDivisor. An additional chunk costs less than a worker that waits
@@ -11,10 +11,10 @@ const (
 	minChunkDivisor = 4
 )
 
-// CutUnits cuts units into chunks of about one grain. work is the amount of work of one unit. The number of chunks is 1
+// DivideUnits cuts units into chunks of about one grain. work is the amount of work of one unit. The number of chunks is 1
 // or even, so that for every grain the first half of the chunks is the first half of the units, to within one unit. In
 // consecutive steps over the same rows, each of two workers then reads the rows that it wrote in the previous step.
-func CutUnits(units, work, grain int) Cut {
+func DivideUnits(units, work, grain int) Division {
 	all := float64(units) * float64(max(1, work))
 	n := all / float64(max(1, grain))
 	if n < fewChunks {
@@ -24,11 +24,11 @@ func CutUnits(units, work, grain int) Cut {
 	if k > 1 && k%2 == 1 {
 		k++
 	}
-	return Cut{units, min(max(1, k), units)}
+	return Division{units, min(max(1, k), units)}
 }
 
 // Range returns the units [first, end) of a chunk.
-func (c Cut) Range(chunk int) (first, end int) {
+func (c Division) Range(chunk int) (first, end int) {
 	size, rest := c.Units/c.Chunks, c.Units%c.Chunks
 	return size*chunk + rest*chunk/c.Chunks, size*(chunk+1) + rest*(chunk+1)/c.Chunks
 }

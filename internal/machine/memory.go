@@ -1,5 +1,5 @@
 // Package machine describes the machine: the memory that the process may take ([Memory], [Fits]), the features of the
-// processor ([Host], [Features]), measured prices of work ([Profile], [Work]), and the cut of work into chunks ([Cut],
+// processor ([Host], [Features]), measured prices of work ([Profile], [Work]), and the cut of work into chunks ([Division],
 // the grains).
 //
 // On Linux, memory limits are read from /proc and /sys: the limits of the process's control groups and their ancestors
@@ -34,9 +34,9 @@ const maxRequest = min(1<<46, math.MaxInt/2)
 var unknownLimit = Limit{maxRequest, maxRequest, "what a process can address"}
 
 // Memory returns the tightest current limit.
-func Memory() Limit { return memory(false) }
+func Memory() Limit { return currentLimit(false) }
 
-func memory(block bool) Limit { return tightest(read(os.DirFS("/"), idle(), block)) }
+func currentLimit(block bool) Limit { return tightest(readLimits(os.DirFS("/"), readIdleHeap(), block)) }
 
 // tightest returns the limit with the least memory left.
 func tightest(limits []Limit) Limit {
@@ -55,15 +55,15 @@ type idleHeap struct {
 	released int // address space only
 }
 
-func idle() idleHeap {
+func readIdleHeap() idleHeap {
 	s := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)
 	return idleHeap{int(s[0].Value.Uint64()), int(s[1].Value.Uint64())}
 }
 
-// read returns all limits that the files state. An unreadable file states no limit. If block is set, the limit of the
+// readLimits returns all limits that the files state. An unreadable file states no limit. If block is set, the limit of the
 // address space applies to a single allocation.
-func read(fsys fs.FS, heap idleHeap, block bool) []Limit {
+func readLimits(fsys fs.FS, heap idleHeap, block bool) []Limit {
 	m := meminfo(fsys)
 	limits := groups(fsys, m)
 	if total := m["MemTotal"]; total > 0 {
@@ -110,11 +110,11 @@ func fits(bytes int, block bool) (Limit, bool) {
 		r.bytesLeft.Add(-int64(bytes))
 		return Limit{}, true
 	}
-	l := memory(block)
+	l := currentLimit(block)
 	if bytes > l.Left && bytes <= maxRequest {
 		runtime.GC()
 		debug.FreeOSMemory()
-		l = memory(block)
+		l = currentLimit(block)
 	}
 	r := &reading{time: time.Now()}
 	r.bytesLeft.Store(int64(l.Left - min(bytes, l.Left)))

@@ -92,7 +92,7 @@ func TestLimits(t *testing.T) {
 			"1073741824            bytes     \n"},
 			gib, 0, "ulimit -v"},
 	} {
-		l := tightest(read(system(c.files), idleHeap{}, false))
+		l := tightest(readLimits(system(c.files), idleHeap{}, false))
 		if l.Total != c.total || l.Left > c.left || l.Left < c.left-c.left/50 || !strings.Contains(l.Name, c.says) {
 			t.Errorf("%s: %+v, want %d of %d, %s", c.name, l, c.left, c.total, c.says)
 		}
@@ -103,25 +103,25 @@ func TestIdleHeapCounts(t *testing.T) {
 	bounded := system(map[string]string{"proc/self/limits": "Max address space         2147483648           unlimited   " +
 		"         bytes     \n"})
 	heap := idleHeap{free: 100, released: 1000}
-	without, with := tightest(read(bounded, idleHeap{}, false)), tightest(read(bounded, heap, false))
+	without, with := tightest(readLimits(bounded, idleHeap{}, false)), tightest(readLimits(bounded, heap, false))
 	if with.Left != without.Left+1100 {
 		t.Errorf("address space: %d without an idle heap, %d with it", without.Left, with.Left)
 	}
-	without, with = tightest(read(system(nil), idleHeap{}, false)), tightest(read(system(nil), heap, false))
+	without, with = tightest(readLimits(system(nil), idleHeap{}, false)), tightest(readLimits(system(nil), heap, false))
 	if with.Left != without.Left+100 {
 		t.Errorf("memory: %d without an idle heap, %d with it", without.Left, with.Left)
 	}
 }
 
 func TestNothingKnown(t *testing.T) {
-	if l := tightest(read(fstest.MapFS{}, idleHeap{}, false)); l != unknownLimit {
+	if l := tightest(readLimits(fstest.MapFS{}, idleHeap{}, false)); l != unknownLimit {
 		t.Errorf("%+v", l)
 	}
 	broken := system(map[string]string{"proc/meminfo": "MemTotal\nMemAvailable: x kB\n",
 		"proc/self/cgroup":    ":::\nx\n4:memory\n",
 		"proc/self/mountinfo": "a - cgroup2\n - \n1 2 3 / - cgroup cgroup rw,memory\n",
 		"proc/self/limits":    "Max address space\n"})
-	if l := tightest(read(broken, idleHeap{}, false)); l != unknownLimit {
+	if l := tightest(readLimits(broken, idleHeap{}, false)); l != unknownLimit {
 		t.Errorf("broken files: %+v", l)
 	}
 }
@@ -160,7 +160,7 @@ func TestBlocks(t *testing.T) {
 		{idleHeap{released: 3 * gib}, fresh + 3*gib, 3 * gib},
 	} {
 		for block, want := range map[bool]int{false: c.all, true: c.single} {
-			for _, l := range read(bounded, c.heap, block) {
+			for _, l := range readLimits(bounded, c.heap, block) {
 				if strings.Contains(l.Name, "ulimit -v") && l.Left != want {
 					t.Errorf("%+v, block %v: %d bytes are left, want %d", c.heap, block, l.Left, want)
 				}

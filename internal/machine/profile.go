@@ -47,7 +47,7 @@ type Profile struct {
 // Rates holds the cost per byte by access.
 type Rates struct {
 	Dense    Curve `json:"dense" doc:"Sequential, of operands and results."`
-	Kept     Curve `json:"kept" doc:"Sequential, of constants; by the size of all constants."`
+	DenseConstants     Curve `json:"kept" doc:"Sequential, of constants; by the size of all constants."`
 	Panels   Curve `json:"panels" doc:"Constants that products read in panels; by the size of all constants."`
 	Copied   Curve `json:"copied" doc:"Sequential, by copies."`
 	Tiled    Curve `json:"tiled" doc:"Transposed, tile by tile, of elements of 4 bytes."`
@@ -57,12 +57,12 @@ type Rates struct {
 
 // curve returns the curve of an access.
 func (m *Rates) curve(a Access) *Curve {
-	return [...]*Curve{&m.Dense, &m.Kept, &m.Panels, &m.Copied, &m.Tiled, &m.Strided, &m.Gathered}[a]
+	return [...]*Curve{&m.Dense, &m.DenseConstants, &m.Panels, &m.Copied, &m.Tiled, &m.Strided, &m.Gathered}[a]
 }
 
-// Of returns the curve of an access, or nil for an invalid access.
-func (m *Rates) Of(a Access) *Curve {
-	if m == nil || a >= accesses {
+// CurveOf returns the curve of an access, or nil for an invalid access.
+func (m *Rates) CurveOf(a Access) *Curve {
+	if m == nil || a >= numAccesses {
 		return nil
 	}
 	return m.curve(a)
@@ -151,7 +151,7 @@ func (p *Profile) ScaleCopies(factor float64) *Profile {
 func (p *Profile) clone() *Profile {
 	q := *p
 	q.Kernels = maps.Clone(p.Kernels)
-	for a := range accesses {
+	for a := range numAccesses {
 		c := q.Memory.curve(a)
 		*c = slices.Clone(*c)
 	}
@@ -166,16 +166,16 @@ var shippedProfiles = map[string]func() *Profile{
 	"arm64":    sync.OnceValue(func() *Profile { return shippedProfile("arm64") }),
 }
 
-// Keeping returns the profile for a run whose steps together read the given number of bytes of constants. This number
+// WithConstants returns the profile for a run whose steps together read the given number of bytes of constants. This number
 // determines the cache from which a step reads its constants.
-func (p *Profile) Keeping(bytes float64) *Profile {
+func (p *Profile) WithConstants(bytes float64) *Profile {
 	r := *p
 	r.constantBytes = bytes
 	return &r
 }
 
-// Kept returns the bytes of constants that a run reads. It is 0 for a profile without a graph.
-func (p *Profile) Kept() float64 { return p.constantBytes }
+// ConstantBytes returns the bytes of constants that a run reads. It is 0 for a profile without a graph.
+func (p *Profile) ConstantBytes() float64 { return p.constantBytes }
 
 // PS returns the price of work in picoseconds, rounded, between 0 and an hour. Sequential memory access overlaps with
 // computation, so only the longer of these two times counts. Other memory accesses stall the core, so their times are
@@ -206,7 +206,7 @@ const maxPS = 3600e12
 
 func (p *Profile) price(w *Work) float64 {
 	ps := w.Steps * p.StepPS
-	for a := DenseConstants; a < accesses; a++ {
+	for a := DenseConstants; a < numAccesses; a++ {
 		touched := w.Footprint
 		if a <= Panels {
 			touched = max(w.Footprint, p.constantBytes)

@@ -50,7 +50,7 @@ func TestProfileFile(t *testing.T) {
 		t.Errorf("a kernel that the file does not name costs %v", q.Kernels["gemm.f32"])
 	}
 	p.Complete()
-	if p.Digest() != q.Digest() || len(p.Digest()) != 64 || q.Keeping(1e9).Digest() != p.Digest() {
+	if p.Digest() != q.Digest() || len(p.Digest()) != 64 || q.WithConstants(1e9).Digest() != p.Digest() {
 		t.Errorf("digests %s and %s", p.Digest(), q.Digest())
 	}
 }
@@ -88,7 +88,7 @@ func TestHostileProfiles(t *testing.T) {
 // TestPrices adds parts up: what is waited for, and the longer one of memory and arithmetic.
 func TestPrices(t *testing.T) {
 	p := &Profile{StepPS: 100, Kernels: map[string]float64{"k": 10},
-		Memory: Rates{Dense: Curve{{Bytes: 100, PS: 1}, {Bytes: 10000, PS: 3}}, Kept: Curve{{Bytes: 10, PS: 1},
+		Memory: Rates{Dense: Curve{{Bytes: 100, PS: 1}, {Bytes: 10000, PS: 3}}, DenseConstants: Curve{{Bytes: 10, PS: 1},
 			{Bytes: 1000, PS: 5}}, Tiled: Curve{{Bytes: 1, PS: 7}}}}
 	var w Work
 	w.Steps, w.Footprint, w.Bytes[Dense] = 1, 1000, 50
@@ -112,8 +112,8 @@ func TestPrices(t *testing.T) {
 			t.Errorf("%+v: %d, want %d", v, got, c.want)
 		}
 	}
-	w.Footprint, w.Bytes = 20, [accesses]float64{DenseConstants: 10}
-	if a, b := p.PS(w), p.Keeping(1000).PS(w); a >= b {
+	w.Footprint, w.Bytes = 20, [numAccesses]float64{DenseConstants: 10}
+	if a, b := p.PS(w), p.WithConstants(1000).PS(w); a >= b {
 		t.Errorf("%d, and %d where all constants are many", a, b)
 	}
 }

@@ -67,7 +67,7 @@ func (p *Profile) Check() error {
 			return fmt.Errorf("%s: %v is not a valid cost", x.name, x.rate)
 		}
 	}
-	for a := range accesses {
+	for a := range numAccesses {
 		c := *p.Memory.curve(a)
 		if len(c) == 0 || len(c) > maxLevels {
 			return fmt.Errorf("memory.%v: %d levels: want 1 to %d", a, len(c), maxLevels)

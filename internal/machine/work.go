@@ -22,12 +22,12 @@ const (
 	Strided
 	// Gathered is random access.
 	Gathered
-	accesses
+	numAccesses
 )
 
 // String returns the name in profiles.
 func (a Access) String() string {
-	return [...]string{"dense", "kept", "panels", "copied", "tiled", "strided", "gathered", "?"}[min(a, accesses)]
+	return [...]string{"dense", "kept", "panels", "copied", "tiled", "strided", "gathered", "?"}[min(a, numAccesses)]
 }
 
 // MaxParts bounds the number of inner kernels of one [Work].
@@ -45,7 +45,7 @@ type Part struct {
 // steps.
 type Work struct {
 	// Bytes counts bytes by access. In a difference of two works a count may be negative.
-	Bytes [accesses]float64
+	Bytes [numAccesses]float64
 	// Parts are added by Do and DoUnoverlapped. Unused parts have no kernel.
 	Parts [MaxParts]Part
 	Steps float64

@@ -36,9 +36,9 @@ func AnySpecial(text string) (float64, bool) {
 	return x, err == nil && (math.IsNaN(x) || math.IsInf(x, 0))
 }
 
-// Meant returns the literal of [Special] that was meant by another spelling, such as "-inf", "nan", "+Infinity" or
+// IntendedLiteral returns the literal of [Special] that was meant by another spelling, such as "-inf", "nan", "+Infinity" or
 // "np.inf". It returns "" for other strings, and for the literals of Special.
-func Meant(text string) string {
+func IntendedLiteral(text string) string {
 	sign, name := "", strings.ToLower(strings.TrimSpace(text))
 	if IsSpecial(text) || name == "" {
 		return ""

@@ -229,7 +229,7 @@ func (p *Plan) cutTiles() {
 		// The number of chunks is even, and the minimum for a cut is smaller than along rows. After a convolution, each
 		// of two workers then reduces the half of the image that is in its own cache. The next step, which scales the
 		// image by its mean, benefits in the same way.
-		pieces, least = machine.CutUnits(p.rowLen, p.tileLen, grain).Chunks, grain/2
+		pieces, least = machine.DivideUnits(p.rowLen, p.tileLen, grain).Chunks, grain/2
 	}
 	if chunks := (p.tiles + p.tilesPerChunk - 1) / p.tilesPerChunk; p.tiles > 0 && chunks < minChunks &&
 		work >= least && p.isSinglePass() && len(p.program.Passes[0].Folds) > 0 {

@@ -22,14 +22,14 @@ const maxNames = 1 << 16
 func Nearest(name string, names iter.Seq[string]) string {
 	lowerName := strings.ToLower(name)
 	best, limit, seen := "", max(1, (len(name)+1)/3), 0
-	least := 2*limit + 2
-	var contained containment
+	bestScore := 2*limit + 2
+	var byContainment containment
 	for other := range names {
 		if seen++; seen > maxNames {
 			break
 		}
 		lowerOther := strings.ToLower(other)
-		contained.consider(lowerName, lowerOther, other)
+		byContainment.consider(lowerName, lowerOther, other)
 		if d := len(other) - len(name); d > limit || -d > limit {
 			continue
 		}
@@ -38,15 +38,15 @@ func Nearest(name string, names iter.Seq[string]) string {
 		if lowerName == "" || lowerOther == "" || lowerName[0] != lowerOther[0] {
 			score++ // the first letter is seldom wrong
 		}
-		if d > limit || score > least || score == least && (best == "" || best <= other) {
+		if d > limit || score > bestScore || score == bestScore && (best == "" || best <= other) {
 			continue
 		}
 		if 2*d <= max(len(name), len(other)) {
-			best, least = other, score
+			best, bestScore = other, score
 		}
 	}
 	if best == "" {
-		return contained.best()
+		return byContainment.best()
 	}
 	return best
 }
@@ -56,27 +56,27 @@ const minContained = 3
 
 // containment has the shortest name that contains the given name (around), and the longest name that the given name
 // contains (inside).
-type containment struct{ around, inside string }
+type containment struct{ shortestAround, longestInside string }
 
 // consider updates c for a known name other, whose lower-case form is lower. name is the given name in lower case.
 func (c *containment) consider(name, lower, other string) {
 	switch {
 	case len(name) >= minContained && strings.Contains(lower, name):
-		if n := len(c.around); n == 0 || len(other) < n || len(other) == n && other < c.around {
-			c.around = other
+		if n := len(c.shortestAround); n == 0 || len(other) < n || len(other) == n && other < c.shortestAround {
+			c.shortestAround = other
 		}
 	case len(other) >= minContained && strings.Contains(name, lower):
-		if n := len(c.inside); len(other) > n || len(other) == n && other < c.inside {
-			c.inside = other
+		if n := len(c.longestInside); len(other) > n || len(other) == n && other < c.longestInside {
+			c.longestInside = other
 		}
 	}
 }
 
 func (c *containment) best() string {
-	if c.around != "" {
-		return c.around
+	if c.shortestAround != "" {
+		return c.shortestAround
 	}
-	return c.inside
+	return c.longestInside
 }
 
 // DidYouMean returns the end of a message that suggests a name, or "" if the name is empty.

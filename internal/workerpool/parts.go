@@ -12,16 +12,16 @@ import "sync/atomic"
 // 2.8 ms in alternating pieces of 16 KiB.
 type Parts []atomic.Uint64 // by worker: the first piece in the upper 32 bits, the end in the lower 32 bits
 
-// run packs a range into a word.
-func run(first, end int) uint64 { return uint64(first)<<32 | uint64(end) }
+// packRange packs a range into a word.
+func packRange(first, end int) uint64 { return uint64(first)<<32 | uint64(end) }
 
-// bounds is the inverse of run.
-func bounds(x uint64) (first, end int) { return int(x >> 32), int(x & (1<<32 - 1)) }
+// unpackRange is the inverse of run.
+func unpackRange(x uint64) (first, end int) { return int(x >> 32), int(x & (1<<32 - 1)) }
 
-// Deal assigns each range its share of n pieces, n < 2^31. It must be called before all other methods.
-func (p Parts) Deal(n int) {
+// Distribute assigns each range its share of n pieces, n < 2^31. It must be called before all other methods.
+func (p Parts) Distribute(n int) {
 	for i := range p {
-		p[i].Store(run(n*i/len(p), n*(i+1)/len(p)))
+		p[i].Store(packRange(n*i/len(p), n*(i+1)/len(p)))
 	}
 }
 
@@ -29,11 +29,11 @@ func (p Parts) Deal(n int) {
 func (p Parts) Next(part int) int {
 	for {
 		x := p[part].Load()
-		first, end := bounds(x)
+		first, end := unpackRange(x)
 		if first >= end {
 			return -1
 		}
-		if p[part].CompareAndSwap(x, run(first+1, end)) {
+		if p[part].CompareAndSwap(x, packRange(first+1, end)) {
 			return first
 		}
 	}
@@ -47,23 +47,23 @@ func (p Parts) Steal(part int) int {
 		return c // another goroutine with this range has stolen meanwhile
 	}
 	for {
-		from, most := -1, 0
+		from, largest := -1, 0
 		for i := range p {
-			if first, end := bounds(p[i].Load()); end-first > most {
-				from, most = i, end-first
+			if first, end := unpackRange(p[i].Load()); end-first > largest {
+				from, largest = i, end-first
 			}
 		}
 		if from < 0 {
 			return -1
 		}
 		x := p[from].Load()
-		first, end := bounds(x)
+		first, end := unpackRange(x)
 		middle := first + (end-first)/2
-		if first >= end || !p[from].CompareAndSwap(x, run(first, middle)) {
+		if first >= end || !p[from].CompareAndSwap(x, packRange(first, middle)) {
 			continue // the owner took the last piece
 		}
 		if middle+1 < end {
-			p[part].Store(run(middle+1, end))
+			p[part].Store(packRange(middle+1, end))
 		}
 		return middle
 	}

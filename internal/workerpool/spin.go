@@ -25,31 +25,31 @@ const (
 	crowdedTime = 20 * time.Millisecond
 )
 
-// began is the origin of the times in this file.
-var began = time.Now()
+// timeOrigin is the origin of the times in this file.
+var timeOrigin = time.Now()
 
 // crowdedUntil is the time until which the cores count as crowded.
 var crowdedUntil atomic.Int64
 
 // spinner is the state of a spin loop. The zero value is the state at the start of a loop.
 type spinner struct {
-	turns int
-	since time.Duration // first call of the scheduler, as time after began; 0: none yet
+	spins int
+	start time.Duration // first call of the scheduler, as time after began; 0: none yet
 	last  time.Duration // last call of the scheduler
 }
 
 // spin spins once, and reports whether the goroutine may spin on. It regularly yields to the scheduler, so that other
 // goroutines get the core.
 func (l *spinner) spin() bool {
-	l.turns++
-	if l.turns%spinsPerYield != 0 {
+	l.spins++
+	if l.spins%spinsPerYield != 0 {
 		pause()
 		return true
 	}
 	runtime.Gosched()
-	now := time.Since(began)
-	if l.since == 0 {
-		l.since, l.last = now, now
+	now := time.Since(timeOrigin)
+	if l.start == 0 {
+		l.start, l.last = now, now
 	}
 	if now-l.last > crowdGap {
 		crowdedUntil.Store(int64(now + crowdedTime))
@@ -59,22 +59,22 @@ func (l *spinner) spin() bool {
 	switch {
 	case int64(now) < crowdedUntil.Load():
 		most = spinCrowded
-	case open.Load() > 0:
+	case openJobs.Load() > 0:
 		most = spinBusy
 	}
-	return now-l.since < most
+	return now-l.start < most
 }
 
-// crowded reports whether other goroutines or processes had a core recently.
-func crowded() bool { return int64(time.Since(began)) < crowdedUntil.Load() }
+// isCrowded reports whether other goroutines or processes had a core recently.
+func isCrowded() bool { return int64(time.Since(timeOrigin)) < crowdedUntil.Load() }
 
 // Lock is a spin lock for a few instructions. The zero value is unlocked.
-type Lock struct{ taken atomic.Uint32 }
+type Lock struct{ locked atomic.Uint32 }
 
 // Lock acquires the lock.
 func (l *Lock) Lock() {
-	for !l.taken.CompareAndSwap(0, 1) {
-		for turns := 1; l.taken.Load() != 0; turns++ {
+	for !l.locked.CompareAndSwap(0, 1) {
+		for turns := 1; l.locked.Load() != 0; turns++ {
 			if turns%spinsPerYield == 0 {
 				runtime.Gosched() // the holder may wait for a core
 			}
@@ -84,4 +84,4 @@ func (l *Lock) Lock() {
 }
 
 // Unlock releases the lock.
-func (l *Lock) Unlock() { l.taken.Store(0) }
+func (l *Lock) Unlock() { l.locked.Store(0) }

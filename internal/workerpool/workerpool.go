@@ -19,9 +19,9 @@ var (
 	mu                    Lock
 	jobs                  []*Job       // jobs that request workers
 	workers               int          // number of workers
-	idle                  atomic.Int32 // number of workers without a job; written with mu held
+	idleWorkers                  atomic.Int32 // number of workers without a job; written with mu held
 	requestingJobs        atomic.Int32 // len(jobs), for spinning workers, which read it without mu
-	open                  atomic.Int32 // number of jobs between Begin and End; while there are any, workers spin longer
+	openJobs                  atomic.Int32 // number of jobs between Begin and End; while there are any, workers spin longer
 	skipsAfterFutileStart int          // skipCalls when the last worker ended: 1, 3, 7 ... if workers find no job, else 0
 	skipCalls             int          // number of Try calls, from now on, that start no worker; at most maxSkipped
 )
@@ -49,14 +49,14 @@ type Job struct {
 	Help func()
 
 	events  atomic.Uint32 // counts calls, workers that leave, and the end
-	wanted  int           // requested workers that have not joined yet
-	joined  int           // workers that are in Help
-	waiting bool          // the owner sleeps
+	requestedWorkers  int           // requested workers that have not joined yet
+	joinedWorkers  int           // workers that are in Help
+	ownerSleeps bool          // the owner sleeps
 	wake    chan struct{}
 }
 
 // Begin opens the job.
-func (j *Job) Begin() { open.Add(1) }
+func (j *Job) Begin() { openJobs.Add(1) }
 
 // Call requests n workers, and wakes a waiting owner. If too few workers are awake, worth decides whether more are
 // started.
@@ -64,11 +64,11 @@ func (j *Job) Call(n int, worth Worth) {
 	start := 0
 	mu.Lock()
 	if n > 0 {
-		if j.wanted == 0 {
+		if j.requestedWorkers == 0 {
 			jobs = append(jobs, j)
 			requestingJobs.Store(int32(len(jobs)))
 		}
-		j.wanted = max(j.wanted, n)
+		j.requestedWorkers = max(j.requestedWorkers, n)
 		start = workersToStart(n, worth)
 	}
 	asleep := j.recordEvent()
@@ -82,7 +82,7 @@ func (j *Job) Call(n int, worth Worth) {
 // Expect announces a Call. It starts workers if fewer than n are awake, so that the job does not wait some tens of
 // microseconds for its workers. The started workers spin until a Call or until their spin time ends.
 func Expect(n int, worth Worth) {
-	if int(idle.Load()) >= n {
+	if int(idleWorkers.Load()) >= n {
 		return
 	}
 	mu.Lock()
@@ -94,10 +94,10 @@ func Expect(n int, worth Worth) {
 // workersToStart returns the number of workers to start so that n workers are awake. It adds this number to the workers
 // of the pool. The lock must be held.
 func workersToStart(n int, worth Worth) (start int) {
-	if awake := int(idle.Load()); n > awake && worth.starts() {
+	if awake := int(idleWorkers.Load()); n > awake && worth.starts() {
 		start = max(min(n-awake, max(runtime.GOMAXPROCS(0)-1, n)-workers), 0)
 		workers += start
-		idle.Add(int32(start))
+		idleWorkers.Add(int32(start))
 	}
 	return start
 }
@@ -119,7 +119,7 @@ func noop() {}
 // Ready reports whether workers would join a Call of the given worth, because some workers are awake or would be
 // started. If not, the caller need not prepare shared work, which saves some tenths of a microsecond.
 func Ready(worth Worth) bool {
-	if idle.Load() > 0 || worth == Much {
+	if idleWorkers.Load() > 0 || worth == Much {
 		return true
 	}
 	if worth == Little {
@@ -136,7 +136,7 @@ func (w Worth) starts() bool {
 		skipCalls--
 		return false
 	}
-	if w == Try && crowded() {
+	if w == Try && isCrowded() {
 		return false
 	}
 	return w != Little
@@ -145,20 +145,20 @@ func (w Worth) starts() bool {
 // recordEvent counts an event. It reports whether the owner must be woken.
 func (j *Job) recordEvent() bool {
 	j.events.Add(1)
-	asleep := j.waiting
-	j.waiting = false
+	asleep := j.ownerSleeps
+	j.ownerSleeps = false
 	return asleep
 }
 
-// Seen returns the event count for Wait and Linger. The caller reads it before it looks for work.
-func (j *Job) Seen() uint32 { return j.events.Load() }
+// EventCount returns the event count for Wait and Linger. The caller reads it before it looks for work.
+func (j *Job) EventCount() uint32 { return j.events.Load() }
 
 // Wait blocks an owner without work until an event after seen: a Call, or a worker that leaves. If no worker is at
 // work, Wait returns immediately. It reports whether workers are at work.
 func (j *Job) Wait(seen uint32) bool {
 	for l := (spinner{}); ; {
 		mu.Lock()
-		n := j.joined
+		n := j.joinedWorkers
 		mu.Unlock()
 		if n == 0 || j.events.Load() != seen {
 			return n > 0
@@ -176,14 +176,14 @@ func (j *Job) Wait(seen uint32) bool {
 // sleep parks the owner until an event after seen.
 func (j *Job) sleep(seen uint32) {
 	mu.Lock()
-	if j.events.Load() != seen || j.joined == 0 {
+	if j.events.Load() != seen || j.joinedWorkers == 0 {
 		mu.Unlock()
 		return
 	}
 	if j.wake == nil {
 		j.wake = make(chan struct{}, 1)
 	}
-	j.waiting = true
+	j.ownerSleeps = true
 	mu.Unlock()
 	<-j.wake
 }
@@ -203,24 +203,24 @@ func (j *Job) Linger(seen uint32) bool {
 // End closes the job. No worker joins after End has begun, and all workers have left when it returns.
 func (j *Job) End() {
 	mu.Lock()
-	if j.wanted > 0 {
-		j.wanted = 0
-		withdraw(j)
+	if j.requestedWorkers > 0 {
+		j.requestedWorkers = 0
+		removeJob(j)
 	}
-	n := j.joined
+	n := j.joinedWorkers
 	j.events.Add(1) // for lingering workers
 	mu.Unlock()
 	for n > 0 {
-		seen := j.Seen()
+		seen := j.EventCount()
 		if !j.Wait(seen) {
 			break
 		}
 	}
-	open.Add(-1)
+	openJobs.Add(-1)
 }
 
-// withdraw removes a job from the list.
-func withdraw(j *Job) {
+// removeJob removes a job from the list.
+func removeJob(j *Job) {
 	if i := slices.Index(jobs, j); i >= 0 {
 		jobs = slices.Delete(jobs, i, i+1)
 		requestingJobs.Store(int32(len(jobs)))
@@ -253,11 +253,11 @@ func join() *Job {
 		return nil
 	}
 	j := jobs[0]
-	if j.wanted--; j.wanted == 0 {
-		withdraw(j)
+	if j.requestedWorkers--; j.requestedWorkers == 0 {
+		removeJob(j)
 	}
-	j.joined++
-	idle.Add(-1)
+	j.joinedWorkers++
+	idleWorkers.Add(-1)
 	return j
 }
 
@@ -267,9 +267,9 @@ func (j *Job) help() {
 	returned := false
 	defer func() {
 		mu.Lock()
-		j.joined--
+		j.joinedWorkers--
 		if returned {
-			idle.Add(1)
+			idleWorkers.Add(1)
 		} else {
 			workers--
 		}
@@ -291,7 +291,7 @@ func leave(joined bool) bool {
 		return false
 	}
 	workers--
-	idle.Add(-1)
+	idleWorkers.Add(-1)
 	if joined {
 		skipsAfterFutileStart, skipCalls = 0, 0
 	} else {

@@ -40,14 +40,14 @@ func TestWorkersJoinAndEnd(t *testing.T) {
 		j.Call(3, Much)
 		eventually(t, "no worker joins", func() bool { return came.Load() == 3 })
 		j.End()
-		if j.wanted != 0 || j.joined != 0 || len(jobs) != 0 {
+		if j.requestedWorkers != 0 || j.joinedWorkers != 0 || len(jobs) != 0 {
 			t.Fatal("the job is not over")
 		}
 	}
 	nobody(t)
 	eventually(t, "goroutines are left", func() bool { return runtime.NumGoroutine() <= before })
-	if idle.Load() != 0 || open.Load() != 0 || requestingJobs.Load() != 0 {
-		t.Fatalf("idle %d, open %d, called %d", idle.Load(), open.Load(), requestingJobs.Load())
+	if idleWorkers.Load() != 0 || openJobs.Load() != 0 || requestingJobs.Load() != 0 {
+		t.Fatalf("idle %d, open %d, called %d", idleWorkers.Load(), openJobs.Load(), requestingJobs.Load())
 	}
 }
 
@@ -61,8 +61,8 @@ func TestEndWaitsForWorkers(t *testing.T) {
 	j.Begin()
 	j.Call(1, Much)
 	eventually(t, "no worker joins", in.Load)
-	seen := j.Seen()
-	if !j.Wait(seen) && !out.Load() || j.Seen() == seen {
+	seen := j.EventCount()
+	if !j.Wait(seen) && !out.Load() || j.EventCount() == seen {
 		t.Error("the owner did not wait for the worker that joined")
 	}
 	j.End()
@@ -75,7 +75,7 @@ func TestNobodyToWaitFor(t *testing.T) {
 	j := &Job{Help: func() {}}
 	j.Begin()
 	defer j.End()
-	if j.Wait(j.Seen()) {
+	if j.Wait(j.EventCount()) {
 		t.Error("workers were at work although none was requested")
 	}
 }
@@ -88,7 +88,7 @@ func TestCallWakesTheOwner(t *testing.T) {
 		eventually(t, "the owner does not sleep", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			return j.waiting
+			return j.ownerSleeps
 		})
 		called.Store(true)
 		j.Call(0, Little)
@@ -97,7 +97,7 @@ func TestCallWakesTheOwner(t *testing.T) {
 	j.Begin()
 	j.Call(1, Much)
 	for !called.Load() {
-		if seen := j.Seen(); !called.Load() {
+		if seen := j.EventCount(); !called.Load() {
 			j.Wait(seen)
 		}
 	}
@@ -119,7 +119,7 @@ func TestWorkThatEndsItsGoroutine(t *testing.T) {
 		j.End()
 	}
 	nobody(t)
-	if n := idle.Load(); n != 0 {
+	if n := idleWorkers.Load(); n != 0 {
 		t.Errorf("%d workers are counted, but have ended", n)
 	}
 }
@@ -142,9 +142,9 @@ func TestTries(t *testing.T) {
 		if workers > before {
 			starts++
 		}
-		if j.wanted > 0 { // the work is complete before a worker joins
-			j.wanted = 0
-			withdraw(j)
+		if j.requestedWorkers > 0 { // the work is complete before a worker joins
+			j.requestedWorkers = 0
+			removeJob(j)
 		}
 		mu.Unlock()
 		j.End()
@@ -180,7 +180,7 @@ func TestExpect(t *testing.T) {
 		j.Call(1, Little) // starts no worker
 		for end := time.Now().Add(time.Millisecond); before == 1 && time.Now().Before(end); runtime.Gosched() {
 			mu.Lock()
-			taken := j.wanted == 0
+			taken := j.requestedWorkers == 0
 			mu.Unlock()
 			if taken {
 				came++
@@ -214,8 +214,8 @@ func TestReady(t *testing.T) {
 	if Ready(Little) || !Ready(Much) {
 		t.Error("no worker is awake: Little starts none, Much does")
 	}
-	idle.Add(1)
-	defer idle.Add(-1)
+	idleWorkers.Add(1)
+	defer idleWorkers.Add(-1)
 	if !Ready(Little) {
 		t.Error("an awake worker joins a Little call")
 	}
@@ -227,7 +227,7 @@ func TestParts(t *testing.T) {
 		for _, c := range [][2]int{{1, 1}, {2, 2}, {3, 3}, {8, 8}, {1, 3}, {3, 8}} {
 			workers := c[1]
 			p := make(Parts, min(c[0], max(n, 1)))
-			p.Deal(n)
+			p.Distribute(n)
 			var mu Lock
 			taken := make([]atomic.Int32, n)
 			var all sync.WaitGroup
@@ -264,7 +264,7 @@ func TestParts(t *testing.T) {
 // A worker takes pieces from the front of its part, and steals the second half of another part.
 func TestPartsAreContiguous(t *testing.T) {
 	p := make(Parts, 2)
-	p.Deal(16)
+	p.Distribute(16)
 	var order []int
 	for c := p.Next(0); len(order) < 12; c = p.Next(0) {
 		if c < 0 {
@@ -298,7 +298,7 @@ func TestManyOwners(t *testing.T) {
 				j.Call(3, Much)
 				work()
 				for done.Load() < 100 {
-					if seen := j.Seen(); done.Load() < 100 {
+					if seen := j.EventCount(); done.Load() < 100 {
 						j.Wait(seen)
 					}
 				}

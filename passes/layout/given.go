@@ -46,7 +46,7 @@ func ReadGiven(r io.Reader) (Strategy, error) {
 		Bound   int64           `json:"bound"`
 		Proof   *wcsp.Proof     `json:"proof"`
 	}
-	if err := files.JSON(text, &file); err != nil {
+	if err := files.DecodeJSON(text, &file); err != nil {
 		return nil, fmt.Errorf("not a solution: %w", err)
 	}
 	if file.Version > wcsp.Version || file.Version < 0 {

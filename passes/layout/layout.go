@@ -76,7 +76,7 @@ func ProfileFor(p *Profile, g *graph.Graph) *Profile {
 			constantBytes += float64(v.Meta.Bytes())
 		}
 	}
-	return p.Keeping(constantBytes)
+	return p.WithConstants(constantBytes)
 }
 
 // Problem is a graph with inferred layouts, and the constraints on changing these layouts. The constraints are the pins

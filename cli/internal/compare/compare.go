@@ -237,7 +237,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	}
 	for _, path := range paths { // a missing file is reported before the first measurement
 		if _, err := os.Stat(path); err != nil {
-			return exit.Wrong(files.InFile(path, err))
+			return exit.Wrong(files.WithPath(path, err))
 		}
 	}
 	command.LimitGarbage()

@@ -74,7 +74,7 @@ func Message(err error) string {
 	text := err.Error()
 	var file *fs.PathError
 	if errors.As(err, &file) {
-		text = strings.ReplaceAll(text, file.Error(), files.OfFile("", file).Error())
+		text = strings.ReplaceAll(text, file.Error(), files.Reword("", file).Error())
 	}
 	var number *strconv.NumError
 	if errors.As(err, &number) {

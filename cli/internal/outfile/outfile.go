@@ -71,7 +71,7 @@ func Cause(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return errors.New("no file can be created there")
 	}
-	return errors.New(strings.TrimPrefix(files.OfFile("", e).Error(), e.Path+": "))
+	return errors.New(strings.TrimPrefix(files.Reword("", e).Error(), e.Path+": "))
 }
 
 // followLink follows a symbolic link to a file that does not exist yet. It returns other paths unchanged.

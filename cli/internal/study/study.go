@@ -85,7 +85,7 @@ func read(ext *command.Extensions, path string) (*Study, error) {
 		return nil, err
 	}
 	s := new(Study)
-	if err := files.JSON(text, s); err != nil {
+	if err := files.DecodeJSON(text, s); err != nil {
 		return nil, fmt.Errorf("%s: not a study: %w", path, err)
 	}
 	if err := s.check(ext, filepath.Dir(path)); err != nil {
@@ -211,7 +211,7 @@ func (c *Condition) check(folder string) (err error) {
 			return fmt.Errorf("profile: %q: there is no such file: want %s, or a file in the folder of the study",
 				c.Profile, strings.Join(shipped, ", "))
 		} else if err != nil {
-			return fmt.Errorf("profile: %w", files.InFile(path, err))
+			return fmt.Errorf("profile: %w", files.WithPath(path, err))
 		}
 	}
 	if c.Copies == 0 {

@@ -190,8 +190,8 @@ func drawingOf(l *level) pageDrawing {
 	}
 	for i, n := range l.lines {
 		r := l.Routes[i]
-		d.Lines = append(d.Lines, pageLine{n.values, n.layout, n.from, n.to, r.Leave, append([]float64{}, r.Cross...),
-			r.Arrive})
+		d.Lines = append(d.Lines, pageLine{n.values, n.layout, n.from, n.to, r.LeaveX, append([]float64{}, r.CrossX...),
+			r.ArriveX})
 	}
 	return d
 }

@@ -226,9 +226,9 @@ func (w *svgWriter) connectPorts(l *level, i, items int, inner *level, origin, w
 	for k, p := range inner.ports {
 		at, n, route := inner.Corners[items+k], &l.lines[p.line], l.Routes[p.line]
 		from := graphdraw.Point{X: within.X + at.X + portWidth/2, Y: within.Y + at.Y}
-		to := graphdraw.Point{X: origin.X + route.Leave, Y: origin.Y + l.Corners[i].Y + l.sizes[i].Height}
+		to := graphdraw.Point{X: origin.X + route.LeaveX, Y: origin.Y + l.Corners[i].Y + l.sizes[i].Height}
 		if !p.out {
-			from, to = graphdraw.Point{X: origin.X + route.Arrive[slices.Index(n.to, i)], Y: origin.Y + l.Corners[i].Y}, from
+			from, to = graphdraw.Point{X: origin.X + route.ArriveX[slices.Index(n.to, i)], Y: origin.Y + l.Corners[i].Y}, from
 		}
 		fmt.Fprintf(w, `<path class="%s" d="%s%s"/>`+"\n", lineClass("net", "l", n.layout), w.point("M", from), w.curve(from, to))
 	}
@@ -266,7 +266,7 @@ func (w *svgWriter) line(g *item, l *level, i int, origin graphdraw.Point) {
 		if to >= len(g.items) || g.items[to].open {
 			continue // the line continues inside an open group, or outside this group
 		}
-		x, y := l.Routes[i].Arrive[k]+origin.X, l.Corners[to].Y+origin.Y
+		x, y := l.Routes[i].ArriveX[k]+origin.X, l.Corners[to].Y+origin.Y
 		fmt.Fprintf(w, `<path class="%s" d="%s%s%sz"/>`, lineClass("tip", "f", n.layout), w.point("M", graphdraw.Point{X: x, Y: y}),
 			w.point("L", graphdraw.Point{X: x - 4, Y: y - 7}), w.point("L", graphdraw.Point{X: x + 4, Y: y - 7}))
 	}

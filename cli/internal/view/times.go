@@ -28,17 +28,17 @@ const maxProfileBytes = 1 << 28
 func readTimes(path string) (strategy string, times map[string]float64, err error) {
 	file, _, err := files.OpenRegular(path)
 	if err != nil {
-		return "", nil, exit.Wrongf("--profile: %w", files.OfFile(path, err))
+		return "", nil, exit.Wrongf("--profile: %w", files.Reword(path, err))
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxProfileBytes))
 	if err != nil {
-		return "", nil, exit.Wrongf("--profile: %w", files.OfFile(path, err))
+		return "", nil, exit.Wrongf("--profile: %w", files.Reword(path, err))
 	}
 	var d measuredTimes
 	if err := json.Unmarshal(text, &d); err != nil {
 		return "", nil, exit.Wrongf("--profile: %w",
-			files.InFile(path, fmt.Errorf("not the output of bench --profile --json: %w", err)))
+			files.WithPath(path, fmt.Errorf("not the output of bench --profile --json: %w", err)))
 	}
 	times = map[string]float64{}
 	for _, s := range d.ByStep {

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// ErrLooked is the cause of contexts that [After] ended.
-var ErrLooked = errors.New("the context was checked often enough")
+// ErrEnded is the cause of contexts that [EndAtCheck] ended.
+var ErrEnded = errors.New("the context was checked often enough")
 
 // Context counts its checks: the calls of Err.
 type Context struct {
@@ -18,8 +18,8 @@ type Context struct {
 	endAt  int64 // the check at which the context ends; 0 for never
 }
 
-// After returns a context that ends at its n-th check. If n is 0, the context never ends.
-func After(n int) *Context {
+// EndAtCheck returns a context that ends at its n-th check. If n is 0, the context never ends.
+func EndAtCheck(n int) *Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	return &Context{Context: ctx, cancel: cancel, endAt: int64(n)}
 }
@@ -27,7 +27,7 @@ func After(n int) *Context {
 // Err counts the call, and returns the error of the context.
 func (c *Context) Err() error {
 	if c.checks.Add(1) == c.endAt {
-		c.cancel(ErrLooked)
+		c.cancel(ErrEnded)
 	}
 	return c.Context.Err()
 }

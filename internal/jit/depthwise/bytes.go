@@ -39,9 +39,9 @@ type Bytes struct {
 	In, Out [2]int // distances in bytes between rows and between pixels
 	Overlap int    // number of results of the last tile that overlap the tile before it
 
-	// Flip says that the sign bits of the input are flipped. SignedIn says that the bytes are signed after that; it must
+	// FlipSigns says that the sign bits of the input are flipped. SignedIn says that the bytes are signed after that; it must
 	// equal the result of [tile.ReadsSigned]. Signed says that the results are signed bytes.
-	Flip, SignedIn, Signed bool
+	FlipSigns, SignedIn, Signed bool
 
 	// Sums says that the int32 sums are the result, without scales and zero point.
 	Sums bool
@@ -81,9 +81,9 @@ const (
 const Channels = 0
 
 // ByteChannel returns the channel at an index of the intermediate order, see [Bytes].
-func ByteChannel(cpu machine.Features, place int) int {
+func ByteChannel(cpu machine.Features, position int) int {
 	quarter := ByteChannels(cpu) / 4
-	return place%quarter/4*16 + place/quarter*4 + place%4
+	return position%quarter/4*16 + position/quarter*4 + position%4
 }
 
 // Groups is the number of groups of window rows, see [Bytes.Rows].

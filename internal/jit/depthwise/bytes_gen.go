@@ -37,7 +37,7 @@ const scaleReg = rowsLeft
 
 func newByteGen(s *Bytes, cpu machine.Features, list bool) *byteGen {
 	g := &byteGen{s: s, width: ByteChannels(cpu)}
-	w := target.ByteWindows{Flip: s.Flip, SignedIn: s.SignedIn, Signed: s.Signed, Sums: s.Sums, Words: s.Words,
+	w := target.ByteWindows{Flip: s.FlipSigns, SignedIn: s.SignedIn, Signed: s.Signed, Sums: s.Sums, Words: s.Words,
 		Channels: s.Channels, ChannelMask: stepOf(Channels), Spill: spillWord(0), Temporary: scratch}
 	if cpu.Has(machine.NEON) {
 		g.vectors = arm64.NewByteWindows(w, list)

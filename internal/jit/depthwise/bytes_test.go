@@ -26,11 +26,11 @@ type byteCall struct {
 }
 
 func drawBytes(rng *rand.Rand, cpu machine.Features, words bool) *byteCall {
-	s := &depthwise.Bytes{Tile: 1 + rng.IntN(depthwise.MaxByteTile(cpu)), Flip: rng.IntN(2) == 0, Signed: rng.IntN(2) == 0,
+	s := &depthwise.Bytes{Tile: 1 + rng.IntN(depthwise.MaxByteTile(cpu)), FlipSigns: rng.IntN(2) == 0, Signed: rng.IntN(2) == 0,
 		Words: words, Sums: rng.IntN(3) == 0}
 	c := &byteCall{spec: s, cpu: cpu, tiles: 1 + rng.IntN(3), rows: 1 + rng.IntN(3),
 		channels: 1 + rng.IntN(depthwise.ByteChannels(cpu))}
-	s.SignedIn = tile.ReadsSigned(cpu, s.Flip)
+	s.SignedIn = tile.ReadsSigned(cpu, s.FlipSigns)
 	if !cpu.Has(machine.Vector512) {
 		s.Channels = c.channels % depthwise.ByteChannels(cpu)
 	}
@@ -132,7 +132,7 @@ func (c *byteCall) sum(mem [][]byte, row, col, channel, place int) int32 {
 		for kx := range s.Window[1] {
 			at := (row*s.Stride[0]+ky*s.Dilation[0])*int(s.In[0]) + (col*s.Stride[1]+kx*s.Dilation[1])*int(s.In[1]) + channel
 			x := mem[depthwise.In][c.at[depthwise.In]+at]
-			if s.Flip {
+			if s.FlipSigns {
 				x ^= 1 << 7
 			}
 			w := c.at[depthwise.Weights] + ((kx*s.Groups()+ky/s.Rows())*c.wide()+place)*4 + ky%s.Rows()*(4/s.Rows())

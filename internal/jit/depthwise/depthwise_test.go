@@ -90,7 +90,7 @@ func (c *call[T]) drawChannels(rng *rand.Rand) {
 	pixel := c.stride * s.Size
 	width := c.tiles*s.Tile[1] + rng.IntN(2)
 	s.In, s.Out = [2]int{c.size[1] * pixel, pixel}, [2]int{width * pixel, pixel}
-	s.NextIn, s.NextOut = s.Tile[1]*s.Stride[1]*pixel, s.Tile[1]*pixel
+	s.InTileStep, s.OutTileStep = s.Tile[1]*s.Stride[1]*pixel, s.Tile[1]*pixel
 }
 
 func (c *call[T]) drawTail(rng *rand.Rand) {
@@ -296,8 +296,8 @@ func TestRefused(t *testing.T) {
 		"2 distances of 536870912 bytes":     func(s *depthwise.Spec) { s.Out[0] = 1 << 29 },
 		"4 distances of 4294967296":          func(s *depthwise.Spec) { s.Out[1] = 1 << 32 },
 		"4 distances of 1073741824":          func(s *depthwise.Spec) { s.In[0], s.End = 1<<30, [2]int{9, 9} },
-		"1 distances of 4611686018427387904": func(s *depthwise.Spec) { s.NextIn = 1 << 62 },
-		"1 distances of -4":                  func(s *depthwise.Spec) { s.NextOut = -4 },
+		"1 distances of 4611686018427387904": func(s *depthwise.Spec) { s.InTileStep = 1 << 62 },
+		"1 distances of -4":                  func(s *depthwise.Spec) { s.OutTileStep = -4 },
 		"1073676288 distances of 8 bytes": func(s *depthwise.Spec) {
 			s.Dilation[0], s.In[0] = 1<<30-1<<16, 8
 		},

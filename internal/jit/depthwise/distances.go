@@ -18,7 +18,7 @@ func (s *Spec) checkDistances() error {
 	}
 	cols = min(cols, max(0, s.End[1]-s.First[1]))
 	return checkFit([][2]int{{rows, s.In[0]}, {s.Dilation[0], s.In[0]}, {cols, s.In[1]}, {s.Tile[0], s.Out[0]},
-		{s.Tile[1], s.Out[1]}, {1, s.NextIn}, {1, s.NextOut}, {s.Window[0], min(s.Window[1], maxDistance) * s.Bytes}})
+		{s.Tile[1], s.Out[1]}, {1, s.InTileStep}, {1, s.OutTileStep}, {s.Window[0], min(s.Window[1], maxDistance) * s.Bytes}})
 }
 
 // checkDistances is [Spec.checkDistances] for a [Bytes].

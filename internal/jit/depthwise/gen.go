@@ -146,8 +146,8 @@ func (g *gen) emit() {
 	}
 	g.Jump(eachVector)
 	g.Bind(tileDone)
-	g.Add(target.Imm(g.s.NextIn), inTile)
-	g.Add(target.Imm(g.s.NextOut), outTile)
+	g.Add(target.Imm(g.s.InTileStep), inTile)
+	g.Add(target.Imm(g.s.OutTileStep), outTile)
 	g.CountDown(tiles, target.NE, eachTile)
 	g.Return()
 }

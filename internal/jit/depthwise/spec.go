@@ -43,7 +43,7 @@ type Spec struct {
 	RowsFromCall bool
 
 	In, Out         [2]int // distances in bytes between rows and between pixels
-	NextIn, NextOut int    // distances in bytes between tiles
+	InTileStep, OutTileStep int    // distances in bytes between tiles
 
 	Bias bool
 	// PrefetchResult says that the cache lines of a tile's results are prefetched before the sums are computed.

@@ -162,11 +162,11 @@ func (p *pointer) size(n, rows int) (row, all int) {
 }
 
 // run runs rows of n elements as machine code and in the interpreter, and compares the results. If over is not
-// negative, output `same` is in the memory of pointer `over`, an operand.
-func (b *Comparison) run(at offsets, n, rows, same, over int) error {
+// negative, output `sharedOutput` is in the memory of pointer `sharedOperand`, an operand.
+func (b *Comparison) run(at offsets, n, rows, sharedOutput, sharedOperand int) error {
 	b.fill(at, n, rows)
-	if over >= 0 {
-		at[same] = at[over]
+	if sharedOperand >= 0 {
+		at[sharedOutput] = at[sharedOperand]
 	}
 	b.strides = b.strides[:0]
 	var both [2][jit.MaxOperands]unsafe.Pointer
@@ -175,12 +175,12 @@ func (b *Comparison) run(at offsets, n, rows, same, over int) error {
 		p := &b.ptrs[k]
 		row, _ := p.size(n, rows)
 		b.strides = append(b.strides, row)
-		for way := range b.mem {
-			var to unsafe.Pointer
-			if m := b.memory(way, k, same, over); p.stored {
-				to = unsafe.Pointer(&m[at[k]])
+		for side := range b.mem {
+			var address unsafe.Pointer
+			if m := b.memory(side, k, sharedOutput, sharedOperand); p.stored {
+				address = unsafe.Pointer(&m[at[k]])
 			}
-			ptrs[way][k] = to
+			ptrs[side][k] = address
 		}
 	}
 	if err := b.code.Run(b.args, ptrs[0], b.strides, n, rows); err != nil {
@@ -188,16 +188,16 @@ func (b *Comparison) run(at offsets, n, rows, same, over int) error {
 	}
 	b.interpret(ptrs[1], b.strides, n, rows)
 	for k := range b.ptrs {
-		if k == same && over >= 0 || !b.ptrs[k].stored {
+		if k == sharedOutput && sharedOperand >= 0 || !b.ptrs[k].stored {
 			continue
 		}
 		d := b.ptrs[k].dtype
-		if k == over {
-			d = b.ptrs[same].dtype
+		if k == sharedOperand {
+			d = b.ptrs[sharedOutput].dtype
 		}
 		if why := b.difference(k, d, at[k], n, rows); why != "" {
 			return fmt.Errorf("%d rows of %d, addresses %v, output %d in the memory of operand %d: %s", rows, n,
-				at[:len(b.ptrs)], same, over, why)
+				at[:len(b.ptrs)], sharedOutput, sharedOperand, why)
 		}
 	}
 	return nil
@@ -205,9 +205,9 @@ func (b *Comparison) run(at offsets, n, rows, same, over int) error {
 
 // memory returns the memory of pointer k on a side (0 machine code, 1 interpreter). same and over are the arguments of
 // run.
-func (b *Comparison) memory(side, k, same, over int) []byte {
-	if over >= 0 && k == same {
-		k = over
+func (b *Comparison) memory(side, k, sharedOutput, sharedOperand int) []byte {
+	if sharedOperand >= 0 && k == sharedOutput {
+		k = sharedOperand
 	}
 	return b.mem[side][k]
 }

@@ -176,8 +176,8 @@ func (f *Forms) Check(t testing.TB) int {
 
 // equal compares two encodings. If distance is true, the instruction has the distance of a constant. The distances may
 // differ, because Go's assembler leaves zeros for the linker.
-func equal(ours, want []byte, distance bool) bool {
-	if !distance || len(ours) != len(want) {
+func equal(ours, want []byte, ignoreDistance bool) bool {
+	if !ignoreDistance || len(ours) != len(want) {
 		return bytes.Equal(ours, want)
 	}
 	for at := 0; at+4 <= len(want); at++ {

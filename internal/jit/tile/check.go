@@ -59,9 +59,9 @@ func (s *Spec) check(cpu machine.Features) error {
 		return fmt.Errorf("tile: %d rows with dynamic offsets, want at most %d", s.Rows, DynamicRows)
 	case s.Start > FromResult:
 		return fmt.Errorf("tile: unknown start %d", s.Start)
-	case s.Unroll < 0 || s.AheadLines < 0:
+	case s.Unroll < 0 || s.PrefetchedLines < 0:
 		return fmt.Errorf("tile: %d terms per iteration, %d prefetched lines: want no negative number", s.Unroll,
-			s.AheadLines)
+			s.PrefetchedLines)
 	case len(s.Loops) > MaxLoops:
 		return fmt.Errorf("tile: %d loops, want at most %d", len(s.Loops), MaxLoops)
 	case s.hasBlocks() && (s.In == nil || s.hasIntSums()):
@@ -105,7 +105,7 @@ func (s *Spec) checkIntegers(cpu machine.Features) error {
 		return fmt.Errorf("tile: pairs of words in %d bytes, want 4, without Bytes", s.Size)
 	// The requirements of [Spec.Quantized].
 	case s.Quantized > Signed,
-		s.Quantized != Sums && (!s.hasIntSums() || s.Out == nil || s.Start == FromResult || len(s.Epilogue) > 0):
+		s.Quantized != NotQuantized && (!s.hasIntSums() || s.Out == nil || s.Start == FromResult || len(s.Epilogue) > 0):
 		return fmt.Errorf("tile: a quantized result (%d) requires bytes or words, constant rows of the result, no epilogue, "+
 			"and a start other than FromResult", s.Quantized)
 	}
@@ -117,13 +117,13 @@ func (s *Spec) checkPrefetch() error {
 		return fmt.Errorf("tile: %d runs and %d loops: packing requires one run without loops", len(s.Runs), len(s.Loops))
 	}
 	dynamic := len(s.Runs) == 1 && s.Runs[0].Terms == Dynamic && len(s.Loops) == 0 && s.Unroll == 0
-	most := maxPrefetches
-	if s.AheadLines > 0 {
-		most-- // its address occupies one of the registers
+	limit := maxPrefetches
+	if s.PrefetchedLines > 0 {
+		limit-- // its address occupies one of the registers
 	}
-	if len(s.Prefetch) > most || len(s.Prefetch) > 0 && !dynamic {
+	if len(s.Prefetch) > limit || len(s.Prefetch) > 0 && !dynamic {
 		return fmt.Errorf("tile: %d operands to prefetch: want at most %d, one dynamic run, no loops, and no Unroll",
-			len(s.Prefetch), most)
+			len(s.Prefetch), limit)
 	}
 	for i, f := range s.Prefetch {
 		if f.Lines < 1 || f.Every < DefaultUnroll || f.Every&(f.Every-1) != 0 {
@@ -151,7 +151,7 @@ func (s *Spec) checkRuns() error {
 // broadcast element unless multiplications broadcast it from memory, and the mask unless it is in a mask register.
 func (s *Spec) minRegisters(cpu machine.Features) int {
 	n := s.Rows*s.Vectors + s.Vectors
-	if s.Quantized != Sums {
+	if s.Quantized != NotQuantized {
 		n = max(n, s.Rows*s.Vectors+quantizedRegs-1) // the register of the broadcast element is added below
 	}
 	switch {

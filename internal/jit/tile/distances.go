@@ -16,7 +16,7 @@ func (s *Spec) checkDistances() error {
 		list []int
 	}{{"rows of the broadcast operand", s.In}, {"rows of the result", s.Out},
 		{"tiles", []int{constantOr0(s.Tiles.In), constantOr0(s.Tiles.Vec), constantOr0(s.Tiles.Out)}},
-		{"prefetched lines", []int{s.PrefetchDistance, s.AheadLines * lineBytes}},
+		{"prefetched lines", []int{s.PrefetchDistance, s.PrefetchedLines * lineBytes}},
 		{"packed terms", []int{s.unroll() * s.PackStep}}} {
 		for _, n := range d.list {
 			if !fitsDistance(n) {

@@ -38,7 +38,7 @@ func random[T number](rng *rand.Rand, cpu machine.Features) *call[T] {
 	if rng.IntN(3) == 0 {
 		s.PrefetchDistance = rng.IntN(10000)
 	}
-	s.AheadLines = max(0, rng.IntN(8)-5)
+	s.PrefetchedLines = max(0, rng.IntN(8)-5)
 	c.drawPacking(rng)
 	return c
 }
@@ -53,7 +53,7 @@ func (c *call[T]) drawPacking(rng *rand.Rand) {
 		c.tiles, s.PackStep = 1, int(unsafe.Sizeof(T(0)))*(s.Vectors*c.lanes+rng.IntN(9))
 	}
 	if s.Runs[0].Terms == tile.Dynamic && s.Unroll == 0 {
-		for range rng.IntN(3 - min(1, s.AheadLines)) {
+		for range rng.IntN(3 - min(1, s.PrefetchedLines)) {
 			s.Prefetch = append(s.Prefetch, tile.Prefetch{Lines: 1 + rng.IntN(4), Every: tile.DefaultUnroll << rng.IntN(4)})
 		}
 	}

@@ -67,7 +67,7 @@ func (g *gen) element(r *Run, i, atIn int) target.Element {
 	e := &g.elements
 	if e.loaded>>i&1 == 0 {
 		n := target.ElementsPerVector(g.cpu, g.s.Size)
-		for n > 1 && !g.adjacent(g.rowMask(r), i, n) {
+		for n > 1 && !g.areAdjacent(g.rowMask(r), i, n) {
 			n /= 2
 		}
 		x := g.nextElement()
@@ -80,8 +80,8 @@ func (g *gen) element(r *Run, i, atIn int) target.Element {
 	return e.row[i]
 }
 
-// adjacent reports whether n rows from row i on are in the mask and have adjacent elements.
-func (g *gen) adjacent(mask uint32, i, n int) bool {
+// areAdjacent reports whether n rows from row i on are in the mask and have adjacent elements.
+func (g *gen) areAdjacent(mask uint32, i, n int) bool {
 	if g.s.In == nil || i+n > g.s.Rows {
 		return false
 	}

@@ -4,8 +4,8 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 )
 
-// beginMask sets the lanes of the last vector, unless the mask is in a register that the k-loop needs.
-func (g *gen) beginMask() {
+// setTermMask sets the lanes of the last vector, unless the mask is in a register that the k-loop needs.
+func (g *gen) setTermMask() {
 	if g.s.mayBePartial(g.cpu) && (!target.MasksInVectors(g.cpu) || g.s.masksTerms(g.cpu)) {
 		g.setLanes()
 	}
@@ -19,17 +19,17 @@ func (g *gen) setLanes() {
 	g.SetLanes(lanes, g.mask, [2]target.G{in, count})
 }
 
-// loadEpilogueMask sets the lanes for the code outside the k-loop, if beginMask did not. It returns a free register.
+// loadEpilogueMask sets the lanes for the code outside the k-loop, if setTermMask did not. It returns a free register.
 func (g *gen) loadEpilogueMask() (scratch target.V) {
 	if target.MasksInVectors(g.cpu) && g.s.mayBePartial(g.cpu) && !g.s.masksTerms(g.cpu) {
-		g.mask = g.free(1)
+		g.mask = g.freeRegister(1)
 		g.setLanes()
 	}
-	return g.free(0)
+	return g.freeRegister(0)
 }
 
-// partial reports whether a vector is partial: v is its number in a row.
-func (g *gen) partial(v int) bool { return v == g.s.Vectors-1 && g.s.mayBePartial(g.cpu) }
+// isPartial reports whether a vector is partial: v is its number in a row.
+func (g *gen) isPartial(v int) bool { return v == g.s.Vectors-1 && g.s.mayBePartial(g.cpu) }
 
 // eachResult visits the vectors of an operand with the offsets of the result.
 func (g *gen) eachResult(base target.G, visit func(row, v int, at target.Addr)) {
@@ -57,7 +57,7 @@ func (g *gen) eachResult(base target.G, visit func(row, v int, at target.Addr)) 
 func (g *gen) eachLanes(operand Slot, x target.V, visit func(row, v int)) {
 	g.operand(operand, in)
 	for v := range g.s.Vectors {
-		g.Load(target.Addr{Base: in, Disp: v * g.bytes}, x, g.partial(v))
+		g.Load(target.Addr{Base: in, Disp: v * g.bytes}, x, g.isPartial(v))
 		for i := range g.s.Rows {
 			visit(i, v)
 		}
@@ -90,14 +90,14 @@ func (g *gen) start() {
 			}
 		}
 	case FromResult:
-		g.eachResult(outTile, func(i, v int, at target.Addr) { g.Load(at, g.sum(i, v), g.partial(v)) })
+		g.eachResult(outTile, func(i, v int, at target.Addr) { g.Load(at, g.sum(i, v), g.isPartial(v)) })
 	}
 	g.startBlocks()
 }
 
 // finish applies the epilogue and stores the result.
 func (g *gen) finish() {
-	if g.s.Quantized != Sums {
+	if g.s.Quantized != NotQuantized {
 		g.storeQuantized()
 		return
 	}
@@ -110,7 +110,7 @@ func (g *gen) finish() {
 	for _, t := range g.s.Epilogue {
 		g.epilogueStep(t, x)
 	}
-	g.eachResult(outTile, func(i, v int, at target.Addr) { g.Store(g.sum(i, v), at, g.partial(v)) })
+	g.eachResult(outTile, func(i, v int, at target.Addr) { g.Store(g.sum(i, v), at, g.isPartial(v)) })
 }
 
 // VectorOp returns the operation on vectors.
@@ -164,7 +164,7 @@ func (g *gen) epilogueStep(t EpilogueStep, x target.V) {
 // tileStep applies an operation with an operand that has the offsets of the result.
 func (g *gen) tileStep(op target.Op, base target.G, x target.V) {
 	g.eachResult(base, func(i, v int, at target.Addr) {
-		if !g.partial(v) {
+		if !g.isPartial(v) {
 			g.Op(op, at, g.sum(i, v), g.sum(i, v))
 			return
 		}

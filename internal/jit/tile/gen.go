@@ -16,7 +16,7 @@ const (
 	in      target.G = iota // broadcast operand at the term; only for rows 0 to 4 if the distance of rows is dynamic
 	vec                     // vector operand at the term
 	count                   // remaining terms or iterations
-	ahead                   // operand Ahead at the next prefetched line
+	prefetched                   // operand Ahead at the next prefetched line
 	inTile                  // broadcast operand at the tile; in the spill area if Prefetch occupies the register
 	vecTile                 // vector operand at the tile
 	outTile                 // result at the tile
@@ -48,7 +48,7 @@ const (
 const maxPrefetches = 2
 
 // prefetchRegs has the addresses of Spec.Prefetch.
-var prefetchRegs = [maxPrefetches]target.G{inTile, ahead}
+var prefetchRegs = [maxPrefetches]target.G{inTile, prefetched}
 
 // DefaultUnroll is the number of terms of an iteration of the k-loop if Spec.Unroll is 0.
 const DefaultUnroll = 4
@@ -95,8 +95,8 @@ func newGen(s *Spec, cpu machine.Features, list bool) *gen {
 func (g *gen) sum(row, v int) target.V { return target.V(row*g.s.Vectors + v) }
 func (g *gen) vector(v int) target.V   { return target.V(g.sumCount + v) }
 
-// free returns register i of those that are free outside the k-loop, except for the mask.
-func (g *gen) free(i int) target.V { return target.V(g.sumCount + i) }
+// freeRegister returns register i of those that are free outside the k-loop, except for the mask.
+func (g *gen) freeRegister(i int) target.V { return target.V(g.sumCount + i) }
 
 func ptrOf(k Slot) target.Word    { return target.Word(jit.OffsetPtr + int32(8*k)) }
 func offsetOf(k Slot) target.Word { return target.Word(jit.OffsetRow + int32(8*k)) }
@@ -133,8 +133,8 @@ func (g *gen) declare() {
 	for i := range g.s.Prefetch {
 		g.Declare("a prefetched address", prefetchRegs[i])
 	}
-	if g.s.AheadLines > 0 {
-		g.Declare("a prefetched address", ahead)
+	if g.s.PrefetchedLines > 0 {
+		g.Declare("a prefetched address", prefetched)
 	}
 	if g.s.In == nil {
 		g.Declare("a distance between rows", stride, stride3)
@@ -165,8 +165,8 @@ func (g *gen) begin() {
 	g.Move(in, g.inTile())
 	g.operand(Vec, vecTile)
 	g.operand(Out, outTile)
-	if g.s.AheadLines > 0 {
-		g.operand(Ahead, ahead)
+	if g.s.PrefetchedLines > 0 {
+		g.operand(Prefetched, prefetched)
 	}
 	for i := range g.s.Prefetch {
 		g.operand(PrefetchOperands+i, prefetchRegs[i])
@@ -193,7 +193,7 @@ func (g *gen) begin() {
 		g.Lea(target.Addr{Base: target.Args, Disp: int(spillWord(spillWords)) + lineBytes - 8}, blockSums)
 		g.AlignDown(lineBytes, blockSums)
 	}
-	g.beginMask()
+	g.setTermMask()
 	g.beginQuantized()
 }
 
@@ -339,7 +339,7 @@ func (g *gen) advance(r target.G, d int) {
 
 // runs emits the runs of an iteration of the innermost loop.
 func (g *gen) runs() {
-	full := g.unitCode == nil && g.fullyUnrolled()
+	full := g.unitCode == nil && g.isFullyUnrolled()
 	atIn, atVec := 0, 0
 	for i := range g.s.Runs {
 		r := &g.s.Runs[i]
@@ -363,8 +363,8 @@ func (g *gen) runs() {
 	}
 }
 
-// fullyUnrolled reports whether all terms are unrolled.
-func (g *gen) fullyUnrolled() bool {
+// isFullyUnrolled reports whether all terms are unrolled.
+func (g *gen) isFullyUnrolled() bool {
 	n := 0
 	for _, r := range g.s.Runs {
 		if r.Terms == Dynamic || r.Block > 0 {
@@ -372,5 +372,5 @@ func (g *gen) fullyUnrolled() bool {
 		}
 		n += r.Terms * (g.s.Vectors + bits.OnesCount32(g.rowMask(&r))*(1+g.s.Vectors))
 	}
-	return n <= maxUnrolled && g.s.Unroll == 0 && g.s.AheadLines == 0
+	return n <= maxUnrolled && g.s.Unroll == 0 && g.s.PrefetchedLines == 0
 }

@@ -13,7 +13,7 @@ import (
 func (s *Spec) key(cpu machine.Features) string {
 	k := keyBuilder{b: append(make([]byte, 0, 256), "tile "...)}
 	k.b = append(k.b, cpu.String()...)
-	k.numbers(s.Size, s.Rows, s.Vectors, s.Lanes, int(s.Start), s.PrefetchDistance, s.AheadLines, s.Unroll,
+	k.numbers(s.Size, s.Rows, s.Vectors, s.Lanes, int(s.Start), s.PrefetchDistance, s.PrefetchedLines, s.Unroll,
 		int(s.Quantized), s.PackStep)
 	k.bools(s.Bytes, s.SignedIn, s.Unit, s.Words, s.Masked, s.PrefetchResult)
 	k.list('i', s.In)

@@ -11,7 +11,7 @@ type Quantized uint8
 // Dtypes. Unsigned and Signed are quantized bytes: a sum is multiplied by the scale of its lane, rounded, and added to
 // the zero point with saturation, as in package requantize.
 const (
-	Sums Quantized = iota // int32 sums, or float32 after an epilogue
+	NotQuantized Quantized = iota // int32 sums, or float32 after an epilogue
 	Unsigned
 	Signed
 )
@@ -35,7 +35,7 @@ func (s *Spec) lastVectors() int { return (s.Vectors-1)%packedVectors + 1 }
 
 // beginQuantized computes the mask of the last bytes of a row.
 func (g *gen) beginQuantized() {
-	if g.s.Quantized == Sums || g.amd64 == nil {
+	if g.s.Quantized == NotQuantized || g.amd64 == nil {
 		return
 	}
 	n, more := target.Int(target.Imm(g.s.Lanes)), int64(partBytes*(g.s.lastVectors()-1))
@@ -50,10 +50,10 @@ func (g *gen) beginQuantized() {
 
 // quantizer returns the writer of the conversion on amd64. With AVX-512, register Temp is free after the conversion.
 func (g *gen) quantizer() *amd64.Quantizer {
-	q := &amd64.Quantizer{Writer: g.amd64, Signed: g.s.Quantized == Signed, MaxLevel: g.free(1), ZeroPoint: g.free(2),
-		Ordered: 3, ZeroPointWord: spillWord(zeroPointWord), Temp: g.free(1)}
+	q := &amd64.Quantizer{Writer: g.amd64, Signed: g.s.Quantized == Signed, MaxLevel: g.freeRegister(1), ZeroPoint: g.freeRegister(2),
+		Ordered: 3, ZeroPointWord: spillWord(zeroPointWord), Temp: g.freeRegister(1)}
 	if g.s.mayBePartial(g.cpu) && g.mask == q.Temp {
-		q.Temp = g.free(2)
+		q.Temp = g.freeRegister(2)
 	}
 	return q
 }
@@ -68,7 +68,7 @@ func (g *gen) storeQuantized() {
 	q := g.quantizer()
 	g.operand(ZeroPoint, in)
 	q.Begin(target.Addr{Base: in})
-	g.eachLanes(Scales, g.free(0), func(i, v int) {
+	g.eachLanes(Scales, g.freeRegister(0), func(i, v int) {
 		g.ToFloats(g.sum(i, v))
 		q.Level(g.sum(i, v), x)
 	})
@@ -83,7 +83,7 @@ func (g *gen) storeQuantized() {
 	}
 	for v := 0; v < g.s.Vectors; v += packedVectors {
 		n, end := min(packedVectors, g.s.Vectors-v), target.Int(nil)
-		if g.partial(v + n - 1) {
+		if g.isPartial(v + n - 1) {
 			end = last
 		}
 		for i, rows := 0, packedVectors/n; i < g.s.Rows; i += rows {

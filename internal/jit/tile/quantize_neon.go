@@ -5,14 +5,14 @@ import "github.com/graphrun/graphrun/internal/jit/target"
 // storeQuantizedNEON is storeQuantized for NEON. The number of lanes is a constant. A vector has g.bytes/g.s.Size sums,
 // and a sum becomes one byte of the result.
 func (g *gen) storeQuantizedNEON() {
-	scales, zeroPoint := g.free(0), g.free(1)
+	scales, zeroPoint := g.freeRegister(0), g.freeRegister(1)
 	g.operand(ZeroPoint, in)
 	g.Broadcast(target.Addr{Base: in}, zeroPoint)
 	g.eachLanes(Scales, scales, func(i, v int) { g.neon.Quantize(g.sum(i, v), scales, zeroPoint) })
 	for v := 0; v < g.s.Vectors; v += packedVectors {
 		n := min(packedVectors, g.s.Vectors-v)
 		lanes := n * g.bytes / g.s.Size
-		if g.partial(v + n - 1) {
+		if g.isPartial(v + n - 1) {
 			lanes -= g.bytes/g.s.Size - g.s.Lanes
 		}
 		for i := range g.s.Rows {

@@ -87,10 +87,10 @@ type Spec struct {
 	// PrefetchDistance is the distance at which the vector operand is prefetched into L1, ahead of its loads. 0 disables
 	// the prefetching.
 	PrefetchDistance int
-	// AheadLines is the number of cache lines of the operand [Ahead] that are prefetched into L2 per iteration of the
+	// PrefetchedLines is the number of cache lines of the operand [Prefetched] that are prefetched into L2 per iteration of the
 	// k-loop. The address advances from iteration to iteration and from tile to tile. 0 disables the prefetching.
-	AheadLines int
-	// Prefetch lists further operands to prefetch into L2: at most two, or one with AheadLines. It requires a single
+	PrefetchedLines int
+	// Prefetch lists further operands to prefetch into L2: at most two, or one with PrefetchedLines. It requires a single
 	// run with Dynamic Terms, no loops, and no Unroll.
 	Prefetch []Prefetch
 	// PackStep, if not 0, packs the vector operand while it is read: the vectors of every term are also stored to the
@@ -174,7 +174,7 @@ const (
 	Vec
 	Out
 	Bias
-	Ahead
+	Prefetched
 	Packed
 	Scratch
 	PrefetchOperands

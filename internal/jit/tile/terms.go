@@ -58,10 +58,10 @@ func (g *gen) dynamicRun(r *Run) {
 
 // iteration emits an iteration of the k-loop: its prefetches and n terms.
 func (g *gen) iteration(r *Run, n int) {
-	for i := range g.s.AheadLines {
-		g.Prefetch(2, target.Addr{Base: ahead, Disp: i * lineBytes})
+	for i := range g.s.PrefetchedLines {
+		g.Prefetch(2, target.Addr{Base: prefetched, Disp: i * lineBytes})
 	}
-	g.advance(ahead, g.s.AheadLines*lineBytes)
+	g.advance(prefetched, g.s.PrefetchedLines*lineBytes)
 	for i, f := range g.s.Prefetch {
 		g.prefetch(i, f)
 	}
@@ -113,7 +113,7 @@ func (g *gen) term(r *Run, atIn, atVec, atPacked, left int) {
 	g.beginTerm(r, atIn, left)
 	for v := range g.s.Vectors {
 		at := target.Addr{Base: vec, Disp: atVec + v*g.bytes}
-		g.Load(at, g.vector(v), g.s.Masked && g.partial(v))
+		g.Load(at, g.vector(v), g.s.Masked && g.isPartial(v))
 		if g.s.PackStep != 0 {
 			g.Store(g.vector(v), target.Addr{Base: packed, Disp: atPacked + v*g.bytes}, false)
 		}

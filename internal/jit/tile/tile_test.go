@@ -177,7 +177,7 @@ func (c *call[T]) extents() (from, to []int) {
 			touch(tile.Out, out+c.out(row), wide*c.outSize())
 		}
 		c.eachPacked(func(_, packed int) { touch(tile.Packed, packed, c.spec.Vectors*c.lanes*size) })
-		if c.spec.Quantized != tile.Sums {
+		if c.spec.Quantized != tile.NotQuantized {
 			continue
 		}
 		for _, k := range []int{tile.EpilogueOperands, tile.EpilogueOperands + 1} {
@@ -193,7 +193,7 @@ func (c *call[T]) extents() (from, to []int) {
 			to[tile.Bias] = c.spec.Vectors * c.lanes * size
 		}
 	}
-	if c.spec.Quantized != tile.Sums {
+	if c.spec.Quantized != tile.NotQuantized {
 		touch(tile.Scales, 0, wide*size)
 		touch(tile.ZeroPoint, 0, size)
 	}
@@ -219,7 +219,7 @@ func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 			*c.elem(mem, k, i-at) = draw[T](rng)
 		}
 	}
-	if c.spec.Quantized != tile.Sums {
+	if c.spec.Quantized != tile.NotQuantized {
 		c.fillScales(rng, mem, (c.spec.Vectors-1)*c.lanes+c.last())
 	}
 	return c.at
@@ -227,7 +227,7 @@ func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 
 // outSize returns the bytes of an element of the result.
 func (c *call[T]) outSize() int {
-	if c.spec.Quantized != tile.Sums {
+	if c.spec.Quantized != tile.NotQuantized {
 		return 1
 	}
 	return int(unsafe.Sizeof(T(0)))
@@ -274,7 +274,7 @@ func (c *call[T]) Reference(mem [][]byte) {
 				for _, op := range s.Epilogue {
 					sum = jittest.Epilogue(op, sum, c.operand(mem, op, at, row, lane))
 				}
-				if s.Quantized != tile.Sums {
+				if s.Quantized != tile.NotQuantized {
 					*(*uint8)(unsafe.Pointer(c.elem(mem, tile.Out, at))) = c.quantize(mem, int32(sum), lane)
 					continue
 				}
@@ -303,12 +303,12 @@ func (c *call[T]) operand(mem [][]byte, t tile.EpilogueStep, at, row, lane int) 
 // Fill sets the arguments except for the addresses of the operands.
 func (c *call[T]) Fill(a *jit.Args) {
 	a.N, a.Rows = c.terms, c.tiles
-	a.Ptr[tile.Ahead] = unsafe.Pointer(&c.mem[0][0])
+	a.Ptr[tile.Prefetched] = unsafe.Pointer(&c.mem[0][0])
 	if c.spec.Unit {
 		a.Ptr[tile.Scratch], a.Row[tile.Scratch] = unsafe.Pointer(new([tile.UnitScratchBytes]byte)), 0
 	}
 	for i := range c.spec.Prefetch {
-		a.Ptr[tile.PrefetchOperands+i], a.Step[tile.PrefetchStep+i] = a.Ptr[tile.Ahead], 999*i
+		a.Ptr[tile.PrefetchOperands+i], a.Step[tile.PrefetchStep+i] = a.Ptr[tile.Prefetched], 999*i
 	}
 	for k, v := range c.step {
 		a.Step[k] = v

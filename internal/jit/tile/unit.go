@@ -298,10 +298,10 @@ func (x *unitGen) chunk(a, b []amd64.Tile, terms int) {
 
 // prefetch emits the prefetches of a chunk.
 func (x *unitGen) prefetch(terms int) {
-	for i := range x.s.AheadLines * terms / DefaultUnroll {
-		x.Prefetch(2, target.Addr{Base: ahead, Disp: i * lineBytes})
+	for i := range x.s.PrefetchedLines * terms / DefaultUnroll {
+		x.Prefetch(2, target.Addr{Base: prefetched, Disp: i * lineBytes})
 	}
-	x.advance(ahead, x.s.AheadLines*terms/DefaultUnroll*lineBytes)
+	x.advance(prefetched, x.s.PrefetchedLines*terms/DefaultUnroll*lineBytes)
 	if x.s.PrefetchDistance == 0 {
 		return
 	}
@@ -315,7 +315,7 @@ func (x *unitGen) prefetch(terms int) {
 // finish stores the accumulators: directly to the result, or to scratch memory from which the epilogue loads them.
 func (x *unitGen) finish() {
 	s := x.s
-	if s.Quantized == Sums && len(s.Epilogue) == 0 && s.Start != FromResult && x.split.outStep != 0 &&
+	if s.Quantized == NotQuantized && len(s.Epilogue) == 0 && s.Start != FromResult && x.split.outStep != 0 &&
 		!s.mayBePartial(x.cpu) {
 		x.amd64.MoveDistance(x.split.outStep, count)
 		x.eachSum(func(t amd64.Tile, row, v int) {
@@ -348,8 +348,8 @@ func (x *unitGen) finishRows(row, rows int) {
 	}
 	if part.Start == FromResult {
 		x.eachResult(outTile, func(i, v int, at target.Addr) {
-			x.Load(at, x.free(0), x.partial(v))
-			x.amd64.AddIntegers(x.free(0), x.sum(i, v))
+			x.Load(at, x.freeRegister(0), x.isPartial(v))
+			x.amd64.AddIntegers(x.freeRegister(0), x.sum(i, v))
 		})
 	}
 	x.gen.finish()

@@ -17,7 +17,7 @@ func BenchmarkUnit(b *testing.B) {
 	}
 	for _, rows := range []int{32, 16, 14, 7} {
 		for _, terms := range []int{16, 24, 128, 576} {
-			for _, dtype := range []Quantized{Sums, Unsigned} {
+			for _, dtype := range []Quantized{NotQuantized, Unsigned} {
 				name := fmt.Sprintf("%dx2/%d/quantized=%d", rows, terms, dtype)
 				b.Run(name, func(b *testing.B) { unitRate(b, rows, terms, dtype) })
 			}

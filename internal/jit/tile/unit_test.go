@@ -49,7 +49,7 @@ func randomUnit(rng *rand.Rand) *call[int32] {
 	if rng.IntN(3) == 0 {
 		s.PrefetchDistance = rng.IntN(10000)
 	}
-	s.AheadLines = max(0, rng.IntN(8)-5)
+	s.PrefetchedLines = max(0, rng.IntN(8)-5)
 	return c
 }
 

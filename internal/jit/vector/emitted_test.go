@@ -70,7 +70,7 @@ func TestWork(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, n := range []int{1, 7, 64, 1000} {
-				got, want := c.Work().Of(n), instructions.Max(n, 1)
+				got, want := c.Work().RowInstructions(n), instructions.Max(n, 1)
 				less := got < want && !l.Totals          // of which the listing's tails are counted all or none
 				short := cpu == machine.NEON && n < 1000 // the bound counts all pieces of the end of a row
 				if less || got > want*5/4+10 && !short && !strings.Contains(strings.ToLower(listing), "div") {

@@ -126,7 +126,7 @@ func newDepthwiseBytes(c *graph.Call) *depthwiseBytes {
 		p := &depthwise.Bytes{Tile: size, Overlap: n*size - s.w.Results, Window: [2]int{s.h.Taps, s.w.Taps},
 			Stride: [2]int{s.h.Stride, s.w.Stride}, Dilation: [2]int{s.h.Dilation, s.w.Dilation},
 			In: [2]int{t.inCols * s.c, s.c}, Out: [2]int{s.w.Results * s.c * t.outSize, s.c * t.outSize},
-			Sums: c.Out[0].DType == tensor.Int32, Flip: imageSignMask(c) != 0,
+			Sums: c.Out[0].DType == tensor.Int32, FlipSigns: imageSignMask(c) != 0,
 			SignedIn: tile.ReadsSigned(t.cpu, c.Meta(bytesInput).DType == tensor.Int8),
 			Signed:   c.Out[0].DType == tensor.Int8, Words: !t.cpu.DotsBytes(), Channels: channels}
 		if uops := n * p.Uops(); uops < best {

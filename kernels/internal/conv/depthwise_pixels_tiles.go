@@ -120,7 +120,7 @@ type axisTile struct {
 
 // axisTiles divides the results of a dimension into n tiles. kinds holds the first tile of each kind.
 func axisTiles(a *geometry.Axis, n int) (list, kinds []axisTile) {
-	cut := machine.Cut{Units: a.Results, Chunks: n}
+	cut := machine.Division{Units: a.Results, Chunks: n}
 	list = make([]axisTile, cut.Chunks)
 	for i := range list {
 		at, next := cut.Range(i)
@@ -175,7 +175,7 @@ func (t *depthwiseWindow) appendCalls(calls []windowCall, strip int) []windowCal
 		if i := len(calls) - 1; i >= begin {
 			p, spec := &calls[i], t.specs[c.code]
 			if p.code == c.code && p.rows == c.rows && p.weight == c.weight && p.tiles < t.maxTiles(down.n*x.n) &&
-				p.in+p.tiles*spec.NextIn == c.in && p.out+p.tiles*spec.NextOut == c.out {
+				p.in+p.tiles*spec.InTileStep == c.in && p.out+p.tiles*spec.OutTileStep == c.out {
 				p.tiles++
 				continue
 			}
@@ -222,7 +222,7 @@ func (t *depthwiseWindow) spec(down, across axisTile) *depthwise.Spec {
 		Dilation: [2]int{s.h.Dilation, s.w.Dilation},
 		First:    [2]int{down.first, across.first}, End: [2]int{down.end, across.end},
 		In: [2]int{s.w.Size * pixel, pixel}, Out: [2]int{s.w.Results * result, result},
-		NextIn: across.n * s.w.Stride * pixel, NextOut: across.n * result, Bias: s.hasBias, Epilogue: t.epilogue.Steps,
+		InTileStep: across.n * s.w.Stride * pixel, OutTileStep: across.n * result, Bias: s.hasBias, Epilogue: t.epilogue.Steps,
 		PrefetchResult: t.prefetchesResults()}
 	coversWindow := down.first == 0 && down.end == s.h.Extent(down.n)
 	if p.RowsFromCall = down.n == 1 || coversWindow && s.h.Taps >= rolledRows; p.RowsFromCall {

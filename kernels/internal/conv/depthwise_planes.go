@@ -198,7 +198,7 @@ func (t *planeTiles) kernel() *graph.Kernel {
 	s := t.conv
 	tiles := t.tilesDown * t.tilesAcross
 	units := s.n * t.batches * tiles
-	cut := machine.CutUnits(units, kit.BoundedProduct(t.planes, t.rows, t.cols, s.outPerGroup(), s.h.Taps, s.w.Taps),
+	cut := machine.DivideUnits(units, kit.BoundedProduct(t.planes, t.rows, t.cols, s.outPerGroup(), s.h.Taps, s.w.Taps),
 		machine.DirectMACGrain)
 	return &graph.Kernel{Worker: t.workerBytes, Phases: []graph.Phase{{Chunks: cut.Chunks,
 		Run: func(m *graph.Mem, chunk int) error {

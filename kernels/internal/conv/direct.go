@@ -31,7 +31,7 @@ type directConv struct {
 	tiles           pieces         // tiles of an image's pixels, or of a row
 	rowTemplate     []directCall   // if strips are rows: calls of a row, without the offsets of the row
 	strips          int            // number of strips of an image
-	stripRanges     machine.Cut    // by strip: its tiles or, with bandTiling, its bands; not used if strips are rows
+	stripRanges     machine.Division    // by strip: its tiles or, with bandTiling, its bands; not used if strips are rows
 	sums            sumBlocks      // blocks into which the sum of a result is divided
 	images          int            // number of images of the batch; 1 if each strip spans all images
 	inImageBytes    int            // stride of the input's images, in bytes
@@ -107,7 +107,7 @@ func (t *directConv) compile() error {
 		for _, wholeSpec := range t.specs {
 			spec := *wholeSpec
 			spec.Vectors = kit.DivUp(channels, t.shape.lanes)
-			spec.AheadLines, spec.Epilogue = t.prefetch, t.epilogue.Steps
+			spec.PrefetchedLines, spec.Epilogue = t.prefetch, t.epilogue.Steps
 			spec.Lanes, spec.Quantized = channels%t.shape.lanes, t.requantize
 			spec.Bytes, spec.Words, spec.Unit = t.byteElements, t.wordElements, t.shape.unit
 			spec.SignedIn = t.signedElements
@@ -131,9 +131,9 @@ func (t *directConv) phase(bind func(a *jit.Args, m *graph.Mem)) graph.Phase {
 		r := t.run.Of(m)
 		a := &r.args
 		bind(a, m)
-		a.Ptr[tile.Out], a.Ptr[tile.Ahead] = m.Ptrs[0], a.Ptr[tile.Vec]
+		a.Ptr[tile.Out], a.Ptr[tile.Prefetched] = m.Ptrs[0], a.Ptr[tile.Vec]
 		if t.prefetchesImage {
-			a.Ptr[tile.Ahead] = a.Ptr[tile.In]
+			a.Ptr[tile.Prefetched] = a.Ptr[tile.In]
 		}
 		t.epilogue.setOperands(a, &r.epilogue, m)
 		err := t.order.EachUnit(chunk, func(image, block, strip int) error {
@@ -162,15 +162,15 @@ func (t *directConv) computeStrip(r *directRun, image, block, strip int) error {
 		codes = t.codes[1]
 	}
 	a.Row[tile.Bias] = channel
-	if t.requantize != tile.Sums {
+	if t.requantize != tile.NotQuantized {
 		a.Row[tile.Scales] = channel
 	}
-	a.Row[tile.Ahead] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.stripPrefetch
+	a.Row[tile.Prefetched] = (block+1)%t.order.Blocks*t.panelBytes() + strip%t.order.Band*t.stripPrefetch
 	r.calls = t.appendCalls(r.calls[:0], strip)
 	for _, c := range r.calls {
 		a.Row[tile.In], a.Row[tile.Out], a.Row[tile.Vec] = in+c.in, out+c.out, vec+c.vec
 		if t.prefetchesImage {
-			a.Row[tile.Ahead] = in + c.in + t.specs[c.code].Rows*t.pixelBytes()
+			a.Row[tile.Prefetched] = in + c.in + t.specs[c.code].Rows*t.pixelBytes()
 		}
 		t.epilogue.SetOffsets(a, out+c.out, channel)
 		a.Rows, a.Step[tile.LoopTrips+t.shape.windowLoop()] = c.tiles, c.rows

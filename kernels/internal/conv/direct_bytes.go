@@ -174,7 +174,7 @@ func newDirectBytes(c *graph.Call) *directBytes {
 	case tensor.Int8:
 		t.requantize = tile.Signed
 	case tensor.Int32:
-		t.requantize, t.outSize = tile.Sums, elementBytes
+		t.requantize, t.outSize = tile.NotQuantized, elementBytes
 	}
 	return t
 }
@@ -210,7 +210,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 		return &graph.Kernel{}, nil
 	}
 	t := newDirectBytes(c)
-	if t.requantize == tile.Sums {
+	if t.requantize == tile.NotQuantized {
 		t.epilogue = newCodeEpilogue(fusion.EpilogueOf(c), t.conv.o, tile.EpilogueOperands)
 	}
 	t.makeTiles()
@@ -247,7 +247,7 @@ func lowerBytes(c *graph.Call) (*graph.Kernel, error) {
 			a.Ptr[tile.In] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.images])
 		}
 		a.Ptr[tile.Bias] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.sums])
-		if t.requantize != tile.Sums {
+		if t.requantize != tile.NotQuantized {
 			a.Ptr[tile.Scales] = m.Ptrs[1+bytesScale]
 			a.Ptr[tile.ZeroPoint] = unsafe.Pointer(&m.Scratch[t.scratchOffsets.zeroPoint])
 		}
@@ -275,7 +275,7 @@ func (t *directBytes) prepare(weight *byteWeight) graph.Phase {
 			for o := range sums {
 				sums[o] = initialSum(o)
 			}
-			if t.requantize != tile.Sums {
+			if t.requantize != tile.NotQuantized {
 				kit.SliceOf[int32](m.Scratch, t.scratchOffsets.zeroPoint, 1)[0] = resultZeroPoint(m, s.call.Out[0].DType)
 			}
 			return nil

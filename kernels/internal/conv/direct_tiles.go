@@ -103,7 +103,7 @@ func (t *directConv) makePointwiseTiles() {
 	if t.shape.unit {
 		strip, depth = tile.UnitStripGroups, s.unitDepth()
 	}
-	t.stripRanges = machine.CutUnits(t.tiles.count, t.shape.rows*t.shape.blockChannels()*depth, strip)
+	t.stripRanges = machine.DivideUnits(t.tiles.count, t.shape.rows*t.shape.blockChannels()*depth, strip)
 	t.strips = t.stripRanges.Chunks
 	for _, p := range t.tiles.kinds() {
 		t.specs = append(t.specs, t.pointwiseSpec(p.n/p.count))
@@ -268,7 +268,7 @@ func canMergeRuns(a, b *tile.Run) bool {
 func (t *directConv) makeSmallImageTiles() {
 	t.tiles = splitEvenly(t.conv.h.Results*t.conv.w.Results, t.tileRows())
 	t.strips = t.tiles.count
-	t.stripRanges = machine.Cut{Units: t.strips, Chunks: t.strips}
+	t.stripRanges = machine.Division{Units: t.strips, Chunks: t.strips}
 	for i := range t.tiles.count {
 		t.specs = append(t.specs, t.smallImageSpec(t.tiles.start(i), t.tiles.size(i)))
 	}

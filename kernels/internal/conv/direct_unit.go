@@ -63,7 +63,7 @@ func (t *directConv) makeBandTiles() {
 	t.tiles = splitEvenly(s.w.Results, t.tileRows()/band)
 	bands := kit.DivUp(s.h.Results, band)
 	rows := t.tiles.count * kit.DivUp(kit.DivUp(s.w.Results, t.tiles.count)*band, tile.UnitRows) * tile.UnitRows
-	t.stripRanges = machine.CutUnits(bands, rows*t.shape.blockChannels()*s.unitDepth(), tile.UnitStripGroups)
+	t.stripRanges = machine.DivideUnits(bands, rows*t.shape.blockChannels()*s.unitDepth(), tile.UnitStripGroups)
 	t.strips = t.stripRanges.Chunks
 	for _, rows := range []int{band, s.h.Results % band} {
 		for _, p := range t.tiles.kinds() {

@@ -224,7 +224,7 @@ func generateOnce[K comparable, T any](codes map[K]*T, key K, make func() (*T, e
 // product generates the code that multiplies a strip of `rows` tiles by a block of weights, point by point.
 func (r *winogradRun) product(rows int) (*jit.Func, error) {
 	spec := &tile.Spec{Size: 4, Rows: rows, Vectors: r.blockChannels / winograd.Lanes(r.cpu),
-		PrefetchDistance: prefetchBytes, AheadLines: r.prefetch,
+		PrefetchDistance: prefetchBytes, PrefetchedLines: r.prefetch,
 		Runs:  []tile.Run{{InStep: 4, VecStep: 4 * r.blockChannels, Terms: r.conv.c}},
 		Tiles: tile.Loop{In: tile.Dynamic, Vec: tile.Dynamic, Out: tile.Dynamic}}
 	for i := range rows {

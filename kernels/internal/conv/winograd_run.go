@@ -21,7 +21,7 @@ func (r *winogradRun) packPhase() graph.Phase {
 
 // transformPhase returns the phase that transforms the tiles of a section.
 func (r *winogradRun) transformPhase(section tileSpan) graph.Phase {
-	cut := machine.CutUnits(section.n, r.form.Points()*r.tileStride, transformGrain)
+	cut := machine.DivideUnits(section.n, r.form.Points()*r.tileStride, transformGrain)
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()
@@ -153,7 +153,7 @@ func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, index, 
 	n, matrix := r.form.Points(), 4*r.pointWeights()
 	once := max(1, callMACs/(r.stripTiles*r.pointWeights()))
 	a.Ptr[tile.In], a.Ptr[tile.Vec] = r.pointsAt(m), unsafe.Add(r.weightsAt(m), block*n*matrix)
-	a.Ptr[tile.Out], a.Ptr[tile.Ahead] = r.productsAt(m), a.Ptr[tile.Vec]
+	a.Ptr[tile.Out], a.Ptr[tile.Prefetched] = r.productsAt(m), a.Ptr[tile.Vec]
 	a.Step[tile.InTile], a.Step[tile.VecTile], a.Step[tile.OutTile] = r.pointStride, matrix, r.productStride
 	strips := r.strips(part)
 	for p := 0; p < n; p += once {
@@ -163,9 +163,9 @@ func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, index, 
 			s := strips.at(i)
 			a.Row[tile.In] = p*r.pointStride + 4*(s.first-part.first+index)*r.tileStride
 			a.Row[tile.Out] = p*r.productStride + 4*(s.first-part.first)*r.blockChannels
-			a.Row[tile.Ahead] = (p+a.Rows)*matrix + a.Rows*matrix*i/strips.n
+			a.Row[tile.Prefetched] = (p+a.Rows)*matrix + a.Rows*matrix*i/strips.n
 			if strips.n == 1 { // prefetch this part's share of the next block
-				a.Row[tile.Ahead] = n*matrix + (n*share[0]+p)*matrix/share[1]
+				a.Row[tile.Prefetched] = n*matrix + (n*share[0]+p)*matrix/share[1]
 			}
 			if err := r.products[s.n].Call(a); err != nil {
 				return err
@@ -177,13 +177,13 @@ func (r *winogradRun) multiply(m *graph.Mem, a *jit.Args, part tileSpan, index, 
 
 // pointsPhase returns the phase that multiplies all tiles of a section by all weights, point by point.
 func (r *winogradRun) pointsPhase(section tileSpan) graph.Phase {
-	cut := machine.CutUnits(r.form.Points(), section.n*r.blocks*r.pointWeights(), pointMACs)
+	cut := machine.DivideUnits(r.form.Points(), section.n*r.blocks*r.pointWeights(), pointMACs)
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		args := r.args.Of(m)
 		defer args.release()
 		a := &args.product
 		a.Ptr[tile.In], a.Ptr[tile.Vec], a.Ptr[tile.Out] = r.pointsAt(m), r.weightsAt(m), r.productsAt(m)
-		a.Ptr[tile.Ahead] = a.Ptr[tile.Vec]
+		a.Ptr[tile.Prefetched] = a.Ptr[tile.Vec]
 		a.Rows = 1
 		for point, end := cut.Range(chunk); point < end; point++ {
 			if err := r.multiplyPoint(a, section, point); err != nil {
@@ -209,7 +209,7 @@ func (r *winogradRun) multiplyPoint(a *jit.Args, section tileSpan, point int) er
 			at := s.first - section.first
 			a.Row[tile.In] = point*r.pointStride + 4*at*r.tileStride
 			a.Row[tile.Out] = point*r.productStride + block*r.blockStride + 4*at*r.blockChannels
-			a.Row[tile.Ahead] = next + matrix*i/strips.n
+			a.Row[tile.Prefetched] = next + matrix*i/strips.n
 			if err := r.products[s.n].Call(a); err != nil {
 				return err
 			}
@@ -220,7 +220,7 @@ func (r *winogradRun) multiplyPoint(a *jit.Args, section tileSpan, point int) er
 
 // inversePhase returns the phase that transforms the products of a section back to pixels.
 func (r *winogradRun) inversePhase(section tileSpan) graph.Phase {
-	cut := machine.CutUnits(section.n, r.form.Points()*r.blocks*r.blockChannels, transformGrain)
+	cut := machine.DivideUnits(section.n, r.form.Points()*r.blocks*r.blockChannels, transformGrain)
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		a := r.args.Of(m)
 		defer a.release()

@@ -76,7 +76,7 @@ func Phase(jobs ...Job) (phase graph.Phase, worker int) {
 		}
 		plans = append(plans, p)
 	}
-	cut := machine.CutUnits(total, 1, max(grain, total/maxCopyChunks))
+	cut := machine.DivideUnits(total, 1, max(grain, total/maxCopyChunks))
 	if !slices.ContainsFunc(plans, func(p *copyPlan) bool { return p.Tiles() < cut.Chunks }) {
 		return equalPartsPhase(plans, cut.Chunks), worker
 	}
@@ -110,7 +110,7 @@ func equalPartsPhase(plans []*copyPlan, chunks int) graph.Phase {
 	}
 	return graph.Phase{Chunks: chunks, Run: func(m *graph.Mem, chunk int) error {
 		for _, p := range plans {
-			first, end := machine.Cut{Units: p.Tiles(), Chunks: chunks}.Range(chunk)
+			first, end := machine.Division{Units: p.Tiles(), Chunks: chunks}.Range(chunk)
 			p.run(m, first, end)
 		}
 		return nil
@@ -126,7 +126,7 @@ const maxCopyChunks = 1 << 14
 // cutCopies returns the tiles at which chunks start, followed by the end of the last chunk. elements divides the
 // elements of all plans, one plan after another, into chunks. A chunk starts at the tile boundary that is nearest to
 // the start of its elements.
-func cutCopies(plans []*copyPlan, elements machine.Cut) []tilePosition {
+func cutCopies(plans []*copyPlan, elements machine.Division) []tilePosition {
 	cuts := []tilePosition{{}}
 	before := 0 // elements of the previous plans
 	_, end := elements.Range(0)

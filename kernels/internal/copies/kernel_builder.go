@@ -201,7 +201,7 @@ func (x *KernelBuilder) Kernel() (*graph.Kernel, error) {
 // ChunkedPhase returns a phase that divides units of work into chunks. f computes units [begin, end). A unit costs as
 // much as copying the given number of elements.
 func ChunkedPhase(units, elements int, f func(m *graph.Mem, begin, end int) error) graph.Phase {
-	cut := machine.CutUnits(units, elements, machine.MoveGrain)
+	cut := machine.DivideUnits(units, elements, machine.MoveGrain)
 	return graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		begin, end := cut.Range(chunk)
 		return f(m, begin, end)

@@ -28,16 +28,16 @@ func TestSort(t *testing.T) {
 				s[i] = element(i)
 			}
 			want, ended := slices.Sorted(slices.Values(s)), slices.Clone(s)
-			all := interrupttest.After(0)
+			all := interrupttest.EndAtCheck(0)
 			Sort(all, s, cmp.Compare[int])
 			assert.True(t, slices.Equal(want, s), "%s, %d", name, n)
 			for look := 1; look <= all.Checks(); look += 1 + look/2 {
 				err := func() (err error) {
 					defer interrupt.Catch(&err)
-					Sort(interrupttest.After(look), slices.Clone(ended), cmp.Compare[int])
+					Sort(interrupttest.EndAtCheck(look), slices.Clone(ended), cmp.Compare[int])
 					return nil
 				}()
-				assert.ErrorIs(t, err, interrupttest.ErrLooked, "%s, look %d", name, look)
+				assert.ErrorIs(t, err, interrupttest.ErrEnded, "%s, look %d", name, look)
 			}
 			if n > sortPiece {
 				assert.GreaterOrEqual(t, all.Checks(), n/sortPiece, name)

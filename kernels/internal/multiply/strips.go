@@ -12,14 +12,14 @@ type StripOrder struct {
 	Blocks int // number of blocks of columns
 	Strips int // strips per image
 	Band   int // strips per band
-	cut    machine.Cut
+	cut    machine.Division
 }
 
 // Units returns the number of units.
 func (o *StripOrder) Units() int { return o.Images * o.Blocks * o.Strips }
 
 // Cut divides the units into chunks. work is the work of a unit, and grain the desired work of a chunk.
-func (o *StripOrder) Cut(work, grain int) { o.cut = machine.CutUnits(o.Units(), work, grain) }
+func (o *StripOrder) Cut(work, grain int) { o.cut = machine.DivideUnits(o.Units(), work, grain) }
 
 // Chunks returns the number of chunks.
 func (o *StripOrder) Chunks() int { return o.cut.Chunks }

@@ -161,14 +161,14 @@ func (t *byteTiles) multiply(c *graph.Call) graph.Phase {
 }
 
 // storesSums reports whether the sums of a strip are stored in worker memory before they are scaled.
-func (t *byteTiles) storesSums() bool { return t.conversion.Scaled && t.inTile == tile.Sums }
+func (t *byteTiles) storesSums() bool { return t.conversion.Scaled && t.inTile == tile.NotQuantized }
 
 // outStep returns the row stride of the tiles' output, in bytes.
 func (t *byteTiles) outStep() int {
 	switch {
 	case t.storesSums():
 		return t.width() * groupBytes
-	case t.inTile != tile.Sums:
+	case t.inTile != tile.NotQuantized:
 		return t.outRowStride * t.resultDType.Size()
 	}
 	return t.outRowStride * groupBytes
@@ -185,7 +185,7 @@ func (t *byteTiles) setUnitArgs(m *graph.Mem, r *byteRun, scale, zero func(m *gr
 	}
 	a := &r.args
 	a.Ptr[tile.Scratch] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.Worker)), at)
-	if t.inTile != tile.Sums {
+	if t.inTile != tile.NotQuantized {
 		r.zeroPoint = byteAt(zero(m), t.resultDType, 0)
 		a.Ptr[tile.Scales], a.Ptr[tile.ZeroPoint] = scale(m), unsafe.Pointer(&r.zeroPoint)
 	}
@@ -215,11 +215,11 @@ func (t *byteTiles) computeStrip(m *graph.Mem, r *byteRun, entry, block, first, 
 	last := block == t.blocks()-1
 	a.Step[tile.LastLanes] = (t.n - block*t.width()) % t.lanes
 	a.Row[tile.Bias] = (matrix*t.blocks() + block) * t.width() * groupBytes
-	if t.inTile != tile.Sums {
+	if t.inTile != tile.NotQuantized {
 		a.Row[tile.Scales], a.Row[tile.ZeroPoint] = block*t.width()*groupBytes, 0
 	}
-	a.Ptr[tile.Ahead] = a.Ptr[tile.Vec]
-	a.Row[tile.Ahead] = (block+1)%t.blocks()*t.panelBytes() + first*t.panelBytes()/t.m
+	a.Ptr[tile.Prefetched] = a.Ptr[tile.Vec]
+	a.Row[tile.Prefetched] = (block+1)%t.blocks()*t.panelBytes() + first*t.panelBytes()/t.m
 	start, maxWork := tile.Zero, byteCallMACs // maxWork bounds the products of groups in a call
 	if t.hasInitialSums {
 		start = tile.FromLanes

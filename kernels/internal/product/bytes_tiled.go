@@ -259,7 +259,7 @@ func (t *byteTiles) spec(k byteCode) *tile.Spec {
 		Start: k.start, Tiles: tile.Loop{In: tile.Dynamic, Out: tile.Dynamic},
 		Runs: []tile.Run{{InStep: groupBytes, VecStep: t.width() * groupBytes, Terms: tile.Dynamic}}}
 	if t.unit {
-		s.Unit, s.Quantized, s.Runs[0].Terms, s.AheadLines = true, t.inTile, k.groups, t.prefetchLines
+		s.Unit, s.Quantized, s.Runs[0].Terms, s.PrefetchedLines = true, t.inTile, k.groups, t.prefetchLines
 		for i := range k.height {
 			s.In, s.Out = append(s.In, i*t.rowCopier.step()), append(s.Out, i*t.outStep())
 		}

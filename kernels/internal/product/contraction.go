@@ -26,7 +26,7 @@ type contraction struct {
 	// opA, opB and opAdd are the operand indexes of the matrices a, b and add.
 	opA, opB, opAdd int
 	alpha, beta     tensor.Scalar
-	algorithm       gemm.Way
+	algorithm       gemm.Algorithm
 	// sharedRows is the number of rows that are multiplied by the same matrix b. mergeBatch computes it from sizes alone:
 	// the width of packed panels depends on it, and must not depend on the layouts of other operands.
 	sharedRows int
@@ -141,7 +141,7 @@ func (x *contraction) spec(d tensor.DType) gemm.Spec {
 	return gemm.Spec{DType: d, M: x.m, N: x.n, K: x.k,
 		A:          gemm.Operand{RowStride: x.a.row, ColStride: x.a.col},
 		B:          gemm.Operand{RowStride: x.b.row, ColStride: x.b.col},
-		CRowStride: x.c.row, CColStride: x.c.col, Way: x.algorithm}
+		CRowStride: x.c.row, CColStride: x.c.col, Algorithm: x.algorithm}
 }
 
 // compile returns the kernel of a contraction. It computes in the dtype of the output.

@@ -14,7 +14,7 @@ import (
 // algorithms lists the algorithms of products, the simplest algorithm first. Each algorithm is an implementation.
 var algorithms = []struct {
 	name, doc string
-	way       gemm.Way
+	way       gemm.Algorithm
 }{
 	{"loops", "Plain loops over the matrices in their own layouts; for tiny products.", gemm.Loops},
 	{"thin", "Reads the larger matrix once, in place; for up to four rows or columns.", gemm.Thin},
@@ -79,7 +79,7 @@ func productImpls(describe func(c *graph.Call) (*contraction, error)) []graph.Im
 }
 
 // lowerProduct makes the kernel of the products of a call by algorithm w.
-func lowerProduct(c *graph.Call, w gemm.Way, describe func(c *graph.Call) (*contraction, error)) (*graph.Kernel,
+func lowerProduct(c *graph.Call, w gemm.Algorithm, describe func(c *graph.Call) (*contraction, error)) (*graph.Kernel,
 	error) {
 	given, err := describe(c)
 	if err != nil {
@@ -98,7 +98,7 @@ func lowerProduct(c *graph.Call, w gemm.Way, describe func(c *graph.Call) (*cont
 
 // setAlgorithm selects algorithm w if w supports the products. Otherwise gemm chooses, because converted operands can
 // have layouts that w does not support.
-func (x *contraction) setAlgorithm(c *graph.Call, w gemm.Way) {
+func (x *contraction) setAlgorithm(c *graph.Call, w gemm.Algorithm) {
 	if x.supports(c, w) {
 		x.algorithm = w
 	}
@@ -106,7 +106,7 @@ func (x *contraction) setAlgorithm(c *graph.Call, w gemm.Way) {
 
 // supports reports whether an algorithm can compute the products of a call. Loops support only empty and tiny products,
 // because all larger products are slower by loops.
-func (x *contraction) supports(c *graph.Call, w gemm.Way) bool {
+func (x *contraction) supports(c *graph.Call, w gemm.Algorithm) bool {
 	y := *x
 	y.mergeBatch()
 	s := y.spec(multiply.ComputationDType(c))
@@ -137,7 +137,7 @@ func withLayout(v *graph.Value, m tensor.Meta) *graph.Value {
 
 // readProduct returns the additional cost of reading operand k in layout m, or false if the algorithm does not support
 // this layout.
-func readProduct(c *graph.Call, w gemm.Way, describe func(c *graph.Call) (*contraction, error), k int,
+func readProduct(c *graph.Call, w gemm.Algorithm, describe func(c *graph.Call) (*contraction, error), k int,
 	m tensor.Meta) (work graph.Work, ok bool) {
 	if m.IsContiguous() || c.Constant(k) && w == gemm.Tiled { // constants are packed when the graph is planned
 		return work, true
@@ -205,7 +205,7 @@ func packingRate(depth, lane int) string {
 }
 
 // work adds the cost of the products of a call.
-func (x *contraction) work(c *graph.Call, w gemm.Way, work *graph.Work) {
+func (x *contraction) work(c *graph.Call, w gemm.Algorithm, work *graph.Work) {
 	y := *x
 	y.mergeBatch()
 	entries, d := float64(y.entries()), c.Out[0].DType

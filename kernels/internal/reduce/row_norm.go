@@ -34,7 +34,7 @@ func compileRowNormAs[T float32 | float64](c *graph.Call, dims int, eps float64,
 	x, d := copies.NewKernelBuilder(c), tensor.DTypeOf[T]()
 	n := tensor.Numel(m.Shape[m.Rank()-dims:])
 	buffers := []kit.Buffer{x.Result(0, d), x.Dense(x.In(0), d), x.Dense(x.In(1), d), x.Dense(x.In(2), d)}
-	cut := machine.CutUnits(m.Numel()/n, n, machine.ReduceGrain/2)
+	cut := machine.DivideUnits(m.Numel()/n, n, machine.ReduceGrain/2)
 	x.AddPhases(0, 0, buffers, graph.Phase{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {
 		w, b := kit.ElementsOf[T](m.Ptrs[2], n), kit.ElementsOf[T](m.Ptrs[3], n)
 		begin, end := cut.Range(chunk)

@@ -237,7 +237,7 @@ func (s *stepper) plan() error {
 			}
 			spec := gemm.Spec{DType: s.dtype, M: m, N: n, K: h, A: gemm.Operand{RowStride: h, ColStride: 1},
 				B:          gemm.Operand{RowStride: 1, ColStride: h},
-				CRowStride: s.rows, CColStride: 1, Near: true}
+				CRowStride: s.rows, CColStride: 1, BInCache: true}
 			if s.prepack {
 				spec.B = gemm.Operand{Source: gemm.Prepacked}
 			}

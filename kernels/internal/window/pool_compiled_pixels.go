@@ -88,7 +88,7 @@ func (p *pool) offset(k int) int {
 func (p *compiledPixels) kernel() *graph.Kernel {
 	depths, heights := p.axes[0].Results, p.axes[1].Results
 	rows := p.n * depths * heights
-	cut := machine.CutUnits(rows, kit.BoundedProduct(p.axes[2].Results, p.c, p.taps), machine.ReduceGrain)
+	cut := machine.DivideUnits(rows, kit.BoundedProduct(p.axes[2].Results, p.c, p.taps), machine.ReduceGrain)
 	neutral := kit.AlignUp(p.c * p.size)
 	k := &graph.Kernel{Worker: neutral, Code: p.listings}
 	if !p.single && p.kind == poolAvg {

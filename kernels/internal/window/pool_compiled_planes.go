@@ -131,7 +131,7 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 	blocks, batches := kit.DivUp(p.axes[1].Results, p.rows), kit.DivUp(p.planes, p.batchPlanes)
 	units := batches * depths * blocks
 	work := p.batchPlanes * p.rows * (p.width*p.maxTaps[0]*p.maxTaps[1] + p.columns.results*p.columns.taps)
-	cut := machine.CutUnits(units, work, machine.ReduceGrain)
+	cut := machine.DivideUnits(units, work, machine.ReduceGrain)
 	neutral := kit.AlignUp(p.width * p.size)
 	return &graph.Kernel{Worker: neutral + p.batchPlanes*p.rows*p.rowStride*p.sumDType.Size(), Code: p.listings,
 		Phases: []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {

@@ -41,7 +41,7 @@ func poolInGo(p *pool, dim int) *graph.Kernel {
 	g := &goPool{pool: p, vectorDim: dim, load: axes.NewLoader(p.meta.DType, p.meta.DType, d),
 		fold: newWindowFold(d, &p.poolFold), block: min(length, axes.BlockLen)}
 	g.store = [...]tensor.ConvertFunc{tensor.Converter(p.meta.DType, d), tensor.Converter(tensor.Int64, tensor.Int64)}
-	cut := machine.CutUnits(tensor.Numel(sizes[:]), kit.BoundedProduct(length, max(1, p.taps)), goGrain)
+	cut := machine.DivideUnits(tensor.Numel(sizes[:]), kit.BoundedProduct(length, max(1, p.taps)), goGrain)
 	return &graph.Kernel{
 		Worker: kit.AlignUp(g.fold.size(g.block)) + 2*kit.AlignUp(axes.BlockBytes) + kit.AlignUp(g.block*8),
 		Phases: []graph.Phase{{Chunks: cut.Chunks, Run: func(m *graph.Mem, chunk int) error {

@@ -26,12 +26,12 @@ func TestSolutionContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := interrupttest.After(0)
+	all := interrupttest.EndAtCheck(0)
 	if err := verify.SolutionContext(all, p, s); err != nil || all.Checks() < 8 {
 		t.Fatalf("%v after %d looks", err, all.Checks())
 	}
 	for n := 1; n <= all.Checks(); n += n {
-		if err := verify.SolutionContext(interrupttest.After(n), p, s); err != interrupttest.ErrLooked {
+		if err := verify.SolutionContext(interrupttest.EndAtCheck(n), p, s); err != interrupttest.ErrEnded {
 			t.Errorf("at look %d of %d: %v", n, all.Checks(), err)
 		}
 	}
